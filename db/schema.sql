@@ -2883,6 +2883,7 @@ CREATE TABLE public.deliveries (
     provider_no text,
     error text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    answer text,
     CONSTRAINT deliveries_error_length CHECK ((char_length(error) <= 500)),
     CONSTRAINT deliveries_provider_no_length CHECK (((char_length(provider_no) >= 1) AND (char_length(provider_no) <= 200)))
 );
@@ -2896,6 +2897,8 @@ COMMENT ON COLUMN public.deliveries.recipient IS 'of the task, to match receipts
 COMMENT ON COLUMN public.deliveries.provider_no IS 'the number that the provider gave the message; null: it is unknown whether the message was sent';
 
 COMMENT ON COLUMN public.deliveries.error IS 'why it is unknown whether the message was sent; null: the provider accepted it';
+
+COMMENT ON COLUMN public.deliveries.answer IS 'the answer of the provider as it came, without secrets, at most 2,000 characters; null: none came, or a report has it';
 
 ALTER TABLE public.deliveries ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.deliveries_id_seq
@@ -4214,6 +4217,35 @@ CREATE VIEW public.send_logs AS
 
 COMMENT ON VIEW public.send_logs IS 'Each lease, with the columns of the documented log: those that have ended, and those of queue.';
 
+CREATE TABLE public.sender_answers (
+    id bigint NOT NULL,
+    sender_id bigint NOT NULL,
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    outcome text NOT NULL,
+    code text,
+    error text,
+    answer text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT sender_answers_outcome_known CHECK ((outcome = ANY (ARRAY['sent'::text, 'refused'::text, 'unclear'::text, 'trouble'::text])))
+);
+
+COMMENT ON TABLE public.sender_answers IS 'One of the last ten outcomes of calls of a driven sender. Written by internal/push, which deletes older rows. task_id has no foreign key: the task may leave first.';
+
+COMMENT ON COLUMN public.sender_answers.code IS 'the code of a failure, of the provider or of the driver; null: it has none';
+
+COMMENT ON COLUMN public.sender_answers.error IS 'the failure as text; null: the message was sent';
+
+COMMENT ON COLUMN public.sender_answers.answer IS 'the answer of the provider as it came, without secrets, at most 2,000 characters; null: none came';
+
+ALTER TABLE public.sender_answers ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.sender_answers_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.sender_ledger (
     id bigint NOT NULL,
     sender_id bigint NOT NULL,
@@ -5447,6 +5479,9 @@ ALTER TABLE ONLY public.routes
 ALTER TABLE ONLY public.routes
     ADD CONSTRAINT routes_pool_id_sender_id_key UNIQUE (pool_id, sender_id);
 
+ALTER TABLE ONLY public.sender_answers
+    ADD CONSTRAINT sender_answers_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.sender_ledger
     ADD CONSTRAINT sender_ledger_pkey PRIMARY KEY (id);
 
@@ -5730,6 +5765,8 @@ CREATE UNIQUE INDEX report_logs_outcome_key ON ONLY public.report_logs USING btr
 CREATE UNIQUE INDEX report_logs_default_task_id_idx ON public.report_logs_default USING btree (task_id) WHERE (outcome IS NOT NULL);
 
 CREATE INDEX routes_sender_id_idx ON public.routes USING btree (sender_id, id);
+
+CREATE INDEX sender_answers_sender_idx ON public.sender_answers USING btree (sender_id, id);
 
 CREATE UNIQUE INDEX sender_ledger_lease_key ON public.sender_ledger USING btree (lease_id, ((change > 0))) WHERE (lease_id IS NOT NULL);
 
@@ -6110,6 +6147,9 @@ ALTER TABLE ONLY public.routes
 
 ALTER TABLE ONLY public.routes
     ADD CONSTRAINT routes_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id);
+
+ALTER TABLE ONLY public.sender_answers
+    ADD CONSTRAINT sender_answers_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.sender_states
     ADD CONSTRAINT sender_states_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;

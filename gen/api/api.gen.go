@@ -1050,6 +1050,30 @@ func (e SenderEventDataMark) Valid() bool {
 	}
 }
 
+// Defines values for SenderOutcome.
+const (
+	OutcomeRefused SenderOutcome = "refused"
+	OutcomeSent    SenderOutcome = "sent"
+	OutcomeTrouble SenderOutcome = "trouble"
+	OutcomeUnclear SenderOutcome = "unclear"
+)
+
+// Valid indicates whether the value is a known member of the SenderOutcome enum.
+func (e SenderOutcome) Valid() bool {
+	switch e {
+	case OutcomeRefused:
+		return true
+	case OutcomeSent:
+		return true
+	case OutcomeTrouble:
+		return true
+	case OutcomeUnclear:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SenderRestState.
 const (
 	RestHalfOpen SenderRestState = "half_open"
@@ -1393,6 +1417,7 @@ const (
 	EventReported    TimelineEventEvent = "reported"
 	EventRequeued    TimelineEventEvent = "requeued"
 	EventSimulated   TimelineEventEvent = "simulated"
+	EventUnclear     TimelineEventEvent = "unclear"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -1420,6 +1445,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventRequeued:
 		return true
 	case EventSimulated:
+		return true
+	case EventUnclear:
 		return true
 	case EventUnreachable:
 		return true
@@ -4724,8 +4751,24 @@ type PlaceOfItems struct {
 	Place Place `json:"place"`
 }
 
+// ProviderAnswer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+//
+// Example: 200 {"code":"ERR"}
+type ProviderAnswer = string
+
 // ProviderNo The number that the provider gave to the message
 type ProviderNo = string
+
+// ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
+type ProviderRequest struct {
+	// Body At most 2000 characters
+	Body    string            `json:"body"`
+	Headers map[string]string `json:"headers"`
+
+	// Method The method of HTTP, or `MAIL`
+	Method string `json:"method"`
+	URL    string `json:"url"`
+}
 
 // QueueSettings defines model for QueueSettings.
 type QueueSettings struct {
@@ -5344,6 +5387,9 @@ type Sender struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
+	// ConfigGaps Fields of `config` without which it can no longer be saved, such as `config.answer.success`. A sender that an earlier version saved goes on; complete them with the next change.
+	ConfigGaps []string `json:"config_gaps"`
+
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
@@ -5354,7 +5400,7 @@ type Sender struct {
 	// IsReady Whether a claim would get the waiting tasks
 	IsReady bool `json:"is_ready"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared bool `json:"is_shared"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5405,7 +5451,7 @@ type Sender struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort Sort `json:"sort"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status SenderStatus `json:"status"`
 
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
@@ -5425,6 +5471,33 @@ type Sender struct {
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
+}
+
+// SenderAnswer defines model for SenderAnswer.
+type SenderAnswer struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string   `json:"answer"`
+	At     time.Time `json:"at"`
+
+	// Code The code of a failure
+	Code *string `json:"code"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+	TaskID  string        `json:"task_id"`
+}
+
+// SenderAnswersResponse defines model for SenderAnswersResponse.
+type SenderAnswersResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    []SenderAnswer `json:"data"`
 }
 
 // SenderEventData The data of `sender.*`. Fields without a value are left out.
@@ -5465,6 +5538,9 @@ type SenderListResponse struct {
 	Data    SenderPage `json:"data"`
 }
 
+// SenderOutcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+type SenderOutcome string
+
 // SenderPage defines model for SenderPage.
 type SenderPage struct {
 	Items []Sender `json:"items"`
@@ -5481,7 +5557,7 @@ type SenderPatch struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5515,7 +5591,7 @@ type SenderPatch struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5541,7 +5617,7 @@ type SenderRequest struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5582,7 +5658,7 @@ type SenderRequest struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5618,8 +5694,50 @@ type SenderRestState string
 // SenderSign The signature placed before a text that has none of its own
 type SenderSign = string
 
-// SenderStatus A sender that is `off` or `retired` gets no tasks
+// SenderStatus A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 type SenderStatus string
+
+// SenderTestRequest defines model for SenderTestRequest.
+type SenderTestRequest struct {
+	// Content The text of the test message; the signature of the sender is added
+	Content string `json:"content"`
+
+	// PhoneNumber The recipient of the test message
+	PhoneNumber string `json:"phone_number"`
+}
+
+// SenderTested defines model for SenderTested.
+type SenderTested struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string `json:"answer"`
+
+	// Code The code of a failure
+	Code       *string `json:"code"`
+	DurationMs int64   `json:"duration_ms"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+
+	// ProviderNo The provider's number of the message
+	ProviderNo *string `json:"provider_no"`
+
+	// Request Null if no request was made
+	Request *ProviderRequest `json:"request"`
+	TaskID  string           `json:"task_id"`
+}
+
+// SenderTestedResponse defines model for SenderTestedResponse.
+type SenderTestedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    SenderTested `json:"data"`
+}
 
 // SenderView defines model for SenderView.
 type SenderView struct {
@@ -6854,6 +6972,11 @@ type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
 type TimelineEvent struct {
+	// Answer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+	//
+	// Example: 200 {"code":"ERR"}
+	Answer *ProviderAnswer `json:"answer,omitempty"`
+
 	// AppID The sender concerned
 	AppID *string   `json:"app_id,omitempty"`
 	At    time.Time `json:"at"`
@@ -6884,7 +7007,8 @@ type TimelineEvent struct {
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+	// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+	// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
@@ -6910,7 +7034,8 @@ type TimelineEvent struct {
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 // notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -8325,6 +8450,9 @@ type ChangeBalanceJSONRequestBody = BalanceChange
 // PairPhoneJSONRequestBody defines body for PairPhone for application/json ContentType.
 type PairPhoneJSONRequestBody = PairingRequest
 
+// TestSenderJSONRequestBody defines body for TestSender for application/json ContentType.
+type TestSenderJSONRequestBody = SenderTestRequest
+
 // PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
 type PutSettingsJSONRequestBody = SettingsChange
 
@@ -8639,6 +8767,9 @@ type ServerInterface interface {
 	// UpdateSender Change a sender
 	// (PATCH /api/v1/admin/senders/{sender_no})
 	UpdateSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/answers)
+	ListSenderAnswers(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams)
@@ -8648,6 +8779,9 @@ type ServerInterface interface {
 	// PairPhone Let a phone with the SMSGate app become this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// TestSender Send one real message through exactly this sender
+	// (POST /api/v1/admin/senders/{sender_no}/test)
+	TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(w http.ResponseWriter, r *http.Request)
@@ -11893,6 +12027,32 @@ func (siw *ServerInterfaceWrapper) UpdateSender(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListSenderAnswers operation middleware
+func (siw *ServerInterfaceWrapper) ListSenderAnswers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSenderAnswers(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ChangeBalance operation middleware
 func (siw *ServerInterfaceWrapper) ChangeBalance(w http.ResponseWriter, r *http.Request) {
 
@@ -12015,6 +12175,32 @@ func (siw *ServerInterfaceWrapper) PairPhone(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PairPhone(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestSender operation middleware
+func (siw *ServerInterfaceWrapper) TestSender(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestSender(w, r, senderNo)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -16069,9 +16255,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.DeleteSender)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.GetSender)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.UpdateSender)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/answers", wrapper.ListSenderAnswers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/balance", wrapper.ChangeBalance)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/ledger", wrapper.ListLedger)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/pairing", wrapper.PairPhone)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/test", wrapper.TestSender)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/servers", wrapper.ListServers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.GetSettings)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
@@ -25579,6 +25767,126 @@ func (response UpdateSender503JSONResponse) VisitUpdateSenderResponse(w http.Res
 	return err
 }
 
+type ListSenderAnswersRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+}
+
+type ListSenderAnswersResponseObject interface {
+	VisitListSenderAnswersResponse(w http.ResponseWriter) error
+}
+
+type ListSenderAnswers200JSONResponse SenderAnswersResponse
+
+func (response ListSenderAnswers200JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListSenderAnswers401JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListSenderAnswers403JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListSenderAnswers404JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListSenderAnswers422JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListSenderAnswers429JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListSenderAnswers500JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListSenderAnswers503JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ChangeBalanceRequestObject struct {
 	SenderNo SenderNo `json:"sender_no"`
 	Params   ChangeBalanceParams
@@ -26044,6 +26352,183 @@ func (response PairPhone500JSONResponse) VisitPairPhoneResponse(w http.ResponseW
 type PairPhone503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response PairPhone503JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSenderRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+	Body     *TestSenderJSONRequestBody
+}
+
+type TestSenderResponseObject interface {
+	VisitTestSenderResponse(w http.ResponseWriter) error
+}
+
+type TestSender200JSONResponse SenderTestedResponse
+
+func (response TestSender200JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TestSender400JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestSender401JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestSender403JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestSender404JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender409JSONResponse struct{ ConflictJSONResponse }
+
+func (response TestSender409JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TestSender413JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TestSender415JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestSender422JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestSender429JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestSender500JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestSender503JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -39256,6 +39741,9 @@ type StrictServerInterface interface {
 	// UpdateSender Change a sender
 	// (PATCH /api/v1/admin/senders/{sender_no})
 	UpdateSender(ctx context.Context, request UpdateSenderRequestObject) (UpdateSenderResponseObject, error)
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/answers)
+	ListSenderAnswers(ctx context.Context, request ListSenderAnswersRequestObject) (ListSenderAnswersResponseObject, error)
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(ctx context.Context, request ChangeBalanceRequestObject) (ChangeBalanceResponseObject, error)
@@ -39265,6 +39753,9 @@ type StrictServerInterface interface {
 	// PairPhone Let a phone with the SMSGate app become this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(ctx context.Context, request PairPhoneRequestObject) (PairPhoneResponseObject, error)
+	// TestSender Send one real message through exactly this sender
+	// (POST /api/v1/admin/senders/{sender_no}/test)
+	TestSender(ctx context.Context, request TestSenderRequestObject) (TestSenderResponseObject, error)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(ctx context.Context, request ListServersRequestObject) (ListServersResponseObject, error)
@@ -41580,6 +42071,32 @@ func (sh *strictHandler) UpdateSender(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
+// ListSenderAnswers operation middleware
+func (sh *strictHandler) ListSenderAnswers(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request ListSenderAnswersRequestObject
+
+	request.SenderNo = senderNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSenderAnswers(ctx, request.(ListSenderAnswersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSenderAnswers")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSenderAnswersResponseObject); ok {
+		if err := validResponse.VisitListSenderAnswersResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ChangeBalance operation middleware
 func (sh *strictHandler) ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams) {
 	var request ChangeBalanceRequestObject
@@ -41667,6 +42184,39 @@ func (sh *strictHandler) PairPhone(w http.ResponseWriter, r *http.Request, sende
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PairPhoneResponseObject); ok {
 		if err := validResponse.VisitPairPhoneResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestSender operation middleware
+func (sh *strictHandler) TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request TestSenderRequestObject
+
+	request.SenderNo = senderNo
+
+	var body TestSenderJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestSender(ctx, request.(TestSenderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestSender")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestSenderResponseObject); ok {
+		if err := validResponse.VisitTestSenderResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -44413,1404 +44963,1431 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bkyPJlSb2V1y5NGMViURlZl3YnWlrrey6kEXWjZlZ3Rx21yIcCAfgzIA7GO6RKHRPrVHSymyvml2T",
-	"zCRbjVYrmS77MDLT247tjrT/RcPm6E1/QebnuHt4RHgAAWQ2srg2fGBXBiL8evz4uX7n272RnM2lYEKr",
-	"veNv9+Y0pzOmWQ5/nWYs189T808u9o735lRP93p7gs7Y3vEeNb8OeLrX28vZbwues3TvWOcF6+2p0ZTN",
-	"qPluLPMZ1XvHe1zoRw/2enszLvismO0dH/b29HLO8Cc2Yfnehw+9vdP5HDtMmRrlfK65ND1fTBkRxWzI",
-	"ciLHRE8ZUUykLO/hv+mMES4IzTLCtSKjjPKZIlSkJGdzmWu119tj7+lsnpn+1EwN6Hw+ODg43OvhzH5b",
-	"sHwZTG0+XzexH+RsvHe893fulQt4D39V93ASZjqP6Yw9y+WsOaPXIlsSPZWKET2lmozMHKgmesoV0XzG",
-	"iMxJRjXLW8Y4Ns1Glzqlmu2bJvb8EiudczHxQ7qQHQc0ZGOZs3JQLWPRcruRaDaR+fIVNBKlsZF9Zeut",
-	"cH1gh1MqBMtW9YdvbN3dK4kdGQJ8wWdcx0l5Rt+bQxCSNFWXFSo9PIgvdQathuNJ2ZgWmcZPbMvmj4O1",
-	"h+2xnM2pWL6SbauBvw+EvPaCyELofFVP8PtN9FTkSubxZU8Ee68HI3gjcYxknrMrLgtF5nTSRt/4SWXV",
-	"Z/T9CyYmerp3fPjQrrV/EKP2Vj56wxz0ecpmc6mZGC1/wZbNhTglC5mnZGROuiDDJSzCiGYZy8lY5njW",
-	"pWDEDIkp3SenhosyqlnqnhEtS8ZrZgO8FhaNLLielj8OZbrswTMuyNEDMpVFrnoklUwRIc3TCZnJnPXJ",
-	"c01ypotcKPh6zHOlCRVqYbi8b3TKaMpykgSz3D9j84wuWZr0yYXr95LZkVDTC8thIGTCtCIPjo765JnM",
-	"zQ0BvM1dIEAPPCdjzrIUrw/zowDOLFIykkIzoS3hwIsZM21gv6ZL7ODgU7KYmt/KibiF48pcVPNcTnKm",
-	"VJ+8Fn6EsI4yt8toPoWN4sq/ccmWffI0z2VuFwYH6f4txyTNlyQvBM5MSE0u2Vz3HVXj4pWUFy6ioZUW",
-	"+j5qkvecas1y0+bf++o/2f/77370gyiHfz4zt2875cPPG4sQMaIXQ1mItJW/cPz9BvjLz+WwdT6/kcOb",
-	"lodecKU3uki4ZjO1t/HdcbTp3fFK6gs6ecYzI6HEhQlzXuhIK5QnhOEpeHSMiEEnikxllraNVUg90HRS",
-	"GS3Obc0+XdAJXPAfYELP8ZNDnJD7y8+I5jlF2eD1+HOqR9OWnR2a364jEkLjVih8M5WCrVw54MFz85rd",
-	"2R6ZygW7YjnhwEMWOdeaiZa1gy8H+OVe1xHCqF7hN2aUZ2zE+BXLW89Ubl9Yd6g2JfkzNpJixDNOzZK0",
-	"Hra88tpNMJEzWWjWPl3z643PtchW9FhkN97hOahNa4jP6ABwUrmyelYLoeGPOMZNVSMcSevkw6avq4Wd",
-	"F8OZOS/p58uWOS+mTvUqFMuJch9U9EY6mrGBmsp522q4rwbD1rv0cPVd+ve+/ro4ODg42If/Hj5ru1g3",
-	"Y72MjqYx1ntCEk0nf/fU9HX0yPzz86RNw9shK3afxQkDR7IdSfgBQS/qspW5GHXsOuzeNm76eatYLtqn",
-	"U7ift+3Kt286+5LGJIVzwypTZaT2BTUXyJgICSonSJdXlGd0mLGQ2O+3qJ/m+86HHUYDw2LDqZTty73A",
-	"329WePpgmlJzKRQDSn0sxTjjI1gfK8qbf9L5POMjuETu/UaZ9fq2XAbzZsr2jh8cfNrbY0byNs9yRuFF",
-	"IJO+kVSmLEuBzJlSRo000plZ2vmcCLi2zQsg05tPekRJc5GPqDAyOtqoCAdB3SoKZimO9w4Of/bTnx99",
-	"8eDLgz/55JePfv2L+y8fvvrJm0/PDi9MZ902AfQFXI6m/Dgq8tyoNEpTzbxWRmiWyQUM1w7HdPdECrbN",
-	"2qH64BdGFaMRU6r7BEy/Z3Yj2+bh1KsFVWRE85yzlMgChv1M5kOepkxst+/3Y/tOCz3tj33DtY03THaU",
-	"s5QJzWlW6mKwqiw1xzCVcNvsfMO7j4zgspoJk8SZAka5VGqguGYJmTEq7P1CyYINwX5ibhmnrZrXjPig",
-	"Q0IieprLYjIllAxzuVAs75PzYjR1v+OYcvYbNtIstTr5kszokoymVEwYkmrP2XiHS/LTpxeEi1FWpCzt",
-	"k+Tx67Pzweuz5z99/uo8IRlXGg0Kbo5mWKq/B0qjuXdptg1hgMmnSRjcNVkhCdcRUSw3zAC+Oya/LaRm",
-	"4eIMeEoWUybIUha3xRVOBeGx4Z7AQJNyIAnhQEdjznCBmdC5+TcX1kBvPv6hIpmc4Gpf0YynW53Co6Ng",
-	"sdE8s3f8lf1nU+EpV55bflZRppx9W5AhIymnWcbSvQ/veuU2OnrndsyV3TxFAxGxbcMbu+fcYM/iyhzR",
-	"1FzePTIstDdd5YwscikmJySBdevjDwkYsxQIhGYcL2lm7lS23a7Ej4Bbu5lvu84ePS+AOdhLcAjcJj02",
-	"9+KsUPAAlpb8/Pz1qx6ROaHELFLGNCOm5dtbc7/t5diQyirj20MryTNZiC3X98FKmWMMDdcXN2c4QqIM",
-	"V4WXd75OtjewF49knpaCBXvPUZi4kPIFzSdbCRQPDu+vIjwt5SCDtlcTHjcCsSTw6jFR84xXbyqwhTMw",
-	"8sIWq6nMNRPgYdTsvVa3R4AwZuBjghySl/xzGOAn5l9gw6cEDFa9cA5wNQNhNlo4ODBf2m15ScVyOyb9",
-	"aauoZLZkRsVyMKY8K3KmalsjJTE/E/MzS4lRiGdzrcg4lzNUy2ma5kypY6LzJaETygU6R3e8B26gwFwr",
-	"ohS4SxvjNTsQeC/q8hSsSzGaJr1S/nGGF+t8I4ViXwvtOs6ZkkU+YqpPkjOm8+X+6VizPCETfmXvYVXV",
-	"9vpfi6/FM5k3x9yzBoG8yBjoKtny2Ly8T74A5nb65jm5ZEtlVZgJsyYS9Df0ySvGQdBLZWUl4HZdGEZU",
-	"KJY218R5g8xYM2qEdsYuT+CVrwUhzIwdXTdmtprmuvT5gzyCVwFKg86JR5VayDztm9GfohEHxjHP5ZWR",
-	"I7Xy73QY0UwK3DFBplSV9Aj2dUXkQpjVhbYJ1z1CtRl5xsy3Rs6gZMZFoVmffAmL7huAeZkmRJRcQCgp",
-	"wANvNqaY98DBoyT8UG1lZokjN13jtY7CeA6xELaVnMGSGOaB2wZk0aBez6BTNmciJVIYQRR21ywKrCfw",
-	"btX/GvSdt8IcbJnzb7YVHg5buYU3AFSYxOOa3jLjSnExIY6yj8FUSSgO1jvt3K6jBCEcUd+Cqr1m/HZV",
-	"vTFmK6UkejEWQauNK9GcKT4CocFQl8xpzrMlCb4JeS7cgdktrN76Yfbg5rNrQoZsRM0RCK0sdIRcOKWa",
-	"DqliJ6Xv1935Rs9cyPzSRt7AlqhibjQxlr5kKafbCSwPVwksRdnFYGb6GIAtq7FVj7Hb/YvlnHkZuT4A",
-	"oPNZkWk+p7m+Z+77fTNhKxcYSWD3u5eEQ0+cCJ3Ux554UTqJzCAxLMk67OWc5fAd0fTSXF4wMbA12gFB",
-	"/BpYms6Z1lxM4AlNU24+o9mb3LShOVN7x2OaKdbbmwePvt1TTCl0LGVsgOxcNU2rL/EHYMmy0HBnISlR",
-	"cy+TxZSPzE1mW4Pbba8XsWQ63+vDo4ePKu7Xh03TZs8PbkbfDyCkojmyn5nHK0YBAXPC6F+KrRzRJz95",
-	"tN4dbB/J4W/YCAR8iB2EkMLKqtLRpZCLjKUTlg6obo0WE0Vm2SAagWsukF61oSFIrOu/cRGLXRyCPR8M",
-	"1qXpIFSqy+spy/gVy+2idHKmwII+we+Wex/qfpPeHhOpX4o6KSwMI4QXjklixEM4BQm5g+5kecXyuz2S",
-	"gMcRJas0cX+nXJm5pIk5nPYRM1pumpwQM1Mb7MI1GXMj23fYPfPiyv1vfHHJUYteu0S/4KgVZ+wK927t",
-	"Fy/gzQ+9PSmy5UAuxCDY+epKfmmFojmT5paxNiQtMyMyge8UrZsQU4WNoFSGFkiWw3LToSw08DrQyZLf",
-	"FqwwizrXU1xkqyYNcqoZBKrRLHPtGZ0i7EqKYL2GUmaMgoSWsxnNLztRo1EqsqtrHkjnre52tkr3bpcB",
-	"ghbgx9fYEpTcPVmTIZtQkNCnMktD3raSwpSmuuh2DM/xVfNRgRwvMiy76+Ww3M4fW/VFsKxHKJlLCf/1",
-	"nvbmyIrZjObRWD7FzMU6YsSrL2JS0FIxcv6bSKt6mjMFK1TZc1mgK7BlU6yR9UNv74pmBWuZ+IIqMmNU",
-	"FTmzJu3qUpjfQdNCI1Yv0n+tvw+hY/CrSvC5D5MAHuFOfrk3vWogaxnjWwlfsGvs5hWuj6eNCiUGXKx6",
-	"hAJW3GtceM2byx/VCAOq3BTv2q7Z07LFmZNLuws6JaMI4hQedotTaItPaBmnVRkpkkosoA0W3xGvC/as",
-	"fJdAqChXRGlpqIuJUb6ca5aCuoemCjWVC9FHISaIYlw5JbL/99/9+AexgwJjt7Hj3e/rV3KjuAfbjb/g",
-	"G5KTJYR1XNBFZZVHDG6n2iUEF3WfvDbXj5Caj60YfoyHleMJnlJDx4aRQlaFW4HeljeE14DqQ1+Wlhej",
-	"aqIVEO9HjBmsdd/hQitD07rdR3B+C4gk22ahY2sMzhnkClsuWY3nVQPuKsNsn4Bb9lbm8fSKCf2Eaho/",
-	"kKA7yjFJYFL9HyWBOTO0Ogk76ylVffIM3VClUoTHmuaMZGysiSzAq1lTDbaWztdI401CbJWUX/uJuq1L",
-	"blRg3vujkYVrMuHaZeosZl1DTrwluXAXIt4aYeyPWfhy8lRcdGrlS7+wRM5EMTOdLijXA7tHgcJk2gq0",
-	"JcNVpMwGhQBnQVpKeYpnRjbq7Q1pRsWIDTK5QB50xc3vOneTBz4712pgTbTho0LMqB5NoeGUq0vXCs01",
-	"LG7wjQtqM8PDJxC6YiS0QcrHY5aHIp0lhd7e+30z4/0rClF9ykwd1uNLyvUFTh/+/qVZgyd2CeDJM1yH",
-	"M1wGePRGyuxtuRSovMB6nLvlgGef45q8gMngl3ZdLvyywOMzuxAv/TQrj98Gy4PyDFeXYatunWrf2wDB",
-	"Z36pvJoF6/XELZcjjhdWzankMOx9MwXZG+nF/rHJEj8Xj6dcMOVn+1w8FZOMq2nQs2OlJV3mApsd5Vzz",
-	"ETXUz2YsnzAxWm62w64llDjL5vCiLtv0g+FK+9C4hsSIxuc1+ZHmnQ89wwFppwviDa051ld/89K+Vmch",
-	"MLayFTuAVmbwxnZVnaCXw7sb0GKGsyArcK1Qz95rm2FYn5FLvAlba52PS66IbFpMz2hcFy2Co5/ShubI",
-	"UQ7pfRsJIV2k+RHNMivOd7IK4vEfKC5GLCp1UGEFjxkVdMLy5JjAy3jNgZWMZpmCPrfWU6ZUDehqVdXZ",
-	"AbG3Ec3zJaEt+mrUOtdZhHOU4kW5gPOtl+bcyx9cqPW3N6EsFfN0Y3Ip8m6G9EKxfMDTa9L/FcuV3bgu",
-	"mT/tWpYNzXfCjVvPuEnJHH8/fpxyjJrqhO7OUjnsyomsrPdajlIXm0Ltfs+6QOzh2eRu+nz5qtqQfXpa",
-	"aa8+mFu4n1zXt3NPVXq/ifvKXxQf1731xuVKrrQzzrgInx42NP46k11jrquf+g7mO0PRE7nv9RlsoP/K",
-	"/uMrfO1d+N4+piUjHIrpeW/C9bQY9kdydk/SOd83RDFh4p4fz4fwc3XJ5/tyjquyP5cQTo1D/tCr3O9r",
-	"d98bHRtX+nrL47UvipU5GVzNM7p02V2Wua/t5u3ZizqPX/+NMpJ/laev+uicMfGFfbXdFO0I+cz6RzYz",
-	"mTcId+0sqqbvXdLB7UkaHxcB1dheeLG/W08lt3KH3d79peLGYCcbBaGGWmapDQPAjCCaGanH33Ab5exV",
-	"/SWdHCY73ppb2JIiY61q4vcRm7KVMijA4h3I6oGuM5b5wAYlN8nqmczJVC5IJsWkZqeEELepzNIShqri",
-	"v4pFLTUpahfGcsfxqlN7PkbQiwVVEJ4tEK3MDMiDy0BnWzjv8/Cgth+25nKs05wQ6qd9vyDcvNwx7/cB",
-	"hqA0Nwq/2RxMr8hSDBw9IQeWPYCDttvOWd/C9rQjZBv9tPjmVozl+4xu4RkTI5YOCqF5tn0ETsWHUCNF",
-	"DS4BwcXEhngrIoUnx6gPYG0AyDZmgECIq41QGL6jWEqGS2JoxCV89sk5EynhmlBFEvt94jIEbBqAliRl",
-	"mo20IQGX1Iy/QZpOhz1bcJHKRUhsjY9aVqTVkuB9IzUrgnWRhAEmtd6rTLN5FBrntEFFnYJeSi5SsvDr",
-	"WSGKjN2G0l9k7JYUftfzjSj7BeqSH4OiD/O6CSU/kFQq8UUbKPd3Pju+89nxVwf7n57u/5rufzPYf/en",
-	"X3/dbzyoPOsP9t/drf75o7uf/TFYCCri2t+uWZc120T+XB/dad+9niy4GvRnlSlrVXDdR7fy+cesMa4U",
-	"dtct5VfvYAA7Xcu67L0JrUbE5U0+r8is23KdPy7avRHBe92sTCP9Cz5jO5zYCk0gOHdwIl1q7ZTP5yyF",
-	"XGD3rFUzCIEiy/8FB/VgnfawbtHGmaS7PXvbWJc7KQ1+se5X87oeHWyQSGXEse1M1YH4td5WvKltObh2",
-	"fRROZbtv5ha+VROOC1hF4w2cD64QMBl0Va5VadKBjnvt9hyLv7s5IGA00L52+3a2K6u9j+qy6QDi2JlX",
-	"rzaKrB3ihX87ergjSItyDLvvIQvwo5UJld0YQai6VQwH71YziZ0r3rtXus+7sNujh58eNW6lpvgY5nMF",
-	"YRNjnrvIT2sm3CBY4pn72HkobAuuu4vVwb5drteGMc67x5qxSjYKv4L8gSDjhmUl9+ic37s6ugeWUZVU",
-	"2VM9D+iTCnuaaj1Xnx3fu1cDLj06+E8/+zursmnQJ9fVOGLefv5kY/fQfA51GHZ4JObzC6oud2+J6lI0",
-	"xUWf98mpWAKAEWHvR2yuSdJPkBL6/aTnc8Xfnr1ASHqLnwCQshyyqtpKqazUGpq2CUczfbRMVP8Mn7y7",
-	"G9yDMXsErsEZIOYFYtKMvg/lI6DlmiMfC710vYQgTmsQ7GtM4QWIH3vj29D0k6ASwMODAzKa0pyONAD4",
-	"5wxA+htSARz5bVUtkIGoYnZyzWHCry5jCbwhgDbIRKp6DpfGQ8bYyQDkYvRmCxT0dTZyQ+M6Xw4AmKD9",
-	"bnWQtXDbW+FJ50sjWinNaFpCAgG4g82h7mPbKcvo0rWd9CyKpKV/cinkQgV+I4RJqs3r/lEFAuHRg476",
-	"TegEmsoiSwcwpPYIUi1xZoSSZ6fPXzx9AphtJwSEeSNfOsG6tctAxu6WwoznpMxhdmDH3TGNQzZVQiX7",
-	"qkl2GC2syrQT48UeU6VByhV4x9gLNzWDGo6kG9OKicRt/yVbiQ51A7eAXa6IU0BLTbMBFM5ZWy/L9IlK",
-	"iYfvWh8IG3YQbC5OILokRcr16cjFRDlRyjqRrBNqgqkzmA/XVagyDT/2zeCfvi3484lr0I3jqdCxLFo6",
-	"6hSyFcwEsEZ0W0khAJtaTCWZ0ZR52IcJOyHJKOPHeLFSC/cFCDzwheOocjYDtZEL1ieviixDbG7A+aPq",
-	"kqXwES9hc1/84vzl+TG43edzC3EmQRUde6w/c8tABbGcTbjSLEcANJaNCVVeDkBMQzljiMKJy1nBRzLc",
-	"Z0oFgJt2wGPRMh/kMmu7F2VpWIIloDZmoDPgy9jC3ceNH/hVJBvO+4gVQ8wNmmUoDwm2IEYg1ktrjsYN",
-	"srRJpNmTBCtTcaYSgIKTtSppgHNHU4AePiVTwIO2+LCIMmvXtUS1S8gd+/BuYnaba5JJeanM3mCcwor1",
-	"Lg/bJk53bPY6a5ezeUZHNinbL6BbqcgimrXtvoA5m8krs4QXQMAewxbPSFbMhHK044izT87ZKGfalkBC",
-	"/DwGr1lwFtNA8qMf/ShBEL2xLHKS8glHHL8aJLB5GXev0+pXDWURsDcL3miEC5CnLUAy10syZEbu6JTH",
-	"jl+05DCbnwaXLP5z5zTqEAgsWjPtV/tWot5/nibNyKT10S2AVzng83j7DvkQZM5yrRyK1ohukSiP0ghi",
-	"bWhIrAi4UziiyvR77nLw615Z5VpAhT1Tji+13oc7joYwXe5e//S9XjcKory5bz0MwqbEopyxhdG9TUG0",
-	"HJULothkZkZ9AoFqBytthm2moP3aD0LqQPY6ePchfubbEF82wXip0ApOOL6ONoqkukS+olYHNmWEQpmn",
-	"5vo//ODFyCiAQ0UmG0kx5vnMXFtzWijz35ypYmYu95yMzPaC6GSuYNqNm42mbHR5TaQs10YuF6pLqVtI",
-	"pczlwv/NlZWdoNwFttYtyG0NMIZfsOvNz7cS2yFhpVxzD3su774gXHfswSmLzcUD05YH2gW5ZSqzFKPc",
-	"Ik0Vtvbx2vJtj/HVLUOkU5YW8xVwJNdZcaY0n1GNbCrLXo+hOsLaCT11n31414v5NqwbqwQONgITHFwk",
-	"PyPPAaq7mQCM4/2cjfTAKBgI1bD9jN7Pec7UtVbF3lyIptrtErywwKutybJoIUCZNP5CzmVuhbbwQB4+",
-	"2utmHHOsuSWtmsNxKbKUBFUTOslh9raJHxr3q+MxWN4AOFTve4h4hrdbhwI/OhJLrfkCYKDCOKG15I1A",
-	"FzFJQvGJ2AJ4cDsy7GaUwxGHuIJlLbm4HWnSaQaazeYZ1azr1mhrO68bF2sXflAQ0wY3e4g8y1EDiqtd",
-	"eTVJulY2r3Jqg/NUnUp5B9jdrAY2Y5G4ymF1HNhOMcKsKlwnQOVz1FqLhw5EgdrNWbsCa9A3nt1XJJlW",
-	"0emxVBEc3fA0XxNGqbazFVBE18uK0RVRnpKYnQakZ7C8FzPAEAOukvRIYgvrmH+mBYJAM+uEGmbSLGty",
-	"4l73cUrJgnLNxcR8Nc/liAGEjPnL1hQz/0S0CduWF/GSPvnSV2QGHsoVGTIuJk5+6mGhKSBeLAcZCFdN",
-	"sDI7ytXa/4wugUsDMD2WzOY5sbXOOwpsbgaRnoAt+rDKx6evHj998eLpEzR3mPW3hXcBEnHIRnLGLC91",
-	"6OhmNfA+xyu805A8vFxzSA4GCKwwFkCo4wXiyaAjRVtUkW4v87L2VIe3S9rqakOxgnyXg2ir33UE2hDf",
-	"z2Jvshr20DX7fwUlj6CK5NKZVvFPIDuuyJunr548f/XTLmOqp87gPYHjLPcvJJOeP4PlGCt7Vy62p5bw",
-	"PIWEXF3pdmZnXRA3qcxuIR20X8UrHG/hBHZnj6os2y5NUlX9JjJPtVYSLkvnWsfxAsRuTS/BkbGwRJ6x",
-	"se6Roa3Yz/hkWkrRUDNa9cnT2VwvrWUcIgdBtzfalL0q+hsJtiASxBDgaZ5xpvSAiZabCTLpQm84Fng2",
-	"t9TUXIYsU8xNhudYCfAKAoagdjwa2y2AnrIGf1ejcURFedtZHwHXtqSDK/W2NShTxi9Ztlw9MwvHOKcj",
-	"ZgMHhFxY97/dLCjrcSNorEhCtUWvjLOdLjtCrsLJ7o+54GqKEJvtbKdT8fkOBqC4OHcKJJ1MmIa2klXy",
-	"0KZSzaYixx+XMLEr2eBGb/3r3cY3eO1uh0WQbvhFq7VHReJC8TBW5tQtigGPvhncs7KR8uHjsrlADY8H",
-	"DXFI54ZL0DpKoXiRfRIBnGsXGSqqeF2Vt5pyRe0N1VfkFq187pnMZ5sj68iB1Z4raQX27UhNRNBfuMJS",
-	"wyF8udfsHA51Yhv2PKwZQbXWsmzhrxH6Wo69e5oLMszpCFa/jI/89rv//b/+7p//sw//31/90z/85//m",
-	"b/7lP/j9X/13f/gv/vV3//Avf//v//Ef/tv/9bt/+H/+4c//x3rs39GDa6QEeDtziYsKdpC9poefj6ao",
-	"JxoS8mdZoQJpr3J9TBL4PulZt70NdA8jS3O5sLELJ8Ro/tV3od6ddbOL1NfPPCGJwHaFNC0E2K0Cx+vG",
-	"bX58FzcSN8zNDR0F5BpHHh4IgisXeNKRqVTs0as7wZpLm/cBJazi0ZpcAfzB4/MvjDj1qxfnvwpbHXKB",
-	"pSuaUlMFJ7fRbC0/xRnYqvR4/+H3Y1uPxJv4sjpZVtomKgfquz/7p9/9s//s93/5u+/+7C++++//1dpc",
-	"mrUG/Jj1xvxWotyHcSKqT1w4PdR9rLxMSaEKmmGw150kDCZMeiSZySHPDLn/4R/9kz/8+b/77s/+bY/0",
-	"+/27rkgrRMbY9gzp0EsWqWHRW+1yaIhtXJDEHJDzmUpqiji4JLyH+dN1mRLt7kpHnhTqIRPQR0DBgetA",
-	"QT4U+OFAiDRknnQj34rZstkvrJhVzkDCn1H8m3ANVUIABQbQr124nVO2VoaqRxBaJi3EYn6hushZD2dY",
-	"wZoBTyQX5K9/98//+nf/or6VXXg8plMcPsMWWji+dQXUSwNpOsELSmjasgsYcOWuMBdx5QKwQKPSOR9C",
-	"hTsfsojN9cmXU2nolMN9ayuR+yhEuHvxIpFixMjMrInHosc7G6ziqr/5Ga75NBoTtz/XZmyv9mTj3S9l",
-	"sVWyyPOYTNZBFgN22CpCteV1BF5YoDSqLs0ejHO5NkK/ebKhp90GKkGXOw9UKnu9ZqASBrV8BDFKZj45",
-	"u+Js0b5nW7ihRzKmfuB1QkmaL0leQJJLeLdE9GouIIS8c7SGZ6cV2xLIl2Hd/S4Go7VJA5sUyJOLbUy7",
-	"gY+uzSXXneTQm/2F2ekG3TX19WYyQ3Uvqt5ZPEANh+c6kts1u7CEvnOOAQGwRczw79MvOphffiOH0Shb",
-	"4cP+PRvHTKAYI98Qgsxlb9i+185wxzvqF/YWtnSnE72FCcoVN0I8tijgsqj4H1Z0nx45IpZ99Mh97yfp",
-	"kQehFPywNCT0yCNirYI98hOSs3GhXEUia6LR0jmm0XUY01C63FZrjTYMPDCYblEJn5rRtCVcryzEty6n",
-	"LKzKW7926iiH5Gn/8NGDE7CbCGJNqbD0VFlB2qFH8Dboz3iIWJl92lsPKNqlJizIuvFezG/eaoD71vUS",
-	"XRftClRYrkDP5izNjXqhpoxpMs/lJKczqPKoSCN1c8ObuUFvkavam4Fj8hCqTJk2J2RYaJJ4k3Zid9M9",
-	"WSZVscaxeyEhFZXlLhN4fZRWmfC4YQ3BmGgQFQqCeK6qdFCmS1oaWcWDbkGrOJOL21EsXMc3oVsY9v1x",
-	"qBdnctGEx/i+AzK6eVTO5OK5H8iZXDwJxnImF5/74ZzJxZd+RGabwkGZCfpxncnFMze0M7l4HIzOdFAO",
-	"0C2PDTJtL9f6fbggN45Qag/+Pa8F/noTBrrMURTYIgY4Ukaxu3ezS0hilJoq1NYhoue8hbMnYL/iYpIc",
-	"u0sJjToYMwimLipSHx9IEvNomRyjYAMuDiPalJkN5pVCCGwSch9Mk2FUXp8kmKViX8BQPUhMZFna/1ok",
-	"PhLguIyvcO9N6RXDKL4TQvGiLxjJmAapwmjrAMTdD4Mij72nzD2CaA3TaDzOHC7jBG+ChCi6VP2vReC3",
-	"casGdwNNobY1ThpqJJrJoSZ6LR/q47IXK8tjV/iH788ae2yn6JCsOV6rPtfP+TcX1p1RpYYDvKmtG7RH",
-	"DomQKSOpFMwIxdbiSwWR+ZCDcAzvu3kaCRkewPYQOhSG/rNsaaRlaEnTS3PiJMoBffIYYoQU2LMLxYgE",
-	"r691QTgbK8+JXAhiVq2BcV017d8/+smjn6wz75s+h3QUgWYYyrQl08rmqYNQTWes9LQGACfAR95IpSc5",
-	"O//lCwcnA9W7T9CehAG5Wtnc9cODCkRKNKNZpstBZm22q2XKYCiWxcF8InAfsTgVXJMNqhJXAhYiFWnt",
-	"UuFUO7sGMzbWA1msRXqAm91mntcPL6EzKSZIS+E7XcH4QXvrAnoDKDmlbdrFppKJ1FX51y0v8CA6GrG5",
-	"7lYoELHrInz7Z5Alp62bQZmFtpFnRsU0DPBGrrIwpXlNlFhAQdUUhUpQRZiSbMkzJPFy+QNSKJchdr25",
-	"4/yEaYp4ed0Swzwb+NCr8wFXBLezJGsYs41SjgmzhYDcpag9Qkhiu4O4QkvCxw5G0VIbFUhscG0lFt9K",
-	"yIFb9aQG/WPozIIWYLwy0BwoYO4T88eixOJw/CIcRX+7yu1zEFrspJtb9i7YtN1qTa7XnWtNlY6vqTUF",
-	"dHvLWpMbye430J713W6hZhOJZjInBYLoaZgaLNdMCq6lFemm3Nz7S8BaANk9Ftbj2rzZBVwFfdKY1u7W",
-	"z8IYRQs8TSqI9q02fvvmiuZ3SIp2MLteQwtxfC3sY4tTs3453ItbBqiuqMSr8+VgxkWh2Y0XdvI2+kG5",
-	"yrFqCf8xVfWJnBQsguMCXZtrEhJCfUe2LY1jCdTc6p3vMyTKEO90FdypkSv4bwtmf7aY5kG/u+UAgmW7",
-	"FyaCfq8rS1g6uX1Rws3pRgrxbMXgtijm2WBjq3UEnS9f+gP2sZXk6Mo1b6o4rd3xnWD9f/Tk0Hn9V/P5",
-	"d6vWecdscccsUSomXmwYA+5zHJIgztLawXVOhcqgiDEGfvYgZdDGLzNv/0Nwn4l5jYqUYKfkTpKyBMyX",
-	"Scr2Ty+Su/bzsqcgSLMM+maiGZG+ChmZ7n/z7tuj3v0Pd/a/Ot3/9Tt8cP/D3c/u7N+BJ98effjTrw72",
-	"P4WnLYjSFjx8q/rQm8FKQ25lfHusDbcO5npCDg+q4MAVpLB1AZ8QedsOvvxTfmVzJCDCumpDUXSpSPLm",
-	"9fkFQeT4w3tqpu5Bk4mzhaPfKFWEOodSn5x60GmAyMwVom4poiSZUbEkdjxomVG2vqgK+v6hwiYUQmKF",
-	"eZ1MKdNDJf0czcyAvGFTWgWZSDC0EyrQpu6wUF09VkNFs7kmqXkPYc8LofukUgjEDkIwlhIhsY/+RgDS",
-	"nYCyAZZ6DQ19ad6pcwhLflGWcPOI+N1EKtMvS9vAjHfHEoNxNMGBcfObB+Kwhq5rX+yRo9oPFqQceJ4k",
-	"UsTcMivjlzaAcQcFCk7pFc0KRsCSbuNREM69m60be/BlVdoAmTCZwuLEb51HddNQ3r09ndMRm9O8NQBs",
-	"ClV3SBK86HFMAXtIGXGsT15ycBzbILEpTYlNQysvooOD/QfD8adH4/sPf/KT4f0HKX1E74/Yp0efpgfs",
-	"gD34yf1H+wcH44NHP6H0YEg/PTga/mQfSiOstg+vRSAP6KDnybS6dVFqj8b7mUX52cXFG1Lmea6MlnqM",
-	"aTMxbrFZuaiPwMTyH1nNYoCbWL+asE1f4stN3tlMALbtVm0hW9o+sPkd2yCw093bIIJ+r2uDsIfu9m0Q",
-	"bk5/VDaILcv5bXme2hZtSzV+J2x1i0X9ftjNu1Xrt2OOcRvc4ku/qq1Icj9URE1pzsqqN/kVH7EeyZlR",
-	"xq+YRZezgUL4FWdGTaxqiWuKjYUxQv2Dw0iZsceY/rmpPuzTSNs/bIJRR2LyK+vD3mtlpicg9MgI4iHY",
-	"7zFJRlwvIQY7+cG3Nm+1b559SIyuCGnaU6rIoVm9h2HIURnIhJgOGOsnhc5lFrzWJ6fCJjm7CglQzThI",
-	"mz2BGAVIPsBsYAg28L/3jJqQfPshsSUQ4PNKia1v90aQ2r33h//h//ju3/4rXwXweO+L52+si6Ba5KpD",
-	"+YKUi4mm2eWgrVh1l7pTLje5JSuZzWzcSZj0/PBBh+ieFQABPjrVQwTMWa6kQOtUsP3hlpv2PlQtSt/9",
-	"1b/+/V/+o0jm8Q1MHFErahM/6DDvQrG8g+pTVsNbsNGU6oGcM4GfbTKbsBB8B4R3N7g4I4OF3goqv8oa",
-	"VrNo6OVe+f294ON1roMZnbsC0zuvM904bhtOs/r9x1d83530DaeF331009lykz7OvfHMaMPZOOidj2w6",
-	"12eRG65D9fuPbD22YNEuX3n7NGb23sp/1ev5GdQrdIG9gKKstISa8oiHZAuVeAARqImZM4hxHyJAyHqw",
-	"DJfPjINYN9Fdqg/B8u5Wh4COn5dEVr1d0zQWs22/slHgKcc4cfaeq4424yA6bVXL0CLDVBnAGOPjMQM7",
-	"l4jXyF4XUN/NYOe+aYHOt0VZW0RMrsgil2JSAkBhGmokpTY5hfjhfedhTbrEro95xgat9kmXM3KtigPI",
-	"cronLQSIljWIablQiHXLR1MPErugCtM3uqYORIGjzjxAOZSAW8j8kqWkmBuNaEzzUgVD7UkK1rUURVtO",
-	"l4WGd0HkSlcK6jTzJWRup4lpT5ZsMO/ppEwLK12ehsT9wrho2DIBKsh7sglr3ZKe8HCXiU34d5DLZB/Y",
-	"NtsQoSAZnk5wzSdMqwqe0+ZF1jyRBbnCJXG7GgwWOxQZUVgCtEwhdeexcnBrVubwXKzlg7s2Ngdd34LJ",
-	"ud77tQ3P4Y3yEZifg+Hsxp66GofxmDw+/6IHGIyGQ/z8/PWrjmB2U8ZazHyIawBQmoYPDqW8DEuGhwEN",
-	"tsRoPfZjI/g05A6r3asTNPrWdg2WpsM23crZu41zdyus5raYzA2yl4+Gsex8825j49SuHFFWltiQGKzh",
-	"sBbvfrAy4r25Jrbv+DIEHrK6wmJ/MizVFis2M04Cyz3im2aZkfasmx/fA/zMJaHzeQa1fitQsT0rZ474",
-	"nIcICzY6lSRqppLOhR/q+QD3Aw+JP0GPbWmhuIKfb7CT2xQ45DQbzHM25u/X+xUN9cGbq/NhJh18uGf4",
-	"1t+muHgDSV6N5gg3xi9qS/LLtkEe0OuuL0Po9BYuw7Lfa1+GxcdR7NjP6SaCPK7NCDZKLtiARXx05uyd",
-	"Z5fgNm8rDWx2h/wtGdwsGWzI6d+t2v8d8+id8ucnlGfLC6lpJCPYg4w0rvHXIJwp1nO5LKFxEqOeWUrO",
-	"3z5+/PT8/LgKbOJaDQG0utkqbShvbECn+JPyQCrcZSv44WxT87sOlm7hMHzNSq5I8newfKar8REvmx0D",
-	"iHaLGICDckEO74Hvx8u/IOWMuhbArHCdWuGNECLaydm2KrUT0cF2KwuteAo2+/OX511M6CldNmTDFTCh",
-	"7RRVA1QDcvL0IgWG0Kd0Wauu4sBP4CNIuVGy24LVK3NEK0IEJTkCTErurUyXQi7E9apK14Hl/KSDMkU3",
-	"W7k2hUToam3hAHCnVli4wj/Lc9jbC4CIwlJVFbxspdewnt2KwmW/O5eGa103p+pOe0tqidZcTEhSooT0",
-	"3RdJ7LxtJl8HV8H3LmIHbG2dtP0ELbePy7Sf69td2vKHttHkuzsO1UBVOw6E1rWpPtuo4YViA1+maL2Q",
-	"1Cxx1ppgU2m5nNpminB1Z3fMBCp9754RNLu/pnZcOya3riTXZ3gzCRH+6HZfigv2Xnc8DGsmsTu78NaT",
-	"rLORVS28Me++8sHq9fWJF1P0hYHIVGapInOa0xnTAdKmryh0QmA9qt63NSyoheG867A3t8M5bpFrwJ63",
-	"ovifWFiCcFuTni356/esVssOS1xB7L1RDKgmM4nVyiDnPEAHtanmGc0nQWyIlVAUmOv7dvcGpo3B//O7",
-	"/y3pkaODMBP/xAaUzLiuISoDUKslMVcCwVYMrAT87/3hL/7n//c//Fe//7/+w9/8N//mD//wX/z+3//F",
-	"3/zLf/CHP/9n3/3j/+lGC0UGRpd4GWJOM4LGBB+LY+aT/LgaS//Jo71qv4f7n75DcIWD3qMPLX1jINiI",
-	"tevoqzBUlU/UX1AV1Yc3Cpi65CJdb3FyQ/6FeRsQt+JFHi4C28APVa28gaWGZn0jVFsFs8isJdxklwnI",
+	"7L1bkyPJlSb2V1y5NGNVE4nKzLqwO9PWWtl1IYusGzOzuznsrkU4EA7AmQF3MNwjUeieWqOkldnsZTQz",
+	"JplJthqtVjJd9mFkprcd2x1p/4uGzdGb/oLMz3H38IjwAALIbGRxbfjArgxE+PX48XP9zrd7IzmbS8GE",
+	"VnvH3+7NaU5nTLMc/jrNWK6fp+afXOwd782pnu719gSdsb3jPWp+HfB0r7eXs98UPGfp3rHOC9bbU6Mp",
+	"m1Hz3VjmM6r3jve40I8e7PX2ZlzwWTHbOz7s7enlnOFPbMLyvffve3un8zl2mDI1yvlcc2l6vpgyIorZ",
+	"kOVEjomeMqKYSFnew3/TGSNcEJplhGtFRhnlM0WoSEnO5jLXaq+3x97R2Twz/amZGtD5fHBwcLjXw5n9",
+	"pmD5MpjafL5uYj/I2XjveO8f3CsX8B7+qu7hJMx0HtMZe5bLWXNGr0W2JHoqFSN6SjUZmTlQTfSUK6L5",
+	"jBGZk4xqlreMcWyajS51SjXbN03s+SVWOudi4od0ITsOaMjGMmfloFrGouV2I9FsIvPlK2gkSmMj+8rW",
+	"W+H6wA6nVAiWreoP39i6u1cSOzIE+ILPuI6T8oy+M4cgJGmqLitUengQX+oMWg3Hk7IxLTKNn9iWzR8H",
+	"aw/bYzmbU7F8JdtWA38fCHntBZGF0PmqnuD3m+ipyJXM48ueCPZOD0bwRuIYyTxnV1wWiszppI2+8ZPK",
+	"qs/ouxdMTPR07/jwoV1r/yBG7a189IY56POUzeZSMzFa/pwtmwtxShYyT8nInHRBhktYhBHNMpaTsczx",
+	"rEvBiBkSU7pPTg0XZVSz1D0jWpaM18wGeC0sGllwPS1/HMp02YNnXJCjB2Qqi1z1SCqZIkKapxMykznr",
+	"k+ea5EwXuVDw9ZjnShMq1MJwed/olNGU5SQJZrl/xuYZXbI06ZML1+8lsyOhpheWw0DIhGlFHhwd9ckz",
+	"mZsbAnibu0CAHnhOxpxlKV4f5kcBnFmkZCSFZkJbwoEXM2bawH5Nl9jBwSdkMTW/lRNxC8eVuajmuZzk",
+	"TKk+eS38CGEdZW6X0XwKG8WVf+OSLfvkaZ7L3C4MDtL9W45Jmi9JXgicmZCaXLK57juqxsUrKS9cREMr",
+	"LfR91CTvOdWa5abNf/TVf7L/j99+9IMoh38+M7dvO+XDzxuLEDGiF0NZiLSVv3D8/Qb4y8/ksHU+v5bD",
+	"m5aHXnClN7pIuGYztbfx3XG06d3xSuoLOnnGMyOhxIUJc17oSCuUJ4ThKXh0jIhBJ4pMZZa2jVVIPdB0",
+	"Uhktzm3NPl3QCVzw72FCz/GTQ5yQ+8vPiOY5Rdng9fgzqkfTlp0dmt+uIxJC41YofDOVgq1cOeDBc/Oa",
+	"3dkemcoFu2I54cBDFjnXmomWtYMvB/jlXtcRwqhe4TdmlGdsxPgVy1vPVG5fWHeoNiX5MzaSYsQzTs2S",
+	"tB62vPLaTTCRM1lo1j5d8+uNz7XIVvRYZDfe4TmoTWuIz+gAcFK5snpWC6HhjzjGTVUjHEnr5MOmr6uF",
+	"nRfDmTkv6WfLljkvpk71KhTLiXIfVPRGOpqxgZrKedtquK8Gw9a79HD1XfqPvv66ODg4ONiH/x4+a7tY",
+	"N2O9jI6mMdZ7QhJNJ//w1PR19Mj887OkTcPbISt2n8UJA0eyHUn4AUEv6rKVuRh17Drs3jZu+vlcsVy0",
+	"T6dwP2/blW/fdPYljUkK54ZVpspI7QtqLpAxERJUTpAuryjP6DBjIbHfb1E/zfedDzuMBobFhlMp25d7",
+	"gb/frPD03jSl5lIoBpT6WIpxxkewPlaUN/+k83nGR3CJ3Pu1Muv1bbkM5s2U7R0/OPikt8eM5G2e5YzC",
+	"i0AmfSOpTFmWApkzpYwaaaQzs7TzORFwbZsXQKY3n/SIkuYiH1FhZHS0UREOgrpVFMxSHO8dHP70Jz87",
+	"+uLBlwd/9PEvHv3q5/dfPnz14zefnB1emM66bQLoC7gcTflxVOS5UWmUppp5rYzQLJMLGK4djunuiRRs",
+	"m7VD9cEvjCpGI6ZU9wmYfs/sRrbNw6lXC6rIiOY5ZymRBQz7mcyHPE2Z2G7f78f2nRZ62h/7hmsbb5js",
+	"KGcpE5rTrNTFYFVZao5hKuG22fmGdx8ZwWU1EyaJMwWMcqnUQHHNEjJjVNj7hZIFG4L9xNwyTls1rxnx",
+	"QYeERPQ0l8VkSigZ5nKhWN4n58Vo6n7HMeXs12ykWWp18iWZ0SUZTamYMCTVnrPxDpfkJ08vCBejrEhZ",
+	"2ifJ49dn54PXZ89/8vzVeUIyrjQaFNwczbBUfw+URnPv0mwbwgCTT5MwuGuyQhKuI6JYbpgBfHdMflNI",
+	"zcLFGfCULKZMkKUsbosrnArCY8M9gYEm5UASwoGOxpzhAjOhc/NvLqyB3nz8Q0UyOcHVvqIZT7c6hUdH",
+	"wWKjeWbv+Cv7z6bCU648t/ysokw5+7YgQ0ZSTrOMpXvv3/bKbXT0zu2YK7t5igYiYtuGN3bPucGexZU5",
+	"oqm5vHtkWGhvusoZWeRSTE5IAuvWxx8SMGYpEAjNOF7SzNypbLtdiR8Bt3Yz33adPXpeAHOwl+AQuE16",
+	"bO7FWaHgASwt+dn561c9InNCiVmkjGlGTMu3t+Z+28uxIZVVxreHVpJnshBbru+DlTLHGBquL27OcIRE",
+	"Ga4KL+98nWxvYC8eyTwtBQv2jqMwcSHlC5pPthIoHhzeX0V4WspBBm2vJjxuBGJJ4NVjouYZr95UYAtn",
+	"YOSFLVZTmWsmwMOo2Tutbo8AYczAxwQ5JC/5ZzDAj82/wIZPCRiseuEc4GoGwmy0cHBgvrTb8pKK5XZM",
+	"+pNWUclsyYyK5WBMeVbkTNW2RkpifibmZ5YSoxDP5lqRcS5nqJbTNM2ZUsdE50tCJ5QLdI7ueA/cQIG5",
+	"VkQpcJc2xmt2IPBe1OUpWJdiNE16pfzjDC/W+UYKxb4W2nWcMyWLfMRUnyRnTOfL/dOxZnlCJvzK3sOq",
+	"qu31vxZfi2cyb465Zw0CeZEx0FWy5bF5eZ98Aczt9M1zcsmWyqowE2ZNJOhv6JNXjIOgl8rKSsDtujCM",
+	"qFAsba6J8waZsWbUCO2MXZ7AK18LQpgZO7puzGw1zXXp8wd5BK8ClAadE48qtZB52jejP0UjDoxjnssr",
+	"I0dq5d/pMKKZFLhjgkypKukR7OuKyIUwqwttE657hGoz8oyZb42cQcmMi0KzPvkSFt03APMyTYgouYBQ",
+	"UoAH3mxMMe+Bg0dJ+KHayswSR266xmsdhfEcYiFsKzmDJTHMA7cNyKJBvZ5Bp2zOREqkMIIo7K5ZFFhP",
+	"4N2q/zXoO58Lc7Blzr/ZVng4bOUW3gBQYRKPa3rLjCvFxYQ4yj4GUyWhOFjvtHO7jhKEcER9C6r2mvHb",
+	"VfXGmK2UkujFWAStNq5Ec6b4CIQGQ10ypznPliT4JuS5cAdmt7B664fZg5vPrgkZshE1RyC0stARcuGU",
+	"ajqkip2Uvl935xs9cyHzSxt5A1uiirnRxFj6kqWcbiewPFwlsBRlF4OZ6WMAtqzGVj3GbvcvlnPmZeT6",
+	"AIDOZ0Wm+Zzm+p657/fNhK1cYCSB3e9eEg49cSJ0Uh974kXpJDKDxLAk67CXc5bDd0TTS3N5wcTA1mgH",
+	"BPFrYGk6Z1pzMYEnNE25+Yxmb3LThuZM7R2PaaZYb28ePPp2TzGl0LGUsQGyc9U0rb7EH4Aly0LDnYWk",
+	"RM29TBZTPjI3mW0Nbre9XsSS6XyvD48ePqq4Xx82TZs9P7gZfTeAkIrmyH5qHq8YBQTMCaN/KbZyRB//",
+	"+NF6d7B9JIe/ZiMQ8CF2EEIKK6tKR5dCLjKWTlg6oLo1WkwUmWWDaASuuUB61YaGILGu/8ZFLHZxCPZ8",
+	"MFiXpoNQqS6vpyzjVyy3i9LJmQIL+gS/W+69r/tNentMpH4p6qSwMIwQXjgmiREP4RQk5A66k+UVy+/2",
+	"SAIeR5Ss0sT9nXJl5pIm5nDaR8xouWlyQsxMbbAL12TMjWzfYffMiyv3v/HFJUcteu0S/ZyjVpyxK9y7",
+	"tV+8gDff9/akyJYDuRCDYOerK/mlFYrmTJpbxtqQtMyMyAS+U7RuQkwVNoJSGVogWQ7LTYey0MDrQCdL",
+	"flOwwizqXE9xka2aNMipZhCoRrPMtWd0irArKYL1GkqZMQoSWs5mNL/sRI1Gqciurnkgnbe629kq3btd",
+	"BghagB9fY0tQcvdkTYZsQkFCn8osDXnbSgpTmuqi2zE8x1fNRwVyvMiw7K6Xw3I7f2zVF8GyHqFkLiX8",
+	"13vamyMrZjOaR2P5FDMX64gRr76ISUFLxcj5byKt6mnOFKxQZc9lga7Alk2xRtb3vb0rmhWsZeILqsiM",
+	"UVXkzJq0q0thfgdNC41YvUj/tf7eh47BryrB5z5MAniEO/nl3vSqgaxljG8lfMGusZtXuD6eNiqUGHCx",
+	"6hEKWHGvceE1by5/VCMMqHJTvG27Zk/LFmdOLu0u6JSMIohTeNgtTqEtPqFlnFZlpEgqsYA2WHxHvC7Y",
+	"s/JdAqGiXBGlpaEuJkb5cq5ZCuoemirUVC5EH4WYIIpx5ZTI/j9++6MfxA4KjN3Gjne/r1/JjeIebDf+",
+	"gm9ITpYQ1nFBF5VVHjG4nWqXEFzUffLaXD9Caj62YvgxHlaOJ3hKDR0bRgpZFW4FelveEF4Dqg99WVpe",
+	"jKqJVkC8HzFmsNZ9hwutDE3rdh/B+S0gkmybhY6tMThnkCtsuWQ1nlcNuKsMs30CbtlbmcfTKyb0E6pp",
+	"/ECC7ijHJIFJ9T9KAnNmaHUSdtZTqvrkGbqhSqUIjzXNGcnYWBNZgFezphpsLZ2vkcabhNgqKb/2E3Vb",
+	"l9yowLz3ByML12TCtcvUWcy6hpx4S3LhLkS8NcLYH7Lw5eSpuOjUypd+bomciWJmOl1Qrgd2jwKFybQV",
+	"aEuGq0iZDQoBzoK0lPIUz4xs1Nsb0oyKERtkcoE86Iqb33XuJg98dq7VwJpow0eFmFE9mkLDKVeXrhWa",
+	"a1jc4BsX1GaGh08gdMVIaIOUj8csD0U6Swq9vXf7Zsb7VxSi+pSZOqzHl5TrC5w+/P0LswZP7BLAk2e4",
+	"Dme4DPDojZTZ5+VSoPIC63HulgOefYZr8gImg1/adbnwywKPz+xCvPTTrDz+PFgelGe4ugxbdetU+94G",
+	"CD7zS+XVLFivJ265HHG8sGpOJYdh75spyN5IL/aPTZb4uXg85YIpP9vn4qmYZFxNg54dKy3pMhfY7Cjn",
+	"mo+ooX42Y/mEidFysx12LaHEWTaHF3XZph8MV9qHxjUkRjQ+r8mPNO+87xkOSDtdEG9ozbG++puX9rU6",
+	"C4Gxla3YAbQygze2q+oEvRze3YAWM5wFWYFrhXr2TtsMw/qMXOJN2FrrfFxyRWTTYnpG47poERz9lDY0",
+	"R45ySO/bSAjpIs2PaJZZcb6TVRCP/0BxMWJRqYMKK3jMqKATlifHBF7Gaw6sZDTLFPS5tZ4ypWpAV6uq",
+	"zg6IvY1oni8JbdFXo9a5ziKcoxQvygWcb700515+70Ktv70JZamYpxuTS5F3M6QXiuUDnl6T/q9YruzG",
+	"dcn8adeybGi+E27cesZNSub4+/HjlGPUVCd0d5bKYVdOZGW913KUutgUavd71gViD88md9Nny1fVhuzT",
+	"00p79cHcwv3kur6de6rS+03cV/6i+LDurTcuV3KlnXHGRfj0sKHx15nsGnNd/dR3MN8Zip7Ifa/PYAP9",
+	"V/YfX+Frb8P39jEtGeFQTM97E66nxbA/krN7ks75viGKCRP3/Hjeh5+rSz7fl3Nclf25hHBqHPL7XuV+",
+	"X7v73ujYuNLXWx6vfVGszMngap7Rpcvussx9bTefn72o8/j13ygj+Vd5+qqPzhkTX9hX203RjpDPrH9k",
+	"M5N5g3DXzqJq+t4lHdyepPFhEVCN7YUX+9v1VHIrd9jt3V8qbgx2slEQaqhlltowAMwIopmRevwNt1HO",
+	"XtVf0slhsuOtuYUtKTLWqiZ+H7EpWymDAizegawe6DpjmQ9sUHKTrJ7JnEzlgmRSTGp2Sghxm8osLWGo",
+	"Kv6rWNRSk6J2YSx3HK86tedjBL1YUAXh2QLRysyAPLgMdLaF8z4PD2r7YWsuxzrNCaF+2vcLws3LHfN+",
+	"H2AISnOj8JvNwfSKLMXA0RNyYNkDOGi77Zz1LWxPO0K20U+Lb27FWL7P6BaeMTFi6aAQmmfbR+BUfAg1",
+	"UtTgEhBcTGyItyJSeHKM+gDWBoBsYwYIhLjaCIXhO4qlZLgkhkZcwmefnDOREq4JVSSx3ycuQ8CmAWhJ",
+	"UqbZSBsScEnN+Buk6XTYswUXqVyExNb4qGVFWi0J3jdSsyJYF0kYYFLrvco0m0ehcU4bVNQp6KXkIiUL",
+	"v54VosjYbSj9RcZuSeF3Pd+Isl+gLvkhKPowr5tQ8gNJpRJftIFyf+fT4zufHn91sP/J6f6v6P43g/23",
+	"f/z11/3Gg8qz/mD/7d3qnx/d/fQPwUJQEdf+fs26rNkm8uf66E777vVkwdWgP6tMWauC6z64lc8/ZI1x",
+	"pbC7bim/egsD2Ola1mXvTWg1Ii5v8nlFZt2W6/xh0e6NCN7rZmUa6V/wGdvhxFZoAsG5gxPpUmunfD5n",
+	"KeQCu2etmkEIFFn+LzioB+u0h3WLNs4k3e3Z28a63Elp8It1v5rX9ehgg0QqI45tZ6oOxK/1tuJNbcvB",
+	"teujcCrbfTO38K2acFzAKhpv4HxwhYDJoKtyrUqTDnTca7fnWPzdzQEBo4H2tdu3s11Z7X1Ql00HEMfO",
+	"vHq1UWTtEC/829HDHUFalGPYfQ9ZgB+tTKjsxghC1a1iOHi7mknsXPHevdJ93oXdHj385KhxKzXFxzCf",
+	"KwibGPPcRX5aM+EGwRLP3MfOQ2FbcN1drA727XK9Noxx3j3WjFWyUfgV5A8EGTcsK7lH5/ze1dE9sIyq",
+	"pMqe6nlAH1fY01Trufr0+N69GnDp0cF/+uk/WJVNgz65rsYR8/bzJxu7h+ZzqMOwwyMxn19Qdbl7S1SX",
+	"oiku+rxPTsUSAIwIezdic02SfoKU0O8nPZ8r/vnZC4Skt/gJACnLIauqrZTKSq2haZtwNNNHy0T1z/DJ",
+	"27vBPRizR+AanAFiXiAmzei7UD4CWq458rHQS9dLCOK0BsG+xhRegPixN74NTT8JKgE8PDggoynN6UgD",
+	"gH/OAKS/IRXAkd9W1QIZiCpmJ9ccJvzqMpbAGwJog0ykqudwaTxkjJ0MQC5Gb7ZAQV9nIzc0rvPlAIAJ",
+	"2u9WB1kLt70VnnS+NKKV0oymJSQQgDvYHOo+tp2yjC5d20nPokha+ieXQi5U4DdCmKTavO4fVSAQHj3o",
+	"qN+ETqCpLLJ0AENqjyDVEmdGKHl2+vzF0yeA2XZCQJg38qUTrFu7DGTsbinMeE7KHGYHdtwd0zhkUyVU",
+	"sq+aZIfRwqpMOzFe7DFVGqRcgXeMvXBTM6jhSLoxrZhI3PZfspXoUDdwC9jlijgFtNQ0G0DhnLX1skyf",
+	"qJR4+K71gbBhB8Hm4gSiS1KkXJ+OXEyUE6WsE8k6oSaYOoP5cF2FKtPwY98M/unbgj+fuAbdOJ4KHcui",
+	"paNOIVvBTABrRLeVFAKwqcVUkhlNmYd9mLATkowyfowXK7VwX4DAA184jipnM1AbuWB98qrIMsTmBpw/",
+	"qi5ZCh/xEjb3xc/PX54fg9t9PrcQZxJU0bHH+jO3DFQQy9mEK81yBEBj2ZhQ5eUAxDSUM4YonLicFXwk",
+	"w32mVAC4aQc8Fi3zQS6ztntRloYlWAJqYwY6A76MLdx93PiBX0Wy4byPWDHE3KBZhvKQYAtiBGK9tOZo",
+	"3CBLm0SaPUmwMhVnKgEoOFmrkgY4dzQF6OFTMgU8aIsPiyizdl1LVLuE3LEP7yZmt7kmmZSXyuwNxims",
+	"WO/ysG3idMdmr7N2OZtndGSTsv0CupWKLKJZ2+4LmLOZvDJLeAEE7DFs8YxkxUwoRzuOOPvknI1ypm0J",
+	"JMTPY/CaBWcxDSQfffRRgiB6Y1nkJOUTjjh+NUhg8zLuXqfVrxrKImBvFrzRCBcgT1uAZK6XZMiM3NEp",
+	"jx2/aMlhNj8NLln8585p1CEQWLRm2i/3rUS9/zxNmpFJ66NbAK9ywOfx9h3yIcic5Vo5FK0R3SJRHqUR",
+	"xNrQkFgRcKdwRJXp99zl4Ne9ssq1gAp7phxfar0PdxwNYbrcvf7pe71uFER5c996GIRNiUU5Ywuje5uC",
+	"aDkqF0SxycyM+gQC1Q5W2gzbTEH7tR+E1IHsdfD2ffzMtyG+bILxUqEVnHB8HW0USXWJfEWtDmzKCIUy",
+	"T831f/jei5FRAIeKTDaSYszzmbm25rRQ5r85U8XMXO45GZntBdHJXMG0GzcbTdno8ppIWa6NXC5Ul1K3",
+	"kEqZy4X/mysrO0G5C2ytW5DbGmAMv2DXm59vJbZDwkq55h72XN59Qbju2INTFpuLB6YtD7QLcstUZilG",
+	"uUWaKmzt47Xl2x7jq1uGSKcsLeYr4Eius+JMaT6jGtlUlr0eQ3WEtRN66j57/7YX821YN1YJHGwEJji4",
+	"SH5GngNUdzMBGMe7ORvpgVEwEKph+xm9m/OcqWutir25EE212yV4YYFXW5Nl0UKAMmn8hZzL3Apt4YE8",
+	"fLTXzTjmWHNLWjWH41JkKQmqJnSSw+xtEz807lfHY7C8AXCo3vcQ8Qxvtw4FfnQkllrzBcBAhXFCa8kb",
+	"gS5ikoTiE7EF8OB2ZNjNKIcjDnEFy1pycTvSpNMMNJvNM6pZ163R1nZeNy7WLvygIKYNbvYQeZajBhRX",
+	"u/JqknStbF7l1AbnqTqV8g6wu1kNbMYicZXD6jiwnWKEWVW4ToDK56i1Fg8diAK1m7N2Bdagbzy7r0gy",
+	"raLTY6kiOLrhab4mjFJtZyugiK6XFaMrojwlMTsNSM9geS9mgCEGXCXpkcQW1jH/TAsEgWbWCTXMpFnW",
+	"5MS97uOUkgXlmouJ+WqeyxEDCBnzl60pZv6JaBO2LS/iJX3ypa/IDDyUKzJkXEyc/NTDQlNAvFgOMhCu",
+	"mmBldpSrtf8ZXQKXBmB6LJnNc2JrnXcU2NwMIj0BW/RhlY9PXz1++uLF0ydo7jDrbwvvAiTikI3kjFle",
+	"6tDRzWrgfY5XeKcheXi55pAcDBBYYSyAUMcLxJNBR4q2qCLdXuZl7akOb5e01dWGYgX5LgfRVr/rCLQh",
+	"vp/F3mQ17KFr9v8KSh5BFcmlM63in0B2XJE3T189ef7qJ13GVE+dwXsCx1nuX0gmPX8GyzFW9q5cbE8t",
+	"4XkKCbm60u3MzrogblKZ3UI6aL+KVzjewgnszh5VWbZdmqSq+k1knmqtJFyWzrWO4wWI3ZpegiNjYYk8",
+	"Y2PdI0NbsZ/xybSUoqFmtOqTp7O5XlrLOEQOgm5vtCl7VfQ3EmxBJIghwNM840zpARMtNxNk0oXecCzw",
+	"bG6pqbkMWaaYmwzPsRLgFQQMQe14NLZbAD1lDf6uRuOIivK2sz4Crm1JB1fqbWtQpoxfsmy5emYWjnFO",
+	"R8wGDgi5sO5/u1lQ1uNG0FiRhGqLXhlnO112hFyFk90fc8HVFCE229lOp+LzHQxAcXHuFEg6mTANbSWr",
+	"5KFNpZpNRY4/LGFiV7LBjd7617uNb/Da3Q6LIN3wi1Zrj4rEheJhrMypWxQDHn0zuGdlI+XDx2VzgRoe",
+	"DxrikM4Nl6B1lELxIvskAjjXLjJUVPG6Km815YraG6qvyC1a+dwzmc82R9aRA6s9V9IK7NuRmoigv3CF",
+	"pYZD+HKv2Tkc6sQ27HlYM4JqrWXZwl8j9LUce/c0F2SY0xGsfhkf+e13//t//d2f/+n7/+9v/sXv//N/",
+	"83f/8p/87m/+u9//F//6uz/569/9+3/2+//2f/3uT/7P3//l/1iP/Tt6cI2UAG9nLnFRwQ6y1/Tw89EU",
+	"9URDQv4sK1Qg7VWuj0kC3yc967a3ge5hZGkuFzZ24YQYzb/6LtS7s252kfr6mSckEdiukKaFALtV4Hjd",
+	"uM2Pb+NG4oa5uaGjgFzjyMMDQXDlAk86MpWKPXp1J1hzafM+oIRVPFqTK4A/eHz+hRGnfvni/Jdhq0Mu",
+	"sHRFU2qq4OQ2mq3lpzgDW5Ue7z/8fmzrkXgTX1Yny0rbROVAffdn/+K7P/3PfvfXv/3uz/7qu//+X63N",
+	"pVlrwI9Zb8xvJcp9GCei+sSF00Pdx8rLlBSqoBkGe91JwmDCpEeSmRzyzJD77//pP//9X/677/7s3/ZI",
+	"v9+/64q0QmSMbc+QDr1kkRoWvdUuh4bYxgVJzAE5n6mkpoiDS8J7mD9ZlynR7q505EmhHjIBfQQUHLgO",
+	"FORDgR8OhEhD5kk38q2YLZv9wopZ5Qwk/BnFvwnXUCUEUGAA/dqF2zlla2WoegShZdJCLOYXqouc9XCG",
+	"FawZ8ERyQf72t3/+t7/9i/pWduHxmE5x+AxbaOH41hVQLw2k6QQvKKFpyy5gwJW7wlzElQvAAo1K53wI",
+	"Fe58yCI21ydfTqWhUw73ra1E7qMQ4e7Fi0SKESMzsyYeix7vbLCKq/7mZ7jm02hM3P5cm7G92pONd7+U",
+	"xVbJIs9jMlkHWQzYYasI1ZbXEXhhgdKoujR7MM7l2gj95smGnnYbqARd7jxQqez1moFKGNTyAcQomfnk",
+	"7IqzRfuebeGGHsmY+oHXCSVpviR5AUku4d0S0au5gBDyztEanp1WbEsgX4Z197sYjNYmDWxSIE8utjHt",
+	"Bj66Npdcd5JDb/YXZqcbdNfU15vJDNW9qHpn8QA1HJ7rSG7X7MIS+s45BgTAFjHDv0+/6GB++bUcRqNs",
+	"hQ/792wcM4FijHxDCDKXvWH7XjvDHe+oX9hb2NKdTvQWJihX3Ajx2KKAy6Lif1jRfXrkiFj20SP3vZ+k",
+	"Rx6EUvDD0pDQI4+ItQr2yI9JzsaFchWJrIlGS+eYRtdhTEPpclutNdow8MBgukUlfGpG05ZwvbIQ37qc",
+	"srAqb/3aqaMckqf9w0cPTsBuIog1pcLSU2UFaYcewdugP+MhYmX2aW89oGiXmrAg68Z7Mb95qwHuW9dL",
+	"dF20K1BhuQI9m7M0N+qFmjKmyTyXk5zOoMqjIo3UzQ1v5ga9Ra5qbwaOyUOoMmXanJBhoUniTdqJ3U33",
+	"ZJlUxRrH7oWEVFSWu0zg9VFaZcLjhjUEY6JBVCgI4rmq0kGZLmlpZBUPugWt4kwubkexcB3fhG5h2PeH",
+	"oV6cyUUTHuP7Dsjo5lE5k4vnfiBncvEkGMuZXHzmh3MmF1/6EZltCgdlJujHdSYXz9zQzuTicTA600E5",
+	"QLc8Nsi0vVzr9+GC3DhCqT3497wW+OtNGOgyR1FgixjgSBnF7t7NLiGJUWqqUFuHiJ7zFs6egP2Ki0ly",
+	"7C4lNOpgzCCYuqhIfXwgScyjZXKMgg24OIxoU2Y2mFcKIbBJyH0wTYZReX2SYJaKfQFD9SAxkWVp/2uR",
+	"+EiA4zK+wr03pVcMo/hOCMWLvmAkYxqkCqOtAxB3PwyKPPaeMvcIojVMo/E4c7iME7wJEqLoUvW/FoHf",
+	"xq0a3A00hdrWOGmokWgmh5rotXyoj8terCyPXeEfvj9r7LGdokOy5nit+lw/499cWHdGlRoO8Ka2btAe",
+	"OSRCpoykUjAjFFuLLxVE5kMOwjG87+ZpJGR4ANtD6FAY+s+ypZGWoSVNL82JkygH9MljiBFSYM8uFCMS",
+	"vL7WBeFsrDwnciGIWbUGxnXVtH//6MePfrzOvG/6HNJRBJphKNOWTCubpw5CNZ2x0tMaAJwAH3kjlZ7k",
+	"7PwXLxycDFTvPkF7EgbkamVz1w8PKhAp0YxmmS4HmbXZrpYpg6FYFgfzicB9xOJUcE02qEpcCViIVKS1",
+	"S4VT7ewazNhYD2SxFukBbnabeV4/vITOpJggLYXvdAXjB+2tC+gNoOSUtmkXm0omUlflX7e8wIPoaMTm",
+	"uluhQMSui/Dtn0KWnLZuBmUW2kaeGRXTMMAbucrClOY1UWIBBVVTFCpBFWFKsiXPkMTL5Q9IoVyG2PXm",
+	"jvMTpini5XVLDPNs4H2vzgdcEdzOkqxhzDZKOSbMFgJyl6L2CCGJ7Q7iCi0JHzsYRUttVCCxwbWVWHwr",
+	"IQdu1ZMa9I+hMwtagPHKQHOggLlPzB+LEovD8YtwFP3tKrfPQWixk25u2dtg03arNbled641VTq+ptYU",
+	"0O0ta01uJLvfQHvWd7uFmk0kmsmcFAiip2FqsFwzKbiWVqSbcnPvLwFrAWT3WFiPa/NmF3AV9EljWrtb",
+	"PwtjFC3wNKkg2rfa+O2bK5rfISnawex6DS3E8bWwjy1OzfrlcC9uGaC6ohKvzpeDGReFZjde2Mnb6Afl",
+	"KseqJfzHVNUnclKwCI4LdG2uSUgI9R3ZtjSOJVBzq3e+z5AoQ7zTVXCnRq7gvymY/dlimgf97pYDCJbt",
+	"XpgI+r2uLGHp5PZFCTenGynEsxWD26KYZ4ONrdYRdL586Q/Yh1aSoyvXvKnitHbHd4L1/8GTQ+f1X83n",
+	"365a5x2zxR2zRKmYeLFhDLjPcUiCOEtrB9c5FSqDIsYY+NmDlEEbv8y8/Q/BfSbmNSpSgp2SO0nKEjBf",
+	"JinbP71I7trPy56CIM0y6JuJZkT6KmRkuv/N22+Pevff39n/6nT/V2/xwf33dz+9s38Hnnx79P6PvzrY",
+	"/wSetiBKW/DwrepDbwYrDbmV8e2xNtw6mOsJOTyoggNXkMLWBXxC5G07+PJP+JXNkYAI66oNRdGlIsmb",
+	"1+cXBJHjD++pmboHTSbOFo5+o1QR6hxKfXLqQacBIjNXiLqliJJkRsWS2PGgZUbZ+qIq6PuHCptQCIkV",
+	"5nUypUwPlfRzNDMD8oZNaRVkIsHQTqhAm7rDQnX1WA0VzeaapOY9hD0vhO6TSiEQOwjBWEqExD76GwFI",
+	"dwLKBljqNTT0pXmnziEs+UVZws0j4ncTqUy/LG0DM94dSwzG0QQHxs1vHojDGrqufbFHjmo/WJBy4HmS",
+	"SBFzy6yMX9oAxh0UKDilVzQrGAFLuo1HQTj3brZu7MGXVWkDZMJkCosTv3Ue1U1Deff2dE5HbE7z1gCw",
+	"KVTdIUnwoscxBewhZcSxPnnJwXFsg8SmNCU2Da28iA4O9h8Mx58cje8//PGPh/cfpPQRvT9inxx9kh6w",
+	"A/bgx/cf7R8cjA8e/ZjSgyH95OBo+ON9KI2w2j68FoE8oIOeJ9Pq1kWpPRrvZxblpxcXb0iZ57kyWuox",
+	"ps3EuMVm5aI+ABPLf2Q1iwFuYv1qwjZ9iS83eWczAdi2W7WFbGn7wOZ3bIPATndvgwj6va4Nwh6627dB",
+	"uDn9Qdkgtiznt+V5alu0LdX4nbDVLRb1+2E3b1et3445xm1wiy/9qrYiyf1QETWlOSur3uRXfMR6JGdG",
+	"Gb9iFl3OBgrhV5wZNbGqJa4pNhbGCPUPDiNlxh5j+uem+rBPI23/sAlGHYnJr6wPe6eVmZ6A0CMjiIdg",
+	"v8ckGXG9hBjs5Aff2rzVvnn2PjG6IqRpT6kih2b1HoYhR2UgE2I6YKyfFDqXWfBan5wKm+TsKiRANeMg",
+	"bfYEYhQg+QCzgSHYwP/eM2pC8u37xJZAgM8rJba+3RtBavfe7/+H/+O7f/uvfBXA470vnr+xLoJqkasO",
+	"5QtSLiaaZpeDtmLVXepOudzklqxkNrNxJ2HS88MHHaJ7VgAE+OhUDxEwZ7mSAq1TwfaHW27ae1+1KH33",
+	"N//6d3/9TyOZxzcwcUStqE38oMO8C8XyDqpPWQ1vwUZTqgdyzgR+tslswkLwHRDe3eDijAwWeiuo/Cpr",
+	"WM2ioZd75ff3go/XuQ5mdO4KTO+8znTjuG04zer3H17xfXfSN5wWfvfBTWfLTfow98Yzow1n46B3PrDp",
+	"XJ9FbrgO1e8/sPXYgkW7fOXt05jZOyv/Va/nZ1Cv0AX2Aoqy0hJqyiMeki1U4gFEoCZmziDGfYgAIevB",
+	"Mlw+Mw5i3UR3qT4Ey7tbHQI6fl4SWfV2TdNYzLb9ykaBpxzjxNk7rjrajIPotFUtQ4sMU2UAY4yPxwzs",
+	"XCJeI3tdQH03g537pgU63xZlbRExuSKLXIpJCQCFaaiRlNrkFOKH952HNekSuz7mGRu02iddzsi1Kg4g",
+	"y+metBAgWtYgpuVCIdYtH009SOyCKkzf6Jo6EAWOOvMA5VACbiHzS5aSYm40ojHNSxUMtScpWNdSFG05",
+	"XRYa3gWRK10pqNPMl5C5nSamPVmywbynkzItrHR5GhL3C+OiYcsEqCDvySasdUt6wsNdJjbh30Euk31g",
+	"22xDhIJkeDrBNZ8wrSp4TpsXWfNEFuQKl8TtajBY7FBkRGEJ0DKF1J3HysGtWZnDc7GWD+7a2Bx0fQsm",
+	"53rv1zY8hzfKB2B+DoazG3vqahzGY/L4/IseYDAaDvGz89evOoLZTRlrMfMhrgFAaRo+OJTyMiwZHgY0",
+	"2BKj9diPjeDTkDusdq9O0Ohb2zVYmg7bdCtn7zbO3a2wmttiMjfIXj4YxrLzzbuNjVO7ckRZWWJDYrCG",
+	"w1q8+8HKiPfmmti+48sQeMjqCov9ybBUW6zYzDgJLPeIb5plRtqzbn58D/Azl4TO5xnU+q1AxfasnDni",
+	"cx4iLNjoVJKomUo6F36o5wPcDzwk/gQ9tqWF4gp+vsFOblPgkNNsMM/ZmL9b71c01Advrs6HmXTw4Z7h",
+	"W3+f4uINJHk1miPcGL+oLckv2wZ5QK+7vgyh01u4DMt+r30ZFh9GsWM/p5sI8rg2I9gouWADFvHBmbN3",
+	"nl2C27ytNLDZHfL3ZHCzZLAhp3+7av93zKN3yp+fUJ4tL6SmkYxgDzLSuMZfg3CmWM/lsoTGSYx6Zik5",
+	"//zx46fn58dVYBPXagig1c1WaUN5YwM6xZ+UB1LhLlvBD2ebmt91sHQLh+FrVnJFkn+A5TNdjY942ewY",
+	"QLRbxAAclAtyeA98P17+BSln1LUAZoXr1ApvhBDRTs62VamdiA62W1loxVOw2Z+/PO9iQk/psiEbroAJ",
+	"baeoGqAakJOnFykwhD6ly1p1FQd+Ah9Byo2S3RasXpkjWhEiKMkRYFJyb2W6FHIhrldVug4s5ycdlCm6",
+	"2cq1KSRCV2sLB4A7tcLCFf5ZnsPeXgBEFJaqquBlK72G9exWFC773bk0XOu6OVV32ltSS7TmYkKSEiWk",
+	"775IYudtM/k6uAq+dxE7YGvrpO0naLl9XKb9XN/u0pY/tI0m391xqAaq2nEgtK5N9dlGDS8UG/gyReuF",
+	"pGaJs9YEm0rL5dQ2U4SrO7tjJlDpe/eMoNn9NbXj2jG5dSW5PsObSYjwR7f7Ulywd7rjYVgzid3Zhbee",
+	"ZJ2NrGrhjXn3lQ9Wr69PvJiiLwxEpjJLFZnTnM6YDpA2fUWhEwLrUfW+rWFBLQznbYe9uR3OcYtcA/a8",
+	"FcX/xMIShNua9GzJX79ntVp2WOIKYu+NYkA1mUmsVgY55wE6qE01z2g+CWJDrISiwFzft7s3MG0M/p/f",
+	"/m9JjxwdhJn4JzagZMZ1DVEZgFotibkSCLZiYCXgf+/3f/U//7//4b/63f/1H/7uv/k3v/+Tv/jdv/+r",
+	"v/uX/+T3f/mn3/2z/+lGC0UGRpd4GWJOM4LGBB+LY+aT/KgaS//xo71qv4f7n7xFcIWD3qP3LX1jINiI",
+	"tevoqzBUlU/UX1AV1Yc3Cpi65CJdb3FyQ/65eRsQt+JFHi4C28APVa28gaWGZn0jVFsFs8isJdxklwnI",
 	"Ilft8WygzZEpyxkaLpSmmpE7iVvppBcWLeiRJCjLmyC2po2dcgOOrb6tWnO3Z+tCobo0wJi/xB4mZxYw",
 	"ryB8qWlVV0BsAwVx+6ISOSDBuuIMrEMZieqWmI/8nmxTiaeSyh6LxFKXNZqwlcpZzghAb7A+eT0myQzz",
 	"0gfmh+QYYFYA+hRzvVDpXV8wYsp43lbxns5YUMjCEgmwTAsxjvFdtlBgr76VeW3/crlQOHQEOzUDS47J",
 	"Yrq8qSjK2nUDx9efx54tclEm1YccxZ4VvyLRS6l61ANoy3AvoKwe/qnt37hOluRVYDSwjzxmry1+7VYH",
-	"hE+aD2Y8FZAM+G4lz9yxXuH73b1OUe36uvpEeencvi4R+C8iiVvbX+pSsJshjZvd5NgaPM2psnHYEU/T",
-	"2u20nz/Gl7+fUHGGfXQPpWbvzWUYYbTPMCvVMDz7jvmnxcPFOx9LOOQQSwAoT8BbF5gkkTKymJo7CRHW",
+	"hE+aD2Y8FZAM+HYlz9yxXuH73b1OUe36uvpEeencvi4R+C8iiVvbX+pSsJshjZvd5NgaPM2psnHYEU/T",
+	"2u20nz/Gl7+fUHGGfXQPpWbvzGUYYbTPMCvVMDz7jvmnxcPFOx9LOOQQSwAoT8BbF5gkkTKymJo7CRHW",
 	"YVgkpwLkW54D48ZqEYBahGG2leiS5p1QOwF2XAMh9UAxmo+mMbN2ZCILsFwHdSiGjAmS5pD+YWNkZnSJ",
 	"v5VJmwAJxVHUtjMCgKcrMJazGZGF3mwGNxI9P2VZ7M6G2aE5HssjgiyPWD9mFvbHapEQTEvG8Plw46BE",
-	"yKbh7CsiyrsFktsTU0aS2wc+lPxd/RQH9B9EecMK+fL/JdG3kNB14rqrhzyK9w96HETiw1GxB8hlESDw",
-	"F8+JFRJquoZQCxaTi07xh8Bpg4H9sJ9UkOR5ymZzqZkYLfd/wZbJRv6+WBwazTI4VE5zsH1nUumqg6tj",
-	"T0Uaw5TDUDtftwzeqnbEc8ST6kieUIh4sCLFQ46xWDFTjX6syGix13gOMmdHt6CD62/2+rlMOdarLjH9",
+	"yKbh7CsiyrsFktsTU0aS2wc+lPxt/RQH9B9EecMK+fL/JdG3kNB14rqrhzyK9w96HETiw1GxB8hlESDw",
+	"F8+JFRJquoZQCxaTi07xh8Bpg4H9sJ9UkOR5ymZzqZkYLfd/zpbJRv6+WBwazTI4VE5zsH1nUumqg6tj",
+	"T0Uaw5TDUDtftwzeqnbEc8ST6kieUIh4sCLFQ46xWDFTjX6syGix13gOMmdHt6CD62/2+plMOdarLjH9",
 	"uQgOIU3TnCkFyguGU3d1RZbhjauynoBcrF+1W8spS4v54JItI20/Mb8R81vJYMY526ichTVOOHTFaC/w",
 	"hivwuPVMhNR8zEeAEBnp5lX4M/ZhuFMa3Apdy5GUtShqRGd/iZylzaeDum20F3+H2+sAbwI3rqDDGVB/",
 	"2muQv6H2DbygA2nNJdWRvKz4lyEFiQkNVdd79maGQV1hBRZCyVyxIpViOevYt8dIi3l5yx8r8RJQrQTk",
-	"F6fwlFCQvZtkBJpOYmotnZSBE6rMcgIQx64Nq8vBb+Qw0vrP5bDOncPIX6vWo1Cmsfhyt/7USrkjWLAy",
+	"F6fwlFCQvZtkBJpOYmotnZSBE6rMcgIQx64Nq8vBr+Uw0vrP5LDOncPIX6vWo1Cmsfhyt/7USrkjWLAy",
 	"2mG7NVOXalDW3lrVqZFUmBVzYG/Dgn1d+gIib/YA4C1yTESTI0A3zvSOTAGASLcKh/XZbUAozbm7hS/P",
 	"enBL98LKLeWV42ZVZ3fhOa3cjBEOXD1XlSug58WSkArdlb5CStqtXcB2unOjQNjvNS0CTgO9dXOAk8w7",
 	"uuPqkWKASKudaTCxQABJjyTAlzCcKwG8DcBDEoylqB1ez7HXivET2C/ur4LIqUejVdgoF8SI9kJqOF9V",
-	"58fR+jy3DcEiPqzalx0fqh0fqFzm15sac02snlsu8+1rFOH0mHKJ7WsKr9Wnj0OsNNK6GGXRtBacjJqf",
-	"BdySv5HDPrwwsNYXm2leg+4uC+OhdEAUy9gIipB1hEQYc5al3ZncM/M67nGEz7Vgj+OU4Md+zuho6qfT",
+	"58fR+jy3DcEi3q/alx0fqh0fqFzm15sac02snlsu8+1rFOH0mHKJ7WsKr9Wnj0OsNNK6GGXRtBacjJqf",
+	"BdySv5bDPrwwsNYXm2leg+4uC+OhdEAUy9gIipB1hEQYc5al3ZncM/M67nGEz7Vgj+OU4Md+zuho6qfT",
 	"RCTP2UjmaUdJVmYpU60dsisz9D5yysHE8C7sFT8j+AMZ53JmFTr8wvnL5oW71Ju5RFTF0ndOidJ0mAEA",
 	"AWr31i+EFVxzKkZTIkWPqGI0hUwes4t9IfVgLAuRJnvri79Bz1Fiu4rHf22TfVXW+duk0BW7agsc62zy",
-	"VAW2tvZIghEJOyy/8iOvGIZaF+uJq+Yllh2KGVreUX75odeh9nb310N1tvtXWDK6+/unGct18Pq7ugCQ",
-	"1Odpbv7qVMyT6GjND7UBJeDxrfaaOEsaseGzYQrFb5QU/TO6CFg1fPiMxSqbbSiimYZej6Gp9WJadV3e",
+	"VAW2tvZIghEJOyy/8iOvGIZaF+uJq+Yllh2KGVreUX75vteh9nb310N1tvtXWDK6+/unGct18PrbugCQ",
+	"1Odpbv7qVMyT6GjND7UBJeDxrfaaOEsaseGzYQrFr5UU/TO6CFg1fPiMxSqbbSiimYZej6Gp9WJadV3e",
 	"UKVChHRzegGMKDFne2IB2tcQbVcJzk14h7KCX+OdSgtXO49shC53r2cElNcs79512PaE77XFAYDzfTFl",
 	"gl0x1HiBQxopXYN/wVpqHYr9gg2nUl7u89QQsYxdBeaKUJrO5u0liKd0PmeiPWKmxdPSYb5QQTvK+S3j",
-	"KEe3bu1vRMO7+ihCR2EY1yrq1LVoGRSZa2T9dFDlnCDgvExgebBXMlg6UjZIMRYGypwP5hkVzkIRQBvB",
+	"KEe3bu1vRMO7+iBCR2EY1yrq1LVoGRSZa2T9dFDlnCDgvExgebBXMlg6UjZIMRYGypwP5hkVzkIRQBvB",
 	"367GufvQlmFxf7b7rZpOvEjoDJ8xQnVg0cdgGhuHIlNfCF/IRRCbh6GATKRldRc6HrORJhS/QmtpYgc7",
-	"oBqUZYSv86Uu+p3PDBdcc6rXE1gJVzij7wdpkaO+2zT1Yl2sUoOAUc/oEgrInwRTJcmcLjNJ0/6Mvn9i",
-	"G4z6qDz+88Ojh4+qCNBx+37KBlyoDdDFDDF3WYXX7r0PlsIiZsPX8NwoHVI4Tjmjl8zHdULt+KpN8c6Y",
+	"oBqUZYSv86Uu+p3PDBdcc6rXE1gJVzij7wZpkaO+2zT1Yl2sUoOAUc/oEgrInwRTJcmcLjNJ0/6Mvnti",
+	"G4z6qDz+88Ojh4+qCNBx+37KBlyoDdDFDDF3WYXX7r33lsIiZsPX8NwoHVI4Tjmjl8zHdULt+KpN8c6Y",
 	"g0saULqMKuPK9EuBf9oTdhesJA8hVc0nbd0x/cxZXmkTXkTD5N0+eS0YtgjEki3oUiFYRM3/vnLu5vsq",
 	"wMNRDODB7uraOGj7ms0tXc8Byrmdm/ddiaiNDiEQo/2sfvS63zNlzFwX4zKfMVnoQc5mNlArfmCGTC8Y",
-	"EwTfY7k6CSqV9YCW3E8uJnezsxKtsmXtT90vqwofsGTw8KBJB3UnvVWpyoA3f2e03kUX0ezAxBXr+pFR",
-	"C8CA3Xfs2BoRw3MQ/pYzp4oDjJW9fvq+KvuP7PfUqBXwV+WLANX+GKuOYTrkhGmMBVlMpfsj+MyhsdjO",
-	"XuspyyEehZgbwfoQZvDhg6OjfgDL52Zq99r9aYH5ygfs/dxCY7gnoe/APQsTBd2zIIjWeQP6wT0ZXUif",
-	"sthXPLOKMv6ds5EsUxHhUSYXgyHNKLobcGHH3IZ/4J85UzK76h4gYhbWSs7n2H346JlbnPDhU79A4dPH",
-	"wSKFz58ESxI+f1tZLPgFFNgA5RAehqyq/huqsedu4YJnZ8HiBY9fyMXnfv3gOSi9z9walo/O/DqaA/R+",
-	"nlEudqj/mA4FCgU71YCCfpth+kYjid8NUYvnRFarhlF12cMkbYT91BIhgjuGt5jeB1wNADc4mn+YFuxa",
-	"cWB48tX1kFjVIC1axifFoBCjjNH1kpF4a180IkDOZQ4lIb7tUluuze6ZTFnmTLrAm3zijOGcXJE5LVQF",
-	"yNSMJi3wSGNN14yid9vGg0Hdf2RtA2RR6GAaMYiSBsaldXfc08/ZyIzhPOjXPoIqsS9s7/bZz3AQ9q9f",
-	"urHYv1/Jczci++RNODDXlRufczYUq9JQ/GphFgS+DqUpT3yxSJtWj9r9gqrOgpDvftiSOm2kC7jpfM9+",
+	"EwTfY7k6CSqV9YCW3E8uJnezsxKtsmXtT90vqwofsGTw8KBJB3UnvVWpyoA3f2e03kUX0ezAxBXr+sio",
+	"BWDA7jt2bI2I4TkIf8uZU8UBxspeP31flf0j+z01agX8VfkiQLU/xqpjmA45YRpjQRZT6f4IPnNoLLaz",
+	"13rKcohHIeZGsD6EGXz44OioH8DyuZnavXZ/WmC+8gF7N7fQGO5J6Dtwz8JEQfcsCKJ13oB+cE9GF9Kn",
+	"LPYVz6yijH/nbCTLVER4lMnFYEgziu4GXNgxt+Ef+GfOlMyuugeImIW1kvM5dh8+euYWJ3z41C9Q+PRx",
+	"sEjh8yfBkoTPP68sFvwCCmyAcggPQ1ZV/w3V2HO3cMGzs2Dxgscv5OIzv37wHJTeZ24Ny0dnfh3NAXo3",
+	"zygXO9R/TIcChYKdakBBv80wfaORxO+GqMVzIqtVw6i67GGSNsJ+aokQwR3DW0zvA64GgBsczT9MC3at",
+	"ODA8+ep6SKxqkBYt45NiUIhRxuh6yUh8bl80IkDOZQ4lIb7tUluuze6ZTFnmTLrAm3zijOGcXJE5LVQF",
+	"yNSMJi3wSGNN14yid9vGg0Hdf2RtA2RR6GAaMYiSBsaldXfc08/YyIzhPOjXPoIqsS9s7/bZT3EQ9q9f",
+	"uLHYv1/Jczci++RNODDXlRufczYUq9JQ/GphFgS+DqUpT3yxSJtWj9r9gqrOgpDvftiSOm2kC7jpfM9+",
 	"PGYI0TZlEYWacJlw8LsiKRtxDDcdTX3xP7qEf/pOTrDWzIIrBl46qE+TNl7nsQw5d4OpVfUGAzXHjsvh",
 	"R1ikCiz7YrW+SvfqJNQHjNoH8akur8YoS+VijeTM4mx2ltaRlL7gbBGzLGBx1ZZ6iq+NcPTm7PXjp+fn",
-	"z1/9NCxYqpVbvSlVZISFKm3KW6VgK0pSQXXTY0woq0xJQT3IzuRWRpmuq7p4jm+C4X82o3kLebLy7oDo",
+	"z1/9JCxYqpVbvSlVZISFKm3KW6VgK0pSQXXTY0woq0xJQT3IzuRWRpmuq7p4jm+C4X82o3kLebLy7oDo",
 	"O+shum69x9bCiT441TK8cnj+JvDsuMLbA47qT0hJoLFrMXCoNW5F8M213Ip0xsqUJJalJ4SS1Owim9Oc",
 	"omLPCJT3QSnaFReKrVsgBESzz4aZEZodhLntz+f1ID+C6BgusF8wka81h+P8Vsf1P5P57PX4SzRURm4e",
-	"palIaW5un7lUGqPWE/v+5zJdJn3ItpxQzfw7PnZcTemc+Xq9HjrJYrv8lGof9nb65jkUoVbaiH7wurWe",
-	"nsBps97GxDAFi/sdxM37a8+O1hAFjqnj9WUndF5+7564Zj709syt9YJRtWnZnPaysM9yOcMwVwgi8lzT",
-	"8JOoUrtSh72p4+nHGyOYn2EWxLlNtd20gtBYs3yQ0ljw7CmZ01xDS5UsBUNxNMuIFUjIkCHPdPkYwE9d",
-	"XepxkWXEtE/uvL14fBdJcU4VhJlzMWJATVCSGrPx2g0H9x89XG83wCD61ZPhyuVXoLaMRkqOGZnYAEvB",
-	"Z0dBr0ZZQTHCxBXPpZg5pKTkZ8/PL16f/cngyfOzJHpXjxlL25YXenXrBEtkdXNIe0Byx+pp8yLLcN1t",
-	"AG7P3mJDmS5BjnHlQsybUIdX2cgCjLrvk1PXIogXRlOHbsC8Z/qGYmoc4iTRvDvlYtJfuR+fhpvxKLYZ",
-	"l4zNW2ZvyTbciw3pBlMhkW5crqXfY5BtSvpCBLo+OSAzRoVCFt7fiNqiFt1MTrrvrg3staHONrA3CGSE",
-	"HywJNPZ6NIXUep8DytIJ8ifqBB84lmmKCuFwibhYSNpQJBEHQW28282vhV/7wYKneroi3wQG4hVcLM5I",
-	"y70zxGoRXul8nnEsOu9/doVXZFl3hSyZDm4dZCQLxowIN5NCT6O+EghdUXM6Ym1Zxu53M9g3UulJzs5/",
-	"+cImnFkCxsqDWqKDRC5EeW1gAxAwqCzoHb/iGZsw8vjs6enFU2KYke6Tp4CUjNtRaVxps1QLTGvWhAOs",
-	"bRDI9+j+BgmOsRi952IoC5Gug1G6EWSkygqvvhLtsJ4EXxjeDg4nfsUGtaZolnUIaIk12ggHAfCG8onb",
-	"ynnOFNOlTDhjAFMNEaPB6wm6rqCftqWrY8x1MEOhX7gK59Ki/1Uhs9HEa4RA8IU/7R8+eoCp+tZ4Ye4P",
-	"ELpqeNuWJo9LLisFw/sRUsSQKZUSaM4MRWFtktaMwxaLT+mggUXuSBtv8OV1Rp31SAPIip1+GHWerG/E",
-	"eYrWY/510hVfi9fjMWYAIBKLJab1UAXWR37juN2bJg8Eh6AOIoYbVz14bYe7TvMNJMJA/wzXyu5IY3ft",
-	"CgUq73ag3ZYIjcK1LmyweUbh1FnEHASicHAaM3pp7nhbl6RamvagfRhPauywe/i7uZMpDghERpqa2xe5",
-	"my+dUtrj7PVUYYoW+sPmHpvXbBneRgHVahAQS4t5LOxMT4F1YR6lTcwq5SXDckD25oKM5GxmdJNSUc8N",
-	"o0PR2K2sNLLOKU4RM4EgqdGG+4OHi1shyPcDtYmD8gWAIeosakZYgUxxwSrYQ1/tGXE774PKhv8ErBhD",
-	"P50sY46xUT2te7Oj+eZsVSnpwGtaCfw/2AgRoTqGFQUlYmQe7qC/bGaFwmT9ILt4bvb8xKOylNTo75Sg",
-	"orPnSV/tPQArQO2gHMbOCUBGo0GNZu02XMtlvH87+XFChmzCSxrjucPGJSOZstCQi8lyQBq2GS7IjHKR",
-	"GYJ8POWCRlXElUhIVHvfQnk5HxNqEWbckHv+yZgoQ8o0wyGbI0JLH74hd1CNqAcPgGHXbL6e+qH/CvWH",
-	"IkPjCOwFAsSP+lhgWPVdOdRr0CFAlK2sf77BwYrEzlOSBLeHx0WzrMhqlg4kzdMtWquq9cbBe+lCTfoj",
-	"hwfSrDPeoFEdx2+DXD/YSxwPFyT5wbcfEtQ3sMYVWifCAu5goMkYTY3qRG0Ir0NMMw1Q8qdk+CFBlu7a",
-	"cXrLQjpQDeU+7uFHP4aPwHhYzLC6ocw8xffJuSU+e/ZBP01+lKD6HiHGGgf96gff4sX84R35wbfI31/Q",
-	"IctUH3zyUI28wlC3gXT78RpedxgLGmm7e8031/Rim5sw4yMa9S9d5AWUhqWCMJpn3N5piGrivBZRxrJN",
-	"XtGYC5oNAszJOJqgzTXlWUaGmDPdK6/hxIheiSMmKwj2CMsUqwMMbmychzlhK1yVOdGQesLkPGOtReVX",
-	"gem2A3E/yZckL0Q9Gcl9QO6oqczL0vp3Sz6Jy2TkuTXIJN19Rhvak0G2TXms4HBlWvOcmbdYaoS3kZwh",
-	"3ptZ0uTN6/MLco/O+b2rw3tqpu4phlk7ztSykEWWgsN6r2f/WFCQX/GPIRuErm98iEJW5R0+KzKg/45V",
-	"PZGovjTfn2Pn4aMvcQjho88rrvDwlzM3mtrr5ZBagkAqZLVCSdhtvL+/7HYc8R/2e824c2eUuvXI81Jw",
-	"uInKPtcyf62ru9L8ZIc1WG7HpNXJkNU1LKGGflyppVfTfFaasdbt01fvdl4h5wbMatVNcctOozC9NU8C",
-	"WOFKn1HVi7DGsLZuMaH5Ha5k01QYWxiwJaz2pxw+vP/ooOJSeXQjq/HowY4rL3UhDifs+XAjF0y2EpGg",
-	"YT2KSPL78N/DZ3/9u3/+17/7FzHd8eMrV3Ut+298qasei6m1LFpIm2CRH261yH8Uy9pu976p8m+hESEa",
-	"XQDaTy6LCWpBPz9//erYXklUpISLlL1nqucjlqDmJcxDkTsY2q/6B/2spu4md/ugQUMoDYrlkHhjbjXU",
-	"rzPurJ5QfMqG+YvUhfB7jKhWW83BWlvN1lq1WzbT7sb3e4CcPuvt/J6vy55uKvI2xHmp9I5zlas9b1AN",
-	"7iIKSB7AtFIbBMsFoSRFVdSmrKBdwWhg+CpSY6R4jtvrZtdWiVU++xds8U0r6t5mZnmw80Q0EhvVETCf",
-	"NpdYUBvLfeSGsGr9vfQWDVUEtxGsGjhjT0gyKpSWM8y+FEvrBsF1dFo7MJcZFRTFiklOxxSs04aVzKS4",
-	"3Ovt0fk854qBK0zzGdu/LGbwipxoqJoorwqo3GR6i8ZX+Am0yZE4Bfy1JkmqHllMqfZ53RCwXU4Tgpgs",
-	"GM1JqyTakkO3TihtUpudibUUtMT6TOWCZFJMCEUDXVl9TrtUdTB+QhqHNcUiDmWJj0LLVDp0fAkCe0WU",
-	"5llGxjxnYP3PuNYZIxkDjAYqXElFoAbAx/Udaduk6pMXzo8HfgMvqva3kVVXLNIuquJcO5akGqTRoXj4",
-	"Daq4Xfg93pc3o711+tC+HtVyOjRgz0bHpFn7UZAve2NC8UVF46gzlRJROkGfkrdTx0To0ulTzXm9jsi9",
-	"gddLx8GerLOyUh+T5qZ3VVqit6m2VInZsHS34mbauRB0G+LPeVTJvahHz4ebcdJB+63uSymU/83/8u9+",
-	"/3//k+/+y7/47s/+cp2GvJ1GDFPTLL+i2csWCYrb3xEqTIrgVpXoCGHvMaBsxrOMl7E17bfIJ48emOGt",
-	"DSL9BVveDKRX5zR4VzC7A/yWLRS9BmrrF+x7qOXfSVI1ixeRUHd2ZH7BtqyO7vYgIh4W+VyWfsNLtqyX",
-	"8dqewdbmCYOITcvV1omp/a4WT8/VHsafbQlorKxuKxMpQLPGtMvywH8z3b/4sjqn+w+rk6D737z79qh3",
-	"/8Od/a9O93/9Dh/c/3D3szv7d+DJt0cf/hSLht3/cPfuZ9FDD4ky522WS/tDreKCS6mDumvUph1zoTSj",
-	"aa3GG0kgkbJfpqwOHMCEy7xbzyCqyR3roy5fQBT8U6iSHtmcoIyVjZfnYeCXYhBII+f7xdxw55HMczaC",
-	"C/0OZg4Ol8ndHgjhtmTXHcEmVPMrRhKMUE9w3yEjyqXpwDcQ7S9ScmcuFY98AY5y/4XNWPOVwUAXdkzX",
-	"QkjadI8TQCcHWBX4/C7E89jcK6KnOVO4X3d8hwd3+8RXRMfsAzO2APUcgkZQk0hs7Hnf5TYklcwCrKFl",
-	"VhaKOWCWgZONaDAljE+xUSI0y8r529gQG3liQRiaeLoOnSHKF+yPHl/IZZ91rLuwKi0YFsVHV/hm14be",
-	"2jejDdt0Bi5IUAm7S9WE7/Pma0+Duwiq1GFAg5SXzcplSKY+FsKj14s0DnC+/kBncjFQC27drfXaOVEy",
-	"B04riJwzYdiQJQwbsMEWPjVzy9EsaA71Xj6C4eRsRvPLDmHg0TrOjo5L0JNwepWlD0jD9wqHZq3sEzDk",
-	"3WkH4S2wS3EH+72JgIfaDG436AEHs+vt23m8yguH3dwukwCkivvfRo5r177aMBz/3PFSc73PAICrR6ay",
-	"yHuQ5WiYC+SzOdM2Cmg/RHA98o0UrjaqTe2TWE23cbfOMel37dbAxx968L4ZxkYf4Pg3+wSS9bp98aFt",
-	"U1W3eJ1rrMjH5onfbHs+xtFvQisf5fi7E+7HNfz4KVL6Tc6uOFvE2H9WzET1bltfHVGMZBoVoxBVFH91",
-	"RXOMGlqAy9ymNRyT5O3Fs/1Pkh7+4/ARwmz/9PPDTw7uHySW6aFGspD55VDKy44VkDe4pbnSZzICW1OH",
-	"FHST7fnFsj29W73Y2xlPxjxr0ToyrvQxeXz+RY/86sX5r8yS/fz89atQ+hxygTAvzZjoKWtzO2IJaIg9",
-	"cIt9EmQRuLQxIbUtEVe1dq4236yDUMnY+mXcmegSHJTdyi5Iic0JsiyLIb8KVgaOIE1uWNxU5zRSkM47",
-	"+cNUryEDL6iWRvzwncW0K6WWsXKAcGSsculsBQID/nO58GVag6LbNplyiSqo6SpFg85sXqxLSm7489uK",
-	"oldL0ZuRBCPYorwWFtrGHXOr4Za6bdNZeg54JM2dn0oVqSJhbgEIf9g7PkJEPZrxqwi7eK6Johwqfy64",
-	"nnJBjg5IkDTbCKvKZcY6YH2ZwZ7Bq5BmwcRqRDiLtgIJ5zAei+5F8kJ0h3/DVqKWjZc0ZYQaRZxqPA4A",
-	"AxYNcLMLd9gA9N04ebo6BkR74OOK096jal8KQ1l6rbm6nGQPN9/tSZjSHIy7XP6ADmJ09rIt/yZRxWjE",
-	"lEpsBiFkuJSZN4QObawWZumAg+jxlAumwPn1VEwyrqbmLohVrV9JuI1aJNETavglIDKESLze2uqixiCf",
-	"GKDeplT1CQCSqcCEactd5MznPUM9fvsNsiWjjBk5xUHXANJMD8vbgD3XZU3TzOZI1oKn0LjWhdHYV3vo",
-	"jDs8ASIJJ+mxXy1IcARCN1lRfXZ9PhFgyWJC0UaoIPHqCWbZAPRG6w1KKPgKf9F+7USXXTKjnrh3g+8G",
-	"TjBo4A1utMounQrrpv5QEXujN9FRRdoJG9Mj8W+1491W9hqBLSEKc3fc8Xo2Xs1roxpEcmKTkR3HxKKW",
-	"JRZJNOWvdEPR+bzVyG0dXLYyOcKZNXMqQ2BRZWTYKLTRDe3ayuTEDpi1Shb5iMXTHHeRc7g6aMUC/Vdi",
-	"VdYHprhBrLiuLlxGaXvOalD4jLqyvqn3siEOrSEHs3k1CNqUI2Yo4p2admiYw1qz/XZ2wLQ6lkF7s7+W",
-	"gSQQdDEGCUHE44UqcVE3CueSNgBWXGurNiUOlB/yjaQWCWMjVK9Y7l+p4b2DBplfMm1mFYs7fSkF19L8",
-	"tSUo4qjIcyZGLU5C92uJgsJHLCxmDcfb4+0qDGtPKc+WREtNMxUAnI2kuGK59oh7ldiAx6/+pBYZUC8O",
-	"GoYJQCDA/Q8/aKtqNPgmWjfU16P4pvSMe4S25KdPy/xfms64uGeYCFeajyyUbvvcAvA2aG9swTUFkeK4",
-	"8hH+VEasXjI2d5ULYVw9H1AxkmLEM47YuIWyeQBGoJdOyYUEAsSAK9fyVHF679wMbEr5JjF6B/ufnu7/",
-	"mu5/M7j34/2WJIcF5XowyrnmI5q1p4f5klU+KOGKZSRxH64OkDh6+OlRhwAqGAqbsXxiaHTjsfgvb24w",
-	"1sW4aijWe+pFXgh5zouMKZJAG4ZAk9pQbbtJkFggwAFSATa8/jRiFtJXbLH7SDUr/Tb38ZIt++QcEcMx",
-	"ivxzRnMj18hLhlCYPqBVKajVKcfkc6r4iNDCnEjtamnEBrh5hByGaa3xFeMa7s5YZ/dsl3a6V2wRIDl3",
-	"Qyl0H3zo1RdEsVEeM8l+AXclU5gacUySxVSx0SCxPPOSLY0mPqSKhYTValaATpqzeVeZz063rVySXW6d",
-	"d6R3Ko2JDnWsjWkr7QgjdM6NiE9eFVlGpCjRFOFxFw/FKxDlynuMjmZsg+vrzmfHdz47Di6x/Xd/+vXX",
-	"/caDyrP+YP/d3eqfP2qJKnwl9Rmj6dIWiGhQQwvvWFFaI2fKyGxGmc5lMcwYxNKwFGLsRjwfFVyTYc7o",
-	"JctPSCLk4LeFxFKsQg4gri05RlBpcAYb7gf5MC5iLIc4r5QU8xOSYKUgq7nT+RxC+Y2kP5dZBgUpNMuW",
-	"gWBqh4eFOqBn/Cd0DLCDUEGnG4yJW70z36h78kr+0rZdPnlmu/BrbrvyJSGicn/Fktk47O4zz7pXFFyu",
-	"lMDdNtFnyL9plPXqcPdV8jTXJWqaPrqYMz7n3zhTxsYVHwF+j6UD1KlrQT+WWA56h72j3v3eg97Dd721",
-	"unu8qBT08yXllj7w73M0xPq/y9pS8GelfhQ8eWpD8uzncubKUb2rrO2jNQu7TTXC0uhQPegHkKfGxaRH",
-	"Dom1LPfIEcEiYj1yn/haYT3yAI0qxJXGDI+kX+Vt1/icBQt8zoLVPWfB0oq0sq4iPS0H04AI8iTY8xTv",
-	"l2Lt2epo5Y5XkwPwJispIzJS7AB2PHbbnCQsnxe3D68xH8siCsL1BvwLvog2XKDObCPH4MZxdWrAKV0p",
-	"N+ljCpCCGM2zJaSP0tSVzirTKBN0ZSRNi31ZuK7bytlaeB1Noghd1rVkPJLnFlYcD5GmPIn7mn3lBGP0",
-	"uY1is515uJuRslJ10xor6/kcte5rMMSOTnvNsxrCA1dAgS2BrjvAhmcUeUQ2LoWexmLZepfr9Sz3Yuer",
-	"erfwY2HPO4/pDDt/SdPYdEvu1CXJuAswI5ZvDTgOlCQwl1WWGzEtXhfEs4cYq4OSHmVhHZsAgrB8FJR5",
-	"sAGTJdMnYPey5Wos2kgJ5VqCInaKcIoRcSweeauDXYavxyBAKPh0pktf1ATlcKPYpic2sgsTk7mY+Cz5",
-	"nsV0gK+5sLVkwLmQQ8ZolxgwBsCpGy3OGX6Tft8My/OoCilWCnbZ6HxLUOtOxU1Eq1emYuuE3XrUenV3",
-	"LMZHBLUkTXN7eUZSXvBHp6jb1Q/cj8KcNa7aPTDfkyP6oulWduA+xH1KPE00R7W6mGekeCegZWeDmZq0",
-	"eU6D4VTjFUo2vfbkGUFu4FFqV3KFmuPXMEbLFbsdcQ1rWwjd1YvKhL5W8dJuXMFTatThGll1WIIf2oJZ",
-	"iKKD1OnLw3osZ8HwJlJtDiEV92PLsbYxCHbBpwBbwoTnx91y17aQaMqSZ+6cVlhduYlBWUK3UxVyatCw",
-	"m/F61mEZezxQ2QIwV677Mp3TB6kkPetnntLUKrQ27zLM5GzoGDd7r345XRKuiRfw12Q/Ny4f2+76Fdve",
-	"DPS9a6FrD+BjfM/IyNuYgSphSRFXMTb3Q0WMtAY1LB3brpCQERohNBdHEwDwQ+CCT+a5ZMtaAajDo09W",
-	"A0G0QEBU6zPXwnrRFV1iFNkcW45pRn0SCKkQcBtwY6ujC/THIe31O8ciwSWfFwL8fStc1ZbZ4RkT1eGe",
-	"ECEXQVBBnzyTORkWigtQ85dzRh6GlWFBuUscqAt8Y9pKHIb/jL5/UuQ2WAHzVJRdk7CB7rPcxopmB7MW",
-	"3c6+VqL42AHHMv5FivBTFkudimVtejTLXGwnbCdcAnaj48vatoYWCuAMxPZkNeDUw6OHj9bXeeyCMlQR",
-	"VEuoobwtRPEZaBlCphaHDtDbiZYScL3QRwD0R3UAkgDv22Yx6b1SiCGRV4btzZgL+wrJCcv85RCIBDEQ",
-	"XHenI00n6+XMySs6Y8F1vJYjvlUsf/6kqZ3ErCSey5YEuv66uA1LxBe7ztBokN5qCKEe0kwainHA+rkg",
-	"COWDlBWcLR2DIHIRWrbaQohDhL6e/tZoQzeDx1tfmu/HOdAjD4mCUD0n/NycRyYcfuk2qOrEzrhat6fA",
-	"UMKHoUeh5l5rPKt5bWJaeONM7ULMmnSps487JHOSM1XMwJsLOozDkSA5w7K76Le4MnIHlvnkaVfwjc52",
-	"vU2lvO2KXQaS4drhV8Wx7TTOrsKTv7wq4HFYwyXEpITN0jk3JwvFAThORc7abqj1Q9xKwQnlpbVdlK6U",
-	"VYkV81KCDRBpu+m1H7EdsybwbYUxUrGUxKKS8wkMi2ENtEJgJqhYWnPBXq+TfaU7rJ6HeQ2ADTrBy3ex",
-	"0azL6rohO0/M+tvb8xkO6/mnZUGE6xOSqKXSbHaMkOHJMXnxi/OX54ZT9qDalxCygEgX+D2aUmBuKJau",
-	"B2+un5NQA+hoBdq47OhNuvFKLhwYkqpeUJZaRObQulTlpY2zVUusC7h3UHfUGuY996rtd+Xy3Kz4aEhN",
-	"Yd5D8+7f3nff5Rb1RcJupDw0E+agpXEUf2/OixoUe3tTPcvabDAwTEIV+dnFyxfR49C1eK/mOouHs12b",
-	"zAPqLUka+yuXuroOntbcyl2fim7PV+xGoG5NTXMj2BbA2p+Gau2EtQgHm1H+Bp6YIEEpLBn/oHeN49Mj",
-	"UmRLLA7HZpRnyQlJ7Du+mCRorkOmeMqgvP0XmMRvxEymRnQOdhKoaynHhO2bZiAiB64Y3TCg/OBb0wEd",
-	"6T6Uf7R2lPKp0Tnvj7CCRaEZ/Gles6FBJeR/vwE+0WV3Oooq4T2lajkJdkd4TtBvuBtF23Or1cU8VvOl",
-	"Ogvqfopuk4vcOhNRN+lkD2e1EnmmvZhEwxjWOR8h7u2vTy6wT29WC90CfDi3SOXkN4xa2sf4CSLzIdek",
-	"tNhyMcqKNPR0lbMPin7EkryN9jfpBb7Tw97BwQGx/EVF1MSNt7AMSYhESlhDbkRfpxMLOODHMmEIQc8F",
-	"rhVEgjrbbtJFYwkNwV1hUepxhHa3g8ZaEkZCphiPyALL0Do9JMJcwfOEZqUhG9ECK3Av4Y8Zw8JKGZrh",
-	"VpSP2XgjYRIxkG2Zs0FbVJcLFTMvOZ2qEd5lI1CxjQRjuU6qGZiVZbj3LU8/JC7mK8tcOfsOOP82pgaX",
-	"fh27gH27HXau3GrvjJdjjYkyhH8PDBpyPO6Y0YHK/Wvzkf2n+RQafitGGaMtoS4UcacXFiSDK1IIjPFb",
-	"2Mx5WslUV0zoYyKkjfwDkOoCO/CPsMw7o84RkBuuWeg+SUDZtUkvrtVKRRo3EGW/n1IFRZrwc0Oi9msA",
-	"POCKPDt9/uLpE0zTNZ8hUEKtdLytzISzg7E2vBp2aNZQZuEZQN6DTt3zYmgWcOhHj+1gNhaEgPuCBeDC",
-	"m+dsxFImDLt0FYX8y2a41jkCfvf384wK9MtnjF4xAKSQBVhNM0hPTtmcidTHiYUgElAS23TqV6dfSR7S",
-	"ALZm5tKRoDzdnNlv/YNn0AiQ1iim/lvX7Ab2f/eFsxrciFq/Ooj2OS6hjV+FWvVgJVGKS3FMdBBj67a0",
-	"S3gtRAH5YLr15nd4PWAya79ALn0ty6EDXuluBxeDouQhqyvlOGaDwg/jVywftAdkYQLZoJst85yJNLBh",
-	"smhOdxlIZl7gYoJcC61m3SyH1w/B625epeqSYb1ErlEGjDvcN8ZCsYAZLavuf285cbVrLKCY+mntVc57",
-	"veUIEVQHF4behaTg9rdhuwxosXLa6mcpjM8rz8za3HDD0h47J0QN7nKTxJpNcmX824O8FUdmzvIRE9om",
-	"HnlANCONJwBlkVicrgPDyw4PDiquMkhnLXsWvgrlOjro7UHj26T81AkBG4pmAFWmv3JXrq3dlvu7vUpb",
-	"jmZ3wmmwAruVSkc7Ns2aHneevuM7vQHquv2MBDOKLYNjry+6rUSYkHn68GCrcFdLOZuZeCBhlQvyJXs8",
-	"pfqHYOyZUd0npy5R6dH9Tx6Q4VIjjNLPz1+/6pEZo6rIWeqRGRdTrhlRczpioBFACKetqkgWubmcwHc+",
-	"LrLMWnrD0T08OIhs0pYy1dxSacWafPRgq1BcfzVDzZAWUwj+Zi6VQrFqCabSE26NRBtVyAqBIH68enyB",
-	"/Lg+gNAHE7REnoYSPaqciLRWD1cPhPqaNHWTc2xcwF3OT92Dd7MC2UouuduLYLeXQBDt05YAQ8BUIhUj",
-	"QzalmaV+mmUsJ3QEMQ81j9caH8/rfMg35dK8jLTqGPdtOrG8dlMxzn/b8/1GF++K5XHYfqpXhIRZ/jHm",
-	"kyJnHXGWawjJ1aukNRXCbpvtyZbFozkLEfyzzL7NYSzrdXGeA84nhrs0EUXheVnrDF+vlAywg9uuLJPM",
-	"Uqb0AHDKWjHOfuaKQ3ujmfUQ2tSqtMDUEPMOU/iDaZGlFjwIsg+9uS0tLCReZfw+RdFatczbUGeNzlzX",
-	"R+DZ8CHB+ZUzXIF/A3t0g+hHlZeWBSmVmZxG8w0uYDBzlltY8dISB7lshx5u3O5MITTPwmGaJYGJGqFA",
-	"LySZSVdJrU1DrOFuY5SwM1ZuNzse8QWfO924R2imZKWUPctZGauMONHbdSwLvWJK528fP356fr5N040i",
+	"palIaW5un7lUGqPWE/v+ZzJdJn3ItpxQzfw7PnZcTemc+Xq9HjrJYrv8hGof9nb65jkUoVbaiH7wurWe",
+	"nsBps97GxDAFi/sdxM37a8+O1hAFjqnj9WUndF5+7564Zt739syt9YJRtWnZnPaysM9yOcMwVwgi8lzT",
+	"8JOoUrtSh72p4+nHGyOYn2IWxLlNtd20gtBYs3yQ0ljw7CmZ01xDS5UsBUNxNMuIFUjIkCHPdPkYwE9d",
+	"XepxkWXEtE/ufH7x+C6S4pwqCDPnYsSAmqAkNWbjtRsO7j96uN5ugEH0qyfDlcuvQG0ZjZQcMzKxAZaC",
+	"z46CXo2ygmKEiSueSzFzSEnJT5+fX7w++6PBk+dnSfSuHjOWti0v9OrWCZbI6uaQ9oDkjtXT5kWW4brb",
+	"ANyevcWGMl2CHOPKhZg3oQ6vspEFGHXfJ6euRRAvjKYO3YB5z/QNxdQ4xEmieXfKxaS/cj8+CTfjUWwz",
+	"Lhmbt8zekm24FxvSDaZCIt24XEu/xyDblPSFCHR9ckBmjAqFLLy/EbVFLbqZnHTfXRvYa0OdbWBvEMgI",
+	"P1gSaOz1aAqp9T4HlKUT5E/UCT5wLNMUFcLhEnGxkLShSCIOgtp4t5tfC7/2gwVP9XRFvgkMxCu4WJyR",
+	"lntniNUivNL5PONYdN7/7AqvyLLuClkyHdw6yEgWjBkRbiaFnkZ9JRC6ouZ0xNqyjN3vZrBvpNKTnJ3/",
+	"4oVNOLMEjJUHtUQHiVyI8trABiBgUFnQO37FMzZh5PHZ09OLp8QwI90nTwEpGbej0rjSZqkWmNasCQdY",
+	"2yCQ79H9DRIcYzF6z8VQFiJdB6N0I8hIlRVefSXaYT0JvjC8HRxO/IoNak3RLOsQ0BJrtBEOAuAN5RO3",
+	"lfOcKaZLmXDGAKYaIkaD1xN0XUE/bUtXx5jrYIZCv3AVzqVF/6tCZqOJ1wiB4At/2j989ABT9a3xwtwf",
+	"IHTV8LYtTR6XXFYKhvcjpIghUyol0JwZisLaJK0Zhy0Wn9JBA4vckTbe4MvrjDrrkQaQFTv9MOo8Wd+I",
+	"8xStx/zrpCu+Fq/HY8wAQCQWS0zroQqsj/zGcbs3TR4IDkEdRAw3rnrw2g53neYbSISB/hmuld2Rxu7a",
+	"FQpU3u1Auy0RGoVrXdhg84zCqbOIOQhE4eA0ZvTS3PG2Lkm1NO1B+zCe1Nhh9/B3cydTHBCIjDQ1ty9y",
+	"N186pbTH2eupwhQt9IfNPTav2TK8jQKq1SAglhbzWNiZngLrwjxKm5hVykuG5YDszQUZydnM6Calop4b",
+	"RoeisVtZaWSdU5wiZgJBUqMN9wcPF7dCkO8HahMH5QsAQ9RZ1IywApniglWwh77aM+J23geVDf8JWDGG",
+	"fjpZxhxjo3pa92ZH883ZqlLSgde0Evh/sBEiQnUMKwpKxMg83EF/2cwKhcn6QXbx3Oz5iUdlKanR3ylB",
+	"RWfPk77aewBWgNpBOYydE4CMRoMazdptuJbLeP928qOEDNmElzTGc4eNS0YyZaEhF5PlgDRsM1yQGeUi",
+	"MwT5eMoFjaqIK5GQqPa+hfJyPibUIsy4Iff8kzFRhpRphkM2R4SWPnxD7qAaUQ8eAMOu2Xw99UP/FeoP",
+	"RYbGEdgLBIiP+lhgWPVdOdRr0CFAlK2sf77BwYrEzlOSBLeHx0WzrMhqlg4kzdMtWquq9cbBe+lCTfoj",
+	"hwfSrDPeoFEdx2+DXD/YSxwPFyT5wbfvE9Q3sMYVWifCAu5goMkYTY3qRG0Ir0NMMw1Q8sdk+D5Blu7a",
+	"cXrLQjpQDeU+7uFHP4KPwHhYzLC6ocw8xffJuSU+e/ZBP00+SlB9jxBjjYN+9YNv8WJ+/5b84Fvk7y/o",
+	"kGWqDz55qEZeYajbQLr9aA2vO4wFjbTdveaba3qxzU2Y8RGN+pcu8gJKw1JBGM0zbu80RDVxXosoY9km",
+	"r2jMBc0GAeZkHE3Q5pryLCNDzJnulddwYkSvxBGTFQR7hGWK1QEGNzbOw5ywFa7KnGhIPWFynrHWovKr",
+	"wHTbgbif5EuSF6KejOQ+IHfUVOZlaf27JZ/EZTLy3Bpkku4+ow3tySDbpjxWcLgyrXnOzFssNcLbSM4Q",
+	"780safLm9fkFuUfn/N7V4T01U/cUw6wdZ2pZyCJLwWG917N/LCjIr/jHkA1C1zc+RCGr8g6fFRnQf8eq",
+	"nkhUX5rvz7Hz8NGXOITw0WcVV3j4y5kbTe31ckgtQSAVslqhJOw23t9fdjuO+A/7vWbcuTNK3XrkeSk4",
+	"3ERln2uZv9bVXWl+ssMaLLdj0upkyOoallBDP67U0qtpPivNWOv26au3O6+QcwNmteqmuGWnUZjemicB",
+	"rHClz6jqRVhjWFu3mND8DleyaSqMLQzYElb7Uw4f3n90UHGpPLqR1Xj0YMeVl7oQhxP2fLiRCyZbiUjQ",
+	"sB5FJPl9+O/hs7/97Z//7W//IqY7fnjlqq5l/40vddVjMbWWRQtpEyzyw60W+Q9iWdvt3jdV/i00IkSj",
+	"C0D7yWUxQS3oZ+evXx3bK4mKlHCRsndM9XzEEtS8hHkocgdD+1X/oJ/V1N3kbh80aAilQbEcEm/MrYb6",
+	"dcad1ROKT9kwf5G6EH6PEdVqqzlYa6vZWqt2y2ba3fh+D5DTZ72d3/N12dNNRd6GOC+V3nGucrXnDarB",
+	"XUQByQOYVmqDYLkglKSoitqUFbQrGA0MX0VqjBTPcXvd7Noqscpn/4ItvmlF3dvMLA92nohGYqM6AubT",
+	"5hILamO5j9wQVq2/l96ioYrgNoJVA2fsCUlGhdJyhtmXYmndILiOTmsH5jKjgqJYMcnpmIJ12rCSmRSX",
+	"e709Op/nXDFwhWk+Y/uXxQxekRMNVRPlVQGVm0xv0fgKP4E2ORKngL/WJEnVI4sp1T6vGwK2y2lCEJMF",
+	"ozlplURbcujWCaVNarMzsZaCllifqVyQTIoJoWigK6vPaZeqDsZPSOOwpljEoSzxUWiZSoeOL0Fgr4jS",
+	"PMvImOcMrP8Z1zpjJGOA0UCFK6kI1AD4uL4jbZtUffLC+fHAb+BF1f42suqKRdpFVZxrx5JUgzQ6FA+/",
+	"QRW3C7/H+/JmtLdOH9rXo1pOhwbs2eiYNGs/CvJlb0wovqhoHHWmUiJKJ+hT8nbqmAhdOn2qOa/XEbk3",
+	"8HrpONiTdVZW6mPS3PSuSkv0NtWWKjEblu5W3Ew7F4JuQ/w5jyq5F/Xo+XAzTjpov9V9KYXyv/tf/t3v",
+	"/u9//t1/+Vff/dlfr9OQt9OIYWqa5Vc0e9kiQXH7O0KFSRHcqhIdIewdBpTNeJbxMram/Rb5+NEDM7y1",
+	"QaQ/Z8ubgfTqnAbvCmZ3gN+yhaLXQG39nH0Ptfw7Sapm8SIS6s6OzM/ZltXR3R5ExMMin8vSb3jJlvUy",
+	"Xtsz2No8YRCxabnaOjG139Xi6bnaw/izLQGNldVtZSIFaNaYdlke+G+m+xdfVud0/2F1EnT/m7ffHvXu",
+	"v7+z/9Xp/q/e4oP77+9+emf/Djz59uj9H2PRsPvv7979NHroIVHmvM1yaX+oVVxwKXVQd43atGMulGY0",
+	"rdV4IwkkUvbLlNWBA5hwmXfrGUQ1uWN91OULiIJ/ClXSI5sTlLGy8fI8DPxSDAJp5Hy/mBvuPJJ5zkZw",
+	"od/BzMHhMrnbAyHcluy6I9iEan7FSIIR6gnuO2REuTQd+Aai/UVK7syl4pEvwFHuv7AZa74yGOjCjula",
+	"CEmb7nEC6OQAqwKf34V4Hpt7RfQ0Zwr3647v8OBun/iK6Jh9YMYWoJ5D0AhqEomNPe+73IakklmANbTM",
+	"ykIxB8wycLIRDaaE8Sk2SoRmWTl/GxtiI08sCEMTT9ehM0T5gv3R4wu57LOOdRdWpQXDovjoCt/s2tBb",
+	"+2a0YZvOwAUJKmF3qZrwfd587WlwF0GVOgxokPKyWbkMydTHQnj0epHGAc7XH+hMLgZqwa27tV47J0rm",
+	"wGkFkXMmDBuyhGEDNtjCp2ZuOZoFzaHeywcwnJzNaH7ZIQw8WsfZ0XEJehJOr7L0AWn4XuHQrJV9Aoa8",
+	"O+0gvAV2Ke5gvzcR8FCbwe0GPeBgdr19O49XeeGwm9tlEoBUcf/byHHt2lcbhuOfO15qrvcZAHD1yFQW",
+	"eQ+yHA1zgXw2Z9pGAe2HCK5HvpHC1Ua1qX0Sq+k27tY5Jv2u3Rr4+H0P3jfD2OgDHP9mn0CyXrcv3rdt",
+	"quoWr3ONFfnQPPGbbc+HOPpNaOWDHH93wv2whh8/RUq/ydkVZ4sY+8+KmajebeurI4qRTKNiFKKK4q+u",
+	"aI5RQwtwmdu0hmOSfH7xbP/jpIf/OHyEMNs/+ezw44P7B4lleqiRLGR+OZTysmMF5A1uaa70mYzA1tQh",
+	"Bd1ke36xbE9vVy/2dsaTMc9atI6MK31MHp9/0SO/fHH+S7NkPzt//SqUPodcIMxLMyZ6ytrcjlgCGmIP",
+	"3GKfBFkELm1MSG1LxFWtnavNN+sgVDK2fhl3JroEB2W3sgtSYnOCLMtiyK+ClYEjSJMbFjfVOY0UpPNO",
+	"/jDVa8jAC6qlET98ZzHtSqllrBwgHBmrXDpbgcCA/1wufJnWoOi2TaZcogpqukrRoDObF+uSkhv+/Lai",
+	"6NVS9GYkwQi2KK+FhbZxx9xquKVu23SWngMeSXPnp1JFqkiYWwDCH/aOjxBRj2b8KsIunmuiKIfKnwuu",
+	"p1yQowMSJM02wqpymbEOWF9msGfwKqRZMLEaEc6irUDCOYzHonuRvBDd4d+wlahl4yVNGaFGEacajwPA",
+	"gEUD3OzCHTYAfTdOnq6OAdEe+LjitPeo2pfCUJZea64uJ9nDzXd7EqY0B+Mulz+ggxidvWzLv0lUMRox",
+	"pRKbQQgZLmXmDaFDG6uFWTrgIHo85YIpcH49FZOMq6m5C2JV61cSbqMWSfSEGn4JiAwhEq+3trqoMcgn",
+	"Bqi3KVV9AoBkKjBh2nIXOfN5z1CP336DbMkoY0ZOcdA1gDTTw/I2YM91WdM0szmSteApNK51YTT21R46",
+	"4w5PgEjCSXrsVwsSHIHQTVZUn12fTwRYsphQtBEqSLx6glk2AL3ReoMSCr7CX7RfO9Fll8yoJ+7d4LuB",
+	"EwwaeIMbrbJLp8K6qT9UxN7oTXRUkXbCxvRI/FvteLeVvUZgS4jC3B13vJ6NV/PaqAaRnNhkZMcxsahl",
+	"iUUSTfkr3VB0Pm81clsHl61MjnBmzZzKEFhUGRk2Cm10Q7u2MjmxA2atkkU+YvE0x13kHK4OWrFA/5VY",
+	"lfWBKW4QK66rC5dR2p6zGhQ+o66sb+q9bIhDa8jBbF4NgjbliBmKeKemHRrmsNZsv50dMK2OZdDe7K9l",
+	"IAkEXYxBQhDxeKFKXNSNwrmkDYAV19qqTYkD5Yd8I6lFwtgI1SuW+1dqeO+gQeaXTJtZxeJOX0rBtTR/",
+	"bQmKOCrynIlRi5PQ/VqioPARC4tZw/H2eLsKw9pTyrMl0VLTTAUAZyMprliuPeJeJTbg8as/qkUG1IuD",
+	"hmECEAhw//0P2qoaDb6J1g319Si+KT3jHqEt+cnTMv+XpjMu7hkmwpXmIwul2z63ALwN2htbcE1BpDiu",
+	"fIQ/lRGrl4zNXeVCGFfPB1SMpBjxjCM2bqFsHoAR6KVTciGBADHgyrU8VZzeOzcDm1K+SYzewf4np/u/",
+	"ovvfDO79aL8lyWFBuR6Mcq75iGbt6WG+ZJUPSrhiGUnch6sDJI4efnLUIYAKhsJmLJ8YGt14LP7LmxuM",
+	"dTGuGor1nnqRF0Ke8yJjiiTQhiHQpDZU224SJBYIcIBUgA2vP42YhfQVW+w+Us1Kv819vGTLPjlHxHCM",
+	"Iv+M0dzINfKSIRSmD2hVCmp1yjH5jCo+IrQwJ1K7WhqxAW4eIYdhWmt8xbiGuzPW2T3bpZ3uFVsESM7d",
+	"UArdB+979QVRbJTHTLJfwF3JFKZGHJNkMVVsNEgsz7xkS6OJD6liIWG1mhWgk+Zs3lbms9NtK5dkl1vn",
+	"HemdSmOiQx1rY9pKO8IInXMj4pNXRZYRKUo0RXjcxUPxCkS58h6joxnb4Pq68+nxnU+Pg0ts/+0ff/11",
+	"v/Gg8qw/2H97t/rnRy1Rha+kPmM0XdoCEQ1qaOEdK0pr5EwZmc0o07kshhmDWBqWQozdiOejgmsyzBm9",
+	"ZPkJSYQc/KaQWIpVyAHEtSXHCCoNzmDD/SAfxkWM5RDnlZJifkISrBRkNXc6n0Mov5H05zLLoCCFZtky",
+	"EEzt8LBQB/SM/4SOAXYQKuh0gzFxq3fmG3VPXslf2LbLJ89sF37NbVe+JERU7q9YMhuH3X3mWfeKgsuV",
+	"ErjbJvoM+TeNsl4d7r5Knua6RE3TRxdzxmf8G2fK2LjiI8DvsXSAOnUt6McSy0HvsHfUu9970Hv4trdW",
+	"d48XlYJ+vqTc0gf+fY6GWP93WVsK/qzUj4InT21Inv1czlw5qreVtX20ZmG3qUZYGh2qB/0A8tS4mPTI",
+	"IbGW5R45IlhErEfuE18rrEceoFGFuNKY4ZH0q7ztGp+zYIHPWbC65yxYWpFW1lWkp+VgGhBBngR7nuL9",
+	"Uqw9Wx2t3PFqcgDeZCVlREaKHcCOx26bk4Tl8+L24TXmY1lEQbjegH/BF9GGC9SZbeQY3DiuTg04pSvl",
+	"Jn1MAVIQo3m2hPRRmrrSWWUaZYKujKRpsS8L13VbOVsLr6NJFKHLupaMR/LcworjIdKUJ3Ffs6+cYIw+",
+	"t1FstjMPdzNSVqpuWmNlPZ+j1n0NhtjRaa95VkN44AoosCXQdQfY8Iwij8jGpdDTWCxb73K9nuVe7HxV",
+	"7xZ+LOx55zGdYecvaRqbbsmduiQZdwFmxPKtAceBkgTmsspyI6bF64J49hBjdVDSoyysYxNAEJaPgjIP",
+	"NmCyZPoE7F62XI1FGymhXEtQxE4RTjEijsUjb3Wwy/D1GAQIBZ/OdOmLmqAcbhTb9MRGdmFiMhcTnyXf",
+	"s5gO8DUXtpYMOBdyyBjtEgPGADh1o8U5w2/S75theR5VIcVKwS4bnW8Jat2puIlo9cpUbJ2wW49ar+6O",
+	"xfiIoJakaW4vz0jKC/7oFHW7+oH7UZizxlW7B+Z7ckRfNN3KDtyHuE+Jp4nmqFYX84wU7wS07GwwU5M2",
+	"z2kwnGq8Qsmm1548I8gNPErtSq5Qc/waxmi5YrcjrmFtC6G7elGZ0NcqXtqNK3hKjTpcI6sOS/BDWzAL",
+	"UXSQOn15WI/lLBjeRKrNIaTifmw51jYGwS74FGBLmPD8uFvu2hYSTVnyzJ3TCqsrNzEoS+h2qkJODRp2",
+	"M17POixjjwcqWwDmynVfpnP6IJWkZ/3MU5pahdbmXYaZnA0d42bv1S+nS8I18QL+muznxuVj212/Ytub",
+	"gb53LXTtAXyM7xkZeRszUCUsKeIqxuZ+qIiR1qCGpWPbFRIyQiOE5uJoAgB+CFzwyTyXbFkrAHV49PFq",
+	"IIgWCIhqfeZaWC+6okuMIptjyzHNqE8CIRUCbgNubHV0gf44pL1+51gkuOTzQoC/b4Wr2jI7PGOiOtwT",
+	"IuQiCCrok2cyJ8NCcQFq/nLOyMOwMiwod4kDdYFvTFuJw/Cf0XdPitwGK2CeirJrEjbQfZbbWNHsYNai",
+	"29nXShQfO+BYxr9IEX7KYqlTsaxNj2aZi+2E7YRLwG50fFnb1tBCAZyB2J6sBpx6ePTw0fo6j11QhiqC",
+	"agk1lLeFKD4DLUPI1OLQAXo70VICrhf6CID+qA5AEuB92ywmvVcKMSTyyrC9GXNhXyE5YZm/HAKRIAaC",
+	"6+50pOlkvZw5eUVnLLiO13LEzxXLnz9paicxK4nnsiWBrr8ubsMS8cWuMzQapLcaQqiHNJOGYhywfi4I",
+	"QvkgZQVnS8cgiFyElq22EOIQoa+nvzXa0M3g8daX5vtxDvTIQ6IgVM8JPzfnkQmHX7oNqjqxM67W7Skw",
+	"lPBh6FGoudcaz2pem5gW3jhTuxCzJl3q7OMOyZzkTBUz8OaCDuNwJEjOsOwu+i2ujNyBZT552hV8o7Nd",
+	"b1Mpb7til4FkuHb4VXFsO42zq/DkL68KeBzWcAkxKWGzdM7NyUJxAI5TkbO2G2r9ELdScEJ5aW0XpStl",
+	"VWLFvJRgA0TabnrtB2zHrAl8W2GMVCwlsajkfALDYlgDrRCYCSqW1lyw1+tkX+kOq+dhXgNgg07w8l1s",
+	"NOuyum7IzhOz/vb2fIbDev5pWRDh+oQkaqk0mx0jZHhyTF78/PzlueGUPaj2JYQsINIFfo+mFJgbiqXr",
+	"wZvr5yTUADpagTYuO3qTbrySCweGpKoXlKUWkTm0LlV5aeNs1RLrAu4d1B21hnnPvWr7Xbk8Nys+GlJT",
+	"mPfQvPu39913uUV9kbAbKQ/NhDloaRzF35vzogbF3t5Uz7I2GwwMk1BFfnrx8kX0OHQt3qu5zuLhbNcm",
+	"84B6S5LG/sqlrq6DpzW3ctenotvzFbsRqFtT09wItgWw9qehWjthLcLBZpS/gScmSFAKS8Y/6F3j+PSI",
+	"FNkSi8OxGeVZckIS+44vJgma65ApnjIob/8FJvEbMZOpEZ2DnQTqWsoxYfumGYjIgStGNwwoP/jWdEBH",
+	"ug/lH60dpXxqdM77I6xgUWgGf5rXbGhQCfnfb4BPdNmdjqJKeE+pWk6C3RGeE/Qb7kbR9txqdTGP1Xyp",
+	"zoK6n6Lb5CK3zkTUTTrZw1mtRJ5pLybRMIZ1zkeIe/vrkwvs05vVQrcAH84tUjn5DaOW9jF+gsh8yDUp",
+	"LbZcjLIiDT1d5eyDoh+xJG+j/U16ge/0sHdwcEAsf1ERNXHjLSxDEiKREtaQG9HX6cQCDvixTBhC0HOB",
+	"awWRoM62m3TRWEJDcFdYlHocod3toLGWhJGQKcYjssAytE4PiTBX8DyhWWnIRrTACtxL+GPGsLBShma4",
+	"FeVjNt5ImEQMZFvmbNAW1eVCxcxLTqdqhHfZCFRsI8FYrpNqBmZlGe59y9P3iYv5yjJXzr4Dzr+NqcGl",
+	"X8cuYN9uh50rt9o74+VYY6IM4d8Dg4YcjztmdKBy/9p8ZP9pPoWGPxejjNGWUBeKuNMLC5LBFSkExvgt",
+	"bOY8rWSqKyb0MRHSRv4BSHWBHfhHWOadUecIyA3XLHSfJKDs2qQX12qlIo0biLLfT6mCIk34uSFR+zUA",
+	"HnBFnp0+f/H0Cabpms8QKKFWOt5WZsLZwVgbXg07NGsos/AMIO9Bp+55MTQLOPSjx3YwGwtCwH3BAnDh",
+	"zXM2YikThl26ikL+ZTNc6xwBv/u7eUYF+uUzRq8YAFLIAqymGaQnp2zOROrjxEIQCSiJbTr1q9OvJA9p",
+	"AFszc+lIUJ5uzuy3/sEzaARIaxRT/61rdgP7v/vCWQ1uRK1fHUT7HJfQxq9CrXqwkijFpTgmOoixdVva",
+	"JbwWooB8MN168zu8HjCZtV8gl76W5dABr3S3g4tBUfKQ1ZVyHLNB4YfxK5YP2gOyMIFs0M2Wec5EGtgw",
+	"WTSnuwwkMy9wMUGuhVazbpbD64fgdTevUnXJsF4i1ygDxh3uG2OhWMCMllX3v7ecuNo1FlBM/bT2Kue9",
+	"3nKECKqDC0PvQlJw+9uwXQa0WDlt9bMUxueVZ2ZtbrhhaY+dE6IGd7lJYs0muTL+7UHeiiMzZ/mICW0T",
+	"jzwgmpHGE4CySCxO14HhZYcHBxVXGaSzlj0LX4VyHR309qDxbVJ+6oSADUUzgCrTX7kr19Zuy/3dXqUt",
+	"R7M74TRYgd1KpaMdm2ZNjztP3/Gd3gB13X5GghnFlsGx1xfdViJMyDx9eLBVuKulnM1MPJCwygX5kj2e",
+	"Uv1DMPbMqO6TU5eo9Oj+xw/IcKkRRuln569f9ciMUVXkLPXIjIsp14yoOR0x0AgghNNWVSSL3FxO4Dsf",
+	"F1lmLb3h6B4eHEQ2aUuZam6ptGJNPnqwVSiuv5qhZkiLKQR/M5dKoVi1BFPpCbdGoo0qZIVAED9aPb5A",
+	"flwfQOiDCVoiT0OJHlVORFqrh6sHQn1NmrrJOTYu4C7np+7Bu1mBbCWX3O1FsNtLIIj2aUuAIWAqkYqR",
+	"IZvSzFI/zTKWEzqCmIeax2uNj+d1PuSbcmleRlp1jPs2nVheu6kY57/t+X6ji3fF8jhsP9UrQsIs/xjz",
+	"SZGzjjjLNYTk6lXSmgpht832ZMvi0ZyFCP5ZZt/mMJb1ujjPAecTw12aiKLwvKx1hq9XSgbYwW1Xlklm",
+	"KVN6ADhlrRhnP3XFob3RzHoIbWpVWmBqiHmHKfzBtMhSCx4E2Yfe3JYWFhKvMn6fomitWuZtqLNGZ67r",
+	"I/Bs+JDg/MoZrsC/gT26QfSjykvLgpTKTE6j+QYXMJg5yy2seGmJg1y2Qw83bnemEJpn4TDNksBEjVCg",
+	"F5LMpKuk1qYh1nC3MUrYGSu3mx2P+ILPnW7cIzRTslLKnuWsjFVGnOjtOpaFXjGl888fP356fr5N040i",
 	"wHvY2cqcYgt1uQpVNywvKCyEtiXUXrhEYC6WkHYi6CwCli2kHqCpr2tCXNd364j81p5Ydrhi6oPKsJqL",
 	"gJ5EQNFvrAYcXesAQmOxORwb+BVDzK0Kgs/RQcy9aBpfBzWOvEJ4UHzNYM+CjQJ3Uc++WVK3w0B3eZA8",
-	"J7aEpK1aD0F1/RXHtBNCClgRB4JFqjO8efrqyfNXP+01k2Adznpvkz5axNZ6L1RIdMxs1IfHpd4F2ku5",
-	"ZvXZVUYSsQY1Cb/WuMVDCSIxHQ3H7kN3K9Qv65KRxM7VKglnhxKwk6l2KQW/obBOGwIYnL55Tt6evTBq",
-	"IhOa5a5CCZ3Pj30NBFKAu8olsHHlIqwDR7S7dIPyCXOqpx7yeCoFi0YWt+MXmF965PCIpHzCteqTpzhC",
-	"HQyyv2mq6lsQEsBZSXFUhq1C3WVlWvejtyvfTVD/bR7Lpoa6Eb88Q/QFNZVFlkJlZIsdaLEjqNVtcbqU",
-	"ZFwwj1BlRjdjOa2so2lrAaLwDGBa2XvdXxsu6oztYeRxmTP/23wVUW1nlFJ81grab2Z2/vylw9EXqeqT",
-	"L63ZhuteMNfRVErFVD+WJeAzQO+vTv78sGpqu+IK7oDulinkmmuL4F4zGS7jQjdEKX4DMkfK1aWtVi1S",
-	"9p51LEFsr/dreeLYe0zuGnTRQkEdMOuXMc0Ifrp1xhGIAa6wY5uQltIlufP24vFdrxh5F3RDGY7xCyvu",
-	"rJ5dJWd47nbShSvZJraeJ1YIXLfCLWNYUIUFr7GygbjuonM1sMU02kOhnDLrSrEjRLwRGhCx1ejFXEwg",
-	"JiVqDQS0j9aNBSJCDPi12wdxdGvPO7zULEfnyCsYkGuxshA9e0Qr1FI9GdVdrJy8ldxgt54h3+3O3UPV",
-	"nq/pIyp56a07it5YUPYWi6f9tU+eazIrlMa6ii5UHqnbxsQa+e+SLY9Jkl2qmRokZCyzTC4Ql+PBfZIx",
-	"rVmuelYI65Fk34bTD5J+PTC9ZlM/ins3Wrwab3YSEKyK0RTgt3/wreEmryA/4KNwLL0x4s6rFnnpiV19",
-	"6BNlxpSqKVNW3oYC8rhkJGMU4meSHycn5PDQyPZHB2Q0pTkdmb0sJa3kx4mvr2MVey7IjHKRmR4eT7mg",
-	"fXIKoVYKpE7UCfBV2iy8VAULOLz/ycEB/N/B6hSGqvfl669//NlXB/ufvjP/R/bbyMXx4BoauGWWQbSh",
-	"S1cGttrz8nZ5m3FlFIKcEfdxX5vbCtY6gYjEPkksb220CxX42FxDQutM5uykvA8rOSqzalzfCK+p8hq3",
-	"HXSM8oPpn7lW4K+f+abgzyeuPbdYr8fPHZ9r4YOrzD3wEsrryCLQ7mMtGiINKh2ZRyxuzNj+4vQ3ZGt4",
-	"xxub1vRKrpyLDy51aVBkAjska2B0q3NgNmBsvyxYwbYsLDSj7wcrM6zPIOFeYQwryEeYem+koopFC7VJ",
-	"fISRrFyR5OXprwZnTy/O/mTw+PXbVxdJiQN9xXMpZgCPRIkhLJYCQtyCC4WWeK775LTmmgCcfGqxgWy8",
-	"JXholVUktMIqBw7jrN0UVtZcWVs1Zp5zmXO9HJjlWu1WOccf7Cq52l4WOwQnM5HMrd1iSjW7ssvpernx",
-	"ejGV4nMW+Gj9DMayHL8NKHb3UwIx2K6JBIwOytJHnA7enL1+/PT8/Pmrnw4unr98+vrtxeDl81dvL56e",
-	"x0iiT16YDkKbrqaXTPgdd+WYeE6sCtB0Mvg1enTw4JPqEvUPDg5jfiJrpBnYSPdBq0/BFY+jAko0wDDn",
-	"MstKKcEWnuYYXO5aZukJcrQFVxC4PWFakQcHD+IVbeFgpiyjy/Xb5WzAFgfBVhV18eoumrRHCgHg4hgS",
-	"D5eIOVcY5T4AqvX7Gt9KPM5Pnr44/ZPVe+hYh8U75/qmti+6dWb464/nabg8DV+nkshY7Od4UqEGq7LB",
-	"IIguxxa1M7pqpQwL/PL0eZT3rZ75qsNdTt2WzMAyH9UdbKeWsrisIdsat7JEM+GYamAkMyOJ2BsMb+TS",
-	"St7OnD559GAdbFrMcnbGaGokDx4rR3uKdRLn2oqHcLho6gUDAhgncFuNaJYN6eiyiZzfNQp/RvVourp6",
-	"rKokwYxlIVLrLkaC4WUNZbG1+cJJEm1lCuySRBOyA1896CZu+biyt+6xi9SCEAjq7S8WDMJVErZ8zX0O",
-	"tYZZxlqC57vgugSQyJ1ATVgH7FoztnN4tyHfBWsY9u7a7jm9P1jMCgW8ayFVCKlqCr1grhOTwTZlyTf/",
-	"plHJHetuVwexcga7s9eUi7ZLW03AUep1NJBNtMIZuBfw0hjmsphMdZiW0cFm3RlFuxO02BZJT5mUl934",
-	"GFfEvGyzT4wwXWFons31rFXUsLfgA6embs3sPlKmuzngeL+aKqtm6h6o9Z8FLf/dhGRcaVVGR/VbI149",
-	"g+8UcRJw10Y964p2usilZgDj1FxBIwKITplN7eW+boR7V5hyeGJ7lZJhnZl8BZYmoLjyoKzgIbs1b9tO",
-	"d27cDvu9pmnb8d5bN2xXaKySUz3gWg0W4Cvxxc/3entBKfSOhjPbxWvxXKsvoT375EnQrH30Nmwdh1cB",
-	"379pFFJQUxQjKR+PWV7KzJhbB/dPYOnp32BFMz+zEqC0nKwP9fGPPDSpfxLikvqHCEpqVy4ow3wzZXDd",
-	"N5ir2UwjpstGW9F0Y1hsJjoUdKnO4knwoU3wtTWcmrD62gU051xJ4emBuwKfZeH25HQ0YnO9/8I+S7o5",
-	"rTM2cJUzO7yNld+ul4yMTDmm0KAfxIeIZyywVYFtGDwOglCYaVBRv6wl3k1qwzGssP84pHfc42qgMN6i",
-	"bi3apxwYfASj+WDGU8En08jN/dLBo5ZmMT9Fo9BzQcb8innMdDkmrjGsvGvdCZYqzMqdGL2wpNCueKMh",
-	"mW4glMhFZC3P5KK6meXsQLNXkoypjfuShbZlCGy4V7es7VWiiSzyUeUucPmoZixdMTagkQv7If71DD5f",
-	"UW7S4aoclzMfQQhXCcIC6VVGMmRW3PYAuSUlV0NeZ4wKQIWA0lyJ5RnoZArdQ4UQOJuAPhuBlmuuuYAG",
-	"znx71efPytZrP5Sw0YXARJeVuq65sGdM6Lfm5YhwWKPHqlSI593utO0w5GkBEqc78VW2XXKj+hm1RF1y",
-	"58q1UZMzQ77YIp20sP8G8Xy+BN8BGUo9JYqbexsHbIP6ICMYDnyJUAU0FpZsQw7lMhhOSiftjDogXS6I",
-	"Ylcspx7Mpxk27YwM4JXbll0L6YgbCB0w/WziiAtr7s627YB0fESr2KgFUDHnqoVjdmWRcxbHF3Hr4YPv",
-	"uUAUpjzCB4VdIPOeP/suhHTWlf9NICtlgATSPiJo11l3Jy6TpXOBTNu+WtOB201QyBzYumLOUwcavYde",
-	"x7wYYv29HYbiUQm6i1nItoERGZaLN3T0koItq/Bod3aOA4M6niEbN2FjR/xmZ9IhzMNaVHzGM8wUoIIc",
-	"HkBSlF0SBS7+LvOvIy3YC6lyQOvHo7F9TYoJyLmySut52DOZzzb0SLcG0Jkz6aIh3XUQCaarJOG2F8Rj",
-	"6QD3ptmZBQcFOA1cmpHMiplI7DYxKkioI3oVeHX+b0TCXZUjA7wmuhCzCv+q2HKqfIxCwOExeXz+RY/8",
-	"6sX5rwzh/fz89atw2YZc0HwZrX0EtGkn3xZCb34LQvJjJjHaOeghgp2PKSLX2Sqb0lUxCpIl09/bzvnj",
-	"s8nKuY8qC3aCAILuFvK5hmUtqc2XtCIOr+KSp/M5YgapKWMtMbzwEw55IfPLoZSXJ6H7G5Ye133K05SJ",
-	"1qF3WfbKFndcVg04/JU1hWfqJle1xnebsmdNl2hjlzs3LAZ934Z9sd799c2MoRHoY7A2hjrSVkku3/d1",
-	"uDk78CJWJB2pchkB1CLX0UtpZdwAwmDb/60Lbbq++tg8rjjFLlt6O2f1Fs/phdv96nxlEQ+ToijQR/Qr",
-	"m39tOONxTbepisVWR3JqEUjPNtlt2FUrYKoFaDkxA08CHGeocOOG44qmppRnSwJUoRCCk8hCn5ADi3bQ",
-	"XS+EoCfV9fRU1ohr5S112kWDb6EVwFb5kbjFadv5K5bvlspRqt41gWOvzSCOcgwxnyx+VobOrs3mr35R",
-	"ji4+rIl1ZdQjcieQprUkz89fk/uHjx7tH/bJa5EtfYoA3As27BAyuhDoQ1o3QSF0vqxUL2JQr9ueOi88",
-	"pZxmZJ6zMX9fDbx//GpvdVWA0/1fv/v26EM0XPkMlPvPqR5Nt7sS0TqwiVhg3nd9VcT3Q3fBuL/XYP+5",
-	"ruP7FcxrdycGLSXQ7Y5Pjen56Xhs/o7XpobffNQjVNCz/B/ci1+Lr8V+CVnZI1WLOMRKI7I0ZFY4uoTA",
-	"NaMI9OHzEDnagdFYYASE8cLX2PspLZSuth7ARDvEdiFtjTlUEDI21tiABWVb83kcKTuEFnNY2ZjkVKK9",
-	"Qa0SxJTGDvlEyNyP18bqWusYlt6SOZaCpRr8OOiKsmF7bnHGhfJt0Pkcw1XJlGWpn0fLt96TnBxDVDFm",
-	"5JfIMcE+wvrOeb52dc0dlpQp4gmE4M6pUq5Tb1cx5BA432EM/m6slGa07ywdVZBTWxsQhlywWkM2Mc2Z",
-	"G8EHjrHTXwtCUsmU1QoLoX00NyY+2Mgmt7TQOo4MYHvdE/+FEx/iFGm4MMeJ6hxif93qIcK52WqIvyFD",
-	"OrrshTUFoPUfKqKLXJCUp06PZeSOb/Zutfoc2i3NFM275hm5U/Z7t09OI8DsQJKuQYwMcsjkUEheSwRQ",
-	"BilfpG4o6IOIHkZIjzKjAHq0e1Bd9P7XIvBURVBhHV6IP9JglXTQv3a45uaxs9vr7dmzBB/DiYAoojKi",
-	"wFLviuAPZJNmezs6yJAzlrEN+LcPbMA/HYQ6/vU0mBA+eeun5f52k8O/L8op4oPnfqKuAzdd/DsMo3Cd",
-	"uqnj32GYius0bTw784vhr4LtLnM6n3dAcPTKZwMXvbXipfOkoF8utEo9PAizFYHNX7K5jpdi6lL7qCUv",
-	"C5Nk2qJKg9NmZTVg8EykqldG5lgYegenmVEe9fqEIfZdS2p2zBQoUc/gs14V6hPzHiEbFAiiH8lZSXoO",
-	"MN+yDnM5KjL1AHQSoppq87p/tCqV4KDLPFFLbENPcjEcWtqcEOrcTXgpArlWjYLrIzi6AdbjgSkh6zeE",
-	"ca+7eTxQuj1MfhjtcltbgNmRw23rkfslKp1lxke9+9vHf0GvQaSX+TuIAqgKsk2QIWtAWJdF6g0NVlLv",
-	"BdKSYCpSkylWgyeCdouFQpQPqQKgybIgLKoFvU0UEpYapSNmpXR31HqN0i9LeLG1Z7BWOr6WbsK83L9+",
-	"olZHcNx73UdPzUtPmKY8qyk0ERXDvBuou6a7HkhtvqTqdWsmxBSk+NoCAzxrqcX85XSJd5DmMwYQTA46",
-	"wIhJCLjE9U2mBfsBbadju2ms3t9wzi3JXDpfviwrQFdX5ZnMSZqDkGsTyo599Jq9FlxiI2SDj4s8RLhz",
-	"sr4H6fHYLd51HqpeUwh9MSynT567MHej4YGsK3OwiPQCsDHIyQjzouh8nnEEi/LWkK8Oe/d7D3uHB737",
-	"B71HB73DTw7eBYxgpZn7k7Xm7aqrseUC8pzjTGaVWDYETrDhUHsIRAm4XDP+/7P37j1uZFl+4Fe5y22g",
-	"pepIipmS6pGCMZOlUnWrq0rSKLO6PF2SGZeMSzI6g/ey4waTYqm06DFsYGzP2jOAd7HweGy3Ye8OjPED",
-	"C+/OrD32fJftrurZv/wVFveccx8RjCCDzFSqqkygu5QkI+7z3HPP83dk20AvlYlT2wx8wKbMn0+xOfPn",
-	"CTYJY5gXtZaPLUvco5mKnn8tOTG2ekkbiG0ymNi6xAAP2hY5eSenq8o3uzXMM62FDiwktlNl4KhzIXJd",
-	"a418KM3Ka3SfohkRrQhdBqjqKSRqxvR+bA38+Iw544koxNCofnI4z8G0jb+tILI1LO1C2GDZtZzK7Ndn",
-	"+OhqshztZQU+skQeJYIshxfSCGjPgmBCu2jbVUGGoV6zJ9h0ef0OYNfrZf2+wHHevLsX50Py69rLdprK",
-	"8NvDFWjD13f6g5O8PrtUyJ/Qozufsvol2rWc9WXuj0CqurtVfWNXqaHbWKrhEtfIN+peuDwnXcc+/VSf",
-	"NxPGtTK862d2n4n6xA4MpeK58EYVMJSkmBeKG8OS9CJN8KJFSMipfRwf0F4d5cnSCtT32GHZiLEh7mI9",
-	"XkPUOR2qmXg8+kwMJkrVKjpKk7dHH4fR53MNJUBLoOuovJHY4EoeWOnVvOEvZSO3Zm2LVNLwHo8+xTbc",
-	"5/uuMffVSYZVK08Fz4eTM/Gi2K6YywY9LOSktTtPHNmHc1LdEEgAcQDiqUVk2GT/q9kyjC08Tb8Qm+wn",
-	"gV10NbrUZhVoiMyniMWNFLWtddKIjZfwDtvYjdbSg+nvSpzDrue68x/M6rqY3KmQxfX7hcPl3PaGx4L+",
-	"9Wix4kXhQEhmPOdTUZTSSgCKbFikFx6NMdDyKWksd+o+4vTFrsKRVDErlIrIpYjlf2lEthIx+rXI4K1Z",
-	"rKe6S4/0p0oX/f/3F/97zLJ0mtI59ofJDVPyDOZieHIIZGDWMWJHvV7ArGmMphsXU+z7QV8cRQ37gNd0",
-	"LHkxz0XEDt8O2upW3RtHdy7l3IAiuv1zsWzGzAD7iVpIxHhHV2qqPTrCAz6coOd0wjXjhJBpWAvYxGYi",
-	"Z7HrJvYJgACqBasMGwyzBhR50xRaPNDucy6W1usY+FJSHUYog5MSMSWs/kmZKbCkcVgs2IzBArbhPetM",
-	"Tgg7hDFbZyVA0Dp6shCRZiZBIPJEDM9FQj7iwLQVDBVgdyjXD5xEhO9YneGd3nueJsgjFoO33uJMInFZ",
-	"z3+Zws1qmsULkq/w9jbXupNRzFPuJoeMW3zUbnApZAjs5QeHvTtHBzNO0DrrLthLkKZ4MRPDAsDbXD2s",
-	"GoZC7mlyhxelm3YFlWxLbPHG8gC1PXPa6ct2bNO8N14iRiiTNgH8kioM8OKNl+wZnYcn+LR5b6KkCPD7",
-	"1yJ2BtC1ARxjgyA9NbxH2xDJAG5xpbb7IXCl+ELkrsB/HLG7+K0Myv4jJPG7+MOU5+fCXAFxl51Qd3kQ",
-	"sipLZ94cDEI8hqTGxHBECsUzh+r7GvnePB8bWrBzW1+P4L2tXaHpWDaB8bsLAyBQk7BmDdxUqWS/+sUf",
-	"/uoXf1QuocAdkyM2H5umIIxprqtQvb/5V//p1//1H3z1d//sq3/0F+uxetsdfVvBEgfWwAh8bnfNtJe6",
-	"EFOqDxHcGbWpSncvFwgQCBkbix4FdwcODlH47GZ02SNVsEKN0XeNdxRdK7GRb+K5Fn3bQlzehEyNU3lg",
-	"RbldLSIbJ6vroAt4fq6DUCpACw1CrbvstOBFqot0qG3qccH4jOckBWF5HkbYFlCqL1FBpBYIA05SY1l6",
-	"LiBgC64kh3pZClhAucpcEkIX2sbfZVpgGJYsRbKRW9yIKQrw8PD2dFiJAjCcuq2CBMItao5L8NuK8KqB",
-	"0FsGGa1IvTtFLlTB8kLm3CzlX5smY/G/r12TaQbi0ZiaCEA8QhYehaeCmrNrxITv/RR76kTl74rSF0Eo",
-	"hfnyjC7yCuRELnhmpIm4JJcG+ReIZG5kEqTzLovNgiZzjE6sfQ4g2wFzGfDDZCHyC4cXUDlutq0+2HyC",
-	"CKHggIbuWu4KsUAZjoUsg5zjbDpRxzW8ah+iFUEpo1qCFL3E7UrROYOIRUN2AZoIUXLPImTjl8UiHTok",
-	"BvjQzqHFL0RuZLGcjle/KSaFHsQVAmUA4sMwoAkjIVLJpmmWpb7q2Q5InQOecTkUta7OzW8PJ1xKkbU1",
-	"2stROt6uRINFPneYKHl6IcxmNJdc6LJTMcwFIWQQ+LiQw3wJsUOGteuJEWm4ZvFbb70VA+a+LaiVav8r",
-	"DB+LNEwgtT+eFMVMH9+6ZT7eMu92GWUpo5bBh3D9YQu64Es2lxR3jZeKVhgQy5mGQbosWmu6oMyNXEwV",
-	"AvR6NRhGE8FQjDAAEYW0LHb05F2NoKotJeUSSgHU8hgIol+sgX0jNp/68CG+CT3FFn+vC4LzMvZtup9w",
-	"feO6Jo3QvPIcWQAyAZVX38btCqAQPVceKqnn07pIsFNrDKkc1O/rMpICYYl7xGCkb4jsUgXPIgasKBej",
-	"OdQNAwRdj+9Aj3d3O0y7xClYltrfrGc9pEc/0VT2qKEeqAMwJ56xgHy6scB1C+HqdS00ear74LBI1sRV",
-	"ek4JNWihClsFvEAqLLTKIDFK32Nm2cqSy2rf56lM2hh1Rf6RedJF4gahruteBeh5in6Fl1OjHGx8C58C",
-	"pNVFXy9ScgNXsDfhWA5EBpVOUu1oL1gsECWlIjgQ2oFmi38r9c+MacFzSQUca0BVw4Mw4lmmUUdNNTKH",
-	"KMjhiXGg3aDRGHG4hypP6vGgtxuuRZpbt+AfpHqW8eUj86h19fMLnkLTl0Ke8zk5m12nNkAfhExdtCPL",
-	"p+Rq0ELI9gXoZirLuuzTGWyMkC5ODlRFBPjGswQiZEBR3Z0NSmRe7s/ydCjaJK0azqopKZZeBiHk8Bb4",
-	"Fl0cO1hah0t2I54qmRbKdNi138Y3j9mduz1DUr1u787dLvsgzL9FfW+odKHRiH7PxxNRfB7EDtKtCbeu",
-	"5fWSKdky9XxrCwutlSYv23oy8A653aIAAOq/VWE9Hla1C0VXICqbW9dQsHsrYiET02b6PzVPvpZYBmrf",
-	"BdZT9lA/r9W0oWZDbtRnzBfxaWVe3ocWBJSZBiLqGdo63K1gulnJ/hdKbqSPs3Qqfmqes3ALfd3oGKtq",
-	"KeWN9hBn63e6WR3ZJVrQRq+vm+OnGtX5b2pk4RqQCAINtJoNSSRB4B8FAnohqSzDOZmCViqkjKqwQueq",
-	"wl+8UhYIxOVrviSIVFl56ZJzalcgMNJ1Vnev+nvL86HIq9Iliq2cwHrldtdASTzsD4xM8gEZkepgUgqO",
-	"+FB4Fxp97MNUZKUaKFiyxeb7Gh1rFeUQDJC12VyPfetYhIUKGNJ3LuvfZuGahuwxNZRjn6QSLnG7cxlo",
-	"5Y3DMRRAz1HnuqQj2Rm3rGHgNfkaRKy6pIe1QxmZXahjV6lmcTHJhZ6oLIkDe08jebeLCfqE5+cfq8Vn",
-	"rgX64pQaWSeRbbHHC6xRAPKaSOCabV3nez1WrVuULVZ6YWU0K9xTSfVLskBLC83n8iPS0ioWSD6bxVgq",
-	"615QTcgcAzTGUDaIjXGDNIxjFmdqHEcsTlI5Lnh2bv5W3Px3IYYTXpi/xJSnWUwWmAM9BUQBnqXLubSf",
-	"CiGHQhbwseQZ4bPZJpdIJSiUH3xRGw9qKA9KnR4Etiw3iPrENq0/EsuHSe2eu9/RUrL6TNRZ5GkhHsts",
-	"iYKHeal4TKzBV9G6synTZMC1+DTPSrf8PE9rkdFtZaXV6aCVqRJ+tUrJlUBtDFyoKSKuknrwdfKNWDP3",
-	"Kh5bjd0oqcdx8cnNWw3ZrpFPtvmZdspFrRV6IjhZoVc996kuan/w/vEmbMTtRl2qC9Jcp6Mu/yMdLcsw",
-	"2edQGmQy5UOUfWTC8+RggWGVumYJKvyE2qxjIWXzIIIM+8P4dtTiDBix6RFviv5wXm8ASQ/RpyAVTIp1",
-	"ftw1RTZr6asuls0J6nxmtGejdNjWXeBOmpeKDQN08/deGkJ+FRkOaYMq7qtEdNlJWMEHtF4XAFT2KE9B",
-	"SQeHt3hR1NlYqUbkqTeYBdX41pajq8lPtdxtlZeFK1pHBZbb17CZsZBFE8ds4CWNDED8fM6zLRmWy2Td",
-	"6sTaK6T2NOdTLulgth+HhceofRbBIbZpsI5x7u+F/b3wHboXhiqfNXCOK2N79shEjlG5futmBZJrHZHP",
-	"5VCcNcQMCXkhMjWzqlOENs90OGGmNZKcNcsFgARZNWDJhlxKVVjUpHssHuVqGjekiODI9id9f9K/hSfd",
-	"EHbp1mqk5olqWPwZ13qh8qSd2jUje7bnGnfv3r67Se/KxSxbnql2I92dRUWdAoUchw1Q8Lww30WddDrL",
-	"0iFk+Esj+9bR7lzq+cAwoYGVBiquTUmxD7ELNYBo2Y9TXRx86l+mQH70GwXSLYu/95KgOV4ZXf17L+da",
-	"5PAJTS3fewmr8irusk8Mh5vlapzzqWZPHp+eYaEcduPph/fZu727794sRz7aoAz6pjtU01vBhH7LdPw3",
-	"fP8rMBy9eiN3bh2V68kcyIvosY7WrcGihpnuZdkrlWV3NIwUw0lLCdheV9WzsYS4I6T8kOqP2fdeOo78",
-	"KmLfe5mk47TQ8CddcfC3JU3ztwUWgw9CQl35/lymL/pTfBHjebqGOuEzBhLRF/vre399fyuu77X7s+am",
-	"wm3azkizMoGpKCYqCXs310wn6vzwgfnvk0/Pavv++Vwg1tzuPdNhvUQjdat5GcFh3o73+SItu06+Ql+m",
-	"3zriytR4ldPoiVrc9xmkNQHuK+0ovr9xX/eNu79p9jfNN95VsIVr7bXz0Roe6EZYN//Ap1mX4LB3BO5P",
-	"93/fpzt3dTRWp5mcY0hl7Y/Q5dofPxLLdlzjO+qMfHlYdkQ+TL6Zbki3leHGBdu/yRGJQSY1TK6RePhs",
-	"tk3Axp7l7lnud4jlZhzXxo73i0kfSgYJ2f/0tBOZzz/6CP89+6x2v8zZJgPvqV0Y2xrsPljH8xT+TQS6",
-	"wvLapq4umIF4hT/bq8v3ysW/XS+CJ/Z57RCeQbeXxPCkFN03DuJpZ3QVKJ77bNZ9Nms5m3XKX5QoJnAs",
-	"eRK8TLrnfxdJmVHnxcFYHThujWk33Uf0x+cQz/w8fOwgnVrn7Iybe6wzTovJfACOQMVnKaCijIW85ZJ4",
-	"XoWv6/N0dqBmeIQPZgq2yF93W2SIPrGAfN+4NNFv3Kp+i3JWv2lrt0MC7Y5Zr/sU0W8pieyar/qNm8d2",
-	"aaebho96w3WO/7Unwe6UdroLTPyrRnl6N0DYxhS3JqQPNuVLpos0y+CLeywdBYCvEP7oq/7PZXEVWAV7",
-	"fJu9RrDXCPYwLXuYlr2U+d8hEMk3EPRjB3lnE9jD8zWSzfWaeN+AefdpLaIroLyn+XCeFmyQC35OBTjL",
-	"9fzw/oDa067wNBZopFBsV9Ya3l3kSo7ZuVhGoUACbbgi0eivgloAnP18rgruJIi5Fgmbzyxk2yTNSix7",
-	"ofJz3WWfwfdYFyBWMyHjKHwKL0ACRrcw7DGUwY3tWxOejfr0qgVztxOG2vFKigDaFsOs2DBTGgSaexbE",
-	"lpk2NECZgDQCwK6AG8k1FMc1wgSxFDUCSNhRCpnw5nZFwF88JLFv3WF31mDSlEnU9G5Ey9Xd/ZFaMDUq",
-	"6MZZ2eeZkCJhOrV3ImIJ4TRH8yxAUW6BK4Hw9PUUZhn69zXW+ozYQIxTaUaNfmUA7keCbnapWc+RGXcn",
-	"6rjda1sCUejiMb5q/vwRz0bw8TmkRRRp1hYZp8pmCgRFoQWwjUV+X5oP5elmQO8KnjdHNG84K0YclUqG",
-	"wKrXhspdYterotcKFIgajZDQc1GkUMHfil5W6nLbayahRiOsEQ+r3G6DcUiPZceO7jE0YtkfNeXG/pNU",
-	"LGr4PZd9I3bURZ9uQvZwVFSX51cBSfm+dhi7XfZYZkvgGlhww4JWCVEuqtRtjUCyWFOiiupQVUcDqsFu",
-	"Q1lT1nGyXFvefTFZhlyXshrN+jvY7u4z+UwesFiqPlwThm1K1QdUT8KgycWUp8BM8CIxUr9FAzXCm0J4",
-	"f1+8hNo9YLGaFzmX5wD5wt0NgxhUY0AxMrxZ5QUI3Q5BCV/mE8ETB8kDr5ojOeEJlnUxOhvhnlNRDXoq",
-	"rL0xUyoLqxtAy4hB3cczX+4Bf7LhODSZ2l5WB0ygNysjNotOQDeQ7VVCMiqXmI+77EOV49wSW50MB+Is",
-	"DnOLbvhMshLAYeTkBApFUkb34blw6gxWVwCag4ur+0yGrIG4gi6QCViawD+BJABqK0PUKre5nagDe2WI",
-	"NlzZtmXIJktkJZ9Nlk9d559Nlo/U71D38OFDGsBnk+WpHYN5NxjGZ5PlCY3ks8kS4b7fp7GsReqxbKnh",
-	"LikuWXG9bCkAfF2EHLzaEuuuuFbUOp6guPb66q7TyykDQcmhmqXK5wD36YoTiBepBqteZqHbVm+fXQqv",
-	"Q62q/saiXAQxmGYZGwiCwncRf1QSpLyHEROZFtVqF2sqa7ap/e7aXl/8vZ1Gecb1eaBPvp6C8aeQoX/1",
-	"YUKXicL5GEgJR1ab37EaUvO8Nnnq2hRUM1Jb9bwqSc64Nw8b3a/LYj5LzX0NKqSmwi9QUgNuwWSaylQX",
-	"OS9UrrssBmzs8Hmyk85m8CvZeM2tCOYm+wXY4a3morvPZDyb60l8TKplMcnVfDwpGazglXIl/C6L9UKI",
-	"WXyMuu8CNemp0CyZiy6LF4Zxx8e2xMAC+e8MdDO81nOeGpUQa6eYcVCAYHzMZvNCU5VOw2+B1+JLMzBo",
-	"FRMBlQRsSGEXlE+tMgHzyG1Rmhnwfn/obLWWzPlmlrAu5euYz1JzNZnl7QQhrVHHLJS5iM3EO1EHpggl",
-	"trHaKKJdmu1uX7z+5MlDqlF/n/qDv32f5uMT7Bfq21Pf5u/PqH/4240B3rfjKFHhNvFujnJLRSffXb2u",
-	"ToW2rriV8ONaQEq4TY00xGezlaqifAglPMnJkkKBRPoOC+bkoBm2Qfwtl2RuGAM9BCSC+CSVwayOBMy2",
-	"WXbZWmvOYK5xARmcPloNCPa2ria0E9OYPCwovbczIrLZKygf1iDxxO6BhwlckoIPJ8x9ubJ1U45nKZSB",
-	"NkcdE3NcXw4ZybAZ0sCcLuARnePDlRQl+xZ1VimjT1Ra2qvS2tQzdlj63fzGIWpHGcfhEmV8w7XZotHj",
-	"Na22XFQ3nbULdX1maG2Lwl/jNY8u8Cb4zI3uCnjKtfIq6lDZzE0v/ggfC9/0fqKN83ZPhu//fC7mG5fs",
-	"d8xD4Vu6xY0yDWZYWWrsFJspTcGvhIXnW7sB97EC9WUDo/e71rhrjUt/nSc8WLdrO+LBOuxUNhorI7va",
-	"nA22cT4lT5N7cJ2vIvDGHt3ZVGW9NI6weOimoZSevdJRhIVN60cBEURr61TDEMOGrLvlcuO0dU7LO9bc",
-	"5nubspZdg9Wlv4o2qwt5iTYbSuDVlMy0hjXYgaAMn8+jDKvwlYrv2Y3U5ndoP7IRbxiCME0TCcb8T8/u",
-	"r93Ld9++Uy3h3xhyoF/vGXx7u2G8niO45SBankC9EtC48QSSzcE5QZ3b79LjtxVR18SMBZVbfS3ILnts",
-	"fl2kWqAm075sKjubKE15wQueFg5EP9WsmOdSJEyNRhTNSOGdRnlTUmBIE9zPSSdqhftySiEo5ck9ydMp",
-	"z5cwwgEfns9nx4xPlRxjeKH1hzjPBWwL+GBuWFtsGJBqaAs8YxrNJTcj66EwM3UWUnQV6cL6iqAEm2kq",
-	"sp6SwZIcb1BtetVBQ5pzqpmSEThl0JeF8wBnVkS+GnDcV735uCe2Hjl4H7BQNtT0HOdqPiNaUxdGPTY7",
-	"43fQXRi5tg+Hg4MwDfCe4fIoxTKej4UrYbvGAwdNc2oVR4nFkBd86UMtMTDRzI8c2bSS98gADasKe+Wt",
-	"dxCa5fe24pIinzgF9nbZx6mmSFpQ1kTCpFiYLYNJRyyViZiZd2WBlUZMl93aEkH+mniv+154VRzQFyuY",
-	"IaeuhrVHM8Ta1X2+TcmCDdrtacHzYjdt21uhWkWMQZBnezvZj0SWQKhn2Ux2aAPj7OcNtmpnhKDua0VQ",
-	"XINrE7NNdyJ53yaEXZ+oHXbc7DDY1kNHK9vWP4eDaOGia+98TAuMx7aBZrUeSI0db9dyNcUAotiQk6cF",
-	"uO2pWRtsk8phNk9E0qKqCo2npYcxWLZLUeguHkGLO1krAddEM8PjDaEtzjgLT7F8LjXG/tssAOvjtMse",
-	"bmylUn+7yJZGZ+JnFEpicUtcV86fud6neAX+Qd9IsMoN+18IIyp+KtOiIRCaY4Ay+YXueVL2Aft4m8Kt",
-	"OEozwXi24MswlCpwt1vZtKXLxQzsE/+2+XjqWqAZYJ3/VQKmEAuM62pHZITE0Zdi4d+rHGwvmZlL/MmD",
-	"Rx88fPRDWAGojCeNImZLBLerjOT7zUWRL7ftGUJKubR9tuwxV0Ohtel0mwWyBdjav1Mh0NUVrp99zQir",
-	"vUflHW4icCSPD9PxPBe6NtBuKLKslof7BR+IoRHB7588uv/g448ffNCyxlnG09ri0iCDuJg2il1S6vwe",
-	"48ysQkplI0ES1YaiAJqkRZclDJxyp0/FUKSzouxPpjHwNGFatexijr6W/uxury6bDiwEoJOkkpx0E56N",
-	"XIgGrCotqNXoVM4+PHn48YMPIl9Ju1x5FHy/cMKSuditYqYf+Ht3y0G2uzTx3o5NING2oTZckbZhz1ht",
-	"tN/UfB3JmX9AJcS3jd5kdwGyt1AmccVAHeshEm07MlKnV4b0ALoP2obtnZnbWkIikmDwKqpn7Xpz90tz",
-	"mmdJwgw6dgVbt6poaqM+1u8oFk2F1Mm2zVKl2DaEsl0JVnkpHmFYlJNt+NKINa49uovQ4d8mLJenxXou",
-	"4v38qyzEvE2RohjGiWYDYLqvk43gqHdmIfT6buyjKu474gvOmb93QjJyjGeVV0TBJRjeIGVaCc5WsHPB",
-	"cgRTq1wSFdZbYaPrL+4nKsWAQZ5lj0ed489XUUnrtS+f2mEDBiECOGITNc/NhZPwZUtxv6r+12KnbtRQ",
-	"K5LIq7L8+tT6QitCbLXsyHqtROWir0VOL69TSfGpcuVWoyk1cNU83SYcyc3qFF+sQ4suxCzMpsHd6UQd",
-	"sz1gcFg2ArC5fLyGcuVfUDJKgmrIahtqxxwb2A14nyZQLrZMy1Teh/Xkfa0WIqsqXbN9qEwLKxM9Fw3J",
-	"GbGP/IkjFpMJ1fzpQtLNBxpE33Qdg4mY7sOIpBnzlZPcKZ0v1bYkbIpOMfCfQZZe5CWeMHoL62JhkDCF",
-	"OsLhQSGKEojQ1m1r5BthnlAafVNlaATLwEGBpOGmEjL+oJPIJ8jASPGRLjsxt64wL9qQuFSz+H/E6jac",
-	"znmXna34VsBtkMqwzbgQGs3a1bVcTHgB+ixesOZbluo20WoATFKXkaWHqO3dY+YAQbgo3syUI+mCTqtc",
-	"aUvOg/dGDePBfOv2DTl+XTkC54D6Sq25Cbc5Am/izOP1ct0Hf64fypFanWeJJl42Bdb37XKEouTh202G",
-	"WPNGuxJKYfPlV8twKeundbXb2Jq8aU1rKPv6tjbUeapTr0vv/iBfsnwujyuuafDrktmKLSCtG3LunOxe",
-	"ct5Zv6Cvv6/jrRIF6+Jb5rLI62OO3ZghZhYftAOZTQyDRiYbsXTEziUmvdZgEl95+s3Vp9Lk6KqrT6Xp",
-	"ss/o6oIQkMj7Pl3yLy+DjlvXKU8Sux3uZ+uKBxVF++zKurWzATMb9sY+FmqHFf2zgWmUMJTX9RBst7mw",
-	"HnQPQ43Wjxjcx8ma1hYU80C+/EQM00TQBVhCDEiLe1jNHgIgzP1e8is7xxFL6/Fymu0gpZmF+gCdzBt6",
-	"onIvNNz0PiukKn4udKcp1oMqJa3p0adqUqu0FBZDhaQZw41B2lp1qQdgVb1eKdhjyOWKRweSXCindYt0",
-	"P5uYXau5XCrra/W0pklIuveYYYcgo3GW4NKtD/YGfLUkHW4k41yYp0Rifa9dFgPX7ZtFCzOPh54XpwWT",
-	"auGeNCp+fGy+RX49IBtdUg3GMXtR18BA9H3wWbkhG3zGIZ8iB13OvZeLmeA2Z9gmfCCXJB4EDNTnI8fA",
-	"evvnYgmCrM0Vwewrhss0ELo0sHQ6N13TwFJoNZCgQ3gOiC5lsZ7qrg9yitm5MEItGk7hGhsI8xxGNPlq",
-	"Bsib7cRzYW5WkWD0Ef7dDfxnfpM6Ucfvg/sQrqn7Ehes9Iyd3mZEd+9AJGqvXjvrxIL8wzQrEOs+iCg5",
-	"vFTCxBkf1wkbsuDDogFxZGr4iH2EjteYTVSW6JbuG4imSigdqJ0FpuDjzZxhjABWK2s+xpQ0nFOp/7rl",
-	"PuNjH0G/UrxBtHWsIzJe26fnEkWdGkZGvoKYJ0nskN5oOuaIbpFoVDW4JQkZLnGofhhr12XHCKRko/P9",
-	"Uy3yhx/o1ay1zZiNOIXWHbxaP7/r0iM9qV2nmnHGx9db9+CMj6+96IHlBvXmWhdTXPBxxOYy/blRGCQB",
-	"FaFmwx5aCB44bbnKwhh8upXjWzGhHVGUr1QsURS6QW/rGR+ClUjNQbAsVz3+ycMnX/27f/n17/95OVCw",
-	"JVtHMJ+jHvzzzoe3us9vrAD92N+ev9X42vObv9V0PVxF3Qhzy7zxohFnfHytJH/N5K5rig1BUeQWUU8Q",
-	"ZYiRnwFSbvncPKL8X5AT8SEg8IEQ0hpNQbO43QMHAeNj5WHHMADYxxjr+XDCOCHLXEEmc2l0pOtUR9eu",
-	"jzXqfxDub83OhmGg0n+PEpTDLAWErFvxmJVLaYWdh2aTzWPdQY5yfsdd3lq2Uc4+sM8G7zmL41rsOEiY",
-	"sCHn9lXmBOXVUc1Fv8lLCUqLDZcHyGMM+URIpXQqKKl8EcAMTkSWeAgjs7NwfsxPM/NVEgTkQfuBn6KY",
-	"iN1T0MWLmRgWfdR30qlo3JgtM+13a2NtROhZneffo4yV40R3XpDQXdKSd0KhM3OnBMev0TIQPoTor3Ym",
-	"sK8DkSk5bqnNgBGr78uQNTqHIfmBLXjgnbrHlCQ4WsNOFWE9cwkKMCFeWreWxRqwHHory96HRmfuYYNg",
-	"45nnYzBdFoq9186qFwQOrsO0KBkxjVLo1pXsTmBGLopMkJFts8+LWEQjhAUtcLECMDzmF4JRyJOzNdg4",
-	"JXMtWSO5M7k21HF0oR2N/GblTKDZBOIMYbI7H4Zc6HlWNOHsmd9KU8KhmqXOBSCBL9t1UgCbnjfdfd6i",
-	"SWumKSrJORDaUVGzAfVsd7tpFFjCg6D+VsORRctNtTGVZk8tPey8qRaSefODLrVo86M7GFAdK+oPGqIF",
-	"5hryyVTgU0+LeyzG/KZjhC2Kj9nHH51+csqSNAGewqVUczkUBGt0BRH5UaeohTi26Y51hsVaE/58lmwt",
-	"NplFqOV4H4LM5wMTwpuFrMMiRyhMZQ6kSLFaQqe9pbCE0+KZf+ne8YJrYFkk0qlscvms17F1x3KciFUW",
-	"CkqSZ2k9/Xkqs8zKjR5cVKXot0D+pRNCm14jIpVknSaN6INAbl2l7IqIWXN/uNBVZHWaCop6C3JTUF+7",
-	"LIxgiNCC+fxp2IqbBiT3lIL1Nh0ZiJyrxLwZLt2nIMb1TK/kGIY3CEc6Rq9Enxexh4Qy508AX5SVGNWt",
-	"eKJreqsrlsZobf40vYjYtHWiICg1Zn2hEAah1hFbQEKotOkeKOlbbyvI/zRP/3YK2G4R6XvrQpFQYfBa",
-	"L3kuvCaCg1wt9bDVukGsTDNEAQplFPdrBhDsoRWOAvxi9JXBlOG4Y+4cBbVfIrL3UuMLCLHL3rdQ2RSS",
-	"XAQN4JClWoCwiZ+CCYaKm1QDlSyZD+q9bNSwp99o9axVVqG6a6scrHz4r9Ny5RjOdRuwHtZcsDFchKQK",
-	"fXp2nyUANBz3bUjepx8//OAe6fuJZtoIi4Mlc5eEtbNCO0e9o9uHR73Dfu/wRz/88dFP7nzW+913f+ft",
-	"n350+5O7j9558t7Tw7Nt8rV7B++dHPyUH3zRP3j+g+9t8iabKf5YDerwsYoWVbzo9RN8eEf7j31nUF81",
-	"PGkMAPaSeQVD4WdqwFycO6odLmA+FMBvH9UK4I1pO019+jIVA0FVF5JSfQqJoLMtu3cu1RZLT/5XjBVK",
-	"9aThsnJZs2Zp7JNmZUAbLNRsdglm/zM1aJ/cm4spz8/bKQ/nKYyr1UYswCkJlRGMxI8VP7JMLQAdUi6h",
-	"3lK7DfBKi5Wp8jkYSzt+lUGoxWVrJ1j9WA2eulZg41xDP1aDU9vWK9cunYd2V+2WBwRJjGmRYTDCIiQP",
-	"QxJ0JtusV4W9EjFEloM4enZbb4dMR9vvc5C34hSGgDmUVqYi8IfE38TKPaMKdhbZhM+pab+b9+FNjfv3",
-	"FN/WTj72R3OTS7p6UEGSRCAXDjHT8Q8fnLFbfJbeuji8paf6Fvwad9kJbJcNhzKDoR3VLmMY9/2Gq/XS",
-	"u1l6jSbt36OwdOpfUWEC9/odH1zPlMRCdJd372zpVy+7JFo8T4SyXX6Nfat9AknZJ3E16tiP1eCxzJah",
-	"RkZfVZWyS9inq+bida8+Mc8+cmJ0xQ669k161AZHWAvilcUN7VCEzBmy1hcVg6euyJq1tqdKVBUYmDA0",
-	"t8W0zujRRyp8He1TbdCtiG1ddxwGdPoGYjF8v5eOJEAZ+hsQTYBzyrisAz+ol6XCcp4lsUAHFSrJAQSc",
-	"N661YLYy06+TQrTRkNu5t36GCkurPVkhELQw0mpsWMXrPwYZl2/iGOwYPrejjrgDqVAUMJpcUTLi0gb4",
-	"+sAHyFzfADF6592772wEM9xRB/PKzVrUdJS6nuLDq6VjynLz2m27Zvq8dtq8/svojdxEV3UNXeEdFHWg",
-	"CmA9mGeOxdJgXJR1kauphXdLcwR4C21dn7tZHB5R053jTi6GQmJGferKWNgfLWj3q+ctczmemBcfjxDZ",
-	"r10RmvLyuDk37dP1kuK1k2FTbcWe1ScjdsiePH18/8HpKXw68vnXtx2ezJ0SdhLpQb3oMDqKbkd3nm/2",
-	"gTc6pp44Zxd8cl5C+oLKpdKnD60twXy471AvQEG3paNqttHoovShjbB9372wo/WzteEs1X1zNVyIZhnO",
-	"6empZjE+XC+tZVyO540FsuyvEOLvFBDy5salJMjNgTLmQE1UVp8uZgOf0c5R0xUWNgEk2hJ0pEslB5AX",
-	"dMUYkY7nW9U4mc3zmdKiPjF5KGTDL+DxbaFnnwqZWCW7fXRFOyWT1irIO6usXv0COHWyPnt6ReFc/T3n",
-	"Ume+Ok29vNi89p7j7BL0cCFyXYuIfR9rWdlI4LFPMyzEi0L7bK51aNcbTJsgWpZXsGbZw5Ma0koUMJfy",
-	"Mlta8/QYnNDKirsgBGchtUtSOWvNERG13H+FndXX7bY/R2ywrIB2oAHeAVBM+ZJR2U2XX3wPPCGQ8pil",
-	"muzzGop+hWvT6rJHM5IH9r3d662ebz+tDRnU91j80mzoKyy6yoKl7LITTM4YKqkB0VmNWCaw+lsqMWEX",
-	"moxYko5To57E/ThicRf9gfFB7NoAcyolX0BuB1Qjt1kYpaRA9n4e5mhwiZAlmLhNoNKp5PkSJlBO4Pj6",
-	"b//pb/7J3/n//s0f/PW//73f/Ivf+/p/+/cvjSTw6r/95R/85h//6de//+c42Wp6B1Vf2DFtj9b6mkV2",
-	"6vX6xXZrbSNG6hffL/uf/vLrP/mrnXJoNqzxo/VRp4OlzTOfD6YplF3SbDhRqnIeXZoRQpqXzuE9SN3H",
-	"6sjeq+kRAgBBHwtt2+YOYsdm4zRBovcKvVHlDccNGh2nF0KWKTdT41Qe2G1o6fS+8VvHN37ruOT6/vLZ",
-	"s+7KF6Xvuv2D5zfLH99qSjmqWlavNN01pODL6oBWsH3ztkg3q5w3wYJf8GxONSAhxC24vqrIFOSHCm7N",
-	"+BhI0LxshESXkw4B61TB+0QyHBFEC0FlygHiDQS0mWrKRtdEz4s8LQohj+H6ouL3UKO613snhqrWJ/il",
-	"a7SKah6HU4mrcyFsjvhezAaiWAh0vU677JHy2XxM6CGfGfZvHjxmHFcLjtEzyTDZNpUQHc6kEAkYxHC2",
-	"MPsTeoGAGwcZl+dd9iRcY4AdwKfMfWIOpXgx4zIRCVXdtMfS8u3O4dHtO3eNyobyY+erv/wXv/6Lvwc1",
-	"C6WgMMBSkbs7764qCe0PR7N4Wdsd3mDbNF+JnnqOIkWpBlkgV7g4KKOhjtUBff0zrWT3KV984m4N9+uB",
-	"Pk9nB2qGUzgA5CjDP8xClE4JQepfqjra5ZTXNfrlI1WwQo1RySx5hLfULiElbiq4DEy7Ttuk1CirWgb7",
-	"evvueiLiB188f3kU3X514+Dzk4OfPscvbr+6+Vs3Dm7ANy+PXn1peD18W8flyztqO+s+oj8+x8eel/Y2",
-	"nc6oIMyMm2F2xmkxmQ+6QzW9pfgshWtsLOQtN/ZX7UkjUE1byT/0eKi4ttIf4eHLKrVrdlmUAYN8alZ5",
-	"i49WrtA2XMOmE//qF3/4q1/8UVOpzG/Uvl6let/ujOPjdcp/K28y4Fes6v1r3w2fLWvt6ylLyJ/Qo/Ue",
-	"akvsubhIxaJGu3DJ8A2WLSAvuKKtjamzphjeGsSt2vJZq3mLre1s1lLxXbKuXVFelduqNYBUAYVta9Xx",
-	"dpuAeko5IBW7ije4uO19vplYd3OxhgS0VmWeKC3kx/bpS8YDOZm9neYNTzfeBmfhFXAvcNZGuL0V6fh6",
-	"roU27OUNGDGIr70JO8YTL29UYFyl0QoyLjE1GTJMkmkqU13kvFBwJKp1rXdQf3c7H69N5LXuE2YUvyTV",
-	"huSS2CiJVvSNkE0qTZorhB8UXCb6HjOkGVTN2Sglrxt5eKi/VUJhq57MsyWpqGEbSovpYitzPgKDu+zT",
-	"ycGwY7C8201rGWn5obnlPqAG4cND+dQ2Cp9PbMv4qGv+myCc7RIleDmprpobusktso73XD+nfSMs9tSe",
-	"wZraWwEcAIJ384GaUwWxLNWFvmeLA7mbEn0sE8ATsIVDrSOpYlAts+i37+zEoU83X++rBfBgeJJA+ik2",
-	"ZCEpmS+wBFRVQz+B3/yr//Tr//oPvvq7f/bVP/qLaxIOgjmvpIK04zlR50KlSfusW+rO8h/7OWBB9ivH",
-	"hdw7vk/71U+o72AiZ0IXl7li24fbf6tE1kuEvu8Qbv7tko9LtdzCdVrH437iFbEKGV06M3AdDoQgyGr0",
-	"9odp4LyoGhY3ow0FFHx1qBnt4jOuLLriEhqxV3Brghs2BiaUwg6CHWxBNW/GdUydvzEPctj/Ffn/nBXt",
-	"zbsBdfHgQsjiA9qQGsgLXnCwyC3EYKLUeRdKlKwkltGvbRNNK+MN3q4dZjoVP63NMz5xwJyGCT88eXQC",
-	"Ax5wXRazTnTKb51OuBxPeLpbvvatH9RmbNPwslQKWMmaXO3N0FdDJYcil2FdYd/8NizZVh7dFL4/EWUg",
-	"KwjMAtCOgRhzSUXbDtshIm3k/7XJ3mGFgFVUutFIDIvNkfozlRcP8Fnz1kWjVfg8RTgHeKTLYsTkBnzx",
-	"MvSWLwM05qn0dRpAfg+QzLssnstc8OHEXCtxCblHjRh/JkuQcT6qAt4RScS0KndNyZ22LkOQ5wvjxVUL",
-	"xzvhCWEJQs1bnhaaRs01S0fPZFrYSriLe2ANd0BckORBm2xr7sch6HoRICKWEZIcoDTR7thi11q0KyMU",
-	"yaEgH7VN0UYgIyp6Z7OXPZJGAI9FIGT0N8AIVSvjIZAPPSxSKLUb7Ea5Bt8asPVaaR+O8VM/XvrsBg2f",
-	"77uR25/t8O3rbg70hZsIvh/MBr544Kbk+4d5wcdPS5OjJ9wM4fOpn+ala3pfsvK2c8OU1MbvWxA0V00i",
-	"FxyBrpZByXBD9xB5xAZ8eB6F5yrVLNjlqHx8HF+hxi25IsgQYnp2tsUKfDwCVgF7G5cKdbSCDqwHBgQ1",
-	"r/FKoN8J9tCxo3XcEhNl++msvsWHTxwi5DaNNtj84NqqwF8RK6jDuGu+NoogzL+NLulsQxXhAbl+1GmK",
-	"naXb+Q0UiSoLBm+yTtSZmj1pRPo8KyN8+jI+nlooSBHOszmFmgrfAJzWCnIKbLjL6XsvyObr1RHCWUut",
-	"akuTbWWSEGeeSoJMtXoShkrbTxT7JV7wYZEta8PeVh21UGnQJlXZgC4usR8lRbccqiWgKobIMsUwzDdi",
-	"SzXPEcs41QxDgTuroU5HvZqN/VTXZQ27CstzLRLrPB7O89xsb1h9NWKJ2UWZsKmSxWRFrE/4suUNAsVC",
-	"2z1KBUZbPgzj2kGnqCtjapt7Xr+SeY3wnmX9YXPUfZieDYdCC6HL9c5cNmwyNdQHqL7cXH0JCciusiW9",
-	"UOuO8krElqDn7QE4tkqL0n1nTK3BL4g6uco2srWnCmNzCjXrhzjEa895wMgugczZxovzqX1uXWLLQ2mW",
-	"T2Pxdtp3iMXuslMsCgZOSXo/Rv7C6RkjLSSiEMMCNEA6n5Qg090hBcZNjTbA0U0FE7RM1ZUdKO9uGFCx",
-	"TcoKFk6phGK/fWebMPHfXokT/+3aQPHfrkSK/3ZzqLgt59L2BqdZlFJZ7vYooJw+H67e6+a167WWmR6v",
-	"3UTmOr2kXQxY7xs3huFsriLS1zPrip1pC7fextIVWL9I+6sHtPmgHM09lNVSVI3ManggMcMdXCZegbo8",
-	"s6Ejm+xj63wYpYSNH3wLAj433mQzrvVC5Rshs57Y567v9ruqwE1D+TtijKyxbfLZjIraI3kBkaaaDSBh",
-	"rlA+WQmdacKrFWiKNGIpYdODCLVkM5VlqRybprvbWHEvcdbOgvIwdjagP6Mt00pxVABiZVru6cpTVLEE",
-	"QmYCSRHwSX2rq9Ik1JgK8hAhAkFRJdPMqDMYGkr2RvDv87D07vaW74aT/M0+GtsLeRtEqeeN5+Y6r/hr",
-	"v97lSv4kovj3+fYJgFX/9nEX5buG72t/en6z5ru3mlJGAijdz3ha1CnKCAJdKLCfs3TEpPKG7wuewoVy",
-	"j/XKIW7OuHG7t8m68Rn6tprALNbc8N73MFQzwWKeZXGrilSvAeV3Q5l4sMG1F/jAIGaDQ6pS34inhsn3",
-	"AT6+qaxWrgs2U9ZMisCkBDjv6pooacu7cg3B6bvXWzJvbZrUhyqfPh7Z7X4VddRo1EcTd53hYOlq+yzS",
-	"Ygh4v6ORobK00CIbHbN4rKSI2Q20lIM7IidMLZGwO4e9mxGLabFidiMtWKHUOZMKE9HNxTBKLwSUVrvZ",
-	"qqKLKjbRzeZ4C0OqGwUS81Bpqdql3dALPutmJ/U/z2pJOLwxKntVOYfmyVYHcZsgD0R7Ny+u9A+nRVtS",
-	"hn1mAwHkb/2U7ZD5rsxJTwfCbnfFuhBcnWaxHXcos5EAIyM4KNXj75elAjYcEOuuJgoip/dV0mAUB7R/",
-	"qAFg1tqIXppNBAdTMM+Fi4k4SBM6p76AOMw58q5jXmA+D7lgzdm1bxtK1QWfzmJ2w1YlQFZ2+N47vYq/",
-	"/iZKie5lF5sWH7tsa3bBszRhWgxzUbD44jDyqf8DrsXbd0yjP/rk5P7B6Y9Oju6+DYZtc5veHqYJ/Cu6",
-	"+NGNrfStWRj8Iu7W2IxRluFy2aLyiA8/eRVtMvGHwSqvnlct/LH7EeLRwbe1nGHt+rj0ctxZnyFsLiU7",
-	"7wawdihxMZsJ2QzM3hAEVpPAEbv7MMbRVmNtNhT+QfwaP+Q1Mh3RfFjmpqLRXUW0yYc2emSVByXzHCvt",
-	"oZTQgmshNv+6G9RoOnC/Rwi/YhgzxEyM5tocf3R+kv/WukIp7BBAbkRyj8VSFf2hkhL0qvgei8201byI",
-	"j41MGIBZppId9mz9kHsu4+Q4wLwM6vIdvXgBjffxONIotMgvsDa/GYSakV0Gn2lVt9GQDHHylR/B1LW2",
-	"0AC8DnUqg1vEB2amNiwTUcYhtARSi9CtdYnKdBusDPjeKiuOA2Yde6kORx95dIgpTwSTalEqNeRnC4Gm",
-	"YlYqOdAwaDozGzlFHiiATZLqR+87Lg700UqSAqpqqINqi9d6whzydTsQut1BEK41dVkGtZ7dOMqLLOfh",
-	"6H5HZmB7KM+gfPDtoQ5Wz9OGJ98WDOx6reyVzq/d4F7X/yVt79UL4Y2b4d2AShrnJVIYqcEHl1BRvfPn",
-	"aK3rJ+ogYhP9TCZmGsAbIdU3RaJXSJrfGJK8GudQxZTS6mz6N0q2lhbvEtVfQsVGdbnFO58+/fgqnRLU",
-	"6lMxyzAI5VKrbi+tMvWFIDZlpiIuij4i0hxGh+++qmUsniscbnYJb1fepKiLRZTZkuB9TGPxPSPneGEt",
-	"E6NiXQntFhn2pSVHf9iqyTITxRqMW6nYaJ7Dnyh0GSmN63P0VNSGtnh6bqEMGOFtnWUwrEWpskTogsZh",
-	"U41MA4DigYsIDilXp9EoyYLnWWqHrzGAOhFm1ruX4Mq4LvqhxL7hjTqJS3eq7UR+P0oL83zz1l77PeRo",
-	"6g3cRdeTWPmm+PqWDLrq5goNdGvX8JoJ5o0Qiiq43b8tKEVdiDzjs3K9UvQUHb/79h1zNTRXvHi7d+fd",
-	"3gYn0hpevZoBDWZQNRq1zHagdh6bt+zf5mXfxRmdnYoYs7fjXIkd5ztjPlipRr6DEWDN2cQM+WtmQkD6",
-	"b4ARGU5d64ZSc4okgbRHI664GIwqzM86h/ykKGb6t45v3fr8fzj4nxqCOz5TeXK3VxPEdomQEcjLH87z",
-	"tFiemjWzRQl1OjyZY5h3Nb+zfrZgluTBjxhXK9nJk4fsXCwZYr+65yFGn06TjUPSAsr+xu+fnD683z/5",
-	"9OxH/bfQ/j7LDcEn1otAZ9zIj4VmuuA54HnDrsMRMOP3kzWLC2mRguci/0gsa23+NNBSO/DCakNa6Prg",
-	"Y4xNUucplrFl9KCNAYqfPD4NSlPij7GZN8C4mxbwbQ8Ym53rqe7bDr0WM0vNPF6ZDUzlqEY5+fij009O",
-	"GR8OxazQHmTEXI3sR2dnTyKmC5ULj8jLGaRrmT+fKF2Mc3H6Ox+jb4sqJ2oLgEex1GYLZjMNQWC+Qnr0",
-	"TEJ0mWk3CkPGQAOYF0M1FYC4+9ZbD+SFyNRMdN96iz2AoKofnz5+ZDkgwQWjt07Qo8csfvkMzu8zNDw9",
-	"s6f4Wef4WUdjSZNnnegZnOlnneNut/sq7rITqinsmjWL8ExS4hTXLDaNxpH1y2lDnSJL9DFiI8fwdhe9",
-	"ooR6rwvDmpmhZ5j/LFfjnE8hemWQcwmL1Q3exhZjQhmE1YSvnDK0yJUcd9nvzM1iAEiHANx8l9hleCwm",
-	"sCZK4EWbiGEGCDi5wCma/hV2S2sT26xRgmaeCTXLEMXw/iSVZrIqZw/kOEv1BM7gCRDOgYUbQRzn2KfK",
-	"xSxNhCzSUUoRr/STGbsqQHeD2NalmkNOEsDz+Hu8S/tNW80zrdiQ57lpzWjPeGmja/eZZCz+mwekNBw8",
-	"TOLIwy3aSmdTvjTnCKGcS5XO2N3ebchf1KUq8y7ASLL4qSjy5cHJqBB5TKR5mn5BZ9hO7K23kBDClMAs",
-	"lcI5cq0jGkP8Cszgepd9lL7fZR8rOcbkI83GomB3bh8amptl3EwVcCxt2gmWukdqp7RvDDh0W0+Y2uAM",
-	"N9Rs+zpkn6Tv30OnsnOUQ4HZ0mPvmsfCNsy6m+UhEeyuXSPk6QV7+46ZBJtB/KP5pctOmDbSHczITEiz",
-	"O72eo49uoVTfPGDhvwHHnjItRmkm2I14Os+KdMbz4pb58cAc1vhmeTq9nhmpJQZ4z6z10d23YTyGZ2UZ",
-	"ER9GA7iplEZtCAgHDgfDjifsC6DRU3MkOOSIaHP4igAxissl5pMhJ4GaHHh0U12Oa7JmH5o6FO4Iu7ob",
-	"9Xo9LAVG8aUOdd090uuxqZgORK7vocS7SLVgd46OiHNARJVpWOUew9ztpxS68P3dPmKZuBCZZokQM+wy",
-	"HM8RDojA5c1iq4JnXcKDR56JvYYbg5yMJuC+9wEPZn4BAdKp+lhxiMcwC2ZDYN96i535O32GRapEhVzN",
-	"SwOVpFimJnidQQCwUSi67EOyc9GDcLzNgOYzVqhnMqBrOrISz+LRe2XKnc6Hk7jLThVLvPHMUIfGGdmu",
-	"1cjyoYVCDDJDfakcYwerbzyT7pVD9kNDwjjKVI4phGih8nORsPmsy+4rXWRLy2oqXRthnhXzXGrTXiZI",
-	"L3IpRDgcgL7qPpPVpsyPAJIW4e4IHeFoI5bkS5bPpfmFltvsCp6liIUICq5GUJpT+nH5d4+7Fj2TAL8P",
-	"lSgLPtZRiJBpvqO0XL8z0GKqi3QIE9fzgZFtBh7zzZziUmK2d4ljGVajIXpl0rCyZ3KUGs5/+whXy619",
-	"hBzMRwbB5QHcz9wd6ai0CdWVhoxOvJ9TJ9l8IMC4Rvcx0PhCAeYFbiT0gBuR4KPH7M6LF/aHCPEgRAJM",
-	"txyNTq8Wiq4+7W4OCDJ6Joe5gKuZZ5V2pCgMfYWi990ejAELOhSEbWxJHm4rXrCjXsD779H51nbgRlxw",
-	"HMDIfu6GQFlsNM/cTlWOz8hIvozA7sz20XIRs0inKS45SKpGjhyqPIHVvJ8LDseG07dsIJYKgvUz85q9",
-	"k97zMbuEbRDD710C/fBhWPga188kyWrwRdxl931SjnhhSFKO7UiwDIS5ncvh/5Dmg/1FbDAvXMkOrK0F",
-	"q1Cu1HGIPBjdL7rLzowk/Uz6E0bFHV3hCRgd1J0wjPohce1jdtiDloLCU9j0cMKlFJn/DEXh8QF8BSED",
-	"NONJQptKKbIrT9iaGrkYp7qA4Fcj7GuRmat34LJCzIv4Zq7mBXaFn43G53v2jMJ+08BHzGaZjnEKqYTE",
-	"FQ1X1RN/To7Zkfmdpmn5ju0L2I8dh8/3gMxx4j/21zK389GetJtpbk88dm8mdUxjI2VSR+bwUPCY7oaj",
-	"pDvCSFhhGSFXN+LYvGlYGZ2GM6huZW9LlDVZXJhvZzwHuO8bn92+z+A5Bln3L4qbpIY6xADrcPF47KCz",
-	"meOKKT65wFslpUdQ4xs9k16dCzRwQxHwLOXPWOgNEJJSiVGPUPlIs3QszSm28nUBiJx4FLg+NxM7cXH+",
-	"VD6T3ejdZICBQilLZvnMMDWm8sgkqK7JbhzepMvQPTxRGYxPI5QJcD4JMDypdvA4N45uGlZPaD83bt8E",
-	"zm+HgPg9QaiVjfsMb6Ahl4SpxLh700zGaiopXC/ymXSlPtmNOze7dsoE/akJPUgXfKkphAq+idhcZkJr",
-	"a2EhaBV44IaFIjI8I75J6/tUzLJ0yDWuK22XkWYhlymzddnsdVq52iN3cNADd4GHw1/KGEfL5wn56EA1",
-	"vRD5RSoWqLMYxgxDIN7+TFocMNiFJQwGZLCMD8/ZAlcAAzityA9JA3SDd9ljKWhNUacxcmnIJ4yKmy38",
-	"yoEdeoGoR0VaQK4MWEWC+OTjTq972O2BJR5MLQfAWNEKppJlf7AssKoNlcF2LoXDu69eRR01E5LP0s5x",
-	"53a3173dAfPbBF63Zh7gobd4JvLiwGYNwANjAVZ8p9Y9TMwAU12cmGefukcJrVNgmYaG6F3/yC3TBNyd",
-	"jQG8wcM2EOO5N/rC4I56PTTjOuxFPoPtNCO99TNKoUA760ZAz3A+paAbsF9VneqCzajIg1+uV1HnTu+w",
-	"qSM38lufSj4vJipPv0DP5p3e7c0vfajyQZokApx+d46ONr/xEFkbPv/e5ufPlPqESwg7uIsLu6n9QuSS",
-	"Z/jC7VbztqlRaNSdT6c8XxJB+YUEhmu2w5x4sTC8CwRBCBIcg/8Jf+4890eCY5lgAA3jSZ9nGXijZkoX",
-	"dQZilxpjmJ6yxi0jTZiWTX9wlSMu2qggsI58nonva4sDZ113sWV8eJ758FyqRSaSMcSYSms4owxMrbIL",
-	"JxPFIXOIj1HmKEmghonlaj6eBNLRYFm59snPM5hro6BoiGBnt4/eefsduORwTmTdsu0A6zFiIVoeINgB",
-	"O4Lh2qd4pqQwnBfNKNSIkQZoOO41+Nk8fWwDaN0iT8BNxxy4DXJmUlJsOzwXZiigqihbrCRFOBpnsZLW",
-	"g9dlnzgVqpjkQhDJ0EYanWUOFi6nMUGQh/kB9juVWGUtWMcu+8zczDQI2+WEJ9QBmZ4gPQpxYnTEFjyX",
-	"qRyjnkbaj+3DldcyVwgaJ2GQUy75WORQAY7MsaSc8XOhyQKPORPzPMOUCeTUR8ijdRwZzWViLpGToEUw",
-	"L4FWYXYoXBBD0KA5MW6hfMw8MXTFNAQkYi28lkq9BCYklY8r3wSg4ogS79z6KniYiOlMFUIOl+AueO6C",
-	"em2OzQYGT1mmhLzjV8N8BosR/EAsl1z1nffBbcL0bXK5GrW3c1x+3zk4Kt9C8AQ4Wo5v3Qp/69JQjt/r",
-	"vXcbeBwasUsjsQRveJVGj+aUp5lhZmH0SMfnjdLYQlr1Y8MNwZIdhmwxXO3zzvzQfHHUeQ731w6XoA2A",
-	"eVV2TFJ46g4X8UrlQYjJtY7V7ZclzFjtHPWObh8cHh30Ds8Oe8c987+fOmfxsZxn2UqOKH454bpfIQ6K",
-	"16hfdg8k3fliUr8Nlu/BgA/LCYdNAwWawhFVdvF5IAkehm5l60jq7Lq/zQLOWcC9UURpIRB8wrORyqdW",
-	"qLkeSajXQrK5r+QoS9FXfufwditR6GOeYwz0ncO7bSai5zOEMfxEJCn/LgppJwnCTNCd7oS0lmIZgsQ8",
-	"N22u1TpuvQyOzyuU3eqjRwMpjjA2jHxGfgAPnUthmN2Vy+sD+KF6edUxtvVL9oHCwjrXRvJ3Nr/xSBUf",
-	"qrlMdjsj3zHKxY2+CuKN6hXiH4qiDRnt78fv7v34DT3637GT/ENRXOYYl00DW2kplioeKdBQZjarp5LC",
-	"DB5nHwkDru5M8AuhmVGcdcGXbC5d4f24dLJiZ/lWMltCusE8z2IytSoZloSaCApumyhdUN6qBXdLC4ST",
-	"8giSqHATfiTwHjMg6qSkqusizTKKP+KF9fasXp6fwpld5Xq7Km41ilLpnN/eXZHBDKy9GrNn099gNea1",
-	"y3R7vWfHO+c+cc3Xp/rMiQducLbAY98RR8s8E1s5WWDuewfLpRwsaOOFpXyNjhWjgi8wYIti4CTmRNlw",
-	"Wh/wZHNQlaJMz8BbAR4YDz3rWgHRZCIyDEuIRyp3bhiKi9TPpLdfO9QdDEP2L9Ij7mULkYleDBiBDRPU",
-	"c4x89DWP3GBSjR4RcOd8ifWCvnQvfBk8+SU4EfREZeaJUZpByPSXz+SXBwcHK/83jcULnhb9Ip2K2LRE",
-	"/pgvwRxPSarJ3JUysYFlGQbxfukzlMxtbNOOCogMIncRRFxGLJ4qmRYqT+W4C12SSyNYVxzKME+LdMgz",
-	"7/cC1CHzk5iKfCzkcOl/+9J7sNzYYVoQB9BPxKyYmKfgI0Qz2JirLyk6jutz7T05VKzoXjk+C4NrKegl",
-	"whjtAuo3m5cyXsBaYFNf+h5gIEaOmuein/MClphnWbQ6aJXbQI0vMZiSU7yD9QeZpVykMlGLiHGWmfsz",
-	"Z3piBo4Ig/cYLyC2A6LUpnNNCKvQigd+5UQVPuYmiKQ044dwqMj+ZP1zEE9WKqWC4WgUB/WlHUqupqzH",
-	"CsUOzUQwnK062chNFRZoplTWn0sIzEjMCpkvzEJVCA8PnlQe+tK2A69icAu9C2VjG2mD6m/qNINgoS/9",
-	"0nPpoYEnPEGPJa1+AtUzIB3bHvSZgsph/kTcs8ku0J47yt5iSMTjwqRNJ6Yld5L8Iaws04BnXA5FP1OL",
-	"0pDNrOk3YBQQCT0QmVrAU1hsIzyfcaYW9vTF5TJIjZ27QkRFruaDTKyMYJjmw3lasEEu+Dk6vCHh0G9F",
-	"bbtUIkv3ISjLjCfcDF+/CDyEQ55lAz40xxVSMkTCuGZTgEuyST11p0XSPkrFqD9z+O0bG4c2l1O4aJLy",
-	"4Khn+xhkKa52TzHmF4JRI2YUtvwTRM8tlHXz3gvCxyF0zpwoG7X6pe+pacRJqs8teRh9nY54ZldTTzFB",
-	"BI9qqtkoF5TZARkFiJ7rcbEhUGquhT62VDLL0wteiFJWlOHOP3p4evb46e/2P3j4NG7gBUgGSEw8L1LM",
-	"tPS77r7UjpOqERuJhcgBJTRihTInMJXDbA5xYIQf7V5kX8KD5b4sMKTDIv3SC9hfVqTtwtbiK/vP4bRT",
-	"ni/QYP0VWO5XF7wQ5uj1k3Q0ErkOiAfyyPgSLmvhRSSZ6gmF9sphmqUYykXjSvgycjeq4fHv0KqYwcFF",
-	"hv0IOQSaLn+qoZdn8iSQFVRu6dU6523uBsbrBWW2J+lsZoZpWFqwaBADaL6r5q1QfIBPTtjg4J9DbZA3",
-	"6NwPUirKHvXQsMKHkJNMVg8nQ3WiDsg7neOOlWMCE4eZy+HzqOPWvXN8eNSD4DnpCpiHXVLzpfsq6IKY",
-	"eKdUUZoKLr/TKfVzu9fb2rA1z8Sb8c5b20644vRNGyuWpIoJmCYeyO4AYNBuy8hQhZC26VQcs/r9xGGV",
-	"I7U6x7ffNrOqCP+d47fNl/NMwISOSruG7cAOD0Viqx3it8E2ks2rhYnMW8GiDh5tPw7TylXYxoBANtjF",
-	"5pnYu/b3Ji7n2peBgeAKDVu3XtLBWuvLfwgxa3gf5cIHoLl8H5AVCxAzXGYhJPCEt569Isnl79OPh2oq",
-	"oDLo+iiAOVWB/c5FAHxHHfqXINlNnvxmUtjfo/t7tPYe3Z/9awsB2OHgX8b3P8/EVfr9yV0vprMC0qAx",
-	"Ud3pae4WowpjiKYNRk0y2a4xUlJ5tohR1psO1DwosM4AQgKxAlwAPhRoF0s2VkxJH8X+s3ky9og2Uiwo",
-	"A58i5W3EXaqZPddk0kcHQGINg1hbxLxv0y0olxbHdq+SfRFGoLv8DGvXXUwUO5dOHyZPwfYBD2bg9cEO",
-	"IZzB2ixdGxyhC55hTYPmGIl5Ji4VH6FGo5IC6u4A8PLDEcEtKD1VZbclXnpkeSlAxXkWHLwffPvebnrq",
-	"mwi+2N+uey11H7mxV2sxciOyl5O5JelOfQ3abhjBsRrI4C42SDSXQwCminz1VcCHM5ecTbZiT50K7NVi",
-	"iA0E9zVBLXQzNe4nfKlrbh8XOFITNFKDEU3dgHqdwoAAIRgA334+F/nSczVXgmmLw26xwV9F63oHs7W5",
-	"/nFX6jq3DDDsfRUo1eKiHtbhorYZAfL0+iHY37aY/sfwyqsWMTjXGLCz/jIlvPPPX3bCjFa4NPAaKX09",
-	"WLqvzXwBsfqdyN/IFAy5eiUTbh9AcgJlwsfm2+nuSjxkNU4R7s05uLHKrcG99dzc8ElpxEaCXH8btrv0",
-	"jXzZVwvZd7OmEMxcTHl+7seLJztYyvW3uuENGwZocfrNXMjxgEEobuU9W9RTfUyIFiD7mlmRr/ydO0dM",
-	"sxve/fR2r8egDmAgRIBwQiLiO3eOurfNmpZqK1yRgLBNhBjx4H2I2OVDxC4bHeZ/BcWIxP2GW/PWS8sv",
-	"Xt0KGArW7d5GSQeKeZigll4bnPbQFXMCjRKT+xG5pZKcD2gkgMUXDGkqZAGAIJwS4cyZvkewfw4iFmL1",
-	"Vy/jE98ODPRSuqBlJ4GiZr/qQDDABFGxcsEGwmjew4mRDZPOtgrcSXn216XG7e+b/X2z9r65iuyB9Xon",
-	"ENVe8dwrnrv5Uz2n8pqmw+G4fNrAPMGy5LXq5gM+nFjLZxlJxgUbIbDeMkLMOxt8FFm0ugiussgCxEU2",
-	"cDhyMHdRFZXOgXFFgV4NeJYh0g5CEnrsrCLnUvNhGE6FAz8GMy+UZUwJdpgAYejWRMvywiLVQDLdqTJ9",
-	"QMj2z9TAw9iMhX4mpy6OdgWVM/VBZGSyJ4s1eZ3VMwmOZF5+jZq2D3cJIRZDrFcVdKb5UrOJWkB8mk26",
-	"U3lik/4ohjwWskiLZczcn/1zYT4GoeLwHG1rHLGYNhb+xK01f+Kumr9oX82fUIaaQkPlfDoQOSPs3HII",
-	"LgWuxjYWjh4tx6RiOKahIdO0JQ7zN5FHn8ij0iO+GGak9d3L1GEZy8jCt5WjhfkspbWBH0H+sk+WB3wu",
-	"lm56sEH2nSEvxBgwK+17fiWIou3YY0poi23vIHcYOjcTpk9E7LXzhUdWF7TMILSaCgS8DqQdasCQb/9n",
-	"alDThqd41wBd4+AbKhQESdAS/Dzr5ypzS23+No342NEw1WE6NUsDIOKZKDTiNBY+SnewZOaNSgCpbRsl",
-	"44Qv7U5gAGl9++IF3gsRS3IcsMpZOsUvffCvuhA5ng9oLD72c6ZfRUL9WK8Z14LlXIIv7suaMEewlQFX",
-	"bWMqsycf/GIpAlR1WTzM0uOYAvKBjFKHhWiZWzBboyM4MbjzMy6bDF58WEC9Ey/dBKU1DtdW7Fhf5LLB",
-	"EGZnZy1hEHirRgyZUWnUFBhZP273fO3A777ecQsarnXaAY8tDx60pIPDtaPvB8U2eF1F0de/9M1UQfXw",
-	"2wm9hrhP8J1NvcPRTDVVxcsxi6ZhGFCgsNYUu7aK4PpjhakcbgwNXRdqp46/jeZXWiWSdDoR8QTHNuAj",
-	"8HRDGSA2Rh2ALQQnsNXV1GiEBdib9Tpc+/JboG6sKtJ0vgMuEJyZ0vFKOseH7ziDB6jqnd7hj37447tn",
-	"tz961+yimudD0U9nnePO4XtH3V73qPtO53WYFc0x2MasSDS5tyte0q5oaDLVhblyL4QPUmmwM5KQdlWW",
-	"Rpee1Kgz3fcJTKGb7XYPcjmMxgAEYXqmjE8HYu7fxNSKiGnFUrQUgkkDM2XgOCNcJaK7Y9EoCWiYGNyK",
-	"sSiQOhMHdE8146CUBqaRkY8Qs1tLj4KBE+rfnbl6cmWh/fs6GHKqmZ6ohYTSQm+99VaDF9GtztbpH1iB",
-	"6UPIa+w0sH1bIAeHBJLhABBFC59Y5W/xslzv0tAsBdVdFC5FruI1XMcontA7j1TzdVUeM5R8tXoklHC6",
-	"EH7XjaI8zzCjcICEhGFdWJmXZ1rEGJ/kkFF1w3Tm0rwNJy2czWplvc3XF5+KD80F3vLZM9X5Zt2g7fbS",
-	"ku9WfN+R/J7zX4rz+1OiRu64ruP8kLa81iC2Lde/9dL+2U+TV413wJmN28S6GImP9xsqOUrHVITS664W",
-	"v58jhjs7VQQVzQPzW4wvd+0QIDKR+K5GA1bIyL6vmeHnwbItzLWg+XKVNf9QOM68ypiBc8x4EWD7BKvQ",
-	"qbpxdo+muI6Tu8lab2e2j8O+vtN9OlELQ+m09IFB1p4fCm7a8nTXHGQHqbUGIue+fehbD5BDM9lWS4HJ",
-	"7y+ry11WDmK/4XpyC92omJTAcepyqWl732wm9YVKh7Wo5J1j+s3dGj8xHzG7Hm6NIl/2CRahc/z5YXR3",
-	"G1w+mvybSl52c3OVpTrHnz9vFxbeejmijk7HkhcALePmRp757UKvL2fscIu94fLEyVvi3+cE733YHu57",
-	"6LhVOxa48RK/9ZL+qqQD1yXlela5B+X+7oJyW58u6FWuSgz5xnMxwkKSW1Ngc4LverLa3zTXe9PstbXr",
-	"A87elpt7gXYrUZXI4ZGh4ysEy94yw9PylWtJ8gx5yq5CuTvMlRTO1SOOBq9tj+ebScXcc8Jvvcy9DzT9",
-	"xmNTX52cbov8NtrJT9C6B3FNwC09TqkWlgeTywur59c7FV1H336LHc5zK4udm/3eZHc5k50vIt5ks3NL",
-	"3c5oV6V2Vwp+IbUtCu4jGcERrbSwv3CZUCVxC5LhntPiQuQ8rKONoMWmMUBBtnC5EMJsux0sMfp0IdLx",
-	"pKgRQMisSLiIb9SsOMt4KjdCM9KtfnL/kwewozgzkTS/OEjHFQGic/+R2U5q6n34HdvpHN/eRjTCbq7b",
-	"IFmzKruLR7CQO6A60HJdVuKxK9hS4iE63VsZ9wKMtzI65tWSaW8WX2699IesjanRjWBvavwOmxotnn5r",
-	"U2M7Mlxja1xLV/tL5Aoukb0B8RoNiNsy6l0tiNjP1Rbb29Z+aJXaa7EfBnxiV+nbnsVAiq47qkfbi8fX",
-	"aznc87W9OXAvTV/OHHiFAjUkwTabA5Gr/tzyU3oc8igoy1vliY/YL8SLwlZs0myE6eZcJmj0cAkJBFWK",
-	"9rIph7B4eWX5FLyUzsEgOVokQW6BQG5DSKh2VjCQgcBRs8HSWXQIzRRgXHWTuZPWsT5StxLjH/DAtqxm",
-	"XaaC3RRMh3WJzBGLIUvL/AFVSrGiV5LKccGz874ZTMwGYpzKMAXDbCEmmAy5Fr6aWAElzU5YodhPPfT6",
-	"FHIiXYmo4YTnfFhQ3DRneiaGKc/YVHAJWfQnCF9jN4OWfJGnRSEkjoLyJswdH//g3bep8Bv8pGd8KDQV",
-	"ctEToctptl+YA9KQV/Hz1kt9Kng+nJyJF8U3LaWw7a0E9LCdvZrIdy9yX7d9m87uYIkuFwje91ydtqWW",
-	"qWOqPsiURgqvz5uIOrN5DVs/LVRuDlKW+SEQf+2yD1XOuGTiRaoB7cJhf4wCkdzcAK5WUVkWJ24wN41n",
-	"gucBBvYZATnocp2/KU9lwVOJJc1oQAi+FXtmGSOeAuFa06skmt9eFc0NhXbh4b4F01hl3k/mIe/eXTrH",
-	"qcMhrd7XDrMrohLemMB+YFgyLtW5EDMaOvg2AjO5vZ4/f0mVpik9FxrsHHcOb7/X68F/eh1XlLlz3Jkf",
-	"dl4994d+sGJ/DxrmRZGnA/S3v+wMMe336z/5t1/9+T8LkKl+8vCJoXoaRSdLf5vm3x1Ckjjx2a//5B9+",
-	"9cd/XB7LEY0Fhtw0itK9ZJm55rLj+4SvKt36hXjXLMS7NQth5P3hhBd9NRMSvlQn798/PLoNw9pC2sfR",
-	"voHw5rHp4ApiF8Yi2aSseCmpfCns9ZW9vrKD9V+5CgRDz2a3ut/WaC23XtI5b+UCgHf2BYC+XRZ9u2lb",
-	"ksw6k/06OrhKAXyjWYhGsiesazdz70RVUaO5uyYb1wog6zJx19HQp1rkDz9ABfQqTQjPa5ipM76uS8B0",
-	"T30H4rkAQ287/djOfh/PdUl9d25tb43xXHapd4vnKpmXBiJTcqyxvJCwwJheVYRawrrAGtEA7JikPOvP",
-	"cjFKX8RddupiumhQYLDCMsuc4WMR0/PhhHHNfnBoxJ0fvANqrmRxLsaAlZeIYZoIfRyi+m0aGb5rrW/4",
-	"UsREpkXdK1hgHt/psocj33dQUThiacEGYqimQlvVGpoA1RrcYrzAaumuscAuiLOF1hFPGxTR0lBAFzdL",
-	"trTTdPOhtxvD26CBNxveNuSSJ7yioNoFMhpmr3fUiToBhZgvPUu+j++bIYwJd+gEzoAhrTXt3n+00uq7",
-	"b/tmf/0X//arP/4vnehKUgWw32uPh6vOto2Hr8WK+IV+tGZ9rjlFwC5xW58gUv4+YG6vMgcBc5YdtrwV",
-	"1/j36L1bL/0pbKUt2xHsA+a+y+o13ttbBMy1IsN12vc6utrfMtdxy+xNDddpatiSk+8cUQf9XG1E3cOR",
-	"Kwxb0ou893+UYktW3YhC3QUqtRcin6ZSUD2eiEFUSM44tEqrs0PsHvKta4rd8yzr9ef+Ur3XbRnBNYfw",
-	"7Tntt1ue3/vMvgUxflelAyQ8zZYHhSp4tr6Kaa4WwJwhVi/hy6ASuS0hQwfJl+0oGa54UYjprNBgAFtC",
-	"iAhABnKsNwol1iDuwwH7DrlkA/FMQke5wDAvKJVywE6gsAQVVXUox1SAZapkWqg8leNukU5F/wslRdxl",
-	"J9IOomphgyIVksrMQE1WxPfMBRWgSItjxv0EKYbxmWRUE8M8Q9j10zSR6XhSYPzgcChm5kdEB0XbmI2a",
-	"4+arhC+7LHbFw2JcNO3xj5VcHWIxEWluh2NGseDa9RUBOLS4EDkWdh+qqeiaNYuHShdg9Yu1GJsF17Et",
-	"8G6/6c/ydCjiGqRTwpyGJgHwGAZqukslO7x12Ov1eoh6Os9zIYfLuMuw7F4vMENC8zCaM7Ct2lIiYcRQ",
-	"l31mep/w2UxI2naKJ824Lqg+n7bxgdNUa7PVhjBOanPT4ZaHCFSgc9yAIEkdKRKCHb0gQHcEPolihNk7",
-	"KwT4SvkOMtwsebehwsgH5pyd4THbUGfkLKydcg/CsBK+1Ea+Qfqx69QQzJjwZX99bYZOVK4j0qJKw5ld",
-	"fDj6dFA0S+Uwmyci2XGY6+o47DBIiHi1BTTc5t7nWbYSVDYWBQSGgbxJUWMKK7O8/qBcO8S1NVR8bb7W",
-	"FQ5ms4fJxk5hFeu7pNPYp0fa9foJvnRm3mnqG9gs7Im9t+oX2YmO2y7yt6Wyh+WNIMb+rlmHoNQHsu/O",
-	"8SG8QlcVfXG7XIajQ0W2ID9GF53ju3fevm3eqnEe8GVJEO5EvvBl5/jw8N13ovLGHxvx2FXnMltBl4UZ",
-	"yOGdUtVID7B/+DpqdniuuY1DlqSZvT3jet23IM0RzDNL0sSIK15abPDo5uYuH6ZZisS2xuzREvo9FGi7",
-	"Q32xFvM9Vwu4F+IfPjhjze3E3UB2gsLBaeHEOHuk2UTkguoVjtQ8B8/u1IxiRSB4AMXO9iLBXiTYiwSv",
-	"RyTYfHcX4kVxi/jDSiUVR0+15pz9/fIm7OXrrhfGNbt/+pNrvGVQ/DrQ0/WRcR/gc/eR7nSrEpOV8rq6",
-	"yr6unh9tEIifTJQUQSGnb1tMX3kTtpEkq1uxP/PXLFNWN6DxhK/s1AYfdH2EoNn7SkuY6abZLEgr4zIp",
-	"hRJGbKIW1uBmo9tSbTNXu+yEbFZgrWz2OVUqJ3ex67jLPrVZcSVwCiETiNpbWiNkKsfO1GbbaAiqK5+J",
-	"NxZbV3qy8/Wf/cu//qt/+Ov/8le/+cd/+vXv/9Gv//Of/eaf/J2v/+n//NXf/6VN5urj6tbldLk60tZR",
-	"Fu3EH94kHlyo1bdblDbONSjCGXVS3dfQJGHjrl/PFl60+jW/jLpf2Yh2XrXKgd1Hy+2dZUubxYyukwpH",
-	"xxiDkIHvfJGsEwxvvWyVe7bCifcpaN+aGLkq69ldHmmKiWtFHfsL6Jt3Ae1P4vUF0l3dMdxWCr7KiLoT",
-	"G9XmIuj4aCSGBVtMBBgj6+6yBQebYXGPzbWwMBGi8H5quO3MGJpC2Go4zBUJ8l/98T/7+k/+9a6n780B",
-	"z+2Z4HdeCt+Wbe6l8MuGrF0Vj94ocd8CBgiQ9Dsx89r6nU9Nm3tZbC+L7WWx5vS0LIOy0FURpVBsAHGE",
-	"BUA7sqnKxdUdf3GBoSkNXv4H8DMIQXiiVa6PMYQ0pnjRLklgAA5pY0iNXGUlM3pYJiLvZmrRX/BcpnIc",
-	"R6Vv9SIthhNoZJjxdMoKpc4ZZwOecTPtQjGFqd0LCDEtJrnQE5WV288FwKpBM0meXghpIzCHap4lIBaC",
-	"4ZfLhA3EmEvTsHnLRlu6mFWz2BGbyyLNguaHCuNMK73ar4/DoE/zj8bkDHycZyIvuqM0p+nj51xolV3g",
-	"AkoG39HQVM5MS4TtpueDnxl5NiWhmOzZ2EjQvpLZsk81jMI2+QBjSG11t6HpQWYQBFqoLDFLqubjCQV3",
-	"4lMADaqksG9nmSv1bMsV4UtKUpTsQgwmSp131WgE20CfUdSGTTaLOxpFbCCGfA6JJBSveyFyxqVemKVk",
-	"dw57pm8gA6kKgBAwdDhKLyCcV5e7y5Qu4mOG9Ewweq7vCbeopoVi5orCEFy0LCV+JIUNrYagVKkQxCA/",
-	"LgEFGNIpXESJ/QShHClR44znRWqOUJeiaw1hQDGbIZ8KmAYGfEjF3LPoKqHdpiBhH5RM/Ug2VRciMfPA",
-	"PB/fVaVn8QIJGbBK3bdJrmaz6pfplB49Lpfn0WqKS42DsS2azkdpJnTEqDlDJc8kY7YhR/S1wbzIVFo5",
-	"c2k7rQv3PJVJg/8Wniy5boNYl7u9qDNNpQt9AaXTcO7Ocedvff63nj2b93q93vO3vtfZNibGMjyVb4g9",
-	"wcPbNMDD3uVG+G3zKQMJbONKpntqDxFzKX+wO4s8oxVt9AgTYa9JpezzLGsd8TFJdaHy5dpwQsd3ICkl",
-	"dxjRwIEcMIzjWuwzww7NjYQ34RQ4txl3BmkVHpCFOrfIy4UYq3zJYvo6riTAaKaB5U2EhFyQXNgGzNVr",
-	"bgZKXoCclIlawC1BIXqORwKOMnLHeljrJ3Yi32jYp/UKlw+/HiwB4vTw6G3IZOnBUzh90HsQWdWuTvAV",
-	"0F2/Jsqa1ryiNd0+6/WOD502Nl1pDzQzIAGb0Whu5roOZhkfGj5qSfM1BGC7Pd6G1c08YezZ3aXYHSV+",
-	"ofxgmEuZ2xH4OZxwK/kFHNAd2avigakEuPzd64NiuUSCzF9bIvSh7epbjyhHM9nmALl13h+fSx0fu46N",
-	"MoJb6J3g5KTtgE35udA+mVGNMFoVxABw3cxyNc75FFQ3yDqN7cmiJm69pD/6Ur2KuyyegRkzJsg1REmD",
-	"NiIq5TBQSUqJk+dSLYyy8okwCh5mNARjjVnBzwlq3FwZvnApyQ3Y1z0WD+e6UNMY0h0lKsRGKUMEhtBE",
-	"qOOIsNxAGR0rYXNptdUzNSI3GKXbyDaR94H5KeVimM5SFOPISzbjpi9swgk2wWRAS3TxcCUAeDOUey4A",
-	"DsurBrP0hibkO3ZmUEsijHMnjIlwO+NMjQsVw2rbaibLmQCYCJcqFQcdxlmqi6mS5zGLpzw/FwWaTEDu",
-	"MhKfIQvNYqkK/36dvonhesRE3iwGHlhhdAmlwhNt5xh/n3LJx6BFlujFnKeyUTkEp38edWZktq+2kouZ",
-	"4EWfcn47x4d37vR6AJynEqE3FpwtDRA2sRP0Zb+whmv3WCoPQFoEYPpFua5tiQuYj8l8Btdtnoi8C7Cu",
-	"kNEORWqtQR1/xPMl8i4C00eQhWDefQx1cr730rbxClPb4Z5c8CVwodJU9ETNwplgy50twEGIpL4J5W/b",
-	"AISEi06yOHjH0wvRr+xIitcIqolWiHY7gRRgjoj2Y+zM+DJTPOnirvuN+V01z1l4yJl5wuzO916G77xa",
-	"3SJLXOuTKyunhAo4VAl0lqcqh9oL+ED1VOC3Oh271TEkONeG8uQ6Ajc/ae8Guk7wFEeA6z07tKb7sM69",
-	"Q9mBIDrJq7Us1+g/sq+VBLBy1GaZJh8WgaSnC77ssidWqkNEKXand4eNcjVFe7eSqyoORhD6W30f8/lt",
-	"ifncnfSagzzX08H+vt3ft2/qvt3zlmuLYt2esewIB0l0cJVwkEFRNzGdFQjJCEU8y3aIXIABApV/JYXF",
-	"zIJykIuJysTWcI/WBFMP99gU9Bpy3F3VYTUalREbHQcYjWCDkac1a46W533v5VBNp0qeSKkKNNh2iTiQ",
-	"zQUcYGv97s3Xb97fNvvb5luu3e0hMb/p8cVXqBGGJtkDe7TWwzw8Cl45c2+8RqdSXYebPEwnWcbCuTE/",
-	"t72f6VJ+poZV9ZQYPrBemGtJjbdeDtIv4M55deslxTO2yDWtI5u99eHblHFaS2rbUVpjtltNpTpLZTuX",
-	"qns//cLDQG3yxiMdPzJdg2oyr2G3T+ZFIxXvKsmPUpnqSU0VZEq6+Nt/+tW//i//7S//4Nf/+T9/9fd/",
-	"+b2XBdfnZpSvvv57/8df//IPvvp3f/D17/8hFJvHDcfiwqcPDnu9O2Zv0gIq0P/qF38YvPurX/zRV3/+",
-	"f9K7W8j1dbO/cifOZYayXuDThcpF4kl3L/jtBb+d4B0EGiZqGSIC+w3mOpVCI74dU9KnDuzGMFfuZnUh",
-	"8otULBrjoT7VtSiDGHw/nufCgvqkeQmM2v0KIaMFmypdsDsO+FplSRBqYDHR7HOHPftgtw7YUhe54NOY",
-	"kjsg7NQDe6OhZdVq8kNRPLaTfQ12g3UKaWhTcBGXqRz3bTgCfqmyROiiv+BpoDgfde9GndyK7yOeQlRl",
-	"r3sHY9wPj3rmAWXumcPD97pHryy4LTwvVdE3YtkSwtnpr/f8M/3ggc9f2isT0NLYO1gRFmbf0WlGsf0h",
-	"ci6YBt6Bmw5i+8IhApbvTMjETFQaCjs88l/kojBn4HbUmeXKUGkqx53jO73IqemAIYxxEpfQ4e2Wb+Lp",
-	"RK17NeJSFuAVrpBqNlXTcrJsm5jO1vGctsZAI/8CHP4hz7IBH55DWDkwnFSOMx8fdQ8KgkJLDlZfUNoY",
-	"gL5CUhCko3XZU1vWoIScf7uHCVFk/IWKqyL5G2C2clFVGPZmazCkCJEAoW/HLC2w+CoYgQeCZUqdiwTa",
-	"vhGbD31exDe77ARjLM0qacoIO+xFvV7P11sgNhoxrWyzE5UlbCQWUMFBTMHELFmcpdO0iCHBTCop0Ahu",
-	"7dAXRlqPg3Bsyk3KIDARukkLzYSkugqlR20F1frYWLuGW0eDnQL7CZAca/KC3Dr44q4EaOeCBRHxuyFP",
-	"yAGCb4FD+YTeWYOP64dVpQKgANgEGHGMRGNz+ygAUzfB2yKllUZKltyBUpngsp3mwqfiw1xNOy2fPVPf",
-	"SiBNIrxtQpkdi9nfDZcyMflyMCN3AtflPqEQs06cbX9HBNC5682gTyvPtkmQfKPA1wlfNkORXxKH/Ft4",
-	"uIPN2/KMl7Z9f9Qve9TD5bw0qPW6FJ+m3IYzSGhoLs2FopNRdAgqgBO4bcKX7cpxobR0LsTMpgLoeVYY",
-	"CW00z82V/Uz6zrE7aJRjRjeIUPbRypLds5UphSaJNNXM2vhcbqSH1OJLrPEvNOQ7vPXWCUK8v/UWu/Hj",
-	"08ePbh6zGL4AuWyiFmxqNHkr/wayx1ymxTHzxbXcs/arqCRC+fJgts4UVAN7WDyTFu7blj1DpAT/OOoI",
-	"gGYA+nFqxlEIXfgCDCVUgKCqGtYXA8W/UArtDQhaQOETbjPsaozSTJjFMEzw5jHsc6kcXKkuWu0EI4Rn",
-	"/5sfn/5Ns1pmVe9Rqv4YcyV0bHcmHU4wO58KwIG0TugWQTE42+lgGf4Z9v597SAPqHyYUWPGuZrLJAJ7",
-	"EOxMfmEBEiqrgE52FudzKV32xjNZY1OpHNlbL8tf9NPkFU3PUMSIUyU4Sq85K4FGp9Kmv/SHKptPZRwx",
-	"kWlh5wCCLf5ic+zmes4zSKthN+JAAI8jFk/1OAW0BBuogJ8G6Rf4Ry6KeS7h4WeSsfjr//v3v/69f/+b",
-	"v/xfv/pHf25+/80//7e//qtf+s9f/1+/9/V/+I/4odvt3uyyzyZpIZie8aFgHBaX8WA+hBCBWX/mfBvS",
-	"8QXh7A7ZM2SIC8EvoLreDFS1iRAF0xOVF1AQ7sZh9/a7D35w2LsZQTW7uTRPGX4ad32+kj1zfhmRK+G3",
-	"oIBaYrKKJ+545QXDheDxY8YZuAcowYqKKPXhOx2zqeASagK6nyJbnjC2phv7rNFdl6Kw2ouhREUcic6Q",
-	"JeokRdQXnufpheiy+9zoP8CfpWJJOhqJXIBubegI2zeDwEUMyurBh1JGVGxV+9gSF3Lz72sWD5UcpWNL",
-	"ex88+PjhT55+EOEfD54++ADYd/z17//hV3//nxMzP7l//8GTsw8i9uDR08efnj0Agvr00UePHn/2iB7/",
-	"p//mN//8X+MmnayUU/T8bT4DfBDJJmqe2yAxlVPGeoVp20gwwzPg7Bq9Gsmqyx7LuvaxoqAZHoCxTFM5",
-	"L5Cj2uqNOCMyMtDimA6Q4KTged8+SrMvbcaxJx17e+Kd9KKgoS/RRpAil71zdESwxOZXe2fZfufFPBcR",
-	"hpTTYhRBRaAUyqkUPCN+4MpcmlMVWSaBoy+pzxrwaQKKeCYTqKkIXSDCDKbAu3B2D0Vw4s3NyK3DA8UA",
-	"vcbc9vfgCExNgxb4HphAiUFiOWjAssE9fiYtuEE3U+N+wpd6TXZcWXR9o2D2NWn6DeXSog7sGZpqW5tk",
-	"y1P1fr+oM51nRWo47S1zTR9Y0/r6sZmdA72FCBUqZvmKb8QJO8edv/53v/zr//j/fP0nv/z6f/kPzXPa",
-	"cRofqnx65SGK5NnNRMWruxq0WBugeHTWOzzu3bVOCHpmYFbwZxxy9+oK6zkGAL0TdlJ/InIBPgT7RYHf",
-	"HNlQP/BKBMuO7XSO79hIP/pGw2NENy87am6+OTx87z0M9KOfJyKl7999FXX85dg5NnQ24mkGxcatMyUT",
-	"fatmV8jAysxNS3P0U9CE0YRm+nvHftQu5rDEKmF8K7JR5/jdqJOrBY15zYnRap4D5AXsaxAG6Tz4Zr5p",
-	"4QtXgTZa4wJ5FSzjrsTRu0Li6K0QR28TcfRaEQfMhojj9iWI4/9n7+2bHDnOO8GvkoHbC5F0NQbol3lB",
-	"h+OuOTMkRxzOjKeboiyBRiVQCaDYhUyosqox0MREUF7bR9vao7TrXfts+WRvWHG6PZ/ldexJClm2P4w5",
-	"Q/Evf4WLfJ4ns7KAAhroNw4pRNjUNICqysqX5/X3/B77wZIdYefD7YjGGbfDDbsdGqvsBXzjc22GM4vf",
-	"5XmxGQ99U8G4QS4YmwVtJNv93PnKmohe0AYEq21iLVddzgKuEvqZC/NCugpEj8uP7+49OzXiW+XMLowC",
-	"vymycxpj5cuJlHdjBWysgI0VsLECvjRWwAY1fXXdQcrzj8GaUhj2zDmVM+nOazMSoBJ487CPkfXjWEaB",
-	"F+whsIoFz2DMbyaWYsPXBWyDL0GSeFfe8QZ2frW9PPO6hAiXvlqRJd6N+W1z2UuWeV2VfNIGJhdV5u0Y",
-	"gQrz0ppREF7po7msud1objUajUbzhllwEP7u7jUQqFaIZ1wfI1Ad/mWvRvbLDvy32eHdXiT6tUJjIKXk",
-	"6SPe9UY8q7MWjXm7WYy5aQfbvLnSULfnh1rbvgxGzGLDrdVItjhaLhkFXE/mD0x5ZY4zu7+pv/+cuDZd",
-	"XBwTzrgw3E8oQpLBaJD7bx++c8jcjv6cFEidOpgvpCQ2FhQkoM6UtPQfFc6rkLvAhvslVCKX2j7e1/+b",
-	"Q37lEOsznvGAesxf8Fk/EenWt9WoG4stVwSwAJID6dn0RKTYIA5OQHfK4kyLpO8QOT3BOCU0jXUYa68V",
-	"XKyZ5n1oRdLjSQJJOjmFNN384X6MozuCUV2C9VPo4Me2+wjbZjgXSHZcr6FfiFl2wK3UWtvnU9/0rNN8",
-	"tsJ2dgPAMW3AbWc+gDT1AFpCpnxMRieCa8FSLpnK1yl1WFiWlar8tIL9x/iTVQCqeDenc6gcaYHa8YqV",
-	"Vq/nXAx6x0cDse6lQmS/cFhVMzFrQVRxvTfq9oqhrDDtixGsuCpnIt/Ge7NEZIBTRRQqAa+KcsuvlFm5",
-	"AVw2HWMzLikQC5lOC6bqkD4BPuk4YyCxNFJdtyV9ifgc5MimYRClvZrIOnvHPhB+5n5CtxooIsrGhiCR",
-	"Ld8EGNDBSMmBaxtC37j6JwsDHUCkWWcs1CrNkJQ61yKqs7u8N0SYDRAHi3gwzFgUG8MmsuhInY8sHAl/",
-	"YGamLfEZDjQGZY0wpvd4DDBeN499BY3egJcrT1Mh7Trbhib0wrFmPAIcKrGEMZUWHatKpthInQgf2YR2",
-	"TlsiILNA2MbS1cAi6AubXY2QznsROsiM5nNmzpZTu9dOZayeIZRy5OGLykefBbVsAhoijU7nwy72t5mf",
-	"B6cSWC0MvOPeMfbYGnFzsxIvA+H03CSsQlK2fKJgz8Mdm0vTFWnm5Wwsgdd6xFz+5J/PGMb1WK2zJrzg",
-	"BsOwwTA4FmbaEqvp81Os9WtP7QFaSr48p4xAc5BCTcWIx9J8jfdsldHOUDpCR59gze57T0DbryqVNDvo",
-	"ZyKd8DTSYGSgPaAce4PT+crVpaQRS0XfqH5wu6GigbTgIl5oq7E2vExfGF6msxyFxYTQyzbARhu+ZNpw",
-	"c9KuMJe/xjE7Iz0ybIOLJEdem9IY3adqQuN91CyTGNoOu5KKwjlE0hn3tDpUe4aLeJALQXNpLMj2dHq/",
-	"sR/trOs7fP5kxhtZ+eX0HDZEby87w+/FeBsevdcZO1gKR7jm5H8RbKSIveRVGbX7sc4O6fmrZB7scwom",
-	"Hjr7CzIA9svVjjCO5BAvWpSBcEMARyl00ik0Pk9oHhwyI2R5LCkjmYknme1TXPheicjMm7ID4wR9AxOY",
-	"UmVsBD3CXQFlb8hT3suoBpszPRa9mCdQWRvLQR04Nklm12wPtaq5+NYa08DT3vBIPMm+mKkQXMZ1ciH2",
-	"CGwymefKbbjo/Fk4eE7NboxVksRyYOxDFmuWikGsM0hD8zxTI57FPZ4k0wBbZ5SiFEUHTPPGJzyB04XV",
-	"HwQJcOdvyMdjIa3h6Rg7vpWLXNTtQzu5hDL1Dr0S0GCofh/C8nHfgVLHY41Fzd5os6EYaZGcCF1fEJ4/",
-	"tFnNzzM+3yN0gWekdnnCZU/UWk1sBk5gxmGWjbf0yMjZRE06ehKDi9A0PzEfTHgqgY6xCVdZUsiCNG1x",
-	"ObDlRjEbQMf82qHRfEMew+5DaVfuvYnL2xlpIIw0A3AlPmORYsvwPSgupmEYsQw3QsIRwfRQJP2FmYVn",
-	"6+mSK47sU5G7Nh/vbQc1fiJSY2XbB8G87MLCuLVE6KtlgW3VcCGR66DWegptRaXOjfVpf7uCfV+xErG2",
-	"zKDIlh3rDh5S+wFtJz4em50kuBaz/T6qFzOAv4YqT107EZF2EPBT+kTJbOgAr/5Wpbv7exU/Om2TAJLW",
-	"ycSlM6JkJ5e9RPC01qohXSnsANflXgshl96BQMOdcRoXC2c/1PG3vc/mty58mi2/v99Npdq3Iq+ok3Iz",
-	"tY06FFgtPKRUdNOBUr3WdmOnuZp3lmskHocFbu42ghoubnM7qNllbQQ1Wk9z32cX16XFHtzVHDkCoGxy",
-	"QBvHzOWAHChpHe7BhX7ZtafuOC/NAx1YW8dBMcSJSKFMlnFHLNPj0hg5RcJl35g4gI0gbqdMAQOSUVQh",
-	"i6XOBF+YlXGGypcwLbP2qfmy5nH8bbUwjbfubl+c6Fm6pzbW0cY62lhHX0jraJMTvLqc4HoWyBmzgrgV",
-	"LjYteOCAkS5SQ+Scjm0t4TpjvYTHozo7kKiNinoOvFwTtSUI8bWTjaTwriTb6Gm7S0s36kRNRLo4ULIH",
-	"CsjvqBrUcgnaZKYBVIWGAX2xdlzkSrOWG72/0fsbvb+Jimzy21+0/PblRVKuOUn/9FxmT3WuaoQ2C08L",
-	"cmXbxCw11gu9Xy+LT4BJ2bNWWs7SkU6soj0CpoZUSBwL7XbiTNvLGE8SNdGFBUUUvypPIqBG9p/BpBjw",
-	"LD6x/LPb2xWZKLjL6zRLn2sqqqfSVPRss/OilgNGWGttbQNZ0oinx0ZP6ipud+K1GrN8XHkPSmi5u8Ty",
-	"RMU9wZqN3e11sj40Xzh5V2XfeGm5baMWgG4LD0Mw+4YrWSnINIW2Rhz5hsCppsGCGTyX7rkvooFI78os",
-	"nZ6mgBL4KRNQVrRRPxv1cxb1cwRyAksYQPKUZCfQUV6iYsItfBY0loMwaCEIhKWBZ71U7wkOs+uQUQ3J",
-	"whO3ttR/6ZBA+B6rooA84RFvKqM/F7YhG77xDtlXnI1zHlzRwl4/Z7X9VjrLYw59WS/FyHw4FhIrriJh",
-	"qXHjHnYLQa+8x6XDHUErhcKYDIgWRdrGDywT0jZ9qLOH2Ckw1rb/C6YSh2qiSbBEAkxN82zXS0KNhZx5",
-	"jq1gFtB6l2qhcXR2ZLYB0FD5fSk8vBTdIlFaYBE3rq15vp+ayjwymDQ+wd+KpF/0WJgTdY94nD4iyOS5",
-	"KplBIhX6w71Ob6hg1GZsh/feqQXO8oT9D2Gc+Wvxc3MBdiT2LqvpeNSxVHHr1Bk/wp141XikKErhGAJG",
-	"TLeuXYMzWKerrumRHvBMXBupbpyIaydNiLGZ29Saje1bOzd3b+xdbzYA4zqOU6Gr7NamtVu/la7+oLYs",
-	"PeB8Bqqb3FOiI+bNNkbpxig9k4qExA6KFZdrOHzn8E2eQRaDdUVPjcQMLc55zVMjTvVSNj36jdc/MuNd",
-	"bnkz0pzYZT0uDZ1h/5yi4dVEpU4PcWz45lrpBI1GY1HdAI7uUmlIh6B7zS22jHCKdYcn8YmwwflUgRL4",
-	"Zo2PYyO7Eh6PME+gVSLMdJfi19e3ms2t7d2Z+LV5DeTyfOer91/fefcbe984OvjGb22/tX1n5+j+W2/e",
-	"eGv3t5HGOfVdd3uzxs2KuqbaSbO+W2+goXKuuK8Z3WlYem8jbDD058XQwzQGrDtlsPn8QwxYdL0+rZ67",
-	"ckmTgkP7m8uwA2iUT2taaI1MmomgZJSutXZvAqE5fjXiTyBtpWut5vWbz4Iatb2CG/UzTHFpKN0TwLZp",
-	"D2NfiIi+uxHUjoUY01+AQx/Yy8yzxjzNYqD0nMRRNnTdbTOzLNC3r9aqgVXgGnXCqwG5Tw9i1A9+u7Y8",
-	"yzPhcdbppTHUJRQ5u+tmYuA7MRLpwNyu+LJ5031LgbXiux2ArUMdApAF8icdSJhZGsCdoDZOY5XG2RTm",
-	"EO5SXA3PHafKrASQJccjofJs9tmLKhycxINHRiLh09LQ7DfzT4YHk1Ok4wTybbCM3i/MORhpb591jPTv",
-	"FEw/uJ9KX0qVFTWjFd+Xakrxe29+3I1veh+Xb7nnfVO+WRPFZ5QnIuoAE9bMXDh+59nXaF6f/bL8zPnv",
-	"Z558HeeyQ50LbIfqc4l4PPinC3gSEBsJfy50TpK4qSzIxWLwnHviLOI+qI3zCuvssPSQddA31GgRBsSU",
-	"RK4361yTnQZdImnTE8tacfGxGGdQhgXXyqywWHMtUnT4jfyxtqFgKomw4lFMsGFnhbeel3XUWf11Y0ed",
-	"8Ll0khOsS4To9UZjPawLDvdq00EbZbtRthtl+6VSti9rvGgTzTkfwkUX+mw1rb8kVIOXXXva45kYqHT6",
-	"bBVn7zb9+HKItTbCZV3hci7ZYhdzY8hfWecEZ8gTk7I9fBdm2K+VNbQb4AEfCcwc5hXH37OjS8f/zPY0",
-	"mBllCPoyA2SnMWNC8ygC85Anj1Iz1CwWzgIa8Sf+hwDSHsWy9Flgm4yo7geid4U0uhv59gWQbxvb6ctt",
-	"O82K3guwpTKexTqLe4szX7cR4Kv6GN/QRQvFRMkB9fLIlDoGNhozPC1SqDNKiZ4G/+yrFLsaEoYLieGl",
-	"SAIH1LCV20DSr1Km8qynRqLelggoHuSpQKixeMJ7md/BJmD52LL2QtkUDLbODthYxTJjXWFGq+1PzCWW",
-	"th9fq8U4vAuqs1gznXdHcZaJqC0JlmFblsIEYLG5EffYKQBR0N5lTEmYjYhPccrgy15PiAi/hC6N4kkG",
-	"PPtb7B0MWrjujjBh2+ZyHTCIW8Ant3boI/NfnNQTkdbZY0QTjfiUdYV5lnnfffwVtxnGBpsKDt0GvOfB",
-	"aprb89TjRH736Had3YGr/Y9LREFFEKPuAhZhnYX9VI1CuHGYKexQMIkjIUVk5r+fJwnTmRjjOA6kRd4A",
-	"65cbKrAKweLpFoKkYL+lGHjDsv++mEDdP2wwwImHUCFkBjFSqejgVyF21zZ7dmQ2jBlQIvqZ2WAwhkci",
-	"7QmZxQnNfyjzJAlZ3GdS4a6YcM1Ggus8FREuZ1EbZ8fMmdFzQ3MY2DAeDLGpQyV+EYA6mbepYWp5Zn9Q",
-	"Z4fuZLKuGMSyiCtS4rMgP8hKfZ6qWiE8Fjwqbnga/Zw5bPBMYNOmRYd5LzGwedCURqnwa56QzWyI2qyh",
-	"4utCo5Mg2RvxTGyZzVQL5vqpBVUDFWYpvCHuM6kmZuWguatb5gUDy8oNc84+jETIQTbEfQqbdiFNnxiX",
-	"HhmJPs8T80wocQpqQuYjI7Opzimwn0d8aoR7eTRG2JsLtk54ap4A0v4wE+N37NXmj7fwDuafd8xdKt7h",
-	"YE5M46RqsV+S6X2MkGdDszVWneXutPTK9g2LZkq2+NDG82ZZU4MaqYIVZ+D16W1379ent93dX5+6ItTX",
-	"p9Sp5Qgf8Pr0oX3EIjpEVHUzraDq7DZPEoKFlA44223swHRyW7orIdR/+Z2jCB9oFqxgjwyPxTSss3sZ",
-	"k0JEmoVd8yfWCxePp5Jh+HH5jUa5BjIVS6a/6FWORXm1R/zJfTgchUvj/oZiamMt1Vq13/nm77TbeaPR",
-	"aLz/2r9b9diB3LXyX7FUZHkq51rmwK9QzTtAbdXQQXdUn85t6GP+JB6ZrWvfg/5yY41lJgYiXamF5PpO",
-	"GAhRK3abWzuNo+Z1j2W4UHfUMx3/+c2nsCK2rBcVKrYdzhbfrcdlTySJEdXbhPWB9v7bO2ZA2GcJ+/03",
-	"mkEtylHXdMZ7jVqrUb+5u+1/eGuv1tqpN3Z3Sh/eqrVu1q/fwn7z5l43odk9GPQd+9lOk9z1fKYDPpSF",
-	"7hlbmcwt2+bemVjQ374R1HLpj3ebsiA00mbzhv3AjLJZb97YdR/cqrV267t7181qQh0rJhI2U+NNjZkb",
-	"0Gku07W0GHgG0ep23DkzDc60OYRdvwJ+KxZ6BTGxqYu4wv6QPGITNGnHY/AVYomWCFpC6ARBFzE+XaNR",
-	"5LKiiAp/OBV8tBQFSs7KQAGVBsuN24CVAmAHsJ5F74Ou7SmpY+37z+yVENoHw19b+MDw1RY6gaE6EelJ",
-	"LCZha9Y9qOjh7H5s/L2vHj58EBhfxJU7QGEtAhq25zqnAVWrhUPAo7tTQU8l+IOQEVFewyDN+yDo1Zh8",
-	"4dN2Dfk/2rVWu6aHeRapiWzXnoXB7Je4GOargncEcvLmEdgZLhuKtmQstS3pHILCjhHoZmfua94f7op+",
-	"eEjvGOL7jGM5oBfqKSmxrJZNVHqs99F9n5gJMsaZMWah749x8+ArY7c19wrUx+yrU++7Nm2k0A2v+KLP",
-	"Ey3glc2bYWAiw5oeXNQeVCwTR53ZpuAwep1+eaIVrgKnNSAqbvNjkbKMHwt09LEyRLIdt85oeBZhELre",
-	"Fc4dCzFGLjxaCmNetCVAq8G2jxKoe4E18D3z7QbdiyJBhYU45Ekfl84BoDP/ZRI10YFtuZwKxtm3cp5m",
-	"0Gm3LcN3Dr7euf3wwYO7t4/uPXxwiFMKoGh0QaAYnKq4b7GQovj1TKnOKO8Nwzo70MfLj4k5EVX+8SG8",
-	"0EP63Wn+8SFNMe46179/wbHZZw38KLbxosxVx8PqLGzpirHrGVsabc6b13dLNmjjTDbonBwqGaE1+KbF",
-	"7PS1pTkALfa0XeMZnL+qoup2LWh77kybqqXbNfCe2rXW03ZtLGQUy0FHiknbGB7PnsGarNlJHcXpJrN3",
-	"7syeC6wOeCzxTJt/QTwX9/QWyESa8HOoXnOzaAuK9m3dwIqK2eyerQ9Ud3Gc+quqOxM8pSCo+d+QsF51",
-	"i9cKZ4KZGkKE1dUXR1wfm7u/zEXCqxZ5cCKXsK7Dij1s7G9KfAsRWPk7e4Wf0ghq/TjJsKZ7voPOM/O1",
-	"jPVw8dOa5mkfqC4UiewVJAtESnQcj8fkeTleIntLqBuBehsYJl4BfluttXPDzCuQNfVwni0L1DncDtoX",
-	"63RfgB28kVjnKhsxc7iwPnrFtvELa6SrSW70McsmcU/4zDZkf9hO0Ng7muxN8hHKWQfKlMENzBlhWiSi",
-	"B0Q3E9sDBU1RKg3Hp1GJLD2uLVMxFjwr3Yg8WG47WId4Ozy0xnj8QHXr7F6/6uE2OImVttQmWgb+a8SV",
-	"tH9tGZrbwgM7ZKSHDuRMtzOiV6SpSuv+wGbf05q9H6gu2ufG9UMiit7xIDUub8C0Ggk2zGUEjSVgLjnk",
-	"XBy42rpkaGVxlgqoI0M/zCNLtAvBs/kJERF4BW2Z2fFwbbm+XKMamDEdoHdq7WIF/IsHlC4CE9iIKFGY",
-	"3Nx1zkYpDMlLsGpjzUi0tYDRIsQgkxEwYVtCIo3kNXwEGwMvk4rlMlKUappd26KycPdmsHfjOr46KHZM",
-	"hJnN0eVZbwjbOFUT7ZM+ouuUS4jxhz3jl0ehtfrN5DhOpaKIsdGAA8rSXLalW6A6e28YJ4IuS3MJzoML",
-	"ixd7C9q0uumJ7Bst5p40e5AnwCvYSXNIWYWLu4GTyP68SZ5mu41UaOVlehQsBEwavfN2q9FoNFHvfKC6",
-	"p93WYrpvrP8Ej/GoRDtlTohx/dchj6J1uKwa/QXTXIVs4mhQgLPuTU+1ZVAxx2vc01188UZYY2UbrHpl",
-	"S2YZWk4VRtiCdffsMp8vkk7jKWbZgoledyc9Srg8LexLOskY/iQGSVkZmRQjtMYT95tOFxsQFoCwQBcz",
-	"lTI6rlDX5pLBnHTUeYzQgtbWIRZ3954t8YKvPcXjuRT5Xii7Syi8umgJtt04sxu5UF7NOI3NtYXTRbiH",
-	"p0kloxM2eaYrZo03Et/CGPs8RRjL+id4bdj6V1X3XlRFqTV/sq+Zjbk+nZZ9wiJf9mjeATKTYcx/y0cP",
-	"tbIu7WKmKS4cKOf+GF/HXFn04IFcDtnip1jsUmWFtV4RjlfjjfDaCK9NZ6PzSjtzklDcnUG4VQupFSDj",
-	"S4g7HfC152DlPu5135J2EqZuILKZXxvbawmlp9m3JaTrxcOw4Jx3QIZCQbiXzbKfNreLj7F8mb7YKZdK",
-	"44d7Ba2+vb6xvXtRkJg1vSKHuoDg1SZWfXa3AQJnOKfdKU3nJcFW3MHM9VYs+2qhV2CPR67vmZ9d+PGY",
-	"y5U//+fff/43v/fp9/6gZvVXBy9ykYKObZJ798Gdew/erM0DPfEGn/z8/529R3PuHo8f3r57eFh9mxcf",
-	"fe/5H/1w9h7bs/c4fPe2uUflOP77r/7Hj2ZvsDN7gzcO7t2/e6fq+p/9w/OP/8uLn340e4vd2VvcPnhw",
-	"++59uMv75xYDuNanYuLM/jxHburLStOL8+LE4xonGPGXhGmHowa9p+YPrxiNE459LheoU6s9taAUBvRT",
-	"EExJQXZ8nEHpT65FnT3ERE/o1GSIv6EfmKsCcwHcDZljFyS+aWQVme/KYgr6+SyK3UOA750PAF6Jk+kJ",
-	"YLWtfN713Yt/HlrhKxvSNCl4EhdD9u1UW7esqDCw62bxqgBt8K0gFstekkeQAb/g4oIvGgu6ne11cvJu",
-	"6jfGzjnFpZ3Ihdn5YqqXS8yiTV91Pt49ylVr8ijyeFZDPKQhfAOisr4oIWiF7+eaEeznSTKTVaKzDf5Y",
-	"DwufEi4HORoC3x6aAefpWGnz56f/xz8+/6f//OJPf/r84+9/9uF3Pv3z3/vsv333Vz/5zqd/9R048gLg",
-	"+IkaQMwC23zVPv2bX3zyz3/8/Pf/9vnHP6950YUo5X1YNCvO3YvUXvzuj/17v/iznzw1Fsyzf/vldz/9",
-	"kx+/+OhnT43IeeZfTDIIR+iPytcWNLYtMIeCWpZyqRPSrVAwVmvV3hJJohg+IGBTlafIyR5rhoOgrFFs",
-	"jVM3mRf6IsU1P/7rF3/5L2ulquhWV8xM7u+l91dvi9NECmA4PbZgc24HJrwnhipBIq9v1mj9YKreP8cG",
-	"BS4FVMep4AkVYp6yb2moweWu96Vs3NW64l1Ug7tiH67W4s4ZqJuE6CYh6lr/Z4XmXFG9L44r0nXXnlJG",
-	"c1Hj/3dsdx9sniFSwVIo6CXdj/AuaxtAiUM2FHHKMvEkwyIOOkQIFcbn0LVx1mInKvbfjcVSZ4JHAcsU",
-	"0Cp0E2H+mSh1zPIx1ivZmpF5EwP7ynsmRpVsX74Kd5QUm/Tg1e1tXLJzbe9gJS+eS8+Jn/Xh9wEaiKHw",
-	"WLPQPhnyZn0z9yG4gXHFpntTZKfsuI01sbEmXhZrYiPVrg70sL5Iq3DI13SSL65j/j4L/QNB/EJejDMV",
-	"IEAQnUX3TAVYCQCPDp0ACpmQQMgM1cSxxn+XbAeuiyACALjBRAjt9fBsujIK932TwUYkAPGNEt68CCTW",
-	"4ky3JaLCHXeKvUudHRSPdPFac5e+csDxcSqgFMvojMUIC6cuJqmSgw7ddN9C8fsw72FbAl+KX645gn40",
-	"vvnDUnESiwnYUtiSzJhSOmC5TISGokbsxqMZZxA5aJ0yplh28J5hnR20pbG4PKmwylvhJSFi3glEHs6K",
-	"6TBgoVUw5t/lvaNSFhoFEELDYDN2YGNHkVhnFXamORRjI79mrcoKrPm7IH5LWvjMHdfG41SdlOMZ8zrK",
-	"yfJtkL24o0rXeMoX65Ih0jBRaXRaqMSpLKfjUPn82y+/+8kv/uT5R3/w2X/84fM/+P0XP/jDF//5o0Va",
-	"6xR95emi9cMpj0C6bIIpG/NnE0zZdMf7NeEEDciE8SyYS4zJXBujyl4fjroUi/qerfWjritgGFFdttP2",
-	"7AFVC8auMgMLI4lyz3w8FL1jAQybkBx1RKL2XtNxVZMVfKfzqmnzz1lRXiKva9VKbMFkQ+tCwdSa2zu7",
-	"e9eLhO3zX/7VJz//w9oZVCG+0lUnGIY85T3cEdvbQXGz2r9++D1fwfzrh9+f1x348k530LuvrR499quL",
-	"F+5uXpfLePukL5do30jqM1NaQctmzzcEn0bDWcLWT/rCJXUmUNJeoJg+hCiA9uQqOsPmUaFlnAogGA7N",
-	"s33x/RXjR1sLFP1mEPP7TMlkyjg7h//HHqsc0AZYPoU3jweSZ44n2vEWo4aZ0Qs2IFvmv+xOGdE+erRe",
-	"X9GWK9P1PA8DfAfs9Ipr7eDN9KR9COrmttml/9QK7LLQ2eeOR1hUNXpBKi2oQV9f19i71ty52WjAfxrr",
-	"y2UzY1es7Pqx5EnnYlSc9bYaAbAjYWNc+JdxWprbjWan0Xzrza9uf233vcZv3/yt6994e+edvQc3Ht16",
-	"3Dw6L2eikNFp+gzJJQH4uHFXNkrwbBUoQmJGVWdO/JZztpfotthk70JoLTRztITqyKUuMMJZhKWdahry",
-	"yKN7lOIJxGHRGcnikUhiKbAi2L6oDbDOkLbHmDQuTcNyBO7X7It8CSiozlxrN+sRVIewzhewOnPMyXM5",
-	"LoFpqrwN1kG3uiOwSbddffGAA5uAVLA786zw2LMWHVdXHOcaLl9QKGRe4V34xUsscVY7POY11jkxODEb",
-	"LPi5dj9M4sKNjlN82iYnZ7QKtm3W9Hyd3IQsZ774eIz2tx7pjvmj0WjC3tcas2Q1vpUoOdhynwS1VCXI",
-	"1Ar1PealyNtBH6dJEwM5dP9ZK93Upt692+qpzsSow9cBHZuZumIXiSfGQXJ5MqJBWjDBJV/TtltYMbGm",
-	"OzZ57p5SXpJMjTu2WxwEBlfJDFWs48VFFHE5VksVmYFsMLcbN6rA3Oa6xDO0ghitVvvXntpNvpRAyEnZ",
-	"jYB4yQXExq6/Ohjd+odwXRP6XbvBLgw8V2cHkonROJuyEM9ZyHLZjam3gJC4mTCWgddQdwHR7wtstQh9",
-	"JSCEEWtH6i8xehFLlk2Uaz6gpONIhR4GfZUy6JRjEVU8zmw8nQ4ONZ6iZ4NMATbXZGp7RgCdiM7iJKFI",
-	"Dc+sg+WTlsbZkhyCRXgBm0IF8xAit85tXS5AYBXCyNI4FJbgAvMQ4W0zRuKa5t+VAqQ2sv3XxvjbBN1f",
-	"doyQRQap1MKFLsWGvHYspstDSW+bH1xijOdtMT0txGMO18GjewzGujGarj4Yaicfg6Fm85TjQ4Er38e+",
-	"HL1UZLhaV2hsVQIgqKlmrC0jPsAc9FBNMLlzLKaL+AXehm6YZ87EW1WUqihH1sKVlc3bYnrVOLDVwdDY",
-	"khKWsGNvGlS/7Tn07QMxgVlYTeOaMW0U7kbhnknhwh5iXFopdxka9tTy6COURUxnaqyhk0YsB5fhui2o",
-	"dLbCblPk/MUocj7jbj27hg3WzlVCcxKxGMABOUrPz1eJYCHmTkJopYJtZOAmLlgyZfk4UTwSUUCtFHWB",
-	"FMTSLtfd+3W69pydxYrWfzF0CKyGe9DDTmtACPaIfamiw7djJrsA2jIYic9Z9sXDmcAEQdThBnaYH5SI",
-	"kqloYGkjMvubVE2AldU8qAoc2VOyHxtzwKN0Lj7znukgKU+f/1//6fn3/sOzf/vldxGd8skv/+zFv/+r",
-	"5x/9/JN//KMXf/qj5x/9/Ysf/NA2bIHZ6SbKDAbbThdNqMtdp81fOc4ZEkt6tNQxSajWLZ+FFr7yX9Ca",
-	"Wa3ZDtGNoGZvcHMPW0HD9bdu7j1bLWgTiSgf29BKLagBZbg3Z+LJWPSyDgKGY7Nv3edxKrT3yxk46oin",
-	"xyJDTmyLOP34u8//w3c++fmHzz/+2+d/8X/WLPK0p5J8BHygf/jHL37wi+cf/8x85eJEePsZEu6ituDW",
-	"jQaW1AEEuPiBpLKE95dU1qVZ6WULOm/BI+iZbxt2E+ypNxIdPVRjlM6O4NuvmLMfGa8F6zovHnwEomAd",
-	"AIWV2RsIxbl8ZprGhSAKO82rVO6v2e+OeoJhbTT03i2A80AOnaoJuvFJrLMW/jPsx4kIA+hVbeQJNvB1",
-	"UHuZ8R5ReLMw44Owzt6MTwQTT3gvS6bwGPyxFq4jnLk9dEfLVFo0I9BsiA2Q/dovtHJb2I/FL8OHmwTA",
-	"QW5OvvtmFIP8g1Fy5pUXuTgEb0u6xjY6KywNKKKHfAmU9UPvNDAS7IDmWtixV3xawhB+F8tB+KrtqIaT",
-	"jjUiaiSw6i1TmJ6JdVuGICnCUkkc0AF0RV+lwPgKOgdObOhq9EOeZ6pD38HDzeoXLeMAyXj78GtmIr5+",
-	"//DrsITca+j2Tvw6DLHoI2fetg7XjPiUdQV79+iNrZsB/E/zurnRm683bzZ2GhjUMebUiOuAaTGKeyoB",
-	"SFzKMt7VpZaKalKQEghaLw2Ethzcma5Sx4HXP1kPBRDEF4wLQ5AJ5i9oqE07EXggoUM642nKp+YFVfcD",
-	"0cugjQVRoMN9ONNjcyncui310DiuUpjVa9Z3bt79jWYjfJVOBq07I8Xagg+ieADFKKlgidKZ28qZeEJ9",
-	"9BxBQSy97tHmvfF00J6LJeumvCfAsLMtvQFVyJPc1bCkakI72OGUu1OPDgHqVKAdYVv6JXQwQJxr1S+m",
-	"+gBeyB0AelZ/7ojE2r714mZ7sA0vt5BllCdZPOZpdq2v0tGWNQJLJuLaJpc5ErVWzYiNek+f1M5mbVSZ",
-	"Aevp3DdUOrqq2F3JWHaWiZVRtQuwIHBPnFpzAgOxXeJjzboCO4WCUN2goTbhtimk6Y37TuaHkV+0OfWa",
-	"5tFaLdjohtee2rPybGFU4sjvqp6SjVNnodBZPOKZAIVk3jnPRMT6qRqBLKc6Rhc/kBSZIIhHCuWOqCik",
-	"mlRSv1mZe7kCYuNNb7zpXwtv+vxqbyV9twl+XzWIj8wMI25JUKMXNkF/jk3iJGGEIzqDv712jPxhHyV3",
-	"VfDb0zjXUFStX+Bf3H+R0/8Ys9nQzO9EgDOFzG7Uw0hC0jtS1Da3aCFoJBdoOde1xrgRNmJgnSqsjzfe",
-	"g7Zu63wb8/1yn3O4SnuRgRHjAx7LimQ7TMtG+W2U30b5bZTfpoHkhWnLu15kkqKMPEmMOI4L5vN1va5n",
-	"p+g4FHeXoeTeMK6WVBOmvKitr+YCxjMWzgqPkOhah1xjyb+NkPuhR4rOBkyqlDmRbRviBgUqPYRrZ8lZ",
-	"ofs8xd1ge+DgvAskRn07mYKR2WuQvrWgnxWlxlFmZLkWQCg+UqmAYGEFR23xPTyxxDhOrLd1dkBJ7FhD",
-	"A7EyKazHAGQpYWe53Ob1thew3ijujeLeKO6N4t4o7gvk3fHU1IS7bOkFK2ygFdeQK1ncw/L24dco2Sgx",
-	"W2jZf7rTTDCVGvfQHDgb+/fScGycqkHKR5qpsZAe2iseDKEzPdFPtjCRVjQ0tvkxoE43J5++DBzPD1Wd",
-	"qUigWwu1YjgMSuBa1hl3Q0xGzeuyu0/GKsUA7F2YkNMVmhnBNZq24nT2VToCCdqNJQcM12xrysozmToH",
-	"3jjjJOgD5lQBpFytAtkEnK4ObakmEtIV2dwiGfvrDAb0pUeZxjzX4tKCTJGajy4V5uei6NJQJFFgEcuc",
-	"8MorR5rugf1uDCHkiYw1tXRKRZbGIgrobGfp1HxnHsYypQL3JGb0bWphERVswmbKNnbsxo7d2LEbO3Zj",
-	"x16Y9gS5ag3ZC7ZbPVb7yspVov1egGOa301zlqezIWNNfAcqz1ic+Rg2F+sBZTVUE0hvVEH4UzUp4fed",
-	"nRjL7PpuDTqdx6N8BBV2JEximYmBSGvPLgVsjx9ZfWAObjNYgSEXCXBPVRczTMG/cfO6TxY8K9jM7Bh1",
-	"UiKC94TZBUiTs9DAb2zsK/F2h9QgywMqc/T9MKur2ETlSURY2pfO4Kas52WY3K7JxgwamWvG2QeqC3ht",
-	"NHiOuD7+qupixzOcOUB7G3McYcNYKcv1TJ7W/L7OQrDvANtklmNkbHqy7lPB3ji4d//uHQAusQPWj2Ws",
-	"hyKiAEWaS0253bnYegkBGEAYw7gPziaFiDYEN6whuTzUXmdHQjKd94bm9bXF3GLIPM0lAzfCmGz7jPhX",
-	"yv3WQsBp1VMzNyKqYJF5jHNzad4AzHOt1dwOah+oLrgFexdiLCHh9zL59pZdWIu4g7UFEDos38aWetlj",
-	"gmB5gCNVrCEcATx1uIpXCqM0Y89HlyL8AHjvBRMEBRKw+3Mu8HUR9QOFofALSnRC1NCYnwiwpzJqYKNC",
-	"yaRORAqQeQgbIDWV8SS1XyBKedJMVckJ896boMEmaLAJGmyCBhtFd3H1k4DxBNltLcyBYkpecPwAhcaC",
-	"jJeriIU0lqun2w4ajQbVzx0qmwNzlYEcrxnxKUSwWV9MRMqgqN2oHUnGJ9ZWSiUpYG5pEU+EuZlXABy2",
-	"XAACiuAygGsIi3Qt/RQQIXmSLOEmeGzeeBV2AshzzFIT1FlIJzJksewleVRuPwzK18nb+gUyGTxWky82",
-	"mQF+2fQ1aG1RLyUvNFL6hUP8lHKhOPU9LllXsCjmoFThXfIkKwVXmjd8TdDwBLhVrF4fI6g7v6Ri9Mdq",
-	"sk49OhzTTTDmaqvXQQAUfoVLp2Oin0KkRix9rqGYHk+SLu8d62tPnU0DZV0L4IMqZeNUncTG2MHK5dDe",
-	"IrRviDf6iqZy7EHIItGPpcCoSKZAITjO3oANXW93vDH8g6qL40jILM6mQVtiHCs2LhqS0MUZQ3NRQ43x",
-	"FjgiPRGPsbod5jJi3Wnp5l/RM1FqOosBEydCWqpdex+eprEZiucQ0cMz5d61LZkDRcAYxhglsjdBzwNE",
-	"zzCWg7oZ6rvSTAIwUqJuc2QCWDgt+hlTOdwPiI1dQbKcstKVWOn9gehlIoI7H1kuZMcaQE5Yj49EAJXM",
-	"Ow0W8akluDKS0IpATEtT6bj3KjM3NH5gvTzjiMK00UcStH0ItFHK+sY2G6o81fbLRKljEWFpNSW/6yx8",
-	"8+4RK1OB0RN0SISDcea/hHtnHkWp0KBpp4STwaptyoc7n7XfR5PBu0lBTsQSru2KQZG8LJgUUpHFKc0y",
-	"AkH3GtAdUc/gVsepUv0iUz+KZZ6Zqc9TiKVB5A2vo8pHnrnhD0TGdrdvuVr3VGCBZzYUZp/hverstnts",
-	"6ZkQiwJTyLbrD5h4Yv7lDC17XA+BXxLImoAkAYyr5nVAI2mLQVIymZrHYs07Hucc7SIN1lZV8fsRPxa3",
-	"6SlrV78fwmo9UKfUvb927bWS9VB72q6N9CCO2rUWaxvvc6/Z3G62awFrk5rGb+7cvX/va4/vtGvPqlNJ",
-	"yyBH61ah0yDPDWyyIsfWwTpBSeLvrFXhayv2teu1vxyKXfRyDA2Ac++1t+2J+MQZ7FMrC+lYc7dOnoa3",
-	"cYJKDT/Ou0ncK5HViPRERFsQDbAHt+Y7ZZZW5nQvzIjbwgvjGdszfpi9vlXif2N6ZMxgnSFRTZnHhnjh",
-	"DtXF+2p1dtvS5BhJxqPIaC8ZkUCOWA6iPCwrCPsOFYmIQ5GIXmZvurYwOuKDN+IkAyLyU3/8QGXl31f5",
-	"bl7scGUSV/Wy+WyrjZtmfR1Hxe3mjbNy9fTUjqEK+zkjNHGg8WibQ4i0qIRehDbR0JEi9tHUbgVXcmEq",
-	"BNk1yu0tEGe3IRheMd6S4egkAljUukCemGEGjvkVrDuQcIwnIJ48+HSs2bFUE7nPRKLFHIfXSlIyIBYk",
-	"hQRdQUEqFTQaDQiEUV1vVWVQLr8Mkuv9y8v/Xm9u7+wGNSAXcTbZOWIrNNsw86fFwAsnciO0Pge6abNE",
-	"Z5BaFyqpRMp1ni7h5j2QjH4DABFEu/Op8ZVHNi3Ku8bNrww437X3nzv8v+aWBU3MOpaFW6vNIb1ay8JO",
-	"/EIWz/XO4SKcg9kSQkNfiinxRmI1hMU1DXkRveobz0WkWsk6u5exgQKSz3mIWGA+NRcjYzx5L3l6AjFB",
-	"znop18P9tqy0PZx4uPaU/tWJo2chkmEP1YT1OYQwYzJIMM0PJcQgGMxFEGxqyy0WGksLmpYhYyG2D0G+",
-	"RXogcrlYRAve0+FbiuySSzHbCCYFnhAE492vzkLIkoTmTm3JWChGPE5wBDjRLjJJvUHwTi0okC/LZXD2",
-	"4oyIPpPEG5licVZnBxlLBNfQUB4ChEJEItpn2jyIJ/BQMwgwu8wAaP3M5JR8RmwNQEyp0A6OOMfNfquz",
-	"9xCy4MHyHJCizg4Q6LegjgYXhEKFccYAumDG9Eo4FEkU2hU05tyr+0wrNP6MAVoUPCGWD+KrZuhv4Ljt",
-	"8htFpTM+bTGOQ/EKzOOR0LjGODD7b0xHOWJYlWc9NSJPO1HasnSKXjyOAaVGP4Qm/3UzflJTAsuOSmFg",
-	"xMPhUOOktJHEE+TYc3VcrtNeiF/p0LX/dwlO2AfewzRiF839RjwSbDJE6lpYa6s7Uy6Lm3akyjpa8BSg",
-	"h6UnEMkno8WFZ3WFkCxK1Xhs9oRWOAypYOv2uCR9LCAwCwCoIW2ZYoe1paWbNZKDAJFWrgADL7x4kUGI",
-	"M3AddMVunS+aNJNxZjN/La7QU+xshOS4JCphzEnw1Fq1b5vX1HyNDjykpy+8C8+aT19uyNMusxFvUgab",
-	"RjgbZs6z8cWY8+zsi3XtnOWORsmSWNa3mLb+AsdhzLNh4TcUt6zNns6z19q8FDGEyxATG//hiokKZSGg",
-	"EQAACC4w59GOuFiXHoyMpUQOSG2bCBiC4yrvqxRLRYAW3+WX4SOeZWnchRSw+bwrBrHUC8gfwAgVT7IK",
-	"LnZLAkGFPMSey16Js9Itw98MAxb+hvnPlvnP/xoSOzrvvopjlowbJypV46GDesdZ4MAVLB6ZWWCpGKkT",
-	"AZzoNEEuFW7zMSPBJdpssSuxgckpcN/0ADMGYzlj7YvtT9BNBT+GnLxFBZjXMhY8uASWgL9RELW7yUTr",
-	"fay0jruJ2Af8AGXPtxdxU/xahFOrOTVWSjQ7p82L7W8E3tXZDrBJz5SM4dDA4qyysLo7SpWARNGwGCD2",
-	"OkoiJ0RmzOpTYyz16kQOPVdfe4r/WBRKQUhaxgdtGYLnTT/CQfTBhSWkJ/ngiGKyHSc0QZYINFa0pECx",
-	"TpVyKAtfcUGZwOtiARCuUa7R1w1YaO5h5DAGUwIWRrEcZDw57uA3EFqZiN6QZx01FhLuR7GWV8E97k4x",
-	"jjVSkt0exlJoGtkr4fOf/ej5xz8zF2A1ifmXq2owf3z2u3/36d/99/DVOjuQU2ZdV/uyRhVYeWrxXGrC",
-	"eBTp4kVhDBbDBghGIuqDMIKbBK/Dfk8kie3p4veccfPjouE4RxCmMfMwIfVihimAs4R7oS9UMTYilKqJ",
-	"DlDBWm5cDMBYpGWcol71XsyqLyiHNP+wODscrZlU6FsTFoROYfGqmPJZ2i+Fee1SbLeUV90TYSTY9B8T",
-	"hhluVqysLEXNPHxoYPlaIEKC4QU3geJJTC1WDkqhzqJ7DR1E7Vd1Qkcj0pdQ0lkVmbg3OpfKvOA2JtST",
-	"xE4Q9SWBqpja1+49ev53//XFRz9bO9WH7/g5BShmxrDc/yiL0yEYVoN8E6fYxCnOZmvgrvM6iPSKg34B",
-	"IQsSOkt74pf2/ybLuVQ8rJPrtHO/sdyvNtVpFa13mC4m67mueV4yk5fFCUtbbH0ND5fdi2pfpHDfGZTu",
-	"5iBdecyPIlClk2Ss4JKzd6GRv4qTswqt61HRphHiUZX8q0g1UxXKsxUtgdfv0Q90WleFfJBKTtbwAEo9",
-	"tu7TZ6HfUbLZcOW2xIrqYnSAfRgCmQx2OSx5HaeE0PD8OJrXL4zgOEdwbFNFefWiwDHGQubdEwvoBlFF",
-	"HfZh8DrkTobT84bEfCEhToRcUmLxWGR5KjE2gj9lXTGMiWoGSxtYCNHvMIBSKmsQBI5zmX6VKazThwqS",
-	"OjvMoKttqUa9KFWbqPTY1Ylh1UWs2zJSUrTYZKigEwGW8Bn5Q943+vwOmUADRuqptmzL116DGJ6M5aD+",
-	"2msOOe3GD7EZAn3gU/Et5ivp1aTl0fzZx2PnWKydTHGEPZVGNBAaAsF07ABYOOFQR+JdhrgcbmNOVCPV",
-	"5b1jlsssTuCrE0C8UBEnzVQWj4Qjr8HHvamkMM+6S5ORCnYsxlhnqAHVQfWSMqLhQi2KeUrx9WwRoX3h",
-	"V3DQGeCOwmFsNuq03hci6pjLIDZn198se1u6alOeuQhNW4Y0Q/jTzkBJEbawlhYTP37gVI/0NYDBhAWi",
-	"bBRrbU8IZIxc2SItLszGu1qk2qMYV4lgIR6OEPIr3jaHg4iBvamPLBuKkRbJidD72BQkhGyCLtUYxWlR",
-	"SxQipKn+WohbiScizcxfA5G1JVT52F3m367o0uvw9pOhsv0h7Yctd0aKUSvpY/RZaBRASNgg23555Jpe",
-	"V0XHHuVJgtvlNDqIg/LR2PeCjiWJYRZEAsNlUdXYbOxuL2CBgCUrqccRf3JfyEE2rLWaN82gMiOLa63a",
-	"73yzsXXr/afNoHnz2b+rKDoMqqyaEX8Sj/KRZ80gGUP1aKDQqzSaSPQ5ECg0G42gRnezDEOngQfKwzlE",
-	"Ji0jHYENG4u0XeM0mEF/2nYa1YM0F1eP0R/hjj++xirjA8KPYnNBB3dmLtMwqnECFQyIqKgaFzzBHxfR",
-	"XpwCXDAPPDKXPoPR38OLtoshQ6tviIlmU9hOfWiofPr4qTkrnE2wcHmSQOm8OzNGVqmUvtBw7LQQFMM2",
-	"v4kRgwpt7RcRmbxMJSUF04j9xByf0Tgj0hGP8svumjUYrzrHwpg0kI/YgiNdEF9VXHij3tze2d27/o35",
-	"1ttSZXGfXm0hAQph9wqKrw4fjxHFp0ca/mg0mh7JSe35x9//7MPvvPjoe8//6Ie1WQ5ZYjnZ9thN8F9m",
-	"5M3tRrPTaL715le3v7b7XuO3b/7W9W+8vfPO3oMbj249bh7VZsmp4GpxknVItgGwNeOj8akzYZm+cELq",
-	"0DdgjmEFReb56oDgZL0hTu/VjWembNNteLFeZjLtPElo1TzHgD5YLxR3OtFjLLtm4q89pX+sRK2CbV58",
-	"Pg7zc6P6Qt+2g/5nKJzp7jbRLSgKAQhn494XIQnt3A3jBuPVDojfFUDYiFUBbYmSPaBKAxsZoGcVmmAf",
-	"Pg61ytOeCAvTDiHYmMplYTEBoUu5FygnaEWhkC/SKBWvjgG0KACObI4WGqIidkoykSTxWMdIAnKvX64s",
-	"MFa8ZUYJfOoWGhVEd+yLwdGFjDNgLaD63DFoQLSJbTcatgHc3pMnzveMy66ndazakjEHMu8CUAnA8uRn",
-	"bVliF8R3mKVzLhlitARPk5iYd21VKa0JoRNCUC120pm3nQJqHGvH6D1Vuv1SIkTBmZgBtweIETCTJiKW",
-	"xMei4EOZy0DbzPb/EqXTTprL3zT2DjQDdPNE6nLfXwzatcZFAVhbF8l0K01upbN7OPj1Q054nTEfgrVT",
-	"13MG0214EftqBHXA95l/lQXGD01TyfIhDddVKhFcWkvnDHh+kEvgRY245MZsbT2tQZDPfYHTBiIG+VxA",
-	"lDlJGXWbxRrjuxn5a7bVgTEYGo1Gcwv+76jhWTv9WA5EOk5jYGjrXRc86vf5zk6/F/V3btSC2kBIs6Yq",
-	"fffxfeRwS3hXJMWAaXreUjq7oyYSZk9nXPYEjgrtWZ5mOI4FVpdjZuvH6OS8D0bcSMmDNd8Yr7q//iDF",
-	"E1Rb+KLDLBu3rl3z16R1q3Frx0xJqvLx22AgPn3Weuoe8Jtt9wCkq4EfnjISACwAL0lq2e90xXwEtSzN",
-	"Zc8cxwPaDY2gdiJSjTt8FxSnVCd5aecU5Hu/rXLC1xAYQUimh/F4DIhcMPKu7/WbvUa/L8C5AQ/fWGPE",
-	"Z6rmOxqA9lzNRKPzDKfiwmAbyz0Eqw/AJp4lJoRfzjZ++CZOdqv5PrPr02JV2+z0Vg92/RpnssFRjvRz",
-	"DSS+5zOOaeaNMD7NPKZaNKi/5b1huS/EBrOywaysS98OtjiqWGuq2Eyasa8AHwhFkBNA5I88G5+snjWw",
-	"LIAf9VvkVNvtB3CEtZfAK8xsm4PzyCAR0QfHAaSqsWyN0d1sNLxGjnX2oDCbjsU4q7MwUVpPi4rH4mm2",
-	"1Qdx8FEuz5Zlehm/FuNrQhcDLMAgQ5nDpOYJRz54+5cXh6UKawwrQNFmlnJXGUsj64qpsmkPfAWodzX+",
-	"ABVFGJ3LzauPU9Xl3WRq3+RbucqErmg+h6t0H+k0LwBnCCnQnj5ZXS6aZ7v+OBeMJzyNDQUm0exjn9Ec",
-	"EcFmvwvZUxEQtdfefL15s7EDzYOAu9koMJEkcHFZ42CPIrjcLCKoHtiCSIOG3YaMaVxcT7umFtRe/OX/",
-	"/vwv/qL6Ym+Q9j47z87Znag0+cuVUvUZLZK7L6te2miN87RGMv/PHQs4xHIK3QCS/uIafPghWo0KIxGZ",
-	"qACPQJDEZQxK11FgwLXUmOUqOIIwC0QA2LGYurIGYHx3jYRw+BjCwVFo4PTEoND88+KsSOPNS9k7cIcH",
-	"pddbCbXZjb/doSTH4grTpazX8bcx02EEjsuoQEg5WPjEONJLH+iyLHO1rbMpHz+/4hJY9u/ZdMsiUAvO",
-	"pVqYs7u+C7d1KbwV83QW9U9RoNKi7rPulFG6Ahe4FEmqM8j8YH4VaBwhder1fKqXspHU6+SlZwfD4sRa",
-	"q3lOOjC8z+pMYMQ9Ul6DDWToCjtNwwJUCDfVZ91cx1JozVT3A1HGuZfXa7mDEFRjgDD2SU0sAgiTAhxb",
-	"97j0el9AKav/tMviUS2Lfi3IZThF5O8DTIhHpasIsoHUQJQUBrlRApyU7nztKdTnpR4wasyn0AO8aDJP",
-	"hDS6mvzsfFrmDFplsRZZ3nN0Ze6DIZdSJGuXLVSk6mdWUWHG3jFOVD3d0ris+vR3tUjv3VmpcOLQ7p7X",
-	"pwsBnWu2LPEX329bcupczKEXbhNAodTjUAuBBX3la2UyxYMFVeSNHaKmvzpl+AUsUvFXap0alY2K/Dwr",
-	"VUqzv7BGZXW1uLxQZRFnH2bRNChL/1lMSQyQkcgMbFgI6MkcrYZl8DvytEs/ThJHRGH7pFmj11oAbWlk",
-	"NkE/7wjbLS9Wsv7aa37Xi/Kg+kWG1goSh5KET0MH9QmhqN2Ov6QHMdxgdHhbAogZULqkXxHWiLnbOCsI",
-	"xVzNMwaWNEFabUtGasTiPx76zliLB2GwmOAHfUFCrS39N4TCZv+NwTygTpmIfIV+r5Y97RUOiNJYDpgT",
-	"OoE36aklBHyVDQB/m4/hJY/FFHHBxmJpSwuTdXN5LKYEEuZmZzJn74SpGCe8J4qifgK22uJqs563SfKb",
-	"lZTo2hSejUfNDGXehaAOS65STFXoFQ4T0i4s0hA4hiMFm9WDLwPHdCwZjB+KNkghG2OxVPht7hxnRb18",
-	"xgcEdYZ+ZTgyLWTWMquPVl+aS2iWaA3ESb0t78IBIqoCALLGmbNDcdMcwM2d1ZmPKQ4d+I0BCDwb633X",
-	"IRW4HDJFHVuO+EC75RE862CLEh0SN0VbDhTL1AAo9mxpSpKJ1Kvs9+pOitxYotSxGTEQN9LExiNRTOrs",
-	"u2c+nKXoymsn01xLV86MNEAAc7mRL1414nLalvRDQnib9RoLNQYOIMsxSIcjIFj4rLENBJIyIkLP1157",
-	"g8dJngqNEgdFGaAoS0144LiZE6gtQTlJwlRwrWSLSWUPWQD2TS6zdAo4WUdI4eIDKQF7SCgVjMRCRrRx",
-	"mI4Hkmd5KhhPsqHKB/YeeGPCURdyDUIrIMEBO4OGvYwAL+L1AgKIftCW+L1XhrC7vQ0bLCQBHppdNk7M",
-	"7WfEL84CnQGkwzSvJizlh3iSwVbuCioIiKlnjq8FHPcGcCIR60ZoWZFCm7EHOosKAAoqrFM8kytibARL",
-	"DugPvPQ8+SutG0HhDCH+mpYM4W4jHidGWdOk11pPn1VQKZjPVBJVPqDZaDT9Z8w8wU6zeYiPf210zIWd",
-	"Zs1/NqFoj6DbK3Tu2Wrc3Go0WbPR2m5YlK1KH1BXV8xLYB7cfvaLP3nx4Y9efPS95//+461PfvG3L/7H",
-	"j57/wYfGWrJi1owqN8/Nt2vvr4Ez8Bf7itM6IC6wbW8BNiAnslVMMc0wNvyNXFDUdv395tMaCotaq/bi",
-	"T376yT/+9JNf/OL5D378q5/86LMP//yz7/ynF//w1y9+8IfPf/D3z//ywxLfZ76N6FpvBnDt55rjWmzC",
-	"ebM4pZP1Do/EygCDssH4kgMMNniBK/J1YD9Nra6usInPGANclOvxCgUXYQXIFu+R6zMXyfHtQmgTUBif",
-	"rDdUSgukTMZMkK4K6JFNYg5GW45VLLNEaF1q5zc7CIaprNLd9ql9nlSRwKCKFCLSEOSkPtYhe0ULAY7F",
-	"5FXkfzI3bkvP1Sh1Q1ng8KQCiRNiROBag9oHHlsrpvgpWmkWnAuxUDQwirJGYk7KsM8heFWpGMXQgYsQ",
-	"EP6j6MUs5TqgqwiyGrZobizHPHhA3Tyz+OY4i42OCgEIG5o560RYoOeuQ05puxWtAwTzq+vsAU4uXBlL",
-	"nZENssVCIzyyjjGKoNzPjF/bG11vBGx3L2A7jYA19+B1G8xaq1RGaCmy8EY6rLPHbhLIUx7zub6TxlBu",
-	"S+ZmKIzJziafh8HdAiIXt/cbKSTPTsU+C0GBebToXn8x42+ACVfwiRvLNkr5ROJOxTvC98AMxjXZ5gk0",
-	"S7deENnqkNOMcU8Zn9HWeHJLK9/cc9NijMEUiM+PlAIDH99FuzpBr7cLGTUwszTnxDG5D4YzmbwjHksg",
-	"CMcbkZVOpwr2Yr3YU/1YxnoogOcNPuBdqdIRTyp3mQd7p2fRXNNUmjt4u4428fxWAdMZ3ZIIyUszfiwk",
-	"C0f8SSeipo6hnSXCNMPkwlBYaOZU5VkH7+t+aSbS93kimHj7jtUbm/z58pM9N6A+4k/u2C/2i49pCI9p",
-	"BJTJNyNI4mMxibXwZsJNc2vJ7JlfLjx8bXkJIQT0/x7aLsBU1Pvaa+DGUG0zFW4JXVG2CkEw8w9yRvF8",
-	"0noBRJWqV2PkVQSMbstWXZA0p8CJnSJKJ/HUVoKjd1bMll+2AM4U/Jjqjn2FYOsOihMMfhj5364Bt6uU",
-	"NkfIX4rKR0CJ8gpPwdtNuB9pQ1WHaoO6zRbrDtEcs21YDFKGeHTdRi7VTYiqY4hWxZKhurl2Qygx7vIM",
-	"1CEwKdrVMNd5TWZnpsmsf4ACzz0YRGvpsXFRjs6hVQXNmVvSEhexva97YWgK4Wse32Kh9ipCLmr+epds",
-	"q8/RM/ZlYRnBvsBNRXuwVb4QcB9ORNVa1xtBzRcStdbNmze3S86s+Zq80l/9f7/34hff+/Sv/+5Xf/c3",
-	"q/qrxRqWfOEj8IVbjcZvNG62AJ7nUODoipeFMxYxz/i+YLcWS7rWrHiX0T1sGhaMAn+s20fNXazDcGPF",
-	"q6WqtW49K4UdVpuTmVc9r0sPu/OL6ctXueM3Xh53vMIZAdOOjGij4XEiNv75xj8H4hzkoLRecdlDR0PH",
-	"FUBiwj4S+qKddnteFjnttz3q4wq0wQJ2BONwebah31B9FnAXFO2hwJXBUDX29hZRB8cndMm+DPyuSh4Q",
-	"yO+rZTR+nSF+gjXNJ7suboBVuhO/G9Y+Fe1Wtb8iajMJ1lsqsjQWxa0bZFuU8i/I/qM8bzmeByhadqKA",
-	"eqwq30meDBW+E+ZDihzLLLrJclOfHdh6V0azUf2zmx4OpFsROTdb0mix9/3g+XYhs3dAR/d9RpvuFGi6",
-	"zZZZ44YlwgqCqngPOZMOuCujq65ssEjOvStGctr+FhUwlU19wJetPoA4rfB4VOKoLxA/ulANPT2Fq/XB",
-	"DPHLmr7V1cHA1rESN8ivK6ZWLatfC8a1ebQZbNW5sGD+TtdCY1354lqYu9aCoN8WgX91HAtsEwnRJjAo",
-	"gOYkBCQG/d4dXGMSACZgCmEPgkgxJX3yQAr+Q+Vm0Q8+liyb2GQItCvBLiuLKmEO6bVOIYC7Sz1Pq0a6",
-	"AEFavGQ1Xxk5htV8ERekhM+hb+8oudRZPIwH0viDudkuQ8EjmLinRhRv3YYFn98gd6h8qdgUVdQZBYXr",
-	"FUqWL5tCjAeS1sYef3uAlx984wZUYUHNmYu2ulPs36FVAgbIgpbpWE3tiOXMmSdSmlREQmYxT3TAMqVs",
-	"DZzxlOJUaBv3lHmSzJ/YN0VWHNeL54YgejWMwFQZ38UgfdKSmyXSEjdimNaByB6eiBSqz2G2jrg+rgVQ",
-	"rQiVg1g+C2B0Kmg0EoUkSAqnqqP6HRjA+exnmrlTS2th0c6u079s5whb/fsp/BJp+WUcqsXcYhPRBfR9",
-	"USRhO24dWkJgFKuU0sDBua6AuXH/MwhMUnKSue2K1FBwh+KMQjKeaGDr7ODRPVemCqBDI2NiWWfvAb/5",
-	"mGs9UWmkMVuMGhmqXr3EMYoBh4GOFGXqj4qhl9CT0MYLp8GmO1I1cRBrgNkqfyowgvBK+FaWjR/KZBoG",
-	"LDzkI3EYZ+I3D7M07mXhq3VmTiU7un8IrbtUasmeORun6gkUYoZHj989PLp7p/Po8cOv37t7GHo0X+HX",
-	"t95Q6YSnkYi2HqUqUy02zLKxDi2WAdtQhZ3OW0pnuNwdWo6iGfuh6OWpCPdxViiH5V1dvsz2wCLsJUFb",
-	"p+TngusjbJspf6ldJzSaX2hshqZiqka2cK28oeyWsZNthqs5ZksPRW/rDZH1hltmTjHn+zCNB7EMy9k4",
-	"y3u8w0IadL2XKq072lwXIKLDmKtuS4e3Hz4+7Dx8fO/New8OKcPcV6l5eplWD9Zeihh2ExofmDU+IGlE",
-	"+WiAOTsqZjsFNJPWSoXAF2baQjy8dfqqE0eJKMDQBUcGvU+w4LIRf9IZqjzVoc3g9rh23U+FNC9koTNm",
-	"uaJYG9kD0XXsI2aZUehM1dkB/rjcF6zh7FGvH5iL4yGjZUHrZj7DuTIbmMJAItoyXyLsnNoQtACKi0io",
-	"LZ2lgo9gMSw/muqz3YbPgEQlHa9zHffKOl4r7PgPfULtwR2qCZOKTWIZqQlBlNybLsTs+qr/rO3R6SEg",
-	"b9NU9DI2VKkWrAs8y1NziMxPS1oYw3br69krjbJtjJejwu8MKJtOAg+k2hpeylFJjXr+7ArOyiay+OUw",
-	"AI1mjjPiyZlxq2K5qgE4zrtJ3KtmHumqaNrpTjMjA3Ybt64/O8Uu9EMxIzP25U1cvViMjCCzlQiuRZ0d",
-	"vnv79t3DQ/bK9qugj944uHf/7h32ys6r0OAgEQUizX5HEKGhypOok4osnYZsnGce5gRaNsQyUwjf/FYu",
-	"chGwKBceTMi1T4Bv63CfTiQSPu1QtAZtCfwCrnNf2JIcutboV/wZmJohpbMwxwXsKfmYDMvHkJ0CAlWC",
-	"7xh5MOTpKBFat5yZst1owHTYRBRhZDxSVJg/RL4heghuBtpWPOG9LCEiWJpn23TDNgbyfw+FUuZneEWI",
-	"0jvERB1ZJ3advI4UcEXKwbGnhCEumbcScYEwAutbl+rbiA8dO6Uqmx8cqIzAUzqWPWse0eKThYNvD6sQ",
-	"zk5SUeRYDHPCNSUae+oEaommInMmLEyFsx/IgqXiUAJAU60V3dtx1vpb0rwdtOmgKT+iziBJXPDtwi2P",
-	"hRhrNETsQtBQiie6RZCA5hqKJHKNO7xWGlCHgZjPulRZx/wOTfNy9omzKI3NyO0cL7wV9c2IdQevqCxb",
-	"wjQ7KeCz5zUtCsXnTPUYpN2qISzXHAfnjBENbkFAW81GD0RznULVf/p/E5WZLz5c8NOlM89GiQmWFNxv",
-	"lRfaBzExRfDwWV7ln77/6T/+4Fc//f0Xf/rTuRciYqJzv481jZa+0RnX4rRV2D7jqFc243AXr28aL1fe",
-	"d5Tc8JFu7Ltz4ZeyMtUtqqKSmQfUx9VhPiEXh/USHo8WGG9bUIq9xITjvaHVlUYfWlZUGqdrJKgsDt0r",
-	"za2z0HiJoSXKp8Q4arpHDw/LXabwISFxniMbkaWMJ0APjQNKmLG6A1n555Q57/eNXw0Dw8wbO3TUB9Rc",
-	"VRYoeKOxprPd3peov/PherKJKkvWh3JesiL1E3Q0wCgkQKV8eUsvguzr1bLXWou1VrOxu31uGRus9qCd",
-	"i1dLX6s9e39tEf+62dlXHQI5ldtbwNb04g9nXgu86W7jlndTS85Nehf3CVXtlszFcizkaBhrcwp8u7Oo",
-	"EdDKeChkhVn/BRp7nmkhPQrxcxLrldZ5PQpxcl038ZJfD30KkX1HTNJAhOoZVWt1+OTmzs2b1xs3n62j",
-	"guHOi/HCHq0RhkK8yi7CnHieOXretokMi/KUd5OpLUIlqRai8nRVj7kkhKIXY8i16FiyizDwLkUIL9Z5",
-	"WphKAOTdW8AMLSL2Cmj838ReW+280di+Dh0okGwhfDWYoUvmvSw+KRiWjHuMHD9Fc6F7cuaRLPwNrEti",
-	"esx7ImDh//z1r8Mn7x69sXVz9hHGJpkoJr6V84RIz7GS1FgQ7q7myUT70U24PIaaXCPviJqozh4lvCfM",
-	"FFC9KyfedcuPLp6MORGz2Jm0r4XA7RKVFHngPLPuevm1qbARhqdD+LhorWxssLE3mhZsEYu5CiiwAklF",
-	"5MoJbZvn0NZ+G+My5VInxNh05LVBLBYcarOgxRKN2rEJ2cpFgJ4rwE9X9vhxiZdym5/9IpZiK/lwIywJ",
-	"dtAYQIPhr0M31VAtV2xxM3Xzc28rKul31liFjhl2FeLC+qIYFK4kgug75sBaliAvdCVKYUiv6SpwBZXu",
-	"YgEmi6/3yu3M5fulww3YeT/8hFOkzXuFz3/2D7/6l//txQ9+GJ69jdI4FVHcy0qtlIZ8PBbSGuG2bV5F",
-	"gOhQyOhwdH4umzP2Saoc5+fWNak3VNqMhvZh2eT3zlR3iiUpsAGJmAlz73jifZvfnuNaq/btoZ1mXdii",
-	"NRS8xWsSyc2zUxo8eoel1qolahDLLbgjGlMEFnxaosSw56i1+HDFunS6/DdZMhzzzHHCsUyhPGVGMJb1",
-	"ln/PomHOi9/98ad//nvP/+X/+ezD//j8Z//w/KO//7dffvdXP/nZ84//6MWf/vSz//oHzz/+L6c1vcRW",
-	"dMYsnepMjDocmYwql/NRoZxsYXClfqse7TKVuf4oIQHaKcYJrs4zejBoLvBv19qPnv6Z9fdnlVFpkWl7",
-	"0rbcX+2VlmzGNXK1l1djglT86ZQZ+VFualXRUkPbxq/AfIbvdPtBbb7J079++L1P/+YXn/zzHz///b99",
-	"/vHP//XD7+Mu/uy/ffdXP/nOp3/1nRd/9hOcx3/75Xc//ZMfv/joZ8V8prHCVOEetO1CRuSq/k+pyjOP",
-	"w77UnhW0ETmsXHYyfiyKH5rvcPS4eDdqQW0i4sEwq7W2jaSs7CxVg15gRqPUWjWQ0qBDF2TinwU1yK1F",
-	"p03r7NytPlPn7H9VPew1t+VyTxVnwJbnp76Gtw0aae9tql833m7RzYp7Fo9za+e6jiyvJLJO6UpRYRuy",
-	"vNywMDSoRQOvLSujwnYc82Fh+82yuPAB68cicawYQAHLvnr48AG2jMV7IQiVTYYqEUheGrCu6PHcoSWB",
-	"w9ZITPvmPZ4kQGmLmEHwwxf67zEG18l150nimsYWhbDk0AcAuRsbF8E4cMbAMA4ckWYWnWkTpY2xBORd",
-	"7h7k4eJziMSUSxZ6BvjW22KKDieStBYRBaop9h4bEJ2vRTd4i9yWPlkxtqOFsS3xGyCQ9zkTYc7G5o8m",
-	"CuxOHRB+BJiYgPqYxSgjKqxbO+EU/L1kszS4gGeAurxx8xaE8yue8f6aWu7lDL5X2w2nTtZ5jQYXq9/e",
-	"9gLzIHdwiPBPZ1q5/VTYGjZKUo5W2O7e5kxHMYdacdz/FPK3EjcutFlxTyv56N7wi/qFxue9jfBlbPC5",
-	"sXCu1sLx4vdOwK5n66waxJ+ziTK+DOf4hkoplmc77ic8HvmsZg5EaIP4EPijdu1EK4G0acS3Qa3c7HtS",
-	"ox6B5aSA8lNaWMIuZ05tNxp1MDPiFPFo2jgKTEkLXfQRdC0qHs15gqRqDmjsgzV1gOFyEWGpBtg25vWK",
-	"BvwOvjbhGr8TUeXLU2Q6swyZYCuZJ/sIqTq7lzlqeIsZxDFR933CD1qrri0ZDtFrnO8FVo1pav1cwIjW",
-	"WahkJ5e9RPA0LIzDEeDv61UvZcdrx+842ID03nG3I52+4xYnrGQutRFwwcxjRS+OYGGBhBRG0Vd22Vzc",
-	"XAqBKEkzAhjbofkXYknxAUi05wFKYZhewD3DIqUWi/teAYWzEdF+K1vocw9xg9FuNDDvZRAmw2oYy75X",
-	"XEmA0WBmQe0mo4Auy+WxNG4EzD72RqhIBSDS0gEfWyUvACqLEC4IYFJLmQkuCz5sfYfloDD2bOkTHVeJ",
-	"3RouFnnZlnbySLm7/eZ3yMUNMW9Mmy8uAaViLOFSVwTeVdhyeHVgJm5uMHlmsSlnNKxmkSeXDS2B2b1i",
-	"u7bSlJ2dP0+y+7U1wPi3Y/7vGxeDNJmDlZRPo9H2s2tSgTNx0gk6hkCmAK6i/hEZ1KuNVCpa1P2jIMm1",
-	"+aeLgJ84nsTzm7q4L9Yzc+GVN0buxsidWrntzD/P1rUW1XkwK6djUczdrz2lE7WUQIgKANaL0piLzk4e",
-	"dDq7FxJgakg+lyoPbfYyqJ0lXeCnbaisEZPmMyWMzVIJY5SLpd/Pognsvf3ySPwEsogd2gEL7rl3s773",
-	"jdqMBsDLSaARnVvtRKQl6qdlcaYipdQ0fwCPdCwHnQWaHbMWS9/aGjGVP2q6H2nINdeef/z9zz78zouP",
-	"vvf8j35YoxILrLSCOMxs5ipbelcdD6SjNa3ImJ4PGBvUMmMNODIdlfGk45p6X28EtXwc8dPefMLjrLjK",
-	"LOr5NJI5cXdExuPkNLUEMPMNgdYVE2hhgg/8gaGasETJgXEEzTYQ0XpxjUqqrDmZfg0JJZcADonTk7NH",
-	"dx/cuffgTYIdkjcMLALkvQHPwwqVaWMho1gOwnk0PT5so0uuTpdcrX7AB5Rkvv0IJbz9axW5TpJ7RSm+",
-	"exFS/HSRfX7xvIpgDphUE3b74MHtu/fv373z5aoY+5IJdpRppRriAuUJ6Olz5uZnBLp44nBylSRoR0VG",
-	"mBqdUusWCyeNcmFZdmz8usclwzx2Zr+iyg8kjqE+MkZlQcsb5HoeqKIdhR/itozPjmIatISC/jlecXTB",
-	"eQ3Qx30X58Kfen01Ibo75KmI7BOMfiJWLAso7podCeFjv1W3T0Wgv4JQcPOK0FAUn+Bevih+obdmUmXU",
-	"rt5SyhEJkCAWK/ukgchYSDXqgERGlFSFCryLy/fS6UA+NNZEayfAf3Vi3RmpVDjRuIJKmlE9se5EuQOT",
-	"zaDVKI5EyK95iNrZUWmBf4mtM/avSdVJbP5qepc1g9pkOIUOHp1+bozxGXRbcd7vZT69AW2tfbZTPg61",
-	"C4SardybArfWaQoGBIjcMOhesZ6g1QG5wp0wjjFrBLb1pdj/kAwgZG6lA3BU4qrAZkJ0dYgd2qA9LjbD",
-	"08wBTQPHs2fbPnGNXdSwb4cUk5b1KWzr4SSBe1AyD+uIGEpqc4ra0nHLkTYCBjkV8elXNKkFyBSiFrP0",
-	"vIGr23HnT1dUb8zQdODrTpDzYzwW0nVXCtoSEq9DNdHAwUhzGHn1GqQgXgmxfUr4ar2gF8EciU2iQQKV",
-	"BjbP8dKW9/qEJrN5MKuc+Fx9MHsF2jkhni20WUUIn/OKxNurAXVEgP7QZlapP7hrLkelKm1ZsOeVAWW7",
-	"jVu2tAhzffQGOJcoxnXL63kIDiD27muVrA7rXaqUPXr88Pbdw8N7D94s+trVQdqJ+euIjcb7ZSSSGIhd",
-	"6JdWoHuZ9RJCELrdR94NUFWZy+1GcQywQ66BEK78+5RrMZtynDsPuOvxt97FuYTGE0Yg2PHiekDCsESo",
-	"3YOClpkG3mXzzeyEEY8E8G7Od8TIlOvKEUudCe6PxPVIpHGUrvRob1QKj0GubWAGpNb50T7tNJ6JtNic",
-	"5t0JlQmQP3y/fdfvm0ykCYcEN93WX3lUzgPseAlAByVdOt9sW5cGKqyzeLa6zCWPzHO99uTpSantnvdc",
-	"4/npjur3YSMgntN8Zt/MRxYQgZQe6ToKFHMtoC9Uv+/vzVSNx6U97Ir3Ij6lskEI+4iUHYtxVk25A+Lm",
-	"/CbiGckKbUeoWul0wZ5QE7lOpTa8h5c4ffZrG7xpboI3S4I3jUsN3ri5v8rgDem7DT3QJjN8xsYywApd",
-	"NNZ0gQ6qBFapFyC80AiTNZGXhpicHY1msqUGBh4+Dmp0r9FwoAcM+2jRKtqIw2CQQzjAdLcOKMdARqar",
-	"NADuHsRYFq2VwICuYuo35/TIvsLLE2L55tPa0vgJNctMRU8Ye7XAcaFUPBtHT/UTERdEXhjIbft0SjrX",
-	"zgQ1WnMcNgdaQY5TTAae8mW0RmapziPVaaecGjVxfZSzTfb0yqXh/Ri7MadT20DYd9sh6Eu1k0A9joXY",
-	"FxdP0QtF4UMpkMbeXKzJ9S/YZqxcDMDds/Tp19mYp1mM3cFeUXAL+hvdkIhPA5ZLwPWGw1hnKp3W3W86",
-	"kzjKhmEB3QbvRKP/6xj9X62zQ2VJ9gGyrJKI9QV49plAQnvJQgDFh4TBk+T1eE0hOQuleJJ1enmqVUqe",
-	"TWLWA1vkG99GEL18+aeunwoLrd3cT9WIIuT2o0yFTPI0VRMMxlBfdhqHQl+uzOwCKHnswmSEsNAtFrqw",
-	"LvRSD31L2PwNdW2dOAr3/fLDpv+X0GwHHrpLHQK6Lr6/byG7dHcKQUzLd2uYn9k+kZ2u/Rbo84HSlDzh",
-	"UudPpL8vNYL3brldZwdJQnWL6BsnwqwKoHCLjpsQezDTBouOMHx/RoKZGQn8Fwq8F/J6ppZmBjmKm4G/",
-	"oaBLhvNxqc8OvEgsvMZYlVM825jDTBLG9pCNDK2KbChG8zr+vqOBP6V3FmRucIBgP8VFoLWKHoRUyjr+",
-	"ADYxNcLqVMvikZn/N+IkgyY3S4bqtpCdPTNsdJ4WjNt+uSJqFX/+bOkgLJUH+JnVjy25oqs+/B286Mhc",
-	"s3wEFMhDcp6imSxU3WRZIiKsopCw0cu+bLhoolwaaNXhHozHxhpcOtBilewpWrrL7I9KYxAyH0H7dBvb",
-	"rAW1XBZ/vR/M0P4bRWYu2jrh0PcANJkZ1B3vDubvd/27rLbmNlTGblPS0+8pC8lPyArgNTKh5DBWbuyU",
-	"WL+VBMi2M4ttS4iqefHiNqv3lz1tabBUCgMYIeuKQSz9BSPWLQ1dpNNUGfkVEQ+rFZ919mZ8IqCqKct1",
-	"yHYsBbgxO0AEIre1NyHld37n7VYDreCq16bgiv/KI/7kvpCDbAhN64PaKJbu72Cu/cMqK9qlIuuqAVjN",
-	"uPKsQ3HnslPhxVC113sRwjQhGBmkXkYLhgRhnaUkTacvesHtVWxriOaV1gZIWap3owv9XfBuhGyajeMX",
-	"crYgCypG59HgLJqogjVnZbVF1zxQVhmtoLwOrU56fVo7bcdRz68SVQS8Y1EpBfxBdL58Me7sFXfonJHi",
-	"Tl3cd5dCH6Mi8YD31+XTt93Y3ms2t5vNxo45hZYqq2o2vQGsPJuP6JpTF5/MXWaVGhZfpphMqbMDNKn7",
-	"MXVpGLneWYnqHRemftGAFLaP+dBla4kQgmcsivt94KUqije9u0Q8412ugfVpRLR1EsgsZJ6JoPBcINso",
-	"HU1GCs0SiE7CUSQeKkrYFls8jtj9tw/fOWRRHFGV5bFo2TcqWKQiC/KhijeVZzqmt4KH1RedTs+dKC1V",
-	"X6UjiDVEPBNbEF1fT2LaZXKEfrRU+6D3yn7MKYPL1JmGdspJNMbvfeOy1Vb48W1wxC63e7Mxg82glgVQ",
-	"nJdsdhJY7pvYydXGTmDWAybF5JzhEa+8KOOJRzU3FzO5hjVHi5HnEPOlcwfcoeGbd8s8QHgfiydHnAci",
-	"SdgATlnKIHzhOZtG72RDFVmejN5QYG30OBV9kfXAkUYfmriDkDJzwiEK4pSJk1I2oe6wjRhyKBHzunwz",
-	"lVVzIgOwvIDo6rdso5rZYuzCnNYZnyKSI6Lq/ayo63dV5XX2LmFF7KDQ+N41CsVBNkrFyPYntzxyP3hP",
-	"wnBgr0yRigrQvnkV8LcfqMm5yos1FZiXa4zh/r7TB+WS2NipX4BAfQoB229bSFJaepU6ZJCaaFKXKApq",
-	"reuNhtnCtNTl4b3HHQvFTsO19zYrix/ueczSKw5hzwzBPKzW2mmsUYcMM3WldciQtCjSBGdJop+pZnk5",
-	"V+QZgJXnSxLQxJ/SwNgv2ZzhFgDcnzGLPaaP0T4zEzvFyKlUDvLkCfJN8niTPD5LTQKI1Fnqe7v5zk2B",
-	"7+Tm7t6zdcuNnTpfmFK5jxw2OHpKTxQvYLultYwtQx+DOVPO/QTImh3lto2KNkpzjg7HHDsIVbXlDC+3",
-	"JvhWibsHeEZsPz3IayP5YFH6EesyVwxkM2wjugqSmLYkhpTIYcktgw2m/esV9IieeYWQxVnKHbA7qhSq",
-	"VkoacVTWq21JihWwoK+99h7qwfprr1UYR2jxYDCWSxJhZNHAM8huQScSwJcWCgg+b6yZmQ561MMFZpZ5",
-	"tu3eQx8F1qJREiiJe0kOeEXjfWK774yAgzBCa3uBlUNL+cBuGaB2lGygHHIRp95NF20q8llhsRKzh7A1",
-	"Up4IawdiUoYMO/hRgUIGd95sMfTHhewJwMo2S5vK2WNo0uqMhRqaIr1CkRIAPu/7TaAV+Okl6qZX23K7",
-	"dFvXzRDaUsIPR8YM1RlkG20YBs6Xm6yIT9typ3p4ffQd7EmEn+7iT/tcw8AtjLstDzw6LCDqhy0EsG5P",
-	"wRWhBsRxp2LA0wjSnjYwhn2ZLJFmrsmLdIcF2zoAtBwXXu/b1hEZxj8s9xB8CUBrkCzZRDlrTiURLa3t",
-	"5Z5GNuGGLKAlpi+726DsyZZC4X7JVPVPvaMzgbYLBT4Ucncu6VNnh3g9geHdzi69BWwsLL4d8VhCStwl",
-	"I6BPRT/uZ0M7U+YtXSQ2lu69rRyAh0C/82Euo1REMP9jpRKKlk9Uekwn9jbvDUk4ALOL8dksrh3yHtA7",
-	"yOLFoU+8ccLM060LhkUAKDJeCc0NxdZtJbNUJS0m1RZwj4av4nnVdjqwvxSE/JaLxKKEzXP+1BNzWIlX",
-	"Bt00eiHrS837TOYdDwqCKteoE4T6INYZSHWuGQdlRKxOlpbV5eX7YDbBfghs29e2NO7aImIoqbJO39hN",
-	"GNNrNgKjxPl4rDEn7z3dGJJaJCfmRRPjok8DrwP+XJl2W6JGrRO+nKoiFpJY2bn09i94oXGmRdIPzttd",
-	"tPAt10ZqUWpuhSCYecbKITOj+y4N/rXxpD5XT2pTQf0SeysvgYuSd81O7Iqtgsp5gY9yQAobwT2uzthR",
-	"5Vl+T66PRWQUwD50AedR6QJCwBhtaHPulWCXh7JXgWStTObmOpZC6/VAGe+pNNprYPph6V1nssQupRHL",
-	"7Ppukc6IZSYGNrNYnfQGkGvaMbOxTu75XS3Se3cW3xiKKtbE8QAR+eo4ntlU6BctX2M20zr5GncqCv7d",
-	"KxSmX8ZczPyMlhMz+xZRAo4uZU0tWa/5Kk9FYFH2s6kcv6pPnyOjEyzI2hx4QCAkJi5qIsciZVZWMNX9",
-	"QPSywGvKZqRDSJh+PP9kXQLijwQhAAEZKn7b3F+7Nr4Q+nZhBfIbqfQWE7eWqtXvROBRMHpAUikoFxJG",
-	"IsrxOIFBfCAZj0YxlsxKCB94dYyxnIFrdqeuERaWEYLwL4E8bZIJaqfCwLhnuMJ25mxrRgr5HBTVldSt",
-	"wfog9lWs26vpTgVc2OcbjrV9JuTpPSOeUJawhAVUI5vEPWHvVAyfYZRNpcRsMN/IoVpDXWUTh65SxxRV",
-	"dFkYX2+1mts7wYx+BJhPqkXHXlxUFYL32vTuVvv0+z/45Jf/9Kuf/DP2KkP71/yPvlZcPqfYWrXdbb+9",
-	"FRrbo3EC9BOlo1Fr1V5/+PDtew/e7Nx++OCNe4/fWafLkFmBK6aoPcP0rlQ/6Z1GV9wH6LwODoLKJeET",
-	"54oQdSIcBq8C0YJUY2R+LQ5HrQU/XrJmvi2BhY5gUFZUOXqYb8I4dvRQjWtnrmo822Y5l2OG+2dlKlu/",
-	"2eKGy3aTdCoqFt8Tt4EjadbIAVV9JkPl/eVO2jVzRmOdxT29kMHW7O7D4meXyteNMgh4Re0pbDWbN9xf",
-	"nRRaNN66Ud87/VATs6iRr41n75//iN8Gu+HUAAxaF7Z6s2gFDLD9jfV/1kCHmdYK8x9s/NIcX7w97x0h",
-	"vPWCk4LFNYNVa2sGZO4WlO7mFPFetgAcedEO/zmqBr54QMvBejjLwQZmefUwy8FilCWdDL12Gaq5wbWn",
-	"GR88Q388EdiLuEpw4yNcAHIokghQhcapnOUKwhzkoMhUagKgS9VV0RTJyeYdvjswgCM+WKBHl8/gHSXF",
-	"Zl9e3b7E1YIC6cG6m/H9Z+vzJwweGMl80fL6/aA2zivU1aM8W7wRL0rsns76MtgkmF7iI3AQIZXKwEXJ",
-	"YmIN0+ufiEq5fM1dfIpdddv+bqV0zq+RdUMTs46F4+Z8o02u2MqZszTgdCEoMDDeDGQ54+jMxs+Z1c77",
-	"i/IW9uCZjROmYqROREh1IGQGEWTUpWVDHkUhExJ7NSNOhkBL5B/DPFhCzAM7JQ4IGktnYTloDnW6Assq",
-	"mOMDZSHF+UNkqi74I2KEZOGYLMm4feCQE+iNeCKgUVsUiaiimAOeaFXm2YPt2bAUaedRZJYxb9aCWr5d",
-	"A0Fhphg+3Kmt02zNCEkY5FU3EjYTBuFdHDr+m9YD3mO79v55GeTcqy2WcO+5pprIdfUlKwLYhFfPKHmP",
-	"+LEndVWeIVoPBBdAHPOs+DqWmWJxdi7rZiK6Q6WWcB+9C6naAvinEmEJcEIol8XaNTWRdXYQjWKp4VOe",
-	"JNUwl/fsA9eV/i+dMUNvso4x42Z7E149l21i53FhFAaJ3E53e8mK6PEk6fIeHgPipXtae/rvbJvYroqm",
-	"/9O1PE2e+ZWu66nWtTYV3HMVnfj1r1fHiOAlAKfAj4WcdZWYeQUQLRJ/Sby95fvcRTY8wNdLNWFKgtFh",
-	"rkU+tjBPkxCoHUJv3GHAdDyQCJr+5mHGZcTTiNmD//4rwywb69a1a5PJpK7pa7ui9Z4avQokZ9STIxvG",
-	"ui3RJLNkzZzEYqoymGMAkSCdFJIlaNFLRRbaShcw9nBLANobra0FMo1qg8g+nNge3vCthUQTTMJj0XFw",
-	"EjTpHJMOGIOIBXf3LHUVMTYlvTy+FIwNbFZP7JoPbccSogqH38FgLRGPox5L4ZXqDp79GrGx8USkGfyV",
-	"irYs1tFO/tzgsHq6ZY3cEOcwxJ3j2H+wvABKj7e3LZa8MG3jTIxoJYx6k6+9hvx3sAct9IVsbtVn20+e",
-	"2AqGpivFrbPHIopT0cu0qxPuqyRRE1fP9JgqwBDOj/vfr9aCg2D+oPemdgZ9Y/nv2ecEbM8WGwdsp1H8",
-	"eztgewFrNgLW3A3YNjKlbe+yocpT7UjEJU3f9m5bwjdmMhLHK2lGfizG2Wx5dkgLsAX8HqF5k+nWgRkZ",
-	"oHuGSqo8BfjPGGkQIz5tuXIeu3vgnrvbt2Awe42dwP0CHt+WNNdTKjPBKa+z+1BiX6a+dPVUrmrEeEdt",
-	"+Z55R+6gXTjBjhoJyn5wXWF2A6jY8X/jTb+FdQFoqgm1DzQG74Kg9IbQOx6j2lK1ZT9P7RbUVJCm1Uhg",
-	"NyGz2vtFARzRsJuNcjiJM2DdV/0+ioPy6+C8aLZrVlvRh/hytuDFzEc/PoFSKh0AsMu7qbe8zv7hCW1J",
-	"u9Z11e9bAXUQRanQGjfvkRUTCJKbDJVllOdoXkF9YlfARAwFG+fdJP7/2bu2HTduNP0qhG5iN8pyd9ux",
-	"Axm56Dh2ko3jzcb2rhG30aJKlMTtEqtAVrUsxL7c68Vczc28wLxABpjBPM5M5jEG/4GHkkp9bgcJdBHE",
-	"XapikSzyP/P7ckEqVtEgDxiEcn+3tbcly5EU6ovWLlwpigjs13mMA8t6WIz3rgA9z8p58Ma7WX0mGfd/",
-	"cnL9bdZrbNEb9LzCcLOy6nNDd1Gtn98t435/ZH9zE079OSqk/D1YbsSVRm397DF0zzeV8C9tpkdOmzyW",
-	"UpV2TqCIqIXhm08mR565ibHgQcu26q1cXlY+z4s1VKBte4PeYuZUfvTj69ls9PoL9+N/ff55Av/eQ/D6",
-	"08j3/MjP/OgZvtlXg9PUnCjrcFr2EoiH3azH6x/LrB5ezbN/rhZhFZ2eK2iJZKT+oSnaHvXfhgUun9tY",
-	"BNF7ITenw9u/+1PcFivp5q4scCrzt5ng30gmmL8wGyPBj2HMZzyEhY7shZ3mTezxp6+SrRo9U43+bhTl",
-	"xbTkVjp8bILySyqSi0ZseRkw00aF8LRrwaqnWhXjhNENa5I4/FE2NYGlNYbzJH1xYJacNBGFqpnbj73L",
-	"kVpx7uPRIW+R+YhA9NcM3+ydy+C7kb8maw5ooPBE4q+MTuRY+N+KZ9+PMRKJVIAqP6ZAGOI1GLWIcpnh",
-	"RHDABJ+q5v4MEW9ShmPh8XaBkfhxJXIdRsjPr4fgX6FYuQYnLpVWFxUM3+NS2LpgW91xPbpj61FtPaqL",
-	"VumzSL0pp+ouA/LrU/AFXiKNlkMqmchDiVcYPh0PZiShbCrfrctVTXdqqvXL2JPfS86Vh7S8SO4V5mtb",
-	"RfZrVJHhisbpp8hzsICukLzdeJ790hbqmTsaCXLRSrqSGdxZuPY9zk6a//AWJVuntwJD1ESp8dFYLt3w",
-	"9ml5pAHnMPEOTIsgEjvmM0rPrBTItTDHOyTiJsqkML7dsC6HIRMbnmslZVTNCTCwPmcSbHTPgbWbpnXS",
-	"b09ppVSQDejAfaFqhUkvPBLMVq5VhJ82L616JKYlmOkB9d5jJrRkZz1TZs3stwgroJ2orU4zUEOYZzLK",
-	"hgm/tAwQeimsoSlr/i5MRcwmO3I9mKWHOMzWObbFKihXBycwrLArGucoc/XYtUr38BMc4VXYX/XR3u79",
-	"fVJjxE6b3It4+xvtxrrcSLz64eJGHu6oj+gIUJQT3hAN97393awXl0Dg5ZWuPvLz1hvQrO092O9dk30L",
-	"Q1fj07TX1+WC1lTiZKZaf2v8bo3fS2lm0DZhUeFKum7rlxzWm9GVBFuaW1V7JUXBD6enhgBMhuWJsoWs",
-	"AlYu8RnOlBwrG7UkPCDrxqoh1W7MEOQxXMWmQFZnwinoI1KGLIWrZI614KzlsBCAOuTwaS7TJqBiBF9B",
-	"C6dD3uMsXUMwZmW8vcG9B7u7FxZJXE21Dcxsc+Pb3Pi2Av5XylAg5ldYJR50F5fIdWsppKC7QX8OPJGV",
-	"qi945ZCpZ7GUbzUxgfVjiBTPZWizciF0LRbK1EidqlMSmq7TPy+Vu8lc7Lihdx3NXW9wf48xmoJA9Lvf",
-	"i0OUcEe+nfvwCY+VCVrl6pY0DPcsK5rnbxv9+cg2piSeSNoDBomFLhfk6cB8ZVKdu7Kq/C7HAklECb9z",
-	"Drigg6ry7L43hxjEWGXML/4w6zExxpFRC391bz9eRiA//8O9rJfQ3vLFTyPGkH9+d//+1bZSnIOztHfE",
-	"EA+UyxikJjLc7bGWq6EG0ZyOIrdwGx9ZyKo6H0byOgbyaYBBVQqyT6wmmxndfsDfPZnb+pPM4KanprRY",
-	"l02YlhPM869rq4OqohZhL14p5uUhuVJer5cRwQ6PWyK/GKb1zVjk0sDfIyR+qM/B7LWCRtj75c9//cf/",
-	"/wXseGQtoM0b0Ay9cX/vchDs6HJhe+cZ0CNkwFkS0+hlhvL3P/zytz/96+f/++cff14bEMXLrj6egJR2",
-	"2ogu+S3O+gr7l+z1hwuwiNNCvniJ+XkrKLehvq07dUG9QktyFSBZoqa5Vv3SpUrORwXWQRF6Gj0on0Wr",
-	"5JRA9+cxJaUN6LZCjUUcDwLyd+udj81L8vYmAA26pSNbhm9+uhQHyU3QiSDC5RFiavQGe1czV/23uxDF",
-	"iC+w0JaN2C2a02+LLiQjEiYE5b52yTVTsiC4k05f8Wv6+Urq+0Jf6AOGjhur62Vv8OZtu3RJ5cdR6LGH",
-	"6ONFydTwmDqnhU4NbpoYWRQ0LQhos1FyPy2tKEo5FiNZSJMr6wYMtm/LQg0zsb+726pW9byCWKaqnT+m",
-	"zDTzR/AnV87iP/0g+UAkPhKg7bEO1x8HN2XSdou1OZeG80M0QY8orUNCNYvorAink+eqwvSqGVOFAtVC",
-	"yMDqtnJkfKFUNfTck1TA25HUhyk8A2j1gFoMH5Xfh0c9Z/JEbQBahYcuQIECbf5Q4l67CV3U+oywyBZY",
-	"5wuv8ldkpXvIi+WgG1dE2oGZRST6s/RAshRoEVxGYl5OoJ1vD8MMjqRTIegLC1A7MddTTDte46Zud+qn",
-	"3kg6nR80IPvevAWDZqSkVfZbtfQXnHKUPXrzFpYNsxN2LOKXcX+GTNVdUv7U+S754ZauVnPe6sj15bfk",
-	"wNMvReoKmBY69k+4Nz7NRfFC6Oz6CypbTq30b8DD6cSdCKYjFfcQfs1AHBTK1nNp5FTZTHxl5UQamYlC",
-	"u3pemuNMHFSV1U5l4lWF9UDfNnOZiWfltC4z8bw8afg0NSF0cRVR0iWh3lWF1MbFvmszAqXvNvQe6QCx",
-	"IS4oTaanKosissBmkSktY/6VFoVtmz8J90BXZj0IL9emHvV29zksbvWuUnnt+gIMFD1tLAs2+I0laFgo",
-	"nzgh6fR7wHMQoyV6ABVWSLX6jGp+vd+vKtBCaoxfCvsdJ8kfwbDlAhq25SITOfQLnGScszoTlWwc/IXB",
-	"pwb3m2fFAhGmur7O/7QK6Ooy4fnhh/ArtKC9CZKhveRpjcfPlpCLYhoI1iQ/SN+mBDVbl6JqigIL+gKQ",
-	"x6EJMCqH5tDcEcM08z0cJDvJR1qwAYTjwEh9yEKB0kZjXY3FrRevHj9+8uLF7X6rTYq3DQdC13BrgWP1",
-	"0bTMizCE3qB6OypkfHrwzbMnX660pd5V2vrGWoG6yLPL92xoIQcDpCjSNsKlpBE/bnHr8cHzx0+erTfE",
-	"+0yNh1m82Jh4eeDNrhMNSxILBhczhVAUIK2QtmhMjeJK6E+00W6Gj3oECe1EoSZYAjkuySXHeweYEie7",
-	"F1lAYSmMs7Uh0XfDMKxbmX6w2ejt6dpLOyGLIho++O4WaHT6XlrCwkNt2IYgVAppjB8jg8w4XcAiy8KF",
-	"QImdXCvKxREbi7gceVvzwSqUaFg8Cf9wHkQEzMVC13WhcM764mm6FwijhrpCADcTbSlUwH9b5crihEZu",
-	"aEOJkZpKg5OIA93U5qF5EmvvYEB2TFGHCKBBlajM+s01RKHCGXZnUxRcIIubH/muxrBoEHsGjdWIUbJ6",
-	"z62EZPbQdBUBM6cxvtiIoYbppq9msGC1QKgnS8utbOpHxOYll8QYjmxQ/Yg6gtWz0h3TryT0NXMlr7Gg",
-	"e3lJVU78uQhmJsKzYKaPAEVYqHLur0MBqXc1ox5VhczVrCyQolcwFSMaIuxiBFINUzJZLywlNfYqBjQU",
-	"35LhqOixxqkjf32Y8F4jXZjMa32iDk18cLQUmhCG3gsKJYv3OHkjhRP0Xrw/NO/v3LkT/oM7h2MrJ/VQ",
-	"vBdDbY6sOtFqAevxpNRjNYbrIwVSYGF1XSsj6KF4qwhNwCLGTrUfRyGBkxWTGHxEkhvjp7Al7cAgHbeb",
-	"QCnIvfU3iPfp60IP4kN0f/K3mGgjiyjXkOANLe12jw7NQWS/0E5wBReaYobzXZg38o3zsuajj8wbR0Oe",
-	"M9CQUYt4UrK1wPyb3AYjB9rhXYyxLp/WXBC8Ee/sTxwTeTL2l6c5ZyeJe+hp4fhqYHnD2vLYpZXbunr2",
-	"Qk8NTAgKFBQiGOyg7ezgx7JJrV62y7uH6LvDRhzu03jIiGXzMiZyFygAWB6fSNIV8WXRLNxkCnmjZazx",
-	"UC2anWPJ+EJcxIITaz2wGR7d9XrUgSLtt9hDS5PrQnNNYtYNTBmDeuhjervHg7kRhhLDVCZxwJZVFszZ",
-	"ZWRo99hZ2oq8sRZmsgWYNJfa1JJt4gjYOTk0gpoL8G4o3pmSnDoCE91WIbEDI1WUuGfwbARYLVHJ+uEQ",
-	"6X5i4tO4VjGcMF6GpxCqKnkDaBp0OQQ4LSWeYoY+sO7Fuz1lPOLECTIs4BHqCxgY6dQi5hltf54xD0S3",
-	"MC4xaLJVYzgWaWRxDnFcZVMr51Vj4cAkVjS1Kyz90DjdjYhz9HFaHQLHI50W4WbSz2o6Er+7V5CxhlhU",
-	"wjdlK+PF5YaHY8KKw2fSdkEWokUVGm6JKrxpo5gy0tQcz8IdTF6To93lpxl0VO3EcKH0dAYC25UJejTd",
-	"w8QfDAg3kvlxUU4THL/+Kh693ig8j5E9pJx4j3SZCdfkeAJm6OZuCGtqqOZSF8Ok0RlYjEVXm1j6YHHB",
-	"wqafGu3ICcTIiJaFqKya6HdkqabyOu0zt9HR/gG40Aie6012mQds7w7HOp6q0lZUMleZoPIjbISt11XP",
-	"tOvFP9C6dHLJEAJBRPIb6WrbEucPlsb4mm5F9l0IXY5g3QZOVrKusqiFQJbggqmUdaXxwHE5CCIjwpcJ",
-	"b2yzUa2/+HtVYuyUZkh68Log9bnFqG3WGKTUPP10AeB/HRui8LoCPjq48L4mH5aKrjR6mjy55VwhlkKD",
-	"0QCvCnZ2Hr/4750d0KuvXj6985m4Re3ZZMOPlrVnnp9Le3w7E199sffZ7r1dceurL769jVISHt57AIv8",
-	"ybtcFWi6KRcw4/mEgHem83I+lxlYwUI4Ndd5WcDEW8y8jsiDpHNqshZlnjfW0WGCcgL2oI+1oFGKIQuP",
-	"Q4hrpNAGQU6rzx8No2/bp+G+fvbi9c4O9YoacDOl2liYM8xMkdUsE1pZvNPD0nvJIA4w6NMUEp0MLNmu",
-	"S4s0vK4p6r74UiJGZq3nymUw5ErZXJmaVqcZi7HK9VwWHGUnrUS9crNy4ZjeX4IRUgRjDD2aosAXjvVU",
-	"w5oGkwGxXlmazWXdF98pCxoTHGMHb8fofWmPR4h7SO6IqKRzi9KO2ZP7X5XX7MDu7PzHi/98vrOToXdo",
-	"rUSriJiNvV00V9Al6j8aoRn30uGXsU09E1ixQsvuZfrxWjOv5lW9TMBR87Jo5qALEWsW1rEklx5HH2Ac",
-	"d/viCT5pYbqgF+5YMxYJb7LQn0m4KcGcxRmvMBcO894X3xgBw442AQY1SqdbsT+ehYxs0j1YC2u928t2",
-	"73+WffrwAb43E5Jmwv9+aO7tZw8fPASxYGVegz9H/sBEF4rWIH0Nyu/RGtDej0iCGgLhzh04m8nmnTbK",
-	"uYG4v7+fTCtWm4khvIExVOBD+KmiSW+pYYwcdsnwJuShMJsRsjM6V3zGEwN0iYFlJYaIOZa3mIExT/fg",
-	"NJdFYlbTD12+ALn83C7YEOwJEaBs0gthG1g/ePyVVPoa6KhrG/6W8D7BrtGuhltPAsVFqteoBxsC0+28",
-	"H7koTQVdcqVNmuF8xYe3H/4dAAD//w==",
+	"J7aEpK1aD0F1/RXHtBNCClgRB4JFqjO8efrqyfNXP+k1k2Adznpvkz5axNZ6L1RIdMxs1IfHpd4F2ku5",
+	"ZvXZVUYSsQY1Cb/WuMVDCSIxHQ3H7kN3K9Qv65KRxM7VKglnhxKwk6l2KQW/obBOGwIYnL55Tj4/e2HU",
+	"RCY0y12FEjqfH/saCKQAd5VLYOPKRVgHjmh36QblE+ZUTz3k8VQKFo0sbscvML/0yOERSfmEa9UnT3GE",
+	"Ohhkf9NU1c9BSABnJcVRGbYKdZeVad2P3q58N0H9N3ksmxrqRvziDNEX1FQWWQqVkS12oMWOoFa3xelS",
+	"knHBPEKVGd2M5bSyjqatBYjCM4BpZe90f224qDO2h5HHZc78b/JVRLWdUUrxWStov5nZ+fOXDkdfpKpP",
+	"vrRmG657wVxHUykVU/1YloDPAL2/Ovnz/aqp7YoruAO6W6aQa64tgnvNZLiMC90QpfgNyBwpV5e2WrVI",
+	"2TvWsQSxvd6v5Ylj7zC5a9BFCwV1wKxfxjQj+OnWGUcgBrjCjm1CWkqX5M7nF4/vesXIu6AbynCMX1hx",
+	"Z/XsKjnDc7eTLlzJNrH1PLFC4LoVbhnDgioseI2VDcR1F52rgS2m0R4K5ZRZV4odIeKN0ICIrUYv5mIC",
+	"MSlRayCgfbRuLBARYsCv3T6Io1t73uGlZjk6R17BgFyLlYXo2SNaoZbqyajuYuXkreQGu/UM+W537h6q",
+	"9nxNH1HJS2/dUfTGgrK3WDztr33yXJNZoTTWVXSh8kjdNibWyH+XbHlMkuxSzdQgIWOZZXKBuBwP7pOM",
+	"ac1y1bNCWI8k+zacfpD064HpNZv6Udy70eLVeLOTgGBVjKYAv/2Dbw03eQX5AR+EY+mNEXdetchLT+zq",
+	"Q58oM6ZUTZmy8jYUkMclIxmjED+T/Cg5IYeHRrY/OiCjKc3pyOxlKWklP0p8fR2r2HNBZpSLzPTweMoF",
+	"7ZNTCLVSIHWiToCv0mbhpSpYwOH9jw8O4P8OVqcwVL0vX3/9o0+/Otj/5K35P7LfRi6OB9fQwC2zDKIN",
+	"XboysNWel7fL24wroxDkjLiP+9rcVrDWCUQk9klieWujXajAx+YaElpnMmcn5X1YyVGZVeP6RnhNlde4",
+	"7aBjlB9M/8y1An/91DcFfz5x7bnFej1+7vhcCx9cZe6Bl1BeRxaBdh9r0RBpUOnIPGJxY8b2F6e/IVvD",
+	"O97YtCak15aoWQwb9IV48AtzRILKeRgQmub8ykajeWI3klfJQ4zk8dOLizcWSA9WYSjT5YkH1DyCrIDg",
+	"5J1DsQRVhdgAOko++uijpHp+jg4OyLdfw3339d7x13tPz86+3nvfYLoHsdNhZ/ZKrtxXH2jrV2IC1Cpr",
+	"wHyr84E2YfK2n0CjrPlevG0BQjvduMqVc8fXcn05JlNGfRGlOc3pjGngw4YvjnKWMqE5zVS5ysgDlHTZ",
+	"Z6GhwqrETeMj4K81hxvf6E57ZMfdfuG1J1mURD9jeipbBAH8zczMUCmEdycvT5+/iBaNK/KsSzwh9IZv",
+	"lzPo4erEDuUvClawLatqzei7wUp4gTNAm1B4XkE5QNwJczAr5lw0peAjDOPmyqzFLwdnTy/O/mjw+PXn",
+	"ry6SEgT9iudSzAAbjBLDVVkK8IgLLhS6objuk9OaXw6KRFALjGWDjSE8wRKjGRaU+HAAf+124LLg0NqS",
+	"SfOcy5zr5cAs12qf4jn+YFfJFbazwDk4mYlkbu0WU6rZlV1O18uNF0uqVF60qF/rZzCW5fgtE3XCWQIJ",
+	"CK6JBCxuytJHnA7enL1+/PT8/Pmrnwwunr98+vrzi8HL568+v3h6HiOJPnlhOggdGppeMuF33NUi4zmx",
+	"+m/Tw+bX6NHBg4+rS9Q/ODiMOUmthXJg0zwGrQ41VzmRCqhPAsOcyywrRWRbdZ1jZoVrmaUneJ0vuIKs",
+	"hYnhtw8OHsTLOcPBTFlGl+u3yzlALAiILanrr1YbSt0jhQBkfcwHAQnKnCtM8RgA1fp9jW8lHucnT1+c",
+	"/tHqPXSsw4L9c31T2xfdOjP89cfzNFyehqNfSWQs9nM8qVCAWNlIKIRWZIvaGV21UoYFfnn6PMr7Vs98",
+	"1eEup27rxWCNm+oOtlNLWVnZkG2NW1mimXDMszFqibnYrciC4mjpImpnTh8/erAOMzB2354xmhqxm89b",
+	"hBf4yYqLcLho6qVikA7xthrRLBvS0WWzbETXFJQZ1aPp6tLJqpIBNpaFSG2sBBIMLwuIi61td05Ea6vR",
+	"YZckikYQBKqAUO2Wjyt76x67MEWI/6He+GiRUFwZbcvX3OdQaJtlrCVzpAuoUYAH3gnRh3UAbjZjO4d3",
+	"G8pNsIZh767tnjN6BYtZoYC3LaQK8YRNjQ9s1WIy2KYm/+bf1IMmbNH56iBWzmB3xspy0XZpqAw4Sr2I",
+	"DLKJViwP9wJeGsNcFpOpDnOSOjhsOkPId8LV2yLjL5Pyshsf44qYl23qlRGmKwzNs7medQkY9hZ84Gw0",
+	"WzO7D5Tpbo6236/miauZugc2rU+Dlv9hQjKutCpDA/ut4d6ewXcKtwq4a6OYe8UcscilZoBh1lxBIwKI",
+	"Tml97bXuboR7V5hyeGJ7lXp5nZl8BZMpoLjyoKzgIbv17dhOd+7ZCfu9pl/H8d5b9+pUaKwCKDDgWg0W",
+	"4Cj0lf/3enuFKP/qZjW2XbwWz7X6EtqzT54EzdpHn4et4/AqlSduGoIX1BTFSMrHY5aXMrM1rhraCCw9",
+	"/Rss5+dnVqLzlpP1cW7+kcfl9U9CUF7/EBF57coFNchvpga0+wYTlZs59HTZaCuaaw+LzUSHakbVWTwJ",
+	"PrTZ7baAWbOmhHbR/DlXUnh64K66rZgULj/2dDRic73/wj5LukVsZGzgysZ2eBvLHl4vEx+ZckyhQSeg",
+	"z4/IWGCrAscIuNsEoTBTloZ1CW0h/W5SG45hhf3HlTnAPa5GyeMt6taifcqBwUcwmg9mPBV8Mo3c3C8d",
+	"NnBpFvNTNAo9F2TMr5gvGCDHxDWGZaetL81ShVm5E6MXlhTaFWw3JNMNhBK5iKzlmVxUN7OcHWj2SpIx",
+	"tUGPstC2BoeNdewGWbBKNJFFPqrcBS4Z24ylK8AMNHJhP8S/nsHnK2qtOlCh43LmI4hfLBGIILfQSIbM",
+	"itseHbqk5Gq894xRAZAoUJcusTwDPayhb7QQAmcT0GcjynjNNRfQwJlvr/r8Wdl67YcSM70QmOW1Utc1",
+	"F/aMCf25eTkiHNbosSoV4nm3O207DHlaAEPrTnyVbZfcqH5GLVGX3LlybdTkzJAvtkgnLey/QTyfLcF3",
+	"QIZST4ni5t7GAduIVkiHhwNfwrMBjYX1CpFDufSdkzJCYUYdijQXRLErllOPZNV02zkjA7ikt2XXQjri",
+	"BkIHQEubNeVi+ruzbTsgHR/RKjZq0YPMuWrhmF1Z5JzFwXXcevjMEy4QgiyP8EFhF8i858++i5+edeV/",
+	"E0jJGiCBtI8I2nXW3YlL4+pcHda2r9Z04HYTFDJXaUCVgQFGo/d1BzApjNhghw5D8ZAc3cUsZNvAiAzL",
+	"xRs6eknBllV4tDs7x4FBHc+QDRqyLnS/2Zl05RVgLSpBAjNMk6GCHB5ARqBdEgXxLV3mX4cZsRdS5YDW",
+	"j0dj+5oUE5BzZZXW87BnMp9t6JFujR41Z9LFdLjrIBJJWslAb68GydIB7k2zsy982ENil2Yks2ImErtN",
+	"jAoS6oheBV6d/B6RcFcliAGvaYk5CPlXxZZT5WMUom2PyePzL3rkly/Of2kI72fnr1+FyzbkgubLaOEv",
+	"oE07+bb8EfNbkI8SM4nRzlEukcIRmB91na2y+YwVoyBZMv297Zw/PpusnPuosmAniJ7pbiGfaFsWUtt8",
+	"SSvi8CoueTqfI2CWmjLWEsAOP+GQFzK/HEp5eRK6v2Hpcd2nPE2ZaB16l2WvbHHHZdVQhKKypvBM3eSq",
+	"1vhuU/as6RJt7HLnhsWg79uwL9a7v76ZMTQCfQjWxlBH2irD6/u+DjdnB17EiuTiVS4jwBnlOnoprYwb",
+	"QAx4+791oU3XVx+bxxWn2GVLb+es3uI5vXC7X52vLOJhUhQF+oh+ZcEHDGc8ruk2VbHY6khOLQLp2WZ6",
+	"DrtqBUy1oIwnZuBJAGIO5Z3ccFzF4JTybEmAKhTizxJZ6BNyYKE+uuuFEPSkup6eyhpxrbylTrtUiC20",
+	"AtgqPxK3OG07f8Xy3VI5StW7JnDstRnEUY4h5pPFz8rQ2bVQFtUvytHFhzWxrox6RO4EchSX5Pn5a3L/",
+	"8NGj/cM+eS2ypc+PgXvBhh1COiOi3EjrJiiEzpeV0l0MitXbU+eFp5TTjMxzNubvqlHzj1/trS6Jcbr/",
+	"q7ffHr2PxqefgXL/GdWj6XZXIloHNhELzPuur4r4fuguGPf3GuBL13V8v4J57e7EoKUEut3xqTE9Px2P",
+	"zd/xwuzwm496hPKRlv+De/Fr8bXYL/Fae6RqEYdYaYRVh7QiR5cQuGYUgT58HsKmOyQmiwqCGHb4Gns3",
+	"pYXS1dYDjHRXrkBIW2ARFYSMjTU2YBEJ13weh4kPcfUcUDxm+JVQh1CoBwHVsUM+ETL347WxutY6hnXn",
+	"ZI51kKkGPw66omzYnluccaF8G3Q+x3BVMmVZ6ufR8q33JCfHEFWMKSMlbFKwj7C+c56vXV1zhyUlPkIC",
+	"IbhzqpTr1NtVDDkEzncYg78bK3VJ7TtLRxXk1BbGhCEXrNaQzcp05kbwgWPs9NeCkFQyZbXCQmgfzY2J",
+	"DzayyS0ttI4jA8xq98R/4cSHOEUaLsxxojqH2F+3egjvb7Ya4m/IkI4ue2FBDWj9h4roIhck5anTYxm5",
+	"45u9Wy29iHZLM0XzrnlG7pT93u2T00hVAiBJ1yBGBjlYfjJF7xSgh4OUL1I3FPRBRA8j5AWZUYS5YNVF",
+	"738tAk9VBBLZgeX4Iw1WSYd7bYdrbh47u73enj1L8DGcCIgiKiMKLPWuCP5ANmm2t6ODDDljGduAf/vA",
+	"BvzT1Q/Av54GE8Inn/tpub/d5PDvi3KK+OC5n6jrwE0X/w7DKFynbur4dxim4jpNG8/O/GL4q2C7y5zO",
+	"5x3gS73y2SgK0Fru1XlS0C8XWqUeVvLIgM1fsrmO1yHrUvirJREPk2TaokqD02ZlNWDwTKSqV0bmVJMp",
+	"RxnlUa9PGGLftZ5sx0yBEvIPPutVcW4x6RdSoYEg+pGclaTnqkVY1mEuR0WmHn1RQlRTbV73j1alEhx0",
+	"mSdqiW3QYS6GQ0ubE0KduwkvRSDXqlFwfQRHt2oNeGDKeg0b1jCou3l8lQB7mPww2uW2tgCzIwda2CP3",
+	"S0hGy4yPeve3j/+CXoNIL/N3EAVQFWSbCFvWgLAuhdobGqyk3gukJcFUpCBZrABVBOoZq+QoH1IFKKtl",
+	"NWRUC3qbKCQsNUpHzErp7qj1GqVflvBia0/frnR8Ld2Eebl//UStjvD/s/e3PW4kWX4o/lXiz/8AI/Vm",
+	"UayS1A9VMHar1eoZTXertarqae+0ZGaQGSRzKhnByUgWxVbrYmzYwNrea+8CfnHhvWt4DfvexcXaBu6b",
+	"Xfjxu9yd7tn7yl/hIs458ZDJTDLJKpVabQIzrSKZGc9x4sQ5v/M7VnpveumheegjUfA0q1xoaq4Y5tng",
+	"umuqi0Brc/mEr5owpO6CVD+2IACfNiQi/3KyxDOoSKcC+Mcsb4ZRk5BtLC2uMw7cNWi3O7btxvr5Dfvc",
+	"EMxV5MvPfPrz8qh8rPIyCYA+dug1OhZsYCNQIYzmeUjvaHV9x1DliIuc6zy8ek0A+mJETpc9sjB3c8MD",
+	"XVflYBGJAqY9iMkI46L4bJalyJTmrCFfHUZ3o/vRYS+624ve7UWH7/eeB4JgrZn7/Y3m7bKrseEAcpLj",
+	"qcpKWDZkDSE4VAdZWIGUbprKtkAvlYkzWwx8wKLMn0+xOPPnKRYJbZgXtZaP7dIakJmKnn8tMTE2dU8b",
+	"fnkymNik3MCN25Y2fCenq8o3uzXMM62VDsyit1Na7KhzKXJda418JM3Ia3SfohkRrQhdBikFUgjUjOn9",
+	"2Br48RmzxxNRiKG5+snhPAfTNv62QkfYMLQLYcGyayWVma8v8dHVYDmaywp3aml5lBZkGV5ILaA5C8CE",
+	"dtC2SwEOTb1hT7Cp8uYdwK7Wq/p9QeK8eXcv9of017WH7TSV4beHK7yer2/3Bzt5fXSpkD+nR3feZfVD",
+	"tGsu96ucH4FWdX+r5N4uTUm3MU/JFY6R79W5cHVJuk58+q4+b14YNyrwbl7YfSnqAzsQSsVzUSGtSjEu",
+	"FCeGJellmuBBi3yoU/s4PqD9dZQnS6tQn7DDshFjA+5iPV9D1Dkbqpn4fPSlGEyUqr3oKE3eHn0cos/n",
+	"GvLfljIO4OWN1AaX78Nqr+YNfygbvTVrm6GVmvf56Assw31+4ApzX51mmLL1TPB8ODkXL4rtMhltuIeF",
+	"krR25kkiezgnJc2BABDHnp9aRoZN9r+aKUNs4Vn6tdhkPwnsoqvoUhtVoAGZT4jFjStqW+ukURuv4B22",
+	"2I3W2oOp71qcw67muv0f9OqmhNyZkMXN+4XD4dz2hJdFbcQ6eJPEi8KRkAQUdC5gAqjIhkV66alIg1s+",
+	"BY3l7rqPBHWxS+8lVcwKpSJyKWLua2qRTcONfi0yeGsW66nu0iP9qdJF///59f8RsyydprSP/WZyzZQ8",
+	"g74YmRwSGZhxjNhRrxcIa2qjqcZhin096Isj1LAHvKZjyYt5LiJ2+G5QVrfq3ji6dyXnBmSQ7l+IZTNn",
+	"BthP1EJiggN0pabasyM85MMJek4nXDs+RyNawCY2EzmLXTWxDwAEUi0YZZhg6DWkUDBFocUD7T4XYmm9",
+	"joEvhRgJCaEMTkrklLD3T4pMgSGNw0zZpg2WsA3PWWdyQtohxGydl9hw69aTJVg0PQmAyBMxvBAJ+YgD",
+	"01bQVKDdoVg/cBIRuWm1h/d6H/g1QR6xGLz1lmQVF5f1/JdXuBlNM3hB8BWe3uZYdzqKecqd5BBxi4/a",
+	"CS5BhsBefnDYu3d0MONErbPugL3C0hQvZmJYAHmbSwZXI1DIPU3u8KJ00q6wkm1JrN+YG6O2Zk4zfdWK",
+	"bZj3xkPEKGXSBoBf8QoDsnjjIXtO++EJPm3emygpguQVa+lqA97mgI6xQZGeGtmjLUQyoFvE1W03Y6rZ",
+	"IUil+FLk6chs8VTJOGL38VupCv8tbJb38Ycpzy+EOQLiLjul6vIAsipLe95sDKL7hqDGxEhEguKZTfVj",
+	"jXJvno/NWrB9W5+M44OtXaHpWDZlonAHBvD/JmHCJjipUsn+5td//De//pNy/hDuhByJ+dgUBTCmua7y",
+	"VP/23/6n3/y3f/rtP/rLb//5X68nqm639W36VmxYgyDwsd013V7qQkwpOUpwZtSGKt2/GhAgUDI2ZvwK",
+	"zg5sHLLw2cnosseqYIUao+8azyg6VmJgn51r0bclVMiOMzVO5YFV5Xa1iGzsbB3n8Gc8v9ABlArYQgOo",
+	"dZedFbxIdZEOtQ09Lhif8Zy0IMxNxYjbAvJUJipAaoEy4DQ1lqUXAgBbcCQ51ssSYAH1KnNICF1oi7/L",
+	"tEAYliwh2cgtbtQUBXx4eHo6rkQBHE7dViCBcIqacQl+WpFeNVB6yySjFa13J+RClSwvFM7NWv6N3WQs",
+	"+f2N32SaiXg0hiYCEY+QhWfhqbDm7IqY8LWfYU2dqPxdUfoigFKYL8/pIK9QTuSCZ0abiEt6aRB/gTT+",
+	"RifBdd5lsRnQZI7oxNrnIF8BcC4Df5gsRH7p+AIq282W1QebT4AQCjZo6K7lLgsR5KBZyDLDP/amE3Vc",
+	"wav2IRoR1DKq+XfRS9wuD6MziFg2ZAfQRIqSE8uQjV8Wi3TomBjgQzuHFr8UudHFctpe/SZMCj2IIwSX",
+	"AcCHIaAJkRCpZNM0y1Kf8m8Hps4Bz7gcilpX5+a3hxMupcjaGu3lKB1vl5/EMp87TpQ8vRS5TxBQk28k",
+	"oLo36xjJx4Uc5kvADgF1/cSoNFwjnT0knLDZ5FLtf4XmY4aSCYT2x5OimOnjO3fMxzuQcIBRlDLeMvgQ",
+	"jj8sQRd8yeaScNeONB8AsZxpaKSLorWmC4rcyMVUIUGvvwZDayJoilEGAFFYZt233tUIUjpTUC6xFEAi",
+	"m4Gg9YsJ4G/F5lMfPsS3oabY8u91QXFexr5M9xOOb1xXpFGaV54jC0AmIO3wuzhdARWil8q4RPpjPqvD",
+	"k6TCHJVqBKfnKB3HYUKZ4QQTTEhzcEM+5dy0TfNLM/YubQ2+2cXLdNeGJ4Cujxsfw9IkEzzPUpE7Ay4U",
+	"RKTR8sSnS4Msgu42DqKSfOQhYqwpEYHzZg6V1PNpHQbuzJqBKiLqx7rMIUEs6p4rGXc2YNpUwbOIgRDO",
+	"xWgO6QKBO9gzW9Dj3d3EyC4IDXuY9DffMB/Ro59pynbWkAbYUbeTtFxAJOFY4LiFRP26lpQ91X1w1SRr",
+	"EKVB2pFMo46oK7QNUmF+ZQYhYbrLPnTqmllaMZ/NYpADpP6W1l6QgBuknXYQ+m5tmy9SmbQxg4v8E/Ok",
+	"wy4H4OB1rwJZP+GF4eXUXKc2voVPATftoq8XKTnOV7J/qBwi2BZoIbFrNhhkUL6lIgIVmrlmH0mrC7Np",
+	"04LnkvK91tDQhhtoxLNM460+1ShOoyDqKcaGdoNCY2QuH6o8qWfQ3q65lptv3YB/lOpZxpePzaMWHMEv",
+	"eQpFX4mrz0cxbXY225AGUMt10W5ZPiXnjBZCts9XOVNZ1mVfzGBihHTIQrhcIyU67kFQuoMV1d3ZBEcG",
+	"+f4sT4eiTZivkciawojpZVDbDu+AN9Yh/8E2PVyyW/FUybRQpsKu/Ta+fczu3e+ZJdXr9u7d77KPwohl",
+	"vCEPlS40uh1OPAKLEI2AtiQ9A/QUe0ZIpmTLYP2tbVI0Vpr8kuuXgXdh7oabgOQIrfJw8jAJZqjsw6Ky",
+	"0YgN+f23WixklNu8/s/Mk68F/UHlu1AEUnf6ea1tArJc5HwIYFg1CgLx/A0JShCQlR4WUc+srcPaTBcN",
+	"I+RzW5iR7H+t5Mb1cZ5OxS/Mc5agoq8bXYnVe115oj0p3PqZbr7A7YKvtHj/dX38QqMB5PuKxVxDq0E0",
+	"i/YuSBpJAJUk6KRXrsq6n9MpaKTClVFVVmhfVeSLv8YGinT5mC8pIlVRXjrk3EW1fB0J1E463OpOWX+K",
+	"eakUeVNEaf1W9mO9cWBXoClufZ/Kr2Ib2ZzizyfsO6G7anPWPebzkEjMuF6XwG2jyNyKv3lt2nuixHS0",
+	"nZvdejZ4pZ59OYzvtp69VroTRha1k9Of08PlMJb1bFRBeJhpkK3PUeFjvyI74ZtWyjUnCmkN0XErteZm",
+	"fKMmYZE/NEr9R9SBOmamgiMlHSqTZvWTYcLfpTFLlKUYYGperBKrgs+jNoD0c1865n2ihMH0nSMasYH/",
+	"piC7NY3otU9S1qi43cEWGAIbm2NEKD1HleuSccL2uGXaFG88rCHhq4uzWtuUkZmFuvM+1SwuJrnQE5Ul",
+	"cWBibjwf2sEQP+P5xadq8aUrgb44o0LWXWm2mOMFpkWBC49IQE9tUkq3zNzhBmWLkV7YS469HeeCE3ny",
+	"VXQIuxaa9+UnZOaoOD3AlALZ+U6CBGZmG6D9lwLQLKwW7CrHLM7UOI5YnKRyXPDswvytuPnvQgwnvDB/",
+	"iSlPs5iMvgd6CiQmPEuXc2k/FUIOhSzgY8kZy2ezTV7YCg6dH3xdC0E3Kw9Six8E5nPXiPpYWq0/EctH",
+	"Se2cu9/ROLv6TNRZ5GkhPpfZEo81OJg/J9HgE/fd2xTcNuBafIFJUd3KmOdp7WFuk7mtdgcN2xXE50Zr",
+	"Km/Qe2wS2hp1Atyx1rO2eujWmKqTeuooz6ewVZPtGPn4vl9qdzuvdXxh9tjawrNUF7U/eEhOEx3rdq0u",
+	"pSJqTg1UF3KWjpZlZv4LyEY0mfIhXh5kwvPkYIFIbl0zBBV5QmXWiZCyRwJ5zf1mfDdqsQfMveMxbwKc",
+	"OaAN5GUICe8g+lSKddCR7VIY18NnnXLOZ7NcXZpbuy3deSfSvJTcH9jif/TSLORXkZGQFsdl1LguOw2T",
+	"hoHZyHk5yiCWKVi5AGMjXhR1bh1KS3vmLc5BAtC1GTBrQuKtdFuVZeGI1q0CK+1rxMxYyKJJYjbIkkYB",
+	"IH4159mWAsvdP7basfYIqd3N+ZRL2pjt22EZeeqNQykyS/GCYtpdkiKXnnmsVGI9jqlkMY5FfALoJTQI",
+	"eK+d/fUYwDxHL14Ano55VqDV5iIlzjZ9qpPd+6NpfzT9gI6mocpnDcLr2iSv3TKRk5Wu3rpegfJct8jn",
+	"cijOG5CSQl6KTM3s7S1Cv0U6nDBTGinvmuUCqNHsTWTJhlxKVViuuBMWj3I1jRsC47Bl+52+3+lv4U43",
+	"C7t0ajWu5olqGPwZ13qh8qTdzW9GPikvNe7fv3t/09UvF7Nsea7atXR3ERV1CtSzHCNKwfPCfBd10uks",
+	"S4fAayKN+l23dudSzwdGCA2sNlCBJ0hCfMUOYAUxAp+mujj4wr9M4Uvo+w0UbBb/6CUZaF/Fkfk01yKH",
+	"T2jt+dFLGJVXcZd9ZiTcLFfjnE81e/L52TmmB2O3nn78gL3fu//+7TLe20LR6JvuUE3vBB36XVPx3/H1",
+	"1xnk6xxVuQUbrF/msLxoPdatdWszWed62KvTPxB1ekfzUDGctFTC7YlZ3Z5LAHzicIUb75j96KU7FF5F",
+	"7Ecvk3ScFhr+pFMW/ra7w/xtGR3hg5AFcHnPZfqiP8UXcR66ZoPAZ/KK4RcYfmSJdAEZCaC8sCFm1oKm",
+	"GBHgm4M/umgSs2X3SsleKXkblJK187Pm/MVp2s76tdKBqSgmKglrN4dnJ+r85KH575Mvzmvr/tVcIG/o",
+	"7jXT/r9CIXWjeRV1aN5OnPqEW7t2vrK+5ngxbPYxZ2q8KnLMoffA0wLURC2tlKP4XqH4n0Ch2J96+1Pv",
+	"e+8P2sJ/+tpleq08phbW9T9wXNcFzu29vfvd/T/37s5dfqbVbiYXCDyv/RGqXPvjJ2LZTmr8QD3OLw/L",
+	"3uZHyffT1+ymMpy4YPo3eZsRSVQj5BoXD5/NtkHl7EXuXuT+gERuxnFsbHu/nvQhFZ2Q/S/OOpH5/NNP",
+	"8N/zL2vny+xtMqGf2YGxpcHsg/8hT+HfRKCzMa8t6voQKyQr/N5eHb5XDuR4s8zQWOeNU0OX0e6rkE4j",
+	"/wnTu5r7PEDjd8MUaGnB6EOFiC7I7VbNE24zuKUFhKiXi6arrMM5Y54t9DRDhi1eMJ5lIWUFRQX4ZB0+",
+	"pMRejNshi2lsiAeEPvlsT/SFzx9FX5zbStwgXwcBN/FrvHEGbtuj66Dg3lNR7KkoylQUU/6itGIC/6hf",
+	"gldhLNjzCqzhFTBScKwO3FGKYVXdx/THVxBR8Dx87CCdWmzCjBslozNOi8l8AH5wxWcpUKGNhbzjgrRe",
+	"ha/ri3R2oGa49Q9mCqbW6yJbkBw8sSy83zumg+/dqL5FtAvft7HbgQNiR+KGPcvBW7pEdqVc+N71Yzvm",
+	"hE3NR0X7Jtv/2nkcdmJO2CU3zKtGPXw3FvjGINMmkis25UumizTL4IsTlo4ClndA/zqGbSMiroNuZ09q",
+	"t79J7G8Se4ayPUPZ62Qo22unPzAOru8h39UOetImnqPnazSim7XbvwGb/dNa+ncg3Unz4Twt2CAX/IKy",
+	"dZeT/+LRMQRCTmtDx2zOFMHABmLI5zah2CJXcswuxDIKFRkowx42xFQEiYM4+9VcFdxpHuAImM8sy+kk",
+	"zUoie6HyC91lX8L36BaI1UzIOAqfwoOTsqjYnC0x5MyP7VsTno369KrN/GI7nKcCs2l5HnyEzrFhpjQo",
+	"QieWpIiZMoByCbUYYIEHkmmugc7WKCEkUgIG3IjF5nSNS/g9V7oj+q7hKiovUVO7UUlXZ/enasHUqKAT",
+	"Z2WeZ0KKhOnUnolIo4fdHM2zIOVCC0YYzGVTv8KsQP+xxsTgERuIcSpNqz28kRZ0s5/UumpMuztRx81e",
+	"23zJQhef46vmz5/ybAQfn0M0UZFmbQmsqmKmQAYwGgBbWOTnpXlTnm3O/lFJ/sEx9QfslQkwWsmQhf3G",
+	"UniUxPWq6rVC4qNGI1zouSjMyMVO9QKty2cwsTshYpxJsbAFqRHxI4F2CyXabQuJqep1W1uzu+sgCDZo",
+	"20AM1ZS2epBVicSfqfIY82GkBbsVQ2zXHT5L71we3oFk3Xcom+Odl+64eXXHvBDfjlBFQPXUvK9KJPmw",
+	"VtRoBEsHxqTlQiYfrOw4dywUYsU8FeXm6Fzo4jXlffOJUXzCkJNytrPVxJk8QbV1JelZeaWuQjAqeYlW",
+	"m+TwFnXt2sTps36Tlyp3iJg1O9uMOl703gb2vmtm5EsoLX+/IdP+6unxPePwswdWY2Kg4EQr5wjyq21j",
+	"4/JgU2bZ56PO8Vcbsm1RpS4p5vOqdcqvBhfOZoZsypPVFu1GVehZCsMxauIs9J0sL4pN++am9XHarTev",
+	"lf88FYuaTnLZN3ffutCaTcRwTpWp42iocOz9WLusMF32ucyWoLpiikhLGixEOQ1wtzWB3WJNUmXKnFxt",
+	"Ddi1dmtKs2xZTJZN5wWkX1xMljU4ITP+LtFU95l8Jg9YLFUf7ipGd5eqD9kYCGWUiylPQaPF24zKfRYH",
+	"zQqlMCGdT7dJ5R6wWM2LnMsLwEI57YQ4gMfAG2suCCovQPFxnLX4Mp8InpSRTkYvnPAEE5FOeE5Jsaxu",
+	"4zUqly1yplQW5uODkjFrUh8Vz3IN+JMF+lJnamtZbTBxJq602Aw68SRCpH6JCLMPqRhdWqIu+1jl2LfE",
+	"5tPGhjhz+dyyyz+TrEQwH7nLKoGcVZahad7a1DAfIKw5uD11n8lQbyOVTReoodk1gX/CkgCq4wzPKDe5",
+	"RiqauTKLNhzZtomzJ0vU876cLJ+6yr+cLB+r36fq4cPH1IAvJ8sz2wbzbtCMLyfLU2rJl5MlJqj6kNqy",
+	"lujRiqUGeUZJjWt5DWdFndm7zPpdNnNDCDZSvtduaweAWy2SDikNxkJglsyTlSNahzleNqVrflSIaT3E",
+	"d2QZwjcwZrpBCEGGWH/TcEKlVzsBgyS5NUOVzyHdgkunJ16kGlxSmSXLXj19nKa2rv6H5qGPRMHTDODb",
+	"qeRZf/N1Aine0yyD7D9g7XWxBJTEsjyHEROZFtX8jHWHUXCu1xyMprlYioefooFrJtQsa7RLbDZrnnN9",
+	"ERg1vcK16aVHSb1yUb9YzKX3+gHIV4GefgpLCVtWGzm6iiN9XhsifmP6mGnpU5WJOnPGjHvf5kLlF10W",
+	"81kK0bXAvU2pSiEJJJyCyTSVqS5yXqhcd1kMOY3C5+kmN5vBr+SgNKci+DzsF3Dzs5q27j6T8WyuJ/Ex",
+	"2TeLSa7m40nJawKvlMy3pga9EGIWH6MBdoHm3KnQLJmLLosXRnDHxzYp3gLl7wwMhHis5zzVQlO2T9MO",
+	"Cj2Ij9lsXmj0VkFcMshafGkGXhXIslUoZoMVumAB1QoA2mCv0ZQ8fkzeHtx0Nr9o5qw7SxiX8nHMZ6k5",
+	"mszwdoJgmahjBsocxKbjnagDXTT/Yiso24Bqjes2K+P0yaNOBH89oPrgb1+n+fgE6zV/nlHd5u8vqX74",
+	"27UB3rftKK3CbUDebuUC+/aLR/jW+6vH1ZnQFkeyEthUy2cOp6nRhvhs5o1sqJYzPiw045oQAimk9Kfv",
+	"MMVrDmaJTisDBGj0jfdtaAM9BEsEueUqjVltCfgOs+yq2cGd11bjADLYfTQaEEZmcRLorKQ2eVZ5em/n",
+	"jDRmruD23KDxxO6BRwkckoIPJ8x9uTJ1U457aas8dzkJx3WL0S7DZjoqs7tARnSOD1eCn+1bVFlpYUR2",
+	"lZbmqjQ29YIdhn43E2jIuFY2q63jBN+QiTkcmy0KPV5TastBdd1ZO1A3Z3vBTXGzxzzit5rY1zf6zOEp",
+	"V8qrqDNJdaGQj2bdiz/Fx8I3PVhhY7/dk+H7v5qL+cYh+33zUPiWbnGiTIMeVoYaK8ViSl3wI2HZnddO",
+	"wAPwh145Gmg/a42z1jj0N7nDg3G7sS0ejMNODq/+VOmiP+X5hShqQVzn1m4GjhH34DqHeQAJOgoJOQ5r",
+	"UaxhO6Qq0pG5wqdN7nXflNKz19oKAF+ubQXAX4cTnvNhQbcQTO0ieea8hZyFBVmf/9XaOctTlafFsjxj",
+	"zWV+sIkPxRVYHfrrKLM6kFcosyFp++r0fGYNazADQeJ4z9AQ5o0vpYu3E6nN71B+ZOHaiIObpokEY/4X",
+	"5w/WzuX7794r4eAO1+De9Ovdg+9u14zXswW3bETLHahX0PgbdyDZHBwSxznvr9x+mfTN3UivATwHLnrt",
+	"VmGXfW5+XaRa4E0mdakeLS4KrQNSlZC8adFl5xOlCRCy4GnhcjClmhXzXIqEqdGIoPgUm2Aub0oKxNXC",
+	"+ZzU2D5rj1TCQZY79yRPpzxfQgsHfHgxnx0zPlVyjNh46w9xnguYFvDB3LK22DCawqwt8IxpNJfcjqyH",
+	"wvTUWUjRVaQL6yuC1NmmqMh6SgZLcrwFOdNDBw3dnFPNlIzAKYO+LOwHOLMi8tUAeqwKKcM5oTh99IAg",
+	"tyqkVh/naj6jtaYuzfXYzIyfQXdg5No+HDYOsILgPcPhUYplPB8L8qit9cBB0ZxKxVaOASC04EsfJ4Co",
+	"+gnXFk1FI3lCBmgYVZgrb70DfLCf24pLioBZFJXSZZ+mmsJA4LImEibFwkwZdDpiqUzEzLyLGBasslub",
+	"otUfEx90PwiPigP6YoWN7EzNc8RdeyZqvdSFmPb5NhmvNtxuzwqe7wg48laoVrBliDRobyf7qcgSiDco",
+	"m8kOLTrbft5gq3ZGCKq+VgXFMbgxNdtUJ5IPbTTzzanaYcXNDoNtPXQ0sm39c9iIFi669s7HlHigLdq5",
+	"1gOpseLtSq7GxwGUGiU5cJkkjIq1iM9UDrN5IpIWSfmoPS09jMGwXWmF7uIRtITdLeFh+HgDtMUZZ+Ep",
+	"ls+lxsA1G8JmfZx22MOJrYC22iFbGp2JVbyaq8r5M9f7FK/BPxgFYC03yg3zXwijKn4h06IhGodjlAz5",
+	"hU78Uvb5WQiDCwjBNBOMZwu+1IGDJnC3W920pcvFNOwz/7b5eOZKoB6kukiHNdY8glhgSFe7RUYcX30p",
+	"Fv69ysb2mpk5xJ88fPzRo8c/gRGAzOTSXMQYpYxul1jT15uLIl9uWzPENXBp62xZY66GQmtT6TYDZFNe",
+	"t3+niqJdGeH63te0sFp7VJ7hpgWOy+PjdDzPha4F2g1FltXKcD/gAzE0KviD08cPHn766cOPWqbIzXg6",
+	"rSsZdBCHaSPsklIXJ4wzMwoppe0HTVSbFQWkZy2qLLHrlSt9KoYinRVlfzK1gacJ06plFRbFObvfqwsF",
+	"BwsB3ElSSU66Cc9GDqIBo0oDam90Kmcfnz769OFHkYusY0b0mque8/MtcYclc1GrDjd40Lz26xv+wf1y",
+	"pMcuRXywYxG4aNusNhyRtrE3M2XO8n5T8XVLzvwDV0J829yb7CxA6DHqJGbeyqKHlmjbltF1eqVJD6H6",
+	"oGyY3pk5rSVEwwoGr+L1rF1t7nxp5igoaZhBxXYI7aJsWSGhPtbPKFSAcf9tix0OhUjaLZStGjyXV5IR",
+	"RkQ53YYvjVrjyqOzCB3+bWC5PC3WSxHv518VIeZtQooijBPNBiB0X6cYwVbvLELo9d3ER1Xdd4sv2Gf+",
+	"3AmXkRM8q7IiCg7B8AQpr5VgbwUzFwxH0LXKIVERvRUxuv7gfqJSWQmQqPKd19++fHyhBQwCAjhiEzXP",
+	"zYGT8GVLdb96/a+N+tl4Q61oIq/K+utT6wutKLHVlHHrbyUqF30tcnp53ZUUnyon/jc3pQapmqfbwJFc",
+	"r87wxbpUGIWYhSGdODudqGOmBwwOy0ZqVxcUXgMiNbv9awrlS/AaslqG2jHQE2YD3qcOhO1xw1Seh/XL",
+	"+0YtRPaqdMP2ofJaWOnohWgIzog98ieOWEwmVPOng6SbD9SIvqk6BhMxnYcRaTPmK6e523g5bWNFU3SK",
+	"gf8MQsUjr/GE6C3MaYogYYI6wuZBJYqiWNHWDao73Id9PKIrqszrYwU4XCCpuamEWFSoJPIBMtBSfKTL",
+	"Ts2pK8yLFhKXahb//2Pie8F93mXnK74VcBukMiwzhmBVsDZXxnIx4QXcZ/GANd+yVLdBqwGrVl1YsB7i",
+	"be+EmQ0EcFE8mSlQ34FOq1JpS8mD50aN4EHSj/YFOXld2QIXwCdPpbkOt9kCb2LP4/Fy0xt/rh/JkVrt",
+	"Z2lNvGwC1vftcISq5OG7TYZY80a79Jdh8eVXy9GU67t1vdPYennTmNas7Jub2vDOU+16HcfIR/mS5XN5",
+	"XHFNg1+XzFZsAdwiEHPndPeS8876BcErhjfYeKtAwTp8y1wWeT3m2LUZMLP4oG0IxIKTkI1YOkJG8jpV",
+	"4zWE31x/KA1F6NaH0nheBoCARBX2BCBSKwf7W9cpTxI7He5n64qHK4r20ZV1Y2cBMxvmxj4W3g4r988G",
+	"oVHKzrCuhmC6zYH1sHsY3miDeG41r51nV5rlrCdffiKGaSLoACzR1qTFCVMOAGHO95Jf2TmOWFrULpJm",
+	"O0ipZ+F9gHbmLT1RuVcabnufFa4qfiF0pwnrQfkg19ToQzWpVBoKS+RF2oyRxqBtrbrUA6bFXq8E9hhy",
+	"ueLRgSAXimndItzPBmbX3lyuFPW1ulvTJFy6J8yIQ9DROEtw6NaDvYEcNEmHG5dxLsxTIrG+1y6LQer2",
+	"zaCFkcdDL4vTgkm1cE+aKz7mYkB5PSAbXVIF45i5qCtgIPoefFYuyILPOMRT5HCXc+/lYia4jRm2AR8o",
+	"JUkGgQD18cgxiN7+hViCImtjRYhhA4dpIHSpYel0bqpOXLYJXkInhRxRgC5lsZ7qrgc5xexCGKUWDadw",
+	"jA2EeQ4RTT5PEspm2/FcmJNVJIg+wr9Dnhg/SZ2o4+fBfQjH1H2JA1Z6xnZvc64Y70Ck1V49dtapBfnH",
+	"aVYgw0mJ4eUqkJJzPq5TNmTBh0UD7dXUyBH7CG2vMZuoLNEt3TeApkooHKidBabg482SYYwsiitjPiZe",
+	"GehTqf664T7nY4+gX0kLJdo61pHWte3Tc4mqTo0gI19BzJMkdjSl1B2zRbcINKoa3IgvyDbVN2PtuOyI",
+	"QEo2Ot+/0CJ/9JFejVrbTDiMXWhdwav1/bupe6Rfajd5zTjn45vNqHTOxzeeTslKg3pzrcMUF3wcsblM",
+	"f2UuDJLY8vBmwx5ZHjjYbbnKQgw+ncrxnZgo9wjlKxVLFEE36G0940OwEqk5KJZwBDmc4M8fPfn2P/yb",
+	"7/7wr6rEXa3EOjLKHfXgn/c+vtN9fmuFbc7+9vydxtee3/7dpuPhOpIlmVPmjWdKOufjG13yN7zcdU0a",
+	"wwEvhpMWqCdAGSLyM6B5ryfAAj0RH4IFPhBCWqMp3Czu9sBBwPhYee5LBAB7jLGeDyeME7PMNUQyl1pH",
+	"d51q69rVseb6H8D9rdnZCAy89J9QgHIYpYC8qSses3KSzrDy0Gyyua076FHO77jLW8s2l7OP7LPBe/1m",
+	"FryA7g0CJizk3L7KnKJcw4Un+k1eSri0pJ7SzkI+kVIpnQoKKl8EXLcTkSWewsjMLOwf89PMfJUEgDwo",
+	"P/BTFBOxewi6eDETw6KP9510KhonZstI+93KWIsIPa/z/HuWsTJOdOcBCd0lLWUnpFA1Z0qw/RotA+FD",
+	"SEFuewLzOhCZkuOWt5nN5JlkDELyyQUPvFMnTEniRDfiVFGiAi7hAky0y9atZbkGrITeyrL3sbkz97BA",
+	"sPHM8zGYLgvFPmhn1QuAg+s4LUpGTHMpdONKdicwIxdFJsjIttnntYkykga4WGG5H/NLwQjy5GwNFqdk",
+	"jiVrJHcm14YM0Q7a0ShvVvYEmk0AZwid3Xkz5ELPs6KJZ8/8VuoSNtUMdS4gjcWyXSUFiOl509nnLZo0",
+	"ZppQSc6B0G4VNRtQz3e3m0aBJTwA9bdqjixaTqrFVJo5teth50m1eQE2P+hCizY/uoMB1Ymi/qABLTDX",
+	"EE+mAp96WpywGOObjpG2KD5mn35y9tkZS9IEZAqXUs3lUBCt0TUg8qNOUcuz/6VPV7tiWKw14c9nydZq",
+	"kxmEWon3Meh8HpgQnixkHRY5UmEqsyEFkmcXnfaWwhJPixf+DbzJgWWRlk5lkst7vU6sO5HjVKyyUlDS",
+	"PEvj6fdTWWRWTvTgoCqh3wL9l3YITXqNilTSdZpuRB8Feuvqyq6omDXnh4OuoqjTlKrcW5CbQH3tojCC",
+	"JkIJ5vMXYSmuGxDc05rNGC6Dr6IVzJuR0n0CMa4XeiXHMLxByQxi9Er0eRF7Siiz/yyDtBQ7y0RX9FZH",
+	"LLXR2vypexGJaetEwcwIGPWFShhArSO2gIBQacM9UNO33lbQ/6mf/u0UuN0iuu+tgyLhhcHfeslz4W8i",
+	"2MjVfENbjRtgZZopClApI9yvaUAwh1Y5CviL0VcGXYbtbvOAwz3nCsjeK7UvWIhd9qHN10CQ5CIoAJss",
+	"1QKUTfwUdDC8uEk1UMmSeVDvVVHDfv1Gq3utMgrVWVuVYOXNf5OWKydwbtqA9ajmgI3hIKSr0BfnD1gC",
+	"RMNx30Lyvvj00UcndN9PNNNGWRwsmTskrJ0VyjnqHd09POod9nuHP/3Jz45+fu/L3h+8//vv/uKTu5/d",
+	"f/zekw+eHp5vE6/dO/jg9OAX/ODr/sHz3/nRJm+y6eLP1KCOH6tokYKSXj/Fh3e0/9h3UNtbNak0AoAD",
+	"Lv4yh8Iv1YA5nDteOxxgPlTA7x7VKuCNYTtNdfpcSQNBqX+SUpIkySxVfpvqnUu1xdCT/xWxQqmeNBxW",
+	"LmrWDI190owM3AYLNZtdQdj/Ug3aB/fmYsrzi3aXh4sU2tVqIhbglIT0PEbjx7RTWaYWwA4pl5D0r90E",
+	"+EuL1anyORhLO36UQanFYWunWP1MDZ66UmDiXEE/U4MzW9YrVy7th3ZH7ZYbBJcY0yJDMMIiXB5mSdCe",
+	"bDNeFfFKiyGyEsStZzf1tsm0tf08B3Er7sIQCIfSyFQU/nDxN4lyL6iCmUUx4WNq2s/mA3hT4/w9xbe1",
+	"04/91tzkkq5uVNAkkciFA2Y6/slDn4ZIT/Ud+DXuslOYLguHMo2hGdUuYhjn/ZZLONa7XXqNOu3fI1g6",
+	"1a8oMYF7/Z4H1zMlMYvq1d07W/rVyy6JFs/TQtkuvsa+1T6ApOyTuJ7r2M/U4HOZLcMbGX1VvZRdwT5d",
+	"NRevzUpjnn3s1OiKHbRNPhsLjrAWxGvDDe2QCdMZstZntoSnrsmatbamCqoKDEwIzW3RrXN69LEKX0f7",
+	"VBt2KxJbN43DgErfABbD13tlJAHq0N8DNAH2KeOyjvygXpcKc1GX1AIdpEkmBxBI3rjWgtnKTL9OC9Hm",
+	"htzOvfVLvLC0mpOVBYIWRhqNDaN489sg4/JNbIMd4XM73hF3WCqEAkaTK2pGXFqArwc+QOT6BorRe+/f",
+	"f28jmeGOdzB/uVnLmo5a11N8eDV1TFlvXjttN7w+b3xt3vxh9EZOous6hq7xDIo6kIq2nswzx2Rp0C6K",
+	"usjV1NK7pTkSvIW2rq9cLw6PqOjOcScXQyExoj51aSzsj5a0+9XzlrEcT8yLn4+Q2a9dEpry8Lg+N83T",
+	"zS7FG1+GTQl+e/Y+GbFD9uTp5w8enp3BpyMff33X8cncK3En0T2oFx1GR9Hd6N7zzT7wRsfUE+fsgk/O",
+	"S0hfUM5u+vSxtSWYDw8c6wVc0G3qqJppNHdR+tBG2X7gXtjR+tnacJbqvjkaLkWzDufu6almMT5cr61l",
+	"XI7njQmy7K8A8XcXEPLmxqUgyM1AGbOhJiqrDxezwGe0c9RUhYlNgIm2RB3pQsmB5AVdMUal4/lWOU5m",
+	"83ymtKgPTB4K2fALeHxb3LPPhEzsJbs9uqLdJZPGKog7q4xe/QC462R99PTKhXP195xLnfnsNPX6YvPY",
+	"e4mzC+jhUuS6lhH7AeayskjgsQ8zLMSLQvtornVs1xtMm6BalkewZtjDnRqulSgQLuVhtmvNr8dgh1ZG",
+	"3IEQnIXUDkllrzUjImql/4o4a8gPTT9HbLCskHagAd4RUEz5klHaTRdffAKeEAh5zFJN9nkNSb/CsWl1",
+	"2KMZyRP73u31Vve379aGCOoTFr80E/oKk66yYCi77BSDM4ZKamB0ViOWCcz+lkoM2IUiI5ak49RcT+J+",
+	"HLG4i/7A+CB2ZYA5lYIvILaDqdxHYZSCAtmHeRijwSVSlmDgNpFKp5LnS+hAOYDju3/wF7/9l//w//2/",
+	"/uhv/+Pf/+2//vvf/W//8aXRBF79j//yR7/9F3/x3R/+FXZ2c172bcL2aKxvWGWnWm9ebbfWNhKkfvD9",
+	"sP/Fn3/3Z/99pxiaDWP8eD3qdLC0cebzwTSFtEuaDSdKVfajCzNCSvPSPjzBtPSy7NX0DAHAoA8r1p3b",
+	"B7ETs3Ga4KIP0qXzghmJGxQ6Ti+FLK/cTI1TeWCnoaXT+9bvHt/63eOS6/ubZ8+6K1+Uvuv2D57fLn98",
+	"pynkqGpZvdZw13AFX/UOaBXbN2+LdL3KeRMt+CXP5pQDEiBuwfFVZaYgP1RwasbHsATNy0ZJdDHpAFin",
+	"DN6nkmGLAC0EmSkHyDcQrM1UUzS6pvW8yNOiEPIYji+OkF7IUd3rvRdDVutT/NIVWmU1j8OuxNW+EDdH",
+	"fBKzgSgWAl2v0y57rHw0HxN6yGdG/JsHjxnH0YJt9EwyDLZNJaDDmRQiAYMY9hZ6f0ovEHHjIOPyosue",
+	"hGMMtAP4lDlPzKYUL2ZcJiKhrJt2W1q53Tk8unvvvrmyof7Y+fa//Ovf/PU/hpyFUhAMsJTk7t77q5eE",
+	"9pujWb2srQ5PsG2Kr6CnnqNKUcpBFugVDgdlbqhjdUBf/1Ir2X3KF5+5U8P9eqAv0tmBmmEXDoA5ysgP",
+	"MxClXUKU+lfKjna1y+ua++VjVbBCjfGSWfIIb3m7hJC4qeAyMO262yaFRtmrZTCvd++vX0T84OvnL4+i",
+	"u69uHXx1evCL5/jF3Ve3f/fWwS345uXRq2+MrIdv66R8eUZtZd3H9MdX+Njz0tym0xklhJlx08zOOC0m",
+	"80F3qKZ3FJ+lcIyNhbzj2v6q/dIIrqat9B96PLy4tro/wsNXvdSumWVRJgzyoVnlKT5aOULbSA0bTvw3",
+	"v/7jv/n1nzSlyvxezet1Xu/b7XF8vO7y38qbDPwVq/f+te+Gz5Zv7etXlpA/p0frPdR2sefiMhWLmtuF",
+	"C4ZvsGzB8oIj2tqYOmuS4a1h3KpNn7Uat9jazmYtFT8k69o1xVW5qVpDSBWssG2tOt5uE6yeUgxIxa7i",
+	"DS5uep9vXqy7uVjDBbT2yjxRWshP7dNXxAM5nb3dzRuebjwNzsMj4CRw1kY4vRXt+GaOhTbi5Q0YMUiu",
+	"vQk7xhOvb1RoXKW5FWRcYmgyRJgk01Smush5oWBLVPNa73D93W1/vDaV17pPmLn4Jak2Sy6JzSXRqr4R",
+	"ikml6eYK8IOCy0SfMLM0g6w5G7XkdS0PN/VbpRS2qsk8W9KKGqahNJgOW5nzERjcZZ92DsKOwfJuJ60l",
+	"0vJjc8p9RAXCh0fyqS0UPp/akvFRV/z3QTnbBSV4Na2uGhu6yS2yTvbcvKR9IyL2zO7BmtxbAR0Aknfz",
+	"gZpTBrEs1YU+scmB3EmJPpYJ8AnYxKHWkVQxqJZF9Lv3dpLQZ5uP99UEeNA8SST9hA1ZSArmCywB1auh",
+	"78Bv/+1/+s1/+6ff/qO//Paf//UNKQdBn1dCQdrJnKhzqdKkfdQtVWflj/0ciCD7lZNC7h1fp/3q51R3",
+	"0JFzoYurHLHt4fZvlcp6Bej7DnDzt0s/LuVyC8dpnYz7ub+IVZbRlSMD1/FACKKsRm9/GAbOi6phcTPb",
+	"ULCCr481ox0+49rQFVe4EfsLbg24YSMwoQQ7CGawxap5M65jqvyNeZDD+q/J/+esaG/eDaiLh5dCFh/R",
+	"hNRQXvCCg0VuIQYTpS66kKJkJbCMfm0baFppb/B2bTPTqfhFbZzxqSPmNEL40enjU2jwgOuymnWqU37n",
+	"bMLleMLT3eK17/xObcQ2NS9LpYCRrInVBhh82/irU3z6VdRpQZk1VHIochnmI/bN2kaU24ylm2D/E1Em",
+	"wAJAF5B9DMSYS0r2dtiOSWnjuVEbJB5mFlhlsxuNxLDYjPCfqbx4iM+aty4brckXKdJAwCNdFiOXN/CS",
+	"lym7fPqgMU+lz+8Aen/AgN5l8Vzmgg8n5jiKS4w/asT4M1mimvNoDHhHJBHTqlw1BYXafA5BfDC0F0ct",
+	"bO+EJ8RBCLlyeVpoajXXLB09k2lhM+guTsCK7gi8IDiEJtnm6o/ncpgJnjuqdneauyQLJYoc8suXqdxt",
+	"vqP4mdR8qdlisjypySPNJBjh5zITWrNYyb6tHKAuI55mZoRD+vgi4HYscz05amzaTWPLwmt5u4x6J4eC",
+	"vO022BwpmSh9n43D9pwgAdEX0anR39CTao4/pCSih0UKSYOD9VHOJkh9hcO8kUC+9gYDoumpbzl9ds2H",
+	"zw9cH+zPtiP2ddcb+sJ1Cd8P+gVfPHSd8/VDD+HjF6Vu0hOur/SI7TB8PPO9vnLa8ismF3eeptLN+MeW",
+	"580lzMgFRy6vZbCazRYFcBUb8OFFFIqAVLNg+qPyTncikAq36xh5lJC2tLMtHeLnI5BqMNVxKRdJK3bE",
+	"eu5DuMk2nl70OzE7Osm5TrBjLHA/ndWX+OiJI73cptAGsyacsBWGL5IRdTR+zSdcEUQytLkuO/NXRT/C",
+	"AyrqNMGDSQF5A3mwyrrPm0yFda5mTxrJTM/LJKY+U5FfLYTDhP1sdqGm3D7AGLZCDgMT7sIWPwgCFnt1",
+	"C+G85cVxS6t0pZMApU8lscLaqyCiwe0ngreJF3xYZMtaZN+qLxqSKdq4MYtZ4xLrUVJ0y2g0AYk/RJYp",
+	"hkjmiC3VPEe65lQzRDt3VtFcR72aif1C1wVGuyTScy0S6x8fzvPcTG+YYDZiiZlFmbCpksVk5eaS8GXL",
+	"EwTyobZ7lHKotnwY2rXDtakuU6st7nn9SOY195Ms6w+bAwvCCHTYFFoIXU7p5gJ+k6lZfUBczM3Rl5Au",
+	"75J30gu1Hjd/39mS1709x8hWkV+67+zFNRQNUSdX2Uax9lQh/KhQs35Itbx2nweC7Arko20cVV/Y59bF",
+	"7jySZvg05qeneQe4eZedYd4z8LvS+zHKF07PGG0hEYUYFnBZpf1JMUDdHaJ8XNdoAty6qdCelld1ZQbK",
+	"sxtiRraJysHcMBW0+bv3tkHC/94KFP73arHwv1cBw/9eMxreZqxpe4JTL0rROvd7hJmnz4er57p57WYN",
+	"gqbGG7cCukqvaPoD0fvG7X3Ym+sAM3thXTGlbeG53JidA1M0aX/0gOEhyLhzgrpailcjMxqeK81IBxds",
+	"WOAln1l0zCYT4Do3TSkm5XfeAkzrxpNsxrVeqHwjK9gT+9zNnX7XhU01K39HGpU1Zlg+m1HeflxesEhT",
+	"zQYQE1goH4+F/kLhrxVoNTVqKdHvgwq1ZDOVZakcm6K72xiqr7DXzoMMOLY3cH9Gs6vV4ijHxUq33NOV",
+	"pygpC6CCAk0RKFh9qavaJKTRCkItAWShKFlrZq4ziH4l0yhAGHiYXXh7437DTv5+b43tlbwNqtTzxn1z",
+	"k0f8jR/vciVEFBMV9Pn2MY5VF/5xF/W7hu9rf3p+u+a7d5qiYgK24C95WtRdlJHnulBg6mfpiEnlLeKX",
+	"PIUD5YT1yig+Z9y429tk3fgS3XdNfB1rTnjvJhmqmWAxz7K4VdKt10BkvCETPtjg2it8YBCz+Jeq1jfi",
+	"qRHyfWDIb8ocluuCzZQ1kyL3KnHqu9QtStoMtlwD/n73lFLmrU2d+ljl089HdrpfRR01GvXRxF1nOFi6",
+	"9EWLtBgCpfFoZFZZWmiRjY5ZPFZSxOwWWsrBO5ETbZhI2L3D3u0InTqpHMfsVlqwQqkLJhXG2puDYZRe",
+	"Csged7tV0hpVbFo3myElZqluVEjMQ6WhahdZRC/4wKKdrv95VruEwxOjMleVfWiebLURt8GxIKG9eXGl",
+	"ftgt2i5lmGc2ELD8rUu1HfngteEQaEPY6a5YF4Kj0wy2kw5lMRLQgAQbpbr9/bBU+JSDxbqriYKW04cq",
+	"aTCKQ0IDSHNgxtqoXppNBAdTMM+Fg30cpAntU58jHfoceS83LzBkibzFZu/at81K1QWfzmJ2yyZeQFF2",
+	"+MF7vQq04Da5hO3LDn4XH7uAcnbJszRhWgxzUbD48jDy7AYDrsW790yhP/3s9MHB2U9Pj+6/C4Ztc5re",
+	"HaYJ/Cu6+NG1rfStGRj8Iu7W2IxRl+Fy2SK5ikfYvIo2mfhDPM6r51ULf+x+BMg9+LaWM0zPH5dejjvr",
+	"g6DNoWT73cBHD1k8ZjMhm7nnG3BuNTEqsTsPY2xtFU60IbcRUvT4Jq/R6WjNh5l8Kje66wDGfGyBLqsy",
+	"KJnnmEwQtYQWUgvTD6w7Qc1NB873CBlmjGAGeMdors32R+cn+W+tK5SwGMDjI5ITFktV9IdKSrhXxScs",
+	"Nt1W8yI+NjphwNeZSnbYsylSTlxQzXFA6xmkHjx68QIK7+N2pFZokZvjnK5pakZ2GXymVWpKs2RIkq/8",
+	"CKautbkU4HVIxRmcIh576rAqSKQOKBiInkK31hWS722wMuB7q6I4DoR17LU6bH3kCTCmPBFMqkUpm5Lv",
+	"LaBvxKyUVaGh0bRnNkqKPLgANmmqn3zopDgi2KK2XGoNqV5tfl6/MId83QyEbndQhGtNXVZArRc3buVF",
+	"VvJwdL+jMLA1lHtQ3vh2Uwej59eGX74tBNjNWtkrld+4wb2u/iva3qsHwhs3w7sGlW6cV4jSpAIfXuGK",
+	"6p0/R2tdP1EHSanoZzIxUwPeyFJ9U0v0Gpfm92ZJXo9zqGJKabU3/RslW0uLd2nVX+GKjdflFu988fTT",
+	"63RKUKlPxSxDEMqVRt0eWuXVF/L0lIWKuCz6SLpzGB2+/6pWsHipcLjZJbxdBpeiDososyUxGJnC4hOj",
+	"53hlLROjYl2W8BYkAqUhR3/YqskyE8UaGl+p2Giew5+odBktjesL9FTUQlv8em5xGTDK2zrLYJhuU2WJ",
+	"0AW1w0ZTmQKAqAQHERxSLhWluSQLnmepbb5GrHciTK93zzKWcV30Q419wxt1GpfuVMuJ/HyUBub55qm9",
+	"8XPIrak3cBbdTOzom5LrWwroqpsrNNCtHcMbXjBvZKGogtv522KlqEuRZ3xWTsmKnqLj99+9Z46G5qQe",
+	"7/buvd/b4ERaI6tXg7zBDKpGo5bBD1TO5+Yt+7d52VdxTnunosbs7TjXYsf5wZgPVhKu72AEWLM3kQTg",
+	"hoUQLP03IIiMpK51Q6k5IUkgstOoKw6DUWUyWueQnxTFTP/u8Z07X/3/Dv6XBnDHlypP7vdqQGxXgIwA",
+	"9cBwnqfF8syMmc27qNPh6Rxh3tUQ1vreglmSBz8irlay0yeP2IVYMgqjs88DRp92k8UhaQGZjeMPT88e",
+	"PeiffnH+0/47aH+f5WbBJ9aLQHvc6I+FZrrgOVCWw6zDFjDt9501gwsRnILnIv9ELGtt/tTQUjnwwmpB",
+	"Wuh68DFik9RFipl6GT1oMUDxk8/Pguyb+GNs+g1M9aYEfNtz4mYXeqr7tkJ/i5mlph+vzASmclRzOfn0",
+	"k7PPzhgfDsWs0J5HxRyN7Kfn508ipguVC086zBmEa5k/nyhdjHNx9vufom+LkkNqy/FHWGozBbOZBhCY",
+	"TwIfPZOALjPlRiFkDG4A82KopgJIhd9556G8FJmaie4777CHAKr62dnnj60EtJGX4K0T9Ogxi18+g/37",
+	"DA1Pz+wuftY5ftbRmLXlWSd6Bnv6Wee42+2+irvslNImu2LNIDyTFDjFNYtNoXFk/XLarE6RJfoY6Z9j",
+	"eLuLXlEi9teFEc3MrGfo/yxX45xPAb0yyLmEweoGb2OJMREpwmjCV+4ytMiVHHfZ78/NYAAPiYDUAC6w",
+	"y8hYjLVNlMCDNhHDDEh+coFdNPUrrNbGqdpwUmKfngk1y5Co8cEklaazKmcP5ThL9QT24CksnAPLqIJU",
+	"1bEPlYtZmghZpKOUEK/0k2m7KuDuBtjWpZpDTBIwEPlzvEvzTVPNM63YkOe5Kc3cnvHQRtfuM8lY/HcP",
+	"6NJw8CiJI88oaZO5TfnS7CNkqy4lc2P3e3chflGXEuk7gJFk8VNR5MuD01Eh8piW5ln6Ne1h27F33sGF",
+	"EIYEZqkUzpFrHdEI8Sswgut99kn6YZd9quQYg480G4uC3bt7aNbcLOOmqxAlbMNOMJs/rnaKUEfAoZt6",
+	"og0HZ7hZzbauQ/ZZ+iHGIXtHOeTQLT32vnksLMOMuxkeUsHu2zFCmV6wd++ZTrAZ4B/NL112yrTR7qBH",
+	"pkOa3ev13ProFkr1zQOW4Ryo+inSYpRmgt2Kp/OsSGc8L+6YHw/MZo1vl7vT65mW2sUA75mxPrr/LrTH",
+	"yKwso8WHaADXlVKrzQLChsPGsO0J6wL29zSj8G5zqpimBaRYXC4xngwlCaQdwa2b6jKuyZp9qOuQmySs",
+	"6n7U6/Uw2xnhSx2xvHuk12NTMR2IXJ+gxrtItWD3jo5IcgCiyhSsck/T7uZTCl34+u4esUxcikyzRIgZ",
+	"Vhm25wgbRPz5ZrBVwbMuUd6jzMRaw4lBSUYdcN97wIPpX7AAaVd9qjjgMcyAWQjsO++wc3+mzzAPl6gs",
+	"V/PSQCUpZuIJXmcAADYXii77mOxc9CBsb9Og+YwV6pkM1jVtWYl78eiD8sqdzoeTuMvOFEu88cysDo09",
+	"slWrkZVDC4U0a2b1pXKMFay+8Uy6Vw7ZT8wSxlamckwQooXKL0TC5rMue6B0kS2tqKlUbZR5VsxzqU15",
+	"maB7kQshwuYAu1f3mawWZX4EHrgIZ0foCFsbsSRfAn1B5IbbzArupYiFZA8uDVKaU/hx+XdPLRc9k5Bh",
+	"AJJtFnyso5AE1HxHYbl+ZqDEVBfpEDqu5wOj2ww8rZ3ZxaXAbO8Sx0yz5oboL5NGlD2To9RI/rtHOFpu",
+	"7COUYB4ZBIcHSD9zdqSj0iRURxoiOvF8Tp1m85EA4xqdx7DGFwroOXAioQaciAQfPWb3XrywP0RIXSES",
+	"ELplNDq9Wig6+rQ7OQBk9EwOcwFHM88q5UhRmPUVqt73e9AGzFlREH2zXfJwWvGCHfUC2X9C+1vbhht1",
+	"wUkAo/u5EwJ1sdE8czNV2T4jo/ky4vMz00fDRcIinaY45KCpGj1yqPIERvNBLjhsG07fsoFYKgDrZ+Y1",
+	"eyZ94DG7xG0Qw+9d4ifxMCx8jetnknQ1+CLusgc+KEe8MEtSjm1LMNOFOZ3L8H8I88H6IjaYFy4rCaYP",
+	"g1EoJyM5RBmM7hfdZedGk34m/Q6j/JUutwa0DlJrGEH9iKT2MTvsQUlBbi0sejjhUorMf4a89/gAvoKU",
+	"AZrxJKFJpRDZlSds2pBcjFNdAPjVKPtaZOboHbioEPMivpmreYFV4Wdz4/M1e0Fhv2mQI2ayTMXYhVRC",
+	"4IqGo+qJ3yfH7Mj8Tt20csfWBeLHtsPHe0DkOMkf+2tZ2nm0J81mmtsdj9WbTh1T2+gyqSOzeQg8prth",
+	"K+mMMBpWmCnJpcY4Nm8aUUa74RwSeNnTEnVNFhfm2xnPgdH81pd3HzB4jkHU/YviNl1DHWOAdbh4ynm4",
+	"s5ntiiE+ucBTJaVH8MY3eib9dS64gZsVAc9S/Iyl3gAlKZWIeoTkTpqlY2l2sdWvCyAdxa3A9YXp2KnD",
+	"+VOGUHard5sBBwqFLJnhM83UGMojkyCBKLt1eJsOQ/fwRGXQPo1UJiD5JDAGpdrx5tw6um1EPRET3bp7",
+	"GyS/bQJSDQVQK4v7DE+gIZdE/8S4e9N0xt5UUjhe5DPpspmyW/dud22Xid1UE9GRLvhSE4QKvnEcQmRh",
+	"IWoVeOCWZU0yMiO+TeP7VMyydMg1jitNl9FmIZYps6nn7HFaOdojt3HQA3eJm8Mfyoij5fOEfHRwNb0U",
+	"+WUqFnhnMYIZmkCy/Zm0VGcwC0toDOhgGR9esAWOAAI4rcoPQQN0gnfZ51LQmOKdxuiloZwwV9xs4UcO",
+	"7NALpEMq0gJiZcAqEuCTjzu97mG3B5Z4MLUcgGBFK5hKlv3BssDEPZTp27kUDu+/ehV11ExIPks7x527",
+	"3V73bgfMbxN43Zp5QIbe4ZnIiwMbNQAPjAVY8d217lFiGpjq4tQ8+9Q9SoSkAjNRNKB3/SN3TBFwdjYC",
+	"eIOHLRDjuTf6QuOOej004zp6ST6D6TQtvfNLCqFAO+tGztKwPyXQDdivqk51wWaUx8IP16uoc6932FSR",
+	"a/mdLySfFxOVp1+jZ/Ne7+7mlz5W+SBNEgFOv3tHR5vfeISiDZ//YPPz50p9xiXADu7jwG4qvxC55Bm+",
+	"cLdVv21oFBp159Mpz5e0oPxAgsA102F2vFgY2QWKIIAEx+B/wp87z/2W4JgJGdjEeNLnWQbeqJnSRZ2B",
+	"2IXGGKGnrHHLaBOmZFMfHOVI4TYqiKwjn2fix9pS1lnXXWwFH+5nPryQapGJZAwYU2kNZxSBqVV26XSi",
+	"OBQO8THqHCUN1AixXM3Hk0A7Giwrxz75eQZzbS4oGhDs7O7Re+++B4cc9omsW7YcED1GLUTLA4AdsCJo",
+	"rn2KZ0oKI3nRjEKFGG2AmuNeg5/N08cWQOsGeQJuOubIbVAy0yXFlsNzYZoCVxVl87GkSEfjLFbSevC6",
+	"7DN3hSomuRC0ZGgizZ1lDhYud2MCkIf5AeY7lZhILhjHLvvSnMzUCFvlhCdUAZmeIDwKeWJ0xBY8l6kc",
+	"4z2Nbj+2DpdBzBwhaJyERk655GORQ5I7MsfS5YxfCE0WeIyZmOcZhkygpD5CGa3jyNxcJuYQOQ1KBPMS",
+	"3CrMDIUDYhY03JwYt1Q+pp8IXTEFwRKxFl67Sr0GJiRlyCufBHDFESXZufVR8CgR05kqhBwuwV3w3IF6",
+	"bYzNBgFPUabEvONHw3wGixH8QCKXXPWdD8FtwvRdcrmaa2/nuPy+c3BUvgXwBDhaju/cCX/rUlOOP+h9",
+	"cBdkHBqxSy2xC97IKo0ezSlPMyPMQvRIx8eNUtvCterbhhOCWUnMskW42led+aH54qjzHM6vHQ5BC4B5",
+	"VXZMEjx1h4N4JbkiYHKtY3X7YQkjVjtHvaO7B4dHB73D88Pecc/87xfOWXws51m2EiOKX0647lcWB+E1",
+	"6ofdc2V3vp7UT4OVe9Dgw3LAYVNDYU1hiyqz+DzQBA9Dt7J1JHV2nd9mBec8kN6oorRQCD7j2UjlU6vU",
+	"3Iwm1Guh2TxQcpSl6Cu/d3i3lSr0Kc8RA33v8H6bjuj5DGkMPxNJyn+IStppgjQTdKY7Ja2lWoYkMc9N",
+	"mWtvHXdeBtvnFepu9ejRQIsjjg2jn5EfwLP8Egyzu3J4fQQ/VA+vOsG2fsg+Upg76MaW/L3NbzxWxcdq",
+	"LpPd9sgPbOXiRF/H4o3qL8Q/EUWbZbQ/H3+45+P3dOv/wHbyT0RxlW1cNg1sdUuxq+KxghvKzEb1VEKY",
+	"wePskTDg6s4EvxTIta4LvmRziRxqSZfFpZ0VO8u3ktkSwg3meRaTqVXJMOvVRBC4baJ0QXGrltwtLZBO",
+	"yjNI4oWb+CNB9pgGUSWlq7ou0iwj/BEvrLdn9fD8AvbsqtTb9eJWc1Eq7fO7u19kMAJrf43Zi+nv8TXm",
+	"tet0+3vPjmfOA5Kar+/qMycZuMHZAo/9QBwt80xs5WSBvu8dLFdysKCNF4byNTpWzBV8gYAtwsBJjImy",
+	"cFoPeLIxqEpRpGfgrQAPjKeedaWAajIRGcIS4pHKnRuGcJH6mfT2a8e6gzBk/yI94l62FJnoxYAWWJig",
+	"niPy0adnco1JNXpEwJ3zDaY2+sa98E3w5DfgRNATlZknRmkGkOlvnslvDg4OVv5vCosXPC36RToVsSmJ",
+	"/DHfgDmeglSTuUtlYoFlGYJ4v/ERSuY0tmFHBSCDyF0EiMuIxVMl00LlqRx3oUpyaQTjik0Z5mmRDnnm",
+	"/V7AOmR+ElORj4UcLv1v33gPlms7dAtwAP1EzIqJeQo+AprBYq6+IXQc1xfae3Ior9JJGZ+F4FoCvUSI",
+	"0S4gRbV5KeMFjAUW9Y2vARpi9Kh5Lvo5L2CIeZZFq41WuQVqfINgSk54B+sPMkO5SGWiFhHjLDPnZ870",
+	"xDQcGQZPGC8A2wEotelcE8MqlOKJXzmtCo+5CZCUpv0Ah4rsT9Y/B3iyUioVhKMRDuob25RcTVmPFYod",
+	"mo4gnK3a2ch1FQZoplTWn0sAZiRmhMwXZqAqCw83nlSe+tKWA68iuIXehcy4jWuDUozqNAOw0Dd+6Ln0",
+	"1MATnqDHkkY/gewZEI5tN/pMQZIzvyNObLALlOe2srcY0uJxMGlTiSnJ7SS/CSvDNOAZl0PRz9Si1GTT",
+	"a/oNBAUgoQciUwt4CpNthPszztTC7r64nAapsXKXiKjI1XyQiZUWDNN8OE8LNsgFv0CHNwQc+qmoLZdy",
+	"Z+k+gLJMe8LJ8PmLwEM45Fk24EOzXSEkQySMazYFuiQb1FO3WyTNo1SM6jOb376xsWlzOYWDJik3jmq2",
+	"j0GU4mr1hDG/FIwKMa2w6Z8APbdQ1s17EsDHATpndpRFrX7ja2pqcZLqC7s8zH2dtnhmR1NPMUAEt2qq",
+	"2SgXFNkBEQXInut5sQEoNddCH9tVMsvTS16IUlSUkc4/fXR2/vnTP+h/9Ohp3CALcBngYuJ5kWKkpZ91",
+	"96V2klSN2EgsRA4soRErlNmBqRxmc8CBEX+0e5F9Aw+W67LEkI6L9BuvYH9T0bYLmzaw7D+H3U5xvrAG",
+	"64/Acr264IUwW6+fpKORyHWweCCOjC/hsBZeRZKpnhC0Vw7TLEUoF7Ur4cvInahGxr9Ho2IaBwcZ1iPk",
+	"ENZ0+VPNenkmTwNdQeV2vVrnvI3dQLxekEl8ks5mpplGpAWDBhhA8101boXwAT44YYODfw65Qd6gcz8I",
+	"qSh71EPDCh9CTDJZPZwO1Yk6oO90jjtWjwlMHKYvh8+jjhv3zvHhUQ/Ac9LlaA+rpOJL51VQBQnxTilp",
+	"NuWUfq9Tqudur7e1YWueiTfjnbe2nXDE6Zs2VixJGRMwTDzQ3YHAoN2UkaEKKW3TqThm9fOJzSojtTrH",
+	"d981vaoo/53jd82X80xAh45Ks4blwAwPRWKzHeK3wTSSzauFicxbwaIObm3fDlPKddjGYIFssIvNM7F3",
+	"7e9NXM61LwMDwTUatu68pI211pf/CDBreB7lwgPQXLwP6IoFqBkushACeMJTzx6R5PL34cdDNRWQGXQ9",
+	"CmBO6WF/cAiAH6hD/wpLdpMnv3kp7M/R/Tlae47u9/6NQQB22PhX8f3PM3Gdfn9y14vprIAwaAxUd/c0",
+	"d4pRhjFk0wajJpls1xgpKT1bxCjqTQfXPMi8zoBCArkCHAAfMreLJRsrpqRHsf9ynow9o40UC4rAJ6S8",
+	"Rdylmtl9TSZ9dAAk1jCIuUXM+zbcgmJpsW0nleiLEIHu4jOsXXcxUZAK30VVgKdge8CDaXg92CGkM1gb",
+	"pWvBEbrgGeY0aMZIzDNxJXyEGo1KF1B3BoCXH7YITkHpqaq4LcnSIytLgSrOi+Dg/eDbD3a7p74J8MX+",
+	"dN3fUvfIjf21FpEbkT2czClJZ+pruO2GCI5VIIM72CDQXA6BmCry2VeBH84ccjbYij11V2B/LQZsILiv",
+	"iWqhm6lxP+FLXXP6OOBIDWikhiOaqoHrdQoNAoZgIHz71VzkSy/VXAqmLTa75QZ/Fa2rHczW5vjHWamr",
+	"3ArAsPZVolTLi3pYx4vapgUo0+ubYH/bovufwiuvWmBwbhCws/4wJb7zr152wohWODTwGCl9PVi6r01/",
+	"gbH6vcifyASGXD2SibcPKDlhZcLH5tPp/goesopThHNzDm6scmlwbj03J3xSarHRINefhu0OfaNf9tVC",
+	"9l2vCYKZiynPL3x7cWcHQ7n+VDeyYUMDLU+/6Qs5HhCE4kbei0U91cfEaAG6r+kV+crfu3fENLvl3U/v",
+	"9noM8gAGSgQoJ6QivnfvqHvXjGkpt8I1KQjbIMRIBu8hYleHiF0VHeZ/hYsRqfsNp+adl1ZevLoTCBTM",
+	"273NJR1WzKMEb+m14LRHLpkT3CgxuB+ZWyrB+cBGAlx8QZOmQhZACMIpEM7s6ROi/XMUsYDVXz2MT305",
+	"0NAr3QWtOAkuavarDoABJsiKlQs2EObmPZwY3TDpbHuBOy33/qaucfvzZn/erD1vriN6YP29ExbV/uK5",
+	"v3ju5k/1ksrfNB0Px9XDBuYJpiWvvW4+5MOJtXyWmWQc2AiJ9ZYRct5Z8FFk2eoiOMoiSxAXWeBw5Gju",
+	"oiornSPjioJ7NfBZhkw7SEnoubOKnEvNhyGcCht+DGZeSMuYEu0wEcLQqYmW5YVlqoFgujNl6gDI9i/V",
+	"wNPYjIV+JqcOR7vCypl6EBmZ7MliTV5n9UyCI5mXX6Oi7cNdYohFiPXqBZ1pvtRsohaAT7NBdypPbNAf",
+	"YchjIYu0WMbM/dm/EOZjABWH52ha44jFNLHwJ06t+RNn1fxF82r+hDTUBA2V8+lA5Iy4c8sQXAKuxhYL",
+	"R4+WMakIxzRryBRtF4f5m5ZHn5ZHpUZ8MYxI67uXqcIyl5GlbyujhfkspbGBH0H/sk+WG3whlq57MEH2",
+	"nSEvxBg4K+17fiRoRdu2xxTQFtvaQe8w69x0mD7RYq/tLzyyOqBlAaHVVCDhdaDtUAFm+fZ/qQY1ZfgV",
+	"7wqgYxx8Q4UCkAQNwa+yfq4yN9Tmb1OIx46GoQ7TqRkaIBHPRKGRp7HwKN3Bkpk3KgBSWzZqxglf2plA",
+	"AGl9+eIFngsRS3JssMpZOsUvPfhXXYoc9wcUFh/7PtOvIqF6rNeMa8FyLsEX900NzBFsZSBV25jK7M4H",
+	"v1iKBFVdFg+z9DgmQD4so9RxIVrhFvTW3BGcGtz5JZdNBi8+LCDfiddugtQah2szdqxPctlgCLO9s5Yw",
+	"AN6qEUNhVGo1ASPr2+2er234/dfbbkHNtU47kLHlxsMt6eBwbev7QbINXpdR9PUPffOqoHz47ZRes7hP",
+	"8Z1NtcPWTDVlxcsxiqahGZCgsNYUuzaL4PpthaEcrg0NVRdqp4rfRvMrjRJpOp2IZIITG/ARZLpZGaA2",
+	"Rh2gLQQnsL2rqdEIE7A33+tw7MtvwXVj9SJN+zuQAsGeKW2vpHN8+J4zeMBVvdM7/OlPfnb//O4n75tZ",
+	"VPN8KPrprHPcOfzgqNvrHnXf67wOs6LZBtuYFWlN7u2KV7QrmjWZ6sIcuZfCg1Qa7IykpF2XpdGFJzXe",
+	"mR74AKbQzXa3B7Ec5sYAC8LUTBGfjsTcv4mhFRHTiqVoKQSTBkbKwHZGukpkd8ekURLYMBHcilgUCJ2J",
+	"g3VPOeMglQaGkZGPEKNbS4+CgRPy3527fHJlpf3HOmhyqpmeqIWE1ELvvPNOgxfRjc7W4R+YgeljiGvs",
+	"NIh9myAHmwSa4QAYRQsfWOVP8bJe78LQ7AqqOyhciFzFa7hOUDyhdx6r5uOq3GZI+WrvkZDC6VL4WTcX",
+	"5XmGEYUDXEgI68LMvDzTIkZ8kmNG1Q3dmUvzNuy0sDermfU2H198Kj42B3jLZ89V5/t1grabS7t8t5L7",
+	"bsnvJf+VJL/fJWrktus6yQ9hy2sNYttK/Tsv7Z/9NHnVeAacW9wm5sVIPN5vqOQoHVMSSn93tfz9HDnc",
+	"2ZkiqmgemN9ifLlrmwDIRJK7Gg1YoSD7sWZGngfDtjDHgubLVdH8E+Ek86pgBskx40XA7ROMQqfqxtkd",
+	"TXETO3eTtd72bI/DvrndfTZRC7PSaegDg6zdPwRu2nJ312xkR6m1hiLngX3orSfIoZ5se0uBzu8Pq6sd",
+	"Vo5iv+F4cgPdeDEpkePUxVLT9L7ZSOpLlQ5rWck7x/SbOzV+bj5idD2cGkW+7BMtQuf4q8Po/ja8fNT5",
+	"NxW87PrmMkt1jr963g4W3no4oo5Ox5IXQC3j+kae+e2g11czdrjB3nB4Yuft4t/HBO992J7ue+ikVTsR",
+	"uPEQv/OS/qqEA9cF5XpRuSfl/uGSclufLtyrXJYY8o3nYoSJJLdegc0BvuuX1f6kudmTZn9buzni7G2l",
+	"uVdot1JVaTk8Nuv4Gsmyt4zwtHLlRoI8Q5myq1LuNnMlhHN1i6PBa9vt+WZCMfeS8K3XufdA0+89N/X1",
+	"6ek2yW+jnfwUrXuAawJp6XlKtbAymFxemD2/3qnoKnr7LXbYz60sdq73e5Pd1Ux2Pol4k83ODXU7o111",
+	"tbtU8AupbVJwj2QER7TSwv7CZUKZxC1JhntOi0uR8zCPNpIWm8KABdnS5QKE2VY7WCL6dCHS8aSoUUDI",
+	"rEi8iG/UrDjLeCo3UjPSqX764LOHMKPYM5E0vzhIxxUFovPgsZlOKupD+B3L6Rzf3UY1wmpu2iBZMyq7",
+	"q0cwkDuwOtBwXVXjsSPYUuOhdbq3Mu4VGG9ldMKrpdDerL7ceek3WRtTo2vB3tT4AzY1Wj791qbGdstw",
+	"ja1x7braHyLXcIjsDYg3aEDcVlDvakHEeq432d629kN7qb0R+2EgJ3bVvu1eDLTouq16tL16fLOWw71c",
+	"25sD99r01cyB16hQQxBsszkQpeqvrDylxyGOgqK8VZ54xH4hXhQ2Y5NmIww35zJBo4cLSCCqUrSXTTnA",
+	"4uW1xVPwUjgHg+BokQSxBQKlDTGh2l5BQwYCW80GS2fRITZToHHVTeZOGsd6pG4F4x/IwLaiZl2kgp0U",
+	"DId1gcwRiyFKy/wBWUoxo1eSynHBs4u+aUzMBmKcyjAEw0whBpgMuRY+m1gBKc1OWaHYLzz1+hRiIl2K",
+	"qOGE53xYEG6aMz0Tw5RnbCq4hCj6U6SvsZNBQ77I06IQEltBcRPmjI9/5/13KfEb/KRnfCg0JXLRE6HL",
+	"YbZfmw3SEFfxq9ZDfSZ4PpycixfF9y2ksO2pBOthO3s1Ld+9yn3T9m3au4MlulwAvO+lOk1LrVDHUH3Q",
+	"KY0WXh83EXVm8xqxflao3GykLPNNIPnaZR+rnHHJxItUA9uF4/4YBSq5OQFcrqKyLk7SYG4KzwTPAw7s",
+	"cyJy0OU8f1OeyoKnElOaUYOQfCv2wjJGPgXitaZXSTW/u6qamxXahYf7lkxjVXg/mYeye3ftHLsOm7R6",
+	"XjvOrohSeGMA+4ERyThUF0LMqOng2wjM5PZ4/uolZZqm8FwosHPcObz7Qa8H/+l1XFLmznFnfth59dxv",
+	"+sGK/T0omBdFng7Q3/6yM8Sw3+/+7N9/+1f/KmCm+vmjJ2bVUys6Wfp71P/uEILESc5+92f/7Ns//dNy",
+	"W46oLdDkplaUziUrzDWXHV8nfFWp1g/E+2Yg3q8ZCKPvDye86KuZkPClOv3wweHRXWjWFto+tvYNwJvH",
+	"poJrwC6MRbLpsuK1pPKhsL+v7O8rO1j/lctAMPRidqvzbc2t5c5L2uetXADwzj4B0Ntl0beTtuWSWWey",
+	"X7cOrlMB32gWopbsF9aNm7l3WlVRo7m7JhrXKiDrInHXraEvtMgffYQX0Os0ITyvEabO+LouANM99QPA",
+	"cwGH3nb3Y9v7PZ7rivfdubW9NeK57FDvhucqmZcGIlNyrDG9kLDEmP6qCLmEdYE5ooHYMUl51p/lYpS+",
+	"iLvszGG6qFFgsMI0y5zhYxHT8+GEcc1+59CoO7/zHlxzJYtzMQauvEQM00To45DVb1PL8F1rfcOXIiYy",
+	"LepewQTz+E6XPRr5uoOMwhFLCzYQQzUV2l6toQi4WoNbjBeYLd0VFtgFsbdQOvJpw0W01BS4i5shW9pu",
+	"uv7Q243wNijgzcLbhlzyhFcuqHaAzA2z1zvqRJ1ghZgvvUh+gO+bJoyJd+gU9oBZWmvKffB4pdT33/XF",
+	"/uav//23f/pfO9G1hApgvTeOh6v2to2Hr8WI+IF+vGZ8bjhEwA5xW58grvw9YG5/ZQ4Ac1YctjwV1/j3",
+	"6L07L/0ubHVbti3YA+Z+yNdrPLe3AMy1Wobrbt/r1tX+lLmJU2ZvarhJU8OWknxnRB3Uc72Iukcjlxi2",
+	"dC/y3v9RiiXZ60YU3l0gU3sh8mkqBeXjiRigQnLGoVQanR2weyi3bgi750XW64/9pXyv2wqCG4bw7SXt",
+	"263P731mbwHG77ruAAlPs+VBoQqerc9imqsFCGfA6iV8GWQitylkaCP5tB0lwxUvCjGdFRoMYEuAiABl",
+	"IMd8o5BiDXAfjth3yCUbiGcSKsoFwrwgVcoBO4XEEpRU1bEcUwKWqZJpofJUjrtFOhX9r5UUcZedStuI",
+	"qoUNklRISjMDOVmR3zMXlIAiLY4Z9x0kDOMzySgnhnmGuOunaSLT8aRA/OBwKGbmR2QHRduYRc1x81XC",
+	"l10Wu+RhMQ6a9vzHSq42sZiINLfNMa1YcO3qioAcWlyKHBO7D9VUdM2YxUOlC7D6xVqMzYDr2CZ4t9/0",
+	"Z3k6FHEN0ylxTkORQHgMDTXVpZId3jns9Xo9ZD2d57mQw2XcZZh2rxeYIaF4aM052FZtKpEQMdRlX5ra",
+	"J3w2E5KmnfCkGdcF5efTFh84TbU2U20WxmltbDqc8oBAhXWOExAEqeOKBLCjVwTojMAnUY0wc2eVAJ8p",
+	"31GGmyHvNmQY+cjss3PcZhvyjJyHuVNOAIaV8KU2+g2uHztODWDGhC/763MzdKJyHpEWWRrO7eDD1qeN",
+	"olkqh9k8EcmOzVyXx2GHRgLi1SbQcJP7gGfZCqhsLAoAhoG+SagxhZlZXj8o1zZxbQ4Vn5uvdYaD2exR",
+	"srFSGMX6Kmk39umRdrV+hi+dm3ea6gYxC3Niz636QXaq47aD/LZk9rCyEdTYPzDjEKT6QPHdOT6EV+io",
+	"oi/ultNwdCjJFsTH6KJzfP/eu3fNWzXOA74sKcKdyCe+7BwfHr7/XlSe+GOjHrvsXGYq6LAwDTm8V8oa",
+	"6Qn2D19Hzg4vNbdxyJI2s7dn3Kz7FrQ5onlmSZoYdcVriw0e3dyc5cM0S3GxrTF7tKR+DxXa7lBfruV8",
+	"z9UCzoX4Jw/PWXM5cTfQnSBxcFo4Nc5uaTYRuaB8hSM1z8GzOzWtWFEIHkKys71KsFcJ9irB61EJNp/d",
+	"hXhR3CH5sJJJxa2nWnPO/nx5E/bydccL45o9OPv5DZ4yqH4d6Ol6ZNxH+NwDXHe6VYrJSnpdXRVf1y+P",
+	"NijETyZKiiCR09uG6StPwjaaZHUq9nv+hnXK6gQ07vCVmdrgg65HCJq5r5SEkW6azYKwMi6TEpQwYhO1",
+	"sAY3i25LtY1c7bJTslmBtbLZ51TJnNzFquMu+8JGxZXIKYRMALW3tEbIVI6dqc2W0QCqK++JN4atKz3Z",
+	"+e4v/83f/vd/9pv/+t9/+y/+4rs//JPf/Oe//O2//Iff/e//67f/5M9tMFcfR7cupsvlkbaOsmgn+fAm",
+	"+eDCW327QWnjXIMknFEn1X0NRRI37vrxbOFFqx/zq1z3KxPRzqtW2bB7tNzeWba0UczoOqlIdMQYhAJ8",
+	"54NknWJ452Wr2LMVSbwPQXtrMHJV0bO7PtKEiWu1OvYH0PfvANrvxJsD0l3fNtxWC75ORN2pRbU5BB0f",
+	"jcSwYIuJAGNk3Vm24GAzLE7YXAtLEyEK76eG0860oQnCViNhrkmR//ZP/9V3f/bvdt19b454bi8Ef/Ba",
+	"+LZic6+FXxWydl0yeqPGfQcEIFDS7yTMa/N3PjVl7nWxvS6218Waw9OyDNJCV1WUQrEB4AgLoHZkU5WL",
+	"69v+4hKhKQ1e/ofwMyhBuKNVro8RQhoTXrRLGhiQQ1oMqdGrrGZGD8tE5N1MLfoLnstUjuOo9K1epMVw",
+	"AoUMM55OWaHUBeNswDNuul0opjC0ewEQ02KSCz1RWbn8XACtGhST5OmlkBaBOVTzLAG1EAy/XCZsIMZc",
+	"moLNWxZt6TCrZrAjNpdFmgXFDxXiTCu12q+PQ9Cn+UdjcAY+zjORF91RmlP38XMutMoucQAlg++oaSpn",
+	"piTidtPzwS+NPpuSUkz2bCwkKF/JbNmnHEZhmXyAGFKb3W1oapAZgEALlSVmSNV8PCFwJz4F1KBKCvt2",
+	"lrlUzzZdEb6kJKFkF2IwUeqiq0YjmAb6jKo2TLIZ3NEoYgMx5HMIJCG87qXIGZd6YYaS3TvsmbphGUhV",
+	"AIWAWYej9BLgvLpcXaZ0ER8zXM9Eo+fqnnDLalooZo4ohOCiZSnxLSkstBpAqVIhiUF+XCIKMEuncIgS",
+	"+wmgHCmtxhnPi9RsoS6ha83CgGQ2Qz4V0A0EfEjF3LPoKqHZJpCwByVTPZJN1aVITD8wzsdXValZvMCF",
+	"DFyl7tskV7NZ9ct0So8el9PzaDXFocbG2BJN5aM0EzpiVJxZJc8kY7Ygt+hrwbwoVFo5c2k6rQv3IpVJ",
+	"g/8Wniy5bgOsy/1e1Jmm0kFf4NJpJHfnuPP3vvp7z57Ne71e7/k7P+psi4mxAk/lG7AnuHmbGnjYu1oL",
+	"3zafMiyBbVzJdE7tKWKu5A92e5FnNKKNHmFa2GtCKfs8y1ojPiapLlS+XAsndHIHglJyxxENEsgRwzip",
+	"xb404tCcSHgSTkFym3ZnEFbhCVmocsu8XIixypcspq/jSgCMZhpE3kRIiAXJhS3AHL3mZKDgBYhJmagF",
+	"nBIE0XMyEniUUTrW01o/sR35XtM+rb9wefj1YAkUp4dH70IkSw+ewu7DvQeZVe3oBF/BuuvXoKxpzCu3",
+	"prvnvd7xobuNTVfKg5sZLAEb0WhO5roKZhkfGjlql+ZrAGC7Od5G1M38wtiLuyuJOwr8Qv3BCJeytCPy",
+	"c9jhVvMLJKDbstclA1MJdPm75wfFdIlEmb82RegjW9VbzyhHPdlmA7lx3m+fK20fO46NOoIb6J3o5KSt",
+	"gE35hdA+mFGNEK0KagC4bma5Gud8Clc3iDqN7c6iIu68pD/6Ur2KuyyegRkzJso1ZEmDMiJK5TBQSUqB",
+	"kxdSLcxl5TNhLngY0RC0NWYFvyCqcXNk+MSlpDdgXScsHs51oaYxhDtKvBCbSxkyMIQmQh1HxOUGl9Gx",
+	"EjaWVtt7pkbmBnPpNrpN5H1gvku5GKazFNU48pLNuKkLi3CKTdAZuCU6PFyJAN405cQB4DC9atBLb2hC",
+	"uWN7BrkkQpw7cUyE0xlnalyoGEbbZjNZzgTQRLhQqTioMM5SXUyVvIhZPOX5hSjQZAJ6l9H4zLLQLJaq",
+	"8O/X3TcRrkdC5M1y4IEVRpdYKvyi7Rzj71Mu+RhukaX1YvZT2agcktM/jzozMttXS8nFTPCiTzG/nePD",
+	"e/d6PSDOU4nQGxPOlhoIk9gJ6rJfWMO1eyyVB6AtAjH9opzXtiQFzMdkPoPjNk9E3gVaV4hohyS11qCO",
+	"P+L+EnkXiekjiEIw734OeXJ+9NKW8QpD2+GcXPAlSKFSV/REzcKeYMmdLchBaEl9H9LftiEICQeddHHw",
+	"jqeXol+ZkRSPEbwmWiXazQSuALNFtG9jZ8aXmeJJF2fdT8wfqHnOwk3OzBNmdn70Mnzn1eoU2cW1Priy",
+	"sksogUN1gc7yVOWQewEfqO4K/FanYzc6ZgnOtVl5ct0CNz9p7wa6SfIUtwDXe3ZoTPewzr1D2ZEgOs2r",
+	"tS7X6D+yr5UUsDJqs7wmHxWBpqcLvuyyJ1arQ0Ypdq93j41yNUV7t5KrVxxEEPpTfY/5fFswn7svvWaQ",
+	"5/p1sD9v9+ftmzpv97LlxlCs2wuWHekgaR1cJx1kkNRNTGcFUjJCEs+yHSIXYIDAy7+SwnJmQTrIxURl",
+	"Ymu6R2uCqad7bAK9hhJ31+uwGo3KjI1OAoxGMMEo05pvjlbm/ejlUE2nSp5KqQo02HZpcaCYCyTA1ve7",
+	"N5+/eX/a7E+bt/x2t6fE/L7ji6/xRhiaZA/s1lpP8/A4eOXcvfEanUp1FW7yMJ1mGQv7xnzf9n6mK/mZ",
+	"GkbVr8TwgfXKXMvVeOflIP0azpxXd14SnrFFrGndstlbH96miNPapbbdSmuMdqvJVGdX2c6p6j5Mv/Y0",
+	"UJu88biOH5uq4WoyrxG3T+ZF4yreVZMfpTLVk5osyBR08Q/+4tt/91//x3/5o9/85//87T/58x+9LLi+",
+	"MK189d0//j//9s//6Nv/8Eff/eEfQ7J5nHBMLnz28LDXu2fmJi0gA/3f/PqPg3f/5td/8u1f/d/07hZ6",
+	"fV3vr92Jc5WmrFf4dKFykfilu1f89orfTvQOAg0TtQIRif0Gc51KoZHfjinpQwd2E5grZ7O6FPllKhaN",
+	"eKgvdC3LIILvx/NcWFKfNC+RUbtfATJasKnSBbvniK9VlgRQA8uJZp877NkHu3XElrrIBZ/GFNwBsFNP",
+	"7I2GllWryU9E8bnt7GuwG6y7kIY2BYe4TOW4b+EI+KXKEqGL/oKnwcX5qHs/6uRWfR/xFFCVve49xLgf",
+	"HvXMA8qcM4eHH3SPXllyW3heqqJv1LIlwNnprw/8M/3gga9e2iMT2NLYe5gRFnrf0WlG2P6QORdMA+/B",
+	"SQfYvrCJwOU7EzIxHZVmhR0e+S9yUZg9cDfqzHJlVmkqx53je73IXdOBQxhxEle4w9sp3yTTabXurxFX",
+	"sgCvSIVUs6maloNl22A6W+M5bY6BRvkFPPxDnmUDPrwAWDkInFSOM4+POoGEoFCSo9UXFDYGpK8QFATh",
+	"aF321KY1KDHn3+1hQBQZfyHjqkj+DpitHKoKYW82B0OKFAkAfTtmaYHJV8EIPBAsU+pCJFD2rdh86PMi",
+	"vt1lp4ixNKOkKSLssBf1ej2fb4HEaMS0ssVOVJawkVhABgcxBROzZHGWTtMihgAzqaRAI7i1Q18abT0O",
+	"4NgUm5QBMBGqSQvNhKS8CqVHbQbVemysHcOt0WBnIH4CJseauCA3Dj65KxHaObAgMn43xAk5QvAteCif",
+	"0Dtr+HF9s6qrAFYATAK0OMZFY2P7CICpm+htcaWVWkqW3IFSmeCy3c2FT8XHuZp2Wj57rt5KIk1aeNtA",
+	"mZ2I2Z8NVzIx+XQwI7cD18U+oRKzTp1tf0YE1LnrzaBPK8+2CZB8o8TXCV82U5FfkYf8LdzcweRtucdL",
+	"077f6lfd6uFwXpnUel2IT1NswzkENDSn5kLVyVx0iCqAE7ltwpft0nGhtnQhxMyGAuh5VhgNbTTPzZH9",
+	"TPrKsToolGNEN6hQ9tHKkJ3YzJRCk0aaamZtfC420lNq8SXm+Bca4h3eeecUKd7feYfd+tnZ549vH7MY",
+	"vgC9bKIWbGpu8lb/DXSPuUyLY+aTa7ln7VdRSYXy6cFsninIBvaoeCYt3bdNe4ZMCf5xvCMAmwHcj1PT",
+	"jkLowidgKLECBFnVML8YXPwLpdDegKQFBJ9wk2FHY5RmwgyGEYK3j2GeS+ngSnnRajsYIT373/307O+a",
+	"0TKjekKh+mOMldCxnZl0OMHofEoAB9o6sVsEyeBspYNl+GdY+4+1ozyg9GHmGjPO1VwmEdiDYGbyS0uQ",
+	"UBkFdLKzOJ9L6aI3nskam0ply955Wf6inyavqHtmRYw4ZYKj8JrzEml0Km34S3+o/j/23r3JkeO6F/wq",
+	"GYi7IXJUjQG6e17ocOw2Z4bUiMOZ8XRTlCXQqAQqARS7kAlVVjUGmpgIytf20rLuUrrXr7XllXXDitV6",
+	"fSVfh6+klXXtD2POUPzLX2EjzzmZlQUU0EC/OKQQYVPTAKoqKx/n+Tu/k+QjGQZMJFrYdwDDFr+xNXa5",
+	"znkCZTXsldAzwMOAhSM9iIEtwQIV8K9u/E38RyqyPJXw47ZkLHzxsw9efOunH//qz55/+HPz/cc/+G8f",
+	"/esPi79f/I9vvfiHf8I/6vX6q3X2zjDOBNNj3hOMw+Qy7r0PMURg1Z8532brFA3h7ArZM2Q2F5JfQHe9",
+	"MbhqQyEypocqzaAh3CvN+s7Nu19sNl4NoJtdLs2vjDwN60W9kj1zxTSiVMJPwQG1m8k6nrjiMxcYKQQ/",
+	"bzHOID1ABVbURKkDn+mQjQSX0BPQfRXY9oShDd3Y3xrfdSoy672YnahIItEZsps6ipH1hadpfCzq7DY3",
+	"/g/IZ6lYFPf7IhXgW5t9hPc3g8BJ9NrqwR+liqjQuvah3Vwozb+gWdhTsh8P7N67c/f+va88vhPgP+4+",
+	"vnsHxHf44oPvPv/2D0iY79++fffR4Z2A3X3w+OHbh3dhQ7394M0HD995QD///t99/IMf4SLtz7VTLORb",
+	"PgZ+EMmGKk8tSEylVLE+I7QtEszIDDi7xq/GbVVnD2XV/bGjoBkekLGMYplnKFFt90Z8Iwoy0OSYB+CG",
+	"k4KnHftTevvSYrSKrWO1J+qkJxkNfYoxghil7O72NtESm2+tzrLPzbM8FQFCymkyMq8jUAztVDKekDxw",
+	"bS7NqQqskMDRl9xnDfw03o5oywh6KsIjkGEGS+AdnL2gItgvws0orf0DxYC9xmj7PTgCI3NDS3wPQqAk",
+	"ILEdNHDZ4Bq3pSU3qCdq0In4VC+pjiubrp8qmX1Fmf6CdmlBDdYMQ7Urh2TLr1rk/YLaKE+y2Ejaq0ZN",
+	"b9nQ+vKxmZUDv4U2KnTMKjq+kSSstWq//skPf/1P/9+Lv/7hiz/9h8XvdMrXeF2lo3OHKFJmNxEzWd15",
+	"0GIlQHH7sNFsNa7ZJAT9pmtm8D0OtXtVjfWcAICnE3dSZyhSATkE+0GGn2xbqB9kJbxpx/vUWrsW6Uef",
+	"aPgZ7ZunNZWbT5rNW7cQ6EdfD0VMn998FtQK5VhrmX3W53ECzcZtMiURHetmz2wDazMvmprtr4EnjCE0",
+	"87wb9k/tMIclUQnjm7ONaq2bQS1VExrzkhOjVZ4C5QWsqweDdBl8875xVjSuAm+0IgXyzJvG026Oxjlu",
+	"jsbc5mictDkaK20OeBvaHDtn2Bz2gyU7ws6H2xGNU26HG3Y7NFbZC/jGZ9oMpxa/y/NiMx76poJxg1ww",
+	"NgvaSLb7ufOVNRG9oA0IVtvEWq66nAVcJfQzF+aFdBWIHpcf37327MSIb5UzuzAK/IbIzmiMlS8nUt6N",
+	"FbCxAjZWwMYK+NxYARvU9OV1BynPPwZrSmHYU+dUTqU7r85IgErgzcM+RtaPYhkFXrCHwCoWPIMxv5lY",
+	"ig1fF7ANvgRJ4l15xxvY2dX28szrEiJc+mpFlng35jfNZS9Z5nVV8kkbmFxUmbdjBCrMS2tGQXilj+ay",
+	"5najudVoNBrNG2bBQfi7u9dAoFohnnF9hEB1+Je9GtkvO/DfZod3e5Ho1wqNgZSSJ4941xvxrM5aNObt",
+	"ZjHmph1s8+ZKQ92eH2pt+yIYMYsNt1Yj2eJouWQUcD2ZPzDllTnO7P6m/v5T4tp0cXFMOOPCcD+hCEkG",
+	"o0Huv3nw1gFzO/pTUiB16mC+kJLYWFCQgDpV0tJ/VDivQu4CG+7nUIlcaPt4X/9vDvmlQ6xPecYD6jF/",
+	"zmf9WKRb31Sjbiy2XBHAAkgOpGfTY5Figzg4Ad0pizMtkr5D5PQE45TQNNZhrL1WcLFmmvehFUmPJwkk",
+	"6eQU0nTzh/sxju4QRnUB1k+hgx/b7iNsm+FcINlxvYZ+IWbZAbdSa22fTX3Ts07y2Qrb2Q0Ax7QBt536",
+	"ANLUA2gJmfIxGZ0IrgVLuWQqX6fUYWFZVqrykwr2H+NPVgGo4t2czqFypAVqxytWWr2eczHoHR8NxLoX",
+	"CpH9zGFVzcSsBVHF9d6o20uGssK0L0aw4qqcinwb780SkQFOFVGoBLwqyi2/UGblBnDZdIzNuKRALGQ6",
+	"LZiqQ/oE+KTjjIHE0kh13Zb0JeJzkCObhkGU9moi6+wt+0D4mfsJ3WqgiCgbG4JEtnwTYED7IyUHrm0I",
+	"fePqnywMdACRZp2xUKs0Q1LqXIuozu7y3hBhNkAcLOLBMGNRbAybyKIjdT6ycCT8gZmZtsRnONAYlDXC",
+	"mN7hMcB43Tz2FTR6A16uPE2FtOtsG5rQC8ea8QhwqMQSxlRadKwqmWIjdSx8ZBPaOW2JgMwCYRtLVwOL",
+	"oC9sdjVCOu9F6CAzmk+ZOVtO7V47kbF6hlDKkYcvKh99FtSyCWiINDqZD7vY32Z+HpxIYLUw8I57x9hj",
+	"a8TNzUq8DITTc5OwCknZ8omCPQ93bC5NV6SZl7OxBF7rEXP5k382YxjXY7XOmvCCGwzDBsPgWJhpS6ym",
+	"z0+w1q8+tQdoKfnynDICzUEKNRUjHkvzNd6zVUY7Q+kIHX2CNbvvPQFtv6pU0my/n4l0wtNIg5GB9oBy",
+	"7A1O5ytXl5JGLBV9o/rB7YaKBtKCi3ihrcba8DJ9ZniZTnMUFhNCL9sAG234kmnDzUm7xFz+GsfslPTI",
+	"sA3Okxx5bUpjdJ+qCY33ULNMYmg77EoqCucQSWfc0+pQ7Rku4kEuBM2FsSDb0+n9xn60s67v8OmTGW9k",
+	"5efTc9gQvb3sDL/n42149F6n7GApHOGak/9FsJEi9pJXZdTuxzo7oOevknmwzymYeOjsL8gA2C9XO8I4",
+	"kgO8aFEGwg0BHKXQSafQ+DyheXDIjJDlsaSMZCaeZLZPceF7JSIzb8r2jRP0NUxgSpWxEfQIdwWUvSFP",
+	"eS+jGmzO9Fj0Yp5AZW0sB3Xg2CSZXbM91Krm4htrTANPe8ND8ST7bKZCcBnXyYXYI7DJZJ4pt+Gi86fh",
+	"4DkxuzFWSRLLgbEPWaxZKgaxziANzfNMjXgW93iSTANsnVGKUhQdMM0bH/METhdWfxAkwJ2/IR+PhbSG",
+	"p2Ps+EYuclG3D+3kEsrUO/RKQIOh+n0Iy8d9B0odjzUWNXujzYZipEVyLHR9QXj+wGY1P834fI/QBZ6R",
+	"2uUJlz1RazWxGTiBGYdZNt7SIyNnEzXp6EkMLkLT/MR8MOGpBDrGJlxlSSEL0rTF5cCWG8VsAB3zqwdG",
+	"8w15DLsPpV259yYub2ekgTDSDMCV+IxFii3Dr0FxMQ3DiGW4ERKOCKaHIukvzCw8W0+XXHJkn4rctfn4",
+	"2nZQ48ciNVa2fRDMyy4sjFtLhL5aFthWDRcSuQ5qrafP7L87Az422/Bd+EDnxhy1F69g8FcsTawtVSjS",
+	"Z8e6g6fWfkD7i4/HZmsJrsVsA5Dq1Q3gr6HKU9dfRKQdRACVPlEyGzoErL936e7+5sWPTto1AK11QnLp",
+	"jCjZyWUvETyttWrIXwpbwrW910LIpXcgFHFnnMbFStoPdfxN77P5vQyfZsvv77dXqXa2yE3qpNxMbaMO",
+	"FVcLTy1V4XSgdq+13dhpruau5RqZyGGBm7uNoIaL29wOanZZG0GN1tPc99n5tW2xJ3k1z44QKZuk0MZT",
+	"c0khh1Jah4xwoaN29ak7zksTQ/vW+HHYDHEsUqibZdwxzfS4NFZPkYHZMzYPgCWI7ClTQIlkNFfIYqkz",
+	"wRemaZzl8jnM06x9aj6viR1/Wy3M66272xdnfpbuqY25tDGXNubS58Nc2mQNLy9ruJ5Jcsq8IW6F800c",
+	"7jvopIvlEH2n42NLuM5YL+HxqM72JaqnouIDL9dEfglSfe10JGnAS8lHeurvwhKSOlETkS4OpVwDBeT3",
+	"XA1quQRtMtMiqkLDgL5YO3JyqXnNjSGwMQQ2hsAmbrJJiX/mU+IXF2u5SqUXS4vLwfbIBBTuYdMf1YfK",
+	"UstjlsbHQtIoA4/HHO/NkKhkynp8JBwtS8GDgLzf+xKSYFhuI5em1fdpzOeuNL/+tIZjBunTYE/b8Jt2",
+	"rdWu3X38uF17VgtOaGIGfchzqXkc1YKaSFNlbkaM41JlLIc1yJSKWkwq1jemomWkDoEYA+YY7oIKYSEx",
+	"BlJiAIMHWKNnlms0sUu7CxMdsNkOdu9sHJ3Lp7CAM2kPGJxCx+lts41nahtzFr9oJcHjbM6nZ3LAqvPq",
+	"I/SeeFoQwduGi6nxo0iw9rL4GFjfPb+p5Xwu6ew59IzA6ZEKSa6hNVicaXsZ40miJrrw5YiOXOVJBDTu",
+	"/jOYFAOexceWK3t7uyJrDnd5jWbpU02b91Saih7OrV93BiOstba2gdhtxNMjI+p0VR8K4uAbs3xceQ9K",
+	"vru7xPJYxT3Bmo3d7XUy1DRfOHmX5Wl5EIJtY48CNSCeo2D2DVdyj5AVD52cOPI9kBN9kgUzeCblcF9E",
+	"A5HelVk6PcnyTeCnTEAJ5Mbu3di9p1FyhyAnsNwKJE9JdnrK7kIsYtzCp0GOOriVFoIAoxp6QpRq0yF0",
+	"57r5VNu5eOLWlvovHWoR32NVxKInPOINi8OnYlbaQHLZoqSjdxYM5MK+ZBdqZI459JC+ECPz4VhIrA6N",
+	"hKXxjnvY2QjDgT0uHUYS2r4UxmRAFE7SNqkBh4oa1NTZQ+xqGmvbqwpRDkM10SRYIgGmpnm263ujxkLO",
+	"PMeyLQhoE068DTg6OzLbrGyo/B46HraTbpEoLZBwAtfWPN/PmmcecVUaH+NvRdIv+sHMibpHPE4fEbz7",
+	"TKwLIJEK/eFepzdUMGoztoN7b9UCZ3nC/of48fy1+Lm5ALune5fVdDzqWFrLdTgRHuFOvGzsZBSlcAwB",
+	"z6pbV6/CGazTVVf1SA94Jq6OVDdOxNXjZhHDaDa2b+3c3L1x7XqzAXj8cZwKXWW3Nq3d+o109Qe1ZekB",
+	"ZzNQ3eSeEJY1b7YxSjdG6alUJKSYUay4COfBWwdv8AzyqawremokZii8zt88zQQqo3PXZ+YnutSSjiPR",
+	"YMB4opXRbonwVUusWaj6fagRSoXONNb32KCUlxoGmcdesQULWvRSkelXA78b40zb8YK/O7YKiUcYw/Ga",
+	"gnNgmLPX9niSgL1iDXLs1mlmLNxDDnBmTMvIvpaMWGiklHmhDtDmh4URfyTE2FxE7dhiYGySWZ3dy3TR",
+	"XhDCGxjhJo4JIJGyrdlaBXtRxo+MerYJfWdTodUwynXGdN7vx3ZkQKpk+Skwt+l+DN3bmHjSEyIS0V7x",
+	"kAFE4ru8d2TT+na2UsF7QxExqboqmtrSLeDogx6wFNfduWapl8gKsaVhdo4xNwzzFi5S/ER/YWbUjA5b",
+	"sxs7oBozgI+oS5XBImCDxzlj4VDo7Gy4gdIvay9+78cf/+Xvf/J33/n1T7/18d9868Vf/LS5vbN77XqN",
+	"ijCcmq81d242GvCfxroRdTPoy9b5J2YwZrMUUY7TDOn45nbj3PIWXo/SIj6Fk9F6WuvC4tWetmtjrvVE",
+	"pREM88qVK+1a0K5lCv784s3r3vzjCwwFt9Wdt3Gqtg6x5npuusCwyIYKzM2HB4e1oJaniWeneFZKvadG",
+	"V69cuWIuWphyaX7pjS9vf2X3ncbv3Pzt6197c+etaw9uPLr1uHlYO4/M8iEcmWWGzDtzzXeh5aU+EhHK",
+	"DWgmFNvkgDVFNhbPxuJZ0+IxOxKbQAuozbVdXFOVD4ZMPOG9zHqpp7J31m9ZhVpmebKafuP1/s94l1vO",
+	"wzSnziAeD6LOsPdp0azYyCLrl3Ns1u3aoAaNRmNRchpHd6EtJIZgu5lbbBlnLdYdnsTHwqKkUgVO8ddr",
+	"fBwbSZ/weIQILq0SYea8BCS6vtVsbm3vzgCJzGug7Hvry/df23n7a9e+drj/td/e/tL2nZ3D+19648aX",
+	"dn8HW/CkfirD3qxxs4KTonbcrO/WGxi4OZOYNKM7qQ7a2wib+uez1j/DNAasO2Ww+fxDDnXEen1KdHfl",
+	"kgZzB/Y3F2Ej0SiNwNEauyAkglCBRvrchGZU+NWIPwH8oDGOrt98FtSoZTHcqJ8h1lAD7YqATgn2MPaF",
+	"iOi7G0HN+BP0F9QQD+xl5lljnmYx2GCTOMqGtRbA28xUdxMBPddrrRpYGErGmbJBTSRm7QFY6MHv1JbD",
+	"7SY8zjq9NIaa8gI8ed1MDHwnRiIdmNsVXzZvum8p0Vh8twMlx1BDDkTv/EkHkIuWwn3HGICxSuNsCnMI",
+	"dymuhueOU2VWAhrdxCOh8mz22Yuq053Eg0dGIuHT0tDsN/NPhgeTR63jBICPsIzeL8w5GGlvn3WM9O8U",
+	"LK24n0pfSpUVfD8V35f4gPB7b37cjW96H5dvec37pnyzJorPKE9E1AEHdGYuXG+e2ddoXp/9svzM+e9n",
+	"nnwd57JDXefAqzmriMeDf7KAJwGxkfBnqptIEjeVBTF0DJmEnjiNuA9q47wywOQ/ZJ26CGqSDwNiSlKI",
+	"hWIOZKdBh38XugCG7OLiIzGGIA2Ha2VWxCByLVKMQxn5Y21DwVQSIVuNmDAI/ldkL/Kyjjpt/sLYUcd8",
+	"Dl7jBOsSIXq90VivCgGHe7nwmI2y3SjbjbL9XCnblzWatIn1nK3UQBf6bDWtvyR1hZddfdrjmRiodPps",
+	"FWfvNv34YkiRN8JlXeFyJtliF3NjyF9a1ztnyFMXHHv4zs2wXyvrbDfAAz4SmHnOK46/Z0eXjv+p7Wkw",
+	"M8rFwcsMkJ3GjAnNowjMQ548Ss1Qs1g4C2jEn/gfQvnsKJalzwLbIFJ13xO9S2yBspFvnwH5trGdPt+2",
+	"06zoPQdbKuNZrLO4tzjzdRsLnhB+Ii0UZ6gmLFFyQH0YM6WOgEnUDE+LFBggUqIWxT/7KsWO9AShCSzg",
+	"I3DAVZcInI6FuZwS//W2xAKrQZ4KLL2CFKHffTRg+dghWrjOcLB1ts/GKpYZ6wozWm1/Yi6xLdfwtVoW",
+	"8QPqLNZM591RnGUiakuCqY7iSEI/NDMByAtmxD12ecOqMO8ypiTMRsSnhLoxX/YQV2Prv6R4kkGPtC32",
+	"FgYtXGd+mLBtc7kOGMQt4JNbO/SR+S9O6rFI6+wxoqsJv8M1rM4e/soicJoNNhUcOsV5z4PVNLcHKJHF",
+	"Gr19eLvO7sDV/sclktciiFF3AYuwzsJ+qkYhYqAyhd3lJnEkJIKO+nmSMJ2JMY5j31Z7ImOzGyowwsLi",
+	"6RaCxmG/pRh4Q4a2vpgARRtsMKibCyHhawYxUqno4Fch0+ZFzJ4dmQ1jBpSIfmY2GIzhkUh7QmZxQvMf",
+	"yjxJQhb3mVS4KyZcs5HgOk8tGKJgLbFj5szouaE5DGwYD4bYkK+yngOAy5m3qWFqeWZ/UGcH7mSyrhjE",
+	"sogrUuKz4KnLSj16q9rYPRY8Km54EnW4OWzwTOiERIsO815iz/aguo0SA8c8mbbZELVZQ8XXhUYnQbI3",
+	"4pnYMpupFsz1wg6qBgpIAm+Ie0yqiVk5BOXZZV4wsKzc7PT0w0iEHGRD3KewaRdSrItx6ZGR6PM8Mc8E",
+	"romgJmQ+MjKbCCcC+3nEp0a4l0djhL25YOuYp+YJIO0PMjF+y15t/vgS3sH88465S8U77M+JaZxULfZK",
+	"Mp1AiNnQbI1VZ7k7Lb2yfcOiEa6lhbHxvNmOFwUGbLUZeG162937teltd/fXpg7m99qUumwe4gNemz60",
+	"j1hEZY+qbqaNb53dBmwoFbZ4B5ztNnZgOrklVULugYvv+kuwSbNgBfN/eCSmYZ3dy5gUItIs7Jo/kcmp",
+	"eDyROcGPy28EMNKucI3QFr3KkSiv9og/uQ+Ho3Bp3N9Ac2WspVqr9rtf/912O280Go13r/yHVY8dyF0r",
+	"/xVLRZancq7dKfwK1bwrMKoaOuiO6tO53QAHLR6ZrWvfg/5yY41lJgYiXan9//pOGAhRK3abWzuNw+Z1",
+	"r0NMoe6QP4f++fWnsCKWcAkVKvJRZIvv1uOyJ5LEiOptwvqYfze3d8yAsEcufNBsND2U5/hao9Zq1G/u",
+	"bvsf3rpWa+3UG7s7pQ9v1Vo369dvBbU+j+FBN82coUHfsZ/tNMldz81fng8H/DzXjK1M5hbASxvEFGRM",
+	"LDO4W42glkt/vNuUBaGRNps37AdmlM1688au++BWrbVb37123awmEAphImEzNd7UmLkBneYyXUtZmWYq",
+	"fNyOO2OmwZk2B7DrV8BvxUKvICY2daKX2NufE8AYO0oAYyFaImgJoRMEHaD5dI0m/8uKRCv84VTw0VIU",
+	"KDkrAwUkhyw3boNXI8J6tpoRdG1PSR1r339mr4SZeJJdhb+28IHhqy10AkN1LNLjWEzC1qx7EL5x95CV",
+	"R+t+bPy9Lx88fBDYwhoLNrCAhu25rtfQZsPCIeDR3amgpxL8wVXt4CCxPMVoI6jPedquYZUFYOn1MM8i",
+	"NZHt2rMwmP0SF8N8VTBCQk7ePAK7emdD0ZaMpbaduENQ2DFCq5CZ+5r3h7uiHx7SO4b4PuNYDuiFekpK",
+	"pBlhE5Ue6T103ydmgoxxZoxZ6Nlq3Dz4ythtTa9gZfbVqW95mzZS6IZXfNHniRbwyubNMDCRYY0zLmoP",
+	"GFyIThyKkMwmKACmWBwFq8BpDaiNUgpVClRfY9xirJSVbMetMxqeRRiErp+tQdJuKYx50ZZQaga2fZRA",
+	"HTCsge+ZbzfoXrYoy1mIQ570cekcADrzXyZRE1dnZLxszr6R8zSDCq22DN/a/2rn9sMHD+7ePrz38MEB",
+	"TimAotEFAXIcYrW5xUKK4tczpTqjvDcM62xfHy0/JuZEVPnHB/BCD+l3J/nHBzTFuOvwfRYfmz3WwI9i",
+	"Gy/KHFsQrM4iT5Fi1zO2NNqcN6/vlmzQxqls0Dk5VDJCa/BNi9npa0tzAFrsabvGMzh/VSQzUGBT+BNt",
+	"qs5pQ7GLbtdaT9u1sZBRLAcdKSZtY3g8ewZrUrznrO1fqcVRnG4ye2fO7LnA6oDHEs+0+RfEc3FPb4FM",
+	"pAk/g+o1N4u2gMTI1g2sqJjN7tl6T3UXx6m/rLozwVMKgpr/DQnrVbd4rXAmmKkhRFhdfXHI9ZG5+8tM",
+	"mrJqkQcnsi3rOqzYf9T+psQ/FYGVv3Ot8FMaQa0fJxly3Mx3P31mvpaxHi5+WtM87T3VhSKRawXpFLHD",
+	"HsXjMXlejiDW3hLqRqDeBoaJV4DfVmvt3DDzCqy5PZxnS8d7BreD9sU6nfNgB28k1pnKRswcLuSLOUkk",
+	"zRWIzXDGVJP+6SOWTeKe8Jn+bO050oqyEFJAZG+Sj1DOOlCmDG5gzgjTIhE9IP6b2P6VaIoSVQ4+jShD",
+	"6HFtmYqx4FnpRuTB8syOAm+Hh9YYj++pbp3d61c93AYnsSSZdSF6KEv183ElIXtbhua28MAOGemhAznT",
+	"7YzohYrfuj+w2fe0Zu97qov2uXH9sJK9dzRIjcsbMK1Ggg1zGUFTQJhLDjkXB662LhlaWRyYA3hKfphH",
+	"Y28XgmfzEyIi8AraMrPj4dqSLrsmo1h1HqB3au1iBcz4+5QuAhPYiChRmNxgAePEoi8CYVVj1caakWhr",
+	"AcNXiEEmI2DCtoREGslr+Ag2Bl4mFctlpCjVNLu2RWXh7s3g2o3r+Oqg2DERZjZHl2e9IWzjVE20T8eP",
+	"rlMuIcYf9oxfHoXW6jeT4zgmiyLGRgMOKEtz2ZZugersHeB4wMvSXILz4MLixd7SQORrpyeyb7S4K4DZ",
+	"gzwBgvdOmkPKKqwy8bFVJInsT5v0crZTZIVWXqZHwULApNFbb7aQpNcIyvdU96TbWkz3jfWf4DFAzhWJ",
+	"G9d/HTJNWoeL4i9YMM1VyCaOBgU46970VFsGFXO8xj3dxedvhDVWtsGqV7ZklqHlVGGELVh3zy7zifvp",
+	"NJ5gli2Y6HV30qOEy5PCvqSTjOFPYpCUlZFJMUJrPHG/aUq4AWEBCAt0MVIRwXFlyG1DyWBOOuosRuiq",
+	"LAXOC776FI/nUuR7oewuoPDqvCXYduPUbuRCeTXjNDbXFk7n4R6eJJWMTtjkmS65n5eR+BbG2OcpwljW",
+	"P8Frw9a/rLr3oiqK0fmTfdVszPXp2OwTFvmyh/MOkJkMY/7bTmFQK+vSLmaa4sKBcu6P8XXMlUW7VMjl",
+	"kC1+gsUuVVZY6xXheDXeCK+N8No0oT0z0VKmxijuTiHcqoXUCpDxJUTmDvjac7ByH/e6Z0nMCVM3oBRF",
+	"8Wtjey2hODf7toR0PX8YFpzzDshQKAj3sln20+Z28TGWL9MXO+VSafzwWtHfzF7f2N49L0jMml6RQ11A",
+	"8GoTqz692wCBM5zT7pSm84JgK+5g5norln210CuwxyPX98zPLqLNVXmHPf+XP3j+t7//8Xf/sGb1Vwcv",
+	"cpGCDuW7H919cOfegzdq80BPvMFHv/hvs/dozt3j8cPbdw8Oqm/z4oPvPv/2D2bvsT17j4O3b5t7VI7j",
+	"v//6n340e4Od2Ru8vn/v/t07Vdf//B+ff/hnL372wewtdmdvcXv/we279+Eu755ZDOBan4iJM/vzDLmp",
+	"z2vbApwXJx7XOMGIvyRMOxw16Ao8f3jFaJxAX8uF6tRqTy0ohQH9pQRTUpAdH2dQ+pNrUWcPMdETOjVJ",
+	"bLr0A3NVYC6AuyGT/oLEN42sIvNdWUxBP59FsXsI8GtnA4BX4mR6Alj+K593fff8n4dW+MqGNE0KnsTF",
+	"kH071dYtKyoM7LpZvCpAG3wriMWyl+QRZMDPubjgs9YVxs72Ojl5N/UbY+eM4tJO5MLsfDHVyyVm0UC9",
+	"Oh/vHuWqNZHS3PKsWvJo+AZEZX1RQtAK3081I9jPk2Qmq0RnG/yxHhY+JVwOcjQEvjk0A87TsdLmz4//",
+	"z39+/j//9MWf/+z5h9/75P1v+eTjcOQFwPETNYCYBfZbrn38t7/86F/++Pkf/P3zD39R86ILUcr7sGhW",
+	"nC8jNn9qLJhn//6r73z8Jz9+8cHPnxqR88y/mGQQjtAfla8taGxbYA4FtSzlUiekW6FgrNaqfUkkiWL4",
+	"gIBNVZ5ij5pYMxwEZY1ia5y6yTzXFymu+fEPX/z1v66VqqJbXTJru7+X3l29TWATKYDh9NiCzbkdmPCe",
+	"GKoEiby+XqP1g6l69wwbFLgUUB2ngidUiHnCvqWhBhe73heycVdrT35encaLfbhar3FnoG4SopuEqFG/",
+	"UQS17k5zrqjeF8cV6bqrTymjGYlEoENU3pVv2W6H2EwMW3zLCHqJuTyDsw2gxCEbijhlmXhC7VXoECFU",
+	"GJ9D18ZZix2r2H83FkudCR4FLFNAq9BNhPlnotQRy8dYr2RrRuZNjDtwe8/EqJLty1fhjpJikx68vL2N",
+	"S3am7R2s5MVz6Tnxsz78HkADMRQeaxbaJ0PerG/mPgQ3MK7YdG+I7IQdt7EmNtbEy2JNbKTa5YEe1hdp",
+	"FQ75mk4yIhE4dBaflYivxyKJVubs3mOhfyCIX8iLcaYCBAiis+ieqQArAeDRoRNAIRMSCJmhmjjW+O+S",
+	"7cB1EUQAADc2fLPXw7Ppyijc800GG5EAxDdKePMikFiLM92WiAp33Cn2LnW2XzzSxWvNXfrKAcfHqYBS",
+	"LKMzFiMsnLqYpEoOOnTTPQvFhwZbOmxL4EvxyzVH0I/GN39YKo5jMQFbClu0GlNKByyXidBQ1IjdCTXj",
+	"DCIHrRPGFMsO3jOss/22NBaXJxVWeSu8JETMO4HIw1kxHQYstArG/Lu8d1TKQqMAQjbCHnXIxo4isc4q",
+	"7ExzKMZGfs1alRVY87dB/Ja08Kk70I7HqTouxzPmdZST5dsge3FHla7xlC/WJUOkYaLS6KRQiVNZTseh",
+	"8vn3X33no1/+yfMP/vCT//yD53/4By++/0cv/vSDRVrrBH3l6aL1wymPQLpsgikb82cTTNn0zvsN4QQN",
+	"yITxLJgLjMlcHaPKXh+OuhSL+o6t9aOuK2AYUV220/bsAVULxq4yAwsjiXLPfDwUvSMBDJuQHHVEovZe",
+	"03FVkxV8p7OqafPPWVFeIq9r1UpswWRD60LB1Fx3WBKTz3/1Nx/94o9qp1CF+EqXnWAY8pT3cEdsbwde",
+	"I9x/e/+7voL5t/e/t6g1rtMd9O5rq0eP/er8hbub1+Uy3j7p8yXaN5L61JRW0Mzc8w3Bp9FwlrD1kz53",
+	"SX26Ju5LxfQBRAG0J1e97udFK/fJkGdGkJfE9xc0NuEGUYh+M4j5PaZkMmWcncH/Y49VDmgDLJ/Cm8cD",
+	"yTPHEz3TOn1GL9iAbJn/sjtlRPtYav1uuTJdw/wwwHfATq+41g7eTE+C3vDYgF2kx8J/anUb8k8dj7Co",
+	"avScVNr5dEC3s/Qp9EDvx5InnfNRcdbbanxKTcFP0mdILgnAx427slGCp2/1bVSgzpz4LedsL9Btscne",
+	"hdBaaOZoCdWRS11ghLMISzvVNOSRR/coxROIw6IzksUjkcRSYEWwfVEbYJ0hbY8xaVyahuUI3K/YF/kc",
+	"UFCdutZu1iOoDmGdLWB16piT53JcANNUeRusg251R2CTbrv84gEHNgGpYHfmaeGxpy06rq44zjVcvqBQ",
+	"yLzC2/CLl1jirHZ4zGusc2JwYjZY8DPtfpjEhRsdp/ikTU7OaBVs26zp2Tq5CVnOfPHxGO1vPdId80ej",
+	"0YS9rzVmyWp8K1FysOU+CWqpSpCpFep7zEuRt4M+TpMmBnLo/rNWuqlNvXu31VOdiVGHrwM6NjN1yS4S",
+	"T4yD5PJkRIO0YIJLvqZtt7BiYk13bPLcPaW8JJkad2y3OAgMrpIZqljH84so4nKslioyA9lgbjduVIG5",
+	"zXWJZ2gFMVqt9q8+tZt8KYGQk7IbAfGSC4iNXX95MLr1D+G6JvTbdoOdG3iuzvYlE6NxNmUhnrOQ5bIb",
+	"U28BIXEzYSwDr6HuAqLfF9hqEfpKQAgj1o7UX2L0IpYsmyjXfEBJx5EKPQz6KmXQKcciqnic2Xg6HRxq",
+	"PEXPBpkCbK7J1PaMADoRncVJQpEanlkHyyctjbMlOQSL8AI2hQrmIURundm6XIDAKoSRpXEoLMEF5iHC",
+	"22aMxDXNv0sFSG1k+2+M8bcJur/sGCGLDFKphQtdiA159UhMl4eS3jQ/uMAYz5tielKIxxyu/Uf3GIx1",
+	"YzRdfjDUTj4GQ83mKceHAle+j305eqnIcLUu0diqBEBQU81YW0Z8gDnooZpgcudITBfxC7wJ3TBPnYm3",
+	"qihVUY6shSsrmzfF9LJxYKuDobElJSxhx940qH7bM+jbB2ICs7CaxjVj2ijcjcI9lcKFPcS4tFLuIjTs",
+	"ieXRhyiLmM7UWEMnjVgOLsJ1W1DpbIXdpsj5s1HkfMrdenoNG6ydq4TmJGIxgANylJ6frxLBQsydhNBK",
+	"BdvIwE1csGTK8nGieCSigFop6gIpiKVdrrv3a3TtGTuLFa3/YugQWA33oIed1IAQ7BH7UkWHb8dMdg60",
+	"ZTASn7Pss4czgQmCqMMN7DA/KBElU9HA0kZk9jepmgArq3lQFTiyp2Q/NuaAR+lcfOY900FSnj7/v//L",
+	"8+/+p2f//qvvIDrlo1/9xYv/+DfPP/jFR//87Rd//qPnH/zDi+//wDZsgdnpJsoMBttOF02oy12nzV85",
+	"zhkSS3q01DFJqNYtn4UWvvJf0JpZrdkO0Y2gZm9w8xq2gobrb9289my1oE0konxsQyu1oAaU4d6ciSdj",
+	"0cs6CBiOzb51n8ep0N4vZ+CoI54eiQw5sS3i9MPvPP9P3/roF+8///Dvn//V/1WzyNOeSvIR8IH+0R+/",
+	"+P4vn3/4c/OVixPh7WdIuIvagls3GlhSBxDg4geSyhLeXVJZl2ally3ovAWPoGe+bdhNsKfeSHT0UI1R",
+	"OjuCb79izn5kvBas6zx/8BGIgnUAFFZmbyAUZ/KZaRoXgijsNK9Sub9mvzvqCYa10dB7twDOAzl0qibo",
+	"xiexzlr4z7AfJyIMoFe1kSfYwNdB7WXGe0ThzcKMD8I6eyM+Fkw84b0smcJj8MdauI5w5vbQHS1TadGM",
+	"QLMhNkD2a7/Qym1hPxa/DB9uEgAHuTn57ptRDPIPRsmZV17k4hC8Leka2+issDSgiB7yJVDWD73TwEiw",
+	"A5prYcde8WkJQ/hdLAfhq7ajGk461oiokcCqt0xheibWbRmCpAhLJXFAB9AVfZUC4yvoHDixoavRD3me",
+	"qQ59Bw83q1+0jAMk4+2Dr5iJ+Or9g6/CEnKvodtb8WswxKKPnHnbOlwz4lPWFeztw9e3bgbwP83r5kZv",
+	"vNa82dhpYFDHmFMjrgOmxSjuqQQgcSnLeFeXWiqqSUFKIGi9NBDacnBnukodBV7/ZD0UQBBfMC4MQSaY",
+	"v6ChNu1E4IGEDumMpymfmhdU3fdEL4M2FkSBDvfhTI/NpXDrttRD47hKYVavWd+5efeLzUb4Kp0MWndG",
+	"irUFH0TxAIpRUsESpTO3lTPxhProOYKCWHrdo8174+mgPRdL1k15T4BhZ1t6A6qQJ7mrYUnVhHawwyl3",
+	"px4dAtSpQDvCtvRL6GCAONeqX0z1PryQOwD0rP7cEYm1fevFzfZgG15sIcsoT7J4zNPsal+loy1rBJZM",
+	"xLVNLnMkaq2aERv1nj6unc7aqDID1tO5r6t0dFmxu5Kx7CwTK6Nq52BB4J44seYEBmK7xMeadQV2CgWh",
+	"ukFDbcJtU0jTG/edzA8jv2hz6jXNo7VasNENrz61Z+XZwqjEod9VPSUbp85CobN4xDMBCsm8c56JiPVT",
+	"NQJZTnWMLn4gKTJBEI8Uyh1RUUg1qaR+szL3YgXExpveeNO/Ed702dXeSvpuE/y+bBAfmRlG3JKgRi9s",
+	"gv4cm8RJwghHdAp/e+0Y+cM+Su6q4Lenca6iqFq/wL+4/yKn/zFms6GZ37EAZwqZ3aiHkYSkd6SobW7R",
+	"QtBILtByrmuNcSNsxMA6VVgfb7wHbd3W+Tbme+U+53CV9iIDI8YHPJYVyXaYlo3y2yi/jfLbKL9NA8lz",
+	"05Z3vcgkRRl5khhxHBfM5+t6Xc9O0HEo7i5Cyb1uXC2pJkx5UVtfzQWMZyycFR4h0bUOucaSfxsh90OP",
+	"FJ0NmFQpcyLbNsQNClR6CNfOkrNC93mKu8H2wMF5F0iM+nYyBSOz1yB9a0E/K0qNo8zIci2AUHykUgHB",
+	"wgqO2uJ7eGKJcZxYb+tsn5LYsYYGYmVSWI8ByFLCznK5zettL2C9Udwbxb1R3BvFvVHc58i746mpCXfZ",
+	"0nNW2EArriFXsriH5e2Dr1CyUWK20LL/dKeZYCo17qE5cDb276Xh2DhVg5SPNFNjIT20VzwYQmd6op9s",
+	"YSKtaGhs82NAnW5OPn0ZOJ4fqjpTkUC3FmrFcBiUwLWsM+6GmIya12V3n4xVigHYuzAhJys0M4KrNG3F",
+	"6eyrdAQStBtLDhiu2daUlWcydQ68ccZJ0AfMqQJIuVoFsgk4XR7aUk0kpCuyuUUy9tcpDOgLjzKNea7F",
+	"hQWZIjUfXSrMz0XRpaFIosAiljnhlVeONN0D+90YQsgTGWtq6ZSKLI1FFNDZztKp+c48jGVKBe5JzOjb",
+	"1MIiKtiEzZRt7NiNHbuxYzd27MaOPTftCXLVGrLnbLd6rPaVlatE+70AxzS/m+YsT2dDxpr4DlSesTjz",
+	"MWwu1gPKaqgmkN6ogvCnalLC7zs7MZbZ9d0adDqPR/kIKuxImMQyEwOR1p5dCNgeP7L6wBzcZrACQy4S",
+	"4J6oLmaYgr9487pPFjwr2MzsGHVSIoL3hNk5SJPT0MBvbOxL8XaH1CDLAypz9P0wq6vYROVJRFjal87g",
+	"pqznRZjcrsnGDBqZa8bZe6oLeG00eA65Pvqy6mLHM5w5QHsbcxxhw1gpy/VMntb8vs5CsO8A22SWY2Rs",
+	"erLuU8Fe3793/+4dAC6xfdaPZayHIqIARZpLTbndudh6CQEYQBjDuA/OJoWINgQ3rCG5PNReZ4dCMp33",
+	"hub1tcXcYsg8zSUDN8KYbHuM+FfK/dZCwGnVUzM3IqpgkXmMc3Nh3gDMc63V3A5q76kuuAXXzsVYQsLv",
+	"ZfLtS3ZhLeIO1hZA6LB8G1vqZY8JguUBjlSxhnAE8NThKl4qjNKMPR9diPAD4L0XTBAUSMDuz7nA10XU",
+	"DxSGwi8o0QlRQ2N+IsCeyqiBjQolkzoWKUDmIWyA1FTGk9R+gSjlSTNVJSfMe2+CBpugwSZosAkabBTd",
+	"+dVPAsYTZLe1MAeKKXnO8QMUGgsyXq4iFtJYrp5uO2g0GlQ/d6BsDsxVBnK8ZsSnEMFmfTERKYOidqN2",
+	"JBmfWFsplaSAuaVFPBbmZl4BcNhyAQgogssAriEs0rX0U0CE5EmyhJvgsXnjVdgJIM8xS01QZyGdyJDF",
+	"spfkUbn9MChfJ2/r58hk8FhNPttkBvhl09egtUW9lLzQSOkXDvFTyoXi1Pe4ZF3BopiDUoV3yZOsFFxp",
+	"3vA1QcMT4Faxen2MoO78gorRH6vJOvXocEw3wZjLrV4HAVD4FS6djol+CpEasfSphmJ6PEm6vHekrz51",
+	"Ng2UdS2AD6qUjVN1HBtjByuXQ3uL0L4h3ugLmsqxByGLRD+WAqMimQKF4Dh7AzZ0vd3xxvAPqi6OIyGz",
+	"OJsGbYlxrNi4aEhCF2cMzUUNNcZb4Ij0RDzG6naYy4h1p6Wbf0HPRKnpLAZMHAtpqXbtfXiaxmYonkNE",
+	"D8+Ue9e2ZA4UAWMYY5TI3gQ9DxA9w1gO6maob0szCcBIibrNkQlg4bToZ0zlcD8gNnYFyXLKSldipfd7",
+	"opeJCO58aLmQHWsAOWE9PhIBVDLvNFjEp5bgykhCKwIxLU2l496rzNzQ+IH18owjCtNGH0nQ9iHQRinr",
+	"G9tsqPJU2y8TpY5EhKXVlPyus/CNu4esTAVGT9AhEQ7Gmf8S7p15FKVCg6adEk4Gq7YpH+581n4fTQbv",
+	"JgU5EUu4tisGRfKyYFJIRRanNMsIBL3WgO6Iega3Ok6V6heZ+lEs88xMfZ5CLA0ib3gdVT7yzA1/IDK2",
+	"u33L1bqnAgs8s6Ew+wzvVWe33WNLz4RYFJhCtl1/wMQT8y9naNnjegD8kkDWBCQJYFw1rwMaSVsMkpLJ",
+	"1DwWa97xOOdoF2mwtqqK3w/5kbhNT1m7+v0AVuuBOqHu/crVKyXrofa0XRvpQRy1ay3WNt7ntWZzu9mu",
+	"BaxNahq/uXP3/r2vPL7Trj2rTiUtgxytW4VOgzwzsMmKHFsH6wQlib/TVoWvrdjXrtf+fCh20csxNADO",
+	"vdfetifiY2ewT60spGPN3Tp5Gt7GCSo1/DjvJnGvRFYj0mMRbUE0wB7cmu+UWVqZk70wI24LL4xn7Jrx",
+	"w+z1rRL/G9MjYwbrDIlqyjw2xAt3oM7fV6uz25Ymx0gyHkVGe8mIBHLEchDlYVlB2HeoSEQciET0MnvT",
+	"tYXRIR+8HicZEJGf+OMHKiv/vsp382KHK5O4qpfNZ1tt3DTr6zgqbjdvnJXLp6d2DFXYzxmhiQONR9sc",
+	"QqRFJfQitImGjhSxj6Z2K7iSC1MhyK5Sbm+BOLsNwfCK8ZYMRycRwKLWBfLEDDNwzK9g3YGEYzwB8eTB",
+	"p2PNjqSayD0mEi3mOLxWkpIBsSApJOgKClKpoNFoQCCM6nqrKoNy+XmQXO9eXP73enN7ZzeoAbmIs8nO",
+	"EFuh2YaZPykGXjiRG6H1KdBNmyU6hdQ6V0klUq7zdAk3775k9BsAiCDanU+NrzyyaVHeNW5+ZcD5rr3/",
+	"3OH/DbcsaGLWsSzcWm0O6eVaFnbiF7J4rncOF+EczJYQGvpSTIk3EqshLK5pyIvoVd94LiLVStbZvYwN",
+	"FJB8zkPEAvOpuRgZ48l7ydNjiAly1ku5Hu61ZaXt4cTD1af0r04cPQuRDHuoJqzPIYQZk0GCaX4oIQbB",
+	"YC6CYFNbbrHQWFrQtAwZC7F9CPIt0gORy8UiWvCeDt9SZJdcitlGMCnwhCAY7351FkKWJDR3akvGQjHi",
+	"cYIjwIl2kUnqDYJ3akGBfFkug7MXZ0T0mSTeyBSLszrbz1giuIaG8hAgFCIS0R7T5kE8gYeaQYDZZQZA",
+	"62cmp+QzYmsAYkqFdnDEOW72W529g5AFD5bngBR1to9AvwV1NLggFCqMMwbQBTOmV8KhSKLQrqAx517d",
+	"Y1qh8WcM0KLgCbF8EF81Q38dx22X3ygqnfFpi3EcildgHo+ExjXGgdl/YzrKEcOqPOupEXnaidKWpVP0",
+	"4nEMKDX6ITT5r5vxk5oSWHZUCgMjHg6HGieljSSeIMeeq+NynfZC/EqHrv2/S3DCPvAephG7aO434pFg",
+	"kyFS18JaW92ZclnctCNV1tGCpwA9LD2BSD4ZLS48qyuEZFGqxmOzJ7TCYUgFW7fHJeljAYFZAEANacsU",
+	"O6wtLd2skRwEiLRyBRh44cWLDEKcgeugK3brfNGkmYxTm/lrcYWeYGcjJMclUQljToKn1qp907ym5mt0",
+	"4CE9fe5deNZ8+nJDnnaZjXiTMtg0wtkwc56OL8acZ2dfrGvnLHc0SpbEsr7FtPUXOA5jng0Lv6G4ZW32",
+	"dJ6+1ualiCFchJjY+A+XTFQoCwGNAABAcIE5j3bE+br0YGQsJXJAattEwBAcV3lfpVgqArT4Lr8MH/Es",
+	"S+MupIDN510xiKVeQP4ARqh4klVwsVsSCCrkIfZc9kqclW4Z/lYYsPCL5j9b5j//W0js6Lz7Ko5ZMm6c",
+	"qFSNhw7qHWeBA1eweGRmgaVipI4FcKLTBLlUuM3HjASXaLPFrsQGJqfAfdMDzBiM5Yy1L7Y/QTcV/Ahy",
+	"8hYVYF7LWPDgElgC/kZB1O4mE633sdI67iZiD/ADlD3fXsRN8RsRTq3m1Fgp0eycNi+2vxF4l2c7wCY9",
+	"VTKGQwOL08rC6u4oVQISRcNigNhrKImcEJkxq0+MsdSrEzn0XH31Kf5jUSgFIWkZH7RlCJ43/QgH0QcX",
+	"lpCe5IMjisl2nNAEWSLQWNGSAsU6VcqhLHzFBWUCr4sFQLhGuUZfN2ChuYeRwxhMCVgYxXKQ8eSog99A",
+	"aGUiekOeddRYSLgfxVpeBfe4O8U41khJdnsYS6FpZK+Ez3/+o+cf/txcgNUk5l+uqsH88cnv/eTjn/z3",
+	"8NU625dTZl1X+7JGFVh5avFcasJ4FOniRWEMFsMGCEYi6oMwgpsEr8N+TySJ7eni95xx8+Oi4ThHEKYx",
+	"8zAh9WKGKYCzhHuhL1QxNiKUqokOUMFablwMwFikZZyiXvVezKovKIc0/7A4OxytmVToWxMWhE5h8aqY",
+	"8lnaL4V57VJst5RX3RNhJNj0HxOGGW5WrKwsRc08fGhg+VogQoLhBTeB4klMLVb2S6HOonsNHUTtV3VC",
+	"RyPSl1DSWRWZuDc6k8o85zYm1JPEThD1JYGqmNpX7j16/pP/+uKDn6+d6sN3/JQCFDNjWO5/lMXpEAyr",
+	"Qb6JU2ziFKezNXDXeR1EesVBP4eQBQmdpT3xS/t/k+VcKh7WyXXaud9Y7peb6rSK1jtM55P1XNc8L5nJ",
+	"y+KEpS22voaHy+5Ftc9SuO8USndzkC495kcRqNJJMlZwydk718hfxclZhdb1sGjTCPGoSv5VpJqpCuXZ",
+	"ipbA6/foBzqtq0I+SCUna7gPpR5b9+mz0O8o2Wy4cltiRXUxOsA+DIFMBrsclryOE0JoeH4czetnRnCc",
+	"ITi2qaK8fFHgGGMh8+6JBXSDqKIO+zB4HXInw+lZQ2K+kBDHQi4psXgssjyVGBvBn7KuGMZENYOlDSyE",
+	"6HcYQCmVNQgCx7lMv8oU1ulDBUmdHWTQ1bZUo16Uqk1UeuTqxLDqItZtGSkpWmwyVNCJAEv4jPwh7xt9",
+	"fodMoAEj9VRbtuWVKxDDk7Ec1K9ccchpN36IzRDoA5+KbzFfSa8mLY/mzz4eO8di7WSKI+ypNKKB0BAI",
+	"pmMHwMIJhzoS7zLE5XAbc6IaqS7vHbFcZnECXx0D4oWKOGmmsngkHHkNPu4NJYV51l2ajFSwIzHGOkMN",
+	"qA6ql5QRDRdqUcxTiq9niwjtC7+Cg84AdxQOY7NRp/W+EFHHXAaxObv+Ztnb0lWb8sxFaNoypBnCn3YG",
+	"SoqwhbW0mPjxA6d6pK8CDCYsEGWjWGt7QiBj5MoWaXFhNt7WItUexbhKBAvxcISQX/G2ORxEDOxNfWTZ",
+	"UIy0SI6F3sOmICFkE3SpxihOi1qiECFN9SshbiWeiDQzfw1E1pZQ5WN3mX+7okuvw9tPhsr2h7QfttwZ",
+	"KUatpI/RZ6FRACFhg2z75ZFrel0VHXuUJwlul5PoIPbLR2PPCzqWJIZZEAkMl0VVY7Oxu72ABQKWrKQe",
+	"R/zJfSEH2bDWat40g8qMLK61ar/79cbWrXefNoPmzWf/oaLoMKiyakb8STzKR541g2QM1aOBQq/SaCLR",
+	"50Cg0Gw0ghrdzTIMnQQeKA/nAJm0jHQENmws0naN02AG/WnbaVQP0lxcPUZ/hDv++BqrjA8IP4rNBR3c",
+	"mblMw6jGCVQwIKKialzwBH9cRHtxAnDBPPDQXPoMRn8PL9ouhgytviEmmk1hO/WhofLJ46fmrHA2wcLl",
+	"SQKl8+7MGFmlUvpCw7HTQlAM2/wmRgwqtLVfRGTyMpWUFEwj9hNzfEbjjEhHPMovu2vWYLzqHAlj0kA+",
+	"YguOdEF8VXHhjXpze2f32vWvzbfeliqL+/RqCwlQCLtXUHx1+HiMKD490vBHo9H0SE5qzz/83ifvf+vF",
+	"B999/u0f1GY5ZInlZNtjN8F/mZE3txvNTqP5pTe+vP2V3Xcav3Pzt69/7c2dt649uPHo1uPmYW2WnAqu",
+	"FsdZh2QbAFszPhqfOBOW6QsnpA59A+YYVlBknq0OCE7W6+LkXt14Zso23YYX62Um086ThFbNcwzog/VC",
+	"cScTPcayayb+6lP6x0rUKtjmxefjMD83qi/0bTvof4bCme5uE92CohCAcDbufRGS0M7dMG4wXu2A+F0B",
+	"hI1YFdCWKNkDqjSwkQF6VqEJ9uDjUKs87YmwMO0Qgo2pXBYWExC6lHuBcoJWFAr5Io1S8eoYQIsC4Mjm",
+	"aKEhKmKnJBNJEo91jCQg9/rlygJjxVtmlMCnbqFRQXTHvhgcXcg4A9YCqs8dgwZEm9h2o2EbwF178sT5",
+	"nnHZ9bSOVVsy5kDmXQAqAVie/KwtS+yC+A6zdM4lQ4yW4GkSE/OurSqlNSF0QgiqxU4687ZTQI1j7Ri9",
+	"p0q3X0qEKDgTM+D2ADECZtJExJL4SBR8KHMZaJvZ/l+jdNpJc/lbxt6BZoBunkhd7vmLQbvWuCgAa+si",
+	"mW6lya10dg8Hv37ICa8z5kOwdup6zmC6DS9iX42gDvg+86+ywPihaSpZPqThukolgktr6ZwCzw9yCbyo",
+	"EZfcmK2tpzUI8rkvcNpAxCCfC4gyJymjbrNYY3w3I3/Ntto3BkOj0Whuwf8dNjxrpx/LgUjHaQwMbb3r",
+	"gkf9Pt/Z6fei/s6NWlAbCGnWVKVvP76PHG4J74qkGDBNz5eUzu6oiYTZ0xmXPYGjQnuWpxmOY4HV5ZjZ",
+	"+jE6Oe+CETdScn/NN8ar7q8/SPEE1Ra+6DDLxq2rV/01ad1q3NoxU5KqfPwmGIhPn7Weugf8Vts9AOlq",
+	"4IcnjAQAC8BLklr2O10xH0EtS3PZM8dxn3ZDI6gdi1TjDt8FxSnVcV7aOQX53u+onPA1BEYQkulhPB4D",
+	"IheMvOvX+s1eo98X4NyAh2+sMeIzVfMdDUB7rmai0XmGU3FusI3lHoLVB2ATzxITwi9nGz98HSe71XyX",
+	"2fVpsaptdnKrB7t+jVPZ4ChH+rkGEt+zGcc080YYn2QeUy0a1N/y3rDcF2KDWdlgVtalbwdbHFWsNVVs",
+	"Js3YV4APhCLICSDyR56NT1bPGlgWwI/6LXKq7fZ9OMLaS+AVZrbNwXlkkIjog+MAUtVYtsbobjYaXiPH",
+	"OntQmE1HYpzVWZgoradFxWPxNNvqgzj4KJdnyzK9jF+L8TWhiwEWYJChzGFS84QjH7z9y4vDUoU1hhWg",
+	"aDNLuauMpZF1xVTZtAe+AtS7Gn+AiiKMzuXm1cep6vJuMrVv8o1cZUJXNJ/DVbqPdJrngDOEFGhPH68u",
+	"F82zXX+cc8YTnsSGApNo9rHPaI6IYLPfheypCIjaa2+81rzZ2IHmQcDdbBSYSBK4uKxxsEcRXG4WEVQP",
+	"bEGkQcNuQ8Y0Lq6nXVMLai/++v94/ld/VX2xN0h7n51nZ+xOVJr85Uqp+owWyd2XVS9ttMZZWiOZ/+eO",
+	"BRxiOYVuAEl/fg0+/BCtRoWRiExUgEcgSOIyBqXrKDDgWmrMchUcQpgFIgDsSExdWQMwvrtGQjh8DOHg",
+	"KDRwemJQaP55cVak8eal7B24w4PS662E2uzG3+xQkmNxhelS1uv4m5jpMALHZVQgpBwsfGIc6aUPdFmW",
+	"udrW2ZSPn19xCSz792y6ZRGoBedSLczZXd+F27oU3op5Oov6pyhQaVH3WHfKKF2BC1yKJNUZZH4wvwo0",
+	"jpA69Xo+1UvZSOp18tKzg2FxYq3VPCMdGN5ndSYw4h4pr8EGMnSJnaZhASqEm+qzbq5jKbRmqvueKOPc",
+	"y+u13EEIqjFAGPukJhYBhEkBjq17XHq9L6CU1X/aRfGolkW/FuQynCDy9wAmxKPSVQTZQGogSgqD3CgB",
+	"Tkp3vvoU6vNSDxg15lPoAV40mSdCGl1NfnY2LXMKrbJYiyzvOboy98GQSymStcsWKlL1M6uoMGPvGCeq",
+	"nm5pXFZ9+ttapPfurFQ4cWB3z2vThYDONVuW+Ivvty05cS7m0Au3CaBQ6nGohcCCvvK1MpniwYIq8sYO",
+	"UdNfnjL8DBap+Cu1To3KRkV+mpUqpdlfWKOyulpcXqiyiLMPs2galKX/LKYkBshIZAY2LAT0ZI5WwzL4",
+	"HXrapR8niSOisH3SrNFrLYC2NDKboJ93hO2WFytZv3LF73pRHlS/yNBaQeJQkvBp6KA+IRS12/GX9CCG",
+	"G4wOb0sAMQNKl/QrwhoxdxtnBaGYq3nGwJImSKttyUiNWPzHQ98Za/EgDBYT/KAvSKi1pf+GUNjsvzGY",
+	"B9QpE5Gv0O/Vsqe9wgFRGssBc0In8CY9tYSAr7IB4G/zMbzkkZgiLthYLG1pYbJuLo/ElEDC3OxM5uyd",
+	"MBXjhPdEUdRPwFZbXG3W8zZJfrOSEl2bwrPxqJmhzLsQ1GHJVYqpCr3CYULahUUaAsdwqGCzevBl4JiO",
+	"JYPxQ9EGKWRjLJYKv82d46yol8/4gKDO0K8MR6aFzFpm9dHqS3MJzRKtgTipt+VdOEBEVQBA1jhzdihu",
+	"mn24ubM68zHFoQO/MQCBZ2O95zqkApdDpqhjyyEfaLc8gmcdbFGiQ+KmaMuBYpkaAMWeLU1JMpF6lf1e",
+	"3UmRG0uUOjIjBuJGmth4JIpJnX33zIezFF157WSaa+nKmZEGCGAuN/LFq0ZcTtuSfkgIb7NeY6HGwAFk",
+	"OQbpcAQEC581toFAUkZE6Hnlyus8TvJUaJQ4KMoARVlqwgPHzZxAbQnKSRKmgmslW0wqe8gCsG9ymaVT",
+	"wMk6QgoXH0gJ2ENCqWAkFjKijcN0PJA8y1PBeJINVT6w98AbE466kGsQWgEJDtgZNOxlBHgRrxcQQPSD",
+	"tsTvvTKE3e1t2GAhCfDQ7LJxYm4/I35xFugMIB2meTVhKT/Ekwy2cldQQUBMPXN8LeC4N4ATiVg3QsuK",
+	"FNqMPdBZVABQUGGd4JlcEmMjWHJAf+Cl58lfad0ICmcI8de0ZAh3G/E4McqaJr3WevqsgkrBfKaSqPIB",
+	"zUaj6T9j5gl2ms1DfPxro2Mu7DRr/rMJRXsI3V6hc89W4+ZWo8majdZ2w6JsVfqAurpiXgLz4PazX/7J",
+	"i/d/9OKD7z7/jx9uffTLv3/xTz96/ofvG2vJilkzqtw8N9+uvbsGzsBf7EtO64C4wLa9BdiAnMhWMcU0",
+	"w9jwN3JBUdv19+tPaygsaq3aiz/52Uf//LOPfvnL59//8a9/+qNP3v/LT771X1784w9ffP+Pnn//H57/",
+	"9fslvs98G9G13gzg2s81x7XYhLNmcUon6y0eiZUBBmWD8SUHGGzwApfk68B+mlpdXWETnzIGuCjX4xUK",
+	"LsIKkC3eI9dnLpLj24XQJqAwPllvqJQWSJmMmSBdFdAjm8QcjLYcq1hmidC61M5vdhAMU1mlu+1R+zyp",
+	"IoFBFSlEpCHISX2sQ/aKFgIci8mryP9kbtyWnqtR6oaywOFJBRInxIjAtQa1Dzy2VkzxU7TSLDgXYqFo",
+	"YBRljcSclGGfQ/CqUjGKoQMXISD8R9GLWcp1QFcRZDVs0dxYjnnwgLp5ZvHNcRYbHRUCEDY0c9aJsEDP",
+	"XYec0nYrWgcI5lfX2QOcXLgyljojG2SLhUZ4ZB1jFEG5nxm/tje63gjY7rWA7TQC1rwGr9tg1lqlMkJL",
+	"kYU30mGdPXaTQJ7ymM/1nTSGclsyN0NhTHY2+TwM7hYQubi930gheXYq9lgICsyjRff6ixl/A0y4gk/c",
+	"WLZRyicSdyreEb4HZjCuyTZPoFm69YLIVoecZox7yviMtsaTW1r55jU3LcYYTIH4/FApMPDxXbSrE/R6",
+	"u5BRAzNLc04ck3tgOJPJO+KxBIJwvBFZ6XSqYC/Wiz3Vj2WshwJ43uAD3pUqHfGkcpd5sHd6Fs01TaW5",
+	"g7fraBPPbxUwndEtiZC8NONHQrJwxJ90ImrqGNpZIkwzTC4MhYVmTlWedfC+7pdmIn2fJ4KJt+9YvbHJ",
+	"ny8/2XMD6iP+5I79Yq/4mIbwmEZAmXwzgiQ+EpNYC28m3DS3lsye+eXCw9eWFxBCQP/voe0CTEW9V66A",
+	"G0O1zVS4JXRF2SoEwcw/yBnF80nrBRBVql6NkVcRMLotW3VB0pwCJ3aKKJ3EU1sJjt5ZMVt+2QI4U/Bj",
+	"qjv2FYKtOyhOMPhh5H+7BtyuUtocIX8pKh8BJcorPAVvN+F+pA1VHaoN6jZbrDtEc8y2YTFIGeLRdRu5",
+	"VDchqo4hWhVLhurm2g2hxLjLM1CHwKRoV8Nc5zWZnZkms/4BCjz3YBCtpcfGRTk6h1YVNGduSUtcxPa+",
+	"7oWhKYSveXyLhdqrCLmo+etdsq0+Rc/Yl4VlBPsCNxXtwVb5QsB9OBFVa11vBDVfSNRaN2/e3C45s+Zr",
+	"8kp//T9+/8Uvv/vxD3/y65/87ar+arGGJV/4EHzhVqPxxcbNFsDzHAocXfGycMYi5hnfF+zWYknXmhXv",
+	"MrqHTcOCUeCPdfuwuYt1GG6seLVUtdatZ6Www2pzMvOqZ3XpYXd+Nn35Knf8xsvjjlc4I2DakRFtNDxO",
+	"xMY/3/jnQJyDHJTWKy576GjouAJITNhHQp+3027PyyKn/bZHfVyBNljAjmAcLs829BuqzwLugqI9FLgy",
+	"GKrG3t4i6uD4hC7Zl4HfVckDAvl9tYzGrzPET7Cm+WTXxQ2wSnfid8Pao6LdqvZXRG0mwXpLRZbGorh1",
+	"g2yLUv4F2X+U5y3H8wBFy04UUI9V5TvJk6HCd8J8SJFjmUU3WW7q0wNb78poNqp/etPDgXQrIudmSxot",
+	"9q4fPN8uZPYO6Oi+z2jTnQJNt9kya9ywRFhBUBXvIafSAXdldNmVDRbJee2SkZy2v0UFTGVTH/B5qw8g",
+	"Tis8HpU46nPEjy5UQ09P4Gp9MEP8sqZvdXkwsHWsxA3y65KpVcvq14JxbR5tBlt1JiyYv9O10FhXvrgW",
+	"5q61IOi3ReBfHcUC20RCtAkMCqA5CQGJQb93B9eYBIAJmELYgyBSTEmfPJCC/1C5WfSDjyXLJjYZAu1K",
+	"sMvKokqYA3qtEwjg7lLP06qRLkCQFi9ZzVdGjmE1X8Q5KeEz6Ns7Si51Fg/igTT+YG62y1DwCCbuqRHF",
+	"W7dhwec3yB0qXyo2RRV1RkHheomS5fOmEOOBpLWxx98e4OUH37gBVVhQc+aire4U+3dolYABsqBlOlZT",
+	"O2I5c+aJlCYVkZBZzBMdsEwpWwNnPKU4FdrGPWWeJPMn9g2RFcf1/LkhiF4NIzBVxncxSJ+05GaJtMSN",
+	"GKZ1ILKHxyKF6nOYrUOuj2oBVCtC5SCWzwIYnQoajUQhCZLCqeqofgcGcDb7mWbuxNJaWLTT6/TP2znC",
+	"Vv9+Cr9EWn4Rh2oxt9hEdAF9XxRJ2I5bB5YQGMUqpTRwcK4rYG7c/wwCk5ScZG67IjUU3KE4o5CMJxrY",
+	"Ott/dM+VqQLo0MiYWNbZO8BvPuZaT1QaacwWo0aGqlcvcYxiwGGgI0WZ+sNi6CX0JLTxwmmw6Y5UTRzE",
+	"GmC2yp8KjCC8En4py8YPZTINAxYe8JE4iDPxWwdZGvey8NU6M6eSHd4/gNZdKrVkz5yNU/UECjHDw8dv",
+	"HxzevdN59PjhV+/dPQg9mq/wq1uvq3TC00hEW49SlakWG2bZWIcWy4BtqMJO50tKZ7jcHVqOohn7gejl",
+	"qQj3cFYoh+VdXb7M9sAi7CVBW6fk54LrI2ybKX+pXSc0ml9obIamYqpGtnCtvKHslrGTbYarOWZLD0Rv",
+	"63WR9YZbZk4x5/swjQexDMvZOMt7vMNCGnS9lyqtO9pcFyCiw5irbkuHtx8+Pug8fHzvjXsPDijD3Fep",
+	"eXqZVg/WXooYdhMaH5g13idpRPlogDk7KmY7BTST1kqFwBdm2kI8vHX6qhNHiSjA0AVHBr1PsOCyEX/S",
+	"Gao81aHN4Pa4dt1PhTQvZKEzZrmiWBvZA9F17CNmmVHoTNXZPv643Bes4exRrx+Yi+Mho2VB62Y+w7ky",
+	"G5jCQCLaMl8i7JzaELQAiotIqC2dpYKPYDEsP5rqs92Gz4BEJR2vcR33yjpeK+z4D31C7cEdqgmTik1i",
+	"GakJQZTcmy7E7Pqq/7Tt0ekhIG/TVPQyNlSpFqwLPMtTc4jMT0taGMN26+vZS42ybYyXw8LvDCibTgIP",
+	"pNoaXsphSY16/uwKzsomsvj5MACNZo4z4smZcatiuaoBOM67SdyrZh7pqmja6U4zIwN2G7euPzvBLvRD",
+	"MSMz9uVNXL1YjIwgs5UIrkWdHbx9+/bdgwP2yvaroI9e3793/+4d9srOq9DgIBEFIs1+RxChocqTqJOK",
+	"LJ2GbJxnHuYEWjbEMlMI3/xGLnIRsCgXHkzItU+Ab+twn04kEj7tULQGbQn8Aq5zX9iSHLrW6Ff8GZia",
+	"IaWzMMcF7Cn5mAzLx5CdAgJVgu8YeTDk6SgRWrecmbLdaMB02EQUYWQ8UlSYP0S+IXoIbgbaVjzhvSwh",
+	"IliaZ9t0wzYG8n8PhVLmZ3hFiNI7xEQdWSd2nbyOFHBFysGxp4QhLpm3EnGBMALrW5fq24gPHTulKpsf",
+	"HKiMwFM6lj1rHtHik4WDbw+rEM5OUlHkWAxzwjUlGnvqGGqJpiJzJixMhbMfyIKl4lACQFOtFd3bcdb6",
+	"W9K8HbTpoCk/pM4gSVzw7cItj4QYazRE7ELQUIonukWQgOYaiiRyjTu8VhpQh4GYz7pUWcf8Dk3zcvaJ",
+	"syiNzcjtHC+8FfXNiHUHr6gsW8I0Oyng0+c1LQrF50z1GKTdqiEs1xwH54wRDW5BQFvNRg9Ec51C1X/8",
+	"/xCVmS8+XPDTpTNPR4kJlhTcb5UX2gMxMUXw8Gle5X9+7+N//v6vf/YHL/78Z3MvRMREZ34faxotfaNT",
+	"rsVJq7B9ylGvbMbhLl7fNF6uvO8oueEj3dh3Z8IvZWWqW1RFJTMPqI+rw3xCLg7rJTweLTDetqAUe4kJ",
+	"x3tDqyuNPrSsqDRO10hQWRy6V5pbZ6HxEkNLlE+JcdR0jx4elLtM4UNC4jxHNiJLGU+AHhoHlDBjdQey",
+	"8s8pc97vG78aBoaZN3bgqA+ouaosUPBGY01nu70vUX9nw/VkE1WWrA/lvGRF6ifoaIBRSIBK+fKWXgTZ",
+	"16tlr7UWa61mY3f7zDI2WO1BO+evlr5Se/bu2iL+NbOzLzsEciK3t4Ct6cUfTr0WeNPdxi3vppacm/Qu",
+	"7hOq2i2Zi+VYyOEw1uYU+HZnUSOglfFQyAqz/gs09jzVQnoU4mck1iut83oU4uS6buIlvxn6FCL7jpik",
+	"gQjVU6rW6vDJzZ2bN683bj5bRwXDnRfjhT1aIwyFeJVdhDnxPHP0vG0TGRblKe8mU1uESlItROXpqh5z",
+	"SQhFL8aQa9GxZBdh4F2KEF6s87QwlQDIu7eAGVpE7BXQ+L+FvbbaeaOxfR06UCDZQvhqMEOXzHtZfFww",
+	"LBn3GDl+iuZC9+TMI1n4RaxLYnrMeyJg4f/y1a/CJ28fvr51c/YRxiaZKCa+kfOESM+xktRYEO6u5slE",
+	"+9FNuDyCmlwj74iaqM4eJbwnzBRQvSsn3nXLjy6ejDkRs9iZtK+FwO0SlRR54Dyz7nr5tamwEYanQ/i4",
+	"aK1sbLCxN5oWbBGLuQoosAJJReTKCW2b59DWfhvjMuVSJ8TYdOi1QSwWHGqzoMUSjdqxCdnKRYCeK8BP",
+	"V/b4cYmXcpufvSKWYiv5cCMsCXbQGECD4a9DN9VQLVdscTN183NvKyrpd9ZYhY4ZdhXiwvqiGBSuJILo",
+	"O+bAWpYgL3QlSmFIr+kqcAWV7mIBJouv98rtzOV7pcMN2Hk//IRTpM17hc9//o+//tf//cX3fxCevo3S",
+	"OBVR3MtKrZSGfDwW0hrhtm1eRYDoQMjoYHR2LptT9kmqHOen1jWpN1TajIb2Ydnk985Ud4olKbABiZgJ",
+	"c+944n2b357jWqv2zaGdZl3YojUUvMVrEsnNsxMaPHqHpdaqJWoQyy24IxpTBBZ8WqLEsOeotfhwxbp0",
+	"uvw3WTIc88xxwrFMoTxlRjCW9ZZ/z6Jhzovf+/HHf/n7z//1//3k/f/8/Of/+PyDf/j3X33n1z/9+fMP",
+	"v/3iz3/2yX/9w+cf/tlJTS+xFZ0xS6c6E6MORyajyuV8VCgnWxhcqd+qR7tMZa4/SkiAdopxgqvzjB4M",
+	"mgv827X2o6d/Zv39WWVUWmTanrQt91Z7pSWbcY1c7cXVmCAVfzplRn6Um1pVtNTQtvErMJ/hO91+UJtv",
+	"8vRv73/347/95Uf/8sfP/+Dvn3/4i397/3u4iz/5u+/8+qff+vhvvvXiL36K8/jvv/rOx3/y4xcf/LyY",
+	"zzRWmCq8Bm27kBG5qv9TqvLM47AvtWcFbUQOK5edjB+J4ofmOxw9Lt6NWlCbiHgwzGqtbSMpKztL1aAX",
+	"mNEotVYNpDTo0AWZ+GdBDXJr0UnTOjt3q8/UGftfVQ97zW253FPFGbDl+amv4W2DRtp7m+rXjbdbdLPi",
+	"nsXj3Nq5riPLK4msU7pSVNiGLC82LAwNatHAa8vKqLAdx3xY2H6zLC68z/qxSBwrBlDAsi8fPHyALWPx",
+	"XghCZZOhSgSSlwasK3o8d2hJ4LA1EtO+eY8nCVDaImYQ/PCF/nuMwXVy3XmSuKaxRSEsOfQBQO7GxkUw",
+	"DpwxMIwDR6SZRWfaRGljLAF5l7sHebj4HCIx5ZKFngG+9aaYosOJJK1FRIFqir3HBkTna9EN3iK3pU9W",
+	"jO1oYWxL/AYI5H3KRJizsfnDiQK7UweEHwEmJqA+ZjHKiArr1k44BX8v2CwNzuEZoC5v3LwF4fyKZ7y7",
+	"ppZ7OYPv1XbDiZN1VqPBxeq3t73APMgdHCL805lWbj8VtoaNkpSjFba7tznTUcyhVhz3P4X8rcSNC21W",
+	"3NNKPro3/KJ+rvF5byN8Hht8biycy7VwvPi9E7Dr2TqrBvHnbKKML8M5vq5SiuXZjvsJj0c+q5kDEdog",
+	"PgT+qF070UogbRrxbVArN/ue1KhHYDkpoPyUFpawy5lT241GHcyMOEU8mjaOAlPSQhd9BF2LikdzniCp",
+	"mgMa+2BNHWC4XERYqgG2jXm9ogG/g69NuMbvRFT58hSZzixDJthK5sk+QqrO7mWOGt5iBnFM1H2f8IPW",
+	"qmtLhkP0Gud7gVVjmlo/FzCidRYq2cllLxE8DQvjcAT4+3rVS9nx2vE7DjYgvXfc7Uin77jFCSuZS20E",
+	"XDDzWNGLI1hYICGFUfSVXTYXN5dCIErSjADGdmD+hVhSfAAS7XmAUhimF3DPsEipxeK+V0DhbES038oW",
+	"+txD3GC0Gw3MexmEybAaxrLvFVcSYDSYWVC7ySigy3J5JI0bAbOPvREqUgGItHTAx1bJC4DKIoQLApjU",
+	"UmaCy4IPW99h2S+MPVv6RMdVYreG80VetqWdPFLubr/5HXJxQ8wb0+aLC0CpGEu41BWBdxW2HF4dmImb",
+	"G0yeWWzKKQ2rWeTJRUNLYHYv2a6tNGVn58+T7H5tDTD+7Zj/+9r5IE3mYCXl02i0/eyaVOBMnHSCjiGQ",
+	"KYCrqH9EBvVqI5WKFnX/KEhybf7pPOAnjifx7KYu7ov1zFx45Y2RuzFyp1ZuO/PPs3WtRXUWzMrJWBRz",
+	"96tP6UQtJRCiAoD1ojTmotOTB53M7oUEmBqSz6XKQ5u9DGqnSRf4aRsqa8Sk+UwJY7NUwhjlYun3s2gC",
+	"e2+/PBI/gSxih3bAgnteu1m/9rXajAbAy0mgEZ1b7VikJeqnZXGmIqXUNH8Aj3QsB50Fmh2zFkvf2hox",
+	"lT9quh9pyDXXnn/4vU/e/9aLD777/Ns/qFGJBVZaQRxmNnOVLb2rjgfS0ZpWZEzPBowNapmxBhyZjsp4",
+	"0nFNva83glo+jvhJbz7hcVZcZRb1bBrJnLg7IuNxcpJaApj5hkDrkgm0MMEH/sBQTVii5MA4gmYbiGi9",
+	"uEYlVdacTL+KhJJLAIfE6cnZo7sP7tx78AbBDskbBhYB8t6A52GFyrSxkFEsB+E8mh4fttEll6dLLlc/",
+	"4ANKMt9+hBLe/rWKXCfJvaIU3z0PKX6yyD67eF5FMAdMqgm7vf/g9t379+/e+XxVjH3OBDvKtFINcYHy",
+	"BPT0GXPzMwJdPHE4uUoStMMiI0yNTql1i4WTRrmwLDs2ft3jkmEeO7NfUeUHEsdQHxmjsqDlDXI9D1TR",
+	"jsIPcVvGZ0cxDVpCQf8crzi64LwG6OOei3PhT72+mhDdHfJURPYJRj8RK5YFFHfNjoTwsd+q26ci0F9A",
+	"KLh5RWgoik9wL18Uv9BbM6kyaldvKeWIBEgQi5V90kBkLKQadUAiI0qqQgXexeV76XQgHxprorUT4L86",
+	"se6MVCqcaFxBJc2onlh3otyByWbQahRHIuTXPETt9Ki0wL/E1hn716TqODZ/Nb3LmkFtMpxCB49OPzfG",
+	"+Ay6rTjv9zKf3oC21h7bKR+H2jlCzVbuTYFb6yQFAwJEbhh0L1lP0OqAXOFOGMeYNQLb+kLsf0gGEDK3",
+	"0gE4LHFVYDMhujrEDm3QHheb4WnmgKaB49mzbZ+4xi5q2LdDiknL+hS29XCSwD0omYd1RAwltTlFbem4",
+	"5UgbAYOcivj0C5rUAmQKUYtZet7A1e2486crqjdmaDrwdSfI+TEeC+m6KwVtCYnXoZpo4GCkOYy8eg1S",
+	"EK+E2D4lfLVe0ItgjsQm0SCBSgOb53hpy3t9QpPZPJhVTnyuPpi9Au2cEM8W2qwihM95ReLt1YA6IkB/",
+	"aDOr1B/cNZejUpW2LNjzyoCy3cYtW1qEuT56A5xLFOO65fU8BAcQe/e1SlaH9S5Vyh49fnj77sHBvQdv",
+	"FH3t6iDtxPx1xEbj/TISSQzELvRLK9C9zHoJIQjd7iPvBqiqzOV2ozgG2CHXQAhX/n3KtZhNOc6dB9z1",
+	"+Fvv4lxC4wkjEOx4cT0gYVgi1O5BQctMA++y+WZ2wohHAng35ztiZMp15YilzgT3R+J6JNI4Sld6tDcq",
+	"hccg1zYwA1Lr/GiPdhrPRFpsTvPuhMoEyB++357r900m0oRDgptu6688KucBdrwEoIOSLp1vtq1LAxXW",
+	"WTxbXeaSR+a5Xnvy9LjUds97rvH8dEf1+7AREM9pPrNv5iMLiEBKj3QdBYq5FtAXqt/392aqxuPSHnbF",
+	"exGfUtkghH1Eyo7EOKum3AFxc3YT8ZRkhbYjVK10umBPqIlcp1Ib3sNLnD77jQ3eNDfBmyXBm8aFBm/c",
+	"3F9m8Ib03YYeaJMZPmVjGWCFLhprukAHVQKr1AsQnmuEyZrIS0NMzo5GM9lSAwMPHwc1eq3RcKAHDPto",
+	"0SraiMNgkEM4wHS3DijHQEamqzQA7h7EWBatlcCArmLqN+f00L7CyxNi+frT2tL4CTXLTEVPGHu1wHGh",
+	"VDwdR0/1ExEXRF4YyG37dEo6104FNVpzHDYHWkGOU0wGnvJltEZmqc4i1WmnnBg1cX2Us0329NKl4f0Y",
+	"uzGnU9tA2HfbIehLtZNAPY6F2OcXT9ELReFDKZDG3lysyfUv2GasXAzA3bP06dfZmKdZjN3BXlFwC/ob",
+	"3ZCITwOWS8D1hsNYZyqd1t1vOpM4yoZhAd0G70Sj/+sY/V+tswNlSfYBsqySiPUFePaZQEJ7yUIAxYeE",
+	"wZPk9XhNITkLpXiSdXp5qlVKnk1i1gNb5BvfRhC9fPmnrp8KC63d3E/ViCLk9qNMhUzyNFUTDMZQX3Ya",
+	"h0JfrszsAih57MJkhLDQLRa6sC70Ug99S9j8DXVtnTgK9/zyw6b/l9BsBx66Sx0Cui6+v2chu3R3CkFM",
+	"y3drmJ/ZPpGdrv0W6POB0pQ84VLnT6S/LzWC9265XWf7SUJ1i+gbJ8KsCqBwi46bEHsw0waLjjB8f0aC",
+	"mRkJ/BcKvBfyeqaWZgY5ipuBv6GgS4bzcanPDrxILLzGWJVTPNuYw0wSxvaQjQytimwoRvM6/r6jgT+h",
+	"dxZkbnCAYD/FRaC1ih6EVMo6/gA2MTXC6kTL4pGZ/9fjJIMmN0uG6raQnT0zbHSeFozbfrkiahV//mzp",
+	"ICyVB/iZ1Y8tuaKrPvwtvOjQXLN8BBTIQ3KeopksVN1kWSIirKKQsNHLvmy4aKJcGmjV4e6Px8YaXDrQ",
+	"YpXsKVq6y+yPSmMQMh9B+3Qb26wFtVwWf70bzND+G0VmLto65tD3ADSZGdQd7w7m77f9u6y25jZUxm5T",
+	"0tPvKQvJT8gK4DUyoeQwVm7slFi/lQTItjOLbUuIqnnx4jar95c9aWmwVAoDGCHrikEs/QUj1i0NXaTT",
+	"VBn5FREPqxWfdfZGfCygqinLdch2LAW4MTtABCK3tTch5Xd+681WA63gqtem4Ir/yiP+5L6Qg2wITeuD",
+	"2iiW7u9grv3DKivapSLrqgFYzbjyrENx57JT4cVQtdd7EcI0IRgZpF5GC4YEYZ2lJE0nL3rB7VVsa4jm",
+	"ldYGSFmqd6ML/Z3zboRsmo3jF3K2IAsqRufR4CyaqII1Z2W1Rdc8UFYZraC8DqxOem1aO2nHUc+vElUE",
+	"vGNRKQX8QXS+fDHu7BV36JyR4k5d3HeXQh+jIvGA99fl07fd2L7WbG43m40dcwotVVbVbHoDWHk2H9E1",
+	"Jy4+mbvMKjUsvkwxmVJn+2hS92Pq0jByvbMS1TsqTP2iASlsH/Ohy9YSIQTPWBT3+8BLVRRveneJeMa7",
+	"XAPr04ho6ySQWcg8E0HhuUC2UTqajBSaJRCdhKNIPFCUsC22eByx+28evHXAojiiKssj0bJvVLBIRRbk",
+	"QxVvKs90TG8FD6svOp2eO1Faqr5KRxBriHgmtiC6vp7EtMvkCP1oqfZA75X9mBMGl6lTDe2Ek2iM3/vG",
+	"Zaut8OPb4IhdbPdmYwabQS0LoDgv2ewksNw3sZPLjZ3ArAdMiskZwyNeeVHGE49qbi5mchVrjhYjzyHm",
+	"S+cOuEPDN+6WeYDwPhZPjjgPRJKwAZyylEH4wnM2jd7JhiqyPBm9ocDa6HEq+iLrgSONPjRxByFl5oRD",
+	"FMQpEyelbELdYRsx5FAi5nX5Ziqr5kQGYHkB0dVv2UY1s8XYhTmtMz5FJEdE1ftZUdfvqsrr7G3CithB",
+	"ofG9axSKg2yUipHtT2555H7wnoThwF6ZIhUVoH3zKuBvP1CTM5UXayowL9cYw/19pw/KJbGxU78AgfoU",
+	"ArbftpCktPQqdcggNdGkLlEU1FrXGw2zhWmpy8N7hzsWip2Ga+9tVhY/vOYxS684hGtmCOZhtdZOY406",
+	"ZJipS61DhqRFkSY4TRL9VDXLy7kiTwGsPFuSgCb+hAbGfsnmDLcA4P6MWewxfYz2mJnYKUZOpXKQJ0+Q",
+	"b5LHm+TxaWoSQKTOUt/bzXdmCnwnN3evPVu33Nip84UplfvIYYOjp/RE8QK2W1rL2DL0MZgz5dxPgKzZ",
+	"UW7bqGijNOfocMyxg1BVW87wcmuCb5W4e4BnxPbTg7w2kg8WpR+xLnPFQDbDNqKrIIlpS2JIiRyW3DLY",
+	"YNq/XkGP6JlXCFmcpdwBu6NKoWqlpBFHZb3alqRYAQt65co7qAfrV65UGEdo8WAwlksSYWTRwDPIbkEn",
+	"EsCXFgoIPm+smZkOetTDBWaWebbt3kMfBdaiURIoiXtJDnhF431iu++MgIMwQmt7gZVDS/nAbhmgdpRs",
+	"oBxyEafeTRdtKvJZYbESs4ewNVKeCGsHYlKGDDv4UYFCBnfebDH0x4XsCcDKNkubytljaNLqjIUamiK9",
+	"QpESAD7v+U2gFfjpJeqmV9tyu3Rb180Q2lLCD0fGDNUZZBttGAbOl5usiE/bcqd6eH30HexJhJ/u4k/7",
+	"XMPALYy7Lfc9Oiwg6octBLBuT8EVoQbEcadiwNMI0p42MIZ9mSyRZq7Ji3SHBds6ALQcF17v2dYRGcY/",
+	"LPcQfAlAa5As2UQ5a04lES2t7eWeRjbhhiygJaYvu9ug7MmWQuF+yVT1T72jM4G2CwU+FHJ3LulTZwd4",
+	"PYHh3c4uvQVsLCy+HfFYQkrcJSOgT0U/7mdDO1PmLV0kNpbuva0cgIdAv/NhLqNURDD/Y6USipZPVHpE",
+	"J/Y27w1JOACzi/HZLK4d8h7QO8jixaFPvHHCzNOtC4ZFACgyXgnNDcXWbSWzVCUtJtUWcI+Gr+J51XY6",
+	"sL8UhPyWi8SihM1z/tQTc1iJVwbdNHoh60vN+0zmHfcLgirXqBOE+iDWGUh1rhkHZUSsTpaW1eXl+2A2",
+	"wX4IbNvXtjTu2iJiKKmyTt/YTRjTazYCo8T5eKwxJ+893RiSWiTH5kUT46JPA68D/lyZdluiRq0Tvpyq",
+	"IhaSWNm59PYveKFxpkXSD87aXbTwLddGalFqboUgmHnGyiEzo/suDP618aQ+VU9qU0H9EnsrL4GLknfN",
+	"TuyKrYLKeYGPsk8KG8E9rs7YUeVZfk+uj0RkFMAedAHnUekCQsAYbWhz7pVgl4eyV4FkrUzm5jqWQuv1",
+	"QBnvqDS61sD0w9K7zmSJXUojltn13SKdEctMDGxmsTrpDSDXtGNmY53c89tapPfuLL4xFFWsieMBIvLV",
+	"cTyzqdDPWr7GbKZ18jXuVBT8u5coTD+PuZj5GS0nZvYsogQcXcqaWrJe81WeisCi7GdTOX5Vnz5DRidY",
+	"kLXZ94BASExc1ESORcqsrGCq+57oZYHXlM1Ih5Aw/Xj+yboExB8JQgACMlT8trm/dm18IfTtwgrkN1Lp",
+	"LSZuLVWr34nAo2D0gKRSUC4kjESU43ECg3hfMh6NYiyZlRA+8OoYYzkD1+xOXSMsLCME4V8CedokE9RO",
+	"hYFxz3CF7czZ1owU8tkvqiupW4P1QeyrWLdX050KuLDPN/z/s3dtzXHc2PmvoCapWpnVGl5EWd5R+YGW",
+	"Ja9jW3Z0iVUrstiYbswMwh6gq9HN0ZSkxzyn9ikv+wfylLdNVZLNr0ni/RmpcwEaPReSQ1LatXceXBZ7",
+	"utHAaeBcgHO+Tzv/Tjynj5x4zrLET9imatQznSnfUtt9QbtstmJkg2Uih9UW6mOSOAytPeNdxXAKE9ut",
+	"wf7BvWTBPmKaT+XUqX+4rSrE6HU/aq330+9+/z//9cc//dt/E1cZ+b/wP7fbPr5k2Aa9w4OY3oqc7WlZ",
+	"IPxEZ2n0Br0vvv/+m6+ffnX66PunT75+9t0mLEPwBT4yRO01xHul+sloNYbiPszOO6VOcLkkXgmhCEMn",
+	"4mKIKhB9kqom5Nd2cfQGePMF3yz2JajQER3KFVWOUc435zieuokte9euarzeZLlRYEbz58pQtjHZ4hbL",
+	"dnvo1FYs/qgeIUbSopODpvpajsrJxUHaLqxR7WqdubUItjC7n7e3fVC8btJBiCvqV+Fgf/9B+Ou0QorG",
+	"Xz/o3798UTOyKOjXvfcnN1/ij9BvuHQDhrwLX73ZUgFj2v7W+7/uRgeIdYX7jz5+R8a3789HS4iaXrNS",
+	"qLhmfNXamjG7uy2kO6wimdVrkiNvO+C/QdXAzy/RcrxZnuV4m2b58dMsx+uzLHlluI3LUKGB3be1HL+n",
+	"eLxQxEW8SnHTK8IG5EQVOWYVQlC5iBVEZ5Dj9qTScQK6sUObzwmcbDng+xI78EKO19jRiyX4pTVqOy8/",
+	"3rykr4UF0uNNJ+PJ+83xE8ZPQTPftr4+SXpls8Jc/dDU6yfibandy1FfxtsDpr/gJXCUE5TKOOySaUYN",
+	"c5uviJV6eTc8fIlf9cjfd6XjnL8i74YFs4mHE2S+tSYf2ctZ8jRwdVFSYALRDJ5y6vzazs+1zc7JunML",
+	"v/Bg4qSVmtpzlXIdCLtBnDIajmVTmeepUIa4milPhpOWOD5GOXhAzCMvkpAIqk3wsEJqDjNdoWeVLOGB",
+	"ipT3+VNCqm7xIzSlZFGfPMi4f+FEctIb40QgUVueq3xFMQe+0ZvM62+215POTrvMc/iMzX4v6TUHPVQU",
+	"IGK8eK+3CdkaKEns5McmEgaB4fYudZ3+zd8Dx3HQO7kpglwY2noN92Mg1SSsq19YEcB2e/WamveFPIu0",
+	"rm1qytZDxYUpjk3d/qxNbYWub+TdzNRwYu0F2Ecv8ai2TfyzhfIAOCmWy1Ltmp2ZvjjKp9o4vCqLYnWa",
+	"y4/+hZtq/784Z4ZHsokzE6S93V69kW/i5bh2F4aA3C4Pe9mLyGRRDGVGy4Bx6d723v6tp4kd2nz+N7tN",
+	"VbyPK103M60bTSps8yo28dWr1XtEOAjMU5BnyiyGSgKGgKrF0J2M29tt5zGh4WF+vbEzYQ06HfAs4bGl",
+	"TVWkCO2QRv1OE+H02FDS9OvntTS5rHLhF/7JnUldl26wuzubzfqOf/ZftJ/Z6ScIcsacHPVEu2NDLpkH",
+	"a5asFitbo4wxiYTgpAgswamsUnXqK13Q2aMpgdne5G2t0WlcG8T+4cxzeOOvPiWa0yQiFJ2QTkIuXUDS",
+	"QWeQcsFDmx1WEfApefA0KOwb+qyR2oWLnrGEocLxPuysB+IJ0GMVDqkf0rN3GI1NFqqq8a9KHZv2O3rh",
+	"L3WOqqcH3slNSYYpzZyA/kPlBVh6fHDgc8lb11bXaspfAsyb2dkh/Ducgz71hX1uOxIHb974Cob9UIrb",
+	"F89UriuV1S7UCY9sUdhZqGd6xhVglM5P8z+u1sKFAH/wuJnOYASe/33/nkTc98XGibi31/77IBH3E7G/",
+	"l4j9w0QcEFLawaGY2KZyAUTcsPgODo8N/gLCKAKuJPT8TJX1Ynl2yh/gLuJ7pDCS+d0j6Blm90yssU2F",
+	"6T8lwSDmcj4I5Tx+9mCbhwe/xs7c37uXhDvw9ceGZT3nMhMSeV98iyX2XejLUE8VqkYgOjo2P8IYZUjt",
+	"IgEHaCQs+6HvitJNsGInvicSv0/rwqSpfax94D5EDySdESJ3PO1qG3tsRk3lp6DjgjRnp4rYhOBrP2wL",
+	"4BiGHSbK85muEXXfjkakDrrDIbk4cQhf2/JFGpwveAF5jPQ5llK5BBO7okajzxv8H1nwlPTfum9HI6+g",
+	"jvK8Us7R5H3h1QQlyc0m1iPKS3KvsD5xqFAQEyXKZljoTJCJVTTIIwahPNjrrG3JeiSG+qK5C1eKogX2",
+	"W1nGgWk9rMZ7N4CeZ+M8eO3DrD6TjPs/+XD9JOk1VdEb9LzBcBNb9rmhXTTrVw/LuN8fOd5ch1N/hQwp",
+	"fw+mG3GmUdc+ewzdq4kS/qXN+NRpk7WpVLaaEigiWmH45qPRqWduYix4sLKdfCuX2dKf82IOFVjb3qA3",
+	"mziVnf721WQyfPWF++3ff/55BP/eQ/D6i8j3/Mgv/egJvtlng5NozlXlUCz7EcTDXtLj+Y9pVg9uFtk/",
+	"VbMwiy4+K+ioZKT+IRFtS/232wLXP9uYBdW7UZizItrffdsui4Xj5lWnwLHO354E/0xOgvkLszMS4hjG",
+	"fMYiLAxkNw6a17HHXzxLtmb0UjP6izGUm1nJrXb42ATl1zQkm+7Y8jRgpo0S4WmXNqueaFXkEaMb5iTx",
+	"9odtagJLawyfk/TFkZnzoYkoVM3cfhxdDtVCcN+WDnmPzO8ItPGa4Zt9cBliN4rXZM0bGqg8kfgroYqc",
+	"Cv63ENn32z0SiVSAKjujjTDEazBq1uplhhPBARN8qpr6GiJepAzHwuNdBUbixxXpdRghP7+8Bf8S1cot",
+	"BHGxttpUMfyAU2Ebgm1tx+3Yjm1EtY2oNs3SZ5X6oYKqXQbk1xfgC7xAGi2HVDItDyVeYfh0LMyItrIp",
+	"fbe2i5buwqPWL9ue/FLOXHlI803OXkFe2yyyP0cWGc5oFD/tPAcP6AaHt2vr2a/toV66opEgF72kG7nB",
+	"KxPXfkDpxOcf3qNk7/ROYIgaKZWf5nLu0k8uOkca8Bkm3oHHIojEjucZ1jMrBXItPONNibiJTlIY3y6t",
+	"bRpOYsNznUMZVfMBGHifEwk+uufA2ouPdeJvT8dKsSIbUMF9oWqFh15YEsxebqUIP21qK/VQjC246QH1",
+	"3mMmdHRnPVFmye2vEFZAO1FXOj6BSkHO5JSlEb+0DBB6MayhsTV/F6YiZpcduR7M3EMcJssc22IRlGsF",
+	"JzDMsBs656hzde46qXv4CU7xKqyv+nR/7/CAzBix00b3It7+Wr+xtmuJV99v7uThivqIgQDtcsIbWsd9",
+	"/2Av6bVTIPDySlefern1BiS1/U8Perfk38LQVX6R9fqNndGcioLM2Opvnd+t83stywzWJkwqnEm37f1S",
+	"wPphbCXBlmaVqr2Ros0Pp8eGAExSe66qQpYBK5f4DCdK5qpqrSQ8IOumUinlbkwQ5DFcxaZAVyfCKegj",
+	"UobMhStlhrngbOUwEYA65PBpTtMmoGIEX0EPZ4W+RyndwmbMwnh7g3uf7u1trJI4m2q7MbM9G9+ejW8z",
+	"4P9MJxSI+RVmiQfdxSly21YKKeg+YDwHkchC1he8MmXqWUzlWzyYwPwxRIrnNLSJnQldi5kyNVKn6piE",
+	"ZlX1zwvlPuRZbN7Qu06nrjc43GeMpqAQ/er36hA13Klv5xA+4Zkywarc3JOG4V7mRbP8trs/H9nHlMQT",
+	"SWvAILHQ9TZ5VmC+MqnOrixLv8oxQRJRwu9eAS7oqCw9u++HQwxirDLmF3+Q9JgY49Somb+6f9BeRiA/",
+	"/8O9pBfR3vLF+y3GkH9+7+DwZkuplcFl1rvFEA+Uy7hJTWS427KWm6EGkUyHLbdwFx9ZyLK8GkbyMgby",
+	"RYBBZQyyT6wm6xndnuHvnsxt+UlmcNNjYyvMyyZMyxGe8y9bq6OypBZhLd5oz8tDcsW8Xi9aBDsst0R+",
+	"MTzWN7nIpIG/h0j8UF+B2WsBjbD307/+x//+87+DH4+sBbR4A5qhd+7vXQ+CHUMubO8qA3qIDDhzYhq9",
+	"zlD++Luf/vP3f/rDP/3fv/xhaUC0X3bz8QSktItGdM1vcdlXOLhmr99vwCJOE3nzFPOrZlBut/q24dSG",
+	"doWm5CJAskRLc6v2ZZUpuRoV2AqK0IvoQbkWrZRjAt2ftkdS2oBtK1Qu2vEgIP9qu/OxeUlOPgSgwWrt",
+	"yJ7h67fX4iD5EHQiiHB5ipgavcH+zdxV/+02ohjxCRa6Yid2i+b086ILSYiECUG5b11zTZQsCO5kZaz4",
+	"G/r5RuZ7oy/0HreOm0rX897g9Uk3dUllZ63S4wjR7xdFouExrRQLVQ2uE4wsChILAtqs1dxPbCUKK3Mx",
+	"lIU0marcgMH2K1uoNBEHe3udbFXPK4hpqtr5MmWmmT+FPzlzFv/pB8kFkfhIgLbHPFxfDm5s1HaHtTmT",
+	"hs+HSEAP6ViHlGrSorMinE6WqRKPV01OGQqUCyEDq9tCyfhMqTL13JOUwLviUB9EeAnQ6hG1GD4qvw9L",
+	"PSfyXK0BWoWHNqBAgTafWVxrH8IWdT4jTLIZ5vnCq/wVWeoe8mI56MYNkXZAsohEf5kdiKYCTYLraMzr",
+	"KbSrrWGQ4FA6FTZ9YQJqJ6Z6jMeOt7iou5162xtKp7OjBnTf6xNwaIZKVqr6Rs39BaccnR69PoFpw+yE",
+	"Kybxi3Z9hpOqXTL+1PlV+sPNXa2mvNSR68svyYGnX2qpK0AsVPZPuDf+mIv2C6Gzyy8oKzuupH8DFqcT",
+	"dyK4jpTcQ/g1A3FUqKqeSiPHqkrEV5UcSSMTUWhXT605S8RRWVbaqUS8LDEf6JtmKhPxrR3XNhFP7XnD",
+	"1dSE0MVZRFGXhHpTFlIb1/ZdmyEYfbem90gHiA1xQmkkntIWRcsCm7RMaQnzr3QobLv8SbgGVp2sB+Xl",
+	"utSj3u++gset3pQqq11fgIOix03Fig1+Yw0aJsqvnJBU/R7wHMRwjhFAiRlSnT6jmV/u98sSrJDK8Uth",
+	"v1sh+RKMys6g4crOEpFBvyBIRpnViShl4+Av3HxqcL15VixQYWrV1/mxk0BX24jnhx/Cr9CB9iZIhu6U",
+	"pznefraIXBSPgWBO8oP0bSyY2dqKsikKTOgLQB7HJsCoHJtjc1ek8cl3OohWkt9pwQYQjgN36sMpFBht",
+	"dNZVLu48f/no0ePnzz/pd9qk/bZ0IHQNtxY4Vr+blngVhtAblG9HiYxPjr7+9vGXC22pN6WufGOdjbqW",
+	"Z5fvWdNCBg5IUcRthEtRI37c4s6jo6ePHn+73BCvM5WnSXuxMe3lgXe7zjVMSUwYnE0UQlGAtkLaopwa",
+	"xZnQH2mj3QQf9QgS2olCjTAFMrcUkuO9AzwSJ78XWUBhKuTJ0pDou+E2rFsQP/hs9PZ47sWdkEXROj74",
+	"7g5odPxemsLCQ21UDUGoFNIYP0YGmXG6gEmWhAuBEju6VtjZKTuLOB15WXNhFWo0TJ6EfzgPIgLuYqHr",
+	"ulAos754Eq8FwqihrhDAzUhXtFXAf1fK2eKcRm5oQYmhGkuDQsSBrmvz2Dxuc+9gQFVOuw4tgAZlojLr",
+	"N+cQhQxnWJ1NUXCCLC5+5LvKYdIg9gw6qy1GyeI9dyKS2WOzKgmYOY3xxUakGsRNX81gwmqBUE8VTTfb",
+	"1A+JzUvOiTEc2aD6LeoIZs9Kd0a/ktLXzJW8xILu9SVlOfHnIpiZFp4FT/oIUISVKp/9rTBA6k3NqEdl",
+	"ITM1sQVS9AqmYkRHhEOMQKphLJP1wlRSuTcxYKH4lgRHRY81Tp3662nEe410YTKr9bk6Nu2Dw7nQhDD0",
+	"TtBWsniHwhsqFNA78e7YvLt79274D+5M80qO6lS8E6k2p5U612oG8/Hc6lzlcH2oQAvMKl3Xygh6qL1V",
+	"hCZgEmOnuo+jkkBhtYcYXCLJjfFT2JJ24JDm3SZQC3Jv/Q3iXfy60IP2Ibo/+luMtJFFq9eQ4A097W6P",
+	"js1Ry36hneAMLnTFDJ934bmRb5ynNZc+Mm8cDXnKQENGzdpKyc4E829ya5wcaIdXMe51+WPNGcEb8cr+",
+	"lWMiT8b+8jTnHCRxDz0tHF8NLG+YW952aeG2VT17rscGBIIKBZUIbnbQcnbwo21ir5f98tVD9N1hJw7X",
+	"aVtkxLp53h7kzlABsD4+l2Qr2pe1buE6V8g7LbnGolp0O3PJ+EKcxIKCrTywGZbuejvqwJD2O+yh1mS6",
+	"0JyTmKwGpmw39TDG9H6PB3MjDCWGqYz2ATteWXBn5y1Du8fO0pXImqoCSXYAk6ZSm1qyT9wCdo6OjaDm",
+	"ArwbqnemJKeOgKC7JqTtwFAVFtcM1kaA19IaWT8cIt2PXHwa1yKGE+6XYRVCWUZvAEuDIYeAoMViFTP0",
+	"gW0v3u0p4xEnTpBjAY9QX8DBiEWLmGe0/FliHohuZlzk0CSLznCbpJG0MsRx2aZWzpvGwoFLrEi0Cyz9",
+	"0DjdjYhz9HE6HYLAIxaLcBPppRqPxK/uBWSsFJNK+KZkYbw43bA4Jsw4fCZuF3QhelSh4Y6qwpvWqikj",
+	"Tc37WbiCKWpytLq8mMFG1U6kM6XHE1DYzkbo0XQPE38wINxQZmeFHUc4fv1FPHq9VnmeIXuIHfmIdJ4I",
+	"12RYAZO6qUthTqVqKnWRRo1OwGMsVrWJqQ8VTlhY9GOjHQWBuDOiZSHKSo30G/JUY30d95nbWNH+EYTQ",
+	"CJ7rXXaZBWzvFYF1W1WlK1HKTCWC0o+wEfZeFyPTVS9+RvPSyTlDCAQVyW+kq11PnD9YvMfXrDZk34Wt",
+	"yyHM28DJSt5V0loh0CU4YUpVOWs8cFwGisiI8GXCG7tsVMsv/kFZ3DslCUkPXhe0PrfYWpslBik1jT9d",
+	"APhfxoYovK2Ajw4hvM/Jh6miS42RJgvXThViKTS4G+BNwc7Oo+f/sLMDdvXliyd3PxN3qL0qWvDDee2Z",
+	"56eyOvskEV99sf/Z3r09ceerL775BLUkPLz/KUzyx28yVaDrplzAjOcKAR9MZ3Y6lQl4wUI4NdWZLUDw",
+	"FZ68DimCpDo1WQubZU3lqJjAjsAf9Hst6JTiloXHIcQ5UmiDIKfl5w/TNrbt03Bfffv81c4O9YoacBOl",
+	"uliYEzyZIq9ZRrSyeKeHpfeaQRzhpk9TSAwyMGW7thXS8LqmqPviS4kYmbWeKpfAkEtVZcrUNDtNLnKV",
+	"6akseJedrBL1yk3szDG9vwQnpAjOGEY0RYEvzPVYw5wGlwGxXlmbTWXdF9+pCiwmBMYO3o6797Y6GyLu",
+	"IYUjopTOzWyVcyT3jyqrOYDd2fm7598/3dlJMDqsKoleETEbe79oqqBL1H90QhPupcMvUzX1RGDGCk27",
+	"F/HH60heTct6HoGjZrZopmALEWsW5rGkkB5HH2Ac9/riMT5ZgbigF+5MMxYJL7LQn1G4KcKcRYmXeBYO",
+	"cu+Lr42AYbc+AW5qWKc7e38shYR80n2YC0u920/2Dj9L7j/4FN+bCEmS8L8fm3sHyYNPH4BaqGRWQzxH",
+	"8cBIF4rmIH0NOt+jOaB9HBFtagiEO3cQbEaLd9wo5wbi8OAgEitmm4kU3sAYKvAhvKhI6B0zjDuHq3R4",
+	"E86h8DQjnM7oTHGNJ27QRQ5WJXGLmPfyZhNw5ukeFLMtIreaflgVC1DIz+2CD8GREAHKRr0QVQPzB8tf",
+	"yaQvgY66ruNfEd4n+DXa1XDreaC4iO0a9WDNxnT33I9ClKaELjlbRc3wecX7k/f/HwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -1042,6 +1042,30 @@ func (e SenderEventDataMark) Valid() bool {
 	}
 }
 
+// Defines values for SenderOutcome.
+const (
+	OutcomeRefused SenderOutcome = "refused"
+	OutcomeSent    SenderOutcome = "sent"
+	OutcomeTrouble SenderOutcome = "trouble"
+	OutcomeUnclear SenderOutcome = "unclear"
+)
+
+// Valid indicates whether the value is a known member of the SenderOutcome enum.
+func (e SenderOutcome) Valid() bool {
+	switch e {
+	case OutcomeRefused:
+		return true
+	case OutcomeSent:
+		return true
+	case OutcomeTrouble:
+		return true
+	case OutcomeUnclear:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SenderRestState.
 const (
 	RestHalfOpen SenderRestState = "half_open"
@@ -1385,6 +1409,7 @@ const (
 	EventReported    TimelineEventEvent = "reported"
 	EventRequeued    TimelineEventEvent = "requeued"
 	EventSimulated   TimelineEventEvent = "simulated"
+	EventUnclear     TimelineEventEvent = "unclear"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -1412,6 +1437,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventRequeued:
 		return true
 	case EventSimulated:
+		return true
+	case EventUnclear:
 		return true
 	case EventUnreachable:
 		return true
@@ -4716,8 +4743,24 @@ type PlaceOfItems struct {
 	Place Place `json:"place"`
 }
 
+// ProviderAnswer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+//
+// Example: 200 {"code":"ERR"}
+type ProviderAnswer = string
+
 // ProviderNo The number that the provider gave to the message
 type ProviderNo = string
+
+// ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
+type ProviderRequest struct {
+	// Body At most 2000 characters
+	Body    string            `json:"body"`
+	Headers map[string]string `json:"headers"`
+
+	// Method The method of HTTP, or `MAIL`
+	Method string `json:"method"`
+	URL    string `json:"url"`
+}
 
 // QueueSettings defines model for QueueSettings.
 type QueueSettings struct {
@@ -5336,6 +5379,9 @@ type Sender struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
+	// ConfigGaps Fields of `config` without which it can no longer be saved, such as `config.answer.success`. A sender that an earlier version saved goes on; complete them with the next change.
+	ConfigGaps []string `json:"config_gaps"`
+
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
@@ -5346,7 +5392,7 @@ type Sender struct {
 	// IsReady Whether a claim would get the waiting tasks
 	IsReady bool `json:"is_ready"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared bool `json:"is_shared"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5397,7 +5443,7 @@ type Sender struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort Sort `json:"sort"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status SenderStatus `json:"status"`
 
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
@@ -5417,6 +5463,33 @@ type Sender struct {
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
+}
+
+// SenderAnswer defines model for SenderAnswer.
+type SenderAnswer struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string   `json:"answer"`
+	At     time.Time `json:"at"`
+
+	// Code The code of a failure
+	Code *string `json:"code"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+	TaskID  string        `json:"task_id"`
+}
+
+// SenderAnswersResponse defines model for SenderAnswersResponse.
+type SenderAnswersResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    []SenderAnswer `json:"data"`
 }
 
 // SenderEventData The data of `sender.*`. Fields without a value are left out.
@@ -5457,6 +5530,9 @@ type SenderListResponse struct {
 	Data    SenderPage `json:"data"`
 }
 
+// SenderOutcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+type SenderOutcome string
+
 // SenderPage defines model for SenderPage.
 type SenderPage struct {
 	Items []Sender `json:"items"`
@@ -5473,7 +5549,7 @@ type SenderPatch struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5507,7 +5583,7 @@ type SenderPatch struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5533,7 +5609,7 @@ type SenderRequest struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5574,7 +5650,7 @@ type SenderRequest struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5610,8 +5686,50 @@ type SenderRestState string
 // SenderSign The signature placed before a text that has none of its own
 type SenderSign = string
 
-// SenderStatus A sender that is `off` or `retired` gets no tasks
+// SenderStatus A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 type SenderStatus string
+
+// SenderTestRequest defines model for SenderTestRequest.
+type SenderTestRequest struct {
+	// Content The text of the test message; the signature of the sender is added
+	Content string `json:"content"`
+
+	// PhoneNumber The recipient of the test message
+	PhoneNumber string `json:"phone_number"`
+}
+
+// SenderTested defines model for SenderTested.
+type SenderTested struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string `json:"answer"`
+
+	// Code The code of a failure
+	Code       *string `json:"code"`
+	DurationMs int64   `json:"duration_ms"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+
+	// ProviderNo The provider's number of the message
+	ProviderNo *string `json:"provider_no"`
+
+	// Request Null if no request was made
+	Request *ProviderRequest `json:"request"`
+	TaskID  string           `json:"task_id"`
+}
+
+// SenderTestedResponse defines model for SenderTestedResponse.
+type SenderTestedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    SenderTested `json:"data"`
+}
 
 // SenderView defines model for SenderView.
 type SenderView struct {
@@ -6846,6 +6964,11 @@ type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
 type TimelineEvent struct {
+	// Answer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+	//
+	// Example: 200 {"code":"ERR"}
+	Answer *ProviderAnswer `json:"answer,omitempty"`
+
 	// AppID The sender concerned
 	AppID *string   `json:"app_id,omitempty"`
 	At    time.Time `json:"at"`
@@ -6876,7 +6999,8 @@ type TimelineEvent struct {
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+	// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+	// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
@@ -6902,7 +7026,8 @@ type TimelineEvent struct {
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 // notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -8317,6 +8442,9 @@ type ChangeBalanceJSONRequestBody = BalanceChange
 // PairPhoneJSONRequestBody defines body for PairPhone for application/json ContentType.
 type PairPhoneJSONRequestBody = PairingRequest
 
+// TestSenderJSONRequestBody defines body for TestSender for application/json ContentType.
+type TestSenderJSONRequestBody = SenderTestRequest
+
 // PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
 type PutSettingsJSONRequestBody = SettingsChange
 
@@ -9325,6 +9453,13 @@ type ClientInterface interface {
 	// Corresponds with PATCH /api/v1/admin/senders/{sender_no} (the `UpdateSender` operationId).
 	UpdateSender(ctx context.Context, senderNo SenderNo, body UpdateSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	//
+	// The last ten outcomes of calls of a driven sender, with the answers as they came and how they were read. An app has none.
+	//
+	// Corresponds with GET /api/v1/admin/senders/{sender_no}/answers (the `ListSenderAnswers` operationId).
+	ListSenderAnswers(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ChangeBalanceWithBody Top up or correct the balance of a sender
 	//
 	// Amounts are segments. The first change activates the balance: from then on the sender gets no more than its balance allows. A change that would make the balance negative gets 422.
@@ -9367,6 +9502,24 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
 	PairPhone(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestSenderWithBody Send one real message through exactly this sender
+	//
+	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
+	TestSenderWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestSender Send one real message through exactly this sender
+	//
+	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
+	TestSender(ctx context.Context, senderNo SenderNo, body TestSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListServers List servers, by host
 	//
@@ -12534,6 +12687,23 @@ func (c *Client) UpdateSender(ctx context.Context, senderNo SenderNo, body Updat
 	return c.Client.Do(req)
 }
 
+// ListSenderAnswers List the last answers of a sender's provider, newest first
+//
+// The last ten outcomes of calls of a driven sender, with the answers as they came and how they were read. An app has none.
+//
+// Corresponds with GET /api/v1/admin/senders/{sender_no}/answers (the `ListSenderAnswers` operationId).
+func (c *Client) ListSenderAnswers(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSenderAnswersRequest(c.Server, senderNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ChangeBalanceWithBody Top up or correct the balance of a sender
 //
 // Amounts are segments. The first change activates the balance: from then on the sender gets no more than its balance allows. A change that would make the balance negative gets 422.
@@ -12617,6 +12787,44 @@ func (c *Client) PairPhoneWithBody(ctx context.Context, senderNo SenderNo, conte
 // Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
 func (c *Client) PairPhone(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPairPhoneRequest(c.Server, senderNo, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestSenderWithBody Send one real message through exactly this sender
+//
+// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
+func (c *Client) TestSenderWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestSenderRequestWithBody(c.Server, senderNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestSender Send one real message through exactly this sender
+//
+// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
+func (c *Client) TestSender(ctx context.Context, senderNo SenderNo, body TestSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestSenderRequest(c.Server, senderNo, body)
 	if err != nil {
 		return nil, err
 	}
@@ -19274,6 +19482,40 @@ func NewUpdateSenderRequestWithBody(server string, senderNo SenderNo, contentTyp
 	return req, nil
 }
 
+// NewListSenderAnswersRequest constructs an http.Request for the ListSenderAnswers method
+func NewListSenderAnswersRequest(server string, senderNo SenderNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s/answers", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewChangeBalanceRequest calls the generic ChangeBalance builder with application/json body
 func NewChangeBalanceRequest(server string, senderNo SenderNo, params *ChangeBalanceParams, body ChangeBalanceJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -19437,6 +19679,53 @@ func NewPairPhoneRequestWithBody(server string, senderNo SenderNo, contentType s
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s/pairing", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTestSenderRequest calls the generic TestSender builder with application/json body
+func NewTestSenderRequest(server string, senderNo SenderNo, body TestSenderJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestSenderRequestWithBody(server, senderNo, "application/json", bodyReader)
+}
+
+// NewTestSenderRequestWithBody constructs an http.Request for the TestSender method, with any body, and a specified content type
+func NewTestSenderRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s/test", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -25792,6 +26081,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PATCH /api/v1/admin/senders/{sender_no} (the `UpdateSender` operationId).
 	UpdateSenderWithResponse(ctx context.Context, senderNo SenderNo, body UpdateSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSenderResponse, error)
 
+	// ListSenderAnswersWithResponse List the last answers of a sender's provider, newest first
+	//
+	// The last ten outcomes of calls of a driven sender, with the answers as they came and how they were read. An app has none.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/senders/{sender_no}/answers (the `ListSenderAnswers` operationId).
+	ListSenderAnswersWithResponse(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*ListSenderAnswersResponse, error)
+
 	// ChangeBalanceWithBodyWithResponse Top up or correct the balance of a sender
 	//
 	// Amounts are segments. The first change activates the balance: from then on the sender gets no more than its balance allows. A change that would make the balance negative gets 422.
@@ -25836,6 +26134,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
 	PairPhoneWithResponse(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*PairPhoneResponse, error)
+
+	// TestSenderWithBodyWithResponse Send one real message through exactly this sender
+	//
+	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
+	TestSenderWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestSenderResponse, error)
+
+	// TestSenderWithResponse Send one real message through exactly this sender
+	//
+	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
+	TestSenderWithResponse(ctx context.Context, senderNo SenderNo, body TestSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*TestSenderResponse, error)
 
 	// ListServersWithResponse List servers, by host
 	//
@@ -34118,6 +34434,96 @@ func (r UpdateSenderResponse) ContentType() string {
 	return ""
 }
 
+type ListSenderAnswersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SenderAnswersResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSenderAnswersResponse) GetJSON200() *SenderAnswersResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListSenderAnswersResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListSenderAnswersResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListSenderAnswersResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListSenderAnswersResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListSenderAnswersResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListSenderAnswersResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListSenderAnswersResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSenderAnswersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSenderAnswersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSenderAnswersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSenderAnswersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ChangeBalanceResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -34438,6 +34844,124 @@ func (r PairPhoneResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PairPhoneResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TestSenderResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SenderTestedResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestSenderResponse) GetJSON200() *SenderTestedResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TestSenderResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TestSenderResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TestSenderResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TestSenderResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r TestSenderResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TestSenderResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TestSenderResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TestSenderResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TestSenderResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TestSenderResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TestSenderResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TestSenderResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestSenderResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestSenderResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestSenderResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -45256,6 +45780,21 @@ func (c *ClientWithResponses) UpdateSenderWithResponse(ctx context.Context, send
 	return ParseUpdateSenderResponse(rsp)
 }
 
+// ListSenderAnswersWithResponse List the last answers of a sender's provider, newest first
+//
+// The last ten outcomes of calls of a driven sender, with the answers as they came and how they were read. An app has none.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/senders/{sender_no}/answers (the `ListSenderAnswers` operationId).
+func (c *ClientWithResponses) ListSenderAnswersWithResponse(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*ListSenderAnswersResponse, error) {
+	rsp, err := c.ListSenderAnswers(ctx, senderNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSenderAnswersResponse(rsp)
+}
+
 // ChangeBalanceWithBodyWithResponse Top up or correct the balance of a sender
 //
 // Amounts are segments. The first change activates the balance: from then on the sender gets no more than its balance allows. A change that would make the balance negative gets 422.
@@ -45329,6 +45868,36 @@ func (c *ClientWithResponses) PairPhoneWithResponse(ctx context.Context, senderN
 		return nil, err
 	}
 	return ParsePairPhoneResponse(rsp)
+}
+
+// TestSenderWithBodyWithResponse Send one real message through exactly this sender
+//
+// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
+func (c *ClientWithResponses) TestSenderWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestSenderResponse, error) {
+	rsp, err := c.TestSenderWithBody(ctx, senderNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestSenderResponse(rsp)
+}
+
+// TestSenderWithResponse Send one real message through exactly this sender
+//
+// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
+func (c *ClientWithResponses) TestSenderWithResponse(ctx context.Context, senderNo SenderNo, body TestSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*TestSenderResponse, error) {
+	rsp, err := c.TestSender(ctx, senderNo, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestSenderResponse(rsp)
 }
 
 // ListServersWithResponse List servers, by host
@@ -53323,6 +53892,81 @@ func ParseUpdateSenderResponse(rsp *http.Response) (*UpdateSenderResponse, error
 	return response, nil
 }
 
+// ParseListSenderAnswersResponse parses an HTTP response from a ListSenderAnswersWithResponse call
+func ParseListSenderAnswersResponse(rsp *http.Response) (*ListSenderAnswersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSenderAnswersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SenderAnswersResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseChangeBalanceResponse parses an HTTP response from a ChangeBalanceWithResponse call
 func ParseChangeBalanceResponse(rsp *http.Response) (*ChangeBalanceResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -53517,6 +54161,109 @@ func ParsePairPhoneResponse(rsp *http.Response) (*PairPhoneResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest PairingResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseTestSenderResponse parses an HTTP response from a TestSenderWithResponse call
+func ParseTestSenderResponse(rsp *http.Response) (*TestSenderResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestSenderResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SenderTestedResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

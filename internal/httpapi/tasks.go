@@ -346,6 +346,6 @@ func eventOf(e dbq.TaskTimelineRow) api.TimelineEvent {
 	return api.TimelineEvent{
 		Event: api.TimelineEventEvent(e.Event), At: e.CreatedAt, AppID: e.AppID, Attempt: e.Attempt,
 		LeaseID: e.LeaseID, LeaseUntil: e.LeaseUntil, Status: e.Status, Effect: (*api.ReportEffect)(e.Effect),
-		Message: nonEmpty(e.ErrorMessage), RequestID: e.RequestID, SourceIP: e.SourceIp, By: e.By, ProviderNo: e.ProviderNo, Template: from,
+		Message: nonEmpty(e.ErrorMessage), RequestID: e.RequestID, SourceIP: e.SourceIp, By: e.By, ProviderNo: e.ProviderNo, Template: from, Answer: e.Answer,
 	}
 }
