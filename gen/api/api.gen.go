@@ -29,19 +29,18 @@ import (
 
 // Defines values for AlertKind.
 const (
-	AlertBalanceLow        AlertKind = "balance_low"
-	AlertDiskLow           AlertKind = "disk_low"
-	AlertFailureRate       AlertKind = "failure_rate"
-	AlertPartitionMissing  AlertKind = "partition_missing"
-	AlertPoolUnserved      AlertKind = "pool_unserved"
-	AlertProviderTrouble   AlertKind = "provider_trouble"
-	AlertQueueDepth        AlertKind = "queue_depth"
-	AlertReceiptsMissing   AlertKind = "receipts_missing"
-	AlertReceiptsUnmatched AlertKind = "receipts_unmatched"
-	AlertSenderSilent      AlertKind = "sender_silent"
-	AlertStatementDiffers  AlertKind = "statement_differs"
-	AlertWaitTime          AlertKind = "wait_time"
-	AlertWebhookFailing    AlertKind = "webhook_failing"
+	AlertBalanceLow       AlertKind = "balance_low"
+	AlertDiskLow          AlertKind = "disk_low"
+	AlertFailureRate      AlertKind = "failure_rate"
+	AlertPartitionMissing AlertKind = "partition_missing"
+	AlertPoolUnserved     AlertKind = "pool_unserved"
+	AlertProviderTrouble  AlertKind = "provider_trouble"
+	AlertQueueDepth       AlertKind = "queue_depth"
+	AlertReceiptsMissing  AlertKind = "receipts_missing"
+	AlertSenderSilent     AlertKind = "sender_silent"
+	AlertStatementDiffers AlertKind = "statement_differs"
+	AlertWaitTime         AlertKind = "wait_time"
+	AlertWebhookFailing   AlertKind = "webhook_failing"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -62,8 +61,6 @@ func (e AlertKind) Valid() bool {
 	case AlertQueueDepth:
 		return true
 	case AlertReceiptsMissing:
-		return true
-	case AlertReceiptsUnmatched:
 		return true
 	case AlertSenderSilent:
 		return true
@@ -539,6 +536,7 @@ func (e HistorySettingsPartitionWidth) Valid() bool {
 
 // Defines values for InboundItemVerdict.
 const (
+	InboundWouldBeHeld      InboundItemVerdict = "would_be_held"
 	InboundWouldBeScheduled InboundItemVerdict = "would_be_scheduled"
 	InboundWouldBeSimulated InboundItemVerdict = "would_be_simulated"
 	InboundWouldRepeat      InboundItemVerdict = "would_repeat"
@@ -549,6 +547,8 @@ const (
 // Valid indicates whether the value is a known member of the InboundItemVerdict enum.
 func (e InboundItemVerdict) Valid() bool {
 	switch e {
+	case InboundWouldBeHeld:
+		return true
 	case InboundWouldBeScheduled:
 		return true
 	case InboundWouldBeSimulated:
@@ -783,27 +783,6 @@ func (e Place) Valid() bool {
 	case PlaceHistory:
 		return true
 	case PlaceRecent:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ReceiptState.
-const (
-	ReceiptDelivered   ReceiptState = "delivered"
-	ReceiptOnItsWay    ReceiptState = "on_its_way"
-	ReceiptUndelivered ReceiptState = "undelivered"
-)
-
-// Valid indicates whether the value is a known member of the ReceiptState enum.
-func (e ReceiptState) Valid() bool {
-	switch e {
-	case ReceiptDelivered:
-		return true
-	case ReceiptOnItsWay:
-		return true
-	case ReceiptUndelivered:
 		return true
 	default:
 		return false
@@ -1226,6 +1205,7 @@ func (e StatisticsRangeStep) Valid() bool {
 
 // Defines values for SubmittedVerdict.
 const (
+	WouldBeHeld      SubmittedVerdict = "would_be_held"
 	WouldBeScheduled SubmittedVerdict = "would_be_scheduled"
 	WouldBeSimulated SubmittedVerdict = "would_be_simulated"
 	WouldRepeat      SubmittedVerdict = "would_repeat"
@@ -1236,6 +1216,8 @@ const (
 // Valid indicates whether the value is a known member of the SubmittedVerdict enum.
 func (e SubmittedVerdict) Valid() bool {
 	switch e {
+	case WouldBeHeld:
+		return true
 	case WouldBeScheduled:
 		return true
 	case WouldBeSimulated:
@@ -1245,6 +1227,60 @@ func (e SubmittedVerdict) Valid() bool {
 	case WouldSend:
 		return true
 	case WouldWait:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SwitchSwitch.
+const (
+	SwitchOfBatch          SwitchSwitch = "batch"
+	SwitchOfChannel        SwitchSwitch = "channel"
+	SwitchOfChannelCountry SwitchSwitch = "channel_country"
+	SwitchOfCompany        SwitchSwitch = "company"
+	SwitchOfCompanyCountry SwitchSwitch = "company_country"
+	SwitchOfCountry        SwitchSwitch = "country"
+	SwitchOfSharedSenders  SwitchSwitch = "shared_senders"
+	SwitchOfUser           SwitchSwitch = "user"
+)
+
+// Valid indicates whether the value is a known member of the SwitchSwitch enum.
+func (e SwitchSwitch) Valid() bool {
+	switch e {
+	case SwitchOfBatch:
+		return true
+	case SwitchOfChannel:
+		return true
+	case SwitchOfChannelCountry:
+		return true
+	case SwitchOfCompany:
+		return true
+	case SwitchOfCompanyCountry:
+		return true
+	case SwitchOfCountry:
+		return true
+	case SwitchOfSharedSenders:
+		return true
+	case SwitchOfUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SwitchStatus.
+const (
+	SwitchOff SwitchStatus = "off"
+	SwitchOn  SwitchStatus = "on"
+)
+
+// Valid indicates whether the value is a known member of the SwitchStatus enum.
+func (e SwitchStatus) Valid() bool {
+	switch e {
+	case SwitchOff:
+		return true
+	case SwitchOn:
 		return true
 	default:
 		return false
@@ -1913,6 +1949,9 @@ type AlertURL = string
 // AlertUsers defines model for AlertUsers.
 type AlertUsers = []UserID
 
+// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+type AnyCountry = bool
+
 // AppClaimResponse defines model for AppClaimResponse.
 type AppClaimResponse struct {
 	// Code The HTTP status
@@ -2062,6 +2101,9 @@ type Batch struct {
 	Estimate       *BatchEstimate `json:"estimate,omitempty"`
 	ExpectSendTime *time.Time     `json:"expect_send_time"`
 	ExpiresAt      *time.Time     `json:"expires_at"`
+
+	// HeldBy Of one batch that has not ended: the switches that hold all of its tasks, whatever their countries
+	HeldBy *[]Switch `json:"held_by,omitempty"`
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
@@ -2388,86 +2430,6 @@ type BatchStatus string
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
 
-// Callback defines model for Callback.
-type Callback struct {
-	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
-	Body string `json:"body"`
-
-	// BodyLength The number of characters of the body
-	BodyLength int32 `json:"body_length"`
-	CallbackID int64 `json:"callback_id"`
-
-	// CreatedAt When it came first
-	CreatedAt time.Time `json:"created_at"`
-
-	// LeftOut The number of items that could not be read among others that could
-	LeftOut int64 `json:"left_out"`
-
-	// Refused The reason of the error that the provider got; null if the callback was accepted
-	Refused *string `json:"refused"`
-
-	// Repeats How often the same body came again
-	Repeats  int64  `json:"repeats"`
-	SenderNo string `json:"sender_no"`
-	SourceIP string `json:"source_ip"`
-}
-
-// CallbackDetail defines model for CallbackDetail.
-type CallbackDetail struct {
-	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
-	Body string `json:"body"`
-
-	// BodyLength The number of characters of the body
-	BodyLength int32 `json:"body_length"`
-	CallbackID int64 `json:"callback_id"`
-
-	// CreatedAt When it came first
-	CreatedAt time.Time `json:"created_at"`
-
-	// LeftOut The number of items that could not be read among others that could
-	LeftOut  int64         `json:"left_out"`
-	Receipts []ReadReceipt `json:"receipts"`
-
-	// Refused The reason of the error that the provider got; null if the callback was accepted
-	Refused *string `json:"refused"`
-
-	// Repeats How often the same body came again
-	Repeats  int64  `json:"repeats"`
-	SenderNo string `json:"sender_no"`
-	SourceIP string `json:"source_ip"`
-
-	// Unread Why no receipt can be read: the reason of an error, or `sender.no_callback` if the sender was deleted, or accepts no callbacks now. Null if the body can be read.
-	Unread *string `json:"unread"`
-}
-
-// CallbackListResponse defines model for CallbackListResponse.
-type CallbackListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message      `json:"message"`
-	Data    CallbackPage `json:"data"`
-}
-
-// CallbackPage defines model for CallbackPage.
-type CallbackPage struct {
-	Items []Callback `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
-}
-
-// CallbackResponse defines model for CallbackResponse.
-type CallbackResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message        `json:"message"`
-	Data    CallbackDetail `json:"data"`
-}
-
 // Category defines model for Category.
 type Category string
 
@@ -2498,16 +2460,25 @@ type ChangedResponse struct {
 
 // Channel defines model for Channel.
 type Channel struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry AnyCountry `json:"any_country"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries         Countries `json:"countries"`
-	CreatedAt         time.Time `json:"created_at"`
-	Name              string    `json:"name"`
-	RetryMinutes      *[]int64  `json:"retry_minutes"`
-	SignatureRequired bool      `json:"signature_required"`
-	UpdatedAt         time.Time `json:"updated_at"`
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries Countries `json:"countries"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff      CountriesOff `json:"countries_off"`
+	CreatedAt         time.Time    `json:"created_at"`
+	Name              string       `json:"name"`
+	RetryMinutes      *[]int64     `json:"retry_minutes"`
+	SignatureRequired bool         `json:"signature_required"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status    SwitchStatus `json:"status"`
+	UpdatedAt time.Time    `json:"updated_at"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
@@ -2536,9 +2507,15 @@ type ChannelPage struct {
 
 // ChannelPatch defines model for ChannelPatch.
 type ChannelPatch struct {
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries   `json:"countries,omitempty"`
-	Name      *DisplayName `json:"name,omitempty"`
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         *DisplayName  `json:"name,omitempty"`
 
 	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
 	//
@@ -2546,24 +2523,36 @@ type ChannelPatch struct {
 	RetryMinutes      nullable.Nullable[[]int64] `json:"retry_minutes,omitempty"`
 	SignatureRequired *bool                      `json:"signature_required,omitempty"`
 
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
 	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
 // ChannelRequest defines model for ChannelRequest.
 type ChannelRequest struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries  `json:"countries,omitempty"`
-	Name      DisplayName `json:"name"`
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         DisplayName   `json:"name"`
 
 	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
 	//
 	// Example: [1,3,5,10,30,60,180]
 	RetryMinutes      *RetryMinutes `json:"retry_minutes,omitempty"`
 	SignatureRequired *bool         `json:"signature_required,omitempty"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
 }
 
 // ChannelResponse defines model for ChannelResponse.
@@ -2634,14 +2623,26 @@ type ClaimedTask struct {
 
 // Company defines model for Company.
 type Company struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry AnyCountry `json:"any_country"`
+
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries Countries `json:"countries"`
-	CreatedAt time.Time `json:"created_at"`
-	Name      string    `json:"name"`
-	UpdatedAt time.Time `json:"updated_at"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff CountriesOff `json:"countries_off"`
+	CreatedAt    time.Time    `json:"created_at"`
+	Name         string       `json:"name"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status    SwitchStatus `json:"status"`
+	UpdatedAt time.Time    `json:"updated_at"`
+
+	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	UsesSharedSenders UsesSharedSenders `json:"uses_shared_senders"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
@@ -2670,9 +2671,21 @@ type CompanyPage struct {
 
 // CompanyPatch defines model for CompanyPatch.
 type CompanyPatch struct {
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries   `json:"countries,omitempty"`
-	Name      *DisplayName `json:"name,omitempty"`
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         *DisplayName  `json:"name,omitempty"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
+	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	UsesSharedSenders *UsesSharedSenders `json:"uses_shared_senders,omitempty"`
 
 	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
@@ -2683,12 +2696,24 @@ type CompanyPatch struct {
 
 // CompanyRequest defines model for CompanyRequest.
 type CompanyRequest struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries  `json:"countries,omitempty"`
-	Name      DisplayName `json:"name"`
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         DisplayName   `json:"name"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
+	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	UsesSharedSenders *UsesSharedSenders `json:"uses_shared_senders,omitempty"`
 
 	// Weight The company's share of the service, relative to the other companies; 1 by default
 	Weight *CompanyWeight `json:"weight,omitempty"`
@@ -2873,8 +2898,11 @@ type ContactsRequest struct {
 	Contacts  []ContactChange `json:"contacts"`
 }
 
-// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
+// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 type Countries = []No
+
+// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+type CountriesOff = []No
 
 // Country defines model for Country.
 type Country struct {
@@ -2891,9 +2919,12 @@ type Country struct {
 	// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 	//
 	// Example: CN
-	Region            *Region   `json:"region"`
-	SignatureRequired bool      `json:"signature_required"`
-	UpdatedAt         time.Time `json:"updated_at"`
+	Region            *Region `json:"region"`
+	SignatureRequired bool    `json:"signature_required"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status    SwitchStatus `json:"status"`
+	UpdatedAt time.Time    `json:"updated_at"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
@@ -2931,6 +2962,9 @@ type CountryPatch struct {
 	Region            nullable.Nullable[string] `json:"region,omitempty"`
 	SignatureRequired *bool                     `json:"signature_required,omitempty"`
 
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
 	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
 }
@@ -2951,6 +2985,9 @@ type CountryRequest struct {
 	// Example: CN
 	Region            nullable.Nullable[string] `json:"region,omitempty"`
 	SignatureRequired *bool                     `json:"signature_required,omitempty"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
 }
 
 // CountryResponse defines model for CountryResponse.
@@ -3422,13 +3459,16 @@ type Explanation struct {
 	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
 	DueAt       *time.Time `json:"due_at"`
 	ExpiresAt   *time.Time `json:"expires_at"`
-	IsDue       bool       `json:"is_due"`
+
+	// HeldBy The switches that hold the message; empty if none does
+	HeldBy HeldBy `json:"held_by"`
+	IsDue  bool   `json:"is_due"`
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 	Priority  int16      `json:"priority"`
 
-	// Reason `held`: the batch of the task is paused
+	// Reason `held`: see `held_by`
 	Reason ExplanationReason `json:"reason"`
 
 	// RequeuedAt When the task was requeued last; left out if it never was
@@ -3453,7 +3493,7 @@ type Explanation struct {
 	Summary string `json:"summary"`
 }
 
-// ExplanationReason `held`: the batch of the task is paused
+// ExplanationReason `held`: see `held_by`
 type ExplanationReason string
 
 // FieldError defines model for FieldError.
@@ -3467,6 +3507,9 @@ type FieldError struct {
 
 // FormOfWebhook `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
 type FormOfWebhook string
+
+// HeldBy The switches that hold the message; empty if none does
+type HeldBy = []Switch
 
 // HeldLease defines model for HeldLease.
 type HeldLease struct {
@@ -4178,14 +4221,8 @@ type NotificationPage struct {
 // NotificationRecipient defines model for NotificationRecipient.
 type NotificationRecipient struct {
 	// Address The address on the channel; empty if none is known
-	Address string `json:"address"`
-
-	// Delivery The delivery status that the provider reported after sending
-	Delivery *TaskDelivery `json:"delivery,omitempty"`
-
-	// DeliveryCode The provider's code for the delivery status
-	DeliveryCode *string   `json:"delivery_code,omitempty"`
-	DueAt        time.Time `json:"due_at"`
+	Address string    `json:"address"`
+	DueAt   time.Time `json:"due_at"`
 
 	// ExternalMsgid The provider's number of the message
 	ExternalMsgid *string `json:"external_msgid"`
@@ -4756,9 +4793,6 @@ type PlaceOfItems struct {
 // Example: 200 {"code":"ERR"}
 type ProviderAnswer = string
 
-// ProviderNo The number that the provider gave to the message
-type ProviderNo = string
-
 // ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
 type ProviderRequest struct {
 	// Body At most 2000 characters
@@ -4794,20 +4828,6 @@ type QueueSettings struct {
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
 }
 
-// ReadReceipt A receipt as it is read from the body of a callback
-type ReadReceipt struct {
-	Code *string `json:"code"`
-
-	// MatchedAt When its message was found; null if it is not known
-	MatchedAt  *time.Time `json:"matched_at"`
-	ProviderNo string     `json:"provider_no"`
-
-	// ReceiptID Null if no such receipt is stored: the configuration was changed since, or the receipt was deleted
-	ReceiptID *int64       `json:"receipt_id"`
-	Recipient *string      `json:"recipient"`
-	State     ReceiptState `json:"state"`
-}
-
 // Readiness defines model for Readiness.
 type Readiness struct {
 	MissingRoles ServerRoles `json:"missing_roles"`
@@ -4823,52 +4843,6 @@ type ReadinessResponse struct {
 	Message Message   `json:"message"`
 	Data    Readiness `json:"data"`
 }
-
-// Receipt defines model for Receipt.
-type Receipt struct {
-	// CallbackID The callback that brought it first
-	CallbackID int64 `json:"callback_id"`
-
-	// Code The provider's code
-	Code      *string   `json:"code"`
-	CreatedAt time.Time `json:"created_at"`
-
-	// LookAt When its message is looked for next; null if it was found, or is not looked for any more
-	LookAt *time.Time `json:"look_at"`
-
-	// MatchedAt When its message was found; null if it is not known
-	MatchedAt *time.Time `json:"matched_at"`
-
-	// ProviderNo The provider's number of the message. `GET /api/v1/sms/tasks?provider_no=` lists its tasks.
-	ProviderNo string `json:"provider_no"`
-	ReceiptID  int64  `json:"receipt_id"`
-
-	// Recipient As the provider wrote it; null if it is not given
-	Recipient *string      `json:"recipient"`
-	SenderNo  string       `json:"sender_no"`
-	State     ReceiptState `json:"state"`
-}
-
-// ReceiptListResponse defines model for ReceiptListResponse.
-type ReceiptListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message     `json:"message"`
-	Data    ReceiptPage `json:"data"`
-}
-
-// ReceiptPage defines model for ReceiptPage.
-type ReceiptPage struct {
-	Items []Receipt `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
-}
-
-// ReceiptState defines model for ReceiptState.
-type ReceiptState string
 
 // RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 type RecipientStatus int16
@@ -6159,6 +6133,9 @@ type Submitted struct {
 	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task.
 	FinalContent string `json:"final_content"`
 
+	// HeldBy Dry run: the switches that would hold the message
+	HeldBy *[]Switch `json:"held_by,omitempty"`
+
 	// Priority Dry run: the priority of the task
 	Priority *int16 `json:"priority,omitempty"`
 
@@ -6177,15 +6154,33 @@ type Submitted struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
 
-// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
-// SubmitterFilter defines model for SubmitterFilter.
-type SubmitterFilter = string
+// Switch What holds a message
+type Switch struct {
+	// Name The company, user, channel, country or batch; an empty text is the country of a number of no known country
+	Name string `json:"name"`
+
+	// Switch - `company`, `user`, `channel`, `country`: it is off; a user is disabled.
+	// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not among its `countries`.
+	// - `shared_senders`: no route of the company that is on serves the message, and `uses_shared_senders` of the company is false.
+	// - `batch`: the batch is paused.
+	Switch SwitchSwitch `json:"switch"`
+}
+
+// SwitchSwitch - `company`, `user`, `channel`, `country`: it is off; a user is disabled.
+// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not among its `countries`.
+// - `shared_senders`: no route of the company that is on serves the message, and `uses_shared_senders` of the company is false.
+// - `batch`: the batch is paused.
+type SwitchSwitch string
+
+// SwitchStatus Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+type SwitchStatus string
 
 // Tag defines model for Tag.
 type Tag struct {
@@ -6311,9 +6306,6 @@ type Task struct {
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
 
-	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
-	ProviderNo *string `json:"provider_no,omitempty"`
-
 	// ReportedAt The time at which the task was settled
 	ReportedAt *time.Time `json:"reported_at"`
 
@@ -6401,9 +6393,6 @@ type TaskDetail struct {
 
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
-
-	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
-	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// QueuedAt The time at which the task first could be claimed, was requeued, or, before it was tried, went on after a pause of its batch; null before it is due, for a recipient without an address, and for tasks from before this was recorded
 	QueuedAt *time.Time `json:"queued_at"`
@@ -6496,10 +6485,7 @@ type TaskJobFilter struct {
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
 	// CompanyNo Example: acme
-	CompanyNo *No `json:"company_no,omitempty"`
-
-	// CountryNo Example: acme
-	CountryNo   *No                    `json:"country_no,omitempty"`
+	CompanyNo   *No                    `json:"company_no,omitempty"`
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
@@ -6511,10 +6497,7 @@ type TaskJobFilter struct {
 	//
 	// Example: 13800138000
 	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
-
-	// ProviderNo The number that the provider gave to the message
-	ProviderNo *ProviderNo `json:"provider_no,omitempty"`
-	Result     *string     `json:"result,omitempty"`
+	Result      *string      `json:"result,omitempty"`
 
 	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 	//
@@ -6525,10 +6508,8 @@ type TaskJobFilter struct {
 	Source *Source `json:"source,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status      *TaskStatus       `json:"status,omitempty"`
-	SubmittedBy *SubmitterFilter  `json:"submitted_by,omitempty"`
-	TemplateNo  *TemplateNoFilter `json:"template_no,omitempty"`
-	Test        *bool             `json:"test,omitempty"`
+	Status *TaskStatus `json:"status,omitempty"`
+	Test   *bool       `json:"test,omitempty"`
 }
 
 // TaskJobFilterDelivery defines model for TaskJobFilter.Delivery.
@@ -6689,9 +6670,6 @@ type TemplateName = string
 //
 // Example: login-code
 type TemplateNo = string
-
-// TemplateNoFilter defines model for TemplateNoFilter.
-type TemplateNoFilter = string
 
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
@@ -7016,9 +6994,6 @@ type TimelineEvent struct {
 	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
 	Message *string `json:"message,omitempty"`
 
-	// ProviderNo Of `reported`: the number that the provider gave to the message
-	ProviderNo *string `json:"provider_no,omitempty"`
-
 	// RequestID The request that submitted the task
 	RequestID *string `json:"request_id,omitempty"`
 
@@ -7158,6 +7133,9 @@ type UserResponse struct {
 	Message Message `json:"message"`
 	Data    User    `json:"data"`
 }
+
+// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+type UsesSharedSenders = bool
 
 // Wait Seconds to wait if no task is available; 0 by default
 type Wait = int
@@ -7383,12 +7361,6 @@ type Word50 = string
 // AlertID defines model for AlertId.
 type AlertID = int64
 
-// CameFrom defines model for CameFrom.
-type CameFrom = time.Time
-
-// CameTo defines model for CameTo.
-type CameTo = time.Time
-
 // CategoryName defines model for CategoryName.
 type CategoryName = Category
 
@@ -7447,11 +7419,6 @@ type RouteNo = int64
 
 // RuleNo defines model for RuleNo.
 type RuleNo = int64
-
-// SenderFilter The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
-//
-// Example: sms_app_001
-type SenderFilter = AppID
 
 // SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 //
@@ -7570,30 +7537,6 @@ type ListAuditParams struct {
 
 	// To Only changes before this time
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// ListCallbacksParams defines parameters for ListCallbacks.
-type ListCallbacksParams struct {
-	// SenderNo Only those of this sender
-	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
-
-	// ProviderNo Only the callbacks that brought receipts with this number of the provider first
-	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
-
-	// Unreadable Only callbacks that were refused or have items that could not be read, or with `false` only the others
-	Unreadable *bool `form:"unreadable,omitempty" json:"unreadable,omitempty"`
-
-	// From Only those that came at this time or later
-	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
-
-	// To Only those that came before this time
-	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -7777,30 +7720,6 @@ type ListInboundsParams struct {
 type CreateInboundParams struct {
 	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// ListReceiptsParams defines parameters for ListReceipts.
-type ListReceiptsParams struct {
-	// SenderNo Only those of this sender
-	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
-
-	// ProviderNo Only receipts with this number of the provider
-	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
-
-	// Matched Only receipts whose message is known, or with `false` only the others
-	Matched *bool `form:"matched,omitempty" json:"matched,omitempty"`
-
-	// From Only those that came at this time or later
-	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
-
-	// To Only those that came before this time
-	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListReconciliationsParams defines parameters for ListReconciliations.
@@ -8245,18 +8164,6 @@ type ListTasksParams struct {
 	// Test Only test messages, or with `false` none of them
 	Test *bool `form:"test,omitempty" json:"test,omitempty"`
 
-	// CountryNo Only tasks whose number is of this country
-	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
-
-	// TemplateNo Only tasks whose text was made of this template
-	TemplateNo *TemplateNoFilter `form:"template_no,omitempty" json:"template_no,omitempty"`
-
-	// SubmittedBy Only what this user submitted
-	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
-
-	// ProviderNo Only tasks of which a message has this number of its provider, as in `provider_no`. Give `sender_no` with it if providers use the same numbers.
-	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
-
 	// CreatedFrom Only tasks created at this time or later. A list finds them by the clock of the server that made the `task_id`. If that differs from the clock of the database by more than a minute, tasks at the end of the range may be missing. So may tasks whose id LKSMS did not make: by the order of ids, they can be outside the range.
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
 
@@ -8596,12 +8503,6 @@ type ServerInterface interface {
 	// ListAudit List administrative changes, newest first
 	// (GET /api/v1/admin/audit)
 	ListAudit(w http.ResponseWriter, r *http.Request, params ListAuditParams)
-	// ListCallbacks List callbacks of providers, newest first
-	// (GET /api/v1/admin/callbacks)
-	ListCallbacks(w http.ResponseWriter, r *http.Request, params ListCallbacksParams)
-	// GetCallback Show a callback, and what is read from it
-	// (GET /api/v1/admin/callbacks/{callback_id})
-	GetCallback(w http.ResponseWriter, r *http.Request, callbackID int64)
 	// ListChannels List channels, newest first
 	// (GET /api/v1/admin/channels)
 	ListChannels(w http.ResponseWriter, r *http.Request, params ListChannelsParams)
@@ -8716,9 +8617,6 @@ type ServerInterface interface {
 	// GetOverview Get the figures of this moment
 	// (GET /api/v1/admin/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
-	// ListReceipts List receipts of providers, newest first
-	// (GET /api/v1/admin/receipts)
-	ListReceipts(w http.ResponseWriter, r *http.Request, params ListReceiptsParams)
 	// ListReconciliations List reconciliations, newest first
 	// (GET /api/v1/admin/reconciliations)
 	ListReconciliations(w http.ResponseWriter, r *http.Request, params ListReconciliationsParams)
@@ -9640,143 +9538,6 @@ func (siw *ServerInterfaceWrapper) ListAudit(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListAudit(w, r, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ListCallbacks operation middleware
-func (siw *ServerInterfaceWrapper) ListCallbacks(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListCallbacksParams
-
-	// ------------- Optional query parameter "sender_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "provider_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider_no", r.URL.Query(), &params.ProviderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "unreadable" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "unreadable", r.URL.Query(), &params.Unreadable, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "unreadable"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "unreadable", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "from" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "to" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListCallbacks(w, r, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// GetCallback operation middleware
-func (siw *ServerInterfaceWrapper) GetCallback(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "callback_id" -------------
-	var callbackID int64
-
-	err = runtime.BindStyledParameterWithOptions("simple", "callback_id", r.PathValue("callback_id"), &callbackID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "callback_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetCallback(w, r, callbackID)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -11262,117 +11023,6 @@ func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetOverview(w, r)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ListReceipts operation middleware
-func (siw *ServerInterfaceWrapper) ListReceipts(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListReceiptsParams
-
-	// ------------- Optional query parameter "sender_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "provider_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider_no", r.URL.Query(), &params.ProviderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "matched" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "matched", r.URL.Query(), &params.Matched, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "matched"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "matched", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "from" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "to" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListReceipts(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -15069,58 +14719,6 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 		return
 	}
 
-	// ------------- Optional query parameter "country_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "country_no", r.URL.Query(), &params.CountryNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "country_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "country_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "template_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "template_no", r.URL.Query(), &params.TemplateNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "template_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "submitted_by" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "provider_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider_no", r.URL.Query(), &params.ProviderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider_no", Err: err})
-		}
-		return
-	}
-
 	// ------------- Optional query parameter "created_from" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "created_from", r.URL.Query(), &params.CreatedFrom, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
@@ -16198,8 +15796,6 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/alerts", wrapper.ListAlerts)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/alerts/{alert_id}/acknowledge", wrapper.AcknowledgeAlert)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/audit", wrapper.ListAudit)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/callbacks", wrapper.ListCallbacks)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/callbacks/{callback_id}", wrapper.GetCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.ListChannels)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.CreateChannel)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/channels/{channel}", wrapper.DeleteChannel)
@@ -16238,7 +15834,6 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.DeleteNotificationTemplate)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.PutNotificationTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/overview", wrapper.GetOverview)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/receipts", wrapper.ListReceipts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations", wrapper.ListReconciliations)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/reconciliations", wrapper.CreateReconciliation)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations/{reconciliation_id}", wrapper.GetReconciliation)
@@ -18184,232 +17779,6 @@ func (response ListAudit500JSONResponse) VisitListAuditResponse(w http.ResponseW
 type ListAudit503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response ListAudit503JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListCallbacksRequestObject struct {
-	Params ListCallbacksParams
-}
-
-type ListCallbacksResponseObject interface {
-	VisitListCallbacksResponse(w http.ResponseWriter) error
-}
-
-type ListCallbacks200JSONResponse CallbackListResponse
-
-func (response ListCallbacks200JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListCallbacks401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListCallbacks401JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListCallbacks403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListCallbacks403JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListCallbacks422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListCallbacks422JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListCallbacks429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListCallbacks429JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListCallbacks500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListCallbacks500JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListCallbacks503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListCallbacks503JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetCallbackRequestObject struct {
-	CallbackID int64 `json:"callback_id"`
-}
-
-type GetCallbackResponseObject interface {
-	VisitGetCallbackResponse(w http.ResponseWriter) error
-}
-
-type GetCallback200JSONResponse CallbackResponse
-
-func (response GetCallback200JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetCallback401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response GetCallback401JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetCallback403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response GetCallback403JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetCallback404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response GetCallback404JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetCallback422JSONResponse struct{ InvalidJSONResponse }
-
-func (response GetCallback422JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetCallback429JSONResponse struct{ TooManyJSONResponse }
-
-func (response GetCallback429JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetCallback500JSONResponse struct{ InternalJSONResponse }
-
-func (response GetCallback500JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetCallback503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response GetCallback503JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -23507,112 +22876,6 @@ func (response GetOverview500JSONResponse) VisitGetOverviewResponse(w http.Respo
 type GetOverview503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response GetOverview503JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListReceiptsRequestObject struct {
-	Params ListReceiptsParams
-}
-
-type ListReceiptsResponseObject interface {
-	VisitListReceiptsResponse(w http.ResponseWriter) error
-}
-
-type ListReceipts200JSONResponse ReceiptListResponse
-
-func (response ListReceipts200JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListReceipts401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListReceipts401JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListReceipts403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListReceipts403JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListReceipts422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListReceipts422JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListReceipts429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListReceipts429JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListReceipts500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListReceipts500JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListReceipts503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListReceipts503JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -39570,12 +38833,6 @@ type StrictServerInterface interface {
 	// ListAudit List administrative changes, newest first
 	// (GET /api/v1/admin/audit)
 	ListAudit(ctx context.Context, request ListAuditRequestObject) (ListAuditResponseObject, error)
-	// ListCallbacks List callbacks of providers, newest first
-	// (GET /api/v1/admin/callbacks)
-	ListCallbacks(ctx context.Context, request ListCallbacksRequestObject) (ListCallbacksResponseObject, error)
-	// GetCallback Show a callback, and what is read from it
-	// (GET /api/v1/admin/callbacks/{callback_id})
-	GetCallback(ctx context.Context, request GetCallbackRequestObject) (GetCallbackResponseObject, error)
 	// ListChannels List channels, newest first
 	// (GET /api/v1/admin/channels)
 	ListChannels(ctx context.Context, request ListChannelsRequestObject) (ListChannelsResponseObject, error)
@@ -39690,9 +38947,6 @@ type StrictServerInterface interface {
 	// GetOverview Get the figures of this moment
 	// (GET /api/v1/admin/overview)
 	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
-	// ListReceipts List receipts of providers, newest first
-	// (GET /api/v1/admin/receipts)
-	ListReceipts(ctx context.Context, request ListReceiptsRequestObject) (ListReceiptsResponseObject, error)
 	// ListReconciliations List reconciliations, newest first
 	// (GET /api/v1/admin/reconciliations)
 	ListReconciliations(ctx context.Context, request ListReconciliationsRequestObject) (ListReconciliationsResponseObject, error)
@@ -40454,58 +39708,6 @@ func (sh *strictHandler) ListAudit(w http.ResponseWriter, r *http.Request, param
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListAuditResponseObject); ok {
 		if err := validResponse.VisitListAuditResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ListCallbacks operation middleware
-func (sh *strictHandler) ListCallbacks(w http.ResponseWriter, r *http.Request, params ListCallbacksParams) {
-	var request ListCallbacksRequestObject
-
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListCallbacks(ctx, request.(ListCallbacksRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListCallbacks")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListCallbacksResponseObject); ok {
-		if err := validResponse.VisitListCallbacksResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// GetCallback operation middleware
-func (sh *strictHandler) GetCallback(w http.ResponseWriter, r *http.Request, callbackID int64) {
-	var request GetCallbackRequestObject
-
-	request.CallbackID = callbackID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.GetCallback(ctx, request.(GetCallbackRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "GetCallback")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(GetCallbackResponseObject); ok {
-		if err := validResponse.VisitGetCallbackResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -41576,32 +40778,6 @@ func (sh *strictHandler) GetOverview(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetOverviewResponseObject); ok {
 		if err := validResponse.VisitGetOverviewResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ListReceipts operation middleware
-func (sh *strictHandler) ListReceipts(w http.ResponseWriter, r *http.Request, params ListReceiptsParams) {
-	var request ListReceiptsRequestObject
-
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListReceipts(ctx, request.(ListReceiptsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListReceipts")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListReceiptsResponseObject); ok {
-		if err := validResponse.VisitListReceiptsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -44963,1431 +44139,1415 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bkyPJlSb2V1y5NGNVE4nKzLqwO9PWWtl1IYusGzOzuznsrkU4EA7AmQF3MNwjUeieWqOkldnsZTQz",
-	"JplJthqtVjJd9mFkprcd2x1p/4uGzdGb/oLMz3H38IjwAALIbGRxbfjArgxE+PX48XP9zrd7IzmbS8GE",
-	"VnvH3+7NaU5nTLMc/jrNWK6fp+afXOwd782pnu719gSdsb3jPWp+HfB0r7eXs98UPGfp3rHOC9bbU6Mp",
-	"m1Hz3VjmM6r3jve40I8e7PX2ZlzwWTHbOz7s7enlnOFPbMLyvffve3un8zl2mDI1yvlcc2l6vpgyIorZ",
-	"kOVEjomeMqKYSFnew3/TGSNcEJplhGtFRhnlM0WoSEnO5jLXaq+3x97R2Twz/amZGtD5fHBwcLjXw5n9",
-	"pmD5MpjafL5uYj/I2XjveO8f3CsX8B7+qu7hJMx0HtMZe5bLWXNGr0W2JHoqFSN6SjUZmTlQTfSUK6L5",
-	"jBGZk4xqlreMcWyajS51SjXbN03s+SVWOudi4od0ITsOaMjGMmfloFrGouV2I9FsIvPlK2gkSmMj+8rW",
-	"W+H6wA6nVAiWreoP39i6u1cSOzIE+ILPuI6T8oy+M4cgJGmqLitUengQX+oMWg3Hk7IxLTKNn9iWzR8H",
-	"aw/bYzmbU7F8JdtWA38fCHntBZGF0PmqnuD3m+ipyJXM48ueCPZOD0bwRuIYyTxnV1wWiszppI2+8ZPK",
-	"qs/ouxdMTPR07/jwoV1r/yBG7a189IY56POUzeZSMzFa/pwtmwtxShYyT8nInHRBhktYhBHNMpaTsczx",
-	"rEvBiBkSU7pPTg0XZVSz1D0jWpaM18wGeC0sGllwPS1/HMp02YNnXJCjB2Qqi1z1SCqZIkKapxMykznr",
-	"k+ea5EwXuVDw9ZjnShMq1MJwed/olNGU5SQJZrl/xuYZXbI06ZML1+8lsyOhpheWw0DIhGlFHhwd9ckz",
-	"mZsbAnibu0CAHnhOxpxlKV4f5kcBnFmkZCSFZkJbwoEXM2bawH5Nl9jBwSdkMTW/lRNxC8eVuajmuZzk",
-	"TKk+eS38CGEdZW6X0XwKG8WVf+OSLfvkaZ7L3C4MDtL9W45Jmi9JXgicmZCaXLK57juqxsUrKS9cREMr",
-	"LfR91CTvOdWa5abNf/TVf7L/j99+9IMoh38+M7dvO+XDzxuLEDGiF0NZiLSVv3D8/Qb4y8/ksHU+v5bD",
-	"m5aHXnClN7pIuGYztbfx3XG06d3xSuoLOnnGMyOhxIUJc17oSCuUJ4ThKXh0jIhBJ4pMZZa2jVVIPdB0",
-	"Uhktzm3NPl3QCVzw72FCz/GTQ5yQ+8vPiOY5Rdng9fgzqkfTlp0dmt+uIxJC41YofDOVgq1cOeDBc/Oa",
-	"3dkemcoFu2I54cBDFjnXmomWtYMvB/jlXtcRwqhe4TdmlGdsxPgVy1vPVG5fWHeoNiX5MzaSYsQzTs2S",
-	"tB62vPLaTTCRM1lo1j5d8+uNz7XIVvRYZDfe4TmoTWuIz+gAcFK5snpWC6HhjzjGTVUjHEnr5MOmr6uF",
-	"nRfDmTkv6WfLljkvpk71KhTLiXIfVPRGOpqxgZrKedtquK8Gw9a79HD1XfqPvv66ODg4ONiH/x4+a7tY",
-	"N2O9jI6mMdZ7QhJNJ//w1PR19Mj887OkTcPbISt2n8UJA0eyHUn4AUEv6rKVuRh17Drs3jZu+vlcsVy0",
-	"T6dwP2/blW/fdPYljUkK54ZVpspI7QtqLpAxERJUTpAuryjP6DBjIbHfb1E/zfedDzuMBobFhlMp25d7",
-	"gb/frPD03jSl5lIoBpT6WIpxxkewPlaUN/+k83nGR3CJ3Pu1Muv1bbkM5s2U7R0/OPikt8eM5G2e5YzC",
-	"i0AmfSOpTFmWApkzpYwaaaQzs7TzORFwbZsXQKY3n/SIkuYiH1FhZHS0UREOgrpVFMxSHO8dHP70Jz87",
-	"+uLBlwd/9PEvHv3q5/dfPnz14zefnB1emM66bQLoC7gcTflxVOS5UWmUppp5rYzQLJMLGK4djunuiRRs",
-	"m7VD9cEvjCpGI6ZU9wmYfs/sRrbNw6lXC6rIiOY5ZymRBQz7mcyHPE2Z2G7f78f2nRZ62h/7hmsbb5js",
-	"KGcpE5rTrNTFYFVZao5hKuG22fmGdx8ZwWU1EyaJMwWMcqnUQHHNEjJjVNj7hZIFG4L9xNwyTls1rxnx",
-	"QYeERPQ0l8VkSigZ5nKhWN4n58Vo6n7HMeXs12ykWWp18iWZ0SUZTamYMCTVnrPxDpfkJ08vCBejrEhZ",
-	"2ifJ49dn54PXZ89/8vzVeUIyrjQaFNwczbBUfw+URnPv0mwbwgCTT5MwuGuyQhKuI6JYbpgBfHdMflNI",
-	"zcLFGfCULKZMkKUsbosrnArCY8M9gYEm5UASwoGOxpzhAjOhc/NvLqyB3nz8Q0UyOcHVvqIZT7c6hUdH",
-	"wWKjeWbv+Cv7z6bCU648t/ysokw5+7YgQ0ZSTrOMpXvv3/bKbXT0zu2YK7t5igYiYtuGN3bPucGexZU5",
-	"oqm5vHtkWGhvusoZWeRSTE5IAuvWxx8SMGYpEAjNOF7SzNypbLtdiR8Bt3Yz33adPXpeAHOwl+AQuE16",
-	"bO7FWaHgASwt+dn561c9InNCiVmkjGlGTMu3t+Z+28uxIZVVxreHVpJnshBbru+DlTLHGBquL27OcIRE",
-	"Ga4KL+98nWxvYC8eyTwtBQv2jqMwcSHlC5pPthIoHhzeX0V4WspBBm2vJjxuBGJJ4NVjouYZr95UYAtn",
-	"YOSFLVZTmWsmwMOo2Tutbo8AYczAxwQ5JC/5ZzDAj82/wIZPCRiseuEc4GoGwmy0cHBgvrTb8pKK5XZM",
-	"+pNWUclsyYyK5WBMeVbkTNW2RkpifibmZ5YSoxDP5lqRcS5nqJbTNM2ZUsdE50tCJ5QLdI7ueA/cQIG5",
-	"VkQpcJc2xmt2IPBe1OUpWJdiNE16pfzjDC/W+UYKxb4W2nWcMyWLfMRUnyRnTOfL/dOxZnlCJvzK3sOq",
-	"qu31vxZfi2cyb465Zw0CeZEx0FWy5bF5eZ98Aczt9M1zcsmWyqowE2ZNJOhv6JNXjIOgl8rKSsDtujCM",
-	"qFAsba6J8waZsWbUCO2MXZ7AK18LQpgZO7puzGw1zXXp8wd5BK8ClAadE48qtZB52jejP0UjDoxjnssr",
-	"I0dq5d/pMKKZFLhjgkypKukR7OuKyIUwqwttE657hGoz8oyZb42cQcmMi0KzPvkSFt03APMyTYgouYBQ",
-	"UoAH3mxMMe+Bg0dJ+KHayswSR266xmsdhfEcYiFsKzmDJTHMA7cNyKJBvZ5Bp2zOREqkMIIo7K5ZFFhP",
-	"4N2q/zXoO58Lc7Blzr/ZVng4bOUW3gBQYRKPa3rLjCvFxYQ4yj4GUyWhOFjvtHO7jhKEcER9C6r2mvHb",
-	"VfXGmK2UkujFWAStNq5Ec6b4CIQGQ10ypznPliT4JuS5cAdmt7B664fZg5vPrgkZshE1RyC0stARcuGU",
-	"ajqkip2Uvl935xs9cyHzSxt5A1uiirnRxFj6kqWcbiewPFwlsBRlF4OZ6WMAtqzGVj3GbvcvlnPmZeT6",
-	"AIDOZ0Wm+Zzm+p657/fNhK1cYCSB3e9eEg49cSJ0Uh974kXpJDKDxLAk67CXc5bDd0TTS3N5wcTA1mgH",
-	"BPFrYGk6Z1pzMYEnNE25+Yxmb3LThuZM7R2PaaZYb28ePPp2TzGl0LGUsQGyc9U0rb7EH4Aly0LDnYWk",
-	"RM29TBZTPjI3mW0Nbre9XsSS6XyvD48ePqq4Xx82TZs9P7gZfTeAkIrmyH5qHq8YBQTMCaN/KbZyRB//",
-	"+NF6d7B9JIe/ZiMQ8CF2EEIKK6tKR5dCLjKWTlg6oLo1WkwUmWWDaASuuUB61YaGILGu/8ZFLHZxCPZ8",
-	"MFiXpoNQqS6vpyzjVyy3i9LJmQIL+gS/W+69r/tNentMpH4p6qSwMIwQXjgmiREP4RQk5A66k+UVy+/2",
-	"SAIeR5Ss0sT9nXJl5pIm5nDaR8xouWlyQsxMbbAL12TMjWzfYffMiyv3v/HFJUcteu0S/ZyjVpyxK9y7",
-	"tV+8gDff9/akyJYDuRCDYOerK/mlFYrmTJpbxtqQtMyMyAS+U7RuQkwVNoJSGVogWQ7LTYey0MDrQCdL",
-	"flOwwizqXE9xka2aNMipZhCoRrPMtWd0irArKYL1GkqZMQoSWs5mNL/sRI1Gqciurnkgnbe629kq3btd",
-	"BghagB9fY0tQcvdkTYZsQkFCn8osDXnbSgpTmuqi2zE8x1fNRwVyvMiw7K6Xw3I7f2zVF8GyHqFkLiX8",
-	"13vamyMrZjOaR2P5FDMX64gRr76ISUFLxcj5byKt6mnOFKxQZc9lga7Alk2xRtb3vb0rmhWsZeILqsiM",
-	"UVXkzJq0q0thfgdNC41YvUj/tf7eh47BryrB5z5MAniEO/nl3vSqgaxljG8lfMGusZtXuD6eNiqUGHCx",
-	"6hEKWHGvceE1by5/VCMMqHJTvG27Zk/LFmdOLu0u6JSMIohTeNgtTqEtPqFlnFZlpEgqsYA2WHxHvC7Y",
-	"s/JdAqGiXBGlpaEuJkb5cq5ZCuoemirUVC5EH4WYIIpx5ZTI/j9++6MfxA4KjN3Gjne/r1/JjeIebDf+",
-	"gm9ITpYQ1nFBF5VVHjG4nWqXEFzUffLaXD9Caj62YvgxHlaOJ3hKDR0bRgpZFW4FelveEF4Dqg99WVpe",
-	"jKqJVkC8HzFmsNZ9hwutDE3rdh/B+S0gkmybhY6tMThnkCtsuWQ1nlcNuKsMs30CbtlbmcfTKyb0E6pp",
-	"/ECC7ijHJIFJ9T9KAnNmaHUSdtZTqvrkGbqhSqUIjzXNGcnYWBNZgFezphpsLZ2vkcabhNgqKb/2E3Vb",
-	"l9yowLz3ByML12TCtcvUWcy6hpx4S3LhLkS8NcLYH7Lw5eSpuOjUypd+bomciWJmOl1Qrgd2jwKFybQV",
-	"aEuGq0iZDQoBzoK0lPIUz4xs1Nsb0oyKERtkcoE86Iqb33XuJg98dq7VwJpow0eFmFE9mkLDKVeXrhWa",
-	"a1jc4BsX1GaGh08gdMVIaIOUj8csD0U6Swq9vXf7Zsb7VxSi+pSZOqzHl5TrC5w+/P0LswZP7BLAk2e4",
-	"Dme4DPDojZTZ5+VSoPIC63HulgOefYZr8gImg1/adbnwywKPz+xCvPTTrDz+PFgelGe4ugxbdetU+94G",
-	"CD7zS+XVLFivJ265HHG8sGpOJYdh75spyN5IL/aPTZb4uXg85YIpP9vn4qmYZFxNg54dKy3pMhfY7Cjn",
-	"mo+ooX42Y/mEidFysx12LaHEWTaHF3XZph8MV9qHxjUkRjQ+r8mPNO+87xkOSDtdEG9ozbG++puX9rU6",
-	"C4Gxla3YAbQygze2q+oEvRze3YAWM5wFWYFrhXr2TtsMw/qMXOJN2FrrfFxyRWTTYnpG47poERz9lDY0",
-	"R45ySO/bSAjpIs2PaJZZcb6TVRCP/0BxMWJRqYMKK3jMqKATlifHBF7Gaw6sZDTLFPS5tZ4ypWpAV6uq",
-	"zg6IvY1oni8JbdFXo9a5ziKcoxQvygWcb700515+70Ktv70JZamYpxuTS5F3M6QXiuUDnl6T/q9YruzG",
-	"dcn8adeybGi+E27cesZNSub4+/HjlGPUVCd0d5bKYVdOZGW913KUutgUavd71gViD88md9Nny1fVhuzT",
-	"00p79cHcwv3kur6de6rS+03cV/6i+LDurTcuV3KlnXHGRfj0sKHx15nsGnNd/dR3MN8Zip7Ifa/PYAP9",
-	"V/YfX+Frb8P39jEtGeFQTM97E66nxbA/krN7ks75viGKCRP3/Hjeh5+rSz7fl3Nclf25hHBqHPL7XuV+",
-	"X7v73ujYuNLXWx6vfVGszMngap7Rpcvussx9bTefn72o8/j13ygj+Vd5+qqPzhkTX9hX203RjpDPrH9k",
-	"M5N5g3DXzqJq+t4lHdyepPFhEVCN7YUX+9v1VHIrd9jt3V8qbgx2slEQaqhlltowAMwIopmRevwNt1HO",
-	"XtVf0slhsuOtuYUtKTLWqiZ+H7EpWymDAizegawe6DpjmQ9sUHKTrJ7JnEzlgmRSTGp2Sghxm8osLWGo",
-	"Kv6rWNRSk6J2YSx3HK86tedjBL1YUAXh2QLRysyAPLgMdLaF8z4PD2r7YWsuxzrNCaF+2vcLws3LHfN+",
-	"H2AISnOj8JvNwfSKLMXA0RNyYNkDOGi77Zz1LWxPO0K20U+Lb27FWL7P6BaeMTFi6aAQmmfbR+BUfAg1",
-	"UtTgEhBcTGyItyJSeHKM+gDWBoBsYwYIhLjaCIXhO4qlZLgkhkZcwmefnDOREq4JVSSx3ycuQ8CmAWhJ",
-	"UqbZSBsScEnN+Buk6XTYswUXqVyExNb4qGVFWi0J3jdSsyJYF0kYYFLrvco0m0ehcU4bVNQp6KXkIiUL",
-	"v54VosjYbSj9RcZuSeF3Pd+Isl+gLvkhKPowr5tQ8gNJpRJftIFyf+fT4zufHn91sP/J6f6v6P43g/23",
-	"f/z11/3Gg8qz/mD/7d3qnx/d/fQPwUJQEdf+fs26rNkm8uf66E777vVkwdWgP6tMWauC6z64lc8/ZI1x",
-	"pbC7bim/egsD2Ola1mXvTWg1Ii5v8nlFZt2W6/xh0e6NCN7rZmUa6V/wGdvhxFZoAsG5gxPpUmunfD5n",
-	"KeQCu2etmkEIFFn+LzioB+u0h3WLNs4k3e3Z28a63Elp8It1v5rX9ehgg0QqI45tZ6oOxK/1tuJNbcvB",
-	"teujcCrbfTO38K2acFzAKhpv4HxwhYDJoKtyrUqTDnTca7fnWPzdzQEBo4H2tdu3s11Z7X1Ql00HEMfO",
-	"vHq1UWTtEC/829HDHUFalGPYfQ9ZgB+tTKjsxghC1a1iOHi7mknsXPHevdJ93oXdHj385KhxKzXFxzCf",
-	"KwibGPPcRX5aM+EGwRLP3MfOQ2FbcN1drA727XK9Noxx3j3WjFWyUfgV5A8EGTcsK7lH5/ze1dE9sIyq",
-	"pMqe6nlAH1fY01Trufr0+N69GnDp0cF/+uk/WJVNgz65rsYR8/bzJxu7h+ZzqMOwwyMxn19Qdbl7S1SX",
-	"oiku+rxPTsUSAIwIezdic02SfoKU0O8nPZ8r/vnZC4Skt/gJACnLIauqrZTKSq2haZtwNNNHy0T1z/DJ",
-	"27vBPRizR+AanAFiXiAmzei7UD4CWq458rHQS9dLCOK0BsG+xhRegPixN74NTT8JKgE8PDggoynN6UgD",
-	"gH/OAKS/IRXAkd9W1QIZiCpmJ9ccJvzqMpbAGwJog0ykqudwaTxkjJ0MQC5Gb7ZAQV9nIzc0rvPlAIAJ",
-	"2u9WB1kLt70VnnS+NKKV0oymJSQQgDvYHOo+tp2yjC5d20nPokha+ieXQi5U4DdCmKTavO4fVSAQHj3o",
-	"qN+ETqCpLLJ0AENqjyDVEmdGKHl2+vzF0yeA2XZCQJg38qUTrFu7DGTsbinMeE7KHGYHdtwd0zhkUyVU",
-	"sq+aZIfRwqpMOzFe7DFVGqRcgXeMvXBTM6jhSLoxrZhI3PZfspXoUDdwC9jlijgFtNQ0G0DhnLX1skyf",
-	"qJR4+K71gbBhB8Hm4gSiS1KkXJ+OXEyUE6WsE8k6oSaYOoP5cF2FKtPwY98M/unbgj+fuAbdOJ4KHcui",
-	"paNOIVvBTABrRLeVFAKwqcVUkhlNmYd9mLATkowyfowXK7VwX4DAA184jipnM1AbuWB98qrIMsTmBpw/",
-	"qi5ZCh/xEjb3xc/PX54fg9t9PrcQZxJU0bHH+jO3DFQQy9mEK81yBEBj2ZhQ5eUAxDSUM4YonLicFXwk",
-	"w32mVAC4aQc8Fi3zQS6ztntRloYlWAJqYwY6A76MLdx93PiBX0Wy4byPWDHE3KBZhvKQYAtiBGK9tOZo",
-	"3CBLm0SaPUmwMhVnKgEoOFmrkgY4dzQF6OFTMgU8aIsPiyizdl1LVLuE3LEP7yZmt7kmmZSXyuwNxims",
-	"WO/ysG3idMdmr7N2OZtndGSTsv0CupWKLKJZ2+4LmLOZvDJLeAEE7DFs8YxkxUwoRzuOOPvknI1ypm0J",
-	"JMTPY/CaBWcxDSQfffRRgiB6Y1nkJOUTjjh+NUhg8zLuXqfVrxrKImBvFrzRCBcgT1uAZK6XZMiM3NEp",
-	"jx2/aMlhNj8NLln8585p1CEQWLRm2i/3rUS9/zxNmpFJ66NbAK9ywOfx9h3yIcic5Vo5FK0R3SJRHqUR",
-	"xNrQkFgRcKdwRJXp99zl4Ne9ssq1gAp7phxfar0PdxwNYbrcvf7pe71uFER5c996GIRNiUU5Ywuje5uC",
-	"aDkqF0SxycyM+gQC1Q5W2gzbTEH7tR+E1IHsdfD2ffzMtyG+bILxUqEVnHB8HW0USXWJfEWtDmzKCIUy",
-	"T831f/jei5FRAIeKTDaSYszzmbm25rRQ5r85U8XMXO45GZntBdHJXMG0GzcbTdno8ppIWa6NXC5Ul1K3",
-	"kEqZy4X/mysrO0G5C2ytW5DbGmAMv2DXm59vJbZDwkq55h72XN59Qbju2INTFpuLB6YtD7QLcstUZilG",
-	"uUWaKmzt47Xl2x7jq1uGSKcsLeYr4Eius+JMaT6jGtlUlr0eQ3WEtRN66j57/7YX821YN1YJHGwEJji4",
-	"SH5GngNUdzMBGMe7ORvpgVEwEKph+xm9m/OcqWutir25EE212yV4YYFXW5Nl0UKAMmn8hZzL3Apt4YE8",
-	"fLTXzTjmWHNLWjWH41JkKQmqJnSSw+xtEz807lfHY7C8AXCo3vcQ8Qxvtw4FfnQkllrzBcBAhXFCa8kb",
-	"gS5ikoTiE7EF8OB2ZNjNKIcjDnEFy1pycTvSpNMMNJvNM6pZ163R1nZeNy7WLvygIKYNbvYQeZajBhRX",
-	"u/JqknStbF7l1AbnqTqV8g6wu1kNbMYicZXD6jiwnWKEWVW4ToDK56i1Fg8diAK1m7N2Bdagbzy7r0gy",
-	"raLTY6kiOLrhab4mjFJtZyugiK6XFaMrojwlMTsNSM9geS9mgCEGXCXpkcQW1jH/TAsEgWbWCTXMpFnW",
-	"5MS97uOUkgXlmouJ+WqeyxEDCBnzl60pZv6JaBO2LS/iJX3ypa/IDDyUKzJkXEyc/NTDQlNAvFgOMhCu",
-	"mmBldpSrtf8ZXQKXBmB6LJnNc2JrnXcU2NwMIj0BW/RhlY9PXz1++uLF0ydo7jDrbwvvAiTikI3kjFle",
-	"6tDRzWrgfY5XeKcheXi55pAcDBBYYSyAUMcLxJNBR4q2qCLdXuZl7akOb5e01dWGYgX5LgfRVr/rCLQh",
-	"vp/F3mQ17KFr9v8KSh5BFcmlM63in0B2XJE3T189ef7qJ13GVE+dwXsCx1nuX0gmPX8GyzFW9q5cbE8t",
-	"4XkKCbm60u3MzrogblKZ3UI6aL+KVzjewgnszh5VWbZdmqSq+k1knmqtJFyWzrWO4wWI3ZpegiNjYYk8",
-	"Y2PdI0NbsZ/xybSUoqFmtOqTp7O5XlrLOEQOgm5vtCl7VfQ3EmxBJIghwNM840zpARMtNxNk0oXecCzw",
-	"bG6pqbkMWaaYmwzPsRLgFQQMQe14NLZbAD1lDf6uRuOIivK2sz4Crm1JB1fqbWtQpoxfsmy5emYWjnFO",
-	"R8wGDgi5sO5/u1lQ1uNG0FiRhGqLXhlnO112hFyFk90fc8HVFCE229lOp+LzHQxAcXHuFEg6mTANbSWr",
-	"5KFNpZpNRY4/LGFiV7LBjd7617uNb/Da3Q6LIN3wi1Zrj4rEheJhrMypWxQDHn0zuGdlI+XDx2VzgRoe",
-	"DxrikM4Nl6B1lELxIvskAjjXLjJUVPG6Km815YraG6qvyC1a+dwzmc82R9aRA6s9V9IK7NuRmoigv3CF",
-	"pYZD+HKv2Tkc6sQ27HlYM4JqrWXZwl8j9LUce/c0F2SY0xGsfhkf+e13//t//d2f/+n7/+9v/sXv//N/",
-	"83f/8p/87m/+u9//F//6uz/569/9+3/2+//2f/3uT/7P3//l/1iP/Tt6cI2UAG9nLnFRwQ6y1/Tw89EU",
-	"9URDQv4sK1Qg7VWuj0kC3yc967a3ge5hZGkuFzZ24YQYzb/6LtS7s252kfr6mSckEdiukKaFALtV4Hjd",
-	"uM2Pb+NG4oa5uaGjgFzjyMMDQXDlAk86MpWKPXp1J1hzafM+oIRVPFqTK4A/eHz+hRGnfvni/Jdhq0Mu",
-	"sHRFU2qq4OQ2mq3lpzgDW5Ue7z/8fmzrkXgTX1Yny0rbROVAffdn/+K7P/3PfvfXv/3uz/7qu//+X63N",
-	"pVlrwI9Zb8xvJcp9GCei+sSF00Pdx8rLlBSqoBkGe91JwmDCpEeSmRzyzJD77//pP//9X/677/7s3/ZI",
-	"v9+/64q0QmSMbc+QDr1kkRoWvdUuh4bYxgVJzAE5n6mkpoiDS8J7mD9ZlynR7q505EmhHjIBfQQUHLgO",
-	"FORDgR8OhEhD5kk38q2YLZv9wopZ5Qwk/BnFvwnXUCUEUGAA/dqF2zlla2WoegShZdJCLOYXqouc9XCG",
-	"FawZ8ERyQf72t3/+t7/9i/pWduHxmE5x+AxbaOH41hVQLw2k6QQvKKFpyy5gwJW7wlzElQvAAo1K53wI",
-	"Fe58yCI21ydfTqWhUw73ra1E7qMQ4e7Fi0SKESMzsyYeix7vbLCKq/7mZ7jm02hM3P5cm7G92pONd7+U",
-	"xVbJIs9jMlkHWQzYYasI1ZbXEXhhgdKoujR7MM7l2gj95smGnnYbqARd7jxQqez1moFKGNTyAcQomfnk",
-	"7IqzRfuebeGGHsmY+oHXCSVpviR5AUku4d0S0au5gBDyztEanp1WbEsgX4Z197sYjNYmDWxSIE8utjHt",
-	"Bj66Npdcd5JDb/YXZqcbdNfU15vJDNW9qHpn8QA1HJ7rSG7X7MIS+s45BgTAFjHDv0+/6GB++bUcRqNs",
-	"hQ/792wcM4FijHxDCDKXvWH7XjvDHe+oX9hb2NKdTvQWJihX3Ajx2KKAy6Lif1jRfXrkiFj20SP3vZ+k",
-	"Rx6EUvDD0pDQI4+ItQr2yI9JzsaFchWJrIlGS+eYRtdhTEPpclutNdow8MBgukUlfGpG05ZwvbIQ37qc",
-	"srAqb/3aqaMckqf9w0cPTsBuIog1pcLSU2UFaYcewdugP+MhYmX2aW89oGiXmrAg68Z7Mb95qwHuW9dL",
-	"dF20K1BhuQI9m7M0N+qFmjKmyTyXk5zOoMqjIo3UzQ1v5ga9Ra5qbwaOyUOoMmXanJBhoUniTdqJ3U33",
-	"ZJlUxRrH7oWEVFSWu0zg9VFaZcLjhjUEY6JBVCgI4rmq0kGZLmlpZBUPugWt4kwubkexcB3fhG5h2PeH",
-	"oV6cyUUTHuP7Dsjo5lE5k4vnfiBncvEkGMuZXHzmh3MmF1/6EZltCgdlJujHdSYXz9zQzuTicTA600E5",
-	"QLc8Nsi0vVzr9+GC3DhCqT3497wW+OtNGOgyR1FgixjgSBnF7t7NLiGJUWqqUFuHiJ7zFs6egP2Ki0ly",
-	"7C4lNOpgzCCYuqhIfXwgScyjZXKMgg24OIxoU2Y2mFcKIbBJyH0wTYZReX2SYJaKfQFD9SAxkWVp/2uR",
-	"+EiA4zK+wr03pVcMo/hOCMWLvmAkYxqkCqOtAxB3PwyKPPaeMvcIojVMo/E4c7iME7wJEqLoUvW/FoHf",
-	"xq0a3A00hdrWOGmokWgmh5rotXyoj8terCyPXeEfvj9r7LGdokOy5nit+lw/499cWHdGlRoO8Ka2btAe",
-	"OSRCpoykUjAjFFuLLxVE5kMOwjG87+ZpJGR4ANtD6FAY+s+ypZGWoSVNL82JkygH9MljiBFSYM8uFCMS",
-	"vL7WBeFsrDwnciGIWbUGxnXVtH//6MePfrzOvG/6HNJRBJphKNOWTCubpw5CNZ2x0tMaAJwAH3kjlZ7k",
-	"7PwXLxycDFTvPkF7EgbkamVz1w8PKhAp0YxmmS4HmbXZrpYpg6FYFgfzicB9xOJUcE02qEpcCViIVKS1",
-	"S4VT7ewazNhYD2SxFukBbnabeV4/vITOpJggLYXvdAXjB+2tC+gNoOSUtmkXm0omUlflX7e8wIPoaMTm",
-	"uluhQMSui/Dtn0KWnLZuBmUW2kaeGRXTMMAbucrClOY1UWIBBVVTFCpBFWFKsiXPkMTL5Q9IoVyG2PXm",
-	"jvMTpini5XVLDPNs4H2vzgdcEdzOkqxhzDZKOSbMFgJyl6L2CCGJ7Q7iCi0JHzsYRUttVCCxwbWVWHwr",
-	"IQdu1ZMa9I+hMwtagPHKQHOggLlPzB+LEovD8YtwFP3tKrfPQWixk25u2dtg03arNbled641VTq+ptYU",
-	"0O0ta01uJLvfQHvWd7uFmk0kmsmcFAiip2FqsFwzKbiWVqSbcnPvLwFrAWT3WFiPa/NmF3AV9EljWrtb",
-	"PwtjFC3wNKkg2rfa+O2bK5rfISnawex6DS3E8bWwjy1OzfrlcC9uGaC6ohKvzpeDGReFZjde2Mnb6Afl",
-	"KseqJfzHVNUnclKwCI4LdG2uSUgI9R3ZtjSOJVBzq3e+z5AoQ7zTVXCnRq7gvymY/dlimgf97pYDCJbt",
-	"XpgI+r2uLGHp5PZFCTenGynEsxWD26KYZ4ONrdYRdL586Q/Yh1aSoyvXvKnitHbHd4L1/8GTQ+f1X83n",
-	"365a5x2zxR2zRKmYeLFhDLjPcUiCOEtrB9c5FSqDIsYY+NmDlEEbv8y8/Q/BfSbmNSpSgp2SO0nKEjBf",
-	"JinbP71I7trPy56CIM0y6JuJZkT6KmRkuv/N22+Pevff39n/6nT/V2/xwf33dz+9s38Hnnx79P6PvzrY",
-	"/wSetiBKW/DwrepDbwYrDbmV8e2xNtw6mOsJOTyoggNXkMLWBXxC5G07+PJP+JXNkYAI66oNRdGlIsmb",
-	"1+cXBJHjD++pmboHTSbOFo5+o1QR6hxKfXLqQacBIjNXiLqliJJkRsWS2PGgZUbZ+qIq6PuHCptQCIkV",
-	"5nUypUwPlfRzNDMD8oZNaRVkIsHQTqhAm7rDQnX1WA0VzeaapOY9hD0vhO6TSiEQOwjBWEqExD76GwFI",
-	"dwLKBljqNTT0pXmnziEs+UVZws0j4ncTqUy/LG0DM94dSwzG0QQHxs1vHojDGrqufbFHjmo/WJBy4HmS",
-	"SBFzy6yMX9oAxh0UKDilVzQrGAFLuo1HQTj3brZu7MGXVWkDZMJkCosTv3Ue1U1Deff2dE5HbE7z1gCw",
-	"KVTdIUnwoscxBewhZcSxPnnJwXFsg8SmNCU2Da28iA4O9h8Mx58cje8//PGPh/cfpPQRvT9inxx9kh6w",
-	"A/bgx/cf7R8cjA8e/ZjSgyH95OBo+ON9KI2w2j68FoE8oIOeJ9Pq1kWpPRrvZxblpxcXb0iZ57kyWuox",
-	"ps3EuMVm5aI+ABPLf2Q1iwFuYv1qwjZ9iS83eWczAdi2W7WFbGn7wOZ3bIPATndvgwj6va4Nwh6627dB",
-	"uDn9Qdkgtiznt+V5alu0LdX4nbDVLRb1+2E3b1et3445xm1wiy/9qrYiyf1QETWlOSur3uRXfMR6JGdG",
-	"Gb9iFl3OBgrhV5wZNbGqJa4pNhbGCPUPDiNlxh5j+uem+rBPI23/sAlGHYnJr6wPe6eVmZ6A0CMjiIdg",
-	"v8ckGXG9hBjs5Aff2rzVvnn2PjG6IqRpT6kih2b1HoYhR2UgE2I6YKyfFDqXWfBan5wKm+TsKiRANeMg",
-	"bfYEYhQg+QCzgSHYwP/eM2pC8u37xJZAgM8rJba+3RtBavfe7/+H/+O7f/uvfBXA470vnr+xLoJqkasO",
-	"5QtSLiaaZpeDtmLVXepOudzklqxkNrNxJ2HS88MHHaJ7VgAE+OhUDxEwZ7mSAq1TwfaHW27ae1+1KH33",
-	"N//6d3/9TyOZxzcwcUStqE38oMO8C8XyDqpPWQ1vwUZTqgdyzgR+tslswkLwHRDe3eDijAwWeiuo/Cpr",
-	"WM2ioZd75ff3go/XuQ5mdO4KTO+8znTjuG04zer3H17xfXfSN5wWfvfBTWfLTfow98Yzow1n46B3PrDp",
-	"XJ9FbrgO1e8/sPXYgkW7fOXt05jZOyv/Va/nZ1Cv0AX2Aoqy0hJqyiMeki1U4gFEoCZmziDGfYgAIevB",
-	"Mlw+Mw5i3UR3qT4Ey7tbHQI6fl4SWfV2TdNYzLb9ykaBpxzjxNk7rjrajIPotFUtQ4sMU2UAY4yPxwzs",
-	"XCJeI3tdQH03g537pgU63xZlbRExuSKLXIpJCQCFaaiRlNrkFOKH952HNekSuz7mGRu02iddzsi1Kg4g",
-	"y+metBAgWtYgpuVCIdYtH009SOyCKkzf6Jo6EAWOOvMA5VACbiHzS5aSYm40ojHNSxUMtScpWNdSFG05",
-	"XRYa3gWRK10pqNPMl5C5nSamPVmywbynkzItrHR5GhL3C+OiYcsEqCDvySasdUt6wsNdJjbh30Euk31g",
-	"22xDhIJkeDrBNZ8wrSp4TpsXWfNEFuQKl8TtajBY7FBkRGEJ0DKF1J3HysGtWZnDc7GWD+7a2Bx0fQsm",
-	"53rv1zY8hzfKB2B+DoazG3vqahzGY/L4/IseYDAaDvGz89evOoLZTRlrMfMhrgFAaRo+OJTyMiwZHgY0",
-	"2BKj9diPjeDTkDusdq9O0Ohb2zVYmg7bdCtn7zbO3a2wmttiMjfIXj4YxrLzzbuNjVO7ckRZWWJDYrCG",
-	"w1q8+8HKiPfmmti+48sQeMjqCov9ybBUW6zYzDgJLPeIb5plRtqzbn58D/Azl4TO5xnU+q1AxfasnDni",
-	"cx4iLNjoVJKomUo6F36o5wPcDzwk/gQ9tqWF4gp+vsFOblPgkNNsMM/ZmL9b71c01Advrs6HmXTw4Z7h",
-	"W3+f4uINJHk1miPcGL+oLckv2wZ5QK+7vgyh01u4DMt+r30ZFh9GsWM/p5sI8rg2I9gouWADFvHBmbN3",
-	"nl2C27ytNLDZHfL3ZHCzZLAhp3+7av93zKN3yp+fUJ4tL6SmkYxgDzLSuMZfg3CmWM/lsoTGSYx6Zik5",
-	"//zx46fn58dVYBPXagig1c1WaUN5YwM6xZ+UB1LhLlvBD2ebmt91sHQLh+FrVnJFkn+A5TNdjY942ewY",
-	"QLRbxAAclAtyeA98P17+BSln1LUAZoXr1ApvhBDRTs62VamdiA62W1loxVOw2Z+/PO9iQk/psiEbroAJ",
-	"baeoGqAakJOnFykwhD6ly1p1FQd+Ah9Byo2S3RasXpkjWhEiKMkRYFJyb2W6FHIhrldVug4s5ycdlCm6",
-	"2cq1KSRCV2sLB4A7tcLCFf5ZnsPeXgBEFJaqquBlK72G9exWFC773bk0XOu6OVV32ltSS7TmYkKSEiWk",
-	"775IYudtM/k6uAq+dxE7YGvrpO0naLl9XKb9XN/u0pY/tI0m391xqAaq2nEgtK5N9dlGDS8UG/gyReuF",
-	"pGaJs9YEm0rL5dQ2U4SrO7tjJlDpe/eMoNn9NbXj2jG5dSW5PsObSYjwR7f7Ulywd7rjYVgzid3Zhbee",
-	"ZJ2NrGrhjXn3lQ9Wr69PvJiiLwxEpjJLFZnTnM6YDpA2fUWhEwLrUfW+rWFBLQznbYe9uR3OcYtcA/a8",
-	"FcX/xMIShNua9GzJX79ntVp2WOIKYu+NYkA1mUmsVgY55wE6qE01z2g+CWJDrISiwFzft7s3MG0M/p/f",
-	"/m9JjxwdhJn4JzagZMZ1DVEZgFotibkSCLZiYCXgf+/3f/U//7//4b/63f/1H/7uv/k3v/+Tv/jdv/+r",
-	"v/uX/+T3f/mn3/2z/+lGC0UGRpd4GWJOM4LGBB+LY+aT/KgaS//xo71qv4f7n7xFcIWD3qP3LX1jINiI",
-	"tevoqzBUlU/UX1AV1Yc3Cpi65CJdb3FyQ/65eRsQt+JFHi4C28APVa28gaWGZn0jVFsFs8isJdxklwnI",
-	"Ilft8WygzZEpyxkaLpSmmpE7iVvppBcWLeiRJCjLmyC2po2dcgOOrb6tWnO3Z+tCobo0wJi/xB4mZxYw",
-	"ryB8qWlVV0BsAwVx+6ISOSDBuuIMrEMZieqWmI/8nmxTiaeSyh6LxFKXNZqwlcpZzghAb7A+eT0myQzz",
-	"0gfmh+QYYFYA+hRzvVDpXV8wYsp43lbxns5YUMjCEgmwTAsxjvFdtlBgr76VeW3/crlQOHQEOzUDS47J",
-	"Yrq8qSjK2nUDx9efx54tclEm1YccxZ4VvyLRS6l61ANoy3AvoKwe/qnt37hOluRVYDSwjzxmry1+7VYH",
-	"hE+aD2Y8FZAM+HYlz9yxXuH73b1OUe36uvpEeencvi4R+C8iiVvbX+pSsJshjZvd5NgaPM2psnHYEU/T",
-	"2u20nz/Gl7+fUHGGfXQPpWbvzGUYYbTPMCvVMDz7jvmnxcPFOx9LOOQQSwAoT8BbF5gkkTKymJo7CRHW",
-	"YVgkpwLkW54D48ZqEYBahGG2leiS5p1QOwF2XAMh9UAxmo+mMbN2ZCILsFwHdSiGjAmS5pD+YWNkZnSJ",
-	"v5VJmwAJxVHUtjMCgKcrMJazGZGF3mwGNxI9P2VZ7M6G2aE5HssjgiyPWD9mFvbHapEQTEvG8Plw46BE",
-	"yKbh7CsiyrsFktsTU0aS2wc+lPxt/RQH9B9EecMK+fL/JdG3kNB14rqrhzyK9w96HETiw1GxB8hlESDw",
-	"F8+JFRJquoZQCxaTi07xh8Bpg4H9sJ9UkOR5ymZzqZkYLfd/zpbJRv6+WBwazTI4VE5zsH1nUumqg6tj",
-	"T0Uaw5TDUDtftwzeqnbEc8ST6kieUIh4sCLFQ46xWDFTjX6syGix13gOMmdHt6CD62/2+plMOdarLjH9",
-	"uQgOIU3TnCkFyguGU3d1RZbhjauynoBcrF+1W8spS4v54JItI20/Mb8R81vJYMY526ichTVOOHTFaC/w",
-	"hivwuPVMhNR8zEeAEBnp5lX4M/ZhuFMa3Apdy5GUtShqRGd/iZylzaeDum20F3+H2+sAbwI3rqDDGVB/",
-	"2muQv6H2DbygA2nNJdWRvKz4lyEFiQkNVdd79maGQV1hBRZCyVyxIpViOevYt8dIi3l5yx8r8RJQrQTk",
-	"F6fwlFCQvZtkBJpOYmotnZSBE6rMcgIQx64Nq8vBr+Uw0vrP5LDOncPIX6vWo1Cmsfhyt/7USrkjWLAy",
-	"2mG7NVOXalDW3lrVqZFUmBVzYG/Dgn1d+gIib/YA4C1yTESTI0A3zvSOTAGASLcKh/XZbUAozbm7hS/P",
-	"enBL98LKLeWV42ZVZ3fhOa3cjBEOXD1XlSug58WSkArdlb5CStqtXcB2unOjQNjvNS0CTgO9dXOAk8w7",
-	"uuPqkWKASKudaTCxQABJjyTAlzCcKwG8DcBDEoylqB1ez7HXivET2C/ur4LIqUejVdgoF8SI9kJqOF9V",
-	"58fR+jy3DcEi3q/alx0fqh0fqFzm15sac02snlsu8+1rFOH0mHKJ7WsKr9Wnj0OsNNK6GGXRtBacjJqf",
-	"BdySv5bDPrwwsNYXm2leg+4uC+OhdEAUy9gIipB1hEQYc5al3ZncM/M67nGEz7Vgj+OU4Md+zuho6qfT",
-	"RCTP2UjmaUdJVmYpU60dsisz9D5yysHE8C7sFT8j+AMZ53JmFTr8wvnL5oW71Ju5RFTF0ndOidJ0mAEA",
-	"AWr31i+EFVxzKkZTIkWPqGI0hUwes4t9IfVgLAuRJnvri79Bz1Fiu4rHf22TfVXW+duk0BW7agsc62zy",
-	"VAW2tvZIghEJOyy/8iOvGIZaF+uJq+Yllh2KGVreUX75vteh9nb310N1tvtXWDK6+/unGct18PrbugCQ",
-	"1Odpbv7qVMyT6GjND7UBJeDxrfaaOEsaseGzYQrFr5UU/TO6CFg1fPiMxSqbbSiimYZej6Gp9WJadV3e",
-	"UKVChHRzegGMKDFne2IB2tcQbVcJzk14h7KCX+OdSgtXO49shC53r2cElNcs79512PaE77XFAYDzfTFl",
-	"gl0x1HiBQxopXYN/wVpqHYr9gg2nUl7u89QQsYxdBeaKUJrO5u0liKd0PmeiPWKmxdPSYb5QQTvK+S3j",
-	"KEe3bu1vRMO7+iBCR2EY1yrq1LVoGRSZa2T9dFDlnCDgvExgebBXMlg6UjZIMRYGypwP5hkVzkIRQBvB",
-	"367GufvQlmFxf7b7rZpOvEjoDJ8xQnVg0cdgGhuHIlNfCF/IRRCbh6GATKRldRc6HrORJhS/QmtpYgc7",
-	"oBqUZYSv86Uu+p3PDBdcc6rXE1gJVzij7wZpkaO+2zT1Yl2sUoOAUc/oEgrInwRTJcmcLjNJ0/6Mvnti",
-	"G4z6qDz+88Ojh4+qCNBx+37KBlyoDdDFDDF3WYXX7r33lsIiZsPX8NwoHVI4Tjmjl8zHdULt+KpN8c6Y",
-	"g0saULqMKuPK9EuBf9oTdhesJA8hVc0nbd0x/cxZXmkTXkTD5N0+eS0YtgjEki3oUiFYRM3/vnLu5vsq",
-	"wMNRDODB7uraOGj7ms0tXc8Byrmdm/ddiaiNDiEQo/2sfvS63zNlzFwX4zKfMVnoQc5mNlArfmCGTC8Y",
-	"EwTfY7k6CSqV9YCW3E8uJnezsxKtsmXtT90vqwofsGTw8KBJB3UnvVWpyoA3f2e03kUX0ezAxBXr+sio",
-	"BWDA7jt2bI2I4TkIf8uZU8UBxspeP31flf0j+z01agX8VfkiQLU/xqpjmA45YRpjQRZT6f4IPnNoLLaz",
-	"13rKcohHIeZGsD6EGXz44OioH8DyuZnavXZ/WmC+8gF7N7fQGO5J6Dtwz8JEQfcsCKJ13oB+cE9GF9Kn",
-	"LPYVz6yijH/nbCTLVER4lMnFYEgziu4GXNgxt+Ef+GfOlMyuugeImIW1kvM5dh8+euYWJ3z41C9Q+PRx",
-	"sEjh8yfBkoTPP68sFvwCCmyAcggPQ1ZV/w3V2HO3cMGzs2Dxgscv5OIzv37wHJTeZ24Ny0dnfh3NAXo3",
-	"zygXO9R/TIcChYKdakBBv80wfaORxO+GqMVzIqtVw6i67GGSNsJ+aokQwR3DW0zvA64GgBsczT9MC3at",
-	"ODA8+ep6SKxqkBYt45NiUIhRxuh6yUh8bl80IkDOZQ4lIb7tUluuze6ZTFnmTLrAm3zijOGcXJE5LVQF",
-	"yNSMJi3wSGNN14yid9vGg0Hdf2RtA2RR6GAaMYiSBsaldXfc08/YyIzhPOjXPoIqsS9s7/bZT3EQ9q9f",
-	"uLHYv1/Jczci++RNODDXlRufczYUq9JQ/GphFgS+DqUpT3yxSJtWj9r9gqrOgpDvftiSOm2kC7jpfM9+",
-	"PGYI0TZlEYWacJlw8LsiKRtxDDcdTX3xP7qEf/pOTrDWzIIrBl46qE+TNl7nsQw5d4OpVfUGAzXHjsvh",
-	"R1ikCiz7YrW+SvfqJNQHjNoH8akur8YoS+VijeTM4mx2ltaRlL7gbBGzLGBx1ZZ6iq+NcPTm7PXjp+fn",
-	"z1/9JCxYqpVbvSlVZISFKm3KW6VgK0pSQXXTY0woq0xJQT3IzuRWRpmuq7p4jm+C4X82o3kLebLy7oDo",
-	"O+shum69x9bCiT441TK8cnj+JvDsuMLbA47qT0hJoLFrMXCoNW5F8M213Ip0xsqUJJalJ4SS1Owim9Oc",
-	"omLPCJT3QSnaFReKrVsgBESzz4aZEZodhLntz+f1ID+C6BgusF8wka81h+P8Vsf1P5P57PX4SzRURm4e",
-	"palIaW5un7lUGqPWE/v+ZzJdJn3ItpxQzfw7PnZcTemc+Xq9HjrJYrv8hGof9nb65jkUoVbaiH7wurWe",
-	"nsBps97GxDAFi/sdxM37a8+O1hAFjqnj9WUndF5+7564Zt739syt9YJRtWnZnPaysM9yOcMwVwgi8lzT",
-	"8JOoUrtSh72p4+nHGyOYn2IWxLlNtd20gtBYs3yQ0ljw7CmZ01xDS5UsBUNxNMuIFUjIkCHPdPkYwE9d",
-	"XepxkWXEtE/ufH7x+C6S4pwqCDPnYsSAmqAkNWbjtRsO7j96uN5ugEH0qyfDlcuvQG0ZjZQcMzKxAZaC",
-	"z46CXo2ygmKEiSueSzFzSEnJT5+fX7w++6PBk+dnSfSuHjOWti0v9OrWCZbI6uaQ9oDkjtXT5kWW4brb",
-	"ANyevcWGMl2CHOPKhZg3oQ6vspEFGHXfJ6euRRAvjKYO3YB5z/QNxdQ4xEmieXfKxaS/cj8+CTfjUWwz",
-	"Lhmbt8zekm24FxvSDaZCIt24XEu/xyDblPSFCHR9ckBmjAqFLLy/EbVFLbqZnHTfXRvYa0OdbWBvEMgI",
-	"P1gSaOz1aAqp9T4HlKUT5E/UCT5wLNMUFcLhEnGxkLShSCIOgtp4t5tfC7/2gwVP9XRFvgkMxCu4WJyR",
-	"lntniNUivNL5PONYdN7/7AqvyLLuClkyHdw6yEgWjBkRbiaFnkZ9JRC6ouZ0xNqyjN3vZrBvpNKTnJ3/",
-	"4oVNOLMEjJUHtUQHiVyI8trABiBgUFnQO37FMzZh5PHZ09OLp8QwI90nTwEpGbej0rjSZqkWmNasCQdY",
-	"2yCQ79H9DRIcYzF6z8VQFiJdB6N0I8hIlRVefSXaYT0JvjC8HRxO/IoNak3RLOsQ0BJrtBEOAuAN5RO3",
-	"lfOcKaZLmXDGAKYaIkaD1xN0XUE/bUtXx5jrYIZCv3AVzqVF/6tCZqOJ1wiB4At/2j989ABT9a3xwtwf",
-	"IHTV8LYtTR6XXFYKhvcjpIghUyol0JwZisLaJK0Zhy0Wn9JBA4vckTbe4MvrjDrrkQaQFTv9MOo8Wd+I",
-	"8xStx/zrpCu+Fq/HY8wAQCQWS0zroQqsj/zGcbs3TR4IDkEdRAw3rnrw2g53neYbSISB/hmuld2Rxu7a",
-	"FQpU3u1Auy0RGoVrXdhg84zCqbOIOQhE4eA0ZvTS3PG2Lkm1NO1B+zCe1Nhh9/B3cydTHBCIjDQ1ty9y",
-	"N186pbTH2eupwhQt9IfNPTav2TK8jQKq1SAglhbzWNiZngLrwjxKm5hVykuG5YDszQUZydnM6Calop4b",
-	"RoeisVtZaWSdU5wiZgJBUqMN9wcPF7dCkO8HahMH5QsAQ9RZ1IywApniglWwh77aM+J23geVDf8JWDGG",
-	"fjpZxhxjo3pa92ZH883ZqlLSgde0Evh/sBEiQnUMKwpKxMg83EF/2cwKhcn6QXbx3Oz5iUdlKanR3ylB",
-	"RWfPk77aewBWgNpBOYydE4CMRoMazdptuJbLeP928qOEDNmElzTGc4eNS0YyZaEhF5PlgDRsM1yQGeUi",
-	"MwT5eMoFjaqIK5GQqPa+hfJyPibUIsy4Iff8kzFRhpRphkM2R4SWPnxD7qAaUQ8eAMOu2Xw99UP/FeoP",
-	"RYbGEdgLBIiP+lhgWPVdOdRr0CFAlK2sf77BwYrEzlOSBLeHx0WzrMhqlg4kzdMtWquq9cbBe+lCTfoj",
-	"hwfSrDPeoFEdx2+DXD/YSxwPFyT5wbfvE9Q3sMYVWifCAu5goMkYTY3qRG0Ir0NMMw1Q8sdk+D5Blu7a",
-	"cXrLQjpQDeU+7uFHP4KPwHhYzLC6ocw8xffJuSU+e/ZBP00+SlB9jxBjjYN+9YNv8WJ+/5b84Fvk7y/o",
-	"kGWqDz55qEZeYajbQLr9aA2vO4wFjbTdveaba3qxzU2Y8RGN+pcu8gJKw1JBGM0zbu80RDVxXosoY9km",
-	"r2jMBc0GAeZkHE3Q5pryLCNDzJnulddwYkSvxBGTFQR7hGWK1QEGNzbOw5ywFa7KnGhIPWFynrHWovKr",
-	"wHTbgbif5EuSF6KejOQ+IHfUVOZlaf27JZ/EZTLy3Bpkku4+ow3tySDbpjxWcLgyrXnOzFssNcLbSM4Q",
-	"780safLm9fkFuUfn/N7V4T01U/cUw6wdZ2pZyCJLwWG917N/LCjIr/jHkA1C1zc+RCGr8g6fFRnQf8eq",
-	"nkhUX5rvz7Hz8NGXOITw0WcVV3j4y5kbTe31ckgtQSAVslqhJOw23t9fdjuO+A/7vWbcuTNK3XrkeSk4",
-	"3ERln2uZv9bVXWl+ssMaLLdj0upkyOoallBDP67U0qtpPivNWOv26au3O6+QcwNmteqmuGWnUZjemicB",
-	"rHClz6jqRVhjWFu3mND8DleyaSqMLQzYElb7Uw4f3n90UHGpPLqR1Xj0YMeVl7oQhxP2fLiRCyZbiUjQ",
-	"sB5FJPl9+O/hs7/97Z//7W//IqY7fnjlqq5l/40vddVjMbWWRQtpEyzyw60W+Q9iWdvt3jdV/i00IkSj",
-	"C0D7yWUxQS3oZ+evXx3bK4mKlHCRsndM9XzEEtS8hHkocgdD+1X/oJ/V1N3kbh80aAilQbEcEm/MrYb6",
-	"dcad1ROKT9kwf5G6EH6PEdVqqzlYa6vZWqt2y2ba3fh+D5DTZ72d3/N12dNNRd6GOC+V3nGucrXnDarB",
-	"XUQByQOYVmqDYLkglKSoitqUFbQrGA0MX0VqjBTPcXvd7Noqscpn/4ItvmlF3dvMLA92nohGYqM6AubT",
-	"5hILamO5j9wQVq2/l96ioYrgNoJVA2fsCUlGhdJyhtmXYmndILiOTmsH5jKjgqJYMcnpmIJ12rCSmRSX",
-	"e709Op/nXDFwhWk+Y/uXxQxekRMNVRPlVQGVm0xv0fgKP4E2ORKngL/WJEnVI4sp1T6vGwK2y2lCEJMF",
-	"ozlplURbcujWCaVNarMzsZaCllifqVyQTIoJoWigK6vPaZeqDsZPSOOwpljEoSzxUWiZSoeOL0Fgr4jS",
-	"PMvImOcMrP8Z1zpjJGOA0UCFK6kI1AD4uL4jbZtUffLC+fHAb+BF1f42suqKRdpFVZxrx5JUgzQ6FA+/",
-	"QRW3C7/H+/JmtLdOH9rXo1pOhwbs2eiYNGs/CvJlb0wovqhoHHWmUiJKJ+hT8nbqmAhdOn2qOa/XEbk3",
-	"8HrpONiTdVZW6mPS3PSuSkv0NtWWKjEblu5W3Ew7F4JuQ/w5jyq5F/Xo+XAzTjpov9V9KYXyv/tf/t3v",
-	"/u9//t1/+Vff/dlfr9OQt9OIYWqa5Vc0e9kiQXH7O0KFSRHcqhIdIewdBpTNeJbxMram/Rb5+NEDM7y1",
-	"QaQ/Z8ubgfTqnAbvCmZ3gN+yhaLXQG39nH0Ptfw7Sapm8SIS6s6OzM/ZltXR3R5ExMMin8vSb3jJlvUy",
-	"Xtsz2No8YRCxabnaOjG139Xi6bnaw/izLQGNldVtZSIFaNaYdlke+G+m+xdfVud0/2F1EnT/m7ffHvXu",
-	"v7+z/9Xp/q/e4oP77+9+emf/Djz59uj9H2PRsPvv7979NHroIVHmvM1yaX+oVVxwKXVQd43atGMulGY0",
-	"rdV4IwkkUvbLlNWBA5hwmXfrGUQ1uWN91OULiIJ/ClXSI5sTlLGy8fI8DPxSDAJp5Hy/mBvuPJJ5zkZw",
-	"od/BzMHhMrnbAyHcluy6I9iEan7FSIIR6gnuO2REuTQd+Aai/UVK7syl4pEvwFHuv7AZa74yGOjCjula",
-	"CEmb7nEC6OQAqwKf34V4Hpt7RfQ0Zwr3647v8OBun/iK6Jh9YMYWoJ5D0AhqEomNPe+73IakklmANbTM",
-	"ykIxB8wycLIRDaaE8Sk2SoRmWTl/GxtiI08sCEMTT9ehM0T5gv3R4wu57LOOdRdWpQXDovjoCt/s2tBb",
-	"+2a0YZvOwAUJKmF3qZrwfd587WlwF0GVOgxokPKyWbkMydTHQnj0epHGAc7XH+hMLgZqwa27tV47J0rm",
-	"wGkFkXMmDBuyhGEDNtjCp2ZuOZoFzaHeywcwnJzNaH7ZIQw8WsfZ0XEJehJOr7L0AWn4XuHQrJV9Aoa8",
-	"O+0gvAV2Ke5gvzcR8FCbwe0GPeBgdr19O49XeeGwm9tlEoBUcf/byHHt2lcbhuOfO15qrvcZAHD1yFQW",
-	"eQ+yHA1zgXw2Z9pGAe2HCK5HvpHC1Ua1qX0Sq+k27tY5Jv2u3Rr4+H0P3jfD2OgDHP9mn0CyXrcv3rdt",
-	"quoWr3ONFfnQPPGbbc+HOPpNaOWDHH93wv2whh8/RUq/ydkVZ4sY+8+KmajebeurI4qRTKNiFKKK4q+u",
-	"aI5RQwtwmdu0hmOSfH7xbP/jpIf/OHyEMNs/+ezw44P7B4lleqiRLGR+OZTysmMF5A1uaa70mYzA1tQh",
-	"Bd1ke36xbE9vVy/2dsaTMc9atI6MK31MHp9/0SO/fHH+S7NkPzt//SqUPodcIMxLMyZ6ytrcjlgCGmIP",
-	"3GKfBFkELm1MSG1LxFWtnavNN+sgVDK2fhl3JroEB2W3sgtSYnOCLMtiyK+ClYEjSJMbFjfVOY0UpPNO",
-	"/jDVa8jAC6qlET98ZzHtSqllrBwgHBmrXDpbgcCA/1wufJnWoOi2TaZcogpqukrRoDObF+uSkhv+/Lai",
-	"6NVS9GYkwQi2KK+FhbZxx9xquKVu23SWngMeSXPnp1JFqkiYWwDCH/aOjxBRj2b8KsIunmuiKIfKnwuu",
-	"p1yQowMSJM02wqpymbEOWF9msGfwKqRZMLEaEc6irUDCOYzHonuRvBDd4d+wlahl4yVNGaFGEacajwPA",
-	"gEUD3OzCHTYAfTdOnq6OAdEe+LjitPeo2pfCUJZea64uJ9nDzXd7EqY0B+Mulz+ggxidvWzLv0lUMRox",
-	"pRKbQQgZLmXmDaFDG6uFWTrgIHo85YIpcH49FZOMq6m5C2JV61cSbqMWSfSEGn4JiAwhEq+3trqoMcgn",
-	"Bqi3KVV9AoBkKjBh2nIXOfN5z1CP336DbMkoY0ZOcdA1gDTTw/I2YM91WdM0szmSteApNK51YTT21R46",
-	"4w5PgEjCSXrsVwsSHIHQTVZUn12fTwRYsphQtBEqSLx6glk2AL3ReoMSCr7CX7RfO9Fll8yoJ+7d4LuB",
-	"EwwaeIMbrbJLp8K6qT9UxN7oTXRUkXbCxvRI/FvteLeVvUZgS4jC3B13vJ6NV/PaqAaRnNhkZMcxsahl",
-	"iUUSTfkr3VB0Pm81clsHl61MjnBmzZzKEFhUGRk2Cm10Q7u2MjmxA2atkkU+YvE0x13kHK4OWrFA/5VY",
-	"lfWBKW4QK66rC5dR2p6zGhQ+o66sb+q9bIhDa8jBbF4NgjbliBmKeKemHRrmsNZsv50dMK2OZdDe7K9l",
-	"IAkEXYxBQhDxeKFKXNSNwrmkDYAV19qqTYkD5Yd8I6lFwtgI1SuW+1dqeO+gQeaXTJtZxeJOX0rBtTR/",
-	"bQmKOCrynIlRi5PQ/VqioPARC4tZw/H2eLsKw9pTyrMl0VLTTAUAZyMprliuPeJeJTbg8as/qkUG1IuD",
-	"hmECEAhw//0P2qoaDb6J1g319Si+KT3jHqEt+cnTMv+XpjMu7hkmwpXmIwul2z63ALwN2htbcE1BpDiu",
-	"fIQ/lRGrl4zNXeVCGFfPB1SMpBjxjCM2bqFsHoAR6KVTciGBADHgyrU8VZzeOzcDm1K+SYzewf4np/u/",
-	"ovvfDO79aL8lyWFBuR6Mcq75iGbt6WG+ZJUPSrhiGUnch6sDJI4efnLUIYAKhsJmLJ8YGt14LP7LmxuM",
-	"dTGuGor1nnqRF0Ke8yJjiiTQhiHQpDZU224SJBYIcIBUgA2vP42YhfQVW+w+Us1Kv819vGTLPjlHxHCM",
-	"Iv+M0dzINfKSIRSmD2hVCmp1yjH5jCo+IrQwJ1K7WhqxAW4eIYdhWmt8xbiGuzPW2T3bpZ3uFVsESM7d",
-	"UArdB+979QVRbJTHTLJfwF3JFKZGHJNkMVVsNEgsz7xkS6OJD6liIWG1mhWgk+Zs3lbms9NtK5dkl1vn",
-	"HemdSmOiQx1rY9pKO8IInXMj4pNXRZYRKUo0RXjcxUPxCkS58h6joxnb4Pq68+nxnU+Pg0ts/+0ff/11",
-	"v/Gg8qw/2H97t/rnRy1Rha+kPmM0XdoCEQ1qaOEdK0pr5EwZmc0o07kshhmDWBqWQozdiOejgmsyzBm9",
-	"ZPkJSYQc/KaQWIpVyAHEtSXHCCoNzmDD/SAfxkWM5RDnlZJifkISrBRkNXc6n0Mov5H05zLLoCCFZtky",
-	"EEzt8LBQB/SM/4SOAXYQKuh0gzFxq3fmG3VPXslf2LbLJ89sF37NbVe+JERU7q9YMhuH3X3mWfeKgsuV",
-	"ErjbJvoM+TeNsl4d7r5Knua6RE3TRxdzxmf8G2fK2LjiI8DvsXSAOnUt6McSy0HvsHfUu9970Hv4trdW",
-	"d48XlYJ+vqTc0gf+fY6GWP93WVsK/qzUj4InT21Inv1czlw5qreVtX20ZmG3qUZYGh2qB/0A8tS4mPTI",
-	"IbGW5R45IlhErEfuE18rrEceoFGFuNKY4ZH0q7ztGp+zYIHPWbC65yxYWpFW1lWkp+VgGhBBngR7nuL9",
-	"Uqw9Wx2t3PFqcgDeZCVlREaKHcCOx26bk4Tl8+L24TXmY1lEQbjegH/BF9GGC9SZbeQY3DiuTg04pSvl",
-	"Jn1MAVIQo3m2hPRRmrrSWWUaZYKujKRpsS8L13VbOVsLr6NJFKHLupaMR/LcworjIdKUJ3Ffs6+cYIw+",
-	"t1FstjMPdzNSVqpuWmNlPZ+j1n0NhtjRaa95VkN44AoosCXQdQfY8Iwij8jGpdDTWCxb73K9nuVe7HxV",
-	"7xZ+LOx55zGdYecvaRqbbsmduiQZdwFmxPKtAceBkgTmsspyI6bF64J49hBjdVDSoyysYxNAEJaPgjIP",
-	"NmCyZPoE7F62XI1FGymhXEtQxE4RTjEijsUjb3Wwy/D1GAQIBZ/OdOmLmqAcbhTb9MRGdmFiMhcTnyXf",
-	"s5gO8DUXtpYMOBdyyBjtEgPGADh1o8U5w2/S75theR5VIcVKwS4bnW8Jat2puIlo9cpUbJ2wW49ar+6O",
-	"xfiIoJakaW4vz0jKC/7oFHW7+oH7UZizxlW7B+Z7ckRfNN3KDtyHuE+Jp4nmqFYX84wU7wS07GwwU5M2",
-	"z2kwnGq8Qsmm1548I8gNPErtSq5Qc/waxmi5YrcjrmFtC6G7elGZ0NcqXtqNK3hKjTpcI6sOS/BDWzAL",
-	"UXSQOn15WI/lLBjeRKrNIaTifmw51jYGwS74FGBLmPD8uFvu2hYSTVnyzJ3TCqsrNzEoS+h2qkJODRp2",
-	"M17POixjjwcqWwDmynVfpnP6IJWkZ/3MU5pahdbmXYaZnA0d42bv1S+nS8I18QL+muznxuVj212/Ytub",
-	"gb53LXTtAXyM7xkZeRszUCUsKeIqxuZ+qIiR1qCGpWPbFRIyQiOE5uJoAgB+CFzwyTyXbFkrAHV49PFq",
-	"IIgWCIhqfeZaWC+6okuMIptjyzHNqE8CIRUCbgNubHV0gf44pL1+51gkuOTzQoC/b4Wr2jI7PGOiOtwT",
-	"IuQiCCrok2cyJ8NCcQFq/nLOyMOwMiwod4kDdYFvTFuJw/Cf0XdPitwGK2CeirJrEjbQfZbbWNHsYNai",
-	"29nXShQfO+BYxr9IEX7KYqlTsaxNj2aZi+2E7YRLwG50fFnb1tBCAZyB2J6sBpx6ePTw0fo6j11QhiqC",
-	"agk1lLeFKD4DLUPI1OLQAXo70VICrhf6CID+qA5AEuB92ywmvVcKMSTyyrC9GXNhXyE5YZm/HAKRIAaC",
-	"6+50pOlkvZw5eUVnLLiO13LEzxXLnz9paicxK4nnsiWBrr8ubsMS8cWuMzQapLcaQqiHNJOGYhywfi4I",
-	"QvkgZQVnS8cgiFyElq22EOIQoa+nvzXa0M3g8daX5vtxDvTIQ6IgVM8JPzfnkQmHX7oNqjqxM67W7Skw",
-	"lPBh6FGoudcaz2pem5gW3jhTuxCzJl3q7OMOyZzkTBUz8OaCDuNwJEjOsOwu+i2ujNyBZT552hV8o7Nd",
-	"b1Mpb7til4FkuHb4VXFsO42zq/DkL68KeBzWcAkxKWGzdM7NyUJxAI5TkbO2G2r9ELdScEJ5aW0XpStl",
-	"VWLFvJRgA0TabnrtB2zHrAl8W2GMVCwlsajkfALDYlgDrRCYCSqW1lyw1+tkX+kOq+dhXgNgg07w8l1s",
-	"NOuyum7IzhOz/vb2fIbDev5pWRDh+oQkaqk0mx0jZHhyTF78/PzlueGUPaj2JYQsINIFfo+mFJgbiqXr",
-	"wZvr5yTUADpagTYuO3qTbrySCweGpKoXlKUWkTm0LlV5aeNs1RLrAu4d1B21hnnPvWr7Xbk8Nys+GlJT",
-	"mPfQvPu39913uUV9kbAbKQ/NhDloaRzF35vzogbF3t5Uz7I2GwwMk1BFfnrx8kX0OHQt3qu5zuLhbNcm",
-	"84B6S5LG/sqlrq6DpzW3ctenotvzFbsRqFtT09wItgWw9qehWjthLcLBZpS/gScmSFAKS8Y/6F3j+PSI",
-	"FNkSi8OxGeVZckIS+44vJgma65ApnjIob/8FJvEbMZOpEZ2DnQTqWsoxYfumGYjIgStGNwwoP/jWdEBH",
-	"ug/lH60dpXxqdM77I6xgUWgGf5rXbGhQCfnfb4BPdNmdjqJKeE+pWk6C3RGeE/Qb7kbR9txqdTGP1Xyp",
-	"zoK6n6Lb5CK3zkTUTTrZw1mtRJ5pLybRMIZ1zkeIe/vrkwvs05vVQrcAH84tUjn5DaOW9jF+gsh8yDUp",
-	"LbZcjLIiDT1d5eyDoh+xJG+j/U16ge/0sHdwcEAsf1ERNXHjLSxDEiKREtaQG9HX6cQCDvixTBhC0HOB",
-	"awWRoM62m3TRWEJDcFdYlHocod3toLGWhJGQKcYjssAytE4PiTBX8DyhWWnIRrTACtxL+GPGsLBShma4",
-	"FeVjNt5ImEQMZFvmbNAW1eVCxcxLTqdqhHfZCFRsI8FYrpNqBmZlGe59y9P3iYv5yjJXzr4Dzr+NqcGl",
-	"X8cuYN9uh50rt9o74+VYY6IM4d8Dg4YcjztmdKBy/9p8ZP9pPoWGPxejjNGWUBeKuNMLC5LBFSkExvgt",
-	"bOY8rWSqKyb0MRHSRv4BSHWBHfhHWOadUecIyA3XLHSfJKDs2qQX12qlIo0biLLfT6mCIk34uSFR+zUA",
-	"HnBFnp0+f/H0Cabpms8QKKFWOt5WZsLZwVgbXg07NGsos/AMIO9Bp+55MTQLOPSjx3YwGwtCwH3BAnDh",
-	"zXM2YikThl26ikL+ZTNc6xwBv/u7eUYF+uUzRq8YAFLIAqymGaQnp2zOROrjxEIQCSiJbTr1q9OvJA9p",
-	"AFszc+lIUJ5uzuy3/sEzaARIaxRT/61rdgP7v/vCWQ1uRK1fHUT7HJfQxq9CrXqwkijFpTgmOoixdVva",
-	"JbwWooB8MN168zu8HjCZtV8gl76W5dABr3S3g4tBUfKQ1ZVyHLNB4YfxK5YP2gOyMIFs0M2Wec5EGtgw",
-	"WTSnuwwkMy9wMUGuhVazbpbD64fgdTevUnXJsF4i1ygDxh3uG2OhWMCMllX3v7ecuNo1FlBM/bT2Kue9",
-	"3nKECKqDC0PvQlJw+9uwXQa0WDlt9bMUxueVZ2ZtbrhhaY+dE6IGd7lJYs0muTL+7UHeiiMzZ/mICW0T",
-	"jzwgmpHGE4CySCxO14HhZYcHBxVXGaSzlj0LX4VyHR309qDxbVJ+6oSADUUzgCrTX7kr19Zuy/3dXqUt",
-	"R7M74TRYgd1KpaMdm2ZNjztP3/Gd3gB13X5GghnFlsGx1xfdViJMyDx9eLBVuKulnM1MPJCwygX5kj2e",
-	"Uv1DMPbMqO6TU5eo9Oj+xw/IcKkRRuln569f9ciMUVXkLPXIjIsp14yoOR0x0AgghNNWVSSL3FxO4Dsf",
-	"F1lmLb3h6B4eHEQ2aUuZam6ptGJNPnqwVSiuv5qhZkiLKQR/M5dKoVi1BFPpCbdGoo0qZIVAED9aPb5A",
-	"flwfQOiDCVoiT0OJHlVORFqrh6sHQn1NmrrJOTYu4C7np+7Bu1mBbCWX3O1FsNtLIIj2aUuAIWAqkYqR",
-	"IZvSzFI/zTKWEzqCmIeax2uNj+d1PuSbcmleRlp1jPs2nVheu6kY57/t+X6ji3fF8jhsP9UrQsIs/xjz",
-	"SZGzjjjLNYTk6lXSmgpht832ZMvi0ZyFCP5ZZt/mMJb1ujjPAecTw12aiKLwvKx1hq9XSgbYwW1Xlklm",
-	"KVN6ADhlrRhnP3XFob3RzHoIbWpVWmBqiHmHKfzBtMhSCx4E2Yfe3JYWFhKvMn6fomitWuZtqLNGZ67r",
-	"I/Bs+JDg/MoZrsC/gT26QfSjykvLgpTKTE6j+QYXMJg5yy2seGmJg1y2Qw83bnemEJpn4TDNksBEjVCg",
-	"F5LMpKuk1qYh1nC3MUrYGSu3mx2P+ILPnW7cIzRTslLKnuWsjFVGnOjtOpaFXjGl888fP356fr5N040i",
-	"wHvY2cqcYgt1uQpVNywvKCyEtiXUXrhEYC6WkHYi6CwCli2kHqCpr2tCXNd364j81p5Ydrhi6oPKsJqL",
-	"gJ5EQNFvrAYcXesAQmOxORwb+BVDzK0Kgs/RQcy9aBpfBzWOvEJ4UHzNYM+CjQJ3Uc++WVK3w0B3eZA8",
-	"J7aEpK1aD0F1/RXHtBNCClgRB4JFqjO8efrqyfNXP+k1k2Adznpvkz5axNZ6L1RIdMxs1IfHpd4F2ku5",
-	"ZvXZVUYSsQY1Cb/WuMVDCSIxHQ3H7kN3K9Qv65KRxM7VKglnhxKwk6l2KQW/obBOGwIYnL55Tj4/e2HU",
-	"RCY0y12FEjqfH/saCKQAd5VLYOPKRVgHjmh36QblE+ZUTz3k8VQKFo0sbscvML/0yOERSfmEa9UnT3GE",
-	"Ohhkf9NU1c9BSABnJcVRGbYKdZeVad2P3q58N0H9N3ksmxrqRvziDNEX1FQWWQqVkS12oMWOoFa3xelS",
-	"knHBPEKVGd2M5bSyjqatBYjCM4BpZe90f224qDO2h5HHZc78b/JVRLWdUUrxWStov5nZ+fOXDkdfpKpP",
-	"vrRmG657wVxHUykVU/1YloDPAL2/Ovnz/aqp7YoruAO6W6aQa64tgnvNZLiMC90QpfgNyBwpV5e2WrVI",
-	"2TvWsQSxvd6v5Ylj7zC5a9BFCwV1wKxfxjQj+OnWGUcgBrjCjm1CWkqX5M7nF4/vesXIu6AbynCMX1hx",
-	"Z/XsKjnDc7eTLlzJNrH1PLFC4LoVbhnDgioseI2VDcR1F52rgS2m0R4K5ZRZV4odIeKN0ICIrUYv5mIC",
-	"MSlRayCgfbRuLBARYsCv3T6Io1t73uGlZjk6R17BgFyLlYXo2SNaoZbqyajuYuXkreQGu/UM+W537h6q",
-	"9nxNH1HJS2/dUfTGgrK3WDztr33yXJNZoTTWVXSh8kjdNibWyH+XbHlMkuxSzdQgIWOZZXKBuBwP7pOM",
-	"ac1y1bNCWI8k+zacfpD064HpNZv6Udy70eLVeLOTgGBVjKYAv/2Dbw03eQX5AR+EY+mNEXdetchLT+zq",
-	"Q58oM6ZUTZmy8jYUkMclIxmjED+T/Cg5IYeHRrY/OiCjKc3pyOxlKWklP0p8fR2r2HNBZpSLzPTweMoF",
-	"7ZNTCLVSIHWiToCv0mbhpSpYwOH9jw8O4P8OVqcwVL0vX3/9o0+/Otj/5K35P7LfRi6OB9fQwC2zDKIN",
-	"XboysNWel7fL24wroxDkjLiP+9rcVrDWCUQk9klieWujXajAx+YaElpnMmcn5X1YyVGZVeP6RnhNlde4",
-	"7aBjlB9M/8y1An/91DcFfz5x7bnFej1+7vhcCx9cZe6Bl1BeRxaBdh9r0RBpUOnIPGJxY8b2F6e/IVvD",
-	"O97YtCak15aoWQwb9IV48AtzRILKeRgQmub8ykajeWI3klfJQ4zk8dOLizcWSA9WYSjT5YkH1DyCrIDg",
-	"5J1DsQRVhdgAOko++uijpHp+jg4OyLdfw3339d7x13tPz86+3nvfYLoHsdNhZ/ZKrtxXH2jrV2IC1Cpr",
-	"wHyr84E2YfK2n0CjrPlevG0BQjvduMqVc8fXcn05JlNGfRGlOc3pjGngw4YvjnKWMqE5zVS5ysgDlHTZ",
-	"Z6GhwqrETeMj4K81hxvf6E57ZMfdfuG1J1mURD9jeipbBAH8zczMUCmEdycvT5+/iBaNK/KsSzwh9IZv",
-	"lzPo4erEDuUvClawLatqzei7wUp4gTNAm1B4XkE5QNwJczAr5lw0peAjDOPmyqzFLwdnTy/O/mjw+PXn",
-	"ry6SEgT9iudSzAAbjBLDVVkK8IgLLhS6objuk9OaXw6KRFALjGWDjSE8wRKjGRaU+HAAf+124LLg0NqS",
-	"SfOcy5zr5cAs12qf4jn+YFfJFbazwDk4mYlkbu0WU6rZlV1O18uNF0uqVF60qF/rZzCW5fgtE3XCWQIJ",
-	"CK6JBCxuytJHnA7enL1+/PT8/Pmrnwwunr98+vrzi8HL568+v3h6HiOJPnlhOggdGppeMuF33NUi4zmx",
-	"+m/Tw+bX6NHBg4+rS9Q/ODiMOUmthXJg0zwGrQ41VzmRCqhPAsOcyywrRWRbdZ1jZoVrmaUneJ0vuIKs",
-	"hYnhtw8OHsTLOcPBTFlGl+u3yzlALAiILanrr1YbSt0jhQBkfcwHAQnKnCtM8RgA1fp9jW8lHucnT1+c",
-	"/tHqPXSsw4L9c31T2xfdOjP89cfzNFyehqNfSWQs9nM8qVCAWNlIKIRWZIvaGV21UoYFfnn6PMr7Vs98",
-	"1eEup27rxWCNm+oOtlNLWVnZkG2NW1mimXDMszFqibnYrciC4mjpImpnTh8/erAOMzB2354xmhqxm89b",
-	"hBf4yYqLcLho6qVikA7xthrRLBvS0WWzbETXFJQZ1aPp6tLJqpIBNpaFSG2sBBIMLwuIi61td05Ea6vR",
-	"YZckikYQBKqAUO2Wjyt76x67MEWI/6He+GiRUFwZbcvX3OdQaJtlrCVzpAuoUYAH3gnRh3UAbjZjO4d3",
-	"G8pNsIZh767tnjN6BYtZoYC3LaQK8YRNjQ9s1WIy2KYm/+bf1IMmbNH56iBWzmB3xspy0XZpqAw4Sr2I",
-	"DLKJViwP9wJeGsNcFpOpDnOSOjhsOkPId8LV2yLjL5Pyshsf44qYl23qlRGmKwzNs7medQkY9hZ84Gw0",
-	"WzO7D5Tpbo6236/miauZugc2rU+Dlv9hQjKutCpDA/ut4d6ewXcKtwq4a6OYe8UcscilZoBh1lxBIwKI",
-	"Tml97bXuboR7V5hyeGJ7lXp5nZl8BZMpoLjyoKzgIbv17dhOd+7ZCfu9pl/H8d5b9+pUaKwCKDDgWg0W",
-	"4Cj0lf/3enuFKP/qZjW2XbwWz7X6EtqzT54EzdpHn4et4/AqlSduGoIX1BTFSMrHY5aXMrM1rhraCCw9",
-	"/Rss5+dnVqLzlpP1cW7+kcfl9U9CUF7/EBF57coFNchvpga0+wYTlZs59HTZaCuaaw+LzUSHakbVWTwJ",
-	"PrTZ7baAWbOmhHbR/DlXUnh64K66rZgULj/2dDRic73/wj5LukVsZGzgysZ2eBvLHl4vEx+ZckyhQSeg",
-	"z4/IWGCrAscIuNsEoTBTloZ1CW0h/W5SG45hhf3HlTnAPa5GyeMt6taifcqBwUcwmg9mPBV8Mo3c3C8d",
-	"NnBpFvNTNAo9F2TMr5gvGCDHxDWGZaetL81ShVm5E6MXlhTaFWw3JNMNhBK5iKzlmVxUN7OcHWj2SpIx",
-	"tUGPstC2BoeNdewGWbBKNJFFPqrcBS4Z24ylK8AMNHJhP8S/nsHnK2qtOlCh43LmI4hfLBGIILfQSIbM",
-	"itseHbqk5Gq894xRAZAoUJcusTwDPayhb7QQAmcT0GcjynjNNRfQwJlvr/r8Wdl67YcSM70QmOW1Utc1",
-	"F/aMCf25eTkiHNbosSoV4nm3O207DHlaAEPrTnyVbZfcqH5GLVGX3LlybdTkzJAvtkgnLey/QTyfLcF3",
-	"QIZST4ni5t7GAduIVkiHhwNfwrMBjYX1CpFDufSdkzJCYUYdijQXRLErllOPZNV02zkjA7ikt2XXQjri",
-	"BkIHQEubNeVi+ruzbTsgHR/RKjZq0YPMuWrhmF1Z5JzFwXXcevjMEy4QgiyP8EFhF8i858++i5+edeV/",
-	"E0jJGiCBtI8I2nXW3YlL4+pcHda2r9Z04HYTFDJXaUCVgQFGo/d1BzApjNhghw5D8ZAc3cUsZNvAiAzL",
-	"xRs6eknBllV4tDs7x4FBHc+QDRqyLnS/2Zl05RVgLSpBAjNMk6GCHB5ARqBdEgXxLV3mX4cZsRdS5YDW",
-	"j0dj+5oUE5BzZZXW87BnMp9t6JFujR41Z9LFdLjrIBJJWslAb68GydIB7k2zsy982ENil2Yks2ImErtN",
-	"jAoS6oheBV6d/B6RcFcliAGvaYk5CPlXxZZT5WMUom2PyePzL3rkly/Of2kI72fnr1+FyzbkgubLaOEv",
-	"oE07+bb8EfNbkI8SM4nRzlEukcIRmB91na2y+YwVoyBZMv297Zw/PpusnPuosmAniJ7pbiGfaFsWUtt8",
-	"SSvi8CoueTqfI2CWmjLWEsAOP+GQFzK/HEp5eRK6v2Hpcd2nPE2ZaB16l2WvbHHHZdVQhKKypvBM3eSq",
-	"1vhuU/as6RJt7HLnhsWg79uwL9a7v76ZMTQCfQjWxlBH2irD6/u+DjdnB17EiuTiVS4jwBnlOnoprYwb",
-	"QAx4+791oU3XVx+bxxWn2GVLb+es3uI5vXC7X52vLOJhUhQF+oh+ZcEHDGc8ruk2VbHY6khOLQLp2WZ6",
-	"DrtqBUy1oIwnZuBJAGIO5Z3ccFzF4JTybEmAKhTizxJZ6BNyYKE+uuuFEPSkup6eyhpxrbylTrtUiC20",
-	"AtgqPxK3OG07f8Xy3VI5StW7JnDstRnEUY4h5pPFz8rQ2bVQFtUvytHFhzWxrox6RO4EchSX5Pn5a3L/",
-	"8NGj/cM+eS2ypc+PgXvBhh1COiOi3EjrJiiEzpeV0l0MitXbU+eFp5TTjMxzNubvqlHzj1/trS6Jcbr/",
-	"q7ffHr2PxqefgXL/GdWj6XZXIloHNhELzPuur4r4fuguGPf3GuBL13V8v4J57e7EoKUEut3xqTE9Px2P",
-	"zd/xwuzwm496hPKRlv+De/Fr8bXYL/Fae6RqEYdYaYRVh7QiR5cQuGYUgT58HsKmOyQmiwqCGHb4Gns3",
-	"pYXS1dYDjHRXrkBIW2ARFYSMjTU2YBEJ13weh4kPcfUcUDxm+JVQh1CoBwHVsUM+ETL347WxutY6hnXn",
-	"ZI51kKkGPw66omzYnluccaF8G3Q+x3BVMmVZ6ufR8q33JCfHEFWMKSMlbFKwj7C+c56vXV1zhyUlPkIC",
-	"IbhzqpTr1NtVDDkEzncYg78bK3VJ7TtLRxXk1BbGhCEXrNaQzcp05kbwgWPs9NeCkFQyZbXCQmgfzY2J",
-	"DzayyS0ttI4jA8xq98R/4cSHOEUaLsxxojqH2F+3egjvb7Ya4m/IkI4ue2FBDWj9h4roIhck5anTYxm5",
-	"45u9Wy29iHZLM0XzrnlG7pT93u2T00hVAiBJ1yBGBjlYfjJF7xSgh4OUL1I3FPRBRA8j5AWZUYS5YNVF",
-	"738tAk9VBBLZgeX4Iw1WSYd7bYdrbh47u73enj1L8DGcCIgiKiMKLPWuCP5ANmm2t6ODDDljGduAf/vA",
-	"BvzT1Q/Av54GE8Inn/tpub/d5PDvi3KK+OC5n6jrwE0X/w7DKFynbur4dxim4jpNG8/O/GL4q2C7y5zO",
-	"5x3gS73y2SgK0Fru1XlS0C8XWqUeVvLIgM1fsrmO1yHrUvirJREPk2TaokqD02ZlNWDwTKSqV0bmVJMp",
-	"RxnlUa9PGGLftZ5sx0yBEvIPPutVcW4x6RdSoYEg+pGclaTnqkVY1mEuR0WmHn1RQlRTbV73j1alEhx0",
-	"mSdqiW3QYS6GQ0ubE0KduwkvRSDXqlFwfQRHt2oNeGDKeg0b1jCou3l8lQB7mPww2uW2tgCzIwda2CP3",
-	"S0hGy4yPeve3j/+CXoNIL/N3EAVQFWSbCFvWgLAuhdobGqyk3gukJcFUpCBZrABVBOoZq+QoH1IFKKtl",
-	"NWRUC3qbKCQsNUpHzErp7qj1GqVflvBia0/frnR8Ld2Eebl//UStjvD/s/e3PW4kWX4o/lXiz/8AI/Vm",
-	"UayS1A9VMHar1eoZTXertarqae+0ZGaQGSRzKhnByUgWxVbrYmzYwNrea+8CfnHhvWt4DfvexcXaBu6b",
-	"Xfjxu9yd7tn7yl/hIs458ZDJTDLJKpVabQIzrSKZGc9x4sQ5v/M7VnpveumheegjUfA0q1xoaq4Y5tng",
-	"umuqi0Brc/mEr5owpO6CVD+2IACfNiQi/3KyxDOoSKcC+Mcsb4ZRk5BtLC2uMw7cNWi3O7btxvr5Dfvc",
-	"EMxV5MvPfPrz8qh8rPIyCYA+dug1OhZsYCNQIYzmeUjvaHV9x1DliIuc6zy8ek0A+mJETpc9sjB3c8MD",
-	"XVflYBGJAqY9iMkI46L4bJalyJTmrCFfHUZ3o/vRYS+624ve7UWH7/eeB4JgrZn7/Y3m7bKrseEAcpLj",
-	"qcpKWDZkDSE4VAdZWIGUbprKtkAvlYkzWwx8wKLMn0+xOPPnKRYJbZgXtZaP7dIakJmKnn8tMTE2dU8b",
-	"fnkymNik3MCN25Y2fCenq8o3uzXMM62VDsyit1Na7KhzKXJda418JM3Ia3SfohkRrQhdBikFUgjUjOn9",
-	"2Br48RmzxxNRiKG5+snhPAfTNv62QkfYMLQLYcGyayWVma8v8dHVYDmaywp3aml5lBZkGV5ILaA5C8CE",
-	"dtC2SwEOTb1hT7Cp8uYdwK7Wq/p9QeK8eXcv9of017WH7TSV4beHK7yer2/3Bzt5fXSpkD+nR3feZfVD",
-	"tGsu96ucH4FWdX+r5N4uTUm3MU/JFY6R79W5cHVJuk58+q4+b14YNyrwbl7YfSnqAzsQSsVzUSGtSjEu",
-	"FCeGJellmuBBi3yoU/s4PqD9dZQnS6tQn7DDshFjA+5iPV9D1Dkbqpn4fPSlGEyUqr3oKE3eHn0cos/n",
-	"GvLfljIO4OWN1AaX78Nqr+YNfygbvTVrm6GVmvf56Assw31+4ApzX51mmLL1TPB8ODkXL4rtMhltuIeF",
-	"krR25kkiezgnJc2BABDHnp9aRoZN9r+aKUNs4Vn6tdhkPwnsoqvoUhtVoAGZT4jFjStqW+ukURuv4B22",
-	"2I3W2oOp71qcw67muv0f9OqmhNyZkMXN+4XD4dz2hJdFbcQ6eJPEi8KRkAQUdC5gAqjIhkV66alIg1s+",
-	"BY3l7rqPBHWxS+8lVcwKpSJyKWLua2qRTcONfi0yeGsW66nu0iP9qdJF///59f8RsyydprSP/WZyzZQ8",
-	"g74YmRwSGZhxjNhRrxcIa2qjqcZhin096Isj1LAHvKZjyYt5LiJ2+G5QVrfq3ji6dyXnBmSQ7l+IZTNn",
-	"BthP1EJiggN0pabasyM85MMJek4nXDs+RyNawCY2EzmLXTWxDwAEUi0YZZhg6DWkUDBFocUD7T4XYmm9",
-	"joEvhRgJCaEMTkrklLD3T4pMgSGNw0zZpg2WsA3PWWdyQtohxGydl9hw69aTJVg0PQmAyBMxvBAJ+YgD",
-	"01bQVKDdoVg/cBIRuWm1h/d6H/g1QR6xGLz1lmQVF5f1/JdXuBlNM3hB8BWe3uZYdzqKecqd5BBxi4/a",
-	"CS5BhsBefnDYu3d0MONErbPugL3C0hQvZmJYAHmbSwZXI1DIPU3u8KJ00q6wkm1JrN+YG6O2Zk4zfdWK",
-	"bZj3xkPEKGXSBoBf8QoDsnjjIXtO++EJPm3emygpguQVa+lqA97mgI6xQZGeGtmjLUQyoFvE1W03Y6rZ",
-	"IUil+FLk6chs8VTJOGL38VupCv8tbJb38Ycpzy+EOQLiLjul6vIAsipLe95sDKL7hqDGxEhEguKZTfVj",
-	"jXJvno/NWrB9W5+M44OtXaHpWDZlonAHBvD/JmHCJjipUsn+5td//De//pNy/hDuhByJ+dgUBTCmua7y",
-	"VP/23/6n3/y3f/rtP/rLb//5X68nqm639W36VmxYgyDwsd013V7qQkwpOUpwZtSGKt2/GhAgUDI2ZvwK",
-	"zg5sHLLw2cnosseqYIUao+8azyg6VmJgn51r0bclVMiOMzVO5YFV5Xa1iGzsbB3n8Gc8v9ABlArYQgOo",
-	"dZedFbxIdZEOtQ09Lhif8Zy0IMxNxYjbAvJUJipAaoEy4DQ1lqUXAgBbcCQ51ssSYAH1KnNICF1oi7/L",
-	"tEAYliwh2cgtbtQUBXx4eHo6rkQBHE7dViCBcIqacQl+WpFeNVB6yySjFa13J+RClSwvFM7NWv6N3WQs",
-	"+f2N32SaiXg0hiYCEY+QhWfhqbDm7IqY8LWfYU2dqPxdUfoigFKYL8/pIK9QTuSCZ0abiEt6aRB/gTT+",
-	"RifBdd5lsRnQZI7oxNrnIF8BcC4Df5gsRH7p+AIq282W1QebT4AQCjZo6K7lLgsR5KBZyDLDP/amE3Vc",
-	"wav2IRoR1DKq+XfRS9wuD6MziFg2ZAfQRIqSE8uQjV8Wi3TomBjgQzuHFr8UudHFctpe/SZMCj2IIwSX",
-	"AcCHIaAJkRCpZNM0y1Kf8m8Hps4Bz7gcilpX5+a3hxMupcjaGu3lKB1vl5/EMp87TpQ8vRS5TxBQk28k",
-	"oLo36xjJx4Uc5kvADgF1/cSoNFwjnT0knLDZ5FLtf4XmY4aSCYT2x5OimOnjO3fMxzuQcIBRlDLeMvgQ",
-	"jj8sQRd8yeaScNeONB8AsZxpaKSLorWmC4rcyMVUIUGvvwZDayJoilEGAFFYZt233tUIUjpTUC6xFEAi",
-	"m4Gg9YsJ4G/F5lMfPsS3oabY8u91QXFexr5M9xOOb1xXpFGaV54jC0AmIO3wuzhdARWil8q4RPpjPqvD",
-	"k6TCHJVqBKfnKB3HYUKZ4QQTTEhzcEM+5dy0TfNLM/YubQ2+2cXLdNeGJ4Cujxsfw9IkEzzPUpE7Ay4U",
-	"RKTR8sSnS4Msgu42DqKSfOQhYqwpEYHzZg6V1PNpHQbuzJqBKiLqx7rMIUEs6p4rGXc2YNpUwbOIgRDO",
-	"xWgO6QKBO9gzW9Dj3d3EyC4IDXuY9DffMB/Ro59pynbWkAbYUbeTtFxAJOFY4LiFRP26lpQ91X1w1SRr",
-	"EKVB2pFMo46oK7QNUmF+ZQYhYbrLPnTqmllaMZ/NYpADpP6W1l6QgBuknXYQ+m5tmy9SmbQxg4v8E/Ok",
-	"wy4H4OB1rwJZP+GF4eXUXKc2voVPATftoq8XKTnOV7J/qBwi2BZoIbFrNhhkUL6lIgIVmrlmH0mrC7Np",
-	"04LnkvK91tDQhhtoxLNM460+1ShOoyDqKcaGdoNCY2QuH6o8qWfQ3q65lptv3YB/lOpZxpePzaMWHMEv",
-	"eQpFX4mrz0cxbXY225AGUMt10W5ZPiXnjBZCts9XOVNZ1mVfzGBihHTIQrhcIyU67kFQuoMV1d3ZBEcG",
-	"+f4sT4eiTZivkciawojpZVDbDu+AN9Yh/8E2PVyyW/FUybRQpsKu/Ta+fczu3e+ZJdXr9u7d77KPwohl",
-	"vCEPlS40uh1OPAKLEI2AtiQ9A/QUe0ZIpmTLYP2tbVI0Vpr8kuuXgXdh7oabgOQIrfJw8jAJZqjsw6Ky",
-	"0YgN+f23WixklNu8/s/Mk68F/UHlu1AEUnf6ea1tArJc5HwIYFg1CgLx/A0JShCQlR4WUc+srcPaTBcN",
-	"I+RzW5iR7H+t5Mb1cZ5OxS/Mc5agoq8bXYnVe115oj0p3PqZbr7A7YKvtHj/dX38QqMB5PuKxVxDq0E0",
-	"i/YuSBpJAJUk6KRXrsq6n9MpaKTClVFVVmhfVeSLv8YGinT5mC8pIlVRXjrk3EW1fB0J1E463OpOWX+K",
-	"eakUeVNEaf1W9mO9cWBXoClufZ/Kr2Ib2ZzizyfsO6G7anPWPebzkEjMuF6XwG2jyNyKv3lt2nuixHS0",
-	"nZvdejZ4pZ59OYzvtp69VroTRha1k9Of08PlMJb1bFRBeJhpkK3PUeFjvyI74ZtWyjUnCmkN0XErteZm",
-	"fKMmYZE/NEr9R9SBOmamgiMlHSqTZvWTYcLfpTFLlKUYYGperBKrgs+jNoD0c1865n2ihMH0nSMasYH/",
-	"piC7NY3otU9S1qi43cEWGAIbm2NEKD1HleuSccL2uGXaFG88rCHhq4uzWtuUkZmFuvM+1SwuJrnQE5Ul",
-	"cWBibjwf2sEQP+P5xadq8aUrgb44o0LWXWm2mOMFpkWBC49IQE9tUkq3zNzhBmWLkV7YS469HeeCE3ny",
-	"VXQIuxaa9+UnZOaoOD3AlALZ+U6CBGZmG6D9lwLQLKwW7CrHLM7UOI5YnKRyXPDswvytuPnvQgwnvDB/",
-	"iSlPs5iMvgd6CiQmPEuXc2k/FUIOhSzgY8kZy2ezTV7YCg6dH3xdC0E3Kw9Six8E5nPXiPpYWq0/EctH",
-	"Se2cu9/ROLv6TNRZ5GkhPpfZEo81OJg/J9HgE/fd2xTcNuBafIFJUd3KmOdp7WFuk7mtdgcN2xXE50Zr",
-	"Km/Qe2wS2hp1Atyx1rO2eujWmKqTeuooz6ewVZPtGPn4vl9qdzuvdXxh9tjawrNUF7U/eEhOEx3rdq0u",
-	"pSJqTg1UF3KWjpZlZv4LyEY0mfIhXh5kwvPkYIFIbl0zBBV5QmXWiZCyRwJ5zf1mfDdqsQfMveMxbwKc",
-	"OaAN5GUICe8g+lSKddCR7VIY18NnnXLOZ7NcXZpbuy3deSfSvJTcH9jif/TSLORXkZGQFsdl1LguOw2T",
-	"hoHZyHk5yiCWKVi5AGMjXhR1bh1KS3vmLc5BAtC1GTBrQuKtdFuVZeGI1q0CK+1rxMxYyKJJYjbIkkYB",
-	"IH4159mWAsvdP7basfYIqd3N+ZRL2pjt22EZeeqNQykyS/GCYtpdkiKXnnmsVGI9jqlkMY5FfALoJTQI",
-	"eK+d/fUYwDxHL14Ano55VqDV5iIlzjZ9qpPd+6NpfzT9gI6mocpnDcLr2iSv3TKRk5Wu3rpegfJct8jn",
-	"cijOG5CSQl6KTM3s7S1Cv0U6nDBTGinvmuUCqNHsTWTJhlxKVViuuBMWj3I1jRsC47Bl+52+3+lv4U43",
-	"C7t0ajWu5olqGPwZ13qh8qTdzW9GPikvNe7fv3t/09UvF7Nsea7atXR3ERV1CtSzHCNKwfPCfBd10uks",
-	"S4fAayKN+l23dudSzwdGCA2sNlCBJ0hCfMUOYAUxAp+mujj4wr9M4Uvo+w0UbBb/6CUZaF/Fkfk01yKH",
-	"T2jt+dFLGJVXcZd9ZiTcLFfjnE81e/L52TmmB2O3nn78gL3fu//+7TLe20LR6JvuUE3vBB36XVPx3/H1",
-	"1xnk6xxVuQUbrF/msLxoPdatdWszWed62KvTPxB1ekfzUDGctFTC7YlZ3Z5LAHzicIUb75j96KU7FF5F",
-	"7Ecvk3ScFhr+pFMW/ra7w/xtGR3hg5AFcHnPZfqiP8UXcR66ZoPAZ/KK4RcYfmSJdAEZCaC8sCFm1oKm",
-	"GBHgm4M/umgSs2X3SsleKXkblJK187Pm/MVp2s76tdKBqSgmKglrN4dnJ+r85KH575Mvzmvr/tVcIG/o",
-	"7jXT/r9CIXWjeRV1aN5OnPqEW7t2vrK+5ngxbPYxZ2q8KnLMoffA0wLURC2tlKP4XqH4n0Ch2J96+1Pv",
-	"e+8P2sJ/+tpleq08phbW9T9wXNcFzu29vfvd/T/37s5dfqbVbiYXCDyv/RGqXPvjJ2LZTmr8QD3OLw/L",
-	"3uZHyffT1+ymMpy4YPo3eZsRSVQj5BoXD5/NtkHl7EXuXuT+gERuxnFsbHu/nvQhFZ2Q/S/OOpH5/NNP",
-	"8N/zL2vny+xtMqGf2YGxpcHsg/8hT+HfRKCzMa8t6voQKyQr/N5eHb5XDuR4s8zQWOeNU0OX0e6rkE4j",
-	"/wnTu5r7PEDjd8MUaGnB6EOFiC7I7VbNE24zuKUFhKiXi6arrMM5Y54t9DRDhi1eMJ5lIWUFRQX4ZB0+",
-	"pMRejNshi2lsiAeEPvlsT/SFzx9FX5zbStwgXwcBN/FrvHEGbtuj66Dg3lNR7KkoylQUU/6itGIC/6hf",
-	"gldhLNjzCqzhFTBScKwO3FGKYVXdx/THVxBR8Dx87CCdWmzCjBslozNOi8l8AH5wxWcpUKGNhbzjgrRe",
-	"ha/ri3R2oGa49Q9mCqbW6yJbkBw8sSy83zumg+/dqL5FtAvft7HbgQNiR+KGPcvBW7pEdqVc+N71Yzvm",
-	"hE3NR0X7Jtv/2nkcdmJO2CU3zKtGPXw3FvjGINMmkis25UumizTL4IsTlo4ClndA/zqGbSMiroNuZ09q",
-	"t79J7G8Se4ayPUPZ62Qo22unPzAOru8h39UOetImnqPnazSim7XbvwGb/dNa+ncg3Unz4Twt2CAX/IKy",
-	"dZeT/+LRMQRCTmtDx2zOFMHABmLI5zah2CJXcswuxDIKFRkowx42xFQEiYM4+9VcFdxpHuAImM8sy+kk",
-	"zUoie6HyC91lX8L36BaI1UzIOAqfwoOTsqjYnC0x5MyP7VsTno369KrN/GI7nKcCs2l5HnyEzrFhpjQo",
-	"QieWpIiZMoByCbUYYIEHkmmugc7WKCEkUgIG3IjF5nSNS/g9V7oj+q7hKiovUVO7UUlXZ/enasHUqKAT",
-	"Z2WeZ0KKhOnUnolIo4fdHM2zIOVCC0YYzGVTv8KsQP+xxsTgERuIcSpNqz28kRZ0s5/UumpMuztRx81e",
-	"23zJQhef46vmz5/ybAQfn0M0UZFmbQmsqmKmQAYwGgBbWOTnpXlTnm3O/lFJ/sEx9QfslQkwWsmQhf3G",
-	"UniUxPWq6rVC4qNGI1zouSjMyMVO9QKty2cwsTshYpxJsbAFqRHxI4F2CyXabQuJqep1W1uzu+sgCDZo",
-	"20AM1ZS2epBVicSfqfIY82GkBbsVQ2zXHT5L71we3oFk3Xcom+Odl+64eXXHvBDfjlBFQPXUvK9KJPmw",
-	"VtRoBEsHxqTlQiYfrOw4dywUYsU8FeXm6Fzo4jXlffOJUXzCkJNytrPVxJk8QbV1JelZeaWuQjAqeYlW",
-	"m+TwFnXt2sTps36Tlyp3iJg1O9uMOl703gb2vmtm5EsoLX+/IdP+6unxPePwswdWY2Kg4EQr5wjyq21j",
-	"4/JgU2bZ56PO8Vcbsm1RpS4p5vOqdcqvBhfOZoZsypPVFu1GVehZCsMxauIs9J0sL4pN++am9XHarTev",
-	"lf88FYuaTnLZN3ffutCaTcRwTpWp42iocOz9WLusMF32ucyWoLpiikhLGixEOQ1wtzWB3WJNUmXKnFxt",
-	"Ddi1dmtKs2xZTJZN5wWkX1xMljU4ITP+LtFU95l8Jg9YLFUf7ipGd5eqD9kYCGWUiylPQaPF24zKfRYH",
-	"zQqlMCGdT7dJ5R6wWM2LnMsLwEI57YQ4gMfAG2suCCovQPFxnLX4Mp8InpSRTkYvnPAEE5FOeE5Jsaxu",
-	"4zUqly1yplQW5uODkjFrUh8Vz3IN+JMF+lJnamtZbTBxJq602Aw68SRCpH6JCLMPqRhdWqIu+1jl2LfE",
-	"5tPGhjhz+dyyyz+TrEQwH7nLKoGcVZahad7a1DAfIKw5uD11n8lQbyOVTReoodk1gX/CkgCq4wzPKDe5",
-	"RiqauTKLNhzZtomzJ0vU876cLJ+6yr+cLB+r36fq4cPH1IAvJ8sz2wbzbtCMLyfLU2rJl5MlJqj6kNqy",
-	"lujRiqUGeUZJjWt5DWdFndm7zPpdNnNDCDZSvtduaweAWy2SDikNxkJglsyTlSNahzleNqVrflSIaT3E",
-	"d2QZwjcwZrpBCEGGWH/TcEKlVzsBgyS5NUOVzyHdgkunJ16kGlxSmSXLXj19nKa2rv6H5qGPRMHTDODb",
-	"qeRZf/N1Aine0yyD7D9g7XWxBJTEsjyHEROZFtX8jHWHUXCu1xyMprlYioefooFrJtQsa7RLbDZrnnN9",
-	"ERg1vcK16aVHSb1yUb9YzKX3+gHIV4GefgpLCVtWGzm6iiN9XhsifmP6mGnpU5WJOnPGjHvf5kLlF10W",
-	"81kK0bXAvU2pSiEJJJyCyTSVqS5yXqhcd1kMOY3C5+kmN5vBr+SgNKci+DzsF3Dzs5q27j6T8WyuJ/Ex",
-	"2TeLSa7m40nJawKvlMy3pga9EGIWH6MBdoHm3KnQLJmLLosXRnDHxzYp3gLl7wwMhHis5zzVQlO2T9MO",
-	"Cj2Ij9lsXmj0VkFcMshafGkGXhXIslUoZoMVumAB1QoA2mCv0ZQ8fkzeHtx0Nr9o5qw7SxiX8nHMZ6k5",
-	"mszwdoJgmahjBsocxKbjnagDXTT/Yiso24Bqjes2K+P0yaNOBH89oPrgb1+n+fgE6zV/nlHd5u8vqX74",
-	"27UB3rftKK3CbUDebuUC+/aLR/jW+6vH1ZnQFkeyEthUy2cOp6nRhvhs5o1sqJYzPiw045oQAimk9Kfv",
-	"MMVrDmaJTisDBGj0jfdtaAM9BEsEueUqjVltCfgOs+yq2cGd11bjADLYfTQaEEZmcRLorKQ2eVZ5em/n",
-	"jDRmruD23KDxxO6BRwkckoIPJ8x9uTJ1U457aas8dzkJx3WL0S7DZjoqs7tARnSOD1eCn+1bVFlpYUR2",
-	"lZbmqjQ29YIdhn43E2jIuFY2q63jBN+QiTkcmy0KPV5TastBdd1ZO1A3Z3vBTXGzxzzit5rY1zf6zOEp",
-	"V8qrqDNJdaGQj2bdiz/Fx8I3PVhhY7/dk+H7v5qL+cYh+33zUPiWbnGiTIMeVoYaK8ViSl3wI2HZnddO",
-	"wAPwh145Gmg/a42z1jj0N7nDg3G7sS0ejMNODq/+VOmiP+X5hShqQVzn1m4GjhH34DqHeQAJOgoJOQ5r",
-	"UaxhO6Qq0pG5wqdN7nXflNKz19oKAF+ubQXAX4cTnvNhQbcQTO0ieea8hZyFBVmf/9XaOctTlafFsjxj",
-	"zWV+sIkPxRVYHfrrKLM6kFcosyFp++r0fGYNazADQeJ4z9AQ5o0vpYu3E6nN71B+ZOHaiIObpokEY/4X",
-	"5w/WzuX7794r4eAO1+De9Ovdg+9u14zXswW3bETLHahX0PgbdyDZHBwSxznvr9x+mfTN3UivATwHLnrt",
-	"VmGXfW5+XaRa4E0mdakeLS4KrQNSlZC8adFl5xOlCRCy4GnhcjClmhXzXIqEqdGIoPgUm2Aub0oKxNXC",
-	"+ZzU2D5rj1TCQZY79yRPpzxfQgsHfHgxnx0zPlVyjNh46w9xnguYFvDB3LK22DCawqwt8IxpNJfcjqyH",
-	"wvTUWUjRVaQL6yuC1NmmqMh6SgZLcrwFOdNDBw3dnFPNlIzAKYO+LOwHOLMi8tUAeqwKKcM5oTh99IAg",
-	"tyqkVh/naj6jtaYuzfXYzIyfQXdg5No+HDYOsILgPcPhUYplPB8L8qit9cBB0ZxKxVaOASC04EsfJ4Co",
-	"+gnXFk1FI3lCBmgYVZgrb70DfLCf24pLioBZFJXSZZ+mmsJA4LImEibFwkwZdDpiqUzEzLyLGBasslub",
-	"otUfEx90PwiPigP6YoWN7EzNc8RdeyZqvdSFmPb5NhmvNtxuzwqe7wg48laoVrBliDRobyf7qcgSiDco",
-	"m8kOLTrbft5gq3ZGCKq+VgXFMbgxNdtUJ5IPbTTzzanaYcXNDoNtPXQ0sm39c9iIFi669s7HlHigLdq5",
-	"1gOpseLtSq7GxwGUGiU5cJkkjIq1iM9UDrN5IpIWSfmoPS09jMGwXWmF7uIRtITdLeFh+HgDtMUZZ+Ep",
-	"ls+lxsA1G8JmfZx22MOJrYC22iFbGp2JVbyaq8r5M9f7FK/BPxgFYC03yg3zXwijKn4h06IhGodjlAz5",
-	"hU78Uvb5WQiDCwjBNBOMZwu+1IGDJnC3W920pcvFNOwz/7b5eOZKoB6kukiHNdY8glhgSFe7RUYcX30p",
-	"Fv69ysb2mpk5xJ88fPzRo8c/gRGAzOTSXMQYpYxul1jT15uLIl9uWzPENXBp62xZY66GQmtT6TYDZFNe",
-	"t3+niqJdGeH63te0sFp7VJ7hpgWOy+PjdDzPha4F2g1FltXKcD/gAzE0KviD08cPHn766cOPWqbIzXg6",
-	"rSsZdBCHaSPsklIXJ4wzMwoppe0HTVSbFQWkZy2qLLHrlSt9KoYinRVlfzK1gacJ06plFRbFObvfqwsF",
-	"BwsB3ElSSU66Cc9GDqIBo0oDam90Kmcfnz769OFHkYusY0b0mque8/MtcYclc1GrDjd40Lz26xv+wf1y",
-	"pMcuRXywYxG4aNusNhyRtrE3M2XO8n5T8XVLzvwDV0J829yb7CxA6DHqJGbeyqKHlmjbltF1eqVJD6H6",
-	"oGyY3pk5rSVEwwoGr+L1rF1t7nxp5igoaZhBxXYI7aJsWSGhPtbPKFSAcf9tix0OhUjaLZStGjyXV5IR",
-	"RkQ53YYvjVrjyqOzCB3+bWC5PC3WSxHv518VIeZtQooijBPNBiB0X6cYwVbvLELo9d3ER1Xdd4sv2Gf+",
-	"3AmXkRM8q7IiCg7B8AQpr5VgbwUzFwxH0LXKIVERvRUxuv7gfqJSWQmQqPKd19++fHyhBQwCAjhiEzXP",
-	"zYGT8GVLdb96/a+N+tl4Q61oIq/K+utT6wutKLHVlHHrbyUqF30tcnp53ZUUnyon/jc3pQapmqfbwJFc",
-	"r87wxbpUGIWYhSGdODudqGOmBwwOy0ZqVxcUXgMiNbv9awrlS/AaslqG2jHQE2YD3qcOhO1xw1Seh/XL",
-	"+0YtRPaqdMP2ofJaWOnohWgIzog98ieOWEwmVPOng6SbD9SIvqk6BhMxnYcRaTPmK6e523g5bWNFU3SK",
-	"gf8MQsUjr/GE6C3MaYogYYI6wuZBJYqiWNHWDao73Id9PKIrqszrYwU4XCCpuamEWFSoJPIBMtBSfKTL",
-	"Ts2pK8yLFhKXahb//2Pie8F93mXnK74VcBukMiwzhmBVsDZXxnIx4QXcZ/GANd+yVLdBqwGrVl1YsB7i",
-	"be+EmQ0EcFE8mSlQ34FOq1JpS8mD50aN4EHSj/YFOXld2QIXwCdPpbkOt9kCb2LP4/Fy0xt/rh/JkVrt",
-	"Z2lNvGwC1vftcISq5OG7TYZY80a79Jdh8eVXy9GU67t1vdPYennTmNas7Jub2vDOU+16HcfIR/mS5XN5",
-	"XHFNg1+XzFZsAdwiEHPndPeS8876BcErhjfYeKtAwTp8y1wWeT3m2LUZMLP4oG0IxIKTkI1YOkJG8jpV",
-	"4zWE31x/KA1F6NaH0nheBoCARBX2BCBSKwf7W9cpTxI7He5n64qHK4r20ZV1Y2cBMxvmxj4W3g4r988G",
-	"oVHKzrCuhmC6zYH1sHsY3miDeG41r51nV5rlrCdffiKGaSLoACzR1qTFCVMOAGHO95Jf2TmOWFrULpJm",
-	"O0ipZ+F9gHbmLT1RuVcabnufFa4qfiF0pwnrQfkg19ToQzWpVBoKS+RF2oyRxqBtrbrUA6bFXq8E9hhy",
-	"ueLRgSAXimndItzPBmbX3lyuFPW1ulvTJFy6J8yIQ9DROEtw6NaDvYEcNEmHG5dxLsxTIrG+1y6LQer2",
-	"zaCFkcdDL4vTgkm1cE+aKz7mYkB5PSAbXVIF45i5qCtgIPoefFYuyILPOMRT5HCXc+/lYia4jRm2AR8o",
-	"JUkGgQD18cgxiN7+hViCImtjRYhhA4dpIHSpYel0bqpOXLYJXkInhRxRgC5lsZ7qrgc5xexCGKUWDadw",
-	"jA2EeQ4RTT5PEspm2/FcmJNVJIg+wr9Dnhg/SZ2o4+fBfQjH1H2JA1Z6xnZvc64Y70Ck1V49dtapBfnH",
-	"aVYgw0mJ4eUqkJJzPq5TNmTBh0UD7dXUyBH7CG2vMZuoLNEt3TeApkooHKidBabg482SYYwsiitjPiZe",
-	"GehTqf664T7nY4+gX0kLJdo61pHWte3Tc4mqTo0gI19BzJMkdjSl1B2zRbcINKoa3IgvyDbVN2PtuOyI",
-	"QEo2Ot+/0CJ/9JFejVrbTDiMXWhdwav1/bupe6Rfajd5zTjn45vNqHTOxzeeTslKg3pzrcMUF3wcsblM",
-	"f2UuDJLY8vBmwx5ZHjjYbbnKQgw+ncrxnZgo9wjlKxVLFEE36G0940OwEqk5KJZwBDmc4M8fPfn2P/yb",
-	"7/7wr6rEXa3EOjLKHfXgn/c+vtN9fmuFbc7+9vydxtee3/7dpuPhOpIlmVPmjWdKOufjG13yN7zcdU0a",
-	"wwEvhpMWqCdAGSLyM6B5ryfAAj0RH4IFPhBCWqMp3Czu9sBBwPhYee5LBAB7jLGeDyeME7PMNUQyl1pH",
-	"d51q69rVseb6H8D9rdnZCAy89J9QgHIYpYC8qSses3KSzrDy0Gyyua076FHO77jLW8s2l7OP7LPBe/1m",
-	"FryA7g0CJizk3L7KnKJcw4Un+k1eSri0pJ7SzkI+kVIpnQoKKl8EXLcTkSWewsjMLOwf89PMfJUEgDwo",
-	"P/BTFBOxewi6eDETw6KP9510KhonZstI+93KWIsIPa/z/HuWsTJOdOcBCd0lLWUnpFA1Z0qw/RotA+FD",
-	"SEFuewLzOhCZkuOWt5nN5JlkDELyyQUPvFMnTEniRDfiVFGiAi7hAky0y9atZbkGrITeyrL3sbkz97BA",
-	"sPHM8zGYLgvFPmhn1QuAg+s4LUpGTHMpdONKdicwIxdFJsjIttnntYkykga4WGG5H/NLwQjy5GwNFqdk",
-	"jiVrJHcm14YM0Q7a0ShvVvYEmk0AZwid3Xkz5ELPs6KJZ8/8VuoSNtUMdS4gjcWyXSUFiOl509nnLZo0",
-	"ZppQSc6B0G4VNRtQz3e3m0aBJTwA9bdqjixaTqrFVJo5teth50m1eQE2P+hCizY/uoMB1Ymi/qABLTDX",
-	"EE+mAp96WpywGOObjpG2KD5mn35y9tkZS9IEZAqXUs3lUBCt0TUg8qNOUcuz/6VPV7tiWKw14c9nydZq",
-	"kxmEWon3Meh8HpgQnixkHRY5UmEqsyEFkmcXnfaWwhJPixf+DbzJgWWRlk5lkst7vU6sO5HjVKyyUlDS",
-	"PEvj6fdTWWRWTvTgoCqh3wL9l3YITXqNilTSdZpuRB8Feuvqyq6omDXnh4OuoqjTlKrcW5CbQH3tojCC",
-	"JkIJ5vMXYSmuGxDc05rNGC6Dr6IVzJuR0n0CMa4XeiXHMLxByQxi9Er0eRF7Siiz/yyDtBQ7y0RX9FZH",
-	"LLXR2vypexGJaetEwcwIGPWFShhArSO2gIBQacM9UNO33lbQ/6mf/u0UuN0iuu+tgyLhhcHfeslz4W8i",
-	"2MjVfENbjRtgZZopClApI9yvaUAwh1Y5CviL0VcGXYbtbvOAwz3nCsjeK7UvWIhd9qHN10CQ5CIoAJss",
-	"1QKUTfwUdDC8uEk1UMmSeVDvVVHDfv1Gq3utMgrVWVuVYOXNf5OWKydwbtqA9ajmgI3hIKSr0BfnD1gC",
-	"RMNx30Lyvvj00UcndN9PNNNGWRwsmTskrJ0VyjnqHd09POod9nuHP/3Jz45+fu/L3h+8//vv/uKTu5/d",
-	"f/zekw+eHp5vE6/dO/jg9OAX/ODr/sHz3/nRJm+y6eLP1KCOH6tokYKSXj/Fh3e0/9h3UNtbNak0AoAD",
-	"Lv4yh8Iv1YA5nDteOxxgPlTA7x7VKuCNYTtNdfpcSQNBqX+SUpIkySxVfpvqnUu1xdCT/xWxQqmeNBxW",
-	"LmrWDI190owM3AYLNZtdQdj/Ug3aB/fmYsrzi3aXh4sU2tVqIhbglIT0PEbjx7RTWaYWwA4pl5D0r90E",
-	"+EuL1anyORhLO36UQanFYWunWP1MDZ66UmDiXEE/U4MzW9YrVy7th3ZH7ZYbBJcY0yJDMMIiXB5mSdCe",
-	"bDNeFfFKiyGyEsStZzf1tsm0tf08B3Er7sIQCIfSyFQU/nDxN4lyL6iCmUUx4WNq2s/mA3hT4/w9xbe1",
-	"04/91tzkkq5uVNAkkciFA2Y6/slDn4ZIT/Ud+DXuslOYLguHMo2hGdUuYhjn/ZZLONa7XXqNOu3fI1g6",
-	"1a8oMYF7/Z4H1zMlMYvq1d07W/rVyy6JFs/TQtkuvsa+1T6ApOyTuJ7r2M/U4HOZLcMbGX1VvZRdwT5d",
-	"NRevzUpjnn3s1OiKHbRNPhsLjrAWxGvDDe2QCdMZstZntoSnrsmatbamCqoKDEwIzW3RrXN69LEKX0f7",
-	"VBt2KxJbN43DgErfABbD13tlJAHq0N8DNAH2KeOyjvygXpcKc1GX1AIdpEkmBxBI3rjWgtnKTL9OC9Hm",
-	"htzOvfVLvLC0mpOVBYIWRhqNDaN489sg4/JNbIMd4XM73hF3WCqEAkaTK2pGXFqArwc+QOT6BorRe+/f",
-	"f28jmeGOdzB/uVnLmo5a11N8eDV1TFlvXjttN7w+b3xt3vxh9EZOous6hq7xDIo6kIq2nswzx2Rp0C6K",
-	"usjV1NK7pTkSvIW2rq9cLw6PqOjOcScXQyExoj51aSzsj5a0+9XzlrEcT8yLn4+Q2a9dEpry8Lg+N83T",
-	"zS7FG1+GTQl+e/Y+GbFD9uTp5w8enp3BpyMff33X8cncK3En0T2oFx1GR9Hd6N7zzT7wRsfUE+fsgk/O",
-	"S0hfUM5u+vSxtSWYDw8c6wVc0G3qqJppNHdR+tBG2X7gXtjR+tnacJbqvjkaLkWzDufu6almMT5cr61l",
-	"XI7njQmy7K8A8XcXEPLmxqUgyM1AGbOhJiqrDxezwGe0c9RUhYlNgIm2RB3pQsmB5AVdMUal4/lWOU5m",
-	"83ymtKgPTB4K2fALeHxb3LPPhEzsJbs9uqLdJZPGKog7q4xe/QC462R99PTKhXP195xLnfnsNPX6YvPY",
-	"e4mzC+jhUuS6lhH7AeayskjgsQ8zLMSLQvtornVs1xtMm6BalkewZtjDnRqulSgQLuVhtmvNr8dgh1ZG",
-	"3IEQnIXUDkllrzUjImql/4o4a8gPTT9HbLCskHagAd4RUEz5klHaTRdffAKeEAh5zFJN9nkNSb/CsWl1",
-	"2KMZyRP73u31Vve379aGCOoTFr80E/oKk66yYCi77BSDM4ZKamB0ViOWCcz+lkoM2IUiI5ak49RcT+J+",
-	"HLG4i/7A+CB2ZYA5lYIvILaDqdxHYZSCAtmHeRijwSVSlmDgNpFKp5LnS+hAOYDju3/wF7/9l//w//2/",
-	"/uhv/+Pf/+2//vvf/W//8aXRBF79j//yR7/9F3/x3R/+FXZ2c172bcL2aKxvWGWnWm9ebbfWNhKkfvD9",
-	"sP/Fn3/3Z/99pxiaDWP8eD3qdLC0cebzwTSFtEuaDSdKVfajCzNCSvPSPjzBtPSy7NX0DAHAoA8r1p3b",
-	"B7ETs3Ga4KIP0qXzghmJGxQ6Ti+FLK/cTI1TeWCnoaXT+9bvHt/63eOS6/ubZ8+6K1+Uvuv2D57fLn98",
-	"pynkqGpZvdZw13AFX/UOaBXbN2+LdL3KeRMt+CXP5pQDEiBuwfFVZaYgP1RwasbHsATNy0ZJdDHpAFin",
-	"DN6nkmGLAC0EmSkHyDcQrM1UUzS6pvW8yNOiEPIYji+OkF7IUd3rvRdDVutT/NIVWmU1j8OuxNW+EDdH",
-	"fBKzgSgWAl2v0y57rHw0HxN6yGdG/JsHjxnH0YJt9EwyDLZNJaDDmRQiAYMY9hZ6f0ovEHHjIOPyosue",
-	"hGMMtAP4lDlPzKYUL2ZcJiKhrJt2W1q53Tk8unvvvrmyof7Y+fa//Ovf/PU/hpyFUhAMsJTk7t77q5eE",
-	"9pujWb2srQ5PsG2Kr6CnnqNKUcpBFugVDgdlbqhjdUBf/1Ir2X3KF5+5U8P9eqAv0tmBmmEXDoA5ysgP",
-	"MxClXUKU+lfKjna1y+ua++VjVbBCjfGSWfIIb3m7hJC4qeAyMO262yaFRtmrZTCvd++vX0T84OvnL4+i",
-	"u69uHXx1evCL5/jF3Ve3f/fWwS345uXRq2+MrIdv66R8eUZtZd3H9MdX+Njz0tym0xklhJlx08zOOC0m",
-	"80F3qKZ3FJ+lcIyNhbzj2v6q/dIIrqat9B96PLy4tro/wsNXvdSumWVRJgzyoVnlKT5aOULbSA0bTvw3",
-	"v/7jv/n1nzSlyvxezet1Xu/b7XF8vO7y38qbDPwVq/f+te+Gz5Zv7etXlpA/p0frPdR2sefiMhWLmtuF",
-	"C4ZvsGzB8oIj2tqYOmuS4a1h3KpNn7Uat9jazmYtFT8k69o1xVW5qVpDSBWssG2tOt5uE6yeUgxIxa7i",
-	"DS5uep9vXqy7uVjDBbT2yjxRWshP7dNXxAM5nb3dzRuebjwNzsMj4CRw1kY4vRXt+GaOhTbi5Q0YMUiu",
-	"vQk7xhOvb1RoXKW5FWRcYmgyRJgk01Smush5oWBLVPNa73D93W1/vDaV17pPmLn4Jak2Sy6JzSXRqr4R",
-	"ikml6eYK8IOCy0SfMLM0g6w5G7XkdS0PN/VbpRS2qsk8W9KKGqahNJgOW5nzERjcZZ92DsKOwfJuJ60l",
-	"0vJjc8p9RAXCh0fyqS0UPp/akvFRV/z3QTnbBSV4Na2uGhu6yS2yTvbcvKR9IyL2zO7BmtxbAR0Aknfz",
-	"gZpTBrEs1YU+scmB3EmJPpYJ8AnYxKHWkVQxqJZF9Lv3dpLQZ5uP99UEeNA8SST9hA1ZSArmCywB1auh",
-	"78Bv/+1/+s1/+6ff/qO//Paf//UNKQdBn1dCQdrJnKhzqdKkfdQtVWflj/0ciCD7lZNC7h1fp/3q51R3",
-	"0JFzoYurHLHt4fZvlcp6Bej7DnDzt0s/LuVyC8dpnYz7ub+IVZbRlSMD1/FACKKsRm9/GAbOi6phcTPb",
-	"ULCCr481ox0+49rQFVe4EfsLbg24YSMwoQQ7CGawxap5M65jqvyNeZDD+q/J/+esaG/eDaiLh5dCFh/R",
-	"hNRQXvCCg0VuIQYTpS66kKJkJbCMfm0baFppb/B2bTPTqfhFbZzxqSPmNEL40enjU2jwgOuymnWqU37n",
-	"bMLleMLT3eK17/xObcQ2NS9LpYCRrInVBhh82/irU3z6VdRpQZk1VHIochnmI/bN2kaU24ylm2D/E1Em",
-	"wAJAF5B9DMSYS0r2dtiOSWnjuVEbJB5mFlhlsxuNxLDYjPCfqbx4iM+aty4brckXKdJAwCNdFiOXN/CS",
-	"lym7fPqgMU+lz+8Aen/AgN5l8Vzmgg8n5jiKS4w/asT4M1mimvNoDHhHJBHTqlw1BYXafA5BfDC0F0ct",
-	"bO+EJ8RBCLlyeVpoajXXLB09k2lhM+guTsCK7gi8IDiEJtnm6o/ncpgJnjuqdneauyQLJYoc8suXqdxt",
-	"vqP4mdR8qdlisjypySPNJBjh5zITWrNYyb6tHKAuI55mZoRD+vgi4HYscz05amzaTWPLwmt5u4x6J4eC",
-	"vO022BwpmSh9n43D9pwgAdEX0anR39CTao4/pCSih0UKSYOD9VHOJkh9hcO8kUC+9gYDoumpbzl9ds2H",
-	"zw9cH+zPtiP2ddcb+sJ1Cd8P+gVfPHSd8/VDD+HjF6Vu0hOur/SI7TB8PPO9vnLa8ismF3eeptLN+MeW",
-	"580lzMgFRy6vZbCazRYFcBUb8OFFFIqAVLNg+qPyTncikAq36xh5lJC2tLMtHeLnI5BqMNVxKRdJK3bE",
-	"eu5DuMk2nl70OzE7Osm5TrBjLHA/ndWX+OiJI73cptAGsyacsBWGL5IRdTR+zSdcEUQytLkuO/NXRT/C",
-	"AyrqNMGDSQF5A3mwyrrPm0yFda5mTxrJTM/LJKY+U5FfLYTDhP1sdqGm3D7AGLZCDgMT7sIWPwgCFnt1",
-	"C+G85cVxS6t0pZMApU8lscLaqyCiwe0ngreJF3xYZMtaZN+qLxqSKdq4MYtZ4xLrUVJ0y2g0AYk/RJYp",
-	"hkjmiC3VPEe65lQzRDt3VtFcR72aif1C1wVGuyTScy0S6x8fzvPcTG+YYDZiiZlFmbCpksVk5eaS8GXL",
-	"EwTyobZ7lHKotnwY2rXDtakuU6st7nn9SOY195Ms6w+bAwvCCHTYFFoIXU7p5gJ+k6lZfUBczM3Rl5Au",
-	"75J30gu1Hjd/39mS1709x8hWkV+67+zFNRQNUSdX2Uax9lQh/KhQs35Itbx2nweC7Arko20cVV/Y59bF",
-	"7jySZvg05qeneQe4eZedYd4z8LvS+zHKF07PGG0hEYUYFnBZpf1JMUDdHaJ8XNdoAty6qdCelld1ZQbK",
-	"sxtiRraJysHcMBW0+bv3tkHC/94KFP73arHwv1cBw/9eMxreZqxpe4JTL0rROvd7hJmnz4er57p57WYN",
-	"gqbGG7cCukqvaPoD0fvG7X3Ym+sAM3thXTGlbeG53JidA1M0aX/0gOEhyLhzgrpailcjMxqeK81IBxds",
-	"WOAln1l0zCYT4Do3TSkm5XfeAkzrxpNsxrVeqHwjK9gT+9zNnX7XhU01K39HGpU1Zlg+m1HeflxesEhT",
-	"zQYQE1goH4+F/kLhrxVoNTVqKdHvgwq1ZDOVZakcm6K72xiqr7DXzoMMOLY3cH9Gs6vV4ijHxUq33NOV",
-	"pygpC6CCAk0RKFh9qavaJKTRCkItAWShKFlrZq4ziH4l0yhAGHiYXXh7437DTv5+b43tlbwNqtTzxn1z",
-	"k0f8jR/vciVEFBMV9Pn2MY5VF/5xF/W7hu9rf3p+u+a7d5qiYgK24C95WtRdlJHnulBg6mfpiEnlLeKX",
-	"PIUD5YT1yig+Z9y429tk3fgS3XdNfB1rTnjvJhmqmWAxz7K4VdKt10BkvCETPtjg2it8YBCz+Jeq1jfi",
-	"qRHyfWDIb8ocluuCzZQ1kyL3KnHqu9QtStoMtlwD/n73lFLmrU2d+ljl089HdrpfRR01GvXRxF1nOFi6",
-	"9EWLtBgCpfFoZFZZWmiRjY5ZPFZSxOwWWsrBO5ETbZhI2L3D3u0InTqpHMfsVlqwQqkLJhXG2puDYZRe",
-	"Csged7tV0hpVbFo3myElZqluVEjMQ6WhahdZRC/4wKKdrv95VruEwxOjMleVfWiebLURt8GxIKG9eXGl",
-	"ftgt2i5lmGc2ELD8rUu1HfngteEQaEPY6a5YF4Kj0wy2kw5lMRLQgAQbpbr9/bBU+JSDxbqriYKW04cq",
-	"aTCKQ0IDSHNgxtqoXppNBAdTMM+Fg30cpAntU58jHfoceS83LzBkibzFZu/at81K1QWfzmJ2yyZeQFF2",
-	"+MF7vQq04Da5hO3LDn4XH7uAcnbJszRhWgxzUbD48jDy7AYDrsW790yhP/3s9MHB2U9Pj+6/C4Ztc5re",
-	"HaYJ/Cu6+NG1rfStGRj8Iu7W2IxRl+Fy2SK5ikfYvIo2mfhDPM6r51ULf+x+BMg9+LaWM0zPH5dejjvr",
-	"g6DNoWT73cBHD1k8ZjMhm7nnG3BuNTEqsTsPY2xtFU60IbcRUvT4Jq/R6WjNh5l8Kje66wDGfGyBLqsy",
-	"KJnnmEwQtYQWUgvTD6w7Qc1NB873CBlmjGAGeMdors32R+cn+W+tK5SwGMDjI5ITFktV9IdKSrhXxScs",
-	"Nt1W8yI+NjphwNeZSnbYsylSTlxQzXFA6xmkHjx68QIK7+N2pFZokZvjnK5pakZ2GXymVWpKs2RIkq/8",
-	"CKautbkU4HVIxRmcIh576rAqSKQOKBiInkK31hWS722wMuB7q6I4DoR17LU6bH3kCTCmPBFMqkUpm5Lv",
-	"LaBvxKyUVaGh0bRnNkqKPLgANmmqn3zopDgi2KK2XGoNqV5tfl6/MId83QyEbndQhGtNXVZArRc3buVF",
-	"VvJwdL+jMLA1lHtQ3vh2Uwej59eGX74tBNjNWtkrld+4wb2u/iva3qsHwhs3w7sGlW6cV4jSpAIfXuGK",
-	"6p0/R2tdP1EHSanoZzIxUwPeyFJ9U0v0Gpfm92ZJXo9zqGJKabU3/RslW0uLd2nVX+GKjdflFu988fTT",
-	"63RKUKlPxSxDEMqVRt0eWuXVF/L0lIWKuCz6SLpzGB2+/6pWsHipcLjZJbxdBpeiDososyUxGJnC4hOj",
-	"53hlLROjYl2W8BYkAqUhR3/YqskyE8UaGl+p2Giew5+odBktjesL9FTUQlv8em5xGTDK2zrLYJhuU2WJ",
-	"0AW1w0ZTmQKAqAQHERxSLhWluSQLnmepbb5GrHciTK93zzKWcV30Q419wxt1GpfuVMuJ/HyUBub55qm9",
-	"8XPIrak3cBbdTOzom5LrWwroqpsrNNCtHcMbXjBvZKGogtv522KlqEuRZ3xWTsmKnqLj99+9Z46G5qQe",
-	"7/buvd/b4ERaI6tXg7zBDKpGo5bBD1TO5+Yt+7d52VdxTnunosbs7TjXYsf5wZgPVhKu72AEWLM3kQTg",
-	"hoUQLP03IIiMpK51Q6k5IUkgstOoKw6DUWUyWueQnxTFTP/u8Z07X/3/Dv6XBnDHlypP7vdqQGxXgIwA",
-	"9cBwnqfF8syMmc27qNPh6Rxh3tUQ1vreglmSBz8irlay0yeP2IVYMgqjs88DRp92k8UhaQGZjeMPT88e",
-	"PeiffnH+0/47aH+f5WbBJ9aLQHvc6I+FZrrgOVCWw6zDFjDt9501gwsRnILnIv9ELGtt/tTQUjnwwmpB",
-	"Wuh68DFik9RFipl6GT1oMUDxk8/Pguyb+GNs+g1M9aYEfNtz4mYXeqr7tkJ/i5mlph+vzASmclRzOfn0",
-	"k7PPzhgfDsWs0J5HxRyN7Kfn508ipguVC086zBmEa5k/nyhdjHNx9vufom+LkkNqy/FHWGozBbOZBhCY",
-	"TwIfPZOALjPlRiFkDG4A82KopgJIhd9556G8FJmaie4777CHAKr62dnnj60EtJGX4K0T9Ogxi18+g/37",
-	"DA1Pz+wuftY5ftbRmLXlWSd6Bnv6Wee42+2+irvslNImu2LNIDyTFDjFNYtNoXFk/XLarE6RJfoY6Z9j",
-	"eLuLXlEi9teFEc3MrGfo/yxX45xPAb0yyLmEweoGb2OJMREpwmjCV+4ytMiVHHfZ78/NYAAPiYDUAC6w",
-	"y8hYjLVNlMCDNhHDDEh+coFdNPUrrNbGqdpwUmKfngk1y5Co8cEklaazKmcP5ThL9QT24CksnAPLqIJU",
-	"1bEPlYtZmghZpKOUEK/0k2m7KuDuBtjWpZpDTBIwEPlzvEvzTVPNM63YkOe5Kc3cnvHQRtfuM8lY/HcP",
-	"6NJw8CiJI88oaZO5TfnS7CNkqy4lc2P3e3chflGXEuk7gJFk8VNR5MuD01Eh8piW5ln6Ne1h27F33sGF",
-	"EIYEZqkUzpFrHdEI8Sswgut99kn6YZd9quQYg480G4uC3bt7aNbcLOOmqxAlbMNOMJs/rnaKUEfAoZt6",
-	"og0HZ7hZzbauQ/ZZ+iHGIXtHOeTQLT32vnksLMOMuxkeUsHu2zFCmV6wd++ZTrAZ4B/NL112yrTR7qBH",
-	"pkOa3ev13ProFkr1zQOW4Ryo+inSYpRmgt2Kp/OsSGc8L+6YHw/MZo1vl7vT65mW2sUA75mxPrr/LrTH",
-	"yKwso8WHaADXlVKrzQLChsPGsO0J6wL29zSj8G5zqpimBaRYXC4xngwlCaQdwa2b6jKuyZp9qOuQmySs",
-	"6n7U6/Uw2xnhSx2xvHuk12NTMR2IXJ+gxrtItWD3jo5IcgCiyhSsck/T7uZTCl34+u4esUxcikyzRIgZ",
-	"Vhm25wgbRPz5ZrBVwbMuUd6jzMRaw4lBSUYdcN97wIPpX7AAaVd9qjjgMcyAWQjsO++wc3+mzzAPl6gs",
-	"V/PSQCUpZuIJXmcAADYXii77mOxc9CBsb9Og+YwV6pkM1jVtWYl78eiD8sqdzoeTuMvOFEu88cysDo09",
-	"slWrkZVDC4U0a2b1pXKMFay+8Uy6Vw7ZT8wSxlamckwQooXKL0TC5rMue6B0kS2tqKlUbZR5VsxzqU15",
-	"maB7kQshwuYAu1f3mawWZX4EHrgIZ0foCFsbsSRfAn1B5IbbzArupYiFZA8uDVKaU/hx+XdPLRc9k5Bh",
-	"AJJtFnyso5AE1HxHYbl+ZqDEVBfpEDqu5wOj2ww8rZ3ZxaXAbO8Sx0yz5oboL5NGlD2To9RI/rtHOFpu",
-	"7COUYB4ZBIcHSD9zdqSj0iRURxoiOvF8Tp1m85EA4xqdx7DGFwroOXAioQaciAQfPWb3XrywP0RIXSES",
-	"ELplNDq9Wig6+rQ7OQBk9EwOcwFHM88q5UhRmPUVqt73e9AGzFlREH2zXfJwWvGCHfUC2X9C+1vbhht1",
-	"wUkAo/u5EwJ1sdE8czNV2T4jo/ky4vMz00fDRcIinaY45KCpGj1yqPIERvNBLjhsG07fsoFYKgDrZ+Y1",
-	"eyZ94DG7xG0Qw+9d4ifxMCx8jetnknQ1+CLusgc+KEe8MEtSjm1LMNOFOZ3L8H8I88H6IjaYFy4rCaYP",
-	"g1EoJyM5RBmM7hfdZedGk34m/Q6j/JUutwa0DlJrGEH9iKT2MTvsQUlBbi0sejjhUorMf4a89/gAvoKU",
-	"AZrxJKFJpRDZlSds2pBcjFNdAPjVKPtaZOboHbioEPMivpmreYFV4Wdz4/M1e0Fhv2mQI2ayTMXYhVRC",
-	"4IqGo+qJ3yfH7Mj8Tt20csfWBeLHtsPHe0DkOMkf+2tZ2nm0J81mmtsdj9WbTh1T2+gyqSOzeQg8prth",
-	"K+mMMBpWmCnJpcY4Nm8aUUa74RwSeNnTEnVNFhfm2xnPgdH81pd3HzB4jkHU/YviNl1DHWOAdbh4ynm4",
-	"s5ntiiE+ucBTJaVH8MY3eib9dS64gZsVAc9S/Iyl3gAlKZWIeoTkTpqlY2l2sdWvCyAdxa3A9YXp2KnD",
-	"+VOGUHard5sBBwqFLJnhM83UGMojkyCBKLt1eJsOQ/fwRGXQPo1UJiD5JDAGpdrx5tw6um1EPRET3bp7",
-	"GyS/bQJSDQVQK4v7DE+gIZdE/8S4e9N0xt5UUjhe5DPpspmyW/dud22Xid1UE9GRLvhSE4QKvnEcQmRh",
-	"IWoVeOCWZU0yMiO+TeP7VMyydMg1jitNl9FmIZYps6nn7HFaOdojt3HQA3eJm8Mfyoij5fOEfHRwNb0U",
-	"+WUqFnhnMYIZmkCy/Zm0VGcwC0toDOhgGR9esAWOAAI4rcoPQQN0gnfZ51LQmOKdxuiloZwwV9xs4UcO",
-	"7NALpEMq0gJiZcAqEuCTjzu97mG3B5Z4MLUcgGBFK5hKlv3BssDEPZTp27kUDu+/ehV11ExIPks7x527",
-	"3V73bgfMbxN43Zp5QIbe4ZnIiwMbNQAPjAVY8d217lFiGpjq4tQ8+9Q9SoSkAjNRNKB3/SN3TBFwdjYC",
-	"eIOHLRDjuTf6QuOOej004zp6ST6D6TQtvfNLCqFAO+tGztKwPyXQDdivqk51wWaUx8IP16uoc6932FSR",
-	"a/mdLySfFxOVp1+jZ/Ne7+7mlz5W+SBNEgFOv3tHR5vfeISiDZ//YPPz50p9xiXADu7jwG4qvxC55Bm+",
-	"cLdVv21oFBp159Mpz5e0oPxAgsA102F2vFgY2QWKIIAEx+B/wp87z/2W4JgJGdjEeNLnWQbeqJnSRZ2B",
-	"2IXGGKGnrHHLaBOmZFMfHOVI4TYqiKwjn2fix9pS1lnXXWwFH+5nPryQapGJZAwYU2kNZxSBqVV26XSi",
-	"OBQO8THqHCUN1AixXM3Hk0A7Giwrxz75eQZzbS4oGhDs7O7Re+++B4cc9omsW7YcED1GLUTLA4AdsCJo",
-	"rn2KZ0oKI3nRjEKFGG2AmuNeg5/N08cWQOsGeQJuOubIbVAy0yXFlsNzYZoCVxVl87GkSEfjLFbSevC6",
-	"7DN3hSomuRC0ZGgizZ1lDhYud2MCkIf5AeY7lZhILhjHLvvSnMzUCFvlhCdUAZmeIDwKeWJ0xBY8l6kc",
-	"4z2Nbj+2DpdBzBwhaJyERk655GORQ5I7MsfS5YxfCE0WeIyZmOcZhkygpD5CGa3jyNxcJuYQOQ1KBPMS",
-	"3CrMDIUDYhY03JwYt1Q+pp8IXTEFwRKxFl67Sr0GJiRlyCufBHDFESXZufVR8CgR05kqhBwuwV3w3IF6",
-	"bYzNBgFPUabEvONHw3wGixH8QCKXXPWdD8FtwvRdcrmaa2/nuPy+c3BUvgXwBDhaju/cCX/rUlOOP+h9",
-	"cBdkHBqxSy2xC97IKo0ezSlPMyPMQvRIx8eNUtvCterbhhOCWUnMskW42led+aH54qjzHM6vHQ5BC4B5",
-	"VXZMEjx1h4N4JbkiYHKtY3X7YQkjVjtHvaO7B4dHB73D88Pecc/87xfOWXws51m2EiOKX0647lcWB+E1",
-	"6ofdc2V3vp7UT4OVe9Dgw3LAYVNDYU1hiyqz+DzQBA9Dt7J1JHV2nd9mBec8kN6oorRQCD7j2UjlU6vU",
-	"3Iwm1Guh2TxQcpSl6Cu/d3i3lSr0Kc8RA33v8H6bjuj5DGkMPxNJyn+IStppgjQTdKY7Ja2lWoYkMc9N",
-	"mWtvHXdeBtvnFepu9ejRQIsjjg2jn5EfwLP8Egyzu3J4fQQ/VA+vOsG2fsg+Upg76MaW/L3NbzxWxcdq",
-	"LpPd9sgPbOXiRF/H4o3qL8Q/EUWbZbQ/H3+45+P3dOv/wHbyT0RxlW1cNg1sdUuxq+KxghvKzEb1VEKY",
-	"wePskTDg6s4EvxTIta4LvmRziRxqSZfFpZ0VO8u3ktkSwg3meRaTqVXJMOvVRBC4baJ0QXGrltwtLZBO",
-	"yjNI4oWb+CNB9pgGUSWlq7ou0iwj/BEvrLdn9fD8AvbsqtTb9eJWc1Eq7fO7u19kMAJrf43Zi+nv8TXm",
-	"tet0+3vPjmfOA5Kar+/qMycZuMHZAo/9QBwt80xs5WSBvu8dLFdysKCNF4byNTpWzBV8gYAtwsBJjImy",
-	"cFoPeLIxqEpRpGfgrQAPjKeedaWAajIRGcIS4pHKnRuGcJH6mfT2a8e6gzBk/yI94l62FJnoxYAWWJig",
-	"niPy0adnco1JNXpEwJ3zDaY2+sa98E3w5DfgRNATlZknRmkGkOlvnslvDg4OVv5vCosXPC36RToVsSmJ",
-	"/DHfgDmeglSTuUtlYoFlGYJ4v/ERSuY0tmFHBSCDyF0EiMuIxVMl00LlqRx3oUpyaQTjik0Z5mmRDnnm",
-	"/V7AOmR+ElORj4UcLv1v33gPlms7dAtwAP1EzIqJeQo+AprBYq6+IXQc1xfae3Ior9JJGZ+F4FoCvUSI",
-	"0S4gRbV5KeMFjAUW9Y2vARpi9Kh5Lvo5L2CIeZZFq41WuQVqfINgSk54B+sPMkO5SGWiFhHjLDPnZ870",
-	"xDQcGQZPGC8A2wEotelcE8MqlOKJXzmtCo+5CZCUpv0Ah4rsT9Y/B3iyUioVhKMRDuob25RcTVmPFYod",
-	"mo4gnK3a2ch1FQZoplTWn0sAZiRmhMwXZqAqCw83nlSe+tKWA68iuIXehcy4jWuDUozqNAOw0Dd+6Ln0",
-	"1MATnqDHkkY/gewZEI5tN/pMQZIzvyNObLALlOe2srcY0uJxMGlTiSnJ7SS/CSvDNOAZl0PRz9Si1GTT",
-	"a/oNBAUgoQciUwt4CpNthPszztTC7r64nAapsXKXiKjI1XyQiZUWDNN8OE8LNsgFv0CHNwQc+qmoLZdy",
-	"Z+k+gLJMe8LJ8PmLwEM45Fk24EOzXSEkQySMazYFuiQb1FO3WyTNo1SM6jOb376xsWlzOYWDJik3jmq2",
-	"j0GU4mr1hDG/FIwKMa2w6Z8APbdQ1s17EsDHATpndpRFrX7ja2pqcZLqC7s8zH2dtnhmR1NPMUAEt2qq",
-	"2SgXFNkBEQXInut5sQEoNddCH9tVMsvTS16IUlSUkc4/fXR2/vnTP+h/9Ohp3CALcBngYuJ5kWKkpZ91",
-	"96V2klSN2EgsRA4soRErlNmBqRxmc8CBEX+0e5F9Aw+W67LEkI6L9BuvYH9T0bYLmzaw7D+H3U5xvrAG",
-	"64/Acr264IUwW6+fpKORyHWweCCOjC/hsBZeRZKpnhC0Vw7TLEUoF7Ur4cvInahGxr9Ho2IaBwcZ1iPk",
-	"ENZ0+VPNenkmTwNdQeV2vVrnvI3dQLxekEl8ks5mpplGpAWDBhhA8101boXwAT44YYODfw65Qd6gcz8I",
-	"qSh71EPDCh9CTDJZPZwO1Yk6oO90jjtWjwlMHKYvh8+jjhv3zvHhUQ/Ac9LlaA+rpOJL51VQBQnxTilp",
-	"NuWUfq9Tqudur7e1YWueiTfjnbe2nXDE6Zs2VixJGRMwTDzQ3YHAoN2UkaEKKW3TqThm9fOJzSojtTrH",
-	"d981vaoo/53jd82X80xAh45Ks4blwAwPRWKzHeK3wTSSzauFicxbwaIObm3fDlPKddjGYIFssIvNM7F3",
-	"7e9NXM61LwMDwTUatu68pI211pf/CDBreB7lwgPQXLwP6IoFqBkushACeMJTzx6R5PL34cdDNRWQGXQ9",
-	"CmBO6WF/cAiAH6hD/wpLdpMnv3kp7M/R/Tlae47u9/6NQQB22PhX8f3PM3Gdfn9y14vprIAwaAxUd/c0",
-	"d4pRhjFk0wajJpls1xgpKT1bxCjqTQfXPMi8zoBCArkCHAAfMreLJRsrpqRHsf9ynow9o40UC4rAJ6S8",
-	"Rdylmtl9TSZ9dAAk1jCIuUXM+zbcgmJpsW0nleiLEIHu4jOsXXcxUZAK30VVgKdge8CDaXg92CGkM1gb",
-	"pWvBEbrgGeY0aMZIzDNxJXyEGo1KF1B3BoCXH7YITkHpqaq4LcnSIytLgSrOi+Dg/eDbD3a7p74J8MX+",
-	"dN3fUvfIjf21FpEbkT2czClJZ+pruO2GCI5VIIM72CDQXA6BmCry2VeBH84ccjbYij11V2B/LQZsILiv",
-	"iWqhm6lxP+FLXXP6OOBIDWikhiOaqoHrdQoNAoZgIHz71VzkSy/VXAqmLTa75QZ/Fa2rHczW5vjHWamr",
-	"3ArAsPZVolTLi3pYx4vapgUo0+ubYH/bovufwiuvWmBwbhCws/4wJb7zr152wohWODTwGCl9PVi6r01/",
-	"gbH6vcifyASGXD2SibcPKDlhZcLH5tPp/goesopThHNzDm6scmlwbj03J3xSarHRINefhu0OfaNf9tVC",
-	"9l2vCYKZiynPL3x7cWcHQ7n+VDeyYUMDLU+/6Qs5HhCE4kbei0U91cfEaAG6r+kV+crfu3fENLvl3U/v",
-	"9noM8gAGSgQoJ6QivnfvqHvXjGkpt8I1KQjbIMRIBu8hYleHiF0VHeZ/hYsRqfsNp+adl1ZevLoTCBTM",
-	"273NJR1WzKMEb+m14LRHLpkT3CgxuB+ZWyrB+cBGAlx8QZOmQhZACMIpEM7s6ROi/XMUsYDVXz2MT305",
-	"0NAr3QWtOAkuavarDoABJsiKlQs2EObmPZwY3TDpbHuBOy33/qaucfvzZn/erD1vriN6YP29ExbV/uK5",
-	"v3ju5k/1ksrfNB0Px9XDBuYJpiWvvW4+5MOJtXyWmWQc2AiJ9ZYRct5Z8FFk2eoiOMoiSxAXWeBw5Gju",
-	"oiornSPjioJ7NfBZhkw7SEnoubOKnEvNhyGcCht+DGZeSMuYEu0wEcLQqYmW5YVlqoFgujNl6gDI9i/V",
-	"wNPYjIV+JqcOR7vCypl6EBmZ7MliTV5n9UyCI5mXX6Oi7cNdYohFiPXqBZ1pvtRsohaAT7NBdypPbNAf",
-	"YchjIYu0WMbM/dm/EOZjABWH52ha44jFNLHwJ06t+RNn1fxF82r+hDTUBA2V8+lA5Iy4c8sQXAKuxhYL",
-	"R4+WMakIxzRryBRtF4f5m5ZHn5ZHpUZ8MYxI67uXqcIyl5GlbyujhfkspbGBH0H/sk+WG3whlq57MEH2",
-	"nSEvxBg4K+17fiRoRdu2xxTQFtvaQe8w69x0mD7RYq/tLzyyOqBlAaHVVCDhdaDtUAFm+fZ/qQY1ZfgV",
-	"7wqgYxx8Q4UCkAQNwa+yfq4yN9Tmb1OIx46GoQ7TqRkaIBHPRKGRp7HwKN3Bkpk3KgBSWzZqxglf2plA",
-	"AGl9+eIFngsRS3JssMpZOsUvPfhXXYoc9wcUFh/7PtOvIqF6rNeMa8FyLsEX900NzBFsZSBV25jK7M4H",
-	"v1iKBFVdFg+z9DgmQD4so9RxIVrhFvTW3BGcGtz5JZdNBi8+LCDfiddugtQah2szdqxPctlgCLO9s5Yw",
-	"AN6qEUNhVGo1ASPr2+2er234/dfbbkHNtU47kLHlxsMt6eBwbev7QbINXpdR9PUPffOqoHz47ZRes7hP",
-	"8Z1NtcPWTDVlxcsxiqahGZCgsNYUuzaL4PpthaEcrg0NVRdqp4rfRvMrjRJpOp2IZIITG/ARZLpZGaA2",
-	"Rh2gLQQnsL2rqdEIE7A33+tw7MtvwXVj9SJN+zuQAsGeKW2vpHN8+J4zeMBVvdM7/OlPfnb//O4n75tZ",
-	"VPN8KPrprHPcOfzgqNvrHnXf67wOs6LZBtuYFWlN7u2KV7QrmjWZ6sIcuZfCg1Qa7IykpF2XpdGFJzXe",
-	"mR74AKbQzXa3B7Ec5sYAC8LUTBGfjsTcv4mhFRHTiqVoKQSTBkbKwHZGukpkd8ekURLYMBHcilgUCJ2J",
-	"g3VPOeMglQaGkZGPEKNbS4+CgRPy3527fHJlpf3HOmhyqpmeqIWE1ELvvPNOgxfRjc7W4R+YgeljiGvs",
-	"NIh9myAHmwSa4QAYRQsfWOVP8bJe78LQ7AqqOyhciFzFa7hOUDyhdx6r5uOq3GZI+WrvkZDC6VL4WTcX",
-	"5XmGEYUDXEgI68LMvDzTIkZ8kmNG1Q3dmUvzNuy0sDermfU2H198Kj42B3jLZ89V5/t1grabS7t8t5L7",
-	"bsnvJf+VJL/fJWrktus6yQ9hy2sNYttK/Tsv7Z/9NHnVeAacW9wm5sVIPN5vqOQoHVMSSn93tfz9HDnc",
-	"2ZkiqmgemN9ifLlrmwDIRJK7Gg1YoSD7sWZGngfDtjDHgubLVdH8E+Ek86pgBskx40XA7ROMQqfqxtkd",
-	"TXETO3eTtd72bI/DvrndfTZRC7PSaegDg6zdPwRu2nJ312xkR6m1hiLngX3orSfIoZ5se0uBzu8Pq6sd",
-	"Vo5iv+F4cgPdeDEpkePUxVLT9L7ZSOpLlQ5rWck7x/SbOzV+bj5idD2cGkW+7BMtQuf4q8Po/ja8fNT5",
-	"NxW87PrmMkt1jr963g4W3no4oo5Ox5IXQC3j+kae+e2g11czdrjB3nB4Yuft4t/HBO992J7ue+ikVTsR",
-	"uPEQv/OS/qqEA9cF5XpRuSfl/uGSclufLtyrXJYY8o3nYoSJJLdegc0BvuuX1f6kudmTZn9buzni7G2l",
-	"uVdot1JVaTk8Nuv4Gsmyt4zwtHLlRoI8Q5myq1LuNnMlhHN1i6PBa9vt+WZCMfeS8K3XufdA0+89N/X1",
-	"6ek2yW+jnfwUrXuAawJp6XlKtbAymFxemD2/3qnoKnr7LXbYz60sdq73e5Pd1Ux2Pol4k83ODXU7o111",
-	"tbtU8AupbVJwj2QER7TSwv7CZUKZxC1JhntOi0uR8zCPNpIWm8KABdnS5QKE2VY7WCL6dCHS8aSoUUDI",
-	"rEi8iG/UrDjLeCo3UjPSqX764LOHMKPYM5E0vzhIxxUFovPgsZlOKupD+B3L6Rzf3UY1wmpu2iBZMyq7",
-	"q0cwkDuwOtBwXVXjsSPYUuOhdbq3Mu4VGG9ldMKrpdDerL7ceek3WRtTo2vB3tT4AzY1Wj791qbGdstw",
-	"ja1x7braHyLXcIjsDYg3aEDcVlDvakHEeq432d629kN7qb0R+2EgJ3bVvu1eDLTouq16tL16fLOWw71c",
-	"25sD99r01cyB16hQQxBsszkQpeqvrDylxyGOgqK8VZ54xH4hXhQ2Y5NmIww35zJBo4cLSCCqUrSXTTnA",
-	"4uW1xVPwUjgHg+BokQSxBQKlDTGh2l5BQwYCW80GS2fRITZToHHVTeZOGsd6pG4F4x/IwLaiZl2kgp0U",
-	"DId1gcwRiyFKy/wBWUoxo1eSynHBs4u+aUzMBmKcyjAEw0whBpgMuRY+m1gBKc1OWaHYLzz1+hRiIl2K",
-	"qOGE53xYEG6aMz0Tw5RnbCq4hCj6U6SvsZNBQ77I06IQEltBcRPmjI9/5/13KfEb/KRnfCg0JXLRE6HL",
-	"YbZfmw3SEFfxq9ZDfSZ4PpycixfF9y2ksO2pBOthO3s1Ld+9yn3T9m3au4MlulwAvO+lOk1LrVDHUH3Q",
-	"KY0WXh83EXVm8xqxflao3GykLPNNIPnaZR+rnHHJxItUA9uF4/4YBSq5OQFcrqKyLk7SYG4KzwTPAw7s",
-	"cyJy0OU8f1OeyoKnElOaUYOQfCv2wjJGPgXitaZXSTW/u6qamxXahYf7lkxjVXg/mYeye3ftHLsOm7R6",
-	"XjvOrohSeGMA+4ERyThUF0LMqOng2wjM5PZ4/uolZZqm8FwosHPcObz7Qa8H/+l1XFLmznFnfth59dxv",
-	"+sGK/T0omBdFng7Q3/6yM8Sw3+/+7N9/+1f/KmCm+vmjJ2bVUys6Wfp71P/uEILESc5+92f/7Ns//dNy",
-	"W46oLdDkplaUziUrzDWXHV8nfFWp1g/E+2Yg3q8ZCKPvDye86KuZkPClOv3wweHRXWjWFto+tvYNwJvH",
-	"poJrwC6MRbLpsuK1pPKhsL+v7O8rO1j/lctAMPRidqvzbc2t5c5L2uetXADwzj4B0Ntl0beTtuWSWWey",
-	"X7cOrlMB32gWopbsF9aNm7l3WlVRo7m7JhrXKiDrInHXraEvtMgffYQX0Os0ITyvEabO+LouANM99QPA",
-	"cwGH3nb3Y9v7PZ7rivfdubW9NeK57FDvhucqmZcGIlNyrDG9kLDEmP6qCLmEdYE5ooHYMUl51p/lYpS+",
-	"iLvszGG6qFFgsMI0y5zhYxHT8+GEcc1+59CoO7/zHlxzJYtzMQauvEQM00To45DVb1PL8F1rfcOXIiYy",
-	"LepewQTz+E6XPRr5uoOMwhFLCzYQQzUV2l6toQi4WoNbjBeYLd0VFtgFsbdQOvJpw0W01BS4i5shW9pu",
-	"uv7Q243wNijgzcLbhlzyhFcuqHaAzA2z1zvqRJ1ghZgvvUh+gO+bJoyJd+gU9oBZWmvKffB4pdT33/XF",
-	"/uav//23f/pfO9G1hApgvTeOh6v2to2Hr8WI+IF+vGZ8bjhEwA5xW58grvw9YG5/ZQ4Ac1YctjwV1/j3",
-	"6L07L/0ubHVbti3YA+Z+yNdrPLe3AMy1Wobrbt/r1tX+lLmJU2ZvarhJU8OWknxnRB3Uc72Iukcjlxi2",
-	"dC/y3v9RiiXZ60YU3l0gU3sh8mkqBeXjiRigQnLGoVQanR2weyi3bgi750XW64/9pXyv2wqCG4bw7SXt",
-	"263P731mbwHG77ruAAlPs+VBoQqerc9imqsFCGfA6iV8GWQitylkaCP5tB0lwxUvCjGdFRoMYEuAiABl",
-	"IMd8o5BiDXAfjth3yCUbiGcSKsoFwrwgVcoBO4XEEpRU1bEcUwKWqZJpofJUjrtFOhX9r5UUcZedStuI",
-	"qoUNklRISjMDOVmR3zMXlIAiLY4Z9x0kDOMzySgnhnmGuOunaSLT8aRA/OBwKGbmR2QHRduYRc1x81XC",
-	"l10Wu+RhMQ6a9vzHSq42sZiINLfNMa1YcO3qioAcWlyKHBO7D9VUdM2YxUOlC7D6xVqMzYDr2CZ4t9/0",
-	"Z3k6FHEN0ylxTkORQHgMDTXVpZId3jns9Xo9ZD2d57mQw2XcZZh2rxeYIaF4aM052FZtKpEQMdRlX5ra",
-	"J3w2E5KmnfCkGdcF5efTFh84TbU2U20WxmltbDqc8oBAhXWOExAEqeOKBLCjVwTojMAnUY0wc2eVAJ8p",
-	"31GGmyHvNmQY+cjss3PcZhvyjJyHuVNOAIaV8KU2+g2uHztODWDGhC/763MzdKJyHpEWWRrO7eDD1qeN",
-	"olkqh9k8EcmOzVyXx2GHRgLi1SbQcJP7gGfZCqhsLAoAhoG+SagxhZlZXj8o1zZxbQ4Vn5uvdYaD2exR",
-	"srFSGMX6Kmk39umRdrV+hi+dm3ea6gYxC3Niz636QXaq47aD/LZk9rCyEdTYPzDjEKT6QPHdOT6EV+io",
-	"oi/ultNwdCjJFsTH6KJzfP/eu3fNWzXOA74sKcKdyCe+7BwfHr7/XlSe+GOjHrvsXGYq6LAwDTm8V8oa",
-	"6Qn2D19Hzg4vNbdxyJI2s7dn3Kz7FrQ5onlmSZoYdcVriw0e3dyc5cM0S3GxrTF7tKR+DxXa7lBfruV8",
-	"z9UCzoX4Jw/PWXM5cTfQnSBxcFo4Nc5uaTYRuaB8hSM1z8GzOzWtWFEIHkKys71KsFcJ9irB61EJNp/d",
-	"hXhR3CH5sJJJxa2nWnPO/nx5E/bydccL45o9OPv5DZ4yqH4d6Ol6ZNxH+NwDXHe6VYrJSnpdXRVf1y+P",
-	"NijETyZKiiCR09uG6StPwjaaZHUq9nv+hnXK6gQ07vCVmdrgg65HCJq5r5SEkW6azYKwMi6TEpQwYhO1",
-	"sAY3i25LtY1c7bJTslmBtbLZ51TJnNzFquMu+8JGxZXIKYRMALW3tEbIVI6dqc2W0QCqK++JN4atKz3Z",
-	"+e4v/83f/vd/9pv/+t9/+y/+4rs//JPf/Oe//O2//Iff/e//67f/5M9tMFcfR7cupsvlkbaOsmgn+fAm",
-	"+eDCW327QWnjXIMknFEn1X0NRRI37vrxbOFFqx/zq1z3KxPRzqtW2bB7tNzeWba0UczoOqlIdMQYhAJ8",
-	"54NknWJ452Wr2LMVSbwPQXtrMHJV0bO7PtKEiWu1OvYH0PfvANrvxJsD0l3fNtxWC75ORN2pRbU5BB0f",
-	"jcSwYIuJAGNk3Vm24GAzLE7YXAtLEyEK76eG0860oQnCViNhrkmR//ZP/9V3f/bvdt19b454bi8Ef/Ba",
-	"+LZic6+FXxWydl0yeqPGfQcEIFDS7yTMa/N3PjVl7nWxvS6218Waw9OyDNJCV1WUQrEB4AgLoHZkU5WL",
-	"69v+4hKhKQ1e/ofwMyhBuKNVro8RQhoTXrRLGhiQQ1oMqdGrrGZGD8tE5N1MLfoLnstUjuOo9K1epMVw",
-	"AoUMM55OWaHUBeNswDNuul0opjC0ewEQ02KSCz1RWbn8XACtGhST5OmlkBaBOVTzLAG1EAy/XCZsIMZc",
-	"moLNWxZt6TCrZrAjNpdFmgXFDxXiTCu12q+PQ9Cn+UdjcAY+zjORF91RmlP38XMutMoucQAlg++oaSpn",
-	"piTidtPzwS+NPpuSUkz2bCwkKF/JbNmnHEZhmXyAGFKb3W1oapAZgEALlSVmSNV8PCFwJz4F1KBKCvt2",
-	"lrlUzzZdEb6kJKFkF2IwUeqiq0YjmAb6jKo2TLIZ3NEoYgMx5HMIJCG87qXIGZd6YYaS3TvsmbphGUhV",
-	"AIWAWYej9BLgvLpcXaZ0ER8zXM9Eo+fqnnDLalooZo4ohOCiZSnxLSkstBpAqVIhiUF+XCIKMEuncIgS",
-	"+wmgHCmtxhnPi9RsoS6ha83CgGQ2Qz4V0A0EfEjF3LPoKqHZJpCwByVTPZJN1aVITD8wzsdXValZvMCF",
-	"DFyl7tskV7NZ9ct0So8el9PzaDXFocbG2BJN5aM0EzpiVJxZJc8kY7Ygt+hrwbwoVFo5c2k6rQv3IpVJ",
-	"g/8Wniy5bgOsy/1e1Jmm0kFf4NJpJHfnuPP3vvp7z57Ne71e7/k7P+psi4mxAk/lG7AnuHmbGnjYu1oL",
-	"3zafMiyBbVzJdE7tKWKu5A92e5FnNKKNHmFa2GtCKfs8y1ojPiapLlS+XAsndHIHglJyxxENEsgRwzip",
-	"xb404tCcSHgSTkFym3ZnEFbhCVmocsu8XIixypcspq/jSgCMZhpE3kRIiAXJhS3AHL3mZKDgBYhJmagF",
-	"nBIE0XMyEniUUTrW01o/sR35XtM+rb9wefj1YAkUp4dH70IkSw+ewu7DvQeZVe3oBF/BuuvXoKxpzCu3",
-	"prvnvd7xobuNTVfKg5sZLAEb0WhO5roKZhkfGjlql+ZrAGC7Od5G1M38wtiLuyuJOwr8Qv3BCJeytCPy",
-	"c9jhVvMLJKDbstclA1MJdPm75wfFdIlEmb82RegjW9VbzyhHPdlmA7lx3m+fK20fO46NOoIb6J3o5KSt",
-	"gE35hdA+mFGNEK0KagC4bma5Gud8Clc3iDqN7c6iIu68pD/6Ur2KuyyegRkzJso1ZEmDMiJK5TBQSUqB",
-	"kxdSLcxl5TNhLngY0RC0NWYFvyCqcXNk+MSlpDdgXScsHs51oaYxhDtKvBCbSxkyMIQmQh1HxOUGl9Gx",
-	"EjaWVtt7pkbmBnPpNrpN5H1gvku5GKazFNU48pLNuKkLi3CKTdAZuCU6PFyJAN405cQB4DC9atBLb2hC",
-	"uWN7BrkkQpw7cUyE0xlnalyoGEbbZjNZzgTQRLhQqTioMM5SXUyVvIhZPOX5hSjQZAJ6l9H4zLLQLJaq",
-	"8O/X3TcRrkdC5M1y4IEVRpdYKvyi7Rzj71Mu+RhukaX1YvZT2agcktM/jzozMttXS8nFTPCiTzG/nePD",
-	"e/d6PSDOU4nQGxPOlhoIk9gJ6rJfWMO1eyyVB6AtAjH9opzXtiQFzMdkPoPjNk9E3gVaV4hohyS11qCO",
-	"P+L+EnkXiekjiEIw734OeXJ+9NKW8QpD2+GcXPAlSKFSV/REzcKeYMmdLchBaEl9H9LftiEICQeddHHw",
-	"jqeXol+ZkRSPEbwmWiXazQSuALNFtG9jZ8aXmeJJF2fdT8wfqHnOwk3OzBNmdn70Mnzn1eoU2cW1Priy",
-	"sksogUN1gc7yVOWQewEfqO4K/FanYzc6ZgnOtVl5ct0CNz9p7wa6SfIUtwDXe3ZoTPewzr1D2ZEgOs2r",
-	"tS7X6D+yr5UUsDJqs7wmHxWBpqcLvuyyJ1arQ0Ypdq93j41yNUV7t5KrVxxEEPpTfY/5fFswn7svvWaQ",
-	"5/p1sD9v9+ftmzpv97LlxlCs2wuWHekgaR1cJx1kkNRNTGcFUjJCEs+yHSIXYIDAy7+SwnJmQTrIxURl",
-	"Ymu6R2uCqad7bAK9hhJ31+uwGo3KjI1OAoxGMMEo05pvjlbm/ejlUE2nSp5KqQo02HZpcaCYCyTA1ve7",
-	"N5+/eX/a7E+bt/x2t6fE/L7ji6/xRhiaZA/s1lpP8/A4eOXcvfEanUp1FW7yMJ1mGQv7xnzf9n6mK/mZ",
-	"GkbVr8TwgfXKXMvVeOflIP0azpxXd14SnrFFrGndstlbH96miNPapbbdSmuMdqvJVGdX2c6p6j5Mv/Y0",
-	"UJu88biOH5uq4WoyrxG3T+ZF4yreVZMfpTLVk5osyBR08Q/+4tt/91//x3/5o9/85//87T/58x+9LLi+",
-	"MK189d0//j//9s//6Nv/8Eff/eEfQ7J5nHBMLnz28LDXu2fmJi0gA/3f/PqPg3f/5td/8u1f/d/07hZ6",
-	"fV3vr92Jc5WmrFf4dKFykfilu1f89orfTvQOAg0TtQIRif0Gc51KoZHfjinpQwd2E5grZ7O6FPllKhaN",
-	"eKgvdC3LIILvx/NcWFKfNC+RUbtfATJasKnSBbvniK9VlgRQA8uJZp877NkHu3XElrrIBZ/GFNwBsFNP",
-	"7I2GllWryU9E8bnt7GuwG6y7kIY2BYe4TOW4b+EI+KXKEqGL/oKnwcX5qHs/6uRWfR/xFFCVve49xLgf",
-	"HvXMA8qcM4eHH3SPXllyW3heqqJv1LIlwNnprw/8M/3gga9e2iMT2NLYe5gRFnrf0WlG2P6QORdMA+/B",
-	"SQfYvrCJwOU7EzIxHZVmhR0e+S9yUZg9cDfqzHJlVmkqx53je73IXdOBQxhxEle4w9sp3yTTabXurxFX",
-	"sgCvSIVUs6maloNl22A6W+M5bY6BRvkFPPxDnmUDPrwAWDkInFSOM4+POoGEoFCSo9UXFDYGpK8QFATh",
-	"aF321KY1KDHn3+1hQBQZfyHjqkj+DpitHKoKYW82B0OKFAkAfTtmaYHJV8EIPBAsU+pCJFD2rdh86PMi",
-	"vt1lp4ixNKOkKSLssBf1ej2fb4HEaMS0ssVOVJawkVhABgcxBROzZHGWTtMihgAzqaRAI7i1Q18abT0O",
-	"4NgUm5QBMBGqSQvNhKS8CqVHbQbVemysHcOt0WBnIH4CJseauCA3Dj65KxHaObAgMn43xAk5QvAteCif",
-	"0Dtr+HF9s6qrAFYATAK0OMZFY2P7CICpm+htcaWVWkqW3IFSmeCy3c2FT8XHuZp2Wj57rt5KIk1aeNtA",
-	"mZ2I2Z8NVzIx+XQwI7cD18U+oRKzTp1tf0YE1LnrzaBPK8+2CZB8o8TXCV82U5FfkYf8LdzcweRtucdL",
-	"077f6lfd6uFwXpnUel2IT1NswzkENDSn5kLVyVx0iCqAE7ltwpft0nGhtnQhxMyGAuh5VhgNbTTPzZH9",
-	"TPrKsToolGNEN6hQ9tHKkJ3YzJRCk0aaamZtfC420lNq8SXm+Bca4h3eeecUKd7feYfd+tnZ549vH7MY",
-	"vgC9bKIWbGpu8lb/DXSPuUyLY+aTa7ln7VdRSYXy6cFsninIBvaoeCYt3bdNe4ZMCf5xvCMAmwHcj1PT",
-	"jkLowidgKLECBFnVML8YXPwLpdDegKQFBJ9wk2FHY5RmwgyGEYK3j2GeS+ngSnnRajsYIT373/307O+a",
-	"0TKjekKh+mOMldCxnZl0OMHofEoAB9o6sVsEyeBspYNl+GdY+4+1ozyg9GHmGjPO1VwmEdiDYGbyS0uQ",
-	"UBkFdLKzOJ9L6aI3nskam0ply955Wf6inyavqHtmRYw4ZYKj8JrzEml0Km34S3+o/j/23r3JkeO6F/wq",
-	"GYi7IXJUjQG6e17ocOw2Z4bUiMOZ8XRTlCXQqAQqARS7kAlVVjUGmpgIytf20rLuUrrXr7XllXXDitV6",
-	"fSVfh6+klXXtD2POUPzLX2EjzzmZlQUU0EC/OKQQYVPTAKoqKx/n+Tu/k+QjGQZMJFrYdwDDFr+xNXa5",
-	"znkCZTXsldAzwMOAhSM9iIEtwQIV8K9u/E38RyqyPJXw47ZkLHzxsw9efOunH//qz55/+HPz/cc/+G8f",
-	"/esPi79f/I9vvfiHf8I/6vX6q3X2zjDOBNNj3hOMw+Qy7r0PMURg1Z8532brFA3h7ArZM2Q2F5JfQHe9",
-	"MbhqQyEypocqzaAh3CvN+s7Nu19sNl4NoJtdLs2vjDwN60W9kj1zxTSiVMJPwQG1m8k6nrjiMxcYKQQ/",
-	"bzHOID1ABVbURKkDn+mQjQSX0BPQfRXY9oShDd3Y3xrfdSoy672YnahIItEZsps6ipH1hadpfCzq7DY3",
-	"/g/IZ6lYFPf7IhXgW5t9hPc3g8BJ9NrqwR+liqjQuvah3Vwozb+gWdhTsh8P7N67c/f+va88vhPgP+4+",
-	"vnsHxHf44oPvPv/2D0iY79++fffR4Z2A3X3w+OHbh3dhQ7394M0HD995QD///t99/IMf4SLtz7VTLORb",
-	"PgZ+EMmGKk8tSEylVLE+I7QtEszIDDi7xq/GbVVnD2XV/bGjoBkekLGMYplnKFFt90Z8Iwoy0OSYB+CG",
-	"k4KnHftTevvSYrSKrWO1J+qkJxkNfYoxghil7O72NtESm2+tzrLPzbM8FQFCymkyMq8jUAztVDKekDxw",
-	"bS7NqQqskMDRl9xnDfw03o5oywh6KsIjkGEGS+AdnL2gItgvws0orf0DxYC9xmj7PTgCI3NDS3wPQqAk",
-	"ILEdNHDZ4Bq3pSU3qCdq0In4VC+pjiubrp8qmX1Fmf6CdmlBDdYMQ7Urh2TLr1rk/YLaKE+y2Ejaq0ZN",
-	"b9nQ+vKxmZUDv4U2KnTMKjq+kSSstWq//skPf/1P/9+Lv/7hiz/9h8XvdMrXeF2lo3OHKFJmNxEzWd15",
-	"0GIlQHH7sNFsNa7ZJAT9pmtm8D0OtXtVjfWcAICnE3dSZyhSATkE+0GGn2xbqB9kJbxpx/vUWrsW6Uef",
-	"aPgZ7ZunNZWbT5rNW7cQ6EdfD0VMn998FtQK5VhrmX3W53ECzcZtMiURHetmz2wDazMvmprtr4EnjCE0",
-	"87wb9k/tMIclUQnjm7ONaq2bQS1VExrzkhOjVZ4C5QWsqweDdBl8875xVjSuAm+0IgXyzJvG026Oxjlu",
-	"jsbc5mictDkaK20OeBvaHDtn2Bz2gyU7ws6H2xGNU26HG3Y7NFbZC/jGZ9oMpxa/y/NiMx76poJxg1ww",
-	"NgvaSLb7ufOVNRG9oA0IVtvEWq66nAVcJfQzF+aFdBWIHpcf37327MSIb5UzuzAK/IbIzmiMlS8nUt6N",
-	"FbCxAjZWwMYK+NxYARvU9OV1BynPPwZrSmHYU+dUTqU7r85IgErgzcM+RtaPYhkFXrCHwCoWPIMxv5lY",
-	"ig1fF7ANvgRJ4l15xxvY2dX28szrEiJc+mpFlng35jfNZS9Z5nVV8kkbmFxUmbdjBCrMS2tGQXilj+ay",
-	"5najudVoNBrNG2bBQfi7u9dAoFohnnF9hEB1+Je9GtkvO/DfZod3e5Ho1wqNgZSSJ4941xvxrM5aNObt",
-	"ZjHmph1s8+ZKQ92eH2pt+yIYMYsNt1Yj2eJouWQUcD2ZPzDllTnO7P6m/v5T4tp0cXFMOOPCcD+hCEkG",
-	"o0Huv3nw1gFzO/pTUiB16mC+kJLYWFCQgDpV0tJ/VDivQu4CG+7nUIlcaPt4X/9vDvmlQ6xPecYD6jF/",
-	"zmf9WKRb31Sjbiy2XBHAAkgOpGfTY5Figzg4Ad0pizMtkr5D5PQE45TQNNZhrL1WcLFmmvehFUmPJwkk",
-	"6eQU0nTzh/sxju4QRnUB1k+hgx/b7iNsm+FcINlxvYZ+IWbZAbdSa22fTX3Ts07y2Qrb2Q0Ax7QBt536",
-	"ANLUA2gJmfIxGZ0IrgVLuWQqX6fUYWFZVqrykwr2H+NPVgGo4t2czqFypAVqxytWWr2eczHoHR8NxLoX",
-	"CpH9zGFVzcSsBVHF9d6o20uGssK0L0aw4qqcinwb780SkQFOFVGoBLwqyi2/UGblBnDZdIzNuKRALGQ6",
-	"LZiqQ/oE+KTjjIHE0kh13Zb0JeJzkCObhkGU9moi6+wt+0D4mfsJ3WqgiCgbG4JEtnwTYED7IyUHrm0I",
-	"fePqnywMdACRZp2xUKs0Q1LqXIuozu7y3hBhNkAcLOLBMGNRbAybyKIjdT6ycCT8gZmZtsRnONAYlDXC",
-	"mN7hMcB43Tz2FTR6A16uPE2FtOtsG5rQC8ea8QhwqMQSxlRadKwqmWIjdSx8ZBPaOW2JgMwCYRtLVwOL",
-	"oC9sdjVCOu9F6CAzmk+ZOVtO7V47kbF6hlDKkYcvKh99FtSyCWiINDqZD7vY32Z+HpxIYLUw8I57x9hj",
-	"a8TNzUq8DITTc5OwCknZ8omCPQ93bC5NV6SZl7OxBF7rEXP5k382YxjXY7XOmvCCGwzDBsPgWJhpS6ym",
-	"z0+w1q8+tQdoKfnynDICzUEKNRUjHkvzNd6zVUY7Q+kIHX2CNbvvPQFtv6pU0my/n4l0wtNIg5GB9oBy",
-	"7A1O5ytXl5JGLBV9o/rB7YaKBtKCi3ihrcba8DJ9ZniZTnMUFhNCL9sAG234kmnDzUm7xFz+GsfslPTI",
-	"sA3Okxx5bUpjdJ+qCY33ULNMYmg77EoqCucQSWfc0+pQ7Rku4kEuBM2FsSDb0+n9xn60s67v8OmTGW9k",
-	"5efTc9gQvb3sDL/n42149F6n7GApHOGak/9FsJEi9pJXZdTuxzo7oOevknmwzymYeOjsL8gA2C9XO8I4",
-	"kgO8aFEGwg0BHKXQSafQ+DyheXDIjJDlsaSMZCaeZLZPceF7JSIzb8r2jRP0NUxgSpWxEfQIdwWUvSFP",
-	"eS+jGmzO9Fj0Yp5AZW0sB3Xg2CSZXbM91Krm4htrTANPe8ND8ST7bKZCcBnXyYXYI7DJZJ4pt+Gi86fh",
-	"4DkxuzFWSRLLgbEPWaxZKgaxziANzfNMjXgW93iSTANsnVGKUhQdMM0bH/METhdWfxAkwJ2/IR+PhbSG",
-	"p2Ps+EYuclG3D+3kEsrUO/RKQIOh+n0Iy8d9B0odjzUWNXujzYZipEVyLHR9QXj+wGY1P834fI/QBZ6R",
-	"2uUJlz1RazWxGTiBGYdZNt7SIyNnEzXp6EkMLkLT/MR8MOGpBDrGJlxlSSEL0rTF5cCWG8VsAB3zqwdG",
-	"8w15DLsPpV259yYub2ekgTDSDMCV+IxFii3Dr0FxMQ3DiGW4ERKOCKaHIukvzCw8W0+XXHJkn4rctfn4",
-	"2nZQ48ciNVa2fRDMyy4sjFtLhL5aFthWDRcSuQ5qrafP7L87Az422/Bd+EDnxhy1F69g8FcsTawtVSjS",
-	"Z8e6g6fWfkD7i4/HZmsJrsVsA5Dq1Q3gr6HKU9dfRKQdRACVPlEyGzoErL936e7+5sWPTto1AK11QnLp",
-	"jCjZyWUvETyttWrIXwpbwrW910LIpXcgFHFnnMbFStoPdfxN77P5vQyfZsvv77dXqXa2yE3qpNxMbaMO",
-	"FVcLTy1V4XSgdq+13dhpruau5RqZyGGBm7uNoIaL29wOanZZG0GN1tPc99n5tW2xJ3k1z44QKZuk0MZT",
-	"c0khh1Jah4xwoaN29ak7zksTQ/vW+HHYDHEsUqibZdwxzfS4NFZPkYHZMzYPgCWI7ClTQIlkNFfIYqkz",
-	"wRemaZzl8jnM06x9aj6viR1/Wy3M66272xdnfpbuqY25tDGXNubS58Nc2mQNLy9ruJ5Jcsq8IW6F800c",
-	"7jvopIvlEH2n42NLuM5YL+HxqM72JaqnouIDL9dEfglSfe10JGnAS8lHeurvwhKSOlETkS4OpVwDBeT3",
-	"XA1quQRtMtMiqkLDgL5YO3JyqXnNjSGwMQQ2hsAmbrJJiX/mU+IXF2u5SqUXS4vLwfbIBBTuYdMf1YfK",
-	"UstjlsbHQtIoA4/HHO/NkKhkynp8JBwtS8GDgLzf+xKSYFhuI5em1fdpzOeuNL/+tIZjBunTYE/b8Jt2",
-	"rdWu3X38uF17VgtOaGIGfchzqXkc1YKaSFNlbkaM41JlLIc1yJSKWkwq1jemomWkDoEYA+YY7oIKYSEx",
-	"BlJiAIMHWKNnlms0sUu7CxMdsNkOdu9sHJ3Lp7CAM2kPGJxCx+lts41nahtzFr9oJcHjbM6nZ3LAqvPq",
-	"I/SeeFoQwduGi6nxo0iw9rL4GFjfPb+p5Xwu6ew59IzA6ZEKSa6hNVicaXsZ40miJrrw5YiOXOVJBDTu",
-	"/jOYFAOexceWK3t7uyJrDnd5jWbpU02b91Saih7OrV93BiOstba2gdhtxNMjI+p0VR8K4uAbs3xceQ9K",
-	"vru7xPJYxT3Bmo3d7XUy1DRfOHmX5Wl5EIJtY48CNSCeo2D2DVdyj5AVD52cOPI9kBN9kgUzeCblcF9E",
-	"A5HelVk6PcnyTeCnTEAJ5Mbu3di9p1FyhyAnsNwKJE9JdnrK7kIsYtzCp0GOOriVFoIAoxp6QpRq0yF0",
-	"57r5VNu5eOLWlvovHWoR32NVxKInPOINi8OnYlbaQHLZoqSjdxYM5MK+ZBdqZI459JC+ECPz4VhIrA6N",
-	"hKXxjnvY2QjDgT0uHUYS2r4UxmRAFE7SNqkBh4oa1NTZQ+xqGmvbqwpRDkM10SRYIgGmpnm263ujxkLO",
-	"PMeyLQhoE068DTg6OzLbrGyo/B46HraTbpEoLZBwAtfWPN/PmmcecVUaH+NvRdIv+sHMibpHPE4fEbz7",
-	"TKwLIJEK/eFepzdUMGoztoN7b9UCZ3nC/of48fy1+Lm5ALune5fVdDzqWFrLdTgRHuFOvGzsZBSlcAwB",
-	"z6pbV6/CGazTVVf1SA94Jq6OVDdOxNXjZhHDaDa2b+3c3L1x7XqzAXj8cZwKXWW3Nq3d+o109Qe1ZekB",
-	"ZzNQ3eSeEJY1b7YxSjdG6alUJKSYUay4COfBWwdv8AzyqawremokZii8zt88zQQqo3PXZ+YnutSSjiPR",
-	"YMB4opXRbonwVUusWaj6fagRSoXONNb32KCUlxoGmcdesQULWvRSkelXA78b40zb8YK/O7YKiUcYw/Ga",
-	"gnNgmLPX9niSgL1iDXLs1mlmLNxDDnBmTMvIvpaMWGiklHmhDtDmh4URfyTE2FxE7dhiYGySWZ3dy3TR",
-	"XhDCGxjhJo4JIJGyrdlaBXtRxo+MerYJfWdTodUwynXGdN7vx3ZkQKpk+Skwt+l+DN3bmHjSEyIS0V7x",
-	"kAFE4ru8d2TT+na2UsF7QxExqboqmtrSLeDogx6wFNfduWapl8gKsaVhdo4xNwzzFi5S/ER/YWbUjA5b",
-	"sxs7oBozgI+oS5XBImCDxzlj4VDo7Gy4gdIvay9+78cf/+Xvf/J33/n1T7/18d9868Vf/LS5vbN77XqN",
-	"ijCcmq81d242GvCfxroRdTPoy9b5J2YwZrMUUY7TDOn45nbj3PIWXo/SIj6Fk9F6WuvC4tWetmtjrvVE",
-	"pREM88qVK+1a0K5lCv784s3r3vzjCwwFt9Wdt3Gqtg6x5npuusCwyIYKzM2HB4e1oJaniWeneFZKvadG",
-	"V69cuWIuWphyaX7pjS9vf2X3ncbv3Pzt6197c+etaw9uPLr1uHlYO4/M8iEcmWWGzDtzzXeh5aU+EhHK",
-	"DWgmFNvkgDVFNhbPxuJZ0+IxOxKbQAuozbVdXFOVD4ZMPOG9zHqpp7J31m9ZhVpmebKafuP1/s94l1vO",
-	"wzSnziAeD6LOsPdp0azYyCLrl3Ns1u3aoAaNRmNRchpHd6EtJIZgu5lbbBlnLdYdnsTHwqKkUgVO8ddr",
-	"fBwbSZ/weIQILq0SYea8BCS6vtVsbm3vzgCJzGug7Hvry/df23n7a9e+drj/td/e/tL2nZ3D+19648aX",
-	"dn8HW/CkfirD3qxxs4KTonbcrO/WGxi4OZOYNKM7qQ7a2wib+uez1j/DNAasO2Ww+fxDDnXEen1KdHfl",
-	"kgZzB/Y3F2Ej0SiNwNEauyAkglCBRvrchGZU+NWIPwH8oDGOrt98FtSoZTHcqJ8h1lAD7YqATgn2MPaF",
-	"iOi7G0HN+BP0F9QQD+xl5lljnmYx2GCTOMqGtRbA28xUdxMBPddrrRpYGErGmbJBTSRm7QFY6MHv1JbD",
-	"7SY8zjq9NIaa8gI8ed1MDHwnRiIdmNsVXzZvum8p0Vh8twMlx1BDDkTv/EkHkIuWwn3HGICxSuNsCnMI",
-	"dymuhueOU2VWAhrdxCOh8mz22Yuq053Eg0dGIuHT0tDsN/NPhgeTR63jBICPsIzeL8w5GGlvn3WM9O8U",
-	"LK24n0pfSpUVfD8V35f4gPB7b37cjW96H5dvec37pnyzJorPKE9E1AEHdGYuXG+e2ddoXp/9svzM+e9n",
-	"nnwd57JDXefAqzmriMeDf7KAJwGxkfBnqptIEjeVBTF0DJmEnjiNuA9q47wywOQ/ZJ26CGqSDwNiSlKI",
-	"hWIOZKdBh38XugCG7OLiIzGGIA2Ha2VWxCByLVKMQxn5Y21DwVQSIVuNmDAI/ldkL/Kyjjpt/sLYUcd8",
-	"Dl7jBOsSIXq90VivCgGHe7nwmI2y3SjbjbL9XCnblzWatIn1nK3UQBf6bDWtvyR1hZddfdrjmRiodPps",
-	"FWfvNv34YkiRN8JlXeFyJtliF3NjyF9a1ztnyFMXHHv4zs2wXyvrbDfAAz4SmHnOK46/Z0eXjv+p7Wkw",
-	"M8rFwcsMkJ3GjAnNowjMQ548Ss1Qs1g4C2jEn/gfQvnsKJalzwLbIFJ13xO9S2yBspFvnwH5trGdPt+2",
-	"06zoPQdbKuNZrLO4tzjzdRsLnhB+Ii0UZ6gmLFFyQH0YM6WOgEnUDE+LFBggUqIWxT/7KsWO9AShCSzg",
-	"I3DAVZcInI6FuZwS//W2xAKrQZ4KLL2CFKHffTRg+dghWrjOcLB1ts/GKpYZ6wozWm1/Yi6xLdfwtVoW",
-	"8QPqLNZM591RnGUiakuCqY7iSEI/NDMByAtmxD12ecOqMO8ypiTMRsSnhLoxX/YQV2Prv6R4kkGPtC32",
-	"FgYtXGd+mLBtc7kOGMQt4JNbO/SR+S9O6rFI6+wxoqsJv8M1rM4e/soicJoNNhUcOsV5z4PVNLcHKJHF",
-	"Gr19eLvO7sDV/sclktciiFF3AYuwzsJ+qkYhYqAyhd3lJnEkJIKO+nmSMJ2JMY5j31Z7ImOzGyowwsLi",
-	"6RaCxmG/pRh4Q4a2vpgARRtsMKibCyHhawYxUqno4Fch0+ZFzJ4dmQ1jBpSIfmY2GIzhkUh7QmZxQvMf",
-	"yjxJQhb3mVS4KyZcs5HgOk8tGKJgLbFj5szouaE5DGwYD4bYkK+yngOAy5m3qWFqeWZ/UGcH7mSyrhjE",
-	"sogrUuKz4KnLSj16q9rYPRY8Km54EnW4OWzwTOiERIsO815iz/aguo0SA8c8mbbZELVZQ8XXhUYnQbI3",
-	"4pnYMpupFsz1wg6qBgpIAm+Ie0yqiVk5BOXZZV4wsKzc7PT0w0iEHGRD3KewaRdSrItx6ZGR6PM8Mc8E",
-	"romgJmQ+MjKbCCcC+3nEp0a4l0djhL25YOuYp+YJIO0PMjF+y15t/vgS3sH88465S8U77M+JaZxULfZK",
-	"Mp1AiNnQbI1VZ7k7Lb2yfcOiEa6lhbHxvNmOFwUGbLUZeG162937teltd/fXpg7m99qUumwe4gNemz60",
-	"j1hEZY+qbqaNb53dBmwoFbZ4B5ztNnZgOrklVULugYvv+kuwSbNgBfN/eCSmYZ3dy5gUItIs7Jo/kcmp",
-	"eDyROcGPy28EMNKucI3QFr3KkSiv9og/uQ+Ho3Bp3N9Ac2WspVqr9rtf/912O280Go13r/yHVY8dyF0r",
-	"/xVLRZancq7dKfwK1bwrMKoaOuiO6tO53QAHLR6ZrWvfg/5yY41lJgYiXan9//pOGAhRK3abWzuNw+Z1",
-	"r0NMoe6QP4f++fWnsCKWcAkVKvJRZIvv1uOyJ5LEiOptwvqYfze3d8yAsEcufNBsND2U5/hao9Zq1G/u",
-	"bvsf3rpWa+3UG7s7pQ9v1Vo369dvBbU+j+FBN82coUHfsZ/tNMldz81fng8H/DzXjK1M5hbASxvEFGRM",
-	"LDO4W42glkt/vNuUBaGRNps37AdmlM1688au++BWrbVb37123awmEAphImEzNd7UmLkBneYyXUtZmWYq",
-	"fNyOO2OmwZk2B7DrV8BvxUKvICY2daKX2NufE8AYO0oAYyFaImgJoRMEHaD5dI0m/8uKRCv84VTw0VIU",
-	"KDkrAwUkhyw3boNXI8J6tpoRdG1PSR1r339mr4SZeJJdhb+28IHhqy10AkN1LNLjWEzC1qx7EL5x95CV",
-	"R+t+bPy9Lx88fBDYwhoLNrCAhu25rtfQZsPCIeDR3amgpxL8wVXt4CCxPMVoI6jPedquYZUFYOn1MM8i",
-	"NZHt2rMwmP0SF8N8VTBCQk7ePAK7emdD0ZaMpbaduENQ2DFCq5CZ+5r3h7uiHx7SO4b4PuNYDuiFekpK",
-	"pBlhE5Ue6T103ydmgoxxZoxZ6Nlq3Dz4ythtTa9gZfbVqW95mzZS6IZXfNHniRbwyubNMDCRYY0zLmoP",
-	"GFyIThyKkMwmKACmWBwFq8BpDaiNUgpVClRfY9xirJSVbMetMxqeRRiErp+tQdJuKYx50ZZQaga2fZRA",
-	"HTCsge+ZbzfoXrYoy1mIQ570cekcADrzXyZRE1dnZLxszr6R8zSDCq22DN/a/2rn9sMHD+7ePrz38MEB",
-	"TimAotEFAXIcYrW5xUKK4tczpTqjvDcM62xfHy0/JuZEVPnHB/BCD+l3J/nHBzTFuOvwfRYfmz3WwI9i",
-	"Gy/KHFsQrM4iT5Fi1zO2NNqcN6/vlmzQxqls0Dk5VDJCa/BNi9npa0tzAFrsabvGMzh/VSQzUGBT+BNt",
-	"qs5pQ7GLbtdaT9u1sZBRLAcdKSZtY3g8ewZrUrznrO1fqcVRnG4ye2fO7LnA6oDHEs+0+RfEc3FPb4FM",
-	"pAk/g+o1N4u2gMTI1g2sqJjN7tl6T3UXx6m/rLozwVMKgpr/DQnrVbd4rXAmmKkhRFhdfXHI9ZG5+8tM",
-	"mrJqkQcnsi3rOqzYf9T+psQ/FYGVv3Ot8FMaQa0fJxly3Mx3P31mvpaxHi5+WtM87T3VhSKRawXpFLHD",
-	"HsXjMXlejiDW3hLqRqDeBoaJV4DfVmvt3DDzCqy5PZxnS8d7BreD9sU6nfNgB28k1pnKRswcLuSLOUkk",
-	"zRWIzXDGVJP+6SOWTeKe8Jn+bO050oqyEFJAZG+Sj1DOOlCmDG5gzgjTIhE9IP6b2P6VaIoSVQ4+jShD",
-	"6HFtmYqx4FnpRuTB8syOAm+Hh9YYj++pbp3d61c93AYnsSSZdSF6KEv183ElIXtbhua28MAOGemhAznT",
-	"7YzohYrfuj+w2fe0Zu97qov2uXH9sJK9dzRIjcsbMK1Ggg1zGUFTQJhLDjkXB662LhlaWRyYA3hKfphH",
-	"Y28XgmfzEyIi8AraMrPj4dqSLrsmo1h1HqB3au1iBcz4+5QuAhPYiChRmNxgAePEoi8CYVVj1caakWhr",
-	"AcNXiEEmI2DCtoREGslr+Ag2Bl4mFctlpCjVNLu2RWXh7s3g2o3r+Oqg2DERZjZHl2e9IWzjVE20T8eP",
-	"rlMuIcYf9oxfHoXW6jeT4zgmiyLGRgMOKEtz2ZZugersHeB4wMvSXILz4MLixd7SQORrpyeyb7S4K4DZ",
-	"gzwBgvdOmkPKKqwy8bFVJInsT5v0crZTZIVWXqZHwULApNFbb7aQpNcIyvdU96TbWkz3jfWf4DFAzhWJ",
-	"G9d/HTJNWoeL4i9YMM1VyCaOBgU46970VFsGFXO8xj3dxedvhDVWtsGqV7ZklqHlVGGELVh3zy7zifvp",
-	"NJ5gli2Y6HV30qOEy5PCvqSTjOFPYpCUlZFJMUJrPHG/aUq4AWEBCAt0MVIRwXFlyG1DyWBOOuosRuiq",
-	"LAXOC776FI/nUuR7oewuoPDqvCXYduPUbuRCeTXjNDbXFk7n4R6eJJWMTtjkmS65n5eR+BbG2OcpwljW",
-	"P8Frw9a/rLr3oiqK0fmTfdVszPXp2OwTFvmyh/MOkJkMY/7bTmFQK+vSLmaa4sKBcu6P8XXMlUW7VMjl",
-	"kC1+gsUuVVZY6xXheDXeCK+N8No0oT0z0VKmxijuTiHcqoXUCpDxJUTmDvjac7ByH/e6Z0nMCVM3oBRF",
-	"8Wtjey2hODf7toR0PX8YFpzzDshQKAj3sln20+Z28TGWL9MXO+VSafzwWtHfzF7f2N49L0jMml6RQ11A",
-	"8GoTqz692wCBM5zT7pSm84JgK+5g5norln210CuwxyPX98zPLqLNVXmHPf+XP3j+t7//8Xf/sGb1Vwcv",
-	"cpGCDuW7H919cOfegzdq80BPvMFHv/hvs/dozt3j8cPbdw8Oqm/z4oPvPv/2D2bvsT17j4O3b5t7VI7j",
-	"v//6n340e4Od2Ru8vn/v/t07Vdf//B+ff/hnL372wewtdmdvcXv/we279+Eu755ZDOBan4iJM/vzDLmp",
-	"z2vbApwXJx7XOMGIvyRMOxw16Ao8f3jFaJxAX8uF6tRqTy0ohQH9pQRTUpAdH2dQ+pNrUWcPMdETOjVJ",
-	"bLr0A3NVYC6AuyGT/oLEN42sIvNdWUxBP59FsXsI8GtnA4BX4mR6Alj+K593fff8n4dW+MqGNE0KnsTF",
-	"kH071dYtKyoM7LpZvCpAG3wriMWyl+QRZMDPubjgs9YVxs72Ojl5N/UbY+eM4tJO5MLsfDHVyyVm0UC9",
-	"Oh/vHuWqNZHS3PKsWvJo+AZEZX1RQtAK3081I9jPk2Qmq0RnG/yxHhY+JVwOcjQEvjk0A87TsdLmz4//",
-	"z39+/j//9MWf/+z5h9/75P1v+eTjcOQFwPETNYCYBfZbrn38t7/86F/++Pkf/P3zD39R86ILUcr7sGhW",
-	"nC8jNn9qLJhn//6r73z8Jz9+8cHPnxqR88y/mGQQjtAfla8taGxbYA4FtSzlUiekW6FgrNaqfUkkiWL4",
-	"gIBNVZ5ij5pYMxwEZY1ia5y6yTzXFymu+fEPX/z1v66VqqJbXTJru7+X3l29TWATKYDh9NiCzbkdmPCe",
-	"GKoEiby+XqP1g6l69wwbFLgUUB2ngidUiHnCvqWhBhe73heycVdrT35encaLfbhar3FnoG4SopuEqFG/",
-	"UQS17k5zrqjeF8cV6bqrTymjGYlEoENU3pVv2W6H2EwMW3zLCHqJuTyDsw2gxCEbijhlmXhC7VXoECFU",
-	"GJ9D18ZZix2r2H83FkudCR4FLFNAq9BNhPlnotQRy8dYr2RrRuZNjDtwe8/EqJLty1fhjpJikx68vL2N",
-	"S3am7R2s5MVz6Tnxsz78HkADMRQeaxbaJ0PerG/mPgQ3MK7YdG+I7IQdt7EmNtbEy2JNbKTa5YEe1hdp",
-	"FQ75mk4yIhE4dBaflYivxyKJVubs3mOhfyCIX8iLcaYCBAiis+ieqQArAeDRoRNAIRMSCJmhmjjW+O+S",
-	"7cB1EUQAADc2fLPXw7Ppyijc800GG5EAxDdKePMikFiLM92WiAp33Cn2LnW2XzzSxWvNXfrKAcfHqYBS",
-	"LKMzFiMsnLqYpEoOOnTTPQvFhwZbOmxL4EvxyzVH0I/GN39YKo5jMQFbClu0GlNKByyXidBQ1IjdCTXj",
-	"DCIHrRPGFMsO3jOss/22NBaXJxVWeSu8JETMO4HIw1kxHQYstArG/Lu8d1TKQqMAQjbCHnXIxo4isc4q",
-	"7ExzKMZGfs1alRVY87dB/Ja08Kk70I7HqTouxzPmdZST5dsge3FHla7xlC/WJUOkYaLS6KRQiVNZTseh",
-	"8vn3X33no1/+yfMP/vCT//yD53/4By++/0cv/vSDRVrrBH3l6aL1wymPQLpsgikb82cTTNn0zvsN4QQN",
-	"yITxLJgLjMlcHaPKXh+OuhSL+o6t9aOuK2AYUV220/bsAVULxq4yAwsjiXLPfDwUvSMBDJuQHHVEovZe",
-	"03FVkxV8p7OqafPPWVFeIq9r1UpswWRD60LB1Fx3WBKTz3/1Nx/94o9qp1CF+EqXnWAY8pT3cEdsbwde",
-	"I9x/e/+7voL5t/e/t6g1rtMd9O5rq0eP/er8hbub1+Uy3j7p8yXaN5L61JRW0Mzc8w3Bp9FwlrD1kz53",
-	"SX26Ju5LxfQBRAG0J1e97udFK/fJkGdGkJfE9xc0NuEGUYh+M4j5PaZkMmWcncH/Y49VDmgDLJ/Cm8cD",
-	"yTPHEz3TOn1GL9iAbJn/sjtlRPtYav1uuTJdw/wwwHfATq+41g7eTE+C3vDYgF2kx8J/anUb8k8dj7Co",
-	"avScVNr5dEC3s/Qp9EDvx5InnfNRcdbbanxKTcFP0mdILgnAx427slGCp2/1bVSgzpz4LedsL9Btscne",
-	"hdBaaOZoCdWRS11ghLMISzvVNOSRR/coxROIw6IzksUjkcRSYEWwfVEbYJ0hbY8xaVyahuUI3K/YF/kc",
-	"UFCdutZu1iOoDmGdLWB16piT53JcANNUeRusg251R2CTbrv84gEHNgGpYHfmaeGxpy06rq44zjVcvqBQ",
-	"yLzC2/CLl1jirHZ4zGusc2JwYjZY8DPtfpjEhRsdp/ikTU7OaBVs26zp2Tq5CVnOfPHxGO1vPdId80ej",
-	"0YS9rzVmyWp8K1FysOU+CWqpSpCpFep7zEuRt4M+TpMmBnLo/rNWuqlNvXu31VOdiVGHrwM6NjN1yS4S",
-	"T4yD5PJkRIO0YIJLvqZtt7BiYk13bPLcPaW8JJkad2y3OAgMrpIZqljH84so4nKslioyA9lgbjduVIG5",
-	"zXWJZ2gFMVqt9q8+tZt8KYGQk7IbAfGSC4iNXX95MLr1D+G6JvTbdoOdG3iuzvYlE6NxNmUhnrOQ5bIb",
-	"U28BIXEzYSwDr6HuAqLfF9hqEfpKQAgj1o7UX2L0IpYsmyjXfEBJx5EKPQz6KmXQKcciqnic2Xg6HRxq",
-	"PEXPBpkCbK7J1PaMADoRncVJQpEanlkHyyctjbMlOQSL8AI2hQrmIURundm6XIDAKoSRpXEoLMEF5iHC",
-	"22aMxDXNv0sFSG1k+2+M8bcJur/sGCGLDFKphQtdiA159UhMl4eS3jQ/uMAYz5tielKIxxyu/Uf3GIx1",
-	"YzRdfjDUTj4GQ83mKceHAle+j305eqnIcLUu0diqBEBQU81YW0Z8gDnooZpgcudITBfxC7wJ3TBPnYm3",
-	"qihVUY6shSsrmzfF9LJxYKuDobElJSxhx940qH7bM+jbB2ICs7CaxjVj2ijcjcI9lcKFPcS4tFLuIjTs",
-	"ieXRhyiLmM7UWEMnjVgOLsJ1W1DpbIXdpsj5s1HkfMrdenoNG6ydq4TmJGIxgANylJ6frxLBQsydhNBK",
-	"BdvIwE1csGTK8nGieCSigFop6gIpiKVdrrv3a3TtGTuLFa3/YugQWA33oIed1IAQ7BH7UkWHb8dMdg60",
-	"ZTASn7Pss4czgQmCqMMN7DA/KBElU9HA0kZk9jepmgArq3lQFTiyp2Q/NuaAR+lcfOY900FSnj7/v//L",
-	"8+/+p2f//qvvIDrlo1/9xYv/+DfPP/jFR//87Rd//qPnH/zDi+//wDZsgdnpJsoMBttOF02oy12nzV85",
-	"zhkSS3q01DFJqNYtn4UWvvJf0JpZrdkO0Y2gZm9w8xq2gobrb9289my1oE0konxsQyu1oAaU4d6ciSdj",
-	"0cs6CBiOzb51n8ep0N4vZ+CoI54eiQw5sS3i9MPvPP9P3/roF+8///Dvn//V/1WzyNOeSvIR8IH+0R+/",
-	"+P4vn3/4c/OVixPh7WdIuIvagls3GlhSBxDg4geSyhLeXVJZl2ally3ovAWPoGe+bdhNsKfeSHT0UI1R",
-	"OjuCb79izn5kvBas6zx/8BGIgnUAFFZmbyAUZ/KZaRoXgijsNK9Sub9mvzvqCYa10dB7twDOAzl0qibo",
-	"xiexzlr4z7AfJyIMoFe1kSfYwNdB7WXGe0ThzcKMD8I6eyM+Fkw84b0smcJj8MdauI5w5vbQHS1TadGM",
-	"QLMhNkD2a7/Qym1hPxa/DB9uEgAHuTn57ptRDPIPRsmZV17k4hC8Leka2+issDSgiB7yJVDWD73TwEiw",
-	"A5prYcde8WkJQ/hdLAfhq7ajGk461oiokcCqt0xheibWbRmCpAhLJXFAB9AVfZUC4yvoHDixoavRD3me",
-	"qQ59Bw83q1+0jAMk4+2Dr5iJ+Or9g6/CEnKvodtb8WswxKKPnHnbOlwz4lPWFeztw9e3bgbwP83r5kZv",
-	"vNa82dhpYFDHmFMjrgOmxSjuqQQgcSnLeFeXWiqqSUFKIGi9NBDacnBnukodBV7/ZD0UQBBfMC4MQSaY",
-	"v6ChNu1E4IGEDumMpymfmhdU3fdEL4M2FkSBDvfhTI/NpXDrttRD47hKYVavWd+5efeLzUb4Kp0MWndG",
-	"irUFH0TxAIpRUsESpTO3lTPxhProOYKCWHrdo8174+mgPRdL1k15T4BhZ1t6A6qQJ7mrYUnVhHawwyl3",
-	"px4dAtSpQDvCtvRL6GCAONeqX0z1PryQOwD0rP7cEYm1fevFzfZgG15sIcsoT7J4zNPsal+loy1rBJZM",
-	"xLVNLnMkaq2aERv1nj6unc7aqDID1tO5r6t0dFmxu5Kx7CwTK6Nq52BB4J44seYEBmK7xMeadQV2CgWh",
-	"ukFDbcJtU0jTG/edzA8jv2hz6jXNo7VasNENrz61Z+XZwqjEod9VPSUbp85CobN4xDMBCsm8c56JiPVT",
-	"NQJZTnWMLn4gKTJBEI8Uyh1RUUg1qaR+szL3YgXExpveeNO/Ed702dXeSvpuE/y+bBAfmRlG3JKgRi9s",
-	"gv4cm8RJwghHdAp/e+0Y+cM+Su6q4Lenca6iqFq/wL+4/yKn/zFms6GZ37EAZwqZ3aiHkYSkd6SobW7R",
-	"QtBILtByrmuNcSNsxMA6VVgfb7wHbd3W+Tbme+U+53CV9iIDI8YHPJYVyXaYlo3y2yi/jfLbKL9NA8lz",
-	"05Z3vcgkRRl5khhxHBfM5+t6Xc9O0HEo7i5Cyb1uXC2pJkx5UVtfzQWMZyycFR4h0bUOucaSfxsh90OP",
-	"FJ0NmFQpcyLbNsQNClR6CNfOkrNC93mKu8H2wMF5F0iM+nYyBSOz1yB9a0E/K0qNo8zIci2AUHykUgHB",
-	"wgqO2uJ7eGKJcZxYb+tsn5LYsYYGYmVSWI8ByFLCznK5zettL2C9Udwbxb1R3BvFvVHc58i746mpCXfZ",
-	"0nNW2EArriFXsriH5e2Dr1CyUWK20LL/dKeZYCo17qE5cDb276Xh2DhVg5SPNFNjIT20VzwYQmd6op9s",
-	"YSKtaGhs82NAnW5OPn0ZOJ4fqjpTkUC3FmrFcBiUwLWsM+6GmIya12V3n4xVigHYuzAhJys0M4KrNG3F",
-	"6eyrdAQStBtLDhiu2daUlWcydQ68ccZJ0AfMqQJIuVoFsgk4XR7aUk0kpCuyuUUy9tcpDOgLjzKNea7F",
-	"hQWZIjUfXSrMz0XRpaFIosAiljnhlVeONN0D+90YQsgTGWtq6ZSKLI1FFNDZztKp+c48jGVKBe5JzOjb",
-	"1MIiKtiEzZRt7NiNHbuxYzd27MaOPTftCXLVGrLnbLd6rPaVlatE+70AxzS/m+YsT2dDxpr4DlSesTjz",
-	"MWwu1gPKaqgmkN6ogvCnalLC7zs7MZbZ9d0adDqPR/kIKuxImMQyEwOR1p5dCNgeP7L6wBzcZrACQy4S",
-	"4J6oLmaYgr9487pPFjwr2MzsGHVSIoL3hNk5SJPT0MBvbOxL8XaH1CDLAypz9P0wq6vYROVJRFjal87g",
-	"pqznRZjcrsnGDBqZa8bZe6oLeG00eA65Pvqy6mLHM5w5QHsbcxxhw1gpy/VMntb8vs5CsO8A22SWY2Rs",
-	"erLuU8Fe3793/+4dAC6xfdaPZayHIqIARZpLTbndudh6CQEYQBjDuA/OJoWINgQ3rCG5PNReZ4dCMp33",
-	"hub1tcXcYsg8zSUDN8KYbHuM+FfK/dZCwGnVUzM3IqpgkXmMc3Nh3gDMc63V3A5q76kuuAXXzsVYQsLv",
-	"ZfLtS3ZhLeIO1hZA6LB8G1vqZY8JguUBjlSxhnAE8NThKl4qjNKMPR9diPAD4L0XTBAUSMDuz7nA10XU",
-	"DxSGwi8o0QlRQ2N+IsCeyqiBjQolkzoWKUDmIWyA1FTGk9R+gSjlSTNVJSfMe2+CBpugwSZosAkabBTd",
-	"+dVPAsYTZLe1MAeKKXnO8QMUGgsyXq4iFtJYrp5uO2g0GlQ/d6BsDsxVBnK8ZsSnEMFmfTERKYOidqN2",
-	"JBmfWFsplaSAuaVFPBbmZl4BcNhyAQgogssAriEs0rX0U0CE5EmyhJvgsXnjVdgJIM8xS01QZyGdyJDF",
-	"spfkUbn9MChfJ2/r58hk8FhNPttkBvhl09egtUW9lLzQSOkXDvFTyoXi1Pe4ZF3BopiDUoV3yZOsFFxp",
-	"3vA1QcMT4Faxen2MoO78gorRH6vJOvXocEw3wZjLrV4HAVD4FS6djol+CpEasfSphmJ6PEm6vHekrz51",
-	"Ng2UdS2AD6qUjVN1HBtjByuXQ3uL0L4h3ugLmsqxByGLRD+WAqMimQKF4Dh7AzZ0vd3xxvAPqi6OIyGz",
-	"OJsGbYlxrNi4aEhCF2cMzUUNNcZb4Ij0RDzG6naYy4h1p6Wbf0HPRKnpLAZMHAtpqXbtfXiaxmYonkNE",
-	"D8+Ue9e2ZA4UAWMYY5TI3gQ9DxA9w1gO6maob0szCcBIibrNkQlg4bToZ0zlcD8gNnYFyXLKSldipfd7",
-	"opeJCO58aLmQHWsAOWE9PhIBVDLvNFjEp5bgykhCKwIxLU2l496rzNzQ+IH18owjCtNGH0nQ9iHQRinr",
-	"G9tsqPJU2y8TpY5EhKXVlPyus/CNu4esTAVGT9AhEQ7Gmf8S7p15FKVCg6adEk4Gq7YpH+581n4fTQbv",
-	"JgU5EUu4tisGRfKyYFJIRRanNMsIBL3WgO6Iega3Ok6V6heZ+lEs88xMfZ5CLA0ib3gdVT7yzA1/IDK2",
-	"u33L1bqnAgs8s6Ew+wzvVWe33WNLz4RYFJhCtl1/wMQT8y9naNnjegD8kkDWBCQJYFw1rwMaSVsMkpLJ",
-	"1DwWa97xOOdoF2mwtqqK3w/5kbhNT1m7+v0AVuuBOqHu/crVKyXrofa0XRvpQRy1ay3WNt7ntWZzu9mu",
-	"BaxNahq/uXP3/r2vPL7Trj2rTiUtgxytW4VOgzwzsMmKHFsH6wQlib/TVoWvrdjXrtf+fCh20csxNADO",
-	"vdfetifiY2ewT60spGPN3Tp5Gt7GCSo1/DjvJnGvRFYj0mMRbUE0wB7cmu+UWVqZk70wI24LL4xn7Jrx",
-	"w+z1rRL/G9MjYwbrDIlqyjw2xAt3oM7fV6uz25Ymx0gyHkVGe8mIBHLEchDlYVlB2HeoSEQciET0MnvT",
-	"tYXRIR+8HicZEJGf+OMHKiv/vsp382KHK5O4qpfNZ1tt3DTr6zgqbjdvnJXLp6d2DFXYzxmhiQONR9sc",
-	"QqRFJfQitImGjhSxj6Z2K7iSC1MhyK5Sbm+BOLsNwfCK8ZYMRycRwKLWBfLEDDNwzK9g3YGEYzwB8eTB",
-	"p2PNjqSayD0mEi3mOLxWkpIBsSApJOgKClKpoNFoQCCM6nqrKoNy+XmQXO9eXP73enN7ZzeoAbmIs8nO",
-	"EFuh2YaZPykGXjiRG6H1KdBNmyU6hdQ6V0klUq7zdAk3775k9BsAiCDanU+NrzyyaVHeNW5+ZcD5rr3/",
-	"3OH/DbcsaGLWsSzcWm0O6eVaFnbiF7J4rncOF+EczJYQGvpSTIk3EqshLK5pyIvoVd94LiLVStbZvYwN",
-	"FJB8zkPEAvOpuRgZ48l7ydNjiAly1ku5Hu61ZaXt4cTD1af0r04cPQuRDHuoJqzPIYQZk0GCaX4oIQbB",
-	"YC6CYFNbbrHQWFrQtAwZC7F9CPIt0gORy8UiWvCeDt9SZJdcitlGMCnwhCAY7351FkKWJDR3akvGQjHi",
-	"cYIjwIl2kUnqDYJ3akGBfFkug7MXZ0T0mSTeyBSLszrbz1giuIaG8hAgFCIS0R7T5kE8gYeaQYDZZQZA",
-	"62cmp+QzYmsAYkqFdnDEOW72W529g5AFD5bngBR1to9AvwV1NLggFCqMMwbQBTOmV8KhSKLQrqAx517d",
-	"Y1qh8WcM0KLgCbF8EF81Q38dx22X3ygqnfFpi3EcildgHo+ExjXGgdl/YzrKEcOqPOupEXnaidKWpVP0",
-	"4nEMKDX6ITT5r5vxk5oSWHZUCgMjHg6HGieljSSeIMeeq+NynfZC/EqHrv2/S3DCPvAephG7aO434pFg",
-	"kyFS18JaW92ZclnctCNV1tGCpwA9LD2BSD4ZLS48qyuEZFGqxmOzJ7TCYUgFW7fHJeljAYFZAEANacsU",
-	"O6wtLd2skRwEiLRyBRh44cWLDEKcgeugK3brfNGkmYxTm/lrcYWeYGcjJMclUQljToKn1qp907ym5mt0",
-	"4CE9fe5deNZ8+nJDnnaZjXiTMtg0wtkwc56OL8acZ2dfrGvnLHc0SpbEsr7FtPUXOA5jng0Lv6G4ZW32",
-	"dJ6+1ualiCFchJjY+A+XTFQoCwGNAABAcIE5j3bE+br0YGQsJXJAattEwBAcV3lfpVgqArT4Lr8MH/Es",
-	"S+MupIDN510xiKVeQP4ARqh4klVwsVsSCCrkIfZc9kqclW4Z/lYYsPCL5j9b5j//W0js6Lz7Ko5ZMm6c",
-	"qFSNhw7qHWeBA1eweGRmgaVipI4FcKLTBLlUuM3HjASXaLPFrsQGJqfAfdMDzBiM5Yy1L7Y/QTcV/Ahy",
-	"8hYVYF7LWPDgElgC/kZB1O4mE633sdI67iZiD/ADlD3fXsRN8RsRTq3m1Fgp0eycNi+2vxF4l2c7wCY9",
-	"VTKGQwOL08rC6u4oVQISRcNigNhrKImcEJkxq0+MsdSrEzn0XH31Kf5jUSgFIWkZH7RlCJ43/QgH0QcX",
-	"lpCe5IMjisl2nNAEWSLQWNGSAsU6VcqhLHzFBWUCr4sFQLhGuUZfN2ChuYeRwxhMCVgYxXKQ8eSog99A",
-	"aGUiekOeddRYSLgfxVpeBfe4O8U41khJdnsYS6FpZK+Ez3/+o+cf/txcgNUk5l+uqsH88cnv/eTjn/z3",
-	"8NU625dTZl1X+7JGFVh5avFcasJ4FOniRWEMFsMGCEYi6oMwgpsEr8N+TySJ7eni95xx8+Oi4ThHEKYx",
-	"8zAh9WKGKYCzhHuhL1QxNiKUqokOUMFablwMwFikZZyiXvVezKovKIc0/7A4OxytmVToWxMWhE5h8aqY",
-	"8lnaL4V57VJst5RX3RNhJNj0HxOGGW5WrKwsRc08fGhg+VogQoLhBTeB4klMLVb2S6HOonsNHUTtV3VC",
-	"RyPSl1DSWRWZuDc6k8o85zYm1JPEThD1JYGqmNpX7j16/pP/+uKDn6+d6sN3/JQCFDNjWO5/lMXpEAyr",
-	"Qb6JU2ziFKezNXDXeR1EesVBP4eQBQmdpT3xS/t/k+VcKh7WyXXaud9Y7peb6rSK1jtM55P1XNc8L5nJ",
-	"y+KEpS22voaHy+5Ftc9SuO8USndzkC495kcRqNJJMlZwydk718hfxclZhdb1sGjTCPGoSv5VpJqpCuXZ",
-	"ipbA6/foBzqtq0I+SCUna7gPpR5b9+mz0O8o2Wy4cltiRXUxOsA+DIFMBrsclryOE0JoeH4czetnRnCc",
-	"ITi2qaK8fFHgGGMh8+6JBXSDqKIO+zB4HXInw+lZQ2K+kBDHQi4psXgssjyVGBvBn7KuGMZENYOlDSyE",
-	"6HcYQCmVNQgCx7lMv8oU1ulDBUmdHWTQ1bZUo16Uqk1UeuTqxLDqItZtGSkpWmwyVNCJAEv4jPwh7xt9",
-	"fodMoAEj9VRbtuWVKxDDk7Ec1K9ccchpN36IzRDoA5+KbzFfSa8mLY/mzz4eO8di7WSKI+ypNKKB0BAI",
-	"pmMHwMIJhzoS7zLE5XAbc6IaqS7vHbFcZnECXx0D4oWKOGmmsngkHHkNPu4NJYV51l2ajFSwIzHGOkMN",
-	"qA6ql5QRDRdqUcxTiq9niwjtC7+Cg84AdxQOY7NRp/W+EFHHXAaxObv+Ztnb0lWb8sxFaNoypBnCn3YG",
-	"SoqwhbW0mPjxA6d6pK8CDCYsEGWjWGt7QiBj5MoWaXFhNt7WItUexbhKBAvxcISQX/G2ORxEDOxNfWTZ",
-	"UIy0SI6F3sOmICFkE3SpxihOi1qiECFN9SshbiWeiDQzfw1E1pZQ5WN3mX+7okuvw9tPhsr2h7QfttwZ",
-	"KUatpI/RZ6FRACFhg2z75ZFrel0VHXuUJwlul5PoIPbLR2PPCzqWJIZZEAkMl0VVY7Oxu72ABQKWrKQe",
-	"R/zJfSEH2bDWat40g8qMLK61ar/79cbWrXefNoPmzWf/oaLoMKiyakb8STzKR541g2QM1aOBQq/SaCLR",
-	"50Cg0Gw0ghrdzTIMnQQeKA/nAJm0jHQENmws0naN02AG/WnbaVQP0lxcPUZ/hDv++BqrjA8IP4rNBR3c",
-	"mblMw6jGCVQwIKKialzwBH9cRHtxAnDBPPDQXPoMRn8PL9ouhgytviEmmk1hO/WhofLJ46fmrHA2wcLl",
-	"SQKl8+7MGFmlUvpCw7HTQlAM2/wmRgwqtLVfRGTyMpWUFEwj9hNzfEbjjEhHPMovu2vWYLzqHAlj0kA+",
-	"YguOdEF8VXHhjXpze2f32vWvzbfeliqL+/RqCwlQCLtXUHx1+HiMKD490vBHo9H0SE5qzz/83ifvf+vF",
-	"B999/u0f1GY5ZInlZNtjN8F/mZE3txvNTqP5pTe+vP2V3Xcav3Pzt69/7c2dt649uPHo1uPmYW2WnAqu",
-	"FsdZh2QbAFszPhqfOBOW6QsnpA59A+YYVlBknq0OCE7W6+LkXt14Zso23YYX62Um086ThFbNcwzog/VC",
-	"cScTPcayayb+6lP6x0rUKtjmxefjMD83qi/0bTvof4bCme5uE92CohCAcDbufRGS0M7dMG4wXu2A+F0B",
-	"hI1YFdCWKNkDqjSwkQF6VqEJ9uDjUKs87YmwMO0Qgo2pXBYWExC6lHuBcoJWFAr5Io1S8eoYQIsC4Mjm",
-	"aKEhKmKnJBNJEo91jCQg9/rlygJjxVtmlMCnbqFRQXTHvhgcXcg4A9YCqs8dgwZEm9h2o2EbwF178sT5",
-	"nnHZ9bSOVVsy5kDmXQAqAVie/KwtS+yC+A6zdM4lQ4yW4GkSE/OurSqlNSF0QgiqxU4687ZTQI1j7Ri9",
-	"p0q3X0qEKDgTM+D2ADECZtJExJL4SBR8KHMZaJvZ/l+jdNpJc/lbxt6BZoBunkhd7vmLQbvWuCgAa+si",
-	"mW6lya10dg8Hv37ICa8z5kOwdup6zmC6DS9iX42gDvg+86+ywPihaSpZPqThukolgktr6ZwCzw9yCbyo",
-	"EZfcmK2tpzUI8rkvcNpAxCCfC4gyJymjbrNYY3w3I3/Ntto3BkOj0Whuwf8dNjxrpx/LgUjHaQwMbb3r",
-	"gkf9Pt/Z6fei/s6NWlAbCGnWVKVvP76PHG4J74qkGDBNz5eUzu6oiYTZ0xmXPYGjQnuWpxmOY4HV5ZjZ",
-	"+jE6Oe+CETdScn/NN8ar7q8/SPEE1Ra+6DDLxq2rV/01ad1q3NoxU5KqfPwmGIhPn7Weugf8Vts9AOlq",
-	"4IcnjAQAC8BLklr2O10xH0EtS3PZM8dxn3ZDI6gdi1TjDt8FxSnVcV7aOQX53u+onPA1BEYQkulhPB4D",
-	"IheMvOvX+s1eo98X4NyAh2+sMeIzVfMdDUB7rmai0XmGU3FusI3lHoLVB2ATzxITwi9nGz98HSe71XyX",
-	"2fVpsaptdnKrB7t+jVPZ4ChH+rkGEt+zGcc080YYn2QeUy0a1N/y3rDcF2KDWdlgVtalbwdbHFWsNVVs",
-	"Js3YV4APhCLICSDyR56NT1bPGlgWwI/6LXKq7fZ9OMLaS+AVZrbNwXlkkIjog+MAUtVYtsbobjYaXiPH",
-	"OntQmE1HYpzVWZgoradFxWPxNNvqgzj4KJdnyzK9jF+L8TWhiwEWYJChzGFS84QjH7z9y4vDUoU1hhWg",
-	"aDNLuauMpZF1xVTZtAe+AtS7Gn+AiiKMzuXm1cep6vJuMrVv8o1cZUJXNJ/DVbqPdJrngDOEFGhPH68u",
-	"F82zXX+cc8YTnsSGApNo9rHPaI6IYLPfheypCIjaa2+81rzZ2IHmQcDdbBSYSBK4uKxxsEcRXG4WEVQP",
-	"bEGkQcNuQ8Y0Lq6nXVMLai/++v94/ld/VX2xN0h7n51nZ+xOVJr85Uqp+owWyd2XVS9ttMZZWiOZ/+eO",
-	"BRxiOYVuAEl/fg0+/BCtRoWRiExUgEcgSOIyBqXrKDDgWmrMchUcQpgFIgDsSExdWQMwvrtGQjh8DOHg",
-	"KDRwemJQaP55cVak8eal7B24w4PS662E2uzG3+xQkmNxhelS1uv4m5jpMALHZVQgpBwsfGIc6aUPdFmW",
-	"udrW2ZSPn19xCSz792y6ZRGoBedSLczZXd+F27oU3op5Oov6pyhQaVH3WHfKKF2BC1yKJNUZZH4wvwo0",
-	"jpA69Xo+1UvZSOp18tKzg2FxYq3VPCMdGN5ndSYw4h4pr8EGMnSJnaZhASqEm+qzbq5jKbRmqvueKOPc",
-	"y+u13EEIqjFAGPukJhYBhEkBjq17XHq9L6CU1X/aRfGolkW/FuQynCDy9wAmxKPSVQTZQGogSgqD3CgB",
-	"Tkp3vvoU6vNSDxg15lPoAV40mSdCGl1NfnY2LXMKrbJYiyzvOboy98GQSymStcsWKlL1M6uoMGPvGCeq",
-	"nm5pXFZ9+ttapPfurFQ4cWB3z2vThYDONVuW+Ivvty05cS7m0Au3CaBQ6nGohcCCvvK1MpniwYIq8sYO",
-	"UdNfnjL8DBap+Cu1To3KRkV+mpUqpdlfWKOyulpcXqiyiLMPs2galKX/LKYkBshIZAY2LAT0ZI5WwzL4",
-	"HXrapR8niSOisH3SrNFrLYC2NDKboJ93hO2WFytZv3LF73pRHlS/yNBaQeJQkvBp6KA+IRS12/GX9CCG",
-	"G4wOb0sAMQNKl/QrwhoxdxtnBaGYq3nGwJImSKttyUiNWPzHQ98Za/EgDBYT/KAvSKi1pf+GUNjsvzGY",
-	"B9QpE5Gv0O/Vsqe9wgFRGssBc0In8CY9tYSAr7IB4G/zMbzkkZgiLthYLG1pYbJuLo/ElEDC3OxM5uyd",
-	"MBXjhPdEUdRPwFZbXG3W8zZJfrOSEl2bwrPxqJmhzLsQ1GHJVYqpCr3CYULahUUaAsdwqGCzevBl4JiO",
-	"JYPxQ9EGKWRjLJYKv82d46yol8/4gKDO0K8MR6aFzFpm9dHqS3MJzRKtgTipt+VdOEBEVQBA1jhzdihu",
-	"mn24ubM68zHFoQO/MQCBZ2O95zqkApdDpqhjyyEfaLc8gmcdbFGiQ+KmaMuBYpkaAMWeLU1JMpF6lf1e",
-	"3UmRG0uUOjIjBuJGmth4JIpJnX33zIezFF157WSaa+nKmZEGCGAuN/LFq0ZcTtuSfkgIb7NeY6HGwAFk",
-	"OQbpcAQEC581toFAUkZE6Hnlyus8TvJUaJQ4KMoARVlqwgPHzZxAbQnKSRKmgmslW0wqe8gCsG9ymaVT",
-	"wMk6QgoXH0gJ2ENCqWAkFjKijcN0PJA8y1PBeJINVT6w98AbE466kGsQWgEJDtgZNOxlBHgRrxcQQPSD",
-	"tsTvvTKE3e1t2GAhCfDQ7LJxYm4/I35xFugMIB2meTVhKT/Ekwy2cldQQUBMPXN8LeC4N4ATiVg3QsuK",
-	"FNqMPdBZVABQUGGd4JlcEmMjWHJAf+Cl58lfad0ICmcI8de0ZAh3G/E4McqaJr3WevqsgkrBfKaSqPIB",
-	"zUaj6T9j5gl2ms1DfPxro2Mu7DRr/rMJRXsI3V6hc89W4+ZWo8majdZ2w6JsVfqAurpiXgLz4PazX/7J",
-	"i/d/9OKD7z7/jx9uffTLv3/xTz96/ofvG2vJilkzqtw8N9+uvbsGzsBf7EtO64C4wLa9BdiAnMhWMcU0",
-	"w9jwN3JBUdv19+tPaygsaq3aiz/52Uf//LOPfvnL59//8a9/+qNP3v/LT771X1784w9ffP+Pnn//H57/",
-	"9fslvs98G9G13gzg2s81x7XYhLNmcUon6y0eiZUBBmWD8SUHGGzwApfk68B+mlpdXWETnzIGuCjX4xUK",
-	"LsIKkC3eI9dnLpLj24XQJqAwPllvqJQWSJmMmSBdFdAjm8QcjLYcq1hmidC61M5vdhAMU1mlu+1R+zyp",
-	"IoFBFSlEpCHISX2sQ/aKFgIci8mryP9kbtyWnqtR6oaywOFJBRInxIjAtQa1Dzy2VkzxU7TSLDgXYqFo",
-	"YBRljcSclGGfQ/CqUjGKoQMXISD8R9GLWcp1QFcRZDVs0dxYjnnwgLp5ZvHNcRYbHRUCEDY0c9aJsEDP",
-	"XYec0nYrWgcI5lfX2QOcXLgyljojG2SLhUZ4ZB1jFEG5nxm/tje63gjY7rWA7TQC1rwGr9tg1lqlMkJL",
-	"kYU30mGdPXaTQJ7ymM/1nTSGclsyN0NhTHY2+TwM7hYQubi930gheXYq9lgICsyjRff6ixl/A0y4gk/c",
-	"WLZRyicSdyreEb4HZjCuyTZPoFm69YLIVoecZox7yviMtsaTW1r55jU3LcYYTIH4/FApMPDxXbSrE/R6",
-	"u5BRAzNLc04ck3tgOJPJO+KxBIJwvBFZ6XSqYC/Wiz3Vj2WshwJ43uAD3pUqHfGkcpd5sHd6Fs01TaW5",
-	"g7fraBPPbxUwndEtiZC8NONHQrJwxJ90ImrqGNpZIkwzTC4MhYVmTlWedfC+7pdmIn2fJ4KJt+9YvbHJ",
-	"ny8/2XMD6iP+5I79Yq/4mIbwmEZAmXwzgiQ+EpNYC28m3DS3lsye+eXCw9eWFxBCQP/voe0CTEW9V66A",
-	"G0O1zVS4JXRF2SoEwcw/yBnF80nrBRBVql6NkVcRMLotW3VB0pwCJ3aKKJ3EU1sJjt5ZMVt+2QI4U/Bj",
-	"qjv2FYKtOyhOMPhh5H+7BtyuUtocIX8pKh8BJcorPAVvN+F+pA1VHaoN6jZbrDtEc8y2YTFIGeLRdRu5",
-	"VDchqo4hWhVLhurm2g2hxLjLM1CHwKRoV8Nc5zWZnZkms/4BCjz3YBCtpcfGRTk6h1YVNGduSUtcxPa+",
-	"7oWhKYSveXyLhdqrCLmo+etdsq0+Rc/Yl4VlBPsCNxXtwVb5QsB9OBFVa11vBDVfSNRaN2/e3C45s+Zr",
-	"8kp//T9+/8Uvv/vxD3/y65/87ar+arGGJV/4EHzhVqPxxcbNFsDzHAocXfGycMYi5hnfF+zWYknXmhXv",
-	"MrqHTcOCUeCPdfuwuYt1GG6seLVUtdatZ6Www2pzMvOqZ3XpYXd+Nn35Knf8xsvjjlc4I2DakRFtNDxO",
-	"xMY/3/jnQJyDHJTWKy576GjouAJITNhHQp+3027PyyKn/bZHfVyBNljAjmAcLs829BuqzwLugqI9FLgy",
-	"GKrG3t4i6uD4hC7Zl4HfVckDAvl9tYzGrzPET7Cm+WTXxQ2wSnfid8Pao6LdqvZXRG0mwXpLRZbGorh1",
-	"g2yLUv4F2X+U5y3H8wBFy04UUI9V5TvJk6HCd8J8SJFjmUU3WW7q0wNb78poNqp/etPDgXQrIudmSxot",
-	"9q4fPN8uZPYO6Oi+z2jTnQJNt9kya9ywRFhBUBXvIafSAXdldNmVDRbJee2SkZy2v0UFTGVTH/B5qw8g",
-	"Tis8HpU46nPEjy5UQ09P4Gp9MEP8sqZvdXkwsHWsxA3y65KpVcvq14JxbR5tBlt1JiyYv9O10FhXvrgW",
-	"5q61IOi3ReBfHcUC20RCtAkMCqA5CQGJQb93B9eYBIAJmELYgyBSTEmfPJCC/1C5WfSDjyXLJjYZAu1K",
-	"sMvKokqYA3qtEwjg7lLP06qRLkCQFi9ZzVdGjmE1X8Q5KeEz6Ns7Si51Fg/igTT+YG62y1DwCCbuqRHF",
-	"W7dhwec3yB0qXyo2RRV1RkHheomS5fOmEOOBpLWxx98e4OUH37gBVVhQc+aire4U+3dolYABsqBlOlZT",
-	"O2I5c+aJlCYVkZBZzBMdsEwpWwNnPKU4FdrGPWWeJPMn9g2RFcf1/LkhiF4NIzBVxncxSJ+05GaJtMSN",
-	"GKZ1ILKHxyKF6nOYrUOuj2oBVCtC5SCWzwIYnQoajUQhCZLCqeqofgcGcDb7mWbuxNJaWLTT6/TP2znC",
-	"Vv9+Cr9EWn4Rh2oxt9hEdAF9XxRJ2I5bB5YQGMUqpTRwcK4rYG7c/wwCk5ScZG67IjUU3KE4o5CMJxrY",
-	"Ott/dM+VqQLo0MiYWNbZO8BvPuZaT1QaacwWo0aGqlcvcYxiwGGgI0WZ+sNi6CX0JLTxwmmw6Y5UTRzE",
-	"GmC2yp8KjCC8En4py8YPZTINAxYe8JE4iDPxWwdZGvey8NU6M6eSHd4/gNZdKrVkz5yNU/UECjHDw8dv",
-	"HxzevdN59PjhV+/dPQg9mq/wq1uvq3TC00hEW49SlakWG2bZWIcWy4BtqMJO50tKZ7jcHVqOohn7gejl",
-	"qQj3cFYoh+VdXb7M9sAi7CVBW6fk54LrI2ybKX+pXSc0ml9obIamYqpGtnCtvKHslrGTbYarOWZLD0Rv",
-	"63WR9YZbZk4x5/swjQexDMvZOMt7vMNCGnS9lyqtO9pcFyCiw5irbkuHtx8+Pug8fHzvjXsPDijD3Fep",
-	"eXqZVg/WXooYdhMaH5g13idpRPlogDk7KmY7BTST1kqFwBdm2kI8vHX6qhNHiSjA0AVHBr1PsOCyEX/S",
-	"Gao81aHN4Pa4dt1PhTQvZKEzZrmiWBvZA9F17CNmmVHoTNXZPv643Bes4exRrx+Yi+Mho2VB62Y+w7ky",
-	"G5jCQCLaMl8i7JzaELQAiotIqC2dpYKPYDEsP5rqs92Gz4BEJR2vcR33yjpeK+z4D31C7cEdqgmTik1i",
-	"GakJQZTcmy7E7Pqq/7Tt0ekhIG/TVPQyNlSpFqwLPMtTc4jMT0taGMN26+vZS42ybYyXw8LvDCibTgIP",
-	"pNoaXsphSY16/uwKzsomsvj5MACNZo4z4smZcatiuaoBOM67SdyrZh7pqmja6U4zIwN2G7euPzvBLvRD",
-	"MSMz9uVNXL1YjIwgs5UIrkWdHbx9+/bdgwP2yvaroI9e3793/+4d9srOq9DgIBEFIs1+RxChocqTqJOK",
-	"LJ2GbJxnHuYEWjbEMlMI3/xGLnIRsCgXHkzItU+Ab+twn04kEj7tULQGbQn8Aq5zX9iSHLrW6Ff8GZia",
-	"IaWzMMcF7Cn5mAzLx5CdAgJVgu8YeTDk6SgRWrecmbLdaMB02EQUYWQ8UlSYP0S+IXoIbgbaVjzhvSwh",
-	"IliaZ9t0wzYG8n8PhVLmZ3hFiNI7xEQdWSd2nbyOFHBFysGxp4QhLpm3EnGBMALrW5fq24gPHTulKpsf",
-	"HKiMwFM6lj1rHtHik4WDbw+rEM5OUlHkWAxzwjUlGnvqGGqJpiJzJixMhbMfyIKl4lACQFOtFd3bcdb6",
-	"W9K8HbTpoCk/pM4gSVzw7cItj4QYazRE7ELQUIonukWQgOYaiiRyjTu8VhpQh4GYz7pUWcf8Dk3zcvaJ",
-	"syiNzcjtHC+8FfXNiHUHr6gsW8I0Oyng0+c1LQrF50z1GKTdqiEs1xwH54wRDW5BQFvNRg9Ec51C1X/8",
-	"/xCVmS8+XPDTpTNPR4kJlhTcb5UX2gMxMUXw8Gle5X9+7+N//v6vf/YHL/78Z3MvRMREZ34faxotfaNT",
-	"rsVJq7B9ylGvbMbhLl7fNF6uvO8oueEj3dh3Z8IvZWWqW1RFJTMPqI+rw3xCLg7rJTweLTDetqAUe4kJ",
-	"x3tDqyuNPrSsqDRO10hQWRy6V5pbZ6HxEkNLlE+JcdR0jx4elLtM4UNC4jxHNiJLGU+AHhoHlDBjdQey",
-	"8s8pc97vG78aBoaZN3bgqA+ouaosUPBGY01nu70vUX9nw/VkE1WWrA/lvGRF6ifoaIBRSIBK+fKWXgTZ",
-	"16tlr7UWa61mY3f7zDI2WO1BO+evlr5Se/bu2iL+NbOzLzsEciK3t4Ct6cUfTr0WeNPdxi3vppacm/Qu",
-	"7hOq2i2Zi+VYyOEw1uYU+HZnUSOglfFQyAqz/gs09jzVQnoU4mck1iut83oU4uS6buIlvxn6FCL7jpik",
-	"gQjVU6rW6vDJzZ2bN683bj5bRwXDnRfjhT1aIwyFeJVdhDnxPHP0vG0TGRblKe8mU1uESlItROXpqh5z",
-	"SQhFL8aQa9GxZBdh4F2KEF6s87QwlQDIu7eAGVpE7BXQ+L+FvbbaeaOxfR06UCDZQvhqMEOXzHtZfFww",
-	"LBn3GDl+iuZC9+TMI1n4RaxLYnrMeyJg4f/y1a/CJ28fvr51c/YRxiaZKCa+kfOESM+xktRYEO6u5slE",
-	"+9FNuDyCmlwj74iaqM4eJbwnzBRQvSsn3nXLjy6ejDkRs9iZtK+FwO0SlRR54Dyz7nr5tamwEYanQ/i4",
-	"aK1sbLCxN5oWbBGLuQoosAJJReTKCW2b59DWfhvjMuVSJ8TYdOi1QSwWHGqzoMUSjdqxCdnKRYCeK8BP",
-	"V/b4cYmXcpufvSKWYiv5cCMsCXbQGECD4a9DN9VQLVdscTN183NvKyrpd9ZYhY4ZdhXiwvqiGBSuJILo",
-	"O+bAWpYgL3QlSmFIr+kqcAWV7mIBJouv98rtzOV7pcMN2Hk//IRTpM17hc9//o+//tf//cX3fxCevo3S",
-	"OBVR3MtKrZSGfDwW0hrhtm1eRYDoQMjoYHR2LptT9kmqHOen1jWpN1TajIb2Ydnk985Ud4olKbABiZgJ",
-	"c+944n2b357jWqv2zaGdZl3YojUUvMVrEsnNsxMaPHqHpdaqJWoQyy24IxpTBBZ8WqLEsOeotfhwxbp0",
-	"uvw3WTIc88xxwrFMoTxlRjCW9ZZ/z6Jhzovf+/HHf/n7z//1//3k/f/8/Of/+PyDf/j3X33n1z/9+fMP",
-	"v/3iz3/2yX/9w+cf/tlJTS+xFZ0xS6c6E6MORyajyuV8VCgnWxhcqd+qR7tMZa4/SkiAdopxgqvzjB4M",
-	"mgv827X2o6d/Zv39WWVUWmTanrQt91Z7pSWbcY1c7cXVmCAVfzplRn6Um1pVtNTQtvErMJ/hO91+UJtv",
-	"8vRv73/347/95Uf/8sfP/+Dvn3/4i397/3u4iz/5u+/8+qff+vhvvvXiL36K8/jvv/rOx3/y4xcf/LyY",
-	"zzRWmCq8Bm27kBG5qv9TqvLM47AvtWcFbUQOK5edjB+J4ofmOxw9Lt6NWlCbiHgwzGqtbSMpKztL1aAX",
-	"mNEotVYNpDTo0AWZ+GdBDXJr0UnTOjt3q8/UGftfVQ97zW253FPFGbDl+amv4W2DRtp7m+rXjbdbdLPi",
-	"nsXj3Nq5riPLK4msU7pSVNiGLC82LAwNatHAa8vKqLAdx3xY2H6zLC68z/qxSBwrBlDAsi8fPHyALWPx",
-	"XghCZZOhSgSSlwasK3o8d2hJ4LA1EtO+eY8nCVDaImYQ/PCF/nuMwXVy3XmSuKaxRSEsOfQBQO7GxkUw",
-	"DpwxMIwDR6SZRWfaRGljLAF5l7sHebj4HCIx5ZKFngG+9aaYosOJJK1FRIFqir3HBkTna9EN3iK3pU9W",
-	"jO1oYWxL/AYI5H3KRJizsfnDiQK7UweEHwEmJqA+ZjHKiArr1k44BX8v2CwNzuEZoC5v3LwF4fyKZ7y7",
-	"ppZ7OYPv1XbDiZN1VqPBxeq3t73APMgdHCL805lWbj8VtoaNkpSjFba7tznTUcyhVhz3P4X8rcSNC21W",
-	"3NNKPro3/KJ+rvF5byN8Hht8biycy7VwvPi9E7Dr2TqrBvHnbKKML8M5vq5SiuXZjvsJj0c+q5kDEdog",
-	"PgT+qF070UogbRrxbVArN/ue1KhHYDkpoPyUFpawy5lT241GHcyMOEU8mjaOAlPSQhd9BF2LikdzniCp",
-	"mgMa+2BNHWC4XERYqgG2jXm9ogG/g69NuMbvRFT58hSZzixDJthK5sk+QqrO7mWOGt5iBnFM1H2f8IPW",
-	"qmtLhkP0Gud7gVVjmlo/FzCidRYq2cllLxE8DQvjcAT4+3rVS9nx2vE7DjYgvXfc7Uin77jFCSuZS20E",
-	"XDDzWNGLI1hYICGFUfSVXTYXN5dCIErSjADGdmD+hVhSfAAS7XmAUhimF3DPsEipxeK+V0DhbES038oW",
-	"+txD3GC0Gw3MexmEybAaxrLvFVcSYDSYWVC7ySigy3J5JI0bAbOPvREqUgGItHTAx1bJC4DKIoQLApjU",
-	"UmaCy4IPW99h2S+MPVv6RMdVYreG80VetqWdPFLubr/5HXJxQ8wb0+aLC0CpGEu41BWBdxW2HF4dmImb",
-	"G0yeWWzKKQ2rWeTJRUNLYHYv2a6tNGVn58+T7H5tDTD+7Zj/+9r5IE3mYCXl02i0/eyaVOBMnHSCjiGQ",
-	"KYCrqH9EBvVqI5WKFnX/KEhybf7pPOAnjifx7KYu7ov1zFx45Y2RuzFyp1ZuO/PPs3WtRXUWzMrJWBRz",
-	"96tP6UQtJRCiAoD1ojTmotOTB53M7oUEmBqSz6XKQ5u9DGqnSRf4aRsqa8Sk+UwJY7NUwhjlYun3s2gC",
-	"e2+/PBI/gSxih3bAgnteu1m/9rXajAbAy0mgEZ1b7VikJeqnZXGmIqXUNH8Aj3QsB50Fmh2zFkvf2hox",
-	"lT9quh9pyDXXnn/4vU/e/9aLD777/Ns/qFGJBVZaQRxmNnOVLb2rjgfS0ZpWZEzPBowNapmxBhyZjsp4",
-	"0nFNva83glo+jvhJbz7hcVZcZRb1bBrJnLg7IuNxcpJaApj5hkDrkgm0MMEH/sBQTVii5MA4gmYbiGi9",
-	"uEYlVdacTL+KhJJLAIfE6cnZo7sP7tx78AbBDskbBhYB8t6A52GFyrSxkFEsB+E8mh4fttEll6dLLlc/",
-	"4ANKMt9+hBLe/rWKXCfJvaIU3z0PKX6yyD67eF5FMAdMqgm7vf/g9t379+/e+XxVjH3OBDvKtFINcYHy",
-	"BPT0GXPzMwJdPHE4uUoStMMiI0yNTql1i4WTRrmwLDs2ft3jkmEeO7NfUeUHEsdQHxmjsqDlDXI9D1TR",
-	"jsIPcVvGZ0cxDVpCQf8crzi64LwG6OOei3PhT72+mhDdHfJURPYJRj8RK5YFFHfNjoTwsd+q26ci0F9A",
-	"KLh5RWgoik9wL18Uv9BbM6kyaldvKeWIBEgQi5V90kBkLKQadUAiI0qqQgXexeV76XQgHxprorUT4L86",
-	"se6MVCqcaFxBJc2onlh3otyByWbQahRHIuTXPETt9Ki0wL/E1hn716TqODZ/Nb3LmkFtMpxCB49OPzfG",
-	"+Ay6rTjv9zKf3oC21h7bKR+H2jlCzVbuTYFb6yQFAwJEbhh0L1lP0OqAXOFOGMeYNQLb+kLsf0gGEDK3",
-	"0gE4LHFVYDMhujrEDm3QHheb4WnmgKaB49mzbZ+4xi5q2LdDiknL+hS29XCSwD0omYd1RAwltTlFbem4",
-	"5UgbAYOcivj0C5rUAmQKUYtZet7A1e2486crqjdmaDrwdSfI+TEeC+m6KwVtCYnXoZpo4GCkOYy8eg1S",
-	"EK+E2D4lfLVe0ItgjsQm0SCBSgOb53hpy3t9QpPZPJhVTnyuPpi9Au2cEM8W2qwihM95ReLt1YA6IkB/",
-	"aDOr1B/cNZejUpW2LNjzyoCy3cYtW1qEuT56A5xLFOO65fU8BAcQe/e1SlaH9S5Vyh49fnj77sHBvQdv",
-	"FH3t6iDtxPx1xEbj/TISSQzELvRLK9C9zHoJIQjd7iPvBqiqzOV2ozgG2CHXQAhX/n3KtZhNOc6dB9z1",
-	"+Fvv4lxC4wkjEOx4cT0gYVgi1O5BQctMA++y+WZ2wohHAng35ztiZMp15YilzgT3R+J6JNI4Sld6tDcq",
-	"hccg1zYwA1Lr/GiPdhrPRFpsTvPuhMoEyB++357r900m0oRDgptu6688KucBdrwEoIOSLp1vtq1LAxXW",
-	"WTxbXeaSR+a5Xnvy9LjUds97rvH8dEf1+7AREM9pPrNv5iMLiEBKj3QdBYq5FtAXqt/392aqxuPSHnbF",
-	"exGfUtkghH1Eyo7EOKum3AFxc3YT8ZRkhbYjVK10umBPqIlcp1Ib3sNLnD77jQ3eNDfBmyXBm8aFBm/c",
-	"3F9m8Ib03YYeaJMZPmVjGWCFLhprukAHVQKr1AsQnmuEyZrIS0NMzo5GM9lSAwMPHwc1eq3RcKAHDPto",
-	"0SraiMNgkEM4wHS3DijHQEamqzQA7h7EWBatlcCArmLqN+f00L7CyxNi+frT2tL4CTXLTEVPGHu1wHGh",
-	"VDwdR0/1ExEXRF4YyG37dEo6104FNVpzHDYHWkGOU0wGnvJltEZmqc4i1WmnnBg1cX2Us0329NKl4f0Y",
-	"uzGnU9tA2HfbIehLtZNAPY6F2OcXT9ELReFDKZDG3lysyfUv2GasXAzA3bP06dfZmKdZjN3BXlFwC/ob",
-	"3ZCITwOWS8D1hsNYZyqd1t1vOpM4yoZhAd0G70Sj/+sY/V+tswNlSfYBsqySiPUFePaZQEJ7yUIAxYeE",
-	"wZPk9XhNITkLpXiSdXp5qlVKnk1i1gNb5BvfRhC9fPmnrp8KC63d3E/ViCLk9qNMhUzyNFUTDMZQX3Ya",
-	"h0JfrszsAih57MJkhLDQLRa6sC70Ug99S9j8DXVtnTgK9/zyw6b/l9BsBx66Sx0Cui6+v2chu3R3CkFM",
-	"y3drmJ/ZPpGdrv0W6POB0pQ84VLnT6S/LzWC9265XWf7SUJ1i+gbJ8KsCqBwi46bEHsw0waLjjB8f0aC",
-	"mRkJ/BcKvBfyeqaWZgY5ipuBv6GgS4bzcanPDrxILLzGWJVTPNuYw0wSxvaQjQytimwoRvM6/r6jgT+h",
-	"dxZkbnCAYD/FRaC1ih6EVMo6/gA2MTXC6kTL4pGZ/9fjJIMmN0uG6raQnT0zbHSeFozbfrkiahV//mzp",
-	"ICyVB/iZ1Y8tuaKrPvwtvOjQXLN8BBTIQ3KeopksVN1kWSIirKKQsNHLvmy4aKJcGmjV4e6Px8YaXDrQ",
-	"YpXsKVq6y+yPSmMQMh9B+3Qb26wFtVwWf70bzND+G0VmLto65tD3ADSZGdQd7w7m77f9u6y25jZUxm5T",
-	"0tPvKQvJT8gK4DUyoeQwVm7slFi/lQTItjOLbUuIqnnx4jar95c9aWmwVAoDGCHrikEs/QUj1i0NXaTT",
-	"VBn5FREPqxWfdfZGfCygqinLdch2LAW4MTtABCK3tTch5Xd+681WA63gqtem4Ir/yiP+5L6Qg2wITeuD",
-	"2iiW7u9grv3DKivapSLrqgFYzbjyrENx57JT4cVQtdd7EcI0IRgZpF5GC4YEYZ2lJE0nL3rB7VVsa4jm",
-	"ldYGSFmqd6ML/Z3zboRsmo3jF3K2IAsqRufR4CyaqII1Z2W1Rdc8UFYZraC8DqxOem1aO2nHUc+vElUE",
-	"vGNRKQX8QXS+fDHu7BV36JyR4k5d3HeXQh+jIvGA99fl07fd2L7WbG43m40dcwotVVbVbHoDWHk2H9E1",
-	"Jy4+mbvMKjUsvkwxmVJn+2hS92Pq0jByvbMS1TsqTP2iASlsH/Ohy9YSIQTPWBT3+8BLVRRveneJeMa7",
-	"XAPr04ho6ySQWcg8E0HhuUC2UTqajBSaJRCdhKNIPFCUsC22eByx+28evHXAojiiKssj0bJvVLBIRRbk",
-	"QxVvKs90TG8FD6svOp2eO1Faqr5KRxBriHgmtiC6vp7EtMvkCP1oqfZA75X9mBMGl6lTDe2Ek2iM3/vG",
-	"Zaut8OPb4IhdbPdmYwabQS0LoDgv2ewksNw3sZPLjZ3ArAdMiskZwyNeeVHGE49qbi5mchVrjhYjzyHm",
-	"S+cOuEPDN+6WeYDwPhZPjjgPRJKwAZyylEH4wnM2jd7JhiqyPBm9ocDa6HEq+iLrgSONPjRxByFl5oRD",
-	"FMQpEyelbELdYRsx5FAi5nX5Ziqr5kQGYHkB0dVv2UY1s8XYhTmtMz5FJEdE1ftZUdfvqsrr7G3CithB",
-	"ofG9axSKg2yUipHtT2555H7wnoThwF6ZIhUVoH3zKuBvP1CTM5UXayowL9cYw/19pw/KJbGxU78AgfoU",
-	"ArbftpCktPQqdcggNdGkLlEU1FrXGw2zhWmpy8N7hzsWip2Ga+9tVhY/vOYxS684hGtmCOZhtdZOY406",
-	"ZJipS61DhqRFkSY4TRL9VDXLy7kiTwGsPFuSgCb+hAbGfsnmDLcA4P6MWewxfYz2mJnYKUZOpXKQJ0+Q",
-	"b5LHm+TxaWoSQKTOUt/bzXdmCnwnN3evPVu33Nip84UplfvIYYOjp/RE8QK2W1rL2DL0MZgz5dxPgKzZ",
-	"UW7bqGijNOfocMyxg1BVW87wcmuCb5W4e4BnxPbTg7w2kg8WpR+xLnPFQDbDNqKrIIlpS2JIiRyW3DLY",
-	"YNq/XkGP6JlXCFmcpdwBu6NKoWqlpBFHZb3alqRYAQt65co7qAfrV65UGEdo8WAwlksSYWTRwDPIbkEn",
-	"EsCXFgoIPm+smZkOetTDBWaWebbt3kMfBdaiURIoiXtJDnhF431iu++MgIMwQmt7gZVDS/nAbhmgdpRs",
-	"oBxyEafeTRdtKvJZYbESs4ewNVKeCGsHYlKGDDv4UYFCBnfebDH0x4XsCcDKNkubytljaNLqjIUamiK9",
-	"QpESAD7v+U2gFfjpJeqmV9tyu3Rb180Q2lLCD0fGDNUZZBttGAbOl5usiE/bcqd6eH30HexJhJ/u4k/7",
-	"XMPALYy7Lfc9Oiwg6octBLBuT8EVoQbEcadiwNMI0p42MIZ9mSyRZq7Ji3SHBds6ALQcF17v2dYRGcY/",
-	"LPcQfAlAa5As2UQ5a04lES2t7eWeRjbhhiygJaYvu9ug7MmWQuF+yVT1T72jM4G2CwU+FHJ3LulTZwd4",
-	"PYHh3c4uvQVsLCy+HfFYQkrcJSOgT0U/7mdDO1PmLV0kNpbuva0cgIdAv/NhLqNURDD/Y6USipZPVHpE",
-	"J/Y27w1JOACzi/HZLK4d8h7QO8jixaFPvHHCzNOtC4ZFACgyXgnNDcXWbSWzVCUtJtUWcI+Gr+J51XY6",
-	"sL8UhPyWi8SihM1z/tQTc1iJVwbdNHoh60vN+0zmHfcLgirXqBOE+iDWGUh1rhkHZUSsTpaW1eXl+2A2",
-	"wX4IbNvXtjTu2iJiKKmyTt/YTRjTazYCo8T5eKwxJ+893RiSWiTH5kUT46JPA68D/lyZdluiRq0Tvpyq",
-	"IhaSWNm59PYveKFxpkXSD87aXbTwLddGalFqboUgmHnGyiEzo/suDP618aQ+VU9qU0H9EnsrL4GLknfN",
-	"TuyKrYLKeYGPsk8KG8E9rs7YUeVZfk+uj0RkFMAedAHnUekCQsAYbWhz7pVgl4eyV4FkrUzm5jqWQuv1",
-	"QBnvqDS61sD0w9K7zmSJXUojltn13SKdEctMDGxmsTrpDSDXtGNmY53c89tapPfuLL4xFFWsieMBIvLV",
-	"cTyzqdDPWr7GbKZ18jXuVBT8u5coTD+PuZj5GS0nZvYsogQcXcqaWrJe81WeisCi7GdTOX5Vnz5DRidY",
-	"kLXZ94BASExc1ESORcqsrGCq+57oZYHXlM1Ih5Aw/Xj+yboExB8JQgACMlT8trm/dm18IfTtwgrkN1Lp",
-	"LSZuLVWr34nAo2D0gKRSUC4kjESU43ECg3hfMh6NYiyZlRA+8OoYYzkD1+xOXSMsLCME4V8CedokE9RO",
-	"hYFxz3CF7czZ1owU8tkvqiupW4P1QeyrWLdX050KuLDPN/z/s3dtzXHc2PmvoCapWpnVGl5EWd5R+YGW",
-	"Ja9jW3Z0iVUrstiYbswMwh6gq9HN0ZSkxzyn9ikv+wfylLdNVZLNr0ni/RmpcwEaPReSQ1LatXceXBZ7",
-	"utHAaeBcgHO+Tzv/Tjynj5x4zrLET9imatQznSnfUtt9QbtstmJkg2Uih9UW6mOSOAytPeNdxXAKE9ut",
-	"wf7BvWTBPmKaT+XUqX+4rSrE6HU/aq330+9+/z//9cc//dt/E1cZ+b/wP7fbPr5k2Aa9w4OY3oqc7WlZ",
-	"IPxEZ2n0Br0vvv/+m6+ffnX66PunT75+9t0mLEPwBT4yRO01xHul+sloNYbiPszOO6VOcLkkXgmhCEMn",
-	"4mKIKhB9kqom5Nd2cfQGePMF3yz2JajQER3KFVWOUc435zieuokte9euarzeZLlRYEbz58pQtjHZ4hbL",
-	"dnvo1FYs/qgeIUbSopODpvpajsrJxUHaLqxR7WqdubUItjC7n7e3fVC8btJBiCvqV+Fgf/9B+Ou0QorG",
-	"Xz/o3798UTOyKOjXvfcnN1/ij9BvuHQDhrwLX73ZUgFj2v7W+7/uRgeIdYX7jz5+R8a3789HS4iaXrNS",
-	"qLhmfNXamjG7uy2kO6wimdVrkiNvO+C/QdXAzy/RcrxZnuV4m2b58dMsx+uzLHlluI3LUKGB3be1HL+n",
-	"eLxQxEW8SnHTK8IG5EQVOWYVQlC5iBVEZ5Dj9qTScQK6sUObzwmcbDng+xI78EKO19jRiyX4pTVqOy8/",
-	"3rykr4UF0uNNJ+PJ+83xE8ZPQTPftr4+SXpls8Jc/dDU6yfibandy1FfxtsDpr/gJXCUE5TKOOySaUYN",
-	"c5uviJV6eTc8fIlf9cjfd6XjnL8i74YFs4mHE2S+tSYf2ctZ8jRwdVFSYALRDJ5y6vzazs+1zc7JunML",
-	"v/Bg4qSVmtpzlXIdCLtBnDIajmVTmeepUIa4milPhpOWOD5GOXhAzCMvkpAIqk3wsEJqDjNdoWeVLOGB",
-	"ipT3+VNCqm7xIzSlZFGfPMi4f+FEctIb40QgUVueq3xFMQe+0ZvM62+215POTrvMc/iMzX4v6TUHPVQU",
-	"IGK8eK+3CdkaKEns5McmEgaB4fYudZ3+zd8Dx3HQO7kpglwY2noN92Mg1SSsq19YEcB2e/WamveFPIu0",
-	"rm1qytZDxYUpjk3d/qxNbYWub+TdzNRwYu0F2Ecv8ai2TfyzhfIAOCmWy1Ltmp2ZvjjKp9o4vCqLYnWa",
-	"y4/+hZtq/784Z4ZHsokzE6S93V69kW/i5bh2F4aA3C4Pe9mLyGRRDGVGy4Bx6d723v6tp4kd2nz+N7tN",
-	"VbyPK103M60bTSps8yo28dWr1XtEOAjMU5BnyiyGSgKGgKrF0J2M29tt5zGh4WF+vbEzYQ06HfAs4bGl",
-	"TVWkCO2QRv1OE+H02FDS9OvntTS5rHLhF/7JnUldl26wuzubzfqOf/ZftJ/Z6ScIcsacHPVEu2NDLpkH",
-	"a5asFitbo4wxiYTgpAgswamsUnXqK13Q2aMpgdne5G2t0WlcG8T+4cxzeOOvPiWa0yQiFJ2QTkIuXUDS",
-	"QWeQcsFDmx1WEfApefA0KOwb+qyR2oWLnrGEocLxPuysB+IJ0GMVDqkf0rN3GI1NFqqq8a9KHZv2O3rh",
-	"L3WOqqcH3slNSYYpzZyA/kPlBVh6fHDgc8lb11bXaspfAsyb2dkh/Ducgz71hX1uOxIHb974Cob9UIrb",
-	"F89UriuV1S7UCY9sUdhZqGd6xhVglM5P8z+u1sKFAH/wuJnOYASe/33/nkTc98XGibi31/77IBH3E7G/",
-	"l4j9w0QcEFLawaGY2KZyAUTcsPgODo8N/gLCKAKuJPT8TJX1Ynl2yh/gLuJ7pDCS+d0j6Blm90yssU2F",
-	"6T8lwSDmcj4I5Tx+9mCbhwe/xs7c37uXhDvw9ceGZT3nMhMSeV98iyX2XejLUE8VqkYgOjo2P8IYZUjt",
-	"IgEHaCQs+6HvitJNsGInvicSv0/rwqSpfax94D5EDySdESJ3PO1qG3tsRk3lp6DjgjRnp4rYhOBrP2wL",
-	"4BiGHSbK85muEXXfjkakDrrDIbk4cQhf2/JFGpwveAF5jPQ5llK5BBO7okajzxv8H1nwlPTfum9HI6+g",
-	"jvK8Us7R5H3h1QQlyc0m1iPKS3KvsD5xqFAQEyXKZljoTJCJVTTIIwahPNjrrG3JeiSG+qK5C1eKogX2",
-	"W1nGgWk9rMZ7N4CeZ+M8eO3DrD6TjPs/+XD9JOk1VdEb9LzBcBNb9rmhXTTrVw/LuN8fOd5ch1N/hQwp",
-	"fw+mG3GmUdc+ewzdq4kS/qXN+NRpk7WpVLaaEigiWmH45qPRqWduYix4sLKdfCuX2dKf82IOFVjb3qA3",
-	"mziVnf721WQyfPWF++3ff/55BP/eQ/D6i8j3/Mgv/egJvtlng5NozlXlUCz7EcTDXtLj+Y9pVg9uFtk/",
-	"VbMwiy4+K+ioZKT+IRFtS/232wLXP9uYBdW7UZizItrffdsui4Xj5lWnwLHO354E/0xOgvkLszMS4hjG",
-	"fMYiLAxkNw6a17HHXzxLtmb0UjP6izGUm1nJrXb42ATl1zQkm+7Y8jRgpo0S4WmXNqueaFXkEaMb5iTx",
-	"9odtagJLawyfk/TFkZnzoYkoVM3cfhxdDtVCcN+WDnmPzO8ItPGa4Zt9cBliN4rXZM0bGqg8kfgroYqc",
-	"Cv63ENn32z0SiVSAKjujjTDEazBq1uplhhPBARN8qpr6GiJepAzHwuNdBUbixxXpdRghP7+8Bf8S1cot",
-	"BHGxttpUMfyAU2Ebgm1tx+3Yjm1EtY2oNs3SZ5X6oYKqXQbk1xfgC7xAGi2HVDItDyVeYfh0LMyItrIp",
-	"fbe2i5buwqPWL9ue/FLOXHlI803OXkFe2yyyP0cWGc5oFD/tPAcP6AaHt2vr2a/toV66opEgF72kG7nB",
-	"KxPXfkDpxOcf3qNk7/ROYIgaKZWf5nLu0k8uOkca8Bkm3oHHIojEjucZ1jMrBXItPONNibiJTlIY3y6t",
-	"bRpOYsNznUMZVfMBGHifEwk+uufA2ouPdeJvT8dKsSIbUMF9oWqFh15YEsxebqUIP21qK/VQjC246QH1",
-	"3mMmdHRnPVFmye2vEFZAO1FXOj6BSkHO5JSlEb+0DBB6MayhsTV/F6YiZpcduR7M3EMcJssc22IRlGsF",
-	"JzDMsBs656hzde46qXv4CU7xKqyv+nR/7/CAzBix00b3It7+Wr+xtmuJV99v7uThivqIgQDtcsIbWsd9",
-	"/2Av6bVTIPDySlefern1BiS1/U8Perfk38LQVX6R9fqNndGcioLM2Opvnd+t83stywzWJkwqnEm37f1S",
-	"wPphbCXBlmaVqr2Ros0Pp8eGAExSe66qQpYBK5f4DCdK5qpqrSQ8IOumUinlbkwQ5DFcxaZAVyfCKegj",
-	"UobMhStlhrngbOUwEYA65PBpTtMmoGIEX0EPZ4W+RyndwmbMwnh7g3uf7u1trJI4m2q7MbM9G9+ejW8z",
-	"4P9MJxSI+RVmiQfdxSly21YKKeg+YDwHkchC1he8MmXqWUzlWzyYwPwxRIrnNLSJnQldi5kyNVKn6piE",
-	"ZlX1zwvlPuRZbN7Qu06nrjc43GeMpqAQ/er36hA13Klv5xA+4Zkywarc3JOG4V7mRbP8trs/H9nHlMQT",
-	"SWvAILHQ9TZ5VmC+MqnOrixLv8oxQRJRwu9eAS7oqCw9u++HQwxirDLmF3+Q9JgY49Somb+6f9BeRiA/",
-	"/8O9pBfR3vLF+y3GkH9+7+DwZkuplcFl1rvFEA+Uy7hJTWS427KWm6EGkUyHLbdwFx9ZyLK8GkbyMgby",
-	"RYBBZQyyT6wm6xndnuHvnsxt+UlmcNNjYyvMyyZMyxGe8y9bq6OypBZhLd5oz8tDcsW8Xi9aBDsst0R+",
-	"MTzWN7nIpIG/h0j8UF+B2WsBjbD307/+x//+87+DH4+sBbR4A5qhd+7vXQ+CHUMubO8qA3qIDDhzYhq9",
-	"zlD++Luf/vP3f/rDP/3fv/xhaUC0X3bz8QSktItGdM1vcdlXOLhmr99vwCJOE3nzFPOrZlBut/q24dSG",
-	"doWm5CJAskRLc6v2ZZUpuRoV2AqK0IvoQbkWrZRjAt2ftkdS2oBtK1Qu2vEgIP9qu/OxeUlOPgSgwWrt",
-	"yJ7h67fX4iD5EHQiiHB5ipgavcH+zdxV/+02ohjxCRa6Yid2i+b086ILSYiECUG5b11zTZQsCO5kZaz4",
-	"G/r5RuZ7oy/0HreOm0rX897g9Uk3dUllZ63S4wjR7xdFouExrRQLVQ2uE4wsChILAtqs1dxPbCUKK3Mx",
-	"lIU0marcgMH2K1uoNBEHe3udbFXPK4hpqtr5MmWmmT+FPzlzFv/pB8kFkfhIgLbHPFxfDm5s1HaHtTmT",
-	"hs+HSEAP6ViHlGrSorMinE6WqRKPV01OGQqUCyEDq9tCyfhMqTL13JOUwLviUB9EeAnQ6hG1GD4qvw9L",
-	"PSfyXK0BWoWHNqBAgTafWVxrH8IWdT4jTLIZ5vnCq/wVWeoe8mI56MYNkXZAsohEf5kdiKYCTYLraMzr",
-	"KbSrrWGQ4FA6FTZ9YQJqJ6Z6jMeOt7iou5162xtKp7OjBnTf6xNwaIZKVqr6Rs39BaccnR69PoFpw+yE",
-	"Kybxi3Z9hpOqXTL+1PlV+sPNXa2mvNSR68svyYGnX2qpK0AsVPZPuDf+mIv2C6Gzyy8oKzuupH8DFqcT",
-	"dyK4jpTcQ/g1A3FUqKqeSiPHqkrEV5UcSSMTUWhXT605S8RRWVbaqUS8LDEf6JtmKhPxrR3XNhFP7XnD",
-	"1dSE0MVZRFGXhHpTFlIb1/ZdmyEYfbem90gHiA1xQmkkntIWRcsCm7RMaQnzr3QobLv8SbgGVp2sB+Xl",
-	"utSj3u++gset3pQqq11fgIOix03Fig1+Yw0aJsqvnJBU/R7wHMRwjhFAiRlSnT6jmV/u98sSrJDK8Uth",
-	"v1sh+RKMys6g4crOEpFBvyBIRpnViShl4+Av3HxqcL15VixQYWrV1/mxk0BX24jnhx/Cr9CB9iZIhu6U",
-	"pznefraIXBSPgWBO8oP0bSyY2dqKsikKTOgLQB7HJsCoHJtjc1ek8cl3OohWkt9pwQYQjgN36sMpFBht",
-	"dNZVLu48f/no0ePnzz/pd9qk/bZ0IHQNtxY4Vr+blngVhtAblG9HiYxPjr7+9vGXC22pN6WufGOdjbqW",
-	"Z5fvWdNCBg5IUcRthEtRI37c4s6jo6ePHn+73BCvM5WnSXuxMe3lgXe7zjVMSUwYnE0UQlGAtkLaopwa",
-	"xZnQH2mj3QQf9QgS2olCjTAFMrcUkuO9AzwSJ78XWUBhKuTJ0pDou+E2rFsQP/hs9PZ47sWdkEXROj74",
-	"7g5odPxemsLCQ21UDUGoFNIYP0YGmXG6gEmWhAuBEju6VtjZKTuLOB15WXNhFWo0TJ6EfzgPIgLuYqHr",
-	"ulAos754Eq8FwqihrhDAzUhXtFXAf1fK2eKcRm5oQYmhGkuDQsSBrmvz2Dxuc+9gQFVOuw4tgAZlojLr",
-	"N+cQhQxnWJ1NUXCCLC5+5LvKYdIg9gw6qy1GyeI9dyKS2WOzKgmYOY3xxUakGsRNX81gwmqBUE8VTTfb",
-	"1A+JzUvOiTEc2aD6LeoIZs9Kd0a/ktLXzJW8xILu9SVlOfHnIpiZFp4FT/oIUISVKp/9rTBA6k3NqEdl",
-	"ITM1sQVS9AqmYkRHhEOMQKphLJP1wlRSuTcxYKH4lgRHRY81Tp3662nEe410YTKr9bk6Nu2Dw7nQhDD0",
-	"TtBWsniHwhsqFNA78e7YvLt79274D+5M80qO6lS8E6k2p5U612oG8/Hc6lzlcH2oQAvMKl3Xygh6qL1V",
-	"hCZgEmOnuo+jkkBhtYcYXCLJjfFT2JJ24JDm3SZQC3Jv/Q3iXfy60IP2Ibo/+luMtJFFq9eQ4A097W6P",
-	"js1Ry36hneAMLnTFDJ934bmRb5ynNZc+Mm8cDXnKQENGzdpKyc4E829ya5wcaIdXMe51+WPNGcEb8cr+",
-	"lWMiT8b+8jTnHCRxDz0tHF8NLG+YW952aeG2VT17rscGBIIKBZUIbnbQcnbwo21ir5f98tVD9N1hJw7X",
-	"aVtkxLp53h7kzlABsD4+l2Qr2pe1buE6V8g7LbnGolp0O3PJ+EKcxIKCrTywGZbuejvqwJD2O+yh1mS6",
-	"0JyTmKwGpmw39TDG9H6PB3MjDCWGqYz2ATteWXBn5y1Du8fO0pXImqoCSXYAk6ZSm1qyT9wCdo6OjaDm",
-	"ArwbqnemJKeOgKC7JqTtwFAVFtcM1kaA19IaWT8cIt2PXHwa1yKGE+6XYRVCWUZvAEuDIYeAoMViFTP0",
-	"gW0v3u0p4xEnTpBjAY9QX8DBiEWLmGe0/FliHohuZlzk0CSLznCbpJG0MsRx2aZWzpvGwoFLrEi0Cyz9",
-	"0DjdjYhz9HE6HYLAIxaLcBPppRqPxK/uBWSsFJNK+KZkYbw43bA4Jsw4fCZuF3QhelSh4Y6qwpvWqikj",
-	"Tc37WbiCKWpytLq8mMFG1U6kM6XHE1DYzkbo0XQPE38wINxQZmeFHUc4fv1FPHq9VnmeIXuIHfmIdJ4I",
-	"12RYAZO6qUthTqVqKnWRRo1OwGMsVrWJqQ8VTlhY9GOjHQWBuDOiZSHKSo30G/JUY30d95nbWNH+EYTQ",
-	"CJ7rXXaZBWzvFYF1W1WlK1HKTCWC0o+wEfZeFyPTVS9+RvPSyTlDCAQVyW+kq11PnD9YvMfXrDZk34Wt",
-	"yyHM28DJSt5V0loh0CU4YUpVOWs8cFwGisiI8GXCG7tsVMsv/kFZ3DslCUkPXhe0PrfYWpslBik1jT9d",
-	"APhfxoYovK2Ajw4hvM/Jh6miS42RJgvXThViKTS4G+BNwc7Oo+f/sLMDdvXliyd3PxN3qL0qWvDDee2Z",
-	"56eyOvskEV99sf/Z3r09ceerL775BLUkPLz/KUzyx28yVaDrplzAjOcKAR9MZ3Y6lQl4wUI4NdWZLUDw",
-	"FZ68DimCpDo1WQubZU3lqJjAjsAf9Hst6JTiloXHIcQ5UmiDIKfl5w/TNrbt03Bfffv81c4O9YoacBOl",
-	"uliYEzyZIq9ZRrSyeKeHpfeaQRzhpk9TSAwyMGW7thXS8LqmqPviS4kYmbWeKpfAkEtVZcrUNDtNLnKV",
-	"6akseJedrBL1yk3szDG9vwQnpAjOGEY0RYEvzPVYw5wGlwGxXlmbTWXdF9+pCiwmBMYO3o6797Y6GyLu",
-	"IYUjopTOzWyVcyT3jyqrOYDd2fm7598/3dlJMDqsKoleETEbe79oqqBL1H90QhPupcMvUzX1RGDGCk27",
-	"F/HH60heTct6HoGjZrZopmALEWsW5rGkkB5HH2Ac9/riMT5ZgbigF+5MMxYJL7LQn1G4KcKcRYmXeBYO",
-	"cu+Lr42AYbc+AW5qWKc7e38shYR80n2YC0u920/2Dj9L7j/4FN+bCEmS8L8fm3sHyYNPH4BaqGRWQzxH",
-	"8cBIF4rmIH0NOt+jOaB9HBFtagiEO3cQbEaLd9wo5wbi8OAgEitmm4kU3sAYKvAhvKhI6B0zjDuHq3R4",
-	"E86h8DQjnM7oTHGNJ27QRQ5WJXGLmPfyZhNw5ukeFLMtIreaflgVC1DIz+2CD8GREAHKRr0QVQPzB8tf",
-	"yaQvgY66ruNfEd4n+DXa1XDreaC4iO0a9WDNxnT33I9ClKaELjlbRc3wecX7k/f/HwAA//8=",
+	"7P1bkyPJlSeGfxX/59CMVU0kKjPrwu5M+xuVXRd2kXVjZnY3h921CAfCATgz4A6GeyQK3VNrlLQym72M",
+	"ZsYkM8lWo9VKpss+jMz0tmO7I+130bA5etNXkPk57h4eER5AAJmNLK4NH9iVgQi/Hj9+rr/z7d5IzuZS",
+	"MKHV3vG3e3Oa0xnTLIe/TjOW6+ep+ScXe8d7c6qne709QWds73iPml8HPN3r7eXsNwXPWbp3rPOC9fbU",
+	"aMpm1Hw3lvmM6r3jPS70owd7vb0ZF3xWzPaOD3t7ejln+BObsHzv/fve3ul8jh2mTI1yPtdcmp4vpoyI",
+	"YjZkOZFjoqeMKCZSlvfw33TGCBeEZhnhWpFRRvlMESpSkrO5zLXa6+2xd3Q2z0x/aqYGdD4fHBwc7vVw",
+	"Zr8pWL4Mpjafr5vYD3I23jve+6N75QLew1/VPZyEmc5jqtlE5stX0G50GUf2la17c31gh1MqBMtW9Ydv",
+	"bN3dK4kdmTV+wWdcx3drRt+ZfQ53jarLykYcHsRXP4NWw/GkbEyLTOMntmXzx8FaenosZ3Mqlq9k22rg",
+	"7wMhr70gshA6X9UT/H4TPRW5knl82RPB3unBCN5I3FmZ5+yKy0KROZ2wFpLHTyqrPqPvXjAx0dO948OH",
+	"dq39A7/aSudcTGBgrazihpnE85TN5lIzMVr+nC2bC3FKFjJPyWgqFRNkuIRFGNEsYzkZy5zoKVdECkbM",
+	"kJjSfXJqGAWjmqXuGdGy5C1mNsBOYNHIgutp+eNQpssePOOCHD0gU1nkqkdSyRQR0jydkJnMWZ881yRn",
+	"usiFgq/HPFeaUKEWhpH5RqeMpiwnSTDL/TM2z+iSpUmfXLh+L5kdCTW9sBwGQiZMK/Lg6KhPnsncMMGc",
+	"BTwS6IHnZMxZliKHND+abYI/RlJoJrQlHHgxY6YN7Nd0iR0cfEIWU/NbORG3cFwZXjzP5SRnSvXJa+FH",
+	"COsoc7uM5lPYKK78G5ds2SdP81zmdmFwkO7fckzSfEnyQuDMhNTkks1131E1Ll5JeeEiGlppoe+jJnnP",
+	"qdYsN23+o6/+f/v/+O1HP9iL0vzMXDDtlA8/b3xLxoheDGUh0lb+wvH3G+AvP5PD1vn8Wg5v+sp/wZXe",
+	"6CLhms3U3sZ3x9Gmd8crqS/o5BnPNItw29ciW8J5oSNtzjPVRBiegkdHMaLpRJGpzNK2sQqpB5pOKqPF",
+	"ua3Zpws6gQv+PUzoOX5yiBNyf/kZ0TynKBu8Hn9K9WjasrND89t1pB5o3Mo9b6ZSsJUrBzx4bl6zO9sj",
+	"U7lgVywnHHjIIudaM9GydvDlAL/c6zpCGNUr/MaM8oyNGL9ieeuZyu0L6w7VpiR/xkZSjHjGqVmS1sOW",
+	"V167CSZyJgvN2qdrfr3xuRbZih6L7MY7PAfNoLVLVByuwyZL8f68GM4MlaafLlvIfGH4AtB6oVhOlPug",
+	"opDQ0YwN1FTOW4jdfzUYtt5gh6tvsH/09dfFwcHBwT789/BZ23W2GcNjdDSNMbwTkmg6+f+fmr6OHpl/",
+	"fpq0zG2XDNB9FicMHMl2JOEHBL2oy9YjbZSg6zBZ27jp53PFctE+ncL9vG1Xvn3T2Zc0dj+fGwaVKiMr",
+	"L6hh22MiJCh6INNdUZ7RYcZCYr/fovSZ7zszchgNDIsNp1K2L/cCf79ZkeW9aUrNpVAMKPWxFOOMj2B9",
+	"rABt/knn84yPgHXf+7Uy6/VtuQzmzZTtHT84+KS3x4y8a57ljMKLQCZ9Ix9MWZYCmTOljPJmZCKztPM5",
+	"EXBZmhdAkjaf9IiS5vocUWEkYzR+EA7isRXPzVIc7x0cfvbTnx198eDLgz/++BePfvXz+y8fvvrxm0/O",
+	"Di9MZ902AaR0XI6m1DYq8twoEkpTzbwuRGiWyQUM1w7HdPdECrbN2qHQ7hdGFaMRU6r7BEy/Z3Yj2+bh",
+	"lJoFVWRE85yzlMgChv1M5kOepkxst+/3Y/tOCz3tj33DtY03THaUs5QJzWlWakCwqiw1xzCVcNvsfMO7",
+	"j4zgspoJk8Qp4KNcKjVQXLOEzBgV9n6hZMGGYLUwt4zTEc1rRBnqCgiJ6Gkui8mUUDLM5UKxvE/Oi9HU",
+	"/Y5jytmv2cho+agJL8mMLsloSsWEIan2nPFwuCQ/fXpBuBhlRcrSPkkevz47H7w+e/7T56/OE5JxpVGN",
+	"d3M0w1L9PVDVzL1Ls20IAwwtTcLgrskKSbiOiGK5YQbw3TH5TSE1CxdnwFOymDJBlrK4La5wKgiPDfcE",
+	"BpqUA0kIBzoac4YLzITOzb+5sJZf8/EPFcnkBFf7imY83eoUHh0Fi41Gkb3jr+w/m2pGufLc8rOKCoNE",
+	"O6KCDBlJOc0ylu69f9srt9HRO7djruzmKZpliG0b3tg95wYrElfmiKbm8u6RYaG9wShnZJFLMTkhCaxb",
+	"H39IwISkQCA043hJM3Onsu12JX4E3NrNfNt19uh5AczBXoJD4DbpsbkXZ4WCB7C05Gfnr1/1iMwJJWaR",
+	"MqYZMS3f3pr7bS/HhlRWGd8e2iaeyUJsub4PVsocY2i4vrg5wxESZbgqvLzzdbK9gZV2JPO0FCzYO47C",
+	"xIWUL2g+2UqgeHB4fxXhaSkHGbS9mvC4EYglgVePiZpnvHpTgQWagWkVtlhNZa6ZANeVZu+0uj0ChDED",
+	"HxPkkLzkn8IAPzb/Ass5JWAm6oVzgKsZCLPRwsGB+dJuy0sqltsx6U9aRSWzJTMqloMx5VmRM1XbGimJ",
+	"+ZmYn1lKjEI8m2tFxrmcoVpO0zRnSh0TnS8JnVAuSEY1y3e8B26gwFwrotSIzlhzvGYHAp9BXZ6CdSlG",
+	"06RXyj+gp3NFrMuLFIp9LbTrOGdKFvmIqT5JzpjOl/unY83yhEz4lb2HVVXb638tvhbPZN4cc88aBPIi",
+	"Y6CrZMtj8/I++QKY2+mb5+SSLZVVYSbMmkjQyt8nrxgHQS+VlZWA23VhGFGhWNpcE+eDMWPNqBHaGbs8",
+	"gVe+FoQwM3Z0mJjZaprr0pkM8gheBSgNOtcZVWoh87RvRn+KRhwYxzyXV0aO1Mq/02FEMylwxwSZUlXS",
+	"I1i1FZELYVYX2iZc9wjVZuQZM98aOYOSGReFZn3yJSy6bwDmZZoQUXIBoaRQzG5MMe+BW0VJ+KHayswS",
+	"R266xmsdhfEcnOy2lZzBkhjmgdsGZNGgXs+gUzZnIiVSGEEUdtcsCqwn8G7V/xr0nc+FOdgy599sKzwc",
+	"tnILbwCoMInHNb1lxpXiYkIcZR9DrAGhOFjvKnO7jhKEcER9C6r2mvHbVfXGmK2UkujFWAStNq5Ec6b4",
+	"CIQGQ10ypznPliT4JuS5cAdmt7B664fZg5vPrgkZshE1RyC0stARcuGUajqkip2UHld35xs9cyHzS7xc",
+	"cEtUMTeaGEtfspTT7QSWh6sElqLsYjAzfQzAltXYqsfY7f7Fcs68jFwfAND5rMg0n9Nc3zP3/b6ZsJUL",
+	"jCSw+91LwqEnToRO6mNPvCidRGaQGJZk3eRyznL4jmh6aS4vmBjYGu2AIDAKLE3nTGsuJvCEpik3n9Hs",
+	"TW7a0JypveMxzRTr7c2DR9/uKaYUunMyNkB2rpqm1Zf4A7BkWWi4s5CUqLmXyWLKR+Yms63B7bbXi1gy",
+	"ncfz4dHDRxWn58OmabPnBzej7wYQyNAc2Wfm8YpRQCSWMPqXYitH9PGPH613wtpHcvhrNgIBH4LSIFat",
+	"sqp0dCnkImPphKUDqitW3ZRqtq852MJFkVk2iEbgmgukV21oCBLr+m9cKFwXN1zPh2B1aToIUOryesoy",
+	"fsVyuyidnCmwoE/wu+Xe+7rfpLfHROqXok4KC8MI4YVjkhjxEE5BQu6gE1desfxujyTg50PJKk3c3ylX",
+	"Zi5pYg6nfcSMlpsmJ8TM1IaYcE3G3Mj2HXbPvLhy/xtfXHLUotcu0c85asUZu8K9W/vFC3jzfW9Pimw5",
+	"kAsxCHa+upJfWqFozqS5ZawNScvMiEzgLkfrJkQyYSMolaEFkuWw3HQoCw28DnSy5DcFK8yizvUUF9mq",
+	"SYOcagbhYTTLXHtGpwi7kiJYr6GUGaMgoeVsRvPLTtRolIrs6poH0vmIu52t0r3bZYCgBfjxNbYEJXdP",
+	"1mTIJhQk9KnM0pC3raQwpakuuh3Dc3zVfFQgx4sMy+56OSy388dWfREs6xFK5lLCf3FJoiMrZjOaRyPo",
+	"FDMX64gRr76ISUFLxcj5byKt6mnOFKxQZc9lga7Alk2xRtb3vb0rmhWsZeILqsiMUVXkzJq0q0thfgdN",
+	"C41YvUj/tf7eh47BrypRzT44AXiEO/nl3vSq4aNlZG0YY+DW2M0rXB9PGxVKDLhY9QgFrLjXuPCaN5c/",
+	"qhEGVLkp3rZds6dlizMnl3YXdEpGEcQpPOwWp9AWn9AyTqsyUiSVWBgZLL4jXhdiWfkugQBNrojS0lAX",
+	"E6N8OdcsBXUPTRVqKheij0JMEDu4ckpk/x+//dEPYgcFxm4jtrvf16/kRnEPtht/wTckJ0sI67igi4Uq",
+	"jxjcTrVLCC7qPnltrh8hNR9bMfwYDyvHEzylho4NI4VwfbcCvS1vCK8B1Ye+LC0vRtVEKyDejxipV+u+",
+	"w4VWBoR1u4/g/BYQv7XNQsfWGJwzyBW2XLIaz6uGuVWG2T4Bt+ytzOPpFRP6CdU0fiBBd5RjksCk+h8l",
+	"gTkztDoJO+spVX3yDN1QpVKEx5rmjGRsrIkswKtZUw22ls7XSONNQmyVlF/7ibqtS25UYN77g5GFazLh",
+	"2mXqLGZdQ068JblwFyLeGmHsD1n4cvJUXHRq5Us/t0TORDEznS4o1wO7R4HCZNoKtCXDVaTMBoUAZ0Fa",
+	"SnmKZ0Y26u0NaUbFiA0yuUAedMXN7zp3kwc+O9dqYE20htlydek+oLmGdQx+dvFrZiT4BKJUjDA2SPl4",
+	"zPJQerO73tt7t28mt39FIYBPmVnC1L+kXF/gTOHvX5jpPrGzhSfPcMpnOGN49EbK7PNy1qinwNTP3czh",
+	"2ac4/RcwGfzSLsGFXwF4fGaX4aWfJkooXF2GH7vlqL1mQ/6e+RXxihMsyxO3Km67X1jFpZILsPfNFKRp",
+	"pAD7xyYr+Vw8nnLBlJ/Uc/FUTDKupkHPjjmWlJYLbHaUc81H1NAzm7F8wsRoudlGupZQhiybw6u3bNMP",
+	"hivtg90aMiCak9fkGZp33vcMT6OdWP4bWnOVr/7mpX2tzhRgbGUrdgCtx/uN7ao6QS9ZdzeJxUxhQXbd",
+	"WjGdvdM2U68+I5fAErbWOh+XpBDZtJjm0LgAWkRBP6UNDYyjHNLkNhIrusjnI5plVkDvZOfD4z9QXIxY",
+	"VI6gwooSMyrohOXJMYGX8eICuxfNMgV9bq15TKka0NXKp7PsYW8jmudLQls00Ki9rbNQ5ijFC2cB51sv",
+	"n7mX37vg6W9vQv0p5unG5FLk3UzjhWL5gKfXpP8rliu7cV0yaNr1Jhts78QVt55xI5E5/n78OOUYNdUJ",
+	"3Z2lctiVE1lZ77UcpS4Ihfr6nnVq2MOzyd306fJVtSH79LTSXn0wt3A/ua5v556q9H4T95W/KD6se+uN",
+	"yzlcaTmccRE+PWzo8HUmu8YAVz/1HQxyhqInct9rKNhA/5X9x1f42tvwvX1M70XkDNPz3oTraTHsj+Ts",
+	"nqRzvm+IYsLEPT+e9+Hn6pLP9+UcV2V/LiFAGof8vle539fuvjcjNq709bbEa18UK7MsuJpndOnytSxz",
+	"X9vN52cv6jx+/TfKSP5Vnr7qo3PGxBf21XbjsiPkM+vx2MwI3iDctbOoGrN3SQe3J2l8WARUY3vhxf52",
+	"PZXcyh12e/eXipt3nWwUBA9qmaXWsY85PjQzUo+/4TbKwqt6QDq5QHa8NbewJUXGWtXE7yPaZCtlUIAN",
+	"O5DVA11nLPOBDTNuktUzmZOpXJBMiknN8ghBa1OZpWTIxtLGcgUeqVgcUpOidmH+dhyvOrXnYwSPWFAF",
+	"AdcCga3MgDxIC3S2hTs+Dw9q+2FrLsc6zQkhc9r3CwLIyx3znhxgCEpzo/CbzcGEiSzFUNATcmDZA7hc",
+	"u+2c9RZsTztCttFPi7dtxVi+z3gVnjExYumgEJpn28fUVLwCNVLUYOQXXExs0LYiUnhyjFr114Z0bGMG",
+	"CIS42giF4TuKpWS4JIZGXApnn5wzkRKuCVUksd8nLubfBvZrSVKm2UgbEnBpyvgbJN502LMFF6lchMTW",
+	"+KhlRVotCd7bUbMiWKdHGDJS673KNJtHoXFOG1TUKYyl5CIlC7+eFaLI2G0o/UXGbknhdz3fiLJfoC75",
+	"ISj6MK+bUPIDSaUSMbSBcn/nJ8d3fnL81cH+J6f7v6L73wz23/7J11/3Gw8qz/qD/bd3q39+dPcnfwgW",
+	"goq49g9r1mXNNpE/18dr2nevJwuuhvFZZcpaFS73wa18/iFrjCuF3XVL+dVbGMBO17Iue29CqxFxeZPP",
+	"KzLrtlznD4t2b0TwXjcr00j/gs/YDie2QhMIzh2cSJcsO+XzOUshu9c9a9UMQsDF8n/BQT1Ypz2sW7Rx",
+	"Juluz9421uVOSoNfrPvVTK1HBxukRhlxbDtTdSB+rbcVb2pbDq5dH4VT2e6buYVv1YTjQlDReAPngysE",
+	"HgZdlWtVmnSg4167Pcfi2G4O8RcNna/dvp3tymrvg7psOsAydubVq40ia4d44d+OHu4IdqIcw+57EAL8",
+	"aGWKZDdGEKpuFcPB29VMYueK9+6V7vMu7Pbo4SdHjVupKT6GGVpB2MSY28vdmwk3CJZ45j52Hgrbguvu",
+	"YnX4bpfrtWGM8+6xZqySjauvYHkgWLdhWck9Ouf3ro7ugWVUJVX2VM/s+bjCnqZaz9VPju/dq0GRHh38",
+	"Jz/5o1X5MeiT62ocMW8/f7Kxe0gsLXx/e/wWFYTN5noJyG8kQTh/zlSCAHDKWSKxnT6BMHFrFesRc9WR",
+	"QmRMqcq3mOmg5Iz1yWnlFxC5bIyvA/RgLjcJxqCYVoQDUj3e566DEGwIO0jMVW2HlhAtZZ9cmBFpOcHZ",
+	"WZYE7ULPNpUep8wtpLyNAjf32NjiZkGTlU8cHh4VS8C9N8+nLAMos+ZdfzqfQymJHXKj+fyCqsvdGwG7",
+	"lDZxofx9ciqWgAZF2LsRm2uS9BM8hP1+0vOJ95+fvUBUfQtGAfi8HFLU2gqerFTYmmYhd1z7aBSq/hk+",
+	"eXs3EEFipiBcgzOAHwwk1Bl9F4qmwEZqMRRYjqXr/Q8hcoNgX2O2BsBLssKWjfM/CYoZPDw4IKMpzelI",
+	"Qw2CnEGdgYZABtx2Wy0XxE+qmJ1cc5jwq0v/AkcUQDcykapeyRMs/o6dDOBXRoWKwDayzj1haFznywGg",
+	"PLSLNQ7/FwQty3Z0vjRSrdKMpiW+EiBl2IT0PradsowuXdtJz0JyWvonl8Lw1NJlh5hTtXndP6rgSTx6",
+	"0FG1DP1vU1lk6QCG1M78tcSZEUqenT5/8fQJAOCdIN81or3TaVq7DFhet3xwPCdlQrhDju4OEB2yqRJ3",
+	"2tc2ssNoYVWmnRgv9gA1DVKuYGXGXripGdRAOd2YVkwk7nYp2Up0qBt4ZOxyRfwxWmqa4c27tqqV6RP1",
+	"QY+Ftj4GOewg2FycQHRJipTr05ELR3NSrJVUrP9vAv+yyYVd5VnT8GPfDP7p24I/n7gG3TieOpmrDubS",
+	"KVoumAkAt+i2qkiA3LWYSjKjKfMYGhN2QpJRxo/xYqUWOw0EG/jCcVQ5m4HGzgXrk1dFliHQOYAmUnXJ",
+	"UviIlxjEL35+/vL8GCIe5nOLFyfBCjD2wInmljGaKMnZhCvNckSTY9mYUOXlAASIlDOGkKa4nBWwKcN9",
+	"plSAeNUB3EbLfJDLrO1elKVND5aAWnGwM3rO2NYOiNud8KtIaqF3zyuGACY0y1AeEmxBjC6il9YTgBtk",
+	"aZNIsyeh3DylyuGYSHd5AmggTQHH+ZRMAVzbgu0iZK9d1xIiMCF37MO7idltrkkm5aUye4MhIivWuzxs",
+	"m8Q7YLPXWbuczTM6shnufgHdSkUW0axt9wXM2UxemSW8AAL2gMB4RrJiJpSjHUecfXLORrnRU+CEIRgh",
+	"g9cs0o1pIPnoo48SRCQcyyInKZ9wBEWs4Subl3H3Oq1+1UYZQc6zSJhGuAB52qJNc70kQ2bkjk6gAPhF",
+	"S0K4+WlwyeI/d85JD1HVomXffrlvJer952nSDApbH1gE4J8DPo+372AkQeYs18opmSO6BeoASiMIXKIh",
+	"pyXgTuGIKtPvucvBr3tllWuxLPZMOb7Ueh/uOBDFdLl7/dP3et0AlPLmvvUIFJt0jHLGFv6ONgXRclQu",
+	"iGKTmRn1CRg3Dlaaa9uscPu1H4TUgex18PZ9/My3wedsAphToRWccHwdbQBPdYl8UbAObMoIhTJPzfV/",
+	"+N6LkVE0jIpMNpJizPOZubbmtFDmvzlTxcxc7jkZme0F0clcwbQbNxtN2ejymrBjro1cLlSXgrSQxZrL",
+	"hf/bm9Kgdgi21i2+cA3KiF+w683PtxLbIWGlXHMPey7vviBcd+zBKYvNxQPTlkctBrllKrMUAwwjTRW2",
+	"QvHaCnSP8dUto9NTlhbzFdgu11lxpjSfUY1sKstej6HUxNoJPXWfvX/bi7mVrAexRGE2AhMcXCQ/I8+B",
+	"KddMAMbxbs5GemAUDMS92H5G7+Y8Z+paqzJlWStkzqqZHKO1aMH1aOrAgiCC2wq+gKZvtOAeFGED+C6s",
+	"aepl3TCUaKUnHzqJXXb22kVc3W43+IWF4G1NskbzBgrU8RdyLnMrcYbc5PDRXjfLnrtXWtLxOZz1IktJ",
+	"UD+jkxBpr8r4iXe/OgaJhS6Avfa+h0h5eLt1KPCjo6rU2l6AaroSBZxNxEGJUYbiE7EFBOV2Z6ibRRFH",
+	"HCJMllUF40awSacZaDabZ1SzrlujreG/bhmtSStBQVIbFO/BEu11EFBc7b6uqQG1AoqVUxucp+pUygvM",
+	"7mY1IB7LBVYOq7s+7BQjnLbCMgN8RkettTj6QI6pXfu1+7sGguTvqooY1ir3PZYqgqgcnuZrAmrVdrYC",
+	"j+l6WTG6IspTErPTgPkNF0ExAzQ54CpJjyS2xJL5Z1ogHDizHrRhJs2yJifudR/fliwo11xMzFfzXI4Y",
+	"QA+Zv2x1OfNPRCmxbXn5NOmTL31FbOChXJEh42LihL8elhwD4sXCoIFk2ISts6NcbbqY0SVwaShRgCXL",
+	"/Q237ChtuhlEegK26MNxH5++evz0xYunT9BWY9bfFj6G23XIRnLGLC91OPlmNfAKR/mj05A80GBzSA48",
+	"CkxIFl+q4wXiyaAjRVs0mm4v87IKWYe3S9rqagCyWkiXg2jrIHYEaBHfz2Jvshr20DX7fwXFr6Ce6NLZ",
+	"hfFPF3Dw5umrJ89f/bTLmOopV3hP4DjL/QvJpOfPYDnGyt6Vi+2pJTxPISFXV7qd2Vn/yU1q4ltIB+1X",
+	"8QqvYTiB3RnTKsu2S3taVTmLzFOtlYTLIsrW670AsVvTS/DCLCyRZ2yse2SI4vmC8cm0lKKhZrfqk6cQ",
+	"qGOjcmiWoWHCKFD2quhvJNiCSBCrBUDzjDOlB0y03EyQgRm68hVeTkLqqbkMGUQq4WR4jjUhryDQDGr3",
+	"o6fAQikq661w1TpHVJS3ndfzbHEPV/RvazCvjF+ybLl6ZhaYc05HzEY9CLmwsQt2s6DAy43g8iIJ1Ra9",
+	"Ms52uuwIvgsnuz/mgqspgq22s51Oxf87WK/i4twpkHQyYRraSlbJQ5tKNZuKHH9YwsSuZIMbvfWvdxvf",
+	"4LW7HYZFuuEXrdYeFYknxsNYmVO3EAw8+mZwz8pGyoePy+YCNTwe8cQBBgAuQevlhTJW9kkklLNdZKio",
+	"4nVV3mrKFbU3VF+RW7TyuWcyn22OyCQHVnuupKPYtyPVMUF/4QqLTodA9l6zc4jkiW3Y87Bm+Ndas7gF",
+	"QsfIXTn2vnUuyDCnI1j9Mrjz2+/+t//qu7/4s/f/79/+i9//Z//m7//lP/nd3/63v//P//V3f/o3v/v3",
+	"/+z3/83/8t2f/h+//6v/oR64ePTgGqkk3khe4umCHWSvGZ7AR1PUEw0J+bOsUIG0V7k+Jgl8n/RszIGN",
+	"Rg7DYnO5sIEXJ8Ro/tV3ofKhjREQqa+kekISge0KaVoIMH8FjteN2/z4Nm7hbtjKGzoKyDWOPDyACFcu",
+	"aqYjU6kY01d3gtW3Nu8DipnFQ025AtiMx+dfGHHqly/Ofxm2OuQCi5g0paYKvnKj2VpekzOwVenx/sNI",
+	"wzdgW48Ey/gCS1lW2iYqB+q7P/8X3/3Zf/q7v/ntd3/+19/9d/9qbQ7WWgN+zHpjfivrHYRBLqpPXBoG",
+	"VACtvExJoQqaYaTanSSMhEx6JJnJIc8Muf/+n/7z3//Vv/vuz/9tj/T7/buuXC+E9dj2DOnQSxapZtJb",
+	"7XJoiG1ckMQckPOZSmqKOLgkvHv8k3UZNu2+VkeeFCpjE9BHQMGB60BBHh04EUGINGSedCPfitmy2S+s",
+	"mFXOQMKfUfybcA31YgA9CMDRXaygU7ZWxtlHkH0mLcRifqG6yFkPZ1jBKAI3Khfk7377F3/327+sb2UX",
+	"Ho9pOIfPsIUWjm9dAfUiUZpO8IISmrbsAkaLuSvMhYu56DHQqHTOh1Dr0MdbYnN98uVUGjrlcN/amvQ+",
+	"hBLuXrxIpBgxzDXxVQnwzgaruOpvfoZrPo3GxO3PtRnbqz3ZePdLWWyVLPI8JpN1kMWAHbaKUG1JKYHj",
+	"FSiNqkuzB+Ncrk0vaJ5s6Gm3UVbQ5c6jrMperxllhRE5H0CAlZlPzq44W7Tv2RZu6JGMqR94nVCS5kuS",
+	"F5ChE94tEb2aC4h/7xxq4tlpxbYE8qVNYHOq51qD0dqMh01KJcrFNqbdwEfX5pLrTnLozf7C7HSD7pr6",
+	"ejMTo7oXVe8sHqCGw3Mdye2aXVhC3znHgOjdImb497kjHcwvv5bDaIiw8DkLno1jGlOMkW8IXedST2zf",
+	"a2e44x31C3sLW7rTid7CBOWKGyEeWxRwWVT8Dyu6T48cEcs+euS+95P0yINQCn5YGhJ65BGxVsEe+THJ",
+	"2bhQrjaVNdFo6RzT6DqMaShdbqu1RhubKg25IpXwqRlNW2INy5KM6xLiwvrM9Wunjo5JnvYPHz04AbuJ",
+	"INaUCktPlRWkHeoIb4OMjYeIlamzvfVAtF2qA4OsG+/F/OatBrhvXS/RdaG6QIXlCvRswtXcqBdqypgm",
+	"81xOcjqDep+KNPJON7yZG/QWuaq9GTgmD6HKlGlzQoaFJok3aSd2N92TZVIVaxy7FxLyaFnu0pjXR2mV",
+	"2ZobVpOMiQZRoSCI56pKB2Wup6WRVTzoFrSKM7m4HcXCdXwTuoVh3x+GenEmF01Yle87IKObR+VMLp77",
+	"gZzJxZNgLGdy8akfzplcfOlHZLYpHJSZoB/XmVw8c0M7k4vHwehMB+UA3fLYINP2wr3fhwty4wil9uDf",
+	"81rgrzdhoMscRYEtYoAjBTW7eze7hCRGqalCbR0ies5bOHsC9isuJsmxu5TQqIMxg2DqoiL18YEkMY+W",
+	"yTEKNuDiMKJNmZZhXimEwCYhccM0GUbl9UmCKTb2BQzVg6xKlqX9r0XiIwGOG3H0ZEqvGEbxnRCKF33B",
+	"SGZRaIy2DgDu/TAo8th7ytwjiNYwjcbjzOEyTvAmSIiiS9X/WgR+G7dqcDfQFKqc46ShhKaZHGqi1/Kh",
+	"Pi57sbI8doV/+P6sscd2ig7JmuO16nP9lH9zYd0ZVWo4wJva4wUdEiFTRlIpmBGKrcWXCiLzIQfhGN53",
+	"8zQSMjyA7SF0KAz9Z9nSSMvQkqaX5sRJlAP65DHECCmwZxeKEQleX+uCcDZWnhO5EMSsWgMbvWrav3/0",
+	"40c/Xmfef0w1m0gUeN1+AhGZkwbXxUwKrqXdnClXWuZY6x5OYcxB59q8WQlgVQZ245jvTARwaArREh+T",
+	"CqZxq7Zu31zR/O5kKTefXa+hBbmshQWUCFlrE2BLuLBqvfAusJku92jtOroXw68Gcjzu/OXr8XjbAJcV",
+	"FSB1vhzMuCg0u/GCIl7HH5R7++3WADqYtVXmu/zHVIMicqqxZIMLr2muZD19xibAVUmrVzkG9e3ett6D",
+	"PXNGUeusouBxCUH8VmH49fYKwX9TMPuzBeoN+t0tUxMs27l+GPZ7TfXQ8chb1w79nG6khOTWDH73PHuL",
+	"ungNzrwaXEzny5f+WH9o6Pbf70VwU9UhLXVuWRfyP1ZxY6ek+z3Tyupr9u0qmtjxdbPjq0YqJl5sGPjn",
+	"A1uTILjGGj90ToXKoOIpRvv0IE/EBq0xH16LcBQT8xoVKcFOyZ0kZQnorEnK9k8vkrv287KnIDKnjPRj",
+	"ohmGuArLk+5/8/bbo97993f2vzrd/9VbfHD//d2f3Nm/A0++PXr/J18d7H8CT1swUC3c7VZMYzMgVEio",
+	"iW+PVdzr8IMn5PCgCmdZwbZZF+UD4VbtcKE/5Vc2MBbC6qqAn4ouFUnevD6/IAgzfXhPzdQ9aDJxBhA0",
+	"FqaKUGdF7JNTD5MKoG65QpwYRZQkMyqWxI4H0weVLUaogr5/qLAJhSAuYTIPU8r0UMk5BO8lplvbPCZB",
+	"JhKsK4QKNKQ49D5XvNFQ0WyuSWreQ6DeQug+qVQNsIMQjKVESOyjvxHkaSdoVwBSXUNDX5p36hzCkl+U",
+	"Jdw8hnM3UdX0y9I2+M3dscRgHE3TAm5+80Ac1vAg7Ys9clT7wcLqAs+TRIqYLW6l03oD4GHQX+GUXtGs",
+	"YGRIR5fOCYkAxN1s9diDr8HQhsKBEbQW2Xjr4PmbBp/t7emcjtic5q1e/ymU6CBJ8KJH3gPACWVExz55",
+	"ycFbYCMDpjQlNvegvIgODvYfDMefHI3vP/zxj4f3H6T0Eb0/Yp8cfZIesAP24Mf3H+0fHIwPHv2Y0oMh",
+	"/eTgaPjjfQDzXu2KXYuZG9BBz5Npdeui1B4N8jCL8tnFxRtSJvesdJE/xljpmzTFbViU5g/dGrc7Q1ih",
+	"mBqoKc1ZOgjCCteUYlDn8MW5/eDDLuoKedXrtxMo7Et8uXlfNDPdbLtbmd9iq761EQ7HtmNjGHa6e2NY",
+	"0O91jWGWS92+MczN6R+MYWstClsyxptncpsUiNuSAbURyq7tUh/+3fsHR0jfz530dhXN7PhmuI1b4Uu/",
+	"qq24Wj9UBLavLGCSX/ER65GcZVSDGUOicQq0ffyKM3VCDqvmkzUlu8KIif7BYaRY12NMhtv0FPukuvYP",
+	"m7jCkQjlyvqwd1qZ6Rkq6oGGGuK2HpNkxPUSIlKTH3xrs/j65tn7pE9OMWl1ShU5NKv3MCywUybQY4Y7",
+	"Rj5JoXOZBa/1yamwKZ8O7B5qAgdJhCdloS7MjYTYV/97z+jPybfvE4tmD59XqiV9uzeCRNe93//3//t3",
+	"//Zf+Vp6x3tfPH9jfZLVekUdkOhTLiaaZpeDtpLPXUoIuUzNlhxNNqO8Xjv96OGDDqG+K9KlfayeT5ie",
+	"s1xJgWbbYPvDLTftva+aWr/723/9u7/5p5E8zBuYOObw1yZ+0GHehWJ5B5tAWVNuwUZTqgdyzgR+tsls",
+	"wnLqHcC63eDijAwWeivU8yprWM2ioZd75ff3go/XeQ1ndO7KNO+8WnPjuG04zer3H14Je3fSN5wWfvfB",
+	"TWfLTfow98Yzow1n44BIPrDpXJ9FbrgO1e8/sPXYgkW77M3tkzrZOyv/Va/nZ1B6jjvIhEJoorSEyuyI",
+	"DmNrTng4BShvmDOI+B0iXMJ66ACX3YmDWDfRXaoPwfLuVoeAjp+XRFa9XdM0BqRqv1KuqiuGvLN3mH/X",
+	"Bc6ujPBd1TK0yDBxABCXoH4sE5qIeKXpSE9bGKjdNy1A4ra+ZouIyRVZ5FJMSjgcTMqLJBgmp6MRm+t9",
+	"F3qQdElkG/OMDVpN6C6C/lr468hyBnwLfL8a4K5cKET+5KOph8xcUGUL/3bbwjiMzpmHa4ZqXguZX7KU",
+	"FHOjEY1pXqpgqD1JwboC87dluFigbJvfwpSu1EZppH5AqTuYJiaBWLLBLJCTMkmmjAUwJO4XxmUUlOkg",
+	"QRaITd/plgKCh7tM88C/g8wO+8C22YaPA6nBdIJrPmFaVdBtNq+X5Yks8CWUxO0Q6S2SIjKisJpjmVDn",
+	"zmPl4Na8CeG5WMsHd+1UCLq+BddCvfdrOxjCG+UDcDMEw9nOhrypKXg1Kt0xeXz+RQ8Q6QyH+Nn561cd",
+	"ob2mjLWY+TDLG4AFDR8cSnkZVn8OI31stch6UNRGYFLIHVbHHUzQ5FzbNViaDtt0K2fvNs7drbCa22Iy",
+	"N8hePhjGsvPNu42NU7thnF6W2JAYrOGwlmBzsDLFprkmtu/4MgTOvbrCYn8yLNXWnTUzRqTAJaHzeQYl",
+	"WSugmD0rQ474nIe55DYkmyRqphJwD6D0iniRWWbkRRtNgj0ZjTkJnJxYQMaIXxaSNnwRwVJgqzrD59cT",
+	"l+4HnhV/8iqeyRVL5Euv2DpnKZHjMTFqfK+5fC99Xj34pmbwIQWNyaqEkOVNTsspCjKUegqrZevtumJ/",
+	"XJEHR0cnEH2tK1WGEZcYTAk0Mz9njF4xFdYQ/j4Wa9liRck3OC7bFATkNBvMczbm79a7js0RhzdXp1BO",
+	"OgQHnOFb/5AVeY2syJI8fDRWuJ1+K9blS24bcAXd71pggU5vQWAp+722wFJ8GLWF/ZxuIuDq2nxko3yq",
+	"DTjMB+dy+ANJ/kPi2FbO2+zi+gfi+RCIZ8Pr5e0qqtnxfbDTu+AJ5dnyQmoaQ9mw4mi03K+eMsV6Lukv",
+	"NFZjeghLyfnnjx8/PT+34Se2JF0p5AbwUt1s1zbnITagU/xJeQhs7tK6/HC2KeddhxJPWcbM0F1FR65I",
+	"8kdYXNJVwIhXxI7BJ7tFDKAzuSCH98AX6HUmEK1GXctDVnhVrSxFCKDsdDNbptkpGWDLl4VWPAUfzvnL",
+	"8y4ulZQuGwLpChDNdoqqwY0BOXl6kQJzjVK6rNUeybH0IX4EuYlKdluwet2KaL2EoGBFgNjIvdXxUsiF",
+	"uF7N5Trsmp90UMTnZuu6poDEUa28G+Cq1cruVvhneQ57JY+oFnKqoEkrvYb17FbsLvvdueRd67o5VXfa",
+	"W3LwtOZiQpISeavvvkhi520zWT64Cr53cT5ga+sk+ydoyX9c5kde3w7Xlmi5jdGhuyNZDVS140DGWZsT",
+	"uWUi2MAX8VlfxLtZAKw1E7HScjm1zZTu6s7umAlU+t49I2h2f01NvHZMbl0hr8/wJvTy4Oh2X4oL9k53",
+	"PAxrJrE7P8HWk6yzkVUtvDHvvvLJC/X1iZca9GVzyFRmqSJzmtMZ0wEOpa+3c4LG+Ko3dg0LamE4bzvs",
+	"ze1wjlvkGrDnrRj3Jxa/JdzWpGcL4vo9q1V6wwJQkIthFAOqyUxiLS8A5yiTOxwmR0bzSRArZCUUBS6e",
+	"vt29gWlj8H//9n9NeuToIIQsObEBRjOua3jDAGNqScwVCLD19CoJIHu//+v/6f/5D//l7/7P//D3//W/",
+	"+f2f/uXv/v1f//2//Ce//6s/++6f/Y83WkYxMNXEi/RymhE0JvjYLDOf5EfV3IqPH+1V+z3c/+QtotAc",
+	"9B69b+kbAwNHrF1Hj1Yi/BJXTnlEkwVVUX14owC6Sy7S9XYqN+Sfm7cBTzJeAuEisA38UNXA/y01NKv/",
+	"oNrq3F0jKlxcWpcJyCJX7fGNoM2BywwNF0pTzcidxK100gsh/XskCYrWJoBb42Lp3IBjq29rutzt2apJ",
+	"qC4NMAY0sYfJmQXMKzmbg2SFv5XLFCiI25dcMEtql3zMM9ahyEJ1S8xHfk+2qVNTwfyIReapyxpN2Dre",
+	"LGcEMIpYn7wek2SGAB4D80NyDB5RKK2BuX+o9K4vpzBlPG+rB09nLCjzYIkEWKYF4EZzpS2j16tvZV7b",
+	"v1wuFA69EGa5zcCSY7KYLm8qqrZ23cDx9eexZ0tAlOgjIUexZ8WvSPRSqh71AC463AsoOod/avs3rpMl",
+	"eRUYDewj8Pkh0QNmqFsdED5pPpjxVEBy6NuVPHPHeoXvd/c6RbXr6+oT5aVz+7pE4PWIJPJtf6lLwW6G",
+	"NG52k2Nr8DSnysblR/xTa7fTfv4YX/5+UgcY9tE9tJ69M5dhhNE+wyxlw/DsO+afFmMe73wscJBDAAPA",
+	"4QFvXWDSTMrIYmruJMM+7bBITgXItzwHxo21FADeDcOuK4EwzTuhdgLsuAZC6oFiNB9NY2btyEQWYLkO",
+	"qjQMGRMkzSEdyMZVzegSfyuTeAE7j6OobWekXDQPBBDJQm82gxvJppiyLHZnw+zQHI8ICSDLY9gWBjD5",
+	"aKmyhAamqWM6RbhxUEBj0/SGFRkG3RIL7IkpMwvsA59a8LZ+igP6DwJSYIV8cfyS6FtI6Dpx/tVD3tiV",
+	"z+QC9TjIzICjYg+QyypBhESeEysk1OFG1ILF5KJT/CFw2mCiB+wnFSR5nrLZXGomRsv9n7NlspG/LxaX",
+	"SLMMDpXTHGzfmVS66uDq2FORxsA3MfTSV/WCt6od8RyB9zqSJ5TpHaxI+ZFjLOXLVKOfoGQ+PjAyZ0e3",
+	"IM2yIR1dRnr9VKYcqzn7l8x0y0NI0zRnSoHyguH1XV2RZbjrqiw4IBfrV+3WcsrSYj64ZMtI20/Mb8T8",
+	"VjKYcc4YVrvp2j4YJxwMbbQXeMOVP9x6JkJqPuYjgNKNdPMq/Bn7MNwpDW6Fjjlm6B+NEZ39JXKWNp8O",
+	"6rbRXvwdbq8DvAncuIIOZ0D9aa9B/obaN/CCDqQ1l1RH8rLiX4ZgXSY01CTv2ZsZBnXFcjKRmlAyV6xI",
+	"pVjOOvbtwSRjXt7yx0q8BBTCBPnFKTwlZm7vJhmBppOYWksnZeCEKrPeAO22a8PqcvBrOYy0/jM5rHPn",
+	"MFrcqvUolGksTdytP7VS7ggWrIx22G7N1KUalJWpVnVqJBVmxRzY27CcXZe+gMibPQCYjxwT0eQI0I0z",
+	"vSNTAMTmrWJwfbYjEEpz7m7hy7Me3NIBnwmvHDerOrsLz2nlZoxw4Oq5qlwBPS+WhFTorvQVUtJu7QK2",
+	"050bBcJ+r2kRcBrorZsDnGTe0R1XjxQD6G7tTIOJBYZIeiQBvoThXAngr0DCiWAsRe3weo69VsynwH5x",
+	"fxVkUj0arcJGuSBGtBdSw/mqOj+O1uc9bgge8n7Vvuz4UO34QOUyv97UmGti9dxymT9h2tDMFvPD6THl",
+	"gA5W24Qb08chVhppXQw7yHbclJqfBdySv5bDPrwwsNYXizxQq3HgxRIrHRDFMmZEk84QGWPOsrQ7k3tm",
+	"Xsc9jvC5liINOCX4sZ8zOpr66TRLN+RsJPO0oyQrs5Sp1g7ZlRl6HznlYGJ4F/aKnxH8gYxzObMKHX7h",
+	"/GXzwl3qzbQnqmI5Q6dEaTrMAJACtXvrF8L6pjkVoymRokdUMZpC+pDZxb6QejCWhUiTtUhqtucosV3F",
+	"47+2SRTzJLtR8Uh21RY41tnkqQpsbe2RBCMSdlh+5UdeMQy1LtYTVyFTLF+P946/6sQ7yi/f9zpUpu7+",
+	"eqjOdv8KEVa7v3+asVwHr7+tCwBJfZ7m5q9OxTyJjtb8UBtQAh7faq+Js6QRGz4bJl78WknRP6OLgFXD",
+	"h89YrFrohiKaaej1GJpaL6ZV1+UNVSosJWFOL4BTJeZsT2wlizVE21WCcxPeoazg13in0sLVziMbocvd",
+	"6xkB5TWLn3cdtj3he21xAOB8X0yZYFcMNV7gkJAWDv4Fa6l15T4WbDiV8nKfp4aIZewqMFeE0nQ2bw2f",
+	"IVM6nzPRHjHT4mnpMF+oLx3l/JZxlKNbt/Y3ouFdfRChozCMLYMtEWKga9VMqHK6BR66FwSclwksD/ZK",
+	"BktHygYpxsJAEfDBPKPCWSgCqCv421UAdx/aelXuz3a/VdOJFwmd4TNGqA4s+hhMY+NQZOrLxAu5CGLz",
+	"MBSQibQsg0XHYzbShOJXaC1N7GAHVIOyjHCGviZQv/OZ4YJrTvV6AivhK2f03SAtctR3m6ZeLDtYahAw",
+	"6hldQnn1k2CqJJnTZSZp2p/Rd09sg1EflccDf3j08FEVETxu30/ZgAu1AdqcIeYuq/DavffeUljEbPga",
+	"nhulQwrHKWf0kvm4zsODg4OaTfHOmINLGlDbjCrjithLgX/aE3YXrCQPIVXNJ23dMf3MWV5pE15Ew+Td",
+	"PnktGLYIxJIt6FIh9EfN/75y7ub7KhbFUQyLwu7q2jho+5rNSF3PAcq5nZv3XS29jQ4hEKP9rH70ut8z",
+	"ZcxcF+MynzFZ6EHOZjZQK35ghkwvGBME32O5OglKOvaAltxPLiZ3s7MSLUdo7U/dL6sKH7Bk8PCgSQd1",
+	"J71VqcqAN39ntN5FF9HswMRVNfzIqAVgwO47dmyNiOE5CH/LmVPFAcfFXj99kqB7rP+R/Z4atQL+qnwR",
+	"VDk4xvKMmA45YRpjQRZT6f4IPnPYOraz13rKcohHIeZGsD6EGXz44OioH8A0upnavXZ/WqDG8gF7N7d4",
+	"HO5J6Dtwz8JEQfcsCKJ13oB+cE9GF9KnLPYVz6yijH/nbCTLVER4lMnFYEgziu4GXNgxt+Ef+GfOlMyu",
+	"ugeImIW1kvM5dh8+euYWJ3z41C9Q+PRxsEjh8yfBkoTPP68sFvwCCmyAegkPQ1ZV/w3V2HO3cMGzs2Dx",
+	"gscv5OJTv37wHJTeZ24Ny0dnfh3NAXo3zygXO9R/TIcChYKdakBBv80wfaORxO+GqMVzIqvlFam67GGS",
+	"NsLAaomQ0R3DW0zvA64GgCMdzT9MC3atODA8+erasWQ2tnDVVn3GsvTTpc2oTIuWCUkxKMQoY3S9KCU+",
+	"ty8amSHnMoeaIt92qdrZZihNzFySY6IYI4mdVxIwVNN3WuCJx4raGUXntw0X+03BCsv5bFUi9D+NGARR",
+	"A1/TujtM7qdsRAvFzoN+7SOo0f3C9m6ffYaDsH/9wo3F/v1KnrsR2SdvwoG5rtz4nC+iWJWl4hUTTJLA",
+	"16HE74kvumuz7lH5X1DVWU7y3Q9bMquN8AEXoe/Zj8cMIdqmLKJIFC5RDn5XJGUjjtGoo6kvokqX8E/f",
+	"yQmWJlpwxcCJh9WoGq/zWAKdu+DUqrqtgRZkx+XgJSyQBVYJskphpXt1EqoLRiuE8FWXdmN0qXKxRnJm",
+	"YVk7C/NISl9wtogZHrBIdUtd2tdGdnpz9vrx0/Pz569+GhZ+1sqt3pQqMsKCvzYjrlL4OrFIgr5K9DHm",
+	"m1WmpKCubmdy64ZXc0HVZQl1pIrZjOYt5MnKqwWC86wD6bp1c1sL0PrYVcveyuH5i8Iz3wrrD/inPyEl",
+	"Xy9JNXZ/Bp63xvUJTryW65POWJm7xLL0hFCSmv1kc5pTtAAwAnWhUNx2ValiKxhIC9E0tWFmpGuHfW/7",
+	"8wlAyJkgjIYL7Bds6Wvt5ji/1QkAz2Q+ez3+Ei2akRtHaSpSmptbZy6VxvD2xL7/qUyXSR/SMidUM/+O",
+	"DzJXUzpnvgK6R2ayIDA/pdrHx52+eQ5l/ZU2MiK8bs2sJ3DurFsyMezBAsYHAfb+ArSjNUSBY+p4kdkJ",
+	"nZffuyeumfe9PSsixDkionNaljiVWVpNNURMUj7G/MJUQmxvN1YGLcfYmBnPC0bVpvWf2gt/P8vlDONz",
+	"IfrJ83PD6aLa+Erl+6YYhx9vjIA/w/SNc5sjvGkprLFm+SClsajfUzKnuYaWKukVgKmaZcSKSmTIkJu7",
+	"RBLg9EpiUPy4yDJi2id3Pr94fBePxpwqiI/nYsSAuo04YNMI2y0e9x89XG/wwOj/1ZPhyiWGoJqP1lWO",
+	"qaTYAEvB2UjBIIBSjGKEiSueSzFzEE/JZ8/PL16f/fHgyfOzJCpFjBlL25YXenXrBEtkjQqQr4HHD8sA",
+	"zossw3W3kcMOqXco0yVIWK7ujXkTKq0rGxKB6QJ9cupaBMFnTHkG3YBd0vQNVQE5BHiiXXrKxaS/cj8+",
+	"CTfjUWwzLhmbt8zekm24FxvSDeZwIt24JFG/xyB1lfSFgHt9ckBmjAqFV0p/I2qLmqIzOem+uzYi2cZo",
+	"24jkIAITfrAk0Njr0RQwAXzyKksnyJ+oE8ngWKYparLDJQJ6IWlDtU8cBLWBeje/Fn7tBwue6umKRBkY",
+	"iNfMscooLfcO4JkRD5fO5xlHOGf/s6sgJMsCQmTJdHALIiNZMGaEy5kUehp18kDMjZrTEWtLj3a/m8G+",
+	"kUpPcnb+ixf2irMEjCU0tUTPjlyI8trABiDSUVm0Pn7FMzZh5PHZ09OLp8QwI90nT+FyxO2oNK60WaoF",
+	"5mNrwgEEOIhAfHR/g8zMWHDhczGUhUjX4T/dCKRTZYVXX4l2WE+CLwxvB08Zv2KDWlM0yzpE4sQabcSx",
+	"AOpE+cRt5TxniulSRp0xwGSHUNfg9QR9btBP29LVwfE62M/QoV3FoWnRTKv48GibNkIpOPGf9g8fPUCM",
+	"AQxpg/sD0cyr4PKWJo9LLmvENrgfIbcNmVIpEefMUBQW2WlNlWwxVZWeJVjkjrTxBl9eZ1xaD5GArNhp",
+	"rlGvz/pGnItrPVhhJy32tbD1uh2EjCWm9RgL1rnflESuiXK+adZDcAjq6Ge4cdWD13a46zTfgFAMNONw",
+	"reyONHbXrtC1kc0tERoFcF28Y/OMwqmzUD+IoOFwQGb00tzxtsBOtcbyQfswntTYYfe4fXMnUxwQiIwU",
+	"iiMgd/M1gEpLob2eKkzRYpbYpGnzmq0n3agEXI1eYmkxj8XL6SmwLkwAdYUXvLxkWA7I3lyQkZzNjG5S",
+	"Gg5yw+hsEQu7stLIOqc4RUxhgmxMm6cArjluhSDfT72KBoCfOlufEVYgxV2wCmjSV3tG3M77oLLhPwHk",
+	"xtBPJ0XXMTaqp3U3fDRRnq2qiR64eysZCwcbQTlUx7CiMkqMzMMd9JfNrFCIMhCkRc/Nnp94OJmSGv2d",
+	"EpQm9zzpq70HYJWoHZTD2DkBhGw09dGs3bpsuYx3zCc/SsiQTXhJYzz3lUNGMmWhiRmz/IA0bDNckBnl",
+	"IjME+XjKBY2qiCshnKieutNWXs7HhFpoHDfknn8yJsqQMs1wyOaI0DL4wJA7qEbUox7AsGvWaE/90H+F",
+	"+kORoXEE9gIB4qM+VspWfVfX9xp0CNhqKwv5b3CwIkH/lCTB7eEB3SwrspqlQ3fzdIvWs2rhfHC7uhiZ",
+	"/sgBmTQL5jdoVMeB5yBJEfYSx8MFSX7w7XusFWSLtaF1IihFD9E/hiWnRnWiNvbYQb2ZBij5EzJ8j6V/",
+	"fDtOb1lIhwai3Mc9/OhH8BEYM4sZlumUmaf4Pjm3xGfPPuinyUcJqu8RYqxx0K9+8C1ezO/fkh98i/z9",
+	"BR2yTPUhmADK6lcY6jZYdD9aw+sOY9EubXev+eaa7ndzE2Z8RKOer4u8gBrHVBBG84zbOw3hWJw/JcpY",
+	"tkmIGnNBs0EAlhmHQbRJsjzLyBCTvXvlNZwY0StxxGQFwR5hmWJ1ZMSNnQUwJ2yFqzKZG3JmmJxn0RbX",
+	"ogC3I4g/yZckL0Q9i8p9QO6oqcy1j9W7W/JJXCYjz62BVOnuzdrQngyybcpjlbMr05rnzLzFUiO8jeQM",
+	"gerMkiZvXp9fkHt0zu9dHd5TM3VPMUw3cqaWhSyyFFzpez37x4KC/Ip/DNnAut7936GTHh+i0FV5h8+K",
+	"DM5Dx3K1SGRfmu/PcTDhoy9xSOGjT503vvow9OSHv5y5IdZeL8fZEuJSob0VmsRusxn8jbjjfIaw32tG",
+	"1TvL1a3H1ZfSxU3USLqWjWxdLZrmJzusS3M7dq9O1q6ursgatnOlcmRNPVpp61q3T1+93XnVoBuwvVU3",
+	"xS07jYIQ19wNYKorHUtVV8Ma69u6xYTmd7iSTXtibGHA4LDa6XL48P6jg4rf5dGNrMajBzuuRtWFOJxE",
+	"6KOlXCzcSryFhokpIu7vw38Pn/3db//i7377lzEF88Mr4XUtI3F8qatujak1P1rAnmCRH261yH8Qy9pu",
+	"HL+pknihpSEaggAqUi6LCapKPzt//erYXklUpISLlL1jqufDrKCMKMxDkTuYuKD6B/2sphMnd/ugZkP8",
+	"D8rukFZkbjVUwjPuTKNQWssmMYjUJSh4BKxWg87BWoPO1qq3WzbT7sb3e4ALP+vt/J6vy55uKvI2xHmp",
+	"9I4zsas9b1Dr7iIKtx6A0FIbw8sFoSRFfdUm5KDxwWhg+CpSY6Q0kNvrZtdW01U+txkM9k1T695mtnsw",
+	"BkU0Ehv6ETCfNr9ZUPnLfeSGsGr9vfQWja8E3xKsGnhsT0gyKpSWM8wtFUvrK8F1dKo9MJcZFRTFiklO",
+	"xxRM2IaVzKS43Ovt0fk854qBv0zzGdu/LGbwipxoqAkprwqoS2V6iwZh+Am0yZE4Bfy1JkmqHllMqfZZ",
+	"6xBvXk4TIp0s1M5JqyTakiG4TihtUpudibUUtAQETeWCZFJMCEUrXllbT7tEfLCQQpKKtdciymaJ/kLL",
+	"REH0jgkCe0WU5llGxjxn4CLIuNYZIxkDBAoqXMFIoAZA//Udaduk6pMXztkHzgUvqva3kVVXLNIuav5c",
+	"O+CkGsnRoYr7Daq4Xfg93pc3o711+tC+HtVyOjRgz0bHlGD7UZANfGNC8UVF46gzlRIvO0HHkzdmx0To",
+	"0jNUzei9jsi9gWtMx6GsrEezUv2T5qZ3VZqrt6klVQnssHS34mbauRB0G+LPeVTJvaiH/IebcdJB+63u",
+	"SymU//3//O9+93/98+/+i7/+7s//Zp2GvJ1GDFPTLL+i2csWCYrb3xEITYrgVpXoLWHvMOpsxrOMlwE4",
+	"7bfIx48emOGtjTT9OVveDGBZ5yR/V0S8A7iYLYO9Bkjs52x58xb/TpKqWbyIhLqzI/NztmXFeLcHEfGw",
+	"yOeydC5esmW9SNn2DLY2TxhEbFquclBM7XeVhnqusjL+bAtcY7V5W3dJAVY3Zo2WB/6b6f7Fl9U53X9Y",
+	"nQTd/+btt0e9++/v7H91uv+rt/jg/vu7P7mzfweefHv0/k+wJNr993fv/iR66CGb5rzNcml/qNWTcBmB",
+	"UFWO2qRqLpRmNK1VsCMJ5IH2y4zbgYPPcImD6xlENQNkfWjmCwiVfwo14CObExTpskH1PIwOUwyibeR8",
+	"v5gb7jySec5GcKHfwcTH4TK52wMh3BYkuyPYhGp+xUiCYewJ7jukcblcHvgGUgJESu7MpeKRL8Cb7r+w",
+	"aXa+7hnowo7pWoBMmxNyAtjrABoDn9+FoB+bMEb0NGcK9+uO7/Dgbp/4eu+YomDGFmC6Q2QJahKJDVDv",
+	"uwSIpJJ+gBXCzMpCqQpMRXCyEQ2mhEEsNpSEZlk5fxtAYsNTLMREEy3YYU9E+YL90aMnuZS5jlUlVmU1",
+	"w6L4EAzf7Nr4XPtmtGGb88AFCep8d6kJ8X3efO25chdBDT6MepDyslmXDcnUB0x4bH6RxuHb1x/oTC4G",
+	"mG4YqwwUJXPgtILIOROGDVnCsFEdbOHzSbcczYLmUM3mAxhOzmY0v+wQKx6tUu3ouIR0CadXWfqANHyv",
+	"cGjWyj4BQ96ddhDeArsUd7Dfmwh4qM3gdoMecDC73r6dx6u8cMjU7TIJAMa4/23kuHbtqw1j9s8dLzXX",
+	"+wzgxXpkKou8B6mQhrlA0pszbaOA9kOEDiTfSOEqv9r8P4m1ght36xwzg9duDXz8vgfvm2Fs9AGOf7NP",
+	"IKOv2xfv2zZVdYvXucaKfGie+M2250Mc/Sa08kGOvzvhfljDj58ipd/k7IqzRYz9Z8VMVO+29bUfxUim",
+	"UTEKMVPxV1cSyKihBbjMbe7DMUk+v3i2/3HSw38cPkIQ8Z9+evjxwf2DxDI91EgWMr8cSnnZsb7zBrc0",
+	"V/pMRlB36oCJbrI9v1i2p7erF3s748mYZy1aR8aVPiaPz7/okV++OP+lWbKfnb9+FUqfQy4QpaYZOD1l",
+	"bW5HLHANsQdusU+CVAOXWyaktgXwqtbO1eabdbgvGVu/jDsTXYKDslvZBSmxOUGWZTFcW8HKwBGkyQ1L",
+	"t+qcRsrteSd/mA82ZOAF1dKIH76zmHal1DJW7BCOjFUuna1AYFZALhe+CG1QUtxmXC5RBTVdpWjQmc2L",
+	"dZnLDX9+W8n3aqF9M5JgBFsUD8My4rhjbjXcUrdtOkvPAbSkufNTqSI1MswtAOEPe8dHCP9HM34VYRfP",
+	"NVGUQ13TBddTLsjRAQkyaxthVbnMWAeoMjPYM3gVcjGYWA1oZyFZICsdxmPByUheiO7oddhK1LLxkqaM",
+	"UKOIU43HAVDMogFuduEOG3DFG2dYV8fw1OElhU57jxl+KQxl6bXm6nKSPdx8tydh3nMw7nL5AzqI0dnL",
+	"tiSdRBWjEVMqsWmGkAZTpucQOrSxWpjKAw6ix1MumALn11MxybiamrsgVpN/JeE2Kq1ET6jhlwDbEOIM",
+	"e2urixqDpGNAqptS1SeAoqYCE6Yt5pEznxzdJwCch2iLwJaMMmbkFIdvA3A0PSzeA/Zcl1pNM5tIWQue",
+	"QuNaF0ZjX+2hM+7wBIgknKRHtrUQyBGA4GRFbd31SUeAlItZRxtBh8RrQ5hlA2QcrTcoEOHrF0b7tRNd",
+	"dkmfeuLeDb4bOMGgAZe40Sq7nCusCvtDReyN3sR+FWknaE9fZ2CrHe+2stcIbAkxprujqtdT9mpeG9Ug",
+	"kgBhLijZWQKWRPMCSzcUnc9bjdzWwWXrriPmWTPxMsRFVUaGjeIf3dCurcxg7ACwq2SRj1g8F3IXiYmr",
+	"g1ZsGYNKrMr6wBQ3iBXX1YVLO21PbA3KulFXtDj1XjaE0TXkYDavhqCbcoQ8RbhW0w4NE11rtt/ODphW",
+	"xzJob/bXMpAEgi7GICGIeLxQJS7qRjFf0gYKi2tt1abEywCEfCOpRcLYCNUrlvtXamj2oEHml0ybWcXi",
+	"Tl9KwbU0f22JnDgq8pyJUYuT0P1aQqXwEQtLdcPx9nDBCsPaU8qzJdFS00wFKGgjKa5Yrj0sXyU24PGr",
+	"P65FBtRLn4ZhAhAIcP/9D9pqNg2+iVZF9dU2vik94x7GLfnp0zJJmKYzLu4ZJsKV5iOLBNw+twDhDdob",
+	"WwROQaQ4rnyEP5URq5eMzV1dRhhXzwdUjKQY8YwjtG+hbB6AEeilU3IhgQCB4sq1PFWc3js3A5tSvkmM",
+	"3sH+J6f7v6L73wzu/Wi/JclhQbkejHKu+Yhm7elhviCXD0q4YhlJ3IerAySOHn5y1CGACobCZiyfGBrd",
+	"eCz+y5sbjHUxrhqK9Z56kRdCnvMiY4ok0IYh0KQ2VNtuEiQWCHCAVNAPrz+NmIX0FVvsPlLNSr/Nfbxk",
+	"yz45R8BzjCL/lNHcyDXykiFepg9oVQoqkcox+ZQqPiK0MCdSu0ohsQFuHiGHYVprfMW4hrsz1tk926Wd",
+	"7hVbBPDT3aAM3Qfve/UFUWyUx0yyX8BdyRSmRhyTZDFVbDRILM+8ZEujiQ+pYiFhtZoVoJPmbN5W5rPT",
+	"bSuXZJdb5x3pnQp/okMdK3/aOkLCCJ1zI+KTV0WWESlKyEV43MVD8QpEufIeo6MZ2+D6uvOT4zs/OQ4u",
+	"sf23f/L11/3Gg8qz/mD/7d3qnx+1RBW+kvqM0XRp61s0qKGFd6yoA5IzZWQ2o0znshhmDGJpWAoxdiOe",
+	"jwquyTBn9JLlJyQRcvCbQmKhWSEHENeWHCPyNDiDDfeDfBgXMZZDnFdKivkJSbAOktXc6XwOofxG0p/L",
+	"LIN6Gpply0AwtcPDOiPQM/4TOgZsQqgP1A3bxK3emW/UPXklf2HbLp88s134Nbdd+YoWUbm/YslsHHb3",
+	"mWfdK8pJVwr8bpvoM+TfNIqWdbj7Knma6xI1TR9dzBmf8m+cKWPjepaA0cfSAerUtaAfSywHvcPeUe9+",
+	"70Hv4dveWt09XjIL+vmScksf+Pc5GmL932XlLPizUh0Lnjy1IXn2czlzxbbeVtb20ZqF3abWYml0qB70",
+	"A8hT42LSI4fEWpZ75IhgibQeuU98JbQeeYBGFeIKf4ZH0q/ytmt8zoIFPmfB6p6zYGlFWllXkZ6Wg2lA",
+	"BHkS7HmK90ux9mx1tHLHa+UBwpOVlBEuKXYAOx67bU4SFgeM24fXmI9lEUXqegP+BV8iHC5QZ7aRY3Dj",
+	"uDI74JSuFNP0MQVIQYzm2RLSR2nqCoOVaZQJujKSpsW+LMvXbeVspb+OJlHEN+taEB/JcwsrjsdRU57E",
+	"fUXCcoIx+txGsdnOPNzNSFmpKWqNlfV8jlr3NaxiR6e95lkNMYQryMGWQNcdYMMzijwiG5dCT2OxbDXP",
+	"9XqWe7HzVb1b+LGw553HdIadv6RpbLold+qSZNwFvRGL0wYcB+oWmMsqy42YFi8e4tlDjNVB3Y+yGpBN",
+	"AEHsPgrKPNiAyZLpE7B72Zo2Fm2kxHstkRM7RTjFiDgWj7zVwS7D12MQIBR8OtOlr3yCcrhRbNMTG9mF",
+	"iclcTHyWfM9iOsDXXNiCM+BcyCFjtEsMGAN01Y0W5wy/Sb9vhuV5VIUUK/XGbHS+Jah1p+ImotUrU7Fl",
+	"zm49ar26OxbjI4Jakqa5vTwjKS/4o1PU7erXC1xx1e6BWVMUNFIEFMCrs8FMTdp8lIE/uRoZUDLEtTRu",
+	"RKaBB41def5qLlbDgiz/6XaYNLjTC6G7+iuZ0Ncqgtrt/HmaiLo2I6sOS/BDW78K8WqQDnyZWQ+tLBjy",
+	"fNXmelFxj7Eca+vttws+BYAQJjzn65YltoXsUFYgcyeiwlTKTQzqF7qdqpBTg4bdjNcfUstC4yHBFg+5",
+	"crGWiZM+HCTpWY/ulKZWdbQZjmHOZEOav9kb7MvpknBNvCi9Js+4weZtu+tXbHuDy/eu7609gI/xPSON",
+	"bmNwqQQARZyy2NwPFTFyEZS4tOhnVRIy4hkEweJoAjx8CBHwaTOXbFmrx3R49PFqyIUWsIVqnedaAC06",
+	"fUs0IJvNyjGhp08CcRBCWwNubLVhgZ4vpL1+56gfuE7zQoBnbYVT2DI7PGOiOtwTIuQicN/3yTOZk2Gh",
+	"uACFejln5GFYQhbUqMTBp8A3pq3EQerP6LsnRW7DAjAjRNk1CRvoPstt7FV2MGtx5OxrJV6OHXAst16k",
+	"CPRkoc2pWNamR7PMRVHCdsIlYDc6vqxta2iT7s9AQE5WQzs9PHr4aH3ZxS54PhWRsAT1yduCAZ+BPC9k",
+	"ahHfAEydaCkBQQut8UB/VAdwBPC+bRbTyyt1ERJ5ZdjejLkAq5CcsOpeDiE/EG3AdXc60nSyPgBq8orO",
+	"WHAdr+WInyuWP3/S1ANi9gjPZUsCXX9d3IbO/8WucyEapLcarKeHNJOGYhywfi4IguYgZQVnS8fAflws",
+	"lC1+ECL+oFelvzWuz80g39aX5vsxw/fIQ6IgKM4JPzfn+wiHXxroq9qnM2PWLRcwlPBhaLuvObIaz2r+",
+	"kZi+2zhTuxCzJl0K8uMOyZzkTBUz8JuCDuMQG0jOsAouegiujNyBVTd52hXmorMFbVMpb7vak4FkuHb4",
+	"VXFsO42zq/DkL68KTBuWVAnRH2GzdM7NyUJxAI5TkbO2G2r9ELdScEJ5aW0XpdNiVQrDvJRgA+zXbnrt",
+	"B2wxrAl8W6F5VCwlsfjffALDYliSrBCYcymW1lyw1+tkX+kOYOcBVQMIgU5A7l1sNOvyp27IzhOzs/b2",
+	"fC7Bev5pWRDh+oQkaqk0mx0jOHdyTF78/PzlueGUPSi+JYQsIKYEfo8G75sbiqXrYZLr5yTUADpagTau",
+	"AnqTDrOSCweGpKq/kaUW+zi0LlV5aeNs1VLYAu4dlAG1JnDPvWr7Xbk8N6sFGlJTmGHQvPu395J3uUV9",
+	"za4bqdbMhDloaRwv35vzogbF3t5Uz7I2GwwMk1BFPrt4+SJ6HLrW0tVcZ/HAsWuTeUC9JUljf+VSV9fB",
+	"05pbuetT0e15Zd0I1K2paW4E20JF+9NQrVKwFktgM8rfwBMTpAKFFdwf9K5xfHpEimyJtdrYjPIsOSGJ",
+	"fcfXdgTNdcgUTxlUm/8C0+WNmMnUiM7BTgJlJuWYsH3TDMS+wBWjGwaUH3xrOqAj3YdqjNaOUj41Ouf9",
+	"EdaKKDSDP81rNginBNfvN2AeuuxOR1ElvKdULfrf7gjPCXrodqNoe261umzGar5UZ0HdT9FtcpFbZyLq",
+	"Jt3Z4axWYry0l21oGMM6R/7H/er1yQX26c1Kk1soDecWqZz8hlFL+2g6QWQ+5JqUFlsuRlmRhp6ucvZB",
+	"eY1YOrXR/ia9wHd62Ds4OCCWv6iImrjxFpbO/0hMgjXkRvR1OrGp/X4sE4Zg71zgWkHMpbPtJl00ltAQ",
+	"3BWApB6xZ3c7aKwlNSNkivHYJ7AMrdNDIswVPE9oVhqyES2wIPYS/pgxLGGUoRluRaGWjTcSJhGDs5Y5",
+	"G7TFT7mgLPOS06kagVQ21hPbSDBq6qSa61hZhnvf8vR94qKrssxVl++AqG+jV3Dp17EL2LfbYefKrfbO",
+	"eDlWcyiD5ffAoCHH4465E6jcvzYf2X+aT6Hhz8UoY7Ql1IUiwvPCwlFwRQqB0XQLm6NOKznhigl9TIS0",
+	"MXYAB11gB/4RVl1n1DkCcsM1C90nCSi7Nr3EtVqp/eIGouz3U6qgHBJ+bkjUfg3QAlyRZ6fPXzx9ggmx",
+	"5jOEJKhVcrc1kHB2MNaGV8MOzRrKLBACyHvQqXteDM0CDv3osR3Me4Jga18aAFx485yNWMqEYZeudo9/",
+	"2QzXOkfA7/5unlGs3G8mf8UA+kEWYDXNIBE4ZXMmUh+RFcI1QIVq06lfnX4lTUcDrJmZS0eC8nRzZr/1",
+	"D55BI0Bao5j6b12zG9j/3RfOanAjav3qcNXnuIQ2UhRKx4OVRCkuxTHRQTSr29IugawQBeTxU9ab3+H1",
+	"gMms/QK59LUshw7ipLsdXAyKkoesrknjmA0KP4xfsXzQHpCFqVqDbrbMcybSwIbJotnTZSCZeYGLCXIt",
+	"tJp1sxxePwSvu3mVqkuGlQm5Rhkw7nDfGHXEQlO0rLr/veXE1a6xgGLqp7VXOe/1liNEUB1cGHoXkoLb",
+	"34btMqDFymmrn6UwPq88M2uzsA1Le+ycEDVgyU1SWDbJSvFvD/JWxJY5y0dMaJvi46HHjDSeAGhEYhGx",
+	"DgwvOzw4qLjKIHG07Fn4eo/r6KC3B41vk1xTJwRsKJprU5n+yl25tnZb7u/2Km05mt0Jp8EK7FYqHe3Y",
+	"NGt63HmijO/0Bqjr9mP/zSi2DI69vui2EstB5unDg63CXS3lbGbigdRQLsiX7PGU6h+CsWdGdZ+cupSg",
+	"R/c/fkCGS42ART87f/2qR2aMqiJnqcdAXEy5ZkTN6YiBRgAhnLZ+IVnk5nIC3/m4yDJr6Q1H9/DgILJJ",
+	"W8pUc0ulFWvy0YOtQnH91QzVOVpMIfibuVQKxarFjkpPuDUSbVSLKoRc+NHq8QXy4/oAQh9M0BJ5Gkr0",
+	"qHIiplk9XD0Q6mvS1E3OsXEBdzk/dQ/ezQpkK7nkbi+C3V4CQbRPWwIMAVOJVIwM2ZRmlvpplrGc0BHE",
+	"PNQ8Xmt8PK/zId+US/My0qpj3LfpxPLaTcU4/23P9xtdvCuWxwHyqV4REmb5x5hPipx1RDSuYRFXr5LW",
+	"VAi7bbYnW4CO5izEys8y+zaHsazXxXkOiJoY7tLE7oTnZVUxfL0Czm8Ht10BJJmlTOkBIIK1ool95sow",
+	"e6OZ9RDa1Kq0wNQQ8w5T+INpkaUWpgfy/Ly5LS0s+Fxl/D4Z0Fq1zNtQ0YzOXNdH4NnwIcH5lTNcgX8D",
+	"e3SD6EeVl5YFKZWZnEbzDS5gMHOWWwDv0hIHuWyHHtjb7kwhNM/CYZolgYkaoUAvJJlJV7OsTUOsIVxj",
+	"lLAzVm43Ox7xBZ873bhHaKZkpWg8y1kZq4yIzNt1LAu9Ykrnnz9+/PT8fJumG+V297Czldm7FlRyFX5t",
+	"WMhPWLBqS6i9cInAXCwh7UTQWQSWWkg9QFNf14S4ru/Wse+tPbHscMXUB5VhNRcBPYmAV99YDTi61gGE",
+	"xmJzODbwK4boVhWsnKODmHvRNL4O1Bt5hfDw85rBngUbBe6inn2zpG6HNu7yIHlObLFGWx8egur6K45p",
+	"JywSsCIOBIvUQXjz9NWT569+2msmwTpE894mfbSIrfVeqJDomNmoD48AvQtclXLN6rOrjCRiDWoSfq1x",
+	"izwSRGI6Go7dh+5WqF/WJSOJnatVEs4OJWAnU+1SCn5DYZ02hAo4ffOcfH72wqiJTGiWu1ogdD4/9tUG",
+	"SAHuKpfAxpWLsA4c0e7SDQoVzKmeenDhqRQsGlkch6xHATBlPXJ4RFI+4Vr1yVMcoQ4G2d80VfVzEBLA",
+	"WUlxVIatQoVjZVr3o7cr301Q/00ey6aGCg2/OIOmiJrKIkuhBrFF6bMoDdTqtjhdSjIumMeCMqObsZxW",
+	"1tG0tQBReAaAqOyd7q8NF3XG9jDyuMyZ/02+iqi2M0opPmuFxzczO3/+0iHWi1T1yZfWbMN1L5jraCql",
+	"YqofyxLwGaD3Vyd/vl81tV1xBXdAd8sUcs21xUqvmQyXcaEbohS/AZkj5erS1oUWKXvHOhb7tdf7tTxx",
+	"7B0mdw26aKGgDpj1y5hmBD/dOuMIxABXQrFNSEvpktz5/OLxXa8YeRd0QxmO8Qsr7qyeXSVneO520oUr",
+	"2Sa2nifW4lu3wi1jWFCFpaWxhoC47qJzNbBlK9pDoZwy64qeIxi7ERoQG9XoxVxMICYlag0EtI/WjQUi",
+	"QrT1tdsHcXRrzzu81Cz85sgrGJBrsbIQPXtEK9RSPRnVXaycvJXcYLeeId/tzt1D1Z6v6SMqeemtO4re",
+	"WPjzFoun/bVPnmsyK5TGCoYuVB6p28bEGvnvki2PSZJdqpkaJGQss0wuEJfjwX2SMa1ZrnpWCOuRZN+G",
+	"0w+Sfj0wvWZTP4p7N1q8Gm92EhCsitEUgK5/8K3hJq8gP+CDcCy9MeLOqxZ56YldfegTZcaUqilTVt6G",
+	"Uu24ZCRjFOJnkh8lJ+Tw0Mj2RwdkNKU5HZm9LCWt5EeJr2RjFXsuyIxykZkeHk+5oH1yCqFWCqRO1Anw",
+	"VdoscVQFCzi8//HBAfzfweoUhqr35euvf/STrw72P3lr/o/st5GL48E13G3LLINoQ5euDGy15+Xt8jbj",
+	"yigEOSPu4742txWsdQIRiX2SWN7aaBdq3bG5hoTWmczZSXkfVnJUZtW4vhFeU+U1bjvoGOUH0z9zrcBf",
+	"n/mm4M8nrj23WK/Hzx2fa+GDq8w98BLK68gi0O5jLRoiDWoKmUcsbszY/uL0N2RreMcbm9aE9NoSNYth",
+	"g77kDX5hjkhQow4DQtOcX9loNE/sRvIqeYiRPD67uHhDMPYJVmEo0+WJh648gqyA4OSdQ1kCVYXYADpK",
+	"Pvroo6R6fo4ODsi3X8N99/Xe8dd7T8/Ovt5732C6B7HTYWcWaG41H4fX4SGE0q1EOUJ3TCx3lWMyZdSX",
+	"BZrTnM6YBn5n+M8oZykTmtNMlbPBs6aky/IKDQJW9Wwa+QDnrDnc+IJ2Wgs77vaLpT2ZoSSuGdNT2XLh",
+	"4m9mZoYaIIw6eXn6/EW0DFqRZ13i9qA3fLucQQ9XJ0b8vyhYwbasEzWj7wYr0/jPANVB4bkAIRzxHcwB",
+	"qJhN0WSBjzBcmiuzFr8cnD29OPvjwePXn7+6SEpY7yueSzEDDC5KDPdiKcAQLrhQ6O7huk9Oa/4vKHtA",
+	"LQCVDeqFMABLjGZYULTCAem121vLEjpriwDNcy5zrpcDs1yrfXfn+INdJVeqzQLU4GQmkrm1W0ypZld2",
+	"OV0vN17+p1JL0KJrrZ/BWJbjt8zKCUEJBPq7JhKwbClLH3E6eHP2+vHT8/Pnr346uHj+8unrzy8GL5+/",
+	"+vzi6XmMJPrkhekgdBxoesmE33FXXYvnxOqZTU+WX6NHBw8+ri5R/+DgMOaMtJbAgU2nGLQ6rlwtQCqg",
+	"4gYMcy6zrBRFbR1xjhkMrmWWnuC1ueAKsgMmht8+OHgQL1AMBzNlGV2u3y7naLBgG7ZIrL/CbMhyjxQC",
+	"sOIx7wIkFXOuMJViAFTr9zW+lXicnzx9cfrHq/fQsQ4LX8/1TW1fdOvM8Ncfz9NweRoOdSWRsdjP8aRC",
+	"SV1lI44QwpAtamd01UoZFvjl6fMo71s981WHu5y6rYCCVVuqO9hOLWWtYEO2NW5liWbCMZ/FiP/mYreS",
+	"Eop9pSumnTl9/OjBOmy+2H17BkqM9VvUriuOTGyb0t2bf9Oodo61qauDeLtqBruztJSLtksrSx2S+Kax",
+	"2eBcKUZSPh6z3KsYTuo2Aw1Ek/4NVlTxMyth28rJegeof+QB2/yTEK3NP0Sotre4ckEZyJspw+e+GbaU",
+	"mKbLRlvRJCxYbCY6AMpXZ/Ek+NCmPdkaEk2wYe3CvHKupPD0wF2BsbJwbKzSegdTfsYGrnJXh7ex8sz1",
+	"UrSoBqSjJkSutQ75wLmMBcIVaMxghxGEwkyDir5lLdNu/hccwwqBxeHf4h5Xw6fQHOTWon3KgYQiGM0H",
+	"M54KPplGlIeXDjSulOP8FM0NxAUZ8yvmkWTlmLjGsPKfNbJYqjArd0KEJCWFdkVhC8l0A7RsuYis5Zlc",
+	"VDeznJ0Rb4wUMabWG27uWARntk7wbrlsbZXQKsWxnUHJZemYsXTNPIZGLuyH+Ncz+HxFuSuXbX5cznwE",
+	"ju0yNR2Czo3EwEQKyrCHDSwpuRoIZIQoyJWF0iCJ5RloeguNZoUQOJuAPhvhJ6umXGVVZ7696vNnZeu1",
+	"H0owzUJg+O9KOUJTzYyE97l5uRk7VqfHXqWQHZ53u9O2w5CnBfhk7sRX2XbJjepn1BJ1yZ0r10YNFCrk",
+	"iy3Xfwv7bxDPp0tQdslQ6ilR3NzbOGAb6gB5UnDgS9wOoLGwZAxyKBfXeVKarmfUwQtyQZSRyKmHOGja",
+	"mZwAB7bKbdm1kI64gdAB6ciG07pgr+5s2w5Ix0e0io3atHJzrlo4ZlcWOWfxrGu3Hj4kkQvEpsgjfFDY",
+	"BTLv+bPvAmtmXfnfBGJ1B0gg7SOCdp06MnHxvZ0LdNn21ZoO3G5CmKODoFWlxRir7ltAWowWJtYK3mEo",
+	"Plezu5iFbBsYkWG5eENHLynYsgqPdmfnONAA8QxZb5K1+frNzqTD3YW1cAcOfp9h/CQV5PAAQsXtkihw",
+	"fHSZfz3/1F5IlQNaPx6N7WtSTEDOlVVaz8OeyXy2oQm1NazAnEln7HfXQSTEoJKaFMVEyPgVy1k6wL2J",
+	"VE/2dvrELs1IZsVM2Lri5oolvpUwcHh1VlREwl0VOQy8psVIHvKvivelyscohGEck8fnX/TIL1+c/9IQ",
+	"3s/OX78Kl23IBc2X0YoQQJt28m2Bhea3IFAxhodHg7pEG8GhlYGz19kqG+iOl4wu66R9bzvnj88mK+c+",
+	"qizYCcIquVvIZ2CUFTY2X9KKOLyKS57O54ikoKaMtUQ2wU845IXML4dSXp6E9lpYelz3KU9TJlqH3mXZ",
+	"K1vccVk1oBNX1hSeqZtc1RVFlK3Qwjuxy91GE1X73nlIUaT7a8YV1YxAtx5cVNORtgr9/b6vw83ZgRex",
+	"IkHalcsIAKi4jl5KKw3dCA5q/7fOF3d99bF5XHGKXbb0ds7qLZ7TC7f71fnKIu7Xs5WWI/qVzUoznPG4",
+	"pttUxWKrIzm1CKRnmwIw7KoVMNUCP5mYgScBuiXg/rvhuFJyKeXZkgBVKAQmI7LQJ+TA5oB21wvBS6e6",
+	"np7KGnGtvKVOuxi5LbQC2Co/Erc4bTt/xfLdUjlK1bsmcOy16SArxxDDZsDPyliPtTmO1S/K0cWHNbGu",
+	"jHoIyQSC15fk+flrcv/w0aP9wz55LbKlD5yEe8H6ySHOHdOfpXUTFELny0pNB3bFcvd5KTylnGZknrMx",
+	"f1cNp3r8am81VvLp/q/efnv0PhpueAbK/adUj6bbXYloHdhELDDvu74q4vuhu2Dc32sQkVzX8f0K5rW7",
+	"E4OWEuh2x6fG9Px0PDZ/xyt2wm/eTQ91hSz/B/fi1+JrsV8CefVI1SIOwT2Itwnxpo4uubL+yj58HuJp",
+	"uhR9my6K4Cb4Gns3pYXS1dYD8EyHYyukrbyDCkLGxhobsFA1az6P44eGgCsOQRRDv0sMHEBwR6RN7JBP",
+	"hMz9eG1wibWOYUESmWOBPKrBj4OuKFvZwi3OuFC+DTqfY3wFmbIs9fNo+dZ7kpNjCIPBGMcynz7YR1jf",
+	"Oc/Xrq65w5IycS6BmJE5Vcp16u0qhhwKUf55HIRWVgtW2XeWjirIqa2YBEMuWK0hG67vzI3gA8dgn68F",
+	"IalkymqFhdA+/Agj9WxYsltaaB1HBmCG7on/wokPcYo0XJjjRHUOwSpu9RD31Wz1BAJnh3R02QuRlqH1",
+	"Hyqii1yQlKdOj2Xkjm/2brUmD9otzRTNu+YZuVP2e7dPTiNwtUCSrkEM2XF4rVBeV0uElQQpX6RuKOiD",
+	"iB5GCGQ1owiDhKuL3v9aBJ6qCFaey6L2Rxqskg4Q0Q7X3Dx2dnu9PXuW4GM4EXu9vVEQUWCpdy8wD0JT",
+	"4V9uezs6yJAzlrEN+LcPbMA/HbAs/vU0mBA++dxPy/3tJod/X5RTxAfP/URdB266+HcYRuE6dVPHv58E",
+	"U3adpo1nZ34x/FWw3WVO5/MOuFZe+WygxbbWAXOeFPTLhVaph5XAZ2Dzl2yu4wUqulSEaMmrwKjONlSx",
+	"4LRZWQ0YPBOp6pWROdUo+1FGedTrE8aEdS001jG0rcSCgc96VQA0zAaBHBkgiH4kyDLpORhhyzrM5ajI",
+	"1MPySIhqqs3r/tGq2LeDLvNELbENU8LFcGhpgxipczfhpQjkWjUKro/g6Fp63ux1tO58F3DbupunrNyO",
+	"h8kPo11uawswO3JoNj1yv8Tqscz4qHd/+/gv6DWI9DJ/B1EAVUG2Cb1gDQjrcmu8ocFK6r1AWhJMRSpV",
+	"xCoTRDAAET5d+ZAqgN8qy+ShWtDbRCFhqVE6YlZKd0et1yj9soQXW3teT6Xja+kmzMv96ydqdQTHvdd9",
+	"9NS89IRpyrOaQhNRMcy7gbpruuuB1OYLzV0XSTqmIMXXFhjgWUuFyi+nyxNfxBqAKVxCpRGTEIaCr3c8",
+	"bHD9+AFtp2O7aaze33DOLdHHOl++bCuE/kzm1ewwdeyj1+y14CLxIUduXOQh7o+T9T10gc9o967zUPWa",
+	"QugLlMUnz8dWVzMaHsi6MgeLSC+AYPmhIiMpADAPixLQ+TzjCKHhrSFfHfbu9x72Dg969w96jw56hx8f",
+	"vA0YwUoz98drzdtVV2PLBeQ5x5nMKrFsmE5qw6H2EJ4L0EpmXHQN9JIZO3fNwB/YlPnnGTZn/nmKTcIY",
+	"Ch21fGxY+BfNVPb99UWItwjwdZjuXYBHrcHEVWsE0LSueJJbOV1lvt6tYd7pLHRgeZWt6iX29q5YrqLW",
+	"yOfCrLxC9ymaEdGK0CeANfv/sff3PW5kWX4g/FXuw6eBlqojKWZKqpdMLGayJFW3uqokjTLV5emSzLjJ",
+	"uCSjM3gvO24wKZZKix7DBsb2rD0DGIuFx2N7DHt3YIztxWJ3Z2CPPd9lp6va+5e/wuKec+5LBCPIIDOV",
+	"KpUJdJeSZMR9v+eee87v/E4K0R4xvR9bAz8+Y/Z4IgoxMFc/OZjlYNrG35Z4ahqGdi4sWHalpDLz9QU+",
+	"uhyIQHNZIdUqLY/SgizDC6kFNGcBmNAO2ma5IaGp1+wJNlVevwPY1XpZvy9InLfv7sX+kP668rCdpDL8",
+	"dn+J8OnN7f5gJ6+O3BHyZ/To1rusfoi2TfJ5mfMj0KrubpT10fFXdxsJrC9xjHynzoXLS9JV4tN39UXz",
+	"wrhWgXf9wu4LUR/YgVAq7vOuk6EkxXhBnBiWpBdpggctEmVN7OP4gPbXUZ4srEJ9xPbLRow1uIvVAYZR",
+	"52SgpuLx8AtxNlaq9qKjNHl79GGIPp9pSIxWoqLFyxupDY4I2mqv5g1/KBu9NWubuoua93j4DMtwn++5",
+	"wtxXxxnm8joRPB+MT8XLYjOK+zX3sFCS1s48SWQP5yQ2dQgAcbSqqSbFaJ39r2bKEFt4kn4l1tlPArvo",
+	"MrrURhVoQOYTYnHtitrUOmnUxkt4hy12o7X2YOq7Euewq7lu/we9ui4hdyJkcf1+4XA4t07jXcOhJ14i",
+	"cJ4IhyxniguYAO6MQZFeeI6q4JZPQWO5u+4jo0rs8j5IFbNCqYhcipgU0SbgpvyM6Ncig7dmsZ7oLj3S",
+	"nyhd9P+fX/2vMcvSSUr72G8m10zJM8rRvQDZ7pIlLqYiYge9XiCsqY2mGocp9vWgL45Qwx7wavNiR2z/",
+	"/aCspfzbB3cu5dyA1IL9c9GATkQR9kPN1Fwi8y26UlPt00Y+4IMxek7HXDuiHyNawCY2FTmLXTWxDwAE",
+	"FggYZZhg6DVw65qi0OKBdp9zsbBex8CXQhQ6hFAGJyWm27T3T4pMgSGNwxSKpg2WYQTPWWdyArYiwmyd",
+	"VvImL68nywhkehIAkcdicC4S8hEHpq2gqXOuXawfOImI9arawzu9j/yaII9YDN56y76Fi8t6/ssr3Iym",
+	"Gbwg+ApPb3OsOx3FPOVOcoi4xUftBJcgQ2Av39vv3TnYm3LwUaw+YC+xNMXLqRgUwDbisoTU5XdG9zS5",
+	"w4vSSbtEo7Eh42ojaXJtzZxm+rIV2zDvtYeIUcqkDQC/5BUGZPHaQ9amUX+CT5v3xkqKgNV4JY9ZQOgX",
+	"8Ac1KNITI3u0hUgG/EBLGW/3QSrFFyJ3aY/jiN3Fb8OEz0jU+CH+MOH5uTBHQNxlx1RdHkBWZWnPp5Ag",
+	"GnggIagxMRKRoHhmU/1Qo9yb5SOzFmzfVrM0f7SxKzQdySaKYndgADFcEjL5w0mVSvY3v/rDv/nVH5WJ",
+	"pbkTciTmY1MUwJhmukpg+Jt//R9//V/+4Td/78+/+cd/uZrBsN3Wt3m9sGENgsDHdtd0e6ELMSHW7ODM",
+	"qA1Vuns5IECgZKxNBRGcHdg4pI2xk9Flj1TBCjVC3zWeUXSsxECXNtOib0uosOBlapTKPavKbWsRWdvZ",
+	"OpK8z3l+rgMoFdBbBVDrLjspeJHqIh1oG3pcMD7lOWlBmLSAEbcFJDBKVIDUAmXAaWosS88FALbgSHI0",
+	"TSXAAupV5pAQutAWf5dpgTAsWUKykVvcqClKDoQ9PR25jyjMXb3bCiQQTlEzLsFPK/KBBUpvmRWrovVu",
+	"hVyoUkSGwrlZy7+2m4xlRb32m0wzEQ/lVgYiHiELz8JTYc3ZFjHhaz/BmjpR+bui9EUApTBfntJBXqGc",
+	"yAXPjDYRl/TSIP4C+V2NToLrvMtiM6DJDNGJtc8BkS2QBEKyLFmI/MLxBVS2my2rDzafACEUbNDQXcsd",
+	"PT2Qk89lmfoVe9OJOq7gZfsQjQhqGdXEbOglbpegxxlELH2fA2giRcmRpXTEL4t5OnBMDPChnUOLX4jc",
+	"6GI5ba9+EyaFHsQRgssA4MMQ0IRIiFSySZplqc8Fs0WStTOecUpzv8XbgzGXUmRtjfZymI42I662VJ2O",
+	"EyVPL0TumWNriKgDblazjpEtU8hBvgDsEHCtjo1KwzXyrwITsU0zkmr/KzQfqavHENofj4tiqg9v3TIf",
+	"bwETLaMoZbxl8AEcf1iCLviCzSThrh3LKwBiOdPQSBdFa00XFLmRi4lCRjl/DYbWRNAUowwAorBME2u9",
+	"qxHk+qOgXGIpAIbzM0HrFzOD3ojNpz58iG9CTbG53Jt+dEFxXsS+TPcTjm9cV6RRmpeeIwtAJiAf3fs4",
+	"XUEqFi+VcYn0R3xahydJhTkq1RBOz2E6ikOm8cEYmYelObgh0V5u2qb5hRl7x2eOb3bxMt214Qmg6+PG",
+	"x7A0yQTPs1TkzoALBRHLoTzyeTQgvYy7jYOoJB95iBhrYs513syBkno2qcPAnVgzUEVE/VCXOSSI9tOh",
+	"S2lnA6ZNFTyLGAjhXAxnkEcGsh96Zgt6vLudGNkGoWEPk/76G+ZDevRzTWkwGvLDOa5RkpZziCQcCRy3",
+	"kFlW17KIproPrppkBaI04KPONOqIukLbIBUm3mMQEqa77GOnrpmlFfPpNAY5QOpvae0FmRlB2mkHoe/W",
+	"tvk8lUkbM7jIPzVPOuxyAA5e9SqwyxJeGF5OzXVq7Vv4lHlezft6npLjfImuWuUQwTZHC4lds8Egg/It",
+	"FRGo0Mw1+0haXZhNm+Y8l5QIbGmiZWkDDXmWabzVpxrFaRREPcXY0G5QaIw8tgOVIxr1ks213HyrBvx+",
+	"qqcZXzwyj1pwBL/gKRR9Ka6+LTN553RVXL8sn5JzRgsh2ycymqos67JnU5gYIR2yEC7XmAcH9yAo3cGK",
+	"6m5tgiODfH+apwPRJszXSGRNYcT0Mqht+7fAG+uQ/2CbHizYjXiiZFooU2HXfhvfPGR37vbMkup1e3fu",
+	"dtn9MGIZb8gDpQuNbocjj8AiRCOgLUnPAD3FnhGSAYCpTbD+xjYpGitNfsnVy8C7MLfDTQCbb6sETTzM",
+	"jhQq+7CobDRiQ+LXjRYLGeXWr/8T8+QbQX9Q+S4UgdSdfl5rmwBa5pwPAAyrhkEgnr8hQQkC0pXCIuqZ",
+	"tbW/XeJdM5L9r5Rcuz5O04n4uXnOElT0daMrsXqvK0+0J4VbPdPNF7ht8JUW778muX/yXcZirqDVIJpF",
+	"exckjSSAShJ00itXZd3P6RQ0UuHKqCortK8q8sVfYwNFunzMlxSRqigvHXLuolq+jgRqJx1udaesP8W8",
+	"VIq8KaK0fiv7sd44sC3QFLe+z/FSsY2sz/3iM7kc0V21OR1LkEldYirOuowja0XmRvzNK/OhEiWmo+1c",
+	"79azwSv17MthfLf17LXSnTCyqJ2cfkwPl8NYVrNRBeFhRcfXF7k8ptCvyE74upVyxSTsrSE6bqXW3Iyv",
+	"1SQs8gdGqb9PHahjZio4UtKhMmlWPxkm/F0a0xpYigGmZjVZusHnURtA+tiXjokKKJMcfeeIRmzgvynI",
+	"bk0jeu2TlOYgbnewBYbAxuYYEUrPUeW6ZJywPW5XY2A8rCHhq4uzWtmUoZmFuvM+1SwuxrnQY5UlcWBi",
+	"bjwf2sEQP+f5+Wdq/oUrgb44oUJWXWk2mGNIwpzihUckoKe2Tri8mh7bDcoGIz23lxx7O6bc1pfUIexa",
+	"aN6Xn5KZo+L0AFMKpJM5CjJumG2A9l8KQLOwWrCrHLI4U6M4YnGSylHBs3Pzt+Lmv3MxGPPC/CUmPM1i",
+	"Mvru6QmQmPAsXcyk/VQIORCygI8lZyyfTtd5YSs4dL73VS0E3aw8yDm5F5jPXSPqY2m1/lQsHia1c+5+",
+	"R+Ps8jNRZ56nhXgsswUea3AwPybR4DPN3FkX3HbGtXiGWbzcypjlae1hTgbjxqzsFcTnWmsqb9B7bNa0",
+	"GnUC3LHWs7Z86NaYqpN66ijPp7BRk+0Y+fi+X2h3O691fGG6s9rCs1QXtT94SE4THetmrc5tto56/v2C",
+	"Lpp1IWfpcFFm5j8XprvjCR/g5UEmPE/25ojk1jVDUJEnVGadCCl7JJDX3G/G96MWe8DcOx7xJsCZA9pA",
+	"XoaQ8A6iT6VYBR3ZLOdePXzWKed8Os3Vhbm129KddyLNS1lfgS3+B6/MQn4dGQlpcVxGjeuyY6f1WrOR",
+	"83KUQSwTsHIBxka8LOrcOpRH7cRbnIOMVStTNtWExFvptizLwhGtWwVW2teImZGQRZPEbJAljQJA/HLG",
+	"sw0Flrt/bLRj7RFSu5vzCZe0Mdu3wzLyNCR1R2YpXlBMu0tS5PIJjpRKrMcxlSzGsYiPAL2EBgHvtbO/",
+	"HgKY5+DlS0yx61mBlpuLlDib9KlOdu+Opt3R9D06mgYqnzYIryuTvHbLRE5WunrregXKc90in8mBOG1A",
+	"Sgp5ITI1tbe3CP0W6WDMTGmkvGuWC6BGszeRBRtwKVVhueKOWDzM1SRuCIzDlu12+m6nv4M73Szs0qnV",
+	"uJrHqmHwp1zrucqTdje/KfmkvNS4e/f23XVXv1xMs8WpatfS7UVU1ClQz3KMKAXPC/Nd1Ekn0ywdAK+J",
+	"NOp33dqdST07M0LozGoDFXiCJMRX7ABWECPwWaqLvWf+ZQpfQt9voGCz+AevyED7Oo7Mp5kWOXxCa88P",
+	"XsGovI677HMj4aa5GuV8otmTxyenmB6M3Xj6yT32Ye/uhzfLeG8LRaNvugM1uRV06LdMxf+Dr79VCnDT",
+	"PAs2WL3MYXnReqxb69Zmssr1sFOnvyfq9JbmoWIwbqmENyS7lwsAfOJwhRvvkP3glTsUXkfsB6+SdJQW",
+	"Gv6kUxb+trvD/G0ZHeGDkJCBuj+T6cv+BF/EeeiaDQKfySuGX2D4kSXSBWQkgPLChphZC5piRIBvDv7o",
+	"oknMlt0pJTul5F1QSlbOz4rzF6dpM+vXUgcmohirJKzdHJ6dqPPjB+a/T56d1tb9y5lA3tDta6b9f4lC",
+	"6kbzMurQrJ049Qm3tu18ZX3N8GLY7GPO1GhZ5JhD756nBaiJWloqR/GdQvHfgUKxO/V2p9533h+0gf/0",
+	"jcv0WnlMLazrf+C4rguc23l7d7v7v+/dnbv8TMvdTM4ReF77I1S58sdPxaKd1Pieepxf7Ze9zQ+T76av",
+	"2U1lOHHB9K/zNiOSqEbINS4ePp1ugsrZidydyP0eidyM49jY9n417kMqOiH7z046kfn8k0/x39MvaufL",
+	"7G0yoZ/YgbGlweyD/yFP4d9EoLMxry3q6hArJCv83l4evtcO5Hi9zNBY57VTQ5fR7suQTiP/CdO7nPs8",
+	"QON3wxRoacHoQ4WILsjtVs0TbjO4pQWEqJeLpquswzljni30NEOGLV4wnmUhZQVFBfhkHT6kxF6M2yGL",
+	"aWyIB4Q++WxP9IXPH0VfnNpK3CBfBQE38Wu8dQZu26OroODeUVHsqCjKVBQT/rK0YgL/qF+Cl2Es2PEK",
+	"rOAVMFJwpPbcUYphVd1H9MeXEFHwInxsL51YbMKUGyWjM0qL8ewM/OCKT1OgQhsJecsFab0OX9fn6XRP",
+	"TXHr700VTK3XRTYgOXhiWXi/c0wH37lRfYdoF75rY7cFB8SWxA07loN3dIlsS7nwnevHZswJ65qPivZ1",
+	"tv+N8zhsxZywTW6Y1416+HYs8I1Bpk0kV2zCF0wXaZbBF0csHQYs74D+dQzbRkRcBd3OjtRud5PY3SR2",
+	"DGU7hrI3yVC2006/Zxxc30G+qy30pHU8Ry9WaETXa7d/Czb7p7X070C6k+aDWVqws1zwc8rWXU7+i0fH",
+	"AAg5rQ0dszlTBAM7EwM+swnF5rmSI3YuFlGoyEAZ9rAhpiJIHMTZL2eq4E7zAEfAbGpZTsdpVhLZc5Wf",
+	"6y77Ar5Ht0CspkLGUfgUHpyURcXmbIkhZ35s3xrzbNinV23mF9vhPBWYTcvz4CN0jg0ypUEROrIkRcyU",
+	"AZRLqMUACzyQTHMNdLZGCSGREjDgRiw2p2tcwu+50h3Rdw1XUXmJmtqNSro8uz9Rc6aGBZ04S/M8FVIk",
+	"TKf2TEQaPezmcJYFKRdaMMJgLpv6FWYF+g81JgaP2JkYpdK02sMbaUE3+0mtq8a0uxN13Oy1zZcsdPEY",
+	"XzV//oRnQ/j4AqKJijRrS2BVFTMFMoDRANjCIj8vzZvyZH32j0ryD46pP2CvjIHRSoYs7NeWwqMkrpdV",
+	"ryUSHzUc4kLPRWFGLnaqF2hdPoOJ3QkR40yKuS1IDYkfCbRbKNFuW0hMVa/b2prdXQdBsEHbzsRATWir",
+	"B1mVSPyZKg8xH0ZasBsxxHbd4tP01sX+LUjWfYuyOd565Y6b17fMC/HNCFUEVE/N+6pEkg9rRQ2HsHRg",
+	"TFouZPLByo5zx0IhVsxTUW6OToUu3lDeN58YxScMOSpnO1tOnMkTVFuXkp6VV+oyBKOSl2i5SQ5vUdeu",
+	"dZw+qzd5qXKHiFmxs82o40XvXWDvu2JGvoTS8vcbMu0vnx7fMQ4/e2A1JgYKTrRyjiC/2tY2Lg82ZZY9",
+	"HnYOv1yTbYsqdUkxX1StU341uHA2M2QTniy3aDuqQs9SGI5RE2eh72R5UazbN9etj9NuvX6t/GepmNd0",
+	"ksu+ufvWhdasI4ZzqkwdR0OFY++H2mWF6bLHMluA6oopIi1psBDlNMDd1gR28xVJlSlzcrU1YNfarinN",
+	"smU+XjSdF5B+cT5e1OCEzPi7RFPd5/K53GOxVH24qxjdXao+ZGMglFEuJjwFjRZvMyr3WRw0K5TChHQ+",
+	"3SaVu8diNStyLs8BC+W0E+IAHgFvrLkgqLwAxcdx1uLLfCx4UkY6Gb1wzBNMRDrmOSXFsrqN16hctsip",
+	"UlmYjw9KxqxJfVQ8yzXgTxboS52prWW5wcSZuNRiM+jEkwiR+iUizD6kYnRpibrsE5Vj3xKbTxsb4szl",
+	"M8su/1yyEsF85C6rBHJWWYameWtTw3yAsObg9tR9LkO9jVQ2XaCGZtcE/glLAqiOMzyj3OQaqWjmyiza",
+	"cGTbJs4eL1DP+2K8eOoq/2K8eKR+h6qHD59QA74YL05sG8y7QTO+GC+OqSVfjBeYoOpjastKokcrlhrk",
+	"GSU1ruU1nBZ1Zu8y63fZzA0h2Ej5XrutHQBuuUg6pDQYC4FZMk+Wjmgd5nhZl675YSEm9RDfoWUIX8OY",
+	"6QYhBBli/U3DCZVe7gQMkuTWDFU+g3QLLp2eeJlqcElllix7+fRxmtqq+h+Yh+6LgqcZwLdTybP++usE",
+	"UrynWQbZf8Da62IJKIlleQ4jJjItqvkZ6w6j4FyvORhNc7EUDz9FA9dUqGnWaJdYb9Y85fo8MGp6hWvd",
+	"Sw+TeuWifrGYS+/VA5AvAz39DJYStqw2cnQZR/qiNkT82vQx09KnKhN15owp977NucrPuyzm0xSia4F7",
+	"m1KVQhJIOAWTSSpTXeS8ULnushhyGoXP001uOoVfyUFpTkXwedgv4OZnNW3dfS7j6UyP40OybxbjXM1G",
+	"45LXBF4pmW9NDXouxDQ+RAPsHM25E6FZMhNdFs+N4I4PbVK8OcrfKRgI8VjPeaqFpmyfph0UehAfsums",
+	"0OitgrhkkLX40hS8KpBlq1DMBit0wQKqFQC0wV6jKXn8iLw9uOlsftHMWXcWMC7l45hPU3M0meHtBMEy",
+	"UccMlDmITcc7UQe6aP7FVlC2AdUa121WxvGTh50I/rpH9cHfvk7z8QnWa/48obrN319Q/fC3awO8b9tR",
+	"WoWbgLzdygX27ZcP8a0Pl4+rE6EtjmQpsKmWzxxOU6MN8enUG9lQLWd8UGjGNSEEUkjpT99hitcczBKd",
+	"VgYI0Ogb79vQBnoIlghyy1Uas9wS8B1m2WWzgzuvrcYBZLD7aDQgjMziJNBZSW3yrPL03tYZacxcwe25",
+	"QeOJ3QMPEzgkBR+MmftyaeomHPfSRnnuchKOqxajXYbNdFRmd4GM6BzuLwU/27eostLCiOwqLc1VaWzq",
+	"BTsM/XYm0JBxrWxWW8UJviYTczg2GxR6uKLUloPqurNyoK7P9oKb4nqPecRvNbGvr/WZw1OulNdRZ5zq",
+	"QiEfzaoXf4KPhW96sMLafrsnw/d/OROztUP2O+ah8C3d4kSZBD2sDDVWisWUuuBHwrI7r5yAe+APvXQ0",
+	"0G7WGmetceivc4cH43ZtWzwYh60cXv2J0kV/wvNzUdSCuE6t3QwcI+7BVQ7zABJ0EBJy7NeiWMN2SFWk",
+	"Q3OFT5vc674ppWevtBUAvlzZCoC/DsY854OCbiGY2kXyzHkLOQsLsj7/y7VzmqcqT4tFecaay/xoHR+K",
+	"K7A69FdRZnUgL1FmQ9L25en53BrWYAaCxPGeoSHMG19KF28nUpvfofzIwrURBzdJEwnG/Gen91bO5Yfv",
+	"3ynh4PZX4N70m92D72/WjDezBTdsRMsdqJfQ+Gt3INkcHBLHOe8v3X6Z9M3dSK8APAcueu1WYZc9Nr/O",
+	"Uy3wJpO6VI8WF4XWAalKSN606LLTsdIECJnztHA5mFLNilkuRcLUcEhQfIpNMJc3JQXiauF8Tmpsn7VH",
+	"KuEgy517kqcTni+ghWd8cD6bHjI+UXKE2HjrD3GeC5gW8MHcsLbYMJrCrC3wjGk0l9yMrIfC9NRZSNFV",
+	"pAvrK4LU2aaoyHpKzhbkeAtypocOGro5p5opGYFTBn1Z2A9wZkXkqwH0WBVShnNCcfroAUFuVUitPsrV",
+	"bEprTV2Y67GZGT+D7sDItX04bBxgBcF7hsOjFMt4PhLkUVvpgYOiOZWKrRwBQGjOFz5OAFH1Y64tmopG",
+	"8ogM0DCqMFfeegf4YD+3FZcUAbMoKqXLPks1hYHAZU0kTIq5mTLodMRSmYipeRcxLFhltzZFqz8mPup+",
+	"FB4Ve/TFEhvZiZrliLv2TNR6oQsx6fNNMl6tud2eFDzfEnDkrVCtYMsQadDeTvYTkSUQb1A2k+1bdLb9",
+	"vMZW7YwQVH2tCopjcG1qtqlOJB/baObrU7XDipsdBpt66Ghk2/rnsBEtXHTtnY8p8UBbtHOtB1JjxZuV",
+	"XI2PAyg1SnLgMkkYFWsRn6kcZLNEJC2S8lF7WnoYg2G71ArdxiNoCbtbwsPw8QZoizPOwlMsn0mNgWs2",
+	"hM36OO2whxNbAW21Q7Y0OhOreDVXlfNnrvYpXoF/MArAWm6UG+a/EEZVfCbToiEah2OUDPmFjvxS9vlZ",
+	"CIMLCME0E4xnc77QgYMmcLdb3bSly8U07HP/tvl44kqgHqS6SAc11jyCWGBIV7tFRhxffSnm/r3Kxvaa",
+	"mTnEnzx4dP/hox/DCEBmcmkuYoxSRrdLrOnrzUWRLzatGeIauLR1tqwxVwOhtal0kwGyKa/bv1NF0S6N",
+	"cH3va1pYrT0qz3DTAsfl8Uk6muVC1wLtBiLLamW4H/AzMTAq+L3jR/cefPbZg/stU+RmPJ3UlQw6iMO0",
+	"EXZJqfMjxpkZhZTS9oMmqs2KAtKzFlWW2PXKlT4VA5FOi7I/mdrA04Rp1bIKi+Kc3u3VhYKDhQDuJKkk",
+	"J92YZ0MH0YBRpQG1NzqVs0+OH3724H7kIuuYEb3mquf8fAvcYclM1KrDDR40r/36hn90txzpsU0RH21Z",
+	"BC7aNqsNR6Rt7M1UmbO831R83ZIz/8CVEN829yY7CxB6jDqJmbey6KEl2rZldJ1eatIDqD4oG6Z3ak5r",
+	"CdGwgsGreD1rV5s7X5o5CkoaZlCxHUK7KFtWSKiP1TMKFWDcf9tiBwMhknYLZaMGz+SlZIQRUU634Quj",
+	"1rjy6CxCh38bWC5Pi9VSxPv5l0WIeZuQogjjRLMBCN03KUaw1VuLEHp9O/FRVffd4gv2mT93wmXkBM+y",
+	"rIiCQzA8QcprJdhbwcwFwxF0rXJIVERvRYyuPrifqFRWAiSqfOf1ty8fX2gBg4AAjthYzXJz4CR80VLd",
+	"r17/a6N+1t5QK5rI67L++tT6QitKbDVl3OpbicpFX4ucXl51JcWnyon/zU2pQarm6SZwJNerE3yxLhVG",
+	"IaZhSCfOTifqmOkBg8OikdrVBYXXgEjNbv+KQvkSvIYsl6G2DPSE2YD3qQNhe9wwledh9fK+VguRvSpd",
+	"s32ovBaWOnouGoIzYo/8iSMWkwnV/Okg6eYDNaJvqo7BREznYUTajPnKae42Xk7bWNEUnWLgP4NQ8chr",
+	"PCF6C3OaIkiYoI6weVCJoihWtHWD6g73YR+P6Ioq8/pYAQ4XSGpuKiEWFSqJfIAMtBQf6bJjc+oK86KF",
+	"xKWaxf//mPhecJ932emSbwXcBqkMy4whWBWszZWxnI95AfdZPGDNtyzVbdBqwKpVFxasB3jbO2JmAwFc",
+	"FE9mCtR3oNOqVNpQ8uC5USN4kPSjfUFOXle2wDnwyVNprsNttsDb2PN4vFz3xp/ph3KolvtZWhOvmoD1",
+	"fTscoSq5/36TIda80S79ZVh8+dVyNOXqbl3tNLZe3jSmNSv7+qY2vPNUu17HMXI/X7B8Jg8rrmnw65LZ",
+	"is2BWwRi7pzuXnLeWb8geMXwBhtvFChYh2+ZySKvxxy7NgNmFh+0DYFYcBKyEUuHyEhep2q8gfCbqw+l",
+	"oQjd+lAaz8sAEJCowp4ARGrlYH/rOuVJYqfD/Wxd8XBF0T66sjYJssiS/tlizdQguYK7ycMqGqusatZv",
+	"t7+QR6xmb1nwzprG2MfCm2rlLtwgwEqZIlbVECw9c3g+6O6Ht+sgtlzNatecK83y5xOuIBGDNBF0GJco",
+	"dNLiiCkHxjC6RsnH7ZxYLC1qF2yzTabUs/BuQlLihh6r3CswN73/DFc4Pxe604Q7odyUq5aOCxulUmko",
+	"LKkYaVbmZADNb9m9H7A+9nol4MmAyyXvEgTcUHztBqGHNki89hZ1qQi0ZcmRJuHSPWJGNIO+yFmCQ7ca",
+	"eA5EpUk6WLuMc2GeEon1A3dZDHu3bwYtjIIe+HMhLZhUc/fknKcF5oXAXX9G9sKkCgwyc1FXwJnoGxlT",
+	"KcMlqwCSTZElERwnMYmjOHzd4+jKZVgcHYfQkByupe69XEwFt+HPNnYFBT6JUzgLfGh1DKdI/1wsQCe3",
+	"YS9EFoKjfCZ0qWHpZGaqTlziDF4CWoV0VwCUZbGe6K7Ha8XsXBj9HG3AcCKfCfMcgrN8yqdA7J6Zo8Qo",
+	"CSJBIBX+HVLe+DnuRB0/je4DTUn42Y2x+xIHsPSM7e76NDjeN0qbp3qi1mo8DQST4CI1p432ZtFOFdMi",
+	"G7OAkYSJ2EwbRYJuuJFXN3IGibaBDha3Igg+ur0GWgkPxKdUlCGFfq8NXW3o0J67dZurtWlW5epNZbpl",
+	"pYbDI8ahA+ZjkmpzL0ww0N9e4O1Lvqi+LyfsibkS43mOGD0L7LKi2Fy/icrMjpXKLdwMMVhG+6BWpkLH",
+	"xDgAUrtv1cZDz6BakfWWrUrJMC6xtGnMqFgaV1ditZxUM8A3YfVnFFyJOm2BaMYpn2kYqGB70OsdjBDq",
+	"eDZjp6sGAVHBN+VBNWu71LwOJWxvSy8FU/B4eM+1xn7zDFvlHnCt86/YFlQKqfkBX17+4QTafuKabr9H",
+	"jNEyPwEu5VUMj/BEE1PZ4+GQtvDcIkZ1ZDGmRC8GMahILEb5eI1CPORplsKSOzLPZIg/ZSPFlCxx8jbQ",
+	"fm00GzIYiSGAH075qO4CJgs+KBqoACdmbdpH6JgfYe9burQBYZpQiGQ7q3TBR+s1lBEyyy4J6xFxbUGf",
+	"SvXXzfQpH/mooqVUeaIt2Aiprts+PZN4/asR8eQ/jXmSxI66mbpjzvoNgi+rTgjiULNN9c1YOS5bojKT",
+	"tYAkIxke3tfLkbzrSdixC60reL26f9dlW/NL7TpNL6d8dL1Z5k756NpTzFlpUO/CcnEWBR9FbCbTX86E",
+	"uaEggyhae9hDy40Juy1XWRiXRLeD+FZMNKQU+SAVSxTB2ehtPeUDsJyrGVxwQY477PTPHj755t//q29/",
+	"/y+qZIat0NPIsnnQg38++ORW98WNJQZO+9uL9xpfe3Hzt2pR2HbmLsniYU6Zt5497pSPrnXJX/Ny1zWp",
+	"XUFha4EEBa0I0fBB6ot6UsBAcYYFfiaEtI4k0KRv98BpyvhIeT5gVJR93IWeDcaME9vWFbA7lFpH+nO1",
+	"de3qWGESDUKgrPoGNwUwhB4RaUMYuYVc0ksognLi4rDy0JS8vq1b6FEOi7HNW4s2RqL79tngvX4zM2hA",
+	"gQlBZPa2Zl9l7oZdww8q+k3IDbB+pJ7m08LgkWYunQgi2pgH/N9op7G0bmZmK/esAKQM5Qe+22Istqfl",
+	"EC+nYlD00XCSTkTjxGzIPrJdGStR8qd1aCjPvFjGzm89IKELuaXshLTS5kwJtl+jhTJ8CNMy2J7AvJ6J",
+	"TMlRy9vMekJhsqogIe+cBx57uPJxJ04VJW/hEixpREVvXf2Wf8Vf55c95o0ehk9yNWE9LBBszbN8BO6c",
+	"QrGP2nkXAjD1Kp6fkmMHrsR2XMn+Da61osgEGftbMNwS1qxxsy8tSDR+AvAZatp6JeZCz7KiifhTw8V8",
+	"GBxzAtMX5cACCWKwVSVFTqaYdZAr8nRqgkk6j2a7KWz2opxu7zyJAtdcEGXUqjmyaDmpFuRt5tSuh60n",
+	"1SYqWf+gi3Vc/+gWXhQnB2o9lGYQwCQ6H6sA5JMWRyzGgMtD5FGLD9lnn558fsKSNIENzaVUMzA8we9X",
+	"ECIUdYraxB9f+PzZS+6BWj/ebJpsrLOYQagVN5+AwuWRUqFYJxeRyJGbV5kNKZDNv+i0t++XiKO85G0g",
+	"cg/8AbR0KpNc3ut1MtWJHKfflE/kktpXGk+/n8ois3KcBqdECY4bKJ+0Q2jSa/STkqLRdB25HyiNyyu7",
+	"ot95weLSNjksPYo6jZivwAbahDJuZxINmgglmM/PwlJcNyDasDW9OtzEXkdLIFwjpfuEql4t9EpIFXiD",
+	"sqvE6Jrs8yL2HHVm/1lKeym2lomu6I2OWGqj9dxR9yIS09aTiqlaMAwVNSCI/YjYHCLUpY0/QzXbwj/I",
+	"awX99G+nQDYZ0WVrFTYStXV/5ST/o78GYCOXE6BtNG4A3mvmTEGNiAIRTAOCOWQUoBIQqqPDHLoM2x2D",
+	"eSnK5hKhBpdqX7AQu+xjm0CGYiSKoABsslRz0PTwU9DB8NYk1ZlKFsxHGVw2jMGv32h5r1VGoTpryxKs",
+	"vPmv02zkBM51W48e1hywMRyEdA95dnqPJcB8HvctRvjZZw/vH9FlO9FMG2XxbMHcIWGNnFDOQe/g9v5B",
+	"b7/f2//Jj3968LM7X/R+98Pfef/nn97+/O6jD5589HT/dBMCid7eR8d7P+d7X/X3XvzoB+sgJaaLP1Vn",
+	"dYR9RYucuPT6MT68pfHFvoPa3rI9ozEiIUgOUiZ1+YU6Yy7wBq8dLoInVMBvH9Qq4I1xhE11+uRtZ4Jy",
+	"kSWlrG2S2dwdbapPs0LkLYf+E3wYwYupHjccVi6M3wyNfdKMDNwGCzWdXkLY/0KdtWcbyMWE5+ftLg/n",
+	"KbSr1UTMwSMI+cKMxo+whSxTc6CrlQvIQtpuAvylxepU+QwslR0/yqDU4rC1U6x+qs6eulJg4lxBP1Vn",
+	"J7as165c2g/tjtoNNwguMaZFhpCiebg8zJKgPdlmvCrilRZDZCWIW89u6m2TaWv7eQ4C6dyFIRAOpZGp",
+	"KPzh4m8S5V5QBTOLYsIH+bWfzXvwpsb5e4pva6cf+625zh9c3aigSSKzFIcgjvjHD3xeND3Rt+DXuMuO",
+	"YbosJtI0hmZUOwoDnPcbLgNi72bpNeq0f4/iZKh+RZlS3Ot3fLQPUxLTOl/et7KhU9tO/GYBfPat9hFq",
+	"ZQP/1VyvfqrOHstsEd6w6KvqJesSxt6q7XVl2ivz7COnFnvD3uZO1wbKqi0y5jr70uoMuPDUtlBdMty0",
+	"4aGj/Xzd6ACo9C0gBHy9l/Zvo3L5HfBxY58yLutoSuqVjDBrfOm81EFCc3JLgJUorjXttbJfrzqetbk6",
+	"tnO6/AI1+VZzsrRA0PRGo7FmFK9/G2Rcvo1tsCWoa8vL0xZLhUDuaItElYFLi1/37njgmFhDBnznw7sf",
+	"rKUd3fJy4rX+lfkNUB15ig8vJ3kqK5Qrp+2a1+e1r83rP4zeykl0VcfQFZ5BUQeSRtfT7uaY1hDaRTFJ",
+	"uZpYIsY0RyrG0Aj0pevF/gEV3Tns5GIgJHJfpC7hjP3R0uu/ftEy0umJefHxEDk426WLKg+P63PTPF3v",
+	"Urz2ZdgEcO/Zi1bE9tmTp4/vPTg5gU8HninhtmN+ulNiOaMLRS/ajw6i29GdF+udw40emyfOCwSfnPuM",
+	"vqDs+vTpE3vJNh/uOX4auLnaJG8102guafRh5fxQEffcC1uaBVtblFLdN0fDhWjW4dwFNtUsxofrtbWM",
+	"y9GsMZWd/RWA5zaK10Y3xaVw5fU0DmZDjVVWH0xp4bhoAKipClMQAWd0ieTVkT4AHRP6KIxKx/ONshFN",
+	"Z/lUaVFPITAQsuEXcIW2uLCeCJnY22p72EG7ax6NVXjVK49e/QDYhxp4DsIn6nMDFzmXOvN5pOr1xeax",
+	"9xJnGzTAhch1LXf9Pcw6Z/GpIx+EW4iXhfbBiqt46dfY/EC1LI9gzbCHOzVcK1EgXMrDbNeaX4/BDq2M",
+	"uPPOO9OhHZLKXmuGCtRK/yVxtiLcMBU6YmeLCr0OWqYdVcyELxglyHVMAEEUYpZqMlxrCI0Kx6bVYY9G",
+	"Mk/BfbvXW97fvltruA6OWPzKTOhrTI/MgqHssmMMGRgoqYF7XQ1ZJjBPYyoxnB2KjFiSjiD2K+7HEYu7",
+	"6CiL92JXBtgZKSQAIg6Yyn1sQCnmlX2ch5EDXCK5EFIsEP17KnmOEZ3lsIJv/86f/eaf/t3/99/+wX/9",
+	"D7/3m3/5e9/+L//hldEEXv+3v/qD3/yTP/v29/8CO1sNOqA8KdsZwOxYX7PKTrVev9pOFds4Ez/4ftj/",
+	"7E+//ZO/3iqyY80YP1Ir789nC8vCMDubpJAgTbPBWKnKfnTBLxj4WtqHR0CygXnMvbvPc3lArgtYse7c",
+	"3oudmI3TBBe9v9Cbq7yRuEGho/RCyPLKzdQolXt2Glp6g2/81uGN3zos+YS/fv68u/RF6btuf+/FzfLH",
+	"95oCYcJFdtlrmtU937650PUq500c+xc8m1FCVYBnBSdMleaFfCjBwRYfwioxLxs9zpEqANKZ0uEfS4Yt",
+	"AqQLpHk9Q8KMYPmkmvgQNC25eZ4WhZCHcMJwhKNCwvde7wMM2D7GL12h1RQBcdiVuNoXIrqJj2J2Joq5",
+	"QLfhpMseKR8GxoQe8KmR0ObBQ8ZxtGClP5cMozRTCREuTAqRgM0Kewu9P6YXiAX1LOPyvMuehGMMvBn4",
+	"lBH5Zt+Il1MuExf3bXeOFa2d/YPbd+6+b6OZDzvf/NW//PVf/n1IACoFQdhKGSPvfLisx7eXSc0aYG11",
+	"eMhsUnwF+fMCT/1SQr/g6HcYHnOJHKk9+voXWsnuUz7/3Al29+uePk+ne2qKXdgDGjaR40CUdgnRHVwq",
+	"1eDl7pcrroCPVMEKNcJ7YMmbueEFEGKpJoLLwPrqLoQUU2Nvf8G83r67ehHxva9evDqIbr++sffl8d7P",
+	"X+AXt1/f/K0bezfgm1cHr7824hi+rRPE5Rm1lXUf0R9f4mMvSnObTqaUXWnKTTM7o7QYz866AzW5pfg0",
+	"hZNmJOQt1/bX7ZdGcHtspaLQ4+HdstUVDx6+7L1zxSyLMvuWj+kpT/HB0hHcRmrYONS/+dUf/s2v/qgp",
+	"7+x3al6v8gbebo/j43X38zbvI/HB8tV85bvhs+WL9eqVJeTP6NF6J7Jd7Lm4SMW85gLgoqgbjE+wvOCI",
+	"tmagzorMkivo62pz0S0HvLU2hVljwvfJAHZFMUFuqlYwqgUrbFPDizetBKunFL9QMX14m4ib3hfrF+t2",
+	"XtBwAa281Y6VFvIz+/QlsS9OZ293OYanG0+D0/AIOAr8qRFOb0U7vp5joY14eQt2BpJrb8PU8MTrGxVO",
+	"ZGluBRmXGNMK0RHJJJWpLnJeKNgS1STxW1gdttsfb0zltR4OZi5+ljYsNpdEq/pGKCaVppsrIAQKLhN9",
+	"xMzSDFJQrdWSV7U83NTvlFLYqibzbEkrapiG0mA6HGHOh2ATl33aOQiZBeO4nbSWqMJPzCl3nwqEDw/l",
+	"U1sofD62JeOjrvjvgnJW9qu0elVdTqurxjWu81yskj3XL2nfiog9sXuwhqUx4PFDJnx+pmaUji9LdaGP",
+	"bKYtd1KiG2TML4TPwmt9PRWbZ1lEv39nKwl9sv54X84mCc2TlPGC4BtzSYFogSWgejX0HfjNv/6Pv/4v",
+	"//Cbv/fn3/zjv7wm5SDo81IYQzuZE3UuVJq0jxil6qz8sZ8DEWS/clLIvePrtF/9jOoOOnIqdHGZI7Y9",
+	"tPydUlkvAfPeApP9bunHpcSI4TitknE/8xexyjK6dFTbKg4DQfzv6JAPQ5iRMDU0LK6nqQlW8NUxPrSD",
+	"UFwZAOISN2J/wa3BH6zFDpSQAcEMtlg1b8e7S5W/NSdvWP8V+f+cFe3tuwF18eBCyOI+TUgNXQMvOFjk",
+	"5uJsrNR5F/L9LAVF0a9tgyQr7Q3erm1mOhE/r42RPXaMjkYIPzx+dAwNPuO6rGYd65TfOhlzORrzdLtY",
+	"41s/qo02puZlqRQwkjVxxoBUX3t8EfvFMT79Ouq04FoaKDkQuQyTe/tmbSLKbfrfdcj8sXApVzw+H4gq",
+	"zsSIS8qcuN+OBWjtuVEb4BymxlimQRsOxaBYD8Kfqrx4gM+aty4arcnnKVIYwCNdFiN7PDDjl+mmfC6u",
+	"EU+lT5YCen/Awd9l8Uzmgg/G5jiKS2w1asj4c1niKPOACXhHJBHTqlw1BTTa5ChBbCu0F0ctbO+YJ0Re",
+	"B4mneVpoajXXLB0+l2lh01HPj8CK7sinIH6DJhnfgf4MMsFzx+ruTnOXJaRE70J++QovOn2Kn0vNF5rN",
+	"x4ujmqTsTIIRfiYzoTWLlezbygGNMuRpZkY4TGBQBKSAZZ4ix6lMu2lk6Vst5xTReJdZ1olOiHJh2hhi",
+	"z2cRkFQRFRj9DT2pJsxEOh16WKSQgTtYH+XUnNRXOMwbUxbU3mBAND31LafPrvnw+Z7rg/3ZdsS+7npD",
+	"X7gu4ftBv+CLB65zvn7oIXx8VuomPeH6So/YDsPHE9/r10F2+nYY6gq74SUz9TtPU+lm/EPLUeYyvuSC",
+	"Iw/VIljNZosC/omd8cF5FIqAVLNg+qPyTncikAq36xg5gJDvsjabD94sG08T+p0o+pwkWyVoMYC1n07r",
+	"S3z4xLEXblJog5kRTrwKWxTt2TpKuOYTpwjA/22ur84cVdFX8MCIOk2IWlII3kKSt7Iu8jbzvJ2q6ZNG",
+	"VsrTMhulT33lVwtBF2F/mV2hKVkUsE8tEY3AhLtIv4+CGL9e3UI4bXmR29BKXOkkoM9TSfSe9mqGAGr7",
+	"ieBm4iUfFNmiFmm37BuGTKE21MpiyLjEepQU3TI6TEAGB5FliiH4N2ILNcuRdzfVDAHCnWV01UGvZmKf",
+	"6bpYYpchfaZFYv3Vg1mem+kNsydHLDGzKBM2UbIYL90kEr5oKdEh2W+7RylBcMuHoV1bXGPq0hDb4l7U",
+	"j2Rec1/Isv6gGYsfBm3DptBC6HK+Qhcjm0zM6gMGWm6OooR0a5eZ1qeMWfaA+fvHhgTd7fktNgqW0n1n",
+	"v61hNYg6ucrWirWnCuFAhZr2Q87clfs8EGSXILJs4zh6Zp9bFe7yUJrhM7vsbGHnHRDaXXaCifTAD0rv",
+	"xyhfOD3DCsUSUYhBAZdH2p8UNtPdIjDGdY0mwK2bCoVmeVVXZqA8uyGGY5NAFkzyUWH2eP/OJuDx315C",
+	"j/92LXz8tyv48d9uBpDb1CNtT3DqRSnA5W6PQgfo8/7yuW5eu14Dnanx2q1yrtJLmuJA9L51+xv25irA",
+	"xV5YV0xbG3gS16ZZwFw72h89YAgIUqccoa6W4lXFjIbn3TLSwcXnFXjpZhatss4kt8ptUgrj+NE7gDFd",
+	"e5JNudZzla9lmHpin7u+0++qsKJm5W/JPLLCLMqnU7xBYAJQl1jwDMLoCuVDmNB/J/y1Aq2YRi0lKndQ",
+	"oRZsqjJI08an0+4mhuNL7LXTakpBTvdnNINaLY6SFSx1yz1deYqya2BSOa8pAp2nL3VZm4R8SEF0IoAe",
+	"FGX/zcx1BtGoZKoESAEPU2dvbmxv2Mnf7a2xuZK3RpV60bhvrvOIv/bjXS5FVSLpfZ9vHhZYdakfdlG/",
+	"a/i+9qcXN2u+e68pSiVgnn2mhS6no2y8zJUTQ6PwmpN1ul2q0SVUY5c9HGIa0QiTLpXwS2ORJYeULhUT",
+	"FA2NdIGESeZzJX8T5vKWyochz8ciF93ai+MXPC3qDATIFV0ocDmwFHLNOsv8BU/hID1ivTKa0Bl1bvfW",
+	"WXW+QDdiE7XHCs3Gu2sGaipYzLMsbpU16g2QAYetq/kdbI/tFV0wBFocTlXbpRykfWCZb0p9leuCTZU1",
+	"DyN/KfHSu1WipM3lzDXEAWyfE8m8ta5Tn6h88nhop/s1JETto6m9bo8tXP6dMD3wmflai2x4yOKRkiJm",
+	"N9BiD16SnBjGRMLu7PduRuhcSuUoZjfSghVKnbv9YA7EYXohIP3ZzVaJX1Sxbt2sh7aYpbpWETMPlYaq",
+	"XYQTveADnLYye+RZ7RIOT8rKXFX2IeSQbjMYm+BpkBTevLhUP+wWbZcyzDM7E7D8rWu3HU/hleEhaEPY",
+	"6a5YVQKVwQy2kw5lMRIwhgQbpbr9/bBUOImDxbqtaYaW08cqaXAGQFIASBVgxtqonJqNBYfT0JxXFn6y",
+	"lya0T1OXOwH6HHlvOy8wdIq81mbv2rfNStUFn0xjdsMmL0BRtv/RB70KxOEmuabtyw4GGB+6wHZ2wbPU",
+	"HNyDXBQsvtiPPBHCGdfi/Tum0J98fnxv7+Qnxwd33weDvtEibg/SBP4VXfzo2lb61gwMfhF3a2zlqMNx",
+	"uWiRoMQjfV5H61wbIS7o9YuqZyN2PwL0H3x6i6kAr2dcejnurA7GNoeS7XcDpztkwphOhWzmb2/A29XE",
+	"ysTuPIyxtVVY05r8QMjm45u8QpelNR9mw6ncZK8CoPOJBdwsy6BklmM2PNQSWkgtpPBfdYKaGx6c7xGS",
+	"0RjBDDCT4Uyb7Y9OX4JdWBewTbGfZWoukiMWS1X0B0pKuE/GRyw23VazAnPrB9SeqWT7PZtm5MgF9xwG",
+	"DKBB7ryDly+h8D5uR2oFZl6311M1JXsUPtMqt6JZMiTJl34EE9/KfATwOuSSDE4Rj4F1mBkkIwc0DkRx",
+	"oTvvEgns1lhX8L1lURwHwjr2Wh22PvJEHBOeCCbVvJSRyPcWUEBiWspM0NBo2jNrJUUeXHybNNVPP3ZS",
+	"HJF0UVvatYZcpTbBrF+YA75qBkK4ASjCtSY+K6BWixu38iIreTjCDlAY2BrKPShvfLupg9Hza8Mv3xYC",
+	"7Hq9C5XKr93RUFf/JX0O1QPhrbsfXINKN85LRItSgQ8ucUX1Tq+DlS6vqIP8VfQzmdapAW9lqb6tJXqF",
+	"S/M7sySvxilWMaW02pv+jZKtpcW7tOovccXG63KLd549/ewqnTFU6lMxzRB8c6lRt4dWefWFfEFloSIu",
+	"ij6S/+xH+x++rhUsXirsr3eFb5Y1paixCT6W2YKYlExh8ZHRc7yylolhsSrNdQsyg9KQox9w2WSZiWIF",
+	"469UbDjL4U9UuoyWxvU5emhqLbN+Pbe4DBjlbZVlMExZqbJE6ILaYW3TpgAgTMFBBEecS+doLsmC51lq",
+	"m68Rc+5T9m+ZxJzroh9q7GveqNO4dKdaTuTnozQwL9ZP7bWfQ25NvYWz6HpiWN+WXN9QQFfde6GBbuUY",
+	"XvOCeSsLRRXczt8GK0VdiDzj03JaU/QUHX74/h1zNDTn/3i/d+fD3hon0gpZvRxsDmZQNRy2DMKgch6b",
+	"t+zf5mVfxSntnYoas7PjXIkd53tjPlhKWr6FEWDF3kQygmsWQrD034IgMpK61g2lZoSggQhTo6447EmV",
+	"UWkVEGFcFFP9W4e3bn35/9v7HxtALV+oPLnbqwHvXQIqAxQIg1meFosTM2Y2d6FOB8czhLdXQ2nrewtm",
+	"SR78iHhiyY6fPGTnYsEonM8+D7EJtJss/koLyA4cf3x88vBe//jZ6U/676H9fZqbBZ9YLwLtcaM/Fprp",
+	"gufAbg6zDlvAtN931gwuRJIKnov8U7GotflTQ0vlwAvLBWmh60HXiMlS5ylmu2X0oMU+xU8enwQZLPHH",
+	"2PQbSO1NCfi25+bNzvVE922F/hYzTU0/XpsJTOWw5nLy2acnn58wPhiIaaE9qsMcjewnp6dPIqYLlQtP",
+	"fswZhI2ZP58oXYxycfI7n6FvixIyass1SBhyMwXTqQbwm0+kHj2XAEwx5UYhVA5uALNioCYCyI3fe++B",
+	"vBCZmorue++xBwAm++nJ40dWAtoIUPDWCXr0kMWvnsP+fY6Gp+d2Fz/vHD7vaEzw8rwTPYc9/bxz2O12",
+	"X8dddkyph12xZhCeSwoY45rFptA4sn45bVanyBJ9iDTUMbzdRa8o5QDQhRHNzKxn6P80V6OcTwC9cpZz",
+	"CYPVDd7GEmMidITRhK/cZWieKznqst+ZmcEAPhQBWQRcQJuRsRjzmyiBB20iBhmQDeUCu2jqV1itjZe1",
+	"Ya3Egj0VapohYeS9cSpNZ1XOHshRluox7MFjWDh7ltkFKbNjHyIYszQRskiHKSF96SfTdlVgIv+xkGyh",
+	"ZhCLBUxI/hzv0nzTVPNMKzbgeW5KM7dnPLTRtftcMhb/rT26NOw9TOLIM1vavG8TvjD7CFmzS3nf2N3e",
+	"bYij1KVk9A5gJFn8VBT5Yu94WIg8pqV5kn5Fe9h27L33cCGEoZBZKoVz5FpHNEIbC4xc+5B9mn7cZZ8p",
+	"OcKgK81GomB3bu+bNTfNuOkqRCvbcBvMiI+rnSLlEWjppp7oy8EZblazrWuffZ5+jPHQ3lEOeWhLj31o",
+	"HgvLMONuhodUsLt2jFCmF+z9O6YTbAq4T/NLlx0zbbQ76JHpkGZ3ej23PrqFUn3zgGVaB1Z/ijAZpplg",
+	"N+LJLCvSKc+LW+bHPbNZ45vl7vR6pqV2McB7ZqwP7r4P7TEyK8to8SEawHWl1GqzgLDhsDFse8K6gIU+",
+	"zSjM3JwqpmkBOReXC4yjQ0kCGUpw66a6jGuyZh/qOqQxCau6G/V6PUyMRrhaR3DvHun12ERMzkSuj1Dj",
+	"nadasDsHByQ5AFFlCla5p4t38ymFLnx9tw9YJi5EplkixBSrDNtzgA0iHn8z2KrgWZeo91FmYq3hxKAk",
+	"ow647z3gwfQvWIC0qz5THPAYZsAs9Pe999ipP9OnmLJLVJareelMJSkm7QleZwB8NheKLvuE7Fz0IGxv",
+	"06DZlBXquQzWNW1ZiXvx4KPyyp3MBuO4y04US7zxzKwOjT2yVauhlUNzhXRvZvWlcoQVLL/xXLpX9tmP",
+	"zRLGVgKUEiBEc5Wfi4TNpl12T+kiW1hRU6naKPOsmOVSm/IyQfciFzqFzQGWse5zWS3K/Ah8dBHOjtAR",
+	"tjZiSb4AGoXIDbeZFdxLEQtJJ1zGpDSnsOvy757iLnouIdMB5OUs+EhHIRmp+Y7Ckf3MQImpLtIBdFzP",
+	"zoxuc+bp9cwuLgWke5c4JqU1N0R/mTSi7Lkcpkby3z7A0XJjH6EE88ggODxA+pmzIx2WJqE60hDJiudz",
+	"6jSb+wKMa3QewxqfK6AJwYmEGnAiEnz0kN15+dL+ECGFhkhA6JZR+PRqoejo0+7kAJDRcznIBRzNPKuU",
+	"I0Vh1leoet/tQRswd0ZBNNJ2ycNpxQt20Atk/xHtb20bbtQFJwGM7udOCNTFhrPMzVRl+wyN5suIV9BM",
+	"Hw0XCYt0kuKQg6Zq9MiByhMYzXu54LBtOH3LzsRCQZBCZl6zZ9JHHrNLHAsx/N4lnhQPw8LXuH4uSVeD",
+	"L+Iuu+eDkcRLsyTlyLYEM26Y07kc9gDhTVhfxM5mhcuOgpnGYBTKSVH2UQaj+0V32anRpJ9Lv8Mo1aXL",
+	"8QGtgxQfRlA/JKl9yPZ7UFKQhguLHoy5lCLzn826yPEBfMWiynmS0KRSaPDSEzZ9SS5GqS4A/GqUfS0y",
+	"c/SeuWgY8yK+CfBw7T+bG5+v2QsK+02DHDGTZSrGLqQSAnY0HFVP/D45ZAfmd+qmlTu2LhA/th0+zgUi",
+	"5kn+2F/L0s6jPWk209zueKzedOqQ2kaXSR2ZzUPgMd0NW0lnhNGwwqRKLkXHoXnTiDLaDaeQ68uelqhr",
+	"srgw3055DszqN764fY/BcwzYBl4WN+ka6pgSrMPFU9/Dnc1sVwxtygWeKik9gje+4XPpr3PBDRwB/wiA",
+	"Ddl7QElKJaIeIQ+UZulIml1s9esCyE9xK3B9bjp27HD+lEyU3ejdZMDFQqFaZvhMMzWGMMkkyDXKbuzf",
+	"pMPQPTxWGbRPI6UKSD4JzEWpdvw9Nw5uGlFPBEk3bt8EyW+bgJRHAdTK4j7DE2jAJdFQMe7eNJ2xN5UU",
+	"jhf5XLrEp+zGnZtd22ViWdVEuKQLvtAEoYJvHJcRWViI4gUeuGHZm4zMiG/S+D4V0ywdcI3jStNltFmI",
+	"4cpsljp7nFaO9shtHPTAXeDm8Icy4mj5LCEfHVxNL0R+kYo53lmMYIYmkGx/Li3lGszCAhoDOljGB+cY",
+	"xmIBnFblh6ABOsG77LEUNKZ4pzF6aSgnzBU3m/uRAzv0HGmZirSAGCGwigT45MNOr7vf7YElHkwteyBY",
+	"0QqmkkX/bFFgAiFKCu5cCvt3X7+OOmoqJJ+mncPO7W6ve7sD5rcxvG7NPCBDb/FM5MWejRqAB0YCrPju",
+	"WvcwMQ1MdXFsnn3qHiViVIEZMRrQu/6RW6YIODsbAbzBwxaI8cIbfaFxB70emnEdzSWfwnSalt76BYVQ",
+	"oJ11LXdq2J8S6AbsV1WnumBTyqfhh+t11LnT22+qyLX81jPJZ8VY5elX6Nm807u9/qVPVH6WJokAp9+d",
+	"g4P1bzxE0YbPf7T++VOlPucSYAd3cWDXlV+IXPIMX7jdqt82NAqNurPJhOcLWlB+IEHgmukwO17MjewC",
+	"RRBAgiPwP+HPnRd+S3BMmgysZjzp8ywDb9RU6aLOQOxCY4zQU9a4ZbQJU7KpD45ypJIbFkRSks8y8UNt",
+	"qfOs6y62gg/3Mx+cSzXPRDICjKm0hjOKPNUqu3A6URwKh/gQdY6SBmqEWK5mo3GgHZ0tKsc++XnOZtpc",
+	"UDQg2Nntgw/e/wAOOewTWbdsOSB6jFqIlgcAO2BF0Fz7FM+UFEbyohmFCjHaADXHvQY/m6cPLYDWDfIY",
+	"3HTMkfqgZKZLii2H58I0Ba4qyuaFSZGGx1mspPXgddnn7gpVjHMhaMnQRJo7ywwsXO7GBCAP8wPMdyox",
+	"oV0wjl32hTmZqRG2yjFPqAIyPUF4FPLj6IjNeS5TOcJ7Gt1+bB0uk5k5QtA4CY2ccMlHIodke2SOpcsZ",
+	"PxeaLPAYMzHLMwyZQEl9gDJaxxQIyTU7DkoE8xLcKswMhQNiFjTcnBi3FEamnwhdMQXBErEWXrtKvQYm",
+	"JGXqK58EcMURJdm58VHwMBGTqSqEHCzAXfDCgXptjM0aAU/RtcQ45EfDfAaLEfxAIpdc9Z2PwW3C9G1y",
+	"uZprb+ew/L5zcFS+BfAEOFoOb90Kf+tSUw4/6n10G2QcGrFLLbEL3sgqjR7NCU8zI8xC9EjHx41S28K1",
+	"6tuGE4LZUcyyRbjal53ZvvnioPMCzq8tDkELgHlddkwSPHWLg3gpySNgcq1jdfNhCSNWOwe9g9t7+wd7",
+	"vf3T/d5hz/zv585ZfChnWbYUI4pfjrnuVxYH4TXqh91zdne+GtdPg5V70OD9csBhU0NhTWGLKrP4ItAE",
+	"90O3snUkdbad32YF5zSQ3qiitFAIPufZUOUTq9RcjybUa6HZ3FNymKXoK7+zf7uVKvQZzxEDfWf/bpuO",
+	"6NkU6Rs/F0nKv49K2nGC9Bp0pjslraVahuQ4L0yZK28dt14F2+c16m716NFAiyNuEaOfkR/Asw0TDLO7",
+	"dHjdhx+qh1edYFs9ZPcV5jC6tiV/Z/0bj1TxiZrJZLs98j1buTjRV7F4o/oL8Y9F0WYZ7c7H7+/5+B3d",
+	"+t+znfxjUVxmG5dNAxvdUuyqeKTghjK1UT2VEGbwOHskDLi6M8EvBHK+64Iv2Ewid1zSZXFpZ8XO8q1k",
+	"toBwg1mexWRqVTLMvjUWBG4bK11Q3KoltUsLpNHyzJl44SbeTJA9pkFUSemqros0ywh/xAvr7Vk+PJ/B",
+	"nl2Wette3GouSqV9fnv7iwxGYO2uMTsx/R2+xrxxnW5379nyzLlHUvPNXX1mJAPXOFvgse+Jo2WWiY2c",
+	"LND3nYPlUg4WtPHCUL5Bx4q5gs8RsEUYOIkxURZO6wFPNgZVKYr0DLwV4IHxlLuuFFBNxiJDWEI8VLlz",
+	"wxAuUj+X3n7tWHcQhuxfpEfcy5YaFL0Y0AILE9QzRD76NFGuMalGjwi4c77GFEtfuxe+Dp78GpwIeqwy",
+	"88QwzQAy/fVz+fXe3t7S/01h8ZynRb9IJyI2JZE/5mswx1OQajJzKVUssCxDEO/XPkLJnMY27KgokCGR",
+	"MrhciCxi8UTJtFB5KkddqJJcGsG4YlMGeVqkA555vxewDpmfxETkIyEHC//b196D5doO3QIcQD8R02Js",
+	"noKPgGawmKuvCR3H9bn2nhzK73RUxmchuJZALxFitAtIlW1eyngBY4FFfe1rgIYYPWqWi37OCxhinmXR",
+	"cqNVboEaXyOYkhPewfqDzFDOU5moecQ4y8z5SSyYxDB4xHgB2A5AqU1mmphloRRPeMtpVXjMTYCkNO0H",
+	"OFRkf7L+OcCTlVLIIByNcFBf26bkasJ6rFBs33QE4WzVzkauqzBAU6Wy/kwCMCMxI2S+MANVWXi48aTy",
+	"1Je2HCT0RKwyvgsZehvXBqU61WkGYKGv/dBz6SmRxzxBjyWNfgJZQyAc2270qYJka35HHNlgFyjPbWVv",
+	"MaTF42DSphJTkttJfhNWhumMZ1wORD9T81KTTa/pNxAUgIQ+E5maw1OYZCTcn3Gm5nb3xeV0TI2VWzRT",
+	"v8jV7CwTSy0YpPlglhbsLBf8HB3eEHDop6K2XMrhpfsAyjLtCSfDp0ADD+GAZ9kZH5jtCiEZImFcswnQ",
+	"JdmgnrrdImkepWJUn9n89o2mpiWpPreDbW6/tGEy2zY9wXALXPipZsNcUJwE4PORg9ezawPsaKaFPrRj",
+	"Ps3TC16IUoyRkXU/eXhy+vjp7/bvP3waN+wsHFScGp4XKcYt+jF0X2onl9SQDcVc5MC5GbFCmfWcykE2",
+	"A1QVsVC7F9nX8GC5Lkuz6Jg9v/bq6tcV3bWwyQDL3mjYOxQ1CzNaf6CU69UFL4RZyP0kHQ5FroN1AlFZ",
+	"fAFHn/AKh0z1mICycpBmKQKjqF0JX0TufDIS8wMaFdM4OBawHiEHsELKn2rWy3N5HJy8KqfF51zdNhIC",
+	"0W9BfvBxOp2aZhoBEQwaIOrMd9UoEPK2e6j/Gnf5DDKMvEVXeRCgUPZPh2YKPoAIX7IhOI2kE3VAe+gc",
+	"dqxWEBgMTF/2X0QdN+6dw/2DHkDRpMu8HlZJxZekf1AFicROKRU2ZYr+oFOq53avt7GZaJaJt+PrtpaS",
+	"cMTpmzY2IUl5FzDoOtCEgQ6g3ZSR2QcJYtOJOGT184nNKuOeOoe33ze9qqjSncP3zZezTECHDkqzhuXA",
+	"DA9EYnMY4rfBNJIFqYXByduUog5ubd8OU8pVWJpggayxMs0ysXOU7wxGzlEug+v2FZqJbr2ijbXSM/4Q",
+	"EGB4HuXCw7lc9AxoXgWoGS5OD8JhwlPPHpHkQPfBvAM1EZDvc7VPfUZJX793/vTvqXv8Ekt2nV+8eSns",
+	"ztHdOVp7ju72/rU51LfY+JfxpM8ycZVedHJ+i8m0gKBiDPt29zR3ilGeMuSmBhMhGUBXmPwoyVvEKIZM",
+	"B9c8yKfOgJABI+8dnB3ysYsFGymmpMeE/2KWjDw/jBRzimcn3LnFr6Wa2X1NBnI0pyfWzIaZOsz7NniB",
+	"IlOxbUeVWIYQz+2iHayVdD5WkODexSiA3X1z+IBpeD10ICQHWBnzaqEGuuAZZghoRhzMMnEptIEaDksX",
+	"UHcGgM8ctghOQempqrgtydIDK0uBeM2L4OD94NuPtrunvg0ow+503d1SdziI3bUWcRCRPZwgxxqeqW/g",
+	"thviIZZhAe5gg7BtOQCap8jncAW2NXPI2dAl9tRdgf21GJB24Awm4oJupkb9hC90zenjYBg1EIwaxmWq",
+	"Bq7XKTQI+HaBPu2XM5EvvFRzCY022OyWaft1tKp2MFub4x9npa5yKwDD2pdpRy3L6H4dy2ibFqBMr2+C",
+	"/W2D7n8Gr7xugWi5RvjL6sOU2MO/fNUJ40Ph0MBjpPT12cJ9bfoL/M8fRP5EJmjh8pFMLHhAcAkrEz42",
+	"n053l9CFVdQfnJszcGOVS4Nz64U54ZNSi40Gufo0bHfoG/2yr+ay73pNgMZcTHh+7tuLOzsYytWnupEN",
+	"axpoWe9NX8jxgJAON/JeLOqJPiR+CNB9Ta/I8/zBnQOm2Q3vfnq/12OQVS9QIkA5IRXxgzsH3dtmTEuZ",
+	"Cq5IQdgEb0UyeAe4ujzg6rJYK/8rXIxI3W84NW+9svLi9a1AoGD2700u6bBiHiZ4S6+Fej10qZHgRomh",
+	"8siDUgl1B24PYLYLmjQRsgB6DU5hZWZPHxGJniNcBeT78mF87MuBhl7qLmjFSXBRs191AAwwRo6pXLAz",
+	"YW7eg7HRDZPOphe443Lvr+satztvdufNyvPmKrD4q++dsKh2F8/dxXM7f6qXVP6m6VgtLg/CnyWY5Lv2",
+	"uvmAD8bW8lnmZXFgI6SpW0TIIGfBR5HlfovgKIss3VpkYbiRI42LqhxvjtoqCu7VwA4Z8tYgwZ9noipy",
+	"LjUfhHAqbPghmHkhyWFKJL5Er0KnJlqW55b3BULTTpSpAwDQv1BnnhRmJPRzOXGo1CWOy9SDyMhkTxZr",
+	"8jqr5xIcybz8GhVtH+4S3yoClpcv6EzzhWZjNQd8mg1hU3liQ+gIkR0LWaTFImbuz/65MB8D4DU8R9Ma",
+	"RyymiYU/cWrNnzir5i+aV/MnJHUmoKWcTc5EzoiJtgxoJRhobLFw9GgZ4Ym4S7OGTNF2cZi/aXn0aXlU",
+	"asQXw/iuvnuZKiwzA1kytDL2lk9TGhv4EfQv+2S5wedi4boHE2TfGfBCjIAB0r7nR4JWtG17TOFhsa0d",
+	"9A6zzk2H6RMt9tr+wiPLA1oWEFpNBNJHB9oOFWCWb/8X6qymDL/iXQF0jINvqFAAkqAh+GXWz1Xmhtr8",
+	"bQrx2NEwcGAyMUMDlNyZKDSyHhYe83q2YOaNCoDUlo2accIXdiYQQFpfvniJ50LEkhwbrHKWTvBLj/JV",
+	"FyLH/QGFxYe+z/SrSKge6zXjWrCcS/DFfV0DcwRbGUjVNqYyu/PBL5Yi3VOXxYMsPYwJ3g7LKHXMgla4",
+	"Bb01dwSnBnd+wWWTwYsPCsge4rWbIFHF/sr8F6tTRjYYwmzvrCUMgLdqyFAYlVpNwMj6drvnaxt+9822",
+	"W1BzrdMOZGy58XBL2ttf2fp+kLqC1+XnfPND37wqKLt8O6XXLO5jfGdd7bA1U0055nKMSWloBqT7qzXF",
+	"rszJt3pbYWCEa0ND1YXaquJ30fxKo0SaTicimeDEBnwEmW5WBqiNUQdIAMEJbO9qajjEdObN9zoc+/Jb",
+	"cN1YvkjT/g6kQLBnStsr6Rzuf+AMHnBV7/T2f/Ljn949vf3ph2YW1SwfiH467Rx29j866Pa6B90POm/C",
+	"rGi2wSZmRVqTO7viJe2KZk2mujBH7oXwIJUGOyMpaVdlafQMBysilu/Zh975eGXqyabLHDq/W+eXWuee",
+	"8bRhZbuBblzZpVjlumAcmt63G4pzodJBLUlk55B+c+f0z8xHDM8Cq3eRL/pERto5/HI/ursJTQp1/m1F",
+	"v7i+OaL/zuGXL9rhiloPR9TR6UjyAiJ9Xd/ItLsZdudyp6Ub7NW2Uuq8Xfy7oJKdEdSzLw6ctGonAhuN",
+	"nva1W6/or0o8SV1UhxeVO47E7y9HojUKglHJkXaTcTUXQ8zrs/EKbI4QWb2sdifN9Z40u7CL6+Mx3FSa",
+	"e4V2I1WVlsMjs46vkLtwwxABK1euJUoglCnbKuVuM1diAJa3ON6TN92ebwfLv5OE77zOvUMqfOepAq9O",
+	"T7c51xoBCseYLQscY5S91tJGaWFlMLrYKZlprb/unqvo3bfYYT83sti53u9Mdpcz2fmcjk02OzfU7Yx2",
+	"1dXuMnPOpbY5Gr0rHHx9Sgv7C6R2h8SONsrSPafFhch5mNYQOeRMYZhlntjLAANjqz1bIHxhLtLRuKhR",
+	"QMisSMQ6b9WsCJm713L70Kl+fO/zBzCj2DORNL94lo4qCkTn3iMznVTUx/A7ltM5vL2JaoTVXLdBsmZU",
+	"tlePYCC3CAuk4bqsxmNHsKXGQ+t0Z2XcKTDeyuiEV0uhvV59ufXKb7I2pkbXgp2p8XtsarT0pq1Nje2W",
+	"4Qpb48p1tTtEruAQ2RkQr9GAuKmg3taCiPVcbe6TTe2H9lJ7LfbDQE5sq33bvRho0XVb9WBz9fh6LYc7",
+	"ubYzB+606cuZA69QocaU943mQJSqv7Ty1GXIz4UNE1J54jH0hXhZWAJ9zYYYr+SyAqea6bGaS8t1hfYy",
+	"lxQfYgyRuhrwtZiNOYbs9HGEue+lY5tEsQ1c1nEARMUsyKZcczhpxhlE14gkCMgQKG2ISsv2ChpyJrDV",
+	"7GzhLDpEhwU8YLrJ3EnjuHQU1oGjAxnYVtSYs7IJmW0nBeMpXCRMxGKA+Zo/IGkUJlhIUjkqeHbeN42J",
+	"2ZkYpVIHSHwzhRguNeBa+OQOBWSYOGaFYj/33J0TANU7xv7BmOd8UFCObs70VAxSnrGJ4BLCsI4x/tlO",
+	"Bg35PE+LQkhshULDsznj4x99+D7l4YCf9JQPhCYmcD0Wuhyn8ZXZIA2A9F+2HuoTwfPB+FS8LL5rmPS2",
+	"pxKsh83s1bR8dyr3ddu3ae+eLdDlkiYlqU7TUivUMdYLdEqjhdfDraPOdFYj1k8KlQtM6+6aQPK1yz5R",
+	"OeOSiZephnBJFzw6DFRycwI4svuyLk7SYGYKzwTPAxLFU4oE1OW0KxOeyoKnEjNMUIOQvSH2wjLGgDwi",
+	"RqRXSTW/vayamxXahYf7NhpzWXg/mYWye3vtHLsOm7R6XjvSh4gyKmIE1J4RyThU50JMqeng2wjM5PZ4",
+	"/vIVJf6j+A4osHPY2b/9Ua8H/+n5hO2dw85sv/P6hd/0Z0v296BgXhR5eob+9ledAcaNfPsn/+6bv/jn",
+	"AbXBzx4+MaueWtHJ0t+m/ncHEGVEcvbbP/lH3/zxH5fbckBtgSY3taJ0Lllhrrns+Drhq0q1fiA+NAPx",
+	"Yc1AGH1/MOZFX02FhC/V8cf39g9uQ7M20PaxtW8B3jwyFVwBdmEkknWXFa8llQ+F3X1ld1/ZwvqvHIXt",
+	"wIvZjc63FbeWW69on7dyAcA7Owb5d8uibydtwyWzymS/ah1cpQK+1ixELdktrGs3c2+1qqJGczfcN6e8",
+	"CBIfWwWkqiG0Pa2faZE/vI8X0Ks0IbyoEabO+LoqANM99T3AcwEJy2b3Y9v7HZ7rkvfdmbW9NeK57FBv",
+	"h+cqmZfORKbkSCM/vbDMSv6qCMnoNFixBsCCHycpz/rTXAzTl3GXnThMFzUKDFaYp48zfCxiejYYM67Z",
+	"j/aNuvOjD+CaK1mcixGQrSRikCZCH4a0MOtahu9a6xu+FDGRaVH3Cub7xHe67OHQ1x2kpItYWrAzMVAT",
+	"oe3VGoqAqzW4xXiByStdYYFdEHsLpSMhI1xES02Bu7iArLzUTdcfersR3gYFvF1424BLnvDKBdUOkLlh",
+	"9noHnagTrBDzpRfJ9/B904QRrsZ7x7AHzNJaUe69R0ulfvi+L/bXf/nvvvnj/9yJriRUAOu9djxctbdt",
+	"PHwtRsQP9KMV43PNIQJ2iNv6BHHl7wBzuytzAJiz4rDlqbjCv0fv3Xrld2Gr27JtwQ4w932+XuO5vQFg",
+	"rtUyXHX7XrWudqfMdZwyO1PDdZoaNpTkWyPqoJ6rRdQ9HLrMYqV7kff+D1MsyV43ovDuAqk+C5FPUimI",
+	"0D1iHLOAcyiVRmcL7B7KrWvC7nmR9eZjfylh2KaC4JohfDtJ+27r8zuf2TuA8buqO0DC02yxV6iCZ6vT",
+	"YOVqDsIZsHoJXwSpLC0HOW0kz/tcMlzxohCTaaHBALYAiAiQgHNMWAU5OgD3Mc3VRQoJMblkZ+K5hIpy",
+	"gTAv4NreY8fATExZuRy3NTF4T5RMC5WnctQt0onof6WkiLvsWNpGVC1swHIsiaccknohTXYuiME4LQ4Z",
+	"9x0kDONzyYhU2TxD5KeTNJHpaFwgfnAwEFPzI1B6km3Moua4+Srhiy6LXfaJGAcNCNdFOi1MB5ebWIxF",
+	"mtvmmFbMuXZ1RWw+FlJciBwzgw7URHTNmMUDpQuw+sVajMyA69hmCLXf9Kd5OhCx1wNoJMY8gWKxyLnI",
+	"6aA11aWS7d/a7/V6PdO1eDDLcyEHi7jLMG9LLzBDQvHQmlOwrVou6hAx1GVfmNrHfDoVkqbd5g7nuqAE",
+	"L9riAyep1maqzcI4ro1Nh1MeEKiwznECgiB1XJEAdvSKAJ0R+CSqEWburBLgU6261G5myLsNFNX3zT47",
+	"xW22hqj6NCTfPgIYVsIX2ug3uH7sODWAGRO+6K8m9+1EZSLqFjS/p3bwYevTRtEslYNslohky2auIgLe",
+	"opGAeLUMzG5y7/EsWwKVjUQBwDDQNwk1ppDa+82Dcm0TV5Jw++QurSlyp9OHydpKYRTrq6Td2KdH2tX6",
+	"Ob50at5pqhvELMyJPbfqB9mpjpsO8rtCDW1lI6ixv2vGIeCKRvHdOdyHV+iooi9ul3mcO5SlAeJjdNE5",
+	"vHvn/dvmrRrnAV+UFOFO5DMndQ739z/8ICpP/KFRj116BzMVdFiYhuzfKaUd6tjDur//JkifvdTcxCFL",
+	"2szOnnG97lvQ5nBtaJakiVFXvLbY4NHNzVk+SLMUF9sKs0dLxuhQoe0O9EWjUgs5itUczoX4xw9OWXM5",
+	"cTfQnSDzXFo4Nc5uaTYWuaCEN0M1y8GzOzGtWFIIHkC2jJ1KsFMJdirBm1EJ1p/dhXhZ3CL54Auurqda",
+	"c87ufHkb9vJVxwvjmt07+dk1njKofu3pyWpk3H187h6uu3bpvCv52XRVfF29PFqjED8ZKyk+SbNC5J13",
+	"MeatPAmbaJLVqdjt+WvWKasT0LjDl2ZqjQ+6HiFo5r5SEka6aTYNwsq4TEpQwoiN1dwa3Cy6LdU2cjVI",
+	"SmzeafY5VVLvdbHquMue2ai4EjmFkAmg9hbWCJnKkTO12TIaQHXlPfHWsHWlJzvf/vm/+q9//Y9+/Z//",
+	"+jf/5M++/f0/+vV/+vPf/NO/++0/+5+++Qd/aoO5+ji6dTFdLhGhdZRFW8mHt8kHF97q2w1KG+caZHGK",
+	"OqnuayiSuHFXj2cLL1r9mF/mul+ZiHZetcqG3aHlds6yhY1iRtdJRaIjxiAU4FsfJKsUw1uvWsWeLUni",
+	"XQjaO4ORq4qe7fWRJkxcq9WxO4C+ewfQbideH5Du6rbhplrwVSLqji2qzSHo+HAoBgWbjwUYI+vOsjkH",
+	"m2FxxGZaWJoIUXg/NZx2pg1NELYaCXNFivw3f/zPv/2Tf7Pt7nt7xHM7Ifi918I3FZs7LfyykLWrktFr",
+	"Ne5bIACBkn4rYV6bv/OpKXOni+10sZ0u1hyelmVqvrzTWaHYGeAIC6B2ZBOVi6vb/uICoSkNXv4H8DMo",
+	"QbijVa4PEUIaE160SxoYkENaDKnRq6xmRg/LROTdTM37c57LVI7iqPStnqfFYAyFDDKeTlih1Dnj7Ixn",
+	"3HS7UExhaPccIKbFOBd6rLJy+bkAWjUoJsnTCyEtAnOgZlkCaiEYfrlM2JkYcWkKNm9ZtKXDrJrBjthM",
+	"FmkWFD9QiDOt1Gq/PgxBn+YfjcEZ+DjPRF50h2lO3cfPudAqu8ABlAy+o6apnJmSiNtNz85+YfTZlJRi",
+	"smdjIUH5SmaLPuUwCsvkZ4ghtdndBqYGmQEItFBZYoZUzUZjAnfiU0ANqqSwb2eZS/Vs0xXhS0oSSnYu",
+	"zsZKnXfVcAjTQJ9R1YZJNoM7HEbsTAz4DAJJCK97IXLGpZ6boWR39numblgGUhVAIWDW4TC9ADivLleX",
+	"KV3EhwzXM9HoubrH3LKaFoqZIwohuGhZSnxLCgutBlCqVEhikB+WiALM0ikcosR+AihHSqtxyvMiNVuo",
+	"S+haszAgmc2ATwR0AwEfUjH3LLpKaLYJJOxByVSPZBN1IRLTD4zz8VVVahYvcSEDV6n7NsnVdFr9Mp3Q",
+	"o4fl9DxaTXCosTG2RFP5MM2EjhgVZ1bJc8mYLcgt+lowLwqVVs5cmk7rwj1PZdLgv4UnS67bAOtytxd1",
+	"Jql00Be4dBrJ3Tns/O0v//bz57Ner9d78d4POptiYqzAU/ka7Alu3qYG7vcu18J3zacMS2ATVzKdUzuK",
+	"mEv5g91e5BmNaKNHmBb2ilDKPs+y1oiPcaoLlS9Wwgmd3IGglNxxRIMEcsQwTmqxL4w4NCcSnoQTkNym",
+	"3RmEVXhCFqrcMi8XYqTyBYvp67gSAKOZBpE3FhJiQXJhCzBHrzkZKHgBYlLGag6nBEH0nIwEHmWUjvW0",
+	"1k9sR77TtE+rL1wefn22AIrT/YP3IZKlB09h9+Heg8yqdnSCr2Dd9WtQ1jTmlVvT7dNe73Df3cYmS+XB",
+	"zQyWgI1oNCdzXQXTjA+MHLVL8w0AsN0cbyLqpn5h7MTdpcQdBX6h/mCES1naEfk57HCr+QUS0G3Zq5KB",
+	"qQS6/O3zg2K6RKLMX5ki9KGt6p1nlKOebLKB3Djvts+lto8dx0YdwQ30VnRy0lbAJvxcaB/MqIaIVgU1",
+	"AFw301yNcj6BqxtEncZ2Z1ERt17RH32pXsddFk/BjBkT5RqypEEZEaVyOFNJSoGT51LNzWXlc2EueBjR",
+	"ELQ1ZgU/J6pxc2T4xKWkN2BdRywezHShJjGEO0q8EJtLGTIwhCZCHUfE5QaX0ZESNpZW23umRuYGc+k2",
+	"uk3kfWC+S7kYpNMU1Tjykk25qQuLcIpN0Bm4JTo8XIkA3jTlyAHgML1q0EtvaEK5Y3sGuSRCnDtxTITT",
+	"GWdqVKgYRttmM1lMBdBEuFCpOKgwzlJdTJQ8j1k84fm5KNBkAnqX0fjMstAslqrw79fdNxGuR0Lk7XLg",
+	"gRVGl1gq/KLtHOLvEy75CG6RpfVi9lPZqByS07+IOlMy21dLycVU8KJPMb+dw/07d3o9IM5TidBrE86W",
+	"GgiT2Anqsl9Yw7V7LJV7oC0CMf28nNe2JAXMx2Q2heM2T0TeBVpXiGiHJLXWoI4/4v4SeReJ6SOIQjDv",
+	"PoY8OT94Zct4jaHtcE7O+QKkUKkreqymYU+w5M4G5CC0pL4L6W/bEISEg066OHjH0wvRr8xIiscIXhOt",
+	"Eu1mAleA2SLat7Ez5YtM8aSLs+4n5nfVLGfhJmfmCTM7P3gVvvN6eYrs4lodXFnZJZTAobpAp3mqcsi9",
+	"gA9UdwV+q9ORGx2zBGfarDy5aoGbn7R3A10neYpbgKs9OzSmO1jnzqHsSBCd5tVal2v0H9nXSgpYGbVZ",
+	"XpMPi0DT0wVfdNkTq9UhoxS707vDhrmaoL1byeUrDiII/am+w3y+K5jP7ZdeM8hz9TrYnbe78/Ztnbc7",
+	"2XJtKNbNBcuWdJC0Dq6SDjJI6iYm0wIpGSGJZ9kOkQswQODlX0lhObMgHeR8rDKxMd2jNcHU0z02gV5D",
+	"ibvtdVgNh2XGRicBhkOYYJRpzTdHK/N+8GqgJhMlj6VUBRpsu7Q4UMwFEmDj+93bz9+8O212p807frvb",
+	"UWJ+1/HFV3gjDE2ye3ZrraZ5eBS8cureeINOpboK13mYjrOMhX1jvm87P9Ol/EwNo+pXYvjAamWu5Wq8",
+	"9eos/QrOnNe3XhGesUWsad2y2Vkf3qWI09qlttlKa4x2q8lUZ1fZ1qnqPk6/8jRQ67zxuI4fmarhajKr",
+	"EbdPZkXjKt5Wkx+mMtXjmizIFHTxd/7sm3/zn//bX/3Br//Tf/rmH/zpD14VXJ+bVr7+9u//b//1T//g",
+	"m3//B9/+/h9CsnmccEwufPJgv9e7Y+YmLSAD/d/86g+Dd//mV3/0zV/8H/TuBnp9Xe+v3IlzmaasVvh0",
+	"oXKR+KW7U/x2it9W9A4CDRO1AhGJ/c5mOpVCI78dU9KHDmwnMJfOZnUh8otUzBvxUM90Lcsggu9Hs1xY",
+	"Up80L5FRu18BMlqwidIFu+OIr1WWBFADy4lmn9vv2Qe7dcSWusgFn8QU3AGwU0/sjYaWZavJj0Xx2Hb2",
+	"DdgNVl1IQ5uCQ1ymctS3cAT8UmWJ0EV/ztPg4nzQvRt1cqu+D3kKqMpe9w5i3PcPeuYBZc6Z/f2Pugev",
+	"LbktPC9V0Tdq2QLg7PTXR/6ZfvDAl6/skQlsaewDzAgLve/oNCNsf8icC6aBD+CkA2xf2ETg8p0KmZiO",
+	"SrPC9g/8F7kozB64HXWmuTKrNJWjzuGdXuSu6cAhjDiJS9zh7ZSvk+m0WnfXiEtZgJekQqrZRE3KwbJt",
+	"MJ2t8ZxlWsTVV9ynlWfbBL+8VVLThC+aaWYvyTH7rmFQy5O3CRS1ukR2W/xSloLKcF6asHQVfLsJt3oK",
+	"YNXmtCsYKGkOMQoD5URcCClI2qRaQXfQuRBTC/PUs6zosmM2nOXFWOTPpa8cq4NCOUbrsdQ0jx6tDNmR",
+	"zTomAB7PIWbF3t9c3IunS+ELzN8sNGBZ33vvGOl733uP3fjpyeNHNw9ZDF8At/dYzdnEaGkW4AHRo4Bk",
+	"j2cyLQ6ZT5zinrVfRRalS8NoU7/YHCKQ6eVh8VxaKleb0gajYP3jKP8hUhV0H8iIXQhdeHLtUsRnkDEH",
+	"c8eAUlcohbokBqSSa8xNhh2NYZoJMxhGCN48hHkupfop5byp7WCE1Lt/67OTv2VGy4zqEYVhjhAHq2M7",
+	"M+lgjJGXlNwH4gUocjlI9GMrPVuEf4a1/1C7cFZKDXPGB+ej3NzEItD1YWbyCxv8WhkFdKCwOJ9J6ZC5",
+	"z2WNvlzZsrdelb/op8lr6p5ZEUNOWX4IOn1aIgRNpYU29wcqm01kTGm7qQ/g2MRfbPzETM94BpBpdiN2",
+	"2RakiiMWT/QohUhY64TCT2fpV/hHLopZLuHh55Kx+Nv/+/e//b3/8Ju/+p+/+cd/YX7/zb/4d7/+6z/1",
+	"n7/9v37v2//9/8QP3W73Zpd9MU4LwfSUDwTjMLiMB/2h6F+M6DD72ywdn+zHzpDdQ2ZxYWAzZE6amsnX",
+	"YyEKpsfmtipFwm7sd29/+OBH+72bEWQqmknzlJGncddj0e2e88OIUgm/hWuTXUzWo4wzXnnBSCF4/JBx",
+	"BqYfAs9Tgow+fKdjNhFcQr4n91NkU0/FVi23z0pVsIUoEJYfwUpUJJFoD9lFnaQY0c/zPL0QXXaPa0HB",
+	"BFKxJB0ORS7kQOBGxvJNI3AQg5RJ8KGEdo8HPMvMnojt4kJp/kPN4oGSw3Rk1979B589/NnT+xH+8eDp",
+	"g/sgvuNvf/8Pv/kH/4KE+fG9ew+enN6P2INHTx8/O30AC+rZo08fPf7iET3+z/7tb/7Fv8FJOl5KleXl",
+	"22wKsd+SjdUstwAAlVM0YkVoWy+/kRmwd9PCbvwueyzrysdsUaZ5EGg/SeWsQIlqM3Nhj1Lk2KLBMRXg",
+	"gpOC5337KPW+NBmHfunY0xPPpJcFNX3BxvxCmC1hhMCdgwOinDS/2jPL1jsrZrmIEC5Ig1EE2R5SoMov",
+	"eEbywKUwM7sqskICW49xIT5sIS+tiOcygXxZUAWyB2B4o4Mq+jDTY29KQGkdbigGzATmtD+CLTAxBVpS",
+	"YxACJQGJqT6BpwDn+Lm0gavdTI36CV/oFZEPZdX1rRIV14RgNqTC+f/Ye/cmR47rXvCrZGC9IXJUjQG6",
+	"e17ocOw2Z4bUiMOZ8XRTlKWmUQlUAih2IROqrGoMNDERlK/tpW3dpXSvfe215ZV9w4rV3vVKvg6vpJVl",
+	"+8OYMyT/8le4keeczMoCCmgA/eCQQoRNTQOoqqx8nOfv/E5QgzVDN3xpd7v8qkVMN6gN8ySLjaS9atT0",
+	"lg2bLB6bWTnwW2ijQjeUopsPScJaq/bJT/7mk3/8/1/81d+8+NO/n/9Oa77G6yodnjv8hKL2iZiK2M8C",
+	"UirBJ9uHjWarcc0GmOg3HTOD73Goy6hqmuQEADydeDHaA5EKiA/ZDzL8ZNvCOCDi5E073qfW2rUoDvpE",
+	"w89o3zytqdx80mzeuoUgDvp6IGL6/OazoFYox1rL7LMejxNoJGsDZYloWzd7ahtYm3ne1Gx/AzxhYDuB",
+	"592wf2qHJymJShjfjG1Ua90Maqka05gXnBit8hTKmWFdPYiLy86Y942zoikJeKMV4a1n3jSuuzka57g5",
+	"GjObo3Ha5mgstTngbWhz7Jxhc9gPFuwIOx9uRzTW3A437HZoLLMX8I3PtBnWFr+LY55THvqmOmWTlTI2",
+	"C9pItrOt85U1FfGjDQhW29harroc4V0m9EMZqeKrJB7GWJrpch+7156dGvGtcmbnRoHfENkZjbHy5US4",
+	"uLECNlbAxgrYWAFfGCtgg4i7POb38vxjsKYUhl07p7KW7rw6JQGqu+n3MLJ+HMso8II9zUbQaDQceyPG",
+	"/KZiKTZ8TSFYTBNUM+iUN/Idb2BnV9uLM68LSA7pqyUZgN2Y3zSXfa4aPc/2dZ5XdbFjBCrMS2tKQXhl",
+	"Leay5najudVoNBrNG2bBQfgXXaNBoFohnnF9jCBE+Je9GpnN2vDfZpt3upHo1QqNgXRhp4941xvxtM6a",
+	"N+btZjHmph1s8+ZSQ92eHWpt+0LaTbsNt1KTwOJouWQU8HiYPzDllTk+1N6mtvIz4lFzcXFMOOPCcD+h",
+	"CEkGo0Huv3nw1gFzO/ozUiBn6V694qPCeT2qv4BK5EJbA/v6f3PILx0+t+YZD6h/8Dmf9RORbn1bDTux",
+	"2HIAzzmQHEjPpicixeY/cAI6ExZnWiQ9h8jpCsYpoWmsw1h7bX5izTTvAc18lycJJOnkBNJ0s4f7MY7u",
+	"EEZ1AdZPoYMfW2Z5ts1wLpDIsl5DvxCz7IBbqbW2z6a+6Vmn+WyF7ewGgGPagNvWPoA09QBaQhZkTEYn",
+	"gmvBUi6p6/+yMNa5kPtU5acVYz7GnywDUMW7XXyD7fmPtm3wLw4i+7nDqpqJWQmiiuu9UbeXDGWFaZ+P",
+	"YMVVWYtYFe/NEpEBThVRqAS8KkppvlRmXAVw2WSEjVakQCxkOilYSEP6BLhC44yBxNJIY3ok6UvE5yD/",
+	"KQ2D6IrVWNbZW/aB8DP3E7pVXxEJKpK9R7Y0B2BA+0Ml+44Snr6xZTwOBtqHSLPOWKhVmiHhaK5FVGd3",
+	"eXeAMBsghRRxf5CxKDaGTWTRkTofWjgS/sDMzJHEZzjQGJSswJje4THAeN089hQ08QHOlTxNhbTrbMnq",
+	"6YVjzXgEOFRigGEqLbqRlEyxoToRPrIJ7ZwjiYDMAmEbS1ffhKAvbGQyRKrWeeggM5rPmBVVTuxeO5WN",
+	"dIosxBHDzisNehbUsjFoiDQ6neu02N9mfh6cSk4yN/COe8fYYyvEzc1KvAxkojOTsAwBzeKJgj0Pd2wu",
+	"TFekmZezseQsq5Gu+JN/NmMY12O5rmnwghsMwwbD4Bg2aUssp89PsdavPrUHaCGx5owyAs1BCjUVQx5L",
+	"8zXes1VGO0PpCB19gjW77z0Bbb+qVNJsv5eJdMzTSIORgfaAcpW5TucrV5eSRiwVPaP6we2GigbSgvM4",
+	"P63G2nBufG44N9Y5CvPJPhdtgI02fMm04eakXWIuf4Vjtib1JWyD8yS+XJmuEt2narLKPdQs4xhaSrqS",
+	"isI5REIB97Q6VHuG8zguC0FzYQyX9nR6v7Ef7azqO3z2RJUbWfnF9Bw2JD4vfXf4c/E2POqWNbuTCUem",
+	"4+R/EWykiL3kVRm1+7HODuj5y2Qe7HNItseaKpLnZQDsl8sdYRzJAV40LwPhhgCOUuikU2h8ntA8OISm",
+	"3DyWlJHMxJPM9qAsfK9EZOZN2b5xgr6BCUypMjaE/q+ugLI74CnvZlSDzZkeiW7ME6isjWW/DvxpJLNr",
+	"tj9O1Vx8a4Vp4Gl3cCieZJ/PVAgu4yq5EHsENpnMM+U2XHR+bm9ZnOb1shsjlSSx7Bv7EBu292OdQRqa",
+	"55ka8izu8iSZBEiLXopSFN3NzBuf8AROF1Z/ECTAnb8BH42EtIanY+z4Vi5yUbcPbecSytTb9EpAgwHN",
+	"zVVqLrWg1NFIY1GzN9psIIZaJCdC1+eE5w9sVvOzjM93CV3gGanUkx/aVhuzkMCMgywbbemhkbNFR3/q",
+	"be01/sfLnDx6RKbcwnJgy41iNoCO+dUDo/kGPIbdh9Ku3FcNl7c91EAGZgbgSnxGIsV2sNeguJiGYcQy",
+	"3AgJRwTTA5H05mYWnq2mSy45sk9F7tp8fG07qPETkRor2z4I5mUXFsatJUJfLcNfq4YLiVwHtdbTZ/bf",
+	"7T4fmW34Lnygc2OO2ouXMPgrlibWlgYOqVFj3cZTaz+g/cVHI7O1BNdimty9enUD+Gug8tRxx4u0jQig",
+	"0idKZgOHgPX3Lt3d37z40Wm7BqC1TkgunBEl27nsJoKntVYNuelgS7iWxloIufAOhCJuj9K4WEn7oY6/",
+	"7X02u5fh02zx/X3q/Gpni9ykdsrN1DbqUHE199RSFU4bavda242d5nLuWq6RZRYWuLnbCGq4uM1t6J4P",
+	"y9oIarSe5r7Pzo+S357k5Tw7QqRskkIbT80lhRxKaSlD6DRH7epTd5wXJob2rfHjsBniRKRQN8u4Y5rp",
+	"cmmsniIDs2dsHgBLENlTpoASyWiukMVSZ4LPTdM4y+ULmKdZ+dR8URM7/raam9dbdbfPz/ws3FMbc2lj",
+	"Lm3MpS+GubTJGl5e1nA1k2TNvCFuhfNNHO476KSL5RB9p+NjS7jOWDfh8bDO9iWqp6LiAy/XRH4JUn3l",
+	"dCRpwEvJR3rq78ISkjpRY5HOD6VcAwXk99MLarkEbTLV/qNCw4C+WDlycql5zY0hsDEENobAJm6ySYl/",
+	"7lPiFxdruUqlFwuLy8H2yAQU7nXVEGtsujxJLI9ZGp8ISaMMPB5zvDdDopIJ6/KhcLQsBQ8C8n7vS0iC",
+	"YbmNXJhW36cxn7vS/ObTGo4ZpE+DPT2C3xzVWke1u48fH9We1YJTGtRAj9lcah5HtaAm0lSZmxHjuFQZ",
+	"y2ENMqWiFpOK9YypaBmpQyDGgDmGu6BCmEuMgZQYwOAB1uiZ5RpN7MLOkUQHbLaD3TsbR+fyKSzgTNoD",
+	"BqfQcXrbbON6Keu5LQGX94uWEjzO5nx6JgesOq8+RO+JpwURvG2mlRo/igRrN4tPgPXd85tazueSzp5D",
+	"zwicHqmQ5DobcAkBZbqM8SRRY134ckRHrvIkAhp3/xlMij7P4hPLlb29XZE1h7u8RrP0mabNuypNRdc2",
+	"3S7qzmCEtdbWNhC7DXl6bESdrupDQRx8I5aPKu9ByXd3l1ieqLgrWLOxu71KhprmCyfvsjwtD0KwbexR",
+	"oAbEcxRMv+FS7hGy4qGTE0e+B3KqTzJnBs+kHO6LqC/SuzJLJ6dZvgn8lAkogdzYvRu7dx0ldwhyAsut",
+	"QPKUZKen7C7EIsYtvA5y1MGttBAEGNXQE6JUmw6hO9fNp9rOxRO3stR/6VCL+B7LIhY94RFvWBw+E7PS",
+	"BpLLFiUdvbNgIOf2JbtQI3PEoT/ohRiZD0dCYnVoJCyNd9zFzkYYDuxy6TCS0PalMCYDonCStkkNOFTU",
+	"oKbOAJQNOGvyHBHlMFBjTYIlEmBqmme7vjdqJOTUcyzbgoAWsMTbgKOzI7PNygbK76HjYTvpFonSAgkn",
+	"cG3N8/2seeYRV6XxCf5WJL2iH8yMqHvE4/QRwbvPxLoAEqnQH+51ugMFozZjO7j3Vi1wlifsf4gfz16L",
+	"n5sLsDOud1lNx8O2pbVchRPhEe7Ey8ZORlEKxxDwrLp19SqcwTpddVUPdZ9n4upQdeJEXD1pFjGMZmP7",
+	"1s7N3RvXrjcbgMcfxanQVXZr09qt30qXf9CRLD3gbAaqm9xTwrLmzTZG6cYoXUtFQooZxYqLcB68dfAG",
+	"zyCfyjqiq4ZiisLr/M3TTKAyOnd9dmCbgDsYHUeiwYDxRCuj3RLhq5ZYs1D1elAjlAqdaazvsUEpLzUM",
+	"Mo+9YgsWtOimItOvBn43RqogKoJXNlAcW4XEI4zh2OFBa9CM62N7bZcnCdgr1iDHbp1mxsI95ABnxrSM",
+	"7GvJiIVGSpkXagNtflgY8cdCjMxF1I4tBsYmmdXZvUwX7QUhvIERbuKYABIp25qtVbAXZfzYqGeb0Hc2",
+	"FVoNw1xnTOe9XmxHBqRKlp8Cc5vux9C9jYknXSEiEe0VD+lDJL7Du8c2rW9nKxW8OxARk6qjookt3QKO",
+	"PugBS3HdnWtFx/hSaZidY8wNw7yF8xQ/0V+YGTWjA5dHQ7v7SswAPqIuVQaLgA0eZ4yFQ6Gzs+EGSr+s",
+	"vfjdH3/8F7/36X/77ic//c7Hf/2dF3/+0+b2zu616zUqwnBqvtbcudlowH8aq0bUzaAvW+efmsGYzlJE",
+	"OU4zpOOb241zy1t4PUqL+BRORutprQOLV3t6VBtxrccqjWCYV65cOaoFR7VMwZ9fvnndm398gYHgtrrz",
+	"Nk7V1iHWXM9MFxgW2UCBufnw4LAW1PI08ewUz0qpd9Xw6pUrV8xFc1Muza+88dXtr+2+0/jtm791/Rtv",
+	"7rx17cGNR7ceNw9r55FZPoQjs8iQeWem+S60vNTHIkK5Ac2EYpscsKbIxuLZWDwrWjxmR2ITaAG1ubaL",
+	"a6ry/oCJJ7ybWS91LXtn9ZZVqGUWJ6vpN17v/4x3uOU8THPqDOLxIOoMe58WzYqNLLJ+Ocdm3a4NatBo",
+	"NOYlp3F0F9pCYgC2m7nFlnHWYt3mSXwiLEoqVeAUf7PGR7GR9AmPh4jg0ioRZs5LQKLrW83m1vbuFJDI",
+	"vAbKvre+ev+1nbe/ce0bh/vf+K3tr2zf2Tm8/5U3bnxl97exBU/qpzLszRo3KzgpaifN+m69gYGbM4lJ",
+	"M7rT6qC9jbCpfz5r/TNMY8A6Ewabzz/kUEesV6dEd1cuaDB3YH9zETYSjdIIHK2xC0IiCBVopM9NaEaF",
+	"Xw35E8APGuPo+s1nQY1aFsONehliDTXQrgjolGAPY0+IiL67EdSMP0F/QQ1x315mnjXiaRaDDTaOo2xQ",
+	"awG8zUx1JxHQc73WqoGFoWScKRvURGLWLoCFHvx2bTHcbszjrN1NY6gpL8CT183EwHdiKNK+uV3xZfOm",
+	"+5YSjcV3O1ByDDXkQPTOn7QBuWgp3HeMARirNM4mMIdwl+JqeO4oVWYloNFNPBQqz6afPa863Uk8eGQk",
+	"Ej4pDc1+M/tkeDB51DpOAPgIy+j9wpyDofb2WdtI/3bB0or7qfSlVFnB91PxfYkPCL/35sfd+Kb3cfmW",
+	"17xvyjdroviM8kREbXBAp+bC9eaZfo3m9ekvy8+c/X7qyddxLtvUdQ68mrOKeDz4pwt4EhAbCX+muokk",
+	"cVNZEEPHkEnoinXEfVAb5ZUBJv8hq9RFUJN8GBBTkkIsFHMgOw06/LvQBTBkFxcfixEEaThcK7MiBpFr",
+	"kWIcysgfaxsKppII2WrEmEHwvyJ7kZd11Lr5C2NHnfAZeI0TrAuE6PVGY7UqBBzu5cJjNsp2o2w3yvYL",
+	"pWxf1mjSJtZztlIDXeiz5bT+gtQVXnb1aZdnoq/SybNlnL3b9OOLIUXeCJdVhcuZZItdzI0hf2ld75wh",
+	"T11w7OE7N8N+payz3QAP+FBg5jmvOP6eHV06/mvb02BmlIuDFxkgO40pE5pHEZiHPHmUmqFmsXAW0JA/",
+	"8T+E8tlhLEufBbZBpOq8J7qX2AJlI98+B/JtYzt9sW2nadF7DrZUxrNYZ3F3fubrNhY8IfxEWijOQI1Z",
+	"omSf+jBmSh0Dk6gZnhYpMECkRC2Kf/ZUih3pCUITWMBH4ICrLhE4GQlzOSX+60cSC6z6eSqw9ApShH73",
+	"0YDlI4do4TrDwdbZPhupWGasI8xotf2JucS2XMPXalnED6izWDOdd4ZxlonoSBJMdRhHEvqhmQlAXjAj",
+	"7rHLG1aFeZcxJWE2Ij4h1I35sou4Glv/JcWTDHqkbbG3MGjhOvPDhG2by3XAIG4Bn9zaoY/Mf3FST0Ra",
+	"Z48RXU34Ha5hdfbwVxaB02ywieDQKc57HqymuT1AiSzW6O3D23V2B672Py6RvBZBjLoLWIR1FvZSNQwR",
+	"A5Up7C43jiMhEXTUy5OE6UyMcBz7ttoTGZvdUIERFhZPtxA0DvstxcAbMrT1xBgo2mCDQd1cCAlfM4ih",
+	"SkUbvwqZNi9i9uzQbBgzoET0MrPBYAyPRNoVMosTmv9Q5kkSsrjHpMJdMeaaDQXXeWrBEAVriR0zZ0bP",
+	"DcxhYIO4P8CGfJX1HABczrxNDVPLM/uDOjtwJ5N1RD+WRVyREp8FT11W6tFb1cbuseBRccPTqMPNYYNn",
+	"QickWnSY9xJ7tgfVbZQYOGbJtM2GqE0bKr4uNDoJkr0Rz8SW2Uy1YKYXdlA1UEASeEPcY1KNzcohKM8u",
+	"85yBZeVmp+sPIxGynw1wn8KmnUuxLkalR0aix/PEPBO4JoKakPnQyGwinAjs5xGfGOFeHo0R9uaCrROe",
+	"mieAtD/IxOgte7X54yt4B/PPO+YuFe+wPyOmcVK12CvJdAIhZgOzNZad5c6k9Mr2DYtGuJYWxsbzpjte",
+	"FBiw5Wbgtcltd+/XJrfd3V+bOJjfaxPqsnmID3ht8tA+Yh6VPaq6qTa+dXYbsKFU2OIdcLbb2IHp5JZU",
+	"CbkHLr7rL8EmzYIVzP/hsZiEdXYvY1KISLOwY/5EJqfi8UTmBD8uvxHASDvCNUKb9yrHorzaQ/7kPhyO",
+	"wqVxfwPNlbGWaq3a73zzd46O8kaj0Xj3ym8se+xA7lr5r1gqsjyVM+1O4Veo5l2BUdXQQXdUn87tBjho",
+	"8dBsXfse9Jcbaywz0RfpUu3/V3fCQIhasdvc2mkcNq97HWIKdYf8OfTPbz6FFbGES6hQkY8im3+3Lpdd",
+	"kSRGVG8T1sf8u7m9YwaEPXLhg2aj6aE8R9catVajfnN32//w1rVaa6fe2N0pfXir1rpZv34rqPV4DA+6",
+	"aeYMDfq2/WynSe56bv7yfDjg57lmbGUytwBe2iCmIGNimcHdagS1XPrj3aYsCI202bxhPzCjbNabN3bd",
+	"B7dqrd367rXrZjWBUAgTCZup8abGzA3oNJfpWsjKNFXh43bcGTMNzrQ5gF2/BH4rFnoJMbGpE73E3v6c",
+	"AMbYUQIYC9ESQUsInSDoAM0nKzT5X1QkWuEPp4IPF6JAyVnpKyA5ZLlxG7waEda11Yyga7tK6lj7/jN7",
+	"JczEk+wq/LWFDwxfbaETGKoTkZ7EYhy2pt2D8I27h6w8Wvdj4+999eDhg8AW1liwgQU0bM90vYY2GxYO",
+	"AY/uTAQ9leAPrmoHB4nlKUYbQX3O06MaVlkAll4P8ixSY3lUexYG01/iYpivCkZIyMmbR2BX72wgjiRj",
+	"qW0n7hAUdozQKmTqvub94a7oh4f0jiG+zyiWfXqhrpISaUbYWKXHeg/d97GZIGOcGWMWerYaNw++MnZb",
+	"0ytYmX516lt+RBspdMMrvujxRAt4ZfNmGJjIsMYZF7ULDC5EJw5FSGYTFABTLI6CVeC0BtRGKYUqBaqv",
+	"MW4xVspKtuPWGQ3PIgxC10/XIGm3FMa8OJJQaga2fZRAHTCsge+ZbzfoXrYoy1mIA570cOkcADrzXyZR",
+	"Y1dnZLxszr6V8zSDCq0jGb61//X27YcPHty9fXjv4YMDnFIARaMLAuQ4xGpzi4UUxa9nSrWHeXcQ1tm+",
+	"Pl58TMyJqPKPD+CFHtLvTvOPD2iKcdfh+8w/NnusgR/FNl6UObYgWJ15niLFrqdsabQ5b17fLdmgjbVs",
+	"0Bk5VDJCa/BNi9npO5LmALTY06Maz+D8VZHMQIFN4U8cUXXOERS76KNa6+lRbSRkFMt+W4rxkTE8nj2D",
+	"NSnec9r2r9TiKE43mb0zZ/ZcYLXPY4ln2vwL4rm4p7dAJtKEn0H1mptFW0BiZOsGllTMZvdsvac68+PU",
+	"X1WdqeApBUHN/4aE9apbvFY4FczUECKsrr445PrY3P1lJk1ZtsiDE9mWdR2W7D9qf1Pin4rAyt+5Vvgp",
+	"jaDWi5MMOW5mu58+M1/LWA/mP61pnvae6kCRyLWCdIrYYY/j0Yg8L0cQa28JdSNQbwPDxCvAb6u1dm6Y",
+	"eQXW3C7Os6XjPYPbQftilc55sIM3EutMZSNmDufyxZwmkmYKxKY4Y6pJ//Qxy8ZxV/hMf7b2HGlFWQgp",
+	"ILI3yUcoZx0oUwY3MGeEaZGILhD/jW3/SjRFiSoHn0aUIfS4I5mKkeBZ6UbkwfLMjgJvh4fWGI/vqU6d",
+	"3etVPdwGJ7EkmXUgeihL9fNxJSH7kQzNbeGBbTLSQwdyptsZ0QsVv3V/YNPvac3e91QH7XPj+mEle/e4",
+	"nxqXN2BaDQUb5DKCpoAwlxxyLg5cbV0ytLI4MAfwlPwwj8beLgTPZidEROAVHMnMjodrS7rsmoxi1XmA",
+	"3qm1ixUw4+9TughMYCOiRGFygwWME4u+CIRVjVUba0airQUMXyEGmYyACY8kJNJIXsNHsDHwMqlYLiNF",
+	"qabptS0qC3dvBtduXMdXB8WOiTCzOTo86w5gG6dqrH06fnSdcgkx/rBr/PIotFa/mRzHMVkUMTYacEBZ",
+	"mssj6Raozt4Bjge8LM0lOA8uLF7sLQ1EvnZ6IvtG87sCmD3IEyB4b6c5pKzCKhMfW0WSyP6sSS+nO0VW",
+	"aOVFehQsBEwavfVmC0l6jaB8T3VOu63FdN9Y/QkeA+RMkbhx/Vch06R1uCj+gjnTXIVs4mhQgLPuTU+1",
+	"ZVAxxyvc0118/kZYY2kbrHplS2YZWk4VRticdffsMp+4n07jKWbZnIledSc9Srg8LexLOskY/iQGSVkZ",
+	"mRQjtMYT95umhBsQFoCwQBcjFREcV4bcNpQM5qSjzmKELstS4Lzgq0/xeC5EvhfK7gIKr85bgm031nYj",
+	"58qrKaexubJwOg/38DSpZHTCJs90yf28jMS3MMYeTxHGsvoJXhm2/lXVuRdVUYzOnuyrZmOuTsdmnzDP",
+	"lz2cdYDMZBjz33YKg1pZl3Yx0xQXDpRzf4yvY64s2qVCLods8VMsdqmywlqvCMer0UZ4bYTXpgntmYmW",
+	"MjVCcbeGcKsWUktAxhcQmTvga9fByn3c654lMSdMXZ9SFMWvje21gOLc7NsS0vX8YVhwztsgQ6Eg3Mtm",
+	"2U+b28XHWL5MX+yUS6Xxw2tFfzN7fWN797wgMSt6RQ51AcGrTax6fbcBAmc4p50JTecFwVbcwcz1Vix7",
+	"aq5XYI9Hru+Zn11Em6vyDnv+L7///G9/7+Pv/UHN6q82XuQiBW3Kdz+6++DOvQdv1GaBnniDj37x/07f",
+	"ozlzj8cPb989OKi+zYsPvvf8j344fY/t6XscvH3b3KNyHP/9k3/80fQNdqZv8Pr+vft371Rd//N/eP7h",
+	"f3nxsw+mb7E7fYvb+w9u370Pd3n3zGIA1/pUTJzZn2fITX1R2xbgvDjxuMIJRvwlYdrhqEFX4NnDK4aj",
+	"BPpazlWnVntqQSkM6C8lmJKC7Pg4g9KfXIs6e4iJntCpSWLTpR+YqwJzAdwNmfTnJL5pZBWZ78piCvr5",
+	"NIrdQ4BfOxsAvBIn0xXA8l/5vOu75/88tMKXNqRpUvAkzofs26m2bllRYWDXzeJVAdrgW0Eslt0kjyAD",
+	"fs7FBZ+3rjB2tlfJybup3xg7ZxSXdiLnZueLqV4sMYsG6tX5ePcoV62JlOaWZ9WSR8M3ICrr8xKCVvh+",
+	"phnBXp4kU1klOtvgj3Wx8Cnhsp+jIfDtgRlwno6UNn9+/H/80/N//tMXf/az5x9+/9P3v+OTj8ORFwDH",
+	"T1QfYhbYb7n28d/+8qN/+ePnv/93zz/8Rc2LLkQp78GiWXG+iNj8qbFgnv37r7778Z/8+MUHP39qRM4z",
+	"/2KSQThCf1S+tqCxbYE5FNSylEudkG6FgrFaq/YVkSSK4QMCNlF5ij1qYs1wEJQ1iq1x6ibzXF+kuObH",
+	"f/Pir/51pVQV3eqSWdv9vfTu8m0Cm0gBDKfHFmzO7MCEd8VAJUjk9c0arR9M1btn2KDApYDqOBU8oULM",
+	"U/YtDTW42PW+kI27XHvy8+o0XuzD5XqNOwN1kxDdJESN+o0iqHV3mnNJ9T4/rkjXXX1KGc1IJAIdovKu",
+	"fMt2O8RmYtjiW0bQS8zlGZxtACUO2UDEKcvEE2qvQocIocL4HLo2zlrsRMX+u7FY6kzwKGCZAlqFTiLM",
+	"PxOljlk+wnolWzMya2Lcgdt7JkaVbF+8CneUFJv04OXtbVyyM23vYCkvnkvPiZ/24fcAGoih8Fiz0D4Z",
+	"8mY9M/chuIFxxaZ7Q2Sn7LiNNbGxJl4Wa2Ij1S4P9LC6SKtwyFd0khGJwKGz+LREfD0WSbQ0Z/ceC/0D",
+	"QfxCXowzFSBAEJ1F90wFWAkAjw6dAAqZkEDIDNXEscZ/l2wHrosgAgC4seGbvR6eTVdG4Z5vMtiIBCC+",
+	"UcKbF4HEWpzpI4mocMedYu9SZ/vFI1281tylpxxwfJQKKMUyOmM+wsKpi3GqZL9NN92zUHxosKXDIwl8",
+	"KX655hD60fjmD0vFSSzGYEthi1ZjSumA5TIRGooasTuhZpxB5KB1yphi2cZ7hnW2fySNxeVJhWXeCi8J",
+	"EfNOIPJwWkyHAQutgjH/Lu8dlbLQKICQDbFHHbKxo0isswo70xyKkZFf01ZlBdb8bRC/JS28dgfa0ShV",
+	"J+V4xqyOcrJ8G2Qv7qjSNZ7yxbpkiDSMVRqdFipxKsvpOFQ+//6r7370yz95/sEffPqffvj8D37/xQ/+",
+	"8MWffjBPa52irzxdtHo45RFIl00wZWP+bIIpm955vyacoAGZMJ4Fc4ExmasjVNmrw1EXYlHfsbV+1HUF",
+	"DCOqy3banj2gasHYVWZgYSRR7pmPB6J7LIBhE5KjjkjU3msyqmqygu90VjVt/jktykvkda1aiS2YbGhd",
+	"KJia6w5LYvL5r/76o1/8YW0NVYivdNkJhgFPeRd3xPZ24DXC/bf3v+crmH97//vzWuM63UHvvrJ69Niv",
+	"zl+4u3ldLOPtk75Yon0jqdemtIJm5p5vCD6NhrOErZ/0uUvq9Zq4LxTTBxAF0J5c9bqfF63cxwOeGUFe",
+	"Et9f0tiEG0Qh+s0g5veYksmEcXYG/489VjmgDbB8Cm8e9yXPHE/0VOv0Kb1gA7Jl/svOhBHtY6n1u+XK",
+	"dA3zwwDfATu94lo7eDM9CXrDYwN2kZ4I/6nVbcg/czzCvKrRc1Jp59MB3c7SZ9ADvRdLnrTPR8VZb6vx",
+	"GTUFP02fIbkkAB837spGCa7f6tuoQJ058VvO2V6g22KTvXOhtdDM0RKqI5e6wAhnEZZ2qmnAI4/uUYon",
+	"EIdFZySLhyKJpcCKYPuiNsA6RdoeY9K4NA2LEbhfsy/yBaCgWrvWbtojqA5hnS1gtXbMyXM5LoBpqrwN",
+	"VkG3uiOwSbddfvGAA5uAVLA7c1147LpFx9UVx7mGy+cUCplXeBt+8RJLnOUOj3mNVU4MTswGC36m3Q+T",
+	"OHej4xSftsnJGa2CbZs1PVsnNyHLmS8+GqH9rYe6bf5oNJqw97XGLFmNbyVK9rfcJ0EtVQkytUJ9j3kp",
+	"8nbQx2nSxEAO3X/WUje1qXfvtnqiMzFs81VAx2amLtlF4olxkFyejGiQ5kxwyde07RaWTKzptk2eu6eU",
+	"lyRTo7btFgeBwWUyQxXreH4RRVyO5VJFZiAbzO3GjSowt7ku8QwtIUar1f7Vp3aTLyQQclJ2IyBecgGx",
+	"sesvD0a3+iFc1YR+226wcwPP1dm+ZGI4yiYsxHMWslx2YuotICRuJoxl4DXUXUD0egJbLUJfCQhhxNqR",
+	"+kuMXsSSZWPlmg8o6ThSoYdBT6UMOuVYRBWPMxtPp4NDjafo2SBTgM01mdieEUAnorM4SShSwzPrYPmk",
+	"pXG2IIdgEV7AplDBPITIrTNbl3MQWIUwsjQOhSU4xzxEeNuUkbii+XepAKmNbP+1Mf42QfeXHSNkkUEq",
+	"tXChC7Ehrx6LyeJQ0pvmBxcY43lTTE4L8ZjDtf/oHoOxboymyw+G2snHYKjZPOX4UODK97EvRzcVGa7W",
+	"JRpblQAIaqoZa8uIDzAHPVBjTO4ci8k8foE3oRvm2pl4q4pSFeXIWri0snlTTC4bB7Y8GBpbUsIStu1N",
+	"g+q3PYO+fSDGMAvLaVwzpo3C3SjctRQu7CHGpZVyF6FhTy2PPkRZxHSmRho6acSyfxGu25xKZyvsNkXO",
+	"n48i5zV36/oaNlg5VwnNScR8AAfkKD0/XyWChZg7CaGVCraRgZu4YMmE5aNE8UhEAbVS1AVSEEu7XHfv",
+	"1+jaM3YWK1r/xdAhsBruQQ87rQEh2CP2pYoO346Z7Bxoy2AkPmfZ5w9nAhMEUYcb2GG+XyJKpqKBhY3I",
+	"7G9SNQZWVvOgKnBkV8lebMwBj9K5+Mx7poOkPH3+f/3n59/7j8/+/VffRXTKR7/68xf/4a+ff/CLj/7p",
+	"j1782Y+ef/D3L37wQ9uwBWankygzGGw7XTShLnedNn/lOGdILOnRUsckoVq3fBZa+Mp/QWtmtaY7RDeC",
+	"mr3BzWvYChquv3Xz2rPlgjaRiPKRDa3UghpQhntzJp6MRDdrI2A4NvvWfR6nQnu/nIKjDnl6LDLkxLaI",
+	"0w+/+/w/fuejX7z//MO/e/6X/2fNIk+7KsmHwAf6h3/84ge/fP7hz81XLk6Et58i4S5qC27daGBJHUCA",
+	"ix9IKkt4d0FlXZqVXrag8xY8gp75tmE3wZ66Q9HWAzVC6ewIvv2KOfuR8VqwrvP8wUcgClYBUFiZvYFQ",
+	"nMlnpmmcC6Kw07xM5f6K/e6oJxjWRkPv3QI4D+TQqRqjG5/EOmvhP8NenIgwgF7VRp5gA18HtZcZ7xKF",
+	"Nwsz3g/r7I34RDDxhHezZAKPwR9r4TrCmdtDd7RMpUUzAs0G2ADZr/1CK7eF/Vj8Mny4SQAc5Obku2+G",
+	"Mcg/GCVnXnmRi0PwI0nX2EZnhaUBRfSQL4GyfuidBkaCHdBMCzv2ik9LGMLvYtkPX7Ud1XDSsUZEDQVW",
+	"vWUK0zOxPpIhSIqwVBIHdAAd0VMpML6CzoETG7oa/ZDnmWrTd/Bws/pFyzhAMt4++JqZiK/fP/g6LCH3",
+	"Grq9Fb8GQyz6yJm3rcM1Qz5hHcHePnx962YA/9O8bm70xmvNm42dBgZ1jDk15DpgWgzjrkoAEpeyjHd0",
+	"qaWiGhekBILWSwOhLQd3pqPUceD1T9YDAQTxBePCAGSC+QsaatNOBB5I6JDOeJryiXlB1XlPdDNoY0EU",
+	"6HAfzvTIXAq3PpJ6YBxXKczqNes7N+9+udkIX6WTQevOSLG24IMo7kMxSipYonTmtnImnlAfPUdQEEuv",
+	"e7R5bzwdtOdiyTop7wow7GxLb0AV8iR3NSypGtMOdjjlzsSjQ4A6FWhHeCT9EjoYIM616hVTvQ8v5A4A",
+	"Pas3c0Ribd96frM92IYXW8gyzJMsHvE0u9pT6XDLGoElE3Flk8sciVqrZsRGvatPautZG1VmwGo693WV",
+	"Di8rdlcylp1lYmVU7RwsCNwTp9acwEBsl/hYs47ATqEgVDdoqE24bQJpeuO+k/lh5BdtTr2iebRSCza6",
+	"4dWn9qw8mxuVOPS7qqdk49RZKHQWD3kmQCGZd84zEbFeqoYgy6mO0cUPJEUmCOKRQrkjKgqpxpXUb1bm",
+	"XqyA2HjTG2/618KbPrvaW0rfbYLflw3iIzPDiFsS1OiFjdGfY+M4SRjhiNbwt1eOkT/soeSuCn57Gucq",
+	"iqrVC/yL+89z+h9jNhua+Z0IcKaQ2Y16GElIekeK2uYWLQSN5AIt57rWGDfCRgysU4X18cZ70NZtnW1j",
+	"vlfucw5XaS8yMGS8z2NZkWyHadkov43y2yi/jfLbNJA8N21514tMUpSRJ4kRx3HBfL6q1/XsFB2H4u4i",
+	"lNzrxtWSasyUF7X11VzAeMbCaeEREl3rgGss+bcRcj/0SNHZgEmVMieybUPcoEClh3DtNDkrdJ+nuBts",
+	"Dxycd4HEqG87UzAyew3Stxb0s6LUOMqMLNcCCMWHKhUQLKzgqC2+hyeWGMeJ9bbO9imJHWtoIFYmhfUY",
+	"gCwl7DSX26ze9gLWG8W9Udwbxb1R3BvFfY68O56aGnOXLT1nhQ204hpyJfN7WN4++BolGyVmCy37T2eS",
+	"CaZS4x6aA2dj/14ajo1S1U/5UDM1EtJDe8X9AXSmJ/rJFibSiobGNj8G1Onm5NOXgeP5oaozFQl0a6FW",
+	"DIdBCVzLOuNuiMmoWV1298lIpRiAvQsTcrpCMyO4StNWnM6eSocgQTux5IDhmm5NWXkmU+fAG2ecBH3A",
+	"nCqAlKtVIJuA0+WhLdVYQroim1kkY3+tYUBfeJRpxHMtLizIFKnZ6FJhfs6LLg1EEgUWscwJr7x0pOke",
+	"2O/GEEKeyFhTS6dUZGksooDOdpZOzHfmYSxTKnBPYkbfphYWUcEmbKZsY8du7NiNHbuxYzd27LlpT5Cr",
+	"1pA9Z7vVY7WvrFwl2u85OKbZ3TRjeTobMtbEd6DyjMWZj2FzsR5QVgM1hvRGFYQ/VeMSft/ZibHMru/W",
+	"oNN5PMyHUGFHwiSWmeiLtPbsQsD2+JHVB+bgNoMlGHKRAPdUdTHFFPzlm9d9suBpwWZmx6iTEhG8J8zO",
+	"QZqsQwO/sbEvxdsdUIMsD6jM0ffDrK5iY5UnEWFpXzqDm7KeF2FyuyYbU2hkrhln76kO4LXR4Dnk+vir",
+	"qoMdz3DmAO1tzHGEDWOlLNdTeVrz+zoLwb4DbJNZjqGx6cm6TwV7ff/e/bt3ALjE9lkvlrEeiIgCFGku",
+	"NeV2Z2LrJQRgAGEM4z44mxQi2hDcsIbk4lB7nR0KyXTeHZjX1xZziyHzNJcM3Ahjsu0x4l8p91sLAadV",
+	"T83ciKiCReYxzs2FeQMwz7VWczuovac64BZcOxdjCQm/F8m3r9iFtYg7WFsAocPybWyplz0mCJYHOFLF",
+	"GsIRwFOHq3ipMEoz9nx4IcIPgPdeMEFQIAG7P+cCXxdRP1AYCr+gRCdEDY35iQB7KqMGNiqUTOpEpACZ",
+	"h7ABUlMZT1L7BaKUJ81UlZww770JGmyCBpugwSZosFF051c/CRhPkN3WwuwrpuQ5xw9QaMzJeLmKWEhj",
+	"uXq67aDRaFD93IGyOTBXGcjxmiGfQASb9cRYpAyK2o3akWR8Ym2lVJIC5pYW8USYm3kFwGHLBSCgCC4D",
+	"uIawSNfSTwERkifJAm6Cx+aNl2EngDzHNDVBnYV0IkMWy26SR+X2w6B8nbytnyOTwWM1/nyTGeCXTV+D",
+	"1ub1UvJCI6VfOMRPKReKU9/lknUEi2IOShXeJU+yUnClecPXBA1PgFvF6vUxgrrzCypGf6zGq9SjwzHd",
+	"BGMut3odBEDhV7h0Oib6KURqxNJnGorp8iTp8O6xvvrU2TRQ1jUHPqhSNkrVSWyMHaxcDu0tQvuGeKMv",
+	"aSrH7ocsEr1YCoyKZAoUguPsDdjA9XbHG8M/qLo4joTM4mwSHEmMY8XGRUMSujhjaC5qqDHeAkekK+IR",
+	"VrfDXEasMynd/Et6KkpNZzFg4kRIS7Vr78PTNDZD8Rwienim3LseSeZAETCGEUaJ7E3Q8wDRM4hlv26G",
+	"+rY0kwCMlKjbHJkAFk6LXsZUDvcDYmNXkCwnrHQlVnq/J7qZiODOh5YL2bEGkBPW5UMRQCXzToNFfGIJ",
+	"rowktCIQ09JUOu69ytQNjR9Yn5nxKFWjkYjMHErlApFDoumBmhLIXd/YZgOVpxrvAIjKaw1oM6inAKCj",
+	"VKlekfIexjLPzDvkKQSlIISF11EJIc8Yj6JUaM36ImO727dc0XgqsFIyGwizYHivOrvtHlt6JgR1wKaw",
+	"fe8DJp6YfzmLxe77AyBqBNYjYBsAK6V5HWA92oJ5lEwm5rFYPI7nIkcDQ4PZUlVFfsiPxW16yspl5Adw",
+	"Ch+oUwrIr1y9UlLDtadHtaHux9FRrcWOjBt3rdncbh7VAnZE+g6/uXP3/r2vPb5zVHtWnZNZhN1ZtZyb",
+	"BnlmhJA9u7ag1EkckiPrllevrCFXLnz+YmhI0c3RxwYv2esT2xXxibN8J1ao0LHmbp08VWkd7kpVOco7",
+	"Sdwtsb6I9EREW+BW24Nb870by89yujuTKHVcuDM8Y9eMQ2Ovb5WI1JgeGntSZ8j4UiaEIYK1A3X+Tk+d",
+	"3bZ8M0aS8SgyakBGpIsilgNGKCyTLtp3qIjoH4hEdDN705WF0SHvvx4nGTB6n/rjByor/77KCfKCcEuz",
+	"oaqXzflZbtw066tY/G43b6z+y+d5dlRP2BgZMX59jUfbHELkFyUYIPRbhtYOsQ9Ldiu4lC9QIciuUpJs",
+	"jji7DVHlivGGb9w9ZNM3C8E01QWEwwwzcBSqYEOChGM8AfHk4ZBjzY6lGss9JhItZsiwlpKSAdEJKWS6",
+	"Cgp2pqDRaEBEiQpkq0pscvlFkFzvXlwi9Xpze2c3qAFLh7PJzhCkoNmGmT8tmFx4Yxuh9RnwNpslWkNq",
+	"naukEinXebqA5HZfMvoNIC0QNs4nbDxQQ5tf5B3jL1dGbu/a+88c/l9zy4ImZhXLwq3V5pBermVhJ34u",
+	"HeZq53AeYMBsCaGhwcOECBixrMAChAa8CAP1jOciUq1knd3LWF8BW+Ys1iown5qLkXqdvJc8PYHgGmfd",
+	"lOvB3pGstD2ceLj6lP7VjqNnIbJKD9SY9TjEAmMySDBfDrW4IBjMRRAbO5JbLDSWFnT/Quo/7MOBxIX0",
+	"QCRFsdAQvKcDihRpGpertaFACjwhmsS7X52FkG4IzZ2OJGOhGPI4wRHgRLsQHzXZwDu1oNK8LJfB2Ysz",
+	"YsxMEm9kisVZne1nLBFcQ2d2yHcIEYloj2nzIJ7AQ80gwOwyA6D1M5NT8hmRY58oR6GvGpF3m/1WZ+9g",
+	"7t/DtzlEQp3tI2JuTkEKLggRgscZAwyAGdMr4UAkUWhX0Jhzr+4xrdD4MwZoUTmEoDgIVJqhv47jtstv",
+	"FJXO+KTFOA7Fq9SOh0LjGuPA7L8xr+MYVlWeddWQPO1EaUt3KbrxKAa4F/0QuuXXzfhJTQms3ynFUxFY",
+	"hkONk9JGEk+QrM4VRLmWdSF+pUPXR99lCmEfeA/TCAI09xvySLDxADlgYa2t7ky5LG7alipra8FTwPCV",
+	"nkBsmYwWF57VEULaCG9g1gSGIRVs3S6XpI8FBGYBSTSgLVPssCNpeVuN5CBkoZUrQGULL16E4uMMXAdd",
+	"sVtnqw/NZKxt5q9EunmKnY3YFpeNJLA2CR7o3c9lX/MVWtmQnj73djYrPn2xIU+7zEa8SRlsOspsKC7X",
+	"I14x59nZF6vaOYsdjZIlsagBMG39OY7DiGeDwm8oblmbPp3rF628FDGEixATG//hkhn/ZCGgMZMOUCgw",
+	"59GOOF+XHoyMhYwIyBGbCBiCI/3uqRRrLoBfHobqPuJZlsYdSAGbzzuiH0s9h0UBjFDxJKsgNbdsClQR",
+	"QzS07JU4K90y/M0wYOGXzX+2zH/+15BoxnnnVRyzZNw4UakaDRxmOs4Ch1Jg8dDMAkvFUJ0IIBenCXII",
+	"apuPGQou0WaLXa0KTE4BoKYHmDEYyxmLSCzRfycV/Nh4Hj0LcjKvZSx4cAksk32jYDx3k4nW+0hpHXcS",
+	"sQdV6JQ9355H8vBrEU6tJqdYKtHsnDYvtr8ReJdnO8AmXSsZw6ETxLqysLrNSJWARNEwH2n1GkoiJ0Sm",
+	"zOpTYyz16kQOPVdffYr/mBdKQWxXxvtHMgTPm36Eg+iBC0uQSfLBEQ5kWzdo1oMiO0JfFb0dUKxTyRnK",
+	"wldcUCbw2kEAFmqYa/R1Axaaexg5jMGUgIVRLPsZT47b+A2EVsaiO+BZW42EhPtRrOVVcI87E4xjDZVk",
+	"twexFJpG9kr4/Oc/ev7hz80FWJZh/uXKA8wfn/7uTz7+yX8PX62zfTlh1nW1L2tUgZWnFhilxoxHkS5e",
+	"FMZgwWAABSTGOwgjuEnwWtV3RZLY5ih+8xY3Py4ajnMEYRozD2NSL2aYAsg/uBf6QhVjI0KpGusAFawl",
+	"mcUAjIUsxinqVe/FrPqCukLzDwtYw9GaSYUGMGHBjBQWr4opn4WNR5jXd8S2HXnVPRFGgt3zMWGY4WbF",
+	"EsVS1MwDWgaW+AQiJBhecBMonsTUq2S/FOos2sDQQdR+eSS0BiJ9CbWRVZGJe8Mzqcxz7gdCzT3sBFGD",
+	"DygvqX3t3qPnP/mvLz74+cqpPnzHzyhAMTWGxf5HWZwOwLDq55s4xSZOsZ6tgbvOa8XRLQ76OYQsSOgs",
+	"bC5f2v+bLOdC8bBKrtPO/cZyv9xUp1W03mE6n6znquZ5yUxeFCcsbbHVNTxcdi+qfZ7CfWso3c1BuvSY",
+	"H0WgSifJWMElZ+9cI38VJ2cZftTDot8hxKMqiUyRs6UqlKcHaqwdsRTeyA90WleFfJBKctNwH0o9tu7T",
+	"Z6HfmrHZcHWrRC/qYnSAfRgAKwu2Cyx5HaeE0PD8OL7Uz43gOENwbFOOePmiwFGvQubdEwvoBlFpGjY0",
+	"8FrNjgeTs4bEfCEhToRcUGLxWGR5KjE2gj9lHTGIibMFSxtYCNHvMIBSKmsQBI68mH6VKSx4hwqSOjvI",
+	"oD1sqdjbNaSHzqquTgyrLmJ9JCMlRYuNBwoo/bEWzsgf8r7R53fIBBowcjgdySN55QrE8GQs+/UrVxxy",
+	"2o0fYjME+sCn4lvMlqSrccvjy7OPxxasWISY4gi7Ko1oIDQEgunYAbBwzKGOxLsMcTncxpyoRqrDu8cs",
+	"l1mcwFcngHihakiaqSweCscCg497Q0lhnnWXJiMV7FiMMphcDagOKjyUEQ0XalHMU4qvvZVJuPfCr+Cg",
+	"M8AdhYPYbNRJvSdE1DaXQWzOrr9Z9iPpyjZ55iI0RzKkGcKftvtKirCFRamY+PEDp3qorwIMJiwQZcNY",
+	"a3tCIGPkyhZpcWE23tYi1R5Xt0oEC/FwhJBf8bY5HEQM7E18ZNlADLVIToTew+4aIWQTdKnGKE6LWqIQ",
+	"IU31KyFuJZ6INDN/9UV2JKHKx+4y/3ZFu1uHtx8PlG20aD9suTNSjFpJH6PPQqMAQsIG2T7GQ9c9uio6",
+	"9ihPEtwup/Eq7JePxp4XdCxJDLMgEqgii6rGZmN3ew6dAixZST0O+ZP7QvazQa3VvGkGlRlZXGvVfueb",
+	"ja1b7z5tBs2bz36jougwqLJqhvxJPMyHnjWDrAbVo4FCr9JoItHjwETQbDSCGt3NUvWcBh4oD+cAKamM",
+	"dARaaax2dh3IYAb9adtpVA/SXFw9Rn+EO/74GsuMD5gzis0FrdCZuUzDqEYJVDAgoqJqXPAEf1zEH3EK",
+	"cME88NBc+gxGfw8v2i6GDD2zISaaTWA79aAz8enjpy6ncDbBwuVJAjXo7swYWaVS+kLDsdNCUAzb/CZG",
+	"DCr0h5/HCPIylZQUlB32E3N8hqOM2Ds87iy7a1agjmofC2PSQD5iC450wSBVceGNenN7Z/fa9W/M9rCW",
+	"Kot79GpzmUQIu1dwZbX5aIQoPj3U8Eej0fTYQmrPP/z+p+9/58UH33v+Rz+sTZOxEl3ItkcTgv8yI29u",
+	"N5rtRvMrb3x1+2u77zR+++ZvXf/GmztvXXtw49Gtx83D2jTLE1wtTrI2yTYAtmZ8ODp1JixlFk5IHQj4",
+	"Z6hKUGSerQ4ITtbr4vSm13hmyjbdhmDqZWalzpOEVs1zDOiD1UJxpzMmxrJjJv7qU/rHUhwl2C/FJ7Yw",
+	"PzeqL/RtO2gkhsKZ7m4T3YKiEIBwNu59EZLQzt0wbjBe7YD4HQHMh1gVcCRRsgdUaWAjA/SsQhPswceh",
+	"VnnaFWFh2iEEG1O5LCwmIHQp9wLlBD0dFBIvGqXi1TGAFgXAkc3RQmdRxE5JJpIkHukYKTnu9cqVBcaK",
+	"txQjgc+BQqOC6I59MTi6kHEGrAVUnzsGDYg2se1Gw3ZSu/bkifM947LraR2rI8mYA5l3AKgEYHnys7Ys",
+	"QwriO8zSOZcMMVqCp0lMFLa2qpTWhNAJIagWO+nM204BdWC1Y/SeKt1+cWyYvZ4tXZ0CtweIETCTJiKW",
+	"xMeiYF2ZyUDbzPb/EqWTdprL3zT2DnTVc/NE6nLPXwzatcZFAVhbB1lpK01upbN7OPjVQ054nTEfgpVT",
+	"1zMG0214EftqBHXA95l9lTnGD01TyfIhDddRKhFcWktnDTw/yCXwooZccmO2tp7WIMjnvsBpAxGDfC4g",
+	"ypykjDrNYo3x3Yz8Ndtq3xgMjUajuQX/d9jwrJ1eLPsiHaUxUJ11rwse9Xp8Z6fXjXo7N2pBrS+kWVOV",
+	"vv34PpKhJbwjkmLAND1fUTq7o8YSZk9nXHYFjgrtWZ5mOI45VpejOOvF6OS8C0bcUMn9Fd8Yr7q/+iDF",
+	"E1Rb+KKDLBu1rl7116R1q3Frx0xJqvLRm2AgPn3Weuoe8JtH7gFIVwM/PGUkAFgAXpLU0sjpivkIalma",
+	"y645jvu0GxpB7USkGnf4LihOqU7y0s4pWOx+W+WEryEwgpBMD+LRCBC5YORdv9Zrdhu9ngDnBjx8Y40R",
+	"MaiabQ0A2nM5E43OM5yKc4NtLPYQrD4Am3ia4Q9+Od1B4Zs42a3mu8yuT4tVbbPTeybY9WusZYOjHOnl",
+	"Gthwz2Yc08wbYXyaeUy1aFB/y7uDcoOFDWZlg1lZlQcdbHFUsdZUsZk0Y18BPhCKIMeAyB96Nj5ZPStg",
+	"WQA/6veaqbbb9+EIay+BV5jZNgfnsSoiog+OA0hVY9kao7vZaHgdEevsQWE2HYtRVmdhorSeFBWPxdNs",
+	"zwxqKUy5PFuW6WX8WoyvCF0MsACDDGUOk5onHInV7V9eHJYqrDGsAEWbWcpdZSyNrCMmyqY98BWg3tX4",
+	"A1QUYXQuN68+SlWHd5KJfZNv5SoTuqKLG67SfeSlPAecIaRAu/pkeblonu0azZwznvA0NhSYRLOPfWpw",
+	"RASb/S5kV0XAeF5747XmzcYOdOEBEmSjwESSwMVljYPNfuBys4igemALIg0atu0xpnFxPe2aWlB78Vf/",
+	"+/O//Mvqi71B2vvsPDtjm5/S5C9WStVntEjuvqx6aaM1ztJjyPw/d3TaEMspdANI+vPrlOGHaDUqjERk",
+	"ogI8AkESlzEoXUeBAdebYpqr4BDCLBABYMdi4soagDrddeTB4WMIB0ehgdMTg0Kzz4uzIo03K2XvwB0e",
+	"lF5vKdRmJ/52m5Ic8ytMF9JHx9/GTIcROC6jAiHlYO4T40gvfKDLsszUtk6nfPz8iktg2b+n0y3zQC04",
+	"l2puzu76LtzWpfCWzNNZ1D9FgUqLusc6E0bpClzgUiSpziDzg/lVoHGE1KnXPKleykZS05CXnh0MixNr",
+	"reYZ6cDwPsszgRH3SHkNNpChS2zZDAtQIdxUj3VyHUuhNVOd90QZ515er8UOQlCNAcLYJ3WDCCBMCnBs",
+	"3eXSayIBpaz+0y6KR7Us+rUgl+EUkb8HMCEela4iyAZSA1FSGORGCXBSuvPVp1Cfl3rAqBGfQDPtols7",
+	"EdLoavKzs2mZNbTKfC2yuHnn0twHAy6lSFYuW6hI1U+tosKMvWOcqHq6pXFZ9ulva5Heu7NU4cSB3T2v",
+	"TeYCOlfs/eEvvt//49S5mEEv3CaAQqlZoBYCC/rK18pkggcLqsgbO5CMukxl+DksUvFXapUalY2K/Cwr",
+	"VUqzP7dGZXm1uLhQZR5nH2bRNChL/1lMSQyQkcgMbFgI6MkcrYZl8Dv0tEsvThJHRGEbjlmj11oAR9LI",
+	"bIJ+3hG27VysZP3KFb99RHlQvSJDawWJQ0nCp6GD+oRQ1G7HX9KDGG4wOvxIAogZULqkXxHWiLnbOCsI",
+	"xVzNMwaWNEFabW9D6mjiPx4auFiLB2GwmOAHfUFC7Uj6bwiFzf4bg3lALScR+QqNUy172iscEKWx7DMn",
+	"dAJv0lNLCPgq6wP+Nh/BSx6LCeKCjcVyJC1M1s3lsZgQSJibncmcvROmYpTwriiK+gnYaourzXreJslv",
+	"VlKia1N4Nh41M5R5F4I6LLlKMVWhVzhMSLswT0PgGA4VbFYPvgwc07FkMH4o2iCFbIzFUuG3uXOcFfXy",
+	"Ge8T1Bkaf+HItJBZy6w+Wn1pLqHroDUQx/UjeRcOEFEVAJA1zpwdiptmH27urM58RHHowG8MQODZWO+5",
+	"VqPA5ZApqCCvs0Pe1255BM/a2KJEh8RNcST7imWqDxR7tjQlyUTqVfZ7dSdFbixR6tiMGIgbaWLjoSgm",
+	"dfrdMx/OUrS3tZNprqUrp0YaIIC53BEXrxpyOTmS9ENCeJv1Ggk1Ag4gyzFIhyMgWPi0sQ0EkjIiQs8r",
+	"V17ncZKnQqPEQVEGKMpSNxs4buYEaktQTpIwFVwr2WJS2UMWgH2TyyydAE7WEVK4+EBKwB4SSgUjsZAR",
+	"bRym477kWZ4KxpNsoPK+vQfemHDUhVyD0ApIcMDOoGEvI8CLWAiPefPhCHoh4fdeGcLu9jZssJAEeGh2",
+	"2Sgxt58SvzgLdAaQDtO8mrCUH+JJBlu5I6ggIKaeOb4WcNwbwIlErBuhZUUKbcYe6CwqACiosE7xTC6J",
+	"sREsOaA/8NLz5K+0bgSFM4T4a1oyhLsNeZwYZU2TXms9fVZBpWA+U0lU+YBmo9H0nzH1BDvN5iE+/rXR",
+	"Nhe2mzX/2YSiPYS2qdC5Z6txc6vRZM1Ga7thUbYqfUDtUTEvgXlw+9kv/+TF+z968cH3nv+HD7c++uXf",
+	"vfjHHz3/g/eNtWTFrBlVbp6bb9feXQFn4C/2Jad1QFxg/9sCbEBOZKuYYpph7JwbuaCobZ/7zac1FBa1",
+	"Vu3Fn/zso3/62Ue//OXzH/z4k5/+6NP3/+LT7/znF//wNy9+8IfPf/D3z//q/RLfZ76N6FpvBnDtZ7rM",
+	"WmzCWbM4pZP1Fo/E0gCDssH4kgMMNniBS/J1YD9NrK6usInXjAHOy/V4hYLzsAJki3fJ9ZmJ5Ph2IbQJ",
+	"KIxP1h0opQVSJmMmSFcF9MgmMQfjSI5ULLNEaF3qizc9CIaprNLd9tC4ZVJFAoMqUohIQ5CTGkKH7BUt",
+	"BDgW41eR/8nc+Eh6rkapG8ochycVSJwQIwLXGtQ+8NhaMcVP0Uqz4FyIhaKBUZQ1EnNShg0DwatKxTCG",
+	"DlyEgPAfRS9mKdcBXUWQ1bBFc2M55sED6uSZxTfHWWx0VAhA2NDMWTvCAj13HXJK261oHSCYX11nD3By",
+	"4cpY6oxskC0WGuGRtY1RBOV+Zvza3uh6I2C71wK20whY8xq8boNZa5XKCC1FFt5Ih3X22E0CecojPtPA",
+	"0RjKR5K5GQpjsrPJ52Fwt4DIxe39hgrJs1Oxx0JQYB4tutdfzPgbYMIVfOLGso1SPpa4U/GO8D0wg3FN",
+	"tnkCXcetF0S2OuQ0Y9xTxme0NZ7c0so3r7lpMcZgCsTnh0qBgY/vol2doNfbhYwamFmac+KY3APDmUze",
+	"IY8lEITjjchKp1MFe7Fe7KleLGM9EMDzBh/wjlTpkCeVu8yDvdOzaK5pKs0dvF1Hm3h2q4DpjG5JhOSl",
+	"GT8WkoVD/qQdUVPH0M4SYZphcmEoLDRzqvKsjfd1vzQT6fs8EUy8fcfqjU3+fPnJnhtQH/Ind+wXe8XH",
+	"NITHNALK5JsRJPGxGMdaeDPhprm1YPbML+ceviN5ASEE9P8e2na6VNR75Qq4MVTbTIVbQleUrUIQzPyD",
+	"nFE8n7ReAFGl6tUYeRUBo9uyVRckzSlwYqeI0kk8tZXg6J0Vs+WXLYAzBT+mumNfIdi6g+IEgx9G/rfr",
+	"ZO0qpc0R8pei8hFQorzEU/B2Y+5H2lDVodoQUXHEYd0hmmO2DYtByhCPrtvIpboJUXUM0apYMFQ3124I",
+	"JcZdnoE6BCZFuxrmOq/J7NQ0mfUPUOC5B4NoLT02LsrRObSqoDlzS1riIrb3dS8MTSF8zeNbLNReRch5",
+	"zV/vkm31GXrGviwsI9jnuKloD7bKFwLuw4moWut6I6j5QqLWunnz5nbJmTVfk1f6yf/3ey9++b2P/+Yn",
+	"n/zkb5f1V4s1LPnCh+ALtxqNLzdutgCe51Dg6IqXhTMWMU/5vmC3Fku60qx4l9E9bBoWjAJ/rNuHzV2s",
+	"w3BjxaulqrVuPSuFHZabk6lXPatLD7vz8+nLV7njN14ed7zCGQHTjoxoo+FxIjb++cY/B+Ic5KC0XnHZ",
+	"Q0dDxxVAYsI+Evq8nXZ7XuY57bc96uMKtMEcdgTjcHm2od9QfRpwFxTtocCVwVA19vYWURvHJ3TJvgz8",
+	"rkoeEMjvq2U0fp0hfoI1zSe7Lm6AVbpjvxvWHhXtVrW/ImozCdZbKrI0FsWtG2RblPIvyP6jPG85ngUo",
+	"WnaigHqsKt9JHg8UvhPmQ4ocyzS6yXJTrw9svSuj6aj++qaHA+lWRM7NljRa7F0/eL5dyOwd0NE9n9Gm",
+	"MwGabrNlVrhhibCCoCreQ9bSAXdldNmVDRbJee2SkZy2v0UFTGVTH/BFqw8gTis8HpU46nPEj85VQ09P",
+	"4Wp9MEX8sqJvdXkwsFWsxA3y65KpVcvq14JxbR5tClt1JiyYv9O10FhXPr8W5q61IOi3ReBfHccC20RC",
+	"tAkMCqA5CQGJQb93B9eYBIAJmEDYgyBSTEmfPJCC/1C5WfSDjyXLxjYZAu1KsMvKvEqYA3qtUwjg7lLP",
+	"06qRzkGQFi9ZzVdGjmE1X8Q5KeEz6Ns7Si50Fg/ivjT+YG62y0DwCCbuqRHFW7dhwWc3yB0qXyo2RRV1",
+	"RkHheomS5YumEOO+pLWxx98e4MUH37gBVVhQc+airc4E+3dolYABMqdlOlZTO2I5c+aJlCYVkZBZzBMd",
+	"sEwpWwNnPKU4FdrGPWWeJLMn9g2RFcf1/LkhiF4NIzBVxncxSJ+05GaJtMSNGKa1L7KHJyKF6nOYrUOu",
+	"j2sBVCtC5SCWzwIYnQoajUQhCZLCqWqrXhsGcDb7mWbu1NJaWLT1dfoX7Rxhq38/hV8iLb+IQzWfW2ws",
+	"OoC+L4okbMetA0sIjGKVUho4ONcVMDfufwaBSUpOMrddkRoK7lCcUUjGEw1sne0/uufKVAF0aGRMLOvs",
+	"HeA3H3GtxyqNNGaLUSND1auXOEYx4DDQkaJM/WEx9BJ6Etp44TTYdEeqxg5iDTBb5U8FRhBeCb+SZaOH",
+	"MpmEAQsP+FAcxJn4zYMsjbtZ+GqdmVPJDu8fQOsulVqyZ85GqXoChZjh4eO3Dw7v3mk/evzw6/fuHoQe",
+	"zVf49a3XVTrmaSSirUepylSLDbJspEOLZcA2VGG7/RWlM1zuNi1H0Yz9QHTzVIR7OCuUw/KuLl9me2AR",
+	"9pKgrRPyc8H1EbbNlL/UrhMazS80NkNTMVVDW7hW3lB2y9jJNsPVHLOlB6K79brIuoMtM6eY832Yxv1Y",
+	"huVsnOU93mEhDbreTZXWbW2uCxDRYcxVt6XD2w8fH7QfPr73xr0HB5Rh7qnUPL1MqwdrL0UMuwmND8wa",
+	"75M0onw0wJwdFbOdAppJa6VC4AszbSEe3jp91Y6jRBRg6IIjg94nmHPZkD9pD1Se6tBmcLtcu+6nQpoX",
+	"stAZs1xRrI3sgeg69hGzzCh0pupsH39c7gvWcPao1w/MxfGQ0bKgdTOf4VyZDUxhIBFtmS8Rdk5tCFoA",
+	"xUUk1JbOUsGHsBiWH0312G7DZ0Ciko7XuI67ZR2vFXb8hz6h9uAO1JhJxcaxjNSYIEruTedidn3Vv257",
+	"dHoIyNs0Fd2MDVSqBesAz/LEHCLz05IWxrDd6nr2UqNsG+PlsPA7A8qmk8ADqbaCl3JYUqOeP7uEs7KJ",
+	"LH4xDECjmeOMeHKm3KpYLmsAjvJOEnermUc6Kpq0O5PMyIDdxq3rz06xC/1QzNCMfXETVy8WIyPIbCWC",
+	"a1FnB2/fvn334IC9sv0q6KPX9+/dv3uHvbLzKjQ4SESBSLPfEURooPIkaqciSychG+WZhzmBlg2xzBTC",
+	"N7+Vi1wELMqFBxNy7RPg2zrcpx2JhE/aFK1BWwK/gOvcF7Ykh641+hV/BqZmSOkszHEBe0o+IsPyMWSn",
+	"gECV4DtGHgx4OkyE1i1npmw3GjAdNhFFGBmPFBXmD5FviB6Cm4G2FU94N0uICJbm2TbdsI2B/N9DoZT5",
+	"GV4RovQOMVFH1oldJ68jBVyRcnDsKWGIS+atRFwgjMD61qX6NuJDx06pyuYH+yoj8JSOZdeaR7T4ZOHg",
+	"28MqhNOTVBQ5FsMcc02Jxq46gVqiicicCQtT4ewHsmCpOJQA0FRrRfd2nLX+ljRvB206aMoPqTNIEhd8",
+	"u3DLYyFGGg0RuxA0lOKJbhEkoLkGIolc4w6vlQbUYSDmsy5V1ja/Q9O8nH3iLEpjM3I7x3NvRX0zYt3G",
+	"KyrLljDNTgp4/bymRaH4nKkeg7RbNYTlmuPgnDGiwS0IaKvZ6IForl2o+o//b6Iy88WHC366dOZ6lJhg",
+	"ScH9lnmhPRATEwQPr/Mq//z9j//pB5/87Pdf/NnPZl6IiInO/D7WNFr4RmuuxWmrsL3mqJc243AXr24a",
+	"L1bed5Tc8JFu7Lsz4ZeyMtUtqqKSmQfUx9VhPiHnh/USHg/nGG9bUIq9wITj3YHVlUYfWlZUGqdrJKgs",
+	"Dt0rza2z0HiJoSXKp8Q4arpHDw/KXabwISFxniMbkaWMJ0APjQNKmLG6A1n5Z5Q57/WMXw0Dw8wbO3DU",
+	"B9RcVRYoeKOxJtPd3heov7PherKxKkvWh3JWsiL1E3Q0wCgkQKV8eUsvguzr1bLXWou1VrOxu31mGRss",
+	"96Cd81dLX6s9e3dlEf+a2dmXHQI5ldtbwNb04g9rrwXedLdxy7upJecmvYv7hKp2S+ZiORZyOIi1OQW+",
+	"3VnUCGhlPBSywqz/Ao0911pIj0L8jMR6pXVejUKcXNdNvOTXQ59CZN8RkzQQobqmaq0On9zcuXnzeuPm",
+	"s1VUMNx5Pl7YozXCUIhX2UWYE88zR8/bNpFhUZ7yTjKxRagk1UJUnq7qMZeEUPRiDLkWbUt2EQbepQjh",
+	"xTpPC1MJgLx7C5ihRcReAY3/m9hr6yhvNLavQwcKJFsIXw2m6JJ5N4tPCoYl4x4jx0/RXOienHokC7+M",
+	"dUlMj3hXBCz8n7/+dfjk7cPXt25OP8LYJGPFxLdynhDpOVaSGgvC3dU8mWg/OgmXx1CTa+QdURPV2aOE",
+	"d4WZAqp35cS7bvnRxZMRJ2IWO5P2tRC4XaKSIg+cZ9ZdL782FTbC8HQIHxetlY0NNvJG04ItYjFXAQVW",
+	"IKmIXDmhbfMc2tpvY1ymXOqEGJsOvTaIxYJDbRa0WKJROzYhW7kI0HMF+OnKHj8u8VJu87NXxFJsJR9u",
+	"hAXBDhoDaDD8deimGqrlii1upm527m1FJf3OGqvQMcOuQlxYXxSDwpVEEH3bHFjLEuSFrkQpDOk1XQWu",
+	"oNJdLMBk/vVeuZ25fK90uAE774efcIq0ea/w+c//4ZN//d9e/OCH4fptlEapiOJuVmqlNOCjkZDWCLdt",
+	"8yoCRAdCRgfDs3PZrNknqXKcn1nXpO5AaTMa2odlk987U50JlqTABiRiJsy944n3bX57jmut2rcHdpp1",
+	"YYvWUPAWr0kkN89OafDoHZZaq5aofiy34I5oTBFY8GmJEsOeo9b8wxXr0uny32TBcMwzRwnHMoXylBnB",
+	"WNZb/j2LhjkvfvfHH//F7z3/1//n0/f/0/Of/8PzD/7+33/13U9++vPnH/7Riz/72af/9Q+ef/hfTmt6",
+	"ia3ojFk60ZkYtjkyGVUu56NCOdnC4Er9Vj3aRSpz9VFCArRdjBNcnWf0YNBc4N+utB89/TPt708ro9Ii",
+	"0/akbbm33Cst2Iwr5GovrsYEqfjTCTPyo9zUqqKlhraNX4H5DN/p9oPabJOnf3v/ex//7S8/+pc/fv77",
+	"f/f8w1/82/vfx1386X/77ic//c7Hf/2dF3/+U5zHf//Vdz/+kx+/+ODnxXymscJU4TVo24WMyFX9n1KV",
+	"Zx6Hfak9K2gjcli5bGf8WBQ/NN/h6HHxbtSC2ljE/UFWa20bSVnZWaoGvcCMRqm1aiClQYfOycQ/C2qQ",
+	"W4tOm9bpuVt+ps7Y/6p62Ctuy8WeKs6ALc9PfQ1vGzTS3ttUv2683aKbFfcsHufWznQdWVxJZJ3SpaLC",
+	"NmR5sWFhaFCLBt6RrIwK23HMhoXtN4viwvusF4vEsWIABSz76sHDB9gyFu+FIFQ2HqhEIHlpwDqiy3OH",
+	"lgQOWyMx7Zt3eZIApS1iBsEPn+u/xxhcJ9edJ4lrGlsUwpJDHwDkbmRcBOPAGQPDOHBEmll0pk2UNsYS",
+	"kHe5e5CHi88hElMuWegZ4Ftvigk6nEjSWkQUqKbYe2xAdL4W3eAt8pH0yYqxHS2MbYHfAIG8z5gIczo2",
+	"fzhWYHfqgPAjwMQE1McsRhlRYd3aCafg7wWbpcE5PAPU5Y2btyCcX/GMd1fUci9n8L3abjh1ss5qNLhY",
+	"/fa2F5gHuYNDhH8608rtp8LWsFGScrTCdvc2ZzqKOdSK4/6nkL+VuHGhzYp7WslH94Zf1M81Pu9thC9i",
+	"g8+NhXO5Fo4Xv3cCdjVbZ9kg/oxNlPFFOMfXVUqxPNtxP+Hx0Gc1cyBCG8SHwB+1aydaCaRNI74NauVm",
+	"35Ma9QgsJwWUn9LCEnY5c2q70aiDmRGniEfTxlFgSlrooo+ga1HxaM4TJFVzQGMfrKkDDJeLCEs1wLYx",
+	"r1c04HfwtTHX+J2IKl+eItOZZcgEW8k82UdI1dm9zFHDW8wgjom67xN+0Fp1R5LhEL3G+V5g1Zim1s8F",
+	"jGidhUq2c9lNBE/DwjgcAv6+XvVSdrx2/I6DDUjvHXc70uk7bnHCSuZSGwEXTD1WdOMIFhZISGEUPWWX",
+	"zcXNpRCIkjQjgLEdmH8hlhQfgER7HqAUhukF3DMsUmqxuOcVUDgbEe23soU+8xA3GO1GA/NeBmEyrIax",
+	"7HvFlQQYDaYW1G4yCuiyXB5L40bA7GNvhIpUACItHfCxVfICoLII4YIAJrWUmeCy4MNWd1j2C2PPlj7R",
+	"cZXYreF8kZdH0k4eKXe33/wOubghZo1p88UFoFSMJVzqisA7ClsOLw/MxM0NJs80NmVNw2oaeXLR0BKY",
+	"3Uu2aytN2en58yS7X1sDjH875v++cT5IkxlYSfk0Gm0/vSYVOBMnnaBjCGQK4CrqH5FBvdpQpaJF3T8K",
+	"klybfzoP+InjSTy7qYv7YjUzF155Y+RujNyJldvO/PNsXWtRnQWzcjoWxdz96lM6UQsJhKgAYLUojblo",
+	"ffKg09m9kABTQ/K5VHlos5dBbZ10gZ+2obJGTJpPlTA2SyWMUS4Wfj+NJrD39ssj8RPIIrZpB8y557Wb",
+	"9WvfqE1pALycBBrRudVORFqifloUZypSSk3zB/BIx7LfnqPZMWux8K2tEVP5o6b7kYZcc+35h9//9P3v",
+	"vPjge8//6Ic1KrHASiuIw0xnrrKFd9VxXzpa04qM6dmAsUEtM9aAI9NRGU/arqn39UZQy0cRP+3NxzzO",
+	"iqvMop5NI5kTd0dkPE5OU0sAM98QaF0ygRYm+MAfGKgxS5TsG0fQbAMRrRbXqKTKmpHpV5FQcgHgkDg9",
+	"OXt098Gdew/eINghecPAIkDeG/A8LFGZNhIyimU/nEXT48M2uuTydMnl6gd8QEnm249Qwtu/lpHrJLmX",
+	"lOK75yHFTxfZZxfPywjmgEk1Zrf3H9y+e//+3TtfrIqxL5hgR5lWqiEuUJ6Anj5jbn5KoIsnDidXSYJ2",
+	"WGSEqdEptW6xcNIoF5Zlx8avu1wyzGNn9iuq/EDiGOojY1QWtLxBrue+KtpR+CFuy/jsKKZBSyjon+MV",
+	"Rxec1wB93HNxLvyp11cTorsDnorIPsHoJ2LFsoDijtmRED72W3X7VAT6SwgFN68IDUXxCe7li+IXemsm",
+	"VUbt6i2lHJEACWKxsk/qi4yFVKMOSGRESVWowLu4fC+dDuQDY020dgL8VzvW7aFKhRONS6ikKdUT63aU",
+	"OzDZFFqN4kiE/JqFqK2PSgv8S2ydsX9Nqk5i81fTu6wZ1MaDCXTwaPdyY4xPoduK834v8+kNaGvtsZ3y",
+	"caidI9Rs6d4UuLVOUzAgQOSGQfeS9QStDsgV7oRxjFkjsK0vxP6HZAAhcysdgMMSVwU2E6KrQ+zQBu1x",
+	"sRmeZg5oGjiePdv2iWvsooZ9O6QYt6xPYVsPJwncg5J5WEfEUFKbU3QkHbccaSNgkFMRn3xJk1qATCFq",
+	"MUvPG7i6HXf+dEX1xhRNB77uGDk/RiMhXXel4EhC4nWgxho4GGkOI69egxTEKyG2TwlfrRf0IpgjsUk0",
+	"SKDSwGY5Xo7kvR6hyWwezConPlMfzF6Bdk6IZwttVhHC57wi8fZqQB0RoD+0mVXqD+6ay1GpypEs2PPK",
+	"gLLdxi1bWoS5PnoDnEsU47rl9TwEBxB797VKVof1LlXKHj1+ePvuwcG9B28Ufe3qIO3E7HXERuP9MhJJ",
+	"DMQu9Esr0L3MegkhCN3uI+8GqKrM5XajOAbYAddACFf+fcq1mE45zpwH3PX4W+/iXELjCSMQ7HhxPSBh",
+	"WCLU7kJBy1QD77L5ZnbCkEcCeDdnO2JkynXliKXOBPdH4nok0jhKV3q0NyqFxyDXNjADUuv8aI92Gs9E",
+	"WmxO8+6EygTIH77fnuv3TSbSmEOCm27rrzwq5z52vASgg5IunW+2rUsDFdZZPF1d5pJH5rlee/L0pNR2",
+	"z3uu8fx0W/V6sBEQz2k+s2/mIwuIQEoPdR0FirkW0Beq1/P3ZqpGo9IedsV7EZ9Q2SCEfUTKjsUoq6bc",
+	"AXFzdhNxTbJC2xGqVjpdsCfUWK5SqQ3v4SVOn/3aBm+am+DNguBN40KDN27uLzN4Q/puQw+0yQyv2VgG",
+	"WKGLxpou0EGVwCr1AoTnGmGyJvLCEJOzo9FMttTAwMPHQY1eazQc6AHDPlq0ijbiMBjkEA4w3a0DyjGQ",
+	"kekqDYC7BzGWRWslMKCrmPrNOT20r/DyhFi++bS2MH5CzTJT0RXGXi1wXCgV1+PoqX4i4oLICwO5bZ9O",
+	"SefaWlCjFcdhc6AV5DjFZOApX0RrZJbqLFKddsqpURPXRznbZE8vXRrej7EbczqxDYR9tx2CvlQ7CdTj",
+	"WIh9fvEUPVcUPpQCaezNxZpc/4JtxsrFANw9S59+nY14msXYHewVBbegv9ENifgkYLkEXG84iHWm0knd",
+	"/aY9jqNsEBbQbfBONPq/jtH/1To7UJZkHyDLKolYT4BnnwkktJcsBFB8SBg8SV6P1xSSs1CKJ1m7m6da",
+	"peTZJGY9sEW+8W0E0cuXf+r6qbDQ2s29VA0pQm4/ylTIJE9TNcZgDPVlp3Eo9OXKzC6AkscuTEYIC91i",
+	"oW/6hnsshEK2dhyFe369YdP/S2i2A0/ZpZYAHRfQ37MYXWzNHlLMYVK+W2PPtWJCzlJydUutPZHfvtTp",
+	"3bvFdp3tJwkVJqLzmwgz7QCzLVpqQnDBzAusKuLsS68c+CMOvBF7XVBLr46sw83A3yLQ98J5rdQ5B0Ye",
+	"C6/VVeUcTrfaMLOC0TrkF0M7IRuI4azWvu+I3U/phgW5GBwgWERxETqtIvwgJbGKhY9tSY34OdVWeGTm",
+	"//U4yaBtzYKhuuahdvbMsNEdmjNu++WSOFT8+bOFg7DkHOA5Vj+25Fwu+/C38KJDc83iEVBoDul2ivaw",
+	"UEeTZYmIsC5CsnDGOw3nTZRL7Cw73P3RyNh3CwdarJI9RQt3mf1RaQxC5kNoiG6jlbWglsvir3eDKSJ/",
+	"o5rMRVsnHDoZgG4yg7rj3cH8/bZ/l+XW3Aa/2G1KY/pdYiGdCXF+vEYmlO7FWoydEo+3kgDCdoaubfJQ",
+	"NS9eJGb5jrGnLQ0WP2FIImQd0Y+lv2DEo6WhL3SaKiO/ImJWtaGsOnsjPhFQp5TlOmQ7ltTbGBIgApGt",
+	"2puQ8ju/9WargXZt1WtTuMR/5SF/cl/IfjaANvRBbRhL93cw09BhmRXtUNl01QCs6lt61qFcc9Gp8KKi",
+	"2uumCIGXEMwGUi/DOUOCQM1C2qVFL21bwFvxgYVrKQai62wfzZFeTAz3Q9d3KFHd48JMKpo3DnmEUWGX",
+	"6aJiep6xKO71gNOnKHzz7mJ8uQ7XwJgzJMovCUQAMs9EUFh9kKmRjmIgBaJ5KsV39HIHipJdxdaOI3b/",
+	"zYO3DlgUR1Shdixa9o0KBp7IAiSoWkjlmY7preBh9Xmn0jPFSkvSU+kQ/LSIZ2ILIpOr7U27TI4MjZZq",
+	"DyRM2QY8ZXCZWmtopyhsY2bcN+ZubYkf3wYj9mI73xqDwwxqkfPpPAyzk8BG2vidl+t3wqwHTIrxGV1L",
+	"rzQj44lH0zXjb17Feo35qF2Il9G5A97F8I27ZQ4VvI/F4mKOHLPwrA+nLGXg+nlmPWdDkQ1UZDkGugOB",
+	"daWjVPRE1gUfBd0T4l1BusExBw/SZQCdlLLJSIcLQ3etRGrqcnVUksqpkNpyqqEX1bJNPqYLWQvDRWd8",
+	"glnwiCqfs6Im2lXk1tnblGe3g0IzZ9coFJfuLhVy2p/c8ojR4D0p/419BkUqKgDP5lXAs3mgxmcqzdRU",
+	"nFuuz4T7++Y1lJphU5xeAaDzy69tr2IhSWnpZWo4QWqi8VIq7661rjcaZgvTUpeH9w53Ffw7Ddca2aws",
+	"fnjNY+VdcgjXzBDMw2qtncYKNZwwU5dawwkB3yLEuk4Ccq16z8U8e2uA0s4WYKWJP6X5q1/uNlWXDZip",
+	"uDvwWRKGe8xM7ASjTlI5uIgnyDeJt03ibR08N4jUadpwu/nOTB/u5ObutWerlmo6dT43HH0f+T9w9BTa",
+	"LV7AdppqGVuGPgZzphw3D5BxOMptCwptlOYMlYg5dhAUOJJTnMaaoC8l3hPgaLC9yCAniMRtBWw+1mWe",
+	"DYgE2yZeFQQbR5LYJSKHw7XsH5gyrVdQy3nmFcK9pulKwO6oUqhaKWnEUVmvHklSrICju3LlHdSD9StX",
+	"KowjtHgw7MUliTCyaOAZZLegEwnANQujAp831sxMBz3q4Rwzyzzbdj6hjwJr0SgJdK7dJAesl/E+sVVy",
+	"RqArGKG1vcDKoaV8YLcM0OJJ1lcO9YVT76aLNhX5rLBYidlD2FYmT4S1AzHeTYYd/KhAcII7b7YY+uNC",
+	"dgXgDJulTeXsMTRpdcZCDQ1lXiHUFYBG9/wGugr89BLtzatHcrt0W9cJDlr6wQ+HxgzVGWRqLKQLzpeb",
+	"rIhPjuRO9fB66DvYkwg/3cWf9riGgVsI7JHc96iEgOQcthBAYj0FV4QaEAObij5PI0gZ2SAR9rSxJIS5",
+	"Ji/SHRakxAdYLi683rO0+xnGPyxvC3wJIFWQLNlYOWtOJREtre2DnUY2l4EMiiWWJLvboGTElpHgfslU",
+	"9U+9ozMGyvoCWwdpERder7MDvJ6AxG5nl94CNhYWLg55LCGd6MK+wPHfi3vZwM6UeUsX84qle28rB+Ah",
+	"0Ct6kMsoFRHM/0iphOKSY5Ue04m9zbsDEg7AimF8NosJhggz9F2xWFvosW2cMPN064IhgBpFxiuhuaHY",
+	"uq1klqqkxaTaAt7G8FU8r9pOB/bmAcb+xSKxKP/xnD/1xBxW4uRAN41eyPpSsz6Tecf9gtzHNTkEod6P",
+	"dQZSnWvGQRkRI46ltHQ5zR6YTbAfAtsy80gad20eqY5UWbtn7CaM6TUbgVHifDTSmM/0nl70mGc8MS76",
+	"JPC6h8+UuB5J1Kh1wuYSonwuAZCdS2//ghcaZ1okveCsnRkL33JllAslQZYIgplnLB0yM7rvwqAzG0/q",
+	"M/WkNtWnL7G38hK4KHnH7MSO2CpocOf4KPuksBE34Wo0Hc2Y5Ubk+lhERgHsQQdlHpUuIKyB0YY2u1kJ",
+	"K3gouxUowMq0Wa5jKbReLf39jkqjaw1MPyy861Q+zqU0Ypld3y3SGbHMRF+k829IAMG0bWZjlSzf21qk",
+	"9+7MvzEA0ldETACJ8/KIiQNrqb02qX0e8zVmM62Sr3GnouAuvURh+kXMxczOaDkxs2dz9+DoUtbUEp2a",
+	"r/JUBBahPJ3K8Sui9BkyOsGcrM2+B7lAUteinmwkUmZlBVOd90Q3C7yGVkY6hISHxvNP1iVgq0gQAuSK",
+	"oeK3jdG1a4EKoW8XViC/kcoWMXFraS59FnePvs4D4UlBuZAwElGOxwkM4n3JeDSMsdxQQvjAqwGL5RQS",
+	"rjNxTYSwBAuEfwk/Z5NM2P4/MO4ZrrCdOdvWjkI++0VlGjHdWx/Evop1ezXdqYBa+lytsbbPhDy9Z8QT",
+	"ng2WsCjSzMZxV9g7FcNnGGVTKVWFz5LgV2uoyyTA7yh1TFFFl4Xx9Varub0TTOnHVq2r8lSLtr24qMgC",
+	"77Xp3a328fd/8NGv/vmTn/4L9nlC+9f8j75aXD6j2Fq13W2/NRAa28NRAqX7paNRa9Vee/jwzXsP3mjf",
+	"fvjg9XuP31qlQ4tZgUum91xjepeqPfNOoyuMwm7sOAgqNSv3ZyfaOTgMXvWWhQPGyJpZHI5aC368YM18",
+	"WwKLxMCgrKgQsxZBGwxL3h2Kth6oUW3tirD1NsuZHDPcP0vTgPqN6jY8oJukU1Ht9Y64Dfwy00YOqOq1",
+	"DJV3FztpV80ZjXUWd/Vc9k+zuw+Kn10o1zHKIOBktKew1WzecH+1U2hvd+tG/drph5pYGY18bTx79+xH",
+	"/DbYDacGYNC6sJVvRRtVAEhvrP91Ax1mWivMf7DxS3N8/va8d4Tw1nNOCpYx9JetYuiTuVvQYZtTxLvZ",
+	"HHDkeTv8Z8Bnf/6Alv3VcJb9Dczy8mGW/fkoSzoZeuUSPnODq08z3n+G/ngisI9rleDGR7gA5EAkEaAK",
+	"jVM5zbOCOch+kanUBECXqqOiCRI7zTp8d2AAh7w/R48unsE7SorNvry8fYmrBcWl/VU347vPVq897z8w",
+	"kvm85fW7QW2UV6irR3k2fyOel9g9nTGjv0kwvcRHYD9CGoq+i5LFxLikVz8RlXL5qrv4FLvqtv3dUumc",
+	"XyPrhiZmFQvHzflGm1yylTNjacDpQlBgYLwZyHLG0drGz9pq5915eQt78MzGCVMxVCcipDoQMoMIMurS",
+	"siGPopAJiX1uESdDoCXyj2EeLJngvp0SBwSNpbOwHDSHugSBZRXMcCmykOL8IbL8FqX5MUKycEyWoNk+",
+	"cMAJ9EYl+NDkKopEVFHMAU+0KnP9YHs2KEXaeRSZZcybtaCWb9dAUJgphg93aqs0qjJCEgZ52U1YzYRB",
+	"eBeHjv+m9YD32K69e1b2Lfdq8yXcO64hIfIEfcGKADbh1TUl7yE/9qSuyjNE64HgAohjnhVfxzJTLM7O",
+	"ZN2MRWeg1ALemLchVVsA/1QiWIh3CqFcFmvX1FjW2X40jKWGT3mSVMNc3rEPXFX6v3TGDL3JKsaMm+1N",
+	"ePVMtomdx7lRGCTBOt3tJSuiy5Okw7t4DIjT62nt6W/YFpsdFU3+p6t5mjzzK11XU60rbSq45/9g79p2",
+	"5MbR86sQdbN2Qy53l9v2pIy56PHYs5vxTiY+ZI11Gy2WxOpiWkUKpNTlwtiXuQ5ylZu8QF5gAyTI4ySb",
+	"xwj+AymqDu0+2Ysd1MVg3CqJIn+R/4H8/++7jE18+3bzHhEOAvMU5Jkyq6GSgCGgajF0J2Oe9tt5Rkhi",
+	"mF9v7EJYg04HPEtYVnnrqhxBLPKk33kmvD41lDT97lUjTSldKcLCf39n1jS1H9+/v1gshp5/Dl90WNj5",
+	"XQSIYj6DZqb9sSGXLADdSlaLzjaSmP4jcA+BJXhVONXkodIFnT2aEpjtTd7WFp3GtUHsHy4C/zH+GlKi",
+	"OU0iwSuJ6STk0kXMEnQGKRc8ttljZACfkgdPg8K+oc+aqF24GNgeGGYZ78POBsiTiOrkcEjDmJ69x0hW",
+	"slKuwb+cOjbddwzCX+scVU+Pg5ObkwxzmjkRZ4XKC7D0eDQKueSda6sbNecvAebN7O0RdhjOwZD6wj63",
+	"nYrRhw+hguEgluIOxUtVaqeKxsc64amtKruI9UwvuQKM0vlp/qfVWrgQ4A8eN0PBT8Hzfxjek4mHodg4",
+	"Ew/2u3+PMvEwEwf7mTg4zMSIMKlGh2JmW+cjALNh8Y0Ojw3+AsKoIiYf9PxM1c1qeXbOH+Ae4nvkMJLl",
+	"vSPoGWb3zKyxrcP0n5og5Eq5HMdynjB7sM3D0d9gZx7uP8jiHfj6Y8OyXnKZCYl8KF5giX0fNjDWU8Wq",
+	"EYiOjs0fYIwypnaRgCMIDZb90HdF6WZYsZPek4g/pHVh0tQB1j5wH5IHst4IkXebdrWNPTbT1oUp6Lkg",
+	"zdu5IiYW+NpPugI4hrCGifJqoRtELLfTKamD/nBILl4cwte2fJEGFwpeQB5TfY6lVD7DxK6k0eTzRv9H",
+	"Vjwlw7ce2uk0KKijsnTKe5q8r4OaoCS5xcwGNG5J7hXWJ04UCmKmRN1OKl0IMrGKBnnEAH6j/d7alqxH",
+	"UlAlmrtwpao6CLWNZRyY1sNqfHAD2G42zuN3IcwaMkFz+JMP199ng9ZVg/EgGAw/s/WQG7qPZv3yYRn3",
+	"+yvHm9swvi+RIRXuwXQjzjTq2+eAP3o5UcK/tDk98doUXSqVdXOCn0MrDN98Oj0JrDeMow1Wtpdv5Qtb",
+	"h3NezKECazsYDxYzr4qTP76dzSZvv/N//Ptvv02gswcI/H0RcVkY+Wc/eoZvDtngJJpz5TyK5SCBeNjP",
+	"Bjz/Mc3q8c0i+5/UIs6ii88KeiqZKP5RRLtS/922wPXPNhZR9V4pzNkQ7d//pVsWK8fNm06BU52/Own+",
+	"KzkJ5i/MzkiMYxgvF4uwMJC9ctC8jXn74lmyM6OfNaO/GkN5NSu50w5fm9z5mobkqju2PA2YpaBGINC1",
+	"zarnWlVlwoaFOUm8/WHbhsDSWsPnJENxZJZ8aCIq1TAvGkeXE7US3HelQ8EjCzsCXbxm+OYQXMbYjeI1",
+	"2fCGBipPJE3KqCLHwf9WIvtht0cikUZNFWe0EYZ4DUYtOr3McCI44JlkxGmuIeJFynAsPN5NYCRhXIle",
+	"hxHy8+tb8G9QrdxCEJdqq6sqhp9xKuxCsJ3tuB3bsYuodhHVVbP0WaV+qaDqPkOf6wvwBV4jBZFHGo6O",
+	"ww+vMFA1FmYkW9mUvtvYVUt34VHr911Pfi1nrjyk5VXOXkFeuyyyv0QWGc5oFD/tPEcP6AaHt1vr2a/t",
+	"oX52RSO5KHpJN3KDNyau/YzSSc8/gkfJ3umdyK4zVao8KeXS53cvOkca8xkm3oHHIojEjucZke8+EhPh",
+	"GW9OpDd0ksL4dnlj83gS2+PJj4cyquEDMPA+ZxJ89MAftJ8e66Tfno6VUkU2poL7SjUKD72wJJi9XKcI",
+	"P21unXoiTi246RH1PmAm9HRnM1Nmze13CCugvWicTk+gcpAzOWV5ws0rI4ReCmtobMPfhWlc2WVHvluz",
+	"DBCH2To/sVgF5drApwoz7IbOOepcXfpe6h5+ghO8CuurOTnYPxyRGSNmz+RexNvf6jc2ditp5aerO3m4",
+	"or5iIEC7nMTPHxz3g9F+NuimQOQ0lb45CXIbjElqB49Gg1vyb2HoqrzIev3WLmhOJUFmavV3zu/O+b2W",
+	"ZQZrEycVzqTb9n4pYP0ytpJgSwunIo0+bX54fWoIwCS358pVso5YucQFN1OyVK6zkvCAbFqncsrdmCHI",
+	"Y7yKTYGuzoRX0EekDFkKX8sCc8HZymEiAHXI49Ocpk1AxQi+gh7OBn2PUrqFzZiV8Q7GDx7t719ZJXE2",
+	"1W5jZnc2vjsb32XA/4VOKBDzK86SALqLU+S2rRSxsn+5eA4ikZWsL3hlziyemMq3ejCB+WOIFM9paDO7",
+	"ELoRC2UaJKnUKQnNpuqf18p/ybPYsqV3ncz9YHx4wBhNCQU/rf6gDlHDnYR2DuETnikTrcrNPWkY7ue8",
+	"aJbfbvfnK/uYkhj5aA0YJBa63ibPBsxXJtW5L+s6rHJMkESU8HuXgAs6quvAo/rlEIMYq4y5mR9nAybG",
+	"ODFqEa4ejLrLCOQXfniQDRKCUb74sMMYCs/vjw5vtpQ6GXzOencY4pHcFjepiXZ0V9ZyM9QgkumkY3Ht",
+	"4yMLWdeXw0hex0C+CDCoTkH2idVkO6PbS/w9kLmtP8kMbvrUWId52YRpOcVz/nVrdVTX1CKsxRvteQVI",
+	"rpTX63WHYIfllsgvhsf6phSFNPD3BIkfmkswe62gEQ7+/O//+T///B/gxyNrAS3eiGYYnPsH14Ngx5AL",
+	"27vMgJ4gA86SmEavM5T//pc//9e//d+f/ul///VPawOi/bKbjycipV00omt+i899hdE1e/3pCnzNNJGv",
+	"nmJ+2QzK3VbfLpy6ol2hKbkKkCzR0tyqfdlkSi5HBbaBIvQielCuRavlKYHuz7sjKW3AtlWqFN14EJB/",
+	"s9352rwk778EoMFm7cie4btfrsVB8iXoRBDh8gQxNQbjg5u5q+HbXYliJCRYaMdO7A7N6a+LLoTY8nHh",
+	"377mmilZEdzJxljxt/Tzjcz3lb7QJ9w6bp1uloPxu/f91CVVnHVKjyPEsF+UiIbHtFEsVDW4TTCyqkgs",
+	"CGizVXM/t05UVpZiIitpCuX8mMH2na1UnonR/n4vWzXwCmKaqvahTJlp5k/gT86cxX+GQXJBJD4Soe0x",
+	"DzeUgxubtN1jbS6k4fMhEtATOtYhpZp16KwIp1MUqsbjVVNShgLlQsjI6rZSMr5Qqs4D9yQl8G441AcR",
+	"fgZo9YhajB+V34elnjN5rrYArcJDV6BAgTZfWlxrX8IW9T4jTLIF5vnCq8IVWesB8mJ56MYNkXZAsohE",
+	"/zk7kEwFmgTX0ZjXU2iXW8MgwYn0Km76wgTUXsz1KR473uKi7nfql8FEel0ctaD73r0Hh2aipFPuR7UM",
+	"F7zydHr07j1MG2Yn3DCJX3frM55U3SfjT53fpD/80jdqzksdub7CkhwH+qWOugLEQmX/hHsTjrlovxA6",
+	"u/6C2tlTJ8MbsDiduBPBdaTkHsKvGYujSrlmLo08VS4TPzg5lUZmotK+mVtzlomjunbaq0y8qTEf6Md2",
+	"LjPxwp42NhM/2fOWq6kJoYuziJIuCfWhrqQ2vuu7NhMw+n5L75EOEBvihNJEPLWtqo4FNuuY0jLmX+lR",
+	"2Pb5k3ANbDpZj8rL96lHg999CY9bfahV0fihAAdFn7aOFRv8xho0TpTfeCGp+j3iOYjJEiOAGjOken1G",
+	"M7/e7zc1WCFV4pfCfndCCiUYzi6gYWcXmSigXxAko8yaTNSy9fAXbj61uN4CKxaoMLXp6/yhl0DX2ITn",
+	"hx/Cr9CD9iZIhv6UpznefbaEXBSPgWBO8oP0bSyY2caKuq0qTOiLQB7HJsKoHJtjc0/k6cl3Pk5WUthp",
+	"wQYQjgN36uMpFBhtdNZVKe68evP06bNXr+4Oe23Sfls+FrqBWysca9hNy4IKQ+gNyrejRMbnR7978ez7",
+	"lbbUh1q70Fhvo67j2eV7trRQgANSVWkb8VLSSBi3uPP06Kenz16sN8TrTJV51l1sTXd5HNyucw1TEhMG",
+	"FzOFUBSgrZC2qKRGcSYMp9poP8NHA4KE9qJSU0yBLC2F5HjvGI/Eye9FFlCYCmW2NiT6brgN61fEDz4b",
+	"vT2de2knZFV1jg++uwcanb6XprAIUBuuJQiVShoTxsggM15XMMmyeCFSYifXKrs4YWcRpyMvay6sQo2G",
+	"yZPwDx9ARMBdrHTTVAplNhTP07VAGDXUFQK4mWpHWwX8t1PeVuc0ckMLSkzUqTQoRBzotjaPzbMu9w4G",
+	"5EradegANCgTlVm/OYcoZjjD6myrihNkcfEj31UJkwaxZ9BZ7TBKVu+5k5DMHptNScDMaYwvNiLXIG76",
+	"agYTViuEenI03WzbPCE2L7kkxnBkgxp2qCOYPSv9Gf1KSl8zV/IaC3rQl5TlxJ+LYGY6eBY86SNAEVaq",
+	"fPa3wQCpDw2jHtWVLNTMVkjRK5iKER0RDjEiqYaxTNYLU0mVwcSAheJbMhwVPdZ6dRKu5wnvNdKFyaLR",
+	"5+rYdA9OlkITwtBHQVvJ4iMKb6JQQB/Fx2Pz8d69e/E/uDMvnZw2ufgocm1OnDrXagHz8dzqUpVwfaJA",
+	"CyycbhplBD3U3SpiEzCJsVP9x1FJoLC6QwwukeTG+ClsSXtwSMt+E6gFubfhBvExfV3sQfcQ3Z/8Laba",
+	"yKrTa0jwhp52v0fH5qhjv9BecAYXumKGz7vw3Cg0ztOaSx+ZN46GPGegIaMWXaVkb4KFN/ktTg60w6sY",
+	"97rCseaC4I14Zf/GM5EnY38FmnMOkriHgRaOr0aWN8wt77q0ctumnr3SpwYEggoFlQhudtBy9vCjbVOv",
+	"l/3yzUMM3WEnDtdpV2TEunnZHeQuUAGwPj6XZCu6l3Vu4TZXKDgtpcaiWnQ7S8n4QpzEgoJ1AdgMS3eD",
+	"HfVgSIc99lBrCl1pzknMNgNTdpt6GGMGvyeAuRGGEsNUJvuAPa8surPLjqE9YGdpJ4rWOZBkDzBpLrVp",
+	"JPvEHWDn9NgIai7Cu6F6Z0py6ggIum9Cug5MVGVxzWBtBHgtnZENwyHS/cTFp3GtYjjhfhlWIdR18gaw",
+	"NBhyCAhaLFYxQx/Y9uLdgTIeceIEORbwCPUFHIxUtIh5RsufJRaA6BbGJw5NtuoMd0kaWSdDHJdtG+WD",
+	"aaw8uMSKRLvC0g+N092IOEcfp9chCDxSsQg/k0Gq6UjC6l5BxsoxqYRvylbGi9MNi2PijMNn0nZBF6JH",
+	"FRvuqSq8aauaMtI0vJ+FK5iiJk+rK4gZbFTjRb5Q+nQGCtvbBD2a7mHiDwaEm8jirLKnCY7fcBWPXm9V",
+	"nmfIHmKnISJdZsK3BVbA5H7uc5hTuZpLXeVJozPwGKtNbWLqg8MJC4v+1GhPQSDujGhZidqpqf5Anmqq",
+	"r9M+cxsb2j+CEBrBc4PLLouI7b0hsO6qqrQTtSxUJij9CBth73U1Mt304pc0L71cMoRAVJH8Rrra98T5",
+	"g6V7fO1mQ/b7uHU5gXkbOVnJu8o6KwS6BCdMrZy3JgDHFaCIjIhfJr6xz0a1/uKflcW9U5KQDOB1Uetz",
+	"i521WWOQUvP000WA/3VsiCrYCvjoEMKHnHyYKrrWGGmycO1cIZZCi7sBwRTs7T199Q97e2BX37x+fu8b",
+	"cYfac8mCnyybwDw/l+7sbiZ++O7gm/0H++LOD9/9eBe1JDx88Agm+bMPharQdVM+YsZzhUAIpgs7n8sM",
+	"vGAhvJrrwlYgeIcnrxOKIKlOTTbCFkXrPBUT2Cn4g2GvBZ1S3LIIOIQ4RyptEOS0/vZJ3sW2Qxru2xev",
+	"3u7tUa+oAT9Tqo+FOcOTKfKaZUIri3cGWPqgGcQRbvq0lcQgA1O2G+uQhte3VTMU30vEyGz0XPkMhlwr",
+	"VyjT0Ow0pShVoeey4l12skrUKz+zC8/0/hKckCo6YxjRVBW+sNSnGuY0uAyI9crabC6bofi9cmAxITD2",
+	"8HbcvbfubIK4hxSOiFp6v7Cu5EjuH1XRcAC7t/e3r/7up729DKND5yR6RcRsHPyiuYIuUf/RCc24lx6/",
+	"jGubmcCMFZp2r9OP15O8mtfNMgFHLWzVzsEWItYszGNJIT2OPsI47g/FM3zSgbigF/5MMxYJL7LYn2m8",
+	"KcGcRYnXeBYOch+K3xkBw+58AtzUsF739v5YChn5pAcwF9Z6d5DtH36TPXz8CN+bCUmSCL8fmwej7PGj",
+	"x6AWnCwaiOcoHpjqStEcpK9B53s0B3SII5JNDYFw5x6CzWTxnrbK+7E4HI0SsWK2mcjhDYyhAh8iiIqE",
+	"3jPDuHO4SYe38RwKTzPi6YwuFNd44gZd4mA5iVvEvJe3mIEzT/egmG2VuNX0w6ZYgEJ+bhd8CI6ECFA2",
+	"6YVwLcwfLH8lk74GOur7jr8jvE/wa7Rv4NbzSHGR2jXqwZaN6f65H4UobQ1d8tYlzfB5xaf3n/4/AAD/",
+	"/w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -21,19 +21,18 @@ import (
 
 // Defines values for AlertKind.
 const (
-	AlertBalanceLow        AlertKind = "balance_low"
-	AlertDiskLow           AlertKind = "disk_low"
-	AlertFailureRate       AlertKind = "failure_rate"
-	AlertPartitionMissing  AlertKind = "partition_missing"
-	AlertPoolUnserved      AlertKind = "pool_unserved"
-	AlertProviderTrouble   AlertKind = "provider_trouble"
-	AlertQueueDepth        AlertKind = "queue_depth"
-	AlertReceiptsMissing   AlertKind = "receipts_missing"
-	AlertReceiptsUnmatched AlertKind = "receipts_unmatched"
-	AlertSenderSilent      AlertKind = "sender_silent"
-	AlertStatementDiffers  AlertKind = "statement_differs"
-	AlertWaitTime          AlertKind = "wait_time"
-	AlertWebhookFailing    AlertKind = "webhook_failing"
+	AlertBalanceLow       AlertKind = "balance_low"
+	AlertDiskLow          AlertKind = "disk_low"
+	AlertFailureRate      AlertKind = "failure_rate"
+	AlertPartitionMissing AlertKind = "partition_missing"
+	AlertPoolUnserved     AlertKind = "pool_unserved"
+	AlertProviderTrouble  AlertKind = "provider_trouble"
+	AlertQueueDepth       AlertKind = "queue_depth"
+	AlertReceiptsMissing  AlertKind = "receipts_missing"
+	AlertSenderSilent     AlertKind = "sender_silent"
+	AlertStatementDiffers AlertKind = "statement_differs"
+	AlertWaitTime         AlertKind = "wait_time"
+	AlertWebhookFailing   AlertKind = "webhook_failing"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -54,8 +53,6 @@ func (e AlertKind) Valid() bool {
 	case AlertQueueDepth:
 		return true
 	case AlertReceiptsMissing:
-		return true
-	case AlertReceiptsUnmatched:
 		return true
 	case AlertSenderSilent:
 		return true
@@ -531,6 +528,7 @@ func (e HistorySettingsPartitionWidth) Valid() bool {
 
 // Defines values for InboundItemVerdict.
 const (
+	InboundWouldBeHeld      InboundItemVerdict = "would_be_held"
 	InboundWouldBeScheduled InboundItemVerdict = "would_be_scheduled"
 	InboundWouldBeSimulated InboundItemVerdict = "would_be_simulated"
 	InboundWouldRepeat      InboundItemVerdict = "would_repeat"
@@ -541,6 +539,8 @@ const (
 // Valid indicates whether the value is a known member of the InboundItemVerdict enum.
 func (e InboundItemVerdict) Valid() bool {
 	switch e {
+	case InboundWouldBeHeld:
+		return true
 	case InboundWouldBeScheduled:
 		return true
 	case InboundWouldBeSimulated:
@@ -775,27 +775,6 @@ func (e Place) Valid() bool {
 	case PlaceHistory:
 		return true
 	case PlaceRecent:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ReceiptState.
-const (
-	ReceiptDelivered   ReceiptState = "delivered"
-	ReceiptOnItsWay    ReceiptState = "on_its_way"
-	ReceiptUndelivered ReceiptState = "undelivered"
-)
-
-// Valid indicates whether the value is a known member of the ReceiptState enum.
-func (e ReceiptState) Valid() bool {
-	switch e {
-	case ReceiptDelivered:
-		return true
-	case ReceiptOnItsWay:
-		return true
-	case ReceiptUndelivered:
 		return true
 	default:
 		return false
@@ -1218,6 +1197,7 @@ func (e StatisticsRangeStep) Valid() bool {
 
 // Defines values for SubmittedVerdict.
 const (
+	WouldBeHeld      SubmittedVerdict = "would_be_held"
 	WouldBeScheduled SubmittedVerdict = "would_be_scheduled"
 	WouldBeSimulated SubmittedVerdict = "would_be_simulated"
 	WouldRepeat      SubmittedVerdict = "would_repeat"
@@ -1228,6 +1208,8 @@ const (
 // Valid indicates whether the value is a known member of the SubmittedVerdict enum.
 func (e SubmittedVerdict) Valid() bool {
 	switch e {
+	case WouldBeHeld:
+		return true
 	case WouldBeScheduled:
 		return true
 	case WouldBeSimulated:
@@ -1237,6 +1219,60 @@ func (e SubmittedVerdict) Valid() bool {
 	case WouldSend:
 		return true
 	case WouldWait:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SwitchSwitch.
+const (
+	SwitchOfBatch          SwitchSwitch = "batch"
+	SwitchOfChannel        SwitchSwitch = "channel"
+	SwitchOfChannelCountry SwitchSwitch = "channel_country"
+	SwitchOfCompany        SwitchSwitch = "company"
+	SwitchOfCompanyCountry SwitchSwitch = "company_country"
+	SwitchOfCountry        SwitchSwitch = "country"
+	SwitchOfSharedSenders  SwitchSwitch = "shared_senders"
+	SwitchOfUser           SwitchSwitch = "user"
+)
+
+// Valid indicates whether the value is a known member of the SwitchSwitch enum.
+func (e SwitchSwitch) Valid() bool {
+	switch e {
+	case SwitchOfBatch:
+		return true
+	case SwitchOfChannel:
+		return true
+	case SwitchOfChannelCountry:
+		return true
+	case SwitchOfCompany:
+		return true
+	case SwitchOfCompanyCountry:
+		return true
+	case SwitchOfCountry:
+		return true
+	case SwitchOfSharedSenders:
+		return true
+	case SwitchOfUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SwitchStatus.
+const (
+	SwitchOff SwitchStatus = "off"
+	SwitchOn  SwitchStatus = "on"
+)
+
+// Valid indicates whether the value is a known member of the SwitchStatus enum.
+func (e SwitchStatus) Valid() bool {
+	switch e {
+	case SwitchOff:
+		return true
+	case SwitchOn:
 		return true
 	default:
 		return false
@@ -1905,6 +1941,9 @@ type AlertURL = string
 // AlertUsers defines model for AlertUsers.
 type AlertUsers = []UserID
 
+// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+type AnyCountry = bool
+
 // AppClaimResponse defines model for AppClaimResponse.
 type AppClaimResponse struct {
 	// Code The HTTP status
@@ -2054,6 +2093,9 @@ type Batch struct {
 	Estimate       *BatchEstimate `json:"estimate,omitempty"`
 	ExpectSendTime *time.Time     `json:"expect_send_time"`
 	ExpiresAt      *time.Time     `json:"expires_at"`
+
+	// HeldBy Of one batch that has not ended: the switches that hold all of its tasks, whatever their countries
+	HeldBy *[]Switch `json:"held_by,omitempty"`
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
@@ -2380,86 +2422,6 @@ type BatchStatus string
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
 
-// Callback defines model for Callback.
-type Callback struct {
-	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
-	Body string `json:"body"`
-
-	// BodyLength The number of characters of the body
-	BodyLength int32 `json:"body_length"`
-	CallbackID int64 `json:"callback_id"`
-
-	// CreatedAt When it came first
-	CreatedAt time.Time `json:"created_at"`
-
-	// LeftOut The number of items that could not be read among others that could
-	LeftOut int64 `json:"left_out"`
-
-	// Refused The reason of the error that the provider got; null if the callback was accepted
-	Refused *string `json:"refused"`
-
-	// Repeats How often the same body came again
-	Repeats  int64  `json:"repeats"`
-	SenderNo string `json:"sender_no"`
-	SourceIP string `json:"source_ip"`
-}
-
-// CallbackDetail defines model for CallbackDetail.
-type CallbackDetail struct {
-	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
-	Body string `json:"body"`
-
-	// BodyLength The number of characters of the body
-	BodyLength int32 `json:"body_length"`
-	CallbackID int64 `json:"callback_id"`
-
-	// CreatedAt When it came first
-	CreatedAt time.Time `json:"created_at"`
-
-	// LeftOut The number of items that could not be read among others that could
-	LeftOut  int64         `json:"left_out"`
-	Receipts []ReadReceipt `json:"receipts"`
-
-	// Refused The reason of the error that the provider got; null if the callback was accepted
-	Refused *string `json:"refused"`
-
-	// Repeats How often the same body came again
-	Repeats  int64  `json:"repeats"`
-	SenderNo string `json:"sender_no"`
-	SourceIP string `json:"source_ip"`
-
-	// Unread Why no receipt can be read: the reason of an error, or `sender.no_callback` if the sender was deleted, or accepts no callbacks now. Null if the body can be read.
-	Unread *string `json:"unread"`
-}
-
-// CallbackListResponse defines model for CallbackListResponse.
-type CallbackListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message      `json:"message"`
-	Data    CallbackPage `json:"data"`
-}
-
-// CallbackPage defines model for CallbackPage.
-type CallbackPage struct {
-	Items []Callback `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
-}
-
-// CallbackResponse defines model for CallbackResponse.
-type CallbackResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message        `json:"message"`
-	Data    CallbackDetail `json:"data"`
-}
-
 // Category defines model for Category.
 type Category string
 
@@ -2490,16 +2452,25 @@ type ChangedResponse struct {
 
 // Channel defines model for Channel.
 type Channel struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry AnyCountry `json:"any_country"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries         Countries `json:"countries"`
-	CreatedAt         time.Time `json:"created_at"`
-	Name              string    `json:"name"`
-	RetryMinutes      *[]int64  `json:"retry_minutes"`
-	SignatureRequired bool      `json:"signature_required"`
-	UpdatedAt         time.Time `json:"updated_at"`
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries Countries `json:"countries"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff      CountriesOff `json:"countries_off"`
+	CreatedAt         time.Time    `json:"created_at"`
+	Name              string       `json:"name"`
+	RetryMinutes      *[]int64     `json:"retry_minutes"`
+	SignatureRequired bool         `json:"signature_required"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status    SwitchStatus `json:"status"`
+	UpdatedAt time.Time    `json:"updated_at"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
@@ -2528,9 +2499,15 @@ type ChannelPage struct {
 
 // ChannelPatch defines model for ChannelPatch.
 type ChannelPatch struct {
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries   `json:"countries,omitempty"`
-	Name      *DisplayName `json:"name,omitempty"`
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         *DisplayName  `json:"name,omitempty"`
 
 	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
 	//
@@ -2538,24 +2515,36 @@ type ChannelPatch struct {
 	RetryMinutes      nullable.Nullable[[]int64] `json:"retry_minutes,omitempty"`
 	SignatureRequired *bool                      `json:"signature_required,omitempty"`
 
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
 	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
 // ChannelRequest defines model for ChannelRequest.
 type ChannelRequest struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries  `json:"countries,omitempty"`
-	Name      DisplayName `json:"name"`
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         DisplayName   `json:"name"`
 
 	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
 	//
 	// Example: [1,3,5,10,30,60,180]
 	RetryMinutes      *RetryMinutes `json:"retry_minutes,omitempty"`
 	SignatureRequired *bool         `json:"signature_required,omitempty"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
 }
 
 // ChannelResponse defines model for ChannelResponse.
@@ -2626,14 +2615,26 @@ type ClaimedTask struct {
 
 // Company defines model for Company.
 type Company struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry AnyCountry `json:"any_country"`
+
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries Countries `json:"countries"`
-	CreatedAt time.Time `json:"created_at"`
-	Name      string    `json:"name"`
-	UpdatedAt time.Time `json:"updated_at"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff CountriesOff `json:"countries_off"`
+	CreatedAt    time.Time    `json:"created_at"`
+	Name         string       `json:"name"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status    SwitchStatus `json:"status"`
+	UpdatedAt time.Time    `json:"updated_at"`
+
+	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	UsesSharedSenders UsesSharedSenders `json:"uses_shared_senders"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
@@ -2662,9 +2663,21 @@ type CompanyPage struct {
 
 // CompanyPatch defines model for CompanyPatch.
 type CompanyPatch struct {
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries   `json:"countries,omitempty"`
-	Name      *DisplayName `json:"name,omitempty"`
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         *DisplayName  `json:"name,omitempty"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
+	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	UsesSharedSenders *UsesSharedSenders `json:"uses_shared_senders,omitempty"`
 
 	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
@@ -2675,12 +2688,24 @@ type CompanyPatch struct {
 
 // CompanyRequest defines model for CompanyRequest.
 type CompanyRequest struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries  `json:"countries,omitempty"`
-	Name      DisplayName `json:"name"`
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         DisplayName   `json:"name"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
+	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	UsesSharedSenders *UsesSharedSenders `json:"uses_shared_senders,omitempty"`
 
 	// Weight The company's share of the service, relative to the other companies; 1 by default
 	Weight *CompanyWeight `json:"weight,omitempty"`
@@ -2865,8 +2890,11 @@ type ContactsRequest struct {
 	Contacts  []ContactChange `json:"contacts"`
 }
 
-// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
+// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 type Countries = []No
+
+// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+type CountriesOff = []No
 
 // Country defines model for Country.
 type Country struct {
@@ -2883,9 +2911,12 @@ type Country struct {
 	// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 	//
 	// Example: CN
-	Region            *Region   `json:"region"`
-	SignatureRequired bool      `json:"signature_required"`
-	UpdatedAt         time.Time `json:"updated_at"`
+	Region            *Region `json:"region"`
+	SignatureRequired bool    `json:"signature_required"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status    SwitchStatus `json:"status"`
+	UpdatedAt time.Time    `json:"updated_at"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
@@ -2923,6 +2954,9 @@ type CountryPatch struct {
 	Region            nullable.Nullable[string] `json:"region,omitempty"`
 	SignatureRequired *bool                     `json:"signature_required,omitempty"`
 
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
 	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
 }
@@ -2943,6 +2977,9 @@ type CountryRequest struct {
 	// Example: CN
 	Region            nullable.Nullable[string] `json:"region,omitempty"`
 	SignatureRequired *bool                     `json:"signature_required,omitempty"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
 }
 
 // CountryResponse defines model for CountryResponse.
@@ -3414,13 +3451,16 @@ type Explanation struct {
 	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
 	DueAt       *time.Time `json:"due_at"`
 	ExpiresAt   *time.Time `json:"expires_at"`
-	IsDue       bool       `json:"is_due"`
+
+	// HeldBy The switches that hold the message; empty if none does
+	HeldBy HeldBy `json:"held_by"`
+	IsDue  bool   `json:"is_due"`
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 	Priority  int16      `json:"priority"`
 
-	// Reason `held`: the batch of the task is paused
+	// Reason `held`: see `held_by`
 	Reason ExplanationReason `json:"reason"`
 
 	// RequeuedAt When the task was requeued last; left out if it never was
@@ -3445,7 +3485,7 @@ type Explanation struct {
 	Summary string `json:"summary"`
 }
 
-// ExplanationReason `held`: the batch of the task is paused
+// ExplanationReason `held`: see `held_by`
 type ExplanationReason string
 
 // FieldError defines model for FieldError.
@@ -3459,6 +3499,9 @@ type FieldError struct {
 
 // FormOfWebhook `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
 type FormOfWebhook string
+
+// HeldBy The switches that hold the message; empty if none does
+type HeldBy = []Switch
 
 // HeldLease defines model for HeldLease.
 type HeldLease struct {
@@ -4170,14 +4213,8 @@ type NotificationPage struct {
 // NotificationRecipient defines model for NotificationRecipient.
 type NotificationRecipient struct {
 	// Address The address on the channel; empty if none is known
-	Address string `json:"address"`
-
-	// Delivery The delivery status that the provider reported after sending
-	Delivery *TaskDelivery `json:"delivery,omitempty"`
-
-	// DeliveryCode The provider's code for the delivery status
-	DeliveryCode *string   `json:"delivery_code,omitempty"`
-	DueAt        time.Time `json:"due_at"`
+	Address string    `json:"address"`
+	DueAt   time.Time `json:"due_at"`
 
 	// ExternalMsgid The provider's number of the message
 	ExternalMsgid *string `json:"external_msgid"`
@@ -4748,9 +4785,6 @@ type PlaceOfItems struct {
 // Example: 200 {"code":"ERR"}
 type ProviderAnswer = string
 
-// ProviderNo The number that the provider gave to the message
-type ProviderNo = string
-
 // ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
 type ProviderRequest struct {
 	// Body At most 2000 characters
@@ -4786,20 +4820,6 @@ type QueueSettings struct {
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
 }
 
-// ReadReceipt A receipt as it is read from the body of a callback
-type ReadReceipt struct {
-	Code *string `json:"code"`
-
-	// MatchedAt When its message was found; null if it is not known
-	MatchedAt  *time.Time `json:"matched_at"`
-	ProviderNo string     `json:"provider_no"`
-
-	// ReceiptID Null if no such receipt is stored: the configuration was changed since, or the receipt was deleted
-	ReceiptID *int64       `json:"receipt_id"`
-	Recipient *string      `json:"recipient"`
-	State     ReceiptState `json:"state"`
-}
-
 // Readiness defines model for Readiness.
 type Readiness struct {
 	MissingRoles ServerRoles `json:"missing_roles"`
@@ -4815,52 +4835,6 @@ type ReadinessResponse struct {
 	Message Message   `json:"message"`
 	Data    Readiness `json:"data"`
 }
-
-// Receipt defines model for Receipt.
-type Receipt struct {
-	// CallbackID The callback that brought it first
-	CallbackID int64 `json:"callback_id"`
-
-	// Code The provider's code
-	Code      *string   `json:"code"`
-	CreatedAt time.Time `json:"created_at"`
-
-	// LookAt When its message is looked for next; null if it was found, or is not looked for any more
-	LookAt *time.Time `json:"look_at"`
-
-	// MatchedAt When its message was found; null if it is not known
-	MatchedAt *time.Time `json:"matched_at"`
-
-	// ProviderNo The provider's number of the message. `GET /api/v1/sms/tasks?provider_no=` lists its tasks.
-	ProviderNo string `json:"provider_no"`
-	ReceiptID  int64  `json:"receipt_id"`
-
-	// Recipient As the provider wrote it; null if it is not given
-	Recipient *string      `json:"recipient"`
-	SenderNo  string       `json:"sender_no"`
-	State     ReceiptState `json:"state"`
-}
-
-// ReceiptListResponse defines model for ReceiptListResponse.
-type ReceiptListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message     `json:"message"`
-	Data    ReceiptPage `json:"data"`
-}
-
-// ReceiptPage defines model for ReceiptPage.
-type ReceiptPage struct {
-	Items []Receipt `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
-}
-
-// ReceiptState defines model for ReceiptState.
-type ReceiptState string
 
 // RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 type RecipientStatus int16
@@ -6151,6 +6125,9 @@ type Submitted struct {
 	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task.
 	FinalContent string `json:"final_content"`
 
+	// HeldBy Dry run: the switches that would hold the message
+	HeldBy *[]Switch `json:"held_by,omitempty"`
+
 	// Priority Dry run: the priority of the task
 	Priority *int16 `json:"priority,omitempty"`
 
@@ -6169,15 +6146,33 @@ type Submitted struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
 
-// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
-// SubmitterFilter defines model for SubmitterFilter.
-type SubmitterFilter = string
+// Switch What holds a message
+type Switch struct {
+	// Name The company, user, channel, country or batch; an empty text is the country of a number of no known country
+	Name string `json:"name"`
+
+	// Switch - `company`, `user`, `channel`, `country`: it is off; a user is disabled.
+	// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not among its `countries`.
+	// - `shared_senders`: no route of the company that is on serves the message, and `uses_shared_senders` of the company is false.
+	// - `batch`: the batch is paused.
+	Switch SwitchSwitch `json:"switch"`
+}
+
+// SwitchSwitch - `company`, `user`, `channel`, `country`: it is off; a user is disabled.
+// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not among its `countries`.
+// - `shared_senders`: no route of the company that is on serves the message, and `uses_shared_senders` of the company is false.
+// - `batch`: the batch is paused.
+type SwitchSwitch string
+
+// SwitchStatus Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+type SwitchStatus string
 
 // Tag defines model for Tag.
 type Tag struct {
@@ -6303,9 +6298,6 @@ type Task struct {
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
 
-	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
-	ProviderNo *string `json:"provider_no,omitempty"`
-
 	// ReportedAt The time at which the task was settled
 	ReportedAt *time.Time `json:"reported_at"`
 
@@ -6393,9 +6385,6 @@ type TaskDetail struct {
 
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
-
-	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
-	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// QueuedAt The time at which the task first could be claimed, was requeued, or, before it was tried, went on after a pause of its batch; null before it is due, for a recipient without an address, and for tasks from before this was recorded
 	QueuedAt *time.Time `json:"queued_at"`
@@ -6488,10 +6477,7 @@ type TaskJobFilter struct {
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
 	// CompanyNo Example: acme
-	CompanyNo *No `json:"company_no,omitempty"`
-
-	// CountryNo Example: acme
-	CountryNo   *No                    `json:"country_no,omitempty"`
+	CompanyNo   *No                    `json:"company_no,omitempty"`
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
@@ -6503,10 +6489,7 @@ type TaskJobFilter struct {
 	//
 	// Example: 13800138000
 	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
-
-	// ProviderNo The number that the provider gave to the message
-	ProviderNo *ProviderNo `json:"provider_no,omitempty"`
-	Result     *string     `json:"result,omitempty"`
+	Result      *string      `json:"result,omitempty"`
 
 	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 	//
@@ -6517,10 +6500,8 @@ type TaskJobFilter struct {
 	Source *Source `json:"source,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status      *TaskStatus       `json:"status,omitempty"`
-	SubmittedBy *SubmitterFilter  `json:"submitted_by,omitempty"`
-	TemplateNo  *TemplateNoFilter `json:"template_no,omitempty"`
-	Test        *bool             `json:"test,omitempty"`
+	Status *TaskStatus `json:"status,omitempty"`
+	Test   *bool       `json:"test,omitempty"`
 }
 
 // TaskJobFilterDelivery defines model for TaskJobFilter.Delivery.
@@ -6681,9 +6662,6 @@ type TemplateName = string
 //
 // Example: login-code
 type TemplateNo = string
-
-// TemplateNoFilter defines model for TemplateNoFilter.
-type TemplateNoFilter = string
 
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
@@ -7008,9 +6986,6 @@ type TimelineEvent struct {
 	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
 	Message *string `json:"message,omitempty"`
 
-	// ProviderNo Of `reported`: the number that the provider gave to the message
-	ProviderNo *string `json:"provider_no,omitempty"`
-
 	// RequestID The request that submitted the task
 	RequestID *string `json:"request_id,omitempty"`
 
@@ -7150,6 +7125,9 @@ type UserResponse struct {
 	Message Message `json:"message"`
 	Data    User    `json:"data"`
 }
+
+// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+type UsesSharedSenders = bool
 
 // Wait Seconds to wait if no task is available; 0 by default
 type Wait = int
@@ -7375,12 +7353,6 @@ type Word50 = string
 // AlertID defines model for AlertId.
 type AlertID = int64
 
-// CameFrom defines model for CameFrom.
-type CameFrom = time.Time
-
-// CameTo defines model for CameTo.
-type CameTo = time.Time
-
 // CategoryName defines model for CategoryName.
 type CategoryName = Category
 
@@ -7439,11 +7411,6 @@ type RouteNo = int64
 
 // RuleNo defines model for RuleNo.
 type RuleNo = int64
-
-// SenderFilter The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
-//
-// Example: sms_app_001
-type SenderFilter = AppID
 
 // SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 //
@@ -7562,30 +7529,6 @@ type ListAuditParams struct {
 
 	// To Only changes before this time
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// ListCallbacksParams defines parameters for ListCallbacks.
-type ListCallbacksParams struct {
-	// SenderNo Only those of this sender
-	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
-
-	// ProviderNo Only the callbacks that brought receipts with this number of the provider first
-	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
-
-	// Unreadable Only callbacks that were refused or have items that could not be read, or with `false` only the others
-	Unreadable *bool `form:"unreadable,omitempty" json:"unreadable,omitempty"`
-
-	// From Only those that came at this time or later
-	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
-
-	// To Only those that came before this time
-	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -7769,30 +7712,6 @@ type ListInboundsParams struct {
 type CreateInboundParams struct {
 	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// ListReceiptsParams defines parameters for ListReceipts.
-type ListReceiptsParams struct {
-	// SenderNo Only those of this sender
-	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
-
-	// ProviderNo Only receipts with this number of the provider
-	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
-
-	// Matched Only receipts whose message is known, or with `false` only the others
-	Matched *bool `form:"matched,omitempty" json:"matched,omitempty"`
-
-	// From Only those that came at this time or later
-	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
-
-	// To Only those that came before this time
-	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListReconciliationsParams defines parameters for ListReconciliations.
@@ -8236,18 +8155,6 @@ type ListTasksParams struct {
 
 	// Test Only test messages, or with `false` none of them
 	Test *bool `form:"test,omitempty" json:"test,omitempty"`
-
-	// CountryNo Only tasks whose number is of this country
-	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
-
-	// TemplateNo Only tasks whose text was made of this template
-	TemplateNo *TemplateNoFilter `form:"template_no,omitempty" json:"template_no,omitempty"`
-
-	// SubmittedBy Only what this user submitted
-	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
-
-	// ProviderNo Only tasks of which a message has this number of its provider, as in `provider_no`. Give `sender_no` with it if providers use the same numbers.
-	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
 
 	// CreatedFrom Only tasks created at this time or later. A list finds them by the clock of the server that made the `task_id`. If that differs from the clock of the database by more than a minute, tasks at the end of the range may be missing. So may tasks whose id LKSMS did not make: by the order of ids, they can be outside the range.
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
@@ -8708,7 +8615,6 @@ type ClientInterface interface {
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
-	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -8736,7 +8642,6 @@ type ClientInterface interface {
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
-	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -8829,20 +8734,6 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
 	ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ListCallbacks List callbacks of providers, newest first
-	//
-	// Callbacks are kept for 30 days. A page reads about 10,000 callbacks at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. The secret of the sender's callbacks is shown as `***`.
-	//
-	// Corresponds with GET /api/v1/admin/callbacks (the `ListCallbacks` operationId).
-	ListCallbacks(ctx context.Context, params *ListCallbacksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// GetCallback Show a callback, and what is read from it
-	//
-	// The body is read with the configuration that the sender has now. So after a change of `config.callback`, this shows what the provider's next callbacks will say.
-	//
-	// Corresponds with GET /api/v1/admin/callbacks/{callback_id} (the `GetCallback` operationId).
-	GetCallback(ctx context.Context, callbackID int64, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListChannels List channels, newest first
 	//
@@ -9230,13 +9121,6 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 	GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ListReceipts List receipts of providers, newest first
-	//
-	// What callbacks say of single messages; a receipt that comes again is listed once. Receipts are kept for 30 days. With `matched=false`, those whose message is not known: it may still be looked for (`look_at`). A page reads about 10,000 receipts at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
-	//
-	// Corresponds with GET /api/v1/admin/receipts (the `ListReceipts` operationId).
-	ListReceipts(ctx context.Context, params *ListReceiptsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListReconciliations List reconciliations, newest first
 	//
@@ -9953,8 +9837,7 @@ type ClientInterface interface {
 	//   request. A repeated receipt changes nothing.
 	// - Unreadable items of a list are left out. A body without any readable item is rejected.
 	// - The body is stored as it came, for 30 days, also one that cannot be read. A repeated body is stored once.
-	// - A receipt whose message is not found within 72 hours is not looked for any more. `GET /api/v1/admin/receipts` shows it for 30 days.
-	// - The address stays open for a sender that is off, and for 30 days after the last change of one that is retired.
+	// - A receipt is dropped if no message matches it within 72 hours.
 	// - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
 	//   minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
 	//   older configurations have.
@@ -10624,7 +10507,7 @@ type ClientInterface interface {
 
 	// ListTasks List tasks, newest first
 	//
-	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `provider_no`; `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; `submitted_by`; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `provider_no`, `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 	ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -11102,7 +10985,6 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
-// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -11140,7 +11022,6 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
-// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -11314,40 +11195,6 @@ func (c *Client) AcknowledgeAlert(ctx context.Context, alertID AlertID, body Ack
 // Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
 func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListAuditRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ListCallbacks List callbacks of providers, newest first
-//
-// Callbacks are kept for 30 days. A page reads about 10,000 callbacks at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. The secret of the sender's callbacks is shown as `***`.
-//
-// Corresponds with GET /api/v1/admin/callbacks (the `ListCallbacks` operationId).
-func (c *Client) ListCallbacks(ctx context.Context, params *ListCallbacksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListCallbacksRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// GetCallback Show a callback, and what is read from it
-//
-// The body is read with the configuration that the sender has now. So after a change of `config.callback`, this shows what the provider's next callbacks will say.
-//
-// Corresponds with GET /api/v1/admin/callbacks/{callback_id} (the `GetCallback` operationId).
-func (c *Client) GetCallback(ctx context.Context, callbackID int64, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetCallbackRequest(c.Server, callbackID)
 	if err != nil {
 		return nil, err
 	}
@@ -12235,23 +12082,6 @@ func (c *Client) PutNotificationTemplate(ctx context.Context, bizType BizType, c
 // Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 func (c *Client) GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetOverviewRequest(c.Server)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ListReceipts List receipts of providers, newest first
-//
-// What callbacks say of single messages; a receipt that comes again is listed once. Receipts are kept for 30 days. With `matched=false`, those whose message is not known: it may still be looked for (`look_at`). A page reads about 10,000 receipts at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
-//
-// Corresponds with GET /api/v1/admin/receipts (the `ListReceipts` operationId).
-func (c *Client) ListReceipts(ctx context.Context, params *ListReceiptsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListReceiptsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13757,8 +13587,7 @@ func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *Lis
 //     request. A repeated receipt changes nothing.
 //   - Unreadable items of a list are left out. A body without any readable item is rejected.
 //   - The body is stored as it came, for 30 days, also one that cannot be read. A repeated body is stored once.
-//   - A receipt whose message is not found within 72 hours is not looked for any more. `GET /api/v1/admin/receipts` shows it for 30 days.
-//   - The address stays open for a sender that is off, and for 30 days after the last change of one that is retired.
+//   - A receipt is dropped if no message matches it within 72 hours.
 //   - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
 //     minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
 //     older configurations have.
@@ -14878,7 +14707,7 @@ func (c *Client) GetTaskTimeline(ctx context.Context, taskID TaskID, reqEditors 
 
 // ListTasks List tasks, newest first
 //
-// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `provider_no`; `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; `submitted_by`; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `provider_no`, `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -16267,166 +16096,6 @@ func NewListAuditRequest(server string, params *ListAuditParams) (*http.Request,
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewListCallbacksRequest constructs an http.Request for the ListCallbacks method
-func NewListCallbacksRequest(server string, params *ListCallbacksParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/admin/callbacks")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.SenderNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.ProviderNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "provider_no", *params.ProviderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Unreadable != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "unreadable", *params.Unreadable, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.From != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.To != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewGetCallbackRequest constructs an http.Request for the GetCallback method
-func NewGetCallbackRequest(server string, callbackID int64) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "callback_id", callbackID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/admin/callbacks/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -18474,132 +18143,6 @@ func NewGetOverviewRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewListReceiptsRequest constructs an http.Request for the ListReceipts method
-func NewListReceiptsRequest(server string, params *ListReceiptsParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/admin/receipts")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.SenderNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.ProviderNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "provider_no", *params.ProviderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Matched != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "matched", *params.Matched, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.From != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.To != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -23701,54 +23244,6 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 
 		}
 
-		if params.CountryNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "country_no", *params.CountryNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.TemplateNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "template_no", *params.TemplateNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.SubmittedBy != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "submitted_by", *params.SubmittedBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.ProviderNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "provider_no", *params.ProviderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.CreatedFrom != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "created_from", *params.CreatedFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
@@ -25248,7 +24743,6 @@ type ClientWithResponsesInterface interface {
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
-	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -25276,7 +24770,6 @@ type ClientWithResponsesInterface interface {
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
-	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -25377,24 +24870,6 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
 	ListAuditWithResponse(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*ListAuditResponse, error)
-
-	// ListCallbacksWithResponse List callbacks of providers, newest first
-	//
-	// Callbacks are kept for 30 days. A page reads about 10,000 callbacks at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. The secret of the sender's callbacks is shown as `***`.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/admin/callbacks (the `ListCallbacks` operationId).
-	ListCallbacksWithResponse(ctx context.Context, params *ListCallbacksParams, reqEditors ...RequestEditorFn) (*ListCallbacksResponse, error)
-
-	// GetCallbackWithResponse Show a callback, and what is read from it
-	//
-	// The body is read with the configuration that the sender has now. So after a change of `config.callback`, this shows what the provider's next callbacks will say.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/admin/callbacks/{callback_id} (the `GetCallback` operationId).
-	GetCallbackWithResponse(ctx context.Context, callbackID int64, reqEditors ...RequestEditorFn) (*GetCallbackResponse, error)
 
 	// ListChannelsWithResponse List channels, newest first
 	//
@@ -25834,15 +25309,6 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 	GetOverviewWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOverviewResponse, error)
-
-	// ListReceiptsWithResponse List receipts of providers, newest first
-	//
-	// What callbacks say of single messages; a receipt that comes again is listed once. Receipts are kept for 30 days. With `matched=false`, those whose message is not known: it may still be looked for (`look_at`). A page reads about 10,000 receipts at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/admin/receipts (the `ListReceipts` operationId).
-	ListReceiptsWithResponse(ctx context.Context, params *ListReceiptsParams, reqEditors ...RequestEditorFn) (*ListReceiptsResponse, error)
 
 	// ListReconciliationsWithResponse List reconciliations, newest first
 	//
@@ -26641,8 +26107,7 @@ type ClientWithResponsesInterface interface {
 	//   request. A repeated receipt changes nothing.
 	// - Unreadable items of a list are left out. A body without any readable item is rejected.
 	// - The body is stored as it came, for 30 days, also one that cannot be read. A repeated body is stored once.
-	// - A receipt whose message is not found within 72 hours is not looked for any more. `GET /api/v1/admin/receipts` shows it for 30 days.
-	// - The address stays open for a sender that is off, and for 30 days after the last change of one that is retired.
+	// - A receipt is dropped if no message matches it within 72 hours.
 	// - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
 	//   minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
 	//   older configurations have.
@@ -27348,7 +26813,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListTasksWithResponse List tasks, newest first
 	//
-	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `provider_no`; `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; `submitted_by`; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `provider_no`, `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -28962,179 +28427,6 @@ func (r ListAuditResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListAuditResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ListCallbacksResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *CallbackListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListCallbacksResponse) GetJSON200() *CallbackListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListCallbacksResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListCallbacksResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListCallbacksResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListCallbacksResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListCallbacksResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListCallbacksResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListCallbacksResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListCallbacksResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListCallbacksResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListCallbacksResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type GetCallbackResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *CallbackResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetCallbackResponse) GetJSON200() *CallbackResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r GetCallbackResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r GetCallbackResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r GetCallbackResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r GetCallbackResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r GetCallbackResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r GetCallbackResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r GetCallbackResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r GetCallbackResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r GetCallbackResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r GetCallbackResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r GetCallbackResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -32807,89 +32099,6 @@ func (r GetOverviewResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetOverviewResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ListReceiptsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ReceiptListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListReceiptsResponse) GetJSON200() *ReceiptListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListReceiptsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListReceiptsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListReceiptsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListReceiptsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListReceiptsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListReceiptsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListReceiptsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListReceiptsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListReceiptsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListReceiptsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -44443,7 +43652,6 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
-// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -44477,7 +43685,6 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
-// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -44631,36 +43838,6 @@ func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params 
 		return nil, err
 	}
 	return ParseListAuditResponse(rsp)
-}
-
-// ListCallbacksWithResponse List callbacks of providers, newest first
-//
-// Callbacks are kept for 30 days. A page reads about 10,000 callbacks at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. The secret of the sender's callbacks is shown as `***`.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/admin/callbacks (the `ListCallbacks` operationId).
-func (c *ClientWithResponses) ListCallbacksWithResponse(ctx context.Context, params *ListCallbacksParams, reqEditors ...RequestEditorFn) (*ListCallbacksResponse, error) {
-	rsp, err := c.ListCallbacks(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListCallbacksResponse(rsp)
-}
-
-// GetCallbackWithResponse Show a callback, and what is read from it
-//
-// The body is read with the configuration that the sender has now. So after a change of `config.callback`, this shows what the provider's next callbacks will say.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/admin/callbacks/{callback_id} (the `GetCallback` operationId).
-func (c *ClientWithResponses) GetCallbackWithResponse(ctx context.Context, callbackID int64, reqEditors ...RequestEditorFn) (*GetCallbackResponse, error) {
-	rsp, err := c.GetCallback(ctx, callbackID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseGetCallbackResponse(rsp)
 }
 
 // ListChannelsWithResponse List channels, newest first
@@ -45400,21 +44577,6 @@ func (c *ClientWithResponses) GetOverviewWithResponse(ctx context.Context, reqEd
 		return nil, err
 	}
 	return ParseGetOverviewResponse(rsp)
-}
-
-// ListReceiptsWithResponse List receipts of providers, newest first
-//
-// What callbacks say of single messages; a receipt that comes again is listed once. Receipts are kept for 30 days. With `matched=false`, those whose message is not known: it may still be looked for (`look_at`). A page reads about 10,000 receipts at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/admin/receipts (the `ListReceipts` operationId).
-func (c *ClientWithResponses) ListReceiptsWithResponse(ctx context.Context, params *ListReceiptsParams, reqEditors ...RequestEditorFn) (*ListReceiptsResponse, error) {
-	rsp, err := c.ListReceipts(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListReceiptsResponse(rsp)
 }
 
 // ListReconciliationsWithResponse List reconciliations, newest first
@@ -46682,8 +45844,7 @@ func (c *ClientWithResponses) ListBatchRowsWithResponse(ctx context.Context, bat
 //     request. A repeated receipt changes nothing.
 //   - Unreadable items of a list are left out. A body without any readable item is rejected.
 //   - The body is stored as it came, for 30 days, also one that cannot be read. A repeated body is stored once.
-//   - A receipt whose message is not found within 72 hours is not looked for any more. `GET /api/v1/admin/receipts` shows it for 30 days.
-//   - The address stays open for a sender that is off, and for 30 days after the last change of one that is retired.
+//   - A receipt is dropped if no message matches it within 72 hours.
 //   - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
 //     minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
 //     older configurations have.
@@ -47659,7 +46820,7 @@ func (c *ClientWithResponses) GetTaskTimelineWithResponse(ctx context.Context, t
 
 // ListTasksWithResponse List tasks, newest first
 //
-// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `provider_no`; `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; `submitted_by`; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `provider_no`, `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -49247,149 +48408,6 @@ func ParseListAuditResponse(rsp *http.Response) (*ListAuditResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseListCallbacksResponse parses an HTTP response from a ListCallbacksWithResponse call
-func ParseListCallbacksResponse(rsp *http.Response) (*ListCallbacksResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListCallbacksResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest CallbackListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseGetCallbackResponse parses an HTTP response from a GetCallbackWithResponse call
-func ParseGetCallbackResponse(rsp *http.Response) (*GetCallbackResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &GetCallbackResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest CallbackResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -52474,74 +51492,6 @@ func ParseGetOverviewResponse(rsp *http.Response) (*GetOverviewResponse, error) 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest OverviewResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseListReceiptsResponse parses an HTTP response from a ListReceiptsWithResponse call
-func ParseListReceiptsResponse(rsp *http.Response) (*ListReceiptsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListReceiptsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ReceiptListResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

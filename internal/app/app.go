@@ -252,6 +252,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	inbox := sqldoor.New(db, tasks, o.Log, metrics)
 	dir.OnChanged(receipts.Changed)
 	dir.OnChanged(pusher.Changed)
+	users.OnSwitched(tasks.Switched)
 	streams := stream.New(streamsOf(o.MaxConnections))
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
@@ -276,6 +277,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 			{Name: "take-messages-of-sql", Interval: 250 * time.Millisecond, Routine: true, Run: inbox.Take},
 			{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
 			{Name: "expire-tasks", Interval: time.Second, Routine: true, Run: tasks.Expire},
+			{Name: "follow-switches", Interval: 5 * time.Second, Routine: true, Run: tasks.FollowSwitches},
 			{Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: tasks.Move},
 			{Name: "forget-retired-pools", Interval: time.Hour, Routine: true, Run: dir.ForgetPools},
 			{Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: tasks.Age},

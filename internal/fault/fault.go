@@ -93,6 +93,7 @@ const (
 	DefaultContentExists   Reason = "default_content.exists"
 	DefaultContentSent     Reason = "default_content.already_sent"
 	CompanyNotFound        Reason = "company.not_found"
+	CompanyOff             Reason = "company.off"
 	ChannelNotFound        Reason = "channel.not_found"
 	CountryNotFound        Reason = "country.not_found"
 	SenderNotFound         Reason = "sender.not_found"
@@ -124,7 +125,7 @@ var Reasons = []Reason{
 	TaskExpired, TaskUnreachable, TaskErased, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, TaskSenderGone, TaskTestsOff,
 	CallbackNotFound, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, SenderNotTestable, TemplateNotFound, NotificationNotFound,
 	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
-	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound,
+	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, CompanyOff, ChannelNotFound, CountryNotFound,
 	SenderNotFound, RouteRuleNotFound, InboundNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, WebhookNotFound, EventsCursorGone, Exists, InUse,
 	LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, ServerOtherRole, ServerStarting, InternalError,
 }
