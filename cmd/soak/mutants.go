@@ -139,9 +139,10 @@ judged AS (`},
 			"WHERE company_id = $1 AND recipient = $2 AND EXISTS (SELECT FROM default_contents d WHERE d.recipient = $2 AND NOT d.is_sent)"},
 	}},
 	{"requeue", "a requeued task keeps its last lease, so that a late SUCCESS of it ends the new life", []change{
-		{updates, "is_test,\n        contact_values\n    )\n    SELECT f.task_id, f.pool_today,",
-			"is_test,\n        contact_values, lease_id, failed_app_id\n    )\n    SELECT f.task_id, f.pool_today,"},
-		{updates, "f.traceparent, f.batch_id, f.is_test, f.contact_values\n    FROM fit f\n", `f.traceparent, f.batch_id, f.is_test, f.contact_values,
+		{updates, "is_test,\n        contact_values, submitted_by\n    )\n    SELECT f.task_id, f.pool_today,",
+			"is_test,\n        contact_values, submitted_by, lease_id, failed_app_id\n    )\n    SELECT f.task_id, f.pool_today,"},
+		{updates, "f.traceparent, f.batch_id, f.is_test, f.contact_values,\n        f.submitted_by\n    FROM fit f\n", `f.traceparent, f.batch_id, f.is_test, f.contact_values,
+        f.submitted_by,
         (SELECT l.lease_id FROM report_logs l WHERE l.task_id = f.task_id AND l.leased_at IS NOT NULL ORDER BY l.id DESC LIMIT 1),
         (SELECT l.app_id FROM report_logs l WHERE l.task_id = f.task_id AND l.leased_at IS NOT NULL ORDER BY l.id DESC LIMIT 1)
     FROM fit f

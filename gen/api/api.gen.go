@@ -29,18 +29,19 @@ import (
 
 // Defines values for AlertKind.
 const (
-	AlertBalanceLow       AlertKind = "balance_low"
-	AlertDiskLow          AlertKind = "disk_low"
-	AlertFailureRate      AlertKind = "failure_rate"
-	AlertPartitionMissing AlertKind = "partition_missing"
-	AlertPoolUnserved     AlertKind = "pool_unserved"
-	AlertProviderTrouble  AlertKind = "provider_trouble"
-	AlertQueueDepth       AlertKind = "queue_depth"
-	AlertReceiptsMissing  AlertKind = "receipts_missing"
-	AlertSenderSilent     AlertKind = "sender_silent"
-	AlertStatementDiffers AlertKind = "statement_differs"
-	AlertWaitTime         AlertKind = "wait_time"
-	AlertWebhookFailing   AlertKind = "webhook_failing"
+	AlertBalanceLow        AlertKind = "balance_low"
+	AlertDiskLow           AlertKind = "disk_low"
+	AlertFailureRate       AlertKind = "failure_rate"
+	AlertPartitionMissing  AlertKind = "partition_missing"
+	AlertPoolUnserved      AlertKind = "pool_unserved"
+	AlertProviderTrouble   AlertKind = "provider_trouble"
+	AlertQueueDepth        AlertKind = "queue_depth"
+	AlertReceiptsMissing   AlertKind = "receipts_missing"
+	AlertReceiptsUnmatched AlertKind = "receipts_unmatched"
+	AlertSenderSilent      AlertKind = "sender_silent"
+	AlertStatementDiffers  AlertKind = "statement_differs"
+	AlertWaitTime          AlertKind = "wait_time"
+	AlertWebhookFailing    AlertKind = "webhook_failing"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -61,6 +62,8 @@ func (e AlertKind) Valid() bool {
 	case AlertQueueDepth:
 		return true
 	case AlertReceiptsMissing:
+		return true
+	case AlertReceiptsUnmatched:
 		return true
 	case AlertSenderSilent:
 		return true
@@ -783,6 +786,27 @@ func (e Place) Valid() bool {
 	case PlaceHistory:
 		return true
 	case PlaceRecent:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReceiptState.
+const (
+	ReceiptDelivered   ReceiptState = "delivered"
+	ReceiptOnItsWay    ReceiptState = "on_its_way"
+	ReceiptUndelivered ReceiptState = "undelivered"
+)
+
+// Valid indicates whether the value is a known member of the ReceiptState enum.
+func (e ReceiptState) Valid() bool {
+	switch e {
+	case ReceiptDelivered:
+		return true
+	case ReceiptOnItsWay:
+		return true
+	case ReceiptUndelivered:
 		return true
 	default:
 		return false
@@ -2430,6 +2454,86 @@ type BatchStatus string
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
 
+// Callback defines model for Callback.
+type Callback struct {
+	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
+	Body string `json:"body"`
+
+	// BodyLength The number of characters of the body
+	BodyLength int32 `json:"body_length"`
+	CallbackID int64 `json:"callback_id"`
+
+	// CreatedAt When it came first
+	CreatedAt time.Time `json:"created_at"`
+
+	// LeftOut The number of items that could not be read among others that could
+	LeftOut int64 `json:"left_out"`
+
+	// Refused The reason of the error that the provider got; null if the callback was accepted
+	Refused *string `json:"refused"`
+
+	// Repeats How often the same body came again
+	Repeats  int64  `json:"repeats"`
+	SenderNo string `json:"sender_no"`
+	SourceIP string `json:"source_ip"`
+}
+
+// CallbackDetail defines model for CallbackDetail.
+type CallbackDetail struct {
+	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
+	Body string `json:"body"`
+
+	// BodyLength The number of characters of the body
+	BodyLength int32 `json:"body_length"`
+	CallbackID int64 `json:"callback_id"`
+
+	// CreatedAt When it came first
+	CreatedAt time.Time `json:"created_at"`
+
+	// LeftOut The number of items that could not be read among others that could
+	LeftOut  int64         `json:"left_out"`
+	Receipts []ReadReceipt `json:"receipts"`
+
+	// Refused The reason of the error that the provider got; null if the callback was accepted
+	Refused *string `json:"refused"`
+
+	// Repeats How often the same body came again
+	Repeats  int64  `json:"repeats"`
+	SenderNo string `json:"sender_no"`
+	SourceIP string `json:"source_ip"`
+
+	// Unread Why no receipt can be read: the reason of an error, or `sender.no_callback` if the sender was deleted, or accepts no callbacks now. Null if the body can be read.
+	Unread *string `json:"unread"`
+}
+
+// CallbackListResponse defines model for CallbackListResponse.
+type CallbackListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    CallbackPage `json:"data"`
+}
+
+// CallbackPage defines model for CallbackPage.
+type CallbackPage struct {
+	Items []Callback `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// CallbackResponse defines model for CallbackResponse.
+type CallbackResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    CallbackDetail `json:"data"`
+}
+
 // Category defines model for Category.
 type Category string
 
@@ -3697,7 +3801,7 @@ type InboundPatch struct {
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
-// InboundPath A path through the JSON: names and indexes, separated by points (`alerts.0.labels.alertname`). `*` stands for each item of a list, and `#` at the end for their number.
+// InboundPath A path through the JSON: names and indexes, separated by points (`alerts.0.labels.alertname`). `*` stands for each item of a list, `[status=firing]` for a list of those items whose `status` is `firing`, and `#` at the end for their number.
 //
 // Example: recipients.0.attribs.phone
 type InboundPath = string
@@ -4221,8 +4325,14 @@ type NotificationPage struct {
 // NotificationRecipient defines model for NotificationRecipient.
 type NotificationRecipient struct {
 	// Address The address on the channel; empty if none is known
-	Address string    `json:"address"`
-	DueAt   time.Time `json:"due_at"`
+	Address string `json:"address"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// DeliveryCode The provider's code for the delivery status
+	DeliveryCode *string   `json:"delivery_code,omitempty"`
+	DueAt        time.Time `json:"due_at"`
 
 	// ExternalMsgid The provider's number of the message
 	ExternalMsgid *string `json:"external_msgid"`
@@ -4793,6 +4903,9 @@ type PlaceOfItems struct {
 // Example: 200 {"code":"ERR"}
 type ProviderAnswer = string
 
+// ProviderNo The number that the provider gave to the message
+type ProviderNo = string
+
 // ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
 type ProviderRequest struct {
 	// Body At most 2000 characters
@@ -4828,6 +4941,20 @@ type QueueSettings struct {
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
 }
 
+// ReadReceipt A receipt as it is read from the body of a callback
+type ReadReceipt struct {
+	Code *string `json:"code"`
+
+	// MatchedAt When its message was found; null if it is not known
+	MatchedAt  *time.Time `json:"matched_at"`
+	ProviderNo string     `json:"provider_no"`
+
+	// ReceiptID Null if no such receipt is stored: the configuration was changed since, or the receipt was deleted
+	ReceiptID *int64       `json:"receipt_id"`
+	Recipient *string      `json:"recipient"`
+	State     ReceiptState `json:"state"`
+}
+
 // Readiness defines model for Readiness.
 type Readiness struct {
 	MissingRoles ServerRoles `json:"missing_roles"`
@@ -4843,6 +4970,52 @@ type ReadinessResponse struct {
 	Message Message   `json:"message"`
 	Data    Readiness `json:"data"`
 }
+
+// Receipt defines model for Receipt.
+type Receipt struct {
+	// CallbackID The callback that brought it first
+	CallbackID int64 `json:"callback_id"`
+
+	// Code The provider's code
+	Code      *string   `json:"code"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// LookAt When its message is looked for next; null if it was found, or is not looked for any more
+	LookAt *time.Time `json:"look_at"`
+
+	// MatchedAt When its message was found; null if it is not known
+	MatchedAt *time.Time `json:"matched_at"`
+
+	// ProviderNo The provider's number of the message. `GET /api/v1/sms/tasks?provider_no=` lists its tasks.
+	ProviderNo string `json:"provider_no"`
+	ReceiptID  int64  `json:"receipt_id"`
+
+	// Recipient As the provider wrote it; null if it is not given
+	Recipient *string      `json:"recipient"`
+	SenderNo  string       `json:"sender_no"`
+	State     ReceiptState `json:"state"`
+}
+
+// ReceiptListResponse defines model for ReceiptListResponse.
+type ReceiptListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ReceiptPage `json:"data"`
+}
+
+// ReceiptPage defines model for ReceiptPage.
+type ReceiptPage struct {
+	Items []Receipt `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ReceiptState defines model for ReceiptState.
+type ReceiptState string
 
 // RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 type RecipientStatus int16
@@ -6161,6 +6334,9 @@ type Submitted struct {
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
+// SubmitterFilter defines model for SubmitterFilter.
+type SubmitterFilter = string
+
 // Switch What holds a message
 type Switch struct {
 	// Name The company, user, channel, country or batch; an empty text is the country of a number of no known country
@@ -6306,6 +6482,9 @@ type Task struct {
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
 
+	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
+	ProviderNo *string `json:"provider_no,omitempty"`
+
 	// ReportedAt The time at which the task was settled
 	ReportedAt *time.Time `json:"reported_at"`
 
@@ -6393,6 +6572,9 @@ type TaskDetail struct {
 
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
+
+	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
+	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// QueuedAt The time at which the task first could be claimed, was requeued, or, before it was tried, went on after a pause of its batch; null before it is due, for a recipient without an address, and for tasks from before this was recorded
 	QueuedAt *time.Time `json:"queued_at"`
@@ -6485,7 +6667,10 @@ type TaskJobFilter struct {
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
 	// CompanyNo Example: acme
-	CompanyNo   *No                    `json:"company_no,omitempty"`
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// CountryNo Example: acme
+	CountryNo   *No                    `json:"country_no,omitempty"`
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
@@ -6497,7 +6682,10 @@ type TaskJobFilter struct {
 	//
 	// Example: 13800138000
 	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
-	Result      *string      `json:"result,omitempty"`
+
+	// ProviderNo The number that the provider gave to the message
+	ProviderNo *ProviderNo `json:"provider_no,omitempty"`
+	Result     *string     `json:"result,omitempty"`
 
 	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 	//
@@ -6508,8 +6696,10 @@ type TaskJobFilter struct {
 	Source *Source `json:"source,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status *TaskStatus `json:"status,omitempty"`
-	Test   *bool       `json:"test,omitempty"`
+	Status      *TaskStatus       `json:"status,omitempty"`
+	SubmittedBy *SubmitterFilter  `json:"submitted_by,omitempty"`
+	TemplateNo  *TemplateNoFilter `json:"template_no,omitempty"`
+	Test        *bool             `json:"test,omitempty"`
 }
 
 // TaskJobFilterDelivery defines model for TaskJobFilter.Delivery.
@@ -6670,6 +6860,9 @@ type TemplateName = string
 //
 // Example: login-code
 type TemplateNo = string
+
+// TemplateNoFilter defines model for TemplateNoFilter.
+type TemplateNoFilter = string
 
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
@@ -6993,6 +7186,9 @@ type TimelineEvent struct {
 
 	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
 	Message *string `json:"message,omitempty"`
+
+	// ProviderNo Of `reported`: the number that the provider gave to the message
+	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// RequestID The request that submitted the task
 	RequestID *string `json:"request_id,omitempty"`
@@ -7361,6 +7557,12 @@ type Word50 = string
 // AlertID defines model for AlertId.
 type AlertID = int64
 
+// CameFrom defines model for CameFrom.
+type CameFrom = time.Time
+
+// CameTo defines model for CameTo.
+type CameTo = time.Time
+
 // CategoryName defines model for CategoryName.
 type CategoryName = Category
 
@@ -7419,6 +7621,11 @@ type RouteNo = int64
 
 // RuleNo defines model for RuleNo.
 type RuleNo = int64
+
+// SenderFilter The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+//
+// Example: sms_app_001
+type SenderFilter = AppID
 
 // SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 //
@@ -7537,6 +7744,30 @@ type ListAuditParams struct {
 
 	// To Only changes before this time
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListCallbacksParams defines parameters for ListCallbacks.
+type ListCallbacksParams struct {
+	// SenderNo Only those of this sender
+	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// ProviderNo Only the callbacks that brought receipts with this number of the provider first
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
+
+	// Unreadable Only callbacks that were refused or have items that could not be read, or with `false` only the others
+	Unreadable *bool `form:"unreadable,omitempty" json:"unreadable,omitempty"`
+
+	// From Only those that came at this time or later
+	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only those that came before this time
+	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -7720,6 +7951,30 @@ type ListInboundsParams struct {
 type CreateInboundParams struct {
 	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListReceiptsParams defines parameters for ListReceipts.
+type ListReceiptsParams struct {
+	// SenderNo Only those of this sender
+	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// ProviderNo Only receipts with this number of the provider
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
+
+	// Matched Only receipts whose message is known, or with `false` only the others
+	Matched *bool `form:"matched,omitempty" json:"matched,omitempty"`
+
+	// From Only those that came at this time or later
+	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only those that came before this time
+	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListReconciliationsParams defines parameters for ListReconciliations.
@@ -8041,7 +8296,7 @@ type ExportContactImportErrorsParams struct {
 
 // PullEventsParams defines parameters for PullEvents.
 type PullEventsParams struct {
-	// After A `next_cursor`; left out, the events begin now
+	// After A `next_cursor`. Empty, the events begin with the oldest that is kept; left out, they begin now
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 
 	// Limit The maximum number of items
@@ -8163,6 +8418,18 @@ type ListTasksParams struct {
 
 	// Test Only test messages, or with `false` none of them
 	Test *bool `form:"test,omitempty" json:"test,omitempty"`
+
+	// CountryNo Only tasks whose number is of this country
+	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
+
+	// TemplateNo Only tasks whose text was made of this template
+	TemplateNo *TemplateNoFilter `form:"template_no,omitempty" json:"template_no,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+
+	// ProviderNo Only tasks of which a message has this number of its provider, as in `provider_no`. Give `sender_no` with it if providers use the same numbers.
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
 
 	// CreatedFrom Only tasks created at this time or later. A list finds them by the clock of the server that made the `task_id`. If that differs from the clock of the database by more than a minute, tasks at the end of the range may be missing. So may tasks whose id LKSMS did not make: by the order of ids, they can be outside the range.
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
@@ -8503,6 +8770,12 @@ type ServerInterface interface {
 	// ListAudit List administrative changes, newest first
 	// (GET /api/v1/admin/audit)
 	ListAudit(w http.ResponseWriter, r *http.Request, params ListAuditParams)
+	// ListCallbacks List callbacks of providers, newest first
+	// (GET /api/v1/admin/callbacks)
+	ListCallbacks(w http.ResponseWriter, r *http.Request, params ListCallbacksParams)
+	// GetCallback Show a callback, and what is read from it
+	// (GET /api/v1/admin/callbacks/{callback_id})
+	GetCallback(w http.ResponseWriter, r *http.Request, callbackID int64)
 	// ListChannels List channels, newest first
 	// (GET /api/v1/admin/channels)
 	ListChannels(w http.ResponseWriter, r *http.Request, params ListChannelsParams)
@@ -8617,6 +8890,9 @@ type ServerInterface interface {
 	// GetOverview Get the figures of this moment
 	// (GET /api/v1/admin/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
+	// ListReceipts List receipts of providers, newest first
+	// (GET /api/v1/admin/receipts)
+	ListReceipts(w http.ResponseWriter, r *http.Request, params ListReceiptsParams)
 	// ListReconciliations List reconciliations, newest first
 	// (GET /api/v1/admin/reconciliations)
 	ListReconciliations(w http.ResponseWriter, r *http.Request, params ListReconciliationsParams)
@@ -9538,6 +9814,143 @@ func (siw *ServerInterfaceWrapper) ListAudit(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListAudit(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListCallbacks operation middleware
+func (siw *ServerInterfaceWrapper) ListCallbacks(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListCallbacksParams
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "provider_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider_no", r.URL.Query(), &params.ProviderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "unreadable" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "unreadable", r.URL.Query(), &params.Unreadable, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "unreadable"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "unreadable", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListCallbacks(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetCallback operation middleware
+func (siw *ServerInterfaceWrapper) GetCallback(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "callback_id" -------------
+	var callbackID int64
+
+	err = runtime.BindStyledParameterWithOptions("simple", "callback_id", r.PathValue("callback_id"), &callbackID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "callback_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetCallback(w, r, callbackID)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -11023,6 +11436,117 @@ func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetOverview(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListReceipts operation middleware
+func (siw *ServerInterfaceWrapper) ListReceipts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListReceiptsParams
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "provider_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider_no", r.URL.Query(), &params.ProviderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "matched" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "matched", r.URL.Query(), &params.Matched, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "matched"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "matched", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListReceipts(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -14719,6 +15243,58 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 		return
 	}
 
+	// ------------- Optional query parameter "country_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "country_no", r.URL.Query(), &params.CountryNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "country_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "country_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "template_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "template_no", r.URL.Query(), &params.TemplateNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "template_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "submitted_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "provider_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider_no", r.URL.Query(), &params.ProviderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider_no", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "created_from" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "created_from", r.URL.Query(), &params.CreatedFrom, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
@@ -15796,6 +16372,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/alerts", wrapper.ListAlerts)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/alerts/{alert_id}/acknowledge", wrapper.AcknowledgeAlert)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/audit", wrapper.ListAudit)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/callbacks", wrapper.ListCallbacks)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/callbacks/{callback_id}", wrapper.GetCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.ListChannels)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.CreateChannel)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/channels/{channel}", wrapper.DeleteChannel)
@@ -15834,6 +16412,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.DeleteNotificationTemplate)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.PutNotificationTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/overview", wrapper.GetOverview)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/receipts", wrapper.ListReceipts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations", wrapper.ListReconciliations)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/reconciliations", wrapper.CreateReconciliation)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations/{reconciliation_id}", wrapper.GetReconciliation)
@@ -17779,6 +18358,232 @@ func (response ListAudit500JSONResponse) VisitListAuditResponse(w http.ResponseW
 type ListAudit503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response ListAudit503JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacksRequestObject struct {
+	Params ListCallbacksParams
+}
+
+type ListCallbacksResponseObject interface {
+	VisitListCallbacksResponse(w http.ResponseWriter) error
+}
+
+type ListCallbacks200JSONResponse CallbackListResponse
+
+func (response ListCallbacks200JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListCallbacks401JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListCallbacks403JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListCallbacks422JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListCallbacks429JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListCallbacks500JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListCallbacks503JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallbackRequestObject struct {
+	CallbackID int64 `json:"callback_id"`
+}
+
+type GetCallbackResponseObject interface {
+	VisitGetCallbackResponse(w http.ResponseWriter) error
+}
+
+type GetCallback200JSONResponse CallbackResponse
+
+func (response GetCallback200JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetCallback401JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetCallback403JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetCallback404JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetCallback422JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetCallback429JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetCallback500JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetCallback503JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -22876,6 +23681,112 @@ func (response GetOverview500JSONResponse) VisitGetOverviewResponse(w http.Respo
 type GetOverview503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response GetOverview503JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceiptsRequestObject struct {
+	Params ListReceiptsParams
+}
+
+type ListReceiptsResponseObject interface {
+	VisitListReceiptsResponse(w http.ResponseWriter) error
+}
+
+type ListReceipts200JSONResponse ReceiptListResponse
+
+func (response ListReceipts200JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListReceipts401JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListReceipts403JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListReceipts422JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListReceipts429JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListReceipts500JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListReceipts503JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -38833,6 +39744,12 @@ type StrictServerInterface interface {
 	// ListAudit List administrative changes, newest first
 	// (GET /api/v1/admin/audit)
 	ListAudit(ctx context.Context, request ListAuditRequestObject) (ListAuditResponseObject, error)
+	// ListCallbacks List callbacks of providers, newest first
+	// (GET /api/v1/admin/callbacks)
+	ListCallbacks(ctx context.Context, request ListCallbacksRequestObject) (ListCallbacksResponseObject, error)
+	// GetCallback Show a callback, and what is read from it
+	// (GET /api/v1/admin/callbacks/{callback_id})
+	GetCallback(ctx context.Context, request GetCallbackRequestObject) (GetCallbackResponseObject, error)
 	// ListChannels List channels, newest first
 	// (GET /api/v1/admin/channels)
 	ListChannels(ctx context.Context, request ListChannelsRequestObject) (ListChannelsResponseObject, error)
@@ -38947,6 +39864,9 @@ type StrictServerInterface interface {
 	// GetOverview Get the figures of this moment
 	// (GET /api/v1/admin/overview)
 	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
+	// ListReceipts List receipts of providers, newest first
+	// (GET /api/v1/admin/receipts)
+	ListReceipts(ctx context.Context, request ListReceiptsRequestObject) (ListReceiptsResponseObject, error)
 	// ListReconciliations List reconciliations, newest first
 	// (GET /api/v1/admin/reconciliations)
 	ListReconciliations(ctx context.Context, request ListReconciliationsRequestObject) (ListReconciliationsResponseObject, error)
@@ -39708,6 +40628,58 @@ func (sh *strictHandler) ListAudit(w http.ResponseWriter, r *http.Request, param
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListAuditResponseObject); ok {
 		if err := validResponse.VisitListAuditResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListCallbacks operation middleware
+func (sh *strictHandler) ListCallbacks(w http.ResponseWriter, r *http.Request, params ListCallbacksParams) {
+	var request ListCallbacksRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListCallbacks(ctx, request.(ListCallbacksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListCallbacks")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListCallbacksResponseObject); ok {
+		if err := validResponse.VisitListCallbacksResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetCallback operation middleware
+func (sh *strictHandler) GetCallback(w http.ResponseWriter, r *http.Request, callbackID int64) {
+	var request GetCallbackRequestObject
+
+	request.CallbackID = callbackID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetCallback(ctx, request.(GetCallbackRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetCallback")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetCallbackResponseObject); ok {
+		if err := validResponse.VisitGetCallbackResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -40778,6 +41750,32 @@ func (sh *strictHandler) GetOverview(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetOverviewResponseObject); ok {
 		if err := validResponse.VisitGetOverviewResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListReceipts operation middleware
+func (sh *strictHandler) ListReceipts(w http.ResponseWriter, r *http.Request, params ListReceiptsParams) {
+	var request ListReceiptsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListReceipts(ctx, request.(ListReceiptsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListReceipts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListReceiptsResponseObject); ok {
+		if err := validResponse.VisitListReceiptsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -44139,1415 +45137,1448 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bkyPJlSeGfxX/59CMVU0kKjPrwu5M+xuVXRd2kXVjZnY3h921CAfCATgz4A6GeyQK3VNrlLQym72M",
-	"ZsYkM8lWo9VKpss+jMz0tmO7I+130bA5etNXkPk57h4eER5AAJmNLK4NH9iVgQi/Hj9+rr/z7d5IzuZS",
-	"MKHV3vG3e3Oa0xnTLIe/TjOW6+ep+ScXe8d7c6qne709QWds73iPml8HPN3r7eXsNwXPWbp3rPOC9fbU",
-	"aMpm1Hw3lvmM6r3jPS70owd7vb0ZF3xWzPaOD3t7ejln+BObsHzv/fve3ul8jh2mTI1yPtdcmp4vpoyI",
-	"YjZkOZFjoqeMKCZSlvfw33TGCBeEZhnhWpFRRvlMESpSkrO5zLXa6+2xd3Q2z0x/aqYGdD4fHBwc7vVw",
-	"Zr8pWL4Mpjafr5vYD3I23jve+6N75QLew1/VPZyEmc5jqtlE5stX0G50GUf2la17c31gh1MqBMtW9Ydv",
-	"bN3dK4kdmTV+wWdcx3drRt+ZfQ53jarLykYcHsRXP4NWw/GkbEyLTOMntmXzx8FaenosZ3Mqlq9k22rg",
-	"7wMhr70gshA6X9UT/H4TPRW5knl82RPB3unBCN5I3FmZ5+yKy0KROZ2wFpLHTyqrPqPvXjAx0dO948OH",
-	"dq39A7/aSudcTGBgrazihpnE85TN5lIzMVr+nC2bC3FKFjJPyWgqFRNkuIRFGNEsYzkZy5zoKVdECkbM",
-	"kJjSfXJqGAWjmqXuGdGy5C1mNsBOYNHIgutp+eNQpssePOOCHD0gU1nkqkdSyRQR0jydkJnMWZ881yRn",
-	"usiFgq/HPFeaUKEWhpH5RqeMpiwnSTDL/TM2z+iSpUmfXLh+L5kdCTW9sBwGQiZMK/Lg6KhPnsncMMGc",
-	"BTwS6IHnZMxZliKHND+abYI/RlJoJrQlHHgxY6YN7Nd0iR0cfEIWU/NbORG3cFwZXjzP5SRnSvXJa+FH",
-	"COsoc7uM5lPYKK78G5ds2SdP81zmdmFwkO7fckzSfEnyQuDMhNTkks1131E1Ll5JeeEiGlppoe+jJnnP",
-	"qdYsN23+o6/+f/v/+O1HP9iL0vzMXDDtlA8/b3xLxoheDGUh0lb+wvH3G+AvP5PD1vn8Wg5v+sp/wZXe",
-	"6CLhms3U3sZ3x9Gmd8crqS/o5BnPNItw29ciW8J5oSNtzjPVRBiegkdHMaLpRJGpzNK2sQqpB5pOKqPF",
-	"ua3Zpws6gQv+PUzoOX5yiBNyf/kZ0TynKBu8Hn9K9WjasrND89t1pB5o3Mo9b6ZSsJUrBzx4bl6zO9sj",
-	"U7lgVywnHHjIIudaM9GydvDlAL/c6zpCGNUr/MaM8oyNGL9ieeuZyu0L6w7VpiR/xkZSjHjGqVmS1sOW",
-	"V167CSZyJgvN2qdrfr3xuRbZih6L7MY7PAfNoLVLVByuwyZL8f68GM4MlaafLlvIfGH4AtB6oVhOlPug",
-	"opDQ0YwN1FTOW4jdfzUYtt5gh6tvsH/09dfFwcHBwT789/BZ23W2GcNjdDSNMbwTkmg6+f+fmr6OHpl/",
-	"fpq0zG2XDNB9FicMHMl2JOEHBL2oy9YjbZSg6zBZ27jp53PFctE+ncL9vG1Xvn3T2Zc0dj+fGwaVKiMr",
-	"L6hh22MiJCh6INNdUZ7RYcZCYr/fovSZ7zszchgNDIsNp1K2L/cCf79ZkeW9aUrNpVAMKPWxFOOMj2B9",
-	"rABt/knn84yPgHXf+7Uy6/VtuQzmzZTtHT84+KS3x4y8a57ljMKLQCZ9Ix9MWZYCmTOljPJmZCKztPM5",
-	"EXBZmhdAkjaf9IiS5vocUWEkYzR+EA7isRXPzVIc7x0cfvbTnx198eDLgz/++BePfvXz+y8fvvrxm0/O",
-	"Di9MZ902AaR0XI6m1DYq8twoEkpTzbwuRGiWyQUM1w7HdPdECrbN2qHQ7hdGFaMRU6r7BEy/Z3Yj2+bh",
-	"lJoFVWRE85yzlMgChv1M5kOepkxst+/3Y/tOCz3tj33DtY03THaUs5QJzWlWakCwqiw1xzCVcNvsfMO7",
-	"j4zgspoJk8Qp4KNcKjVQXLOEzBgV9n6hZMGGYLUwt4zTEc1rRBnqCgiJ6Gkui8mUUDLM5UKxvE/Oi9HU",
-	"/Y5jytmv2cho+agJL8mMLsloSsWEIan2nPFwuCQ/fXpBuBhlRcrSPkkevz47H7w+e/7T56/OE5JxpVGN",
-	"d3M0w1L9PVDVzL1Ls20IAwwtTcLgrskKSbiOiGK5YQbw3TH5TSE1CxdnwFOymDJBlrK4La5wKgiPDfcE",
-	"BpqUA0kIBzoac4YLzITOzb+5sJZf8/EPFcnkBFf7imY83eoUHh0Fi41Gkb3jr+w/m2pGufLc8rOKCoNE",
-	"O6KCDBlJOc0ylu69f9srt9HRO7djruzmKZpliG0b3tg95wYrElfmiKbm8u6RYaG9wShnZJFLMTkhCaxb",
-	"H39IwISkQCA043hJM3Onsu12JX4E3NrNfNt19uh5AczBXoJD4DbpsbkXZ4WCB7C05Gfnr1/1iMwJJWaR",
-	"MqYZMS3f3pr7bS/HhlRWGd8e2iaeyUJsub4PVsocY2i4vrg5wxESZbgqvLzzdbK9gZV2JPO0FCzYO47C",
-	"xIWUL2g+2UqgeHB4fxXhaSkHGbS9mvC4EYglgVePiZpnvHpTgQWagWkVtlhNZa6ZANeVZu+0uj0ChDED",
-	"HxPkkLzkn8IAPzb/Ass5JWAm6oVzgKsZCLPRwsGB+dJuy0sqltsx6U9aRSWzJTMqloMx5VmRM1XbGimJ",
-	"+ZmYn1lKjEI8m2tFxrmcoVpO0zRnSh0TnS8JnVAuSEY1y3e8B26gwFwrotSIzlhzvGYHAp9BXZ6CdSlG",
-	"06RXyj+gp3NFrMuLFIp9LbTrOGdKFvmIqT5JzpjOl/unY83yhEz4lb2HVVXb638tvhbPZN4cc88aBPIi",
-	"Y6CrZMtj8/I++QKY2+mb5+SSLZVVYSbMmkjQyt8nrxgHQS+VlZWA23VhGFGhWNpcE+eDMWPNqBHaGbs8",
-	"gVe+FoQwM3Z0mJjZaprr0pkM8gheBSgNOtcZVWoh87RvRn+KRhwYxzyXV0aO1Mq/02FEMylwxwSZUlXS",
-	"I1i1FZELYVYX2iZc9wjVZuQZM98aOYOSGReFZn3yJSy6bwDmZZoQUXIBoaRQzG5MMe+BW0VJ+KHayswS",
-	"R266xmsdhfEcnOy2lZzBkhjmgdsGZNGgXs+gUzZnIiVSGEEUdtcsCqwn8G7V/xr0nc+FOdgy599sKzwc",
-	"tnILbwCoMInHNb1lxpXiYkIcZR9DrAGhOFjvKnO7jhKEcER9C6r2mvHbVfXGmK2UkujFWAStNq5Ec6b4",
-	"CIQGQ10ypznPliT4JuS5cAdmt7B664fZg5vPrgkZshE1RyC0stARcuGUajqkip2UHld35xs9cyHzS7xc",
-	"cEtUMTeaGEtfspTT7QSWh6sElqLsYjAzfQzAltXYqsfY7f7Fcs68jFwfAND5rMg0n9Nc3zP3/b6ZsJUL",
-	"jCSw+91LwqEnToRO6mNPvCidRGaQGJZk3eRyznL4jmh6aS4vmBjYGu2AIDAKLE3nTGsuJvCEpik3n9Hs",
-	"TW7a0JypveMxzRTr7c2DR9/uKaYUunMyNkB2rpqm1Zf4A7BkWWi4s5CUqLmXyWLKR+Yms63B7bbXi1gy",
-	"ncfz4dHDRxWn58OmabPnBzej7wYQyNAc2Wfm8YpRQCSWMPqXYitH9PGPH613wtpHcvhrNgIBH4LSIFat",
-	"sqp0dCnkImPphKUDqitW3ZRqtq852MJFkVk2iEbgmgukV21oCBLr+m9cKFwXN1zPh2B1aToIUOryesoy",
-	"fsVyuyidnCmwoE/wu+Xe+7rfpLfHROqXok4KC8MI4YVjkhjxEE5BQu6gE1desfxujyTg50PJKk3c3ylX",
-	"Zi5pYg6nfcSMlpsmJ8TM1IaYcE3G3Mj2HXbPvLhy/xtfXHLUotcu0c85asUZu8K9W/vFC3jzfW9Pimw5",
-	"kAsxCHa+upJfWqFozqS5ZawNScvMiEzgLkfrJkQyYSMolaEFkuWw3HQoCw28DnSy5DcFK8yizvUUF9mq",
-	"SYOcagbhYTTLXHtGpwi7kiJYr6GUGaMgoeVsRvPLTtRolIrs6poH0vmIu52t0r3bZYCgBfjxNbYEJXdP",
-	"1mTIJhQk9KnM0pC3raQwpakuuh3Dc3zVfFQgx4sMy+56OSy388dWfREs6xFK5lLCf3FJoiMrZjOaRyPo",
-	"FDMX64gRr76ISUFLxcj5byKt6mnOFKxQZc9lga7Alk2xRtb3vb0rmhWsZeILqsiMUVXkzJq0q0thfgdN",
-	"C41YvUj/tf7eh47BrypRzT44AXiEO/nl3vSq4aNlZG0YY+DW2M0rXB9PGxVKDLhY9QgFrLjXuPCaN5c/",
-	"qhEGVLkp3rZds6dlizMnl3YXdEpGEcQpPOwWp9AWn9AyTqsyUiSVWBgZLL4jXhdiWfkugQBNrojS0lAX",
-	"E6N8OdcsBXUPTRVqKheij0JMEDu4ckpk/x+//dEPYgcFxm4jtrvf16/kRnEPtht/wTckJ0sI67igi4Uq",
-	"jxjcTrVLCC7qPnltrh8hNR9bMfwYDyvHEzylho4NI4VwfbcCvS1vCK8B1Ye+LC0vRtVEKyDejxipV+u+",
-	"w4VWBoR1u4/g/BYQv7XNQsfWGJwzyBW2XLIaz6uGuVWG2T4Bt+ytzOPpFRP6CdU0fiBBd5RjksCk+h8l",
-	"gTkztDoJO+spVX3yDN1QpVKEx5rmjGRsrIkswKtZUw22ls7XSONNQmyVlF/7ibqtS25UYN77g5GFazLh",
-	"2mXqLGZdQ068JblwFyLeGmHsD1n4cvJUXHRq5Us/t0TORDEznS4o1wO7R4HCZNoKtCXDVaTMBoUAZ0Fa",
-	"SnmKZ0Y26u0NaUbFiA0yuUAedMXN7zp3kwc+O9dqYE20htlydek+oLmGdQx+dvFrZiT4BKJUjDA2SPl4",
-	"zPJQerO73tt7t28mt39FIYBPmVnC1L+kXF/gTOHvX5jpPrGzhSfPcMpnOGN49EbK7PNy1qinwNTP3czh",
-	"2ac4/RcwGfzSLsGFXwF4fGaX4aWfJkooXF2GH7vlqL1mQ/6e+RXxihMsyxO3Km67X1jFpZILsPfNFKRp",
-	"pAD7xyYr+Vw8nnLBlJ/Uc/FUTDKupkHPjjmWlJYLbHaUc81H1NAzm7F8wsRoudlGupZQhiybw6u3bNMP",
-	"hivtg90aMiCak9fkGZp33vcMT6OdWP4bWnOVr/7mpX2tzhRgbGUrdgCtx/uN7ao6QS9ZdzeJxUxhQXbd",
-	"WjGdvdM2U68+I5fAErbWOh+XpBDZtJjm0LgAWkRBP6UNDYyjHNLkNhIrusjnI5plVkDvZOfD4z9QXIxY",
-	"VI6gwooSMyrohOXJMYGX8eICuxfNMgV9bq15TKka0NXKp7PsYW8jmudLQls00Ki9rbNQ5ijFC2cB51sv",
-	"n7mX37vg6W9vQv0p5unG5FLk3UzjhWL5gKfXpP8rliu7cV0yaNr1Jhts78QVt55xI5E5/n78OOUYNdUJ",
-	"3Z2lctiVE1lZ77UcpS4Ihfr6nnVq2MOzyd306fJVtSH79LTSXn0wt3A/ua5v556q9H4T95W/KD6se+uN",
-	"yzlcaTmccRE+PWzo8HUmu8YAVz/1HQxyhqInct9rKNhA/5X9x1f42tvwvX1M70XkDNPz3oTraTHsj+Ts",
-	"nqRzvm+IYsLEPT+e9+Hn6pLP9+UcV2V/LiFAGof8vle539fuvjcjNq709bbEa18UK7MsuJpndOnytSxz",
-	"X9vN52cv6jx+/TfKSP5Vnr7qo3PGxBf21XbjsiPkM+vx2MwI3iDctbOoGrN3SQe3J2l8WARUY3vhxf52",
-	"PZXcyh12e/eXipt3nWwUBA9qmaXWsY85PjQzUo+/4TbKwqt6QDq5QHa8NbewJUXGWtXE7yPaZCtlUIAN",
-	"O5DVA11nLPOBDTNuktUzmZOpXJBMiknN8ghBa1OZpWTIxtLGcgUeqVgcUpOidmH+dhyvOrXnYwSPWFAF",
-	"AdcCga3MgDxIC3S2hTs+Dw9q+2FrLsc6zQkhc9r3CwLIyx3znhxgCEpzo/CbzcGEiSzFUNATcmDZA7hc",
-	"u+2c9RZsTztCttFPi7dtxVi+z3gVnjExYumgEJpn28fUVLwCNVLUYOQXXExs0LYiUnhyjFr114Z0bGMG",
-	"CIS42giF4TuKpWS4JIZGXApnn5wzkRKuCVUksd8nLubfBvZrSVKm2UgbEnBpyvgbJN502LMFF6lchMTW",
-	"+KhlRVotCd7bUbMiWKdHGDJS673KNJtHoXFOG1TUKYyl5CIlC7+eFaLI2G0o/UXGbknhdz3fiLJfoC75",
-	"ISj6MK+bUPIDSaUSMbSBcn/nJ8d3fnL81cH+J6f7v6L73wz23/7J11/3Gw8qz/qD/bd3q39+dPcnfwgW",
-	"goq49g9r1mXNNpE/18dr2nevJwuuhvFZZcpaFS73wa18/iFrjCuF3XVL+dVbGMBO17Iue29CqxFxeZPP",
-	"KzLrtlznD4t2b0TwXjcr00j/gs/YDie2QhMIzh2cSJcsO+XzOUshu9c9a9UMQsDF8n/BQT1Ypz2sW7Rx",
-	"Juluz9421uVOSoNfrPvVTK1HBxukRhlxbDtTdSB+rbcVb2pbDq5dH4VT2e6buYVv1YTjQlDReAPngysE",
-	"HgZdlWtVmnSg4167Pcfi2G4O8RcNna/dvp3tymrvg7psOsAydubVq40ia4d44d+OHu4IdqIcw+57EAL8",
-	"aGWKZDdGEKpuFcPB29VMYueK9+6V7vMu7Pbo4SdHjVupKT6GGVpB2MSY28vdmwk3CJZ45j52Hgrbguvu",
-	"YnX4bpfrtWGM8+6xZqySjauvYHkgWLdhWck9Ouf3ro7ugWVUJVX2VM/s+bjCnqZaz9VPju/dq0GRHh38",
-	"Jz/5o1X5MeiT62ocMW8/f7Kxe0gsLXx/e/wWFYTN5noJyG8kQTh/zlSCAHDKWSKxnT6BMHFrFesRc9WR",
-	"QmRMqcq3mOmg5Iz1yWnlFxC5bIyvA/RgLjcJxqCYVoQDUj3e566DEGwIO0jMVW2HlhAtZZ9cmBFpOcHZ",
-	"WZYE7ULPNpUep8wtpLyNAjf32NjiZkGTlU8cHh4VS8C9N8+nLAMos+ZdfzqfQymJHXKj+fyCqsvdGwG7",
-	"lDZxofx9ciqWgAZF2LsRm2uS9BM8hP1+0vOJ95+fvUBUfQtGAfi8HFLU2gqerFTYmmYhd1z7aBSq/hk+",
-	"eXs3EEFipiBcgzOAHwwk1Bl9F4qmwEZqMRRYjqXr/Q8hcoNgX2O2BsBLssKWjfM/CYoZPDw4IKMpzelI",
-	"Qw2CnEGdgYZABtx2Wy0XxE+qmJ1cc5jwq0v/AkcUQDcykapeyRMs/o6dDOBXRoWKwDayzj1haFznywGg",
-	"PLSLNQ7/FwQty3Z0vjRSrdKMpiW+EiBl2IT0PradsowuXdtJz0JyWvonl8Lw1NJlh5hTtXndP6rgSTx6",
-	"0FG1DP1vU1lk6QCG1M78tcSZEUqenT5/8fQJAOCdIN81or3TaVq7DFhet3xwPCdlQrhDju4OEB2yqRJ3",
-	"2tc2ssNoYVWmnRgv9gA1DVKuYGXGXripGdRAOd2YVkwk7nYp2Up0qBt4ZOxyRfwxWmqa4c27tqqV6RP1",
-	"QY+Ftj4GOewg2FycQHRJipTr05ELR3NSrJVUrP9vAv+yyYVd5VnT8GPfDP7p24I/n7gG3TieOpmrDubS",
-	"KVoumAkAt+i2qkiA3LWYSjKjKfMYGhN2QpJRxo/xYqUWOw0EG/jCcVQ5m4HGzgXrk1dFliHQOYAmUnXJ",
-	"UviIlxjEL35+/vL8GCIe5nOLFyfBCjD2wInmljGaKMnZhCvNckSTY9mYUOXlAASIlDOGkKa4nBWwKcN9",
-	"plSAeNUB3EbLfJDLrO1elKVND5aAWnGwM3rO2NYOiNud8KtIaqF3zyuGACY0y1AeEmxBjC6il9YTgBtk",
-	"aZNIsyeh3DylyuGYSHd5AmggTQHH+ZRMAVzbgu0iZK9d1xIiMCF37MO7idltrkkm5aUye4MhIivWuzxs",
-	"m8Q7YLPXWbuczTM6shnufgHdSkUW0axt9wXM2UxemSW8AAL2gMB4RrJiJpSjHUecfXLORrnRU+CEIRgh",
-	"g9cs0o1pIPnoo48SRCQcyyInKZ9wBEWs4Subl3H3Oq1+1UYZQc6zSJhGuAB52qJNc70kQ2bkjk6gAPhF",
-	"S0K4+WlwyeI/d85JD1HVomXffrlvJer952nSDApbH1gE4J8DPo+372AkQeYs18opmSO6BeoASiMIXKIh",
-	"pyXgTuGIKtPvucvBr3tllWuxLPZMOb7Ueh/uOBDFdLl7/dP3et0AlPLmvvUIFJt0jHLGFv6ONgXRclQu",
-	"iGKTmRn1CRg3Dlaaa9uscPu1H4TUgex18PZ9/My3wedsAphToRWccHwdbQBPdYl8UbAObMoIhTJPzfV/",
-	"+N6LkVE0jIpMNpJizPOZubbmtFDmvzlTxcxc7jkZme0F0clcwbQbNxtN2ejymrBjro1cLlSXgrSQxZrL",
-	"hf/bm9Kgdgi21i2+cA3KiF+w683PtxLbIWGlXHMPey7vviBcd+zBKYvNxQPTlkctBrllKrMUAwwjTRW2",
-	"QvHaCnSP8dUto9NTlhbzFdgu11lxpjSfUY1sKstej6HUxNoJPXWfvX/bi7mVrAexRGE2AhMcXCQ/I8+B",
-	"KddMAMbxbs5GemAUDMS92H5G7+Y8Z+paqzJlWStkzqqZHKO1aMH1aOrAgiCC2wq+gKZvtOAeFGED+C6s",
-	"aepl3TCUaKUnHzqJXXb22kVc3W43+IWF4G1NskbzBgrU8RdyLnMrcYbc5PDRXjfLnrtXWtLxOZz1IktJ",
-	"UD+jkxBpr8r4iXe/OgaJhS6Avfa+h0h5eLt1KPCjo6rU2l6AaroSBZxNxEGJUYbiE7EFBOV2Z6ibRRFH",
-	"HCJMllUF40awSacZaDabZ1SzrlujreG/bhmtSStBQVIbFO/BEu11EFBc7b6uqQG1AoqVUxucp+pUygvM",
-	"7mY1IB7LBVYOq7s+7BQjnLbCMgN8RkettTj6QI6pXfu1+7sGguTvqooY1ir3PZYqgqgcnuZrAmrVdrYC",
-	"j+l6WTG6IspTErPTgPkNF0ExAzQ54CpJjyS2xJL5Z1ogHDizHrRhJs2yJifudR/fliwo11xMzFfzXI4Y",
-	"QA+Zv2x1OfNPRCmxbXn5NOmTL31FbOChXJEh42LihL8elhwD4sXCoIFk2ISts6NcbbqY0SVwaShRgCXL",
-	"/Q237ChtuhlEegK26MNxH5++evz0xYunT9BWY9bfFj6G23XIRnLGLC91OPlmNfAKR/mj05A80GBzSA48",
-	"CkxIFl+q4wXiyaAjRVs0mm4v87IKWYe3S9rqagCyWkiXg2jrIHYEaBHfz2Jvshr20DX7fwXFr6Ce6NLZ",
-	"hfFPF3Dw5umrJ89f/bTLmOopV3hP4DjL/QvJpOfPYDnGyt6Vi+2pJTxPISFXV7qd2Vn/yU1q4ltIB+1X",
-	"8QqvYTiB3RnTKsu2S3taVTmLzFOtlYTLIsrW670AsVvTS/DCLCyRZ2yse2SI4vmC8cm0lKKhZrfqk6cQ",
-	"qGOjcmiWoWHCKFD2quhvJNiCSBCrBUDzjDOlB0y03EyQgRm68hVeTkLqqbkMGUQq4WR4jjUhryDQDGr3",
-	"o6fAQikq661w1TpHVJS3ndfzbHEPV/RvazCvjF+ybLl6ZhaYc05HzEY9CLmwsQt2s6DAy43g8iIJ1Ra9",
-	"Ms52uuwIvgsnuz/mgqspgq22s51Oxf87WK/i4twpkHQyYRraSlbJQ5tKNZuKHH9YwsSuZIMbvfWvdxvf",
-	"4LW7HYZFuuEXrdYeFYknxsNYmVO3EAw8+mZwz8pGyoePy+YCNTwe8cQBBgAuQevlhTJW9kkklLNdZKio",
-	"4nVV3mrKFbU3VF+RW7TyuWcyn22OyCQHVnuupKPYtyPVMUF/4QqLTodA9l6zc4jkiW3Y87Bm+Ndas7gF",
-	"QsfIXTn2vnUuyDCnI1j9Mrjz2+/+t//qu7/4s/f/79/+i9//Z//m7//lP/nd3/63v//P//V3f/o3v/v3",
-	"/+z3/83/8t2f/h+//6v/oR64ePTgGqkk3khe4umCHWSvGZ7AR1PUEw0J+bOsUIG0V7k+Jgl8n/RszIGN",
-	"Rg7DYnO5sIEXJ8Ro/tV3ofKhjREQqa+kekISge0KaVoIMH8FjteN2/z4Nm7hbtjKGzoKyDWOPDyACFcu",
-	"aqYjU6kY01d3gtW3Nu8DipnFQ025AtiMx+dfGHHqly/Ofxm2OuQCi5g0paYKvnKj2VpekzOwVenx/sNI",
-	"wzdgW48Ey/gCS1lW2iYqB+q7P/8X3/3Zf/q7v/ntd3/+19/9d/9qbQ7WWgN+zHpjfivrHYRBLqpPXBoG",
-	"VACtvExJoQqaYaTanSSMhEx6JJnJIc8Muf/+n/7z3//Vv/vuz/9tj/T7/buuXC+E9dj2DOnQSxapZtJb",
-	"7XJoiG1ckMQckPOZSmqKOLgkvHv8k3UZNu2+VkeeFCpjE9BHQMGB60BBHh04EUGINGSedCPfitmy2S+s",
-	"mFXOQMKfUfybcA31YgA9CMDRXaygU7ZWxtlHkH0mLcRifqG6yFkPZ1jBKAI3Khfk7377F3/327+sb2UX",
-	"Ho9pOIfPsIUWjm9dAfUiUZpO8IISmrbsAkaLuSvMhYu56DHQqHTOh1Dr0MdbYnN98uVUGjrlcN/amvQ+",
-	"hBLuXrxIpBgxzDXxVQnwzgaruOpvfoZrPo3GxO3PtRnbqz3ZePdLWWyVLPI8JpN1kMWAHbaKUG1JKYHj",
-	"FSiNqkuzB+Ncrk0vaJ5s6Gm3UVbQ5c6jrMperxllhRE5H0CAlZlPzq44W7Tv2RZu6JGMqR94nVCS5kuS",
-	"F5ChE94tEb2aC4h/7xxq4tlpxbYE8qVNYHOq51qD0dqMh01KJcrFNqbdwEfX5pLrTnLozf7C7HSD7pr6",
-	"ejMTo7oXVe8sHqCGw3Mdye2aXVhC3znHgOjdImb497kjHcwvv5bDaIiw8DkLno1jGlOMkW8IXedST2zf",
-	"a2e44x31C3sLW7rTid7CBOWKGyEeWxRwWVT8Dyu6T48cEcs+euS+95P0yINQCn5YGhJ65BGxVsEe+THJ",
-	"2bhQrjaVNdFo6RzT6DqMaShdbqu1RhubKg25IpXwqRlNW2INy5KM6xLiwvrM9Wunjo5JnvYPHz04AbuJ",
-	"INaUCktPlRWkHeoIb4OMjYeIlamzvfVAtF2qA4OsG+/F/OatBrhvXS/RdaG6QIXlCvRswtXcqBdqypgm",
-	"81xOcjqDep+KNPJON7yZG/QWuaq9GTgmD6HKlGlzQoaFJok3aSd2N92TZVIVaxy7FxLyaFnu0pjXR2mV",
-	"2ZobVpOMiQZRoSCI56pKB2Wup6WRVTzoFrSKM7m4HcXCdXwTuoVh3x+GenEmF01Yle87IKObR+VMLp77",
-	"gZzJxZNgLGdy8akfzplcfOlHZLYpHJSZoB/XmVw8c0M7k4vHwehMB+UA3fLYINP2wr3fhwty4wil9uDf",
-	"81rgrzdhoMscRYEtYoAjBTW7eze7hCRGqalCbR0ies5bOHsC9isuJsmxu5TQqIMxg2DqoiL18YEkMY+W",
-	"yTEKNuDiMKJNmZZhXimEwCYhccM0GUbl9UmCKTb2BQzVg6xKlqX9r0XiIwGOG3H0ZEqvGEbxnRCKF33B",
-	"SGZRaIy2DgDu/TAo8th7ytwjiNYwjcbjzOEyTvAmSIiiS9X/WgR+G7dqcDfQFKqc46ShhKaZHGqi1/Kh",
-	"Pi57sbI8doV/+P6sscd2ig7JmuO16nP9lH9zYd0ZVWo4wJva4wUdEiFTRlIpmBGKrcWXCiLzIQfhGN53",
-	"8zQSMjyA7SF0KAz9Z9nSSMvQkqaX5sRJlAP65DHECCmwZxeKEQleX+uCcDZWnhO5EMSsWgMbvWrav3/0",
-	"40c/Xmfef0w1m0gUeN1+AhGZkwbXxUwKrqXdnClXWuZY6x5OYcxB59q8WQlgVQZ245jvTARwaArREh+T",
-	"CqZxq7Zu31zR/O5kKTefXa+hBbmshQWUCFlrE2BLuLBqvfAusJku92jtOroXw68Gcjzu/OXr8XjbAJcV",
-	"FSB1vhzMuCg0u/GCIl7HH5R7++3WADqYtVXmu/zHVIMicqqxZIMLr2muZD19xibAVUmrVzkG9e3ett6D",
-	"PXNGUeusouBxCUH8VmH49fYKwX9TMPuzBeoN+t0tUxMs27l+GPZ7TfXQ8chb1w79nG6khOTWDH73PHuL",
-	"ungNzrwaXEzny5f+WH9o6Pbf70VwU9UhLXVuWRfyP1ZxY6ek+z3Tyupr9u0qmtjxdbPjq0YqJl5sGPjn",
-	"A1uTILjGGj90ToXKoOIpRvv0IE/EBq0xH16LcBQT8xoVKcFOyZ0kZQnorEnK9k8vkrv287KnIDKnjPRj",
-	"ohmGuArLk+5/8/bbo97993f2vzrd/9VbfHD//d2f3Nm/A0++PXr/J18d7H8CT1swUC3c7VZMYzMgVEio",
-	"iW+PVdzr8IMn5PCgCmdZwbZZF+UD4VbtcKE/5Vc2MBbC6qqAn4ouFUnevD6/IAgzfXhPzdQ9aDJxBhA0",
-	"FqaKUGdF7JNTD5MKoG65QpwYRZQkMyqWxI4H0weVLUaogr5/qLAJhSAuYTIPU8r0UMk5BO8lplvbPCZB",
-	"JhKsK4QKNKQ49D5XvNFQ0WyuSWreQ6DeQug+qVQNsIMQjKVESOyjvxHkaSdoVwBSXUNDX5p36hzCkl+U",
-	"Jdw8hnM3UdX0y9I2+M3dscRgHE3TAm5+80Ac1vAg7Ys9clT7wcLqAs+TRIqYLW6l03oD4GHQX+GUXtGs",
-	"YGRIR5fOCYkAxN1s9diDr8HQhsKBEbQW2Xjr4PmbBp/t7emcjtic5q1e/ymU6CBJ8KJH3gPACWVExz55",
-	"ycFbYCMDpjQlNvegvIgODvYfDMefHI3vP/zxj4f3H6T0Eb0/Yp8cfZIesAP24Mf3H+0fHIwPHv2Y0oMh",
-	"/eTgaPjjfQDzXu2KXYuZG9BBz5Npdeui1B4N8jCL8tnFxRtSJvesdJE/xljpmzTFbViU5g/dGrc7Q1ih",
-	"mBqoKc1ZOgjCCteUYlDn8MW5/eDDLuoKedXrtxMo7Et8uXlfNDPdbLtbmd9iq761EQ7HtmNjGHa6e2NY",
-	"0O91jWGWS92+MczN6R+MYWstClsyxptncpsUiNuSAbURyq7tUh/+3fsHR0jfz530dhXN7PhmuI1b4Uu/",
-	"qq24Wj9UBLavLGCSX/ER65GcZVSDGUOicQq0ffyKM3VCDqvmkzUlu8KIif7BYaRY12NMhtv0FPukuvYP",
-	"m7jCkQjlyvqwd1qZ6Rkq6oGGGuK2HpNkxPUSIlKTH3xrs/j65tn7pE9OMWl1ShU5NKv3MCywUybQY4Y7",
-	"Rj5JoXOZBa/1yamwKZ8O7B5qAgdJhCdloS7MjYTYV/97z+jPybfvE4tmD59XqiV9uzeCRNe93//3//t3",
-	"//Zf+Vp6x3tfPH9jfZLVekUdkOhTLiaaZpeDtpLPXUoIuUzNlhxNNqO8Xjv96OGDDqG+K9KlfayeT5ie",
-	"s1xJgWbbYPvDLTftva+aWr/723/9u7/5p5E8zBuYOObw1yZ+0GHehWJ5B5tAWVNuwUZTqgdyzgR+tsls",
-	"wnLqHcC63eDijAwWeivU8yprWM2ioZd75ff3go/XeQ1ndO7KNO+8WnPjuG04zer3H14Je3fSN5wWfvfB",
-	"TWfLTfow98Yzow1n44BIPrDpXJ9FbrgO1e8/sPXYgkW77M3tkzrZOyv/Va/nZ1B6jjvIhEJoorSEyuyI",
-	"DmNrTng4BShvmDOI+B0iXMJ66ACX3YmDWDfRXaoPwfLuVoeAjp+XRFa9XdM0BqRqv1KuqiuGvLN3mH/X",
-	"Bc6ujPBd1TK0yDBxABCXoH4sE5qIeKXpSE9bGKjdNy1A4ra+ZouIyRVZ5FJMSjgcTMqLJBgmp6MRm+t9",
-	"F3qQdElkG/OMDVpN6C6C/lr468hyBnwLfL8a4K5cKET+5KOph8xcUGUL/3bbwjiMzpmHa4ZqXguZX7KU",
-	"FHOjEY1pXqpgqD1JwboC87dluFigbJvfwpSu1EZppH5AqTuYJiaBWLLBLJCTMkmmjAUwJO4XxmUUlOkg",
-	"QRaITd/plgKCh7tM88C/g8wO+8C22YaPA6nBdIJrPmFaVdBtNq+X5Yks8CWUxO0Q6S2SIjKisJpjmVDn",
-	"zmPl4Na8CeG5WMsHd+1UCLq+BddCvfdrOxjCG+UDcDMEw9nOhrypKXg1Kt0xeXz+RQ8Q6QyH+Nn561cd",
-	"ob2mjLWY+TDLG4AFDR8cSnkZVn8OI31stch6UNRGYFLIHVbHHUzQ5FzbNViaDtt0K2fvNs7drbCa22Iy",
-	"N8hePhjGsvPNu42NU7thnF6W2JAYrOGwlmBzsDLFprkmtu/4MgTOvbrCYn8yLNXWnTUzRqTAJaHzeQYl",
-	"WSugmD0rQ474nIe55DYkmyRqphJwD6D0iniRWWbkRRtNgj0ZjTkJnJxYQMaIXxaSNnwRwVJgqzrD59cT",
-	"l+4HnhV/8iqeyRVL5Euv2DpnKZHjMTFqfK+5fC99Xj34pmbwIQWNyaqEkOVNTsspCjKUegqrZevtumJ/",
-	"XJEHR0cnEH2tK1WGEZcYTAk0Mz9njF4xFdYQ/j4Wa9liRck3OC7bFATkNBvMczbm79a7js0RhzdXp1BO",
-	"OgQHnOFb/5AVeY2syJI8fDRWuJ1+K9blS24bcAXd71pggU5vQWAp+722wFJ8GLWF/ZxuIuDq2nxko3yq",
-	"DTjMB+dy+ANJ/kPi2FbO2+zi+gfi+RCIZ8Pr5e0qqtnxfbDTu+AJ5dnyQmoaQ9mw4mi03K+eMsV6Lukv",
-	"NFZjeghLyfnnjx8/PT+34Se2JF0p5AbwUt1s1zbnITagU/xJeQhs7tK6/HC2KeddhxJPWcbM0F1FR65I",
-	"8kdYXNJVwIhXxI7BJ7tFDKAzuSCH98AX6HUmEK1GXctDVnhVrSxFCKDsdDNbptkpGWDLl4VWPAUfzvnL",
-	"8y4ulZQuGwLpChDNdoqqwY0BOXl6kQJzjVK6rNUeybH0IX4EuYlKdluwet2KaL2EoGBFgNjIvdXxUsiF",
-	"uF7N5Trsmp90UMTnZuu6poDEUa28G+Cq1cruVvhneQ57JY+oFnKqoEkrvYb17FbsLvvdueRd67o5VXfa",
-	"W3LwtOZiQpISeavvvkhi520zWT64Cr53cT5ga+sk+ydoyX9c5kde3w7Xlmi5jdGhuyNZDVS140DGWZsT",
-	"uWUi2MAX8VlfxLtZAKw1E7HScjm1zZTu6s7umAlU+t49I2h2f01NvHZMbl0hr8/wJvTy4Oh2X4oL9k53",
-	"PAxrJrE7P8HWk6yzkVUtvDHvvvLJC/X1iZca9GVzyFRmqSJzmtMZ0wEOpa+3c4LG+Ko3dg0LamE4bzvs",
-	"ze1wjlvkGrDnrRj3Jxa/JdzWpGcL4vo9q1V6wwJQkIthFAOqyUxiLS8A5yiTOxwmR0bzSRArZCUUBS6e",
-	"vt29gWlj8H//9n9NeuToIIQsObEBRjOua3jDAGNqScwVCLD19CoJIHu//+v/6f/5D//l7/7P//D3//W/",
-	"+f2f/uXv/v1f//2//Ce//6s/++6f/Y83WkYxMNXEi/RymhE0JvjYLDOf5EfV3IqPH+1V+z3c/+QtotAc",
-	"9B69b+kbAwNHrF1Hj1Yi/BJXTnlEkwVVUX14owC6Sy7S9XYqN+Sfm7cBTzJeAuEisA38UNXA/y01NKv/",
-	"oNrq3F0jKlxcWpcJyCJX7fGNoM2BywwNF0pTzcidxK100gsh/XskCYrWJoBb42Lp3IBjq29rutzt2apJ",
-	"qC4NMAY0sYfJmQXMKzmbg2SFv5XLFCiI25dcMEtql3zMM9ahyEJ1S8xHfk+2qVNTwfyIReapyxpN2Dre",
-	"LGcEMIpYn7wek2SGAB4D80NyDB5RKK2BuX+o9K4vpzBlPG+rB09nLCjzYIkEWKYF4EZzpS2j16tvZV7b",
-	"v1wuFA69EGa5zcCSY7KYLm8qqrZ23cDx9eexZ0tAlOgjIUexZ8WvSPRSqh71AC463AsoOod/avs3rpMl",
-	"eRUYDewj8Pkh0QNmqFsdED5pPpjxVEBy6NuVPHPHeoXvd/c6RbXr6+oT5aVz+7pE4PWIJPJtf6lLwW6G",
-	"NG52k2Nr8DSnysblR/xTa7fTfv4YX/5+UgcY9tE9tJ69M5dhhNE+wyxlw/DsO+afFmMe73wscJBDAAPA",
-	"4QFvXWDSTMrIYmruJMM+7bBITgXItzwHxo21FADeDcOuK4EwzTuhdgLsuAZC6oFiNB9NY2btyEQWYLkO",
-	"qjQMGRMkzSEdyMZVzegSfyuTeAE7j6OobWekXDQPBBDJQm82gxvJppiyLHZnw+zQHI8ICSDLY9gWBjD5",
-	"aKmyhAamqWM6RbhxUEBj0/SGFRkG3RIL7IkpMwvsA59a8LZ+igP6DwJSYIV8cfyS6FtI6Dpx/tVD3tiV",
-	"z+QC9TjIzICjYg+QyypBhESeEysk1OFG1ILF5KJT/CFw2mCiB+wnFSR5nrLZXGomRsv9n7NlspG/LxaX",
-	"SLMMDpXTHGzfmVS66uDq2FORxsA3MfTSV/WCt6od8RyB9zqSJ5TpHaxI+ZFjLOXLVKOfoGQ+PjAyZ0e3",
-	"IM2yIR1dRnr9VKYcqzn7l8x0y0NI0zRnSoHyguH1XV2RZbjrqiw4IBfrV+3WcsrSYj64ZMtI20/Mb8T8",
-	"VjKYcc4YVrvp2j4YJxwMbbQXeMOVP9x6JkJqPuYjgNKNdPMq/Bn7MNwpDW6Fjjlm6B+NEZ39JXKWNp8O",
-	"6rbRXvwdbq8DvAncuIIOZ0D9aa9B/obaN/CCDqQ1l1RH8rLiX4ZgXSY01CTv2ZsZBnXFcjKRmlAyV6xI",
-	"pVjOOvbtwSRjXt7yx0q8BBTCBPnFKTwlZm7vJhmBppOYWksnZeCEKrPeAO22a8PqcvBrOYy0/jM5rHPn",
-	"MFrcqvUolGksTdytP7VS7ggWrIx22G7N1KUalJWpVnVqJBVmxRzY27CcXZe+gMibPQCYjxwT0eQI0I0z",
-	"vSNTAMTmrWJwfbYjEEpz7m7hy7Me3NIBnwmvHDerOrsLz2nlZoxw4Oq5qlwBPS+WhFTorvQVUtJu7QK2",
-	"050bBcJ+r2kRcBrorZsDnGTe0R1XjxQD6G7tTIOJBYZIeiQBvoThXAngr0DCiWAsRe3weo69VsynwH5x",
-	"fxVkUj0arcJGuSBGtBdSw/mqOj+O1uc9bgge8n7Vvuz4UO34QOUyv97UmGti9dxymT9h2tDMFvPD6THl",
-	"gA5W24Qb08chVhppXQw7yHbclJqfBdySv5bDPrwwsNYXizxQq3HgxRIrHRDFMmZEk84QGWPOsrQ7k3tm",
-	"Xsc9jvC5liINOCX4sZ8zOpr66TRLN+RsJPO0oyQrs5Sp1g7ZlRl6HznlYGJ4F/aKnxH8gYxzObMKHX7h",
-	"/GXzwl3qzbQnqmI5Q6dEaTrMAJACtXvrF8L6pjkVoymRokdUMZpC+pDZxb6QejCWhUiTtUhqtucosV3F",
-	"47+2SRTzJLtR8Uh21RY41tnkqQpsbe2RBCMSdlh+5UdeMQy1LtYTVyFTLF+P946/6sQ7yi/f9zpUpu7+",
-	"eqjOdv8KEVa7v3+asVwHr7+tCwBJfZ7m5q9OxTyJjtb8UBtQAh7faq+Js6QRGz4bJl78WknRP6OLgFXD",
-	"h89YrFrohiKaaej1GJpaL6ZV1+UNVSosJWFOL4BTJeZsT2wlizVE21WCcxPeoazg13in0sLVziMbocvd",
-	"6xkB5TWLn3cdtj3he21xAOB8X0yZYFcMNV7gkJAWDv4Fa6l15T4WbDiV8nKfp4aIZewqMFeE0nQ2bw2f",
-	"IVM6nzPRHjHT4mnpMF+oLx3l/JZxlKNbt/Y3ouFdfRChozCMLYMtEWKga9VMqHK6BR66FwSclwksD/ZK",
-	"BktHygYpxsJAEfDBPKPCWSgCqCv421UAdx/aelXuz3a/VdOJFwmd4TNGqA4s+hhMY+NQZOrLxAu5CGLz",
-	"MBSQibQsg0XHYzbShOJXaC1N7GAHVIOyjHCGviZQv/OZ4YJrTvV6AivhK2f03SAtctR3m6ZeLDtYahAw",
-	"6hldQnn1k2CqJJnTZSZp2p/Rd09sg1EflccDf3j08FEVETxu30/ZgAu1AdqcIeYuq/DavffeUljEbPga",
-	"nhulQwrHKWf0kvm4zsODg4OaTfHOmINLGlDbjCrjithLgX/aE3YXrCQPIVXNJ23dMf3MWV5pE15Ew+Td",
-	"PnktGLYIxJIt6FIh9EfN/75y7ub7KhbFUQyLwu7q2jho+5rNSF3PAcq5nZv3XS29jQ4hEKP9rH70ut8z",
-	"ZcxcF+MynzFZ6EHOZjZQK35ghkwvGBME32O5OglKOvaAltxPLiZ3s7MSLUdo7U/dL6sKH7Bk8PCgSQd1",
-	"J71VqcqAN39ntN5FF9HswMRVNfzIqAVgwO47dmyNiOE5CH/LmVPFAcfFXj99kqB7rP+R/Z4atQL+qnwR",
-	"VDk4xvKMmA45YRpjQRZT6f4IPnPYOraz13rKcohHIeZGsD6EGXz44OioH8A0upnavXZ/WqDG8gF7N7d4",
-	"HO5J6Dtwz8JEQfcsCKJ13oB+cE9GF9KnLPYVz6yijH/nbCTLVER4lMnFYEgziu4GXNgxt+Ef+GfOlMyu",
-	"ugeImIW1kvM5dh8+euYWJ3z41C9Q+PRxsEjh8yfBkoTPP68sFvwCCmyAegkPQ1ZV/w3V2HO3cMGzs2Dx",
-	"gscv5OJTv37wHJTeZ24Ny0dnfh3NAXo3zygXO9R/TIcChYKdakBBv80wfaORxO+GqMVzIqvlFam67GGS",
-	"NsLAaomQ0R3DW0zvA64GgCMdzT9MC3atODA8+erasWQ2tnDVVn3GsvTTpc2oTIuWCUkxKMQoY3S9KCU+",
-	"ty8amSHnMoeaIt92qdrZZihNzFySY6IYI4mdVxIwVNN3WuCJx4raGUXntw0X+03BCsv5bFUi9D+NGARR",
-	"A1/TujtM7qdsRAvFzoN+7SOo0f3C9m6ffYaDsH/9wo3F/v1KnrsR2SdvwoG5rtz4nC+iWJWl4hUTTJLA",
-	"16HE74kvumuz7lH5X1DVWU7y3Q9bMquN8AEXoe/Zj8cMIdqmLKJIFC5RDn5XJGUjjtGoo6kvokqX8E/f",
-	"yQmWJlpwxcCJh9WoGq/zWAKdu+DUqrqtgRZkx+XgJSyQBVYJskphpXt1EqoLRiuE8FWXdmN0qXKxRnJm",
-	"YVk7C/NISl9wtogZHrBIdUtd2tdGdnpz9vrx0/Pz569+GhZ+1sqt3pQqMsKCvzYjrlL4OrFIgr5K9DHm",
-	"m1WmpKCubmdy64ZXc0HVZQl1pIrZjOYt5MnKqwWC86wD6bp1c1sL0PrYVcveyuH5i8Iz3wrrD/inPyEl",
-	"Xy9JNXZ/Bp63xvUJTryW65POWJm7xLL0hFCSmv1kc5pTtAAwAnWhUNx2ValiKxhIC9E0tWFmpGuHfW/7",
-	"8wlAyJkgjIYL7Bds6Wvt5ji/1QkAz2Q+ez3+Ei2akRtHaSpSmptbZy6VxvD2xL7/qUyXSR/SMidUM/+O",
-	"DzJXUzpnvgK6R2ayIDA/pdrHx52+eQ5l/ZU2MiK8bs2sJ3DurFsyMezBAsYHAfb+ArSjNUSBY+p4kdkJ",
-	"nZffuyeumfe9PSsixDkionNaljiVWVpNNURMUj7G/MJUQmxvN1YGLcfYmBnPC0bVpvWf2gt/P8vlDONz",
-	"IfrJ83PD6aLa+Erl+6YYhx9vjIA/w/SNc5sjvGkprLFm+SClsajfUzKnuYaWKukVgKmaZcSKSmTIkJu7",
-	"RBLg9EpiUPy4yDJi2id3Pr94fBePxpwqiI/nYsSAuo04YNMI2y0e9x89XG/wwOj/1ZPhyiWGoJqP1lWO",
-	"qaTYAEvB2UjBIIBSjGKEiSueSzFzEE/JZ8/PL16f/fHgyfOzJCpFjBlL25YXenXrBEtkjQqQr4HHD8sA",
-	"zossw3W3kcMOqXco0yVIWK7ujXkTKq0rGxKB6QJ9cupaBMFnTHkG3YBd0vQNVQE5BHiiXXrKxaS/cj8+",
-	"CTfjUWwzLhmbt8zekm24FxvSDeZwIt24JFG/xyB1lfSFgHt9ckBmjAqFV0p/I2qLmqIzOem+uzYi2cZo",
-	"24jkIAITfrAk0Njr0RQwAXzyKksnyJ+oE8ngWKYparLDJQJ6IWlDtU8cBLWBeje/Fn7tBwue6umKRBkY",
-	"iNfMscooLfcO4JkRD5fO5xlHOGf/s6sgJMsCQmTJdHALIiNZMGaEy5kUehp18kDMjZrTEWtLj3a/m8G+",
-	"kUpPcnb+ixf2irMEjCU0tUTPjlyI8trABiDSUVm0Pn7FMzZh5PHZ09OLp8QwI90nT+FyxO2oNK60WaoF",
-	"5mNrwgEEOIhAfHR/g8zMWHDhczGUhUjX4T/dCKRTZYVXX4l2WE+CLwxvB08Zv2KDWlM0yzpE4sQabcSx",
-	"AOpE+cRt5TxniulSRp0xwGSHUNfg9QR9btBP29LVwfE62M/QoV3FoWnRTKv48GibNkIpOPGf9g8fPUCM",
-	"AQxpg/sD0cyr4PKWJo9LLmvENrgfIbcNmVIpEefMUBQW2WlNlWwxVZWeJVjkjrTxBl9eZ1xaD5GArNhp",
-	"rlGvz/pGnItrPVhhJy32tbD1uh2EjCWm9RgL1rnflESuiXK+adZDcAjq6Ge4cdWD13a46zTfgFAMNONw",
-	"reyONHbXrtC1kc0tERoFcF28Y/OMwqmzUD+IoOFwQGb00tzxtsBOtcbyQfswntTYYfe4fXMnUxwQiIwU",
-	"iiMgd/M1gEpLob2eKkzRYpbYpGnzmq0n3agEXI1eYmkxj8XL6SmwLkwAdYUXvLxkWA7I3lyQkZzNjG5S",
-	"Gg5yw+hsEQu7stLIOqc4RUxhgmxMm6cArjluhSDfT72KBoCfOlufEVYgxV2wCmjSV3tG3M77oLLhPwHk",
-	"xtBPJ0XXMTaqp3U3fDRRnq2qiR64eysZCwcbQTlUx7CiMkqMzMMd9JfNrFCIMhCkRc/Nnp94OJmSGv2d",
-	"EpQm9zzpq70HYJWoHZTD2DkBhGw09dGs3bpsuYx3zCc/SsiQTXhJYzz3lUNGMmWhiRmz/IA0bDNckBnl",
-	"IjME+XjKBY2qiCshnKieutNWXs7HhFpoHDfknn8yJsqQMs1wyOaI0DL4wJA7qEbUox7AsGvWaE/90H+F",
-	"+kORoXEE9gIB4qM+VspWfVfX9xp0CNhqKwv5b3CwIkH/lCTB7eEB3SwrspqlQ3fzdIvWs2rhfHC7uhiZ",
-	"/sgBmTQL5jdoVMeB5yBJEfYSx8MFSX7w7XusFWSLtaF1IihFD9E/hiWnRnWiNvbYQb2ZBij5EzJ8j6V/",
-	"fDtOb1lIhwai3Mc9/OhH8BEYM4sZlumUmaf4Pjm3xGfPPuinyUcJqu8RYqxx0K9+8C1ezO/fkh98i/z9",
-	"BR2yTPUhmADK6lcY6jZYdD9aw+sOY9EubXev+eaa7ndzE2Z8RKOer4u8gBrHVBBG84zbOw3hWJw/JcpY",
-	"tkmIGnNBs0EAlhmHQbRJsjzLyBCTvXvlNZwY0StxxGQFwR5hmWJ1ZMSNnQUwJ2yFqzKZG3JmmJxn0RbX",
-	"ogC3I4g/yZckL0Q9i8p9QO6oqcy1j9W7W/JJXCYjz62BVOnuzdrQngyybcpjlbMr05rnzLzFUiO8jeQM",
-	"gerMkiZvXp9fkHt0zu9dHd5TM3VPMUw3cqaWhSyyFFzpez37x4KC/Ip/DNnAut7936GTHh+i0FV5h8+K",
-	"DM5Dx3K1SGRfmu/PcTDhoy9xSOGjT503vvow9OSHv5y5IdZeL8fZEuJSob0VmsRusxn8jbjjfIaw32tG",
-	"1TvL1a3H1ZfSxU3USLqWjWxdLZrmJzusS3M7dq9O1q6ursgatnOlcmRNPVpp61q3T1+93XnVoBuwvVU3",
-	"xS07jYIQ19wNYKorHUtVV8Ma69u6xYTmd7iSTXtibGHA4LDa6XL48P6jg4rf5dGNrMajBzuuRtWFOJxE",
-	"6KOlXCzcSryFhokpIu7vw38Pn/3db//i7377lzEF88Mr4XUtI3F8qatujak1P1rAnmCRH261yH8Qy9pu",
-	"HL+pknihpSEaggAqUi6LCapKPzt//erYXklUpISLlL1jqufDrKCMKMxDkTuYuKD6B/2sphMnd/ugZkP8",
-	"D8rukFZkbjVUwjPuTKNQWssmMYjUJSh4BKxWg87BWoPO1qq3WzbT7sb3e4ALP+vt/J6vy55uKvI2xHmp",
-	"9I4zsas9b1Dr7iIKtx6A0FIbw8sFoSRFfdUm5KDxwWhg+CpSY6Q0kNvrZtdW01U+txkM9k1T695mtnsw",
-	"BkU0Ehv6ETCfNr9ZUPnLfeSGsGr9vfQWja8E3xKsGnhsT0gyKpSWM8wtFUvrK8F1dKo9MJcZFRTFiklO",
-	"xxRM2IaVzKS43Ovt0fk854qBv0zzGdu/LGbwipxoqAkprwqoS2V6iwZh+Am0yZE4Bfy1JkmqHllMqfZZ",
-	"6xBvXk4TIp0s1M5JqyTakiG4TihtUpudibUUtAQETeWCZFJMCEUrXllbT7tEfLCQQpKKtdciymaJ/kLL",
-	"REH0jgkCe0WU5llGxjxn4CLIuNYZIxkDBAoqXMFIoAZA//Udaduk6pMXztkHzgUvqva3kVVXLNIuav5c",
-	"O+CkGsnRoYr7Daq4Xfg93pc3o711+tC+HtVyOjRgz0bHlGD7UZANfGNC8UVF46gzlRIvO0HHkzdmx0To",
-	"0jNUzei9jsi9gWtMx6GsrEezUv2T5qZ3VZqrt6klVQnssHS34mbauRB0G+LPeVTJvaiH/IebcdJB+63u",
-	"SymU//3//O9+93/98+/+i7/+7s//Zp2GvJ1GDFPTLL+i2csWCYrb3xEITYrgVpXoLWHvMOpsxrOMlwE4",
-	"7bfIx48emOGtjTT9OVveDGBZ5yR/V0S8A7iYLYO9Bkjs52x58xb/TpKqWbyIhLqzI/NztmXFeLcHEfGw",
-	"yOeydC5esmW9SNn2DLY2TxhEbFquclBM7XeVhnqusjL+bAtcY7V5W3dJAVY3Zo2WB/6b6f7Fl9U53X9Y",
-	"nQTd/+btt0e9++/v7H91uv+rt/jg/vu7P7mzfweefHv0/k+wJNr993fv/iR66CGb5rzNcml/qNWTcBmB",
-	"UFWO2qRqLpRmNK1VsCMJ5IH2y4zbgYPPcImD6xlENQNkfWjmCwiVfwo14CObExTpskH1PIwOUwyibeR8",
-	"v5gb7jySec5GcKHfwcTH4TK52wMh3BYkuyPYhGp+xUiCYewJ7jukcblcHvgGUgJESu7MpeKRL8Cb7r+w",
-	"aXa+7hnowo7pWoBMmxNyAtjrABoDn9+FoB+bMEb0NGcK9+uO7/Dgbp/4eu+YomDGFmC6Q2QJahKJDVDv",
-	"uwSIpJJ+gBXCzMpCqQpMRXCyEQ2mhEEsNpSEZlk5fxtAYsNTLMREEy3YYU9E+YL90aMnuZS5jlUlVmU1",
-	"w6L4EAzf7Nr4XPtmtGGb88AFCep8d6kJ8X3efO25chdBDT6MepDyslmXDcnUB0x4bH6RxuHb1x/oTC4G",
-	"mG4YqwwUJXPgtILIOROGDVnCsFEdbOHzSbcczYLmUM3mAxhOzmY0v+wQKx6tUu3ouIR0CadXWfqANHyv",
-	"cGjWyj4BQ96ddhDeArsUd7Dfmwh4qM3gdoMecDC73r6dx6u8cMjU7TIJAMa4/23kuHbtqw1j9s8dLzXX",
-	"+wzgxXpkKou8B6mQhrlA0pszbaOA9kOEDiTfSOEqv9r8P4m1ght36xwzg9duDXz8vgfvm2Fs9AGOf7NP",
-	"IKOv2xfv2zZVdYvXucaKfGie+M2250Mc/Sa08kGOvzvhfljDj58ipd/k7IqzRYz9Z8VMVO+29bUfxUim",
-	"UTEKMVPxV1cSyKihBbjMbe7DMUk+v3i2/3HSw38cPkIQ8Z9+evjxwf2DxDI91EgWMr8cSnnZsb7zBrc0",
-	"V/pMRlB36oCJbrI9v1i2p7erF3s748mYZy1aR8aVPiaPz7/okV++OP+lWbKfnb9+FUqfQy4QpaYZOD1l",
-	"bW5HLHANsQdusU+CVAOXWyaktgXwqtbO1eabdbgvGVu/jDsTXYKDslvZBSmxOUGWZTFcW8HKwBGkyQ1L",
-	"t+qcRsrteSd/mA82ZOAF1dKIH76zmHal1DJW7BCOjFUuna1AYFZALhe+CG1QUtxmXC5RBTVdpWjQmc2L",
-	"dZnLDX9+W8n3aqF9M5JgBFsUD8My4rhjbjXcUrdtOkvPAbSkufNTqSI1MswtAOEPe8dHCP9HM34VYRfP",
-	"NVGUQ13TBddTLsjRAQkyaxthVbnMWAeoMjPYM3gVcjGYWA1oZyFZICsdxmPByUheiO7oddhK1LLxkqaM",
-	"UKOIU43HAVDMogFuduEOG3DFG2dYV8fw1OElhU57jxl+KQxl6bXm6nKSPdx8tydh3nMw7nL5AzqI0dnL",
-	"tiSdRBWjEVMqsWmGkAZTpucQOrSxWpjKAw6ix1MumALn11MxybiamrsgVpN/JeE2Kq1ET6jhlwDbEOIM",
-	"e2urixqDpGNAqptS1SeAoqYCE6Yt5pEznxzdJwCch2iLwJaMMmbkFIdvA3A0PSzeA/Zcl1pNM5tIWQue",
-	"QuNaF0ZjX+2hM+7wBIgknKRHtrUQyBGA4GRFbd31SUeAlItZRxtBh8RrQ5hlA2QcrTcoEOHrF0b7tRNd",
-	"dkmfeuLeDb4bOMGgAZe40Sq7nCusCvtDReyN3sR+FWknaE9fZ2CrHe+2stcIbAkxprujqtdT9mpeG9Ug",
-	"kgBhLijZWQKWRPMCSzcUnc9bjdzWwWXrriPmWTPxMsRFVUaGjeIf3dCurcxg7ACwq2SRj1g8F3IXiYmr",
-	"g1ZsGYNKrMr6wBQ3iBXX1YVLO21PbA3KulFXtDj1XjaE0TXkYDavhqCbcoQ8RbhW0w4NE11rtt/ODphW",
-	"xzJob/bXMpAEgi7GICGIeLxQJS7qRjFf0gYKi2tt1abEywCEfCOpRcLYCNUrlvtXamj2oEHml0ybWcXi",
-	"Tl9KwbU0f22JnDgq8pyJUYuT0P1aQqXwEQtLdcPx9nDBCsPaU8qzJdFS00wFKGgjKa5Yrj0sXyU24PGr",
-	"P65FBtRLn4ZhAhAIcP/9D9pqNg2+iVZF9dU2vik94x7GLfnp0zJJmKYzLu4ZJsKV5iOLBNw+twDhDdob",
-	"WwROQaQ4rnyEP5URq5eMzV1dRhhXzwdUjKQY8YwjtG+hbB6AEeilU3IhgQCB4sq1PFWc3js3A5tSvkmM",
-	"3sH+J6f7v6L73wzu/Wi/JclhQbkejHKu+Yhm7elhviCXD0q4YhlJ3IerAySOHn5y1CGACobCZiyfGBrd",
-	"eCz+y5sbjHUxrhqK9Z56kRdCnvMiY4ok0IYh0KQ2VNtuEiQWCHCAVNAPrz+NmIX0FVvsPlLNSr/Nfbxk",
-	"yz45R8BzjCL/lNHcyDXykiFepg9oVQoqkcox+ZQqPiK0MCdSu0ohsQFuHiGHYVprfMW4hrsz1tk926Wd",
-	"7hVbBPDT3aAM3Qfve/UFUWyUx0yyX8BdyRSmRhyTZDFVbDRILM+8ZEujiQ+pYiFhtZoVoJPmbN5W5rPT",
-	"bSuXZJdb5x3pnQp/okMdK3/aOkLCCJ1zI+KTV0WWESlKyEV43MVD8QpEufIeo6MZ2+D6uvOT4zs/OQ4u",
-	"sf23f/L11/3Gg8qz/mD/7d3qnx+1RBW+kvqM0XRp61s0qKGFd6yoA5IzZWQ2o0znshhmDGJpWAoxdiOe",
-	"jwquyTBn9JLlJyQRcvCbQmKhWSEHENeWHCPyNDiDDfeDfBgXMZZDnFdKivkJSbAOktXc6XwOofxG0p/L",
-	"LIN6Gpply0AwtcPDOiPQM/4TOgZsQqgP1A3bxK3emW/UPXklf2HbLp88s134Nbdd+YoWUbm/YslsHHb3",
-	"mWfdK8pJVwr8bpvoM+TfNIqWdbj7Knma6xI1TR9dzBmf8m+cKWPjepaA0cfSAerUtaAfSywHvcPeUe9+",
-	"70Hv4dveWt09XjIL+vmScksf+Pc5GmL932XlLPizUh0Lnjy1IXn2czlzxbbeVtb20ZqF3abWYml0qB70",
-	"A8hT42LSI4fEWpZ75IhgibQeuU98JbQeeYBGFeIKf4ZH0q/ytmt8zoIFPmfB6p6zYGlFWllXkZ6Wg2lA",
-	"BHkS7HmK90ux9mx1tHLHa+UBwpOVlBEuKXYAOx67bU4SFgeM24fXmI9lEUXqegP+BV8iHC5QZ7aRY3Dj",
-	"uDI74JSuFNP0MQVIQYzm2RLSR2nqCoOVaZQJujKSpsW+LMvXbeVspb+OJlHEN+taEB/JcwsrjsdRU57E",
-	"fUXCcoIx+txGsdnOPNzNSFmpKWqNlfV8jlr3NaxiR6e95lkNMYQryMGWQNcdYMMzijwiG5dCT2OxbDXP",
-	"9XqWe7HzVb1b+LGw553HdIadv6RpbLold+qSZNwFvRGL0wYcB+oWmMsqy42YFi8e4tlDjNVB3Y+yGpBN",
-	"AEHsPgrKPNiAyZLpE7B72Zo2Fm2kxHstkRM7RTjFiDgWj7zVwS7D12MQIBR8OtOlr3yCcrhRbNMTG9mF",
-	"iclcTHyWfM9iOsDXXNiCM+BcyCFjtEsMGAN01Y0W5wy/Sb9vhuV5VIUUK/XGbHS+Jah1p+ImotUrU7Fl",
-	"zm49ar26OxbjI4Jakqa5vTwjKS/4o1PU7erXC1xx1e6BWVMUNFIEFMCrs8FMTdp8lIE/uRoZUDLEtTRu",
-	"RKaBB41def5qLlbDgiz/6XaYNLjTC6G7+iuZ0Ncqgtrt/HmaiLo2I6sOS/BDW78K8WqQDnyZWQ+tLBjy",
-	"fNXmelFxj7Eca+vttws+BYAQJjzn65YltoXsUFYgcyeiwlTKTQzqF7qdqpBTg4bdjNcfUstC4yHBFg+5",
-	"crGWiZM+HCTpWY/ulKZWdbQZjmHOZEOav9kb7MvpknBNvCi9Js+4weZtu+tXbHuDy/eu7609gI/xPSON",
-	"bmNwqQQARZyy2NwPFTFyEZS4tOhnVRIy4hkEweJoAjx8CBHwaTOXbFmrx3R49PFqyIUWsIVqnedaAC06",
-	"fUs0IJvNyjGhp08CcRBCWwNubLVhgZ4vpL1+56gfuE7zQoBnbYVT2DI7PGOiOtwTIuQicN/3yTOZk2Gh",
-	"uACFejln5GFYQhbUqMTBp8A3pq3EQerP6LsnRW7DAjAjRNk1CRvoPstt7FV2MGtx5OxrJV6OHXAst16k",
-	"CPRkoc2pWNamR7PMRVHCdsIlYDc6vqxta2iT7s9AQE5WQzs9PHr4aH3ZxS54PhWRsAT1yduCAZ+BPC9k",
-	"ahHfAEydaCkBQQut8UB/VAdwBPC+bRbTyyt1ERJ5ZdjejLkAq5CcsOpeDiE/EG3AdXc60nSyPgBq8orO",
-	"WHAdr+WInyuWP3/S1ANi9gjPZUsCXX9d3IbO/8WucyEapLcarKeHNJOGYhywfi4IguYgZQVnS8fAflws",
-	"lC1+ECL+oFelvzWuz80g39aX5vsxw/fIQ6IgKM4JPzfn+wiHXxroq9qnM2PWLRcwlPBhaLuvObIaz2r+",
-	"kZi+2zhTuxCzJl0K8uMOyZzkTBUz8JuCDuMQG0jOsAouegiujNyBVTd52hXmorMFbVMpb7vak4FkuHb4",
-	"VXFsO42zq/DkL68KTBuWVAnRH2GzdM7NyUJxAI5TkbO2G2r9ELdScEJ5aW0XpdNiVQrDvJRgA+zXbnrt",
-	"B2wxrAl8W6F5VCwlsfjffALDYliSrBCYcymW1lyw1+tkX+kOYOcBVQMIgU5A7l1sNOvyp27IzhOzs/b2",
-	"fC7Bev5pWRDh+oQkaqk0mx0jOHdyTF78/PzlueGUPSi+JYQsIKYEfo8G75sbiqXrYZLr5yTUADpagTau",
-	"AnqTDrOSCweGpKq/kaUW+zi0LlV5aeNs1VLYAu4dlAG1JnDPvWr7Xbk8N6sFGlJTmGHQvPu395J3uUV9",
-	"za4bqdbMhDloaRwv35vzogbF3t5Uz7I2GwwMk1BFPrt4+SJ6HLrW0tVcZ/HAsWuTeUC9JUljf+VSV9fB",
-	"05pbuetT0e15Zd0I1K2paW4E20JF+9NQrVKwFktgM8rfwBMTpAKFFdwf9K5xfHpEimyJtdrYjPIsOSGJ",
-	"fcfXdgTNdcgUTxlUm/8C0+WNmMnUiM7BTgJlJuWYsH3TDMS+wBWjGwaUH3xrOqAj3YdqjNaOUj41Ouf9",
-	"EdaKKDSDP81rNginBNfvN2AeuuxOR1ElvKdULfrf7gjPCXrodqNoe261umzGar5UZ0HdT9FtcpFbZyLq",
-	"Jt3Z4axWYry0l21oGMM6R/7H/er1yQX26c1Kk1soDecWqZz8hlFL+2g6QWQ+5JqUFlsuRlmRhp6ucvZB",
-	"eY1YOrXR/ia9wHd62Ds4OCCWv6iImrjxFpbO/0hMgjXkRvR1OrGp/X4sE4Zg71zgWkHMpbPtJl00ltAQ",
-	"3BWApB6xZ3c7aKwlNSNkivHYJ7AMrdNDIswVPE9oVhqyES2wIPYS/pgxLGGUoRluRaGWjTcSJhGDs5Y5",
-	"G7TFT7mgLPOS06kagVQ21hPbSDBq6qSa61hZhnvf8vR94qKrssxVl++AqG+jV3Dp17EL2LfbYefKrfbO",
-	"eDlWcyiD5ffAoCHH4465E6jcvzYf2X+aT6Hhz8UoY7Ql1IUiwvPCwlFwRQqB0XQLm6NOKznhigl9TIS0",
-	"MXYAB11gB/4RVl1n1DkCcsM1C90nCSi7Nr3EtVqp/eIGouz3U6qgHBJ+bkjUfg3QAlyRZ6fPXzx9ggmx",
-	"5jOEJKhVcrc1kHB2MNaGV8MOzRrKLBACyHvQqXteDM0CDv3osR3Me4Jga18aAFx485yNWMqEYZeudo9/",
-	"2QzXOkfA7/5unlGs3G8mf8UA+kEWYDXNIBE4ZXMmUh+RFcI1QIVq06lfnX4lTUcDrJmZS0eC8nRzZr/1",
-	"D55BI0Bao5j6b12zG9j/3RfOanAjav3qcNXnuIQ2UhRKx4OVRCkuxTHRQTSr29IugawQBeTxU9ab3+H1",
-	"gMms/QK59LUshw7ipLsdXAyKkoesrknjmA0KP4xfsXzQHpCFqVqDbrbMcybSwIbJotnTZSCZeYGLCXIt",
-	"tJp1sxxePwSvu3mVqkuGlQm5Rhkw7nDfGHXEQlO0rLr/veXE1a6xgGLqp7VXOe/1liNEUB1cGHoXkoLb",
-	"34btMqDFymmrn6UwPq88M2uzsA1Le+ycEDVgyU1SWDbJSvFvD/JWxJY5y0dMaJvi46HHjDSeAGhEYhGx",
-	"DgwvOzw4qLjKIHG07Fn4eo/r6KC3B41vk1xTJwRsKJprU5n+yl25tnZb7u/2Km05mt0Jp8EK7FYqHe3Y",
-	"NGt63HmijO/0Bqjr9mP/zSi2DI69vui2EstB5unDg63CXS3lbGbigdRQLsiX7PGU6h+CsWdGdZ+cupSg",
-	"R/c/fkCGS42ART87f/2qR2aMqiJnqcdAXEy5ZkTN6YiBRgAhnLZ+IVnk5nIC3/m4yDJr6Q1H9/DgILJJ",
-	"W8pUc0ulFWvy0YOtQnH91QzVOVpMIfibuVQKxarFjkpPuDUSbVSLKoRc+NHq8QXy4/oAQh9M0BJ5Gkr0",
-	"qHIiplk9XD0Q6mvS1E3OsXEBdzk/dQ/ezQpkK7nkbi+C3V4CQbRPWwIMAVOJVIwM2ZRmlvpplrGc0BHE",
-	"PNQ8Xmt8PK/zId+US/My0qpj3LfpxPLaTcU4/23P9xtdvCuWxwHyqV4REmb5x5hPipx1RDSuYRFXr5LW",
-	"VAi7bbYnW4CO5izEys8y+zaHsazXxXkOiJoY7tLE7oTnZVUxfL0Czm8Ht10BJJmlTOkBIIK1ool95sow",
-	"e6OZ9RDa1Kq0wNQQ8w5T+INpkaUWpgfy/Ly5LS0s+Fxl/D4Z0Fq1zNtQ0YzOXNdH4NnwIcH5lTNcgX8D",
-	"e3SD6EeVl5YFKZWZnEbzDS5gMHOWWwDv0hIHuWyHHtjb7kwhNM/CYZolgYkaoUAvJJlJV7OsTUOsIVxj",
-	"lLAzVm43Ox7xBZ873bhHaKZkpWg8y1kZq4yIzNt1LAu9Ykrnnz9+/PT8fJumG+V297Czldm7FlRyFX5t",
-	"WMhPWLBqS6i9cInAXCwh7UTQWQSWWkg9QFNf14S4ru/Wse+tPbHscMXUB5VhNRcBPYmAV99YDTi61gGE",
-	"xmJzODbwK4boVhWsnKODmHvRNL4O1Bt5hfDw85rBngUbBe6inn2zpG6HNu7yIHlObLFGWx8egur6K45p",
-	"JywSsCIOBIvUQXjz9NWT569+2msmwTpE894mfbSIrfVeqJDomNmoD48AvQtclXLN6rOrjCRiDWoSfq1x",
-	"izwSRGI6Go7dh+5WqF/WJSOJnatVEs4OJWAnU+1SCn5DYZ02hAo4ffOcfH72wqiJTGiWu1ogdD4/9tUG",
-	"SAHuKpfAxpWLsA4c0e7SDQoVzKmeenDhqRQsGlkch6xHATBlPXJ4RFI+4Vr1yVMcoQ4G2d80VfVzEBLA",
-	"WUlxVIatQoVjZVr3o7cr301Q/00ey6aGCg2/OIOmiJrKIkuhBrFF6bMoDdTqtjhdSjIumMeCMqObsZxW",
-	"1tG0tQBReAaAqOyd7q8NF3XG9jDyuMyZ/02+iqi2M0opPmuFxzczO3/+0iHWi1T1yZfWbMN1L5jraCql",
-	"YqofyxLwGaD3Vyd/vl81tV1xBXdAd8sUcs21xUqvmQyXcaEbohS/AZkj5erS1oUWKXvHOhb7tdf7tTxx",
-	"7B0mdw26aKGgDpj1y5hmBD/dOuMIxABXQrFNSEvpktz5/OLxXa8YeRd0QxmO8Qsr7qyeXSVneO520oUr",
-	"2Sa2nifW4lu3wi1jWFCFpaWxhoC47qJzNbBlK9pDoZwy64qeIxi7ERoQG9XoxVxMICYlag0EtI/WjQUi",
-	"QrT1tdsHcXRrzzu81Cz85sgrGJBrsbIQPXtEK9RSPRnVXaycvJXcYLeeId/tzt1D1Z6v6SMqeemtO4re",
-	"WPjzFoun/bVPnmsyK5TGCoYuVB6p28bEGvnvki2PSZJdqpkaJGQss0wuEJfjwX2SMa1ZrnpWCOuRZN+G",
-	"0w+Sfj0wvWZTP4p7N1q8Gm92EhCsitEUgK5/8K3hJq8gP+CDcCy9MeLOqxZ56YldfegTZcaUqilTVt6G",
-	"Uu24ZCRjFOJnkh8lJ+Tw0Mj2RwdkNKU5HZm9LCWt5EeJr2RjFXsuyIxykZkeHk+5oH1yCqFWCqRO1Anw",
-	"VdoscVQFCzi8//HBAfzfweoUhqr35euvf/STrw72P3lr/o/st5GL48E13G3LLINoQ5euDGy15+Xt8jbj",
-	"yigEOSPu4742txWsdQIRiX2SWN7aaBdq3bG5hoTWmczZSXkfVnJUZtW4vhFeU+U1bjvoGOUH0z9zrcBf",
-	"n/mm4M8nrj23WK/Hzx2fa+GDq8w98BLK68gi0O5jLRoiDWoKmUcsbszY/uL0N2RreMcbm9aE9NoSNYth",
-	"g77kDX5hjkhQow4DQtOcX9loNE/sRvIqeYiRPD67uHhDMPYJVmEo0+WJh648gqyA4OSdQ1kCVYXYADpK",
-	"Pvroo6R6fo4ODsi3X8N99/Xe8dd7T8/Ovt5732C6B7HTYWcWaG41H4fX4SGE0q1EOUJ3TCx3lWMyZdSX",
-	"BZrTnM6YBn5n+M8oZykTmtNMlbPBs6aky/IKDQJW9Wwa+QDnrDnc+IJ2Wgs77vaLpT2ZoSSuGdNT2XLh",
-	"4m9mZoYaIIw6eXn6/EW0DFqRZ13i9qA3fLucQQ9XJ0b8vyhYwbasEzWj7wYr0/jPANVB4bkAIRzxHcwB",
-	"qJhN0WSBjzBcmiuzFr8cnD29OPvjwePXn7+6SEpY7yueSzEDDC5KDPdiKcAQLrhQ6O7huk9Oa/4vKHtA",
-	"LQCVDeqFMABLjGZYULTCAem121vLEjpriwDNcy5zrpcDs1yrfXfn+INdJVeqzQLU4GQmkrm1W0ypZld2",
-	"OV0vN17+p1JL0KJrrZ/BWJbjt8zKCUEJBPq7JhKwbClLH3E6eHP2+vHT8/Pnr346uHj+8unrzy8GL5+/",
-	"+vzi6XmMJPrkhekgdBxoesmE33FXXYvnxOqZTU+WX6NHBw8+ri5R/+DgMOaMtJbAgU2nGLQ6rlwtQCqg",
-	"4gYMcy6zrBRFbR1xjhkMrmWWnuC1ueAKsgMmht8+OHgQL1AMBzNlGV2u3y7naLBgG7ZIrL/CbMhyjxQC",
-	"sOIx7wIkFXOuMJViAFTr9zW+lXicnzx9cfrHq/fQsQ4LX8/1TW1fdOvM8Ncfz9NweRoOdSWRsdjP8aRC",
-	"SV1lI44QwpAtamd01UoZFvjl6fMo71s981WHu5y6rYCCVVuqO9hOLWWtYEO2NW5liWbCMZ/FiP/mYreS",
-	"Eop9pSumnTl9/OjBOmy+2H17BkqM9VvUriuOTGyb0t2bf9Oodo61qauDeLtqBruztJSLtksrSx2S+Kax",
-	"2eBcKUZSPh6z3KsYTuo2Aw1Ek/4NVlTxMyth28rJegeof+QB2/yTEK3NP0Sotre4ckEZyJspw+e+GbaU",
-	"mKbLRlvRJCxYbCY6AMpXZ/Ek+NCmPdkaEk2wYe3CvHKupPD0wF2BsbJwbKzSegdTfsYGrnJXh7ex8sz1",
-	"UrSoBqSjJkSutQ75wLmMBcIVaMxghxGEwkyDir5lLdNu/hccwwqBxeHf4h5Xw6fQHOTWon3KgYQiGM0H",
-	"M54KPplGlIeXDjSulOP8FM0NxAUZ8yvmkWTlmLjGsPKfNbJYqjArd0KEJCWFdkVhC8l0A7RsuYis5Zlc",
-	"VDeznJ0Rb4wUMabWG27uWARntk7wbrlsbZXQKsWxnUHJZemYsXTNPIZGLuyH+Ncz+HxFuSuXbX5cznwE",
-	"ju0yNR2Czo3EwEQKyrCHDSwpuRoIZIQoyJWF0iCJ5RloeguNZoUQOJuAPhvhJ6umXGVVZ7696vNnZeu1",
-	"H0owzUJg+O9KOUJTzYyE97l5uRk7VqfHXqWQHZ53u9O2w5CnBfhk7sRX2XbJjepn1BJ1yZ0r10YNFCrk",
-	"iy3Xfwv7bxDPp0tQdslQ6ilR3NzbOGAb6gB5UnDgS9wOoLGwZAxyKBfXeVKarmfUwQtyQZSRyKmHOGja",
-	"mZwAB7bKbdm1kI64gdAB6ciG07pgr+5s2w5Ix0e0io3atHJzrlo4ZlcWOWfxrGu3Hj4kkQvEpsgjfFDY",
-	"BTLv+bPvAmtmXfnfBGJ1B0gg7SOCdp06MnHxvZ0LdNn21ZoO3G5CmKODoFWlxRir7ltAWowWJtYK3mEo",
-	"Plezu5iFbBsYkWG5eENHLynYsgqPdmfnONAA8QxZb5K1+frNzqTD3YW1cAcOfp9h/CQV5PAAQsXtkihw",
-	"fHSZfz3/1F5IlQNaPx6N7WtSTEDOlVVaz8OeyXy2oQm1NazAnEln7HfXQSTEoJKaFMVEyPgVy1k6wL2J",
-	"VE/2dvrELs1IZsVM2Lri5oolvpUwcHh1VlREwl0VOQy8psVIHvKvivelyscohGEck8fnX/TIL1+c/9IQ",
-	"3s/OX78Kl23IBc2X0YoQQJt28m2Bhea3IFAxhodHg7pEG8GhlYGz19kqG+iOl4wu66R9bzvnj88mK+c+",
-	"qizYCcIquVvIZ2CUFTY2X9KKOLyKS57O54ikoKaMtUQ2wU845IXML4dSXp6E9lpYelz3KU9TJlqH3mXZ",
-	"K1vccVk1oBNX1hSeqZtc1RVFlK3Qwjuxy91GE1X73nlIUaT7a8YV1YxAtx5cVNORtgr9/b6vw83ZgRex",
-	"IkHalcsIAKi4jl5KKw3dCA5q/7fOF3d99bF5XHGKXbb0ds7qLZ7TC7f71fnKIu7Xs5WWI/qVzUoznPG4",
-	"pttUxWKrIzm1CKRnmwIw7KoVMNUCP5mYgScBuiXg/rvhuFJyKeXZkgBVKAQmI7LQJ+TA5oB21wvBS6e6",
-	"np7KGnGtvKVOuxi5LbQC2Co/Erc4bTt/xfLdUjlK1bsmcOy16SArxxDDZsDPyliPtTmO1S/K0cWHNbGu",
-	"jHoIyQSC15fk+flrcv/w0aP9wz55LbKlD5yEe8H6ySHOHdOfpXUTFELny0pNB3bFcvd5KTylnGZknrMx",
-	"f1cNp3r8am81VvLp/q/efnv0PhpueAbK/adUj6bbXYloHdhELDDvu74q4vuhu2Dc32sQkVzX8f0K5rW7",
-	"E4OWEuh2x6fG9Px0PDZ/xyt2wm/eTQ91hSz/B/fi1+JrsV8CefVI1SIOwT2Itwnxpo4uubL+yj58HuJp",
-	"uhR9my6K4Cb4Gns3pYXS1dYD8EyHYyukrbyDCkLGxhobsFA1az6P44eGgCsOQRRDv0sMHEBwR6RN7JBP",
-	"hMz9eG1wibWOYUESmWOBPKrBj4OuKFvZwi3OuFC+DTqfY3wFmbIs9fNo+dZ7kpNjCIPBGMcynz7YR1jf",
-	"Oc/Xrq65w5IycS6BmJE5Vcp16u0qhhwKUf55HIRWVgtW2XeWjirIqa2YBEMuWK0hG67vzI3gA8dgn68F",
-	"IalkymqFhdA+/Agj9WxYsltaaB1HBmCG7on/wokPcYo0XJjjRHUOwSpu9RD31Wz1BAJnh3R02QuRlqH1",
-	"Hyqii1yQlKdOj2Xkjm/2brUmD9otzRTNu+YZuVP2e7dPTiNwtUCSrkEM2XF4rVBeV0uElQQpX6RuKOiD",
-	"iB5GCGQ1owiDhKuL3v9aBJ6qCFaey6L2Rxqskg4Q0Q7X3Dx2dnu9PXuW4GM4EXu9vVEQUWCpdy8wD0JT",
-	"4V9uezs6yJAzlrEN+LcPbMA/HbAs/vU0mBA++dxPy/3tJod/X5RTxAfP/URdB266+HcYRuE6dVPHv58E",
-	"U3adpo1nZ34x/FWw3WVO5/MOuFZe+WygxbbWAXOeFPTLhVaph5XAZ2Dzl2yu4wUqulSEaMmrwKjONlSx",
-	"4LRZWQ0YPBOp6pWROdUo+1FGedTrE8aEdS001jG0rcSCgc96VQA0zAaBHBkgiH4kyDLpORhhyzrM5ajI",
-	"1MPySIhqqs3r/tGq2LeDLvNELbENU8LFcGhpgxipczfhpQjkWjUKro/g6Fp63ux1tO58F3DbupunrNyO",
-	"h8kPo11uawswO3JoNj1yv8Tqscz4qHd/+/gv6DWI9DJ/B1EAVUG2Cb1gDQjrcmu8ocFK6r1AWhJMRSpV",
-	"xCoTRDAAET5d+ZAqgN8qy+ShWtDbRCFhqVE6YlZKd0et1yj9soQXW3teT6Xja+kmzMv96ydqdQTHvdd9",
-	"9NS89IRpyrOaQhNRMcy7gbpruuuB1OYLzV0XSTqmIMXXFhjgWUuFyi+nyxNfxBqAKVxCpRGTEIaCr3c8",
-	"bHD9+AFtp2O7aaze33DOLdHHOl++bCuE/kzm1ewwdeyj1+y14CLxIUduXOQh7o+T9T10gc9o967zUPWa",
-	"QugLlMUnz8dWVzMaHsi6MgeLSC+AYPmhIiMpADAPixLQ+TzjCKHhrSFfHfbu9x72Dg969w96jw56hx8f",
-	"vA0YwUoz98drzdtVV2PLBeQ5x5nMKrFsmE5qw6H2EJ4L0EpmXHQN9JIZO3fNwB/YlPnnGTZn/nmKTcIY",
-	"Ch21fGxY+BfNVPb99UWItwjwdZjuXYBHrcHEVWsE0LSueJJbOV1lvt6tYd7pLHRgeZWt6iX29q5YrqLW",
-	"yOfCrLxC9ymaEdGK0CeANfv/sff3PW5kWX4g/FXuw6eBlqojKWZKqpdMLGayJFW3uqokjTLV5emSzLjJ",
-	"uCSjM3gvO24wKZZKix7DBsb2rD0DGIuFx2N7DHt3YIztxWJ3Z2CPPd9lp6va+5e/wuKec+5LBCPIIDOV",
-	"KpUJdJeSZMR9v+eee87v/E4K0R4xvR9bAz8+Y/Z4IgoxMFc/OZjlYNrG35Z4ahqGdi4sWHalpDLz9QU+",
-	"uhyIQHNZIdUqLY/SgizDC6kFNGcBmNAO2ma5IaGp1+wJNlVevwPY1XpZvy9InLfv7sX+kP668rCdpDL8",
-	"dn+J8OnN7f5gJ6+O3BHyZ/To1rusfoi2TfJ5mfMj0KrubpT10fFXdxsJrC9xjHynzoXLS9JV4tN39UXz",
-	"wrhWgXf9wu4LUR/YgVAq7vOuk6EkxXhBnBiWpBdpggctEmVN7OP4gPbXUZ4srEJ9xPbLRow1uIvVAYZR",
-	"52SgpuLx8AtxNlaq9qKjNHl79GGIPp9pSIxWoqLFyxupDY4I2mqv5g1/KBu9NWubuoua93j4DMtwn++5",
-	"wtxXxxnm8joRPB+MT8XLYjOK+zX3sFCS1s48SWQP5yQ2dQgAcbSqqSbFaJ39r2bKEFt4kn4l1tlPArvo",
-	"MrrURhVoQOYTYnHtitrUOmnUxkt4hy12o7X2YOq7Euewq7lu/we9ui4hdyJkcf1+4XA4t07jXcOhJ14i",
-	"cJ4IhyxniguYAO6MQZFeeI6q4JZPQWO5u+4jo0rs8j5IFbNCqYhcipgU0SbgpvyM6Ncig7dmsZ7oLj3S",
-	"nyhd9P+fX/2vMcvSSUr72G8m10zJM8rRvQDZ7pIlLqYiYge9XiCsqY2mGocp9vWgL45Qwx7wavNiR2z/",
-	"/aCspfzbB3cu5dyA1IL9c9GATkQR9kPN1Fwi8y26UlPt00Y+4IMxek7HXDuiHyNawCY2FTmLXTWxDwAE",
-	"FggYZZhg6DVw65qi0OKBdp9zsbBex8CXQhQ6hFAGJyWm27T3T4pMgSGNwxSKpg2WYQTPWWdyArYiwmyd",
-	"VvImL68nywhkehIAkcdicC4S8hEHpq2gqXOuXawfOImI9arawzu9j/yaII9YDN56y76Fi8t6/ssr3Iym",
-	"Gbwg+ApPb3OsOx3FPOVOcoi4xUftBJcgQ2Av39vv3TnYm3LwUaw+YC+xNMXLqRgUwDbisoTU5XdG9zS5",
-	"w4vSSbtEo7Eh42ojaXJtzZxm+rIV2zDvtYeIUcqkDQC/5BUGZPHaQ9amUX+CT5v3xkqKgNV4JY9ZQOgX",
-	"8Ac1KNITI3u0hUgG/EBLGW/3QSrFFyJ3aY/jiN3Fb8OEz0jU+CH+MOH5uTBHQNxlx1RdHkBWZWnPp5Ag",
-	"GnggIagxMRKRoHhmU/1Qo9yb5SOzFmzfVrM0f7SxKzQdySaKYndgADFcEjL5w0mVSvY3v/rDv/nVH5WJ",
-	"pbkTciTmY1MUwJhmukpg+Jt//R9//V/+4Td/78+/+cd/uZrBsN3Wt3m9sGENgsDHdtd0e6ELMSHW7ODM",
-	"qA1Vuns5IECgZKxNBRGcHdg4pI2xk9Flj1TBCjVC3zWeUXSsxECXNtOib0uosOBlapTKPavKbWsRWdvZ",
-	"OpK8z3l+rgMoFdBbBVDrLjspeJHqIh1oG3pcMD7lOWlBmLSAEbcFJDBKVIDUAmXAaWosS88FALbgSHI0",
-	"TSXAAupV5pAQutAWf5dpgTAsWUKykVvcqClKDoQ9PR25jyjMXb3bCiQQTlEzLsFPK/KBBUpvmRWrovVu",
-	"hVyoUkSGwrlZy7+2m4xlRb32m0wzEQ/lVgYiHiELz8JTYc3ZFjHhaz/BmjpR+bui9EUApTBfntJBXqGc",
-	"yAXPjDYRl/TSIP4C+V2NToLrvMtiM6DJDNGJtc8BkS2QBEKyLFmI/MLxBVS2my2rDzafACEUbNDQXcsd",
-	"PT2Qk89lmfoVe9OJOq7gZfsQjQhqGdXEbOglbpegxxlELH2fA2giRcmRpXTEL4t5OnBMDPChnUOLX4jc",
-	"6GI5ba9+EyaFHsQRgssA4MMQ0IRIiFSySZplqc8Fs0WStTOecUpzv8XbgzGXUmRtjfZymI42I662VJ2O",
-	"EyVPL0TumWNriKgDblazjpEtU8hBvgDsEHCtjo1KwzXyrwITsU0zkmr/KzQfqavHENofj4tiqg9v3TIf",
-	"bwETLaMoZbxl8AEcf1iCLviCzSThrh3LKwBiOdPQSBdFa00XFLmRi4lCRjl/DYbWRNAUowwAorBME2u9",
-	"qxHk+qOgXGIpAIbzM0HrFzOD3ojNpz58iG9CTbG53Jt+dEFxXsS+TPcTjm9cV6RRmpeeIwtAJiAf3fs4",
-	"XUEqFi+VcYn0R3xahydJhTkq1RBOz2E6ikOm8cEYmYelObgh0V5u2qb5hRl7x2eOb3bxMt214Qmg6+PG",
-	"x7A0yQTPs1TkzoALBRHLoTzyeTQgvYy7jYOoJB95iBhrYs513syBkno2qcPAnVgzUEVE/VCXOSSI9tOh",
-	"S2lnA6ZNFTyLGAjhXAxnkEcGsh96Zgt6vLudGNkGoWEPk/76G+ZDevRzTWkwGvLDOa5RkpZziCQcCRy3",
-	"kFlW17KIproPrppkBaI04KPONOqIukLbIBUm3mMQEqa77GOnrpmlFfPpNAY5QOpvae0FmRlB2mkHoe/W",
-	"tvk8lUkbM7jIPzVPOuxyAA5e9SqwyxJeGF5OzXVq7Vv4lHlezft6npLjfImuWuUQwTZHC4lds8Egg/It",
-	"FRGo0Mw1+0haXZhNm+Y8l5QIbGmiZWkDDXmWabzVpxrFaRREPcXY0G5QaIw8tgOVIxr1ks213HyrBvx+",
-	"qqcZXzwyj1pwBL/gKRR9Ka6+LTN553RVXL8sn5JzRgsh2ycymqos67JnU5gYIR2yEC7XmAcH9yAo3cGK",
-	"6m5tgiODfH+apwPRJszXSGRNYcT0Mqht+7fAG+uQ/2CbHizYjXiiZFooU2HXfhvfPGR37vbMkup1e3fu",
-	"dtn9MGIZb8gDpQuNbocjj8AiRCOgLUnPAD3FnhGSAYCpTbD+xjYpGitNfsnVy8C7MLfDTQCbb6sETTzM",
-	"jhQq+7CobDRiQ+LXjRYLGeXWr/8T8+QbQX9Q+S4UgdSdfl5rmwBa5pwPAAyrhkEgnr8hQQkC0pXCIuqZ",
-	"tbW/XeJdM5L9r5Rcuz5O04n4uXnOElT0daMrsXqvK0+0J4VbPdPNF7ht8JUW778muX/yXcZirqDVIJpF",
-	"exckjSSAShJ00itXZd3P6RQ0UuHKqCortK8q8sVfYwNFunzMlxSRqigvHXLuolq+jgRqJx1udaesP8W8",
-	"VIq8KaK0fiv7sd44sC3QFLe+z/FSsY2sz/3iM7kc0V21OR1LkEldYirOuowja0XmRvzNK/OhEiWmo+1c",
-	"79azwSv17MthfLf17LXSnTCyqJ2cfkwPl8NYVrNRBeFhRcfXF7k8ptCvyE74upVyxSTsrSE6bqXW3Iyv",
-	"1SQs8gdGqb9PHahjZio4UtKhMmlWPxkm/F0a0xpYigGmZjVZusHnURtA+tiXjokKKJMcfeeIRmzgvynI",
-	"bk0jeu2TlOYgbnewBYbAxuYYEUrPUeW6ZJywPW5XY2A8rCHhq4uzWtmUoZmFuvM+1SwuxrnQY5UlcWBi",
-	"bjwf2sEQP+f5+Wdq/oUrgb44oUJWXWk2mGNIwpzihUckoKe2Tri8mh7bDcoGIz23lxx7O6bc1pfUIexa",
-	"aN6Xn5KZo+L0AFMKpJM5CjJumG2A9l8KQLOwWrCrHLI4U6M4YnGSylHBs3Pzt+Lmv3MxGPPC/CUmPM1i",
-	"Mvru6QmQmPAsXcyk/VQIORCygI8lZyyfTtd5YSs4dL73VS0E3aw8yDm5F5jPXSPqY2m1/lQsHia1c+5+",
-	"R+Ps8jNRZ56nhXgsswUea3AwPybR4DPN3FkX3HbGtXiGWbzcypjlae1hTgbjxqzsFcTnWmsqb9B7bNa0",
-	"GnUC3LHWs7Z86NaYqpN66ijPp7BRk+0Y+fi+X2h3O691fGG6s9rCs1QXtT94SE4THetmrc5tto56/v2C",
-	"Lpp1IWfpcFFm5j8XprvjCR/g5UEmPE/25ojk1jVDUJEnVGadCCl7JJDX3G/G96MWe8DcOx7xJsCZA9pA",
-	"XoaQ8A6iT6VYBR3ZLOdePXzWKed8Os3Vhbm129KddyLNS1lfgS3+B6/MQn4dGQlpcVxGjeuyY6f1WrOR",
-	"83KUQSwTsHIBxka8LOrcOpRH7cRbnIOMVStTNtWExFvptizLwhGtWwVW2teImZGQRZPEbJAljQJA/HLG",
-	"sw0Flrt/bLRj7RFSu5vzCZe0Mdu3wzLyNCR1R2YpXlBMu0tS5PIJjpRKrMcxlSzGsYiPAL2EBgHvtbO/",
-	"HgKY5+DlS0yx61mBlpuLlDib9KlOdu+Opt3R9D06mgYqnzYIryuTvHbLRE5WunrregXKc90in8mBOG1A",
-	"Sgp5ITI1tbe3CP0W6WDMTGmkvGuWC6BGszeRBRtwKVVhueKOWDzM1SRuCIzDlu12+m6nv4M73Szs0qnV",
-	"uJrHqmHwp1zrucqTdje/KfmkvNS4e/f23XVXv1xMs8WpatfS7UVU1ClQz3KMKAXPC/Nd1Ekn0ywdAK+J",
-	"NOp33dqdST07M0LozGoDFXiCJMRX7ABWECPwWaqLvWf+ZQpfQt9voGCz+AevyED7Oo7Mp5kWOXxCa88P",
-	"XsGovI677HMj4aa5GuV8otmTxyenmB6M3Xj6yT32Ye/uhzfLeG8LRaNvugM1uRV06LdMxf+Dr79VCnDT",
-	"PAs2WL3MYXnReqxb69Zmssr1sFOnvyfq9JbmoWIwbqmENyS7lwsAfOJwhRvvkP3glTsUXkfsB6+SdJQW",
-	"Gv6kUxb+trvD/G0ZHeGDkJCBuj+T6cv+BF/EeeiaDQKfySuGX2D4kSXSBWQkgPLChphZC5piRIBvDv7o",
-	"oknMlt0pJTul5F1QSlbOz4rzF6dpM+vXUgcmohirJKzdHJ6dqPPjB+a/T56d1tb9y5lA3tDta6b9f4lC",
-	"6kbzMurQrJ049Qm3tu18ZX3N8GLY7GPO1GhZ5JhD756nBaiJWloqR/GdQvHfgUKxO/V2p9533h+0gf/0",
-	"jcv0WnlMLazrf+C4rguc23l7d7v7v+/dnbv8TMvdTM4ReF77I1S58sdPxaKd1Pieepxf7Ze9zQ+T76av",
-	"2U1lOHHB9K/zNiOSqEbINS4ePp1ugsrZidydyP0eidyM49jY9n417kMqOiH7z046kfn8k0/x39MvaufL",
-	"7G0yoZ/YgbGlweyD/yFP4d9EoLMxry3q6hArJCv83l4evtcO5Hi9zNBY57VTQ5fR7suQTiP/CdO7nPs8",
-	"QON3wxRoacHoQ4WILsjtVs0TbjO4pQWEqJeLpquswzljni30NEOGLV4wnmUhZQVFBfhkHT6kxF6M2yGL",
-	"aWyIB4Q++WxP9IXPH0VfnNpK3CBfBQE38Wu8dQZu26OroODeUVHsqCjKVBQT/rK0YgL/qF+Cl2Es2PEK",
-	"rOAVMFJwpPbcUYphVd1H9MeXEFHwInxsL51YbMKUGyWjM0qL8ewM/OCKT1OgQhsJecsFab0OX9fn6XRP",
-	"TXHr700VTK3XRTYgOXhiWXi/c0wH37lRfYdoF75rY7cFB8SWxA07loN3dIlsS7nwnevHZswJ65qPivZ1",
-	"tv+N8zhsxZywTW6Y1416+HYs8I1Bpk0kV2zCF0wXaZbBF0csHQYs74D+dQzbRkRcBd3OjtRud5PY3SR2",
-	"DGU7hrI3yVC2006/Zxxc30G+qy30pHU8Ry9WaETXa7d/Czb7p7X070C6k+aDWVqws1zwc8rWXU7+i0fH",
-	"AAg5rQ0dszlTBAM7EwM+swnF5rmSI3YuFlGoyEAZ9rAhpiJIHMTZL2eq4E7zAEfAbGpZTsdpVhLZc5Wf",
-	"6y77Ar5Ht0CspkLGUfgUHpyURcXmbIkhZ35s3xrzbNinV23mF9vhPBWYTcvz4CN0jg0ypUEROrIkRcyU",
-	"AZRLqMUACzyQTHMNdLZGCSGREjDgRiw2p2tcwu+50h3Rdw1XUXmJmtqNSro8uz9Rc6aGBZ04S/M8FVIk",
-	"TKf2TEQaPezmcJYFKRdaMMJgLpv6FWYF+g81JgaP2JkYpdK02sMbaUE3+0mtq8a0uxN13Oy1zZcsdPEY",
-	"XzV//oRnQ/j4AqKJijRrS2BVFTMFMoDRANjCIj8vzZvyZH32j0ryD46pP2CvjIHRSoYs7NeWwqMkrpdV",
-	"ryUSHzUc4kLPRWFGLnaqF2hdPoOJ3QkR40yKuS1IDYkfCbRbKNFuW0hMVa/b2prdXQdBsEHbzsRATWir",
-	"B1mVSPyZKg8xH0ZasBsxxHbd4tP01sX+LUjWfYuyOd565Y6b17fMC/HNCFUEVE/N+6pEkg9rRQ2HsHRg",
-	"TFouZPLByo5zx0IhVsxTUW6OToUu3lDeN58YxScMOSpnO1tOnMkTVFuXkp6VV+oyBKOSl2i5SQ5vUdeu",
-	"dZw+qzd5qXKHiFmxs82o40XvXWDvu2JGvoTS8vcbMu0vnx7fMQ4/e2A1JgYKTrRyjiC/2tY2Lg82ZZY9",
-	"HnYOv1yTbYsqdUkxX1StU341uHA2M2QTniy3aDuqQs9SGI5RE2eh72R5UazbN9etj9NuvX6t/GepmNd0",
-	"ksu+ufvWhdasI4ZzqkwdR0OFY++H2mWF6bLHMluA6oopIi1psBDlNMDd1gR28xVJlSlzcrU1YNfarinN",
-	"smU+XjSdF5B+cT5e1OCEzPi7RFPd5/K53GOxVH24qxjdXao+ZGMglFEuJjwFjRZvMyr3WRw0K5TChHQ+",
-	"3SaVu8diNStyLs8BC+W0E+IAHgFvrLkgqLwAxcdx1uLLfCx4UkY6Gb1wzBNMRDrmOSXFsrqN16hctsip",
-	"UlmYjw9KxqxJfVQ8yzXgTxboS52prWW5wcSZuNRiM+jEkwiR+iUizD6kYnRpibrsE5Vj3xKbTxsb4szl",
-	"M8su/1yyEsF85C6rBHJWWYameWtTw3yAsObg9tR9LkO9jVQ2XaCGZtcE/glLAqiOMzyj3OQaqWjmyiza",
-	"cGTbJs4eL1DP+2K8eOoq/2K8eKR+h6qHD59QA74YL05sG8y7QTO+GC+OqSVfjBeYoOpjastKokcrlhrk",
-	"GSU1ruU1nBZ1Zu8y63fZzA0h2Ej5XrutHQBuuUg6pDQYC4FZMk+Wjmgd5nhZl675YSEm9RDfoWUIX8OY",
-	"6QYhBBli/U3DCZVe7gQMkuTWDFU+g3QLLp2eeJlqcElllix7+fRxmtqq+h+Yh+6LgqcZwLdTybP++usE",
-	"UrynWQbZf8Da62IJKIlleQ4jJjItqvkZ6w6j4FyvORhNc7EUDz9FA9dUqGnWaJdYb9Y85fo8MGp6hWvd",
-	"Sw+TeuWifrGYS+/VA5AvAz39DJYStqw2cnQZR/qiNkT82vQx09KnKhN15owp977NucrPuyzm0xSia4F7",
-	"m1KVQhJIOAWTSSpTXeS8ULnushhyGoXP001uOoVfyUFpTkXwedgv4OZnNW3dfS7j6UyP40OybxbjXM1G",
-	"45LXBF4pmW9NDXouxDQ+RAPsHM25E6FZMhNdFs+N4I4PbVK8OcrfKRgI8VjPeaqFpmyfph0UehAfsums",
-	"0OitgrhkkLX40hS8KpBlq1DMBit0wQKqFQC0wV6jKXn8iLw9uOlsftHMWXcWMC7l45hPU3M0meHtBMEy",
-	"UccMlDmITcc7UQe6aP7FVlC2AdUa121WxvGTh50I/rpH9cHfvk7z8QnWa/48obrN319Q/fC3awO8b9tR",
-	"WoWbgLzdygX27ZcP8a0Pl4+rE6EtjmQpsKmWzxxOU6MN8enUG9lQLWd8UGjGNSEEUkjpT99hitcczBKd",
-	"VgYI0Ogb79vQBnoIlghyy1Uas9wS8B1m2WWzgzuvrcYBZLD7aDQgjMziJNBZSW3yrPL03tYZacxcwe25",
-	"QeOJ3QMPEzgkBR+MmftyaeomHPfSRnnuchKOqxajXYbNdFRmd4GM6BzuLwU/27eostLCiOwqLc1VaWzq",
-	"BTsM/XYm0JBxrWxWW8UJviYTczg2GxR6uKLUloPqurNyoK7P9oKb4nqPecRvNbGvr/WZw1OulNdRZ5zq",
-	"QiEfzaoXf4KPhW96sMLafrsnw/d/OROztUP2O+ah8C3d4kSZBD2sDDVWisWUuuBHwrI7r5yAe+APvXQ0",
-	"0G7WGmetceivc4cH43ZtWzwYh60cXv2J0kV/wvNzUdSCuE6t3QwcI+7BVQ7zABJ0EBJy7NeiWMN2SFWk",
-	"Q3OFT5vc674ppWevtBUAvlzZCoC/DsY854OCbiGY2kXyzHkLOQsLsj7/y7VzmqcqT4tFecaay/xoHR+K",
-	"K7A69FdRZnUgL1FmQ9L25en53BrWYAaCxPGeoSHMG19KF28nUpvfofzIwrURBzdJEwnG/Gen91bO5Yfv",
-	"3ynh4PZX4N70m92D72/WjDezBTdsRMsdqJfQ+Gt3INkcHBLHOe8v3X6Z9M3dSK8APAcueu1WYZc9Nr/O",
-	"Uy3wJpO6VI8WF4XWAalKSN606LLTsdIECJnztHA5mFLNilkuRcLUcEhQfIpNMJc3JQXiauF8Tmpsn7VH",
-	"KuEgy517kqcTni+ghWd8cD6bHjI+UXKE2HjrD3GeC5gW8MHcsLbYMJrCrC3wjGk0l9yMrIfC9NRZSNFV",
-	"pAvrK4LU2aaoyHpKzhbkeAtypocOGro5p5opGYFTBn1Z2A9wZkXkqwH0WBVShnNCcfroAUFuVUitPsrV",
-	"bEprTV2Y67GZGT+D7sDItX04bBxgBcF7hsOjFMt4PhLkUVvpgYOiOZWKrRwBQGjOFz5OAFH1Y64tmopG",
-	"8ogM0DCqMFfeegf4YD+3FZcUAbMoKqXLPks1hYHAZU0kTIq5mTLodMRSmYipeRcxLFhltzZFqz8mPup+",
-	"FB4Ve/TFEhvZiZrliLv2TNR6oQsx6fNNMl6tud2eFDzfEnDkrVCtYMsQadDeTvYTkSUQb1A2k+1bdLb9",
-	"vMZW7YwQVH2tCopjcG1qtqlOJB/baObrU7XDipsdBpt66Ghk2/rnsBEtXHTtnY8p8UBbtHOtB1JjxZuV",
-	"XI2PAyg1SnLgMkkYFWsRn6kcZLNEJC2S8lF7WnoYg2G71ArdxiNoCbtbwsPw8QZoizPOwlMsn0mNgWs2",
-	"hM36OO2whxNbAW21Q7Y0OhOreDVXlfNnrvYpXoF/MArAWm6UG+a/EEZVfCbToiEah2OUDPmFjvxS9vlZ",
-	"CIMLCME0E4xnc77QgYMmcLdb3bSly8U07HP/tvl44kqgHqS6SAc11jyCWGBIV7tFRhxffSnm/r3Kxvaa",
-	"mTnEnzx4dP/hox/DCEBmcmkuYoxSRrdLrOnrzUWRLzatGeIauLR1tqwxVwOhtal0kwGyKa/bv1NF0S6N",
-	"cH3va1pYrT0qz3DTAsfl8Uk6muVC1wLtBiLLamW4H/AzMTAq+L3jR/cefPbZg/stU+RmPJ3UlQw6iMO0",
-	"EXZJqfMjxpkZhZTS9oMmqs2KAtKzFlWW2PXKlT4VA5FOi7I/mdrA04Rp1bIKi+Kc3u3VhYKDhQDuJKkk",
-	"J92YZ0MH0YBRpQG1NzqVs0+OH3724H7kIuuYEb3mquf8fAvcYclM1KrDDR40r/36hn90txzpsU0RH21Z",
-	"BC7aNqsNR6Rt7M1UmbO831R83ZIz/8CVEN829yY7CxB6jDqJmbey6KEl2rZldJ1eatIDqD4oG6Z3ak5r",
-	"CdGwgsGreD1rV5s7X5o5CkoaZlCxHUK7KFtWSKiP1TMKFWDcf9tiBwMhknYLZaMGz+SlZIQRUU634Quj",
-	"1rjy6CxCh38bWC5Pi9VSxPv5l0WIeZuQogjjRLMBCN03KUaw1VuLEHp9O/FRVffd4gv2mT93wmXkBM+y",
-	"rIiCQzA8QcprJdhbwcwFwxF0rXJIVERvRYyuPrifqFRWAiSqfOf1ty8fX2gBg4AAjthYzXJz4CR80VLd",
-	"r17/a6N+1t5QK5rI67L++tT6QitKbDVl3OpbicpFX4ucXl51JcWnyon/zU2pQarm6SZwJNerE3yxLhVG",
-	"IaZhSCfOTifqmOkBg8OikdrVBYXXgEjNbv+KQvkSvIYsl6G2DPSE2YD3qQNhe9wwledh9fK+VguRvSpd",
-	"s32ovBaWOnouGoIzYo/8iSMWkwnV/Okg6eYDNaJvqo7BREznYUTajPnKae42Xk7bWNEUnWLgP4NQ8chr",
-	"PCF6C3OaIkiYoI6weVCJoihWtHWD6g73YR+P6Ioq8/pYAQ4XSGpuKiEWFSqJfIAMtBQf6bJjc+oK86KF",
-	"xKWaxf//mPhecJ932emSbwXcBqkMy4whWBWszZWxnI95AfdZPGDNtyzVbdBqwKpVFxasB3jbO2JmAwFc",
-	"FE9mCtR3oNOqVNpQ8uC5USN4kPSjfUFOXle2wDnwyVNprsNttsDb2PN4vFz3xp/ph3KolvtZWhOvmoD1",
-	"fTscoSq5/36TIda80S79ZVh8+dVyNOXqbl3tNLZe3jSmNSv7+qY2vPNUu17HMXI/X7B8Jg8rrmnw65LZ",
-	"is2BWwRi7pzuXnLeWb8geMXwBhtvFChYh2+ZySKvxxy7NgNmFh+0DYFYcBKyEUuHyEhep2q8gfCbqw+l",
-	"oQjd+lAaz8sAEJCowp4ARGrlYH/rOuVJYqfD/Wxd8XBF0T66sjYJssiS/tlizdQguYK7ycMqGqusatZv",
-	"t7+QR6xmb1nwzprG2MfCm2rlLtwgwEqZIlbVECw9c3g+6O6Ht+sgtlzNatecK83y5xOuIBGDNBF0GJco",
-	"dNLiiCkHxjC6RsnH7ZxYLC1qF2yzTabUs/BuQlLihh6r3CswN73/DFc4Pxe604Q7odyUq5aOCxulUmko",
-	"LKkYaVbmZADNb9m9H7A+9nol4MmAyyXvEgTcUHztBqGHNki89hZ1qQi0ZcmRJuHSPWJGNIO+yFmCQ7ca",
-	"eA5EpUk6WLuMc2GeEon1A3dZDHu3bwYtjIIe+HMhLZhUc/fknKcF5oXAXX9G9sKkCgwyc1FXwJnoGxlT",
-	"KcMlqwCSTZElERwnMYmjOHzd4+jKZVgcHYfQkByupe69XEwFt+HPNnYFBT6JUzgLfGh1DKdI/1wsQCe3",
-	"YS9EFoKjfCZ0qWHpZGaqTlziDF4CWoV0VwCUZbGe6K7Ha8XsXBj9HG3AcCKfCfMcgrN8yqdA7J6Zo8Qo",
-	"CSJBIBX+HVLe+DnuRB0/je4DTUn42Y2x+xIHsPSM7e76NDjeN0qbp3qi1mo8DQST4CI1p432ZtFOFdMi",
-	"G7OAkYSJ2EwbRYJuuJFXN3IGibaBDha3Igg+ur0GWgkPxKdUlCGFfq8NXW3o0J67dZurtWlW5epNZbpl",
-	"pYbDI8ahA+ZjkmpzL0ww0N9e4O1Lvqi+LyfsibkS43mOGD0L7LKi2Fy/icrMjpXKLdwMMVhG+6BWpkLH",
-	"xDgAUrtv1cZDz6BakfWWrUrJMC6xtGnMqFgaV1ditZxUM8A3YfVnFFyJOm2BaMYpn2kYqGB70OsdjBDq",
-	"eDZjp6sGAVHBN+VBNWu71LwOJWxvSy8FU/B4eM+1xn7zDFvlHnCt86/YFlQKqfkBX17+4QTafuKabr9H",
-	"jNEyPwEu5VUMj/BEE1PZ4+GQtvDcIkZ1ZDGmRC8GMahILEb5eI1CPORplsKSOzLPZIg/ZSPFlCxx8jbQ",
-	"fm00GzIYiSGAH075qO4CJgs+KBqoACdmbdpH6JgfYe9burQBYZpQiGQ7q3TBR+s1lBEyyy4J6xFxbUGf",
-	"SvXXzfQpH/mooqVUeaIt2Aiprts+PZN4/asR8eQ/jXmSxI66mbpjzvoNgi+rTgjiULNN9c1YOS5bojKT",
-	"tYAkIxke3tfLkbzrSdixC60reL26f9dlW/NL7TpNL6d8dL1Z5k756NpTzFlpUO/CcnEWBR9FbCbTX86E",
-	"uaEggyhae9hDy40Juy1XWRiXRLeD+FZMNKQU+SAVSxTB2ehtPeUDsJyrGVxwQY477PTPHj755t//q29/",
-	"/y+qZIat0NPIsnnQg38++ORW98WNJQZO+9uL9xpfe3Hzt2pR2HbmLsniYU6Zt5497pSPrnXJX/Ny1zWp",
-	"XUFha4EEBa0I0fBB6ot6UsBAcYYFfiaEtI4k0KRv98BpyvhIeT5gVJR93IWeDcaME9vWFbA7lFpH+nO1",
-	"de3qWGESDUKgrPoGNwUwhB4RaUMYuYVc0ksognLi4rDy0JS8vq1b6FEOi7HNW4s2RqL79tngvX4zM2hA",
-	"gQlBZPa2Zl9l7oZdww8q+k3IDbB+pJ7m08LgkWYunQgi2pgH/N9op7G0bmZmK/esAKQM5Qe+22Istqfl",
-	"EC+nYlD00XCSTkTjxGzIPrJdGStR8qd1aCjPvFjGzm89IKELuaXshLTS5kwJtl+jhTJ8CNMy2J7AvJ6J",
-	"TMlRy9vMekJhsqogIe+cBx57uPJxJ04VJW/hEixpREVvXf2Wf8Vf55c95o0ehk9yNWE9LBBszbN8BO6c",
-	"QrGP2nkXAjD1Kp6fkmMHrsR2XMn+Da61osgEGftbMNwS1qxxsy8tSDR+AvAZatp6JeZCz7KiifhTw8V8",
-	"GBxzAtMX5cACCWKwVSVFTqaYdZAr8nRqgkk6j2a7KWz2opxu7zyJAtdcEGXUqjmyaDmpFuRt5tSuh60n",
-	"1SYqWf+gi3Vc/+gWXhQnB2o9lGYQwCQ6H6sA5JMWRyzGgMtD5FGLD9lnn558fsKSNIENzaVUMzA8we9X",
-	"ECIUdYraxB9f+PzZS+6BWj/ebJpsrLOYQagVN5+AwuWRUqFYJxeRyJGbV5kNKZDNv+i0t++XiKO85G0g",
-	"cg/8AbR0KpNc3ut1MtWJHKfflE/kktpXGk+/n8ois3KcBqdECY4bKJ+0Q2jSa/STkqLRdB25HyiNyyu7",
-	"ot95weLSNjksPYo6jZivwAbahDJuZxINmgglmM/PwlJcNyDasDW9OtzEXkdLIFwjpfuEql4t9EpIFXiD",
-	"sqvE6Jrs8yL2HHVm/1lKeym2lomu6I2OWGqj9dxR9yIS09aTiqlaMAwVNSCI/YjYHCLUpY0/QzXbwj/I",
-	"awX99G+nQDYZ0WVrFTYStXV/5ST/o78GYCOXE6BtNG4A3mvmTEGNiAIRTAOCOWQUoBIQqqPDHLoM2x2D",
-	"eSnK5hKhBpdqX7AQu+xjm0CGYiSKoABsslRz0PTwU9DB8NYk1ZlKFsxHGVw2jMGv32h5r1VGoTpryxKs",
-	"vPmv02zkBM51W48e1hywMRyEdA95dnqPJcB8HvctRvjZZw/vH9FlO9FMG2XxbMHcIWGNnFDOQe/g9v5B",
-	"b7/f2//Jj3968LM7X/R+98Pfef/nn97+/O6jD5589HT/dBMCid7eR8d7P+d7X/X3XvzoB+sgJaaLP1Vn",
-	"dYR9RYucuPT6MT68pfHFvoPa3rI9ozEiIUgOUiZ1+YU6Yy7wBq8dLoInVMBvH9Qq4I1xhE11+uRtZ4Jy",
-	"kSWlrG2S2dwdbapPs0LkLYf+E3wYwYupHjccVi6M3wyNfdKMDNwGCzWdXkLY/0KdtWcbyMWE5+ftLg/n",
-	"KbSr1UTMwSMI+cKMxo+whSxTc6CrlQvIQtpuAvylxepU+QwslR0/yqDU4rC1U6x+qs6eulJg4lxBP1Vn",
-	"J7as165c2g/tjtoNNwguMaZFhpCiebg8zJKgPdlmvCrilRZDZCWIW89u6m2TaWv7eQ4C6dyFIRAOpZGp",
-	"KPzh4m8S5V5QBTOLYsIH+bWfzXvwpsb5e4pva6cf+625zh9c3aigSSKzFIcgjvjHD3xeND3Rt+DXuMuO",
-	"YbosJtI0hmZUOwoDnPcbLgNi72bpNeq0f4/iZKh+RZlS3Ot3fLQPUxLTOl/et7KhU9tO/GYBfPat9hFq",
-	"ZQP/1VyvfqrOHstsEd6w6KvqJesSxt6q7XVl2ivz7COnFnvD3uZO1wbKqi0y5jr70uoMuPDUtlBdMty0",
-	"4aGj/Xzd6ACo9C0gBHy9l/Zvo3L5HfBxY58yLutoSuqVjDBrfOm81EFCc3JLgJUorjXttbJfrzqetbk6",
-	"tnO6/AI1+VZzsrRA0PRGo7FmFK9/G2Rcvo1tsCWoa8vL0xZLhUDuaItElYFLi1/37njgmFhDBnznw7sf",
-	"rKUd3fJy4rX+lfkNUB15ig8vJ3kqK5Qrp+2a1+e1r83rP4zeykl0VcfQFZ5BUQeSRtfT7uaY1hDaRTFJ",
-	"uZpYIsY0RyrG0Aj0pevF/gEV3Tns5GIgJHJfpC7hjP3R0uu/ftEy0umJefHxEDk426WLKg+P63PTPF3v",
-	"Urz2ZdgEcO/Zi1bE9tmTp4/vPTg5gU8HninhtmN+ulNiOaMLRS/ajw6i29GdF+udw40emyfOCwSfnPuM",
-	"vqDs+vTpE3vJNh/uOX4auLnaJG8102guafRh5fxQEffcC1uaBVtblFLdN0fDhWjW4dwFNtUsxofrtbWM",
-	"y9GsMZWd/RWA5zaK10Y3xaVw5fU0DmZDjVVWH0xp4bhoAKipClMQAWd0ieTVkT4AHRP6KIxKx/ONshFN",
-	"Z/lUaVFPITAQsuEXcIW2uLCeCJnY22p72EG7ax6NVXjVK49e/QDYhxp4DsIn6nMDFzmXOvN5pOr1xeax",
-	"9xJnGzTAhch1LXf9Pcw6Z/GpIx+EW4iXhfbBiqt46dfY/EC1LI9gzbCHOzVcK1EgXMrDbNeaX4/BDq2M",
-	"uPPOO9OhHZLKXmuGCtRK/yVxtiLcMBU6YmeLCr0OWqYdVcyELxglyHVMAEEUYpZqMlxrCI0Kx6bVYY9G",
-	"Mk/BfbvXW97fvltruA6OWPzKTOhrTI/MgqHssmMMGRgoqYF7XQ1ZJjBPYyoxnB2KjFiSjiD2K+7HEYu7",
-	"6CiL92JXBtgZKSQAIg6Yyn1sQCnmlX2ch5EDXCK5EFIsEP17KnmOEZ3lsIJv/86f/eaf/t3/99/+wX/9",
-	"D7/3m3/5e9/+L//hldEEXv+3v/qD3/yTP/v29/8CO1sNOqA8KdsZwOxYX7PKTrVev9pOFds4Ez/4ftj/",
-	"7E+//ZO/3iqyY80YP1Ir789nC8vCMDubpJAgTbPBWKnKfnTBLxj4WtqHR0CygXnMvbvPc3lArgtYse7c",
-	"3oudmI3TBBe9v9Cbq7yRuEGho/RCyPLKzdQolXt2Glp6g2/81uGN3zos+YS/fv68u/RF6btuf+/FzfLH",
-	"95oCYcJFdtlrmtU937650PUq500c+xc8m1FCVYBnBSdMleaFfCjBwRYfwioxLxs9zpEqANKZ0uEfS4Yt",
-	"AqQLpHk9Q8KMYPmkmvgQNC25eZ4WhZCHcMJwhKNCwvde7wMM2D7GL12h1RQBcdiVuNoXIrqJj2J2Joq5",
-	"QLfhpMseKR8GxoQe8KmR0ObBQ8ZxtGClP5cMozRTCREuTAqRgM0Kewu9P6YXiAX1LOPyvMuehGMMvBn4",
-	"lBH5Zt+Il1MuExf3bXeOFa2d/YPbd+6+b6OZDzvf/NW//PVf/n1IACoFQdhKGSPvfLisx7eXSc0aYG11",
-	"eMhsUnwF+fMCT/1SQr/g6HcYHnOJHKk9+voXWsnuUz7/3Al29+uePk+ne2qKXdgDGjaR40CUdgnRHVwq",
-	"1eDl7pcrroCPVMEKNcJ7YMmbueEFEGKpJoLLwPrqLoQUU2Nvf8G83r67ehHxva9evDqIbr++sffl8d7P",
-	"X+AXt1/f/K0bezfgm1cHr7824hi+rRPE5Rm1lXUf0R9f4mMvSnObTqaUXWnKTTM7o7QYz866AzW5pfg0",
-	"hZNmJOQt1/bX7ZdGcHtspaLQ4+HdstUVDx6+7L1zxSyLMvuWj+kpT/HB0hHcRmrYONS/+dUf/s2v/qgp",
-	"7+x3al6v8gbebo/j43X38zbvI/HB8tV85bvhs+WL9eqVJeTP6NF6J7Jd7Lm4SMW85gLgoqgbjE+wvOCI",
-	"tmagzorMkivo62pz0S0HvLU2hVljwvfJAHZFMUFuqlYwqgUrbFPDizetBKunFL9QMX14m4ib3hfrF+t2",
-	"XtBwAa281Y6VFvIz+/QlsS9OZ293OYanG0+D0/AIOAr8qRFOb0U7vp5joY14eQt2BpJrb8PU8MTrGxVO",
-	"ZGluBRmXGNMK0RHJJJWpLnJeKNgS1STxW1gdttsfb0zltR4OZi5+ljYsNpdEq/pGKCaVppsrIAQKLhN9",
-	"xMzSDFJQrdWSV7U83NTvlFLYqibzbEkrapiG0mA6HGHOh2ATl33aOQiZBeO4nbSWqMJPzCl3nwqEDw/l",
-	"U1sofD62JeOjrvjvgnJW9qu0elVdTqurxjWu81yskj3XL2nfiog9sXuwhqUx4PFDJnx+pmaUji9LdaGP",
-	"bKYtd1KiG2TML4TPwmt9PRWbZ1lEv39nKwl9sv54X84mCc2TlPGC4BtzSYFogSWgejX0HfjNv/6Pv/4v",
-	"//Cbv/fn3/zjv7wm5SDo81IYQzuZE3UuVJq0jxil6qz8sZ8DEWS/clLIvePrtF/9jOoOOnIqdHGZI7Y9",
-	"tPydUlkvAfPeApP9bunHpcSI4TitknE/8xexyjK6dFTbKg4DQfzv6JAPQ5iRMDU0LK6nqQlW8NUxPrSD",
-	"UFwZAOISN2J/wa3BH6zFDpSQAcEMtlg1b8e7S5W/NSdvWP8V+f+cFe3tuwF18eBCyOI+TUgNXQMvOFjk",
-	"5uJsrNR5F/L9LAVF0a9tgyQr7Q3erm1mOhE/r42RPXaMjkYIPzx+dAwNPuO6rGYd65TfOhlzORrzdLtY",
-	"41s/qo02puZlqRQwkjVxxoBUX3t8EfvFMT79Ouq04FoaKDkQuQyTe/tmbSLKbfrfdcj8sXApVzw+H4gq",
-	"zsSIS8qcuN+OBWjtuVEb4BymxlimQRsOxaBYD8Kfqrx4gM+aty4arcnnKVIYwCNdFiN7PDDjl+mmfC6u",
-	"EU+lT5YCen/Awd9l8Uzmgg/G5jiKS2w1asj4c1niKPOACXhHJBHTqlw1BTTa5ChBbCu0F0ctbO+YJ0Re",
-	"B4mneVpoajXXLB0+l2lh01HPj8CK7sinIH6DJhnfgf4MMsFzx+ruTnOXJaRE70J++QovOn2Kn0vNF5rN",
-	"x4ujmqTsTIIRfiYzoTWLlezbygGNMuRpZkY4TGBQBKSAZZ4ix6lMu2lk6Vst5xTReJdZ1olOiHJh2hhi",
-	"z2cRkFQRFRj9DT2pJsxEOh16WKSQgTtYH+XUnNRXOMwbUxbU3mBAND31LafPrvnw+Z7rg/3ZdsS+7npD",
-	"X7gu4ftBv+CLB65zvn7oIXx8VuomPeH6So/YDsPHE9/r10F2+nYY6gq74SUz9TtPU+lm/EPLUeYyvuSC",
-	"Iw/VIljNZosC/omd8cF5FIqAVLNg+qPyTncikAq36xg5gJDvsjabD94sG08T+p0o+pwkWyVoMYC1n07r",
-	"S3z4xLEXblJog5kRTrwKWxTt2TpKuOYTpwjA/22ur84cVdFX8MCIOk2IWlII3kKSt7Iu8jbzvJ2q6ZNG",
-	"VsrTMhulT33lVwtBF2F/mV2hKVkUsE8tEY3AhLtIv4+CGL9e3UI4bXmR29BKXOkkoM9TSfSe9mqGAGr7",
-	"ieBm4iUfFNmiFmm37BuGTKE21MpiyLjEepQU3TI6TEAGB5FliiH4N2ILNcuRdzfVDAHCnWV01UGvZmKf",
-	"6bpYYpchfaZFYv3Vg1mem+kNsydHLDGzKBM2UbIYL90kEr5oKdEh2W+7RylBcMuHoV1bXGPq0hDb4l7U",
-	"j2Rec1/Isv6gGYsfBm3DptBC6HK+Qhcjm0zM6gMGWm6OooR0a5eZ1qeMWfaA+fvHhgTd7fktNgqW0n1n",
-	"v61hNYg6ucrWirWnCuFAhZr2Q87clfs8EGSXILJs4zh6Zp9bFe7yUJrhM7vsbGHnHRDaXXaCifTAD0rv",
-	"xyhfOD3DCsUSUYhBAZdH2p8UNtPdIjDGdY0mwK2bCoVmeVVXZqA8uyGGY5NAFkzyUWH2eP/OJuDx315C",
-	"j/92LXz8tyv48d9uBpDb1CNtT3DqRSnA5W6PQgfo8/7yuW5eu14Dnanx2q1yrtJLmuJA9L51+xv25irA",
-	"xV5YV0xbG3gS16ZZwFw72h89YAgIUqccoa6W4lXFjIbn3TLSwcXnFXjpZhatss4kt8ptUgrj+NE7gDFd",
-	"e5JNudZzla9lmHpin7u+0++qsKJm5W/JPLLCLMqnU7xBYAJQl1jwDMLoCuVDmNB/J/y1Aq2YRi0lKndQ",
-	"oRZsqjJI08an0+4mhuNL7LXTakpBTvdnNINaLY6SFSx1yz1deYqya2BSOa8pAp2nL3VZm4R8SEF0IoAe",
-	"FGX/zcx1BtGoZKoESAEPU2dvbmxv2Mnf7a2xuZK3RpV60bhvrvOIv/bjXS5FVSLpfZ9vHhZYdakfdlG/",
-	"a/i+9qcXN2u+e68pSiVgnn2mhS6no2y8zJUTQ6PwmpN1ul2q0SVUY5c9HGIa0QiTLpXwS2ORJYeULhUT",
-	"FA2NdIGESeZzJX8T5vKWyochz8ciF93ai+MXPC3qDATIFV0ocDmwFHLNOsv8BU/hID1ivTKa0Bl1bvfW",
-	"WXW+QDdiE7XHCs3Gu2sGaipYzLMsbpU16g2QAYetq/kdbI/tFV0wBFocTlXbpRykfWCZb0p9leuCTZU1",
-	"DyN/KfHSu1WipM3lzDXEAWyfE8m8ta5Tn6h88nhop/s1JETto6m9bo8tXP6dMD3wmflai2x4yOKRkiJm",
-	"N9BiD16SnBjGRMLu7PduRuhcSuUoZjfSghVKnbv9YA7EYXohIP3ZzVaJX1Sxbt2sh7aYpbpWETMPlYaq",
-	"XYQTveADnLYye+RZ7RIOT8rKXFX2IeSQbjMYm+BpkBTevLhUP+wWbZcyzDM7E7D8rWu3HU/hleEhaEPY",
-	"6a5YVQKVwQy2kw5lMRIwhgQbpbr9/bBUOImDxbqtaYaW08cqaXAGQFIASBVgxtqonJqNBYfT0JxXFn6y",
-	"lya0T1OXOwH6HHlvOy8wdIq81mbv2rfNStUFn0xjdsMmL0BRtv/RB70KxOEmuabtyw4GGB+6wHZ2wbPU",
-	"HNyDXBQsvtiPPBHCGdfi/Tum0J98fnxv7+Qnxwd33weDvtEibg/SBP4VXfzo2lb61gwMfhF3a2zlqMNx",
-	"uWiRoMQjfV5H61wbIS7o9YuqZyN2PwL0H3x6i6kAr2dcejnurA7GNoeS7XcDpztkwphOhWzmb2/A29XE",
-	"ysTuPIyxtVVY05r8QMjm45u8QpelNR9mw6ncZK8CoPOJBdwsy6BklmM2PNQSWkgtpPBfdYKaGx6c7xGS",
-	"0RjBDDCT4Uyb7Y9OX4JdWBewTbGfZWoukiMWS1X0B0pKuE/GRyw23VazAnPrB9SeqWT7PZtm5MgF9xwG",
-	"DKBB7ryDly+h8D5uR2oFZl6311M1JXsUPtMqt6JZMiTJl34EE9/KfATwOuSSDE4Rj4F1mBkkIwc0DkRx",
-	"oTvvEgns1lhX8L1lURwHwjr2Wh22PvJEHBOeCCbVvJSRyPcWUEBiWspM0NBo2jNrJUUeXHybNNVPP3ZS",
-	"HJF0UVvatYZcpTbBrF+YA75qBkK4ASjCtSY+K6BWixu38iIreTjCDlAY2BrKPShvfLupg9Hza8Mv3xYC",
-	"7Hq9C5XKr93RUFf/JX0O1QPhrbsfXINKN85LRItSgQ8ucUX1Tq+DlS6vqIP8VfQzmdapAW9lqb6tJXqF",
-	"S/M7sySvxilWMaW02pv+jZKtpcW7tOovccXG63KLd549/ewqnTFU6lMxzRB8c6lRt4dWefWFfEFloSIu",
-	"ij6S/+xH+x++rhUsXirsr3eFb5Y1paixCT6W2YKYlExh8ZHRc7yylolhsSrNdQsyg9KQox9w2WSZiWIF",
-	"469UbDjL4U9UuoyWxvU5emhqLbN+Pbe4DBjlbZVlMExZqbJE6ILaYW3TpgAgTMFBBEecS+doLsmC51lq",
-	"m68Rc+5T9m+ZxJzroh9q7GveqNO4dKdaTuTnozQwL9ZP7bWfQ25NvYWz6HpiWN+WXN9QQFfde6GBbuUY",
-	"XvOCeSsLRRXczt8GK0VdiDzj03JaU/QUHX74/h1zNDTn/3i/d+fD3hon0gpZvRxsDmZQNRy2DMKgch6b",
-	"t+zf5mVfxSntnYoas7PjXIkd53tjPlhKWr6FEWDF3kQygmsWQrD034IgMpK61g2lZoSggQhTo6447EmV",
-	"UWkVEGFcFFP9W4e3bn35/9v7HxtALV+oPLnbqwHvXQIqAxQIg1meFosTM2Y2d6FOB8czhLdXQ2nrewtm",
-	"SR78iHhiyY6fPGTnYsEonM8+D7EJtJss/koLyA4cf3x88vBe//jZ6U/676H9fZqbBZ9YLwLtcaM/Fprp",
-	"gufAbg6zDlvAtN931gwuRJIKnov8U7GotflTQ0vlwAvLBWmh60HXiMlS5ylmu2X0oMU+xU8enwQZLPHH",
-	"2PQbSO1NCfi25+bNzvVE922F/hYzTU0/XpsJTOWw5nLy2acnn58wPhiIaaE9qsMcjewnp6dPIqYLlQtP",
-	"fswZhI2ZP58oXYxycfI7n6FvixIyass1SBhyMwXTqQbwm0+kHj2XAEwx5UYhVA5uALNioCYCyI3fe++B",
-	"vBCZmorue++xBwAm++nJ40dWAtoIUPDWCXr0kMWvnsP+fY6Gp+d2Fz/vHD7vaEzw8rwTPYc9/bxz2O12",
-	"X8dddkyph12xZhCeSwoY45rFptA4sn45bVanyBJ9iDTUMbzdRa8o5QDQhRHNzKxn6P80V6OcTwC9cpZz",
-	"CYPVDd7GEmMidITRhK/cZWieKznqst+ZmcEAPhQBWQRcQJuRsRjzmyiBB20iBhmQDeUCu2jqV1itjZe1",
-	"Ya3Egj0VapohYeS9cSpNZ1XOHshRluox7MFjWDh7ltkFKbNjHyIYszQRskiHKSF96SfTdlVgIv+xkGyh",
-	"ZhCLBUxI/hzv0nzTVPNMKzbgeW5KM7dnPLTRtftcMhb/rT26NOw9TOLIM1vavG8TvjD7CFmzS3nf2N3e",
-	"bYij1KVk9A5gJFn8VBT5Yu94WIg8pqV5kn5Fe9h27L33cCGEoZBZKoVz5FpHNEIbC4xc+5B9mn7cZZ8p",
-	"OcKgK81GomB3bu+bNTfNuOkqRCvbcBvMiI+rnSLlEWjppp7oy8EZblazrWuffZ5+jPHQ3lEOeWhLj31o",
-	"HgvLMONuhodUsLt2jFCmF+z9O6YTbAq4T/NLlx0zbbQ76JHpkGZ3ej23PrqFUn3zgGVaB1Z/ijAZpplg",
-	"N+LJLCvSKc+LW+bHPbNZ45vl7vR6pqV2McB7ZqwP7r4P7TEyK8to8SEawHWl1GqzgLDhsDFse8K6gIU+",
-	"zSjM3JwqpmkBOReXC4yjQ0kCGUpw66a6jGuyZh/qOqQxCau6G/V6PUyMRrhaR3DvHun12ERMzkSuj1Dj",
-	"nadasDsHByQ5AFFlCla5p4t38ymFLnx9tw9YJi5EplkixBSrDNtzgA0iHn8z2KrgWZeo91FmYq3hxKAk",
-	"ow647z3gwfQvWIC0qz5THPAYZsAs9Pe999ipP9OnmLJLVJareelMJSkm7QleZwB8NheKLvuE7Fz0IGxv",
-	"06DZlBXquQzWNW1ZiXvx4KPyyp3MBuO4y04US7zxzKwOjT2yVauhlUNzhXRvZvWlcoQVLL/xXLpX9tmP",
-	"zRLGVgKUEiBEc5Wfi4TNpl12T+kiW1hRU6naKPOsmOVSm/IyQfciFzqFzQGWse5zWS3K/Ah8dBHOjtAR",
-	"tjZiSb4AGoXIDbeZFdxLEQtJJ1zGpDSnsOvy757iLnouIdMB5OUs+EhHIRmp+Y7Ckf3MQImpLtIBdFzP",
-	"zoxuc+bp9cwuLgWke5c4JqU1N0R/mTSi7Lkcpkby3z7A0XJjH6EE88ggODxA+pmzIx2WJqE60hDJiudz",
-	"6jSb+wKMa3QewxqfK6AJwYmEGnAiEnz0kN15+dL+ECGFhkhA6JZR+PRqoejo0+7kAJDRcznIBRzNPKuU",
-	"I0Vh1leoet/tQRswd0ZBNNJ2ycNpxQt20Atk/xHtb20bbtQFJwGM7udOCNTFhrPMzVRl+wyN5suIV9BM",
-	"Hw0XCYt0kuKQg6Zq9MiByhMYzXu54LBtOH3LzsRCQZBCZl6zZ9JHHrNLHAsx/N4lnhQPw8LXuH4uSVeD",
-	"L+Iuu+eDkcRLsyTlyLYEM26Y07kc9gDhTVhfxM5mhcuOgpnGYBTKSVH2UQaj+0V32anRpJ9Lv8Mo1aXL",
-	"8QGtgxQfRlA/JKl9yPZ7UFKQhguLHoy5lCLzn826yPEBfMWiynmS0KRSaPDSEzZ9SS5GqS4A/GqUfS0y",
-	"c/SeuWgY8yK+CfBw7T+bG5+v2QsK+02DHDGTZSrGLqQSAnY0HFVP/D45ZAfmd+qmlTu2LhA/th0+zgUi",
-	"5kn+2F/L0s6jPWk209zueKzedOqQ2kaXSR2ZzUPgMd0NW0lnhNGwwqRKLkXHoXnTiDLaDaeQ68uelqhr",
-	"srgw3055DszqN764fY/BcwzYBl4WN+ka6pgSrMPFU9/Dnc1sVwxtygWeKik9gje+4XPpr3PBDRwB/wiA",
-	"Ddl7QElKJaIeIQ+UZulIml1s9esCyE9xK3B9bjp27HD+lEyU3ejdZMDFQqFaZvhMMzWGMMkkyDXKbuzf",
-	"pMPQPTxWGbRPI6UKSD4JzEWpdvw9Nw5uGlFPBEk3bt8EyW+bgJRHAdTK4j7DE2jAJdFQMe7eNJ2xN5UU",
-	"jhf5XLrEp+zGnZtd22ViWdVEuKQLvtAEoYJvHJcRWViI4gUeuGHZm4zMiG/S+D4V0ywdcI3jStNltFmI",
-	"4cpsljp7nFaO9shtHPTAXeDm8Icy4mj5LCEfHVxNL0R+kYo53lmMYIYmkGx/Li3lGszCAhoDOljGB+cY",
-	"xmIBnFblh6ABOsG77LEUNKZ4pzF6aSgnzBU3m/uRAzv0HGmZirSAGCGwigT45MNOr7vf7YElHkwteyBY",
-	"0QqmkkX/bFFgAiFKCu5cCvt3X7+OOmoqJJ+mncPO7W6ve7sD5rcxvG7NPCBDb/FM5MWejRqAB0YCrPju",
-	"WvcwMQ1MdXFsnn3qHiViVIEZMRrQu/6RW6YIODsbAbzBwxaI8cIbfaFxB70emnEdzSWfwnSalt76BYVQ",
-	"oJ11LXdq2J8S6AbsV1WnumBTyqfhh+t11LnT22+qyLX81jPJZ8VY5elX6Nm807u9/qVPVH6WJokAp9+d",
-	"g4P1bzxE0YbPf7T++VOlPucSYAd3cWDXlV+IXPIMX7jdqt82NAqNurPJhOcLWlB+IEHgmukwO17MjewC",
-	"RRBAgiPwP+HPnRd+S3BMmgysZjzp8ywDb9RU6aLOQOxCY4zQU9a4ZbQJU7KpD45ypJIbFkRSks8y8UNt",
-	"qfOs6y62gg/3Mx+cSzXPRDICjKm0hjOKPNUqu3A6URwKh/gQdY6SBmqEWK5mo3GgHZ0tKsc++XnOZtpc",
-	"UDQg2Nntgw/e/wAOOewTWbdsOSB6jFqIlgcAO2BF0Fz7FM+UFEbyohmFCjHaADXHvQY/m6cPLYDWDfIY",
-	"3HTMkfqgZKZLii2H58I0Ba4qyuaFSZGGx1mspPXgddnn7gpVjHMhaMnQRJo7ywwsXO7GBCAP8wPMdyox",
-	"oV0wjl32hTmZqRG2yjFPqAIyPUF4FPLj6IjNeS5TOcJ7Gt1+bB0uk5k5QtA4CY2ccMlHIodke2SOpcsZ",
-	"PxeaLPAYMzHLMwyZQEl9gDJaxxQIyTU7DkoE8xLcKswMhQNiFjTcnBi3FEamnwhdMQXBErEWXrtKvQYm",
-	"JGXqK58EcMURJdm58VHwMBGTqSqEHCzAXfDCgXptjM0aAU/RtcQ45EfDfAaLEfxAIpdc9Z2PwW3C9G1y",
-	"uZprb+ew/L5zcFS+BfAEOFoOb90Kf+tSUw4/6n10G2QcGrFLLbEL3sgqjR7NCU8zI8xC9EjHx41S28K1",
-	"6tuGE4LZUcyyRbjal53ZvvnioPMCzq8tDkELgHlddkwSPHWLg3gpySNgcq1jdfNhCSNWOwe9g9t7+wd7",
-	"vf3T/d5hz/zv585ZfChnWbYUI4pfjrnuVxYH4TXqh91zdne+GtdPg5V70OD9csBhU0NhTWGLKrP4ItAE",
-	"90O3snUkdbad32YF5zSQ3qiitFAIPufZUOUTq9RcjybUa6HZ3FNymKXoK7+zf7uVKvQZzxEDfWf/bpuO",
-	"6NkU6Rs/F0nKv49K2nGC9Bp0pjslraVahuQ4L0yZK28dt14F2+c16m716NFAiyNuEaOfkR/Asw0TDLO7",
-	"dHjdhx+qh1edYFs9ZPcV5jC6tiV/Z/0bj1TxiZrJZLs98j1buTjRV7F4o/oL8Y9F0WYZ7c7H7+/5+B3d",
-	"+t+znfxjUVxmG5dNAxvdUuyqeKTghjK1UT2VEGbwOHskDLi6M8EvBHK+64Iv2Ewid1zSZXFpZ8XO8q1k",
-	"toBwg1mexWRqVTLMvjUWBG4bK11Q3KoltUsLpNHyzJl44SbeTJA9pkFUSemqros0ywh/xAvr7Vk+PJ/B",
-	"nl2Wette3GouSqV9fnv7iwxGYO2uMTsx/R2+xrxxnW5379nyzLlHUvPNXX1mJAPXOFvgse+Jo2WWiY2c",
-	"LND3nYPlUg4WtPHCUL5Bx4q5gs8RsEUYOIkxURZO6wFPNgZVKYr0DLwV4IHxlLuuFFBNxiJDWEI8VLlz",
-	"wxAuUj+X3n7tWHcQhuxfpEfcy5YaFL0Y0AILE9QzRD76NFGuMalGjwi4c77GFEtfuxe+Dp78GpwIeqwy",
-	"88QwzQAy/fVz+fXe3t7S/01h8ZynRb9IJyI2JZE/5mswx1OQajJzKVUssCxDEO/XPkLJnMY27KgokCGR",
-	"MrhciCxi8UTJtFB5KkddqJJcGsG4YlMGeVqkA555vxewDpmfxETkIyEHC//b196D5doO3QIcQD8R02Js",
-	"noKPgGawmKuvCR3H9bn2nhzK73RUxmchuJZALxFitAtIlW1eyngBY4FFfe1rgIYYPWqWi37OCxhinmXR",
-	"cqNVboEaXyOYkhPewfqDzFDOU5moecQ4y8z5SSyYxDB4xHgB2A5AqU1mmphloRRPeMtpVXjMTYCkNO0H",
-	"OFRkf7L+OcCTlVLIIByNcFBf26bkasJ6rFBs33QE4WzVzkauqzBAU6Wy/kwCMCMxI2S+MANVWXi48aTy",
-	"1Je2HCT0RKwyvgsZehvXBqU61WkGYKGv/dBz6SmRxzxBjyWNfgJZQyAc2270qYJka35HHNlgFyjPbWVv",
-	"MaTF42DSphJTkttJfhNWhumMZ1wORD9T81KTTa/pNxAUgIQ+E5maw1OYZCTcn3Gm5nb3xeV0TI2VWzRT",
-	"v8jV7CwTSy0YpPlglhbsLBf8HB3eEHDop6K2XMrhpfsAyjLtCSfDp0ADD+GAZ9kZH5jtCiEZImFcswnQ",
-	"JdmgnrrdImkepWJUn9n89o2mpiWpPreDbW6/tGEy2zY9wXALXPipZsNcUJwE4PORg9ezawPsaKaFPrRj",
-	"Ps3TC16IUoyRkXU/eXhy+vjp7/bvP3waN+wsHFScGp4XKcYt+jF0X2onl9SQDcVc5MC5GbFCmfWcykE2",
-	"A1QVsVC7F9nX8GC5Lkuz6Jg9v/bq6tcV3bWwyQDL3mjYOxQ1CzNaf6CU69UFL4RZyP0kHQ5FroN1AlFZ",
-	"fAFHn/AKh0z1mICycpBmKQKjqF0JX0TufDIS8wMaFdM4OBawHiEHsELKn2rWy3N5HJy8KqfF51zdNhIC",
-	"0W9BfvBxOp2aZhoBEQwaIOrMd9UoEPK2e6j/Gnf5DDKMvEVXeRCgUPZPh2YKPoAIX7IhOI2kE3VAe+gc",
-	"dqxWEBgMTF/2X0QdN+6dw/2DHkDRpMu8HlZJxZekf1AFicROKRU2ZYr+oFOq53avt7GZaJaJt+PrtpaS",
-	"cMTpmzY2IUl5FzDoOtCEgQ6g3ZSR2QcJYtOJOGT184nNKuOeOoe33ze9qqjSncP3zZezTECHDkqzhuXA",
-	"DA9EYnMY4rfBNJIFqYXByduUog5ubd8OU8pVWJpggayxMs0ysXOU7wxGzlEug+v2FZqJbr2ijbXSM/4Q",
-	"EGB4HuXCw7lc9AxoXgWoGS5OD8JhwlPPHpHkQPfBvAM1EZDvc7VPfUZJX793/vTvqXv8Ekt2nV+8eSns",
-	"ztHdOVp7ju72/rU51LfY+JfxpM8ycZVedHJ+i8m0gKBiDPt29zR3ilGeMuSmBhMhGUBXmPwoyVvEKIZM",
-	"B9c8yKfOgJABI+8dnB3ysYsFGymmpMeE/2KWjDw/jBRzimcn3LnFr6Wa2X1NBnI0pyfWzIaZOsz7NniB",
-	"IlOxbUeVWIYQz+2iHayVdD5WkODexSiA3X1z+IBpeD10ICQHWBnzaqEGuuAZZghoRhzMMnEptIEaDksX",
-	"UHcGgM8ctghOQempqrgtydIDK0uBeM2L4OD94NuPtrunvg0ow+503d1SdziI3bUWcRCRPZwgxxqeqW/g",
-	"thviIZZhAe5gg7BtOQCap8jncAW2NXPI2dAl9tRdgf21GJB24Awm4oJupkb9hC90zenjYBg1EIwaxmWq",
-	"Bq7XKTQI+HaBPu2XM5EvvFRzCY022OyWaft1tKp2MFub4x9npa5yKwDD2pdpRy3L6H4dy2ibFqBMr2+C",
-	"/W2D7n8Gr7xugWi5RvjL6sOU2MO/fNUJ40Ph0MBjpPT12cJ9bfoL/M8fRP5EJmjh8pFMLHhAcAkrEz42",
-	"n053l9CFVdQfnJszcGOVS4Nz64U54ZNSi40Gufo0bHfoG/2yr+ay73pNgMZcTHh+7tuLOzsYytWnupEN",
-	"axpoWe9NX8jxgJAON/JeLOqJPiR+CNB9Ta/I8/zBnQOm2Q3vfnq/12OQVS9QIkA5IRXxgzsH3dtmTEuZ",
-	"Cq5IQdgEb0UyeAe4ujzg6rJYK/8rXIxI3W84NW+9svLi9a1AoGD2700u6bBiHiZ4S6+Fej10qZHgRomh",
-	"8siDUgl1B24PYLYLmjQRsgB6DU5hZWZPHxGJniNcBeT78mF87MuBhl7qLmjFSXBRs191AAwwRo6pXLAz",
-	"YW7eg7HRDZPOphe443Lvr+satztvdufNyvPmKrD4q++dsKh2F8/dxXM7f6qXVP6m6VgtLg/CnyWY5Lv2",
-	"uvmAD8bW8lnmZXFgI6SpW0TIIGfBR5HlfovgKIss3VpkYbiRI42LqhxvjtoqCu7VwA4Z8tYgwZ9noipy",
-	"LjUfhHAqbPghmHkhyWFKJL5Er0KnJlqW55b3BULTTpSpAwDQv1BnnhRmJPRzOXGo1CWOy9SDyMhkTxZr",
-	"8jqr5xIcybz8GhVtH+4S3yoClpcv6EzzhWZjNQd8mg1hU3liQ+gIkR0LWaTFImbuz/65MB8D4DU8R9Ma",
-	"RyymiYU/cWrNnzir5i+aV/MnJHUmoKWcTc5EzoiJtgxoJRhobLFw9GgZ4Ym4S7OGTNF2cZi/aXn0aXlU",
-	"asQXw/iuvnuZKiwzA1kytDL2lk9TGhv4EfQv+2S5wedi4boHE2TfGfBCjIAB0r7nR4JWtG17TOFhsa0d",
-	"9A6zzk2H6RMt9tr+wiPLA1oWEFpNBNJHB9oOFWCWb/8X6qymDL/iXQF0jINvqFAAkqAh+GXWz1Xmhtr8",
-	"bQrx2NEwcGAyMUMDlNyZKDSyHhYe83q2YOaNCoDUlo2accIXdiYQQFpfvniJ50LEkhwbrHKWTvBLj/JV",
-	"FyLH/QGFxYe+z/SrSKge6zXjWrCcS/DFfV0DcwRbGUjVNqYyu/PBL5Yi3VOXxYMsPYwJ3g7LKHXMgla4",
-	"Bb01dwSnBnd+wWWTwYsPCsge4rWbIFHF/sr8F6tTRjYYwmzvrCUMgLdqyFAYlVpNwMj6drvnaxt+9822",
-	"W1BzrdMOZGy58XBL2ttf2fp+kLqC1+XnfPND37wqKLt8O6XXLO5jfGdd7bA1U0055nKMSWloBqT7qzXF",
-	"rszJt3pbYWCEa0ND1YXaquJ30fxKo0SaTicimeDEBnwEmW5WBqiNUQdIAMEJbO9qajjEdObN9zoc+/Jb",
-	"cN1YvkjT/g6kQLBnStsr6Rzuf+AMHnBV7/T2f/Ljn949vf3ph2YW1SwfiH467Rx29j866Pa6B90POm/C",
-	"rGi2wSZmRVqTO7viJe2KZk2mujBH7oXwIJUGOyMpaVdlafQMBysilu/Zh975eGXqyabLHDq/W+eXWuee",
-	"8bRhZbuBblzZpVjlumAcmt63G4pzodJBLUlk55B+c+f0z8xHDM8Cq3eRL/pERto5/HI/ursJTQp1/m1F",
-	"v7i+OaL/zuGXL9rhiloPR9TR6UjyAiJ9Xd/ItLsZdudyp6Ub7NW2Uuq8Xfy7oJKdEdSzLw6ctGonAhuN",
-	"nva1W6/or0o8SV1UhxeVO47E7y9HojUKglHJkXaTcTUXQ8zrs/EKbI4QWb2sdifN9Z40u7CL6+Mx3FSa",
-	"e4V2I1WVlsMjs46vkLtwwxABK1euJUoglCnbKuVuM1diAJa3ON6TN92ebwfLv5OE77zOvUMqfOepAq9O",
-	"T7c51xoBCseYLQscY5S91tJGaWFlMLrYKZlprb/unqvo3bfYYT83sti53u9Mdpcz2fmcjk02OzfU7Yx2",
-	"1dXuMnPOpbY5Gr0rHHx9Sgv7C6R2h8SONsrSPafFhch5mNYQOeRMYZhlntjLAANjqz1bIHxhLtLRuKhR",
-	"QMisSMQ6b9WsCJm713L70Kl+fO/zBzCj2DORNL94lo4qCkTn3iMznVTUx/A7ltM5vL2JaoTVXLdBsmZU",
-	"tlePYCC3CAuk4bqsxmNHsKXGQ+t0Z2XcKTDeyuiEV0uhvV59ufXKb7I2pkbXgp2p8XtsarT0pq1Nje2W",
-	"4Qpb48p1tTtEruAQ2RkQr9GAuKmg3taCiPVcbe6TTe2H9lJ7LfbDQE5sq33bvRho0XVb9WBz9fh6LYc7",
-	"ubYzB+606cuZA69QocaU943mQJSqv7Ty1GXIz4UNE1J54jH0hXhZWAJ9zYYYr+SyAqea6bGaS8t1hfYy",
-	"lxQfYgyRuhrwtZiNOYbs9HGEue+lY5tEsQ1c1nEARMUsyKZcczhpxhlE14gkCMgQKG2ISsv2ChpyJrDV",
-	"7GzhLDpEhwU8YLrJ3EnjuHQU1oGjAxnYVtSYs7IJmW0nBeMpXCRMxGKA+Zo/IGkUJlhIUjkqeHbeN42J",
-	"2ZkYpVIHSHwzhRguNeBa+OQOBWSYOGaFYj/33J0TANU7xv7BmOd8UFCObs70VAxSnrGJ4BLCsI4x/tlO",
-	"Bg35PE+LQkhshULDsznj4x99+D7l4YCf9JQPhCYmcD0Wuhyn8ZXZIA2A9F+2HuoTwfPB+FS8LL5rmPS2",
-	"pxKsh83s1bR8dyr3ddu3ae+eLdDlkiYlqU7TUivUMdYLdEqjhdfDraPOdFYj1k8KlQtM6+6aQPK1yz5R",
-	"OeOSiZephnBJFzw6DFRycwI4svuyLk7SYGYKzwTPAxLFU4oE1OW0KxOeyoKnEjNMUIOQvSH2wjLGgDwi",
-	"RqRXSTW/vayamxXahYf7NhpzWXg/mYWye3vtHLsOm7R6XjvSh4gyKmIE1J4RyThU50JMqeng2wjM5PZ4",
-	"/vIVJf6j+A4osHPY2b/9Ua8H/+n5hO2dw85sv/P6hd/0Z0v296BgXhR5eob+9ledAcaNfPsn/+6bv/jn",
-	"AbXBzx4+MaueWtHJ0t+m/ncHEGVEcvbbP/lH3/zxH5fbckBtgSY3taJ0Lllhrrns+Drhq0q1fiA+NAPx",
-	"Yc1AGH1/MOZFX02FhC/V8cf39g9uQ7M20PaxtW8B3jwyFVwBdmEkknWXFa8llQ+F3X1ld1/ZwvqvHIXt",
-	"wIvZjc63FbeWW69on7dyAcA7Owb5d8uibydtwyWzymS/ah1cpQK+1ixELdktrGs3c2+1qqJGczfcN6e8",
-	"CBIfWwWkqiG0Pa2faZE/vI8X0Ks0IbyoEabO+LoqANM99T3AcwEJy2b3Y9v7HZ7rkvfdmbW9NeK57FBv",
-	"h+cqmZfORKbkSCM/vbDMSv6qCMnoNFixBsCCHycpz/rTXAzTl3GXnThMFzUKDFaYp48zfCxiejYYM67Z",
-	"j/aNuvOjD+CaK1mcixGQrSRikCZCH4a0MOtahu9a6xu+FDGRaVH3Cub7xHe67OHQ1x2kpItYWrAzMVAT",
-	"oe3VGoqAqzW4xXiByStdYYFdEHsLpSMhI1xES02Bu7iArLzUTdcfersR3gYFvF1424BLnvDKBdUOkLlh",
-	"9noHnagTrBDzpRfJ9/B904QRrsZ7x7AHzNJaUe69R0ulfvi+L/bXf/nvvvnj/9yJriRUAOu9djxctbdt",
-	"PHwtRsQP9KMV43PNIQJ2iNv6BHHl7wBzuytzAJiz4rDlqbjCv0fv3Xrld2Gr27JtwQ4w932+XuO5vQFg",
-	"rtUyXHX7XrWudqfMdZwyO1PDdZoaNpTkWyPqoJ6rRdQ9HLrMYqV7kff+D1MsyV43ovDuAqk+C5FPUimI",
-	"0D1iHLOAcyiVRmcL7B7KrWvC7nmR9eZjfylh2KaC4JohfDtJ+27r8zuf2TuA8buqO0DC02yxV6iCZ6vT",
-	"YOVqDsIZsHoJXwSpLC0HOW0kz/tcMlzxohCTaaHBALYAiAiQgHNMWAU5OgD3Mc3VRQoJMblkZ+K5hIpy",
-	"gTAv4NreY8fATExZuRy3NTF4T5RMC5WnctQt0onof6WkiLvsWNpGVC1swHIsiaccknohTXYuiME4LQ4Z",
-	"9x0kDONzyYhU2TxD5KeTNJHpaFwgfnAwEFPzI1B6km3Moua4+Srhiy6LXfaJGAcNCNdFOi1MB5ebWIxF",
-	"mtvmmFbMuXZ1RWw+FlJciBwzgw7URHTNmMUDpQuw+sVajMyA69hmCLXf9Kd5OhCx1wNoJMY8gWKxyLnI",
-	"6aA11aWS7d/a7/V6PdO1eDDLcyEHi7jLMG9LLzBDQvHQmlOwrVou6hAx1GVfmNrHfDoVkqbd5g7nuqAE",
-	"L9riAyep1maqzcI4ro1Nh1MeEKiwznECgiB1XJEAdvSKAJ0R+CSqEWburBLgU6261G5myLsNFNX3zT47",
-	"xW22hqj6NCTfPgIYVsIX2ug3uH7sODWAGRO+6K8m9+1EZSLqFjS/p3bwYevTRtEslYNslohky2auIgLe",
-	"opGAeLUMzG5y7/EsWwKVjUQBwDDQNwk1ppDa+82Dcm0TV5Jw++QurSlyp9OHydpKYRTrq6Td2KdH2tX6",
-	"Ob50at5pqhvELMyJPbfqB9mpjpsO8rtCDW1lI6ixv2vGIeCKRvHdOdyHV+iooi9ul3mcO5SlAeJjdNE5",
-	"vHvn/dvmrRrnAV+UFOFO5DMndQ739z/8ICpP/KFRj116BzMVdFiYhuzfKaUd6tjDur//JkifvdTcxCFL",
-	"2szOnnG97lvQ5nBtaJakiVFXvLbY4NHNzVk+SLMUF9sKs0dLxuhQoe0O9EWjUgs5itUczoX4xw9OWXM5",
-	"cTfQnSDzXFo4Nc5uaTYWuaCEN0M1y8GzOzGtWFIIHkC2jJ1KsFMJdirBm1EJ1p/dhXhZ3CL54Auurqda",
-	"c87ufHkb9vJVxwvjmt07+dk1njKofu3pyWpk3H187h6uu3bpvCv52XRVfF29PFqjED8ZKyk+SbNC5J13",
-	"MeatPAmbaJLVqdjt+WvWKasT0LjDl2ZqjQ+6HiFo5r5SEka6aTYNwsq4TEpQwoiN1dwa3Cy6LdU2cjVI",
-	"SmzeafY5VVLvdbHquMue2ai4EjmFkAmg9hbWCJnKkTO12TIaQHXlPfHWsHWlJzvf/vm/+q9//Y9+/Z//",
-	"+jf/5M++/f0/+vV/+vPf/NO/++0/+5+++Qd/aoO5+ji6dTFdLhGhdZRFW8mHt8kHF97q2w1KG+caZHGK",
-	"OqnuayiSuHFXj2cLL1r9mF/mul+ZiHZetcqG3aHlds6yhY1iRtdJRaIjxiAU4FsfJKsUw1uvWsWeLUni",
-	"XQjaO4ORq4qe7fWRJkxcq9WxO4C+ewfQbideH5Du6rbhplrwVSLqji2qzSHo+HAoBgWbjwUYI+vOsjkH",
-	"m2FxxGZaWJoIUXg/NZx2pg1NELYaCXNFivw3f/zPv/2Tf7Pt7nt7xHM7Ifi918I3FZs7LfyykLWrktFr",
-	"Ne5bIACBkn4rYV6bv/OpKXOni+10sZ0u1hyelmVqvrzTWaHYGeAIC6B2ZBOVi6vb/uICoSkNXv4H8DMo",
-	"QbijVa4PEUIaE160SxoYkENaDKnRq6xmRg/LROTdTM37c57LVI7iqPStnqfFYAyFDDKeTlih1Dnj7Ixn",
-	"3HS7UExhaPccIKbFOBd6rLJy+bkAWjUoJsnTCyEtAnOgZlkCaiEYfrlM2JkYcWkKNm9ZtKXDrJrBjthM",
-	"FmkWFD9QiDOt1Gq/PgxBn+YfjcEZ+DjPRF50h2lO3cfPudAqu8ABlAy+o6apnJmSiNtNz85+YfTZlJRi",
-	"smdjIUH5SmaLPuUwCsvkZ4ghtdndBqYGmQEItFBZYoZUzUZjAnfiU0ANqqSwb2eZS/Vs0xXhS0oSSnYu",
-	"zsZKnXfVcAjTQJ9R1YZJNoM7HEbsTAz4DAJJCK97IXLGpZ6boWR39numblgGUhVAIWDW4TC9ADivLleX",
-	"KV3EhwzXM9HoubrH3LKaFoqZIwohuGhZSnxLCgutBlCqVEhikB+WiALM0ikcosR+AihHSqtxyvMiNVuo",
-	"S+haszAgmc2ATwR0AwEfUjH3LLpKaLYJJOxByVSPZBN1IRLTD4zz8VVVahYvcSEDV6n7NsnVdFr9Mp3Q",
-	"o4fl9DxaTXCosTG2RFP5MM2EjhgVZ1bJc8mYLcgt+lowLwqVVs5cmk7rwj1PZdLgv4UnS67bAOtytxd1",
-	"Jql00Be4dBrJ3Tns/O0v//bz57Ner9d78d4POptiYqzAU/ka7Alu3qYG7vcu18J3zacMS2ATVzKdUzuK",
-	"mEv5g91e5BmNaKNHmBb2ilDKPs+y1oiPcaoLlS9Wwgmd3IGglNxxRIMEcsQwTmqxL4w4NCcSnoQTkNym",
-	"3RmEVXhCFqrcMi8XYqTyBYvp67gSAKOZBpE3FhJiQXJhCzBHrzkZKHgBYlLGag6nBEH0nIwEHmWUjvW0",
-	"1k9sR77TtE+rL1wefn22AIrT/YP3IZKlB09h9+Heg8yqdnSCr2Dd9WtQ1jTmlVvT7dNe73Df3cYmS+XB",
-	"zQyWgI1oNCdzXQXTjA+MHLVL8w0AsN0cbyLqpn5h7MTdpcQdBX6h/mCES1naEfk57HCr+QUS0G3Zq5KB",
-	"qQS6/O3zg2K6RKLMX5ki9KGt6p1nlKOebLKB3Djvts+lto8dx0YdwQ30VnRy0lbAJvxcaB/MqIaIVgU1",
-	"AFw301yNcj6BqxtEncZ2Z1ERt17RH32pXsddFk/BjBkT5RqypEEZEaVyOFNJSoGT51LNzWXlc2EueBjR",
-	"ELQ1ZgU/J6pxc2T4xKWkN2BdRywezHShJjGEO0q8EJtLGTIwhCZCHUfE5QaX0ZESNpZW23umRuYGc+k2",
-	"uk3kfWC+S7kYpNMU1Tjykk25qQuLcIpN0Bm4JTo8XIkA3jTlyAHgML1q0EtvaEK5Y3sGuSRCnDtxTITT",
-	"GWdqVKgYRttmM1lMBdBEuFCpOKgwzlJdTJQ8j1k84fm5KNBkAnqX0fjMstAslqrw79fdNxGuR0Lk7XLg",
-	"gRVGl1gq/KLtHOLvEy75CG6RpfVi9lPZqByS07+IOlMy21dLycVU8KJPMb+dw/07d3o9IM5TidBrE86W",
-	"GgiT2Anqsl9Yw7V7LJV7oC0CMf28nNe2JAXMx2Q2heM2T0TeBVpXiGiHJLXWoI4/4v4SeReJ6SOIQjDv",
-	"PoY8OT94Zct4jaHtcE7O+QKkUKkreqymYU+w5M4G5CC0pL4L6W/bEISEg066OHjH0wvRr8xIiscIXhOt",
-	"Eu1mAleA2SLat7Ez5YtM8aSLs+4n5nfVLGfhJmfmCTM7P3gVvvN6eYrs4lodXFnZJZTAobpAp3mqcsi9",
-	"gA9UdwV+q9ORGx2zBGfarDy5aoGbn7R3A10neYpbgKs9OzSmO1jnzqHsSBCd5tVal2v0H9nXSgpYGbVZ",
-	"XpMPi0DT0wVfdNkTq9UhoxS707vDhrmaoL1byeUrDiII/am+w3y+K5jP7ZdeM8hz9TrYnbe78/Ztnbc7",
-	"2XJtKNbNBcuWdJC0Dq6SDjJI6iYm0wIpGSGJZ9kOkQswQODlX0lhObMgHeR8rDKxMd2jNcHU0z02gV5D",
-	"ibvtdVgNh2XGRicBhkOYYJRpzTdHK/N+8GqgJhMlj6VUBRpsu7Q4UMwFEmDj+93bz9+8O212p807frvb",
-	"UWJ+1/HFV3gjDE2ye3ZrraZ5eBS8cureeINOpboK13mYjrOMhX1jvm87P9Ol/EwNo+pXYvjAamWu5Wq8",
-	"9eos/QrOnNe3XhGesUWsad2y2Vkf3qWI09qlttlKa4x2q8lUZ1fZ1qnqPk6/8jRQ67zxuI4fmarhajKr",
-	"EbdPZkXjKt5Wkx+mMtXjmizIFHTxd/7sm3/zn//bX/3Br//Tf/rmH/zpD14VXJ+bVr7+9u//b//1T//g",
-	"m3//B9/+/h9CsnmccEwufPJgv9e7Y+YmLSAD/d/86g+Dd//mV3/0zV/8H/TuBnp9Xe+v3IlzmaasVvh0",
-	"oXKR+KW7U/x2it9W9A4CDRO1AhGJ/c5mOpVCI78dU9KHDmwnMJfOZnUh8otUzBvxUM90Lcsggu9Hs1xY",
-	"Up80L5FRu18BMlqwidIFu+OIr1WWBFADy4lmn9vv2Qe7dcSWusgFn8QU3AGwU0/sjYaWZavJj0Xx2Hb2",
-	"DdgNVl1IQ5uCQ1ymctS3cAT8UmWJ0EV/ztPg4nzQvRt1cqu+D3kKqMpe9w5i3PcPeuYBZc6Z/f2Pugev",
-	"LbktPC9V0Tdq2QLg7PTXR/6ZfvDAl6/skQlsaewDzAgLve/oNCNsf8icC6aBD+CkA2xf2ETg8p0KmZiO",
-	"SrPC9g/8F7kozB64HXWmuTKrNJWjzuGdXuSu6cAhjDiJS9zh7ZSvk+m0WnfXiEtZgJekQqrZRE3KwbJt",
-	"MJ2t8ZxlWsTVV9ynlWfbBL+8VVLThC+aaWYvyTH7rmFQy5O3CRS1ukR2W/xSloLKcF6asHQVfLsJt3oK",
-	"YNXmtCsYKGkOMQoD5URcCClI2qRaQXfQuRBTC/PUs6zosmM2nOXFWOTPpa8cq4NCOUbrsdQ0jx6tDNmR",
-	"zTomAB7PIWbF3t9c3IunS+ELzN8sNGBZ33vvGOl733uP3fjpyeNHNw9ZDF8At/dYzdnEaGkW4AHRo4Bk",
-	"j2cyLQ6ZT5zinrVfRRalS8NoU7/YHCKQ6eVh8VxaKleb0gajYP3jKP8hUhV0H8iIXQhdeHLtUsRnkDEH",
-	"c8eAUlcohbokBqSSa8xNhh2NYZoJMxhGCN48hHkupfop5byp7WCE1Lt/67OTv2VGy4zqEYVhjhAHq2M7",
-	"M+lgjJGXlNwH4gUocjlI9GMrPVuEf4a1/1C7cFZKDXPGB+ej3NzEItD1YWbyCxv8WhkFdKCwOJ9J6ZC5",
-	"z2WNvlzZsrdelb/op8lr6p5ZEUNOWX4IOn1aIgRNpYU29wcqm01kTGm7qQ/g2MRfbPzETM94BpBpdiN2",
-	"2RakiiMWT/QohUhY64TCT2fpV/hHLopZLuHh55Kx+Nv/+/e//b3/8Ju/+p+/+cd/YX7/zb/4d7/+6z/1",
-	"n7/9v37v2//9/8QP3W73Zpd9MU4LwfSUDwTjMLiMB/2h6F+M6DD72ywdn+zHzpDdQ2ZxYWAzZE6amsnX",
-	"YyEKpsfmtipFwm7sd29/+OBH+72bEWQqmknzlJGncddj0e2e88OIUgm/hWuTXUzWo4wzXnnBSCF4/JBx",
-	"BqYfAs9Tgow+fKdjNhFcQr4n91NkU0/FVi23z0pVsIUoEJYfwUpUJJFoD9lFnaQY0c/zPL0QXXaPa0HB",
-	"BFKxJB0ORS7kQOBGxvJNI3AQg5RJ8KGEdo8HPMvMnojt4kJp/kPN4oGSw3Rk1979B589/NnT+xH+8eDp",
-	"g/sgvuNvf/8Pv/kH/4KE+fG9ew+enN6P2INHTx8/O30AC+rZo08fPf7iET3+z/7tb/7Fv8FJOl5KleXl",
-	"22wKsd+SjdUstwAAlVM0YkVoWy+/kRmwd9PCbvwueyzrysdsUaZ5EGg/SeWsQIlqM3Nhj1Lk2KLBMRXg",
-	"gpOC5337KPW+NBmHfunY0xPPpJcFNX3BxvxCmC1hhMCdgwOinDS/2jPL1jsrZrmIEC5Ig1EE2R5SoMov",
-	"eEbywKUwM7sqskICW49xIT5sIS+tiOcygXxZUAWyB2B4o4Mq+jDTY29KQGkdbigGzATmtD+CLTAxBVpS",
-	"YxACJQGJqT6BpwDn+Lm0gavdTI36CV/oFZEPZdX1rRIV14RgNqTC+f/Ye/cmR47rXvCrZGC9IXJUjQG6",
-	"e17ocOw2Z4bUiMOZ8XRTlKWmUQlUAih2IROqrGoMNDERlK/tpW3dpXSvfe215ZV9w4rV3vVKvg6vpJVl",
-	"+8OYMyT/8le4keeczMoCCmgA/eCQQoRNTQOoqqx8nOfv/E5QgzVDN3xpd7v8qkVMN6gN8ySLjaS9atT0",
-	"lg2bLB6bWTnwW2ijQjeUopsPScJaq/bJT/7mk3/8/1/81d+8+NO/n/9Oa77G6yodnjv8hKL2iZiK2M8C",
-	"UirBJ9uHjWarcc0GmOg3HTOD73Goy6hqmuQEADydeDHaA5EKiA/ZDzL8ZNvCOCDi5E073qfW2rUoDvpE",
-	"w89o3zytqdx80mzeuoUgDvp6IGL6/OazoFYox1rL7LMejxNoJGsDZYloWzd7ahtYm3ne1Gx/AzxhYDuB",
-	"592wf2qHJymJShjfjG1Ua90Maqka05gXnBit8hTKmWFdPYiLy86Y942zoikJeKMV4a1n3jSuuzka57g5",
-	"GjObo3Ha5mgstTngbWhz7Jxhc9gPFuwIOx9uRzTW3A437HZoLLMX8I3PtBnWFr+LY55THvqmOmWTlTI2",
-	"C9pItrOt85U1FfGjDQhW29harroc4V0m9EMZqeKrJB7GWJrpch+7156dGvGtcmbnRoHfENkZjbHy5US4",
-	"uLECNlbAxgrYWAFfGCtgg4i7POb38vxjsKYUhl07p7KW7rw6JQGqu+n3MLJ+HMso8II9zUbQaDQceyPG",
-	"/KZiKTZ8TSFYTBNUM+iUN/Idb2BnV9uLM68LSA7pqyUZgN2Y3zSXfa4aPc/2dZ5XdbFjBCrMS2tKQXhl",
-	"Leay5najudVoNBrNG2bBQfgXXaNBoFohnnF9jCBE+Je9GpnN2vDfZpt3upHo1QqNgXRhp4941xvxtM6a",
-	"N+btZjHmph1s8+ZSQ92eHWpt+0LaTbsNt1KTwOJouWQU8HiYPzDllTk+1N6mtvIz4lFzcXFMOOPCcD+h",
-	"CEkGo0Huv3nw1gFzO/ozUiBn6V694qPCeT2qv4BK5EJbA/v6f3PILx0+t+YZD6h/8Dmf9RORbn1bDTux",
-	"2HIAzzmQHEjPpicixeY/cAI6ExZnWiQ9h8jpCsYpoWmsw1h7bX5izTTvAc18lycJJOnkBNJ0s4f7MY7u",
-	"EEZ1AdZPoYMfW2Z5ts1wLpDIsl5DvxCz7IBbqbW2z6a+6Vmn+WyF7ewGgGPagNvWPoA09QBaQhZkTEYn",
-	"gmvBUi6p6/+yMNa5kPtU5acVYz7GnywDUMW7XXyD7fmPtm3wLw4i+7nDqpqJWQmiiuu9UbeXDGWFaZ+P",
-	"YMVVWYtYFe/NEpEBThVRqAS8KkppvlRmXAVw2WSEjVakQCxkOilYSEP6BLhC44yBxNJIY3ok6UvE5yD/",
-	"KQ2D6IrVWNbZW/aB8DP3E7pVXxEJKpK9R7Y0B2BA+0Ml+44Snr6xZTwOBtqHSLPOWKhVmiHhaK5FVGd3",
-	"eXeAMBsghRRxf5CxKDaGTWTRkTofWjgS/sDMzJHEZzjQGJSswJje4THAeN089hQ08QHOlTxNhbTrbMnq",
-	"6YVjzXgEOFRigGEqLbqRlEyxoToRPrIJ7ZwjiYDMAmEbS1ffhKAvbGQyRKrWeeggM5rPmBVVTuxeO5WN",
-	"dIosxBHDzisNehbUsjFoiDQ6neu02N9mfh6cSk4yN/COe8fYYyvEzc1KvAxkojOTsAwBzeKJgj0Pd2wu",
-	"TFekmZezseQsq5Gu+JN/NmMY12O5rmnwghsMwwbD4Bg2aUssp89PsdavPrUHaCGx5owyAs1BCjUVQx5L",
-	"8zXes1VGO0PpCB19gjW77z0Bbb+qVNJsv5eJdMzTSIORgfaAcpW5TucrV5eSRiwVPaP6we2GigbSgvM4",
-	"P63G2nBufG44N9Y5CvPJPhdtgI02fMm04eakXWIuf4Vjtib1JWyD8yS+XJmuEt2narLKPdQs4xhaSrqS",
-	"isI5REIB97Q6VHuG8zguC0FzYQyX9nR6v7Ef7azqO3z2RJUbWfnF9Bw2JD4vfXf4c/E2POqWNbuTCUem",
-	"4+R/EWykiL3kVRm1+7HODuj5y2Qe7HNItseaKpLnZQDsl8sdYRzJAV40LwPhhgCOUuikU2h8ntA8OISm",
-	"3DyWlJHMxJPM9qAsfK9EZOZN2b5xgr6BCUypMjaE/q+ugLI74CnvZlSDzZkeiW7ME6isjWW/DvxpJLNr",
-	"tj9O1Vx8a4Vp4Gl3cCieZJ/PVAgu4yq5EHsENpnMM+U2XHR+bm9ZnOb1shsjlSSx7Bv7EBu292OdQRqa",
-	"55ka8izu8iSZBEiLXopSFN3NzBuf8AROF1Z/ECTAnb8BH42EtIanY+z4Vi5yUbcPbecSytTb9EpAgwHN",
-	"zVVqLrWg1NFIY1GzN9psIIZaJCdC1+eE5w9sVvOzjM93CV3gGanUkx/aVhuzkMCMgywbbemhkbNFR3/q",
-	"be01/sfLnDx6RKbcwnJgy41iNoCO+dUDo/kGPIbdh9Ku3FcNl7c91EAGZgbgSnxGIsV2sNeguJiGYcQy",
-	"3AgJRwTTA5H05mYWnq2mSy45sk9F7tp8fG07qPETkRor2z4I5mUXFsatJUJfLcNfq4YLiVwHtdbTZ/bf",
-	"7T4fmW34Lnygc2OO2ouXMPgrlibWlgYOqVFj3cZTaz+g/cVHI7O1BNdimty9enUD+Gug8tRxx4u0jQig",
-	"0idKZgOHgPX3Lt3d37z40Wm7BqC1TkgunBEl27nsJoKntVYNuelgS7iWxloIufAOhCJuj9K4WEn7oY6/",
-	"7X02u5fh02zx/X3q/Gpni9ykdsrN1DbqUHE199RSFU4bavda242d5nLuWq6RZRYWuLnbCGq4uM1t6J4P",
-	"y9oIarSe5r7Pzo+S357k5Tw7QqRskkIbT80lhRxKaSlD6DRH7epTd5wXJob2rfHjsBniRKRQN8u4Y5rp",
-	"cmmsniIDs2dsHgBLENlTpoASyWiukMVSZ4LPTdM4y+ULmKdZ+dR8URM7/raam9dbdbfPz/ws3FMbc2lj",
-	"Lm3MpS+GubTJGl5e1nA1k2TNvCFuhfNNHO476KSL5RB9p+NjS7jOWDfh8bDO9iWqp6LiAy/XRH4JUn3l",
-	"dCRpwEvJR3rq78ISkjpRY5HOD6VcAwXk99MLarkEbTLV/qNCw4C+WDlycql5zY0hsDEENobAJm6ySYl/",
-	"7lPiFxdruUqlFwuLy8H2yAQU7nXVEGtsujxJLI9ZGp8ISaMMPB5zvDdDopIJ6/KhcLQsBQ8C8n7vS0iC",
-	"YbmNXJhW36cxn7vS/ObTGo4ZpE+DPT2C3xzVWke1u48fH9We1YJTGtRAj9lcah5HtaAm0lSZmxHjuFQZ",
-	"y2ENMqWiFpOK9YypaBmpQyDGgDmGu6BCmEuMgZQYwOAB1uiZ5RpN7MLOkUQHbLaD3TsbR+fyKSzgTNoD",
-	"BqfQcXrbbON6Keu5LQGX94uWEjzO5nx6JgesOq8+RO+JpwURvG2mlRo/igRrN4tPgPXd85tazueSzp5D",
-	"zwicHqmQ5DobcAkBZbqM8SRRY134ckRHrvIkAhp3/xlMij7P4hPLlb29XZE1h7u8RrP0mabNuypNRdc2",
-	"3S7qzmCEtdbWNhC7DXl6bESdrupDQRx8I5aPKu9ByXd3l1ieqLgrWLOxu71KhprmCyfvsjwtD0KwbexR",
-	"oAbEcxRMv+FS7hGy4qGTE0e+B3KqTzJnBs+kHO6LqC/SuzJLJ6dZvgn8lAkogdzYvRu7dx0ldwhyAsut",
-	"QPKUZKen7C7EIsYtvA5y1MGttBAEGNXQE6JUmw6hO9fNp9rOxRO3stR/6VCL+B7LIhY94RFvWBw+E7PS",
-	"BpLLFiUdvbNgIOf2JbtQI3PEoT/ohRiZD0dCYnVoJCyNd9zFzkYYDuxy6TCS0PalMCYDonCStkkNOFTU",
-	"oKbOAJQNOGvyHBHlMFBjTYIlEmBqmme7vjdqJOTUcyzbgoAWsMTbgKOzI7PNygbK76HjYTvpFonSAgkn",
-	"cG3N8/2seeYRV6XxCf5WJL2iH8yMqHvE4/QRwbvPxLoAEqnQH+51ugMFozZjO7j3Vi1wlifsf4gfz16L",
-	"n5sLsDOud1lNx8O2pbVchRPhEe7Ey8ZORlEKxxDwrLp19SqcwTpddVUPdZ9n4upQdeJEXD1pFjGMZmP7",
-	"1s7N3RvXrjcbgMcfxanQVXZr09qt30qXf9CRLD3gbAaqm9xTwrLmzTZG6cYoXUtFQooZxYqLcB68dfAG",
-	"zyCfyjqiq4ZiisLr/M3TTKAyOnd9dmCbgDsYHUeiwYDxRCuj3RLhq5ZYs1D1elAjlAqdaazvsUEpLzUM",
-	"Mo+9YgsWtOimItOvBn43RqogKoJXNlAcW4XEI4zh2OFBa9CM62N7bZcnCdgr1iDHbp1mxsI95ABnxrSM",
-	"7GvJiIVGSpkXagNtflgY8cdCjMxF1I4tBsYmmdXZvUwX7QUhvIERbuKYABIp25qtVbAXZfzYqGeb0Hc2",
-	"FVoNw1xnTOe9XmxHBqRKlp8Cc5vux9C9jYknXSEiEe0VD+lDJL7Du8c2rW9nKxW8OxARk6qjookt3QKO",
-	"PugBS3HdnWtFx/hSaZidY8wNw7yF8xQ/0V+YGTWjA5dHQ7v7SswAPqIuVQaLgA0eZ4yFQ6Gzs+EGSr+s",
-	"vfjdH3/8F7/36X/77ic//c7Hf/2dF3/+0+b2zu616zUqwnBqvtbcudlowH8aq0bUzaAvW+efmsGYzlJE",
-	"OU4zpOOb241zy1t4PUqL+BRORutprQOLV3t6VBtxrccqjWCYV65cOaoFR7VMwZ9fvnndm398gYHgtrrz",
-	"Nk7V1iHWXM9MFxgW2UCBufnw4LAW1PI08ewUz0qpd9Xw6pUrV8xFc1Muza+88dXtr+2+0/jtm791/Rtv",
-	"7rx17cGNR7ceNw9r55FZPoQjs8iQeWem+S60vNTHIkK5Ac2EYpscsKbIxuLZWDwrWjxmR2ITaAG1ubaL",
-	"a6ry/oCJJ7ybWS91LXtn9ZZVqGUWJ6vpN17v/4x3uOU8THPqDOLxIOoMe58WzYqNLLJ+Ocdm3a4NatBo",
-	"NOYlp3F0F9pCYgC2m7nFlnHWYt3mSXwiLEoqVeAUf7PGR7GR9AmPh4jg0ioRZs5LQKLrW83m1vbuFJDI",
-	"vAbKvre+ev+1nbe/ce0bh/vf+K3tr2zf2Tm8/5U3bnxl97exBU/qpzLszRo3KzgpaifN+m69gYGbM4lJ",
-	"M7rT6qC9jbCpfz5r/TNMY8A6Ewabzz/kUEesV6dEd1cuaDB3YH9zETYSjdIIHK2xC0IiCBVopM9NaEaF",
-	"Xw35E8APGuPo+s1nQY1aFsONehliDTXQrgjolGAPY0+IiL67EdSMP0F/QQ1x315mnjXiaRaDDTaOo2xQ",
-	"awG8zUx1JxHQc73WqoGFoWScKRvURGLWLoCFHvx2bTHcbszjrN1NY6gpL8CT183EwHdiKNK+uV3xZfOm",
-	"+5YSjcV3O1ByDDXkQPTOn7QBuWgp3HeMARirNM4mMIdwl+JqeO4oVWYloNFNPBQqz6afPa863Uk8eGQk",
-	"Ej4pDc1+M/tkeDB51DpOAPgIy+j9wpyDofb2WdtI/3bB0or7qfSlVFnB91PxfYkPCL/35sfd+Kb3cfmW",
-	"17xvyjdroviM8kREbXBAp+bC9eaZfo3m9ekvy8+c/X7qyddxLtvUdQ68mrOKeDz4pwt4EhAbCX+muokk",
-	"cVNZEEPHkEnoinXEfVAb5ZUBJv8hq9RFUJN8GBBTkkIsFHMgOw06/LvQBTBkFxcfixEEaThcK7MiBpFr",
-	"kWIcysgfaxsKppII2WrEmEHwvyJ7kZd11Lr5C2NHnfAZeI0TrAuE6PVGY7UqBBzu5cJjNsp2o2w3yvYL",
-	"pWxf1mjSJtZztlIDXeiz5bT+gtQVXnb1aZdnoq/SybNlnL3b9OOLIUXeCJdVhcuZZItdzI0hf2ld75wh",
-	"T11w7OE7N8N+payz3QAP+FBg5jmvOP6eHV06/mvb02BmlIuDFxkgO40pE5pHEZiHPHmUmqFmsXAW0JA/",
-	"8T+E8tlhLEufBbZBpOq8J7qX2AJlI98+B/JtYzt9sW2nadF7DrZUxrNYZ3F3fubrNhY8IfxEWijOQI1Z",
-	"omSf+jBmSh0Dk6gZnhYpMECkRC2Kf/ZUih3pCUITWMBH4ICrLhE4GQlzOSX+60cSC6z6eSqw9ApShH73",
-	"0YDlI4do4TrDwdbZPhupWGasI8xotf2JucS2XMPXalnED6izWDOdd4ZxlonoSBJMdRhHEvqhmQlAXjAj",
-	"7rHLG1aFeZcxJWE2Ij4h1I35sou4Glv/JcWTDHqkbbG3MGjhOvPDhG2by3XAIG4Bn9zaoY/Mf3FST0Ra",
-	"Z48RXU34Ha5hdfbwVxaB02ywieDQKc57HqymuT1AiSzW6O3D23V2B672Py6RvBZBjLoLWIR1FvZSNQwR",
-	"A5Up7C43jiMhEXTUy5OE6UyMcBz7ttoTGZvdUIERFhZPtxA0DvstxcAbMrT1xBgo2mCDQd1cCAlfM4ih",
-	"SkUbvwqZNi9i9uzQbBgzoET0MrPBYAyPRNoVMosTmv9Q5kkSsrjHpMJdMeaaDQXXeWrBEAVriR0zZ0bP",
-	"DcxhYIO4P8CGfJX1HABczrxNDVPLM/uDOjtwJ5N1RD+WRVyREp8FT11W6tFb1cbuseBRccPTqMPNYYNn",
-	"QickWnSY9xJ7tgfVbZQYOGbJtM2GqE0bKr4uNDoJkr0Rz8SW2Uy1YKYXdlA1UEASeEPcY1KNzcohKM8u",
-	"85yBZeVmp+sPIxGynw1wn8KmnUuxLkalR0aix/PEPBO4JoKakPnQyGwinAjs5xGfGOFeHo0R9uaCrROe",
-	"mieAtD/IxOgte7X54yt4B/PPO+YuFe+wPyOmcVK12CvJdAIhZgOzNZad5c6k9Mr2DYtGuJYWxsbzpjte",
-	"FBiw5Wbgtcltd+/XJrfd3V+bOJjfaxPqsnmID3ht8tA+Yh6VPaq6qTa+dXYbsKFU2OIdcLbb2IHp5JZU",
-	"CbkHLr7rL8EmzYIVzP/hsZiEdXYvY1KISLOwY/5EJqfi8UTmBD8uvxHASDvCNUKb9yrHorzaQ/7kPhyO",
-	"wqVxfwPNlbGWaq3a73zzd46O8kaj0Xj3ym8se+xA7lr5r1gqsjyVM+1O4Veo5l2BUdXQQXdUn87tBjho",
-	"8dBsXfse9Jcbaywz0RfpUu3/V3fCQIhasdvc2mkcNq97HWIKdYf8OfTPbz6FFbGES6hQkY8im3+3Lpdd",
-	"kSRGVG8T1sf8u7m9YwaEPXLhg2aj6aE8R9catVajfnN32//w1rVaa6fe2N0pfXir1rpZv34rqPV4DA+6",
-	"aeYMDfq2/WynSe56bv7yfDjg57lmbGUytwBe2iCmIGNimcHdagS1XPrj3aYsCI202bxhPzCjbNabN3bd",
-	"B7dqrd367rXrZjWBUAgTCZup8abGzA3oNJfpWsjKNFXh43bcGTMNzrQ5gF2/BH4rFnoJMbGpE73E3v6c",
-	"AMbYUQIYC9ESQUsInSDoAM0nKzT5X1QkWuEPp4IPF6JAyVnpKyA5ZLlxG7waEda11Yyga7tK6lj7/jN7",
-	"JczEk+wq/LWFDwxfbaETGKoTkZ7EYhy2pt2D8I27h6w8Wvdj4+999eDhg8AW1liwgQU0bM90vYY2GxYO",
-	"AY/uTAQ9leAPrmoHB4nlKUYbQX3O06MaVlkAll4P8ixSY3lUexYG01/iYpivCkZIyMmbR2BX72wgjiRj",
-	"qW0n7hAUdozQKmTqvub94a7oh4f0jiG+zyiWfXqhrpISaUbYWKXHeg/d97GZIGOcGWMWerYaNw++MnZb",
-	"0ytYmX516lt+RBspdMMrvujxRAt4ZfNmGJjIsMYZF7ULDC5EJw5FSGYTFABTLI6CVeC0BtRGKYUqBaqv",
-	"MW4xVspKtuPWGQ3PIgxC10/XIGm3FMa8OJJQaga2fZRAHTCsge+ZbzfoXrYoy1mIA570cOkcADrzXyZR",
-	"Y1dnZLxszr6V8zSDCq0jGb61//X27YcPHty9fXjv4YMDnFIARaMLAuQ4xGpzi4UUxa9nSrWHeXcQ1tm+",
-	"Pl58TMyJqPKPD+CFHtLvTvOPD2iKcdfh+8w/NnusgR/FNl6UObYgWJ15niLFrqdsabQ5b17fLdmgjbVs",
-	"0Bk5VDJCa/BNi9npO5LmALTY06Maz+D8VZHMQIFN4U8cUXXOERS76KNa6+lRbSRkFMt+W4rxkTE8nj2D",
-	"NSnec9r2r9TiKE43mb0zZ/ZcYLXPY4ln2vwL4rm4p7dAJtKEn0H1mptFW0BiZOsGllTMZvdsvac68+PU",
-	"X1WdqeApBUHN/4aE9apbvFY4FczUECKsrr445PrY3P1lJk1ZtsiDE9mWdR2W7D9qf1Pin4rAyt+5Vvgp",
-	"jaDWi5MMOW5mu58+M1/LWA/mP61pnvae6kCRyLWCdIrYYY/j0Yg8L0cQa28JdSNQbwPDxCvAb6u1dm6Y",
-	"eQXW3C7Os6XjPYPbQftilc55sIM3EutMZSNmDufyxZwmkmYKxKY4Y6pJ//Qxy8ZxV/hMf7b2HGlFWQgp",
-	"ILI3yUcoZx0oUwY3MGeEaZGILhD/jW3/SjRFiSoHn0aUIfS4I5mKkeBZ6UbkwfLMjgJvh4fWGI/vqU6d",
-	"3etVPdwGJ7EkmXUgeihL9fNxJSH7kQzNbeGBbTLSQwdyptsZ0QsVv3V/YNPvac3e91QH7XPj+mEle/e4",
-	"nxqXN2BaDQUb5DKCpoAwlxxyLg5cbV0ytLI4MAfwlPwwj8beLgTPZidEROAVHMnMjodrS7rsmoxi1XmA",
-	"3qm1ixUw4+9TughMYCOiRGFygwWME4u+CIRVjVUba0airQUMXyEGmYyACY8kJNJIXsNHsDHwMqlYLiNF",
-	"qabptS0qC3dvBtduXMdXB8WOiTCzOTo86w5gG6dqrH06fnSdcgkx/rBr/PIotFa/mRzHMVkUMTYacEBZ",
-	"mssj6Raozt4Bjge8LM0lOA8uLF7sLQ1EvnZ6IvtG87sCmD3IEyB4b6c5pKzCKhMfW0WSyP6sSS+nO0VW",
-	"aOVFehQsBEwavfVmC0l6jaB8T3VOu63FdN9Y/QkeA+RMkbhx/Vch06R1uCj+gjnTXIVs4mhQgLPuTU+1",
-	"ZVAxxyvc0118/kZYY2kbrHplS2YZWk4VRticdffsMp+4n07jKWbZnIledSc9Srg8LexLOskY/iQGSVkZ",
-	"mRQjtMYT95umhBsQFoCwQBcjFREcV4bcNpQM5qSjzmKELstS4Lzgq0/xeC5EvhfK7gIKr85bgm031nYj",
-	"58qrKaexubJwOg/38DSpZHTCJs90yf28jMS3MMYeTxHGsvoJXhm2/lXVuRdVUYzOnuyrZmOuTsdmnzDP",
-	"lz2cdYDMZBjz33YKg1pZl3Yx0xQXDpRzf4yvY64s2qVCLods8VMsdqmywlqvCMer0UZ4bYTXpgntmYmW",
-	"MjVCcbeGcKsWUktAxhcQmTvga9fByn3c654lMSdMXZ9SFMWvje21gOLc7NsS0vX8YVhwztsgQ6Eg3Mtm",
-	"2U+b28XHWL5MX+yUS6Xxw2tFfzN7fWN797wgMSt6RQ51AcGrTax6fbcBAmc4p50JTecFwVbcwcz1Vix7",
-	"aq5XYI9Hru+Zn11Em6vyDnv+L7///G9/7+Pv/UHN6q82XuQiBW3Kdz+6++DOvQdv1GaBnniDj37x/07f",
-	"ozlzj8cPb989OKi+zYsPvvf8j344fY/t6XscvH3b3KNyHP/9k3/80fQNdqZv8Pr+vft371Rd//N/eP7h",
-	"f3nxsw+mb7E7fYvb+w9u370Pd3n3zGIA1/pUTJzZn2fITX1R2xbgvDjxuMIJRvwlYdrhqEFX4NnDK4aj",
-	"BPpazlWnVntqQSkM6C8lmJKC7Pg4g9KfXIs6e4iJntCpSWLTpR+YqwJzAdwNmfTnJL5pZBWZ78piCvr5",
-	"NIrdQ4BfOxsAvBIn0xXA8l/5vOu75/88tMKXNqRpUvAkzofs26m2bllRYWDXzeJVAdrgW0Eslt0kjyAD",
-	"fs7FBZ+3rjB2tlfJybup3xg7ZxSXdiLnZueLqV4sMYsG6tX5ePcoV62JlOaWZ9WSR8M3ICrr8xKCVvh+",
-	"phnBXp4kU1klOtvgj3Wx8Cnhsp+jIfDtgRlwno6UNn9+/H/80/N//tMXf/az5x9+/9P3v+OTj8ORFwDH",
-	"T1QfYhbYb7n28d/+8qN/+ePnv/93zz/8Rc2LLkQp78GiWXG+iNj8qbFgnv37r7778Z/8+MUHP39qRM4z",
-	"/2KSQThCf1S+tqCxbYE5FNSylEudkG6FgrFaq/YVkSSK4QMCNlF5ij1qYs1wEJQ1iq1x6ibzXF+kuObH",
-	"f/Pir/51pVQV3eqSWdv9vfTu8m0Cm0gBDKfHFmzO7MCEd8VAJUjk9c0arR9M1btn2KDApYDqOBU8oULM",
-	"U/YtDTW42PW+kI27XHvy8+o0XuzD5XqNOwN1kxDdJESN+o0iqHV3mnNJ9T4/rkjXXX1KGc1IJAIdovKu",
-	"fMt2O8RmYtjiW0bQS8zlGZxtACUO2UDEKcvEE2qvQocIocL4HLo2zlrsRMX+u7FY6kzwKGCZAlqFTiLM",
-	"PxOljlk+wnolWzMya2Lcgdt7JkaVbF+8CneUFJv04OXtbVyyM23vYCkvnkvPiZ/24fcAGoih8Fiz0D4Z",
-	"8mY9M/chuIFxxaZ7Q2Sn7LiNNbGxJl4Wa2Ij1S4P9LC6SKtwyFd0khGJwKGz+LREfD0WSbQ0Z/ceC/0D",
-	"QfxCXowzFSBAEJ1F90wFWAkAjw6dAAqZkEDIDNXEscZ/l2wHrosgAgC4seGbvR6eTVdG4Z5vMtiIBCC+",
-	"UcKbF4HEWpzpI4mocMedYu9SZ/vFI1281tylpxxwfJQKKMUyOmM+wsKpi3GqZL9NN92zUHxosKXDIwl8",
-	"KX655hD60fjmD0vFSSzGYEthi1ZjSumA5TIRGooasTuhZpxB5KB1yphi2cZ7hnW2fySNxeVJhWXeCi8J",
-	"EfNOIPJwWkyHAQutgjH/Lu8dlbLQKICQDbFHHbKxo0isswo70xyKkZFf01ZlBdb8bRC/JS28dgfa0ShV",
-	"J+V4xqyOcrJ8G2Qv7qjSNZ7yxbpkiDSMVRqdFipxKsvpOFQ+//6r7370yz95/sEffPqffvj8D37/xQ/+",
-	"8MWffjBPa52irzxdtHo45RFIl00wZWP+bIIpm955vyacoAGZMJ4Fc4ExmasjVNmrw1EXYlHfsbV+1HUF",
-	"DCOqy3banj2gasHYVWZgYSRR7pmPB6J7LIBhE5KjjkjU3msyqmqygu90VjVt/jktykvkda1aiS2YbGhd",
-	"KJia6w5LYvL5r/76o1/8YW0NVYivdNkJhgFPeRd3xPZ24DXC/bf3v+crmH97//vzWuM63UHvvrJ69Niv",
-	"zl+4u3ldLOPtk75Yon0jqdemtIJm5p5vCD6NhrOErZ/0uUvq9Zq4LxTTBxAF0J5c9bqfF63cxwOeGUFe",
-	"Et9f0tiEG0Qh+s0g5veYksmEcXYG/489VjmgDbB8Cm8e9yXPHE/0VOv0Kb1gA7Jl/svOhBHtY6n1u+XK",
-	"dA3zwwDfATu94lo7eDM9CXrDYwN2kZ4I/6nVbcg/czzCvKrRc1Jp59MB3c7SZ9ADvRdLnrTPR8VZb6vx",
-	"GTUFP02fIbkkAB837spGCa7f6tuoQJ058VvO2V6g22KTvXOhtdDM0RKqI5e6wAhnEZZ2qmnAI4/uUYon",
-	"EIdFZySLhyKJpcCKYPuiNsA6RdoeY9K4NA2LEbhfsy/yBaCgWrvWbtojqA5hnS1gtXbMyXM5LoBpqrwN",
-	"VkG3uiOwSbddfvGAA5uAVLA7c1147LpFx9UVx7mGy+cUCplXeBt+8RJLnOUOj3mNVU4MTswGC36m3Q+T",
-	"OHej4xSftsnJGa2CbZs1PVsnNyHLmS8+GqH9rYe6bf5oNJqw97XGLFmNbyVK9rfcJ0EtVQkytUJ9j3kp",
-	"8nbQx2nSxEAO3X/WUje1qXfvtnqiMzFs81VAx2amLtlF4olxkFyejGiQ5kxwyde07RaWTKzptk2eu6eU",
-	"lyRTo7btFgeBwWUyQxXreH4RRVyO5VJFZiAbzO3GjSowt7ku8QwtIUar1f7Vp3aTLyQQclJ2IyBecgGx",
-	"sesvD0a3+iFc1YR+226wcwPP1dm+ZGI4yiYsxHMWslx2YuotICRuJoxl4DXUXUD0egJbLUJfCQhhxNqR",
-	"+kuMXsSSZWPlmg8o6ThSoYdBT6UMOuVYRBWPMxtPp4NDjafo2SBTgM01mdieEUAnorM4SShSwzPrYPmk",
-	"pXG2IIdgEV7AplDBPITIrTNbl3MQWIUwsjQOhSU4xzxEeNuUkbii+XepAKmNbP+1Mf42QfeXHSNkkUEq",
-	"tXChC7Ehrx6LyeJQ0pvmBxcY43lTTE4L8ZjDtf/oHoOxboymyw+G2snHYKjZPOX4UODK97EvRzcVGa7W",
-	"JRpblQAIaqoZa8uIDzAHPVBjTO4ci8k8foE3oRvm2pl4q4pSFeXIWri0snlTTC4bB7Y8GBpbUsIStu1N",
-	"g+q3PYO+fSDGMAvLaVwzpo3C3SjctRQu7CHGpZVyF6FhTy2PPkRZxHSmRho6acSyfxGu25xKZyvsNkXO",
-	"n48i5zV36/oaNlg5VwnNScR8AAfkKD0/XyWChZg7CaGVCraRgZu4YMmE5aNE8UhEAbVS1AVSEEu7XHfv",
-	"1+jaM3YWK1r/xdAhsBruQQ87rQEh2CP2pYoO346Z7Bxoy2AkPmfZ5w9nAhMEUYcb2GG+XyJKpqKBhY3I",
-	"7G9SNQZWVvOgKnBkV8lebMwBj9K5+Mx7poOkPH3+f/3n59/7j8/+/VffRXTKR7/68xf/4a+ff/CLj/7p",
-	"j1782Y+ef/D3L37wQ9uwBWankygzGGw7XTShLnedNn/lOGdILOnRUsckoVq3fBZa+Mp/QWtmtaY7RDeC",
-	"mr3BzWvYChquv3Xz2rPlgjaRiPKRDa3UghpQhntzJp6MRDdrI2A4NvvWfR6nQnu/nIKjDnl6LDLkxLaI",
-	"0w+/+/w/fuejX7z//MO/e/6X/2fNIk+7KsmHwAf6h3/84ge/fP7hz81XLk6Et58i4S5qC27daGBJHUCA",
-	"ix9IKkt4d0FlXZqVXrag8xY8gp75tmE3wZ66Q9HWAzVC6ewIvv2KOfuR8VqwrvP8wUcgClYBUFiZvYFQ",
-	"nMlnpmmcC6Kw07xM5f6K/e6oJxjWRkPv3QI4D+TQqRqjG5/EOmvhP8NenIgwgF7VRp5gA18HtZcZ7xKF",
-	"Nwsz3g/r7I34RDDxhHezZAKPwR9r4TrCmdtDd7RMpUUzAs0G2ADZr/1CK7eF/Vj8Mny4SQAc5Obku2+G",
-	"Mcg/GCVnXnmRi0PwI0nX2EZnhaUBRfSQL4GyfuidBkaCHdBMCzv2ik9LGMLvYtkPX7Ud1XDSsUZEDQVW",
-	"vWUK0zOxPpIhSIqwVBIHdAAd0VMpML6CzoETG7oa/ZDnmWrTd/Bws/pFyzhAMt4++JqZiK/fP/g6LCH3",
-	"Grq9Fb8GQyz6yJm3rcM1Qz5hHcHePnx962YA/9O8bm70xmvNm42dBgZ1jDk15DpgWgzjrkoAEpeyjHd0",
-	"qaWiGhekBILWSwOhLQd3pqPUceD1T9YDAQTxBePCAGSC+QsaatNOBB5I6JDOeJryiXlB1XlPdDNoY0EU",
-	"6HAfzvTIXAq3PpJ6YBxXKczqNes7N+9+udkIX6WTQevOSLG24IMo7kMxSipYonTmtnImnlAfPUdQEEuv",
-	"e7R5bzwdtOdiyTop7wow7GxLb0AV8iR3NSypGtMOdjjlzsSjQ4A6FWhHeCT9EjoYIM616hVTvQ8v5A4A",
-	"Pas3c0Ribd96frM92IYXW8gyzJMsHvE0u9pT6XDLGoElE3Flk8sciVqrZsRGvatPautZG1VmwGo693WV",
-	"Di8rdlcylp1lYmVU7RwsCNwTp9acwEBsl/hYs47ATqEgVDdoqE24bQJpeuO+k/lh5BdtTr2iebRSCza6",
-	"4dWn9qw8mxuVOPS7qqdk49RZKHQWD3kmQCGZd84zEbFeqoYgy6mO0cUPJEUmCOKRQrkjKgqpxpXUb1bm",
-	"XqyA2HjTG2/618KbPrvaW0rfbYLflw3iIzPDiFsS1OiFjdGfY+M4SRjhiNbwt1eOkT/soeSuCn57Gucq",
-	"iqrVC/yL+89z+h9jNhua+Z0IcKaQ2Y16GElIekeK2uYWLQSN5AIt57rWGDfCRgysU4X18cZ70NZtnW1j",
-	"vlfucw5XaS8yMGS8z2NZkWyHadkov43y2yi/jfLbNJA8N21514tMUpSRJ4kRx3HBfL6q1/XsFB2H4u4i",
-	"lNzrxtWSasyUF7X11VzAeMbCaeEREl3rgGss+bcRcj/0SNHZgEmVMieybUPcoEClh3DtNDkrdJ+nuBts",
-	"Dxycd4HEqG87UzAyew3Stxb0s6LUOMqMLNcCCMWHKhUQLKzgqC2+hyeWGMeJ9bbO9imJHWtoIFYmhfUY",
-	"gCwl7DSX26ze9gLWG8W9Udwbxb1R3BvFfY68O56aGnOXLT1nhQ204hpyJfN7WN4++BolGyVmCy37T2eS",
-	"CaZS4x6aA2dj/14ajo1S1U/5UDM1EtJDe8X9AXSmJ/rJFibSiobGNj8G1Onm5NOXgeP5oaozFQl0a6FW",
-	"DIdBCVzLOuNuiMmoWV1298lIpRiAvQsTcrpCMyO4StNWnM6eSocgQTux5IDhmm5NWXkmU+fAG2ecBH3A",
-	"nCqAlKtVIJuA0+WhLdVYQroim1kkY3+tYUBfeJRpxHMtLizIFKnZ6FJhfs6LLg1EEgUWscwJr7x0pOke",
-	"2O/GEEKeyFhTS6dUZGksooDOdpZOzHfmYSxTKnBPYkbfphYWUcEmbKZsY8du7NiNHbuxYzd27LlpT5Cr",
-	"1pA9Z7vVY7WvrFwl2u85OKbZ3TRjeTobMtbEd6DyjMWZj2FzsR5QVgM1hvRGFYQ/VeMSft/ZibHMru/W",
-	"oNN5PMyHUGFHwiSWmeiLtPbsQsD2+JHVB+bgNoMlGHKRAPdUdTHFFPzlm9d9suBpwWZmx6iTEhG8J8zO",
-	"QZqsQwO/sbEvxdsdUIMsD6jM0ffDrK5iY5UnEWFpXzqDm7KeF2FyuyYbU2hkrhln76kO4LXR4Dnk+vir",
-	"qoMdz3DmAO1tzHGEDWOlLNdTeVrz+zoLwb4DbJNZjqGx6cm6TwV7ff/e/bt3ALjE9lkvlrEeiIgCFGku",
-	"NeV2Z2LrJQRgAGEM4z44mxQi2hDcsIbk4lB7nR0KyXTeHZjX1xZziyHzNJcM3Ahjsu0x4l8p91sLAadV",
-	"T83ciKiCReYxzs2FeQMwz7VWczuovac64BZcOxdjCQm/F8m3r9iFtYg7WFsAocPybWyplz0mCJYHOFLF",
-	"GsIRwFOHq3ipMEoz9nx4IcIPgPdeMEFQIAG7P+cCXxdRP1AYCr+gRCdEDY35iQB7KqMGNiqUTOpEpACZ",
-	"h7ABUlMZT1L7BaKUJ81UlZww770JGmyCBpugwSZosFF051c/CRhPkN3WwuwrpuQ5xw9QaMzJeLmKWEhj",
-	"uXq67aDRaFD93IGyOTBXGcjxmiGfQASb9cRYpAyK2o3akWR8Ym2lVJIC5pYW8USYm3kFwGHLBSCgCC4D",
-	"uIawSNfSTwERkifJAm6Cx+aNl2EngDzHNDVBnYV0IkMWy26SR+X2w6B8nbytnyOTwWM1/nyTGeCXTV+D",
-	"1ub1UvJCI6VfOMRPKReKU9/lknUEi2IOShXeJU+yUnClecPXBA1PgFvF6vUxgrrzCypGf6zGq9SjwzHd",
-	"BGMut3odBEDhV7h0Oib6KURqxNJnGorp8iTp8O6xvvrU2TRQ1jUHPqhSNkrVSWyMHaxcDu0tQvuGeKMv",
-	"aSrH7ocsEr1YCoyKZAoUguPsDdjA9XbHG8M/qLo4joTM4mwSHEmMY8XGRUMSujhjaC5qqDHeAkekK+IR",
-	"VrfDXEasMynd/Et6KkpNZzFg4kRIS7Vr78PTNDZD8Rwienim3LseSeZAETCGEUaJ7E3Q8wDRM4hlv26G",
-	"+rY0kwCMlKjbHJkAFk6LXsZUDvcDYmNXkCwnrHQlVnq/J7qZiODOh5YL2bEGkBPW5UMRQCXzToNFfGIJ",
-	"rowktCIQ09JUOu69ytQNjR9Yn5nxKFWjkYjMHErlApFDoumBmhLIXd/YZgOVpxrvAIjKaw1oM6inAKCj",
-	"VKlekfIexjLPzDvkKQSlIISF11EJIc8Yj6JUaM36ImO727dc0XgqsFIyGwizYHivOrvtHlt6JgR1wKaw",
-	"fe8DJp6YfzmLxe77AyBqBNYjYBsAK6V5HWA92oJ5lEwm5rFYPI7nIkcDQ4PZUlVFfsiPxW16yspl5Adw",
-	"Ch+oUwrIr1y9UlLDtadHtaHux9FRrcWOjBt3rdncbh7VAnZE+g6/uXP3/r2vPb5zVHtWnZNZhN1ZtZyb",
-	"BnlmhJA9u7ag1EkckiPrllevrCFXLnz+YmhI0c3RxwYv2esT2xXxibN8J1ao0LHmbp08VWkd7kpVOco7",
-	"Sdwtsb6I9EREW+BW24Nb870by89yujuTKHVcuDM8Y9eMQ2Ovb5WI1JgeGntSZ8j4UiaEIYK1A3X+Tk+d",
-	"3bZ8M0aS8SgyakBGpIsilgNGKCyTLtp3qIjoH4hEdDN705WF0SHvvx4nGTB6n/rjByor/77KCfKCcEuz",
-	"oaqXzflZbtw066tY/G43b6z+y+d5dlRP2BgZMX59jUfbHELkFyUYIPRbhtYOsQ9Ldiu4lC9QIciuUpJs",
-	"jji7DVHlivGGb9w9ZNM3C8E01QWEwwwzcBSqYEOChGM8AfHk4ZBjzY6lGss9JhItZsiwlpKSAdEJKWS6",
-	"Cgp2pqDRaEBEiQpkq0pscvlFkFzvXlwi9Xpze2c3qAFLh7PJzhCkoNmGmT8tmFx4Yxuh9RnwNpslWkNq",
-	"naukEinXebqA5HZfMvoNIC0QNs4nbDxQQ5tf5B3jL1dGbu/a+88c/l9zy4ImZhXLwq3V5pBermVhJ34u",
-	"HeZq53AeYMBsCaGhwcOECBixrMAChAa8CAP1jOciUq1knd3LWF8BW+Ys1iown5qLkXqdvJc8PYHgGmfd",
-	"lOvB3pGstD2ceLj6lP7VjqNnIbJKD9SY9TjEAmMySDBfDrW4IBjMRRAbO5JbLDSWFnT/Quo/7MOBxIX0",
-	"QCRFsdAQvKcDihRpGpertaFACjwhmsS7X52FkG4IzZ2OJGOhGPI4wRHgRLsQHzXZwDu1oNK8LJfB2Ysz",
-	"YsxMEm9kisVZne1nLBFcQ2d2yHcIEYloj2nzIJ7AQ80gwOwyA6D1M5NT8hmRY58oR6GvGpF3m/1WZ+9g",
-	"7t/DtzlEQp3tI2JuTkEKLggRgscZAwyAGdMr4UAkUWhX0Jhzr+4xrdD4MwZoUTmEoDgIVJqhv47jtstv",
-	"FJXO+KTFOA7Fq9SOh0LjGuPA7L8xr+MYVlWeddWQPO1EaUt3KbrxKAa4F/0QuuXXzfhJTQms3ynFUxFY",
-	"hkONk9JGEk+QrM4VRLmWdSF+pUPXR99lCmEfeA/TCAI09xvySLDxADlgYa2t7ky5LG7alipra8FTwPCV",
-	"nkBsmYwWF57VEULaCG9g1gSGIRVs3S6XpI8FBGYBSTSgLVPssCNpeVuN5CBkoZUrQGULL16E4uMMXAdd",
-	"sVtnqw/NZKxt5q9EunmKnY3YFpeNJLA2CR7o3c9lX/MVWtmQnj73djYrPn2xIU+7zEa8SRlsOspsKC7X",
-	"I14x59nZF6vaOYsdjZIlsagBMG39OY7DiGeDwm8oblmbPp3rF628FDGEixATG//hkhn/ZCGgMZMOUCgw",
-	"59GOOF+XHoyMhYwIyBGbCBiCI/3uqRRrLoBfHobqPuJZlsYdSAGbzzuiH0s9h0UBjFDxJKsgNbdsClQR",
-	"QzS07JU4K90y/M0wYOGXzX+2zH/+15BoxnnnVRyzZNw4UakaDRxmOs4Ch1Jg8dDMAkvFUJ0IIBenCXII",
-	"apuPGQou0WaLXa0KTE4BoKYHmDEYyxmLSCzRfycV/Nh4Hj0LcjKvZSx4cAksk32jYDx3k4nW+0hpHXcS",
-	"sQdV6JQ9355H8vBrEU6tJqdYKtHsnDYvtr8ReJdnO8AmXSsZw6ETxLqysLrNSJWARNEwH2n1GkoiJ0Sm",
-	"zOpTYyz16kQOPVdffYr/mBdKQWxXxvtHMgTPm36Eg+iBC0uQSfLBEQ5kWzdo1oMiO0JfFb0dUKxTyRnK",
-	"wldcUCbw2kEAFmqYa/R1Axaaexg5jMGUgIVRLPsZT47b+A2EVsaiO+BZW42EhPtRrOVVcI87E4xjDZVk",
-	"twexFJpG9kr4/Oc/ev7hz80FWJZh/uXKA8wfn/7uTz7+yX8PX62zfTlh1nW1L2tUgZWnFhilxoxHkS5e",
-	"FMZgwWAABSTGOwgjuEnwWtV3RZLY5ih+8xY3Py4ajnMEYRozD2NSL2aYAsg/uBf6QhVjI0KpGusAFawl",
-	"mcUAjIUsxinqVe/FrPqCukLzDwtYw9GaSYUGMGHBjBQWr4opn4WNR5jXd8S2HXnVPRFGgt3zMWGY4WbF",
-	"EsVS1MwDWgaW+AQiJBhecBMonsTUq2S/FOos2sDQQdR+eSS0BiJ9CbWRVZGJe8Mzqcxz7gdCzT3sBFGD",
-	"DygvqX3t3qPnP/mvLz74+cqpPnzHzyhAMTWGxf5HWZwOwLDq55s4xSZOsZ6tgbvOa8XRLQ76OYQsSOgs",
-	"bC5f2v+bLOdC8bBKrtPO/cZyv9xUp1W03mE6n6znquZ5yUxeFCcsbbHVNTxcdi+qfZ7CfWso3c1BuvSY",
-	"H0WgSifJWMElZ+9cI38VJ2cZftTDot8hxKMqiUyRs6UqlKcHaqwdsRTeyA90WleFfJBKctNwH0o9tu7T",
-	"Z6HfmrHZcHWrRC/qYnSAfRgAKwu2Cyx5HaeE0PD8OL7Uz43gOENwbFOOePmiwFGvQubdEwvoBlFpGjY0",
-	"8FrNjgeTs4bEfCEhToRcUGLxWGR5KjE2gj9lHTGIibMFSxtYCNHvMIBSKmsQBI68mH6VKSx4hwqSOjvI",
-	"oD1sqdjbNaSHzqquTgyrLmJ9JCMlRYuNBwoo/bEWzsgf8r7R53fIBBowcjgdySN55QrE8GQs+/UrVxxy",
-	"2o0fYjME+sCn4lvMlqSrccvjy7OPxxasWISY4gi7Ko1oIDQEgunYAbBwzKGOxLsMcTncxpyoRqrDu8cs",
-	"l1mcwFcngHihakiaqSweCscCg497Q0lhnnWXJiMV7FiMMphcDagOKjyUEQ0XalHMU4qvvZVJuPfCr+Cg",
-	"M8AdhYPYbNRJvSdE1DaXQWzOrr9Z9iPpyjZ55iI0RzKkGcKftvtKirCFRamY+PEDp3qorwIMJiwQZcNY",
-	"a3tCIGPkyhZpcWE23tYi1R5Xt0oEC/FwhJBf8bY5HEQM7E18ZNlADLVIToTew+4aIWQTdKnGKE6LWqIQ",
-	"IU31KyFuJZ6INDN/9UV2JKHKx+4y/3ZFu1uHtx8PlG20aD9suTNSjFpJH6PPQqMAQsIG2T7GQ9c9uio6",
-	"9ihPEtwup/Eq7JePxp4XdCxJDLMgEqgii6rGZmN3ew6dAixZST0O+ZP7QvazQa3VvGkGlRlZXGvVfueb",
-	"ja1b7z5tBs2bz36jougwqLJqhvxJPMyHnjWDrAbVo4FCr9JoItHjwETQbDSCGt3NUvWcBh4oD+cAKamM",
-	"dARaaax2dh3IYAb9adtpVA/SXFw9Rn+EO/74GsuMD5gzis0FrdCZuUzDqEYJVDAgoqJqXPAEf1zEH3EK",
-	"cME88NBc+gxGfw8v2i6GDD2zISaaTWA79aAz8enjpy6ncDbBwuVJAjXo7swYWaVS+kLDsdNCUAzb/CZG",
-	"DCr0h5/HCPIylZQUlB32E3N8hqOM2Ds87iy7a1agjmofC2PSQD5iC450wSBVceGNenN7Z/fa9W/M9rCW",
-	"Kot79GpzmUQIu1dwZbX5aIQoPj3U8Eej0fTYQmrPP/z+p+9/58UH33v+Rz+sTZOxEl3ItkcTgv8yI29u",
-	"N5rtRvMrb3x1+2u77zR+++ZvXf/GmztvXXtw49Gtx83D2jTLE1wtTrI2yTYAtmZ8ODp1JixlFk5IHQj4",
-	"Z6hKUGSerQ4ITtbr4vSm13hmyjbdhmDqZWalzpOEVs1zDOiD1UJxpzMmxrJjJv7qU/rHUhwl2C/FJ7Yw",
-	"PzeqL/RtO2gkhsKZ7m4T3YKiEIBwNu59EZLQzt0wbjBe7YD4HQHMh1gVcCRRsgdUaWAjA/SsQhPswceh",
-	"VnnaFWFh2iEEG1O5LCwmIHQp9wLlBD0dFBIvGqXi1TGAFgXAkc3RQmdRxE5JJpIkHukYKTnu9cqVBcaK",
-	"txQjgc+BQqOC6I59MTi6kHEGrAVUnzsGDYg2se1Gw3ZSu/bkifM947LraR2rI8mYA5l3AKgEYHnys7Ys",
-	"QwriO8zSOZcMMVqCp0lMFLa2qpTWhNAJIagWO+nM204BdWC1Y/SeKt1+cWyYvZ4tXZ0CtweIETCTJiKW",
-	"xMeiYF2ZyUDbzPb/EqWTdprL3zT2DnTVc/NE6nLPXwzatcZFAVhbB1lpK01upbN7OPjVQ054nTEfgpVT",
-	"1zMG0214EftqBHXA95l9lTnGD01TyfIhDddRKhFcWktnDTw/yCXwooZccmO2tp7WIMjnvsBpAxGDfC4g",
-	"ypykjDrNYo3x3Yz8Ndtq3xgMjUajuQX/d9jwrJ1eLPsiHaUxUJ11rwse9Xp8Z6fXjXo7N2pBrS+kWVOV",
-	"vv34PpKhJbwjkmLAND1fUTq7o8YSZk9nXHYFjgrtWZ5mOI45VpejOOvF6OS8C0bcUMn9Fd8Yr7q/+iDF",
-	"E1Rb+KKDLBu1rl7116R1q3Frx0xJqvLRm2AgPn3Weuoe8JtH7gFIVwM/PGUkAFgAXpLU0sjpivkIalma",
-	"y645jvu0GxpB7USkGnf4LihOqU7y0s4pWOx+W+WEryEwgpBMD+LRCBC5YORdv9Zrdhu9ngDnBjx8Y40R",
-	"MaiabQ0A2nM5E43OM5yKc4NtLPYQrD4Am3ia4Q9+Od1B4Zs42a3mu8yuT4tVbbPTeybY9WusZYOjHOnl",
-	"Gthwz2Yc08wbYXyaeUy1aFB/y7uDcoOFDWZlg1lZlQcdbHFUsdZUsZk0Y18BPhCKIMeAyB96Nj5ZPStg",
-	"WQA/6veaqbbb9+EIay+BV5jZNgfnsSoiog+OA0hVY9kao7vZaHgdEevsQWE2HYtRVmdhorSeFBWPxdNs",
-	"zwxqKUy5PFuW6WX8WoyvCF0MsACDDGUOk5onHInV7V9eHJYqrDGsAEWbWcpdZSyNrCMmyqY98BWg3tX4",
-	"A1QUYXQuN68+SlWHd5KJfZNv5SoTuqKLG67SfeSlPAecIaRAu/pkeblonu0azZwznvA0NhSYRLOPfWpw",
-	"RASb/S5kV0XAeF5747XmzcYOdOEBEmSjwESSwMVljYPNfuBys4igemALIg0atu0xpnFxPe2aWlB78Vf/",
-	"+/O//Mvqi71B2vvsPDtjm5/S5C9WStVntEjuvqx6aaM1ztJjyPw/d3TaEMspdANI+vPrlOGHaDUqjERk",
-	"ogI8AkESlzEoXUeBAdebYpqr4BDCLBABYMdi4soagDrddeTB4WMIB0ehgdMTg0Kzz4uzIo03K2XvwB0e",
-	"lF5vKdRmJ/52m5Ic8ytMF9JHx9/GTIcROC6jAiHlYO4T40gvfKDLsszUtk6nfPz8iktg2b+n0y3zQC04",
-	"l2puzu76LtzWpfCWzNNZ1D9FgUqLusc6E0bpClzgUiSpziDzg/lVoHGE1KnXPKleykZS05CXnh0MixNr",
-	"reYZ6cDwPsszgRH3SHkNNpChS2zZDAtQIdxUj3VyHUuhNVOd90QZ515er8UOQlCNAcLYJ3WDCCBMCnBs",
-	"3eXSayIBpaz+0y6KR7Us+rUgl+EUkb8HMCEela4iyAZSA1FSGORGCXBSuvPVp1Cfl3rAqBGfQDPtols7",
-	"EdLoavKzs2mZNbTKfC2yuHnn0twHAy6lSFYuW6hI1U+tosKMvWOcqHq6pXFZ9ulva5Heu7NU4cSB3T2v",
-	"TeYCOlfs/eEvvt//49S5mEEv3CaAQqlZoBYCC/rK18pkggcLqsgbO5CMukxl+DksUvFXapUalY2K/Cwr",
-	"VUqzP7dGZXm1uLhQZR5nH2bRNChL/1lMSQyQkcgMbFgI6MkcrYZl8Dv0tEsvThJHRGEbjlmj11oAR9LI",
-	"bIJ+3hG27VysZP3KFb99RHlQvSJDawWJQ0nCp6GD+oRQ1G7HX9KDGG4wOvxIAogZULqkXxHWiLnbOCsI",
-	"xVzNMwaWNEFabW9D6mjiPx4auFiLB2GwmOAHfUFC7Uj6bwiFzf4bg3lALScR+QqNUy172iscEKWx7DMn",
-	"dAJv0lNLCPgq6wP+Nh/BSx6LCeKCjcVyJC1M1s3lsZgQSJibncmcvROmYpTwriiK+gnYaourzXreJslv",
-	"VlKia1N4Nh41M5R5F4I6LLlKMVWhVzhMSLswT0PgGA4VbFYPvgwc07FkMH4o2iCFbIzFUuG3uXOcFfXy",
-	"Ge8T1Bkaf+HItJBZy6w+Wn1pLqHroDUQx/UjeRcOEFEVAJA1zpwdiptmH27urM58RHHowG8MQODZWO+5",
-	"VqPA5ZApqCCvs0Pe1255BM/a2KJEh8RNcST7imWqDxR7tjQlyUTqVfZ7dSdFbixR6tiMGIgbaWLjoSgm",
-	"dfrdMx/OUrS3tZNprqUrp0YaIIC53BEXrxpyOTmS9ENCeJv1Ggk1Ag4gyzFIhyMgWPi0sQ0EkjIiQs8r",
-	"V17ncZKnQqPEQVEGKMpSNxs4buYEaktQTpIwFVwr2WJS2UMWgH2TyyydAE7WEVK4+EBKwB4SSgUjsZAR",
-	"bRym477kWZ4KxpNsoPK+vQfemHDUhVyD0ApIcMDOoGEvI8CLWAiPefPhCHoh4fdeGcLu9jZssJAEeGh2",
-	"2Sgxt58SvzgLdAaQDtO8mrCUH+JJBlu5I6ggIKaeOb4WcNwbwIlErBuhZUUKbcYe6CwqACiosE7xTC6J",
-	"sREsOaA/8NLz5K+0bgSFM4T4a1oyhLsNeZwYZU2TXms9fVZBpWA+U0lU+YBmo9H0nzH1BDvN5iE+/rXR",
-	"Nhe2mzX/2YSiPYS2qdC5Z6txc6vRZM1Ga7thUbYqfUDtUTEvgXlw+9kv/+TF+z968cH3nv+HD7c++uXf",
-	"vfjHHz3/g/eNtWTFrBlVbp6bb9feXQFn4C/2Jad1QFxg/9sCbEBOZKuYYpph7JwbuaCobZ/7zac1FBa1",
-	"Vu3Fn/zso3/62Ue//OXzH/z4k5/+6NP3/+LT7/znF//wNy9+8IfPf/D3z//q/RLfZ76N6FpvBnDtZ7rM",
-	"WmzCWbM4pZP1Fo/E0gCDssH4kgMMNniBS/J1YD9NrK6usInXjAHOy/V4hYLzsAJki3fJ9ZmJ5Ph2IbQJ",
-	"KIxP1h0opQVSJmMmSFcF9MgmMQfjSI5ULLNEaF3qizc9CIaprNLd9tC4ZVJFAoMqUohIQ5CTGkKH7BUt",
-	"BDgW41eR/8nc+Eh6rkapG8ochycVSJwQIwLXGtQ+8NhaMcVP0Uqz4FyIhaKBUZQ1EnNShg0DwatKxTCG",
-	"DlyEgPAfRS9mKdcBXUWQ1bBFc2M55sED6uSZxTfHWWx0VAhA2NDMWTvCAj13HXJK261oHSCYX11nD3By",
-	"4cpY6oxskC0WGuGRtY1RBOV+Zvza3uh6I2C71wK20whY8xq8boNZa5XKCC1FFt5Ih3X22E0CecojPtPA",
-	"0RjKR5K5GQpjsrPJ52Fwt4DIxe39hgrJs1Oxx0JQYB4tutdfzPgbYMIVfOLGso1SPpa4U/GO8D0wg3FN",
-	"tnkCXcetF0S2OuQ0Y9xTxme0NZ7c0so3r7lpMcZgCsTnh0qBgY/vol2doNfbhYwamFmac+KY3APDmUze",
-	"IY8lEITjjchKp1MFe7Fe7KleLGM9EMDzBh/wjlTpkCeVu8yDvdOzaK5pKs0dvF1Hm3h2q4DpjG5JhOSl",
-	"GT8WkoVD/qQdUVPH0M4SYZphcmEoLDRzqvKsjfd1vzQT6fs8EUy8fcfqjU3+fPnJnhtQH/Ind+wXe8XH",
-	"NITHNALK5JsRJPGxGMdaeDPhprm1YPbML+ceviN5ASEE9P8e2na6VNR75Qq4MVTbTIVbQleUrUIQzPyD",
-	"nFE8n7ReAFGl6tUYeRUBo9uyVRckzSlwYqeI0kk8tZXg6J0Vs+WXLYAzBT+mumNfIdi6g+IEgx9G/rfr",
-	"ZO0qpc0R8pei8hFQorzEU/B2Y+5H2lDVodoQUXHEYd0hmmO2DYtByhCPrtvIpboJUXUM0apYMFQ3124I",
-	"JcZdnoE6BCZFuxrmOq/J7NQ0mfUPUOC5B4NoLT02LsrRObSqoDlzS1riIrb3dS8MTSF8zeNbLNReRch5",
-	"zV/vkm31GXrGviwsI9jnuKloD7bKFwLuw4moWut6I6j5QqLWunnz5nbJmTVfk1f6yf/3ey9++b2P/+Yn",
-	"n/zkb5f1V4s1LPnCh+ALtxqNLzdutgCe51Dg6IqXhTMWMU/5vmC3Fku60qx4l9E9bBoWjAJ/rNuHzV2s",
-	"w3BjxaulqrVuPSuFHZabk6lXPatLD7vz8+nLV7njN14ed7zCGQHTjoxoo+FxIjb++cY/B+Ic5KC0XnHZ",
-	"Q0dDxxVAYsI+Evq8nXZ7XuY57bc96uMKtMEcdgTjcHm2od9QfRpwFxTtocCVwVA19vYWURvHJ3TJvgz8",
-	"rkoeEMjvq2U0fp0hfoI1zSe7Lm6AVbpjvxvWHhXtVrW/ImozCdZbKrI0FsWtG2RblPIvyP6jPG85ngUo",
-	"WnaigHqsKt9JHg8UvhPmQ4ocyzS6yXJTrw9svSuj6aj++qaHA+lWRM7NljRa7F0/eL5dyOwd0NE9n9Gm",
-	"MwGabrNlVrhhibCCoCreQ9bSAXdldNmVDRbJee2SkZy2v0UFTGVTH/BFqw8gTis8HpU46nPEj85VQ09P",
-	"4Wp9MEX8sqJvdXkwsFWsxA3y65KpVcvq14JxbR5tClt1JiyYv9O10FhXPr8W5q61IOi3ReBfHccC20RC",
-	"tAkMCqA5CQGJQb93B9eYBIAJmEDYgyBSTEmfPJCC/1C5WfSDjyXLxjYZAu1KsMvKvEqYA3qtUwjg7lLP",
-	"06qRzkGQFi9ZzVdGjmE1X8Q5KeEz6Ns7Si50Fg/ivjT+YG62y0DwCCbuqRHFW7dhwWc3yB0qXyo2RRV1",
-	"RkHheomS5YumEOO+pLWxx98e4MUH37gBVVhQc+airc4E+3dolYABMqdlOlZTO2I5c+aJlCYVkZBZzBMd",
-	"sEwpWwNnPKU4FdrGPWWeJLMn9g2RFcf1/LkhiF4NIzBVxncxSJ+05GaJtMSNGKa1L7KHJyKF6nOYrUOu",
-	"j2sBVCtC5SCWzwIYnQoajUQhCZLCqWqrXhsGcDb7mWbu1NJaWLT1dfoX7Rxhq38/hV8iLb+IQzWfW2ws",
-	"OoC+L4okbMetA0sIjGKVUho4ONcVMDfufwaBSUpOMrddkRoK7lCcUUjGEw1sne0/uufKVAF0aGRMLOvs",
-	"HeA3H3GtxyqNNGaLUSND1auXOEYx4DDQkaJM/WEx9BJ6Etp44TTYdEeqxg5iDTBb5U8FRhBeCb+SZaOH",
-	"MpmEAQsP+FAcxJn4zYMsjbtZ+GqdmVPJDu8fQOsulVqyZ85GqXoChZjh4eO3Dw7v3mk/evzw6/fuHoQe",
-	"zVf49a3XVTrmaSSirUepylSLDbJspEOLZcA2VGG7/RWlM1zuNi1H0Yz9QHTzVIR7OCuUw/KuLl9me2AR",
-	"9pKgrRPyc8H1EbbNlL/UrhMazS80NkNTMVVDW7hW3lB2y9jJNsPVHLOlB6K79brIuoMtM6eY832Yxv1Y",
-	"huVsnOU93mEhDbreTZXWbW2uCxDRYcxVt6XD2w8fH7QfPr73xr0HB5Rh7qnUPL1MqwdrL0UMuwmND8wa",
-	"75M0onw0wJwdFbOdAppJa6VC4AszbSEe3jp91Y6jRBRg6IIjg94nmHPZkD9pD1Se6tBmcLtcu+6nQpoX",
-	"stAZs1xRrI3sgeg69hGzzCh0pupsH39c7gvWcPao1w/MxfGQ0bKgdTOf4VyZDUxhIBFtmS8Rdk5tCFoA",
-	"xUUk1JbOUsGHsBiWH0312G7DZ0Ciko7XuI67ZR2vFXb8hz6h9uAO1JhJxcaxjNSYIEruTedidn3Vv257",
-	"dHoIyNs0Fd2MDVSqBesAz/LEHCLz05IWxrDd6nr2UqNsG+PlsPA7A8qmk8ADqbaCl3JYUqOeP7uEs7KJ",
-	"LH4xDECjmeOMeHKm3KpYLmsAjvJOEnermUc6Kpq0O5PMyIDdxq3rz06xC/1QzNCMfXETVy8WIyPIbCWC",
-	"a1FnB2/fvn334IC9sv0q6KPX9+/dv3uHvbLzKjQ4SESBSLPfEURooPIkaqciSychG+WZhzmBlg2xzBTC",
-	"N7+Vi1wELMqFBxNy7RPg2zrcpx2JhE/aFK1BWwK/gOvcF7Ykh641+hV/BqZmSOkszHEBe0o+IsPyMWSn",
-	"gECV4DtGHgx4OkyE1i1npmw3GjAdNhFFGBmPFBXmD5FviB6Cm4G2FU94N0uICJbm2TbdsI2B/N9DoZT5",
-	"GV4RovQOMVFH1oldJ68jBVyRcnDsKWGIS+atRFwgjMD61qX6NuJDx06pyuYH+yoj8JSOZdeaR7T4ZOHg",
-	"28MqhNOTVBQ5FsMcc02Jxq46gVqiicicCQtT4ewHsmCpOJQA0FRrRfd2nLX+ljRvB206aMoPqTNIEhd8",
-	"u3DLYyFGGg0RuxA0lOKJbhEkoLkGIolc4w6vlQbUYSDmsy5V1ja/Q9O8nH3iLEpjM3I7x3NvRX0zYt3G",
-	"KyrLljDNTgp4/bymRaH4nKkeg7RbNYTlmuPgnDGiwS0IaKvZ6IForl2o+o//b6Iy88WHC366dOZ6lJhg",
-	"ScH9lnmhPRATEwQPr/Mq//z9j//pB5/87Pdf/NnPZl6IiInO/D7WNFr4RmuuxWmrsL3mqJc243AXr24a",
-	"L1bed5Tc8JFu7Lsz4ZeyMtUtqqKSmQfUx9VhPiHnh/USHg/nGG9bUIq9wITj3YHVlUYfWlZUGqdrJKgs",
-	"Dt0rza2z0HiJoSXKp8Q4arpHDw/KXabwISFxniMbkaWMJ0APjQNKmLG6A1n5Z5Q57/WMXw0Dw8wbO3DU",
-	"B9RcVRYoeKOxJtPd3heov7PherKxKkvWh3JWsiL1E3Q0wCgkQKV8eUsvguzr1bLXWou1VrOxu31mGRss",
-	"96Cd81dLX6s9e3dlEf+a2dmXHQI5ldtbwNb04g9rrwXedLdxy7upJecmvYv7hKp2S+ZiORZyOIi1OQW+",
-	"3VnUCGhlPBSywqz/Ao0911pIj0L8jMR6pXVejUKcXNdNvOTXQ59CZN8RkzQQobqmaq0On9zcuXnzeuPm",
-	"s1VUMNx5Pl7YozXCUIhX2UWYE88zR8/bNpFhUZ7yTjKxRagk1UJUnq7qMZeEUPRiDLkWbUt2EQbepQjh",
-	"xTpPC1MJgLx7C5ihRcReAY3/m9hr6yhvNLavQwcKJFsIXw2m6JJ5N4tPCoYl4x4jx0/RXOienHokC7+M",
-	"dUlMj3hXBCz8n7/+dfjk7cPXt25OP8LYJGPFxLdynhDpOVaSGgvC3dU8mWg/OgmXx1CTa+QdURPV2aOE",
-	"d4WZAqp35cS7bvnRxZMRJ2IWO5P2tRC4XaKSIg+cZ9ZdL782FTbC8HQIHxetlY0NNvJG04ItYjFXAQVW",
-	"IKmIXDmhbfMc2tpvY1ymXOqEGJsOvTaIxYJDbRa0WKJROzYhW7kI0HMF+OnKHj8u8VJu87NXxFJsJR9u",
-	"hAXBDhoDaDD8deimGqrlii1upm527m1FJf3OGqvQMcOuQlxYXxSDwpVEEH3bHFjLEuSFrkQpDOk1XQWu",
-	"oNJdLMBk/vVeuZ25fK90uAE774efcIq0ea/w+c//4ZN//d9e/OCH4fptlEapiOJuVmqlNOCjkZDWCLdt",
-	"8yoCRAdCRgfDs3PZrNknqXKcn1nXpO5AaTMa2odlk987U50JlqTABiRiJsy944n3bX57jmut2rcHdpp1",
-	"YYvWUPAWr0kkN89OafDoHZZaq5aofiy34I5oTBFY8GmJEsOeo9b8wxXr0uny32TBcMwzRwnHMoXylBnB",
-	"WNZb/j2LhjkvfvfHH//F7z3/1//n0/f/0/Of/8PzD/7+33/13U9++vPnH/7Riz/72af/9Q+ef/hfTmt6",
-	"ia3ojFk60ZkYtjkyGVUu56NCOdnC4Er9Vj3aRSpz9VFCArRdjBNcnWf0YNBc4N+utB89/TPt708ro9Ii",
-	"0/akbbm33Cst2Iwr5GovrsYEqfjTCTPyo9zUqqKlhraNX4H5DN/p9oPabJOnf3v/ex//7S8/+pc/fv77",
-	"f/f8w1/82/vfx1386X/77ic//c7Hf/2dF3/+U5zHf//Vdz/+kx+/+ODnxXymscJU4TVo24WMyFX9n1KV",
-	"Zx6Hfak9K2gjcli5bGf8WBQ/NN/h6HHxbtSC2ljE/UFWa20bSVnZWaoGvcCMRqm1aiClQYfOycQ/C2qQ",
-	"W4tOm9bpuVt+ps7Y/6p62Ctuy8WeKs6ALc9PfQ1vGzTS3ttUv2683aKbFfcsHufWznQdWVxJZJ3SpaLC",
-	"NmR5sWFhaFCLBt6RrIwK23HMhoXtN4viwvusF4vEsWIABSz76sHDB9gyFu+FIFQ2HqhEIHlpwDqiy3OH",
-	"lgQOWyMx7Zt3eZIApS1iBsEPn+u/xxhcJ9edJ4lrGlsUwpJDHwDkbmRcBOPAGQPDOHBEmll0pk2UNsYS",
-	"kHe5e5CHi88hElMuWegZ4Ftvigk6nEjSWkQUqKbYe2xAdL4W3eAt8pH0yYqxHS2MbYHfAIG8z5gIczo2",
-	"fzhWYHfqgPAjwMQE1McsRhlRYd3aCafg7wWbpcE5PAPU5Y2btyCcX/GMd1fUci9n8L3abjh1ss5qNLhY",
-	"/fa2F5gHuYNDhH8608rtp8LWsFGScrTCdvc2ZzqKOdSK4/6nkL+VuHGhzYp7WslH94Zf1M81Pu9thC9i",
-	"g8+NhXO5Fo4Xv3cCdjVbZ9kg/oxNlPFFOMfXVUqxPNtxP+Hx0Gc1cyBCG8SHwB+1aydaCaRNI74NauVm",
-	"35Ma9QgsJwWUn9LCEnY5c2q70aiDmRGniEfTxlFgSlrooo+ga1HxaM4TJFVzQGMfrKkDDJeLCEs1wLYx",
-	"r1c04HfwtTHX+J2IKl+eItOZZcgEW8k82UdI1dm9zFHDW8wgjom67xN+0Fp1R5LhEL3G+V5g1Zim1s8F",
-	"jGidhUq2c9lNBE/DwjgcAv6+XvVSdrx2/I6DDUjvHXc70uk7bnHCSuZSGwEXTD1WdOMIFhZISGEUPWWX",
-	"zcXNpRCIkjQjgLEdmH8hlhQfgER7HqAUhukF3DMsUmqxuOcVUDgbEe23soU+8xA3GO1GA/NeBmEyrIax",
-	"7HvFlQQYDaYW1G4yCuiyXB5L40bA7GNvhIpUACItHfCxVfICoLII4YIAJrWUmeCy4MNWd1j2C2PPlj7R",
-	"cZXYreF8kZdH0k4eKXe33/wOubghZo1p88UFoFSMJVzqisA7ClsOLw/MxM0NJs80NmVNw2oaeXLR0BKY",
-	"3Uu2aytN2en58yS7X1sDjH875v++cT5IkxlYSfk0Gm0/vSYVOBMnnaBjCGQK4CrqH5FBvdpQpaJF3T8K",
-	"klybfzoP+InjSTy7qYv7YjUzF155Y+RujNyJldvO/PNsXWtRnQWzcjoWxdz96lM6UQsJhKgAYLUojblo",
-	"ffKg09m9kABTQ/K5VHlos5dBbZ10gZ+2obJGTJpPlTA2SyWMUS4Wfj+NJrD39ssj8RPIIrZpB8y557Wb",
-	"9WvfqE1pALycBBrRudVORFqifloUZypSSk3zB/BIx7LfnqPZMWux8K2tEVP5o6b7kYZcc+35h9//9P3v",
-	"vPjge8//6Ic1KrHASiuIw0xnrrKFd9VxXzpa04qM6dmAsUEtM9aAI9NRGU/arqn39UZQy0cRP+3NxzzO",
-	"iqvMop5NI5kTd0dkPE5OU0sAM98QaF0ygRYm+MAfGKgxS5TsG0fQbAMRrRbXqKTKmpHpV5FQcgHgkDg9",
-	"OXt098Gdew/eINghecPAIkDeG/A8LFGZNhIyimU/nEXT48M2uuTydMnl6gd8QEnm249Qwtu/lpHrJLmX",
-	"lOK75yHFTxfZZxfPywjmgEk1Zrf3H9y+e//+3TtfrIqxL5hgR5lWqiEuUJ6Anj5jbn5KoIsnDidXSYJ2",
-	"WGSEqdEptW6xcNIoF5Zlx8avu1wyzGNn9iuq/EDiGOojY1QWtLxBrue+KtpR+CFuy/jsKKZBSyjon+MV",
-	"Rxec1wB93HNxLvyp11cTorsDnorIPsHoJ2LFsoDijtmRED72W3X7VAT6SwgFN68IDUXxCe7li+IXemsm",
-	"VUbt6i2lHJEACWKxsk/qi4yFVKMOSGRESVWowLu4fC+dDuQDY020dgL8VzvW7aFKhRONS6ikKdUT63aU",
-	"OzDZFFqN4kiE/JqFqK2PSgv8S2ydsX9Nqk5i81fTu6wZ1MaDCXTwaPdyY4xPoduK834v8+kNaGvtsZ3y",
-	"caidI9Rs6d4UuLVOUzAgQOSGQfeS9QStDsgV7oRxjFkjsK0vxP6HZAAhcysdgMMSVwU2E6KrQ+zQBu1x",
-	"sRmeZg5oGjiePdv2iWvsooZ9O6QYt6xPYVsPJwncg5J5WEfEUFKbU3QkHbccaSNgkFMRn3xJk1qATCFq",
-	"MUvPG7i6HXf+dEX1xhRNB77uGDk/RiMhXXel4EhC4nWgxho4GGkOI69egxTEKyG2TwlfrRf0IpgjsUk0",
-	"SKDSwGY5Xo7kvR6hyWwezConPlMfzF6Bdk6IZwttVhHC57wi8fZqQB0RoD+0mVXqD+6ay1GpypEs2PPK",
-	"gLLdxi1bWoS5PnoDnEsU47rl9TwEBxB797VKVof1LlXKHj1+ePvuwcG9B28Ufe3qIO3E7HXERuP9MhJJ",
-	"DMQu9Esr0L3MegkhCN3uI+8GqKrM5XajOAbYAddACFf+fcq1mE45zpwH3PX4W+/iXELjCSMQ7HhxPSBh",
-	"WCLU7kJBy1QD77L5ZnbCkEcCeDdnO2JkynXliKXOBPdH4nok0jhKV3q0NyqFxyDXNjADUuv8aI92Gs9E",
-	"WmxO8+6EygTIH77fnuv3TSbSmEOCm27rrzwq5z52vASgg5IunW+2rUsDFdZZPF1d5pJH5rlee/L0pNR2",
-	"z3uu8fx0W/V6sBEQz2k+s2/mIwuIQEoPdR0FirkW0Beq1/P3ZqpGo9IedsV7EZ9Q2SCEfUTKjsUoq6bc",
-	"AXFzdhNxTbJC2xGqVjpdsCfUWK5SqQ3v4SVOn/3aBm+am+DNguBN40KDN27uLzN4Q/puQw+0yQyv2VgG",
-	"WKGLxpou0EGVwCr1AoTnGmGyJvLCEJOzo9FMttTAwMPHQY1eazQc6AHDPlq0ijbiMBjkEA4w3a0DyjGQ",
-	"kekqDYC7BzGWRWslMKCrmPrNOT20r/DyhFi++bS2MH5CzTJT0RXGXi1wXCgV1+PoqX4i4oLICwO5bZ9O",
-	"SefaWlCjFcdhc6AV5DjFZOApX0RrZJbqLFKddsqpURPXRznbZE8vXRrej7EbczqxDYR9tx2CvlQ7CdTj",
-	"WIh9fvEUPVcUPpQCaezNxZpc/4JtxsrFANw9S59+nY14msXYHewVBbegv9ENifgkYLkEXG84iHWm0knd",
-	"/aY9jqNsEBbQbfBONPq/jtH/1To7UJZkHyDLKolYT4BnnwkktJcsBFB8SBg8SV6P1xSSs1CKJ1m7m6da",
-	"peTZJGY9sEW+8W0E0cuXf+r6qbDQ2s29VA0pQm4/ylTIJE9TNcZgDPVlp3Eo9OXKzC6AkscuTEYIC91i",
-	"oW/6hnsshEK2dhyFe369YdP/S2i2A0/ZpZYAHRfQ37MYXWzNHlLMYVK+W2PPtWJCzlJydUutPZHfvtTp",
-	"3bvFdp3tJwkVJqLzmwgz7QCzLVpqQnDBzAusKuLsS68c+CMOvBF7XVBLr46sw83A3yLQ98J5rdQ5B0Ye",
-	"C6/VVeUcTrfaMLOC0TrkF0M7IRuI4azWvu+I3U/phgW5GBwgWERxETqtIvwgJbGKhY9tSY34OdVWeGTm",
-	"//U4yaBtzYKhuuahdvbMsNEdmjNu++WSOFT8+bOFg7DkHOA5Vj+25Fwu+/C38KJDc83iEVBoDul2ivaw",
-	"UEeTZYmIsC5CsnDGOw3nTZRL7Cw73P3RyNh3CwdarJI9RQt3mf1RaQxC5kNoiG6jlbWglsvir3eDKSJ/",
-	"o5rMRVsnHDoZgG4yg7rj3cH8/bZ/l+XW3Aa/2G1KY/pdYiGdCXF+vEYmlO7FWoydEo+3kgDCdoaubfJQ",
-	"NS9eJGb5jrGnLQ0WP2FIImQd0Y+lv2DEo6WhL3SaKiO/ImJWtaGsOnsjPhFQp5TlOmQ7ltTbGBIgApGt",
-	"2puQ8ju/9WargXZt1WtTuMR/5SF/cl/IfjaANvRBbRhL93cw09BhmRXtUNl01QCs6lt61qFcc9Gp8KKi",
-	"2uumCIGXEMwGUi/DOUOCQM1C2qVFL21bwFvxgYVrKQai62wfzZFeTAz3Q9d3KFHd48JMKpo3DnmEUWGX",
-	"6aJiep6xKO71gNOnKHzz7mJ8uQ7XwJgzJMovCUQAMs9EUFh9kKmRjmIgBaJ5KsV39HIHipJdxdaOI3b/",
-	"zYO3DlgUR1Shdixa9o0KBp7IAiSoWkjlmY7preBh9Xmn0jPFSkvSU+kQ/LSIZ2ILIpOr7U27TI4MjZZq",
-	"DyRM2QY8ZXCZWmtopyhsY2bcN+ZubYkf3wYj9mI73xqDwwxqkfPpPAyzk8BG2vidl+t3wqwHTIrxGV1L",
-	"rzQj44lH0zXjb17Feo35qF2Il9G5A97F8I27ZQ4VvI/F4mKOHLPwrA+nLGXg+nlmPWdDkQ1UZDkGugOB",
-	"daWjVPRE1gUfBd0T4l1BusExBw/SZQCdlLLJSIcLQ3etRGrqcnVUksqpkNpyqqEX1bJNPqYLWQvDRWd8",
-	"glnwiCqfs6Im2lXk1tnblGe3g0IzZ9coFJfuLhVy2p/c8ojR4D0p/419BkUqKgDP5lXAs3mgxmcqzdRU",
-	"nFuuz4T7++Y1lJphU5xeAaDzy69tr2IhSWnpZWo4QWqi8VIq7661rjcaZgvTUpeH9w53Ffw7Ddca2aws",
-	"fnjNY+VdcgjXzBDMw2qtncYKNZwwU5dawwkB3yLEuk4Ccq16z8U8e2uA0s4WYKWJP6X5q1/uNlWXDZip",
-	"uDvwWRKGe8xM7ASjTlI5uIgnyDeJt03ibR08N4jUadpwu/nOTB/u5ObutWerlmo6dT43HH0f+T9w9BTa",
-	"LV7AdppqGVuGPgZzphw3D5BxOMptCwptlOYMlYg5dhAUOJJTnMaaoC8l3hPgaLC9yCAniMRtBWw+1mWe",
-	"DYgE2yZeFQQbR5LYJSKHw7XsH5gyrVdQy3nmFcK9pulKwO6oUqhaKWnEUVmvHklSrICju3LlHdSD9StX",
-	"KowjtHgw7MUliTCyaOAZZLegEwnANQujAp831sxMBz3q4Rwzyzzbdj6hjwJr0SgJdK7dJAesl/E+sVVy",
-	"RqArGKG1vcDKoaV8YLcM0OJJ1lcO9YVT76aLNhX5rLBYidlD2FYmT4S1AzHeTYYd/KhAcII7b7YY+uNC",
-	"dgXgDJulTeXsMTRpdcZCDQ1lXiHUFYBG9/wGugr89BLtzatHcrt0W9cJDlr6wQ+HxgzVGWRqLKQLzpeb",
-	"rIhPjuRO9fB66DvYkwg/3cWf9riGgVsI7JHc96iEgOQcthBAYj0FV4QaEAObij5PI0gZ2SAR9rSxJIS5",
-	"Ji/SHRakxAdYLi683rO0+xnGPyxvC3wJIFWQLNlYOWtOJREtre2DnUY2l4EMiiWWJLvboGTElpHgfslU",
-	"9U+9ozMGyvoCWwdpERder7MDvJ6AxG5nl94CNhYWLg55LCGd6MK+wPHfi3vZwM6UeUsX84qle28rB+Ah",
-	"0Ct6kMsoFRHM/0iphOKSY5Ue04m9zbsDEg7AimF8NosJhggz9F2xWFvosW2cMPN064IhgBpFxiuhuaHY",
-	"uq1klqqkxaTaAt7G8FU8r9pOB/bmAcb+xSKxKP/xnD/1xBxW4uRAN41eyPpSsz6Tecf9gtzHNTkEod6P",
-	"dQZSnWvGQRkRI46ltHQ5zR6YTbAfAtsy80gad20eqY5UWbtn7CaM6TUbgVHifDTSmM/0nl70mGc8MS76",
-	"JPC6h8+UuB5J1Kh1wuYSonwuAZCdS2//ghcaZ1okveCsnRkL33JllAslQZYIgplnLB0yM7rvwqAzG0/q",
-	"M/WkNtWnL7G38hK4KHnH7MSO2CpocOf4KPuksBE34Wo0Hc2Y5Ubk+lhERgHsQQdlHpUuIKyB0YY2u1kJ",
-	"K3gouxUowMq0Wa5jKbReLf39jkqjaw1MPyy861Q+zqU0Ypld3y3SGbHMRF+k829IAMG0bWZjlSzf21qk",
-	"9+7MvzEA0ldETACJ8/KIiQNrqb02qX0e8zVmM62Sr3GnouAuvURh+kXMxczOaDkxs2dz9+DoUtbUEp2a",
-	"r/JUBBahPJ3K8Sui9BkyOsGcrM2+B7lAUteinmwkUmZlBVOd90Q3C7yGVkY6hISHxvNP1iVgq0gQAuSK",
-	"oeK3jdG1a4EKoW8XViC/kcoWMXFraS59FnePvs4D4UlBuZAwElGOxwkM4n3JeDSMsdxQQvjAqwGL5RQS",
-	"rjNxTYSwBAuEfwk/Z5NM2P4/MO4ZrrCdOdvWjkI++0VlGjHdWx/Evop1ezXdqYBa+lytsbbPhDy9Z8QT",
-	"ng2WsCjSzMZxV9g7FcNnGGVTKVWFz5LgV2uoyyTA7yh1TFFFl4Xx9Varub0TTOnHVq2r8lSLtr24qMgC",
-	"77Xp3a328fd/8NGv/vmTn/4L9nlC+9f8j75aXD6j2Fq13W2/NRAa28NRAqX7paNRa9Vee/jwzXsP3mjf",
-	"fvjg9XuP31qlQ4tZgUum91xjepeqPfNOoyuMwm7sOAgqNSv3ZyfaOTgMXvWWhQPGyJpZHI5aC368YM18",
-	"WwKLxMCgrKgQsxZBGwxL3h2Kth6oUW3tirD1NsuZHDPcP0vTgPqN6jY8oJukU1Ht9Y64Dfwy00YOqOq1",
-	"DJV3FztpV80ZjXUWd/Vc9k+zuw+Kn10o1zHKIOBktKew1WzecH+1U2hvd+tG/drph5pYGY18bTx79+xH",
-	"/DbYDacGYNC6sJVvRRtVAEhvrP91Ax1mWivMf7DxS3N8/va8d4Tw1nNOCpYx9JetYuiTuVvQYZtTxLvZ",
-	"HHDkeTv8Z8Bnf/6Alv3VcJb9Dczy8mGW/fkoSzoZeuUSPnODq08z3n+G/ngisI9rleDGR7gA5EAkEaAK",
-	"jVM5zbOCOch+kanUBECXqqOiCRI7zTp8d2AAh7w/R48unsE7SorNvry8fYmrBcWl/VU347vPVq897z8w",
-	"kvm85fW7QW2UV6irR3k2fyOel9g9nTGjv0kwvcRHYD9CGoq+i5LFxLikVz8RlXL5qrv4FLvqtv3dUumc",
-	"XyPrhiZmFQvHzflGm1yylTNjacDpQlBgYLwZyHLG0drGz9pq5915eQt78MzGCVMxVCcipDoQMoMIMurS",
-	"siGPopAJiX1uESdDoCXyj2EeLJngvp0SBwSNpbOwHDSHugSBZRXMcCmykOL8IbL8FqX5MUKycEyWoNk+",
-	"cMAJ9EYl+NDkKopEVFHMAU+0KnP9YHs2KEXaeRSZZcybtaCWb9dAUJgphg93aqs0qjJCEgZ52U1YzYRB",
-	"eBeHjv+m9YD32K69e1b2Lfdq8yXcO64hIfIEfcGKADbh1TUl7yE/9qSuyjNE64HgAohjnhVfxzJTLM7O",
-	"ZN2MRWeg1ALemLchVVsA/1QiWIh3CqFcFmvX1FjW2X40jKWGT3mSVMNc3rEPXFX6v3TGDL3JKsaMm+1N",
-	"ePVMtomdx7lRGCTBOt3tJSuiy5Okw7t4DIjT62nt6W/YFpsdFU3+p6t5mjzzK11XU60rbSq45/9g79p2",
-	"5MbR86sQdbN2Qy53l9v2pIy56PHYs5vxTiY+ZI11Gy2WxOpiWkUKpNTlwtiXuQ5ylZu8QF5gAyTI4ySb",
-	"xwj+AymqDu0+2Ysd1MVg3CqJIn+R/4H8/++7jE18+3bzHhEOAvMU5Jkyq6GSgCGgajF0J2Oe9tt5Rkhi",
-	"mF9v7EJYg04HPEtYVnnrqhxBLPKk33kmvD41lDT97lUjTSldKcLCf39n1jS1H9+/v1gshp5/Dl90WNj5",
-	"XQSIYj6DZqb9sSGXLADdSlaLzjaSmP4jcA+BJXhVONXkodIFnT2aEpjtTd7WFp3GtUHsHy4C/zH+GlKi",
-	"OU0iwSuJ6STk0kXMEnQGKRc8ttljZACfkgdPg8K+oc+aqF24GNgeGGYZ78POBsiTiOrkcEjDmJ69x0hW",
-	"slKuwb+cOjbddwzCX+scVU+Pg5ObkwxzmjkRZ4XKC7D0eDQKueSda6sbNecvAebN7O0RdhjOwZD6wj63",
-	"nYrRhw+hguEgluIOxUtVaqeKxsc64amtKruI9UwvuQKM0vlp/qfVWrgQ4A8eN0PBT8Hzfxjek4mHodg4",
-	"Ew/2u3+PMvEwEwf7mTg4zMSIMKlGh2JmW+cjALNh8Y0Ojw3+AsKoIiYf9PxM1c1qeXbOH+Ae4nvkMJLl",
-	"vSPoGWb3zKyxrcP0n5og5Eq5HMdynjB7sM3D0d9gZx7uP8jiHfj6Y8OyXnKZCYl8KF5giX0fNjDWU8Wq",
-	"EYiOjs0fYIwypnaRgCMIDZb90HdF6WZYsZPek4g/pHVh0tQB1j5wH5IHst4IkXebdrWNPTbT1oUp6Lkg",
-	"zdu5IiYW+NpPugI4hrCGifJqoRtELLfTKamD/nBILl4cwte2fJEGFwpeQB5TfY6lVD7DxK6k0eTzRv9H",
-	"Vjwlw7ce2uk0KKijsnTKe5q8r4OaoCS5xcwGNG5J7hXWJ04UCmKmRN1OKl0IMrGKBnnEAH6j/d7alqxH",
-	"UlAlmrtwpao6CLWNZRyY1sNqfHAD2G42zuN3IcwaMkFz+JMP199ng9ZVg/EgGAw/s/WQG7qPZv3yYRn3",
-	"+yvHm9swvi+RIRXuwXQjzjTq2+eAP3o5UcK/tDk98doUXSqVdXOCn0MrDN98Oj0JrDeMow1Wtpdv5Qtb",
-	"h3NezKECazsYDxYzr4qTP76dzSZvv/N//Ptvv02gswcI/H0RcVkY+Wc/eoZvDtngJJpz5TyK5SCBeNjP",
-	"Bjz/Mc3q8c0i+5/UIs6ii88KeiqZKP5RRLtS/922wPXPNhZR9V4pzNkQ7d//pVsWK8fNm06BU52/Own+",
-	"KzkJ5i/MzkiMYxgvF4uwMJC9ctC8jXn74lmyM6OfNaO/GkN5NSu50w5fm9z5mobkqju2PA2YpaBGINC1",
-	"zarnWlVlwoaFOUm8/WHbhsDSWsPnJENxZJZ8aCIq1TAvGkeXE7US3HelQ8EjCzsCXbxm+OYQXMbYjeI1",
-	"2fCGBipPJE3KqCLHwf9WIvtht0cikUZNFWe0EYZ4DUYtOr3McCI44JlkxGmuIeJFynAsPN5NYCRhXIle",
-	"hxHy8+tb8G9QrdxCEJdqq6sqhp9xKuxCsJ3tuB3bsYuodhHVVbP0WaV+qaDqPkOf6wvwBV4jBZFHGo6O",
-	"ww+vMFA1FmYkW9mUvtvYVUt34VHr911Pfi1nrjyk5VXOXkFeuyyyv0QWGc5oFD/tPEcP6AaHt1vr2a/t",
-	"oX52RSO5KHpJN3KDNyau/YzSSc8/gkfJ3umdyK4zVao8KeXS53cvOkca8xkm3oHHIojEjucZke8+EhPh",
-	"GW9OpDd0ksL4dnlj83gS2+PJj4cyquEDMPA+ZxJ89MAftJ8e66Tfno6VUkU2poL7SjUKD72wJJi9XKcI",
-	"P21unXoiTi246RH1PmAm9HRnM1Nmze13CCugvWicTk+gcpAzOWV5ws0rI4ReCmtobMPfhWlc2WVHvluz",
-	"DBCH2To/sVgF5drApwoz7IbOOepcXfpe6h5+ghO8CuurOTnYPxyRGSNmz+RexNvf6jc2ditp5aerO3m4",
-	"or5iIEC7nMTPHxz3g9F+NuimQOQ0lb45CXIbjElqB49Gg1vyb2HoqrzIev3WLmhOJUFmavV3zu/O+b2W",
-	"ZQZrEycVzqTb9n4pYP0ytpJgSwunIo0+bX54fWoIwCS358pVso5YucQFN1OyVK6zkvCAbFqncsrdmCHI",
-	"Y7yKTYGuzoRX0EekDFkKX8sCc8HZymEiAHXI49Ocpk1AxQi+gh7OBn2PUrqFzZiV8Q7GDx7t719ZJXE2",
-	"1W5jZnc2vjsb32XA/4VOKBDzK86SALqLU+S2rRSxsn+5eA4ikZWsL3hlziyemMq3ejCB+WOIFM9paDO7",
-	"ELoRC2UaJKnUKQnNpuqf18p/ybPYsqV3ncz9YHx4wBhNCQU/rf6gDlHDnYR2DuETnikTrcrNPWkY7ue8",
-	"aJbfbvfnK/uYkhj5aA0YJBa63ibPBsxXJtW5L+s6rHJMkESU8HuXgAs6quvAo/rlEIMYq4y5mR9nAybG",
-	"ODFqEa4ejLrLCOQXfniQDRKCUb74sMMYCs/vjw5vtpQ6GXzOencY4pHcFjepiXZ0V9ZyM9QgkumkY3Ht",
-	"4yMLWdeXw0hex0C+CDCoTkH2idVkO6PbS/w9kLmtP8kMbvrUWId52YRpOcVz/nVrdVTX1CKsxRvteQVI",
-	"rpTX63WHYIfllsgvhsf6phSFNPD3BIkfmkswe62gEQ7+/O//+T///B/gxyNrAS3eiGYYnPsH14Ngx5AL",
-	"27vMgJ4gA86SmEavM5T//pc//9e//d+f/ul///VPawOi/bKbjycipV00omt+i899hdE1e/3pCnzNNJGv",
-	"nmJ+2QzK3VbfLpy6ol2hKbkKkCzR0tyqfdlkSi5HBbaBIvQielCuRavlKYHuz7sjKW3AtlWqFN14EJB/",
-	"s9352rwk778EoMFm7cie4btfrsVB8iXoRBDh8gQxNQbjg5u5q+HbXYliJCRYaMdO7A7N6a+LLoTY8nHh",
-	"377mmilZEdzJxljxt/Tzjcz3lb7QJ9w6bp1uloPxu/f91CVVnHVKjyPEsF+UiIbHtFEsVDW4TTCyqkgs",
-	"CGizVXM/t05UVpZiIitpCuX8mMH2na1UnonR/n4vWzXwCmKaqvahTJlp5k/gT86cxX+GQXJBJD4Soe0x",
-	"DzeUgxubtN1jbS6k4fMhEtATOtYhpZp16KwIp1MUqsbjVVNShgLlQsjI6rZSMr5Qqs4D9yQl8G441AcR",
-	"fgZo9YhajB+V34elnjN5rrYArcJDV6BAgTZfWlxrX8IW9T4jTLIF5vnCq8IVWesB8mJ56MYNkXZAsohE",
-	"/zk7kEwFmgTX0ZjXU2iXW8MgwYn0Km76wgTUXsz1KR473uKi7nfql8FEel0ctaD73r0Hh2aipFPuR7UM",
-	"F7zydHr07j1MG2Yn3DCJX3frM55U3SfjT53fpD/80jdqzksdub7CkhwH+qWOugLEQmX/hHsTjrlovxA6",
-	"u/6C2tlTJ8MbsDiduBPBdaTkHsKvGYujSrlmLo08VS4TPzg5lUZmotK+mVtzlomjunbaq0y8qTEf6Md2",
-	"LjPxwp42NhM/2fOWq6kJoYuziJIuCfWhrqQ2vuu7NhMw+n5L75EOEBvihNJEPLWtqo4FNuuY0jLmX+lR",
-	"2Pb5k3ANbDpZj8rL96lHg999CY9bfahV0fihAAdFn7aOFRv8xho0TpTfeCGp+j3iOYjJEiOAGjOken1G",
-	"M7/e7zc1WCFV4pfCfndCCiUYzi6gYWcXmSigXxAko8yaTNSy9fAXbj61uN4CKxaoMLXp6/yhl0DX2ITn",
-	"hx/Cr9CD9iZIhv6UpznefbaEXBSPgWBO8oP0bSyY2caKuq0qTOiLQB7HJsKoHJtjc0/k6cl3Pk5WUthp",
-	"wQYQjgN36uMpFBhtdNZVKe68evP06bNXr+4Oe23Sfls+FrqBWysca9hNy4IKQ+gNyrejRMbnR7978ez7",
-	"lbbUh1q70Fhvo67j2eV7trRQgANSVWkb8VLSSBi3uPP06Kenz16sN8TrTJV51l1sTXd5HNyucw1TEhMG",
-	"FzOFUBSgrZC2qKRGcSYMp9poP8NHA4KE9qJSU0yBLC2F5HjvGI/Eye9FFlCYCmW2NiT6brgN61fEDz4b",
-	"vT2de2knZFV1jg++uwcanb6XprAIUBuuJQiVShoTxsggM15XMMmyeCFSYifXKrs4YWcRpyMvay6sQo2G",
-	"yZPwDx9ARMBdrHTTVAplNhTP07VAGDXUFQK4mWpHWwX8t1PeVuc0ckMLSkzUqTQoRBzotjaPzbMu9w4G",
-	"5EradegANCgTlVm/OYcoZjjD6myrihNkcfEj31UJkwaxZ9BZ7TBKVu+5k5DMHptNScDMaYwvNiLXIG76",
-	"agYTViuEenI03WzbPCE2L7kkxnBkgxp2qCOYPSv9Gf1KSl8zV/IaC3rQl5TlxJ+LYGY6eBY86SNAEVaq",
-	"fPa3wQCpDw2jHtWVLNTMVkjRK5iKER0RDjEiqYaxTNYLU0mVwcSAheJbMhwVPdZ6dRKu5wnvNdKFyaLR",
-	"5+rYdA9OlkITwtBHQVvJ4iMKb6JQQB/Fx2Pz8d69e/E/uDMvnZw2ufgocm1OnDrXagHz8dzqUpVwfaJA",
-	"CyycbhplBD3U3SpiEzCJsVP9x1FJoLC6QwwukeTG+ClsSXtwSMt+E6gFubfhBvExfV3sQfcQ3Z/8Laba",
-	"yKrTa0jwhp52v0fH5qhjv9BecAYXumKGz7vw3Cg0ztOaSx+ZN46GPGegIaMWXaVkb4KFN/ktTg60w6sY",
-	"97rCseaC4I14Zf/GM5EnY38FmnMOkriHgRaOr0aWN8wt77q0ctumnr3SpwYEggoFlQhudtBy9vCjbVOv",
-	"l/3yzUMM3WEnDtdpV2TEunnZHeQuUAGwPj6XZCu6l3Vu4TZXKDgtpcaiWnQ7S8n4QpzEgoJ1AdgMS3eD",
-	"HfVgSIc99lBrCl1pzknMNgNTdpt6GGMGvyeAuRGGEsNUJvuAPa8surPLjqE9YGdpJ4rWOZBkDzBpLrVp",
-	"JPvEHWDn9NgIai7Cu6F6Z0py6ggIum9Cug5MVGVxzWBtBHgtnZENwyHS/cTFp3GtYjjhfhlWIdR18gaw",
-	"NBhyCAhaLFYxQx/Y9uLdgTIeceIEORbwCPUFHIxUtIh5RsufJRaA6BbGJw5NtuoMd0kaWSdDHJdtG+WD",
-	"aaw8uMSKRLvC0g+N092IOEcfp9chCDxSsQg/k0Gq6UjC6l5BxsoxqYRvylbGi9MNi2PijMNn0nZBF6JH",
-	"FRvuqSq8aauaMtI0vJ+FK5iiJk+rK4gZbFTjRb5Q+nQGCtvbBD2a7mHiDwaEm8jirLKnCY7fcBWPXm9V",
-	"nmfIHmKnISJdZsK3BVbA5H7uc5hTuZpLXeVJozPwGKtNbWLqg8MJC4v+1GhPQSDujGhZidqpqf5Anmqq",
-	"r9M+cxsb2j+CEBrBc4PLLouI7b0hsO6qqrQTtSxUJij9CBth73U1Mt304pc0L71cMoRAVJH8Rrra98T5",
-	"g6V7fO1mQ/b7uHU5gXkbOVnJu8o6KwS6BCdMrZy3JgDHFaCIjIhfJr6xz0a1/uKflcW9U5KQDOB1Uetz",
-	"i521WWOQUvP000WA/3VsiCrYCvjoEMKHnHyYKrrWGGmycO1cIZZCi7sBwRTs7T199Q97e2BX37x+fu8b",
-	"cYfac8mCnyybwDw/l+7sbiZ++O7gm/0H++LOD9/9eBe1JDx88Agm+bMPharQdVM+YsZzhUAIpgs7n8sM",
-	"vGAhvJrrwlYgeIcnrxOKIKlOTTbCFkXrPBUT2Cn4g2GvBZ1S3LIIOIQ4RyptEOS0/vZJ3sW2Qxru2xev",
-	"3u7tUa+oAT9Tqo+FOcOTKfKaZUIri3cGWPqgGcQRbvq0lcQgA1O2G+uQhte3VTMU30vEyGz0XPkMhlwr",
-	"VyjT0Ow0pShVoeey4l12skrUKz+zC8/0/hKckCo6YxjRVBW+sNSnGuY0uAyI9crabC6bofi9cmAxITD2",
-	"8HbcvbfubIK4hxSOiFp6v7Cu5EjuH1XRcAC7t/e3r/7up729DKND5yR6RcRsHPyiuYIuUf/RCc24lx6/",
-	"jGubmcCMFZp2r9OP15O8mtfNMgFHLWzVzsEWItYszGNJIT2OPsI47g/FM3zSgbigF/5MMxYJL7LYn2m8",
-	"KcGcRYnXeBYOch+K3xkBw+58AtzUsF739v5YChn5pAcwF9Z6d5DtH36TPXz8CN+bCUmSCL8fmwej7PGj",
-	"x6AWnCwaiOcoHpjqStEcpK9B53s0B3SII5JNDYFw5x6CzWTxnrbK+7E4HI0SsWK2mcjhDYyhAh8iiIqE",
-	"3jPDuHO4SYe38RwKTzPi6YwuFNd44gZd4mA5iVvEvJe3mIEzT/egmG2VuNX0w6ZYgEJ+bhd8CI6ECFA2",
-	"6YVwLcwfLH8lk74GOur7jr8jvE/wa7Rv4NbzSHGR2jXqwZaN6f65H4UobQ1d8tYlzfB5xaf3n/4/AAD/",
-	"/w==",
+	"7L1bkyPJlSb2V1y5NGN1E4nKzLqwO9PWWtl1YRdZN2Zmd3PYXYtwIByAMwPuYLhHotA1tUZJK7O9anZN",
+	"MpNsNVqtZLrsw8hMbzu2O9L+Fw2bozf9BZmf4+7hEeEBBJDZyOLa8IFdGYjw6/Hj5/qdd3sjOZtLwYRW",
+	"e8fv9uY0pzOmWQ5/nWYs189S808u9o735lRP93p7gs7Y3vEeNb8OeLrX28vZbwues3TvWOcF6+2p0ZTN",
+	"qPluLPMZ1XvHe1zoh/f3enszLvismO0dH/b29HLO8Cc2Yfne+/e9vdP5HDtMmRrlfK65ND1fTBkRxWzI",
+	"ciLHRE8ZUUykLO/hv+mMES4IzTLCtSKjjPKZIlSkJGdzmWu119tjb+lsnpn+1EwN6Hw+ODg43OvhzH5b",
+	"sHwZTG0+XzexH+VsvHe893fulgt4F39Vd3ESZjqP6Iw9zeWsOaNXIlsSPZWKET2lmozMHKgmesoV0XzG",
+	"iMxJRjXLW8Y4Ns1Glzqlmu2bJvb8EiudczHxQ7qQHQc0ZGOZs3JQLWPRcruRaDaR+fIlNBKlsZF9Zeut",
+	"cH1gh1MqBMtW9YdvbN3dS4kdGQJ8zmdcx0l5Rt+aQxCSNFWXFSo9PIgvdQathuNJ2ZgWmcZPbMvmj4O1",
+	"h+2RnM2pWL6UbauBvw+EvPaCyELofFVP8PtN9FTkSubxZU8Ee6sHI3gjcYxknrMrLgtF5nTSRt/4SWXV",
+	"Z/TtcyYmerp3fPjArrV/EKP2Vj56wxz0Wcpmc6mZGC1/wZbNhTglC5mnZGROuiDDJSzCiGYZy8lY5njW",
+	"pWDEDIkp3SenhosyqlnqnhEtS8ZrZgO8FhaNLLielj8OZbrswTMuyNF9MpVFrnoklUwRIc3TCZnJnPXJ",
+	"M01ypotcKPh6zHOlCRVqYbi8b3TKaMpykgSz3D9j84wuWZr0yYXr95LZkVDTC8thIGTCtCL3j4765KnM",
+	"zQ0BvM1dIEAPPCdjzrIUrw/zowDOLFIykkIzoS3hwIsZM21gv6ZL7ODgU7KYmt/KibiF48pcVPNcTnKm",
+	"VJ+8En6EsI4yt8toPoWN4sq/ccmWffIkz2VuFwYH6f4txyTNlyQvBM5MSE0u2Vz3HVXj4pWUFy6ioZUW",
+	"+j5qkvecas1y0+bf++Y/2f/7bz7+UZTDP5uZ27ed8uHnjUWIGNGLoSxE2spfOP5+A/zl53LYOp/fyOFN",
+	"y0PPudIbXSRcs5na2/juONr07ngp9QWdPOWZkVDiwoQ5L3SkFcoTwvAUPDpGxKATRaYyS9vGKqQeaDqp",
+	"jBbntmafLugELvj3MKFn+MkhTsj95WdE85yibPBq/DnVo2nLzg7Nb9cRCaFxKxS+nkrBVq4c8OC5ec3u",
+	"bI9M5YJdsZxw4CGLnGvNRMvawZcD/HKv6whhVC/xGzPKMzZi/IrlrWcqty+sO1SbkvwZG0kx4hmnZkla",
+	"D1teee0mmMiZLDRrn6759cbnWmQreiyyG+/wHNSmNcRndAA4qVxZPauF0PBHHOOmqhGOpHXyYdPX1cLO",
+	"i+HMnJf082XLnBdTp3oViuVEuQ8qeiMdzdhATeW8bTXcV4Nh6116uPou/XvfflscHBwc7MN/D5+2Xayb",
+	"sV5GR9MY6z0hiaaTv3tq+jp6aP75edKm4e2QFbvP4oSBI9mOJPyAoBd12cpcjDp2HXZvGzf9fKlYLtqn",
+	"U7ift+3Kt286+5rGJIVzwypTZaT2BTUXyJgICSonSJdXlGd0mLGQ2O+1qJ/m+86HHUYDw2LDqZTty73A",
+	"329WeHpvmlJzKRQDSn0kxTjjI1gfK8qbf9L5POMjuETu/kaZ9XpXLoN5M2V7x/cPPu3tMSN5m2c5o/Ai",
+	"kEnfSCpTlqVA5kwpo0Ya6cws7XxOBFzb5gWQ6c0nPaKkuchHVBgZHW1UhIOgbhUFsxTHeweHX/zs50df",
+	"3f/64E8++eXDX//i3osHL3/6+tOzwwvTWbdNAH0Bl6MpP46KPDcqjdJUM6+VEZplcgHDtcMx3T2Wgm2z",
+	"dqg++IVRxWjElOo+AdPvmd3Itnk49WpBFRnRPOcsJbKAYT+V+ZCnKRPb7fu92L7TQk/7Y99wbeMNkx3l",
+	"LGVCc5qVuhisKkvNMUwl3DY73/DuIyO4rGbCJHGmgFEulRoorllCZowKe79QsmBDsJ+YW8Zpq+Y1Iz7o",
+	"kJCInuaymEwJJcNcLhTL++S8GE3d7zimnP2GjTRLrU6+JDO6JKMpFROGpNpzNt7hkvzsyQXhYpQVKUv7",
+	"JHn06ux88Ors2c+evTxPSMaVRoOCm6MZlurvgdJo7l2abUMYYPJpEgZ3TVZIwnVEFMsNM4DvjslvC6lZ",
+	"uDgDnpLFlAmylMVtcYVTQXhsuCcw0KQcSEI40NGYM1xgJnRu/s2FNdCbj3+sSCYnuNpXNOPpVqfw6ChY",
+	"bDTP7B1/Y//ZVHjKleeWn1WUKWffFmTISMpplrF07/2bXrmNjt65HXNlN0/RQERs2/DG7jk32LO4Mkc0",
+	"NZd3jwwL7U1XOSOLXIrJCUlg3fr4QwLGLAUCoRnHC5qZO5VttyvxI+DWbubbrrNHzwtgDvYSHAK3SY/N",
+	"vTgrFDyApSU/P3/1skdkTigxi5QxzYhp+fbW3G97OTakssr49tBK8lQWYsv1vb9S5hhDw/XFzRmOkCjD",
+	"VeHlna+T7Q3sxSOZp6Vgwd5yFCYupHxO88lWAsX9w3urCE9LOcig7dWEx41ALAm8ekzUPOPVmwps4QyM",
+	"vLDFaipzzQR4GDV7q9XtESCMGfiYIIfkBf8cBviJ+RfY8CkBg1UvnANczUCYjRYODsyXdlteULHcjkl/",
+	"2ioqmS2ZUbEcjCnPipyp2tZISczPxPzMUmIU4tlcKzLO5QzVcpqmOVPqmOh8SeiEcoHO0R3vgRsoMNeK",
+	"KAXu0sZ4zQ4E3ou6PAXrUoymSa+Uf5zhxTrfSKHYt0K7jnOmZJGPmOqT5IzpfLl/OtYsT8iEX9l7WFW1",
+	"vf634lvxVObNMfesQSAvMga6SrY8Ni/vk6+AuZ2+fkYu2VJZFWbCrIkE/Q198pJxEPRSWVkJuF0XhhEV",
+	"iqXNNXHeIDPWjBqhnbHLE3jlW0EIM2NH142Zraa5Ln3+II/gVYDSoHPiUaUWMk/7ZvSnaMSBccxzeWXk",
+	"SK38Ox1GNJMCd0yQKVUlPYJ9XRG5EGZ1oW3CdY9QbUaeMfOtkTMomXFRaNYnX8Oi+wZgXqYJESUXEEoK",
+	"8MCbjSnmPXDwKAk/VFuZWeLITdd4raMwnkMshG0lZ7AkhnngtgFZNKjXM+iUzZlIiRRGEIXdNYsC6wm8",
+	"W/W/BX3nS2EOtsz5d9sKD4et3MIbACpM4lFNb5lxpbiYEEfZx2CqJBQH6512btdRghCOqG9B1V4zfruq",
+	"3hizlVISvRiLoNXGlWjOFB+B0GCoS+Y059mSBN+EPBfuwOwWVm/9MHtw89k1IUM2ouYIhFYWOkIunFJN",
+	"h1Sxk9L36+58o2cuZH5pI29gS1QxN5oYS1+wlNPtBJYHqwSWouxiMDN9DMCW1diqR9jt/sVyzryMXB8A",
+	"0PmsyDSf01zfNff9vpmwlQuMJLD73UvCoSdOhE7qY0+8KJ1EZpAYlmQd9nLOcviOaHppLi+YGNga7YAg",
+	"fg0sTedMay4m8ISmKTef0ex1btrQnKm94zHNFOvtzYNH7/YUUwodSxkbIDtXTdPqC/wBWLIsNNxZSErU",
+	"3MtkMeUjc5PZ1uB22+tFLJnO9/rg6MHDivv1QdO02fODm9G3AwipaI7sC/N4xSggYE4Y/UuxlSP65KcP",
+	"17uD7SM5/A0bgYAPsYMQUlhZVTq6FHKRsXTC0gHVrdFiosgsG0QjcM0F0qs2NASJdf03LmKxi0Ow54PB",
+	"ujQdhEp1eT1lGb9iuV2UTs4UWNDH+N1y733db9LbYyL1S1EnhYVhhPDCMUmMeAinICF30J0sr1j+UY8k",
+	"4HFEySpN3N8pV2YuaWIOp33EjJabJifEzNQGu3BNxtzI9h12z7y4cv8bX1xy1KLXLtEvOGrFGbvCvVv7",
+	"xXN4831vT4psOZALMQh2vrqSX1uhaM6kuWWsDUnLzIhM4DtF6ybEVGEjKJWhBZLlsNx0KAsNvA50suS3",
+	"BSvMos71FBfZqkmDnGoGgWo0y1x7RqcIu5IiWK+hlBmjIKHlbEbzy07UaJSK7OqaB9J5q7udrdK922WA",
+	"oAX48TW2BCV3T9ZkyCYUJPSpzNKQt62kMKWpLrodw3N81XxUIMeLDMvuejkst/PHVn0RLOsRSuZSwn+9",
+	"p705smI2o3k0lk8xc7GOGPHqi5gUtFSMnP8m0qqe5kzBClX2XBboCmzZFGtkfd/bu6JZwVomvqCKzBhV",
+	"Rc6sSbu6FOZ30LTQiNWL9F/r733oGPymEnzuwySAR7iTX+5NrxrIWsb4VsIX7Bq7eYXr42mjQokBF6se",
+	"oYAV9xoXXvPm8kc1woAqN8Wbtmv2tGxx5uTS7oJOySiCOIUH3eIU2uITWsZpVUaKpBILaIPFd8Trgj0r",
+	"3yUQKsoVUVoa6mJilC/nmqWg7qGpQk3lQvRRiAmiGFdOiez//Tc/+VHsoMDYbex49/v6pdwo7sF24y/4",
+	"huRkCWEdF3RRWeURg9updgnBRd0nr8z1I6TmYyuGH+Nh5XiCp9TQsWGkkFXhVqC35Q3hNaD60Jel5cWo",
+	"mmgFxPsRYwZr3Xe40MrQtG73EZzfAiLJtlno2BqDcwa5wpZLVuN51YC7yjDbJ+CWvZV5PLliQj+mmsYP",
+	"JOiOckwSmFT/4yQwZ4ZWJ2FnPaWqT56iG6pUivBY05yRjI01kQV4NWuqwdbS+RppvEmIrZLyKz9Rt3XJ",
+	"jQrMe380snBNJly7TJ3FrGvIibckF+5CxFsjjP0xC19OnoqLTq186ReWyJkoZqbTBeV6YPcoUJhMW4G2",
+	"ZLiKlNmgEOAsSEspT/HMyEa9vSHNqBixQSYXyIOuuPld527ywGfnWg2siTZ8VIgZ1aMpNJxydelaobmG",
+	"xQ2+cUFtZnj4BEJXjIQ2SPl4zPJQpLOk0Nt7u29mvH9FIapPmanDenxNub7A6cPfvzRr8NguATx5iutw",
+	"hssAj15LmX1ZLgUqL7Ae52454NnnuCbPYTL4pV2XC78s8PjMLsQLP83K4y+D5UF5hqvLsFW3TrXvbYDg",
+	"U79UXs2C9XrslssRx3Or5lRyGPa+m4LsjfRi/9hkiZ+JR1MumPKzfSaeiEnG1TTo2bHSki5zgc2Ocq75",
+	"iBrqZzOWT5gYLTfbYdcSSpxlc3hRl236wXClfWhcQ2JE4/Oa/Ejzzvue4YC00wXxmtYc66u/eWFfq7MQ",
+	"GFvZih1AKzN4bbuqTtDL4d0NaDHDWZAVuFaoZ2+1zTCsz8gl3oSttc7HJVdENi2mZzSuixbB0U9pQ3Pk",
+	"KIf0vo2EkC7S/IhmmRXnO1kF8fgPFBcjFpU6qLCCx4wKOmF5ckzgZbzmwEpGs0xBn1vrKVOqBnS1qurs",
+	"gNjbiOb5ktAWfTVqnesswjlK8aJcwPnWS3Pu5fcu1PrdTShLxTzdmFyKvJshvVAsH/D0mvR/xXJlN65L",
+	"5k+7lmVD851w49YzblIyx9+PH6cco6Y6obuzVA67ciIr672Wo9TFplC737MuEHt4NrmbPl++rDZkn55W",
+	"2qsP5hbuJ9f17dxTld5v4r7yF8WHdW+9drmSK+2MMy7Cp4cNjb/OZNeY6+qnvoP5zlD0RO57fQYb6L+0",
+	"//gGX3sTvrePackIh2J63ptwPS2G/ZGc3ZV0zvcNUUyYuOvH8z78XF3y+b6c46rszyWEU+OQ3/cq9/va",
+	"3fdGx8aVvt7yeO2LYmVOBlfzjC5ddpdl7mu7+fLseZ3Hr/9GGcm/ytNXfXTOmPjKvtpuinaEfGb9I5uZ",
+	"zBuEu3YWVdP3Lung9iSND4uAamwvvNjfrKeSW7nDbu/+UnFjsJONglBDLbPUhgFgRhDNjNTjb7iNcvaq",
+	"/pJODpMdb80tbEmRsVY18YeITdlKGRRg8Q5k9UDXGct8YIOSm2T1VOZkKhckk2JSs1NCiNtUZmkJQ1Xx",
+	"X8WilpoUtQtjueN41ak9GyPoxYIqCM8WiFZmBuTBZaCzLZz3eXhQ2w9bcznWaU4I9dO+XxBuXu6Y9/sA",
+	"Q1CaG4XfbA6mV2QpBo6ekAPLHsBB223nrG9he9oRso1+WnxzK8byQ0a38IyJEUsHhdA82z4Cp+JDqJGi",
+	"BpeA4GJiQ7wVkcKTY9QHsDYAZBszQCDE1UYoDN9RLCXDJTE04hI+++SciZRwTagiif0+cRkCNg1AS5Iy",
+	"zUbakIBLasbfIE2nw54tuEjlIiS2xkctK9JqSfC+kZoVwbpIwgCTWu9Vptk8Co1z2qCiTkEvJRcpWfj1",
+	"rBBFxm5D6S8ydksKv+v5RpT9AnXJD0HRh3ndhJIfSCqV+KINlPs7nx3f+ez4m4P9T0/3f033vxvsv/nT",
+	"b7/tNx5UnvUH+28+qv758Uef/TFYCCri2t+uWZc120T+XB/dad+9niy4GvRnlSlrVXDdB7fy+YesMa4U",
+	"dtct5TdvYAA7Xcu67L0JrUbE5U0+r8is23KdPy7avRHBe92sTCP9Cz5jO5zYCk0gOHdwIl1q7ZTP5yyF",
+	"XGD3rFUzCIEiy/8FB/VgnfawbtHGmaS7PXvbWJc7KQ1+se5V87oeHmyQSGXEse1M1YH4td5WvKltObh2",
+	"fRROZbtv5ha+VROOC1hF4w2cD64QMBl0Va5VadKBjnvt9hyLv7s5IGA00L52+3a2K6u9D+qy6QDi2JlX",
+	"rzaKrB3ihX87ergjSItyDLvvIQvwo5UJld0YQai6VQwHb1YziZ0r3rtXus+7sNujB58eNW6lpvgY5nMF",
+	"YRNjnrvIT2sm3CBY4qn72HkobAuuu4vVwb5drteGMc67x5qxSjYKv4L8gSDjhmUld+mc3706uguWUZVU",
+	"2VM9D+iTCnuaaj1Xnx3fvVsDLj06+E8/+zursmnQJ9fVOGLefvZ4Y/eQWNqyA+3xW1QQNpvrJeDEkQTL",
+	"EHCmEoSLU84Sie30CQSVW6tYj5irjhQiY0pVvsW8CCVnrE9OK7+AyGWDfx38B3OZTDAGxbQiHBD28T53",
+	"HYTQRNhBYq5qO7SEaCn75MKMSMsJzs6yJGgXeraJ9zhlbqHwbcy4ucfGFmULmqx84tDzqFgCXr95PmUZ",
+	"AJ817/rT+RxKYOyQG83nF1Rd7t4I2KVejQv875NTsQTsKMLejthck6Sf4CHs95OeT9P/8uw5VgOw0BWA",
+	"5sshoa2tis1Kha1pFnLHtY9Goeqf4ZM3HwUiSMwUhGtwBmCFgYQ6o29D0RTYSC2GAmvsdL3/IURuEOxr",
+	"zNYA6EpW2LJZASdBEYYHBwdkNKU5HWmonZAzqI/QEMiA226r5YL4SRWzk2sOE351yWLgiAKgRyZS1St5",
+	"gkXrsZMBtMuoUBHYRta5JwyN63w5AEyIdrHGoQWDoGXZjs6XRqpVmtG0RGMCXA2bvt7HtlOW0aVrO+lZ",
+	"AE9L/+RSGJ5auuwQoao2r3tHFfSJh/c7qpah/20qiywdwJDamb+WODNCydPTZ8+fPAa4vBPku0a0dzpN",
+	"a5cBy+uWPY7npEwfdzjT3eGkQzZVolT7glV2GC2syrQT48UezqZByhVkzdgLNzWDGoSnG9OKicTdLiVb",
+	"iQ51A4+MXa6IP0ZLTTO8edeWKjN9oj7okdPWxyCHHQSbixOILkmRcn06cuFoToq1kor1/00wawlTEbvK",
+	"s6bhR74Z/NO3BX8+dg26cTxxMlcd+qVTtFwwE4B50W3VnADnazGVZEZT5hE3JuyEJKOMH+PFSi3SGgg2",
+	"8IXjqHI2A42dC9YnL4ssQ1h0gFik6pKl8BEvEYuf/+L8xfkxRDzM5xZdToIVYOxhFs0tA8XbcjbhSrMc",
+	"sedYNiZUeTkA4STljCEAKi5nBZrKcJ8pFSBedYDC0TIf5DJruxdladODJaBWHOyMtTO2lQbidif8KpKI",
+	"6N3ziiHcCc0ylIcEWxCji+il9QTgBlnaJNLsSSg3T6lyqCe+QB1ADNIUUJ9PyRSguC00LwL82nUtAQUT",
+	"csc+/Cgxu801yaS8VGZvMERkxXqXh22TeAds9jprl7N5Rkc2H94voFupyCKate2+gDmbySuzhBdAwB4+",
+	"GM9IVsyEcrTjiLNPztkoN3oKnDCELmTwmsXFMQ0kH3/8cYL4hWNZ5CTlE44QijU0ZvMy7l6n1a/aKCM4",
+	"exY30wgXIE9bbGqul2TIjNzRCUIAv2hJHzc/DS5Z/OfOGewhBlu0XN2v9q1Evf8sTZpBYesDiwAqdMDn",
+	"8fYd6CTInOVaOSVzRLfAKEBpBGFONOS0BNwpHFFl+j13Ofh1r6xyLZbFninHl1rvwx0Hopgud69/+l6v",
+	"G4BS3ty3HoFis5FRztjC39GmIFqOygVRbDIzoz4B48bBSnNtmxVuv/aDkDqQvQ7evI+f+TawnU3gdSq0",
+	"ghOOr6MN4KkukS9m1oFNGaFQ5qm5/g/fezEyip1RkclGUox5PjPX1pwWyvw3Z6qYmcs9JyOzvSA6mSuY",
+	"duNmoykbXV4TpMy1kcuF6lJlGLJYc7nwf3tTGlQawda6xReuwSTxC3a9+flWYjskrJRr7mHP5d0XhOuO",
+	"PThlsbl4YNryGMcgt0xllmKAYaSpwpadXls57xG+umV0esrSYr4CCeY6K86U5jOqkU1l2asxFKZYO6En",
+	"7rP3b3oxt5L1IJaYzUZggoOL5GfkOTDlmgnAON7O2UgPjIKBKBnbz+jtnOdMXWtVpixrBdhZNZNjtBYt",
+	"uB5NHbQQRHBbwRew940W3IOSbQD2hbVYvawbhhKt9ORDJ7HLzl67iMLb7Qa/sIC9rUnWaN5AgTr+Qs5l",
+	"biXOkJscPtzrZtlz90pLOj6Hs15kKQmqbXQSIu1VGT/x7lfHILEsBrDX3g8QKQ9vtw4FfnRUlVrbC1BN",
+	"V6KAs4kAKTHKUHwitgCs3O4MdbMo4ohDPMqyBmHcCDbpNAPNZvOMatZ1a7Q1/NctozVpJSikaoPiPbSi",
+	"vQ4Ciqvd1zU1oFZusXJqg/NUnUp5gdndrAbEY3HBymF114edYoTTVlhmgOboqLUWRx/IMbVrv3Z/1yCT",
+	"/F1VEcNa5b5HUkXwl8PTfE34rdrOVsA0XS8rRldEeUpidhoQwuEiKGaAPQdcJemRxBZkMv9MCwQPZ9aD",
+	"NsykWdbkxL3u49uSBeWai4n5ap7LEQPoIfOXrUVn/okoJbYtL58mffK1r+QNPJQrMmRcTJzw18MCZUC8",
+	"WEY0kAybIHd2lKtNFzO6BC4NBQ2w1Lq/4ZYdpU03g0hPwBZ9OO6j05ePnjx//uQx2mrM+tuCzXC7DtlI",
+	"zpjlpQ5V36wGXuEof3QakoclbA7JwUeBCckCT3W8QDwZdKRoi0bT7WVe1izr8HZJW10NQFYL6XIQbdXE",
+	"jgAt4odZ7E1Wwx66Zv8voVQWVB9dOrsw/ukCDl4/efn42cufdRlTPeUK7wkcZ7l/IZn0/Bksx1jZu3Kx",
+	"PbWE5ykk5OpKtzM76z+5SU18C+mg/Spe4TUMJ7A7Y1pl2XZpT6sqZ5F5qrWScFly2Xq9FyB2a3oJXpiF",
+	"JfKMjXWPDFE8XzA+mZZSNNQaV33yBAJ1bFQOzTI0TBgFyl4V/Y0EWxAJYpUDaJ5xpvSAiZabCTIwQ1c+",
+	"FgY3t9TUXIYMIpVwMjzHCpJXEGiW8Rm3ngILvKist8LV9hxRUd52Xs+zpUBcicCtwbwyfsmy5eqZWRjP",
+	"OR0xG/Ug5MLGLtjNgnIwN4LiiyRUW/TKONvpsiNUL5zs/pgLrqYIzdrOdtYSDYbfrLVexcW5UyDpZMI0",
+	"tJWskoc2lWo2FTn+uISJXckGN3rrX+82vsFrdzsMi3TDL1qtPSoST4yHsTKnbiEYePTN4J6WjZQPH5XN",
+	"BWp4POKJAwwAXILWywtFr+yTSChnu8hQUcXrqrzVlCtqb6i+Irdo5XNPZT7bHJFJDqz2XElHsW9HammC",
+	"/sIVlqgOYe+9ZufwyxPbsOdhzfCvtWZxC5uOkbty7H3rXJBhTkew+mVw57vv//f/+vt//s/e/39/9U//",
+	"8J//m7/5l//g93/13/3hv/jX3//Dv/z9v//Hf/hv/9fv/+H/+Yc//x/rgYtH96+RSuKN5CWeLthB9prh",
+	"CXw0RT3RkJA/ywoVSHuV62OSwPdJz8Yc2GjkMCw2lwsbeHFCjOZffRfqJNoYAZH6uqsnJBHYrpCmhQDz",
+	"V+B43bjNj2/iFu6Grbyho4Bc48jDA4hw5aJmOjKVijF9dSdYq2vzPqD0WTzUlCuAzXh0/pURp371/PxX",
+	"YatDLrDkSVNqquArN5qt5TU5A1uVHu89iDR8A7b1SLCML8eUZaVtonKgvv+zf/r9P/vPfv+Xv/v+z/7i",
+	"+//+X63NwVprwI9Zb8xvZXWEMMhF9YlLw4B6oZWXKSlUQTOMVLuThJGQSY8kMznkmSH3P/yjf/KHP/93",
+	"3//Zv+2Rfr//kSvuC2E9tj1DOvSSRWqf9Fa7HBpiGxckMQfkfKaSmiIOLgnvHv90XYZNu6/VkSeFOtoE",
+	"9BFQcOA6UJBHB05EECINmSfdyLditmz2CytmlTOQ8GcU/yZcQ3UZQA8C1HQXK+iUrZVx9hFkn0kLsZhf",
+	"qC5y1sMZVjCKwI3KBfnr3/3zv/7dv6hvZRcej2k4h0+xhRaOb10B9ZJSmk7wghKatuwCRou5K8yFi7no",
+	"MdCodM6HUBnRx1tic33y9VQaOuVw39oK9j6EEu5evEikGDHMNfE1DPDOBqu46m9+hms+jcbE7c+1Gdur",
+	"Pdl490tZbJUs8iwmk3WQxYAdtopQbUkpgeMVKI2qS7MH41yuTS9onmzoabdRVtDlzqOsyl6vGWWFETkf",
+	"QICVmU/OrjhbtO/ZFm7okYypH3idUJLmS5IXkKET3i0RvZoLiH/vHGri2WnFtgTypU1gc6rnWoPR2oyH",
+	"TQorysU2pt3AR9fmkutOcujN/srsdIPumvp6MxOjuhdV7yweoIbDcx3J7ZpdWELfOceA6N0iZvj3uSMd",
+	"zC+/kcNoiLDwOQuejWMaU4yRbwhd51JPbN9rZ7jjHfULewtbutOJ3sIE5YobIR5bFHBZVPwPK7pPjxwR",
+	"yz565J73k/TI/VAKflAaEnrkIbFWwR75KcnZuFCukpU10WjpHNPoOoxpKF1uq7VGG5sqDbkilfCpGU1b",
+	"Yg3LAo7rEuLCas71a6eOjkme9A8f3j8Bu4kg1pQKS0+VFaQd6ghvg4yNh4iVqbO99UC0XWoJg6wb78X8",
+	"5q0GuG9dL9F1obpAheUK9GzC1dyoF2rKmCbzXE5yOoPqoIo08k43vJkb9Ba5qr0ZOCYPocqUaXNChoUm",
+	"iTdpJ3Y33ZNlUhVrHLsXEvJoWe7SmNdHaZXZmhvWnoyJBlGhIIjnqkoHZa6npZFVPOgWtIozubgdxcJ1",
+	"fBO6hWHfH4Z6cSYXTViVHzogo5tH5UwunvmBnMnF42AsZ3LxuR/OmVx87UdktikclJmgH9eZXDx1QzuT",
+	"i0fB6EwH5QDd8tgg0/Yyvz+EC3LjCKX24N/zWuCvN2GgyxxFgS1igCPlN7t7N7uEJEapqUJtHSJ6zls4",
+	"ewL2Ky4mybG7lNCogzGDYOqiIvXxgSQxj5bJMQo24OIwok2ZlmFeKYTAJiFxwzQZRuX1SYIpNvYFDNWD",
+	"rEqWpf1vReIjAY4bcfRkSq8YRvGdEIoXfcFIZlFojLYOAO79MCjy2HvK3COI1jCNxuPM4TJO8CZIiKJL",
+	"1f9WBH4bt2pwN9AUaqLjpKG2ppkcaqLX8qE+Knuxsjx2hX/4/qyxx3aKDsma47Xqc/2cf3dh3RlVajjA",
+	"m9rjBR0SIVNGUimYEYqtxZcKIvMhB+EY3nfzNBIyPIDtIXQoDP1n2dJIy9CSppfmxEmUA/rkEcQIKbBn",
+	"F4oRCV5f64JwNlaeE7kQxKxaAxu9atq/d/TThz9dZ943fQ7pKIIrMZRpS5qYTbIHoZrOWOlpDdBZgI+8",
+	"lkpPcnb+y+cOCwewkk7QnoQBuVrZxPvDgwq+SzQdW6bLQWZttqtlymAolsXBfCJYJbE4FVyTDapZVwIW",
+	"IpWM7VLhVDu7BjM21gNZrIWpgJvdps3XDy+hMykmSEvhO12LOID21gWxByB+Stu0i00lE6mr8q9bXuBB",
+	"dDRic92twCRiHkb49heQ4qetm0GZhbaRZ0bFNAzwRq6yMB97TZRYQEHVFIVKUEWYT23JMyTxcvkDUiiX",
+	"IXa9ueP8mGmKOIvdsto8G3jfq/MBVzy5syRrGLONUo4Js4WA3KWoPUJIYruDuEJLwscOftNSGxVIbHBt",
+	"JRacS8iBW/Wkhltk6MwiLmC8MtAcKGDuE/PHogQScfwiHEV/u4r/cxBa7KSbW/Ym2LTdak2u151rTZWO",
+	"r6k1BXR7y1qTG8nuN9Ce9d1uoWYTiWYyJwWC6GmYGizXTAqupRXpptzc+0sAigDZPRbW49q82QVchdvS",
+	"mNbu1s9iMEULg00qlRBabfz2zRXN75AU7WB2vYYWGrsWTFjiaq6FzShBRsuijl3Btl3G8tp1dC+GXw3k",
+	"eNz5y1fj8bZhsSvqRut8OZhxUWh242XIvGdgUO7tu61h9zDXu8yS/Y+pclXkVGOhJxeU21zJetKtTZuv",
+	"klavcgzq271tlSh75oyg0vmKxuMSQv+uQv41ohL/bcHszxbeP+h3t0xNsGz38lHQ73XFI0tOty8duTnd",
+	"SOHprRn87nn2FtV0G5x5tbKl8+ULf6w/tJo4P+xFcFM1pS11bllN+j9WcWOnpPsD08rqa/bNKprY8XWz",
+	"46tGKiaeb5gu4NNhkiAk17pMdE6FyqBOOsYI9yC71Ia6M28qRhCriXmNipRgp+ROkrIELN1JyvZPL5KP",
+	"7OdlT0E8b5kfwEQzeWEVAjjd/+7Nu6Pevfd39r853f/1G3xw7/1Hn93ZvwNP3h29/9NvDvY/hactyOkW",
+	"JH8rprEZfDqk4ca3x5r766DFJ+TwoAqCXUHEWxcbDEHa7SDjP+NXNp0GgvGr5jZFl4okr1+dXxAsTnF4",
+	"V83UXWgycW4TdDGmilDne+yTUw+uDlCwuUJ0OUWUJDMqlsSOB414ypYwVkHfP1bYhELotzAFmClleqgg",
+	"FaBHAkBabPazIBMJPhlCBbpfHOavK/lsqGg21yQ17yG8fyF0n1RqDdlBCMZSIiT20d8IKL0TIDzAr6+h",
+	"oa/NO3UOYckvyhJuvvJDN1HV9MvSNtDu3bHEYBxN0wJufvNAHNZQpO2LPXJU+8GC8QPPk0SKmAdvZajb",
+	"BuUKQH+FU3pFs4IRcLrY0CUsW9DNLYI9+MpNbdhdmHdj6yFsnXJ305D1vT2d0xGb07w1VnAKhb1IErzo",
+	"8XoBpkoZ0bFPXnCIMbDxhFOaEpuxWF5EBwf794fjT4/G9x789KfDe/dT+pDeG7FPjz5ND9gBu//Tew/3",
+	"Dw7GBw9/SunBkH56cDT86T6UAFntSliLtB/QQc+TaXXrotQeDQ01i/LFxcVrUqYErwyse4QZVjdpituw",
+	"lN0fuzVud4awQjE1UFOas3QQJCOsKeCkzuGLc/vBh10KHtBY1m8nUNjX+HLzvmjmx9t2tzK/xVZ9ayMc",
+	"jm3HxjDsdPfGsKDf6xrDLJe6fWOYm9PfGsPWWhS2ZIw3z+Q2KSu7JQNqI5Rd26U+/Lv3j46Qfpg76c0q",
+	"mtnxzXAbt8LXflVb0Th/rAhsX1n2LL/iI9YjOcuoBjOGROMUaPv4FWfqhBxWzSdrCn2GcZb9g8NIic9H",
+	"mEK/6Sn2qfjtHzarEUTymirrw95qZaYnIHzTaKgh2vsxSUZcLyGPJfnRO5v73zfP3id9copQF1OqyKFZ",
+	"vQdh2GYZDIq4OBgvLYXOZRa81ienwgJFuBI5CqKby/melOU9EVEBArb87z2jPyfv3ie2Bg58Xqmx+G5v",
+	"BPAYe3/4H/6P7//tv/IVeI/3vnr22vokq1UOO9SvSbmYaJpdDhwLqoMYdCk86PAdWpAd2MzG7oXAEQ/u",
+	"d4iQXAGy4iP8PczKnOVKCjTbBtsfbrlp733V1Pr9X/3r3//lP4qgN9zAxBH5pzbxgw7zLhTLO9gEykq0",
+	"CzaaUj2Qcybws01mc7D/6en+r+n+d4P9LiU+3ODijAwWeqtaKVXWsJpFQy93y+/vBh+v8xrO6PwbnNob",
+	"+5/d+Q8bx23DaVa/XzfTnU/Pn/QNp4XffXDT2XKTPsy98cxow9k4+LIPbDrXZ5EbrkP1+w9sPbZg0Q7z",
+	"YXsoCPbWyn/V6/kpFKx1yRGARK+0nM9ZajHlbKUqD8IERZFzBnlCQwRZWg845DAhcBDrJrpL9SFY3t3q",
+	"ENDxs5LIqrdrmsbyXuxXytWCx1wb9parjs6UIMJ3VcvQIsN0Q8BphKrzTGgiIJd746SkbtZh901L+RFb",
+	"lbtFxOSKLHIpJiWIHqbyR2AJklPIwdh3oQdJl/yfMc/YoNWE7vLurlW1BVlO98SvABW4BtMvFwrxwvlo",
+	"6oG2F1RhClzX9Kso+N6ZL/IANUAXMr9kKSnmRiMa07xUwVB7koJ1LefTlhdry2u4RBylKxXVmjlnMrfT",
+	"xNRRSzaYO3pSptaWsQCGxP3CuIyCMok0yB21Sb/dEkfxcJfJofh3kA9qH9g221D1AFCETnDNJ0yrCibe",
+	"5lU2PZEFvoSSuF0dG4u/jIworAFdpuG781g5uDVvQngu1vLBXTsVgq5vwbVQ7/3aDobwRvkA3AzBcLaz",
+	"IW9qCl6NZXtMHp1/1QMcW8Mhfn7+6mVHQNApYy1mPsSGAThiwweHUl6ehNW8g0gfW2O6HhS1EQQlcofV",
+	"cQcTNDnXdg2WpsM23crZu41zdyus5raYzA2ylw+Gsex8825j49RuGKeXJTYkBms4rCXYHKxMsWmuie07",
+	"vgyBc6+usNifDEu11erNjBFfeEnofJ5BIfcKlHbPypAjPuchAo0NySaJmqkE3AMovSLKdJYZedFGk2BP",
+	"RmNOAicnlp0z4pcFsg9fRIg12KrORXfqiUv3As+KP3kVz+SKJfIF22x11JTI8ZgYNb7XXL4XHo0HfFMz",
+	"+NAhJcDsABuGnJZTFGQo9RRWy1bpdyWCuSL3j45OIPoaR+FibbCaAZgSaGZ+zhi9YsoNhjOV/BCLtWyx",
+	"ouQbHJdtyghzmg3mORvzt+tdx+aIw5urUygnHYIDzvCtv82KvEZWZEkePhor3E6/FevyJbcNuILudy2w",
+	"QKe3ILCU/V5bYPExJbctsNg53UTA1bX5yEb5VBtwmA/O5fBHkvyHxLGtnLfZxfW3xPMhEM+G18ubVVSz",
+	"4/tgp3fBY8qz5YXUNIay4YC7GrLDKxDoFeu5pL/QWI3pISwl518+evTk/Py4ChbmhdwAlLKb7drmPMQG",
+	"dIo/KQ9Oxl1alx9OR49KRaurFyCxEFO+DjRXJPk7WJLa1c2KulyiRRfcIgaA21yQw7vgC/Q6E4hWo65F",
+	"pSu8qlbMKiy74HQzCPEq9Siw5ctCK56CD+f8xXkXl0pKlw2BdAX0djtF1UBKgZw8vUiBuUYpXdYqljlA",
+	"MfgIchOV7LZg9WpX0SpLQZmrAOeZe6vjpZAL0WWduoO1+kkHpf9uthp8Ckgc1Xr9AYhdrVh/hX+W57C3",
+	"F4D7heUfKzUolF7DenYrdpf97lzyrnXdnKo77S05eFpzMSFJibzVd18ksfO2mSwfXAU/uDgfsLV1kv1j",
+	"tOQ/KvMjr2+Ha0u03Mbo0N2RrAaq2nEg46zNidwyEWzgS/9Fuq1vTqNsaGsmYqXlcmqbKd3Vnd0xE6j0",
+	"vXtG0Oz+mpp47ZjcukJen+FN6OXB0e2+FBfsre54GNZMYnd+gq0nWWcjq1p4bd596ZMX6usTL1Dsi+2R",
+	"qcxSReY0pzOmA/RqX6XvBI3xVW/sGhbUwnDedNib2+Ect8g1YM9bK+OcWPyWcFuTni2j7/esVh8Wy0ZC",
+	"LoZRDKgmM4kVQAGcI0DctpgcGc0nQayQlVAUuHj6dvcGpo3B//O7/y3pkaODELLkxAYYzbiuVSkA8HNL",
+	"Yq6skK3CW0kA2fvDX/zP/+9/+K9+/3/9h7/5b/7NH/7hv/j9v/+Lv/mX/+APf/7Pvv/H/9ONFl8OTDXx",
+	"0v6cZgSNCT42y8wn+Uk1t+KTh3vVfg/3P32DKDQHvYfvW/rGwMARa9fRV+GSK49osqAqqg9vFEB3yUW6",
+	"3k7lhvwL8zbgScYLJ10EtoEfq1rJIEsNzZqBqLY6d1cA4dxlArLIVXt8I2hz4DJDw4XSVDNyJ3ErnfTC",
+	"QkA9kgSl7hPEq7axdG7AsdW3leA+6tlai6guDTAGNLGHyZkFzCsICW5a1RVg+EBB3L5QUw7o6q7gEetQ",
+	"mqm6JeYjvyfbVLerYH7EIvPUZY0merbvnBHAKGJ98mpMkhkCeAzMD8kxeEQBThxz/1DpXV+Eacp43lIS",
+	"GaDny+JQlkiAZdqyHWiutMV3e/WtzGv7l8uFwqEjgLgZWHJMFtPlTUXV1q4bOL7+PPZs4agSfSTkKPas",
+	"+BWJXkrVox7ARYd7AaVq8U9t/8Z1siSvAqOBfeRx8IFXlasDwifNBzOeCkgOfbOSZ+5Yr/D97l6nqHZ9",
+	"XX2ivHRuX5cIvB6RRL7tL3Up2M2Qxs1ucmwNnuRU2bj8iH9q7Xbazx/hyz9M6gDDPrqH1rO35jKMMNqn",
+	"mKVsGJ59x/zTYszjnY9lkXIIYAA4POCtC0yaSRlZTM2dhFVLYFgkpwLkW54D48YKTADvhmHXlUCY5p1Q",
+	"OwF2XAMh9UAxmo+mMbN2ZCILsFwHtZ2GjAmS5pAOZOOqZnSJv5VJvICdx1HUtjNSLpoHAohkoTebwY1k",
+	"U0xZFruzYXZojkeEBJDlMWwLA5h8tFRZeAvT1DGdItw4KLu1aXrDigyDbokF9sSUmQX2gU8teFM/xQH9",
+	"BwEpsEI9d0xLom8hoevE+VcPebSGDuhxkJkBR8UeIJdVggiJPCdWSKjDjagFi8lFp/hD4LTBRA/YTypI",
+	"8ixls7nUTIyW+79gYKzu7u+LxSXSLIND5TQH23cmla46uDr2VKQx8E0MvfS1QOGtakc8R+C9juQJxf0H",
+	"K1J+5JjAO0w1+rEiowWp5DnInB3dgq4ETrPXz2XKGfRb1snhIjiENE1zphQoLxhe39UVWYa7rsqCA3Kx",
+	"ftVuLacsLeaDS7aMtP3Y/EbMbyWDGedsoxJR1jjhYGijvcAbrmjy1jMRUvMxHwGUbqSbl+HP2IfhTmlw",
+	"K3Qt8VXWd6oRnf0lcpY2nw7qttFe/B1urwO8Cdy4gg5nQP1pr0H+hto38IIOpDWXVEfyouJfhmBdJjQx",
+	"L/fszQyDusKqZoSSuWJFKsVy1rFvDyYZ8/KWP1biJaACGMgvTuEpMXN7N8kINJ3E1Fo6KQMnVJn1Bmi3",
+	"XRtWl4PfyGGk9Z/LYZ07h9HiVq1HoUyD1texP7VS7ggWrIx22G7N1KUalPUsV3VqJBVmxRzY27AIbpe+",
+	"gMibPQCYjxwT0eQI0I0zvSNTAMTmrWJwfbYjEEpz7m7hy7Me3NK9sBpaeeW4WdXZXXhOKzdjhANXz1Xl",
+	"Cuh5sSSkQnelr5CSdmsXsJ3u3CgQ9ntNi4DTQG/dHOAk847uuHqkGEB3a2caTCwwRNIjCfAlDOdKAH8F",
+	"Ek4EYylqh9dz7LViPgX2i3urIJPq0WgVNsoFMaK9kBrOV9X5cbQ+73FD8JD3q/Zlx4dqxwcql/n1psZc",
+	"E6vnlst8+7p/OD2mHNDBmmKm9enjECuNtC5GWYi0BTel5mcBt+Rv5LAPLwys9cUiD9RqHJTFZlE6IIpl",
+	"bASFPTtCZIw5y9LuTO6peR33OMLnWoo04JTgx37O6Gjqp9Ms3ZCzkczTjpKszFKmWjtkV2bofeSUg4nh",
+	"XdgrfkbwBzLO5cwqdPiF85fNC3epN9OeqIrlDJ0SpekwA0AK1O6tXwiroudUjKZEih5RxWgK6UNmF/tC",
+	"6sFYFiJN9tYXVIWeo8R2FY//2iZRrKydu0nxSHbVFjjW2eSpCmxt7ZEEIxJ2WH7lR14xDLUu1mNXIVMs",
+	"OxQItryj/PJ9b/UHUGm9++uhOtv9K0RY7f7+acZyHbz+pi4AJPV5mpu/OhXzJDpa80NtQAl4fKu9Js6S",
+	"Rmz4bJh48RslRf+MLgJWDR8+ZbFqoRuKaKahV2Noar2YVl2X11SpsJSEOb0ATpWYsz2xlSzWEG1XCc5N",
+	"eIeygl/jnUoLVzuPbIQud69nBJTXmGLnYdsTvtcWBwDO98WUCXbFUOMFDglp4eBfsJZaV+5jwYZTKS/3",
+	"eWqIWMauAnNFKE1n8/ay/lM6nzPRHjHT4mnpMN8L82KU81vGUY5u3drfiIZ39UGEjsIwtgy2RIiBrlUz",
+	"ocrpFnjoXhBwXiawPNgrGSwdKRukGAsj8yHXg3lGhbNQBFBX8DcdCkNWmfvQ1qtyf7b7rZpOvEjoDJ8x",
+	"QnVg0cdgGhuHIlNGzIWWnhiROojNw1BAJtKyDBYdj9lIE4pfobU0sYMdUA3KMsIZ+ppA/c5nhguuOdXr",
+	"CayEr5zRt4O0yFHfbZp6sexgqUHAqGd0STS9ZCfBVEkyp8tM0rQ/o28f2wajPiqPB/7g6MHDKiJ43L6f",
+	"sgEXagO0OUPMXVbhlXvvvaWwiNnwFTw3SocUjlPO6CXzcZ2HBwcHNZvinTEHlzSgthlVhkDrPSIF/mlP",
+	"2EdgJXkAqWo+aeuO6WfO8kqb8CIaJj/qk1eCYYtALNmCLhVCf9T87yvnbr6vYlEcxbAo7K6ujYO2r9mM",
+	"1PUcoJzbuXnf1dLb6BACMdrP6kev+z1Txsx1MS7zGZOFHuRsZgO14gdmyPSCMUHwPZark6CkYw9oyf3k",
+	"YnI3OyvRcoTW/tT9sqrwAUsGDw6adFB30luVqgx483dG6110Ec0OTFxVw4+NWgAG7L5jx9aIGJ6D8Lec",
+	"OVUccFzs9dMnCbrH+h/b76lRK+CvyhdBlYNjLM+I6ZATpjEWZDGV7o/gM4etYzt7pacsh3gUYm4E60OY",
+	"wYf3j476AUyjm6nda/enBWosH7C3c4vH4Z6EvgP3LEwUdM+CIFrnDegH92R0IX3KYl/xzCrK+HfORrJM",
+	"RYRHmVwMhjSj6G7AhR1zG/6Bf+ZMyeyqe4CIWVgrOZ9j9+Gjp25xwodP/AKFTx8FixQ+fxwsSfj8y8pi",
+	"wS+gwAaol/AwZFX131CNPXcLFzw7CxYvePxcLj736wfPQel96tawfHTm19EcoLfzjHKxQ/3HdChQKNip",
+	"BhT02wzTNxpJ/G6IWjwnslpekarLHiZpIwyslggZ3TG8xfQ+4GoAONLR/MO0YNeKA8OTr64dS2ZjC1dt",
+	"1RcsSz9f2ozKtGiZkBSDQowyRteLUuJL+6KRGXIuc6gp8q5L1c42Q2li5pIcE8UYSey8koChmr7TAk88",
+	"VtTOKDq/bbjYbwtWWM5nqxKh/2nEIIga+JrW3WFyP2cjWih2HvRrH0GN7ue2d/vsCxyE/euXbiz275fy",
+	"3I3IPnkdDsx15cbnfBHFqiwVr5hgkgS+DiV+T3zRXZt1j8r/gqrOcpLvftiSWW2ED7gIfc9+PGYI0TZl",
+	"EUWicIly8LsiKRtxjEYdTX0RVbqEf/pOTrA00YIrBk48rEbVeJ3HEujcBadW1W0NtCA7LgcvYYEssEqQ",
+	"VQor3auTUF0wWiGEr7q0G6NLlYs1kjMLy9pZmEdS+oqzRczwgEWqW+rSvjKy0+uzV4+enJ8/e/mzsPCz",
+	"Vm71plSRERb8tRlxlcLXiUUS9FWijzHfrDIlBXV1O5NbN7yaC6ouS6gjVcxmNG8hT1ZeLRCcZx1I162b",
+	"21qA1seuWvZWDs9fFJ75Vlh/wD/9CSn5ekmqsfsz8Lw1rk9w4rVcn3TGytwllqUnhJLU7Ceb05yiBYAR",
+	"qAuF4rarShVbwUBaiKapDTMjXTvse9ufTwBCzgRhNFxgv2BLX2s3x/mtTgB4KvPZq/HXaNGM3DhKU5HS",
+	"3Nw6c6k0hrcn9v3PZbpM+pCWOaGa+Xd8kLma0jnzFdA9MpMFgfkZ1T4+7vT1Myjrr7SREeF1a2Y9gXNn",
+	"3ZKJYQ8WMD4IsPcXoB2tIQocU8eLzE7ovPzePXHNvO/tWREhzhERndOyxKnM0mqqIWKS8jHmF6YSYnu7",
+	"sTJoOcbGzHieM6o2rf/UXvj7aS5nGJ8L0U+enxtOF9XGVyrfN8U4/HhjBPwFpm+c2xzhTUthjTXLBymN",
+	"Rf2ekjnNNbRUSa8ATNUsI1ZUIkOG3NwlkgCnVxKD4sdFlhHTPrnz5cWjj/BozKmC+HguRgyo24gDNo2w",
+	"3eJx7+GD9QYPjP5fPRmuXGIIqvloXeWYSooNsBScjRQMAijFKEaYuOK5FDMH8ZR88ez84tXZnwwePztL",
+	"olLEmLG0bXmhV7dOsETWqAD5Gnj8sAzgvMgyXHcbOeyQeocyXYKE5eremDeh0rqyIRGYLtAnp65FEHzG",
+	"lGfQDdglTd9QFZBDgCfapadcTPor9+PTcDMexjbjkrF5y+wt2YZ7sSHdYA4n0o1LEvV7DFJXSV8IuNcn",
+	"B2TGqFB4pfQ3oraoKTqTk+67ayOSbYy2jUgOIjDhB0sCjb0eTQETwCevsnSC/Ik6kQyOZZqiJjtcIqAX",
+	"kjZU+8RBUBuod/Nr4dd+sOCpnq5IlIGBeM0cq4zScu8AnhnxcOl8nnGEc/Y/uwpCsiwgRJZMB7cgMpIF",
+	"Y0a4nEmhp1EnD8TcqDkdsbb0aPe7GexrqfQkZ+e/fG6vOEvAWEJTS/TsyIUorw1sACIdlUXr41c8YxNG",
+	"Hp09Ob14Qgwz0n3yBC5H3I5K40qbpVpgPrYmHECAgwjEh/c2yMyMBRc+E0NZiHQd/tONQDpVVnj1lWiH",
+	"9Tj4wvB28JTxKzaoNUWzrEMkTqzRRhwLoE6UT9xWznOmmC5l1BkDTHYIdQ1eT9DnBv20LV0dHK+D/Qwd",
+	"2lUcmhbNtIoPj7ZpI5SCE/9J//DhfcQYwJA2uD8QzbwKLm9p8rjkskZsg/sRctuQKZUScc4MRWGRndZU",
+	"yRZTVelZgkXuSBuv8eV1xqX1EAnIip3mGvX6rG/EubjWgxV20mJfCVuv20HIWGJaj7FgnftNSeSaKOeb",
+	"Zj0Eh6COfoYbVz14bYe7TvMNCMVAMw7Xyu5IY3ftCl0b2dwSoVEA18U7Ns8onDoL9YMIGg4HZEYvzR1v",
+	"C+xUaywftA/jcY0ddo/bN3cyxQGByEihOAJyN18DqLQU2uupwhQtZolNmjav2XrSjUrA1egllhbzWLyc",
+	"ngLrwgRQV3jBy0uG5YDszQUZydnM6Cal4SA3jM4WsbArK42sc4pTxBQmyMa0eQrgmuNWCPL91KtoAPip",
+	"s/UZYQVS3AWrgCZ9s2fE7bwPKhv+E0BuDP10UnQdY6N6WnfDRxPl2aqa6IG7t5KxcLARlEN1DCsqo8TI",
+	"PNxBf9nMCoUoA0Fa9Nzs+YmHkymp0d8pQWlyz5O+2bsPVonaQTmMnRNAyEZTH83arcuWy3jHfPKThAzZ",
+	"hJc0xnNfOWQkUxaamDHLD0jDNsMFmVEuMkOQj6Zc0KiKuBLCieqpO23l5XxMqIXGcUPu+Sdjogwp0wyH",
+	"bI4ILYMPDLmDakQ96gEMu2aN9tQP/VeoPxQZGkdgLxAgPu5jpWzVd3V9r0GHgK22spD/BgcrEvRPSRLc",
+	"Hh7QzbIiq1k6dDdPt2g9qxbOB7eri5HpjxyQSbNgfoNGdRx4DpIUYS9xPFyQ5Efv3mOtIFusDa0TQSl6",
+	"iP4xLDk1qhO1sccO6s00QMmfkuF7LP3j23F6y0I6NBDlPu7hRz+Bj8CYWcywTKfMPMX3ybklPnv2QT9N",
+	"Pk5QfY8QY42DfvOjd3gxv39DfvQO+ftzOmSZ6kMwAZTVrzDUbbDofrKG1x3Gol3a7l7zzTXd7+YmzPiI",
+	"Rj1fF3kBNY6pIIzmGbd3GsKxOH9KlLFskxA15oJmgwAsMw6DaJNkeZaRISZ798prODGiV+KIyQqCPcIy",
+	"xerIiBs7C2BO2ApXZTI35MwwOc+iLa5FAW5HEH+cL0leiHoWlfuA3FFTmWsfq/dRySdxmYw8twZSpbs3",
+	"a0N7Msi2KY9Vzq5Ma54z8xZLjfA2kjMEqjNLmrx+dX5B7tI5v3t1eFfN1F3FMN3ImVoWsshScKXv9ewf",
+	"CwryK/4xZAPrevd/h056fIhCV+UdPisyOA8dy9UikX1tvj/HwYSPvsYhhY8+d9746sPQkx/+cuaGWHu9",
+	"HGdLiEuF9lZoErvNZvA34o7zGcJ+rxlV7yxXtx5XX0oXN1Ej6Vo2snW1aJqf7LAuze3YvTpZu7q6ImvY",
+	"zpXKkTX1aKWta90+ffNm51WDbsD2Vt0Ut+w0CkJcczeAqa50LFVdDWusb+sWE5rf4Uo27YmxhQGDw2qn",
+	"y+GDew8PKn6XhzeyGg/v77gaVRficBKhj5ZysXAr8RYaJqaIuL8P/z18+te/++d//bt/EVMwP7wSXtcy",
+	"EseXuurWmFrzowXsCRb5wVaL/EexrO3G8ZsqiRdaGqIhCKAi5bKYoKr08/NXL4/tlURFSrhI2Vumej7M",
+	"CsqIwjwUuYOJC6p/0M9qOnHyUR/UbIj/Qdkd0orMrYZKeMaV7pHkGyStv4sx+m8SxBIMjEFSMfhKBZlo",
+	"ulBgKEjwqwRNrFCiyyZDiNQlOngkrVbD0MFaw9DWKrxbftPuxnJCgC8/6+1cXqjLsG4q8jbUAqn0jjO6",
+	"qz1vUDPvIgrbHoDZUhsLzAWhJEW919I5GjGMJoevIjVGSgy5vW52bTVm5XOkwfDfNNnubeYDAKNSRLOx",
+	"ISQBE2vzvwUVxNxHbgir1t9LgdE4TfBRwaqB5/eEJKNCaTnDHFWxtD4XXEdnIgAmNaOCongyyemYginc",
+	"MJ2ZFJd7vT06n+dcMfC7aT5j+5fFDF6REw21JeVVAfWtTG/RYA4/gTZ5FKeAv9YkUtUjiynVPvsd4tbL",
+	"aULElIXsOWmVaFsyDdcJt01qszOxFoeWwKKpXJBMigmhaA0sa/Rpl9APllZIdrF2X0TrLFFkaJlwiF42",
+	"QWCviNI8y8iY5wxcDRnXOmMkY4BkQYUrPAnUACjCviNtm1R98tw5DcFJ4UXe/jYy74pF2kXtoGsHrlQj",
+	"QjpUg79BVbkLv8f78ma0wE4f2tej2lKHBuzZ6JhabD8KsopvTLi+qGgudaZS4m4n6MDyRvGYKF56mKqZ",
+	"wdcR3Tdwsek4JJb1jFaqiNLc9K5Ks/c2NakqASKW7lbcTDsXgm5D/DmPKssX9dSBcDNOOmjR1X0phfK/",
+	"+V/+3e//73/y/X/5F9//2V+u07S306xhaprlVzR70SJBcfs7AqpJEdyqEr0u7C1Gr814lvEykKf9Fvnk",
+	"4X0zvLURq79gy5sBPusMFuCKkXcAKbPltNcAkv2CLW/ec9BJUjWLF5FQd3ZkfsG2rDzv9iAiHhb5XJZO",
+	"yku2rBc7257B1uYJg4hNy1UgipkPXMWinqvQjD/bQtlYtd7Wb1KA+Y3Zp+WB/266f/F1dU73HlQnQfe/",
+	"e/PuqHfv/Z39b073f/0GH9x7/9Fnd/bvwJN3R+//FEur3Xv/0UefRQ89ZOWct1lA7Q+1uhQusxCq01Gb",
+	"nM2F0oymtUp4JIF80n6ZuTtwMBwuAXE9g6hmkqwP8XwOIfdPoJZ8ZHOCYl82OJ+HUWaKQdSOnO8Xc8Od",
+	"RzLP2Qgu9DuYQDlcJh/1QAi3hc3uCDahml8xkmA4fIL7DulgLicIvoHUApGSO3OpeOQL8Mr7L2y6nq+f",
+	"BrqwY7oWaNPmlpwAhjuAz8DnH0HwkE08I3qaM4X7dcd3ePBRn/i68ZjqYMYWYMNDhApqEokNdO+7RIqk",
+	"ksaAlcbMyqKZClIanGxEgylhMIwNSaFZVs7fBqLYMBcLVdFEHXYYFlG+YH/0KEwu9a5jdYpV2dGwKD6U",
+	"wze7Ns7Xvhlt2OZOcEGCeuFdakv8kDdfe87dRVDLD6MnpLxs1ndDMvWBFx7jX6RxGPj1BzqTiwGmLcYq",
+	"DEXJHDitIHLOhGFDljBsdAhb+LzULUezoDlUxfkAhpOzGc0vO8ScR6tdOzouoWHC6VWWPiAN3yscmrWy",
+	"T8CQd6cdhLfALsUd7PcmAidqM7jd4AkczK63b+dxL88dwnW7TALAM+5/GznAXftqw9j/c8dLzfU+A5iy",
+	"HpnKIu9BSqVhLpA850zbKKD9GCEIyXdSuAqyNo9QYs3hxt06xwzjtVsDH7/vwftmGBt9gOPf7BPIDOz2",
+	"xfu2TVXd4n6usSIfmkd/s+35EEe/Ca18kOPvTrgf1vDjp0jp1zm74mwRY/9ZMRPVu219DUkxkmlUjELs",
+	"VfzVlRYyamgBrnebQ3FMki8vnu5/kvTwH4cPEYz8Z58ffnJw7yCxTA81koXML4dSXnasE73BLc2VPpMR",
+	"9J468KKbbM8vlu3pzerF3s54MuZZi9aRcaWPyaPzr3rkV8/Pf2WW7Ofnr16G0ueQC0S7aQZgT1mb2xEL",
+	"ZUMMg1vskyBlweWoCaltIb2qtXO1+WYdfkzG1i/jzkSX4KDsVnZBSmxOkGVZDB9XsDIABWlywxKwOqeR",
+	"sn3eyR/mlQ0ZeEG1NOKH7yymXSm1jBVNhCNjlUtnKxCYXZDLhS9mG5Qmt5mbS1RBTVcpGnRm82JdBnTD",
+	"n99WOr5asN+MJBjBFkXIsBw57phbDbfUbZvO0nMAP2nu/FSqSK0NcwtA+MPe8RHCCNKMX0XYxTNNFOVQ",
+	"H3XB9ZQLcnRAggzdRnhWLjPWAfLMDPYMXoWcDiZWA+NZaBfIbofxWJAzkheiOwoethK1bLygKSPUKOJU",
+	"43EANLRooJxduMMG7PHGmdrVMTxxuEuh095jj18KQ1l6rbm6nGQPN9/tSZg/HYy7XP6ADmJ09qIt2SdR",
+	"xWjElEpsuiKk05RpPoQObawWpgSBg+jRlAumwPn1REwyrqbmLojV9l9JuI2KLdETavglwD+EeMXe2uqi",
+	"xiB5GRDvplT1CaCxqcCEaYuC5MwnWfcJAPAhaiOwJaOMGTnF4eQArE0PiwCBPdelaNPMJmTWgqfQuNaF",
+	"0dhXe+iMOzwBIgkn6RFyLZRyBGg4WVGjd33yEiDuYvbSRhAk8RoTZtkAYUfrDQpN+DqI0X7tRJdd0rAe",
+	"u3eD7wZOMGjALm60yi53C6vL/lgRe6M3MWRF2gki1Ncr2GrHu63sNQJbQqzq7ujs9dS/mtdGNYgkQKoL",
+	"Sn+WwCfR/MLSDUXn81Yjt3Vw2frtiJ3WTOAM8VWVkWGjOEo3tGsrMyE7APUqWeQjFs+p3EWC4+qgFVsO",
+	"oRKrsj4wxQ1ixXV14dJX2xNkg/Jw1BU/Tr2XDeF4DTmYzash8aYcoVMR9tW0Q8OE2Zrtt7MDptWxDNqb",
+	"/bUMJIGgizFICCIeL1SJi7pR7Ji0gebiWlu1KfFyAiHfSGqRMDZC9Yrl/pUaKj5okPkl02ZWsbjTF1Jw",
+	"Lc1fWyIwjoo8Z2LU4iR0v5aQK3zEwpLfcLw97LDCsPaU8mxJtNQ0UwGa2kiKK5ZrD+9XiQ149PJPapEB",
+	"9RKqYZgABALce/+jttpPg++i1VV91Y7vSs+4h4NLfvakTDam6YyLu4aJcKX5yCIKt88tQIqD9sYWyVMQ",
+	"KY4rH+FPZcTqJWNzV98RxtXzARUjKUY84wgRXCibB2AEeumUXEggQMC5ci1PFad3z83AppRvEqN3sP/p",
+	"6f6v6f53g7s/2W9JclhQrgejnGs+oll7mpkv7OWDEq5YRhL34eoAiaMHnx51CKCCobAZyyeGRjcei//y",
+	"5gZjXYyrhmK9p17khZDnvMiYIgm0YQg0qQ3VtpsEiQUCHCAVFMXrTyNmIX3JFruPVLPSb3MfL9myT84R",
+	"OB2jyD9nNDdyjbxkiLvpA1qVgoqmckw+p4qPCC3MidSu4khsgJtHyGGY1hpfMa7h7ox1ds92aad7yRYB",
+	"jHU3SET3wftefUEUG+Uxk+xXcFcyhakRxyRZTBUbDRLLMy/Z0mjiQ6pYSFitZgXopDmbN5X57HTbyiXZ",
+	"5dZ5R3qnAqLoUMcKorYekTBC59yI+ORlkWVEihK6ER538VC8BFGuvMfoaMY2uL7ufHZ857Pj4BLbf/On",
+	"337bbzyoPOsP9t98VP3z45aowpdSnzGaLm2djAY1tPCOFfVEcqaMzGaU6VwWw4xBLA1LIcZuxPNRwTUZ",
+	"5oxesvyEJEIOfltILFgr5ADi2pJjRLAGZ7DhfpAP4yLGcojzSkkxPyEJ1lOymjudzyGU30j6c5llUJdD",
+	"s2wZCKZ2eFivBHrGf0LHgHEIdYa6YaS41TvzjbonL+Uvbdvlk6e2C7/mtitfGSMq91csmY3D7j7zrHtF",
+	"WepKoeBtE32G/LtG8bMOd18lT3Ndoqbpo4s543P+nTNlbFwXE7D+WDpAnboW9GOJ5aB32Dvq3evd7z14",
+	"01uru8dLb0E/X1Nu6QP/PkdDrP+7rMAFf1aqbMGTJzYkz34uZ65o15vK2j5cs7Db1GwsjQ7Vg34AeWpc",
+	"THrkkFjLco8cESy11iP3iK+o1iP30ahCXAHR8Ej6Vd52jc9ZsMDnLFjdcxYsrUgr6yrS03IwDaghT4I9",
+	"T/F+KdaerY5W7njNPUCKspIywi7FDmDHY7fNScIig3H78BrzsSyiiF+vwb/gS43DBerMNnIMbhxXrgec",
+	"0pWinD6mACmI0TxbQvooTV2BsTKNMkFXRtK02Jfl/bqtnK0Y2NEkijhpXQvrI3luYcXxeGzKk7ivbFhO",
+	"MEaf2yg225mHuxkpK7VJrbGyns9R676GeezotNc8qyEWcQWB2BLougNseEaRR2TjUuhpLJatCrpez3Iv",
+	"dr6qdwtjFva885jOsPMXNI1Nt+ROXZKMu6BAYpHbgONA/QNzWWW5EdPiRUg8e4ixOqgfUlYVsgkgiAFI",
+	"QZkHGzBZMn0Cdi9bG8eilpS4sSUCY6cIpxgRx+KRtzrYZfh6DAKEgk9nuvQVVFAON4ptemIjuzAxmYuJ",
+	"z5LvWUwH+JoLW7gGnAs5ZIx2iQFjgNK60eKc4TfpD82wPI+qkGKlbpmNzrcEte5U3ES0emUqtlzarUet",
+	"V3fHYnxEUEvSNLeXZyTlBX90irpd/XqhLK7aPTA/kCP6oulWduA+xH1KPE00R7W65GmkxClAc2eDmZq0",
+	"eU6D4VTjFUo2vfbkGUFu4CFxV3KFmuPXMEbLFbsdcQ1rWwjd1YvKhL5WidduXMFTatThGll1WIIf2+pc",
+	"iKKD1OmL6HrgaMHwJlJtDiEV92PLsbYxCHbBpwBbwoTnx91y17aQaMr6au6cVlhduYlBdUa3UxVyatCw",
+	"m/F61mEZezxQ2aI9V677Mp3TB6kkPetnntLUKrQ27zLM5GzoGDd7r349XRKuiRfw12Q/Ny4f2+76Fdve",
+	"DPSDa6FrD+AjfM/IyNuYgSphSRFXMTb3Y0WMtAYFPB3brpCQERohNBdHE6D9Q+CCT+a5ZMtatanDo09W",
+	"A0G0QEBUq1jXwnrRFV1iFNkcW45pRn0SCKkQcBtwY6ujC/THIe31O8ciwSWfFwL8fStc1ZbZ4RkT1eGe",
+	"ECEXQVBBnzyVORkWigtQ85dzRh6EBXJBuUscqAt8A8h6rmDAjL59XOQ2WAHzVJRdk7CB7rPcxopmB7MW",
+	"3c6+VqL42AHHMv5FivBTFridimVtejTLXGwnbCdcAnaj48vatoYWCuAMxPZkNeDUg6MHD9cXleyCMlQR",
+	"VEuoobwtRPEpaBlCphaHDqDiiZYScL3QRwD0R3UAkgDv22Yx6b1S9SGRV4btzZgL+wrJCWsK5hCIBDEQ",
+	"XHenI00n6+XMyUs6Y8F1vJYjfqlY/uxxUzuJWUk8ly0JdP11cRuWiK92naHRIL3VEEI9pJk0FOOA9XNB",
+	"EMoHKSs4WzoGQeQitGxphxCHCH09/a3Rhm4G17e+ND+Mc6BHHhAFoXpO+Lk5j0w4/NJtUNWJnXG1bk+B",
+	"oYQPQ49Czb3WeFbz2sS08MaZ2oWYNWFQ87wdUMPICbhDMic5U8UMvLmgwzgcCZIzrPGLfosrI3dgTVGe",
+	"dgXf6GzX21TK266yZiAZrh1+VRzbTuPsKjz5y6sCHocFY0JMStgsnXNzslAcgONU5Kzthlo/xK0UnFBe",
+	"WttF6UpZlVgxLyXYAJG2m177AdsxawLfVhgjFUtJLCo5n8CwGBZcKwRmgoqlNRfs9TrZV7rD6nmY1wDY",
+	"oBNMfRcbzbqsrhuy88Ssv709n+Gwnn9aFkS4PiGJWirNZscIPZ4ck+e/OH9xbjhlD0qLCSELiHSB36Mp",
+	"BeaGYul68Ob6OQk1gI5WoI1rnN6kG6/kwoEhqeoFZalFZA6tS1Ve2jhbtcS6gHsHRU6tYd5zr9p+Vy7P",
+	"zSqdhtQU5j007/7tffddblFfkexGalEzYQ5aGq8G4M15UYNib2+qZ1mbDQaGSagiX1y8eB49Dl0rBWuu",
+	"s3g427XJPKDekqSxv3Kpq+vgac2t3PWp6PZ8xW4E6tbUNDeCbQGs/Wmo1k5Yi3CwGeVv4IkJEpTC+vT3",
+	"e9c4Pj0iRbbESnRsRnmWnJDEvuMrV4LmOmSKpwxq6X+FSfxGzGRqROdgJ4EimnJM2L5pBiJy4IrRDQPK",
+	"j96ZDuhI96HWpLWjlE+NznlvhBUsCs3gT/OaDQ0qIf/7DfCJLrvTUVQJ7ylVy0mwO8Jzgn7D3Sjanlut",
+	"Luaxmi/VWVD3U3SbXOTWmYi6SSd7OKuVyDPtxSQaxrDO+Qhxb399coF9erPC6xbgw7lFKie/YdTSPsZP",
+	"EJkPuSalxZaLUVakoaernH1Q9COW5G20v0kv8J0e9g4ODojlLyqiJm68hWVIQiRSwhpyI/o6nVjAAT+W",
+	"CUMIei5wrSAS1Nl2ky4aS2gI7gqLUo8jtLsdNNaSMBIyxXhEFliG1ukhEeYKnic0Kw3ZiBZY7nsJf8wY",
+	"FmjK0Ay3onzMxhsJk4iBbMucDdqiulyomHnJ6VSN8C4bgYptJBjLdVLNwKwsw913PH2fuJivLHO18zvg",
+	"/NuYGlz6dewC9u122Llyq70zXo41JsoQ/j0waMjxuGNGByr3r8xH9p/mU2j4SzHKGG0JdaGIO72wIBlc",
+	"kUJgjN/CZs7TSqa6YkIfEyFt5B+AVBfYgX+EZcQYdY6A3HDNQvdJAsquTXpxrVYq0riBKPv9lCoo0oSf",
+	"GxK1XwPgAVfk6emz508eY5qu+QyBEmp16m1lJpwdjLXh1bBDs4YyC88A8h506p4XQ7OAQz96bAezsSAE",
+	"3BcsABfePGcjljJh2KWrKORfNsO1zhHwu7+dZ1SgXz5j9IoBIIUswGqaQXpyyuZMpD5OLASRgPrbplO/",
+	"Ov1K8pAGsDUzl44E5enmzH7rHzyFRoC0RjH137pmN7D/uy+c1eBG1PrVQbTPcAlt/CoUxgcriVJcimOi",
+	"gxhbt6VdwmshCsgH0603v8PrAZNZ+wVy6WtZDh3wSnc7uBgUJQ9ZXSnHMRsUfhi/YvmgPSALE8gG3WyZ",
+	"50ykgQ2TRXO6y0Ay8wIXE+RaaDXrZjm8fghed/MqVZcM6yVyjTJg3OG+MRaKBcxoWXX/e8uJq11jAcXU",
+	"T2uvct7rLUeIoDq4MPQuJAW3vw3bZUCLldNWP0thfF55ZtbmhhuW9sg5IWpwl5sk1mySK+PfHuStODJz",
+	"lo+Y0DbxyAOiGWk8ASiLxOJ0HRhednhwUHGVQTpr2bPwVSjX0UFvDxrfJuWnTgjYUDQDqDL9lbtybe22",
+	"3N/tVdpyNLsTToMV2K1UOtqxadb0uPP0Hd/pDVDX7WckmFFsGRx7fdFtJcKEzNMHB1uFu1rK2czEAwmr",
+	"XJCv2aMp1T8GY8+M6j45dYlKD+99cp8MlxphlH5+/uplj8wYVUXOUo/MuJhyzYia0xEDjQBCOG1VRbLI",
+	"zeUEvvNxkWXW0huO7sHBQWSTtpSp5pZKK9bko/tbheL6qxlqhrSYQvA3c6kUilVLMJWecGsk2qhCVggE",
+	"8ZPV4wvkx/UBhD6YoCXyNJToUeVEpLV6uHog1NekqZucY+MC7nJ+6h68mxXIVnLJ3V4Eu70EgmiftgQY",
+	"AqYSqRgZsinNLPXTLGM5oSOIeah5vNb4eF7lQ74pl+ZlpFXHuG/TieW1m4px/tue7ze6eFcsj8P2U70i",
+	"JMzyjzGfFDnriLNcQ0iuXiWtqRB222xPtiwezVmI4J9l9m0OY1mvi0MJ/IENd2kiisLzstYZvl4pGWAH",
+	"t11ZJpmlTOkB4JS1Ypx94YpDe6OZ9RDa1Kq0wNQQ8w5T+INpkaUWPAiyD725LS0sJF5l/D5F0Vq1zNtQ",
+	"Z43OXNdH4NnwIcH5lTNcgX8De3SD6EeVl5YFKZWZnEbzDS5gMHOWW1jx0hIHuWyHHm7c7kwhNM/CYZol",
+	"gYkaoUAvJJlJV0mtTUOs4W5jlLAzVm43Ox7xBZ873bhHaKZkpZQ9y1kZq4w40dt1LAu9YkrnXz569OT8",
+	"fJumG0WA97CzlTnFFupyFapuWF5QWAhtS6i9cInAXCwh7UTQWQQsW0g9QFNf14S4ru/WEfmtPbHscMXU",
+	"B5VhNRcBPYmAot9YDTi61gGExmJzODbwK4aYWxUEn6ODmHvRNL4Oahx5hfCg+JrBngUbBe6inn2zpG6H",
+	"ge7yIHlObAlJW7Uegur6K45pJ4QUsCIOBItUZ3j95OXjZy9/1msmwTqc9d4mfbSIrfVeqJDomNmoD49L",
+	"vQu0l3LN6rOrjCRiDWoSfq1xi4cSRGI6Go7dh+5WqF/WJSOJnatVEs4OJWAnU+1SCn5NYZ02BDA4ff2M",
+	"fHn23KiJTGiWuwoldD4/9jUQSAHuKpfAxpWLsA4c0e7SDconzKmeesjjqRQsGlncjl9gfumRwyOS8gnX",
+	"qk+e4Ah1MMj+pqmqX4KQAM5KiqMybBXqLivTuh+9Xflugvpv81g2NdSN+OUZoi+oqSyyFCojW+xAix1B",
+	"rW6L06Uk44J5hCozuhnLaWUdTVsLEIVnANPK3ur+2nBRZ2wPI4/LnPnf5quIajujlOKzVtB+M7PzZy8c",
+	"jr5IVZ98bc02XPeCuY6mUiqm+rEsAZ8Bem918uf7VVPbFVdwB3S3TCHXXFsE95rJcBkXuiFK8TuQOVKu",
+	"Lm21apGyt6xjCWJ7vV/LE8feYnLXoIsWCuqAWb+MaUbw060zjkAMcIUd24S0lC7JnS8vHn3kFSPvgm4o",
+	"wzF+YcWd1bOr5AzP3U66cCXbxNbzxAqB61a4ZQwLqrDgNVY2ENdddK4GtphGeyiUU2ZdKXaEiDdCAyK2",
+	"Gr2YiwnEpEStgYD20bqxQESIAb92+yCObu15h5ea5egceQUDci1WFqJnj2iFWqono7qLlZO3khvs1jPk",
+	"u925e6ja8zV9RCUvvXVH0WsLyt5i8bS/9skzTWaF0lhX0YXKI3XbmFgj/12y5TFJsks1U4OEjGWWyQXi",
+	"cty/RzKmNctVzwphPZLs23D6QdKvB6bXbOpHce9Gi1fj9U4CglUxmgL89o/eGW7yEvIDPgjH0msj7rxs",
+	"kZce29WHPlFmTKmaMmXlbSggj0tGMkYhfib5SXJCDg+NbH90QEZTmtOR2ctS0kp+kvj6Olax54LMKBeZ",
+	"6eHRlAvaJ6cQaqVA6kSdAF+lzcJLVbCAw3ufHBzA/x2sTmGoel++/fYnn31zsP/pG/N/ZL+NXBwPrqGB",
+	"W2YZRBu6dGVgqz0vb5e3GVdGIcgZcR/3tbmtYK0TiEjsk8Ty1ka7UIGPzTUktM5kzk7K+7CSozKrxvWN",
+	"8Joqr3HbQccoP5j+mWsF/vrCNwV/PnbtucV6NX7m+FwLH1xl7oGXUF5HFoF2H2vREGlQ6cg8YnFjxvYX",
+	"p78hW8M7Xtu0JqTXlqhZDBv0hXjwC3NEgsp5GBCa5vzKRqN5YjeSV8lDjOTxxcXFawukB6swlOnyxANq",
+	"HkFWQHDyzqFYgqpCbAAdJR9//HFSPT9HBwfk3bdw3327d/zt3pOzs2/33jeY7kHsdNiZvZQr99UH2vqV",
+	"mAC1yhow3+p8oE2YvO0n0ChrvhdvW4DQTjeucuXc8bVcX47JlFFfRGlOczpjGviw4YujnKVMaE4zVa4y",
+	"8gAlXfZZaKiwKnHT+Aj4a83hxje60x7ZcbdfeO1JFiXRz5ieyhZBAH8zMzNUCuHdyYvTZ8+jReOKPOsS",
+	"Twi94dvlDHq4OrFD+cuCFWzLqloz+nawEl7gDNAmFJ5XUA4Qd8IczIo5F00p+AjDuLkya/GrwdmTi7M/",
+	"GTx69eXLi6QEQb/iuRQzwAajxHBVlgI84oILhW4orvvktOaXgyIR1AJj2WBjCE+wxGiGBSU+HMBfux24",
+	"LDi0tmTSPOcy53o5MMu12qd4jj/YVXKF7SxwDk5mIplbu8WUanZll9P1cuPFkiqVFy3q1/oZjGU5fstE",
+	"nXCWQAKCayIBi5uy9BGng9dnrx49OT9/9vJng4tnL568+vJi8OLZyy8vnpzHSKJPnpsOQoeGppdM+B13",
+	"tch4Tqz+2/Sw+TV6eHD/k+oS9Q8ODmNOUmuhHNg0j0GrQ81VTqQC6pPAMOcyy0oR2VZd55hZ4Vpm6Qle",
+	"5wuuIGthYvjt/YP78XLOcDBTltHl+u1yDhALAmJL6vqr1YZS90ghAFkf80FAgjLnClM8BkC1fl/jW4nH",
+	"+fGT56d/snoPHeuwYP9c39T2RbfODH/98TwNl6fh6FcSGYv9HE8qFCBWNhIKoRXZonZGV62UYYFfnz6L",
+	"8r7VM191uMup23oxWOOmuoPt1FJWVjZkW+NWlmgmHPNsjFpiLnYrsqA4WrqI2pnTJw/vr8MMjN23Z4ym",
+	"Ruzm8xbhBX6y4iIcLpp6qRikQ7ytRjTLhnR02Swb0TUFZUb1aLq6dLKqZICNZSFSGyuBBMPLAuJia9ud",
+	"E9HaanTYJYmiEQSBKiBUu+Xjyt66xy5MEeJ/qDc+WiQUV0bb8jX3ORTaZhlryRzpAmoU4IF3QvRhHYCb",
+	"zdjO4d2GchOsYdi7a7vnjF7BYlYo4E0LqUI8YVPjA1u1mAy2qcm/+Tf1oAlbdL46iJUz2J2xsly0XRoq",
+	"A45SLyKDbKIVy8O9gJfGMJfFZKrDnKQODpvOEPKdcPW2yPjLpLzsxse4IuZlm3plhOkKQ/NsrmddAoa9",
+	"BR84G83WzO4DZbqbo+33q3niaqbugk3rs6Dlv5uQjCutytDAfmu4t2fwncKtAu7aKOZeMUcscqkZYJg1",
+	"V9CIAKJTWl97rbsb4d4Vphye2F6lXl5nJl/BZAoorjwoK3jIbn07ttOde3bCfq/p13G899a9OhUaqwAK",
+	"DLhWgwU4Cn3l/73eXiHKv7pZjW0Xr8Qzrb6G9uyTx0Gz9tGXYes4vErliZuG4AU1RTGS8vGY5aXMbI2r",
+	"hjYCS0//Bsv5+ZmV6LzlZH2cm3/kcXn9kxCU1z9ERF67ckEN8pupAe2+wUTlZg49XTbaiubaw2Iz0aGa",
+	"UXUWj4MPbXa7LWDWrCmhXTR/zpUUnh64q24rJoXLjz0djdhc7z+3z5JuERsZG7iysR3exrKH18vER6Yc",
+	"U2jQCejzIzIW2KrAMQLuNkEozJSlYV1CW0i/m9SGY1hh/3FlDnCPq1HyeIu6tWifcmDwEYzmgxlPBZ9M",
+	"Izf3C4cNXJrF/BSNQs8FGfMr5gsGyDFxjWHZaetLs1RhVu7E6IUlhXYF2w3JdAOhRC4ia3kmF9XNLGcH",
+	"mr2SZExt0KMstK3BYWMdu0EWrBJNZJGPKneBS8Y2Y+kKMAONXNgP8a+n8PmKWqsOVOi4nPkI4hdLBCLI",
+	"LTSSIbPitkeHLim5Gu89Y1QAJArUpUssz0APa+gbLYTA2QT02YgyXnPNBTRw5turPn9atl77ocRMLwRm",
+	"ea3Udc2FPWNCf2lejgiHNXqsSoV43u1O2w5DnhbA0LoTX2XbJTeqn1FL1CV3rlwbNTkz5Ist0kkL+28Q",
+	"z+dL8B2QodRTori5t3HANqIV0uHhwJfwbEBjYb1C5FAufeekjFCYUYcizQVR7Irl1CNZNd12zsgALult",
+	"2bWQjriB0AHQ0mZNuZj+7mzbDkjHR7SKjVr0IHOuWjhmVxY5Z3FwHbcePvOEC4QgyyN8UNgFMu/5s+/i",
+	"p2dd+d8EUrIGSCDtI4J2nXV34tK4OleHte2rNR243QSFzFUaUGVggNHofd0BTAojNtihw1A8JEd3MQvZ",
+	"NjAiw3Lxho5eUrBlFR7tzs5xYFDHM2SDhqwL3W92Jl15BViLSpDADNNkqCCHB5ARaJdEQXxLl/nXYUbs",
+	"hVQ5oPXj0di+JsUE5FxZpfU87KnMZxt6pFujR82ZdDEd7jqIRJJWMtDbq0GydIB70+zsKx/2kNilGcms",
+	"mInEbhOjgoQ6oleBVye/RyTcVQliwGtaYg5C/lWx5VT5GIVo22Py6PyrHvnV8/NfGcL7+fmrl+GyDbmg",
+	"+TJa+Ato006+LX/E/Bbko8RMYrRzlEukcATmR11nq2w+Y8UoSJZM/2A754/PJivnPqos2AmiZ7pbyCfa",
+	"loXUNl/Siji8ikuezucImKWmjLUEsMNPOOSFzC+HUl6ehO5vWHpc9ylPUyZah95l2Stb3HFZNRShqKwp",
+	"PFM3uao1vtuUPWu6RBu73LlhMej7NuyL9e6vb2YMjUAfgrUx1JG2yvD6oa/DzdmBF7EiuXiVywhwRrmO",
+	"Xkor4wYQA97+b11o0/XVx+ZxxSl22dLbOau3eE4v3O5X5yuLeJgURYE+ol9Z8AHDGY9ruk1VLLY6klOL",
+	"QHq2mZ7DrloBUy0o44kZeBKAmEN5JzccVzE4pTxbEqAKhfizRBb6hBxYqI/ueiEEPamup6eyRlwrb6nT",
+	"LhViC60AtsqPxC1O285fsXy3VI5S9a4JHHttBnGUY4j5ZPGzMnR2LZRF9YtydPFhTawrox6RO4EcxSV5",
+	"dv6K3Dt8+HD/sE9eiWzp82PgXrBhh5DOiCg30roJCqHzZaV0F4Ni9fbUeeEp5TQj85yN+dtq1Pyjl3ur",
+	"S2Kc7v/6zbuj99H49DNQ7j+nejTd7kpE68AmYoF53/VVEd8P3QXj/l4DfOm6ju9XMK/dnRi0lEC3Oz41",
+	"pucn47H5O16YHX7zUY9QPtLyf3Avfiu+FfslXmuPVC3iECuNsOqQVuToEgLXjCLQh89D2HSHxGRRQRDD",
+	"Dl9jb6e0ULraeoCR7soVCGkLLKKCkLGxxgYsIuGaz+Mw8SGungOKxwy/EuoQCvUgoDp2yCdC5n68NlbX",
+	"Wsew7pzMsQ4y1eDHQVeUDdtzizMulG+DzucYrkqmLEv9PFq+9Z7k5BiiijFlpIRNCvYR1nfO87Wra+6w",
+	"pMRHSCAEd06Vcp3+/+z9bY8bWZYfiH+V++e/gVbVRFLM1ENVpbCYyVKputRdJWmUqa6dLsmMS8YlGZ3B",
+	"e9lxg0mxVFq0DRsY27P2DOAXC8+O4THs3cFibAP7ZgZ+/C7bXdXeV/4Ki3vOuQ8RjCCDzFSqVCbQXUqS",
+	"Eff5nnvuOb/zO86uYpZD4HyHNrizsZSXlJ5Z2lXBTigxJjR5LioFUVSmNTeCDxyx088lY4kSmm6Fc1k4",
+	"NDcGPhCyyQ4tlI4tA85q+417w6oP9SvSSOEUO1rkgP21o4f0/maqAX/DBnx4HoUJNaD0H2tWzHPJkjSx",
+	"91jBbrhi3yunXkS7pemiedZ8x274et/rspOarASwJG2BiAyytPxsgt4pYA8HLV8mtinog6jdjBAXZFoR",
+	"xoKVB737XAaeqhpKZEuW47Y0WCUt7zU115w81LtO1KG9BC/DjgAUkUcU0OpdA/5AMWmmt6WDDCWjxzbg",
+	"ZwdswI82fwB+ehB0CL955rplP9vO4ecz30X84qHrqK3Adhc/hzAKW6ntOn4OYSq20mTlu6duMNxRsNth",
+	"zmezFvSl7vK5khSgMd2r9aSgXy60St0pxZGBmD8Xs6I+D1mbxF8NgXgYJNOEKg12G+lqIOCFTHTkkTnl",
+	"YMphxtNar08IsW+bT7ZlpICn/IPXojLPLQb9Qig0LIhuTcxKHNlsESQ6zOGo2cSxLypANVX6detoXShB",
+	"r00/8ZbYRB1mMRyFopgQbt1NeCjCci0bBTcjONpla8AN4/M1bJnDoOrmcVkCaDO5ZjTrbU0AsyNLWhix",
+	"W56SkYTxUXRrd/wX1BogvcznAAVQVmRXGbbIgLAphNoZGkhTjwJtSQpdk5CsLgFVDdUzZsnRDlIFLKs+",
+	"GzJeC6JtLiQiMZeOOiulPaM23yjdsIQHW3P4dqniS91NhNP7N3eU7ghWem966YF56BNR8DSrXGhqrhjm",
+	"2eC6a6qLQGtz+YQvmzCk7oJUP7YgAJ82JCL/crLEM6hIpwL4xyxvhlGTkG0sLa4yDtw1aLc7tu3G+vkN",
+	"+9wQzFXkyy98+vPyqHyq8jIJgD526DU6FmxgI1AhjOZ5SO9odX3HUOWIi5zrPLx6TQD6YkROlz20MHdz",
+	"wwNdV+VgEYkCpj2IyQjjovhslqXIlOasIV8dRreiO9FhL7rVi+72osMPey8CQbDWzP3hRvN22dXYcAA5",
+	"yfFUZSUsG7KGEByqgyysQEo3TWVboJfKxKktBj5gUebPp1ic+fMEi4Q2zItay8d2aQ3ITEXPv5GYGJu6",
+	"pw2/PBlMbFJu4MZtSxu+k9NV5ZvdGuaZ1koHZtHbKS121LkQua61Rj6UZuQ1uk/RjIhWhC6DlAIpBGrG",
+	"9H5sDfz4jNnjiSjE0Fz95HCeg2kbf1uhI2wY2oWwYNm1ksrM15f46GqwHM1lhTu1tDxKC7IML6QW0JwF",
+	"YEI7aNulAIemXrMn2FR5/Q5gV+tl/b4gcd6+uxf7Q/rr2sN2msrw28MVXs83t/uDnbw+ulTIn9OjO++y",
+	"+iHaNZf7Zc6PQKu6s1Vyb5empNuYp+QSx8j36ly4vCRdJz59V180L4xrFXjXL+y+FPWBHQil4rmokFal",
+	"GBeKE8OS9CJN8KBFPtSpfRwf0P46ypOlVajvscOyEWMD7mI9X0PUOR2qmXg8+lIMJkrVXnSUJm+PPg7R",
+	"53MN+W9LGQfw8kZqg8v3YbVX84Y/lI3emrXN0ErNezx6hmW4z/ddYe6rkwxTtp4Kng8nZ+JlsV0mow33",
+	"sFCS1s48SWQP56SkORAA4tjzU8vIsMn+VzNliC08Tb8Wm+wngV10FV1qowo0IPMJsbhxRW1rnTRq4yW8",
+	"wxa70Vp7MPVdiXPY1Vy3/4NeXZeQOxWyuH6/cDic257wsqiNWAdvknhZOBKSgILOBUwAFdmwSC88FWlw",
+	"y6egsdxd95GgLnbpvaSKWaFURC5FzH1NLbJpuNGvRQZvzWI91V16pD9Vuuj/P7/+P2KWpdOU9rHfTK6Z",
+	"kmfQFyOTQyIDM44RO+r1AmFNbTTVOEyxrwd9cYQa9oDXdCx5Mc9FxA7vBmV1q+6No9uXcm5ABun+uVg2",
+	"c2aA/UQtJCY4QFdqqj07wgM+nKDndMK143M0ogVsYjORs9hVE/sAQCDVglGGCYZeQwoFUxRaPNDucy6W",
+	"1usY+FKIkZAQyuCkRE4Je/+kyBQY0jjMlG3aYAnb8Jx1JiekHULM1lmJDbduPVmCRdOTAIg8EcNzkZCP",
+	"ODBtBU0F2h2K9QMnEZGbVnt4u/eRXxPkEYvBW29JVnFxWc9/eYWb0TSDFwRf4eltjnWno5in3EkOEbf4",
+	"qJ3gEmQI7OUHh73bRwczTtQ66w7YSyxN8XImhgWQt7lkcDUChdzT5A4vSiftCivZlsT6jbkxamvmNNOX",
+	"rdiGeW88RIxSJm0A+CWvMCCLNx6yZ7QfnuDT5r2JkiJIXrGWrjbgbQ7oGBsU6amRPdpCJAO6RVzddjOm",
+	"mh2CVIovRJ6OzBZPlYwjdge/larw38Jm+RB/mPL8XJgjIO6yE6ouDyCrsrTnzcYgum8IakyMRCQontlU",
+	"P9Yo9+b52KwF27f1yTg+2toVmo5lUyYKd2AA/28SJmyCkyqV7De//tPf/PrPyvlDuBNyJOZjUxTAmOa6",
+	"ylP9u3/9H377X/7xt//gr7/9p3+7nqi63da36VuxYQ2CwMd213R7qQsxpeQowZlRG6p053JAgEDJ2Jjx",
+	"Kzg7sHHIwmcno8seqYIVaoy+azyj6FiJgX12rkXfllAhO87UOJUHVpXb1SKysbN1nMNf8PxcB1AqYAsN",
+	"oNZddlrwItVFOtQ29LhgfMZz0oIwNxUjbgvIU5moAKkFyoDT1FiWngsAbMGR5FgvS4AF1KvMISF0oS3+",
+	"LtMCYViyhGQjt7hRUxTw4eHp6bgSBXA4dVuBBMIpasYl+GlFetVA6S2TjFa03p2QC1WyvFA4N2v513aT",
+	"seT3136TaSbi0RiaCEQ8QhaehafCmrMrYsLXfoo1daLyd0XpiwBKYb48o4O8QjmRC54ZbSIu6aVB/AXS",
+	"+BudBNd5l8VmQJM5ohNrn4N8BcC5DPxhshD5heMLqGw3W1YfbD4BQijYoKG7lrssRJCDZiHLDP/Ym07U",
+	"cQWv2odoRFDLqObfRS9xuzyMziBi2ZAdQBMpSu5Zhmz8slikQ8fEAB/aObT4hciNLpbT9uo3YVLoQRwh",
+	"uAwAPgwBTYiESCWbplmW+pR/OzB1DnjG5VDUujo3vz2ccClF1tZoL0fpeLv8JJb53HGi5OmFyH2CgJp8",
+	"IwHVvVnHSD4u5DBfAnYIqOsnRqXhGunsIeGEzSaXav8rNB8zlEwgtD+eFMVMH9+8aT7ehIQDjKKU8ZbB",
+	"h3D8YQm64Es2l4S7dqT5AIjlTEMjXRStNV1Q5EYupgoJev01GFoTQVOMMgCIwjLrvvWuRpDSmYJyiaUA",
+	"EtkMBK1fTAB/Izaf+vAhfg9qii3/XhcU52Xsy3Q/4fjGdUUapXnlObIAZALSDt/F6QqoEL1UxiXSH/NZ",
+	"HZ4kFeaoVCM4PUfpOA4TygwnmGBCmoMb8innpm2aX5ixd2lr8M0uXqa7NjwBdH3c+BiWJpngeZaK3Blw",
+	"oSAijZb3fLo0yCLobuMgKslHHiLGmhIROG/mUEk9n9Zh4E6tGagion6syxwSxKLuuZJxZwOmTRU8ixgI",
+	"4VyM5pAuELiDPbMFPd7dTYzsgtCwh0l/8w3zIT36haZsZw1pgB11O0nLBUQSjgWOW0jUr2tJ2VPdB1dN",
+	"sgZRGqQdyTTqiLpC2yAV5ldmEBKmu+xjp66ZpRXz2SwGOUDqb2ntBQm4QdppB6Hv1rb5PJVJGzO4yH9m",
+	"nnTY5QAcvO5VIOsnvDC8nJrr1Ma38Cngpl309SIlx/lK9g+VQwTbAi0kds0GgwzKt1REoEIz1+wjaXVh",
+	"Nm1a8FxSvtcaGtpwA414lmm81acaxWkURD3F2NBuUGiMzOVDlSf1DNrbNddy860b8E9SPcv48pF51IIj",
+	"+AVPoehLcfX5KKbNzmYb0gBquS7aLcun5JzRQsj2+SpnKsu67NkMJkZIhyyEyzVSouMeBKU7WFHdnU1w",
+	"ZJDvz/J0KNqE+RqJrCmMmF4Gte3wJnhjHfIfbNPDJbsRT5VMC2Uq7Npv4/eO2e07PbOket3e7Ttd9kkY",
+	"sYw35KHShUa3wz2PwCJEI6AtSc8APcWeEZIp2TJYf2ubFI2VJr/k+mXgXZi74SYgOUKrPJw8TIIZKvuw",
+	"qGw0YkN+/60WCxnlNq//U/PkG0F/UPkuFIHUnX5ea5uALBc5HwIYVo2CQDx/Q4ISBGSlh0XUM2vrsDbT",
+	"RcMI+dwWZiT7Xyu5cX2cpVPxC/OcJajo60ZXYvVeV55oTwq3fqabL3C74Cst3n9dH59pNIB8X7GYa2g1",
+	"iGbR3gVJIwmgkgSd9MpVWfdzOgWNVLgyqsoK7auKfPHX2ECRLh/zJUWkKspLh5y7qJavI4HaSYdb3Snr",
+	"TzEvlSJviiit38p+rDcO7Ao0xa3vU/lVbCObU/z5hH336K7anHWP+TwkEjOu1yVw2ygyt+JvXpv2nigx",
+	"HW3nZreeDV6pZ18O47utZ6+V7oSRRe3k9GN6uBzGsp6NKggPMw2y9TkqfOxXZCd800q54kQhrSE6bqXW",
+	"3Iyv1SQs8gdGqf+EOlDHzFRwpKRDZdKsfjJM+Ls0ZomyFANMzYtVYlXwedQGkD72pWPeJ0oYTN85ohEb",
+	"+G8KslvTiF77JGWNitsdbIEhsLE5RoTSc1S5LhknbI9bpk3xxsMaEr66OKu1TRmZWag771PN4mKSCz1R",
+	"WRIHJubG86EdDPELnp9/rhZfuhLoi1MqZN2VZos5XmBaFLjwiAT01CaldMvMHW5Qthjphb3k2NtxLjiR",
+	"J19Gh7BroXlf/ozMHBWnB5hSIDvfvSCBmdkGaP+lADQLqwW7yjGLMzWOIxYnqRwXPDs3fytu/rsQwwkv",
+	"zF9iytMsJqPvgZ4CiQnP0uVc2k+FkEMhC/hYcsby2WyTF7aCQ+cHX9dC0M3Kg9TiB4H53DWiPpZW65+J",
+	"5cOkds7d72icXX0m6izytBCPZbbEYw0O5sckGnzivtubgtsGXItnmBTVrYx5ntYe5jaZ22p30LBdQXxu",
+	"tKbyBr3HJqGtUSfAHWs9a6uHbo2pOqmnjvJ8Cls12Y6Rj+/7pXa381rHF2aPrS08S3VR+4OH5DTRsW7X",
+	"6lIqoubUQHUhZ+loWWbmP4dsRJMpH+LlQSY8Tw4WiOTWNUNQkSdUZp0IKXskkNfcb8a7UYs9YO4dj3gT",
+	"4MwBbSAvQ0h4B9GnUqyDjmyXwrgePuuUcz6b5erC3Npt6c47keal5P7AFv+jV2Yhv46MhLQ4LqPGddlJ",
+	"mDQMzEbOy1EGsUzBygUYG/GyqHPrUFraU29xDhKArs2AWRMSb6XbqiwLR7RuFVhpXyNmxkIWTRKzQZY0",
+	"CgDxqznPthRY7v6x1Y61R0jtbs6nXNLGbN8Oy8hTbxxKkVmKFxTT7pIUufTMY6US63FMJYtxLOJ7gF5C",
+	"g4D32tlfjwHMc/TyJeDpmGcFWm0uUuJs06c62b0/mvZH0w/oaBqqfNYgvK5M8totEzlZ6eqt6xUoz3WL",
+	"fC6H4qwBKSnkhcjUzN7eIvRbpMMJM6WR8q5ZLoAazd5ElmzIpVSF5Yq7x+JRrqZxQ2Actmy/0/c7/R3c",
+	"6WZhl06txtU8EVkTHplbTyrodQA0MEf1g88+fxxbVkOtpqK864hJ3x/1tCvw2u0LNa8NJ6msYFT93diU",
+	"2qWP3aGaVkzFd27X9UY1LKUZ13qh8qTdPXZGHjYvA+/cuXVn00U2F7NseabajfvuAjfqFKg1On6XgueF",
+	"+S7qpNNZlg6BpUWay0TdTpxLPR+YyR5Y3aYCtpCEX4sdXAwiHj5PdXHwzL9MwVjoyQ6uCyz+0SsyN7+O",
+	"I/NprkUOn9B29aNXMCqv4y77wqycWa7GOZ9q9uTx6RkmO2M3nn56n33Yu/Phe2X0ugXWBeviZtCh3zcV",
+	"/0++/jr3Qp3bLbfQifWbFpYX7a66nWstQOscKfvLwQ/kcrCjsasYTlpeKez5X92eS4Cv4nCFG++Y/eiV",
+	"O+JeR+xHr5J0nBYa/iSdAf62u8P8bfkp4YOQBTCTz2X6sj/FF3EeumaDwGfy8eEXGExlaYEB5wkQw7Ah",
+	"ZtaCphgR4JuDP7rYGLNl9yrWXsV6F1SstfOz5vzFadrOlrfSgakoJioJazeHZyfq/OSB+e+TZ2e1df9q",
+	"LpAFdfeaaf9fopC60byMOjRvJ059+rBdO19ZX3O85jZ7zDM1XhU55tC770kOamKwVspRfK9Q/A+gUOxP",
+	"vf2p9733bm3hDX7jMr1WHlML6/ofuOHrwgD3vuv97v4fe3fnLtvUajeTc4TR1/4IVa798Wdi2U5q/ED9",
+	"568Oy77zh8n303PupjKcuGD6N/nOERdVI+QaFw+fzbbBGO1F7l7k/oBEbsZxbGx7v570IbGekP1np53I",
+	"fP7sZ/jv2Ze182X2NpnQT+3A2NJg9sH/kKfwbyLQdZrXFnV1+BuSFX5vrw7fawfZvF6ea6zz2omuy9j9",
+	"VYCqkf+EUF7N5B7EFnTDhG5pwehDhVYvyFRXzXpu89GlBQTcl4umq6xDbWPWMPSbQ74wXjCeZSEBB8U4",
+	"+NQjPkDGXozb4aRpbIjVhD753FX0hc+GRV+c2UrcIF8FnTixhbx1PnHbo6sgFN8Ta+yJNcrEGlP+srRi",
+	"Av+oX4KX4V/YsySsYUkwUnCsDtxRikFi3Uf0x1cQH/EifOwgnVpswowbJaMzTovJfAB+cMVnKRC7jYW8",
+	"6ULOXoev6/N0dqBmuPUPZgqm1usiW1A2PLGcwt873obv3ai+QyQS37ex24HRYkcaij1nwzu6RHYlkPje",
+	"9WM7HohNzUdF+zrb/8ZZKXbigdgl083rRj18N077xpDZJsouNuVLpos0y+CLeywdBZz1gGV2fOFGRFwF",
+	"edCeom9/k9jfJPZ8a3u+tTfJt7bXTn9gjGLfQ/auHfSkTaxNL9ZoRNdrt38LNvuntWT2QCGU5sN5WrBB",
+	"Lvg55R4vpzLGo2MI9KLWho65qSmCgQ3EkM9terRFruSYnYtlFCoyUIY9bIh3CdIgcfaruSq40zzAETCf",
+	"Wc7WSZqVRPZC5ee6y76E79EtEKuZkHEUPoUHJ+WEsRlo4rks0iy2b014NurTqzaPje1wngrMDeZZ/RE6",
+	"x4aZ0qAI3bOUS8yUAQRSqMUApz1QZnMN5LxGCSGREvD5Riw2p2tcwu+50h1teQ3zUnmJmtqNSro6u5+p",
+	"BVOjgk6clXmeCSkSplN7JiIpIHZzNM+CBBIt+G0wM0/9CrMC/cca05xHbCDGqTSt9vBGWtDNflLrqjHt",
+	"7kQdN3ttsz8LXTzGV82fn/FsBB9fQDRRkWZt6biqYqZAPjMaAFtY5OeleVOebs5lUkllwjGRCeyVCfBz",
+	"yZBT/toSkpTE9arqtUJJpEYjXOi5KMzIxU71Aq3L52OxOyFinEmxsAWpEbE9gXYLJdptC2m26nVbW7O7",
+	"6yAINmjbQAzVlLZ6kCOKxJ+p8hize6QFuxFDbNdNPktvXhzehNTjNyk35c1X7rh5fdO8EL8XoYqA6ql5",
+	"X5Uo/2GtqNEIlg6MScuFTD5Y2XHuWCjEinkqys3RmdDFG8pi59O8+PQn98q521bTgPIE1daVFG7llboK",
+	"wahkWVptksNb1LVrE0PR+k1eqtwhYtbsbDPqeNF7F7gIr5hfMJnnkGuKbsgtTo/vGSOhPbAa0xwFJ1o5",
+	"45FfbRsblwebMssejzrHX23IHUaVuhSfL6rWKb8aXDibGbIpT1ZbtBvxoudcDMeoiYHRd7K8KDbtm+vW",
+	"x2m3Xr9W/vNULGo6yWXf3H3rQms20dw5VaaOcaLCGPhj7XLcdNljmS1BdcWEl5YCWYhyUuNuazq+xZoU",
+	"0ZQHutoasGvt1pRm2bKYLJvOC0gmuZgsa3BCZvxd2qzuc/lcHrBYqj7cVYzuLlUfcksQyigXU56CRou3",
+	"GZX7nBSaFUphej2fPJTKPWCxmhc5l+eAhXLaCTEaj4EF11wQVF6A4uMYePFlPhE8KSOdjF444QmmVZ3w",
+	"nFJ8Wd3Ga1Qu9+VMqSzMLgglYw6oPiqe5RrwJwv0pc7U1rLaYGKAXGmxGXRifYRI/RKtZx8SS7okS132",
+	"qcqxb4nNDo4NcebyueXKfy5ZiS4/cpdVAjmrLEPTvLWpYXZDWHNwe+o+l6HeRiqbLlBDs2sC/4QlAcTN",
+	"GZ5RbnKNVDRzZRZtOLJt04BPlqjnfTlZPnWVfzlZPlJ/SNXDh0+pAV9Olqe2DebdoBlfTpYn1JIvJ0tM",
+	"t/UxtWUtbaUVSw3yjFI017I0zoo6s3eZw7xs5oYQbCSwr93WDgC3WiQdUhqMhcCTmScrR7QOM9ZsSj79",
+	"sBDTeojvyPKdb+D/dIMQggyx/qbhhEovdwIGKX9rhiqfQ/IIlxxQvEw1uKQyS/29evo4TW1d/Q/MQ5+I",
+	"gqcZwLdTybP+5usEEtanWQa5jMDa62IJKCVneQ4jJjItqtkm6w6j4FyvORhNcx1LjCvbiKGZULOs0S6x",
+	"2ax5xvV5YNT0Ctemlx4m9cpF/WIxl96rByBfBnr6OSwlbFlt5OgqjvRFbYj4teljpqVPVSbqzBkz7n2b",
+	"C5Wfd1nMZylE1wKTOCVehZSWcAom01Smush5oXLdZTFkaAqfp5vcbAa/koPSnIrg87BfwM3Patq6+1zG",
+	"s7mexMdk3ywmuZqPJyWvCbxSMt+aGvRCiFl8jAbYBZpzp0KzZC66LF4YwR0f2xR/C5S/MzAQ4rGe81QL",
+	"TblLTTso9CA+ZrN5odFbBXHJIGvxpRl4VSBnWKGYDVboggVUKwBog71GUyr8MXl7cNPZbKmZs+4sYVzK",
+	"xzGfpeZoMsPbCYJloo4ZKHMQm453og500fyLraDcCao1rtusjJMnDzsR/HWf6oO/fZ3m4xOs1/x5SnWb",
+	"v7+k+uFv1wZ437ajtAq3AXm7lQtc4i8f4lsfrh5Xp0JbHMlKYFMtOzucpkYb4rOZN7KhWs74sNCMa0II",
+	"pCOwWuN3mLA2B7NEp5UBAjT6xvs2tIEegiWCxF2Vxqy2BHyHWXbZXOfOa6txABnsPhoNCCOzOAl0VlKb",
+	"PEc+vbdzfh0zV3B7btB4YvfAwwQOScGHE+a+XJm6Kce9tFXWvpyE47rFaJdhMx2V2V0gIzrHhyvBz/Yt",
+	"qqy0MCK7SktzVRqbesEOQ7+bCTRkXCub1dYxnG/IKx2OzRaFHq8pteWguu6sHajrs73gprjeYx7xW01c",
+	"8ht95vCUK+V11JmkulDIR7Puxc/wsfBND1bY2G/3ZPj+r+ZivnHI/tA8FL6lW5wo06CHlaHGSrGYUhf8",
+	"SFiu6rUTcB/8oZeOBtrPWuOsNQ79de7wYNyubYsH47CTw6s/VbroT3l+LopaENeZtZuBY8Q9uM5hHkCC",
+	"jkJCjsNaFGvYDqmKdGSu8GmTe903pfTslbYCwJdrWwHw1+GE53xY0C0EE9VInjlvIWdhQdbnf7l2zvJU",
+	"5WmxLM9Yc5kfbeJDcQVWh/4qyqwO5CXKbEhBvzo9X1jDGsxAkAbfMzSEWfBLye/tRGrzO5QfWbg24uCm",
+	"aSLBmP/s7P7aufzw7u0SDu5wDe5Nv9k9eHe7ZryZLbhlI1ruQL2Cxt+4A8nm4JA4znl/6fbLpG/uRnoN",
+	"4Dlw0Wu3Crvssfl1kWqBN5nUJa60uCi0DkhVQvKmRZedTZQmQMiCp4XLKJVqVsxzKRKmRiOC4lNsgrm8",
+	"KSkQVwvnc1Jj+6w9UgkHWe7ckzyd8nwJLRzw4fl8dsz4VMkxYuOtP8R5LmBawAdzw9piw2gKs7bAM0YM",
+	"1u9F1kNheuospOgq0oX1FUEicFNUZD0lgyU53oIM8KGDhm7OqWZKRuCUQV8W9gOcWRH5agA9VoWU4ZxQ",
+	"nD56QJBbFRLFj3M1n9FaUxfmemxmxs+gOzBybR8OGwdYQfCe4fAoxTKejwV51NZ64KBoTqViK8cAEFrw",
+	"pY8TQFT9hGuLpqKRvEcGaBhVmCtvvQN8sJ/bikuKgFkUldJln6eawkDgsiYSJsXCTBl0OmKpTMTMvIsY",
+	"FqyyW5tw1h8TH3U/Co+KA/pihY3sVM1zxF17Jmq91IWY9vk2+bs23G5PC57vCDjyVqhWsGWINGhvJ/tM",
+	"ZAnEG5TNZIcWnW0/b7BVOyMEVV+rguIYXJuabaoTycc2mvn6VO2w4maHwbYeOhrZtv45bEQLF11752NK",
+	"PNAW7VzrgdRY8XYlV+PjAEqNkhy4TBJGxVrEZyqH2TwRSYsUg9Selh7GYNgutUJ38Qhawu6W8DB8vAHa",
+	"4oyz8BTL51Jj4JoNYbM+Tjvs4cRWQFvtkC2NzsQqXs1V5fyZ632KV+AfjAKwlhvlhvkvhFEVn8m0aIjG",
+	"4RglQ36he34p+2wXhMEFhGCaCcazBV/qwEETuNutbtrS5WIa9oV/23w8dSVQD1JdpMMaax5BLDCkq90i",
+	"I46vvhQL/15lY3vNzBziTx48+uTho5/ACECedWkuYowSYLdLE+rrzUWRL7etGeIauLR1tqwxV0Ohtal0",
+	"mwGyCbzbv1NF0a6McH3va1pYrT0qz3DTAsfl8Wk6nudC1wLthiLLamW4H/CBGBoV/P7Jo/sPPv/8wSct",
+	"E/5mPJ3WlQw6iMO0EXZJqfN7jDMzCqlIEI5hNFFtVhSQnrWossSuV670qRiKdFaU/cnUBp4mTKuWVVgU",
+	"5+xOry4UHCwEcCdJJTnpJjwbOYgGjCoNqL3RqZx9evLw8wefRC6yjhnRa656zs+3xB2WzEWtOtzgQfPa",
+	"r2/4R3fKkR67FPHRjkXgom2z2nBE2sbezJQ5y/tNxdctOfMPXAnxbXNvsrMAoceok5h5K4seWqJtW0bX",
+	"6ZUmPYDqg7JhemfmtJYQDSsYvIrXs3a1ufOlmaOgpGEGFdshtIuyZYWE+lg/o1ABxv23LXY4FCJpt1C2",
+	"avBcXkpGGBHldBu+NGqNK4/OInT4t4Hl8rRYL0W8n39VhJi3CSmKME40G4DQfZNiBFu9swih13cTH1V1",
+	"3y2+YJ/5cydcRk7wrMqKKDgEwxOkvFaCvRXMXDAcQdcqh0RF9FbE6PqD+4lKZSVAosp3Xn/78vGFFjAI",
+	"COCITdQ8NwdOwpct1f3q9b826mfjDbWiibwu669PrS+0osRWE+Ctv5WoXPS1yOnldVdSfMrLdHtTapCq",
+	"eboNHMn16hRfrEuFUYhZGNKJs9OJOmZ6wOCwbKR2dUHhNSBSs9u/plC+BK8hq2WoHQM9YTbgfepA2B43",
+	"TOV5WL+8r9VCZK9K12wfKq+FlY6ei4bgjNgjf+KIxWRCNX86SLr5QI3om6pjMBHTeRiRNmO+cpq7jZfT",
+	"NlY0RacY+M8gVDzyGk+I3sIMrQgSJqgjbB5UoiiKFW3doLrDfdjHI7qiyrw+VoDDBZKam0qIRYVKIh8g",
+	"Ay3FR7rsxJy6wrxoIXGpZvH/Pya+F9znXXa24lsBt0EqwzJjCFYFa3NlLBcTXsB9Fg9Y8y1LdRu0GrBq",
+	"1YUF6yHe9u4xs4EALoonMwXqO9BpVSptKXnw3KgRPEj60b4gJ68rW+Ac+OSpNNfhNlvgbex5PF6ue+PP",
+	"9UM5Uqv9LK2JV03A+r4djlCVPLzbZIg1b7RLfxkWX361HE25vltXO42tlzeNac3Kvr6pDe881a7XcYx8",
+	"ki9ZPpfHFdc0+HXJbMUWwC0CMXdOdy8576xfELxieIONtwoUrMO3zGWR12OOXZsBM4sP2oZALDgJ2Yil",
+	"I2Qkr1M13kD4zdWH0lCEbn0ojedlAAhIVGFPACK1crC/dZ3yJLHT4X62rni4omgfXdmQ0jnpD5YbpgbJ",
+	"FdxNHlbRRGVVs367/YU8YjV7y4J3NjTGPhbeVCt34QYBVsoUsa6GYOmZw/NB9zC8XQex5Wpeu+ZcaZY/",
+	"n3AFiRimibDpsEMKnbS4x5QDYxhdo+Tjdk4slha1C7bZJlPqWXg3ISlxQ09U7hWY97z/DFc4Pxe604Q7",
+	"odyU65aOCxulUmkoLKkYaVbmZADNb9W9H7A+9nol4MmQyxXvEgTcUHztFqGHNki89hZ1qQi0VcmRJuHS",
+	"vceMaAZ9kbMEh2498ByISpN0uHEZ58I8JRLrB+6yGPZu3wxaGAU99OdCWjCpFu7JBU8LzAuBu35A9sKk",
+	"Cgwyc1FXwED0jYyplOGSVQDJpsiSCI6TmMRRHL7ucXTlMiyOjkNoSA7XUvdeLmaC2/BnG7uCAp/EKZwF",
+	"PrQ6hlOkfy6WLl994clCcJQHQpcalk7npurEJc7gJaBVSHcFQFkW66nuerxWzM6F0c/RBgwn8kCY5xCc",
+	"5VM+BWJ3YI4SoySIBIFU+HdIeePnuBN1/DS6DzQl4Wc3xu5LHMDSM7a7m9PgeN8obZ7qibpO48k/TbMC",
+	"yVtK5DWXQss0kFeC+9WcZNqbXDtVvIxszDBG0itic22UFLo9R16VyRkk8QaqWdzmIFTpZhxoPDwQzVJR",
+	"9hX6vTYstqFDB+5Gb67tplmVaz2V6ZasGo3uMQ4dMB+TVJs7Z4IkAtY4YF/yRfV9OWFPzHUbdQXE/1nQ",
+	"mBXz5mpPNGl2rFRuoWyI7zKaDbUyFTomNgM4EfpWJT327KyVc8QyYSkZxjyWNqQZFUsR60qslpNqBtgp",
+	"rH5AgZuoLxeIlJzxuYaBCrYevd7B6KOOZ0p2enAQbBV8Ux5Us29KzetQMvi21FUwBY9H911r7DfPsFXu",
+	"Adc6/4ptQaWQmh/w5dUfTqHtp67p9nvEL61yH+BSXsceCU80saA9Ho1oCy8sGlVHFr9K1GUQ34qkZZTr",
+	"1yjbI55mKSy5e+aZDLGtbKyYkiW+3wZKsa1mQwYjMQJgxRkf113uZMGHRQPN4NSsTfsIqRBj7H1Ldzmg",
+	"VxMKv2xn8S74eLP2M0bW2pWDYEw8XtCnUv11M33Gxz5iaSUNn2gLZEIa7bZPzyVeLWtEPPlmY54ksaOF",
+	"pu4YPWKLwM6qg4P42WxTfTPWjsuOiM9kI9jJSIaHn+jVKOHNBO/YhdYVvF7fv+uy2/mldp1mnTM+vt4M",
+	"dmd8fO3p66w0qHePuRiOgo8jNpfpr+bC3H6QnRQtSeyh5d2E3ZarLIx5optHfDMmilOKqpCKJYqgcvS2",
+	"nvEhWOXVHC7PIMcdLvvnD598++/+1Xd//DdVosRWuiYyeB714J8PPr3ZfXFjhd3T/vbi/cbXXrz3+7U6",
+	"q525SzKEmFPmrWemO+Pja13y17zcdU3aWFDYWqBMQStCpH2QVqOecDBQnGGBD4SQ1kkFmvStHjhkGR8r",
+	"zzWMirKP6dDz4YRxYvK6AuaIUutIf662rl0da8ytQXiVVd/gpgBG1ntECBFGhSFP9QpCoZwUOaw8NFNv",
+	"busOepTDeezy1rKNAeoT+2zwXr+ZdTSg14QANXtbs68yd3uv4R4V/SZUCFhWUk8haiH2SGGXTgWReCwC",
+	"bnG0AVnKODOzlXtWAICG8gO/cDERu1N+iJczMSz6aJRJp6JxYrZkNtmtjLUI/LM6pJVndSzj8ncekNA9",
+	"3VJ2Qspqc6YE26/R+hk+hCkfbE9gXgciU3Lc8jazmayYrCpI9rvgARoArnzciVNFiWG4BCsd0dxbGIHl",
+	"dvHX+VVvfKP34tNcTVkPCwQ79jwfg6uoUOyjdp6LAKi9jkOo5DSCK7EdV7Ktg9uuKDJBjoTNGINNFL00",
+	"wMVKVpExvxCMIKbO/mJxoeZYsk5J5+JqyMjvoHSN8mZlT6BtF3Dd0NmdN0Mu9DwrmnhNNdgGgi5hU81Q",
+	"5wLSBi3bVVLkZA3ahCijMdOEAnUO23arqNlJdLa7bygKPI9BEFWr5sii5aRaDLuZU7sedp5Um4dl84Mu",
+	"lHPzozs4iZwoqnXAmkEAq+xiogIMU1rcYzHGkx4jTVx8zD7/2ekXpyxJE5ApXEo1B9sX/H4FEVBRp6jN",
+	"a/KlTw++4v2odVPOZ8nWapMZhFqJ9ynofB4IFp4s5AETOVIPK7MhBSYrKDrt3RclXiwv/Bt46gN3By2d",
+	"yiSX93qdWHcix6lYZaWgpHmWxtPvp7LIrJzowUFVQhsH+i/tEJr0GhWppOs03Yg+CfTW1ZVdUTFrzg8X",
+	"KoCiTiOkLTDDNoGo21llgyZCCebzs7AU1w0IpmzNHg+XwdfRCsbYSOk+gcbXC70SEAfeoOQxMXpe+7yI",
+	"PQWf2X+WsV+KnWWiK3qrI5baaB2T1L2IxLR1FGMmGoyyRSUMQlsitoAAfGnD61DTt+gWcpxBP/3bKXBp",
+	"RnTfWwf9xAuDv/WSe9XfRLCRq/ndtho3wCY2U8KgUkZxFqYBwRxa5Sjgi0c8AHQZtjvGKlMQ0SUiKS7V",
+	"vmAhdtnHNj8OhYAUQQHYZKkWoGzip6CD4cVNqoFKlswHUVw2SsOv32h1r1VGoTprqxKsvPmv03LlBM51",
+	"G7Ae1hywMRyEdBV6dnafJUDsHvctBPrZ5w8/uUf3/UQzbZTFwZK5Q8LaWaGco97RrcOj3mG/d/jZT356",
+	"9PPbX/b+6MM/vPuLn9364s6jD5589PTwbBt+jN7BRycHv+AHX/cPXvzejzYhZkwXf6oGdXyERYuUv/T6",
+	"CT68o/3HvoPa3qpJpTHgIsh9Uuas+aUaMBdXhNcOF6AUKuC3jmoV8MYwyaY6fW66gaBUa0kpKZ1kNjVJ",
+	"m+odzqPF0BMoBLGZqZ40HFaOpcAMjX3SjAzcBgs1m11C2P9SDdqTKeRiyvPzdpeH8xTa1WoiFuCUhHRo",
+	"RuNH5ESWqQWw8colJFltNwH+0mJ1qnwOxtKOH2VQanHY2ilWP1WDp64UmDhX0E/V4NSW9dqVS/uh3VG7",
+	"5QbBJca0yBAxtQiXh1kStCfbjFdFvNJiiKwEcevZTb1tMm1tP89BnKC7MATCoTQyFYU/XPxNotwLqmBm",
+	"UUz4GMb2s3kf3tQ4f0/xbe30Y781N7mkqxsVNEkkzuIQoxL/5IFP+6an+ib8GnfZCUyXhXyaxtCMasfQ",
+	"gPN+wyV47L1Xeo067d+jMCCqX1EiGPf6bR/MxJTErNWXd+9s6VcvuyRaPE8LZbt4RvtW+4C9sk/iaq5j",
+	"P1WDxzJbhjcy+qp6KbuEfbpqLl6bBcw8+8ip0RU7aJv8YRYcYS2IVwZm3CHzsDNkrc8kDE9dkTVrbU0V",
+	"qCcYmDAUokW3zujRRyp8He1TbdgESWxdNw4DKn0LWAxf76WRBKhDfw/QBNinjMs6spl6XSrM/V9SC3SQ",
+	"lp4cQCB541oLZisz/TotRJsbcjv31i/xwtJqTlYWCFoYaTQ2jOL1b4OMy7exDXaEz+14R9xhqVCoAppc",
+	"UTPi0kYheOADMIVsoHS+/eGdDzaSx+54B/OXm7VZKlDreooPr6bqKuvNa6ftmtfnta/N6z+M3spJdFXH",
+	"0BWeQVEHUn/XkyfnmJwS2kWRZbmaWjrNNEdCzdDW9ZXrxeERFd057uRiKCQymKQubZD90SZJeP2iZbza",
+	"E/Pi4xEyqbZL+lUeHtfnpnm63qV47cuwKZSgZ++TETtkT54+vv/g9BQ+HXm+i1uOv+t2iauO7kG96DA6",
+	"im5Ft19s9oE3OqaeOGcXfHJeQvriFDn66NOn1pZgPtx3LENwQbep+mqm0dxF6UMbZfu+e2FH62drw1mq",
+	"++ZouBDNOpy7p6eaxfhwvbaWcTmeNyYktL8CxN9dQMibG5eCzjcDZcyGmqisPiTWAp/RzlFTFSaSAubv",
+	"ElWvo+4AUi10xRiVjudb5ZSazfOZ0qKeCGIoZMMv4PFtcc8+FTKxl+z26Ip2l0waqyC2tjJ69QPgrpP1",
+	"bBUrF87V33MudeazgdXri81j7yXOLqCHC5Hr2gwE9zF3oEUCj30odSFeFtqHnK7LLrDBtAmqZXkEa4Y9",
+	"3KnhWokC4VIeZrvW/HoMdmhlxB0IwVlI7ZBU9lozIqJW+q+IszWBnanQERssKyRJaIB3hD9TvmSU5tjx",
+	"OQTxnlmqyT6vIQgtHJtWhz2akTyR+q1eb3V/+25tYKy4x+JXZkJfY5JrFgxll51gcMZQSQ0M+mrEMoHZ",
+	"NlOJpARQZMSSdAxRdnE/jljcRX9gfBC7MsCcSsEXENvBVO6jMEqRy+zjPIzR4BIpopAog0j8U8lzjJ0t",
+	"B3B89/f+6nf//O//v//Xn/y3f/93f/cv/+53/9u/f2U0gdf//T/9ye/+2V9998d/g52thndQtpvdzG92",
+	"rK9ZZadar19tt9Y2EqR+8P2w/9VffvcX/3WnGJoNY/xoPep0sLRcGvPBNIU0d5oNJ0pV9qMLM8IQ49I+",
+	"vAdUKZiN3ns1PSMLZCyBFevO7YPYidk4TXDR+wu9ucobiRsUOk4vhCyv3EyNU3lgp6Gl0/vG7x/f+P3j",
+	"kuv7m+fPuytflL7r9g9evFf++H5TyFHVsnqVZuvSCr7sHdAqtm/fFul6lfOmNAwXPJtTzl2AuAXHV5UJ",
+	"iPxQwakZH8MSNC8bJdHxbgBgvftcPpcH7EQybBGghSAT8AA5VYK1mWqizNC0nhd5WhRCHsPxxRHSa6qJ",
+	"e70PMO7+BL90hVazSMRhV+JqX4gLKb4Xs4EoFgJdr9Mue6R8NB8TeshnRvybB48Zx9GCbfRcMgy2TSWg",
+	"w5kUIgGDGPYWen9CLxBR7iDj8rzLnoRjDNQq+JQ5T8ymFC9nXCYufN9uSyu3O4dHt27fuWuD0o873/6n",
+	"f/nbv/2HkCNWCoIBlpKK3v5w9ZLQfnM0q5e11eEJtk3xFfTUC1QpSjkfA73C4aDMDXWsDujrX2olu0/5",
+	"4gt3arhfD/R5OjtQM+zCATD1GflhBqK0S4i14lLZKC93eV1zv3ykClaoMV4ySx7hLW+XEBI3FVwGpl13",
+	"26TQKHu1DOb11p31i4gffP3i1VF06/WNg69ODn7xAr+49fq9379xcAO+eXX0+hsj6+HbOilfnlFbWfcR",
+	"/fEVPvaiNLfpdEYJuGbcNLMzTovJfNAdqulNxWcpHGNjIW+6tr9uvzSCq2kr/YceDy+ure6P8PBlL7Vr",
+	"ZlmUCdp8aFZ5io9WjtA2UsOGE//m13/6m1//WVNq4u/VvF7l9b7dHsfH6y7/rbzJwF+xeu9f+274bPnW",
+	"vn5lCflzerTeQ20Xey4uUrGouV24YPgGyxYsLziirY2psyb56BqGw9p0hatxi63tbNZS8UOyrl1RXJWb",
+	"qjWke8EK29aq4+02weopxYBU7Cre4OKm98XmxbqbizVcQGuvzBOlhfzcPn1JPJDT2dvdvOHpxtPgLDwC",
+	"7gXO2gint6IdX8+x0Ea8vAUjBsm1t2HHeOL1jQpttjS3goxLDE2GCJNkmspUFzkvFGyJ0oz1drr+7rY/",
+	"3pjKa90nzFz8LPtbbC6JVvWNUEwqTTdXgB8UXCb6HjNLM8hStlFLXtfycFO/U0phq5rMsyWtqGEaSoPp",
+	"sJU5H4HBXfZp5yDsGCzvdtJaIi0/NafcJ1QgfHgon9pC4fOJLRkfdcV/H5SzXVCCl9PqqrGhm9wi62TP",
+	"9UvatyJiT+0erCHbDOgAMFkCH6g5ZWzMUl3oezYZmzsp0ccyAT4Bm6jZOpIqBtWyiL57eycJfbr5eF9N",
+	"OArNk5QUhbAhC0nBfIEloHo19B343b/+D7/9L//423/w19/+07+9JuUg6PNKKEg7mRN1LlSatI+6peqs",
+	"/LGfAxFkv3JSyL3j67Rf/ZzqDjpyJnRxmSO2Pdz+nVJZLwF93wFu/m7px6XcmeE4rZNxP/cXscoyunRk",
+	"4DoeCEEpAtDbH4aBI+9taFjczDYUrOCrY81oh8+4MnTFJW7E/oJbA27YCEwowQ6CGWyxat6O65gqf2se",
+	"5LD+K/L/OSva23cD6uLBhZDFJzQhNZQXvOBgkVuIwUSp8y6khFoJLKNf2waaVtobvF3bzHQqflEbZ3zi",
+	"iDmNEH548ugEGjzguqxmneiU3zydcDme8HS3eO2bv1cbsU3Ny1IpYCRrYrUBBt82/uoEn34ddVpQZg2V",
+	"HIpchvnffbO2EeU2Q/Qm2P9ElAmwANAFZB8DMeaSkmsetmNS2nhu1AaJh9lTVtnsRiMxLDYj/GcqLx7g",
+	"s+ati0Zr8nmKNBDwSJfFmGAAkieUKbt8urYxT6XPpwN6f5CmocviucwFH07McRSXGH/UiPHnskQ159EY",
+	"8I5IIqZVuWoKCrX5c4L4YGgvjlrY3glPiIMQcpPztNDUaq5ZOnou08JmLF/cAyu6I/CC4BCaZHwH+jPM",
+	"BM8dOb87zV0imRJFDvnlK/T29Cl+LjVfaraYLO/V5O1nEozwc5kJrVmsZN9WDlCXEU8zM8Jhjosi4HYs",
+	"cz05amzaTWPLwmt5u4iNvUyWT5RMlC7VxmF7TpCA6Ivo1Ohv6Ek1pypSEtHDIoUk7cH6KGdvpb7CYd6Y",
+	"1aL2BgOi6alvOX12zYfP910f7M+2I/Z11xv6wnUJ3w/6BV88cJ3z9UMP4eOzUjfpCddXesR2GD6e+l47",
+	"1snWAO0KSWXLtKle22jwNJVuxj+2PG8uKVAuOHJ5LYPVbLYogKvYgA/Po1AEpJoF0x+Vd7oTgVS4XcfI",
+	"o4S0pZ1t6RAfj0CqwVTHpXxLrdgR67kP4SbbeHrR78Ts6CTnOsGOscD9dFZf4sMnjvRym0IbzJpwwlYY",
+	"vkhG1NH4NZ9wRRDJ0Oa67MxfFf0ID6io0wQPJgXkLeQdLOs+bzP14JmaPWkkMz0rk5j6bGx+tRAOE/az",
+	"2YWa8pcBY9gKOQxMuAtb/CgIWOzVLYSzlhfHLa3SlU4ClD6VxAprr4KIBrefCN4mXvJhkS1rkX2rvmhI",
+	"XmvjxixmjUusR0nRLaPRBCT+EFmmGCKZI7ZU8xzpmlPNEO3cWUVzHfVqJvaZrguMdkn751ok1j8+nOe5",
+	"md4woXfEEjOLMmFTJYvJys0l4cuWJwjkn273KOWsbvkwtGuHa1NdZmxb3Iv6kcxr7idZ1h82BxaEEeiw",
+	"KbQQupxC0wX8JlOz+oC4mJujLyFd3iVL9pmGVj1u/r6zJa97e46RrSK/dN/Zi2soGqJOrrKNYu2pQvhR",
+	"oWb9kGp57T4PBNklyEfbOKqe2efWxe48lGb4zC4bLO28A9y8y04xtyP4Xen9GOULp2eMtpCIQgwLuKzS",
+	"/qQYoO4OUT6uazQBbt1UaE/Lq7oyA+XZDTEj20TlYG6YCtr87u1tkPB/sAKF/4NaLPwfVMDwf9CMhrcZ",
+	"a9qe4NSLUrTOnR5h5unz4eq5bl67XoOgqfHarYCu0kua/kD0vnV7H/bmKsDMXlhXTGlbeC43ZufAFE3a",
+	"Hz1geAgy7txDXS3Fq5EZDc+VZqSDCzYs8JLPLDpmkwlwnZumFJPye+8ApnXjSTbjWi9UvpEV7Il97vpO",
+	"v6vCppqVvyONyhozLJ/N8AaBOWldPsoBxAQWysdjob9Q+GsFWk2NWkr0+6BCLdlMZZDdj89m3W0M1ZfY",
+	"a2fVTJSc7s9odrVaHOW4WOmWe7ryFCVlwVyEXlMEClZf6qo2CWm0glBLAFkoSkidmesMol/JNAoQBh5m",
+	"c9/euN+wk7/fW2N7JW+DKvWicd9c5xF/7ce7XAkRxUQFfb59jGPVhX/cRf2u4fvan168V/Pd+01RMQFb",
+	"8DMtdDmLaeNlrpyrHIXXgqzh7TLUrqAou+zhCLPPRpirq4SXmogsOaYsu5jXamSkC+TZMp8rab8wvbxU",
+	"PqZ6MRE52BlWj68veVrUGQiQ37tQ4OJgKaQodp6AC57CQXqP9croRWfUudXbZNX5Et2WTTwlazQb7x4a",
+	"qplgMc+yuFWysTdA4By2ruZ3sD22V3TBEGhxP1Vtl1LX9iEzQFPGtFwXbKaseRg5ZymXgFslStr04lxD",
+	"3MHuqbTMW5s69anKp49HdrpfQx7dPpr26/bY0qVtCrNKD8zXWmSjYxaPlRQxu4EeAvDK5ESXJhJ2+7D3",
+	"XoTOrFSOY3YjLVih1LnbD+ZAHKUXArLmvdcqWY8qNq2bzVAas1Q3KmLmodJQtYuoohd8QNVOZo88q13C",
+	"4UlZmavKPoTU420GYxv8DhL5mxdX6ofdou1ShnlmAwHL37qS25EuXhn+gjaEne6KVSVQGcxgO+lQFiMB",
+	"/UmwUarb3w9LhUc6WKy7mmZoOX2skgZnACRygPQOZqyNyqnZRHA4Dc15ZeEuB2lC+zR1+S6gz5H37vMC",
+	"Q7XIS272rn3brFRd8OksZjdswgkUZYcffdCrQCreI1e4fdnBDuNjF0jPLniWmoN7mIuCxReHkWd1GHAt",
+	"7t42hX72xcn9g9PPTo7u3AWDvtEibg3TBP4VXfzo2lb61gwMfhF3a2zlqMNxuWyRVMYji15Hm1wbIQ7p",
+	"9YuqZyN2P0KoAfj0ljMBXta49HLcWR/8bQ4l2+8GHn7IXjKbCdnMud+A76uJzYndeRhja6swqg05nZCa",
+	"yDd5jS5Laz7MYFS5yV4FIOhTC/BZlUHJPMckiqgltJBamHZh3QlqbnhwvkfIrGMEM8BaRnNttj86fclv",
+	"bV3AhEEB/iKR3GOxVEV/qKSE+2R8j8Wm22pexMdGJwx4SlPJDns2Ncw9F0x0HNCZBikXj16+hML7uB2p",
+	"FZiw315P1YzsUfhMq5ScZsmQJF/5EUx8a3NIwOuQgjQ4RTzm1mF0kEAe0D8QNYbuvEskHdxgXcH3VkVx",
+	"HAjr2Gt12PrIE39MeSKYVItSFinfW0AdiVkpm0RDo2nPbJQUeXDxbdJUf/axk+KI3Ivacsg1pLi1eYn9",
+	"whzydTMQwg1AEa418VkBtV7cuJUXWcnDEXaAwsDWUO5BeePbTR2Mnl8bfvm2EGDX612oVH7tjoa6+i/p",
+	"c6geCG/d/eAaVLpxXiI6lQp8cIkrqnd6Ha11eUUdJOOin8m0Tg14K0v1bS3RK1ya35sleTVOsYoppdXe",
+	"9G+UbC0t3qVVf4krNl6XW7zz7OnnV+mMoVKfilmG4JtLjbo9tMqrL+QnKgsVcVH0kWzoMDr88HWtYPFS",
+	"4XCzK3y7zDVFHQZTZktibjKFxfeMnuOVtUyMinXZ0VuQJ5SGHP2AqybLTBRr6IulYqN5Dn+i0mW0NK7P",
+	"0UNTa5n167nFZcAob+ssg2GaUZUlQhfUDmubNgUAQQsOIjjiXApOc0kWPM9S23yNGHewQF8iu1rGddEP",
+	"NfYNb9RpXLpTLSfy81EamBebp/bazyG3pt7CWXQ9MbNvS65vKaCr7r3QQLd2DK95wbyVhaIKbudvi5Wi",
+	"LkSe8Vk5FS16io4/vHvbHA3NyUzu9m5/2NvgRFojq1eD28EMqkajlkEfVM5j85b927zsqzijvVNRY/Z2",
+	"nCux4/xgzAcrieZ3MAKs2ZtIfnDNQgiW/lsQREZS17qh1JwQNBDRatQVhz2pMjitAyJMimKmf//45s2v",
+	"/n8H/0sDqOVLlSd3ejXgvUtAZYByYTjP02J5asbM5pvU6fBkjvD2auhufW/BLMmDHxFPLNnJk4fsXCwZ",
+	"hQ/a5yE2gXaTxV9pARmd449PTh/e7588O/us/z7a32e5WfCJ9SLQHjf6Y6GZLngOVO0w67AFTPt9Z83g",
+	"QuSq4LnIfyaWtTZ/amipHHhhtSAtdD3oGjFZ6jzFDMWMHrTYp/jJ49Mg6yj+GJt+A0O/KQHf9lzA2bme",
+	"6r6t0N9iZqnpx2szgakc1VxOPv/Z6RenjA+HYlZoj+owRyP77OzsScR0oXLhyZY5gzA18+cTpYtxLk7/",
+	"8HP0bVFSTG25DQlDbqZgNtMAfvPJ76PnEoApptwohMrBDWBeDNVUAJny++8/kBciUzPRff999gDAZD89",
+	"ffzISkAbcQreOkGPHrP41XPYv8/R8PTc7uLnnePnHY3Zap53ouewp593jrvd7uu4y04oXbQr1gzCc0kB",
+	"Y1yz2BQaR9Yvp83qFFmij5H2Ooa3u+gVpYQGujCimZn1DP2f5Wqc8ymgVwY5lzBY3eBtLDEmAkkYTfjK",
+	"XYYWuZLjLvvDuRkM4F8RkBLBBbQZGYsxxokSeNAmYpgBuVEusIumfoXV2vhcG0ZLrNszoWYZElTen6TS",
+	"dFbl7IEcZ6mewB48gYVzYJlkkKI79iGCMUsTIYt0lBLSl34ybVcF3N0A07tUc4jFAuYlf453ab5pqnmm",
+	"FRvyPDelmdszHtro2n0uGYv/5wO6NBw8TOLIM2naJHZTvjT7CFm6S0ns2J3eLYjb1FYRKAOMJIufiiJf",
+	"HpyMCpHHtDRP069pD9uOvf8+LoQwFDJLpXCOXOuIRmhjgZFrH7KfpR932edKjjHoSrOxKNjtW4dmzc0y",
+	"broK0dE23AbcI7TaKTIfgZZu6okuHZzhZjXbug7ZF+nHGH/tHeWQO7j02IfmsbAMM+5meEgFu2PHCGV6",
+	"we7eNp1gM8B9ml+67IRpo91Bj0yHNLvd67n10S2U6psHLLM7pCigCJNRmgl2I57OsyKd8by4aX48MJs1",
+	"fq/cnV7PtNQuBnjPjPXRnbvQHiOzsowWH6IBXFdKrTYLCBsOG8O2J6wLWO/TjMLazalimhaQgXG5xDg6",
+	"lCSQbgW3bqrLuCZr9qGuQ06WsKo7Ua/XwyxvhKt1hPrukV6PTcV0IHJ9DzXeRaoFu310RJIDEFWmYJV7",
+	"eno3n1Lowtd364hl4kJkmiVCzLDKsD1H2CDKG2AGWxU86xLVP8pMrDWcGJRk1AH3vQc8mP4FC5B21eeK",
+	"Ax7DDJiF/r7/PjvzZ/oM84+JynI1Lw1UkmIGouB1BsBnc6Hosk/JzkUPwvY2DZrPWKGey2Bd05aVuBeP",
+	"Piqv3Ol8OIm77FSxxBvPzOrQ2CNbtRpZObRQSC9nVl8qx1jB6hvPpXvlkP3ELGFsJUApAUK0UPm5SNh8",
+	"1mX3lS6ypRU1laqNMs+KeS61KS8TdC9yoVPYHGA16z6X1aLMj8B/F+HsCB1hayOW5EugbYjccJtZwb0U",
+	"sZDkwqV/SnMKuy7/7in1oucSMitAktGCj3UUkp+a7ygc2c8MlJjqIh1Cx/V8YHSbgafzM7u4FJDuXeKY",
+	"YdfcEP1l0oiy53KUGsl/6whHy419hBLMI4Pg8ADpZ86OdFSahOpIQyQrns+p02w+EWBco/MY1vhCAS0J",
+	"TiTUgBOR4KPH7PbLl/aHCCk7RAJCt4zCp1cLRUefdicHgIyey2Eu4GjmWaUcKQqzvkLV+04P2oC5Ogqi",
+	"rbZLHk4rXrCjXiD779H+1rbhRl1wEsDofu6EQF1sNM/cTFW2z8hovox4DM300XCRsEinKQ45aKpGjxyq",
+	"PIHRvJ8LDtuG07dsIJYKghQy85o9kz7ymF3idIjh9y7xsngYFr7G9XNJuhp8EXfZfR+MJF6aJSnHtiWY",
+	"4cOczuWwBwhvwvoiNpgXLhsLpk2DUSgnYTlEGYzuF91lZ0aTfi79DqO8nS6nCLQOUooYQf2QpPYxO+xB",
+	"SUFOMSx6OOFSisx/hnz/+AC+YlHlPEloUik0eOUJmy4lF+NUFwB+Ncq+Fpk5egcuGsa8iG8CPFz7z+bG",
+	"52v2gsJ+0yBHzGSZirELqYSAHQ1H1RO/T47Zkfmdumnljq0LxI9th49zgYh5kj/217K082hPms00tzse",
+	"qzedOqa20WVSR2bzEHhMd8NW0hlhNKwwQ5RLCXJs3jSijHbDGSQus6cl6posLsy3M54Dk/uNL2/dZ/Ac",
+	"A7aBl8V7dA11TAnW4eKp9uHOZrYrhjblAk+VlB7BG9/oufTXueAGjoB/BMCGlCOgJKUSUY+Q1EqzdCzN",
+	"Lrb6dQFkq7gVuD43HTtxOH/KjMpu9N5jwP1CoVpm+EwzNYYwySRInMpuHL5Hh6F7eKIyaJ9GCheQfBKY",
+	"klLt+IJuHL1nRD0RMt249R5IftsEpFgKoFYW9xmeQEMuifaKcfem6Yy9qaRwvMjn0mVxZTduv9e1XSZW",
+	"V00ET7rgS00QKvjGcSeRhYUoZeCBG5YtysiM+D0a36dilqVDrnFcabqMNgsxXJlNuWeP08rRHrmNgx64",
+	"C9wc/lBGHC2fJ+Sjg6vphcgvUrHAO4sRzNAEku3PpaV4g1lYQmNAB8v48BzDWCyA06r8EDRAJ3iXPZaC",
+	"xhTvNEYvDeWEueJmCz9yYIdeIA1UkRYQIwRWkQCffNzpdQ+7PbDEg6nlAAQrWsFUsuwPlgUmLKIM586l",
+	"cHjn9euoo2ZC8lnaOe7c6va6tzpgfpvA69bMAzL0Js9EXhzYqAF4YCzAiu+udQ8T08BUFyfm2afuUSJi",
+	"FZiBowG96x+5aYqAs7MRwBs8bIEYL7zRFxp31OuhGdfRavIZTKdp6c1fUggF2lk3crWG/SmBbsB+VXWq",
+	"Czaj/B1+uF5Hndu9w6aKXMtvPpN8XkxUnn6Nns3bvVubX/pU5YM0SQQ4/W4fHW1+4yGKNnz+o83Pnyn1",
+	"BZcAO7iDA7up/ELkkmf4wq1W/bahUWjUnU+nPF/SgvIDCQLXTIfZ8WJhZBcoggASHIP/CX/uvPBbgmMG",
+	"aGBR40mfZxl4o2ZKF3UGYhcaY4SessYto02Ykk19cJQjdd2oIJKSfJ6JH2tL1Wddd7EVfLif+fBcqkUm",
+	"kjFgTKU1nFHkqVbZhdOJ4lA4xMeoc5Q0UCPEcjUfTwLtaLCsHPvk5xnMtbmgaECws1tHH9z9AA457BNZ",
+	"t2w5IHqMWoiWBwA7YEXQXPsUz5QURvKiGYUKMdoANce9Bj+bp48tgNYN8gTcdMyR+qBkpkuKLYfnwjQF",
+	"rirK5qFJkYbHWayk9eB12RfuClVMciFoydBEmjvLHCxc7sYEIA/zA8x3KjGBXjCOXfalOZmpEbbKCU+o",
+	"AjI9QXgU8uPoiC14LlM5xnsa3X5sHS5zmjlC0DgJjZxyyccih+R+ZI6lyxk/F5os8BgzMc8zDJlASX2E",
+	"MlrHFAjJNTsJSgTzEtwqzAyFA2IWNNycGLcURqafCF0xBcESsRZeu0q9BiYkZQYsnwRwxREl2bn1UfAw",
+	"EdOZKoQcLsFd8MKBem2MzQYBT9G1xDjkR8N8BosR/EAil1z1nY/BbcL0LXK5mmtv57j8vnNwVL4F8AQ4",
+	"Wo5v3gx/61JTjj/qfXQLZBwasUstsQveyCqNHs0pTzMjzEL0SMfHjVLbwrXq24YTgtlYzLJFuNpXnfmh",
+	"+eKo8wLOrx0OQQuAeV12TBI8dYeDeCWpJGByrWN1+2EJI1Y7R72jWweHRwe9w7PD3nHP/O8Xzll8LOdZ",
+	"thIjil9OuO5XFgfhNeqH3XOEd76e1E+DlXvQ4MNywGFTQ2FNYYsqs/gi0AQPQ7eydSR1dp3fZgXnLJDe",
+	"qKK0UAi+4NlI5VOr1FyPJtRrodncV3KUpegrv314q5Uq9DnPEQN9+/BOm47o+QzpG78QScp/iEraSYL0",
+	"GnSmOyWtpVqG5DgvTJlrbx03XwXb5zXqbvXo0UCLI24Ro5+RH8CzGxMMs7tyeH0CP1QPrzrBtn7IPlGY",
+	"M+nalvztzW88UsWnai6T3fbID2zl4kRfxeKN6i/EPxFFm2W0Px9/uOfj93Tr/8B28k9EcZltXDYNbHVL",
+	"savikYIbysxG9VRCmMHj7JEw4OrOBL8QyDGvC75kc4nccUmXxaWdFTvLt5LZEsIN5nkWk6lVyTDb10QQ",
+	"uG2idEFxq5bULi2QRsszZ+KFm3gzQfaYBlElpau6LtIsI/wRL6y3Z/XwfAZ7dlXq7Xpxq7kolfb5rd0v",
+	"MhiBtb/G7MX09/ga88Z1uv29Z8cz5z5JzTd39ZmTDNzgbIHHfiCOlnkmtnKyQN/3DpZLOVjQxgtD+QYd",
+	"K+YKvkDAFmHgJMZEWTitBzzZGFSlKNIz8FaAB8ZT7rpSQDWZiAxhCfFI5c4NQ7hI/Vx6+7Vj3UEYsn+R",
+	"HnEvW2pQ9GJACyxMUM8R+ejTUrnGpBo9IuDO+QZTOn3jXvgmePIbcCLoicrME6M0A8j0N8/lNwcHByv/",
+	"N4XFC54W/SKditiURP6Yb8AcT0GqydylcLHAsgxBvN/4CCVzGtuwo6JAhkTKGHMhsojFUyXTQuWpHHeh",
+	"SnJpBOOKTRnmaZEOeeb9XsA6ZH4SU5GPhRwu/W/feA+Wazt0C3AA/UTMiol5Cj4CmsFirr4hdBzX59p7",
+	"ciif1L0yPgvBtQR6iRCjXUBqbvNSxgsYCyzqG18DNMToUfNc9HNewBDzLItWG61yC9T4BsGUnPAO1h9k",
+	"hnKRykQtIsZZZs5PYsEkhsF7jBeA7QCU2nSuiVkWSvGEt5xWhcfcBEhK036AQ0X2J+ufAzxZKYUMwtEI",
+	"B/WNbUqupqzHCsUOTUcQzlbtbOS6CgM0UyrrzyUAMxIzQuYLM1CVhYcbTypPfWnLQUJPxCrju5ARuHFt",
+	"UGpVnWYAFvrGDz2XnhJ5whP0WNLoJ5A1BMKx7UafKUju5nfEPRvsAuW5rewthrR4HEzaVGJKcjvJb8LK",
+	"MA14xuVQ9DO1KDXZ9Jp+A0EBSOiByNQCnsIkI+H+jDO1sLsvLqd/aqzcJWAqcjUfZGKlBcM0H87Tgg1y",
+	"wc/R4Q0Bh34qasulnGG6D6As055wMnzeJvAQDnmWDfjQbFcIyRAJ45pNgS7JBvXU7RZJ8ygVo/rM5rdv",
+	"bGzaXE7hoEnKjaOa7WMQpbhaPWHMLwSjQkwrbNorQM8tlHXz3gvg4wCdMzvKola/8TU1tThJ9bldHua+",
+	"Tls8s6Oppxgggls11WyUC4rsgIgCZA32fOAAlJproY/tKpnl6QUvRCkqykjnzx6enj1++kf9Tx4+jRtk",
+	"AS4DXEw8L1KMtPSz7r7UTpKqERuJhciBJTRihTI7MJXDbA44MOLNdi+yb+DBcl2WGNJxkX7jFexvKtp2",
+	"YdMllv3nsNspzhfWYP0RWK5XF7wQZuv1k3Q0ErkOFg/EkfElHNbCq0gy1ROC9sphmqUI5aJ2JXwZuRPV",
+	"yPgPaFRM4+Agw3qEHMKaLn+qWS/P5UmgK6jcrlfrnLexG4jXCzKoT9LZzDTTiLRg0AADaL6rxq0QPsAH",
+	"J2xw8M8hJ8pbdO4HIRVlj3poWOFDiEkmq4fToTpRB/SdznHH6jGBicP05fBF1HHj3jk+POoBeE663PRh",
+	"lVR86bwKqiAh3iklC6dc2h90SvXc6vW2NmzNM/F2vPPWthOOOH3TxoolKVMEhokHujsQGLSbMjJUIaVt",
+	"OhXHrH4+sVllpFbn+NZd06uK8t85vmu+nGcCOnRUmjUsB2Z4KBKb5RG/DaaRbF4tTGTeChZ1cGv7dphS",
+	"rsI2Bgtkg11snom9a39v4nKufRkYCK7QsHXzFW2stb78h4BZw/MoFx6A5uJ9QFcsQM1wkYUQwBOeevaI",
+	"JJe/Dz8eqqmAjKjrUQBzSov7g0MA/EAd+pdYsps8+c1LYX+O7s/R2nN0v/evDQKww8a/jO9/nomr9PuT",
+	"u15MZwWEQWOgurunuVOMMqshmzYYNclku8ZISWnpIkZRbzq45kHGeQYUEsgV4AD4kLFeLNlYMSU9iv2X",
+	"82TsGW2kWFAEPiHlLeIu1czuazLpowMgsYZBzC1i3rfhFhRLi227V4m+CBHoLj7D2nUXE8XOpbsPk6dg",
+	"e8CDaXg92CGkM1gbpWvBEbrgGeY0aMZIzDNxKXyEGo1KF1B3BoCXH7YITkHpqaq4LcnSIytLgSrOi+Dg",
+	"/eDbj3a7p74N8MX+dN3fUvfIjf21FpEbkT2cICscnqlv4LYbIjhWgQzuYINAczkEYqrIZ50FfjhzyNlg",
+	"K/bUXYH9tRiwgeC+JqqFbqbG/YQvdc3p44AjNaCRGo5oqgau1yk0CBiCgfDtV3ORL71UcymYttjslhv8",
+	"dbSudjBbm+MfZ6WucisAw9pXiVItL+phHS9qmxagTK9vgv1ti+5/Dq+8boHBuUbAzvrDlPjOv3rVCSNa",
+	"4dDAY6T09WDpvjb9BcbqDyJ/IhMYcvVIJt4+oOSElQkfm0+nOyt4yCpOEc7NObixyqXBufXCnPBJqcVG",
+	"g1x/GrY79I1+2VcL2Xe9JghmLqY8P/ftxZ0dDOX6U93Ihg0NtDz9pi/keEAQiht5Lxb1VB8TowXovqZX",
+	"5Cv/4PYR0+yGdz/d7fUY5AEMlAhQTkhF/OD2UfeWGdNSboUrUhC2QYiRDN5DxC4PEbssOsz/ChcjUvcb",
+	"Ts2br6y8eH0zECiYr3ybSzqsmIcJ3tJrwWkPXTInuFFicD8yt1SC84GNBLj4giZNhSyAEIRTIJzZ0/eI",
+	"9s9RxAJWf/UwPvHlQEMvdRe04iS4qNmvOgAGmCArVi7YQJib93BidMOks+0F7qTc++u6xu3Pm/15s/a8",
+	"uYrogfX3TlhU+4vn/uK5mz/VSyp/03Q8HJcPG5gnmJa89rr5gA8n1vJZZpJxYCMk1ltGyHlnwUeRZauL",
+	"4CiLLEFcZIHDkaO5i6qsdI6MKwru1cBnGTLtICWh584qci41H4ZwKmz4MZh5IS1jSrTDRAhDpyZalheW",
+	"qQaC6U6VqQMg279UA09jMxb6uZw6HO0KK2fqQWRksieLNXmd1XMJjmRefo2Ktg93iSEWIdarF3Sm+VKz",
+	"iVoAPs0G3ak8sUF/hCGPhSzSYhkz92f/XJiPAVQcnqNpjSMW08TCnzi15k+cVfMXzav5E9JQEzRUzqcD",
+	"kTPizi1DcAm4GlssHD1axqQiHNOsIVO0XRzmb1oefVoelRrxxTAire9epgrLXEaWvq2MFuazlMYGfgT9",
+	"yz5ZbvC5WLruwQTZd4a8EGPgrLTv+ZGgFW3bHlNAW2xrB73DrHPTYfpEi722v/DI6oCWBYRWU4GE14G2",
+	"QwWY5dv/pRrUlOFXvCuAjnHwDRUKQBI0BL/K+rnK3FCbv00hHjsahjpMp2ZogEQ8E4VGnsbCo3QHS2be",
+	"qABIbdmoGSd8aWcCAaT15YuXeC5ELMmxwSpn6RS/9OBfdSFy3B9QWHzs+0y/ioTqsV4zrgXLuQRf3Dc1",
+	"MEewlYFUbWMqszsf/GIpElR1WTzM0uOYAPmwjFLHhWiFW9Bbc0dwanDnl1w2Gbz4sIB8J167CVJrHK7N",
+	"2LE+yWWDIcz2zlrCAHirRgyFUanVBIysb7d7vrbhd95suwU11zrtQMaWGw+3pIPDta3vB8k2eF1G0Tc/",
+	"9M2rgvLht1N6zeI+wXc21Q5bM9WUFS/HKJqGZkCCwlpT7Nosguu3FYZyuDY0VF2onSp+F82vNEqk6XQi",
+	"kglObMBHkOlmZYDaGHWAthCcwPaupkYjTMDefK/DsS+/BdeN1Ys07e9ACgR7prS9ks7x4QfO4AFX9U7v",
+	"8LOf/PTO2a2ffWhmUc3zoeins85x5/Cjo26ve9T9oPMmzIpmG2xjVqQ1ubcrXtKuaNZkqgtz5F4ID1Jp",
+	"sDOSknZVlkYXntR4Z7rvA5hCN9utHsRymBsDLAhTM0V8OhJz/yaGVkRMK5aipRBMGhgpA9sZ6SqR3R2T",
+	"Rklgw0RwK2JRIHQmDtY95YyDVBoYRkY+QoxuLT0KBk7If3fm8smVlfYf66DJqWZ6ohYSUgu9//77DV5E",
+	"Nzpbh39gBqZPIa6x0yD2bYIcbBJohgNgFC18YJU/xct6vQtDsyuo7qBwIXIVr+E6QfGE3nmkmo+rcpsh",
+	"5au9R0IKpwvhZ91clOcZRhQOcCEhrAsz8/JMixjxSY4ZVTd0Zy7N27DTwt6sZtbbfHzxqfjUHOAtnz1T",
+	"ne/XCdpuLu3y3UruuyW/l/yXkvx+l6iR267rJD+ELa81iG0r9W++sn/20+R14xlwZnGbmBcj8Xi/oZKj",
+	"dExJKP3d1fL3c+RwZ6eKqKJ5YH6L8eWubQIgE0nuajRghYLsx5oZeR4M28IcC5ovV0XzT4STzKuCGSTH",
+	"jBcBt08wCp2qG2d3NMV17NxN1nrbsz0O+/p29+lELcxKp6EPDLJ2/xC4acvdXbORHaXWGoqc+/ahd54g",
+	"h3qy7S0FOr8/rC53WDmK/YbjyQ1048WkRI5TF0tN0/t2I6kvVDqsZSXvHNNv7tT4ufmI0fVwahT5sk+0",
+	"CJ3jrw6jO9vw8lHn31bwsuubyyzVOf7qRTtYeOvhiDo6HUteALWM6xt55reDXl/O2OEGe8PhiZ23i38f",
+	"E7z3YXu676GTVu1E4MZD/OYr+qsSDlwXlOtF5Z6U+4dLym19unCvclliyDeeixEmktx6BTYH+K5fVvuT",
+	"5npPmv1t7fqIs7eV5l6h3UpVpeXwyKzjKyTL3jLC08qVawnyDGXKrkq528yVEM7VLY4Gr22359sJxdxL",
+	"wnde594DTb/33NRXp6fbJL+NdvITtO4Brgmkpecp1cLKYHJ5Yfb8eqeiq+jdt9hhP7ey2Lne7012lzPZ",
+	"+STiTTY7N9TtjHbV1e5SwS+ktknBPZIRHNFKC/sLlwllErckGe45LS5EzsM82khabAoDFmRLlwsQZlvt",
+	"YIno04VIx5OiRgEhsyLxIr5Vs+Is46ncSM1Ip/rJ/S8ewIxiz0TS/OIgHVcUiM79R2Y6qaiP4Xcsp3N8",
+	"axvVCKu5boNkzajsrh7BQO7A6kDDdVmNx45gS42H1uneyrhXYLyV0QmvlkJ7s/py85XfZG1Mja4Fe1Pj",
+	"D9jUaPn0W5sa2y3DNbbGtetqf4hcwSGyNyBeowFxW0G9qwUR67naZHvb2g/tpfZa7IeBnNhV+7Z7MdCi",
+	"67bq0fbq8fVaDvdybW8O3GvTlzMHXqFCDUGwzeZAlKq/svKUHoc4CoryVnniEfuFeFnYjE2ajTDcnMsE",
+	"jR4uIIGoStFeNuUAi5dXFk/BS+EcDIKjRRLEFgiUNsSEansFDRkIbDUbLJ1Fh9hMgcZVN5k7aRzrkboV",
+	"jH8gA9uKmnWRCnZSMBzWBTJHLIYoLfMHZCnFjF5JKscFz877pjExG4hxKsMQDDOFGGAy5Fr4bGIFpDQ7",
+	"YYViv/DU61OIiXQpooYTnvNhQbhpzvRMDFOesangEqLoT5C+xk4GDfkiT4tCSGwFxU2YMz7+vQ/vUuI3",
+	"+EnP+FBoSuSiJ0KXw2y/NhukIa7iV62H+lTwfDg5Ey+L71tIYdtTCdbDdvZqWr57lfu67du0dwdLdLkA",
+	"eN9LdZqWWqGOofqgUxotvD5uIurM5jVi/bRQudlIWeabQPK1yz5VOeOSiZepBrYLx/0xClRycwK4XEVl",
+	"XZykwdwUngmeBxzYZ0TkoMt5/qY8lQVPJaY0owYh+VbshWWMfArEa02vkmp+a1U1Nyu0Cw/3LZnGqvB+",
+	"Mg9l9+7aOXYdNmn1vHacXRGl8MYA9gMjknGozoWYUdPBtxGYye3x/NUryjRN4blQYOe4c3jro14P/tPr",
+	"uKTMnePO/LDz+oXf9IMV+3tQMC+KPB2gv/1VZ4hhv9/9xb/99m/+RcBM9fOHT8yqp1Z0svQPqP/dIQSJ",
+	"k5z97i/+ybd//uflthxRW6DJTa0onUtWmGsuO75O+KpSrR+ID81AfFgzEEbfH0540VczIeFLdfLx/cOj",
+	"W9CsLbR9bO1bgDePTQVXgF0Yi2TTZcVrSeVDYX9f2d9XdrD+K5eBYOjF7Fbn25pby81XtM9buQDgnX0C",
+	"oHfLom8nbcsls85kv24dXKUCvtEsRC3ZL6xrN3PvtKqiRnN3TTSuVUDWReKuW0PPtMgffoIX0Ks0Ibyo",
+	"EabO+LouANM99QPAcwGH3nb3Y9v7PZ7rkvfdubW9NeK57FDvhucqmZcGIlNyrDG9kLDEmP6qCLmEdYE5",
+	"ooHYMUl51p/lYpS+jLvs1GG6qFFgsMI0y5zhYxHT8+GEcc1+79CoO7/3AVxzJYtzMQauvEQM00To45DV",
+	"b1PL8F1rfcOXIiYyLepewQTz+E6XPRz5uoOMwhFLCzYQQzUV2l6toQi4WoNbjBeYLd0VFtgFsbdQOvJp",
+	"w0W01BS4i5shW9puuv7Q243wNijg7cLbhlzyhFcuqHaAzA2z1zvqRJ1ghZgvvUi+j++bJoyJd+gE9oBZ",
+	"WmvKvf9opdQP7/pif/u3//bbP//PnehKQgWw3mvHw1V728bD12JE/EA/WjM+1xwiYIe4rU8QV/4eMLe/",
+	"MgeAOSsOW56Ka/x79N7NV34Xtrot2xbsAXM/5Os1nttbAOZaLcN1t+9162p/ylzHKbM3NVynqWFLSb4z",
+	"og7quVpE3cORSwxbuhd57/8oxZLsdSMK7y6Qqb0Q+TSVgvLxRAxQITnjUCqNzg7YPZRb14Td8yLrzcf+",
+	"Ur7XbQXBNUP49pL23dbn9z6zdwDjd1V3gISn2fKgUAXP1mcxzdUChDNg9RK+DDKR2xQytJF82o6S4YoX",
+	"hZjOCg0GsCVARIAykGO+UUixBrgPR+w75JINxHMJFeUCYV6QKuWAnUBiCUqq6liOKQHLVMm0UHkqx90i",
+	"nYr+10qKuMtOpG1E1cIGSSokpZmBnKzI75kLSkCRFseM+w4ShvG5ZJQTwzxD3PXTNJHpeFIgfnA4FDPz",
+	"I7KDom3Moua4+Srhyy6LXfKwGAdNe/5jJVebWExEmtvmmFYsuHZ1RUAOLS5Ejondh2oqumbM4qHSBVj9",
+	"Yi3GZsB1bBO822/6szwdiriG6ZQ4p6FIIDyGhprqUskObx72er0esp7O81zI4TLuMky71wvMkFA8tOYM",
+	"bKs2lUiIGOqyL03tEz6bCUnTTnjSjOuC8vNpiw+cplqbqTYL46Q2Nh1OeUCgwjrHCQiC1HFFAtjRKwJ0",
+	"RuCTqEaYubNKgM+U7yjDzZB3GzKMfGL22Rlusw15Rs7C3Cn3AIaV8KU2+g2uHztODWDGhC/763MzdKJy",
+	"HpEWWRrO7ODD1qeNolkqh9k8EcmOzVyXx2GHRgLi1SbQcJN7n2fZCqhsLAoAhoG+SagxhZlZ3jwo1zZx",
+	"bQ4Vn5uvdYaD2exhsrFSGMX6Kmk39umRdrV+gS+dmXea6gYxC3Niz636QXaq47aD/K5k9rCyEdTYPzLj",
+	"EKT6QPHdOT6EV+iooi9uldNwdCjJFsTH6KJzfOf23VvmrRrnAV+WFOFO5BNfdo4PDz/8ICpP/LFRj112",
+	"LjMVdFiYhhzeLmWN9AT7h28iZ4eXmts4ZEmb2dszrtd9C9oc0TyzJE2MuuK1xQaPbm7O8mGapbjY1pg9",
+	"WlK/hwptd6gv1nK+52oB50L8kwdnrLmcuBvoTpA4OC2cGme3NJuIXFC+wpGa5+DZnZpWrCgEDyDZ2V4l",
+	"2KsEe5XgzagEm8/uQrwsbpJ8WMmk4tZTrTlnf768DXv5uuOFcc3un/78Gk8ZVL8O9HQ9Mu4TfO4+rjvd",
+	"KsVkJb2uroqvq5dHGxTiJxMlRZDI6V3D9JUnYRtNsjoV+z1/zTpldQIad/jKTG3wQdcjBM3cV0rCSDfN",
+	"ZkFYGZdJCUoYsYlaWIObRbel2kaudtkJ2azAWtnsc6pkTu5i1XGXPbNRcSVyCiETQO0trREylWNnarNl",
+	"NIDqynvirWHrSk92vvvrf/Xf/us/+e1//q+/+2d/9d0f/9lv/+Nf/+6f//3v/vf/9dt/9Jc2mKuPo1sX",
+	"0+XySFtHWbSTfHibfHDhrb7doLRxrkESzqiT6r6GIokbd/14tvCi1Y/5Za77lYlo51WrbNg9Wm7vLFva",
+	"KGZ0nVQkOmIMQgG+80GyTjG8+apV7NmKJN6HoL0zGLmq6NldH2nCxLVaHfsD6Pt3AO134vUB6a5uG26r",
+	"BV8lou7Eotocgo6PRmJYsMVEgDGy7ixbcLAZFvfYXAtLEyEK76eG0860oQnCViNhrkiR//bP/8V3f/Fv",
+	"dt19b494bi8Ef/Ba+LZic6+FXxaydlUyeqPGfRMEIFDS7yTMa/N3PjVl7nWxvS6218Waw9OyDNJCV1WU",
+	"QrEB4AgLoHZkU5WLq9v+4gKhKQ1e/gfwMyhBuKNVro8RQhoTXrRLGhiQQ1oMqdGrrGZGD8tE5N1MLfoL",
+	"nstUjuOo9K1epMVwAoUMM55OWaHUOeNswDNuul0opjC0ewEQ02KSCz1RWbn8XACtGhST5OmFkBaBOVTz",
+	"LAG1EAy/XCZsIMZcmoLNWxZt6TCrZrAjNpdFmgXFDxXiTCu12q+PQ9Cn+UdjcAY+zjORF91RmlP38XMu",
+	"tMoucAAlg++oaSpnpiTidtPzwS+NPpuSUkz2bCwkKF/JbNmnHEZhmXyAGFKb3W1oapAZgEALlSVmSNV8",
+	"PCFwJz4F1KBKCvt2lrlUzzZdEb6kJKFkF2IwUeq8q0YjmAb6jKo2TLIZ3NEoYgMx5HMIJCG87oXIGZd6",
+	"YYaS3T7smbphGUhVAIWAWYej9ALgvLpcXaZ0ER8zXM9Eo+fqnnDLalooZo4ohOCiZSnxLSkstBpAqVIh",
+	"iUF+XCIKMEuncIgS+wmgHCmtxhnPi9RsoS6ha83CgGQ2Qz4V0A0EfEjF3LPoKqHZJpCwByVTPZJN1YVI",
+	"TD8wzsdXValZvMSFDFyl7tskV7NZ9ct0So8el9PzaDXFocbG2BJN5aM0EzpiVJxZJc8lY7Ygt+hrwbwo",
+	"VFo5c2k6rQv3PJVJg/8Wniy5bgOsy51e1Jmm0kFf4NJpJHfnuPN3vvo7z5/Pe71e78X7P+psi4mxAk/l",
+	"G7AnuHmbGnjYu1wL3zWfMiyBbVzJdE7tKWIu5Q92e5FnNKKNHmFa2GtCKfs8y1ojPiapLlS+XAsndHIH",
+	"glJyxxENEsgRwzipxb404tCcSHgSTkFym3ZnEFbhCVmocsu8XIixypcspq/jSgCMZhpE3kRIiAXJhS3A",
+	"HL3mZKDgBYhJmagFnBIE0XMyEniUUTrW01o/sR35XtM+rb9wefj1YAkUp4dHdyGSpQdPYffh3oPMqnZ0",
+	"gq9g3fVrUNY05pVb062zXu/40N3Gpivlwc0MloCNaDQnc10Fs4wPjRy1S/MNALDdHG8j6mZ+YezF3aXE",
+	"HQV+of5ghEtZ2hH5Oexwq/kFEtBt2auSgakEuvzd84NiukSizF+bIvShreqdZ5Sjnmyzgdw477fPpbaP",
+	"HcdGHcEN9E50ctJWwKb8XGgfzKhGiFYFNQBcN7NcjXM+hasbRJ3GdmdRETdf0R99qV7HXRbPwIwZE+Ua",
+	"sqRBGRGlchioJKXAyXOpFuay8oUwFzyMaAjaGrOCnxPVuDkyfOJS0huwrnssHs51oaYxhDtKvBCbSxky",
+	"MIQmQh1HxOUGl9GxEjaWVtt7pkbmBnPpNrpN5H1gvku5GKazFNU48pLNuKkLi3CKTdAZuCU6PFyJAN40",
+	"5Z4DwGF61aCX3tCEcsf2DHJJhDh34pgIpzPO1LhQMYy2zWaynAmgiXChUnFQYZylupgqeR6zeMrzc1Gg",
+	"yQT0LqPxmWWhWSxV4d+vu28iXI+EyNvlwAMrjC6xVPhF2znG36dc8jHcIkvrxeynslE5JKd/EXVmZLav",
+	"lpKLmeBFn2J+O8eHt2/3ekCcpxKhNyacLTUQJrET1GW/sIZr91gqD0BbBGL6RTmvbUkKmI/JfAbHbZ6I",
+	"vAu0rhDRDklqrUEdf8T9JfIuEtNHEIVg3n0MeXJ+9MqW8RpD2+GcXPAlSKFSV/REzcKeYMmdLchBaEl9",
+	"H9LftiEICQeddHHwjqcXol+ZkRSPEbwmWiXazQSuALNFtG9jZ8aXmeJJF2fdT8wfqXnOwk3OzBNmdn70",
+	"Knzn9eoU2cW1PriysksogUN1gc7yVOWQewEfqO4K/FanYzc6ZgnOtVl5ct0CNz9p7wa6TvIUtwDXe3Zo",
+	"TPewzr1D2ZEgOs2rtS7X6D+yr5UUsDJqs7wmHxaBpqcLvuyyJ1arQ0Ypdrt3m41yNUV7t5KrVxxEEPpT",
+	"fY/5fFcwn7svvWaQ5/p1sD9v9+ft2zpv97Ll2lCs2wuWHekgaR1cJR1kkNRNTGcFUjJCEs+yHSIXYIDA",
+	"y7+SwnJmQTrIxURlYmu6R2uCqad7bAK9hhJ31+uwGo3KjI1OAoxGMMEo05pvjlbm/ejVUE2nSp5IqQo0",
+	"2HZpcaCYCyTA1ve7t5+/eX/a7E+bd/x2t6fE/L7ji6/wRhiaZA/s1lpP8/AoeOXMvfEGnUp1FW7yMJ1k",
+	"GQv7xnzf9n6mS/mZGkbVr8TwgfXKXMvVePPVIP0azpzXN18RnrFFrGndstlbH96liNPapbbdSmuMdqvJ",
+	"VGdX2c6p6j5Ov/Y0UJu88biOH5mq4WoyrxG3T+ZF4yreVZMfpTLVk5osyBR08ff+6tt/85//+3/6k9/+",
+	"x//47T/6yx+9Krg+N618/d0//D//21/+ybf/7k++++M/hWTzOOGYXPj0wWGvd9vMTVpABvrf/PpPg3d/",
+	"8+s/+/Zv/m96dwu9vq73V+7EuUxT1it8ulC5SPzS3St+e8VvJ3oHgYaJWoGIxH6DuU6l0Mhvx5T0oQO7",
+	"CcyVs1ldiPwiFYtGPNQzXcsyiOD78TwXltQnzUtk1O5XgIwWbKp0wW474muVJQHUwHKi2ecOe/bBbh2x",
+	"pS5ywacxBXcA7NQTe6OhZdVq8hNRPLadfQN2g3UX0tCm4BCXqRz3LRwBv1TZ/8fe2ze5kZx3gl8lA7EX",
+	"GlLVINDdfEOH4q6H5Iyo4ZBcdo9GljCLSqASQE0XMqHKqgYhBiNGu7ZvrNXeSLvetc+WT9aGFafzeSWv",
+	"wyvpZK39YTzkSH/5K1zk8zyZlQUU0EC/DWeECHvEBlBVWfnyvD+/XyR01pnw2HOct+vXg1pqzfc+j6Gq",
+	"slHfxRr35nbD/EAZPdNs3q5vP7fgtvB7qbKOMcumUM5O/7pd/Kbj/eAbz6zKBLQ0dhMZYeHtazpOqLbf",
+	"R86F0MBN0HRQ2+cPEbB8x0JG5kWl2WHN7eKDVGTmDOwEtXGqzC6N5aDW2m0Ezk0HDGGskziDD2+X/CSZ",
+	"Trt140acKQI8JxVizUZqVG6WXaWmc+V6TssxsFB+AQ5/jydJl/eOoKwcBE4sB0lRH7UHhKBwJwerL6ht",
+	"DEBfoSkI2tHq7ImlNSgh5+80sCGKgr/AuCqiL0HYylVVYdmb5WCIESIBSt9aLM6QfBWCwF3BEqWORAT3",
+	"fi00f3R4Fl6ps32ssTSzpKkjrNkIGo1GwbdAYjRgWtnbDlUSsb6YAIODGEGIWbIwiUdxFkKDmVRSYBDc",
+	"xqGPjbUeeuXY1JuUQGEiPCbONBOSeBVKP7UMqtW1sXYO164GOwDx4yE5VvQFuXkoyF0J0M4VCyLi94I+",
+	"IQcIvgYO5WO6Zgk+bjGs2V0AOwAWAUYc4qaxvX1UgKkXwdviTiuNlCK5XaUSweVqngsfiTdSNaqt+NtD",
+	"9ZkE0qSNt04psxMxG91wphBTQQfTdydwWe8TGjHLzNnVdYQHnbs8DPpk5rerNEh+qsDXEZ8uhiI/Iw75",
+	"Z/Bwe4u35hkvLfvmqJ/1qPvTeWZQ62UtPot6Gw6hoWExNReaTsbRIagATuC2EZ+uRseF1tKREGPbCqDz",
+	"JDMWWj9Pjcpuy+Lh+Di4KceObjCh7E9npmzPMlMKTRZprJmN8bneyAJSi0+R419o6He4enUfId6vXmWv",
+	"feXg0cMrLRbCB2CXDdWEjYwnb+1fz/bIZZy1WEGu5X5rPwpKJlRBD2Z5poAN7H7Wlhbu29KeIVJC8XP0",
+	"EQDNAPzj2IwjEzorCBhKqAAeqxryi4HjnymF8QYELaDyCbcYdjb6cSLMZBgheKUF61yigyvxolW+YIDw",
+	"7F97cPA1M1tmVveoVX+AvRI6tCsT94bYnU8EcGCtE7qFRwZnH9qd+v/0n/4F7SAPiD7MuDGDVOUyCiAe",
+	"BCuTHluAhJlZwCQ7C9NcSte90ZYVMZWZI3vtWfmDThw9p9czO6LPiQmO2msOS6DRsbTtL52eSvKRDAMm",
+	"Ei3sO4Bhi9/YHrtc5zyBthr2WugZ4GHAwpEexICWYAsV8K9u/C38RyqyPJXw47ZkLHz58w9ffvtnn/z6",
+	"v7z46Bfm+09++N8+/qcfFX+//B/ffvm3f49/1Ov1K3X27jDOBNNj3hOMw+Qy7r0PIURg158532brFIRw",
+	"doXsGTKbC8EvgF1vDK7aUIiM6aFKMyCEe61Z37l174vNxpUA2OxyaX5l5GlYL/qV7JkrphGlEn4KDqjd",
+	"TNbxxBWfucBIIfh5i3EG6QFqsCISpQ58pkM2ElwCJ6D7KrD0hKEN3djfGt91KjLrvZidqEgi0RmymzqK",
+	"EfWFp2l8LOrsDjf+D8hnqVgU9/siFeBbm32E9zeDwEn0aPXgj1JHVGhd+9BuLpTmX9As7CnZjwd27929",
+	"9+D+V5/cDfAf957cuwviO3z54fdefOeHJMz379y59/jwbsDuPXzy6J3De7Ch3nn41sNH7z6kn//grz/5",
+	"4Y9xkfbn6BQL+ZaPAR9EsqHKU1skplLqWJ8R2rYSzMgMOLvGr8ZtVWePZNX9kVHQDA/AWEaxzDOUqJa9",
+	"Ed+Iggw0OeYBuOGk4GnH/pTevrQYrWLrWO2JOulpRkOfYowgRim7u71NsMTmW6uz7HPzLE9FgCXlNBmZ",
+	"xwgUA51KxhOSB47m0pyqwAoJHH3JfdaAT+PtiLaMgFMRHoEIM9gC78rZCyiC/SLcjNLaP1AM0GuMtt+D",
+	"IzAyN7TA9yAESgIS6aABywbXuC0tuEE9UYNOxKd6SXdc2XT9VMHsK9r0F9ClBTVYMwzVrhySLb9qkfcL",
+	"aqM8yWIjaa8ZNb1lQ+vLx2ZWDvwW2qjAmFUwvpEkrLVqv/npj37z9//fy7/40cv//LeL3+mUr/GGSkfn",
+	"XqJImd1EzGR154sWKwsUtw8bzVbjuk1C0G+6Zgbf59C7V0Ws5wQAPJ2wkzpDkQrIIdgPMvxk25b6QVbC",
+	"m3a8T621ayv96BMNP6N986ymcvNJs3n7Nhb60ddDEdPnt54HtUI51lpmn/V5nADZuE2mJKJj3eyZbWBt",
+	"5kVTs/118IQxhGaed9P+qV3NYUlUwvjmbKNa61ZQS9WExrzkxGiVpwB5AevqlUG6DL553zgriKvAG61I",
+	"gTz3pvG0m6NxjpujMbc5GidtjsZKmwPehjbHzhk2h/1gyY6w8+F2ROOU2+Gm3Q6NVfYCvvGZNsOpxe/y",
+	"vNiMh77pYNxULhibBW0ky37ufGVNQC9oA4LVNrGWqy5nAVcJ/cyFeSFdBaLH5cd3rz8/MeJb5cwujAK/",
+	"KbIzGmPlywmUd2MFbKyAjRWwsQI+N1bApmr68thByvOPwZpSGPbUOZVT6c5rMxKgsvDmUR8j60exjAIv",
+	"2EPFKrZ4BmN+M7EUG74uyjb4kkoS78q73sDOrraXZ16XAOHSVyuixLsxv2Uue8Uyr6uCT9rA5KLOvB0j",
+	"UGFeWjMKwmt9NJc1txvNrUaj0WjeNAsOwt/dvQYC1QrxjOsjLFSHf9mrEf2yA/9tdni3F4l+rdAYCCl5",
+	"8oh3vRHP6qxFY95uFmNu2sE2b6001O35oda2LwIRs9hwaxHJFkfLJaMA68n8gSmvzGFm9zf9958S1qaL",
+	"i2PCGReG+wlFSDIYDfLgrYO3D5jb0Z+SAqkTg/lCSGJjQUEC6lRJS/9R4bwKuQdouJ9DJXKh9PG+/t8c",
+	"8ksvsT7lGQ+IY/6cz/qxSLe+pUbdWGy5JoAFJTmQnk2PRYoEcXACulMWZ1okfVeR0xOMU0LTWIex9qjg",
+	"Ys007wMVSY8nCSTp5BTSdPOH+wmO7hBGdQHWT6GDn1j2EbbNcC4Q7LheQ78Qs+xQt1JrbZ9NfdOzTvLZ",
+	"CtvZDQDHtCluO/UBpKmHoiVEysdkdCK4Fizlkql8nVaHhW1ZqcpPath/gj9ZpUAV7+Z0DrUjLVA7XrPS",
+	"6v2ci4ve8dEArHuhJbKfuVpVMzFrlajiem/U7SWXssK0L65gxVU5Ffg23pslIoM6VaxCpcKrot3yC2VU",
+	"bigum46RjEsKrIVMpwVSdUifAJ50nDGQWBqhrtuSvsT6HMTIpmEQpL2ayDp72z4QfuZ+QrcaKALKRkKQ",
+	"yLZvQhnQ/kjJgaMNoW9c/5MtAx1ApFlnLNQqzRCUOtciqrN7vDfEMhsADhbxYJixKDaGTWSrI3U+suVI",
+	"+AMzM22Jz3BFY9DWCGN6l8dQxuvmsa+A6A1wufI0FdKusyU0oReONeMR1KESShhTacFYVTLFRupY+JVN",
+	"aOe0JRZkFhW2sXQ9sFj0hWRXI4TzXlQdZEbzKSNny6ndayciVs8ASjnw8EXto8+DWjYBDZFGJ+NhF/vb",
+	"zM/DEwGsFgbece8Ye2yNuLlZiVcBcHpuElYBKVs+UbDn4Y7NpemKNPNyNhbAaz1gLn/yz2YM43qsxqwJ",
+	"L7ipYdjUMDgUZtoSq+nzE6z1a8/sAVoKvjynjEBzkEJNxYjH0nyN92yVq52hdYSOPpU1u+89AW2/qlTS",
+	"bL+fiXTC00iDkYH2gHLoDU7nK9eXkkYsFX2j+sHtho4G0oKLcKGtxtrgMn1mcJlOcxQWA0Iv2wAbbfiK",
+	"acPNSbvEXP4ax+yU8MiwDc4THHltSGN0n6oBjfdQs0xioB12LRWFc4igM+5pdej2DBfhIBeC5sJQkO3p",
+	"9H5jP9pZ13f49MGMN7Ly8+k5bIDeXnWE3/PxNjx4r1MyWAoHuObkfxFspIi95FUZtQexzg7o+atkHuxz",
+	"CiQeOvsLMgD2y9WOMI7kAC9alIFwQwBHKXTSKTQ+T2geHDIjZHksKSOZiaeZ5SkufK9EZOZN2b5xgr6O",
+	"CUypMjYCjnDXQNkb8pT3MurB5kyPRS/mCXTWxnJQB4xNktk1y6FWNRffXGMaeNobHoqn2WczFYLLuE4u",
+	"xB6BTSbzTLkNF50/DQbPidmNsUqSWA6MfchizVIxiHUGaWieZ2rEs7jHk2QaIHVGKUpRMGCaNz7mCZwu",
+	"7P6gkgB3/oZ8PBbSGp4OseObuchF3T60k0toU+/QKwEMhur3ISwf911R6nissanZG202FCMtkmOh6wvC",
+	"8wc2q/lpxud7VF3gGaldnnDZE7VWE8nAqZhxmGXjLT0ycjZRk46exOAiNM1PzAcTnkqAY2zCVRYUsgBN",
+	"W9wObLFRzAbQMb92YDTfkMew+1Dalbk3cXk7Iw2AkWYArsVnLFKkDL8OzcU0DCOW4UYIOCKYHoqkvzCz",
+	"8Hw9XXLJkX1qctfm4+vbQY0fi9RY2fZBMC+7sDBuLbH01aLAtmq4kIh1UGs9e27/3RnwsdmG78EHOjfm",
+	"qL14BYO/YmlibaFCET471h08tfYD2l98PDZbS3AtZglAqlc3gL+GKk8dv4hIO1gBVPpEyWzoKmD9vUt3",
+	"9zcvfnTSroHSWickl86Ikp1c9hLB01qrhvilsCUc7b0WQi69A1URd8ZpXKyk/VDH3/I+m9/L8Gm2/P4+",
+	"vUq1s0VuUiflZmobdei4WnhqqQunA717re3GTnM1dy3XiEQOC9zcbQQ1XNzmdlCzy9oIarSe5r7Pz4+2",
+	"xZ7k1Tw7qkjZJIU2nppLCrkqpXXACBc6ateeueO8NDG0b40fV5shjkUKfbOMO6SZHpfG6ikyMHvG5oFi",
+	"CQJ7yhRAIhnNFbJY6kzwhWkaZ7l8DvM0a5+az2tix99WC/N66+72xZmfpXtqYy5tzKWNufT5MJc2WcPL",
+	"yxquZ5KcMm+IW+F8E4f7rnTSxXIIvtPhsSVcZ6yX8HhUZ/sS1VPR8YGXawK/BKm+djqSNOCl5CM99Xdh",
+	"CUmdqIlIF4dSroMC8jlXg1ouQZvMUERVaBjQF2tHTi41r7kxBDaGwMYQ2MRNNinxz3xK/OJiLdeo9WJp",
+	"cznYHpmAxj0k/VF96Cy1OGZpfCwkjTLwcMzx3gyBSqasx0fCwbIUOAiI+70vIQmG7TZyaVp9n8Z87krz",
+	"G89qOGaQPg32rA2/adda7dq9J0/atee14AQSM+Ahz6XmcVQLaiJNlbkZIY5LlbEc1iBTKmoxqVjfmIoW",
+	"kToEYAyYY7gLKoSFwBgIiQEIHmCNnlmu0cQuZRcmOGCzHeze2Tg6lw9hAWfSHjA4hQ7T22Ybz0Qbcxa/",
+	"aCXB42zOZ2dywKrz6iP0nnhaAMFbwsXU+FEkWHtZfAyo757f1HI+l3T2HHpG4PRIhSDXQA0WZ9pexniS",
+	"qIkufDmCI1d5EgGMu/8MJsWAZ/Gxxcre3q7ImsNdXqdZ+lTT5j2VpqKHc+v3ncEIa62tbQB2G/H0yIg6",
+	"XcVDQRh8Y5aPK+9ByXd3l1geq7gnWLOxu71OhprmCyfvsjwtr4Rg29ijAA2I5yiYfcOV3CNExUMnJ458",
+	"D+REn2TBDJ5JOTwQ0UCk92SWTk+yfBP4KRPQArmxezd272mU3CHICWy3AslTkp2esrsQixi38GkqR125",
+	"lRaCCkY1cEKUetMhdOfYfKrtXDxxa0v9V65qEd9j1YpFT3jEGxSHT8WstIHkskVJR+8sNZALecku1Mgc",
+	"c+CQvhAj89FYSOwOjYSF8Y57yGyE4cAel65GEmhfCmMyIAgnaUlqwKEigpo6e4SsprG2XFVY5TBUE02C",
+	"JRJgappnO94bNRZy5jkWbUEATTjhNuDo7MgsWdlQ+Rw6Xm0n3SJRWiDgBK6teb6fNc884Ko0PsbfiqRf",
+	"8MHMibrHPE4fU3n3mVAXQCIV+sO9Tm+oYNRmbAf3364FzvKE/Q/x4/lr8XNzAbKne5fVdDzqWFjLdTAR",
+	"HuNOvOzayShK4RhCPatuXbsGZ7BOV13TIz3gmbg2Ut04EdeOm0UMo9nYvr1za/fm9RvNBtTjj+NU6Cq7",
+	"tWnt1m+mqz+oLUsPOJuB6ib3hLCsebONUboxSk+lIiHFjGLFRTgP3j54k2eQT2Vd0VMjMQPhdf7maSZQ",
+	"GZ27PjM/0SVKOo5AgwHjiVZGuyXCVy2xZqHq96FHKBU609jfY4NSXmoYZB57zTYsaNFLRaavBD4b4wzt",
+	"eIHfHVuFxCOM4Xik4BwQ5uy1PZ4kYK9YgxzZOs2MhXuIAc6MaRnZ15IRC42UMi/UAdj8sDDij4QYm4uI",
+	"ji0GxCaZ1dn9TBf0ghDewAg3YUwAiJSlZmsV6EUZPzLq2Sb0nU2FVsMo1xnTeb8f25EBqJLFp8Dcpvsx",
+	"sLcx8bQnRCSiveIhA4jEd3nvyKb17WylgveGImJSdVU0ta1bgNEHHLAU1925bqGXyAqxrWF2jjE3DPMW",
+	"LlL8BH9hZtSMDqnZjR1QXTOAj6hLlcEiIMHjnLFwKHR2trqB0i9rL//tTz75s9//7V9/9zc/+/Ynf/nt",
+	"l3/6s+b2zu71GzVqwnBqvtbcudVowH8a60bUzaAvW+efmMGYzVJEOU4zpOOb241zy1t4HKVFfAono/Ws",
+	"1oXFqz1r18Zc64lKIxjm1atX27WgXcsU/PnFWze8+ccXGApuuzvv4FRtHWLP9dx0gWGRDRWYm48ODmtB",
+	"LU8Tz07xrJR6T42uXb161Vy0MOXS/PKbX9n+6u67jd+79a9vfP2tnbevP7z5+PaT5mHtPDLLh3Bklhky",
+	"786R7wLlpT4SEcoNIBOKbXLAmiIbi2dj8axp8ZgdiSTQAnpzLYtrqvLBkImnvJdZL/VU9s76lFWoZZYn",
+	"q+k3Hvd/xrvcYh6mOTGDeDiIOkPu04Ks2Mgi65dzJOt2NKhBo9FYlJzG0V0ohcQQbDdziy3jrMW6w5P4",
+	"WNgqqVSBU/yNGh/HRtInPB5hBZdWiTBzXiokurHVbG5t784UEpnXQNn39lcevL7zztevf/1w/+v/evvL",
+	"23d3Dh98+c2bX979PaTgSf1Uhr1Z41YFJkXtuFnfrTcwcHMmMWlGd1IftLcRNv3PZ+1/hmkMWHfKYPP5",
+	"hxz6iPX6kOjuyiUEcwf2NxdhI9EojcDRGlkQEkFVgUb63AIyKvxqxJ9C/aAxjm7ceh7UiLIYbtTPsNZQ",
+	"A+yKAKYEexj7QkT03c2gZvwJ+gt6iAf2MvOsMU+zGGywSRxlw1oLytvMVHcTAZzrtVYNLAwl40zZoCYC",
+	"s/agWOjh79WWl9tNeJx1emkMPeVF8eQNMzHwnRiJdGBuV3zZvOW+pURj8d0OtBxDDzkAvfOnHahctBDu",
+	"O8YAjFUaZ1OYQ7hLcTU8d5wqsxJAdBOPhMqz2Wcv6k53Eg8eGYmET0tDs9/MPxkeTB61jhMofIRl9H5h",
+	"zsFIe/usY6R/p0Bpxf1U+lKqrMD7qfi+hAeE33vz4258y/u4fMvr3jflmzVRfEZ5IqIOOKAzc+G4eWZf",
+	"o3lj9svyM+e/n3nyDZzLDrHOgVdzVhGPB/9kAU8CYiPhz9Q3kSRuKgtg6BgyCT1xGnEf1MZ5ZYDJf8g6",
+	"fRFEkg8DYkpSiIViDmSnAcO/C10AQnZx8ZEYQ5CGw7UyK2IQuRYpxqGM/LG2oWAqiRCtRkwYBP8rshd5",
+	"WUedNn9h7KhjPlde4wTrEiF6o9FYrwsBh3u55TEbZbtRthtl+7lStq9qNGkT6zlbq4Eu9NlqWn9J6gov",
+	"u/asxzMxUOn0+SrO3h368cWAIm+Ey7rC5UyyxS7mxpC/NNY7Z8gTC449fOdm2K+VdbYb4CEfCcw85xXH",
+	"37OjS8f/1PY0mBnl5uBlBshOY8aE5lEE5iFPHqdmqFksnAU04k/9D6F9dhTL0meBJYhU3fdF7xIpUDby",
+	"7TMg3za20+fbdpoVvedgS2U8i3UW9xZnvu5gwxOWn0hbijNUE5YoOSAexkypI0ASNcPTIgUEiJSgRfHP",
+	"vkqRkZ5KaAJb8BG4wlWXCJyOhbmcEv/1tsQGq0GeCmy9ghShzz4asHzsKlq4znCwdbbPxiqWGesKM1pt",
+	"f2IusZRr+FotW/ED6izWTOfdUZxlImpLKlMdxZEEPjQzAYgLZsQ9srxhV5h3GVMSZiPiU6q6MV/2sK7G",
+	"9n9J8TQDjrQt9jYGLRwzP0zYtrlcBwziFvDJ7R36yPwXJ/VYpHX2BKurqX6Ha1idPfyVrcBpNthUcGCK",
+	"854Hq2luD6VEttboncM7dXYXrvY/LoG8FkGMugtYhHUW9lM1CrEGKlPILjeJIyGx6KifJwnTmRjjOPZt",
+	"tyciNruhAiIsLJ5uYdE47LcUA2+I0NYXE4Bogw0GfXMhJHzNIEYqFR38KmTavIjZsyOzYcyAEtHPzAaD",
+	"MTwWaU/ILE5o/kOZJ0nI4j6TCnfFhGs2ElznqS2GKFBL7Jg5M3puaA4DG8aDIRLyVfZzQOFy5m1qmFqe",
+	"2R/U2YE7mawrBrEs4oqU+Cxw6rISR28Vjd0TwaPihidBh5vDBs8EJiRadJj3Enq2V6rbKCFwzINpmw1R",
+	"mzVUfF1odBIkeyOeiS2zmWrBHBd2UDVQqCTwhrjHpJqYlcOiPLvMCwaWlclOTz+MRMhBNsR9Cpt2IcS6",
+	"GJceGYk+zxPzTMCaCGpC5iMjswlwIrCfR3xqhHt5NEbYmwu2jnlqngDS/iAT47ft1eaPL+MdzD/vmrtU",
+	"vMP+nJjGSdViryTTqQgxG5qtseosd6elV7ZvWBDhWlgYG8+bZbwoasBWm4HXp3fcvV+f3nF3f33qyvxe",
+	"nxLL5iE+4PXpI/uIRVD2qOpmaHzr7A7UhlJji3fA2W5jB6aTW1AlxB64eNZfKps0C1Yg/4dHYhrW2f2M",
+	"SSEizcKu+RORnIrHE5gT/Lj8RlBG2hWOCG3RqxyJ8mqP+NMHcDgKl8b9DTBXxlqqtWr/5hv/pt3OG41G",
+	"472r/2rVYwdy18p/xVKR5amcozuFX6Gadw1GVUMH3VF9Orcb4KDFI7N17XvQX26ssczEQKQr0f+v74SB",
+	"ELVit7m10zhs3vAYYgp1h/g59M9vPIMVsYBLqFARjyJbfLcelz2RJEZUb1Otj/l3c3vHDAg5cuGDZqPp",
+	"VXmOrzdqrUb91u62/+Ht67XWTr2xu1P68Hatdat+43ZQ6/MYHnTLzBka9B372U6T3PXc/OX5cIDPc93Y",
+	"ymRuQXlpg5CCjIllBne7EdRy6Y93m7IgNNJm86b9wIyyWW/e3HUf3K61duu712+Y1QRAIUwkbKbGmxoz",
+	"N6DTXKZrKSrTTIeP23FnzDQ40+YAdv0K9Vux0CuIiU2f6CVy+3MqMEZGCUAsREsELSF0goABmk/XIPlf",
+	"1iRa4Q+ngo+WVoGSszJQAHLIcuM2eD0irGe7GUHX9pTUsfb9Z/ZamImn2TX4awsfGF5poRMYqmORHsdi",
+	"ErZm3YPwzXuHrDxa92Pj733l4NHDwDbW2GIDW9CwPcd6DTQbthwCHt2dCnoqlT+4rh0cJLanGG0E/TnP",
+	"2jXssoBaej3Ms0hNZLv2PAxmv8TFMF8ViJCQkzePQFbvbCjakrHU0om7Cgo7RqAKmbmveX+4K/rhIb1j",
+	"iO8zjuWAXqinpESYETZR6ZHeQ/d9YibIGGfGmAXOVuPmwVfGbmt6DSuzr0685W3aSKEbXvFFnydawCub",
+	"N8PARIY9zrioPUBwIThxaEIym6AoMMXmKFgFTmtANEopdClQf41xi7FTVrIdt85oeBZhELp+tgdJu6Uw",
+	"5kVbQqsZ2PZRAn3AsAa+Z77doHvZpixnIQ550selcwXQmf8yiZq4PiPjZXP2zZynGXRotWX49v7XOnce",
+	"PXx4787h/UcPD3BKoSgaXRAAxyFUm9sspCh+PVOqM8p7w7DO9vXR8mNiTkSVf3wAL/SIfneSf3xAU4y7",
+	"Dt9n8bHZYw38KLbxosyhBcHqLPIUKXY9Y0ujzXnrxm7JBm2cygadk0MlI7QG37SYnb62NAegxZ61azyD",
+	"81cFMgMNNoU/0abunDY0u+h2rfWsXRsLGcVy0JFi0jaGx/PnsCbFe87a/pVaHMXpJrN35syeC6wOeCzx",
+	"TJt/QTwX9/QWyESa8DOoXnOzaAtAjGzfwIqK2eyerfdVd3Gc+iuqOxM8pSCo+d+Qar3qtl4rnAlmaggR",
+	"VndfHHJ9ZO7+KoOmrNrkwQlsy7oOK/KP2t+U8KcisPJ3rhd+SiOo9eMkQ4ybefbT5+ZrGevh4qc1zdPe",
+	"V11oErlegE4ROuxRPB6T5+UAYu0toW8E+m1gmHgF+G211s5NM6+AmtvDebZwvGdwO2hfrMOcBzt4I7HO",
+	"1DZi5nAhXsxJImmuQWwGM6Ya9E8fsWwS94SP9Gd7zxFWlIWQAiJ7k3yEctaBMmVwA3NGmBaJ6AHw38Ty",
+	"V6IpSlA5+DSCDKHHtWUqxoJnpRuRB8szOwq8HR5aYzy+r7p1dr9f9XAbnMSWZNaF6KEs9c/HlYDsbRma",
+	"28IDO2Skh67ImW5nRC90/Nb9gc2+pzV731ddtM+N64ed7L2jQWpc3oBpNRJsmMsISAFhLjnkXFxxtXXJ",
+	"0MrigBzAU/LDPBh7uxA8m58QEYFX0JaZHQ/XFnTZkYxi13mA3qm1ixUg4+9TughMYCOiRGFygwWME4u+",
+	"CIRVjVUba0airQUIXyEGmYyACdsSEmkkr+Ej2Bh4mVQsl5GiVNPs2hadhbu3gus3b+Crg2LHRJjZHF2e",
+	"9YawjVM10T4cP7pOuYQYf9gzfnkUWqvfTI7DmCyaGBsNOKAszWVbugWqs3cB4wEvS3MJzoMLixd7SwOQ",
+	"r52eyL7RYlYAswd5AgDvnTSHlFVYZeIjVSSJ7E8b9HKWKbJCKy/To2AhYNLo7bdaCNJrBOX7qnvSbW1N",
+	"9831n+AhQM41iRvXfx0wTVqHi8IvWDDNVZVNHA0KcNa96am2DCrmeI17uovP3whrrGyDVa9sySxDy6nC",
+	"CFuw7p5d5gP302k8wSxbMNHr7qTHCZcnhX1JJxnDn8QgKSsjk2IsrfHE/YaUcFOEBUVYoIsRigiOK0Ns",
+	"G0oGc9JRZzFCV0UpcF7wtWd4PJdWvhfK7gIar85bgm03Tu1GLpRXM05jc23hdB7u4UlSyeiETZ7pkvm8",
+	"jMS3ZYx9nmIZy/oneO2y9a+o7v2oCmJ0/mRfMxtzfTg2+4RFvuzhvANkJsOY/5YpDHplXdrFTFNcOFDO",
+	"/TG+jrmyoEuFXA7Z4idY7FJlhbVeEY5X443w2givDQntmYGWMjVGcXcK4VYtpFYoGV8CZO4KX3uurNyv",
+	"e92zIOZUUzegFEXxa2N7LYE4N/u2VOl6/mVYcM47IEOhIdzLZtlPm9vFx9i+TF/slFul8cPrBb+Zvb6x",
+	"vXteJTFrekWu6gKCV5tY9endBgic4Zx2pzSdF1S24g5mrrdi2VcLvQJ7PHJ93/zsImiuyjvsxT/+wYu/",
+	"+v1PvveHNau/OniRixR0KN/9+N7Du/cfvlmbL/TEG3z8y/82e4/m3D2ePLpz7+Cg+jYvP/zei+/8cPYe",
+	"27P3OHjnjrlH5Tj++2/+/sezN9iZvcEb+/cf3Ltbdf0v/u7FR//l5c8/nL3F7uwt7uw/vHPvAdzlvTOL",
+	"AVzrE2vizP48Q27q80pbgPPixOMaJxjrL6mmHY4asALPH14xGifAa7lQnVrtqQWlMIBfSjAlBdnxcQat",
+	"P7kWdfYIEz2hU5OEpks/MFcF5gK4GyLpL0h808gqMt+VzRT089kqdq8C/PrZCsAr62R6AlD+K593Y/f8",
+	"n4dW+MqGNE0KnsTFJft2qq1bVnQY2HWz9apQ2uBbQSyWvSSPIAN+zs0FnzVWGDvb6+Tk3dRvjJ0ziks7",
+	"kQuz88VUL5eYBYF6dT7ePcp1ayKkucVZteDR8A2IyvqihKAVvp9qRrCfJ8lMVonONvhjPWx8Srgc5GgI",
+	"fGtoBpynY6XNn5/8n//w4n/+55d/8vMXH33/tx982wcfhyMvoBw/UQOIWSDfcu2Tv/rVx//471/8wd+8",
+	"+OiXNS+6EKW8D4tmxfkyYPNnxoJ5/i+//u4nf/yTlx/+4pkROc/9i0kG4Qj9Ufnagsa2BeZQUMtSLnVC",
+	"uhUaxmqt2pdFkiiGDwjYVOUpctTEmuEgKGsUW+PUTea5vkhxzU9+9PIv/mmtVBXd6pJR2/299N7qNIFN",
+	"hACG02MbNud2YMJ7YqgSBPL6Ro3WD6bqvTNsUMBSQHWcCp5QI+YJ+5aGGlzsel/Ixl2Nnvy8mMaLfbga",
+	"17gzUDcJ0U1C1KjfKIJed6c5V1Tvi+OKdN21Z5TRjEQi0CEq78q3LdshkokhxbeMgEvM5RmcbQAtDtlQ",
+	"xCnLxFOiV6FDhKXC+By6Ns5a7FjF/ruxWOpM8ChgmQJYhW4izD8TpY5YPsZ+JdszMm9i3IXbeyZGlWxf",
+	"vgp3lRSb9ODl7W1csjNt72AlL55Lz4mf9eH3oDQQQ+GxZqF9MuTN+mbuQ3AD44pN96bITthxG2tiY028",
+	"KtbERqpdXtHD+iKtwiFf00nGSgQOzOKzEvGNWCTRypjdeyz0DwThC3kxzlSAAMHqLLpnKsBKgPLo0Amg",
+	"kAkJgMzQTRxr/HfJduC6CCJAATcSvtnr4dl0ZRTu+SaDjUhAxTdKePMikFiLM92WWBXusFPsXepsv3ik",
+	"i9eau/SVKxwfpwJasYzOWFxh4dTFJFVy0KGb7tlSfCDY0mFbAl6K3645Aj4a3/xhqTiOxQRsKaRoNaaU",
+	"DlguE6GhqRHZCTXjDCIHrRPGFMsO3jOss/22NBaXJxVWeSu8JMSadyoiD2fFdBiw0CoY8+/y3lEpC40C",
+	"CNkIOeoQjR1FYp1V2JnmUIyN/Jq1Kitqzd8B8VvSwqdmoB2PU3VcjmfM6ygny7dB9uKOKl3jKV/sS4ZI",
+	"w0Sl0UmhEqeynI5D5fMvv/7ux7/64xcf/uFv/+MPX/zhH7z8wR+9/M8fLtJaJ+grTxetH055DNJlE0zZ",
+	"mD+bYMqGO+93BBM0IBPGs2AuMCZzbYwqe/1y1KW1qO/aXj9iXQHDiPqynbZnD6lbMHadGdgYSZB75uOh",
+	"6B0JQNiE5KgDErX3mo6rSFbwnc6qps0/Z0V5CbyuVSuhBZMNrQsFU3PssCQmX/z6Lz/+5R/VTqEK8ZUu",
+	"O8Ew5Cnv4Y7Y3g48Itx//uB7voL55w++v4ga1+kOeve11aOHfnX+wt3N63IZb5/0+RLtG0l9akgrIDP3",
+	"fEPwaTScJaR+0ucuqU9H4r5UTB9AFEB7ctVjPy+o3CdDnhlBXhLfX9BIwg2iEP1mEPN7TMlkyjg7g//H",
+	"nqgcqg2wfQpvHg8kzxxO9Ax1+oxesAHZMv5ld8oI9rFE/W6xMh1hfhjgOyDTK661K2+mJwE3PBKwi/RY",
+	"+E+tpiH/1OsRFnWNnpNKOx8GdDtLnwIHej+WPOmcj4qz3lbjUyIFP0mfIbgkFD5u3JWNEjw91bdRgTpz",
+	"4recs71At8UmexeW1gKZowVURyx1gRHOIiztVNOQRx7coxRPIQ6LzkgWj0QSS4EdwfZFbYB1BrQ9xqRx",
+	"aRqWV+B+1b7I5wCC6tS9drMeQXUI62wBq1PHnDyX4wKQpsrbYJ3qVncENum2y28ecMUmIBXszjxteexp",
+	"m46rO45zDZcvaBQyr/AO/OIVljirHR7zGuucGJyYTS34mXY/TOLCjY5TfNImJ2e0qmzbrOnZmNyELGe+",
+	"+HiM9rce6Y75o9Fowt7XGrNkNb6VKDnYcp8EtVQliNQK/T3mpcjbQR+nSRMDOXT/WSvd1Kbevdvqqc7E",
+	"qMPXKTo2M3XJLhJPjIPk8mQEg7Rggku+pqVbWDGxpjs2ee6eUl6STI07li0OAoOrZIYq1vH8Ioq4HKul",
+	"isxANjW3GzeqqLnNdQlnaAUxWq32rz2zm3wpgJCTshsB8YoLiI1df3lldOsfwnVN6HfsBju34rk625dM",
+	"jMbZlIV4zkKWy25M3AJC4mbCWAZeQ+wCot8XSLUIvBIQwoi1A/WXGL2IJcsmypEPKOkwUoHDoK9SBkw5",
+	"tqKKx5mNp9PBIeIpejbIFEBzTaaWMwLgRHQWJwlFanhmHSwftDTOluQQbIUXoClUIA9h5daZrcsFFViF",
+	"MLIwDoUluMA8xPK2GSNxTfPvUgukNrL9d8b42wTdX/UaIVsZpFJbLnQhNuS1IzFdHkp6y/zgAmM8b4np",
+	"SSEec7j2H99nMNaN0XT5wVA7+RgMNZunHB8KXPs+8nL0UpHhal2isVVZAEGkmrG2iPhQ5qCHaoLJnSMx",
+	"XYQv8BawYZ46E29VUaqiHFELV1Y2b4npZdeBrV4MjZSUsIQde9Og+m3PoG8fignMwmoa14xpo3A3CvdU",
+	"Chf2EOPSSrmL0LAntkcfoixiOlNjDUwasRxchOu2oNPZCrtNk/Nno8n5lLv19Bo2WDtXCeQkYnEBB+Qo",
+	"PT9fJYKFmDsJgUoFaWTgJi5YMmX5OFE8ElFAVIq6qBTE1i7H7v06XXtGZrGC+i8GhsDqcg962EkEhGCP",
+	"2JcqGL4dMtk5wJbBSHzMss9enQlMEEQdbiLD/KAElExNA0uJyOxvUjUBVFbzoKriyJ6S/diYAx6kc/GZ",
+	"90xXkvLsxf/9n1587z88/5dffxerUz7+9Z++/Hd/+eLDX378D995+Sc/fvHh3778wQ8tYQvMTjdRZjBI",
+	"O12QUJdZp81fOc4ZAkt6sNQxSajWbR+FFr7yX9CaWa1ZhuhGULM3uHUdqaDh+tu3rj9fLWgTiSgf29BK",
+	"LagBZLg3Z+LpWPSyDhYMx2bfus/jVGjvlzPlqCOeHokMMbFtxelH333xH7798S8/ePHR37z48/+rZitP",
+	"eyrJR4AH+kf//uUPfvXio1+Yr1ycCG8/A8Jd9BbcvtnAljooAS5+IKkt4b0lnXVpVnrZAs5b8Ag48y1h",
+	"N5U99Uaio4dqjNLZAXz7HXP2I+O1YF/n+RcfgShYp4DCyuxNCcWZfGaaxoVFFHaaV+ncX5PvjjjBsDca",
+	"uHeLwnkAh07VBN34JNZZC/8Z9uNEhAFwVRt5ggS+rtReZrxHEN4szPggrLM342PBxFPey5IpPAZ/rIVj",
+	"hDO3B3a0TKUFGYFmQyRA9nu/0MptIR+L34YPNwkAg9ycfPfNKAb5B6PkzGsvcnEI3pZ0jSU6KywNaKKH",
+	"fAm09QN3GhgJdkBzFHbsNR+WMITfxXIQXrGMajjp2COiRgK73jKF6ZlYt2UIkiIstcQBHEBX9FUKiK+g",
+	"c+DEhq5HP+R5pjr0HTzcrH5BGQeVjHcOvmom4msPDr4GS8g9Qre349dhiAWPnHnbOlwz4lPWFeydwze2",
+	"bgXwP80b5kZvvt681dhpYFDHmFMjrgOmxSjuqQRK4lKW8a4uUSqqSQFKIGi9NADacnBnukodBR5/sh4K",
+	"AIgvEBeGIBPMX0CoTTsRcCCBIZ3xNOVT84Kq+77oZUBjQRDocB/O9NhcCrduSz00jqsUZvWa9Z1b977Y",
+	"bIRX6GTQujNSrC34IIoH0IySCpYonbmtnImnxKPnAApi6bFHm/fG00F7Lpasm/KeAMPOUnpDVSFPctfD",
+	"kqoJ7WBXp9ydenAI0KcCdIRt6bfQwQBxrlW/mOp9eCF3AOhZ/bkjEmv71ovJ9mAbXmwjyyhPsnjM0+xa",
+	"X6WjLWsElkzEtU0ucyRqrZoRG/WePq6dztqoMgPW07lvqHR0WbG7krHsLBMro2rnYEHgnjix5wQGYlni",
+	"Y826AplCQahuqqE24bYppOmN+07mh5FftDn1mubRWhRsdMNrz+xZeb4wKnHos6qnZOPUWSh0Fo94JkAh",
+	"mXfOMxGxfqpGIMupj9HFDyRFJqjEI4V2R1QUUk0qod+szL1YAbHxpjfe9O+EN312tbeSvtsEvy+7iI/M",
+	"DCNuSVCjFzZBf45N4iRhVEd0Cn977Rj5oz5K7qrgt6dxrqGoWr/Bv7j/Iqf/CWazgczvWIAzhchuxGEk",
+	"IekdKaLNLSgEjeQCLedYa4wbYSMG1qnC/njjPWjrts7TmO+Vec7hKu1FBkaMD3gsK5LtMC0b5bdRfhvl",
+	"t1F+GwLJc9OW97zIJEUZeZIYcRwXyOfrel3PT9BxKO4uQsm9YVwtqSZMeVFbX80FjGcsnBUeIcG1DrnG",
+	"ln8bIfdDjxSdDZhUKXMi2xLiBkVVegjXzoKzAvs8xd1ge+DgvAskRn07mYKR2WsQvrWAnxUl4igzslwL",
+	"ABQfqVRAsLACo7b4Hp5YQhwn1Ns626ckdqyBQKwMCushAFlI2Fkst3m97QWsN4p7o7g3inujuDeK+xxx",
+	"dzw1NeEuW3rOChtgxTXkShZzWN45+ColGyVmCy36T3eaCaZS4x6aA2dj/14ajo1TNUj5SDM1FtKr9ooH",
+	"Q2CmJ/jJFibSCkJjmx8D6HRz8unLwOH8UNeZigS6tdArhsOgBK5FnXE3xGTUvC6793SsUgzA3oMJOVmh",
+	"mRFco2krTmdfpSOQoN1YcqjhmqWmrDyTqXPgjTNOgj5gThVAytUqkE3A6fKqLdVEQroim1skY3+dwoC+",
+	"8CjTmOdaXFiQKVLz0aXC/FwUXRqKJApsxTKneuWVI033wX43hhDiRMaaKJ1SkaWxiAI621k6Nd+Zh7FM",
+	"qcA9iRl9m9qyiAo0YTNlGzt2Y8du7NiNHbuxY89Ne4JctYbsOdutHqp9ZecqwX4vqGOa301zlqezIWNN",
+	"eAcqz1ic+TVsLtYDymqoJpDeqCrhT9WkVL/v7MRYZjd2a8B0Ho/yEXTYkTCJZSYGIq09v5Bie/zI6gNz",
+	"cJvBCgi5CIB7orqYQQr+4q0bPljwrGAzs2PUSQkI3hNm5yBNTgMDv7GxL8XbHRJBlleozNH3w6yuYhOV",
+	"JxHV0r5yBjdlPS/C5HYkGzPVyFwzzt5XXajXRoPnkOujr6guMp7hzEG1tzHHsWwYO2W5nsnTmt/XWQj2",
+	"HdQ2meUYGZuerPtUsDf27z+4dxcKl9g+68cy1kMRUYAizaWm3O5cbL1UARhAGMO4D84mhYg2BDesIbk8",
+	"1F5nh0IynfeG5vW1rbnFkHmaSwZuhDHZ9hjhr5T51kKo06qnZm5EVIEi8wTn5sK8AZjnWqu5HdTeV11w",
+	"C66fi7GEgN/L5NuX7cLaijtYWyhCh+Xb2FKvekwQLA9wpIo1hCOApw5X8VLLKM3Y89GFCD8ovPeCCYIC",
+	"Ccj+nAt8Xaz6gcZQ+AUlOiFqaMxPLLCnNmpAo0LJpI5FCiXzEDZAaCrjSWq/QZTypJmqkhPmvTdBg03Q",
+	"YBM02AQNNoru/PonocYTZLe1MAeKKXnO8QMUGgsyXq4jFtJYrp9uO2g0GtQ/d6BsDsx1BnK8ZsSnEMFm",
+	"fTERKYOmdqN2JBmf2FsplaSAuYVFPBbmZl4DcNhyAQhogsugXEPYStfST6EiJE+SJdgET8wbr4JOAHmO",
+	"WWiCOgvpRIYslr0kj8r0w6B8nbytnyOSwRM1+WyDGeCXTV+D1hZxKXmhkdIvXMVPKReKU9/jknUFi2IO",
+	"ShXeJU+yUnCledPXBA1PgFvF6vEYQd/5BTWjP1GTdfrR4ZhugjGX270OAqDwK1w6HRP9FCI1YulTDcX0",
+	"eJJ0ee9IX3vmbBpo61pQPqhSNk7VcWyMHexcDu0tQvuGeKMvaGrHHoQsEv1YCoyKZAoUgsPsDdjQcbvj",
+	"jeEf1F0cR0JmcTYN2hLjWLFx0RCELs4Ymosaeoy3wBHpiXiM3e0wlxHrTks3/4KeiVLTWQyYOBbSQu3a",
+	"+/A0jc1QPIeIHp4p965tyVxRBIxhjFEiexP0PED0DGM5qJuhviPNJAAiJeo2ByaAjdOinzGVw/0A2Ng1",
+	"JMspK12Jnd7vi14mIrjzocVCdqgB5IT1+EgE0Mm802ARn1qAKyMJrQjEtDS1jnuvMnND4wfWyzOOVZg2",
+	"+kiCtg+BNkpZ39xmQ5Wn2n6ZKHUkImytpuR3nYVv3jtkZSgweoIOCXAwzvyXcO/MoygVGjTtlOpksGub",
+	"8uHOZ+330WTwblKAE7GEa7ti0CQvCySFVGRxSrOMhaDXG8COqGfqVsepUv0iUz+KZZ6Zqc9TiKVB5A2v",
+	"o85HnrnhD0TGdrdvu173VGCDZzYUZp/hversjnts6ZkQiwJTyNL1B0w8Nf9yhpY9rgeALwlgTQCSAMZV",
+	"8wZUI2lbg6RkMjWPxZ53PM452kUarK2q5vdDfiTu0FPW7n4/gNV6qE7oe7967WrJeqg9a9dGehBH7VqL",
+	"tY33eb3Z3G62awFrk5rGb+7ee3D/q0/utmvPq1NJy0qO1u1Cp0GeubDJihzbB+sEJYm/03aFr63Y1+7X",
+	"/nwodtHLMTQAzr1Hb9sT8bEz2KdWFtKx5m6dPA1v4wSVGn6cd5O4VwKrEemxiLYgGmAPbs13yiyszMle",
+	"mBG3hRfGM3bd+GH2+lYJ/43pkTGDdYZANWUcG8KFO1Dn76vV2R0Lk2MkGY8io71kRAI5YjmI8rCsIOw7",
+	"VCQiDkQiepm96drC6JAP3oiTDIDIT/zxQ5WVf1/lu3mxw5VBXNWr5rOtNm6a9XUcFbebN87K5cNTO4Qq",
+	"5HPG0sSBxqNtDiHColL1ItBEAyNF7FdTuxVcyYWpEGTXKLe3QJzdgWB4xXhLhqOTCGBR66LyxAwzcMiv",
+	"YN2BhGM8AfHklU/Hmh1JNZF7TCRazGF4rSQlA0JBUgjQFRSgUkGj0YBAGPX1VnUG5fLzILneu7j8743m",
+	"9s5uUANwEWeTnSG2QrMNM39SDLxwIjdC61OAmzZLdAqpda6SSqRc5+kSbN59yeg3UCCC1e58anzlkU2L",
+	"8q5x8ysDzvfs/ecO/++4ZUETs45l4dZqc0gv17KwE78QxXO9c7iozsFsCaGBl2JKuJHYDWHrmoa8iF71",
+	"jeciUq1knd3P2EAByOd8iVhgPjUXI2I8eS95egwxQc56KdfDvbastD2ceLj2jP7ViaPnIYJhD9WE9TmE",
+	"MGMySDDNDy3EIBjMRRBsasstFhpLC0jLELEQ6UMQb5EeiFgutqIF7+nqW4rskksx2wgmBZ6wCMa7X52F",
+	"kCUJzZ3akrFQjHic4Ahwol1kkrhB8E4taJAvy2Vw9uKMgD6TxBuZYnFWZ/sZSwTXQCgPAUIhIhHtMW0e",
+	"xBN4qBkEmF1mALR+ZnJKPiNSAxBSKtDBEea42W919i6WLHhlea6Qos72sdBvQR8NLgiFCuOMQemCGdNr",
+	"4VAkUWhX0JhzV/aYVmj8GQO0aHjCWj6Ir5qhv4HjtstvFJXO+LTFOA7FazCPR0LjGuPA7L8xHeWAYVWe",
+	"9dSIPO1EaYvSKXrxOIYqNfohkPzXzfhJTQlsOyqFgbEeDocaJ6WNJJ4ixp7r43JMeyF+pUNH/+8SnLAP",
+	"vIdprF009xvxSLDJEKFrYa2t7ky5LG7akSrraMFTKD0sPYFAPhktLjyrK4RkUarGY7MntMJhSAVbt8cl",
+	"6WMBgVkogBrSlil2WFtauFkjOagg0soVQOCFFy8yCHEGroOu2K3zTZNmMk5t5q+FFXqCnY0lOS6JSjXm",
+	"JHhqrdq3zGtqvgYDD+npc2fhWfPpyw152mU24k3KYEOEs0HmPB1ejDnPzr5Y185Z7miULIllvMW09Rc4",
+	"DmOeDQu/obhlbfZ0nr7X5pWIIVyEmNj4D5cMVCgLAY0FAFDBBeY82hHn69KDkbEUyAGhbRMBQ3BY5X2V",
+	"YqsIwOK7/DJ8xLMsjbuQAjafd8UglnoB+AMYoeJpVoHFbkEgqJGH0HPZa3FWumX4pTBg4RfNf7bMf/63",
+	"kNDRefcKjlkybpyoVI2HrtQ7zgJXXMHikZkFloqROhaAiU4T5FLhNh8zElyizRa7FhuYnKLumx5gxmAs",
+	"Z+x9sfwE3VTwI8jJ26oA81rGggeXwALwNwqgdjeZaL2PldZxNxF7UD9A2fPtRdgUvxPh1GpMjZUSzc5p",
+	"82L7G4F3ebYDbNJTJWM4EFicVhZWs6NUCUgUDYsLxF5HSeSEyIxZfWKMpV6dyKHn6mvP8B+LQilYkpbx",
+	"QVuG4HnTj3AQfXBhqdKTfHCsYrKME5pKlqhorKCkQLFOnXIoC19zQZnAY7GAEq5RrtHXDVho7mHkMAZT",
+	"AhZGsRxkPDnq4DcQWpmI3pBnHTUWEu5HsZYr4B53pxjHGinJ7gxjKTSN7LXwxS9+/OKjX5gLsJvE/Mt1",
+	"NZg/fvtvf/rJT/97eKXO9uWUWdfVvqxRBVae2nouNWE8inTxojAGW8MGFYwE1AdhBDcJHsN+TySJ5XTx",
+	"OWfc/LhoOM4RhGnMPExIvZhhCsAs4V7oC1WMjQilaqIDVLAWGxcDMLbSMk5Rr3ovZtUXtEOaf9g6Oxyt",
+	"mVTgrQkLQKeweFVM+SzlS2EeXYplS7ninggjQdJ/TBhmuFmxs7IUNfPqQwOL1wIREgwvuAkUT2OiWNkv",
+	"hToL9ho6iNrv6gRGI9KX0NJZFZm4PzqTyjxnGhPiJLETRLwk0BVT++r9xy9++l9ffviLtVN9+I6fUoBi",
+	"ZgzL/Y+yOB2CYTXIN3GKTZzidLYG7jqPQaRXHPRzCFmQ0FnKiV/a/5ss51LxsE6u0879xnK/3FSnVbTe",
+	"YTqfrOe65nnJTF4WJyxtsfU1PFx2P6p9lsJ9p1C6m4N06TE/ikCVTpKxgkvO3rlG/ipOziqwrocFTSPE",
+	"oyrxVxFqpiqUZztaAo/v0Q90WleFfJBKTNZwH1o9th7QZ6HPKNlsuHZbQkV1MTqofRgCmAyyHJa8jhNC",
+	"aHh+HMzrZ0ZwnCE4tumivHxR4BBjIfPuiQV0g6ijDnkYPIbcyXB61pCYLyTEsZBLWiyeiCxPJcZG8Kes",
+	"K4YxQc1gawMLIfodBtBKZQ2CwGEu068yhX360EFSZwcZsNqWetSLVrWJSo9cnxh2XcS6LSMlRYtNhgqY",
+	"CLCFz8gf8r7R53eVCTRghJ5qy7a8ehVieDKWg/rVq65y2o0fYjNU9IFPxbeY76RXk5YH82cfj8yx2DuZ",
+	"4gh7Ko1oIDQEKtOxA2DhhEMfiXcZ1uVwG3OiHqku7x2xXGZxAl8dQ8ULNXHSTGXxSDjwGnzcm0oK86x7",
+	"NBmpYEdijH2GGqo6qF9SRjRc6EUxTym+nm0itC/8Gg46g7qjcBibjTqt94WIOuYyiM3Z9TfL3pau25Rn",
+	"LkLTliHNEP60M1BShC3spcXEjx841SN9DcpgwqKibBRrbU8IZIxc2yItLszGO1qk2oMYV4lgIR6OEPIr",
+	"3jaHg4iBvalfWTYUIy2SY6H3kBQkhGyCLvUYxWnRSxRiSVP9aohbiScizcxfA5G1JXT52F3m365g6XX1",
+	"9pOhsvyQ9sOWOyPFqJX0a/RZaBRASLVBln555Eivq6Jjj/Mkwe0yr/54kqjJPbMtv2r0qk2mzwLCz7Q+",
+	"wQVBWYrYRcK4K0oOG8Q0O3TPi2DCIuAlEoAyi+bIZmN3ewGYBKx8ScuO+NMHQg6yYa3VvGXeLTMivdaq",
+	"/ZtvNLZuv/esETRvPf9XFb2LQZVxNOJP41E+8owixHSoHg30i5VGE4k+BxyGZqMR1OhuFqjopBqE8nAO",
+	"EJDLCFkA1cZeb8e/BpPuT9tOo3qQ5uLqMfoj3PHH11hlfIAbUuxRIIJn5jINoxon0AiBe6lqXPAEf1yE",
+	"nnFC/YN54KG59DmM/j5etF0MGRjDIbSaTWE79YGX+eTxE8crHHEwlHmSQAe+O3pG5KmUvtBwerUQFAo3",
+	"v4mxlBXY8RfhobxKnSkFYIn9xByf0Tgj7BIPOczumjWAszpHwlhGkNbYgiNd4GdVXHiz3tze2b1+4+vz",
+	"DN5SZXGfXm0hjgqVABZIYR0+HmMxoB5p+KPRaHpYKbUXH33/tx98++WH33vxnR/WZqFoCSxl2wNJwX+Z",
+	"kTe3G81Oo/nlN7+y/dXddxu/d+tf3/j6WztvX3948/HtJ83D2izGFVwtjrMOyTaoj834aHziTFjAMJyQ",
+	"OtAPzAG1oMg8WzsRnKw3xMmU33hmyqbhBl7rVcbkzpOEVs3zL+iD9SJ6J+NFxrJrJv7aM/rHSggtyBbj",
+	"w3qYnxvVF/omItCooXCmu9t8uaBgBhRKD7n2IhvaeS3Gm8arXT1/VwDuIzYXtCVK9oAaFmyAgZ5VaII9",
+	"+DjUKk97IiwsRKzkxowwC4sJCF3mviiWAkYLhbCTRql47RCgRaFuyaZ6gVcVS7AkE0kSj3WMWCL3++UG",
+	"BeMMWICVwEeAoVFBkMi+GBxdSFxDyQY0sTsgDghase1Gw/LIXX/61LmwcdmDtf5ZWzLmatW7UO8ENffk",
+	"rm1ZfBgsEzFL5zw7LPUSPE1iAvC1zam0JlTkEIJqsZPOvO0UEP+sHaP3VOn2SwlXBWdipkY+wFIDM2ki",
+	"Ykl8JApYlblEtk2Q/69ROu2kufySsXeAU9DNE6nLPX8xaNcaTweq47qIyVtpuSud3cfBrx+5wuuM+RCs",
+	"nQGfM5juwIvYV6OKCXyf+VdZYPzQNJUsH9JwXaUSwaW1dE7RFgByCZyxEZfcmK2tZ7Vj9GnoC/J4jIhB",
+	"WBgQZU5SRt1mscb4bkb+mm21bwyGRqPR3IL/O2x41k4/lgORjtMYgN56NwSP+n2+s9PvRf2dm7WgNhDS",
+	"rKlK33nyAKHgEt4VSTFgmp4vK53dVRMJs6czLnsCR4X2LE8zHMcCq8sBvPVjdHLeAyNupOT+mm+MVz1Y",
+	"f5DiKaotfNFhlo1b1675a9K63bi9Y6YkVfn4LTAQnz1vPXMP+FLbPQBRb+CHJ4wE6h4A3iS1IHq6Yj6C",
+	"WpbmsmeO4z7thkZQOxapxh2+C4pTquO8tHMKDL/fUzmV6VBNg5BMD+PxGAp7wci7cb3f7DX6fQHODQQK",
+	"jDVGsKhqnhgBtOdqJhqdZzgV51b9sdxDsPoAbOJZfEP45Sx/xDdwslvN95hdnxar2mYnM0bY9WucygZH",
+	"OdLPNWABn804ppk3wvgk85ha2qCNl/eGZXqJTenLpvRlXRR4sMVRxVpTxSbkjH0FZYbQSzmBwv6RZ+OT",
+	"1bNGSQyUofpMO9V2+z4cYe3lAQsz26byPExJLAyE4wBS1Vi2xuhuNhoeH2SdPSzMpiMxzuosTJTW06Jx",
+	"sniaZQwhKD9KCdruTi9x2GJ8zQrIAPs4yFDmMKl5whFW3v7lhXOpURvDCtD7maXcNdjSyLpiqmz2BF8B",
+	"2maNP0C9FUbncvPq41R1eTeZ2jf5Zq4yoSs47HCVHiAq5zmUK0ImtaePV5eL5tmOZuecyxJPAlWBSTT7",
+	"2AdGx8Jis9+F7KkI8N5rb77evNXYAQ4igIA2CkwkCVxc1jhIdQSXm0UE1QNbENHUkLTImMbF9bRrakHt",
+	"5V/8Hy/+/M+rL/YGae+z8/yMJEelyV+ulKrPaJEjflX10kZrnIVhyfw/d2DiEMspdANI+vPjCfFDtBoV",
+	"RiIyUVGDAkESlzEoXUeBAcfMMQt5cAhhFogAsCMxdd0RABzv+Ihw+BjCwVFogAbFoND88+KsyAbOS9m7",
+	"cIeHpddbqfizG3+rQ0mOxY2qS8Gz429hpsMIHJdRgZBysPCJcaSXPtBlWeZaZGdTPn5+xSWw7N+z6ZZF",
+	"tTE4l2phzu7GLtzWpfBWzNPZ5gGKApUWdY91p4zSFbjApUhSnUHmB9O0gAYJGViPOqpeykYSZcorDzKG",
+	"PY61VvOMqGJ4n9UBxQjCpLwGm8qjSySshgWoEG6qz7q5jqXQmqnu+6JcLl9er+UOQlBdSoSxT+LCCCBM",
+	"ClXduselR6EBHbH+0y4KjrUs+rUgl+EEkb8H1UY8Kl1FlR+IMERJYZAbpbqV0p2vPYM2v9SrrxrzKVCJ",
+	"F1z1hGujqzHUzqZlTqFVFmuR5dSlK0MoDLmUIlm7+6EiVT+zigoz9g64ourpFg1m1ae/o0V6/+5K/RcH",
+	"dve8Pl1YF7om84m/+D77yYlzMVe9cIcKFEpUiVoI7AssXyuTKR4saEZv7BDC/eUpw89gr4u/Uuu0umxU",
+	"5KfZ8FKa/YWtLqurxeX9Loug/zCLpkFZ+s9iSmKAjERmYMNCgHLm0DksEOChp136cZI4PAtLt2aNXmsB",
+	"tKWR2VRBeldY0r1YyfrVqz55RnlQ/SJDawWJq/CDT0NX6hNCb7wdf0kPYrjB6PC2hFpoKPYl/YrVkZi7",
+	"jbMCl8y1TmNgSVNlrGV2JD4X//FAX2MtHqymxQQ/6AsSam3pvyH0R/tvDOYBEW5iAS3QxloQttc4FKbG",
+	"csCc0Am8SU8truAVNoAy3nwML3kkplhebCyWtrTVtm4uj8SUao252ZnM2TthKsYJ74kCG4DqY22PtlnP",
+	"OyT5zUpKdG0Kz8ZDeIZu8UJQhyVXKaZm9gqHCdEbFmkIHMOhgs3qVUEDVHUsGYwfej9IIRtjsdQ/bu4c",
+	"Z0XbfcYHVDENtGc4Mi1k1jKrj1ZfmkvgXLQG4qTelvfgABHiAdTDxpmzQ3HT7MPNndWZjykOHfj8AlSD",
+	"G+s9R7QKkBCZIuKXQz7QbnkEzzrIdKJDgrhoy4FimRoAUp/tcEkykXoAAV77SpEbS5Q6MiMG/Eea2Hgk",
+	"ikmdfffML2cpyH3tZJpr6cqZkVIJbpkPGK8acTltS/ohFYqb9RoLNQYoIQtVSIcjoOryWWMbcChlRLig",
+	"V6++weMkT4VGiYOiDKooS1w+cNzMCdQW55wkYSq4VrLFpLKHLAD7JpdZOoU6WYdr4eIDKRX2kFAqgI2F",
+	"jGjjMB0PJM/yVDCeZEOVD+w98MZUjl3INQitgASH2hk07GUE9SIepRBU+gdtid973Qy729uwwUIS4KHZ",
+	"ZePE3H5G/OIs0BlAVE3zasIih4inGWzlrqC+gpiod3wt4CA8AFqJwDtCC64U2ow9oGJUFKCgwjrBM7kk",
+	"4Eew5ABFwUvPk7/SuhkUzhDWX9OSYbnbiMeJUdY06bXWs+cViAzmM5VElQ9oNhpN/xkzT7DTbB7i1782",
+	"OubCTrPmP5uqaA+BNBYIgLYat7YaTdZstLYbtspWpQ+JHBbzEpgHt5/96o9ffvDjlx9+78W/+2jr41/9",
+	"zcu///GLP/zAWEtWzJpR5ea5+XbtvTXqDPzFvuS0DogLZP8tig3IiWwVU0wzjLzBkQuKWvLgbzyrobCo",
+	"tWov//jnH//Dzz/+1a9e/OAnv/nZj3/7wZ/99tv/6eXf/ejlD/7oxQ/+9sVffFCCDc23sbrWmwFc+zmO",
+	"XVubcNYsTulkvc0jsXKBQdlgfMULDDb1Apfk68B+mlpdXWETnzIGuCjX4/UbLqoVIFu8R67PXCTHtwuB",
+	"baAwPllvqJQWiLyMmSBdFdAjm8QcjLYcq1hmidC6xAo4OwiGqazS3faIhU+qSGBQRQoRaQhyEh12yF7T",
+	"QoBjMbmCMFLmxm3puRolUpUFDk8qEH8hxgpca1D7hcfWiil+ilaaLc6FWCgaGEV3JAEwZUiXCF5VKkYx",
+	"EHlRBYT/KHoxi9wO1VVUshq2aG4sVD14QN08s/XNcRYbHRVCIWxo5qwTYZ+fuw6hqe1WtA4QzK+us4c4",
+	"uXBlLHVGNsgWC43wyDrGKIKuQTN+bW90oxGw3esB22kErHkdXrfBrLVK3YgWaQtvpMM6e+ImgTzlMZ+j",
+	"rzSGclsyN0NhTHY2+TwM7hYQRrm930ghBncq9lgICsxDV/doyoy/ASZcAUtuLNso5ROJOxXvCN8DwBjX",
+	"ZJsnwLluvSCy1SGnGeOeMj6jbRXlFp2+ed1NizEGU8BPP1QKDHx8F+3aDT2KGDJqYGZpzgmqcg8MZzJ5",
+	"RzyWgDOONyIrnU4V7MV6saf6sYz1UABcHHzAu1KlI55U7jKv7J2eRXNNU2nu4O062sTzWwVMZ3RLIsRA",
+	"zfiRkCwc8aediLghQztLVNMMkwtDYaGZU5VnHbyv+6WZSN/niWDi7TtWb2zy58tP9tyA+og/vWu/2Cs+",
+	"piE8oRFQJt+MIImPxCTWwpsJN82tJbNnfrnw8LXlBYQQ0P97ZMmEqTf46lVwY6hFmhq3hK7ofoUgmPkH",
+	"OaN4Pmm9oESVmmBjhGeEGt2W7bogaU6BEztFlE7iqW0oR++smC2/bQGcKfgxtS/7CsH2HRQnGPww8r8d",
+	"j7druDZHyF+KykdAp/MKT8HbTbgfaUNVh2qDSGuLdYdojtk2LAYpQ3C8biOX+iZE1TFEq2LJUN1cuyGU",
+	"gHt5BuoQABntapjrPK7amWky6x+gwHMPBtFaemxcdLVzYLygOXNLWoI0tvd1LwzcEr7m8S0WYmkRchGH",
+	"7D2yrT5Fz9iXheUK9gVuKtqDrfKFUPfhRFStdaMR1HwhUWvdunVru+TMmq/JK/3N//j9l7/63ic/+ulv",
+	"fvpXq/qrxRqWfOFD8IVbjcYXG7daUJ7nqsDRFS8LZ2xinvF9wW4tlnStWfEuo3vYNCwYBf5Ytw+bu9iH",
+	"4caKV0tVa91+Xgo7rDYnM696Vpcedudn05evcsdvvjrueIUzAqYdGdFGw+NEbPzzjX8O+DsIZWm94rKH",
+	"joaOa4DEhH0k9Hk77fa8LHLa73gIyhXVBgvQEYzD5dmGPi/7bMFdULBMgSuDoWqkCBdRB8cndMm+DHxy",
+	"Jq8QyKfnMhq/zrB+gjXNJ7suboBduhOfVGuPmnarWLQIIU2C9ZaKLI1FcesG2Ral/AuCCCnPW47nCxQt",
+	"yFFAVK3Kd5InQ4XvhPmQIscyW91kIa5PX9h6T0azUf3Tmx6uSLcicm62pNFi7/nB8+1CZu+Aju77wDjd",
+	"KaB9my2zxg1LgBVUquI95FQ64J6MLruzwVZyXr/kSk5Lk1FRprLpD/i89QcQNBYej8o66nOsH12ohp6d",
+	"APn6cAb4ZU3f6vLKwNaxEjeVX5eM0FpWv7YY1+bRZmqrzlQL5u90LTT2lS/uhblnLQj6bRH4V0exQLZJ",
+	"iDaBQQEwJyFUYtDv3cE1JgHUBEwh7EElUkxJH4OQgv/QuVnQyseSZRObDAHWEyRrWdQJc0CvNXca515t",
+	"4UgXVJAWL1mNV0aOYTVexDkp4TPo27tKLnUWD+KBNP5gbrbLUPAIJu6ZEcVbd2DB5zfIXWpfKjZFFXRG",
+	"gQR7iZLl86YQ44GktbHH3x7g5QffuAFVtaDmzEVb3SnSgGiVgAGygHkdu6kdsJw58wRKk4pIyCzmiQ5Y",
+	"ppTtgTOeUpwKbeOeMk+S+RP7psiK43r+2BAEr4YRmCrjuxikD1pyqwRa4kYM0zoQ2aNjkUL3OczWIddH",
+	"tQC6FaFzENtnoRidGhqNRCEJksKp6qh+BwZwNvuZZu7E1lpYtNPr9M/bOQKGYuWn8EvY5xdxqBZji01E",
+	"F6rviyYJS9x1YHGFUaxSSgMH58gFc+P+ZxCYpOQkc9sVoaHgDsUZhWQ8ocnW2f7j+65NFYoOjYyJZZ29",
+	"CzDpY671RKWRxmwxamToevUSxygGXA10pChTf1gMvVQ9CWxgOA023ZGqiSuxhjJb5U8FRhBeC7+cZeNH",
+	"MpmGAQsP+EgcxJn40kGWxr0svFJn5lSywwcHwACmUosZzdk4VU+hETM8fPLOweG9u53HTx597f69g9CD",
+	"+Qq/tvWGSic8jUS09ThVmWqxYZaNdWhrGZDNKux0vqx0hsvdoeUoON0PRC9PRbiHs0I5LO/q8mWWSotq",
+	"L6m0dUp+Lrg+wrJV+UvtCNVofoEfDU3FVI1s41p5Q9ktYyfbDFdzzJYeiN7WGyLrDbfMnGLO91EaD2IZ",
+	"lrNxFj55h4U06HovVVp3tLkuwIoOY666LR3eefTkoPPoyf037z88oAxzX6Xm6WVYPVh7KWLYTWh8YNZ4",
+	"n6QR5aOhzNkhOtspoJm0VioEvjDTFuLhrdNXnThKRFEMXWBk0PsECy4b8aedocpTHdoMbo9rR6IqpHkh",
+	"WzpjliuKtZE9EF1HOjKLjEJnqs728cdlerGGs0c9WjEXx0NEywLWzXyGc2U2MIWBRLRlvsSyc2IzaEEp",
+	"LlZCbeksFXwEi2Hx0VSf7TZ8BCRq6Xid67hX1vFaASc80o3agztUEyYVm8QyUhMqUXJvurBm11f9p2VZ",
+	"p4eAvE1T0cvYUKVasC7gLE/NITI/LWlhDNutr2cvNcq2MV4OC78zoGw6CTyQamt4KYclNer5sys4K5vI",
+	"4ufDADSaOc4IJ2fGrYrlqgbgOO8mca8aeaSrommnO82MDNht3L7x/AS70A/FjMzYl3PBerEYGUFmKxFc",
+	"izo7eOfOnXsHB+y17Sugj97Yv//g3l322s4V4ElIRFGRZr+jEqGhypOok4osnYZsnGdezQkwP8QyU1i+",
+	"+c1c5CJgUS68MiHHwgDf1uE+nUgkfNqhaA3aEvgFXOe+sC05dK3Rr/gzMDVDSmdhjgvQU/IxGZZPIDsF",
+	"AKpUvmPkwZCno0Ro3XJmynajAdNhE1FUI+OBosL8YeUbVg/BzUDbiqe8lyUEBEvzbLk7LL+Q/3tolDI/",
+	"wytClN4hJurIOrHr5BFbwBUpB8eeEoa4ZN5KxEWFEVjfutTfRnjoSLiqbH5woDIqntKx7FnziBafLBx8",
+	"e1iFcHaSiibHYpgTrinR2FPH0Es0FZkzYWEqnP1AFiw1h1IBNPVa0b0dZq2/Jc3bAdsHTfkhEYwkcYG3",
+	"C7c8EmKs0RCxC0FDKZ7oFkFCNddQJJHj//AYOaAPA2s+61JlHfM7NM3L2SfOojQ2I7dzvPBWRL8R6w5e",
+	"Udm2hGl2UsCnz2vaKhQfM9VDkHarhmW55jg4Z4xgcAsA2mo0egCa6xSq/pP/h6DMfPHhgp8unXk6SEyw",
+	"pOB+q7zQHoiJKRYPn+ZV/uf3P/mHH/zm53/w8k9+PvdCBEx05vexptHSNzrlWpy0CtunHPXKZhzu4vVN",
+	"4+XK+66SGzzSjX13pvqlrAx1i6qoZOYB9HF1mE/IxWG9hMejBcbbFrRiLzHheG9odaXRhxYVlcbp+AiV",
+	"rUP3WnPrLDReYmiB8ikxjpru8aODMlkVPiQkzHNEI7KQ8VTQQ+OAFmbs7kBU/jllzvt941fDwDDzxg4c",
+	"9AFxtMqiCt5orOksafwS9Xe2up5sosqS9ZGcl6wI/QSMBhiFhFIpX97SiyD6erXstdZirdVs7G6fWcYG",
+	"qz1o5/zV0ldrz99bW8S/bnb2ZYdATsT2FrA1vfjDqdcCb7rbuO3d1IJzk97FfUJduyVzsRwLORzG2pwC",
+	"3+4segS0Mh4KWWHWfwF+0FMtpAchfkZgvdI6rwchTq7rJl7yu6FPIbLvgEkaWKF6StVaHT65tXPr1o3G",
+	"refrqGC48+J6YQ/WCEMhXmcX1Zx4njl63pZEhkV5yrvJ1DahklQLUXm6rsdcUoWiF2PItehYsIsw8C7F",
+	"El7s87RlKgGAd28BMrSI2Gug8b+EXFvtvNHYvgEMFAi2EF4JZuCSeS+LjwuEJeMeI8ZPQS50X848koVf",
+	"xL4kpse8JwIW/i9f+xp88s7hG1u3Zh9hbJKJYuKbOU8I9Bw7SY0F4e5qnkywH92EyyPoyTXyjqCJ6uxx",
+	"wnvCTAH1u3LCXbf46OLpmBMwi51J+1pYuF2CkiIPnGfWXS+/NjU2wvB0CB8XDM3GBht7o2nBFrE1VwEF",
+	"ViCpiFg5oWWLDm3vtzEuUy51QohNhx4NYrHg0JsFFEs0aocmZDsXofRcQf10JcePS7yUaX72iliK7eTD",
+	"jbAk2EFjAA2Gvw7dVEO3XLHFzdTNz73tqKTfWWMVGDPsKsSF9UUxKFxJLKLvmANrUYK80JUohSE97lbA",
+	"CirdxRaYLL7ea7czl++VDjfUzvvhJ5wibd4rfPGLv/vNP/3vL3/ww/D0NErjVERxLytRKQ35eCykNcIt",
+	"bV5FgOhAyOhgdHYsm1PyJFWO81NjTeoNlTajoX1YNvm9M9WdYksKbEACZsLcO5543+a357jWqn1raKdZ",
+	"F7ZoDQVv8ZoEcvP8BIJH77DUWrVEDWK5BXdEY4qKBZ+VIDHsOWotPlyxLp0u/02WDMc8c5xwbFMoT5kR",
+	"jGW95d+zIMx5+W9/8smf/f6Lf/p/f/vBf3zxi7978eHf/suvv/ubn/3ixUffefknP//tf/3DFx/9l5NI",
+	"L5GKzpilU52JUYcjklHlcj4ulJNtDK7Ub9WjXaYy1x8lJEA7xTjB1XlODwbNBf7tWvvR0z+z/v6sMiot",
+	"Mm1P2pZ7q73Sks24Rq724npMEIo/nTIjP8qkVhWUGtoSvwLyGb7TnYe1eZKnf/7ge5/81a8+/sd//+IP",
+	"/ubFR7/85w++j7v4t3/93d/87Nuf/OW3X/7pz3Ae/+XX3/3kj3/y8sNfFPOZxgpThdeBtgsRkav4n1KV",
+	"Zx6GfYmeFbQROaxcdjJ+JIofmu9w9Lh4N2tBbSLiwTCrtbaNpKxklqoBF5jRKLVWDaQ06NAFmfjnQQ1y",
+	"a9FJ0zo7d6vP1Bn5r6qHvea2XO6p4gzY9vzU1/CWoJH23qb7dePtFmxW3LN4nFs7xzqyvJPIOqUrRYVt",
+	"yPJiw8JAUIsGXltWRoXtOObDwvabZXHhfdaPReJQMQACln3l4NFDpIzFe2ERKpsMVSIQvDRgXdHjuauW",
+	"BAxbIzHtm/d4kgCkLdYMgh++0H+PMbhOrjtPEkcaWzTCkkMfQMnd2LgIxoEzBoZx4Ag0s2CmTZQ2xhKA",
+	"d7l7kIeLzyEQUy5Z6BngW2+JKTqcCNJaRBSop9h7bEBwvra6wVvktvTBipGOFsa2xG+AQN6nDIQ5G5s/",
+	"nCiwO3VA9SOAxATQxyxGGVFh3doJp+DvBZulwTk8A9TlzVu3IZxf8Yz31tRyr2bwvdpuOHGyzmo0uFj9",
+	"9rYXmAe5g0OEfzrTyu2nwtawUZJytMKye5szHcUcesVx/1PI30rcuNBmxT2t5KN7wy/q5xqf9zbC55Hg",
+	"c2PhXK6F48XvnYBdz9ZZNYg/ZxNlfFmd4xsqpVieZdxPeDzyUc1cEaEN4kPgj+jaCVYCYdMIb4Oo3Ox7",
+	"ElGPwHZSqPJTWljALmdObTcadTAz4hTr0bRxFJiStnTRr6BrUfNozhMEVXOFxn6xpg4wXC4ibNUA28a8",
+	"XkHA78rXJlzjdyKqfHmKTGcWIRNsJfNkv0Kqzu5nDhre1gzimIh9n+oHrVXXlgyH6BHne4FVY5paPxdq",
+	"ROssVLKTy14ieBoWxuEI6u/rVS9lx2vH7zDYAPTeYbcjnL7DFqdayVxqI+CCmceKXhzBwgIIKYyir+yy",
+	"ubi5FAKrJM0IYGwH5l9YS4oPQKA9r6AUhukF3DNsUmqxuO81UDgbEe23soU+9xA3GO1GA/NeLsJk2A1j",
+	"0feKK6lgNJhZULvJKKDLcnkkjRsBs4/cCBWpAKy0dIWPrZIXAJ1FWC4IxaQWMhNcFnzY+g7LfmHs2dYn",
+	"Oq4S2RrOt/KyLe3kkXJ3+81nyMUNMW9Mmy8uoErFWMIlVgTeVUg5vHphJm5uMHlma1NOaVjNVp5cdGkJ",
+	"zO4l27WVpuzs/HmS3e+tAcS/HfN/Xz+fSpO5spLyaTTafnZNKupMnHQCxhDIFMBVxB+RQb/aSKWiRewf",
+	"BUiuzT+dR/mJw0k8u6mL+2I9MxdeeWPkbozcqZXbzvzzbF1rUZ2lZuXkWhRz92vP6EQtBRCiBoD1ojTm",
+	"otODB52M7oUAmBqSz6XOQ5u9DGqnSRf4aRtqa8Sk+UwLY7PUwhjlYun3s9UE9t5+eyR+AlnEDu2ABfe8",
+	"fqt+/eu1GQ2Al5NAIzi32rFIS9BPy+JMRUqpaf4AHOlYDjoLNDtmLZa+tTViKn/UdD/SkGuuvfjo+7/9",
+	"4NsvP/zei+/8sEYtFthpBXGY2cxVtvSuOh5IB2takTE9W2FsUMuMNeDAdFTGk44j9b7RCGr5OOInvfmE",
+	"x1lxlVnUs2kkc+LuiozHyUlqCcrMNwBalwyghQk+8AeGasISJQfGETTbQETrxTUqobLmZPo1BJRcUnBI",
+	"mJ6cPb738O79h29S2SF5w4AiQN4b4Dys0Jk2FjKK5SCcr6bHh210yeXpksvVD/iAksy3H6GEt3+tItdJ",
+	"cq8oxXfPQ4qfLLLPLp5XEcwBk2rC7uw/vHPvwYN7dz9fHWOfM8GOMq3UQ1xUeUL19Blz8zMCXTx1dXKV",
+	"IGiHRUaYiE6JusWWk0a5sCg7Nn7d45JhHjuzX1HnBwLHEI+MUVlAeYNYzwNV0FH4IW6L+OwgpkFLKODP",
+	"8ZqjC8xrKH3cc3Eu/KnHqwnR3SFPRWSfYPQToWLZguKu2ZEQPvapun0oAv0FLAU3rwiEovgE9/JF8wu9",
+	"NZMqI7p6CylHIECCUKzskwYiYyH1qEMlMlZJVajAe7h8r5wO5ENjTbR2AvxXJ9adkUqFE40rqKQZ1RPr",
+	"TpS7YrKZajWKI1Hl13yJ2umr0gL/Ettn7F+TquPY/NX0LmsGtclwCgwenX5ujPGZ6rbivN/PfHgD2lp7",
+	"bKd8HGrnWGq2MjcFbq2TFAwIELlB0L1kPUGrA3KFO2EcY9YIbOsLsf8hGUCVuZUOwGEJqwLJhOjqEBna",
+	"gB4XyfA0c4WmgcPZs7RPXCOLGvJ2SDFpWZ/CUg8nCdyDknnYR8RQUptT1JYOW460ESDIqYhPv6BJLUCm",
+	"ELWYhecNXN+OO3+6ontjBqYDX3eCmB/jsZCOXSloS0i8DtVEAwYjzWHk9WuQgngtRPqU8Eq9gBfBHIlN",
+	"okEClQY2j/HSlvf7VE1m82BWOfG5/mD2GtA5YT1baLOKED7nFYm3KwExIgA/tJlV4gd35HLUqtKWBXpe",
+	"uaBst3HbthZhro/eAOcSxbhueZyH4AAid1+rZHVY71Kl7PGTR3fuHRzcf/hmwWtXB2kn5q8jNBrvl5FI",
+	"YgB2oV9age5l1ksVgsB2H3k3QFVlLrcbxSHADrkGQLjy71OuxWzKce484K7H33oX5xKIJ4xAsOPF9YCE",
+	"YQlQuwcNLTME3mXzzeyEEY8E4G7OM2JkyrFyxFJngvsjcRyJNI7SlR7sjUrhMYi1DciARJ0f7dFO45lI",
+	"i81p3p2qMqHkD99vz/F9k4k04ZDgptv6K4/KeYCMl1DooKRL55tt69JAhXUWz3aXueSRea5HT54el2j3",
+	"vOcaz093VL8PGwHrOc1n9s38ygICkNIjXUeBYq6F6gvV7/t7M1XjcWkPu+a9iE+pbRDCPiJlR2KcVUPu",
+	"gLg5u4l4SrBCywhVK50u2BNqItfp1Ib38BKnz39ngzfNTfBmSfCmcaHBGzf3lxm8IX23gQfaZIZPSSwD",
+	"qNAFsaYLdFAnsEq9AOG5Rpisibw0xOTsaDSTLTQw4PBxUKPXGw1X9IBhHy1aBY04DAYxhANMd+uAcgxk",
+	"ZLpOA8DuwRrLgloJDOgqpH5zTg/tK7w6IZZvPKstjZ8QWWYqesLYq0UdF0rF02H0VD8R64LICwO5bZ9O",
+	"SefaqUqN1hyHzYFWgOMUk4GnfBmskVmqs0h12iknRk0cj3K2yZ5eujR8ECMbczq1BMK+2w5BX+qdBOhx",
+	"bMQ+v3iKXigKH0mBMPbmYk2uf4E2Y+ViAO6ehU+/wcY8zWJkB3tNwS3ob3RDIj4NWC6hrjccxjpT6bTu",
+	"ftOZxFE2DIvSbfBONPq/DtH/Sp0dKAuyDyXLKolYX4BnnwkEtJcshKL4kGrwJHk9HikkZ6EUT7NOL0+1",
+	"SsmzScx6IEW+8W0EwcuXf+r4VFho7eZ+qkYUIbcfZSpkkqepmmAwhnjZaRwKfbkysgtUySMLkxHCQrdY",
+	"6MK6wKUe+paw+Rv62jpxFO757YdN/y+h2Q48dJcYArouvr9nS3bp7hSCmJbv1jA/szyRna79FuDzAdKU",
+	"POES8yfC35eI4L1bbtfZfpJQ3yL6xokwqwJVuAXjJsQezLTBomMZvj8jwcyMBP4LBd4LeZyppZlBjOJm",
+	"4G8oYMlwPi7x7MCLxMIjxqqc4lliDjNJGNtDNDK0KrKhGM3r+AcOBv4E7izI3OAAwX6Ki0BrFTwIqZR1",
+	"/AEkMTXC6kTL4rGZ/zfiJAOSmyVDdVvIzp4ZNjpPC8Ztv1yxahV//nzpICyUB/iZ1Y8tuaKrPvxtvOjQ",
+	"XLN8BBTIQ3CegkwWum6yLBERdlFI2OhlXzZcNFEuDbTqcPfHY2MNLh1osUr2FC3dZfZHpTEImY+APt3G",
+	"NmtBLZfFX+8FM7D/RpGZi7aOOfAegCYzg7rr3cH8/Y5/l9XW3IbK2B1KevqcspD8hKwAXiMTSg5j58ZO",
+	"CfVbSSjZdmaxpYSomhcvbrM6v+xJS4OtUhjACFlXDGLpLxihbmlgkU5TZeRXRDisVnzW2ZvxsYCupizX",
+	"IduxEODG7AARiNjW3oSU3/ntt1oNtIKrXpuCK/4rj/jTB0IOsiGQ1ge1USzd38Ec/cMqK9qlJuuqAVjN",
+	"uPKsQ3PnslPhxVC1x70IYZoQjAxSL6MFQ4KwzlKQppMXvcD2KrY1RPNKawOgLNW70YX+znk3QjbNxvEL",
+	"OVuABRWj82BwFk1UgZqzstqiax4qq4xWUF4HVie9Pq2dtOOI86sEFQHvWHRKAX4QnS9fjDt7xR06Z6S4",
+	"Uxf33aXAY1QkHvD+unz6thvb15vN7WazsWNOoYXKqppNbwArz+ZjuubExSdzl1mlhs2XKSZT6mwfTep+",
+	"TCwNI8edlajeUWHqFwSksH3Mhy5bS4AQPGNR3O8DLlXRvOndJeIZ73INqE8jgq2TAGYh80wEhecC2Ubp",
+	"YDJSIEsgOAkHkXigKGFbbPE4Yg/eOnj7gEVxRF2WR6Jl36hAkYpskQ91vKk80zG9FTysvuh0eu5Eaan6",
+	"Kh1BrCHimdiC6Pp6EtMukwP0o6XaA71X9mNOGFymTjW0E06iMX4fGJettsKP74AjdrHszcYMNoNaFkBx",
+	"XrLZSWC5b2Inlxs7gVkPmBSTM4ZHvPaijCce1NxczOQa9hwtrjyHmC+dO8AODd+8V8YBwvvYenKs88BK",
+	"EjaAU5YyCF94zqbRO9lQRRYnozcU2Bs9TkVfZD1wpNGHJuwghMyccIiCOGXipJRNqLvaRgw5lIB5Xb6Z",
+	"2qo5gQFYXEB09VuWqGa2Gbswp3XGp1jJEVH3flb09buu8jp7h2pF7KDQ+N41CsWVbJSake1PbnvgfvCe",
+	"VMOBXJkiFRVF++ZVwN9+qCZnai/W1GBe7jGG+/tOH7RLIrFTvygC9SEELN+2kKS09Cp9yCA10aQuQRTU",
+	"WjcaDbOFaanLw3uXOxSKnYaj9zYrix9e95ClVxzCdTME87Baa6exRh8yzNSl9iFD0qJIE5wmiX6qnuXl",
+	"WJGnKKw8W5KAJv4EAmO/ZXMGWwDq/oxZ7CF9jPaYmdgpRk6lciVPniDfJI83yePT9CSASJ2Fvreb78wQ",
+	"+E5u7l5/vm67sVPnC1MqDxDDBkdP6YniBSxbWsvYMvQxmDPl3E+AqNlRbmlUtFGac3A45thBqKotZ3C5",
+	"NZVvlbB7AGfE8ulBXhvBB4vWj1iXsWIgm2GJ6CpAYtqSEFIiV0tuEWww7V+vgEf0zCssWZyF3AG7o0qh",
+	"aqWkEUdlvdqWpFihFvTq1XdRD9b/f/aubjmOGzu/CmqSqpVYrRFJUdbuqPZiLMtex17ZsaTYtSaLjenG",
+	"zGDZA3Q1ujmaknSZ69Re5WZfIFe521Ql2TxNkt3HSJ0foNHzQ3JIiv7JXLgs9nSjgdPAwTk453zf3t4a",
+	"44gsHjqMlYZVGFs0+A62W8iJxORLnwqIPq92AsTBr/pqg5kF7/bsPXwp8RaNNQhJnBUN5iuC90l03zUn",
+	"DmIPve2FVg5/yhd+yiC0oxETGzIXSfRBXDyp2GfFj1XAHCJqpKZQ3g6koAwbdnhTm4WM7jxMMfLHlckU",
+	"5soedCZVsMfIpHW1SB2SIt3jkxJMfH4ak0Bb9NM70E33j81hp9nAZoi0lHjjDMxQV2O00R/D4PoKwsrl",
+	"4tg8Wt+9MfkOfiXirUd061g67LhP4z42wwgOC4H6cQphWne0wbVHDZTHXamJrHIMe/qDMeJl8kCajWMv",
+	"MiwWonXA1HL68O6pp46o6fzDYw/hj5hojZqlnttgzdki50/rudyr3AfcCAW0g/TlZxuWPflSKJovtV1/",
+	"a7R05ki70OaHYuwuBH364iU9z8nwYWZ3RoETi4pvZ1IbDImHYATyVIz1uJ56ScEow0msNmHcXg/gS5Dv",
+	"fNqYvFI5yr+0tuDT8rmtznjFPpPZlJUDIruAz+bz2jHugdxBPl8ceeLBCYO3exeMigBIZdxLoUH14Jk1",
+	"dWWLgTD2AWKPpvdpvTovDuKXwiO/i1ViW8IWOX/2DSxWxpUhN40H5H2pVZ8JxjhsAaoCUScq9Yl2NWp1",
+	"6YTEzYhRnTwsa4jLj9FswvmQeNrXYwPu2iZgKGPr0zHYTXSmd7CfwCYuy9JRTD56OxiSThXnMNACXPRF",
+	"EjHgr5RpHxvaUfucX85VERtBrLwso/mLXqiunSrGyU3ZRVvfcutMLQ7NXeEQDN5x5SMz2Ps+WPrXzpP6",
+	"QT2pXQX1j9hb+RG4KM0IZuJIPWihnDf4KEPesCm5J9QZB6g8j+8p3ZnKYQN4iizgMu88wBkwsBv6mPva",
+	"ZJevTLYmk3VtMLdx2ijntkvK+NZW+eN9Cj9c2OpSlDiENLSpPzpqwxna1GriI4vrg96Y5FqdgjS2iT2/",
+	"dqr6/JPNDWNRxZZ5PAhEfvU8nuVQ6E8tXgOTaZt4TVgVLf7uHSrTn2MsZlWi3cDMU59Rgo4uR009WC/8",
+	"1FQq8Vn2y6GcuKrP3SCik2yI2gyjRCACJm5rIktVCa8rhB39XmV1EpGygXZIOaef1j9bl5jxx4oQEwEF",
+	"bfye3N8FGl88+g7HCuw3cuktBW49VGvMRBBBMEaJpEZxLCTNVd7QckKDeGiEzGeaSmYNHh9EdYzaLKVr",
+	"jhaBCIvKCFH5d5I8fZAJa6fSBNwz+sJecp6akY98hm11JbM1eB/ED8W7vY5batOFY7xh7fw7MU4fGfGc",
+	"ZYmfsE3VqOc6U76ltvuCTtlsxcgGq0QO63eouyRxGFl7xqeKIQoT71uDg8NHydL+iGk+lVOn/uG2qhC9",
+	"14Ootd5f/vDH//7PP//1X/+LuMrI/oX/uYft4ysb26B3dBjTW5GxPSsLhJ/oLI3eoPfxV1998fmLz06f",
+	"ffXi08+/+e02LEPwBe4YovYa4r1S/WS0GkNxH2bnnVInuFwSrwRXhKETcTFEFYg+SVUT8mu7OHoDvPmC",
+	"bxbbElToiAblmirHKOebcxxP3dSWvWtXNV5vstzIMaP5c2Uo25hscYdluws6tRWL36pniJG0bOTgVn0t",
+	"Q+XkYiftIaxR7WqduY0ItjC7X7a3fVC8btJBiCvqV+Hg4OBJ+Ou0QorGXz3pP758UTOyKOjX/fcnN1/i",
+	"z9BuuPQAhqwLX73ZUgFj2v7O+r/uQQeIdY35jzZ+R8a3b89HS4ia3rBSqLhmctXamgmbuy2kO6wimdUb",
+	"kiNv2+G/QdXATy/RcrJdnuVkl2Z592mWk81Zlrwy3NZlqNDAw7e1nLwnf7xQxEW8TnHTK8IB5FQVOWYV",
+	"glO5jBVEMchJG6l0nIBu7MjmCwInW3X4PsEOvJKTDfvoxRL8xBq1m5d3Ny/pa2GB9GTbyXjyfnv8hMkL",
+	"0My3ra9Pkl7ZrNmuvm7qzRPxttTu5agvk12A6Ue8BIY5QalMwimZZtQwt/2KWKuXH4aHL7Grnvn7rhTO",
+	"+X9k3bBgtrFwgsx3u8kdWzkrlgauLkoKTMCbwSinzq9t/Fx72znZFLfwCw8mTlqpmT1XKdeBsBnEKaMh",
+	"LJvKPE+FMsTVTHkynLTE/jHKwQNiDr1IQiKoNsHCCqk5zHSFllWyggcqUj7nTwmpusWP0JSSRX3yIOP+",
+	"hVPJSW+ME4FEbXmu8jXFHPhGv2Ve/7C9nnZO2mWew2dsDnpJrznsoaIAEePFR71tyNZASWIn75pIGASG",
+	"x7vUdfo3fw8cx2Hv5KYIcmFomzXct4FUk7CufmZFALvj1Wtq3lfyLNK6tqkpWw8VF6Y4NnX7sza1Fbq+",
+	"kXUzV6OptRdgH73GUG2b+GcL5QFwUiyXpdo1Ozd9Mcxn2ji8KotifZrLt/6F22r/H50xwyPZxpgJ0t4d",
+	"r97INvFy3HgKQ0Bul7u9bEVksihGMqNlwLh0b3tv/9bTxI5svvibh01VvI8rXbfbWreaVNjmVfbE775b",
+	"f0aEg8A8BXmmzLKrJGAIqFoM3cm4vd12nhMaHubXGzsX1qDRAc8SHlvaVEWK0A5p1O80EU5PDCVNf/+y",
+	"liaXVS78wj+5N63r0g0ePpzP533HP/sv2s/s7D6CnDEnRz3V7tiQSebBmiWrxcrWKGNMIiE4KQJLcCqr",
+	"VJ36Shc09mhKYLY3WVsbdBrXBrF9OPcc3virT4nmNIkIRSekk5BJF5B00BikXPDQZodVBGxKHjwNCvuG",
+	"NmukduGiZyxhqHC8DzvrgXgC9FiFQ+qH9Ow9RmOThapq/KtSx6b9jl74K52j6umBN3JTkmFKMyeg/1B5",
+	"AZYeHx76XPLWtNW1mvGXgO3N7O0R/h3OQZ/6wja3HYvDN298BcNBKMXti29UriuV1S7UCY9tUdh5qGf6",
+	"hivAKJ2f5n9crYULAf7gcTOdwRgs/8f+PYl47IuNE/Fov/33YSIeJ+JgPxEHR4k4JKS0wyMxtU3lAoi4",
+	"YfEdHh0b/AWEUQRcSej5mSrr5fLslD/AA8T3SGEkiwdD6Blm90ytsU2F6T8lwSDmcjEI5Tx+9mCbR4e/",
+	"ws483n+UhDvw9ceGZb3gMhMSeV98iSX2XejLUE8VqkbAOzo238IYZUjtIgEHaCQs+6HvitJNsGInvicS",
+	"v0/rwqSpA6x94D5EDySdESJ3PJ1qG3tsxk3lp6DjgjRnZ4rYhOBrP20L4BiGHSbKy7muEXXfjsekDrrD",
+	"Ibk4cQRf2/JFGpwveAF5jPU5llK5BBO7okajzxvsH1nwlPTfum/HY6+ghnleKedo8r7yaoKS5OZT6xHl",
+	"JZlXWJ84UiiIqRJlMyp0JmiLVTTIIYNQHu531rZkPRJDfdHchStF0QL7rS3jwLQeVuO9G0DP8+Y8+N67",
+	"WX0mGfd/cnD9JOk1VdEb9PyG4aa27HNDD3Fbv7pbxv2+Y39zE079FTKk/D2YbsSZRt392WPoXk2U8C9t",
+	"JqdOm6xNpbLVjEARcReGbz4en3rmJsaCh122k2/lMlv6OC/mUMFu2xv05lOnstPffTedjr772P3u73/9",
+	"6wj+vYfg9ReR7/mRX/rRE3yzzwYn0ZyryqFYDiKIh/2kx/Mf06ye3Myzf6HmYRZdHCvoqGSk/iER7Ur9",
+	"d8cC149tzIPq3crNWePtP3zbLoulcPO6KHCs83eR4J9IJJi/MBsjwY9hzGcswkJHdmuneRN7/MWzZLeN",
+	"XrqN/mw2yu12yZ12uGuC8mtuJNue2PI0YKaNEuFpVw6rPtWqyCNGN8xJ4uMP29QEltYYjpP0xdAsOGgi",
+	"ClUztx97lyO15Ny3pUPeIvMnAq2/Zvhm71wG3438NVnzgQYqTyT+Sqgip4L/LXn2/faMRCIVoMrO6CAM",
+	"8RqMmrd6meFEcMAEn6pmvoaIFynDsfB414GR+HFFeh1GyM+vHsG/RrVyC05crK22VQxf41TYuWC7veN2",
+	"9o6dR7XzqLbN0meV+qGcqocMyK8vwBd4hTRaDqlkWh5KvMLw6ViYER1lU/pubZd3ugtDrZ+0Pfm5xFx5",
+	"SIttYq8gr10W2Q+RRYYzGsVPJ8/BArpB8HZjPfu1LdRLVzQS5KKVdCMzeG3i2tconTj+4S1Ktk7vBYao",
+	"sVL5aS4XLr1/URxpwDFMvAPDIojEjvEM65mVArkWxnhTIm6iSArj26W1TUMkNjzXCcqomgNgYH1OJdjo",
+	"ngNrPw7rxN+ewkqxIhtQwX2haoVBLywJZiu3UoSfNrOVeiomFsz0gHrvMRM6urOeKrNi9lcIK6CdqCsd",
+	"R6BSkDMZZWnELy0DhF4Ma2hszd+FqYjZZEeuB7PwEIfJKse2WAblWsMJDDPshsY56lydu07qHn6CU7wK",
+	"66s+Pdg/OqRtjNhpo3sRb3+j3VjbjcSr77c38nBF3aEjQKec8IbWcD843E967RQIvLzS1adebr0BSe3g",
+	"o8PeLdm3MHSVX7R7/cbOaU5FTma86++M353xe62dGXabMKlwJt229UsO64fZKwm2NKtU7TcpOvxwemII",
+	"wCS156oqZBmwconPcKpkrqp2l4QHZN1UKqXcjSmCPIar2BTo6kQ4BX1EypCFcKXMMBecdzlMBKAOOXya",
+	"07QJqBjBV9DCWaPvUUq3cBizNN7e4NFH+/tbqyTOptodzOxi47vY+C4D/geKUCDmV5glHnQXp8ht71JI",
+	"QfcB/TnwRJayvuCVKVPPYirfcmAC88cQKZ7T0KZ2LnQt5srUSJ2qYxKaddU/r5T7kLHYvKF3nc5cb3B0",
+	"wBhNQSH61e/VIWq4U9/OEXzCM2XCrnJzSxqGe5kVzfLbnf7csY0piSeS1oBBYqHrHfKswXxlUp2Hsiz9",
+	"KscESUQJf3AFuKBhWXp23w+HGMRYZcwv/iTpMTHGqVFzf/XgsL2MQH7+h0dJL6K95YuPW4wh//z+4dHN",
+	"llIrg8t27xZDPFAu4yE1keHuylpuhhpEMh213MJdfGQhy/JqGMmrGMgXAQaVMcg+sZpsZnT7Bn/3ZG6r",
+	"TzKDm54YW2FeNmFajjHOv7pbDcuSWoS1eKMzLw/JFfN6vWoR7LDcEvnFMKxvcpFJA3+PkPihvgKz1xIa",
+	"Ye8v//Lv//NP/wZ2PLIW0OINaIbeuH90PQh2dLmwvasM6Cky4CyIafQ6Q/nzH/7yH3/865/+8X//+U8r",
+	"A6LzspuPJyClXTSia36Ly77C4TV7/X4LFnGayNunmF81g3J31Ldzp7bcV2hKLgMkS9xpbnV/WbeVXI0K",
+	"bA1F6EX0oFyLVsoJge7P2pCUNrC3FSoX7XgQkH/9vnPXvCQnHwLQYL12ZMvw+7fX4iD5EHQiiHB5ipga",
+	"vcHBzcxV/+22ohjxCRa6YiN2h+b006ILSYiECUG5b11zTZUsCO5kra/4G/r5Rtv3Vl/oPR4dN5WuF73B",
+	"9yfd1CWVnbVKjz1Ef14UiYbHtFYsVDW4STCyKEgsCGizUXN/aitRWJmLkSykyVTlBgy2X9lCpYk43N/v",
+	"ZKt6XkFMU9XOlykzzfwp/MmZs/hPP0guiMRHArQ95uH6cnBjo7Y7rM2ZNBwfIgE9pbAOKdWkRWdFOJ0s",
+	"UyWGV01OGQqUCyEDq9tSyfhcqTL13JOUwLsmqA8ivARodUgtho/K78NSz6k8VxuAVuGhLShQoM1vLK61",
+	"D7EXdT4jTLI55vnCq/wVWeoe8mI56MYNkXZAsohEf9k+EE0FmgTX0ZjXU2hXW8MgwZF0Khz6wgTUTsz0",
+	"BMOOt7iou5162xtJp7NhA7rv+xMwaEZKVqr6Qi38BaccRY++P4Fpw+yEaybxq3Z9hkjVQ9r8qfPr9Idb",
+	"uFrNeKkj15dfkgNPv9RSV4BYqOyfcG98mIvOC6Gzqy8oKzuppH8DFqcTdyKYjpTcQ/g1AzEsVFXPpJET",
+	"VSXis0qOpZGJKLSrZ9acJWJYlpV2KhGvS8wH+qKZyUR8aSe1TcQLe95wNTUhdHEWUdQlod6UhdTGtX3X",
+	"ZgSbvtvQe6QDxIY4oTQST2mLomWBTVqmtIT5VzoUtl3+JFwD6yLrQXm5LvWot7uvYHGrN6XKatcXYKDo",
+	"SVOxYoPfWIOGifILJyRVvwc8BzFaoAdQYoZUp8+4za/2+3UJu5DK8Uthv1sh+RKMys6h4crOE5FBv8BJ",
+	"RpnViShl4+AvPHxqcL15VixQYWrd1/m2k0BX24jnhx/Cr9CB9iZIhu6UpznefraIXBTDQDAn+UH6Nha2",
+	"2dqKsikKTOgLQB7HJsCoHJtj80CkceQ7HUQryZ+0YAMIx4En9SEKBZs2GusqF/devn727PnLl/f7nTbp",
+	"vC0dCF3DrQWO1Z+mJV6FIfQG5dtRIuOnw8+/fP7JUlvqTakr31jnoK7l2eV7NrSQgQFSFHEb4VLUiB+3",
+	"uPds+OLZ8y9XG+J1pvI0aS82pr088GbXuYYpiQmD86lCKArQVkhblFOjOBP6Y220m+KjHkFCO1GoMaZA",
+	"5pZccrx3gCFxsnuRBRSmQp6sDIm+Gx7DuiXxg81Gb4/nXtwJWRSt4YPv7oBGx++lKSw81EbVEIRKIY3x",
+	"Y2SQGacLmGRJuBAosaNrhZ2fsrGI05GXNRdWoUbD5En4h/MgImAuFrquC4Uy64tP47VAGDXUFQK4GeuK",
+	"jgr470o5W5zTyA0tKDFSE2lQiDjQTW0em+dt7h0MqMrp1KEF0KBMVGb95hyikOEMq7MpCk6QxcWPfFc5",
+	"TBrEnkFjtcUoWb7nXkQye2zWJQEzpzG+2IhUg7jpqxlMWC0Q6qmi6Wab+imxeckFMYYjG1S/RR3B7Fnp",
+	"zuhXUvqauZJXWNC9vqQsJ/5cBDPTwrNgpI8ARVipcuxvzQak3tSMelQWMlNTWyBFr2AqRjRE2MUIpBrG",
+	"MlkvTCWV+y0Gdii+JcFR0WONU6f+ehrxXiNdmMxqfa6OTfvgaCE0IQy9E3SULN6h8EYKBfROvDs27x48",
+	"eBD+gzvTvJLjOhXvRKrNaaXOtZrDfDy3Olc5XB8p0ALzSte1MoIeam8VoQmYxNip7uOoJFBYbRCDSyS5",
+	"MX4KW9IODNK82wRqQe6tv0G8i18XetA+RPdHf4uxNrJo9RoSvKGl3e3RsRm27BfaCc7gQlPMcLwL40a+",
+	"cZ7WXPrIvHE05BkDDRk1byslOxPMv8ltMHKgHV7FeNblw5pzgjfilf0Lx0SejP3lac7ZSeIeelo4vhpY",
+	"3jC3vO3S0m3revZSTwwIBBUKKhE87KDl7OBH28RWL9vl64fou8NGHK7TtsiIdfOiDeTOUQGwPj6XtFe0",
+	"L2vNwk2mkDdaco1FtWh25pLxhTiJBQVbeWAzLN31+6iDjbTfYQ+1JtOF5pzEZD0wZXuohz6mt3s8mBth",
+	"KDFMZXQO2LHKgjm7aBnaPXaWrkTWVBVIsgOYNJPa1JJt4hawc3xsBDUX4N1QvTMlOXUEBN3dQtoOjFRh",
+	"cc1gbQRYLe0m64dDpPuRiU/jWsZwwvMyrEIoy+gNsNOgyyHAabFYxQx94L0X7/aU8YgTJ8iwgEeoL2Bg",
+	"xKJFzDNa/iwxD0Q3Ny4yaJJlY7hN0khaGeK4bFMr57fGwoFJrEi0Syz90DjdjYhz9HE6HQLHIxaLcFPp",
+	"pRqPxK/uJWSsFJNK+KZkabw43bA4Jsw4fCZuF3QhWlSh4Y6qwps2qikjTc3nWbiCyWtytLq8mGGPqp1I",
+	"50pPpqCwnY3Qo+keJv5gQLiRzM4KO4lw/PrLePR6o/I8Q/YQO/Ye6SIRrsmwAiZ1M5fCnErVTOoijRqd",
+	"gsVYrGsTUx8qnLCw6CdGO3IC8WREy0KUlRrrN2Spxvo67jO3sab9IbjQCJ7rTXaZBWzvNY51W1WlK1HK",
+	"TCWC0o+wEbZelz3TdS/+hualkwuGEAgqkt9IV7uWOH+w+IyvWb+R/TYcXY5g3gZOVrKuknYXAl2CE6ZU",
+	"lbPGA8dloIiMCF8mvLHLRrX64q+VxbNTkpD04HVB63OL7W6zwiClZvGnCwD/q9gQhd8r4KODC+9z8mGq",
+	"6FKjp8nCtTOFWAoNngb4rWBv79nLf9jbg3319atPH/xS3KP2qmjBjxa1Z56fyersfiI++/jgl/uP9sW9",
+	"zz7+4j5qSXj44COY5M/fZKpA0025gBnPFQLemc7sbCYTsIKFcGqmM1uA4CuMvI7Ig6Q6NVkLm2VN5aiY",
+	"wI7BHvRnLWiU4pGFxyHEOVJogyCn5a+fpq1v26fhfvfly+/29qhX1ICbKtXFwpxiZIqsZhnRyuKdHpbe",
+	"awYxxEOfppDoZGDKdm0rpOF1TVH3xScSMTJrPVMugSGXqsqUqWl2mlzkKtMzWfApO+1K1Cs3tXPH9P4S",
+	"jJAiGGPo0RQFvjDXEw1zGkwGxHplbTaTdV/8VlWwY4Jj7ODteHpvq7MR4h6SOyJK6dzcVjl7cr9XWc0O",
+	"7N7e37386sXeXoLeYVVJtIqI2djbRTMFXaL+oxGacC8dfpmqqacCM1Zo2r2KP15H8mpW1osIHDWzRTOD",
+	"vRCxZmEeS3LpcfQBxnG/L57jkxWIC3rhzjRjkfAiC/0Zh5sizFmUeImxcJB7X3xuBAy7tQnwUMM63Tn7",
+	"YykkZJMewFxY6d1Bsn/0y+Txk4/wvYmQJAn/+7F5dJg8+egJqIVKZjX4c+QPjHWhaA7S16D4Hs0B7f2I",
+	"6FBDINy5A2czWryTRjk3EEeHh5FYMdtMpPAGxlCBD+FFRULvbMN4crhOhzchDoXRjBCd0ZniGk88oIsM",
+	"rEriETGf5c2nYMzTPShmW0RmNf2wzhcgl5/bBRuCPSEClI16IaoG5g+Wv9KWvgI66rqGf0V4n2DXaFfD",
+	"reeB4iLe16gHGw6mu3E/clGaErrkbBU1w/GK9yfv/y8AAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
