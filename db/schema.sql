@@ -395,6 +395,30 @@ $$;
 
 COMMENT ON FUNCTION public.feed_is_heard(of_company bigint) IS 'Whether somebody listens to the events of a company; 0: of the service itself.';
 
+CREATE FUNCTION public.first_id_since(of_table regclass, since timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    AS $_$
+DECLARE
+    low bigint;
+    high bigint; -- rows before low are older than since, and rows from high on are not
+    middle bigint;
+    nearest record;
+BEGIN
+    EXECUTE format('SELECT min(id), max(id) + 1 FROM %s', of_table) INTO low, high;
+    WHILE low < high LOOP
+        middle := low + (high - low) / 2;
+        EXECUTE format('SELECT id, created_at FROM %s WHERE id >= $1 ORDER BY id LIMIT 1', of_table) INTO nearest USING middle;
+        IF nearest.created_at < since THEN
+            low := nearest.id + 1;
+        ELSE
+            high := middle;
+        END IF;
+    END LOOP;
+    RETURN coalesce(low, 0);
+END $_$;
+
+COMMENT ON FUNCTION public.first_id_since(of_table regclass, since timestamp with time zone) IS 'The first id from which on the rows of callbacks or receipts are not older than a time; about, because created_at is when a transaction began. Callers allow for that, and compare created_at too.';
+
 CREATE FUNCTION public.held_due_at() RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE
     RETURN '9999-01-01 00:00:00+00'::timestamp with time zone;
@@ -2078,7 +2102,7 @@ CREATE TABLE public.alert_rules (
     version bigint DEFAULT 1 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT alert_rules_kind_known CHECK ((kind = ANY (ARRAY['wait_time'::text, 'queue_depth'::text, 'failure_rate'::text, 'pool_unserved'::text, 'sender_silent'::text, 'balance_low'::text, 'provider_trouble'::text, 'receipts_missing'::text, 'disk_low'::text, 'partition_missing'::text, 'webhook_failing'::text, 'statement_differs'::text]))),
+    CONSTRAINT alert_rules_kind_known CHECK ((kind ~ '^[a-z]+(_[a-z]+)*$'::text)),
     CONSTRAINT alert_rules_level_known CHECK ((level = ANY (ARRAY['warning'::text, 'critical'::text, 'emergency'::text]))),
     CONSTRAINT alert_rules_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
     CONSTRAINT alert_rules_seconds_range CHECK (((for_seconds >= 0) AND (resolve_seconds >= 0) AND (repeat_seconds >= 0) AND (window_seconds > 0)))
@@ -5757,6 +5781,10 @@ CREATE INDEX business_ends_recorded_at_idx ON public.business_ends USING btree (
 
 CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_no, body_hash) WHERE (body_hash IS NOT NULL);
 
+CREATE INDEX callbacks_sender_idx ON public.callbacks USING btree (sender_no, id);
+
+CREATE INDEX callbacks_unreadable_idx ON public.callbacks USING btree (sender_no, id) WHERE ((refused IS NOT NULL) OR (left_out > 0));
+
 CREATE INDEX companies_switched_idx ON public.companies USING btree (id) WHERE ((status = 'off'::text) OR (NOT uses_shared_senders) OR (NOT any_country));
 
 CREATE INDEX contact_imports_company_idx ON public.contact_imports USING btree (company_id, id);
@@ -5870,6 +5898,8 @@ CREATE INDEX queue_top_idx ON public.queue USING btree (due_at) WHERE ((lease_un
 CREATE INDEX receipts_look_at_idx ON public.receipts USING btree (look_at) WHERE (look_at IS NOT NULL);
 
 CREATE INDEX receipts_sender_idx ON public.receipts USING btree (sender_no, id);
+
+CREATE INDEX receipts_unmatched_idx ON public.receipts USING btree (sender_no, id) WHERE (matched_at IS NULL);
 
 CREATE INDEX reconciliation_differences_kind_idx ON public.reconciliation_differences USING btree (reconciliation_id, kind, id);
 

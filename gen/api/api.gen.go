@@ -29,18 +29,19 @@ import (
 
 // Defines values for AlertKind.
 const (
-	AlertBalanceLow       AlertKind = "balance_low"
-	AlertDiskLow          AlertKind = "disk_low"
-	AlertFailureRate      AlertKind = "failure_rate"
-	AlertPartitionMissing AlertKind = "partition_missing"
-	AlertPoolUnserved     AlertKind = "pool_unserved"
-	AlertProviderTrouble  AlertKind = "provider_trouble"
-	AlertQueueDepth       AlertKind = "queue_depth"
-	AlertReceiptsMissing  AlertKind = "receipts_missing"
-	AlertSenderSilent     AlertKind = "sender_silent"
-	AlertStatementDiffers AlertKind = "statement_differs"
-	AlertWaitTime         AlertKind = "wait_time"
-	AlertWebhookFailing   AlertKind = "webhook_failing"
+	AlertBalanceLow        AlertKind = "balance_low"
+	AlertDiskLow           AlertKind = "disk_low"
+	AlertFailureRate       AlertKind = "failure_rate"
+	AlertPartitionMissing  AlertKind = "partition_missing"
+	AlertPoolUnserved      AlertKind = "pool_unserved"
+	AlertProviderTrouble   AlertKind = "provider_trouble"
+	AlertQueueDepth        AlertKind = "queue_depth"
+	AlertReceiptsMissing   AlertKind = "receipts_missing"
+	AlertReceiptsUnmatched AlertKind = "receipts_unmatched"
+	AlertSenderSilent      AlertKind = "sender_silent"
+	AlertStatementDiffers  AlertKind = "statement_differs"
+	AlertWaitTime          AlertKind = "wait_time"
+	AlertWebhookFailing    AlertKind = "webhook_failing"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -61,6 +62,8 @@ func (e AlertKind) Valid() bool {
 	case AlertQueueDepth:
 		return true
 	case AlertReceiptsMissing:
+		return true
+	case AlertReceiptsUnmatched:
 		return true
 	case AlertSenderSilent:
 		return true
@@ -171,6 +174,33 @@ func (e AuditAction) Valid() bool {
 	}
 }
 
+// Defines values for BatchActAct.
+const (
+	ActCancelled BatchActAct = "cancelled"
+	ActConfirmed BatchActAct = "confirmed"
+	ActPaused    BatchActAct = "paused"
+	ActRequeued  BatchActAct = "requeued"
+	ActResumed   BatchActAct = "resumed"
+)
+
+// Valid indicates whether the value is a known member of the BatchActAct enum.
+func (e BatchActAct) Valid() bool {
+	switch e {
+	case ActCancelled:
+		return true
+	case ActConfirmed:
+		return true
+	case ActPaused:
+		return true
+	case ActRequeued:
+		return true
+	case ActResumed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for BatchEventDataStatus.
 const (
 	BatchEndedCancelled BatchEventDataStatus = "cancelled"
@@ -191,19 +221,40 @@ func (e BatchEventDataStatus) Valid() bool {
 
 // Defines values for BatchFormDedup.
 const (
-	None  BatchFormDedup = "none"
-	Phone BatchFormDedup = "phone"
-	Row   BatchFormDedup = "row"
+	BatchFormDedupNone  BatchFormDedup = "none"
+	BatchFormDedupPhone BatchFormDedup = "phone"
+	BatchFormDedupRow   BatchFormDedup = "row"
 )
 
 // Valid indicates whether the value is a known member of the BatchFormDedup enum.
 func (e BatchFormDedup) Valid() bool {
 	switch e {
-	case None:
+	case BatchFormDedupNone:
 		return true
-	case Phone:
+	case BatchFormDedupPhone:
 		return true
-	case Row:
+	case BatchFormDedupRow:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchRequestDedup.
+const (
+	BatchRequestDedupNone  BatchRequestDedup = "none"
+	BatchRequestDedupPhone BatchRequestDedup = "phone"
+	BatchRequestDedupRow   BatchRequestDedup = "row"
+)
+
+// Valid indicates whether the value is a known member of the BatchRequestDedup enum.
+func (e BatchRequestDedup) Valid() bool {
+	switch e {
+	case BatchRequestDedupNone:
+		return true
+	case BatchRequestDedupPhone:
+		return true
+	case BatchRequestDedupRow:
 		return true
 	default:
 		return false
@@ -273,6 +324,24 @@ func (e BatchStatus) Valid() bool {
 	case BatchReady:
 		return true
 	case BatchRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchWaitReason.
+const (
+	WaitsForSender BatchWaitReason = "sender_gone"
+	WaitsForTime   BatchWaitReason = "scheduled"
+)
+
+// Valid indicates whether the value is a known member of the BatchWaitReason enum.
+func (e BatchWaitReason) Valid() bool {
+	switch e {
+	case WaitsForSender:
+		return true
+	case WaitsForTime:
 		return true
 	default:
 		return false
@@ -783,6 +852,27 @@ func (e Place) Valid() bool {
 	case PlaceHistory:
 		return true
 	case PlaceRecent:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReceiptState.
+const (
+	ReceiptDelivered   ReceiptState = "delivered"
+	ReceiptOnItsWay    ReceiptState = "on_its_way"
+	ReceiptUndelivered ReceiptState = "undelivered"
+)
+
+// Valid indicates whether the value is a known member of the ReceiptState enum.
+func (e ReceiptState) Valid() bool {
+	switch e {
+	case ReceiptDelivered:
+		return true
+	case ReceiptOnItsWay:
+		return true
+	case ReceiptUndelivered:
 		return true
 	default:
 		return false
@@ -2076,6 +2166,9 @@ type BalanceChange struct {
 type Batch struct {
 	BatchID int64 `json:"batch_id"`
 
+	// Acts The last 100 acts of users on it, newest first. Only in the answer to one batch. `submitted_by` uploaded it.
+	Acts *[]BatchAct `json:"acts,omitempty"`
+
 	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
 	ChangedBy *string    `json:"changed_by"`
 	CheckedAt *time.Time `json:"checked_at"`
@@ -2119,9 +2212,12 @@ type Batch struct {
 	SenderNo *string `json:"sender_no"`
 
 	// Senders The senders that had tasks of it
-	Senders   []BatchSender `json:"senders"`
-	Sign      *string       `json:"sign"`
-	StartedAt *time.Time    `json:"started_at"`
+	Senders []BatchSender `json:"senders"`
+	Sign    *string       `json:"sign"`
+
+	// SignColumn The column with the signatures of the rows; null if all have that of the batch
+	SignColumn *string    `json:"sign_column"`
+	StartedAt  *time.Time `json:"started_at"`
 
 	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
 	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
@@ -2130,7 +2226,20 @@ type Batch struct {
 	Tag         *string     `json:"tag"`
 	TemplateNo  *string     `json:"template_no"`
 	Test        bool        `json:"test"`
+
+	// WaitsFor Why a running batch does not go on now; null if nothing holds it up
+	WaitsFor *BatchWait `json:"waits_for"`
 }
+
+// BatchAct defines model for BatchAct.
+type BatchAct struct {
+	Act      BatchActAct `json:"act"`
+	At       time.Time   `json:"at"`
+	Username string      `json:"username"`
+}
+
+// BatchActAct defines model for BatchAct.Act.
+type BatchActAct string
 
 // BatchCost defines model for BatchCost.
 type BatchCost struct {
@@ -2230,6 +2339,9 @@ type BatchForm struct {
 	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
 
+	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
+	CompanyNo *string `json:"company_no,omitempty"`
+
 	// Content The text, with names of columns in braces
 	//
 	// Example: {姓名}，您的优惠券今日到期
@@ -2270,8 +2382,11 @@ type BatchForm struct {
 	// SenderNo The only sender that may send it. It must serve the company.
 	SenderNo *string `json:"sender_no,omitempty"`
 
-	// Sign The signature, placed before the text in 【】
+	// Sign The signature of the rows that have none of their own, placed before the text in 【】. A text that begins with it is not signed twice.
 	Sign *string `json:"sign,omitempty"`
+
+	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
+	SignColumn *string `json:"sign_column,omitempty"`
 
 	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
 	Tag *string `json:"tag,omitempty"`
@@ -2333,12 +2448,80 @@ type BatchPreviewResponse struct {
 	Data    BatchPreview `json:"data"`
 }
 
+// BatchRequest defines model for BatchRequest.
+type BatchRequest struct {
+	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
+	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
+	CompanyNo *string `json:"company_no,omitempty"`
+
+	// Content The text, with names of columns in braces
+	//
+	// Example: {姓名}，您的优惠券今日到期
+	Content *string `json:"content,omitempty"`
+
+	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	Dedup *BatchRequestDedup `json:"dedup,omitempty"`
+
+	// ExpectSendTime Nothing is sent before this time
+	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
+
+	// ExpiresAt Nothing is sent after this time
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// Language The language of the template
+	Language *string `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Name What people call the batch
+	//
+	// Example: 双十一召回
+	Name string `json:"name"`
+
+	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
+	PhoneColumn *string `json:"phone_column,omitempty"`
+
+	// Priority As in `sendSms`
+	Priority *int16 `json:"priority,omitempty"`
+
+	// Rows The list: an object for each row, whose names are the columns. A longer list is sent as a form.
+	Rows *[]map[string]interface{} `json:"rows,omitempty"`
+
+	// SenderNo The only sender that may send it. It must serve the company.
+	SenderNo *string `json:"sender_no,omitempty"`
+
+	// Sign The signature of the rows that have none of their own, placed before the text in 【】. A text that begins with it is not signed twice.
+	Sign *string `json:"sign,omitempty"`
+
+	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
+	SignColumn *string `json:"sign_column,omitempty"`
+
+	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
+	Tag *string `json:"tag,omitempty"`
+
+	// TemplateNo A template, in place of `content`
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// Test Its messages are tests
+	Test *bool `json:"test,omitempty"`
+}
+
+// BatchRequestDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+type BatchRequestDedup string
+
 // BatchRequeued defines model for BatchRequeued.
 type BatchRequeued struct {
+	// Count How many tasks are sent again
 	Count int64 `json:"count"`
 
-	// JobID null if no task is FAILED
+	// JobID null if no task can be sent again
 	JobID *int64 `json:"job_id"`
+
+	// Skipped The tasks that are FAILED and cannot be sent again, by reason
+	Skipped []BatchSkipped `json:"skipped"`
 }
 
 // BatchRequeuedResponse defines model for BatchRequeuedResponse.
@@ -2375,6 +2558,9 @@ type BatchRow struct {
 	// Delivery The delivery status that the provider reported after sending
 	Delivery *TaskDelivery `json:"delivery,omitempty"`
 
+	// DuplicateOf The first row that the row repeats
+	DuplicateOf *int64 `json:"duplicate_of"`
+
 	// PhoneNumber In E.164; of an invalid row as it is in the list
 	PhoneNumber string `json:"phone_number"`
 
@@ -2384,6 +2570,9 @@ type BatchRow struct {
 	// Result The result of the task
 	Result   *string `json:"result"`
 	Segments int16   `json:"segments"`
+
+	// Sign The signature of the row; null if it has that of the batch
+	Sign *string `json:"sign"`
 
 	// Status As in the filter, but `delivered` is in `delivery`; null if the task is no longer kept
 	Status *string `json:"status"`
@@ -2423,12 +2612,131 @@ type BatchSender struct {
 	Success  int64  `json:"success"`
 }
 
+// BatchSkipped defines model for BatchSkipped.
+type BatchSkipped struct {
+	Count int64 `json:"count"`
+
+	// Message The reason, in the language of the request
+	Message string `json:"message"`
+
+	// Reason As in the answer of `requeueTask`
+	//
+	// Example: task.expired
+	Reason string `json:"reason"`
+}
+
 // BatchStatus `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
 // `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
 type BatchStatus string
 
+// BatchWait defines model for BatchWait.
+type BatchWait struct {
+	// Message The reason, in the language of the request
+	Message string `json:"message"`
+
+	// Reason The reason.
+	//
+	// - `scheduled`: its `expect_send_time` has not come.
+	// - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
+	//   sender serves the company again; otherwise cancel it.
+	Reason BatchWaitReason `json:"reason"`
+
+	// SenderNo The sender that it waits for
+	SenderNo *string `json:"sender_no"`
+
+	// Until When it goes on; null if nobody knows
+	Until *time.Time `json:"until"`
+}
+
+// BatchWaitReason The reason.
+//
+//   - `scheduled`: its `expect_send_time` has not come.
+//   - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
+//     sender serves the company again; otherwise cancel it.
+type BatchWaitReason string
+
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
+
+// Callback defines model for Callback.
+type Callback struct {
+	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
+	Body string `json:"body"`
+
+	// BodyLength The number of characters of the body
+	BodyLength int32 `json:"body_length"`
+	CallbackID int64 `json:"callback_id"`
+
+	// CreatedAt When it came first
+	CreatedAt time.Time `json:"created_at"`
+
+	// LeftOut The number of items that could not be read among others that could
+	LeftOut int64 `json:"left_out"`
+
+	// Refused The reason of the error that the provider got; null if the callback was accepted
+	Refused *string `json:"refused"`
+
+	// Repeats How often the same body came again
+	Repeats  int64  `json:"repeats"`
+	SenderNo string `json:"sender_no"`
+	SourceIP string `json:"source_ip"`
+}
+
+// CallbackDetail defines model for CallbackDetail.
+type CallbackDetail struct {
+	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
+	Body string `json:"body"`
+
+	// BodyLength The number of characters of the body
+	BodyLength int32 `json:"body_length"`
+	CallbackID int64 `json:"callback_id"`
+
+	// CreatedAt When it came first
+	CreatedAt time.Time `json:"created_at"`
+
+	// LeftOut The number of items that could not be read among others that could
+	LeftOut  int64         `json:"left_out"`
+	Receipts []ReadReceipt `json:"receipts"`
+
+	// Refused The reason of the error that the provider got; null if the callback was accepted
+	Refused *string `json:"refused"`
+
+	// Repeats How often the same body came again
+	Repeats  int64  `json:"repeats"`
+	SenderNo string `json:"sender_no"`
+	SourceIP string `json:"source_ip"`
+
+	// Unread Why no receipt can be read: the reason of an error, or `sender.no_callback` if the sender was deleted, or accepts no callbacks now. Null if the body can be read.
+	Unread *string `json:"unread"`
+}
+
+// CallbackListResponse defines model for CallbackListResponse.
+type CallbackListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    CallbackPage `json:"data"`
+}
+
+// CallbackPage defines model for CallbackPage.
+type CallbackPage struct {
+	Items []Callback `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// CallbackResponse defines model for CallbackResponse.
+type CallbackResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    CallbackDetail `json:"data"`
+}
 
 // Category defines model for Category.
 type Category string
@@ -4221,8 +4529,14 @@ type NotificationPage struct {
 // NotificationRecipient defines model for NotificationRecipient.
 type NotificationRecipient struct {
 	// Address The address on the channel; empty if none is known
-	Address string    `json:"address"`
-	DueAt   time.Time `json:"due_at"`
+	Address string `json:"address"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// DeliveryCode The provider's code for the delivery status
+	DeliveryCode *string   `json:"delivery_code,omitempty"`
+	DueAt        time.Time `json:"due_at"`
 
 	// ExternalMsgid The provider's number of the message
 	ExternalMsgid *string `json:"external_msgid"`
@@ -4793,6 +5107,9 @@ type PlaceOfItems struct {
 // Example: 200 {"code":"ERR"}
 type ProviderAnswer = string
 
+// ProviderNo The number that the provider gave to the message
+type ProviderNo = string
+
 // ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
 type ProviderRequest struct {
 	// Body At most 2000 characters
@@ -4828,6 +5145,20 @@ type QueueSettings struct {
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
 }
 
+// ReadReceipt A receipt as it is read from the body of a callback
+type ReadReceipt struct {
+	Code *string `json:"code"`
+
+	// MatchedAt When its message was found; null if it is not known
+	MatchedAt  *time.Time `json:"matched_at"`
+	ProviderNo string     `json:"provider_no"`
+
+	// ReceiptID Null if no such receipt is stored: the configuration was changed since, or the receipt was deleted
+	ReceiptID *int64       `json:"receipt_id"`
+	Recipient *string      `json:"recipient"`
+	State     ReceiptState `json:"state"`
+}
+
 // Readiness defines model for Readiness.
 type Readiness struct {
 	MissingRoles ServerRoles `json:"missing_roles"`
@@ -4843,6 +5174,52 @@ type ReadinessResponse struct {
 	Message Message   `json:"message"`
 	Data    Readiness `json:"data"`
 }
+
+// Receipt defines model for Receipt.
+type Receipt struct {
+	// CallbackID The callback that brought it first
+	CallbackID int64 `json:"callback_id"`
+
+	// Code The provider's code
+	Code      *string   `json:"code"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// LookAt When its message is looked for next; null if it was found, or is not looked for any more
+	LookAt *time.Time `json:"look_at"`
+
+	// MatchedAt When its message was found; null if it is not known
+	MatchedAt *time.Time `json:"matched_at"`
+
+	// ProviderNo The provider's number of the message. `GET /api/v1/sms/tasks?provider_no=` lists its tasks.
+	ProviderNo string `json:"provider_no"`
+	ReceiptID  int64  `json:"receipt_id"`
+
+	// Recipient As the provider wrote it; null if it is not given
+	Recipient *string      `json:"recipient"`
+	SenderNo  string       `json:"sender_no"`
+	State     ReceiptState `json:"state"`
+}
+
+// ReceiptListResponse defines model for ReceiptListResponse.
+type ReceiptListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ReceiptPage `json:"data"`
+}
+
+// ReceiptPage defines model for ReceiptPage.
+type ReceiptPage struct {
+	Items []Receipt `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ReceiptState defines model for ReceiptState.
+type ReceiptState string
 
 // RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 type RecipientStatus int16
@@ -6161,6 +6538,9 @@ type Submitted struct {
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
+// SubmitterFilter defines model for SubmitterFilter.
+type SubmitterFilter = string
+
 // Switch What holds a message
 type Switch struct {
 	// Name The company, user, channel, country or batch; an empty text is the country of a number of no known country
@@ -6306,6 +6686,9 @@ type Task struct {
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
 
+	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
+	ProviderNo *string `json:"provider_no,omitempty"`
+
 	// ReportedAt The time at which the task was settled
 	ReportedAt *time.Time `json:"reported_at"`
 
@@ -6393,6 +6776,9 @@ type TaskDetail struct {
 
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
+
+	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
+	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// QueuedAt The time at which the task first could be claimed, was requeued, or, before it was tried, went on after a pause of its batch; null before it is due, for a recipient without an address, and for tasks from before this was recorded
 	QueuedAt *time.Time `json:"queued_at"`
@@ -6485,7 +6871,10 @@ type TaskJobFilter struct {
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
 	// CompanyNo Example: acme
-	CompanyNo   *No                    `json:"company_no,omitempty"`
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// CountryNo Example: acme
+	CountryNo   *No                    `json:"country_no,omitempty"`
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
@@ -6497,7 +6886,10 @@ type TaskJobFilter struct {
 	//
 	// Example: 13800138000
 	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
-	Result      *string      `json:"result,omitempty"`
+
+	// ProviderNo The number that the provider gave to the message
+	ProviderNo *ProviderNo `json:"provider_no,omitempty"`
+	Result     *string     `json:"result,omitempty"`
 
 	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 	//
@@ -6508,8 +6900,10 @@ type TaskJobFilter struct {
 	Source *Source `json:"source,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status *TaskStatus `json:"status,omitempty"`
-	Test   *bool       `json:"test,omitempty"`
+	Status      *TaskStatus       `json:"status,omitempty"`
+	SubmittedBy *SubmitterFilter  `json:"submitted_by,omitempty"`
+	TemplateNo  *TemplateNoFilter `json:"template_no,omitempty"`
+	Test        *bool             `json:"test,omitempty"`
 }
 
 // TaskJobFilterDelivery defines model for TaskJobFilter.Delivery.
@@ -6670,6 +7064,9 @@ type TemplateName = string
 //
 // Example: login-code
 type TemplateNo = string
+
+// TemplateNoFilter defines model for TemplateNoFilter.
+type TemplateNoFilter = string
 
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
@@ -6993,6 +7390,9 @@ type TimelineEvent struct {
 
 	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
 	Message *string `json:"message,omitempty"`
+
+	// ProviderNo Of `reported`: the number that the provider gave to the message
+	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// RequestID The request that submitted the task
 	RequestID *string `json:"request_id,omitempty"`
@@ -7361,6 +7761,12 @@ type Word50 = string
 // AlertID defines model for AlertId.
 type AlertID = int64
 
+// CameFrom defines model for CameFrom.
+type CameFrom = time.Time
+
+// CameTo defines model for CameTo.
+type CameTo = time.Time
+
 // CategoryName defines model for CategoryName.
 type CategoryName = Category
 
@@ -7419,6 +7825,11 @@ type RouteNo = int64
 
 // RuleNo defines model for RuleNo.
 type RuleNo = int64
+
+// SenderFilter The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+//
+// Example: sms_app_001
+type SenderFilter = AppID
 
 // SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 //
@@ -7537,6 +7948,30 @@ type ListAuditParams struct {
 
 	// To Only changes before this time
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListCallbacksParams defines parameters for ListCallbacks.
+type ListCallbacksParams struct {
+	// SenderNo Only those of this sender
+	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// ProviderNo Only the callbacks that brought receipts with this number of the provider first
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
+
+	// Unreadable Only callbacks that were refused or have items that could not be read, or with `false` only the others
+	Unreadable *bool `form:"unreadable,omitempty" json:"unreadable,omitempty"`
+
+	// From Only those that came at this time or later
+	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only those that came before this time
+	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -7720,6 +8155,30 @@ type ListInboundsParams struct {
 type CreateInboundParams struct {
 	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListReceiptsParams defines parameters for ListReceipts.
+type ListReceiptsParams struct {
+	// SenderNo Only those of this sender
+	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// ProviderNo Only receipts with this number of the provider
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
+
+	// Matched Only receipts whose message is known, or with `false` only the others
+	Matched *bool `form:"matched,omitempty" json:"matched,omitempty"`
+
+	// From Only those that came at this time or later
+	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only those that came before this time
+	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListReconciliationsParams defines parameters for ListReconciliations.
@@ -8164,6 +8623,18 @@ type ListTasksParams struct {
 	// Test Only test messages, or with `false` none of them
 	Test *bool `form:"test,omitempty" json:"test,omitempty"`
 
+	// CountryNo Only tasks whose number is of this country
+	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
+
+	// TemplateNo Only tasks whose text was made of this template
+	TemplateNo *TemplateNoFilter `form:"template_no,omitempty" json:"template_no,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+
+	// ProviderNo Only tasks of which a message has this number of its provider, as in `provider_no`. Give `sender_no` with it if providers use the same numbers.
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
+
 	// CreatedFrom Only tasks created at this time or later. A list finds them by the clock of the server that made the `task_id`. If that differs from the clock of the database by more than a minute, tasks at the end of the range may be missing. So may tasks whose id LKSMS did not make: by the order of ids, they can be outside the range.
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
 
@@ -8390,6 +8861,9 @@ type UpdateUserJSONRequestBody = UserPatch
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
 
+// CreateBatchJSONRequestBody defines body for CreateBatch for application/json ContentType.
+type CreateBatchJSONRequestBody = BatchRequest
+
 // CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
 type CreateBatchMultipartRequestBody = BatchForm
 
@@ -8503,6 +8977,12 @@ type ServerInterface interface {
 	// ListAudit List administrative changes, newest first
 	// (GET /api/v1/admin/audit)
 	ListAudit(w http.ResponseWriter, r *http.Request, params ListAuditParams)
+	// ListCallbacks List callbacks of providers, newest first
+	// (GET /api/v1/admin/callbacks)
+	ListCallbacks(w http.ResponseWriter, r *http.Request, params ListCallbacksParams)
+	// GetCallback Show a callback, and what is read from it
+	// (GET /api/v1/admin/callbacks/{callback_id})
+	GetCallback(w http.ResponseWriter, r *http.Request, callbackID int64)
 	// ListChannels List channels, newest first
 	// (GET /api/v1/admin/channels)
 	ListChannels(w http.ResponseWriter, r *http.Request, params ListChannelsParams)
@@ -8617,6 +9097,9 @@ type ServerInterface interface {
 	// GetOverview Get the figures of this moment
 	// (GET /api/v1/admin/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
+	// ListReceipts List receipts of providers, newest first
+	// (GET /api/v1/admin/receipts)
+	ListReceipts(w http.ResponseWriter, r *http.Request, params ListReceiptsParams)
 	// ListReconciliations List reconciliations, newest first
 	// (GET /api/v1/admin/reconciliations)
 	ListReconciliations(w http.ResponseWriter, r *http.Request, params ListReconciliationsParams)
@@ -9538,6 +10021,143 @@ func (siw *ServerInterfaceWrapper) ListAudit(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListAudit(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListCallbacks operation middleware
+func (siw *ServerInterfaceWrapper) ListCallbacks(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListCallbacksParams
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "provider_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider_no", r.URL.Query(), &params.ProviderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "unreadable" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "unreadable", r.URL.Query(), &params.Unreadable, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "unreadable"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "unreadable", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListCallbacks(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetCallback operation middleware
+func (siw *ServerInterfaceWrapper) GetCallback(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "callback_id" -------------
+	var callbackID int64
+
+	err = runtime.BindStyledParameterWithOptions("simple", "callback_id", r.PathValue("callback_id"), &callbackID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "callback_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetCallback(w, r, callbackID)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -11023,6 +11643,117 @@ func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetOverview(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListReceipts operation middleware
+func (siw *ServerInterfaceWrapper) ListReceipts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListReceiptsParams
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "provider_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider_no", r.URL.Query(), &params.ProviderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "matched" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "matched", r.URL.Query(), &params.Matched, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "matched"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "matched", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListReceipts(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -14719,6 +15450,58 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 		return
 	}
 
+	// ------------- Optional query parameter "country_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "country_no", r.URL.Query(), &params.CountryNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "country_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "country_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "template_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "template_no", r.URL.Query(), &params.TemplateNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "template_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "submitted_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "provider_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider_no", r.URL.Query(), &params.ProviderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider_no", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "created_from" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "created_from", r.URL.Query(), &params.CreatedFrom, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
@@ -15796,6 +16579,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/alerts", wrapper.ListAlerts)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/alerts/{alert_id}/acknowledge", wrapper.AcknowledgeAlert)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/audit", wrapper.ListAudit)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/callbacks", wrapper.ListCallbacks)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/callbacks/{callback_id}", wrapper.GetCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.ListChannels)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.CreateChannel)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/channels/{channel}", wrapper.DeleteChannel)
@@ -15834,6 +16619,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.DeleteNotificationTemplate)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.PutNotificationTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/overview", wrapper.GetOverview)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/receipts", wrapper.ListReceipts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations", wrapper.ListReconciliations)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/reconciliations", wrapper.CreateReconciliation)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations/{reconciliation_id}", wrapper.GetReconciliation)
@@ -17779,6 +18565,232 @@ func (response ListAudit500JSONResponse) VisitListAuditResponse(w http.ResponseW
 type ListAudit503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response ListAudit503JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacksRequestObject struct {
+	Params ListCallbacksParams
+}
+
+type ListCallbacksResponseObject interface {
+	VisitListCallbacksResponse(w http.ResponseWriter) error
+}
+
+type ListCallbacks200JSONResponse CallbackListResponse
+
+func (response ListCallbacks200JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListCallbacks401JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListCallbacks403JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListCallbacks422JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListCallbacks429JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListCallbacks500JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListCallbacks503JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallbackRequestObject struct {
+	CallbackID int64 `json:"callback_id"`
+}
+
+type GetCallbackResponseObject interface {
+	VisitGetCallbackResponse(w http.ResponseWriter) error
+}
+
+type GetCallback200JSONResponse CallbackResponse
+
+func (response GetCallback200JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetCallback401JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetCallback403JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetCallback404JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetCallback422JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetCallback429JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetCallback500JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetCallback503JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -22876,6 +23888,112 @@ func (response GetOverview500JSONResponse) VisitGetOverviewResponse(w http.Respo
 type GetOverview503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response GetOverview503JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceiptsRequestObject struct {
+	Params ListReceiptsParams
+}
+
+type ListReceiptsResponseObject interface {
+	VisitListReceiptsResponse(w http.ResponseWriter) error
+}
+
+type ListReceipts200JSONResponse ReceiptListResponse
+
+func (response ListReceipts200JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListReceipts401JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListReceipts403JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListReceipts422JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListReceipts429JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListReceipts500JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListReceipts503JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -29628,8 +30746,9 @@ func (response ListBatches503JSONResponse) VisitListBatchesResponse(w http.Respo
 }
 
 type CreateBatchRequestObject struct {
-	Params CreateBatchParams
-	Body   *multipart.Reader
+	Params        CreateBatchParams
+	JSONBody      *CreateBatchJSONRequestBody
+	MultipartBody *multipart.Reader
 }
 
 type CreateBatchResponseObject interface {
@@ -38833,6 +39952,12 @@ type StrictServerInterface interface {
 	// ListAudit List administrative changes, newest first
 	// (GET /api/v1/admin/audit)
 	ListAudit(ctx context.Context, request ListAuditRequestObject) (ListAuditResponseObject, error)
+	// ListCallbacks List callbacks of providers, newest first
+	// (GET /api/v1/admin/callbacks)
+	ListCallbacks(ctx context.Context, request ListCallbacksRequestObject) (ListCallbacksResponseObject, error)
+	// GetCallback Show a callback, and what is read from it
+	// (GET /api/v1/admin/callbacks/{callback_id})
+	GetCallback(ctx context.Context, request GetCallbackRequestObject) (GetCallbackResponseObject, error)
 	// ListChannels List channels, newest first
 	// (GET /api/v1/admin/channels)
 	ListChannels(ctx context.Context, request ListChannelsRequestObject) (ListChannelsResponseObject, error)
@@ -38947,6 +40072,9 @@ type StrictServerInterface interface {
 	// GetOverview Get the figures of this moment
 	// (GET /api/v1/admin/overview)
 	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
+	// ListReceipts List receipts of providers, newest first
+	// (GET /api/v1/admin/receipts)
+	ListReceipts(ctx context.Context, request ListReceiptsRequestObject) (ListReceiptsResponseObject, error)
 	// ListReconciliations List reconciliations, newest first
 	// (GET /api/v1/admin/reconciliations)
 	ListReconciliations(ctx context.Context, request ListReconciliationsRequestObject) (ListReconciliationsResponseObject, error)
@@ -39708,6 +40836,58 @@ func (sh *strictHandler) ListAudit(w http.ResponseWriter, r *http.Request, param
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListAuditResponseObject); ok {
 		if err := validResponse.VisitListAuditResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListCallbacks operation middleware
+func (sh *strictHandler) ListCallbacks(w http.ResponseWriter, r *http.Request, params ListCallbacksParams) {
+	var request ListCallbacksRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListCallbacks(ctx, request.(ListCallbacksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListCallbacks")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListCallbacksResponseObject); ok {
+		if err := validResponse.VisitListCallbacksResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetCallback operation middleware
+func (sh *strictHandler) GetCallback(w http.ResponseWriter, r *http.Request, callbackID int64) {
+	var request GetCallbackRequestObject
+
+	request.CallbackID = callbackID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetCallback(ctx, request.(GetCallbackRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetCallback")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetCallbackResponseObject); ok {
+		if err := validResponse.VisitGetCallbackResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -40778,6 +41958,32 @@ func (sh *strictHandler) GetOverview(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetOverviewResponseObject); ok {
 		if err := validResponse.VisitGetOverviewResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListReceipts operation middleware
+func (sh *strictHandler) ListReceipts(w http.ResponseWriter, r *http.Request, params ListReceiptsParams) {
+	var request ListReceiptsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListReceipts(ctx, request.(ListReceiptsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListReceipts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListReceiptsResponseObject); ok {
+		if err := validResponse.VisitListReceiptsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -42220,12 +43426,23 @@ func (sh *strictHandler) CreateBatch(w http.ResponseWriter, r *http.Request, par
 	var request CreateBatchRequestObject
 
 	request.Params = params
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
 
-	if reader, err := r.MultipartReader(); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
-		return
-	} else {
-		request.Body = reader
+		var body CreateBatchJSONRequestBody
+		if err := runtime.BindJSONBody(r, &body); err != nil {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+			return
+		}
+		request.JSONBody = &body
+
+	}
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data") {
+		if reader, err := r.MultipartReader(); err != nil {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+			return
+		} else {
+			request.MultipartBody = reader
+		}
 	}
 
 	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
@@ -44139,1417 +45356,1465 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bkyPJlSb2V1y5NGNVE4nKzLqwO9PWqOy6sIusGzOzuznsrkU4EA7AmQF3MNwjUeieWqOkldnsZTQz",
-	"JplJthqtVjJd9mFkprcd2x1p/4uGzdGb/oLMz3H38IjwAALIbGRxbfjArgxE+PX48XP9zrd7IzmbS8GE",
-	"VnvH3+7NaU5nTLMc/jrNWK6fp+afXOwd782pnu719gSdsb3jPWp+HfB0r7eXs98UPGfp3rHOC9bbU6Mp",
-	"m1Hz3VjmM6r3jve40I8e7PX2ZlzwWTHbOz7s7enlnOFPbMLyvffve3un8zl2mDI1yvlcc2l6vpgyIorZ",
-	"kOVEjomeMqKYSFnew3/TGSNcEJplhGtFRhnlM0WoSEnO5jLXaq+3x97R2Twz/amZGtD5fHBwcLjXw5n9",
-	"pmD5MpjafL5uYj/I2XjveO8f3CsX8B7+qu7hJMx0HlPNJjJfvoJ2o8s4sq9s3ZvrAzucUiFYtqo/fGPr",
-	"7l5J7Mis8Qs+4zq+WzP6zuxzuGtUXVY24vAgvvoZtBqOJ2VjWmQaP7Etmz8O1tLTYzmbU7F8JdtWA38f",
-	"CHntBZGF0PmqnuD3m+ipyJXM48ueCPZOD0bwRuLOyjxnV1wWiszphLWQPH5SWfUZffeCiYme7h0fPrRr",
-	"7R/41VY652ICA2tlFTfMJJ6nbDaXmonR8uds2VyIU7KQeUpGU6mYIMMlLMKIZhnLyVjmRE+5IlIwYobE",
-	"lO6TU8MoGNUsdc+IliVvMbMBdgKLRhZcT8sfhzJd9uAZF+ToAZnKIlc9kkqmiJDm6YTMZM765LkmOdNF",
-	"LhR8Pea50oQKtTCMzDc6ZTRlOUmCWe6fsXlGlyxN+uTC9XvJ7Eio6YXlMBAyYVqRB0dHffJM5oYJ5izg",
-	"kUAPPCdjzrIUOaT50WwT/DGSQjOhLeHAixkzbWC/pkvs4OATspia38qJuIXjyvDieS4nOVOqT14LP0JY",
-	"R5nbZTSfwkZx5d+4ZMs+eZrnMrcLg4N0/5ZjkuZLkhcCZyakJpdsrvuOqnHxSsoLF9HQSgt9HzXJe061",
-	"Zrlp8x999Z/s/+O3H/1gL0rzM3PBtFM+/LzxLRkjejGUhUhb+QvH32+Av/xMDlvn82s5vOkr/wVXeqOL",
-	"hGs2U3sb3x1Hm94dr6S+oJNnPNMswm1fi2wJ54WOtDnPVBNheAoeHcWIphNFpjJL28YqpB5oOqmMFue2",
-	"Zp8u6AQu+Pcwoef4ySFOyP3lZ0TznKJs8Hr8KdWjacvODs1v15F6oHEr97yZSsFWrhzw4Ll5ze5sj0zl",
-	"gl2xnHDgIYuca81Ey9rBlwP8cq/rCGFUr/AbM8ozNmL8iuWtZyq3L6w7VJuS/BkbSTHiGadmSVoPW155",
-	"7SaYyJksNGufrvn1xudaZCt6LLIb7/AcNIPWLlFxuA6bLMX782I4M1SafrpsIfOF4QtA64ViOVHug4pC",
-	"QkczNlBTOW8hdv/VYNh6gx2uvsH+0ddfFwcHBwf78N/DZ23X2WYMj9HRNMbwTkii6eQfnpq+jh6Zf36a",
-	"tMxtlwzQfRYnDBzJdiThBwS9qMvWI22UoOswWdu46edzxXLRPp3C/bxtV75909mXNHY/nxsGlSojKy+o",
-	"YdtjIiQoeiDTXVGe0WHGQmK/36L0me87M3IYDQyLDadSti/3An+/WZHlvWlKzaVQDCj1sRTjjI9gfawA",
-	"bf5J5/OMj4B13/u1Muv1bbkM5s2U7R0/OPikt8eMvGue5YzCi0AmfSMfTFmWApkzpYzyZmQis7TzORFw",
-	"WZoXQJI2n/SIkub6HFFhJGM0fhAO4rEVz81SHO8dHH72058dffHgy4M/+vgXj3718/svH7768ZtPzg4v",
-	"TGfdNgGkdFyOptQ2KvLcKBJKU828LkRolskFDNcOx3T3RAq2zdqh0O4XRhWjEVOq+wRMv2d2I9vm4ZSa",
-	"BVVkRPOcs5TIAob9TOZDnqZMbLfv92P7Tgs97Y99w7WNN0x2lLOUCc1pVmpAsKosNccwlXDb7HzDu4+M",
-	"4LKaCZPEKeCjXCo1UFyzhMwYFfZ+oWTBhmC1MLeM0xHNa0QZ6goIiehpLovJlFAyzOVCsbxPzovR1P2O",
-	"Y8rZr9nIaPmoCS/JjC7JaErFhCGp9pzxcLgkP316QbgYZUXK0j5JHr8+Ox+8Pnv+0+evzhOScaVRjXdz",
-	"NMNS/T1Q1cy9S7NtCAMMLU3C4K7JCkm4johiuWEG8N0x+U0hNQsXZ8BTspgyQZayuC2ucCoIjw33BAaa",
-	"lANJCAc6GnOGC8yEzs2/ubCWX/PxDxXJ5ARX+4pmPN3qFB4dBYuNRpG946/sP5tqRrny3PKzigqDRDui",
-	"ggwZSTnNMpbuvX/bK7fR0Tu3Y67s5imaZYhtG97YPecGKxJX5oim5vLukWGhvcEoZ2SRSzE5IQmsWx9/",
-	"SMCEpEAgNON4STNzp7LtdiV+BNzazXzbdfboeQHMwV6CQ+A26bG5F2eFggewtORn569f9YjMCSVmkTKm",
-	"GTEt396a+20vx4ZUVhnfHtomnslCbLm+D1bKHGNouL64OcMREmW4Kry883WyvYGVdiTztBQs2DuOwsSF",
-	"lC9oPtlKoHhweH8V4WkpBxm0vZrwuBGIJYFXj4maZ7x6U4EFmoFpFbZYTWWumQDXlWbvtLo9AoQxAx8T",
-	"5JC85J/CAD82/wLLOSVgJuqFc4CrGQiz0cLBgfnSbstLKpbbMelPWkUlsyUzKpaDMeVZkTNV2xopifmZ",
-	"mJ9ZSoxCPJtrRca5nKFaTtM0Z0odE50vCZ1QLkhGNct3vAduoMBcK6LUiM5Yc7xmBwKfQV2egnUpRtOk",
-	"V8o/oKdzRazLixSKfS206zhnShb5iKk+Sc6Yzpf7p2PN8oRM+JW9h1VV2+t/Lb4Wz2TeHHPPGgTyImOg",
-	"q2TLY/PyPvkCmNvpm+fkki2VVWEmzJpI0MrfJ68YB0EvlZWVgNt1YRhRoVjaXBPngzFjzagR2hm7PIFX",
-	"vhaEMDN2dJiY2Wqa69KZDPIIXgUoDTrXGVVqIfO0b0Z/ikYcGMc8l1dGjtTKv9NhRDMpcMcEmVJV0iNY",
-	"tRWRC2FWF9omXPcI1WbkGTPfGjmDkhkXhWZ98iUsum8A5mWaEFFyAaGkUMxuTDHvgVtFSfih2srMEkdu",
-	"usZrHYXxHJzstpWcwZIY5oHbBmTRoF7PoFM2ZyIlUhhBFHbXLAqsJ/Bu1f8a9J3PhTnYMuffbCs8HLZy",
-	"C28AqDCJxzW9ZcaV4mJCHGUfQ6wBoThY7ypzu44ShHBEfQuq9prx21X1xpitlJLoxVgErTauRHOm+AiE",
-	"BkNdMqc5z5Yk+CbkuXAHZreweuuH2YObz64JGbIRNUcgtLLQEXLhlGo6pIqdlB5Xd+cbPXMh80u8XHBL",
-	"VDE3mhhLX7KU0+0EloerBJai7GIwM30MwJbV2KrH2O3+xXLOvIxcHwDQ+azINJ/TXN8z9/2+mbCVC4wk",
-	"sPvdS8KhJ06ETupjT7wonURmkBiWZN3kcs5y+I5oemkuL5gY2BrtgCAwCixN50xrLibwhKYpN5/R7E1u",
-	"2tCcqb3jMc0U6+3Ng0ff7immFLpzMjZAdq6aptWX+AOwZFlouLOQlKi5l8liykfmJrOtwe2214tYMp3H",
-	"8+HRw0cVp+fDpmmz5wc3o+8GEMjQHNln5vGKUUAkljD6l2IrR/Txjx+td8LaR3L4azYCAR+C0iBWrbKq",
-	"dHQp5CJj6YSlA6orVt2UaravOdjCRZFZNohG4JoLpFdtaAgS6/pvXChcFzdcz4dgdWk6CFDq8nrKMn7F",
-	"crsonZwpsKBP8Lvl3vu636S3x0Tql6JOCgvDCOGFY5IY8RBOQULuoBNXXrH8bo8k4OdDySpN3N8pV2Yu",
-	"aWIOp33EjJabJifEzNSGmHBNxtzI9h12z7y4cv8bX1xy1KLXLtHPOWrFGbvCvVv7xQt4831vT4psOZAL",
-	"MQh2vrqSX1qhaM6kuWWsDUnLzIhM4C5H6yZEMmEjKJWhBZLlsNx0KAsNvA50suQ3BSvMos71FBfZqkmD",
-	"nGoG4WE0y1x7RqcIu5IiWK+hlBmjIKHlbEbzy07UaJSK7OqaB9L5iLudrdK922WAoAX48TW2BCV3T9Zk",
-	"yCYUJPSpzNKQt62kMKWpLrodw3N81XxUIMeLDMvuejkst/PHVn0RLOsRSuZSwn9xSaIjK2Yzmkcj6BQz",
-	"F+uIEa++iElBS8XI+W8ireppzhSsUGXPZYGuwJZNsUbW9729K5oVrGXiC6rIjFFV5MyatKtLYX4HTQuN",
-	"WL1I/7X+3oeOwa8qUc0+OAF4hDv55d70quGjZWRtGGPg1tjNK1wfTxsVSgy4WPUIBay417jwmjeXP6oR",
-	"BlS5Kd62XbOnZYszJ5d2F3RKRhHEKTzsFqfQFp/QMk6rMlIklVgYGSy+I14XYln5LoEATa6I0tJQFxOj",
-	"fDnXLAV1D00VaioXoo9CTBA7uHJKZP8fv/3RD2IHBcZuI7a739ev5EZxD7Ybf8E3JCdLCOu4oIuFKo8Y",
-	"3E61Swgu6j55ba4fITUfWzH8GA8rxxM8pYaODSOFcH23Ar0tbwivAdWHviwtL0bVRCsg3o8YqVfrvsOF",
-	"VgaEdbuP4PwWEL+1zULH1hicM8gVtlyyGs+rhrlVhtk+Abfsrczj6RUT+gnVNH4gQXeUY5LApPofJYE5",
-	"M7Q6CTvrKVV98gzdUKVShMea5oxkbKyJLMCrWVMNtpbO10jjTUJslZRf+4m6rUtuVGDe+4ORhWsy4dpl",
-	"6ixmXUNOvCW5cBci3hph7A9Z+HLyVFx0auVLP7dEzkQxM50uKNcDu0eBwmTaCrQlw1WkzAaFAGdBWkp5",
-	"imdGNurtDWlGxYgNMrlAHnTFze86d5MHPjvXamBNtIbZcnXpPqC5hnUMfnbxa2Yk+ASiVIwwNkj5eMzy",
-	"UHqzu97be7dvJrd/RSGAT5lZwtS/pFxf4Ezh71+Y6T6xs4Unz3DKZzhjePRGyuzzctaop8DUz93M4dmn",
-	"OP0XMBn80i7BhV8BeHxml+GlnyZKKFxdhh+75ai9ZkP+nvkV8YoTLMsTtypuu19YxaWSC7D3zRSkaaQA",
-	"+8cmK/lcPJ5ywZSf1HPxVEwyrqZBz445lpSWC2x2lHPNR9TQM5uxfMLEaLnZRrqWUIYsm8Ort2zTD4Yr",
-	"7YPdGjIgmpPX5Bmad973DE+jnVj+G1pzla/+5qV9rc4UYGxlK3YArcf7je2qOkEvWXc3icVMYUF23Vox",
-	"nb3TNlOvPiOXwBK21jofl6QQ2bSY5tC4AFpEQT+lDQ2MoxzS5DYSK7rI5yOaZVZA72Tnw+M/UFyMWFSO",
-	"oMKKEjMq6ITlyTGBl/HiArsXzTIFfW6teUypGtDVyqez7GFvI5rnS0JbNNCova2zUOYoxQtnAedbL5+5",
-	"l9+74Olvb0L9KebpxuRS5N1M44Vi+YCn16T/K5Yru3FdMmja9SYbbO/EFbeecSOROf5+/DjlGDXVCd2d",
-	"pXLYlRNZWe+1HKUuCIX6+p51atjDs8nd9OnyVbUh+/S00l59MLdwP7mub+eeqvR+E/eVvyg+rHvrjcs5",
-	"XGk5nHERPj1s6PB1JrvGAFc/9R0McoaiJ3LfayjYQP+V/cdX+Nrb8L19TO9F5AzT896E62kx7I/k7J6k",
-	"c75viGLCxD0/nvfh5+qSz/flHFdlfy4hQBqH/L5Xud/X7r43Izau9PW2xGtfFCuzLLiaZ3Tp8rUsc1/b",
-	"zednL+o8fv03ykj+VZ6+6qNzxsQX9tV247Ij5DPr8djMCN4g3LWzqBqzd0kHtydpfFgEVGN74cX+dj2V",
-	"3Moddnv3l4qbd51sFAQPapml1rGPOT40M1KPv+E2ysKrekA6uUB2vDW3sCVFxlrVxO8j2mQrZVCADTuQ",
-	"1QNdZyzzgQ0zbpLVM5mTqVyQTIpJzfIIQWtTmaVkyMbSxnIFHqlYHFKTonZh/nYcrzq152MEj1hQBQHX",
-	"AoGtzIA8SAt0toU7Pg8Pavthay7HOs0JIXPa9wsCyMsd854cYAhKc6Pwm83BhIksxVDQE3Jg2QO4XLvt",
-	"nPUWbE87QrbRT4u3bcVYvs94FZ4xMWLpoBCaZ9vH1FS8AjVS1GDkF1xMbNC2IlJ4coxa9deGdGxjBgiE",
-	"uNoIheE7iqVkuCSGRlwKZ5+cM5ESrglVJLHfJy7m3wb2a0lSptlIGxJwacr4GyTedNizBRepXITE1vio",
-	"ZUVaLQne21GzIlinRxgyUuu9yjSbR6FxThtU1CmMpeQiJQu/nhWiyNhtKP1Fxm5J4Xc934iyX6Au+SEo",
-	"+jCvm1DyA0mlEjG0gXJ/5yfHd35y/NXB/ien+7+i+98M9t/+8ddf9xsPKs/6g/23d6t/fnT3J38IFoKK",
-	"uPb3a9ZlzTaRP9fHa9p3rycLrobxWWXKWhUu98GtfP4ha4wrhd11S/nVWxjATteyLntvQqsRcXmTzysy",
-	"67Zc5w+Ldm9E8F43K9NI/4LP2A4ntkITCM4dnEiXLDvl8zlLIbvXPWvVDELAxfJ/wUE9WKc9rFu0cSbp",
-	"bs/eNtblTkqDX6z71UytRwcbpEYZcWw7U3Ugfq23FW9qWw6uXR+FU9num7mFb9WE40JQ0XgD54MrBB4G",
-	"XZVrVZp0oONeuz3H4thuDvEXDZ2v3b6d7cpq74O6bDrAMnbm1auNImuHeOHfjh7uCHaiHMPuexAC/Ghl",
-	"imQ3RhCqbhXDwdvVTGLnivfule7zLuz26OEnR41bqSk+hhlaQdjEmNvL3ZsJNwiWeOY+dh4K24Lr7mJ1",
-	"+G6X67VhjPPusWasko2rr2B5IFi3YVnJPTrn966O7oFlVCVV9lTP7Pm4wp6mWs/VT47v3atBkR4d/Kc/",
-	"+Qer8mPQJ9fVOGLefv5kY/eQWFr4/vb4LSoIm831EpDfSIJw/pypBAHglLNEYjt9AmHi1irWI+aqI4XI",
-	"mFKVbzHTQckZ65PTyi8gctkYXwfowVxuEoxBMa0IB6R6vM9dByHYEHaQmKvaDi0hWso+uTAj0nKCs7Ms",
-	"CdqFnm0qPU6ZW0h5GwVu7rGxxc2CJiufODw8KpaAe2+eT1kGUGbNu/50PodSEjvkRvP5BVWXuzcCdilt",
-	"4kL5++RULAENirB3IzbXJOkneAj7/aTnE+8/P3uBqPoWjALweTmkqLUVPFmpsDXNQu649tEoVP0zfPL2",
-	"biCCxExBuAZnAD8YSKgz+i4UTYGN1GIosBxL1/sfQuQGwb7GbA2Al2SFLRvnfxIUM3h4cEBGU5rTkYYa",
-	"BDmDOgMNgQy47bZaLoifVDE7ueYw4VeX/gWOKIBuZCJVvZInWPwdOxnAr4wKFYFtZJ17wtC4zpcDQHlo",
-	"F2sc/i8IWpbt6HxppFqlGU1LfCVAyrAJ6X1sO2UZXbq2k56F5LT0Ty6F4amlyw4xp2rzun9UwZN49KCj",
-	"ahn636ayyNIBDKmd+WuJMyOUPDt9/uLpEwDAO0G+a0R7p9O0dhmwvG754HhOyoRwhxzdHSA6ZFMl7rSv",
-	"bWSH0cKqTDsxXuwBahqkXMHKjL1wUzOogXK6Ma2YSNztUrKV6FA38MjY5Yr4Y7TUNMObd21VK9Mn6oMe",
-	"C219DHLYQbC5OIHokhQp16cjF47mpFgrqVj/3wT+ZZMLu8qzpuHHvhn807cFfz5xDbpxPHUyVx3MpVO0",
-	"XDATAG7RbVWRALlrMZVkRlPmMTQm7IQko4wf48VKLXYaCDbwheOocjYDjZ0L1ieviixDoHMATaTqkqXw",
-	"ES8xiF/8/Pzl+TFEPMznFi9OghVg7IETzS1jNFGSswlXmuWIJseyMaHKywEIEClnDCFNcTkrYFOG+0yp",
-	"APGqA7iNlvkgl1nbvShLmx4sAbXiYGf0nLGtHRC3O+FXkdRC755XDAFMaJahPCTYghhdRC+tJwA3yNIm",
-	"kWZPQrl5SpXDMZHu8gTQQJoCjvMpmQK4tgXbRcheu64lRGBC7tiHdxOz21yTTMpLZfYGQ0RWrHd52DaJ",
-	"d8Bmr7N2OZtndGQz3P0CupWKLKJZ2+4LmLOZvDJLeAEE7AGB8YxkxUwoRzuOOPvknI1yo6fACUMwQgav",
-	"WaQb00Dy0UcfJYhIOJZFTlI+4QiKWMNXNi/j7nVa/aqNMoKcZ5EwjXAB8rRFm+Z6SYbMyB2dQAHwi5aE",
-	"cPPT4JLFf+6ckx6iqkXLvv1y30rU+8/TpBkUtj6wCMA/B3web9/BSILMWa6VUzJHdAvUAZRGELhEQ05L",
-	"wJ3CEVWm33OXg1/3yirXYlnsmXJ8qfU+3HEgiuly9/qn7/W6ASjlzX3rESg26RjljC38HW0KouWoXBDF",
-	"JjMz6hMwbhysNNe2WeH2az8IqQPZ6+Dt+/iZb4PP2QQwp0IrOOH4OtoAnuoS+aJgHdiUEQplnprr//C9",
-	"FyOjaBgVmWwkxZjnM3NtzWmhzH9zpoqZudxzMjLbC6KTuYJpN242mrLR5TVhx1wbuVyoLgVpIYs1lwv/",
-	"tzelQe0QbK1bfOEalBG/YNebn28ltkPCSrnmHvZc3n1BuO7Yg1MWm4sHpi2PWgxyy1RmKQYYRpoqbIXi",
-	"tRXoHuOrW0anpywt5iuwXa6z4kxpPqMa2VSWvR5DqYm1E3rqPnv/thdzK1kPYonCbAQmOLhIfkaeA1Ou",
-	"mQCM492cjfTAKBiIe7H9jN7Nec7UtVZlyrJWyJxVMzlGa9GC69HUgQVBBLcVfAFN32jBPSjCBvBdWNPU",
-	"y7phKNFKTz50Ervs7LWLuLrdbvALC8HbmmSN5g0UqOMv5FzmVuIMucnho71ulj13r7Sk43M460WWkqB+",
-	"Rich0l6V8RPvfnUMEgtdAHvtfQ+R8vB261DgR0dVqbW9ANV0JQo4m4iDEqMMxSdiCwjK7c5QN4sijjhE",
-	"mCyrCsaNYJNOM9BsNs+oZl23RlvDf90yWpNWgoKkNijegyXa6yCguNp9XVMDagUUK6c2OE/VqZQXmN3N",
-	"akA8lgusHFZ3fdgpRjhthWUG+IyOWmtx9IEcU7v2a/d3DQTJ31UVMaxV7nssVQRROTzN1wTUqu1sBR7T",
-	"9bJidEWUpyRmpwHzGy6CYgZocsBVkh5JbIkl88+0QDhwZj1ow0yaZU1O3Os+vi1ZUK65mJiv5rkcMYAe",
-	"Mn/Z6nLmn4hSYtvy8mnSJ1/6itjAQ7kiQ8bFxAl/PSw5BsSLhUEDybAJW2dHudp0MaNL4NJQogBLlvsb",
-	"btlR2nQziPQEbNGH4z4+ffX46YsXT5+grcasvy18DLfrkI3kjFle6nDyzWrgFY7yR6cheaDB5pAceBSY",
-	"kCy+VMcLxJNBR4q2aDTdXuZlFbIOb5e01dUAZLWQLgfR1kHsCNAivp/F3mQ17KFr9v8Kil9BPdGlswvj",
-	"ny7g4M3TV0+ev/pplzHVU67wnsBxlvsXkknPn8FyjJW9KxfbU0t4nkJCrq50O7Oz/pOb1MS3kA7ar+IV",
-	"XsNwArszplWWbZf2tKpyFpmnWisJl0WUrdd7AWK3ppfghVlYIs/YWPfIEMXzBeOTaSlFQ81u1SdPIVDH",
-	"RuXQLEPDhFGg7FXR30iwBZEgVguA5hlnSg+YaLmZIAMzdOUrvJyE1FNzGTKIVMLJ8BxrQl5BoBnU7kdP",
-	"gYVSVNZb4ap1jqgobzuv59niHq7o39ZgXhm/ZNly9cwsMOecjpiNehByYWMX7GZBgZcbweVFEqotemWc",
-	"7XTZEXwXTnZ/zAVXUwRbbWc7nYr/d7BexcW5UyDpZMI0tJWskoc2lWo2FTn+sISJXckGN3rrX+82vsFr",
-	"dzsMi3TDL1qtPSoST4yHsTKnbiEYePTN4J6VjZQPH5fNBWp4POKJAwwAXILWywtlrOyTSChnu8hQUcXr",
-	"qrzVlCtqb6i+Irdo5XPPZD7bHJFJDqz2XElHsW9HqmOC/sIVFp0Ogey9ZucQyRPbsOdhzfCvtWZxC4SO",
-	"kbty7H3rXJBhTkew+mVw57ff/e//9Xd//qfv/7+/+Re//8//zd/9y3/yu7/5737/X/zr7/7kr3/37//Z",
-	"7//b//W7P/k/f/+X/2M9cPHowTVSSbyRvMTTBTvIXjM8gY+mqCcaEvJnWaECaa9yfUwS+D7p2ZgDG40c",
-	"hsXmcmEDL06I0fyr70LlQxsjIFJfSfWEJALbFdK0EGD+ChyvG7f58W3cwt2wlTd0FJBrHHl4ABGuXNRM",
-	"R6ZSMaav7gSrb23eBxQzi4eacgWwGY/PvzDi1C9fnP8ybHXIBRYxaUpNFXzlRrO1vCZnYKvS4/2HkYZv",
-	"wLYeCZbxBZayrLRNVA7Ud3/2L7770//sd3/92+/+7K++++//1docrLUG/Jj1xvxW1jsIg1xUn7g0DKgA",
-	"WnmZkkIVNMNItTtJGAmZ9Egyk0OeGXL//T/957//y3/33Z/92x7p9/t3XbleCOux7RnSoZcsUs2kt9rl",
-	"0BDbuCCJOSDnM5XUFHFwSXj3+CfrMmzafa2OPClUxiagj4CCA9eBgjw6cCKCEGnIPOlGvhWzZbNfWDGr",
-	"nIGEP6P4N+Ea6sUAehCAo7tYQadsrYyzjyD7TFqIxfxCdZGzHs6wglEEblQuyN/+9s//9rd/Ud/KLjwe",
-	"03AOn2ELLRzfugLqRaI0neAFJTRt2QWMFnNXmAsXc9FjoFHpnA+h1qGPt8Tm+uTLqTR0yuG+tTXpfQgl",
-	"3L14kUgxYphr4qsS4J0NVnHV3/wM13wajYnbn2sztld7svHul7LYKlnkeUwm6yCLATtsFaHaklICxytQ",
-	"GlWXZg/GuVybXtA82dDTbqOsoMudR1mVvV4zygojcj6AACszn5xdcbZo37Mt3NAjGVM/8DqhJM2XJC8g",
-	"Qye8WyJ6NRcQ/9451MSz04ptCeRLm8DmVM+1BqO1GQ+blEqUi21Mu4GPrs0l153k0Jv9hdnpBt019fVm",
-	"JkZ1L6reWTxADYfnOpLbNbuwhL5zjgHRu0XM8O9zRzqYX34th9EQYeFzFjwbxzSmGCPfELrOpZ7YvtfO",
-	"cMc76hf2FrZ0pxO9hQnKFTdCPLYo4LKo+B9WdJ8eOSKWffTIfe8n6ZEHoRT8sDQk9MgjYq2CPfJjkrNx",
-	"oVxtKmui0dI5ptF1GNNQutxWa402NlUackUq4VMzmrbEGpYlGdclxIX1mevXTh0dkzztHz56cAJ2E0Gs",
-	"KRWWniorSDvUEd4GGRsPEStTZ3vrgWi7VAcGWTfei/nNWw1w37peoutCdYEKyxXo2YSruVEv1JQxTea5",
-	"nOR0BvU+FWnknW54MzfoLXJVezNwTB5ClSnT5oQMC00Sb9JO7G66J8ukKtY4di8k5NGy3KUxr4/SKrM1",
-	"N6wmGRMNokJBEM9VlQ7KXE9LI6t40C1oFWdycTuKhev4JnQLw74/DPXiTC6asCrfd0BGN4/KmVw89wM5",
-	"k4snwVjO5OJTP5wzufjSj8hsUzgoM0E/rjO5eOaGdiYXj4PRmQ7KAbrlsUGm7YV7vw8X5MYRSu3Bv+e1",
-	"wF9vwkCXOYoCW8QARwpqdvdudglJjFJThdo6RPSct3D2BOxXXEySY3cpoVEHYwbB1EVF6uMDSWIeLZNj",
-	"FGzAxWFEmzItw7xSCIFNQuKGaTKMyuuTBFNs7AsYqgdZlSxL+1+LxEcCHDfi6MmUXjGM4jshFC/6gpHM",
-	"otAYbR0A3PthUOSx95S5RxCtYRqNx5nDZZzgTZAQRZeq/7UI/DZu1eBuoClUOcdJQwlNMznURK/lQ31c",
-	"9mJleewK//D9WWOP7RQdkjXHa9Xn+in/5sK6M6rUcIA3tccLOiRCpoykUjAjFFuLLxVE5kMOwjG87+Zp",
-	"JGR4ANtD6FAY+s+ypZGWoSVNL82JkygH9MljiBFSYM8uFCMSvL7WBeFsrDwnciGIWbUGNnrVtH//6MeP",
-	"frzOvP+YajaRKPC6/QQiMicNrouZFFxLuzlTrrTMsdY9nMKYg861ebMSwKoM7MYx35kI4NAUoiU+JhVM",
-	"41Zt3b65ovndyVJuPrteQwtyWQsLKBGy1ibAlnBh1XrhXWAzXe7R2nV0L4ZfDeR43PnL1+PxtgEuKypA",
-	"6nw5mHFRaHbjBUW8jj8o9/bbrQF0MGurzHf5j6kGReRUY8kGF17TXMl6+oxNgKuSVq9yDOrbvW29B3vm",
-	"jKLWWUXB4xKC+K3C8OvtFYL/pmD2ZwvUG/S7W6YmWLZz/TDs95rqoeORt64d+jndSAnJrRn87nn2FnXx",
-	"Gpx5NbiYzpcv/bH+0NDtv9+L4KaqQ1rq3LIu5H+s4sZOSfd7ppXV1+zbVTSx4+tmx1eNVEy82DDwzwe2",
-	"JkFwjTV+6JwKlUHFU4z26UGeiA1aYz68FuEoJuY1KlKCnZI7ScoS0FmTlO2fXiR37edlT0FkThnpx0Qz",
-	"DHEVlifd/+btt0e9++/v7H91uv+rt/jg/vu7P7mzfweefHv0/o+/Otj/BJ62YKBauNutmMZmQKiQUBPf",
-	"Hqu41+EHT8jhQRXOsoJtsy7KB8Kt2uFCf8qvbGAshNVVAT8VXSqSvHl9fkEQZvrwnpqpe9Bk4gwgaCxM",
-	"FaHOitgnpx4mFUDdcoU4MYooSWZULIkdD6YPKluMUAV9/1BhEwpBXMJkHqaU6aGScwjeS0y3tnlMgkwk",
-	"WFcIFWhIceh9rnijoaLZXJPUvIdAvYXQfVKpGmAHIRhLiZDYR38jyNNO0K4ApLqGhr4079Q5hCW/KEu4",
-	"eQznbqKq6ZelbfCbu2OJwTiapgXc/OaBOKzhQdoXe+So9oOF1QWeJ4kUMVvcSqf1BsDDoL/CKb2iWcHI",
-	"kI4unRMSAYi72eqxB1+DoQ2FAyNoLbLx1sHzNw0+29vTOR2xOc1bvf5TKNFBkuBFj7wHgBPKiI598pKD",
-	"t8BGBkxpSmzuQXkRHRzsPxiOPzka33/44x8P7z9I6SN6f8Q+OfokPWAH7MGP7z/aPzgYHzz6MaUHQ/rJ",
-	"wdHwx/sA5r3aFbsWMzegg54n0+rWRak9GuRhFuWzi4s3pEzuWekif4yx0jdpituwKM0fujVud4awQjE1",
-	"UFOas3QQhBWuKcWgzuGLc/vBh13UFfKq128nUNiX+HLzvmhmutl2tzK/xVZ9ayMcjm3HxjDsdPfGsKDf",
-	"6xrDLJe6fWOYm9PfG8PWWhS2ZIw3z+Q2KRC3JQNqI5Rd26U+/Lv3D46Qvp876e0qmtnxzXAbt8KXflVb",
-	"cbV+qAhsX1nAJL/iI9YjOcuoBjOGROMUaPv4FWfqhBxWzSdrSnaFERP9g8NIsa7HmAy36Sn2SXXtHzZx",
-	"hSMRypX1Ye+0MtMzVNQDDTXEbT0myYjrJUSkJj/41mbx9c2z90mfnGLS6pQqcmhW72FYYKdMoMcMd4x8",
-	"kkLnMgte65NTYVM+Hdg91AQOkghPykJdmBsJsa/+957Rn5Nv3ycWzR4+r1RL+nZvBImue7//H/6P7/7t",
-	"v/K19I73vnj+xvokq/WKOiDRp1xMNM0uB20ln7uUEHKZmi05mmxGeb12+tHDBx1CfVekS/tYPZ8wPWe5",
-	"kgLNtsH2h1tu2ntfNbV+9zf/+nd//U8jeZg3MHHM4a9N/KDDvAvF8g42gbKm3IKNplQP5JwJ/GyT2YTl",
-	"1DuAdbvBxRkZLPRWqOdV1rCaRUMv98rv7wUfr/MazujclWneebXmxnHbcJrV7z+8EvbupG84Lfzug5vO",
-	"lpv0Ye6NZ0YbzsYBkXxg07k+i9xwHarff2DrsQWLdtmb2yd1sndW/qtez8+g9Bx3kAmF0ERpCZXZER3G",
-	"1pzwcApQ3jBnEPE7RLiE9dABLrsTB7FuortUH4Ll3a0OAR0/L4mserumaQxI1X6lXFVXDHln7zD/rguc",
-	"XRnhu6plaJFh4gAgLkH9WCY0EfFK05GetjBQu29agMRtfc0WEZMrssilmJRwOJiUF0kwTE5HIzbX+y70",
-	"IOmSyDbmGRu0mtBdBP218NeR5Qz4Fvh+NcBduVCI/MlHUw+ZuaDKFv7ttoVxGJ0zD9cM1bwWMr9kKSnm",
-	"RiMa07xUwVB7koJ1BeZvy3CxQNk2v4UpXamN0kj9gFJ3ME1MArFkg1kgJ2WSTBkLYEjcL4zLKCjTQYIs",
-	"EJu+0y0FBA93meaBfweZHfaBbbMNHwdSg+kE13zCtKqg22xeL8sTWeBLKInbIdJbJEVkRGE1xzKhzp3H",
-	"ysGteRPCc7GWD+7aqRB0fQuuhXrv13YwhDfKB+BmCIaznQ15U1PwalS6Y/L4/IseINIZDvGz89evOkJ7",
-	"TRlrMfNhljcACxo+OJTyMqz+HEb62GqR9aCojcCkkDusjjuYoMm5tmuwNB226VbO3m2cu1thNbfFZG6Q",
-	"vXwwjGXnm3cbG6d2wzi9LLEhMVjDYS3B5mBlik1zTWzf8WUInHt1hcX+ZFiqrTtrZoxIgUtC5/MMSrJW",
-	"QDF7VoYc8TkPc8ltSDZJ1Ewl4B5A6RXxIrPMyIs2mgR7MhpzEjg5sYCMEb8sJG34IoKlwFZ1hs+vJy7d",
-	"Dzwr/uRVPJMrlsiXXrF1zlIix2Ni1Phec/le+rx68E3N4EMKGpNVCSHLm5yWUxRkKPUUVsvW23XF/rgi",
-	"D46OTiD6WleqDCMuMZgSaGZ+zhi9YiqsIfx9LNayxYqSb3BctikIyGk2mOdszN+tdx2bIw5vrk6hnHQI",
-	"DjjDt/4+K/IaWZElefhorHA7/Vasy5fcNuAKut+1wAKd3oLAUvZ7bYGl+DBqC/s53UTA1bX5yEb5VBtw",
-	"mA/O5fAHkvyHxLGtnLfZxfX3xPMhEM+G18vbVVSz4/tgp3fBE8qz5YXUNIayYcXRaLlfPWWK9VzSX2is",
-	"xvQQlpLzzx8/fnp+bsNPbEm6UsgN4KW62a5tzkNsQKf4k/IQ2NyldfnhbFPOuw4lnrKMmaG7io5ckeQf",
-	"YHFJVwEjXhE7Bp/sFjGAzuSCHN4DX6DXmUC0GnUtD1nhVbWyFCGAstPNbJlmp2SALV8WWvEUfDjnL8+7",
-	"uFRSumwIpCtANNspqgY3BuTk6UUKzDVK6bJWeyTH0of4EeQmKtltwep1K6L1EoKCFQFiI/dWx0shF+J6",
-	"NZfrsGt+0kERn5ut65oCEke18m6Aq1Yru1vhn+U57JU8olrIqYImrfQa1rNbsbvsd+eSd63r5lTdaW/J",
-	"wdOaiwlJSuStvvsiiZ23zWT54Cr43sX5gK2tk+yfoCX/cZkfeX07XFui5TZGh+6OZDVQ1Y4DGWdtTuSW",
-	"iWADX8RnfRHvZgGw1kzESsvl1DZTuqs7u2MmUOl794yg2f01NfHaMbl1hbw+w5vQy4Oj230pLtg73fEw",
-	"rJnE7vwEW0+yzkZWtfDGvPvKJy/U1ydeatCXzSFTmaWKzGlOZ0wHOJS+3s4JGuOr3tg1LKiF4bztsDe3",
-	"wzlukWvAnrdi3J9Y/JZwW5OeLYjr96xW6Q0LQEEuhlEMqCYzibW8AJyjTO5wmBwZzSdBrJCVUBS4ePp2",
-	"9wamjcH/89v/LemRo4MQsuTEBhjNuK7hDQOMqSUxVyDA1tOrJIDs/f6v/uf/9z/8V7/7v/7D3/03/+b3",
-	"f/IXv/v3f/V3//Kf/P4v//S7f/Y/3WgZxcBUEy/Sy2lG0JjgY7PMfJIfVXMrPn60V+33cP+Tt4hCc9B7",
-	"9L6lbwwMHLF2HT1aifBLXDnlEU0WVEX14Y0C6C65SNfbqdyQf27eBjzJeAmEi8A28ENVA/+31NCs/oNq",
-	"q3N3jahwcWldJiCLXLXHN4I2By4zNFwoTTUjdxK30kkvhPTvkSQoWpsAbo2LpXMDjq2+relyt2erJqG6",
-	"NMAY0MQeJmcWMK/kbA6SFf5WLlOgIG5fcsEsqV3yMc9YhyIL1S0xH/k92aZOTQXzIxaZpy5rNGHreLOc",
-	"EcAoYn3yekySGQJ4DMwPyTF4RKG0Bub+odK7vpzClPG8rR48nbGgzIMlEmCZFoAbzZW2jF6vvpV5bf9y",
-	"uVA49EKY5TYDS47JYrq8qaja2nUDx9efx54tAVGij4QcxZ4VvyLRS6l61AO46HAvoOgc/qnt37hOluRV",
-	"YDSwj8Dnh0QPmKFudUD4pPlgxlMByaFvV/LMHesVvt/d6xTVrq+rT5SXzu3rEoHXI5LIt/2lLgW7GdK4",
-	"2U2OrcHTnCoblx/xT63dTvv5Y3z5+0kdYNhH99B69s5chhFG+wyzlA3Ds++Yf1qMebzzscBBDgEMAIcH",
-	"vHWBSTMpI4upuZMM+7TDIjkVIN/yHBg31lIAeDcMu64EwjTvhNoJsOMaCKkHitF8NI2ZtSMTWYDlOqjS",
-	"MGRMkDSHdCAbVzWjS/ytTOIF7DyOoradkXLRPBBAJAu92QxuJJtiyrLYnQ2zQ3M8IiSALI9hWxjA5KOl",
-	"yhIamKaO6RThxkEBjU3TG1ZkGHRLLLAnpswssA98asHb+ikO6D8ISIEV8sXxS6JvIaHrxPlXD3ljVz6T",
-	"C9TjIDMDjoo9QC6rBBESeU6skFCHG1ELFpOLTvGHwGmDiR6wn1SQ5HnKZnOpmRgt93/OlslG/r5YXCLN",
-	"MjhUTnOwfWdS6aqDq2NPRRoD38TQS1/VC96qdsRzBN7rSJ5QpnewIuVHjrGUL1ONfoKS+fjAyJwd3YI0",
-	"y4Z0dBnp9VOZcqzm7F8y0y0PIU3TnCkFyguG13d1RZbhrquy4IBcrF+1W8spS4v54JItI20/Mb8R81vJ",
-	"YMY5Y1jtpmv7YJxwMLTRXuANV/5w65kIqfmYjwBKN9LNq/Bn7MNwpzS4FTrmmKF/NEZ09pfIWdp8Oqjb",
-	"Rnvxd7i9DvAmcOMKOpwB9ae9Bvkbat/ACzqQ1lxSHcnLin8ZgnWZ0FCTvGdvZhjUFcvJRGpCyVyxIpVi",
-	"OevYtweTjHl5yx8r8RJQCBPkF6fwlJi5vZtkBJpOYmotnZSBE6rMegO0264Nq8vBr+Uw0vrP5LDOncNo",
-	"cavWo1CmsTRxt/7USrkjWLAy2mG7NVOXalBWplrVqZFUmBVzYG/DcnZd+gIib/YAYD5yTESTI0A3zvSO",
-	"TAEQm7eKwfXZjkAozbm7hS/PenBLB3wmvHLcrOrsLjynlZsxwoGr56pyBfS8WBJSobvSV0hJu7UL2E53",
-	"bhQI+72mRcBpoLduDnCSeUd3XD1SDKC7tTMNJhYYIumRBPgShnMlgL8CCSeCsRS1w+s59loxnwL7xf1V",
-	"kEn1aLQKG+WCGNFeSA3nq+r8OFqf97gheMj7Vfuy40O14wOVy/x6U2OuidVzy2X+hGlDM1vMD6fHlAM6",
-	"WG0Tbkwfh1hppHUx7CDbcVNqfhZwS/5aDvvwwsBaXyzyQK3GgRdLrHRAFMuYEU06Q2SMOcvS7kzumXkd",
-	"9zjC51qKNOCU4Md+zuho6qfTLN2Qs5HM046SrMxSplo7ZFdm6H3klIOJ4V3YK35G8AcyzuXMKnT4hfOX",
-	"zQt3qTfTnqiK5QydEqXpMANACtTurV8I65vmVIymRIoeUcVoCulDZhf7QurBWBYiTdYiqdmeo8R2FY//",
-	"2iZRzJPsRsUj2VVb4Fhnk6cqsLW1RxKMSNhh+ZUfecUw1LpYT1yFTLF8Pd47/qoT7yi/fN/rUJm6++uh",
-	"Otv9K0RY7f7+acZyHbz+ti4AJPV5mpu/OhXzJDpa80NtQAl4fKu9Js6SRmz4bJh48WslRf+MLgJWDR8+",
-	"Y7FqoRuKaKah12Noar2YVl2XN1SpsJSEOb0ATpWYsz2xlSzWEG1XCc5NeIeygl/jnUoLVzuPbIQud69n",
-	"BJTXLH7eddj2hO+1xQGA830xZYJdMdR4gUNCWjj4F6yl1pX7WLDhVMrLfZ4aIpaxq8BcEUrT2bw1fIZM",
-	"6XzORHvETIunpcN8ob50lPNbxlGObt3a34iGd/VBhI7CMLYMtkSIga5VM6HK6RZ46F4QcF4msDzYKxks",
-	"HSkbpBgLA0XAB/OMCmehCKCu4G9XAdx9aOtVuT/b/VZNJ14kdIbPGKE6sOhjMI2NQ5GpLxMv5CKIzcNQ",
-	"QCbSsgwWHY/ZSBOKX6G1NLGDHVANyjLCGfqaQP3OZ4YLrjnV6wmshK+c0XeDtMhR322aerHsYKlBwKhn",
-	"dAnl1U+CqZJkTpeZpGl/Rt89sQ1GfVQeD/zh0cNHVUTwuH0/ZQMu1AZoc4aYu6zCa/fee0thEbPha3hu",
-	"lA4pHKec0Uvm4zoPDw4OajbFO2MOLmlAbTOqjCtiLwX+aU/YXbCSPIRUNZ+0dcf0M2d5pU14EQ2Td/vk",
-	"tWDYIhBLtqBLhdAfNf/7yrmb76tYFEcxLAq7q2vjoO1rNiN1PQco53Zu3ne19DY6hECM9rP60et+z5Qx",
-	"c12My3zGZKEHOZvZQK34gRkyvWBMEHyP5eokKOnYA1pyP7mY3M3OSrQcobU/db+sKnzAksHDgyYd1J30",
-	"VqUqA978ndF6F11EswMTV9XwI6MWgAG779ixNSKG5yD8LWdOFQccF3v99EmC7rH+R/Z7atQK+KvyRVDl",
-	"4BjLM2I65IRpjAVZTKX7I/jMYevYzl7rKcshHoWYG8H6EGbw4YOjo34A0+hmavfa/WmBGssH7N3c4nG4",
-	"J6HvwD0LEwXdsyCI1nkD+sE9GV1In7LYVzyzijL+nbORLFMR4VEmF4MhzSi6G3Bhx9yGf+CfOVMyu+oe",
-	"IGIW1krO59h9+OiZW5zw4VO/QOHTx8Eihc+fBEsSPv+8sljwCyiwAeolPAxZVf03VGPP3cIFz86CxQse",
-	"v5CLT/36wXNQep+5NSwfnfl1NAfo3TyjXOxQ/zEdChQKdqoBBf02w/SNRhK/G6IWz4msllek6rKHSdoI",
-	"A6slQkZ3DG8xvQ+4GgCOdDT/MC3YteLA8OSra8eS2djCVVv1GcvST5c2ozItWiYkxaAQo4zR9aKU+Ny+",
-	"aGSGnMscaop826VqZ5uhNDFzSY6JYowkdl5JwFBN32mBJx4ramcUnd82XOw3BSss57NVidD/NGIQRA18",
-	"TevuMLmfshEtFDsP+rWPoEb3C9u7ffYZDsL+9Qs3Fvv3K3nuRmSfvAkH5rpy43O+iGJVlopXTDBJAl+H",
-	"Er8nvuiuzbpH5X9BVWc5yXc/bMmsNsIHXIS+Zz8eM4Rom7KIIlG4RDn4XZGUjThGo46mvogqXcI/fScn",
-	"WJpowRUDJx5Wo2q8zmMJdO6CU6vqtgZakB2Xg5ewQBZYJcgqhZXu1UmoLhitEMJXXdqN0aXKxRrJmYVl",
-	"7SzMIyl9wdkiZnjAItUtdWlfG9npzdnrx0/Pz5+/+mlY+Fkrt3pTqsgIC/7ajLhK4evEIgn6KtHHmG9W",
-	"mZKCurqdya0bXs0FVZcl1JEqZjOat5AnK68WCM6zDqTr1s1tLUDrY1cteyuH5y8Kz3wrrD/gn/6ElHy9",
-	"JNXY/Rl43hrXJzjxWq5POmNl7hLL0hNCSWr2k81pTtECwAjUhUJx21Wliq1gIC1E09SGmZGuHfa97c8n",
-	"ACFngjAaLrBfsKWvtZvj/FYnADyT+ez1+Eu0aEZuHKWpSGlubp25VBrD2xP7/qcyXSZ9SMucUM38Oz7I",
-	"XE3pnPkK6B6ZyYLA/JRqHx93+uY5lPVX2siI8Lo1s57AubNuycSwBwsYHwTY+wvQjtYQBY6p40VmJ3Re",
-	"fu+euGbe9/asiBDniIjOaVniVGZpNdUQMUn5GPMLUwmxvd1YGbQcY2NmPC8YVZvWf2ov/P0slzOMz4Xo",
-	"J8/PDaeLauMrle+bYhx+vDEC/gzTN85tjvCmpbDGmuWDlMaifk/JnOYaWqqkVwCmapYRKyqRIUNu7hJJ",
-	"gNMriUHx4yLLiGmf3Pn84vFdPBpzqiA+nosRA+o24oBNI2y3eNx/9HC9wQOj/1dPhiuXGIJqPlpXOaaS",
-	"YgMsBWcjBYMASjGKESaueC7FzEE8JZ89P794ffZHgyfPz5KoFDFmLG1bXujVrRMskTUqQL4GHj8sAzgv",
-	"sgzX3UYOO6TeoUyXIGG5ujfmTai0rmxIBKYL9MmpaxEEnzHlGXQDdknTN1QF5BDgiXbpKReT/sr9+CTc",
-	"jEexzbhkbN4ye0u24V5sSDeYw4l045JE/R6D1FXSFwLu9ckBmTEqFF4p/Y2oLWqKzuSk++7aiGQbo20j",
-	"koMITPjBkkBjr0dTwATwyassnSB/ok4kg2OZpqjJDpcI6IWkDdU+cRDUBurd/Fr4tR8seKqnKxJlYCBe",
-	"M8cqo7TcO4BnRjxcOp9nHOGc/c+ugpAsCwiRJdPBLYiMZMGYES5nUuhp1MkDMTdqTkesLT3a/W4G+0Yq",
-	"PcnZ+S9e2CvOEjCW0NQSPTtyIcprAxuASEdl0fr4Fc/YhJHHZ09PL54Sw4x0nzyFyxG3o9K40mapFpiP",
-	"rQkHEOAgAvHR/Q0yM2PBhc/FUBYiXYf/dCOQTpUVXn0l2mE9Cb4wvB08ZfyKDWpN0SzrEIkTa7QRxwKo",
-	"E+UTt5XznCmmSxl1xgCTHUJdg9cT9LlBP21LVwfH62A/Q4d2FYemRTOt4sOjbdoIpeDEf9o/fPQAMQYw",
-	"pA3uD0Qzr4LLW5o8LrmsEdvgfoTcNmRKpUScM0NRWGSnNVWyxVRVepZgkTvSxht8eZ1xaT1EArJip7lG",
-	"vT7rG3EurvVghZ202NfC1ut2EDKWmNZjLFjnflMSuSbK+aZZD8EhqKOf4cZVD17b4a7TfANCMdCMw7Wy",
-	"O9LYXbtC10Y2t0RoFMB18Y7NMwqnzkL9IIKGwwGZ0Utzx9sCO9Uaywftw3hSY4fd4/bNnUxxQCAyUiiO",
-	"gNzN1wAqLYX2eqowRYtZYpOmzWu2nnSjEnA1eomlxTwWL6enwLowAdQVXvDykmE5IHtzQUZyNjO6SWk4",
-	"yA2js0Us7MpKI+uc4hQxhQmyMW2eArjmuBWCfD/1KhoAfupsfUZYgRR3wSqgSV/tGXE774PKhv8EkBtD",
-	"P50UXcfYqJ7W3fDRRHm2qiZ64O6tZCwcbATlUB3DisooMTIPd9BfNrNCIcpAkBY9N3t+4uFkSmr0d0pQ",
-	"mtzzpK/2HoBVonZQDmPnBBCy0dRHs3brsuUy3jGf/CghQzbhJY3x3FcOGcmUhSZmzPID0rDNcEFmlIvM",
-	"EOTjKRc0qiKuhHCieupOW3k5HxNqoXHckHv+yZgoQ8o0wyGbI0LL4AND7qAaUY96AMOuWaM99UP/FeoP",
-	"RYbGEdgLBIiP+lgpW/VdXd9r0CFgq60s5L/BwYoE/VOSBLeHB3SzrMhqlg7dzdMtWs+qhfPB7epiZPoj",
-	"B2TSLJjfoFEdB56DJEXYSxwPFyT5wbfvsVaQLdaG1omgFD1E/xiWnBrVidrYYwf1Zhqg5I/J8D2W/vHt",
-	"OL1lIR0aiHIf9/CjH8FHYMwsZlimU2ae4vvk3BKfPfugnyYfJai+R4ixxkG/+sG3eDG/f0t+8C3y9xd0",
-	"yDLVh2ACKKtfYajbYNH9aA2vO4xFu7Tdveaba7rfzU2Y8RGNer4u8gJqHFNBGM0zbu80hGNx/pQoY9km",
-	"IWrMBc0GAVhmHAbRJsnyLCNDTPbulddwYkSvxBGTFQR7hGWK1ZERN3YWwJywFa7KZG7ImWFynkVbXIsC",
-	"3I4g/iRfkrwQ9Swq9wG5o6Yy1z5W727JJ3GZjDy3BlKluzdrQ3syyLYpj1XOrkxrnjPzFkuN8DaSMwSq",
-	"M0uavHl9fkHu0Tm/d3V4T83UPcUw3ciZWhayyFJwpe/17B8LCvIr/jFkA+t693+HTnp8iEJX5R0+KzI4",
-	"Dx3L1SKRfWm+P8fBhI++xCGFjz513vjqw9CTH/5y5oZYe70cZ0uIS4X2VmgSu81m8DfijvMZwn6vGVXv",
-	"LFe3HldfShc3USPpWjaydbVomp/ssC7N7di9Olm7uroia9jOlcqRNfVopa1r3T599XbnVYNuwPZW3RS3",
-	"7DQKQlxzN4CprnQsVV0Na6xv6xYTmt/hSjbtibGFAYPDaqfL4cP7jw4qfpdHN7Iajx7suBpVF+JwEqGP",
-	"lnKxcCvxFhompoi4vw//PXz2t7/987/97V/EFMwPr4TXtYzE8aWuujWm1vxoAXuCRX641SL/QSxru3H8",
-	"pkrihZaGaAgCqEi5LCaoKv3s/PWrY3slUZESLlL2jqmeD7OCMqIwD0XuYOKC6h/0s5pOnNztg5oN8T8o",
-	"u0NakbnVUAnPuNI9knyFpPUPMUb/bYJYgoExSCoGX6kgE00XCgwFCX6VoIkVSnTZZAiRukQHj6TVahg6",
-	"WGsY2lqFd8tv2t1YTgjw5We9ncsLdRnWTUXehlogld5xRne15w1q5l1EYdsDMFtqY4G5IJSkqPdaOkcj",
-	"htHk8FWkxkiJIbfXza6txqx8jjQY/psm273NfABgVIpoNjaEJGBibf63oIKY+8gNYdX6eykwGqcJPipY",
-	"NfD8npBkVCgtZ5ijKpbW54Lr6EwEwKRmVFAUTyY5HVMwhRumM5Picq+3R+fznCsGfjfNZ2z/spjBK3Ki",
-	"obakvCqgvpXpLRrM4SfQJo/iFPDXmkSqemQxpdpnv0PcejlNiJiykD0nrRJtS6bhOuG2SW12Jtbi0BJY",
-	"NJULkkkxIRStgWWNPu0S+sHSCsku1u6LaJ0ligwtEw7RyyYI7BVRmmcZGfOcgash41pnjGQMkCyocIUn",
-	"gRoARdh3pG2Tqk9eOKchOCm8yNvfRuZdsUi7qB107cCVakRIh2rwN6gqd+H3eF/ejBbY6UP7elRb6tCA",
-	"PRsdU4vtR0FW8Y0J1xcVzaXOVErc7QQdWN4oHhPFSw9TNTP4OqL7Bi42HYfEsp7RShVRmpveVWn23qYm",
-	"VSVAxNLdiptp50LQbYg/51Fl+aKeOhBuxkkHLbq6L6VQ/nf/y7/73f/9z7/7L//quz/763Wa9naaNUxN",
-	"s/yKZi9bJChuf0dANSmCW1Wi14W9w+i1Gc8yXgbytN8iHz96YIa3NmL152x5M8BnncECXDHyDiBltpz2",
-	"GkCyn7PlzXsOOkmqZvEiEurOjszP2ZaV590eRMTDIp/L0kl5yZb1YmfbM9jaPGEQsWm5CkQx84GrWNRz",
-	"FZrxZ1soG6vW2/pNCjC/Mfu0PPDfTPcvvqzO6f7D6iTo/jdvvz3q3X9/Z/+r0/1fvcUH99/f/cmd/Tvw",
-	"5Nuj93+MpdXuv7979yfRQw9ZOedtFlD7Q60uhcsshOp01CZnc6E0o2mtEh5JIJ+0X2buDhwMh0tAXM8g",
-	"qpkk60M8X0DI/VOoJR/ZnKDYlw3O52GUmWIQtSPn+8XccOeRzHM2ggv9DiZQDpfJ3R4I4baw2R3BJlTz",
-	"K0YSDIdPcN8hHczlBME3kFogUnJnLhWPfAFeef+FTdfz9dNAF3ZM1wJt2tySE8BwB/AZ+PwuBA/ZxDOi",
-	"pzlTuF93fIcHd/vE143HVAcztgAbHiJUUJNIbKB73yVSJJU0Bqw0ZlYWzVSQ0uBkIxpMCYNhbEgKzbJy",
-	"/jYQxYa5WKiKJuqww7CI8gX7o0dhcql3HatTrMqOhkXxoRy+2bVxvvbNaMM2d4ILEtQL71Jb4vu8+dpz",
-	"7i6CWn4YPSHlZbO+G5KpD7zwGP8ijcPArz/QmVwMMG0xVmEoSubAaQWRcyYMG7KEYaND2MLnpW45mgXN",
-	"oSrOBzCcnM1oftkh5jxa7drRcQkNE06vsvQBafhe4dCslX0Chrw77SC8BXYp7mC/NxE4UZvB7QZP4GB2",
-	"vX07j3t54RCu22USAJ5x/9vIAe7aVxvG/p87Xmqu9xnAlPXIVBZ5D1IqDXOB5Dln2kYB7YcIQUi+kcJV",
-	"kLV5hBJrDjfu1jlmGK/dGvj4fQ/eN8PY6AMc/2afQGZgty/et22q6hb3c40V+dA8+pttz4c4+k1o5YMc",
-	"f3fC/bCGHz9FSr/J2RVnixj7z4qZqN5t62tIipFMo2IUYq/ir660kFFDC3C92xyKY5J8fvFs/+Okh/84",
-	"fIRg5D/99PDjg/sHiWV6qJEsZH45lPKyY53oDW5prvSZjKD31IEX3WR7frFsT29XL/Z2xpMxz1q0jowr",
-	"fUwen3/RI798cf5Ls2Q/O3/9KpQ+h1wg2k0zAHvK2tyOWCgbYhjcYp8EKQsuR01IbQvpVa2dq8036/Bj",
-	"MrZ+GXcmugQHZbeyC1Jic4Isy2L4uIKVAShIkxuWgNU5jZTt807+MK9syMALqqURP3xnMe1KqWWsaCIc",
-	"GatcOluBwOyCXC58MdugNLnN3FyiCmq6StGgM5sX6zKgG/78ttLx1YL9ZiTBCLYoQoblyHHH3Gq4pW7b",
-	"dJaeA/hJc+enUkVqbZhbAMIf9o6PEEaQZvwqwi6ea6Ioh/qoC66nXJCjAxJk6DbCs3KZsQ6QZ2awZ/Aq",
-	"5HQwsRoYz0K7QHY7jMeCnJG8EN1R8LCVqGXjJU0ZoUYRpxqPA6ChRQPl7MIdNmCPN87Uro7hqcNdCp32",
-	"Hnv8UhjK0mvN1eUke7j5bk/C/Olg3OXyB3QQo7OXbck+iSpGI6ZUYtMVIZ2mTPMhdGhjtTAlCBxEj6dc",
-	"MAXOr6diknE1NXdBrLb/SsJtVGyJnlDDLwH+IcQr9tZWFzUGycuAeDelqk8AjU0FJkxbFCRnPsm6TwCA",
-	"D1EbgS0ZZczIKQ4nB2BtelgECOy5LkWbZjYhsxY8hca1LozGvtpDZ9zhCRBJOEmPkGuhlCNAw8mKGr3r",
-	"k5cAcRezlzaCIInXmDDLBgg7Wm9QaMLXQYz2aye67JKG9cS9G3w3cIJBA3Zxo1V2uVtYXfaHitgbvYkh",
-	"K9JOEKG+XsFWO95tZa8R2BJiVXdHZ6+n/tW8NqpBJAFSXVD6swQ+ieYXlm4oOp+3Grmtg8vWb0fstGYC",
-	"Z4ivqowMG8VRuqFdW5kJ2QGoV8kiH7F4TuUuEhxXB63YcgiVWJX1gSluECuuqwuXvtqeIBuUh6Ou+HHq",
-	"vWwIx2vIwWxeDYk35QidirCvph0aJszWbL+dHTCtjmXQ3uyvZSAJBF2MQUIQ8XihSlzUjWLHpA00F9fa",
-	"qk2JlxMI+UZSi4SxEapXLPev1FDxQYPML5k2s4rFnb6Ugmtp/toSgXFU5DkToxYnofu1hFzhIxaW/Ibj",
-	"7WGHFYa1p5RnS6KlppkK0NRGUlyxXHt4v0pswONXf1SLDKiXUA3DBCAQ4P77H7TVfhp8E62u6qt2fFN6",
-	"xj0cXPLTp2WyMU1nXNwzTIQrzUcWUbh9bgFSHLQ3tkiegkhxXPkIfyojVi8Zm7v6jjCung+oGEkx4hlH",
-	"iOBC2TwAI9BLp+RCAgECzpVreao4vXduBjalfJMYvYP9T073f0X3vxnc+9F+S5LDgnI9GOVc8xHN2tPM",
-	"fGEvH5RwxTKSuA9XB0gcPfzkqEMAFQyFzVg+MTS68Vj8lzc3GOtiXDUU6z31Ii+EPOdFxhRJoA1DoElt",
-	"qLbdJEgsEOAAqaAoXn8aMQvpK7bYfaSalX6b+3jJln1yjsDpGEX+KaO5kWvkJUPcTR/QqhRUNJVj8ilV",
-	"fERoYU6kdhVHYgPcPEIOw7TW+IpxDXdnrLN7tks73Su2CGCsu0Eiug/e9+oLotgoj5lkv4C7kilMjTgm",
-	"yWKq2GiQWJ55yZZGEx9SxULCajUrQCfN2bytzGen21YuyS63zjvSOxUQRYc6VhC19YiEETrnRsQnr4os",
-	"I1KU0I3wuIuH4hWIcuU9RkcztsH1decnx3d+chxcYvtv//jrr/uNB5Vn/cH+27vVPz9qiSp8JfUZo+nS",
-	"1sloUEML71hRTyRnyshsRpnOZTHMGMTSsBRi7EY8HxVck2HO6CXLT0gi5OA3hcSCtUIOIK4tOUYEa3AG",
-	"G+4H+TAuYiyHOK+UFPMTkmA9Jau50/kcQvmNpD+XWQZ1OTTLloFgaoeH9UqgZ/wndAwYh1BnqBtGilu9",
-	"M9+oe/JK/sK2XT55Zrvwa2678pUxonJ/xZLZOOzuM8+6V5SlrhQK3jbRZ8i/aRQ/63D3VfI01yVqmj66",
-	"mDM+5d84U8bGdTEB64+lA9Spa0E/llgOeoe9o9793oPew7e9tbp7vPQW9PMl5ZY+8O9zNMT6v8sKXPBn",
-	"pcoWPHlqQ/Ls53Lmina9raztozULu03NxtLoUD3oB5CnxsWkRw6JtSz3yBHBUms9cp/4imo98gCNKsQV",
-	"EA2PpF/lbdf4nAULfM6C1T1nwdKKtLKuIj0tB9OAGvIk2PMU75di7dnqaOWO19wDpCgrKSPsUuwAdjx2",
-	"25wkLDIYtw+vMR/LIor49Qb8C77UOFygzmwjx+DGceV6wCldKcrpYwqQghjNsyWkj9LUFRgr0ygTdGUk",
-	"TYt9Wd6v28rZioEdTaKIk9a1sD6S5xZWHI/HpjyJ+8qG5QRj9LmNYrOdebibkbJSm9QaK+v5HLXua5jH",
-	"jk57zbMaYhFXEIgtga47wIZnFHlENi6FnsZi2aqg6/Us92Lnq3q3MGZhzzuP6Qw7f0nT2HRL7tQlybgL",
-	"CiQWuQ04DtQ/MJdVlhsxLV6ExLOHGKuD+iFlVSGbAIIYgBSUebABkyXTJ2D3srVxLGpJiRtbIjB2inCK",
-	"EXEsHnmrg12Gr8cgQCj4dKZLX0EF5XCj2KYnNrILE5O5mPgs+Z7FdICvubCFa8C5kEPGaJcYMAYorRst",
-	"zhl+k37fDMvzqAopVuqW2eh8S1DrTsVNRKtXpmLLpd161Hp1dyzGRwS1JE1ze3lGUl7wR6eo29WvF8ri",
-	"qt0Ds6a4aKSYKIBgZ4OZmrT5KAN/cjUyoGSIa2nciEwDDz678vzVXKyGBVn+0+0waXCnF0J39Vcyoa9V",
-	"TLXb+fM0EXVtRlYdluCHtg4W4tUgHfhytR6iWTDk+arN9aLiHmM51tbbbxd8CgAhTHjO1y1LbAvZoaxk",
-	"5k5EhamUmxjUQXQ7VSGnBg27Ga8/pJaFxkOCLa5y5WItEyd9OEjSsx7dKU2t6mgzHMOcyYY0f7M32JfT",
-	"JeGaeFF6TZ5xg83bdtev2PYGl+9d31t7AB/je0Ya3cbgUgkAijhlsbkfKmLkIiiVadHPqiRkxDMIgsXR",
-	"BLj6ECLg02Yu2bJW1+nw6OPVkAstYAvVetG1AFp0+pZoQDablWNCT58E4iCEtgbc2GrDAj1fSHv9zlE/",
-	"cJ3mhQDP2gqnsGV2eMZEdbgnRMhF4L7vk2cyJ8NCcQEK9XLOyMOwFC2oUYmDT4FvAMPOQfPP6LsnRW7D",
-	"AjAjRNk1CRvoPstt7FV2MGtx5OxrJV6OHXAst16kCPRkIdKpWNamR7PMRVHCdsIlYDc6vqxta2iT7s9A",
-	"QE5WQzs9PHr4aH35xi54PhWRsAT1yduCAZ+BPC9kahHfAJSdaCkBQQut8UB/VAdwBPC+bRbTyyv1FRJ5",
-	"ZdjejLkAq5CcsHpfDiE/EG3AdXc60nSyPgBq8orOWHAdr+WInyuWP3/S1ANi9gjPZUsCXX9d3IbO/8Wu",
-	"cyEapLcarKeHNJOGYhywfi4IguYgZQVnS8fAflwslC2iECL+oFelvzWuz80g6NaX5vsxw/fIQ6IgKM4J",
-	"Pzfn+wiHXxroq9qnM2PWLRcwlPBhaLuvObIaz2r+kZi+2zhTuxCzJl0K++MOyZzkTBUz8JuCDuMQG0jO",
-	"sJouegiujNyB1Tt52hXmorMFbVMpb7saloFkuHb4VXFsO42zq/DkL68KTBuWZgnRH2GzdM7NyUJxAI5T",
-	"kbO2G2r9ELdScEJ5aW0XpdNiVQrDvJRgA+zXbnrtB2wxrAl8W6F5VCwlsfjffALDYljarBCYcymW1lyw",
-	"1+tkX+kOYOcBVQMIgU6A8F1sNOvyp27IzhOzs/b2fC7Bev5pWRDh+oQkaqk0mx0jyHdyTF78/PzlueGU",
-	"PSjiJYQsIKYEfo8G75sbiqXrYZLr5yTUADpagTauJnqTDrOSCweGpKq/kaUW+zi0LlV5aeNs1VLYAu4d",
-	"lBO1JnDPvWr7Xbk8N6spGlJTmGHQvPu395J3uUV97a8bqfrMhDloaRx335vzogbF3t5Uz7I2GwwMk1BF",
-	"Prt4+SJ6HLrW5NVcZ/HAsWuTeUC9JUljf+VSV9fB05pbuetT0e15Zd0I1K2paW4E20JF+9NQrVKwFktg",
-	"M8rfwBMTpAKFleAf9K5xfHpEimyJNd/YjPIsOSGJfcfXiATNdcgUTxlUrf8C0+WNmMnUiM7BTgLlKuWY",
-	"sH3TDMS+wBWjGwaUH3xrOqAj3YeqjtaOUj41Ouf9EdaKKDSDP81rNginBNfvN2AeuuxOR1ElvKdULfrf",
-	"7gjPCXrodqNoe261umzGar5UZ0HdT9FtcpFbZyLqJt3Z4axWYry0l21oGMM6R/7H/er1yQX26c1KnFso",
-	"DecWqZz8hlFL+2g6QWQ+5JqUFlsuRlmRhp6ucvZBeY1YOrXR/ia9wHd62Ds4OCCWv6iImrjxFpbO/0hM",
-	"gjXkRvR1OrGp/X4sE4Zg71zgWkHMpbPtJl00ltAQ3BWApB6xZ3c7aKwlNSNkivHYJ7AMrdNDIswVPE9o",
-	"VhqyES2wsPYS/pgxLIWUoRluRaGWjTcSJhGDs5Y5G7TFT7mgLPOS06kagVQ21hPbSDBq6qSa61hZhnvf",
-	"8vR94qKrssxVqe+AqG+jV3Dp17EL2LfbYefKrfbOeDlWcyiD5ffAoCHH4465E6jcvzYf2X+aT6Hhz8Uo",
-	"Y7Ql1IUiwvPCwlFwRQqB0XQLm6NOKznhigl9TIS0MXYAB11gB/4RFuxi1DkCcsM1C90nCSi7Nr3EtVqp",
-	"/eIGouz3U6qgHBJ+bkjUfg3QAlyRZ6fPXzx9ggmx5jOEJKhVhLc1kHB2MNaGV8MOzRrKLBACyHvQqXte",
-	"DM0CDv3osR3Me4Jga18aAFx485yNWMqEYZeudo9/2QzXOkfA7/5unlGBfvmM0SsG0A+yAKtpBonAKZsz",
-	"kfqIrBCuASpdm0796vQraToaYM3MXDoSlKebM/utf/AMGgHSGsXUf+ua3cD+775wVoMbUetXh6s+xyW0",
-	"kaJQgh6sJEpxKY6JDqJZ3ZZ2CWSFKCCPn7Le/A6vB0xm7RfIpa9lOXQQJ93t4GJQlDxkdU0ax2xQ+GH8",
-	"iuWD9oAsTNUadLNlnjORBjZMFs2eLgPJzAtcTJBrodWsm+Xw+iF43c2rVF0yrEzINcqAcYf7xqgjFpqi",
-	"ZdX97y0nrnaNBRRTP629ynmvtxwhgurgwtC7kBTc/jZslwEtVk5b/SyF8XnlmVmbhW1Y2mPnhKgBS26S",
-	"wrJJVop/e5C3IrbMWT5iQtsUHw89ZqTxBEAjEouIdWB42eHBQcVVBomjZc/C13tcRwe9PWh8m+SaOiFg",
-	"Q9Fcm8r0V+7KtbXbcn+3V2nL0exOOA1WYLdS6WjHplnT484TZXynN0Bdtx/7b0axZXDs9UW3lVgOMk8f",
-	"HmwV7mopZzMTD6SGckG+ZI+nVP8QjD0zqvvk1KUEPbr/8QMyXGoELPrZ+etXPTJjVBU5Sz0G4mLKNSNq",
-	"TkcMNAII4bT1C8kiN5cT+M7HRZZZS284uocHB5FN2lKmmlsqrViTjx5sFYrrr2aoztFiCsHfzKVSKFYt",
-	"dlR6wq2RaKNaVCHkwo9Wjy+QH9cHEPpggpbI01CiR5UTMc3q4eqBUF+Tpm5yjo0LuMv5qXvwblYgW8kl",
-	"d3sR7PYSCKJ92hJgCJhKpGJkyKY0s9RPs4zlhI4g5qHm8Vrj43mdD/mmXJqXkVYd475NJ5bXbirG+W97",
-	"vt/o4l2xPA6QT/WKkDDLP8Z8UuSsI6JxDYu4epW0pkLYbbM92QJ0NGchVn6W2bc5jGW9Lg7F5gc23KWJ",
-	"3QnPy6pi+HoFnN8ObrsCSDJLmdIDQARrRRP7zJVh9kYz6yG0qVVpgakh5h2m8AfTIkstTA/k+XlzW1pY",
-	"8LnK+H0yoLVqmbehohmdua6PwLPhQ4LzK2e4Av8G9ugG0Y8qLy0LUiozOY3mG1zAYOYstwDepSUOctkO",
-	"PbC33ZlCaJ6FwzRLAhM1QoFeSDKTrmZZm4ZYQ7jGKGFnrNxudjziCz53unGP0EzJStF4lrMyVhkRmbfr",
-	"WBZ6xZTOP3/8+On5+TZNN8rt7mFnK7N3LajkKvzasJCfsGDVllB74RKBuVhC2omgswgstZB6gKa+rglx",
-	"Xd+tY99be2LZ4YqpDyrDai4CehIBr76xGnB0rQMIjcXmcGzgVwzRrSpYOUcHMfeiaXwdqDfyCuHh5zWD",
-	"PQs2CtxFPftmSd0ObdzlQfKc2GKNtj48BNX1VxzTTlgkYEUcCBapg/Dm6asnz1/9tNdMgnWI5r1N+mgR",
-	"W+u9UCHRMbNRHx4Behe4KuWa1WdXGUnEGtQk/FrjFnkkiMR0NBy7D92tUL+sS0YSO1erJJwdSsBOptql",
-	"FPyGwjptCBVw+uY5+fzshVETmdAsd7VA6Hx+7KsNkALcVS6BjSsXYR04ot2lGxQqmFM99eDCUylYNLI4",
-	"DlmPAmDKeuTwiKR8wrXqk6c4Qh0Msr9pqurnICSAs5LiqAxbhQrHyrTuR29Xvpug/ps8lk0NFRp+cQZN",
-	"ETWVRZZCDWKL0mdRGqjVbXG6lGRcMI8FZUY3YzmtrKNpawGi8AwAUdk73V8bLuqM7WHkcZkz/5t8FVFt",
-	"Z5RSfNYKj29mdv78pUOsF6nqky+t2YbrXjDX0VRKxVQ/liXgM0Dvr07+fL9qarviCu6A7pYp5Jpri5Ve",
-	"Mxku40I3RCl+AzJHytWlrQstUvaOdSz2a6/3a3ni2DtM7hp00UJBHTDrlzHNCH66dcYRiAGuhGKbkJbS",
-	"Jbnz+cXju14x8i7ohjIc4xdW3Fk9u0rO8NztpAtXsk1sPU+sxbduhVvGsKAKS0tjDQFx3UXnamDLVrSH",
-	"Qjll1hU9RzB2IzQgNqrRi7mYQExK1BoIaB+tGwtEhGjra7cP4ujWnnd4qVn4zZFXMCDXYmUhevaIVqil",
-	"ejKqu1g5eSu5wW49Q77bnbuHqj1f00dU8tJbdxS9sfDnLRZP+2ufPNdkViiNFQxdqDxSt42JNfLfJVse",
-	"kyS7VDM1SMhYZplcIC7Hg/skY1qzXPWsENYjyb4Npx8k/Xpges2mfhT3brR4Nd7sJCBYFaMpAF3/4FvD",
-	"TV5BfsAH4Vh6Y8SdVy3y0hO7+tAnyowpVVOmrLwNpdpxyUjGKMTPJD9KTsjhoZHtjw7IaEpzOjJ7WUpa",
-	"yY8SX8nGKvZckBnlIjM9PJ5yQfvkFEKtFEidqBPgq7RZ4qgKFnB4/+ODA/i/g9UpDFXvy9df/+gnXx3s",
-	"f/LW/B/ZbyMXx4NruNuWWQbRhi5dGdhqz8vb5W3GlVEIckbcx31tbitY6wQiEvsksby10S7UumNzDQmt",
-	"M5mzk/I+rOSozKpxfSO8pspr3HbQMcoPpn/mWoG/PvNNwZ9PXHtusV6Pnzs+18IHV5l74CWU15FFoN3H",
-	"WjREGtQUMo9Y3Jix/cXpb8jW8I43Nq0J6bUlahbDBn3JG/zCHJGgRh0GhKY5v7LRaJ7YjeRV8hAjeXx2",
-	"cfGGYOwTrMJQpssTD115BFkBwck7h7IEqgqxAXSUfPTRR0n1/BwdHJBvv4b77uu946/3np6dfb33vsF0",
-	"D2Knw84s0NxqPg6vw0MIpVuJcoTumFjuKsdkyqgvCzSnOZ0xDfzO8J9RzlImNKeZKmeDZ01Jl+UVGgSs",
-	"6tk08gHOWXO48QXttBZ23O0XS3syQ0lcM6ansuXCxd/MzAw1QBh18vL0+YtoGbQiz7rE7UFv+HY5gx6u",
-	"Toz4f1Gwgm1ZJ2pG3w1WpvGfAaqDwnMBQjjiO5gDUDGboskCH2G4NFdmLX45OHt6cfZHg8evP391kZSw",
-	"3lc8l2IGGFyUGO7FUoAhXHCh0N3DdZ+c1vxfUPaAWgAqG9QLYQCWGM2woGiFA9Jrt7eWJXTWFgGa51zm",
-	"XC8HZrlW++7O8Qe7Sq5UmwWowclMJHNrt5hSza7scrpebrz8T6WWoEXXWj+DsSzHb5mVE4ISCPR3TSRg",
-	"2VKWPuJ08Obs9eOn5+fPX/10cPH85dPXn18MXj5/9fnF0/MYSfTJC9NB6DjQ9JIJv+OuuhbPidUzm54s",
-	"v0aPDh58XF2i/sHBYcwZaS2BA5tOMWh1XLlagFRAxQ0Y5lxmWSmK2jriHDMYXMssPcFrc8EVZAdMDL99",
-	"cPAgXqAYDmbKMrpcv13O0WDBNmyRWH+F2ZDlHikEYMVj3gVIKuZcYSrFAKjW72t8K/E4P3n64vSPVu+h",
-	"Yx0Wvp7rm9q+6NaZ4a8/nqfh8jQc6koiY7Gf40mFkrrKRhwhhCFb1M7oqpUyLPDL0+dR3rd65qsOdzl1",
-	"WwEFq7ZUd7CdWspawYZsa9zKEs2EYz6LEf/NxW4lJRT7SldMO3P6+NGDddh8sfv2DJQY67eoXVccmdg2",
-	"pbs3/6ZR7RxrU1cH8XbVDHZnaSkXbZdWljok8U1js8G5UoykfDxmuVcxnNRtBhqIJv0brKjiZ1bCtpWT",
-	"9Q5Q/8gDtvknIVqbf4hQbW9x5YIykDdThs99M2wpMU2XjbaiSViw2Ex0AJSvzuJJ8KFNe7I1JJpgw9qF",
-	"eeVcSeHpgbsCY2Xh2Fil9Q6m/IwNXOWuDm9j5ZnrpWhRDUhHTYhcax3ygXMZC4Qr0JjBDiMIhZkGFX3L",
-	"Wqbd/C84hhUCi8O/xT2uhk+hOcitRfuUAwlFMJoPZjwVfDKNKA8vHWhcKcf5KZobiAsy5lfMI8nKMXGN",
-	"YeU/a2SxVGFW7oQISUoK7YrCFpLpBmjZchFZyzO5qG5mOTsj3hgpYkytN9zcsQjObJ3g3XLZ2iqhVYpj",
-	"O4OSy9IxY+maeQyNXNgP8a9n8PmKclcu2/y4nPkIHNtlajoEnRuJgYkUlGEPG1hScjUQyAhRkCsLpUES",
-	"yzPQ9BYazQohcDYBfTbCT1ZNucqqznx71efPytZrP5RgmoXA8N+VcoSmmhkJ73PzcjN2rE6PvUohOzzv",
-	"dqdthyFPC/DJ3Imvsu2SG9XPqCXqkjtXro0aKFTIF1uu/xb23yCeT5eg7JKh1FOiuLm3ccA21AHypODA",
-	"l7gdQGNhyRjkUC6u86Q0Xc+ogxfkgigjkVMPcdC0MzkBDmyV27JrIR1xA6ED0pENp3XBXt3Zth2Qjo9o",
-	"FRu1aeXmXLVwzK4scs7iWdduPXxIIheITZFH+KCwC2Te82ffBdbMuvK/CcTqDpBA2kcE7Tp1ZOLiezsX",
-	"6LLtqzUduN2EMEcHQatKizFW3beAtBgtTKwVvMNQfK5mdzEL2TYwIsNy8YaOXlKwZRUe7c7OcaAB4hmy",
-	"3iRr8/WbnUmHuwtr4Q4c/D7D+EkqyOEBhIrbJVHg+Ogy/3r+qb2QKge0fjwa29ekmICcK6u0noc9k/ls",
-	"QxNqa1iBOZPO2O+ug0iIQSU1KYqJkPErlrN0gHsTqZ7s7fSJXZqRzIqZsHXFzRVLfCth4PDqrKiIhLsq",
-	"chh4TYuRPORfFe9LlY9RCMM4Jo/Pv+iRX744/6UhvJ+dv34VLtuQC5ovoxUhgDbt5NsCC81vQaBiDA+P",
-	"BnWJNoJDKwNnr7NVNtAdLxld1kn73nbOH59NVs59VFmwE4RVcreQz8AoK2xsvqQVcXgVlzydzxFJQU0Z",
-	"a4lsgp9wyAuZXw6lvDwJ7bWw9LjuU56mTLQOvcuyV7a447JqQCeurCk8Uze5qiuKKFuhhXdil7uNJqr2",
-	"vfOQokj314wrqhmBbj24qKYjbRX6+31fh5uzAy9iRYK0K5cRAFBxHb2UVhq6ERzU/m+dL+766mPzuOIU",
-	"u2zp7ZzVWzynF273q/OVRdyvZystR/Qrm5VmOONxTbepisVWR3JqEUjPNgVg2FUrYKoFfjIxA08CdEvA",
-	"/XfDcaXkUsqzJQGqUAhMRmShT8iBzQHtrheCl051PT2VNeJaeUuddjFyW2gFsFV+JG5x2nb+iuW7pXKU",
-	"qndN4Nhr00FWjiGGzYCflbEea3Mcq1+Uo4sPa2JdGfUQkgkEry/J8/PX5P7ho0f7h33yWmRLHzgJ94L1",
-	"k0OcO6Y/S+smKITOl5WaDuyK5e7zUnhKOc3IPGdj/q4aTvX41d5qrOTT/V+9/fbofTTc8AyU+0+pHk23",
-	"uxLROrCJWGDed31VxPdDd8G4v9cgIrmu4/sVzGt3JwYtJdDtjk+N6fnpeGz+jlfshN+8mx7qCln+D+7F",
-	"r8XXYr8E8uqRqkUcgnsQbxPiTR1dcmX9lX34PMTTdCn6Nl0UwU3wNfZuSgulq60H4JkOx1ZIW3kHFYSM",
-	"jTU2YKFq1nwexw8NAVccgiiGfpcYOIDgjkib2CGfCJn78drgEmsdw4IkMscCeVSDHwddUbayhVuccaF8",
-	"G3Q+x/gKMmVZ6ufR8q33JCfHEAaDMY5lPn2wj7C+c56vXV1zhyVl4lwCMSNzqpTr1NtVDDkUovzzOAit",
-	"rBassu8sHVWQU1sxCYZcsFpDNlzfmRvBB47BPl8LQlLJlNUKC6F9+BFG6tmwZLe00DqODMAM3RP/hRMf",
-	"4hRpuDDHieocglXc6iHuq9nqCQTODunoshciLUPrP1REF7kgKU+dHsvIHd/s3WpNHrRbmimad80zcqfs",
-	"926fnEbgaoEkXYMYsuPwWqG8rpYIKwlSvkjdUNAHET2MEMhqRhEGCVcXvf+1CDxVEaw8l0XtjzRYJR0g",
-	"oh2uuXns7PZ6e/YswcdwIvZ6e6MgosBS715gHoSmwr/c9nZ0kCFnLGMb8G8f2IB/OmBZ/OtpMCF88rmf",
-	"lvvbTQ7/viiniA+e+4m6Dtx08e8wjMJ16qaOfz8Jpuw6TRvPzvxi+Ktgu8uczucdcK288tlAi22tA+Y8",
-	"KeiXC61SDyuBz8DmL9lcxwtUdKkI0ZJXgVGdbahiwWmzshoweCZS1Ssjc6pR9qOM8qjXJ4wJ61porGNo",
-	"W4kFA5/1qgBomA0COTJAEP1IkGXSczDClnWYy1GRqYflkRDVVJvX/aNVsW8HXeaJWmIbpoSL4dDSBjFS",
-	"527CSxHItWoUXB/B0bX0vNnraN35LuC2dTdPWbkdD5MfRrvc1hZgduTQbHrkfonVY5nxUe/+9vFf0GsQ",
-	"6WX+DqIAqoJsE3rBGhDW5dZ4Q4OV1HuBtCSYilSqiFUmiGAAIny68iFVAL9VlslDtaC3iULCUqN0xKyU",
-	"7o5ar1H6ZQkvtva8nkrH19JNmJf710/U6giOe6/76Kl56QnTlGc1hSaiYph3A3XXdNcDqc0XmrsuknRM",
-	"QYqvLTDAs5YKlV9Olye+iDUAU7iESiMmIQwFX+942OD68QPaTsd201i9v+GcW6KPdb582VYI/ZnMq9lh",
-	"6thHr9lrwUXiQ47cuMhD3B8n63voAp/R7l3noeo1hdAXKItPno+trmY0PJB1ZQ4WkV4AwfJDRUZSAGAe",
-	"FiWg83nGEULDW0O+Ouzd7z3sHR707h/0Hh30Dj8+eBswgpVm7o/XmrerrsaWC8hzjjOZVWLZMJ3UhkPt",
-	"ITwXoJXMuOga6CUzdu6agT+wKfPPM2zO/PMUm4QxFDpq+diw8C+aqez764sQbxHg6zDduwCPWoOJq9b4",
-	"/7P39z1uZFl+IPxV7sOngZaqIylmSqqXTCxmsiRVt7qqJI0y1eXpksy4ybgkozN4LztuMCmWSosewwbG",
-	"9qw9AxiLhcdjewx7d2CM7cVid2dgjz3fZaer2vuXv8LinnPuSwQjyCAzlSqVCXSXkmTEfb/nnnvO7/wO",
-	"kKa15ZPcyumq8vVuDfNMa6UD06tslS8x6lyIXNdaIx9KM/Ia3adoRkQrQpcB12wK0R4xvR9bAz8+Y/Z4",
-	"IgoxMFc/OZjlYNrG35Z4ahqGdi4sWHalpDLz9QU+uhyIQHNZIdUqLY/SgizDC6kFNGcBmNAO2ma5IaGp",
-	"1+wJNlVevwPY1XpZvy9InLfv7sX+kP668rCdpDL8dn+J8OnN7f5gJ6+O3BHyZ/To1rusfoi2TfJ5mfMj",
-	"0KrubpT10fFXdxsJrC9xjHynzoXLS9JV4tN39UXzwrhWgXf9wu4LUR/YgVAq7vOuk6EkxXhBnBiWpBdp",
-	"ggctEmVN7OP4gPbXUZ4srEJ9xPbLRow1uIvVAYZR52SgpuLx8AtxNlaq9qKjNHl79GGIPp9pSIxWoqLF",
-	"yxupDY4I2mqv5g1/KBu9NWubuoua93j4DMtwn++5wtxXxxnm8joRPB+MT8XLYjOK+zX3sFCS1s48SWQP",
-	"5yQ2dQgAcbSqqSbFaJ39r2bKEFt4kn4l1tlPArvoMrrURhVoQOYTYnHtitrUOmnUxkt4hy12o7X2YOq7",
-	"Euewq7lu/we9ui4hdyJkcf1+4XA4t07jXcOhJ14icJ4IhyxniguYAO6MQZFeeI6q4JZPQWO5u+4jo0rs",
-	"8j5IFbNCqYhcipgU0SbgpvyM6Ncig7dmsZ7oLj3Snyhd9P+fX/2vMcvSSUr72G8m10zJM8rRvQDZ7pIl",
-	"LqYiYge9XiCsqY2mGocp9vWgL45Qwx7wavNiR2z//aCspfzbB3cu5dyA1IL9c9GATkQR9kPN1Fwi8y26",
-	"UlPt00Y+4IMxek7HXDuiHyNawCY2FTmLXTWxDwAEFggYZZhg6DVw65qi0OKBdp9zsbBex8CXQhQ6hFAG",
-	"JyWm27T3T4pMgSGNwxSKpg2WYQTPWWdyArYiwmydVvImL68nywhkehIAkcdicC4S8hEHpq2gqXOuXawf",
-	"OImI9arawzu9j/yaII9YDN56y76Fi8t6/ssr3IymGbwg+ApPb3OsOx3FPOVOcoi4xUftBJcgQ2Av39vv",
-	"3TnYm3LwUaw+YC+xNMXLqRgUwDbisoTU5XdG9zS5w4vSSbtEo7Eh42ojaXJtzZxm+rIV2zDvtYeIUcqk",
-	"DQC/5BUGZPHaQ9amUX+CT5v3xkqKgNV4JY9ZQOgX8Ac1KNITI3u0hUgG/EBLGW/3QSrFFyJ3aY/jiN3F",
-	"b8OEz0jU+CH+MOH5uTBHQNxlx1RdHkBWZWnPp5AgGnggIagxMRKRoHhmU/1Qo9yb5SOzFmzfVrM0f7Sx",
-	"KzQdySaKYndgADFcEjL5w0mVSvY3v/rDv/nVH5WJpbkTciTmY1MUwJhmukpg+Jt//R9//V/+4Td/78+/",
-	"+cd/uZrBsN3Wt3m9sGENgsDHdtd0e6ELMSHW7ODMqA1Vuns5IECgZKxNBRGcHdg4pI2xk9Flj1TBCjVC",
-	"3zWeUXSsxECXNtOib0uosOBlapTKPavKbWsRWdvZOpK8z3l+rgMoFdBbBVDrLjspeJHqIh1oG3pcMD7l",
-	"OWlBmLSAEbcFJDBKVIDUAmXAaWosS88FALbgSHI0TSXAAupV5pAQutAWf5dpgTAsWUKykVvcqClKDoQ9",
-	"PR25jyjMXb3bCiQQTlEzLsFPK/KBBUpvmRWrovVuhVyoUkSGwrlZy7+2m4xlRb32m0wzEQ/lVgYiHiEL",
-	"z8JTYc3ZFjHhaz/BmjpR+bui9EUApTBfntJBXqGcyAXPjDYRl/TSIP4C+V2NToLrvMtiM6DJDNGJtc8B",
-	"kS2QBEKyLFmI/MLxBVS2my2rDzafACEUbNDQXcsdPT2Qk89lmfoVe9OJOq7gZfsQjQhqGdXEbOglbpeg",
-	"xxlELH2fA2giRcmRpXTEL4t5OnBMDPChnUOLX4jc6GI5ba9+EyaFHsQRgssA4MMQ0IRIiFSySZplqc8F",
-	"s0WStTOecUpzv8XbgzGXUmRtjfZymI42I662VJ2OEyVPL0TumWNriKgDblazjpEtU8hBvgDsEHCtjo1K",
-	"wzXyrwITsU0zkmr/KzQfqavHENofj4tiqg9v3TIfbwETLaMoZbxl8AEcf1iCLviCzSThrh3LKwBiOdPQ",
-	"SBdFa00XFLmRi4lCRjl/DYbWRNAUowwAorBME2u9qxHk+qOgXGIpAIbzM0HrFzOD3ojNpz58iG9CTbG5",
-	"3Jt+dEFxXsS+TPcTjm9cV6RRmpeeIwtAJiAf3fs4XUEqFi+VcYn0R3xahydJhTkq1RBOz2E6ikOm8cEY",
-	"mYelObgh0V5u2qb5hRl7x2eOb3bxMt214Qmg6+PGx7A0yQTPs1TkzoALBRHLoTzyeTQgvYy7jYOoJB95",
-	"iBhrYs513syBkno2qcPAnVgzUEVE/VCXOSSI9tOhS2lnA6ZNFTyLGAjhXAxnkEcGsh96Zgt6vLudGNkG",
-	"oWEPk/76G+ZDevRzTWkwGvLDOa5RkpZziCQcCRy3kFlW17KIproPrppkBaI04KPONOqIukLbIBUm3mMQ",
-	"Eqa77GOnrpmlFfPpNAY5QOpvae0FmRlB2mkHoe/Wtvk8lUkbM7jIPzVPOuxyAA5e9SqwyxJeGF5OzXVq",
-	"7Vv4lHlezft6npLjfImuWuUQwTZHC4lds8Egg/ItFRGo0Mw1+0haXZhNm+Y8l5QIbGmiZWkDDXmWabzV",
-	"pxrFaRREPcXY0G5QaIw8tgOVIxr1ks213HyrBvx+qqcZXzwyj1pwBL/gKRR9Ka6+LTN553RVXL8sn5Jz",
-	"Rgsh2ycymqos67JnU5gYIR2yEC7XmAcH9yAo3cGK6m5tgiODfH+apwPRJszXSGRNYcT0Mqht+7fAG+uQ",
-	"/2CbHizYjXiiZFooU2HXfhvfPGR37vbMkup1e3fudtn9MGIZb8gDpQuNbocjj8AiRCOgLUnPAD3FnhGS",
-	"AYCpTbD+xjYpGitNfsnVy8C7MLfDTQCbb6sETTzMjhQq+7CobDRiQ+LXjRYLGeXWr/8T8+QbQX9Q+S4U",
-	"gdSdfl5rmwBa5pwPAAyrhkEgnr8hQQkC0pXCIuqZtbW/XeJdM5L9r5Rcuz5O04n4uXnOElT0daMrsXqv",
-	"K0+0J4VbPdPNF7ht8JUW778muX/yXcZirqDVIJpFexckjSSAShJ00itXZd3P6RQ0UuHKqCortK8q8sVf",
-	"YwNFunzMlxSRqigvHXLuolq+jgRqJx1udaesP8W8VIq8KaK0fiv7sd44sC3QFLe+z/FSsY2sz/3iM7kc",
-	"0V21OR1LkEldYirOuowja0XmRvzNK/OhEiWmo+1c79azwSv17MthfLf17LXSnTCyqJ2cfkwPl8NYVrNR",
-	"BeFhRcfXF7k8ptCvyE74upVyxSTsrSE6bqXW3Iyv1SQs8gdGqb9PHahjZio4UtKhMmlWPxkm/F0a0xpY",
-	"igGmZjVZusHnURtA+tiXjokKKJMcfeeIRmzgvynIbk0jeu2TlOYgbnewBYbAxuYYEUrPUeW6ZJywPW5X",
-	"Y2A8rCHhq4uzWtmUoZmFuvM+1SwuxrnQY5UlcWBibjwf2sEQP+f5+Wdq/oUrgb44oUJWXWk2mGNIwpzi",
-	"hUckoKe2Tri8mh7bDcoGIz23lxx7O6bc1pfUIexaaN6Xn5KZo+L0AFMKpJM5CjJumG2A9l8KQLOwWrCr",
-	"HLI4U6M4YnGSylHBs3Pzt+Lmv3MxGPPC/CUmPM1iMvru6QmQmPAsXcyk/VQIORCygI8lZyyfTtd5YSs4",
-	"dL73VS0E3aw8yDm5F5jPXSPqY2m1/lQsHia1c+5+R+Ps8jNRZ56nhXgsswUea3AwPybR4DPN3FkX3HbG",
-	"tXiGWbzcypjlae1hTgbjxqzsFcTnWmsqb9B7bNa0GnUC3LHWs7Z86NaYqpN66ijPp7BRk+0Y+fi+X2h3",
-	"O691fGG6s9rCs1QXtT94SE4THetmrc5tto56/v2CLpp1IWfpcFFm5j8XprvjCR/g5UEmPE/25ojk1jVD",
-	"UJEnVGadCCl7JJDX3G/G96MWe8DcOx7xJsCZA9pAXoaQ8A6iT6VYBR3ZLOdePXzWKed8Os3Vhbm129Kd",
-	"dyLNS1lfgS3+B6/MQn4dGQlpcVxGjeuyY6f1WrOR83KUQSwTsHIBxka8LOrcOpRH7cRbnIOMVStTNtWE",
-	"xFvptizLwhGtWwVW2teImZGQRZPEbJAljQJA/HLGsw0Flrt/bLRj7RFSu5vzCZe0Mdu3wzLyNCR1R2Yp",
-	"XlBMu0tS5PIJjpRKrMcxlSzGsYiPAL2EBgHvtbO/HgKY5+DlS0yx61mBlpuLlDib9KlOdu+Opt3R9D06",
-	"mgYqnzYIryuTvHbLRE5WunrregXKc90in8mBOG1ASgp5ITI1tbe3CP0W6WDMTGmkvGuWC6BGszeRBRtw",
-	"KVVhueKOWDzM1SRuCIzDlu12+m6nv4M73Szs0qnVuJrHImvCI3PrSQW9DoAG5qh+8JPPHseW1VCriSjv",
-	"OmLS90c97Qq8dvtCzWuDcSorGFV/Nzalduljd6AmFVPx3Tt1vVENS2nKtZ6rPGl3j52Sh83LwLt3b99d",
-	"d5HNxTRbnKp24769wI06BWqNjt+l4Hlhvos66WSapQNgaZHmMlG3E2dSz87MZJ9Z3aYCtpCEX4sdXAwi",
-	"Hj5LdbH3zL9MwVjoyQ6uCyz+wSsyN7+OI/NppkUOn9B29YNXMCqv4y773Kycaa5GOZ9o9uTxySkmO2M3",
-	"nn5yj33Yu/vhzTJ63QLrgnVxK+jQb5mK/wdff6uE5qZ5FjqxetPC8qLdVbdzrQVolSNldzn4nlwOtjR2",
-	"FYNxyytFQ+p+uQD4Kg5XuPEO2Q9euSPudcR+8CpJR2mh4U/SGeBvuzvM35afEj4ICfm0+zOZvuxP8EWc",
-	"h67ZIPCZfHz4BQZTWVpgwHkCxDBsiJm1oClGBPjm4I8uNsZs2Z2KtVOx3gUVa+X8rDh/cZo2s+UtdWAi",
-	"irFKwtrN4dmJOj9+YP775Nlpbd2/nAlkQd2+Ztr/lyikbjQvow7N2olTnz5s285X1tcMr7nNHvNMjZZF",
-	"jjn07nmSg5oYrKVyFN8pFP8dKBS7U2936n3nvVsbeIPfuEyvlcfUwrr+B274ujDAne96t7v/+97ducs2",
-	"tdzN5Bxh9LU/QpUrf/xULNpJje+p//zVftl3/jD5bnrO3VSGExdM/zrfOeKiaoRc4+Lh0+kmGKOdyN2J",
-	"3O+RyM04jo1t71fjPiTWE7L/7KQTmc8/+RT/Pf2idr7M3iYT+okdGFsazD74H/IU/k0Euk7z2qKuDn9D",
-	"ssLv7eXhe+0gm9fLc411XjvRdRm7vwxQNfKfEMrLmdyD2IJumNAtLRh9qNDqBZnqqlnPbT66tICA+3LR",
-	"dJV1qG3MGoZ+c8gXxgvGsywk4KAYB596xAfI2ItxO5w0jQ2xmtAnn7uKvvDZsOiLU1uJG+SroBMntpC3",
-	"zidue3QVhOI7Yo0dsUaZWGPCX5ZWTOAf9UvwMvwLO5aEFSwJRgqO1J47SjFIrPuI/vgS4iNehI/tpROL",
-	"TZhyo2R0Rmkxnp2BH1zxaQrEbiMhb7mQs9fh6/o8ne6pKW79vamCqfW6yAaUDU8sp/B3jrfhOzeq7xCJ",
-	"xHdt7LZgtNiShmLH2fCOLpFtCSS+c/3YjAdiXfNR0b7O9r9xVoqteCC2yXTzulEP347TvjFktomyi034",
-	"gukizTL44oilw4CzHrDMji/ciIirIA/aUfTtbhK7m8SOb23Ht/Ym+dZ22un3jFHsO8jetYWetI616cUK",
-	"jeh67fZvwWb/tJbMHiiE0nwwSwt2lgt+TrnHy6mM8egYAL2otaFjbmqKYGBnYsBnNj3aPFdyxM7FIgoV",
-	"GSjDHjbEuwRpkDj75UwV3Gke4AiYTS1n6zjNSiJ7rvJz3WVfwPfoFojVVMg4Cp/Cg5NywtgMNPFMFmkW",
-	"27fGPBv26VWbx8Z2OE8F5gbzrP4InWODTGlQhI4s5RIzZQCBFGoxwGkPlNlcAzmvUUJIpAR8vhGLzeka",
-	"l/B7rnRHW17DvFReoqZ2o5Iuz+5P1JypYUEnztI8T4UUCdOpPRORFBC7OZxlQQKJFvw2mJmnfoVZgf5D",
-	"jWnOI3YmRqk0rfbwRlrQzX5S66ox7e5EHTd7bbM/C108xlfNnz/h2RA+voBooiLN2tJxVcVMgXxmNAC2",
-	"sMjPS/OmPFmfy6SSyoRjIhPYK2Pg55Ihp/y1JSQpietl1WuJkkgNh7jQc1GYkYud6gVal8/HYndCxDiT",
-	"Ym4LUkNiewLtFkq02xbSbNXrtrZmd9dBEGzQtjMxUBPa6kGOKBJ/pspDzO6RFuxGDLFdt/g0vXWxfwtS",
-	"j9+i3JS3Xrnj5vUt80J8M0IVAdVT874qUf7DWlHDISwdGJOWC5l8sLLj3LFQiBXzVJSbo1OhizeUxc6n",
-	"efHpT47KuduW04DyBNXWpRRu5ZW6DMGoZFlabpLDW9S1ax1D0epNXqrcIWJW7Gwz6njRexe4CK+YXzCZ",
-	"5ZBrim7ILU6P7xgjoT2wGtMcBSdaOeORX21rG5cHmzLLHg87h1+uyR1GlboUny+q1im/Glw4mxmyCU+W",
-	"W7Qd8aLnXAzHqImB0XeyvCjW7Zvr1sdpt16/Vv6zVMxrOsll39x960Jr1tHcOVWmjnGiwhj4Q+1y3HTZ",
-	"Y5ktQHXFhJeWAlmIclLjbms6vvmKFNGUB7raGrBrbdeUZtkyHy+azgtIJjkfL2pwQmb8Xdqs7nP5XO6x",
-	"WKo+3FWM7i5VH3JLEMooFxOegkaLtxmV+5wUmhVKYXo9nzyUyt1jsZoVOZfngIVy2gkxGo+ABddcEFRe",
-	"gOLjGHjxZT4WPCkjnYxeOOYJplUd85xSfFndxmtULvflVKkszC4IJWMOqD4qnuUa8CcL9KXO1Nay3GBi",
-	"gFxqsRl0Yn2ESP0SrWcfEku6JEtd9onKsW+JzQ6ODXHm8pnlyn8uWYkuP3KXVQI5qyxD07y1qWF2Q1hz",
-	"cHvqPpeh3kYqmy5QQ7NrAv+EJQHEzRmeUW5yjVQ0c2UWbTiybdOAjxeo530xXjx1lX8xXjxSv0PVw4dP",
-	"qAFfjBcntg3m3aAZX4wXx9SSL8YLTLf1MbVlJW2lFUsN8oxSNNeyNE6LOrN3mcO8bOaGEGwksK/d1g4A",
-	"t1wkHVIajIXAk5knS0e0DjPWrEs+/bAQk3qI79Dyna/h/3SDEIIMsf6m4YRKL3cCBil/a4Yqn0HyCJcc",
-	"ULxMNbikMkv9vXz6OE1tVf0PzEP3RcHTDODbqeRZf/11Agnr0yyDXEZg7XWxBJSSszyHEROZFtVsk3WH",
-	"UXCu1xyMprmOJcaVbcTQVKhp1miXWG/WPOX6PDBqeoVr3UsPk3rlon6xmEvv1QOQLwM9/QyWErasNnJ0",
-	"GUf6ojZE/Nr0MdPSpyoTdeaMKfe+zbnKz7ss5tMUomuBSZwSr0JKSzgFk0kqU13kvFC57rIYMjSFz9NN",
-	"bjqFX8lBaU5F8HnYL+DmZzVt3X0u4+lMj+NDsm8W41zNRuOS1wReKZlvTQ16LsQ0PkQD7BzNuROhWTIT",
-	"XRbPjeCOD22KvznK3ykYCPFYz3mqhabcpaYdFHoQH7LprNDorYK4ZJC1+NIUvCqQM6xQzAYrdMECqhUA",
-	"tMFeoykV/oi8PbjpbLbUzFl3FjAu5eOYT1NzNJnh7QTBMlHHDJQ5iE3HO1EHumj+xVZQ7gTVGtdtVsbx",
-	"k4edCP66R/XB375O8/EJ1mv+PKG6zd9fUP3wt2sDvG/bUVqFm4C83coFLvGXD/GtD5ePqxOhLY5kKbCp",
-	"lp0dTlOjDfHp1BvZUC1nfFBoxjUhBNIhWK3xO0xYm4NZotPKAAEafeN9G9pAD8ESQeKuSmOWWwK+wyy7",
-	"bK5z57XVOIAMdh+NBoSRWZwEOiupTZ4jn97bOr+OmSu4PTdoPLF74GECh6TggzFzXy5N3YTjXtooa19O",
-	"wnHVYrTLsJmOyuwukBGdw/2l4Gf7FlVWWhiRXaWluSqNTb1gh6HfzgQaMq6VzWqrGM7X5JUOx2aDQg9X",
-	"lNpyUF13Vg7U9dlecFNc7zGP+K0mLvm1PnN4ypXyOuqMU10o5KNZ9eJP8LHwTQ9WWNtv92T4/i9nYrZ2",
-	"yH7HPBS+pVucKJOgh5WhxkqxmFIX/EhYruqVE3AP/KGXjgbazVrjrDUO/XXu8GDcrm2LB+OwlcOrP1G6",
-	"6E94fi6KWhDXqbWbgWPEPbjKYR5Agg5CQo79WhRr2A6pinRorvBpk3vdN6X07JW2AsCXK1sB8NfBmOd8",
-	"UNAtBBPVSJ45byFnYUHW53+5dk7zVOVpsSjPWHOZH63jQ3EFVof+KsqsDuQlymxIQb88PZ9bwxrMQJAG",
-	"3zM0hFnwS8nv7URq8zuUH1m4NuLgJmkiwZj/7PTeyrn88P07JRzc/grcm36ze/D9zZrxZrbgho1ouQP1",
-	"Ehp/7Q4km4ND4jjn/aXbL5O+uRvpFYDnwEWv3Srsssfm13mqBd5kUpe40uKi0DogVQnJmxZddjpWmgAh",
-	"c54WLqNUqlkxy6VImBoOCYpPsQnm8qakQFwtnM9Jje2z9kglHGS5c0/ydMLzBbTwjA/OZ9NDxidKjhAb",
-	"b/0hznMB0wI+mBvWFhtGU5i1BZ4xYrC+GVkPhemps5Ciq0gX1lcEicBNUZH1lJwtyPEWZIAPHTR0c041",
-	"UzICpwz6srAf4MyKyFcD6LEqpAznhOL00QOC3KqQKH6Uq9mU1pq6MNdjMzN+Bt2BkWv7cNg4wAqC9wyH",
-	"RymW8XwkyKO20gMHRXMqFVs5AoDQnC98nACi6sdcWzQVjeQRGaBhVGGuvPUO8MF+bisuKQJmUVRKl32W",
-	"agoDgcuaSJgUczNl0OmIpTIRU/MuYliwym5twll/THzU/Sg8KvboiyU2shM1yxF37Zmo9UIXYtLnm+Tv",
-	"WnO7PSl4viXgyFuhWsGWIdKgvZ3sJyJLIN6gbCbbt+hs+3mNrdoZIaj6WhUUx+Da1GxTnUg+ttHM16dq",
-	"hxU3Oww29dDRyLb1z2EjWrjo2jsfU+KBtmjnWg+kxoo3K7kaHwdQapTkwGWSMCrWIj5TOchmiUhapBik",
-	"9rT0MAbDdqkVuo1H0BJ2t4SH4eMN0BZnnIWnWD6TGgPXbAib9XHaYQ8ntgLaaodsaXQmVvFqrirnz1zt",
-	"U7wC/2AUgLXcKDfMfyGMqvhMpkVDNA7HKBnyCx35peyzXRAGFxCCaSYYz+Z8oQMHTeBut7ppS5eLadjn",
-	"/m3z8cSVQD1IdZEOaqx5BLHAkK52i4w4vvpSzP17lY3tNTNziD958Oj+w0c/hhGAPOvSXMQYJcBulybU",
-	"15uLIl9sWjPENXBp62xZY64GQmtT6SYDZBN4t3+niqJdGuH63te0sFp7VJ7hpgWOy+OTdDTLha4F2g1E",
-	"ltXKcD/gZ2JgVPB7x4/uPfjsswf3Wyb8zXg6qSsZdBCHaSPsklLnR4wzMwqpSBCOYTRRbVYUkJ61qLLE",
-	"rleu9KkYiHRalP3J1AaeJkyrllVYFOf0bq8uFBwsBHAnSSU56cY8GzqIBowqDai90amcfXL88LMH9yMX",
-	"WceM6DVXPefnW+AOS2aiVh1u8KB57dc3/KO75UiPbYr4aMsicNG2WW04Im1jb6bKnOX9puLrlpz5B66E",
-	"+La5N9lZgNBj1EnMvJVFDy3Rti2j6/RSkx5A9UHZML1Tc1pLiIYVDF7F61m72tz50sxRUNIwg4rtENpF",
-	"2bJCQn2snlGoAOP+2xY7GAiRtFsoGzV4Ji8lI4yIcroNXxi1xpVHZxE6/NvAcnlarJYi3s+/LELM24QU",
-	"RRgnmg1A6L5JMYKt3lqE0OvbiY+quu8WX7DP/LkTLiMneJZlRRQcguEJUl4rwd4KZi4YjqBrlUOiInor",
-	"YnT1wf1EpbISIFHlO6+/ffn4QgsYBARwxMZqlpsDJ+GLlup+9fpfG/Wz9oZa0URel/XXp9YXWlFiqwnw",
-	"Vt9KVC76WuT08qorKT7lZbq9KTVI1TzdBI7kenWCL9alwijENAzpxNnpRB0zPWBwWDRSu7qg8BoQqdnt",
-	"X1EoX4LXkOUy1JaBnjAb8D51IGyPG6byPKxe3tdqIbJXpWu2D5XXwlJHz0VDcEbskT9xxGIyoZo/HSTd",
-	"fKBG9E3VMZiI6TyMSJsxXznN3cbLaRsrmqJTDPxnECoeeY0nRG9hhlYECRPUETYPKlEUxYq2blDd4T7s",
-	"4xFdUWVeHyvA4QJJzU0lxKJCJZEPkIGW4iNddmxOXWFetJC4VLP4/x8T3wvu8y47XfKtgNsglWGZMQSr",
-	"grW5MpbzMS/gPosHrPmWpboNWg1YterCgvUAb3tHzGwggIviyUyB+g50WpVKG0oePDdqBA+SfrQvyMnr",
-	"yhY4Bz55Ks11uM0WeBt7Ho+X6974M/1QDtVyP0tr4lUTsL5vhyNUJfffbzLEmjfapb8Miy+/Wo6mXN2t",
-	"q53G1subxrRmZV/f1IZ3nmrX6zhG7ucLls/kYcU1DX5dMluxOXCLQMyd091LzjvrFwSvGN5g440CBevw",
-	"LTNZ5PWYY9dmwMzig7YhEAtOQjZi6RAZyetUjTcQfnP1oTQUoVsfSuN5GQACElXYE4BIrRzsb12nPEns",
-	"dLifrSserijaR1c2pHRO+meLNVOD5AruJg+raKyyqlm/3f5CHrGavWXBO2saYx8Lb6qVu3CDACtlilhV",
-	"Q7D0zOH5oLsf3q6D2HI1q11zrjTLn0+4gkQM0kTYdNghhU5aHDHlwBhG1yj5uJ0Ti6VF7YJttsmUehbe",
-	"TUhK3NBjlXsF5qb3n+EK5+dCd5pwJ5SbctXScWGjVCoNhSUVI83KnAyg+S279wPWx16vBDwZcLnkXYKA",
-	"G4qv3SD00AaJ196iLhWBtiw50iRcukfMiGbQFzlLcOhWA8+BqDRJB2uXcS7MUyKxfuAui2Hv9s2ghVHQ",
-	"A38upAWTau6enPO0wLwQuOvPyF6YVIFBZi7qCjgTfSNjKmW4ZBVAsimyJILjJCZxFIevexxduQyLo+MQ",
-	"GpLDtdS9l4up4Db82cauoMAncQpngQ+tjuEU6Z+LhctXX3iyEBzlM6FLDUsnM1N14hJn8BLQKqS7AqAs",
-	"i/VEdz1eK2bnwujnaAOGE/lMmOcQnOVTPgVi98wcJUZJEAkCqfDvkPLGz3En6vhpdB9oSsLPbozdlziA",
-	"pWdsd9enwfG+Udo81RO1VuNpIJgEF6k5bbQ3i3aqmBbZmAWMJEzEZtooEnTDjby6kTNItA10sLgVQfDR",
-	"7TXQSnggPqWiDCn0e23oakOH9tyt21ytTbMqV28q0y0rNRweMQ4dMB+TVJt7YYKB/vYCb1/yRfV9OWFP",
-	"zJUYz3PE6FlglxXF5vpNVGZ2rFRu4WaIwTLaB7UyFTomxgGQ2n2rNh56BtWKrLdsVUqGcYmlTWNGxdK4",
-	"uhKr5aSaAb4Jqz+j4ErUaQtEM075TMNABduDXu9ghFDHsxk7XTUIiAq+KQ+qWdul5nUoYXtbeimYgsfD",
-	"e6419ptn2Cr3gGudf8W2oFJIzQ/48vIPJ9D2E9d0+z1ijJb5CXApr2J4hCeamMoeD4e0hecWMaojizEl",
-	"ejGIQUViMcrHaxTiIU+zFJbckXkmQ/wpGymmZImTt4H2a6PZkMFIDAH8cMpHdRcwWfBB0UAFODFr0z5C",
-	"x/wIe9/SpQ0I04RCJNtZpQs+Wq+hjJBZdklYj4hrC/pUqr9upk/5yEcVLaXKE23BRkh13fbpmcTrX42I",
-	"J/9pzJMkdtTN1B1z1m8QfFl1QhCHmm2qb8bKcdkSlZmsBSQZyfDwvl6O5F1Pwo5daF3B69X9uy7bml9q",
-	"12l6OeWj680yd8pH155izkqDeheWi7Mo+ChiM5n+cibMDQUZRNHawx5abkzYbbnKwrgkuh3Et2KiIaXI",
-	"B6lYogjORm/rKR+A5VzN4IILctxhp3/28Mk3//5fffv7f1ElM2yFnkaWzYMe/PPBJ7e6L24sMXDa3168",
-	"1/jai5u/VYvCtjN3SRYPc8q89exxp3x0rUv+mpe7rkntCgpbCyQoaEWIhg9SX9STAgaKMyzwMyGkdSSB",
-	"Jn27B05TxkfK8wGjouzjLvRsMGac2LaugN2h1DrSn6uta1fHCpNoEAJl1Te4KYAh9IhIG8LILeSSXkIR",
-	"lBMXh5WHpuT1bd1Cj3JYjG3eWrQxEt23zwbv9ZuZQQMKTAgis7c1+ypzN+waflDRb0JugPUj9TSfFgaP",
-	"NHPpRBDRxjzg/0Y7jaV1MzNbuWcFIGUoP/DdFmOxPS2HeDkVg6KPhpN0IhonZkP2ke3KWImSP61DQ3nm",
-	"xTJ2fusBCV3ILWUnpJU2Z0qw/RotlOFDmJbB9gTm9UxkSo5a3mbWEwqTVQUJeec88NjDlY87caooeQuX",
-	"YEkjKnrr6rf8K/46v+wxb/QwfJKrCethgWBrnuUjcOcUin3UzrsQgKlX8fyUHDtwJbbjSvZvcK0VRSbI",
-	"2N+C4ZawZo2bfWlBovETgM9Q09YrMRd6lhVNxJ8aLubD4JgTmL4oBxZIEIOtKilyMsWsg1yRp1MTTNJ5",
-	"NNtNYbMX5XR750kUuOaCKKNWzZFFy0m1IG8zp3Y9bD2pNlHJ+gddrOP6R7fwojg5UOuhNIMAJtH5WAUg",
-	"n7Q4YjEGXB4ij1p8yD779OTzE5akCWxoLqWageEJfr+CEKGoU9Qm/vjC589ecg/U+vFm02RjncUMQq24",
-	"+QQULo+UCsU6uYhEjty8ymxIgWz+Rae9fb9EHOUlbwORe+APoKVTmeTyXq+TqU7kOP2mfCKX1L7SePr9",
-	"VBaZleM0OCVKcNxA+aQdQpNeo5+UFI2m68j9QGlcXtkV/c4LFpe2yWHpUdRpxHwFNtAmlHE7k2jQRCjB",
-	"fH4WluK6AdGGrenV4Sb2OloC4Rop3SdU9WqhV0KqwBuUXSVG12SfF7HnqDP7z1LaS7G1THRFb3TEUhut",
-	"5466F5GYtp5UTNWCYaioAUHsR8TmEKEubfwZqtkW/kFeK+infzsFssmILlursJGorfsrJ/kf/TUAG7mc",
-	"AG2jcQPwXjNnCmpEFIhgGhDMIaMAlYBQHR3m0GXY7hjMS1E2lwg1uFT7goXYZR/bBDIUI1EEBWCTpZqD",
-	"poefgg6GtyapzlSyYD7K4LJhDH79Rst7rTIK1VlblmDlzX+dZiMncK7bevSw5oCN4SCke8iz03ssAebz",
-	"uG8xws8+e3j/iC7biWbaKItnC+YOCWvkhHIOege39w96+/3e/k9+/NODn935ove7H/7O+z//9Pbndx99",
-	"8OSjp/unmxBI9PY+Ot77Od/7qr/34kc/WAcpMV38qTqrI+wrWuTEpdeP8eEtjS/2HdT2lu0ZjREJQXKQ",
-	"MqnLL9QZc4E3eO1wETyhAn77oFYBb4wjbKrTJ287E5SLLCllbZPM5u5oU32aFSJvOfSf4MMIXkz1uOGw",
-	"cmH8Zmjsk2Zk4DZYqOn0EsL+F+qsPdtALiY8P293eThPoV2tJmIOHkHIF2Y0foQtZJmaA12tXEAW0nYT",
-	"4C8tVqfKZ2Cp7PhRBqUWh62dYvVTdfbUlQIT5wr6qTo7sWW9duXSfmh31G64QXCJMS0yhBTNw+VhlgTt",
-	"yTbjVRGvtBgiK0HcenZTb5tMW9vPcxBI5y4MgXAojUxF4Q8Xf5Mo94IqmFkUEz7Ir/1s3oM3Nc7fU3xb",
-	"O/3Yb811/uDqRgVNEpmlOARxxD9+4POi6Ym+Bb/GXXYM02UxkaYxNKPaURjgvN9wGRB7N0uvUaf9exQn",
-	"Q/UrypTiXr/jo32YkpjW+fK+lQ2d2nbiNwvgs2+1j1ArG/iv5nr1U3X2WGaL8IZFX1UvWZcw9lZtryvT",
-	"XplnHzm12Bv2Nne6NlBWbZEx19mXVmfAhae2heqS4aYNDx3t5+tGB0ClbwEh4Ou9tH8blcvvgI8b+5Rx",
-	"WUdTUq9khFnjS+elDhKak1sCrERxrWmvlf161fGszdWxndPlF6jJt5qTpQWCpjcajTWjeP3bIOPybWyD",
-	"LUFdW16etlgqBHJHWySqDFxa/Lp3xwPHxBoy4Dsf3v1gLe3olpcTr/WvzG+A6shTfHg5yVNZoVw5bde8",
-	"Pq99bV7/YfRWTqKrOoau8AyKOpA0up52N8e0htAuiknK1cQSMaY5UjGGRqAvXS/2D6jozmEnFwMhkfsi",
-	"dQln7I+WXv/1i5aRTk/Mi4+HyMHZLl1UeXhcn5vm6XqX4rUvwyaAe89etCK2z548fXzvwckJfDrwTAm3",
-	"HfPTnRLLGV0oetF+dBDdju68WO8cbvTYPHFeIPjk3Gf0BWXXp0+f2Eu2+XDP8dPAzdUmeauZRnNJow8r",
-	"54eKuOde2NIs2NqilOq+ORouRLMO5y6wqWYxPlyvrWVcjmaNqezsrwA8t1G8NropLoUrr6dxMBtqrLL6",
-	"YEoLx0UDQE1VmIIIOKNLJK+O9AHomNBHYVQ6nm+UjWg6y6dKi3oKgYGQDb+AK7TFhfVEyMTeVtvDDtpd",
-	"82iswqteefTqB8A+1MBzED5Rnxu4yLnUmc8jVa8vNo+9lzjboAEuRK5ruevvYdY5i08d+SDcQrwstA9W",
-	"XMVLv8bmB6pleQRrhj3cqeFaiQLhUh5mu9b8egx2aGXEnXfemQ7tkFT2WjNUoFb6L4mzFeGGqdARO1tU",
-	"6HXQMu2oYiZ8wShBrmMCCKIQs1ST4VpDaFQ4Nq0OezSSeQru273e8v723VrDdXDE4ldmQl9jemQWDGWX",
-	"HWPIwEBJDdzrasgygXkaU4nh7FBkxJJ0BLFfcT+OWNxFR1m8F7sywM5IIQEQccBU7mMDSjGv7OM8jBzg",
-	"EsmFkGKB6N9TyXOM6CyHFXz7d/7sN//07/6///YP/ut/+L3f/Mvf+/Z/+Q+vjCbw+r/91R/85p/82be/",
-	"/xfY2WrQAeVJ2c4AZsf6mlV2qvX61Xaq2MaZ+MH3w/5nf/rtn/z1VpEda8b4kVp5fz5bWBaG2dkkhQRp",
-	"mg3GSlX2owt+wcDX0j48ApINzGPu3X2eywNyXcCKdef2XuzEbJwmuOj9hd5c5Y3EDQodpRdClldupkap",
-	"3LPT0NIbfOO3Dm/81mHJJ/z18+fdpS9K33X7ey9ulj++1xQIEy6yy17TrO759s2Frlc5b+LYv+DZjBKq",
-	"AjwrOGGqNC/kQwkOtvgQVol52ehxjlQBkM6UDv9YMmwRIF0gzesZEmYEyyfVxIegacnN87QohDyEE4Yj",
-	"HBUSvvd6H2DA9jF+6QqtpgiIw67E1b4Q0U18FLMzUcwFug0nXfZI+TAwJvSAT42ENg8eMo6jBSv9uWQY",
-	"pZlKiHBhUogEbFbYW+j9Mb1ALKhnGZfnXfYkHGPgzcCnjMg3+0a8nHKZuLhvu3OsaO3sH9y+c/d9G818",
-	"2Pnmr/7lr//y70MCUCkIwlbKGHnnw2U9vr1MatYAa6vDQ2aT4ivInxd46pcS+gVHv8PwmEvkSO3R17/Q",
-	"Snaf8vnnTrC7X/f0eTrdU1Pswh7QsIkcB6K0S4ju4FKpBi93v1xxBXykClaoEd4DS97MDS+AEEs1EVwG",
-	"1ld3IaSYGnv7C+b19t3Vi4jvffXi1UF0+/WNvS+P937+Ar+4/frmb93YuwHfvDp4/bURx/BtnSAuz6it",
-	"rPuI/vgSH3tRmtt0MqXsSlNumtkZpcV4dtYdqMktxacpnDQjIW+5tr9uvzSC22MrFYUeD++Wra548PBl",
-	"750rZlmU2bd8TE95ig+WjuA2UsPGof7Nr/7wb371R015Z79T83qVN/B2exwfr7uft3kfiQ+Wr+Yr3w2f",
-	"LV+sV68sIX9Gj9Y7ke1iz8VFKuY1FwAXRd1gfILlBUe0NQN1VmSWXEFfV5uLbjngrbUpzBoTvk8GsCuK",
-	"CXJTtYJRLVhhmxpevGklWD2l+IWK6cPbRNz0vli/WLfzgoYLaOWtdqy0kJ/Zpy+JfXE6e7vLMTzdeBqc",
-	"hkfAUeBPjXB6K9rx9RwLbcTLW7AzkFx7G6aGJ17fqHAiS3MryLjEmFaIjkgmqUx1kfNCwZaoJonfwuqw",
-	"3f54Yyqv9XAwc/GztGGxuSRa1TdCMak03VwBIVBwmegjZpZmkIJqrZa8quXhpn6nlMJWNZlnS1pRwzSU",
-	"BtPhCHM+BJu47NPOQcgsGMftpLVEFX5iTrn7VCB8eCif2kLh87EtGR91xX8XlLOyX6XVq+pyWl01rnGd",
-	"52KV7Ll+SftWROyJ3YM1LI0Bjx8y4fMzNaN0fFmqC31kM225kxLdIGN+IXwWXuvrqdg8yyL6/TtbSeiT",
-	"9cf7cjZJaJ6kjBcE35hLCkQLLAHVq6HvwG/+9X/89X/5h9/8vT//5h//5TUpB0Gfl8IY2smcqHOh0qR9",
-	"xChVZ+WP/RyIIPuVk0LuHV+n/epnVHfQkVOhi8scse2h5e+UynoJmPcWmOx3Sz8uJUYMx2mVjPuZv4hV",
-	"ltGlo9pWcRgI4n9Hh3wYwoyEqaFhcT1NTbCCr47xoR2E4soAEJe4EfsLbg3+YC12oIQMCGawxap5O95d",
-	"qvytOXnD+q/I/+esaG/fDaiLBxdCFvdpQmroGnjBwSI3F2djpc67kO9nKSiKfm0bJFlpb/B2bTPTifh5",
-	"bYzssWN0NEL44fGjY2jwGddlNetYp/zWyZjL0Zin28Ua3/pRbbQxNS9LpYCRrIkzBqT62uOL2C+O8enX",
-	"UacF19JAyYHIZZjc2zdrE1Fu0/+uQ+aPhUu54vH5QFRxJkZcUubE/XYsQGvPjdoA5zA1xjIN2nAoBsV6",
-	"EP5U5cUDfNa8ddFoTT5PkcIAHumyGNnjgRm/TDflc3GNeCp9shTQ+wMO/i6LZzIXfDA2x1FcYqtRQ8af",
-	"yxJHmQdMwDsiiZhW5aopoNEmRwliW6G9OGphe8c8IfI6SDzN00JTq7lm6fC5TAubjnp+BFZ0Rz4F8Rs0",
-	"yfgO9GeQCZ47Vnd3mrssISV6F/LLV3jR6VP8XGq+0Gw+XhzVJGVnEozwM5kJrVmsZN9WDmiUIU8zM8Jh",
-	"AoMiIAUs8xQ5TmXaTSNL32o5p4jGu8yyTnRClAvTxhB7PouApIqowOhv6Ek1YSbS6dDDIoUM3MH6KKfm",
-	"pL7CYd6YsqD2BgOi6alvOX12zYfP91wf7M+2I/Z11xv6wnUJ3w/6BV88cJ3z9UMP4eOzUjfpCddXesR2",
-	"GD6e+F6/DrLTt8NQV9gNL5mp33maSjfjH1qOMpfxJRcceagWwWo2WxTwT+yMD86jUASkmgXTH5V3uhOB",
-	"VLhdx8gBhHyXtdl88GbZeJrQ70TR5yTZKkGLAaz9dFpf4sMnjr1wk0IbzIxw4lXYomjP1lHCNZ84RQD+",
-	"b3N9deaoir6CB0bUaULUkkLwFpK8lXWRt5nn7VRNnzSyUp6W2Sh96iu/Wgi6CPvL7ApNyaKAfWqJaAQm",
-	"3EX6fRTE+PXqFsJpy4vchlbiSicBfZ5Kove0VzMEUNtPBDcTL/mgyBa1SLtl3zBkCrWhVhZDxiXWo6To",
-	"ltFhAjI4iCxTDMG/EVuoWY68u6lmCBDuLKOrDno1E/tM18USuwzpMy0S668ezPLcTG+YPTliiZlFmbCJ",
-	"ksV46SaR8EVLiQ7Jfts9SgmCWz4M7driGlOXhtgW96J+JPOa+0KW9QfNWPwwaBs2hRZCl/MVuhjZZGJW",
-	"HzDQcnMUJaRbu8y0PmXMsgfM3z82JOhuz2+xUbCU7jv7bQ2rQdTJVbZWrD1VCAcq1LQfcuau3OeBILsE",
-	"kWUbx9Ez+9yqcJeH0gyf2WVnCzvvgNDushNMpAd+UHo/RvnC6RlWKJaIQgwKuDzS/qSwme4WgTGuazQB",
-	"bt1UKDTLq7oyA+XZDTEcmwSyYJKPCrPH+3c2AY//9hJ6/Ldr4eO/XcGP/3YzgNymHml7glMvSgEud3sU",
-	"OkCf95fPdfPa9RroTI3XbpVzlV7SFAei963b37A3VwEu9sK6YtrawJO4Ns0C5trR/ugBQ0CQOuUIdbUU",
-	"rypmNDzvlpEOLj6vwEs3s2iVdSa5VW6TUhjHj94BjOnak2zKtZ6rfC3D1BP73PWdfleFFTUrf0vmkRVm",
-	"UT6d4g0CE4C6xIJnEEZXKB/ChP474a8VaMU0ailRuYMKtWBTlUGaNj6ddjcxHF9ir51WUwpyuj+jGdRq",
-	"cZSsYKlb7unKU5RdA5PKeU0R6Dx9qcvaJORDCqITAfSgKPtvZq4ziEYlUyVACniYOntzY3vDTv5ub43N",
-	"lbw1qtSLxn1znUf8tR/vcimqEknv+3zzsMCqS/2wi/pdw/e1P724WfPde01RKgHz7DMtdDkdZeNlrpwY",
-	"GoXXnKzT7VKNLqEau+zhENOIRph0qYRfGossOaR0qZigaGikCyRMMp8r+Zswl7dUPgx5Pha56NZeHL/g",
-	"aVFnIECu6EKBy4GlkGvWWeYveAoH6RHrldGEzqhzu7fOqvMFuhGbqD1WaDbeXTNQU8FinmVxq6xRb4AM",
-	"OGxdze9ge2yv6IIh0OJwqtou5SDtA8t8U+qrXBdsqqx5GPlLiZferRIlbS5nriEOYPucSOatdZ36ROWT",
-	"x0M73a8hIWofTe11e2zh8u+E6YHPzNdaZMNDFo+UFDG7gRZ78JLkxDAmEnZnv3czQudSKkcxu5EWrFDq",
-	"3O0HcyAO0wsB6c9utkr8oop162Y9tMUs1bWKmHmoNFTtIpzoBR/gtJXZI89ql3B4UlbmqrIPIYd0m8HY",
-	"BE+DpPDmxaX6Ybdou5RhntmZgOVvXbvteAqvDA9BG8JOd8WqEqgMZrCddCiLkYAxJNgo1e3vh6XCSRws",
-	"1m1NM7ScPlZJgzMAkgJAqgAz1kbl1GwsOJyG5ryy8JO9NKF9mrrcCdDnyHvbeYGhU+S1NnvXvm1Wqi74",
-	"ZBqzGzZ5AYqy/Y8+6FUgDjfJNW1fdjDA+NAFtrMLnqXm4B7komDxxX7kiRDOuBbv3zGF/uTz43t7Jz85",
-	"Prj7Phj0jRZxe5Am8K/o4kfXttK3ZmDwi7hbYytHHY7LRYsEJR7p8zpa59oIcUGvX1Q9G7H7EaD/4NNb",
-	"TAV4PePSy3FndTC2OZRsvxs43SETxnQqZDN/ewPeriZWJnbnYYytrcKa1uQHQjYf3+QVuiyt+TAbTuUm",
-	"exUAnU8s4GZZBiWzHLPhoZbQQmohhf+qE9Tc8OB8j5CMxghmgJkMZ9psf3T6EuzCuoBtiv0sU3ORHLFY",
-	"qqI/UFLCfTI+YrHptpoVmFs/oPZMJdvv2TQjRy645zBgAA1y5x28fAmF93E7Uisw87q9nqop2aPwmVa5",
-	"Fc2SIUm+9COY+FbmI4DXIZdkcIp4DKzDzCAZOaBxIIoL3XmXSGC3xrqC7y2L4jgQ1rHX6rD1kSfimPBE",
-	"MKnmpYxEvreAAhLTUmaChkbTnlkrKfLg4tukqX76sZPiiKSL2tKuNeQqtQlm/cIc8FUzEMINQBGuNfFZ",
-	"AbVa3LiVF1nJwxF2gMLA1lDuQXnj200djJ5fG375thBg1+tdqFR+7Y6Guvov6XOoHghv3f3gGlS6cV4i",
-	"WpQKfHCJK6p3eh2sdHlFHeSvop/JtE4NeCtL9W0t0Stcmt+ZJXk1TrGKKaXV3vRvlGwtLd6lVX+JKzZe",
-	"l1u88+zpZ1fpjKFSn4pphuCbS426PbTKqy/kCyoLFXFR9JH8Zz/a//B1rWDxUmF/vSt8s6wpRY1N8LHM",
-	"FsSkZAqLj4ye45W1TAyLVWmuW5AZlIYc/YDLJstMFCsYf6Viw1kOf6LSZbQ0rs/RQ1NrmfXrucVlwChv",
-	"qyyDYcpKlSVCF9QOa5s2BQBhCg4iOOJcOkdzSRY8z1LbfI2Yc5+yf8sk5lwX/VBjX/NGncalO9VyIj8f",
-	"pYF5sX5qr/0ccmvqLZxF1xPD+rbk+oYCuureCw10K8fwmhfMW1koquB2/jZYKepC5BmfltOaoqfo8MP3",
-	"75ijoTn/x/u9Ox/21jiRVsjq5WBzMIOq4bBlEAaV89i8Zf82L/sqTmnvVNSYnR3nSuw43xvzwVLS8i2M",
-	"ACv2JpIRXLMQgqX/FgSRkdS1big1IwQNRJgadcVhT6qMSquACOOimOrfOrx168v/397/2ABq+ULlyd1e",
-	"DXjvElAZoEAYzPK0WJyYMbO5C3U6OJ4hvL0aSlvfWzBL8uBHxBNLdvzkITsXC0bhfPZ5iE2g3WTxV1pA",
-	"duD44+OTh/f6x89Of9J/D+3v09ws+MR6EWiPG/2x0EwXPAd2c5h12AKm/b6zZnAhklTwXOSfikWtzZ8a",
-	"WioHXlguSAtdD7pGTJY6TzHbLaMHLfYpfvL4JMhgiT/Gpt9Aam9KwLc9N292rie6byv0t5hpavrx2kxg",
-	"Koc1l5PPPj35/ITxwUBMC+1RHeZoZD85PX0SMV2oXHjyY84gbMz8+UTpYpSLk9/5DH1blJBRW65BwpCb",
-	"KZhONYDffCL16LkEYIopNwqhcnADmBUDNRFAbvzeew/khcjUVHTfe489ADDZT08eP7IS0EaAgrdO0KOH",
-	"LH71HPbvczQ8Pbe7+Hnn8HlHY4KX553oOezp553Dbrf7Ou6yY0o97Io1g/BcUsAY1yw2hcaR9ctpszpF",
-	"luhDpKGO4e0uekUpB4AujGhmZj1D/6e5GuV8AuiVs5xLGKxu8DaWGBOhI4wmfOUuQ/NcyVGX/c7MDAbw",
-	"oQjIIuAC2oyMxZjfRAk8aBMxyIBsKBfYRVO/wmptvKwNayUW7KlQ0wwJI++NU2k6q3L2QI6yVI9hDx7D",
-	"wtmzzC5ImR37EMGYpYmQRTpMCelLP5m2qwIT+Y+FZAs1g1gsYELy53iX5pummmdasQHPc1OauT3joY2u",
-	"3eeSsfhv7dGlYe9hEkee2dLmfZvwhdlHyJpdyvvG7vZuQxylLiWjdwAjyeKnosgXe8fDQuQxLc2T9Cva",
-	"w7Zj772HCyEMhcxSKZwj1zqiEdpYYOTah+zT9OMu+0zJEQZdaTYSBbtze9+suWnGTVchWtmG22BGfFzt",
-	"FCmPQEs39URfDs5ws5ptXfvs8/RjjIf2jnLIQ1t67EPzWFiGGXczPKSC3bVjhDK9YO/fMZ1gU8B9ml+6",
-	"7Jhpo91Bj0yHNLvT67n10S2U6psHLNM6sPpThMkwzQS7EU9mWZFOeV7cMj/umc0a3yx3p9czLbWLAd4z",
-	"Y31w931oj5FZWUaLD9EAriulVpsFhA2HjWHbE9YFLPRpRmHm5lQxTQvIubhcYBwdShLIUIJbN9VlXJM1",
-	"+1DXIY1JWNXdqNfrYWI0wtU6gnv3SK/HJmJyJnJ9hBrvPNWC3Tk4IMkBiCpTsMo9XbybTyl04eu7fcAy",
-	"cSEyzRIhplhl2J4DbBDx+JvBVgXPukS9jzITaw0nBiUZdcB97wEPpn/BAqRd9ZnigMcwA2ahv++9x079",
-	"mT7FlF2islzNS2cqSTFpT/A6A+CzuVB02Sdk56IHYXubBs2mrFDPZbCuactK3IsHH5VX7mQ2GMdddqJY",
-	"4o1nZnVo7JGtWg2tHJorpHszqy+VI6xg+Y3n0r2yz35sljC2EqCUACGaq/xcJGw27bJ7ShfZwoqaStVG",
-	"mWfFLJfalJcJuhe50ClsDrCMdZ/LalHmR+Cji3B2hI6wtRFL8gXQKERuuM2s4F6KWEg64TImpTmFXZd/",
-	"9xR30XMJmQ4gL2fBRzoKyUjNdxSO7GcGSkx1kQ6g43p2ZnSbM0+vZ3ZxKSDdu8QxKa25IfrLpBFlz+Uw",
-	"NZL/9gGOlhv7CCWYRwbB4QHSz5wd6bA0CdWRhkhWPJ9Tp9ncF2Bco/MY1vhcAU0ITiTUgBOR4KOH7M7L",
-	"l/aHCCk0RAJCt4zCp1cLRUefdicHgIyey0Eu4GjmWaUcKQqzvkLV+24P2oC5MwqikbZLHk4rXrCDXiD7",
-	"j2h/a9twoy44CWB0P3dCoC42nGVupirbZ2g0X0a8gmb6aLhIWKSTFIccNFWjRw5UnsBo3ssFh23D6Vt2",
-	"JhYKghQy85o9kz7ymF3iWIjh9y7xpHgYFr7G9XNJuhp8EXfZPR+MJF6aJSlHtiWYccOczuWwBwhvwvoi",
-	"djYrXHYUzDQGo1BOirKPMhjdL7rLTo0m/Vz6HUapLl2OD2gdpPgwgvohSe1Dtt+DkoI0XFj0YMylFJn/",
-	"bNZFjg/gKxZVzpOEJpVCg5eesOlLcjFKdQHgV6Psa5GZo/fMRcOYF/FNgIdr/9nc+HzNXlDYbxrkiJks",
-	"UzF2IZUQsKPhqHri98khOzC/Uzet3LF1gfix7fBxLhAxT/LH/lqWdh7tSbOZ5nbHY/WmU4fUNrpM6shs",
-	"HgKP6W7YSjojjIYVJlVyKToOzZtGlNFuOIVcX/a0RF2TxYX5dspzYFa/8cXtewyeY8A28LK4SddQx5Rg",
-	"HS6e+h7ubGa7YmhTLvBUSekRvPENn0t/nQtu4Aj4RwBsyN4DSlIqEfUIeaA0S0fS7GKrXxdAfopbgetz",
-	"07Fjh/OnZKLsRu8mAy4WCtUyw2eaqTGESSZBrlF2Y/8mHYbu4bHKoH0aKVVA8klgLkq14++5cXDTiHoi",
-	"SLpx+yZIftsEpDwKoFYW9xmeQAMuiYaKcfem6Yy9qaRwvMjn0iU+ZTfu3OzaLhPLqibCJV3whSYIFXzj",
-	"uIzIwkIUL/DADcveZGRGfJPG96mYZumAaxxXmi6jzUIMV2az1NnjtHK0R27joAfuAjeHP5QRR8tnCfno",
-	"4Gp6IfKLVMzxzmIEMzSBZPtzaSnXYBYW0BjQwTI+OMcwFgvgtCo/BA3QCd5lj6WgMcU7jdFLQzlhrrjZ",
-	"3I8c2KHnSMtUpAXECIFVJMAnH3Z63f1uDyzxYGrZA8GKVjCVLPpniwITCFFScOdS2L/7+nXUUVMh+TTt",
-	"HHZud3vd2x0wv43hdWvmARl6i2ciL/Zs1AA8MBJgxXfXuoeJaWCqi2Pz7FP3KBGjCsyI0YDe9Y/cMkXA",
-	"2dkI4A0etkCMF97oC4076PXQjOtoLvkUptO09NYvKIQC7axruVPD/pRAN2C/qjrVBZtSPg0/XK+jzp3e",
-	"flNFruW3nkk+K8YqT79Cz+ad3u31L32i8rM0SQQ4/e4cHKx/4yGKNnz+o/XPnyr1OZcAO7iLA7uu/ELk",
-	"kmf4wu1W/bahUWjUnU0mPF/QgvIDCQLXTIfZ8WJuZBcoggASHIH/CX/uvPBbgmPSZGA140mfZxl4o6ZK",
-	"F3UGYhcaY4SessYto02Ykk19cJQjldywIJKSfJaJH2pLnWddd7EVfLif+eBcqnkmkhFgTKU1nFHkqVbZ",
-	"hdOJ4lA4xIeoc5Q0UCPEcjUbjQPt6GxROfbJz3M20+aCogHBzm4ffPD+B3DIYZ/IumXLAdFj1EK0PADY",
-	"ASuC5tqneKakMJIXzShUiNEGqDnuNfjZPH1oAbRukMfgpmOO1AclM11SbDk8F6YpcFVRNi9MijQ8zmIl",
-	"rQevyz53V6hinAtBS4Ym0txZZmDhcjcmAHmYH2C+U4kJ7YJx7LIvzMlMjbBVjnlCFZDpCcKjkB9HR2zO",
-	"c5nKEd7T6PZj63CZzMwRgsZJaOSESz4SOSTbI3MsXc74udBkgceYiVmeYcgESuoDlNE6pkBIrtlxUCKY",
-	"l+BWYWYoHBCzoOHmxLilMDL9ROiKKQiWiLXw2lXqNTAhKVNf+SSAK44oyc6Nj4KHiZhMVSHkYAHughcO",
-	"1GtjbNYIeIquJcYhPxrmM1iM4AcSueSq73wMbhOmb5PL1Vx7O4fl952Do/ItgCfA0XJ461b4W5eacvhR",
-	"76PbIOPQiF1qiV3wRlZp9GhOeJoZYRaiRzo+bpTaFq5V3zacEMyOYpYtwtW+7Mz2zRcHnRdwfm1xCFoA",
-	"zOuyY5LgqVscxEtJHgGTax2rmw9LGLHaOegd3N7bP9jr7Z/u9w575n8/d87iQznLsqUYUfxyzHW/sjgI",
-	"r1E/7J6zu/PVuH4arNyDBu+XAw6bGgprCltUmcUXgSa4H7qVrSOps+38Nis4p4H0RhWlhULwOc+GKp9Y",
-	"peZ6NKFeC83mnpLDLEVf+Z39261Uoc94jhjoO/t323REz6ZI3/i5SFL+fVTSjhOk16Az3SlpLdUyJMd5",
-	"Ycpceeu49SrYPq9Rd6tHjwZaHHGLGP2M/ACebZhgmN2lw+s+/FA9vOoE2+ohu68wh9G1Lfk76994pIpP",
-	"1Ewm2+2R79nKxYm+isUb1V+IfyyKNstodz5+f8/H7+jW/57t5B+L4jLbuGwa2OiWYlfFIwU3lKmN6qmE",
-	"MIPH2SNhwNWdCX4hkPNdF3zBZhK545Iui0s7K3aWbyWzBYQbzPIsJlOrkmH2rbEgcNtY6YLiVi2pXVog",
-	"jZZnzsQLN/FmguwxDaJKSld1XaRZRvgjXlhvz/Lh+Qz27LLU2/biVnNRKu3z29tfZDACa3eN2Ynp7/A1",
-	"5o3rdLt7z5Znzj2Smm/u6jMjGbjG2QKPfU8cLbNMbORkgb7vHCyXcrCgjReG8g06VswVfI6ALcLASYyJ",
-	"snBaD3iyMahKUaRn4K0AD4yn3HWlgGoyFhnCEuKhyp0bhnCR+rn09mvHuoMwZP8iPeJettSg6MWAFliY",
-	"oJ4h8tGniXKNSTV6RMCd8zWmWPravfB18OTX4ETQY5WZJ4ZpBpDpr5/Lr/f29pb+bwqL5zwt+kU6EbEp",
-	"ifwxX4M5noJUk5lLqWKBZRmCeL/2EUrmNLZhR0WBDImUweVCZBGLJ0qmhcpTOepCleTSCMYVmzLI0yId",
-	"8Mz7vYB1yPwkJiIfCTlY+N++9h4s13boFuAA+omYFmPzFHwENIPFXH1N6Diuz7X35FB+p6MyPgvBtQR6",
-	"iRCjXUCqbPNSxgsYCyzqa18DNMToUbNc9HNewBDzLIuWG61yC9T4GsGUnPAO1h9khnKeykTNI8ZZZs5P",
-	"YsEkhsEjxgvAdgBKbTLTxCwLpXjCW06rwmNuAiSlaT/AoSL7k/XPAZ6slEIG4WiEg/raNiVXE9ZjhWL7",
-	"piMIZ6t2NnJdhQGaKpX1ZxKAGYkZIfOFGajKwsONJ5WnvrTlIKEnYpXxXcjQ27g2KNWpTjMAC33th55L",
-	"T4k85gl6LGn0E8gaAuHYdqNPFSRb8zviyAa7QHluK3uLIS0eB5M2lZiS3E7ym7AyTGc843Ig+pmal5ps",
-	"ek2/gaAAJPSZyNQcnsIkI+H+jDM1t7svLqdjaqzcopn6Ra5mZ5lYasEgzQeztGBnueDn6PCGgEM/FbXl",
-	"Ug4v3QdQlmlPOBk+BRp4CAc8y874wGxXCMkQCeOaTYAuyQb11O0WSfMoFaP6zOa3bzQ1LUn1uR1sc/ul",
-	"DZPZtukJhlvgwk81G+aC4iQAn48cvJ5dG2BHMy30oR3zaZ5e8EKUYoyMrPvJw5PTx09/t3//4dO4YWfh",
-	"oOLU8LxIMW7Rj6H7Uju5pIZsKOYiB87NiBXKrOdUDrIZoKqIhdq9yL6GB8t1WZpFx+z5tVdXv67oroVN",
-	"Blj2RsPeoahZmNH6A6Vcry54IcxC7ifpcChyHawTiMriCzj6hFc4ZKrHBJSVgzRLERhF7Ur4InLnk5GY",
-	"H9ComMbBsYD1CDmAFVL+VLNensvj4ORVOS0+5+q2kRCIfgvyg4/T6dQ00wiIYNAAUWe+q0aBkLfdQ/3X",
-	"uMtnkGHkLbrKgwCFsn86NFPwAUT4kg3BaSSdqAPaQ+ewY7WCwGBg+rL/Iuq4ce8c7h/0AIomXeb1sEoq",
-	"viT9gypIJHZKqbApU/QHnVI9t3u9jc1Es0y8HV+3tZSEI07ftLEJScq7gEHXgSYMdADtpozMPkgQm07E",
-	"IaufT2xWGffUObz9vulVRZXuHL5vvpxlAjp0UJo1LAdmeCASm8MQvw2mkSxILQxO3qYUdXBr+3aYUq7C",
-	"0gQLZI2VaZaJnaN8ZzByjnIZXLev0Ex06xVtrJWe8YeAAMPzKBcezuWiZ0DzKkDNcHF6EA4Tnnr2iCQH",
-	"ug/mHaiJgHyfq33qM0r6+r3zp39P3eOXWLLr/OLNS2F3ju7O0dpzdLf3r82hvsXGv4wnfZaJq/Sik/Nb",
-	"TKYFBBVj2Le7p7lTjPKUITc1mAjJALrC5EdJ3iJGMWQ6uOZBPnUGhAwYee/g7JCPXSzYSDElPSb8F7Nk",
-	"5PlhpJhTPDvhzi1+LdXM7msykKM5PbFmNszUYd63wQsUmYptO6rEMoR4bhftYK2k87GCBPcuRgHs7pvD",
-	"B0zD66EDITnAyphXCzXQBc8wQ0Az4mCWiUuhDdRwWLqAujMAfOawRXAKSk9VxW1Jlh5YWQrEa14EB+8H",
-	"33603T31bUAZdqfr7pa6w0HsrrWIg4js4QQ51vBMfQO33RAPsQwLcAcbhG3LAdA8RT6HK7CtmUPOhi6x",
-	"p+4K7K/FgLQDZzARF3QzNeonfKFrTh8Hw6iBYNQwLlM1cL1OoUHAtwv0ab+ciXzhpZpLaLTBZrdM26+j",
-	"VbWD2doc/zgrdZVbARjWvkw7allG9+tYRtu0AGV6fRPsbxt0/zN45XULRMs1wl9WH6bEHv7lq04YHwqH",
-	"Bh4jpa/PFu5r01/gf/4g8icyQQuXj2RiwQOCS1iZ8LH5dLq7hC6sov7g3JyBG6tcGpxbL8wJn5RabDTI",
-	"1adhu0Pf6Jd9NZd912sCNOZiwvNz317c2cFQrj7VjWxY00DLem/6Qo4HhHS4kfdiUU/0IfFDgO5rekWe",
-	"5w/uHDDNbnj30/u9HoOseoESAcoJqYgf3Dno3jZjWspUcEUKwiZ4K5LBO8DV5QFXl8Va+V/hYkTqfsOp",
-	"eeuVlRevbwUCBbN/b3JJhxXzMMFbei3U66FLjQQ3SgyVRx6USqg7cHsAs13QpImQBdBrcAorM3v6iEj0",
-	"HOEqIN+XD+NjXw409FJ3QStOgoua/aoDYIAxckzlgp0Jc/MejI1umHQ2vcAdl3t/Xde43XmzO29WnjdX",
-	"gcVffe+ERbW7eO4untv5U72k8jdNx2pxeRD+LMEk37XXzQd8MLaWzzIviwMbIU3dIkIGOQs+iiz3WwRH",
-	"WWTp1iILw40caVxU5Xhz1FZRcK8GdsiQtwYJ/jwTVZFzqfkghFNhww/BzAtJDlMi8SV6FTo10bI8t7wv",
-	"EJp2okwdAID+hTrzpDAjoZ/LiUOlLnFcph5ERiZ7sliT11k9l+BI5uXXqGj7cJf4VhGwvHxBZ5ovNBur",
-	"OeDTbAibyhMbQkeI7FjIIi0WMXN/9s+F+RgAr+E5mtY4YjFNLPyJU2v+xFk1f9G8mj8hqTMBLeVsciZy",
-	"Rky0ZUArwUBji4WjR8sIT8RdmjVkiraLw/xNy6NPy6NSI74Yxnf13ctUYZkZyJKhlbG3fJrS2MCPoH/Z",
-	"J8sNPhcL1z2YIPvOgBdiBAyQ9j0/ErSibdtjCg+Lbe2gd5h1bjpMn2ix1/YXHlke0LKA0GoikD460Hao",
-	"ALN8+79QZzVl+BXvCqBjHHxDhQKQBA3BL7N+rjI31OZvU4jHjoaBA5OJGRqg5M5EoZH1sPCY17MFM29U",
-	"AKS2bNSME76wM4EA0vryxUs8FyKW5NhglbN0gl96lK+6EDnuDygsPvR9pl9FQvVYrxnXguVcgi/u6xqY",
-	"I9jKQKq2MZXZnQ9+sRTpnrosHmTpYUzwdlhGqWMWtMIt6K25Izg1uPMLLpsMXnxQQPYQr90EiSr2V+a/",
-	"WJ0yssEQZntnLWEAvFVDhsKo1GoCRta32z1f2/C7b7bdgpprnXYgY8uNh1vS3v7K1veD1BW8Lj/nmx/6",
-	"5lVB2eXbKb1mcR/jO+tqh62Zasoxl2NMSkMzIN1frSl2ZU6+1dsKAyNcGxqqLtRWFb+L5lcaJdJ0OhHJ",
-	"BCc24CPIdLMyQG2MOkACCE5ge1dTwyGmM2++1+HYl9+C68byRZr2dyAFgj1T2l5J53D/A2fwgKt6p7f/",
-	"kx//9O7p7U8/NLOoZvlA9NNp57Cz/9FBt9c96H7QeRNmRbMNNjEr0prc2RUvaVc0azLVhTlyL4QHqTTY",
-	"GUlJuypLo2c4WBGxfM8+9M7HK1NPNl3m0PndOr/UOveMpw0r2w1048ouxSrXBePQ9L7dUJwLlQ5qSSI7",
-	"h/SbO6d/Zj5ieBZYvYt80Scy0s7hl/vR3U1oUqjzbyv6xfXNEf13Dr980Q5X1Ho4oo5OR5IXEOnr+kam",
-	"3c2wO5c7Ld1gr7aVUuft4t8FleyMoJ59ceCkVTsR2Gj0tK/dekV/VeJJ6qI6vKjccSR+fzkSrVEQjEqO",
-	"tJuMq7kYYl6fjVdgc4TI6mW1O2mu96TZhV1cH4/hptLcK7Qbqaq0HB6ZdXyF3IUbhghYuXItUQKhTNlW",
-	"KXebuRIDsLzF8Z686fZ8O1j+nSR853XuHVLhO08VeHV6us251ghQOMZsWeAYo+y1ljZKCyuD0cVOyUxr",
-	"/XX3XEXvvsUO+7mRxc71fmeyu5zJzud0bLLZuaFuZ7SrrnaXmXMutc3R6F3h4OtTWthfILU7JHa0UZbu",
-	"OS0uRM7DtIbIIWcKwyzzxF4GGBhb7dkC4QtzkY7GRY0CQmZFItZ5q2ZFyNy9ltuHTvXje58/gBnFnomk",
-	"+cWzdFRRIDr3HpnppKI+ht+xnM7h7U1UI6zmug2SNaOyvXoEA7lFWCAN12U1HjuCLTUeWqc7K+NOgfFW",
-	"Rie8Wgrt9erLrVd+k7UxNboW7EyN32NTo6U3bW1qbLcMV9gaV66r3SFyBYfIzoB4jQbETQX1thZErOdq",
-	"c59saj+0l9prsR8GcmJb7dvuxUCLrtuqB5urx9drOdzJtZ05cKdNX84ceIUKNaa8bzQHolT9pZWnLkN+",
-	"LmyYkMoTj6EvxMvCEuhrNsR4JZcVONVMj9VcWq4rtJe5pPgQY4jU1YCvxWzMMWSnjyPMfS8d2ySKbeCy",
-	"jgMgKmZBNuWaw0kzziC6RiRBQIZAaUNUWrZX0JAzga1mZwtn0SE6LOAB003mThrHpaOwDhwdyMC2osac",
-	"lU3IbDspGE/hImEiFgPM1/wBSaMwwUKSylHBs/O+aUzMzsQolTpA4pspxHCpAdfCJ3coIMPEMSsU+7nn",
-	"7pwAqN4x9g/GPOeDgnJ0c6anYpDyjE0ElxCGdYzxz3YyaMjneVoUQmIrFBqezRkf/+jD9ykPB/ykp3wg",
-	"NDGB67HQ5TiNr8wGaQCk/7L1UJ8Ing/Gp+Jl8V3DpLc9lWA9bGavpuW7U7mv275Ne/dsgS6XNClJdZqW",
-	"WqGOsV6gUxotvB5uHXWmsxqxflKoXGBad9cEkq9d9onKGZdMvEw1hEu64NFhoJKbE8CR3Zd1cZIGM1N4",
-	"JngekCieUiSgLqddmfBUFjyVmGGCGoTsDbEXljEG5BExIr1KqvntZdXcrNAuPNy30ZjLwvvJLJTd22vn",
-	"2HXYpNXz2pE+RJRRESOg9oxIxqE6F2JKTQffRmAmt8fzl68o8R/Fd0CBncPO/u2Pej34T88nbO8cdmb7",
-	"ndcv/KY/W7K/BwXzosjTM/S3v+oMMG7k2z/5d9/8xT8PqA1+9vCJWfXUik6W/jb1vzuAKCOSs9/+yT/6",
-	"5o//uNyWA2oLNLmpFaVzyQpzzWXH1wlfVar1A/GhGYgPawbC6PuDMS/6aiokfKmOP763f3AbmrWBto+t",
-	"fQvw5pGp4AqwCyORrLuseC2pfCjs7iu7+8oW1n/lKGwHXsxudL6tuLXcekX7vJULAN7ZMci/WxZ9O2kb",
-	"LplVJvtV6+AqFfC1ZiFqyW5hXbuZe6tVFTWau+G+OeVFkPjYKiBVDaHtaf1Mi/zhfbyAXqUJ4UWNMHXG",
-	"11UBmO6p7wGeC0hYNrsf297v8FyXvO/OrO2tEc9lh3o7PFfJvHQmMiVHGvnphWVW8ldFSEanwYo1ABb8",
-	"OEl51p/mYpi+jLvsxGG6qFFgsMI8fZzhYxHTs8GYcc1+tG/UnR99ANdcyeJcjIBsJRGDNBH6MKSFWdcy",
-	"fNda3/CliIlMi7pXMN8nvtNlD4e+7iAlXcTSgp2JgZoIba/WUARcrcEtxgtMXukKC+yC2FsoHQkZ4SJa",
-	"agrcxQVk5aVuuv7Q243wNijg7cLbBlzyhFcuqHaAzA2z1zvoRJ1ghZgvvUi+h++bJoxwNd47hj1gltaK",
-	"cu89Wir1w/d9sb/+y3/3zR//5050JaECWO+14+GqvW3j4WsxIn6gH60Yn2sOEbBD3NYniCt/B5jbXZkD",
-	"wJwVhy1PxRX+PXrv1iu/C1vdlm0LdoC57/P1Gs/tDQBzrZbhqtv3qnW1O2Wu45TZmRqu09SwoSTfGlEH",
-	"9Vwtou7h0GUWK92LvPd/mGJJ9roRhXcXSPVZiHySSkGE7hHjmAWcQ6k0Oltg91BuXRN2z4usNx/7SwnD",
-	"NhUE1wzh20nad1uf3/nM3gGM31XdARKeZou9QhU8W50GK1dzEM6A1Uv4IkhlaTnIaSN53ueS4YoXhZhM",
-	"Cw0GsAVARIAEnGPCKsjRAbiPaa4uUkiIySU7E88lVJQLhHkB1/YeOwZmYsrK5biticF7omRaqDyVo26R",
-	"TkT/KyVF3GXH0jaiamEDlmNJPOWQ1AtpsnNBDMZpcci47yBhGJ9LRqTK5hkiP52kiUxH4wLxg4OBmJof",
-	"gdKTbGMWNcfNVwlfdFnssk/EOGhAuC7SaWE6uNzEYizS3DbHtGLOtasrYvOxkOJC5JgZdKAmomvGLB4o",
-	"XYDVL9ZiZAZcxzZDqP2mP83TgYi9HkAjMeYJFItFzkVOB62pLpVs/9Z+r9frma7Fg1meCzlYxF2GeVt6",
-	"gRkSiofWnIJt1XJRh4ihLvvC1D7m06mQNO02dzjXBSV40RYfOEm1NlNtFsZxbWw6nPKAQIV1jhMQBKnj",
-	"igSwo1cE6IzAJ1GNMHNnlQCfatWldjND3m2gqL5v9tkpbrM1RNWnIfn2EcCwEr7QRr/B9WPHqQHMmPBF",
-	"fzW5bycqE1G3oPk9tYMPW582imapHGSzRCRbNnMVEfAWjQTEq2VgdpN7j2fZEqhsJAoAhoG+SagxhdTe",
-	"bx6Ua5u4koTbJ3dpTZE7nT5M1lYKo1hfJe3GPj3SrtbP8aVT805T3SBmYU7suVU/yE513HSQ3xVqaCsb",
-	"QY39XTMOAVc0iu/O4T68QkcVfXG7zOPcoSwNEB+ji87h3Tvv3zZv1TgP+KKkCHcinzmpc7i//+EHUXni",
-	"D4167NI7mKmgw8I0ZP9OKe1Qxx7W/f03QfrspeYmDlnSZnb2jOt134I2h2tDsyRNjLritcUGj25uzvJB",
-	"mqW42FaYPVoyRocKbXegLxqVWshRrOZwLsQ/fnDKmsuJu4HuBJnn0sKpcXZLs7HIBSW8GapZDp7diWnF",
-	"kkLwALJl7FSCnUqwUwnejEqw/uwuxMviFskHX3B1PdWac3bny9uwl686XhjX7N7Jz67xlEH1a09PViPj",
-	"7uNz93DdtUvnXcnPpqvi6+rl0RqF+MlYSfFJmhUi77yLMW/lSdhEk6xOxW7PX7NOWZ2Axh2+NFNrfND1",
-	"CEEz95WSMNJNs2kQVsZlUoISRmys5tbgZtFtqbaRq0FSYvNOs8+pknqvi1XHXfbMRsWVyCmETAC1t7BG",
-	"yFSOnKnNltEAqivvibeGrSs92fn2z//Vf/3rf/Tr//zXv/knf/bt7//Rr//Tn//mn/7db//Z//TNP/hT",
-	"G8zVx9Gti+lyiQitoyzaSj68TT648FbfblDaONcgi1PUSXVfQ5HEjbt6PFt40erH/DLX/cpEtPOqVTbs",
-	"Di23c5YtbBQzuk4qEh0xBqEA3/ogWaUY3nrVKvZsSRLvQtDeGYxcVfRsr480YeJarY7dAfTdO4B2O/H6",
-	"gHRXtw031YKvElF3bFFtDkHHh0MxKNh8LMAYWXeWzTnYDIsjNtPC0kSIwvup4bQzbWiCsNVImCtS5L/5",
-	"43/+7Z/8m21339sjntsJwe+9Fr6p2Nxp4ZeFrF2VjF6rcd8CAQiU9FsJ89r8nU9NmTtdbKeL7XSx5vC0",
-	"LFPz5Z3OCsXOAEdYALUjm6hcXN32FxcITWnw8j+An0EJwh2tcn2IENKY8KJd0sCAHNJiSI1eZTUzelgm",
-	"Iu9mat6f81ymchRHpW/1PC0GYyhkkPF0wgqlzhlnZzzjptuFYgpDu+cAMS3GudBjlZXLzwXQqkExSZ5e",
-	"CGkRmAM1yxJQC8Hwy2XCzsSIS1OwecuiLR1m1Qx2xGaySLOg+IFCnGmlVvv1YQj6NP9oDM7Ax3km8qI7",
-	"THPqPn7OhVbZBQ6gZPAdNU3lzJRE3G56dvYLo8+mpBSTPRsLCcpXMlv0KYdRWCY/Qwypze42MDXIDECg",
-	"hcoSM6RqNhoTuBOfAmpQJYV9O8tcqmebrghfUpJQsnNxNlbqvKuGQ5gG+oyqNkyyGdzhMGJnYsBnEEhC",
-	"eN0LkTMu9dwMJbuz3zN1wzKQqgAKAbMOh+kFwHl1ubpM6SI+ZLieiUbP1T3mltW0UMwcUQjBRctS4ltS",
-	"WGg1gFKlQhKD/LBEFGCWTuEQJfYTQDlSWo1Tnhep2UJdQteahQHJbAZ8IqAbCPiQirln0VVCs00gYQ9K",
-	"pnokm6gLkZh+YJyPr6pSs3iJCxm4St23Sa6m0+qX6YQePSyn59FqgkONjbElmsqHaSZ0xKg4s0qeS8Zs",
-	"QW7R14J5Uai0cubSdFoX7nkqkwb/LTxZct0GWJe7vagzSaWDvsCl00juzmHnb3/5t58/n/V6vd6L937Q",
-	"2RQTYwWeytdgT3DzNjVwv3e5Fr5rPmVYApu4kumc2lHEXMof7PYiz2hEGz3CtLBXhFL2eZa1RnyMU12o",
-	"fLESTujkDgSl5I4jGiSQI4ZxUot9YcShOZHwJJyA5DbtziCswhOyUOWWebkQI5UvWExfx5UAGM00iLyx",
-	"kBALkgtbgDl6zclAwQsQkzJWczglCKLnZCTwKKN0rKe1fmI78p2mfVp94fLw67MFUJzuH7wPkSw9eAq7",
-	"D/ceZFa1oxN8BeuuX4OypjGv3Jpun/Z6h/vuNjZZKg9uZrAEbESjOZnrKphmfGDkqF2abwCA7eZ4E1E3",
-	"9QtjJ+4uJe4o8Av1ByNcytKOyM9hh1vNL5CAbstelQxMJdDlb58fFNMlEmX+yhShD21V7zyjHPVkkw3k",
-	"xnm3fS61few4NuoIbqC3opOTtgI24edC+2BGNUS0KqgB4LqZ5mqU8wlc3SDqNLY7i4q49Yr+6Ev1Ou6y",
-	"eApmzJgo15AlDcqIKJXDmUpSCpw8l2puLiufC3PBw4iGoK0xK/g5UY2bI8MnLiW9Aes6YvFgpgs1iSHc",
-	"UeKF2FzKkIEhNBHqOCIuN7iMjpSwsbTa3jM1MjeYS7fRbSLvA/NdysUgnaaoxpGXbMpNXViEU2yCzsAt",
-	"0eHhSgTwpilHDgCH6VWDXnpDE8od2zPIJRHi3IljIpzOOFOjQsUw2jabyWIqgCbChUrFQYVxlupiouR5",
-	"zOIJz89FgSYT0LuMxmeWhWaxVIV/v+6+iXA9EiJvlwMPrDC6xFLhF23nEH+fcMlHcIssrRezn8pG5ZCc",
-	"/kXUmZLZvlpKLqaCF32K+e0c7t+50+sBcZ5KhF6bcLbUQJjETlCX/cIart1jqdwDbRGI6eflvLYlKWA+",
-	"JrMpHLd5IvIu0LpCRDskqbUGdfwR95fIu0hMH0EUgnn3MeTJ+cErW8ZrDG2Hc3LOFyCFSl3RYzUNe4Il",
-	"dzYgB6El9V1If9uGICQcdNLFwTueXoh+ZUZSPEbwmmiVaDcTuALMFtG+jZ0pX2SKJ12cdT8xv6tmOQs3",
-	"OTNPmNn5wavwndfLU2QX1+rgysouoQQO1QU6zVOVQ+4FfKC6K/BbnY7c6JglONNm5clVC9z8pL0b6DrJ",
-	"U9wCXO3ZoTHdwTp3DmVHgug0r9a6XKP/yL5WUsDKqM3ymnxYBJqeLviiy55YrQ4Zpdid3h02zNUE7d1K",
-	"Ll9xEEHoT/Ud5vNdwXxuv/SaQZ6r18HuvN2dt2/rvN3JlmtDsW4uWLakg6R1cJV0kEFSNzGZFkjJCEk8",
-	"y3aIXIABAi//SgrLmQXpIOdjlYmN6R6tCaae7rEJ9BpK3G2vw2o4LDM2OgkwHMIEo0xrvjlamfeDVwM1",
-	"mSh5LKUq0GDbpcWBYi6QABvf795+/ubdabM7bd7x292OEvO7ji++whthaJLds1trNc3Do+CVU/fGG3Qq",
-	"1VW4zsN0nGUs7Bvzfdv5mS7lZ2oYVb8SwwdWK3MtV+OtV2fpV3DmvL71ivCMLWJN65bNzvrwLkWc1i61",
-	"zVZaY7RbTaY6u8q2TlX3cfqVp4Fa543HdfzIVA1Xk1mNuH0yKxpX8baa/DCVqR7XZEGmoIu/82ff/Jv/",
-	"/N/+6g9+/Z/+0zf/4E9/8Krg+ty08vW3f/9/+69/+gff/Ps/+Pb3/xCSzeOEY3Lhkwf7vd4dMzdpARno",
-	"/+ZXfxi8+ze/+qNv/uL/oHc30Ovren/lTpzLNGW1wqcLlYvEL92d4rdT/LaidxBomKgViEjsdzbTqRQa",
-	"+e2Ykj50YDuBuXQ2qwuRX6Ri3oiHeqZrWQYRfD+a5cKS+qR5iYza/QqQ0YJNlC7YHUd8rbIkgBpYTjT7",
-	"3H7PPtitI7bURS74JKbgDoCdemJvNLQsW01+LIrHtrNvwG6w6kIa2hQc4jKVo76FI+CXKkuELvpzngYX",
-	"54Pu3aiTW/V9yFNAVfa6dxDjvn/QMw8oc87s73/UPXhtyW3heamKvlHLFgBnp78+8s/0gwe+fGWPTGBL",
-	"Yx9gRljofUenGWH7Q+ZcMA18ACcdYPvCJgKX71TIxHRUmhW2f+C/yEVh9sDtqDPNlVmlqRx1Du/0IndN",
-	"Bw5hxElc4g5vp3ydTKfVurtGXMoCvCQVUs0malIOlm2D6WyN5yzTIq6+4j6tPNsm+OWtkpomfNFMM3tJ",
-	"jtl3DYNanrxNoKjVJbLb4peyFFSG89KEpavg20241VMAqzanXcFASXOIURgoJ+JCSEHSJtUKuoPOhZha",
-	"mKeeZUWXHbPhLC/GIn8ufeVYHRTKMVqPpaZ59GhlyI5s1jEB8HgOMSv2/ubiXjxdCl9g/mahAcv63nvH",
-	"SN/73nvsxk9PHj+6echi+AK4vcdqziZGS7MAD4geBSR7PJNpcch84hT3rP0qsihdGkab+sXmEIFMLw+L",
-	"59JSudqUNhgF6x9H+Q+RqqD7QEbsQujCk2uXIj6DjDmYOwaUukIp1CUxIJVcY24y7GgM00yYwTBC8OYh",
-	"zHMp1U8p501tByOk3v1bn538LTNaZlSPKAxzhDhYHduZSQdjjLyk5D4QL0CRy0GiH1vp2SL8M6z9h9qF",
-	"s1JqmDM+OB/l5iYWga4PM5Nf2ODXyiigA4XF+UxKh8x9Lmv05cqWvfWq/EU/TV5T98yKGHLK8kPQ6dMS",
-	"IWgqLbS5P1DZbCJjSttNfQDHJv5i4ydmesYzgEyzG7HLtiBVHLF4okcpRMJaJxR+Oku/wj9yUcxyCQ8/",
-	"l4zF3/7fv//t7/2H3/zV//zNP/4L8/tv/sW/+/Vf/6n//O3/9Xvf/u//J37odrs3u+yLcVoIpqd8IBiH",
-	"wWU86A9F/2JEh9nfZun4ZD92huweMosLA5shc9LUTL4eC1EwPTa3VSkSdmO/e/vDBz/a792MIFPRTJqn",
-	"jDyNux6LbvecH0aUSvgtXJvsYrIeZZzxygtGCsHjh4wzMP0QeJ4SZPThOx2zieAS8j25nyKbeiq2arl9",
-	"VqqCLUSBsPwIVqIiiUR7yC7qJMWIfp7n6YXosntcCwomkIol6XAociEHAjcylm8agYMYpEyCDyW0ezzg",
-	"WWb2RGwXF0rzH2oWD5QcpiO79u4/+Ozhz57ej/CPB08f3AfxHX/7+3/4zT/4FyTMj+/de/Dk9H7EHjx6",
-	"+vjZ6QNYUM8effro8ReP6PF/9m9/8y/+DU7S8VKqLC/fZlOI/ZZsrGa5BQConKIRK0LbevmNzIC9mxZ2",
-	"43fZY1lXPmaLMs2DQPtJKmcFSlSbmQt7lCLHFg2OqQAXnBQ879tHqfelyTj0S8eenngmvSyo6Qs25hfC",
-	"bAkjBO4cHBDlpPn1/2Pv7ZscOc47wa+SgdgLkaNqDNA9r+hw3DVnhtSIw5nZ6aYoS+CiEqgEUOxCJlRZ",
-	"1RhoYiKoXdtHe7VHade73tuVT/aGFafb80lex56kk7X2hzFnSP3lr3CRz/NkVhZQQAPoFw4pRNjUNICq",
-	"ysqX5/X3/B6rs+xz8yxPRYBwQZqMzOv2EANVfsYTkgeuhZk5VYEVEjh6rAspyhbS0o5oywj6ZcEjkD0A",
-	"yxsdVLEoMz0oQgkorf0DxYCZwGj7fTgCI3NDS2oMQqAkILHVJ/AU4Bq3pS1crSdq0In4VC+pfCibrp8r",
-	"UXFFCeaCVjhBDdYM3fCV3e3yqxYx3aA2ypMsNpL2qlHTOzZssnxsZuXAb6GNCt1Qim4+JAlrrdpnP/vL",
-	"z/77//fyz//y5b//m8XvtOFrvKnS0bnDTyhqn4iZiP08IKUSfLJ71Gi2GtdtgIl+0zUz+AGHuoyqpklO",
-	"AMDTiRejMxSpgPiQ/SDDT3YtjAMiTt60431qrWsWxUGfaPgZ7ZtnNZWbT5rN27cRxEFfD0VMn996HtQK",
-	"5VhrmX3W53ECjWRtoCwRHetmz2wDazMvmprdb4EnDGwn8Lyb9k/t8CQlUQnjm7ONaq1bQS1VExrzkhOj",
-	"VZ5COTOsqwdxcdkZ875xVjQlAW+0Irz13JvGTTdH4xw3R2NuczRO2xyNlTYHvA1tjr0zbA77wZIdYefD",
-	"7YjGhtvhpt0OjVX2Ar7xmTbDxuJ3ecxzxkPfVqdss1LGZkEbyXa2db6ypiJ+tAHBaptYy1WXI7yrhH4o",
-	"I1V8lcSjGEszXe7j2vXnp0Z8q5zZhVHgt0R2RmOsfDkRLm6tgK0VsLUCtlbAl8YK2CLiLo/5vTz/GKwp",
-	"hWE3zqlspDuvzkiA6m76fYysH8cyCrxgT7MRNBoNx96IMb+ZWIoNX1MIFtME1Qw65Y181xvY2dX28szr",
-	"EpJD+mpFBmA35rfNZV+oRs/zfZ0XVV3sGYEK89KaURBeWYu5rLnbaO40Go1G86ZZcBD+RddoEKhWiGdc",
-	"HyMIEf5lr0Zmsw78t9nh3V4k+rVCYyBd2OkjvuaNeFZnLRrzbrMYc9MOtnlrpaHuzg+1tnsh7abdhlur",
-	"SWBxtFwyCng8zB+Y8socH2p/W1v5OfGoubg4JpxxYbifUIQkg9EgD94+fOeQuR39OSmQs3SvXvNR4aIe",
-	"1V9CJXKhrYF9/b895JcOn9vwjAfUP/icz/qJSHe+q0bdWOw4gOcCSA6kZ9MTkWLzHzgB3SmLMy2SvkPk",
-	"9ATjlNA01mGsvTY/sWaa94FmvseTBJJ0cgppuvnD/QRHdwSjugDrp9DBTyyzPNtlOBdIZFmvoV+IWXbA",
-	"rdRau2dT3/Ss03y2wnZ2A8AxbcFtGx9AmnoALSELMiajE8G1YCmX1PV/VRjrQsh9qvLTijGf4E9WAaji",
-	"3S6+wfbiR9s2+BcHkf3CYVXNxKwFUcX13qrbS4aywrQvRrDiqmxErIr3ZonIAKeKKFQCXhWlNF8pM64C",
-	"uGw6xkYrUiAWMp0WLKQhfQJcoXHGQGJppDFtS/oS8TnIf0rDILpiNZF19o59IPzM/YRuNVBEgopk75Et",
-	"zQEY0MFIyYGjhKdvbBmPg4EOINKsMxZqlWZIOJprEdXZPd4bIswGSCFFPBhmLIqNYRNZdKTORxaOhD8w",
-	"M9OW+AwHGoOSFRjTezwGGK+bx76CJj7AuZKnqZB2nS1ZPb1wrBmPAIdKDDBMpUU3kpIpNlInwkc2oZ3T",
-	"lgjILBC2sXT1TQj6wkYmI6RqXYQOMqP5nFlR5dTutVPZSGfIQhwx7KLSoOdBLZuAhkij07lOi/1t5ufh",
-	"qeQkCwPvuHeMPbZG3NysxKtAJjo3CasQ0CyfKNjzcMfm0nRFmnk5G0vOsh7pij/5ZzOGcT1W65oGL7jF",
-	"MGwxDI5hk7bEavr8FGv96jN7gJYSa84pI9AcpFBTMeKxNF/jPVtltDOUjtDRJ1iz+94T0ParSiXNDvqZ",
-	"SCc8jTQYGWgPKFeZ63S+cnUpacRS0TeqH9xuqGggLbiI89NqrC3nxheGc2OTo7CY7HPZBthqw1dMG25P",
-	"2iXm8tc4ZhtSX8I2OE/iy7XpKtF9qiar3EfNMomhpaQrqSicQyQUcE+rQ7VnuIjjshA0F8ZwaU+n9xv7",
-	"0d66vsPnT1S5lZVfTs9hS+LzyneHPxdvw6Nu2bA7mXBkOk7+F8FGithLXpVRexDr7JCev0rmwT6HZHus",
-	"qSJ5UQbAfrnaEcaRHOJFizIQbgjgKIVOOoXG5wnNg0Noys1jSRnJTDzNbA/KwvdKRGbelB0YJ+hbmMCU",
-	"KmMj6P/qCih7Q57yXkY12JzpsejFPIHK2lgO6sCfRjK7ZvvjVM3Fd9aYBp72hkfiafbFTIXgMq6TC7FH",
-	"YJvJPFNuw0XnF/aWxWneLLsxVkkSy4GxD7Fh+yDWGaSheZ6pEc/iHk+SaYC06KUoRdHdzLzxCU/gdGH1",
-	"B0EC3Pkb8vFYSGt4OsaO7+QiF3X70E4uoUy9Q68ENBjQ3Fyl5lILSh2PNRY1e6PNhmKkRXIidH1BeP7Q",
-	"ZjU/z/h8j9AFnpFKPfmhbbUxCwnMOMyy8Y4eGTlbdPSn3tZe43+8zMmjx2TKLS0HttwoZgPomF89NJpv",
-	"yGPYfSjtyn3VcHk7Iw1kYGYArsRnLFJsB3sdiotpGEYsw42QcEQwPRRJf2Fm4fl6uuSSI/tU5K7Nx9d3",
-	"gxo/Eamxsu2DYF6uwcK4tUToq2X4a9VwIZHroNZ69tz+uzPgY7MN34cPdG7MUXvxCgZ/xdLE2tLAITVq",
-	"rDt4au0HtL/4eGy2luBazJK7V69uAH8NVZ467niRdhABVPpEyWzoELD+3qW7+5sXPzpt1wC01gnJpTOi",
-	"ZCeXvUTwtNaqITcdbAnX0lgLIZfegVDEnXEaFytpP9Txd73P5vcyfJotv79PnV/tbJGb1Em5mdpGHSqu",
-	"Fp5aqsLpQO1ea7ex11zNXcs1sszCAjevNYIaLm5zF7rnw7I2ghqtp7nv8/Oj5LcneTXPjhAp26TQ1lNz",
-	"SSGHUlrJEDrNUbv6zB3npYmhA2v8OGyGOBEp1M0y7phmelwaq6fIwOwbmwfAEkT2lCmgRDKaK2Sx1Jng",
-	"C9M0znL5EuZp1j41X9bEjr+tFub11t3tizM/S/fU1lzamktbc+nLYS5ts4aXlzVczyTZMG+IW+F8E4cH",
-	"DjrpYjlE3+n42BKuM9ZLeDyqswOJ6qmo+MDLNZFfglRfOx1JGvBS8pGe+ruwhKRO1ESki0Mp10EB+f30",
-	"glouQZvMtP+o0DCgL9aOnFxqXnNrCGwNga0hsI2bbFPiX/iU+MXFWq5S6cXS4nKwPTIBhXs9NcIamx5P",
-	"EstjlsYnQtIoA4/HHO/NkKhkynp8JBwtS8GDgLzfBxKSYFhuI5em1Q9ozOeuNL/9rIZjBunTYM/a8Jt2",
-	"rdWu3XvypF17XgtOaVADPWZzqXkc1YKaSFNlbkaM41JlLIc1yJSKWkwq1jemomWkDoEYA+YY7oIKYSEx",
-	"BlJiAIMHWKNnlms0sUs7RxIdsNkOdu9sHZ3Lp7CAM2kPGJxCx+lts42bpawXtgRc3S9aSfA4m/PZmRyw",
-	"6rz6CL0nnhZE8LaZVmr8KBKsvSw+AdZ3z29qOZ9LOnsOPSNweqRCkutsyCUElOkyxpNETXThyxEducqT",
-	"CGjc/WcwKQY8i08sV/bubkXWHO7yBs3S55o276k0FT3bdLuoO4MR1lo7u0DsNuLpsRF1uqoPBXHwjVk+",
-	"rrwHJd/dXWJ5ouKeYM3Gtd11MtQ0Xzh5l+VpeRCCXWOPAjUgnqNg9g1Xco+QFQ+dnDjyPZBTfZIFM3gm",
-	"5fBARAOR3pNZOj3N8k3gp0xACeTW7t3avZsouSOQE1huBZKnJDs9ZXchFjFu4U2Qow5upYUgwKiGnhCl",
-	"2nQI3bluPtV2Lp64taX+K4daxPdYFbHoCY94y+LwuZiVNpBctijp6J0FA7mwL9mFGpljDv1BL8TIfDQW",
-	"EqtDI2FpvOMedjbCcGCPS4eRhLYvhTEZEIWTtE1qwKGiBjV1BqBswFmT54goh6GaaBIskQBT0zzb9b1R",
-	"YyFnnmPZFgS0gCXeBhydHZltVjZUfg8dD9tJt0iUFkg4gWtrnu9nzTOPuCqNT/C3IukX/WDmRN1jHqeP",
-	"Cd59JtYFkEiF/nCv0xsqGLUZ2+H9d2qBszxh/0P8eP5a/NxcgJ1xvctqOh51LK3lOpwIj3EnXjZ2MopS",
-	"OIaAZ9Wtq1fhDNbpqqt6pAc8E1dHqhsn4upJs4hhNBu7t/duXbt5/UazAXj8cZwKXWW3Nq3d+p109Qe1",
-	"ZekBZzNQ3eSeEpY1b7Y1SrdG6UYqElLMKFZchPPwncO3eAb5VNYVPTUSMxRe52+eZgKV0bnrs0PbBNzB",
-	"6DgSDQaMJ1oZ7ZYIX7XEmoWq34caoVToTGN9jw1KealhkHnsNVuwoEUvFZl+PfC7MVIFURG8soHi2Cok",
-	"HmEMxw4PWoNmXB/ba3s8ScBesQY5dus0MxbuIwc4M6ZlZF9LRiw0Usq8UAdo88PCiD8WYmwuonZsMTA2",
-	"yazO7me6aC8I4Q2McBPHBJBI2dZsrYK9KOPHRj3bhL6zqdBqGOU6Yzrv92M7MiBVsvwUmNt0P4bubUw8",
-	"7QkRiWi/eMgAIvFd3ju2aX07W6ngvaGImFRdFU1t6RZw9EEPWIrr7l0vOsaXSsPsHGNuGOYtXKT4if7C",
-	"zKgZHbg8GtrdV2IG8BF1qTJYBGzwOGcsHAmdnQ03UPpl7eW//Omn/+kPfvtfv//Zz7/36V987+V//Hlz",
-	"d+/a9Rs1KsJwar7W3LvVaMB/GutG1M2gL1vnn5rBmM1SRDlOM6Tjm7uNc8tbeD1Ki/gUTkbrWa0Li1d7",
-	"1q6NudYTlUYwzCtXrrRrQbuWKfjzq7duePOPLzAU3FZ33sGp2jnCmuu56QLDIhsqMDcfHR7VglqeJp6d",
-	"4lkp9Z4aXb1y5Yq5aGHKpfm1t76++41r7zV+/9Y/v/Gtt/feuf7w5uPbT5pHtfPILB/BkVlmyLw313wX",
-	"Wl7qYxGh3IBmQrFNDlhTZGvxbC2eNS0esyOxCbSA2lzbxTVV+WDIxFPey6yXupG9s37LKtQyy5PV9Buv",
-	"93/Gu9xyHqY5dQbxeBB1hr1Pi2bFRhZZv5xjs27XBjVoNBqLktM4ugttITEE283cYsc4a7Hu8CQ+ERYl",
-	"lSpwir9d4+PYSPqExyNEcGmVCDPnJSDRjZ1mc2f32gyQyLwGyr53vv7gjb13v3X9W0cH3/rnu1/bvbt3",
-	"9OBrb9382rXfxxY8qZ/KsDdr3KrgpKidNOvX6g0M3JxJTJrRnVYH7W2Ebf3zWeufYRoD1p0y2Hz+IYc6",
-	"Yr0+Jbq7ckmDuUP7m4uwkWiURuBojV0QEkGoQCN9bkEzKvxqxJ8CftAYRzduPQ9q1LIYbtTPEGuogXZF",
-	"QKcEexj7QkT03c2gZvwJ+gtqiAf2MvOsMU+zGGywSRxlw1oL4G1mqruJgJ7rtVYNLAwl40zZoCYSs/YA",
-	"LPTw92vL4XYTHmedXhpDTXkBnrxhJga+EyORDsztii+bt9y3lGgsvtuDkmOoIQeid/60A8hFS+G+ZwzA",
-	"WKVxNoU5hLsUV8Nzx6kyKwGNbuKRUHk2++xF1elO4sEjI5HwaWlo9pv5J8ODyaPWcQLAR1hG7xfmHIy0",
-	"t886Rvp3CpZW3E+lL6XKCr6fiu9LfED4vTc/7sa3vI/Lt7zufVO+WRPFZ5QnIuqAAzozF643z+xrNG/M",
-	"fll+5vz3M0++gXPZoa5z4NWcVcTjwT9dwJOA2Er4M9VNJImbyoIYOoZMQk9sIu6D2jivDDD5D1mnLoKa",
-	"5MOAmJIUYqGYA9lp0OHfhS6AIbu4+FiMIUjD4VqZFTGIXIsU41BG/ljbUDCVRMhWIyYMgv8V2Yu8rKM2",
-	"zV8YO+qEz8FrnGBdIkRvNBrrVSHgcC8XHrNVtltlu1W2Xypl+6pGk7axnrOVGuhCn62m9ZekrvCyq896",
-	"PBMDlU6fr+Ls3aEfXwwp8la4rCtcziRb7GJuDflL63rnDHnqgmMP37kZ9mtlne0GeMhHAjPPecXx9+zo",
-	"0vHf2J4GM6NcHLzMANlrzJjQPIrAPOTJ49QMNYuFs4BG/Kn/IZTPjmJZ+iywDSJV9wPRu8QWKFv59gWQ",
-	"b1vb6cttO82K3nOwpTKexTqLe4szX3ew4AnhJ9JCcYZqwhIlB9SHMVPqGJhEzfC0SIEBIiVqUfyzr1Ls",
-	"SE8QmsACPgIHXHWJwOlYmMsp8V9vSyywGuSpwNIrSBH63UcDlo8dooXrDAdbZwdsrGKZsa4wo9X2J+YS",
-	"23INX6tlET+gzmLNdN4dxVkmorYkmOoojiT0QzMTgLxgRtxjlzesCvMuY0rCbER8Sqgb82UPcTW2/kuK",
-	"pxn0SNth72DQwnXmhwnbNZfrgEHcAj65vUcfmf/ipJ6ItM6eILqa8Dtcw+rs468sAqfZYFPBoVOc9zxY",
-	"TXN7gBJZrNG7R3fq7C5c7X9cInktghh1F7AI6yzsp2oUIgYqU9hdbhJHQiLoqJ8nCdOZGOM4Dmy1JzI2",
-	"u6ECIywsnm4haBz2W4qBN2Ro64sJULTBBoO6uRASvmYQI5WKDn4VMm1exOzZkdkwZkCJ6Gdmg8EYHou0",
-	"J2QWJzT/ocyTJGRxn0mFu2LCNRsJrvPUgiEK1hI7Zs6Mnhuaw8CG8WCIDfkq6zkAuJx5mxqmlmf2B3V2",
-	"6E4m64pBLIu4IiU+C566rNSjt6qN3RPBo+KGp1GHm8MGz4ROSLToMO8l9mwPqtsoMXDMk2mbDVGbNVR8",
-	"XWh0EiR7I56JHbOZasFcL+ygaqCAJPCGuM+kmpiVQ1CeXeYFA8vKzU43H0Yi5CAb4j6FTbuQYl2MS4+M",
-	"RJ/niXkmcE0ENSHzkZHZRDgR2M8jPjXCvTwaI+zNBTsnPDVPAGl/mInxO/Zq88fX8A7mn3fNXSre4WBO",
-	"TOOkarFfkukEQsyGZmusOsvdaemV7RsWjXAtLYyN5812vCgwYKvNwBvTO+7eb0zvuLu/MXUwvzem1GXz",
-	"CB/wxvSRfcQiKntUdTNtfOvsDmBDqbDFO+DsWmMPppNbUiXkHrj4rr8EmzQLVjD/h8diGtbZ/YxJISLN",
-	"wq75E5mciscTmRP8uPxGACPtCtcIbdGrHIvyao/40wdwOAqXxv0NNFfGWqq1av/i2/+i3c4bjUbj/Sv/",
-	"bNVjB3LXyn/FUpHlqZxrdwq/QjXvCoyqhg66o/p07jbAQYtHZuva96C/3FhjmYmBSFdq/7++EwZC1Ird",
-	"5s5e46h5w+sQU6g75M+hf377GayIJVxChYp8FNniu/W47IkkMaJ6l7A+5t/N3T0zIOyRCx80G00P5Tm+",
-	"3qi1GvVb13b9D29fr7X26o1re6UPb9dat+o3bge1Po/hQbfMnKFB37Gf7TXJXc/NX54PB/w8142tTOYW",
-	"wEsbxBRkTCwzuNuNoJZLf7y7lAWhkTabN+0HZpTNevPmNffB7VrrWv3a9RtmNYFQCBMJ26nxpsbMDeg0",
-	"l+layso0U+HjdtwZMw3OtDmEXb8CfisWegUxsa0TvcTe/pwAxthRAhgL0RJBSwidIOgAzadrNPlfViRa",
-	"4Q+ngo+WokDJWRkoIDlkuXEbvBoR1rPVjKBre0rqWPv+M3stzMTT7Cr8tYMPDF9voRMYqhORnsRiErZm",
-	"3YPwrXtHrDxa92Pj73398NHDwBbWWLCBBTTsznW9hjYbFg4Bj+5OBT2V4A+uagcHieUpRhtBfc6zdg2r",
-	"LABLr4d5FqmJbNeeh8Hsl7gY5quCERJy8uYR2NU7G4q2ZCy17cQdgsKOEVqFzNzXvD/cFf3wkN4xxPcZ",
-	"x3JAL9RTUiLNCJuo9Fjvo/s+MRNkjDNjzELPVuPmwVfGbmt6BSuzr059y9u0kUI3vOKLPk+0gFc2b4aB",
-	"iQxrnHFRe8DgQnTiUIRkNkEBMMXiKFgFTmtAbZRSqFKg+hrjFmOlrGR7bp3R8CzCIHT9bA2SdkthzIu2",
-	"hFIzsO2jBOqAYQ18z3y3QfeyRVnOQhzypI9L5wDQmf8yiZq4OiPjZXP2nZynGVRotWX4zsE3O3cePXx4",
-	"787R/UcPD3FKARSNLgiQ4xCrzW0WUhS/ninVGeW9YVhnB/p4+TExJ6LKPz6EF3pEvzvNPz6kKcZdh++z",
-	"+NjsswZ+FNt4UebYgmB1FnmKFLuesaXR5rx141rJBm1sZIPOyaGSEVqDb1rMTl9bmgPQYs/aNZ7B+asi",
-	"mYECm8KfaFN1ThuKXXS71nrWro2FjGI56EgxaRvD4/lzWJPiPWdt/0otjuJ0m9k7c2bPBVYHPJZ4ps2/",
-	"IJ6Le3oHZCJN+BlUr7lZtAMkRrZuYEXFbHbPzgequzhO/XXVnQmeUhDU/G9IWK+6xWuFM8FMDSHC6uqL",
-	"I66Pzd1fZdKUVYs8OJFtWddhxf6j9jcl/qkIrPy964Wf0ghq/TjJkONmvvvpc/O1jPVw8dOa5mkfqC4U",
-	"iVwvSKeIHfY4Ho/J83IEsfaWUDcC9TYwTLwC/LZaa++mmVdgze3hPFs63jO4HbQv1umcBzt4K7HOVDZi",
-	"5nAhX8xpImmuQGyGM6aa9E8fs2wS94TP9Gdrz5FWlIWQAiJ7k3yEctaBMmVwA3NGmBaJ6AHx38T2r0RT",
-	"lKhy8GlEGUKPa8tUjAXPSjciD5ZndhR4Ozy0xnj8QHXr7H6/6uE2OIklyawL0UNZqp+PKwnZ2zI0t4UH",
-	"dshIDx3ImW5nRC9U/Nb9gc2+pzV7P1BdtM+N64eV7L3jQWpc3oBpNRJsmMsImgLCXHLIuThwtXXJ0Mri",
-	"wBzAU/LDPBp7uxA8m58QEYFX0JaZHQ/XlnTZNRnFqvMAvVNrFytgxj+gdBGYwEZEicLkBgsYJxZ9EQir",
-	"Gqs21oxEWwsYvkIMMhkBE7YlJNJIXsNHsDHwMqlYLiNFqabZtS0qC6/dCq7fvIGvDoodE2Fmc3R51hvC",
-	"Nk7VRPt0/Og65RJi/GHP+OVRaK1+MzmOY7IoYmw04ICyNJdt6Raozt4Djge8LM0lOA8uLF7sLQ1EvnZ6",
-	"IvtGi7sCmD3IEyB476Q5pKzCKhMfW0WSyP68SS9nO0VWaOVlehQsBEwavfN2C0l6jaD8QHVPu63FdN9c",
-	"/wkeA+Rckbhx/dch06R1uCj+ggXTXIVs4mhQgLPuTU+1ZVAxx2vc0118/kZYY2UbrHplS2YZWk4VRtiC",
-	"dffsMp+4n07jKWbZgoledyc9Trg8LexLOskY/iQGSVkZmRQjtMYT99umhFsQFoCwQBcjFREcV4bcNpQM",
-	"5qSjzmKErspS4Lzgq8/weC5FvhfK7gIKr85bgu02NnYjF8qrGaexubZwOg/38DSpZHTCNs90yf28jMS3",
-	"MMY+TxHGsv4JXhu2/nXVvR9VUYzOn+yrZmOuT8dmn7DIlz2ad4DMZBjz33YKg1pZl3Yx0xQXDpRzf4yv",
-	"Y64s2qVCLods8VMsdqmywlqvCMer8VZ4bYXXtgntmYmWMjVGcbeBcKsWUitAxpcQmTvga8/Byn3c674l",
-	"MSdM3YBSFMWvje21hOLc7NsS0vX8YVhwzjsgQ6Eg3Mtm2U+bu8XHWL5MX+yVS6Xxw+tFfzN7fWP32nlB",
-	"Ytb0ihzqAoJX21j15m4DBM5wTrtTms4Lgq24g5nrnVj21UKvwB6PXN83P7uINlflHfbi7//wxV/9wac/",
-	"+KOa1V8dvMhFCjqU73587+Hd+w/fqs0DPfEGn/zq/5m9R3PuHk8e3bl3eFh9m5cf/eDFn/x49h67s/c4",
-	"fPeOuUflOP7bZ//9J7M32Ju9wZsH9x/cu1t1/S//9sXH/+HlLz6avcW12VvcOXh4594DuMv7ZxYDuNan",
-	"YuLM/jxDburL2rYA58WJxzVOMOIvCdMORw26As8fXjEaJ9DXcqE6tdpTC0phQH8pwZQUZMfHGZT+5FrU",
-	"2SNM9IROTRKbLv3AXBWYC+BuyKS/IPFNI6vIfFcWU9DPZ1HsHgL8+tkA4JU4mZ4Alv/K5924dv7PQyt8",
-	"ZUOaJgVP4mLIvp1q65YVFQZ23SxeFaANvhXEYtlL8ggy4OdcXPBF6wpjZ3udnLyb+q2xc0ZxaSdyYXa+",
-	"mOrlErNooF6dj3ePctWaSGlueVYteTR8A6KyvighaIXv55oR7OdJMpNVorMN/lgPC58SLgc5GgLfHZoB",
-	"5+lYafPnp//73734H//+5Z/94sXHP/zth9/zycfhyAuA4ydqADEL7Ldc+/Svfv3J3//rF3/41y8+/lXN",
-	"iy5EKe/DollxvozY/JmxYJ7/02++/+mf/vTlR798ZkTOc/9ikkE4Qn9Uvragse2AORTUspRLnZBuhYKx",
-	"Wqv2NZEkiuEDAjZVeYo9amLNcBCUNYqtceom81xfpLjmp3/58s//Ya1UFd3qklnb/b30/uptAptIAQyn",
-	"xxZszu3AhPfEUCVI5PXtGq0fTNX7Z9igwKWA6jgVPKFCzFP2LQ01uNj1vpCNu1p78vPqNF7sw9V6jTsD",
-	"dZsQ3SZEjfqNIqh1d5pzRfW+OK5I1119RhnNSCQCHaLyrnzHdjvEZmLY4ltG0EvM5RmcbQAlDtlQxCnL",
-	"xFNqr0KHCKHC+By6Ns5a7ETF/ruxWOpM8ChgmQJahW4izD8TpY5ZPsZ6JVszMm9i3IXbeyZGlWxfvgp3",
-	"lRTb9ODl7W1csjNt72AlL55Lz4mf9eH3ARqIofBYs9A+GfJmfTP3IbiBccWme0tkp+y4rTWxtSZeFWti",
-	"K9UuD/SwvkircMjXdJIRicChs/isRHwzFkm0Mmf3Pgv9A0H8Ql6MMxUgQBCdRfdMBVgJAI8OnQAKmZBA",
-	"yAzVxLHGf5dsB66LIAIAuLHhm70enk1XRuG+bzLYiAQgvlHCmxeBxFqc6bZEVLjjTrF3qbOD4pEuXmvu",
-	"0lcOOD5OBZRiGZ2xGGHh1MUkVXLQoZvuWyg+NNjSYVsCX4pfrjmCfjS++cNScRKLCdhS2KLVmFI6YLlM",
-	"hIaiRuxOqBlnEDlonTKmWHbwnmGdHbSlsbg8qbDKW+ElIWLeCUQezorpMGChVTDm3+W9o1IWGgUQshH2",
-	"qEM2dhSJdVZhZ5pDMTbya9aqrMCavwvit6SFN+5AOx6n6qQcz5jXUU6W74LsxR1VusZTvliXDJGGiUqj",
-	"00IlTmU5HYfK559+8/1Pfv2nLz76o9/+2x+/+KM/fPmjP3757z9apLVO0VeeLlo/nPIYpMs2mLI1f7bB",
-	"lG3vvN8RTtCATBjPgrnAmMzVMars9eGoS7Go79laP+q6AoYR1WU7bc8eUrVg7CozsDCSKPfMx0PROxbA",
-	"sAnJUUckau81HVc1WcF3OquaNv+cFeUl8rpWrcQWTDa0LhRMzXWHJTH54jd/8cmv/ri2gSrEV7rsBMOQ",
-	"p7yHO2J3N/Aa4f7jhz/wFcw/fvjDRa1xne6gd19bPXrsV+cv3N28Lpfx9klfLtG+ldQbU1pBM3PPNwSf",
-	"RsNZwtZP+twl9WZN3JeK6UOIAmhPrnrdz4tW7pMhz4wgL4nvr2hswg2iEP1mEPP7TMlkyjg7g//Hnqgc",
-	"0AZYPoU3jweSZ44neqZ1+oxesAHZMv9ld8qI9rHU+t1yZbqG+WGA74CdXnGtHbyZngS94bEBu0hPhP/U",
-	"6jbknzseYVHV6DmptPPpgG5n6XPogd6PJU8656PirLfV+Jyagp+mz5BcEoCPW3dlqwQ3b/VtVKDOnPgt",
-	"52wv0G2xyd6F0Fpo5mgJ1ZFLXWCEswhLO9U05JFH9yjFU4jDojOSxSORxFJgRbB9URtgnSFtjzFpXJqG",
-	"5Qjcb9gX+RJQUG1cazfrEVSHsM4WsNo45uS5HBfANFXeBuugW90R2KbbLr94wIFNQCrYnbkpPHbTouPq",
-	"iuNcw+ULCoXMK7wLv3iFJc5qh8e8xjonBidmiwU/0+6HSVy40XGKT9vk5IxWwbbNmp6tk5uQ5cwXH4/R",
-	"/tYj3TF/NBpN2PtaY5asxncSJQc77pOglqoEmVqhvse8FHk76OM0aWIgh+4/a6Wb2tS7d1s91ZkYdfg6",
-	"oGMzU5fsIvHEOEguT0Y0SAsmuORr2nYLKybWdMcmz91TykuSqXHHdouDwOAqmaGKdTy/iCIux2qpIjOQ",
-	"LeZ260YVmNtcl3iGVhCj1Wr/6jO7yZcSCDkpuxUQr7iA2Nr1lwejW/8QrmtCv2s32LmB5+rsQDIxGmdT",
-	"FuI5C1kuuzH1FhASNxPGMvAa6i4g+n2BrRahrwSEMGLtSP0lRi9iybKJcs0HlHQcqdDDoK9SBp1yLKKK",
-	"x5mNp9PBocZT9GyQKcDmmkxtzwigE9FZnCQUqeGZdbB80tI4W5JDsAgvYFOoYB5C5NaZrcsFCKxCGFka",
-	"h8ISXGAeIrxtxkhc0/y7VIDUVrb/zhh/26D7q44RssgglVq40IXYkFePxXR5KOlt84MLjPG8LaanhXjM",
-	"4Tp4fJ/BWLdG0+UHQ+3kYzDUbJ5yfChw5fvYl6OXigxX6xKNrUoABDXVjLVlxAeYgx6qCSZ3jsV0Eb/A",
-	"29ANc+NMvFVFqYpyZC1cWdm8LaaXjQNbHQyNLSlhCTv2pkH1255B3z4UE5iF1TSuGdNW4W4V7kYKF/YQ",
-	"49JKuYvQsKeWRx+hLGI6U2MNnTRiObgI121BpbMVdtsi5y9GkfOGu3VzDRusnauE5iRiMYADcpSen68S",
-	"wULMnYTQSgXbyMBNXLBkyvJxongkooBaKeoCKYilXa679xt07Rk7ixWt/2LoEFgN96CHndaAEOwR+1JF",
-	"h2/HTHYOtGUwEp+z7IuHM4EJgqjDTewwPygRJVPRwNJGZPY3qZoAK6t5UBU4sqdkPzbmgEfpXHzmPdNB",
-	"Up69+D//3Ysf/Jvn//Sb7yM65ZPf/MeX/+ovXnz0q0/+7k9e/tlPXnz0Ny9/9GPbsAVmp5soMxhsO100",
-	"oS53nTZ/5ThnSCzp0VLHJKFat30WWvjKf0FrZrVmO0Q3gpq9wa3r2Aoarr996/rz1YI2kYjysQ2t1IIa",
-	"UIZ7cyaejkUv6yBgODb71n0ep0J7v5yBo454eiwy5MS2iNOPv//i33zvk199+OLjv37xn/+PmkWe9lSS",
-	"j4AP9I//9csf/frFx780X7k4Ed5+hoS7qC24fbOBJXUAAS5+IKks4f0llXVpVnrZgs5b8Ah65tuG3QR7",
-	"6o1ERw/VGKWzI/j2K+bsR8ZrwbrO8wcfgShYB0BhZfYWQnEmn5mmcSGIwk7zKpX7a/a7o55gWBsNvXcL",
-	"4DyQQ6dqgm58Euushf8M+3EiwgB6VRt5gg18HdReZrxHFN4szPggrLO34hPBxFPey5IpPAZ/rIXrCGdu",
-	"D93RMpUWzQg0G2IDZL/2C63cFvZj8cvw4SYBcJCbk+++GcUg/2CUnHnlRS4OwduSrrGNzgpLA4roIV8C",
-	"Zf3QOw2MBDuguRZ27DWfljCE38VyEL5uO6rhpGONiBoJrHrLFKZnYt2WIUiKsFQSB3QAXdFXKTC+gs6B",
-	"Exu6Gv2Q55nq0HfwcLP6Rcs4QDLeOfyGmYhvPjj8Jiwh9xq6vRO/AUMs+siZt63DNSM+ZV3B3j16c+dW",
-	"AP/TvGFu9NYbzVuNvQYGdYw5NeI6YFqM4p5KABKXsox3damlopoUpASC1ksDoS0Hd6ar1HHg9U/WQwEE",
-	"8QXjwhBkgvkLGmrTTgQeSOiQznia8ql5QdX9QPQyaGNBFOhwH8702FwKt25LPTSOqxRm9Zr1vVv3vtps",
-	"hK/TyaB1Z6RYW/BBFA+gGCUVLFE6c1s5E0+pj54jKIil1z3avDeeDtpzsWTdlPcEGHa2pTegCnmSuxqW",
-	"VE1oBzuccnfq0SFAnQq0I2xLv4QOBohzrfrFVB/AC7kDQM/qzx2RWNu3XtxsD7bhxRayjPIki8c8za72",
-	"VTrasUZgyURc2+QyR6LWqhmxUe/pk9pm1kaVGbCezn1TpaPLit2VjGVnmVgZVTsHCwL3xKk1JzAQ2yU+",
-	"1qwrsFMoCNUtGmobbptCmt6472R+GPlFm1OvaR6t1YKNbnj1mT0rzxdGJY78ruop2Th1FgqdxSOeCVBI",
-	"5p3zTESsn6oRyHKqY3TxA0mRCYJ4pFDuiIpCqkkl9ZuVuRcrILbe9Nab/p3wps+u9lbSd9vg92WD+MjM",
-	"MOKWBDV6YRP059gkThJGOKIN/O21Y+SP+ii5q4Lfnsa5iqJq/QL/4v6LnP4nmM2GZn4nApwpZHajHkYS",
-	"kt6Rora5RQtBI7lAy7muNcaNsBED61RhfbzxHrR1W+fbmO+X+5zDVdqLDIwYH/BYViTbYVq2ym+r/LbK",
-	"b6v8tg0kz01b3vMikxRl5ElixHFcMJ+v63U9P0XHobi7CCX3pnG1pJow5UVtfTUXMJ6xcFZ4hETXOuQa",
-	"S/5thNwPPVJ0NmBSpcyJbNsQNyhQ6SFcO0vOCt3nKe4G2wMH510gMerbyRSMzF6D9K0F/awoNY4yI8u1",
-	"AELxkUoFBAsrOGqL7+GJJcZxYr2tswNKYscaGoiVSWE9BiBLCTvL5Tavt72A9VZxbxX3VnFvFfdWcZ8j",
-	"746npibcZUvPWWEDrbiGXMniHpZ3Dr9ByUaJ2ULL/tOdZoKp1LiH5sDZ2L+XhmPjVA1SPtJMjYX00F7x",
-	"YAid6Yl+soWJtKKhsc2PAXW6Ofn0ZeB4fqjqTEUC3VqoFcNhUALXss64G2Iyal6X3Xs6VikGYO/BhJyu",
-	"0MwIrtK0Faezr9IRSNBuLDlguGZbU1aeydQ58MYZJ0EfMKcKIOVqFcg24HR5aEs1kZCuyOYWydhfGxjQ",
-	"Fx5lGvNciwsLMkVqPrpUmJ+LoktDkUSBRSxzwiuvHGm6D/a7MYSQJzLW1NIpFVkaiyigs52lU/OdeRjL",
-	"lArck5jRt6mFRVSwCZsp29qxWzt2a8du7ditHXtu2hPkqjVkz9lu9VjtKytXifZ7AY5pfjfNWZ7Ohow1",
-	"8R2oPGNx5mPYXKwHlNVQTSC9UQXhT9WkhN93dmIssxvXatDpPB7lI6iwI2ESy0wMRFp7fiFge/zI6gNz",
-	"cJvBCgy5SIB7qrqYYQr+6q0bPlnwrGAzs2PUSYkI3hNm5yBNNqGB39rYl+LtDqlBlgdU5uj7YVZXsYnK",
-	"k4iwtK+cwU1Zz4swuV2TjRk0MteMsw9UF/DaaPAccX38ddXFjmc4c4D2NuY4woaxUpbrmTyt+X2dhWDf",
-	"AbbJLMfI2PRk3aeCvXlw/8G9uwBcYgesH8tYD0VEAYo0l5pyu3Ox9RICMIAwhnEfnE0KEW0IblhDcnmo",
-	"vc6OhGQ67w3N62uLucWQeZpLBm6EMdn2GfGvlPuthYDTqqdmbkRUwSLzBOfmwrwBmOdaq7kb1D5QXXAL",
-	"rp+LsYSE38vk29fswlrEHawtgNBh+ba21KseEwTLAxypYg3hCOCpw1W8VBilGXs+uhDhB8B7L5ggKJCA",
-	"3Z9zga+LqB8oDIVfUKIToobG/ESAPZVRAxsVSiZ1IlKAzEPYAKmpjCep/QJRypNmqkpOmPfeBg22QYNt",
-	"0GAbNNgquvOrnwSMJ8hua2EOFFPynOMHKDQWZLxcRSyksVw93W7QaDSofu5Q2RyYqwzkeM2ITyGCzfpi",
-	"IlIGRe1G7UgyPrG2UipJAXNLi3gizM28AuCw5QIQUASXAVxDWKRr6aeACMmTZAk3wRPzxquwE0CeY5aa",
-	"oM5COpEhi2UvyaNy+2FQvk7e1s+RyeCJmnyxyQzwy6avQWuLeil5oZHSLxzip5QLxanvccm6gkUxB6UK",
-	"75InWSm40rzpa4KGJ8CtYvX6GEHd+QUVoz9Rk3Xq0eGYboMxl1u9DgKg8CtcOh0T/RQiNWLpcw3F9HiS",
-	"dHnvWF995mwaKOtaAB9UKRun6iQ2xg5WLof2FqF9Q7zRVzSVYw9CFol+LAVGRTIFCsFx9gZs6Hq7443h",
-	"H1RdHEdCZnE2DdoS41ixcdGQhC7OGJqLGmqMd8AR6Yl4jNXtMJcR605LN/+KnolS01kMmDgR0lLt2vvw",
-	"NI3NUDyHiB6eKfeubckcKALGMMYokb0Jeh4geoaxHNTNUN+VZhKAkRJ1myMTwMJp0c+YyuF+QGzsCpLl",
-	"lJWuxErvD0QvExHc+chyITvWAHLCenwkAqhk3muwiE8twZWRhFYEYlqaSse9V5m5ofED63MzHqVqPBaR",
-	"mUOpXCByRDQ9UFMCueubu2yo8lTjHQBReb0BbQb1DAB0nCrVL1Leo1jmmXmHPIWgFISw8DoqIeQZ41GU",
-	"Cq3ZQGTs2u5tVzSeCqyUzIbCLBjeq87uuMeWnglBHbApbN/7gImn5l/OYrH7/hCIGoH1CNgGwEpp3gBY",
-	"j7ZgHiWTqXksFo/jucjRwNBgtlRVkR/xY3GHnrJ2GfkhnMKH6pQC8itXr5TUcO1ZuzbSgzhq11qsbdy4",
-	"683mbrNdC1ib9B1+c/feg/vfeHK3XXtenZNZht1Zt5ybBnlmhJA9u7ag1EkckiObllevrSHXLnz+cmhI",
-	"0cvRxwYv2esT2xPxibN8p1ao0LHmbp08VWkd7kpVOc67Sdwrsb6I9EREO+BW24Nb870by89yujuTKHVc",
-	"uDM8Y9eNQ2Ovb5WI1JgeGXtSZ8j4UiaEIYK1Q3X+Tk+d3bF8M0aS8SgyakBGpIsilgNGKCyTLtp3qIjo",
-	"H4pE9DJ707WF0REfvBknGTB6n/rjhyor/77KCfKCcCuzoapXzflZbdw06+tY/G43b63+y+d5dlRP2BgZ",
-	"MX4DjUfbHELkFyUYIPRbhtYOsQ9Ldiu4ki9QIciuUpJsgTi7A1HlivGGb907YrM3C8E01QWEwwwzcBSq",
-	"YEOChGM8AfHk4ZBjzY6lmsh9JhIt5siwVpKSAdEJKWS6Cgp2pqDRaEBEiQpkq0pscvllkFzvX1wi9UZz",
-	"d+9aUAOWDmeTnSFIQbMNM39aMLnwxrZC63PgbTZLtIHUOldJJVKu83QJye2BZPQbQFogbJxP2WSoRja/",
-	"yLvGX66M3N6z9587/L/jlgVNzDqWhVur7SG9XMvCTvxCOsz1zuEiwIDZEkJDg4cpETBiWYEFCA15EQbq",
-	"G89FpFrJOrufsYECtsx5rFVgPjUXI/U6eS95egLBNc56KdfD/bastD2ceLj6jP7ViaPnIbJKD9WE9TnE",
-	"AmMySDBfDrW4IBjMRRAba8sdFhpLC7p/IfUf9uFA4kJ6IJKiWGgI3tMBRYo0jcvV2lAgBZ4QTeLdr85C",
-	"SDeE5k5tyVgoRjxOcAQ40S7ER0028E4tqDQvy2Vw9uKMGDOTxBuZYnFWZwcZSwTX0Jkd8h1CRCLaZ9o8",
-	"iCfwUDMIMLvMAGj9zOSUfEbk2CfKUeirRuTdZr/V2XuY+/fwbQ6RUGcHiJhbUJCCC0KE4HHGAANgxvRa",
-	"OBRJFNoVNObc6/tMKzT+jAFaVA4hKA4ClWbob+K47fIbRaUzPm0xjkPxKrXjkdC4xjgw+2/M6ziGVZVn",
-	"PTUiTztR2tJdil48jgHuRT+Ebvl1M35SUwLrd0rxVASW4VDjpLSRxFMkq3MFUa5lXYhf6dD10XeZQtgH",
-	"3sM0ggDN/UY8EmwyRA5YWGurO1Mui5t2pMo6WvAUMHylJxBbJqPFhWd1hZA2whuYNYFhSAVbt8cl6WMB",
-	"gVlAEg1pyxQ7rC0tb6uRHIQstHIFqGzhxYtQfJyB66Ardut89aGZjI3N/LVIN0+xsxHb4rKRBNYmwQO9",
-	"+7kcaL5GKxvS0+fezmbNpy835GmX2Yg3KYNtR5ktxeVmxCvmPDv7Yl07Z7mjUbIkljUApq2/wHEY82xY",
-	"+A3FLWuzp3PzopVXIoZwEWJi6z9cMuOfLAQ0ZtIBCgXmPNoR5+vSg5GxlBEBOWITAUNwpN99lWLNBfDL",
-	"w1DdRzzL0rgLKWDzeVcMYqkXsCiAESqeZhWk5pZNgSpiiIaWvRZnpVuGvxcGLPyq+c+O+c//EhLNOO++",
-	"jmOWjBsnKlXjocNMx1ngUAosHplZYKkYqRMB5OI0QQ5BbfMxI8El2myxq1WBySkA1PQAMwZjOWMRiSX6",
-	"76aCHxvPo29BTua1jAUPLoFlsm8UjOduMtF6Hyut424i9qEKnbLnu4tIHn4nwqnV5BQrJZqd0+bF9rcC",
-	"7/JsB9ikGyVjOHSC2FQWVrcZqRKQKBoWI63eQEnkhMiMWX1qjKVencih5+qrz/Afi0IpiO3K+KAtQ/C8",
-	"6Uc4iD64sASZJB8c4UC2dYNmfSiyI/RV0dsBxTqVnKEsfM0FZQKvHQRgoUa5Rl83YKG5h5HDGEwJWBjF",
-	"cpDx5LiD30BoZSJ6Q5511FhIuB/FWl4H97g7xTjWSEl2ZxhLoWlkr4UvfvmTFx//0lyAZRnmX648wPzx",
-	"23/5s09/9t/C1+vsQE6ZdV3tyxpVYOWpBUapCeNRpIsXhTFYMBhAAYnxDsIIbhK8VvU9kSS2OYrfvMXN",
-	"j4uG4xxBmMbMw4TUixmmAPIP7oW+UMXYiFCqJjpABWtJZjEAYyGLcYp61Xsxq76grtD8wwLWcLRmUqEB",
-	"TFgwI4XFq2LKZ2njEeb1HbFtR153T4SRYPd8TBhmuFmxRLEUNfOAloElPoEICYYX3ASKpzH1KjkohTqL",
-	"NjB0ELVfHgmtgUhfQm1kVWTi/uhMKvOc+4FQcw87QdTgA8pLat+4//jFz/7Ly49+uXaqD9/xcwpQzIxh",
-	"uf9RFqdDMKwG+TZOsY1TbGZr4K7zWnH0ioN+DiELEjpLm8uX9v82y7lUPKyT67Rzv7XcLzfVaRWtd5jO",
-	"J+u5rnleMpOXxQlLW2x9DQ+X3Y9qX6Rw3wZKd3uQLj3mRxGo0kkyVnDJ2TvXyF/FyVmFH/Wo6HcI8ahK",
-	"IlPkbKkK5emhmmhHLIU38gOd1lUhH6SS3DQ8gFKPnQf0Wei3Zmw2XN0q0Yu6GB1gH4bAyoLtAktexykh",
-	"NDw/ji/1CyM4zhAc25YjXr4ocNSrkHn3xAK6QVSahg0NvFazk+H0rCExX0iIEyGXlFg8EVmeSoyN4E9Z",
-	"Vwxj4mzB0gYWQvQ7DKCUyhoEgSMvpl9lCgveoYKkzg4zaA9bKvZ2Demhs6qrE8Oqi1i3ZaSkaLHJUAGl",
-	"P9bCGflD3jf6/A6ZQANGDqe2bMsrVyCGJ2M5qF+54pDTbvwQmyHQBz4V32K+JF1NWh5fnn08tmDFIsQU",
-	"R9hTaUQDoSEQTMcOgIUTDnUk3mWIy+E25kQ1Ul3eO2a5zOIEvjoBxAtVQ9JMZfFIOBYYfNxbSgrzrHs0",
-	"Galgx2KcweRqQHVQ4aGMaLhQi2KeUnztrUzCvRd+DQedAe4oHMZmo07rfSGijrkMYnN2/c2yt6Ur2+SZ",
-	"i9C0ZUgzhD/tDJQUYQuLUjHx4wdO9UhfBRhMWCDKRrHW9oRAxsiVLdLiwmy8q0WqPa5ulQgW4uEIIb/i",
-	"bXM4iBjYm/rIsqEYaZGcCL2P3TVCyCboUo1RnBa1RCFCmupXQtxKPBFpZv4aiKwtocrH7jL/dkW7W4e3",
-	"nwyVbbRoP2y5M1KMWkkfo89CowBCwgbZPsYj1z26Kjr2OE8S3C7z6o8niZrcM9vyG0av2mT6LLP6TOkT",
-	"XBCUpYhdJIy7ouSwQUyzQ/e9CCYsAl4igXGyKI5sNq7tLmBlgJUvadkRf/pAyEE2rLWat8y7ZUak11q1",
-	"f/Htxs7t9581guat5/+sonYxqDKORvxpPMpHnlGE5AjVo4F6sdJoItHnQGjQbDSCGt3NMv6chkEoD+cQ",
-	"ma2MkAV2aiyado3MYNL9adtrVA/SXFw9Rn+Ee/74GquMDwg4ij0KHdWZuUzDqMYJFELgXqoaFzzBHxfR",
-	"UJyCfzAPPDKXPofR38eLdoshQ+ttCK1mU9hOfWhwfPr4qVkqHHEwlHmSQCm7O3pG5KmUvtBwerUQFAo3",
-	"v4kRygpt5hcRi7xKlSkF84f9xByf0TgjEhCPgsvumjUYqDrHwlhGkNbYgSNdEFFVXHiz3tzdu3b9xrfm",
-	"W2FLlcV9erWFhCQEASwotzp8PEYwoB5p+KPRaHqkI7UXH//wtx9+7+VHP3jxJz+uzXK6EuvIrsc2gv8y",
-	"I2/uNpqdRvNrb3199xvX3mv8/q1/fuNbb++9c/3hzce3nzSParNkUXC1OMk6JNsAH5vx0fjUmbDMWzgh",
-	"deDxn2M8QZF5tnIiOFlvitN7Z+OZKZuGW56qV5ncOk8SWjXPv6AP1ovonU68GMuumfirz+gfK1GdYNsV",
-	"nx/D/NyovtA3EaEfGQpnurvNlwsKZgBQesi1F9nQzmsx3jRe7fD8XQEEilhc0JYo2QMqWLABBnpWoQn2",
-	"4eNQqzztibCwEBHJjRlhFhYTELrMfQGWgtYQCvkbjVLxyiFAiwJuyaZ6oUEpQrAkE0kSj3WMzB73++UC",
-	"BeMMWKaSwKdSoVFBkMi+GBxdSFwDZAOK2B0RBwSt2G6jYRuyXX/61LmwcdmDtf5ZWzLmsOpdwDsB5p7c",
-	"tR1LtIIwEbN0zrNDqJfgaRITE64tTqU1IZBDCKrFTjrztlNAjVztGL2nSrdfHKlmv28rYGcw8gFCDcyk",
-	"iYgl8bEoyFvmEtk2Qf4/R+m0k+by94y9A8353DyRutz3F4N2rfF0AB3XRXLbSstd6ew+Dn79yBVeZ8yH",
-	"YO0M+JzBdAdexL4aISbwfeZfZYHxQ9NUsnxIw3WVSgSX1tLZoCwA5BI4YyMuuTFbW89qJ+jT0Bfk8RgR",
-	"g7QwIMqcpIy6zWKN8d2M/DXb6sAYDI1Go7kD/3fU8KydfiwHIh2nMTCm9W4IHvX7fG+v34v6ezdrQW0g",
-	"pFlTlb775AFyqiW8K5JiwDQ9X1M6u6smEmZPZ1z2BI4K7VmeZjiOBVaXY0rrx+jkvA9G3EjJgzXfGK96",
-	"sP4gxVNUW/iiwywbt65e9dekdbtxe89MSary8dtgID573nrmHvB7bfcAZL2BH54yEsA9AL1JatnodMV8",
-	"BLUszWXPHMcD2g2NoHYiUo07/BooTqlO8tLOKcjwfl/lBNMhTIOQTA/j8RiAvWDk3bjeb/Ya/b4A5wYC",
-	"BcYaI35RNd9hALTnaiYanWc4FeeG/ljuIVh9ADbxLFEg/HK2EcO3cbJbzfeZXZ8Wq9pmp7desOvX2MgG",
-	"RznSzzWQ6p7NOKaZN8L4NPOYStqgjJf3huU+DVvoyxb6si6dOtjiqGKtqWITcsa+Apgh1FJOANg/8mx8",
-	"snrWgMQADNVvWVNttx/AEdZeHrAws20qzyNnRGAgHAeQqsayNUZ3s9HwGivW2cPCbDoW46zOwkRpPS0K",
-	"J4un2dYb1JmYUoK2utNLHLYYXxMBGWAdBxnKHCY1Tzjys9u/vHAuFWpjWAFqP7OUuwJbGllXTJXNnuAr",
-	"QNms8QeotsLoXG5efZyqLu8mU/sm38lVJnRFMzhcpQdIb3kOcEXIpPb0yepy0Tzb9as5Z1jiaaQqMIlm",
-	"H/sM4wgsNvtdyJ6KgDi99tYbzVuNPWjmA1zKRoGJJIGLyxoHewbB5WYRQfXAFkQ2Nez+Y0zj4nraNbWg",
-	"9vLP/7cX//k/V1/sDdLeZ+/5GbsFlSZ/uVKqPqNFjvhV1UtbrXGWVkXm/7lj5YZYTqEbQNKfX8MNP0Sr",
-	"UWEkIhMVGBQIkriMQek6Cgy4FhezlAdHEGaBCAA7FlNXHQEM7K6xDw4fQzg4Cg3UoBgUmn9enBXZwHkp",
-	"exfu8LD0eiuBP7vxdzuU5FhcqLqUhTr+LmY6jMBxGRUIKQcLnxhHeukDXZZlrkR2NuXj51dcAsv+PZtu",
-	"WYSNwblUC3N2N67BbV0Kb8U8nS0eoChQaVH3WXfKKF2BC1yKJNUZZH4wTQtskJCB9Xow1UvZSOo98sqT",
-	"jGGNY63VPCOrGN5ndUIxojApr8EWeXSJnZ9hASqEm+qzbq5jKbRmqvuBKMPly+u13EEIqqFEGPukphIB",
-	"hEkB1a17XHq9KKAi1n/aRdGxlkW/FuQynCLy9wFtxKPSVYT8QIYhSgqD3CjhVkp3vvoMyvxSD1815lPo",
-	"yV00fSdeG13NoXY2LbOBVlmsRZb3AF2ZQmHIpRTJ2tUPFan6mVVUmLF3xBVVT7dsMKs+/V0t0vt3V6q/",
-	"OLS7543pQlzomi1E/MX324icOhdz6IU7BFAo9RzUQmBdYPlamUzxYEExemMPklGXqQy/gLUu/kqtU+qy",
-	"VZGfZ8FLafYXlrqsrhaX17ssov7DLJoGZek/iymJATISmYENCwHLmWPnsESAR5526cdJ4vgsbN8ya/Ra",
-	"C6AtjcwmBOldYbvXxUrWr1zxu1CUB9UvMrRWkDiEH3waOqhPCLXxdvwlPYjhBqPD2xKw0AD2Jf2K6EjM",
-	"3cZZwUvmSqcxsKQJGWtbJFJjFP/x0AfGWjyIpsUEP+gLEmpt6b8h1Ef7bwzmAXWuRAAt9F+1JGyvcQCm",
-	"xnLAnNAJvElPLa/g62wAMN58DC95LKYILzYWS1tatK2by2MxJawxNzuTOXsnTMU44T1RcAMQPtbWaJv1",
-	"vEOS36ykRNem8Gw8hmeoFi8EdVhylWIqZq9wmJC9YZGGwDEcKdisHgoaqKpjyWD8UPtBCtkYi6X6cXPn",
-	"OCvK7jM+IMQ09A/DkWkhs5ZZfbT60lxC80JrIE7qbXkPDhAxHgAeNs6cHYqb5gBu7qzOfExx6MDvL0AY",
-	"3Fjvu46lQAmRKShEr7MjPtBueQTPOtjpRIdEcdGWA8UyNQCmPlvhkmQi9QgCvPKVIjeWKHVsRgz8jzSx",
-	"8UgUkzr77pkPZym65NrJNNfSlTMjJQhuubEuXjXictqW9EMCipv1Ggs1BiohS1VIhyMgdPmssQ08lDIi",
-	"XtArV97kcZKnQqPEQVEGKMpSUxw4buYEastzTpIwFVwr2WJS2UMWgH2TyyydAk7W8Vq4+EBKwB4SSgWx",
-	"sZARbRym44HkWZ4KxpNsqPKBvQfemODYhVyD0ApIcMDOoGEvI8CLWAiPeXNASLclfu9VM1zb3YUNFpIA",
-	"D80uGyfm9jPiF2eBzgCyappXE5Y5RDzNYCt3BdUVxNR6x9cCjsIDqJWIvCO05EqhzdgDK0YFAAUV1ime",
-	"ySURP4IlBywKXnqe/JXWzaBwhhB/TUuGcLcRjxOjrGnSa61nzysYGcxnKokqH9BsNJr+M2aeYKfZPMTH",
-	"vzY65sJOs+Y/m1C0R9B9FRoA7TRu7TSarNlo7TYsylalD6nLKuYlMA9uP/v1n7788CcvP/rBi3/18c4n",
-	"v/7rl//9Jy/+6ENjLVkxa0aVm+fmu7X318AZ+It9yWkdEBfYRrcAG5AT2SqmmGYYG/BGLihqu/B++1kN",
-	"hUWtVXv5p7/45O9+8cmvf/3iRz/97Oc/+e2H/+m33/t3L//2L1/+6I9f/OhvXvz5hyXa0HwX0bXeDODa",
-	"zzWrtdiEs2ZxSifrHR6JlQEGZYPxFQcYbPECl+TrwH6aWl1dYRNvGANclOvx6g0XYQXIFu+R6zMXyfHt",
-	"Qug2UBifrDdUSgtkXsZMkK4K6JFNYg5GW45VLLNEaF1qrzc7CIaprNLd9tG4ZVJFAoMqUohIQ5CT+kqH",
-	"7DUtBDgWk9eRRsrcuC09V6PUVGWBw5MK5F+IEYFrDWofeGytmOKnaKVZcC7EQtHAKKojiYApw76D4FWl",
-	"YhRDIy9CQPiPohezzO2AriLIatiiubFU9eABdfPM4pvjLDY6KgQgbGjmrBNhnZ+7Dqmp7Va0DhDMr66z",
-	"hzi5cGUsdUY2yA4LjfDIOsYogqpBM35tb3SjEbBr1wO21whY8zq8boNZa5WqES3TFt5Ih3X2xE0Cecpj",
-	"PtcH0hjKbcncDIUx2dnk8zC4W0Ac5fZ+I4Uc3KnYZyEoMI9d3WtTZvwNMOEKWnJj2UYpn0jcqXhH+B4I",
-	"xrgm2zyB5uXWCyJbHXKaMe4p4zPaUlFu2emb1920GGMwBf70I6XAwMd30a7c0GsRQ0YNzCzNOVFV7oPh",
-	"TCbviMcSeMbxRmSl06mCvVgv9lQ/lrEeCqCLgw94V6p0xJPKXebB3ulZNNc0leYO3q6jTTy/VcB0Rrck",
-	"Qg7UjB8LycIRf9qJqDdkaGeJMM0wuTAUFpo5VXnWwfu6X5qJ9H2eCCbevmP1xiZ/vvxkzw2oj/jTu/aL",
-	"/eJjGsITGgFl8s0IkvhYTGItvJlw09xaMnvmlwsPX1teQAgB/b9Htisv1QZfuQJuDJVIU+GW0BXVrxAE",
-	"M/8gZxTPJ60XQFSpCDZGekbA6LZs1QVJcwqc2CmidBJPbUE5emfFbPllC+BMwY+pfNlXCLbuoDjB4IeR",
-	"/+0aYruCa3OE/KWofARUOq/wFLzdhPuRNlR1qDZEVBxxWHeI5phtw2KQMkTH6zZyqW5CVB1DtCqWDNXN",
-	"tRtCibiXZ6AOgZDRroa5zutVOzNNZv0DFHjuwSBaS4+Ni6p2Dh0vaM7ckpYoje193QtDbwlf8/gWC3Vp",
-	"EXJRD9l7ZFt9jp6xLwvLCPYFbirag63yhYD7cCKq1rrRCGq+kKi1bt26tVtyZs3X5JV+9v/+wctf/+DT",
-	"v/zZZz/7q1X91WINS77wEfjCrUbjq41bLYDnORQ4uuJl4YxFzDO+L9itxZKuNSveZXQPm4YFo8Af6+5R",
-	"8xrWYbix4tVS1Vq3n5fCDqvNycyrntWlh935xfTlq9zxm6+OO17hjIBpR0a00fA4EVv/fOufA/8OUlla",
-	"r7jsoaOh4wogMWEfCX3eTrs9L4uc9jseg3IF2mABO4JxuDzb0O/LPgu4C4ouU+DKYKgaW4SLqIPjE7pk",
-	"XwZ+cyYPCOS35zIav84QP8Ga5pNrLm6AVboTv6nWPhXtVnXRIoY0CdZbKrI0FsWtG2RblPIvSCKkPG85",
-	"ngcoWpKjgFq1Kt9JngwVvhPmQ4ocyyy6yVJcbw5svSej2aj+5qaHA+lWRM7NljRa7H0/eL5byOw90NF9",
-	"nxinOwW2b7Nl1rhhibCCoCreQzbSAfdkdNmVDRbJef2SkZy2TUYFTGVbH/Blqw8gaiw8HpU46nPEjy5U",
-	"Q89OoXx9OEP8sqZvdXkwsHWsxC3y65IZWsvq14JxbR5tBlt1JiyYv9O10FhXvrgW5p61IOi3ReBfHccC",
-	"u01CtAkMCqA5CQGJQb93B9eYBIAJmELYgyBSTEmfg5CC/1C5WbSVjyXLJjYZAl1PsFnLokqYQ3qtudM4",
-	"92oLR7oAQVq8ZDVfGTmG1XwR56SEz6Bv7yq51Fk8jAfS+IO52S5DwSOYuGdGFO/cgQWf3yB3qXyp2BRV",
-	"1BkFE+wlSpYvm0KMB5LWxh5/e4CXH3zjBlRhQc2Zi3a6U2wDolUCBsiCzutYTe2I5cyZJ1KaVERCZjFP",
-	"dMAypWwNnPGU4lRoG/eUeZLMn9i3RFYc1/PnhiB6NYzAVBnfxSB90pJbJdISN2KY1oHIHp2IFKrPYbaO",
-	"uD6uBVCtCJWDWD4LYHQqaDQShSRICqeqo/odGMDZ7GeauVNLa2HRNtfpX7ZzBB2KlZ/CL3GfX8ShWswt",
-	"NhFdQN8XRRK2cdeh5RVGsUopDRycay6YG/c/g8AkJSeZ265IDQV3KM4oJOOJTbbODh7fd2WqADo0MiaW",
-	"dfYe0KSPudYTlUYas8WokaHq1UscoxhwGOhIUab+qBh6CT0J3cBwGmy6I1UTB7EGmK3ypwIjCK+FX8uy",
-	"8SOZTMOAhYd8JA7jTPzeYZbGvSx8vc7MqWRHDw6hA5hKLWc0Z+NUPYVCzPDoybuHR/fudh4/efTN+/cO",
-	"Q4/mK/zmzpsqnfA0EtHO41RlqsWGWTbWocUyYDersNP5mtIZLneHlqPo6X4oenkqwn2cFcpheVeXL7Ot",
-	"tAh7SdDWKfm54PoI263KX2rXUI3mF/qjoamYqpEtXCtvKLtl7GSb4WqO2dJD0dt5U2S94Y6ZU8z5Pkrj",
-	"QSzDcjbO0ifvsZAGXe+lSuuONtcFiOgw5qrb0uGdR08OO4+e3H/r/sNDyjD3VWqeXqbVg7WXIobdhMYH",
-	"Zo0PSBpRPhpgzo7R2U4BzaS1UiHwhZm2EA9vnb7qxFEiCjB0wZFB7xMsuGzEn3aGKk91aDO4Pa5dE1Uh",
-	"zQtZ6IxZrijWRvZAdB3bkVlmFDpTdXaAPy63F2s4e9RrK+bieMhoWdC6mc9wrswGpjCQiHbMlwg7p24G",
-	"LYDiIhJqR2ep4CNYDMuPpvrsWsNnQKKSjje4jntlHa8V9ITHdqP24A7VhEnFJrGM1IQgSu5NF2J2fdW/",
-	"aZd1egjI2zQVvYwNVaoF6wLP8tQcIvPTkhbGsN36evZSo2xb4+Wo8DsDyqaTwAOptoaXclRSo54/u4Kz",
-	"so0sfjkMQKOZ44x4cmbcqliuagCO824S96qZR7oqmna608zIgGuN2zeen2IX+qGYkRn78l6wXixGRpDZ",
-	"SgTXos4O371z597hIXtt93XQR28e3H9w7y57be916JOQiAKRZr8jiNBQ5UnUSUWWTkM2zjMPcwKdH2KZ",
-	"KYRvficXuQhYlAsPJuS6MMC3dbhPJxIJn3YoWoO2BH4B17kvbEkOXWv0K/4MTM2Q0lmY4wL2lHxMhuUT",
-	"yE4BgSrBd4w8GPJ0lAitW85M2W00YDpsIoowMh4pKswfIt8QPQQ3A20rnvJelhARLM2z7d1h+wv5v4dC",
-	"KfMzvCJE6R1ioo6sE7tOXmMLuCLl4NhTwhCXzFuJuEAYgfWtS/VtxIeODVeVzQ8OVEbgKR3LnjWPaPHJ",
-	"wsG3h1UIZyepKHIshjnhmhKNPXUCtURTkTkTFqbC2Q9kwVJxKAGgqdaK7u04a/0tad4Oun3QlB9Rg5Ek",
-	"Lvh24ZbHQow1GiJ2IWgoxRPdIkhAcw1FErn+H15HDqjDQMxnXaqsY36Hpnk5+8RZlMZm5HaOF96K2m/E",
-	"uoNXVJYtYZqdFPDmeU2LQvE5Uz0GabdqCMs1x8E5Y0SDWxDQVrPRA9Fcp1D1n/5fRGXmiw8X/HTpzM0o",
-	"McGSgvut8kL7ICamCB7e5FX+xw8//bsfffaLP3z5Z7+YeyEiJjrz+1jTaOkbbbgWp63C7oajXtmMw128",
-	"vmm8XHnfVXLLR7q1786EX8rKVLeoikpmHlAfV4f5hFwc1kt4PFpgvO1AKfYSE473hlZXGn1oWVFpnK4f",
-	"obI4dK80t85C4yWGliifEuOo6R4/Oiw3q8KHhMR5jmxEljKeAD00DihhxuoOZOWfU+a83zd+NQwMM2/s",
-	"0FEfUI9WWaDgjcaazjaNX6L+zobrySaqLFkfyXnJitRP0NEAo5AAlfLlLb0Isq9Xy15rLdZazca13TPL",
-	"2GC1B+2dv1r6Ru35+2uL+DfMzr7sEMip3N4CtqYXf9h4LfCm1xq3vZtacm7Su7hPqGq3ZC6WYyFHw1ib",
-	"U+DbnUWNgFbGQyErzPov0B90o4X0KMTPSKxXWuf1KMTJdd3GS3439ClE9h0xSQMRqhuq1urwya29W7du",
-	"NG49X0cFw50X44U9WiMMhXiVXYQ58Txz9LxtExkW5SnvJlNbhEpSLUTl6aoec0kIRS/GkGvRsWQXYeBd",
-	"ihBerPO0MJUAyLt3gBlaROw10Pi/h7222nmjsXsDOlAg2UL4ejBDl8x7WXxSMCwZ9xg5formQvflzCNZ",
-	"+FWsS2J6zHsiYOH/9M1vwifvHr25c2v2EcYmmSgmvpPzhEjPsZLUWBDurubJRPvRTbg8hppcI++ImqjO",
-	"Hie8J8wUUL0rJ951y48uno45EbPYmbSvhcDtEpUUeeA8s+56+bWpsBGGp0P4uOjQbGywsTeaFmwRi7kK",
-	"KLACSUXkygltt+jQ1n4b4zLlUifE2HTktUEsFhxqs6DFEo3asQnZykWAnivAT1f2+HGJl3Kbn/0ilmIr",
-	"+XAjLAl20BhAg+GvQzfVUC1XbHEzdfNzbysq6XfWWIWOGXYV4sL6ohgUriSC6DvmwFqWIC90JUphSK93",
-	"K3AFle5iASaLr/fK7czl+6XDDdh5P/yEU6TNe4Uvfvm3n/3D//ryRz8ON2+jNE5FFPeyUiulIR+PhbRG",
-	"uG2bVxEgOhQyOhydnctmwz5JleP83Lom9YZKm9HQPiyb/N6Z6k6xJAU2IBEzYe4dT7xv89tzXGvVvju0",
-	"06wLW7SGgrd4TSK5eX5Kg0fvsNRatUQNYrkDd0RjisCCz0qUGPYctRYfrliXTpf/JkuGY545TjiWKZSn",
-	"zAjGst7y71k0zHn5L3/66X/6gxf/8H//9sN/++KXf/vio7/5p998/7Of//LFx3/y8s9+8dv/8kcvPv4P",
-	"pzW9xFZ0xiyd6kyMOhyZjCqX83GhnGxhcKV+qx7tMpW5/ighAdopxgmuznN6MGgu8G/X2o+e/pn192eV",
-	"UWmRaXvSttxf7ZWWbMY1crUXV2OCVPzplBn5UW5qVdFSQ9vGr8B8hu9052FtvsnTP374g0//6tef/P2/",
-	"fvGHf/3i41/944c/xF382//6/c9+/r1P/+J7L//jz3Ee/+k33//0T3/68qNfFvOZxgpThdehbRcyIlf1",
-	"f0pVnnkc9qX2rKCNyGHlspPxY1H80HyHo8fFu1kLahMRD4ZZrbVrJGVlZ6ka9AIzGqXWqoGUBh26IBP/",
-	"PKhBbi06bVpn5271mTpj/6vqYa+5LZd7qjgDtjw/9TW8bdBIe29b/br1dotuVtyzeJxbO9d1ZHklkXVK",
-	"V4oK25DlxYaFoUEtGnhtWRkVtuOYDwvbb5bFhQ9YPxaJY8UAClj29cNHD7FlLN4LQahsMlSJQPLSgHVF",
-	"j+cOLQkctkZi2jfv8SQBSlvEDIIfvtB/jzG4Tq47TxLXNLYohCWHPgDI3di4CMaBMwaGceCINLPoTJso",
-	"bYwlIO9y9yAPF59DJKZcstAzwHfeFlN0OJGktYgoUE2x99iA6HwtusFb5Lb0yYqxHS2MbYnfAIG8z5kI",
-	"czY2fzRRYHfqgPAjwMQE1McsRhlRYd3aCafg7wWbpcE5PAPU5c1btyGcX/GM99fUcq9m8L3abjh1ss5q",
-	"NLhY/e6uF5gHuYNDhH8608rtp8LWsFGScrTCdvc2ZzqKOdSK4/6nkL+VuHGhzYp7WslH94Zf1M81Pu9t",
-	"hC9jg8+thXO5Fo4Xv3cCdj1bZ9Ug/pxNlPFlOMc3VUqxPNtxP+HxyGc1cyBCG8SHwB+1aydaCaRNI74N",
-	"auVm35Ma9QgsJwWUn9LCEnY5c2q30aiDmRGniEfTxlFgSlrooo+ga1HxaM4TJFVzQGMfrKkDDJeLCEs1",
-	"wLYxr1c04HfwtQnX+J2IKl+eItOZZcgEW8k82UdI1dn9zFHDW8wgjom67xN+0Fp1bclwiF7jfC+wakxT",
-	"6+cCRrTOQiU7uewlgqdhYRyOAH9fr3opO147fsfBBqT3jrsd6fQdtzhhJXOpjYALZh4renEECwskpDCK",
-	"vrLL5uLmUghESZoRwNgOzb8QS4oPQKI9D1AKw/QC7hkWKbVY3PcKKJyNiPZb2UKfe4gbjHajgXkvgzAZ",
-	"VsNY9r3iSgKMBjMLajcZBXRZLo+lcSNg9rE3QkUqAJGWDvjYKnkBUFmEcEEAk1rKTHBZ8GHrOywHhbFn",
-	"S5/ouErs1nC+yMu2tJNHyt3tN79DLm6IeWPafHEBKBVjCZe6IvCuwpbDqwMzcXODyTOLTdnQsJpFnlw0",
-	"tARm95Lt2kpTdnb+PMnu19YA49+e+b9vnQ/SZA5WUj6NRtvPrkkFzsRJJ+gYApkCuIr6R2RQrzZSqWhR",
-	"94+CJNfmn84DfuJ4Es9u6uK+WM/MhVfeGrlbI3dq5bYz/zxb11pUZ8GsnI5FMXe/+oxO1FICISoAWC9K",
-	"Yy7anDzodHYvJMDUkHwuVR7a7GVQ2yRd4KdtqKwRk+YzJYzNUgljlIul38+iCey9/fJI/ASyiB3aAQvu",
-	"ef1W/fq3ajMaAC8ngUZ0brUTkZaon5bFmYqUUtP8ATzSsRx0Fmh2zFosfWtrxFT+qOl+pCHXXHvx8Q9/",
-	"++H3Xn70gxd/8uMalVhgpRXEYWYzV9nSu+p4IB2taUXG9GzA2KCWGWvAkemojCcd19T7RiOo5eOIn/bm",
-	"Ex5nxVVmUc+mkcyJuysyHienqSWAmW8JtC6ZQAsTfOAPDNWEJUoOjCNotoGI1otrVFJlzcn0q0gouQRw",
-	"SJyenD2+9/Du/YdvEeyQvGFgESDvDXgeVqhMGwsZxXIQzqPp8WFbXXJ5uuRy9QM+oCTz7Uco4e1fq8h1",
-	"ktwrSvFr5yHFTxfZZxfPqwjmgEk1YXcOHt659+DBvbtfroqxL5lgR5lWqiEuUJ6Anj5jbn5GoIunDidX",
-	"SYJ2VGSEqdEptW6xcNIoF5Zlx8ave1wyzGNn9iuq/EDiGOojY1QWtLxBrueBKtpR+CFuy/jsKKZBSyjo",
-	"n+MVRxec1wB93HdxLvyp11cTortDnorIPsHoJ2LFsoDirtmRED72W3X7VAT6KwgFN68IDUXxCe7li+IX",
-	"emsmVUbt6i2lHJEACWKxsk8aiIyFVKMOSGRESVWowHu4fK+cDuRDY0209gL8VyfWnZFKhRONK6ikGdUT",
-	"606UOzDZDFqN4kiE/JqHqG2OSgv8S2ydsX9Nqk5i81fTu6wZ1CbDKXTw6PRzY4zPoNuK834/8+kNaGvt",
-	"s73ycaidI9Rs5d4UuLVOUzAgQOSWQfeS9QStDsgV7oRxjFkjsK0vxP6HZAAhcysdgKMSVwU2E6KrQ+zQ",
-	"Bu1xsRmeZg5oGjiePdv2iWvsooZ9O6SYtKxPYVsPJwncg5J5WEfEUFKbU9SWjluOtBEwyKmIT7+iSS1A",
-	"phC1mKXnDVzdjjt/uqJ6Y4amA193gpwf47GQrrtS0JaQeB2qiQYORprDyKvXIAXxWojtU8LX6wW9COZI",
-	"bBINEqg0sHmOl7a83yc0mc2DWeXE5+qD2WvQzgnxbKHNKkL4nFck3l4PqCMC9Ic2s0r9wV1zOSpVacuC",
-	"Pa8MKLvWuG1LizDXR2+Ac4liXLe8nofgAGLvvlbJ6rDepUrZ4yeP7tw7PLz/8K2ir10dpJ2Yv47YaLxf",
-	"RiKJgdiFfmkFupdZLyEEodt95N0AVZW53G4UxwA75BoI4cq/T7kWsynHufOAux5/612cS2g8YQSCHS+u",
-	"ByQMS4TaPShomWngXTbfzE4Y8UgA7+Z8R4xMua4csdSZ4P5IXI9EGkfpSo/2RqXwGOTaBmZAap0f7dNO",
-	"45lIi81p3p1QmQD5w/fbd/2+yUSacEhw0239lUflPMCOlwB0UNKl8822dWmgwjqLZ6vLXPLIPNdrT56e",
-	"lNruec81np/uqH4fNgLiOc1n9s18ZAERSOmRrqNAMdcC+kL1+/7eTNV4XNrDrngv4lMqG4Swj0jZsRhn",
-	"1ZQ7IG7ObiJuSFZoO0LVSqcL9oSayHUqteE9vMTp89/Z4E1zG7xZErxpXGjwxs39ZQZvSN9t6YG2meEN",
-	"G8sAK3TRWNMFOqgSWKVegPBcI0zWRF4aYnJ2NJrJlhoYePg4qNHrjYYDPWDYR4tW0UYcBoMcwgGmu3VA",
-	"OQYyMl2lAXD3IMayaK0EBnQVU785p0f2FV6dEMu3n9WWxk+oWWYqesLYqwWOC6XiZhw91U9EXBB5YSC3",
-	"7dMp6VzbCGq05jhsDrSCHKeYDDzly2iNzFKdRarTTjk1auL6KGfb7OmlS8MHMXZjTqe2gbDvtkPQl2on",
-	"gXocC7HPL56iF4rCR1Igjb25WJPrX7DNWLkYgLtn6dNvsDFPsxi7g72m4Bb0N7ohEZ8GLJeA6w2Hsc5U",
-	"Oq2733QmcZQNwwK6Dd6JRv/XMfq/XmeHypLsA2RZJRHrC/DsM4GE9pKFAIoPCYMnyevxmkJyFkrxNOv0",
-	"8lSrlDybxKwHtsg3vo0gevnyT10/FRZau7mfqhFFyO1HmQqZ5GmqJhiMob7sNA6FvlyZ2QVQ8tiFyQhh",
-	"oVss9E3fcJ+FUMjWiaNw3683bPp/Cc324CnXqCVA1wX09y1GF1uzhxRzmJbv1th3rZiQs5Rc3VJrT+S3",
-	"L3V6926xW2cHSUKFiej8JsJMO8Bsi5aaEFww8wKrijj70isH/ogDb8ReF9TSqyPrcDPwtwj0vXBeK3XO",
-	"gZHHwmt1VTmHs602zKxgtA75xdBOyIZiNK+1Hzhi91O6YUEuBgcIFlFchE6rCD9ISaxj4WNbUiN+TrUV",
-	"Hpv5fzNOMmhbs2SornmonT0zbHSHFozbfrkiDhV//nzpICw5B3iO1Y8tOZerPvwdvOjIXLN8BBSaQ7qd",
-	"oj0s1NFkWSIirIuQLJzzTsNFE+USO6sO92A8Nvbd0oEWq2RP0dJdZn9UGoOQ+QgaottoZS2o5bL46/1g",
-	"hsjfqCZz0c4Jh04GoJvMoO56dzB/v+vfZbU1t8EvdofSmH6XWEhnQpwfr5EJpXuxFmOvxOOtJICwnaFr",
-	"mzxUzYsXiVm9Y+xpS4PFTxiSCFlXDGLpLxjxaGnoC52mysiviJhVbSirzt6KTwTUKWW5DtmeJfU2hgSI",
-	"QGSr9iak/M7vvN1qoF1b9doULvFfecSfPhBykA2hDX1QG8XS/R3MNXRYZUW7VDZdNQCr+laedSjXXHYq",
-	"vKio9ropQuAlBLOB1MtowZAgULOUdmnZS9sW8FZ8YOFaioHoOjtAc6QfE8P9yPUdSlTvuDCTiuaNIx5h",
-	"VNhluqiYnmcsivt94PQpCt+8uxhfrss1MOaMiPJLAhGAzDMRFFYfZGqkoxhIgWieSvEdvdyhomRXsbXj",
-	"iD14+/CdQxbFEVWoHYuWfaOCgSeyAAmqFlJ5pmN6K3hYfdGp9Eyx0pL0VToCPy3imdiByOR6e9MukyND",
-	"o6XaBwlTtgFPGVymNhraKQrbmBkPjLlbW+HHd8CIvdjOt8bgMINa5nw6D8PsJLCRtn7n5fqdMOsBk2Jy",
-	"RtfSK83IeOLRdM35m1exXmMxahfiZXTugHcxfOtemUMF72OxuJgjxyw8G8ApSxm4fp5Zz9lIZEMVWY6B",
-	"3lBgXek4FX2R9cBHQfeEeFeQbnDCwYN0GUAnpWwy0uHC0F0rkZq6XB2VpHIqpLacauhFtWyTj9lC1sJw",
-	"0RmfYhY8osrnrKiJdhW5dfYu5dntoNDMuWYUikt3lwo57U9ue8Ro8J6U/8Y+gyIVFYBn8yrg2TxUkzOV",
-	"Zmoqzi3XZ8L9ffMaSs2wKU6/AND55de2V7GQpLT0KjWcIDXReCmVd9daNxoNs4VpqcvDe4+7Cv69hmuN",
-	"bFYWP7zusfKuOITrZgjmYbXWXmONGk6YqUut4YSAbxFi3SQBuVG953KevQ1AaWcLsNLEn9L81S93m6nL",
-	"BsxU3Bv6LAmjfWYmdopRJ6kcXMQT5NvE2zbxtgmeG0TqLG243Xxnpg93cvPa9efrlmo6db4wHP0A+T9w",
-	"9BTaLV7AdppqGVuGPgZzphw3D5BxOMptCwptlOYclYg5dhAUaMsZTmNN0JcS7wlwNNheZJATROK2AjYf",
-	"6zLPBkSCbROvCoKNtiR2icjhcC37B6ZM6xXUcp55hXCvWboSsDuqFKpWShpxVNarbUmKFXB0V668h3qw",
-	"fuVKhXGEFg+GvbgkEUYWDTyD7BZ0IgG4ZmFU4PPGmpnpoEc9WmBmmWfbzif0UWAtGiWBzrWX5ID1Mt4n",
-	"tkrOCHQFI7S2F1g5tJQP7ZYBWjzJBsqhvnDq3XTRpiKfFRYrMXsI28rkibB2IMa7ybCDHxUITnDnzRZD",
-	"f1zIngCcYbO0qZw9hiatzliooaHMa4S6AtDovt9AV4GfXqK9eb0td0u3dZ3goKUf/HBkzFCdQabGQrrg",
-	"fLnJivi0Lfeqh9dH38GeRPjpNfxpn2sYuIXAtuWBRyUEJOewhQAS6ym4ItSAGNhUDHgaQcrIBomwp40l",
-	"Icw1eZHusCAlPsByceH1vqXdzzD+YXlb4EsAqYJkySbKWXMqiWhpbR/sNLK5DGRQLLEk2d0GJSO2jAT3",
-	"S6aqf+odnQlQ1hfYOkiLuPB6nR3i9QQkdju79BawsbBwccRjCelEF/YFjv9+3M+GdqbMW7qYVyzde1s5",
-	"AA+BXtHDXEapiGD+x0olFJecqPSYTuwd3huScABWDOOzWUwwRJih74rF2kKPbeOEmadbFwwB1CgyXgvN",
-	"DcXOHSWzVCUtJtUO8DaGr+N51XY6sDcPMPYvF4lF+Y/n/Kmn5rASJwe6afRC1pea95nMOx4U5D6uySEI",
-	"9UGsM5DqXDMOyogYcSylpctp9sFsgv0Q2JaZbWnctUWkOlJlnb6xmzCm12wERonz8VhjPtN7etFjnvHE",
-	"uOjTwOsePlfi2paoUeuEzSVE+UICIDuX3v4FLzTOtEj6wVk7Mxa+5dooF0qCrBAEM89YOWRmdN+FQWe2",
-	"ntTn6kltq09fYW/lFXBR8q7ZiV2xU9DgLvBRDkhhI27C1Wg6mjHLjcj1sYiMAtiHDso8Kl1AWAOjDW12",
-	"sxJW8Ej2KlCAlWmzXMdSaL1e+vs9lUbXG5h+WHrXmXycS2nEMrtxrUhnxDITA5EuviEBBNOOmY11snzv",
-	"apHev7v4xgBIXxMxASTOqyMmDq2l9sa09kXM15jNtE6+xp2Kgrv0EoXplzEXMz+j5cTMvs3dg6NLWVNL",
-	"dGq+ylMRWITybCrHr4jSZ8joBAuyNgce5AJJXYt6srFImZUVTHU/EL0s8BpaGekQEh4azz9Zl4CtIkEI",
-	"kCuGit82RteuBSqEvl1YgfxGKlvExK2lufRZ3D36Og+EJwXlQsJIRDkeJzCIDyTj0SjGckMJ4QOvBiyW",
-	"M0i47tQ1EcISLBD+JfycTTJh+//AuGe4wnbmbFs7CvkcFJVpxHRvfRD7Ktbt1XSnAmrpc7XG2j4T8vSe",
-	"EU94NljCokgzm8Q9Ye9UDJ9hlE2lVBU+T4JfraEukwC/q9QxRRVdFsbXW63m7l4wox9btZ7KUy069uKi",
-	"Igu816Z3t9qnP/zRJ7/5H5/9/O+xzxPav+Z/9NXi8jnF1qpd2/VbA6GxPRonULpfOhq1Vu2NR4/evv/w",
-	"rc6dRw/fvP/knXU6tJgVuGR6zw2md6XaM+80usIo7MaOg6BSs3J/dqKdg8PgVW9ZOGCMrJnF4ai14MdL",
-	"1sy3JbBIDAzKigoxaxF0wLDkvZHo6KEa1zauCNtss5zJMcP9szINqN+obssDuk06FdVe74k7wC8za+SA",
-	"qt7IUHl/uZN21ZzRWGdxTy9k/zS7+7D42YVyHaMMAk5GewpbzeZN91cnhfZ2t2/Wr59+qImV0cjXxvP3",
-	"z37E74DdcGoABq0LW/lWtFEFgPTW+t800GGmtcL8Bxu/NMfnb897RwhvveCkYBnDYNUqhgGZuwUdtjlF",
-	"vJctAEeet8N/Bnz2Fw9oOVgPZznYwiwvH2Y5WIyypJOh1y7hMze4+izjg+fojycC+7hWCW58hAtADkUS",
-	"AarQOJWzPCuYgxwUmUpNAHSpuiqaIrHTvMN3FwZwxAcL9OjyGbyrpNjuy8vbl7haUFw6WHczvv98/drz",
-	"wUMjmc9bXr8f1MZ5hbp6nGeLN+J5id3TGTMG2wTTK3wEDiKkoRi4KFlMjEt6/RNRKZevuotPsavu2N+t",
-	"lM75HbJuaGLWsXDcnG+1ySVbOXOWBpwuBAUGxpuBLGccbWz8bKx23l+Ut7AHz2ycMBUjdSJCqgMhM4gg",
-	"oy4tG/IoCpmQ2OcWcTIEWiL/GObBkgke2ClxQNBYOgvLQXOoSxBYVsEclyILKc4fIstvUZofIyQLx2QJ",
-	"mu0Dh5xAb1SCD02uokhEFcUc8ESrMjcPtmfDUqSdR5FZxrxZC2r5bg0EhZli+HCvtk6jKiMkYZCX3YTV",
-	"TBiEd3Ho+G9aD3iP3dr7Z2Xfcq+2WMK95xoSIk/Ql6wIYBte3VDyHvFjT+qqPEO03v/P3rXtxpGj51ch",
-	"OgHWFsptSZbtSRtzofHYs5vxTiY+ZIy1DBW7iq1mVE0WyCq1G7Yvcx3kKjd5gbzABkiQx0k2jxH8B7JY",
-	"fZDVku09oC8GY1VXsci/yP9A/v/3oeLCFMe26X7WprFCNzfybuZqPLX2EtyYV3hU2yX+2UqJnFrKsVyW",
-	"atfs3AzFcTnTxuNVWVXr01x+CS/cVvv/yTkzPJJtnJko7d326o18kyDHjbswBIL16bCXvYhCVtVYFrQM",
-	"GNPr/eD9XweKzbEtF391t3XVx7TSdTvTutWkwjavYhNfv16/R4SDwDwFea7McqgkYAioWgzdyZin/Xae",
-	"EJIY5tcbOxfWoNMBzxKWVd66KkcQizzpd54Jr88MJU2/edFIU0pXirDw396aNk3tR3fvzufzoeefwxcd",
-	"FnZ2GwGimM+gmWp/YsglC0C3ktWis40kpv8I3ENgCV4VTjV5qHRBZ4+mBGZ7k7e1QadxbRD7h/PAf4y/",
-	"hpRoTpNI8EpiOgm5dBGzBJ1BygWPbfYYGcCn5MHToLBv6LMmahcuBrYHhlnG+7CzAfIkojo5HNIwpmfv",
-	"MZKVrJRr8C+nTkz3HYPwVzpH1dOj4OTmJMOcZk7EWaHyAiw9PjwMueSda6sbNeMvAebN7O0RdhjOwZD6",
-	"wj63nYjDd+9CBcNBLMUdiueq1E4VjY91whNbVXYe65mecwUYpfPT/E+rtXAhwB88boaCn4Dnfz+8JxP3",
-	"Q7FxJu7td/8+zMT9TBzsZ+LgKBOHhEl1eCSmtnU+AjAbFt/h0YnBX0AYVcTkg56fq7pZLs/O+QPcQXyP",
-	"HEayuHMMPcPsnqk1tnWY/lMThFwpF6NYzhNmD7Z5dPg32Jn7+/eyeAe+/sSwrBdcZkIiH4pnWGLfhw2M",
-	"9VSxagSioxPzC4xRxtQuEnAEocGyH/quKN0MK3bSexLxh7QuTJo6wNoH7kPyQNYbIfJu0662sSdm0row",
-	"BT0XpHk7U8TEAl/7UVcAxxDWMFFezHWDiOV2MiF10B8OycWLI/jali/S4ELBC8hjoi+wlMpnmNiVNJp8",
-	"3uj/yIqnZPjWQzuZBAV1XJZOeU+T92VQE5QkN5/agMYtyb3C+sSxQkFMlajbcaULQSZW0SCPGcDvcL+3",
-	"tiXrkRRUieYuXKmqDkJtbRkHpvWwGh/cALabjfPoTQizhkzQHP7kw/W32aB11WA0CAbDT2095Ibuolm/",
-	"eljG/f7K8eYmjO8rZEiFezDdiDON+vY54I9eTZTwL23OTr02RZdKZd2M4OfQCsM3n0xOA+sN42iDle3l",
-	"W/nC1uGcF3OowNoORoP51Kvi9Hevp9Px6+/87/7+228T6OwBAn9fRlwWRv7Jj57hm0M2OInmQjmPYjlI",
-	"IB72swHPf0yzenizyP4nNY+z6PKzgp5KJop/FNGu1H+3LXD9s415VL1bhTlrov2777tlsXTcvO4UONX5",
-	"u5PgP5OTYP7C7IzEOIbxcrEICwPZrYPmTczbl8+SnRn9pBn9izGU21nJnXb42uTO1zQk2+7Y8jRgloIa",
-	"gUBXNquealWVCRsW5iTx9odtGwJLaw2fkwzFsVnwoYmoVMO8aBxdjtVScN+VDgWPLOwIdPGa4ZtDcBlj",
-	"N4rXZMMbGqg8kTQpo4ocB/9biuyH3R6JRBo1VZzTRhjiNRg17/Qyw4nggKeSEae5hogXKcOx8HjXgZGE",
-	"cSV6HUbIz69uwb9CtfIZgrhUW22rGH7GqbALwXa24/PYjl1EtYuots3SZ5X6pYKquwx9ri/BF3iJFEQe",
-	"aTg6Dj+8wkDVWJiRbGVT+m5jly3dpUet33c9+Us5c+UhLbY5ewV57bLI/hhZZDijUfy08xw9oBsc3m6s",
-	"Z7+2h/rJFY3kougl3cgNXpu49jNKJz3/CB4le6e3IrvORKnytJQLn9++7BxpxGeYeAceiyASO55nRL77",
-	"SEyEZ7w5kd7QSQrj2+WNzeNJbI8nPx7KqIYPwMD7nErw0QN/0H56rJN+ezpWShXZiAruK9UoPPTCkmD2",
-	"cp0i/LSZdeqROLPgpkfU+4CZ0NOdzVSZFbffIayA9qJxOj2BykHO5JTlCTevjBB6KayhsQ1/F6ZxZZcd",
-	"+W7NIkAcZqv8xGIZlGsNnyrMsBs656hzdel7qXv4CU7xKqyv5vRg/+iQzBgxeyb3It7+Rr+xsRtJKz9u",
-	"7+ThivqKgQDtchI/f3DcDw73s0E3BSKnqfTNaZDbYERSO3hwOPhM/i0MXZWXWa9f2znNqSTITK3+zvnd",
-	"Ob/XssxgbeKkwpn0ub1fCli/jK0k2NLCqUijT5sfXp8ZAjDJ7YVylawjVi5xwU2VLJXrrCQ8IJvWqZxy",
-	"N6YI8hivYlOgqzPhFfQRKUMWwteywFxwtnKYCEAd8vg0p2kTUDGCr6CHs0bfo5Q+w2bM0ngHo3sP9ve3",
-	"VkmcTbXbmNmdje/OxncZ8H+kEwrE/IqzJIDu4hT53FaKWNm/XDwHkchS1he8MmcWT0zlWz6YwPwxRIrn",
-	"NLSpnQvdiLkyDZJU6pSEZl31z0vlv+RZbNnSu05nfjA6OmCMpoSCn1Z/UIeo4U5DO0fwCc+ViVbl5p40",
-	"DPdTXjTLb7f785V9TEmMfLQGDBILXW+TZw3mK5Pq3JV1HVY5JkgiSvidK8AFHdd14FH9cohBjFXG3MwP",
-	"swETY5waNQ9XDw67ywjkF364lw0SglG+eL/DGArP7x8e3WwpdTL4lPXuMMQjuS1uUhPt6K6s5WaoQSTT",
-	"ccfi2sdHFrKur4aRvIqBfBlgUJ2C7BOryWZGt+f4eyBzW32SGdz0mbEO87IJ03KC5/yr1uq4rqlFWIs3",
-	"2vMKkFwpr9fLDsEOyy2RXwyP9U0pCmng7zESPzRXYPZaQiMc/OHf//N//vk/wI9H1gJavBHNMDj3964H",
-	"wY4hF7Z3lQE9QgacBTGNXmco//0vf/ivf/u/3//T//7r71cGRPtlNx9PREq7bETX/Baf+gqH1+z1xy34",
-	"mmkib59iftUMyt1W3y6c2tKu0JRcBkiWaGk+q31ZZ0quRgW2hiL0MnpQrkWr5RmB7s+6IyltwLZVqhTd",
-	"eBCQf73d+dq8JG+/BKDBeu3InuGb99fiIPkSdCKIcHmKmBqD0cHN3NXw7baiGAkJFtqxE7tDc/rzogsh",
-	"tnxc+J9fc02VrAjuZG2s+Gv6+Ubme6sv9BG3jlunm8Vg9OZtP3VJFeed0uMIMewXJaLhMa0VC1UNbhKM",
-	"rCoSCwLabNTcT60TlZWlGMtKmkI5P2KwfWcrlWficH+/l60aeAUxTVX7UKbMNPOn8CdnzuI/wyC5IBIf",
-	"idD2mIcbysGNTdrusTYX0vD5EAnoER3rkFLNOnRWhNMpClXj8aopKUOBciFkZHVbKhmfK1XngXuSEnjX",
-	"HOqDCD8BtHpMLcaPyu/DUs+pvFAbgFbhoS0oUKDN5xbX2pewRb3PCJNsjnm+8KpwRdZ6gLxYHrpxQ6Qd",
-	"kCwi0X/KDiRTgSbBdTTm9RTa1dYwSHAsvYqbvjABtRczfYbHjp9xUfc79X4wll4Xxy3ovjdvwaEZK+mU",
-	"+1EtwgWvPJ0evXkL04bZCddM4pfd+ownVXfJ+FPn1+kPv/CNmvFSR66vsCRHgX6po64AsVDZP+HehGMu",
-	"2i+Ezq6+oHb2zMnwBixOJ+5EcB0puYfwa0biuFKumUkjz5TLxA9OTqSRmai0b2bWnGfiuK6d9ioTr2rM",
-	"B/qxnclMPLNnjc3ET/ai5WpqQujiLKKkS0K9qyupje/6rs0YjL7f0HukA8SGOKE0EU9tq6pjgc06prSM",
-	"+Vd6FLZ9/iRcA+tO1qPy8n3q0eB3X8HjVu9qVTR+KMBB0WetY8UGv7EGjRPlV15Iqn6PeA5ivMAIoMYM",
-	"qV6f0cyv9vtVDVZIlfilsN+dkEIJhrNzaNjZeSYK6BcEySizJhO1bD38hZtPLa63wIoFKkyt+zq/9BLo",
-	"Gpvw/PBD+BV60N4EydCf8jTHu8+WkIviMRDMSX6Qvo0FM9tYUbdVhQl9EcjjxEQYlRNzYu6IPD35zkfJ",
-	"Sgo7LdgAwnHgTn08hQKjjc66KsWtF68eP37y4sXtYa9N2m/LR0I3cGuFYw27aVlQYQi9Qfl2lMj49Pg3",
-	"z558v9SWeldrFxrrbdR1PLt8z4YWCnBAqiptI15KGgnjFrceH//0+Mmz1YZ4nakyz7qLrekuj4LbdaFh",
-	"SmLC4HyqEIoCtBXSFpXUKM6E4UQb7af4aECQ0F5UaoIpkKWlkBzvHeGROPm9yAIKU6HMVoZE3w23Yf2S",
-	"+MFno7ency/thKyqzvHBd/dAo9P30hQWAWrDtQShUkljwhgZZMbrCiZZFi9ESuzkWmXnp+ws4nTkZc2F",
-	"VajRMHkS/uEDiAi4i5VumkqhzIbiaboWCKOGukIANxPtaKuA/3bK2+qCRm5oQYmxOpMGhYgD3dTmiXnS",
-	"5d7BgFxJuw4dgAZlojLrN+cQxQxnWJ1tVXGCLC5+5LsqYdIg9gw6qx1GyfI9txKS2ROzLgmYOY3xxUbk",
-	"GsRNX81gwmqFUE+Oppttm0fE5iUXxBiObFDDDnUEs2elP6dfSelr5kpeYUEP+pKynPhzEcxMB8+CJ30E",
-	"KMJKlc/+1hgg9a5h1KO6koWa2gopegVTMaIjwiFGJNUwlsl6YSqpMpgYsFB8S4ajosdar07D9TzhvUa6",
-	"MFk0+kKdmO7B8UJoQhj6IGgrWXxA4Y0VCuiD+HBiPty5cyf+B3fmpZOTJhcfRK7NqVMXWs1hPl5YXaoS",
-	"ro8VaIG5002jjKCHultFbAImMXaq/zgqCRRWd4jBJZLcGD+FLWkPDmnZbwK1IPc23CA+pK+LPegeovuT",
-	"v8VEG1l1eg0J3tDT7vfoxBx37BfaC87gQlfM8HkXnhuFxnlac+kj88bRkGcMNGTUvKuU7E2w8Ca/wcmB",
-	"dngV415XONacE7wRr+xfeSbyZOyvQHPOQRL3MNDC8dXI8oa55V2Xlm5b17MX+syAQFChoBLBzQ5azh5+",
-	"tG3q9bJfvn6IoTvsxOE67YqMWDcvuoPcOSoA1scXkmxF97LOLdzkCgWnpdRYVItuZykZX4iTWFCwLgCb",
-	"YelusKMeDOmwxx5qTaErzTmJ2Xpgym5TD2PM4PcEMDfCUGKYymQfsOeVRXd20TG0B+ws7UTROgeS7AEm",
-	"zaQ2jWSfuAPsnJwYQc1FeDdU70xJTh0BQfdNSNeBsaosrhmsjQCvpTOyYThEup+4+DSuZQwn3C/DKoS6",
-	"Tt4AlgZDDgFBi8UqZugD2168O1DGI06cIMcCHqG+gIORihYxz2j5s8QCEN3c+MShyZad4S5JI+tkiOOy",
-	"baN8MI2VB5dYkWiXWPqhcbobEefo4/Q6BIFHKhbhpzJINR1JWN1LyFg5JpXwTdnSeHG6YXFMnHH4TNou",
-	"6EL0qGLDPVWFN21UU0aahvezcAVT1ORpdQUxg41qvMjnSp9NQWF7m6BH0z1M/MGAcGNZnFf2LMHxGy7j",
-	"0euNyvMc2UPsJESki0z4tsAKmNzPfA5zKlczqas8aXQKHmO1rk1MfXA4YWHRnxntKQjEnREtK1E7NdHv",
-	"yFNN9XXaZ25jTfvHEEIjeG5w2WURsb3XBNZdVZV2opaFygSlH2Ej7L0uR6brXvyc5qWXC4YQiCqS30hX",
-	"+544f7B0j69db8h+G7cuxzBvIycreVdZZ4VAl+CEqZXz1gTguAIUkRHxy8Q39tmoVl/8s7K4d0oSkgG8",
-	"Lmp9brGzNisMUmqWfroI8L+KDVEFWwEfHUL4kJMPU0XXGiNNFq6dKcRSaHE3IJiCvb3HL/5hbw/s6quX",
-	"T+98I25Rey5Z8ONFE5jnZ9Kd387ED98dfLN/b1/c+uG7H2+jloSHDx7AJH/yrlAVum7KR8x4rhAIwXRh",
-	"ZzOZgRcshFczXdgKBO/w5HVMESTVqclG2KJonadiAjsBfzDstaBTilsWAYcQ50ilDYKc1t8+yrvYdkjD",
-	"ff3sxeu9PeoVNeCnSvWxMKd4MkVes0xoZfHOAEsfNIM4xk2ftpIYZGDKdmMd0vD6tmqG4nuJGJmNnimf",
-	"wZBr5QplGpqdphSlKvRMVrzLTlaJeuWndu6Z3l+CE1JFZwwjmqrCF5b6TMOcBpcBsV5Zm81kMxS/VQ4s",
-	"JgTGHt6Ou/fWnY8R95DCEVFL7+fWlRzJ/aMqGg5g9/b+9sXf/bS3l2F06JxEr4iYjYNfNFPQJeo/OqEZ",
-	"99Ljl3FtMxWYsULT7mX68XqSV7O6WSTgqIWt2hnYQsSahXksKaTH0UcYx/2heIJPOhAX9MKfa8Yi4UUW",
-	"+zOJNyWYsyjxGs/CQe5D8RsjYNidT4CbGtbr3t4fSyEjn/QA5sJK7w6y/aNvsvsPH+B7MyFJEuH3E3Pv",
-	"MHv44CGoBSeLBuI5igcmulI0B+lr0PkezQEd4ohkU0Mg3LmHYDNZvGet8n4kjg4PE7FitpnI4Q2MoQIf",
-	"IoiKhN4zw7hzuE6Ht/EcCk8z4umMLhTXeOIGXeJgOYlbxLyXN5+CM0/3oJhtlbjV9MO6WIBCfm4XfAiO",
-	"hAhQNumFcC3MHyx/JZO+Ajrq+46/I7xP8Gu0b+DWi0hxkdo16sGGjen+uR+FKG0NXfLWJc3wecXHtx//",
-	"PwAA//8=",
+	"7L3pkyNJlh/2r7iSYzbVPUhUZtYx3ZlGG2XXMV0zdU1mVvfudhcRDoQD8MmAOyY8IlHo3qKtJMqM12qX",
+	"JplJRlE8ZDr4YWmmb1wjKfJ/0U7P6Jv+BZm/99zD4wICyGxkDa3nw3RlIMLP58/f+Xvf7o30bK6VUJnZ",
+	"O/52b85TPhOZSOGv00Sk2bPY/lOqveO9Oc+me709xWdi73iP218HMt7r7aXiN7lMRbx3nKW56O2Z0VTM",
+	"uP1urNMZz/aO96TKHt7f6+3NpJKzfLZ3fNjby5ZzgT+JiUj33r/v7Z3O59hhLMwolfNMatvzxVQwlc+G",
+	"ImV6zLKpYEaoWKQ9/DefCSYV40nCZGbYKOFyZhhXMUvFXKeZ2evtiXd8Nk9sf2ZmBnw+HxwcHO71cGa/",
+	"yUW6DKY2n6+b2I9SMd473vtbd4sFvIu/mrs4CTudR3wmnqZ6Vp/RK5UsWTbVRrBsyjM2snPgGcum0rBM",
+	"zgTTKUt4JtKWMY5ts41LHfNM7Nsm9vwSmyyVauKHdKE7DmgoxjoVxaBaxpLp7UaSiYlOly+hkUYaG9Er",
+	"W2+F6wM7nHKlRLKqP3xj6+5eauzIEuBzOZNZMynP+Dt7CEKS5uayRKWHB81LnUCr4XhiMeZ5kuEn1LL9",
+	"42DtYXukZ3Ouli9122rg7wOlr70gOldZuqon+P0mespTo9PmZY+UeJcNRvBG5BjJPBVXUueGzfmkjb7x",
+	"k9Kqz/i750JNsune8eEDWmv/oInaW/noDXPQZ7GYzXUm1Gj5S7GsL8QpW+g0ZiN70hUbLmERRjxJRMrG",
+	"OsWzrpVgdkjCZH12armo4JmI3TOW6YLx2tkAr4VFYwuZTYsfhzpe9uCZVOzoPpvqPDU9FmthmNL26YTN",
+	"dCr67FnGUpHlqTLw9VimJmNcmYXl8r7RqeCxSFkUzHL/TMwTvhRx1GcXrt9LQSPhtheRwkDYRGSG3T86",
+	"6rOnOrU3BPA2d4EAPciUjaVIYrw+7I8KOLOK2UirTKiMCAdeTIRtA/u1XWIHB5+yxdT+VkzELZw09qKa",
+	"p3qSCmP67JXyI4R11Ckto/0UNkoa/8alWPbZkzTVKS0MDtL9W49ZnC5ZmiucmdIZuxTzrO+oGhevoLxw",
+	"ES2ttND3UZ285zzLRGrb/Dtf/Rf7f/ftxz9q5PDPZvb2bad8+HljEaKJ6NVQ5ypu5S8Sf78B/vILPWyd",
+	"z6/18KbloefSZBtdJDITM7O38d1xtOnd8VJnF3zyVCZWQmkWJux54aPMoDyhLE/Bo2NFDD4xbKqTuG2s",
+	"SmeDjE9Ko8W5rdmnCz6BC/49TOgZfnKIE3J/+RnxNOUoG7waf8az0bRlZ4f2t+uIhNA4CYWvp1qJlSsH",
+	"PHhuX6Od7bGpXogrkTIJPGSRyiwTqmXt4MsBfrnXdYQwqpf4jR3lmRgJeSXS1jOV0gvrDtWmJH8mRlqN",
+	"ZCK5XZLWw5aWXrsJJnKm80y0T9f+euNzzZMVPebJjXd4DmrTGuKzOgCcVGlIz2ohNPwRx7ipaoQjaZ18",
+	"2PR1tbDzfDiz5yX+bNky58XUqV65ESkz7oOS3shHMzEwUz1vWw331WDYepcerr5L/87XX+cHBwcH+/Df",
+	"w6dtF+tmrFfw0bSJ9Z6wKOOTv31q+zp6aP/5WdSm4e2QFbvPmgkDR7IdSfgBQS/mspW5WHXsOuyeGrf9",
+	"vDEiVe3Tyd3P23bl27edfcmbJIVzyypjY6X2BbcXyJgpDSonSJdXXCZ8mIiQ2O+1qJ/2+86HHUYDwxLD",
+	"qdbty73A329WeHpvmzJzrYwASn2k1TiRI1gfEuXtP/l8nsgRXCJ3f23sen1bLIN9MxZ7x/cPPu3tCSt5",
+	"22ep4PAikEnfSipTkcRA5sIYq0Za6cwu7XzOFFzb9gWQ6e0nPWa0vchHXFkZHW1UTIKgToqCXYrjvYPD",
+	"z3/+i6Mv7n958Mef/Orhn/zy3osHL3/6+tOzwwvbWbdNAH0Bl6MuP47yNLUqjcl4JrxWxniS6AUMl4Zj",
+	"u3usldhm7VB98Atj8tFIGNN9ArbfM9rItnk49WrBDRvxNJUiZjqHYT/V6VDGsVDb7fu9pn3neTbtj33D",
+	"lY23THaUilioTPKk0MVgVUVsj2Gs4bbZ+YZ3HxnDZbUTZpEzBYxSbczAyExEbCa4ovuFs4UYgv3E3jJO",
+	"W7WvWfEhCwmJZdNU55Mp42yY6oURaZ+d56Op+x3HlIpfi1EmYtLJl2zGl2w05WoikFR7zsY7XLKfP7lg",
+	"Uo2SPBZxn0WPXp2dD16dPfv5s5fnEUukydCg4OZoh2X6e6A02nuXJ9sQBph86oQhXZMlknAdMSNSywzg",
+	"u2P2m1xnIlycgYzZYioUW+r8trjCqWKyabgnMNCoGEjEJNDRWApcYKGy1P5bKjLQ249/bFiiJ7jaVzyR",
+	"8Van8OgoWGw0z+wdf0X/rCs8xcpL4mclZcrZtxUbChZLniQi3nv/tldso6N3SWMu7eYpGogYtQ1v7J5z",
+	"gz1LGntEY3t599gwz7zpKhVskWo1OWERrFsff4jAmGVAILTjeMETe6eK7Xal+Qi4tZv5tqvs0fMCmANd",
+	"gkPgNvGxvRdnuYEHsLTsF+evXvaYThlndpESkQlmW769NffbXowNqaw0vj20kjzVudpyfe+vlDnG0HB1",
+	"cVOBI2TGclV4eefrRL2BvXik07gQLMQ7icLEhdbPeTrZSqC4f3hvFeFlWg8SaHs14UkrEGsGrx4zM09k",
+	"+aYCW7gAIy9ssZnqNBMKPIyZeJeZ2yNAGDPwMcUO2Qv5GQzwE/svsOFzBgarXjgHuJqBMGstHBzYL2lb",
+	"XnC13I5Jf9oqKtktmXG1HIy5TPJUmMrWaM3sz8z+LGJmFeLZPDNsnOoZquU8jlNhzDHL0iXjEy4VOkd3",
+	"vAduoMBcS6IUuEtr47U7EHgvqvIUrEs+mka9Qv5xhhdyvrHciK9V5jpOhdF5OhKmz6IzkaXL/dNxJtKI",
+	"TeQV3cOmrO31v1Zfq6c6rY+5RwaBNE8E6CrJ8ti+vM++AOZ2+voZuxRLQyrMRJCJBP0NffZSSBD0Yl1a",
+	"CbhdF5YR5UbE9TVx3iA71oRboV2IyxN45WvFmLBjR9eNnW3G06zw+YM8glcBSoPOiceNWeg07tvRn6IR",
+	"B8YxT/WVlSMz49/pMKKZVrhjik25KegR7OuG6YWyqwttM5n1GM/syBNhv7VyBmczqfJM9NmXsOi+AZiX",
+	"bUI1kgsIJTl44O3G5PMeOHiMhh/KrcyIOFLbNV7rKIynEAtBraQClsQyD9w2IIsa9XoGHYu5UDHTygqi",
+	"sLt2UWA9gXeb/teg77xR9mDrVH6zrfBw2MotvAGgxCQeVfSWmTRGqglzlH0MpkrGcbDeaed2HSUI5Yj6",
+	"FlTtNeOnVfXGmK2UksaLMQ9arV2J9kzJEQgNlrp0ylOZLFnwTchz4Q5MbmH11g+zBzcfrQkbihG3RyC0",
+	"svARcuGYZ3zIjTgpfL/uzrd65kKnlxR5A1ti8rnVxET8QsSSbyewPFglsORFF4OZ7WMAtqzaVj3Cbvcv",
+	"lnPhZeTqAIDOZ3mSyTlPs7v2vt+3Eya5wEoCu9+9KBx65EToqDr2yIvSUcMMIsuSyGGv5yKF71jGL+3l",
+	"BRMDWyMNCOLXwNJ0LrJMqgk84XEs7Wc8eZ3aNjIpzN7xmCdG9PbmwaNv94wwBh1LiRggOzd10+oL/AFY",
+	"ss4zuLOQlLi9l9liKkf2JqPW4Hbb6zVYMp3v9cHRg4cl9+uDummz5wc34+8GEFJRH9nn9vGKUUDAnLL6",
+	"lxErR/TJTx+udwfTIz38tRiBgA+xgxBSWFpVPrpUepGIeCLiAc9ao8VUnhAbRCNwxQXSKzc0BIl1/Tcu",
+	"YrGLQ7Dng8G6NB2ESnV5PRaJvBIpLUonZwos6GP8brn3vuo36e0JFfulqJLCwjJCeOGYRVY8hFMQsTvo",
+	"TtZXIv2oxyLwOKJkFUfu71gaO5c4soeTHgmr5cbRCbMzpWAXmbGxtLJ9h92zL67c/9oXlxK16LVL9EuJ",
+	"WnEirnDv1n7xHN5839vTKlkO9EINgp0vr+SXJBTNhba3DNmQMp1YkQl8p2jdhJgqbASlMrRAihSWmw91",
+	"ngGvA50s+k0ucruo82yKi0xq0iDlmYBANZ4krj2rU4RdaRWs11DrRHCQ0FIx4+llJ2q0SkVydc0D6bzV",
+	"3c5W4d7tMkDQAvz4aluCkrsnazYUEw4S+lQnccjbVlKYyXiWdzuG5/iq/ShHjtcwLNr1Ylhu549JfVEi",
+	"6THO5lrDf72nvT6yfDbjaWMsnxH2Yh0J5tUXNcl5oRg5/01Dq9k0FQZWqLTnOkdXYMumkJH1fW/viie5",
+	"aJn4ghs2E9zkqSCTdnkp7O+gaaERq9fQf6W/96Fj8KtS8LkPkwAe4U5+sTe9ciBrEeNbCl+gNXbzCtfH",
+	"00aJEgMuVj5CASvu1S68+s3lj2oDAyrdFG/brtnTosWZk0u7CzoFowjiFB50i1Noi09oGSepjBxJpSmg",
+	"DRbfEa8L9ix9F0GoqDTMZNpSl1CjdDnPRAzqHpoqzFQvVB+FmCCKceWU2P7fffuTHzUdFBg7xY53v69f",
+	"6o3iHqgbf8HXJCcihHVc0EVlFUcMbqfKJQQXdZ+9steP0pkckxh+jIdV4gmeckvHlpFCVoVbgd6WN4TX",
+	"gKpDXxaWF6tqohUQ70eMGax03+FCK0LTut1HcH5ziCTbZqGb1hicM8gVtlyyCs8rB9yVhtk+Abfsrczj",
+	"yZVQ2WOe8eYDCbqjHrMIJtX/OArMmaHVSdGsp9z02VN0QxVKER5rngqWiHHGdA5ezYpqsLV0vkYarxNi",
+	"q6T8yk/UbV10owLz3h+MLFyRCdcuU2cx6xpy4i3JhbsQ8dYIY3/IwpeTp5pFp1a+9EsicqHyme10wWU2",
+	"oD0KFCbbVqAtWa6idTLIFTgL4kLKMzKxslFvb8gTrkZikOgF8qAraX/PUjd54LPzzAzIRBs+ytWMZ6Mp",
+	"NBxLc+la4WkGixt844La7PDwCYSuWAltEMvxWKShSEek0Nt7t29nvH/FIarP2KnDenzJZXaB04e/f2XX",
+	"4DEtATx5iutwhssAj15rnbwplgKVF1iPc7cc8OwzXJPnMBn8ktblwi8LPD6jhXjhp1l6/CZYHpRnpLkM",
+	"W3XrVPmeAgSf+qXyahas12O3XI44npOaU8ph2PtmCrI30gv9sckSP1OPplIJ42f7TD1Rk0SaadCzY6UF",
+	"XaYKmx2lMpMjbqlfzEQ6EWq03GyHXUsocRbN4UVdtOkHI03mQ+NqEiMan9fkR9p33vcsB+SdLojXvOJY",
+	"X/3NC3qtykJgbEUrNIBWZvCauipP0Mvh3Q1oTYazICtwrVAv3mWUYVidkUu8CVtrnY9LrmjYtCY9o3Zd",
+	"tAiOfkobmiNHKaT3bSSEdJHmRzxJSJzvZBXE4z8wUo1Eo9TBFQkeM674RKTRMYOX8ZoDKxlPEgN9bq2n",
+	"TLkZ8NWqqrMDYm8jnqZLxlv01UbrXGcRzlGKF+UCzrdemnMvv3eh1t/ehLKUz+ONySVPuxnScyPSgYyv",
+	"Sf9XIjW0cV0yf9q1LArNd8KNW89mk5I9/n78OOUmaqoSujtLxbBLJ7K03ms5SlVsCrX7PXKB0OHZ5G76",
+	"bPmy3BA9PS21Vx3MLdxPruvbuadKvd/EfeUvig/r3nrtciVX2hlnUoVPD2saf5XJrjHXVU99B/OdpeiJ",
+	"3vf6DDbQf0n/+Apfexu+t49pyQiHYnvem8hsmg/7Iz27q/lc7luimAh114/nffi5uZTzfT3HVdmfawin",
+	"xiG/75Xu97W7742OtSt9veXx2hfFypwMaeYJX7rsLmLua7t5c/a8yuPXf2Os5F/m6as+OhdCfUGvtpui",
+	"HSGfkX9kM5N5jXDXzqJs+t4lHdyepPFhEVCF7YUX+9v1VHIrd9jt3V+m2RjsZKMg1DDTSUxhAJgRxBMr",
+	"9fgbbqOcvbK/pJPDZMdbcwtbkieiVU38PmJTtlIGFVi8A1k90HXGOh1QUHKdrJ7qlE31giVaTSp2Sghx",
+	"m+okLmCoSv6rpqilOkXtwljuOF55as/GCHqx4AbCsxWildkBeXAZ6GwL530aHtT2w1ZfjnWaE0L9tO8X",
+	"hJsXO+b9PsAQTCatwm83B9MrkhgDR0/YAbEHcNB22znyLWxPO0q30U+Lb27FWL7P6BaZCDUS8SBXmUy2",
+	"j8Ap+RAqpJiBS0BJNaEQb8O08uTY6ANYGwCyjRkgEOIqI1SW7xgRs+GSWRpxCZ99di5UzGTGuGERfR+5",
+	"DAFKA8g0i0UmRpklAZfUjL9Bmk6HPVtIFetFSGy1j1pWpNWS4H0jFSsCuUjCAJNK72WmWT8KtXNao6JO",
+	"QS8FFylY+PWsEHkibkPpzxNxSwq/6/lGlP0cdckPQdGHed2Ekh9IKqX4og2U+zs/O77zs+OvDvY/Pd3/",
+	"E77/zWD/7Z9+/XW/9qD0rD/Yf/tR+c+PP/rZH4KFoCSu/bBmXdZsE/lzfXQnvXs9WXA16M8qU9aq4LoP",
+	"buXTD1ljXCnsrlvKr97CAHa6llXZexNabRCXN/m8JLNuy3X+sGj3RgTvdbOyjfQv5EzscGIrNIHg3MGJ",
+	"dKm1Uzmfixhygd2zVs0gBIos/hcc1IN12sO6RRsnmu/27G1jXe6kNPjFulfO63p4sEEilRXHtjNVB+LX",
+	"elvxprbl4Nr1UTil7b6ZW/hWTTguYBWNN3A+pEHAZNBVZWYKkw503Gu35xD+7uaAgI2B9pXbt7Nd2ex9",
+	"UJdNBxDHzrx6tVFk7RAv/NuNh7sBaVGPYfc9ZAF+tDKhshsjCFW3kuHg7WomsXPFe/dK93kXdnv04NOj",
+	"2q1UFx/DfK4gbGIsUxf5SWbCDYIlnrqPnYeCWnDdXawO9u1yvdaMcd49Vo9Voij8EvIHgoxblhXd5XN5",
+	"9+roLlhGTVRmT9U8oE9K7GmaZXPzs+O7dyvApUcH/+XP/taqbBr0yXU1jti3nz3e2D2kllR2oD1+iysm",
+	"ZvNsCThxLMIyBFKYCOHijLNEYjt9BkHlZBXrMXvVsVwlwpjSt5gXYfRM9Nlp6RcQuSj418F/CJfJBGMw",
+	"IjNMAsI+3ueugxCaCDuI7FVNQ4tYpnWfXdgRZXqCsyOWBO1Cz5R4j1OWBIVPMeP2HhsTyhY0WfrEoedx",
+	"tQS8fvt8KhIAPqvf9afzOZTA2CE3ms8vuLncvRGwS70aF/jfZ6dqCdhRTLwbiXnGon6Eh7Dfj3o+Tf/N",
+	"2XOsBkDQFYDmKyGhra2KzUqFrW4Wcse1j0ah8p/hk7cfBSJIkykI1+AMwAoDCXXG34WiKbCRSgwF1tjp",
+	"ev9DiNwg2NcmWwOgK5GwRVkBJ0ERhgcHB2w05SkfZVA7IRVQH6EmkAG33VbLBfGTG0GTqw8TfnXJYuCI",
+	"AqBHoWLTK3gCofXQZADtslGoCGwj69wTlsazdDkATIh2scahBYOgRWwnS5dWqjWZ4HGBxgS4GpS+3se2",
+	"Y5HwpWs76hGAJ9E/u1SWpxYuO0Soqszr3lEJfeLh/Y6qZeh/m+o8iQcwpHbmn2mcGePs6emz508eA1ze",
+	"CfJdK9o7naa1y4Dldcsex3NSpI87nOnucNIhmypQqn3BKhpGC6uy7TTxYg9nUyPlErJm0ws3NYMKhKcb",
+	"04qJNLtdCrbSONQNPDK0XA3+mExnPMGbd22pMtsn6oMeOW19DHLYQbC5OIHGJcljmZ2OXDiak2JJUiH/",
+	"3wSzljAVsas8axt+5JvBP31b8Odj16AbxxMnc1WhXzpFywUzAZiXrK2aE+B8LaaazXgsPOLGRJywaJTI",
+	"Y7xYOSGtgWADXziOqmcz0NilEn32Mk8ShEUHiEVuLkUMH8kCsfj5L89fnB9DxMN8TuhyGqwAYw+zaG8Z",
+	"KN6Wiok0mUgRe04kY8aNlwMQTlLPBAKg4nKWoKks95lyBeJVByicTKeDVCdt96IubHqwBJzEwc5YO2Oq",
+	"NNBsd8KvGhIRvXveCIQ74UmC8pASC2Z1kWxJngDcIKJNpu2ehHLzlBuHeuIL1AHEII8B9fmUTQGKm6B5",
+	"EeCX1rUAFIzYHXr4UWR3W2Ys0frS2L3BEJEV610ctk3iHbDZ66xdKuYJH1E+vF9At1INi2jXtvsCpmKm",
+	"r+wSXgABe/hgPCNJPlPG0Y4jzj47F6PU6ilwwhC6UMBrhItjG4g+/vjjCPELxzpPWSwnEiEUK2jM9mXc",
+	"vU6rX7ZRNuDsEW6mFS5AniZsapkt2VBYuaMThAB+0ZI+bn8aXIrmnztnsIcYbI3l6v5onyTq/WdxVA8K",
+	"Wx9YBFChAzlvbt+BToLMWayVUzJHfAuMApRGEOYkg5yWgDuFIypNv+cuB7/upVWuxLLQmXJ8qfU+3HEg",
+	"iu1y9/qn7/W6ASjFzX3rESiUjYxyxhb+jjYFkTiqVMyIycyO+gSMGwcrzbVtVrj9yg9KZ4HsdfD2ffOZ",
+	"bwPb2QRep0QrOOHmdaQAnpog1uKth6TNw4MDBrWD9BjEBYgUlFnPXiyWL4CU02dg/SZHRwEta/k6YE/3",
+	"WRTWQ4pYPk80j0Ee6ofu/rVV005HjVm7viRbB2ZrRVudxlaIOXzvheFGBJCSZDnSaizTmb185zw39r+p",
+	"MPnMiigpG1kiBQHQChK8G08eTcXo8ppQa66NVC9Ml1rJsK2pXvi/vUEQ6qVga92iJNcgq/gFu978fCtN",
+	"O6RIVrfShL+r3BdMZh17cCpvffHAQOeRmkH6muokxjDJhqZyKp69lpIf4atbxtjHIs7nK/BsrrPiwmRy",
+	"xjNktknyagzlNdZO6In77P3bXpNzrJ09IPlZqRQM0nYCMI53czHKBlZNQqyP7Wf0bi5TYa61KlORtMIE",
+	"rZrJMdq8FjIbTR1AEsShk/gOFQSsLt+DwnMAWYYVZb3E3pVDnkMnTfyRhAfEEu4mh1wQ7HBrqjgaaVAt",
+	"aH4hlToluTnkJocP97rZJ93t2AIqIOGs50nMgpohnURhuvCbT7z71TFILO4B7LX3PcT7w9utQ4EfHVXF",
+	"ZEECqtno2kSYlybKMHKiOiYmTFSw2026lv0tKPksJ4pneSr8Sto1JO1UIozplF+JUugRnKJOe1hCe9ru",
+	"SHcz0+IChiCfRWHHZsvipNOCZmI2T3gmulJKRt6UurkZ/HWDMYrjG3BsLMn3ttdwwDhLcwUZIsjXfE2A",
+	"ieXbTOlFsZGudDeUkbTiTz6vrX5VUA1q6FI+hEfVpDs0OKYVIaeiAVYqbZZYXcCEygte3Pp0BMq5EFhX",
+	"ssThyifA3cC0LQ2XVenWCWA9i80qDn8luSIQCytSVEUcquBo+au/JNW2KgOno0ZM7qxkNHbdAa6VlXox",
+	"DCLHR17qdSp83t2YPMoeBY2fjrLXrv3TkVXVc//Do6AX+M11tKH9LQ+qb67WoziAlQXlOFvyXEiSMw0L",
+	"GV4y18S2qwyuhFTrelkxurzxqovsWQL4fWDW+QyAHeGyi3osompn9p9xjsj8gtzTw0Rb8oxO3Oueg0eW",
+	"uKWa2K/mqR4JwPWyf1GhR/tPhACitjwBRX32pS+TD1e7NGwoLF+h49DD6n/AHrBGb6Cw1BEkaZSr7YIz",
+	"vgSuBtVCMl0SvJYdlSBPnPWe4Lb2se6PTl8+evL8+ZPHaAi160/V0EHoG4qRngm64l3JCn8nkljcaUge",
+	"87M+JIfNBvZZQnXrKNd4MuhI0QT11O1lWRQE7PB2QVtdraukHHc5iFSStCP6kfp+FnuT1aBDV+//JdSh",
+	"g9K+S+d0wT9dNM/rJy8fP3v58y5jquYz4k2M4yz2LySTnj+DxRhLe1cstqeW8pVSrG15pduZHTkna9z4",
+	"GgaiLaTEdmFnhUs+nMDuLNWlZdulsbpsM2iYp1mroBX1zCmkZAHaYMYvwcW5ICJPxDjrsSFqjQshJ9Ms",
+	"UEnyTJg+ewJRcBTyxpME7WVWr6erYjMzJYgETWU5eJpIYbKBUC03E6Q3h3EyWHXfC9kCwgBxMjLF8qxX",
+	"EMWZyJkkNxyhmgbKFl6dXBW3nTc/UJ0dV39za6S8RF6KZLl6ZoSRO+cjQSFFSi8oMIg2C2ot3QhENpJQ",
+	"ZdFL42yny4442GjdHkslzRRxj9vZzlqiwdi2tUbVZnHuFEg6mogM2opWyUObSjWbihx/WMLErmSDG731",
+	"r3cb3+C1ux1ATLzhF61GSNMQrI+HsTSnbiopHn07uKdFI8XDQg19G5hjmsMJJWBswCVIIRRQUY6eNMRJ",
+	"t4sMJWNH1VhC1oeS+SA0AyC3aOVzT3U62xzuTA/ILFDK9aK3GwrVgv4iDdZ/D2tKeM3OFQeIqGHPw+rG",
+	"rq4hHwuIbaG+7dWCNQHRibmYamaEQJBY+EDa29INQ2KCl0yZXqh1AdWb+5OoagIG7uuxD62Rig1TPgL6",
+	"KGK7v/3u//zvv/vLP3////2Hf/y7//pf//6f/r3f/of/6Xf/zb/87u//9W///T/83f/4v3/39/+v3/2z",
+	"f1GNWz66f41MMu9dKuC0wRa2VzcVytEUNVlL5J7bGFRxSdjIjlkE30c9CjmiZIQwKj7VC4q7OmFRqhfl",
+	"d6FMKoUIqdiXXT5hkcJ2lbYtBJDfCsfrxm1/fNvsGqo5mWpaFEhejoA9fpA0LmiuI9sreaFWd4Kl+jbv",
+	"AyofNrvzpQHUnEfnX1iB74+en/9R2OpQKqx4VJfrSvDq9SiBclqjM7KW6fHeg4aGb8Ap1RAr56uxJUnJ",
+	"o1AcqO/+4h9/9+f/1W//+s+++4u/+u5//udrUzDXer7W+0LCGDfTZ18GfIaXXuYsNzlPMFD1ThQGQkc9",
+	"Fs30UCaW3H/3D/7R7/7Zv/vuL/5tj/X7/Y9cbW+I6qP2LOnwS9FQ+qi32ldXEyylYpE9IOczE1VMBeDL",
+	"89Exn65LsGsPUnDkyaGMPgONCVQwuLAMpNGC9x3EXEvmUTfyLRlW6/3CipH6CDrIjOPfTGZQXArAw6Bo",
+	"ggsVdurgZreCc7Q16LPOURb6yZzP70ogbhz+hDdSD1eiBGUGcQpSsb/5s7/8mz/7J312ik+glaGYSOXr",
+	"TbssLtutiFm2kCNRo5Eulwem9x0+xS5brpLt3YZ2yqDcp3pxQhcEnhGXp4eFhKbcsMh+FbUcLLhegL6a",
+	"jhh82WORmZkB/fv3/+Y/fveXf95jv/8X/+a3/+lf4V8f+fNUSsKDRbYjkES9QYRIp4NH3sJqKb+MT1Ay",
+	"UBlvIX+M0nWygwvTdVG7oGxnqRxCRVof547N9dmXU20nJBURRCp4EboOYhne4FqNBOb4+doxKFKB48n0",
+	"N2eeFbdnbeL0c2XGJFNFGx+7QkxfJaY+axLXO4jpcA+1StdtyYBBqAjQEDeXdg/GqV6b1lVnqdDTbqNb",
+	"ocudR7cWvV4zuhUjIT+AwFY7n1RcSbFo37MtAmdGukkzxXucszhdsjQHrhhe6g0mF6kg76hzcJzn3CWz",
+	"I/BtunKcVWKtLXFtptkmBW31Yhurf+C+bfPWdic5jL/5wu50je7qppx6Blx5L8qhEXiAfHyBG9o6kts1",
+	"uyBC3znH2BrU/Qcrxw9Wjh+sHB+kleMHk8QPJondmCQgxRdvFGCsTiHtEedF7lbJkbTad6LVRKQ+kgnJ",
+	"3SqIdqglZ/KqXNAKcka4UMU1V+DgPDhYC4TzgznkB3PID+aQH8wht2AO8XG7DRpHI3rG53rBZpC+DTGR",
+	"diDIRydcqm5xdL/Ww8aU6iJ2Hc0vI67YcF3zHbBmLgE5tUUoLoeDEsyMJSuCdioNAIJ8EMVos1QPGsI6",
+	"PdMBirgh+7Vau3871hw92dyC6rjTid7CBPUKy1Nz1lVgzUGd57AkSfbYESPm1GP3fKhej90vbrIee1Do",
+	"UD32kFFgSo/9lKVinBtXqZz050y72GiMXm2S97pYxdbqqwSFB1ggpcSyGY9bsjAhNGbZBfDosXs3jH4a",
+	"6HHzgBA9xi62NxPbPxCn1WzHnKpGtWrNFfakf/jw/gkICIpRDBF0ixe6NB7LVrYVImpO2SsA2Xrryxut",
+	"N+gJA1dXcy/2N6/5IbV0NRGuS50G2i9WoEcwPnMrLZipEBmbp3qS8hkzUyuz1tDMNrQ71qi84cLZSIwu",
+	"DLMSxbRtU+8o5qpJLUOpK8ksLxjmGYt8/FhEFOSeLKOyodj5QZR22hMB8q1PjStwxzYLEW00tjZkhnlr",
+	"a5ClVja7FuBlRJ6VU76KB9+C9+ZML27HgeM6vgkfjr2+Pgw3zple1GGDv++ciG5BjWd68cwP5EwvHgdj",
+	"OdOLz/xwzvTiSz8iu03hoOwE/bjO9OKpG9qZXoTpebaDYoBueSj9uLbnm8bHbhQFvHGSUHta+HklJdzr",
+	"Rhi1jqLQFtnhdda6QYBxl6zARmoqUVuHpJrzQqlpUds6zLsDWGtvq9KHoCCtuIsK7NSIMlStNBaVzK+W",
+	"effRcB2vxdjxOpnToNzU2hew5cKMwLIg1SQ6LgxdVjXEvEcwQoB6SDmOdgY8XkbHKBmDe8DKxgXiiX0F",
+	"87bhJYNNhpmFfRZhHi+9UKjWgOD8tYp8NsNxDaICDXAQXwwmKFxPlhBMdZor1F37YWLnsfeDuUeQcWIb",
+	"bYZwALkqwps1YoYvTf9rFfg83KrBXcvjpf0vTjpMUr5uHPijohdSBrEr/MP3R1EJ1CkGVVeCx8tx40Xm",
+	"fe087fiMFK32v1Zfq30W2WsxzhNPHFHVbxR5bBNLUX38CBnPRCtBdLzKiFwgCYh3EPJHGOJAE/63moHZ",
+	"vwdG6Il9TysSHL9WzPUG35nyh1hyVGdTkS6kEUSGTGZlqvJzL6AA7JQ6kozdUPNUpxfosXJ/0sX3dr3h",
+	"PVwuGUCwdxF/fRWMWi4C6NC0WiFgAyR7AQDzzaRaeZ4Y3kKu9uRK/ii/uSBfW3nwB2SXc/D6h0zpWLBY",
+	"K9FjR87UzxXT6VCCrQHed6e+x+7jA2BWjA+VnWSSLHvsAbaU8UtLKRqVjT57BFl/Bmg1NwIJxvnHnC0Y",
+	"HQ7MTqNWSrTsd7p39NOHP13ne7J9DvmoAYbZblBL8Bhi0oKNgs9EEVUQgJkDFb3WJpuk4vxXz519EUoL",
+	"nGAYEDqmLI2BpeHwoASH3ohequPlICHb8mplORiKUy51vGyC9m7KPMM1GXRO4CqnIDWfgREA/9qpdncy",
+	"i3E20PlaVGdQFAhltnqVMT7TaoK0FL7TteYxGMO6ANwDIn5hK3LZ5myis7KS7ZYXbmQ+Gok5gjl3sLqg",
+	"6anRSq/HGblDjF1oyiWdiU1M9Wsk4xC+dE3eZ0BBZY5USpMK4UeJPEMSL5Y/IIViGZqYmTvOj0XGkSF3",
+	"A+PxbOB9r8oHUoIQ6KwYWzGFcAeadONcAUhWo3lXaUbdOXeIfffYVasiauMKiQ0ubLr8+0oP3KpHFZh/",
+	"S2cEUIwIBEBzYOVxn9g/FgXutuMX4Sj6W1xJtHJ+0vUtexts2m6NMK7XnRthSh1f0wgT0O0tG2HcSHa/",
+	"gXTWd7uFmZho9Do46RUUMcvUYLlmWslMk7Q6lfbeXwKuMpgCmgLEXJs3u4CrQlvqYSw7Wz8qWVCfYvHD",
+	"GmOLe3NF8zskRRrMrteQKklWAmeLMlRrUaaLmlzve5vWpnTQmGvX0b0YfjXQ43HnL1+Nx9smuremrWN9",
+	"nJlUeVZhvB0EpZWFjMknBJ6fQbG3325dpQZBRQv8w6Dyf+d1COqpVp2OdlkNFs+k8mpAzX12TvYCblhE",
+	"30cuYomwuzPNYpGJEUD+jvI0FcpVeqhpZ11MqI4EizT7+kpWgQoJn7VMWr3SMahud7EeFYk0WNoVZ84K",
+	"Kp2vaDwuYaW8VfGBVlSSv8kF/UzVcIN+d8vUlEh2Lx8F/V5XPCJyun3pyM2JEOBX5kHMpAqfHvZujMHv",
+	"nmc7/rvqm8fSzBO+fGlfbeLMq5WtLF2+8Mf6Qysh//1eBNsUyX7fTp1b5un85ypu7JR0v2daWX3Nvl1F",
+	"Ezu+bnZ81Wgj1PMNc1l8YlUUhA6T4yVLuTIJt99jLHMP8OLIKSOCzC8DRcm0Av8idsruRLGIwNIdxWL/",
+	"9CL6iD4vegrijgvvqVD1zJpVBTP5/jdvvz3q3Xt/Z/+r0/0/eYsP7r3/6Gd39u/Ak2+P3v/pVwf7n8LT",
+	"lkKjVFN2K6axWbVRANZr3h4y91dr/J2ww4NyzchSAZl1Kd0QTN5ek/Pn8ooSs8DRVja3Gb40LHr96vyC",
+	"YS3nw7tmZu5Ck5Fzm2DEQmwYd6EMkLJCtUihclpqsIyJYUZjEDaNB414Bot2chP0/WODTRisMRKC+gkD",
+	"STEl7FH0SAB8NeEZKnRVZZpxhe4XVyLPUik48zNLioETEXhsn5VK89MglBAxUxr76G9UV7RT/dQF+XBX",
+	"0RAirFfBpZH8GlnCzRdK7iaq2n5F3FbjcncsMRhH3bSAm18/EIeVoov0Yo8dVX6g2rXA8zTTqsmDtzJy",
+	"eIPqvqC/winFvBxwupDzHqv8dnOLYA8tLt7AcwyJWVQ+eOvkzZuu8Nrby1I+EnOetoZeTwW3w4+CF315",
+	"O4D2N1Z07LMXEkKWfPBqzCj3tbiIDg727w/Hnx6N7z346U+H9+7H/CG/NxKfHn0aH4gDcf+n9x7uHxyM",
+	"Dx7+lPODIf/04Gj4032omL3albC2MG1ABz1PpuWta6T2xkh7uyifX1y8ZgXI38qI4UcY6HCTprhS8vl/",
+	"/ta43RnCciPMwEx5KuJBgCGxqts3Rphz+OKcPviADWq9PcRXXr+dQGFf4sv1+6KOeEntbmV+a1r1rY1w",
+	"OLYdG8Ow090bw4J+r2sMIy51+8YwN6cfjGFrLQpbMsabZ3KdDUzbM6A2Qtm1XerDv3v/4Ajp+7mT3q6i",
+	"mR3fDLdxK3zpV7UVnujHhsH2eXlepFdyJHosFQnPwIyh0TgF2n6AUXRYNp8U0pXOh4lYYVA56B8UNhUS",
+	"1GHMkOq/6Sn2kAHtH9aL9zakiZbWR7zLjJ2egvBNq6GGZUWPWTSS2RKS5aIffUsYBX377H3UZ6cI1DDl",
+	"hh3a1XsQhm0WwaCIsITZA1plqU6C1/rs1IOaUEV5A7H+xXxPClgJhNKAgC3/e8/qz9G37yMqGQ+f90Nl",
+	"7Nu9EWC37P3uf/k33/3bfw7a0JVI9o73vnj2mnyS4TI+OOhQ7j2WapLx5HLgWFAVbGGV2bGK09GC0CFm",
+	"FLsXYlU8uN8hQnIFApBPGPIYQHORGq3QbBtsf7jltr33ZVPrd//hX/72r/9BA8rEDUwcMaQqEz/oEn5u",
+	"RNrBJvDGiPTZY+THoynPBnouFH62yWwO9j893f8Tvv/NYL9LRWw3uGZGBgu9VWnxMmtYzaKhl7vF93eD",
+	"j9d5DWd8/hVO7S39Z3f+w9px23Ca5e/XzXTn0/MnfcNp4Xcf3HS23KQPc288M9pwNg4I7wObzvVZ5Ibr",
+	"UP7+A1uPLVi0yzTdPgFVvCP5r3w9P7XM3SdHQG1Jk+n5XMSETmjlS0iOIbCoE/tmKiBPaIhgUOuBkVyq",
+	"KA5i3UR3qT4Ey7tbHQI6flYQWfl2jeOmvBf6ijJpYhkXiYQdi3UWEb6rWoYWBSbfAuKnHI8FGEMVAEZs",
+	"nJTUzTrsvmkpLD3mMsnTNhFTGrZItZoU0HGIUdKQLxqdQg7Gvgs9iLrk/4xlIgatJnSXd3etetzIcron",
+	"fgV1viqFN/XCYAVAOZr60nkLbjAFrmv6VSMy5JlHI1xYNrDQ6aWIWT63GtGYp4UKhtqTVqJr3fi2LHEq",
+	"mOsScYxHbGlOn2Y6pWliIjWRDWZSnxSJ5kUsAACruYVxGQVFSnWQSU0YAt1yYvFwF6nS+HeQHU0PqM02",
+	"9D+ETpvgmk9EZkrYfRvnBRVEFvgSCuJ2tb+pohoyooJxhLXV3HksHdyKNyE8F2v54K6dCkHXt+BaqPZ+",
+	"bQdDeKN8AG6GYDjb2ZA3NQWvrv10zB6df9GDuk+WQ/zi/NXLjgV0pkK0mPkQ9AoARS0fHGp9eRKEW4SR",
+	"PlMZx0LVgqI2gspE7rA67mCCJufKrsHSdNimWzl7t3HuboXV3BaTuUH28sEwlp1v3m1snNkN4/SyxIbE",
+	"QIbDSoLNGgju2ppQ383LEDj3qgoL/WRZakSuxoHSiIO8ZHw+T5Ys02Wc9x7JkCM5lyGgFYVkA+xzBO4B",
+	"lF6xKluSWHmRokmwJ6sxR4GTE9wVIH5RSYTwRcSOhK3qXEa7mrh0L/Cs+JNX8kyuWCKPuWvAwyhipsdj",
+	"ZtX4Xn35XnhwL/BNzeBDh5QAswOkJHZaTFGxoc6msFqG6jwg4dp53z86OoHoaxyFi7VB5HgwJfDE/pwI",
+	"fiWMG4wUJvo+FmvZYkVJNzguW6i2seTJYJ6KsXy33nVsjzi8uTqFctIhOOAM3/ohK/IaWZEFefhorHA7",
+	"/Vasy5fcNuAKut+1wAKd3oLAUvR7bYHFx5TctsBCc7qJgKtr85GN8qk24DAfnMvhDyT5D4ljWzlvs4vr",
+	"B+L5EIhnw+vl7Sqq2fF9sNO74DGXyfJCZ7wJZcMBd9Vkh1cg0BvRc0l/obEa00NEzM7fPHr05Pz8uAwW",
+	"5oXcAOO2m+2ach6aBnSKPxkPTiZdWpcfTkePyoqSeKcOYsrDPkrDor8VoQeH+YSNhip2TbUy3SIG9Quk",
+	"Yod3wRfodSYQrUbLrqMPeVWlLFpYLdPpZoS06ZQMsOXrPDMyBh/O+YvzLi6VmC9rAumKSgbtFFXBPAZy",
+	"8vSiFeYaxXxZqX3nAMXgI8hNNLrbglVLsTWWAAtqsEUlcHuyOl4qLG24HtO+M/azn7RbkOuj21VYRAxI",
+	"HKWA0xDErrQwvTL/LM5hby8A9yt2t1I61GRrWM9uxe6i351L3pWu61N1p70lBy/LpJqwqEDe6rsvoqbz",
+	"tpksH1wF37s4H7C1dZL9Y7TkPyryI69vh2tLtNzG6NDdkWwGptxxIOOszYncMhFs4OtSNnRb3Zy4yhFa",
+	"MxFLLRdT20zpLu/sjplAqe/dM4J699fUxCvH5NYV8uoMb0IvD45u96W4EO+yjodhzSR25yfYepJVNrKq",
+	"hdf23Zc+eaG6PjWIY8ie8EUB2VQnsWFznvKZyAL0al9N8ASN8WVv7BoW1MJw3nbYm9vhHLfINWDPWwuN",
+	"nRB+S7itEeprwZ5VihdjeUtfX5NnbKYN2IEBnCNA3CZMjoSnkyBWiCQUAy6ePu3ewLYx+H/+7P+Ieuzo",
+	"IIQsOaEAo5nMKkVPAPycSMxVaaMCt6UEkL3f/dX/+v/+p//ut//3f/r9//Cvf/f3/8lv//1f/f6f/r3f",
+	"/bM//+4f/qsbLeMdmGoalzyWPGFoTPCxWXY+0U/KuRWfPNwr93u4/+lbRKE56D1839I3BgaORLuOvgqX",
+	"3HhEkwU3jfrwRgF0l1LF6+1Ubsi/tG8DnmRzRbiLwDbwY1OphUbUUAYXT/WC1Fbn7gognLtMQOepaY9v",
+	"BG0OXGZouDAZzwS7E7mVjnphtbEei3IV/qlT5mLp3ICbVp8Kc37Ug1BJpy4NMAY0osPkzAJYVmYOkhX+",
+	"VixToCBuX4EuBXR1V1VNdKg5V94S+5Hfk+3qBgaYH81FTSs00aO+U8EAo0j02asxi2YI4DGwP0THjKo4",
+	"O6QfVHrXV3qbCpm21OsG6PmiAh0RCbBMKmKD5koqEtyrbmVa2b9ULwwOHQHE7cCiY7aYLm8qqrZy3cDx",
+	"9eexR9XpCvSRkKPQWfEr0ngplY96ABcd7oVlxvRnRn/jOhHJm8BoQI88Dj7wqmJ1QPjk6WAmYwXJoW9X",
+	"8swd6xW+393rFOWur6tPFJfO7esSgdejIZFv+0tdK3EzpHGzm9y0Bk9Sbiguv8E/tXY76fNH+PL3kzog",
+	"sI/uofXinb0MGxjtU8xShmr0+I79J2HMB1X6bY8iRjg84K0LTJqJBVtM7Z2EVUtgWCzlCuRbmQLjxnpk",
+	"AO+GYdelQJj6nVA5ATSugdLZwAiejqZNZu2GiSzAch1UOhsKoVicQjoQxVXN+BJ/K5J4ATtPoqhNMzIu",
+	"mgcCiHSebTaDG8mmmIqk6c4uipATpALI8hi2hQFMPlqqKEOHaeqYThFuHJSp2jS9YUWGQbfEAjoxRWYB",
+	"PfCpBW+rpzig/yAgBVao545pQfQtJHSdOP/yIW+vdA+ZGXBU6AC5rBJESJQpIyGhCjdiFqJJLjrFHwKn",
+	"DSZ6wH5yxaJnsZjNdSbUaLn/SwHG6u7+vqa4RJ4kcKic5kB9J9pkZQdXx57yuAl8E0MviyKP9q1yRzJF",
+	"4L2O5AnVjwcrUn70GCskC1Prh0RGAqmUKcicHd2CrgROvdfPdCwF9FvUyZEqOIQ8jlNhDCgvGF7f1RVZ",
+	"hLuuyoIDciG/areWYxHn88GlWDa0/dj+xuxvBYMZp2KjElFknHAwtI29wBuuBv3WM1E6k2M5Aijdhm5e",
+	"hj9jH5Y7xcGt0LXEV1HfqUJ09EvDWdp8OqjbNvbi73C6DvAmcOMKOpwB9ce9Gvlbat/ACzrQZC4pj+RF",
+	"yb8MwbpCZcy+3KObGQZ1hVXNGGdzI/JYq+WsY98eTLLJy1v8WIqXgApgIL84hafAzO3dJCPI+KRJreWT",
+	"InDCFFlvgHbbtWFzOfi1Hja0/gs9rHLnMFqc1HoUyjLQ+jr2Z1bKHcGCFdEO262ZuTSDorrrqk6tpCJI",
+	"zIG9DWtqd+kLiLzeA4D56DFTdY4A3TjTOzIFQGzeKgbXZzsCodTn7ha+OOvBLd0Lq6EVV46bVZXdhee0",
+	"dDM2cODyuSpdAT0vloRU6K70FVLSbu0C1OnOjQJhv9e0CDgN9NbNAU4y7+iOq0aKAXR35kyDEQFDRD0W",
+	"AV/CcK4I8Fcg4UQJEaN2eD3HXivmU2C/uLcKMqkajVZio1JB9WKlMzhfZefH0fq8xw3BQ96v2pcdH6od",
+	"H6gUiXz7qQnXxOq5pTrdvu4fTk8YB3Swpphpdfo4xFIjrYtRFCJtwU2p+FnALflrPezDCwOyvhDyQKXG",
+	"QVFsFqUDZkQiRlDYsyNExliKJO7O5J7a13GPG/hcS5EGnBL82E8FH039dOqlG1Ix0mncUZLVSSxMa4fi",
+	"yg69j5yyVBodPmP4AxunekYKHX7h/GXz3F3qXYu5nzKT8WECgBSo3ZNfCPLYhilXoynTqsdMPppC+pDd",
+	"xb7S2WCscxVHex1rfDcS21Vz/Nc2iWJF7dxNikeKq7bAsc4mT5Nja2uPJBiRsMPiKz/ykmGodbEeuwqZ",
+	"atmhQDDxjuLL973VH3xmZbbur4fqbPevEGG1+/uniUiz4PW3VQEgqs7T3vzlqdgnjaO1P1QGFIHHt9xr",
+	"5CxpjMJnw8SLXxut+md8EbBq+PCpaKoWuqGIZht6NYam1otp5XV5zY0JS0nY0wvgVJE92xOqZLGGaLtK",
+	"cG7CO5QV/BrvVFq42nlkI3S5ez0joLzaFDsPm074XlscADjfF1OhxJVAjRc4JKSFg3+BLLWu3MdCDKda",
+	"X+7L2BKxbroK7BVhMj6bt5f1n/L5XKj2iJkWT0uH+V7YFxs5PzGOYnTr1v5GNLyrDyJ0FIaxZbAlQgx0",
+	"rZoJVU63wEP3goDzMoHlga5ksHTEYhBjLIxOhzIbzBOunIUigLqCv/lQWbJK3IdUr8r92e63qjvxGkJn",
+	"5EwwngUWfQymoTgUHQtmL7T4xIrUQWwehgIKFRdlsPh4LEYZ4/gVWksjGuyAZ6AsI5yhrwnU73xmpJKZ",
+	"5Nl6AivgK2f83SDOU9R366ZeLDtYaBAw6hlfsoxfipNgqiya82Wiedyf8XePqcFGH5XHA39w9OBhGRG8",
+	"2b4fi4FUZgO0OUvMXVbhlXvvPVFYg9nwFTy3SodWjlPO+KXwcZ2HBwcHFZvinbEElzSgtllVhkHrPaYV",
+	"/kkn7COwkjyAVDWftHXH9jMXaalNeBENkx/12SslsEUglmTBlwahPyr+95Vzt9+XsSiOmrAoaFfXxkHT",
+	"a5SRup4DFHM7t++7WnobHUIgRvqsevS63zNFzFwX47KcCZ1ng1TMKFCr+cAMRbYQQjF8T6TmJCjp2ANa",
+	"cj+5mNzNzkpjOUKyP3W/rEp8gMjgwUGdDqpOelKpioA3f2e03kUXjdmBkatq+LFVC8CA3XfsmIyI4TkI",
+	"f0uFU8UBx4Wunz6L0D3W/5i+51atgL9KXwRVDo6xPCOmQ05EhrEgi6l2fwSfOWwd6uxVNhUpxKMweyOQ",
+	"D2EGH94/OuoHMI1uprTX7k8CaiweiHdzwuNwT0LfgXsWJgq6Z0EQrfMG9IN7snEhfcpi38iEFGX8OxUj",
+	"XaQiwqNELwZDnnB0N+DCjiWFf+CfqTA6ueoeIGIXliTnc+w+fPTULU748IlfoPDpo2CRwuePgyUJn78p",
+	"LRb8AgpsgHoJD0NWVf0N1dhzt3DBs7Ng8YLHz/XiM79+8ByU3qduDYtHZ34d7QF6N0+4VDvUf2yHCoWC",
+	"nWpAQb/1MH2rkTTfDY0Wz4kul1fk5rKHSdoIA5tphIzuGN5iex9IMwAc6cb8wzgX14oDw5Nvrh1LRrGF",
+	"q7bqc5HEny0pozLOWyak1SBXo0Tw9aKUekMvWpkhlTqFmiLfdqna2WYojexcomNmhGARzSsKGKrtO87x",
+	"xGNF7YSj85vCxX6Ti5w4H1UlQv/TSEAQNfC1LOsOk/uZGPHciPOgX3oENbqfU+/07HMcBP31KzcW+vul",
+	"Pncjoievw4G5rtz4nC8iX5Wl4hUTTJLA16HE74kvuktZ96j8L7jpLCf57octmdVW+ICL0Pfsx2OH0Nim",
+	"zhuRKFyiHPxuWCxGEqNRR1NfRJUv4Z++kxMsTbSQRoATD6tR1V6XTQl07oIzq+q2BloQjcvBSxCQBVYJ",
+	"IqWw1L05CdUFqxVC+KpLu7G6VLFYIz0jWNbOwjyS0hdSLJoMD1ikuqUu7SsrO70+e/Xoyfn5s5c/Dws/",
+	"Z8at3pQbNsKCv5QRVyp8HRGSoK8SfYz5ZqUpGair25ncuuHVXHBzWUAdmXw242kLeYriaoHgPHIgXbdu",
+	"bmsBWh+7SuytGJ6/KDzzLbH+gH/6E1Lw9YJUm+7PwPNWuz7BiddyffKZKHKXRBKfMM5iu59izlOOFgDB",
+	"oC4UituuKlXTCgbSQmOa2jCx0rXDvqf+fAIQciYIo5EK+wVb+lq7Oc5vdQLAU53OXo2/RItmw41jMq5i",
+	"ntpbZ65NhuHtEb3/mY6XUR/SMic8E/4dH2RupnwufAV0j8xEIDA/55mPjzt9/QzK+pvMyojwOplZT+Dc",
+	"kVsysuyBAOODAHt/AdJoLVHgmDpeZDSh8+J798Q18763RyJCM0dEdE5iiVOdxOVUQ8QklWPML4w1xPZ2",
+	"Y2XQchMbs+N5LrjZtP5Te+Hvp6meYXwuRD95fm45XaM2vlL5vinG4cfbRMCfY/rGOeUIb1oKa5yJdBDz",
+	"pqjfUzbnaQYtldIrAFM1SRiJSmwokJu7RBLg9EZjUPw4TxJm22d33lw8+giPxpwbiI+XaiSAuq04QGmE",
+	"7RaPew8frDd4YPT/6slI4xJDUM1H66rEVFJsQMTgbORgEEApxggm1JVMtZo5iKfo82fnF6/O/njw+NlZ",
+	"1ChFjIWI25YXenXrBEtERgXI18Djh2UA53mS4LpT5LBD6h3qeAkSlqt7Y9+ESuuGQiIwXaDPTl2LIPiM",
+	"uUygG7BL2r6hKqCEAE+0S0+lmvRX7sen4WY8bNqMSyHmLbMnsg33YkO6wRxOpBuXJOr3GKSugr4QcK/P",
+	"DthMcGXwSulvRG2NpuhET7rvLkUkU4w2RSQHEZjwA5FAba9HU8AE8MmrIp4gf+JOJINjGceoyQ6XCOiF",
+	"pA3VPnEQnAL1bn4t/NoPFjLOpisSZWAgXjPHKqO82DuAZ0Y8XD6fJxLhnP3ProKQLgoIsaXIglsQGclC",
+	"CCtczrTKpo1OHoi5MXM+Em3p0e53O9jX2mSTVJz/6jldcUTAWEIz0+jZ0QtVXBvYAEQ6GkLrk1cyERPB",
+	"Hp09Ob14wiwzyvrsCVyOuB2lxk1ml2qB+dgZkwACHEQgPry3QWZmU3DhMzXUuYrX4T/dCKRTaYVXX4k0",
+	"rMfBF5a3g6dMXolBpSmeJB0icZoarcWxAOpE8cRt5TwVRmSFjDoTgMkOoa7B6xH63KCftqWrguN1sJ+h",
+	"Q7uMQ9OimZbx4dE2bYVScOI/6R8+vI8YAxjSBvcHopmXweWJJo8LLmvFNrgfIbcNmVIhEafCUhQW2WlN",
+	"lWwxVRWeJVjkjrTxGl9eZ1xaD5GArNhpro1en/WNOBfXerDCTlrsK0X1uh2EDBHTeowFcu7XJZFropxv",
+	"mvUQHIIq+hluXPngtR3uKs3XIBQDzThcK9qR2u7SCl0b2ZyI0CqA6+Id62cUTh1B/SCChsMBmfFLe8dT",
+	"gZ1yjeWD9mE8rrDD7nH79k7mOCAQGTkUR0Du5msAFZZCup5KTJEwSyhp2r5G9aRrlYDL0UsizudN8XLZ",
+	"FFgXJoC6wgteXrIsB2RvqdhIz2ZWNykMB6lldFTEglZWW1nnFKeIKUyQjUl5CuCakyQE+X6qVTQA/NTZ",
+	"+qywAinuSpRAk77as+J22geVDf8JIDeWfjopuo6x8WxadcM3JsqLVTXRA3dvKWPhYCMoh/IYVlRGaSLz",
+	"cAf9ZTPLDaIMBGnRc7vnJx5OpqBGf6cEpck9T/pq7z5YJSoH5bDpnABCNpr6eNJuXSYu4x3z0U8iNhQT",
+	"WdCYTH3lkJGORWhixiw/IA1qRio241IlliAfTaXijSriSggnnk3daSsu52PGCRrHDbnnn4yZsaTMExyy",
+	"PSK8CD6w5A6qEfeoBzDsijXaUz/0X6L+UGSoHYG9QID4uI+Vsk3f1fW9Bh0CttrKQv4bHKyGoH/OouD2",
+	"8IBuxIpIs3Tobp5u0XpWLpwPblcXI9MfOSCTesH8Go1mzcBzkKQIe4njkYpFP/r2PdYKomJtaJ0IStFD",
+	"9I9lybFVnTjFHjuoN9sAZ3/Khu+x9I9vx+ktC+3QQIz7uIcf/QQ+AmNmPsMynTrxFN9n50R8dPZBP40+",
+	"jlB9byDGCgf96kff4sX8/i370bfI35/zoUhMH4IJoKx+iaFug0X3kzW87rAp2qXt7rXfXNP9bm/CRI54",
+	"o+frIs2hxjFXTPA0kXSnIRyL86c0MpZtEqLGUvFkEIBlNsMgUpKsTBI2xGTvXnENR1b0ihwxkSDYYyIx",
+	"ooqMuLGzAOaErUhTJHNDzozQ86SxxbUowO0I4o/TJUtzVc2ich+wO2aq08zH6n1U8ElcJivPrYFU6e7N",
+	"2tCeDLJtLJsqZ5emNU+FfUvEVngb6RkC1dkljV6/Or9gd/lc3r06vGtm5q4RmG7kTC0LnScxuNL3evTH",
+	"goP8in8MxYBc7/7v0EmPD1HoKr0jZ3kC56FjuVoksi/t9+c4mPDRlzik8NFnzhtffhh68sNfztwQK68X",
+	"42wJcSnR3gpNYrfZDP5G3HE+Q9jvNaPqneXq1uPqC+niJmokXctGtq4WTf2THdaluR27VydrV1dXZAXb",
+	"uVQ5sqIerbR1rdunr97uvGrQDdjeypvilp03ghBX3A1gqiscS2VXwxrr27rFhOZ3uJJ1e2LTwoDBYbXT",
+	"5fDBvYcHJb/LwxtZjYf3d1yNqgtxOInQR0u5WLiVeAs1E1ODuL8P/z18+jd/9pd/82f/pEnB/PBKeF3L",
+	"SNy81GW3xpTMjwTYEyzyg60W+Q9iWduN4zdVEi+0NDSGIICKlOp8gqrSL85fvTymK4mrmEkVi3fC9HyY",
+	"FZQRhXkYdgcTF0z/oJ9UdOLooz6o2RD/g7I7pBXZWw2V8ESarMeir5C0/jbG6L+NEEswMAZpI+ArE2Si",
+	"ZbkBQ0GEX0VoYoUSXZQMoWKX6OCRtFoNQwdrDUNbq/Bu+W27G8sJAb78rLdzeaEqw7qp6NtQC7TJdpzR",
+	"Xe55g5p5F42w7QGYLadYYKkYZzHqvUTnaMSwmhy+itTYUGLI7XW9a9KYjc+RBsN/3WS7t5kPAIxKDZoN",
+	"hZAETKzN/xZUEHMfuSGsWn8vBTbGaYKPClYNPL8nLBrlJtMzzFFVS/K54Do6EwEwqRlXHMWTScrHHEzh",
+	"lunMtLrc6+3x+TyVRoDfLZMzsX+Zz+AVPcmgtqS+yqG+le2tMZjDT6BNHsUp4K8VidT02GLKM5/9DnHr",
+	"xTQhYooge05aJdqWTMN1wm2d2mgmZHFoCSya6gVLtJowjtbAokZf5hL6wdIKyS5k90W0zgJFhhcJh+hl",
+	"Uwz2iplMJgkby1SAqyGRWZYIlghAsuDKFZ4EagAUYd9RRk2aPnvunIbgpPAib38bmXfFIu2idtC1A1fK",
+	"ESEdqsHfoKrchd/jfXkzWmCnD+n1Rm2pQwN0NjqmFtNHQVbxjQnXFyXNpcpUCtztCB1Y3ijeJIoXHqZy",
+	"ZvB1RPcNXGxZMyQWeUZLVUR5ans3hdl7m5pUpQARorsVN9POhaDbEH/OG5Xli2rqQLgZJx206PK+FEL5",
+	"7/+3f/fb//iPvvtv/+q7v/jrdZr2dpo1TC0T6RVPXrRIUJJ+R0A1rYJbVaPXRbzD6LWZTBJZBPK03yKf",
+	"PLxvh7c2YvWXYnkzwGedwQJcMfIOIGVUTnsNINkvxfLmPQedJFW7eA0S6s6OzC/FlpXn3R40iId5OteF",
+	"k/JSLKvFzrZnsJV5wiCapuUqEDWZD1zFop6r0Iw/U6FsrFpP9ZsMYH5j9mlx4L+Z7l98WZ7TvQflSfD9",
+	"b95+e9S79/7O/len+3/yFh/ce//Rz+7s34En3x69/1MsrXbv/Ucf/azx0ENWznmbBZR+qNSlcJmFUJ2O",
+	"U3K2VCYTPK5UwmMR5JP2i8zdgYPhcAmI6xlEOZNkfYjncwi5fwK15Bs2Jyj2RcH5MowyMwKidvR8P59b",
+	"7jzSaSpGcKHfwQTK4TL6qAdCOBU2u6PEhGfySrAIw+Ej3HdIB3M5QfANpBaomN2ZayMbvgCvvP+C0vV8",
+	"/TTQhR3TJaBNyi05AQx3AJ+Bzz+C4CFKPGPZNBUG9+uO7/Dgoz7zdeMx1cGOLcCGhwgV1CQiCnTvu0SK",
+	"qJTGgJXG7MqimQpSGpxsxIMpYTAMhaTwJCnmT4EoFOZCUBV11GGHYdHIF+hHj8LkUu86VqdYlR0Ni+JD",
+	"OXyza+N86c3Ghil3QioW1AvvUlvi+7z52nPuLoJafhg9ofVlvb4bkqkPvPAY/ypuhoFff6ATvRhg2mJT",
+	"haFGMgdOq5ieC2XZEBEGRYeIhc9L3XI0C55CVZwPYDipmPH0skPMeWO1a0fHBTRMOL3S0gek4XuFQ7NW",
+	"9gkY8u60g/AW2KW4g/3eROBEZQa3GzyBg9n19u087uW5Q7hul0kAeMb9byMHuGvfbBj7f+54qb3eZwBT",
+	"1mNTnac9SKm0zAWS55xpGwW0HyMEIftGK1dBlvIINdYcrt2tc8wwXrs18PH7Hrxvh7HRBzj+zT6BzMBu",
+	"X7xv21TTLe7nGivyoXn0N9ueD3H0m9DKBzn+7oT7YQ2/+RSZ7HUqrqRYNLH/JJ+p8t22voakGum4UYxC",
+	"7FX81ZUWsmpoDq53yqE4ZtGbi6f7n0Q9/MfhQwQj//lnh58c3DuIiOmhRrLQ6eVQ68uOdaI3uKWlyc50",
+	"A3pPFXjRTbbnF4t6ert6sbcznoxl0qJ1JNJkx+zR+Rc99kfPz//ILtkvzl+9DKXPoVSIdlMPwJ6KNrcj",
+	"FsqGGAa32CdByoLLUVM6o0J6ZWvnavPNOvyYRKxfxp2JLsFB2a3sgpRYn6BIkiZ8XCWKABSkyQ1LwGYp",
+	"byjb5538YV7ZUIAXNNNW/PCdNWlXxiybiibCkSHl0tkKFGYXpHrhi9kGpckpc3OJKqjtKkaDzmyer8uA",
+	"rvnz20rHlwv225EEI9iiCBmWI8cdc6vhlrpt00V8DuAn9Z2fatNQa8PeAhD+sHd8hDCCPJFXDeziWcYM",
+	"l1AfdSGzqVTs6IAFGbq18KxUJ6ID5Jkd7Bm8CjkdQq0GxiNoF8huh/EQyBlLc9UdBQ9babRsvOCxYNwq",
+	"4jzD4wBoaI2BcrRwhzXY440ztctjeOJwl0Knvccev1SWsrK15upikj3cfLcnYf50MO5i+QM6aKKzF23J",
+	"PpHJRyNhTETpipBOU6T5MD6kWC1MCQIH0aOpVMKA8+uJmiTSTO1d0FTbfyXh1iq2NJ5Qyy8B/iHEK/bW",
+	"Vhc1BsnLgHg35abPAI3NBCZMKgqSCp9k3WcAwIeojcCWrDJm5RSHkwOwNj0sAgT2XJeizRNKyKwET6Fx",
+	"rQujoVd76Iw7PAEiCSfpEXIJSrkBaDhaUaN3ffISIO5i9tJGECTNNSbssgHCTpZtUGjC10Fs7JcmuuyS",
+	"hvXYvRt8N3CCQQ12caNVdrlbWF32x4bRjV7HkFVxJ4hQX69gqx3vtrLXCGwJsaq7o7NXU/8qXhtTI5IA",
+	"qS4o/VkAnzTmFxZuKD6ftxq5ycFF9dsRO62ewBniqxorwzbiKN3Qrq3MhOwA1Gt0no5Ec07lLhIcVwet",
+	"UDmEUqzK+sAUN4gV19WFS19tT5ANysNxV/w49l42hOO15GA3r4LEG0uETkXYV9sODxNmK7bfzg6YVscy",
+	"aG/0axFIAkEXY5AQVHO8UCku6kaxY+IamotrbdWmNJcTCPlGVImEoQjVK5H6Vyqo+KBBppcis7Nqijt9",
+	"oZXMtP1rSwTGUZ6mQo1anITu1wJyRY5EWPIbjreHHTYY1h5zmSxZpjOemABNbaTVlUgzD+9Xig149PKP",
+	"K5EB1RKqYZgABALce/+jttpPg28aq6v6qh3fFJ5xDwcX/fxJkWzM45lUdy0TkSaTI0IUbp9bgBQH7Y0J",
+	"yVMxrY5LH+FPRcTqpRBzV98RxtXzARUjrUYykQgRnBvKA7ACvXZKLiQQIOBcsZanRvK753ZgUy43idE7",
+	"2P/0dP9P+P43g7s/2W9JclhwmQ1GqczkiCftaWa+sJcPSrgSCYvch6sDJI4efHrUIYAKhiJmIp1YGt14",
+	"LP7LmxsMuRhXDYW8p17khZDnNE+EYRG0YQk0qgyV2o2CxAIFDpASiuL1p9FkIX0pFruPVCPpt76Pl2LZ",
+	"Z+cInI5R5J8Jnlq5Rl8KxN30Aa3GQEVTPWafcSNHjOf2RGau4kjTADePkMMwrTW+YlzD3RnraM92aad7",
+	"KRYBjHU3SET3wftedUGMGKVNJtkv4K4UBlMjjlm0mBoxGkTEMy/F0mriQ25ESFitZgXopD6bt6X57HTb",
+	"iiXZ5dZ5R3qnAqLoUMcKolSPSFmhc25FfPYyTxKmVQHdCI+7eChegihX3GN8NBMbXF93fnZ852fHwSW2",
+	"//ZPv/66X3tQetYf7L/9qPznxy1RhS91diZ4vKQ6GTVqaOEdK+qJpMJYmc0q06nOh4mAWBoRQ4zdSKaj",
+	"XGZsmAp+KdITFik9+E2usWCt0gOIa4uOEcEanMGW+0E+jIsYSyHOK2b5/IRFWE+JNHc+n0Mov5X05zpJ",
+	"oC5HJpJlIJjS8LBeCfSM/4SOAeMQ6gx1w0hxq3fmG3VPXupfUdvFk6fUhV9z6spXxmiU+0uWzNphd595",
+	"1r2iLHWpUPC2iT5D+U2t+FmHu6+Up7kuUdP20cWc8Zn8xpkyNq6LCVh/Ih6gTl0J+iFiOegd9o5693r3",
+	"ew/e9tbq7s2lt6CfL7kk+sC/z9EQ6/8uKnDBn6UqW/DkCYXk0ed65op2vS2t7cM1C7tNzcbC6FA+6AeQ",
+	"pybVpMcOGVmWe+yIYam1HrvHfEW1HruPRhXmCoiGR9Kv8rZrfC6CBT4Xweqei2BpVVxaVxWfFoOpQQ15",
+	"Eux5ivdLsfZsdbRyN9fcA6QokpQRdqnpAHY8dtucJCwy2GwfXmM+1nkj4tdr8C/4UuNwgTqzjR6DG8eV",
+	"6wGndKkop48pQAoSPE2WkD7KY1dgrEijjNCVEdUt9kV5v24rRxUDO5pEESeta2F9JM8trDgej814EveV",
+	"DYsJNtHnNorNdubhbkbKUm1SMlZW8zkq3Vcwjx2d9upnNcQiLiEQE4GuO8CWZ+Rpg2xcCD21xaKqoOv1",
+	"LPdi56t6tzBmYc87j+kMO3/B46bpFtypS5JxFxRILHIbcByof2AvqyS1YlpzERLPHppYHdQPKaoKUQII",
+	"YgByUObBBsyWIjsBuxfVxiHUkgI3tkBg7BTh1ETETfHIWx3sIny9CQKEg09nuvQVVFAOt4ptfEKRXZiY",
+	"LNXEZ8n3CNMBvpaKCteAcyGFjNEuMWACUFo3Wpwz/Cb+vhmW51ElUizVLaPofCKodafiJqLVS1Ohcmm3",
+	"HrVe3h3C+GhALYnjlC7PhpQX/NEp6rT61UJZ0rR7YL4nR/RF3a3swH2Y+5R5mqiPanXJ04YSpwDNnQxm",
+	"ZtLmOQ2GU45XKNj02pNnBbmBh8RdyRUqjl/LGIkrdjviGaxtrrKuXlShsmuVeO3GFTylNjpcG1YdluDH",
+	"VJ0LUXSQOn0RXQ8crQTeRKbNIWSa/dh6nFEMAi34FGBLhPL8uFvu2hYSTVFfzZ3TEqsrNjGozuh2qkRO",
+	"NRp2M17POoixNwcqE9pz6bov0jl9kErUIz/zlMek0FLeZZjJWdMxbvZe/XK6ZDJjXsBfk/1cu3yo3fUr",
+	"tr0Z6HvXQtcewEf4npWRtzEDlcKSGlzF2NyPDbPSGhTwdGy7REJWaITQXBxNgPYPgQs+medSLCvVpg6P",
+	"PlkNBNECAVGuYl0J60VXdIFRRDm2EtOM+iwQUiHgNuDGpKMr9Mch7fU7xyLBJZ/mCvx9K1zVxOzwjKny",
+	"cE+Y0osgqKDPnuqUDXMjFaj5y7lgD8ICuaDcRQ7UBb4BZD1XMGDG3z3OUwpWwDwVQ2sSNtB9lttY0Wgw",
+	"a9Ht6LUCxYcG3JTxr2KEnyLgdq6WlenxJHGxnbCdcAnQRjcva9saEhTAGYjt0WrAqQdHDx6uLyrZBWWo",
+	"JKgWUENpW4jiU9AylI4Jhw6g4lmmNeB6oY8A6I9nAUgCvE/NYtJ7qepDpK8s25sJF/YVkhPWFEwhEAli",
+	"IGTWnY4yPlkvZ05e8pkIruO1HPGNEemzx3XtpMlK4rlsQaDrr4vbsER8sesMjRrprYYQ6iHNxKEYB6xf",
+	"KoZQPkhZwdnKmiCIXIQWlXYIcYjQ19PfGm3oZnB9q0vz/TgHeuwBMxCq54Sfm/PIhMMv3AZlndgZV6v2",
+	"FBhK+DD0KFTca7VnFa9NkxZeO1O7ELMmAmqetwNqWDkBd0inLBUmn4E3F3QYhyPBUoE1ftFvcWXlDqwp",
+	"KuOu4Bud7XqbSnnbVdYMJMO1wy+LY9tpnF2FJ395lcDjsGBMiEkJm5Wl0p4sFAfgOOWpaLuh1g9xKwUn",
+	"lJfWdlG4UlYlVswLCTZApO2m137AdsyKwLcVxkjJUtIUlZxOYFgCC67lCjNB1ZLMBXu9TvaV7rB6HuY1",
+	"ADboBFPfxUazLqvrhuw8Tdbf3p7PcFjPP4kFMZmdsMgsTSZmxwg9Hh2z5788f3FuOWUPSosppXOIdIHf",
+	"G1MK7A0l4vXgzdVzEmoAHa1AG9c4vUk3XsGFA0NS2QsqYkJkDq1LZV5aO1uVxLqAewdFTskw77lXZb9L",
+	"l+dmlU5DagrzHup3//a++y63qK9IdiO1qIWyBy1urgbgzXmNBsXe3jSbJW02GBgm44Z9fvHieeNx6Fop",
+	"OJNZ0hzOdm0yD6i3IGnsr1jq8jp4WnMrd30quj1fsRuBuTU1zY1gWwBrfxrKtRPWIhxsRvkbeGKCBKWw",
+	"Pv393jWOT49plSyxEp2YcZlEJyyid3zlStBch8LIWEAt/S8wid+KmcKM+BzsJFBEU4+Z2LfNQEQOXDFZ",
+	"zYDyo29tB3yU9aHWJNlRiqdW57w3wgoWeSbgT/sahQYVkP/9GvhEl93pKKqE95Sp5CTQjsiUod9wN4q2",
+	"51ari3ms5ktVFtT9FN0mF7l1JmJu0skezmol8kx7MYmaMaxzPkKzt786ucA+vVnhdQL4cG6R0smvGbUy",
+	"H+OnmE6HMmOFxVaqUZLHoaermH1Q9KMpydtqf5Ne4Ds97B0cHDDiL6ZBTdx4C4uQhIZICTLkNujrfEKA",
+	"A34sE4EQ9FLhWkEkqLPtRl00ltAQ3BUWpRpHSLsdNNaSMBIyxeaILLAMrdNDGpgreJ7QrDQUI55jue8l",
+	"/DETWKApQTPcivIxG28kTKIJZFunYtAW1eVCxexLTqeqhXdRBCq2EWEs10k5A7O0DHe/lfH7yMV8JYmr",
+	"nd8B559ianDp17EL2LfbYefGrfbOeDnWmChC+PfAoKHH444ZHajcv7If0T/tp9DwGzVKBG8JdeGIO70g",
+	"kAxpWK4wxm9BmfO8lKluhMqOmdIU+Qcg1Tl24B9hGTHBnSMgtVwzz/osAmWXkl5cq6WKNG4ghr6fcgNF",
+	"mvBzS6L0NQAeSMOenj57/uQxpunazxAooVKnnioz4exgrDWvBg2NDGUEzwDyHnTqnudDu4BDP3psB7Ox",
+	"IATcFywAF948FSMRC2XZpaso5F+2wyXnCPjd380TrtAvnwh+JQCQQudgNU0gPTkWc6FiHycWgkhA/W3b",
+	"qV+dfil5KAOwNTuXjgTl6eaMvvUPnkIjQFqjJvWfXLMb2P/dF85qcCNq/eog2me4hBS/CoXxwUpijNTq",
+	"mGVBjK3b0i7htRAF5IPp1pvf4fWAyaz9Arn0tSyHDnilux1cDfKCh6yulOOYDQo/Ql6JdNAekIUJZINu",
+	"tsxzoeLAhikac7qLQDL7glQT5FpoNetmObx+CF538yo3lwLrJcoMZcBmh/vGWCgEmNGy6v73lhNXucYC",
+	"iqme1l7pvFdbbiCC8uDC0LuQFNz+1myXAS2WTlv1LIXxecWZWZsbblnaI+eEqMBdbpJYs0mujH97kLbi",
+	"yMxFOhIqo8QjD4hmpfEIoCwiwuk6sLzs8OCg5CqDdNaiZ+WrUK6jg94eNL5Nyk+VELChxgyg0vRX7sq1",
+	"tdtif7dXaYvR7E44DVZgt1LpaMemWdvjztN3fKc3QF23n5FgR7FlcOz1RbeVCBM6jR8cbBXuSpSzmYkH",
+	"ElalYl+KR1Oe/RiMPTOe9dmpS1R6eO+T+2y4zBBG6Rfnr1722Exwk6ci9siMi6nMBDNzPhKgEUAIJ1VV",
+	"ZIvUXk7gOx/nSUKW3nB0Dw4OGjZpS5lqTlRasiYf3d8qFNdfzVAzpMUUgr/ZSyU3olyCqfCEk5FoowpZ",
+	"IRDET1aPL5Af1wcQ+mCClsjTUKJHlROR1qrh6oFQX5GmbnKOtQu4y/mpevBuViBbySV3exHs9hIIon3a",
+	"EmAYmEq0EWwopjwh6udJIlLGRxDzUPF4rfHxvEqHclMuLYtIq45x37YT4rWbinH+257vt3HxrkTaDNvP",
+	"sxUhYcQ/xnKSp6IjznIFIbl8lbSmQtC2UU9UFo+nIkTwTxJ6W8JY1uviUAJ/QOEudURReF7UOsPXSyUD",
+	"aHDblWXSSSxMNgCcslaMs89dcWhvNCMPIaVWxTmmhth3hMEfbIsiJvAgyD705rY4J0i80vh9iiJZtezb",
+	"UGeNz1zXR+DZ8CHB6ZUzXIF/A3t0g+g3Ki8tC1IoMylvzDe4gMHMRUqw4oUlDnLZDj3cOO1MrjKZhMO0",
+	"SwITtUJBttBspl0ltTYNsYK7jVHCzli53exkgy/43OnGPcYTo0ul7EUqilhlxInermOdZyumdP7m0aMn",
+	"5+fbNF0rAryHna3MKSaoy1WoumF5QUUQ2kSovXCJwFysIe1E8VkDWLbS2QBNfV0T4rq+W0XkJ3ti0eGK",
+	"qQ9Kw6ovAnoSAUW/thpwdMkBhMZiezg28CuGmFslBJ+jgyb3om18HdQ48grlQfEzAXsWbBS4i3r0ZkHd",
+	"DgPd5UHKlFEJSapaD0F1/RXHtBNCClgRB0o0VGd4/eTl42cvf96rJ8E6nPXeJn20iK3VXrjS6JjZqA+P",
+	"S70LtJdizaqzK42kwRpUJ/xK44SHEkRiOhpuug/drVC9rAtG0nSuVkk4O5SAnUy1Syn4NYd12hDA4PT1",
+	"M/bm7LlVE4XKROoqlPD5/NjXQGA5uKtcAps0LsI6cES7SzconzDn2dRDHk+1Eo2Rxe34BfaXHjs8YrGc",
+	"yMz02RMcYRYMsr9pquobEBLAWclxVJatQt1lY1v3o6eV7yao/yZtyqaGuhG/OkP0BTPVeRJDZWTCDiTs",
+	"CE66LU6Xs0Qq4RGq7OhmIuWldbRtLUAUngFMq3iX9deGizpjexh5XOTM/yZdRVTbGaWMnLWC9tuZnT97",
+	"4XD0VWz67Esy28isF8x1NNXaCNNvyhLwGaD3Vid/vl81tV1xBXdAd8sU0kxmhOBeMRkum4VuiFL8BmSO",
+	"WJpLqlatYvFOdCxBTNf7tTxx4h0mdw26aKGgDtj1S0QmGH66dcYRiAGusGObkBbzJbvz5uLRR14x8i7o",
+	"mjLcxC9I3Fk9u1LO8NztpAtXoia2nidWCFy3wi1jWHCDBa+xsoG67qJLM6BiGu2hUE6ZdaXYESLeCg2I",
+	"2Gr1YqkmEJPSaA0EtI/WjQUiQgz4tdsHcXRrzzu8VC9H58grGJBrsbQQPTqiJWopn4zyLpZO3kpusFvP",
+	"kO925+6hcs/X9BEVvPTWHUWvCZS9xeJJv/bZs4zNcpNhXUUXKo/UTTGxVv67FMtjFiWXZmYGERvrJNEL",
+	"xOW4f48lIstEanokhPVYtE/h9IOoXw1Mr9jUj5q9Gy1ejdc7CQg2+WgK8Ns/+tZyk5eQH/BBOJZeW3Hn",
+	"ZYu89JhWH/pEmTHmZioMydtQQB6XjCWCQ/xM9JPohB0eWtn+6ICNpjzlI7uXhaQV/STy9XVIsZeKzbhU",
+	"ie3h0VQq3menEGplQOpEnQBf5fXCS2WwgMN7nxwcwP8drE5hKHtfvv76Jz/76mD/07f2/9h+G7k4HlxB",
+	"AydmGUQbunRlYKs9L28Xt5k0ViFIBXMf9zN7W8FaRxCR2GcR8dZau1CBT8wzSGid6VScFPdhKUdlVo7r",
+	"G+E1VVzj1EHHKD+Y/plrBf763DcFfz527bnFejV+5vhcCx9cZe6Bl1BeRxaBdh+yaKg4qHRkH4lmY8b2",
+	"F6e/IVvDO15TWhPSa0vULIYN+kI8+IU9IkHlPAwIjVN5RdFontit5FXwECt5fH5x8ZqA9GAVhjpennhA",
+	"zSPICghO3jkUSzBliA2go+jjjz+Oyufn6OCAffs13Hdf7x1/vffk7Ozrvfc1pnvQdDpoZi/1yn31gbZ+",
+	"JSZArboCzLc6H2gTJk/9BBplxffibQsQ2unGVaycO77E9fWYTQX3RZTmPOUzkQEftnxxlIpYqEzyxBSr",
+	"jDzAaJd9FhoqSCWuGx8Bf60+3OaN7rRHNO72C689yaIg+pnIprpFEMDf7MwslUJ4d/Ti9NnzxqJxeZp0",
+	"iSeE3vDtYgY9XJ2mQ/mrXORiy6paM/5usBJe4AzQJgyeV1AOEHfCHsySORdNKfgIw7ilsWvxR4OzJxdn",
+	"fzx49OrNy4uoAEG/kqlWM8AG48xyVREDPOJCKoNuKJn12WnFLwdFIjgBY1GwMYQnEDHaYUGJDwfw124H",
+	"LgoOrS2ZNE+lTmW2HNjlWu1TPMcfaJVcYTsCzsHJTLRwa7eY8kxc0XK6Xm68WFKp8iKhfq2fwVgX4ycm",
+	"6oSzCBIQXBMRWNwM0UczHbw+e/Xoyfn5s5c/H1w8e/Hk1ZuLwYtnL99cPDlvIok+e247CB0aGb8Uyu+4",
+	"q0UmU0b6b93D5tfo4cH9T8pL1D84OGxykpKFckBpHoNWh5qrnMgV1CeBYc51khQiMlVdl5hZ4VoW8Qle",
+	"5wtpIGthYvnt/YP7zeWc4WDGIuHL9dvlHCAEAkIldf3VSqHUPZYrQNbHfBCQoOy5whSPAVCt39fmrcTj",
+	"/PjJ89M/Xr2HjnUQ2L/Mbmr7GrfODn/98TwNl6fm6DcaGQt9jicVChAbioRCaEWxqJzRVStlWeCXp88a",
+	"ed/qma863MXUqV4M1rgp72A7tRSVlS3ZVrgVEc1EYp6NVUvsxU4iC4qjhYuonTl98vD+OszApvv2TPDY",
+	"it1y3iK8wE8kLsLh4rGXikE6xNtqxJNkyEeX9bIRXVNQZjwbTVeXTjalDLCxzlVMsRJIMLIoIK62tt05",
+	"Ea2tRgctSSMaQRCoAkK1Wz5p6NY9dmGKEP/DvfGRkFBcGW3ia+5zKLQtEtGSOdIF1CjAA++E6CM6ADfb",
+	"sZ3DuzXlJljDsHfXds8ZvYLFLFHA2xZShXjCusYHtmo1GWxTk3/zb6pBE1R0vjyIlTPYnbGyWLRdGioD",
+	"jlItIoNsohXLw72Al8Yw1flkmoU5SR0cNp0h5Dvh6m2R8ZdofdmNj0nD7MuUemWF6RJD82yuRy4By96C",
+	"D5yNZmtm94Ey3c3R9vvlPHEzM3fBpvWzoOW/HbFEmswUoYH91nBvz+A7hVsF3LVWzL1kjlikOhOAYVZf",
+	"QSsCqE5pfe217m6Ee5eYcnhie6V6eZ2ZfAmTKaC44qCs4CG79e1Qpzv37IT9XtOv43jvrXt1SjRWAhQY",
+	"yMwMFuAo9JX/93p7uSr+6mY1pi5eqWeZ+RLaoyePg2bp0ZuwdRxeqfLETUPwgppiBIvleCzSQmYm46ql",
+	"jcDS07/Bcn5+ZgU6bzFZH+fmH3lcXv8kBOX1DxGRl1YuqEF+MzWg3TeYqFzPoefLWluNufaw2EJ1qGZU",
+	"nsXj4EPKbqcCZvWaEpmL5k+l0crTg3TVbdUkd/mxp6ORmGf7z+lZ1C1iIxEDVza2w9tY9vB6mfjIlJsU",
+	"GnQC+vyIRAS2KnCMgLtNMQ4zFXFYl5AK6XeT2nAMK+w/rswB7nE5Sh5vUbcW7VMODD5K8HQwk7GSk2nD",
+	"zf3CYQMXZjE/RavQS8XG8kr4ggF6zFxjWHaafGlEFXblTqxeWFBoV7DdkEw3EEr0omEtz/SivJnF7ECz",
+	"N5qNOQU96jyjGhwU69gNsmCVaKLzdFS6C1wyth1LV4AZaOSCPsS/nsLnK2qtOlCh42LmI4hfLBCIILfQ",
+	"SoaCxG2PDl1Qcjneeya4AkgUqEsXEc9AD2voG82VwtkE9FmLMl5zzQU0cObbKz9/WrRe+aHATM8VZnmt",
+	"1HXthT0TKntjX24QDiv0WJYK8bzTTlOHIU8LYGjdiS+z7YIbVc8oEXXBnUvXRkXODPlii3TSwv5rxPPZ",
+	"EnwHbKizKTPS3ts4YIpohXR4OPAFPBvQWFivEDmUS985KSIUZtyhSEvFjLgSKfdIVnW3nTMygEt6W3at",
+	"tCNuIHQAtKSsKRfT351t04Cy5hGtYqOEHmTPVQvH7Moi56IZXMeth888kQohyNIGPqhogex7/uy7+OlZ",
+	"V/43gZSsARJI+4igXWfdnbg0rs7VYal9s6YDt5ugkP3/7P1tkyNHkh+If5X44z9m0+RmoVHVDySr7Gy3",
+	"2GwOe4bs7u2qHkrDaiEDyACQU4kITEai0GCzz1ZnkpnupNODmV6caW9lkkx3tna2Or3Umk7SfpfbnRnd",
+	"q/sKZ+Hu8ZCJTCCBqq4mKaztsAtAZjyHh4f7z39uMw1oDwwwN3qXdwCDwhiBHVo0xVFytFezUGyDIDIi",
+	"F0/o2kMKpqwko+3eOQ4M6riHCDRELnQ32Zmy6RVgLEoggSmGyXDJDnsQEUhDogHf0qb/VZoROpBKG7S6",
+	"PVamb3XFBMu5NEqbZdjnKp9u6ZFuRI+aPWkxHfY4qEGSliLQm7NBiqSPc7Na2S8d7CGmoRmqbD6VMU2T",
+	"4JKFd0R3BV4f/F6j4a4LEANZ04A5COVXyZZTlmMc0LbH7NHZLyP2t748+1tm4f387NnTcNgGqeT5sjbx",
+	"F6xN6nxT/Ij5LYhHqTOJ8dYol5rEERgfdZ2ponjGklGQLUXxzmbObZ9tRs6+VBqwE2TPtKeQC7T1idS2",
+	"H9KSOrxOSp7OZkiYpSdCNADY4Sds8kLllwOlLk9C9zcMPY77JE0SIRub3mbYS1PcclgLSEJRGlP4Tt/k",
+	"qFbk7qruWblLNInLWzcsBnW/D/titfrrmxlDI9D3wdoY3pF2ivB618fh9uLAqVg1sXilwwh4RtOi9lBa",
+	"ixtADnj6v03QputfH1e3K3axzZS+n736HvfpuZ39cn/VvB4mxVGhr7lfEfmAkYzHlbtNWS2mO5K9FoH2",
+	"TJGeg7a3AqEbWMZj0/A4IDGH9E62OTZjcMLTbMlgVWjkn2VqXpywHlF9tL8XAuhJt909pTFKC+0sdYUN",
+	"hdjhVgBT5VpiB6dp5q9EfrurHLXq217gWOsqiMO3oc4ni6956OxGKovyG7519c0akyujisgdQ4zikj05",
+	"e8buHT58eHDYZc9ktnTxMXAuEOwQwhmR5UaRm2Aui3xZSt0lIFk97TqnPCUpz9gsF6P0dRk1/+hpZ31K",
+	"jNODX716c/S2Fp/+Ai73n/JiONntSETrwDZqgXne1lVS3w/tAWM/byC+tFXXz1fQr9vbMWgpgWpvedeY",
+	"mh+PRuZzfWJ2+M2hHiF9JMl/cC9eyAt54PlaI1a2iANWGmnVIazIrksArpmLQBdeD2nTLRMTsYIghx0+",
+	"Jl5P+FwX5dIDjnSbrkAqSrCIF4RMjAosgBgJN7xeTxMf8upZoniM8PNUh5CoBwnVscJ0LFXu2ktYXbKO",
+	"Yd45lWMeZF6AHwddUQTbs4MzmmtXBp/NEK7KJiJLXD8a3nWe5PgYUMUYMuJpk4J5hPGdpfnG0TVnWOz5",
+	"EWKA4M641rZSZ1cxyyFwvkMb3NlYyktKzyztqmCnlBgTmjwXlYIoKtOaG8EHjtjpC8lYooSmW+FcFg7N",
+	"jYEPhGyyQwulY8uAs9p+496w6kP9ijRSOMWOFjlgf+3oIb2/mWrA37ABH15GYUINKP2nmhXzXLIkTew9",
+	"VrA7rtgPyqkX0W5pumieNd+xO77eD7rstCYrASxJWyAigywtP5ugdwrYw0HLl4ltCvogajcjxAWZVoSx",
+	"YOVB717IwFNVQ4lsyXLclgarpOW9puaak4d614k6tJfgZdgRgCLyiAJavWvAHygmzfS2dJChZPTYBvzs",
+	"gA340eYPwE+Pgw7hNy9dt+xn2zn8fO67iF88cR21Fdju4ucQRmErtV3HzyFMxVaarHz3wg2GOwp2O8z5",
+	"bNaCvtRdPleSAjSme7WeFPTLhVapB6U4MhDzl2JW1Ocha5P4qyEQD4NkmlClwW4jXQ0EvJCJjjwypxxM",
+	"Ocx4Wuv1CSH2bfPJtowU8JR/8FpU5rnFoF8IhYYF0a2JWYkjmy2CRIc5HDWbOPZFBaimSr/uHa0LJei1",
+	"6SfeEpuowyyGo1AUE8KtuwkPRViuZaPgZgRHu2wNuGF8voYtcxhU3TwuSwBtJteMZr2tCWB2ZEkLI3bP",
+	"UzKSMD6K7u2O/4JaA6SX+RygAMqK7CrDFhkQNoVQO0MDaepRoC1JoWsSktUloKqhesYsOdpBqoBl1WdD",
+	"xmtBtM2FRCTm0lFnpbRn1OYbpRuW8GBrDt8uVXytu4lwev/mjtIdwUrvTS89Ng99JgqeZpULTc0Vwzwb",
+	"XHdNdRFobS6f8HUThtRdkOrHFgTgi4ZE5F9PlngGFelUAP+Y5c0wahKyjaXFTcaBuwbtdse23Vg/v2Gf",
+	"G4K5inz5lU9/Xh6Vz1VeJgHQxw69RseCDWwEKoTRPA/pHa2u7xiqHHGRc52HV68JQF+MyOmyJxbmbm54",
+	"oOuqHCwiUcC0BzEZYVwUn82yFJnSnDXkm8PoXvQgOuxF93rRw150+HHvVSAI1pq5P95o3i67GhsOICc5",
+	"XqishGVD1hCCQ3WQhRVI6aapbAv0Upk4s8XAByzK/PkCizN/nmKR0IZ5UWv52C6tAZmp6Pl3EhNjU/e0",
+	"4Zcng4lNyg3cuG1pw3dyuqp8s1vDPNNa6cAsejulxY46VyLXtdbIJ9KMvEb3KZoR0YrQZZBSIIVAzZje",
+	"j62BH58xezwRhRiaq58cznMwbeNvK3SEDUO7EBYsu1ZSmfn6Gh9dDZajuaxwp5aWR2lBluGF1AKaswBM",
+	"aAdtuxTg0NRb9gSbKm/fAexqva7fFyTO+3f3Yn9If1172E5TGX57uMLr+e52f7CT10eXCvlLenTnXVY/",
+	"RLvmcr/O+RFoVQ+2Su7t0pR0G/OUXOMY+V6dC9eXpOvEp+/qq+aFcasC7/aF3deiPrADoVQ8FxXSqhTj",
+	"QnFiWJJepQketMiHOrWP4wPaX0d5srQK9Qk7LBsxNuAu1vM1RJ2zoZqJZ6OvxWCiVO1FR2ny9ujjEH0+",
+	"15D/tpRxAC9vpDa4fB9WezVv+EPZ6K1Z2wyt1Lxno5dYhvv8yBXmvjrNMGXrmeD5cHIuXhfbZTLacA8L",
+	"JWntzJNE9nBOSpoDASCOPT+1jAyb7H81U4bYwrP0W7HJfhLYRVfRpTaqQAMynxCLG1fUttZJozZewzts",
+	"sRuttQdT3404h13Ndfs/6NVtCbkzIYvb9wuHw7ntCS+L2oh18CaJ14UjIQko6FzABFCRDYv0ylORBrd8",
+	"ChrL3XUfCepil95LqpgVSkXkUsTc19Qim4Yb/Vpk8NYs1lPdpUf6U6WL/v/9J/97zLJ0mtI+9pvJNVPy",
+	"DPpiZHJIZGDGMWJHvV4grKmNphqHKfb1oC+OUMMe8JqOJS/muYjY4cOgrG7VvXF0/1rODcgg3b8Uy2bO",
+	"DLCfqIXEBAfoSk21Z0d4zIcT9JxOuHZ8jka0gE1sJnIWu2piHwAIpFowyjDB0GtIoWCKQosH2n0uxdJ6",
+	"HQNfCjESEkIZnJTIKWHvnxSZAkMah5myTRssYRues87khLRDiNk6L7Hh1q0nS7BoehIAkSdieCkS8hEH",
+	"pq2gqUC7Q7F+4CQictNqD+/3PvFrgjxiMXjrLckqLi7r+S+vcDOaZvCC4Cs8vc2x7nQU85Q7ySHiFh+1",
+	"E1yCDIG9/OCwd//oYMaJWmfdAXuNpSlez8SwAPI2lwyuRqCQe5rc4UXppF1hJduSWL8xN0ZtzZxm+roV",
+	"2zDvjYeIUcqkDQC/5hUGZPHGQ/ac9sNzfNq8N1FSBMkr1tLVBrzNAR1jgyI9NbJHW4hkQLeIq9tuxlSz",
+	"Q5BK8ZXI05HZ4qmSccQe4LdSFf5b2Cwf4w9Tnl8KcwTEXXZK1eUBZFWW9rzZGET3DUGNiZGIBMUzm+qn",
+	"GuXePB+btWD7tj4Zxydbu0LTsWzKROEODOD/TcKETXBSpZL99Z/807/+k39Wzh/CnZAjMR+bogDGNNdV",
+	"nurf/9v/+Df/5R/+9u//xW//yV+uJ6put/Vt+lZsWIMg8LHdNd1e6kJMKTlKcGbUhio9uB4QIFAyNmb8",
+	"Cs4ObByy8NnJ6LKnqmCFGqPvGs8oOlZiYJ+da9G3JVTIjjM1TuWBVeV2tYhs7Gwd5/BXPL/UAZQK2EID",
+	"qHWXnRW8SHWRDrUNPS4Yn/GctCDMTcWI2wLyVCYqQGqBMuA0NZallwIAW3AkOdbLEmAB9SpzSAhdaIu/",
+	"y7RAGJYsIdnILW7UFAV8eHh6Oq5EARxO3VYggXCKmnEJflqRXjVQesskoxWtdyfkQpUsLxTOzVr+rd1k",
+	"LPn9rd9kmol4NIYmAhGPkIVn4amw5uyKmPC1n2FNnaj8XVH6IoBSmC/P6SCvUE7kgmdGm4hLemkQf4E0",
+	"/kYnwXXeZbEZ0GSO6MTa5yBfAXAuA3+YLER+5fgCKtvNltUHm0+AEAo2aOiu5S4LEeSgWcgywz/2phN1",
+	"XMGr9iEaEdQyqvl30UvcLg+jM4hYNmQH0ESKkhPLkI1fFot06JgY4EM7hxa/ErnRxXLaXv0mTAo9iCME",
+	"lwHAhyGgCZEQqWTTNMtSn/JvB6bOAc+4HIpaV+fmt4cTLqXI2hrt5Sgdb5efxDKfO06UPL0SuU8QUJNv",
+	"JKC6N+sYyceFHOZLwA4Bdf3EqDRcI509JJyw2eRS7X+F5mOGkgmE9seTopjp47t3zce7kHCAUZQy3jL4",
+	"EI4/LEEXfMnmknDXjjQfALGcaWiki6K1pguK3MjFVCFBr78GQ2siaIpRBgBRWGbdt97VCFI6U1AusRRA",
+	"IpuBoPWLCeDvxOZTHz7EH0BNseXf64LivIx9me4nHN+4rkijNK88RxaATEDa4Yc4XQEVopfKuET6Yz6r",
+	"w5OkwhyVagSn5ygdx2FCmeEEE0xIc3BDPuXctE3zKzP2Lm0NvtnFy3TXhieAro8bH8PSJBM8z1KROwMu",
+	"FESk0fLEp0uDLILuNg6iknzkIWKsKRGB82YOldTzaR0G7syagSoi6qe6zCFBLOqeKxl3NmDaVMGziIEQ",
+	"zsVoDukCgTvYM1vQ493dxMguCA17mPQ33zCf0KNfacp21pAG2FG3k7RcQCThWOC4hUT9upaUPdV9cNUk",
+	"axClQdqRTKOOqCu0DVJhfmUGIWG6yz516ppZWjGfzWKQA6T+ltZekIAbpJ12EPpubZsvU5m0MYOL/Bfm",
+	"SYddDsDB614Fsn7CC8PLqblObXwLnwJu2kVfL1JynK9k/1A5RLAt0EJi12wwyKB8S0UEKjRzzT6SVhdm",
+	"06YFzyXle62hoQ030IhnmcZbfapRnEZB1FOMDe0GhcbIXD5UeVLPoL1dcy0337oB/yzVs4wvn5pHLTiC",
+	"X/EUir4WV5+PYtrsbLYhDaCW66LdsnxBzhkthGyfr3KmsqzLXs5gYoR0yEK4XCMlOu5BULqDFdXd2QRH",
+	"Bvn+LE+Hok2Yr5HImsKI6WVQ2w7vgjfWIf/BNj1csjvxVMm0UKbCrv02/uCY3X/QM0uq1+3df9Bln4UR",
+	"y3hDHipdaHQ7nHgEFiEaAW1JegboKfaMkEzJlsH6W9ukaKw0+SXXLwPvwtwNNwHJEVrl4eRhEsxQ2YdF",
+	"ZaMRG/L7b7VYyCi3ef2fmSffCfqDynehCKTu9PNa2wRkucj5EMCwahQE4vkbEpQgICs9LKKeWVuHtZku",
+	"GkbI57YwI9n/VsmN6+M8nYpfmecsQUVfN7oSq/e68kR7Urj1M918gdsFX2nx/uv6+FKjAeT7isVcQ6tB",
+	"NIv2LkgaSQCVJOikV67Kup/TKWikwpVRVVZoX1Xki7/GBop0+ZgvKSJVUV465NxFtXwdCdROOtzqTll/",
+	"inmpFHlTRGn9VvZjvXFgV6Apbn2fyq9iG9mc4s8n7Duhu2pz1j3m85BIzLhel8Bto8jcir95bdp7osR0",
+	"tJ2b3Xo2eKWefTmM77aevVa6E0YWtZPTz+jhchjLejaqIDzMNMjW56jwsV+RnfBNK+WGE4W0hui4lVpz",
+	"M75Vk7DIHxul/jPqQB0zU8GRkg6VSbP6yTDh79KYJcpSDDA1L1aJVcHnURtA+syXjnmfKGEwfeeIRmzg",
+	"vynIbk0jeu2TlDUqbnewBYbAxuYYEUrPUeW6ZJywPW6ZNsUbD2tI+OrirNY2ZWRmoe68TzWLi0ku9ERl",
+	"SRyYmBvPh3YwxK94fvmlWnztSqAvzqiQdVeaLeZ4gWlR4MIjEtBTm5TSLTN3uEHZYqQX9pJjb8e54ESe",
+	"fB0dwq6F5n35CzJzVJweYEqB7HwnQQIzsw3Q/ksBaBZWC3aVYxZnahxHLE5SOS54dmn+Vtz8dyGGE16Y",
+	"v8SUp1lMRt8DPQUSE56ly7m0nwohh0IW8LHkjOWz2SYvbAWHzg++rYWgm5UHqcUPAvO5a0R9LK3WvxDL",
+	"J0ntnLvf0Ti7+kzUWeRpIZ7JbInHGhzMz0g0+MR99zcFtw24Fi8xKapbGfM8rT3MbTK31e6gYbuC+Nxo",
+	"TeUNeo9NQlujToA71nrWVg/dGlN1Uk8d5fkUtmqyHSMf3/dr7W7ntY4vzB5bW3iW6qL2Bw/JaaJj3a7V",
+	"pVREzamB6kLO0tGyzMx/CdmIJlM+xMuDTHieHCwQya1rhqAiT6jMOhFS9kggr7nfjA+jFnvA3Due8ibA",
+	"mQPaQF6GkPAOok+lWAcd2S6FcT181innfDbL1ZW5tdvSnXcizUvJ/YEt/idvzEJ+GxkJaXFcRo3rstMw",
+	"aRiYjZyXowximYKVCzA24nVR59ahtLRn3uIcJABdmwGzJiTeSrdVWRaOaN0qsNK+RsyMhSyaJGaDLGkU",
+	"AOI3c55tKbDc/WOrHWuPkNrdnE+5pI3Zvh2WkafeOJQisxQvKKbdJSly6ZnHSiXW45hKFuNYxCeAXkKD",
+	"gPfa2V+PAcxz9Po14OmYZwVabS5S4mzTpzrZvT+a9kfTj+hoGqp81iC8bkzy2i0TOVnp6q3rFSjPdYt8",
+	"LofivAEpKeSVyNTM3t4i9FukwwkzpZHyrlkugBrN3kSWbMilVIXlijth8ShX07ghMA5btt/p+53+A9zp",
+	"ZmGXTq3G1TwRWRMemVtPKuh1ADQwR/XjL758FltWQ62morzriEnfH/W0K/Da7Qs1rw0nqaxgVP3d2JTa",
+	"pY/doZpWTMUP7tf1RjUspRnXeqHypN09dkYeNi8DHzy492DTRTYXs2x5rtqN++4CN+oUqDU6fpeC54X5",
+	"Luqk01mWDoGlRZrLRN1OnEs9H5jJHljdpgK2kIRfix1cDCIevkx1cfDSv0zBWOjJDq4LLP7JGzI3v40j",
+	"82muRQ6f0Hb1kzcwKm/jLvvKrJxZrsY5n2r2/NnZOSY7Y3defP6Ifdx78PEHZfS6BdYF6+Ju0KE/NBX/",
+	"d77+OvdCndstt9CJ9ZsWlhftrrqday1A6xwp+8vBj+RysKOxqxhOWl4p7Plf3Z5LgK/icIUb75j95I07",
+	"4t5G7CdvknScFhr+JJ0B/ra7w/xt+Snhg5AFMJPPZfq6P8UXcR66ZoPAZ/Lx4RcYTGVpgQHnCRDDsCFm",
+	"1oKmGBHgm4M/utgYs2X3KtZexfohqFhr52fN+YvTtJ0tb6UDU1FMVBLWbg7PTtT52WPz3+cvz2vr/s1c",
+	"IAvq7jXT/r9GIXWjeR11aN5OnPr0Ybt2vrK+5njNbfaYZ2q8KnLMoffIkxzUxGCtlKP4XqH4b0Ch2J96",
+	"+1Pve+/d2sIb/M5leq08phbW9T9ww9eFAe591/vd/d/27s5dtqnVbiaXCKOv/RGqXPvjL8SyndT4kfrP",
+	"3xyWfedPku+n59xNZThxwfRv8p0jLqpGyDUuHj6bbYMx2ovcvcj9EYncjOPY2PZ+O+lDYj0h+y/POpH5",
+	"/MUv8N/zr2vny+xtMqGf2YGxpcHsg/8hT+HfRKDrNK8t6ubwNyQr/N5eHb63DrJ5uzzXWOetE12Xsfur",
+	"AFUj/wmhvJrJPYgt6IYJ3dKC0YcKrV6Qqa6a9dzmo0sLCLgvF01XWYfaxqxh6DeHfGG8YDzLQgIOinHw",
+	"qUd8gIy9GLfDSdPYEKsJffK5q+gLnw2Lvji3lbhBvgk6cWILee984rZHN0EovifW2BNrlIk1pvx1acUE",
+	"/lG/BK/Dv7BnSVjDkmCk4FgduKMUg8S6T+mPbyA+4lX42EE6tdiEGTdKRmecFpP5APzgis9SIHYbC3nX",
+	"hZy9DV/Xl+nsQM1w6x/MFEyt10W2oGx4bjmFv3e8Dd+7Uf0BkUh838ZuB0aLHWko9pwNP9AlsiuBxPeu",
+	"H9vxQGxqPirat9n+d85KsRMPxC6Zbt426uG7cdo3hsw2UXaxKV8yXaRZBl+csHQUcNYDltnxhRsRcRPk",
+	"QXuKvv1NYn+T2POt7fnW3iXf2l47/ZExin0P2bt20JM2sTa9WqMR3a7d/j3Y7F/UktkDhVCaD+dpwQa5",
+	"4JeUe7ycyhiPjiHQi1obOuampggGNhBDPrfp0Ra5kmN2KZZRqMhAGfawId4lSIPE2W/mquBO8wBHwHxm",
+	"OVsnaVYS2QuVX+ou+xq+R7dArGZCxlH4FB6clBPGZqCJ57JIs9i+NeHZqE+v2jw2tsN5KjA3mGf1R+gc",
+	"G2ZKgyJ0YimXmCkDCKRQiwFOe6DM5hrIeY0SQiIl4PONWGxO17iE33OlO9ryGual8hI1tRuVdHV2v1AL",
+	"pkYFnTgr8zwTUiRMp/ZMRFJA7OZongUJJFrw22BmnvoVZgX6TzWmOY/YQIxTaVrt4Y20oJv9pNZVY9rd",
+	"iTpu9tpmfxa6eIavmj+/4NkIPr6CaKIizdrScVXFTIF8ZjQAtrDIz0vzpjzbnMukksqEYyIT2CsT4OeS",
+	"Iaf8rSUkKYnrVdVrhZJIjUa40HNRmJGLneoFWpfPx2J3QsQ4k2JhC1IjYnsC7RZKtNsW0mzV67a2ZnfX",
+	"QRBs0LaBGKopbfUgRxSJP1PlMWb3SAt2J4bYrrt8lt69OrwLqcfvUm7Ku2/ccfP2rnkh/iBCFQHVU/O+",
+	"KlH+w1pRoxEsHRiTlguZfLCy49yxUIgV81SUm6NzoYt3lMXOp3nx6U9OyrnbVtOA8gTV1pUUbuWVugrB",
+	"qGRZWm2Sw1vUtWsTQ9H6TV6q3CFi1uxsM+p40fshcBHeML9gMs8h1xTdkFucHt8zRkJ7YDWmOQpOtHLG",
+	"I7/aNjYuDzZllj0bdY6/2ZA7jCp1KT5fVa1TfjW4cDYzZFOerLZoN+JFz7kYjlETA6PvZHlRbNo3t62P",
+	"0269fa38l6lY1HSSy765+9aF1myiuXOqTB3jRIUx8Kfa5bjpsmcyW4LqigkvLQWyEOWkxt3WdHyLNSmi",
+	"KQ90tTVg19qtKc2yZTFZNp0XkExyMVnW4ITM+Lu0Wd0LeSEPWCxVH+4qRneXqg+5JQhllIspT0GjxduM",
+	"yn1OCs0KpTC9nk8eSuUesFjNi5zLS8BCOe2EGI3HwIJrLggqL0DxcQy8+DKfCJ6UkU5GL5zwBNOqTnhO",
+	"Kb6sbuM1Kpf7cqZUFmYXhJIxB1QfFc9yDfiTBfpSZ2prWW0wMUCutNgMOrE+QqR+idazD4klXZKlLvtc",
+	"5di3xGYHx4Y4c/nccuVfSFaiy4/cZZVAzirL0DRvbWqY3RDWHNyeuhcy1NtIZdMFamh2TeCfsCSAuDnD",
+	"M8pNrpGKZq7Mog1Htm0a8MkS9byvJ8sXrvKvJ8un6o+pevjwOTXg68nyzLbBvBs04+vJ8pRa8vVkiem2",
+	"PqW2rKWttGKpQZ5RiuZalsZZUWf2LnOYl83cEIKNBPa129oB4FaLpENKg7EQeDLzZOWI1mHGmk3Jp58U",
+	"YloP8R1ZvvMN/J9uEEKQIdbfNJxQ6fVOwCDlb81Q5XNIHuGSA4rXqQaXVGapv1dPH6eprav/sXnoM1Hw",
+	"NAP4dip51t98nUDC+jTLIJcRWHtdLAGl5CzPYcREpkU122TdYRSc6zUHo2muY4lxZRsxNBNqljXaJTab",
+	"Nc+5vgyMml7h2vTSk6ReuahfLObSe/MA5OtAT7+EpYQtq40cXcWRvqoNEb81fcy09IXKRJ05Y8a9b3Oh",
+	"8ssui/kshehaYBKnxKuQ0hJOwWSaylQXOS9UrrsshgxN4fN0k5vN4FdyUJpTEXwe9gu4+VlNW3cvZDyb",
+	"60l8TPbNYpKr+XhS8prAKyXzralBL4SYxcdogF2gOXcqNEvmosvihRHc8bFN8bdA+TsDAyEe6zlPtdCU",
+	"u9S0g0IP4mM2mxcavVUQlwyyFl+agVcFcoYVitlghS5YQLUCgDbYazSlwh+Ttwc3nc2WmjnrzhLGpXwc",
+	"81lqjiYzvJ0gWCbqmIEyB7HpeCfqQBfNv9gKyp2gWuO6zco4ff6kE8Ffj6g++NvXaT4+x3rNn2dUt/n7",
+	"a6of/nZtgPdtO0qrcBuQt1u5wCX++gm+9fHqcXUmtMWRrAQ21bKzw2lqtCE+m3kjG6rljA8LzbgmhEA6",
+	"Aqs1focJa3MwS3RaGSBAo2+8b0Mb6CFYIkjcVWnMakvAd5hl18117ry2GgeQwe6j0YAwMouTQGcltclz",
+	"5NN7O+fXMXMFt+cGjSd2DzxJ4JAUfDhh7suVqZty3EtbZe3LSTiuW4x2GTbTUZndBTKic3y4Evxs36LK",
+	"Sgsjsqu0NFelsakX7DD0u5lAQ8a1slltHcP5hrzS4dhsUejxmlJbDqrrztqBuj3bC26K2z3mEb/VxCW/",
+	"0WcOT7lS3kadSaoLhXw06178Ah8L3/RghY39dk+G7/9mLuYbh+yPzUPhW7rFiTINelgZaqwUiyl1wY+E",
+	"5apeOwGPwB967Wig/aw1zlrj0N/mDg/G7da2eDAOOzm8+lOli/6U55eiqAVxnVu7GThG3IPrHOYBJOgo",
+	"JOQ4rEWxhu2QqkhH5gqfNrnXfVNKz95oKwB8ubYVAH8dTnjOhwXdQjBRjeSZ8xZyFhZkff7Xa+csT1We",
+	"FsvyjDWX+ckmPhRXYHXob6LM6kBeo8yGFPSr0/OVNazBDARp8D1DQ5gFv5T83k6kNr9D+ZGFayMObpom",
+	"Eoz5L88frZ3Ljx/eL+HgDtfg3vS73YMPt2vGu9mCWzai5Q7UK2j8jTuQbA4OieOc99duv0z65m6k1wCe",
+	"Axe9dquwy56ZXxepFniTSV3iSouLQuuAVCUkb1p02flEaQKELHhauIxSqWbFPJciYWo0Iig+xSaYy5uS",
+	"AnG1cD4nNbbP2iOVcJDlzj3P0ynPl9DCAR9ezmfHjE+VHCM23vpDnOcCpgV8MHesLTaMpjBrCzxjxGD9",
+	"QWQ9FKanzkKKriJdWF8RJAI3RUXWUzJYkuMtyAAfOmjo5pxqpmQEThn0ZWE/wJkVka8G0GNVSBnOCcXp",
+	"owcEuVUhUfw4V/MZrTV1Za7HZmb8DLoDI9f24bBxgBUE7xkOj1Is4/lYkEdtrQcOiuZUKrZyDAChBV/6",
+	"OAFE1U+4tmgqGskTMkDDqMJceesd4IP93FZcUgTMoqiULvsy1RQGApc1kTApFmbKoNMRS2UiZuZdxLBg",
+	"ld3ahLP+mPik+0l4VBzQFytsZGdqniPu2jNR66UuxLTPt8nfteF2e1bwfEfAkbdCtYItQ6RBezvZFyJL",
+	"IN6gbCY7tOhs+3mDrdoZIaj6WhUUx+DW1GxTnUg+tdHMt6dqhxU3Owy29dDRyLb1z2EjWrjo2jsfU+KB",
+	"tmjnWg+kxoq3K7kaHwdQapTkwGWSMCrWIj5TOczmiUhapBik9rT0MAbDdq0VuotH0BJ2t4SH4eMN0BZn",
+	"nIWnWD6XGgPXbAib9XHaYQ8ntgLaaodsaXQmVvFqrirnz1zvU7wB/2AUgLXcKDfMfyGMqvhSpkVDNA7H",
+	"KBnyC534peyzXRAGFxCCaSYYzxZ8qQMHTeBut7ppS5eLadhX/m3z8cyVQD1IdZEOa6x5BLHAkK52i4w4",
+	"vvpSLPx7lY3tNTNziD9//PSzJ09/BiMAedaluYgxSoDdLk2orzcXRb7ctmaIa+DS1tmyxlwNhdam0m0G",
+	"yCbwbv9OFUW7MsL1va9pYbX2qDzDTQscl8fn6XieC10LtBuKLKuV4X7AB2JoVPBHp08fPf7yy8eftUz4",
+	"m/F0Wlcy6CAO00bYJaUuTxhnZhRSkSAcw2ii2qwoID1rUWWJXa9c6QsxFOmsKPuTqQ08TZhWLauwKM7Z",
+	"g15dKDhYCOBOkkpy0k14NnIQDRhVGlB7o1M5+/z0yZePP4tcZB0zotdc9Zyfb4k7LJmLWnW4wYPmtV/f",
+	"8E8elCM9dinikx2LwEXbZrXhiLSNvZkpc5b3m4qvW3LmH7gS4tvm3mRnAUKPUScx81YWPbRE27aMrtMr",
+	"TXoM1Qdlw/TOzGktIRpWMHgVr2ftanPnSzNHQUnDDCq2Q2gXZcsKCfWxfkahAoz7b1vscChE0m6hbNXg",
+	"ubyWjDAiyuk2fGnUGlcenUXo8G8Dy+VpsV6KeD//qggxbxNSFGGcaDYAofsuxQi2emcRQq/vJj6q6r5b",
+	"fME+8+dOuIyc4FmVFVFwCIYnSHmtBHsrmLlgOIKuVQ6JiuitiNH1B/dzlcpKgESV77z+9uXjCy1gEBDA",
+	"EZuoeW4OnIQvW6r71et/bdTPxhtqRRN5W9ZfX1hfaEWJrSbAW38rUbnoa5HTy+uupPiUl+n2ptQgVfN0",
+	"GziS69UZvliXCqMQszCkE2enE3XM9IDBYdlI7eqCwmtApGa3f0uhfAleQ1bLUDsGesJswPvUgbA9bpjK",
+	"87B+ed+qhchelW7ZPlReCysdvRQNwRmxR/7EEYvJhGr+dJB084Ea0TdVx2AipvMwIm3GfOU0dxsvp22s",
+	"aIpOMfCfQah45DWeEL2FGVoRJExQR9g8qERRFCvaukF1h/uwj0d0RZV5fawAhwskNTeVEIsKlUQ+QAZa",
+	"io902ak5dYV50ULiUs3i/39MfC+4z7vsfMW3Am6DVIZlxhCsCtbmylguJryA+ywesOZbluo2aDVg1aoL",
+	"C9ZDvO2dMLOBAC6KJzMF6jvQaVUqbSl58NyoETxI+tG+ICevK1vgEvjkqTTX4TZb4H3seTxebnvjz/UT",
+	"OVKr/SytiTdNwPq+HY5QlTx82GSINW+0S38ZFl9+tRxNub5bNzuNrZc3jWnNyr69qQ3vPNWu13GMfJYv",
+	"WT6XxxXXNPh1yWzFFsAtAjF3TncvOe+sXxC8YniDjbcKFKzDt8xlkddjjl2bATOLD9qGQCw4CdmIpSNk",
+	"JK9TNd5B+M3Nh9JQhG59KI3nZQAISFRhTwAitXKwv3Wd8iSx0+F+tq54uKJoH13ZkNI56Q+WG6YGyRXc",
+	"TR5W0URlVbN+u/2FPGI1e8uCdzY0xj4W3lQrd+EGAVbKFLGuhmDpmcPzcfcwvF0HseVqXrvmXGmWP59w",
+	"BYkYpomw6bBDCp20OGHKgTGMrlHycTsnFkuL2gXbbJMp9Sy8m5CUuKMnKvcKzAfef4YrnF8K3WnCnVBu",
+	"ynVLx4WNUqk0FJZUjDQrczKA5rfq3g9YH3u9EvBkyOWKdwkCbii+dovQQxskXnuLulYE2qrkSJNw6Z4w",
+	"I5pBX+QswaFbDzwHotIkHW5cxrkwT4nE+oG7LIa92zeDFkZBD/25kBZMqoV7csHTAvNC4K4fkL0wqQKD",
+	"zFzUFTAQfSNjKmW4ZBVAsimyJILjJCZxFIevexxduQyLo+MQGpLDtdS9l4uZ4Db82cauoMAncQpngQ+t",
+	"juEU6V+KpctXX3iyEBzlgdClhqXTuak6cYkzeAloFdJdAVCWxXqqux6vFbNLYfRztAHDiTwQ5jkEZ/mU",
+	"T4HYHZijxCgJIkEgFf4dUt74Oe5EHT+N7gNNSfjZjbH7Egew9Izt7uY0ON43SpuneqKu03jyz9OsQPKW",
+	"EnnNtdAyDeSV4H41J5n2JtdOFS8jGzOMkfSK2FwbJYVuz5FXZXIGSbyBaha3OQhVuhkHGg8PRLNUlH2F",
+	"fq8Ni23o0IG70Ztru2lW5VpPZbolq0ajE8ahA+Zjkmpz50yQRMAaB+xLvqi+Lyfsibluo66A+D8LGrNi",
+	"3lztiSbNjpXKLZQN8V1Gs6FWpkLHxGYAJ0LfqqTHnp21co5YJiwlw5jH0oY0o2IpYl2J1XJSzQA7hdUP",
+	"KHAT9eUCkZIzPtcwUMHWo9c7GH3U8UzJTg8Ogq2Cb8qDavZNqXkdSgbflroKpuDZ6JFrjf3mJbbKPeBa",
+	"51+xLagUUvMDvrz6wxm0/cw13X6P+KVV7gNcyuvYI+GJJha0Z6MRbeGFRaPqyOJXiboM4luRtIxy/Rpl",
+	"e8TTLIUld2KeyRDbysaKKVni+22gFNtqNmQwEiMAVpzzcd3lThZ8WDTQDE7N2rSPkAoxxt63dJcDejWh",
+	"8Mt2Fu+CjzdrP2NkrV05CMbE4wV9KtVfN9PnfOwjllbS8Im2QCak0W779Fzi1bJGxJNvNuZJEjtaaOqO",
+	"0SO2COysOjiIn8021Tdj7bjsiPhMNoKdjGR48plejRLeTPCOXWhdwdv1/bstu51fardp1jnn49vNYHfO",
+	"x7eevs5Kg3r3mIvhKPg4YnOZ/mYuzO0H2UnRksSeWN5N2G25ysKYJ7p5xHdjojilqAqpWKIIKkdv6xkf",
+	"glVezeHyDHLc4bJ/+eT5b//Pf/O7f/AfqkSJrXRNZPA86sE/H31+t/vqzgq7p/3t1YeNr7364A9rdVY7",
+	"c9dkCDGnzHvPTHfOx7e65G95ueuatLGgsLVAmYJWhEj7IK1GPeFgoDjDAh8IIa2TCjTpez1wyDI+Vp5r",
+	"GBVlH9Oh58MJ48TkdQPMEaXWkf5cbV27OtaYW4PwKqu+wU0BjKwnRAgRRoUhT/UKQqGcFDmsPDRTb27r",
+	"DnqUw3ns8tayjQHqM/ts8F6/mXU0oNeEADV7W7OvMnd7r+EeFf0mVAhYVlJPIWoh9khhl04FkXgsAm5x",
+	"tAFZyjgzs5V7VgCAhvIDv3AxEbtTfojXMzEs+miUSaeicWK2ZDbZrYy1CPzzOqSVZ3Us4/J3HpDQPd1S",
+	"dkLKanOmBNuv0foZPoQpH2xPYF4HIlNy3PI2s5msmKwqSPa74AEaAK583IlTRYlhuAQrHdHcWxiB5Xbx",
+	"1/lVb3yj9+LzXE1ZDwsEO/Y8H4OrqFDsk3aeiwCovY5DqOQ0giuxHVeyrYPbrigyQY6EzRiDTRS9NMDF",
+	"SlaRMb8SjCCmzv5icaHmWLJOSefiasjI76B0jfJmZU+gbRdw3dDZnTdDLvQ8K5p4TTXYBoIuYVPNUOcC",
+	"0gYt21VS5GQN2oQoozHThAJ1Dtt2q6jZSXS+u28oCjyPQRBVq+bIouWkWgy7mVO7HnaeVJuHZfODLpRz",
+	"86M7OImcKKp1wJpBAKvsYqICDFNanLAY40mPkSYuPmZf/uLsqzOWpAnIFC6lmoPtC36/gQioqFPU5jX5",
+	"2qcHX/F+1Lop57Nka7XJDEKtxPscdD4PBAtPFvKAiRyph5XZkAKTFRSd9u6LEi+WF/4NPPWBu4OWTmWS",
+	"y3u9Tqw7keNUrLJSUNI8S+Pp91NZZFZO9OCgKqGNA/2XdghNeo2KVNJ1mm5EnwV66+rKrqiYNeeHCxVA",
+	"UacR0haYYZtA1O2sskEToQTz+WVYiusGBFO2Zo+Hy+DbaAVjbKR0n0Dj64VeCYgDb1DymBg9r31exJ6C",
+	"z+w/y9gvxc4y0RW91RFLbbSOSepeRGLaOooxEw1G2aISBqEtEVtAAL604XWo6Vt0CznOoJ/+7RS4NCO6",
+	"762DfuKFwd96yb3qbyLYyNX8bluNG2ATmylhUCmjOAvTgGAOrXIU8MUjHgC6DNsdY5UpiOgakRTXal+w",
+	"ELvsU5sfh0JAiqAAbLJUC1A28VPQwfDiJtVAJUvmgyiuG6Xh12+0utcqo1CdtVUJVt78t2m5cgLntg1Y",
+	"T2oO2BgOQroKvTx/xBIgdo/7FgL98ssnn53QfT/RTBtlcbBk7pCwdlYo56h3dO/wqHfY7x1+8bOfH/3y",
+	"/te9v/3xHz/81S/uffXg6UfPP3lxeL4NP0bv4JPTg1/xg2/7B6/+4CebEDOmiz9Xgzo+wqJFyl96/RQf",
+	"3tH+Y99BbW/VpNIYcBHkPilz1vxaDZiLK8JrhwtQChXwe0e1CnhjmGRTnT433UBQqrWklJROMpuapE31",
+	"DufRYugJFILYzFRPGg4rx1JghsY+aUYGboOFms2uIex/rQbtyRRyMeX5ZbvLw2UK7Wo1EQtwSkI6NKPx",
+	"I3Iiy9QC2HjlEpKstpsAf2mxOlU+B2Npx48yKLU4bO0Uq5+rwQtXCkycK+jnanBmy3rryqX90O6o3XKD",
+	"4BJjWmSImFqEy8MsCdqTbcarIl5pMURWgrj17KbeNpm2tp/nIE7QXRgC4VAamYrCHy7+JlHuBVUwsygm",
+	"fAxj+9l8BG9qnL8X+LZ2+rHfmptc0tWNCpokEmdxiFGJf/bYp33TU30Xfo277BSmy0I+TWNoRrVjaMB5",
+	"v+MSPPY+KL1GnfbvURgQ1a8oEYx7/b4PZmJKYtbq67t3tvSrl10SLZ6nhbJdPKN9q33AXtkncTPXsZ+r",
+	"wTOZLcMbGX1VvZRdwz5dNRevzQJmnn3q1OiKHbRN/jALjrAWxBsDM+6QedgZstZnEoanbsiatbamCtQT",
+	"DEwYCtGiW+f06FMVvo72qTZsgiS2bhuHAZW+ByyGr/faSALUob8HaALsU8ZlHdlMvS4V5v4vqQU6SEtP",
+	"DiCQvHGtBbOVmX6dFqLNDbmde+vXeGFpNScrCwQtjDQaG0bx9rdBxuX72AY7wud2vCPusFQoVAFNrqgZ",
+	"cWmjEDzwAZhCNlA63//4wUcbyWN3vIP5y83aLBWodb3Ah1dTdZX15rXTdsvr89bX5u0fRu/lJLqpY+gG",
+	"z6CoA6m/68mTc0xOCe2iyLJcTS2dZpojoWZo6/rG9eLwiIruHHdyMRQSGUxSlzbI/miTJLx91TJe7bl5",
+	"8dkImVTbJf0qD4/rc9M83e5SvPVl2BRK0LP3yYgdsucvnj16fHYGn44838U9x991v8RVR/egXnQYHUX3",
+	"ovuvNvvAGx1Tz52zCz45LyF9cYYcffTpc2tLMB8eOZYhuKDbVH0102juovShjbL9yL2wo/WzteEs1X1z",
+	"NFyJZh3O3dNTzWJ8uF5by7gczxsTEtpfAeLvLiDkzY1LQeebgTJmQ01UVh8Sa4HPaOeoqQoTSQHzd4mq",
+	"11F3AKkWumKMSsfzrXJKzeb5TGlRTwQxFLLhF/D4trhnnwmZ2Et2e3RFu0smjVUQW1sZvfoBcNfJeraK",
+	"lQvn6u85lzrz2cDq9cXmsfcSZxfQw5XIdW0GgkeYO9Aigcc+lLoQrwvtQ07XZRfYYNoE1bI8gjXDHu7U",
+	"cK1EgXApD7Nda349Bju0MuIOhOAspHZIKnutGRFRK/1XxNmawM5U6IgNlhWSJDTAO8KfKV8ySnPs+ByC",
+	"eM8s1WSf1xCEFo5Nq8MezUieSP1er7e6v323NjBWnLD4jZnQt5jkmgVD2WWnGJwxVFIDg74asUxgts1U",
+	"IikBFBmxJB1DlF3cjyMWd9EfGB/Ergwwp1LwBcR2MJX7KIxS5DL7NA9jNLhEiigkyiAS/1TyHGNnywEc",
+	"v/sf/vz3/+Lv/T//xz/6r//+7/7+X/3d3/0v//6N0QTe/r//6R/9/p//+e/+wX/AzlbDOyjbzW7mNzvW",
+	"t6yyU623r7ZbaxsJUj/4ftj//F//7s/+aqcYmg1j/HQ96nSwtFwa88E0hTR3mg0nSlX2owszwhDj0j48",
+	"AaoUzEbvvZqekQUylsCKdef2QezEbJwmuOj9hd5c5Y3EDQodp1dClldupsapPLDT0NLpfecPj+/84XHJ",
+	"9f3dxUV35YvSd93+wasPyh8/bAo5qlpWb9JsXVrB170DWsX2/dsiXa9y3pSG4Ypnc8q5CxC34PiqMgGR",
+	"Hyo4NeNjWILmZaMkOt4NAKx3L+SFPGCnkmGLAC0EmYAHyKkSrM1UE2WGpvW8yNOiEPIYji+OkF5TTdzr",
+	"fYRx96f4pSu0mkUiDrsSV/tCXEjxScwGolgIdL1Ou+yp8tF8TOghnxnxbx48ZhxHC7bRhWQYbJtKQIcz",
+	"KUQCBjHsLfT+lF4gotxBxuVllz0PxxioVfApc56YTSlez7hMXPi+3ZZWbncOj+7df/DQBqUfd377n/7V",
+	"3/zl/wg5YqUgGGApqej9j1cvCe03R7N6WVsdnmDbFF9BT71ClaKU8zHQKxwOytxQx+qAvv61VrL7gi++",
+	"cqeG+/VAX6azAzXDLhwAU5+RH2YgSruEWCuulY3yepfXNffLp6pghRrjJbPkEd7ydgkhcVPBZWDadbdN",
+	"Co2yV8tgXu89WL+I+MG3r94cRffe3jn45vTgV6/wi3tvP/jDOwd34Js3R2+/M7Ievq2T8uUZtZV1n9If",
+	"3+Bjr0pzm05nlIBrxk0zO+O0mMwH3aGa3lV8lsIxNhbyrmv72/ZLI7iattJ/6PHw4trq/ggPX/dSu2aW",
+	"RZmgzYdmlaf4aOUIbSM1bDjxX//JP/3rP/lnTamJv1fzepPX+3Z7HB+vu/y38iYDf8XqvX/tu+Gz5Vv7",
+	"+pUl5C/p0XoPtV3subhKxaLmduGC4RssW7C84Ii2NqbOmuSjaxgOa9MVrsYttrazWUvFj8m6dkNxVW6q",
+	"1pDuBStsW6uOt9sEq6cUA1Kxq3iDi5veV5sX624u1nABrb0yT5QW8kv79DXxQE5nb3fzhqcbT4Pz8Ag4",
+	"CZy1EU5vRTu+nWOhjXh5D0YMkmvvw47x3OsbFdpsaW4FGZcYmgwRJsk0lakucl4o2BKlGevtdP3dbX+8",
+	"M5XXuk+YufhZ9rfYXBKt6huhmFSabq4APyi4TPQJM0szyFK2UUte1/JwU/+glMJWNZlnS1pRwzSUBtNh",
+	"K3M+AoO77NPOQdgxWN7tpLVEWn5uTrnPqED48ES+sIXC51NbMj7qiv8+KGe7oASvp9VVY0M3uUXWyZ7b",
+	"l7TvRcSe2T1YQ7YZ0AFgsgQ+UHPK2JilutAnNhmbOynRxzIBPgGbqNk6kioG1bKIfnh/Jwl9tvl4X004",
+	"Cs2TlBSFsCELScF8gSWgejX0Hfj9v/2Pf/Nf/uFv//5f/Paf/OUtKQdBn1dCQdrJnKhzpdKkfdQtVWfl",
+	"j/0ciCD7lZNC7h1fp/3ql1R30JFzoYvrHLHt4fY/KJX1GtD3HeDmPyz9uJQ7MxyndTLul/4iVllG144M",
+	"XMcDIShFAHr7wzBw5L0NDYub2YaCFXxzrBnt8Bk3hq64xo3YX3BrwA0bgQkl2EEwgy1WzftxHVPl782D",
+	"HNZ/Q/4/Z0V7/25AXTy+ErL4jCakhvKCFxwscgsxmCh12YWUUCuBZfRr20DTSnuDt2ubmU7Fr2rjjE8d",
+	"MacRwk9On55Cgwdcl9WsU53yu2cTLscTnu4Wr333D2ojtql5WSoFjGRNrDbA4NvGX53i02+jTgvKrKGS",
+	"Q5HLMP+7b9Y2otxmiN4E+5+IMgEWALqA7GMgxlxScs3DdkxKG8+N2iDxMHvKKpvdaCSGxWaE/0zlxWN8",
+	"1rx11WhNvkyRBgIe6bIYEwxA8oQyZZdP1zbmqfT5dEDvD9I0dFk8l7ngw4k5juIS448aMX4hS1RzHo0B",
+	"74gkYlqVq6agUJs/J4gPhvbiqIXtnfCEOAghNzlPC02t5pqlowuZFjZj+eIErOiOwAuCQ2iS8R3ozzAT",
+	"PHfk/O40d4lkShQ55Jev0NvTp/hCar7UbDFZntTk7WcSjPBzmQmtWaxk31YOUJcRTzMzwmGOiyLgdixz",
+	"PTlqbNpNY8vCa3m7iI29TJZPlEyULtXGYXtOkIDoi+jU6G/oSTWnKlIS0cMihSTtwfooZ2+lvsJh3pjV",
+	"ovYGA6LphW85fXbNh8+PXB/sz7Yj9nXXG/rCdQnfD/oFXzx2nfP1Qw/h48tSN+kJ11d6xHYYPp75XjvW",
+	"ydYA7QpJZcu0qV7baPA0lW7GP7U8by4pUC44cnktg9VstiiAq9iADy+jUASkmgXTH5V3uhOBVLhdx8ij",
+	"hLSlnW3pEJ+NQKrBVMelfEut2BHruQ/hJtt4etHvxOzoJOc6wY6xwP10Vl/ik+eO9HKbQhvMmnDCVhi+",
+	"SEbU0fg1n3BFEMnQ5rrszF8V/QgPqKjTBA8mBeQ95B0s6z7vM/XguZo9byQzPS+TmPpsbH61EA4T9rPZ",
+	"hZrylwFj2Ao5DEy4C1v8JAhY7NUthPOWF8ctrdKVTgKUPpXECmuvgogGt58I3iZe82GRLWuRfau+aEhe",
+	"a+PGLGaNS6xHSdEto9EEJP4QWaYYIpkjtlTzHOmaU80Q7dxZRXMd9Wom9qWuC4x2SfvnWiTWPz6c57mZ",
+	"3jChd8QSM4syYVMli8nKzSXhy5YnCOSfbvco5axu+TC0a4drU11mbFvcq/qRzGvuJ1nWHzYHFoQR6LAp",
+	"tBC6nELTBfwmU7P6gLiYm6MvIV3eJUv2mYZWPW7+vrMlr3t7jpGtIr9039mLaygaok6uso1i7YVC+FGh",
+	"Zv2QanntPg8E2TXIR9s4ql7a59bF7jyRZvjMLhss7bwD3LzLzjC3I/hd6f0Y5QunZ4y2kIhCDAu4rNL+",
+	"pBig7g5RPq5rNAFu3VRoT8urujID5dkNMSPbROVgbpgK2vzh/W2Q8H+0AoX/o1os/B9VwPB/1IyGtxlr",
+	"2p7g1ItStM6DHmHm6fPh6rluXrtdg6Cp8datgK7Sa5r+QPS+d3sf9uYmwMxeWFdMaVt4Ljdm58AUTdof",
+	"PWB4CDLunKCuluLVyIyG50oz0sEFGxZ4yWcWHbPJBLjOTVOKSfmDHwCmdeNJNuNaL1S+kRXsuX3u9k6/",
+	"m8KmmpW/I43KGjMsn83wBoE5aV0+ygHEBBbKx2Ohv1D4awVaTY1aSvT7oEIt2UxlkN2Pz2bdbQzV19hr",
+	"59VMlJzuz2h2tVoc5bhY6ZZ7uvIUJWXBXIReUwQKVl/qqjYJabSCUEsAWShKSJ2Z6wyiX8k0ChAGHmZz",
+	"396437CTv99bY3slb4Mq9apx39zmEX/rx7tcCRHFRAV9vn2MY9WFf9xF/a7h+9qfXn1Q892HTVExAVvw",
+	"Sy10OYtp42WunKschdeCrOHtMtSuoCi77MkIs89GmKurhJeaiCw5piy7mNdqZKQL5NkynytpvzC9vFQ+",
+	"pnoxETnYGVaPr695WtQZCJDfu1Dg4mAppCh2noArnsJBesJ6ZfSiM+rc622y6nyNbssmnpI1mo13Dw3V",
+	"TLCYZ1ncKtnYOyBwDltX8zvYHtsrumAItLifqrZLqWv7kBmgKWNargs2U9Y8jJyzlEvArRIlbXpxriHu",
+	"YPdUWuatTZ36XOXTZyM73W8hj24fTft1e2zp0jaFWaUH5mststExi8dKipjdQQ8BeGVyoksTCbt/2Psg",
+	"QmdWKscxu5MWrFDq0u0HcyCO0isBWfM+aJWsRxWb1s1mKI1ZqhsVMfNQaajaRVTRCz6gaiezR57VLuHw",
+	"pKzMVWUfQurxNoOxDX4HifzNiyv1w27RdinDPLOBgOVvXcntSBdvDH9BG8JOd8WqEqgMZrCddCiLkYD+",
+	"JNgo1e3vh6XCIx0s1l1NM7ScPlVJgzMAEjlAegcz1kbl1GwiOJyG5ryycJeDNKF9mrp8F9DnyHv3eYGh",
+	"WuQlN3vXvm1Wqi74dBazOzbhBIqyw08+6lUgFR+QK9y+7GCH8bELpGdXPEvNwT3MRcHiq8PIszoMuBYP",
+	"75tCv/jq9NHB2RenRw8egkHfaBH3hmkC/4oufnRtK31rBga/iLs1tnLU4bhctkgq45FFb6NNro0Qh/T2",
+	"VdWzEbsfIdQAfHrLmQAva1x6Oe6sD/42h5LtdwMPP2Qvmc2EbObcb8D31cTmxO48jLG1VRjVhpxOSE3k",
+	"m7xGl6U1H2YwqtxkbwIQ9LkF+KzKoGSeYxJF1BJaSC1Mu7DuBDU3PDjfI2TWMYIZYC2juTbbH52+5Le2",
+	"LmDCoAB/kUhOWCxV0R8qKeE+GZ+w2HRbzYv42OiEAU9pKtlhz6aGOXHBRMcBnWmQcvHo9WsovI/bkVqB",
+	"Cfvt9VTNyB6Fz7RKyWmWDEnylR/BxLc2hwS8DilIg1PEY24dRgcJ5AH9A1Fj6M67RtLBDdYVfG9VFMeB",
+	"sI69Voetjzzxx5Qngkm1KGWR8r0F1JGYlbJJNDSa9sxGSZEHF98mTfUXnzopjsi9qC2HXEOKW5uX2C/M",
+	"IV83AyHcABThWhOfFVDrxY1beZGVPBxhBygMbA3lHpQ3vt3Uwej5teGXbwsBdrvehUrlt+5oqKv/mj6H",
+	"6oHw3t0PrkGlG+c1olOpwMfXuKJ6p9fRWpdX1EEyLvqZTOvUgPeyVN/XEr3Bpfm9WZI34xSrmFJa7U3/",
+	"RsnW0uJdWvXXuGLjdbnFOy9ffHmTzhgq9YWYZQi+udao20OrvPpCfqKyUBFXRR/Jhg6jw4/f1goWLxUO",
+	"N7vCt8tcU9RhMGW2JOYmU1h8YvQcr6xlYlSsy47egjyhNOToB1w1WWaiWENfLBUbzXP4E5Uuo6VxfYke",
+	"mlrLrF/PLS4DRnlbZxkM04yqLBG6oHZY27QpAAhacBDBEedScJpLsuB5ltrma8S4gwX6GtnVMq6Lfqix",
+	"b3ijTuPSnWo5kZ+P0sC82jy1t34OuTX1Hs6i24mZfV9yfUsBXXXvhQa6tWN4ywvmvSwUVXA7f1usFHUl",
+	"8ozPyqlo0VN0/PHD++ZoaE5m8rB3/+PeBifSGlm9GtwOZlA1GrUM+qBynpm37N/mZV/FOe2dihqzt+Pc",
+	"iB3nR2M+WEk0v4MRYM3eRPKDWxZCsPTfgyAykrrWDaXmhKCBiFajrjjsSZXBaR0QYVIUM/2Hx3fvfvP/",
+	"O/jvG0AtX6s8edCrAe9dAyoDlAvDeZ4WyzMzZjbfpE6Hp3OEt1dDd+t7C2ZJHvyIeGLJTp8/YZdiySh8",
+	"0D4PsQm0myz+SgvI6Bx/enr25FH/9OX5F/0P0f4+y82CT6wXgfa40R8LzXTBc6Bqh1mHLWDa7ztrBhci",
+	"VwXPRf4Lsay1+VNDS+XAC6sFaaHrQdeIyVKXKWYoZvSgxT7Fz5+dBVlH8cfY9BsY+k0J+LbnAs4u9VT3",
+	"bYX+FjNLTT/emglM5ajmcvLlL86+OmN8OBSzQntUhzka2Rfn588jpguVC0+2zBmEqZk/nytdjHNx9sdf",
+	"om+LkmJqy21IGHIzBbOZBvCbT34fXUgApphyoxAqBzeAeTFUUwFkyh9++FheiUzNRPfDD9ljAJP9/OzZ",
+	"UysBbcQpeOsEPXrM4jcXsH8v0PB0YXfxRef4oqMxW81FJ7qAPX3ROe52u2/jLjuldNGuWDMIF5ICxrhm",
+	"sSk0jqxfTpvVKbJEHyPtdQxvd9ErSgkNdGFEMzPrGfo/y9U451NArwxyLmGwusHbWGJMBJIwmvCVuwwt",
+	"ciXHXfbHczMYwL8iICWCC2gzMhZjjBMl8KBNxDADcqNcYBdN/QqrtfG5NoyWWLdnQs0yJKh8NEml6azK",
+	"2WM5zlI9gT14CgvnwDLJIEV37EMEY5YmQhbpKCWkL/1k2q4KuLsBpnep5hCLBcxL/hzv0nzTVPNMKzbk",
+	"eW5KM7dnPLTRtXshGYv/1gFdGg6eJHHkmTRtErspX5p9hCzdpSR27EHvHsRtaqsIlAFGksUvRJEvD05H",
+	"hchjWppn6be0h23HPvwQF0IYCpmlUjhHrnVEI7SxwMi1j9kv0k+77Eslxxh0pdlYFOz+vUOz5mYZN12F",
+	"6GgbbgPuEVrtFJmPQEs39USXDs5ws5ptXYfsq/RTjL/2jnLIHVx67GPzWFiGGXczPKSCPbBjhDK9YA/v",
+	"m06wGeA+zS9ddsq00e6gR6ZDmt3v9dz66BZK9c0DltkdUhRQhMkozQS7E0/nWZHOeF7cNT8emM0af1Du",
+	"Tq9nWmoXA7xnxvrowUNoj5FZWUaLD9EAriulVpsFhA2HjWHbE9YFrPdpRmHt5lQxTQvIwLhcYhwdShJI",
+	"t4JbN9VlXJM1+1DXISdLWNWDqNfrYZY3wtU6Qn33SK/HpmI6ELk+QY13kWrB7h8dkeQARJUpWOWent7N",
+	"pxS68PXdO2KZuBKZZokQM6wybM8RNojyBpjBVgXPukT1jzITaw0nBiUZdcB97wEPpn/BAqRd9aXigMcw",
+	"A2ahvx9+yM79mT7D/GOislzNSwOVpJiBKHidAfDZXCi67HOyc9GDsL1Ng+YzVqgLGaxr2rIS9+LRJ+WV",
+	"O50PJ3GXnSmWeOOZWR0ae2SrViMrhxYK6eXM6kvlGCtYfeNCulcO2c/MEsZWApQSIEQLlV+KhM1nXfZI",
+	"6SJbWlFTqdoo86yY51Kb8jJB9yIXOoXNAVaz7oWsFmV+BP67CGdH6AhbG7EkXwJtQ+SG28wK7qWIhSQX",
+	"Lv1TmlPYdfl3T6kXXUjIrABJRgs+1lFIfmq+o3BkPzNQYqqLdAgd1/OB0W0Gns7P7OJSQLp3iWOGXXND",
+	"9JdJI8ou5Cg1kv/eEY6WG/sIJZhHBsHhAdLPnB3pqDQJ1ZGGSFY8n1On2XwmwLhG5zGs8YUCWhKcSKgB",
+	"JyLBR4/Z/dev7Q8RUnaIBIRuGYVPrxaKjj7tTg4AGV3IYS7gaOZZpRwpCrO+QtX7QQ/agLk6CqKttkse",
+	"TitesKNeIPtPaH9r23CjLjgJYHQ/d0KgLjaaZ26mKttnZDRfRjyGZvpouEhYpNMUhxw0VaNHDlWewGg+",
+	"ygWHbcPpWzYQSwVBCpl5zZ5Jn3jMLnE6xPB7l3hZPAwLX+P6QpKuBl/EXfbIByOJ12ZJyrFtCWb4MKdz",
+	"OewBwpuwvogN5oXLxoJp02AUyklYDlEGo/tFd9m50aQvpN9hlLfT5RSB1kFKESOon5DUPmaHPSgpyCmG",
+	"RQ8nXEqR+c+Q7x8fwFcsqpwnCU0qhQavPGHTpeRinOoCwK9G2dciM0fvwEXDmBfxTYCHa//Z3Ph8zV5Q",
+	"2G8a5IiZLFMxdiGVELCj4ah67vfJMTsyv1M3rdyxdYH4se3wcS4QMU/yx/5alnYe7UmzmeZ2x2P1plPH",
+	"1Da6TOrIbB4Cj+lu2Eo6I4yGFWaIcilBjs2bRpTRbjiHxGX2tERdk8WF+XbGc2Byv/P1vUcMnmPANvC6",
+	"+ICuoY4pwTpcPNU+3NnMdsXQplzgqZLSI3jjG11If50LbuAI+EcAbEg5AkpSKhH1CEmtNEvH0uxiq18X",
+	"QLaKW4HrS9OxU4fzp8yo7E7vAwbcLxSqZYbPNFNjCJNMgsSp7M7hB3QYuocnKoP2aaRwAckngSkp1Y4v",
+	"6M7RB0bUEyHTnXsfgOS3TUCKpQBqZXGf4Qk05JJorxh3b5rO2JtKCseLvJAuiyu7c/+Dru0ysbpqInjS",
+	"BV9qglDBN447iSwsRCkDD9yxbFFGZsQf0Pi+ELMsHXKN40rTZbRZiOHKbMo9e5xWjvbIbRz0wF3h5vCH",
+	"MuJo+TwhHx1cTa9EfpWKBd5ZjGCGJpBsv5CW4g1mYQmNAR0s48NLDGOxAE6r8kPQAJ3gXfZMChpTvNMY",
+	"vTSUE+aKmy38yIEdeoE0UEVaQIwQWEUCfPJxp9c97PbAEg+mlgMQrGgFU8myP1gWmLCIMpw7l8Lhg7dv",
+	"o46aCclnaee4c6/b697rgPltAq9bMw/I0Ls8E3lxYKMG4IGxACu+u9Y9SUwDU12cmmdfuEeJiFVgBo4G",
+	"9K5/5K4pAs7ORgBv8LAFYrzyRl9o3FGvh2ZcR6vJZzCdpqV3f00hFGhn3cjVGvanBLoB+1XVqS7YjPJ3",
+	"+OF6G3Xu9w6bKnItv/tS8nkxUXn6LXo27/fubX7pc5UP0iQR4PS7f3S0+Y0nKNrw+U82P3+u1FdcAuzg",
+	"AQ7spvILkUue4Qv3WvXbhkahUXc+nfJ8SQvKDyQIXDMdZseLhZFdoAgCSHAM/if8ufPKbwmOGaCBRY0n",
+	"fZ5l4I2aKV3UGYhdaIwResoat4w2YUo29cFRjtR1o4JISvJ5Jn6qLVWfdd3FVvDhfubDS6kWmUjGgDGV",
+	"1nBGkadaZVdOJ4pD4RAfo85R0kCNEMvVfDwJtKPBsnLsk59nMNfmgqIBwc7uHX308CM45LBPZN2y5YDo",
+	"MWohWh4A7IAVQXPtUzxTUhjJi2YUKsRoA9Qc9xr8bJ4+tgBaN8gTcNMxR+qDkpkuKbYcngvTFLiqKJuH",
+	"JkUaHmexktaD12VfuStUMcmFoCVDE2nuLHOwcLkbE4A8zA8w36nEBHrBOHbZ1+ZkpkbYKic8oQrI9ATh",
+	"UciPoyO24LlM5RjvaXT7sXW4zGnmCEHjJDRyyiUfixyS+5E5li5n/FJossBjzMQ8zzBkAiX1EcpoHVMg",
+	"JNfsNCgRzEtwqzAzFA6IWdBwc2LcUhiZfiJ0xRQES8RaeO0q9RqYkJQZsHwSwBVHlGTn1kfBk0RMZ6oQ",
+	"crgEd8ErB+q1MTYbBDxF1xLjkB8N8xksRvADiVxy1Xc+BbcJ0/fI5WquvZ3j8vvOwVH5FsAT4Gg5vns3",
+	"/K1LTTn+pPfJPZBxaMQutcQueCOrNHo0pzzNjDAL0SMdHzdKbQvXqm8bTghmYzHLFuFq33Tmh+aLo84r",
+	"OL92OAQtAOZt2TFJ8NQdDuKVpJKAybWO1e2HJYxY7Rz1ju4dHB4d9A7PD3vHPfP/v3LO4mM5z7KVGFH8",
+	"csJ1v7I4CK9RP+yeI7zz7aR+GqzcgwYflgMOmxoKawpbVJnFV4EmeBi6la0jqbPr/DYrOOeB9EYVpYVC",
+	"8BXPRiqfWqXmdjShXgvN5pGSoyxFX/n9w3utVKEveY4Y6PuHD9p0RM9nSN/4lUhS/mNU0k4TpNegM90p",
+	"aS3VMiTHeWXKXHvruPsm2D5vUXerR48GWhxxixj9jPwAnt2YYJjdlcPrM/ihenjVCbb1Q/aZwpxJt7bk",
+	"729+46kqPldzmey2R35kKxcn+iYWb1R/If6ZKNoso/35+OM9H7+nW/9HtpN/JorrbOOyaWCrW4pdFU8V",
+	"3FBmNqqnEsIMHmePhAFXdyb4lUCOeV3wJZtL5I5Luiwu7azYWb6VzJYQbjDPs5hMrUqG2b4mgsBtE6UL",
+	"ilu1pHZpgTRanjkTL9zEmwmyxzSIKild1XWRZhnhj3hhvT2rh+dL2LOrUm/Xi1vNRam0z+/tfpHBCKz9",
+	"NWYvpr/H15h3rtPt7z07njmPSGq+u6vPnGTgBmcLPPYjcbTMM7GVkwX6vnewXMvBgjZeGMp36FgxV/AF",
+	"ArYIAycxJsrCaT3gycagKkWRnoG3AjwwnnLXlQKqyURkCEuIRyp3bhjCReoL6e3XjnUHYcj+RXrEvWyp",
+	"QdGLAS2wMEE9R+SjT0vlGpNq9IiAO+c7TOn0nXvhu+DJ78CJoCcqM0+M0gwg099dyO8ODg5W/mcKixc8",
+	"LfpFOhWxKYn8Md+BOZ6CVJO5S+FigWUZgni/8xFK5jS2YUdFgQyJlDHmSmQRi6dKpoXKUznuQpXk0gjG",
+	"FZsyzNMiHfLM+72Adcj8JKYiHws5XPrfvvMeLNd26BbgAPqJmBUT8xR8BDSDxVx9R+g4ri+19+RQPqmT",
+	"Mj4LwbUEeokQo11Aam7zUsYLGAss6jtfAzTE6FHzXPRzXsAQ8yyLVhutcgvU+A7BlJzwDtYfZIZykcpE",
+	"LSLGWWbOT2LBJIbBE8YLwHYASm0618QsC6V4wltOq8JjbgIkpWk/wKEi+5P1zwGerJRCBuFohIP6zjYl",
+	"V1PWY4Vih6YjCGerdjZyXYUBmimV9ecSgBmJGSHzhRmoysLDjSeVp7605SChJ2KV8V3ICNy4Nii1qk4z",
+	"AAt954eeS0+JPOEJeixp9BPIGgLh2HajzxQkd/M74sQGu0B5bit7iyEtHgeTNpWYktxO8puwMkwDnnE5",
+	"FP1MLUpNNr2m30BQABJ6IDK1gKcwyUi4P+NMLezui8vpnxordwmYilzNB5lYacEwzYfztGCDXPBLdHhD",
+	"wKGfitpyKWeY7gMoy7QnnAyftwk8hEOeZQM+NNsVQjJEwrhmU6BLskE9dbtF0jxKxag+s/ntGxubNpdT",
+	"OGiScuOoZvsYRCmuVk8Y8yvBqBDTCpv2CtBzC2XdvCcBfBygc2ZHWdTqd76mphYnqb60y8Pc12mLZ3Y0",
+	"9RQDRHCrppqNckGRHRBRgKzBng8cgFJzLfSxXSWzPL3ihShFRRnp/MWTs/NnL/52/7MnL+IGWYDLABcT",
+	"z4sUIy39rLsvtZOkasRGYiFyYAmNWKHMDkzlMJsDDox4s92L7Dt4sFyXJYZ0XKTfeQX7u4q2Xdh0iWX/",
+	"Oex2ivOFNVh/BJbr1QUvhNl6/SQdjUSug8UDcWR8CYe18CqSTPWEoL1ymGYpQrmoXQlfRu5ENTL+IxoV",
+	"0zg4yLAeIYewpsufatbLhTwNdAWV2/VqnfM2dgPxekEG9Uk6m5lmGpEWDBpgAM131bgVwgf44IQNDv45",
+	"5ER5j879IKSi7FEPDSt8CDHJZPVwOlQn6oC+0znuWD0mMHGYvhy+ijpu3DvHh0c9AM9Jl5s+rJKKL51X",
+	"QRUkxDulZOGUS/ujTqmee73e1oateSbej3fe2nbCEadv2lixJGWKwDDxQHcHAoN2U0aGKqS0TafimNXP",
+	"JzarjNTqHN97aHpVUf47xw/Nl/NMQIeOSrOG5cAMD0Viszzit8E0ks2rhYnMW8GiDm5t3w5Tyk3YxmCB",
+	"bLCLzTOxd+3vTVzOtS8DA8ENGrbuvqGNtdaX/wQwa3ge5cID0Fy8D+iKBagZLrIQAnjCU88ekeTy9+HH",
+	"QzUVkBF1PQpgTmlxf3QIgB+pQ/8aS3aTJ795KezP0f05WnuO7vf+rUEAdtj41/H9zzNxk35/cteL6ayA",
+	"MGgMVHf3NHeKUWY1ZNMGoyaZbNcYKSktXcQo6k0H1zzIOM+AQgK5AhwAHzLWiyUbK6akR7H/ep6MPaON",
+	"FAuKwCekvEXcpZrZfU0mfXQAJNYwiLlFzPs23IJiabFtJ5XoixCB7uIzrF13MVHsUrr7MHkKtgc8mIbX",
+	"gx1COoO1UboWHKELnmFOg2aMhD1Pdr77jkalC6g7A8DLD1sEp6D0VFXclmTpkZWlQBXnRXDwfvDtJ7vd",
+	"U98H+GJ/uu5vqXvkxv5ai8iNyB5OkBUOz9R3cNsNERyrQAZ3sEGguRwCMVXks84CP5w55GywFXvhrsD+",
+	"WgzYQHBfE9VCN1PjfsKXuub0ccCRGtBIDUc0VQPX6xQaBAzBQPj2m7nIl16quRRMW2x2yw3+NlpXO5it",
+	"zfGPs1JXuRWAYe2rRKmWF/Wwjhe1TQtQptc3wf62Rfe/hFfetsDg3CJgZ/1hSnzn37zphBGtcGjgMVL6",
+	"erB0X5v+AmP1R5E/kQkMuXokE28fUHLCyoSPzafTgxU8ZBWnCOfmHNxY5dLg3HplTvik1GKjQa4/Ddsd",
+	"+ka/7KuF7LteEwQzF1OeX/r24s4OhnL9qW5kw4YGWp5+0xdyPCAIxY28F4t6qo+J0QJ0X9Mr8pV/dP+I",
+	"aXbHu58e9noM8gAGSgQoJ6QifnT/qHvPjGkpt8INKQjbIMRIBu8hYteHiF0XHeZ/hYsRqfsNp+bdN1Ze",
+	"vL0bCBTMV77NJR1WzJMEb+m14LQnLpkT3CgxuB+ZWyrB+cBGAlx8QZOmQhZACMIpEM7s6ROi/XMUsYDV",
+	"Xz2MT3050NBr3QWtOAkuavarDoABJsiKlQs2EObmPZwY3TDpbHuBOy33/raucfvzZn/erD1vbiJ6YP29",
+	"ExbV/uK5v3ju5k/1ksrfNB0Px/XDBuYJpiWvvW4+5sOJtXyWmWQc2AiJ9ZYRct5Z8FFk2eoiOMoiSxAX",
+	"WeBw5GjuoiornSPjioJ7NfBZhkw7SEnoubOKnEvNhyGcCht+DGZeSMuYEu0wEcLQqYmW5YVlqoFgujNl",
+	"6gDI9q/VwNPYjIW+kFOHo11h5Uw9iIxM9mSxJq+zupDgSObl16ho+3CXGGIRYr16QWeaLzWbqAXg02zQ",
+	"ncoTG/RHGPJYyCItljFzf/YvhfkYQMXhOZrWOGIxTSz8iVNr/sRZNX/RvJo/IQ01QUPlfDoQOSPu3DIE",
+	"l4CrscXC0aNlTCrCMc0aMkXbxWH+puXRp+VRqRFfDCPS+u5lqrDMZWTp28poYT5LaWzgR9C/7JPlBl+K",
+	"peseTJB9Z8gLMQbOSvueHwla0bbtMQW0xbZ20DvMOjcdpk+02Gv7C4+sDmhZQGg1FUh4HWg7VIBZvv1f",
+	"q0FNGX7FuwLoGAffUKEAJEFD8Jusn6vMDbX52xTisaNhqMN0aoYGSMQzUWjkaSw8SnewZOaNCoDUlo2a",
+	"ccKXdiYQQFpfvniN50LEkhwbrHKWTvFLD/5VVyLH/QGFxce+z/SrSKge6zXjWrCcS/DFfVcDcwRbGUjV",
+	"NqYyu/PBL5YiQVWXxcMsPY4JkA/LKHVciFa4Bb01dwSnBnd+zWWTwYsPC8h34rWbILXG4dqMHeuTXDYY",
+	"wmzvrCUMgLdqxFAYlVpNwMj6drvnaxv+4N22W1BzrdMOZGy58XBLOjhc2/p+kGyD12UUffdD37wqKB9+",
+	"O6XXLO5TfGdT7bA1U01Z8XKMomloBiQorDXFrs0iuH5bYSiHa0ND1YXaqeIfovmVRok0nU5EMsGJDfgI",
+	"Mt2sDFAbow7QFoIT2N7V1GiECdib73U49uW34LqxepGm/R1IgWDPlLZX0jk+/MgZPOCq3ukdfvGznz84",
+	"v/eLj80sqnk+FP101jnuHH5y1O11j7ofdd6FWdFsg23MirQm93bFa9oVzZpMdWGO3CvhQSoNdkZS0m7K",
+	"0ujCkxrvTI98AFPoZrvXg1gOc2OABWFqpohPR2Lu38TQiohpxVK0FIJJAyNlYDsjXSWyu2PSKAlsmAhu",
+	"RSwKhM7EwbqnnHGQSgPDyMhHiNGtpUfBwAn5785dPrmy0v5THTQ51UxP1EJCaqEPP/ywwYvoRmfr8A/M",
+	"wPQ5xDV2GsS+TZCDTQLNcACMooUPrPKneFmvd2FodgXVHRQuRK7iNVwnKJ7TO09V83FVbjOkfLX3SEjh",
+	"dCX8rJuL8jzDiMIBLiSEdWFmXp5pESM+yTGj6obuzKV5G3Za2JvVzHqbjy8+FZ+bA7zls+eq8/06QdvN",
+	"pV2+W8l9t+T3kv9akt/vEjVy23Wd5Iew5bUGsW2l/t039s9+mrxtPAPOLW4T82IkHu83VHKUjikJpb+7",
+	"Wv5+jhzu7EwRVTQPzG8xvty1TQBkIsldjQasUJD9VDMjz4NhW5hjQfPlqmj+mXCSeVUwg+SY8SLg9glG",
+	"oVN14+yOpriNnbvJWm97tsdh397uPpuohVnpNPSBQdbuHwI3bbm7azayo9RaQ5HzyD70gyfIoZ5se0uB",
+	"zu8Pq+sdVo5iv+F4cgPdeDEpkePUxVLT9L7fSOorlQ5rWck7x/SbOzV+aT5idD2cGkW+7BMtQuf4m8Po",
+	"wTa8fNT59xW87PrmMkt1jr951Q4W3no4oo5Ox5IXQC3j+kae+e2g19czdrjB3nB4Yuft4t/HBO992J7u",
+	"e+ikVTsRuPEQv/uG/qqEA9cF5XpRuSfl/vGSclufLtyrXJYY8o3nYoSJJLdegc0BvuuX1f6kud2TZn9b",
+	"uz3i7G2luVdot1JVaTk8Nev4Bsmyt4zwtHLlVoI8Q5myq1LuNnMlhHN1i6PBa9vt+X5CMfeS8Aevc++B",
+	"pt97buqb09Ntkt9GO/kpWvcA1wTS0vOUamFlMLm8MHt+vVPRVfTDt9hhP7ey2Lne70121zPZ+STiTTY7",
+	"N9TtjHbV1e5SwS+ktknBPZIRHNFKC/sLlwllErckGe45La5EzsM82khabAoDFmRLlwsQZlvtYIno04VI",
+	"x5OiRgEhsyLxIr5Xs+Is46ncSM1Ip/rpo68ew4xiz0TS/OIgHVcUiM6jp2Y6qahP4Xcsp3N8bxvVCKu5",
+	"bYNkzajsrh7BQO7A6kDDdV2Nx45gS42H1uneyrhXYLyV0QmvlkJ7s/py943fZG1Mja4Fe1Pjj9jUaPn0",
+	"W5sa2y3DNbbGtetqf4jcwCGyNyDeogFxW0G9qwUR67nZZHvb2g/tpfZW7IeBnNhV+7Z7MdCi67bq0fbq",
+	"8e1aDvdybW8O3GvT1zMH3qBCDUGwzeZAlKq/sfKUHoc4CoryVnniEfuFeF3YjE2ajTDcnMsEjR4uIIGo",
+	"StFeNuUAi5c3Fk/BS+EcDIKjRRLEFgiUNsSEansFDRkIbDUbLJ1Fh9hMgcZVN5k7aRzrkboVjH8gA9uK",
+	"mnWRCnZSMBzWBTJHLIYoLfMHZCnFjF5JKscFzy77pjExG4hxKsMQDDOFGGAy5Fr4bGIFpDQ7ZYViv/LU",
+	"61OIiXQpooYTnvNhQbhpzvRMDFOesangEqLoT5G+xk4GDfkiT4tCSGwFxU2YMz7+g48fUuI3+EnP+FBo",
+	"SuSiJ0KXw2y/NRukIa7iN62H+kzwfDg5F6+L71tIYdtTCdbDdvZqWr57lfu27du0dwdLdLkAeN9LdZqW",
+	"WqGOofqgUxotvD5uIurM5jVi/axQudlIWeabQPK1yz5XOeOSidepBrYLx/0xClRycwK4XEVlXZykwdwU",
+	"ngmeBxzY50TkoMt5/qY8lQVPJaY0owYh+VbshWWMfArEa02vkmp+b1U1Nyu0Cw/3LZnGqvB+Pg9l9+7a",
+	"OXYdNmn1vHacXRGl8MYA9gMjknGoLoWYUdPBtxGYye3x/M0byjRN4blQYOe4c3jvk14P/tPruKTMnePO",
+	"/LDz9pXf9IMV+3tQMC+KPB2gv/1NZ4hhv7/7s3/32//wLwNmql8+eW5WPbWik6V/RP3vDiFInOTs7/7s",
+	"H//2T/+03JYjags0uakVpXPJCnPNZcfXCV9VqvUD8bEZiI9rBsLo+8MJL/pqJiR8qU4/fXR4dA+atYW2",
+	"j619D/DmsangBrALY5Fsuqx4Lal8KOzvK/v7yg7Wf+UyEAy9mN3qfFtza7n7hvZ5KxcAvLNPAPTDsujb",
+	"Sdtyyawz2a9bBzepgG80C1FL9gvr1s3cO62qqNHcXRONaxWQdZG469bQSy3yJ5/hBfQmTQivaoSpM76u",
+	"C8B0T/0I8FzAobfd/dj2fo/nuuZ9d25tb414LjvUu+G5SualgciUHGtMLyQsMaa/KkIuYV1gjmggdkxS",
+	"nvVnuRilr+MuO3OYLmoUGKwwzTJn+FjE9Hw4YVyzPzg06s4ffATXXMniXIyBKy8RwzQR+jhk9dvUMnzX",
+	"Wt/wpYiJTIu6VzDBPL7TZU9Gvu4go3DE0oINxFBNhbZXaygCrtbgFuMFZkt3hQV2QewtlI582nARLTUF",
+	"7uJmyJa2m64/9HYjvA0KeL/wtiGXPOGVC6odIHPD7PWOOlEnWCHmSy+SH+H7pglj4h06hT1gltaach89",
+	"XSn144e+2L/5y3/32z/9z53oRkIFsN5bx8NVe9vGw9diRPxAP10zPrccImCHuK1PEFf+HjC3vzIHgDkr",
+	"Dlueimv8e/Te3Td+F7a6LdsW7AFzP+brNZ7bWwDmWi3Ddbfvdetqf8rcximzNzXcpqlhS0m+M6IO6rlZ",
+	"RN2TkUsMW7oXee//KMWS7HUjCu8ukKm9EPk0lYLy8UQMUCE541Aqjc4O2D2UW7eE3fMi693H/lK+120F",
+	"wS1D+PaS9oetz+99Zj8AjN9N3QESnmbLg0IVPFufxTRXCxDOgNVL+DLIRG5TyNBG8mk7SoYrXhRiOis0",
+	"GMCWABEBykCO+UYhxRrgPhyx75BLNhAXEirKBcK8IFXKATuFxBKUVNWxHFMClqmSaaHyVI67RToV/W+V",
+	"FHGXnUrbiKqFDZJUSEozAzlZkd8zF5SAIi2OGfcdJAzjhWSUE8M8Q9z10zSR6XhSIH5wOBQz8yOyg6Jt",
+	"zKLmuPkq4csui13ysBgHTXv+YyVXm1hMRJrb5phWLLh2dUVADi2uRI6J3YdqKrpmzOKh0gVY/WItxmbA",
+	"dWwTvNtv+rM8HYq4humUOKehSCA8hoaa6lLJDu8e9nq9HrKezvNcyOEy7jJMu9cLzJBQPLTmHGyrNpVI",
+	"iBjqsq9N7RM+mwlJ00540ozrgvLzaYsPnKZam6k2C+O0NjYdTnlAoMI6xwkIgtRxRQLY0SsCdEbgk6hG",
+	"mLmzSoDPlO8ow82QdxsyjHxm9tk5brMNeUbOw9wpJwDDSvhSG/0G148dpwYwY8KX/fW5GTpROY9IiywN",
+	"53bwYevTRtEslcNsnohkx2auy+OwQyMB8WoTaLjJfcSzbAVUNhYFAMNA3yTUmMLMLO8elGubuDaHis/N",
+	"1zrDwWz2JNlYKYxifZW0G/v0SLtav8KXzs07TXWDmIU5sedW/SA71XHbQf6hZPawshHU2L9txiFI9YHi",
+	"u3N8CK/QUUVf3Cun4ehQki2Ij9FF5/jB/Yf3zFs1zgO+LCnCncgnvuwcHx5+/FFUnvhjox677FxmKuiw",
+	"MA05vF/KGukJ9g/fRc4OLzW3cciSNrO3Z9yu+xa0OaJ5ZkmaGHXFa4sNHt3cnOXDNEtxsa0xe7Skfg8V",
+	"2u5QX63lfM/VAs6F+GePz1lzOXE30J0gcXBaODXObmk2EbmgfIUjNc/Bszs1rVhRCB5DsrO9SrBXCfYq",
+	"wbtRCTaf3YV4Xdwl+bCSScWtp1pzzv58eR/28nXHC+OaPTr75S2eMqh+HejpemTcZ/jcI1x3ulWKyUp6",
+	"XV0VXzcvjzYoxM8nSoogkdMPDdNXnoRtNMnqVOz3/C3rlNUJaNzhKzO1wQddjxA0c18pCSPdNJsFYWVc",
+	"JiUoYcQmamENbhbdlmobudplp2SzAmtls8+pkjm5i1XHXfbSRsWVyCmETAC1t7RGyFSOnanNltEAqivv",
+	"ifeGrSs92fndX/yb//pX//hv/vNf/f6f//nv/sE/+5v/6y9+/y/+3u/+1//5t//Tv7bBXH0c3bqYLpdH",
+	"2jrKop3kw/vkgwtv9e0GpY1zDZJwRp1U9zUUSdy468ezhRetfsyvc92vTEQ7r1plw+7Rcntn2dJGMaPr",
+	"pCLREWMQCvCdD5J1iuHdN61iz1Yk8T4E7QeDkauKnt31kSZMXKvVsT+Avn8H0H4n3h6Q7ua24bZa8E0i",
+	"6k4tqs0h6PhoJIYFW0wEGCPrzrIFB5thccLmWliaCFF4PzWcdqYNTRC2GglzQ4r8b//0X/7uz/63XXff",
+	"+yOe2wvBH70Wvq3Y3Gvh14Ws3ZSM3qhx3wUBCJT0Ownz2vydL0yZe11sr4vtdbHm8LQsg7TQVRWlUGwA",
+	"OMICqB3ZVOXi5ra/uEJoSoOX/zH8DEoQ7miV62OEkMaEF+2SBgbkkBZDavQqq5nRwzIReTdTi/6C5zKV",
+	"4zgqfasXaTGcQCHDjKdTVih1yTgb8IybbheKKQztXgDEtJjkQk9UVi4/F0CrBsUkeXolpEVgDtU8S0At",
+	"BMMvlwkbiDGXpmDzlkVbOsyqGeyIzWWRZkHxQ4U400qt9uvjEPRp/tEYnIGP80zkRXeU5tR9/JwLrbIr",
+	"HEDJ4DtqmsqZKYm43fR88Gujz6akFJM9GwsJylcyW/Yph1FYJh8ghtRmdxuaGmQGINBCZYkZUjUfTwjc",
+	"iU8BNaiSwr6dZS7Vs01XhC8pSSjZhRhMlLrsqtEIpoE+o6oNk2wGdzSK2EAM+RwCSQiveyVyxqVemKFk",
+	"9w97pm5YBlIVQCFg1uEovQI4ry5XlyldxMcM1zPR6Lm6J9yymhaKmSMKIbhoWUp8SwoLrQZQqlRIYpAf",
+	"l4gCzNIpHKLEfgIoR0qrccbzIjVbqEvoWrMwIJnNkE8FdAMBH1Ix9yy6Smi2CSTsQclUj2RTdSUS0w+M",
+	"8/FVVWoWr3EhA1ep+zbJ1WxW/TKd0qPH5fQ8Wk1xqLExtkRT+SjNhI4YFWdWyYVkzBbkFn0tmBeFSitn",
+	"Lk2ndeFepjJp8N/CkyXXbYB1edCLOtNUOugLXDqN5O4cd/7ON3/n4mLe6/V6rz78SWdbTIwVeCrfgD3B",
+	"zdvUwMPe9Vr4Q/MpwxLYxpVM59SeIuZa/mC3F3lGI9roEaaFvSaUss+zrDXiY5LqQuXLtXBCJ3cgKCV3",
+	"HNEggRwxjJNa7GsjDs2JhCfhFCS3aXcGYRWekIUqt8zLhRirfMli+jquBMBopkHkTYSEWJBc2ALM0WtO",
+	"BgpegJiUiVrAKUEQPScjgUcZpWM9rfVz25HvNe3T+guXh18PlkBxenj0ECJZevAUdh/uPcisakcn+ArW",
+	"Xb8GZU1jXrk13Tvv9Y4P3W1sulIe3MxgCdiIRnMy11Uwy/jQyFG7NN8BANvN8TaibuYXxl7cXUvcUeAX",
+	"6g9GuJSlHZGfww63ml8gAd2WvSkZmEqgy989PyimSyTK/LUpQp/Yqn7wjHLUk202kBvn/fa51vax49io",
+	"I7iB3olOTtoK2JRfCu2DGdUI0aqgBoDrZparcc6ncHWDqNPY7iwq4u4b+qMv1du4y+IZmDFjolxDljQo",
+	"I6JUDgOVpBQ4eSnVwlxWvhLmgocRDUFbY1bwS6IaN0eGT1xKegPWdcLi4VwXahpDuKPEC7G5lCEDQ2gi",
+	"1HFEXG5wGR0rYWNptb1namRuMJduo9tE3gfmu5SLYTpLUY0jL9mMm7qwCKfYBJ2BW6LDw5UI4E1TThwA",
+	"DtOrBr30hiaUO7ZnkEsixLkTx0Q4nXGmxoWKYbRtNpPlTABNhAuVioMK4yzVxVTJy5jFU55figJNJqB3",
+	"GY3PLAvNYqkK/37dfRPheiRE3i8HHlhhdImlwi/azjH+PuWSj+EWWVovZj+VjcohOf2rqDMjs321lFz8",
+	"f+z9fZMjx3UnCn+VDISfEDmqxgDdPW/ocDy3OTOkRhzOzE43JVlqLiqBSjSSXciEKguNgSYmgvLavrRW",
+	"e0ntetd7d+Ura8OK1d3rlbwOr+gra+0PY86Q+stf4UaeczIrCyiggX6bIY0Im5oGUFVZ+XLez+83FDxv",
+	"U89vrdXc3m40ADhPJ8KcSDhbGiAsYi14lvvABa79z6TaAGsRgOnHZV7bkhSwfyajIajbLBFZHWBdoaMd",
+	"SGpdQB2/xPMlsjoC00fQhWCvfQg8Ob/z1N3jGba2g54c8wlIodKrmL4ehm+Cd66tAA5CW+pVoL9dBiAk",
+	"nHSyxSE7Lo9Fe2pFJKoRdBOdEe1XAneAPSKmGGNtyCep5kkdV71YmN/To4yFh5zZX9jV+Z2n4TXPZpfI",
+	"ba7FzZVTp4QIHKY36DCTOgPuBfzB9KnAT4089LNjt+DI2J2nFm1w+5Up0kCXCZ7iN+DizA7N6bqsc51Q",
+	"9iCI3vJa2pabmz9yl5UMsHLVZnlP3ssDS8/kfFJnj5xVh4hSbLuxzXqZHmC8W6tZFwcrCAutvq75/KLU",
+	"fJ5+680v8ly8D9b6dq1vX5a+XcuWS6tiXV2wnBIOkvbBecJBBqRuYjDMEZIRSDzLcYhMQAACnX+thMPM",
+	"AjrIcV+nYmW4RxeCqYZ7nFf0Gkrc07rDutcrIzZ6CdDrwQKjTJvvOTqZ9ztPu3ow0GpXKZ1jwLZOmwPF",
+	"XCABVvbvXj5/81rbrLXNF9y7W0Nivur1xefoEYYh2Q13tBbDPDwILtn3V1xgUqnqgSdlmHbTlIXvxop3",
+	"W+eZzpRnmjOrxU4Mf7DYmFtyN1592pHfA53z7OpTqmdcote0atusow9fpI7Tyq222k6b2+1WwVTndtmp",
+	"qerekN8rYKBOysbjPn5gHw2uyahC3D4a5XN38Wkt+Z5U0vQrWJCp6eL3f/78Z//rn37zw0//7u+e/+Cn",
+	"v/M05+bIjvLZiz/+r5//9IfPf/HDFx9+DGTzuOBILrx3t9lobNu1kTkw0P/jBx8H1/7jBz96/slf07Ur",
+	"2PVVb3/uSZyzDGWxwWdynYmk2Lprw29t+J0K3kFgYKJSICKwX2dkpBIG8e2YVkXrwOkE5oxu1sciO5Zi",
+	"PLce6l1TiTKIxfeHo0w4UB+ZlcCo/bdQMpqzgTY52/bA1zpNglIDh4nmftdsuB/Wq4AtTZ4JPoipuQPK",
+	"Tgtgbwy0zEZN3hL5Q/eyFxA3WOSQhjEFX3Ep1WHblSPghzpNhMnbYy4Dx3mzfi2qZc5873EJVZWN+jbW",
+	"uDc3G/YH2uqZZvNWffOZA7eF3yudt61ZNoFydvrXreI37eAH33nqVCagpbEbyAgLb18zMqXa/hA5F0ID",
+	"N0DTQW1fOETA8h0KldgXVXaHNTeLDzKR2zOwFdWGmba7VKrDWmu7EXk3HTCEsU7iDD68W/KTZDrt1rUb",
+	"caYI8IxUkIYN9KDcLLtMTefS9ZyOY2Cu/AIc/i5P0w7vHkFZOQgcqQ7Toj5qBwhB4U4eVl9Q2xiAvkJT",
+	"ELSj1dljR2tQQs7famBDFAV/gXFVJL8LYStfVYVlb46DQSJEApS+tZjMkXwVgsAdwVKtj0QC934ttn+0",
+	"eR6/Xme7WGNpZ8lQR1izETUajYJvgcRoxIx2t+3rNGE9MQYGBzGAELNicSoHMo+hwUxpJTAI7uLQx9Za",
+	"j4NybOpNSqEwER4jc8OEIl6F0k8dg2p1baybw5WrwfZA/ARIjhV9QX4eCnJXArTzxYKI+D2nT8gDgq+A",
+	"Q/mIrlmAj1sMa3oXwA6ARYARx7hpXG8fFWCaefC2uNNKI6VIbkfrVHC1nOfCB+LNTA9qS/52X38hgTRp",
+	"461SyuxFzFo3nCnEVNDB9PwJXNT7hEbMInN2eR0RQOcuDoM+nvrtMg2SLxX4OuGT+VDkZ8Qh/wIe7mDx",
+	"VjzjpWVfH/WzHvVwOs8Mar2oxWdeb8M+NDTMp+ZC08k6OgQVwAncNuGT5ei40Fo6EmLoWgHMKM2thdYb",
+	"ZVZlH6ji4fg4uCnHjm4wodxPp6ZsxzFTCkMWqTTMxfh8b2QBqcUnyPEvDPQ7XLmyixDvV66w176+9/DB",
+	"6y0Wwwdgl/X1mA2sJ+/s38D2GCmZt1hBruV/6z6KSiZUQQ/meKaADexefqAc3LejPUOkhOLn6CMAmgH4",
+	"x9KOIxcmLwgYSqgAAasa8ouB459rjfEGBC2g8gm/GG42ejIVdjKsEHy9BetcooMr8aJVvmCE8Ozfur/3",
+	"LTtbdlZ3qFX/EHslTOxWRnb72J1PBHBgrRO6RUAG5x7amYT/DJ/+FeMhD4g+zLoxh5keqSSCeBCsTHbs",
+	"ABKmZgGT7CzORkr57o0DVRFTmTqyV5+WP2jL5Bm9nt0RPU5McNRes18CjZbKtb+0uzodDVQcMZEa4d4B",
+	"DFv8xvXYjcyIp9BWw16LAwM8jlg8MIcS0BJcoQL+1ZHfw39kIh9lCn58oBiLX/zqwxff/+Vnv/kPzz/6",
+	"xH7/2U/++6f/8NPi7xf/8/sv/upv8I96vf56nX2zL3PBzJB3BeMwuYwH70MIEdj1Z8+33ToFIZxbIXeG",
+	"7OZC8Atg1xuCq9YXImemr7McCOFea9a3bt79arPxegRsdiNlf2XlaVwv+pXcmSumEaUSfgoOqNtMzvHE",
+	"FZ+6wEoh+HmLcQbpAWqwIhKlNnxmYjYQXAEnoP8qcvSEsQvduN9a33Uicue92J2oSSLRGXKbOpGI+sKz",
+	"TB6LOrvNrf8D8llplsheT2QCfGu7j/D+dhA4iQGtHvxR6oiKnWsfu82F0vwrhsVdrXry0O29O3fv3/vG",
+	"4zsR/uPu47t3QHzHLz78+PkPfkLCfPf27buP9u9E7O6Dxw/f3b8LG+rdB28/ePjNB/TzH/+3z37yM1yk",
+	"3Rk6xUK+jYaAD6JYX48yVySmM+pYnxLarhLMygw4u9avxm1VZw9V1f2RUdAOD8BYBlKNcpSojr0R34iC",
+	"DDQ59gG44ZTgWdv9lN6+tBitYus47Yk66UlOQ59gjECilN3e3CRYYvut01nuuaN8lIkIS8ppMvKAEUgC",
+	"nUrOU5IHnubSnqrICQkcfcl9NoBPE+yIA5UApyI8AhFmsAXel7MXUAS7RbgZpXV4oBig11htvwNHYGBv",
+	"6IDvQQiUBCTSQQOWDa7xgXLgBvVUH7YTPjELuuPKputLBbOvaNOfQ5cW1WDNMFS7dEi2/KpF3i+qDUZp",
+	"Lq2kvWrV9IYLrS8em1058FtoowJjVsH4RpKw1qp9/ouffv43/++LP/vpi3//V/Pf6ZSv8abOBudeokiZ",
+	"3VRMZXVnixYrCxQ39xvNVuOaS0LQbzp2Bt/n0LtXRaznBQA8nbCT2n2RCcghuA9y/GTTlfpBViKYdrxP",
+	"rbXtKv3oEwM/o33ztKZH9pNm89YtLPSjr/tC0uc3n0W1QjnWWnaf9bhMgWzcJVNS0XZu9tQ2cDbzvKnZ",
+	"/DZ4whhCs8+74f40vuawJCphfDO2Ua11M6plekxjXnBijB5lAHkB6xqUQfoMvn1fmRfEVeCNVqRAngXT",
+	"eNrN0TjHzdGY2RyNkzZHY6nNAW9Dm2PrDJvDfbBgR7j58DuiccrtcMNth8YyewHf+Eyb4dTid3FebMpD",
+	"X3cwrisXrM2CNpJjP/e+siGgF7QBwWobO8vVlLOAy4R+ZsK8kK4C0ePz49vXnp0Y8a1yZudGgd8S+RmN",
+	"sfLlBMq7tgLWVsDaClhbAV8aK2BdNX157CDl+cdgTSkMe+qcyql059UpCVBZePOwh5H1I6mSKAj2ULGK",
+	"K57BmN9ULMWFr4uyDb6gkiS48k4wsLOr7cWZ1wVAuPTVkijxfsxv28tesczrsuCTLjA5rzNvywpUmJfW",
+	"lIIIWh/tZc3NRnOj0Wg0mjfsgoPw93evgUB1Qjzn5ggL1eFf7mpEv2zDf5tt3ukmolcrNAZCSp484u1g",
+	"xNM6a96YN5vFmJtusM2bSw11c3aotc2LQMQsNtxKRLLF0fLJKMB6sn9gyiv3mNm9df/9S8La9HFxTDjj",
+	"wvAwoQhJBqtB7r+9984e8zv6JSmQOjGYz4UkthYUJKBOlbQMHxXPqpC7gIb7JVQiF0ofH+r/9SG/9BLr",
+	"U57xiDjmz/msH4ts43t60JFiwzcBzCnJgfRsdiwyJIiDE9CZMJkbkfZ8RU5XME4JTWsdShNQwUnDDO8B",
+	"FUmXpykk6dQE0nSzh/sxjm4fRnUB1k+hgx879hG2yXAuEOy4XkO/ELPsULdSa22eTX3Ts07y2Qrb2Q8A",
+	"x7Qubjv1AaSph6IlRMrHZHQquBEs44rp0SqtDnPbsjI9Oqlh/zH+ZJkCVbyb1znUjjRH7QTNSsv3c84v",
+	"esdHA7DuhZbIfuFqVe3ErFSiiuu9VreXXMoK0z6/ghVX5VTg23hvlooc6lSxCpUKr4p2y6+UUbmhuGwy",
+	"RDIuJbAWMpsUSNUxfQJ40jJnILEMQl0fKPoS63MQI5uGQZD2eqzq7B33QPiZ/wnd6lATUDYSgiSufRPK",
+	"gHYHWh162hD6xvc/uTLQQ4g0m5zFRmc5glKPjEjq7C7v9rHMBoCDhTzs5yyR1rBJXHWkGQ1cORL+wM7M",
+	"gcJn+KIxaGuEMX2TSyjj9fPY00D0BrhcoywTyq2zIzShF5aG8QTqUAkljOmsYKwqmWIDfSzCyia0cw4U",
+	"FmQWFbZS+R5YLPpCsqsBwnnPqw6yo3nJyNlq4vbaiYjVU4BSHjx8Xvvos6iWj0FDZMnJeNjF/rbz8+BE",
+	"AKu5gXfcO9YeWyFublfiVQCcnpmEZUDKFk8U7Hm4Y3NhuiLLg5yNA/BaDZgrnPyzGcO4Hssxa8ILrmsY",
+	"1jUMHoWZtsRy+vwEa/3qU3eAFoIvzygj0BykUDMx4FLZr/GerXK1M7SO0NGnsmb/fSCg3VeVSprt9nKR",
+	"jXmWGDAy0B7QHr3B63zt+1KyhGWiZ1U/uN3Q0UBacB4utNNYa1ymLwwu02mOwnxA6EUbYK0NXzFtuD5p",
+	"l5jLX+GYnRIeGbbBeYIjrwxpjO5TNaDxDmqWsQTaYd9SUTiHCDrjn1aHbs94Hg5yIWguDAXZnc7gN+6j",
+	"rVV9h5cPZryWlV9Oz2EN9PaqI/yej7cRwHudksFSeMA1L/+LYCNF7BWvyqjdlybfo+cvk3lwzymQeOjs",
+	"z8kAuC+XO8I4kj28aF4Gwg8BHKXYS6fY+jyxfXDMrJDlUlFGMhdPcsdTXPheqcjtm7Jd6wR9GxOYSuds",
+	"ABzhvoGy2+cZ7+bUg82ZGYqu5Cl01kp1WAeMTZLZNcehVjUX311hGnjW7e+LJ/kXMxWCy7hKLsQdgXUm",
+	"80y5DR+dPw0Gz4nZjaFOU6kOrX3IpGGZOJQmhzQ0H+V6wHPZ5Wk6iZA6oxSlKBgw7Rsf8xROF3Z/UEmA",
+	"P399PhwK5QxPj9jx3ZEYibp7aHukoE29Ta8EMBi614OwvOz5otTh0GBTczDavC8GRqTHwtTnhOf3XFbz",
+	"Zcbnu1RdEBipHZ5y1RW1VhPJwKmYsZ/nww0zsHI21eO2GUtwEZr2J/aDMc8UwDE24SoHClmAps1vB3bY",
+	"KHYDGMmv7lnN1+cSdh9KuzL3Ji5ve2AAMNIOwLf4DEWGlOHXoLmYhmHFMtwIAUcEM32R9uZmFp6tpksu",
+	"ObJPTe7GfnxtM6rxY5FZK9s9COZlGxbGryWWvjoU2FYNFxKxDmqtp8/cv9uHfGi34XvwgRlZc9RdvITB",
+	"X7E00jioUITPlqaNp9Z9QPuLD4d2awluxDQBSPXqRvBXX48yzy8isjZWAJU+0Srv+wrYcO/S3cPNix+d",
+	"tGugtNYLyYUzolV7pLqp4FmtVUP8UtgSnvbeCKEW3oGqiNvDTBYr6T408nvBZ7N7GT7NF98/pFepdrbI",
+	"TWpn3E5tow4dV3NPLXXhtKF3r7XZ2Gou566NDCKRwwI3txtRDRe3uRnV3LI2ohqtp73vs/OjbXEneTnP",
+	"jipS1kmhtafmk0K+SmkVMMK5jtrVp/44L0wM7Trjx9dmiGORQd8s4x5ppsuVtXqKDMyOtXmgWILAnnIN",
+	"kEhWc8VMKpMLPjdN4y2XL2GeZuVT82VN7ITbam5eb9XdPj/zs3BPrc2ltbm0Npe+HObSOmt4eVnD1UyS",
+	"U+YNcSucb+Jw15dO+lgOwXd6PLaUm5x1Uy4HdbarUD0VHR94uSHwS5DqK6cjSQNeSj4yUH8XlpA0qR6L",
+	"bH4o5RoooJBzNaqNFGiTKYqoCg0D+mLlyMml5jXXhsDaEFgbAuu4yTol/oVPiV9crOUqtV4sbC4H2yMX",
+	"0LiHpD+6B52lDscsk8dC0SijAMcc780QqGTCunwgPCxLgYOAuN+7CpJg2G6jFqbVd2nM5640v/O0hmMG",
+	"6dNgTw/gNwe11kHt7uPHB7VntegEEjPgIR8pw2VSi2oiy7S9GSGOK52zEaxBrnXSYkqznjUVHSJ1DMAY",
+	"MMdwF1QIc4ExEBIDEDzAGj2zXKOJXcguTHDAdju4vbN2dC4fwgLOpDtgcAo9prfLNp6JNuYsftFSgsfb",
+	"nE/P5IBV59UH6D3xrACCd4SLmfWjSLB2c3kMqO+B39TyPpfy9hx6RuD0KI0g10ANJnPjLmM8TfXYFL4c",
+	"wZHrUZoAjHv4DKbEIc/lscPK3tysyJrDXd6gWXqpafOuzjLRxbkN+85ghLXWxiYAuw14dmRFnanioSAM",
+	"viEbDSvvQcl3fxepjrXsCtZsbG+ukqGm+cLJuyxPKygh2LT2KEAD4jmKpt9wKfcIUfHQyZFJ6IGc6JPM",
+	"mcEzKYf7IjkU2V2VZ5OTLN8UfsoEtECu7d613XsaJbcPcgLbrUDylGRnoOwuxCLGLXyaylFfbmWEoIJR",
+	"A5wQpd50CN15Np9qOxdP3MpS/5WrWsT3WLZiMRAeco3i8FLMShdILluUdPTOUgM5l5fsQo3MIQcO6Qsx",
+	"Mh8OhcLu0EQ4GG/ZRWYjDAd2ufI1kkD7UhiTEUE4KUdSAw4VEdTU2UNkNZXGcVVhlUNfjw0JlkSAqWmf",
+	"7Xlv9FCoqec4tAUBNOGE24CjcyNzZGV9HXLoBLWddItUG4GAE7i29vlh1jwPgKsyeYy/FWmv4IOZEXWP",
+	"uMweUXn3mVAXQCIV+sO/TrevYdR2bHv33qlF3vKE/Q/x49lr8XN7AbKnB5fVjBy0HazlKpgIj3AnXnbt",
+	"ZJJkcAyhntW0rl6FM1inq66agTnkubg60B2ZiqvHzSKG0Wxs3tq6uX3j2vVmA+rxhzITpspubTq79bvZ",
+	"8g86UKUHnM1A9ZN7QljWvtnaKF0bpadSkZBiRrHiI5x77+y9xXPIp7KO6OqBmILwOn/zNBeojM5dn9mf",
+	"mBIlHUegwYjx1Gir3VIRqhZpWKx7PegRyoTJDfb3uKBUkBoGmcdecw0LRnQzkZvXo5CNcYp2vMDvlk4h",
+	"8QRjOAEpOAeEOXdtl6cp2CvOIEe2Tjtj8Q5igDNrWibutVTCYiul7Au1ATY/Loz4IyGG9iKiY5OA2KTy",
+	"OruXm4JeEMIbGOEmjAkAkXLUbK0CvSjnR1Y9u4S+t6nQahiMTM7MqNeTbmQAquTwKTC36X8M7G1MPOkK",
+	"kYhkp3jIIUTiO7x75NL6brYywbt9kTClOzqZuNYtwOgDDliK625dc9BLZIW41jA3x5gbhnmL5yl+gr+w",
+	"M2pHh9Ts1g6orhnAR9SVzmERkOBxxljYFyY/W91A6Ze1F7//88/+0x/89r/98PNffv+zP//+i//4y+bm",
+	"1va16zVqwvBqvtbcutlowH8aq0bU7aAvW+efmMGYzlIkI5xmSMc3NxvnlrcIOEqL+BRORutprQOLV3t6",
+	"UBtyY8Y6S2CYV65cOahFB7Vcw59fvXk9mH98gb7grrvzNk7Vxj72XM9MFxgWeV+Duflwb78W1UZZGtgp",
+	"gZVS7+rB1StXrtiL5qZcml976+ub39j+ZuP3bv6L699+e+udaw9uPLr1uLlfO4/M8j4cmUWGzDdnyHeB",
+	"8tIciQTlBpAJSZcccKbI2uJZWzwrWjx2RyIJtIDeXMfimunRYZ+JJ7ybOy/1VPbO6pRVqGUWJ6vpNwH3",
+	"f8473GEeZiNiBglwEE2O3KcFWbGVRc4v50jW7WlQo0ajMS85jaO7UAqJPthu9hYb1lmTps1TeSxclVSm",
+	"wSn+To0PpZX0KZcDrOAyOhV2zkuFRNc3ms2Nze2pQiL7Gij73vn6/Te23v32tW/v7377X2x+bfPO1v79",
+	"r71142vbv4cUPFmYynA3a9yswKSoHTfr2/UGBm7OJCbt6E7qgw42wrr/+az9zzCNEetMGGy+8JBDH7FZ",
+	"HRLdX7mAYG7P/eYibCQapRU4xiALQiqoKtBKn5tARoVfDfgTqB+0xtH1m8+iGlEWw416OdYaGoBdEcCU",
+	"4A5jT4iEvrsR1aw/QX9BD/Ghu8w+a8izXIINNpZJ3q+1oLzNTnUnFcC5XmvVwMLQSubaBTURmLULxUIP",
+	"fq+2uNxuzGXe7mYSesqL4snrdmLgOzEQ2aG9XfFl86b/lhKNxXdb0HIMPeQA9M6ftKFy0UG4b1kDUOpM",
+	"5hOYQ7hLcTU8d5hpuxJAdCMHQo/y6WfP6073Eg8emYiUT0pDc9/MPhkeTB61kSkUPsIyBr+w52Bggn3W",
+	"ttK/XaC04n4qfal0XuD9VHxfwgPC74P58Te+GXxcvuW14JvyzZooPpNRKpI2OKBTc+G5eaZfo3l9+svy",
+	"M2e/n3rydZzLNrHOgVdzVhGPB/9kAU8CYi3hz9Q3kaZ+KgtgaAmZhK44jbiPasNRZYApfMgqfRFEkg8D",
+	"YlpRiIViDmSnAcO/D10AQnZx8ZEYQpCGw7UqL2IQIyMyjENZ+eNsQ8F0miBajRgzCP5XZC9GZR112vyF",
+	"taOO+Ux5jResC4To9UZjtS4EHO7llsesle1a2a6V7ZdK2b6q0aR1rOdsrQam0GfLaf0FqSu87OrTLs/F",
+	"oc4mz5Zx9m7Tjy8GFHktXFYVLmeSLW4x14b8pbHeeUOeWHDc4Ts3w36lrLPbAA/4QGDmeVRx/AM7unT8",
+	"T21Pg5lRbg5eZIBsNaZMaJ4kYB7y9FFmh5pL4S2gAX8SfgjtswOpSp9FjiBSd94X3UukQFnLty+AfFvb",
+	"Tl9u22la9J6DLZXzXJpcdudnvm5jwxOWnyhXitPXY5ZqdUg8jLnWR4AkaodnRAYIEBlBi+KfPZ0hIz2V",
+	"0ESu4CPyhas+ETgZCns5Jf7rBwobrA5HmcDWK0gRhuyjERsNfUULNzkOts522VBLlbOOsKM17if2Eke5",
+	"hq/VchU/oM6kYWbUGcg8F8mBojLVgUwU8KHZCUBcMCvukeUNu8KCy5hWMBsJn1DVjf2yi3U1rv9LiSc5",
+	"cKRtsHcwaAGvB0ElO2Gb9nITMYhbwCe3tugj+1+c1GOR1dljrK6m+h1uYHV28FeuAqfZYBPBgSkueB6s",
+	"pr09lBK5WqN392/X2R24Ovy4BPJaBDHqPmAR11ncy/QgxhqoXCO73FgmQmHRUW+UpszkYojj2HXdnojY",
+	"7IcKiLCweKaFReOw3zIMvCFCW0+MAaINNhj0zcWQ8LWDGOhMtPGrmBn7InbPDuyGsQNKRS+3GwzG8Ehk",
+	"XaFymdL8x2qUpjGTPaY07ooxN2wguBllrhiiQC1xY+bM6rm+PQysLw/7SMhX2c8Bhct5sKlhannuflBn",
+	"e/5kso44lKqIK1Lis8Cpy0scvVU0do8FT4obngQdbg8bPBOYkGjRYd5L6NlBqW6jhMAxC6ZtN0Rt2lAJ",
+	"daHVSZDsTXguNuxmqkUzXNhR1UChkiAY4g5TemxXDovy3DLPGVheJjs9/TBSoQ7zPu5T2LRzIdbFsPTI",
+	"RPT4KLXPBKyJqCbUaGBlNgFORO7zhE+scC+Pxgp7e8HGMc/sE0Da7+Vi+I672v7xNbyD/ecde5eKd9id",
+	"EdM4qUbslGQ6FSHmfbs1lp3lzqT0yu4NCyJcBwvj4nnTjBdFDdhyM/DG5La/9xuT2/7ub0x8md8bE2LZ",
+	"3McHvDF56B4xD8oeVd0UjW+d3YbaUGpsCQ44225swXRyB6qE2AMXz/pLZZN2wQrk//hITOI6u5czJURi",
+	"WNyxfyKSU/F4AnOCH5ffCMpIO8IToc17lSNRXu0Bf3IfDkfh0vi/AebKWku1Vu1ffudfHhyMGo1G470r",
+	"v7PssQO56+S/ZpnIR5maoTuFX6Ga9w1GVUMH3VF9Ojcb4KDJgd267j3oLz9WqXJxKLKl6P9Xd8JAiDqx",
+	"29zYauw3rwcMMYW6Q/wc+ud3nsKKOMAlVKiIR5HPv1uXq65IUyuqN6nWx/67ubllB4QcufBBs9EMqjyH",
+	"1xq1VqN+c3sz/PDWtVprq97Y3ip9eKvWulm/fiuq9biEB920c4YGfdt9ttUkd31k/wp8OMDnuWZtZTK3",
+	"oLy0QUhB1sSyg7vViGojFY53k7IgNNJm84b7wI6yWW/e2PYf3Kq1tuvb167b1QRAIUwkrKcmmBo7N6DT",
+	"fKZrISrTVIeP33FnzDR402YPdv0S9VtSmCXExLpP9BK5/TkVGCOjBCAWoiWClhA6QcAAzScrkPwvahKt",
+	"8IczwQcLq0DJWTnUAHLIRtZtCHpEWNd1M4Ku7WplpAn9Z/ZanIsn+VX4awMfGL/eQicw1sciO5ZiHLem",
+	"3YP4rbv7rDxa/2Pr73197+GDyDXWuGIDV9CwOcN6DTQbrhwCHt2ZCHoqlT/4rh0cJLanWG0E/TlPD2rY",
+	"ZQG19KY/yhM9Vge1Z3E0/SUuhv2qQISEnLx9BLJ6531xoBjLHJ24r6BwYwSqkKn72veHu6IfHtM7xvg+",
+	"Q6kO6YW6WimEGWFjnR2ZHXTfx3aCrHFmjVngbLVuHnxl7bZm0LAy/erEW35AGyn2wyu+6PHUCHhl+2YY",
+	"mMixxxkXtQsILgQnDk1IdhMUBabYHAWrwGkNiEYpgy4F6q+xbjF2yiq25dcZDc8iDELXT/cgGb8U1rw4",
+	"UNBqBrZ9kkIfMKxB6JlvNuherinLW4h9nvZw6XwBdB6+TKrHvs/IetmcfXfEsxw6tA5U/M7ut9q3Hz54",
+	"cPf2/r2HD/ZwSqEoGl0QAMchVJtbLKYofj3Xuj0Ydftxne2ao8XHxJ6IKv94D17oIf3uJP94j6YYdx2+",
+	"z/xjs8Ma+JF08aLcowXB6szzFCl2PWVLo8158/p2yQZtnMoGnZFDJSO0Bt+0mJu+A2UPQIs9PajxHM5f",
+	"FcgMNNgU/sQBdeccQLOLOai1nh7UhkIlUh22lRgfWMPj2TNYk+I9p23/Si2O4nSd2TtzZs8HVg+5VHim",
+	"7b8gnot7egNkIk34GVSvvVmyASBGrm9gScVsd8/G+7ozP079dd2ZCp5SENT+b0y1XnVXrxVPBTMNhAir",
+	"uy/2uTmyd3+VQVOWbfLgBLblXIcl+Ufdb0r4UwlY+VvXCj+lEdV6Ms0R42aW/fSZ/VpJ05//tKZ92vu6",
+	"A00i1wrQKUKHPZLDIXleHiDW3RL6RqDfBoaJV4DfVmtt3bDzCqi5XZxnB8d7BreD9sUqzHmwg9cS60xt",
+	"I3YO5+LFnCSSZhrEpjBjqkH/zBHLx7IrQqQ/13uOsKIshhQQ2ZvkI5SzDpQpgxvYM8KMSEUXgP/Gjr8S",
+	"TVGCysGnEWQIPe5AZWIoeF66EXmwPHejwNvhobXG4/u6U2f3elUPd8FJbElmHYgeqlL/vKwEZD9Qsb0t",
+	"PLBNRnrsi5zpdlb0QsdvPRzY9Hs6s/d93UH73Lp+2MnePTrMrMsbMaMHgvVHKgFSQJhLDjkXX1ztXDK0",
+	"sjggB/CM/LAAxt4tBM9nJ0Qk4BUcqNyNhxsHuuxJRrHrPELv1NnFGpDxdyldBCawFVGiMLnBAsaJRV8E",
+	"wqrWqpWGkWhrAcJXjEEmK2DiAwWJNJLX8BFsDLxMaTZSiaZU0/TaFp2F2zejazeu46uDYsdEmN0cHZ53",
+	"+7CNMz02IRw/uk4jBTH+uGv98iR2Vr+dHI8xWTQxNhpwQFk2UgfKL1CdfRMwHvCybKTAefBh8WJvGQDy",
+	"ddOTuDeazwpg9yBPAeC9nY0gZRVXmfhIFUki+2WDXk4zRVZo5UV6FCwETBq983YLQXqtoHxfd066ravp",
+	"vrH6EwIEyJkmcev6rwKmSetwUfgFc6a5qrKJo0EBznowPdWWQcUcr3BPf/H5G2GNpW2w6pUtmWVoOVUY",
+	"YXPWPbDLQuB+Oo0nmGVzJnrVnfQo5eqksC/pJGv4kxgkZWVlksTSmkDcr0kJ10VYUIQFuhihiOC4MsS2",
+	"oWQwJx11FiN0WZQC7wVffYrHc2Hle6HsLqDx6rwl2Gbj1G7kXHk15TQ2VxZO5+EeniSVrE5Y55kumc/L",
+	"SnxXxtjjGZaxrH6CVy5b/7ru3EuqIEZnT/ZVuzFXh2NzT5jny+7POkB2Mqz575jCoFfWp13sNMnCgfLu",
+	"j/V17JUFXSrkcsgWP8FiVzovrPWKcLweroXXWnitSWjPDLSU6yGKu1MIt2ohtUTJ+AIgc1/42vVl5WHd",
+	"644DMaeaukNKURS/trbXAohzu29Lla7nX4YF57wNMhQawoNslvu0uVl8jO3L9MVWuVUaP7xW8Ju56xub",
+	"2+dVErOiV+SrLiB4tY5Vn95tgMAZzmlnQtN5QWUr/mCOzIZUPT3XK3DHY2Tu2Z9dBM1VeYc9//s/fP4X",
+	"f/DZx39Uc/qrjRf5SEGb8t2P7j64c+/BW7XZQk+8wad/+9+n79Gcucfjh7fv7u1V3+bFhx8//8FPpu+x",
+	"OX2PvXdv23tUjuN/fP43P5u+wdb0Dd7cvXf/7p2q6z/56+cf/YcXv/pw+hbb07e4vfvg9t37cJf3ziwG",
+	"cK1PrImz+/MMuakvK20BzosXjyucYKy/pJp2OGrACjx7eMVgmAKv5Vx16rSnEZTCAH4pwbQSZMfLHFp/",
+	"RkbU2UNM9MReTRKaLv3AXhXZC+BuiKQ/J/FNI6vIfFc2U9DPp6vYgwrwa2crAK+sk+kKQPmvfN717fN/",
+	"HlrhSxvSNCl4EueX7Lupdm5Z0WHg1s3Vq0JpQ2gFMam66SiBDPg5Nxd80Vhh3GyvkpP3U782ds4oLt1E",
+	"zs3OF1O9WGIWBOrV+Xj/KN+tiZDmDmfVgUfDNyAq6/MSgk74vtSMYG+UplNZJTrb4I91sfEp5epwhIbA",
+	"9/p2wKNsqI3987P/8++e/69//+JPf/X8ox/99oPvh+DjcOQFlOOn+hBiFsi3XPvsL3796d//6+d/+JfP",
+	"P/rbWhBdSDLeg0Vz4nwRsPlTa8E8+6ff/PCzP/n5iw8/eWpFzrPwYpJBOMJwVKG2oLFtgDkU1fKMK5OS",
+	"boWGsVqr9jWRpprhAyI20aMMOWqkYTgIyhpJZ5z6yTzXFymu+flPX/zZP6yUqqJbXTJqe7iX3lueJrCJ",
+	"EMBwelzD5swOTHlX9HWKQF7fqdH6wVS9d4YNClgKqI4zwVNqxDxh39JQo4td7wvZuMvRk58X03ixD5fj",
+	"GvcG6johuk6IWvWbJNDr7jXnkup9flyRrrv6lDKaiUgFOkTlXfmOYztEMjGk+FYJcIn5PIO3DaDFIe8L",
+	"mbFcPCF6FTpEWCqMz6FrZd5ix1qG78akMrngScRyDbAKnVTYf6ZaH7HREPuVXM/IrIlxB24fmBhVsn3x",
+	"KtzRSqzTg5e3t3HJzrS9o6W8eK4CJ37ah9+B0kAMhUvDYvdkyJv17NzH4AbKik33lshP2HFra2JtTbwq",
+	"1sRaql1e0cPqIq3CIV/RScZKBA7M4tMS8U0p0mRpzO4dFocHgvCFghhnJkCAYHUW3TMTYCVAeXTsBVDM",
+	"hAJAZugmlgb/XbIduCmCCFDAjYRv7np4Nl2ZxDuhyeAiElDxjRLevggk1mRuDhRWhXvsFHeXOtstHunj",
+	"tfYuPe0Lx4eZgFYsqzPmV1h4dTHOtDps0013XCk+EGyZ+EABXkrYrjkAPprQ/GGZOJZiDLYUUrRaU8pE",
+	"bKRSYaCpEdkJDeMMIgetE8YkVRvvGdfZ7oGyFlcgFZZ5K7wkxpp3KiKPp8V0HLHYKRj77/Le0RmLrQKI",
+	"2QA56hCNHUVinVXYmfZQDK38mrYqK2rN3wXxW9LCp2agHQ4zfVyOZ8zqKC/LN0H24o4qXRMoX+xLhkjD",
+	"WGfJSaESr7K8jkPl80+/+eGnv/6T5x/+0W//7U+e/9EfvvjxH7/49x/O01on6KtAF60eTnkE0mUdTFmb",
+	"P+tgypo7758JJmhEJkxgwVxgTObqEFX26uWoC2tRv+l6/Yh1BQwj6sv22p49oG5B6TszsDGSIPfsx33R",
+	"PRKAsAnJUQ8k6u41GVaRrOA7nVVN239Oi/ISeF2rVkILJhvaFAqm5tlhSUw+/82ff/q3f1w7hSrEV7rs",
+	"BEOfZ7yLO2JzMwqIcP/xg49DBfOPH/xoHjWu1x307iurxwD96vyFu5/XxTLePenLJdrXkvrUkFZAZh74",
+	"huDTGDhLSP1kzl1Sn47EfaGY3oMogAnkasB+XlC5j/s8t4K8JL6/YpCEG0Qh+s0g5neYVumEcXYG/489",
+	"1iOoNsD2Kby5PFQ89zjRU9TpU3rBBWTL+JedCSPYxxL1u8PK9IT5cYTvgEyvuNa+vJmeBNzwSMAusmMR",
+	"PrWahvyl1yPM6xo9J5V2PgzobpZeAgd6Tyqets9HxTlvq/GSSMFP0mcILgmFj2t3Za0ET0/1bVWgyb34",
+	"LedsL9BtccneuaW1QOboANURS11ghLMIS3vV1OdJAPeoxBOIw6IzksuBSKUS2BHsXtQFWKdA2yUmjUvT",
+	"sLgC9xvuRb4EEFSn7rWb9giqQ1hnC1idOuYUuBwXgDRV3garVLf6I7BOt11+84AvNgGp4HbmactjT9t0",
+	"XN1xPDJw+ZxGIfsK78IvXmGJs9zhsa+xyonBiVnXgp9p98Mkzt3oOMUnbXJyRqvKtu2ano3JTahy5osP",
+	"h2h/m4Fp2z8ajSbsfWMwS1bjG6lWhxv+k6iW6RSRWqG/x74UeTvo4zRpYiCHHj5rqZu61HtwWzMxuRi0",
+	"+SpFx3amLtlF4ql1kHyejGCQ5kxwydd0dAtLJtZM2yXP/VPKS5LrYduxxUFgcJnMUMU6nl9EEZdjuVSR",
+	"Hci65nbtRhU1tyNTwhlaQoxWq/2rT90mXwgg5KXsWkC84gJibddfXhnd6odwVRP6XbfBzq14rs52FROD",
+	"YT5hMZ6zmI1URxK3gFC4mTCWgdcQu4Do9QRSLQKvBIQwpPGg/gqjF1KxfKw9+YBWHiMVOAx6OmPAlOMq",
+	"qrjMXTydDg4RT9GzQaYAmms6cZwRACdicpmmFKnhuXOwQtBSmS/IIbgKL0BTqEAewsqtM1uXcyqwCmHk",
+	"YBwKS3COeYjlbVNG4orm36UWSK1l+z8b428ddH/Va4RcZZDOXLnQhdiQV4/EZHEo6W37gwuM8bwtJieF",
+	"eOzh2n10j8FY10bT5QdD3eRjMNRunnJ8KPLt+8jL0c1Ejqt1icZWZQEEkWpK4xDxoczB9PUYkztHYjIP",
+	"X+BtYMM8dSbeqaJMJyNELVxa2bwtJpddB7Z8MTRSUsIStt1No+q3PYO+fSDGMAvLaVw7prXCXSvcUylc",
+	"2EOMKyflLkLDntgevY+yiJlcDw0waUh1eBGu25xOZyfs1k3OX4wm51Pu1tNr2GjlXCWQk4j5BRyQowTO",
+	"FOSLgV9TfZ/MCpLuN+ibMxKEFQx+Eoj+qqs26GEn8QiCWeGGXBB1e4Cxc0Afg5GE0GNfvHIRmCAIHtxA",
+	"ovjDEt4x1f4v5BNzv8n0GMBV7YOqahy7WvWk1eoBMnPxWfBMX1ny9Pl//XfPP/43z/7pNz/EIpNPf/Mf",
+	"X/yrP3/+4d9++nc/ePGnP3v+4V+9+PFPHO8KzE4n1XYwyB5dcEmXyaPtXyOcM8SHDNClJQma1q0QTBa+",
+	"Cl/QWUutaaLnRlRzN7h5DRmd4fpbN689Wy72kohkNHQRklpUA+TvYM7Ek6Ho5m2s+5V23/rPZSZM8Mup",
+	"qtIBz45EjtDWrnD0ox8+/zff//RvP3j+0V8+/8//V80VkHZ1OhoArOcf/+sXP/71848+sV/5cA/efgpL",
+	"u2gRuHWjgZ1xUMlb/EBRd8F7cxvk5KHyz6arcp7lpfcvgLoFT4AN31FxU0FTdyDapq+HKHc9dHfYC+c+",
+	"sv4IhbfsSpl2z5cUnX+dEYiLVWolnHheV0ucyT2maZxbL+GmeZkm/RWp7Yj+C9uggWa3qJEHHOhMj9Fj",
+	"T6XJW/jPuCdTEUdAS21lDnL1+qp6lfMuoXWzOOeHcZ29JY8FE094N08n8Bj8saHyScheWP/6QFm/Cm73",
+	"9b2HD0BN4yOw5x7u5vji7IiAOy3XWUFVYFgf6ZHDzjC0gVvI1hI26cNNIkAot4fafzOQIFZhJJwFzUc+",
+	"SsEPFF3jaNCKfAO02MOrQdM/MKuB7eEGNENwx14LQQtj+J1Uh/Hrjm8N1wk7SPRAYE9crjF5I82BikHa",
+	"xKWGOQAL6IiezgAPFlQZHPLYd/DHfJTrNn0HD7cbpiCUgzrH23vfsBPxrft734JV5wHd2zvyDRhiwTJn",
+	"37YO1wz4hHUEe3f/zY2bEfxP87q90VtvNG82thoY8rFW2oCbiBkxkF2dQsFcxnLeMSXCRT0uIAsErZcB",
+	"uFsOzk5H66MoYFc2fQHw8QUeQx/EiP0L6LbdzrIbD7cbzzI+sS+oO++Lbg4kFwSQDvfhzAztpXDrA2X6",
+	"1q1Vwq5es7518+5Xm434dTpMtO6M9HULPkjkIbSqZIKl2uR+K+PqSk997rpOCgsWLd1xX4O1WwaAVcCa",
+	"N82nF7a11NlummJV1nT3i72dzGEJB3xyoHjXHhYm8x3AuygsYRwjmMF2GIlEwn7/Drl4QkyBHoJBqoAf",
+	"G0YJQoHOjVSsk/GuAJvXkZZD3SRPR75LJ9NjOoW+ErszCQAfoBMHCBcPVNgkCJOM+0X3iu2yC4viDzE9",
+	"qzdzzKVxKzefThCO0ktu1VnZFD2NzYWG5XeeLuremWcy4biCHqD3VrNHiihmVBuM0lwOeZZftWpiw3kL",
+	"Z5sQK+RqrZpVBPWuOT7lFFW9/Gov+qbOBpcVqy15Vd5edVqndg5mJJ6QE3uMYCARSQlpWEcgMyyoyXX1",
+	"2zq8OoGyjFTzhGxQK81pc5oVbeRKyj1re7Y7k9werptbN29eb9yM5vLw0VOuPnUH6Nnc0NR+SK2fkfVb",
+	"Z7EwuRzwXIDdYSdilIuE9TI9AHVHzaw++gQuaVHnk0HPK+pSpceV+H9OLV2s1FjHYtaxmHUs5tzCLksp",
+	"ynWW5LKrPck+sSKZhDk65GN07dlYpimjgrNTRGtWTqY87KF0r8qSBFrpKoqz1ZEgivvPCxk9xrIHYH08",
+	"FuBXIwQgkV0pqI5INPErF1yT9syAJvT0RtYbc/Em518jkIJ1woyLYMzy3e+UCfHhKhPElQaMH3KpKqoy",
+	"YFrWCnKtINcKcq0g12ykl6pR7waBbApK8zS1IlsWMPqrunTPTtCDKBIvQhG+aV02pccYLaUgf6gKI8Zz",
+	"Fk8LmJiwf/vcIH6Ey8GEkWoK5kdM6Yx5se7YlaOixSGGa6eRfl0MWI9yBtsDBxdcoDBJ0M41jMxdg1jA",
+	"BZaxKLGQ2ZGNjAB0+oHOBMRlKwCPi+/hiSX4eoJQrrNdKqWQBtjoygjDAZyUwxeeBgac1e1BfmOt3NfK",
+	"fa3c18p9rdwvGegpUGVWo7tA/vkqdcCxN5CsmU+aenvvG5S/VpiAdnBTnUkumM6sm2kPpUs+BJldNsz0",
+	"YcYHhumhUEEboTzs56zAO21hXrNg0HbpSsDqt9KBvow8sBS1OepEoHsMzYk4DKoJcDBH/oaY/5rVd3ef",
+	"DHWGwd67MCEnKz07gqs0bcXp7OlsAFK2IxWHasNpLtTKM5n5QIB16kkZRMyrC8jiOyWzDlxdXnmvHivI",
+	"l+Qzi2RttFMY2RcerRrykREXFqxK9GyUqjBR50Wp+iJNIlciz6lAfumI1T2w8a2xhMCk0hCHWCbyTIok",
+	"orOdZ1D4ZB/Gcq0j/yRmFXDmKm0q4KvtlK1t3bWtu7Z117bu2ta9VA0LstcZu+ds2wZUC5Xt1IRFP6f0",
+	"bHY3zVin3s6UhkA49ChnMg9LJ33MCBRaX48hlVLVkJLpcakbxduSUuXXt2tAvy8HowG0fZLAkSoXhyKr",
+	"PbuQ1hH8yOkMe5Kb0RKwzViddqJKmSqA++rN6+UauLLws7NjVU6JnSAQeOcgTU7DTbC2wy/FI+4Ta1tQ",
+	"Us/RP8QMsmZjPUoTKuF+5YxyyrBehFnumV+miuC5YZy9rzvQWYBG0T43R1/XHaThw5mDvgRrsmO1OrZv",
+	"czOVE7a/r7MYbECotbLLMbB2/5u79+7fveMcgUxgmTxkjCMWmyM5HIokLn5PnpNbtglY98p6912urE0f",
+	"Xk+BdUIygoLjnlTS9EVCwZFspAzlp2di/6XyxwhCKNZ18fYwRNwhsOKM2MWpgDrbF4qZUbdvp9W48msM",
+	"6WcjxcCFsebiTqmAvLgp1KPVMzvnIqmATHqMc35hngisX63V3Ixq7+sOuCTXohotEgJK4y+2QlkK9eh2",
+	"h/S5YWgBJ3hi4KGAsl93nz9771ysOoTLXySIv+Z2lKtfnNp9a6PvVQ9wgokEXmGxhnCm8BjjKp5DUery",
+	"9ad27KPBhUhpd4hCHkwIVAB3+kjg62IpVN4XE/wFZXYhBGrtZGzeIBACwHJDUaePRQbtGBADQWA3cLbC",
+	"vmxKDOe6SvDY915HQNYRkHUEZB0BWSvDy21bhuJYkO/OrD3UTKtzDoagYJmT4vON6JC38z2pm1Gj0aAe",
+	"1D3tkn6+u5bjNQM+gZA964mxyBjgTVjVpMjixZZma+RHxFqGwKPHwt4s6LuPWz6aAo2kOdSwCFciXPop",
+	"lMmM0nQBbMhj+8bLAIdAYmcaNaTOYjqRMZOqm46SMsE3KGgvk+vnCDLyWI+/2Dgj+GUz1LK1QBu2dc8J",
+	"x+oeyCD2U/qFL40qJYRxOch9TCQHZQzvN0rzUvSoeSPUIA2nIKYkvlPOAZPYRWJEPNbjVWAi4BivI0+X",
+	"CyoBAqLwTXx9AVY+UDzYiq2XGnfq8jTt8O6RufrU20XQUzen5lJnbJjpY2kNJkQHiN0tYveGeKOvGII8",
+	"OIxZInpSCQwB5RoUhkfNjpiL07kbwz+og18mQuUyn0QHCqM/0rp5CAMpc4Ymp4Ee+A1wZrpCDhFBAuYy",
+	"YZ1J6eZfMVMheTqLERPHQjmwa3cfnmXSDiVwqujhufbveqCYrxKBMQwxJOZuQqEoF5qq26G+q+wkACYs",
+	"6j6P8YHgBKKXMz2C+wE4h2+YVxNWuhLRFN4X3VwkcOcQzwOROciR6/KBiKDTfqvBEj5xEHNWKjpxiHl6",
+	"gmcIXmXqhtaXrJdnHEtXXaiVhG4PooqUw7+xyfp6lBn3Zar1kUiw9Z+qAeosfuvuPiuD8dETTEyQnzIP",
+	"X8K/M0+STBjQxBMqHEJUASoQ8H5vr4cmRXCTAleMpdy4FQMgClWglWQilxnNMlbPXmsAUoSZKvYdZlr3",
+	"itKFgVSj3E79KIMAH4QD8TpqO+W5H/6hyNn25i2PxZAJbLnN+8LuM7xXnd32jy09E+JZYCpZuTHMRRIx",
+	"8cT+yxti7rjuAcIroEsAEAkYX83rUJ5lXFGWVunEPhYxGfA4j9BuMmCNVYEz7PMjcZuesjI6wx6s1gN9",
+	"Ai7DlatXStZF7elBbWAOZXJQa7ED68FeazY3mwe1iB2QmsZv7ty9f+8bj+8c1J5V580W1WCtigtAgzxz",
+	"pZcTOa4J2QtKEn+n7dNfWbGv3EH/5VDsojvC8AIECAKC6a6Qx96gnzhZSMea+3UKNLyLNVRq+OGok8pu",
+	"CUNKZMci2YDwgTu4tdBpc2hPJ3tpVtwWXhrP2TXrp7nrWwVXM6i1gTWJTY6IT2V4KQLE2dPn78vV2W2H",
+	"XmUlGU8Sq71UQgI5YSMQ5XFZQbh3qMiO7IlUdHN305WF0T4/fFOmOVABnPjjBzov/77Ktwvij0vDKOtX",
+	"zadbbtw066s4Kn43r52VyweI98BxyKiOtZqHBo+2PYQITEzlnEDUDpwwMiwv9yu4lAtTIciuUjpxjji7",
+	"DQH1ivGWDEcvEcCiNkWZjR1m5LGXwboDCcd4CuIpqCeXhh0pPVY7TKRGzEDrLSUlI0Ia0wiCFxXAbVGj",
+	"0YBAGTVMV7VTjdSXQXK9d3FJ6evNza3tqAbILt4mO0NshWYbZv6kGHnhRK6F1ksAfLdLdAqpda6SSmTc",
+	"jLIF6Ni7itFvoBoGy//5xPrKA5da5R3r5lcGpO+6+88c/n/mlgVNzCqWhV+r9SG9XMvCTfxccN3VzuG8",
+	"Wgm7JYQBZpgJYbNie4grturzInrVs56LyIxWdXYvZ4casHdn6+Ei+ylidGbHIiPvZZQdQ0yQs27GTX/n",
+	"QFXaHl48XH1K/2rL5FmMAJ59PWY9DiFMSQYJlgpA3zUIBnsRBJsO1AaLraUFtIGIqIkEPohpSg9EkBxX",
+	"FYP39DUyRfbJ56RdBJMCT1hIE9yvzmLImADy74FiLBYDLlMcAU60j0wSOw/eqUXoqKFcBmdPUgmf/boY",
+	"mWYyr7PdnKWCmxxMMmmYEiIRyQ4z9kE8hYfaQYDZZQdA62cnp+QzIjkHoREDISPRBdj9VmffxLKHoPjQ",
+	"F2PU2S7WrM1pLMIFoVChzBmUP9gxvRb3RZrEbgWtOff6DjMajT9rgBYdYFhgCPFVO/Q3cdxu+YFMIeeT",
+	"FuM4lKArXw6EwTXGgbl/Y2rKgy/rUd7VA/K0U20cEq7oyqGESjf6YS6eQOCcMVJTAvuwSmFgrKnDocq0",
+	"tJHEE0Q99I1tnusyxq+M26xBAhT2QfAwgwWV9n4Dngg27iM8NKy1050ZV8VN20rnbSN4BvWQpScQCC2j",
+	"xYVndYRQLMn0cGj3hNE4DKVh63a5In0sIDALRVR92jLFDjtQDtLZSg6q0nRyBVCu4cWLDILMwXUwFbt1",
+	"tovUTsapzfzzxLLFsp5pUFkSPLVW7Xv2NQ1fgQOL9PS582Ct+PTFhjztMhfxJmWwpqJaY6WeDmTHnmdv",
+	"X6xq5yx2NEqWxCLmcNr6cxyHIc/7hd9Q3LI2fTpP31j0SsQQLkJMrP2HS0aAVIWAxgIAqPDCvgKwI87X",
+	"pQcjYyGyBeIKpwKG4LH0ezrDvhignvD5ZfiI53kmO5ACtp93xKFUZg4aBhih4klewXfgUDGoa4mgi9lr",
+	"Mi/dMv7dOGLxV+1/Nux//reY0Pt553Ucs2LcOlGZHvZ9ubjMI19cweTAzgLLxEAfYwsNTZBPhbt8zEBw",
+	"hTab9P1EMDlF7Tg9wI7BWs7YkOM4QDqZ4EeQk3dVAfa1rAUPLoEjuWgURAJ+MtF6H2pjZCcVO1A/QNnz",
+	"zXlgHf8swqnVICNLJZq90xbE9tcC7/JsB9ikp0rGcCCJOa0srCYtqhKQKBrmF4i9gZLIC5Eps/rEGEu9",
+	"OpFDzzVXn+I/5oVSsCQt54cHKgbPO3aEKRJks3VhqeqTfHCsYnKMKIZKlqhorKBMQbFO7XsoC1/zQZko",
+	"YFmBEq7ByKCvG7HY3sPKYQymRCxOpDrMeXrUxm8gtDIW3T7P23ooFNyPYi2vg3vcmWAca6AVu92XShga",
+	"2Wvx809+9vyjT+wF2JFi/+U7I+wfv/39X3z2i/8Rv15nu2rCnOvqXtaqAidPXT2XHjOeJKZ4URiDq2GD",
+	"CkbHcCNzU0Sm6hBHGAzzCeuKNHW8SSGvk58fHw3HOYIwjZ2HMakXO0wBbZ48CH2hinERoUyPTYQK1oEO",
+	"YwDGVVrKDPVq8GJOfUGPpv2Hq7PD0dpJBW6ouEC4iotXxZTPQk4iFlASOUai1/0TYSTfBCWNCcMcNyu2",
+	"e5aiZkF9aOQAbCBCguEFP4HiiSQao91SqLNgiKKDaMJWUyAaI30JfaZVkYl7gzOpzJVCEycTyxBLjJsg",
+	"YoqBNpraN+49ev6L//Liw09WTvXhO76kAMXUGBb7H2Vx2gfD6nC0jlOs4xSnszVw1wWcLt3ioJ9DyIKE",
+	"ztwgxX1p8tL+X2c5F4qHVXKdbu7Xlvvlpjqdog0O0/lkPVc1z0tm8qI4YWmLra7h4bJ7Se2LFO47hdJd",
+	"H6RLj/lRBKp0kqwVXHL2zjXyV3FylsG53S+oUCEeVQlIi7g6VaE819ESBZyqYaDTuSrkg1SC1Ma70Oqx",
+	"cZ8+i0PW1mbDt+MSTKyP0UHtQx8QbpCFs+R1nBBCw/PjcW+/MILjDMGxdRfl5YsCD6ELmfdALKAb5MCe",
+	"xrzMQj3uT84aEguFhDgWakGLxWORjzKFsRH8KeuIviS4GmxtYDFEv+MIWqmcQRB5EGr6Va6xjx86SOps",
+	"Lwfm6FIPe9GqNtbZke8Tw64LaQ5UopVosXFfA30DtvBZ+UPeN/r8vjKBBox4WAfqQF25AjE8JdVh/coV",
+	"Xzntxw+xGSr6wKfiW8x22utxK8A0dI9HdmbsncxwhF2dJTQQGgKV6bgBsHjMoY8kuAzrcriLOVGPVId3",
+	"j9hI5TKFr46h4oWaOGmmcjkQHgAHH/eWVsI+6y5NRibYkRhin6GBqg7ql1QJDRd6UexTiq+nmwjdC7+G",
+	"g86h7ijuS7tRJ/WeEEnbXgaxObf+dtkPlO825bmP0ByomGYIf9o+1ErELeylxcRPGDg1A3MVymDioqJs",
+	"II1xJwQyRr5tkRYXZoOIrj3muk4Fi/FwxJBfCbY5HEQM7E3CyrK+GBiRHguzg0wqMVFfhz1GMit6iWIs",
+	"aapfIZp5noost38divxAQZeP22Xh7QoWaV9vP+5rR87pPmz5M1KMGsDjfI0+i60CiKk2yFGcDzyxfFV0",
+	"7NEoTXG7zKo/nqZ6fNduy29YveqS6dMI+VOtT3BBVJYibpEw7oqSwwUx7Q7dCSKYsAh4iQJU0KI5stnY",
+	"3pwDNgErX9KyA/7kvlCHeb/Wat6075ZbkV5r1f7ldxobt9572oiaN5/9TkXvYlRlHA34EzkYDQKjCDEf",
+	"qkcD/WKl0SSixwGTodloRDW6mwM7OqkGoTycPQT1skIWUMax19sT28Gkh9O21agepL24eozhCLfC8TWW",
+	"GR/gihR7NO8LI5i9zMCohik0QuBeqhoXPCEcF6FrnFD/YB+4by99BqO/hxdtFkMGVn4IreYT2E49YMo+",
+	"efwy4M/fr2DVh8yCPZz4xRx6/QjSQ1ZCz9k0r1JnSgFo4j6xx2cwzAnbJEAfc7tmBfCt9pGwlhGkNTbg",
+	"SBcYXBUX3qg3N7e2r13/9iynutK57NGr1aLFvPIF2libD4dYDGgGBv5oNJoBbkrt+Uc/+u0H33/x4cfP",
+	"f/CT2jTuLoGlbAYgKfgvO/LmZqPZbjS/9tbXN7+x/c3G7938F9e//fbWO9ce3Hh063Fzv1YCxXoW1eBq",
+	"cZy3SbZBfWzOB8MTZ8KBjuGE1IGPYQaoBUXm2dqJ4GS9KU4mYcczUzYN1/BbrzIA+ShNadUC/4I+WC2i",
+	"dzLmpFQdO/FXn9I/lkJoQfqcENbD/tyqvjg0EYF7DoUz3d3lywUFM6BQus9NENkw3mux3jRe7ev5OwKw",
+	"I7G54EChZI+oYcEFGOhZhSbYgY9jo0dZV8SFhYiV3JgRZnExAbHP3BfFUkDxoRG60iqVoB0CtCjULblU",
+	"LxDWYgmWYiJN5dBIxBK51ys3KFhnwAGsRCECDI0KgkTuxeDoQuIaSjagid0DcUDQim02Go5879qTJ96F",
+	"lWUP1vlnB4oxX6vegXonqLknd23D4cNgmYhdOu/ZYamX4FkqCVXYNafSmlCRQwyqxU06C7ZTRMS+bozB",
+	"U5XfLyVcFZyJqRr5CEsN7KSJhKXySBSwKjOJbJcg//8n2aSdjdTvWnsnjsJ5InW5Ey4G7Vrr6UB1HKFC",
+	"V1ru2uT3cPCrR67wOms+RCtnwGcMptvwIu7VqGIC32f2VeYYPzRNJcuHNFxH61Rw5SydU7QFgFwCZ2zA",
+	"Fbdma+tp7Rh9GvqCPB4rYhAWBkSZl5RJp1msMb6blb92W+1ag6HRaDQ34P/2G4G105PqUGTDTAIQXPe6",
+	"4Emvx7e2et2kt3WjFtUOhbJrqrN3H99HqLiUd0RaDJim52va5Hf0WMHsmZyrrsBRoT3LsxzHMcfq8gBv",
+	"PYlOzntgxA202l3xjfGq+6sPUjxBtYUv2s/zYevq1XBNWrcat7bslGR6NHwbDMSnz1pP/QN+98A/AFFv",
+	"4IcnjATqHgDeJHOAeqZiPqJano1U1x7HXdoNjah2LDKDO3wbFKfSx6PSzikw/n5Pj6hMh2oahGKmj+Di",
+	"ZORdv9Zrdhu9ngDnBgIF1hojHFU9ywIB2nM5E43OM5yKc6v+WOwhOH0ANvE0/iH8cpos4zs42a3me8yt",
+	"T4tVbbOT6THc+jVOZYOjHOmNDOAJn804ppm3wvgk85ha2qCNl3f7ZS6NdenLuvRlVSR5sMVRxTpTxSXk",
+	"rH0FZYbQSzmGwv5BYOOT1bNCSQyUoYa0QtV2+y4cYRPkAQsz26XyAkxJLAyE4wBS1Vq21uhuNhoBQWad",
+	"PSjMpiMxzOssTrUxk6Jxsniao0chKD9KCbruziBx2GJ8xQrICPs4yFDmMKmjlCM0vfsrCOdSozaGFaD3",
+	"M8+4b7ClkXXERLvsCb4CtM1af4B6K6zO5fbVh5nu8E46cW/y3ZHOhakg9cNVuo+onOdQrgiZ1K45Xl4u",
+	"2md7TqFzLks8CVQFJtHu4xBcHQuL7X4XqqsTwIyvvfVG82ZjCwiXACLaKjCRpnBxWeMgrxNcbhcRVA9s",
+	"QURTQ4YmaxoX19OuqUW1F3/2fzz/z/+5+uJgkO4+W2dlEilN/mKlVH1Gixzxq6qX1lrjLHRS9v+5BxuH",
+	"WE6hG0DSnx/XSBiiNagwUpGLihoUCJL4jEHpOgoMeHaPaciDfQizQASAHYmJ744AYHlPkoTDxxAOjsIA",
+	"NCgGhWafJ/MiGzgrZe/AHR6UXm+p4s+O/F6bkhzzG1UXgmfL72Gmwwocn1EhnoV5T5SJWfhAn2WZaZGd",
+	"TvmE+RWfwHJ/T6db5tXG4FzquTm769twW5/CWzJP55oHKApUWtQd1pkwSlfgApciSXUGmR9M0wIaJGRg",
+	"Az6reikbSbQrrzzIGPY41lrNM6KK4X2WBxQjCJPyGqwrjy6RwRsWoEK46R7rjIxUwhimO++Lcrl8eb0W",
+	"OwhRdSkRxj6JKyOCMClUdZsuVwHFBnTEhk+7KDjWsug3glyGE0T+DlQb8aR0FVV+IMIQJYVBbpTqVkp3",
+	"vvoU2vyyoL5qyCfArV6Q9xOujanGUDubljmFVpmvRRbztC4NodDnSol05e6HilT91CpqzNh74Iqqpzs0",
+	"mGWf/q4R2b07S/Vf7Lnd88Zkbl3oiswo4eKH7CgnzsVM9cJtKlAo8TcaIbAvsHytSid4sKAZvbFFCPeX",
+	"pwy/gL0u4Uqt0uqyVpEvs+GlNPtzW12WV4uL+13mQf9hFs2AsgyfxbTCABmJzMiFhQDlzKNzOCDA/UC7",
+	"9GSaejwLx8/mjF5nARwoK7OpgvSOcFRFUqv6lSsheUZ5UL0iQ+sEia/wg09jX+oTQ2+8G39JD2K4werw",
+	"AwW10FDsS/oVqyMxdyvzApfMt05jYMlQZaxjhyQ+l/DxQF/jLB6spsUEP+gLEmoHKnxD6I8O3xjMAyLt",
+	"xAJa4LJ1IGyvcShMleqQeaETBZOeOVzB19khlPGOhvCSR2KC5cXWYjlQrtrWz+WRmFCtMbc7k3l7J87E",
+	"MOVdUWADUH2s69G263mbJL9dSYWuTeHZBAjP0C1eCOq45CpJamavcJgQvWGehsAx7GvYrEEVNEBVS8Vg",
+	"/ND7QQrZGoul/nF7Z5kXbfc5P6SKaaBFw5EZofKWXX20+rKRAt5GZyCO6wfqLhwgQjyAeliZezsUN80u",
+	"3NxbnaMhxaGjkF+AanCl2fFkrQAJkWsiftnnh8Yvj+B5G5lOTEwQFwfqULNcHwJSn+twSXORBQABQftK",
+	"kRtLtT6yIwb8R5pYORDFpE6/ex6WsxQEwW4y7bV05dRIqQS3zCmMVw24mhwo+iEVitv1Ggo9BCghB1VI",
+	"hyOi6vJpYxtwKFVCuKBXrrzJZTrKhEGJg6IMqihLXD5w3OwJNA7nnCQh8jG3mNLukEVg34xUnk2gTtbj",
+	"Wvj4QEaFPSSUCmBjoRLaOMzIQ8XzUSYYT/O+Hh26e+CNqRy7kGsQWgEJDrUzaNirBOpFAkohqPSPDhR+",
+	"H3QzbG9uwgaLSYDHdpcNU3v7KfGLs0BnAFE17asJhxwinuSwlTuC+gokUe+EWsBDeAC0EoF3xA5cKXYZ",
+	"e0DFqChAQYV1gmdyScCPYMkBikKQnid/pXUjKpwhrL+mJcNytwGXqVXWNOm11tNnFYgM9jOdJpUPaDYa",
+	"zfAZU09w02wfEta/Ntr2wnazFj6bqmj3gXgWCIA2Gjc3Gk3WbLQ2G67KVmcPiGAW8xKYB3ef/fpPXnzw",
+	"sxcffvz8X3208emv//LF3/zs+R99YK0lJ2btqEb2uaPN2nsr1BmEi33JaR0QF8ggXBQbkBPZKqaYZhjZ",
+	"FhMfFHUExN95WpC3v/iTX336d7/69Ne/fv7jn3/+y5/99oP/9Nvv/7sXf/3TFz/+4+c//qvnf/ZBCTZ0",
+	"tInVtcEM4NrP8PS62oSzZnFKJ+sdnoilCwzKBuMrXmCwrhe4JF8H9tPE6eoKm/iUMcB5uZ6g33BerQDZ",
+	"4l1yfWYiOaFdCGwDhfHJun2tjUDkZcwEmaqAHtkk9mAcqKGWKk+FMSVWwOlBMExlle62Qyx8SicCgypK",
+	"iMRAkJP4s2P2mhECHIvx6wgjZW98oAJXo0SqMsfhyQTiL0iswHUGdVh47KyY4qdopbniXIiFooFRdEcS",
+	"AFOOdIngVWViIIHIiyogwkfRiznkdqiuopLVuEVz46DqwQPqjHJX3yxzaXVUDIWwsZ2zdoJ9fv46hKZ2",
+	"W9E5QDC/ps4e4OTClVKZnGyQDRZb4ZG3rVEEXYN2/Mbd6HojYtvXIrbViFjzGrxugzlrlboRHdIW3sjE",
+	"dfbYTwJ5ykM+Q19pDeUDxfwMxZLsbPJ5GNwtIoxyd7+BRgzuTOywGBRYgK4e0JRZfwNMuAKW3Fq2ScbH",
+	"Cncq3hG+B4Axbsg2T4Gk3XlBZKtDTlPinrI+o2sV5Q6dvnnNT4s1BjPAT9/XGgx8fBfj2w0DihgyamBm",
+	"ac4JqnIHDGcyeQdcKsAZxxuRlU6nCvZivdhTPamk6QuAi4MPeEfpbMDTyl0WlL3Ts2iuaSrtHYJdR5t4",
+	"dquA6YxuSYIYqDk/EorFA/6knRA3ZOxmiWqaYXJhKCy2c6pHeRvv639pJzL0eRKYePeO1Rub/PnykwM3",
+	"oD7gT+64L3aKj2kIj2kElMm3I0jlkRhLI4KZ8NPcWjB79pdzD9+BuoAQAvp/Dx2ZMPUGX7kCbgy1SFPj",
+	"ljAV3a8QBLP/IGcUzyetF5SoUhOsRHhGqNFtua4LkuYUOHFTROkknrmGcvTOitkK2xbAmYIfU/tyqBBc",
+	"30FxgsEPI//bc3r7hmt7hMKlqHwEdDov8RS83ZiHkTZUdag2iLS2WHeI5thtwyRIGYLj9Ru51Dchqo4h",
+	"WhULhurn2g+hBNzLc1CHAMjoVsNeF3DVTk2TXf8IBZ5/MIjW0mNl0dXOgfGC5swvaQnS2N3XvzBwS4Sa",
+	"J7RYiKVFqHkcsnfJtnqJnnEoC8sV7HPcVLQHW+ULoe7Di6ha63ojqoVCota6efPmZsmZtV+TV/r5//yD",
+	"F7/++LOf/uLzX/zFsv5qsYYlX3gffOFWo/HVxs0WlOf5KnB0xcvCGZuYp3xfsFuLJV1pVoLL6B4uDQtG",
+	"QTjWzf3mNvZh+LHi1UrXWreelcIOy83J1Kue1aWH3fnF9OWr3PEbr447XuGMgGlHRrTV8DgRa/987Z8D",
+	"/g5CWTqvuOyho6HjGyAxYZ8Ic95Ouzsv85z22wGCckW1wRx0BOtwBbZhyMs+XXAXFSxT4MpgqBopwkXS",
+	"xvEJU7Ivo5CcKSgECum5rMavM6yfYE37ybaPG2CX7jgk1dqhpt0qFi1CSFNgvWUiz6Qobt0g26KUf0EQ",
+	"IR14y3K2QNGBHEVE1apDJ3nc1/hOmA8pcizT1U0O4vr0ha13VTId1T+96eGLdCsi53ZLWi32Xhg83yxk",
+	"9hbo6F4IjNOZANq33TIr3LAEWEGlKsFDTqUD7qrksjsbXCXntUuu5HQ0GRVlKuv+gC9bfwBBY+HxqKyj",
+	"Psf60blq6OkJkK8PpoBfVvStLq8MbBUrcV35dckIrWX164pxXR5tqrbqTLVg4U43wmBf+fxemLvOgqDf",
+	"FoF/fSQFsk1CtAkMCoA5iaESg37vD641CaAmYAJhDyqRYlqFGIQU/IfOzYJWXiqWj10yBFhPkKxlXifM",
+	"Hr3WzGmcebW5I51TQVq8ZDVeGTmG1XgR56SEz6Bv72i10Fnck4fK+oMju136gicwcU+tKN64DQs+u0Hu",
+	"UPtSsSmqoDMKJNhLlCxfNoUoDxWtjTv+7gAvPvjWDaiqBbVnLtnoTJAGxOgUDJA5zOvYTe2B5eyZJ1Ca",
+	"TCRC5ZKnJmK51q4HznpKMhPGxT3VKE1nT+xbIi+O6/ljQxC8GkZgqozvYpAhaMnNEmiJHzFM66HIHx6L",
+	"DLrPYbb2uTmqRdCtCJ2D2D4LxejU0GglCkmQDE5VW/faMICz2c80cye21sKinV6nf9nOETAU6zCFX8I+",
+	"v4hDNR9bbCw6UH1fNEk44q49hyuMYpVSGjg4Ty44su5/DoFJSk4yv10RGgruUJxRSMYTmmyd7T6659tU",
+	"oejQyhip6uybAJM+5MaMdZYYzBajRoau1yBxjGLA10AnmjL1+8XQS9WTwAaG0+DSHZke+xJrKLPV4VRg",
+	"BOG1+Gt5Pnyo0kkcsXiPD8SezMXv7uWZ7Obx63VmTyXbv78HDGA6c5jRnA0z/QQaMeP9x+/u7d+90370",
+	"+OG37t3diwOYr/hbG2/qbMyzRCQbjzKd6xbr5/nQxK6WAdms4nb7a9rkuNxtWo6C031PdEeZiHdwViiH",
+	"FVxdvsxRaVHtJZW2TsjPBddHOLaqcKk9oRrNL/CjoamY6YFrXCtvKLdl3GTb4RqO2dI90d14U+Td/oad",
+	"U8z5PszkoVRxORvn4JO3WEyDrnczbUzb2OsirOiw5qrf0vHth4/32g8f33vr3oM9yjD3dGafXobVg7VX",
+	"QsJuQuMDs8a7JI0oHw1lzh7R2U0BzaSzUiHwhZm2GA9vnb5qyyQVRTF0gZFB7xPNuWzAn7T7epSZ2GVw",
+	"u9x4ElWh7Au50hm7XIk0VvZAdB3pyBwyCp2pOtvFH5fpxRreHg1oxXwcDxEtC1g3+xnOld3AFAYSyYb9",
+	"EsvOic2gBaW4WAm1YfJM8AEshsNH0z223QgRkKil4w1uZLes440GTnikG3UHt6/HTGk2lirRYypR8m86",
+	"t2Y3VP2nZVmnh4C8zTLRzVlfZ0awDuAsT+whsj8taWEM262uZy81yrY2XvYLvzOibDoJPJBqK3gp+yU1",
+	"GvizSzgr68jil8MAtJpZ5oSTM+VWSbWsATgcdVLZrUYe6ehk0u5McisDthu3rj87wS4MQzEDO/bFXLBB",
+	"LEYlkNlKBTeizvbevX377t4ee23zddBHb+7eu3/3Dntt63XgSUhFUZHmvqMSob4epUk7E3k2idlwlAc1",
+	"J8D8IFWusXzzuyMxEhFLRiIoE/IsDPBtHe7TTkTKJ22K1qAtgV/Adf4L15JD11r9ij8DUzOmdBbmuAA9",
+	"ZTQkw/IxZKcAQJXKd6w86PNskApjWt5M2Ww0YDpcIopqZAJQVJg/rHzD6iG4GWhb8YR385SAYGmeHXeH",
+	"4xcKfw+NUvZneEWM0jvGRB1ZJ26dAmILuCLj4NhTwhCXLFgJWVQYgfVtSv1thIeOhKva5QcPdU7FU0aq",
+	"rjOPaPHJwsG3h1WIpyepaHIshjnmhhKNXX0MvUQTkXsTFqbC2w9kwVJzKBVAU68V3dtj1oZb0r4dsH3Q",
+	"lO8TwUgqC7xduOWREEODhohbCBpK8US/CAqqufoiTTz/R8DIAX0YWPNZVzpv29+haV7OPnGWZNKO3M3x",
+	"3FsR/YY0bbyism0J0+ykgE+f13RVKCFmaoAg7VcNy3LtcfDOGMHgFgC01Wj0ADTXLlT9Z/83QZmF4sMH",
+	"P30683SQmGBJwf2WeaEdEBMTLB4+zav8rx999nc//vxXf/jiT38180IETHTm93Gm0cI3OuVanLQKm6cc",
+	"9dJmHO7i1U3jxcr7jlZrPNK1fXem+qW8DHWLqqhk5gH0cXWYT6j5Yb2Uy8Ec420DWrEXmHC823e60upD",
+	"h4pK4/R8hNrVoQetuXUWWy8xdkD5lBhHTffo4V6ZrAofEhPmOaIROch4KuihcUALM3Z3ICr/jDLnvZ71",
+	"q2FgmHljex76gDhaVVEFbzXWZJo0foH6O1tdTz7WZcn6UM1KVoR+AkYDjEJCqVQob+lFEH29WvY6a7HW",
+	"aja2N88sY6PlHrR1/mrpG7Vn760s4t+wO/uyQyAnYnsL2JpB/OHUa4E33W7cCm7qwLlJ7+I+oa7dkrlY",
+	"joXs96WxpyC0O4seAaOth0JWmPNfgB/0VAsZQIifEVivtM6rQYiT67qOl/zz0KcQ2ffAJA2sUD2laq0O",
+	"n9zcunnzeuPms1VUMNx5fr1wAGuEoZCgs4tqTgLPHD1vRyLDklHGO+nENaGSVItRefqux5GiCsUgxjAy",
+	"ou3ALuIouBRLeLHP05WpRADevQHI0CJhr4HG/13k2joYNRqb14GBAsEW4tejKbhk3s3lcYGwZN1jxPgp",
+	"yIXuqalHsvir2JfEzJB3RcTi/9+3vgWfvLv/5sbN6UdYm2SsmfjuiKcEeo6dpNaC8He1TybYj07K1RH0",
+	"5Fp5R9BEdfYo5V1hp4D6XTnhrjt8dPFkyAmYxc2key0s3C5BSZEHznPnrpdfmxobYXgmho8LhmZrgw2D",
+	"0bRgi7iaq4gCK5BURKyc2LFFx6732xqXGVcmJcSm/YAGsVhw6M0CiiUatUcTcp2LUHquoX66kuPHJ17K",
+	"ND87RSzFdfLhRlgQ7KAxgAbDX8d+qqFbrtjidupm5951VNLvnLEKjBluFWRhfVEMClcSi+jb9sA6lKAg",
+	"dCVKYciAuxWwgkp3cQUm868P2u3s5Tulww2182H4CafI2PeKn3/y15//w//+4sc/iU9PozTMRCK7eYlK",
+	"qc+HQ6GcEe5o8yoCRHtCJXuDs2PZnJInqXKcL401qdvXxo6G9mHZ5A/OVGeCLSmwAQmYCXPveOJDm9+d",
+	"41qr9r2+m2ZT2KI1FLzFaxLIzbMTCB6Dw1Jr1VJ9KNUG3BGNKSoWfFqCxHDnqDX/cElTOl3hmywYjn3m",
+	"MOXYplCeMisYy3orvGdBmPPi93/+2X/6g+f/8P/89oN/+/yTv37+4V/9029++PkvP3n+0Q9e/Omvfvtf",
+	"/uj5R//hJNJLpKKzZunE5GLQ5ohkVLmcjwrl5BqDK/Vb9WgXqczVRwkJ0HYxTnB1ntGDQXOBf7vSfgz0",
+	"z7S/P62MSotM25O25c5yr7RgM66Qq724HhOE4s8mzMqPMqlVBaWGccSvgHyG73T7QW2W5OkfP/j4s7/4",
+	"9ad//6+f/+FfPv/ob//xgx/hLv7tf/vh57/8/md//v0X//GXOI//9JsffvYnP3/x4SfFfGZSY6rwGtB2",
+	"ISJyFf9Tpkd5gGFfomcFbUQOK1ftnB+J4of2Oxw9Lt6NWlQbC3nYz2utTSspK5mlasAFZjVKrVUDKQ06",
+	"dE4m/llUg9xactK0Ts/d8jN1Rv6r6mGvuC0Xe6o4A649Pws1vCNopL237n5de7sFmxUPLB7v1s6wjizu",
+	"JHJO6VJRYReyvNiwMBDUooF3oCqjwm4cs2Fh982iuPAu60mRelQMgIBlX997+AApY/FeWITKxn2dCgQv",
+	"jVhHdPnIV0sChq2VmO7NuzxNAdIWawbBD5/rv0sMrpPrztPUk8YWjbDk0EdQcje0LoJ14KyBYR04As0s",
+	"mGlTbayxBOBd/h7k4eJzCMSUKxYHBvjG22KCDieCtBYRBeopDh4bEZyvq24IFvlAhWDFSEcLY1vgN0Ag",
+	"7yUDYU7H5vfHGuxOE1H9CCAxAfQxkygjKqxbN+EU/L1gszQ6h2eAurxx8xaE8yue8d6KWu7VDL5X2w0n",
+	"TtZZjQYfq9/cDALzIHdwiPBPb1r5/VTYGi5KUo5WOHZve6YTyaFXHPc/hfydxJWFNivu6SQf3Rt+UT/X",
+	"+HywEb6MBJ9rC+dyLZwgfu8F7Gq2zrJB/BmbKOeL6hzf1BnF8hzjfsrlIEQ180WELogPgT+iaydYCYRN",
+	"I7wNonJz70lEPQLbSaHKTxvhALu8ObXZaNTBzJAZ1qMZ6ygwrVzpYlhB16Lm0RFPEVTNFxqHxZomwnC5",
+	"SLBVA2wb+3oFAb8vXxtzg9+JpPLlKTKdO4RMsJXsk8MKqTq7l3toeFcziGMi9n2qH3RW3YFiOMSAOD8I",
+	"rFrT1Pm5UCNaZ7FW7ZHqpoJncWEcDqD+vl71Um68bvwegw1A7z12O8Lpe2xxqpUcKWMFXDT1WNGVCSws",
+	"gJDCKHraLZuPmyshsErSjgDGtmf/hbWk+AAE2gsKSmGYQcA9xyalFpO9oIHC24hov5Ut9JmH+MEYPxqY",
+	"93IRJsNuGIe+V1xJBaPR1IK6TUYBXTZSR8q6ETD7yI1QkQrASktf+NgqeQHQWYTlglBM6iAzwWXBh63u",
+	"sOwWxp5rfaLjqpCt4XwrLw+UmzxS7n6/hQy5uCFmjWn7xQVUqVhLuMSKwDsaKYeXL8zEzQ0mz3RtyikN",
+	"q+nKk4suLYHZvWS7ttKUnZ6/QLKHvTWA+Ldl/+/b51NpMlNWUj6NVttPr0lFnYmXTsAYApkCuIr4I3Lo",
+	"VxvoTLSI/aMAyXX5p/MoP/E4iWc3dXFfrGbmwiuvjdy1kTtxctubf4Gt6yyqs9SsnFyLYu9+9SmdqIUA",
+	"QtQAsFqUxl50evCgk9G9EADTQPK51HnospdR7TTpgjBtQ22NmDSfamFslloYk5FY+P10NYG7d9geiZ9A",
+	"FrFNO2DOPa/drF/7dm1KA+DlJNAIzq12LLIS9NOiOFORUmraPwBHWqrD9hzNjlmLhW/tjJjKHzX9jwzk",
+	"mmvPP/rRbz/4/osPP37+g5/UqMUCO60gDjOducoX3tXIQ+VhTSsypmcrjI1qubUGPJiOznna9qTe1xtR",
+	"bTRM+ElvPuYyL66yi3o2jWRP3B2Rc5mepJagzHwNoHXJAFqY4AN/oK/HLNXq0DqCdhuIZLW4RiVU1oxM",
+	"v4qAkgsKDgnTk7NHdx/cuffgLSo7JG8YUATIewOchyU604ZCJVIdxrPV9PiwtS65PF1yufoBH1CS+e4j",
+	"lPDur2XkOknuJaX49nlI8ZNF9tnF8zKCOWJKj9nt3Qe3796/f/fOl6tj7Esm2FGmlXqIiypPqJ4+Y25+",
+	"SqCLJ75OrhIEbb/ICBPRKVG3uHLSZCQcyo6LX3e5YpjHzt1X1PmBwDHEI2NVFlDeINbzoS7oKMIQt0N8",
+	"9hDToCU08OcEzdEF5jWUPu74OBf+NODVhOhun2cicU+w+olQsVxBccfuSAgfh1TdIRSB+QqWgttXBEJR",
+	"fIJ/+aL5hd6aKZ0TXb2DlCMQIEEoVu5JhyJnMfWoQyUyVklVqMC7uHyvnA7kfWtNtLYi/FdbmvZAZ8KL",
+	"xiVU0pTqkaadjHwx2VS1GsWRqPJrtkTt9FVpUXiJ6zMOr8n0sbR/NYPLmlFt3J8Ag0e7N7LG+FR1W3He",
+	"7+UhvAFtrR22VT4OtXMsNVuamwK31kkKBgSIWiPoXrKeoNUBucK9MJaYNQLb+kLsf0gGUGVupQOwX8Kq",
+	"QDIhujpGhjagx0UyPMN8oWnkcfYc7RM3yKKGvB1KjFvOp3DUw2kK96BkHvYRMZTU9hQdKI8tR9oIEOR0",
+	"widfMaQWIFOIWszB80a+b8efP1PRvTEF04GvO0bMj+FQKM+uFB0oSLz29dgABiPNYRL0a5CCeC1G+pT4",
+	"9XoBL4I5EpdEgwQqDWwW4+VA3etRNZnLgznlxGf6g9lrQOeE9WyxyypC+JxXJN5ej4gRAfih7awSP7gn",
+	"l6NWlQNVoOeVC8q2G7dcaxHm+ugNcC5RjJtWwHkIDiBy97VKVofzLnXGHj1+ePvu3t69B28VvHZ1kHZi",
+	"9jpCowl+mYhUArAL/dIJ9CCzXqoQBLb7JLgBqip7udsoHgG2zw0AwpV/n3EjplOOM+cBdz3+Nrh4pIB4",
+	"wgoEN15cD0gYlgC1u9DQMkXgXTbf7E4Y8EQA7uYsI0auPSuHVCYXPByJ50ikcZSuDGBvdAaPQaxtQAYk",
+	"6vxkh3Yaz0VWbE777lSVCSV/+H47nu+bTKQxhwQ33TZceVTOh8h4CYUOWvl0vt22Pg1UWGdyurvMJ4/s",
+	"cwN68uy4RLsXPNd6fqatez3YCFjPaT9zbxZWFhCAlBmYOgoUey1UX+heL9ybmR4OS3vYN+8lfEJtgxD2",
+	"ERk7EsO8GnIHxM3ZTcRTghU6Rqha6XTBntBjtUqnNrxHkDh99s82eNNcB28WBG8aFxq88XN/mcEb0ndr",
+	"eKB1ZviUxDKACl0Qa/pAB3UC6ywIEJ5rhMmZyAtDTN6ORjPZQQMDDh8HNXqt0fBFDxj2MaJV0IjDYBBD",
+	"OMJ0t4kox0BGpu80AOwerLEsqJXAgK5C6rfndN+9wqsTYvnO09rC+AmRZWaiK6y9WtRxoVQ8HUZP9ROx",
+	"Loi8MJDb7umUdK6dqtRoxXG4HGgFOE4xGXjKF8Ea2aU6i1SnnXJi1MTzKOfr7OmlS8P7EtmYs4kjEA7d",
+	"dgj6Uu8kQI9jI/b5xVPMXFH4UAmEsbcXG3L9C7QZJxcjcPccfPp1NuRZLpEd7DUNt6C/0Q1J+CRiIwV1",
+	"vXFfmlxnk7r/TXssk7wfF6Xb4J0Y9H89ov/rdbanHcg+lCzrNGE9AZ59LhDQXrEYiuJjqsFT5PUEpJCc",
+	"xUo8ydvdUWZ0Rp5NatcDKfKtbyMIXr78U8+nwmJnN/cyPaAIufso1zFTPMv0GIMxxMtO49Doy5WRXaBK",
+	"HlmYrBAWpsViH9YFLvU4tITt39DX1pZJvBO2HzbDv4RhW/DQbWII6Pj4/o4r2aW7UwhiUr5bw/7M8US2",
+	"O+5bgM8HSFPyhEvMnwh/XyKCD265WWe7aUp9i+gbp8KuClThFoybEHuw0waLjmX44YxEUzMShS8UBS8U",
+	"cKaWZgYxiptRuKGAJcP7uMSzAy8iRUCMVTnF08QcdpIwtodoZGhV5H0xmNXx9z0M/AncWZC5wQGC/SSL",
+	"QGsVPAiplFX8ASQxtcLqRMvikZ3/N2WaA8nNgqH6LeRmzw4bnac543ZfLlm1ij9/tnAQDsoD/Mzqx5Zc",
+	"0WUf/g5etG+vWTwCCuQhOE9BJgtdN3meigS7KBRs9LIvG/9/7F1PcxtHdv8qXUiqVmaNIBKk7F2o9kBL",
+	"stexLDumFLnWZBENTAOY5aB7anqGEMrSMefUnnLZL5BTbpuqJJtPk2T3Y6Ten/4zwIAESIprOzi4LAKD",
+	"nu7X3e//+711hPJhoE2ne1wUoA1eOdGwS+4WXXnK3EONOShdz7B9uvNtdpJOrcNfZ8kS7D8IMvjRw0uJ",
+	"fQ9QksGknkUjwN+v41E223PnKhNPOegZ95TF4CdGBeg3OufgMFVuHDZQv43GlG2vFruWEG10ifw2m/eX",
+	"vW5rqFSKHBgDMVSTTMcbxqhbFrtIl6UB/pUyDqtjn13xeXapsKqpqu1AHDoIcFA7kAUStnVEkOaav/qy",
+	"v09acNuy2bkSL3km375QelJNsWl90pll2v+drLR/2GRHh1xk3TYBJxk3pjoWd151KyIfqo16L6KbZoBK",
+	"BouX2ZopoVvnSpCm6zc9YHuFY43evMbeIChL+2n0rr87Po0YTXN+/MBnA1hQmF0Eg7OOUAE1Z2Oxxb95",
+	"aZww2kB4nTiZ9Omic92J455fDagIXGOolEL8IL5fMRv3+oq/dF5J8bcuG/ufYh+jEHig8W3z9vX2e48P",
+	"DnoHB/uHcAsdVFYbNaMJbEzNb/g3124+q7vCCTUqviwpmNIVx6RSjzPu0jDzvbNyM7oIqn5oQIrHBz70",
+	"0VoGhJCVSLPxGHGpQvFmNEoqKzmUFlGfZgxbpxHMQteVSoLlgtFG7WEySmyWwHASHiLxxHDANhzxLBUv",
+	"vjz56kSkWcpVlheq71YUUKRSl+TDFW+mrmzGq8KXddfdzsicaGzV2JQz9DWkslIP0bu+Hcd02+QB/Xir",
+	"nqDca9ox10yuMjea2jU3EZTfF2CydTZ4+CkaYh+2ezOowTCpqxwo3kqGk4Sa+853cr++E6R6IrSa39I9",
+	"EpUXVTKPoOZWfCaPqOZofeY5+nz53iF26ODz500cIBrH5ZNTngdlkogJ3rJSoPsiMjZB7lRTkzqcjNFU",
+	"UW10UaqxqkZoSJMNzdhBBJk5l+gF8cLEcykXUPe5jeRyaADz+ngzl1VLBgNwuIBk6vddo5rlYuygTttK",
+	"LiiTI+Xq/SrU9fuq8q54zbkiblKkfB+BQPEpG41iZPfIryJwP1wn53BQr0xVqpakfVgK2tsvzfxW5cWW",
+	"C8ybNcY4fmz0YbkkNXYahyTQGELA9dtWmoWW3aQOGbkmqdQNiIJO/+P9fTjCvNXN6b2RHoXicN+394ad",
+	"pQ8fR8jSG07hMUwBXtbpH+5vUYeMlLrXOmQMWoQwwU2C6DeqWb4aK/IGiZW3CxIw4a9pYByXbC5hC2De",
+	"H6jFEdLH7IkAwi7Ic6qNT3mKGPkueLwLHt+kJgFZ6jL0vTt8t4bA93zz6PH7bcuNvThfG1J5QRg2NHsO",
+	"T4QFuG5pfdBl+GNUZ5qxn4RQs9PatVGxIDRX4HDg2qGr6lQv4XJbTt9qYPcgzojrp4dxbQIfDKUfmW1i",
+	"xWA0wzWiawGJOdWMkJL6XHKHYENh/24LPGKkXlHK4jLkDuodbQLVGqOBHTXl6qlmwYq5oHt7b0gOdvf2",
+	"WpQj0njIGSs1szDWaPAdrLeQEYnJly4VEG3ezAogB7/q6zVqFrzbde/hjxKn0RiNkMSjvMZ8RbA+qd13",
+	"xYmDOEOne6GWw1v50h0ZhHbUYmJ85iKR3pOLDxXbrLhZOZwhao1U58rpgRSUYcUOHwpZyGjOwxEje1zp",
+	"kcJc2YPGofL6GKm0thIDi02RHrCnBBOfn8RNoA3a6Q3opo9Oda8xrO9miG0p8cEZqKG2wmijc8Pg/fLE",
+	"SuXiVB+2T29MtoO7ifjoET06lhYn7tK4T/VxBIeFQP14hDCtOxJwwdVAedylmsgyxbCnc4xRXyYHpFlb",
+	"tiL9ZaG2DphaThtvn7jWERX5Pxz2EH6JidbIWaq58dqcyVPeWtfLvUxdwI1QQBtIX+60YdmTK4Wi81KZ",
+	"9kejqzPHtgshPxRjdz7o0xUn9HtOhvcnu7EKPFhUfDuTmcaQuA9GYJ+KcTaupo5SsErvic20X7fjA/gS",
+	"7Hc+rXVaqhTpXxiTs7d8bsoLvrFP5WjKzAGRXcBmc3ntGPfA3kEuXxz7xIMRBm93JhgVARDLeDCAAdXD",
+	"p0ZXpcn7QpuHiD06+Ijuq3XkoP5S6PK7miWGErbI+DNv4bIyrgyZabwgZ0ut2kywxuMAUOUbdSJTn2S2",
+	"Qq4urZAojBjVycGy+rj8GNUmPA+Ja/t6qsFcWwcMpU11Pga9iXx6B/sJCHFZFJZi8tHbQZG0Kr+EheZg",
+	"oi+SqAP+Spn2qSaJ2uX8cq6KWAti5WgZnV+0QrPKqnyc3La7aLAtt87U4tDcBk4weMfGLjOQfR8s/Wtn",
+	"Sf1VLaldBfWP2Fr5EZgo9RBO4lA9DFDOa2yUYxbYlNzj64w9VJ7D95T2QqUgAJ5gF3CZNn7AGTAgDV3M",
+	"vTXZ5Ws9aslkbQ3m1jbTytrtkjLemDJ9vE/hhytHXYoS+5BGpquPj0I4I9OVmrjIYnvQG5Ncy3Ogxjax",
+	"59dWlV88Wz8wFlVsmceDQOSb5/Esh0J/avEaOEzbxGv8rQj4u/fITH+OsZhVijYDM09cRgkauhw1dWC9",
+	"8FVdqsRl2S+HcuKqPnuLiE6yJmpzHCUCETBxqIksVCkcrxBm+Ds1qpKoKRtwhwHn9NP9Z+0SM/6YEWIi",
+	"oCDB75r7W9/GF13f3q3AdiOX3lLg1kG1xp0IIgjGKJFUK46FDFKV1nSdUCE+1kKms4xKZjW6D6I6xkwv",
+	"pWsOF74RFpURIvNvJHm6IBPWTg0SMM9ohx3lXGtGdvkch+pK7tbgbBC3FGf2Wh4ppAvHeMOZde/EOH2k",
+	"xHOWJW5hSNWo5tlIuZHC9AV52UzJyAarjRzaJdR9NnEYGnPBXkUfhYnlVv+gd5gsyUdM8ymtOnc/DlWF",
+	"aL0eRKN1/vz7P/z3f/7pL//6X9SrjPRf+J99FH6+Itj6naNe3N6KlO1ZkSP8RONqdPqdT7/++ssvXn5+",
+	"/vTrl5998e1X23QZgh24Z4jaG5B3o/rJ6Db64j7MzjunSXC5JH7iTRGGTsTLEFUguiTVjJBfw+Xo9PHh",
+	"K/Ys1iWo0BEVypYqxyjnm3Mcz+3UFJ0bVzXe7LDcyjCj87MxlG3cbHGHZbsLOoWKxTfqKWIkLSs5KKpv",
+	"pKicXW2kPYI7mtkqG9m1CLZwuk/CYx8Ur5t4EOKKulvYPzj4xP91XmKLxl990n18/aVmZFHgr/vvz25/",
+	"xZ+i3nCtA4a0C1e9GVoBY9r+Tvu/qaMDyNqi/qOO36Dx3evz0RWiodfcFCqumWxaWzNhdTdAusMtkqNq",
+	"TXLkXRv8t6ga+OklWk62y7Oc7NIs7z/NcrI+y5Jvht26DBUGePRDJSfvyR7PFfUibmPc9ArvgJyqPMWs",
+	"QjAql7GCKAY5CZFKywno2gxNuiBwslWD7xlO4JWcrJGjV1PwmdFqdy7v71zSbmGB9GTbw3j2fnv8hMlL",
+	"4Mx3za/Pkk5Rt4irb+pq/UG8K7Z7PerLZBdg+hFfgeOUoFQm3kuWMWqY3f5GtPLlR/7H1+hVT91zG4Vz",
+	"/h9pN0yYbTQcT/OdNLlnLWdF08DbRUmBCVgzGOXM0hsrPzcWO2fr4hbu4sHBGZRqZi7VgOtAWA3ilFEf",
+	"lh3INB0IpalXM+XJcNIS28dIBweIeexI4hNBM+01LJ+aw52uULNKVvBAxYD9/ANCqg74ERmlZNGcHMi4",
+	"e+FUctIb40Rgo7Y0VWlLMQe+0YnMmzvbq2nD0y7TFLaxPugknbrXQUYBJMYPDzvbNFsDJomTvO9GwkAw",
+	"dO/S1OnfvB+4jl7n7LYIcn5p6zncG99Uk7CufmZFADv36g057yt5EXFdU1eUrYeMC1Mc6yp8nenKiKy6",
+	"lXYzV8OpMVdgH73GUG1I/DO5cgA4AyyXpdo1M9ddcZzOMm3xU5nn7Wkub9wLt+X+PzplhleyjTLjqb1z",
+	"r95KN3F0XOuFISC3681e1iJGMs+HckTXgHHpfuj88LeuTezQpIu/eVSX+fu40nU70brVocIxN5GJ333X",
+	"7iPCRWCegrxQetlUErAEZC2anmTc3uY4zwkND/PrtZkLo1HpgN8SHtugLvMBQjsMonkPEmGziaak6e9P",
+	"KqlTWabCXfyzB9OqKmz/0aP5fN61/LXb0e7IzD5CkDPuyVFNM3uqSSVzYM2S2WJpKqQxJpEQnBSBJVg1",
+	"KlU1cJUuqOzRkcBsb9K21vA0rg1i/XDuenjjty4lmtMkIhQdn05CKp1H0kFlkHLB/ZiNriKgU/LiaVE4",
+	"N9RZI7YLH7qOJQwVjs/hZB0Qj4ceK3FJXZ+evcdobDJXZYV/lepUh310xF+ZHFVP952SOyAaDujkePQf",
+	"Ki/A0uNez+WSB9U2q9SMdwLEm97bI/w7PIMu9YV1bjMWvbdvXQXDgS/F7YpvVZqValRZXyc8Nnlu5r6e",
+	"6VuuAKN0fjr/cbUWXgT4g9fN7QzGoPk/du9JxGNXbJyIw/3w714iHifiYD8RB0eJ6BFSWu9ITE1dWg8i",
+	"rpl8vaNTjd8AMXKPKwkzv1BFtVyePeANeIj4HgNYyeLhMcwMs3umRpu6xPSfgmAQU7no+3Ied3pwzKPe",
+	"r3Ayj/cPE/8Evv5UM60XXGZCJO+KF1hi34S+9PVUvmoErKNT/QbWKH1qFxHYQyNh2Q/tK1I3wYqd+JmI",
+	"/C6tC5OmDrD2gecQ/SBprBB7x5NXW5tTPa5LdwQtF6RZM1PUTQh2+0kogGMYdjgoJ/OsQtR9Mx4TO2gu",
+	"h+hixRHstuEPaXGu4AXoMc4usZTKJpjYFQ0aba/Xf2TOR9LtddeMx45BHadpqaylw/vKsQlKkptPjUOU",
+	"l6ReYX3iUCEhpkoU9TDPRoJErKJFHjMIZW+/cbcl85EY6ovOLnyS5wHYr7WMA9N6mI13bgE9z8K5/70z",
+	"s7rcZNz9ycH1s6RTl3mn33ECw05N0eWBHqFY39ws43nfs725Dqd+gwwp9wymG3GmUVM+OwzdzUgJ/8r0",
+	"5NxmehRSqUw5I1BElMKw5+PxuevcxFjwIGUb+VZ2ZAoX58UcKpC2nX5nPrVqdP7b76bT4Xef2t/+/a9/",
+	"HcG/dxC8/qrme27l1256gm922eBEmktVWiTLQQTxsJ90+PxjmtUnt7PsX6q5P0VXxwoaLBlb/xCJdqX+",
+	"O7fAzWMbc896tzJzWqz9Rz+Ea7EUbm6LAsc8fxcJ/olEgnmHWRnxdgxjPmMRFhqyWxvN67rHX31KdmL0",
+	"WjH6sxGU20nJHXe47wblNxQk23ps+Rhwp40C4WlXnFWfZSpPo45umJPE7g9TVwSWVmuOk3TFsV5w0ETk",
+	"quLefmxdDtWScR9Kh5xG5jwCwV7T/LAzLr3tRvaarNihgcwTG38lVJFTwv+WLPtu8JFIbAWoRhfkCEO8",
+	"Bq3mgS8znAgumOBT1czVEPElZTgWXm8bGIlbV8TXYYX8+1UX/GtkK3dgxMXcalvG8A0ehZ0JtpMddyM7",
+	"dhbVzqLaNkufWeqHMqoeMSB/dgW+wCtso2WxlUzoQ4mfMHw6FmZErmxK363MsqS7MtT6LMzk5xJz5SUt",
+	"tom9Ar12WWR/jSwyPNFIfvI8ew3oFsHbtfXsN9ZQr73R2CAXtaRbqcGtiWvfIHXi+IfTKFk7feA7RI2V",
+	"Ss9TubCDj66KI/U5holPYFgEkdgxnmFcZyXfXAtjvANq3ESRFMa3G1Rm4COx/neNoIyqOAAG2udUgo7u",
+	"emDtx2GdeO8prBQzsj4V3OeqUhj0wpJg1nJLRfhpM1OqJ2JiQE33qPcOM6HBO6up0itqf4mwApkVVZnF",
+	"EagB0JmUskHUX1p6CL0Y1lCbiveFWxGzyo69HvTCQRwmqz22xTIoV0tPYDhht1TOkedmqW2k7uEWnOOn",
+	"cL+q84P9ox6JMepOGz2LePtr9cbKrG28+n57JQ9v1D0aAuTlhDcExf2gt590whHwfXmlrc4d3Tp9otrB",
+	"x73OHem3sHSVXiW9fmPmdKYiIzOW+jvld6f83kgyg7TxhwpP0l1rv2SwfhhZSbClo1JVTkiR88NmE00A",
+	"JgNzqcpcFh4rl/oZTpVMVRmkJPxAVnWpBpS7MUWQR/8pDgW8OhFWwRyxZchC2EKOMBecpRwmAtCELP6a",
+	"07QJqBjBV1DDaeH3SKU7cMYsrbfTP/x4f39rlsTZVDvHzC42vouN7zLg/0oRCsT88qfEge7iEblrKYUt",
+	"6D6gPQeWyFLWF7xywK1nMZVvOTCB+WOIFM9paFMzF1kl5kpX2Do1i5vQtFX/vFL2Q8Zi05redT6znf7R",
+	"AWM0eYbobr9jh8jhzt04R7CFF0p7qXJ7TRqWe50WzfTbeX/uWceU1CeS7oDGxkI3c/K0YL5yU51Hsijc",
+	"LccESUQJf7gBXNBxUbjuvh8OMYixyri/+CdJhxtjnGs1d58e9MLHCOTnvjhMOlHbW/7wccAYcr/f7x3d",
+	"7ioFGlwnvQOGuG+5jE5qaoa7K2u5HWoQ0XQYegs38ZGFLIrNMJJXMZCvAgwqYpB96mqyvqPbt/i9a+a2",
+	"+kvu4JZNtCkxL5swLccY51+VVsdFQSPCXbyVz8tBcsV9vV4FBDsst8T+YhjW16kYSQ1/D7HxQ7VBZ68l",
+	"NMLOn//l3//nn/4N9HjsWkCX16MZOuX+8GYQ7Ghy4XibLOgJdsBZUKfRmyzlT7//83/84S9//Mf//ec/",
+	"riyI/GW3X49HSrtqRTfci+t2oXfDWb/foos4HeTtU8w3zaDcufp25tSWcoWO5DJAskRJc6fypU2UbNYK",
+	"rKVF6FXtQbkWrZATAt2fhZBUpkG25SoVYT0IyN8ud+67L8nZhwA0aOeOrBl+/8ONepB8iHYiiHB5jpga",
+	"nf7B7dRVt3dbtRhxCRZZyUrsDs3pp9UuJKEmTAjKfeeca6pkTnAnrbbib+jrW4nvrXboPbqO6zKrFp3+",
+	"92fN1CU1ughMjy1E5y+KSMNraiULVQ2uI4zMcyILAtqs5dyfmVLkRqZiKHOpR6q0fQbbL02uBono7e83",
+	"slVdX0FMU82sK1PmNvPn8CdnzuI/3SK5IBJ/4qHtMQ/XlYNrE43d6No8kprjQ0SgJxTWIaaaBHRWhNMZ",
+	"jVSB4VWdUoYC5UJI39VtqWR8rlQxcL0nKYG3JagPJLwGaPWYRvSbyu/DUs+pvFRrgFbhR1u0QIExvzV4",
+	"1z6ELGpsIxyyOeb5wqvcJ7LIOtgXy8I0bom0A5RFJPrr5EB0FOgQ3IRj3oyhbXaHgYJDaZV3+sIBzKyY",
+	"ZRMMO97hpW5O6ofOUNpsdFwD7/v+DBSaoZKlKr9UC/eBVZaiR9+fwbHh7oQth/hVuJ8+UvWIhD9Nvo1/",
+	"2IWt1IyvOvb6cley79ovhdYVQBYq+yfcGxfmIn8hTHb1BUVpJqV0b8DidOqdCKojJfcQfk1fHOeqrGZS",
+	"y4kqE/F5KcdSy0Tkma1mRl8k4rgoysyqRLwuMB/oy3omE/HCTCqTiJfmsuZqakLo4iyiaEpCvS1ymWkb",
+	"5p7pIQh9u2b22A4QB+KE0og8hcnz0AU2CZ3SEu6/0mhh2+yfhHegLbLumZdtth51evcGGrd6W6hRZbsC",
+	"FJRsUpfM2OA75qD+oPzCCknV7x7PQQwXaAEUmCHVmDOK+dV5vy5ACqkUdwrnHYjkSjBKM4eBSzNPxAjm",
+	"BUYy0qxKRCFrC3+h86nG++a6YgELU22786aRQFeZqM8P/wh3oQHtTZAMzSNPZzxsW9RcFMNAcCb5h7Q3",
+	"BsRsZURR5zkm9Hkgj1PtYVRO9al+KAZx5HvQj26S87TgAAjHgZ56H4UCoY3KukrFg5PXT58+Pzn5qNsY",
+	"k/xtg77IKng0x7U6b1riWBhCb1C+HSUyfnb8xYvnz5bGUm+LrHSDNRx1oc8uP7NmhBEoIHkej+E/igZx",
+	"6xYPnh6/fPr8xepAfM9UOkjCh7UOH/ed2nWZwZHEhMH5VCEUBXArbFuU0qB4ErrjTGd2ij91CBKZFbka",
+	"Ywpkasgkx2f7GBInvRe7gMJRSJOVJdG+oRvWLpEfdDZ6e3z24knIPA+KD767ARodv5eOsHBQG2VNECq5",
+	"1NqtkUFmbJbDIUv8B74ldvRZbubnrCziceRrzYVVyNEweRL+YR2ICKiLeVZVuUKadcVn8V0gjBqaCgHc",
+	"jLOSXAX8d6msyS9p5ZoulBiqidRIRFzoujFP9fOQewcLKlPyOgQADcpE5a7fnEPkM5zhdtZ5zgmyePmx",
+	"31UKhwaxZ1BZDRgly888iJrMnuq2JGDuaYwv1mKQAblp1zQmrOYI9VTScTN19YS6eckFdQzHblDdgDqC",
+	"2bPSXtC3xPQz7pW80gXd8UvKcuLtIpiZAM+CkT4CFGGmyrG/FgGk3laMelTkcqSmJscWvYJbMaIiwiaG",
+	"b6qhDTfrhaOkUidiQELxIwmuin5WW3XuPh9Efa+xXZgcVdmlOtXhh8OFyAhh6J0gV7J4h8QbKiTQO/Hu",
+	"VL97+PCh/w+eHKSlHFcD8U4MMn1eqstMzeE8XposVSl8PlTABeZlVlVKC/pReFT4IeAQ46SaP0cmgcQK",
+	"QQwukeTB+Fc4UmZBIU2bQyAX5Nm6B8S7+HV+BuFH9Hz0txhnWuaBr2GDN9S0mzM61ceh+0VmBWdwoSqm",
+	"Od6FcSM3OB9rLn3kvnG05BkDDWk1D5WSjQPm3mTXKDkwDt9i9HW5sOac4I34Zv/CciNPxv5ybc7ZSOIZ",
+	"urZw/Knv8oa55WFKS4+1zewkm2ggCDIUZCLo7KDrbOFLU8daL+vl7Ut002ElDu9pKDJi3rwIgdw5MgDm",
+	"x5eSZEV4WVAL16lCTmlJMyyqRbUzlYwvxEksSNjSAZth6a6ToxYEabfRPdToUZZnnJOYtANTBqce2phO",
+	"73FgboShxDCVkR+woZV5dXYROrQ77KysFKO6LIGSDcCkmcx0JVknDoCd41MtaDgP74bsnVuS00SA0E0R",
+	"EiYwVLnBO4O1EaC1BCHrlkNN9yMVn9a1jOGE/jKsQiiK6A0gadDkEGC0GKxihjmw7MWnXct4xIkTpFjA",
+	"T2guoGDEpEXMM7r+TDEHRDfXNlJokmVlOCRpJIGGuC5TV8o60ZhbUIkVkXapSz8MTk8j4hxtTmNCYHjE",
+	"ZBF2Kh1V45W4272EjDXApBJ+KFlaLx43LI7xJw5/E48LvBA1Kj9wg1XhQ2vZlJa6Yn8W3mCymizdLkdm",
+	"kFGVFYO5yiZTYNjWROjR9Aw3/mBAuKEcXeRmEuH4dZfx6LO1zPMCu4eYsbNIF4mw9QgrYAZ2ZgdwpgZq",
+	"JrN8EA06BY0xbxsTUx9KPLBw6Sc6s2QEomckk7koSjXO3pKmGvPreM48Rsv4x2BCI3iuU9nlyGN7txjW",
+	"oaoqK0UhRyoRlH6Eg7D2umyZtr34WzqXVi4YQsCzSH4jfdrUxHnDYh9f3S7IvvKuyyGcW9+TlbSrJEgh",
+	"4CV4YApVWqMdcNwIGJEWfmf8G5vdqFZf/I0y6DslCkkHXue5Po8YpM1KByk1i7fOA/yvYkPkTlbApoMJ",
+	"73Ly4ahkRYaWJhPXzBRiKdToDXCiYG/v6ck/7O2BXH396rOHvxQPaLwyuvDDReU6z89kefFRIj7/9OCX",
+	"+4f74sHnn375EXJJ+PHBx3DIn78dqRxVN2U9ZjxXCDhjemRmM5mAFiyEVbNsZHIgfImR1yFZkFSnJith",
+	"RqO6tFRMYMagDzpfCyql6LJwOIR4RvJMI8hp8esng2Dbdmm53704+W5vj2ZFA9ipUk0szClGpkhrllFb",
+	"WXzSwdI7ziCO0elT5xKNDEzZrkyJbXhtnVdd8UwiRmaVzZRNYMmFKkdKV3Q6dSpSNcpmMmcvO0klmpWd",
+	"mrnl9v4SlJDcK2No0eQ5vjDNJhmcaVAZEOuVudlMVl3xlSpBYoJhbOHt6L035cUQcQ/JHBGFtHZuypQt",
+	"ud+pUcUG7N7e3518/XJvL0HrsCwlakXU2djpRTMFU6L5oxKa8Cwt7kxZV1OBGSt07F7Fm9egvJoV1SIC",
+	"Rx2ZvJ6BLESsWTjHkkx6XL2Hcdzviuf4yxLIBbOwFxljkfAl8/MZ+4cizFmkeIGxcKB7V3yhBSw76ATo",
+	"1DA2a/j+mAoJ6aQHcBZWZneQ7B/9Mnn8ycf43kRIooT7/lQf9pJPPv4E2EIpRxXYc2QPjLNc0Rmk3aD4",
+	"Hp2BzNkRkVNDINy5BWMzuryTWlnbF0e9XkRWzDYTA3gDY6jARjhSEdEbYhg9h208vPZxKIxm+OhMNlJc",
+	"44kOukjBKiW6iNmXN5+CMk/PIJlNHqnV9EWbLUAmP48LOgRbQgQoG81ClDWcHyx/JZG+Ajpqm4p/SXif",
+	"oNdktoJHL32Li1iu0QzWOKabcT8yUeoCpmRNGQ3D8Yr3Z+//LwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -21,18 +21,19 @@ import (
 
 // Defines values for AlertKind.
 const (
-	AlertBalanceLow       AlertKind = "balance_low"
-	AlertDiskLow          AlertKind = "disk_low"
-	AlertFailureRate      AlertKind = "failure_rate"
-	AlertPartitionMissing AlertKind = "partition_missing"
-	AlertPoolUnserved     AlertKind = "pool_unserved"
-	AlertProviderTrouble  AlertKind = "provider_trouble"
-	AlertQueueDepth       AlertKind = "queue_depth"
-	AlertReceiptsMissing  AlertKind = "receipts_missing"
-	AlertSenderSilent     AlertKind = "sender_silent"
-	AlertStatementDiffers AlertKind = "statement_differs"
-	AlertWaitTime         AlertKind = "wait_time"
-	AlertWebhookFailing   AlertKind = "webhook_failing"
+	AlertBalanceLow        AlertKind = "balance_low"
+	AlertDiskLow           AlertKind = "disk_low"
+	AlertFailureRate       AlertKind = "failure_rate"
+	AlertPartitionMissing  AlertKind = "partition_missing"
+	AlertPoolUnserved      AlertKind = "pool_unserved"
+	AlertProviderTrouble   AlertKind = "provider_trouble"
+	AlertQueueDepth        AlertKind = "queue_depth"
+	AlertReceiptsMissing   AlertKind = "receipts_missing"
+	AlertReceiptsUnmatched AlertKind = "receipts_unmatched"
+	AlertSenderSilent      AlertKind = "sender_silent"
+	AlertStatementDiffers  AlertKind = "statement_differs"
+	AlertWaitTime          AlertKind = "wait_time"
+	AlertWebhookFailing    AlertKind = "webhook_failing"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -53,6 +54,8 @@ func (e AlertKind) Valid() bool {
 	case AlertQueueDepth:
 		return true
 	case AlertReceiptsMissing:
+		return true
+	case AlertReceiptsUnmatched:
 		return true
 	case AlertSenderSilent:
 		return true
@@ -841,6 +844,27 @@ func (e Place) Valid() bool {
 	case PlaceHistory:
 		return true
 	case PlaceRecent:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReceiptState.
+const (
+	ReceiptDelivered   ReceiptState = "delivered"
+	ReceiptOnItsWay    ReceiptState = "on_its_way"
+	ReceiptUndelivered ReceiptState = "undelivered"
+)
+
+// Valid indicates whether the value is a known member of the ReceiptState enum.
+func (e ReceiptState) Valid() bool {
+	switch e {
+	case ReceiptDelivered:
+		return true
+	case ReceiptOnItsWay:
+		return true
+	case ReceiptUndelivered:
 		return true
 	default:
 		return false
@@ -2625,6 +2649,86 @@ type BatchWaitReason string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
+
+// Callback defines model for Callback.
+type Callback struct {
+	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
+	Body string `json:"body"`
+
+	// BodyLength The number of characters of the body
+	BodyLength int32 `json:"body_length"`
+	CallbackID int64 `json:"callback_id"`
+
+	// CreatedAt When it came first
+	CreatedAt time.Time `json:"created_at"`
+
+	// LeftOut The number of items that could not be read among others that could
+	LeftOut int64 `json:"left_out"`
+
+	// Refused The reason of the error that the provider got; null if the callback was accepted
+	Refused *string `json:"refused"`
+
+	// Repeats How often the same body came again
+	Repeats  int64  `json:"repeats"`
+	SenderNo string `json:"sender_no"`
+	SourceIP string `json:"source_ip"`
+}
+
+// CallbackDetail defines model for CallbackDetail.
+type CallbackDetail struct {
+	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
+	Body string `json:"body"`
+
+	// BodyLength The number of characters of the body
+	BodyLength int32 `json:"body_length"`
+	CallbackID int64 `json:"callback_id"`
+
+	// CreatedAt When it came first
+	CreatedAt time.Time `json:"created_at"`
+
+	// LeftOut The number of items that could not be read among others that could
+	LeftOut  int64         `json:"left_out"`
+	Receipts []ReadReceipt `json:"receipts"`
+
+	// Refused The reason of the error that the provider got; null if the callback was accepted
+	Refused *string `json:"refused"`
+
+	// Repeats How often the same body came again
+	Repeats  int64  `json:"repeats"`
+	SenderNo string `json:"sender_no"`
+	SourceIP string `json:"source_ip"`
+
+	// Unread Why no receipt can be read: the reason of an error, or `sender.no_callback` if the sender was deleted, or accepts no callbacks now. Null if the body can be read.
+	Unread *string `json:"unread"`
+}
+
+// CallbackListResponse defines model for CallbackListResponse.
+type CallbackListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    CallbackPage `json:"data"`
+}
+
+// CallbackPage defines model for CallbackPage.
+type CallbackPage struct {
+	Items []Callback `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// CallbackResponse defines model for CallbackResponse.
+type CallbackResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    CallbackDetail `json:"data"`
+}
 
 // Category defines model for Category.
 type Category string
@@ -4417,8 +4521,14 @@ type NotificationPage struct {
 // NotificationRecipient defines model for NotificationRecipient.
 type NotificationRecipient struct {
 	// Address The address on the channel; empty if none is known
-	Address string    `json:"address"`
-	DueAt   time.Time `json:"due_at"`
+	Address string `json:"address"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// DeliveryCode The provider's code for the delivery status
+	DeliveryCode *string   `json:"delivery_code,omitempty"`
+	DueAt        time.Time `json:"due_at"`
 
 	// ExternalMsgid The provider's number of the message
 	ExternalMsgid *string `json:"external_msgid"`
@@ -4989,6 +5099,9 @@ type PlaceOfItems struct {
 // Example: 200 {"code":"ERR"}
 type ProviderAnswer = string
 
+// ProviderNo The number that the provider gave to the message
+type ProviderNo = string
+
 // ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
 type ProviderRequest struct {
 	// Body At most 2000 characters
@@ -5024,6 +5137,20 @@ type QueueSettings struct {
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
 }
 
+// ReadReceipt A receipt as it is read from the body of a callback
+type ReadReceipt struct {
+	Code *string `json:"code"`
+
+	// MatchedAt When its message was found; null if it is not known
+	MatchedAt  *time.Time `json:"matched_at"`
+	ProviderNo string     `json:"provider_no"`
+
+	// ReceiptID Null if no such receipt is stored: the configuration was changed since, or the receipt was deleted
+	ReceiptID *int64       `json:"receipt_id"`
+	Recipient *string      `json:"recipient"`
+	State     ReceiptState `json:"state"`
+}
+
 // Readiness defines model for Readiness.
 type Readiness struct {
 	MissingRoles ServerRoles `json:"missing_roles"`
@@ -5039,6 +5166,52 @@ type ReadinessResponse struct {
 	Message Message   `json:"message"`
 	Data    Readiness `json:"data"`
 }
+
+// Receipt defines model for Receipt.
+type Receipt struct {
+	// CallbackID The callback that brought it first
+	CallbackID int64 `json:"callback_id"`
+
+	// Code The provider's code
+	Code      *string   `json:"code"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// LookAt When its message is looked for next; null if it was found, or is not looked for any more
+	LookAt *time.Time `json:"look_at"`
+
+	// MatchedAt When its message was found; null if it is not known
+	MatchedAt *time.Time `json:"matched_at"`
+
+	// ProviderNo The provider's number of the message. `GET /api/v1/sms/tasks?provider_no=` lists its tasks.
+	ProviderNo string `json:"provider_no"`
+	ReceiptID  int64  `json:"receipt_id"`
+
+	// Recipient As the provider wrote it; null if it is not given
+	Recipient *string      `json:"recipient"`
+	SenderNo  string       `json:"sender_no"`
+	State     ReceiptState `json:"state"`
+}
+
+// ReceiptListResponse defines model for ReceiptListResponse.
+type ReceiptListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ReceiptPage `json:"data"`
+}
+
+// ReceiptPage defines model for ReceiptPage.
+type ReceiptPage struct {
+	Items []Receipt `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ReceiptState defines model for ReceiptState.
+type ReceiptState string
 
 // RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 type RecipientStatus int16
@@ -6357,6 +6530,9 @@ type Submitted struct {
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
+// SubmitterFilter defines model for SubmitterFilter.
+type SubmitterFilter = string
+
 // Switch What holds a message
 type Switch struct {
 	// Name The company, user, channel, country or batch; an empty text is the country of a number of no known country
@@ -6502,6 +6678,9 @@ type Task struct {
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
 
+	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
+	ProviderNo *string `json:"provider_no,omitempty"`
+
 	// ReportedAt The time at which the task was settled
 	ReportedAt *time.Time `json:"reported_at"`
 
@@ -6589,6 +6768,9 @@ type TaskDetail struct {
 
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
+
+	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
+	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// QueuedAt The time at which the task first could be claimed, was requeued, or, before it was tried, went on after a pause of its batch; null before it is due, for a recipient without an address, and for tasks from before this was recorded
 	QueuedAt *time.Time `json:"queued_at"`
@@ -6681,7 +6863,10 @@ type TaskJobFilter struct {
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
 	// CompanyNo Example: acme
-	CompanyNo   *No                    `json:"company_no,omitempty"`
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// CountryNo Example: acme
+	CountryNo   *No                    `json:"country_no,omitempty"`
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
@@ -6693,7 +6878,10 @@ type TaskJobFilter struct {
 	//
 	// Example: 13800138000
 	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
-	Result      *string      `json:"result,omitempty"`
+
+	// ProviderNo The number that the provider gave to the message
+	ProviderNo *ProviderNo `json:"provider_no,omitempty"`
+	Result     *string     `json:"result,omitempty"`
 
 	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 	//
@@ -6704,8 +6892,10 @@ type TaskJobFilter struct {
 	Source *Source `json:"source,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status *TaskStatus `json:"status,omitempty"`
-	Test   *bool       `json:"test,omitempty"`
+	Status      *TaskStatus       `json:"status,omitempty"`
+	SubmittedBy *SubmitterFilter  `json:"submitted_by,omitempty"`
+	TemplateNo  *TemplateNoFilter `json:"template_no,omitempty"`
+	Test        *bool             `json:"test,omitempty"`
 }
 
 // TaskJobFilterDelivery defines model for TaskJobFilter.Delivery.
@@ -6866,6 +7056,9 @@ type TemplateName = string
 //
 // Example: login-code
 type TemplateNo = string
+
+// TemplateNoFilter defines model for TemplateNoFilter.
+type TemplateNoFilter = string
 
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
@@ -7189,6 +7382,9 @@ type TimelineEvent struct {
 
 	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
 	Message *string `json:"message,omitempty"`
+
+	// ProviderNo Of `reported`: the number that the provider gave to the message
+	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// RequestID The request that submitted the task
 	RequestID *string `json:"request_id,omitempty"`
@@ -7557,6 +7753,12 @@ type Word50 = string
 // AlertID defines model for AlertId.
 type AlertID = int64
 
+// CameFrom defines model for CameFrom.
+type CameFrom = time.Time
+
+// CameTo defines model for CameTo.
+type CameTo = time.Time
+
 // CategoryName defines model for CategoryName.
 type CategoryName = Category
 
@@ -7615,6 +7817,11 @@ type RouteNo = int64
 
 // RuleNo defines model for RuleNo.
 type RuleNo = int64
+
+// SenderFilter The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+//
+// Example: sms_app_001
+type SenderFilter = AppID
 
 // SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 //
@@ -7733,6 +7940,30 @@ type ListAuditParams struct {
 
 	// To Only changes before this time
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListCallbacksParams defines parameters for ListCallbacks.
+type ListCallbacksParams struct {
+	// SenderNo Only those of this sender
+	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// ProviderNo Only the callbacks that brought receipts with this number of the provider first
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
+
+	// Unreadable Only callbacks that were refused or have items that could not be read, or with `false` only the others
+	Unreadable *bool `form:"unreadable,omitempty" json:"unreadable,omitempty"`
+
+	// From Only those that came at this time or later
+	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only those that came before this time
+	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -7916,6 +8147,30 @@ type ListInboundsParams struct {
 type CreateInboundParams struct {
 	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListReceiptsParams defines parameters for ListReceipts.
+type ListReceiptsParams struct {
+	// SenderNo Only those of this sender
+	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// ProviderNo Only receipts with this number of the provider
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
+
+	// Matched Only receipts whose message is known, or with `false` only the others
+	Matched *bool `form:"matched,omitempty" json:"matched,omitempty"`
+
+	// From Only those that came at this time or later
+	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only those that came before this time
+	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListReconciliationsParams defines parameters for ListReconciliations.
@@ -8359,6 +8614,18 @@ type ListTasksParams struct {
 
 	// Test Only test messages, or with `false` none of them
 	Test *bool `form:"test,omitempty" json:"test,omitempty"`
+
+	// CountryNo Only tasks whose number is of this country
+	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
+
+	// TemplateNo Only tasks whose text was made of this template
+	TemplateNo *TemplateNoFilter `form:"template_no,omitempty" json:"template_no,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+
+	// ProviderNo Only tasks of which a message has this number of its provider, as in `provider_no`. Give `sender_no` with it if providers use the same numbers.
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
 
 	// CreatedFrom Only tasks created at this time or later. A list finds them by the clock of the server that made the `task_id`. If that differs from the clock of the database by more than a minute, tasks at the end of the range may be missing. So may tasks whose id LKSMS did not make: by the order of ids, they can be outside the range.
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
@@ -8822,6 +9089,7 @@ type ClientInterface interface {
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -8849,6 +9117,7 @@ type ClientInterface interface {
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -8941,6 +9210,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
 	ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListCallbacks List callbacks of providers, newest first
+	//
+	// Callbacks are kept for 30 days. A page reads about 10,000 callbacks at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. The secret of the sender's callbacks is shown as `***`.
+	//
+	// Corresponds with GET /api/v1/admin/callbacks (the `ListCallbacks` operationId).
+	ListCallbacks(ctx context.Context, params *ListCallbacksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetCallback Show a callback, and what is read from it
+	//
+	// The body is read with the configuration that the sender has now. So after a change of `config.callback`, this shows what the provider's next callbacks will say.
+	//
+	// Corresponds with GET /api/v1/admin/callbacks/{callback_id} (the `GetCallback` operationId).
+	GetCallback(ctx context.Context, callbackID int64, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListChannels List channels, newest first
 	//
@@ -9328,6 +9611,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 	GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListReceipts List receipts of providers, newest first
+	//
+	// What callbacks say of single messages; a receipt that comes again is listed once. Receipts are kept for 30 days. With `matched=false`, those whose message is not known: it may still be looked for (`look_at`). A page reads about 10,000 receipts at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Corresponds with GET /api/v1/admin/receipts (the `ListReceipts` operationId).
+	ListReceipts(ctx context.Context, params *ListReceiptsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListReconciliations List reconciliations, newest first
 	//
@@ -10072,7 +10362,8 @@ type ClientInterface interface {
 	//   request. A repeated receipt changes nothing.
 	// - Unreadable items of a list are left out. A body without any readable item is rejected.
 	// - The body is stored as it came, for 30 days, also one that cannot be read. A repeated body is stored once.
-	// - A receipt is dropped if no message matches it within 72 hours.
+	// - A receipt whose message is not found within 72 hours is not looked for any more. `GET /api/v1/admin/receipts` shows it for 30 days.
+	// - The address stays open for a sender that is off, and for 30 days after the last change of one that is retired.
 	// - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
 	//   minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
 	//   older configurations have.
@@ -10742,7 +11033,7 @@ type ClientInterface interface {
 
 	// ListTasks List tasks, newest first
 	//
-	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `provider_no`; `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; `submitted_by`; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `provider_no`, `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 	ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -11220,6 +11511,7 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -11257,6 +11549,7 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -11430,6 +11723,40 @@ func (c *Client) AcknowledgeAlert(ctx context.Context, alertID AlertID, body Ack
 // Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
 func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListAuditRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListCallbacks List callbacks of providers, newest first
+//
+// Callbacks are kept for 30 days. A page reads about 10,000 callbacks at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. The secret of the sender's callbacks is shown as `***`.
+//
+// Corresponds with GET /api/v1/admin/callbacks (the `ListCallbacks` operationId).
+func (c *Client) ListCallbacks(ctx context.Context, params *ListCallbacksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListCallbacksRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetCallback Show a callback, and what is read from it
+//
+// The body is read with the configuration that the sender has now. So after a change of `config.callback`, this shows what the provider's next callbacks will say.
+//
+// Corresponds with GET /api/v1/admin/callbacks/{callback_id} (the `GetCallback` operationId).
+func (c *Client) GetCallback(ctx context.Context, callbackID int64, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetCallbackRequest(c.Server, callbackID)
 	if err != nil {
 		return nil, err
 	}
@@ -12317,6 +12644,23 @@ func (c *Client) PutNotificationTemplate(ctx context.Context, bizType BizType, c
 // Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 func (c *Client) GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetOverviewRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListReceipts List receipts of providers, newest first
+//
+// What callbacks say of single messages; a receipt that comes again is listed once. Receipts are kept for 30 days. With `matched=false`, those whose message is not known: it may still be looked for (`look_at`). A page reads about 10,000 receipts at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Corresponds with GET /api/v1/admin/receipts (the `ListReceipts` operationId).
+func (c *Client) ListReceipts(ctx context.Context, params *ListReceiptsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListReceiptsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13860,7 +14204,8 @@ func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *Lis
 //     request. A repeated receipt changes nothing.
 //   - Unreadable items of a list are left out. A body without any readable item is rejected.
 //   - The body is stored as it came, for 30 days, also one that cannot be read. A repeated body is stored once.
-//   - A receipt is dropped if no message matches it within 72 hours.
+//   - A receipt whose message is not found within 72 hours is not looked for any more. `GET /api/v1/admin/receipts` shows it for 30 days.
+//   - The address stays open for a sender that is off, and for 30 days after the last change of one that is retired.
 //   - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
 //     minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
 //     older configurations have.
@@ -14980,7 +15325,7 @@ func (c *Client) GetTaskTimeline(ctx context.Context, taskID TaskID, reqEditors 
 
 // ListTasks List tasks, newest first
 //
-// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `provider_no`; `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; `submitted_by`; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `provider_no`, `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -16369,6 +16714,166 @@ func NewListAuditRequest(server string, params *ListAuditParams) (*http.Request,
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListCallbacksRequest constructs an http.Request for the ListCallbacks method
+func NewListCallbacksRequest(server string, params *ListCallbacksParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/callbacks")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ProviderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "provider_no", *params.ProviderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Unreadable != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "unreadable", *params.Unreadable, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetCallbackRequest constructs an http.Request for the GetCallback method
+func NewGetCallbackRequest(server string, callbackID int64) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "callback_id", callbackID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/callbacks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -18416,6 +18921,132 @@ func NewGetOverviewRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListReceiptsRequest constructs an http.Request for the ListReceipts method
+func NewListReceiptsRequest(server string, params *ListReceiptsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/receipts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ProviderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "provider_no", *params.ProviderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Matched != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "matched", *params.Matched, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -23528,6 +24159,54 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 
 		}
 
+		if params.CountryNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "country_no", *params.CountryNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.TemplateNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "template_no", *params.TemplateNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SubmittedBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "submitted_by", *params.SubmittedBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ProviderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "provider_no", *params.ProviderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.CreatedFrom != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "created_from", *params.CreatedFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
@@ -25027,6 +25706,7 @@ type ClientWithResponsesInterface interface {
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -25054,6 +25734,7 @@ type ClientWithResponsesInterface interface {
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -25154,6 +25835,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
 	ListAuditWithResponse(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*ListAuditResponse, error)
+
+	// ListCallbacksWithResponse List callbacks of providers, newest first
+	//
+	// Callbacks are kept for 30 days. A page reads about 10,000 callbacks at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. The secret of the sender's callbacks is shown as `***`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/callbacks (the `ListCallbacks` operationId).
+	ListCallbacksWithResponse(ctx context.Context, params *ListCallbacksParams, reqEditors ...RequestEditorFn) (*ListCallbacksResponse, error)
+
+	// GetCallbackWithResponse Show a callback, and what is read from it
+	//
+	// The body is read with the configuration that the sender has now. So after a change of `config.callback`, this shows what the provider's next callbacks will say.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/callbacks/{callback_id} (the `GetCallback` operationId).
+	GetCallbackWithResponse(ctx context.Context, callbackID int64, reqEditors ...RequestEditorFn) (*GetCallbackResponse, error)
 
 	// ListChannelsWithResponse List channels, newest first
 	//
@@ -25593,6 +26292,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 	GetOverviewWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOverviewResponse, error)
+
+	// ListReceiptsWithResponse List receipts of providers, newest first
+	//
+	// What callbacks say of single messages; a receipt that comes again is listed once. Receipts are kept for 30 days. With `matched=false`, those whose message is not known: it may still be looked for (`look_at`). A page reads about 10,000 receipts at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/receipts (the `ListReceipts` operationId).
+	ListReceiptsWithResponse(ctx context.Context, params *ListReceiptsParams, reqEditors ...RequestEditorFn) (*ListReceiptsResponse, error)
 
 	// ListReconciliationsWithResponse List reconciliations, newest first
 	//
@@ -26419,7 +27127,8 @@ type ClientWithResponsesInterface interface {
 	//   request. A repeated receipt changes nothing.
 	// - Unreadable items of a list are left out. A body without any readable item is rejected.
 	// - The body is stored as it came, for 30 days, also one that cannot be read. A repeated body is stored once.
-	// - A receipt is dropped if no message matches it within 72 hours.
+	// - A receipt whose message is not found within 72 hours is not looked for any more. `GET /api/v1/admin/receipts` shows it for 30 days.
+	// - The address stays open for a sender that is off, and for 30 days after the last change of one that is retired.
 	// - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
 	//   minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
 	//   older configurations have.
@@ -27125,7 +27834,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListTasksWithResponse List tasks, newest first
 	//
-	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `provider_no`; `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; `submitted_by`; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `provider_no`, `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -28739,6 +29448,179 @@ func (r ListAuditResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListAuditResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListCallbacksResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CallbackListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListCallbacksResponse) GetJSON200() *CallbackListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListCallbacksResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListCallbacksResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListCallbacksResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListCallbacksResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListCallbacksResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListCallbacksResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListCallbacksResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListCallbacksResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListCallbacksResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListCallbacksResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetCallbackResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CallbackResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetCallbackResponse) GetJSON200() *CallbackResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetCallbackResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetCallbackResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetCallbackResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetCallbackResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetCallbackResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetCallbackResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetCallbackResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetCallbackResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetCallbackResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetCallbackResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetCallbackResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -32411,6 +33293,89 @@ func (r GetOverviewResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetOverviewResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListReceiptsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReceiptListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListReceiptsResponse) GetJSON200() *ReceiptListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListReceiptsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListReceiptsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListReceiptsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListReceiptsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListReceiptsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListReceiptsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListReceiptsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListReceiptsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListReceiptsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListReceiptsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -43964,6 +44929,7 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -43997,6 +44963,7 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -44150,6 +45117,36 @@ func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params 
 		return nil, err
 	}
 	return ParseListAuditResponse(rsp)
+}
+
+// ListCallbacksWithResponse List callbacks of providers, newest first
+//
+// Callbacks are kept for 30 days. A page reads about 10,000 callbacks at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. The secret of the sender's callbacks is shown as `***`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/callbacks (the `ListCallbacks` operationId).
+func (c *ClientWithResponses) ListCallbacksWithResponse(ctx context.Context, params *ListCallbacksParams, reqEditors ...RequestEditorFn) (*ListCallbacksResponse, error) {
+	rsp, err := c.ListCallbacks(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListCallbacksResponse(rsp)
+}
+
+// GetCallbackWithResponse Show a callback, and what is read from it
+//
+// The body is read with the configuration that the sender has now. So after a change of `config.callback`, this shows what the provider's next callbacks will say.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/callbacks/{callback_id} (the `GetCallback` operationId).
+func (c *ClientWithResponses) GetCallbackWithResponse(ctx context.Context, callbackID int64, reqEditors ...RequestEditorFn) (*GetCallbackResponse, error) {
+	rsp, err := c.GetCallback(ctx, callbackID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetCallbackResponse(rsp)
 }
 
 // ListChannelsWithResponse List channels, newest first
@@ -44889,6 +45886,21 @@ func (c *ClientWithResponses) GetOverviewWithResponse(ctx context.Context, reqEd
 		return nil, err
 	}
 	return ParseGetOverviewResponse(rsp)
+}
+
+// ListReceiptsWithResponse List receipts of providers, newest first
+//
+// What callbacks say of single messages; a receipt that comes again is listed once. Receipts are kept for 30 days. With `matched=false`, those whose message is not known: it may still be looked for (`look_at`). A page reads about 10,000 receipts at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/receipts (the `ListReceipts` operationId).
+func (c *ClientWithResponses) ListReceiptsWithResponse(ctx context.Context, params *ListReceiptsParams, reqEditors ...RequestEditorFn) (*ListReceiptsResponse, error) {
+	rsp, err := c.ListReceipts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListReceiptsResponse(rsp)
 }
 
 // ListReconciliationsWithResponse List reconciliations, newest first
@@ -46190,7 +47202,8 @@ func (c *ClientWithResponses) ListBatchRowsWithResponse(ctx context.Context, bat
 //     request. A repeated receipt changes nothing.
 //   - Unreadable items of a list are left out. A body without any readable item is rejected.
 //   - The body is stored as it came, for 30 days, also one that cannot be read. A repeated body is stored once.
-//   - A receipt is dropped if no message matches it within 72 hours.
+//   - A receipt whose message is not found within 72 hours is not looked for any more. `GET /api/v1/admin/receipts` shows it for 30 days.
+//   - The address stays open for a sender that is off, and for 30 days after the last change of one that is retired.
 //   - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
 //     minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
 //     older configurations have.
@@ -47166,7 +48179,7 @@ func (c *ClientWithResponses) GetTaskTimelineWithResponse(ctx context.Context, t
 
 // ListTasksWithResponse List tasks, newest first
 //
-// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `provider_no`; `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; `submitted_by`; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `provider_no`, `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -48754,6 +49767,149 @@ func ParseListAuditResponse(rsp *http.Response) (*ListAuditResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListCallbacksResponse parses an HTTP response from a ListCallbacksWithResponse call
+func ParseListCallbacksResponse(rsp *http.Response) (*ListCallbacksResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListCallbacksResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CallbackListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetCallbackResponse parses an HTTP response from a GetCallbackWithResponse call
+func ParseGetCallbackResponse(rsp *http.Response) (*GetCallbackResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetCallbackResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CallbackResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -51838,6 +52994,74 @@ func ParseGetOverviewResponse(rsp *http.Response) (*GetOverviewResponse, error) 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest OverviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListReceiptsResponse parses an HTTP response from a ListReceiptsWithResponse call
+func ParseListReceiptsResponse(rsp *http.Response) (*ListReceiptsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListReceiptsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReceiptListResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/TimeText-BjKR2UXf.js
-import{L as e,M as t,Wt as n,et as r,jt as i,t as a}from"./_plugin-vue_export-helper-Beh5wb_G.js";import{c as o,l as s,t as c}from"./format-BkQis7Ls.js";var l=[`datetime`,`title`],u={key:1,class:`muted`},d=a(e({__name:`TimeText`,props:{value:{},ago:{type:Boolean},full:{type:Boolean}},setup(e){return(a,d)=>e.value?(r(),t(`time`,{key:0,class:`numeric`,datetime:e.value,title:i(s)(e.value)},n(e.ago?i(c)(e.value):e.full?i(s)(e.value):i(o)(e.value)),9,l)):(r(),t(`span`,u,`–`))}}),[[`__scopeId`,`data-v-eefd9397`]]);export{d as t};
-========
-import{L as e,M as t,Wt as n,et as r,jt as i,t as a}from"./_plugin-vue_export-helper-COEd--01.js";import{c as o,l as s,t as c}from"./format-Cw9K4Lu4.js";var l=[`datetime`,`title`],u={key:1,class:`muted`},d=a(e({__name:`TimeText`,props:{value:{},ago:{type:Boolean},full:{type:Boolean}},setup(e){return(a,d)=>e.value?(r(),t(`time`,{key:0,class:`numeric`,datetime:e.value,title:i(s)(e.value)},n(e.ago?i(c)(e.value):e.full?i(s)(e.value):i(o)(e.value)),9,l)):(r(),t(`span`,u,`–`))}}),[[`__scopeId`,`data-v-eefd9397`]]);export{d as t};
->>>>>>>> main:web/dist/assets/TimeText-CBmGxIo_.js
