@@ -176,9 +176,13 @@ func TestTheContractDescribesEveryDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var explained []string
+	for _, heading := range regexp.MustCompile(`(?m)^### (.+)$`).FindAllStringSubmatch(string(page), -1) {
+		explained = append(explained, strings.Split(strings.ReplaceAll(heading[1], "`", ""), ", ")...)
+	}
 	for _, name := range driver.Kinds() {
-		if !strings.Contains(kind.Description, "`"+name+"`") || !strings.Contains(string(page), "`"+name+"`") {
-			t.Errorf("the driver %s is not in the description of SenderKind, or not in docs/channels.md", name)
+		if !strings.Contains(kind.Description, "`"+name+"`") || !slices.Contains(explained, name) {
+			t.Errorf("the driver %s is not in the description of SenderKind, or has no section in docs/channels.md", name)
 		}
 	}
 }
