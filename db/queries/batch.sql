@@ -132,15 +132,18 @@ UPDATE batches b
 SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0
 WHERE b.id = @id AND b.status = 'checking';
 
--- BatchConfirm lets a batch that was checked be sent.
+-- BatchConfirm lets a batch that was checked be sent, unless it expires before.
 -- name: BatchConfirm :execrows
 UPDATE batches b
-SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = @confirmed_by::text,
-    expect_send_time = CASE
-        WHEN b.is_deferred THEN coalesce(b.expect_send_time, date_bin(@every::interval, now(), 'epoch') + @every::interval)
-        ELSE b.expect_send_time
-    END
-WHERE b.id = @id AND b.status = 'ready';
+SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = @confirmed_by::text, expect_send_time = w.start
+FROM batches o
+CROSS JOIN LATERAL (
+    SELECT CASE
+        WHEN o.is_deferred THEN coalesce(o.expect_send_time, date_bin(@every::interval, now(), 'epoch') + @every::interval)
+        ELSE o.expect_send_time
+    END AS start
+) w
+WHERE b.id = @id AND b.status = 'ready' AND o.id = b.id AND (b.expires_at IS NULL OR b.expires_at > greatest(now(), w.start));
 
 -- name: BatchPause :execrows
 UPDATE batches b SET status = 'paused', is_held = true WHERE b.id = @id AND b.status = 'running';

@@ -456,6 +456,7 @@ func (e EventType) Valid() bool {
 
 // Defines values for ExplanationReason.
 const (
+	BecauseExpiring   ExplanationReason = "expiring"
 	BecauseHeld       ExplanationReason = "held"
 	BecauseNoSender   ExplanationReason = "no_sender"
 	BecauseProcessing ExplanationReason = "processing"
@@ -468,6 +469,8 @@ const (
 // Valid indicates whether the value is a known member of the ExplanationReason enum.
 func (e ExplanationReason) Valid() bool {
 	switch e {
+	case BecauseExpiring:
+		return true
 	case BecauseHeld:
 		return true
 	case BecauseNoSender:
@@ -1902,9 +1905,12 @@ type AppTask struct {
 	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
 	//
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
-	TaskID      TaskID `json:"task_id"`
-	Content     string `json:"content"`
-	PhoneNumber string `json:"phone_number"`
+	TaskID  TaskID `json:"task_id"`
+	Content string `json:"content"`
+
+	// ExpiresAt The sender must not send the message after this time. Missing if it never expires
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
+	PhoneNumber string     `json:"phone_number"`
 }
 
 // AppTaskPage defines model for AppTaskPage.
@@ -2262,7 +2268,7 @@ type BatchRow struct {
 	// Row The number of the row in the list, as a spreadsheet program shows it
 	Row int64 `json:"row"`
 
-	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task
+	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task, 8 the batch expired before it became a task
 	Code *int16 `json:"code"`
 
 	// Content The text, empty if it could not be made
@@ -2477,10 +2483,13 @@ type ClaimedTask struct {
 	Attempt int16  `json:"attempt"`
 	Content string `json:"content"`
 
+	// ExpiresAt The sender must not send the message after this time. Missing if it never expires
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
 	// LeaseID Send this value back in the report
 	LeaseID int64 `json:"lease_id"`
 
-	// LeaseUntil The sender must report before this time
+	// LeaseUntil The sender must report before this time. It is not after `expires_at`
 	LeaseUntil  time.Time `json:"lease_until"`
 	PhoneNumber string    `json:"phone_number"`
 
@@ -3283,7 +3292,7 @@ type Explanation struct {
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 	Priority  int16      `json:"priority"`
 
-	// Reason `held`: the batch of the task is paused
+	// Reason `held`: the batch of the task is paused. `expiring`: the task expires before it is due, and is not sent
 	Reason ExplanationReason `json:"reason"`
 
 	// RequeuedAt When the task was requeued last; left out if it never was
@@ -3308,7 +3317,7 @@ type Explanation struct {
 	Summary string `json:"summary"`
 }
 
-// ExplanationReason `held`: the batch of the task is paused
+// ExplanationReason `held`: the batch of the task is paused. `expiring`: the task expires before it is due, and is not sent
 type ExplanationReason string
 
 // FieldError defines model for FieldError.
@@ -4304,11 +4313,14 @@ type Once struct {
 	CreatedAt    time.Time `json:"created_at"`
 
 	// Deduplicated In the answer to a submission: true if the message existed already
-	Deduplicated *bool      `json:"deduplicated,omitempty"`
-	ErrorCode    *string    `json:"error_code"`
-	ErrorMessage *string    `json:"error_message"`
-	FailedAt     *time.Time `json:"failed_at"`
-	MessageID    int64      `json:"message_id"`
+	Deduplicated *bool   `json:"deduplicated,omitempty"`
+	ErrorCode    *string `json:"error_code"`
+	ErrorMessage *string `json:"error_message"`
+
+	// ExpiresAt The message is not sent after this time; left out if it may be sent at any time
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	FailedAt  *time.Time `json:"failed_at"`
+	MessageID int64      `json:"message_id"`
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear      OnUnclear `json:"on_unclear"`
@@ -4322,6 +4334,12 @@ type Once struct {
 	SentAt       *time.Time `json:"sent_at"`
 	TemplateID   string     `json:"template_id"`
 	TemplateType string     `json:"template_type"`
+
+	// WaitsBecause Of a message that waits because all of its senders rest: what the provider said, such as that the quota of the day is used up
+	WaitsBecause *string `json:"waits_because,omitempty"`
+
+	// WaitsUntil When the first of these senders tries again
+	WaitsUntil *time.Time `json:"waits_until,omitempty"`
 }
 
 // OnceCount defines model for OnceCount.
@@ -4375,6 +4393,9 @@ type OnceRequest struct {
 
 	// Data The data in WeChat's format. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Data map[string]interface{} `json:"data"`
+
+	// ExpiresAt The message is not sent after this time, and has failed then. Of a repetition it counts only if the message is sent again.
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
@@ -9912,7 +9933,8 @@ type ClientInterface interface {
 	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
 	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
-	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+	// - With `expires_at`, no sender gets the task after that time, and no lease lasts longer; the task is then FAILED with the result
+	//   `已过期`. A message that would be sent later than that, by `expect_send_time` or by a scheduled template, is refused.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 	//
 	// Takes any type of body and a specified content type.
@@ -9933,7 +9955,8 @@ type ClientInterface interface {
 	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
 	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
-	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+	// - With `expires_at`, no sender gets the task after that time, and no lease lasts longer; the task is then FAILED with the result
+	//   `已过期`. A message that would be sent later than that, by `expect_send_time` or by a scheduled template, is refused.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 	//
 	// Takes a body of the `application/json` content type.
@@ -13921,7 +13944,8 @@ func (c *Client) ReportTasks(ctx context.Context, body ReportTasksJSONRequestBod
 //     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
 //   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
-//   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+//   - With `expires_at`, no sender gets the task after that time, and no lease lasts longer; the task is then FAILED with the result
+//     `已过期`. A message that would be sent later than that, by `expect_send_time` or by a scheduled template, is refused.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 //
 // Takes any type of body and a specified content type.
@@ -13952,7 +13976,8 @@ func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, con
 //     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
 //   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
-//   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+//   - With `expires_at`, no sender gets the task after that time, and no lease lasts longer; the task is then FAILED with the result
+//     `已过期`. A message that would be sent later than that, by `expect_send_time` or by a scheduled template, is refused.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 //
 // Takes a body of the `application/json` content type.
@@ -25991,7 +26016,8 @@ type ClientWithResponsesInterface interface {
 	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
 	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
-	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+	// - With `expires_at`, no sender gets the task after that time, and no lease lasts longer; the task is then FAILED with the result
+	//   `已过期`. A message that would be sent later than that, by `expect_send_time` or by a scheduled template, is refused.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -26012,7 +26038,8 @@ type ClientWithResponsesInterface interface {
 	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
 	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
-	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+	// - With `expires_at`, no sender gets the task after that time, and no lease lasts longer; the task is then FAILED with the result
+	//   `已过期`. A message that would be sent later than that, by `expect_send_time` or by a scheduled template, is refused.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -45657,7 +45684,8 @@ func (c *ClientWithResponses) ReportTasksWithResponse(ctx context.Context, body 
 //     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
 //   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
-//   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+//   - With `expires_at`, no sender gets the task after that time, and no lease lasts longer; the task is then FAILED with the result
+//     `已过期`. A message that would be sent later than that, by `expect_send_time` or by a scheduled template, is refused.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -45684,7 +45712,8 @@ func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, p
 //     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
 //   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
-//   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+//   - With `expires_at`, no sender gets the task after that time, and no lease lasts longer; the task is then FAILED with the result
+//     `已过期`. A message that would be sent later than that, by `expect_send_time` or by a scheduled template, is refused.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).

@@ -59,23 +59,26 @@ func (q *Queries) BatchChecked(ctx context.Context, arg BatchCheckedParams) erro
 
 const batchConfirm = `-- name: BatchConfirm :execrows
 UPDATE batches b
-SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = $1::text,
-    expect_send_time = CASE
-        WHEN b.is_deferred THEN coalesce(b.expect_send_time, date_bin($2::interval, now(), 'epoch') + $2::interval)
-        ELSE b.expect_send_time
-    END
-WHERE b.id = $3 AND b.status = 'ready'
+SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = $1::text, expect_send_time = w.start
+FROM batches o
+CROSS JOIN LATERAL (
+    SELECT CASE
+        WHEN o.is_deferred THEN coalesce(o.expect_send_time, date_bin($3::interval, now(), 'epoch') + $3::interval)
+        ELSE o.expect_send_time
+    END AS start
+) w
+WHERE b.id = $2 AND b.status = 'ready' AND o.id = b.id AND (b.expires_at IS NULL OR b.expires_at > greatest(now(), w.start))
 `
 
 type BatchConfirmParams struct {
 	ConfirmedBy string
-	Every       time.Duration
 	ID          int64
+	Every       time.Duration
 }
 
-// BatchConfirm lets a batch that was checked be sent.
+// BatchConfirm lets a batch that was checked be sent, unless it expires before.
 func (q *Queries) BatchConfirm(ctx context.Context, arg BatchConfirmParams) (int64, error) {
-	result, err := q.db.Exec(ctx, batchConfirm, arg.ConfirmedBy, arg.Every, arg.ID)
+	result, err := q.db.Exec(ctx, batchConfirm, arg.ConfirmedBy, arg.ID, arg.Every)
 	if err != nil {
 		return 0, err
 	}

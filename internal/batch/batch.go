@@ -50,6 +50,7 @@ const (
 	IsDuplicate
 	IsBlocked // the company may not send to the country
 	IsRefused // when it was to become a task
+	IsExpired // the batch expired before it became a task; not stored
 )
 
 // Services are what a Service uses.
@@ -154,7 +155,9 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 	if err != nil {
 		return p, err
 	}
-	shared := queue.Submission{MessageType: r.MessageType, Priority: r.Priority, ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt}
+	shared := queue.Submission{
+		MessageType: r.MessageType, Priority: r.Priority, ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, Deferred: p.IsDeferred,
+	}
 	if err := s.Tasks.CheckShared(ctx, shared, r.Origin); err != nil {
 		return p, err
 	}
@@ -295,7 +298,7 @@ func standing(b dbq.Batch, totals []dbq.BatchTotal) Standing {
 	return st
 }
 
-// Confirm lets a batch that was checked be sent. Faults: batch.not_found, batch.wrong_status, batch.nothing_to_send; template.not_active if its template
+// Confirm lets a batch that was checked be sent. Faults: batch.not_found, batch.wrong_status, batch.nothing_to_send, batch.expired; template.not_active if its template
 // is not, or not any more one of the company. From then on it keeps its text, whatever becomes of the template.
 func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by string) (Standing, error) {
 	row, err := s.get(ctx, viewer, id)
@@ -319,8 +322,12 @@ func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by strin
 		}
 	}
 	if n == 0 {
-		if st, err := s.Get(ctx, viewer, id); err != nil || st.ConfirmedAt != nil && st.Status != Cancelled { // sent twice
+		st, err := s.Get(ctx, viewer, id)
+		switch {
+		case err != nil || st.ConfirmedAt != nil && st.Status != Cancelled: // sent twice
 			return st, err
+		case row.Status == Ready && st.Status == Ready:
+			return Standing{}, fault.New(fault.Conflict, fault.BatchExpired)
 		}
 	}
 	return s.changed(ctx, viewer, id, n, nil, "confirm batch", Running, nil)

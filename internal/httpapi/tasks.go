@@ -323,12 +323,12 @@ func taskOf(t dbq.Task, from dbq.TaskOriginsRow) api.Task {
 func claimedOf(t claim.Lease) api.ClaimedTask {
 	return api.ClaimedTask{
 		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content,
-		LeaseID: t.LeaseID, Attempt: t.Attempt, LeaseUntil: t.LeaseUntil, Traceparent: t.Traceparent,
+		LeaseID: t.LeaseID, Attempt: t.Attempt, LeaseUntil: t.LeaseUntil, ExpiresAt: t.ExpiresAt, Traceparent: t.Traceparent,
 	}
 }
 
 func appTaskOf(t claim.Lease) api.AppTask {
-	return api.AppTask{TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content}
+	return api.AppTask{TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content, ExpiresAt: t.ExpiresAt}
 }
 
 func eventOf(e dbq.TaskTimelineRow) api.TimelineEvent {

@@ -22,7 +22,8 @@ import (
 const (
 	BecauseScheduled  = "scheduled"
 	BecauseRetryLater = "retry_later"
-	BecauseHeld       = "held" // the batch of the task is paused
+	BecauseHeld       = "held"     // the batch of the task is paused
+	BecauseExpiring   = "expiring" // the task expires before it is due
 	BecauseQueued     = "queued"
 	BecauseNoSender   = "no_sender" // the task is queued, and no sender can take it now
 	BecauseProcessing = "processing"
@@ -93,6 +94,8 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	}
 	able := canTake(e.Senders) > 0
 	switch {
+	case due.IsExpiring:
+		e.Reason = BecauseExpiring
 	case row.DueAt == nil:
 		e.Reason = BecauseHeld
 	case !e.IsDue && row.RetryCount > 0:
@@ -121,7 +124,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 }
 
 func (s *Service) due(ctx context.Context, id string) (dbq.TaskDueRow, error) {
-	due, err := s.inParts.TaskDue(ctx, dbq.TaskDueParams{TaskID: id, RetryMaxWait: s.retryMaxWait()})
+	due, err := s.inParts.TaskDue(ctx, dbq.TaskDueParams{TaskID: id, LeaseLeast: claim.LeaseLeast, RetryMaxWait: s.retryMaxWait()})
 	return due, postgres.Wrap("read due time of task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 

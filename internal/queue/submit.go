@@ -19,6 +19,7 @@ import (
 	"lksms/internal/optional"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
+	"lksms/internal/queue/claim"
 	"lksms/internal/result"
 	"lksms/internal/segment"
 	"lksms/internal/setting"
@@ -258,6 +259,11 @@ func (s *Service) complete(ctx context.Context, row *newTask, text template.Rend
 	if err := limitsOf(row.sms, row.MessageType).Check(row.Sign, text.Content); err != nil {
 		return err
 	}
+	if row.deferred() {
+		if err := CheckExpiry(row.ExpiresAt, row.sms.NextInterval(time.Now())); err != nil {
+			return err
+		}
+	}
 	if row.Raw, err = text.Source.AddTo(row.Raw); err != nil {
 		return fmt.Errorf("name template in the log: %w", err)
 	}
@@ -279,15 +285,24 @@ func checkTimes(sub Submission) error {
 	if at := sub.ExpectSendTime; at != nil && at.After(now.AddDate(0, 0, farthest)) {
 		return fault.InvalidField("expect_send_time", fault.TooFarAhead, farthest)
 	}
-	if at := sub.ExpiresAt; at != nil {
-		if at.Before(now) || sub.ExpectSendTime != nil && at.Before(*sub.ExpectSendTime) {
-			return fault.InvalidField("expires_at", fault.InThePast, nil)
-		}
-		if at.After(now.AddDate(0, 0, 2*farthest)) {
-			return fault.InvalidField("expires_at", fault.TooFarAhead, 2*farthest)
-		}
+	return CheckExpiry(sub.ExpiresAt, optional.Or(sub.ExpectSendTime, now))
+}
+
+// CheckExpiry returns request.invalid for an expires_at that is in the past or too far ahead, or of a message that could only expire, because it is not
+// sent before sendAt. ExpiresAt may be nil: never.
+func CheckExpiry(expiresAt *time.Time, sendAt time.Time) error {
+	switch now := time.Now(); {
+	case expiresAt == nil:
+		return nil
+	case expiresAt.Before(now):
+		return fault.InvalidField("expires_at", fault.InThePast, nil)
+	case sendAt.After(now) && !expiresAt.After(sendAt.Add(claim.LeaseLeast)):
+		return fault.InvalidField("expires_at", fault.BeforeSending, sendAt.UTC().Format(time.RFC3339))
+	case expiresAt.After(now.AddDate(0, 0, 2*farthest)):
+		return fault.InvalidField("expires_at", fault.TooFarAhead, 2*farthest)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // CheckShared checks what messages of one list have in common: priority and times. Fault: request.invalid.
@@ -298,6 +313,11 @@ func (s *Service) CheckShared(ctx context.Context, sub Submission, origin Origin
 	}
 	if _, err := priority(values.SMS, sub, origin); err != nil {
 		return err
+	}
+	if sub.Deferred && sub.ExpectSendTime == nil {
+		if err := CheckExpiry(sub.ExpiresAt, values.SMS.NextInterval(time.Now())); err != nil {
+			return err
+		}
 	}
 	return checkTimes(sub)
 }

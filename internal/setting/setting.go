@@ -54,6 +54,11 @@ func (s SMS) LongestContent() int64 {
 	return max(s.ContentMostVerification, s.ContentMostNotification, s.ContentMostMarketing)
 }
 
+// NextInterval returns when a message of a scheduled template is sent that is submitted at a time.
+func (s SMS) NextInterval(at time.Time) time.Time {
+	return time.Unix((at.Unix()/s.ScheduledEvery+1)*s.ScheduledEvery, 0)
+}
+
 // Monitoring holds the thresholds of the alert rules that name none: after how many seconds a task has waited too long; 0: never. And it says
 // what a day of statistics is.
 type Monitoring struct {

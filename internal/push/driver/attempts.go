@@ -30,8 +30,11 @@ func (a *attempts) canStart() bool {
 	return a.ctx.Err() == nil && !a.troubled.Load() && (a.until.IsZero() || time.Now().Before(a.until))
 }
 
-// try tries a message, which may stand for others of its group.
+// try tries a message, which may stand for others of its group, unless it has expired.
 func (a *attempts) try(m Message, send func(ctx context.Context) Outcome) Outcome {
+	if m.isExpired() {
+		return untried
+	}
 	ctx, ended := a.began(a.ctx, m)
 	o := send(ctx)
 	ended(o)

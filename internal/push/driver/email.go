@@ -147,6 +147,9 @@ func (d *email) Send(ctx context.Context, messages []Message, report func(int, O
 		if !attempts.canStart() {
 			return
 		}
+		if m.isExpired() {
+			continue
+		}
 		isOpen := false
 		o := attempts.try(m, func(ctx context.Context) (o Outcome) {
 			if client == nil {
@@ -154,6 +157,10 @@ func (d *email) Send(ctx context.Context, messages []Message, report func(int, O
 				if client, err = d.login(ctx); err != nil {
 					return loginOutcome(ctx, err)
 				}
+			}
+			if m.isExpired() { // the login may have taken long
+				isOpen = true
+				return untried
 			}
 			o, isOpen = d.send(client, m)
 			return o
