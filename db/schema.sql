@@ -396,6 +396,43 @@ CREATE FUNCTION public.is_due(at timestamp with time zone, longest_wait interval
 
 COMMENT ON FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) IS 'Whether a time has come that was set at most longest_wait ahead. One that is further ahead was set before the clock was set back, and counts as come. The minute is for transactions that began at other times.';
 
+CREATE FUNCTION public.lock_of_version_before(key bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(key) AND EXISTS (
+        SELECT FROM pg_locks l
+        JOIN pg_stat_activity a USING (pid)
+        WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.classid::bigint = (key >> 32) & 4294967295
+            AND l.objid::bigint = key & 4294967295 AND a.datname = current_database() AND a.usename = current_user
+    ) THEN
+        PERFORM pg_advisory_xact_lock(key);
+    END IF;
+END $$;
+
+COMMENT ON FUNCTION public.lock_of_version_before(key bigint) IS 'takes an advisory lock that servers of the version before take, and waits for it while one of them holds it. It ignores the lock of another role. The next version drops it';
+
+CREATE FUNCTION public.lock_table(locked regclass) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', locked);
+END $$;
+
+COMMENT ON FUNCTION public.lock_table(locked regclass) IS 'waits until no other transaction holds the lock of lock_table_try, and holds it until the end of the transaction';
+
+CREATE FUNCTION public.lock_table_try(locked regclass) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE NOWAIT', locked);
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END $$;
+
+COMMENT ON FUNCTION public.lock_table_try(locked regclass) IS 'locks a table until the end of the transaction, and returns false while another transaction holds that lock';
+
 CREATE FUNCTION public.notifications_feed() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -2502,6 +2539,12 @@ COMMENT ON COLUMN public.business_ends.awaits_start IS 'the end was reported bef
 
 COMMENT ON COLUMN public.business_ends.recorded_at IS 'when this was stored; ended_at is the caller''s time, which may be long before';
 
+CREATE TABLE public.business_locks (
+    slot smallint NOT NULL
+);
+
+COMMENT ON TABLE public.business_locks IS 'one row is locked by the transaction that takes business events of the tasks whose hash modulo 256 is its slot; the rows never change';
+
 CREATE TABLE public.callbacks (
     id bigint NOT NULL,
     sender_no text NOT NULL,
@@ -3200,6 +3243,236 @@ CREATE SEQUENCE public.lease_ids
     NO MINVALUE
     NO MAXVALUE
     CACHE 1;
+
+CREATE TABLE public.lock_age_tasks (
+);
+
+COMMENT ON TABLE public.lock_age_tasks IS 'has no rows: the server that does age-tasks locks the table';
+
+CREATE TABLE public.lock_check_batches (
+);
+
+COMMENT ON TABLE public.lock_check_batches IS 'has no rows: the server that does check-batches locks the table';
+
+CREATE TABLE public.lock_compare_statements (
+);
+
+COMMENT ON TABLE public.lock_compare_statements IS 'has no rows: the server that does compare-statements locks the table';
+
+CREATE TABLE public.lock_empty_deleted_tags (
+);
+
+COMMENT ON TABLE public.lock_empty_deleted_tags IS 'has no rows: the server that does empty-deleted-tags locks the table';
+
+CREATE TABLE public.lock_erase_people (
+);
+
+COMMENT ON TABLE public.lock_erase_people IS 'has no rows: the server that does erase-people locks the table';
+
+CREATE TABLE public.lock_evaluate_alert_rules (
+);
+
+COMMENT ON TABLE public.lock_evaluate_alert_rules IS 'has no rows: the server that does evaluate-alert-rules locks the table';
+
+CREATE TABLE public.lock_expire_tasks (
+);
+
+COMMENT ON TABLE public.lock_expire_tasks IS 'has no rows: the server that does expire-tasks locks the table';
+
+CREATE TABLE public.lock_feed (
+);
+
+COMMENT ON TABLE public.lock_feed IS 'has no rows: the server that does feed locks the table';
+
+CREATE TABLE public.lock_feed_batches (
+);
+
+COMMENT ON TABLE public.lock_feed_batches IS 'has no rows: the server that does feed-batches locks the table';
+
+CREATE TABLE public.lock_fold_facts (
+);
+
+COMMENT ON TABLE public.lock_fold_facts IS 'has no rows: the server that does fold-facts locks the table';
+
+CREATE TABLE public.lock_forget_audit (
+);
+
+COMMENT ON TABLE public.lock_forget_audit IS 'has no rows: the server that does forget-audit locks the table';
+
+CREATE TABLE public.lock_forget_batches (
+);
+
+COMMENT ON TABLE public.lock_forget_batches IS 'has no rows: the server that does forget-batches locks the table';
+
+CREATE TABLE public.lock_forget_callbacks (
+);
+
+COMMENT ON TABLE public.lock_forget_callbacks IS 'has no rows: the server that does forget-callbacks locks the table';
+
+CREATE TABLE public.lock_forget_contact_imports (
+);
+
+COMMENT ON TABLE public.lock_forget_contact_imports IS 'has no rows: the server that does forget-contact-imports locks the table';
+
+CREATE TABLE public.lock_forget_erasures (
+);
+
+COMMENT ON TABLE public.lock_forget_erasures IS 'has no rows: the server that does forget-erasures locks the table';
+
+CREATE TABLE public.lock_forget_events (
+);
+
+COMMENT ON TABLE public.lock_forget_events IS 'has no rows: the server that does forget-events locks the table';
+
+CREATE TABLE public.lock_forget_feed (
+);
+
+COMMENT ON TABLE public.lock_forget_feed IS 'has no rows: the server that does forget-feed locks the table';
+
+CREATE TABLE public.lock_forget_idempotency_keys (
+);
+
+COMMENT ON TABLE public.lock_forget_idempotency_keys IS 'has no rows: the server that does forget-idempotency-keys locks the table';
+
+CREATE TABLE public.lock_forget_reconciliations (
+);
+
+COMMENT ON TABLE public.lock_forget_reconciliations IS 'has no rows: the server that does forget-reconciliations locks the table';
+
+CREATE TABLE public.lock_forget_retired_pools (
+);
+
+COMMENT ON TABLE public.lock_forget_retired_pools IS 'has no rows: the server that does forget-retired-pools locks the table';
+
+CREATE TABLE public.lock_forget_servers (
+);
+
+COMMENT ON TABLE public.lock_forget_servers IS 'has no rows: the server that does forget-servers locks the table';
+
+CREATE TABLE public.lock_forget_sessions (
+);
+
+COMMENT ON TABLE public.lock_forget_sessions IS 'has no rows: the server that does forget-sessions locks the table';
+
+CREATE TABLE public.lock_forget_smsgate_messages (
+);
+
+COMMENT ON TABLE public.lock_forget_smsgate_messages IS 'has no rows: the server that does forget-smsgate-messages locks the table';
+
+CREATE TABLE public.lock_forget_statistics (
+);
+
+COMMENT ON TABLE public.lock_forget_statistics IS 'has no rows: the server that does forget-statistics locks the table';
+
+CREATE TABLE public.lock_forget_submissions (
+);
+
+COMMENT ON TABLE public.lock_forget_submissions IS 'has no rows: the server that does forget-submissions locks the table';
+
+CREATE TABLE public.lock_forget_task_jobs (
+);
+
+COMMENT ON TABLE public.lock_forget_task_jobs IS 'has no rows: the server that does forget-task-jobs locks the table';
+
+CREATE TABLE public.lock_forget_texts (
+);
+
+COMMENT ON TABLE public.lock_forget_texts IS 'has no rows: the server that does forget-texts locks the table';
+
+CREATE TABLE public.lock_forget_uploads (
+);
+
+COMMENT ON TABLE public.lock_forget_uploads IS 'has no rows: the server that does forget-uploads locks the table';
+
+CREATE TABLE public.lock_forget_webhooks (
+);
+
+COMMENT ON TABLE public.lock_forget_webhooks IS 'has no rows: the server that does forget-webhooks locks the table';
+
+CREATE TABLE public.lock_import_contacts (
+);
+
+COMMENT ON TABLE public.lock_import_contacts IS 'has no rows: the server that does import-contacts locks the table';
+
+CREATE TABLE public.lock_keep_history (
+);
+
+COMMENT ON TABLE public.lock_keep_history IS 'has no rows: the server that does keep-history locks the table';
+
+CREATE TABLE public.lock_make_partitions (
+);
+
+COMMENT ON TABLE public.lock_make_partitions IS 'has no rows: the server that does make-partitions locks the table';
+
+CREATE TABLE public.lock_match_receipts (
+);
+
+COMMENT ON TABLE public.lock_match_receipts IS 'has no rows: the server that does match-receipts locks the table';
+
+CREATE TABLE public.lock_move_tasks_to_their_routes (
+);
+
+COMMENT ON TABLE public.lock_move_tasks_to_their_routes IS 'has no rows: the server that does move-tasks-to-their-routes locks the table';
+
+CREATE TABLE public.lock_post_webhooks (
+);
+
+COMMENT ON TABLE public.lock_post_webhooks IS 'has no rows: the server that does post-webhooks locks the table';
+
+CREATE TABLE public.lock_queue_due_tasks (
+);
+
+COMMENT ON TABLE public.lock_queue_due_tasks IS 'has no rows: the server that does queue-due-tasks locks the table';
+
+CREATE TABLE public.lock_recover_zombie_tasks (
+);
+
+COMMENT ON TABLE public.lock_recover_zombie_tasks IS 'has no rows: the server that does recover-zombie-tasks locks the table';
+
+CREATE TABLE public.lock_roll_up_statistics (
+);
+
+COMMENT ON TABLE public.lock_roll_up_statistics IS 'has no rows: the server that does roll-up-statistics locks the table';
+
+CREATE TABLE public.lock_run_notifications (
+);
+
+COMMENT ON TABLE public.lock_run_notifications IS 'has no rows: the server that does run-notifications locks the table';
+
+CREATE TABLE public.lock_run_task_jobs (
+);
+
+COMMENT ON TABLE public.lock_run_task_jobs IS 'has no rows: the server that does run-task-jobs locks the table';
+
+CREATE TABLE public.lock_sequence_feed (
+);
+
+COMMENT ON TABLE public.lock_sequence_feed IS 'has no rows: the server that does sequence-feed locks the table';
+
+CREATE TABLE public.lock_statistics (
+);
+
+COMMENT ON TABLE public.lock_statistics IS 'has no rows: the server that does statistics locks the table';
+
+CREATE TABLE public.lock_sum_up_ledger (
+);
+
+COMMENT ON TABLE public.lock_sum_up_ledger IS 'has no rows: the server that does sum-up-ledger locks the table';
+
+CREATE TABLE public.lock_take_messages_of_sql (
+);
+
+COMMENT ON TABLE public.lock_take_messages_of_sql IS 'has no rows: the server that does take-messages-of-sql locks the table';
+
+CREATE TABLE public.lock_task_jobs (
+);
+
+COMMENT ON TABLE public.lock_task_jobs IS 'has no rows: the server that does task-jobs locks the table';
+
+CREATE TABLE public.lock_tell_alerts (
+);
+
+COMMENT ON TABLE public.lock_tell_alerts IS 'has no rows: the server that does tell-alerts locks the table';
 
 CREATE TABLE public.messages_default (
     task_id text NOT NULL COLLATE pg_catalog."C",
@@ -5019,6 +5292,9 @@ ALTER TABLE ONLY public.batches
 ALTER TABLE ONLY public.business_ends
     ADD CONSTRAINT business_ends_pkey PRIMARY KEY (company_id, subject, subject_id);
 
+ALTER TABLE ONLY public.business_locks
+    ADD CONSTRAINT business_locks_pkey PRIMARY KEY (slot);
+
 ALTER TABLE ONLY public.callbacks
     ADD CONSTRAINT callbacks_pkey PRIMARY KEY (id);
 
@@ -5632,7 +5908,7 @@ CREATE TRIGGER audited_removing AFTER DELETE ON public.company_countries REFEREN
 
 CREATE TRIGGER audited_reset AFTER UPDATE OF is_sent ON public.default_contents FOR EACH ROW WHEN ((old.is_sent AND (NOT new.is_sent) AND (current_setting('lksms.actor'::text, true) <> ''::text))) EXECUTE FUNCTION public.audit_change('default_content', 'id');
 
-CREATE TRIGGER batches_feed_updated AFTER UPDATE OF is_settled ON public.batches FOR EACH ROW WHEN ((new.is_settled AND (NOT old.is_settled) AND ((old.status <> 'checking'::text) OR old.is_confirmed) AND (new.status = ANY (ARRAY['finished'::text, 'cancelled'::text])))) EXECUTE FUNCTION public.batches_feed();
+CREATE TRIGGER batches_feed_updated AFTER UPDATE OF status, is_settled ON public.batches FOR EACH ROW WHEN ((new.is_settled AND (new.status = ANY (ARRAY['finished'::text, 'cancelled'::text])) AND (NOT (old.is_settled AND (old.status = ANY (ARRAY['finished'::text, 'cancelled'::text])))))) EXECUTE FUNCTION public.batches_feed();
 
 CREATE TRIGGER batches_rows_bound AFTER INSERT ON public.batches REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'company_id');
 

@@ -9,8 +9,10 @@ SELECT now()::timestamptz AS at;
 
 -- BusinessLock makes business events of the same task wait for each other until the end of the transaction. Later statements see the
 -- changes of the events before.
--- name: BusinessLock :exec
-SELECT pg_advisory_xact_lock(hashtextextended('business ' || @company_id::bigint || ' ' || @task_id::bigint, 0));
+-- name: BusinessLock :one
+SELECT l.slot FROM business_locks l
+WHERE l.slot = hashtextextended(@company_id::bigint || ' ' || @task_id::bigint, 0) & 255
+FOR UPDATE;
 
 -- BusinessEnds returns the ends of a business task and of one of its nodes; no row for one that has not ended.
 -- name: BusinessEnds :many

@@ -132,8 +132,10 @@ func (q *Queries) BusinessEndsForget(ctx context.Context) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
-const businessLock = `-- name: BusinessLock :exec
-SELECT pg_advisory_xact_lock(hashtextextended('business ' || $1::bigint || ' ' || $2::bigint, 0))
+const businessLock = `-- name: BusinessLock :one
+SELECT l.slot FROM business_locks l
+WHERE l.slot = hashtextextended($1::bigint || ' ' || $2::bigint, 0) & 255
+FOR UPDATE
 `
 
 type BusinessLockParams struct {
@@ -143,9 +145,11 @@ type BusinessLockParams struct {
 
 // BusinessLock makes business events of the same task wait for each other until the end of the transaction. Later statements see the
 // changes of the events before.
-func (q *Queries) BusinessLock(ctx context.Context, arg BusinessLockParams) error {
-	_, err := q.db.Exec(ctx, businessLock, arg.CompanyID, arg.TaskID)
-	return err
+func (q *Queries) BusinessLock(ctx context.Context, arg BusinessLockParams) (int16, error) {
+	row := q.db.QueryRow(ctx, businessLock, arg.CompanyID, arg.TaskID)
+	var slot int16
+	err := row.Scan(&slot)
+	return slot, err
 }
 
 const nodeReminders = `-- name: NodeReminders :one

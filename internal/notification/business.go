@@ -71,7 +71,7 @@ func (s *Service) Take(ctx context.Context, e Event, origin queue.Origin) (Outco
 	var o Outcome
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		// The start and the end of one thing may be reported at the same moment, and in either order.
-		if err := s.q.BusinessLock(ctx, dbq.BusinessLockParams{CompanyID: origin.CompanyID, TaskID: e.TaskID}); err != nil {
+		if _, err := s.q.BusinessLock(ctx, dbq.BusinessLockParams{CompanyID: origin.CompanyID, TaskID: e.TaskID}); err != nil {
 			return fmt.Errorf("lock business task: %w", err)
 		}
 		ends, err := s.readEnds(ctx, origin.CompanyID, e)
