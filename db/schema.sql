@@ -1824,78 +1824,6 @@ $$;
 
 COMMENT ON FUNCTION public.tasks_between(from_id text, to_id text) IS 'The rows of the view tasks with task_id from from_id to to_id, both included. It opens only the partitions of this range. It and the view say the same in two ways: change both together.';
 
-CREATE FUNCTION public.test_tasks_write() RETURNS trigger
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    IF TG_OP = 'DELETE' THEN
-        DELETE FROM queue WHERE task_id = OLD.task_id;
-        DELETE FROM report_logs WHERE task_id = OLD.task_id;
-        DELETE FROM messages WHERE task_id = OLD.task_id;
-        RETURN OLD;
-    END IF;
-    NEW.created_at := coalesce(NEW.created_at, now());
-    NEW.status := coalesce(NEW.status, 0);
-    IF TG_OP = 'INSERT' THEN
-        INSERT INTO messages (
-            task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
-            priority, segments, sign, is_test, expect_send_time, expires_at, rendering_id, user_id, on_unclear, created_at,
-            batch_id, sender_no
-        ) VALUES (
-            NEW.task_id, NEW.phone_number, NEW.recipient, NEW.content, NEW.source, coalesce(NEW.submitted_by, ''), NEW.dedup_key,
-            coalesce(NEW.company_id, 1), coalesce(NEW.pool_id, 1), coalesce(NEW.message_type, 1::smallint), NEW.country_no,
-            coalesce(NEW.priority, 5::smallint), coalesce(NEW.segments, 1::smallint), NEW.sign, coalesce(NEW.is_test, false),
-            NEW.expect_send_time, NEW.expires_at, NEW.rendering_id, NEW.user_id, NEW.on_unclear, NEW.created_at,
-            NEW.batch_id, NEW.sender_no
-        );
-    ELSE
-        UPDATE messages SET content = NEW.content, expires_at = NEW.expires_at, created_at = NEW.created_at, priority = NEW.priority
-        WHERE task_id = NEW.task_id
-            AND (content, expires_at, created_at, priority) IS DISTINCT FROM (NEW.content, NEW.expires_at, NEW.created_at, NEW.priority);
-        IF NEW.delivery IS NULL THEN
-            DELETE FROM report_logs WHERE task_id = NEW.task_id AND event = 'receipt';
-        END IF;
-    END IF;
-    IF NEW.status IN (0, 1) THEN
-        INSERT INTO queue AS q (
-            task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority,
-            segments, retry_count, result, failed_app_id, processing_app_id, lease_id, lease_until, phone_number, recipient, content,
-            sign, rendering_id, user_id, on_unclear, batch_id, is_test
-        ) VALUES (
-            NEW.task_id, coalesce(NEW.pool_id, 1), NEW.lane, NEW.rank, coalesce(NEW.due_at, now()), NEW.expires_at, NEW.created_at,
-            coalesce(NEW.updated_at, now()), coalesce(NEW.company_id, 1), coalesce(NEW.message_type, 1::smallint), NEW.country_no,
-            coalesce(NEW.priority, 5::smallint), coalesce(NEW.segments, 1::smallint), coalesce(NEW.retry_count, 0::smallint), NEW.result,
-            NEW.failed_app_id, CASE WHEN NEW.status = 1 THEN NEW.processing_app_id END, NEW.lease_id,
-            CASE WHEN NEW.status = 1 THEN NEW.lease_until END, NEW.phone_number, NEW.recipient, NEW.content, NEW.sign, NEW.rendering_id,
-            NEW.user_id, NEW.on_unclear, NEW.batch_id, coalesce(NEW.is_test, false)
-        )
-        ON CONFLICT (task_id) DO UPDATE
-        SET pool_id = excluded.pool_id, lane = excluded.lane, rank = excluded.rank, due_at = excluded.due_at,
-            expires_at = excluded.expires_at, created_at = excluded.created_at, updated_at = excluded.updated_at,
-            priority = excluded.priority, retry_count = excluded.retry_count, result = excluded.result,
-            failed_app_id = excluded.failed_app_id, processing_app_id = excluded.processing_app_id, lease_id = excluded.lease_id,
-            lease_until = excluded.lease_until, content = excluded.content;
-        DELETE FROM report_logs WHERE task_id = NEW.task_id AND outcome IS NOT NULL;
-    ELSIF TG_OP = 'INSERT' OR OLD.status IN (0, 1) THEN
-        DELETE FROM queue WHERE task_id = NEW.task_id;
-        INSERT INTO report_logs (
-            task_id, company_id, app_id, lease_id, event, effect, created_at, outcome, result, retry_count, due_at, batch_id, country_no, is_test
-        )
-        VALUES (
-            NEW.task_id, coalesce(NEW.company_id, 1), NEW.processing_app_id, NEW.lease_id,
-            CASE NEW.status WHEN 4 THEN 'cancelled' ELSE 'reported' END,
-            CASE NEW.status WHEN 2 THEN 'success' WHEN 3 THEN 'failed' ELSE 'cancelled' END, coalesce(NEW.reported_at, now()), NEW.status,
-            NEW.result, coalesce(NEW.retry_count, 0::smallint), coalesce(NEW.due_at, now()), NEW.batch_id, NEW.country_no,
-            coalesce(NEW.is_test, false)
-        );
-    ELSE
-        UPDATE report_logs SET outcome = NEW.status, created_at = coalesce(NEW.reported_at, created_at), retry_count = NEW.retry_count
-        WHERE task_id = NEW.task_id AND outcome IS NOT NULL;
-    END IF;
-    RETURN NEW;
-END
-$$;
-
 CREATE FUNCTION public.used_in_window(unit text, at timestamp with time zone, time_zone text, used bigint, used_at timestamp with time zone) RETURNS bigint
     LANGUAGE sql STABLE
     RETURN CASE WHEN (date_trunc(unit, used_at, time_zone) >= date_trunc(unit, at, time_zone)) THEN used ELSE (0)::bigint END;
@@ -5987,8 +5915,6 @@ CREATE TRIGGER tags_rows_bound AFTER INSERT ON public.tags REFERENCING NEW TABLE
 CREATE TRIGGER template_versions_rows_bound AFTER INSERT ON public.template_versions REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000', 'template_id');
 
 CREATE TRIGGER templates_rows_bound AFTER INSERT ON public.templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
-
-CREATE TRIGGER test_tasks_write INSTEAD OF INSERT OR DELETE OR UPDATE ON public.tasks FOR EACH ROW EXECUTE FUNCTION public.test_tasks_write();
 
 CREATE TRIGGER users_end_sessions AFTER UPDATE ON public.users FOR EACH ROW WHEN ((new.is_disabled OR (new.password_hash IS DISTINCT FROM old.password_hash) OR (new.username <> old.username))) EXECUTE FUNCTION public.users_end_sessions();
 

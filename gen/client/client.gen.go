@@ -30,9 +30,9 @@ const (
 	AlertQueueDepth       AlertKind = "queue_depth"
 	AlertReceiptsMissing  AlertKind = "receipts_missing"
 	AlertSenderSilent     AlertKind = "sender_silent"
+	AlertStatementDiffers AlertKind = "statement_differs"
 	AlertWaitTime         AlertKind = "wait_time"
 	AlertWebhookFailing   AlertKind = "webhook_failing"
-	StatementDiffers      AlertKind = "statement_differs"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -56,11 +56,11 @@ func (e AlertKind) Valid() bool {
 		return true
 	case AlertSenderSilent:
 		return true
+	case AlertStatementDiffers:
+		return true
 	case AlertWaitTime:
 		return true
 	case AlertWebhookFailing:
-		return true
-	case StatementDiffers:
 		return true
 	default:
 		return false
@@ -1890,7 +1890,7 @@ type AppReportRequest struct {
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of `RETRY_DELAY_MINUTES`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -3640,7 +3640,7 @@ type KeyRequest struct {
 // Example: zh-TW
 type Language = string
 
-// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 type LeaseSeconds = int64
 
 // LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.log_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
@@ -4591,11 +4591,23 @@ type PlaceOfItems struct {
 
 // QueueSettings defines model for QueueSettings.
 type QueueSettings struct {
+	// MaxRetryCount Retries of a task after its first attempt. The first value is `MAX_RETRY_COUNT` of the environment; a stored one wins over it. A task that has used as many already fails with its next failed attempt
+	MaxRetryCount *int64 `json:"max_retry_count,omitempty"`
+
 	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority; 0 means never
 	PriorityMaxWaitSeconds *int64 `json:"priority_max_wait_seconds,omitempty"`
 
+	// ProcessingTimeoutSeconds Seconds for which a sender without `lease_seconds` holds a task. The first value is `PROCESSING_TIMEOUT_MINUTES` of the environment. Leases that were taken already keep their time
+	ProcessingTimeoutSeconds *float64 `json:"processing_timeout_seconds,omitempty"`
+
 	// RegisterUnknownSenders Whether an app that polls for the first time is registered; otherwise it gets 404
 	RegisterUnknownSenders *bool `json:"register_unknown_senders,omitempty"`
+
+	// RetryDelaySeconds Seconds before a retry that a sender asked for, unless its report has `retry_after_seconds`. The first value is `RETRY_DELAY_MINUTES` of the environment. Retries that wait already keep their time
+	RetryDelaySeconds *float64 `json:"retry_delay_seconds,omitempty"`
+
+	// RetryMaxWaitSeconds A retry that has been due for so many seconds goes out as if it were new; 0 means never. The first value is `RETRY_MAX_WAIT` of the environment
+	RetryMaxWaitSeconds *float64 `json:"retry_max_wait_seconds,omitempty"`
 
 	// SenderSilentAfterSeconds Seconds without a poll after which a sender gives its share to the other senders
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
@@ -4845,7 +4857,7 @@ type ReportRequest struct {
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of `RETRY_DELAY_MINUTES`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -5152,7 +5164,7 @@ type Sender struct {
 	// Example: app
 	Kind SenderKind `json:"kind"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds"`
 
 	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
@@ -5279,7 +5291,7 @@ type SenderPatch struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds nullable.Nullable[int64] `json:"lease_seconds,omitempty"`
 	Limits       *LimitsPatch             `json:"limits,omitempty"`
 
@@ -5339,7 +5351,7 @@ type SenderRequest struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds,omitempty"`
 
 	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
@@ -9178,7 +9190,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 	TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// TaskStatusInfo List the four documented states
+	// TaskStatusInfo List the states of tasks
 	//
 	// Corresponds with GET /api/v1/admin/task-status-info (the `TaskStatusInfo` operationId).
 	TaskStatusInfo(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -9865,7 +9877,7 @@ type ClientInterface interface {
 	// ReportTaskWithBody Report the outcome of a task
 	//
 	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-	// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+	// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 	//
 	// - Repeating a report is harmless: it gets 200 and changes nothing.
 	// - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -9885,7 +9897,7 @@ type ClientInterface interface {
 	// ReportTask Report the outcome of a task
 	//
 	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-	// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+	// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 	//
 	// - Repeating a report is harmless: it gets 200 and changes nothing.
 	// - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -12519,7 +12531,7 @@ func (c *Client) TaskStatistics(ctx context.Context, reqEditors ...RequestEditor
 	return c.Client.Do(req)
 }
 
-// TaskStatusInfo List the four documented states
+// TaskStatusInfo List the states of tasks
 //
 // Corresponds with GET /api/v1/admin/task-status-info (the `TaskStatusInfo` operationId).
 func (c *Client) TaskStatusInfo(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -13836,7 +13848,7 @@ func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONReques
 // ReportTaskWithBody Report the outcome of a task
 //
 // Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 //
 //   - Repeating a report is harmless: it gets 200 and changes nothing.
 //   - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -13866,7 +13878,7 @@ func (c *Client) ReportTaskWithBody(ctx context.Context, contentType string, bod
 // ReportTask Report the outcome of a task
 //
 // Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 //
 //   - Repeating a report is harmless: it gets 200 and changes nothing.
 //   - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -25195,7 +25207,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 	TaskStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*TaskStatisticsResponse, error)
 
-	// TaskStatusInfoWithResponse List the four documented states
+	// TaskStatusInfoWithResponse List the states of tasks
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -25948,7 +25960,7 @@ type ClientWithResponsesInterface interface {
 	// ReportTaskWithBodyWithResponse Report the outcome of a task
 	//
 	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-	// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+	// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 	//
 	// - Repeating a report is harmless: it gets 200 and changes nothing.
 	// - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -25968,7 +25980,7 @@ type ClientWithResponsesInterface interface {
 	// ReportTaskWithResponse Report the outcome of a task
 	//
 	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-	// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+	// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 	//
 	// - Repeating a report is harmless: it gets 200 and changes nothing.
 	// - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -44461,7 +44473,7 @@ func (c *ClientWithResponses) TaskStatisticsWithResponse(ctx context.Context, re
 	return ParseTaskStatisticsResponse(rsp)
 }
 
-// TaskStatusInfoWithResponse List the four documented states
+// TaskStatusInfoWithResponse List the states of tasks
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -45592,7 +45604,7 @@ func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, bod
 // ReportTaskWithBodyWithResponse Report the outcome of a task
 //
 // Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 //
 //   - Repeating a report is harmless: it gets 200 and changes nothing.
 //   - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -45618,7 +45630,7 @@ func (c *ClientWithResponses) ReportTaskWithBodyWithResponse(ctx context.Context
 // ReportTaskWithResponse Report the outcome of a task
 //
 // Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 //
 //   - Repeating a report is harmless: it gets 200 and changes nothing.
 //   - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.

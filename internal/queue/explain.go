@@ -124,7 +124,11 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 }
 
 func (s *Service) due(ctx context.Context, id string) (dbq.TaskDueRow, error) {
-	due, err := s.inParts.TaskDue(ctx, dbq.TaskDueParams{TaskID: id, LeaseLeast: claim.LeaseLeast, RetryMaxWait: s.retryMaxWait()})
+	rules, err := s.settings.Rules(ctx)
+	if err != nil {
+		return dbq.TaskDueRow{}, err
+	}
+	due, err := s.inParts.TaskDue(ctx, dbq.TaskDueParams{TaskID: id, LeaseLeast: claim.LeaseLeast, RetryMaxWait: rules.RetryWait()})
 	return due, postgres.Wrap("read due time of task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 

@@ -153,14 +153,18 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error)
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return strings.Compare(reports[a].TaskID, reports[b].TaskID) })
+	rules, err := s.settings.Rules(ctx)
+	if err != nil {
+		return nil, err
+	}
 	p := dispatchq.TaskReportParams{Sent: result.Sent, NotSent: result.NotSent, GaveUp: result.GaveUp}
 	for _, i := range order {
 		r := reports[i]
-		delay := s.rules.RetryDelay
+		delay := rules.RetryDelay
 		if r.RetryAfter != nil {
 			delay = *r.RetryAfter
 		}
-		most := s.rules.MaxRetryCount
+		most := rules.MaxRetryCount
 		if r.MaxRetries != nil {
 			most = *r.MaxRetries
 		}
@@ -335,13 +339,17 @@ const (
 // is skipped and named in the error; the counted leases stay recovered.
 func (s *Service) Recover(ctx context.Context) (int, error) {
 	hopeless := func(err error) bool { return ctx.Err() != nil || postgres.IsUnavailable(err) }
+	rules, err := s.settings.Rules(ctx)
+	if err != nil {
+		return 0, err
+	}
 	total, failed := 0, []string{}
 	var failures error
 	for len(failed) < failedMost {
 		var ids []string
 		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 			ids, err = q.TaskExpired(ctx, dispatchq.TaskExpiredParams{
-				BatchSize: recoverBatch, Failed: failed, Grace: min(reportGrace, s.rules.ProcessingTimeout),
+				BatchSize: recoverBatch, Failed: failed, Grace: min(reportGrace, rules.ProcessingTimeout),
 			})
 			return err
 		})
@@ -374,14 +382,18 @@ func (s *Service) Recover(ctx context.Context) (int, error) {
 }
 
 func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
+	rules, err := s.settings.Rules(ctx)
+	if err != nil {
+		return 0, err
+	}
 	var row dispatchq.TaskRecoverRow
 	var untried []dispatchq.TaskReturnRow
-	err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 		untried, err = q.TaskReturn(ctx, dispatchq.TaskReturnParams{TaskIds: ids, Delay: releaseDelay, DelayMost: releaseDelayMost})
 		if err != nil {
 			return err
 		}
-		row, err = q.TaskRecover(ctx, dispatchq.TaskRecoverParams{TaskIds: ids, MaxRetryCount: int16(s.rules.MaxRetryCount),
+		row, err = q.TaskRecover(ctx, dispatchq.TaskRecoverParams{TaskIds: ids, MaxRetryCount: int16(rules.MaxRetryCount),
 			TimedOut: result.TimedOut, TimedOutLast: result.TimedOutLast, Unclear: result.Unclear, Expired: result.Expired,
 		})
 		if err != nil {

@@ -3,7 +3,6 @@ import { computed, ref, shallowRef } from 'vue'
 import { onRefused } from '@/api/lost'
 import { api, ApiError, call } from '@/api/client'
 import type { Operation, Schema } from '@/api/types'
-import { base } from '@/base'
 import { forgetForms } from '@/composables/form'
 
 export type Session = Schema<'Session'>

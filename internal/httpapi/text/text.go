@@ -16,11 +16,11 @@ import (
 // Catalogue holds every text for people, in one language.
 type Catalogue struct {
 	Alerts      alert.Language
-	reasons     map[fault.Reason]string // %d stands for the limit of the fault, if it has one
-	rules       map[fault.Rule]string   // %v stands for the limit of the rule, if it has one
-	Recovered   string                  // %d stands for the number of tasks
-	States      [4]string               // names of a task's states, by status code
-	Description [4]string
+	reasons     map[fault.Reason]string     // %d stands for the limit of the fault, if it has one
+	rules       map[fault.Rule]string       // %v stands for the limit of the rule, if it has one
+	Recovered   string                      // %d stands for the number of tasks
+	States      [queue.Cancelled + 1]string // names of a task's states, by status code
+	Description [queue.Cancelled + 1]string
 	place       func(fault.Place) string
 	explained   map[string]string // by queue.Explanation.Reason; %d stands for the number of tasks ahead
 }
@@ -199,9 +199,9 @@ var english = &Catalogue{
 		return text
 	},
 	Recovered: "Recovered %d zombie tasks.",
-	States:    [4]string{"PENDING", "PROCESSING", "SUCCESS", "FAILED"},
-	Description: [4]string{
-		"waiting for a sender", "held by a sender", "sent", "failed, with no further attempt",
+	States:    [queue.Cancelled + 1]string{"PENDING", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED"},
+	Description: [queue.Cancelled + 1]string{
+		"waiting for a sender", "held by a sender", "sent", "failed, with no further attempt", "cancelled before it was sent",
 	},
 	explained: map[string]string{
 		queue.BecauseScheduled:  "It is scheduled for later.",
@@ -390,7 +390,7 @@ var chinese = &Catalogue{
 	},
 	Recovered:   "成功恢复 %d 个僵尸任务",
 	States:      english.States,
-	Description: [4]string{"待处理", "处理中", "成功", "失败"},
+	Description: [queue.Cancelled + 1]string{"待处理", "处理中", "成功", "失败", "已取消"},
 	explained: map[string]string{
 		queue.BecauseScheduled:  "已定时，稍后发送。",
 		queue.BecauseRetryLater: "将稍后重试：上次发送未成功。",

@@ -1,7 +1,6 @@
 // The client of the API. Types come from api/openapi.yaml; `call` turns an answer into its data, or throws an ApiError.
 import createClient, { type Middleware } from 'openapi-fetch'
 import type { paths } from './schema'
-import { server } from '@/base'
 import { language, t } from '@/i18n'
 import { onRefused } from './lost'
 

@@ -2,7 +2,6 @@
 import { onScopeDispose, readonly, ref, shallowRef, watch } from 'vue'
 import { api, asApiError, call, type ApiError } from '@/api/client'
 import type { Schema } from '@/api/types'
-import { base } from '@/base'
 import { can, check, isLost, session } from '@/session'
 
 export type Overview = Schema<'Overview'>

@@ -1,7 +1,6 @@
 // Every page group has a file src/pages/<group>/routes.ts that exports `pages`. This file collects them.
 import { watch } from 'vue'
 import { createRouter, createWebHistory, type RouteRecordRaw } from 'vue-router'
-import { base } from '@/base'
 import { forgetForms, mayLeaveForms } from '@/composables/form'
 import { recall, recalled } from '@/composables/remember'
 import { language, t } from '@/i18n'

@@ -17,10 +17,14 @@ export default {
   choices: { day: '每天', week: '每周', month: '每月' },
   queue: {
     title: '队列',
-    about: '等待中的任务按什么顺序发送，以及发送方何时算作离线。',
+    about: '等待中的任务按什么顺序发送，发送方何时算作离线，以及短信重试几次、何时重试。最后四项的初值来自环境变量；在这里保存过的值优先，重启后也是如此。',
     priority_max_wait_seconds: { label: '低优先级最长等待', hint: '任务等待超过这段时间后，不论优先级都会最先发送，避免低优先级的短信一直发不出去。0 表示从不。' },
     sender_silent_after_seconds: { label: '发送方离线判定', hint: '轮询发送方超过这段时间没有领取任务，它的份额就让给其他发送方。应长于手机的轮询间隔。' },
     register_unknown_senders: { label: '自动登记新的发送方', hint: '“是”：应用第一次轮询时自动登记为共享发送方，可以领取没有路由的所有短信。“否”：未登记的应用会收到 404。' },
+    max_retry_count: { label: '最多重试次数', hint: '首次之后最多再试几次，渠道可以另行指定。已经用完这个次数的任务，下次失败后不再重试。' },
+    retry_delay_seconds: { label: '重试前等待', hint: '发送方要求重试后等待多久，汇报中可以另行指定。已在等待的重试不受影响。' },
+    retry_max_wait_seconds: { label: '到期重试最长等待', hint: '重试到期超过这段时间后，按新任务派发。0 表示从不。' },
+    processing_timeout_seconds: { label: '发送方持有任务的时间', hint: '超过这段时间没有汇报，任务就被收回。发送方可以另行指定。已领取的租约不受影响。' },
   },
   sms: {
     title: '短信',
