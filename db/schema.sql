@@ -152,7 +152,12 @@ BEGIN
         CASE TG_OP WHEN 'DELETE' THEN o.countries ELSE '{}' END, CASE TG_OP WHEN 'INSERT' THEN o.countries ELSE '{}' END
     FROM (
         SELECT audit_named(jsonb_build_object(TG_ARGV[1], l.link -> TG_ARGV[1])) AS named,
-            jsonb_build_object('countries', jsonb_agg(coalesce(c.country_no, '#' || (l.link ->> 'country_id')) ORDER BY c.country_no)) AS countries
+            jsonb_strip_nulls(jsonb_build_object(
+                'countries',
+                jsonb_agg(coalesce(c.country_no, '#' || (l.link ->> 'country_id')) ORDER BY c.country_no) FILTER (WHERE l.link ->> 'status' = 'on'),
+                'countries_off',
+                jsonb_agg(coalesce(c.country_no, '#' || (l.link ->> 'country_id')) ORDER BY c.country_no) FILTER (WHERE l.link ->> 'status' = 'off')
+            )) AS countries
         FROM (SELECT to_jsonb(a) AS link FROM links a) l
         LEFT JOIN countries c ON c.id = (l.link ->> 'country_id')::bigint
         GROUP BY l.link -> TG_ARGV[1]
@@ -302,6 +307,12 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.dedup_key_owner(biz_task_id bigint, submitted_by text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (biz_task_id IS NOT NULL) THEN 'event'::text WHEN (submitted_by ~~ 'system:%'::text) THEN submitted_by ELSE ''::text END;
+
+COMMENT ON FUNCTION public.dedup_key_owner(biz_task_id bigint, submitted_by text) IS 'Whose the dedup_key of a notification is within its company: of business events, of the service itself (system:...), or of the callers (empty). Nobody can take the key of another owner.';
+
 CREATE FUNCTION public.directory_version_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -433,6 +444,17 @@ END $$;
 
 COMMENT ON FUNCTION public.lock_table_try(locked regclass) IS 'locks a table until the end of the transaction, and returns false while another transaction holds that lock';
 
+CREATE FUNCTION public.note_changer() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    NEW.changed_by := current_setting('lksms.actor', true);
+    RETURN NEW;
+END
+$$;
+
+COMMENT ON FUNCTION public.note_changer() IS 'Notes the user who asked for a change of a row, see postgres.As.';
+
 CREATE FUNCTION public.notifications_feed() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -556,6 +578,16 @@ BEGIN
     RETURN NULL;
 END
 $$;
+
+CREATE FUNCTION public.queue_transactions() RETURNS SETOF text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT DISTINCT l.virtualtransaction FROM pg_locks l
+    WHERE l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) AND l.relation = 'queue'::regclass
+        AND l.mode = 'RowShareLock' AND l.granted AND l.pid <> pg_backend_pid()
+$$;
+
+COMMENT ON FUNCTION public.queue_transactions() IS 'The open transactions that lock rows of queue, as claims do. A claim that began before a change of the directory may hand out what the change holds; one that begins later does not.';
 
 CREATE FUNCTION public.report_logs_facts() RETURNS trigger
     LANGUAGE plpgsql
@@ -1428,6 +1460,69 @@ CREATE FUNCTION public.task_segments(content text, sign text, counted smallint, 
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (NOT counts_segments) THEN (1)::bigint WHEN ((segment_size IS NULL) AND ((sender_sign IS NULL) OR (sign IS NOT NULL))) THEN (counted)::bigint ELSE public.attempt_segments((COALESCE((('【'::text || COALESCE(sign, sender_sign)) || '】'::text), ''::text) || content), counted, segment_size, ((sender_sign IS NOT NULL) AND (sign IS NULL))) END;
 
+CREATE FUNCTION public.task_submitter(of_task text) RETURNS text
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    submitter text;
+BEGIN
+    EXECUTE format('SELECT m.submitted_by FROM messages m WHERE m.task_id = %L', of_task) INTO submitter;
+    RETURN submitter;
+END
+$$;
+
+COMMENT ON FUNCTION public.task_submitter(of_task text) IS 'The user whose task it is, of a task that was stored by a server that did not know queue.submitted_by.';
+
+CREATE FUNCTION public.task_switches(of_pool bigint, of_company bigint, of_country text, of_submitter text) RETURNS TABLE(switch text, name text)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT 'company', c.company_no FROM companies c WHERE c.id = of_company AND c.status = 'off'
+    UNION ALL
+    SELECT 'user', u.username FROM users u WHERE u.username = of_submitter AND u.is_disabled
+    UNION ALL
+    SELECT 'channel', k.channel FROM pools p JOIN channels k ON k.id = p.channel_id WHERE p.id = of_pool AND k.status = 'off'
+    UNION ALL
+    SELECT 'country', n.country_no FROM countries n WHERE n.country_no = of_country AND n.status = 'off'
+    UNION ALL
+    SELECT 'company_country', coalesce(of_country, '')
+    FROM pools p
+    JOIN channels k ON k.id = p.channel_id AND k.channel = 'sms' -- only its recipients have countries
+    JOIN companies c ON c.id = of_company
+    WHERE p.id = of_pool AND CASE
+        WHEN EXISTS (SELECT FROM company_countries x WHERE x.company_id = of_company AND x.status = 'on') THEN NOT EXISTS (
+            SELECT FROM countries n JOIN company_countries x ON x.country_id = n.id
+            WHERE n.country_no = of_country AND x.company_id = of_company AND x.status = 'on'
+        )
+        WHEN c.any_country THEN EXISTS (
+            SELECT FROM countries n JOIN company_countries x ON x.country_id = n.id
+            WHERE n.country_no = of_country AND x.company_id = of_company AND x.status = 'off'
+        )
+        ELSE true
+    END
+    UNION ALL
+    SELECT 'channel_country', coalesce(of_country, '')
+    FROM pools p
+    JOIN channels k ON k.id = p.channel_id AND k.channel = 'sms'
+    WHERE p.id = of_pool AND CASE
+        WHEN EXISTS (SELECT FROM channel_countries x WHERE x.channel_id = k.id AND x.status = 'on') THEN NOT EXISTS (
+            SELECT FROM countries n JOIN channel_countries x ON x.country_id = n.id
+            WHERE n.country_no = of_country AND x.channel_id = k.id AND x.status = 'on'
+        )
+        WHEN k.any_country THEN EXISTS (
+            SELECT FROM countries n JOIN channel_countries x ON x.country_id = n.id
+            WHERE n.country_no = of_country AND x.channel_id = k.id AND x.status = 'off'
+        )
+        ELSE true
+    END
+    UNION ALL
+    SELECT 'shared_senders', c.company_no
+    FROM pools p
+    JOIN companies c ON c.id = of_company
+    WHERE p.id = of_pool AND p.company_id IS NULL AND p.retired_at IS NULL AND NOT c.uses_shared_senders
+$$;
+
+COMMENT ON FUNCTION public.task_switches(of_pool bigint, of_company bigint, of_country text, of_submitter text) IS 'The switches that hold a task of a pool, company, country (null: that of the number is not known) and submitter: what is off, and its name. shared_senders: no route of the company serves the task, and shared senders may not. No row: nothing holds it.';
+
 CREATE SEQUENCE public.submission_ids
     START WITH 1
     INCREMENT BY 1
@@ -1572,6 +1667,7 @@ CREATE TABLE public.queue (
     contact_values jsonb,
     start_until timestamp with time zone,
     due_when_resumed timestamp with time zone,
+    submitted_by text,
     CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
     CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
     CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
@@ -1625,6 +1721,8 @@ COMMENT ON COLUMN public.queue.contact_values IS 'as messages.contact_values';
 COMMENT ON COLUMN public.queue.start_until IS 'equal to lease_until: the sender must start the lease until then, and has not; any other value, or null: the lease is started, or needs no start. A server that does not know this column leaves old values in it, which are never those of its leases';
 
 COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at that a held task gets when its batch goes on, unless that is over by then; null: at once. A server that does not know this column leaves old values in it';
+
+COMMENT ON COLUMN public.queue.submitted_by IS 'the user whose task it is, as in messages; null: the task was stored by a server that did not know the column';
 
 CREATE SEQUENCE public.report_ids
     START WITH 1
@@ -2371,6 +2469,7 @@ CREATE TABLE public.batches (
     confirmed_at timestamp with time zone,
     started_at timestamp with time zone,
     ended_at timestamp with time zone,
+    changed_by text,
     CONSTRAINT batches_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT batches_dedup_known CHECK ((dedup = ANY (ARRAY['none'::text, 'phone'::text, 'row'::text]))),
     CONSTRAINT batches_ended_at_set CHECK (((status = ANY (ARRAY['finished'::text, 'cancelled'::text])) = (ended_at IS NOT NULL))),
@@ -2437,6 +2536,8 @@ COMMENT ON COLUMN public.batches.fault IS 'why it was cancelled by itself, as ba
 COMMENT ON COLUMN public.batches.checked_at IS 'when the check was complete';
 
 COMMENT ON COLUMN public.batches.started_at IS 'when the first row became a task';
+
+COMMENT ON COLUMN public.batches.changed_by IS 'the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by';
 
 ALTER TABLE public.batches ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.batches_id_seq
@@ -2508,10 +2609,14 @@ ALTER TABLE public.callbacks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 CREATE TABLE public.channel_countries (
     channel_id bigint NOT NULL,
-    country_id bigint NOT NULL
+    country_id bigint NOT NULL,
+    status text DEFAULT 'on'::text NOT NULL,
+    CONSTRAINT channel_countries_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text])))
 );
 
-COMMENT ON TABLE public.channel_countries IS 'A country that a channel serves; a channel without rows serves every country. Written by internal/directory.';
+COMMENT ON TABLE public.channel_countries IS 'A country that a channel serves, or that is switched off for it. Without a row that is on, channels.any_country says whether the channel serves the others. Written by internal/directory.';
+
+COMMENT ON COLUMN public.channel_countries.status IS 'on or off; off: tasks of the channel to the country are held';
 
 CREATE TABLE public.channels (
     id bigint NOT NULL,
@@ -2522,9 +2627,12 @@ CREATE TABLE public.channels (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     retry_minutes bigint[],
+    status text DEFAULT 'on'::text NOT NULL,
+    any_country boolean DEFAULT true NOT NULL,
     CONSTRAINT channels_channel_length CHECK (((char_length(channel) >= 1) AND (char_length(channel) <= 50))),
     CONSTRAINT channels_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
-    CONSTRAINT channels_retry_minutes_range CHECK (((cardinality(retry_minutes) <= 20) AND (0 <= ALL (retry_minutes)) AND (10080 >= ALL (retry_minutes))))
+    CONSTRAINT channels_retry_minutes_range CHECK (((cardinality(retry_minutes) <= 20) AND (0 <= ALL (retry_minutes)) AND (10080 >= ALL (retry_minutes)))),
+    CONSTRAINT channels_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text])))
 );
 
 COMMENT ON TABLE public.channels IS 'A kind of delivery: sms, oa, dingtalk, wechat, email. Written by internal/directory.';
@@ -2536,6 +2644,10 @@ COMMENT ON COLUMN public.channels.signature_required IS 'a message without a sig
 COMMENT ON COLUMN public.channels.version IS 'incremented by each update; a caller names the version that it saw';
 
 COMMENT ON COLUMN public.channels.retry_minutes IS 'for driven senders: minutes before each retry, so its length is the number of retries; null: as configured for the server';
+
+COMMENT ON COLUMN public.channels.status IS 'on or off; off: its tasks are held';
+
+COMMENT ON COLUMN public.channels.any_country IS 'the channel serves every country that is not switched off in channel_countries; counts only while no country there is on';
 
 ALTER TABLE public.channels ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.channels_id_seq
@@ -2554,8 +2666,12 @@ CREATE TABLE public.companies (
     version bigint DEFAULT 1 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    status text DEFAULT 'on'::text NOT NULL,
+    any_country boolean DEFAULT true NOT NULL,
+    uses_shared_senders boolean DEFAULT true NOT NULL,
     CONSTRAINT companies_company_no_length CHECK (((char_length(company_no) >= 1) AND (char_length(company_no) <= 50))),
     CONSTRAINT companies_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
+    CONSTRAINT companies_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text]))),
     CONSTRAINT companies_weight_range CHECK (((weight >= (0.01)::double precision) AND (weight <= (1000)::double precision)))
 );
 
@@ -2566,6 +2682,12 @@ COMMENT ON COLUMN public.companies.company_no IS 'the name in requests';
 COMMENT ON COLUMN public.companies.weight IS 'its share of the service among the companies with waiting tasks';
 
 COMMENT ON COLUMN public.companies.version IS 'incremented by each update; a caller names the version that it saw';
+
+COMMENT ON COLUMN public.companies.status IS 'on or off; off: its tasks are held, and it submits none';
+
+COMMENT ON COLUMN public.companies.any_country IS 'the company may send to every country that is not switched off in company_countries; counts only while no country there is on';
+
+COMMENT ON COLUMN public.companies.uses_shared_senders IS 'shared senders may send the tasks of the company that none of its routes serves; false: these tasks are held';
 
 ALTER TABLE public.companies ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.companies_id_seq
@@ -2578,10 +2700,14 @@ ALTER TABLE public.companies ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTIT
 
 CREATE TABLE public.company_countries (
     company_id bigint NOT NULL,
-    country_id bigint NOT NULL
+    country_id bigint NOT NULL,
+    status text DEFAULT 'on'::text NOT NULL,
+    CONSTRAINT company_countries_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text])))
 );
 
-COMMENT ON TABLE public.company_countries IS 'A country to which a company may send; a company without rows may send to every country. Written by internal/directory.';
+COMMENT ON TABLE public.company_countries IS 'A country to which a company may send, or that is switched off for it. Without a row that is on, companies.any_country says whether the company may send to the others. Written by internal/directory.';
+
+COMMENT ON COLUMN public.company_countries.status IS 'on or off; off: tasks of the company to the country are held';
 
 CREATE TABLE public.contact_counts (
     company_id bigint NOT NULL,
@@ -2697,10 +2823,12 @@ CREATE TABLE public.countries (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     region text,
+    status text DEFAULT 'on'::text NOT NULL,
     CONSTRAINT countries_country_no_length CHECK (((char_length(country_no) >= 1) AND (char_length(country_no) <= 50))),
     CONSTRAINT countries_dial_prefix_form CHECK ((dial_prefix ~ '^[1-9][0-9]{0,6}$'::text)),
     CONSTRAINT countries_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
-    CONSTRAINT countries_region_form CHECK ((region ~ '^[A-Z]{2}$'::text))
+    CONSTRAINT countries_region_form CHECK ((region ~ '^[A-Z]{2}$'::text)),
+    CONSTRAINT countries_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text])))
 );
 
 COMMENT ON TABLE public.countries IS 'A country, or any other set of phone numbers that routes can name. Written by internal/directory.';
@@ -2714,6 +2842,8 @@ COMMENT ON COLUMN public.countries.signature_required IS 'a message without a si
 COMMENT ON COLUMN public.countries.version IS 'incremented by each update; a caller names the version that it saw';
 
 COMMENT ON COLUMN public.countries.region IS 'ISO 3166-1 code: only numbers of this region belong to the country; null: all numbers with the prefix';
+
+COMMENT ON COLUMN public.countries.status IS 'on or off; off: tasks to the country are held';
 
 ALTER TABLE public.countries ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.countries_id_seq
@@ -2839,6 +2969,7 @@ CREATE TABLE public.deliveries (
     provider_no text,
     error text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    answer text,
     CONSTRAINT deliveries_error_length CHECK ((char_length(error) <= 500)),
     CONSTRAINT deliveries_provider_no_length CHECK (((char_length(provider_no) >= 1) AND (char_length(provider_no) <= 200)))
 );
@@ -2852,6 +2983,8 @@ COMMENT ON COLUMN public.deliveries.recipient IS 'of the task, to match receipts
 COMMENT ON COLUMN public.deliveries.provider_no IS 'the number that the provider gave the message; null: it is unknown whether the message was sent';
 
 COMMENT ON COLUMN public.deliveries.error IS 'why it is unknown whether the message was sent; null: the provider accepted it';
+
+COMMENT ON COLUMN public.deliveries.answer IS 'the answer of the provider as it came, without secrets, at most 2,000 characters; null: none came, or a report has it';
 
 ALTER TABLE public.deliveries ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.deliveries_id_seq
@@ -3222,6 +3355,11 @@ CREATE TABLE public.lock_fold_facts (
 
 COMMENT ON TABLE public.lock_fold_facts IS 'has no rows: the server that does fold-facts locks the table';
 
+CREATE TABLE public.lock_follow_switches (
+);
+
+COMMENT ON TABLE public.lock_follow_switches IS 'no rows: a server locks the table while it runs the sweep follow-switches, so that it runs on one server at a time';
+
 CREATE TABLE public.lock_forget_audit (
 );
 
@@ -3471,6 +3609,8 @@ CREATE TABLE public.notifications (
     forgotten_at timestamp with time zone,
     run_rendering_id bigint,
     run_after text,
+    is_companys boolean DEFAULT false NOT NULL,
+    changed_by text,
     CONSTRAINT notifications_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 128))),
     CONSTRAINT notifications_ended_as_known CHECK (((ended_as = ANY (ARRAY[1, 2, 3, 4])) OR ((ended_as = 5) AND (forgotten_at IS NOT NULL)))),
     CONSTRAINT notifications_repeat_minutes_range CHECK (((repeat_minutes >= 1) AND (repeat_minutes <= 525600)))
@@ -3484,7 +3624,7 @@ COMMENT ON COLUMN public.notifications.biz_id IS 'the object in the system of th
 
 COMMENT ON COLUMN public.notifications.biz_task_id IS 'the business task of a business event; null: the notification comes from no business event';
 
-COMMENT ON COLUMN public.notifications.dedup_key IS 'unique among the visible notifications of a channel: within the company for a business event, else for its submitter; null: none';
+COMMENT ON COLUMN public.notifications.dedup_key IS 'unique among the visible notifications of a channel and a company whose keys have the same owner, see dedup_key_owner; null: none';
 
 COMMENT ON COLUMN public.notifications.next_run_at IS 'when messages are sent next; null: no further run';
 
@@ -3502,7 +3642,7 @@ COMMENT ON COLUMN public.notifications.deleted_at IS 'hidden from then on; null:
 
 COMMENT ON COLUMN public.notifications.sign IS 'signature before the text; null: that of the template, else of the sender';
 
-COMMENT ON COLUMN public.notifications.replaced_at IS 'when its dedup_key was freed because its node started again; null: it was not';
+COMMENT ON COLUMN public.notifications.replaced_at IS 'when its dedup_key was freed: its node started again, its orbit was planned for another time, or it had reached nobody and was announced again; null: it was not';
 
 COMMENT ON COLUMN public.notifications.expires_at IS 'nothing is sent later; null: never';
 
@@ -3513,6 +3653,10 @@ COMMENT ON COLUMN public.notifications.forgotten_at IS 'when its tasks were abou
 COMMENT ON COLUMN public.notifications.run_rendering_id IS 'of a notification to a tag: the text of the run that goes on; null: none does';
 
 COMMENT ON COLUMN public.notifications.run_after IS 'the last contact who got a task of this run';
+
+COMMENT ON COLUMN public.notifications.is_companys IS 'its dedup_key is unique in the company; false: the row is of a version in which each submitter had keys of its own';
+
+COMMENT ON COLUMN public.notifications.changed_by IS 'the user of LKSMS who ended, deleted or resumed it last; null: nobody did, or before this column. No foreign key, as submitted_by';
 
 CREATE TABLE public.renderings (
     id bigint NOT NULL,
@@ -4164,6 +4308,35 @@ CREATE VIEW public.send_logs AS
 
 COMMENT ON VIEW public.send_logs IS 'Each lease, with the columns of the documented log: those that have ended, and those of queue.';
 
+CREATE TABLE public.sender_answers (
+    id bigint NOT NULL,
+    sender_id bigint NOT NULL,
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    outcome text NOT NULL,
+    code text,
+    error text,
+    answer text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT sender_answers_outcome_known CHECK ((outcome = ANY (ARRAY['sent'::text, 'refused'::text, 'unclear'::text, 'trouble'::text])))
+);
+
+COMMENT ON TABLE public.sender_answers IS 'One of the last ten outcomes of calls of a driven sender. Written by internal/push, which deletes older rows. task_id has no foreign key: the task may leave first.';
+
+COMMENT ON COLUMN public.sender_answers.code IS 'the code of a failure, of the provider or of the driver; null: it has none';
+
+COMMENT ON COLUMN public.sender_answers.error IS 'the failure as text; null: the message was sent';
+
+COMMENT ON COLUMN public.sender_answers.answer IS 'the answer of the provider as it came, without secrets, at most 2,000 characters; null: none came';
+
+ALTER TABLE public.sender_answers ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.sender_answers_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.sender_ledger (
     id bigint NOT NULL,
     sender_id bigint NOT NULL,
@@ -4693,10 +4866,11 @@ CREATE TABLE public.subscribe_messages (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     submitted_by text NOT NULL,
+    is_companys boolean DEFAULT false NOT NULL,
     CONSTRAINT subscribe_messages_lengths CHECK ((((char_length(business_type) >= 1) AND (char_length(business_type) <= 50)) AND ((char_length(template_type) >= 1) AND (char_length(template_type) <= 50)) AND ((char_length(receiver_user_id) >= 1) AND (char_length(receiver_user_id) <= 64)) AND ((char_length(template_id) >= 1) AND (char_length(template_id) <= 100))))
 );
 
-COMMENT ON TABLE public.subscribe_messages IS 'A message that a person gets once for a business object and template type, by submitter. Written by internal/notification. task_id has no foreign key: the row is created before its task.';
+COMMENT ON TABLE public.subscribe_messages IS 'A message that a person gets once for a business object and template type. Written by internal/notification. task_id has no foreign key: the row is created before its task.';
 
 COMMENT ON COLUMN public.subscribe_messages.business_id IS 'the object in the system of the caller';
 
@@ -4708,7 +4882,9 @@ COMMENT ON COLUMN public.subscribe_messages.task_id IS 'the last task that sent 
 
 COMMENT ON COLUMN public.subscribe_messages.sends IS 'number of tasks';
 
-COMMENT ON COLUMN public.subscribe_messages.submitted_by IS 'the username; empty: its task no longer existed when this column was added';
+COMMENT ON COLUMN public.subscribe_messages.submitted_by IS 'the user who asked first; empty: its task no longer existed when this column was added';
+
+COMMENT ON COLUMN public.subscribe_messages.is_companys IS 'the only message of its key in the company; false: the row is of a version in which each submitter had messages of its own';
 
 ALTER TABLE public.subscribe_messages ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.subscribe_messages_id_seq
@@ -4718,6 +4894,22 @@ ALTER TABLE public.subscribe_messages ALTER COLUMN id ADD GENERATED ALWAYS AS ID
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE VIEW public.switches AS
+ SELECT ((EXISTS ( SELECT
+           FROM public.companies c
+          WHERE ((c.status = 'off'::text) OR (NOT c.uses_shared_senders) OR (NOT c.any_country)))) OR (EXISTS ( SELECT
+           FROM public.countries c
+          WHERE (c.status = 'off'::text))) OR (EXISTS ( SELECT
+           FROM public.channels c
+          WHERE ((c.status = 'off'::text) OR (NOT c.any_country)))) OR (EXISTS ( SELECT
+           FROM public.company_countries)) OR (EXISTS ( SELECT
+           FROM public.channel_countries))) AS may_hold,
+    (EXISTS ( SELECT
+           FROM public.users u
+          WHERE u.is_disabled)) AS has_disabled_users;
+
+COMMENT ON VIEW public.switches IS 'View: one row: whether task_switches may return anything for any task: may_hold, but for users; has_disabled_users, for users. Claims read it, so that they ask only then: disabled users are usual.';
 
 CREATE TABLE public.tag_contacts (
     tag_id bigint NOT NULL,
@@ -5394,6 +5586,9 @@ ALTER TABLE ONLY public.routes
 ALTER TABLE ONLY public.routes
     ADD CONSTRAINT routes_pool_id_sender_id_key UNIQUE (pool_id, sender_id);
 
+ALTER TABLE ONLY public.sender_answers
+    ADD CONSTRAINT sender_answers_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.sender_ledger
     ADD CONSTRAINT sender_ledger_pkey PRIMARY KEY (id);
 
@@ -5528,6 +5723,8 @@ CREATE INDEX business_ends_recorded_at_idx ON public.business_ends USING btree (
 
 CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_no, body_hash) WHERE (body_hash IS NOT NULL);
 
+CREATE INDEX companies_switched_idx ON public.companies USING btree (id) WHERE ((status = 'off'::text) OR (NOT uses_shared_senders) OR (NOT any_country));
+
 CREATE INDEX contact_imports_company_idx ON public.contact_imports USING btree (company_id, id);
 
 CREATE INDEX contact_imports_running_idx ON public.contact_imports USING btree (id) WHERE (status = 'running'::text);
@@ -5541,6 +5738,8 @@ CREATE INDEX contacts_phone_idx ON public.contacts USING btree (company_id, phon
 CREATE INDEX contacts_user_id_idx ON public.contacts USING btree (company_id, lower((user_id COLLATE "C")), user_id);
 
 CREATE UNIQUE INDEX countries_dial_prefix_region_key ON public.countries USING btree (dial_prefix, COALESCE(region, ''::text));
+
+CREATE INDEX countries_off_idx ON public.countries USING btree (country_no) WHERE (status = 'off'::text);
 
 CREATE INDEX daily_totals_day_idx ON public.daily_totals USING btree (day, id);
 
@@ -5599,6 +5798,8 @@ CREATE INDEX notifications_announcement_idx ON public.notifications USING btree 
 CREATE INDEX notifications_biz_idx ON public.notifications USING btree (company_id, biz_type, biz_id);
 
 CREATE INDEX notifications_biz_task_idx ON public.notifications USING btree (company_id, biz_task_id) WHERE (biz_task_id IS NOT NULL);
+
+CREATE UNIQUE INDEX notifications_company_dedup_key_idx ON public.notifications USING btree (company_id, channel_id, dedup_key, public.dedup_key_owner(biz_task_id, submitted_by)) WHERE ((dedup_key IS NOT NULL) AND (deleted_at IS NULL) AND (replaced_at IS NULL) AND is_companys);
 
 CREATE INDEX notifications_due_idx ON public.notifications USING btree (next_run_at) WHERE (next_run_at IS NOT NULL);
 
@@ -5670,6 +5871,8 @@ CREATE UNIQUE INDEX report_logs_default_task_id_idx ON public.report_logs_defaul
 
 CREATE INDEX routes_sender_id_idx ON public.routes USING btree (sender_id, id);
 
+CREATE INDEX sender_answers_sender_idx ON public.sender_answers USING btree (sender_id, id);
+
 CREATE UNIQUE INDEX sender_ledger_lease_key ON public.sender_ledger USING btree (lease_id, ((change > 0))) WHERE (lease_id IS NOT NULL);
 
 CREATE INDEX sender_ledger_sender_id_idx ON public.sender_ledger USING btree (sender_id, id);
@@ -5696,6 +5899,8 @@ CREATE INDEX statistics_short_idx ON public.statistics USING btree (step, at) WH
 
 CREATE INDEX statistics_staged_at_idx ON public.statistics_staged USING btree (at);
 
+CREATE UNIQUE INDEX subscribe_messages_company_idx ON public.subscribe_messages USING btree (company_id, business_type, business_id, template_type, receiver_user_id) WHERE is_companys;
+
 CREATE UNIQUE INDEX subscribe_messages_once_idx ON public.subscribe_messages USING btree (company_id, business_type, business_id, template_type, receiver_user_id, submitted_by);
 
 CREATE INDEX subscribe_messages_receiver_idx ON public.subscribe_messages USING btree (company_id, receiver_user_id, id);
@@ -5711,6 +5916,8 @@ CREATE INDEX uploads_company_id_idx ON public.uploads USING btree (company_id);
 CREATE INDEX uploads_unused_idx ON public.uploads USING btree (created_at) WHERE (used_by IS NULL);
 
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
+
+CREATE INDEX users_disabled_idx ON public.users USING btree (username) WHERE is_disabled;
 
 CREATE INDEX webhook_deliveries_task_idx ON public.webhook_deliveries USING btree (task_id) WHERE (task_id IS NOT NULL);
 
@@ -5774,6 +5981,8 @@ CREATE TRIGGER audited AFTER UPDATE OF acknowledged_at ON public.alerts FOR EACH
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, key_hash, name ON public.api_keys FOR EACH ROW EXECUTE FUNCTION public.audit_change('api_key', 'username,id', '', 'key_hash');
 
+CREATE TRIGGER audited AFTER UPDATE OF status ON public.batches FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('batch', 'id', 'is_held,is_settled,is_read,last_row,rows,valid,invalid,duplicate,blocked,segments,fed_row,fed,fault,upload_id,confirmed_at,started_at,ended_at,changed_by');
+
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.channels FOR EACH ROW EXECUTE FUNCTION public.audit_change('channel', 'channel');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.companies FOR EACH ROW EXECUTE FUNCTION public.audit_change('company', 'company_no');
@@ -5791,6 +6000,8 @@ CREATE TRIGGER audited AFTER INSERT ON public.erasures FOR EACH ROW EXECUTE FUNC
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.inbounds FOR EACH ROW EXECUTE FUNCTION public.audit_change('inbound', 'inbound_no', '', 'phone_numbers');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'biz_type,channel');
+
+CREATE TRIGGER audited AFTER UPDATE OF ended_as, next_run_at, deleted_at ON public.notifications FOR EACH ROW WHEN (((current_setting('lksms.actor'::text, true) <> ''::text) AND (current_setting('lksms.actor'::text, true) <> new.submitted_by))) EXECUTE FUNCTION public.audit_change('notification', 'id', 'announcement_id,own_payload,run_rendering_id,run_after,remark,changed_by');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF code_hash, code_sim_number, sim_number, device_no, user_id ON public.phones FOR EACH ROW EXECUTE FUNCTION public.audit_change('phone', 'sender_no', 'claimed_at,troubles,rest_until,pull_until', 'code_hash');
 
@@ -5840,6 +6051,8 @@ CREATE TRIGGER batches_feed_updated AFTER UPDATE OF status, is_settled ON public
 
 CREATE TRIGGER batches_rows_bound AFTER INSERT ON public.batches REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'company_id');
 
+CREATE TRIGGER changer_noted BEFORE UPDATE OF status ON public.batches FOR EACH ROW WHEN (((current_setting('lksms.actor'::text, true) <> ''::text) AND (old.status <> new.status))) EXECUTE FUNCTION public.note_changer();
+
 CREATE TRIGGER channels_rows_bound AFTER INSERT ON public.channels REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 
 CREATE TRIGGER companies_rows_bound AFTER INSERT ON public.companies REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
@@ -5867,6 +6080,8 @@ CREATE CONSTRAINT TRIGGER directory_changed AFTER INSERT OR DELETE OR UPDATE OF 
 CREATE CONSTRAINT TRIGGER directory_changed AFTER INSERT OR DELETE OR UPDATE OF pool_id, sender_id, sort, status ON public.routes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.directory_version_change();
 
 CREATE CONSTRAINT TRIGGER directory_changed AFTER DELETE OR UPDATE ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.directory_version_change();
+
+CREATE CONSTRAINT TRIGGER directory_changed AFTER UPDATE OF is_disabled ON public.users DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((old.is_disabled <> new.is_disabled)) EXECUTE FUNCTION public.directory_version_change();
 
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
 
@@ -6041,6 +6256,9 @@ ALTER TABLE ONLY public.routes
 
 ALTER TABLE ONLY public.routes
     ADD CONSTRAINT routes_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id);
+
+ALTER TABLE ONLY public.sender_answers
+    ADD CONSTRAINT sender_answers_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.sender_states
     ADD CONSTRAINT sender_states_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;

@@ -539,6 +539,7 @@ func (e HistorySettingsPartitionWidth) Valid() bool {
 
 // Defines values for InboundItemVerdict.
 const (
+	InboundWouldBeHeld      InboundItemVerdict = "would_be_held"
 	InboundWouldBeScheduled InboundItemVerdict = "would_be_scheduled"
 	InboundWouldBeSimulated InboundItemVerdict = "would_be_simulated"
 	InboundWouldRepeat      InboundItemVerdict = "would_repeat"
@@ -549,6 +550,8 @@ const (
 // Valid indicates whether the value is a known member of the InboundItemVerdict enum.
 func (e InboundItemVerdict) Valid() bool {
 	switch e {
+	case InboundWouldBeHeld:
+		return true
 	case InboundWouldBeScheduled:
 		return true
 	case InboundWouldBeSimulated:
@@ -1029,6 +1032,30 @@ func (e SenderEventDataMark) Valid() bool {
 	}
 }
 
+// Defines values for SenderOutcome.
+const (
+	OutcomeRefused SenderOutcome = "refused"
+	OutcomeSent    SenderOutcome = "sent"
+	OutcomeTrouble SenderOutcome = "trouble"
+	OutcomeUnclear SenderOutcome = "unclear"
+)
+
+// Valid indicates whether the value is a known member of the SenderOutcome enum.
+func (e SenderOutcome) Valid() bool {
+	switch e {
+	case OutcomeRefused:
+		return true
+	case OutcomeSent:
+		return true
+	case OutcomeTrouble:
+		return true
+	case OutcomeUnclear:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SenderRestState.
 const (
 	RestHalfOpen SenderRestState = "half_open"
@@ -1181,6 +1208,7 @@ func (e StatisticsRangeStep) Valid() bool {
 
 // Defines values for SubmittedVerdict.
 const (
+	WouldBeHeld      SubmittedVerdict = "would_be_held"
 	WouldBeScheduled SubmittedVerdict = "would_be_scheduled"
 	WouldBeSimulated SubmittedVerdict = "would_be_simulated"
 	WouldRepeat      SubmittedVerdict = "would_repeat"
@@ -1191,6 +1219,8 @@ const (
 // Valid indicates whether the value is a known member of the SubmittedVerdict enum.
 func (e SubmittedVerdict) Valid() bool {
 	switch e {
+	case WouldBeHeld:
+		return true
 	case WouldBeScheduled:
 		return true
 	case WouldBeSimulated:
@@ -1200,6 +1230,60 @@ func (e SubmittedVerdict) Valid() bool {
 	case WouldSend:
 		return true
 	case WouldWait:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SwitchSwitch.
+const (
+	SwitchOfBatch          SwitchSwitch = "batch"
+	SwitchOfChannel        SwitchSwitch = "channel"
+	SwitchOfChannelCountry SwitchSwitch = "channel_country"
+	SwitchOfCompany        SwitchSwitch = "company"
+	SwitchOfCompanyCountry SwitchSwitch = "company_country"
+	SwitchOfCountry        SwitchSwitch = "country"
+	SwitchOfSharedSenders  SwitchSwitch = "shared_senders"
+	SwitchOfUser           SwitchSwitch = "user"
+)
+
+// Valid indicates whether the value is a known member of the SwitchSwitch enum.
+func (e SwitchSwitch) Valid() bool {
+	switch e {
+	case SwitchOfBatch:
+		return true
+	case SwitchOfChannel:
+		return true
+	case SwitchOfChannelCountry:
+		return true
+	case SwitchOfCompany:
+		return true
+	case SwitchOfCompanyCountry:
+		return true
+	case SwitchOfCountry:
+		return true
+	case SwitchOfSharedSenders:
+		return true
+	case SwitchOfUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SwitchStatus.
+const (
+	SwitchOff SwitchStatus = "off"
+	SwitchOn  SwitchStatus = "on"
+)
+
+// Valid indicates whether the value is a known member of the SwitchStatus enum.
+func (e SwitchStatus) Valid() bool {
+	switch e {
+	case SwitchOff:
+		return true
+	case SwitchOn:
 		return true
 	default:
 		return false
@@ -1372,6 +1456,7 @@ const (
 	EventReported    TimelineEventEvent = "reported"
 	EventRequeued    TimelineEventEvent = "requeued"
 	EventSimulated   TimelineEventEvent = "simulated"
+	EventUnclear     TimelineEventEvent = "unclear"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -1399,6 +1484,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventRequeued:
 		return true
 	case EventSimulated:
+		return true
+	case EventUnclear:
 		return true
 	case EventUnreachable:
 		return true
@@ -1865,6 +1952,9 @@ type AlertURL = string
 // AlertUsers defines model for AlertUsers.
 type AlertUsers = []UserID
 
+// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+type AnyCountry = bool
+
 // AppClaimResponse defines model for AppClaimResponse.
 type AppClaimResponse struct {
 	// Code The HTTP status
@@ -1990,7 +2080,10 @@ type BalanceChange struct {
 
 // Batch defines model for Batch.
 type Batch struct {
-	BatchID   int64      `json:"batch_id"`
+	BatchID int64 `json:"batch_id"`
+
+	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
+	ChangedBy *string    `json:"changed_by"`
 	CheckedAt *time.Time `json:"checked_at"`
 
 	// CheckedRows The number of the last row of the list that was checked
@@ -2014,6 +2107,9 @@ type Batch struct {
 	Estimate       *BatchEstimate `json:"estimate,omitempty"`
 	ExpectSendTime *time.Time     `json:"expect_send_time"`
 	ExpiresAt      *time.Time     `json:"expires_at"`
+
+	// HeldBy Of one batch that has not ended: the switches that hold all of its tasks, whatever their countries
+	HeldBy *[]Switch `json:"held_by,omitempty"`
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
@@ -2370,16 +2466,25 @@ type ChangedResponse struct {
 
 // Channel defines model for Channel.
 type Channel struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry AnyCountry `json:"any_country"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries         Countries `json:"countries"`
-	CreatedAt         time.Time `json:"created_at"`
-	Name              string    `json:"name"`
-	RetryMinutes      *[]int64  `json:"retry_minutes"`
-	SignatureRequired bool      `json:"signature_required"`
-	UpdatedAt         time.Time `json:"updated_at"`
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries Countries `json:"countries"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff      CountriesOff `json:"countries_off"`
+	CreatedAt         time.Time    `json:"created_at"`
+	Name              string       `json:"name"`
+	RetryMinutes      *[]int64     `json:"retry_minutes"`
+	SignatureRequired bool         `json:"signature_required"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status    SwitchStatus `json:"status"`
+	UpdatedAt time.Time    `json:"updated_at"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
@@ -2408,9 +2513,15 @@ type ChannelPage struct {
 
 // ChannelPatch defines model for ChannelPatch.
 type ChannelPatch struct {
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries   `json:"countries,omitempty"`
-	Name      *DisplayName `json:"name,omitempty"`
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         *DisplayName  `json:"name,omitempty"`
 
 	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
 	//
@@ -2418,24 +2529,36 @@ type ChannelPatch struct {
 	RetryMinutes      nullable.Nullable[[]int64] `json:"retry_minutes,omitempty"`
 	SignatureRequired *bool                      `json:"signature_required,omitempty"`
 
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
 	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
 // ChannelRequest defines model for ChannelRequest.
 type ChannelRequest struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries  `json:"countries,omitempty"`
-	Name      DisplayName `json:"name"`
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         DisplayName   `json:"name"`
 
 	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
 	//
 	// Example: [1,3,5,10,30,60,180]
 	RetryMinutes      *RetryMinutes `json:"retry_minutes,omitempty"`
 	SignatureRequired *bool         `json:"signature_required,omitempty"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
 }
 
 // ChannelResponse defines model for ChannelResponse.
@@ -2509,14 +2632,26 @@ type ClaimedTask struct {
 
 // Company defines model for Company.
 type Company struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry AnyCountry `json:"any_country"`
+
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries Countries `json:"countries"`
-	CreatedAt time.Time `json:"created_at"`
-	Name      string    `json:"name"`
-	UpdatedAt time.Time `json:"updated_at"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff CountriesOff `json:"countries_off"`
+	CreatedAt    time.Time    `json:"created_at"`
+	Name         string       `json:"name"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status    SwitchStatus `json:"status"`
+	UpdatedAt time.Time    `json:"updated_at"`
+
+	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	UsesSharedSenders UsesSharedSenders `json:"uses_shared_senders"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
@@ -2545,9 +2680,21 @@ type CompanyPage struct {
 
 // CompanyPatch defines model for CompanyPatch.
 type CompanyPatch struct {
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries   `json:"countries,omitempty"`
-	Name      *DisplayName `json:"name,omitempty"`
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         *DisplayName  `json:"name,omitempty"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
+	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	UsesSharedSenders *UsesSharedSenders `json:"uses_shared_senders,omitempty"`
 
 	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
@@ -2558,12 +2705,24 @@ type CompanyPatch struct {
 
 // CompanyRequest defines model for CompanyRequest.
 type CompanyRequest struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries  `json:"countries,omitempty"`
-	Name      DisplayName `json:"name"`
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         DisplayName   `json:"name"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
+	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	UsesSharedSenders *UsesSharedSenders `json:"uses_shared_senders,omitempty"`
 
 	// Weight The company's share of the service, relative to the other companies; 1 by default
 	Weight *CompanyWeight `json:"weight,omitempty"`
@@ -2748,8 +2907,11 @@ type ContactsRequest struct {
 	Contacts  []ContactChange `json:"contacts"`
 }
 
-// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
+// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 type Countries = []No
+
+// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+type CountriesOff = []No
 
 // Country defines model for Country.
 type Country struct {
@@ -2766,9 +2928,12 @@ type Country struct {
 	// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 	//
 	// Example: CN
-	Region            *Region   `json:"region"`
-	SignatureRequired bool      `json:"signature_required"`
-	UpdatedAt         time.Time `json:"updated_at"`
+	Region            *Region `json:"region"`
+	SignatureRequired bool    `json:"signature_required"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status    SwitchStatus `json:"status"`
+	UpdatedAt time.Time    `json:"updated_at"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
@@ -2806,6 +2971,9 @@ type CountryPatch struct {
 	Region            nullable.Nullable[string] `json:"region,omitempty"`
 	SignatureRequired *bool                     `json:"signature_required,omitempty"`
 
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
 	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
 }
@@ -2826,6 +2994,9 @@ type CountryRequest struct {
 	// Example: CN
 	Region            nullable.Nullable[string] `json:"region,omitempty"`
 	SignatureRequired *bool                     `json:"signature_required,omitempty"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
 }
 
 // CountryResponse defines model for CountryResponse.
@@ -3232,14 +3403,17 @@ type EventPage struct {
 
 // EventRequest defines model for EventRequest.
 type EventRequest struct {
-	Channels ChannelList       `json:"channels"`
-	Event    EventRequestEvent `json:"event"`
+	Channels ChannelList `json:"channels"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No               `json:"company_no,omitempty"`
+	Event     EventRequestEvent `json:"event"`
 
 	// FinishedAt The time at which the task or the node ended; now by default. The end does not affect a node whose `started_at` is after this time.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Initiator  *UserID    `json:"initiator,omitempty"`
 
-	// MaxDuration Minutes that the node may take
+	// MaxDuration Minutes that the node may take; by default `payload.maxDuration`
 	MaxDuration *int64 `json:"max_duration,omitempty"`
 	NodeInstID  *int64 `json:"node_inst_id,omitempty"`
 
@@ -3294,13 +3468,16 @@ type Explanation struct {
 	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
 	DueAt       *time.Time `json:"due_at"`
 	ExpiresAt   *time.Time `json:"expires_at"`
-	IsDue       bool       `json:"is_due"`
+
+	// HeldBy The switches that hold the message; empty if none does
+	HeldBy HeldBy `json:"held_by"`
+	IsDue  bool   `json:"is_due"`
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 	Priority  int16      `json:"priority"`
 
-	// Reason `held`: the batch of the task is paused. `expiring`: the task expires before it is due, and is not sent
+	// Reason `held`: see `held_by`. `expiring`: the task expires before it is due, and is not sent
 	Reason ExplanationReason `json:"reason"`
 
 	// RequeuedAt When the task was requeued last; left out if it never was
@@ -3325,7 +3502,7 @@ type Explanation struct {
 	Summary string `json:"summary"`
 }
 
-// ExplanationReason `held`: the batch of the task is paused. `expiring`: the task expires before it is due, and is not sent
+// ExplanationReason `held`: see `held_by`. `expiring`: the task expires before it is due, and is not sent
 type ExplanationReason string
 
 // FieldError defines model for FieldError.
@@ -3339,6 +3516,9 @@ type FieldError struct {
 
 // FormOfWebhook `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
 type FormOfWebhook string
+
+// HeldBy The switches that hold the message; empty if none does
+type HeldBy = []Switch
 
 // HeldLease defines model for HeldLease.
 type HeldLease struct {
@@ -4032,6 +4212,9 @@ type NotificationMade struct {
 	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
 	Remark *string `json:"remark"`
 
+	// Replaces The earlier notification with the `dedup_key`, which had failed and reached nobody
+	Replaces *NotificationReplaced `json:"replaces,omitempty"`
+
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
 }
@@ -4069,6 +4252,14 @@ type NotificationRecipient struct {
 	UserID string `json:"user_id"`
 }
 
+// NotificationReplaced The earlier notification with the `dedup_key`, which had failed and reached nobody
+type NotificationReplaced struct {
+	NotificationID int64 `json:"notification_id"`
+
+	// Remark Why it failed
+	Remark string `json:"remark"`
+}
+
 // NotificationRequest defines model for NotificationRequest.
 type NotificationRequest struct {
 	BizID int64 `json:"biz_id"`
@@ -4077,7 +4268,10 @@ type NotificationRequest struct {
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
 
-	// DedupKey The caller's own name for the notification on each channel. An empty text means no key.
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// DedupKey The company's own name for the notification on each channel. An empty text means no key.
 	DedupKey *string `json:"dedup_key,omitempty"`
 
 	// ExpiresAt Nothing is sent after this time. People who were not reached by then have failed.
@@ -4135,6 +4329,9 @@ type NotificationSummary struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4165,6 +4362,9 @@ type NotificationSummary struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64     `json:"succeeded"`
@@ -4238,6 +4438,9 @@ type NotificationView struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4274,6 +4477,9 @@ type NotificationView struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64 `json:"succeeded"`
@@ -4338,10 +4544,13 @@ type Once struct {
 	SendStatus SendStatus `json:"send_status"`
 
 	// Sends How often sending was started
-	Sends        int64      `json:"sends"`
-	SentAt       *time.Time `json:"sent_at"`
-	TemplateID   string     `json:"template_id"`
-	TemplateType string     `json:"template_type"`
+	Sends  int64      `json:"sends"`
+	SentAt *time.Time `json:"sent_at"`
+
+	// SubmittedBy The user who asked for it first
+	SubmittedBy  string `json:"submitted_by"`
+	TemplateID   string `json:"template_id"`
+	TemplateType string `json:"template_type"`
 
 	// WaitsBecause Of a message that waits because all of its senders rest: what the provider said, such as that the quota of the day is used up
 	WaitsBecause *string `json:"waits_because,omitempty"`
@@ -4398,6 +4607,9 @@ type OncePage struct {
 type OnceRequest struct {
 	BusinessID   int64  `json:"business_id"`
 	BusinessType Word50 `json:"business_type"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
 
 	// Data The data in WeChat's format. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Data map[string]interface{} `json:"data"`
@@ -4595,6 +4807,22 @@ type PlaceOfItems struct {
 
 	// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
 	Place Place `json:"place"`
+}
+
+// ProviderAnswer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+//
+// Example: 200 {"code":"ERR"}
+type ProviderAnswer = string
+
+// ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
+type ProviderRequest struct {
+	// Body At most 2000 characters
+	Body    string            `json:"body"`
+	Headers map[string]string `json:"headers"`
+
+	// Method The method of HTTP, or `MAIL`
+	Method string `json:"method"`
+	URL    string `json:"url"`
 }
 
 // QueueSettings defines model for QueueSettings.
@@ -5154,6 +5382,9 @@ type Sender struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
+	// ConfigGaps Fields of `config` without which it can no longer be saved, such as `config.answer.success`. A sender that an earlier version saved goes on; complete them with the next change.
+	ConfigGaps []string `json:"config_gaps"`
+
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
@@ -5164,7 +5395,7 @@ type Sender struct {
 	// IsReady Whether a claim would get the waiting tasks
 	IsReady bool `json:"is_ready"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared bool `json:"is_shared"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5215,7 +5446,7 @@ type Sender struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort Sort `json:"sort"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status SenderStatus `json:"status"`
 
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
@@ -5235,6 +5466,33 @@ type Sender struct {
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
+}
+
+// SenderAnswer defines model for SenderAnswer.
+type SenderAnswer struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string   `json:"answer"`
+	At     time.Time `json:"at"`
+
+	// Code The code of a failure
+	Code *string `json:"code"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+	TaskID  string        `json:"task_id"`
+}
+
+// SenderAnswersResponse defines model for SenderAnswersResponse.
+type SenderAnswersResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    []SenderAnswer `json:"data"`
 }
 
 // SenderEventData The data of `sender.*`. Fields without a value are left out.
@@ -5275,6 +5533,9 @@ type SenderListResponse struct {
 	Data    SenderPage `json:"data"`
 }
 
+// SenderOutcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+type SenderOutcome string
+
 // SenderPage defines model for SenderPage.
 type SenderPage struct {
 	Items []Sender `json:"items"`
@@ -5291,7 +5552,7 @@ type SenderPatch struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5325,7 +5586,7 @@ type SenderPatch struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5351,7 +5612,7 @@ type SenderRequest struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5392,7 +5653,7 @@ type SenderRequest struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5428,8 +5689,50 @@ type SenderRestState string
 // SenderSign The signature placed before a text that has none of its own
 type SenderSign = string
 
-// SenderStatus A sender that is `off` or `retired` gets no tasks
+// SenderStatus A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 type SenderStatus string
+
+// SenderTestRequest defines model for SenderTestRequest.
+type SenderTestRequest struct {
+	// Content The text of the test message; the signature of the sender is added
+	Content string `json:"content"`
+
+	// PhoneNumber The recipient of the test message
+	PhoneNumber string `json:"phone_number"`
+}
+
+// SenderTested defines model for SenderTested.
+type SenderTested struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string `json:"answer"`
+
+	// Code The code of a failure
+	Code       *string `json:"code"`
+	DurationMs int64   `json:"duration_ms"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+
+	// ProviderNo The provider's number of the message
+	ProviderNo *string `json:"provider_no"`
+
+	// Request Null if no request was made
+	Request *ProviderRequest `json:"request"`
+	TaskID  string           `json:"task_id"`
+}
+
+// SenderTestedResponse defines model for SenderTestedResponse.
+type SenderTestedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    SenderTested `json:"data"`
+}
 
 // SenderView defines model for SenderView.
 type SenderView struct {
@@ -5851,6 +6154,9 @@ type Submitted struct {
 	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task.
 	FinalContent string `json:"final_content"`
 
+	// HeldBy Dry run: the switches that would hold the message
+	HeldBy *[]Switch `json:"held_by,omitempty"`
+
 	// Priority Dry run: the priority of the task
 	Priority *int16 `json:"priority,omitempty"`
 
@@ -5869,12 +6175,33 @@ type Submitted struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
 
-// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 type SubmittedVerdict string
+
+// Switch What holds a message
+type Switch struct {
+	// Name The company, user, channel, country or batch; an empty text is the country of a number of no known country
+	Name string `json:"name"`
+
+	// Switch - `company`, `user`, `channel`, `country`: it is off; a user is disabled.
+	// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not among its `countries`.
+	// - `shared_senders`: no route of the company that is on serves the message, and `uses_shared_senders` of the company is false.
+	// - `batch`: the batch is paused.
+	Switch SwitchSwitch `json:"switch"`
+}
+
+// SwitchSwitch - `company`, `user`, `channel`, `country`: it is off; a user is disabled.
+// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not among its `countries`.
+// - `shared_senders`: no route of the company that is on serves the message, and `uses_shared_senders` of the company is false.
+// - `batch`: the batch is paused.
+type SwitchSwitch string
+
+// SwitchStatus Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+type SwitchStatus string
 
 // Tag defines model for Tag.
 type Tag struct {
@@ -6020,6 +6347,9 @@ type Task struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
+
 	// Test Whether it is a test message
 	Test      bool      `json:"test"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -6107,6 +6437,9 @@ type TaskDetail struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
+
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Test Whether it is a test message
 	Test bool `json:"test"`
@@ -6638,6 +6971,11 @@ type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
 type TimelineEvent struct {
+	// Answer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+	//
+	// Example: 200 {"code":"ERR"}
+	Answer *ProviderAnswer `json:"answer,omitempty"`
+
 	// AppID The sender concerned
 	AppID *string   `json:"app_id,omitempty"`
 	At    time.Time `json:"at"`
@@ -6668,7 +7006,8 @@ type TimelineEvent struct {
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+	// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+	// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
@@ -6691,7 +7030,8 @@ type TimelineEvent struct {
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 // notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -6814,6 +7154,9 @@ type UserResponse struct {
 	Message Message `json:"message"`
 	Data    User    `json:"data"`
 }
+
+// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+type UsesSharedSenders = bool
 
 // Wait Seconds to wait if no task is available; 0 by default
 type Wait = int
@@ -7102,6 +7445,9 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
+
+// SubmittedBy defines model for SubmittedBy.
+type SubmittedBy = string
 
 // TagFilter defines model for TagFilter.
 type TagFilter = []TagName
@@ -7758,8 +8104,11 @@ type ListNotificationsParams struct {
 	Channel *No      `form:"channel,omitempty" json:"channel,omitempty"`
 
 	// UserID Only notifications to this person
-	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
-	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+	UserID *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy        `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+	Status      *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
 
 	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
@@ -7870,6 +8219,9 @@ type ListOnceParams struct {
 	BusinessID     *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
 	ReceiverUserID *UserID     `form:"receiver_user_id,omitempty" json:"receiver_user_id,omitempty"`
 	SendStatus     *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -8025,6 +8377,9 @@ type ChangeBalanceJSONRequestBody = BalanceChange
 
 // PairPhoneJSONRequestBody defines body for PairPhone for application/json ContentType.
 type PairPhoneJSONRequestBody = PairingRequest
+
+// TestSenderJSONRequestBody defines body for TestSender for application/json ContentType.
+type TestSenderJSONRequestBody = SenderTestRequest
 
 // PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
 type PutSettingsJSONRequestBody = SettingsChange
@@ -8331,6 +8686,9 @@ type ServerInterface interface {
 	// UpdateSender Change a sender
 	// (PATCH /api/v1/admin/senders/{sender_no})
 	UpdateSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/answers)
+	ListSenderAnswers(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams)
@@ -8340,6 +8698,9 @@ type ServerInterface interface {
 	// PairPhone Let a phone with the SMSGate app become this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// TestSender Send one real message through exactly this sender
+	// (POST /api/v1/admin/senders/{sender_no}/test)
+	TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(w http.ResponseWriter, r *http.Request)
@@ -11337,6 +11698,32 @@ func (siw *ServerInterfaceWrapper) UpdateSender(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListSenderAnswers operation middleware
+func (siw *ServerInterfaceWrapper) ListSenderAnswers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSenderAnswers(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ChangeBalance operation middleware
 func (siw *ServerInterfaceWrapper) ChangeBalance(w http.ResponseWriter, r *http.Request) {
 
@@ -11459,6 +11846,32 @@ func (siw *ServerInterfaceWrapper) PairPhone(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PairPhone(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestSender operation middleware
+func (siw *ServerInterfaceWrapper) TestSender(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestSender(w, r, senderNo)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -13662,6 +14075,19 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 		return
 	}
 
+	// ------------- Optional query parameter "submitted_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "status" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "integer", Format: "int16"})
@@ -14507,6 +14933,19 @@ func (siw *ServerInterfaceWrapper) ListOnce(w http.ResponseWriter, r *http.Reque
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "send_status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "send_status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "submitted_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
 		}
 		return
 	}
@@ -15432,9 +15871,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.DeleteSender)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.GetSender)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.UpdateSender)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/answers", wrapper.ListSenderAnswers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/balance", wrapper.ChangeBalance)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/ledger", wrapper.ListLedger)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/pairing", wrapper.PairPhone)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/test", wrapper.TestSender)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/servers", wrapper.ListServers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.GetSettings)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
@@ -24610,6 +25051,126 @@ func (response UpdateSender503JSONResponse) VisitUpdateSenderResponse(w http.Res
 	return err
 }
 
+type ListSenderAnswersRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+}
+
+type ListSenderAnswersResponseObject interface {
+	VisitListSenderAnswersResponse(w http.ResponseWriter) error
+}
+
+type ListSenderAnswers200JSONResponse SenderAnswersResponse
+
+func (response ListSenderAnswers200JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListSenderAnswers401JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListSenderAnswers403JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListSenderAnswers404JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListSenderAnswers422JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListSenderAnswers429JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListSenderAnswers500JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListSenderAnswers503JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ChangeBalanceRequestObject struct {
 	SenderNo SenderNo `json:"sender_no"`
 	Params   ChangeBalanceParams
@@ -25075,6 +25636,183 @@ func (response PairPhone500JSONResponse) VisitPairPhoneResponse(w http.ResponseW
 type PairPhone503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response PairPhone503JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSenderRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+	Body     *TestSenderJSONRequestBody
+}
+
+type TestSenderResponseObject interface {
+	VisitTestSenderResponse(w http.ResponseWriter) error
+}
+
+type TestSender200JSONResponse SenderTestedResponse
+
+func (response TestSender200JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TestSender400JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestSender401JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestSender403JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestSender404JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender409JSONResponse struct{ ConflictJSONResponse }
+
+func (response TestSender409JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TestSender413JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TestSender415JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestSender422JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestSender429JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestSender500JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestSender503JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -38278,6 +39016,9 @@ type StrictServerInterface interface {
 	// UpdateSender Change a sender
 	// (PATCH /api/v1/admin/senders/{sender_no})
 	UpdateSender(ctx context.Context, request UpdateSenderRequestObject) (UpdateSenderResponseObject, error)
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/answers)
+	ListSenderAnswers(ctx context.Context, request ListSenderAnswersRequestObject) (ListSenderAnswersResponseObject, error)
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(ctx context.Context, request ChangeBalanceRequestObject) (ChangeBalanceResponseObject, error)
@@ -38287,6 +39028,9 @@ type StrictServerInterface interface {
 	// PairPhone Let a phone with the SMSGate app become this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(ctx context.Context, request PairPhoneRequestObject) (PairPhoneResponseObject, error)
+	// TestSender Send one real message through exactly this sender
+	// (POST /api/v1/admin/senders/{sender_no}/test)
+	TestSender(ctx context.Context, request TestSenderRequestObject) (TestSenderResponseObject, error)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(ctx context.Context, request ListServersRequestObject) (ListServersResponseObject, error)
@@ -40524,6 +41268,32 @@ func (sh *strictHandler) UpdateSender(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
+// ListSenderAnswers operation middleware
+func (sh *strictHandler) ListSenderAnswers(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request ListSenderAnswersRequestObject
+
+	request.SenderNo = senderNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSenderAnswers(ctx, request.(ListSenderAnswersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSenderAnswers")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSenderAnswersResponseObject); ok {
+		if err := validResponse.VisitListSenderAnswersResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ChangeBalance operation middleware
 func (sh *strictHandler) ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams) {
 	var request ChangeBalanceRequestObject
@@ -40611,6 +41381,39 @@ func (sh *strictHandler) PairPhone(w http.ResponseWriter, r *http.Request, sende
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PairPhoneResponseObject); ok {
 		if err := validResponse.VisitPairPhoneResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestSender operation middleware
+func (sh *strictHandler) TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request TestSenderRequestObject
+
+	request.SenderNo = senderNo
+
+	var body TestSenderJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestSender(ctx, request.(TestSenderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestSender")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestSenderResponseObject); ok {
+		if err := validResponse.VisitTestSenderResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -43357,1366 +44160,1419 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1tcyTJtR+Gf5X8Q4zgLNnoATAP3AXiHzR2HsghZ2eGAHaX9+6OuhJd2d1JVGc2K6vQ07t3FLQtR+jR",
-	"Vwo7wg5ZlmWHLevFdYTf6YYkW99Fl8vrd/4KjjznZFZWdVZ3dQPbGCouX3AH1VX5cDLz5Hn8nW/3hno6",
-	"00qowuwdf7s34zmfikLk8NdpJvLiRWr/KdXe8d6MF5O93p7iU7F3vMftrwOZ7vX2cvHbUuYi3Tsu8lL0",
-	"9sxwIqbcfjfS+ZQXe8d7UhWPH+719qZSyWk53Ts+7O0Vi5nAn8RY5Hvv3/f2Tmcz7DAVZpjLWSG17fli",
-	"Ipgqp5ciZ3rEiolgRqhU5D38N58KJhXjWcZkYdgw43JqGFcpy8VM54XZ6+2Jd3w6y2x/ZmoGfDYbHBwc",
-	"7vVwZr8tRb4IpjabrZvYD3Ix2jve+1v3KwLex1/NfZyEnc4TXoixzhevoN0oGYf0yta9uT6wwwlXSmSr",
-	"+sM3tu7ulcaOLI1fyqks4qs15e/sOoerxs1VbSEOD+LUz6DVcDypGPEyK/ATatn+cbB2Pz3R0xlXi1e6",
-	"jRr4+0DpGxNEl6rIV/UEv99GT2VudB4ne6LEu2IwhDcSd1ZmubiWujRsxseiZcvjJzWqT/m7l0KNi8ne",
-	"8eEjorV/4KltilyqMQyslVXcMpN4kYrpTBdCDRe/FItlQpyyuc5TNpxoIxS7XAARhjzLRM5GOmfFRBqm",
-	"lWB2SMIUfXZqGYXghUjdM1boirfY2QA7AaKxuSwm1Y+XOl304JlU7Oghm+gyNz2WamGY0vbpmE11Lvrs",
-	"RcFyUZS5MvD1SOamYFyZuWVkvtGJ4KnIWRLMcv9MzDK+EGnSZxeu3ytBI+G2F5HDQNhYFIY9PDrqs+c6",
-	"t0wwFwGPhP0gczaSIkuRQ9of7TLBH0OtCqEK2jjwYiZsG9iv7RI7OPiEzSf2t2oijnDSWF48y/U4F8b0",
-	"2WvlRwh01DmR0X4KCyWNf+NKLPrsWZ7rnAiDg3T/1iOW5guWlwpnpnTBrsSs6LtdjcSrdl5IRLtXWvb3",
-	"0fL2nvGiELlt829/9f/b/ztvf/SDveien9oLpn3nw88b35KxTa8udanSVv4i8fdb4C+/0Jet8/mNvrzt",
-	"K/+lNMVGF4ksxNTsbXx3HG16d7zSxQUfP5dZISLc9rXKFnBe+LCw55kXTFmegkfHCFbwsWETnaVtY1W6",
-	"GBR8XBstzm3NOl3wMVzw72FCL/CTQ5yQ+8vPiOc5R9ng9ehTXgwnLSt7aX+7idQDjZPc82ailVhJOeDB",
-	"M/sarWyPTfRcXIucSeAh81wWhVAttIMvB/jlXtcRwqhe4Td2lGdiKOS1yFvPVE4vrDtUm275MzHUaigz",
-	"yS1JWg9bXnvtNpjImS4L0T5d++utz7XMVvRYZrfe4TloBq1douJwEzZZifebsQfBh5MYezhhScHH///T",
-	"r8uDg6PH9p+fJi3bfpfswn0WJyOOZDsC+gFBL+aq9QBYleEmLIkat/18bkSu2qdTup+37cq3bzv7ksdu",
-	"s3N7nFNjJcs5t0xuxJQGtQgkoGsuM36ZiVBFetCiItnvO7M9GA0MS1xOtG4n9xx/v90L/r1tysy0MgJ2",
-	"6hOtRpkcAn1I3LT/5LNZJofA6O7/xlh6fVuRwb6Zir3jhwef9PaElQ7ts1xweBG2Sd/ephORpbDNhTFW",
-	"1bEShCXtbMYUXC32BZA77Sc9ZrS9bIZcWTkSTQVMgjBJwqwlxfHeweHPf/aLoy8efnnwJx//6vGf/vLB",
-	"Z49e/eTNJ2eHF7azbosAMi2SY1nGGZZ5bsVuU/BCeM2B8SzTcxguDcd291QrsQ3tUMT1hDHlcCiM6T4B",
-	"2+8ZLWTbPJwKMOeGDXmeS5EyXcKwn+v8UqapUNut+4PYuvOymPRHvuHGwlsmO8xFKlQheVbpC0BVkdpj",
-	"mGqQQ3a+4N1HxpCsdsIscerqMNfGDIwsRMKmgiu6Xzibi0vQ8e0t4zQq+xozdncFG4kVk1yX4wnj7DLX",
-	"cyPyPjsvhxP3O44pF78RQ6sTo964YFO+YMMJV2OBW7XnTG2XC/azZxdMqmFWpiLts+TJ67PzweuzFz97",
-	"8eo8YZk0BSq9bo52WKa/B4qN1bN4ts3GALPE8saQrsnalnAdMSNyywzgu2P221IXIiTOQKZsPhGKLXR5",
-	"V1zhVDEZG+4JDDSpBpIwCftoJAUSWKgit/+Wiuyk9uMfGpbpMVL7mmcy3eoUHh0FxEYTwt7xV/TPZaG8",
-	"orwkflYT+HHTDrlil4KlkmeZSPfev+1Vy+j2u6Qx11bzFI0YjNqGN3bPucHmIo09oqm9vHvssiy8eSUX",
-	"bJ5rNT5hCdCtjz8kYHAxIBDacXzGM3uniu1WJX4EHO2mvu0me/S8AOZAl+AlcJv02N6L09LAAyAt+8X5",
-	"61c9pnPGmSVSJgrBbMt3R3O/7NXYcJfVxreHmvxzXaot6ftwpcwxgoabxM0FjpAZy1Xh5Z3TiXoDm+ZQ",
-	"52klWIh3EoWJC61f8ny8lUDx8PDBqo1XaD3IoO3VG09agVgzePWYmVkm6zcV2GsFGCJhic1E54VQ4Ogp",
-	"xLvC3N0GhDEDH1PskH0mP4UBfmz/BXZmzsCo0gvnAFczbMylFg4O7Je0LJ9xtdiOSX/SKirZJZlytRiM",
-	"uMzKXJjG0mjN7M/M/ixSxotCTGeFYaNcT9Fgw9M0F8YcsyJfMD7mUrGMFyLf8Rq4gQJzrYlSQz4Vy+O1",
-	"KxBY2JvyFNClHE6SXiX/gJ4uDSMHESuN+FoVruNcGF3mQ2H6LDkTRb7YPx0VIk/YWF7TPWzq2l7/a/W1",
-	"eq7z5TH3yCCQl5kAXSVbHNuX99kXwNxO37xgV2JhSIUZi4LmBjbxPnslJAh6qa5RAm7XuWVEpRHpMk2c",
-	"x8KONeNWaBfi6gRe+VoxJuzY0b1gZ1vwvKhcryCP4FWA0qBzNHFj5jpP+3b0p7ZjuuVnub62cmRh/Dsd",
-	"RjTVCldMsQk31X4EG7Bheq4sdaFtJose44UdeSbst1bO4GwqVVmIPvsSiO4bgHnZJlR0u4BQUhpBC1PO",
-	"euCEMBp+qLcypc2R267xWkdhPAeXNLWSCyCJZR64bLAtlnavZ9CpmAmVMq2sIAqra4kC9ATebfpfg77z",
-	"ubIHW+fym22Fh8NWbuENADUm8aSht0ylMVKNmdvZx+CZZxwH6x1LbtVRglBuU9+Bqr1m/ERVb4zZSimJ",
-	"Xoxl0OrSlWjPlByC0GB3l855LrMFC74JeS7cgdkdUG/9MHtw8xFN2KUYcnsEQisLHyIXTnnBL7kRJ5V/",
-	"0t35Vs+c6/wKLxdcElPOrCYm0s9EKvl2AsujVQJLWXUxmNo+BmDLWlqqJ9jt/sViJryM3BwA7PNpmRVy",
-	"xvPivr3v9+2ESS6wksDuVy8Jh544ETppjj3xonQSmUFiWRI5lfVM5PAdK/iVvbxgYmBrpAFBGBFYms5F",
-	"UUg1hic8TaX9jGdvcttGIYXZOx7xzIje3ix49O2eEcag8yMTA2TnZtm0+hn+ACxZlwXcWbiVuL2X2Xwi",
-	"h/Ymo9bgdtvrRSyZzj/46OjR45qL8NGyabPnBzfl7wbg9l8e2c/t4xWjgLglZfUvI1aO6OOfPF7vsqRH",
-	"+vI3YggCPoRwQWRXjap8eKX0PBPpWKQDXtSsuikvxH4hwRauyozYIBqBG/7vXr2hS5BY13/jAse6OK16",
-	"PmCpS9NBOE+X11ORyWuRE1E6OVOAoE/xu8Xe+6bfpLcnVOpJ0dwKc8sI4YVjlljxEE5Bwu6hy1Nfi/yj",
-	"HkvAK4aSVZq4v1Np7FzSxB5OeiSslpsmJ8zOlAIyZMFG0sr2HVbPvrhy/Ze+uJKoRa8l0S8lasWZuMa1",
-	"W/vFS3jzfW9Pq2wx0HM1CFa+TskvSSiaCW1vGbIhFTqzIhM4l9G6CXE/2AhKZWiBFDmQm1/qsgBeBzpZ",
-	"8ttSlJaos2KCRCY1aZDzQkAwFc8y157VKcKutArodal1JjhIaLmY8vyq0260SkV2fcMD6Tyq3c5W5Qzt",
-	"MkDQAvz4lpYEJXe/rdmlGHOQ0Cc6S0PetnKHmYIXZbdjeI6v2o9K5HiRYdGqV8NyK39M6osSWY9xNtMa",
-	"/oskiY6snE55Ho03M8JerEPBvPqixiWvFCPnv4m0WkxyYYBCtTXXJboCWxaFjKzve3vXPCtFy8Tn3LCp",
-	"4KbMBZm066Swv4OmhUasXqT/Rn/vQ8fgV7UYYO/KBx7hTn61Nr16sGUVhxp65B2N3bxC+vi9UduJARer",
-	"H6GAFfeWLrzlm8sf1QgDqt0Ub9uu2dOqxamTS7sLOhWjCOLSHq2OS/vbX39dHhwcHLQFp7WMk1RGjlsl",
-	"FnQFxHeb1wUk1r5LIJxRGmYKbXeXUMN8MStECuoemirMRM9VH4WYINJu5ZTY/t95++MfxA4KjJ3im7vf",
-	"16/0RnEP1I2/4JckJ9oI67igixyqjhjcTo1LCC7qPnttrx+lCzkiMfwYD6vEEzzhdh9bRgrB7Y4CvS1v",
-	"CK8BNYe+qCwvVtVEKyDejxjX1ui+w4VWhU91u4/g/JYQ7bQNoWM0BucMcoUtSdbgefWgsNow2yfgyN7K",
-	"PJ5dC1U85QWPH0jQHfWIJTCp/o+SwJwZWp0UzXrCTZ89RzdUpRThsea5YJkYFUyX4NVsqAZbS+drpPHl",
-	"jdgqKb/2E3VLl9yqwLz3RyMLN2TCtWTqLGbdQE68I7lwFyLeGmHsj1n4cvJUXHRq5Uu/pE0uVDm1nc65",
-	"LAa0RoHCZNsKtCXLVbTOBqUCZ0FaSXlGZlY26u1d8oyroRhkeo486Fra34vcTR747KwwAzLRWmYrzZX7",
-	"gOcF0DH42cWv2ZHgE4hSscLYIJWjkchD6Y1Wvbf3bt9Obv+aQwCfsbOEqX/JZXGBM4W/f2Wn+5RmC0+e",
-	"45TPcMbw6I3W2efVrFFPgamfu5nDs09x+i9hMvglkeDCUwAenxEZPvPTRAlFmqvwY0eOxmsU8vfcU8Qr",
-	"TkCWp44qbrlfkuJSi5zf+2YC0jTuAPpjE0q+UE8mUgnjJ/VCPVPjTJpJ0LNjjtVOyxU2O8xlIYfc7mcx",
-	"FflYqOFis4V0LaEMWTWHV2/Vph+MNIUPdluSAdGcvCYrz77zvmd5Gu/E8t/whqt89Tef0WtNpgBjq1qh",
-	"AbQe7zfUVX2CXrLubhKLmcKCXLS1Yrp4V1BeW3NGLt0jbK11Pi6kP7JoMc1h6QJoEQX9lDY0MA5zSCrb",
-	"SKzoIp8PeZaRgN7JzofHf2CkGoqoHMEViRJTrvhY5Mkxg5fx4gK7F88yA31urXlMuBnw1cqns+xhb0Oe",
-	"5wvGWzTQqL2ts1DmdooXzgLOt14+cy+/d8HT396G+lPO0o23S5l3M42XRuQDmd5w/1+L3NDCdck3adeb",
-	"KNjeiSuOnnEjkT3+fvw45dhuam50d5aqYddOZI3eazlKUxAK9fU9cmrQ4dnkbvp08areED09rbXXHMwd",
-	"3E+u67u5p2q938Z95S+KD+veeuMy9FZaDqdShU8Pl3T4JpNdY4BrnvoOBjm7o8d632so2ED/Ff3jK3zt",
-	"bfjePibDIs6E7XlvLItJedkf6ul9zWdy326KsVD3/Xjeh5+bKznb1zOkyv5MQ4A0Dvl9r3a/r119b0Zc",
-	"utLX2xJvfFGszLKQZpbxhcvXIua+tpvPz142efz6b4yV/Os8fdVH50KoL+jVduOy28hn5PHYzAi+tHHX",
-	"zqJuzN7lPrg7SePD2kANthde7G/X75I7ucPu7v4ycfOuk42C4MFCZyk59jHHh2dW6vE33EZZeHUPSCcX",
-	"yI6X5g6WpMxEq5r4fUSbbKUMKrBhB7J6oOuMdD6gMOPlbfVc52yi5yzTatywPELQ2kRnKbsUI02xXIFH",
-	"KhaHtLyjdmH+dhyvPrUXI4RamHMDAdcKYaDsgDykCXS2hTs+Dw9q+2FbJsc6zQkBZtrXCwLIqxXznhxg",
-	"CKaQVuG3i4MJE1mKoaAn7IDYA7hcu60ceQu23ztKt+2fFm/birF8n/EqMhNqKNJBqQqZbR9TU/MKNLZi",
-	"AUZ+JdWYgrYN08pvx6hVf21IxzZmgECIa4xQWb5jRMouF8zuEZfC2WfnQqVMFowbltD3iYv5p8D+QrNU",
-	"FGJY2C3g0pTxN0i86bBmc6lSPQ8329JHLRRptSR4b0fDikBOjzBkpNF7nWkuH4Wlc7q0izqFsVRcpGLh",
-	"N7NClJm4C6W/zMQdKfyu51tR9kvUJT8ERR/mdRtKfiCp1CKGNlDu7/30+N5Pj7862P/kdP9P+f43g/23",
-	"f/b11/2lB7Vn/cH+24/qf/7oo5/+MVgIauLa39CsC802kT/Xx2vSuzeTBUNYws1MWavC5T44yucfssa4",
-	"UthdR8qv3sIAdkrLpuy9yV6NiMubfF6TWbflOn9ce/dWBO91s7KN9C/kVOxwYis0geDcwYl0ybITOZuJ",
-	"FLJ73bNWzSCEJ6z+FxzUg3XawzqijTLNd3v2trEud1IaPLEe1DO1Hh9skBplxbHtTNWB+LXeVrypbTm4",
-	"dn0UTm25b+cWvlMTjgtBReMNnA9pEKYXdFVZmMqkAx332u05hPq6WjboHDrfuH0725XN3gd12XQAMezM",
-	"q1cbRdYO8cK/HT3cEexEPYLV9yAE+NHKFMlujCBU3WqGg7ermcTOFe/dK93nXdjt0aNPjpZupWXxMczQ",
-	"CsImRpIud28m3CBY4rn72HkoqAXX3cXq8N0u1+uSMc67x5ZjlSiuvoblgdDWlmUl9/lM3r8+ug+WUZPU",
-	"2VMzs+fjGnuaFMXM/PT4/n3Pp/bhv0cH/9lP/9aq/Bj0yXU1jti3Xzzd2D00mwH6/w6PxGx2wc3V7i1R",
-	"XapRuHjyPjtVC4AkYuLdUMwKlvQT3An9ftLz2d+fn71EIHRCRACQWAl5Um01KlZqDcu2Cbdn+miZqP8Z",
-	"Pnn7UXAPxuwRSIMzwMALxKQpfxfKR7CXG458rKDR9RKCOK1BsK4xhRdAe+jGp2DzkwB//tHBARtOeM6H",
-	"BcDG5wKg4ZekAjjy26paIANxI2hyy8OEX10OEnhDAD9QqNT0HNKMB4GhyQCIYvRmCxT0dTZyu8eLfDEA",
-	"qIH2u9WB0MJtT8JTkS+saGUKwdMK5AfgGigruo9tpyLjC9d20iNcSNr/7ErpuQn8Rgh81JjXg6MaqMHj",
-	"hx31m9AJNNFllg5gSO0RpIXGmTHOnp++ePnsKaCwnTAQ5q186QTr1i4DGbtbUjKekyor2cEXd0cpDtlU",
-	"BX7sy9HQMFpYlW0nxos9Ssqyd/ndTObCRBN3LqqF9T4/gPaxK04nlXAtYKODOs4o/cDuDFlQGij10jnT",
-	"pwYjGRv2bdG1gVfpKLWCvHGPRMXsokPdwFlBixhxVRS64NkAisisLY9k+0RVycOErQ/PDTsIthxOIEqS",
-	"MpXF6dBFajkBj1xb5Bobw78o766rqGcbfuKbwT99W/DnU9egG8czVcSydfmwUyBZMBPANCnayusAqNV8",
-	"otmUp8LDS4zFCUuGmTzG654TrBgg/cAXjs/r6RSUWalEn70qswwxwAFPkJsrkcJHsoLnffnL88/OjyEY",
-	"YDYjKDUNCvLIYwrau88eJZaLsTSFyBFoTWQjxo2XThA7UU8Fon0iOWs4TJYnTrgCENUOuC+Fzge5ztpu",
-	"a12Zu4AEnCIZOgPLjAhWP26Swa8iWXfec20EYnvwLEMpTYk5s2J6sSAjOS4Q7U2m7ZokWKVJCpMA5BxB",
-	"fGh3pQOeHk8B4viUTQB3mnBoEc2W6Fqh5yXsHj38KCGumGl9ZezaYPTECnpXh22TUABs9ia0y8Us40NK",
-	"/vYEdJSKENHStjsBczHV15aEF7CBPVYunpGsnCrj9o7bnH12Loa5KKgcEOL0CXiNQGBsA8mPfvSjBMH6",
-	"RrrMWSrHEvECG9DD9mVcvU7Ur5vvIqByBBJpRR6Q8gmIWRYLdimsNNQpXx6/aMmVtj8NrkT8587p2iHg",
-	"WLR+2K/3Sc7ff5Emy/FS62NuABdzIGfx9h3CIkjCFa0cWteQb5GQjzISYnoUkO4RcKdwRLXp99zl4Ole",
-	"o3IjzIPOlONLrffhjmM0bJe714p9rzeNzahu7jsPzqB8XJQztnAFtKmtxFGlYkaMp3bUJyBKH6y0ZLYZ",
-	"qPYbPyhdBLLXwdv38TPfhiyzCZZMba/ghON0pNiWOol8dakObMoKhTpP7fV/CAH9Ynh1Q1Qs10au56ZL",
-	"dVFIssz13P8tDckvUNoCW+sW/rYGBGOo1Ujm05vOz7cSg9NQJGnau9BzWvcFk0XHHpwauUw8MHp5UF2Q",
-	"HSY6SzH+LdJUSeVm15YTe4Kvbhk8nYq0nK2AHrkJxYUp5JQXyCqy7PUIKiGsndAz99n7t72Y14McXBVI",
-	"sBVa4PDg9rMyFSC42wmQCi+GxcAK+QjLsP2MasaA7dqg2wORU7tdRBcEstqaRotaOsqF8RdyqXMSnMID",
-	"efh4r5vZzLHHloRrCcelzFIWVEjoJAsRx28zruCvjsdgKQPgUL3vIRYa3jar7DzGbbGUTAgA+RRGEK3d",
-	"3oh0EbvNjRyrLUAGt9uG3cx1OOIQQ3Aqi8Lz0IgtZ9xpBoWYzjJeiK5LU5BVvWl2bFy6QYFGCnv2cHjE",
-	"UYMd17jyGtJsbaqNUxucp/pUqjuAVrMe8owF4WqH1XFgmmKEWdW4ToDA53ZrI1I6EAUaN2fjCmzA3Hh2",
-	"3yqxPNEmApMbHuAboiQ1FrOGeeh6WTG6MspGEru4AOQMZvhyChBhwEiSHkuobo79Z1oixrMgj9Rlpi0l",
-	"kxP3ug9aSuZcFlKN7VezXA8FGHTtX1QyzP4ToSeoraEVnLMMqhN/6YsCA9uUhl0KqcZOZOphHSnYr2ze",
-	"kKeWscholKuV7ilfBMZpTYWLqdx2RxnNzSDSE3BCH2P55PTVk2cvXz57ilYGS3+q/Qqm7ksx1FNB7NOB",
-	"n1tq4BWOt3anIXn0uOUhOUQgMH4QaFDHO8Nvg447miBGur0sq9JSHd6u9lZX0wXJ7l0OIhW364i6ob4f",
-	"Ym9CDTp0y/2/gopGUCRy4Sya+CdsO2nYm2evnr549bMuY2rm0eDVgOOs1i/cJj1/Bqsx1tauIrbfLeF5",
-	"CjdyndLtzI4s/7epQ24hELTfviu8cOEEdmcGqpFtl5agukoTmadZK/xWlXHJ2TgHSbvgV+A/mNMmz8So",
-	"6LlS/nMhx5NKcIayxabPnk1nxYIM0lTtX49AgaKror+RLAsiQQzgneeZFKYYCNVyM0FaXegaN3g5KV1M",
-	"7GUoMiPcZGSOhf6uIXoIypejjZvw8QzZ2V0JxiFX1W1HpnlZUMUGV8lta4SmTF6JbLF6ZoS2OONDQVEE",
-	"Ss8pFoAWC6p23ArYKm6hBtFr42zflx0RVeFk90dSSTNBBM12ttOp/nkHm09cnDuFLZ2MRQFtJavkoU2l",
-	"mk1Fjj8uYWJXssGt3vo3u41v8drdDpgg3fCLVgOPiQSJ4mGszalb8AAefTu451Uj1cMnVXOB5h2PIJKQ",
-	"2w2XIPknoTYRPYmgz7WLDDXtu6m9k3Jc03Q9eT23aOVzz3U+3RxmRw9IYa7lGNDbkZKHoL9Ig5WEQ3Ry",
-	"r9k5mOmEGvY8bDmcaq0xmdCtEdlaj7xXWCp2mfMhUL8Klvz2u//9v/nun/zj9//vv/9Hf/gv/vVf/7O/",
-	"+/t//9//4b/8l9/9vb/8/b/7B3/47/637/7e//mHf/4/NQMBjx7eID/Am5YrkFQwfewtO9blcIJ6ot1C",
-	"/iwbVCDpKi+OWQLfJz3yllPUexhmmus5hQycMKv519+Fcnbk3VapL495whKF7SptWwiAXBWO143b/vg2",
-	"bhdesjAv6Sgg17jt4VEhKCysc+TXqni0ZieN0LPOfUCFqnjopjSAhfDk/AsrTv365fmvw1YvpcLKFMtS",
-	"Uw00d6nZRrKKs6nV9+ODR9+POT0S5uGr5mRZZZuoHajv/vwfffeP//Pf/+Xvvvvzv/juf/gXaxNr1trs",
-	"Y9Yb+1sFYh+GZ5g+c7H1UNax9jJnpSl5hjFW95Iwhi/psWSqL2Vmt/sf/v4//MM//7ff/fm/6bF+v/+R",
-	"q8EKASnUnt06/EpESlT0VnsZlsQ2qVhiD8j51CQNRRy8EN6x+8m6tIl2D6XbnhzKHTPQR0DBgevAQHIU",
-	"uN5AiLTbPOm2fWtmy+V+gWKknIGEP+X4N5MFFAGB8FBAvHZRbk7ZWhm3HoFrGbdsFvsLL8pc9HCGNeAZ",
-	"cD5Kxf7qd//kr373T5tL2YXHY27F4XNsoYXjk/W/Wfmn4GO8oFTBW1YB45zcFeYCnVzcE2hURS4voYCd",
-	"jxTE5vrsy4m2+1TCfUuFxn3wH9y9eJFoNRRsamnioebxzgZDuOlvfoYbboylidPPjRnT1Z5svPqVLLZK",
-	"FnkRk8k6yGLADltFqLYkj8DxCjuNmyu7BqNcrw3XXz7Z0NNu44Ogy53HB1W93jA+CGNJPoDQIDufXFxL",
-	"MW9fsy08z0MdUz/wOuEszRcsLyHjJbxbInq1VBC53TlAw7PTmm0J5MuwrH4Xg9HaWP1N6t/p+Tam3cBH",
-	"1+aS677l0IH9hV3ppX23rK8v5xDU16LukMUDtOTjXLflds0uaKPvnGNA3GkZM/z7rIcO5pff6MtocKvy",
-	"0faejWNaUIyRb4hH5pImqO+1M9zxinrC3sGS7nSidzBBveJGiIcTBVwWFf/Dmu7TY0eM2EePPfB+kh57",
-	"GErBjypDQo89ZmQV7LGfsFyMoN5/aKIptHNMo+uwxz4OndKgdHuRWhbguPYvx9SZLlfbWguPAHcNpkTU",
-	"wqumPG0J56uK8q3L+wor9DbvqCY+InvWP3z88ASMLIqR3RXWiRuSuh3uhGwDDY2HkFV5q731UKRd6sOC",
-	"YBzvxf7mTQy4bl1v3HXRsLBlKwr0KK9oZnURMxGiYLNcj3M+hYqPhi0lfW54jS/tt8i97m3GMeEJ9aus",
-	"sMfpsixY4u3fCa2me7JI6jKQuxuUhiRWkbsc4vVRXFVS4ob1BGNyRFSCCOK96qJEldJIe2QVw7oDFeRM",
-	"z+9GC3Ed34YiYnn9h6GLnOn5MrDG9x290c39cqbnL/xAzvT8aTCWMz3/1A/nTM+/9COyyxQOyk7Qj+tM",
-	"z5+7oZ3p+ZNgdLaDaoCOPBSE2l669fvwV24cztQeHHzeCAz29g70r6PcsEWMcKSkYndXaJf4xehuqu22",
-	"DuE/5y2cPQFjl1Tj5NhdSmgBwgBDsItxlfpgQpbYR4vkGKUg8IdYOajKfLCvlEphk5AbYZsMQ/j6LJlx",
-	"K07RCxjXB8mDIkv7X6vEhw0cV8EY7r0JvxYY8nfCOF70pWCZKECqsKo9QHj3wwjKY+9Wc48gtMM2Go9D",
-	"h8s4wZsgYYYvTP9rFTh5HNXgbuAp1LnGSUMRRTs5VFtv5HB9UvVCgj92hX/4/sgyRJ2i97Lhpa07aD+V",
-	"31yQ76O+Gw7wpiafaY8dMqVTwVKthJWgSZbliun8UoIkDe+7eVpxGh7A8jB+qez+z7KFFa2hpYJf2ROn",
-	"UQ7osycQUGTA+F0awTS4iMlf4QyyMmd6rpil2hI6dt0P8ODoJ49/ss4X8IQXYqxR4HXrCZvInjS4LqZa",
-	"yULT4kykKXSO1c7hFMa8ea7N25UAViUaLx3znYkADjQgWuRhXEO1bVXt6c0Vze9OlnLz2TUNCebwRviH",
-	"lBW+nhzuxS3jUlZU4yvyxWAqVVmIWy/u4FXzQUXlGGLyf0rI/pGTgkD4Lr5lmSbhRmiuyLbw+LRBrVbT",
-	"WZ7HTRlinq2CPOvtlUr+thT0M+GaBv3ulgMoke1cmQr7vaEu5RjKnatSfk63Asa/FYPboqDXEhtbDUhV",
-	"5IvP/AH70GC5u3LN2ypQRyu+E7zfD347dKb/aj7/dhWdd8wWd8wStRHq5YahXz60MQnCK0ijLXKuTAaF",
-	"DDHeoweZAhS2JHyAJabxj+1rVuHFTtm9JBUJKCJJKvZPL5KP6POqpyA2o4r1Emo5EG0VOiLf/+btt0e9",
-	"B+/v7X91uv+nb/HBg/cf/fTe/j148u3R+z/76mD/E3jagipJAKJb1YjcDFoSUiriy0PaWBM67YQdHtQB",
-	"Amu4HOviPCDgph2A8WfymkIjIbCqDqFo9XeWvHl9fsEQPfbwvpma+9BkEnhoDABMcWca6rNTDzwJgFS5",
-	"KQDDwjCj2ZSrBaPxYAKZoRpjJuj7hwabMAh+EaZzCGNsD7WsM/BfYY4tZbIoNtagMjOuUDt2yGOuJpvd",
-	"RdNZwVL7HkKflqrosxoYOA1CCZEypbGP/kYgkp3AMgGacs0e+tK+0+QQtP2iLOH2UXG7iVS2X5G2QQfu",
-	"jiUG41iG4sPFXz4Qhw0sO3qxx44aPxBQKfA8zbSKGVhWeiL/SPAv2wFmz7F/adg1z0rBLvnwyvm7EGi2",
-	"m1kYe/CA76snTgi2zaBuCP0kRoBkSCpyJncG9tnbK3I+FDOet7qfJ1AtgCXBix7pDJARjBUhm2s54Smj",
-	"iPnq8jw42H94OfrkaPTg0U9+cvngYcof8wdD8cnRJ+mBOBAPf/Lg8f7Bwejg8U84P7jknxwcXf5kHyCd",
-	"V/sE12KUBruk549WfWGjJzQammCJ8vOLizesSklZ6at9ghG+MQ63WZmLD8As9J9YrUXIjF1PTVimL/Hl",
-	"ZX6/nKtE7dbtN1vaa7D5HdtNsNPd202Cfm9qN6FDd/d2EzenPyq7yZZliLY8T21E29L0sBO2ugVRvx92",
-	"83YV/XbMMe6CW3zpqdoKevNDw8yE56JC68+v5VD0WC4yXoCGqdFuAIoYfiWFVW3rmu2aIimhh7J/cBgp",
-	"j/IEM1U21eF9xkv7h8twlZGIwBp9xLvC2OnZXdQD5SGEIjxmyVAWC4gAS37wLaXY9O2z94nVbyGjbMIN",
-	"O7TUexRWk6iyWzH9FCMNtCpynQWv9dmponwsh6EMVRiDDJ8TxhWFPmLiEsSa+d97VrVJvn2fEEgyfF4r",
-	"DfLt3hCy0Pb+8D/+H9/9m3/hqxcd733x4g25NerFOToAHKdSjQueXQ3aimx2qZfh0qhaEqjElMtmtdqj",
-	"Rw87hNatyGX0sTE+m3EmcqMVWtSC5Q+X3Lb3vm4F++7f/8vf/+XfjyRJ3cLEMcG2MfGDDvMujcg7qD5V",
-	"FZ+5GE54MdAzofCzTWYTFrDtgAHrBhdnZEDorcB066xhNYuGXu5X398PPl7n7pjymSuMufP6mEvHbcNp",
-	"1r//8IoGu5O+4bTwuw9uOlsu0oe5Np4ZbTgbhxLwgU3n5ixyQzrUv//A6LEFi3apVdtnXIl3JP/Vr+fn",
-	"UGdJunzmUhXMFBpq4aK5kKDMfa4z1PLKBUTYXWIu8/q8Xpd6hYNYN9Fdqg8BeXerQ0DHL6pNVr9d0zSG",
-	"ckhfUYhxKjHEVLzDfJcuWFNVRN2qlqFFgYG6AIciRyMBdi4Vr+0Z6WkL65/7pgXYl4rJtYiY0rB5rtW4",
-	"wqrAJJhIQk9yOhyKWbHvvMJJl8SRkczEoNU+6SJWb4SHjCxnILcA32qgYeq5QVg+OZx4PLs5N/Zs512x",
-	"TeMYF2ceSxWKxMx1fiVSVs6sRjTieaWCofaklegKlN0WUU4othRPLkxRg/tfCrWGCkowTQy6pm2DUdcn",
-	"VVB65aa1W9wTxkXwVuHXQdQ1hct3C7nGw12FVePfQSQ1PaA228ArIBWPj5HmY1GYGvTE5mVY/CYLMpWq",
-	"ze0QognmDBlRWCSsSmBx57F2cBtW5vBcrOWDuzY2B13fgcm52fuNDc/hjfIBmJ+D4ezGnroaMuqYPTn/",
-	"ogdwUZZD/OL89auOuDsTIdocz5BVCahflg9ean0VljoNgzCoCFkzXmUjpBfkDqvdq2M0+jZWDUjTYZnu",
-	"5Ozdxbm7E1ZzV0zmFtnLB8NYdr54d7FwZleOKJIlNtwMZDhs1iVfXZh8iSbUd5wMgYesqbDQT5alUjlD",
-	"O+MksNwjFFuWWWmP3Pz4HkB9LRifzTKoBlhDteuRnDmUMxnmd1JELUvM1CSdMaqbOQwPAg+JP0FPqApC",
-	"XMHPN1jJbcovSZ4NZrkYyXfr/Yp298Gbq3N4xh18uGf41t+k5XgDSV6P5ggXxhO1JWFn2yAP6HXXlyF0",
-	"egeXYdXvjS/D8sMoh+jndBtBHjdmBBslRGzAIj44c/bOM2JwmbeVBja7Q/5mG9zuNtiQ079dtf475tE7",
-	"5c9PucwWF7rgWaxA/FDMipjh+jUIZ0b0XP6NqVWwtqsvUnb++ZMnz87PKdyA6gMx12oYK97NVkmhvLEB",
-	"neJPxuORSpdh4YezTUXSJq6rq/LtymtJw5K/5QvbuzjkSE2LGJalI2KAYyYVO7wPvh8v/4KUM+xaq6vG",
-	"dRoY4SGapZOzqWamE9HBdqvLwsgUbPbnn513MaGnfLEkG64AKWvfUQ04F6wo7/aLVhhgn/JFAwg+xzpU",
-	"+BGkCRndjWBNEPEoeHWAHh4gYklvZbpSeq5uVvOyCWvjJx1UVLjdInspX6rjHeLWNMoe1vhndQ57FY+o",
-	"V9WoQXuaYg3r2a0oXPW7c2m40fXyVN1pb0k8KQqpxiypkE367oskdt42k6+Dq+B7F7EDtrZO2n6Kltsn",
-	"VarSze0ubTlP22jy3R2HZmDqHQdC69pUn23U8NKIga+osF5IWq7G0ppgU2u5mtpminB9ZXfMBGp9754R",
-	"LHd/Q+24cUzuXEluzvB2EiL80e1Oigvxruh4GNZMYnd24a0n2WQjq1p4Y9995YPVm/SJ133yNQzYRGep",
-	"YTOe86koApwvX/zghAE96t63NSyoheG87bA2d8M57pBrwJq3YgifEJRCuKxJj6oT+jVrlN3BahwQe28V",
-	"A16wqcbCKpAnXwXzu/T4jOfjIDaEJBQD5vo+rd7AtjH4j7/7V0mPHR2E6AEnFFAylUUDzxFg4miLObRm",
-	"Km5UC/jf+8Nf/C//z3/4r3//f/2Hv/5v//Uf/t4//f2/+4u//md/9w///B9/9w/+51utaRUYXeIVEyXP",
-	"GBoTfCyOnU/y43os/ceP9+r9Hu5/8hYBIQ56j9+39I2BYEPRrqNH07S/RMoZDy4w5yaqD28UMHUlVbre",
-	"4uSG/Ev7NqCExSGmLwLbwA9NA1yZdsNyKQZUW5VAlW/IlYtD6jIBXcZq/bt4NtDm2ETkAg0XpuCFYPcS",
-	"R2moGO4hk3ssCSoIJgAh4SuA04Bj1CeA/Y96VMIC1aUBxvwldJicWcC+kosZSFb4W0WmQEHcHtLakpRI",
-	"PpKZ6ABiXV8S+5Ffk22KBtRS2WORWOaqsSeoqKrIBQO4ENFnr0csmWJe+sD+kBwDNAxAl2OuFyq96+Gq",
-	"J0LmbcV5+VQEMNq0SYBlEsApxndRTaNecynzxvrlem5w6KWy5LYDS47ZfLK4rSjKxnUDx9efxx5BbFdJ",
-	"9SFHobPiKRK9lOpHPYDjDNcCKgDhnwX9jXSiLW8CowE9AvcbbnqAmXPUAeGT54OpTBUkA75dyTN3rFf4",
-	"fnevU9S7vqk+UV06d69LBP6LSOLW9pe6VuJ2tsbtLnKMBs9ybigOO+JpWruc9PkTfPn7CRUX2Ef3UGrx",
-	"zl6GEUb7HLNSLcOjd+w/CcMX73wEkM4hlgCQqYC3zjFJIhVsPrF3kmWfNCyWcwXyrcyBcSNWNSAtYZht",
-	"Lbpk+U5oVjrHcQ2ULgZG8Hw4iZm1IxOZg+U6QMG+FEKxNIf0D4qRmfIF/lYlbQKMlURRm2YEoFTXYCwX",
-	"U6bLYrMZ3Er0/ERksTsbZofmeCrybmV5xCeys6Af6xDlmJaM4fPhwgFA+abh7CsiyrsFktOJqSLJ6YEP",
-	"JX/bPMXB/g+ivIFCvlJxtelbttBN4rrrh3xpVX6u56jHQSQ+HBU6QC6LwJfdJyGhoWsoMxcxuegUfwic",
-	"NhjYD+vJFUtepGI604VQw8X+L8Ui2cjfF4tD41kGh8ppDtR3pk1Rd3B17KlMYzh4GGrnq6bAW/WOZI5o",
-	"Ux23J1a9XpHioUdYeEiYpX6C+sX4wMqcHd2CPMsu+fAq0uunOpVURtq9ZKdbHUKeprkwBpQXDKfu6oqs",
-	"whtXZT3BdiG/areWobz04EosIm0/tb8x+1vFYEa5EFhNoGv7YJxwiJDRXuANV4tq65koXciRHAKqpYlW",
-	"da5+xj4sd0qDW6FjThH6R2Objn6JnKXNp4O6bbQXf4fTdYA3gRtX0OEUdn/aW9r+drdv4AUdaDKX1Efy",
-	"Wc2/DClIQhVQILZHNzMM6lrkbKwLxtnMiDLVajHt2LfHSIt5easfa/ESUJUM5Ben8FTwlb3bZAQFH8fU",
-	"Wj6uAidMleUEwJNdGzZXg9/oy0jrv9CXTe4cRv6SWo9CWYF1Irv1Z1bKHQHBqmiH7WhmrsygqvyxqlMr",
-	"qQgSc2Btw3JBXfqCTb7cA4C36BFTyxwBunGmd2QKAJ66VTisz26DjbI8d0f46qwHt3TAZ8Irx82qye7C",
-	"c1q7GSMcuH6ualdAz4sl4S50V/oKKWm3dgHqdOdGgbDfG1oEnAZ65+YAJ5l3dMc1I8UARbdwpsGEgACS",
-	"HsN6+RjOlQDeBuAhKSFS1A5v5thrxfgJ7BcPVkHkNKPRamxUKmZFe6ULOF/rSr3fFE/n/ap12fGh2vGB",
-	"ynV+s6kJ18TqueU6fyoKu2e2mB9OTxiX2L7aJrw0fRxirZFWYtAg23EyGn4WcEv+Rl/24YUBWV8o07wB",
-	"N17Vl0fpgBmRCSuadIZEGEmRpd2Z3HP7Oq5xhM+14KXjlODHfi74cOKns4yinouhztOOkqzOUmFaOxTX",
-	"duh95JSDseVd2Ct+xvAHqMhPCh1+4fxls9Jd6su5RNzE0ndOmSn4ZQYABKjdk18I68flXA0nTKseM+Vw",
-	"Apk8dhX7SheDkS5VmqxFzqKeo5vtOh7/tU32ld+yGxXnEtdtgWOdTZ6mxNbWHkkwImGH1Vd+5DXDUCux",
-	"nroKZGrxerR3/FUn3lF9+b7XofJn99dDdbb7V1iwsvv7p5nIi+D1t00BIGnO09789anYJ9HR2h8aA0rA",
-	"41vvNXGWNEbhs2EKxW+MVv0zPg9YNXz4XMSqsW0ootmGXo+gqfViWp0ub7gxIX66Pb0ARpTYsz0mUPk1",
-	"m7arBOcmvENZwdN4p9LC9c4jG6HL3esZwc5bLi7bddh0wvfa4gDA+T6fCKwdAD4C+5mV0gvwL5Cl1qHY",
-	"z8XlROurfZnaTaxjV4G9IkzBp7PW8Bk24bOZUO0RMy2elg7zhfqdUc5PjKMa3Tra34qGd/1BhI7CMG5U",
-	"iKproTUojBde7M5rBJYEumLBcpGKQYqxLVA0dTDLuHIWhwCqCP52FVPdh1QKxv3Z7odadspFQmHkVDBe",
-	"BBZ6DI6huBKd+rK6Ss+DWDsM7RMqrSrM8NFIDAvG8Su0fiY02AEvQPltFvHofAakkoXkxfoNU8EPTvm7",
-	"QVrmqL8um26xNlelEcCop3wB5Whj8rRHa3509OhxHa85bo1PxUAqswEWmN16Xeb42r33nvZPxMj3Gp5b",
-	"FcFq9cjXpvxK+CjMw4ODg4YF8N5IggMZMLWs4uFK+mqFf9J5+AhsGo8gscynWN2z/cxEXmsTXkQz4kd9",
-	"9loJbBG2QjbnC4PQDg1v+cq52+/rcAxHMTiGGV9kmq81QLyh1ygTdL3ppZrbuX3fFaHa6IjBVqPPmger",
-	"+61QRbh1MQXLqdBlMcjFlMKq4sfhUhRzIRTD90RuToJaaD3YS+4nF0G72VmJ1vEia1H3q6V2ymkbPDpY",
-	"3gdNlzopQFV4mufwrTdHvCh24sqB/cgK8WBu7vsC5WjyC89B+FsunOIMoFNk9+uzBJ1Z/R/R99wqAfBX",
-	"7YsAg/4Y65ph8uJYFBi5MZ9o90fwmcNOoc5eFxORQ/QIg2LdyPCn8OHDo6N+AKLnZkpr7f70VefdAyxJ",
-	"FD4JLf3uWZjW554FIa/Odt8PbsEoIX2CYd/IjNRa/DsXQ10lDsKjTM8Hlzzj6BxAwo4kBWvgn7kwOrvu",
-	"Hs5hCUty7jl2Hz567ogTPnzmCRQ+fRIQKXz+NCBJ+PzzGrHgl2Z1d3gYsqrmb6h0njvCBc/OAuIFj1/q",
-	"+aeefvAcVNTnjobVozNPR3uA3s0yLtUOtRXbocIrf6f6StDvclC91R/id0PUPjnW9Qpg3Fz1MKUaQToL",
-	"jYC+HYNRbO8DaQaA8hvNFkxLcaOorXptty1xU80gLVvGp9WgVMNM8PWSkfqcXrQiQC51DgUcvu1Sva7N",
-	"SplMROYMsMCbfJqL5ZzSsBkvjUj7VJRNqrErMmp/J9oESKXSsLQU6NV11R3xHDqOa2eTlsgSsOpsxtGX",
-	"TdFfrqO93t5vS1ESlxwgt0PP0lBAeDTwwKLoDnj6qRja6ZwHQ6BHUNL2JQ2Env0cx0N/PauGRU9+5UZH",
-	"f7/S526M9ORNOFTXuRux8zuUqzJSPKkxIQJfh8qaJ77WZa1I4Jx3LxDou79syaK2ogtco75nPx47hGib",
-	"uoyiTrikOPjdsFQMJUaeDie+SiBfVJURbScnWHZmLo0Ahx2UqkmXXpexZDl3PZpVhQkDDYnG5aAkCLQC",
-	"K8CQwljr3pyEyobVGCFU1aXYWD2rItZQTwlys7MqgFvpCynmMSMD1oZtKbz42kpeb85eP3l2fv7i1c/C",
-	"equFcdSbcMOGWGeTst9q9WZRTAuKsx5jblltSgYKR3beblXA6boCjOf4JvgAplOet2xPUV1MEIhHzqKb",
-	"ln5sraHo41SJm1bD89eM5/W1iyNg1/6EVBs0ducGvrWlKxfcdC1XLp+KKjtJZOkJ4ywFJjzjOUebgGBQ",
-	"6QdFdFdnKEa3QMKIJqJdZlYid2jm1J9P8UF+BIEyUmG/YC1faxnH+a0O8X+u8+nr0Zdos4xca6bgKuW5",
-	"vdpm2hQYwJ7Q+5/qdJH0IfFyzAvh3/Fh5GbCZ8KXG/YoSgTz8jNe+Ai40zcvoIa2KaxcCa+TIfUEThs5",
-	"HhPLFAgCPAih93cijdZuChxTxwuNJnRefe+euGbe9/bsPfZScLNpBZ32+rHPcz3FiFeIJ/Jc0/KTqMa8",
-	"UkG+rePpxxvbMD/HhIhzyrrdtJjQqBD5IOWxONpTNuN5AS3VEhbsjuNZxkhEYZcCeaZLzQB+6spqj8os",
-	"Y7Z9du/ziycf4VaccQMR51INBewmqKiNiXntVokHjx+tN0pgPP3qyVhZDlMtUBVH+6bE5ExsQKTgvuOg",
-	"tKOsYAQT6lrmWk0daFLy8xfnF6/P/mTw9MVZEr2rR0KkbeSFXh2dgESk+EMGBG53LKQ2K7MM6U6xuD26",
-	"xS51ugA5xlUOsW9CSV5DQQYYgN9np65FEC9GXGbQDdgObd9QV01CyCRahidSjfsr1+OTcDEexxbjSohZ",
-	"y+xp24ZrseG+waxI3Dcu7dKvMcg21f5CMLo+O2BTwZVBFt7faLdFzcWZHndfXYrxpahnivENYhrhB9oC",
-	"S2s9nECWvU8HFekY+RN3gg8cyzRFbfNygRBZuLWhXiIOglPo2+3TwtN+MJdpMVmRegID8doz1mnk1drZ",
-	"zUpgr3w2yyTWzPc/uxosuirBwhYi1MSQkcyFsCLcVKtiEnWzQBSLmfGhaEs4dr/bwb7Rphjn4vxXLyn3",
-	"jDYwFiEsNPpW9FxV1wY2ALGDhvDv5LXMxFiwJ2fPTi+eMcuMij57BqDJuBy1xk1hSTXHDGerhPbrMX2P",
-	"H2yQ6xgL13uhLnWp0nWISrcCklSj8OorkYb1NPjC8nbwVclrMWg0xbOsQ2xLrNGlyBDAcaieuKWc5cKI",
-	"opIJpwIQqyF4NHg9Qa8X9NNGuibcXAcbF7qI68guLfpfHT0b7cdWCAS3+LP+4eOHmLVPlhF7f4DQ1YDe",
-	"pj15XHFZrQTej5AthkypkkBzYXcUlilpTT5sMSdV3h8gcse98QZfXmcxWg86gKzY6YdRz8z6Rpwbaj38",
-	"Xydd8bV6PRphMgCCstBmWo9aQO7yW4fw3jSPIDgETTwxXLj6wWs73M09vwRKGOifIa1oRZZWlygUqLzb",
-	"4XfTJrQK17oIwuUzCqeOwHMQk8Iha0z5lb3jqURJvUrtQfswnjbYYfdIeHsncxwQiIw8tbcvcjdfRaWy",
-	"x9H1VGOKhAJCacj2NarIu1RLtR4PJNJyFotAKybAujClknK0KnnJshyQvaViQz2dWt2kUtRzy+hQNHaU",
-	"1VbWOcUpYlIQ5DdS5D+4zyQJQb4fKFMcVDIAOFFnUbPCCiSNK1GDIfpqz4rbeR9UNvwnwMbY/dPJMuYY",
-	"Gy8mTVd5NPVcrKoqHbhkazkABxuBI9THsKK2RGybhyvoL5tpaTBvP0g0ntk1P/EALdVu9HdKUNzZ86Sv",
-	"9h6CFaBxUA5j5wTQo9GgxrN2Gy5xGe88T36csEsxltUek7mDyWVDnYrQkIt5c7A1qBmp2JRLldkN+WQi",
-	"FY+qiCtBkXjhHRfV5XzMOIHNuCH3/JMRM3Yr8wyHbI8IrwIE7HYH1Yh7HAEYdsPm63c/9F/b/aHIsHQE",
-	"9gIB4kd9rDVs+q4y6g32IaCVrSyFvsHBioTRc5YEt4eHSCNWRJqlw0vz+xatVfXS4+AadXEs/aGDBlku",
-	"Ob60R4s4lBuk/cFa4nikYskPvn2foL6B5a7QOhHWcgcDTSZ4alUnTtG8DjzNNsDZn7HL9wmydNeO01vm",
-	"2uFrGPdxDz/6MXwExsNyioUOdeZ3fJ+d0+ajsw/6afKjBNX3yGZscNCvfvAtXszv37IffIv8/SW/FJnp",
-	"g8MfCpPXGOo26G4/XsPrDmMRKW13r/3mhi5yexNmcsij/qWLvIQqsVwxwfNM0p2GACfOaxFlLNukGI2k",
-	"4tkggJ+MAwtS2qnMMnaJ6dO96hpOrOiVuM1EgmCPicyIJtbgxsZ5mBO2Ik2VHg1ZKELPMtFaX34Vrm47",
-	"JvfTfMHyUjXzktwH7J6Z6Lyqsv9RxSeRTFaeWwNS0t1ntKE9GWTbVMZqD9emNcuFfUukVngb6ilCv1mS",
-	"Jm9en1+w+3wm718f3jdTc98ITOBxppa5LrMUXNh7PfpjzkF+xT8uxSD0i+NDFLJq78hpmcH+71jgEzfV",
-	"l/b7c+w8fPQlDiF89GnNOR7+cuZG03i9GlJLhEltW61QEnYb+u8vux0H/4f93jAE3Rml7jwIvRIcbqPI",
-	"z43MX+tKsCx/ssNyLHdj0upkyOoaltAAQq6V1WtoPivNWOvW6au3Oy+WcwtmtfqiOLLzKGJvw5MAVrjK",
-	"Z1T3IqwxrK0jJjS/Q0oumwpjhAFbwmp/yuGjB48Pai6Vx7dCjccPd1yEqcvmcMKeDzdywWQrwQmWrEcR",
-	"SX4f/nv4/K9+90/+6nf/NKY7fniVq25k/42Tuu6xmJBlkdBtAiI/2orIfxRkbbd731YluNCIEI0uAO0n",
-	"1+UYtaBfnL9+dUxXEgSNqlS8E6bnI5ag/CXMw7B7mDdg+gf9rKHuJh/1QYOGUBoUyyGrx95qqF9n0lk9",
-	"oQ4V5RCo1OUHeLioVlvNwVpbzdZatSObbXfj+z0AUZ/2dn7PN2VPNxV9F+K8NsWO05brPW9QGO4iik0e",
-	"ILZyCoKVinGWoipK+TBoV7AaGL6KuzFSR8et9XLXpMQanwgMtvhlK+reZmZ5sPNENBKK6giYT5tLLCiT",
-	"5T5yQ1hFfy+9RUMVwW0EVANn7AlLhqUp9BQTN9WC3CBIR6e1A3OZcsVRrBjnfMTBOm1ZyVSrq73eHp/N",
-	"cmkEuMIKORX7V+UUXtHjAgoo6usSijjZ3qLxFX4CbXIkTgF/bUiSpsfmE174FG8I2K6mCUFMhEtz0iqJ",
-	"tiTorRNKl3cbzYQsBS2xPhM9Z5lWY8bRQFcVoitc1jqvMgrQFIuQlBVUCq/y9NDxpRisFTOFzDI2krkA",
-	"638miyITLBMA18CVq64IuwGgcoPUBWzS9NlL58cDv4EXVfvbyKoriLSLAjk3jiWpB2l0qCN+iypuF36P",
-	"9+XtaG+dPqTXo1pOhwbobHTMyKWPgmTcWxOKL2oaR5OpVODSCfqUvJ06JkJXTp96Qu1NRO4NvF5FHPeJ",
-	"nJW1Upk8t72byhK9TeGlWswG7bsVN9POhaC7EH/Oo0ruRTN6PlyMkw7ab31dKqH8r//Xf/v7//sffvdf",
-	"/cV3f/6X6zTk7TRimFoh8muefdYiQUn6HVHDtApuVY2OEPEOA8qmMstkFVvTfot8/PihHd7aINJfisXt",
-	"oHt1zrF3tbM7IHFRzeg1qFu/FN9DWf9OkqolXkRC3dmR+aXYslC6W4OIeFjmM135Da/EolnRa3sG25gn",
-	"DCI2LVdmJ6b2u7I8PVeGGH+matBYZJ2KFBkAtsZEzOrAfzPZv/iyPqcHj+qT4PvfvP32qPfg/b39r073",
-	"//QtPnjw/qOf3tu/B0++PXr/Z1g/7MH7jz76afTQQ6LMeZvlkn5oFF9wKXVQgo1TTrNUphA8bZR7Ywkk",
-	"UvarJNaBQ69wmXfrGUQ9uWN91OVLiIJ/BgXTI4sTVLSieHkZBn4ZAYE0erZfzix3Huo8F0O40O9h5uDl",
-	"IvmoB0I4Ve+6p8SYF/JasAQj1BNcd8iIcmk68A1E+6uU3ZtpIyNfgKPcf0EZa75IGOjCjukSmiSle5wA",
-	"UDlgtsDnH0E8D+VesWKSC4Prdc93ePBRn/ni6Jh9YMcWAKBD0AhqEgnFnvddbkNSyyzAclqWslDXAbMM",
-	"nGzEgylhfApFifAsq+ZPsSEUeUIID8vQug76IcoX6EcPTeSyzzqWYFiVFgxE8dEVvtm1obf0ZrRhSmeQ",
-	"igVFsbsUUPg+b772NLiLoGAdBjRofbVcxAy3qY+F8ED2Ko1jna8/0JmeD8xckru1WUYnus2B0yqmZ0JZ",
-	"NkQbgwI2xNynZm45mjnPofTLBzCcXEx5ftUhDDxa0tnt4wpRJZxejfTB1vC9wqFZK/sEDHl32kF4C+xS",
-	"3MF+byPgoTGDuw16wMHsevl2Hq/y0sE4t8skgNfi/reR49q1bzYMxz93vNRe71NA9+qxiS7zHmQ5WuYC",
-	"+WzOtI0C2g8Rl499o5Urk0qpfRoL6y7drTNM+l27NPDx+x68b4ex0Qc4/s0+gWS9bl+8b1tU0y1e5wYU",
-	"+dA88Zstz4c4+k32ygc5/u4b98MafvwUmeJNLq6lmMfYf1ZOVf1uW18oUQ11GhWjEJAUf3X1c6waWoLL",
-	"nNIajlny+cXz/Y+THv7j8DEibv/s08OPDx4cJMT0UCOZ6/zqUuurjsWQN7ilpSnOdAS2polX6Cbb88Si",
-	"nt6uJvZ2xpORzFq0jkya4pg9Of+ix3798vzXlmS/OH/9KpQ+L6VCmJflmOiJaHM7YjVoiD1wxD4Jsghc",
-	"2pjSBVWLq1s7V5tv1kGoZGI9GXcmugQHZbeyC+7E5QmKLIvByipRBY7gntywzmmR80htOu/kD1O9LgV4",
-	"QQttxQ/fWUy7MmYRqwwIR4aUS2crUBjwn+u5r9ga1N+mZMoFqqC2qxQNOtNZuS4pecmf31YfvV6V3o4k",
-	"GMEWlbaw5jaumKOGI3Xboov0HPBIlld+ok2koIS9BSD8Ye/4COH6eCavI+ziRcEMl1AEdC6LiVTs6IAF",
-	"SbNLYVW5zkQHrC872DN4FdIshFqNCEdoK5BwDuMhdC+Wl6o7/Bu2ErVsfMZTwbhVxHmBxwFgwKIBbkS4",
-	"wyW04I2Tp+tjQLQHOao57T0g95WyO6tYa66uJtnDxXdrEqY0B+OuyB/sg9g++6wt/yYx5XAojEkogxAy",
-	"XKrMG8YvKVYLs3TAQfRkIpUw4Px6psaZNBN7F8QK2K/cuEtlSaIn1PJLQGQIYX69tdVFjUE+MUC9Tbjp",
-	"MwAkM4EJkypf5MLnPUNpfvoG2ZJVxqyc4qBrAGmmh5VuwJ7rsqZ5RjmSjeApNK51YTT0ag+dcYcnsEnC",
-	"SXpgWUIgjuDzJisK0a7PJwKgWkwo2ggVJF5IwZINQG+KYoNqCr7YX7RfmuiiS2bUU/du8N3ACQZLeIMb",
-	"UdmlU2EJ1R8aRjf6MvSqSjthY3oQ/61WvBtlbxDYEkI8dwc1b2bjNbw2ZmmTnFAysuOYWN+ywiKJpvxV",
-	"big+m7UaucnBRUXKEc5sOacyBBY1VoaNQhvd0qqtTE7sAIhrdJkPRTzNcRc5h6uDVqiKQC1WZX1gihvE",
-	"iuvqwmWUtuesBjXQuKvwm3ovG+LQ2u1gF68BQZtKxAxFvFPbDg9zWBu2384OmFbHMmhv9GsVSAJBFyOQ",
-	"EFQ8XqgWF3WrcC7pEsCKa23VosRR+EO+kTQiYShC9Vrk/pUGmDxokPmVKOysYnGnn2klC23/2hIUcVjm",
-	"uVDDFieh+7VCQZFDEda1huPt8XYNhrWnXGYLVuiCZyYAOBtqdS3ywiPu1WIDnrz6k0ZkQLNOaBgmAIEA",
-	"D97/oK3A0eCbaAlRX+zim8oz7hHakp89q/J/eTqV6r5lItIUckhQuu1zC8DboL0RgWsqptVx7SP8qYpY",
-	"vRJi5ooYwrh6PqBiqNVQZhKxcUtDeQBWoNdOyYUEAsSAq2h5aiS/f24HNuFykxi9g/1PTvf/lO9/M7j/",
-	"4/2WJIc5l8VgmMtCDnnWnh7mq1f5oIRrkbHEfbg6QOLo0SdHHQKoYChiKvKx3aMbj8V/eXuDIRfjqqGQ",
-	"99SLvBDynJeZMCyBNuwGTRpDpXaTILFAgQOkBmx482nELKSvxHz3kWok/S6v45VY9Nk5IoZjFPmngudW",
-	"rtFXAqEwfUCrMVC2U4/Yp9zIIeOlPZGFK9QRG+DmEXIYprXGV4w03J2xjtZsl3a6V2IeIDl3Qyl0H7zv",
-	"NQlixDCPmWS/gLtSGEyNOGbJfGLEcJAQz7wSC6uJX3Ijwo3ValaATpZn87Y2n50uW0WSXS6dd6R3qpKJ",
-	"DnUsk0llfJQVOmdWxGevyixjWlVoivC4i4fiFYhy1T3Gh1OxwfV176fH9356HFxi+2//7Ouv+0sPas/6",
-	"g/23H9X//FFLVOErXZwJni6oQMTSbmjhHSvqduTCFFSNI9flZSYglkakEGM3lPmwlAW7zAW/EvkJS5Qe",
-	"/LbUWJVV6QHEtSXHCCoNzmDL/SAfxkWM5RDnlbJydsISLENEmjufzSCU30r6M51lUJCiENkiEExpeFi6",
-	"A3rGf0LHADsI5Xm6wZg46p35Rt2TV/pX1Hb15Dl14WlOXfmSEFG5v2bJXDrs7jPPulfUXq5Vw9020edS",
-	"frNUM6zD3VfL01yXqGn76GLO+FR+40wZG9fxB/g9kQ5Qp24E/dBmOegd9o56D3oPe4/e9tbq7vGKVdDP",
-	"l1zS/sC/z9EQ6/+uClfBn7XiVPDkGYXk0ed66mpdva3R9vEawm5T6rAyOtQP+gHkqUk17rFDRpblHjti",
-	"WKGsxx4wX4isxx6iUYW5qprhkfRU3pbG5yIg8LkIqHsuAtKqtEZXlZ5Wg1mCCPJbsOd3vCfF2rPV0cod",
-	"L1UH4E0kKSMyUuwAdjx225wkrM0Xtw+vMR/rMgrC9Qb8C76eNlygzmyjR+DGcXVqwCldq2XpYwpwBwme",
-	"ZwtIH+Wpq8tVpVEm6MpIli32VVW8bpSjQnsdTaIIXda1ejxuzy2sOB4izfgt7gsCVhOM7c9tFJvtzMPd",
-	"jJS1kp5krGzmczS6b8AQu33aWz6rITxwDRSYNui6A2x5RplHZONK6FkiFhXTXK9nuRc7X9W7hR8Le955",
-	"TGfY+Wc8jU234k5dkoy7ADNibdiA40BJAntZZbkV0+J1QTx7iLE6KOlRFdahBBCE5eOgzIMNmC1EcQJ2",
-	"LypXQ2gjFZRrBYrYKcIptolj8chbHewqfD0GAcLBpzNZ+KImKIdbxTY9ocguTEyWauyz5HuE6QBfS0W1",
-	"ZMC5kEPGaO+2ENm3Yziex9S2Uq3gFkXX04ZYt6tvI9q8NhWq83XnUefhoM4cRkcEdSRNc7r8Iikr+KNT",
-	"tIn6gftQ2bMiTbsHZU1NzUgNTcCVzgZTM27zMQb+4Lpnv2Joa/eoFXkGHs915flpuEgtCyH+0SkgEgpX",
-	"wj3X1d8oVHGjGqLdzp/fE1HXZITqQIIfUmkpxJvBfeCrtHrUYyWQZ5s214mJe3z1qCBvPRF8AgAfQnnO",
-	"1S3La4u7vyoO5k5EjalUixgU8HMrVdtOS3vYzXj9Id1e/f/etY+12+kJvmdlo6XwkojLj2cZHGB76UIp",
-	"QoLWql/8jYL7AY46+J99TsaVWDTq+Bwefbw6n78lk79ew7cRnYkexQpqhlIlJWaL9Fkga0DcZMAqSNVS",
-	"6FbBu6nfOaQEeH1eKnDbrPA40klEl7yqD7dZYb/PnuucXZZGKtDWFjPBHoUFPkFGTxw2B3xj20ocFPuU",
-	"v3ta5uRznlLhfKRJ2ED3WW5jDKHBrAUpo9cqMBYacCxxW6WIIkSQ2FwtGtPjWeZC9GA5gUPRQsfJ2kZD",
-	"yug+A+krWY0b9Ojo0eP15fq6gMXU5JUKMSZvizR7DsKi0inBiQEINyu0BngmqvJs9x8vglx3eJ+axdzl",
-	"Gp5+oq8tF5sKF70Tbies1pZDPAm4smXRfR8VfLw+umb8ik9FcFesZXCfG5G/eLospMaUXc80qw26nvvf",
-	"hUL5xa4D7Ze23mokmB7umTSUMYD1S8UQkQV3VnC2ihiSjAu0IdD8EE4GTfb9rUFjbgdWtUma78fG22OP",
-	"mIGIK2ekuj3Dejj8yvpbV42cjaypFsNQwoehYbjhJVl61jC+x5SxpTO1Q5vteqvIpq6S7UoFBvLYWg2i",
-	"LgVtp4V0lVn8nVGD3sIKGCGin86ZFcOl3dB4C8MuLnPRdjGsH+JWZpdQTFnbRWWIXhWWPqsExwDPs5uu",
-	"86FagZblrK0QGmracyymMx/DsARWkCoV5tGpBamQe71OOnd3UDIPkhmkhXcC5+6it6/LifkebW/kwxDp",
-	"egTa5nYN5d+OCvrGtRNv0xdRMcNAx6+7ckRKsLKh4l9naUtbvJEdVKvq74snknXSM5HNqiSGCxcGaC/f",
-	"bt/vheWrGd1KHVuh7J5O43Dj3poStef09ibFNGsxMuAwGTfs5xefvYymAnStMlrIIovH3dx4Kwc7tNq2",
-	"2F9F6jod/H5ylLv5Lro7p5YbgbkzRcSNYFukXX8a6iDva1OxN9v5GxjCg0yKsLb1w94Njk8PS/tDFSsx",
-	"5TJLTlhC7/iqd6CbXQojUwF1uL/AbGMr0Qkz5DOwBEABPj1iYt82A6EDcI0USyaCH3xrO+DDog916shS",
-	"UD21WtWDIULtl4WAP+1rFMNQYZP3l7Lku6xOR6kgvItMI3iaVkTmDB0ku1ElPbdaXXVgNV9qsqDup+gu",
-	"ucidMxFzm97EcFYrITLaUe+XzD2dA6fjbs3m5AIL7GZFmwmJwBn+ayd/yWxT+GAkxXR+KQtW2SSlGmZl",
-	"GqYtVrMPqhPEslGtojXuBa6rw97BwQEj/mIiGtnGS1j5XiMuYTJVRlRjPqbMaD+WsUCsbKmQVhCy5qyX",
-	"SRflIDR1dsVvaAY80WoHjbVEtodMMR46AtapdbpGhLmCbwVNW5diyEssFbyAP6YCK8BkaGhaUedi44WE",
-	"ScTQgHUuBm3hJy6mxb7k9KalOBQKlcM2Egw6OamnitXIcP9bmb5PXHBKlrm62x0AySl4AEm/jl3Aut0N",
-	"OzeO2jvj5QiGX8Ua74HtQI9GHUPPUY9+bT+if9pPoeHP1TATvCXSgCNA7pyy+aVhpcJgpDml+PJaSq0R",
-	"qjhmSlOIEqDpltiBf4T1qAV3pu7ccs2y6LMEFFqKznet1kpnuIEY+n7CDVSTwc/tFqWvITNbGvb89MXL",
-	"Z08xn9B+hhndjRrXVEIGZwdjXbLb09DIJkV55CDvQafueXlpCXjpR4/tYNoIxKp6ZHVwUs1yMRSpUJZd",
-	"utIn/mU7XDL/g2f53SzjWNPcFd+XmLM8n8gM8ihTMRMq9QExYbY71O61nXrq9GtZDgWgQtm5dNxQft+c",
-	"0bf+wXNoBLbWMKb+k/NxAwu3+8JZDW5FrV8d7fcCSUiBdlBUGwAKjJFaHbMiCAZ0S9olDhCCMDz8xHpL",
-	"N7weMJkNbePL5zk4VZbLxyIFlrLhrQpEZZ8ZFKlZMCJqN0rjzXEjw6FDrehuBleDsuJrq8uMOAaIApmQ",
-	"1yIftMfoYPbNoJsp81yoNDBhimhCbBVbZF+QaoycFK113SyWN47K2gL3gcABWojkf289tFC3aEAyUov8",
-	"69klRvVjoSMUqkiyqLgkMPfiGApJ1ZBZAFqqKrrk2T6kcwUp8MD/MVWsLevbDEpVyGwFkEtYWd8IP7Qi",
-	"l1YasndYx3PTEBWCE9DkiL0aT22SPrKp66sXRpeFW9vt19phqrGwJoMKY86qQ782M9jeE0+cE6UBdrhJ",
-	"WsUmmRL+7UHeiiIyE/lQqILSTjwcllVxEgAySAil6cBeEIcHB7WVhWTGqmflaxCuPxnQ+DYJH82Vx4ai",
-	"+R+16a9clRubDKr13d5OUI1mdxJ/QIHdivrDHdu7bY87T97wnd7C7rr7eHY7ii1DZG8uD6/EF9B5+ugg",
-	"3Amb2cEg/VAq9qV4MuHFD8EiNuVFn526tJPHDz5+yC4XBYLi/OL89asemwpuylykHmdvPpGFYGbGhwLU",
-	"JojkpBp5bJ7Lwoo/UrFRmWVkDg9H9+jgIEL0WxB2UTOcQKaNJDgwRQCAuZiJAkhlpWBMBkM3Q0Pyr6mo",
-	"/a0DPraUWWd0iGoehKOHWwUYe1EBClq0mL/wN3vnWTmsVh+oCjQgw+BG5ZtClIIfrx5fIJ+vD4v0sRot",
-	"8bThWqKZARUff1kuK3IN8fc257gkH3Q53k2v7e0KiCuZ+G7vqd3eUUEwVVvOCQPzmDaCXYoJz2j3QwYB",
-	"40NIMml4Odf49V7nl3LTS0RWgWwdo9ltJxTTt6mU6b/t+X6jxLsWeRxTvo1fQ8Qd8Y+RHJe56AgC3IDv",
-	"rYcsxnzH8DstG/VEChvPRQgvn2X0toSxrOXhI5kDCCWUd4/AXcLzqhAXvl7Ds6fBbVczSGepMMUAQLRa",
-	"Abh+7ioXe0MpeYUpmyktMeHFviMM/mBbFCkh20BqnTexpiXdorXx+/w70tHt21AEjE9d10fgzfKBzvm1",
-	"M1aCTwt7dIPoR3WrFoJUulbOo1kUFzCYmcgJ87qyvkL62KHHwqaVAaU/HKYlCUzUyjjFXLOpdmW+2hTY",
-	"Big0xj47A/V2s5MR//+5g1HtMZ4ZXauzLnJRRWAjiPF2HeuyWDGl88+fPHl2fr5N00sVavews5UJs2Rj",
-	"WQX5Gta+c+IdbdReSCJwEWhIplF8GkFyVroYoHm3axZ013ebcPFkQ646XDH1QW1Yy0RAoxRAvC9RA44u",
-	"Of3QQWAPxwa+5BAQqgYvc3QQcynbxtfhYCOvUB6xvRCwZsFCgYuwR29Wu9sBdDsUcJkzqm9IJdVBiu+v",
-	"OKad4DvASjtQIlI64M2zV09fvPpZbznv1IGA9zbpo0VsbfbCFdb936wPD5q8CyiSimbN2dVGEjFWLW/8",
-	"RuME1hFE2Lo9HLsP3a3QvKwrRhI7V6sknB1KwE6m2qUU/IYDnTbMzj9984J9fvbSqolCWZ2bymfw2ezY",
-	"A/SzElyULi1PGhfAHgQfuEs3wPaf8WLi8XixdH6sQmcU5R0FwFT02OERS+VYFqbPnuEIi2CQ/U0TcD8H",
-	"IQEc1BxHZdkqFAU2tnU/eqJ8N0H9t3nM2QBFDX51Bk0xM9FllkLZXgK2I2AETrotTpezTCrh4ZPs6KYi",
-	"5zU62rbmIApPwVUi3hX9ta4J5wsII8qrNPXf5qs21XY2MyOnrYjydmbnLz5zIO8qNX32ZaOYP63ORGsj",
-	"TD+WhOHzWh+sTml9v2pqu+IK7oDulinkaBuLePgXcaEbIlO/AZkjleaKSimrVLwTHevj0vV+I0+neDfT",
-	"rbnETS0U1AFLv0wUguGnW9v3QAxwVQfbhLSUL9i9zy+efOQVIx92sKQMx/gFiTurZ1fLhJ65lXQhatTE",
-	"1vPE8nXrKNwyhjk3WI0ZYffVTYkuzYAqPbSHvzll1nttAb8c3c0aqohfCqnGYOSNWgMBYKN1YWETIUD5",
-	"2uWD2Mm15x1eWq6V5rZXMCDXYo0QPTqitd1SPxn1VaydvJXcYLeOK9/tzr1X9Z5v6MKqeOmd+7HeEGJ4",
-	"i8WTfu2zFwWblqbAon8uPQJ3N8VBW/nvSiyOWZJdmakZJGyks0zPEW3k4QOWiaIQuemRENZjyT6lUAyS",
-	"fjMZoWFTP4p7N1q8Gm92EgTu4kuSH3xruckryAn5IPxkb6y486pFXnpK1Ic+UWZMuZkIQ/I2VDdHkrFM",
-	"cIhPSn6cnLDDQyvbHx2w4YTnfGjXspK0kh8nvvgLKfZSsSmXKrM9PJlIxfvsFMLrDEidqBPgq3y5KlAd",
-	"AuHwwccHB/B/B6vTVurel6+//vFPvzrY/+St/T+237ZdHA9uQFUTswwiTF02OLDVnpe3q9tMGqsQ5IK5",
-	"j/uFva2A1glEofZZQrx1qV0oDydmGHE31bk4qe7DWl7StB7LOcRrqrrGqYOOkZ0w/TPXCvz1c98U/PnU",
-	"teeI9Xr0wvG5Fj64ytwDL6G8jiwC7T5k0VBpUIbHPhJxY8b2F6e/IVujT35VilJsWV1myt8NViaKnwkM",
-	"DtO+6Bz6qK30UbMcodaGjzBKWBqWfHb668HZs4uzPxk8ef35q4ukAgO+lrlWUwBX4swuoEgB/GwulUGL",
-	"tyz67LThAoAIOE7IQhTLCp5QQwJ7YRDqnhzmK0xOVeGNtaVDZrnUuSwWA0uu1e6Lc/yBqOQKPBHyCE5m",
-	"rIWj3XzCC3FN5HS93HrRkFoFMoJNWj8De6+48VOwtrsHEohvd00koNwb2h/xffDm7PWTZ+fnL179bHDx",
-	"4rNnrz+/GHz24tXnF8/OY1uiz17aDkLbacGvhPIr7mryyHw52NcZ8z2NHh88/LhOov7BwWHMH0PGkAFl",
-	"EQxabfeughhXgNMPw5zpLKtuY6o+LDFw37Us0hPkHHNpICh+LArDHh48jJc1hYOZiowv1i+Xs7USnAOV",
-	"lnS5AOZKgAusx0oFCNOYbgDM2p4rzCAYwK716xpfSjzOT5+9PP2T1WvoWIcPj72t5YsunR3++uN5GpJn",
-	"yadoNDIW+hxPKhTiNBR0gdh0Yt44o6soZVngl6cvorxv9cxXHe5q6lQ3AWs91FewfbdUFUbttm1wK9o0",
-	"Y4lpHFYCsjd+oTEfBXZ+ZY1uZ04fP364DnQtZqE6AzmOTLeN60oiE9um4O/m3yzVSMaKtvVBvF01g90p",
-	"mxXRdqloNoFQbxt0C86VESyVo5HIvZTFMAgcTMeBaNK/xToMfmYVHlc1We8D8o88Epd/EsJw+YeIwfUW",
-	"KRcUj7ud4l3um8uWwrR8sdRWNPcIiC3UUHQBwg1m8TT4kDJrCHm+eXsuyPI/nfFcGq38fpCuLFFVbjJW",
-	"n7mDNTMTA1fvp8PbWK/iZllAvAAQn5bK9KaKHcpEIFyB0gCqqGIcZhrUAa3SP7qZoHEMKwQWB2yKa1yP",
-	"IEGN2NGifcqBhKIEzwdTmSo5nkSUh88cLFklx/kpUmX3kbwWHiJUj5hrDOuFLVfXP2FKs2qHdsX5Crfp",
-	"Bijxeh6h5Zme1xezmp0Vb6wUMeLkELR3LKLukh+wW7pUW/2kWkldp1O7PAoo/d8x4RYauaAP8a/n8PmK",
-	"Ijkuyfq4mvkQfHtVRjbE3VqJQagUUmk9MF2QyFSLhbBCFKSIQkGBhHgGWh9Cu0GpFM4m2J9LHvhVU66z",
-	"qjPfXv3586r1xg8VSmKpMAJypRxR8EJYCe9z+/Jy+ExzP/Zq5a/wvNNKU4chTwugt9yJr7Ptihs1zyht",
-	"6oo7166NBhZSyBdbrv8W9r+0eT5dYOrbpS4mzEh7b+OAyduL8esgZla1c0ZuX1ChCeRQLrTtpLLeTbkD",
-	"sJOKGSuRc5/ZvxxP4wQ4MNdsy66VdpsbNjpE3lNEoYt36c62aUBFfESr2ChlU9tz1cIxu7LImYgnGzt6",
-	"+KgsqRCSIY/wQUUEsu/5s+9iC6Zd+R/WGB/gBmkfEbTr1JGxC3HsXNaH2jdrOnCrCZFesNYYmUumJarV",
-	"je4oCphkZAjsMBSfTdddzEK2DYzIsly8oaOXFCxZjUe7s3McaIB4hsigTk4Fv9iZNgVOGmjhDhz8PsUQ",
-	"Mq7Y4QFEyxJJDNh+u8y/mSFIF1LtgDaPx9LyLe+YYDvXqLSehz3X+XRDE2qrZ9WeSecmd9dBxMtay86I",
-	"QgFQQf4Brk2k5iquGaSBImmGOiuniqoR2yuW+VbC2MnViSERCXdV8CTwmlWZTkFys09+rvMxDp7oY/bk",
-	"/Ise+/XL81/bjfeL89evQrJdSsXzRRTqH/YmTb4ttsr+FsRqxWDgeFANZSMUsCp28CZLRbG+LjHMV1f6",
-	"3lbOH59NKOc+qhHsBNGE3C3kg9BrZfU3JGlNHF7FJU9nM8z+NxMhWoI74Ccc8lznV5daX52E9logPdJ9",
-	"ItNUqNahdyF7bYk7krUA/NsaTeGZuU2qrii9SkKL7MQudxtQUe9751EVke5vGFrRMALdeXxFQ0faKvrx",
-	"+74ON2cHXsSKxKk2kDgWoGPELqWVhm7ExKT/rfPF3Vx9XD6uOMUuS3o3Z/UOz+mFW/36fHUZ9+tRfdaI",
-	"fkWJOZYzHjd0m7pYTDqSU4tAeqYo6MuuWoEwLaiLiR14EoA6ArK8G06PtNSUy2zBYFcYxONiuixO2AGl",
-	"wXXXC8FLZ7qenhqNZGG8pa5wYUJbaAWwVH4kjjhtK38t8t3ucpSqd73BsddlB1k1hlh6On5WxXqsTfOq",
-	"f1GNLj6ssYxV0cfnVlp5cf6aPTh8/Hj/sM9eq2zhY8fgXiA/OYT6YgaoJjdBqYp8UasaIK5F7j6vhKdU",
-	"8ozNcjGS7+oRWU9e7a2GCD7d/9O33x69j0ZcnYFy/ykvhpPtrkS0DmwiFtj3XV+bFZxfWkHsOr5ewbx2",
-	"d2LQUgLd7vjU2J6fjUb276iEIuA376a/tmyL+D+4F79WX6v9Cmqpx+oWcQjuQZhJCLlz+1Ia8lf24fMQ",
-	"RtJlKVPGHGF0wGvi3YSXpqi3HmBGOqQxpam2CyoImRgV2AChdaz5PA6bGWJOOOBMjH6tYEAAuBwBJrFD",
-	"OVY69+Ol4BKyjoExBsp6aA3lUE68K2o44WosUkecUWl8G3w2w/gKNhFZ6ufR8q33JCfHEAaDqVpVSnGw",
-	"jkDfmczXUtfeYUmVO5RAzMiMG+M69XYVux1KVf1px+DvRm8fxGJ28M7C7Qp2SjV5YMilaDREEcvO3Ag+",
-	"cAz2+VoxlmphSCssVeHDjzBSjyIzHWmhdRxZaWBU+MR/4cSH+I60XFjiRIscglUc9RDu1C71WF5bnZkP",
-	"r3ohwDC0/kPDijJXLJWp02MFu+eb/ahe9QXtlnaKhI6TsntVvx/12WkEpRW2pGsQQ3YcAB+boHcKkAtB",
-	"ylepGwr6IKKHEeJm7ShgP9Ia1Ine/1oFnqoImplLJPVHGqySDrKOhmtvHprdXm+PzhJ8DCeiVhTfpbNh",
-	"QZbKsBdsmz1kk3Z5OzrIkDNWsQ34tw9swD8dnir+9SyYED753E/L/e0mh39fVFPEBy/8RF0Hbrr4dxhG",
-	"4Tp1U8e/nwZTdp2mS8/OPDH8VbDdZc5nsw7QPl75XAJJba005Twp6JcLrVKPDsIwdmDzV2JWxOsydCmE",
-	"0BJajlGdbcBKwWkjWQ0YvFCp6VWROYRJ63CWMi6jXp8wJqxrKauOoW0VHAZ81qtjQGFAPKQJwIboR4Is",
-	"k57D0CLWYS9HwyYemURDVFNjXg+OVsW+HXSZJ2qJbWn1Loaj0BTEyJ27CS9F2K51o+D6CI6uBa/tWker",
-	"XXcBZG26eap60XiY/DDa5ba2ALMjB+jRYw8quBJixke9B9vHf0GvQaSX/TuIAqgLssvZ52RAWJde4A0N",
-	"JKn3AmlJCRMp0BAD5I/AoCFquPEhVYBAVBViQ7Wgt4lCIlKrdMSslO6OWq9RerKEF1t7akOt4xvpJsLL",
-	"/esnSjqC497rPnpmX3oqCi6zhkITUTHsu4G6a7vrgdTma6jdFP04piDFaQsM8KylBuKXk8WJr04Mufku",
-	"p8yKSZiJL9c7Hja4fvyAttOx3TRWr28455bo4yJffNZW4fq5zlmag5BLEdDHPnqNrgUXiQ9pQqMyD6FP",
-	"nKzvs7d9Uq93nYeqV4X82GcvRqSrefxznYNFpBegUPzQsKFWgBmGWPx8Nsskogh4a8hXh70HvUe9w4Pe",
-	"g4Pe44Pe4ccHbwNGsNLM/fFa83bd1dhyAXnOcaazWiwbZtRRONQeIhQBYMNUqq6BXjoT564Z+AObsv88",
-	"w+bsP0+xSRhDWUQtHxuWlkUzFb2/Nlx0mwBfB7PdBXuRDCauSCHgRnWF1NvK6arz9W4N+05noQOrimxV",
-	"JrC3dy1yE7VGvlCW8gbdp2hGRCtCnwHcpoRsj4S+T5yBH9+xZzwVhRha1U8NyxxM2/ib6XezqM+FC5Zd",
-	"yansen2Jry4nItBaNnCFatujtiHr4YU0AlqzIJjQEW2zkogw1B17gm2Xu3cA+15v6vcFjnP37l6cD8mv",
-	"Ky/bqVTh08MlzJvv7/QHJ3l15o5QX9CrW5+yOIm2rW15k/sjkKoebVTs0EP49lsxfG9wjXxQ98LNOekq",
-	"9llN9W37xtgpw9s9s/tSxBM7MJSKV5W9yVAiMV8QF4al8lqmeNEiVtDUvY4vmEod5enCCdQn7LBuxFgT",
-	"d7E6wbC3dz7UM/F69KW4nGgdVXS0IW+POQ6jz0sD9cBqaJyovJHY4LFwnfRqv6guZSu3Zl0rVtHwXo8+",
-	"xzb83098Y/7RaYYlrM4Fz4eTC/Gu2Azle40eFnLS6MoTR67COQlQGhJAPLKkNCQYrbP/RZYMYwvP5Tdr",
-	"y/8HdtHl6FKXVWAgMp8iFtfuqE2tk1ZsvIF32MVudJYebH+34hz2PcfOfzCrXTG5c6GK3fuFQ3JuXb06",
-	"AiMm3mHgPGGu8KkoamklgJ0xLOR1BdMTaPmUNJZ7dR8BXBIPfa90wgqte+RSxFqAru401XxAvxYZvA1L",
-	"zNT06ZXBVJti8B9/968SlsmppHNcHSY/TMUzKk29AN7ui14tZqLHjg4OAmZNY7Td+Jjiqh/0xVHUcBXw",
-	"6spB99jh46CtpbLTRw9v5NyAinqDK9ESnYgs7IeG6blC8E90pUpTVUt8xocT9JxOuGGcoJMsawGb2Ezk",
-	"LPHdJFUCIKBAAJVhgWHWAC9qm0KLB9p9rsTCeR0DXwrVB6cIZXBSYpVJp39SZgqQNAkrB9oxOIQRvGe9",
-	"yYldanvlQszWRaNc8PJ+cthBdiZBIPJEDK9ESj7iwLQVDHXOjc/1AycRAf80Z/jw4JNqT5BHLAFvvQMg",
-	"ws3lPP/1HW6paYkXJF/h7W2vdS+j2Lf8TQ4Zt/iqW+BayBDYy/cPDx4e7c84+ChWX7A32Jri3UwMC0Ab",
-	"8YUSYmWN0T3ti8WEN+2qkoc3Lsu41HOjTM3WHbs077WXiBXKlEsAv6EKA7x47SXrqoe/wbftdxOtRADs",
-	"uhLKKcA0C/CDWgTpqeU9xoVIBvhAS4VeD4ErJf8fe3/f5EaS5AfCXyUePGM2ZE8WiCqS/VK0s91qkj3D",
-	"6W6Sy6qe1k4XhYxCBoDoSkRgMhIFotk825VJZiNpT1qZ6c7OtFpJI5Ps1mSrFzvT3e5JK+2H2emevb/0",
-	"Fc7C3SMyMpEJJFDFYrMXZjPNApAZ7+Hh4f7zn1+IzGf7jSN2F78N8xwjV937+MOEZ+fCHgFxlx1RdVkA",
-	"WVWlPS8hLzJQ4UFQY2IlIkHx7Kb6oUG5N8tGdi24vq0mqv1gY1eoHKkmllZ/YAA3VhKSmcNJJRXDFP9l",
-	"bl3uhRyJ+dgWFbvEiuXt/5t/819+/d//4Td/70+/+cd/vprErd3Wd6mNsGENgqCI7a7p9sLkYkLEwcGZ",
-	"URuqdPdyQIBAyVjLhh+cHdg4pI1xk9Flj3XOcj1C3zWeUXSsxFa/iWdG9F0JcXkSUj2Sas+pcttaRNZ2",
-	"1tRRF/Ds3ARQKqC3CqDWXXac81yaXA6MCz3OGZ/yjLQg5G1nxG0BOVwSHSC1QBnwmhpL5bkAwBYcSZ6m",
-	"qQRYQL3KHhLC5Mbh71IjEIalSkg2cotbNUWrgXCnpyf3Ebm9q3dbgQTCKWrGJRTTinxggdJbZsWqaL1b",
-	"IReqLHmhcG7W8q/tJuOIIa/9JtNMxEPpe4GIR6i8YOGpsOZsi5goaj/GmjpR+bu89EUApbBfntBBXqGc",
-	"yARPrTYRl/TSIP4CKS4x97Nd510W2wFNZohOrH0OuDyBJBDyBalcZBeeL6Cy3VxZfbD5BAihYIOG7lru",
-	"GbqBn3muyuyX2JtO1PEFL9uHaERQy6jmpkIvcbscJd4g4uj7PEATKUruOUpH/DKfy4FnYoAP7Rxa/EJk",
-	"VhfLaHv1mzAp9CCOEFwGAB+GgCZEQkjFJjJNZZEOY4s8U2c85ZTdfYu3B2OulEjbGu3VUI424+51VJ2e",
-	"EyWTF8JORjMXb5cdi0EmiCGD2DKFGmQLwA5Z0W7GVqXhhsXvvPNODGSsLtOCNMWv0Hxk7x1DaH88zvOp",
-	"Obx1y368Zd/tMopSxlsGH8DxhyWYnC/YTBHuGg8VoxEQy5mBRvooWme6oMiNTEw0MsoV12BoTQRNscoA",
-	"IAppWFzrybsaQbozCsollgIgeT4TtH4xOeKN2H7qw4f4JtQU28u97UcXFOdFXJTpf8LxjeuKtErz0nNk",
-	"AUgFpOR6F6cryEZRSOWBVmY2qUOCHTtjSGWj/tCUmRSI/NJjLGl9A7JL5zyNGIiiTAxnkFAC0qAV/A70",
-	"eHe7zbQNTsGJ1P76e9YjevRTQ3z4DYmiPOMmyYw5xNONBI5byK9qark0pemDwyJZgassJCUkJ4P0HBXy",
-	"AqUxAxeDwChzj9lhK2suy3WfS5W0MeqK7GP7pEfiBlDXVa8CVyqhX+FlaS8Ha9/Cp+zzet43c0lu4Apf",
-	"JmzLM5ECBbY0fu0FgwWqpNJEB0Iz0Gzxb3X9s22a80xRZp+GdPauMUOepgbvqNKgcIiCGJ4YG9oNCo2R",
-	"lXWgM8RWXrK5jmlu1YA/kGaa8sVj+6hz9fMLLqHoSzHPbZmaN6OLz/pl+YxcDUYI1T4zyVSnaZd9NoWJ",
-	"Ecrj5OCqiIktcC+BChmsqO2TFJN5uT/N5EC0CVq1ktVQUCy9DErI/i3wLXocO1haBwt2I55oJXNtK+y6",
-	"b+Obh+zO3Z5dUr1u787dLnsQxt/ifW+gTW7QiH6vwBMRPg+wg3RqwqnrZL1iAMdpE3q+sYWFxsqQl231",
-	"MigcctuhAICbtlXGFR6mOwlVV1hULrauIZPjRouFTEzr1/+xffK1YBmofA+sp+ihflZ70waS4cxenzFe",
-	"pAgrK/R9KEFA/kFYRD27tva3y6RpR7L/lVZr18eJnIif2+cc3ULfNDrGqreU8kQXFGerZ7r5OrINWtCh",
-	"19dk606+y8jCFSQRRBrobjakkQTAPwICFkpSWYfzOgWNVLgyqsoK7auKfCkuZYFCXD7mS4pIVZSXDjl/",
-	"7QoURjrO6s7V4twq5FBUXKVLK7ayA+svt9sCJXGzP7Q6yQMyItXRpOQc+aHwLLT3sY+kSEuk3cgx7uJ9",
-	"7R1rmeUQDJC10VxPitKRNZwy29B3PurfReHagtw2tSvHPUmc43G7fRncyhubY1cAPUeVm9IdyfW4XY3B",
-	"Tb6GEasu6GFlU4Z2FurElTQszseZMGOdJnFg72lc3u0wQZ/y7PwTPf/cl0BfHFMhqzSyDeYYkkJK1NdE",
-	"Asds6wSQq7lq/aBsMNJzp6M55Z5ybV5SBLq10LwvP6ZbWsUCyafTGHM73Avo7+02QGMMRYM4jBuEYRyy",
-	"ONWjOGJxItUo5+m5/Vtz+9+5GIx5bv8SEy7TmCwwe2YCjAI8lYuZcp9yoQZC5fCx5Bnh0+k6l0gFFMr3",
-	"vqrFg9qVBzmw9gJblm9EfWCbMR+LxaOkds7972gpWX4m6swzmYsnKl2g4mFfyp+QaCjSPtxZF2lyxo34",
-	"LEtLp/wsk7XM6GS9acwSW4FfLa/kClAbgQs12SV1Uk++Tr4RZ+Ze5mOrsRsl9TwuRXDzRk12Y1QE23xp",
-	"/OWi1go9Fpys0Muee2ny2h8K/3gTN+Jmrc4cdX49GXZOenJd/IccLso02efCdnc84QPUfVTCs2RvjrBK",
-	"UzMEFXlCZdaJkLJ5EEmGi834btRiD1i16TFvQn94rzeQpIfsUxAKpsQqP+6KrFC166sOy+YVdT61t2d7",
-	"6XClhwnNwyx0QN38g5d2Ib+KrIR0oIr7OhFdduQdJ+7W6wFAZY/yBC7p4PAWL/I6GyslNTouDGZB+piV",
-	"+VNq4lOddFuWZeGI1q0CJ+1rxMxIqLxJYjbIkkYBIH4x4+mGAstHsm60Y90RUrubswlXtDHbtyPI0r78",
-	"LJJDbFJgneDcnQu7c+F7dC4MdDZtkBxXJvbclom8oPL11vUKNNe6RT5TA3HSgBkS6kKkeuquThHaPOVg",
-	"zGxppDkblgkgCXLXgAUbcKV07liT7rF4mOlJ3BAigi3b7fTdTn8Ld7pd2KVTq3E1j3XD4E+DDMnrK5yS",
-	"PbuQGnfv3r677t6ViWm6ONHtWrq9iIo6OSo5nhsg51luv4P036kcQIS/srpv3dqdKTM7s0LozGkDFdem",
-	"IuxD7KEGgJb9RJp877PiZQLyL+dYplTKfZm8snf1H7ycGZHBJzS1/OAljMqruMs+tRJumulRxieGPX1y",
-	"fIKJctiNZx/dZ+/37r5/s4x8dKAM+qY70JNbQYd+y1b8PxX1L9Fw9OqN3JlzVK5e5rC8aD3WrXVnsKgR",
-	"pjtd9kp12S0NI/lg3FIDdsdVdW8sAHeEKz9c9YfsBy+9RH4VsR+8xATp8CcdcfC3W5r2b0csBh+EgkSo",
-	"/ZmSL/oTfBHxPF27OuEzAonoi93xvTu+34rje+X8rDipcJo2M9IsdWAi8rFOwtrtMdOJOj9+aP/79LOT",
-	"2rp/MRPINbd9zbRZL1FI3WheRnGYtZN9RZKWbTtfWV+23rrFlerRsqQxYz2/X0SQ1gDcl8rRfHfivu4T",
-	"d3fS7E6a77yrYAPX2muXozUy0Lewrv+BT7MuwGHnCNzt7r/ZuzvzeTSWu5mcI6Sy9keocuWPH4tFO6nx",
-	"PXVGvtwvOyIfJd9NN6SfynDigulf54hEkEmNkGtcPHw63QSwsRO5O5H7PRK5Kcexce39atyHlEFC9T87",
-	"7kT2808+xn9PPq+dL7u3ycB77AbGlQazD9bxTMK/iUBXWFZb1NWBGUhWFHt7efheefzb9TJ4Yp3XTuEZ",
-	"VHtJDk8K0X3jJJ6uR1fB4rmLZt1Fs5ajWSf8RWnFBI6lYgleJtzzb0RQZtR5sTfSe15aY9hN9zH98QXg",
-	"mZ+Hj+3JiXPOTrk9xzojmY9nZ+AI1HwqgRVlJNQtH8TzKnzdnMvpnp7iFt6bapii4rjbIEL0qSPk+86F",
-	"iX7nRvUtiln9ro3dFgG0W0a97kJE39Ilsm286neuH5uFna5rPt4brrP9rz0Idquw021o4l816tPbEcI2",
-	"hrg1MX2wCV8wk8s0hS/uMTkMCF8B/lhk/Z+p/Cq4Cnb8Nrsbwe5GsKNp2dG07LTMv4FEJN9B0o8t9J11",
-	"ZA/PV2g212vifQPm3We1jK7A8i6zwUzm7CwT/JwScJbz+eH5AbmnfeJpTNBIUGyf1hrenWdajdi5WESh",
-	"QgJl+CTR6K+CXACc/WKmc+41iJkRCZtNHWXbWKYlkT3X2bnpss/he8wLEOupUHEUPoUHIBGjOxr2GNLg",
-	"xu6tMU+HfXrVkbm7DkPueK1EQG2LMCs2SLUBheaeI7FltgwDVCagjQCxK/BGcgPJca0yQSJFD4ESdigh",
-	"Et6erkj4i5skLkr33J01nDTlJWprt6rl8uz+RM+ZHuZ04izN81QokTAj3ZmIXELYzeEsDViUW/BKID19",
-	"/QpzAv2HBnN9RuxMjKSyrUa/MhD344Judqk5z5Ftdyfq+NlrmwJRmPwJvmr//AlPh/DxOYRF5DJty4xT",
-	"FTM5kqLQALjComJemjfl8XpC7wqfN0c2b9grVh1VWoXEqtfGyl0S18uq1xIViB4OcaFnIpeQwd+pXk7r",
-	"8tNrO6GHQ8wRD6PcboKxSU9Ux7XuCRTixB8V5dv+MynmNfKeq75VO+rQp+uYPfwqqovzq5Ck/NB4jt0u",
-	"e6LSBUgNTLjhSKuEKCdV6rZmIJmvSFFFeaiqrYGrwXZNWZHWcbxYmd59Pl6EUpeiGu34e9ru7qk6VXss",
-	"VroPx4QVm0r3gdWTOGgyMeEShAkeJFbrd2ygVnnTSO9fJC+hcvdYrGd5xtU5UL5wf8IgB9UIWIysbNZZ",
-	"Dkq3Z1DCl/lY8MRT8sCrdkuOeYJpXeydjXjPKakGPRXm3phqnYbZDaBk5KDu454v14A/OTgOdaa2luUG",
-	"E+nNUovtoBPRDUR7lZiMyinm4y77SGfYt8RlJ8OGeIvDzLEbnipWIjiMvJ5AUCRt7z48E/46g9kVYM3B",
-	"wdU9VaFoIKlgchQCbk3gn7AkgGorRdYqP7mdqANzZRdtOLJt05CNFyhKPh8vnvnKPx8vHuvfoerhw0fU",
-	"gM/Hi2PXBvtu0IzPx4sjasnn4wXSfX9IbVnJ1OPEUsNZkl8y43rZUgD8ukg5eLUp1n1yrag1niC/9vzq",
-	"vtLLXQaClEM1Q5XNgO7TJycQL6QBq17qqNuWT59tEq9Drqr+2qRcRDEo05SdCaLC94g/SglSnsOIidSI",
-	"araLFZk12+R+92WvTv7e7kZ5ws15cJ98PQnjjyFC/+phQpdB4XwCSwlbVhvfsQypeV4bPHVtF1TbUpf1",
-	"vKpJTnlhHrZ3vy6L+VTa8xqukIYSv0BKDTgFk4lU0uQZz3VmuiwGbuzwebKTTqfwK9l47akI5ib3Bdjh",
-	"3c3FdE9VPJ2ZcXxIV8t8nOnZaFwyWMEr5Uz4XRabuRDT+BDvvnO8SU+EYclMdFk8t4I7PnQpBuYof6dw",
-	"N8NjPePSXgkxd4ptBwEE40M2neWGsnRaeQuyFl+agkErHwvIJOAghV24fBqdCuhH5pLSTEH2F5vOZWtJ",
-	"vW9mAeNSPo75VNqjyQ5vJ4C0Rh07UPYgth3vRB3oIqTYxmyjyHZpp7t98vqjp48oR/19qg/+Luq0H59i",
-	"vZDfnuq2f39O9cPfvg3wvmtHaRVugnfzK7eUdPL95ePqWBjniluCH9cSUsJparUhPp0uZRXlA0jhSU4W",
-	"CQkS6TtMmJPBzbAN4285JXNDG+ghWCLIT1JpzHJLwGybppfNteYN5gYHkMHuo9EAsLdzNaGdmNpU0ILS",
-	"e1szItu5gvRhDRpP7B94lMAhKfhgzPyXS1M34biXQh1oPeqYhOPqdMi4DJspDezuAhnROdxfClFyb1Fl",
-	"lTT6tEpLc1Uam3rBDkO/nd84ZO0o8zhcIo1vODYbFHq4otSWg+q7s3Kgrs8MbVxS+Gs85tEF3kSfudZd",
-	"AU/5Ul5FHUqbue7Fn+Bj4ZuFn2htv/2T4fu/mInZ2iH7HftQ+JZpcaJMgh5WhhorxWJKXShGwtHzrZyA",
-	"+5iB+rLA6N2sNc5a49Bf5w4Pxu3atngwDluljcbMyD43Z4NtnE/I0+QfXOWrCLyxB3fWZVkvtSNMHrqu",
-	"KaVnr7QVYWLT+lYAgmhlnmpoYliQc7dcrp0uz2l5xprL/GBd1LIvsDr0V1FmdSAvUWZDCryalJnOsAYz",
-	"EKThK+Iowyx8peR7biKN/R3KjxziDSEIE5koMOZ/dnJ/5Vy+/+6dagr/RsiBeb178N3NmvF6tuCGjWi5",
-	"A80SoHHtDiSbg3eCerffpdvvMqKuwIwFmVuLXJBd9sT+OpdG4E2mfdpUdjLWhuKC51zmnkRfGpbPMiUS",
-	"podDQjMSvNNe3rQSCGmC8znpRK14X44JglLu3NNMTni2gBae8cH5bHrI+ESrEcILnT/Eey5gWsAHc8PZ",
-	"YkNAql1b4BkzaC65GTkPhe2pt5Ciq8jkzlcEKdhsUZHzlJwtyPEG2aaXHTR0c5aGaRWBUwZ9WdgPcGZF",
-	"5KsBx33Vm49z4vKRg/cBE2VDTs9RpmdTWmv6wl6P7cwUM+gPjMy4h8PGAUwDvGc4PFqzlGcj4VPYrvDA",
-	"QdGcSsVWYjLkOV8UUEsEJtr+kSObRvIeGaBhVGGuCusdQLOKua24pMgnTsDeLvtEGkLSwmVNJEyJuZ0y",
-	"6HTEpErE1L6rcsw0Yqvs1qYIKo6JD7ofhEfFHn2xxBly7HNYF2yGmLu6zzdJWbDmdnuc8yzf7rZdWKFa",
-	"IcYA5NneTvYTkSYA9SybyfYdMM59XmOr9kYIqr5WBcUxuDY121Ynkg9dQNj1qdphxc0Og009dDSybf1z",
-	"2IgWLrr2zkeZIx7bAc1qPZAGK96s5GqIAaDYUJLLHNz2VKwD20g1SGeJSFpkVaH2tPQwBsN2qRW6jUfQ",
-	"8U7WasA1aGZ4vAHa4o2z8BTLZsog9t9FATgfpxv2cGIrmfrbIVsanYmfE5TE8Zb4qrw/c7VP8Qr8g0Uh",
-	"wSg3zH8urKr4mZJ5AxCaI0CZ/EL3iqVcAPbxNIVTcShTwXg654sQShW4251u2tLlYhv2afG2/XjsS6Ae",
-	"YJ7/5QVMEAvEdbVbZMTE0VdiXrxX2diFZmYP8acPHz949PjHMAKQGU/Zi5hLEdwuM1JRbybybLFpzQAp",
-	"5crV2bLGTA+EMbbSTQbIJWBr/05lgS6PcH3va1pYrT0qz3DTAsfl8ZEczTJhaoF2A5GmtTK8GPAzMbAq",
-	"+P2jx/cffvLJwwctc5ylXNYmlwYdxGPaCLuk9fk9xpkdBUlpI0ETNXZFATVJiypLHDjlSp+JgZDTvOxP",
-	"pjZwmTCjW1YxQ19Lf3q3VxdNBxYCuJNIRU66MU+HHqIBo0oD6m50OmMfHT365OGDqMikXc48Cr5f2GHJ",
-	"TGyXMbNo+Ad3yyDbbYr4YMsicNG2WW04Im1hz5httN9UfN2Ss//AlRDftvcmNwsQvYU6iU8G6kUPLdG2",
-	"LaPr9FKTHkL1QdkwvVN7WisIRBIMXsXrWbva/PnSHOZZ0jCDin3C1o0ymjrUx+oZxaSpEDrZtljKFNtm",
-	"oWyWglVdSkZYEeV1G76wao0vj84idPi3geVyma+WIoWff1mE2LcJKYowTjQbgNB9nWIEW721CKHXtxMf",
-	"VXXfL75gnxXnTriMvOBZlhVRcAiGJ0h5rQR7K5i5YDiCrlUOiYrorYjR1Qf3Uy0RMMjT9Mmwc/jFMitp",
-	"/e2rCO1wgEFAAEdsrGeZPXASvmip7lev/7XcqWtvqBVN5FVZf33mfKEVJbaadmT1rURnom9ERi+vupLi",
-	"U+XMrfam1CBVM7kJHMn36hhfrGOLzsU0jKbB2elEHTs9YHBYNBKw+Xi8hnTlX1EwSoLXkOUy9JYxNjAb",
-	"8D51oJxsmYapPA+rl/e1WojcVema7UPltbDU0XPREJwRF8ifOGIxmVDtnx6Sbj9QI/q26hhMxHQeRqTN",
-	"2K+85k7hfNK4lLASnWLgP4MovajQeEL0FubFQpAwQR1h86ASRQFEaOt2OfKtMk8sjUVRZWoEJ8DhAknN",
-	"lQoi/qCSqAiQgZbiI112ZE9dYV90kDhpWPz/x+w2nPZ5l50s+VbAbSBVWGacC4Nm7epYzsc8h/ssHrD2",
-	"WyZNG7QaEJPURWSZAd727jG7gQAuiiczxUh60GlVKm0oefDcqBE8GG/dviAvrytb4BxYX6k03+E2W+BN",
-	"7Hk8Xq5748/MIzXUy/0srYmXTcD6vhuOUJXcf7fJEGvfaJdCKSy+/GqZLmV1t652GlsvbxrTmpV9fVMb",
-	"3nmqXa8L736QLVg2U4cV1zT4dclsxeYQ1g0xd153LznvnF+wyL9v4o0CBevwLTOVZ/WYY99mwMzig64h",
-	"07EV0ChkIyaH7Fxh0GsNJ/GVh99cfShNhq66+lCaLvucji6AgESF79MH//Iy6bhznfIkcdPhf3aueLii",
-	"mCK6sm7sHGBmzdy4x8LbYeX+2SA0ShzKq2oIptseWA+7++GNtmgxuI+TFaXNCfNAvvxEDGQi6AAsMQbI",
-	"/B5mswcAhD3fS35l7zhisp4vp9kOUupZeB+gnXnDjHVWKA03C58Vrip+LkynCetBmZJW1FiEalKpNBSO",
-	"Q4W0GSuNQdtadqkHZFW9XgnsMeBqyaMDQS4U07pBuJ8LzK69uVwq6mt5t8okXLr3mBWHoKNxluDQrQZ7",
-	"A79aIgdrl3Em7FMicb7XLotB6vbtoIWRx4NCFsucKT33T9orfnxov0V5fUY2uqQKxrFzUVfAmegX4LNy",
-	"QQ58xiGeIoO7nH8vE1PBXcywC/hAKUkyCARoEY8cg+jtn4sFKLIuVgSjrxgO05kwpYbJycxWTQ2TUGqg",
-	"QYf0HIAuZbGZmG4BcorZubBKLRpO4Rg7E/Y5RDQV2QxQNruOZ8KerCJB9BH+3Q38Z8UkdaJOMQ/+Qzim",
-	"/kscsNIzrnvrGd0LByKt9uqxU6cWnPBRnUKgcj7IG1hBJnavu0doC4zYWKeJaeliAcRTQiE77awkOR+t",
-	"370jJJlaGpcRho1hn0r1NwxJgXJfSrAg2jq/kb2u7dMzhepIjbAhe37MkyT2bGzUHbuNNggGqhrFkoSM",
-	"i9jUohkrx2VLlFCy1kH+mRHZowdmObJsPa8idqF1Ba9W9++67nrFUrvOq8AJH11vboITPrr2xAROGtSb",
-	"VD3uN+ejiM2U/IVV6hWRCeHtgz1yNDmw2zKdhjh5OjnjWzExEhESV2mWaIJX0NtmygdgydEzUP7KmYl/",
-	"9ujpN//hX3/7yz8rg/n228WqIeHOQQ/+ee+jW93nN5bIeNxvz99pfO35zd+qRQW6mbtkVLk9Zd54YocT",
-	"PrrWJX/Ny93UJASCxMUtkEmABER0ZsBmW943jylGF3Q5fAgW+JkQyhk2Qfu/3QMjPuMjXVCDIUi3wAGb",
-	"2WDMOLG/XEG0cal1dB+ptq5dHSuu6AEk35mGrcDAi/k9CiIOIwmQVm7Jq1VOdxVWHpo21rd1Cz3K+wa3",
-	"eWvR5gL1wD0bvOetgiv53SCowcHC3avMK7PLrZqJfpMnES4WDtIOtMQIy0TaIzkRFPg9D6gAxyJNCpoh",
-	"O7Owf+xPU/tVEoDmoPzAl5CPxfZh4uLFVAzyPt5J5EQ0TsyG0fDblbEStXlS550vmMDKWM6tByR0abSU",
-	"nZCMzJ4pwfZrvL2HDyFDq+sJzOuZSLUatbzNgKGpX6QKa3TgQoACm/PAg3SPaUWUsVacauJj5gouqcRK",
-	"6VxPjg/ASeiNrG8f2XttDwsEO8wsG4F5Mdfsg3aWtwDct4p3omRotJdCP65kGwJTb56nggxha1eDxz40",
-	"bvalBYl2BQDiQU1br8RMmFmaNxHR2d88NgmOOYGM5BmwkoEYbFVJDjJy1nTwFCY/srwbgu14C3u7KWy2",
-	"MJ5sb1iMAlNxgHpv1RyVt5xUBzq0c+rWw9aT6jiL1z/oY2/WP/r6eaWiTl5LxOuC8urMX7WG5tk02Vhx",
-	"mBmR1e75j0DrKdznoWwlG6bIkLBR210hJHL6d9rbs0psIoX4K0neQnUL7F80f+UdVifJ/Eb3WkX5HCwp",
-	"W6UBLFZxWVBVDrFANpdAWYHKR+uSZrlGKygd702XgAeBqra8qSpaVbGdPW+6R1SigDGU57IwbDZhzdoF",
-	"BwRNhBLs58/CUnw3IOakhCFbt0cA0FWBYlnZ2Cds3WpRU/JXwhtEbxyjsbzP87hgKrIbToA0UhXo5EaS",
-	"yBe90cFGbXSmaOpeRMLR2faRKxmDkVDvAARwxOYQp6hcFAIqt84JCCov9bN4WwLlWERXnFUIGdSRi4se",
-	"GdQL5RsbuZyBYKNxAwhHc+Q86iEER7UNCOaQEUw5oNVFFw50GbY7hnQR1voSgNNLtS9YiF32oWNwJqRs",
-	"HhSATVZ6DvoVfgo6GN5VlD7TyYIVWNPLglmL9Rst77XKKFRnbVmClTf/dRprvMC5bpvNo5oTNYaTj7T/",
-	"z07uswT4b+O+Q4p99smjB/foipsYZqyKdrZg/pBwpkUo56B3cHv/oLff7+3/5Mc/PfjZnc97v/v+77z7",
-	"849vf3r38XtPP3i2f7JJGHFv74OjvZ/zva/6e89/9IN1Tk7bxZ/qszraprxFcil6/Qgf3tLk4d45q09m",
-	"nTTiUgt9uBLa/6U+Yx5+jcq+x3GHau/tg1q1tzGapKnOInvCmaBkAEkpbYJCLtSW1cs0F1nLof8IH0YI",
-	"izTjhsPKB3PaoXFP2pGBO1iup9NLCPsv9Vn7mNNMTHh23k5lP5fQrlYTMQc/HBD2s0TibPA01XMgLVQL",
-	"SAPUbgKKq4LTqbIZ2Ac7xSiDFovD1k6x+qk+e+ZLgYnzBf1Unx27sl75cmk/tDtqN9wguMSYESn6yOfh",
-	"8rBLgvZkm/GqiFdaDJGTIH49+6l3TaatXcxzEE7hbwiBcCiNTEXhDxd/kygvBFUwsygmilCP9rN5H940",
-	"OH/P8G3j9eNia67zwlY3KmiSyC/CAcob//jhCbvFp/LWxf4tMzG34Ne4y45guhxKxzaGZtT4QFac9xs+",
-	"BUnvZuk16nTxHqGlqX5NfPn+9TsF5ptphfnRLu/R2NCV7CZ+szAO91b7OIWyWf1qrlc/1WdPVLoIb1j0",
-	"VfWSdQkTa9XiuerVp/bZx14tLsxpm7s6G4hLtkhZ5a06q1NQwVPbmnbIUtOGjYj283X75KHSN+CXL+q9",
-	"tFcZlcvvgGcZ+5RyVResXq9khOkXS+elCTIKkjMArERxrS2vldV41fFs7NWxnavjS9TkW83J0gJB0xuN",
-	"xppRvP5tkHL1JrbBllCqLS9PWywVQm2iLRJVBq4cILNwgkOk8RpKyDvv331vLfnclpeTQutfyXKN6sgz",
-	"fHg51UdZoVw5bde8Pq99bV7/YfRGTqKrOoau8AyKOpC1rZ58McPkVtAuQslneuLouGSGhFyhEegL34v9",
-	"Ayq6c9jJxEAojICWPu2A+9GRLL963hJ7/9S++GSITGztkoaUh8f3uWmerncpXvsybMqF13MXrYjts6fP",
-	"ntx/eHwMnw6KeNnbnv/jTonrhi4UvWg/OohuR3eer3fJNnpsnnovEHzy7jP6gtJb0qeP3CXbfrjvWQrg",
-	"5upS/dRMo72k0YeV80NF3PcvbGkWbG1RkqZvj4YL0azD+QusNCzGh+u1tZSr0awxoZH7FeDeLpbLwffj",
-	"UtDa+mBeu6HGOq0P73EgWDQA1FSFiSiAObRE9edDf4GUA30UVqXj2UY5KaazbKqNqA8kHQjV8Au4Qltc",
-	"WI+FStxttb2zv901j8YqvOqVR69+ANxDDdGu4RP1GSLzjCuTFtlE6vXF5rEvJM427v8LkZlaBuP7mHvI",
-	"oUJHRVhYLl7kpoi+WcVOvMbmB6pleQRrhj3cqeFaiQLhUh5mt9aK9Rjs0MqIe++8Nx26IanstWaoQK30",
-	"XxJn9XmW3c8RO1tUSBbQMu0JAyZ8wShNoo8HvQcuAghRS6Uhw7WBJE3h2LQ67NFIVhCx3u71lvd30a01",
-	"Ea/3WPzSTugrTJLJgqHssiME6g+0MsDAq4csFZitSyoMsIQiI5bIkbTXk7gfRyzuoqMs3ot9GWBnJCA+",
-	"4Pwhe7RD5JeCuNiHWYjX5wopJjDQlkiApeLZAjpQBvN/+3f+5Df/7O/+v//uD/76P/7+b/7V73/7v//H",
-	"l1YTePU//uIPfvNP/+TbX/4ZdrYK9Se2/O0MYG6sr1llp1qvX22nil10RzH4xbD/ya++/eO/3CqeYs0Y",
-	"P9Yr789nCxcXPDubSEiTY9hgrHVlP/qQE6SgLu3DexBqjdlsC3dfEdENjOeYGNkVtxd7MRvLBBd9caG3",
-	"V3krcYNCR/JCqPLKTfVIqj03DS29wTd+6/DGbx2WfMJfn552l74ofdft7z2/Wf74TlP4SbjILntNc7rn",
-	"mzcX+l5lvIlp+YKnM0qrB/Cs4ISpBvuTDyU42OJDWCWQZJ8Pxj7MF/DFlBT5SDFsESBdINnfGYZwB8tH",
-	"GgrwNbTk5pnMc6EO4YShfOKQ9rfXey+GRMFH+KUvtEoUHYddiat9IbqD+F7MzkQ+F+g2nHTZY10EXzFh",
-	"BnxqJbR98JBxHC1Y6aeKYWykVJiDXwmRgM0Kewu9P6IXiAvvLOXqvMuehmMMkdz4lBX5dt+IF1OuEpFQ",
-	"IkO3c5xo7ewf3L5z196qUMXrfPMX/+rXf/73IQ2cEgRhK+UNu/N+u6Tq9TKpWQOsrQ4PmU2KryB/nuOp",
-	"X0rrFBz9HsNjL5EjvUdff2m06j7j80+9YPe/7plzOd3TU+zCHpDxiAwHorRLiKX8UgmnLne/XHEFfKxz",
-	"lusR3gNL3swNL4AQwTQRXAXWV38hpEgWd/sL5vX23dWLiO999fzlQXT71Y29L472fv4cv7j96uZv3di7",
-	"Ad+8PHj1tRXH8G2dIC7PqKus+5j++AIfe16aWzmZUo6NKbfN7IxkPp6ddQd6ckvzqYSTZiTULd/2V+2X",
-	"RnB7bKWi0OPh3bLVFQ8evuy9c8UsizIHSxFJU57ig6UjuI3UcNGff/V7f/hXv/dPmrIPfqfm9Spv4O32",
-	"OD5edz9v8z7SDSxfzVe+Gz5bvlivXllC/YwerXciu8WeiQsp5jUXAB+73GB8guUFR7QzA3VW5BdbQWJU",
-	"m5FoOcystSnMGRO+TwawK4rE8VO1guMnWGGbGl4K00qwekrxCxXTR2ET8dP7fP1i3c4LGi6glbfasTZC",
-	"feKeviT2xevs7S7H8HTjaXASHgH3An9qhNO7nCH/Go6FNuLlDdgZSK69CVPD00LfqDBjKnsrSLnCSFKI",
-	"jiilkK/OWG8rq8N2++O1qbzOw8HsxS+Rxi65JLaXRKf6RigmtaGbKyAEcq4Sc4/ZpRkkIlmrJa9qebip",
-	"3yqlsFVN9tmSVtQwDaXB9DjCjA/BJq76tHMQMgvGcTdpLVGFH9lT7gEVCB8eqWeuUPh85ErGR33x3wXl",
-	"rOxXafWqvpxWVw1kXOe5WCV7rl/SvhERe+z2YE06o4AZEPmQ+ZmeUVKmVJrc3HP5VvxJiW6QMb8QRS5G",
-	"5+up2DzLIvrdO1tJ6OP1x/tyTjFoniLec4JvzBUFogWWgOrVsOjAb/7Nf/n1f/+H3/y9P/3mH//5NSkH",
-	"QZ+XwhjayZyoc6Fl0j5ilKpz8sd9DkSQ+8pLIf9OUaf76mdUd9CRE2Hyyxyx7aHlb5XKegmY9xaY7LdL",
-	"Py6lxwrHaZWM+1lxEasso0tHtS0P28xAqlbNjCAWYHTIhyHMPK8aFteTwwQr+Op4FtpBKK4MAHGJG3Fx",
-	"wa3BH6zFDpSQAcEMtlg1b8a7S5W/MSdvWP8V+f+8Fe3NuwFN/vBCqPwBTUgNXQPPOVjk5uJsrPV5F7I+",
-	"LAVF0a9tgyQr7Q3erm2mnIif18bIHnkeRSuEHx09PoIGn3FTVrOOjOS3jsdcjcZcbhdrfOtHtdHG1LxU",
-	"KgEjWRNnvJ6paKDVQGQqTNVaFL+JSHbJHNch7MfCE+gXOHsgnDgTI64oD9Z+Ow6dtfK/NlA5JF1fJhEb",
-	"DsUgXw+mn+osf4jP2rcuGq3C5xKpCOCRLouR5hgom8tkTUVmlRGXqqC+B/09IIfusnimMsEHY3usxCWa",
-	"GT1k/FSVGL4K4AO8I5KIGV2umgITHdV9EKMK7cVRC9s75glRv0EaUS5zQ63mhsnhqZK5Sy46vwfWcE/d",
-	"BHEYNMkujXkc8ljnAYFdmc7H8/+69PmOarSSZp981C68GFl3KI+Yi7wtWCACQiWiraK/gQKnmmwMSWjo",
-	"YSEhe2kwG+W0Ziv4q2u1fdjGz4r20mffaPh837fc/eya7173faAvfEfw/aA38MVD36WifugXfPys1Dl6",
-	"wvcQPh8X3bx0muRLJjP2bpjStfGHjjbLE/RngiMr0yLIwmzXPYCD2BkfnEfhvpKGBbMclbePlytUuFuu",
-	"SJCDFIy1yRfw2tUooul3Yo3z4mGV9MLozr6c1pf46Kkn1Nuk0AYbHBwjFSol2pp1LGXNYjwPkPFt7nbe",
-	"VlM5zFEKR50muCmdlm8gD075oH6TqXBO9PRpI1HiSZkgschUUqwWwvXB/rK7wlBuD6BmWmLhgAn3YXAf",
-	"BAFwvbqFcNLylrOhCbXSSYBmS0WMk+7eguhi94mwWOIFH+TpohaGtuw4hWRqLg7JAay4wnq0Et0ydEpA",
-	"UgGRppohMjZiCz3LkApWGobo2c4y9OigVzOxn5m6QFufRHZmROKcuYNZltnpDRNMRiyxs6gSNtEqHy+p",
-	"2QlftJTokA+x3aOUQ7Hlw9CuLXT8ukyNrrjn9SOZ1SjTadofNAPVw4hm2BRGCFNO6eQDSJOJXX1Aisrt",
-	"UZSQwuqT99ELte6hQqnfkDO6PfnDRpFEpu+NmzUh/1En0+lasfZMI1Ym19N+SOO6cp8HguwStI5tvCqf",
-	"uedWxYI8Unb4DOanpnkH+HKXHWPeI3AS0vsxyhdOz7Bcs0TkYpDDjYz2J8WUdLeIGvFdownw66ZCKFle",
-	"1ZUZKM9uCHDYJMoD805UaC/evbMJsvq3l6DVv12Lrf7tCrj6t5vR1S4bRtsTnHpRiv642yNcPX3eXz7X",
-	"7WvXa72yNV67ycpXekk7FYjeN26cwt5cBfK2ENYVu88Gbra1zP+Y/sUURw/croNsHvdQV5N4VbGjUZBS",
-	"Wengg9dyvFszB+VYZ69a5VMoxTj86C0AYK49yabcmLnO1tIvPXXPXd/pd1VASrvyt6TlWGFr5NMp5e3G",
-	"5QWLVBp2BjFmuS7ie9C5JYprBZoGrVpK7OKgQi3YVKepVCNbdHcTq+ol9tpJkF3D9Qbuz2hbdFoc8ecv",
-	"dcs/XXmKEj4AhCXQFIHrsih1WZuEFD1B6B4gAjQla0ztdQahmmT/A387D7OLbm6JbtjJ3+2tsbmSt0aV",
-	"et64b67ziL/2410thRyahcnFpM83j5mr+psPu6jfNXxf+9PzmzXfvdMUwhHQsn7OZV53UUZC4VyDPZvJ",
-	"oUuRDoboCy7hQLnHemXImTdu3O6ts258jr6mJv6HFSd84QsY6KlgMU/TuFVCn9fAGLsmEzZmmm+t8IFB",
-	"zIE1qlrfkEsr5PtARd6UlSgzOZtqZyZFkksiL/eZKbRyGSy5AbD49ulq7FvrOvWRziZPhm66X0UdPRz2",
-	"0eRcZzhY+NQoc5kPgDt2OLSrTOZGpMNDFo+0EjG7gZZrcA9kREMlEnZnv3czYjENVsxuyJzlWp/7BPX2",
-	"YBjKCwGZqW62ysmh83XrZj3+wS7VtQqJfag0VO3CYOiFIgpmq+t/ltYu4fDEqMxVZR/aJ1ttxE1AF8gc",
-	"bl9cqh92i3FLGeaZnQlY/s5v2I7M7sqc5rQh3HRXrAvB0WkH20uHshgJaCWCjVLd/sWwVIhrg8W6rYmC",
-	"ltOHOmkwigNzPPDJ27G2qpdhY8HBFMwz4TEKezKhfVrkSIY+R4Urt5JH3u5d97ZdqSbnk2nMbjiGexRl",
-	"+x+816v4z2+iluhf9lix+NBHP7MLnsqEGTHIRM7ii/2oiJY/40a8e8cW+pNPj+7vHf/k6ODuu2DYtqfp",
-	"7YFM4F/RxY++baVv7cDgF3G3xmaMugxXixZZLAo4yKtonYk/BI+8el618Mf+R8CHg29rMcX03HHp5biz",
-	"OmLXHkqu3w3E35AuYToVqpnkuwGUVRNQEfvzMMbWVrEva7LGIOVL0eQVOh2t+TBlSuVGdxXoj48cmmNZ",
-	"BiWzDBOVoZbQQmohz/uqE9TedOB8j5CxxApmwDAMZ8Zuf3R+EsrAuUIJBgi8MCK5x2Kl8/5AKwX3qvge",
-	"i2239SyPD61OGPA/SsX2ey4XxT0fAXIY0EQGac0OXryAwvu4HWOXXz67wPTjthF6SnYZfKZV2ju7ZEiS",
-	"L/0Ipq6VpPXwOqT5C06RAigpHUwSGasB6gGhPujWukRusTVWBnxvWRTHgbCOC60OWx8VbA0Tngim9LyU",
-	"tqboLQA/xbREX9/QaNozayVFFlwAmzTVjz/0UhzWRytNClZVQxpJl/uzWJgDvmoGQrc7KMK1pi4noFaL",
-	"G7/yIid5OLrfURi4Gso9KG98t6mD0SvWRrF8Wwiw67WyVyq/doN7Xf2XtL1XD4Q3bob3DSrdOC8RUkgF",
-	"PrzEFbVw/hysdP1EHSQ5op/JxEwNeCNL9U0t0Stcmt+ZJXk1zqGKKaXV3izeKNlaWrxLq/4SV2y8Lrd4",
-	"57Nnn1ylU4JKfSamKYJQLjXq7tAqr76QVKYsVMRF3keGmP1o//1XtYKlkAr7613Cm6XWyGtsgk9UuiC6",
-	"HVtYfM/qOYWylophvioDcYuI99KQoz9s2WSZinwFLazSbDjL4E9UuqyWxs05eipqoS3Fem5xGbDK2yrL",
-	"YJjXUKeJMDm1w4X+2AKAVQMHERxSPuefvSQLnqXSNd8goLnIpr5lfmlu8n6osa95o07jMp1qOVExH6WB",
-	"eb5+aq/9HPJr6g2cRdcT6Pim5PqGArrq5goNdCvH8JoXzBtZKDrnbv42WCn6QmQpn5ZzX6Kn6PD9d+/Y",
-	"o6E5ScS7vTvv99Y4kVbI6uWIZDCD6uGwZfQBlfPEvuX+ti8XVZzQ3qmoMTs7zpXYcb435oOlVNZbGAFW",
-	"7E2MWL9mIQRL/w0IIiupa91QekZIEghDtOqKx2BUaXdWOeTHeT41v3V469YX/7+9/7kB3PG5zpK7vRoQ",
-	"2yUgIxAnP5hlMl8c2zFzCe6MHBzNEOZdjbes7y2YJXnwI+JqFTt6+oidiwVDLlb/PGD0aTc5HJIRkEI2",
-	"/vDo+NH9/tFnJz/pv4P292lmF3zivAi0x63+mBtmcp4BBTbMOmwB2/6is3ZwIUxR8ExkH4tFrc2fGloq",
-	"B15YLsgIUw8+RmySPpeYEpXRgw4DFD99chykOcQfY9tvYD63JeDbBYFrem4mpu8qLG4xU2n78cpOoFTD",
-	"msvJJx8ff3rM+GAgprkpSD/s0ch+cnLyNGIm15koGHI5g/Ap++dTbfJRJo5/5xP0bVHWPuMI6QhLbadg",
-	"OjUAAiuybUenCtBlttwohIzBDWCWD/REAAPuO+88VBci1VPRfecd9hBAVT89fvLYSUCi70VvnaBHD1n8",
-	"8hT27ykank7dLj7tHJ52DGYBOe1Ep7CnTzuH3W73VdxlR5Sf1hdrB+FUUeAUNyy2hcaR88sZuzpFmphD",
-	"5CqO4e0uekWJKN7kVjQzu56h/9NMjzI+AfTKWcYVDFY3eBtLjIn1D0YTvvKXoXmm1ajLfmdmBwNIMwRQ",
-	"zfvALitjMaA00QIP2kQMUmCkyQR20davsVoam9hFcRJV8lToaYqsgvfHUtnO6ow9VKNUmjHswSNYOHuO",
-	"/gN5leMiVC5mMhEql0NJiFf6ybZd55jtfSwUW+gZxCQBXU5xjndpvmmqeWo0G/Ass6XZ2zMe2ujaPVWM",
-	"xX9rjy4Ne4+SOAqS0VNysAlf2H2E1Mql5GDsbu82xBOaUsZyDzBSLH4m8myxdzTMRRbT0jyWX9Eedh17",
-	"5x1cCGFIYCqV8I5c54hGiF+OEVzvs4/lh132iVYjDD4ybCRyduf2vl1z05TbrgKvpAs7wbTpuNopDBsB",
-	"h37qieManOF2Nbu69tmn8sN76FT2jnJIVlp67H37WFiGHXc7PKSC3XVjhDI9Z+/esZ1gU8A/2l+67IgZ",
-	"q91Bj2yHDLvT6/n10c217tsHHB03UL9TpMVQpoLdiCezNJdTnuW37I97drPGN8vd6fVsS91igPfsWB/c",
-	"fRfaY2VWmtLiQzSA70qp1XYBYcNhY7j2hHUBVbm0W4JDjIixmy8PGJy4WmA8GUoSSGOBW1eaMq7JmX2o",
-	"65DrIqzqbtTr9TB7FuFLPQu6f6TXYxMxOROZuYca71wawe4cHJDkAESVLVhnBae4n08lTF7Ud/uApeJC",
-	"pIYlQkyxyrA9B9ggInu3g61znnaJnx1lJtYaTgxKMuqA/74APNj+BQuQdtUnmgMeww6Yg8C+8w47Kc70",
-	"KeZ1EpXlal8604nEzC7B6wwAwPZC0WUfkZ2LHoTtbRs0m7Jcn6pgXdOWVbgXDz4or9zJbDCOu+xYs6Qw",
-	"ntnVYbBHrmo9dHJorpETzK4+qUZYwfIbp8q/ss9+bJcwtlKqEUGI5jo7FwmbTbvsvjZ5unCiplK1VeZZ",
-	"PsuUseWlgu5FPoQImwNUVN1TVS3K/gikZRHOjjARtjZiSbZg2UzZX2i47azgXopYyGjg0+rIjMKPy78X",
-	"PGjRqQI6fEjemPORiULGSvsdheUWMwMlSpPLAXTczM6sbnNWcLDZXVwKzC5c4pi51N4Qi8ukFWWnaiit",
-	"5L99gKPlxz5CCVYgg+DwAOlnzw45LE1CdaQhohPPZ+k1mwcCjGt0HsMan2vgoMCJhBpwIhJ89JDdefHC",
-	"/RAhP4NIQOiW0ej0aq7p6DP+5ACQ0akaZAKOZp5WylEit+srVL3v9qANmGAhJ65ht+ThtOI5O+gFsv8e",
-	"7W/jGm7VBS8BrO7nTwjUxYaz1M9UZfsMrebLiHzOTh8NFwkLOZE45KCpWj1yoLMERvN+JjhsG07fsjOx",
-	"0ADWT+1r7kz6oMDsEtdADL93iYSjgGHha9ycKtLV4Iu4y+4XQTnihV2SauRagmkZ7Olchv9DmA/WF7Gz",
-	"We5TaGA6KhiFcuaMfZTB6H4xXXZiNelTVewwyofoE0FA6yAPhBXUj0hqH7L9HpQU5GrCogdjrpRIi892",
-	"XWT4AL6ClAGG8SShSaUQ2aUnXI6LTIykyQH8apV9I1J79J75qBD7Ir6Z6VmOVeFne+Mrai4EhfumQY7Y",
-	"ybIVYxekgsAVA0fV02KfHLID+zt108kdVxeIH9eOIt4DIsdJ/rhfy9KuQHvSbMrM7Xis3nbqkNpGl0kT",
-	"2c1D4DHTDVtJZ4TVsMLMOz6Pw6F904oy2g0nkBDKnZaoa7I4t99OeQb02zc+v32fwXMMou5f5DfpGuoZ",
-	"A5zDpeBHhzub3a4Y4pMJPFUkPYI3vuGpKq5zwQ3crgh4luJnppm+kE5JkgpRj5AsyDA5UnYXO/06B4ZM",
-	"3ArcnNuOHXmcv0vtf6N3kwEnCYUs2eGzzTQYyqOSICElu7F/kw5D//BYp9A+g9QiIPkU0OJI4+lqbhzc",
-	"tKKe2Hdu3L4Jkt81Afl0AqiVw32GJ9CAK+I4Yty/aTvjbioSjhd1qnx2THbjzs2u6zJRcRpi8zE5XxiC",
-	"UME3EZupVBjjLCxEdQIP3HDUQFZmxDdpfJ+JaSoH3OC40nRZbRZimVKXyswdp5WjPfIbBz1wF7g5ikMZ",
-	"cbR8lpCPDq6mFyK7kGKOdxYrmKEJJNtPlePlgllYQGNAB0v54JzNcQQQwOlUfggaoBO8y54oQWOKdxqr",
-	"l4Zywl5x03kxcmCHniMLUS5ziJUBq0iATz7s9Lr73R5Y4sHUsgeCFa1gOln0zxY5ZpmhzNHepbB/99Wr",
-	"qKOnQvGp7Bx2bnd73dsdML+N4XVn5gEZeounIsv3XNQAPDASYMX317pHiW2gNPmRffaZf5TYMwWmTWhA",
-	"7xaP3LJFwNnZCOANHnZAjOeF0Rcad9DroRnXcyHyKUynbemtLymEAu2sawk2w/6UQDdgv6o61QWbUtKF",
-	"YrheRZ07vf2minzLb32m+Cwf60x+hZ7NO73b61/6SGdnMkkEOP3uHBysf+MRijZ8/oP1z59o/SlXADu4",
-	"iwO7rvxcZIqn+MLtVv12oVFo1J1NJjxb0IIqBhIErp0Ou+PF3MouUAQBJDgC/xP+3HlebAmOmXWBxIsn",
-	"fZ6m4I2aapPXGYh9aIwVetoZt6w2YUu29cFRjjxlw5zIOrJZKn5oHC+bc93FTvDhfuaDc6XnqUhGgDFV",
-	"znBGEZhGpxdeJ4pD4RAfos5R0kCtEMv0bDQOtKOzReXYJz/P2czYC4oBBDu7ffDeu+/BIYd9IuuWKwdE",
-	"j1UL0fIAYAesCJrrnuKpVsJKXjSjUCFWG6Dm+NfgZ/v0oQPQ+kEeg5uOeXIblMx0SXHl8EzYpsBVRbvk",
-	"IRLpaLzFSjkPXpd96q9Q+TgTgpYMTaS9s8zAwuVvTADysD/AfEuFWc+Cceyyz+3JTI1wVY55QhWQ6QnC",
-	"o5AnxkRszjMl1QjvaXT7cXX4dFf2CEHjJDRywhUfiQwyspE5li5n/FwYssBjzMQsSzFkAiX1AcpoE0f2",
-	"5jK2h8hRUCKYl+BWYWcoHBC7oOHmxLij8rH9ROiKLQiWiLPwulVaaGBCUTq38kkAVxxRkp0bHwWPEjGZ",
-	"6lyowQLcBc89qNfF2KwR8BRlSsw7xWjYz2Axgh9I5JKrvvMhuE2YuU0uV3vt7RyW3/cOjsq3AJ4AR8vh",
-	"rVvhb11qyuEHvQ9ug4xDI3apJW7BW1ll0KM54TK1wixEj3SKuFFqW7hWi7bhhGAKDbtsEa72RWe2b784",
-	"6DyH82uLQ9ABYF6VHZMET93iIF7KBAiYXOdY3XxYwojVzkHv4Pbe/sFeb/9kv3fYs//7uXcWH6pZmi7F",
-	"iOKXY276lcVBeI36YS+InTtfjeunwck9aPB+OeCwqaGwprBFlVl8HmiC+6Fb2TmSOtvOb7OCcxJIb1RR",
-	"WigEn/J0qLOJU2quRxPqtdBs7ms1TCX6yu/s326lCn3CM8RA39m/26YjZjZFGsNPRSL591FJO0qQZoLO",
-	"dK+ktVTLkCTmuS1z5a3j1stg+7xC3a0ePRpoccSxYfUz8gMUVLYEw+wuHV4P4Ifq4VUn2FYP2QONiW6u",
-	"bcnfWf/GY51/pGcq2W6PfM9WLk70VSzeqP5C/GORt1lGu/Px+3s+fke3/vdsJ/9Y5JfZxmXTwEa3FLcq",
-	"Hmu4oUxdVE8lhBk8zgUSBlzdqeAXwjB7cTY5X7CZ8rnq49LOir3lW6t0AeEGsyyNydSqVZiiaSwI3DbW",
-	"Jqe4VUfuJnOkkyoYJPHCTfyRIHtsg6iS0lXd5DJNCX/Ec+ftWT48P4M9uyz1tr241VyUSvv89vYXGYzA",
-	"2l1jdmL6O3yNee063e7es+WZc5+k5uu7+sxIBq5xtsBj3xNHyywVGzlZoO87B8ulHCxo44WhfI2OFXsF",
-	"nyNgizBwCmOiHJy2ADy5GFStKdIz8FaAB6agnvWlgGoyFinCEuKhzrwbhnCR5lQV9mvPuoMw5OJFesS/",
-	"7Cgy0YsBLXAwQTND5GORg8g3Rhr0iIA752vM3/O1f+Hr4MmvwYlgxjq1TwxlCpDpr0/V13t7e0v/t4XF",
-	"cy7zfi4nIrYlkT/mazDHU5BqMvOpRRywLEUQ79dFhJI9jV3YUQ7IIHIXAeIyYvFEK5nrTKpRF6okl0Yw",
-	"rtiUQSZzOeBp4fcC1iH7k5iIbCTUYFH89nXhwfJth24BDqCfiGk+tk/BR0AzOMzV14SO4+bcFJ4cSh50",
-	"r4zPQnAtgV4ixGjnkE/ZvpTyHMYCi/q6qAEaYvWoWSb6Gc9hiHmaRsuN1pkDanyNYEpOeAfnD7JDOZcq",
-	"0fOIcZba8zNjZmwbjgyD9xjPAdsBKLXJzBDDKpRSEL9yWhUF5iZAUtr2Axwqcj85/xzgyUqpVBCORjio",
-	"r11TMj1hPZZrtm87gnC2amcj31UYoKnWaX+mAJiR2BGyX9iBqiw83HhKF9SXrhx4FcEt9C6kcW1cG5QP",
-	"08gUwEJfF0PPVUENPOYJeixp9BPIngHh2G6jTzVk8ip2xD0X7ALl+a1cWAxp8XiYtK3EluR3UrEJK8N0",
-	"xlOuBqKf6nmpybbX9BsICkBCn4lUz+EpTLYR7s841XO3++JyWqLGyh2aqZ9nenaWiqUWDGQ2mMmcnWWC",
-	"n6PDGwIOi6moLZdSVpk+gLJse8LJ8CAq9BAOeJqe8YHdrhCSIRLGDZsAXZIL6qnbLYrmUWlG9dnN795o",
-	"aloizbkbbHv7pQ2TuraZCYZb4MKXhg0zQXESgM9HLtqCZRpgRzMjzKEb82kmL3guSjFGVtb95NHxyZNn",
-	"v9t/8OhZ3LCzcFBxaniWS4xbLMbQf2m8XNJDNhRzkQHnZsRybdezVIN0BqgqYmP2L7Kv4cFyXY5m0TN7",
-	"fl2oq19XdNfcZZore6Nh71DULMxo/YFSrtfkPBd2IfcTORyKzATrBKKy+AKOPlEoHEqaMQFl1UCmEoFR",
-	"1K6ELyJ/PlmJ+R6Nim0cHAtYj1ADWCHlTzXr5VQdBSevzmjxeVe3i4RA9FuQRHosp1PbTCsggkEDRJ39",
-	"rhoFQt72Auq/xl0+g0wbb9BVHgQolP3ToZmCDyDCl2wIXiPpRB3QHjqHHacVBAYD25f951HHj3vncP+g",
-	"B1A05dNzh1VS8SXpH1RBIrFTypdM6YTf65Tqud3rbWwmmqXizfi6naUkHHH6po1NSFH+AQy6DjRhoANo",
-	"N2Vk9kGCWDkRh6x+PrFZZdxT5/D2u7ZXFVW6c/iu/XKWCujQQWnWsByY4YFIXC4//DaYRrIgtTA4FTal",
-	"qINbu2iHLeUqLE2wQNZYmWap2DnKdwYj7yhXwXX7Cs1Et17SxlrpGX8ECDA8jzJRwLl89AxoXjmoGT5O",
-	"D8JhwlPPHZHkQC+CeQd6IiDv5Wqf+oxynH7v/OnfU/f4JZbsOr9481LYnaO7c7T2HN3t/WtzqG+x8S/j",
-	"SZ+l4iq96OT8FpNpDkHFGPbt72n+FKN8XchNDSZCMoCuMPlRsrOIUQyZCa55kD6cASEDRt57ODukHxcL",
-	"NtJMqwIT/uUsGRX8MErMKZ6dcOcOvyYNc/uaDORoTk+cmQ0zddj3XfACRaZi2+5VYhlCPLePdnBW0vlY",
-	"s3Pl78Nkd98cPmAbXg8dCMkBVsa8OqiByXmKGQKaEQezVFwKbaCHw9IF1J8B4DOHLYJTUHqqKm5LsvTA",
-	"yVIgXitEcPB+8O0H291T3wSUYXe67m6pOxzE7lqLOIjIHU72lKQz9TXcdkM8xDIswB9sELatBkDzFBW5",
-	"TIFtzR5yLnSJPfNX4OJaDEg7cAYTcUE31aN+whem5vTxMIwaCEYN4zJVA9drCQ0Cvl2gT/vFTGSLQqr5",
-	"hEYbbHbHtP0qWlW7S7xPs1JXuROAYe3LtKOOZXS/jmW0TQtQptc3wf22Qfc/gVdetUC0XCP8ZfVhSuzh",
-	"X7zshPGhcGjgMVL6+mzhv7b9Bf7n96LiRCZo4fKRTCx4QHAJKxM+Np9Od5fQhVXUH5ybM3BjlUuDc+u5",
-	"PeGTUoutBrn6NGx36Fv9sq/nqu97TYDGTEx4dl60F3d2MJSrT3UrG9Y00LHe276Q4wEhHX7kC7FoJuaQ",
-	"+CFA97W9Is/ze3cOmGE3CvfTu70eg6x6gRIBygmpiO/dOejetmNaylRwRQrCJngrksE7wNXlAVeXxVoV",
-	"v8LFiNT9hlPz1ksnL17dCgQKZsHe5JIOK+ZRgrf0WqjXI58aCW6UGCqPPCiVUHfg9gBmu6BJE6FyoNfg",
-	"FFZm9/Q9ItHzhKuAfF8+jI+KcqChl7oLOnESXNTcVx0AA4yRYyoT7EzYm/dgbHXDpLPpBe6o3Pvrusbt",
-	"zpvdebPyvLkKLP7qeycsqt3Fc3fx3M6fWkiq4qbpWS0uD8KfJZjku/a6+ZAPxs7yWeZl8WAjpKlbRMgg",
-	"58BHkeN+i+AoixzdWuRguJEnjYuqHG+e2ioK7tXADhny1iDBX8FElWdcGT4I4VTY8EMw80KSQ0kkvkSv",
-	"QqcmWpbnjvcFQtOOta0DANBf6rOCFGYkzKmaeFTqEselLEBkZLInizV5nfWpAkcyL79GRbuHu8S3ioDl",
-	"5Qs6M3xh2FjPAZ/mQth0lrgQOkJkx0LlMl/EzP/ZPxf2YwC8hudoWuOIxTSx8CdOrf0TZ9X+RfNq/4Sk",
-	"zgS0VLPJmcgYMdGWAa0EA40dFo4eLSM8EXdp15At2i0O+zctjz4tj0qN+GIY39X3L1OFZWYgR4ZWxt7y",
-	"qaSxgR9B/3JPlht8Lha+ezBB7p0Bz8UIGCDde8VI0Ip2bY8pPCx2tYPeYde57TB9osVe2194ZHlAywLC",
-	"6IlA+uhA26EC7PLtf6nPasooVrwvgI5x8A3lGkASNAS/SPuZTv1Q279tIQV2NAwcmEzs0AAldypyg6yH",
-	"eYF5PVsw+0YFQOrKRs044Qs3EwggrS9fvMBzIWJJhg3WGZMT/LJA+eoLkeH+gMLiw6LP9KtIqB7nNeNG",
-	"sIwr8MV9XQNzBFsZSNU2pjK388EvJpHuqcviQSoPY4K3wzKSnlnQCbegt/aO4NXgzpdcNRm8+CCH7CGF",
-	"dhMkqthfmf9idcrIBkOY652zhAHwVg8ZCqNSqwkYWd9u/3xtw+++3nYLaq5z2oGMLTcebkl7+ytb3w9S",
-	"V/C6/Jyvf+ibVwVll2+n9NrFfYTvrKsdtqY0lGMuw5iUhmZAur9aU+zKnHyrtxUGRvg2NFSd660qfhvN",
-	"rzRKpOl0IpIJXmzAR5DpdmWA2hh1gAQQnMDurqaHQ0xn3nyvw7EvvwXXjeWLNO3vQAoEe6a0vZLO4f57",
-	"3uABV/VOb/8nP/7p3ZPbH79vZ1HPsoHoy2nnsLP/wUG31z3ovtd5HWZFuw02MSvSmtzZFS9pV7RrUprc",
-	"HrkXogCpNNgZSUm7KktjwXCwImL5vnvorY9Xpp5susyh87t1fql1XjCeNqxsP9CNK7sUq1wXjEPT+2ZD",
-	"cS60HNSSRHYO6Td/Tv/MfsTwLLB659miT2SkncMv9qO7m9CkUOffVPSL75sn+u8cfvG8Ha6o9XBEHSNH",
-	"iucQ6ev7RqbdzbA7lzst/WCvtpVS593i3wWV7IygBfviwEurdiKw0ejpXrv1kv6qxJPURXUUonLHkfj9",
-	"5Uh0RkEwKnnSbjKuZmKIeX02XoHNESKrl9XupLnek2YXdnF9PIabSvNCod1IVaXl8Niu4yvkLtwwRMDJ",
-	"lWuJEghlyrZKud/MlRiA5S2O9+RNt+ebwfLvJOFbr3PvkArfearAq9PTXc61RoDCEWbLAscYZa91tFFG",
-	"OBmMLnZKZlrrr7vvK3r7LXbYz40sdr73O5Pd5Ux2RU7HJpudH+p2RrvqaveZOefKuByNhSscfH3aCPcL",
-	"pHaHxI4uytI/Z8SFyHiY1hA55GxhmGWe2MsAA+OqPVsgfGEu5Gic1yggZFYkYp03alaEzN1ruX3oVD+6",
-	"/+lDmFHsmUiaXzyTo4oC0bn/2E4nFfUh/I7ldA5vb6IaYTXXbZCsGZXt1SMYyC3CAmm4LqvxuBFsqfHQ",
-	"Ot1ZGXcKTGFl9MKrpdBer77cellssjamRt+Cnanxe2xqdPSmrU2N7ZbhClvjynW1O0Su4BDZGRCv0YC4",
-	"qaDe1oKI9Vxt7pNN7YfuUnst9sNATmyrfbu9GGjRdVv1YHP1+Hothzu5tjMH7rTpy5kDr1ChxpT3jeZA",
-	"lKq/cPLUZ8jPhAsT0llSYOhz8SJ3BPqGDTFeyWcFloaZsZ4rx3WF9jKfFB9iDJG6GvC1mI05huz0cYS5",
-	"75Vnm0SxDVzWcQBExSzItlx7OBnGGUTXiCQIyBAobYhKy/UKGnImsNXsbOEtOkSHBTxgpsncSeO4dBTW",
-	"gaMDGdhW1NizsgmZ7SYF4yl8JEzEYoD52j8gaRQmWEikGuU8Pe/bxsTsTIykMgES304hhksNuBFFcocc",
-	"MkwcsVyznxfcnRMA1XvG/sGYZ3yQU45uzsxUDCRP2URwBWFYRxj/7CaDhnyeyTwXCluh0fBsz/j4R++/",
-	"S3k44Ccz5QNhiAncjIUpx2l8ZTdIAyD9F62H+ljwbDA+ES/y7xomve2pBOthM3s1Ld+dyn3d9m3au2cL",
-	"dLnIpCTVaVpqhTrGeoFOabXwerh11JnOasT6ca4zgWndfRNIvnbZRzpjXDHxQhoIl/TBo8NAJbcngCe7",
-	"L+viJA1mtvBU8CwgUTyhSEBTTrsy4VLlXCrMMEENQvaGuBCWMQbkETEivUqq+e1l1dyu0C483HfRmMvC",
-	"++kslN3ba+fYddik1fPakz5ElFERI6D2rEjGoToXYkpNB99GYCZ3x/MXLynxH8V3QIGdw87+7Q96PfhP",
-	"r0jY3jnszPY7r54Xm/5syf4eFMzzPJNn6G9/2Rlg3Mi3f/zvv/mzfxFQG/zs0VO76qkVnVT+NvW/O4Ao",
-	"I5Kz3/7xP/rmj/6o3JYDags0uakVpXPJCXPDVaeoE76qVFsMxPt2IN6vGQir7w/GPO/rqVDwpT768P7+",
-	"wW1o1gbaPrb2DcCbR7aCK8AujESy7rJSaEnlQ2F3X9ndV7aw/mtPYTsoxOxG59uKW8utl7TPW7kA4J0d",
-	"g/zbZdF3k7bhklllsl+1Dq5SAV9rFqKW7BbWtZu5t1pVUaO5G+6bU54HiY+dAlLVENqe1p8ZkT16gBfQ",
-	"qzQhPK8Rpt74uioA0z/1PcBzAQnLZvdj1/sdnuuS992Zs7014rncUG+H5yqZl85EqtXIID+9cMxKxVUR",
-	"ktEZsGINgAU/TiRP+9NMDOWLuMuOPaaLGgUGK8zTxxk+FjEzG4wZN+xH+1bd+dF7cM1VLM7ECMhWEjGQ",
-	"iTCHIS3Mupbhu876hi9FTKRG1L2C+T7xnS57NCzqDlLSRUzm7EwM9EQYd7WGIuBqDW4xnmPySl9YYBfE",
-	"3kLpSMgIF9FSU+AuLiArL3XT94feboS3QQFvFt424IonvHJBdQNkb5i93kEn6gQrxH5ZiOT7+L5twghX",
-	"4/0j2AN2aa0o9/7jpVLff7co9td//u+/+aP/1omuJFQA6712PFy1t208fC1GpBjoxyvG55pDBNwQt/UJ",
-	"4srfAeZ2V+YAMOfEYctTcYV/j9679bLYha1uy64FO8Dc9/l6jef2BoC5Vstw1e171branTLXccrsTA3X",
-	"aWrYUJJvjaiDeq4WUfdo6DOLle5Fhfd/KLEkd92IwrsLpPrMRTaRShChe8Q4ZgHnUCqNzhbYPZRb14Td",
-	"K0TW64/9pYRhmwqCa4bw7STt263P73xmbwHG76ruAAmX6WIv1zlPV6fByvQchDNg9RK+CFJZOg5y2kgF",
-	"73PJcMXzXEymuQED2AIgIkACzjFhFeToANzHNNMXEhJicsXOxKmCijKBMC/g2t5jR8BMTFm5PLc1MXhP",
-	"tJK5zqQadXM5Ef2vtBJxlx0p14iqhQ1YjhXxlENSL6TJzgQxGMv8kPGig4RhPFWMSJXtM0R+OpGJkqNx",
-	"jvjBwUBM7Y9A6Um2MYea4/arhC+6LPbZJ2IcNCBcF3Ka2w4uNzEfC5m55thWzLnxdUVsPhZKXIgMM4MO",
-	"9ER07ZjFA21ysPrFRozsgJvYZQh13/SnmRyIuNADaCTGPIFisci5yOigtdVJxfZv7fd6vZ7tWjyYZZlQ",
-	"g0XcZZi3pReYIaF4aM0J2FYdF3WIGOqyz23tYz6dCkXT7nKHc5NTghfj8IETaYydarswjmpj0+GUBwQq",
-	"rHOcgCBIHVckgB0LRYDOCHwS1Qg7d04JKFKt+tRudsi7DRTVD+w+O8Fttoao+iQk374HMKyEL4zVb3D9",
-	"uHFqADMmfNFfTe7bicpE1C1ofk/c4MPWp41imFSDdJaIZMtmriIC3qKRgHh1DMx+cu/zNF0ClY1EDsAw",
-	"0DcJNaaR2vv1g3JdE1eScBfJXVpT5E6nj5K1lcIo1ldJu7FPj7Sr9VN86cS+01Q3iFmYE3du1Q+yVx03",
-	"HeS3hRrayUZQY3/XjkPAFY3iu3O4D6/QUUVf3C7zOHcoSwPEx5i8c3j3zru37Vs1zgO+KCnCnajInNQ5",
-	"3N9//72oPPGHVj326R3sVNBhYRuyf6eUdqjjDuv+/usgfS6k5iYOWdJmdvaM63XfgjaHa8OwRCZWXSm0",
-	"xQaPbmbP8oFMJS62FWaPlozRoULbHZiLRqUWchTrOZwL8Y8fnrDmcuJuoDtB5jmZezXObWk2FpmghDdD",
-	"PcvAszuxrVhSCB5CtoydSrBTCXYqwetRCdaf3bl4kd8i+VAUXF1Pteac3fnyJuzlq44Xxg27f/yzazxl",
-	"UP3aM5PVyLgH+Nx9XHft0nlX8rOZqvi6enm0RiF+OtZKfCTTXGSdtzHmrTwJm2iS1anY7flr1imrE9C4",
-	"w5dmao0Puh4haOe+UhJGuhk2DcLKuEpKUMKIjfXcGdwcuk0aF7kaJCW27zT7nCqp97pYddxln7mouBI5",
-	"hVAJoPYWzggp1cib2lwZDaC68p54Y9i60pOdb//0X//1X/6jX/+3v/zNP/2Tb3/5T379X//0N//s7377",
-	"z/+Xb/7Br1wwVx9Hty6myycidI6yaCv58Cb54MJbfbtBaeNcgyxOUUeavoEiiRt39Xi28KLVj/llrvuV",
-	"iWjnVats2B1abucsW7goZnSdVCQ6YgxCAb71QbJKMbz1slXs2ZIk3oWgvTUYuaro2V4facLEtVoduwPo",
-	"u3cA7Xbi9QHprm4bbqoFXyWi7sih2jyCjg+HYpCz+ViAMbLuLJtzsBnm99jMCEcTIfLCTw2nnW1DE4St",
-	"RsJckSL/zR/9i2//+N9uu/veHPHcTgh+77XwTcXmTgu/LGTtqmT0Wo37FghAoKTfSpjX5u98Zsvc6WI7",
-	"XWynizWHp6Wpni/vdJZrdgY4whyoHdlEZ+Lqtr+4QGhKg5f/IfwMShDuaJ2ZQ4SQxoQX7ZIGBuSQDkNq",
-	"9SqnmdHDKhFZN9Xz/pxnSqpRHJW+NXOZD8ZQyCDlcsJyrc8ZZ2c85bbbuWYaQ7vnADHNx5kwY52Wy88E",
-	"0KpBMUkmL4RyCMyBnqUJqIVg+OUqYWdixJUt2L7l0JYes2oHO2Izlcs0KH6gEWdaqdV9fRiCPu0/BoMz",
-	"8HGeiizvDmVG3cfPmTA6vcABVAy+o6bpjNmSiNvNzM6+tPqsJKWY7NlYSFC+VumiTzmMwjL5GWJIXXa3",
-	"ga1BpQACzXWa2CHVs9GYwJ34FFCDaiXc22nqUz27dEX4klaEkp2Ls7HW5109HMI00GdUtWGS7eAOhxE7",
-	"EwM+g0ASwuteiIxxZeZ2KNmd/Z6tG5aB0jlQCNh1OJQXAOc15epSbfL4kOF6Jho9X/eYO1bTXDN7RCEE",
-	"Fy1LSdGS3EGrAZSqNJIYZIclogC7dHKPKHGfAMohaTVOeZZLu4W6hK61CwOS2Qz4REA3EPChNPPPoquE",
-	"ZptAwgUomepRbKIvRGL7gXE+RVWVmsULXMjAVeq/TTI9nVa/lBN69LCcnsfoCQ41NsaVaCsfylSYiFFx",
-	"dpWcKsZcQX7R14J5Uai0cubSdDoX7rlUSYP/Fp4suW4DrMvdXtSZSOWhL3DptJK7c9j521/87dPTWa/X",
-	"6z1/5wedTTExTuDpbA32BDdvUwP3e5dr4dvmU4YlsIkrmc6pHUXMpfzBfi/ylEa00SNMC3tFKGWfp2lr",
-	"xMdYmlxni5VwQi93ICgl8xzRIIE8MYyXWuxzKw7tiYQn4QQkt213CmEVBSELVe6Yl3Mx0tmCxfR1XAmA",
-	"McyAyBsLBbEgmXAF2KPXngwUvAAxKWM9h1OCIHpeRgKPMkrHelrrp64j32nap9UXrgJ+fbYAitP9g3ch",
-	"kqUHT2H34d6DzKpudIKvYN31a1DWNOaVW9Ptk17vcN/fxiZL5cHNDJaAi2i0J3NdBdOUD6wcdUvzNQCw",
-	"/RxvIuqmxcLYibtLiTsK/EL9wQqXsrQj8nPY4U7zCySg37JXJQOlArr87fODYrpEosxfmSL0kavqrWeU",
-	"o55ssoH8OO+2z6W2jxvHRh3BD/RWdHLKVcAm/FyYIphRDxGtCmoAuG6mmR5lfAJXN4g6jd3OoiJuvaQ/",
-	"+kq/irssnoIZMybKNWRJgzIiSuVwphNJgZPnSs/tZeVTYS94GNEQtDVmOT8nqnF7ZBSJS0lvwLrusXgw",
-	"M7mexBDuqPBCbC9lyMAQmghNHBGXG1xGR1q4WFrj7pkGmRvspdvqNlHhAyu6lImBnEpU48hLNuW2LizC",
-	"KzZBZ+CW6PFwJQJ425R7HgCH6VWDXhaGJpQ7rmeQSyLEuRPHRDidcapHuY5htF02k8VUAE2ED5WKgwrj",
-	"VJp8otV5zOIJz85FjiYT0LusxmeXhWGx0nnxft19E+F6JETeLAceWGFMiaWiWLSdQ/x9whUfwS2ytF7s",
-	"fioblUNy+udRZ0pm+2opmZgKnvcp5rdzuH/nTq8HxHk6EWZtwtlSA2ESO0Fd7gtnuPaPSbUH2iIQ08/L",
-	"eW1LUsB+TGZTOG6zRGRdoHWFiHZIUusM6vgj7i+RdZGYPoIoBPvuE8iT84OXroxXGNoO5+ScL0AKlbpi",
-	"xnoa9gRL7mxADkJL6ruQ/rYNQUg46KSLg3dcXoh+ZUYkHiN4TXRKtJ8JXAF2i5iijZ0pX6SaJ12c9WJi",
-	"flfPMhZucmafsLPzg5fhO6+Wp8gtrtXBlZVdQgkcqgt0mkmdQe4FfKC6K/BbI0d+dOwSnBm78tSqBW5/",
-	"MoUb6DrJU/wCXO3ZoTHdwTp3DmVPgug1r9a6XKP/yL1WUsDKqM3ymnyUB5qeyfmiy546rQ4Zpdid3h02",
-	"zPQE7d1aLV9xEEFYnOo7zOfbgvncfuk1gzxXr4Pdebs7b9/UebuTLdeGYt1csGxJB0nr4CrpIIOkbmIy",
-	"zZGSEZJ4lu0QmQADBF7+tRKOMwvSQc7HOhUb0z06E0w93WMT6DWUuNteh/VwWGZs9BJgOIQJRpnWfHN0",
-	"Mu8HLwd6MtHqSCmdo8G2S4sDxVwgATa+3735/M2702Z32rzlt7sdJeZ3HV98hTfC0CS757bWapqHx8Er",
-	"J/6N1+hUqqtwnYfpKE1Z2DdW9G3nZ7qUn6lhVIuVGD6wWplruRpvvTyTX8GZ8+rWS8Iztog1rVs2O+vD",
-	"2xRxWrvUNltpjdFuNZnq3CrbOlXdh/KrggZqnTce1/FjWzVcTWY14vbpLG9cxdtq8kOppBnXZEGmoIu/",
-	"8yff/Nv/9j/+4g9+/V//6zf/4Fc/eJlzc25b+erbv/9//PWv/uCb//AH3/7yDyHZPE44Jhc+frjf692x",
-	"cyNzyED/V7/3h8G7f/V7/+SbP/s/6d0N9Pq63l+5E+cyTVmt8JlcZyIplu5O8dspflvROwg0TNQKRCT2",
-	"O5sZqYRBfjumVRE6sJ3AXDqb9YXILqSYN+KhPjO1LIMIvh/NMuFIfWRWIqP2vwJkNGcTbXJ2xxNf6zQJ",
-	"oAaOE809t99zD3briC1Nngk+iSm4A2CnBbE3GlqWrSY/FvkT19nXYDdYdSENbQoecSnVqO/gCPilThNh",
-	"8v6cy+DifNC9G3Uyp74PuQRUZa97BzHu+wc9+4C258z+/gfdg1eO3BaeVzrvW7VsAXB2+uuD4pl+8MAX",
-	"L92RCWxp7D3MCAu97xiZErY/ZM4F08B7cNIBti9sInD5ToVKbEeVXWH7B8UXmcjtHrgddaaZtqtUqlHn",
-	"8E4v8td04BBGnMQl7vBuytfJdFqtu2vEpSzAS1JBGjbRk3KwbBtMZ2s8Z5kWcfUV91nl2TbBL2+U1DTh",
-	"i2aa2UtyzL5tGNTy5G0CRa0ukd0Wv5SloDKclyYsXQXfbsKtngBYtTntCgZK2kOMwkA5ERdCCpI2qVbQ",
-	"HXQuxNTBPM0szbvsiA1nWT4W2akqKsfqoFCO0XpM2ubRo5Uhu+eyjgmAx3OIWXH3Nx/3UtCl8AXmbxYG",
-	"sKzvvHOE9L3vvMNu/PT4yeObhyyGL4Dbe6znbGK1NAfwgOhRQLLHMyXzQ1YkTvHPuq8ih9KlYXSpX1wO",
-	"Ecj08ig/VY7K1aW0wSjY4nGU/xCpCroPZMTOhckLcu1SxGeQMQdzx4BSl2uNuiQGpJJrzE+GG42hTIUd",
-	"DCsEbx7CPJdS/ZRy3tR2MELq3b/1yfHfsqNlR/UehWGOEAdrYjczcjDGyEtK7gPxAhS5HCT6cZWeLcI/",
-	"w9p/aHw4K6WGOeOD81Fmb2IR6PowM9mFC36tjAI6UFiczZTyyNxTVaMvV7bsrZflL/oyeUXdsytiyCnL",
-	"D0GnT0qEoFI5aHN/oNPZRMWUtpv6AI5N/MXFT8zMjKcAmWY3Yp9tQek4YvHEjCREwjonFH46k1/hH5nI",
-	"Z5mCh08VY/G3//cvv/39//ibv/jfvvnHf2Z//82//Pe//stfFZ+//b9+/9v/9J/xQ7fbvdlln49lLpiZ",
-	"8oFgHAaX8aA/FP2LER12f9ulUyT7cTPk9pBdXBjYDJmTpnbyzViInJmxva0qkbAb+93b7z/80X7vZgSZ",
-	"imbKPmXladwtsOhuzxXDiFIJv4Vrk1tMzqOMM155wUohePyQcQamHwLPU4KMPnxnYjYRXEG+J/9T5FJP",
-	"xU4td88qnbOFyBGWH8FK1CSRaA+5RZ1IjOjnWSYvRJfd50ZQMIHSLJHDociEGgjcyFi+bQQOYpAyCT6U",
-	"0O7xgKep3ROxW1wozX9oWDzQaihHbu09ePjJo589exDhHw+fPXwA4jv+9pd/+M0/+JckzI/u33/49ORB",
-	"xB4+fvbks5OHsKA+e/zx4yefP6bH//m/+82//Lc4SUdLqbIK+TabQuy3YmM9yxwAQGcUjVgR2s7Lb2UG",
-	"7F2Zu43fZU9UXfmYLco2DwLtJ1LNcpSoLjMX9kgixxYNjq0AF5wSPOu7R6n3pck4LJaOOz3xTHqRU9MX",
-	"bMwvhN0SVgjcOTggykn7qzuzXL2zfJaJCOGCNBh5kO1BAlV+zlOSBz6Fmd1VkRMS2HqMCynCFrLSijhV",
-	"CeTLgiqQPQDDGz1UsQgzPSpMCSitww3FgJnAnvb3YAtMbIGO1BiEQElAYqpP4CnAOT5VLnC1m+pRP+EL",
-	"syLyoay6vlGi4poQzIZUOFEH5gyv4a2v2+WuFjbdqDOZpbm0kvaWPab3nNlkddvszMG9hRYqZEMpsvmQ",
-	"JOwcdv76P/zqr//z//PtH//q2//1PzX3actufKSzyZXDT8hqn4qKxX4ZkFILPjk46e0f9u46AxM9c2ZH",
-	"8EsOcRl1SZO8AIDaiRejPxaZAPuQ+yLHbw4cjAMsTsGwYzmdwzsOxUHfGHiM1s3Ljp7Zb/b3P/gAQRz0",
-	"81hI+v79V1GnOBw7h3adDblMIZGsM5Slou+u2ZVl4HTmpqE5+DnchIHtBOp7z300Hk9SEpXQviXdqHP4",
-	"ftTJ9JzavGLHGD3LIJwZ5jWAuHjvjO2vzIukJHAbrTFvvQqGcdvF0bvCxdFbWhy9dYuj12pxQG9ocdy+",
-	"xOJwX6xYEW48/Irobbkc3nPLoddmLWCPL7UYtha/q22elRv6Ljpl55WyOgvqSC6zrb8rGwriRx0QtLa5",
-	"01xN2cLbxvRDHqnip1ROJIZmet/Hnbuv1lp86y6zjVbgH4v8kspY+XUiXNxpATstYKcF7LSA740WsEPE",
-	"XR/ze3n80VhTMsNu7VPZ6uy8VZEA9dn0h2hZP5cqiQJjz34v6vV6nr0RbX4VW4ozX5MJFt0E9Qw65YX8",
-	"IGjY5Y/t1Z7XFSSH9FNLBmDf5o/ta29VouflvM5NURe3rUCFcTmsHBBBWIt9bf+gt7/X6/V6++/ZCQfh",
-	"X2SNBoHqhHjOzTmCEOEv9zYym/Xhv/t9fjZIxLBTnBhIF7a+xXeCFlfPrKY2H+wXbd53jd1/v1VTD5ab",
-	"2jl4Lemm/YLbKElgsbW8Mwp4POwHdHnlng91uIutfEM8at4ujg5nnBgeOhTByWBPkE8+Pv70mPkV/YYO",
-	"kMtkr96wqrgpR/X38BB5ramBw/N/t8mvHT635R6PKH/wFe/1C5HtfaUnZ1LseYBnAyQH3LPZhcgw+Q/s",
-	"gLMFk7kR6dAjcgaCcXJoWu1QmiDNjzTM8CHQzA94moKTTi3ATbe8uZ9h606gVa9B+ynO4GeOWZ4dMBwL",
-	"JLLsdvBeiF52wK10Dg8ud3xTXevubIXu7BuAbdqB27begDT0AFpCFmR0RqeCG8Eyrijrf1sYayPkPtOz",
-	"dcGYz/CRNgBVLO31J9hurtqlwX99ENm3DqtqB2YjiCrO9+64vWYoKwx7M4IVZ2UrYlUsm6UiB5wqolAJ",
-	"eFWE0vywzLgK4LLFFBOtKIFYyGxRsJDG9A1whcqcgcQySGN6quhHxOcg/yk1g+iK9Vx12aeuQnjMP0JF",
-	"jTSRoCLZe+JCcwAGdDTRauQp4ekXF8bjYaAjsDSbnMVGZzkSjs6MSLrsIR+MEWYDpJBCjsY5S6RVbBKH",
-	"jjSziYMj4QN2ZE4V1uFBYxCyAm36nEuA8fpxHGpI4gOcK7MsE8rNsyOrpw5Lw3gCOFRigGE6K7KRlFSx",
-	"ib4QIbIJ9ZxThYDMAmErlY9vQtAXJjKZIFVrEzrItuYNs6KqhVtra9lIK2Qhnhi2KTToVdTJ53BCZMl6",
-	"rtNifdvxebyWnKTR8I5rx+pjG9jN7Ux8F8hElwahDQHN6oGCNQ8l7q90V2R54LNx5Cybka6Eg385ZRjn",
-	"o13WNOjgDsOwwzB4hk1aEu3O8zXa+q2XbgOtJNZcOozg5KADNRMTLpX9Gcs8LKOdIXSEtj7Bmv3vgYB2",
-	"P9Ue0uxomItszrPEgJKB+oD2kbn+zNc+LiVLWCaG9uiHazdENNAp2MT56U6sHefGW8O5sc1WaCb7XLUA",
-	"dqfhd+w03O20a/Tlb7DNtqS+hGVwlcSXG9NV4vWpnqzyHp4scwkpJX1IRXE5REIBX1sXoj3jJo7LQtC8",
-	"NoZLtzuDZ9xXtze9O7x5osqdrPx+3hx2JD7f+ezwV3LbCKhbtsxOJjyZjpf/hbGRLPaK13nUPpEmP6b6",
-	"23geXD0k26WhiOQmD4D7sd0WxpYc40tNHgjfBLgoxV46xfbOE9uKY0jKzaUij2QuXuQuB2Vx90pFbnvK",
-	"juwl6OfowFQ6ZxPI/+oDKAdjnvFBTjHYnJmpGEieQmStVKMu8KeRzO64/Dh1Y/GLDYaBZ4PxiXiRv52u",
-	"EJzGTXwhbgvsPJmX8m1463xjblkc5u28G1OdplKNrH6ICdtH0uTghuazXE94Lgc8TRcR0qKXrBRFdjPb",
-	"4wuewu7C6A+CBPj9N+bTqVBO8fSMHb+YiZnoukr7MwVh6n3qEtBgQHJzndlXHSh1OjUY1By0Nh+LiRHp",
-	"hTDdBvP8sfNqvkn7/IDQBYGSSjn5IW21VQsJzDjO8+memVg5W2T0p9zWQeJ/fM3Lo6ekyq0MB3bcKHYB",
-	"GMlvHduTb8wlrD6UduW8aji9/YkBMjDbAB/iMxUZpoO9C8HF1AwrlqEgJBwRzIxFOmz0LLza7Cy5Zss+",
-	"Bbkb+/Xdg6jDL0RmtWxXEYzLHZgYP5cIfXUMf4cdnEjkOugcvoSUccrMrPbpnm2h39fMhDSO9Q2ZUKXp",
-	"4yZ1X9By4tOpXUmCG1Hlcq+fzAg+jfUs81TxIusj4Kf0jVb52ANew6VKpYdrFb9at0gASetl4soR0ao/",
-	"U4NU8Kxz2EEqOlgBPoOxEUKtLIFAw/1pJouJc18a+VXw3fLShW/z1eWHTPn1dyu6FfUzboe214UAq8ZN",
-	"SkE3fQjVOzzo3d5vdzubGSSVhQnev9OLOji5+weQLP//Y+/vnxw5zjtB/F/JwHe/IZKuxgDdPW/oUNw1",
-	"Z4bkiMOZ8XRTlMUeoxKoBFDsQiZcWdUYeGIiKK/lo23tUdr1rn22fLI3rDjtns/yOvYkhSzbf4w5Q/In",
-	"/wsX+TxPZmUBBTSAfuGQQoQtTgOorHx98nn9fGBZG0GN1tO0++z8EPjtwV3OkKMElE0MaGOYuRiQS0pa",
-	"Su85zS678tQd54VxoH2r67hUDHEiUiiTZdwBy3S5NEpOEXDZMyoO5EYQtlOmAAHJXFQhi6XOBJ8blXGK",
-	"ylcwLLPyqfmqxnH8bTU3jLfqbp8f6Fm4pzba0UY72mhHX0rtaBMTvLyY4GoayJpRQdwK5xsW3HeJkc5T",
-	"Q+CcDm0t4Tpj3YTHwzrbl3gbFfUc+LgmaEsQ4isHG+nCu5Roo3fbXVi4USdqLNL5jpKrcAH5bHlBLZdw",
-	"m0yRe1TcMHBfrOwXudSo5ebe39z7m3t/4xXZxLe/bPHti/OkXHGS/umZ1J7qWNUQdRaeFuDKlqAmNdoL",
-	"ja+bxSeApOxpK60SBb6vj4CqIRUCx2YDLsFrQ48xniRqrAsNiiB+VZ5EAI3sv4NJ0edZfGLxZ7e3KyJR",
-	"0MrrNEtfaCiqq9JUdC2RbVHLAT2stba2ASxpyNNjc0/qKmx3wrUasXxU2QYFtFwrsTxRcVewZmN3e5Wo",
-	"D80XTt5l6TdeWG7bXAsAt4WHIZge4VJaCiJNoa4RR74icKpqMGcGz3T33BNRX6R3ZJZOTruAEvgpE1BW",
-	"tLl+NtfPOtfPIcgJLGEAyVOSnQBHeYEXE27hdbKxXAqDFoKSsDTgrJfqPcFgdgwZ1SlZeOJWlvovXSYQ",
-	"jmPZLCBPeMSbyugvBG3Ium+8Q/Y1p+OcJa9oLtfPurrfUmd5xIFz70KUzAcjIbHiKhIWGjfuIlsIWuVd",
-	"Ll3eEVApFMpkQLAo0hI/sExIS/pQZ5DoCLmLxP+CocSBGmsSLJEAVdO823FJqJGQU++xFcwCaBWpFhp7",
-	"Z3tmCYAGyuel8PKlqIlEaYFF3Li25v1+aCrzwGDS+AR/K5JewbEwI+oe8jh9SCmTZ6pkBolU3B9uON2B",
-	"gl6bvh3cfacWOM0T9j+4cWafxc/NA8g26T1W0/GwbaHiVqkzfog78bLzkaIohWMIOWK6deUKnME6PXVF",
-	"D3WfZ+LKUHXiRFw5aYKPzTRTaza2b+7c2L1+9VqzATmuozgVukpvbVq99XfS5V90JEsvOJuC6ib3FO+I",
-	"GdlGKd0opWtdkRDYQbHiYg0H7xy8yTOIYrCO6KqhmILFOat6asSpXoimR7/x+CMz3uEWNyPNCV3Ww9LQ",
-	"GfLnFIRXY5W6e4gj4Zuj0gkajca8ugHs3YXCkA7g7jVNbBnhFOs2T+ITYZ3zqYJL4P0aH8VGdiU8HmKc",
-	"QKtEmOku+a+vbTWbW9u7U/5rMwzE8nznG/de33n321e/fbj/7d/cfmv79s7hvbfevP7W7m8hjHPqm+62",
-	"scaNirqm2kmzvltvoKJyJr+v6d1pufTeRtjk0J81hx6mMWCdCYPN5x9iyEXXq8PquScXkBQc2N9chB5A",
-	"vXxa00JrRNJMBAWjdK21ewMAzfGrIX8CYStdazWv3XgW1Ij2ChrqZRji0lC6JwBt0x7GnhARfXc9qB0L",
-	"MaK/IA+9bx8z7xrxNIsB0nMcR9nAsdtmZlmAt6/WqoFW4Ig6YWgA7tMFH/X936otjvIAp3Y3jaEuoYjZ",
-	"XTMTA9+JoUj7prniy+YN9y051orvdiBtHeoQACyQP0FGawsDCLzWsUrjbAJzWOb03oH3FsTXbdN1lWfT",
-	"755X4eAkHrwyEgmflLpmv5l9M7yYjCKk9G7jMnq/MOdgqL191jbSv10g/eB+Kn3pU9BXfV+qKcXvvflx",
-	"Dd/wPi43edX7ptxYE8VnlCciagMS1tRcOHzn6WE0r01/WX7n7PdTb76Gc9km5gLLUH0mEY8H/3QBTwJi",
-	"I+HPlJ2TJG4qC3CxGCznrlhH3Ae1UV6hnR2UXrJK9g0RLUKHmJKI9WaNa9LTgCWSNj2hrBUPH4tRBmVY",
-	"8KzMCo011yJFg9/IH6sbCqaSCCsexRgJOyus9bx8R61rrxs96oTPhJOcYF0gRK81GqvlumB3LzcctLls",
-	"N5ft5rL9Sl22L6u/aOPNOVuGiy7us+Vu/QWuGnzsytMuz0RfpZNnyxh7t+jHFwOstREuqwqXM8kWu5gb",
-	"Rf7SmBOcIk9IyvbwnZtiv1LU0G6A+3woMHKYVxx/T48uHf+19WlQM8op6IsUkJ3GlArNowjUQ548TE1X",
-	"s1g4DWjIn/gfQpL2MJalzwJLMqI6H4juJcLobuTbl0C+bXSnr7buNC16z0GXyngW6yzuzo983cIEX9VD",
-	"/4YuKBQTJfvE5ZEpdQxoNKZ7WqRQZ5QSPA3+2VMpshpSDhcCw0uRBC5Rw1ZuA0i/SpnKs64aivqRxITi",
-	"fp4KTDUWT3g38xlsApaPLGovlE1BZ+tsn41ULDPWEaa32v7EPGJh+3FYLcZhLHidxZrpvDOMs0xER5LS",
-	"MixlKUwAFpsbcY9MAZgF7T3GlITZiPgEpwy+7HaFiPBLYGkUTzLA2d9i76DTwrE7woRtm8d1wMBvAZ/c",
-	"3KGPzP/ipJ6ItM4eYTbRkE9YR5h3mfHu4a+4jTA22ERwYBvw3geraZrnqYeJ/O7hrTq7DU/7H5eAggon",
-	"Rt05LMI6C3upGobQcJgpZCgYx5GQIjLz38uThOlMjLAf+9Jm3gDql+sqoArB4ukWJknBfkvR8YZl/z0x",
-	"hrp/2GCQJx5ChZDpxFCloo1fhciubfbs0GwY06FE9DKzwaAPD0XaFTKLE5r/UOZJErK4x6TCXTHmmg0F",
-	"13kqIlzOojbO9pkzc88NzGFgg7g/QFKHyvxFSNTJvE0NU8sz+4M6O3Ank3VEP5aFX5ECnwX4QVbieaqi",
-	"QngkeFQ0eBr8nDls8E5A06ZFh3kvIbB5qSmNUuHXLCCb2RC1aUXFvwvNnQTB3ohnYstsploww6cWVHVU",
-	"mKXwurjHpBqblQNyV7fMczqWlQlz1u9GImQ/G+A+hU07F6ZPjEqvjESP54l5J5Q4BTUh86GR2VTnFNjP",
-	"Iz4xwr3cGyPszQNbJzw1bwBpf5CJ0Tv2afPHW9iC+edt00rFGPZnxDROqhZ7JZneQw95NjBbY9lZ7kxK",
-	"Q7YjLMiUbPGh9edNo6YGNboKlpyB1ye3XNuvT2651l+fuCLU1yfE1HKIL3h98sC+Yh4cIl51U1RQdXaL",
-	"JwmlhZQOONtt7MB0clu6K8HVf/HMUZQfaBasQI8Mj8UkrLO7GZNCRJqFHfMn1gsXr6eSYfhxeUTDXAOY",
-	"igXTnzeUY1Fe7SF/cg8OR2HSuL+hmNpoS7VW7bff/+2jo7zRaDQev/bvlj12IHet/FcsFVmeyhnKHPgV",
-	"XvMuobaq63B3VJ/ObeAxfxIPzda146C/XF9jmYm+SJeikFzdCAMhasVuc2uncdi85qEMF9cdcabjP99/",
-	"Citiy3rxQkXa4Wx+a10uuyJJjKjeplwfoPff3jEdQp4l5PtvNINalONd0x5dbdRajfqN3W3/w5tXa62d",
-	"emN3p/ThzVrrRv3aTeSbN23dALJ7UOjb9rOdJpnr+RQDPpSFXjW6MqlblubeqVjAb98Iarn0+7tNURDq",
-	"abN53X5getmsN6/vug9u1lq79d2r18xqQh0rBhI2U+NNjZkbuNNcpGthMfBURqvbcWeMNDjV5gB2/RL5",
-	"W7HQS4iJTV3EJfJD8oiNUaUdjcBWiCVqIqgJoREELGJ8sgJR5KKiiAp7OBV8uDALlIyVvgIoDZYbswEr",
-	"BUAPYF2bvQ93bVdJHWvffmavhEAfDH9t4QvDV1toBIbqRKQnsRiHrWnzoILD2f3Y2HvfOHhwPzC2iCt3",
-	"gMJaTGjYnmFOA6hWmw4Br+5MBL2V0h+EjAjyGjppxoNJr0blC58e1RD/46jWOqrpQZ5FaiyPas/CYPpL",
-	"XAzzVYE7AjF58wpkhssG4kgyllpKOpdBYfsIcLNT7ZrxQ6toh4c0xhDHM4plnwbUVVJiWS0bq/RY76H5",
-	"PjYTZJQzo8wC748x8+Aro7c1rxZZH9NDJ+67I9pIoete8UWPJ1rAkM3I0DGRYU0PLmoXKpYJo85sUzAY",
-	"PaZfnmiFq8BpDQiK2/xYpCzjxwINfawMkWzHrTMqnoUbhJ53hXPHQowQC4+WwqgXRxJSq0G3jxKoe4E1",
-	"8C3z7Qa1RZ6gQkMc8KSHS+cSoDN/MIka68BSLqeCcfY7OU8zYNo9kuE7+99q33pw//6dW4d3H9w/wCmF",
-	"pGg0QaAYnKq4b7KQvPj1TKn2MO8Owjrb18eLj4k5EVX28QEM6AH97jT7+ICmGHed4++fc2z2WAM/iq2/",
-	"KHPV8bA6cyld0Xc9pUujznnj2m5JB22spYPOyKGSElqDb1rMTt+RNAegxZ4e1XgG56+qqPqoFhx55swR",
-	"VUsf1cB6Oqq1nh7VRkJGsey3pRgfGcXj2TNYkxWZ1FGcbiJ7Z47sOcdqn8cSz7T5F/hzcU9vgUykCT/D",
-	"1Wsai7agaN/WDSx5MZvds/WB6sz3U39Ddaacp+QENf8NKderbvO1wilnpgYXYXX1xSHXx6b1l7lIeNki",
-	"D07gEtZ0WJLDxv6mhLcQgZa/c7WwUxpBrRcnGdZ0zzLoPDNfy1gP5r+tad72gepAkcjVAmSBQImO49GI",
-	"LC+HS2SbhLoRqLeBbuITYLfVWjvXzbwCWFMX59miQJ3B7KB9sQr7AuzgjcQ6U9mImcO59dFL0sbPrZGu",
-	"BrnRxywbx13hI9uQ/mGZoJE7mvRNshHKUQeKlEED5owwLRLRBaCbseVAQVWUSsPxbVQiS687kqkYCZ6V",
-	"GiILllsG6xCbw0NrlMcPVKfO7vaqXm6dk1hpSzTRMvCHEVfC/h3J0DQLL2yTkh66JGdqzohekaYqrfsd",
-	"mx6nVXs/UB3Uz43ph0AU3eN+akzegGk1FGyQywiIJWAuOcRcXHK1NclQy+IsFVBHhnaYB5ZoF4JnsxMi",
-	"IrAKjmRm+8O1xfpyRDUwYzpA69TqxQrwF/cpXAQqsBFRolC5uWPORikMwUvQamPNSLS1ANEiRCeTETDh",
-	"kYRAGslr+Ag2Bj4mFctlpCjUNL22RWXh7o3g6vVrOHS42DEQZjZHh2fdAWzjVI21D/qIplMuwccfdo1d",
-	"HoVW6zeT4zCViiLGRgMOKEtzeSTdAtXZe4M4EfRYmkswHpxbvNhbQNPqpieyI5qPPWn2IE8AV7Cd5hCy",
-	"CuezgZPI/qJBnqbZRipu5UX3KGgIGDR65+1Wo9Fo4r3zgeqc1qzN6b6++hs8xKMS7JQ5Icb0XwU8itbh",
-	"omr050xzVWYTR4UCjHVveqo1g4o5XqFN9/D5K2GNpXWw6pUtqWWoOVUoYXPW3dPLfLxIOo2nqGVzJnrV",
-	"nfQw4fI0ty/dSUbxJzFIl5WRSTGm1njifsN0sUnCgiQsuIuZShkdV6hrc8FgTnfUWZTQAtbWZSzuXn22",
-	"wAq+8hSP58LM9+Kyu4DCq/OWYNuNtc3IufJqymhsriyczsM8PE0qmTthE2e6ZNR4I/FtGmOPp5jGsvoJ",
-	"Xjlt/RuqczeqgtSaPdlXzMZcHU7LvmGeLXs4awCZyTDqv8Wjh1pZF3Yx0xQXBpQzf4ytY54sOHgglkO6",
-	"+Ckau1RZoa1XuOPVaCO8NsJrw2x0VmlnThKKuzWEW7WQWiJlfAFwp0t87bq0cj/vdc+CdlJOXV9kU782",
-	"utcCSE+zb0uZruefhgXnvA0yFArCvWiW/bS5XXyM5cv0xU65VBo/vFrA6tvnG9u755USs6JV5LIuwHm1",
-	"8VWvbzaA4wzntDOh6bygtBV3MHO9FcuemmsV2OOR67vmZ+d+PGZi5c//+bvP/+b3P/3+H9Ts/dXGh5yn",
-	"oG1Jcu/cv333/pu12URPbOCTX/w/0200Z9p49ODWnYOD6mZefPT953/0o+k2tqfbOHj3lmmjsh//47P/",
-	"+ePpBnamG3hj/+69O7ernv/5Pzz/+L+8+NlH003sTjdxa//+rTv3oJXHZxYDuNan5sSZ/XmG2NRXFaYX",
-	"58WJxxVOMOZfUk47HDXgnpo9vGI4SjjyXM65Tu3tqQWFMIBPQTAlBenxcQalP7kWdfYAAz2huyZD/A39",
-	"wDwVmAegNUSOnRP4pp5VRL4riyno59NZ7F4G+NWzJYBX5sl0BaDaVr7v2u75vw+18KUVaZoUPInzU/bt",
-	"VFuzrKgwsOtm81UhtcHXglgsu0keQQT8nIsLvmwo6Ha2V4nJu6nfKDtnFJd2IudG54upXiwxC5q+6ni8",
-	"e5Wr1uRR5OGshnhIQ/gGRGV9XkDQCt8vNCLYy5NkKqpEZxvssS4WPiVc9nNUBH53YDqcpyOlzZ+f/h//",
-	"+Pyf/vOLP/3Z849/8PmH3/n0z3//8//+vc9++p1P/+o7cOQFpOMnqg8+C6T5qn36N7/85J//+Pl3//b5",
-	"x7+oed6FKOU9WDQrzt1Aai9+7yd+2y/+7KdPjQbz7N9+9b1P/+QnLz76+VMjcp75D5MMwh76vfJvC+rb",
-	"FqhDQS1LudQJ3a1QMFZr1d4SSaIYviBgE5WniMkea4adoKhRbJVTN5nnOpDimZ/89Yu//JeVQlXU1CUj",
-	"k/t76fHytDhNhACG02MLNmd2YMK7YqASBPJ6v0brB1P1+AwbFLAU8DpOBU+oEPOUfUtdDS52vS9k4y7H",
-	"indeBHfFPlyO4s4pqJuA6CYg6qj/s+LmXPJ6n+9XpOeuPKWI5jzi/3csuw+SZ4hUsBQKeunux/QuqxtA",
-	"iUM2EHHKMvEkwyIOOkSYKozvoWfjrMVOVOyPjcVSZ4JHAcsUwCp0EmH+mSh1zPIR1ivZmpFZFQN55T0V",
-	"o0q2L16F20qKTXjw8vY2LtmZtnewlBXPpWfET9vwe5AaiK7wWLPQvhniZj0z9yGYgXHFpntTZKfsuI02",
-	"sdEmXhZtYiPVLi/pYXWRVmGQr2gknx9j/h4L/QNB+EKejzMVIEAwO4vaTAVoCZAeHToBFDIhAZAZqolj",
-	"jf8u6Q5cF04ESOAGFSG0z8O76cko3PNVBuuRgIxvlPBmIBBYizN9JDEr3GGn2FbqbL94pfPXmlZ6yiWO",
-	"j1IBpVjmzpifYeGui3GqZL9Nje7ZVPwezHt4JAEvxS/XHAIfja/+sFScxGIMuhRSkhlVSgcsl4nQUNSI",
-	"bDyacQaeg9YpfYplG9sM62z/SBqNy5MKy4wKHwkx552SyMNpMR0GLLQXjPl3ee+olIXmAgiBMNj0HdDY",
-	"USTWWYWeaQ7FyMivaa2yItf8XRC/pVt4bca10ShVJ2V/xuwd5WT5Nshe3FGlZ7zLF+uSwdMwVml0mqvE",
-	"XVnujsPL599+9b1Pfvknzz/6g8//44+e/8F3X/zwD1/854/m3Vqn3FfeXbS6O+UhSJeNM2Wj/mycKRt2",
-	"vF8TTNCAVBhPg7lAn8yVEV7Zq6ejLsxFfc/W+hHrCihGVJftbnt2n6oFY1eZgYWRBLlnPh6I7rEAhE0I",
-	"jjogUdvWZFRFsoJjOus1bf45LcpL4HWtWgktmHRoXVwwteb2zu7Va0XA9vmv/uqTX/xhbY2rEId02QGG",
-	"AU95F3fE9nZQNFb71w+/718w//rhD2bvDhy8uzto7Ctfjx761fkLdzevi2W8fdNXS7RvJPXakFZA2ezZ",
-	"hmDTaDhLSP2kz11SZwIl7TmK6QPwAmhPrqIxbF4VWsSpAJzhQJ7ti++vGTvaaqBoN4OY32NKJhPG2Rns",
-	"P/ZI5ZBtgOVT2HjclzxzONEOtxhvmKl7wTpky/iXnQkj2EcP1utr2mJlOs7zMMAxINMrrrVLb6Y37YFT",
-	"N7dkl/5bK3KXhc6+8HyEeVWj53SlBTXg9XXE3rXmzo1GA/6nsbpcNjN2yZddL5Y8aZ/PFWetrUYA6EhI",
-	"jAv/MkZLc7vRbDeab735je1v7r7X+K0bv3nt22/vvHP1/vWHNx81D8+KmShkdNp9huCSkPi4MVc2l+B6",
-	"FShCYkRVZ078lmO2F2i22GDv3NRaIHO0gOqIpS7Qw1m4pd3VNOCRB/coxRPww6IxksVDkcRSYEWwHah1",
-	"sE6BtscYNC5Nw+IM3G/agXwFIKjWrrWbtgiqXVhnc1it7XPyTI4LQJoqb4NVslvdEdiE2y6/eMAlm4BU",
-	"sDtz3fTYdYuOqyuOcw2PzykUMkN4F37xEkuc5Q6PGcYqJwYnZpMLfqbdD5M4d6PjFJ+2yckYrUrbNmt6",
-	"NiY3IcuRLz4aof6th7pt/mg0mrD3tcYoWY1vJUr2t9wnQS1VCSK1Qn2PGRRZO2jjNGliIIbuv2upRm3o",
-	"3WtWT3Qmhm2+StKxmalLNpF4YgwkFycjGKQ5E1yyNS3dwpKBNd22wXP3lvKSZGrUtmxx4BhcJjJUsY7n",
-	"51HE5VguVGQ6ssm53ZhRRc5trks4Q0uI0epr/8pTu8kXAgg5KbsREC+5gNjo9ZeXRrf6IVxVhX7XbrBz",
-	"S56rs33JxHCUTViI5yxkuezExC0gJG4m9GXgM8QuIHo9gVSLwCsBLoxYO1B/id6LWLJsrBz5gJIOIxU4",
-	"DHoqZcCUYzOqeJxZfzodHCKeoneDTAE012RiOSMATkRncZKQp4Zn1sDyQUvjbEEMwWZ4AZpCBfIQZm6d",
-	"Wbuck4FVCCML41BognPUQ0xvm1ISV1T/LjVBaiPbf22Uv43T/WXPEbKZQSq16UIXokNeORaTxa6kt80P",
-	"LtDH87aYnObiMYdr/+FdBn3dKE2X7wy1k4/OULN5yv6hwJXvIy9HNxUZrtYlKluVCRBEqhlri4gPaQ56",
-	"oMYY3DkWk3n4Am8DG+bakXh7FaUqyhG1cOnL5m0xuew8sOWToZGSEpawbRsNqkd7hvv2vhjDLCx345o+",
-	"bS7czYW71oULe4hxaaXcRdywp5ZHH6IsYjpTIw1MGrHsX4TpNqfS2Qq7TZHzl6PIec3duv4NG6wcqwRy",
-	"EjE/gQNilJ6drxLBQoydhEClgjQy0IhzlkxYPkoUj0QUEJWiLjIFsbTLsXu/Ts+ekVmsoP6LgSGwOt2D",
-	"XnYaASHoI3ZQBcO3QyY7B9gy6ImPWfblyzOBCQKvw/WgRiUCC2nH7G9SNQYMVtNsVSpkV8lebC5/D8C5",
-	"+KyAYi4SUJ4+/7/+0/Pv/4dn//ar72Euyie/+rMX//6vnn/0i0/+8Y9e/OmPn3/09y9++CNLzwJz0UmU",
-	"6QySTBeU02WOafNXjjOEMJIeCHVM8qh108echa/8AVqlqjXNB90IaraBG1eR+Bmev3nj6rPlXDSRiPKR",
-	"daTUghoAhHtzJp6MRDdrY3pwbHap+zxOhfZ+OZV8OuTpscgQAdvml378vef/4Tuf/OLD5x//7fO/+D9r",
-	"Ns+0q5J8COiff/jHL374y+cf/9x85bxC2PwU5HZRSXDzegML6CDht/iBpCKExwvq6NKsNNgCvFvwCBjy",
-	"LT03JTl1h6KtB2qEstjBefv1cfYjY6NgFef5pxrBwV8lXcJK6E3CxJksZJrGuSkTdpqXqdNfkd2OGMCw",
-	"EhqYdos0eYCCTtUYjfYk1lkL/xn24kSEATBTG3mCdL0usV5mvEuA3SzMeD+sszfjE8HEE97Nkgm8Bn+s",
-	"heN/M80DF1qm0oJ6QLMB0h37lV6o07aQfcUvuodGAkAcNyfffTOMQf5BLznziomc14EfSXrG0poVegWU",
-	"zEN0BIr4gSkNVALboRnCOvaKD0IYwu9i2Q9ftfxpOOlYEaKGAmvcMoXBmFgfyRAkRVgqgIPi/47oqRTw",
-	"XeHOgRMbuor8kOeZatN38HKz+gVBHOQt3jr4ppmIb907+BYsIffo296JX4cuFqxxZrR1eGbIJ6wj2LuH",
-	"b2zdCOA/zWumoTdfb95o7DTQhWOUpyHXAdNiGHdVAglwKct4R5cIFNW4gCAQtF4a4Gs5GC8dpY4Djy1Z",
-	"DwTAwRf4CgOQCeYvoM+mnQioj8CHznia8okZoOp8ILoZkFYQ4Dm0w5kemUeh6SOpB8ZMlcKsXrO+c+PO",
-	"bzQb4at0MmjdGV2sLfggivtQepIKliidua2ciSfEmufgCGLpcUWbcePpoD0XS9ZJeVeAGmcJvCGHkCe5",
-	"q1hJ1Zh2sMtK7kw88AOoSgHywSPpF8xBB3GuVa+Y6n0YkDsA9K7ezBGJtR31fGo92IYXW7YyzJMsHvE0",
-	"u9JT6XDLqnwlhXBllcsciVqrZsRGvatPautpG1VqwGp37hsqHV6Wp66kGjvNxMqo2jloELgnTq0wgY5Y",
-	"TvhYs45AXlAQqpvcp41zbQJBeWOsk/ph5BdtTr2ierQS4Ro1eOWpPSvP5vogDn0O9ZR0nDoLhc7iIc8E",
-	"XEhmzHkmItZL1RBkOVUtOm+BJD8EJXSkUNyIF4VU40qgNytzL1ZAbGznje38FbSdz37JLXW7bRzbl52g",
-	"R0qFEa4kltHmGqP1xsZxkjDKEVrDul7Z//2gh3K6yrHt3S9XUFStXrxftD/PxH+EkWog6jsRYDohahvx",
-	"E0kIaEeKKHELekAjueBOc4w0xmiw/gFrQmHtu7EVtDVSZynK98oc5vCU9vwAQ8b7PJYVgXSYls1Vt7nq",
-	"Nlfd5qrbUEGueTfe8byO5EHkSWKEb1xgmK9qUT075UZDcXcRV9obxoySasyU55H1L7WA8YyF08IjJODV",
-	"AddYvG+9375bkTyvAZMqZU5kW2rboMgvD+HZaZhV4JEnnxpsD+yc94BEj247U9Az+wwCsRZAsqJEAWV6",
-	"lmsB0OBDlQpwBFagzRbfwxtL2OGEX1tn+xSOjjVQgZXhXT0sHwvuOo3KNntLe87ozTW9uaY31/Tmmt5c",
-	"02vj5XiX0pi7uOc5X88AB64h6jGfe/LWwTcpbCgx7mdRezqTTDCVGtPPHDjrxfcCamyUqn7Kh5qpkZBe",
-	"llbcHwCjPMFGtjAkVhAR20gXQJ6bk09fBg6fh6rFVCTQZIUaL+wGhWItWoxrEMNKszfXnScjlaIr9Q5M",
-	"yOnXl+nBFZq24nT2VDoECdqJJYfcq2lKycozmTrj3BjaJOgD5q4CCJ7aC2TjTLq8LEk1lhB4yGYWyWhb",
-	"a6jLF+5BGvFciwtzIEVq1nNUKJvzPEcDkUSBzTTmlGe8tBfpLmjrRhFCfMdYExVTKrI0FlFAZztLJ+Y7",
-	"8zKWKRW4NzFz36Y2waECBdhM2UZr3WitG611o7VutNY170qQolZtPWct1cOer6wvJXDuOflHs7tpRs90",
-	"GmOsCZVA5RmLMz/3zPlx4GoaqDEEKqoS7VM1LmXZO60wltm13RrwkcfDfAh1cCRMYpmJvkhrzy4kJR4/",
-	"sveBObjNYAkcW4SpPfW6mMLz/Y0b13xI32nBZmbHXCcluHZPmJ2DNFkHrH2jUV+KbTsgGisvwZijpYfx",
-	"WcXGKk8iyoF96dRril9ehILtqDCmsoi5Zpx9oDqQZ40KzyHXx99QHeQlw5mDLG2jfGO6L9azcj0VcTW/",
-	"r7MQ9DvISTLLMTQaPOnyqWBv7N+9d+c2JByxfdaLZawHIiJ3RJpLTVHaGb95KXMvAKeFMRacTgreanBl",
-	"WEVysRu9zg6FZDrvDszwtc2VRXd4mksGRoNR2fYYoaSUWdFCyK+qp2ZuRFSB9fII5+bCdH+Y51qruR3U",
-	"PlAdMAKunouyhLDci+TbW3ZhbaYcrC0kj8PybXSpl90DCJoHGFLFGsIRwFOHq3ip6Y+m7/nwQoQfJMx7",
-	"rgNBbgPkaM4FDhfzd6B8E35BQUzwERr1ExPjqdgZMKNQMqkTkUKqOzgJEEDKWJLaL+OkGGimquSEGffG",
-	"RbBxEWxcBBsXweZaW7fKEXIzQVJbfbKvmJLn7C1AoTEnmuXqViFE5aretoNGo0FVbgfKxrdc/R7HZ4Z8",
-	"At5p1hNjkTIoNDeXjCRVEysgpZLkDLdQhSfCNOaV6YYt526AUrUMEi+EzVAt/RRyO/IkWYAX8MiMeBnE",
-	"AIhhTMMF1FlIJzJksewmeVSmBIar1snb+jmiCzxS4y83wAB+2fRv0No8fiPPEVL6hcvdKcU5ceq7XLKO",
-	"YFHM4VKFseRJVnKlNK/7N0HDE+D2YvW4haA6/IJKxh+p8SpV43BMN66Xy60xBwFQWBEuVI5BfHKIGrH0",
-	"hTpeujxJOrx7rK88dToNFF/NSQRUKRul6iQ2yg7WF4e2idCOEBv6mqai6X7IItGLpUAfSKbgQnA4ugEb",
-	"OL51bBj+QTXAcSRkFmeT4Eii1yo2BhkCw8UZQ3VRQyXwFpgdXRGPsAYd5jJinUmp8a/pKZ80ncWAiRMh",
-	"LfytbYenaWy64pk/9PJMubEeSeYSHqAPI/QJ2UYQZhdEzyCW/brp6rvSTAKgROLd5kr+sbxZ9DKmcmgP",
-	"wIZd2bCcsNKTWI/9gehmIoKWDy0+savtJ5Ory4cigHrjnQaL+MSCThlJaEUghpypwNsbylSDxuqrz8x4",
-	"lKrRSERmDqVybschQedALQjEpa9vs4HKU40tQG7k1QZQ/+mpVM5RqlSvCGcPY5lnZgx5Ci4ocFjhc1To",
-	"xzPGoygVWrO+yNju9k1X2p0KrGfMBsIsGLZVZ7fca0vvBBcO6BSWiz5g4on5l9NY7L4/APBEQCICTADQ",
-	"UprXIGVH20QdJZOJeS2WeOO5yFHB0KC2VNV6H/JjcYvesnKx9wGcwvvqlDLv1668VrqGa0+PakPdj6Oj",
-	"WosdGTPuarO53TyqBeyI7jv85vade3e/+ej2Ue1ZdQRmUV7OqkXX1MkzZ//Ys2vLPp3EITmybhH0yjfk",
-	"yuXJX40bUnRztLHBSva4W7siPnGa78QKFTrW3K2Td1Vag7vyqhzlnSTulrBZRHoioi0wq+3BrfnWjUVR",
-	"Od2cSZQ6LswZnrGrxqCxz7dK4GZMD40+qTPEZSnDthDo2YE6f6Onzm5ZVBgjyXgUmWtARnQXRSyH/J+w",
-	"DIRox1Dhvz8QiehmttGVhdEh778RJxmgbJ/64/sqK/++ygjynHBLI5Sql834Wa7fNOuraPxuN2+0/svH",
-	"XnaATEhWjPl7fY1H2xxCxPykFD/gQAa6hdhPOXYruJQtUCHIrlBIbI44uwVe5Yr+hm/eOWTTjYWgmuoi",
-	"YcN0M3CwpqBDgoRjPAHx5OUYx5odSzWWe0wkWsxAVi0lJQMC/VGIRxUUGEpBo9EAjxIVtlYVy+TyqyC5",
-	"Hl9c2PRac3tnN6gBlobTyc7gpKDZhpk/zZlcWGMbofUFYCmbJVpDap2rpBIp13m6AHh2XzL6DeRVYEo4",
-	"n7DxQA1tNJF3jL1c6bm9Y9ufOfy/5poFTcwqmoVbq80hvVzNwk78XNDK1c7hvPQAsyWEBtKFCcEkYsmA",
-	"TQca8MIN1DOWi0i1knV2N2N9BZiWs5lVgfnUPIxw6GS95OkJONc466ZcD/aOZKXu4cTDlaf0r3YcPQsR",
-	"6XmgxqzHwRcYk0KC8XKoqgXBYB4C39iR3GKh0bSAkQsB+pAbA+EF6YUIZmITQbBNlxZShGlcrNa6Asnx",
-	"hLkjXnt1FkK4ITQtHUnGQjHkcYI9wIl2Lj4ivsCWWlAzXpbLYOzFGeFaJonXM8XirM72M5YIroEtHeId",
-	"QkQi2mPavIgn8FLTCVC7TAdo/czklGxGxL0nYFDgOiNAbbPf6uw9jP172WwuI6HO9jE/bk6xCS4IgXTH",
-	"GYMcANOnV8KBSKLQrqBR517dY1qh8mcU0KIqCFPgwFFpuv4G9tsuv7modMYnLcaxK17NdTwUGtcYO2b/",
-	"jXEdh4Oq8qyrhmRpJ0pbUErRjUcxJHfRD4HBvm76T9eUwNqckj8V08iwq3FS2kjiCULKuWInRyMX4lc6",
-	"dNz2LlII+8B7mcaUP9PekEeCjQeI1Aprbe/OlMui0bZUWVsLnkLGXukNhGnJaHHhXR0hpPXwBmZNoBtS",
-	"wdbtckn3sQDHLOQNDWjLFDvsSFp0VSM5KI/QyhUAnIWBF674OAPTQVfs1tnKQjMZa6v5K0FjnqJnY26L",
-	"i0ZSajYJHuDT57Kv+Qr0MnRPnzvFzIpvX6zI0y6zHm+6DDYsLxsgyvUgVMx5dvrFqnrOYkOjpEksIuWl",
-	"rT/HcBjxbFDYDUWTtenTuX6JykvhQ7gIMbGxHy4ZqU8WAhoj6ZAKBeo86hHna9KDkrEQ7QCRXBMBXXDQ",
-	"3D2VYoUFoMBDV91HPMvSuAMhYPN5R/RjqecgJIASKp5kFdDjFimB6l8ILJa9EmelJsOvhwELf8P8z5b5",
-	"n/81JDBw3nkV+ywZN0ZUqkYDlyEdZ4HLUmDx0MwCS8VQnQiAAKcJcvnSNh4zFFyizha7yhSYnCJdml5g",
-	"+mA0ZywZsXD8nVTwY2N59GySkxmW0eDBJLB4840Cl9xNJmrvI6V13EnEHlSYU/R8ex6Aw6+FO7UaeGKp",
-	"QLMz2jzf/kbgXZ7uAJt0rWAMB76GdWVhNRlIlYBE0TA/0+p1lEROiEyp1af6WOrVgRx6r77yFP8xz5WC",
-	"uV0Z7x/JECxv+hF2ogcmLKVMkg2O6UCWYEGzHpTUUfZVwcCAYp0KzFAWvuKcMoFH2gC5UMNco60bsNC0",
-	"YeQwOlMCFkax7Gc8OW7jN+BaGYvugGdtNRIS2iNfy6tgHncm6McaKsluDWIpNPXslfD5z3/8/OOfmwew",
-	"LMP8y5UHmD8+/72/+/Tv/kf4ap3tywmzpqsdrLkKrDy1iVFqzHgU6WKg0AebDAapgIRdB24ENwkefXxX",
-	"JImlMPEpVtz8OG84zhG4acw8jOl6Md0UAOzBPdcXXjHWI5SqsQ7wgrXgsOiAsSmLcYr3qjcwe31BFaH5",
-	"h01Yw96aSQWalrBAPQqLoWLIZyE9CPPYQSw5yKvujdATZLTHgGGGmxULEkteMy/RMrCgJuAhQfeCm0Dx",
-	"JCZGkf2Sq7Mga6GDqP1iSCDwofsSKiGrPBN3h2e6Ms+ZtYMoOOwEEQ0HlJfUvnn34fO/+68vPvr5yqE+",
-	"HOMX5KCY6sNi+6MsTgegWPXzjZ9i46dYT9fAXecRZnSLg34OLgsSOgsJ30v7fxPlXCgeVol12rnfaO6X",
-	"G+q0F613mM4n6rmqel5Skxf5CUtbbPUbHh67G9W+TO6+NS7dzUG6dJ8feaBKJ8lowSVj71w9fxUnZxns",
-	"08OClRD8UZUgpYjQUuXK0wM11g5GChvyHZ3WVCEbpBK4NNyHUo+te/RZ6BMoNhuubpWgQ52PDnIfBoDB",
-	"gqR+JavjFBcanh+HhfqlERxncI5tyhEvXxQ4WFWIvHtiAc0gKk1DagKPEHY8mJzVJeYLCXEi5IISi0ci",
-	"y1OJvhH8KeuIQUwILVjawELwfocBlFJZhSBwwMT0q0xhwTtUkNTZQQYkrqVib0cSD/ynrk4Mqy5ifSQj",
-	"JUWLjQcKwPmxFs7IH7K+0eZ3mQnUYURsOpJH8rXXwIcnY9mvv/aay5x2/QffDCV94FtxFLMl6Wrc8tDx",
-	"7OuRKBWLEFPsYVelEXWEukBpOrYDLBxzqCPxHsO8HG59TlQj1eHdY5bLLE7gqxPIeKFqSJqpLB4Kh/mC",
-	"r3tTSWHedYcmw+fx15DVQYWHMqLuQi2KeUvxtbcyCfcG/IpH9M/CQWw26qTeEyJqm8fAN2fX3yz7kXRl",
-	"mzxzHpojGdIM4U/bfSVF2MKiVAz8+I5TPdRXIA0mLDLKhrHW9oRAxMiVLdLiwmy8q0WqPRxulQgW4uEI",
-	"Ib7ibXM4iOjYm/iZZQMx1CI5EXoPeTJCiCboUo1RnBa1RCGmNNVfC3Er8USkmfmrL7IjCVU+dpf5zRWk",
-	"tC7ffjxQlg7RfthyZ6TotZJ+jj4LzQUQUm6QZRseOo7nKu/YwzxJcLuchquwXz4ae57TsSQxzIJIAIYs",
-	"qhqbjd3tOXAKsGSl63HIn9wTsp8Naq3mDdOpzMjiWqv22+83tm4+ftoMmjee/buKosOgSqsZ8ifxMB96",
-	"2gyiGlT3Bgq9Sr2JRI8DEkGz0Qhq1JqF6jkteaDcnQMEoDLSESCjsdrZMYfBDPrTttOo7qR5uLqPfg93",
-	"/P41lukfIGcUmwsIy5l5TEOvRglUMGBGRVW/4A1+vwg/4pTEBfPCQ/PoM+j9XXxou+gyMFuDTzSbwHbq",
-	"AX/w6f0nLlI4m6Dh8iSBGnR3ZoysUil9oeHYaSHIh21+E2MOKrC4z0MEeZlKSgrIDvuJOT7DUUboHR52",
-	"lt01K0BHtY+FUWkgHrEFR7pAkKp48Hq9ub2ze/Xat2eZpqXK4h4NbS6SCOXuFVhZbT4aYRafHmr4o9Fo",
-	"emghtecf/+DzD7/z4qPvP/+jH9WmoVcJLmTbgwnBf5meN7cbzXaj+dab39j+5u57jd+68ZvXvv32zjtX",
-	"719/ePNR87A2jfIET4uTrE2yDRJbMz4cnToTFjILJ6QO4PozUCUoMs9WBwQn6w1xOjU1npmyTrcBmHqZ",
-	"MajzJKFV8wwD+mA1V9zp+Iix7JiJv/KU/rEURglyofjAFubn5uoLfd0OKMFQOFPrNtAtyAsBGc7GvC9c",
-	"EtqZG8YMxqddIn5HAM4hVgUcSZTsAVUaWM8Avau4Cfbg41CrPO2KsFDtMAUbQ7ksLCYgdCH3IssJ+BoU",
-	"wiyaS8WrY4BbFBKObIwWGEExd0oykSTxSMcIyXG3V64sMFq8hRgJfAwU6hV4d+zA4OhCxBlyLaD63CFo",
-	"gLeJbTcalhPt6pMnzvaMy6anNayOJGMuybwDiUqQLE921pZFSMH8DrN0ziTDHC3B0yQmwFpbVUprQtkJ",
-	"IVwtdtKZt50CYk61ffTeKt1+cdiXvZ4tXZ1Kbg8wR8BMmohYEh+LAnVlJgJtI9v/S5RO2mkuv270HeDH",
-	"c/NE1+Wevxi0a42JAmltHcSgrVS5lc7uYudXdznhc0Z9CFYOXc8oTLdgIHZolOqA45kdyhzlh6appPnQ",
-	"DddRKhFcWk1njXx+kEtgRQ255EZtbT2tgZPPfYHTBiIG8VxAlDlJGXWaxRrj2Iz8Ndtq3ygMjUajuQX/",
-	"d9jwtJ1eLPsiHaUxQJ11rwke9Xp8Z6fXjXo712tBrS+kWVOVvvvoHoKhJbwjkqLDND1vKZ3dVmMJs6cz",
-	"LrsCe4X6LE8z7MccrctBnPViNHIegxI3VHJ/xRHjU/dW76R4gtcWDnSQZaPWlSv+mrRuNm7umClJVT56",
-	"GxTEp89aT90Lvn7kXoBwNfDDU3oCCQuAS5JaGDldMR9BLUtz2TXHcZ92QyOonYhU4w7fhYtTqpO8tHMK",
-	"FLvfUjnl11AygpBMD+LRCDJyQcm7drXX7DZ6PQHGDVj4RhsjYFA1SwQAt+dyKhqdZzgV55a2sdhCsPcB",
-	"6MTTCH/wy2m+hPdxslvNx8yuT4tVbbPTGRLs+jXW0sFRjvRyDWi4Z1OOaeaNMD5NPaZaNKi/5d1BmU5h",
-	"k7OyyVlZFfUcdHG8Yq2qYiNpRr+C/EAoghxDRv7Q0/FJ61khlwXyR31mmWq9fR+OsPYCeIWabWNwHqoi",
-	"ZvTBcQCpajRbo3Q3Gw2P7bDO7hdq07EYZXUWJkrrSVHxWLzNMmQQOTDF8mxZphfxazG+YupigAUYpChz",
-	"mNQ84Qijbv/y/LBUYY1uBSjazFLuKmOpZx0xUTbsgUOAeldjD1BRhLlzuRn6KFUd3kkmdiS/k6tM6AqG",
-	"Nlyle4hLeQ55hhAC7eqT5eWiebejlTnnfMLT0FBgEs0+9qHBMSPY7HchuyoCxPPam683bzR2gHMHQJDN",
-	"BSaSBB4u3zhI7QOPm0WEqwe2IMKgIUmPUY2L52nX1ILai7/835//xV9UP+x10raz8+yMpD6lyV98KVWf",
-	"0SK4+7LeS5tb4yyMQub/uYPTBl9OcTeApD8/XgzfRavxwkhEJiqSR8BJ4iIGpefIMeCYKKaxCg7BzQIe",
-	"AHYsJq6sAaDTHf8Odh9dONgLDZie6BSafV+cFWG8WSl7G1q4XxreUlmbnfh32xTkmF9huhA+Ov5djHQY",
-	"geMiKuBSDua+MY70whe6KMtMbet0yMePr7gAlv17OtwyL6kF51LNjdld24VmXQhvyTidzfonL1BpUfdY",
-	"Z8IoXIELXPIk1RlEfjC+CjCOEDr1qJLqpWgkkYa89OhgWJxYazXPCAeG7SyPBEbYI+U12KQMXSIdMyxA",
-	"hXBTPdbJdSyF1kx1PhDlPPfyei02EILqHCD0fRIbRABuUkjH1l0uPRIJKGX133ZROKpl0a8FmQyniPw9",
-	"SBPiUekpStlAaCAKCoPcKCWclFq+8hTq81IvMWrEJ0CUXTCxEyCNrgY/O9sts8atMv8WWUzVuTT2wYBL",
-	"KZKVyxYqQvVTq6gwYu8QJ6rebmFcln37u1qkd2/PH82KZB7+avqEHqcObiYd4RZlHJS4/rQQWKFXflYm",
-	"EzwpUBbe2IHo0mXebl/CqhN/pVYpOtnceV9k6Ulp9ucWnSx/zy2uPJkHwodhMQ23n/8upiR6vEgGBtbP",
-	"A3hjDifDQvIdetdFL04ShyxhGcSsFmuv9CNphDDlct4WlkcuVrL+2ms+H0S5U70i5Ar3nct5hI9Cl7gT",
-	"Qom67XzpVkPngbmRj6RF/3IFyugF0pR/amkHiX7Eb70IvJp+uGBsobJAgkJAIXqQ+PTAkfSHRDNwqGBq",
-	"vexZgDiOJRslvIs1A3QfGF2lVHdsJGWcFeXaGe9Tpi3wTmEkXAuZtcx4UOlIcwmkd1Y/GdeP5B1YbqqU",
-	"hzzKOHNqEE7DPjTulJ58RG7QwMelp9zNWO85XkuAEsgUFDDX2SHva5sZala5jQwZOiRohCPZVyxTfUB4",
-	"s5URSSZSr7DcK3soQjOJUsemx4AbSBMbD0UxqdNjz/xsioJL1U6meZaenOppgPmzZfpVfGrI5eRI0g8p",
-	"wdis10ioEUDQWIg7orANKCt5WtcD/EIZEZ7ka6+9weMkT4XG84EHD5L4SmQqQETT43GiLT42ndtUcK1k",
-	"i0llQR8DuI1zmaUTSNN0eAjOPE0pr4ROUQGIK2REG4fpuC95lqeC8SQbqLxv28CGKY23OIhg2YO8gdQN",
-	"1CtlBOkKNoPEjHw4Aioe/N7Lgt/d3oYNFpK4Cc0uGyWm+SlhgbNAZwDRGM3QhEWcEE8y2ModQfnoMVG2",
-	"+DLLQT8AJA+BPoQWlCe0AWNAU6jIf0DxeopifEmAgaB3QPW9Fx0mdbl1PSh0cUz/pSXDbKshjxNztdCk",
-	"11pPn1VU8pvPVBJVvqDZaDT9d0y9wU6zeYmfftlomwfbzZr/bkriPATWTiCO2Wrc2Go0WbPR2m7YJE+V",
-	"3id2TnSLYxjWfvbLP3nx4Y9ffPT95//+461Pfvm3L/7nj5//wYfmbrdi1vQqN+/Nt2uPVwhz+4t9yVEF",
-	"EBdIv1rEusmGaRVTTDOMxK2R88lZ9tb3n9ZQWNRatRd/8rNP/vFnn/zyl89/+JPPfvrjzz/888+/859e",
-	"/MNfv/jhHz7/4d8//8sPS3CT+TYmd3ozgGs/Q3JqQ+NnDSKUTtY7PBJLx7fL6s1LHt/ehKsvSTOH/TSx",
-	"d3WFRremC2peqMGrU5sXqqaKqC4p6jOOBF8vBJT6wlnMugOltEDEXgxE6Cp/Eukk5mAcyZGKZZYIrUu0",
-	"bNOdYBhJKbW2h8Y6kyoS6AKQQkQafGzERxyyV4zhb7Ti8asIP2QaPpKenlwi4wCtBKriyJ+FZUSpwLr9",
-	"GBNAfV18is/D+ylqaTY3FFxxqGAUVXUE3JMhXx0kZKZiGAMBFAXg/VfRwCziNyT3UMZk2KK5sRDnkDra",
-	"yTObXhtnsbmjQsjDDM2ctSOsD3PPIaSx3YqgIBqlxfxW19l9nFx4MpY6Ix1ki4VGeGRtoxRBtZnpv7YN",
-	"XWsEbPdqwHYaAWteheE2mNVWqYrNIjRhQzqss0duEsiuG/Fp/sAjydihUqD/MnzQVXF5zBt058OLqUuE",
-	"ALgHeiVphEMeS4BvxoZIiaVNB0tVL6a8F8tYDwSgcMEHvCNVOuRJ5SJ4Scn0LhoazbFpwVsUWuPZmbS8",
-	"9bjfIW2bHwvJwiF/0o6Ici+0c0sZp2AnQFdYaDRSlWdtbNf90kykbxJEoBDbMVavO5pTpRd7Q3Dz01ow",
-	"bPPLuZvKGCAPLJ0oFTW+9hro0VTbSYUrQleU7YHPwPyDrCE8QjQjkKJH1Xsx4spBjmLLZp2TOKGKSDsW",
-	"cqfz1FbConlQDMtP2wZtHn5MdZe+RLJ51+5ZNATIAHRMvq5S1GxSf84qXwElmku8BZsbc983gbIW5ZaI",
-	"ikMEC/TATN041oLFGSSsI3qf2yqlvHFRtdHxWlvQVTfXrgslxFGegTwGJDm7GuY5j2RzaprM+gcYxHYv",
-	"hhhF6bVxUY7LAaqf5swtaQmL1bbrBgyg+L7o869MopcQch755R263L9A08yXNuUM3jl2EiokrfKDEPd2",
-	"UqDWutYIav5prrVu3LixXbKmzNdkFn32//7+i19+/9O//rvP/u5vljWYijUsGWOHYIy1Go3faNxoQXqS",
-	"y4JFW7As/rCIc8r4AsWpWNKVZsV7jNqwYSjw/vh93T5s7mIeuusrPi1VrXXzWcnuXW5OpoZ6VpsSdueX",
-	"05issgevvzz2YIU2DNQWpMUZxRknYmMgbgxEAA5BDD5rlpVNRFR0XAEYxjcjoc/barTnZZ7VeMuDfq0I",
-	"zs6pDjcafxE2DX1C6emEo6Cgx4mlHW6I3MYiamP/hA79bKbAZ5XxEiF8XiFz49cZhptZ03yy6wxXrFIc",
-	"+2xAe1S0WEX/Q9BOErS3VGRpLIqmG6RblAIAiH6iPHMtnk3QsugsAXFMKt9KGw8Ujgkd8oWTfzq7w2Lz",
-	"rp/Yd0dG027l9VUPl6RY4bo1W9LcYo997+12IbN34I7u+YgenQnAFJsts0KDpYJ9iux7L1nrDrgjo8vO",
-	"7LaZbFcvOZPN4vtXRPU3+dFftfxowvTB41GZR3qO+XNzr6Gnp2BV3p8CvljRtrq8rJlVtMRNoswlQ0uW",
-	"r1+bjGgDOVOpKGdKnfF3uhYa62rn1wLcsRoE/bbwPKvjWCBNHnibQKEAmIcQUgHo9+7gGpUAgtITcHtQ",
-	"1glT0gdPI+8zVK4VfNixZNnYeuOBrgFZJuZVAhzQsE4BwLpDnI9VPZ2TcFcMshqviQzD6nr5c7qEz3Df",
-	"3lZyobF4EPelsQdzs10GgkcwcU+NKN66BQs+u0FuU/lGsSmqoAMKCMtLlCxftQsx7ktaG3v87QFefPCN",
-	"GVCVOmfOXLTVmSB/gVYJKCBzKKOxmtQBawFNPYJypCISMot5ogOWKWVrgIylFKdCW7+nzJNk9sS+KbLi",
-	"uJ5/bTzBS6EHpkr5LjrpgzbcKIE2uB7DtPZF9uBEpFB9C7N1yPVxLYBqLaicwvJByN2lgi4jUUiCpHCq",
-	"2qrXhg6cTX+mmTu1tBAWbf07/at2jpDq3I8hl0CbL+JQzcdWGosOJCsXOeWWcejAAqKiWKWQBnbOsaLl",
-	"xvzPwDFJ4T/mtitC40ALxRmFaDDBYNbZ/sO7rkwPst6MjIllnb0H+M4jrvVYpZHGXDe8kaHqz6vAQDHg",
-	"0kojRaHiw6LrpfQ9oDHCabDhjlSNIeQNwdE4c7UDpBaAB+GV8K0sGz2QySQMWHjAh+IgzsTXD7I07mbh",
-	"q3VmTiU7vHcA1EUqtWC3nI1S9QQK0cLDR+8eHN653X746MG37t45CD2Yo/BbW2+odMzTSERbD1OVqRYb",
-	"ZNlIhzaYjjQ8Ybv9ltIZLneblqMgoz4Q3TwV4R7OCsWwvKfLj1kOIEr+o9zKCdm5YPoIS7PjL7VjgqL5",
-	"BWInVBVTNbSFO+UNZbeMnWzTXc0nwCt0ILpbb4isO9gyc4ppgA/SuB/LsByNs7ivOyykTte7qdK6rc1z",
-	"AaYUGHXVbenw1oNHB+0Hj+6+eff+QRhYCkLz9jKsGKy9FDHsJlQ+MLy7T9KIYs2QZ+ugaO0U0ExaLRUc",
-	"XxhpC/Hw1umrdhwlosjGLTACaDzBnMeG/El7oPJUhzaC2+XasT8KaQZkczfMckWxNrIHvOvIo2SRIehM",
-	"1dk+/rjMi9Rw+qjHh+T8eIjoV8Bamc9wrswGJjeQiLbMl5j3TDDsLcgFxVScLZ2lgg9hMSw+lOqx3YaP",
-	"AEMZ8K9zHXfLd7xWyHgOPIn24A7UmEnFxrGM1JhyZNxI5yaN+lf/uvTQ9BKQt2kquhkbqFQL1gGc2Yk5",
-	"ROanpVsY3Xar37OX6mXbKC+Hhd0ZUDSdBB5ItRWslMPSNerZs0sYKxvP4ldDATQ3c5wRTsiUWRXLZRXA",
-	"Ud5J4m418kJHRZN2Z5IZGbDbuHnt2Sl6oe+KGZq+Lyax9HwxMoLIViK4FnV28O6tW3cODtgr26/CffTG",
-	"/t17d26zV3ZeBYD3RBQ5X/Y7ShEaqDyJ2qnI0knIRnnm5ZwAZH0sM4X5g7+Ti1wELMqFlybk4OPh2zq0",
-	"045Ewidt8tagLoFfwHPuC1sTQs+a+xV/BqpmSOEsjHEBekQ+IsXyEUSnAECS0neMPBjwdJgIrVtOTdlu",
-	"NGA6bCCKcmQ8UEiYP6TKxOwhaAxuW/GEd7OEgDBpni3pgCVG8X8PlTrmZ/hEiNI7xEAdaSd2nTxEfngi",
-	"5WDYU8AQl8xbibjIMALtW5cKRgkPGpkilY0P9lVGyVM6ll2rHtHik4aDo4dVCKcnKWC2bqzo5phrCjR2",
-	"1QkUs0xE5lRYmAqnP5AGS7V0lIFLxT7UtsPs9LekGR3QFNCUHxIzQhIXeKPQ5LEQI42KiF0I6krxRrcI",
-	"ErK5BiKJHHGBRyUAhQCYVVmXKmub36FqXo4+cRalsem5neO5TRFvQKzb+ERl3QyG2ekCXj+uabNQfMxI",
-	"D0HXrRrWcJnj4IwxggEtADir0bgBaKtdXPWf/jeCcvLFh3N+unDmepCAoElBe8sMaA/ExAQyE9N1hvJP",
-	"P/j0H3/42c++++JPfzYzIAJmOfN4rGq0cERrrsVpq7C9Zq+XVuNwF6+uGi++vG8rucFj3Oh3Z8pfyspQ",
-	"n3gVldQ8gH6tdvMJOd+tl/B4OEd524Ja4AUqHO8O7F1p7kOLCkn9dERqyuahe7WhdRYaKzG0QOEUGMeb",
-	"7uGDgzLLDr4kJMxnRGOxkNmU0EP9gBpaLIRBVPKZy5z3esauho5h5I0duGpyIpeURRa8ubEm02zXC66/",
-	"s+X1ZGNVlqwP5KxkRegbQHRHLySkSvnylgaC6NPVstdqi7VWs7G7fWYZGyz3op3zv5a+WXv2eGUR/7rZ",
-	"2ZftAjkV21jA1vT8D2uvBTa627jpNWrBienexX1CZaMldbHsCzkcxNqcAl/vLGoEtDIWCmlh1n4BYsO1",
-	"FtKDUD4jsFhpnVeDUCbTdeMv+fW4T8Gz75AxGpihuubVWu0+ubFz48a1xo1nq1zB0PL8fGEPBQZdIV5l",
-	"F+WceJY5Wt6WRINFeco7ycRWQZJUC/HytOAjLJeUoej5GHIt2hZtIQy8RzGFFwsNbZpKAODFW4CMKyL2",
-	"Ctz4X0euoaO80di+Bgj8WO0fvhpMwcXybhafFIA0xjzuA8dgQa5yV069koW/gXVJTI94VwQs/P9/61vw",
-	"ybuHb2zdmH6F0UnGionfyXlCoM8Io2w0CNeqeTPhTnQSLo+hKNTIu2EMxE919jDhXWGmgAouOeFOW3xo",
-	"8WTECRnEzqQdFiZul5B3yALnmTXXy8Mmkj7ong7h44Ja1uhgI683LdgiNucqIMcKBBURrCW0NLehLT42",
-	"ymXKpU4Q78bsLEcDVyw41GYBxQz12sHZ2DpeSD1XkD9dyXHiAi9lmpO9wpdiK/lwIyxwdlAf4AbDX4du",
-	"qqFartjiZupm597id9LvrLIKjAF2FeJC+yIfFK4kJtG3zYG1MDWe60qU3JAe6SSA1ZRasQkm85/3yu3M",
-	"43Y5yaWVcJ1poPgR6V7p3ENave+ZwtnTeQJetfD5z//hs3/531788EeAauh4gWZoVtA1gXiJ5lvIHJ+d",
-	"AAhYQ+lgdyCiPDFaOk15gNDAcMevT2gzSkUUd7MSqc2Aj0ZCWnPAEphVuKoOhIwOhmeHdVmTsaayn18Y",
-	"f013oLTpDS1P2fjwTndngsUxcBQIowizAFD2+NaHlSi1Vu13B3aadaEV1/AKKIZJeC/PTqHa845trVVL",
-	"VD+WW9AiqnWUtvi0hA5hT3Rr/jGPdemc+yNZ0B3zzlHCsWCiPGVGRJdvUL/Ngrrkxe/95NM///3n//J/",
-	"f/7hf3z+8394/tHf/9uvvvfZT3/+/OM/evGnP/v8v/7B84//y2n0g0gKZhTkic7EsM0R1KdyOR8W16Qt",
-	"Ua68aat7u+jyXr2XEIptF/0Eo+sZvRjuULC0V9qP3k047XmYvhZLi0zbk7bl3nJDWrAZV4gaX1y1C4Ki",
-	"pxNm5EeZXqiC3EBbCk4AAcMx3bpfm6Xb+dcPv//p3/zyk3/+4+ff/dvnH//iXz/8Ae7iz//79z776Xc+",
-	"/avvvPizn+I8/tuvvvfpn/zkxUc/L+YzjRUGLa8CgRJi01Yx8aQqzzw08RJRJtyLZDpz2c74sSh+aL7D",
-	"3uPiXa8FtbGI+4Os1to2krKS46cGrEzmRqm1aiCl4TKbkxPwLKhBlC86bVqn5275mTojE1F1t1fclott",
-	"ZpwBCxSQegqFo8qjvbepw93Y3QWvEPc0Hmdgz/A/LK5psubxUv5pq8xerIMaqEJRwTuSlf5p249ZB7X9",
-	"ZpGHep/1YpE4fI4xJLR+4+DBfSTvxLYwHZaNByoRiOMZsI7o8tzlbXJjshqJaUfe5Uli9GzKXgSPwFxP",
-	"QoxufnIi8CRx9J1FSS65FgJI/hsZW8GYkkbBMKYk4UcWHKGJ0kZZAhwr1wbZ2vgewvPkkoWeAr71tpig",
-	"6Yt4pYVvg6qbvdeiIp66PAtvkY+kDzSLxKDQtwV2A7gUv2BMyOkoweFYgd6pA8pkAdQlgLBlMcqICu3W",
-	"Tji5oS9YLQ3O4R1wXV6/cRMCCxXveLziLfdyhgGq9YZTJ+usSoOLGmxveyECkDvYRfinU63cfip0Deuv",
-	"KftNLM+yOdNRzKFqHfc/BR+sxI2L26xo00o+aht+UT/XSIG3Eb6KVIsbDedyNRwvkuAE7Gq6zrLhhBmd",
-	"KOOLMi7fUCl5FS33ecLjoY+v5tIZbTgBXJBEnE0AFwjgRsgfRKplx0mUKQILWyHfUGlhocOcOrXdaNRB",
-	"zYhT9FxqYygwJW0SpZ/L16Iy1pwnCO/mUp79tFEdoONeRFg0ArqNGV5Bhe4S6cZc43ciqhw8OVUzCxYJ",
-	"upJ5s5+rVWd3M4eSbrMXsU/Eg06ZjFarO5IMu+hRmHsuXqOaWjsXslXrLFSynctuIngaFsrhECoB6lWD",
-	"sv21/XdocID/7mDMEVnewWxT1mYutRFwwdRrRTeOYGEBjxN60VN22ZwHXwqB+ZqmB9C3A/MvzGrFFyDk",
-	"n5faCt30XP8Zlku1WNzzSjmcjoj6W1lDn3mJ64x2vYF5L6eDMqzLsTiAxZOUuhpMLajdZOTQZbk8lsaM",
-	"gNlH2pOKoATmfLoUzFbJCoAaJ0xchLRWC48JJgu+bHWDZb9Q9mwRFh1XaWyO884BPZJ28uhyd/vN5yrF",
-	"DTGrTJsvLiBfxmjCJYIA3lFI/rp8iihublB5prNk1lSspnNgLjrJBWb3kvXaSlV2ev48yT7DK79j/u/b",
-	"55PzMpPgUj6N5rafXpOKjBcnnYA8AyIF8BRRKWRQOTdUqWgREUYBiGvjT+eRCOMQG8+u6uK+WE3NhSFv",
-	"lNyNkjuxctupf56uazWqs2TPnJ4VY1q/8pRO1EIoIypFWM1LYx5aH8bodJwxhOLUEHwu1UDa6GVQWydc",
-	"4IdtqMASg+ZTxZTNUjFllIuF30+H9W3bfqEmfgJRxDbtgDltXr1Rv/rt2tQNgI+TQCNgudqJSEsgVIv8",
-	"TEVIqWn+AETrWPbbc252jFosHLVVYip/1HQ/0hBrrj3/+Aeff/idFx99//kf/ahGxR5Y8wV+mOnIVbaw",
-	"VR33pQNYrYiYni1FN6hlRhtwsD4q40nb0StfawS1fBTx00Y+5nFWPGUW9Ww3kjlxt0XG4+S0awkS3jdQ",
-	"XpcM5YUBPrAHBmoMyUXGEDTbQESr+TUqQbtmZPoVhLZckPpI6KKcPbxz//bd+29SAiRZw4BnQNYbIE4s",
-	"USM3EjKKZT+czevHl23uksu7Sy73fsAXlGS+/QglvP1rGblOkntJKb57HlL8dJF9dvG8jGAOmFRjdmv/",
-	"/q079+7duf3Vql37igl2lGmlauYi3xTyuM8Ym58S6OKJy5OrhGM7LCLC4Gp2NC02ezXKhcX7sf7rLpcM",
-	"49iZ/YpqUBDChjhjzJUF9DaIOt1XBTGG7+K22NMO7BpuCQUMO16ZdoG+DamPe87PhT/1KCbBuzvgqYjs",
-	"G8z9RPhcNrW5Y3YkuI99jmUfFEF/DZPSzRCBWxPf4AZflOHQqJlUGRGHW3A7giMShKdl39QXGQupWh5y",
-	"ojFLquIKvIPL99LdgXxgtInWToD/ase6PVSpcKJxiStp6uqJdTvKXTLZVLYa+ZEo82s2RW39rLTAf8RW",
-	"PPvPpOokNn81vceaQW08mACXSLuXG2V8KrutOO93Mx9ogbbWHtspH4faOaaaLc2SgVvrtAsGBIjcYPle",
-	"8j1BqwNyhTthHGPUCHTrC9H/IRhAmbmVBsBhCTUDaY3oaYC308gUi7xwmrlE08Ah/lkCKq5Z3ANzRqSC",
-	"STFuWZvCsvAmCbRBwTysaGIoqc0pOpIO5Y5uI8CyUxGffE3TtQCRQrzFLFBw4CqI3PnTFWUUU4AhONwx",
-	"oo+MRkI6nqfgSELgdaDGGtAgaQ4jr3KELohXQiRyCV+tF0AnGCOxQTQIoFLHZtFmjuTdHmWT2TiYvZz4",
-	"TKUyewWIpTCfLbRRRXCf84rA26sBcTMAVbKZVaLKdkRyVDRzJAscv3JC2W7jpq2KwVgfjQDnEsW4bnn0",
-	"f2AAApILhejsRrfWpUrZw0cPbt05OLh7/82Cw64O0k7MPke4ON4vI5HEADFDv7QC3YuslzIEgco88hrA",
-	"q8o8bjeKw6IdcA3QdOXfp1yL6ZDjzHnAXY+/9R7OJVBgGIFg+4vrAQHDErR3Fwpaprisy+qb2QlDHglA",
-	"AJ3l5siU4weJpc4E93tijmCU8rGkfpSe9AB4VAqvQdRvwChMBST7R3u006BqyW1OM3bKyoSUPxzfnqO+",
-	"JhVpzCHATc36K4+Xcx/JHyHRQUkXzjfb1oWBCu0snq5zc8Ej816PqTs9EX43vPcay0+3Va8HGwHzOc1n",
-	"dmR+ZgFBWemhrqNAMc9C9oXq9fy9marRqLSHXRlhxCdUwEg1ZexYjLJq8B8QN2dXEdeETbTcVLXS6YI9",
-	"ocZylZpxGIcXOH32a+u8aW6cNwucN40Ldd64ub9M5w3ddxugok1keE2KG8CnLig+naODCo9V6jkIz9XD",
-	"ZFXkhS4mp0ejmmxBigERkMM1erXRcEkP6PbRolUwakNnEM04wHC3DijGQEqmqzQAFCHMsSxInkCBruIM",
-	"MOf00A7h5XGxvP+0ttB/QrSdqegKo68WeVwoFddDC6p+I+YFkRUGctu+nYLOtbVSjVbsh42BVsD0FJOB",
-	"p3wRwJJZqrNIddopp3pNHKNztomeXro0vBcjL3Q6sVTGvtkOTl+qnQQQdCzEPj9/ip4rCh9IgYD65mFN",
-	"pn+Be2PlYgDmngVyv8ZGPM1i5Cl7RUET9DeaIRGfBCyXkNcbDmKdqXRSd79pj+MoG4RF6jZYJxrtX8ct",
-	"8GqdHSgL9w8pyyqJWE+AZZ8JhNaXLISk+JBy8CRZPR49JWehFE+ydjdPtUrJsknMesQwPGPbCAK6L//U",
-	"Mbuw0OrNvVQNyUNuP8pUyCRPUzVGZwwAWvCI+qHQlitjzECWPPJBGSEsdIuFvuob7rEQCtnacRTu+fWG",
-	"Tf8vodkOvGWXyAk6zqG/Z3N021KZ1sjnMCm31thzpFCInkqmbolkFJH2PV7RUhPbdbafJFSYiMZvIsy0",
-	"Q5ptQe4JzgUzL7CqmGdfGnLg9zjweuzxsZaGjvjHzcDfIsDA4axW4vCBnsfCI92qnMNp0g8zK+itQ6Qz",
-	"1BOygRjO3tr3HMT8KbxcEIvBDoJGFBeu0yrAD7okVtHwkSDViJ9TdYWHZv7fiJMMCHQWdNXRmNrZM91G",
-	"c2hOv+2XS+ah4s+fLeyEBecAy7H6tSXjctmXv4MPHZpnFveAXHMI/FMQ1UIdTZYlIsK6CMnCGes0nDdR",
-	"LrCzbHf3RyOj3y3saLFK9hQt3GX2R6U+CJkPgZrdeitrQS2XxV+PgylKAXM1mYe2TjhwKsDdZDp122vB",
-	"/P2u38pya26dX+wWhTF9vloIZ4KfH5+RCYV7sRZjp4QoriQkYTtF19JNVM2L54lZnrv2tKXB4id0SYSs",
-	"I/qx9BeMEL00MFSnqTLyKyKMV+vKqrM34xMBdUpZrkO2Y+HFjSIBIhBxs70JKY/5nbdbDdRrq4ZN7hJ/",
-	"yEP+5J6Q/WwAhPhBbRhL93cwQy2xzIp2qGy6qgP26lt61qFcc9Gp8Lyi2uN1BMdLCGoDXS/DOV0CR81C",
-	"2KVFg7Zk9FZ8YOFaio7oOttHdaQXE9b+0DEgJap7XKhJBY3kkEfoFXaRLiqm5xmL4l4PMH2KwjevFWPL",
-	"dbgGxJwhgY9JAAKQeSaCQuuDSI10EAMpQN5TKb4DujtQFOwqtnYcsXtvH7xzwKI4ogq1Y9GyIyoQeCKb",
-	"IEHVQirPdEyjgpfV551KTxUrLUlPpUOw0yKeiS3wTK62N+0yOVg2Wqo9kDBlHfCUzmVqra6dcmEbNeOe",
-	"UXdrS/z4FiixF8vBaxQO06lFxqezMMxOAh1pY3dert0Jsx4wKcZnNC290oyMJx5M14y9eQXrNeZn7YK/",
-	"jM4dIECGb94pY6hgOzYXF2PkGIVnfThlKQPTz1PrORuKbKAiizHQHQisKx2loieyLtgoaJ4Q7grCDY45",
-	"WJAuAuiklA1GurwwNNdK8KouVkclqZwKqS2mGlpRLUs3Ml3IWiguOuMTjIJHVPmcFTXRriK3zt6lOLvt",
-	"FKo5u+ZCceHuUiGn/clNDxgNxknxb2Q8FKmoSHg2QwHL5r4an6k0U1Nxbrk+E9r31WsoNUN6nl6RQOeX",
-	"X1vWZCHp0tLL1HCC1ETlpVTeXWtdazTMFqalLnfvPe4q+HcajqTZrCx+eNXDB16yC1dNF8zLaq2dxgo1",
-	"nDBTl1rDCQ7fwsW6TgByrXrPxTh7aySlnc3BShN/Cg2tX+42VZcNOVNxd+CjJAz3mJnYCXqdpHLpIp4g",
-	"3wTeNoG3dfK5QaROA5jbzXdmIHMnN3evPlu1VNNd53Pd0fcQ/wN7T67dYgCW86pldBn6GNSZst88QIDj",
-	"KLdkGNpcmjNQIubYgVPgSE6hK2tKfSnhngBGg2VFg5ggArcVafOxLuNsgCfY0olVAGwcSUKXiFwerkX/",
-	"wJBpvQJazlOvMN1rGq4E9I6qC1UrJY04Kt+rR5IuVsije+219/AerL/2WoVyhBoPur24JBFGGg28g/QW",
-	"NCIhcc2mUYHNG2tmpoNe9WCOmmXebTlY6KPAajRKApxrN8kh18tYn0janFHSFfTQ6l6g5dBS3rdbBmDx",
-	"JOsrl/WFU++mizYV2aywWInZQ0hwkyfC6oHo7ybFDn5UZHCCOW+2GNrjQnYF5Bk2S5vK6WOo0uqMhRqo",
-	"bV6hrCtIGt3zqXwV2Okl2JtXj+R2qVnHSQfkgvDDoVFDdQaRGpvSBefLTVbEJ0dyp7p7PbQd7EmEn+7i",
-	"T3tcQ8dtCuyR3PeghABuHbYQpMR6F1zhasAc2FT0eRpByMg6iZBdx4IQ5pqsSHdYEJwf0nJx4fWeJQDI",
-	"0P9hcVvgS0hSBcmSjZXT5lQS0dJaRu40srEMRFAsoSTZ3QYlI7aMBPdLpqp/6h2dMYDnF7l1EBZx7vU6",
-	"O8DnKZHY7ezSKGBjYeHikMcSwonO7QtsA724lw3sTJlROp9XLN24rRyAlwBr9SCXUSoimP+RUgn5Jccq",
-	"PaYTe4t3ByQcABXD2Gw2Jxg8zMAAY3Ntge3bGGHm7dYEwwRqFBmvhKZBsXVLySxVSYtJtQW4jeGreF61",
-	"nQ5kCQLugMUisSj/8Yw/9cQcVsLkQDONBmRtqVmbyYxxvwD3cXSLINT7sc5AqnPNOFxGhIhjIS1dTLMH",
-	"ahOh4xN555E05to8UB2psnbP6E3o02s2AnOJ89FIYzzTe3vBds94Ykz0SeDxmM+UuB5JvFHrlJtLGeVz",
-	"AYDsXHr7F6zQONMi6QVn5YgsbMuVs1woCLKEE8y8Y2mXmbn7Lix1ZmNJfaGW1Kb69CW2Vl4CEyXvmJ3Y",
-	"EVsFDO4cG2WfLmzMm3A1mg5mzGEjAocrx4ic/1tKMzAXoQ1sVmYUPJDdigTAyohZrmMptF4t8v2eSqOr",
-	"DYw8LGx1KhTnohmxzK7tFpGMWGaiL9L5DVJuYNo2s7FKgO9dLdK7t+c3DLnoKyZLAH7z8skSL13sxeyO",
-	"VWIvbocXOKSXKBi/inGV2RktB1n2bBwejFaKgFrQUvNVnorAZhtPh2X86iZ9huhMMCcCs29FEqKzFoVh",
-	"I2PL08lnqvOB6GaBx5FlznpIic14mgs6de2IU8FN7VwAZONRiSEGWS0kpY+47kHNeQlzUlDcIoxElONx",
-	"AeW1oKYyuqss0raQXwz/tsh75M2A6o8wMEYSro1twtLckeOlaHtMePPWErCdtManppaKhEcfMTXW9p0Q",
-	"LfdUacoqg/kvSiWzcdwVtqUifMTQ16VSqs2ehaKvviwuE4a+o9Qx+fZcLMS/QlrN7Z1g6qpq1boqT7Vo",
-	"24eLuiiwIZtea7VPf/DDT371T5/99J+RbQm1UPMffaV4fOaOadV2t32CHlR5h6MECuhL+7rWqr3+4MHb",
-	"d++/2b714P4bdx+9swpPilmBSwbZXGN6l6oA886ZK09CdnbsBBV8lfnaCfwNDoNXQ2WT8mLEriwOR60F",
-	"P16wZv61jqVaoNbN1mmtWXy13o44kw2Em2RpxE2fE24DubmJ7xSFVe+JWwDlMq2DwE27lh7xeLE9dMUc",
-	"xFhncVfPBdo0u/ug+NmFwgqjoAH4Q3sKW83mdfdXOwUmuZvX61dPP9QEgGiEaOPZ47Mf8VugHJzq60AV",
-	"whaZFdypkIu8Uc7X9SmYaa3QzkEFL83x+avb3hHCpuecFKwY6C9bMNAnt0KBPG1OEe9mc/IQz9vAPkMq",
-	"9Jcvp7G/Wkpjf5PRePkZjf35CY10MvTK1XKmgStPM95/huZyIpAytUpw4yucr28gkggS+IzlOA1pguG+",
-	"fhEU1JTrLVVHRRPEUJq16m5DBw55f849ungGbyspNvvy8vYlrhbUcfZX3YyPn61e5t2/byTzecvrx0Ft",
-	"lFdcVw/zbP5GPC+xezo4RX8Ty3mJj8B+hIgPfecKiwncSK9+Iirl8hX38Cl61S37u6XCJ79G2g1NzCoa",
-	"jpvzzW1yyVrOjKYBpwvz7wJjzaCzO1pb+Vn72nk8L6xgD57ZOGEqhupEhFRyQWoQZWe6MGjIoyhkQiKl",
-	"LKakUH4Q2ccwDxa3b99Oicu5jKXTsFwWDBHygGYVzMAWspCc+SEC6hZV8DFmP2GfLBayfeGAU34ZVbsD",
-	"n1QUiaiibgLeaK/M9T3q2aDkTudRZJYxb9aCWr5dA0Fhphg+3KmtwgllhCR08rL5Ts2EgQ8Xu47/pvWA",
-	"cWzXHp8V6MoNbb6Ee89x/yEkz1cs337jXl1T8h7yY0/qqjzDxDgQXJBNmGfF17HMFIuzM2k3Y9EZKLUA",
-	"ouVdbYRNkWOnEsFCbCmEylQsE1NjWWf70TCWGj7lSVKdVvKefeGq0v+lU2ZoJKsoM262N+7VM+kmdh7n",
-	"emEQb+p0s5e0iC5Pkg7v4jEg+Kyntaf/zrJZdlQ0+f9dydPkmV9UutrVutKmgjaXuRO/9a1qHxEMwugn",
-	"GT8WctpUYmYImLeAvyR40XI7dxC0C1LZpRozJUHpMM8ibFSYp0kIeBGh1+8wYDruS8xPfv8g4zLiacTs",
-	"wX/8yiDLRrp15cp4PK5r+tquaL2rhq8CFhNRB2SDWB9JVMkspiwnsZiqjCOpvsPIQVwCLbqpyEJbVALK",
-	"Hm4JSKxGbWuOTKMyHNIPxzadDr612ceUC+FBg+xLxo30I5XOwYOAMohp167NEvmB0Slp8Dgo6BvorJ7Y",
-	"NR9aYgVCNIbfQWdtsokDUEphSHWXCf0agUbxRKQZ/JWKI1mso538mc5hoXLLKrkhzmHoZ7woKTCTH6p8",
-	"t7dt2nah2saZGNJKmOtNvvYawnTBHrT5LaRzqx7bfvLEFgs0XdVrnT0SUZyKbqZdSW5PJYkau9KhR1Rs",
-	"hZnzuP/9wig4COYPGjehrveM5n/VvidgV21db8B2GsW/twN2NWDNRsCauwHbRvin7V02UHmqHdaxpOnb",
-	"3j2S8I2ZjMTB35meH4tRNl0JHdICbAGURmhGMtnaNz2DFJ6BkipPIcdnhGhtEZ+0XOWM3T3Q5u72TejM",
-	"1cZO4H4Brz+SNNcTqujAKa+ze1DNXkboc6VLrkDDWEdH8j0zRu6Sr3CCHd4LVNjgusLsBlAc4//Gm36b",
-	"lQWZUU0oM6A+eA8EpRECxTV6taU6kr08tVtQU+2XVkOBpCdmtfeKWjNCizYb5WAcZwAOrno9FAfl4eC8",
-	"aLZrVlvRhzg4W1ti5qMXn0DVkg4ge8tr1Ftep//whLakXeu66vWsgNqPolRojZv30IqJHDWvgbLA1xzV",
-	"KygF7AiYiIFgo7yTxF2GV6zAQe4TVt52o3S2OckRH78I9675JEkKtLLKignI3SExXjsDQjZdzq33rZlV",
-	"Jy5k+ycF1x8HtTxNaq2avTD0QI3q1NAVuNaXN8uo35dsb86D014iDcr+BlLGzchr0/ezhfpcbirNv2LZ",
-	"b+tYdot8KZUOEekNbmGz5r1e2xLMEGS1uWVLSVW6q0Y2zguJUua2rbVq44EW3fa3vzUYdL71uv72b379",
-	"6x5KdQ0wthdxhNmRn7roAbzZZl/j1JyIVMO0ND00hUZQo/0PaVbXz2bZ3xdjt4sWxwpKIhnZ9GGKNlX1",
-	"G7fA+rGNsRO9K5k5Fdb+lafFsZgKN1dFgX2Zv4kEf0kiwbTCpIw4O4agaaHeCQzZlY3meSTXi3fJ5ho9",
-	"9Rr9ylyUq92SG+lw2TzKa14kq3psaRsQIcAIMDdnnFVvxCKJPOIpyEki94fKM8QlyyXFSepsX04oaMIS",
-	"kREFGVmXHTFl3BeVP1Yjsx6Bwl6T9GNrXDrbDe01npFDA4Qn8BMFWHaTmv9MWfb1wkfCgbFMdI/REQbQ",
-	"CFKMC7lMyB0w4AEncGcqFKJDSsgnNN4q3A87Lk+umxHS87Mu+HdBrJyDEedLq1UFw0PYChsTbHN3nM/d",
-	"sbGoNhbVqln6JFIvyqi6Qijj8YJS/kNg+9HAeFHQ5cEnhAkNhRmeKxvTdzM1fdMtDLXeLnryVYm50pAm",
-	"q8RezXxtssi+iCwy2NEw/eh5dhrQGYK3c8vN19ZQTz3RwOMJWtKZ1ODKxLWHMDt+/MNqlKSdvuKIbHpC",
-	"RO2IT3T46qI4UotimPALCIsA6DnEMxy1vOMAghhviPwyGEkhKLkwU6GLxJYo6V1QRmQUADPa54AbHd1S",
-	"9TT8sI6/9hhW8gVZC1leEpEJCHpB3S9pualAqLKhSsUe6yujpjuAeQtpUJKd2UDIGbU/BVSAWLMsjf0I",
-	"VGjmGZWy0KPB5Q6tzkcQlCqjdSHGVFLZgVpWTiyaYDBLBcym8a8qqEvNDjujcg4yN450KXUPlqANn5rz",
-	"lbWbjd1tvMaQRNP7LUDbz9UbMzWXH/LZ6koenKhLNATQy4lU+FZxb243glqxBRx9KNdZ285brYWz1ry2",
-	"XTsn/dYMXUSLbq+31Bj3lGdk+rf+RvndKL9r3czmtnGbCnbSeWu/aLBezF2JCKHdVDjGenR+6LgvEaUk",
-	"VCciTfjIwdIi7dpA8EikxS1pHuBZnooQczcGgKfoPoWmjKwOmBamj8DOMWF6xLuQC063HCQCYIc0PE1p",
-	"2ogJDAgroOFUyHuYpXNwxkyNt9baudZorCySKJtq45jZxMY3sfFNBvwXFKEAyC63Syy+LWyR876lkAD9",
-	"4uw5Y4lMZX2ZV4ZEmAmpfNOBCcgfA1B2SkMbqDGLMzYWMgM+yNjne6mq/jkU+iJjsVGO72oPda212yQg",
-	"Jo/tHk+/FYcg4dq2nV2zhMdCulvl7Jq0Ge5pWjTN38b7c8k6JkfyOzwDEjh81nPyVMCrEn/NFT4a2VMO",
-	"CZIAyL21BFzQ/mhkKUsvDjGIAMmIBvl6UCMOirYUY/tpc7v4GND67Bc7Qc3j8qQPrxYYQ/b5xvbu2Y5S",
-	"MQen3d4FXLfjkQUnNTJ8bspazoYahHPaKQhTy1DEjI9Gy8ERz8INLwIMGvl49kggMp887RF8b3nTZp8k",
-	"srS4L1UKedkIXNmDOP/sbbU/GmGL5iyeyedlIbl8Cq3DAsEOyi2BygvC+jJiXS7N3x3gWMiWINGaghys",
-	"ffrffvn8458bPR4IAvDwOshCq9zvrId2DiYXtLfMgPaAbGaCpJ7rDOWffvDpP/7ws59998Wf/mxmQOgv",
-	"O/t4HFLaohGtuRanrcL2mr1+tgI1Mm7k1VPMl82g3Lj6NubUivcKbslpfGMON8253i9VV8lyrFsVbJyL",
-	"mDipFm3E+yJiZq8XIalYmrstERErxgMA+NX3zmVTgDy+CECDaulImuH7T9ei+7gI5g5AuGwDpkat1Tyb",
-	"umrXbiU2D5tgEaekxG7QnL5czBxITA8H//wl10DwBOFOKm3Ft/DrM13fK63QM3Ad52mcTWqt9x+XU5dE",
-	"97gQemQhWn+RNzU0psppwarBeRPDkwSnBQBt5kruN1TKEsUj1uEJl12R6hZh5acqEWHAthuNUraqpfCD",
-	"NNVY2zJlYnRvmz8pcxb+aQdJBZHwiMOvhzxcWw4uldd2iSC5yyXFh3CC9jCsg0I1KNBZAU6n2xUjCK/K",
-	"CDMUMBeCOwK1qZLxsRCj0NI8YgJvRVDfTOEpQKv72KJbVHoflHoO+ImYA7RqHlqBcsS0+UjBWbuIu6i0",
-	"jGaTjSHP17zKfsJHcQ0oqLTpxhmRdszMAtz8afeAtxVwE6wjMdcTaMudYTODHa6Fc/qaDRhrNoz7EHY8",
-	"x0Nd7tTTWofruLufG9n3/mOj0HQET0X6tpjYD7TQGD16/7HZNkQEWLGJD4vz6SJVV/Dyx85XyQ890ZkY",
-	"0lEHWi17JFuW6ajgpzDTgmX/iHtjw1zoLzSdnX3BKFX9lNs3QHE60hQa1RGTexC/psX2E5FmQy55X6QB",
-	"ezPlPS55wJJYZ0MljwO2PxqlsRYBe3cE+UBv50MesHuqn6mA3VcnOVVTI0IXZRF5XWLiySjhsdRF32PZ",
-	"MZe+ntN7YN6Dhiih1JuekUqSgnA1KEjJAmJIKbHFlvmK4AxURdad8NJllk+rdy+hcYsnI9HNdJ0ZBSXu",
-	"5ykJNvMdSVC3Ub6mGcfqd4fnwDoTsABGkCFV6jNc87P9fndkbiERwUpBv4tJsiUYqRqbhlM1DljX9MsY",
-	"yTBnWcBGPNfmL3A+5XDeLAuVEWGianXeKyXQZcqj4aGHYBVK0N4IyVDe8rjHi2XzeDwhDGT2JD2Ia6PM",
-	"NZspNsqTBBL6HJDHkXQwKkfy6P+j6/p+48aN8L/CtzoLeWHnrkngQx98PudwbS4t6qTIg4uIK3G9rClq",
-	"QUpeL+D878V8MxSp3fVDgFhL8cdoOPxmSH7jz1Vd7nzXV8VMSpEWVAA6DkTqp10oWrQB1k2rzu6+3tzc",
-	"3t29Wc7q5HhbfaXsQEUdxpqiaVUyYaDe4PN2fJDx4/Ufn25/O6jLPG9tSJXNAnU5pa2UeaWGhgCIc2Ud",
-	"06OikjRudXZz/fnm9tNxRTLPTFtX+eHo8+OrBLueLKkkDgzuNgZUFGStkHWo5UqhCcu19TZu8GpikLBR",
-	"ObPGEci2Z5ccZa+wJc64Fwk3SRXa6mhI/N0Qho0H4ifMxq2Xuld2QjuXgQ/anpFGl+2yCqtEtRFGplBx",
-	"2vs0RiGZidaRklXTgyn7dPHM9bvvAhahjjKt5WIVLBoOT9J/YiIRIbjo7DA4A5kt1cdyLjBHDXeFCW7W",
-	"NnCoQP4OJvbuiUfueUKplXnQHkLEQF+r897f5rN3NKDQctQhE2jwSVRJsC1niKYTzjQ7R+fkgCwmP9JV",
-	"taQ04J4BWM0cJYdlzop8rvf+1CFgSR+Mhr2qLYmbv5rHgVUHqqfA6taPwy+cb0vvOTk3Uj4tM+sITs/q",
-	"+Mi/stG3kpb4KOF4spd8ykk+F9PMZHoW7PQxoYgYVdn7O7EAmedBWI+2Tjdm0ztkw1WS9RBARFyMKamG",
-	"7yUvLqmSadMSQyuUFKkwKn5tjOZ7el4XKaaR7Us3g30y9z6/uNorywxDL4pDyeoFwlsZCOhFvdz7l/Pz",
-	"8+kflazboNdDrV5Ubf33YJ6s2ZE+PvW2NS09XxmyArtgh8F4xS/lomqqgpQYnZq/DiMBYeVNDLkiKZXJ",
-	"W6jJRgKk7bwKWEHpbSqgXsrmph7kl7h88bdaW69dtmvILAmkPe/Rvb/O2S9sVHKCC1DMy34X9o1S5aLW",
-	"cvVRElbykDshGvJml29KzhQstRRfATlUj8xixLrStuaO6Y1kZv8lSpY64f5KGcXFSZIeysm19HRK5Yaz",
-	"5blLB8VO9ezOPngSCAwKjAiCHTydI/3YjyXqFVx+eoipOwLiME/zJSOxzfu8kbuDARB7/KR5rciNZVj4",
-	"GhRKoKW1uFQL2Nlq4ReSQywQbEjEZri6m9bRSAvpcpats/eNdVbOJFaniSlzUA8+ZsI9icyNOZSEprKI",
-	"A85Q2QRn9zkZeuLOskE1YwgkyRlhUqetH7Rg4kzYub73akrlz/RuMO+S/Zs7QoKeLyG5AyvjeswZ3I0g",
-	"1JIX2TQczm9fQHwe1yGHE+JluIWw3RYt0EoDl0OR09LjFjP1QdZelE7Z2cETpxhY0CvcFwIYpWjBecbT",
-	"XySWiOh2PhaApjoEw/mQRpVliHH142BiWhpdJEhsWLQHCfGpci4Nxjn+OLMOkeNRikXFjU5SLUeSZvcB",
-	"M1aNQyVSqDoYL9QNl2MmjcM7Zb1kC4GopopnpgqFXjVTXvtB4lmYwew1RZ5dScy0Rg1R1TtjHzZksGNf",
-	"sEdzGUn8IYRwK908uv6h4PFbHvLR21eN5yOyh/Tr5JHuKxXHBjdg6tjFmnSqNp22ri4q3RBidKfqxNGH",
-	"AIWlSf/gbWQnEJERqx2y99tnRqqlvS77LHWcqP+aXGhJxc+QXTcTt/cJxzrfqrJBbXVjKsXHj1CJoNdD",
-	"z/RUw/9mvYx6LxQCk4mUFvnpHInLBytjfOPphezPKXS5Ir2dsqYyuqryKkS2BAqzNSH2PhHHNWSIvJq+",
-	"zNTiPBvVccP/Mj1ipywhncjrJqsvNebV5iiDlOnKTzcR/B9zQ7i0VtBHJxc+ncknVbFbC09ThNt3BlwK",
-	"I6IBaSlYLG7u/rNY0Lr69cvH8w/qjOsLxYRf7YeU5L3T4fFNpX7/9fLDxU8X6uz3X//xBlaSXr58R0p+",
-	"+9wYB+hm4sQZLzcEkjPd9F2nK0LBSkXT2aZ3JPiAndcVe5B8T00Pqm+aMUS+TNCvCQ+mWAtAKUIWiYcQ",
-	"OuKsB8np9m+/1Nm3XfJwv326+7ZYcK+4grgxZs6FucHOFKNmXeSORclES58sg7pG0Gd0Gk4GjmwPfUAW",
-	"3Ti6Yal+0+DIHGxnYkVD3prQGD+wdvpWtaaxnXYSZedViXsVN/0uSiZ9TSDETWAMHo1zaLC1D5Z0miAD",
-	"uF7FmnV6WKo/TaAVkxzjSK0jet+HxxV4D9kdUVsd464PrXhy/zPNIA7sYvH3u39+XiwqeIchaKAizj2c",
-	"cFFnqEvcf4DQSnoZ8WXCOGwUTqyw2n0pP95M8qbbDvuCHLXp3djRWgiuWdJjzS49Rj/ROF4s1S3eDCQu",
-	"6kV8tMJFIpNs6s96KlRwzkLiW+yFk9yX6g+vaNgZEyCo0Uc7i/2JFCrGpJekC0e9u6wufv5Q/fX9O7Rb",
-	"Kc2SSL/f+5/eVu/fvSezEHQzkD/H/sDaOsM6yF+D9/dYB2zyI4qghgLdeSRns5i8D6OJ8Ur9/PZtIVac",
-	"NlM1tSAcKvQhkqhY6LNlGJHDUzZ8nPahsJsx7c7YxsgdTwToCoAVNELEEsvbbQjMcxmIuXcFrOYfTvkC",
-	"7PJLvYQhxBNiQtmiFyqMpD+4/spL+hHpaJwD/8B8n4RrbByo6NOU4qJc17gHrwSm5/t+7KKMW+pS7ENR",
-	"jexX/Pjvj/8HAAD//w==",
+	"7P1bkyS5lSeGfxX8c2jGqmZkVGbWhd2Z9jcquy7sIuvGzOxuDrtrwxHhiAgwPYCgA55R0T21Rkkrs9nL",
+	"aGZMMpNsNVqtZLrsw8hMbzu2O9J+Fw2bozd9BRnOAeBwd3iER2R2ZHFt+MCu9HDH5QA4ONff+XZvJGdz",
+	"KZjQau/42705zemMaZbDX6cZy/Xz1PyTi73jvTnV073enqAztne8R82vA57u9fZy9puC5yzdO9Z5wXp7",
+	"ajRlM2q+G8t8RvXe8R4X+tGDvd7ejAs+K2Z7x4e9Pb2cM/yJTVi+9/59b+90PscOU6ZGOZ9rLk3PF1NG",
+	"RDEbspzIMdFTRhQTKct7+G86Y4QLQrOMcK3IKKN8pggVKcnZXOZa7fX22Ds6m2emPzVTAzqfDw4ODvd6",
+	"OLPfFCxfBlObz9dN7Ac5G+8d7/3RvZKA9/BXdQ8nYabzmGo2kfnyFbQbJePIvrJ1b64P7HBKhWDZqv7w",
+	"ja27eyWxI0PjF3zGdXy1ZvSdWedw1ai6rCzE4UGc+hm0Go4nZWNaZBo/sS2bPw7W7qfHcjanYvlKtlED",
+	"fx8IeW2CyELofFVP8PtN9FTkSuZxsieCvdODEbyRuLMyz9kVl4UiczphLVseP6lQfUbfvWBioqd7x4cP",
+	"La39A09tpXMuJjCwVlZxw0ziecpmc6mZGC1/zpZNQpyShcxTMppKxQQZLoEII5plLCdjmRM95YpIwYgZ",
+	"ElO6T04No2BUs9Q9I1qWvMXMBtgJEI0suJ6WPw5luuzBMy7I0QMylUWueiSVTBEhzdMJmcmc9clzTXKm",
+	"i1wo+HrMc6UJFWphGJlvdMpoynKSBLPcP2PzjC5ZmvTJhev3ktmRUNMLy2EgZMK0Ig+OjvrkmcwNE8xZ",
+	"wCNhP/CcjDnLUuSQ5kezTPDHSArNhLYbB17MmGkD+zVdYgcHn5DF1PxWTsQRjivDi+e5nORMqT55LfwI",
+	"gY4yt2Q0n8JCceXfuGTLPnma5zK3hMFBun/LMUnzJckLgTMTUpNLNtd9t6uReOXOC4lo9krL/j5qbu85",
+	"1Zrlps1/9NX/b/8fv/3oB3vRPT8zF0z7zoefN74lY5teDGUh0lb+wvH3G+AvP5PD1vn8Wg5v+sp/wZXe",
+	"6CLhms3U3sZ3x9Gmd8crqS/o5BnPNItw29ciW8J5oSNtzjPVRBiegkdHMaLpRJGpzNK2sQqpB5pOKqPF",
+	"ua1Zpws6gQv+PUzoOX5yiBNyf/kZ0TynKBu8Hn9K9WjasrJD89t1pB5o3Mo9b6ZSsJWUAx48N6/Zle2R",
+	"qVywK5YTDjxkkXOtmWihHXw5wC/3uo4QRvUKvzGjPGMjxq9Y3nqmcvvCukO16ZY/YyMpRjzj1JCk9bDl",
+	"lddugomcyUKz9umaX298rkW2osciu/EOz0EzaO0SFYfrsMlSvD8vhjOzS9NPly3bfGH4Auz1QrGcKPdB",
+	"RSGhoxkbqKmct2x2/9Vg2HqDHa6+wf7R118XBwcHB/vw38NnbdfZZgyP0dE0xvBOSKLp5P9/avo6emT+",
+	"+WnSMrddMkD3WXxj4Ei22xJ+QNCLumw90kYJug6TtY2bfj5XLBft0yncz9t25ds3nX1JY/fzuWFQqTKy",
+	"8oIatj0mQoKiBzLdFeUZHWYs3Oz3W5Q+831nRg6jgWGx4VTKdnIv8PebFVnem6bUXArFYKc+lmKc8RHQ",
+	"xwrQ5p90Ps/4CFj3vV8rQ69vSzKYN1O2d/zg4JPeHjPyrnmWMwovwjbpG/lgyrIUtjlTyihvRiYypJ3P",
+	"iYDL0rwAkrT5pEeUNNfniAojGaPxg3AQj614bkhxvHdw+NlPf3b0xYMvD/744188+tXP7798+OrHbz45",
+	"O7wwnXVbBJDSkRxNqW1U5LlRJJSmmnldiNAskwsYrh2O6e6JFGwb2qHQ7gmjitGIKdV9AqbfM7uQbfNw",
+	"Ss2CKjKiec5ZSmQBw34m8yFPUya2W/f7sXWnhZ72x77h2sIbJjvKWcqE5jQrNSCgKkvNMUwl3DY7X/Du",
+	"IyNIVjNhkjgFfJRLpQaKa5aQGaPC3i+ULNgQrBbmlnE6onmNKLO7go1E9DSXxWRKKBnmcqFY3ifnxWjq",
+	"fscx5ezXbGS0fNSEl2RGl2Q0pWLCcKv2nPFwuCQ/fXpBuBhlRcrSPkkevz47H7w+e/7T56/OE5JxpVGN",
+	"d3M0w1L9PVDVzL1Ls202BhhamhuDuyYrW8J1RBTLDTOA747JbwqpWUicAU/JYsoEWcritrjCqSA8NtwT",
+	"GGhSDiQhHPbRmDMkMBM6N//mwlp+zcc/VCSTE6T2Fc14utUpPDoKiI1Gkb3jr+w/m2pGSXlu+VlFhcFN",
+	"O6KCDBlJOc0ylu69f9srl9Htd27HXFnNUzTLENs2vLF7zg1WJK7MEU3N5d0jw0J7g1HOyCKXYnJCEqBb",
+	"H39IwISkQCA043hJM3Onsu1WJX4EHO1mvu06e/S8AOZgL8EhcJv02NyLs0LBAyAt+dn561c9InNCiSFS",
+	"xjQjpuXbo7lf9nJsuMsq49tD28QzWYgt6ftgpcwxhobrxM0ZjpAow1Xh5Z3TyfYGVtqRzNNSsGDvOAoT",
+	"F1K+oPlkK4HiweH9VRtPSznIoO3VG48bgVgSePWYqHnGqzcVWKAZmFZhidVU5poJcF1p9k6r29uAMGbg",
+	"Y4Ickpf8Uxjgx+ZfYDmnBMxEvXAOcDXDxmy0cHBgvrTL8pKK5XZM+pNWUcksyYyK5WBMeVbkTNWWRkpi",
+	"fibmZ5YSoxDP5lqRcS5nqJbTNM2ZUsdE50tCJ5QLklHN8h2vgRsoMNeKKDWiM9Ycr1mBwGdQl6eALsVo",
+	"mvRK+Qf0dK6IdXmRQrGvhXYd50zJIh8x1SfJGdP5cv90rFmekAm/svewqmp7/a/F1+KZzJtj7lmDQF5k",
+	"DHSVbHlsXt4nXwBzO33znFyypbIqzIRZEwla+fvkFeMg6KWyQgm4XReGERWKpU2aOB+MGWtGjdDO2OUJ",
+	"vPK1IISZsaPDxMxW01yXzmSQR/AqQGnQuc6oUguZp30z+lM04sA45rm8MnKkVv6dDiOaSYErJsiUqnI/",
+	"glVbEbkQhrrQNuG6R6g2I8+Y+dbIGZTMuCg065Mvgei+AZiXaUJEtwsIJYVidmGKeQ/cKkrCD9VWZnZz",
+	"5KZrvNZRGM/ByW5byRmQxDAPXDbYFo3d6xl0yuZMpEQKI4jC6hqiAD2Bd6v+16DvfC7MwZY5/2Zb4eGw",
+	"lVt4A0CFSTyu6S0zrhQXE+J29jHEGhCKg/WuMrfqKEEIt6lvQdVeM35LVW+M2UopiV6MRdBq40o0Z4qP",
+	"QGgwu0vmNOfZkgTfhDwX7sDsFqi3fpg9uPksTciQjag5AqGVhY6QC6dU0yFV7KT0uLo73+iZC5lf4uWC",
+	"S6KKudHEWPqSpZxuJ7A8XCWwFGUXg5npYwC2rMZSPcZu9y+Wc+Zl5PoAYJ/PikzzOc31PXPf75sJW7nA",
+	"SAK7X70kHHriROikPvbEi9JJZAaJYUnWTS7nLIfviKaX5vKCiYGt0Q4IAqPA0nTOtOZiAk9omnLzGc3e",
+	"5KYNzZnaOx7TTLHe3jx49O2eYkqhOydjA2TnqmlafYk/AEuWhYY7C7cSNfcyWUz5yNxktjW43fZ6EUum",
+	"83g+PHr4qOL0fNg0bfb84Gb03QACGZoj+8w8XjEKiMQSRv9SbOWIPv7xo/VOWPtIDn/NRiDgQ1AaxKpV",
+	"qEpHl0IuMpZOWDqgumLVTalm+5qDLVwUmWWDaASuuUB61YaGILGu/8aFwnVxw/V8CFaXpoMApS6vpyzj",
+	"Vyy3ROnkTAGCPsHvlnvv636T3h4TqSdFfSssDCOEF45JYsRDOAUJuYNOXHnF8rs9koCfDyWrNHF/p1yZ",
+	"uaSJOZz2ETNabpqcEDNTG2LCNRlzI9t3WD3z4sr1b3xxyVGLXkuin3PUijN2hWu39osX8Ob73p4U2XIg",
+	"F2IQrHyVkl9aoWjOpLllrA1Jy8yITOAuR+smRDJhIyiVoQWS5UBuOpSFBl4HOlnym4IVhqhzPUUiWzVp",
+	"kFPNIDyMZplrz+gUYVdSBPQaSpkxChJazmY0v+y0G41SkV1d80A6H3G3s1W6d7sMELQAP77GkqDk7rc1",
+	"GbIJBQl9KrM05G0rd5jSVBfdjuE5vmo+KpDjRYZlV70cllv5Y6u+CJb1CCVzKeG/SJLoyIrZjObRCDrF",
+	"zMU6YsSrL2JS0FIxcv6bSKt6mjMFFKqsuSzQFdiyKNbI+r63d0WzgrVMfEEVmTGqipxZk3aVFOZ30LTQ",
+	"iNWL9F/r733oGPyqEtXsgxOAR7iTX65Nrxo+WkbWhjEGjsZuXiF9/N6o7MSAi1WPUMCKe40Lr3lz+aMa",
+	"YUCVm+Jt2zV7WrY4c3Jpd0GnZBRBnMLDbnEKbfEJLeO0KiPFrRILIwPiu83rQiwr3yUQoMkVUVqa3cXE",
+	"KF/ONUtB3UNThZrKheijEBPEDq6cEtn/x29/9IPYQYGx24jt7vf1K7lR3IPtxl/wDcnJboR1XNDFQpVH",
+	"DG6n2iUEF3WfvDbXj5Caj60YfoyHleMJnlKzjw0jhXB9R4HeljeE14DqQ1+WlhejaqIVEO9HjNSrdd/h",
+	"QisDwrrdR3B+C4jf2obQMRqDcwa5wpYkq/G8aphbZZjtE3Bkb2UeT6+Y0E+opvEDCbqjHJMEJtX/KAnM",
+	"maHVSdhZT6nqk2fohiqVIjzWNGckY2NNZAFezZpqsLV0vkYab27EVkn5tZ+oW7rkRgXmvT8YWbgmE64l",
+	"U2cx6xpy4i3JhbsQ8dYIY3/IwpeTp+KiUytf+rnd5EwUM9PpgnI9sGsUKEymrUBbMlxFymxQCHAWpKWU",
+	"p3hmZKPe3pBmVIzYIJML5EFX3Pyuczd54LNzrQbWRGuYLVeX7gOaa6Bj8LOLXzMjwScQpWKEsUHKx2OW",
+	"h9KbXfXe3rt9M7n9KwoBfMrMEqb+JeX6AmcKf//CTPeJnS08eYZTPsMZw6M3Umafl7NGPQWmfu5mDs8+",
+	"xem/gMngl5YEF54C8PjMkuGlnyZKKFxdhh87ctResyF/zzxFvOIEZHniqOKW+4VVXCq5AHvfTEGaxh1g",
+	"/9iEks/F4ykXTPlJPRdPxSTjahr07JhjudNygc2Ocq75iJr9zGYsnzAxWm62kK4llCHL5vDqLdv0g+FK",
+	"+2C3hgyI5uQ1eYbmnfc9w9NoJ5b/htZc5au/eWlfqzMFGFvZih1A6/F+Y7uqTtBL1t1NYjFTWJBdt1ZM",
+	"Z++0zdSrz8glsISttc7HJSlEFi2mOTQugBZR0E9pQwPjKIc0uY3Eii7y+YhmmRXQO9n58PgPFBcjFpUj",
+	"qLCixIwKOmF5ckzgZby4wO5Fs0xBn1trHlOqBnS18ukse9jbiOb5ktAWDTRqb+sslLmd4oWzgPOtl8/c",
+	"y+9d8PS3N6H+FPN04+1S5N1M44Vi+YCn19z/VyxXduG6ZNC060022N6JK46ecSOROf5+/Djl2G6qb3R3",
+	"lsphV05khd5rOUpdEAr19T3r1LCHZ5O76dPlq2pD9ulppb36YG7hfnJd3849Ven9Ju4rf1F8WPfWG5dz",
+	"uNJyOOMifHrY0OHrTHaNAa5+6jsY5MyOnsh9r6FgA/1X9h9f4Wtvw/f2Mb0XkTNMz3sTrqfFsD+Ss3uS",
+	"zvm+2RQTJu758bwPP1eXfL4v50iV/bmEAGkc8vte5X5fu/rejNi40tfbEq99UazMsuBqntGly9eyzH1t",
+	"N5+fvajz+PXfKCP5V3n6qo/OGRNf2FfbjctuI59Zj8dmRvDGxl07i6oxe5f74PYkjQ9rA9XYXnixv12/",
+	"S27lDru9+0vFzbtONgqCB7XMUuvYxxwfmhmpx99wG2XhVT0gnVwgO16aW1iSImOtauL3EW2ylTIowIYd",
+	"yOqBrjOW+cCGGTe31TOZk6lckEyKSc3yCEFrU5mlZMjG0sZyBR6pWBxSc0ftwvztOF51as/HCB6xoAoC",
+	"rgUCW5kBeZAW6GwLd3weHtT2w9YkxzrNCSFz2tcLAsjLFfOeHGAISnOj8JvFwYSJLMVQ0BNyYNkDuFy7",
+	"rZz1Fmy/d4Rs2z8t3rYVY/k+41V4xsSIpYNCaJ5tH1NT8QrUtqIGI7/gYmKDthWRwm/HqFV/bUjHNmaA",
+	"QIirjVAYvqNYSoZLYvaIS+Hsk3MmUsI1oYok9vvExfzbwH4tSco0G2mzBVyaMv4GiTcd1mzBRSoX4WZr",
+	"fNRCkVZLgvd21KwI1ukRhozUeq8yzeZRaJzTxi7qFMZScpGShV/PClFk7DaU/iJjt6Twu55vRNkvUJf8",
+	"EBR9mNdNKPmBpFKJGNpAub/zk+M7Pzn+6mD/k9P9X9H9bwb7b//k66/7jQeVZ/3B/tu71T8/uvuTPwQL",
+	"QUVc+weadaHZJvLn+nhN++71ZMHVMD6rTFmrwuU+OMrnH7LGuFLYXUfKr97CAHZKy7rsvclejYjLm3xe",
+	"kVm35Tp/WHv3RgTvdbMyjfQv+IztcGIrNIHg3MGJdMmyUz6fsxSye92zVs0gBFws/xcc1IN12sM6oo0z",
+	"SXd79raxLndSGjyx7lcztR4dbJAaZcSx7UzVgfi13la8qW05uHZ9FE5luW/mFr5VE44LQUXjDZwPrhB4",
+	"GHRVrlVp0oGOe+32HItjuznEXzR0vnb7drYrq70P6rLpAMvYmVevNoqsHeKFfzt6uCPYiXIMq+9BCPCj",
+	"lSmS3RhBqLpVDAdvVzOJnSveu1e6z7uw26OHnxw1bqWm+BhmaAVhE2NuL3dvJtwgWOKZ+9h5KGwLrruL",
+	"1eG7Xa7XhjHOu8easUo2rr6C5YFg3YZlJffonN+7OroHllGVVNlTPbPn4wp7mmo9Vz85vnevBkV6dPCf",
+	"/OSPVuXHoE+uq3HEvP38ycbuIbG08P3t8VtUEDab6yUgv5EE4fw5UwkCwClnicR2+gTCxK1VrEfMVUcK",
+	"kTGlKt9ipoOSM9Ynp5VfQOSyMb4O0IO53CQYg2JaEQ5I9Xifuw5CsCHsIDFXtR1aQrSUfXJhRqTlBGdn",
+	"WRK0Cz3bVHqcMreQ8jYK3NxjY4ubBU1WPnF4eFQsAffePJ+yDKDMmnf96XwOpSR2yI3m8wuqLndvBOxS",
+	"2sSF8vfJqVgCGhRh70ZsrknST/AQ9vtJzyfef372AlH1LRgF4PNySFFrK3iyUmFrmoXcce2jUaj6Z/jk",
+	"7d1ABImZgpAGZwA/GEioM/ouFE2BjdRiKLAcS9f7H0LkBsG6xmwNgJdkhS0b538SFDN4eHBARlOa05GG",
+	"GgQ5gzoDDYEMuO22Wi6In1QxO7nmMOFXl/4FjiiAbmQiVb2SJ1j8HTsZwK+MChWBbWSde8LscZ0vB4Dy",
+	"0C7WOPxfELQs29H50ki1SjOalvhKgJRhE9L72HbKMrp0bSc9C8lp9z+5FIanli47xJyqzev+UQVP4tGD",
+	"jqpl6H+byiJLBzCkduavJc6MUPLs9PmLp08AAO8E+a4R7Z1O09plwPK65YPjOSkTwh1ydHeA6JBNlbjT",
+	"vraRHUYLqzLtxHixB6hpOvbfzXnOVDRn6qJcWO9uBVQls+L2pFpIEdjoYAkhNvPD7AyubQau7aVzklUF",
+	"wTM27Juiaw0q1FFqBXnjzqCS2UWHuoGfyC5ixEukpaYZygNra22ZPlFL9Qht6yOjww6CLYcTiJKkSLk+",
+	"HbkgOSdbW/nJeiUn8C+b8thVyjYNP/bN4J++LfjziWvQjeOpkwTrEDOdYviCmQCcjG6r1QR4YoupJDOa",
+	"Mo/sMWEnJBll/Bive2oR3UDcgi8cn5ezGdgRuGB98qrIMoRfByhHqi5ZCh/xEhn5xc/PX54fQxzGfG5R",
+	"7CTYJsYeztHcfeYokZxNuNIsR4w7lo0JVV46QdhKOWMItIrkrEBgGZ44pQKEvg6QO1rmg1xmbbe1LC2N",
+	"QAJqhdTOmD5jW9Egbg3DryIJjz5oQDGEVaFZhlKaYAtiNCS9tP4JXCC7N4k0axJK81OqHLqKdFc6QBnS",
+	"FNClT8kUIL8tBDACCVu6lsCFCbljH95NLFfMpLxUZm0wcGUFvcvDtkkUBjZ7HdrlbJ7Rkc279wR0lIoQ",
+	"0dC2OwFzNpNXhoQXsIE9TDGekayYCeX2jtucfXLORrnRnuCEIUQig9cs/o5pIPnoo48SxEkcyyInKZ9w",
+	"hGqsoT6bl3H1OlG/ajmN4PlZfE4j8oCUbzGwuV6SITPSUCeoAvyiJU3d/DS4ZPGfO2fKh1hv0WJ0v9y3",
+	"cv7+8zRphqqtD3cCSNIBn8fbd+CWIAmXtHKq74hugYWAMhLCqWjItAm4UziiyvR77nLwdK9QuRZhY8+U",
+	"40ut9+GOw2NMl7vXin2v1w2LKW/uW4+LsanQKGds4YVpU1stR+WCKDaZmVGfgCh9sNKI3GYb3K/9IKQO",
+	"ZK+Dt+/jZ74N1GcTGJ/KXsEJx+low4qqJPKlyjqwKSMUyjw11//hey9GRjE6KjLZSIoxz2fm2prTQpn/",
+	"5kwVM3O552RklhdEJ3MF027cbDRlo8trgqG5NnK5UF3K5EJubS4X/m9v4IOKJthat6jHNdgnnmDXm59v",
+	"JbZCwkq55h72XN59Qbju2INTYZvEA4Obx1IGuWUqsxTDHiNNFbZu8tq6eI/x1S1j5lOWFvMViDPXoThT",
+	"ms+oRjaVZa/HUABj7YSeus/ev+3FnF3Wr1liQxuBCQ4ubj8jz4GB2UzAmg/YSA+MgoFoHNvPqGKI2DKx",
+	"m2WtQD6rZnKMNqwF16OpgzCCuHIr+ALGv9GCe1AaDkwaWGnVy7phgNPK+ALoJHbZ2WsX0X673eAXFhi4",
+	"NfUbzRsoUMdfyLnMrcQZcpPDR3vd7I3uXmkBCeBw1ossJUFVj05CpL0q26xS+KtjkFh+A9hr73uI34e3",
+	"1SoDmds0NLW2F9g1XTcFnE1EZ4ntDMUnYgtgzO3OUDc7J444xL0sax3GjWCTTjPQbDbPqGZdl0Zbd0Td",
+	"XluTVoIyqTZU30M42usg2HG1+7qmBtTKOlZObXCeqlMpLzC7mtUwfSxiWDms7vqwU4xw2grLDFAj3W6t",
+	"RfcHckzt2q/d3zVoJn9XVcSwVrnvsVQRnOfwNF8T5qu2shXQTtfLitEVUZ6SmJUGJHK4CIoZYNwBV0l6",
+	"JLGFn8w/0wJBypn16w0zacianLjXfdRdsqBcczExX81zOWJgFjd/2Zp35p+InWLb8vJp0idf+jrdwEO5",
+	"IkPGxcQJfz0shAabF8uVBpJhE0zPjnK16WJGl4GJX1ZuuGVHadPNINITsEUfJPz49NXjpy9ePH2CthpD",
+	"f1uOGW7XIRvJGbO81KH3G2rgFY7yR6chefjD5pAcpBWYkCzqVccLxG+DjjvaYuR0e5mXtdE6vF3ura4G",
+	"IKuFdDmItjpjR9gY8f0QexNq2EPX7P8VlOSCKqdLZxfGP10YxJunr548f/XTLmOqJ4LhPYHjLNcv3CY9",
+	"fwbLMVbWriS23y3heQo3cpXS7czO+k9uUhPfQjpov4pX+DLDCezOmFYh2y7taVXlLDJPtVYSLks7W5ft",
+	"AsRuTS/BC7OwmzxjY90jQxTPF4xPpqUUDZXEVZ88hfAhGytEswwNE0aBsldFfyPBFkSCWIUCmmecKT1g",
+	"ouVmgrzQMMBA4eUkpJ6ay5BB/BROhudYqfIKwt8yPuPWU2ABHpX1VrgaoiMqytvO63m25IgrRbg1xFjG",
+	"L1m2XD0zCxc6pyNmYzGEXNiICrtYUHbmRtCCcQvViF4ZZ/u+7AgJDCe7P+aCqylCwLaznbWbBoOC1lqv",
+	"4uLcKWzpZMI0tJWskoc2lWo2FTn+sISJXckGN3rrX+82vsFrdztkjXTDL1qtPSoS5YyHsTKnbiEYePTN",
+	"4J6VjZQPH5fNBWp4PA6LAzgBXILWywvFteyTSIBpu8hQUcXrqrzVlCtqb6i+Irdo5XPPZD7bHCdKDqz2",
+	"XEmSsW9HanaC/sIVlsIO4fW9Zudw0hPbsOdhzaC0tWZxC8+O8cRy7H3rXJBhTkdA/TLk9Nvv/rf/6ru/",
+	"+LP3/+/f/ovf/2f/5u//5T/53d/+t7//z//1d3/6N7/79//s9//N//Ldn/4fv/+r/6EeTnn04BoJLt5I",
+	"XqL8gh1krxmewEdT1BPNFvJnWaECaa9yfUwS+D7p2ZgDGyMdBuvmcmEDL06I0fyr70I9RhsjIFJf3/WE",
+	"JALbFdK0ECARCxyvG7f58W3cwt2wlTd0FJBr3PbwsCY2uK5z/NyqqL56J7UAvs59QIm1eAAsVwDm8fj8",
+	"CyNO/fLF+S/DVodcYGmVptRUQX1uNFvLtnIGtup+vP8w0vAN2NYjwTK+7FOWlbaJyoH67s//xXd/9p/+",
+	"7m9++92f//V3/92/WpsZttaAH7PemN/KKgxhkIvqE5ccAnVJKy9TUqiCZhipdicJIyGTHklmcsgzs91/",
+	"/0//+e//6t999+f/tkf6/f5dV0QYwnpse2br0EsWqbHSW+1yaIhtXJDEHJDzmUpqiji4JLx7/JN1eT/t",
+	"vla3PSnU6yagj4CCA9eBguw+cCKCEGm2edJt+1bMls1+gWJWOQMJf0bxb8I1VLGBIFuAbHexgk7ZWhn9",
+	"H8EbmrRsFvML1UXOejjDCnISuFG5IH/327/4u9/+ZX0pu/B4TA46fIYttHB86wqol67SdIIXlNC0ZRUw",
+	"WsxdYS5czEWPgUalcz6ECow+3hKb65Mvp9LsUw73ra2U70Mo4e7Fi0SKEcMMGF8rAe9ssIqr/uZnuObT",
+	"aEzc/lybsb3ak41Xv5TFVskiz2MyWQdZDNhhqwjVlioTOF5hp1F1adZgnMu1SQ/Nkw097TbKCrrceZRV",
+	"2es1o6wwIucDCLAy88nZFWeL9jXbwg09kjH1A68TStJ8SfIC8obCuyWiV3MB8e+dQ008O63YlkC+tGl1",
+	"TvVcazBam/GwSQFHudjGtBv46Npcct23HHqzvzAr3dh3TX29mYlRXYuqdxYPUMPhuW7L7Zpd2I2+c44B",
+	"0btFzPDvc0c6mF9+LYfREGHhcxY8G8fkqhgj3xBQz6We2L7XznDHK+oJewtLutOJ3sIE5YobIR5bFHBZ",
+	"VPwPK7pPjxwRyz565L73k/TIg1AKflgaEnrkEbFWwR75McnZuFCuYpY10WjpHNPoOuyRj0OnNCjdXqTm",
+	"GhzX/uWYOtPlaltr4bHZ3pBYUom1mtG0JTCxrCq5LnsuLDFdv6PqAJ/kaf/w0YMTMLIIYu2usE5UWanb",
+	"AafwNtTbeDxZmf3bW4+l26XAMQjG8V7Mb97EgOvW9cZdF9cLW7akQM9mZ82NLqKmjGkyz+UkpzMoWapI",
+	"I3V2w2u8sd8i97q3GceEJ9SvMm2O07DQJPH278SupnuyTKoykLsbhIRUYJa7TOz1IV1laueGBTFjckRU",
+	"ggiCv6qiRJkYavfIKoZ1CyrImVzcjhbiOr4JRcTw+g9DFzmTiyYyzPcdvdHN/XImF8/9QM7k4kkwljO5",
+	"+NQP50wuvvQjMssUDspM0I/rTC6euaGdycXjYHSmg3KAjjw2IrW99vD34a/cOJypPVL4vBYl7O0d6F9H",
+	"uWGLgOFITdDurtAu8YvR3VTZbR3Cf85bOHsCxi4uJsmxu5TQAoQBhmAXoyL1wYQkMY+WyTFKQeAPMXJQ",
+	"mcNhXimEwCYhy8M0GYbw9UmC+Tj2BYzrgxRMlqX9r0XiwwaOG0H3ZEqvGIb8nRCKF33BSGaBdIxqDxj0",
+	"/TCC8ti71dwjCO0wjcaD0uEyTvAmSIiiS9X/WgROHkc1uBtoCoXacdJQBdRMDtXWazlcH5e9WMEfu8I/",
+	"fH/WMmQ7Re9lzUtbddB+yr+5sL6P6m44wJvaQx4dEiFTRlIpmJGgrSxLBZH5kIMkDe+7eRpxGh7A8hA6",
+	"FGb/Z9nSiNbQkqaX5sRJlAP65DEEFCkwfheKEQkuYuuvcAZZnhO5EMRQrQHvXvUD3D/68aMfr/MFPKaa",
+	"TSQKvG49YROZkwbXxUwKrqVdnClXWuZYrh9OYcyb59q8WQlgVbp245jvTARw0AvRKiWTCixzq2pv31zR",
+	"/O5kKTefXdPQ4nTWYghKkK+12bIl4lm15HkX5E+XqLSWju7F8KuBHI87f/l6PN42GmZFEUudLwczLgrN",
+	"brwmijcIDMq1/XZrDCBM8SqTY/5jKqMROdVYdcLF4jQpWc+1sdly1a3VqxyD+nJvW7LCnjmjqHVWUfC4",
+	"hDiEq2AIe3uF4L8pmP3ZYg0H/e6WqQmW7Vw/DPu9pnroeOSta4d+TjdSBXNrBr97nr1Fab8GZ16Nj6bz",
+	"5Ut/rD80gP7v9yK4qQKXdnduWdryP1ZxY6db93veK6uv2ber9sSOr5sdXzVSMfFiwyhBHwWbBJE41vih",
+	"cypUBkVbMTSoB0klNsKN+VhcxK6YmNeoSAl2Su4kKUtAZ01Stn96kdy1n5c9BWE8ZVggE82YxVVwpHT/",
+	"m7ffHvXuv7+z/9Xp/q/e4oP77+/+5M7+HXjy7dH7P/nqYP8TeNoC42oRe7diGpthuUL2TXx5rOJexyo8",
+	"IYcHVUTOChDOupAgiM1qRzz9Kb+yUbQQg1fFLFV0qUjy5vX5BUGk7MN7aqbuQZNJ4MxTgOhGnRWxT049",
+	"0isgwOUKQWUUUZLMqFgSOx7MNVS2nqIK+v6hwiYUIr6EmT9MKdNDJUERXJ2Ym22TngSZSLCuECrQkOKg",
+	"/lz9SbOLZnNNUvMeYg0XQvdJpfCBHYRgLCVCYh/9jVBbO6HTAhbsmj30pXmnziHs9ouyhJuHoe4mqpp+",
+	"WdqG1bk7lhiMo2lawMVvHojDGnikfbFHjmo/WGRg4HmSSBGzxa10Wv+BAM62IzqfY/9ckSuaFYwM6ejS",
+	"uUYR2bmbBwF78MUtVk/cQkbX4/8hStgBtgMZkpKcya2h6/b2dE5HbE7z1kiFKVRGIUnwoocWBEQNZcTd",
+	"+lpOaUpsckV5eR4c7D8Yjj85Gt9/+OMfD+8/SOkjen/EPjn6JD1gB+zBj+8/2j84GB88+jGlB0P6ycHR",
+	"8Mf7gKG+2n28FhQ42CU9f7SqCxs9odEoFkOUzy4u3pAye2mlW/8xBoPfpPlww1pAf+gWxN0Z7wrF1EBN",
+	"ac7SQRA3uaYChjqHL87tBx92LV1IHF+/nLDDvsSXm3dcM5XPtruVyTBG9a0Nhzi2HRvwsNPdG/CCfq9r",
+	"wLNc6vYNeG5O/2DAW2sF2ZIx3jyT26Qu35YMqG2j7NqW9uHfvX9wG+n7uZPertozO74ZbuNW+NJTtRU4",
+	"7IeKwPKVdWPyKz5iPZKzjGowvUg0qIGFAr/iTJ2Qw6rJZ02ltDDKo39wGKmR9hiz/TY9xT5rsP3DJnBy",
+	"JKq6Qh/2TiszPbOLeqBVh8C0xyQZcb2EKNrkB9/aNMW+efY+6ZNTzMqdUkUODfUehnWNSoQATOHHaC0p",
+	"dC6z4LU+ORU2p9Wh+UMp5iBL8qSsj4bJnxCv63/vGZ0/+fZ9YuH64fNKkapv90aQybv3+//+f//u3/4r",
+	"X8LweO+L52+sH7VaJqoD1H7KxUTT7HLQVmm7S+Uml4rakoTKZpTXS9YfPXzQITx5RT64jy/0GeFzlisp",
+	"0NQcLH+45Ka991Xz8Hd/+69/9zf/NJJoegMTR5CC2sQPOsy7UCzvYBMoS/kt2GhK9UDOmcDPNplNWMW+",
+	"Axq5G1yckQGht4J1r7KG1SwaerlXfn8v+Hidp3NG56469s6LZDeO24bTrH7/wdUA9yd9w2nhdx/cdLZc",
+	"pA9zbTwz2nA2DmnlA5vO9VnkhnSofv+B0WMLFu3SU7fPWmXvrPxXvZ6fQcU/7jAhCqGJ0hIK4qMd3RbV",
+	"8HgRUFUyZxClPEQ8iPXYCC59FQexbqK7VB8C8u5Wh4COn5ebrHq7pmkMKdZ+pVwxXQzTZ+8wZ7ALXl8Z",
+	"lbyqZWiRYbIDQEpB2V4mNBHxAt+RnrYwULtvWpDSbVnTFhGTK7LIpZiUeD+YSBhJikxORyM21/suXCLp",
+	"knw35hkbtJrQXdT/tQDmkeUM+BYAhjVEYblQCG3KR1OPCbqgytZb7raEcZygM49HDeXKFjK/ZCkp5kYj",
+	"GtO8VMFQe5KCda080JaVY5HAbU4OU7pS/KWRrgK1/GCamLhitw1mrpyUiT1l/ILZ4p4wLguiTGEJMlds",
+	"ylG3tBU83GVqCv4dZKPYB7bNNgAgSGemE6T5hGlVge/ZvCCY32SBL6Hc3A5y30JFIiMKy1WWSYDuPFYO",
+	"bs2bEJ6LtXxw106FoOtbcC3Ue7+2gyG8UT4AN0MwnO1syJuaglfD7h2Tx+df9AByz3CIn52/ftURu2zK",
+	"WFtEBmSmA3Ki4YNDKS/DotthdJIth1kP5NoILQu5w+q4gwmanGurBqTpsEy3cvZu49zdCqu5LSZzg+zl",
+	"g2EsO1+821g4tRvG6WWJDTeDNRzWkoIOVqYFNWli+46TIXDu1RUW+5NhqbawrpkxQiEuCZ3PM6g5W0H9",
+	"7FkZcsTnPMx/t2HkJFEzlYB7AKVXBMTMMiMv2mgS7MlozEng5MQKOUb8spi74YsI8AJL1bk+QD3Z6n7g",
+	"WfEnr+KZXEEiX1vGFnJLiRyPiVHje03yvfRYAOCbmsGHFDQmqxJCZjo5LacoyFDqKVDLFhR21Qy5Ig+O",
+	"jk4gYlxXyigj8DKYEmhmfs4YvWIqLJL8fRBr2WJFyTc4LttUPOQ0G8xzNubv1ruOzRGHN1enfU46BAec",
+	"4Vv/kMl5jUzOcnv4aKxwOf1SrMvx3DbgCrrftcACnd6CwFL2e22Bpfgwiif7Od1EwNW1+chGOWAbcJgP",
+	"zuXwB5KwiJtjWzlvs4vrHzbPh7B5Nrxe3q7aNTu+D3Z6FzyhPFteSE1jyCBWHI3WM9ZTpljPJSqGxmpM",
+	"HmEpOf/88eOn5+c2/MTW3CuF3CCpppvt2uY8xAZ0ij8pj/HNXSqaH8429crrWOkpy5gZuitZyRVJ/gir",
+	"Z7oSH/GS3zF8aEfEABuUC3J4D3yBXmcC0WrUtf5lhVfV6m6ECNFON7N1qJ2SAbZ8WWjFU/DhnL887+JS",
+	"SemyIZCuAP5s31E1iDTYTn6/SIGZSCld1oqr5FjbET+CfEoluxGsXpgjWhAiqMgRoExyb3W8FHIhrldU",
+	"ug4V5ycdVCm62cK1KaCHVEsLB1hwtbrCFf5ZnsNeySOqlaoqcNlKr2E9uxW7y353LnnXum5O1Z32lgw9",
+	"rbmYkKREC+u7L5LYedtMlg+ugu9dnA/Y2jrJ/gla8h+XOZ3Xt8O1JYduY3To7khWA1XtOJBx1uZEbpkI",
+	"NvBVitZXKW9WOGvNRKy0XE5tM6W7urI7ZgKVvnfPCJrdX1MTrx2TW1fI6zO8Cb08OLrdSXHB3umOh2HN",
+	"JHbnJ9h6knU2sqqFN+bdVz55oU6feC1FXxeITGWWKjKnOZ0xHWBn+oJCJ2iMr3pj17CgFobztsPa3A7n",
+	"uEWuAWveist/YjFnwmVNerbir1+zWik7rHAFuRhGMaCazCQWKwNAkTK5w+GIZDSfBLFCVkJR4OLp29Ub",
+	"mDYG//dv/9ekR44OQpiVExtgNOO6hpEM0Kt2i7kKCLZgYCUBZO/3f/0//T//4b/83f/5H/7+v/43v//T",
+	"v/zdv//rv/+X/+T3f/Vn3/2z//FG60QGppp4FWJOM4LGBB+bZeaT/KiaW/Hxo71qv4f7n7xF5JyD3qP3",
+	"LX1jYOCItevoUTyLL5FyyqOwLKiK6sMbBdBdcpGut1O5If/cvA0YmPGyDReBbeCHqlawwO6GZnkjVFud",
+	"u2tEhYtL6zIBWeSqPb4RtDlwmaHhQmmqGbmTOEonvbAMQY8kQVXeBLB2XCydG3CM+rZozd2eLQuF6tIA",
+	"Y0ATe5icWcC8krM5SFb4W0mmQEHcvkyEIakl+ZhnrENhiOqSmI/8mmxTiKeC+RGLzFOXtT1hC5WznBHA",
+	"VWJ98npMkhkCeAzMD8kxeEShHAjm/qHSu74ExJTxvK3gPZ2xoDSF3STAMi1oOJorbZ3AXn0p89r65XKh",
+	"cOiFMOQ2A0uOyWK6vKmo2tp1A8fXn8eeLVtRoo+EHMWeFU+R6KVUPeoBxHW4FlBVD//U9m+kk93yKjAa",
+	"2Efg88NNDzinjjogfNJ8MOOpgOTQtyt55o71Ct/v7nWKatfX1SfKS+f2dYnA6xFJ5Nv+UpeC3czWuNlF",
+	"jtHgaU6VjcuP+KfWLqf9/DG+/P2kDjDso3toPXtnLsMIo32GWcqG4dl3zD8tLj7e+ViUIYcABoDwA966",
+	"wKSZlJHF1NxJhn3aYZGcCpBveQ6MG+s/ACQdhl1XAmGad0LtBNhxDYTUA8VoPprGzNqRiSzAch1Ulhgy",
+	"JkiaQzqQjaua0SX+VibxAt4fR1Hbzki5aB4IIJKF3mwGN5JNMWVZ7M6G2aE5HhESQJbHsC0MYPLRUmXZ",
+	"D0xTx3SKcOGg6Mem6Q0rMgy6JRbYE1NmFtgHPrXgbf0UB/s/CEgBCvnq/+Wmb9lC14nzrx7yxqp8Jheo",
+	"x0FmBhwVe4BcVgmiOvKcWCGhDjeiFiwmF53iD4HTBhM9YD2pIMnzlM3mUjMxWu7/nC2Tjfx9sbhEmmVw",
+	"qJzmYPvOpNJVB1fHnoo0BhiKoZe+Ehm8Ve2I5wjL13F7QqG+wYqUHznGYn5MNfqxIqMF1uQ5yJwd3YI0",
+	"y4Z0dBnp9VOZcixX7V8y0y0PIU3TnCkFyguG13d1RZbhrquy4GC7WL9qt5ZTlhbzwSVbRtp+Yn4j5reS",
+	"wYxzxrBCT9f2wTjhoHOjvcAbrr7j1jMRUvMxHwH8b6SbV+HP2IfhTmlwK3TMMUP/aGzT2V8iZ2nz6aBu",
+	"G+3F3+H2OsCbwI0r6HAGuz/tNba/2e0beEEH0ppLqiN5WfEvQ7AuExqKrvfszQyDumI5mUhNKJkrVqRS",
+	"LGcd+/ZgkjEvb/ljJV4CKn2C/OIUnhLnt3eTjEDTSUytpZMycEKVWW+A0Nu1YXU5+LUcRlr/mRzWuXMY",
+	"LW7VehTKNNZe7tafWil3BAQrox22o5m6VIOymtaqTo2kwqyYA2sbluDr0hds8mYPAOYjx0Q0OQJ040zv",
+	"yBQAZXqrGFyf7QgbpTl3R/jyrAe3dMBnwivHzarO7sJzWrkZIxy4eq4qV0DPiyXhLnRX+gopabd2Advp",
+	"zo0CYb/XtAg4DfTWzQFOMu/ojqtHigHcuHamwcQCQyQ9kgBfwnCuBPBXIOFEMJaidng9x14r5lNgv7i/",
+	"CjKpHo1WYaNcECPaC6nhfFWdH0fr8x43BA95v2pddnyodnygcplfb2rMNbF6brnMnzBt9swW88PpMeWA",
+	"DlbbhBvTxyFWGmklhh1kO25Kzc8Cbslfy2EfXhhY64tFHqjVZfBiiZUOiGIZM6JJZ4iMMWdZ2p3JPTOv",
+	"4xpH+FxLYQmcEvzYzxkdTf10muUmcjaSedpRkpVZylRrh+zKDL2PnHIwMbwLe8XPCP5AxrmcWYUOv3D+",
+	"snnhLvVm2hNVsZyhU6I0HWYASIHavfULYU3WnIrRlEjRI6oYTSF9yKxiX0g9GMtCpMlaJDXbc3SzXcXj",
+	"v7ZJFPNbdqOCl+yqLXCss8lTFdja2iMJRiTssPzKj7xiGGol1hNX1VMsX4/3jr/qxDvKL9/3OlTT7v56",
+	"qM52/woRVru/f5qxXAevv60LAEl9nubmr07FPImO1vxQG1ACHt9qr4mzpBEbPhsmXvxaSdE/o4uAVcOH",
+	"z1iswumGIppp6PUYmlovplXp8oYqFRaaMKcXwKkSc7YntvrGmk3bVYJzE96hrOBpvFNp4WrnkY3Q5e71",
+	"jGDnNQu2dx22PeF7bXEA4HxfTBkWWQEfgfkM0sLBv2Atta7cx4INp1Je7vPUbGIZuwrMFaE0nc1bw2fI",
+	"lM7nTLRHzLR4WjrMF2piRzm/ZRzl6NbR/kY0vKsPInQUhrFlsCVCDHSt9AmVWbfAQ/eCgPMygeXBXslg",
+	"6UjZIMVYGChcPphnVDgLRQB1BX+7quXuQ1tjy/3Z7rdqOvEioTN8xgjVgUUfg2lsHIpMfWl7IRdBbB6G",
+	"AjKRlqW76HjMRppQ/AqtpYkd7IBqUJbr1ZE6nxkuuOZUr99gJXzljL4bpEWO+m7T1IulEksNAkY9o0so",
+	"CX8STJUkc7rMJE37M/ruiW0w6qPyeOAPjx4+qiKCx+37KRtwoTZAmzObuQsVXrv33tsdFjEbvobnRumQ",
+	"wnHKGb1kPq7z8ODgoGZTvDPm4JIG1DajyrjC+1Lgn/aE3QUryUNIVfNJW3dMP3OWV9qEF9EwebdPXguG",
+	"LcJmyRZ0qRD6o+Z/Xzl3830Vi+IohkVhV3VtHLR9zWakrucA5dzOzfuu/t9GhxA2o/2sfvS63zNlzFwX",
+	"4zKfMVnoQc5mNlArfmCGTC8YEwTfY7k6CcpQ9mAvuZ9cTO5mZyVaQtHan7pfVhU+YLfBw4PmPqg76a1K",
+	"VQa8+Tuj9S66iGYHJq4S40dGLQADdt+xY2tEDM9B+FvOnCoOOC72+umTBN1j/Y/s99SoFfBX5YugysEx",
+	"lpTEdMgJ0xgLsphK90fwmcPWsZ291lOWQzwKMTeC9SHM4MMHR0f9AKbRzdSutfvTAjWWD7AaXPgk9B24",
+	"Z2GioHsWBNE6b0A/uCejhPQpi33FM6so4985G8kyFREeZXIxGNKMorsBCTvmNvwD/8yZktlV9wARQ1gr",
+	"OZ9j9+GjZ4444cOnnkDh08cBkcLnTwKShM8/rxALfgEFNkC9hIchq6r/hmrsuSNc8OwsIF7w+IVcfOrp",
+	"B89B6X3maFg+OvN0NAfo3TyjXOxQ/zEdChQKdqoBBf02w/SNRhK/G6IWz4msFl+k6rKHSdoIA6slQkZ3",
+	"DG8xvQ+4GgCOdDT/MC3YteLAqmU1t48ls7GFq5bqM5alny5tRmVatExIikEhRhmj60Up8bl90cgMOZc5",
+	"1BT5tkul0TZDaWLmkhwTxRhJ7LySvi2XycXElX82jNeSLoDK5YqkDuTM1d3FY+oYshl7WiDHwCriGUXn",
+	"uQ03cx3t9fZ+U7DCMlFb4AhdWSMG8djAIrXujrj7KRvRQrHzYAj2EZQof2EHYp99huOxfz0th2Wf/MKN",
+	"zv79Sp67Mdonb8Khus7diJ2jo1iVAuNJjRkY+DrUPD7xVYgr5VsXtHvpVt/9sCVt20g2cMv6nv14zBCi",
+	"bcoiCnPhsvDgd0VSNuIY6jqa+vqtdFnWrDWdnGDdowVXDDyEWOqq8TqPZee521OtKhkbqFh2XA67wqJk",
+	"YAkiq3FWulcnoS5iVE6IjXU5PUZRK4k1kjOL+dpZU8Ct9AVni5hVA6t2t5TEfW0Eszdnrx8/PT9//uqn",
+	"YSVsrRz1plSREVZAtul2lUrgiYUp9GWzjzGZrTIlBSV9O2+3bmA4F1RdljhKqpjNaN6yPVl5b0Hkn/VO",
+	"Xbcob2t1Wx8Ya3lnOTx/C3nOXrlXAubsT0h5aZRbNXY5B269xt0MHsKWu5nOWJkYxbL0hFCSAjue05yi",
+	"eYERKDqFsrwreRWjYCCKRHPghpkR3R2wvu3PZxchZ4IYHS6wXzDUrzXK4/xWZxc8k/ns9fhLNJdGrjOl",
+	"qUhpbq60uVQaY+cT+/6nMoXLTc3UhGrm3/ER7GpK58yXhPewTxZh5qdU++C70zfPSc4mXGkjgMLr1oZ7",
+	"AufO+jwTwx4sGn0Qve9vRztasylwTB2vNjuh8/J798Q18763Z+WPOEdE6E/LEqcyS6t5jAh4yseYvJhK",
+	"CBzuxsqg5RgbM+N5wajatLhUe83xZ7mcYfAvhFZ5fm44XVTVX6nZ3xTj8OONbeDPMDfk3CYgb1pna6xZ",
+	"PkhpLKT4lMxprqGlSu4GALZmGbHCExky5OYuSwU4vZIYcT8usoyY9smdzy8e38WjMacKgu+5GDHY3UYc",
+	"sDmK7eaU+48erremYGrB6skYKROzTtCGgKZbjnmq2ABLwZNJwdqAUoxihIkrnksxc/hRyWfPzy9en/3x",
+	"4MnzsyQqRYwZS9vIC706OgGJrMUCkkHw+GGNwXmRZUh3G5bsYICHMl2ChOWK6pg3oYy7svEWmIvQJ6eu",
+	"RRB8xpRn0A0YPU3fUHKQQ/QoGr2nXEz6K9fjk3AxHsUW45Kxecvs7bYN12LDfYMJorhvXAaqX2OQusr9",
+	"hWh+fXJAZowKhVdKf6PdFrVzZ3LSfXVtuLMNALfhzkF4J/xgt0BjrUdTABzwmbEsnSB/ok4kg2OZpqgm",
+	"D5eIFoZbG0qJ4iCojQK8eVp42g8WPNXTFVk4MBCv9mMJU1quHWA/I9gunc8zjljR/mdXnkiW1YnIkoU6",
+	"IjKSBWNGuJxJoadRDxIE9Kg5HbG23Gv3uxnsG6n0JGfnv3hhrzi7gbE+p5boNpILUV4b2ACEUSoLBciv",
+	"eMYmjDw+e3p68ZQYZqT75ClcjrgclcaVNqRaYLK3UY/71fDGR/c3SPuMRS4+F0NZiHQduNSN4EVVKLz6",
+	"SrTDehJ8YXg7uOH4FRvUmqJZ1iHMJ9ZoI0gGIC3KJ24p5zlTTJcy6owB4DvE0QavJ+jQg37aSFdH3utg",
+	"nENveRXkpkUzrYLPo+HbCKUQIfC0f/joAQIYoBkG7g+ESq8i19s9eVxyWSO2wf0IiXPIlEqJOGdmR2EF",
+	"n9Y8zBY7WOm2AiJ33Btv8OV1lqv1+AvIip3mGnUprW/E+c/WIyF20mJfC1sM3OHT2M20HsDBRg40JZFr",
+	"QqhvmlIRHII6tBouXPXgtR3u+p5v4DMGmnFIK7sijdW1FLo2bLrdhEYBXBdM2TyjcOosjhDCcziQkRm9",
+	"NHe8rd5TLeB80D6MJzV22D0pwNzJFAcEIiOFygvI3XyBodJSaK+nClO0gCg2I9u8ZotVN8oMV0OjWFrM",
+	"Y8F4egqsC7NLXVUHLy8ZlgOyNxdkJGczo5uUhoPcMDpbIcNSVhpZ5xSniPlRkOppkyDA78etEOT7qZfo",
+	"AGRVZ+szwgrkzwtWQWT6as+I23kfVDb8JyDomP3TSdF1jI3qad3HH83CZ6sKrge+5Eo6xMFGOBHVMawo",
+	"uxLb5uEK+stmViiEMAhyrudmzU88Vk25G/2dEtQ99zzpq70HYJWoHZTD2DkB+G009dGs3bpsuYz3+ic/",
+	"SsiQTXi5x3juy5KMZMpCEzOmEMLWsM1wQWaUi8xsyMdTLmhURVyJD0X11J228nI+JtTi7rgh9/yTMVFm",
+	"K9MMh2yOCC0jG8x2B9WIekgFGHbNGu13P/Rf2f2hyNA4AnuBAPFRH8twq74rGnyNfQjAbWrVbt/gYEUy",
+	"CihJgtvDo8VZVmQ1Swcd5/ctWs+qVfnBp+sCcPojh5LSrMbf2KM6jmoHGZCwljgeLkjyg2/fYyEiWwkO",
+	"rRNBnXsILTIsOTWqE7WBzQ5HzjRAyZ+Q4XusK+TbcXrLQjqoEeU+7uFHP4KPwJhZzLAGqMz8ju+Tc7v5",
+	"7NkH/TT5KEH1PbIZaxz0qx98ixfz+7fkB98if39BhyxTfYhUgJr9FYa6DdDdj9bwusNYKE3b3Wu+uaZv",
+	"39yEGR/RqOfrIi+ggDIVhNE84/ZOQ6wX50+JMpZtsq3GXNBsECBxxjEWbQYuzzIyxEzyXnkNJ0b0Stxm",
+	"soJgj7BMsTrs4sbOApgTtsJVmSkOCTlMzrNoi2shhtvhyZ/kS5IXop6i5T4gd9RU5toHAt4t+SSSychz",
+	"a/BaunuzNrQng2yb8lhZ7sq05jkzb7HUCG8jOUMUPEPS5M3r8wtyj875vavDe2qm7imGuUzO1LKQRZaC",
+	"c32vZ/9YUJBf8Y8hG1i/vP879ODjQxS6Ku/wWZHBeehYCxc32Zfm+3McTPjoSxxS+OhT55+vPgx9++Ev",
+	"Z26ItdfLcbbEz1T23gpNYrepEv5G3HGyRNjvNUP2neXq1oP2S+niJgowXctGtq7QTfOTHRa9uR27Vydr",
+	"V1dXZA04ulKWsqYerbR1rVunr97uvCTRDdjeqoviyE6jCMc1dwOY6krHUtXVsMb6to6Y0PwOKdm0J8YI",
+	"AwaH1U6Xw4f3Hx1U/C6PboQajx7suNRVl83hJEIfLeVi4VaCOTRMTBFxfx/+e/js7377F3/327+MKZgf",
+	"Xn2waxmJ46SuujWm1vxo0YACIj/cish/EGRtN47fVL290NIQDUEAFSmXxQRVpZ+dv351bK8kiHkVKXvH",
+	"VM+HWUGNUpiHIncwK0L1D/pZTSdO7vZBzYb4H5TdIWfJ3GqohGfcmUahbpfNkBCpy37w8FqtBp2DtQad",
+	"rVVvRzbT7sb3ewA6P+vt/J6vy55uKvI2xHmp9I7TvKs9b1BI7yKK5R4g3FIbw8sFoSRFfdVm+6DxwWhg",
+	"+CruxkjdIbfWza6tpqt84jQY7Jum1r3NbPdgDIpoJDb0I2A+bX6zoKyY+8gNYRX9vfQWja8E3xJQDTy2",
+	"JyQZFUrLGSauiqX1lSAdnWoPzGVGBUWxYpLTMQUTtmElMyku93p7dD7PuWLgL9N8xvYvixm8IicaCk7K",
+	"qwKKXpneokEYfgJtciROAX+tSZKqRxZTqn1KPMSbl9OESCeL43PSKom2pB+uE0qbu83OxFoKWgKCpnJB",
+	"MikmhKIVryzcp12WPy0TItBeixCeJbQMLbMQ0TsmCKwVUZpnGRnznIGLIONaZ4xkDOAtqHDVKGE3ALRw",
+	"kHmBTao+eeGcfeBc8KJqfxtZdQWRdlFQ6NoBJ9VIjg4l4m9Qxe3C7/G+vBntrdOH9vWoltOhAXs2OuYb",
+	"24+CVOMbE4ovKhpHnamUYNwJOp68MTsmQpeeoWq68HVE7g1cYzqOk2U9mpXSojQ3vavSXL1NoapKYIfd",
+	"dytupp0LQbch/pxHldyLesh/uBgnHbTf6rqUQvnf/8//7nf/1z//7r/46+/+/G/WacjbacQwNc3yK5q9",
+	"bJGguP0dUdakCG5Vid4S9g6jzmY8y3gZgNN+i3z86IEZ3tpI05+z5c2goXVGEHAVyjsgl9ka22tQyn7O",
+	"ljdv8e8kqRriRSTUnR2Zn7Mty9G7NYiIh0U+l6Vz8ZIt6xXQtmewtXnCIGLTcmWJYmq/K2PUc2Wb8Wdb",
+	"PRtL2duiTgqAwDGPtDzw30z3L76szun+w+ok6P43b7896t1/f2f/q9P9X73FB/ff3/3Jnf078OTbo/d/",
+	"gvXW7r+/e/cn0UMP2TTnbZZL+0OtWIXLCISSddRmbHOhNKNprTweSSAPtF/m4A4cNodLHFzPIKoZIOtD",
+	"M19AqPxTKDAfWZygApgNqudhdJhiEG0j5/vF3HDnkcxzNoIL/Q4mPg6Xyd0eCOG22tkdwSZU8ytGEgxj",
+	"T3DdIY3L5fLAN5ASIFJyZy4Vj3wB3nT/hU2z80XVQBd2TNeib9qckBMAdgdEGvj8LgT92IQxoqc5U7he",
+	"d3yHB3f7xBeTxxQFM7YAMB4iS1CTSGyAet8lQCSV9AMsP2YoC3UwMBXByUY0mBIGsdhQEppl5fxtAIkN",
+	"T7H4FU0oYgdsEeUL9kcPzeRS5jqWrFiV1QxE8SEYvtm18bn2zWjDNueBCxIUEe9ScOL7vPnac+UuggJ/",
+	"GPUg5WWz6BtuUx8w4YH/RRrHhl9/oDO5GGC6YazsUHSbA6cVRM6ZMGzIbgwb1cEWPp90y9EsaA6lcj6A",
+	"4eRsRvPLDrHi0RLYbh+XeDHh9CqkD7aG7xUOzVrZJ2DIu9MOwltgl+IO9nsTAQ+1Gdxu0AMOZtfLt/N4",
+	"lRcO9rpdJgE0Gve/jRzXrn21Ycz+ueOl5nqfAXZZj0xlkfcgFdIwF0h6c6ZtFNB+iLiE5BspXFlZm/8n",
+	"sRBx426dY2bw2qWBj9/34H0zjI0+wPFv9glk9HX74n3boqpu8TrXoMiH5onfbHk+xNFvslc+yPF337gf",
+	"1vDjp0jpNzm74mwRY/9ZMRPVu219YUkxkmlUjEJAVvzV1RsyamgBLnOb+3BMks8vnu1/nPTwH4ePEKH8",
+	"p58efnxw/yCxTA81koXML4dSXnYsHr3BLc2VPpMR1J06GqObbM8Ty/b0djWxtzOejHnWonVkXOlj8vj8",
+	"ix755YvzXxqS/ez89atQ+hxygSg1zcDpKWtzO2L1bIg9cMQ+CVINXG6ZkNpW16taO1ebb9bhvmRsPRl3",
+	"JroEB2W3sgvuxOYEWZbFQHMFKwNHcE9uWBdW5zRSy887+cN8sCEDL6iWRvzwncW0K6WWsUqKcGSsculs",
+	"BQKzAnK58BVug3rlNuNyiSqo6SpFg85sXqzLXG7489vqyVer+JuRBCPYojIZ1ijHFXPUcKRuW3SWngNo",
+	"SXPlp1JFCnCYWwDCH/aOjxBbkGb8KsIunmuiKIeiqQuup1yQowMSZNY2wqpymbEOUGVmsGfwKuRiMLEa",
+	"0M5CskBWOozHgpORvBDd0euwlahl4yVNGaFGEacajwOgmEUD3CzhDhtYyBtnWFfH8NThJYVOew9IfinM",
+	"ztJrzdXlJHu4+G5NwrznYNwl+YN9ENtnL9uSdBJVjEZMqcSmGUIaTJmeQ+jQxmphKg84iB5PuWAKnF9P",
+	"xSTjamrugljB/5Ubt1HGJXpCDb8E2IYQxNhbW13UGCQdA1LdlKo+ARQ1FZgwbaWQnPnk6D4B4DxEWwS2",
+	"ZJQxI6c4fBuAo+lhZSCw57rUaprZRMpa8BQa17owGvtqD51xhyewScJJethci68cQR9OVhTuXZ90BDC8",
+	"mHW0EXRIvPCEIRsg42i9QfUJXxwx2q+d6LJL+tQT927w3cAJBg24xI2o7HKusOTsDxWxN3oTWFaknaA9",
+	"fRGDrVa8G2WvEdgSAlh3h2yvp+zVvDaqsUkChLmgHmgJWBLNCyzdUHQ+bzVyWweXLeqOmGfNxMsQF1UZ",
+	"GTaKf3RDq7Yyg7EDeq+SRT5i8VzIXSQmrg5asTUSKrEq6wNT3CBWXFcXLu20PbE1qBlHXUXk1HvZEEbX",
+	"bAezeDUE3ZQj5CnCtZp2aJjoWrP9dnbAtDqWQXuzv5aBJBB0MQYJQcTjhSpxUTeK+ZI2UFhca6sWJV5j",
+	"IOQbSS0SxkaoXrHcv1KDygcNMr9k2swqFnf6UgqupflrS+TEUZHnTIxanITu1xIqhY9YWAccjreHC1YY",
+	"1p5Sni2JlppmKkBBG0lxxXLtYfkqsQGPX/1xLTKgXlc1DBOAQID773/QVhBq8E205Kov5fFN6Rn3MG7J",
+	"T5+WScI0nXFxzzARrjQfWSTg9rkFCG/Q3tgicAoixXHlI/ypjFi9ZGzuij7CuHo+oGIkxYhnHKF9C2Xz",
+	"AIxAL52SCwkECBRX0vJUcXrv3AxsSvkmMXoH+5+c7v+K7n8zuPej/ZYkhwXlejDKueYjmrWnh/lqXz4o",
+	"4YplJHEfrg6QOHr4yVGHACoYCpuxfGL26MZj8V/e3GCsi3HVUKz31Iu8EPKcFxlTJIE2zAZNakO17SZB",
+	"YoEAB0gF/fD604hZSF+xxe4j1az021zHS7bsk3MEPMco8k8ZzY1cIy8Z4mX6gFaloMypHJNPqeIjQgtz",
+	"IrUrQxIb4OYRchimtcZXjDTcnbHOrtku7XSv2CKAn+4GZeg+eN+rE0SxUR4zyX4BdyVTmBpxTJLFVLHR",
+	"ILE885ItjSY+pIqFG6vVrACdNGfztjKfnS5bSZJdLp13pHeqKooOdSwraosUCSN0zo2IT14VWUakKCEX",
+	"4XEXD8UrEOXKe4yOZmyD6+vOT47v/OQ4uMT23/7J11/3Gw8qz/qD/bd3q39+1BJV+ErqM0bTpa1v0dgN",
+	"LbxjRZGRnClti4nkshhmDGJpWAoxdiOejwquyTBn9JLlJyQRcvCbQmIVWyEHENeWHCPyNDiDDfeDfBgX",
+	"MZZDnFdKivkJSbDIktXc6XwOofxG0p/LLIN6Gpply0AwtcPDyiPQM/4TOgZsQig+1A3bxFHvzDfqnryS",
+	"v7Btl0+e2S48zW1XvqJFVO6vWDIbh9195ln3ilrVlerB2yb6DPk3jYpoHe6+Sp7mukRN00cXc8an/Btn",
+	"yti4WCZg9LF0gDp1LejHbpaD3mHvqHe/96D38G1vre4er8cF/XxJud0f+Pc5GmL932VZLvizUnoLnjy1",
+	"IXn2czlzlbzeVmj7aA1htynkWBodqgf9APLUuJj0yCGxluUeOSJYf61H7hNfZq1HHqBRhbiqouGR9FTe",
+	"lsbnLCDwOQuoe84C0oq0QleRnpaDaUAE+S3Y8zvek2Lt2epo5Y4X4gOEJyspI1xS7AB2PHbbnCSsPBi3",
+	"D68xH8siitT1BvwLvv44XKDObCPH4MZxZXbAKV2p1OljCnAHMZpnS0gfpamrOlamUSboykiaFvuy5l83",
+	"ytkygh1Noohv1rXaPm7PLaw4HkdN+S3uyx2WE4ztz20Um+3Mw92MlJWCpdZYWc/nqHVfwyp2+7TXPKsh",
+	"hnAFOdhu0HUH2PCMIo/IxqXQ0yCWLRW6Xs9yL3a+qncLPxb2vPOYzrDzlzSNTbfkTl2SjLugN2Ll24Dj",
+	"QN0Cc1lluRHT4sVDPHuIsTqo+1FWA7IJIIjdR0GZBxswWTJ9AnYvW9PGoo2UeK8lcmKnCKfYJo7FI291",
+	"sMvw9RgECAWfznTpK5+gHG4U2/TERnZhYjIXE58l37OYDvA1F7bgDDgXcsgY7RIDxgBddSPinOE36ffN",
+	"sDyPqmzFSr0xG51vN9S6U3ET0eqVqdgyZ7cetV5dHYvxEUEtSdPcXp6RlBf80Snqlvr1AldctXtg1lQc",
+	"jVQYBfDqbDBTkzYfZeBPrkYGlAxx7R43ItPAg8auPH81F6thQZb/dDtMGtzphdBd/ZVM6GtVWO12/vye",
+	"iLo2I1QHEvzQ1q9CvBrcB76GrYdWFgx5vmpzvai4x1iOtfX2W4JPASCECc/5umWJbSE7lBXI3ImoMJVy",
+	"EYP6hW6lKtupsYfdjNcfUstC4yHBFg+5crGWiZM+HCTpWY/ulKZWdbQZjmHOZEOav9kb7MvpknBNvCi9",
+	"Js+4weZtu+sptr3B5XvX99YewMf4npFGtzG4VAKAIk5ZbO6Hihi5CEpcWvSz6hYy4hkEweJoAjx8CBHw",
+	"aTOXbFmrx3R49PFqyIUWsIVqEelaAC06fUs0IJvNyjGhp08CcRBCWwNubLVhgZ4v3Hv9zlE/cJ3mhQDP",
+	"2gqnsGV2eMZEdbgnRMhF4L7vk2cyJ8NCcQEK9XLOyMOwhCyoUYmDT4FvTFuJg9Sf0XdPityGBWBGiLI0",
+	"CRvoPstt7FV2MGtx5OxrJV6OHXAst16kCPRkoc2pWNamR7PMRVHCcsIlYBc6TtY2Gtqk+zMQkJPV0E4P",
+	"jx4+Wl92sQueT0UkLEF98rZgwGcgzwuZWsQ3AFMnWkpA0LJ1xM3+ozqAI4D3bbOYXl6pi5DIK8P2ZswF",
+	"WIXbCavu5RDyA9EGXHffR5pO1gdATV7RGQuu47Uc8XPF8udPmnpAzB7huWy5QddfF7eh83+x61yIxtZb",
+	"DdbTwz2ThmIcsH4uCILm4M4KzpaOgf24WChb/CBE/EGvSn9rXJ+bQb6tk+b7McP3yEOiICjOCT835/sI",
+	"h18a6KvapzNj1i0XMJTwYWi7rzmyGs9q/pGYvts4U7sQsyZdCvLjCsmc5EwVM/Cbgg7jEBtIzrAKLnoI",
+	"rozcgVU3edoV5qKzBW1TKW+72pOBZLh2+FVxbDuNs6vw5C+vCkwbllQJ0R9hsXTOzclCcQCOU5Gzthtq",
+	"/RC3UnBCeWltF6XTYlUKw7yUYAPs12567QdsMawJfFuheVQsJbH433wCw2JYkqwQmHMpltZcsNfrZF/p",
+	"DmDnAVUDCIFOQO5dbDTr8qduyM4Ts7P29nwuwXr+aVkQ4fqEJGqpNJsdIzh3ckxe/Pz85bnhlD0oviWE",
+	"LCCmBH6PBu+bG4ql62GS6+ck1AA6WoE2rgJ6kw6zkgsHhqSqv5GlFvs4tC5VeWnjbNVS2ALuHZQBtSZw",
+	"z71q6125PDerBRrupjDDoHn3b+8l73KL+ppdN1KtmQlz0NI4Xr4350UNir29qZ5lbTYYGCahinx28fJF",
+	"9Dh0raWruc7igWPX3ubB7i23NPZXkrpKB7/XHOWuv4tuzyvrRqBuTU1zI9gWKtqfhmqVgrVYApvt/A08",
+	"MUEqUFjB/UHvGsenR6TIllirjc0oz5ITkth3fG1H0FyHTPGUQbX5LzBd3oiZTI3oHOwkUGZSjgnbN81A",
+	"7AtcMbphQPnBt6YDOtJ9qMZo7SjlU6Nz3h9hrYhCM/jTvGaDcEpw/X4D5qHL6nQUVcJ7StWi/+2K8Jyg",
+	"h243irbnVqvLZqzmS3UW1P0U3SYXuXUmom7SnR3OaiXGS3vZhoYxrHPkf9yvXp9cYJ/erDS5hdJwbpHK",
+	"yW8YtbSPphNE5kOuSWmx5WKUFWno6SpnH5TXiKVTG+1v0gt8p4e9g4MDYvmLiqiJGy9h6fyPxCRYQ25E",
+	"X6cTm9rvxzJhCPbOBdIKYi6dbTfporGEhuCuACT1iD272kFjLakZIVOMxz6BZWidHhJhruB5QrPSkI1o",
+	"gQWxl/DHjGEJowzNcCsKtWy8kDCJGJy1zNmgLX7KBWWZl5xO1QiksrGe2EaCUVMn1VzHChnufcvT94mL",
+	"rsoyV12+A6K+jV5B0q9jF7But8POlaP2zng5VnMog+X3wKAhx+OOuROo3L82H9l/mk+h4c/FKGO0JdSF",
+	"IsLzwsJRcEUKgdF0C5ujTis54YoJfUyEtDF2AAddYAf+EVZdZ9Q5AnLDNQvdJwkouza9xLVaqf3iBqLs",
+	"91OqoBwSfm62qP0aoAW4Is9On794+gQTYs1nCElQq+RuayDh7GCsDa+GHZo1lFkgBJD3oFP3vBgaAg79",
+	"6LEdzHuCYGtfGgBcePOcjVjKhGGXrnaPf9kM1zpHwO/+bp5RrNxvJn/FAPpBFmA1zSAROGVzJlIfkRXC",
+	"NUCFatOpp06/kqajAdbMzKXjhvL75sx+6x88g0Zga41i6r91zW5g/3dfOKvBjaj1q8NVnyMJbaQolI4H",
+	"K4lSXIpjooNoVrekXQJZIQrI46esN7/D6wGT2dBg3zzPwakyXD4WR9GAczAqkC1uTqDK0pJYonajNN4c",
+	"17JmOtiV7rZ5MShKvra6To5jgCiQMX7F8kF7kBimjw262VfPmUgDuyqLZnSXwW3mBS4myEnRktfNmnn9",
+	"sMDuJl+qLhlWS+Qa5dJ4EMDGSCgWLqOF6v73Vi4AlbwGVuhqEag9/8U8Fyz9hVKaFVVKtgu3hT6G0moV",
+	"rCIAWyvLkPl7BBIcA1AIuFAwebINB0ENCqF5tgLayEZNuqIYbmg650a8Mpdix4NYkz2CI1Vnsb0Kk66T",
+	"PnJKqqsXxkuGZ8UdgIbBOTisFRZZZ4BhUGXJVNamzpt76LHzHNXQQDfJO9oklci/PchbYXbmLB8xoW1e",
+	"lseLMypUAkgfiYUxOzAX0OHBQWWhIdu37Fn4Ip3rDwo0vk1GVH0jYEPRBKnK9FeuyrVNEuX6bm+HKEez",
+	"O40ioMBuVYnRju3ppsedZzf5Tm9gd91+woYZxZYRzdeXt1cCcMg8fXiwVYyy3Tmb2eUgn5cL8iV7PKX6",
+	"h2Chm1HdJ6cuj+vR/Y8fkOFSI8rUz85fv+qRGaOqyFnqgSsXU64ZUXM6YqDGQdytLTpJFrm5nCDgYVxk",
+	"mTXPh6N7eHAQWaQbEL5RU51C6hq3+HrCImrmbM40kMpIXphdiW6PmiZSUZn7W0fFbClDz+2hq3g0jh5s",
+	"FQ7uJQ2oENNijsPfzB1pxLhKwa0yGsMaKjeqhxbCfvxo9fgCfWF9EKsPaGmJfg7XEs0eqIjVUyYCxbIm",
+	"Pd/kHBvyRBd2UPci36x8uZLp7/Ze2+2dFkSctSVhETDXScXIkE1pZnc/zTKWEzqCuJua13WNn/F1PuSb",
+	"Xjq8jPbrmHtgOrFXx6ZSqf+25/uNEu+K5fEiDW38GsISLf8Y80mRs46o2jU87OrN2JqOY5fN9mT1PZqz",
+	"sF5Dltm3OYxlLQ8f8xxQXTHkqokfC8/Lynb4eqVAhB3cdkW4ZJYypQeASteKaPeZKwXuDbfWS23T+9IC",
+	"05PMO0zhD6ZFllqoKMg19SbftLC3aGX8PiHVqvjmbaiqR2eu6yPwrvmw9PzKGU/Bx4Y9ukH0o7pYC0FK",
+	"3Syn0ZyXCxjMnOUWRL60BkM+5aEHl7crAzaDcJiGJDBRI+PohSQz6ermtSm8NZR1jFR3BvPtZscj8Qjn",
+	"TtXvEZopaV2lpafMx8sjKvh2HctCr5jS+eePHz89P9+m6UbJ5z3sbGUGuTXRrMJQDotJOvHObtReSCJw",
+	"WUhIfRJ0FoFGF1IP0NzcNSmz67v1+gvWpl12uGLqg8qwmkRAmxbUTGhQA46udUKiw8Icjg182yHCWgWv",
+	"6egg5uI2ja8DlkdeIXwJBM1gzYKFApdlz75Z7m6HeO9ycXlObMFQojQHZl5g/M817FJztBoPBIvU4njz",
+	"9NWT569+2msmYjtU/d4mfbSIrfVeqJDoHNyoD49Cvgtsn5Jm9dlVRhIxbjU3fq1xi34TRAO7PRy7D92t",
+	"UL+sS0YSO1erJJwdSsBOptqlFPyGAp02hKs4ffOcfH72wqiJTBid29ajofP5sa94QQpwmbokSq5clH8Q",
+	"DOEu3aBYxpzqqQe4nkrBotHt8bIJKACmrEcOj0jKJ1yrPnmKI9TBIPubpkt/DkICOMwpjsqwVaiyrUzr",
+	"fvSW8t0E9d/kMV8FVAn5xRk0RdRUFlkKdbAtUqRFCqFWt8XpUpJxwTwemRndjOW0QkfT1gJE4Rl4Wtg7",
+	"3V/r2XC+gzD6vcRt+E2+alNtZ2NTfNZaosHM7Pz5S1c1QaSqT760Viiue8FcR1MpFVP9WKaKz0K+vzoB",
+	"+f2qqe2KK7gDulumkKNtLBJxsIwL3RAp+w3IHClXl7Y2uUjZO9ax4LS93q/leWXvMMFw0EULBXXA0C9j",
+	"mhH8dGv7HogBroxnm5CW0iW58/nF47teMfJhEA1lOMYvrLizenaVvPW5W0kXMmeb2HqeWA9yHYVbxrCg",
+	"CsubYx0LcV2iczWwpVPaw/GcMuudvlAQAL3VEsryDxkXEzDyRq2BgDjTurCwiRDxf+3yQSzn2vMOLzWL",
+	"D7rtFQzItVghRM8e0cpuqZ6M6ipWTt5KbrBbR5fvdufermrP13R5lbz01v1ebywEf4vF0/7aJ881mRVK",
+	"YxVNl66Bu9vGZRv575Itj0mSXaqZGiRkLLNMLhAb5sF9kjGtWa56VgjrkWTfpnQMkn49OaJmUz+Kezda",
+	"vBpvdhKU7sJTkh98a7jJK8hR+SD8ZG+MuPOqRV56YqkPfaLMmFI1ZcrK21QQV5yXZIxCvFTyo+SEHB4a",
+	"2f7ogIymNKcjs5alpJX8KPHVlKxizwWZUS4y08PjKRe0T04h3E+B1Ik6Ab5Km2W2qoAVh/c/PjiA/ztY",
+	"nUZT9b58/fWPfvLVwf4nb83/kf227eJ4cA373TLLIOLVpcwDW+15ebu8zbgyCkHOiPu4r81tBbROICq2",
+	"TxLLWxvtQr1FNscIwJnM2Ul5H1bypGbV2NIRXlPlNW476BhpCtM/c63AX5/5puDPJ649R6zX4+eOz7Xw",
+	"wVXmHngJ5XVkEWj3sRYNkQZ1rcwjFjdmbH9x+huyNVrljQ1Ew/3aErmNoau+7JINXdMyrJOIQclpzq9s",
+	"9KHf7EbyKnmIkTw+u7h4QzCUC6gwlOnyxMOnHkFmSnDyzqE0hqrCvMA+Sj766KOken6ODg7It1/Dfff1",
+	"3vHXe0/Pzr7ee99gugex02FnFmhuNR+H1+EhjNdRohyhOyaWu8oxmTLqS1PNaU5nTAO/M/xnlLOUCc1p",
+	"psrZ4FlT0mUahgYBq3o2jXyAtdccbpygnWhhx91+sbQn1JSba8b0VKZtEQzmNzMzsxsglD95efr8RbQU",
+	"X5Fn60EWbW/4djmDHlIntvl/UbCCbVmrbEbfDVZCSZwxDKyUvoQpBmiYA1Axm6LJAh9hyD5Xhha/HJw9",
+	"vTj748Hj15+/ukhKaPkrnksxAxw4Sgz3YilAYS64UOju4bpPTmv+L4gepRYEzQaWQxiA3YxmWFA4xYE5",
+	"tttbyzJOawtRzXMuc66XA0Ou1b67c/zBUsmVC7QgSTiZiWSOdosp1ezKktP1cuMlqCr1LC3C2/oZjGU5",
+	"fsusnBCUQLKJayIBy5ay+yO+D96cvX789Pz8+aufDi6ev3z6+vOLwcvnrz6/eHoe2xJ98sJ0EDoONL1k",
+	"wq+4q/DG82bkvfNkeRo9OnjwcZVE/YODw5gz0loCBzalZ9DquHL1KKmAqi8wzLnMslIUtbXsOWbRuJZZ",
+	"eoLX5oIryFCZGH774OBBvEg2HMyUZXS5frmco8ECvthCxf4KsyHqPVIIqFeAuT8gqZhzhek8A9i1fl3j",
+	"S4nH+cnTF6d/vHoNHevwoeU3tXzRpTPDX388T0PyNBzqSiJjsZ/jSYWyzspGHCGMJlvUzugqShkW+OXp",
+	"8yjvWz3zVYe7nLqtwoOVg6or2L5bynrVZtvWuJXdNBOOOVVG/DcXu5WUUOwrXTHtzOnjRw/W4UPG7tsz",
+	"UGKs36J2XXFkYtuUj9/8m0bFfayPXh3E21Uz2J2lpSTaLq0sdVjsm8YHhHOlGEn5eMxyr2I4qdsMNBBN",
+	"+jdY1cfPrIQOLCfrHaD+kQcN9E9CxED/EOEC3yLlglKkN1MK0n0zbClzTpeNtqKJgEBsJjoUNajO4knw",
+	"oU1zs3VMmoDX2oV55VxJ4fcDd0XuyuLFsWr/HUz5GRu46nEd3sbqR9dLyaMa0LaaMM3WOuQD5zIWCFeg",
+	"MYMdRhAKMw2qSpepU938LziGFQKLw2DGNa6GT6E5yNGifcqBhCIYzQczngo+mUaUh5cOuLCU4/wUzQ3E",
+	"BRnzK+bRjOWYuMaw+qQ1snDhKXdChCTlDu2KBBhu0w0Q2+UiQsszuaguZjk7I94YKWJMrTfc3LEIEG6d",
+	"4N1yF9uq8VUKtDuDkks6MmPpmv0OjVzYD/GvZ/D5ipJrDvHguJz5CBzbJTwCBJ0biYGJFJRhD10ZJAFW",
+	"AoGMEAX52lCeJrE8A01vodGsEAJnE+zPRvjJqilXWdWZb6/6/FnZeu2HEtC1EBj+u1KO0FQzI+F9bl5u",
+	"xo7V92OvUkwRz7tdadthyNMCjDx34qtsu+RG9TNqN3XJnSvXRg2YLOSLLdd/C/tvbJ5Pl5g2OpR6ShQ3",
+	"9zYO2IY6YPIGiJllJbax2xe2bBFyKBfXeVKarmfUQVxyQZSRyKmH2WjamZwAB7bKbdm1kG5zw0aHtBMb",
+	"TuuCvbqzbTsgHR/RKjZqoQ3MuWrhmF1Z5JzFM/8dPXxIIheIj5JH+KCwBDLv+bPvAmtmXfnfBGJ1B7hB",
+	"2kcE7Tp1ZOLiezsXibPtqzUduNWEMEcHg6xKi/GCqhIUGaOFibWCdxiKTz3tLmYh2wZGZFgu3tDRSwqW",
+	"rMKj3dk5DjRAPEPWm2Rtvn6xM+mwn4EW7sDB7zOMn6SCHB5AqLgliQLHR5f519Np7YVUOaD149FYvuaO",
+	"CbZzhUrredgzmc82NKG2hhWYM+mM/e46iIQYVFKTorgcGb9iOUsHuDaRCt7eTp9Y0oxkVsyErW1vrlji",
+	"WwkDh1dnRUUk3FWRw8BrVqX5BcAA3vtS5WMUwjCOyePzL3rkly/Of2k23s/OX78KyTbkgubLaFUS2Jt2",
+	"8m2Bhea3IFAxhslIg9pYG0HylYGz11kqG+jusiJ9rb7vbeX88dmEcu6jCsFOENrL3UI+A6Os8rI5SSvi",
+	"8CoueTqfI3KGmjLWEtkEP+GQFzK/HEp5eRLaa4H0SPcpT1MmWofeheyVJe5IVg0I2RWawjN1k1RdUcjb",
+	"Ci28E7vcbTRRte+dhxRFur9mXFHNCHTrwUU1HWmr0N/v+zrcnB14ESsSpF1DsVmCjhG7lFYauhGg1v5v",
+	"nS/u+upj87jiFLss6e2c1Vs8pxdu9avzlUXcr2erfUf0K5uVZjjjcU23qYrFVkdyahFIzzYFYNhVK2Cq",
+	"BQI1MQNPAoRVqD3hhuPKGaaUZ0sCu0IhOB6RhT4hBzYHtLteCF461fX0VGjEtfKWOu1i5LbQCmCp/Egc",
+	"cdpW/orlu93lKFXveoNjr00HWTmGGDYDflbGeqzNcax+UY4uPqyJdWXUQ0gmELy+JM/PX5P7h48e7R/2",
+	"yWuRLX3gJNwL1k8Oce6Y/iytm6AQOl9W6oqwK5a7z0vhKeU0I/Ocjfm7ajjV41d7q/G6T/d/9fbbo/fR",
+	"cMMzUO4/pXo03e5KROvAJmKBed/1VRHfD90F4/5eA/Dkuo6vVzCv3Z0YtJRAtzs+Nabnp+Ox+TteNRZ+",
+	"8256qG1l+T+4F78WX4v9EpesR6oWcQjuQcxXiDd1+5Ir66/sw+chpqtL0bfpohagBl5j76a0ULraegDg",
+	"6lD6hLTVn1BByNhYYwMWqmbN53EM2xBwxaHYYuh3iYEDVQQQ7RU75BMhcz9eG1xirWNYFEfmWKSRavDj",
+	"oCvKVldxxBkXyrdB53OMryBTlqV+Hi3fek9ycgxhMBjjWObTB+sI9J3zfC11zR2WlIlzCcSMzKlSrlNv",
+	"VzHboRDln8dBaGW1aJp9Z+l2BTm1VbtgyAWrNWTD9Z25EXzgGOzztSAklUxZrbAQ2ocfYaSeDUt2pIXW",
+	"cWQAXume+C+c+BDfkYYLc5yoziFYxVEPsYfNUk8gcHZIR5e9EO0bWv+hIrrIBUl56vRYRu74Zu9W60Kh",
+	"3dJM0UJDpeRO2e/dPjmNQCbDlnQNYsiOA6+EEs9aIowoSPkidUNBH0T0MEIgqxlFGCRcJXr/axF4qiLQ",
+	"fy6L2h9psEo6fEc7XHPz2Nnt9fbsWYKP4UTs9fZGQUSB3b17gXkQmgr/csvb0UGGnLGMbcC/fWAD/unA",
+	"jfGvp8GE8Mnnflrubzc5/PuinCI+eO4n6jpw08W/wzAK16mbOv79JJiy6zRtPDvzxPBXwXaXOZ3PO+Ba",
+	"eeWzgVjcWovOeVLQLxdapR5WAp+BzV+yuY4XSelSlaQlrwKjOttQxYLTZmU1YPBMpKpXRuZUo+xHGeVR",
+	"r08YE9a12F3H0LYSCwY+61UB0DAbBHJkYEP0I0GWSc8ByFnWYS5HRaYelkdCVFNtXvePVsW+HXSZJ2qJ",
+	"bZgSLoZDSxvESJ27CS9F2K5Vo+D6CI5usM14YErg5g3BjOtuHo+Gaw+TH0a73NYWYHbk0Gx65H6J1WOZ",
+	"8VHv/vbxX9BrEOll/g6iAKqCbBN6wRoQ1uXWeEODldR7gbQkmIpUS4lVx4hgACKEv/IhVQC/VZZqRLWg",
+	"t4lCwlKjdMSslO6OWq9RerKEF1t7Xk+l42vpJszL/esnanUEx73XffTUvPSEacqzmkITUTHMu4G6a7rr",
+	"gdTmix1eFzk8piDFaQsM8KylSuqX0+WJL6QOwBQuodKISQhDwdc7Hja4fvyAttOx3TRWr28455boY50v",
+	"X7YV438m82p2mDr20Wv2WnCR+JAjNy7yEPfHyfoeusBntHvXeah6lbCnffJ8bHU1X4xA5mAR6QUQLD9U",
+	"ZCQFAOZhYQw6n2f/H3t/3+NGluUHwl/lPnwaaKk6kmKmpHrJxGImS1J1q6tK0ihTXZ4uyYybjEsyOoP3",
+	"suMGk2KptOgxbGBsz9ozgLFYeDy2x7B3B8bYXix2dwb22PNddrqqvX/5KyzuOee+RDCCDDJTqVKZQHcp",
+	"SUbc93vuuef8zu+kSKHhrCFf7ke3o7vRfi+63Yve70X7H/ZeBIJgpZn7w7Xm7bKrseEAcpLjqcpKWDYM",
+	"JyU4VAfpuYCtZJLKtkAvlYkTWwx8wKLMn0+xOPPnMRYJbZgVtZaPDZNPo5mKnl+fCHsLgK+lqG9DPEoG",
+	"E5sxFEjT2vJJbuV0Vfl6t4Z5prXSgSl+tsrZGXUuRK5rrZEPpRl5je5TNCOiFaHLgGs2hWiPmN6PrYEf",
+	"nzF7PBGFGJirnxzMcjBt429LPDUNQzsXFiy7UlKZ+foCH10ORKC5rJBqlZZHaUGW4YXUApqzAExoB22z",
+	"/KTQ1Gv2BJsqr98B7Gq9rN8XJM7bd/dif0h/XXnYTlIZfru/RPj05nZ/sJNXR+4I+TN6dOtdVj9E2yaa",
+	"vcz5EWhVdzfKPOr4q7uNBNaXOEa+U+fC5SXpKvHpu/qieWFcq8C7fmH3hagP7EAoFfe5/8lQkmK8IE4M",
+	"S9KLNMGDFomyJvZxfED76yhPFlahPmL7ZSPGGtzF6gDDqHMyUFPxePiFOBsrVXvRUZq8PfowRJ/PNCTn",
+	"K1HR4uWN1AZHBG21V/OGP5SN3pq1TR9HzXs8fIZluM/3XGHuq+MM88mdCJ4PxqfiZbEZxf2ae1goSWtn",
+	"niSyh3MSmzoEgDha1VSTYrTO/lczZYgtPEm/EuvsJ4FddBldaqMKNCDzCbG4dkVtap00auMlvMMWu9Fa",
+	"ezD1XYlz2NVct/+DXl2XkDsRsrh+v3A4nFunkq/h0BMvEThPhEOWM8UFTAB3xqBILzxHVXDLp6Cx3F33",
+	"kVEldnkfpIpZoVRELkVMzGmTwFPCE/RrkcFbs1hPdJce6U+ULvr/z6/+15hl6SSlfew3k2um5BnliV+A",
+	"bHcJ4xZTEbGDXi8Q1tRGU43DFPt60BdHqGEPeLW52SO2/35Q1lIO+IM7l3JuQHrL/rloQCeiCPuhZmou",
+	"kfkWXamp9qlLH/DBGD2nY64d0Y8RLWATm4qcxa6a2AcAAgsEjDJMMPQauHVNUWjxQLvPuVhYr2PgSyEK",
+	"HUIog5MSU77a+ydFpsCQxmEaT9MGyzCC56wzOQFbEWG2Tiu5u5fXk2UEMj0JgMhjMTgXCfmIA9NW0NQ5",
+	"1y7WD5xExHpV7eGd3kd+TZBHLAZvvWXfwsVlPf/lFW5G0wxeEHyFp7c51p2OYp5yJzlE3OKjdoJLkCGw",
+	"l+/t9+4c7E05+ChWH7CXWJri5VQMCmAbcVlC6nKMo3vaZUoKT9pV+UcvnSN1qeZKjqatK7Zh3msPEaOU",
+	"SRsAfskrDMjitYesTeX/BJ82742VFAGr8Uoes4DQL+APalCkJ0b2aAuRDPiBlrIu74NUii9E7lJvxxG7",
+	"i9+GSceRqPFD/GHC83NhjoC4y46pujyArMrSnk8hSTnwQEJQY2IkIkHxzKb6oUa5N8tHZi3Yvq1maf5o",
+	"Y1doOpJNFMXuwABiuCRk8oeTKpXsb371h3/zqz8qE0tzJ+RIzMemqNgmJS1v/9/86//46//yD7/5e3/+",
+	"zT/+y9UMhu22vs3rhQ1rEAQ+trum2wtdiAmxZgdnRm2o0t3LAQECJWNtKojg7MDGIW2MnYwue6QKVqgR",
+	"+q7xjKJjJQa6tJkWfVtChQUvU6NU7llVbluLyNrO1pHkfc7zcx1AqYDeKoBad9lJwYtUF+lA29DjgvEp",
+	"z0kLwqQFjLgtIIFRogKkFigDTlNjWXouALAFR5KjaSoBFlCvMoeE0IW2+LtMC4RhyRKSjdziRk1RciDs",
+	"6enIfURh7urdViCBcIqacQl+WpEPLFB6y6xYFa13K+RClSIyFM7NWv613WQsK+q132SaiXgolzYQ8QhZ",
+	"eBaeCmvOtogJX/sJ1tSJyt8VpS8CKIX58pQO8grlRC54ZrSJuKSXBvEXyO+KidjNOu+y2AxoMkN0Yu1z",
+	"QGQLJIGQLEsWIr9wfAGV7WbL6oPNJ0AIBRs0dNdyR08P5ORzWaZ+xd50oo4reNk+RCOCWkY1MRt6idsl",
+	"6HEGEUvf5wCaSFFyZCkd8cting4cEwN8aOfQ4hciN7pYTtur34RJoQdxhOAyAPgwBDQhEiKVbJJmWepz",
+	"wWyRZO2MZ1wORK2rc/3bgzGXUmRtjfZymI42I662VJ2OEyVPL0TumWNriKgDblazjpEtU8hBvgDsEHCt",
+	"jo1KwzXyrwITsU0zkmr/KzQfqavHENofj4tiqg9v3TIfbwETLaMoZbxl8AEcf1iCLviCzSThrh3LKwBi",
+	"OdPQSBdFa00XFLmRi4lCRjl/DYbWRNAUowwAorBME2u9qxHk+qOgXGIpAIbzM0HrFzOD3ojNpz58iG9C",
+	"TbG53Jt+dEFxXsS+TPcTjm9cV6RRmpeeIwtAJiAf3fs4XUEqFi+VcYn0R3xahydJhTkq1RBOz2E6ikOm",
+	"8cEYmYelObgh0V5u2qb5hQjS7dObXbxMd214Auj6uPExLE0ywfMsFbkz4EJBxHIoj3weDUgv427jICrJ",
+	"Rx4ixpqYc503c6Cknk3qMHAn1gxUEVE/1GUOCaL9dOhS2tmAaVMFzyIGQjgXwxnkkYHsh57Zgh7vbidG",
+	"tkFo2MOkv/6G+ZAe/VxTGoyG/HCOa5Sk5RwiCUcCxy1kltW1LKKp7oOrJlmBKA34qDONOqKu0DZIhYn3",
+	"GISE6S772KlrZmnFfDqNQQ6Q+ltae0FmRpB22kHou7VtPk9l0sYMLvJPzZMOuxyAg1e9CuyyhBeGl1Nz",
+	"nVr7Fj5lnlfzvp6n5DhfoqtWOUSwzdFCYtdsMMigfEtFBCo0c80+klYXZtOmOc8lJQJbmmhZ2kBDnmUa",
+	"b/WpRnEaBVFPMTa0GxQaI4/tQOWIRr1kcy0336oBv5/qacYXj8yjFhzBL3gKRV+Kq2/LTN45XRXXL8un",
+	"5JzRQsj2iYymKsu67NkUJkZIhyyEyzXmwcE9CEp3sKK2z2lOBvn+NE8Hok2Yr5HImsKI6WVQ2/ZvgTfW",
+	"If/BNj1YsBvxRMm0UKbCrv02vnnI7tztmSXV6/bu3O2y+2HEMt6QB0oXGt0ORx6BRYhGQFuSngF6ij0j",
+	"JAMAU5tg/Y1tUjRWmvySq5eBd2Fuh5sANt9WCZp4mB0pVPZhUdloxIbErxstFjLKrV//J+bJN4L+oPJd",
+	"KAKpO/281jYBtMw5HwAYVg2DQDx/Q4ISBKQrhUXUM2trf7vEu2Yk+18puXZ9nKYT8XPznCWo6OtGV2L1",
+	"XleeaE8Kt3qmmy9w2+ArLd5/TXL/5LuMxVxBq0E0i/YuSBpJAJUk6KRXrsq6n9MpaKTClVFVVmhfVeSL",
+	"v8YGinT5mC8pIlVRXjrk3EW1fB0J1E463OpOWX+KeakUeVNEaf1W9mO9cWBboClufZ/jpWIbWZ/7xWdy",
+	"OaK7anM6liCTusRUnHUZR9aKzI34m1fmQyVKTEfbud6tZ4NX6tmXw/hu69lrpTthZFE7Of2YHi6Hsaxm",
+	"owrCw4qOry9yeUyhX5Gd8HUr5YpJ2FtDdNxKrbkZX6tJWOQPjFJ/nzpQx8xUcKSkQ2XSrH4yTPi7NKY1",
+	"sBQDTM1qsnSDz6M2gPSxLx0TFVAmOfrOEY3YwH9TkN2aRvTaJynNQdzuYAsMgY3NMSKUnqPKdck4YXvc",
+	"rsbAeFhDwlcXZ7WyKUMzC3XnfapZXIxzoccqS+LAxNx4PrSDIX7O8/PP1PwLVwJ9cUKFrLrSbDDHkIQ5",
+	"xQuPSEBPbZ1weTU9thuUDUZ6bi859nZMua0vqUPYtdC8Lz8lM0fF6QGmFEgncxRk3DDbAO2/FIBmYbVg",
+	"VzlkcaZGccTiJJWjgmfn5m/FzX/nYjDmhflLTHiaxWT03dMTIDHhWbqYSfupEHIgZAEfS85YPp2u88JW",
+	"cOh876taCLpZeZBzci8wn7tG1MfSav2pWDxMaufc/Y7G2eVnos48TwvxWGYLPNbgYH5MosFnmrmzLrjt",
+	"jGvxDLN4uZUxy9Paw5wMxo1Z2SuIz7XWVN6g99isaTXqBLhjrWdt+dCtMVUn9dRRnk9hoybbMfLxfb/Q",
+	"7nZe6/jCdGe1hWepLmp/8JCcJjrWzVqd22wd9fz7BV0060LO0uGizMx/Lkx3xxM+wMuDTHie7M0Rya1r",
+	"hqAiT6jMOhFS9kggr7nfjO9HLfaAuXc84k2AMwe0gbwMIeEdRJ9KsQo6slnOvXr4rFPO+XSaqwtza7el",
+	"O+9EmpeyvgJb/A9emYX8OjIS0uK4jBrXZcdO67VmI+flKINYJmDlAoyNeFnUuXUoj9qJtzgHGatWpmyq",
+	"CYm30m1ZloUjWrcKrLSvETMjIYsmidkgSxoFgPjljGcbCix3/9hox9ojpHY35xMuaWO2b4dl5GlI6o7M",
+	"UrygmHaXpMjlExwplViPYypZjGMRHwF6CQ0C3mtnfz0EMM/By5eYYtezAi03FylxNulTnezeHU27o+l7",
+	"dDQNVD5tEF5XJnntlomcrHT11vUKlOe6RT6TA3HagJQU8kJkampvbxH6LdLBmJnSSHnXLBdAjWZvIgs2",
+	"4FKqwnLFHbF4mKtJ3BAYhy3b7fTdTn8Hd7pZ2KVTq3E1j1XD4E+51nOVJ+1uflPySXmpcffu7bvrrn65",
+	"mGaLU9WupduLqKhToJ7lGFEKnhfmu6iTTqZZOgBeE2nU77q1O5N6dmaE0JnVBirwBEmIr9gBrCBG4LNU",
+	"F3vP/MsUvoS+30DBZvEPXpGB9nUcmU8zLXL4hNaeH7yCUXkdd9nnRsJNczXK+USzJ49PTjE9GLvx9JN7",
+	"7MPe3Q9vlvHeFopG33QHanIr6NBvmYr/B19/qxTgpnkWbLB6mcPyovVYt9atzWSV62GnTn9P1OktzUPF",
+	"YNxSCW9Idi8XAPjE4Qo33iH7wSt3KLyO2A9eJekoLTT8Sacs/G13h/nbMjrCByEhA3V/JtOX/Qm+iPPQ",
+	"NRsEPpNXDL/A8CNLpAvISADlhQ0xsxY0xYgA3xz80UWTmC27U0p2Ssm7oJSsnJ8V5y9O02bWr6UOTEQx",
+	"VklYuzk8O1Hnxw/Mf588O62t+5czgbyh29dM+/8ShdSN5mXUoVk7ceoTbm3b+cr6muHFsNnHnKnRssgx",
+	"h949TwtQE7W0VI7iO4XivwOFYnfq7U6977w/aAP/6RuX6bXymFpY1//AcV0XOLfz9u5293/fuzt3+ZmW",
+	"u5mcI/C89keocuWPn4pFO6nxPfU4v9ove5sfJt9NX7ObynDigulf521GJFGNkGtcPHw63QSVsxO5O5H7",
+	"PRK5Gcexse39atyHVHRC9p+ddCLz+Sef4r+nX9TOl9nbZEI/sQNjS4PZB/9DnsK/iUBnY15b1NUhVkhW",
+	"+L29PHyvHcjxepmhsc5rp4Yuo92XIZ1G/hOmdzn3eYDG74Yp0NKC0YcKEV2Q262aJ9xmcEsLCFEvF01X",
+	"WYdzxjxb6GmGDFu8YDzLQsoKigrwyTp8SIm9GLdDFtPYEA8IffLZnugLnz+Kvji1lbhBvgoCbuLXeOsM",
+	"3LZHV0HBvaOi2FFRlKkoJvxlacUE/lG/BC/DWLDjFVjBK2Ck4EjtuaMUw6q6j+iPLyGi4EX42F46sdiE",
+	"KTdKRmeUFuPZGfjBFZ+mQIU2EvKWC9J6Hb6uz9Ppnpri1t+bKphar4tsQHLwxLLwfueYDr5zo/oO0S58",
+	"18ZuCw6ILYkbdiwH7+gS2ZZy4TvXj82YE9Y1HxXt62z/G+dx2Io5YZvcMK8b9fDtWOAbg0ybSK7YhC+Y",
+	"LtIsgy+OWDoMWN4B/esYto2IuAq6nR2p3e4msbtJ7BjKdgxlb5KhbKedfs84uL6DfFdb6EnreI5erNCI",
+	"rtdu/xZs9k9r6d+BdCfNB7O0YGe54OeUrbuc/BePjgEQclobOmZzpggGdiYGfGYTis1zJUfsXCyiUJGB",
+	"MuxhQ0xFkDiIs1/OVMGd5gGOgNnUspyO06wksucqP9dd9gV8j26BWE2FjKPwKTw4KYuKzdkSQ8782L41",
+	"5tmwT6/azC+2w3kqMJuW58FH6BwbZEqDInRkSYqYKQMol1CLARZ4IJnmGuhsjRJCIiVgwI1YbE7XuITf",
+	"c6U7ou8arqLyEjW1G5V0eXZ/ouZMDQs6cZbmeSqkSJhO7ZmINHrYzeEsC1IutGCEwVw29SvMCvQfakwM",
+	"HrEzMUqlabWHN9KCbvaTWleNaXcn6rjZa5svWejiMb5q/vwJz4bw8QVEExVp1pbAqipmCmQAowGwhUV+",
+	"Xpo35cn67B+V5B8cU3/AXhkDo5UMWdivLYVHSVwvq15LJD5qOMSFnovCjFzsVC/QunwGE7sTIsaZFHNb",
+	"kBoSPxJot1Ci3baQmKpet7U1u7sOgmCDtp2JgZrQVg+yKpH4M1UeYj6MtGA3YojtusWn6a2L/VuQrPsW",
+	"ZXO89codN69vmRfimxGqCKiemvdViSQf1ooaDmHpwJi0XMjkg5Ud546FQqyYp6LcHJ0KXbyhvG8+MYpP",
+	"GHJUzna2nDiTJ6i2LiU9K6/UZQhGJS/RcpMc3qKuXes4fVZv8lLlDhGzYmebUceL3rvA3nfFjHwJpeXv",
+	"N2TaXz49vmMcfvbAakwMFJxo5RxBfrWtbVwebMosezzsHH65JtsWVeqSYr6oWqf8anDhbGbIJjxZbtF2",
+	"VIWepTAcoybOQt/J8qJYt2+uWx+n3Xr9WvnPUjGv6SSXfXP3rQutWUcM51SZOo6GCsfeD7XLCtNlj2W2",
+	"ANUVU0Ra0mAhymmAu60J7OYrkipT5uRqa8CutV1TmmXLfLxoOi8g/eJ8vKjBCZnxd4mmus/lc7nHYqn6",
+	"cFcxurtUfcjGQCijXEx4Chot3mZU7rM4aFYohQnpfLpNKnePxWpW5FyeAxbKaSfEATwC3lhzQVB5AYqP",
+	"46zFl/lY8KSMdDJ64ZgnmIh0zHNKimV1G69RuWyRU6WyMB8flIxZk/qoeJZrwJ8s0Jc6U1vLcoOJM3Gp",
+	"xWbQiScRIvVLRJh9SMXo0hJ12Scqx74lNp82NsSZy2eWXf65ZCWC+chdVgnkrLIMTfPWpob5AGHNwe2p",
+	"+1yGehupbLpADc2uCfwTlgRQHWd4RrnJNVLRzJVZtOHItk2cPV6gnvfFePHUVf7FePFI/Q5VDx8+oQZ8",
+	"MV6c2DaYd4NmfDFeHFNLvhgvMEHVx9SWlUSPViw1yDNKalzLazgt6szeZdbvspkbQrCR8r12WzsA3HKR",
+	"dEhpMBYCs2SeLB3ROszxsi5d88NCTOohvkPLEL6GMdMNQggyxPqbhhMqvdwJGCTJrRmqfAbpFlw6PfEy",
+	"1eCSyixZ9vLp4zS1VfU/MA/dFwVPM4Bvp5Jn/fXXCaR4T7MMsv+AtdfFElASy/IcRkxkWlTzM9YdRsG5",
+	"XnMwmuZiKR5+igauqVDTrNEusd6secr1eWDU9ArXupceJvXKRf1iMZfeqwcgXwZ6+hksJWxZbeToMo70",
+	"RW2I+LXpY6alT1Um6swZU+59m3OVn3dZzKcpRNcC9zalKoUkkHAKJpNUprrIeaFy3WUx5DQKn6eb3HQK",
+	"v5KD0pyK4POwX8DNz2rauvtcxtOZHseHZN8sxrmajcYlrwm8UjLfmhr0XIhpfIgG2DmacydCs2Qmuiye",
+	"G8EdH9qkeHOUv1MwEOKxnvNUC03ZPk07KPQgPmTTWaHRWwVxySBr8aUpeFUgy1ahmA1W6IIFVCsAaIO9",
+	"RlPy+BF5e3DT2fyimbPuLGBcyscxn6bmaDLD2wmCZaKOGShzEJuOd6IOdNH8i62gbAOqNa7brIzjJw87",
+	"Efx1j+qDv32d5uMTrNf8eUJ1m7+/oPrhb9cGeN+2o7QKNwF5u5UL7NsvH+JbHy4fVydCWxzJUmBTLZ85",
+	"nKZGG+LTqTeyoVrO+KDQjGtCCKSQ0p++wxSvOZglOq0MEKDRN963oQ30ECwR5JarNGa5JeA7zLLLZgd3",
+	"XluNA8hg99FoQBiZxUmgs5La5Fnl6b2tM9KYuYLbc4PGE7sHHiZwSAo+GDP35dLUTTjupY3y3OUkHFct",
+	"RrsMm+mozO4CGdE53F8KfrZvUWWlhRHZVVqaq9LY1At2GPrtTKAh41rZrLaKE3xNJuZwbDYo9HBFqS0H",
+	"1XVn5UBdn+0FN8X1HvOI32piX1/rM4enXCmvo8441YVCPppVL/4EHwvf9GCFtf12T4bv/3ImZmuH7HfM",
+	"Q+FbusWJMgl6WBlqrBSLKXXBj4Rld145AffAH3rpaKDdrDXOWuPQX+cOD8bt2rZ4MA5bObz6E6WL/oTn",
+	"56KoBXGdWrsZOEbcg6sc5gEk6CAk5NivRbGG7ZCqSIfmCp82udd9U0rPXmkrAHy5shUAfx2Mec4HBd1C",
+	"MLWL5JnzFnIWFmR9/pdr5zRPVZ4Wi/KMNZf50To+FFdgdeivoszqQF6izIak7cvT87k1rMEMBInjPUND",
+	"mDe+lC7eTqQ2v0P5kYVrIw5ukiYSjPnPTu+tnMsP379TwsHtr8C96Te7B9/frBlvZgtu2IiWO1AvofHX",
+	"7kCyOTgkjnPeX7r9Mumbu5FeAXgOXPTarcIue2x+nada4E0mdakeLS4KrQNSlZC8adFlp2OlCRAy52nh",
+	"cjClmhWzXIqEqeGQoPgUm2Aub0oKxNXC+ZzU2D5rj1TCQZY79yRPJzxfQAvP+OB8Nj1kfKLkCLHx1h/i",
+	"PBcwLeCDuWFtsWE0hVlb4BnTaC65GVkPhemps5Ciq0gX1lcEqbNNUZH1lJwtyPEW5EwPHTR0c041UzIC",
+	"pwz6srAf4MyKyFcD6LEqpAznhOL00QOC3KqQWn2Uq9mU1pq6MNdjMzN+Bt2BkWv7cNg4wAqC9wyHRymW",
+	"8XwkyKO20gMHRXMqFVs5AoDQnC98nACi6sdcWzQVjeQRGaBhVGGuvPUO8MF+bisuKQJmUVRKl32WagoD",
+	"gcuaSJgUczNl0OmIpTIRU/MuYliwym5tilZ/THzU/Sg8KvboiyU2shM1yxF37Zmo9UIXYtLnm2S8WnO7",
+	"PSl4viXgyFuhWsGWIdKgvZ3sJyJLIN6gbCbbt+hs+3mNrdoZIaj6WhUUx+Da1GxTnUg+ttHM16dqhxU3",
+	"Oww29dDRyLb1z2EjWrjo2jsfU+KBtmjnWg+kxoo3K7kaHwdQapTkwGWSMCrWIj5TOchmiUhaJOWj9rT0",
+	"MAbDdqkVuo1H0BJ2t4SH4eMN0BZnnIWnWD6TGgPXbAib9XHaYQ8ntgLaaodsaXQmVvFqrirnz1ztU7wC",
+	"/2AUgLXcKDfMfyGMqvhMpkVDNA7HKBnyCx35pezzsxAGFxCCaSYYz+Z8oQMHTeBut7ppS5eLadjn/m3z",
+	"8cSVQD1IdZEOaqx5BLHAkK52i4w4vvpSzP17lY3tNTNziD958Oj+w0c/hhGAzOTSXMQYpYxul1jT15uL",
+	"Il9sWjPENXBp62xZY64GQmtT6SYDZFNet3+niqJdGuH63te0sFp7VJ7hpgWOy+OTdDTLha4F2g1EltXK",
+	"cD/gZ2JgVPB7x4/uPfjsswf3W6bIzXg6qSsZdBCHaSPsklLnR4wzMwoppe0HTVSbFQWkZy2qLLHrlSt9",
+	"KgYinRZlfzK1gacJ06plFRbFOb3bqwsFBwsB3ElSSU66Mc+GDqIBo0oDam90KmefHD/87MH9yEXWMSN6",
+	"zVXP+fkWuMOSmahVhxs8aF779Q3/6G450mObIj7asghctG1WG45I29ibqTJneb+p+LolZ/6BKyG+be5N",
+	"dhYg9Bh1EjNvZdFDS7Rty+g6vdSkB1B9UDZM79Sc1hKiYQWDV/F61q42d740cxSUNMygYjuEdlG2rJBQ",
+	"H6tnFCrAuP+2xQ4GQiTtFspGDZ7JS8kII6KcbsMXRq1x5dFZhA7/NrBcnharpYj38y+LEPM2IUURxolm",
+	"AxC6b1KMYKu3FiH0+nbio6ruu8UX7DN/7oTLyAmeZVkRBYdgeIKU10qwt4KZC4Yj6FrlkKiI3ooYXX1w",
+	"P1GprARIVPnO629fPr7QAgYBARyxsZrl5sBJ+KKlul+9/tdG/ay9oVY0kddl/fWp9YVWlNhqyrjVtxKV",
+	"i74WOb286kqKT5UT/5ubUoNUzdNN4EiuVyf4Yl0qjEJMw5BOnJ1O1DHTAwaHRSO1qwsKrwGRmt3+FYXy",
+	"JXgNWS5DbRnoCbMB71MHwva4YSrPw+rlfa0WIntVumb7UHktLHX0XDQEZ8Qe+RNHLCYTqvnTQdLNB2pE",
+	"31Qdg4mYzsOItBnzldPcbbyctrGiKTrFwH8GoeKR13hC9BbmNEWQMEEdYfOgEkVRrGjrBtUd7sM+HtEV",
+	"Veb1sQIcLpDU3FRCLCpUEvkAGWgpPtJlx+bUFeZFC4lLNYv//zHxveA+77LTJd8KuA1SGZYZQ7AqWJsr",
+	"Yzkf8wLus3jAmm9Zqtug1YBVqy4sWA/wtnfEzAYCuCiezBSo70CnVam0oeTBc6NG8CDpR/uCnLyubIFz",
+	"4JOn0lyH22yBt7Hn8Xi57o0/0w/lUC33s7QmXjUB6/t2OEJVcv/9JkOseaNd+suw+PKr5WjK1d262mls",
+	"vbxpTGtW9vVNbXjnqXa9jmPkfr5g+UweVlzT4NclsxWbA7cIxNw53b3kvLN+QfCK4Q023ihQsA7fMpNF",
+	"Xo85dm0GzCw+aBsCseAkZCOWDpGRvE7VeAPhN1cfSkMRuvWhNJ6XASAgUYU9AYjUysH+1nXKk8ROh/vZ",
+	"uuLhiqJ9dGVtEmSRJf2zxZqpQXIFd5OHVTRWWdWs325/IY9Yzd6y4J01jbGPhTfVyl24QYCVMkWsqiFY",
+	"eubwfNDdD2/XQWy5mtWuOVea5c8nXEEiBmki6DAuUeikxRFTDoxhdI2Sj9s5sVha1C7YZptMqWfh3YSk",
+	"xA09VrlXYG56/xmucH4udKcJd0K5KVctHRc2SqXSUFhSMdKszMkAmt+yez9gfez1SsCTAZdL3iUIuKH4",
+	"2g1CD22QeO0t6lIRaMuSI03CpXvEjGgGfZGzBIduNfAciEqTdLB2GefCPCUS6wfushj2bt8MWhgFPfDn",
+	"QlowqebuyTlPC8wLgbv+jOyFSRUYZOairoAz0TcyplKGS1YBJJsiSyI4TmISR3H4usfRlcuwODoOoSE5",
+	"XEvde7mYCm7Dn23sCgp8EqdwFvjQ6hhOkf65WIBObsNeiCwER/lM6FLD0snMVJ24xBm8BLQK6a4AKMti",
+	"PdFdj9eK2bkw+jnagOFEPhPmOQRn+ZRPgdg9M0eJURJEgkAq/DukvPFz3Ik6fhrdB5qS8LMbY/clDmDp",
+	"Gdvd9WlwvG+UNk/1RK3VeBoIJsFFak4b7c2inSqmRTZmASMJE7GZNooE3XAjr27kDBJtAx0sbkUQfHR7",
+	"DbQSHohPqShDCv1eG7ra0KE9d+s2V2vTrMrVm8p0y0oNh0eMQwfMxyTV5l6YYKC/vcDbl3xRfV9O2BNz",
+	"JcbzHDF6FthlRbG5fhOVmR0rlVu4GWKwjPZBrUyFjolxAKR236qNh55BtSLrLVuVkmFcYmnTmFGxNK6u",
+	"xGo5qWaAb8Lqzyi4EnXaAtGMUz7TMFDB9qDXOxgh1PFsxk5XDQKigm/Kg2rWdql5HUrY3pZeCqbg8fCe",
+	"a4395hm2yj3gWudfsS2oFFLzA768/MMJtP3ENd1+jxijZX4CXMqrGB7hiSamssfDIW3huUWM6shiTIle",
+	"DGJQkViM8vEahXjI0yyFJXdknskQf8pGiilZ4uRtoP3aaDZkMBJDAD+c8lHdBUwWfFA0UAFOzNq0j9Ax",
+	"P8Let3RpA8I0oRDJdlbpgo/WaygjZJZdEtYj4tqCPpXqr5vpUz7yUUVLqfJEW7ARUl23fXom8fpXI+LJ",
+	"fxrzJIkddTN1x5z1GwRfVp0QxKFmm+qbsXJctkRlJmsBSUYyPLyvlyN515OwYxdaV/B6df+uy7bml9p1",
+	"ml5O+eh6s8yd8tG1p5iz0qDeheXiLAo+ithMpr+cCXNDQQZRtPawh5YbE3ZbrrIwLoluB/GtmGhIKfJB",
+	"KpYogrPR23rKB2A5VzO44IIcd9jpnz188s2//1ff/v5fVMkMW6GnkWXzoAf/fPDJre6LG0sMnPa3F+81",
+	"vvbi5m/VorDtzF2SxcOcMm89e9wpH13rkr/m5a5rUruCwtYCCQpaEaLhg9QX9aSAgeIMC/xMCGkdSaBJ",
+	"3+6B05TxkfJ8wKgo+7gLPRuMGSe2rStgdyi1jvTnauva1bHCJBqEQFn1DW4KYAg9ItKGMHILuaSXUATl",
+	"xMVh5aEpeX1bt9CjHBZjm7cWbYxE9+2zwXv9ZmbQgAITgsjsbc2+ytwNu4YfVPSbkBtg/Ug9zaeFwSPN",
+	"XDoRRLQxD/i/0U5jad3MzFbuWQFIGcoPfLfFWGxPyyFeTsWg6KPhJJ2IxonZkH1kuzJWouRP69BQnnmx",
+	"jJ3fekBCF3JL2Qlppc2ZEmy/Rgtl+BCmZbA9gXk9E5mSo5a3mfWEwmRVQULeOQ889nDl406cKkrewiVY",
+	"0oiK3rr6Lf+Kv84ve8wbPQyf5GrCelgg2Jpn+QjcOYViH7XzLgRg6lU8PyXHDlyJ7biS/Rtca0WRCTL2",
+	"t2C4JaxZ42ZfWpBo/ATgM9S09UrMhZ5lRRPxp4aL+TA45gSmL8qBBRLEYKtKipxMMesgV+Tp1ASTdB7N",
+	"dlPY7EU53d55EgWuuSDKqFVzZNFyUi3I28ypXQ9bT6pNVLL+QRfruP7RLbwoTg7UeijNIIBJdD5WAcgn",
+	"LY5YjAGXh8ijFh+yzz49+fyEJWkCG5pLqWZgeILfryBEKOoUtYk/vvD5s5fcA7V+vNk02VhnMYNQK24+",
+	"AYXLI6VCsU4uIpEjN68yG1Igm3/RaW/fLxFHecnbQOQe+ANo6VQmubzX62SqEzlOvymfyCW1rzSefj+V",
+	"RWblOA1OiRIcN1A+aYfQpNfoJyVFo+k6cj9QGpdXdkW/84LFpW1yWHoUdRoxX4ENtAll3M4kGjQRSjCf",
+	"n4WluG5AtGFrenW4ib2OlkC4Rkr3CVW9WuiVkCrwBmVXidE12edF7DnqzP6zlPZSbC0TXdEbHbHURuu5",
+	"o+5FJKatJxVTtWAYKmpAEPsRsTlEqEsbf4ZqtoV/kNcK+unfToFsMqLL1ipsJGrr/spJ/kd/DcBGLidA",
+	"22jcALzXzJmCGhEFIpgGBHPIKEAlIFRHhzl0GbY7BvNSlM0lQg0u1b5gIXbZxzaBDMVIFEEB2GSp5qDp",
+	"4aegg+GtSaozlSyYjzK4bBiDX7/R8l6rjEJ11pYlWHnzX6fZyAmc67YePaw5YGM4COke8uz0HkuA+Tzu",
+	"W4zws88e3j+iy3aimTbK4tmCuUPCGjmhnIPewe39g95+v7f/kx//9OBnd77o/e6Hv/P+zz+9/fndRx88",
+	"+ejp/ukmBBK9vY+O937O977q77340Q/WQUpMF3+qzuoI+4oWOXHp9WN8eEvji30Htb1le0ZjREKQHKRM",
+	"6vILdcZc4A1eO1wET6iA3z6oVcAb4wib6vTJ284E5SJLSlnbJLO5O9pUn2aFyFsO/Sf4MIIXUz1uOKxc",
+	"GL8ZGvukGRm4DRZqOr2EsP+FOmvPNpCLCc/P210ezlNoV6uJmINHEPKFGY0fYQtZpuZAVysXkIW03QT4",
+	"S4vVqfIZWCo7fpRBqcVha6dY/VSdPXWlwMS5gn6qzk5sWa9dubQf2h21G24QXGJMiwwhRfNweZglQXuy",
+	"zXhVxCsthshKELee3dTbJtPW9vMcBNK5C0MgHEojU1H4w8XfJMq9oApmFsWED/JrP5v34E2N8/cU39ZO",
+	"P/Zbc50/uLpRQZNEZikOQRzxjx/4vGh6om/Br3GXHcN0WUykaQzNqHYUBjjvN1wGxN7N0mvUaf8exclQ",
+	"/YoypbjX7/hoH6YkpnW+vG9lQ6e2nfjNAvjsW+0j1MoG/qu5Xv1UnT2W2SK8YdFX1UvWJYy9VdvryrRX",
+	"5tlHTi32hr3Nna4NlFVbZMx19qXVGXDhqW2humS4acNDR/v5utEBUOlbQAj4ei/t30bl8jvg48Y+ZVzW",
+	"0ZTUKxlh1vjSeamDhObklgArUVxr2mtlv151PGtzdWzndPkFavKt5mRpgaDpjUZjzShe/zbIuHwb22BL",
+	"UNeWl6ctlgqB3NEWiSoDlxa/7t3xwDGxhgz4zod3P1hLO7rl5cRr/SvzG6A68hQfXk7yVFYoV07bNa/P",
+	"a1+b138YvZWT6KqOoSs8g6IOJI2up93NMa0htItiknI1sUSMaY5UjKER6EvXi/0DKrpz2MnFQEjkvkhd",
+	"whn7o6XXf/2iZaTTE/Pi4yFycLZLF1UeHtfnpnm63qV47cuwCeDesxetiO2zJ08f33twcgKfDjxTwm3H",
+	"/HSnxHJGF4petB8dRLejOy/WO4cbPTZPnBcIPjn3GX1B2fXp0yf2km0+3HP8NHBztUneaqbRXNLow8r5",
+	"oSLuuRe2NAu2tiilum+OhgvRrMO5C2yqWYwP12trGZejWWMqO/srAM9tFK+NbopL4crraRzMhhqrrD6Y",
+	"0sJx0QBQUxWmIALO6BLJqyN9ADom9FEYlY7nG2Ujms7yqdKinkJgIGTDL+AKbXFhPREysbfV9rCDdtc8",
+	"GqvwqlcevfoBsA818ByET9TnBi5yLnXm80jV64vNY+8lzjZogAuR61ru+nuYdc7iU0c+CLcQLwvtgxVX",
+	"8dKvsfmBalkewZphD3dquFaiQLiUh9muNb8egx1aGXHnnXemQzsklb3WDBWolf5L4mxFuGEqdMTOFhV6",
+	"HbRMO6qYCV8wSpDrmACCKMQs1WS41hAaFY5Nq8MejWSegvt2r7e8v3231nAdHLH4lZnQ15gemQVD2WXH",
+	"GDIwUFID97oaskxgnsZUYjg7FBmxJB1B7FfcjyMWd9FRFu/FrgywM1JIAEQcMJX72IBSzCv7OA8jB7hE",
+	"ciGkWCD691TyHCM6y2EF3/6dP/vNP/27/++//YP/+h9+7zf/8ve+/V/+wyujCbz+b3/1B7/5J3/27e//",
+	"BXa2GnRAeVK2M4DZsb5mlZ1qvX61nSq2cSZ+8P2w/9mffvsnf71VZMeaMX6kVt6fzxaWhWF2NkkhQZpm",
+	"g7FSlf3ogl8w8LW0D4+AZAPzmHt3n+fygFwXsGLdub0XOzEbpwkuen+hN1d5I3GDQkfphZDllZupUSr3",
+	"7DS09Abf+K3DG791WPIJf/38eXfpi9J33f7ei5vlj+81BcKEi+yy1zSre759c6HrVc6bOPYveDajhKoA",
+	"zwpOmCrNC/lQgoMtPoRVYl42epwjVQCkM6XDP5YMWwRIF0jzeoaEGcHySTXxIWhacvM8LQohD+GE4QhH",
+	"hYTvvd4HGLB9jF+6QqspAuKwK3G1L0R0Ex/F7EwUc4Fuw0mXPVI+DIwJPeBTI6HNg4eM42jBSn8uGUZp",
+	"phIiXJgUIgGbFfYWen9MLxAL6lnG5XmXPQnHGHgz8Ckj8s2+ES+nXCYu7tvuHCtaO/sHt+/cfd9GMx92",
+	"vvmrf/nrv/z7kABUCoKwlTJG3vlwWY9vL5OaNcDa6vCQ2aT4CvLnBZ76pYR+wdHvMDzmEjlSe/T1L7SS",
+	"3ad8/rkT7O7XPX2eTvfUFLuwBzRsIseBKO0Soju4VKrBy90vV1wBH6mCFWqE98CSN3PDCyDEUk0El4H1",
+	"1V0IKabG3v6Ceb19d/Ui4ntfvXh1EN1+fWPvy+O9n7/AL26/vvlbN/ZuwDevDl5/bcQxfFsniMszaivr",
+	"PqI/vsTHXpTmNp1MKbvSlJtmdkZpMZ6ddQdqckvxaQonzUjIW67tr9svjeD22EpFocfDu2WrKx48fNl7",
+	"54pZFmX2LR/TU57ig6UjuI3UsHGof/OrP/ybX/1RU97Z79S8XuUNvN0ex8fr7udt3kfig+Wr+cp3w2fL",
+	"F+vVK0vIn9Gj9U5ku9hzcZGKec0FwEVRNxifYHnBEW3NQJ0VmSVX0NfV5qJbDnhrbQqzxoTvkwHsimKC",
+	"3FStYFQLVtimhhdvWglWTyl+oWL68DYRN70v1i/W7byg4QJaeasdKy3kZ/bpS2JfnM7e7nIMTzeeBqfh",
+	"EXAU+FMjnN6Kdnw9x0Ib8fIW7Awk196GqeGJ1zcqnMjS3AoyLjGmFaIjkkkqU13kvFCwJapJ4rewOmy3",
+	"P96Yyms9HMxc/CxtWGwuiVb1jVBMKk03V0AIFFwm+oiZpRmkoFqrJa9qebip3ymlsFVN5tmSVtQwDaXB",
+	"dDjCnA/BJi77tHMQMgvGcTtpLVGFn5hT7j4VCB8eyqe2UPh8bEvGR13x3wXlrOxXafWqupxWV41rXOe5",
+	"WCV7rl/SvhURe2L3YA1LY8Djh0z4/EzNKB1flupCH9lMW+6kRDfImF8In4XX+noqNs+yiH7/zlYS+mT9",
+	"8b6cTRKaJynjBcE35pIC0QJLQPVq6Dvwm3/9H3/9X/7hN3/vz7/5x395TcpB0OelMIZ2MifqXKg0aR8x",
+	"StVZ+WM/ByLIfuWkkHvH12m/+hnVHXTkVOjiMkdse2j5O6WyXgLmvQUm+93Sj0uJEcNxWiXjfuYvYpVl",
+	"dOmotlUcBoL439EhH4YwI2FqaFhcT1MTrOCrY3xoB6G4MgDEJW7E/oJbgz9Yix0oIQOCGWyxat6Od5cq",
+	"f2tO3rD+K/L/OSva23cD6uLBhZDFfZqQGroGXnCwyM3F2Vip8y7k+1kKiqJf2wZJVtobvF3bzHQifl4b",
+	"I3vsGB2NEH54/OgYGnzGdVnNOtYpv3Uy5nI05ul2sca3flQbbUzNy1IpYCRr4owBqb72+CL2i2N8+nXU",
+	"acG1NFByIHIZJvf2zdpElNv0v+uQ+WPhUq54fD4QVZyJEZeUOXG/HQvQ2nOjNsA5TI2xTIM2HIpBsR6E",
+	"P1V58QCfNW9dNFqTz1OkMIBHuixG9nhgxi/TTflcXCOeSp8sBfT+gIO/y+KZzAUfjM1xFJfYatSQ8eey",
+	"xFHmARPwjkgiplW5agpotMlRgthWaC+OWtjeMU+IvA4ST/O00NRqrlk6fC7Twqajnh+BFd2RT0H8Bk0y",
+	"vgP9GWSC547V3Z3mLktIid6F/PIVXnT6FD+Xmi80m48XRzVJ2ZkEI/xMZkJrFivZt5UDGmXI08yMcJjA",
+	"oAhIAcs8RY5TmXbTyNK3Ws4povEus6wTnRDlwrQxxJ7PIiCpIiow+ht6Uk2YiXQ69LBIIQN3sD7KqTmp",
+	"r3CYN6YsqL3BgGh66ltOn13z4fM91wf7s+2Ifd31hr5wXcL3g37BFw9c53z90EP4+KzUTXrC9ZUesR2G",
+	"jye+16+D7PTtMNQVdsNLZup3nqbSzfiHlqPMZXzJBUceqkWwms0WBfwTO+OD8ygUAalmwfRH5Z3uRCAV",
+	"btcxcgAh32VtNh+8WTaeJvQ7UfQ5SbZK0GIAaz+d1pf48IljL9yk0AYzI5x4FbYo2rN1lHDNJ04RgP/b",
+	"XF+dOaqir+CBEXWaELWkELyFJG9lXeRt5nk7VdMnjayUp2U2Sp/6yq8Wgi7C/jK7QlOyKGCfWiIagQl3",
+	"kX4fBTF+vbqFcNryIrehlbjSSUCfp5LoPe3VDAHU9hPBzcRLPiiyRS3Sbtk3DJlCbaiVxZBxifUoKbpl",
+	"dJiADA4iyxRD8G/EFmqWI+9uqhkChDvL6KqDXs3EPtN1scQuQ/pMi8T6qwezPDfTG2ZPjlhiZlEmbKJk",
+	"MV66SSR80VKiQ7Lfdo9SguCWD0O7trjG1KUhtsW9qB/JvOa+kGX9QTMWPwzahk2hhdDlfIUuRjaZmNUH",
+	"DLTcHEUJ6dYuM61PGbPsAfP3jw0JutvzW2wULKX7zn5bw2oQdXKVrRVrTxXCgQo17YecuSv3eSDILkFk",
+	"2cZx9Mw+tyrc5aE0w2d22dnCzjsgtLvsBBPpgR+U3o9RvnB6hhWKJaIQgwIuj7Q/KWymu0VgjOsaTYBb",
+	"NxUKzfKqrsxAeXZDDMcmgSyY5KPC7PH+nU3A47+9hB7/7Vr4+G9X8OO/3Qwgt6lH2p7g1ItSgMvdHoUO",
+	"0Of95XPdvHa9BjpT47Vb5VyllzTFgeh96/Y37M1VgIu9sK6YtjbwJK5Ns4C5drQ/esAQEKROOUJdLcWr",
+	"ihkNz7tlpIOLzyvw0s0sWmWdSW6V26QUxvGjdwBjuvYkm3Kt5ypfyzD1xD53faffVWFFzcrfknlkhVmU",
+	"T6d4g8AEoC6x4BmE0RXKhzCh/074awVaMY1aSlTuoEIt2FRlkKaNT6fdTQzHl9hrp9WUgpzuz2gGtVoc",
+	"JStY6pZ7uvIUZdfApHJeUwQ6T1/qsjYJ+ZCC6EQAPSjK/puZ6wyiUclUCZACHqbO3tzY3rCTv9tbY3Ml",
+	"b40q9aJx31znEX/tx7tciqpE0vs+3zwssOpSP+yiftfwfe1PL27WfPdeU5RKwDz7TAtdTkfZeJkrJ4ZG",
+	"4TUn63S7VKNLqMYuezjENKIRJl0q4ZfGIksOKV0qJigaGukCCZPM50r+JszlLZUPQ56PRS66tRfHL3ha",
+	"1BkIkCu6UOByYCnkmnWW+QuewkF6xHplNKEz6tzurbPqfIFuxCZqjxWajXfXDNRUsJhnWdwqa9QbIAMO",
+	"W1fzO9ge2yu6YAi0OJyqtks5SPvAMt+U+irXBZsqax5G/lLipXerREmby5lriAPYPieSeWtdpz5R+eTx",
+	"0E73a0iI2kdTe90eW7j8O2F64DPztRbZ8JDFIyVFzG6gxR68JDkxjImE3dnv3YzQuZTKUcxupAUrlDp3",
+	"+8EciMP0QkD6s5utEr+oYt26WQ9tMUt1rSJmHioNVbsIJ3rBBzhtZfbIs9olHJ6Ulbmq7EPIId1mMDbB",
+	"0yApvHlxqX7YLdouZZhndiZg+VvXbjuewivDQ9CGsNNdsaoEKoMZbCcdymIkYAwJNkp1+/thqXASB4t1",
+	"W9MMLaePVdLgDICkAJAqwIy1UTk1GwsOp6E5ryz8ZC9NaJ+mLncC9Dny3nZeYOgUea3N3rVvm5WqCz6Z",
+	"xuyGTV6Aomz/ow96FYjDTXJN25cdDDA+dIHt7IJnqTm4B7koWHyxH3kihDOuxft3TKE/+fz43t7JT44P",
+	"7r4PBn2jRdwepAn8K7r40bWt9K0ZGPwi7tbYylGH43LRIkGJR/q8jta5NkJc0OsXVc9G7H4E6D/49BZT",
+	"AV7PuPRy3FkdjG0OJdvvBk53yIQxnQrZzN/egLeriZWJ3XkYY2ursKY1+YGQzcc3eYUuS2s+zIZTucle",
+	"BUDnEwu4WZZBySzHbHioJbSQWkjhv+oENTc8ON8jJKMxghlgJsOZNtsfnb4Eu7AuYJtiP8vUXCRHLJaq",
+	"6A+UlHCfjI9YbLqtZgXm1g+oPVPJ9ns2zciRC+45DBhAg9x5By9fQuF93I7UCsy8bq+nakr2KHymVW5F",
+	"s2RIki/9CCa+lfkI4HXIJRmcIh4D6zAzSEYOaByI4kJ33iUS2K2xruB7y6I4DoR17LU6bH3kiTgmPBFM",
+	"qnkpI5HvLaCAxLSUmaCh0bRn1kqKPLj4Nmmqn37spDgi6aK2tGsNuUptglm/MAd81QyEcANQhGtNfFZA",
+	"rRY3buVFVvJwhB2gMLA1lHtQ3vh2Uwej59eGX74tBNj1ehcqlV+7o6Gu/kv6HKoHwlt3P7gGlW6cl4gW",
+	"pQIfXOKK6p1eBytdXlEH+avoZzKtUwPeylJ9W0v0Cpfmd2ZJXo1TrGJKabU3/RslW0uLd2nVX+KKjdfl",
+	"Fu88e/rZVTpjqNSnYpoh+OZSo24PrfLqC/mCykJFXBR9JP/Zj/Y/fF0rWLxU2F/vCt8sa0pRYxN8LLMF",
+	"MSmZwuIjo+d4ZS0Tw2JVmusWZAalIUc/4LLJMhPFCsZfqdhwlsOfqHQZLY3rc/TQ1Fpm/XpucRkwytsq",
+	"y2CYslJlidAFtcPapk0BQJiCgwiOOJfO0VySBc+z1DZfI+bcp+zfMok510U/1NjXvFGncelOtZzIz0dp",
+	"YF6sn9prP4fcmnoLZ9H1xLC+Lbm+oYCuuvdCA93KMbzmBfNWFooquJ2/DVaKuhB5xqfltKboKTr88P07",
+	"5mhozv/xfu/Oh701TqQVsno52BzMoGo4bBmEQeU8Nm/Zv83LvopT2jsVNWZnx7kSO873xnywlLR8CyPA",
+	"ir2JZATXLIRg6b8FQWQkda0bSs0IQQMRpkZdcdiTKqPSKiDCuCim+rcOb9368v+39z82gFq+UHlyt1cD",
+	"3rsEVAYoEAazPC0WJ2bMbO5CnQ6OZwhvr4bS1vcWzJI8+BHxxJIdP3nIzsWCUTiffR5iE2g3WfyVFpAd",
+	"OP74+OThvf7xs9Of9N9D+/s0Nws+sV4E2uNGfyw00wXPgd0cZh22gGm/76wZXIgkFTwX+adiUWvzp4aW",
+	"yoEXlgvSQteDrhGTpc5TzHbL6EGLfYqfPD4JMljij7HpN5DamxLwbc/Nm53rie7bCv0tZpqafrw2E5jK",
+	"Yc3l5LNPTz4/YXwwENNCe1SHORrZT05Pn0RMFyoXnvyYMwgbM38+UboY5eLkdz5D3xYlZNSWa5Aw5GYK",
+	"plMN4DefSD16LgGYYsqNQqgc3ABmxUBNBJAbv/feA3khMjUV3ffeYw8ATPbTk8ePrAS0EaDgrRP06CGL",
+	"Xz2H/fscDU/P7S5+3jl83tGY4OV5J3oOe/p557Db7b6Ou+yYUg+7Ys0gPJcUMMY1i02hcWT9ctqsTpEl",
+	"+hBpqGN4u4teUcoBoAsjmplZz9D/aa5GOZ8AeuUs5xIGqxu8jSXGROgIowlfucvQPFdy1GW/MzODAXwo",
+	"ArIIuIA2I2Mx5jdRAg/aRAwyIBvKBXbR1K+wWhsva8NaiQV7KtQ0Q8LIe+NUms6qnD2QoyzVY9iDx7Bw",
+	"9iyzC1Jmxz5EMGZpImSRDlNC+tJPpu2qwET+YyHZQs0gFguYkPw53qX5pqnmmVZswPPclGZuz3hoo2v3",
+	"uWQs/lt7dGnYe5jEkWe2tHnfJnxh9hGyZpfyvrG7vdsQR6lLyegdwEiy+Kko8sXe8bAQeUxL8yT9ivaw",
+	"7dh77+FCCEMhs1QK58i1jmiENhYYufYh+zT9uMs+U3KEQVeajUTB7tzeN2tumnHTVYhWtuE2mBEfVztF",
+	"yiPQ0k090ZeDM9ysZlvXPvs8/Rjjob2jHPLQlh770DwWlmHG3QwPqWB37RihTC/Y+3dMJ9gUcJ/mly47",
+	"Ztpod9Aj0yHN7vR6bn10C6X65gHLtA6s/hRhMkwzwW7Ek1lWpFOeF7fMj3tms8Y3y93p9UxL7WKA98xY",
+	"H9x9H9pjZFaW0eJDNIDrSqnVZgFhw2Fj2PaEdQELfZpRmLk5VUzTAnIuLhcYR4eSBDKU4NZNdRnXZM0+",
+	"1HVIYxJWdTfq9XqYGI1wtY7g3j3S67GJmJyJXB+hxjtPtWB3Dg5IcgCiyhSsck8X7+ZTCl34+m4fsExc",
+	"iEyzRIgpVhm25wAbRDz+ZrBVwbMuUe+jzMRaw4lBSUYdcN97wIPpX7AAaVd9pjjgMcyAWejve++xU3+m",
+	"TzFll6gsV/PSmUpSTNoTvM4A+GwuFF32Cdm56EHY3qZBsykr1HMZrGvashL34sFH5ZU7mQ3GcZedKJZ4",
+	"45lZHRp7ZKtWQyuH5grp3szqS+UIK1h+47l0r+yzH5sljK0EKCVAiOYqPxcJm0277J7SRbawoqZStVHm",
+	"WTHLpTblZYLuRS50CpsDLGPd57JalPkR+OginB2hI2xtxJJ8ATQKkRtuMyu4lyIWkk64jElpTmHX5d89",
+	"xV30XEKmA8jLWfCRjkIyUvMdhSP7mYESU12kA+i4np0Z3ebM0+uZXVwKSPcucUxKa26I/jJpRNlzOUyN",
+	"5L99gKPlxj5CCeaRQXB4gPQzZ0c6LE1CdaQhkhXP59RpNvcFGNfoPIY1PldAE4ITCTXgRCT46CG78/Kl",
+	"/SFCCg2RgNAto/Dp1ULR0afdyQEgo+dykAs4mnlWKUeKwqyvUPW+24M2YO6Mgmik7ZKH04oX7KAXyP4j",
+	"2t/aNtyoC04CGN3PnRCoiw1nmZupyvYZGs2XEa+gmT4aLhIW6STFIQdN1eiRA5UnMJr3csFh23D6lp2J",
+	"hYIghcy8Zs+kjzxmlzgWYvi9SzwpHoaFr3H9XJKuBl/EXXbPByOJl2ZJypFtCWbcMKdzOewBwpuwvoid",
+	"zQqXHQUzjcEolJOi7KMMRveL7rJTo0k/l36HUapLl+MDWgcpPoygfkhS+5Dt96CkIA0XFj0YcylF5j+b",
+	"dZHjA/iKRZXzJKFJpdDgpSds+pJcjFJdAPjVKPtaZOboPXPRMOZFfBPg4dp/Njc+X7MXFPabBjliJstU",
+	"jF1IJQTsaDiqnvh9csgOzO/UTSt3bF0gfmw7fJwLRMyT/LG/lqWdR3vSbKa53fFYvenUIbWNLpM6MpuH",
+	"wGO6G7aSzgijYYVJlVyKjkPzphFltBtOIdeXPS1R12RxYb6d8hyY1W98cfseg+cYsA28LG7SNdQxJViH",
+	"i6e+hzub2a4Y2pQLPFVSegRvfMPn0l/nghs4Av4RABuy94CSlEpEPUIeKM3SkTS72OrXBZCf4lbg+tx0",
+	"7Njh/CmZKLvRu8mAi4VCtczwmWZqDGGSSZBrlN3Yv0mHoXt4rDJon0ZKFZB8EpiLUu34e24c3DSingiS",
+	"bty+CZLfNgEpjwKolcV9hifQgEuioWLcvWk6Y28qKRwv8rl0iU/ZjTs3u7bLxLKqiXBJF3yhCUIF3zgu",
+	"I7KwEMULPHDDsjcZmRHfpPF9KqZZOuAax5Wmy2izEMOV2Sx19jitHO2R2zjogbvAzeEPZcTR8llCPjq4",
+	"ml6I/CIVc7yzGMEMTSDZ/lxayjWYhQU0BnSwjA/OMYzFAjityg9BA3SCd9ljKWhM8U5j9NJQTpgrbjb3",
+	"Iwd26DnSMhVpATFCYBUJ8MmHnV53v9sDSzyYWvZAsKIVTCWL/tmiwARClBTcuRT2775+HXXUVEg+TTuH",
+	"ndvdXvd2B8xvY3jdmnlAht7imciLPRs1AA+MBFjx3bXuYWIamOri2Dz71D1KxKgCM2I0oHf9I7dMEXB2",
+	"NgJ4g4ctEOOFN/pC4w56PTTjOppLPoXpNC299QsKoUA761ru1LA/JdAN2K+qTnXBppRPww/X66hzp7ff",
+	"VJFr+a1nks+KscrTr9Czead3e/1Ln6j8LE0SAU6/OwcH6994iKINn/9o/fOnSn3OJcAO7uLAriu/ELnk",
+	"Gb5wu1W/bWgUGnVnkwnPF7Sg/ECCwDXTYXa8mBvZBYoggARH4H/Cnzsv/JbgmDQZWM140udZBt6oqdJF",
+	"nYHYhcYYoaescctoE6ZkUx8c5UglNyyIpCSfZeKH2lLnWdddbAUf7mc+OJdqnolkBBhTaQ1nFHmqVXbh",
+	"dKI4FA7xIeocJQ3UCLFczUbjQDs6W1SOffLznM20uaBoQLCz2wcfvP8BHHLYJ7Ju2XJA9Bi1EC0PAHbA",
+	"iqC59imeKSmM5EUzChVitAFqjnsNfjZPH1oArRvkMbjpmCP1QclMlxRbDs+FaQpcVZTNC5MiDY+zWEnr",
+	"weuyz90VqhjnQtCSoYk0d5YZWLjcjQlAHuYHmO9UYkK7YBy77AtzMlMjbJVjnlAFZHqC8Cjkx9ERm/Nc",
+	"pnKE9zS6/dg6XCYzc4SgcRIaOeGSj0QOyfbIHEuXM34uNFngMWZilmcYMoGS+gBltI4pEJJrdhyUCOYl",
+	"uFWYGQoHxCxouDkxbimMTD8RumIKgiViLbx2lXoNTEjK1Fc+CeCKI0qyc+Oj4GEiJlNVCDlYgLvghQP1",
+	"2hibNQKeomuJcciPhvkMFiP4gUQuueo7H4PbhOnb5HI1197OYfl95+CofAvgCXC0HN66Ff7WpaYcftT7",
+	"6DbIODRil1piF7yRVRo9mhOeZkaYheiRjo8bpbaFa9W3DScEs6OYZYtwtS87s33zxUHnBZxfWxyCFgDz",
+	"uuyYJHjqFgfxUpJHwORax+rmwxJGrHYOege39/YP9nr7p/u9w57538+ds/hQzrJsKUYUvxxz3a8sDsJr",
+	"1A+75+zufDWunwYr96DB++WAw6aGwprCFlVm8UWgCe6HbmXrSOpsO7/NCs5pIL1RRWmhEHzOs6HKJ1ap",
+	"uR5NqNdCs7mn5DBL0Vd+Z/92K1XoM54jBvrO/t02HdGzKdI3fi6SlH8flbTjBOk16Ex3SlpLtQzJcV6Y",
+	"MlfeOm69CrbPa9Td6tGjgRZH3CJGPyM/gGcbJhhmd+nwug8/VA+vOsG2esjuK8xhdG1L/s76Nx6p4hM1",
+	"k8l2e+R7tnJxoq9i8Ub1F+Ifi6LNMtqdj9/f8/E7uvW/Zzv5x6K4zDYumwY2uqXYVfFIwQ1laqN6KiHM",
+	"4HH2SBhwdWeCXwjkfNcFX7CZRO64pMvi0s6KneVbyWwB4QazPIvJ1KpkmH1rLAjcNla6oLhVS2qXFkij",
+	"5Zkz8cJNvJkge0yDqJLSVV0XaZYR/ogX1tuzfHg+gz27LPW2vbjVXJRK+/z29hcZjMDaXWN2Yvo7fI15",
+	"4zrd7t6z5Zlzj6Tmm7v6zEgGrnG2wGPfE0fLLBMbOVmg7zsHy6UcLGjjhaF8g44VcwWfI2CLMHASY6Is",
+	"nNYDnmwMqlIU6Rl4K8AD4yl3XSmgmoxFhrCEeKhy54YhXKR+Lr392rHuIAzZv0iPuJctNSh6MaAFFiao",
+	"Z4h89GmiXGNSjR4RcOd8jSmWvnYvfB08+TU4EfRYZeaJYZoBZPrr5/Lrvb29pf+bwuI5T4t+kU5EbEoi",
+	"f8zXYI6nINVk5lKqWGBZhiDer32EkjmNbdhRUSBDImVwuRBZxOKJkmmh8lSOulAluTSCccWmDPK0SAc8",
+	"834vYB0yP4mJyEdCDhb+t6+9B8u1HboFOIB+IqbF2DwFHwHNYDFXXxM6jutz7T05lN/pqIzPQnAtgV4i",
+	"xGgXkCrbvJTxAsYCi/ra1wANMXrULBf9nBcwxDzLouVGq9wCNb5GMCUnvIP1B5mhnKcyUfOIcZaZ85NY",
+	"MIlh8IjxArAdgFKbzDQxy0IpnvCW06rwmJsASWnaD3CoyP5k/XOAJyulkEE4GuGgvrZNydWE9Vih2L7p",
+	"CMLZqp2NXFdhgKZKZf2ZBGBGYkbIfGEGqrLwcONJ5akvbTlI6IlYZXwXMvQ2rg1KdarTDMBCX/uh59JT",
+	"Io95gh5LGv0EsoZAOLbd6FMFydb8jjiywS5QntvK3mJIi8fBpE0lpiS3k/wmrAzTGc+4HIh+pualJpte",
+	"028gKAAJfSYyNYenMMlIuD/jTM3t7ovL6ZgaK7dopn6Rq9lZJpZaMEjzwSwt2Fku+Dk6vCHg0E9FbbmU",
+	"w0v3AZRl2hNOhk+BBh7CAc+yMz4w2xVCMkTCuGYToEuyQT11u0XSPErFqD6z+e0bTU1LUn1uB9vcfmnD",
+	"ZLZteoLhFrjwU82GuaA4CcDnIwevZ9cG2NFMC31ox3yapxe8EKUYIyPrfvLw5PTx09/t33/4NG7YWTio",
+	"ODU8L1KMW/Rj6L7UTi6pIRuKuciBczNihTLrOZWDbAaoKmKhdi+yr+HBcl2WZtExe37t1dWvK7prYZMB",
+	"lr3RsHcoahZmtP5AKderC14Is5D7STocilwH6wSisvgCjj7hFQ6Z6jEBZeUgzVIERlG7Er6I3PlkJOYH",
+	"NCqmcXAsYD1CDmCFlD/VrJfn8jg4eVVOi8+5um0kBKLfgvzg43Q6Nc00AiIYNEDUme+qUSDkbfdQ/zXu",
+	"8hlkGHmLrvIgQKHsnw7NFHwAEb5kQ3AaSSfqgPbQOexYrSAwGJi+7L+IOm7cO4f7Bz2AokmXeT2skoov",
+	"Sf+gChKJnVIqbMoU/UGnVM/tXm9jM9EsE2/H120tJeGI0zdtbEKS8i5g0HWgCQMdQLspI7MPEsSmE3HI",
+	"6ucTm1XGPXUOb79velVRpTuH75svZ5mADh2UZg3LgRkeiMTmMMRvg2kkC1ILg5O3KUUd3Nq+HaaUq7A0",
+	"wQJZY2WaZWLnKN8ZjJyjXAbX7Ss0E916RRtrpWf8ISDA8DzKhYdzuegZ0LwKUDNcnB6Ew4Snnj0iyYHu",
+	"g3kHaiIg3+dqn/qMkr5+7/zp31P3+CWW7Dq/ePNS2J2ju3O09hzd7f1rc6hvsfEv40mfZeIqvejk/BaT",
+	"aQFBxRj27e5p7hSjPGXITQ0mQjKArjD5UZK3iFEMmQ6ueZBPnQEhA0beOzg75GMXCzZSTEmPCf/FLBl5",
+	"fhgp5hTPTrhzi19LNbP7mgzkaE5PrJkNM3WY923wAkWmYtuOKrEMIZ7bRTtYK+l8rCDBvYtRALv75vAB",
+	"0/B66EBIDrAy5tVCDXTBM8wQ0Iw4mGXiUmgDNRyWLqDuDACfOWwRnILSU1VxW5KlB1aWAvGaF8HB+8G3",
+	"H213T30bUIbd6bq7pe5wELtrLeIgIns4QY41PFPfwG03xEMswwLcwQZh23IANE+Rz+EKbGvmkLOhS+yp",
+	"uwL7azEg7cAZTMQF3UyN+glf6JrTx8EwaiAYNYzLVA1cr1NoEPDtAn3aL2ciX3ip5hIabbDZLdP262hV",
+	"7WC2Nsc/zkpd5VYAhrUv045altH9OpbRNi1AmV7fBPvbBt3/DF553QLRco3wl9WHKbGHf/mqE8aHwqGB",
+	"x0jp67OF+9r0F/ifP4j8iUzQwuUjmVjwgOASViZ8bD6d7i6hC6uoPzg3Z+DGKpcG59YLc8InpRYbDXL1",
+	"adju0Df6ZV/NZd/1mgCNuZjw/Ny3F3d2MJSrT3UjG9Y00LLem76Q4wEhHW7kvVjUE31I/BCg+5pekef5",
+	"gzsHTLMb3v30fq/HIKteoESAckIq4gd3Drq3zZiWMhVckYKwCd6KZPAOcHV5wNVlsVb+V7gYkbrfcGre",
+	"emXlxetbgUDB7N+bXNJhxTxM8JZeC/V66FIjwY0SQ+WRB6US6g7cHsBsFzRpImQB9BqcwsrMnj4iEj1H",
+	"uArI9+XD+NiXAw291F3QipPgoma/6gAYYIwcU7lgZ8LcvAdjoxsmnU0vcMfl3l/XNW533uzOm5XnzVVg",
+	"8VffO2FR7S6eu4vndv5UL6n8TdOxWlwehD9LMMl37XXzAR+MreWzzMviwEZIU7eIkEHOgo8iy/0WwVEW",
+	"Wbq1yMJwI0caF1U53hy1VRTcq4EdMuStQYI/z0RV5FxqPgjhVNjwQzDzQpLDlEh8iV6FTk20LM8t7wuE",
+	"pp0oUwcAoH+hzjwpzEjo53LiUKlLHJepB5GRyZ4s1uR1Vs8lOJJ5+TUq2j7cJb5VBCwvX9CZ5gvNxmoO",
+	"+DQbwqbyxIbQESI7FrJIi0XM3J/9c2E+BsBreI6mNY5YTBMLf+LUmj9xVs1fNK/mT0jqTEBLOZuciZwR",
+	"E20Z0Eow0Nhi4ejRMsITcZdmDZmi7eIwf9Py6NPyqNSIL4bxXX33MlVYZgayZGhl7C2fpjQ28CPoX/bJ",
+	"coPPxcJ1DybIvjPghRgBA6R9z48ErWjb9pjCw2JbO+gdZp2bDtMnWuy1/YVHlge0LCC0mgikjw60HSrA",
+	"LN/+L9RZTRl+xbsC6BgH31ChACRBQ/DLrJ+rzA21+dsU4rGjYeDAZGKGBii5M1FoZD0sPOb1bMHMGxUA",
+	"qS0bNeOEL+xMIIC0vnzxEs+FiCU5NljlLJ3glx7lqy5EjvsDCosPfZ/pV5FQPdZrxrVgOZfgi/u6BuYI",
+	"tjKQqm1MZXbng18sRbqnLosHWXoYE7wdllHqmAWtcAt6a+4ITg3u/ILLJoMXHxSQPcRrN0Giiv2V+S9W",
+	"p4xsMITZ3llLGABv1ZChMCq1moCR9e12z9c2/O6bbbeg5lqnHcjYcuPhlrS3v7L1/SB1Ba/Lz/nmh755",
+	"VVB2+XZKr1ncx/jOutpha6aacszlGJPS0AxI91dril2Zk2/1tsLACNeGhqoLtVXF76L5lUaJNJ1ORDLB",
+	"iQ34CDLdrAxQG6MOkACCE9je1dRwiOnMm+91OPblt+C6sXyRpv0dSIFgz5S2V9I53P/AGTzgqt7p7f/k",
+	"xz+9e3r70w/NLKpZPhD9dNo57Ox/dNDtdQ+6H3TehFnRbINNzIq0Jnd2xUvaFc2aTHVhjtwL4UEqDXZG",
+	"UtKuytLoGQ5WRCzfsw+98/HK1JNNlzl0frfOL7XOPeNpw8p2A924skuxynXBODS9bzcU50Klg1qSyM4h",
+	"/ebO6Z+ZjxieBVbvIl/0iYy0c/jlfnR3E5oU6vzbin5xfXNE/53DL1+0wxW1Ho6oo9OR5AVE+rq+kWl3",
+	"M+zO5U5LN9irbaXUebv4d0ElOyOoZ18cOGnVTgQ2Gj3ta7de0V+VeJK6qA4vKnccid9fjkRrFASjkiPt",
+	"JuNqLoaY12fjFdgcIbJ6We1Omus9aXZhF9fHY7ipNPcK7UaqKi2HR2YdXyF34YYhAlauXEuUQChTtlXK",
+	"3WauxAAsb3G8J2+6Pd8Oln8nCd95nXuHVPjOUwVenZ5uc641AhSOMVsWOMYoe62ljdLCymB0sVMy01p/",
+	"3T1X0btvscN+bmSxc73fmewuZ7LzOR2bbHZuqNsZ7aqr3WXmnEttczR6Vzj4+pQW9hdI7Q6JHW2UpXtO",
+	"iwuR8zCtIXLImcIwyzyxlwEGxlZ7tkD4wlyko3FRo4CQWZGIdd6qWREyd6/l9qFT/fje5w9gRrFnIml+",
+	"8SwdVRSIzr1HZjqpqI/hdyync3h7E9UIq7lug2TNqGyvHsFAbhEWSMN1WY3HjmBLjYfW6c7KuFNgvJXR",
+	"Ca+WQnu9+nLrld9kbUyNrgU7U+P32NRo6U1bmxrbLcMVtsaV62p3iFzBIbIzIF6jAXFTQb2tBRHrudrc",
+	"J5vaD+2l9lrsh4Gc2Fb7tnsx0KLrturB5urx9VoOd3JtZw7cadOXMwdeoUKNKe8bzYEoVX9p5anLkJ8L",
+	"Gyak8sRj6AvxsrAE+poNMV7JZQVONdNjNZeW6wrtZS4pPsQYInU14GsxG3MM2enjCHPfS8c2iWIbuKzj",
+	"AIiKWZBNueZw0owziK4RSRCQIVDaEJWW7RU05Exgq9nZwll0iA4LeMB0k7mTxnHpKKwDRwcysK2oMWdl",
+	"EzLbTgrGU7hImIjFAPM1f0DSKEywkKRyVPDsvG8aE7MzMUqlDpD4ZgoxXGrAtfDJHQrIMHHMCsV+7rk7",
+	"JwCqd4z9gzHP+aCgHN2c6akYpDxjE8ElhGEdY/yznQwa8nmeFoWQ2AqFhmdzxsc/+vB9ysMBP+kpHwhN",
+	"TOB6LHQ5TuMrs0EaAOm/bD3UJ4Lng/GpeFl81zDpbU8lWA+b2atp+e5U7uu2b9PePVugyyVNSlKdpqVW",
+	"qGOsF+iURguvh1tHnemsRqyfFCoXmNbdNYHka5d9onLGJRMvUw3hki54dBio5OYEcGT3ZV2cpMHMFJ4J",
+	"ngckiqcUCajLaVcmPJUFTyVmmKAGIXtD7IVljAF5RIxIr5JqfntZNTcrtAsP92005rLwfjILZff22jl2",
+	"HTZp9bx2pA8RZVTECKg9I5JxqM6FmFLTwbcRmMnt8fzlK0r8R/EdUGDnsLN/+6NeD/7T8wnbO4ed2X7n",
+	"9Qu/6c+W7O9Bwbwo8vQM/e2vOgOMG/n2T/7dN3/xzwNqg589fGJWPbWik6W/Tf3vDiDKiOTst3/yj775",
+	"4z8ut+WA2gJNbmpF6Vyywlxz2fF1wleVav1AfGgG4sOagTD6/mDMi76aCglfquOP7+0f3IZmbaDtY2vf",
+	"Arx5ZCq4AuzCSCTrLiteSyofCrv7yu6+soX1XzkK24EXsxudbytuLbde0T5v5QKAd3YM8u+WRd9O2oZL",
+	"ZpXJftU6uEoFfK1ZiFqyW1jXbubealVFjeZuuG9OeREkPrYKSFVDaHtaP9Mif3gfL6BXaUJ4USNMnfF1",
+	"VQCme+p7gOcCEpbN7se29zs81yXvuzNre2vEc9mh3g7PVTIvnYlMyZFGfnphmZX8VRGS0WmwYg2ABT9O",
+	"Up71p7kYpi/jLjtxmC5qFBisME8fZ/hYxPRsMGZcsx/tG3XnRx/ANVeyOBcjIFtJxCBNhD4MaWHWtQzf",
+	"tdY3fCliItOi7hXM94nvdNnDoa87SEkXsbRgZ2KgJkLbqzUUAVdrcIvxApNXusICuyD2FkpHQka4iJaa",
+	"AndxAVl5qZuuP/R2I7wNCni78LYBlzzhlQuqHSBzw+z1DjpRJ1gh5ksvku/h+6YJI1yN945hD5iltaLc",
+	"e4+WSv3wfV/sr//y333zx/+5E11JqADWe+14uGpv23j4WoyIH+hHK8bnmkME7BC39Qniyt8B5nZX5gAw",
+	"Z8Vhy1NxhX+P3rv1yu/CVrdl24IdYO77fL3Gc3sDwFyrZbjq9r1qXe1Omes4ZXamhus0NWwoybdG1EE9",
+	"V4uoezh0mcVK9yLv/R+mWJK9bkTh3QVSfRYin6RSEKF7xDhmAedQKo3OFtg9lFvXhN3zIuvNx/5SwrBN",
+	"BcE1Q/h2kvbd1ud3PrN3AON3VXeAhKfZYq9QBc9Wp8HK1RyEM2D1Er4IUllaDnLaSJ73uWS44kUhJtNC",
+	"gwFsARARIAHnmLAKcnQA7mOaq4sUEmJyyc7EcwkV5QJhXsC1vceOgZmYsnI5bmti8J4omRYqT+WoW6QT",
+	"0f9KSRF32bG0jaha2IDlWBJPOST1QprsXBCDcVocMu47SBjG55IRqbJ5hshPJ2ki09G4QPzgYCCm5keg",
+	"9CTbmEXNcfNVwhddFrvsEzEOGhCui3RamA4uN7EYizS3zTGtmHPt6orYfCykuBA5ZgYdqInomjGLB0oX",
+	"YPWLtRiZAdexzRBqv+lP83QgYq8H0EiMeQLFYpFzkdNBa6pLJdu/td/r9Xqma/FgludCDhZxl2Hell5g",
+	"hoTioTWnYFu1XNQhYqjLvjC1j/l0KiRNu80dznVBCV60xQdOUq3NVJuFcVwbmw6nPCBQYZ3jBARB6rgi",
+	"AezoFQE6I/BJVCPM3FklwKdadandzJB3Gyiq75t9dorbbA1R9WlIvn0EMKyEL7TRb3D92HFqADMmfNFf",
+	"Te7bicpE1C1ofk/t4MPWp42iWSoH2SwRyZbNXEUEvEUjAfFqGZjd5N7jWbYEKhuJAoBhoG8Sakwhtfeb",
+	"B+XaJq4k4fbJXVpT5E6nD5O1lcIo1ldJu7FPj7Sr9XN86dS801Q3iFmYE3tu1Q+yUx03HeR3hRraykZQ",
+	"Y3/XjEPAFY3iu3O4D6/QUUVf3C7zOHcoSwPEx+iic3j3zvu3zVs1zgO+KCnCnchnTuoc7u9/+EFUnvhD",
+	"ox679A5mKuiwMA3Zv1NKO9Sxh3V//02QPnupuYlDlrSZnT3jet23oM3h2tAsSROjrnhtscGjm5uzfJBm",
+	"KS62FWaPlozRoULbHeiLRqUWchSrOZwL8Y8fnLLmcuJuoDtB5rm0cGqc3dJsLHJBCW+GapaDZ3diWrGk",
+	"EDyAbBk7lWCnEuxUgjejEqw/uwvxsrhF8sEXXF1Pteac3fnyNuzlq44XxjW7d/KzazxlUP3a05PVyLj7",
+	"+Nw9XHft0nlX8rPpqvi6enm0RiF+MlZSfJJmhcg772LMW3kSNtEkq1Ox2/PXrFNWJ6Bxhy/N1BofdD1C",
+	"0Mx9pSSMdNNsGoSVcZmUoIQRG6u5NbhZdFuqbeRqkJTYvNPsc6qk3uti1XGXPbNRcSVyCiETQO0trBEy",
+	"lSNnarNlNIDqynvirWHrSk92vv3zf/Vf//of/fo///Vv/smfffv7f/Tr//Tnv/mnf/fbf/Y/ffMP/tQG",
+	"c/VxdOtiulwiQusoi7aSD2+TDy681bcblDbONcjiFHVS3ddQJHHjrh7PFl60+jG/zHW/MhHtvGqVDbtD",
+	"y+2cZQsbxYyuk4pER4xBKMC3PkhWKYa3XrWKPVuSxLsQtHcGI1cVPdvrI02YuFarY3cAffcOoN1OvD4g",
+	"3dVtw0214KtE1B1bVJtD0PHhUAwKNh8LMEbWnWVzDjbD4ojNtLA0EaLwfmo47UwbmiBsNRLmihT5b/74",
+	"n3/7J/9m29339ojndkLwe6+Fbyo2d1r4ZSFrVyWj12rct0AAAiX9VsK8Nn/nU1PmThfb6WI7Xaw5PC3L",
+	"1Hx5p7NCsTPAERZA7cgmKhdXt/3FBUJTGrz8D+BnUIJwR6tcHyKENCa8aJc0MCCHtBhSo1dZzYwelonI",
+	"u5ma9+c8l6kcxVHpWz1Pi8EYChlkPJ2wQqlzxtkZz7jpdqGYwtDuOUBMi3Eu9Fhl5fJzAbRqUEySpxdC",
+	"WgTmQM2yBNRCMPxymbAzMeLSFGzesmhLh1k1gx2xmSzSLCh+oBBnWqnVfn0Ygj7NPxqDM/Bxnom86A7T",
+	"nLqPn3OhVXaBAygZfEdNUzkzJRG3m56d/cLosykpxWTPxkKC8pXMFn3KYRSWyc8QQ2qzuw1MDTIDEGih",
+	"ssQMqZqNxgTuxKeAGlRJYd/OMpfq2aYrwpeUJJTsXJyNlTrvquEQpoE+o6oNk2wGdziM2JkY8BkEkhBe",
+	"90LkjEs9N0PJ7uz3TN2wDKQqgELArMNhegFwXl2uLlO6iA8Zrmei0XN1j7llNS0UM0cUQnDRspT4lhQW",
+	"Wg2gVKmQxCA/LBEFmKVTOESJ/QRQjpRW45TnRWq2UJfQtWZhQDKbAZ8I6AYCPqRi7ll0ldBsE0jYg5Kp",
+	"Hskm6kIkph8Y5+OrqtQsXuJCBq5S922Sq+m0+mU6oUcPy+l5tJrgUGNjbImm8mGaCR0xKs6skueSMVuQ",
+	"W/S1YF4UKq2cuTSd1oV7nsqkwX8LT5ZctwHW5W4v6kxS6aAvcOk0krtz2PnbX/7t589nvV6v9+K9H3Q2",
+	"xcRYgafyNdgT3LxNDdzvXa6F75pPGZbAJq5kOqd2FDGX8ge7vcgzGtFGjzAt7BWhlH2eZa0RH+NUFypf",
+	"rIQTOrkDQSm544gGCeSIYZzUYl8YcWhOJDwJJyC5TbszCKvwhCxUuWVeLsRI5QsW09dxJQBGMw0ibywk",
+	"xILkwhZgjl5zMlDwAsSkjNUcTgmC6DkZCTzKKB3raa2f2I58p2mfVl+4PPz6bAEUp/sH70MkSw+ewu7D",
+	"vQeZVe3oBF/BuuvXoKxpzCu3ptunvd7hvruNTZbKg5sZLAEb0WhO5roKphkfGDlql+YbAGC7Od5E1E39",
+	"wtiJu0uJOwr8Qv3BCJeytCPyc9jhVvMLJKDbslclA1MJdPnb5wfFdIlEmb8yRehDW9U7zyhHPdlkA7lx",
+	"3m2fS20fO46NOoIb6K3o5KStgE34udA+mFENEa0KagC4bqa5GuV8Alc3iDqN7c6iIm69oj/6Ur2Ouyye",
+	"ghkzJso1ZEmDMiJK5XCmkpQCJ8+lmpvLyufCXPAwoiFoa8wKfk5U4+bI8IlLSW/Auo5YPJjpQk1iCHeU",
+	"eCE2lzJkYAhNhDqOiMsNLqMjJWwsrbb3TI3MDebSbXSbyPvAfJdyMUinKapx5CWbclMXFuEUm6AzcEt0",
+	"eLgSAbxpypEDwGF61aCX3tCEcsf2DHJJhDh34pgIpzPO1KhQMYy2zWaymAqgiXChUnFQYZylupgoeR6z",
+	"eMLzc1GgyQT0LqPxmWWhWSxV4d+vu28iXI+EyNvlwAMrjC6xVPhF2znE3ydc8hHcIkvrxeynslE5JKd/",
+	"EXWmZLavlpKLqeBFn2J+O4f7d+70ekCcpxKh1yacLTUQJrET1GW/sIZr91gq90BbBGL6eTmvbUkKmI/J",
+	"bArHbZ6IvAu0rhDRDklqrUEdf8T9JfIuEtNHEIVg3n0MeXJ+8MqW8RpD2+GcnPMFSKFSV/RYTcOeYMmd",
+	"DchBaEl9F9LftiEICQeddHHwjqcXol+ZkRSPEbwmWiXazQSuALNFtG9jZ8oXmeJJF2fdT8zvqlnOwk3O",
+	"zBNmdn7wKnzn9fIU2cW1OriysksogUN1gU7zVOWQewEfqO4K/FanIzc6ZgnOtFl5ctUCNz9p7wa6TvIU",
+	"twBXe3ZoTHewzp1D2ZEgOs2rtS7X6D+yr5UUsDJqs7wmHxaBpqcLvuiyJ1arQ0Ypdqd3hw1zNUF7t5LL",
+	"VxxEEPpTfYf5fFcwn9svvWaQ5+p1sDtvd+ft2zpvd7Ll2lCsmwuWLekgaR1cJR1kkNRNTKYFUjJCEs+y",
+	"HSIXYIDAy7+SwnJmQTrI+VhlYmO6R2uCqad7bAK9hhJ32+uwGg7LjI1OAgyHMMEo05pvjlbm/eDVQE0m",
+	"Sh5LqQo02HZpcaCYCyTAxve7t5+/eXfa7E6bd/x2t6PE/K7ji6/wRhiaZPfs1lpN8/AoeOXUvfEGnUp1",
+	"Fa7zMB1nGQv7xnzfdn6mS/mZGkbVr8TwgdXKXMvVeOvVWfoVnDmvb70iPGOLWNO6ZbOzPrxLEae1S22z",
+	"ldYY7VaTqc6usq1T1X2cfuVpoNZ543EdPzJVw9VkViNun8yKxlW8rSY/TGWqxzVZkCno4u/82Tf/5j//",
+	"t7/6g1//p//0zT/40x+8Krg+N618/e3f/9/+65/+wTf//g++/f0/hGTzOOGYXPjkwX6vd8fMTVpABvq/",
+	"+dUfBu/+za/+6Ju/+D/o3Q30+rreX7kT5zJNWa3w6ULlIvFLd6f47RS/regdBBomagUiEvudzXQqhUZ+",
+	"O6akDx3YTmAunc3qQuQXqZg34qGe6VqWQQTfj2a5sKQ+aV4io3a/AmS0YBOlC3bHEV+rLAmgBpYTzT63",
+	"37MPduuILXWRCz6JKbgDYKee2BsNLctWkx+L4rHt7BuwG6y6kIY2BYe4TOWob+EI+KXKEqGL/pynwcX5",
+	"oHs36uRWfR/yFFCVve4dxLjvH/TMA8qcM/v7H3UPXltyW3heqqJv1LIFwNnpr4/8M/3ggS9f2SMT2NLY",
+	"B5gRFnrf0WlG2P6QORdMAx/ASQfYvrCJwOU7FTIxHZVmhe0f+C9yUZg9cDvqTHNlVmkqR53DO73IXdOB",
+	"QxhxEpe4w9spXyfTabXurhGXsgAvSYVUs4malINl22A6W+M5y7SIq6+4TyvPtgl+eaukpglfNNPMXpJj",
+	"9l3DoJYnbxMoanWJ7Lb4pSwFleG8NGHpKvh2E271FMCqzWlXMFDSHGIUBsqJuBBSkLRJtYLuoHMhphbm",
+	"qWdZ0WXHbDjLi7HIn0tfOVYHhXKM1mOpaR49WhmyI5t1TAA8nkPMir2/ubgXT5fCF5i/WWjAsr733jHS",
+	"9773Hrvx05PHj24eshi+AG7vsZqzidHSLMADokcByR7PZFocMp84xT1rv4osSpeG0aZ+sTlEINPLw+K5",
+	"tFSuNqUNRsH6x1H+Q6Qq6D6QEbsQuvDk2qWIzyBjDuaOAaWuUAp1SQxIJdeYmww7GsM0E2YwjBC8eQjz",
+	"XEr1U8p5U9vBCKl3/9ZnJ3/LjJYZ1SMKwxwhDlbHdmbSwRgjLym5D8QLUORykOjHVnq2CP8Ma/+hduGs",
+	"lBrmjA/OR7m5iUWg68PM5Bc2+LUyCuhAYXE+k9Ihc5/LGn25smVvvSp/0U+T19Q9syKGnLL8EHT6tEQI",
+	"mkoLbe4PVDabyJjSdlMfwLGJv9j4iZme8Qwg0+xG7LItSBVHLJ7oUQqRsNYJhZ/O0q/wj1wUs1zCw88l",
+	"Y/G3//fvf/t7/+E3f/U/f/OP/8L8/pt/8e9+/dd/6j9/+3/93rf/+/+JH7rd7s0u+2KcFoLpKR8IxmFw",
+	"GQ/6Q9G/GNFh9rdZOj7Zj50hu4fM4sLAZsicNDWTr8dCFEyPzW1VioTd2O/e/vDBj/Z7NyPIVDST5ikj",
+	"T+Oux6LbPeeHEaUSfgvXJruYrEcZZ7zygpFC8Pgh4wxMPwSepwQZffhOx2wiuIR8T+6nyKaeiq1abp+V",
+	"qmALUSAsP4KVqEgi0R6yizpJMaKf53l6IbrsHteCggmkYkk6HIpcyIHAjYzlm0bgIAYpk+BDCe0eD3iW",
+	"mT0R28WF0vyHmsUDJYfpyK69+w8+e/izp/cj/OPB0wf3QXzH3/7+H37zD/4FCfPje/cePDm9H7EHj54+",
+	"fnb6ABbUs0efPnr8xSN6/J/929/8i3+Dk3S8lCrLy7fZFGK/JRurWW4BACqnaMSK0LZefiMzYO+mhd34",
+	"XfZY1pWP2aJM8yDQfpLKWYES1Wbmwh6lyLFFg2MqwAUnBc//P/bevsmR47wT/CoZiL0QOarGAN09b+hw",
+	"3DVnhuSIw5nZ6aYoS81FJVAJoNiFTKiyqjHQxERQXttH29qjtGuvfbZ8sjesON2eT/I6fJJOlu0PY86Q",
+	"/Mtf4SKf58msLKCABtAvHFKIsKlpAFWVlS/P6+/5PW37U3r70mK0iq1jtSfqpCcZDX3CBvxEmCNhhMDu",
+	"9jZRTppvrc6yz82zPBUBwgVpMjKv20MMVPkZT0geuBZm5lQFVkjg6LEupChbSEs74khG0C8LHoHsAVje",
+	"6KCKRZnpfhFKQGntHygGzARG2+/BERiaG1pSYxACJQGJrT6BpwDX+EjawtV6ovrtiE/0gsqHsun6uRIV",
+	"V5RgzmmFE9RgzdANX9rdLr9qEdMNasM8yWIjaa8aNb1lwyaLx2ZWDvwW2qjQDaXo5kOSsNaqffrTv/70",
+	"H/6/F3/51y/+5O/mv9Oar/G6SofnDj+hqH0ipiL2s4CUSvDJ9mGj2WpcswEm+k3HzOD7HOoyqpomOQEA",
+	"TydejPZApALiQ/aDDD/ZtjAOiDh50473qbV2LYqDPtHwM9o3T2sqN580m7duIYiDvh6ImD6/+SyoFcqx",
+	"1jL7rMfjBBrJ2kBZItrWzZ7aBtZmnjc1298ETxjYTuB5N+yf2uFJSqISxjdjG9VaN4NaqsY05gUnRqs8",
+	"hXJmWFcP4uKyM+Z946xoSgLeaEV465k3jetujsY5bo7GzOZonLY5GkttDngb2hw7Z9gc9oMFO8LOh9sR",
+	"jTW3ww27HRrL7AV84zNthrXF7+KY55SHvqlO2WSljM2CNpLtbOt8ZU1F/GgDgtU2tparLkd4lwn9UEaq",
+	"+CqJhzGWZrrcx+61Z6dGfKuc2blR4DdEdkZjrHw5ES5urICNFbCxAjZWwJfGCtgg4i6P+b08/xisKYVh",
+	"186prKU7r05JgOpu+j2MrB/HMgq8YE+zETQaDcfeiDG/qViKDV9TCBbTBNUMOuWNfMcb2NnV9uLM6wKS",
+	"Q/pqSQZgN+a3zGVfqEbPs32d51Vd7BiBCvPSmlIQXlmLuay53WhuNRqNRvOGWXAQ/kXXaBCoVohnXB8j",
+	"CBH+Za9GZrM2/LfZ5p1uJHq1QmMgXdjpI971Rjyts+aNebtZjLlpB9u8udRQt2eHWtu+kHbTbsOt1CSw",
+	"OFouGQU8HuYPTHlljg+1t6mt/Jx41FxcHBPOuDDcTyhCksFokPtvHbx9wNyO/pwUyFm6V6/4qHBej+ov",
+	"oRK50NbAvv7fHPJLh8+tecYD6h98zmf9RKRb31HDTiy2HMBzDiQH0rPpiUix+Q+cgM6ExZkWSc8hcrqC",
+	"cUpoGusw1l6bn1gzzXtAM9/lSQJJOjmBNN3s4X6MozuEUV2A9VPo4MeWWZ5tM5wLJLKs19AvxCw74FZq",
+	"re2zqW961mk+W2E7uwHgmDbgtrUPIE09gJaQBRmT0YngWrCUS+r6vyyMdS7kPlX5acWYj/EnywBU8W4X",
+	"32B7/qNtG/yLg8h+4bCqZmJWgqjiem/U7SVDWWHa5yNYcVXWIlbFe7NEZIBTRRQqAa+KUpqvlBlXAVw2",
+	"GWGjFSkQC5lOChbSkD4BrtA4YyCxNNKYHkn6EvE5yH9KwyC6YjWWdfa2fSD8zP2EbtVXRIKKZO+RLc0B",
+	"GND+UMm+o4Snb2wZj4OB9iHSrDMWapVmSDiaaxHV2V3eHSDMBkghRdwfZCyKjWETWXSkzocWjoQ/MDNz",
+	"JPEZDjQGJSswpnd5DDBeN489BU18gHMlT1Mh7Tpbsnp64VgzHgEOlRhgmEqLbiQlU2yoToSPbEI750gi",
+	"ILNA2MbS1Tch6AsbmQyRqnUeOsiM5nNmRZUTu9dOZSOdIgtxxLDzSoOeBbVsDBoijU7nOi32t5mfB6eS",
+	"k8wNvOPeMfbYCnFzsxIvA5nozCQsQ0CzeKJgz8MdmwvTFWnm5WwsOctqpCv+5J/NGMb1WK5rGrzgBsOw",
+	"wTA4hk3aEsvp81Os9atP7QFaSKw5o4xAc5BCTcWQx9J8jfdsldHOUDpCR59gze57T0DbryqVNNvvZSId",
+	"8zTSYGSgPaBcZa7T+crVpaQRS0XPqH5wu6GigbTgPM5Pq7E2nBtfGM6NdY7CfLLPRRtgow1fMm24OWmX",
+	"mMtf4ZitSX0J2+A8iS9XpqtE96marHIPNcs4hpaSrqSicA6RUMA9rQ7VnuE8jstC0FwYw6U9nd5v7Ec7",
+	"q/oOnz9R5UZWfjk9hw2Jz0vfHf5cvA2PumXN7mTCkek4+V8EGyliL3lVRu1+rLMDev4ymQf7HJLtsaaK",
+	"5HkZAPvlckcYR3KAF83LQLghgKMUOukUGp8nNA8OoSk3jyVlJDPxJLM9KAvfKxGZeVO2b5ygb2ICU6qM",
+	"DaH/qyug7A54yrsZ1WBzpkeiG/MEKmtj2a8DfxrJ7Jrtj1M1F99eYRp42h0ciifZFzMVgsu4Si7EHoFN",
+	"JvNMuQ0XnZ/bWxaneb3sxkglSSz7xj7Ehu39WGeQhuZ5poY8i7s8SSYB0qKXohRFdzPzxic8gdOF1R8E",
+	"CXDnb8BHIyGt4ekYO76di1zU7UPbuYQy9Ta9EtBgQHNzlZpLLSh1NNJY1OyNNhuIoRbJidD1OeH5A5vV",
+	"/Dzj811CF3hGKvXkh7bVxiwkMOMgy0ZbemjkbNHRn3pbe43/8TInjx6RKbewHNhyo5gNoGN+9cBovgGP",
+	"YfehtCv3VcPlbQ81kIGZAbgSn5FIsR3sNSgupmEYsQw3QsIRwfRAJL25mYVnq+mSS47sU5G7Nh9f2w5q",
+	"/ESkxsq2D4J52YWFcWuJ0FfL8Neq4UIi10Gt9fSZ/Xe7z0dmG74HH+jcmKP24iUM/oqlibWlgUNq1Fi3",
+	"8dTaD2h/8dHIbC3BtZgmd69e3QD+Gqg8ddzxIm0jAqj0iZLZwCFg/b1Ld/c3L3502q4BaK0TkgtnRMl2",
+	"LruJ4GmtVUNuOtgSrqWxFkIuvAOhiNujNC5W0n6o4+94n83uZfg0W3x/nzq/2tkiN6mdcjO1jTpUXM09",
+	"tVSF04bavdZ2Y6e5nLuWa2SZhQVu7jaCGi5ucxu658OyNoIarae577Pzo+S3J3k5z44QKZuk0MZTc0kh",
+	"h1JayhA6zVG7+tQd54WJoX1r/DhshjgRKdTNMu6YZrpcGqunyMDsGZsHwBJE9pQpoEQymitksdSZ4HPT",
+	"NM5y+RLmaVY+NV/WxI6/rebm9Vbd7fMzPwv31MZc2phLG3Ppy2EubbKGl5c1XM0kWTNviFvhfBOH+w46",
+	"6WI5RN/p+NgSrjPWTXg8rLN9ieqpqPjAyzWRX4JUXzkdSRrwUvKRnvq7sISkTtRYpPNDKddAAfn99IJa",
+	"LkGbTLX/qNAwoC9Wjpxcal5zYwhsDIGNIbCJm2xS4l/4lPjFxVquUunFwuJysD0yAYV7XTXEGpsuTxLL",
+	"Y5bGJ0LSKAOPxxzvzZCoZMK6fCgcLUvBg4C83/sSkmBYbiMXptX3acznrjS/9bSGYwbp02BPj+A3R7XW",
+	"Ue3u48dHtWe14JQGNdBjNpeax1EtqIk0VeZmxDguVcZyWINMqajFpGI9YypaRuoQiDFgjuEuqBDmEmMg",
+	"JQYweIA1ema5RhO7sHMk0QGb7WD3zsbRuXwKCziT9oDBKXSc3jbbuF7Kem5LwOX9oqUEj7M5n57JAavO",
+	"qw/Re+JpQQRvm2mlxo8iwdrN4hNgfff8ppbzuaSz59AzAqdHKiS5zgZcQkCZLmM8SdRYF74c0ZGrPImA",
+	"xt1/BpOiz7P4xHJlb29XZM3hLq/RLH2uafOuSlPRtU23i7ozGGGttbUNxG5Dnh4bUaer+lAQB9+I5aPK",
+	"e1Dy3d0llicq7grWbOxur5KhpvnCybssT8uDEGwbexSoAfEcBdNvuJR7hKx46OTEke+BnOqTzJnBMymH",
+	"+yLqi/SuzNLJaZZvAj9lAkogN3bvxu5dR8kdgpzAciuQPCXZ6Sm7C7GIcQuvgxx1cCstBAFGNfSEKNWm",
+	"Q+jOdfOptnPxxK0s9V861CK+x7KIRU94xBsWh8/FrLSB5LJFSUfvLBjIuX3JLtTIHHHoD3ohRubDkZBY",
+	"HRoJS+Mdd7GzEYYDu1w6jCS0fSmMyYAonKRtUgMOFTWoqTMAZQPOmjxHRDkM1FiTYIkEmJrm2a7vjRoJ",
+	"OfUcy7YgoAUs8Tbg6OzIbLOygfJ76HjYTrpForRAwglcW/N8P2ueecRVaXyCvxVJr+gHMyPqHvE4fUTw",
+	"7jOxLoBEKvSHe53uQMGozdgO7r1dC5zlCfsf4sez1+Ln5gLsjOtdVtPxsG1pLVfhRHiEO/GysZNRlMIx",
+	"BDyrbl29CmewTldd1UPd55m4OlSdOBFXT5pFDKPZ2L61c3P3xrXrzQbg8UdxKnSV3dq0duu30+UfdCRL",
+	"Dzibgeom95SwrHmzjVG6MUrXUpGQYkax4iKcB28fvMEzyKeyjuiqoZii8Dp/8zQTqIzOXZ8d2CbgDkbH",
+	"kWgwYDzRymi3RPiqJdYsVL0e1AilQmca63tsUMpLDYPMY6/YggUtuqnI9KuB342RKoiK4JUNFMdWIfEI",
+	"Yzh2eNAaNOP62F7b5UkC9oo1yLFbp5mxcA85wJkxLSP7WjJioZFS5oXaQJsfFkb8sRAjcxG1Y4uBsUlm",
+	"dXYv00V7QQhvYISbOCaARMq2ZmsV7EUZPzbq2Sb0nU2FVsMw1xnTea8X25EBqZLlp8DcpvsxdG9j4klX",
+	"iEhEe8VD+hCJ7/DusU3r29lKBe8ORMSk6qhoYku3gKMPesBSXHfnWtExvlQaZucYc8Mwb+E8xU/0F2ZG",
+	"zejA5dHQ7r4SM4CPqEuVwSJgg8cZY+FQ6OxsuIHSL2svfucnn/z5737237/36c+++8lffffFn/2sub2z",
+	"e+16jYownJqvNXduNhrwn8aqEXUz6MvW+admMKazFFGO0wzp+OZ249zyFl6P0iI+hZPRelrrwOLVnh7V",
+	"RlzrsUojGOaVK1eOasFRLVPw51dvXvfmH19gILit7ryNU7V1iDXXM9MFhkU2UGBuPjw4rAW1PE08O8Wz",
+	"UupdNbx65coVc9HclEvzzTe+tv313Xcbv33z31//5ls7b197cOPRrcfNw9p5ZJYP4cgsMmTenWm+Cy0v",
+	"9bGIUG5AM6HYJgesKbKxeDYWz4oWj9mR2ARaQG2u7eKaqrw/YOIJ72bWS13L3lm9ZRVqmcXJavqN1/s/",
+	"4x1uOQ/TnDqDeDyIOsPep0WzYiOLrF/OsVm3a4MaNBqNeclpHN2FtpAYgO1mbrFlnLVYt3kSnwiLkkoV",
+	"OMXfqvFRbCR9wuMhIri0SoSZ8xKQ6PpWs7m1vTsFJDKvgbLv7a/df23nnW9e++bh/jf//fab23d2Du+/",
+	"+caNN3d/G1vwpH4qw96scbOCk6J20qzv1hsYuDmTmDSjO60O2tsIm/rns9Y/wzQGrDNhsPn8Qw51xHp1",
+	"SnR35YIGcwf2NxdhI9EojcDRGrsgJIJQgUb63IRmVPjVkD8B/KAxjq7ffBbUqGUx3KiXIdZQA+2KgE4J",
+	"9jD2hIjouxtBzfgT9BfUEPftZeZZI55mMdhg4zjKBrUWwNvMVHcSAT3Xa60aWBhKxpmyQU0kZu0CWOjB",
+	"b9cWw+3GPM7a3TSGmvICPHndTAx8J4Yi7ZvbFV82b7pvKdFYfLcDJcdQQw5E7/xJG5CLlsJ9xxiAsUrj",
+	"bAJzCHcprobnjlJlVgIa3cRDofJs+tnzqtOdxINHRiLhk9LQ7DezT4YHk0et4wSAj7CM3i/MORhqb5+1",
+	"jfRvFyytuJ9KX0qVFXw/Fd+X+IDwe29+3I1veh+Xb3nN+6Z8syaKzyhPRNQGB3RqLlxvnunXaF6f/rL8",
+	"zNnvp558HeeyTV3nwKs5q4jHg3+6gCcBsZHwZ6qbSBI3lQUxdAyZhK5YR9wHtVFeGWDyH7JKXQQ1yYcB",
+	"MSUpxEIxB7LToMO/C10AQ3Zx8bEYQZCGw7UyK2IQuRYpxqGM/LG2oWAqiZCtRowZBP8rshd5WUetm78w",
+	"dtQJn4HXOMG6QIhebzRWq0LA4V4uPGajbDfKdqNsv1TK9mWNJm1iPWcrNdCFPltO6y9IXeFlV592eSb6",
+	"Kp08W8bZu00/vhhS5I1wWVW4nEm22MXcGPKX1vXOGfLUBccevnMz7FfKOtsN8IAPBWae84rj79nRpeO/",
+	"tj0NZka5OHiRAbLTmDKheRSBeciTR6kZahYLZwEN+RP/QyifHcay9FlgG0Sqzvuie4ktUDby7Qsg3za2",
+	"05fbdpoWvedgS2U8i3UWd+dnvm5jwRPCT6SF4gzUmCVK9qkPY6bUMTCJmuFpkQIDRErUovhnT6XYkZ4g",
+	"NIEFfAQOuOoSgZORMJdT4r9+JLHAqp+nAkuvIEXodx8NWD5yiBauMxxsne2zkYplxjrCjFbbn5hLbMs1",
+	"fK2WRfyAOos103lnGGeZiI4kwVSHcSShH5qZAOQFM+Ieu7xhVZh3GVMSZiPiE0LdmC+7iKux9V9SPMmg",
+	"R9oWexuDFq4zP0zYtrlcBwziFvDJrR36yPwXJ/VEpHX2GNHVhN/hGlZnD39lETjNBpsIDp3ivOfBaprb",
+	"A5TIYo3eObxdZ3fgav/jEslrEcSou4BFWGdhL1XDEDFQmcLucuM4EhJBR708SZjOxAjHsW+rPZGx2Q0V",
+	"GGFh8XQLQeOw31IMvCFDW0+MgaINNhjUzYWQ8DWDGKpUtPGrkGnzImbPDs2GMQNKRC8zGwzG8EikXSGz",
+	"OKH5D2WeJCGLe0wq3BVjrtlQcJ2nFgxRsJbYMXNm9NzAHAY2iPsDbMhXWc8BwOXM29QwtTyzP6izA3cy",
+	"WUf0Y1nEFSnxWfDUZaUevVVt7B4LHhU3PI063Bw2eCZ0QqJFh3kvsWd7UN1GiYFjlkzbbIjatKHi60Kj",
+	"kyDZG/FMbJnNVAtmemEHVQMFJIE3xD0m1disHILy7DLPGVhWbna6/jASIfvZAPcpbNq5FOtiVHpkJHo8",
+	"T8wzgWsiqAmZD43MJsKJwH4e8YkR7uXRGGFvLtg64al5Akj7g0yM3rZXmz/exDuYf94xd6l4h/0ZMY2T",
+	"qsVeSaYTCDEbmK2x7Cx3JqVXtm9YNMK1tDA2njfd8aLAgC03A69Nbrt7vza57e7+2sTB/F6bUJfNQ3zA",
+	"a5OH9hHzqOxR1U218a2z24ANpcIW74Cz3cYOTCe3pErIPXDxXX8JNmkWrGD+D4/FJKyzexmTQkSahR3z",
+	"JzI5FY8nMif4cfmNAEbaEa4R2rxXORbl1R7yJ/fhcBQujfsbaK6MtVRr1f7Dt/7D0VHeaDQa7135d8se",
+	"O5C7Vv4rloosT+VMu1P4Fap5V2BUNXTQHdWnc7sBDlo8NFvXvgf95cYay0z0RbpU+//VnTAQolbsNrd2",
+	"GofN616HmELdIX8O/fNbT2FFLOESKlTko8jm363LZVckiRHV24T1Mf9ubu+YAWGPXPig2Wh6KM/RtUat",
+	"1ajf3N32P7x1rdbaqTd2d0of3qq1btav3wpqPR7Dg26aOUODvm0/22mSu56bvzwfDvh5rhlbmcwtgJc2",
+	"iCnImFhmcLcaQS2X/ni3KQtCI202b9gPzCib9eaNXffBrVprt7577bpZTSAUwkTCZmq8qTFzAzrNZboW",
+	"sjJNVfi4HXfGTIMzbQ5g1y+B34qFXkJMbOpEL7G3PyeAMXaUAMZCtETQEkInCDpA88kKTf4XFYlW+MOp",
+	"4MOFKFByVvoKSA5ZbtwGr0aEdW01I+jarpI61r7/zF4JM/Ekuwp/beEDw1db6ASG6kSkJ7EYh61p9yB8",
+	"4+4hK4/W/dj4e187ePggsIU1FmxgAQ3bM12voc2GhUPAozsTQU8l+IOr2sFBYnmK0UZQn/P0qIZVFoCl",
+	"14M8i9RYHtWehcH0l7gY5quCERJy8uYR2NU7G4gjyVhq24k7BIUdI7QKmbqveX+4K/rhIb1jiO8zimWf",
+	"XqirpESaETZW6bHeQ/d9bCbIGGfGmIWercbNg6+M3db0ClamX536lh/RRgrd8IovejzRAl7ZvBkGJjKs",
+	"ccZF7QKDC9GJQxGS2QQFwBSLo2AVOK0BtVFKoUqB6muMW4yVspLtuHVGw7MIg9D10zVI2i2FMS+OJJSa",
+	"gW0fJVAHDGvge+bbDbqXLcpyFuKAJz1cOgeAzvyXSdTY1RkZL5uzb+c8zaBC60iGb+9/o3374YMHd28f",
+	"3nv44ACnFEDR6IIAOQ6x2txiIUXx65lS7WHeHYR1tq+PFx8TcyKq/OMDeKGH9LvT/OMDmmLcdfg+84/N",
+	"HmvgR7GNF2WOLQhWZ56nSLHrKVsabc6b13dLNmhjLRt0Rg6VjNAafNNidvqOpDkALfb0qMYzOH9VJDNQ",
+	"YFP4E0dUnXMExS76qNZ6elQbCRnFst+WYnxkDI9nz2BNivectv0rtTiK001m78yZPRdY7fNY4pk2/4J4",
+	"Lu7pLZCJNOFnUL3mZtEWkBjZuoElFbPZPVvvq878OPXXVGcqeEpBUPO/IWG96havFU4FMzWECKurLw65",
+	"PjZ3f5lJU5Yt8uBEtmVdhyX7j9rflPinIrDyd64VfkojqPXiJEOOm9nup8/M1zLWg/lPa5qnva86UCRy",
+	"rSCdInbY43g0Is/LEcTaW0LdCNTbwDDxCvDbaq2dG2ZegTW3i/Ns6XjP4HbQvlilcx7s4I3EOlPZiJnD",
+	"uXwxp4mkmQKxKc6YatI/fcyycdwVPtOfrT1HWlEWQgqI7E3yEcpZB8qUwQ3MGWFaJKILxH9j278STVGi",
+	"ysGnEWUIPe5IpmIkeFa6EXmwPLOjwNvhoTXG4/uqU2f3elUPt8FJLElmHYgeylL9fFxJyH4kQ3NbeGCb",
+	"jPTQgZzpdkb0QsVv3R/Y9Htas/d91UH73Lh+WMnePe6nxuUNmFZDwQa5jKApIMwlh5yLA1dblwytLA7M",
+	"ATwlP8yjsbcLwbPZCREReAVHMrPj4dqSLrsmo1h1HqB3au1iBcz4+5QuAhPYiChRmNxgAePEoi8CYVVj",
+	"1caakWhrAcNXiEEmI2DCIwmJNJLX8BFsDLxMKpbLSFGqaXpti8rC3ZvBtRvX8dVBsWMizGyODs+6A9jG",
+	"qRprn44fXadcQow/7Bq/PAqt1W8mx3FMFkWMjQYcUJbm8ki6Baqzd4HjAS9LcwnOgwuLF3tLA5GvnZ7I",
+	"vtH8rgBmD/IECN7baQ4pq7DKxMdWkSSyP2/Sy+lOkRVaeZEeBQsBk0Zvv9VCkl4jKN9XndNuazHdN1Z/",
+	"gscAOVMkblz/Vcg0aR0uir9gzjRXIZs4GhTgrHvTU20ZVMzxCvd0F5+/EdZY2garXtmSWYaWU4URNmfd",
+	"PbvMJ+6n03iKWTZnolfdSY8SLk8L+5JOMoY/iUFSVkYmxQit8cT9pinhBoQFICzQxUhFBMeVIbcNJYM5",
+	"6aizGKHLshQ4L/jqUzyeC5HvhbK7gMKr85Zg24213ci58mrKaWyuLJzOwz08TSoZnbDJM11yPy8j8S2M",
+	"scdThLGsfoJXhq1/TXXuRVUUo7Mn+6rZmKvTsdknzPNlD2cdIDMZxvy3ncKgVtalXcw0xYUD5dwf4+uY",
+	"K4t2qZDLIVv8FItdqqyw1ivC8Wq0EV4b4bVpQntmoqVMjVDcrSHcqoXUEpDxBUTmDvjadbByH/e6Z0nM",
+	"CVPXpxRF8Wtjey2gODf7toR0PX8YFpzzNshQKAj3sln20+Z28TGWL9MXO+VSafzwWtHfzF7f2N49L0jM",
+	"il6RQ11A8GoTq17fbYDAGc5pZ0LTeUGwFXcwc70Vy56a6xXY45Hre+ZnF9HmqrzDnv/z7z3/m9/95Pu/",
+	"X7P6q40XuUhBm/Ldj+4+uHPvwRu1WaAn3uDjX/4/0/doztzj8cPbdw8Oqm/z4sPvP//DH03fY3v6Hgfv",
+	"3Db3qBzH//j0H348fYOd6Ru8vn/v/t07Vdf/4u+ff/RfX/z8w+lb7E7f4vb+g9t378Nd3juzGMC1PhUT",
+	"Z/bnGXJTX9a2BTgvTjyucIIRf0mYdjhq0BV49vCK4SiBvpZz1anVnlpQCgP6SwmmpCA7Ps6g9CfXos4e",
+	"YqIndGqS2HTpB+aqwFwAd0Mm/TmJbxpZRea7spiCfj6NYvcQ4NfOBgCvxMl0BbD8Vz7v+u75Pw+t8KUN",
+	"aZoUPInzIft2qq1bVlQY2HWzeFWANvhWEItlN8kjyICfc3HBF60rjJ3tVXLybuo3xs4ZxaWdyLnZ+WKq",
+	"F0vMooF6dT7ePcpVayKlueVZteTR8A2Iyvq8hKAVvp9rRrCXJ8lUVonONvhjXSx8Srjs52gIfGdgBpyn",
+	"I6XNn5/87//4/J/+5MWf/vz5Rz/47IPv+uTjcOQFwPET1YeYBfZbrn3yN7/6+J//6Pnv/e3zj35Z86IL",
+	"Ucp7sGhWnC8iNn9qLJhn//br733yxz958eEvnhqR88y/mGQQjtAfla8taGxbYA4FtSzlUiekW6FgrNaq",
+	"vSmSRDF8QMAmKk+xR02sGQ6CskaxNU7dZJ7rixTX/OSvX/zlv6yUqqJbXTJru7+X3lu+TWATKYDh9NiC",
+	"zZkdmPCuGKgEiby+VaP1g6l67wwbFLgUUB2ngidUiHnKvqWhBhe73heycZdrT35encaLfbhcr3FnoG4S",
+	"opuEqFG/UQS17k5zLqne58cV6bqrTymjGYlEoENU3pVv226H2EwMW3zLCHqJuTyDsw2gxCEbiDhlmXhC",
+	"7VXoECFUGJ9D18ZZi52o2H83FkudCR4FLFNAq9BJhPlnotQxy0dYr2RrRmZNjDtwe8/EqJLti1fhjpJi",
+	"kx68vL2NS3am7R0s5cVz6Tnx0z78HkADMRQeaxbaJ0PerGfmPgQ3MK7YdG+I7JQdt7EmNtbEy2JNbKTa",
+	"5YEeVhdpFQ75ik4yIhE4dBafloivxyKJlubs3mOhfyCIX8iLcaYCBAiis+ieqQArAeDRoRNAIRMSCJmh",
+	"mjjW+O+S7cB1EUQAADc2fLPXw7Ppyijc800GG5EAxDdKePMikFiLM30kERXuuFPsXepsv3iki9eau/SU",
+	"A46PUgGlWEZnzEdYOHUxTpXst+mmexaKDw22dHgkgS/FL9ccQj8a3/xhqTiJxRhsKWzRakwpHbBcJkJD",
+	"USN2J9SMM4gctE4ZUyzbeM+wzvaPpLG4PKmwzFvhJSFi3glEHk6L6TBgoVUw5t/lvaNSFhoFELIh9qhD",
+	"NnYUiXVWYWeaQzEy8mvaqqzAmr8D4rekhdfuQDsapeqkHM+Y1VFOlm+D7MUdVbrGU75YlwyRhrFKo9NC",
+	"JU5lOR2Hyufffv29j3/1x88//P3P/vOPnv/+77344R+8+JMP52mtU/SVp4tWD6c8AumyCaZszJ9NMGXT",
+	"O+83hBM0IBPGs2AuMCZzdYQqe3U46kIs6ru21o+6roBhRHXZTtuzB1QtGLvKDCyMJMo98/FAdI8FMGxC",
+	"ctQRidp7TUZVTVbwnc6qps0/p0V5ibyuVSuxBZMNrQsFU3PdYUlMPv/1X338yz+oraEK8ZUuO8Ew4Cnv",
+	"4o7Y3g68Rrj/+sH3fQXzrx/8YF5rXKc76N1XVo8e+9X5C3c3r4tlvH3Sl0u0byT12pRW0Mzc8w3Bp9Fw",
+	"lrD1kz53Sb1eE/eFYvoAogDak6te9/Oilft4wDMjyEvi+ysam3CDKES/GcT8HlMymTDOzuD/sccqB7QB",
+	"lk/hzeO+5JnjiZ5qnT6lF2xAtsx/2Zkwon0stX63XJmuYX4Y4Dtgp1dcawdvpidBb3hswC7SE+E/tboN",
+	"+eeOR5hXNXpOKu18OqDbWfoceqD3YsmT9vmoOOttNT6npuCn6TMklwTg48Zd2SjB9Vt9GxWoMyd+yznb",
+	"C3RbbLJ3LrQWmjlaQnXkUhcY4SzC0k41DXjk0T1K8QTisOiMZPFQJLEUWBFsX9QGWKdI22NMGpemYTEC",
+	"9+v2Rb4EFFRr19pNewTVIayzBazWjjl5LscFME2Vt8Eq6FZ3BDbptssvHnBgE5AKdmeuC49dt+i4uuI4",
+	"13D5nEIh8wrvwC9eYomz3OExr7HKicGJ2WDBz7T7YRLnbnSc4tM2OTmjVbBts6Zn6+QmZDnzxUcjtL/1",
+	"ULfNH41GE/a+1pglq/GtRMn+lvskqKUqQaZWqO8xL0XeDvo4TZoYyKH7z1rqpjb17t1WT3Qmhm2+CujY",
+	"zNQlu0g8MQ6Sy5MRDdKcCS75mrbdwpKJNd22yXP3lPKSZGrUtt3iIDC4TGaoYh3PL6KIy7FcqsgMZIO5",
+	"3bhRBeY21yWeoSXEaLXav/rUbvKFBEJOym4ExEsuIDZ2/eXB6FY/hKua0O/YDXZu4Lk625dMDEfZhIV4",
+	"zkKWy05MvQWExM2EsQy8hroLiF5PYKtF6CsBIYxYO1J/idGLWLJsrFzzASUdRyr0MOiplEGnHIuo4nFm",
+	"4+l0cKjxFD0bZAqwuSYT2zMC6ER0FicJRWp4Zh0sn7Q0zhbkECzCC9gUKpiHELl1ZutyDgKrEEaWxqGw",
+	"BOeYhwhvmzISVzT/LhUgtZHtvzHG3ybo/rJjhCwySKUWLnQhNuTVYzFZHEp6y/zgAmM8b4nJaSEec7j2",
+	"H91jMNaN0XT5wVA7+RgMNZunHB8KXPk+9uXopiLD1bpEY6sSAEFNNWNtGfEB5qAHaozJnWMxmccv8BZ0",
+	"w1w7E29VUaqiHFkLl1Y2b4nJZePAlgdDY0tKWMK2vWlQ/bZn0LcPxBhmYTmNa8a0UbgbhbuWwoU9xLi0",
+	"Uu4iNOyp5dGHKIuYztRIQyeNWPYvwnWbU+lshd2myPmLUeS85m5dX8MGK+cqoTmJmA/ggByl5+erRLAQ",
+	"cychtFLBNjJwExcsmbB8lCgeiSigVoq6QApiaZfr7v0aXXvGzmJF678YOgRWwz3oYac1IAR7xL5U0eHb",
+	"MZOdA20ZjMTnLPvi4UxggiDqcAM7zPdLRMlUNLCwEZn9TarGwMpqHlQFjuwq2YuNOeBROhefec90kJSn",
+	"z//P//L8+//p2b/9+nuITvn413/24j/+1fMPf/nxP/7hiz/98fMP/+7FD39kG7bA7HQSZQaDbaeLJtTl",
+	"rtPmrxznDIklPVrqmCRU65bPQgtf+S9ozazWdIfoRlCzN7h5DVtBw/W3bl57tlzQJhJRPrKhlVpQA8pw",
+	"b87Ek5HoZm0EDMdm37rP41Ro75dTcNQhT49FhpzYFnH60fee/6fvfvzLD55/9LfP/+L/qFnkaVcl+RD4",
+	"QP/gj1788FfPP/qF+crFifD2UyTcRW3BrRsNLKkDCHDxA0llCe8tqKxLs9LLFnTegkfQM9827CbYU3co",
+	"2nqgRiidHcG3XzFnPzJeC9Z1nj/4CETBKgAKK7M3EIoz+cw0jXNBFHaal6ncX7HfHfUEw9po6L1bAOeB",
+	"HDpVY3Tjk1hnLfxn2IsTEQbQq9rIE2zg66D2MuNdovBmYcb7YZ29EZ8IJp7wbpZM4DH4Yy1cRzhze+iO",
+	"lqm0aEag2QAbIPu1X2jltrAfi1+GDzcJgIPcnHz3zTAG+Qej5MwrL3JxCH4k6Rrb6KywNKCIHvIlUNYP",
+	"vdPASLADmmlhx17xaQlD+F0s++GrtqMaTjrWiKihwKq3TGF6JtZHMgRJEZZK4oAOoCN6KgXGV9A5cGJD",
+	"V6Mf8jxTbfoOHm5Wv2gZB0jG2wdfNxPxjfsH34Al5F5Dt7fj12CIRR8587Z1uGbIJ6wj2DuHr2/dDOB/",
+	"mtfNjd54rXmzsdPAoI4xp4ZcB0yLYdxVCUDiUpbxji61VFTjgpRA0HppILTl4M50lDoOvP7JeiCAIL5g",
+	"XBiATDB/QUNt2onAAwkd0hlPUz4xL6g674tuBm0siAId7sOZHplL4dZHUg+M4yqFWb1mfefm3a82G+Gr",
+	"dDJo3Rkp1hZ8EMV9KEZJBUuUztxWzsQT6qPnCApi6XWPNu+Np4P2XCxZJ+VdAYadbekNqEKe5K6GJVVj",
+	"2sEOp9yZeHQIUKcC7QiPpF9CBwPEuVa9Yqr34YXcAaBn9WaOSKztW89vtgfb8GILWYZ5ksUjnmZXeyod",
+	"blkjsGQirmxymSNRa9WM2Kh39UltPWujygxYTee+rtLhZcXuSsays0ysjKqdgwWBe+LUmhMYiO0SH2vW",
+	"EdgpFITqBg21CbdNIE1v3HcyP4z8os2pVzSPVmrBRje8+tSelWdzoxKHflf1lGycOguFzuIhzwQoJPPO",
+	"eSYi1kvVEGQ51TG6+IGkyARBPFIod0RFIdW4kvrNytyLFRAbb3rjTf9GeNNnV3tL6btN8PuyQXxkZhhx",
+	"S4IavbAx+nNsHCcJIxzRGv72yjHyhz2U3FXBb0/jXEVRtXqBf3H/eU7/Y8xmQzO/EwHOFDK7UQ8jCUnv",
+	"SFHb3KKFoJFcoOVc1xrjRtiIgXWqsD7eeA/auq2zbcz3yn3O4SrtRQaGjPd5LCuS7TAtG+W3UX4b5bdR",
+	"fpsGkuemLe96kUmKMvIkMeI4LpjPV/W6np2i41DcXYSSe924WlKNmfKitr6aCxjPWDgtPEKiax1wjSX/",
+	"NkLuhx4pOhswqVLmRLZtiBsUqPQQrp0mZ4Xu8xR3g+2Bg/MukBj1bWcKRmavQfrWgn5WlBpHmZHlWgCh",
+	"+FClAoKFFRy1xffwxBLjOLHe1tk+JbFjDQ3EyqSwHgOQpYSd5nKb1dtewHqjuDeKe6O4N4p7o7jPkXfH",
+	"U1Nj7rKl56ywgVZcQ65kfg/L2wdfp2SjxGyhZf/pTDLBVGrcQ3PgbOzfS8OxUar6KR9qpkZCemivuD+A",
+	"zvREP9nCRFrR0Njmx4A63Zx8+jJwPD9UdaYigW4t1IrhMCiBa1ln3A0xGTWry+4+GakUA7B3YUJOV2hm",
+	"BFdp2orT2VPpECRoJ5YcMFzTrSkrz2TqHHjjjJOgD5hTBZBytQpkE3C6PLSlGktIV2Qzi2TsrzUM6AuP",
+	"Mo14rsWFBZkiNRtdKszPedGlgUiiwCKWOeGVl4403QP73RhCyBMZa2rplIosjUUU0NnO0on5zjyMZUoF",
+	"7knM6NvUwiIq2ITNlG3s2I0du7FjN3bsxo49N+0JctUasudst3qs9pWVq0T7PQfHNLubZixPZ0PGmvgO",
+	"VJ6xOPMxbC7WA8pqoMaQ3qiC8KdqXMLvOzsxltn13Rp0Oo+H+RAq7EiYxDITfZHWnl0I2B4/svrAHNxm",
+	"sARDLhLgnqouppiCv3rzuk8WPC3YzOwYdVIigveE2TlIk3Vo4Dc29qV4uwNqkOUBlTn6fpjVVWys8iQi",
+	"LO1LZ3BT1vMiTG7XZGMKjcw14+x91QG8Nho8h1wff011sOMZzhygvY05jrBhrJTleipPa35fZyHYd4Bt",
+	"MssxNDY9WfepYK/v37t/9w4Al9g+68Uy1gMRUYAizaWm3O5MbL2EAAwgjGHcB2eTQkQbghvWkFwcaq+z",
+	"QyGZzrsD8/raYm4xZJ7mkoEbYUy2PUb8K+V+ayHgtOqpmRsRVbDIPMa5uTBvAOa51mpuB7X3VQfcgmvn",
+	"Yiwh4fci+famXViLuIO1BRA6LN/GlnrZY4JgeYAjVawhHAE8dbiKlwqjNGPPhxci/AB47wUTBAUSsPtz",
+	"LvB1EfUDhaHwC0p0QtTQmJ8IsKcyamCjQsmkTkQKkHkIGyA1lfEktV8gSnnSTFXJCfPem6DBJmiwCRps",
+	"ggYbRXd+9ZOA8QTZbS3MvmJKnnP8AIXGnIyXq4iFNJarp9sOGo0G1c8dKJsDc5WBHK8Z8glEsFlPjEXK",
+	"oKjdqB1JxifWVkolKWBuaRFPhLmZVwActlwAAorgMoBrCIt0Lf0UECF5kizgJnhs3ngZdgLIc0xTE9RZ",
+	"SCcyZLHsJnlUbj8MytfJ2/o5Mhk8VuMvNpkBftn0NWhtXi8lLzRS+oVD/JRyoTj1XS5ZR7Ao5qBU4V3y",
+	"JCsFV5o3fE3Q8AS4VaxeHyOoO7+gYvTHarxKPToc000w5nKr10EAFH6FS6djop9CpEYsfa6hmC5Pkg7v",
+	"HuurT51NA2Vdc+CDKmWjVJ3ExtjByuXQ3iK0b4g3+oqmcux+yCLRi6XAqEimQCE4zt6ADVxvd7wx/IOq",
+	"i+NIyCzOJsGRxDhWbFw0JKGLM4bmooYa4y1wRLoiHmF1O8xlxDqT0s2/oqei1HQWAyZOhLRUu/Y+PE1j",
+	"MxTPIaKHZ8q965FkDhQBYxhhlMjeBD0PED2DWPbrZqjvSDMJwEiJus2RCWDhtOhlTOVwPyA2dgXJcsJK",
+	"V2Kl9/uim4kI7nxouZAdawA5YV0+FAFUMu80WMQnluDKSEIrAjEtTaXj3qtM3dD4gfWZGY9SNRqJyMyh",
+	"VC4QOSSaHqgpgdz1jW02UHmq8Q6AqLzWgDaDegoAOkqV6hUp72Es88y8Q55CUApCWHgdlRDyjPEoSoXW",
+	"rC8ytrt9yxWNpwIrJbOBMAuG96qz2+6xpWdCUAdsCtv3PmDiifmXs1jsvj8AokZgPQK2AbBSmtcB1qMt",
+	"mEfJZGIei8XjeC5yNDA0mC1VVeSH/FjcpqesXEZ+AKfwgTqlgPzK1SslNVx7elQb6n4cHdVa7Mi4cdea",
+	"ze3mUS1gR6Tv8Js7d+/f+/rjO0e1Z9U5mUXYnVXLuWmQZ0YI2bNrC0qdxCE5sm559coacuXC5y+HhhTd",
+	"HH1s8JK9PrFdEZ84y3dihQoda+7WyVOV1uGuVJWjvJPE3RLri0hPRLQFbrU9uDXfu7H8LKe7M4lSx4U7",
+	"wzN2zTg09vpWiUiN6aGxJ3WGjC9lQhgiWDtQ5+/01NltyzdjJBmPIqMGZES6KGI5YITCMumifYeKiP6B",
+	"SEQ3szddWRgd8v7rcZIBo/epP36gsvLvq5wgLwi3NBuqetmcn+XGTbO+isXvdvPG6r98nmdH9YSNkRHj",
+	"19d4tM0hRH5RggFCv2Vo7RD7sGS3gkv5AhWC7ColyeaIs9sQVa4Yb/jG3UM2fbMQTFNdQDjMMANHoQo2",
+	"JEg4xhMQTx4OOdbsWKqx3GMi0WKGDGspKRkQnZBCpqugYGcKGo0GRJSoQLaqxCaXXwbJ9d7FJVKvN7d3",
+	"doMasHQ4m+wMQQqabZj504LJhTe2EVqfA2+zWaI1pNa5SiqRcp2nC0hu9yWj3wDSAmHjfMLGAzW0+UXe",
+	"Mf5yZeT2rr3/zOH/DbcsaGJWsSzcWm0O6eVaFnbi59JhrnYO5wEGzJYQGho8TIiAEcsKLEBowIswUM94",
+	"LiLVStbZvYz1FbBlzmKtAvOpuRip18l7ydMTCK5x1k25HuwdyUrbw4mHq0/pX+04ehYiq/RAjVmPQyww",
+	"JoME8+VQiwuCwVwEsbEjucVCY2lB9y+k/sM+HEhcSA9EUhQLDcF7OqBIkaZxuVobCqTAE6JJvPvVWQjp",
+	"htDc6UgyFoohjxMcAU60C/FRkw28UwsqzctyGZy9OCPGzCTxRqZYnNXZfsYSwTV0Zod8hxCRiPaYNg/i",
+	"CTzUDALMLjMAWj8zOSWfETn2iXIU+qoRebfZb3X2Lub+PXybQyTU2T4i5uYUpOCCECF4nDHAAJgxvRIO",
+	"RBKFdgWNOffqHtMKjT9jgBaVQwiKg0ClGfrrOG67/EZR6YxPWozjULxK7XgoNK4xDsz+G/M6jmFV5VlX",
+	"DcnTTpS2dJeiG49igHvRD6Fbft2Mn9SUwPqdUjwVgWU41DgpbSTxBMnqXEGUa1kX4lc6dH30XaYQ9oH3",
+	"MI0gQHO/IY8EGw+QAxbW2urOlMvipm2psrYWPAUMX+kJxJbJaHHhWR0hpI3wBmZNYBhSwdbtckn6WEBg",
+	"FpBEA9oyxQ47kpa31UgOQhZauQJUtvDiRSg+zsB10BW7dbb60EzG2mb+SqSbp9jZiG1x2UgCa5Pggd79",
+	"XPY1X6GVDenpc29ns+LTFxvytMtsxJuUwaajzIbicj3iFXOenX2xqp2z2NEoWRKLGgDT1p/jOIx4Nij8",
+	"huKWtenTuX7RyksRQ7gIMbHxHy6Z8U8WAhoz6QCFAnMe7YjzdenByFjIiIAcsYmAITjS755KseYC+OVh",
+	"qO4jnmVp3IEUsPm8I/qx1HNYFMAIFU+yClJzy6ZAFTFEQ8teibPSLcPfCgMWftX8Z8v8538JiWacd17F",
+	"MUvGjROVqtHAYabjLHAoBRYPzSywVAzViQBycZogh6C2+Zih4BJtttjVqsDkFABqeoAZg7GcsYjEEv13",
+	"UsGPjefRsyAn81rGggeXwDLZNwrGczeZaL2PlNZxJxF7UIVO2fPteSQPvxHh1GpyiqUSzc5p82L7G4F3",
+	"ebYDbNK1kjEcOkGsKwur24xUCUgUDfORVq+hJHJCZMqsPjXGUq9O5NBz9dWn+I95oRTEdmW8fyRD8Lzp",
+	"RziIHriwBJkkHxzhQLZ1g2Y9KLIj9FXR2wHFOpWcoSx8xQVlAq8dBGChhrlGXzdgobmHkcMYTAlYGMWy",
+	"n/HkuI3fQGhlLLoDnrXVSEi4H8VaXgX3uDPBONZQSXZ7EEuhaWSvhM9/8ePnH/3CXIBlGeZfrjzA/PHZ",
+	"7/z0k5/+j/DVOtuXE2ZdV/uyRhVYeWqBUWrMeBTp4kVhDBYMBlBAYryDMIKbBK9VfVckiW2O4jdvcfPj",
+	"ouE4RxCmMfMwJvVihimA/IN7oS9UMTYilKqxDlDBWpJZDMBYyGKcol71XsyqL6grNP+wgDUcrZlUaAAT",
+	"FsxIYfGqmPJZ2HiEeX1HbNuRV90TYSTYPR8ThhluVixRLEXNPKBlYIlPIEKC4QU3geJJTL1K9kuhzqIN",
+	"DB1E7ZdHQmsg0pdQG1kVmbg3PJPKPOd+INTcw04QNfiA8pLa1+89ev7T//biw1+snOrDd/ycAhRTY1js",
+	"f5TF6QAMq36+iVNs4hTr2Rq467xWHN3ioJ9DyIKEzsLm8qX9v8lyLhQPq+Q67dxvLPfLTXVaResdpvPJ",
+	"eq5qnpfM5EVxwtIWW13Dw2X3otoXKdy3htLdHKRLj/lRBKp0kowVXHL2zjXyV3FyluFHPSz6HUI8qpLI",
+	"FDlbqkJ5eqDG2hFL4Y38QKd1VcgHqSQ3Dfeh1GPrPn0W+q0Zmw1Xt0r0oi5GB9iHAbCyYLvAktdxSggN",
+	"z4/jS/3CCI4zBMc25YiXLwoc9Spk3j2xgG4QlaZhQwOv1ex4MDlrSMwXEuJEyAUlFo9FlqcSYyP4U9YR",
+	"g5g4W7C0gYUQ/Q4DKKWyBkHgyIvpV5nCgneoIKmzgwzaw5aKvV1Deuis6urEsOoi1kcyUlK02HiggNIf",
+	"a+GM/CHvG31+h0ygASOH05E8kleuQAxPxrJfv3LFIafd+CE2Q6APfCq+xWxJuhq3PL48+3hswYpFiCmO",
+	"sKvSiAZCQyCYjh0AC8cc6ki8yxCXw23MiWqkOrx7zHKZxQl8dQKIF6qGpJnK4qFwLDD4uDeUFOZZd2ky",
+	"UsGOxSiDydWA6qDCQxnRcKEWxTyl+NpbmYR7L/wKDjoD3FE4iM1GndR7QkRtcxnE5uz6m2U/kq5sk2cu",
+	"QnMkQ5oh/Gm7r6QIW1iUiokfP3Cqh/oqwGDCAlE2jLW2JwQyRq5skRYXZuMdLVLtcXWrRLAQD0cI+RVv",
+	"m8NBxMDexEeWDcRQi+RE6D3srhFCNkGXaozitKglChHSVL8S4lbiiUgz81dfZEcSqnzsLvNvV7S7dXj7",
+	"8UDZRov2w5Y7I8WolfQx+iw0CiAkbJDtYzx03aOromOP8iTB7XIar8J++WjseUHHksQwCyKBKrKoamw2",
+	"drfn0CnAkpXU45A/uS9kPxvUWs2bZlCZkcW1Vu0/fKuxdeu9p82gefPZv6soOgyqrJohfxIP86FnzSCr",
+	"QfVooNCrNJpI9DgwETQbjaBGd7NUPaeBB8rDOUBKKiMdgVYaq51dBzKYQX/adhrVgzQXV4/RH+GOP77G",
+	"MuMD5oxic0ErdGYu0zCqUQIVDIioqBoXPMEfF/FHnAJcMA88NJc+g9Hfw4u2iyFDz2yIiWYT2E496Ex8",
+	"+vipyymcTbBweZJADbo7M0ZWqZS+0HDstBAUwza/iRGDCv3h5zGCvEwlJQVlh/3EHJ/hKCP2Do87y+6a",
+	"Faij2sfCmDSQj9iCI10wSFVceKPe3N7ZvXb9m7M9rKXK4h692lwmEcLuFVxZbT4aIYpPDzX80Wg0PbaQ",
+	"2vOPfvDZB9998eH3n//hj2rTZKxEF7Lt0YTgv8zIm9uNZrvRfPONr21/fffdxm/f/PfXv/nWztvXHtx4",
+	"dOtx87A2zfIEV4uTrE2yDYCtGR+OTp0JS5mFE1IHAv4ZqhIUmWerA4KT9bo4vek1npmyTbchmHqZWanz",
+	"JKFV8xwD+mC1UNzpjImx7JiJv/qU/rEURwn2S/GJLczPjeoLfdsOGomhcKa720S3oCgEIJyNe1+EJLRz",
+	"N4wbjFc7IH5HAPMhVgUcSZTsAVUa2MgAPavQBHvwcahVnnZFWJh2CMHGVC4LiwkIXcq9QDlBTweFxItG",
+	"qXh1DKBFAXBkc7TQWRSxU5KJJIlHOkZKjnu9cmWBseItxUjgc6DQqCC6Y18Mji5knAFrAdXnjkEDok1s",
+	"u9GwndSuPXnifM+47Hpax+pIMuZA5h0AKgFYnvysLcuQgvgOs3TOJUOMluBpEhOFra0qpTUhdEIIqsVO",
+	"OvO2U0AdWO0YvadKt18cG2avZ0tXp8DtAWIEzKSJiCXxsShYV2Yy0Daz/T9H6aSd5vK3jL0DXfXcPJG6",
+	"3PMXg3atcVEA1tZBVtpKk1vp7B4OfvWQE15nzIdg5dT1jMF0G17EvhpBHfB9Zl9ljvFD01SyfEjDdZRK",
+	"BJfW0lkDzw9yCbyoIZfcmK2tpzUI8rkvcNpAxCCfC4gyJymjTrNYY3w3I3/Ntto3BkOj0Whuwf8dNjxr",
+	"pxfLvkhHaQxUZ93rgke9Ht/Z6XWj3s6NWlDrC2nWVKXvPL6PZGgJ74ikGDBNz5tKZ3fUWMLs6YzLrsBR",
+	"oT3L0wzHMcfqchRnvRidnPfAiBsqub/iG+NV91cfpHiCagtfdJBlo9bVq/6atG41bu2YKUlVPnoLDMSn",
+	"z1pP3QN+68g9AOlq4IenjAQAC8BLkloaOV0xH0EtS3PZNcdxn3ZDI6idiFTjDt8FxSnVSV7aOQWL3W+r",
+	"nPA1BEYQkulBPBoBIheMvOvXes1uo9cT4NyAh2+sMSIGVbOtAUB7Lmei0XmGU3FusI3FHoLVB2ATTzP8",
+	"wS+nOyh8Cye71XyP2fVpsaptdnrPBLt+jbVscJQjvVwDG+7ZjGOaeSOMTzOPqRYN6m95d1BusLDBrGww",
+	"K6vyoIMtjirWmio2k2bsK8AHQhHkGBD5Q8/GJ6tnBSwL4Ef9XjPVdvs+HGHtJfAKM9vm4DxWRUT0wXEA",
+	"qWosW2N0NxsNryNinT0ozKZjMcrqLEyU1pOi4rF4mu2ZQS2FKZdnyzK9jF+L8RWhiwEWYJChzGFS84Qj",
+	"sbr9y4vDUoU1hhWgaDNLuauMpZF1xETZtAe+AtS7Gn+AiiKMzuXm1Uep6vBOMrFv8u1cZUJXdHHDVbqP",
+	"vJTngDOEFGhXnywvF82zXaOZc8YTnsaGApNo9rFPDY6IYLPfheyqCBjPa2+81rzZ2IEuPECCbBSYSBK4",
+	"uKxxsNkPXG4WEVQPbEGkQcO2PcY0Lq6nXVMLai/+8n97/hd/UX2xN0h7n51nZ2zzU5r8xUqp+owWyd2X",
+	"VS9ttMZZegyZ/+eOThtiOYVuAEl/fp0y/BCtRoWRiExUgEcgSOIyBqXrKDDgelNMcxUcQpgFIgDsWExc",
+	"WQNQp7uOPDh8DOHgKDRwemJQaPZ5cVak8Wal7B24w4PS6y2F2uzE32lTkmN+helC+uj4O5jpMALHZVQg",
+	"pBzMfWIc6YUPdFmWmdrW6ZSPn19xCSz793S6ZR6oBedSzc3ZXd+F27oU3pJ5Oov6pyhQaVH3WGfCKF2B",
+	"C1yKJNUZZH4wvwo0jpA69Zon1UvZSGoa8tKzg2FxYq3VPCMdGN5neSYw4h4pr8EGMnSJLZthASqEm+qx",
+	"Tq5jKbRmqvO+KOPcy+u12EEIqjFAGPukbhABhEkBjq27XHpNJKCU1X/aRfGolkW/FuQynCLy9wAmxKPS",
+	"VQTZQGogSgqD3CgBTkp3vvoU6vNSDxg14hNopl10aydCGl1NfnY2LbOGVpmvRRY371ya+2DApRTJymUL",
+	"Fan6qVVUmLF3jBNVT7c0Lss+/R0t0nt3liqcOLC757XJXEDnir0//MX3+3+cOhcz6IXbBFAoNQvUQmBB",
+	"X/lamUzwYEEVeWMHklGXqQy/gEUq/kqtUqOyUZGfZ6VKafbn1qgsrxYXF6rM4+zDLJoGZek/iymJATIS",
+	"mYENCwE9maPVsAx+h5526cVJ4ogobMMxa/RaC+BIGplN0M87wradi5WsX7nit48oD6pXZGitIHEoSfg0",
+	"dFCfEIra7fhLehDDDUaHH0kAMQNKl/QrwhoxdxtnBaGYq3nGwJImSKvtbUgdTfzHQwMXa/EgDBYT/KAv",
+	"SKgdSf8NobDZf2MwD6jlJCJfoXGqZU97hQOiNJZ95oRO4E16agkBX2V9wN/mI3jJYzFBXLCxWI6khcm6",
+	"uTwWEwIJc7MzmbN3wlSMEt4VRVE/AVttcbVZz9sk+c1KSnRtCs/Go2aGMu9CUIclVymmKvQKhwlpF+Zp",
+	"CBzDoYLN6sGXgWM6lgzGD0UbpJCNsVgq/DZ3jrOiXj7jfYI6Q+MvHJkWMmuZ1UerL80ldB20BuK4fiTv",
+	"wgEiqgIAssaZs0Nx0+zDzZ3VmY8oDh34jQEIPBvrPddqFLgcMgUV5HV2yPvaLY/gWRtblOiQuCmOZF+x",
+	"TPWBYs+WpiSZSL3Kfq/upMiNJUodmxEDcSNNbDwUxaROv3vmw1mK9rZ2Ms21dOXUSAMEMJc74uJVQy4n",
+	"R5J+SAhvs14joUbAAWQ5BulwBAQLnza2gUBSRkToeeXK6zxO8lRolDgoygBFWepmA8fNnEBtCcpJEqaC",
+	"ayVbTCp7yAKwb3KZpRPAyTpCChcfSAnYQ0KpYCQWMqKNw3TclzzLU8F4kg1U3rf3wBsTjrqQaxBaAQkO",
+	"2Bk07GUEeBEL4TFvPhxBLyT83itD2N3ehg0WkgAPzS4bJeb2U+IXZ4HOANJhmlcTlvJDPMlgK3cEFQTE",
+	"1DPH1wKOewM4kYh1I7SsSKHN2AOdRQUABRXWKZ7JJTE2giUH9Adeep78ldaNoHCGEH9NS4ZwtyGPE6Os",
+	"adJrrafPKqgUzGcqiSof0Gw0mv4zpp5gp9k8xMe/Ntrmwnaz5j+bULSH0DYVOvdsNW5uNZqs2WhtNyzK",
+	"VqUPqD0q5iUwD24/+9Ufv/jgxy8+/P7z//jR1se/+tsX//Dj57//gbGWrJg1o8rNc/Pt2nsr4Az8xb7k",
+	"tA6IC+x/W4ANyIlsFVNMM4ydcyMXFLXtc7/1tIbCotaqvfjjn3/8jz//+Fe/ev7Dn3z6sx9/9sGff/bd",
+	"//Li7//6xQ//4PkP/+75X35Q4vvMtxFd680Arv1Ml1mLTThrFqd0st7mkVgaYFA2GF9ygMEGL3BJvg7s",
+	"p4nV1RU28ZoxwHm5Hq9QcB5WgGzxLrk+M5Ec3y6ENgGF8cm6A6W0QMpkzATpqoAe2STmYBzJkYpllgit",
+	"S33xpgfBMJVVutseGrdMqkhgUEUKEWkIclJD6JC9ooUAx2L8KvI/mRsfSc/VKHVDmePwpAKJE2JE4FqD",
+	"2gceWyum+ClaaRacC7FQNDCKskZiTsqwYSB4VakYxtCBixAQ/qPoxSzlOqCrCLIatmhuLMc8eECdPLP4",
+	"5jiLjY4KAQgbmjlrR1ig565DTmm7Fa0DBPOr6+wBTi5cGUudkQ2yxUIjPLK2MYqg3M+MX9sbXW8EbPda",
+	"wHYaAWteg9dtMGutUhmhpcjCG+mwzh67SSBPecRnGjgaQ/lIMjdDYUx2Nvk8DO4WELm4vd9QIXl2KvZY",
+	"CArMo0X3+osZfwNMuIJP3Fi2UcrHEncq3hG+B2Ywrsk2T6DruPWCyFaHnGaMe8r4jLbGk1ta+eY1Ny3G",
+	"GEyB+PxQKTDw8V20qxP0eruQUQMzS3NOHJN7YDiTyTvksQSCcLwRWel0qmAv1os91YtlrAcCeN7gA96R",
+	"Kh3ypHKXebB3ehbNNU2luYO362gTz24VMJ3RLYmQvDTjx0KycMiftCNq6hjaWSJMM0wuDIWFZk5VnrXx",
+	"vu6XZiJ9nyeCibfvWL2xyZ8vP9lzA+pD/uSO/WKv+JiG8JhGQJl8M4IkPhbjWAtvJtw0txbMnvnl3MN3",
+	"JC8ghID+30PbTpeKeq9cATeGapupcEvoirJVCIKZf5AziueT1gsgqlS9GiOvImB0W7bqgqQ5BU7sFFE6",
+	"iae2Ehy9s2K2/LIFcKbgx1R37CsEW3dQnGDww8j/dp2sXaW0OUL+UlQ+AkqUl3gK3m7M/UgbqjpUGyIq",
+	"jjisO0RzzLZhMUgZ4tF1G7lUNyGqjiFaFQuG6ubaDaHEuMszUIfApGhXw1znNZmdmiaz/gEKPPdgEK2l",
+	"x8ZFOTqHVhU0Z25JS1zE9r7uhaEphK95fIuF2qsIOa/5612yrT5Hz9iXhWUE+xw3Fe3BVvlCwH04EVVr",
+	"XW8ENV9I1Fo3b97cLjmz5mvySj/9f3/3xa++/8lf//TTn/7Nsv5qsYYlX/gQfOFWo/HVxs0WwPMcChxd",
+	"8bJwxiLmKd8X7NZiSVeaFe8yuodNw4JR4I91+7C5i3UYbqx4tVS11q1npbDDcnMy9apndelhd34xffkq",
+	"d/zGy+OOVzgjYNqREW00PE7Exj/f+OdAnIMclNYrLnvoaOi4AkhM2EdCn7fTbs/LPKf9tkd9XIE2mMOO",
+	"YBwuzzb0G6pPA+6Coj0UuDIYqsbe3iJq4/iELtmXgd9VyQMC+X21jMavM8RPsKb5ZNfFDbBKd+x3w9qj",
+	"ot2q9ldEbSbBektFlsaiuHWDbItS/gXZf5TnLcezAEXLThRQj1XlO8njgcJ3wnxIkWOZRjdZbur1ga13",
+	"ZTQd1V/f9HAg3YrIudmSRou95wfPtwuZvQM6uucz2nQmQNNttswKNywRVhBUxXvIWjrgrowuu7LBIjmv",
+	"XTKS0/a3qICpbOoDvmz1AcRphcejEkd9jvjRuWro6SlcrQ+miF9W9K0uDwa2ipW4QX5dMrVqWf1aMK7N",
+	"o01hq86EBfN3uhYa68rn18LctRYE/bYI/KvjWGCbSIg2gUEBNCchIDHo9+7gGpMAMAETCHsQRIop6ZMH",
+	"UvAfKjeLfvCxZNnYJkOgXQl2WZlXCXNAr3UKAdxd6nlaNdI5CNLiJav5ysgxrOaLOCclfAZ9e0fJhc7i",
+	"QdyXxh/MzXYZCB7BxD01onjrNiz47Aa5Q+VLxaaoos4oKFwvUbJ82RRi3Je0Nvb42wO8+OAbN6AKC2rO",
+	"XLTVmWD/Dq0SMEDmtEzHampHLGfOPJHSpCISMot5ogOWKWVr4IynFKdC27inzJNk9sS+IbLiuJ4/NwTR",
+	"q2EEpsr4Lgbpk5bcLJGWuBHDtPZF9vBEpFB9DrN1yPVxLYBqRagcxPJZAKNTQaORKCRBUjhVbdVrwwDO",
+	"Zj/TzJ1aWguLtr5O/7KdI2z176fwS6TlF3Go5nOLjUUH0PdFkYTtuHVgCYFRrFJKAwfnugLmxv3PIDBJ",
+	"yUnmtitSQ8EdijMKyXiiga2z/Uf3XJkqgA6NjIllnb0L/OYjrvVYpZHGbDFqZKh69RLHKAYcBjpSlKk/",
+	"LIZeQk9CGy+cBpvuSNXYQawBZqv8qcAIwivhm1k2eiiTSRiw8IAPxUGcid86yNK4m4Wv1pk5lezw/gG0",
+	"7lKpJXvmbJSqJ1CIGR4+fufg8O6d9qPHD79x7+5B6NF8hd/Yel2lY55GItp6lKpMtdggy0Y6tFgGbEMV",
+	"tttvKp3hcrdpOYpm7Aeim6ci3MNZoRyWd3X5MtsDi7CXBG2dkJ8Lro+wbab8pXad0Gh+obEZmoqpGtrC",
+	"tfKGslvGTrYZruaYLT0Q3a3XRdYdbJk5xZzvwzTuxzIsZ+Ms7/EOC2nQ9W6qtG5rc12AiA5jrrotHd5+",
+	"+Pig/fDxvTfuPTigDHNPpebpZVo9WHspYthNaHxg1nifpBHlowHm7KiY7RTQTForFQJfmGkL8fDW6at2",
+	"HCWiAEMXHBn0PsGcy4b8SXug8lSHNoPb5dp1PxXSvJCFzpjlimJtZA9E17GPmGVGoTNVZ/v443JfsIaz",
+	"R71+YC6Oh4yWBa2b+QznymxgCgOJaMt8ibBzakPQAiguIqG2dJYKPoTFsPxoqsd2Gz4DEpV0vMZ13C3r",
+	"eK2w4z/0CbUHd6DGTCo2jmWkxgRRcm86F7Prq/5126PTQ0DepqnoZmygUi1YB3iWJ+YQmZ+WtDCG7VbX",
+	"s5caZdsYL4eF3xlQNp0EHki1FbyUw5Ia9fzZJZyVTWTxy2EAGs0cZ8STM+VWxXJZA3CUd5K4W8080lHR",
+	"pN2ZZEYG7DZuXX92il3oh2KGZuyLm7h6sRgZQWYrEVyLOjt45/btuwcH7JXtV0Efvb5/7/7dO+yVnVeh",
+	"wUEiCkSa/Y4gQgOVJ1E7FVk6CdkozzzMCbRsiGWmEL757VzkImBRLjyYkGufAN/W4T7tSCR80qZoDdoS",
+	"+AVc576wJTl0rdGv+DMwNUNKZ2GOC9hT8hEZlo8hOwUEqgTfMfJgwNNhIrRuOTNlu9GA6bCJKMLIeKSo",
+	"MH+IfEP0ENwMtK14wrtZQkSwNM+26YZtDOT/HgqlzM/wihCld4iJOrJO7Dp5HSngipSDY08JQ1wybyXi",
+	"AmEE1rcu1bcRHzp2SlU2P9hXGYGndCy71jyixScLB98eViGcnqSiyLEY5phrSjR21QnUEk1E5kxYmApn",
+	"P5AFS8WhBICmWiu6t+Os9bekeTto00FTfkidQZK44NuFWx4LMdJoiNiFoKEUT3SLIAHNNRBJ5Bp3eK00",
+	"oA4DMZ91qbK2+R2a5uXsE2dRGpuR2zmeeyvqmxHrNl5RWbaEaXZSwOvnNS0KxedM9Rik3aohLNccB+eM",
+	"EQ1uQUBbzUYPRHPtQtV/8n8RlZkvPlzw06Uz16PEBEsK7rfMC+2BmJggeHidV/mnH3zyjz/89Oe/9+JP",
+	"fz7zQkRMdOb3sabRwjdacy1OW4XtNUe9tBmHu3h103ix8r6j5IaPdGPfnQm/lJWpblEVlcw8oD6uDvMJ",
+	"OT+sl/B4OMd424JS7AUmHO8OrK40+tCyotI4XSNBZXHoXmlunYXGSwwtUT4lxlHTPXp4UO4yhQ8JifMc",
+	"2YgsZTwBemgcUMKM1R3Iyj+jzHmvZ/xqGBhm3tiBoz6g5qqyQMEbjTWZ7va+QP2dDdeTjVVZsj6Us5IV",
+	"qZ+gowFGIQEq5ctbehFkX6+WvdZarLWajd3tM8vYYLkH7Zy/Wvp67dl7K4v418zOvuwQyKnc3gK2phd/",
+	"WHst8Ka7jVveTS05N+ld3CdUtVsyF8uxkMNBrM0p8O3OokZAK+OhkBVm/Rdo7LnWQnoU4mck1iut82oU",
+	"4uS6buIlvxn6FCL7jpikgQjVNVVrdfjk5s7Nm9cbN5+tooLhzvPxwh6tEYZCvMouwpx4njl63raJDIvy",
+	"lHeSiS1CJakWovJ0VY+5JISiF2PItWhbsosw8C5FCC/WeVqYSgDk3VvADC0i9gpo/N/CXltHeaOxfR06",
+	"UCDZQvhqMEWXzLtZfFIwLBn3GDl+iuZC9+TUI1n4VaxLYnrEuyJg4f/0jW/AJ+8cvr51c/oRxiYZKya+",
+	"nfOESM+xktRYEO6u5slE+9FJuDyGmlwj74iaqM4eJbwrzBRQvSsn3nXLjy6ejDgRs9iZtK+FwO0SlRR5",
+	"4Dyz7nr5tamwEYanQ/i4aK1sbLCRN5oWbBGLuQoosAJJReTKCW2b59DWfhvjMuVSJ8TYdOi1QSwWHGqz",
+	"oMUSjdqxCdnKRYCeK8BPV/b4cYmXcpufvSKWYiv5cCMsCHbQGECD4a9DN9VQLVdscTN1s3NvKyrpd9ZY",
+	"hY4ZdhXiwvqiGBSuJILo2+bAWpYgL3QlSmFIr+kqcAWV7mIBJvOv98rtzOV2OSmklXCdaWhxJdK90rkH",
+	"WL0fmcLZ03kCUbXw+S/+/tN/+V9f/PBHwOrp+mLNtBnC0ATyhZpvATk+OwGQsIbSwe5ARHlirHSa8gAL",
+	"akHHr9/QaZSKKO5mpaZOAz4aCWndAdvAryJUdSBkdDA8O6vOmh2bKsf5ufVv6g6UNqOh5Sk7H97p7kyw",
+	"OAaOAlFEIQoAZY/vfViJUmvVvjOw06wLq7iGKqB4TaLbeXZKq0nv2NZatUT1Y7kFd0SzjmCLT0vkHPZE",
+	"t+Yf81iXzrn/JguGY545SjgWTJSnzIjosgb171m07nnxOz/55M9/9/m//N+fffCfn//i759/+Hf/9uvv",
+	"ffqzXzz/6A9f/OnPP/tvv//8o/96WvtNbIpnDOSJzsSwzZFTqXI5HxVq0pYoV2ra6tEuUt6rjxJSse1i",
+	"nOB0PaMHgw4FT3ul/ehpwunIw7RaLC0ybU/alnvLvdKCzbhC1vjiql2wKUA6YUZ+lNtrVTT30LYFLXCw",
+	"4TvdflCbbTf1rx98/5O/+dXH//xHz3/vb59/9Mt//eAHuIs/++/f+/Rn3/3kr7774s9+hvP4b7/+3id/",
+	"/JMXH/6imM80Vpi0vAYNxJCbuaoTVaryzGPTLzWKBb1IrjOX7Ywfi+KH5jscPS7ejVpQG4u4P8hqrW0j",
+	"KSt7XNWgK5nRKLVWDaQ0KLM5mIBnQQ2yfNFp0zo9d8vP1Bk7cVUPe8VtudhnxhmwRAGpZ1C4VpG09zZ1",
+	"uBu/u+irxT2LxznYM/1PFtc0Wfd4qfi0NWYvNkANrXLRwDuSlfFpO47ZALX9ZlGEep/1YpE4fg4go2Vf",
+	"O3j4AJvX4r0QDsvGA5UIpFENWEd0ee5wm8CmaySmffMuTxIg10X0IkQE5kYSYgzzUxCBJ4lrX1uU5FJo",
+	"IQDw38j4CsaVNAaGcSWJvrPokZsobYwloBFz9yBfG59DdKpcstAzwLfeEhN0fZEutohtUHWz99iAiIUt",
+	"zsJb5CPp0yZjY1wY2wK/AUKKnzMl53SW4HCswO7UASFZgBMKSJhZjDKiwrq1E05h6As2S4NzeAaoyxs3",
+	"b0FioeIZ762o5V7ONEC13XDqZJ3VaHBZg+1tL0UAcgeHCP90ppXbT4WtYeM15biJ7TNuznQUc6hax/1P",
+	"yQcrceNCmxX3tJKP7g2/qJ9rpsDbCF/GVqMbC+dyLRwvk+AE7Gq2zrLphBmbKOOLEJevq5Siirb3f8Lj",
+	"oc+v5uCMNp0AIUhqHE8EF0jgRswf1FTOvie1DBJY2Ap4Q6WFpQ5z5tR2o1EHMyNOMXKpjaPAlLQgSh/L",
+	"16Iy1pwnSO/mIM8+bFQHGLgXERaNgG1jXq9uSekKIN2Ya/xORJUvT0HVzHJ1gq1knuxjtersXuZI6i16",
+	"EceEOtgiGa1VdyQZDtFr4e+FeI1pav1cQKvWWahkO5fdRPA0LIzDIVQC1Kteyo7Xjt+xwQH9vmORR2J/",
+	"x3JOqM1caiPggqnHim4cwcICHSqMoqfssrkIvhQC8ZpmBDC2A/MvRLXiA5Dyz4O2wjC90H+G5VItFve8",
+	"Ug5nI6L9VrbQZx7iBqPdaGDey3BQhnU5lgewuJKgq8HUgtpNRgFdlstjadwImH3s0lCRlEDMp4Ngtkpe",
+	"ANQ4IXARYK2WvBNcFnzY6g7LfmHs2SIsOq4S+0acLwb0SNrJI+Xu9pvfqxc3xKwxbb64ALyMsYRL/Rl4",
+	"R2Hz4+Uhori5weSZRsmsaVhNY2AuGuQCs3vJdm2lKTs9f55k96t8gHtwx/zfN88H8zIDcCmfRqPtp9ek",
+	"AvHipBP0LoFMAVxFnSwyqJwbqlS0qA9JQddr80/nAYRxjI1nN3VxX6xm5sIrb4zcjZE7sXLbmX+erWst",
+	"qrOgZ05HxZi7X31KJ2ohlRGVIqwWpTEXrU9jdDrPGFJxakg+l2ogbfYyqK2TLvDTNlRgiUnzqWLKZqmY",
+	"MsrFwu+n0/r23n6hJn4CWcQ27YA597x2s37tm7UpDYCXk0AjYrnaiUhLJFSL4kxFSqlp/gBG61j223M0",
+	"O2YtFr61NWIqf9R0P9KQa649/+gHn33w3Rcffv/5H/6oRsUeWPMFcZjpzFW28K467ktHsFqRMT0bRDeo",
+	"ZcYacLQ+KuNJ27UXv94Iavko4qe9+ZjHWXGVWdSzaSRz4u6IjMfJaWoJAO8bKq9LpvLCBB/4AwM1BnCR",
+	"cQTNNhDRanGNStKuGZl+FaktF0AfiV2Us0d3H9y59+ANAkCSNwx8BuS9AePEEjVyIyGjWPbDWVw/Pmyj",
+	"Sy5Pl1yufsAHlGS+/QglvP1rGblOkntJKb57HlL8dJF9dvG8jGAOmFRjdnv/we279+/fvfPlql37kgl2",
+	"lGmlauYCbwo47jPm5qcEunjicHKVdGyHRUaYWq5SExmLXo1yYfl+bPy6yyXDPHZmv6IaFKSwoY42RmVB",
+	"8x1kne6rojGGH+K23NOO7Bq0hIJOPl6ZdsG+DdDHPRfnwp96HT4hujvgqYjsE4x+In4uC23umB0J4WO/",
+	"abhPiqC/gqB084rQ2hSf4F6+KMOht2ZSZdQ435LbER2RID4t+6S+yFhI1fKAiUaUVIUKvIvL99LpQD4w",
+	"1kRrJ8B/tWPdHqpUONG4hEqaUj2xbke5A5NNodUojkTIr1mI2vqotMC/xFY8+9ek6iQ2fzW9y5pBbTyY",
+	"QC+Rdi83xvgUuq047/cyn2iBttYe2ykfh9o5Qs2W7pKBW+s0BQMCRG64fC9ZT9DqgFzhThjHmDUC2/pC",
+	"7H9IBhAyt9IBOCyxZmBbI7o6xF5x0KgX2/Jp5oCmgWP8sw2ouMZ+bthBRIpxy/oUtglyksA9KJmHFU0M",
+	"JbU5RUfSsdyRNgIuOxXxyVc0qQXIFKIWs0TBgasgcudPV5RRTBGG4OuOkX1kNBLS9XkKjiQkXgdqrIEN",
+	"kuYw8ipHSEG8EmIjl/DVekF0gjkSm0SDBCoNbJZt5kje6xGazObBrHLiM5XK7BVoLIV4ttBmFSF8zisS",
+	"b68G1JsBOlWbWaVO5a7NHRXNHMmCx68MKNtt3LJVMZjrozfAuUQxrlte90VwALGLYKtkdVjvUqXs0eOH",
+	"t+8eHNx78EbRYa8O0k7MXke8ON4vI5HEQDFDv7QC3cuslxCC0Hc/8m6AqspcbjeK46IdcA3UdOXfp1yL",
+	"6ZTjzHnAXY+/9S7OJbTAMALBjhfXAxKGJWrvLhS0TLUSL5tvZicMeSSAAXS2N0emXH+QWOpMcH8krlsj",
+	"jaN0pUfAo1J4DLJ+A0chNfGP9minQdWS25zm3QmVCZA/fL8913mcTKQxhwQ33dZfeVTOfey9CUAHJV06",
+	"32xblwYqrLN4us7NJY/Mc71G6elJqQGg91zj+em26vVgIyCe03xm38xHFhCVlR7qOgoUcy2gL1Sv5+/N",
+	"VI1GpT3syggjPqECRqopY8dilFWT/4C4ObuJuCZtou1NVSudLtgTaixXqRmH9/ASp89+Y4M3zU3wZkHw",
+	"pnGhwRs395cZvCF9tyEq2mSG12xxA/zURYtPF+igwmOVegHCc40wWRN5YYjJ2dFoJluSYmAE5KBGrzUa",
+	"DvSAYR8tWkVDcxgMshkHmO7WAeUYyMh0lQbAIoQYy6LJExjQVT0DzDk9tK/w8oRYvvW0tjB+Qm07U9EV",
+	"xl4tcFwoFddjC6p+IuKCyAsDuW2fTknn2lpQoxXHYXOgFTQ9xWTgKV9EsGSW6ixSnXbKqVET19E522RP",
+	"L10a3o+xL3Q6sa2Mfbcdgr5UOwkk6FiIfX7xFD1XFD6UAgn1zcWaXP+C98bKxQDcPUvkfp2NeJrF2Kfs",
+	"FQW3oL/RDYn4JGC5BFxvOIh1ptJJ3f2mPY6jbBAW0G3wTjT6v663wKt1dqAs3T9AllUSsZ4Azz4TSK0v",
+	"WQig+JAweJK8Hq89JWehFE+ydjdPtUrJs0nMemCzfuPbCCK6L//UdXZhobWbe6kaUoTcfpSpkEmepmqM",
+	"wRjqEE/jUOjLlTlmACWP/aCMEBa6xULf9A33WAiFbO04Cvf8esOm/5fQbAeeskvNCTouoL9nMbrYJD6k",
+	"mMOkfLfGnmsKheyp5OqWmowi036p57x3i+06208SKkxE5zcRZtoBZls094TggpkXWFXE2ZdeOfBHHHgj",
+	"9vqxll4d+Y+bgb9FoAOH81qphw+MPBZe063KOZxu+mFmBaN1yHSGdkI2EMNZrX3fUcyf0pcLcjE4QLCI",
+	"4iJ0WkX4QUpiFQsfG6Qa8XOqrfDIzP/rcZJBA50FQ3VtTO3smWGjOzRn3PbLJXGo+PNnCwdhyTnAc6x+",
+	"bMm5XPbhb+NFh+aaxSOg0BwS/xSNaqGOJssSEWFdhGThjHcazpsol9hZdrj7o5Gx7xYOtFgle4oW7jL7",
+	"o9IYhMyH0JrdRitrQS2XxV/vBVMtBYxqMhdtnXDoqQC6yQzqjncH8/c7/l2WW3Mb/GK3KY3p96uFdCbE",
+	"+fEamVC6F2sxdkqM4koCCNsZurbdRNW8eJGY5XvXnrY0WPyEIYmQdUQ/lv6CEaOXhg7VaaqM/IqI49WG",
+	"sursjfhEQJ1SluuQ7Vh6cWNIgAhE3mxvQsrv/PZbrQbatVWvTeES/5WH/Ml9IfvZABriB7VhLN3fwUxr",
+	"iWVWtENl01UDsKpv6VmHcs1Fp8KLimqvryMEXkIwG0i9DOcMCQI1C2mXFr20bUZvxQcWrqUYiK6zfTRH",
+	"ejFx7Q9dB6REdY8LM6loIznkEUaFXaaLiul5xqK41wNOn6LwzbuL8eU6XANjzpDIxyQQAcg8E0Fh9UGm",
+	"RjqKgRQo76kU3xHdHShKdhVbO47Y/bcO3j5gURxRhdqxaNk3Khh4IguQoGohlWc6preCh9XnnUrPFCst",
+	"SU+lQ/DTIp6JLYhMrrY37TI5WjZaqj2QMGUb8JTBZWqtoZ2isI2Zcd+Yu7UlfnwbjNiL7cFrDA4zqEXO",
+	"p/MwzE4CG2njd16u3wmzHjApxmd0Lb3SjIwnHk3XjL95Fes15qN2IV5G5w4YIMM37pY5VPA+FouLOXLM",
+	"wrM+nLKUgevnmfWcDUU2UJHlGOgOBNaVjlLRE1kXfBR0T4h3BekGxxw8SJcBdFLKJiMdLgzdtRK9qsvV",
+	"UUkqp0Jqy6mGXlTLthuZLmQtDBed8QlmwSOqfM6KmmhXkVtn71Ce3Q4KzZxdo1BcurtUyGl/cssjRoP3",
+	"pPw3djwUqagAPJtXAc/mgRqfqTRTU3FuuT4T7u+b11Bqhu15egWAzi+/tl2ThSSlpZep4QSpicZLqby7",
+	"1rreaJgtTEtdHt673FXw7zRck2azsvjhNY8feMkhXDNDMA+rtXYaK9Rwwkxdag0nBHyLEOs6Cci16j0X",
+	"8+ytAUo7W4CVJv6UNrR+udtUXTZgpuLuwGdJGO4xM7ETjDpJ5eAiniDfJN42ibd18NwgUqcJzO3mOzOR",
+	"uZObu9eerVqq6dT53HD0feT/wNFTaLd4AdvzqmVsGfoYzJly3DxAguMot80wtFGaM1Qi5thBUOBITrEr",
+	"a4K+lHhPgKPBdkWDnCAStxWw+ViXeTYgEmzbiVUQbBxJYpeIHA7Xsn9gyrReQS3nmVcI95qmKwG7o0qh",
+	"aqWkEUdlvXokSbECju7KlXdRD9avXKkwjtDiwbAXlyTCyKKBZ5Ddgk4kANcsjAp83lgzMx30qIdzzCzz",
+	"bNuDhT4KrEWjJNC5dpMcsF7G+8SmzRmBrmCE1vYCK4eW8oHdMkCLJ1lfOdQXTr2bLtpU5LPCYiVmD2GD",
+	"mzwR1g7EeDcZdvCjAsEJ7rzZYuiPC9kVgDNsljaVs8fQpNUZCzW0tnmFUFcAGt3zW/kq8NNLtDevHsnt",
+	"0m1dTzpoLgg/HBozVGeQqbGQLjhfbrIiPjmSO9XD66HvYE8i/HQXf9rjGgZuIbBHct+jEgK6ddhCAIn1",
+	"FFwRakAMbCr6PI0gZWSDRNhdx5IQ5pq8SHdYkJwfYLm48HrPNgDIMP5heVvgSwCpgmTJxspZcyqJaGlt",
+	"R+40srkMZFAssSTZ3QYlI7aMBPdLpqp/6h2dMZDnF9g6SIu48HqdHeD1BCR2O7v0FrCxsHBxyGMJ6UQX",
+	"9oVuA724lw3sTJm3dDGvWLr3tnIAHgJdqwe5jFIRwfyPlEooLjlW6TGd2Nu8OyDhAKwYxmezmGCIMEMH",
+	"GIu1hW7fxgkzT7cuGAKoUWS8Epobiq3bSmapSlpMqi3gbQxfxfOq7XRglyDoHbBYJBblP57zp56Yw0qc",
+	"HOim0QtZX2rWZzLvuF+Q+7h2iyDU+7HOQKpzzTgoI2LEsZSWLqfZA7OJ2PGpeeeRNO7aPFIdqbJ2z9hN",
+	"GNNrNgKjxPlopDGf6T296HbPeGJc9Eng9TGfKXE9kqhR64TNJUT5XAIgO5fe/gUvNM60SHrBWXtEFr7l",
+	"yigXSoIsEQQzz1g6ZGZ034VBZzae1OfqSW2qT19ib+UlcFHyjtmJHbFV0ODO8VH2SWEjbsLVaDqaMcuN",
+	"yPWxiIwC2INezjwqXUBYA6MNbXazElbwUHYrUICVabNcx1JovVr6+12VRtcamH5YeNepfJxLacQyu75b",
+	"pDNimYm+SOffkACCadvMxipZvne0SO/dmX9jAKSviJgAEuflERMH1lJ7bVL7IuZrzGZaJV/jTkXBXXqJ",
+	"wvTLmIuZndFyYmbP5u7B0aWsqSU6NV/lqQgsQnk6leNXROkzZHSCOVmbfQ9ygaSuRT3ZSKTMygqmOu+L",
+	"bhZ4rbWMdAgJD43nn6xLwFaRIATIFUPFb1u0a9eMFULfLqxAfiOVLWLi1tJc+izuHn2dB8KTgnIhYSSi",
+	"HI8TGMT7kvFoGGO5oYTwgVcDFsspJFxn4poIYQkWCP8Sfs4mmaDuJAyMe4YrbGfONtijkE/RcGtMTPfW",
+	"B7GvYt1eTXcqoJY+V2us7TMhT+8Z8YRngyUsijSzcdwV9k7F8BlG2VRKVeGzJPjVGuoyCfA7Sh1TVNFl",
+	"YXy91Wpu7wRT+rFV66o81aJtLy4qssB7bXp3q33ygx9+/Ot/+vRn/4x9ntD+Nf+jrxaXzyi2Vm13228N",
+	"hMb2cJRA6X7paNRatdcePnzr3oM32rcfPnj93uO3V+nQYlbgkuk915jepWrPvNPoCqOwLzwOgkrNyp3i",
+	"iXYODoNXvWXhgDGyZhaHo9aCHy9YM9+WwCIxMCgrKsSsRdAGw5J3h6KtB2pUW7sibL3NcibHDPfP0jSg",
+	"fqO6DQ/oJulUVHu9K24Dv8y0kQOqei1D5b3FTtpVc0ZjncVdPZf90+zug+JnF8p1jDIIOBntKWw1mzfc",
+	"X+0U2tvdulG/dvqhJlZGI18bz947+xG/DXbDqQEYtC5s5VvR0BUA0hvrf91Ah5nWCvMfbPzSHJ+/Pe8d",
+	"Ibz1nJOCZQz9ZasY+mTuFnTY5hTxbjYHHHneDv8Z8NlfPKBlfzWcZX8Ds7x8mGV/PsqSToZeuYTP3ODq",
+	"04z3n6E/ngjs41oluPERLgA5EEkEqELjVE7zrGAOsl9kKjUB0KXqqGiCxE6zDt8dGMAh78/Ro4tn8I6S",
+	"YrMvL29f4mpBcWl/1c343rPVa8/7D4xkPm95/V5QG+UV6upRns3fiOcldk9nzOhvEkwv8RHYj5CGou+i",
+	"ZDExLunVT0SlXL7qLj7Frrptf7dUOuc3yLqhiVnFwnFzvtEml2zlzFgacLoQFBgYbwaynHG0tvGzttp5",
+	"b17ewh48s3HCVAzViQipDoTMIIKMurRsyKMoZEJin1vEyRBoifxjmAdLJrhvp8QBQWPpLCwHzaEuQWBZ",
+	"BTNciiykOH+ILL9FaX6MkCwckyVotg8ccAK9UQk+NLmKIhFVFHPAE63KXD/Yng1KkXYeRWYZ82YtqOXb",
+	"NRAUZorhw53aKo2qjJD8/9n7uuU2cuz+V0Hx/69aW9WmJVq2J3TNhcZjz27GO5n4I+Nay6UGu0ERURPo",
+	"ArpFs2xf5jqVq9zkBfICm6qk8jjJ5jFS5wNoNEXKomR7s1O8mBqr2Y0GTgPnAzjn98NOfm0SVhAYbu9S",
+	"1+nf/D1wHKPB25uib8WhbdZwv0RCQsIJ+pUVAey2V6+peV/Ks0Tr2rahbD1UXJji2Dbdz9o0VujmRt7N",
+	"Qk1m1l6CG/MKj2q7xD9bKZFTSzmWy1Ltml2YoTgq59p4vCqran2ayy/hhdtq//9zzgyPZBtnJkp7t716",
+	"I98kyHHjLgyBYH067GUvopBVNZEFLQPG9Ho/eP//A8XmxJbL/3e3ddXHtNJ1O9O61aTCNq9iE1+/Xr9H",
+	"hIPAPAV5psxqqCRgCKhaDN3JmKf9dp4Qkhjm1xu7ENag0wHPEpZV3roqRxCLPOl3ngmvTw0lTb950UhT",
+	"SleKsPDf3po1Te3Hd+8uFouh55/DFx0Wdn4bAaKYz6CZaX9syCULQLeS1aKzjSSm/wjcQ2AJXhVONXmo",
+	"dEFnj6YEZnuTt7VBp3FtEPuHi8B/jL+GlGhOk0jwSmI6Cbl0EbMEnUHKBY9t9hgZwKfkwdOgsG/osyZq",
+	"Fy4GtgeGWcb7sLMB8iSiOjkc0jCmZ+8xkpWslGvwL6eOTfcdg/AvdI6qp8fByc1JhjnNnIizQuUFWHo8",
+	"GoVc8s611Y2a85cA82b29gg7DOdgSH1hn9tOxejdu1DBcBBLcYfiuSq1U0XjY53w1FaVXcR6pudcAUbp",
+	"/DT/02otXAjwB4+boeCn4PnfD+/JxP1QbJyJe/vdv0eZuJ+Jg/1MHBxmYkSYVKNDMbOt8xGA2bD4RofH",
+	"Bn8BYVQRkw96fqbqZrU8O+cPcAfxPXIYyfLOEfQMs3tm1tjWYfpPTRBypVyOYzlPmD3Y5uHor7Az9/fv",
+	"ZfEOfP2xYVkvucyERD4Uz7DEvg8bGOupYtUIREfH5hcYo4ypXSTgCEKDZT/0XVG6GVbspPck4g9pXZg0",
+	"dYC1D9yH5IGsN0Lk3aZdbWOPzbR1YQp6Lkjzdq6IiQW+9qOuAI4hrGGivFjoBhHL7XRK6qA/HJKLF4fw",
+	"tS1fpMGFgheQx1SfYymVzzCxK2k0+bzR/5EVT8nwrYd2Og0K6qgsnfKeJu/LoCYoSW4xswGNW5J7hfWJ",
+	"E4WCmClRt5NKF4JMrKJBHjGA32i/t7Yl65EUVInmLlypqg5CbW0ZB6b1sBof3AC2m43z+E0Is4ZM0Bz+",
+	"5MP1t9mgddVgPAgGw89sPeSG7qJZv3pYxv3+yvHmJozvK2RIhXsw3Ygzjfr2OeCPXk2U8C9tTk+8NkWX",
+	"SmXdnODn0ArDN59OTwLrDeNog5Xt5Vv5wtbhnBdzqMDaDsaDxcyr4uQPr2ezyevv/B/+9ttvE+jsAQJ/",
+	"X0ZcFkb+yY+e4ZtDNjiJ5lw5j2I5SCAe9rMBz39Ms3p4s8j+J7WIs+jys4KeSiaKfxTRrtR/ty1w/bON",
+	"RVS9W4U5a6L9u++7ZbFy3LzuFDjV+buT4L+Qk2D+wuyMxDiG8XKxCAsD2a2D5k3M25fPkp0Z/aQZ/dUY",
+	"yu2s5E47fG1y52sakm13bHkaMEtBjUCgFzarnmpVlQkbFuYk8faHbRsCS2sNn5MMxZFZ8qGJqFTDvGgc",
+	"XU7USnDflQ4FjyzsCHTxmuGbQ3AZYzeK12TDGxqoPJE0KaOKHAf/W4nsh90eiUQaNVWc0UYY4jUYtej0",
+	"MsOJ4IBnkhGnuYaIFynDsfB414GRhHEleh1GyM9f3IJ/hWrlMwRxqbbaVjH8jFNhF4LtbMfnsR27iGoX",
+	"UW2bpc8q9UsFVXcZ+lxfgi/wEimIPNJwdBx+eIWBqrEwI9nKpvTdxq5aukuPWr/vevJrOXPlIS23OXsF",
+	"ee2yyP4cWWQ4o1H8tPMcPaAbHN5urGe/tof6yRWN5KLoJd3IDV6buPYzSic9/wgeJXuntyK7zlSp8qSU",
+	"S5/fvuwcacxnmHgHHosgEjueZ0S++0hMhGe8OZHe0EkK49vljc3jSWyPJz8eyqiGD8DA+5xJ8NEDf9B+",
+	"eqyTfns6VkoV2ZgK7ivVKDz0wpJg9nKdIvy0uXXqkTi14KZH1PuAmdDTnc1MmQtuv0NYAe1F43R6ApWD",
+	"nMkpyxNuXhkh9FJYQ2Mb/i5M48ouO/LdmmWAOMwu8hOLVVCuNXyqMMNu6JyjztWl76Xu4Sc4wauwvpqT",
+	"g/3DEZkxYvZM7kW8/Y1+Y2M3klZ+3N7JwxX1FQMB2uUkfv7guB+M9rNBNwUip6n0zUmQ22BMUjt4MBp8",
+	"Jv8Whq7Ky6zXb+2C5lQSZKZWf+f87pzfa1lmsDZxUuFM+tzeLwWsX8ZWEmxp4VSk0afND69PDQGY5PZc",
+	"uUrWESuXuOBmSpbKdVYSHpBN61ROuRszBHmMV7Ep0NWZ8Ar6iJQhS+FrWWAuOFs5TASgDnl8mtO0CagY",
+	"wVfQw1mj71FKn2EzZmW8g/G9B/v7W6skzqbabczszsZ3Z+O7DPg/0wkFYn7FWRJAd3GKfG4rRazsXy6e",
+	"g0hkJesLXpkziyem8q0eTGD+GCLFcxrazC6EbsRCmQZJKnVKQrOu+uel8l/yLLZs6V0ncz8YHx4wRlNC",
+	"wU+rP6hD1HAnoZ1D+IRnykSrcnNPGob7KS+a5bfb/fnKPqYkRj5aAwaJha63ybMG85VJde7Kug6rHBMk",
+	"ESX8zhXggo7qOvCofjnEIMYqY27mh9mAiTFOjFqEqwej7jIC+YUf7mWDhGCUL97vMIbC8/ujw5stpU4G",
+	"n7LeHYZ4JLfFTWqiHd2VtdwMNYhkOulYXPv4yELW9dUwki9iIF8GGFSnIPvEarKZ0e05/h7I3C4+yQxu",
+	"+tRYh3nZhGk5xXP+i9bqqK6pRViLN9rzCpBcKa/Xyw7BDsstkV8Mj/VNKQpp4O8JEj80V2D2WkEjHPzp",
+	"X//9v/7x38CPR9YCWrwRzTA49/euB8GOIRe2d5UBPUIGnCUxjV5nKP/5T3/6j3/5nz/+w3//8x8vDIj2",
+	"y24+noiUdtmIrvktPvUVRtfs9cct+JppIm+fYn7VDMrdVt8unNrSrtCUXAVIlmhpPqt9WWdKrkYFtoYi",
+	"9DJ6UK5Fq+Upge7PuyMpbcC2VaoU3XgQkH+93fnavCRvvwSgwXrtyJ7hm/fX4iD5EnQiiHB5gpgag/HB",
+	"zdzV8O22ohgJCRbasRO7Q3P6y6ILIbZ8XPifX3PNlKwI7mRtrPhb+vlG5nurL/QRt45bp5vlYPzmbT91",
+	"SRVnndLjCDHsFyWi4TGtFQtVDW4SjKwqEgsC2mzU3E+tE5WVpZjISppCOT9msH1nK5VnYrS/38tWDbyC",
+	"mKaqfShTZpr5E/iTM2fxn2GQXBCJj0Roe8zDDeXgxiZt91ibC2n4fIgE9IiOdUipZh06K8LpFIWq8XjV",
+	"lJShQLkQMrK6rZSML5Sq88A9SQm8aw71QYSfAFo9ohbjR+X3YannTJ6rDUCr8NAWFCjQ5nOLa+1L2KLe",
+	"Z4RJtsA8X3hVuCJrPUBeLA/duCHSDkgWkeg/ZQeSqUCT4Doa83oK7WprGCQ4kV7FTV+YgNqLuT7FY8fP",
+	"uKj7nXo/mEivi6MWdN+bt+DQTJR0yv2oluGCV55Oj968hWnD7IRrJvHLbn3Gk6q7ZPyp8+v0h1/6Rs15",
+	"qSPXV1iS40C/1FFXgFio7J9wb8IxF+0XQmcvvqB29tTJ8AYsTifuRHAdKbmH8GvG4qhSrplLI0+Vy8QP",
+	"Tk6lkZmotG/m1pxl4qiunfYqE69qzAf6sZ3LTDyzp43NxE/2vOVqakLo4iyipEtCvasrqY3v+q7NBIy+",
+	"39B7pAPEhjihNBFPbauqY4HNOqa0jPlXehS2ff4kXAPrTtaj8vJ96tHgd1/B41bvalU0fijAQdGnrWPF",
+	"Br+xBo0T5TdeSKp+j3gOYrLECKDGDKlen9HMX+z3qxqskCrxS2G/OyGFEgxnF9Cws4tMFNAvCJJRZk0m",
+	"atl6+As3n1pcb4EVC1SYWvd1fukl0DU24fnhh/Ar9KC9CZKhP+VpjnefLSEXxWMgmJP8IH0bC2a2saJu",
+	"qwoT+iKQx7GJMCrH5tjcEXl68p2Pk5UUdlqwAYTjwJ36eAoFRhuddVWKWy9ePX785MWL28Nem7Tflo+F",
+	"buDWCscadtOyoMIQeoPy7SiR8enR7549+X6lLfWu1i401tuo63h2+Z4NLRTggFRV2ka8lDQSxi1uPT76",
+	"6fGTZxcb4nWmyjzrLramuzwObte5himJCYOLmUIoCtBWSFtUUqM4E4ZTbbSf4aMBQUJ7UakppkCWlkJy",
+	"vHeMR+Lk9yILKEyFMrswJPpuuA3rV8QPPhu9PZ17aSdkVXWOD767BxqdvpemsAhQG64lCJVKGhPGyCAz",
+	"XlcwybJ4IVJiJ9cquzhhZxGnIy9rLqxCjYbJk/APH0BEwF2sdNNUCmU2FE/TtUAYNdQVAriZakdbBfy3",
+	"U95W5zRyQwtKTNSpNChEHOimNo/Nky73DgbkStp16AA0KBOVWb85hyhmOMPqbKuKE2Rx8SPfVQmTBrFn",
+	"0FntMEpW77mVkMwem3VJwMxpjC82ItcgbvpqBhNWK4R6cjTdbNs8IjYvuSTGcGSDGnaoI5g9K/0Z/UpK",
+	"XzNX8gUW9KAvKcuJPxfBzHTwLHjSR4AirFT57G+NAVLvGkY9qitZqJmtkKJXMBUjOiIcYkRSDWOZrBem",
+	"kiqDiQELxbdkOCp6rPXqJFzPE95rpAuTRaPP1bHpHpwshSaEoQ+CtpLFBxTeRKGAPogPx+bDnTt34n9w",
+	"Z146OW1y8UHk2pw4da7VAubjudWlKuH6RIEWWDjdNMoIeqi7VcQmYBJjp/qPo5JAYXWHGFwiyY3xU9iS",
+	"9uCQlv0mUAtyb8MN4kP6utiD7iG6P/lbTLWRVafXkOANPe1+j47NUcd+ob3gDC50xQyfd+G5UWicpzWX",
+	"PjJvHA15zkBDRi26SsneBAtv8hucHGiHVzHudYVjzQXBG/HK/o1nIk/G/go05xwkcQ8DLRxfjSxvmFve",
+	"dWnltnU9e6FPDQgEFQoqEdzsoOXs4Ufbpl4v++Xrhxi6w04crtOuyIh187I7yF2gAmB9fC7JVnQv69zC",
+	"Ta5QcFpKjUW16HaWkvGFOIkFBesCsBmW7gY76sGQDnvsodYUutKck5itB6bsNvUwxgx+TwBzIwwlhqlM",
+	"9gF7Xll0Z5cdQ3vAztJOFK1zIMkeYNJcatNI9ok7wM7psRHUXIR3Q/XOlOTUERB034R0HZioyuKawdoI",
+	"8Fo6IxuGQ6T7iYtP41rFcML9MqxCqOvkDWBpMOQQELRYrGKGPrDtxbsDZTzixAlyLOAR6gs4GKloEfOM",
+	"lj9LLADRLYxPHJps1RnukjSyToY4Lts2ygfTWHlwiRWJdoWlHxqnuxFxjj5Or0MQeKRiEX4mg1TTkYTV",
+	"vYKMlWNSCd+UrYwXpxsWx8QZh8+k7YIuRI8qNtxTVXjTRjVlpGl4PwtXMEVNnlZXEDPYqMaLfKH06QwU",
+	"trcJejTdw8QfDAg3kcVZZU8THL/hKh693qg8z5A9xE5DRLrMhG8LrIDJ/dznMKdyNZe6ypNGZ+AxVuva",
+	"xNQHhxMWFv2p0Z6CQNwZ0bIStVNT/Y481VRfp33mNta0fwQhNILnBpddFhHbe01g3VVVaSdqWahMUPoR",
+	"NsLe62pkuu7Fz2leerlkCIGoIvmNdLXvifMHS/f42vWG7Pdx63IC8zZyspJ3lXVWCHQJTphaOW9NAI4r",
+	"QBEZEb9MfGOfjerii39WFvdOSUIygNdFrc8tdtbmAoOUmqefLgL8X8SGqIKtgI8OIXzIyYepomuNkSYL",
+	"184VYim0uBsQTMHe3uMXf7e3B3b11cund74Rt6g9lyz4ybIJzPNz6c5uZ+KH7w6+2b+3L2798N2Pt1FL",
+	"wsMHD2CSP3lXqApdN+UjZjxXCIRgurDzuczACxbCq7kubAWCd3jyOqEIkurUZCNsUbTOUzGBnYI/GPZa",
+	"0CnFLYuAQ4hzpNIGQU7rbx/lXWw7pOG+fvbi9d4e9Yoa8DOl+liYMzyZIq9ZJrSyeGeApQ+aQRzhpk9b",
+	"SQwyMGW7sQ5peH1bNUPxvUSMzEbPlc9gyLVyhTINzU5TilIVei4r3mUnq0S98jO78EzvL8EJqaIzhhFN",
+	"VeELS32qYU6Dy4BYr6zN5rIZit8rBxYTAmMPb8fde+vOJoh7SOGIqKX3C+tKjuT+XhUNB7B7e3/94m9+",
+	"2tvLMDp0TqJXRMzGwS+aK+gS9R+d0Ix76fHLuLaZCcxYoWn3Mv14Pcmred0sE3DUwlbtHGwhYs3CPJYU",
+	"0uPoI4zj/lA8wScdiAt64c80Y5HwIov9mcabEsxZlHiNZ+Eg96H4nREw7M4nwE0N63Vv74+lkJFPegBz",
+	"4ULvDrL9w2+y+w8f4HszIUkS4fdjc2+UPXzwENSCk0UD8RzFA1NdKZqD9DXofI/mgA5xRLKpIRDu3EOw",
+	"mSze01Z5PxaHo1EiVsw2Ezm8gTFU4EMEUZHQe2YYdw7X6fA2nkPhaUY8ndGF4hpP3KBLHCwncYuY9/IW",
+	"M3Dm6R4Us60St5p+WBcLUMjP7YIPwZEQAcomvRCuhfmD5a9k0i+Ajvq+4+8I7xP8Gu0buPU8Ulykdo16",
+	"sGFjun/uRyFKW0OXvHVJM3xe8fHtx/8NAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

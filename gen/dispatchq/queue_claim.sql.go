@@ -657,7 +657,10 @@ func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLea
 }
 
 const taskOffer = `-- name: TaskOffer :many
-WITH asked AS MATERIALIZED (
+WITH switched AS MATERIALIZED (
+    SELECT w.may_hold, w.has_disabled_users FROM switches w
+),
+asked AS MATERIALIZED (
     -- last_lane, last_rank and last_due_at mark the 1000th task. As index conditions they end the scan. As filters they would let it read
     -- the whole pool where other claims have locked the first tasks. 32767 and infinity are above every lane and rank.
     SELECT u.pool_id, u.most, u.rival_room, u.from_segments, u.is_several, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
@@ -690,6 +693,14 @@ queued AS MATERIALIZED (
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
             AND (t.expires_at IS NULL OR t.expires_at > now() + $9::interval)
             AND NOT (
+                (SELECT w.may_hold FROM switched w)
+                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
+            )
+            AND NOT (
+                (SELECT w.has_disabled_users FROM switched w)
+                AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
+            )
+            AND NOT (
                 t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $10::text
                 AND coalesce(t.due_at > now() - $11::interval, true)
             )
@@ -716,6 +727,14 @@ due AS MATERIALIZED (
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= m.last_due_at
             AND (t.expires_at IS NULL OR t.expires_at > now() + $9::interval)
+            AND NOT (
+                (SELECT w.may_hold FROM switched w)
+                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
+            )
+            AND NOT (
+                (SELECT w.has_disabled_users FROM switched w)
+                AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
+            )
             AND NOT (
                 t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $10::text
                 AND coalesce(t.due_at > now() - $11::interval, true)
@@ -780,6 +799,9 @@ type TaskOfferRow struct {
 // task has been due for retry_max_wait.
 //
 // A task that expires within lease_least is not offered: nobody could send it in time. seconds_left is the time until a task expires.
+//
+// A task that a switch holds (task_switches) is not offered, from the moment at which the switch is off: TaskHoldSwitched takes such tasks out of
+// the way later. A change of a switch waits for the claims that began before it.
 func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOfferRow, error) {
 	rows, err := q.db.Query(ctx, taskOffer,
 		arg.PoolIds,
@@ -821,4 +843,45 @@ func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOff
 		return nil, err
 	}
 	return items, nil
+}
+
+const taskTest = `-- name: TaskTest :one
+SELECT s.id AS sender_id, s.is_paced, s.sign, t.company_id,
+    task_segments(t.content, t.sign, t.segments, s.sign, s.segment_size, true)::bigint AS segments,
+    coalesce(s.has_balance AND st.balance < task_segments(t.content, t.sign, t.segments, s.sign, s.segment_size, true), false)::boolean AS is_broke
+FROM queue t
+JOIN senders s ON s.sender_no = $1
+JOIN sender_states st ON st.sender_id = s.id
+WHERE t.task_id = $2 AND t.lease_until IS NULL
+FOR UPDATE OF t, st
+`
+
+type TaskTestParams struct {
+	SenderNo string
+	TaskID   string
+}
+
+type TaskTestRow struct {
+	SenderID  int64
+	IsPaced   bool
+	Sign      *string
+	CompanyID int64
+	Segments  int64
+	IsBroke   bool
+}
+
+// TaskTest returns what a test costs a sender, whatever its state, and locks it. segments are those of the task with the signature of the sender.
+// No row: the sender or the task is gone.
+func (q *Queries) TaskTest(ctx context.Context, arg TaskTestParams) (TaskTestRow, error) {
+	row := q.db.QueryRow(ctx, taskTest, arg.SenderNo, arg.TaskID)
+	var i TaskTestRow
+	err := row.Scan(
+		&i.SenderID,
+		&i.IsPaced,
+		&i.Sign,
+		&i.CompanyID,
+		&i.Segments,
+		&i.IsBroke,
+	)
+	return i, err
 }

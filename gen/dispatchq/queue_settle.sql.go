@@ -179,14 +179,21 @@ func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]str
 
 const taskRecover = `-- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed,
+    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by,
         t.retry_count < coalesce((
             SELECT cardinality(c.retry_minutes)
             FROM senders s
             JOIN channels c ON c.id = s.channel_id
             WHERE s.sender_no = t.processing_app_id AND s.kind <> 'app'
         ), $1::smallint) AND NOT u.is_last AND NOT u.is_expired AS again,
-        u.is_last, u.is_expired
+        u.is_last, u.is_expired,
+        -- why the driver does not know the outcome; empty: it did not say
+        coalesce((
+            SELECT ': ' || d.error FROM deliveries d
+            WHERE d.task_id = t.task_id AND d.lease_id = t.lease_id AND d.error IS NOT NULL
+            ORDER BY d.id DESC
+            LIMIT 1
+        ), '') AS why
     FROM queue t
     CROSS JOIN LATERAL (
         SELECT coalesce(
@@ -209,7 +216,8 @@ retried AS (
             SELECT p.id, CASE WHEN t.lane / 32 <> t.priority OR p.id <> t.pool_id THEN NULL ELSE t.rank END
             FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
         ),
-        failed_app_id = t.processing_app_id, result = $3::text,
+        failed_app_id = t.processing_app_id,
+        result = (SELECT left($3::text || e.why, 500) FROM expired e WHERE e.task_id = t.task_id),
         processing_app_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL, start_until = NULL,
         updated_at = (SELECT moment.at FROM moment)
     WHERE t.task_id = ANY (ARRAY(SELECT e.task_id FROM expired e WHERE e.again))
@@ -227,7 +235,9 @@ logged AS (
         CASE WHEN e.again THEN 'retry' WHEN e.is_last THEN 'unclear' WHEN e.is_expired THEN 'expired' ELSE 'exhausted' END,
         (SELECT moment.at FROM moment),
         CASE WHEN NOT e.again THEN 3 END, -- FAILED
-        CASE WHEN e.is_last THEN $4::text WHEN e.is_expired THEN $5::text WHEN NOT e.again THEN $6::text END,
+        CASE WHEN NOT e.again THEN left(
+            CASE WHEN e.is_last THEN $4::text || e.why WHEN e.is_expired THEN $5::text ELSE $6::text || e.why END, 500
+        ) END,
         e.retry_count, e.due_at, e.updated_at, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit,
         e.pool_id, e.message_type, e.segments, e.entered_at, e.batch_id, e.country_no, e.is_test
     FROM expired e
@@ -285,20 +295,20 @@ func (q *Queries) TaskRecover(ctx context.Context, arg TaskRecoverParams) (TaskR
 const taskRelease = `-- name: TaskRelease :many
 WITH input AS MATERIALIZED (
     SELECT unnest($1::text[]) AS task_id, unnest($2::bigint[]) AS lease_id, unnest($3::boolean[]) AS is_tried,
-        unnest($4::text[]) AS reason, $5::interval AS delay, $6::interval AS delay_most
+        unnest($4::text[]) AS reason, nullif(left(unnest($5::text[]), 2000), '') AS answer, $6::interval AS delay, $7::interval AS delay_most
 ),
 held AS MATERIALIZED (
-    SELECT i.task_id, i.lease_id, i.is_tried, i.reason, i.delay, i.delay_most, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
+    SELECT i.task_id, i.lease_id, i.is_tried, i.reason, i.answer, i.delay, i.delay_most, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
         t.updated_at AS leased_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_limit, t.pool_id, t.message_type,
         t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 returned AS MATERIALIZED (
-    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.delay, h.delay_most, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
+    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.answer, h.delay, h.delay_most, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
         THEN h.at + least(h.delay_most, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null: it keeps its lane
     FROM held h
-    WHERE h.processing_app_id = $7::text AND h.held_lease_id = h.lease_id AND (h.lease_until > h.at OR h.expires_at <= h.at)
+    WHERE h.processing_app_id = $8::text AND h.held_lease_id = h.lease_id AND (h.lease_until > h.at OR h.expires_at <= h.at)
 ),
 requeued AS (
     UPDATE queue t
@@ -323,11 +333,11 @@ requeued AS (
 ),
 logged AS (
     INSERT INTO report_logs (
-        task_id, company_id, app_id, lease_id, event, effect, error_message, created_at, retry_count, due_at, leased_at, lease_until,
-        lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
+        task_id, company_id, app_id, lease_id, event, effect, error_message, request_data, created_at, retry_count, due_at, leased_at,
+        lease_until, lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
-    SELECT g.task_id, g.company_id, $7::text, g.lease_id, 'released', CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
-        nullif(left(g.reason, 500), ''), g.at, g.retry_count, g.due_at, g.leased_at, g.lease_until, g.lease_segments, g.lease_sign,
+    SELECT g.task_id, g.company_id, $8::text, g.lease_id, 'released', CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
+        nullif(left(g.reason, 500), ''), CASE WHEN g.answer IS NOT NULL THEN jsonb_build_object('answer', g.answer) END, g.at, g.retry_count, g.due_at, g.leased_at, g.lease_until, g.lease_segments, g.lease_sign,
         g.lease_limit, g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id, g.country_no, g.is_test
     FROM returned g
 )
@@ -339,6 +349,7 @@ type TaskReleaseParams struct {
 	LeaseIds  []int64
 	AreTried  []bool
 	Reasons   []string
+	Answers   []string
 	Delay     time.Duration
 	DelayMost time.Duration
 	SenderNo  string
@@ -364,6 +375,7 @@ func (q *Queries) TaskRelease(ctx context.Context, arg TaskReleaseParams) ([]Tas
 		arg.LeaseIds,
 		arg.AreTried,
 		arg.Reasons,
+		arg.Answers,
 		arg.Delay,
 		arg.DelayMost,
 		arg.SenderNo,
@@ -404,7 +416,7 @@ held AS MATERIALIZED (
         t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 judged AS (
     SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null: the sweep has taken the lease back
@@ -552,7 +564,7 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 
 const taskReturn = `-- name: TaskReturn :many
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed FROM queue t
+    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by FROM queue t
     WHERE t.task_id = ANY ($1::text[]) AND t.lease_until <= now() AND t.start_until = t.lease_until
     FOR UPDATE OF t SKIP LOCKED
 ),
@@ -561,7 +573,7 @@ moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at, $2::interval AS delay, $3::interval AS delay_most FROM (SELECT count(*) FROM expired) e
 ),
 returned AS MATERIALIZED (
-    SELECT e.task_id, e.pool_id, e.lane, e.rank, e.due_at, e.expires_at, e.created_at, e.updated_at, e.company_id, e.message_type, e.country_no, e.priority, e.segments, e.retry_count, e.troubles, e.result, e.failed_app_id, e.processing_app_id, e.lease_id, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit, e.phone_number, e.recipient, e.content, e.sign, e.rendering_id, e.user_id, e.on_unclear, e.entered_at, e.was_claimed, e.traceparent, e.batch_id, e.is_test, e.contact_values, e.start_until, e.due_when_resumed, m.at, CASE WHEN e.troubles > 0
+    SELECT e.task_id, e.pool_id, e.lane, e.rank, e.due_at, e.expires_at, e.created_at, e.updated_at, e.company_id, e.message_type, e.country_no, e.priority, e.segments, e.retry_count, e.troubles, e.result, e.failed_app_id, e.processing_app_id, e.lease_id, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit, e.phone_number, e.recipient, e.content, e.sign, e.rendering_id, e.user_id, e.on_unclear, e.entered_at, e.was_claimed, e.traceparent, e.batch_id, e.is_test, e.contact_values, e.start_until, e.due_when_resumed, e.submitted_by, m.at, CASE WHEN e.troubles > 0
         THEN m.at + least(m.delay_most, m.delay * power(2, least(20, e.troubles) - 1)) END AS again_at -- null: it keeps its lane
     FROM expired e
     CROSS JOIN moment m
@@ -654,7 +666,7 @@ held AS MATERIALIZED (
     SELECT i.task_id, i.lease_id, t.processing_app_id, t.lease_id AS held_lease_id, t.updated_at AS leased_at, t.lease_until, t.start_until,
         t.expires_at, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 live AS MATERIALIZED (
     SELECT h.task_id, h.lease_id, coalesce(h.start_until = h.lease_until, false) AS is_unstarted,

@@ -251,10 +251,11 @@ func New(ctx context.Context, o Options) (*App, error) {
 	inbox := sqldoor.New(db, tasks, o.Log, metrics)
 	dir.OnChanged(receipts.Changed)
 	dir.OnChanged(pusher.Changed)
+	users.OnSwitched(tasks.Switched)
 	streams := stream.New(streamsOf(o.MaxConnections))
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
-		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Inbounds: inbound.New(db, tasks, templates),
+		Senders: senders, Configs: configs, Pusher: pusher, Settings: settings, Receipts: receipts, Inbounds: inbound.New(db, tasks, templates),
 		Phones: smsgate.New(db, smsgate.Services{Access: users, Queue: tasks, Senders: senders}), Notifications: notifications, Contacts: contacts, Erasures: erasures, Jobs: jobs, Batches: batches, Uploads: uploads,
 		Statistics: figures, Reconcile: statements, Feed: events, Webhooks: webhooks, SmsgateClient: clients, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
 		Servers: others,
@@ -275,6 +276,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 			{Name: "take-messages-of-sql", Interval: 250 * time.Millisecond, Routine: true, Run: inbox.Take},
 			{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
 			{Name: "expire-tasks", Interval: time.Second, Routine: true, Run: tasks.Expire},
+			{Name: "follow-switches", Interval: 5 * time.Second, Routine: true, Run: tasks.FollowSwitches},
 			{Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: tasks.Move},
 			{Name: "forget-retired-pools", Interval: time.Hour, Routine: true, Run: dir.ForgetPools},
 			{Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: tasks.Age},

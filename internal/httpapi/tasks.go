@@ -45,6 +45,9 @@ func (s *Server) dryRun(ctx context.Context, x *gate.Exchange, body api.SendRequ
 		FinalContent: p.Final, Recipient: &p.Recipient, CountryNo: optional.NonZero(p.CountryNo), Segments: &p.Segments,
 		Priority: &p.Priority, Routed: &p.Routed, Senders: &senders, Verdict: &verdict,
 	}
+	if heldBy := switchesOf(p.HeldBy); len(heldBy) > 0 {
+		data.HeldBy = &heldBy
+	}
 	if seesNumbers(ctx) {
 		data.Cost = &p.Cost
 	}
@@ -60,7 +63,7 @@ func (s *Server) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObje
 	data := api.Explanation{
 		TaskID: e.Task.TaskID, Status: api.TaskStatus(e.Task.Status), Reason: api.ExplanationReason(e.Reason),
 		Summary: gate.Of(ctx).Text.Explain(e), DueAt: e.Task.DueAt, IsDue: e.IsDue, ExpiresAt: e.Task.ExpiresAt,
-		Priority: e.Task.Priority, Routed: e.Routed, Senders: candidatesOf(ctx, e.Senders),
+		Priority: e.Task.Priority, Routed: e.Routed, HeldBy: switchesOf(e.HeldBy), Senders: candidatesOf(ctx, e.Senders),
 		OnUnclear: optional.NonZero(api.OnUnclear(e.OnUnclear)), StartUntil: e.StartUntil, RequeuedAt: e.RequeuedAt, RequeuedBy: optional.NonZero(e.RequeuedBy),
 	}
 	if e.Ahead != nil {
@@ -74,6 +77,10 @@ func (s *Server) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObje
 // seesNumbers tells whether the caller may know the pace, the shares and the costs of senders: they are the operator's, and a caller
 // that is bound to a company could conclude from them what other companies send.
 func seesNumbers(ctx context.Context) bool { return ownCompany(ctx) == nil }
+
+func switchesOf(all []queue.Switch) []api.Switch {
+	return convert(all, func(w queue.Switch) api.Switch { return api.Switch{Switch: api.SwitchSwitch(w.Kind), Name: w.Name} })
+}
 
 func candidatesOf(ctx context.Context, all []sender.Candidate) []api.SenderView {
 	return convert(all, func(c sender.Candidate) api.SenderView {
@@ -104,7 +111,7 @@ func (s *Server) GetTask(ctx context.Context, req api.GetTaskRequestObject) (api
 	row, times, err := s.tasks.Detail(ctx, viewer(ctx), req.TaskID)
 	t, err := s.taskAnswer(ctx, row, err)
 	return api.GetTask200JSONResponse{Code: ok, Message: success, Data: api.TaskDetail{
-		TaskID: t.TaskID, CompanyNo: t.CompanyNo, Channel: t.Channel, NotificationID: t.NotificationID, PhoneNumber: t.PhoneNumber, Content: t.Content, Status: t.Status, Source: t.Source, RetryCount: t.RetryCount,
+		TaskID: t.TaskID, CompanyNo: t.CompanyNo, Channel: t.Channel, NotificationID: t.NotificationID, PhoneNumber: t.PhoneNumber, Content: t.Content, Status: t.Status, Source: t.Source, SubmittedBy: t.SubmittedBy, RetryCount: t.RetryCount,
 		ProcessingAppID: t.ProcessingAppID, Result: t.Result, DueAt: t.DueAt, LeaseUntil: t.LeaseUntil, CreatedAt: t.CreatedAt,
 		UpdatedAt: t.UpdatedAt, SentAt: t.SentAt, ReportedAt: t.ReportedAt, MessageType: t.MessageType, Priority: t.Priority,
 		Segments: t.Segments, CountryNo: t.CountryNo, Sign: t.Sign, Test: t.Test, ExpectSendTime: t.ExpectSendTime, ExpiresAt: t.ExpiresAt,
@@ -312,7 +319,7 @@ func taskOf(t dbq.Task, from dbq.TaskOriginsRow) api.Task {
 	return api.Task{
 		TaskID: t.TaskID, CompanyNo: from.CompanyNo, Channel: from.Channel, NotificationID: from.NotificationID,
 		PhoneNumber: t.PhoneNumber, Content: t.Content, Status: api.TaskStatus(t.Status),
-		Source: t.Source, RetryCount: t.RetryCount, ProcessingAppID: t.ProcessingAppID, Result: t.Result,
+		Source: t.Source, SubmittedBy: t.SubmittedBy, RetryCount: t.RetryCount, ProcessingAppID: t.ProcessingAppID, Result: t.Result,
 		DueAt: t.DueAt, LeaseUntil: t.LeaseUntil, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
 		SentAt: t.SentAt, ReportedAt: t.ReportedAt, MessageType: messageTypes[t.MessageType], Priority: t.Priority,
 		Segments: t.Segments, CountryNo: t.CountryNo, Sign: t.Sign, Test: t.IsTest, ExpectSendTime: t.ExpectSendTime,
@@ -339,6 +346,6 @@ func eventOf(e dbq.TaskTimelineRow) api.TimelineEvent {
 	return api.TimelineEvent{
 		Event: api.TimelineEventEvent(e.Event), At: e.CreatedAt, AppID: e.AppID, Attempt: e.Attempt,
 		LeaseID: e.LeaseID, LeaseUntil: e.LeaseUntil, Status: e.Status, Effect: (*api.ReportEffect)(e.Effect),
-		Message: nonEmpty(e.ErrorMessage), RequestID: e.RequestID, SourceIP: e.SourceIp, By: e.By, Template: from,
+		Message: nonEmpty(e.ErrorMessage), RequestID: e.RequestID, SourceIP: e.SourceIp, By: e.By, Template: from, Answer: e.Answer,
 	}
 }

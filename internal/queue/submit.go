@@ -59,6 +59,7 @@ type Submission struct {
 	Test           bool       // statistics count it apart, and a setting may keep it from being sent
 	BatchID        int64      // the uploaded list that the message is from; 0: none
 	SenderNo       string     // the only sender that may send the message; empty: any
+	IsTrial        bool       // a test that ClaimTrial leases: it is sent, whatever the setting says of tests
 
 	taskID string // was given out before, see Accepted; empty: a new one
 }
@@ -219,6 +220,11 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	if err != nil {
 		return newTask{}, err
 	}
+	if sub.BatchID == 0 && sub.taskID == "" { // others were accepted before the company was switched off
+		if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
+			return newTask{}, err
+		}
+	}
 	row := newTask{id: cmp.Or(sub.taskID, newID()), recipient: recipient, asOf: asOf, Submission: sub, Origin: origin}
 	if err := sub.checkChoice(); err != nil {
 		return row, err
@@ -305,8 +311,11 @@ func CheckExpiry(expiresAt *time.Time, sendAt time.Time) error {
 	}
 }
 
-// CheckShared checks what messages of one list have in common: priority and times. Fault: request.invalid.
+// CheckShared checks what messages of one list have in common: priority and times. Faults: request.invalid, company.off.
 func (s *Service) CheckShared(ctx context.Context, sub Submission, origin Origin) error {
+	if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
+		return err
+	}
 	values, err := s.settings.Get(ctx)
 	if err != nil {
 		return err
@@ -430,7 +439,7 @@ func queuedGroups(rows []newTask) map[group][]int {
 }
 
 // isSimulated reports whether the task is a test that is not sent.
-func (t newTask) isSimulated() bool { return t.Test && !t.sms.SendTests }
+func (t newTask) isSimulated() bool { return t.Test && !t.IsTrial && !t.sms.SendTests }
 
 // signed returns the text with the signature of the submission.
 func (t newTask) signed() string { return segment.Signed(t.Sign, t.final.Content) }

@@ -216,8 +216,14 @@ WHERE s.id = @sender_id;
 -- task has been due for retry_max_wait.
 --
 -- A task that expires within lease_least is not offered: nobody could send it in time. seconds_left is the time until a task expires.
+--
+-- A task that a switch holds (task_switches) is not offered, from the moment at which the switch is off: TaskHoldSwitched takes such tasks out of
+-- the way later. A change of a switch waits for the claims that began before it.
 -- name: TaskOffer :many
-WITH asked AS MATERIALIZED (
+WITH switched AS MATERIALIZED (
+    SELECT w.may_hold, w.has_disabled_users FROM switches w
+),
+asked AS MATERIALIZED (
     -- last_lane, last_rank and last_due_at mark the 1000th task. As index conditions they end the scan. As filters they would let it read
     -- the whole pool where other claims have locked the first tasks. 32767 and infinity are above every lane and rank.
     SELECT u.*, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
@@ -250,6 +256,14 @@ queued AS MATERIALIZED (
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
             AND (t.expires_at IS NULL OR t.expires_at > now() + @lease_least::interval)
             AND NOT (
+                (SELECT w.may_hold FROM switched w)
+                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
+            )
+            AND NOT (
+                (SELECT w.has_disabled_users FROM switched w)
+                AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
+            )
+            AND NOT (
                 t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @sender_no::text
                 AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)
             )
@@ -276,6 +290,14 @@ due AS MATERIALIZED (
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= m.last_due_at
             AND (t.expires_at IS NULL OR t.expires_at > now() + @lease_least::interval)
+            AND NOT (
+                (SELECT w.may_hold FROM switched w)
+                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
+            )
+            AND NOT (
+                (SELECT w.has_disabled_users FROM switched w)
+                AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
+            )
             AND NOT (
                 t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @sender_no::text
                 AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)
@@ -328,6 +350,18 @@ SELECT
     h.updated_at AS leased_at
 FROM leased h
 ORDER BY h.task_id;
+
+-- TaskTest returns what a test costs a sender, whatever its state, and locks it. segments are those of the task with the signature of the sender.
+-- No row: the sender or the task is gone.
+-- name: TaskTest :one
+SELECT s.id AS sender_id, s.is_paced, s.sign, t.company_id,
+    task_segments(t.content, t.sign, t.segments, s.sign, s.segment_size, true)::bigint AS segments,
+    coalesce(s.has_balance AND st.balance < task_segments(t.content, t.sign, t.segments, s.sign, s.segment_size, true), false)::boolean AS is_broke
+FROM queue t
+JOIN senders s ON s.sender_no = @sender_no
+JOIN sender_states st ON st.sender_id = s.id
+WHERE t.task_id = @task_id AND t.lease_until IS NULL
+FOR UPDATE OF t, st;
 
 -- PoolsPassed returns those pools of pool_ids in which a sender leaves tasks to others. Without last_lane, such a pool has a task
 -- that the sender may not take: it failed there, or it needs more segments than are left. Only the first 1000 tasks of each pool are

@@ -2,6 +2,7 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -23,6 +24,9 @@ type Catalogue struct {
 	Description [queue.Cancelled + 1]string
 	place       func(fault.Place) string
 	explained   map[string]string // by queue.Explanation.Reason; %d stands for the number of tasks ahead
+	switches    map[string]string // what holds a task, by its kind; empty: nothing any more
+
+	switchesApart string
 }
 
 var english = &Catalogue{
@@ -70,6 +74,7 @@ var english = &Catalogue{
 		fault.JobNotRunning:          "The job has ended already.",
 		fault.JobAlreadyRunning:      "A job with this action and this filter is running.",
 		fault.JobCountChanged:        "The filter now selects %d tasks: check them, and repeat the request with this count.",
+		fault.SenderNotTestable:      "Only a sender for short messages that the server drives can be tested: an app sends by itself.",
 		fault.SenderIsDriven:         "The server itself runs the sender with this number: apps must use another app_id.",
 		fault.TemplateNotFound:       "There is no such template.",
 		fault.NotificationNotFound:   "There is no such notification.",
@@ -87,6 +92,7 @@ var english = &Catalogue{
 		fault.DefaultContentExists:   "This phone number already has a default content: change the existing one.",
 		fault.DefaultContentSent:     "The default content of this phone number was already sent: send content, or reset the default content.",
 		fault.CompanyNotFound:        "There is no such company.",
+		fault.CompanyOff:             "The company is switched off: it submits no messages.",
 		fault.ChannelNotFound:        "There is no such channel.",
 		fault.CountryNotFound:        "There is no such country.",
 		fault.SenderNotFound:         "There is no such sender.",
@@ -130,6 +136,7 @@ var english = &Catalogue{
 		fault.UnknownParameters:  "has parameters that the template does not have: %v",
 		fault.WrongCount:         "must have one value for each placeholder of the template, in this order, with ; between them; a value with ; needs an object. The placeholders: %v",
 		fault.OtherPlaceholders:  "must have the same placeholders as template_content; these are in only one of them: %v",
+		fault.NeedsPlaceholder:   "must contain one of the placeholders %v; without it, the request would be the same for every message",
 		fault.SpacedPlaceholder:  "contains a placeholder with spaces, which would be sent unchanged; remove the spaces: %v",
 		fault.RenderedTooLong:    "is too long after the template is applied: %v characters, at most %v",
 		fault.RenderedBlank:      "the rendered message is empty",
@@ -206,13 +213,25 @@ var english = &Catalogue{
 	explained: map[string]string{
 		queue.BecauseScheduled:  "It is scheduled for later.",
 		queue.BecauseRetryLater: "It will be retried later: the last attempt did not succeed.",
-		queue.BecauseHeld:       "It is held: its batch is paused.",
+		queue.BecauseHeld:       "It is held: %s.",
 		queue.BecauseExpiring:   "It will expire: its `expires_at` comes before it could be sent.",
 		queue.BecauseQueued:     "It waits for a sender; %d go before it.",
 		queue.BecauseNoSender:   "It waits, and no sender can take it now; %d go before it.",
 		queue.BecauseProcessing: "A sender holds it.",
 		queue.BecauseSettled:    "It is settled: nothing more will happen to it, unless it is requeued.",
 	},
+	switches: map[string]string{
+		"batch":           "batch %s is paused",
+		"company":         "company %s is off",
+		"user":            "user %s is disabled",
+		"channel":         "channel %s is off",
+		"country":         "country %s is off",
+		"company_country": "the company may not send to country %s now",
+		"channel_country": "the channel does not serve country %s now",
+		"shared_senders":  "no route of company %s serves it, and shared senders may not",
+		"":                "it goes on in a moment",
+	},
+	switchesApart: "; ",
 }
 
 var chinese = &Catalogue{
@@ -260,6 +279,7 @@ var chinese = &Catalogue{
 		fault.JobNotRunning:          "作业已经结束。",
 		fault.JobAlreadyRunning:      "相同操作、相同筛选条件的作业正在运行。",
 		fault.JobCountChanged:        "筛选条件现在选中 %d 条任务：请核对后，用此 count 重新请求。",
+		fault.SenderNotTestable:      "只能测试由服务器驱动的短信发送方；APP 自行发送。",
 		fault.SenderIsDriven:         "此编号的发送方由服务器运行，APP 请使用其他 app_id。",
 		fault.TemplateNotFound:       "模板不存在。",
 		fault.NotificationNotFound:   "通知不存在。",
@@ -277,6 +297,7 @@ var chinese = &Catalogue{
 		fault.DefaultContentExists:   "该手机号已有默认内容，请修改现有的内容。",
 		fault.DefaultContentSent:     "该手机号的默认内容已发送过：请填写 content，或重置默认内容。",
 		fault.CompanyNotFound:        "公司不存在。",
+		fault.CompanyOff:             "公司已停用，不能提交消息。",
 		fault.ChannelNotFound:        "通道不存在。",
 		fault.CountryNotFound:        "国家不存在。",
 		fault.SenderNotFound:         "发送方不存在。",
@@ -320,6 +341,7 @@ var chinese = &Catalogue{
 		fault.UnknownParameters:  "含有模板没有的参数：%v",
 		fault.WrongCount:         "须按顺序为模板的每个占位符各给一个值，以 ; 分隔；值中含有 ; 时请使用对象。占位符：%v",
 		fault.OtherPlaceholders:  "占位符必须与 template_content 相同；只出现在其中之一的占位符：%v",
+		fault.NeedsPlaceholder:   "必须包含占位符 %v 中的一个，否则每条短信的请求都相同",
 		fault.SpacedPlaceholder:  "占位符中有空格，会被原样发送，请去掉空格：%v",
 		fault.RenderedTooLong:    "套用模板后过长：%v 个字符，最多 %v 个",
 		fault.RenderedBlank:      "渲染后的消息为空",
@@ -394,13 +416,25 @@ var chinese = &Catalogue{
 	explained: map[string]string{
 		queue.BecauseScheduled:  "已定时，稍后发送。",
 		queue.BecauseRetryLater: "将稍后重试：上次发送未成功。",
-		queue.BecauseHeld:       "已暂停：所属批次已暂停。",
+		queue.BecauseHeld:       "已暂停：%s。",
 		queue.BecauseExpiring:   "将会过期：过期时间早于可发送的时间。",
 		queue.BecauseQueued:     "正在等待发送方，前面还有 %d 条。",
 		queue.BecauseNoSender:   "正在等待，目前没有发送方可以领取；前面还有 %d 条。",
 		queue.BecauseProcessing: "正由发送方处理。",
 		queue.BecauseSettled:    "已结束；除非重新入队，不会再有变化。",
 	},
+	switches: map[string]string{
+		"batch":           "批次 %s 已暂停",
+		"company":         "公司 %s 已停用",
+		"user":            "用户 %s 已禁用",
+		"channel":         "通道 %s 已停用",
+		"country":         "国家 %s 已停用",
+		"company_country": "该公司目前不能发送到国家 %s",
+		"channel_country": "该通道目前不发送到国家 %s",
+		"shared_senders":  "公司 %s 没有可用的路由，且不使用共享发送方",
+		"":                "即将继续",
+	},
+	switchesApart: "；",
 }
 
 var languages = language.NewMatcher([]language.Tag{language.English, language.Chinese})
@@ -462,6 +496,9 @@ func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 // Explain returns the text for an explanation.
 func (c *Catalogue) Explain(e queue.Explanation) string {
 	text := c.explained[e.Reason]
+	if e.Reason == queue.BecauseHeld {
+		return fmt.Sprintf(text, c.heldBy(e.HeldBy))
+	}
 	if strings.Contains(text, "%d") {
 		var ahead int64
 		if e.Ahead != nil {
@@ -470,6 +507,18 @@ func (c *Catalogue) Explain(e queue.Explanation) string {
 		return fmt.Sprintf(text, ahead)
 	}
 	return text
+}
+
+// heldBy returns the text for what holds a task; without switches, for a task that is about to go on.
+func (c *Catalogue) heldBy(all []queue.Switch) string {
+	if len(all) == 0 {
+		return c.switches[""]
+	}
+	texts := make([]string, len(all))
+	for i, w := range all {
+		texts[i] = fmt.Sprintf(c.switches[w.Kind], cmp.Or(w.Name, "?"))
+	}
+	return strings.Join(texts, c.switchesApart)
 }
 
 // Reason returns the text for a fault.
