@@ -3698,7 +3698,7 @@ type InboundPatch struct {
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
-// InboundPath A path through the JSON: names and indexes, separated by points (`alerts.0.labels.alertname`). `*` stands for each item of a list, and `#` at the end for their number.
+// InboundPath A path through the JSON: names and indexes, separated by points (`alerts.0.labels.alertname`). `*` stands for each item of a list, `[status=firing]` for a list of those items whose `status` is `firing`, and `#` at the end for their number.
 //
 // Example: recipients.0.attribs.phone
 type InboundPath = string
@@ -8054,7 +8054,7 @@ type ExportContactImportErrorsParams struct {
 
 // PullEventsParams defines parameters for PullEvents.
 type PullEventsParams struct {
-	// After A `next_cursor`; left out, the events begin now
+	// After A `next_cursor`. Empty, the events begin with the oldest that is kept; left out, they begin now
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 
 	// Limit The maximum number of items

@@ -88,6 +88,7 @@ type Options struct {
 	MaxOfAddress   int         // connections from one address; 0: half of them
 	TrustedProxies []netip.Prefix
 	CORSOrigins    []string
+	BasePath       string // see gate.Options
 }
 
 // FromConfig returns the options for a configuration, whose database and password the caller has resolved.
@@ -139,7 +140,7 @@ func edgeOf(cfg *config.Server, log *slog.Logger) (Options, error) {
 		}
 	}
 	return Options{
-		TLS: certificate, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins, Log: log,
+		TLS: certificate, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins, BasePath: cfg.BasePath, Log: log,
 	}, nil
 }
 
@@ -261,7 +262,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		Servers: others,
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Kannel: o.Kannel, Ready: readiness(db), Streams: streams,
-		Gate: gate.Options{Roles: o.Roles, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics, Tracer: tracer},
+		Gate: gate.Options{Roles: o.Roles, BasePath: o.BasePath, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics, Tracer: tracer},
 	})
 	if err != nil {
 		db.Close()

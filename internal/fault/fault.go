@@ -40,6 +40,7 @@ const (
 	RequestTooSlow         Reason = "request.too_slow"
 	RequestTooMuch         Reason = "request.too_much"
 	RequestMediaType       Reason = "request.unsupported_media_type"
+	RequestCoding          Reason = "request.unsupported_coding"
 	RequestCrossSite       Reason = "request.cross_site"
 	RouteNotFound          Reason = "route.not_found"
 	RouteMethodNotAllowed  Reason = "route.method_not_allowed"
@@ -119,7 +120,7 @@ const (
 
 // Reasons lists every reason.
 var Reasons = []Reason{
-	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite,
+	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCoding, RequestCrossSite,
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
 	UserExists, KeyNotFound, TaskNotFound, MessageNotFound, TaskNotPending, TaskNotHeld, LeaseNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
 	TaskExpired, TaskUnreachable, TaskErased, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, BatchExpired, TaskSenderGone, TaskTestsOff,
@@ -168,6 +169,7 @@ const (
 	OnlyForSenders     Rule = "only_for_senders"
 	OnlyForBoundRoles  Rule = "only_for_bound_roles"
 	OnlyOfAllCompanies Rule = "only_of_all_companies"
+	NotPublic          Rule = "not_public"
 	CountryNotServed   Rule = "country_not_served"
 	NotThere           Rule = "not_there"
 	NotServing         Rule = "not_serving"
@@ -226,7 +228,7 @@ var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
 	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
 	SpacedPlaceholder, NeedsPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, Reserved, NotTogether,
-	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, CountryNotServed, NotThere, NotServing, BelowZero, InThePast, BeforeSending, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
+	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, NotThere, NotServing, BelowZero, InThePast, BeforeSending, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
 	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
 	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
 	NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
