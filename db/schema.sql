@@ -5418,8 +5418,6 @@ CREATE INDEX queue_expiry_idx ON public.queue USING btree (expires_at) WHERE ((l
 
 CREATE INDEX queue_lease_idx ON public.queue USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 
-CREATE INDEX queue_low_idx ON public.queue USING btree (due_at) WHERE ((lease_until IS NULL) AND (lane >= 32));
-
 CREATE INDEX queue_order_idx ON public.queue USING btree (pool_id, lane, rank) WHERE ((lease_until IS NULL) AND (lane IS NOT NULL));
 
 CREATE INDEX queue_rendering_idx ON public.queue USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
@@ -5427,6 +5425,8 @@ CREATE INDEX queue_rendering_idx ON public.queue USING btree (rendering_id) WHER
 CREATE INDEX queue_retry_idx ON public.queue USING btree (due_at) WHERE ((lease_until IS NULL) AND (((lane)::integer % 32) > 0));
 
 CREATE INDEX queue_top_idx ON public.queue USING btree (due_at) WHERE ((lease_until IS NULL) AND (lane < 32));
+
+CREATE INDEX queue_waits_idx ON public.queue USING btree (due_at, lane) WHERE ((lease_until IS NULL) AND (lane >= 32));
 
 CREATE INDEX receipts_look_at_idx ON public.receipts USING btree (look_at) WHERE (look_at IS NOT NULL);
 

@@ -45,6 +45,7 @@ var finders = map[string]string{
 	"low":     "each fall of a balance to a mark is told once",
 	"hasty":   "every accepted message exists",
 	"unheld":  "every lease that is held",
+	"aged":    "no code goes behind",
 }
 
 // change replaces the only occurrence of before in a file of the project.
@@ -72,6 +73,7 @@ const (
 	staging   = "db/migrations/20261124122001_stage_events_of_operators.sql"
 	posting   = "internal/webhook/deliver.go"
 	signing   = "internal/webhook/post/post.go"
+	settings  = "internal/setting/setting.go"
 )
 
 // withoutLease lets a report end a task without a lease: a mutated guard must not end in the error that the answer lacks a lease.
@@ -259,6 +261,9 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 	}},
 	{"back", "a sender is told to be back when the alert about it ends, whatever ended it", []change{
 		{staging, "AND (NEW.event = 'alert.firing' OR a.ended_by = 'condition' AND t.seen_at > a.started_at)", ""},
+	}},
+	{"aged", "what waited long goes before everything, codes included", []change{
+		{settings, "return int16(max(realTimeMost, v.SMS.PriorityVerification)) + 1 }", "return int16(0 * realTimeMost) }"},
 	}},
 	{"low", "each claim below a mark tells that the balance is low", []change{
 		{claims, "me.has_balance AND me.balance > mark.level AND me.balance - taken.segments", "me.has_balance AND me.balance - taken.segments"},

@@ -4570,7 +4570,7 @@ type PlaceOfItems struct {
 
 // QueueSettings defines model for QueueSettings.
 type QueueSettings struct {
-	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority; 0 means never
+	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority, but behind real-time messages: those of the priority of verifications, and of 0 and 1. 0 means never
 	PriorityMaxWaitSeconds *int64 `json:"priority_max_wait_seconds,omitempty"`
 
 	// RegisterUnknownSenders Whether an app that polls for the first time is registered; otherwise it gets 404

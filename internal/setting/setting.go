@@ -26,7 +26,7 @@ type Values struct {
 
 // Queue holds the settings of dispatch. Times are in seconds.
 type Queue struct {
-	PriorityMaxWait        int64 `json:"priority_max_wait_seconds"`   // how long a low priority waits for higher ones; 0: forever
+	PriorityMaxWait        int64 `json:"priority_max_wait_seconds"`   // how long a low priority waits for all higher ones; 0: forever
 	SenderSilentAfter      int64 `json:"sender_silent_after_seconds"` // time since its last poll after which a sender counts as silent
 	RegisterUnknownSenders bool  `json:"register_unknown_senders"`
 }
@@ -96,7 +96,7 @@ func defaultValues() Values {
 	}
 }
 
-// PriorityWait is how long a low priority waits for higher ones; nil: forever.
+// PriorityWait is how long a low priority waits for higher ones that are not real-time; nil: forever.
 func (q Queue) PriorityWait() *time.Duration {
 	if q.PriorityMaxWait == 0 {
 		return nil
@@ -104,6 +104,12 @@ func (q Queue) PriorityWait() *time.Duration {
 	wait := time.Duration(q.PriorityMaxWait) * time.Second
 	return &wait
 }
+
+// realTimeMost is the last priority of real-time messages, beside that of verifications: they wait for nothing else.
+const realTimeMost = 1
+
+// AgedPriority is the priority with which a task is queued that has waited too long: the first one behind real-time messages.
+func (v Values) AgedPriority() int16 { return int16(max(realTimeMost, v.SMS.PriorityVerification)) + 1 }
 
 // SilentAfter is how long after its last poll a sender counts as available.
 func (q Queue) SilentAfter() time.Duration { return time.Duration(q.SenderSilentAfter) * time.Second }

@@ -18,7 +18,7 @@ export default {
   queue: {
     title: '队列',
     about: '等待中的任务按什么顺序发送，以及发送方何时算作离线。',
-    priority_max_wait_seconds: { label: '低优先级最长等待', hint: '任务等待超过这段时间后，不论优先级都会最先发送，避免低优先级的短信一直发不出去。0 表示从不。' },
+    priority_max_wait_seconds: { label: '低优先级最长等待', hint: '任务等待超过这段时间后，不论优先级都会先发送，但排在实时消息（验证码、优先级 0 和 1）之后，避免低优先级的短信一直发不出去。0 表示从不。' },
     sender_silent_after_seconds: { label: '发送方离线判定', hint: '轮询发送方超过这段时间没有领取任务，它的份额就让给其他发送方。应长于手机的轮询间隔。' },
     register_unknown_senders: { label: '自动登记新的发送方', hint: '“是”：应用第一次轮询时自动登记为共享发送方，可以领取没有路由的所有短信。“否”：未登记的应用会收到 404。' },
   },
