@@ -302,6 +302,12 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.dedup_key_owner(biz_task_id bigint, submitted_by text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (biz_task_id IS NOT NULL) THEN 'event'::text WHEN (submitted_by ~~ 'system:%'::text) THEN submitted_by ELSE ''::text END;
+
+COMMENT ON FUNCTION public.dedup_key_owner(biz_task_id bigint, submitted_by text) IS 'Whose the dedup_key of a notification is within its company: of business events, of the service itself (system:...), or of the callers (empty). Nobody can take the key of another owner.';
+
 CREATE FUNCTION public.directory_version_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -395,6 +401,54 @@ CREATE FUNCTION public.is_due(at timestamp with time zone, longest_wait interval
     RETURN ((at <= now()) OR (at > ((now() + longest_wait) + '00:01:00'::interval)));
 
 COMMENT ON FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) IS 'Whether a time has come that was set at most longest_wait ahead. One that is further ahead was set before the clock was set back, and counts as come. The minute is for transactions that began at other times.';
+
+CREATE FUNCTION public.lock_of_version_before(key bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(key) AND EXISTS (
+        SELECT FROM pg_locks l
+        JOIN pg_stat_activity a USING (pid)
+        WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.classid::bigint = (key >> 32) & 4294967295
+            AND l.objid::bigint = key & 4294967295 AND a.datname = current_database() AND a.usename = current_user
+    ) THEN
+        PERFORM pg_advisory_xact_lock(key);
+    END IF;
+END $$;
+
+COMMENT ON FUNCTION public.lock_of_version_before(key bigint) IS 'takes an advisory lock that servers of the version before take, and waits for it while one of them holds it. It ignores the lock of another role. The next version drops it';
+
+CREATE FUNCTION public.lock_table(locked regclass) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', locked);
+END $$;
+
+COMMENT ON FUNCTION public.lock_table(locked regclass) IS 'waits until no other transaction holds the lock of lock_table_try, and holds it until the end of the transaction';
+
+CREATE FUNCTION public.lock_table_try(locked regclass) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE NOWAIT', locked);
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END $$;
+
+COMMENT ON FUNCTION public.lock_table_try(locked regclass) IS 'locks a table until the end of the transaction, and returns false while another transaction holds that lock';
+
+CREATE FUNCTION public.note_changer() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    NEW.changed_by := current_setting('lksms.actor', true);
+    RETURN NEW;
+END
+$$;
+
+COMMENT ON FUNCTION public.note_changer() IS 'Notes the user who asked for a change of a row, see postgres.As.';
 
 CREATE FUNCTION public.notifications_feed() RETURNS trigger
     LANGUAGE plpgsql
@@ -1787,78 +1841,6 @@ $$;
 
 COMMENT ON FUNCTION public.tasks_between(from_id text, to_id text) IS 'The rows of the view tasks with task_id from from_id to to_id, both included. It opens only the partitions of this range. It and the view say the same in two ways: change both together.';
 
-CREATE FUNCTION public.test_tasks_write() RETURNS trigger
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    IF TG_OP = 'DELETE' THEN
-        DELETE FROM queue WHERE task_id = OLD.task_id;
-        DELETE FROM report_logs WHERE task_id = OLD.task_id;
-        DELETE FROM messages WHERE task_id = OLD.task_id;
-        RETURN OLD;
-    END IF;
-    NEW.created_at := coalesce(NEW.created_at, now());
-    NEW.status := coalesce(NEW.status, 0);
-    IF TG_OP = 'INSERT' THEN
-        INSERT INTO messages (
-            task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
-            priority, segments, sign, is_test, expect_send_time, expires_at, rendering_id, user_id, on_unclear, created_at,
-            batch_id, sender_no
-        ) VALUES (
-            NEW.task_id, NEW.phone_number, NEW.recipient, NEW.content, NEW.source, coalesce(NEW.submitted_by, ''), NEW.dedup_key,
-            coalesce(NEW.company_id, 1), coalesce(NEW.pool_id, 1), coalesce(NEW.message_type, 1::smallint), NEW.country_no,
-            coalesce(NEW.priority, 5::smallint), coalesce(NEW.segments, 1::smallint), NEW.sign, coalesce(NEW.is_test, false),
-            NEW.expect_send_time, NEW.expires_at, NEW.rendering_id, NEW.user_id, NEW.on_unclear, NEW.created_at,
-            NEW.batch_id, NEW.sender_no
-        );
-    ELSE
-        UPDATE messages SET content = NEW.content, expires_at = NEW.expires_at, created_at = NEW.created_at, priority = NEW.priority
-        WHERE task_id = NEW.task_id
-            AND (content, expires_at, created_at, priority) IS DISTINCT FROM (NEW.content, NEW.expires_at, NEW.created_at, NEW.priority);
-        IF NEW.delivery IS NULL THEN
-            DELETE FROM report_logs WHERE task_id = NEW.task_id AND event = 'receipt';
-        END IF;
-    END IF;
-    IF NEW.status IN (0, 1) THEN
-        INSERT INTO queue AS q (
-            task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority,
-            segments, retry_count, result, failed_app_id, processing_app_id, lease_id, lease_until, phone_number, recipient, content,
-            sign, rendering_id, user_id, on_unclear, batch_id, is_test
-        ) VALUES (
-            NEW.task_id, coalesce(NEW.pool_id, 1), NEW.lane, NEW.rank, coalesce(NEW.due_at, now()), NEW.expires_at, NEW.created_at,
-            coalesce(NEW.updated_at, now()), coalesce(NEW.company_id, 1), coalesce(NEW.message_type, 1::smallint), NEW.country_no,
-            coalesce(NEW.priority, 5::smallint), coalesce(NEW.segments, 1::smallint), coalesce(NEW.retry_count, 0::smallint), NEW.result,
-            NEW.failed_app_id, CASE WHEN NEW.status = 1 THEN NEW.processing_app_id END, NEW.lease_id,
-            CASE WHEN NEW.status = 1 THEN NEW.lease_until END, NEW.phone_number, NEW.recipient, NEW.content, NEW.sign, NEW.rendering_id,
-            NEW.user_id, NEW.on_unclear, NEW.batch_id, coalesce(NEW.is_test, false)
-        )
-        ON CONFLICT (task_id) DO UPDATE
-        SET pool_id = excluded.pool_id, lane = excluded.lane, rank = excluded.rank, due_at = excluded.due_at,
-            expires_at = excluded.expires_at, created_at = excluded.created_at, updated_at = excluded.updated_at,
-            priority = excluded.priority, retry_count = excluded.retry_count, result = excluded.result,
-            failed_app_id = excluded.failed_app_id, processing_app_id = excluded.processing_app_id, lease_id = excluded.lease_id,
-            lease_until = excluded.lease_until, content = excluded.content;
-        DELETE FROM report_logs WHERE task_id = NEW.task_id AND outcome IS NOT NULL;
-    ELSIF TG_OP = 'INSERT' OR OLD.status IN (0, 1) THEN
-        DELETE FROM queue WHERE task_id = NEW.task_id;
-        INSERT INTO report_logs (
-            task_id, company_id, app_id, lease_id, event, effect, created_at, outcome, result, retry_count, due_at, batch_id, country_no, is_test
-        )
-        VALUES (
-            NEW.task_id, coalesce(NEW.company_id, 1), NEW.processing_app_id, NEW.lease_id,
-            CASE NEW.status WHEN 4 THEN 'cancelled' ELSE 'reported' END,
-            CASE NEW.status WHEN 2 THEN 'success' WHEN 3 THEN 'failed' ELSE 'cancelled' END, coalesce(NEW.reported_at, now()), NEW.status,
-            NEW.result, coalesce(NEW.retry_count, 0::smallint), coalesce(NEW.due_at, now()), NEW.batch_id, NEW.country_no,
-            coalesce(NEW.is_test, false)
-        );
-    ELSE
-        UPDATE report_logs SET outcome = NEW.status, created_at = coalesce(NEW.reported_at, created_at), retry_count = NEW.retry_count
-        WHERE task_id = NEW.task_id AND outcome IS NOT NULL;
-    END IF;
-    RETURN NEW;
-END
-$$;
-
 CREATE FUNCTION public.used_in_window(unit text, at timestamp with time zone, time_zone text, used bigint, used_at timestamp with time zone) RETURNS bigint
     LANGUAGE sql STABLE
     RETURN CASE WHEN (date_trunc(unit, used_at, time_zone) >= date_trunc(unit, at, time_zone)) THEN used ELSE (0)::bigint END;
@@ -2406,6 +2388,7 @@ CREATE TABLE public.batches (
     confirmed_at timestamp with time zone,
     started_at timestamp with time zone,
     ended_at timestamp with time zone,
+    changed_by text,
     CONSTRAINT batches_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT batches_dedup_known CHECK ((dedup = ANY (ARRAY['none'::text, 'phone'::text, 'row'::text]))),
     CONSTRAINT batches_ended_at_set CHECK (((status = ANY (ARRAY['finished'::text, 'cancelled'::text])) = (ended_at IS NOT NULL))),
@@ -2473,6 +2456,8 @@ COMMENT ON COLUMN public.batches.checked_at IS 'when the check was complete';
 
 COMMENT ON COLUMN public.batches.started_at IS 'when the first row became a task';
 
+COMMENT ON COLUMN public.batches.changed_by IS 'the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by';
+
 ALTER TABLE public.batches ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.batches_id_seq
     START WITH 1
@@ -2501,6 +2486,12 @@ COMMENT ON COLUMN public.business_ends.subject_id IS 'the number of the task or 
 COMMENT ON COLUMN public.business_ends.awaits_start IS 'the end was reported before the start; the next start without a time belongs to this end';
 
 COMMENT ON COLUMN public.business_ends.recorded_at IS 'when this was stored; ended_at is the caller''s time, which may be long before';
+
+CREATE TABLE public.business_locks (
+    slot smallint NOT NULL
+);
+
+COMMENT ON TABLE public.business_locks IS 'one row is locked by the transaction that takes business events of the tasks whose hash modulo 256 is its slot; the rows never change';
 
 CREATE TABLE public.callbacks (
     id bigint NOT NULL,
@@ -2868,6 +2859,7 @@ CREATE TABLE public.deliveries (
     provider_no text,
     error text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    answer text,
     CONSTRAINT deliveries_error_length CHECK ((char_length(error) <= 500)),
     CONSTRAINT deliveries_provider_no_length CHECK (((char_length(provider_no) >= 1) AND (char_length(provider_no) <= 200)))
 );
@@ -2881,6 +2873,8 @@ COMMENT ON COLUMN public.deliveries.recipient IS 'of the task, to match receipts
 COMMENT ON COLUMN public.deliveries.provider_no IS 'the number that the provider gave the message; null: it is unknown whether the message was sent';
 
 COMMENT ON COLUMN public.deliveries.error IS 'why it is unknown whether the message was sent; null: the provider accepted it';
+
+COMMENT ON COLUMN public.deliveries.answer IS 'the answer of the provider as it came, without secrets, at most 2,000 characters; null: none came, or a report has it';
 
 ALTER TABLE public.deliveries ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.deliveries_id_seq
@@ -3201,6 +3195,236 @@ CREATE SEQUENCE public.lease_ids
     NO MAXVALUE
     CACHE 1;
 
+CREATE TABLE public.lock_age_tasks (
+);
+
+COMMENT ON TABLE public.lock_age_tasks IS 'has no rows: the server that does age-tasks locks the table';
+
+CREATE TABLE public.lock_check_batches (
+);
+
+COMMENT ON TABLE public.lock_check_batches IS 'has no rows: the server that does check-batches locks the table';
+
+CREATE TABLE public.lock_compare_statements (
+);
+
+COMMENT ON TABLE public.lock_compare_statements IS 'has no rows: the server that does compare-statements locks the table';
+
+CREATE TABLE public.lock_empty_deleted_tags (
+);
+
+COMMENT ON TABLE public.lock_empty_deleted_tags IS 'has no rows: the server that does empty-deleted-tags locks the table';
+
+CREATE TABLE public.lock_erase_people (
+);
+
+COMMENT ON TABLE public.lock_erase_people IS 'has no rows: the server that does erase-people locks the table';
+
+CREATE TABLE public.lock_evaluate_alert_rules (
+);
+
+COMMENT ON TABLE public.lock_evaluate_alert_rules IS 'has no rows: the server that does evaluate-alert-rules locks the table';
+
+CREATE TABLE public.lock_expire_tasks (
+);
+
+COMMENT ON TABLE public.lock_expire_tasks IS 'has no rows: the server that does expire-tasks locks the table';
+
+CREATE TABLE public.lock_feed (
+);
+
+COMMENT ON TABLE public.lock_feed IS 'has no rows: the server that does feed locks the table';
+
+CREATE TABLE public.lock_feed_batches (
+);
+
+COMMENT ON TABLE public.lock_feed_batches IS 'has no rows: the server that does feed-batches locks the table';
+
+CREATE TABLE public.lock_fold_facts (
+);
+
+COMMENT ON TABLE public.lock_fold_facts IS 'has no rows: the server that does fold-facts locks the table';
+
+CREATE TABLE public.lock_forget_audit (
+);
+
+COMMENT ON TABLE public.lock_forget_audit IS 'has no rows: the server that does forget-audit locks the table';
+
+CREATE TABLE public.lock_forget_batches (
+);
+
+COMMENT ON TABLE public.lock_forget_batches IS 'has no rows: the server that does forget-batches locks the table';
+
+CREATE TABLE public.lock_forget_callbacks (
+);
+
+COMMENT ON TABLE public.lock_forget_callbacks IS 'has no rows: the server that does forget-callbacks locks the table';
+
+CREATE TABLE public.lock_forget_contact_imports (
+);
+
+COMMENT ON TABLE public.lock_forget_contact_imports IS 'has no rows: the server that does forget-contact-imports locks the table';
+
+CREATE TABLE public.lock_forget_erasures (
+);
+
+COMMENT ON TABLE public.lock_forget_erasures IS 'has no rows: the server that does forget-erasures locks the table';
+
+CREATE TABLE public.lock_forget_events (
+);
+
+COMMENT ON TABLE public.lock_forget_events IS 'has no rows: the server that does forget-events locks the table';
+
+CREATE TABLE public.lock_forget_feed (
+);
+
+COMMENT ON TABLE public.lock_forget_feed IS 'has no rows: the server that does forget-feed locks the table';
+
+CREATE TABLE public.lock_forget_idempotency_keys (
+);
+
+COMMENT ON TABLE public.lock_forget_idempotency_keys IS 'has no rows: the server that does forget-idempotency-keys locks the table';
+
+CREATE TABLE public.lock_forget_reconciliations (
+);
+
+COMMENT ON TABLE public.lock_forget_reconciliations IS 'has no rows: the server that does forget-reconciliations locks the table';
+
+CREATE TABLE public.lock_forget_retired_pools (
+);
+
+COMMENT ON TABLE public.lock_forget_retired_pools IS 'has no rows: the server that does forget-retired-pools locks the table';
+
+CREATE TABLE public.lock_forget_servers (
+);
+
+COMMENT ON TABLE public.lock_forget_servers IS 'has no rows: the server that does forget-servers locks the table';
+
+CREATE TABLE public.lock_forget_sessions (
+);
+
+COMMENT ON TABLE public.lock_forget_sessions IS 'has no rows: the server that does forget-sessions locks the table';
+
+CREATE TABLE public.lock_forget_smsgate_messages (
+);
+
+COMMENT ON TABLE public.lock_forget_smsgate_messages IS 'has no rows: the server that does forget-smsgate-messages locks the table';
+
+CREATE TABLE public.lock_forget_statistics (
+);
+
+COMMENT ON TABLE public.lock_forget_statistics IS 'has no rows: the server that does forget-statistics locks the table';
+
+CREATE TABLE public.lock_forget_submissions (
+);
+
+COMMENT ON TABLE public.lock_forget_submissions IS 'has no rows: the server that does forget-submissions locks the table';
+
+CREATE TABLE public.lock_forget_task_jobs (
+);
+
+COMMENT ON TABLE public.lock_forget_task_jobs IS 'has no rows: the server that does forget-task-jobs locks the table';
+
+CREATE TABLE public.lock_forget_texts (
+);
+
+COMMENT ON TABLE public.lock_forget_texts IS 'has no rows: the server that does forget-texts locks the table';
+
+CREATE TABLE public.lock_forget_uploads (
+);
+
+COMMENT ON TABLE public.lock_forget_uploads IS 'has no rows: the server that does forget-uploads locks the table';
+
+CREATE TABLE public.lock_forget_webhooks (
+);
+
+COMMENT ON TABLE public.lock_forget_webhooks IS 'has no rows: the server that does forget-webhooks locks the table';
+
+CREATE TABLE public.lock_import_contacts (
+);
+
+COMMENT ON TABLE public.lock_import_contacts IS 'has no rows: the server that does import-contacts locks the table';
+
+CREATE TABLE public.lock_keep_history (
+);
+
+COMMENT ON TABLE public.lock_keep_history IS 'has no rows: the server that does keep-history locks the table';
+
+CREATE TABLE public.lock_make_partitions (
+);
+
+COMMENT ON TABLE public.lock_make_partitions IS 'has no rows: the server that does make-partitions locks the table';
+
+CREATE TABLE public.lock_match_receipts (
+);
+
+COMMENT ON TABLE public.lock_match_receipts IS 'has no rows: the server that does match-receipts locks the table';
+
+CREATE TABLE public.lock_move_tasks_to_their_routes (
+);
+
+COMMENT ON TABLE public.lock_move_tasks_to_their_routes IS 'has no rows: the server that does move-tasks-to-their-routes locks the table';
+
+CREATE TABLE public.lock_post_webhooks (
+);
+
+COMMENT ON TABLE public.lock_post_webhooks IS 'has no rows: the server that does post-webhooks locks the table';
+
+CREATE TABLE public.lock_queue_due_tasks (
+);
+
+COMMENT ON TABLE public.lock_queue_due_tasks IS 'has no rows: the server that does queue-due-tasks locks the table';
+
+CREATE TABLE public.lock_recover_zombie_tasks (
+);
+
+COMMENT ON TABLE public.lock_recover_zombie_tasks IS 'has no rows: the server that does recover-zombie-tasks locks the table';
+
+CREATE TABLE public.lock_roll_up_statistics (
+);
+
+COMMENT ON TABLE public.lock_roll_up_statistics IS 'has no rows: the server that does roll-up-statistics locks the table';
+
+CREATE TABLE public.lock_run_notifications (
+);
+
+COMMENT ON TABLE public.lock_run_notifications IS 'has no rows: the server that does run-notifications locks the table';
+
+CREATE TABLE public.lock_run_task_jobs (
+);
+
+COMMENT ON TABLE public.lock_run_task_jobs IS 'has no rows: the server that does run-task-jobs locks the table';
+
+CREATE TABLE public.lock_sequence_feed (
+);
+
+COMMENT ON TABLE public.lock_sequence_feed IS 'has no rows: the server that does sequence-feed locks the table';
+
+CREATE TABLE public.lock_statistics (
+);
+
+COMMENT ON TABLE public.lock_statistics IS 'has no rows: the server that does statistics locks the table';
+
+CREATE TABLE public.lock_sum_up_ledger (
+);
+
+COMMENT ON TABLE public.lock_sum_up_ledger IS 'has no rows: the server that does sum-up-ledger locks the table';
+
+CREATE TABLE public.lock_take_messages_of_sql (
+);
+
+COMMENT ON TABLE public.lock_take_messages_of_sql IS 'has no rows: the server that does take-messages-of-sql locks the table';
+
+CREATE TABLE public.lock_task_jobs (
+);
+
+COMMENT ON TABLE public.lock_task_jobs IS 'has no rows: the server that does task-jobs locks the table';
+
+CREATE TABLE public.lock_tell_alerts (
+);
+
+COMMENT ON TABLE public.lock_tell_alerts IS 'has no rows: the server that does tell-alerts locks the table';
+
 CREATE TABLE public.messages_default (
     task_id text NOT NULL COLLATE pg_catalog."C",
     phone_number text NOT NULL,
@@ -3270,6 +3494,8 @@ CREATE TABLE public.notifications (
     forgotten_at timestamp with time zone,
     run_rendering_id bigint,
     run_after text,
+    is_companys boolean DEFAULT false NOT NULL,
+    changed_by text,
     CONSTRAINT notifications_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 128))),
     CONSTRAINT notifications_ended_as_known CHECK (((ended_as = ANY (ARRAY[1, 2, 3, 4])) OR ((ended_as = 5) AND (forgotten_at IS NOT NULL)))),
     CONSTRAINT notifications_repeat_minutes_range CHECK (((repeat_minutes >= 1) AND (repeat_minutes <= 525600)))
@@ -3283,7 +3509,7 @@ COMMENT ON COLUMN public.notifications.biz_id IS 'the object in the system of th
 
 COMMENT ON COLUMN public.notifications.biz_task_id IS 'the business task of a business event; null: the notification comes from no business event';
 
-COMMENT ON COLUMN public.notifications.dedup_key IS 'unique among the visible notifications of a channel: within the company for a business event, else for its submitter; null: none';
+COMMENT ON COLUMN public.notifications.dedup_key IS 'unique among the visible notifications of a channel and a company whose keys have the same owner, see dedup_key_owner; null: none';
 
 COMMENT ON COLUMN public.notifications.next_run_at IS 'when messages are sent next; null: no further run';
 
@@ -3301,7 +3527,7 @@ COMMENT ON COLUMN public.notifications.deleted_at IS 'hidden from then on; null:
 
 COMMENT ON COLUMN public.notifications.sign IS 'signature before the text; null: that of the template, else of the sender';
 
-COMMENT ON COLUMN public.notifications.replaced_at IS 'when its dedup_key was freed because its node started again; null: it was not';
+COMMENT ON COLUMN public.notifications.replaced_at IS 'when its dedup_key was freed: its node started again, its orbit was planned for another time, or it had reached nobody and was announced again; null: it was not';
 
 COMMENT ON COLUMN public.notifications.expires_at IS 'nothing is sent later; null: never';
 
@@ -3312,6 +3538,10 @@ COMMENT ON COLUMN public.notifications.forgotten_at IS 'when its tasks were abou
 COMMENT ON COLUMN public.notifications.run_rendering_id IS 'of a notification to a tag: the text of the run that goes on; null: none does';
 
 COMMENT ON COLUMN public.notifications.run_after IS 'the last contact who got a task of this run';
+
+COMMENT ON COLUMN public.notifications.is_companys IS 'its dedup_key is unique in the company; false: the row is of a version in which each submitter had keys of its own';
+
+COMMENT ON COLUMN public.notifications.changed_by IS 'the user of LKSMS who ended, deleted or resumed it last; null: nobody did, or before this column. No foreign key, as submitted_by';
 
 CREATE TABLE public.renderings (
     id bigint NOT NULL,
@@ -3963,6 +4193,35 @@ CREATE VIEW public.send_logs AS
 
 COMMENT ON VIEW public.send_logs IS 'Each lease, with the columns of the documented log: those that have ended, and those of queue.';
 
+CREATE TABLE public.sender_answers (
+    id bigint NOT NULL,
+    sender_id bigint NOT NULL,
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    outcome text NOT NULL,
+    code text,
+    error text,
+    answer text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT sender_answers_outcome_known CHECK ((outcome = ANY (ARRAY['sent'::text, 'refused'::text, 'unclear'::text, 'trouble'::text])))
+);
+
+COMMENT ON TABLE public.sender_answers IS 'One of the last ten outcomes of calls of a driven sender. Written by internal/push, which deletes older rows. task_id has no foreign key: the task may leave first.';
+
+COMMENT ON COLUMN public.sender_answers.code IS 'the code of a failure, of the provider or of the driver; null: it has none';
+
+COMMENT ON COLUMN public.sender_answers.error IS 'the failure as text; null: the message was sent';
+
+COMMENT ON COLUMN public.sender_answers.answer IS 'the answer of the provider as it came, without secrets, at most 2,000 characters; null: none came';
+
+ALTER TABLE public.sender_answers ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.sender_answers_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.sender_ledger (
     id bigint NOT NULL,
     sender_id bigint NOT NULL,
@@ -4492,10 +4751,11 @@ CREATE TABLE public.subscribe_messages (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     submitted_by text NOT NULL,
+    is_companys boolean DEFAULT false NOT NULL,
     CONSTRAINT subscribe_messages_lengths CHECK ((((char_length(business_type) >= 1) AND (char_length(business_type) <= 50)) AND ((char_length(template_type) >= 1) AND (char_length(template_type) <= 50)) AND ((char_length(receiver_user_id) >= 1) AND (char_length(receiver_user_id) <= 64)) AND ((char_length(template_id) >= 1) AND (char_length(template_id) <= 100))))
 );
 
-COMMENT ON TABLE public.subscribe_messages IS 'A message that a person gets once for a business object and template type, by submitter. Written by internal/notification. task_id has no foreign key: the row is created before its task.';
+COMMENT ON TABLE public.subscribe_messages IS 'A message that a person gets once for a business object and template type. Written by internal/notification. task_id has no foreign key: the row is created before its task.';
 
 COMMENT ON COLUMN public.subscribe_messages.business_id IS 'the object in the system of the caller';
 
@@ -4507,7 +4767,9 @@ COMMENT ON COLUMN public.subscribe_messages.task_id IS 'the last task that sent 
 
 COMMENT ON COLUMN public.subscribe_messages.sends IS 'number of tasks';
 
-COMMENT ON COLUMN public.subscribe_messages.submitted_by IS 'the username; empty: its task no longer existed when this column was added';
+COMMENT ON COLUMN public.subscribe_messages.submitted_by IS 'the user who asked first; empty: its task no longer existed when this column was added';
+
+COMMENT ON COLUMN public.subscribe_messages.is_companys IS 'the only message of its key in the company; false: the row is of a version in which each submitter had messages of its own';
 
 ALTER TABLE public.subscribe_messages ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.subscribe_messages_id_seq
@@ -5019,6 +5281,9 @@ ALTER TABLE ONLY public.batches
 ALTER TABLE ONLY public.business_ends
     ADD CONSTRAINT business_ends_pkey PRIMARY KEY (company_id, subject, subject_id);
 
+ALTER TABLE ONLY public.business_locks
+    ADD CONSTRAINT business_locks_pkey PRIMARY KEY (slot);
+
 ALTER TABLE ONLY public.callbacks
     ADD CONSTRAINT callbacks_pkey PRIMARY KEY (id);
 
@@ -5189,6 +5454,9 @@ ALTER TABLE ONLY public.routes
 
 ALTER TABLE ONLY public.routes
     ADD CONSTRAINT routes_pool_id_sender_id_key UNIQUE (pool_id, sender_id);
+
+ALTER TABLE ONLY public.sender_answers
+    ADD CONSTRAINT sender_answers_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.sender_ledger
     ADD CONSTRAINT sender_ledger_pkey PRIMARY KEY (id);
@@ -5396,6 +5664,8 @@ CREATE INDEX notifications_biz_idx ON public.notifications USING btree (company_
 
 CREATE INDEX notifications_biz_task_idx ON public.notifications USING btree (company_id, biz_task_id) WHERE (biz_task_id IS NOT NULL);
 
+CREATE UNIQUE INDEX notifications_company_dedup_key_idx ON public.notifications USING btree (company_id, channel_id, dedup_key, public.dedup_key_owner(biz_task_id, submitted_by)) WHERE ((dedup_key IS NOT NULL) AND (deleted_at IS NULL) AND (replaced_at IS NULL) AND is_companys);
+
 CREATE INDEX notifications_due_idx ON public.notifications USING btree (next_run_at) WHERE (next_run_at IS NOT NULL);
 
 CREATE INDEX notifications_kept_idx ON public.notifications USING btree (created_at) WHERE (forgotten_at IS NULL);
@@ -5466,6 +5736,8 @@ CREATE UNIQUE INDEX report_logs_default_task_id_idx ON public.report_logs_defaul
 
 CREATE INDEX routes_sender_id_idx ON public.routes USING btree (sender_id, id);
 
+CREATE INDEX sender_answers_sender_idx ON public.sender_answers USING btree (sender_id, id);
+
 CREATE UNIQUE INDEX sender_ledger_lease_key ON public.sender_ledger USING btree (lease_id, ((change > 0))) WHERE (lease_id IS NOT NULL);
 
 CREATE INDEX sender_ledger_sender_id_idx ON public.sender_ledger USING btree (sender_id, id);
@@ -5491,6 +5763,8 @@ CREATE INDEX statistics_key_idx ON public.statistics USING btree (step, company_
 CREATE INDEX statistics_short_idx ON public.statistics USING btree (step, at) WHERE (step <> 'day'::text);
 
 CREATE INDEX statistics_staged_at_idx ON public.statistics_staged USING btree (at);
+
+CREATE UNIQUE INDEX subscribe_messages_company_idx ON public.subscribe_messages USING btree (company_id, business_type, business_id, template_type, receiver_user_id) WHERE is_companys;
 
 CREATE UNIQUE INDEX subscribe_messages_once_idx ON public.subscribe_messages USING btree (company_id, business_type, business_id, template_type, receiver_user_id, submitted_by);
 
@@ -5570,6 +5844,8 @@ CREATE TRIGGER audited AFTER UPDATE OF acknowledged_at ON public.alerts FOR EACH
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, key_hash, name ON public.api_keys FOR EACH ROW EXECUTE FUNCTION public.audit_change('api_key', 'username,id', '', 'key_hash');
 
+CREATE TRIGGER audited AFTER UPDATE OF status ON public.batches FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('batch', 'id', 'is_held,is_settled,is_read,last_row,rows,valid,invalid,duplicate,blocked,segments,fed_row,fed,fault,upload_id,confirmed_at,started_at,ended_at,changed_by');
+
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.channels FOR EACH ROW EXECUTE FUNCTION public.audit_change('channel', 'channel');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.companies FOR EACH ROW EXECUTE FUNCTION public.audit_change('company', 'company_no');
@@ -5587,6 +5863,8 @@ CREATE TRIGGER audited AFTER INSERT ON public.erasures FOR EACH ROW EXECUTE FUNC
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.inbounds FOR EACH ROW EXECUTE FUNCTION public.audit_change('inbound', 'inbound_no', '', 'phone_numbers');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'biz_type,channel');
+
+CREATE TRIGGER audited AFTER UPDATE OF ended_as, next_run_at, deleted_at ON public.notifications FOR EACH ROW WHEN (((current_setting('lksms.actor'::text, true) <> ''::text) AND (current_setting('lksms.actor'::text, true) <> new.submitted_by))) EXECUTE FUNCTION public.audit_change('notification', 'id', 'announcement_id,own_payload,run_rendering_id,run_after,remark,changed_by');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF code_hash, code_sim_number, sim_number, device_no, user_id ON public.phones FOR EACH ROW EXECUTE FUNCTION public.audit_change('phone', 'sender_no', 'claimed_at,troubles,rest_until,pull_until', 'code_hash');
 
@@ -5632,9 +5910,11 @@ CREATE TRIGGER audited_removing AFTER DELETE ON public.company_countries REFEREN
 
 CREATE TRIGGER audited_reset AFTER UPDATE OF is_sent ON public.default_contents FOR EACH ROW WHEN ((old.is_sent AND (NOT new.is_sent) AND (current_setting('lksms.actor'::text, true) <> ''::text))) EXECUTE FUNCTION public.audit_change('default_content', 'id');
 
-CREATE TRIGGER batches_feed_updated AFTER UPDATE OF is_settled ON public.batches FOR EACH ROW WHEN ((new.is_settled AND (NOT old.is_settled) AND ((old.status <> 'checking'::text) OR old.is_confirmed) AND (new.status = ANY (ARRAY['finished'::text, 'cancelled'::text])))) EXECUTE FUNCTION public.batches_feed();
+CREATE TRIGGER batches_feed_updated AFTER UPDATE OF status, is_settled ON public.batches FOR EACH ROW WHEN ((new.is_settled AND (new.status = ANY (ARRAY['finished'::text, 'cancelled'::text])) AND (NOT (old.is_settled AND (old.status = ANY (ARRAY['finished'::text, 'cancelled'::text])))))) EXECUTE FUNCTION public.batches_feed();
 
 CREATE TRIGGER batches_rows_bound AFTER INSERT ON public.batches REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'company_id');
+
+CREATE TRIGGER changer_noted BEFORE UPDATE OF status ON public.batches FOR EACH ROW WHEN (((current_setting('lksms.actor'::text, true) <> ''::text) AND (old.status <> new.status))) EXECUTE FUNCTION public.note_changer();
 
 CREATE TRIGGER channels_rows_bound AFTER INSERT ON public.channels REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 
@@ -5711,8 +5991,6 @@ CREATE TRIGGER tags_rows_bound AFTER INSERT ON public.tags REFERENCING NEW TABLE
 CREATE TRIGGER template_versions_rows_bound AFTER INSERT ON public.template_versions REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000', 'template_id');
 
 CREATE TRIGGER templates_rows_bound AFTER INSERT ON public.templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
-
-CREATE TRIGGER test_tasks_write INSTEAD OF INSERT OR DELETE OR UPDATE ON public.tasks FOR EACH ROW EXECUTE FUNCTION public.test_tasks_write();
 
 CREATE TRIGGER users_end_sessions AFTER UPDATE ON public.users FOR EACH ROW WHEN ((new.is_disabled OR (new.password_hash IS DISTINCT FROM old.password_hash) OR (new.username <> old.username))) EXECUTE FUNCTION public.users_end_sessions();
 
@@ -5839,6 +6117,9 @@ ALTER TABLE ONLY public.routes
 
 ALTER TABLE ONLY public.routes
     ADD CONSTRAINT routes_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id);
+
+ALTER TABLE ONLY public.sender_answers
+    ADD CONSTRAINT sender_answers_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.sender_states
     ADD CONSTRAINT sender_states_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"lksms/internal/config"
 	"lksms/internal/postgres"
@@ -18,11 +19,33 @@ type sqlCmd struct {
 type sqlGrantCmd struct {
 	Username string          `arg:"" help:"Name of a user with the role submit or admin."`
 	Role     string          `arg:"" help:"Name of a role of PostgreSQL, which exists."`
+	Bounds   sqlBounds       `embed:""`
 	Database config.Database `embed:""`
 }
 
+// sqlBounds are sqldoor.Bounds, whose defaults these are.
+type sqlBounds struct {
+	Connections int           `default:"20" help:"Connections that the role may have at the same time, unless it has a bound already; 0: leave it as it is."`
+	IdleAfter   time.Duration `default:"30s" help:"End transactions of the role that are idle for so long, unless it has a bound already; 0: leave it as it is."`
+	TempFiles   string        `default:"1GB" help:"Size of the temporary files of a session of the role, unless it has a bound already; empty: leave it as it is."`
+}
+
 func (c *sqlGrantCmd) Run(ctx context.Context) error {
-	return withRoles(ctx, c.Database, func(ctx context.Context, roles sqldoor.Roles) error { return roles.Grant(ctx, c.Username, c.Role) })
+	return withRoles(ctx, c.Database, func(ctx context.Context, roles sqldoor.Roles) error {
+		if err := roles.Grant(ctx, c.Username, c.Role); err != nil {
+			return err
+		}
+		missing, err := roles.Bound(ctx, c.Role, sqldoor.Bounds{
+			Connections: c.Bounds.Connections, IdleInTransaction: c.Bounds.IdleAfter, TempFiles: c.Bounds.TempFiles,
+		})
+		if len(missing) > 0 {
+			fmt.Printf("%s may submit for %s. To bound what it can use up of PostgreSQL, let a superuser run:\n\n", c.Role, c.Username)
+			for _, statement := range missing {
+				fmt.Printf("  %s;\n", statement)
+			}
+		}
+		return err
+	})
 }
 
 type sqlRevokeCmd struct {

@@ -79,7 +79,7 @@ SELECT c.tasks, coalesce((SELECT j.id FROM made j), 0)::bigint AS job_id FROM co
 
 -- JobsLock makes others wait who create a job, until the end of the transaction. JobsRunning then counts for all of them.
 -- name: JobsLock :exec
-SELECT pg_advisory_xact_lock(hashtextextended('task_jobs', 0));
+SELECT lock_table('lock_task_jobs');
 
 -- JobsRunning returns how many jobs run, how many of them have an action and a filter (same), and how many are about batches of the company whose batch
 -- the filter names (of_company).

@@ -38,9 +38,9 @@ const (
 	AlertQueueDepth       AlertKind = "queue_depth"
 	AlertReceiptsMissing  AlertKind = "receipts_missing"
 	AlertSenderSilent     AlertKind = "sender_silent"
+	AlertStatementDiffers AlertKind = "statement_differs"
 	AlertWaitTime         AlertKind = "wait_time"
 	AlertWebhookFailing   AlertKind = "webhook_failing"
-	StatementDiffers      AlertKind = "statement_differs"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -64,11 +64,11 @@ func (e AlertKind) Valid() bool {
 		return true
 	case AlertSenderSilent:
 		return true
+	case AlertStatementDiffers:
+		return true
 	case AlertWaitTime:
 		return true
 	case AlertWebhookFailing:
-		return true
-	case StatementDiffers:
 		return true
 	default:
 		return false
@@ -1026,6 +1026,30 @@ func (e SenderEventDataMark) Valid() bool {
 	}
 }
 
+// Defines values for SenderOutcome.
+const (
+	OutcomeRefused SenderOutcome = "refused"
+	OutcomeSent    SenderOutcome = "sent"
+	OutcomeTrouble SenderOutcome = "trouble"
+	OutcomeUnclear SenderOutcome = "unclear"
+)
+
+// Valid indicates whether the value is a known member of the SenderOutcome enum.
+func (e SenderOutcome) Valid() bool {
+	switch e {
+	case OutcomeRefused:
+		return true
+	case OutcomeSent:
+		return true
+	case OutcomeTrouble:
+		return true
+	case OutcomeUnclear:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SenderRestState.
 const (
 	RestHalfOpen SenderRestState = "half_open"
@@ -1369,6 +1393,7 @@ const (
 	EventReported    TimelineEventEvent = "reported"
 	EventRequeued    TimelineEventEvent = "requeued"
 	EventSimulated   TimelineEventEvent = "simulated"
+	EventUnclear     TimelineEventEvent = "unclear"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -1396,6 +1421,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventRequeued:
 		return true
 	case EventSimulated:
+		return true
+	case EventUnclear:
 		return true
 	case EventUnreachable:
 		return true
@@ -1895,7 +1922,7 @@ type AppReportRequest struct {
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of `RETRY_DELAY_MINUTES`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -1984,7 +2011,10 @@ type BalanceChange struct {
 
 // Batch defines model for Batch.
 type Batch struct {
-	BatchID   int64      `json:"batch_id"`
+	BatchID int64 `json:"batch_id"`
+
+	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
+	ChangedBy *string    `json:"changed_by"`
 	CheckedAt *time.Time `json:"checked_at"`
 
 	// CheckedRows The number of the last row of the list that was checked
@@ -3223,14 +3253,17 @@ type EventPage struct {
 
 // EventRequest defines model for EventRequest.
 type EventRequest struct {
-	Channels ChannelList       `json:"channels"`
-	Event    EventRequestEvent `json:"event"`
+	Channels ChannelList `json:"channels"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No               `json:"company_no,omitempty"`
+	Event     EventRequestEvent `json:"event"`
 
 	// FinishedAt The time at which the task or the node ended; now by default. The end does not affect a node whose `started_at` is after this time.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Initiator  *UserID    `json:"initiator,omitempty"`
 
-	// MaxDuration Minutes that the node may take
+	// MaxDuration Minutes that the node may take; by default `payload.maxDuration`
 	MaxDuration *int64 `json:"max_duration,omitempty"`
 	NodeInstID  *int64 `json:"node_inst_id,omitempty"`
 
@@ -3639,7 +3672,7 @@ type KeyRequest struct {
 // Example: zh-TW
 type Language = string
 
-// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 type LeaseSeconds = int64
 
 // LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.log_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
@@ -4023,6 +4056,9 @@ type NotificationMade struct {
 	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
 	Remark *string `json:"remark"`
 
+	// Replaces The earlier notification with the `dedup_key`, which had failed and reached nobody
+	Replaces *NotificationReplaced `json:"replaces,omitempty"`
+
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
 }
@@ -4060,6 +4096,14 @@ type NotificationRecipient struct {
 	UserID string `json:"user_id"`
 }
 
+// NotificationReplaced The earlier notification with the `dedup_key`, which had failed and reached nobody
+type NotificationReplaced struct {
+	NotificationID int64 `json:"notification_id"`
+
+	// Remark Why it failed
+	Remark string `json:"remark"`
+}
+
 // NotificationRequest defines model for NotificationRequest.
 type NotificationRequest struct {
 	BizID int64 `json:"biz_id"`
@@ -4068,7 +4112,10 @@ type NotificationRequest struct {
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
 
-	// DedupKey The caller's own name for the notification on each channel. An empty text means no key.
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// DedupKey The company's own name for the notification on each channel. An empty text means no key.
 	DedupKey *string `json:"dedup_key,omitempty"`
 
 	// ExpiresAt Nothing is sent after this time. People who were not reached by then have failed.
@@ -4126,6 +4173,9 @@ type NotificationSummary struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4156,6 +4206,9 @@ type NotificationSummary struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64     `json:"succeeded"`
@@ -4229,6 +4282,9 @@ type NotificationView struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4265,6 +4321,9 @@ type NotificationView struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64 `json:"succeeded"`
@@ -4326,10 +4385,13 @@ type Once struct {
 	SendStatus SendStatus `json:"send_status"`
 
 	// Sends How often sending was started
-	Sends        int64      `json:"sends"`
-	SentAt       *time.Time `json:"sent_at"`
-	TemplateID   string     `json:"template_id"`
-	TemplateType string     `json:"template_type"`
+	Sends  int64      `json:"sends"`
+	SentAt *time.Time `json:"sent_at"`
+
+	// SubmittedBy The user who asked for it first
+	SubmittedBy  string `json:"submitted_by"`
+	TemplateID   string `json:"template_id"`
+	TemplateType string `json:"template_type"`
 }
 
 // OnceCount defines model for OnceCount.
@@ -4380,6 +4442,9 @@ type OncePage struct {
 type OnceRequest struct {
 	BusinessID   int64  `json:"business_id"`
 	BusinessType Word50 `json:"business_type"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
 
 	// Data The data in WeChat's format. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Data map[string]interface{} `json:"data"`
@@ -4576,13 +4641,41 @@ type PlaceOfItems struct {
 	Place Place `json:"place"`
 }
 
+// ProviderAnswer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+//
+// Example: 200 {"code":"ERR"}
+type ProviderAnswer = string
+
+// ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
+type ProviderRequest struct {
+	// Body At most 2000 characters
+	Body    string            `json:"body"`
+	Headers map[string]string `json:"headers"`
+
+	// Method The method of HTTP, or `MAIL`
+	Method string `json:"method"`
+	URL    string `json:"url"`
+}
+
 // QueueSettings defines model for QueueSettings.
 type QueueSettings struct {
+	// MaxRetryCount Retries of a task after its first attempt. The first value is `MAX_RETRY_COUNT` of the environment; a stored one wins over it. A task that has used as many already fails with its next failed attempt
+	MaxRetryCount *int64 `json:"max_retry_count,omitempty"`
+
 	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority, but behind real-time messages: those of the priority of verifications, and of 0 and 1. 0 means never
 	PriorityMaxWaitSeconds *int64 `json:"priority_max_wait_seconds,omitempty"`
 
+	// ProcessingTimeoutSeconds Seconds for which a sender without `lease_seconds` holds a task. The first value is `PROCESSING_TIMEOUT_MINUTES` of the environment. Leases that were taken already keep their time
+	ProcessingTimeoutSeconds *float64 `json:"processing_timeout_seconds,omitempty"`
+
 	// RegisterUnknownSenders Whether an app that polls for the first time is registered; otherwise it gets 404
 	RegisterUnknownSenders *bool `json:"register_unknown_senders,omitempty"`
+
+	// RetryDelaySeconds Seconds before a retry that a sender asked for, unless its report has `retry_after_seconds`. The first value is `RETRY_DELAY_MINUTES` of the environment. Retries that wait already keep their time
+	RetryDelaySeconds *float64 `json:"retry_delay_seconds,omitempty"`
+
+	// RetryMaxWaitSeconds A retry that has been due for so many seconds goes out as if it were new; 0 means never. The first value is `RETRY_MAX_WAIT` of the environment
+	RetryMaxWaitSeconds *float64 `json:"retry_max_wait_seconds,omitempty"`
 
 	// SenderSilentAfterSeconds Seconds without a poll after which a sender gives its share to the other senders
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
@@ -4832,7 +4925,7 @@ type ReportRequest struct {
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of `RETRY_DELAY_MINUTES`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -5121,6 +5214,9 @@ type Sender struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
+	// ConfigGaps Fields of `config` without which it can no longer be saved, such as `config.answer.success`. A sender that an earlier version saved goes on; complete them with the next change.
+	ConfigGaps []string `json:"config_gaps"`
+
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
@@ -5131,7 +5227,7 @@ type Sender struct {
 	// IsReady Whether a claim would get the waiting tasks
 	IsReady bool `json:"is_ready"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared bool `json:"is_shared"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5139,7 +5235,7 @@ type Sender struct {
 	// Example: app
 	Kind SenderKind `json:"kind"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds"`
 
 	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
@@ -5182,7 +5278,7 @@ type Sender struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort Sort `json:"sort"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status SenderStatus `json:"status"`
 
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
@@ -5202,6 +5298,33 @@ type Sender struct {
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
+}
+
+// SenderAnswer defines model for SenderAnswer.
+type SenderAnswer struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string   `json:"answer"`
+	At     time.Time `json:"at"`
+
+	// Code The code of a failure
+	Code *string `json:"code"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+	TaskID  string        `json:"task_id"`
+}
+
+// SenderAnswersResponse defines model for SenderAnswersResponse.
+type SenderAnswersResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    []SenderAnswer `json:"data"`
 }
 
 // SenderEventData The data of `sender.*`. Fields without a value are left out.
@@ -5242,6 +5365,9 @@ type SenderListResponse struct {
 	Data    SenderPage `json:"data"`
 }
 
+// SenderOutcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+type SenderOutcome string
+
 // SenderPage defines model for SenderPage.
 type SenderPage struct {
 	Items []Sender `json:"items"`
@@ -5258,7 +5384,7 @@ type SenderPatch struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5266,7 +5392,7 @@ type SenderPatch struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds nullable.Nullable[int64] `json:"lease_seconds,omitempty"`
 	Limits       *LimitsPatch             `json:"limits,omitempty"`
 
@@ -5292,7 +5418,7 @@ type SenderPatch struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5318,7 +5444,7 @@ type SenderRequest struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5326,7 +5452,7 @@ type SenderRequest struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds,omitempty"`
 
 	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
@@ -5359,7 +5485,7 @@ type SenderRequest struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5395,8 +5521,50 @@ type SenderRestState string
 // SenderSign The signature placed before a text that has none of its own
 type SenderSign = string
 
-// SenderStatus A sender that is `off` or `retired` gets no tasks
+// SenderStatus A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 type SenderStatus string
+
+// SenderTestRequest defines model for SenderTestRequest.
+type SenderTestRequest struct {
+	// Content The text of the test message; the signature of the sender is added
+	Content string `json:"content"`
+
+	// PhoneNumber The recipient of the test message
+	PhoneNumber string `json:"phone_number"`
+}
+
+// SenderTested defines model for SenderTested.
+type SenderTested struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string `json:"answer"`
+
+	// Code The code of a failure
+	Code       *string `json:"code"`
+	DurationMs int64   `json:"duration_ms"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+
+	// ProviderNo The provider's number of the message
+	ProviderNo *string `json:"provider_no"`
+
+	// Request Null if no request was made
+	Request *ProviderRequest `json:"request"`
+	TaskID  string           `json:"task_id"`
+}
+
+// SenderTestedResponse defines model for SenderTestedResponse.
+type SenderTestedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    SenderTested `json:"data"`
+}
 
 // SenderView defines model for SenderView.
 type SenderView struct {
@@ -5987,6 +6155,9 @@ type Task struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
+
 	// Test Whether it is a test message
 	Test      bool      `json:"test"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -6074,6 +6245,9 @@ type TaskDetail struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
+
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Test Whether it is a test message
 	Test bool `json:"test"`
@@ -6605,6 +6779,11 @@ type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
 type TimelineEvent struct {
+	// Answer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+	//
+	// Example: 200 {"code":"ERR"}
+	Answer *ProviderAnswer `json:"answer,omitempty"`
+
 	// AppID The sender concerned
 	AppID *string   `json:"app_id,omitempty"`
 	At    time.Time `json:"at"`
@@ -6635,7 +6814,8 @@ type TimelineEvent struct {
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+	// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+	// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
@@ -6658,7 +6838,8 @@ type TimelineEvent struct {
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 // notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -7069,6 +7250,9 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
+
+// SubmittedBy defines model for SubmittedBy.
+type SubmittedBy = string
 
 // TagFilter defines model for TagFilter.
 type TagFilter = []TagName
@@ -7725,8 +7909,11 @@ type ListNotificationsParams struct {
 	Channel *No      `form:"channel,omitempty" json:"channel,omitempty"`
 
 	// UserID Only notifications to this person
-	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
-	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+	UserID *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy        `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+	Status      *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
 
 	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
@@ -7837,6 +8024,9 @@ type ListOnceParams struct {
 	BusinessID     *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
 	ReceiverUserID *UserID     `form:"receiver_user_id,omitempty" json:"receiver_user_id,omitempty"`
 	SendStatus     *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -7992,6 +8182,9 @@ type ChangeBalanceJSONRequestBody = BalanceChange
 
 // PairPhoneJSONRequestBody defines body for PairPhone for application/json ContentType.
 type PairPhoneJSONRequestBody = PairingRequest
+
+// TestSenderJSONRequestBody defines body for TestSender for application/json ContentType.
+type TestSenderJSONRequestBody = SenderTestRequest
 
 // PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
 type PutSettingsJSONRequestBody = SettingsChange
@@ -8298,6 +8491,9 @@ type ServerInterface interface {
 	// UpdateSender Change a sender
 	// (PATCH /api/v1/admin/senders/{sender_no})
 	UpdateSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/answers)
+	ListSenderAnswers(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams)
@@ -8307,6 +8503,9 @@ type ServerInterface interface {
 	// PairPhone Let a phone with the SMSGate app become this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// TestSender Send one real message through exactly this sender
+	// (POST /api/v1/admin/senders/{sender_no}/test)
+	TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(w http.ResponseWriter, r *http.Request)
@@ -8343,7 +8542,7 @@ type ServerInterface interface {
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(w http.ResponseWriter, r *http.Request)
-	// TaskStatusInfo List the four documented states
+	// TaskStatusInfo List the states of tasks
 	// (GET /api/v1/admin/task-status-info)
 	TaskStatusInfo(w http.ResponseWriter, r *http.Request)
 	// ListTemplates List templates, newest first
@@ -11304,6 +11503,32 @@ func (siw *ServerInterfaceWrapper) UpdateSender(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListSenderAnswers operation middleware
+func (siw *ServerInterfaceWrapper) ListSenderAnswers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSenderAnswers(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ChangeBalance operation middleware
 func (siw *ServerInterfaceWrapper) ChangeBalance(w http.ResponseWriter, r *http.Request) {
 
@@ -11426,6 +11651,32 @@ func (siw *ServerInterfaceWrapper) PairPhone(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PairPhone(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestSender operation middleware
+func (siw *ServerInterfaceWrapper) TestSender(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestSender(w, r, senderNo)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -13629,6 +13880,19 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 		return
 	}
 
+	// ------------- Optional query parameter "submitted_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "status" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "integer", Format: "int16"})
@@ -14474,6 +14738,19 @@ func (siw *ServerInterfaceWrapper) ListOnce(w http.ResponseWriter, r *http.Reque
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "send_status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "send_status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "submitted_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
 		}
 		return
 	}
@@ -15399,9 +15676,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.DeleteSender)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.GetSender)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.UpdateSender)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/answers", wrapper.ListSenderAnswers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/balance", wrapper.ChangeBalance)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/ledger", wrapper.ListLedger)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/pairing", wrapper.PairPhone)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/test", wrapper.TestSender)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/servers", wrapper.ListServers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.GetSettings)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
@@ -24577,6 +24856,126 @@ func (response UpdateSender503JSONResponse) VisitUpdateSenderResponse(w http.Res
 	return err
 }
 
+type ListSenderAnswersRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+}
+
+type ListSenderAnswersResponseObject interface {
+	VisitListSenderAnswersResponse(w http.ResponseWriter) error
+}
+
+type ListSenderAnswers200JSONResponse SenderAnswersResponse
+
+func (response ListSenderAnswers200JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListSenderAnswers401JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListSenderAnswers403JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListSenderAnswers404JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListSenderAnswers422JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListSenderAnswers429JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListSenderAnswers500JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListSenderAnswers503JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ChangeBalanceRequestObject struct {
 	SenderNo SenderNo `json:"sender_no"`
 	Params   ChangeBalanceParams
@@ -25042,6 +25441,183 @@ func (response PairPhone500JSONResponse) VisitPairPhoneResponse(w http.ResponseW
 type PairPhone503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response PairPhone503JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSenderRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+	Body     *TestSenderJSONRequestBody
+}
+
+type TestSenderResponseObject interface {
+	VisitTestSenderResponse(w http.ResponseWriter) error
+}
+
+type TestSender200JSONResponse SenderTestedResponse
+
+func (response TestSender200JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TestSender400JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestSender401JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestSender403JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestSender404JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender409JSONResponse struct{ ConflictJSONResponse }
+
+func (response TestSender409JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TestSender413JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TestSender415JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestSender422JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestSender429JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestSender500JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestSender503JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -38245,6 +38821,9 @@ type StrictServerInterface interface {
 	// UpdateSender Change a sender
 	// (PATCH /api/v1/admin/senders/{sender_no})
 	UpdateSender(ctx context.Context, request UpdateSenderRequestObject) (UpdateSenderResponseObject, error)
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/answers)
+	ListSenderAnswers(ctx context.Context, request ListSenderAnswersRequestObject) (ListSenderAnswersResponseObject, error)
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(ctx context.Context, request ChangeBalanceRequestObject) (ChangeBalanceResponseObject, error)
@@ -38254,6 +38833,9 @@ type StrictServerInterface interface {
 	// PairPhone Let a phone with the SMSGate app become this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(ctx context.Context, request PairPhoneRequestObject) (PairPhoneResponseObject, error)
+	// TestSender Send one real message through exactly this sender
+	// (POST /api/v1/admin/senders/{sender_no}/test)
+	TestSender(ctx context.Context, request TestSenderRequestObject) (TestSenderResponseObject, error)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(ctx context.Context, request ListServersRequestObject) (ListServersResponseObject, error)
@@ -38290,7 +38872,7 @@ type StrictServerInterface interface {
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(ctx context.Context, request TaskStatisticsRequestObject) (TaskStatisticsResponseObject, error)
-	// TaskStatusInfo List the four documented states
+	// TaskStatusInfo List the states of tasks
 	// (GET /api/v1/admin/task-status-info)
 	TaskStatusInfo(ctx context.Context, request TaskStatusInfoRequestObject) (TaskStatusInfoResponseObject, error)
 	// ListTemplates List templates, newest first
@@ -40491,6 +41073,32 @@ func (sh *strictHandler) UpdateSender(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
+// ListSenderAnswers operation middleware
+func (sh *strictHandler) ListSenderAnswers(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request ListSenderAnswersRequestObject
+
+	request.SenderNo = senderNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSenderAnswers(ctx, request.(ListSenderAnswersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSenderAnswers")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSenderAnswersResponseObject); ok {
+		if err := validResponse.VisitListSenderAnswersResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ChangeBalance operation middleware
 func (sh *strictHandler) ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams) {
 	var request ChangeBalanceRequestObject
@@ -40578,6 +41186,39 @@ func (sh *strictHandler) PairPhone(w http.ResponseWriter, r *http.Request, sende
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PairPhoneResponseObject); ok {
 		if err := validResponse.VisitPairPhoneResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestSender operation middleware
+func (sh *strictHandler) TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request TestSenderRequestObject
+
+	request.SenderNo = senderNo
+
+	var body TestSenderJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestSender(ctx, request.(TestSenderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestSender")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestSenderResponseObject); ok {
+		if err := validResponse.VisitTestSenderResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -43324,1355 +43965,1401 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bkyTJlR72V1xFmE03kJVdVX3BTJXJoJq+AA30DVU1MwBmmhmeGZ6Zjop0T4R7VHbObNMgiTTjbbW7",
-	"JplJRq0oSkZRfFiZ6Y1ryxX5X7gYrN70F2R+jruHR6RHRmRWTVaDtnjAdEVG+PX48XP9zjd7IzmbS8GE",
-	"VnvH3+zNaU5nTLMc/jrNWK6fp+afXOwd782pnu719gSdsb3jPWp+HfB0r7eXs98UPGfp3rHOC9bbU6Mp",
-	"m1Hz3VjmM6r3jve40I8e7PX2ZlzwWTHbOz7s7enlnOFPbMLyvffve3un8zl2mDI1yvlcc2l6vpgyIorZ",
-	"kOVEjomeMqKYSFnew3/TGSNcEJplhGtFRhnlM0WoSEnO5jLXaq+3x97R2Twz/amZGtD5fHBwcLjXw5n9",
-	"pmD5MpjafN42se/lbLx3vPf37pULeA9/VfdwEmY6j6lmE5kvX0G70WUc2Ve27s31gR1OqRAsW9cfvrF1",
-	"d68kdmTW+AWfcR3frRl9Z/Y53DWqLisbcXgQX/0MWg3Hk7IxLTKNn9iWzR8HrfT0WM7mVCxfyabVwN8H",
-	"Ql57QWQhdL6uJ/j9JnoqciXz+LIngr3TgxG8kbizMs/ZFZeFInM6YQ0kj59UVn1G371gYqKne8eHD+1a",
-	"+wd+tZXOuZjAwBpZxQ0ziecpm82lZmK0/Blbri7EKVnIPCWjqVRMkOESFmFEs4zlZCxzoqdcESkYMUNi",
-	"SvfJqWEUjGqWumdEy5K3mNkAO4FFIwuup+WPQ5kue/CMC3L0gExlkaseSSVTREjzdEJmMmd98lyTnOki",
-	"Fwq+HvNcaUKFWhhG5hudMpqynCTBLPfP2DyjS5YmfXLh+r1kdiTU9MJyGAiZMK3Ig6OjPnkmc8MEcxbw",
-	"SKAHnpMxZ1mKHNL8aLYJ/hhJoZnQlnDgxYyZNrBf0yV2cPAJWUzNb+VE3MJxZXjxPJeTnCnVJ6+FHyGs",
-	"o8ztMppPYaO48m9csmWfPM1zmduFwUG6f8sxSfMlyQuBMxNSk0s2131H1bh4JeWFi2hopYG+j1bJe061",
-	"Zrlp8+9/+V/s/4O33//eXpTmZ+aCaaZ8+HnjWzJG9GIoC5E28heOv98Af/mpHDbO59dyeNNX/guu9EYX",
-	"CddspvY2vjuONr07Xkl9QSfPeKZZhNu+FtkSzgsdaXOeqSbC8BQ8OooRTSeKTGWWNo1VSD3QdFIZLc6t",
-	"ZZ8u6AQu+Pcwoef4ySFOyP3lZ0TznKJs8Hr8KdWjacPODs1v15F6oHEr97yZSsHWrhzw4Ll5ze5sj0zl",
-	"gl2xnHDgIYuca81Ew9rBlwP8cq/rCGFUr/AbM8ozNmL8iuWNZyq3L7Qdqk1J/oyNpBjxjFOzJI2HLa+8",
-	"dhNM5EwWmjVP1/x643MtsjU9FtmNd3gOmkFjl6g4XIdNluL9ZuyB0dE0xh5OSKLp5L88/ao4ODh6ZP75",
-	"adJA9rtkF+6z+DLiSLZbQD8g6EVdNh4AozJchyXZxk0/nymWi+bpFO7nbbvy7ZvOvqCx2+zcHOdUGcly",
-	"QQ2TGxMhQS0CCeiK8owOMxaqSPcbVCTzfWe2B6OBYbHhVMrm5V7g7zd7wb83Tam5FIoBpT6WYpzxEayP",
-	"FTfNP+l8nvERMLp7v1Zmvb4pl8G8mbK94wcHn/T2mJEOzbOcUXgRyKRvbtMpy1Igc6aUUXWMBGGWdj4n",
-	"Aq4W8wLIneaTHlHSXDYjKowciaYCwkGYtMKsWYrjvYPDn/z4p0efP/ji4Jcf//zRr352/+XDVz9888nZ",
-	"4YXprNsmgEyLy7Eq44yKPDdit9JUM685EJplcgHDtcMx3T2Rgm2zdiji+oVRxWjElOo+AdPvmd3Ipnk4",
-	"FWBBFRnRPOcsJbKAYT+T+ZCnKRPb7fv92L7TQk/7Y99wbeMNkx3lLGVCc5qV+gKsKkvNMUwlyCE73/Du",
-	"IyO4rGbCJHHq6iiXSg0U1ywhM0aFvV8oWbAh6PjmlnEalXmNKENdASERPc1lMZkSSoa5XCiW98l5MZq6",
-	"33FMOfs1GxmdGPXGJZnRJRlNqZgwJNWeM7UNl+THTy8IF6OsSFnaJ8nj12fng9dnz3/8/NV5QjKuNCq9",
-	"bo5mWKq/B4qN0bNotg1hgFlilTC4a7JCEq4jolhumAF8d0x+U0jNwsUZ8JQspkyQpSxuiyucCsJjwz2B",
-	"gSblQBLCgY7GnOECM6Fz828urJ3UfPyRIpmc4Gpf0YynW53Co6NgsdGEsHf8pf3nqlBerjy3/Kwi8CPR",
-	"jqggQ0ZSTrOMpXvv3/bKbXT0zu2YK7t5ikYMYtuGN3bPucHmwpU5oqm5vHtkWGhvXskZWeRSTE5IAuvW",
-	"xx8SMLgoEAjNOF7SzNypbLtdiR8Bt3Yz33adPXpeAHOwl+AQuE16bO7FWaHgASwt+en561c9InNCiVmk",
-	"jGlGTMu3t+Z+28uxIZVVxreHmvwzWYgt1/fBWpljDA3XFzdnOEKiDFeFl3e+TrY3sGmOZJ6WggV7x1GY",
-	"uJDyBc0nWwkUDw7vryM8LeUgg7bXEx43ArEk8OoxUfOMV28qsNcyMETCFqupzDUT4OjR7J1Wt0eAMGbg",
-	"Y4Ickpf8Uxjgx+ZfYGemBIwqvXAOcDUDYa60cHBgvrTb8pKK5XZM+pNGUclsyYyK5WBMeVbkTNW2Rkpi",
-	"fibmZ5YSqjWbzbUi41zO0GBD0zRnSh0TnS8JnVAuSEY1y3e8B26gwFwrotSIztjqeM0OBBb2ujwF61KM",
-	"pkmvlH9AT+eKWAcRKRT7SmjXcc6ULPIRU32SnDGdL/dPx5rlCZnwK3sPq6q21/9KfCWeyXx1zD1rEMiL",
-	"jIGuki2Pzcv75HNgbqdvnpNLtlRWhZkwbecGNvE+ecU4CHqprKwE3K4Lw4gKxdLVNXEeCzPWjBqhnbHL",
-	"E3jlK0EIM2NH94KZraa5Ll2vII/gVYDSoHM0UaUWMk/7ZvSnpmN7y89zeWXkSK38Ox1GNJMCd0yQKVUl",
-	"PYINWBG5EGZ1oW3CdY9QbUaeMfOtkTMomXFRaNYnX8Ci+wZgXqYJESUXEEoKxezGFPMeOCGUhB+qrcws",
-	"ceSma7zWURjPwSVtW8kZLIlhHrhtQBYr1OsZdMrmTKRECiOIwu6aRYH1BN6t+l+BvvOZMAdb5vzrbYWH",
-	"w0Zu4Q0AFSbxuKa3zLhSXEyIo+xj8MwTioP1jiW36yhBCEfUt6Bqt4zfrqo3xmyllEQvxiJodeVKNGeK",
-	"j0BoMNQlc5rzbEmCb0KeC3dgdgur1z7MHtx8dk3IkI2oOQKhlYWOkAunVNMhVeyk9E+6O9/omQuZX+Ll",
-	"gluiirnRxFj6kqWcbiewPFwnsBRlF4OZ6WMAtqyVrXqM3e5fLOfMy8j1AQCdz4pM8znN9T1z3++bCVu5",
-	"wEgCu9+9JBx64kTopD72xIvSSWQGiWFJ1qks5yyH74iml+bygomBrdEOCMKIwNJ0zrTmYgJPaJpy8xnN",
-	"3uSmDc2Z2jse00yx3t48ePTNnmJKofMjYwNk52rVtPoSfwCWLAsNdxaSEjX3MllM+cjcZLY1uN32ehFL",
-	"pvMPPjx6+KjiIny4atrs+cHN6LsBuP1XR/YT83jNKCBuSRj9S7G1I/r4h4/aXZb2kRz+mo1AwIcQLojs",
-	"qqwqHV0KuchYOmHpgOqKVTelmu1rDrZwUWSWDaIRuOb/7lUbGoLE2v6NCxzr4rTq+YClLk0H4TxdXk9Z",
-	"xq9YbhelkzMFFvQJfrfce1/3m/T2mEj9UtRJYWEYIbxwTBIjHsIpSMgddHnKK5bf7ZEEvGIoWaWJ+zvl",
-	"yswlTczhtI+Y0XLT5ISYmdqADK7JmBvZvsPumRfX7v/KF5cctejWJfoZR604Y1e4d61fvIA33/f2pMiW",
-	"A7kQg2Dnqyv5hRWK5kyaW8bakLTMjMgEzmW0bkLcDzaCUhlaIFkOy02HstDA60AnS35TsMIs6lxPcZGt",
-	"mjTIqWYQTEWzzLVndIqwKymC9RpKmTEKElrOZjS/7ESNRqnIrq55IJ1HtdvZKp2hXQYIWoAf38qWoOTu",
-	"yZoM2YSChD6VWRrytrUUpjTVRbdjeI6vmo8K5HiRYdldL4fldv7Yqi+CZT1CyVxK+C8uSXRkxWxG82i8",
-	"mWLmYh0x4tUXMSloqRg5/02kVT3NmYIVquy5LNAV2LAp1sj6vrd3RbOCNUx8QRWZMaqKnFmTdnUpzO+g",
-	"aaERqxfpv9bf+9Ax+GUlBti78oFHuJNf7k2vGmxZxqGGHnm3xm5e4fp42qhQYsDFqkcoYMW9lQtv9eby",
-	"RzXCgCo3xduma/a0bHHm5NLugk7JKIK4tIfr49L+/ldfFQcHBwdNwWkN47QqI0VSiQVdweI74nUBiZXv",
-	"Eghn5IooLQ11MTHKl3PNUlD30FShpnIh+ijEBJF2a6dE9v/B2x98L3ZQYOw2vrn7ff1KbhT3YLvxF/yK",
-	"5GQJoY0Lusih8ojB7VS7hOCi7pPX5voRUvOxFcOP8bByPMFTaujYMFIIbncr0NvyhvAaUH3oy9LyYlRN",
-	"tALi/YhxbbXuO1xoZfhUt/sIzm8B0U7bLHRsjcE5g1xhyyWr8bxqUFhlmM0TcMveyDyeXjGhn1BN4wcS",
-	"dEc5JglMqv/9JDBnhlYnYWc9papPnqEbqlSK8FjTnJGMjTWRBXg1a6rB1tJ5izS+SoiNkvJrP1G3dcmN",
-	"Csx7fzCycE0mbF2mzmLWNeTEW5ILdyHitQhjf8jCl5On4qJTI1/6mSVyJoqZ6XRBuR7YPQoUJtNWoC0Z",
-	"riJlNigEOAvSUspTPDOyUW9vSDMqRmyQyQXyoCtufte5mzzw2blWA2uiNcyWq0v3Ac01rGPws4tfMyPB",
-	"JxClYoSxQcrHY5aH0pvd9d7eu30zuf0rCgF8yswSpv4F5foCZwp//9xM94mdLTx5hlM+wxnDozdSZp+V",
-	"s0Y9BaZ+7mYOzz7F6b+AyeCXdgku/ArA4zO7DC/9NFFC4eoy/NgtR+01G/L3zK7IW7etL6yCUomQ3/t6",
-	"ClIz7rT9Y5MVey4eT7lgyg/+uXgqJhlX06BnxwRLisoFNjvKueYjauiWzVg+YWK03GzDXEsoK5bN4RVb",
-	"tukHw5X2QW0rsh6ajVuy78w773uGd9FOrP0NrbnE13/z0r5WP/wwtrIVO4DGY/zGdlWdoJegu5u+Yiav",
-	"IOesVRxn77TNX6vPyKV1hK01zseF7kc2LaYhrDD6BpHPT2lDQ+Ioh+SxjcSHLnL4iGaZFcQ72fPwmA8U",
-	"FyMWlReosCLDjAo6YXlyTOBlvKDAvkWzTEGfW2sYU6oGdL2S6Sx42NuI5vmS0AZNM2pX6yx8OUrxQljA",
-	"+drlMPfyexck/c1NqDnFPN2YXIq8mwm8UCwf8PSa9H/FcmU3rkteSbN+ZIPqnVji1jNuDDLH348fpxyj",
-	"pjqhu7NUDrtyIivr3cpR6gJPqJfvWeeFPTyb3E2fLl9VG7JPTyvt1QdzC/eT6/p27qlK7zdxX/mL4sO6",
-	"t964TLy1FsIZF+HTwxVdvc5kWwxt9VPfwfBmKHoi970mgg30X9l/fImvvQ3f28ekV8STMD3vTbieFsP+",
-	"SM7uSTrn+4YoJkzc8+N5H36uLvl8X85xVfbnEgKhccjve5X7vXX3vblw5Upvtxle+6JYm03B1TyjS5eX",
-	"ZZl7azefnb2o8/j2b5TRe6o8fd1H54yJz+2rzUZkR8hn1rOxmbF7hXBbZ1E1Wu+SDm5P0viwCKjG9sKL",
-	"/W07ldzKHXZ795eKm3GdbBQECWqZpdaBj7k8NDNSj7/hNsq2q3o6Ork6drw1t7AlRcYa1cTvIqpkK2VQ",
-	"gK06kNUDXWcs84ENJ14lq2cyJ1O5IJkUk5qFEYLTpjJLyZCNpY3ZCjxPsXijVYrahZnbcbzq1J6PEVJh",
-	"QRUEVguEezID8tAl0NkWbvc8PKjNh211Odo0JwSSad4vCBQvd8x7bIAhKM2Nwm82BxMjshRDPk/IgWUP",
-	"4FrttnPWK7A97QjZRD8NXrU1Y/ku41J4xsSIpYNCaJ5tHztTsf7XSFGDMV9wMbHB2YpI4ckxar1vDd3Y",
-	"xgwQCHG1EQrDdxRLyXBJDI24VM0+OWciJVwTqkhiv09cbL8N4NeSpEyzkTYk4NKR8TdIsOmwZwsuUrkI",
-	"iW3lo4YVabQkeK9GzYpgnRthaEit9yrTXD0KK+d0hYo6hauUXKRk4dezQhQZuw2lv8jYLSn8rucbUfYL",
-	"1CU/BEUf5nUTSn4gqVQigzZQ7u/86PjOj46/PNj/5HT/V3T/68H+2z/66qv+yoPKs/5g/+3d6p/fv/uj",
-	"PwQLQUVc+7s167Jmm8if7XGZ9t3ryYIh/OBmpqx1YXEf3MrnH7LGuFbYbVvKL9/CAHa6lnXZexNajYjL",
-	"m3xekVm35Tp/WLR7I4J326xMI/0LPmM7nNgaTSA4d3AiXVLslM/nLIUsXvesUTMIYQjL/wUH9aBNe2hb",
-	"tHEm6W7P3jbW5U5Kg1+s+9WMrEcHG6RAGXFsO1N1IH6124o3tS0H166Pwqls983cwrdqwnGhpmi8gfPB",
-	"FcLxgq7KtSpNOtBxr9meY9Fd18sGnUPka7dvZ7uy2vugLpsOYIWdefV6o0jrEC/829HDHcFIlGPYfQ82",
-	"gB+tTYXsxghC1a1iOHi7nknsXPHevdJ93oXdHj385GjlVloVH8NMrCBsYszt5e7NhBsESzxzHzsPhW3B",
-	"dXexPky3y/W6Yozz7rHVWCUbP1/B7EAIa8Oyknt0zu9dHd0Dy6hKquypnsHzcYU9TbWeqx8d37vn+dQ+",
-	"/Pfo4L/60d9blweDPrmuxhHz9vMnG7uH5nNA+d/hkZjPL6i63L0lqkvVCRc33ienYgnQQ4S9G7G5Jkk/",
-	"QUro95Oez/L+7OwFAp5b5AMAg+WQD9VUi2Kt1rBqm3A000fLRPXP8Mnbu8E9GLNH4BqcAdZdICbN6LtQ",
-	"PgJarjnysVJG10sI4rQGwb7GFF4A57E3vg0qPwlw5h8eHJDRlOZ0pAEePmcAAb8iFcCR31bVAhmIKmYn",
-	"tzpM+NXlGoE3BHACmUhVzyHKeLAXOxkAS4zebIGC3mYjNzSu8+UAIAWa71YHNgu3vRWedL40opXSjKaQ",
-	"THT29OLsl4MnT1+c/nLw8vmrzy6enic9i/ZoqZ1cCrlQgZcI4Yxqs7h/VIEqePSgozYTunymssjSAYyy",
-	"OV5US5wHoeTZ6fMXT58AttoJAdHdSJNOjG7sMpCou6Ua46koc40dKHF37OGQKZWQxr7IjB1GA2My7cQ4",
-	"r8c+WSHcCgxj7IWbmkEN79GNac1E4pb+kolEh7qBE8AuV8QFoKWm2QCKsLSWFzJ9ogriYbbaw17DDoLN",
-	"xQlEl6RIuT4duQgoJzhZl5F1OU3gXzZvrasIZRp+7JvBP31b8OcT16Abx1OhY9mudNQpQCuYCWCC6Kby",
-	"NAAKtZhKMqMp8/AME3ZCklHGj/EapRaWC5By4AvHP+VsBkoiF6xPXhVZhhjagMdH1SVL4SNewtu++Nn5",
-	"y/NjcLLP5xaKTILiOfaYfOZOMcoPydmEK81yBCpj2ZhQ5W99xB6UM4ZombicFRwjw32mVAAIaQfcFC3z",
-	"QS6zpltQlmYkWAJqIwQ6A7OMLSx93NSBX0Wy1rxHWDHExqBZhtKPYAtixF+9tMZn3CBLm0SaPUmwyhFn",
-	"KgHINguRId1VCXh0NAWI4FMyBdxmi+OKaLB2XUv0uYTcsQ/vJma3uSaZlJfK7A1GJaxZ7/KwbeJix2av",
-	"s3Y5m2d0ZJOn/QK6lYosolnb7guYs5m8Mkt4AQTssWbxjGTFTChHO444++ScjXKmbTkdxLlj8JoFUTEN",
-	"JN///vcTBLsbyyInKZ9wxNurQfeal3H3Oq1+1SwWAWWzIItGuADp2QIZc70kQ2bkjk755vhFQ66x+Wlw",
-	"yeI/d053DgG7ovW3frFv5ef952myGofUHssCuJIDPo+37xAKQcIs18qhXY3oFgntKI0gJoaGNIqAO4Uj",
-	"qky/5y4Hv+6VVa6FT9gz5fhS432449gH0+XutU3f63VjHsqb+9aDHmw+K8oZW5jYm9RBy1G5IIpNZmbU",
-	"JxCWdrDWQthk+Nmv/SCkDmSvg7fv42e+CZllEyyWCq3ghOPraGNGqkvkqzN1YFNGKJR5aq7/QwiUZ6PL",
-	"a6JKuTZyuVBdqnNC8mIuF/5vrqz8AqUhsLVuYWUtIBIjKcY8n113fr6VGByFsJKmuQs9p3VfEK479uAU",
-	"ttXFA2OSB6UF2WEqsxTjyiJNFbZca2s5rsf46pZBySlLi/ka6I7rrDhTms+oRlaRZa/HUEmgdUJP3Wfv",
-	"3/Zi3gTrOCpBdo3QAocHyc/IVICAbiYA43g3ZyM9MEI+whpsP6N3c54zda1VsbcHIo92u4guLEhpY3oq",
-	"aukoF8ZfyLnMreAUHsjDR3vdzFGOPTYkMnM4LkWWkqDCQCdZyHL8+KFxvzoeg6UAgEP1voMYY3i7cSjw",
-	"oyOx1JoQADIpjMxpJW9Eiojd5opPxBYgfduRYTfDGI44xOCbca09D43YciadZqDZbJ5RzbpujbbW6rqB",
-	"r3bpBgUObTixh5OzHDWguNqVV5NmK1OtndrgPFWnUt4BdjerocRYUK1yWB0HtlOMMKsK1wkQ7By11iKQ",
-	"A1GgdnPWrsAaTIxn940Sy2OpIjCz4QG+JspQbTMrmIGulzWjK6JsJDGbC0DIYPAuZmAVB0aS9Ehi686Y",
-	"f6YFYiQz6+kZZtKsZHLiXvfBQMmCcs3FxHw1z+WIAR6L+cuW3DL/REgH29bICM5ZBtV9v/BFdYFtckWG",
-	"jIuJE5l6WIcJ6JUsavLUKpaXHeV6pXtGl8CYAbcdqx7znNhy1R1lNDeDSE/ACX3s4uPTV4+fvnjx9Ala",
-	"Gcz629qpgBg4ZCM5Y5Z9OvBwsxp4heOt3WlIHn1tdUgOUQeMHxZ0p+Od4cmgI0Vb6I5uL/OyNFOHt0va",
-	"6mq6sLJ7l4Noi8N1RLMQ381ib7Ia9tCt9v8KKgJBkcWls2jin0B2XJE3T189ef7qx13GVM9PwasBx1nu",
-	"X0gmPX8GyzFW9q5cbE8t4XkKCbm60s3Mzlr+b1KH3EIgaL591/i7wgnszgxUWbZdWoKqKk1knqpV+C0r",
-	"y1p/7QIkbU0vwX+wsESesbHuuVL4C8Yn01JwhrK/qk+ezuZ6aQ3Stlq+HIMCZa+K/kayLIgEMYB0mmec",
-	"KT1gouFmgnS10Amt8HJy1fRZppibDM+xUN4VROVA+W+0cVt8OWXt7K6E4YiK8razpnmubcUDVwlta+Sj",
-	"jF+ybLl+ZhatcE5HzHrnhVxYr7vdLKh6cSNgpUhCtUWvjLOZLjsiksLJ7o+54GqKCJTNbKdT/fAONp+4",
-	"OHcKJJ1MmIa2knXy0KZSzaYixx+WMLEr2eBGb/3r3cY3eO1ul/CfbvhFo4FHRYIv8TBW5tQteACPvhnc",
-	"s7KR8uHjsrlA847H6nDImYZL0PonobaPfRJBdWsWGSrad117t8pxRdP1y+u5RSOfeybz2ebwNXJgFeZK",
-	"7L59O1IyEPQXrrASb4ju7TU7B9Oc2IY9D1sNXGo1Jlt0aESGlmPvFeaCDHM6gtUvgxC/+fb//O+//dM/",
-	"fv///fU///1/82//9l/8w9/99f/0+//2X337j//yd//+n/7+f/w/vv3H//fv//x/rQfYHT24Rty9Ny2X",
-	"4KNg+thbdazz0RT1RENC/iwrVCDtVa6PSQLfJz3rLbfR5GH4Zi4XNmTghBjNv/oulIOz3m2R+vKSJyQR",
-	"2K6QpoUAIFXgeN24zY9v43bhFQvzio4Cco0jD4+2wJWL9+jIVCom6PWdYEmizfuACk/xkEiuAGPg8fnn",
-	"Rpz6xYvzX4StDrnAyg6rUlMFjHal2VoSiLOpVenx/sPvxpweCfPwVWeyrLRNVA7Ut3/yz7/94//6d3/5",
-	"22//5C++/Z//ZWvCSqvNPma9Mb+VIPBheIbqExezDmURKy9TUqiCZhhjdScJY/iSHklmcsgzQ+6//yf/",
-	"7Pd//lff/sm/65F+v3/X1TCFgBTbniEdeskiJR56670MK2IbFyQxB+R8ppKaIg5eCO/Y/aQtHaHZQ+nI",
-	"k0K5YAL6CCg4cB0oSDoC1xsIkYbMk27kWzFbrvYLK2aVM5DwZxT/JlxDEQ2AWgHEaBfl5pSttfHgERiU",
-	"SQOxmF+oLnLWwxlWAF3A+cgF+Zvf/unf/PbP6lvZhcdjzsLhM2yhgeNb63+9co6mE7yghKYNu4BxTu4K",
-	"c4FOLu4JNCqd8yEUgPORgthcn3wxlYZOOdy3tlC3D/6DuxcvEilGjMzMmniodryzwRCu+puf4ZobY2Xi",
-	"9ufajO3Vnmy8+6Ustk4WeR6TyTrIYsAOG0WopuSJwPEKlEbVpdmDcS5bw+BXTzb0tNv4IOhy5/FBZa/X",
-	"jA/CWJIPIDTIzCdnV5wtmvdsC8/zSMbUD7xOKEnzJckLyCQJ75aIXs0FRG53DtDw7LRiWwL5MixL38Vg",
-	"1Bqrv0n9OLnYxrQb+OiaXHLdSQ4d2J+bnV6hu1V9fTWHoLoXVYcsHqAVH2cbye2aXVhC3znHgLjTImb4",
-	"91kPHcwvv5bDaHCr8NH2no1jAk6MkW+I8+WSJmzfrTPc8Y76hb2FLd3pRG9hgnLNjRAPJwq4LCr+hxXd",
-	"p0eOiGUfPXLf+0l65EEoBT8sDQk98ohYq2CP/JDkbAz18kMTjZbOMY2uw5iG0uW2ajXaMPDAYJZDJWJq",
-	"RtOGCL2yTl1bKldYtLZ+7dShBMnT/uGjBydgNxHEmlJh6amygrSDaOBN+JrxqLAyxbPXjtrZpWQqyLrx",
-	"Xsxv3mqA+9b1Em0LcAUqLFegZ1OF5ka9UFPGNJnncpLTGRRBVGQlY3LDm3mF3iJXtTcDx+QhVJkybU7I",
-	"sNAk8SbtxO6me7JMqmKNY/dCQgYoy126bXtgVplnuGGJvZhoEBUKghCuqnRQZilaGlnHg25BqziTi9tR",
-	"LFzHN6FbGPb9YagXZ3KxikHxXQdkdPOonMnFcz+QM7l4EozlTC4+9cM5k4sv/IjMNoWDMhP04zqTi2du",
-	"aGdy8TgYnemgHKBbHhtX2lzN9LtwQW4codQc73tei/X1Jgx0maMosEXYb6TKYHfvZpeQxCg1VaitQ0TP",
-	"eQNnT8B+xcUkOXaXEhp1MGYQTF1UpD4+kCTm0TI5RsEGXBxGtCmTGcwrhRDYJKQ7mCbDqLw+SebUSEj2",
-	"BQzVg3xAlqX9r0TiIwGOy/gK996UXjGM4jshFC/6gpGMaZAqjLYOaNf9MCjy2HvK3COI1jCNxkPL4TJO",
-	"8CZIiKJL1f9KBH4bt2pwN9AUSj/jpKGuoJkcaqLX8qE+Lnuxsjx2hX/4/qyxx3aKDsma47Xqc/2Uf31h",
-	"3RlVajjAm9q6QXvkkAiZMpJKwYxQbC2+VBCZDzkIx/C+m6eRkOEBbA+hQ2HoP8uWRlqGljS9NCdOohzQ",
-	"J48hRkiBPbtQjEjw+loXhLOx8pzIhSBm1VaApKum/ftHP3z0wzbz/mOq2USiwOv2E4jInDS4LmZScC3t",
-	"5ky50jLHAuBwCmMOOtfmzUoA63KHV475zkQAhwMQrYcwqQDANmrr9s01ze9OlnLz2fUaWkTAa0EF2kTv",
-	"9uVwL24ZarKmcJ3Ol4MZF4VmN14HwWvbg3KVY+DC/zmB4EdOCmLGu5CV1TUJCaG+I9siyVsCNVrNd1Qn",
-	"v7dXCP6bgtmfLQRo0O9uOYBg2c6VqbDfa+pSjqHcuirl53QjuPVbMbgtal+tsLH1aE46X770B+xDQ7Du",
-	"yjVvqpab3fGdQON+8OTQef3X8/m369Z5x2xxxyxRKiZebBjN5aMVkyBiwmq0OqdCZRSL+guIZmKZTQmD",
-	"ylA+zEkBfJMUoPBip+ROkrIEFJEkZfunF8ld+3nZUxBuUYZvMbEaW7YOSJDuf/32m6Pe/fd39r883f/V",
-	"W3xw//3dH93ZvwNPvjl6/0dfHux/Ak8bABgt1uZW5RQ3Q2GELIn49lhtrI6GdkIOD6roehWojbbQDYih",
-	"acYq/DG/stGOECtVxR80+jtJ3rw+vyAItHp4T83UPWgycVotWoBSRagzDfXJqcdoBIypXGmApVBESTKj",
-	"YknseDAnTNlyXCro+yOFTSjEswgzNJhSpodKIhm4pDBt1ianCDKRoDITKlA7dmBirnyZoaLZXJPUvIco",
-	"oYXQfVLBzbaDEIylREjso78RAmMnXEnAdWyhoS/MO3UOYckvyhJuHkC2m0hl+mVpExrg7lhiMI5VdD3c",
-	"/NUDcViDp7Mv9shR7QeL6Qk8TxIpYgaWtZ7IDVBPQYGCU3pFs4KRIR1dOs8Sop92M8BiDx6FvAlNAcMi",
-	"Lazq1hHRN42F2dvTOR2xOc0bXbmuiH3wogcCA+AAZcSxPnnJwQRs3b1TmhIbUF5eRAcH+w+G40+Oxvcf",
-	"/vCHw/sPUvqI3h+xT44+SQ/YAXvww/uP9g8OxgePfkjpwZB+cnA0/OE+IAmv96+1QngGdNDzZFrduii1",
-	"Rz33ZlF+cnHxhpQZG2v9no8xADbGLTarrvABmFj+MyvxB4mj7asJ2/QFvrzKO1dTeWy7VVvIlrYPbH7H",
-	"NgjsdPc2iKDf69og7KG7fRuEm9MflA1iy+o3W56npkXbUo3fCVvdYlG/G3bzdt367Zhj3Aa3+MKvaiMm",
-	"zEeKqCnNvZKuWH7FR6xHcmaU8StmcWKsyw+/4syoiVUtsaU2R+jt6x8cRqpyPMZEjk31YZ8Q0vzhKppj",
-	"JLqusj7snVZmeoaKeiCIh0h9xyQZcb2EaKrke9/YDJS+efY+MboiJFxNqSKHZvUehkUMyuRPzM5Er70U",
-	"OpdZ8FqfnAqbruQghqH4X5AAc0KosGGEmNcDcVv+955RE5Jv3icWQxg+r1Sk+GZvBElae7//X/6vb//d",
-	"v/RFc473Pn/+xroIqjUhOuD/plxMNM0uB021HbuUaXBZRg35RWxGeb1I6tHDBx3C1Nak+vk4E5/sN2e5",
-	"kgKtU8H2h1tu2ntftSh9+9f/6nd/+U8iOUQ3MHHMP61N/KDDvAvF8g6qT1k8ZsFGU6oHcs4EfrbJbMK6",
-	"qR0gUt3g4owMFnorrNkqa1jPoqGXe+X394KP21wHMzp39Rh3XpZx5bhtOM3q9x9erVp30jecFn73wU1n",
-	"y036MPfGM6MNZ+OS6D+w6VyfRW64DtXvP7D12IJFu8yj7ROS2Dsr/1Wv52dQ8Ie7dN9CaKK0hBKsiGxg",
-	"kb59KjCUkMoZRKsNMdW3Pe3VZSbhINomukv1IVje3eoQ0PHzksiqt2uaxkAA7Vc2XDflGK7J3mHuSBco",
-	"pjI6bV3L0CLDoFdAC+HjMQM7l4iXlIz0tIX1z33TgHtra5g1iJhckUUuxaSEcsCEkkhyTHI6GrG53nce",
-	"1qRLEsaYZ2zQaJ900Z/XggtGljPgW2BT1cAi5UIhah0fTT3c24Iqc7bzrtCfcQiIMw81CjVUFjK/ZCkp",
-	"5kYjGtO8VMFQe5KCdcWRborOtiCvNjabKV1Bw18JW4YCQzBNDGC2ZIMRzCdlgHfp8jQk7hfGRcOWocxB",
-	"BLMNPe8WvoyHuwxRxr+DqGT7wLbZhO0AaW10gms+YVpVkBk2r1LiiSzI+imJ2wEoWxQwZERhDa0yGcSd",
-	"x8rBrVmZw3PRygd3bWwOur4Fk3O992sbnsMb5QMwPwfD2Y09dT2i0jF5fP55D9CUDIf46fnrVx1haaaM",
-	"NZj5MEMRQLEMHxxKeRlW2AwDGmyNrnrsx0ZAKMgd1rtXJ2j0re0aLE2HbbqVs3cb5+5WWM1tMZkbZC8f",
-	"DGPZ+ebdxsapXTmirCyxITFYw2G9HPb6etgra2L7ji9D4CGrKyz2J8NSbbU/M+MksNwjUlmWGWnPuvnx",
-	"PUDCWhI6n2dQLK8C+tazcuaIz3mYK2mjU0miZirpDOFczwe4H3hI/Al6bIsExBX8fIOd3KY6EafZYJ6z",
-	"MX/X7lc01Advrs+HmXTw4Z7hW3+X4uINJHk1miPcGL+oDckv2wZ5QK+7vgyh01u4DMt+r30ZFh9GtUA/",
-	"p5sI8rg2I9gouWADFvHBmbN3nl2C27ytNLDZHfJ3ZHCzZLAhp3+7bv93zKN3yp+fUJ4tL6SmWax++ojN",
-	"dcxw/RqEM8V6LpdFVQo8m91nKTn/7PHjp+fnNtzAls8hrtUQCqObrdKG8sYGdIo/KQ/XyV22gh/ONgU7",
-	"67Cnrgi2qz7FFUn+nq/77uKQIyUfYlCPbhEDmC8uyOE98P14+ReknFHXUlYVrlOD0A7BHp2cbUtKOhEd",
-	"bLey0IqnYLM/f3nexYSe0uWKbLgG8KuZomrQKFhw3dGLFBhCn9JlDSc9xzJN+BGk3CjZbcHqGNtRbOcA",
-	"XDtAl+LeynQp5EJcryRkHSLGTzooOHCzNehSulLmOsSAqVUFrPDP8hz2Sh5RLTpRQb5UuoX17FYULvvd",
-	"uTRc63p1qu60N6SWaM3FhCQlSkjffZHEzttm8nVwFXznInbA1tqk7SdouX1cpv1c3+7SlD+0jSbf3XGo",
-	"BqracSC0tqb6bKOGF4oNfMGBdiFptVhJY4JNpeVyapspwtWd3TETqPS9e0aw2v01tePaMbl1Jbk+w5tJ",
-	"iPBHt/tSXLB3uuNhaJnE7uzCW0+yzkbWtfDGvPvKB6vX1ydeFslD/JOpzFJF5jSnM6YDzCxfG+CEwHpU",
-	"vW8tLKiB4bztsDe3wzlukWvAnjfi8Z5YWIJwW5OeLd7n96xWlQaLVUDsvVEMqCYziXVHIOe8DOZ3qeYZ",
-	"zSdBbIiVUBSY6/t29wamjcF/+u2/SXrk6CDMxD+xASUzrmvYiAC5ZknMgRnb2j+VgP+93//F//7//sf/",
-	"7nf/z3/82//h3/7+H//Z7/79X/ztv/iHv//zP/72n/5vN1ryKTC6xAsKcpoRNCb4WBwzn+QH1Vj6jx/t",
-	"Vfs93P/kLYIrHPQevW/oGwPBRqxZR49WTfoCV075RP0FVVF9eKOAqUsu0naLkxvyz8zbgLgVh2u+CGwD",
-	"H6kaULGlhtVKBai2CoYq34iKTSrzyyJWCt/Fs4E2R6YsZ2i4UJpqRu4kbqWhoLaHH+6RJCiwlwAcgy+Q",
-	"bQccW32LP3+3Zys8oLo0wJi/xB4mZxYwr+RsDpIV/lYuU6Agbg8PbZbULvmYZ6wDIHR1S8xHfk+2wdSv",
-	"pLLHIrHUZY0mbM1RljMC0BusT16PSTLDvPSB+SE5BpgVgAHHXC9Uetuhn6eM5021a+mMBZDUlkiAZVqw",
-	"UIzvsiV/evWtzGv7l8uFwqEXwiy3GVhyTBbT5U1FUdauGzi+/jz2LFx1mVQfchR7VvyKRC+l6lEPoC3D",
-	"vYACOfintn/jOlmSV4HRwD4C9xsSPUC2udUB4ZPmgxlPBSQDvl3LM3esV/h+d69TVLu+rj5RXjq3r0sE",
-	"/otI4tb2l7oU7GZI42Y3ObYGT3OqbBx2xNPUup3288f48ncTKs6wj+6h1OyduQwjjPYZZqUahmffMf+0",
-	"eLh45yMYcw6xBIDyBLx1gUkSKSOLqbmTDPu0wyI5FSDf8hwYN+I+A2oRhtlWoktW74R6IXAc10BIPVCM",
-	"5qNpzKwdmcgCLNcBovSQMUHSHNI/bIzMjC7xtzJpEyChOIradkYA8HQFxnI2I7LQm83gRqLnpyyL3dkw",
-	"OzTH2xroRpZHrB8zC/tjFe4b05IxfD7cOAD73jScfU1EebdAcntiykhy+8CHkr+tn+KA/oMob1ghX8i3",
-	"JPoGErpOXHf1kK/syk/kAvU4iMSHo2IPkMsi8FXprZBQ0zWEWrCYXHSKPwROGwzsx3L8giTPUzabS83E",
-	"aLn/M7ZMNvL3xeLQaJbBoXKag+07k0pXHVwdeyrSGKYchtr5CiTwVrUjniOeVEfyxKLQa1I85BjLDjK1",
-	"0k9Q3hcfGJmzo1uQZtmQji4jvX4qU26rLLuXzHTLQ0jTNGdKgfKC4dRdXZFleOO6rCcgF+tX7dYyVF8e",
-	"XLJlpO0n5jdifisZzDhnDJH5u7YPxgmHrhjtBd5wpZq2nomQmo/5CBAiVbTocfkz9mG4UxrcCh1zitA/",
-	"GiM6+0vkLG0+HdRto734O9xeB3gTuHEFHc6A+tPeCvkbat/ACzqQ1lxSHcnLin8ZUpCY0FA/tWdvZhjU",
-	"FcvJRGpCyVyxIpViOevYt8dIi3l5yx8r8RJQtAvkF6fwlFCQvZtkBJpOYmotnZSBE6rMcgIQx64Nq8vB",
-	"r+Uw0vpP5bDOncPIX6vWo1CmsYxit/7UWrkjWLAy2mG7NVOXalBW0VjXqZFUmBVzYG/D0jtd+gIiX+0B",
-	"wFvkmIhVjgDdONM7MgUAIt0qHNZntwGhrM7dLXx51oNbOuAz4ZXjZlVnd+E5rdyMEQ5cPVeVK6DnxZKQ",
-	"Ct2VvkZK2q1dwHa6c6NA2O81LQJOA711c4CTzDu64+qRYoBIq51pMLFAAEmPYDl5DOdKAG8D8JAEYylq",
-	"h9dz7DVi/AT2i/vrIHLq0WgVNsoFMaK9kBrOV1sl9Ovi6bxfty87PlQ7PlC5zK83NeaaWD+3XOZPmDY0",
-	"s8X8cHpMucT29TbhlenjECuNNC6GHWQzTkbNzwJuyV/LYR9eGFjri800r0F3l+XXUTogimXMiCadIRGw",
-	"0n5nJvfMvI57HOFzDdjjOCX4sZ8zOpr66awikudsJPO0oyQrs5Spxg7ZlRl6HznlYGJ4F/aKnxH8AQrW",
-	"W4UOv3D+snnhLvXVXCKqYuk7p0RpOswAgAC1e+sXwlpsORWjKZGiR1QxmkImj9nFvpB6MJaFSJNW5Czb",
-	"c5TYruLxX9tkX3mS3ajQFbtqChzrbPJUBbbWeiTBiIQdll/5kVcMQ42L9cRV8xLL1+O94y878Y7yy/e9",
-	"DlU0u78eqrPdv8Lij93fP81YroPX39YFgKQ+T3PzV6dinkRHa36oDSgBj2+118RZ0ogNnw1TKH6tpOif",
-	"0UXAquHDZyxW2WxDEc009HoMTbWLadV1eUOVChHSzekFMKLEnO2JBWhvIdquEpyb8A5lBb/GO5UWrnYe",
-	"2Qhd7l7PCChvtVBr12HbE77XFAcAzvfFlAl2xVDjBQ5ppHQN/gVrqXUo9gs2nEp5uc9TQ8QydhWYK0Jp",
-	"Ops3hs+QKZ3PmWiOmGnwtHSYL9TCjHJ+yzjK0bWt/Y1oeFcfROgoDONaRZ26Fi2DInPhxe68RmBJsFcs",
-	"WC5SNkgxtgUKkA7mGRXO4hBAFcHfrvqo+9CWVXF/NvuhVp1ykVAYPmOE6sBCj8ExNq5Epr5ErZCLINYO",
-	"Q/uYSMtqLXQ8ZiNNKH6F1s/EDnZANSi/CEfnS1f0O58BLrjmVLcTTAk/OKPvBmmRo/66arrFOlelRgCj",
-	"ntEllHaNydMerfnh0cNHVbzmuDU+ZQMu1AZYYIb0uszxtXvvvaWfiJHvNTw3KoLR6pGvzegl81GYhwcH",
-	"BzUL4J0xBwcyYGoZxcOVx5UC/7Tn4S7YNB5CYplPsbpj+pmzvNImvIhmxLt98lowbBFIIVvQpUJoh5q3",
-	"fO3czfdVOIajGBzDnC4zSVsNEG/sazYTtN30Us7t3LzvCjptdMSA1Oxn9YPV/VYoI9y6mIL5jMlCD3I2",
-	"s2FV8eMwZHrBmCD4HsvVSVBXrAe05H5yEbSbnZVoTSxrLep+tVROuSWDhwerdFB3qVsFqAxP8xy+8eaI",
-	"F5hOXGmt7xshHszNfV/sG01+4TkIf8uZU5wBdMra/fokQWdW//v2e2qUAPir8kWAQX+MNcIweXHCNEZu",
-	"LKbS/RF85rBTbGev9ZTlED1CoPA1MvwZfPjg6KgfgOi5mdq9dn/6Cu7uAXs3t0AW7klo6XfPwrQ+9ywI",
-	"eXW2+35wC0YX0icY9hXPrFqLf+dsJMvEQXiUycVgSDOKzgFc2DG3wRr4Z86UzK66h3OYhbVy7jl2Hz56",
-	"5hYnfPjUL1D49HGwSOHzJ8GShM8/qywW/FKvlA4PQ1ZV/w2VznO3cMGzs2Dxgscv5OJTv37wHFTUZ24N",
-	"y0dnfh3NAXo3zygXO9RWTIcCr/yd6itBv6tB9UZ/iN8NUfvkRFZrfFF12cOUagTp1BIBfTsGo5jeB1wN",
-	"AOU3mi2YFuxaUVt48tX1cFPVIC0axifFoBCjjNF2yUh8Zl80IkDOZQ4FHL7pUgmuyUqZTFnmDLDAm3ya",
-	"i+GcXJE5LVQFdtSMJi3wSGMF1oyiL9pGb0GVfmRtA2RR6A4aMYhpBsaldXeU0k/ZyIzhPOjXPoKari9s",
-	"7/bZT3AQ9q+fu7HYv1/Jczci++RNODDXlRufcw0U65JG/GphzgK+DoUkT3xpR5sEj7r4gqrOgpDvftiQ",
-	"6GykC7jpfM9+PGYI0TZlEQWGcHlr8LsiKRtxDA4dTX2pPrqEf/pOTrAyzIIrBj41qCaTrrzOY/ls7gZT",
-	"66oDBkqMHZdDe7C4Elikxep0le7VSagPGKUOokldFoxRhcrFGsmZRcXsLK0jKX3O2SJmB8BSqA3VD18b",
-	"4ejN2evHT8/Pn7/6cVheVCu3elOqyAjLStoEtUp5VZSkglqkx5j+VZmSguqNncmtjAltq5F4jm+CmX42",
-	"o3kDebLy7oBYOevPuW51xsYyhz6U1DK8cnj+JvDsuMLbA47qT0hJoLFrMXB/rdyK4ElruBXpjJUJRCxL",
-	"TwglqdlFNqc5RbWdESjGg1K0KwUUW7dACIjmig0zIzQ7wHHbn8/CQX4EsSxcYL9g0G41XuP81kfhP5P5",
-	"7PX4CzQrRm4epalIaW5un7lUGmPME/v+pzJdJn3IjZxQzfw7PtJbTemc+eq6HujIIrH8mGofpHb65jmU",
-	"jFbaiH7wurV1nsBps77BxDAFi9IdRLn7a8+O1hAFjqnj9WUndF5+7564Zt739syt9YJRtWmRm+Yirs9y",
-	"OcOgVAj58VzT8JOoUrtWh72p4+nHGyOYn2DOwrlNjN203s9Ys3yQ0lio6ymZ01xDS5WcAkNxNMuIFUjI",
-	"kCHPdNkTwE9dFelxkWXEtE/ufHbx+C6S4pwqCArnYsSAmqCANObONRsO7j962G43wJD39ZPhymVDoLaM",
-	"JkiO+ZPYAEvBw0ZBr0ZZQTHCxBXPpZg5XKPkJ8/PL16f/XLw5PlZEr2rx4ylTcsLvbp1giWyujkkKSC5",
-	"Y62zeZFluO42XLZnb7GhTJcgx7jiHuZNqJqrbBwAxsj3yalrEcQLo6lDN2DeM31D6TMOUY1ovJ1yMemv",
-	"3Y9Pws14FNuMS8bmDbO3ZBvuxYZ0g4mLSDcuM9LvMcg2JX0hXlyfHJAZo0IhC+9vRG1Ri24mJ91314bh",
-	"2sBkG4YbhB3CD5YEVvZ6NIVEeJ+xydIJ8ifqBB84lmmKCuFwiShWSNpQ0hAHQW102s2vhV/7wYKnerom",
-	"OwQG4hVcLKVIy70zxGrxWOl8nnEsEe9/dmVSZFklhSyZDm4dZCQLxowIN5NCT6OeEAg0UXM6Yk05we53",
-	"M9g3UulJzs5//sKmh1kCxjqBWqL7Qy5EeW1gAxDepyxEHb/iGZsw8vjs6enFU2KYke6Tp4BrjNtRaVxp",
-	"s1QLTELWhAMIbRB29+j+BumIsYi652IoC5G2gR7dCI5RZYXXX4l2WE+CLwxvB3cSv2KDWlM0yzqEn8Qa",
-	"XQneAKiF8onbynnOFNOlTDhjACoN8Z3B6wk6pqCfpqWrI8J1MEOhF7cKvtKg/1UBrtHEa4RA8Fw/7R8+",
-	"eoCJ9dZ4Ye4PELpq6NiWJo9LLisFw/sRErqQKZUSaM4MRWElkcb8wAaLT+mggUXuSBtv8OU2o047LgCy",
-	"YqcfRp0n7Y04T1E7Ql8nXfG1eD0eY7w+4qZYYmoHFrAe7RtH2d401D84BHXIL9y46sFrOtx1ml/BDQz0",
-	"z3Ct7I6s7K5doUDl3Q5i2xKhUbjagvxWzyicOotvg7ARDvxiRi/NHW+riFQLyR40D+NJjR12D1Y3dzLF",
-	"AYHISFNz+yJ384VOSnucvZ4qTNECddhMYfOaLZq7Uu60GrLD0mIeCxLTU2BdmPVo06hKecmwHJC9uSAj",
-	"OZsZ3aRU1HPD6FA0disrjaxzilPEvB1IQbTB+eDh4lYI8v1AJeGg2AAgfjqLmhFWIK9bsApS0Jd7RtzO",
-	"+6Cy4T8B2cXQTyfLmGNsVE/r3uxodjhbV/g58JpWwvQPNsIvqI5hTfmHGJmHO+gvm1mhMLU+yAWemz0/",
-	"8RgqJTX6OyWov+x50pd7D8AKUDsoh7FzAgDPaFCjWbMN13IZ799OfpCQIZvwksZ47pBsyUimLDTkYmob",
-	"kIZthgsyo1xkhiAfT7mgURVxLW4R1d63UF7Ox4RaPBg35J5/MibKkDLNcMjmiNDSh2/IHVQj6lP9Ydg1",
-	"m6+nfui/Qv2hyLByBPYCAeL7fSwHrPqueOk16BAAxdZWK9/gYEUi3SlJgtvDo5hZVmQ1Swdp5ukWrVXV",
-	"6uDgvXShJv2RQ+9YrQq+QqM6jrYGmXmwlzgeLkjyvW/eJ6hvYEUqtE6E5dbBQJMxmhrVidqAW4dvZhqg",
-	"5I/I8H2CLN214/SWhXQQGMp93MOPfgAfgfGwmGEtQpl5iu+Tc0t89uyDfpp8P0H1PUKMNQ765fe+wYv5",
-	"/VvyvW+Qv7+gQ5apPvjkoXZ4haFuA8D2gxZedxgLGmm6e8031/Rim5sw4yMa9S9d5AUUcqWCMJpn3N5p",
-	"iEHivBZRxrJNFtCYC5oNAoTIOPafzQzlWUaGmOHcK6/hxIheiSMmKwj2CMsUq8MBbmychzlhK1yVGcyQ",
-	"KMLkPGONJeDXQd82w2Y/yZckL0Q9dch9QO6oqczLQvh3Sz6Jy2TkuRYcke4+ow3tySDbpjxWHrgyrXnO",
-	"zFssNcLbSM4Qnc0safLm9fkFuUfn/N7V4T01U/cUwxwbZ2pZyCJLwWG917N/LCjIr/jHkA1C1zc+RCGr",
-	"8g6fFRnQf8canEhUX5jvz7Hz8NEXOITw0acVV3j4y5kbTe31ckgNQSAVslqjJOw2Ot9fdjuOzw/7vWaU",
-	"uDNK3XqceCk43EQdnmuZv9qqpKx+ssOKKbdj0upkyOoallDDKq5UvqtpPmvNWG379OXbndezuQGzWnVT",
-	"3LLTKKhuzZMAVrjSZ1T1IrQY1toWE5rf4UqumgpjCwO2hPX+lMOH9x8dVFwqj25kNR492HGdpC7E4YQ9",
-	"H27kgsnW4gesWI8ikvw+/Pfw2d/89k//5rd/FtMdP7ziUtey/8aXuuqxmFrLogWgCRb54VaL/AexrM12",
-	"75sq1hYaEaLRBaD95LKYoBb00/PXr47tlURFSrhI2Tumej5iCSpUwjwUuYOh/ap/0M9q6m5ytw8aNITS",
-	"oFgOiTfmVkP9OuPO6gmlomyYv0hdCL9HdGq01Ry02mq21qrdspl2N77fA5zzWW/n93xd9nRTkbchzkul",
-	"d5xZXO15g9ptF1H48ABUldogWC4IJSmqojZlBe0KRgPDV5EaI6Vu3F6vdm2VWOVzdcEWv2pF3dvMLA92",
-	"nohGYqM6AubT5BILKlm5j9wQ1q2/l96ioYrgNoJVA2fsCUlGhdJyhrmVYmndILiOTmsH5jKjgqJYMcnp",
-	"mIJ12rCSmRSXe709Op/nXDFwhWk+Y/uXxQxekRMNNQ7lVQF1lkxv0fgKP4EmORKngL/WJEnVI4sp1T4L",
-	"GwK2y2lCEJOFjjlplEQbcujahNJVarMzsZaChlifqVyQTIoJoWigK2vFaZdYDsZPSOOwplhEjSzRTGiZ",
-	"SoeOL0Fgr4jSPMvImOcMrP8Z1zpjJGOAqECFK4AI1ABotr4jbZtUffLC+fHAb+BF1f42suqaRdpFDZtr",
-	"x5JUgzQ6lPq+QRW3C7/H+/JmtLdOH9rXo1pOhwbs2eiYNGs/CvJlb0wovqhoHHWmUuI/J+hT8nbqmAhd",
-	"On2qOa/XEbk38HrpODSTdVZWqlnS3PSuSkv0NrWRKjEblu7W3Ew7F4JuQ/w5jyq5F/Xo+XAzTjpov9V9",
-	"KYXyv/3Xf/W7//DPvv1Hf/Htn/xlm4a8nUYMU9Msv6LZywYJitvfEdhLiuBWlegIYe8woGzGs4yXsTXN",
-	"t8jHjx6Y4bUGkf6MLW8GgKtzGrwrb90BLMuWdW4BxvoZ+w4q73eSVM3iRSTUnR2Zn7Eta5m7PYiIh0U+",
-	"l6Xf8JIt60W3tmewtXnCIGLTcpVwYmq/q5zTc5WC8WdbsBnroNs6QgqwpzHtsjzwX0/3L76ozun+w+ok",
-	"6P7Xb7856t1/f2f/y9P9X73FB/ff3/3Rnf078OSbo/d/hCW+7r+/e/dH0UMPiTLnTZZL+0OtPoJLqYMq",
-	"adSmHXOhNKMphL6WyXiDi+cvn77+7GLw8vmrzy6enift7KCaytEeY/kCYt6fQgXzyFYEJaZsdDwPw7wU",
-	"g7AZOd8v5oYXj2SesxFc33cwT3C4TO72QOS25bTuCDahml8xkmA8eoK7DPlPLikHvoHYfpGSO3OpeOQL",
-	"cIv7L2x+mq/aBZqvY7EW3tEmd5wAcjiAqMDndyF6x2ZaET3NmcLdueM7PLjbJ75aOeYamLEFiOQQIoJ6",
-	"Q2IjzfsukyGp5BFgfSuzslBoAXMKnCREgylhNIqNCaFZVs7fRoLYOBMLubCKdeuwGKJcwP7osYJcrlnH",
-	"mgjrkoBhUXwshW+2NdDWvhlt2CYvcEGCKtVdKhp8l/dcc9LbRVBBDsMXpLxcrSqGZOojHzyyvEjj4OPt",
-	"BzqTi4FacOtcrde1iZI58FVB5JwJLiaOMGx4Blv4RMwtR7OgOdRi+QCGk7MZzS87BH1Hayw7Oi4hTsLp",
-	"VZY+IA3fKxyaVkknYMi70wXCW2CXwg32exPhDbUZ3G6IAw5m19u38+iUFw5XuVkmAQAV97+N3NSufbVh",
-	"8P2546Xmep8B3FaPTGWR9yCn0TAXyF5zhmwUxz5CoDzytRSubqlN5JNY6Xblbp1jim/r1sDH73vwvhnG",
-	"Rh/g+Df7BFLzun3xvmlTVbfonGusyIfmd99sez7E0W9CKx/k+LsT7oc1/PgpUvpNzq44W8TYf1bMRPVu",
-	"a69cKEYyjYpRiBCKv7qCNkbpLMBBbpMYjkny2cWz/Y+THv7j8BFCYP/408OPD+4fJJbpoUaykPnlUMrL",
-	"jtWJN7iludJnMgJSUwcQdJPt+cWyPb1dv9jbmUrGPGvQOjKu9DF5fP55j/zixfkvzJL99Pz1q1D6HHKB",
-	"oC6rEdBT1uRkxPLMEGngFvskyBlwSWJCalu+rWrbXG+saQNMyVj7Mu5MdAkOym5lF6TE1QmyLIvhvApW",
-	"hokgTW5YeFTnNFIszrv0w8SuIQOfp5ZG/PCdxbQrpZaxUn1wZKxy6WwFAsP7c7nwJVSDgtg2dXKJKqjp",
-	"KkWDzmxetKUgr3jvmwqWV8vEm5EEI9ii9BUWwcYdc6vhlrpp01l6Dugjqzs/lSpS4cHcAhDssHd8hPh5",
-	"NONXEXbxXBNFOVTlXHA95YIcHZAgRXYliCqXGeuA7GUGewavQlIFE+vx3yy2CqSXw3gslhfJC9Ed7A1b",
-	"iVo2XtKUEWoUcarxOADoVzSczS7c4Qp878ap0tUxILYDH1dc9B4h+1IYytKtxulykj3cfLcnYQJzMO5y",
-	"+QM6iNHZy6Zsm0QVoxFTKrH5gpDPUubZEDq0kVmYkwPuoMdTLpgCV9dTMcm4mpq7IFZRfi3hrtQJiZ5Q",
-	"wy/BCB3i7nprq4sRg+xhAHabUtUnAD+mAhOmLUWRM5/lDLXy7TfIlowyZuQUB1QDuDI9LD0D9lyXI00z",
-	"mxFZC5VC41oXRmNf7aHr7fAEiCScpEd6tZDAEcDcZE1l2PbsIUCOxfShjTBA4pUNzLIBxI3WG5Q38NX3",
-	"ov3aiS675EE9ce8G3w2cYLCCLrjRKrvkKaxp+pEi9kZfxUIVaSckTI+qv9WOd1vZa4SxhJjL3VHG67l3",
-	"Na+NWiGSE5t67DgmFpwskUeiCX4ejnRA5/NGI7d1Z9mq4QhetppBGcKIKiPDRoGMbmjX1qYidkCoVbLI",
-	"Ryye1LiLDMP1ISoW1r8SmdIehuIGsea6unD5o80ZqkFRMupK7qbey4aos4YczObVAGdTjgihiG5q2qFh",
-	"xmrN9tvZAdPoRgbtzf5aho1AiMUYJAQRjw6qREHdKHhLugKn4lpbtylxWPyQbyS1uBcbj3rFcv9KDd0d",
-	"NMj8kmkzq1iU6UspuJbmry0hEEdFnjMxanASul9LzBM+YmGhaTjeHl1XYRB7Snm2JFpqmqkAzmwkxRXL",
-	"tcfXq0QCPH71y1ocQL1wZxgUAG7/+++/11RxaPB1tKanrz7xdekZ93hsyY+fltm+NJ1xcc8wEa40H1ng",
-	"3Oa5BVBt0N7YQmkKIsVx5SP8qYxPvWRs7qoKwrh6PnxiJMWIZxyRcAtlo/6NQC+dkgvpAoj4Vq7lqeL0",
-	"3rkZ2JTyTSLyDvY/Od3/Fd3/enDvB/sNKQ0LyvVglHPNRzRrTgbz5aR8UMIVy0jiPlwfIHH08JOjDuFS",
-	"MBQ2Y/nE0OjGY/Ff3txgrItx3VCs99SLvBDgnBcZUySBNgyBJrWh2naTII1AgAOkAmN4/WnELKSv2GL3",
-	"cWlW+l3dx0u27JNzxAfHmPFPGc2NXCMvGQJf+vBVpaCOphyTT6niI0ILcyK1q5wRG+Dm8XAYlNXiK8Y1",
-	"3J2xzu7ZLu10r9giwG3uhknoPnjfqy+IYqM8ZpL9HO5KpjAR4pgki6lio0FieeYlWxpNfEgVCwmr0awA",
-	"nazO5m1lPjvdtnJJdrl13pHeqWwlOtSxbqWtqyOM0Dk3Ij55VWQZkaLEToTHXTwUr0CUK+8xOpqxDa6v",
-	"Oz86vvOj4+AS23/7R1991V95UHnWH+y/vVv98/sNMYSvpD5jNF3achAr1NDAO9YU0siZMjKbUaZzWQwz",
-	"BrE0LIUYuxHPRwXXZJgzesnyE5IIOfhNIbFMqpADiGtLjhFCGpzBhvtB9ouLGMshzislxfyEJFgXyGru",
-	"dD6HwH0j6c9llkH5Cc2yZSCY2uFhWQ7oGf8JHQPIINTL6QZa4lbvzDfqnrySP7dtl0+e2S78mtuufAGI",
-	"qNxfsWSuHHb3mWfda4ohV8rTbpvWM+RfrxTx6nD3VbIy29IyTR9dzBmf8q+dKWPjwvoAtsfSAerUtaAf",
-	"SywHvcPeUe9+70Hv4dteq+4eLyEF/XxBuaUP/PscDbH+77KSFPxZqRYFT57akDz7uZy54lNvK2v7qGVh",
-	"t6k9WBodqgf9ALLSuJj0yCGxluUeOSJYMqxH7hNfGaxHHqBRhbgyl+GR9Ku87Rqfs2CBz1mwuucsWFqR",
-	"VtZVpKflYFYAgTwJ9jzF+6VoPVsdrdzx2nEA1WQlZcRBih3Ajsdum5OExfLi9uEW87EsopBbb8C/4Atc",
-	"wwXqzDZyDG4cV5UGnNKV4pI+pgApiNE8W0KyKE1doawyaTJBV0ayarEvy9R1Wzlb+a6jSRSByrqWc0fy",
-	"3MKK4wHRlCdxX6GvnGCMPrdRbLYzD3czUlZqbFpjZT17o9Z9DXTY0Wlv9ayGYMAVCGBLoG0H2PCMIo/I",
-	"xqXQs7JYtrplu57lXux8Ve8WbCzseecxnWHnL2kam27JnbqkFHeBYcRirQHHgQIE5rLKciOmxauAePYQ",
-	"Y3VQwKMso2MTQBCEj4IyDzZgsmT6BOxetjiNxRYpgVtLCMROEU4xIo7FI291sMvw9RjgBwWfznTpS5ig",
-	"HG4U2/TERnZhGjIXE58T37MIDvA1F7ZyDDgXcsgP7d0U/vp2DMfzmAopVcpr2eh6SxBtVH0T0eaVqdiq",
-	"XrcedR4O6swhckQwRtI0t5dfJGUFf3SKtl39wH0ozFnhqtmD0lLkMlLUElCks8FMTZp8jIE/uOrZLxla",
-	"K40akWfg0VvXnp+ai9SwEMs/OgVEQiVKuOe6+huZ0Ncq6tnt/HmaiLomI6sOS/CRLSSF6DJIB75sqsc4",
-	"Fgx5tmpynai4x1eOtfXW2wWfApwHE55zdcvy2uLuL0uBuRNRYSrlJgbl+txOVchphYbdjNsP6fbq/3eu",
-	"fbSS02N8z8hGK+ElEZcfzTI4wObShcKDFkirevHXKuAHqOngf/Y5GZdsWavac3j08frs/Ya8/WpR3Vp0",
-	"JnoUS2AZmyrJMVukTwJZA+ImA1ZhVS2BbhW8m/qdQ0qA1+eFALfNGo+jPYnokhfV4dZL3vfJM5mTYaG4",
-	"AG1tOWfkYVjOE2T0xCFxwDemrcQBr8/ouydFbn3OM1vJHtckbKD7LLcxhtjBtEKS2ddK6BU74FiatkgR",
-	"M8gCYFOxrE2PZpkL0YPtHGLtftjo+LI2raFZClnoM5C+kv4NFPXvAg1TkVdKfJi8KdLsGQiLQqYWPAwg",
-	"t4mWEsCY0NQL9Ed1kNkO79tmMXe5gp6fyCvDxWbMRe+E5IS12XKIJwFXNtfd6UjTSXt0zeQVnbHgrmhl",
-	"cJ8plj9/siqkxpRdzzRLAm3n/rehUH6+60D7FdJbj/vSQ5pJQxkDWD8XBPFXkLKCs6VjuDEu0MZC5Ifg",
-	"MWiy728NEXMzIKr1pflubLw98pAoiLhyRqqbM6yHwy+tv1XVyNnI6moxDCV8GBqGa16SlWc143tMGVs5",
-	"Uzu02bZbRTZ1lWxXGDCQx1o1iKoUtJ0W0lVm8XdGBWgL612E+H0yJ0YM54ag8RYGKi5y1nQxtA9xK7NL",
-	"KKa0dlEaoteFpc9LwTFA7+ym63yoVqBVOWsrhIaK9hyL6cwnMCyG9aIKgXl0YmlVyL1eJ527OwSZh8QM",
-	"0sI7QXF30dvbcmK+Q9ub9WGwtB1vtk6uofzbUUHfuFLiTfoiSmYY6PhVVw5LLYhsqPhXWdoKideygyo1",
-	"/H2pRGud9Exks5qI4caFAdqrt9t3e2H52kU3UrWWCUPTaRxc3FtTovac3t5Uz7IGIwMOk1BFfnLx8kU0",
-	"FaBrTVHNdRaPu7k2KQcUWpIt9lcudXUdPD25lbs+Fd2eU8uNQN2aIuJGsC2urj8NVUj31lTszSh/A0N4",
-	"kEkRVrJ+0LvG8elhIX+oWcVmlGfJCUnsO77GHehmQ6Z4yqDq9ueYbWwkOqZGdA6WACi3J8eE7ZtmIHQA",
-	"rhG9YiL43jemAzrSfahKZy0F5VOjVd0fIbB+oRn8aV6zMQwlEnl/JUu+y+50lArCu0jVgqftjvCcoINk",
-	"N6qk51brawys50t1FtT9FN0mF7l1JqJu0psYzmotREYzxv2Kuadz4HTcrVmfXGCB3axEs0UicIb/yslf",
-	"MdtoH4wkiMyHXJPSJsnFKCvSMG2xnH1QiyCWjWoUrUkvcF0d9g4ODojlLyqikW28haXvNeIStqbKiGpM",
-	"JzYz2o9lwhAZmwtcKwhZc9bLpItyEJo6u+I31AOe7G4HjTVEtodMMR46AtapNl0jwlzBt4KmrSEb0QIL",
-	"Ay/hjxnDei8ZGprWVLXYeCNhEjHsX5mzQVP4iYtpMS85vWklDsWGymEbCQadnFRTxSrLcO8bnr5PXHBK",
-	"lrkq2x3gx23wAC59G7uAfbsddq7cau+MlyP0fRlrvAe2Azkedww9Rz36tfnI/tN8Cg1/JkYZow2RBhQB",
-	"chc2m58rUggMRlrYFF9aSalVTOhjIqQNUQI03QI78I+w+jSjztSdG65Z6D5JQKG10fmu1UqhDDcQZb+f",
-	"UgW1Y/BzQ6L2a8jM5oo8O33+4ukTzCc0n2FGd62itS0Yg7ODsa7Y7e3QrE3K5pGDvAeduufF0Czg0I8e",
-	"28G0EYhV9Tjq4KSa52zEUiYMu3SFTvzLZrjW/A+e5XfzjGIFc1dqn2PO8mLKM8ijTNmcidQHxITZ7lCp",
-	"13TqV6dfyXLQgApl5tKRoDzdnNlv/YNn0AiQ1iim/lvn4wYWbveFsxrciFq/PtrvOS6hDbSDEtoAUKAU",
-	"l+KY6CAY0G1plzhACMLw8BPtlm54PWAyrV8gl76Wkc4hRHQ3OYtBUfKQ9QU8HLNB4YfxK5YPmuNhMNNl",
-	"0M1seM5EGpgLWTT5tIzjMS9wMUGuhZaxbtbBa0dAbYGxYBPxGxbJ/95wQGq3TrDB9cPVqxzPesuRPasO",
-	"LgxUCnfObUeFViqnoU7rYfhSSdOtSaaG5Tx29vgabt4mEfqbBN37twd5IyDFnOUjJrTNYPDISlDLH3Li",
-	"Ewv4c2B4zeHBQcVrBHlxZc/CF69r2/jeHjS+Te5AfeexoWgqQWX6a3fl2tpnub/bq5zlaHYnPAYrsFup",
-	"cbRj06npced5AL7TG6Cu2w+NNqPYMtry+qLV2lR1macPD0JK2MykAplsXJAv2OMp1R+BcWVGdZ+cugyG",
-	"R/c/fkCGS434Kj89f/2qR2aMqiJnqYdsW0y5ZkTN6YiBBA5Bgba4GlnkXJvbnQsyLrLMWlbD0T08OIgs",
-	"+pYyzNxSXcV6e/Rgq+BOf7dCMYEG0wP+Zi6JQrGwEkvo5LVGmY0K5YQZ4j9YP75AXmsPSfN+8oZYxlCC",
-	"RhUPIZj87bIqRNfEoZuc48qF2uU81D1mNytRreV6u2Xsu2XqQSBLU7w/AdOEVIwM2ZRmlvohepvQEQT4",
-	"1zxMLT6V1/mQb8p1eRlE1DGS2HRi46k2Fcv8tz3fb3Txrlgex/Omek20k+UfYz4pctYRgLUGnVoNF4v5",
-	"7eB3u222J1sdi+YshPbOMvs2h7G06748BwBAKKQdgRqE52URJHy9giVuB7ddvRaZpUzpAQAYNYIf/cTV",
-	"iPVGKuuRs5kkaYHJBuYdpvAH0yJLLaoIpDV581ZaWKysyvh97pO1Ipm3oQATnbmuj8CT4INM8ytnKAJ/",
-	"AvboBtGPKiMNC1IqJzmNRrBfwGDmLLd4w6XlC1J3Dj0Osd2ZQmiehcM0SwITNUKBXkgyk67EUpPGVwPk",
-	"xbhTZxzcbnY84ns9dxCWPUIzJSsVrVnOyuhXBJDdrmNZ6DVTOv/s8eOn5+fbNL1SC3QPO1ubrGgx8NbB",
-	"bYZ1x4TF1rWE2guXCMyzEhIZBJ1FUHSF1AM0rXXNQO36bh2q29rvyg7XTH1QGdbqIqDnDuC1V1YDjq51",
-	"uKBx1hyODfx4IRhPBdrj6CDmzjONt2EQI68QHi1bM9izYKPAPdOzb5bU7cCRHQIzz4mtLWeLV0OgWn/N",
-	"Me0EnQBWu4FgEdj2N09fPXn+6se91Zw/B8Dc26SPBrG13gsVWGF9sz48YO0uYCDKNavPrjKSiHVnlfDr",
-	"Ne11PbrR0XDsPnS3Qv2yLhlJ7Fytk3B2KAE7mWqXUvAbCuu0YWb06Zvn5LOzF0ZNZEKz3JUuoPP5sQdH",
-	"JwW4h1xKFFcueDhw/LpLN8BVn1M99VioWKQ8Vh0xirCNAmDKeuTwiKR8wrXqk6c4Qh0Msr9p8uNnICSA",
-	"c5DiqAxbhfKryrTuR29Xvpug/ps8hmwMgPI/P4OmiJrKIkuhQKoFFbNJ6dTqtjhdSjIumIeuMaObsZxW",
-	"1tG0tQBReAb4jeyd7reGZzrjeRjNW6YI/yZfR1TbGZkUnzWieZuZnT9/6QC2Rar65Ita2XS7O1MpFVP9",
-	"WAC8zym8vz6d8P26qe2KK7gDulumkGuuLbRzzQS4jAvdEBX4NcgcKVeXtoytSNk71rE2qb3er+X5Yu/m",
-	"sjGPs66Fgjpg1i9jmhH8dOtkGhADXMW3JiEtpUty57OLx3e9YuRdvivKcIxfWHFn/ewqWahzt5MuPMg2",
-	"sfU8sXRY2wo3jGFBFVbCRchzcd1F52pgUfabQ4+cMutqNCN2tBEaEMrR6MVcTCAGJGoNBHCDxo0FIkJw",
-	"6Nbtg7i11vMOL63WqXLkFQzItVhZiJ49ohVqqZ6M6i5WTt5abrBbT4/vdufunmrP1/T5lLz01h0/byxa",
-	"c4PF0/7aJ881mRVKY8E1F5qO1G1jUI38d8mWxyTJLtVMDRIyllkmF4j08OA+yZjWLFc9K4T1SLJvw9cH",
-	"Sb8eCF6zqR9tUGHfTGoXAbiqGE0Bl/d73xhu8gri8T8Ix9IbI+68apCXntjVhz5RZkypmjJl5W2oLI1L",
-	"RjJGIV4l+UFyQg4PjWx/dEBGU5rTkdnLUtJKfpD4whtWseeCzCgXmenh8ZQL2ienENqkQOpEnQBfpasV",
-	"Warp54f3Pz44gP87WJ8yUPW+fPXVD3705cH+J2/N/5H9JnJxPLgGE2yZZRDd5zJxga32vLxd3mZcGYUg",
-	"Z2WJe21uK1jrBCIA+ySxvHWlXSjNxeYacjVnMmcn5X1YyQmZVePoRnhNlde47aBjVB1M/8y1An/9xDcF",
-	"fz5x7bnFej1+7vhcAx9cZ+6Bl1BeRxaBdh9r0RBpUALFPGJxY8b2F6e/IRvDNX5esIJtWdljnnOZc70c",
-	"zOi7FsP8Of5gs7dd2RiLZ4AiykQafgSS4mJKNbtiCDXteumRYaHJkE25SI0OnYGg5DPHj8s0AVtHBL6C",
-	"eopB+RPVc3U2DuAfh/2brnBgdgD14oEN5h00mnFdIR8qAC4bCGUus6xkzLYIKMf4WdcyS0+QiBZcQWzq",
-	"hGlFHhw8iMpwFpgawbQHsAXtO1WWcDMDqm2cjX2dcIyTNWzOHGstMeAX5lSanJoX9ONHD9pQbWJq6Bkw",
-	"a2ufqdIkKBRiMtimouLm36wUocSSgdVBvF03g91JlOWi7VKarCPN3TSqCdh7jF7Dx2OWe1ZKMDQS7EMK",
-	"Y8NrUdnXBrr2MysBT8rJekOvf+ShTvyTEOfEP0SQk7e4ckF1npupjuK+GTZU/qPLlbaiwd2w2EyMWBek",
-	"wWAWT4IPbTi1hfat88WlNe/N5jTnSgpPD9zVfSjrecUKYHYwWWRs4AoqdHgbAcGvF/pNNaAkNJT+VWWA",
-	"QIZuam9FyIH7m1sCZhoUWitLTHWzM+EY1lxFDjkO97jqJkax161F85SDu0cwmg9mPBV8Mo3YTF463JfS",
-	"0eWnaEvnjvkV8xhsckxcY1iQZbV88QkRkpQU2hVIJSTTDWB4bcnz6qzO5KK6meXsckahLvCYWqu/uWMR",
-	"1tAa+7vFyDcVqKjULHSCs4surtX7XpvRBI1c2A/xr2fw+ZoqBC6L7bic+QgM+GXKGwTXGYmBiRRylTzy",
-	"T0nJVYenEc4gBwcQmxPLM1DFCJWDQgicTUCfK262dVOusqoz3171+bOy9doPJQxVITDMaa0coalmMyb0",
-	"Z+blVR95nR57lfoieN7tTtsOQ54WYJu4E19l2yU3qp9RS9Qld65cGzWwiZAvNlz/Dex/hXg+XYLcT4ZS",
-	"T4ni5t7GAVuXDsR3w4Ev84GBxkIkb+RQLn7lpFTRjVKJCEFcEGUkfepTJ1ed5k6AA51sW3YtpCNuIHRA",
-	"ULBhQ86p3Z1t2wHp+IjWsVGbrmbOVQPH7Moi5yyezeXWw4decIE5r3mEDwq7QOY9f/adA3HWlf9hEdcB",
-	"EkjziKBdp45MXBxT57oJtn3V0oHbTQjngL3G8DsbsmCLoaLN2UZFEavtdxiKzzHpLmYh2wZGZFgu3tDR",
-	"Swq2rMKj3dk5DjRAPEPWamYth36zM6k0ThrWwh04+H2GcSJUkMMDCImzS6LAwLNFmX93k1UOaP14rGzf",
-	"KsUE5FxZpXYe9kzmsw3tJI3uE3MmnS/MXQcRV0olBLvXWLCbpQPcm0hRO9wzSI7CpRnJrJgJW+7RXLHE",
-	"txIGSK2P/o5IuOsipIDXRBdiVuFfYd3vGh+j4G46Jo/PP++RX7w4/4UhvJ+ev34VLtuQC5ovo1jKQJt2",
-	"8k0BFOa3ICAjhrNDA7j5jWBWygCh62yVDejDS0aX5Su+s53zx2eTlXMfVRbsBOEa3C3kI00rdYs3XNKK",
-	"OLyOS57O55jyqaaMNXhw4Scc8kLml0MpL09CSxwsPa77lKcpE41D77LslS3uuKwaAAYrawrP1E2u6pra",
-	"dlZo4Z3Y5W69ptW+d+46jXR/Tf9pzQh0607Umo60VYjTd30dbs4OvIgVCUarXEYAbMF19FJaa+hG0DH7",
-	"vzb/wfXVx9XjilPssqW3c1Zv8ZxeuN2vzlcWcY+NLYAX0a9s9L3hjMc13aYqFlsdyalFID3bUMdhV62A",
-	"qQZYq8QMPAlQswC61w2nZ7XUSsF4ADwhstAn5MDmunTXCyEWXXU9PZU14lp5S512sQBbaAWwVX4kbnGa",
-	"dv6K5bulcpSqd03g2Ouqg6wcQywHFT8rUZdbczmqX5Sjiw9rwmNlivG5kVaen78m9w8fPdo/7JPXIlv6",
-	"ABG4F6wHFOL5MM1LWjdBIXS+rMAysyuWu89L4SnlNCPznI35u2rYxeNXe+sxGE/3f/X2m6P30bCKM1Du",
-	"P6V6NN3uSkTrwCZigXnf9bVZRd+VHcSu4/sVzGt3JwYtJdDtjk+N6fnpeGz+jkooDH7zBWGvDNuy/B/c",
-	"i1+Jr8R+CUDSI1WLOMQ5II4XxNU4uuTK+iv78HmI0+VSEW1aDCZx42vs3ZQWSldbD0C5HD6ekBY8HxWE",
-	"jI01NmBT8ls+j+OShYnlDpkMQ9zKXH9AhkUEL+yQT4TM/XiR8px1DIwxgJsuJeDNn3hX1GhKxYSlbnHG",
-	"hfJt0Pkc4zbIlGWpn0fDt96TnBwD9D3mY5R5g8E+wvrOed66uuYOS8oEgQQSKOdUKdept6sYcihE+acZ",
-	"g78bvX0QqwXBO0tHFeTUFj2AIRes1pANS3TmRvCBY/bUV4KQVDJltcJCaB9YAvNx4VduaaF1HFmhYFT4",
-	"xH/hxIc4RRouzHGitty8Wz3EkzNbPeFXRmemo8teiOAIrX+kiC5yQVKeOj2WkTu+2btVWH20W5opmnfN",
-	"M3Kn7Pdun5xGYPCAJF2DCIbgcODIFL1TAFcFUr5I3VDQBxE9jBBQZEYB9Gj3oLro/a9E4KmKYPy4bDF/",
-	"pMEq6YCc7HDNzWNnt9fbs2cJPoYTUak67HJWEPG+NOwFZLOHbNJsb0cHGXLGoFw6/F3W9IY/HWAd/vU0",
-	"mBA++cxPy/3tJod/X5RTxAfP/URdB266+Heljrjt1E0d/34STNl1mq48O/OL4a+C7S5zOp93wO/wyucK",
-	"Cl1jKQ/nSUG/XGiVengQxqoCm79kcx0Hvu6CNN0QPwrnqRGSPDhtVlYDBs9EqnplZI4F/XNgKhnlUa9P",
-	"GBPWtVZIx9C2MucdPuuFQC/J2dOLs18Onjx9cfrLwcvnrz67eHqe9BwYoWUU5ipUZOrBBiTEMNVmcf9o",
-	"XaTbQZdZoU7YlCnrIja0tBVQqHMu4RUIxFk1AbbHa3StH2p2Nlo8tAvmXt2pU5bfxKOztrh/pe+VRTly",
-	"Ofo9cr9EILCs96h3f/toL+g1iOsyfwc+/6rYuppQas0FbRHD3qxg5fJeIBsJpiJ41zF84wiyEYKwKh9A",
-	"BaAiZV0bVAJ6m6gfLDUqRswm6W6kdv3RL0t4jTVHK1c6vpYmwryU3z5RqxE4Xt320VPz0hOmKc9q6ktE",
-	"oTDvBsqt6a4HMpovSXNdgMuYOhRfW7j/zhpKSn0xXZ74Yo+QbuvSRIxQhMm1vN3NsMFl4we0nUbtprF+",
-	"f8M5N8Qa63z5sqlg6DOZkzQHkdbGOx/7WDV7LTggA4j8Hxd5iGbgJHufkOnz9LyjPFS0phDoAuVjyfOx",
-	"1cyMPgeSrczB/tELEss/UmQkBcAAIbQxnc8zjonB3vbx5WHvfu9h7/Cgd/+g9+igd/jxwduAEaw1an/c",
-	"asyuOhYbLiDPOc5kVolcwyQZG/y0h6AjkIM946JrWJfM2LlrBv7Apsw/z7A5889TbBLGUOionWPDSn1o",
-	"lLLvtwaHbhPO66Bmu8CpWfOIq/kEUDBdUbK2crHKvN2JYd7pLHQgSPtWVZd6e1csV1Hb43NhVl6hsxSN",
-	"hmgz6BNA0ONQBCex3yfOnI/vmDOeMs1GRtEToyIHQzb+pvrd7OcL5kJj13Iqs19f4KuraQd2L2tQIRXy",
-	"qBBkNZjQjsDuWRA66BZtswpTMNQd+31Nl7t39/per+vlBY5z+85dnI+VX9detjMuwqeHKzAW393pD07y",
-	"+jwdJj63r259yuJLtG2psOvcH4FU9XCj2lEelbPfCMt5jWvkg7oXrs9J17HPcqpvmwljpwxv98zuCxZP",
-	"48DAKVoWSrWGEo7ZgbgxJOVXPMWLFuE/Zu51fEGV6ihNl06gPiGHVSNGS5RFW5H885Gcs9fjL9hwKmVU",
-	"0ZHK+nbCpFK0iPfwnx5gD5U3KzZ4eEsnvZovykvZyK1Z1wIgdnivx59hG/7vx74x/+g0w4og54zmo+kF",
-	"e6c3A+5t0cNCThrdecuRy+BNixEL6R4eLI4rKxi1WfsiW4aRhOf869ZqyoEVdDWW1OUQKIjDt/GJrRS1",
-	"qS3SiI3X8AW7SI3O0oPp70Zcwb7n2PkPZrUrJnfOhN69Fzhczq2LgUaQgdg7DJO3MAp0xnQliQSAFEea",
-	"X5XIG4GWb1PEcq/uYx574tGshUyIlrJnHYhYWsmV8bRVntCLpWy2P0nUTPXtK4OZVHrwn377bxKS8Rm3",
-	"57g8TH6Ygma20ucSeLsvubScsx45OjgImLUdo+nGRxCX/aDnzcYIl+Gtrrpmjxw+CtpaqeJ59OBaroxK",
-	"UfxI1C2wsI8UkQuBeH7oOOWqLD71lI6m6CedUkWoRUMxrAVsYnOWk8R3k5TpfpDND6sMGwyzBsRA0xRa",
-	"PNDuc8mWzscYeE5suVUbjwwuSSza5fRPm4cCS5qEhZjMGBy0At6z3uREoEI8Rmhd1KovrtKTgwMxMwnC",
-	"jqdsdMlS6xEOTFvBUBdU+cw+cAlZLI/6DB8cfFLShPV/JeCbd5giSFzOz1+lcLOaZvGCVCu8vc217mUU",
-	"85a/ySG/Fl91G1wJEAJ7+f7hwYOj/TkFH8X6C/YapMnezdlIA2qExz6PVYlEZ7R1fuvKTWvNIFvjyDVC",
-	"QUZ7pnanr9uxS+puvUSMUCZcuvc1VRjgxa2XrCvG+gbfNt9NpWABVuNadJYApgjgaRGcpEGQnhneo1xA",
-	"ZACMslI37xBLMocAJ0mPPMSnYdlIhJ/6GH+Y0fySmSsg6ZNT210eBKiKypnnUGYS0K0ghTE1HNEG3plD",
-	"9ZFCvlfkE0MLbm7rsSc/2dgV2l6OuYcoVmmITww3FRcEKyZX4TKpZ3KWzSemKQhaKlQdlulv//Vf/e4/",
-	"/LNv/9FffPsnf7mzUs5lJndk2kul2cxigQZ3RjQx6eH13P6BkNEKcB3cHTg4BIlxm9Enr6QmWk7Qd413",
-	"lK8kbqizUGzgWkiqm5DJCRf7TpTb1iLSOlkVAyqg+aUKAqcUkE8ZWN0n55pqrjQfKZdorAmd09xKQQjF",
-	"TCySBZRlSGUQlwXCgJfUSMYvGYRnwZXUI4XImFJWtwb5zclV5pJgSisXbZcphkFXohK3Zt3iRkyRYsTc",
-	"7emhfJg2unq/U5BAuEXNcQnltk5llqpQ6K2iG9Wk3q0iF+rAVyFzbpbyd6bJOKy3nWsyzbA7tkIjwO4w",
-	"oUvMnRpGzrYRE2Xv59jTXq/6TFceBKEU5uGFvchrABM5o5mRJpKKXBpkWyBqnZFJkM77JPn/2Xv3Hjey",
-	"LD/wq9zlNtBSdSTFTKXqQWExkyWputVVJWmUWV2erpQZNxmXZHQG72XHDSbFUmkxY3iBtnfWHgPexcLj",
-	"sd3GGjsw/MLCu+Ndj3c+zHRVz/7lr7C455z7CDKCDDJTmVINge5Skoy4z3PPPc/fMQuaTDEWsfI5gOcz",
-	"F8UASoDIQuQXDh1g4bjZtnpg87GxRnHpgIbuWu5AdwFydSbLgHY4m1bUcg0v24doRVDKWCw3g17iZmUH",
-	"nEGEzrwPx0RAkvuEkkRfFrO073AX4EMzhxa/ELmRxXI6Xr26mBR6EFcIlAGIBsOAJoyESCUbp1mWeoT7",
-	"LUrHnPGMU7HcLd7uj7iUImtqtJeDdLgZHKdF33MIKHl6Icxm1MNrttmx6OeC8DCMAiUSJmQ/n0PskGHt",
-	"emREGq5Z/N5778WAr2jB01Ptf4XhIyDnCBL541FRTHT3zh3z8Y55t80oJxm1DN6H6w9b0AWfs6mkKGu8",
-	"VLTC8FfONAzS5cxa0wXlaeRirBA/zqvBMJoIhmKEAYgfpGWxoyfvagQVjCgFlzAJALf1TBD9Yr2zW7H5",
-	"1IMP8W3oKTbKvZlHGwTneezbdD/h+sZVTRqheek5sgBkAqrsvI/bFQDMe67cV1JPx1WRYMfWGLJwUH+o",
-	"y7gJUMxE+ohKom+I7FIFzyIGrCgXgylgxENlI4/mQI+3tztM28QpWJbaW69nPaZHP9cEcV1T+8UhJxLP",
-	"mEH23FDguoXAkroSEzHVPXBYJCviKj2nhHpDgLi/AFUgFRbVYZAGpe9j6eqS5LLc93kqkyZGXZF/ap50",
-	"cbdBYOuqVz8zD1OsK7ycGuVg7Vv4lHlezXp6lpIbeKHKFxzLM5EBqm2qHe0FiwWipFQE/kE7UG/xb6T+",
-	"mTHNeC6pWMfShsnSQRjwLNOoo6YamUMUZOzEVPc9aDRGdM2+ypPqQtWbDdfiyq1a8IepnmR8/sQ8al39",
-	"/IKn0PSlcOa2rhiui2Zk+ZxcDVoI2bzYwERlWZt9MYGNEdLFyYGqiFj1eJZAhAwoqr21QYnMy71JnvZF",
-	"kxRVw1k1pcDSyyCE7N8B36KLWgdLa3/ObsVjJdNCmQ7b9tv4dpcd3usYkuq0O4f32uxhmG2L+l5f6UKj",
-	"Ef2+jyei+DyIHaRbE25dy+slg3CcJonmG1tYaK00edlWk4F3yG0XBeCrvK8rosDDCgah6ApEZTPpaoqz",
-	"bUQsZGJaT//H5sk3EstA7fs6+2trnw9yoz5jdohPIvPyPrQgoKRYUAJ9u+J4ZiV7Xyu5lj5O0rH4uXnO",
-	"giv0dK1jbFFLKW+0BzRbvdP16sg20YI2en1NAd7kbY4sXAEJQRCBVrMhiSQI/KNAQC8klWU4J1PQSoWU",
-	"sSis0Lla4C9eKQsE4vI1XxJEFll56ZJzalcgMNJ1VnWv+nvL86HIq9Ilil04gdXK7baBknjYHxmZ5CEZ",
-	"kWrKegMaFN6FRh/7JBVZCaIbRByX3Wt0rGVMQzBAVuZuPfWtI0Y4Faug71yOv825NQ3ZY2ooxz5JCONx",
-	"s3MZaOW1wzEUQM9R57qkI9kZN+sx0OQr8K+qkh5WDmVgdqGKXaWaxcUoF3qksiQO7D215N0sJuhznp9/",
-	"pmZfuhboi2NqZJVEtsEeQ523FOU1kcA127im22pkWrcoG6z0zMpoVrin8nmXZIGWFurP5aekpS1YIPlk",
-	"EiNG//0A7N4cAzTGUDaIjXGDNIwuizM1jCMWJ6kcFjw7N38rbv47E/0RL8xfYszTLCYLzJ4eA34Az9L5",
-	"VNpPhZB9IQv4WPKM8MlknUtkISiU731dGQ9qKA/K2uwFtiw3iOrENq0/FfPHSeWeu9/RUrL8TNSa5Wkh",
-	"nspsjoKHeal4SqzBCbZUXnxFpskZ1+KLPCvd8tM8rcRBJ+tNbeHHhfCrZUpeCNTGwIWKgnEqqYZaJ9+I",
-	"NXMvo69V2I2SatQWn8q80ZDtGvlkm19op1xUWqFHgpMVetlzn+qi8gfvH69DQtxs1LkFyq+Gvi5ITq7K",
-	"/0gH8zIo9rkw0x2NeR9lH5nwPNmbYVilrliCBX5CbVaxkLJ5ECGF/WF8P2pwBozY9ITXRX84rzdAoodY",
-	"U5AKJsUqP+6KQi+V9FUVy+YEdT4x2rNROmzrYY3isLAUADX/4JUh5NeR4ZA2qOKBSkSbHTnHidV6XQBQ",
-	"2aM8BiUdHN7iZVFlYzXXk5oWx95g5vlIdcZaTZnukLst87JwRauowHL7CjYzFLKo45g1vKSWAYhfTnm2",
-	"IcNymawbnVh7hVSe5nzMJR3M5uMICi8vP4tQEJs0WMU4d/fC7l74Ht0LfZVPajjHlbE9e2Qix6hcv1Wz",
-	"Asm1isinsi9OamKGhLwQmZpY1SlCm2faHzHTGknOmuUCIIGsGjC3Bf2Juu+zeJCrcVyTIoIj25303Ul/",
-	"B0+6IezSrVVLzSNVs/iToOjp+g4nZM/2XOPevbv31pe7m2TzE9VspNuzqKhVoJDjsAEKnhfmO6jom6V9",
-	"yPCXRvatot2p1NMzw4TOrDSw4NqUFPsQu1ADiJb9LNXF3hf+5Tis1h+WTaXqqL00eW109R+8mmqRwyc0",
-	"tfzgFazK67jNPjccbpKrYc7Hmj17enyCZXHYreefPGAfdu59eLsc+WiDMuibdl+N7wQT+h3T8X/n+1+C",
-	"4ehUG7lz66hcTeZAXkSPVbRuDRYVzHQny16pLLulYaTojxpKwPa6Wjwbc4g7QsoPqb7LfvDKceTXEfvB",
-	"K6x5DH/SFQd/W9I0f1sYMfggJBS07E1l+rI3xhcxnqdtqBM+YyARfbG7vnfX9ztxfa/cnxU3FW7TZkaa",
-	"pQmMRTFSSdi7uWZaUevHj8x/n31xUtn3L6cCsea275kO6yUaqVrNywgO02a8z5dk2XbyC/Rl+q0irkwN",
-	"lzmNHqnZA59BWhHgvtSO4rsb903fuLubZnfTvPWugg1ca2+cj1bwQDfCqvkHPs2qBIedI3B3uv9mn+7c",
-	"Vc1YnmZyjiGVlT9Clyt//FTMm3GN76kz8tV+2RH5OHk73ZBuK8ONC7Z/nSMSg0wqmFwt8fDJZJOAjR3L",
-	"3bHc7xHLzTiujR3v16MeFAgSsvfFcSsyn3/yKf578mXlfpmzTQbeY7swtjXYfbCO5yn8mwh0heWVTV1d",
-	"MAPxCn+2l5fvtYt/u14ET+zz2iE8g24vieFJKbo3DuJpZ3QVKJ67bNZdNms5m3XMX5YoJnAseRK8TLrn",
-	"34ikzKj1cm+o9hy3xrSb9hP64yuIZ34RPraXjq1zdsLNPdYapsVoegaOQMUnKaCiDIW845J4Xoev6/N0",
-	"sqcmeIT3Jgq2yF93G2SIPrOAfG9dmuhbt6rvUM7q27Z2WyTQbpn1uksRfUdJZNt81bduHpulna4bPuoN",
-	"1zn+N54Eu1Xa6TYw8a9r5entAGFrU9zqkD7YmM+ZLtIsgy/us3QQAL5C+KOv8T+VxVVgFezwbXYawU4j",
-	"2MG07GBadlLm30AgkrcQ9GMLeWcd2MOLFZLN9Zp4b8C8+7wS0RVQ3tO8P00LdpYLfk4FOMv1/PD+gErT",
-	"rsw0FmikUGxXxBreneVKDtm5mEehQAJtuJLQ6K+CWgCc/XKqCu4kiKkWCZtOLGTbKM1KLHum8nPdZl/C",
-	"91gXIFYTIeMofAovQAJGtzDsMRS9je1bI54NevSqBXO3E4ZK8UqKANoWw6xYP1MaBJr7FsSWmTY0QJmA",
-	"NALAroAbyTUUxzXCBLEUNQBI2EEKmfDmdkXAXzwksW/dYXdWYNKUSdT0bkTL5d39iZoxNSjoxlna54mQ",
-	"ImE6tXciYgnhNAfTLEBRboArgfD01RRmGfoPNdb6jNiZGKbSjBr9ygDcjwRd71KzniMz7lbUcrvXtASi",
-	"0MVTfNX8+ROeDeDjC0iLKNKsKTLOIpspEBSFFsA2Fvl9qT+Ux+sBvRfwvDmiecNZMeKoVDIEVr02VO4S",
-	"u14WvZagQNRggISeiyKFev1W9LJSl9teMwk1GGBFeFjlZhuMQ3oqW3Z0T6ERy/6oKTf2n6ViVsHvuewZ",
-	"saMq+nQdsoejoqo8vwWQlB9qh7HbZk9lNgeugQU3LGiVEOWiSu3GCCSzFSWqqA7V4mhANdhuKCvKOo7m",
-	"K4u5z0bzkOtSVqNZfwfb3T6Vp3KPxVL14JowbFOqHqB6EgZNLsY8BWaCF4mR+i0aqBHeFML7++Il1O4e",
-	"i9W0yLk8B8gX7m4YxKAaAoqR4c0qL0DodghK+DIfCZ44SB541RzJEU+wrIvR2Qj3nIpq0FNh7Y2JUllY",
-	"3QBaRgzqHp75cg/4kw3HoclU9rI8YAK9WRqxWXQCuoFsrxKSUbmgfNxmn6gc55bY6mQ4EGdxmFp0w1PJ",
-	"SgCHkZMTKBRJGd2H58KpM1hdAWgOLq72qQxZA3EFXSATsDSBfwJJANRWhqhVbnNbUQv2yhBtuLJNy5CN",
-	"5shKvhzNn7vOvxzNn6jfo+7hwyc0gC9H82M7BvNuMIwvR/MjGsmXoznCfX9MY1mJ1GPZUs1dUlyy4nrZ",
-	"UgD4ugg5eLUl1l1xrahxPEFx7fXVXaeXUwaCkkMVS5VPAe7TFScQL1MNVr3MQrct3z7bFF6HWlW9tUW5",
-	"CGIwzTJ2JggK30X8UUmQ8h5GTGRaLFa7WFFZs0ntd9f26uLvzTTKE67PA33yzRSMP4YM/asPE7pMFM5n",
-	"QEo4ssr8juWQmheVyVPXpqCakdqq54uS5IR787DR/dos5pPU3NegQmoq/AIlNeAWTMapTHWR80Llus1i",
-	"wMYOnyc76WQCv5KN19yKYG6yX4Ad3mouun0q48lUj+IuqZbFKFfT4ahksIJXypXw2yzWMyEmcRd13xlq",
-	"0mOhWTIVbRbPDOOOu7bEwAz57wR0M7zWc54alRBrp5hxUIBg3GWTaaGpSqfht8Br8aUJGLSKkYBKAjak",
-	"sA3Kp1aZgHnktijNBHi/P3S2WkvmfDNzWJfydcwnqbmazPK2gpDWqGUWylzEZuKtqAVThBLbWG0U0S7N",
-	"djcvXn/07DHVqH9A/cHfvk/z8Rn2C/XtqW/z95fUP/ztxgDv23GUqHCTeDdHuaWikx8uX1fHQltX3FL4",
-	"cSUgJdymRhrik8lSVVHehxKe5GRJoUAifYcFc3LQDJsg/pZLMteMgR4CEkF8koXBLI8EzLZZdtlaa85g",
-	"rnEBGZw+Wg0I9rauJrQT05g8LCi9tzUistkrKB9WI/HE7oHHCVySgvdHzH25tHVjjmcplIHWRx0Tc1xd",
-	"DhnJsB7SwJwu4BGt7v5SipJ9izpbKKNPVFraq9LaVDN2WPrt/MYhakcZx+ESZXzDtdmg0e6KVhsuqpvO",
-	"yoW6PjO0tkXhr/GaRxd4HXzmWncFPOVaeR21qGzmuhd/go+Fb3o/0dp5uyfD9385FdO1S/Z75qHwLd3g",
-	"RhkHM1xYauwUmylNwa+EhedbuQEPsAL1ZQOjd7tWu2u1S3+dJzxYt2s74sE6bFU2Gisju9qcNbZxPiZP",
-	"k3twla8i8MYeHK6rsl4aR1g8dN1QSs9e6SjCwqbVo4AIopV1qmGIYUPW3XK5cdo6p+Udq2/zo3VZy67B",
-	"xaW/ijYXF/ISbdaUwKsomWkNa7ADQRk+n0cZVuErFd+zG6nN79B+ZCPeMARhnCYSjPlfnDxYuZcfvn+4",
-	"WMK/NuRAv9kz+P5mw3gzR3DDQTQ8gXopoHHtCSSbg3OCOrffpcdvK6KuiBkLKrf6WpBt9tT8Oku1QE2m",
-	"edlUdjJSmvKCZzwtHIh+qlkxzaVImBoMKJqRwjuN8qakwJAmuJ+TVtQI9+WYQlDKk3uWp2Oez2GEZ7x/",
-	"Pp10GR8rOcTwQusPcZ4L2BbwwdyyttgwINXQFnjGNJpLbkfWQ2Fm6iyk6CrShfUVQQk201RkPSVnc3K8",
-	"QbXpZQcNac6pZkpG4JRBXxbOA5xZEflqwHG/6M3HPbH1yMH7gIWyoabnMFfTCdGaujDqsdkZv4Puwsi1",
-	"fTgcHIRpgPcMl0cplvF8KFwJ2xUeOGiaU6s4SiyGPONzH2qJgYlmfuTIppW8TwZoWFXYK2+9g9Asv7cL",
-	"LinyiVNgb5t9lmqKpAVlTSRMipnZMph0xFKZiIl5VxZYacR02a4sEeSviY/aH4VXxR59sYQZcuxqWHs0",
-	"Q6xd3eOblCxYo90eFzwvttO2vRWqUcQYBHk2t5P9RGQJhHqWzWT7NjDOfl5jq3ZGCOq+UgTFNbg2Mdt0",
-	"J5KPbULY9YnaYcf1DoNNPXS0sk39cziIBi665s7HtMB4bBtoVumB1NjxZi0vphhAFBty8rQAtz01a4Nt",
-	"UtnPpolIGlRVofE09DAGy3YpCt3GI2hxJysl4IpoZni8JrTFGWfhKZZPpcbYf5sFYH2cdtnDjV2o1N8s",
-	"sqXWmfglhZJY3BLXlfNnrvYpXoF/0DcSrHLN/hfCiIpfyLSoCYTmGKBMfqH7npR9wD7epnArDtJMMJ7N",
-	"+DwMpQrc7VY2behyMQP73L9tPh67FmgGWOd/mYApxALjupoRGSFx9KSY+fcWDraXzMwl/uzRk4ePn/wY",
-	"VgAq40mjiNkSwc0qI/l+c1Hk8017hpBSLm2fDXvMVV9obTrdZIFsAbbm7ywQ6PIKV8++YoSLvUflHa4j",
-	"cCSPT9LhNBe6MtCuL7Kskof7BT8TfSOCPzh68uDRZ589etiwxlnG08ri0iCDuJg2il1S6vw+48ysQkpl",
-	"I0ES1YaiAJqkQZclDJxyp89FX6STouxPpjHwNGFaNexiir6W3uRepyqbDiwEoJOkkpx0I54NXIgGrCot",
-	"qNXoVM4+OXr82aOHka+kXa48Cr5fOGHJVGxXMdMP/KN75SDbbZr4aMsmkGibUBuuSNOwZ6w22qtrvork",
-	"zD+gEuLbRm+yuwDZWyiTuGKgjvUQiTYdGanTS0N6BN0HbcP2TsxtLSERSTB4FdWzZr25+6U+zbMkYQYd",
-	"u4KtG1U0tVEfq3cUi6ZC6mTTZqlSbBNC2awEq7wUjzAsysk2fG7EGtce3UXo8G8SlsvTYjUX8X7+ZRZi",
-	"3qZIUQzjRLMBMN03yUZw1FuzEHp9O/axKO474gvOmb93QjJyjGeZV0TBJRjeIGVaCc5WsHPBcgRTW7gk",
-	"FljvAhtdfXE/UykGDPIsezpodb9aRiWt1r58aocNGIQI4IiN1DQ3F07C5w3F/UX1vxI7da2GuiCJvC7L",
-	"r8+tL3RBiF0sO7JaK1G56GmR08urVFJ8qly51WhKNVw1TzcJR3KzOsYXq9CiCzEJs2lwd1pRy2wPGBzm",
-	"tQBsLh+vplz515SMkqAastyG2jLHBnYD3qcJlIst0zKV92E1eV+rhciqStdsHyrTwtJEz0VNckbsI3/i",
-	"iMVkQjV/upB084EG0TNdx2AipvswImnGfOUkd0rnS7UtCZuiUwz8Z5ClF3mJJ4zewrpYGCRMoY5weFCI",
-	"ogQitHXbGvlGmCeURt9UGRrBMnBQIGm4qYSMP+gk8gkyMFJ8pM2OzK0rzIs2JC7VLP5vsboNp3PeZidL",
-	"vhVwG6QybDMuhEaz9uJazka8AH0WL1jzLUt1k2g1ACapysjSfdT27jNzgCBcFG9mypF0QaeLXGlDzoP3",
-	"RgXjwXzr5g05fr1wBM4B9ZVacxNucgRu4szj9XLdB3+qH8uBWp5niSZe1QXW9+xyhKLk/vt1hljzRrMS",
-	"SmHz5VfLcCmrp3W129iYvGlNKyj7+rY21HkWp16V3v0wn7N8KrsLrmnw65LZis0grRty7pzsXnLeWb+g",
-	"r7+v440SBaviW6ayyKtjjt2YIWYWH7QDmYwMg0YmG7F0wM4lJr1WYBJfefrN1afS5Oiqq06labMv6eqC",
-	"EJDI+z5d8i8vg45b1ylPErsd7mfrigcVRfvsyqq1swEza/bGPhZqhwv6Zw3TKGEor+oh2G5zYT1q74ca",
-	"rR8xuI+TFa3NKOaBfPmJ6KeJoAuwhBiQFvexmj0EQJj7veRXdo4jllbj5dTbQUozC/UBOpm39EjlXmi4",
-	"7X1WSFX8XOhWXawHVUpa0aNP1aRWaSkshgpJM4Ybg7S17FIPwKo6nVKwR5/LJY8OJLlQTusG6X42MbtS",
-	"c7lU1tfyaU2TkHTvM8MOQUbjLMGlWx3sDfhqSdpfS8a5ME+JxPpe2ywGrtszixZmHvc9L04LJtXMPWlU",
-	"/LhrvkV+fUY2umQxGMfsRVUDZ6Lng8/KDdngMw75FDnocu69XEwEtznDNuEDuSTxIGCgPh85BtbbOxdz",
-	"EGRtrghmXzFcpjOhSwNLx1PTNQ0shVYDCTqE54DoUhbrsW77IKeYnQsj1KLhFK6xM2Gew4gmX80AebOd",
-	"eC7MzSoSjD7Cv9uB/8xvUitq+X1wH8I1dV/igpWesdNbj+juHYhE7YvXTpVYcMKHVQKBLHi/qEEFGZuz",
-	"bh+hIzBkI5UluqGLBSKeEkrZaWYlKfhw/ekdIsjU0roMMW0M51Tqv2ZJfJT7UoEF0dT5jeh1TZ+eShRH",
-	"KpgN2fNjniSxQ2Oj6ZhjtEEy0KJRLEnIuIhD9cNYuS5bRgklax3kX2iRP36olzPL1uMq4hQad/B69fyu",
-	"S9fzpHadqsAJH15vbYITPrz2wgSWG1SbVF3cb8GHEZvK9JdGqJcEJoTaB3tsYXLgtOUqC+Pk6eaM78SE",
-	"SESRuFKxRFF4Bb2tJ7wPlhw1BeGvXJn4Z4+fffvv/uV3v/rzcjDffrNcNQTcOejAPx98cqf94tYSGI/9",
-	"7cV7ta+9uP07lVGBducumVVubpkbL+xwwofXSvLXTO66oiAQFC5uEJkEkYAYnRmg2ZbPzRPK0QVZDh8C",
-	"Aj8TQlrDJkj/dztgxGd8qDw0GAbp+jhgPe2PGCf0lyvINi6NjvSRxdE162OFih6E5FvTsGEYqJjfpyTi",
-	"MJMAYeWWvFrlcldh56FpY/1Yt5CjnG9wm7fmTRSoh/bZ4D1nFVyJ7wZJDTYs3L7KnDC7PKqp6NV5EkGx",
-	"sCHtAEuMYZkIe5SOBSV+zwIowJHIEg8zZHYWzo/5aWK+SoKgOWg/8CUUI7F9mrh4ORH9ooc6SToWtRuz",
-	"YTb8dm2sjNo8qfLOeySwcizn1gsSujQa8k4oRmbulOD41Wrv4UOI0GpnAvt6JjIlhw21GTA09XypsFoH",
-	"LiQosBkPPEj3mZIEGWvYqSI8Zi5BSSVUSut6sngAlkNvZH37xOi1HWwQ7DDTfAjmxUKxj5pZ3oLgvlW4",
-	"EyVDo1EK3bqSbQhMvUWRCTKEraUGF/tQe9iXCBLtChCIBz1tTYm50NOsqAOiM7+52CS45gQikueASgZs",
-	"sFEnBfDIad3F401+ZHnXFLbjLOzNtrDewniyvWExCkzFQdR7o+HIouGm2qBDs6eWHrbeVItZvP5Bl3uz",
-	"/tE3jysVtYpKIF6blFdl/qo0NE8nycaCw1SLvPLMfwJSj3efh7yVbJgiR8BGZU6FSBHTv9XcnlVCE/Hs",
-	"r8R5vegW2L9o/8onrIqTuYPupIryPVgStkoL6Km4zKgWLrGAN5eCsgKRj+iSdrlCKihd73VKwMNAVFs+",
-	"VAtSlT/ODjfdRVQig9FU59IbNutizZolBwRDhBbM5y/CVtw0IOekFEO27oxAQNdCKJbhjT2KrVvNakr+",
-	"SniD4I1jNJb3eBF7pCJz4ARwI7kQOrkRJ3JNb3Sx0RitKZqmFxFztLZ9xErGZCSUOyACOGIzyFOUNgsB",
-	"hVvrBASRl+bp304BciwiFWdVhAzKyF7RI4O6F75xkMsVCDZaNwjhqM+cRzmEwlHNAII9ZBSmHMDqogsH",
-	"pgzHHVO6KNb6EgGnlxpfQIht9rFFcKZI2SJoAIcs1QzkK/wUTDDUVaQ6U8mc+VjTywazevqNls/awios",
-	"7toyBysf/us01jiGc902m8cVN2oMNx9J/1+cPGAJ4N/GPRsp9sVnjx/eJxU30UwbEe1sztwlYU2L0M5B",
-	"5+Du/kFnv9fZ/8mPf3rws8MvO7//4e+9//NP735+78kHzz56vn+ySRpxZ++jo72f872ve3svfvSDdU5O",
-	"M8WfqrMq2KaiQXEpev0IH97S5GHfOasuZp3UxqV6eXghtf8X6oy58GsU9l0cdyj23j2oFHtrs0nq+vTV",
-	"E84EFQNISmUTJGKhNuw+zQqRN1z6T/BhDGFJ9ajmsnLJnGZp7JNmZUAHK9Rkcglm/wt11jznNBdjnp83",
-	"E9nPUxhXo42YgR8OAPtZkuJu8CxTMwAtlHMoA9RsA7yqYGWqfAr2wZZfZZBicdmaCVY/VWfPXSuwca6h",
-	"n6qzY9vWa9cunYdmV+2GBwRJjGmRoY98FpKHIQk6k03Wa4G9EjFEloM4enZbb4dMR9vvc5BO4TSEgDmU",
-	"VmZB4A+Jv46Ve0YV7CyyCZ/q0Xw3H8CbGvfvOb6tnXzsj+Y6L+ziQQVJEvFFOITyxj9+dMLu8El652L/",
-	"jh7rO/Br3GZHsF02SscMhnZUu0RW3PdbrgRJ53bpNZq0f4+ipal/RXj57vVDH/PNlMT6aJf3aGzoSrYb",
-	"v1kah32reZ5C2ax+NerVT9XZU5nNQw2LvlpUsi5hYl20eK569Zl59okTi705bXNXZw1wyRYlq5xVZ3UJ",
-	"KnhqW9MOWWqaoBHReb5unzx0egN+ed/vpb3KKFy+BZ5lnFPGZVWyerWQEZZfLN2XOqgoSM4AsBLFlba8",
-	"RlbjVdezNqpjM1fHL1CSb7QnSwSCpjdajTWreP3HIOPyJo7BlqFUWypPW5AKRW2iLRJFBi5tQKZ3gkOm",
-	"8RpIyMMP732wFnxuS+XES/0rUa5RHHmODy+X+igLlCu37Zrp89pp8/ovoxu5ia7qGrrCOyhqQdW2avDF",
-	"HItbwbgoSj5XYwvHleYIyBUagb5ys9g/oKZb3VYu+kJiBnTqyg7YHy3I8usXDWPvn5kXnw4Qia1Z0ZDy",
-	"8rg51+3T9ZLitZNhXS28jlW0IrbPnj1/+uDR8TF8OvD5sncd/sdhCeuGFIpOtB8dRHejwxfrXbK1Hptn",
-	"zgsEn5z7jL6g8pb06ROrZJsPDxxKAWiuttRPxTYaJY0+rNwfauKBe2FLs2Bji1Kqe+ZquBD1MpxTYFPN",
-	"Yny4WlrLuBxOawsa2V8h3Nvmctnw/biUtLY+mdccqJHKqtN7bBAsGgAqusJCFIAcWoL6c6m/AMqBPgoj",
-	"0vF8o5oUk2k+UVpUJ5L2haz5BVyhDRTWYyETq602d/Y3U/NorUJVr7x61QtgH6rJdg2fqK4QWeRc6sxX",
-	"E6mWF+vX3nOcbdz/FyLXlQjGD7D2kI0KHfq0sEK8LLTPvlmFTrzG5geiZXkFK5Y9PKkhrUQBcykvs6U1",
-	"T4/BCV1Yceedd6ZDuyQLZ60+VKCS+y+xs+o6y/bniJ3NF0AW0DLtAAPGfM6oTKLLB70PLgJIUctSTYZr",
-	"DUWawrVpdNmjkcwDsd7tdJbPt5/WmozX+yx+ZTb0NRbJZMFSttkRBur3ldSAwKsGLBNYrSuVmGAJTUYs",
-	"SYepUU/iXhyxuI2Osngvdm2AnZEC8SHOH6pH24j8UhIX+zgP4/W5RIgJTLQlEOBU8nwOEygH83/3d/7s",
-	"t//k7/5///qP/vrf/+Fv/8Uffve//vtXRhJ4/V//4o9++4//7Ltf/TlOdjHUn9DytzOA2bW+ZpGder1+",
-	"sZ06ttkdfvH9sv/Zr7/707/cKp9izRo/USv157O5zQueno1TKJOjWX+k1MJ5dCknCEFdOof3IdUaq9l6",
-	"d5/P6AbEcyyMbJvbix2bjdMEid4r9EaVNxw3aHSYXghZptxMDVO5Z7ehoTf41u90b/1Ot+QT/ub0tL30",
-	"Rem7dm/vxe3yx/fq0k9CIrusmmZlz5s3F7pZ5bwOafmCZ1MqqwfhWcENs5jsTz6U4GKLu0AlUGSf90cu",
-	"zRfii6ko8pFkOCKIdIFif2eYwh2QT6opwVcTyc3ytCiE7MINQ/XEoexvp/NBDIWCj/BL1+giUHQcTiVe",
-	"nAvBHcT3Y3YmiplAt+G4zZ4on3zFhO7zieHQ5sEu47haQOmnkmFuZCqxBr8UIgGbFc4WZn9ELxAW3lnG",
-	"5XmbPQvXGDK58SnD8s25ES8nXCYioUKG9uRY1traP7h7eM9oVSjitb79i3/xm//096AMnBQUwlaqG3b4",
-	"YbOi6tU8qV4CrOwOL5lNml+I/HmBt36prFNw9bsYHqNEDtUeff0LrWT7OZ997hi7+3VPn6eTPTXBKewB",
-	"GI/IcSFKp4RQyi9VcOpy+uUKFfCJKlihhqgHlryZGyqAkME0FlwG1lenEFImi9X+gn29e281EfG9r1+8",
-	"Oojuvr6199XR3s9f4Bd3X9/+nVt7t+CbVwevvzHsGL6tYsTlHbWdtZ/QH1/hYy9Ke5uOJ1RjY8LNMFvD",
-	"tBhNz9p9Nb6j+CSFm2Yo5B039tfNSSPQHhuJKPR4qFs2UvHg4cvqnSt2WZQxWHwmTXmLD5au4CZcw2Z/",
-	"/tUf/PFf/cE/qqs++Fbt61Vq4M3OOD5epZ83eR/hBpZV85Xvhs+WFevVlCXkz+jRaieyJfZcXKRiVqEA",
-	"uNzlGuMTkBdc0dYM1FpRX2wFiFFlRaLlNLPGpjBrTPg+GcCuKBPHbdUKjJ+AwjY1vHjTSkA9pfyFBdOH",
-	"t4m47X2xnli384KGBLRSqx0pLeRn9ulLxr44mb2ZcgxP194GJ+EVcD/wp0a4vcsV8q/hWmjCXm7AzkB8",
-	"7SZMDc+8vLGAjCmNVpBxiZmkkB1RKiG/uGOdrawO252PNybyWg8HM4pfkmpDcklslEQr+kbIJpUmzRUi",
-	"BAouE32fGdIMCpGslZJXjTw81O+UUNioJ/NsSSqq2YbSYro4wpwPwCYue3RyMGQWjON20xpGFX5ibrmH",
-	"1CB8eCyf20bh85FtGR91zb8NwlnZr9LoVXU5qW4xkXGd52IV77l+TnsjLPbYnsGKckYBMiDiIfMzNaWi",
-	"TFmqC33f1ltxNyW6QUb8QvhajNbXs2DzLLPo9w+34tDH66/35ZpiMDxJuOcUvjGTlIgWWAIWVUM/gd/+",
-	"b//Pb/7f//Hb/+HffPsP/9M1CQfBnJfSGJrxnKh1odKkecYodWf5j/0csCD7leNC7h3fp/3qZ9R3MJET",
-	"oYvLXLHNQ8vfKZH1EmHeW8Rkv1vycak8VrhOq3jcz7witkBGl85qW162qYZSrYppQSjA6JAPU5h5sWhY",
-	"XA8OE1Dw1eEsNAuhuLIAiEtoxF7BrYg/WBs7UIoMCHawAdXcjHeXOr8xJ2/Y/xX5/5wV7ebdgLp4dCFk",
-	"8ZA2pAKugRccLHIzcTZS6rwNVR+WkqLo16ZJkgvjDd6uHGY6Fj+vzJE9cjiKhgk/PnpyBAM+47osZh3p",
-	"lN85HnE5HPF0u1zjOz+qzDam4WWpFLCSFXnG65GK+kr2RS7DUq2++U1Ysi3muC7CfiQcgL6PswfAiTMx",
-	"5JLqYO03w9BZy/8rE5VD0PVlELHBQPSL9cH0E5UXj/BZ89ZFrVX4PEUoAnikzWKEOQbI5jJYk6+sMuSp",
-	"9ND3IL8H4NBtFk9lLnh/ZK6VuAQzowaMn8oSwpcPfIB3RBIxrcpdU2KihboPclRhvLhq4XhHPCHoNygj",
-	"ytNC06i5ZungVKaFLS46uw/WcAfdBHkYtMm2jHkc4lgXAYBdGc7H4f/a8vkWanShzD75qG16MaLuUB0x",
-	"m3nrUSACQCWCraK/AQJnsdgYgtDQwyKF6qXBbpTLmq3Ar66U9uEYP/fjpc9u0PD5gRu5/dkO377u5kBf",
-	"uIng+8Fs4ItHbkq+f5gXfPyiNDl6ws0QPh/7aV66TPIlixk7N0xJbfyhhc1yAP254IjKNA+qMBu6h+Ag",
-	"dsb751F4rlLNgl2OysfH8RVq3JIrAuQgBGNl8QVUu2pZNP1OqHGOPaziXpjd2Usn1S0+fuYA9TZptMYG",
-	"B9fIApQSHc0qlLJ6Nl4EkfFNdDtnq1m4zJELR626cFO6LW+gDk75or7JUjgnavKsFijxpAyQ6CuVeGqh",
-	"uD44X+ZUaKrtAdBMSygcsOEuDe6jIAGuU0UIJw21nA1NqAuThNDsVBLipNVbMLrYfqJYLPGS94tsXhmG",
-	"tuw4hWJqNg/JBlhxif0oKdrl0CkBRQVElimGkbERm6tpjlCwqWYYPdtaDj066FRs7Be6KtHWFZGdapFY",
-	"Z25/mudme8MCkxFLzC7KhI2VLEZLYnbC5w05OtRDbPYo1VBs+DCMawsZv6pSo23uRfVK5hXCdJb1+vWB",
-	"6mFGMxwKLYQul3RyCaTJ2FAfgKJycxUlJLC64n30QqV7yAv1G2JGNwd/2CiTSPeccbMi5T9q5Spby9ae",
-	"K4yVKdSkF8K4rjznASO7BKxjE6/KF/a5Vbkgj6VZPo31qWnfIXy5zY6x7hE4Cen9GPkLp2dYoVgiCtEv",
-	"QCOj80k5Je0tskbc1GgDHN0sAEqWqXphB8q7GwY4bJLlgXUnFmAv3j/cJLL6d5dCq3+3Mrb6dxeCq3+3",
-	"PrraVsNoeoPTLErZH/c6FFdPn/eX73Xz2vVar0yP126ycp1e0k4FrPfGjVM4m6uIvPXMesHus4GbbS3y",
-	"P5Z/0f7qAe06qOZxH2W1FFUVsxoelMpwB5e8VqBuzWwoxzp71SqfQinH4UfvQADm2ptswrWeqXwt/NIz",
-	"+9z13X5XFUhpKH9LWI4VtkY+mVDdbiQvINJUszPIMSuUz+9B55bwagWaBo1YSujiIELN2URlWSqHpun2",
-	"JlbVS5y1k6C6hp0N6M9oW7RSHOHnL03LPb3wFBV8gBCWQFIErEvf6rI0CSV6gtQ9iAhQVKwxM+oMhmqS",
-	"/Q/87TysLrq5JbrmJL/dR2NzIW+NKPWi9txc5xV/7de7XEo51HNdiHGPb54zt+hv7rZRvqv5vvKnF7cr",
-	"vnuvLoUjgGX9kqdFlaKMgMKFAns2Swe2RDoYoi94ChfKfdYph5w548bdzjrrxpfoa6rDf1hxw3tfQF9N",
-	"BIt5lsWNCvq8AcTYNZWwsdJ8Y4EPDGI2WGNR6hvw1DD5HkCR11UlynXBJsqaSRHkksDLXWUKJW0FS64h",
-	"WHz7cjXmrXWT+kTl46cDu92vo5YaDHpocq4yHMxdaZRZWvQBO3YwMFSWFlpkgy6Lh0qKmN1CyzW4B3KC",
-	"oRIJO9zv3I5YTIsVs1tpwQqlzl2BenMxDNILAZWpbjeqyaGKdXSzPv7BkOpagcQ8VFqqZmkw9ILPgtlK",
-	"/c+zShIOb4yFvVo4h+bJRgdxk6ALRA43Ly71D6dFW1KGfWZnAsjf+g2bgdldmdOcDoTd7gXrQnB1msV2",
-	"3KHMRgJYieCgLB5/vywLwLUBsW5roiBy+lglNUZxQI4HPHmz1kb00mwkOJiCeS5cjMJemtA59TWSYc6R",
-	"d+Uu1JE3Z9e+bShVF3w8idkti3CPrGz/ow86C/7z2yglupddrFjcddnP7IJnacK06OeiYPHFfuSz5c+4",
-	"Fu8fmkZ/8vnRg73jnxwd3HsfDNvmNr3bTxP4V7Txoxtb6VuzMPhF3K6wGaMsw+W8QRULHw7yOlpn4g+D",
-	"R16/WLTwx+5HiA8H39Z8guW549LLcWt1xq65lOy8a4C/oVzCZCJkPch3TVBWRUJF7O7DGEe7GPuypmoM",
-	"Qr74Ia+Q6Yjmw5IpCxrdVUR/fGKjOZZ5UDLNsVAZSgkNuBbivK+6QY2mA/d7hIglhjFDDMNgqs3xR+cn",
-	"RRlYVyiFAQIujEjus1iqotdXUoJeFd9nsZm2mhZx18iEAf5jKtl+x9aiuO8yQLoBTGRQ1uzg5UtovIfH",
-	"Mbb15fMLLD9uBqEmZJfBZxqVvTMkQ5x86Ucwda0ErYfXocxfcIv4QMnUhkkiYjWEekCqD7q1LlFbbI2V",
-	"Ad9bZsVxwKxjL9Xh6COP1jDmiWBSzUpla/xsIfBTTErw9TWDpjOzllPkgQJYJ6l++rHj4kAfjSQpoKqa",
-	"MpK29qcnzD5ftQOh2x0E4UpTl2VQq9mNo7zIch6O7ndkBraH8gzKB98e6mD1PG148m3AwK7Xyr7Q+bUb",
-	"3Kv6v6TtffFCuHEzvBtQSeO8REohNfjoEiqqd/4crHT9RC0EOaKfycRMA7gRUr0pEr1C0nxrSPJqnEML",
-	"ppRGZ9O/UbK1NHiXqP4SKjaqyw3e+eL5Z1fplKBWn4tJhkEol1p1e2mVqS8ElSkzFXFR9BAhZj/a//B1",
-	"JWPxXGF/vUt4s9IaRYVN8KnM5gS3YxqL7xs5xwtrmRgUqyoQN8h4Ly05+sOWTZaZKFbAwkrFBtMc/kSh",
-	"y0hpXJ+jp6IytMXTcwNlwAhvqyyDYV1DlSVCFzQOm/pjGgBUDVxEcEi5mn9GSRY8z1I7fI0Bzb6a+pb1",
-	"pbkueqHEvuaNKolLtxbbifx+lBbmxfqtvfZ7yNHUDdxF15PoeFN8fUMGvejmCg10K9fwmgnmRghFFdzu",
-	"3waUoi5EnvFJufYleoq6H75/aK6G+iIR73cOP+yscSKt4NXLGclgBlWDQcPsA2rnqXnL/m1e9l2c0NlZ",
-	"EGN2dpwrseN8b8wHS6WstzACrDibmLF+zUwISP8GGJHh1JVuKDWlSBJIQzTiiovBWITdWeWQHxXFRP9O",
-	"986dr/6bvf++JrjjS5Un9zoVQWyXCBmBPPn+NE+L+bFZM1vgTqf9oymGeS/mW1bPFsySPPgR42olO3r2",
-	"mJ2LOUMsVvc8xOjTabJxSFpACdn446Pjxw96R1+c/KT3HtrfJ7kh+MR6EeiMG/mx0EwXPAcIbNh1OAJm",
-	"/H6yZnEhTVHwXOSfinmlzZ8GWmoHXlhuSAtdHXyMsUnqPMWSqIwetDFA8bOnx0GZQ/wxNvMG5HPTAr7t",
-	"AVyzcz3WPduh12ImqZnHa7OBqRxUKCeffXr8+THj/b6YFNqDfpirkf3k5ORZxHShcuERcjmD9Cnz5zOl",
-	"i2Eujn/vM/RtUdU+bQHpKJbabMFkoiEIzFfbjk4lRJeZdqMwZAw0gGnRV2MBCLjvvfdIXohMTUT7vffY",
-	"Iwiq+unx0yeWAxJ8L3rrBD3aZfGrUzi/p2h4OrWn+LTVPW1prAJy2opO4Uyftrrtdvt13GZHVJ/WNWsW",
-	"4VRS4hTXLDaNxpH1y2lDnSJLdBeximN4u41eUQKK14VhzczQM8x/kqthzscQvXKWcwmL1Q7exhZjQv2D",
-	"1YSvnDI0y5UcttnvTc1iAGiGAKh5l9hleCwmlCZK4EWbiH4GiDS5wCma/hV2S2sT2yxOgkqeCDXJEFXw",
-	"wSiVZrIqZ4/kMEv1CM7gERDOnoX/QFzl2KfKxSxNhCzSQUoRr/STGbsqsNr7SEg2V1PISQK4HH+Pt2m/",
-	"aat5phXr8zw3rRntGS9tdO2eSsbiv7VHSsPe4ySOgmL0VBxszOfmHCG0cqk4GLvXuQv5hLpUsdwFGEkW",
-	"PxdFPt87GhQij4k0j9Ov6Qzbib33HoFWoxfakBEvME1rn32efnwfvbnOQw1VQkuPfWgeawdtmAmbcZHs",
-	"c88ODplpwd4/ZJ+mH7MJBB6aX9rsiGkjVkEeExuKQrPDTsdtTLtQqmcesDjYgLlOKQ6DNBPsVjyeZkU6",
-	"4Xlxx/y4Z05JfLs8nU7HjNTuArxnTsXBvfdhPIZZZBntOrrh3VRKozY7hwMHirTjCfsCjPDU0CKH5Axt",
-	"qL4IoJO4nGMiFx5hqB+BZybV5YAia2+hqUORibCre1Gn08GyVRTY6eDH3SOdDhuL8ZnI9X0UNWepFuzw",
-	"4ICOLIQymYZV7sG83X5KoQvf390DlokLkWmWCDHBLsPxHOCACGXdLLYqeNYmYHRkVthruDHIQmgC7nsf",
-	"aWDmFxAgkfNnikMghFkwG3v63nvsxF+mEyyoJBbI1bx0ppIUS6oErzOIvDWSfJt9QgYmehDOlRnQdMIK",
-	"dSoDuibmKg3pssODj8qUO572R3GbHSuWeKuVoQ6NM7Jdq4FlADOFYFyG+lI5xA6W3ziV7pV99mNDwjjK",
-	"VA4pdmem8nORsOmkzR4oXWRze+4XujZSNCumudSmvUyQQuJyd3A4gAHVPpWLTZkfAS0swt0ROsLRRizJ",
-	"5yyfSvMLLbfZFTxLEQuhBFw9mzSnvN/y7x6ALDqVgEMPVRMLPtRRCBVpvqN8WL8z0GKqi7QPE9fTMyNU",
-	"nHnwM3OKSxnR3heNJUONaua1OMPKTuUgNSz37gGullv7CDmYD8kBrg3czzDtdFDahMWVhlRKvBhTJ1I8",
-	"FGDVoosQaHymAPwBNxJ6wI1I8NEuO3z50v4QITCCSIDplsPA6dVC0Z2jXaYgRPecyn4u4E7k2UI7UhSG",
-	"vkKZ914HxoCVDQoC+bUkryQew4NOwPvv0/nWduDmnnYcwAhd7oZAIWgwzdxOLRyfgRE5GaG+me2j5SJm",
-	"kY5TXHIQEY0A11d5Aqv5IBccjg2nb9mZmCuIks/Ma/ZO+sgHy1KSfwy/twn9wsc/4Wtcn0oSkuCLuM0e",
-	"+GwY8dKQpBzakWA9BHEBKe5B3D3k12B/ETubFq52BdaBglUol6zYRx6Mfg/dZidGhD2V/oRRIUJXgQFG",
-	"BwUYDKN+TFy7y/Y70FJQJAmb7o+4lCLznw1d5PgAvoK5+prxJKFNpdzUpSdscYlcDFNdQNSpkbK1yMzV",
-	"e+bSMcyL+GaupgV2hZ+NquV79ozCflPDR8xmmY5xCqmEjBENV9Uzf0667MD8TtO0fMf2BezHjsMnWkDK",
-	"NvEf+2uZ2/kwS9rNNLcnHrs3k+rS2EiL05E5PBS1pdvhKOmOMBJWWPLGFVDomjcNK6PTcAKVmOxtiSIp",
-	"iwvz7YTngHt968u7Dxg8xyDd/WVxm/Q/l6pvPR0emByUJXNcMbcmF3irpPQIqlqDU+n1qED1NRQBz1Li",
-	"yiRXF6kVklKJ4YZQpUezdCjNKbaCbQHQlHgUuD43EztyAfa2pv6tzm0GYCCUK2SWzwxTYw6NTIJKkOzW",
-	"/m26DN3DI5XB+DRiegDnk4BHk2qHE3Pr4LZh9QR7c+vubeD8dggIZBPEONmAy/AG6nNJ4EKMuzfNZKyK",
-	"kML1Ik+lL+p/6/B2206ZMDA1wejogs81xS7BNxGbykxobU0bhDECD9yymDyGZ8S3aX2fi0mW9rnGdaXt",
-	"MtIsJBFltoaYvU4XrvbIHRx0fV3g4fCXMgaw8mlCzjHQCS9EfpGKGSYcGsYMQyDefiotIBbswhwGAzJY",
-	"xvvnbIYrgJGTVuSHaH26wdvsqRS0pqjTGLk05BNGt8xmfuXAADxD+J8iLSBJBcwRQWBwt9Vp77c7YAIH",
-	"G8ceMFY0P6lk3jubF1jehUo2O1v+/r3Xr6OWmgjJJ2mr27rb7rTvtsDuNYLXrX0FeOgdnom82LPh+vDA",
-	"UID53KnSjxMzwFQXR+bZ5+5Rgq0UWK+gJmzWP3LHNAF3Z23kbPCwjYB44a2tMLiDTgftpw6EkE9gO81I",
-	"7/yCchfQwLkW2TKcTynaBQxHi95swSZU7cAv1+uoddjZr+vIjfzOF5JPi5HK06/RpXjYubv+pU9UfpYm",
-	"iQBv2+HBwfo3HiNrw+c/Wv/8iVKfcwn+/nu4sOvaL0QueYYv3G00b5uThNbU6XjM8zkRlF9IYLhmO8yJ",
-	"FzPDu0AQhOi8ITh+8OfWC38kOJa0BfQsnvR4loEbaKJ0UWWZdTkphukpa1Uy0oRp2fQHVzkChA0KQsnI",
-	"p5n4obaAaNZnFlvGh+eZ98+lmmUiGUJwp7QWK0p91Cq7cDJRHDKHuIsyR0kCNUwsV9PhKJCOzuYL1z45",
-	"WM6m2igoGkLH2d2DD97/AC45nBOZlWw7wHqMWIiWB4gywI5guPYpnikpDOdFMwo1YqQBGo57DX42T3dt",
-	"5Kpb5BH4x5hDlUHOTEqKbYfnwgwFVBVlq3akiAOTa2vhsK6zNvvcqVDFKBeCSIY20ugsU0hccBoTRFeY",
-	"H2C/U4nlxoJ1bLMvzc1Mg7BdjnhCHZDpCfKSEKBFR2zGc5nKIepppP3YPlydKXOFoFUQBjnmkg9FDqXQ",
-	"yA5Kyhk/F5pM35isMM0zzFVATn2APFrHkdFcRuYSOQpaBPMSaBVmh8IFMQQNmhPjFkPHzBNjRkxDQCLW",
-	"tGqp1EtgQlIdtfJNACqOKPHOja+Cx4kYT1QhZH8OdvoXLprWJresYfCU3kmQN341zGewGMEPxHLJR976",
-	"GPwVTN8lX6dRe1vd8vvOs7DwLUQtgIeje+dO+FubhtL9qPPRXeBxaD0ujcQSvOFVGl2JY55mhpmFYRst",
-	"n7BJYwtp1Y8NNwRrVxiyxTixr1rTffPFQesF3F9bXII28uR12SNIcaFbXMRLJfggGNZ6NDdfljBVtHXQ",
-	"Obi7t3+w19k/2e90O+Z/P3de2q6cZtlSciZ+OeK6t0AcFChRveweUbn19ah6GyzfgwHvlzP96gYKNIUj",
-	"WtjFF4EkuB/6c60Hp7Xt/tYLOCcB90YRpYFA8DnPBiofW6HmeiShTgPJ5oGSgyxFJ/Xh/t1GotBnPMfg",
-	"48P9e00moqcTxA/8XCQp/z4KaUcJ4jvQne6EtIZiGaKzvDBtrtQ67rwKjs9rlN2qwzYDKY7ALYx8Rn4A",
-	"jyFL8Y/tpcvrIfyweHlVMbbVS/ZQYYWZayP5w/VvPFHFJ2oqk+3OyPeMcnGjr4J4o2qF+MeiaEJGu/vx",
-	"+3s/vqVH/3t2kn8sissc47JpYCMtxVLFEwUaysSm0yzkDoPH2YeggKs7E/xCaGYUZ13wOZtKVyQ+Lp2s",
-	"2Fm+lczmEOc/zbOYTK1KhrWRRoKiykZKF5QwalHV0gJxnDx0IyrcBNwIvMcMiDopqeq6SLOMAn94Yb09",
-	"y5fnF3Bml7netopbhaJUOud3t1dkMPVpp8bs2PRbrMa8cZlup/dseec8IK755lSfKfHANc4WeOx74miZ",
-	"ZmIjJwvMfedguZSDBW28sJRv0LFiVPAZBmxRDJzEZCQbx+oDnmzyp1KUYhl4K8AD4zFfXSsgmoxEhmEJ",
-	"8UDlzg1DcZH6VHr7tYO7wfhf/yI94l622JToxYAR2DBBPcXIR1/8xw0m1egRAXfON1g45xv3wjfBk9+A",
-	"E0GPVGaeGKQZxCp/cyq/2dvbW/q/aSye8bToFelYxKYl8sd8A+Z4yg5Npq6mhw0sy5QcitwMwqYGmdvY",
-	"5vsUEBlE7iKIuIxYPFYyLVSeymEbuiSXRrCuOJR+nhZpn2fe7wVwP+YnMRb5UMj+3P/2jfdgubHDtCAO",
-	"oJeISTEyT8FHiGawMVffUHQc1+fae3Koas/9cnwWBtdS0EuEwdEFFDI2L2W8gLXApr7xPcBAjBw1zUUv",
-	"5wUsMc+yaHnQKreBGt9gMCWneAfrDzJLOUtlomYR4ywz92fO9MgMHKH97jNeQGwHRKmNp5qgTaEVj7jK",
-	"iSp8zE0QSWnGD+FQkf3J+ucgnqxUwwTD0SgO6hs7lFyNWYcViu2biWA42+JkIzdVWKCJUllvKiEwIzEr",
-	"ZL4wC7VAeHjwpPKYk7YdeBWDW+hdqJ9aSxtUiFKnGQQLfeOXnkuPyTviCXosafUTKFsBedD2oE8UlNDy",
-	"J+K+zTKB9txR9hZDIh4XJm06MS25k+QP4cIynfGMy77oZWpWGrKZNf0GjAIioc9EpmbwFFa5CM9nnKmZ",
-	"PX1xuR5Qbec2mqlX5Gp6lomlEfTTvD9NC3aWC36ODm/I9PNbUdku1YrSPQjKMuMJN8MFUaGHsM+z7Iz3",
-	"zXGFXAiRMK7ZGHCKbDZN1WmRtI9SMerPHH77Rt3QklSf28U22i8dmMyOTY8xzwEJP9VskAtKUID4fASB",
-	"9fDOEHY01UJ37ZpP8vSCF6KU3GN43U8eH588ff77vYePn8c1JwsXFbeG50WKCYN+Dd2X2vElNWADMRM5",
-	"gF1GrFCGnlPZz6YQVUUwyO5F9g08WO7L4hs6SM1vvLj6zYLsWtgSb2VvNJwdSleFHa2+UMr96oIXwhBy",
-	"L0kHA5HrgE4gHYrP4eoTXuCQqR5RoKzsp1mKgVE0roTPI3c/GY75Aa2KGRxcC9iPkH2gkPKnCno5lUfB",
-	"zatyIj7n6raZEBj9FlRvHqWTiRmmYRDBokFEnfluMQuEvO0+1H+Nu3wKJS5u0FUeJCiU/dOhmYL3IbWW",
-	"bAhOImlFLZAeWt2WlQoCg4GZy/6LqOXWvdXdP+hAKJp0dbHDLqn5EvcPuiCW2CoVKqY6vh+0Sv3c7XQ2",
-	"NhNNM3Ezvm5rKQlXnL5pYhOSBPyP2c6BJAx5+M22jMw+iMyajkWXVe8nDqsc99Tq3n3fzGpBlG513zdf",
-	"TjMs4X9Q2jVsB3a4LxJbRA+/DbaRLEgNDE7ephS18Gj7cZhWrsLSBASyxso0zcTOUb4zGDlHuQzU7Ss0",
-	"E915RQdrpWf8MUSA4X2UCx/O5bJnQPIqQMxweXqQDhPeevaKJAe6z6Ltq7GAgpOrfepTKi76vfOnf0/d",
-	"45cg2XV+8XpS2N2ju3u08h7dnf1rc6hvcfAv40mfZuIqvejk/BbjSQFJxZj27fQ0d4tRoSwEhQYTIRlA",
-	"V5j8qMpYxCiHTAdqHtTtZoCEgJn3Lpwd6n6LORsqpqSPCf/FNBl6YBYpZpTPTnHnNn4t1cyeazKQozk9",
-	"sWY2LJFh3rfJC5SZimO7v5DLEMZzu2wHayWdjRQ7l04fJrv75uEDZuDVoQMhOMDKnFcbaqALniE0f33E",
-	"wTQTl4o2UINBSQF1dwD4zOGI4BaUnlpktyVeemB5KSCeeRYcvB98+9F2eupNhDLsbtedlrqLg9iptRgH",
-	"EdnLydySdKe+AW03jIdYDgtwFxukbcs+4CtFvogowJyZS86mLrHnTgX2ajFE2oEzmIAL2pka9hI+1xW3",
-	"jwvDqAjBqIA6pm5AvU5hQAB0C7hlv5yKfO65mqsktMFhtxDXr6NVvduK97QrVZ1bBhj2voz3aeE996vg",
-	"PZuMAHl69RDsbxtM/zN45XWDiJZrDH9ZfZkSbPdXr1phfihcGniNlL4+m7uvzXwBePmDyN/IFFq4fCUT",
-	"/BwgSwJlwsf62+neUnThYtQf3JtTcGOVW4N764W54ZPSiI0Eufo2bHbpG/myp2ay52ZNAY25GPP83I8X",
-	"T3awlKtvdcMb1gzQws2buZDjAUM63Mp7tqjHukv4ECD7mlmR5/mDwwOm2S3vfnq/02FQzi4QIkA4IRHx",
-	"g8OD9l2zpqUSAVckIGwSb0U8eBdwdfmAq8vGWvlfQTEicb/m1rzzyvKL13cChoLlpzdR0oFiHieopVeG",
-	"ej12NYlAo8RUecRBWUh1B2wPQLYLhjQWsgB4DU5pZeZM3ycQPYd0CpHvy5fxkW8HBnopXdCyk0BRs1+1",
-	"IBhghBhTuWBnwmje/ZGRDZPWpgrcUXn216XG7e6b3X2z8r65ilj81XonENVO8dwpntv5Uz2n8pqmQ7W4",
-	"fBD+NMHq2pXq5iPeH1nLZxmXxQUbIUzdPEIEORt8FFnstwiussjCrUU2DDdyoHHRIsabg7aKAr0a0CFD",
-	"3BoE+PNIVEXOpeb9MJwKB94FMy9UF0yLCC2vCK9CtyZalmcW9wVS046V6QMCoH+hzjwozFDoUzl2UalL",
-	"GJepDyIjkz1ZrMnrrE4lOJJ5+TVq2j7cJrxVDFheVtCZ5nPNRmoG8Wk2hU3liU2ho4jsWMgiLeYxc3/2",
-	"zoX5GARew3O0rXHEYtpY+BO31vyJu2r+on01f0I1ZQq0lNPxmcgZIdGWA1opDDS2sXD0aDnCE+MuDQ2Z",
-	"pi1xmL+JPHpEHgs94othflfPvUwdlpGBLBhaOfaWT1JaG/gR5C/7ZHnA52LupgcbZN/p80IMAQHSvudX",
-	"gijajj2m9LDY9g5yh6FzM2H6RMReOV94ZHlBywxCq7FA+OhA2qEGDPn2fqHOKtrwFO8aoGscfEOFgiAJ",
-	"WoJfZr1cZW6pzd+mER87GiYOjMdmabJUCpaJQiPqYeFjXs/mzLyxEEBq20bJOOFzuxMYQFrdvniJ90LE",
-	"khwHrHKWjvFLH+WrLkSO5wMai7t+zvSrSKgf6zXjWrCcS/DFfVMR5gi2MuCqTUxl9uSDXyxFuKc2i/tZ",
-	"2o0pvB3IKHXIgpa5BbM1OoITg1u/4LLO4MX7BZTt8NJNUCFif2XhidW1GmsMYXZ21hIGgbdqwJAZlUZN",
-	"gZHV43bPVw783psdt6DhWqcd8Njy4EFL2ttfOfpeUDOCVxXGfPNLX08VVNa9mdBriPsI31nXOxzNVFNx",
-	"txxzUmqGAXX2Kk2xK4vhrT5WmBjhxlDTdaG26vhdNL/SKpGk04qIJzi2AR+BpxvKALExagEIIDiBra6m",
-	"BgOsI16v1+Hal98CdWNZkabzHXCB4MyUjlfS6u5/4AweoKq3Ovs/+fFP753c/fRDs4tqmvdFL520uq39",
-	"jw7anfZB+4PWmzArmmOwiVmRaHJnV7ykXdHQZKoLc+VeCB+kUmNnJCHtqiyNHuFgRcbyA/vQO5+vTDPZ",
-	"lMxh8js6vxSde8TTGsp2C11L2aVc5apkHNrem03FuVBpvxIkstWl39w9/TPzEdOzwOpd5PMegZG2ul/t",
-	"R/c2gUmhyd9U9oubmwP6b3W/etEsrqjxckQtnQ4lLyDT182NTLubxe5c7rZ0i73aVkqTt8S/SyrZGUE9",
-	"+mLfcatmLLDW6Glfu/OK/lrIJ6nK6vCscoeR+P3FSLRGQTAqOdBuMq7mYoB1fTamwPoMkdVktbtprvem",
-	"2aVdXB+O4abc3Au0G4mqRA5PDB1fIXbhhikClq9cS5ZAyFO2FcrdYV7IAVg+4qgnb3o8byaWf8cJ33mZ",
-	"exep8NZDBV6dnG5rrtUGKBxhtSxwjFH1WgsbpYXlwehip2Kmlf66B66jd99ih/PcyGLnZr8z2V3OZOdr",
-	"OtbZ7NxSNzPaLVK7q8w5k9rWaPSucPD1KS3sL1BTHQo72ixL95wWFyLnYVlDxJAzjWF5d0IvgxgY2+3Z",
-	"HMMXZiIdjooKAYTMigSsc6NmxUnGU7kW24du9aMHnz+CHcWZiaT+xbN0uCBAtB48MdtJTX0Mv2M7re7d",
-	"TUQj7Oa6DZIVq7K9eAQLuUVaIC3XZSUeu4INJR6i052VcSfAeCujY14NmfZ68eXOK3/Impga3Qh2psbv",
-	"sanRwps2NjU2I8MVtsaVdLW7RK7gEtkZEK/RgLgpo97Wgoj9XG3tk03th1apvRb7YcAntpW+7VkMpOiq",
-	"o3qwuXh8vZbDHV/bmQN30vTlzIFXKFBjyftacyBy1V9afuoq5OfCpgmpPPEx9IV4WVgAfc0GmK/kqgKn",
-	"mumRmkmLdYX2MlcUH3IMEboa4muxGnMM1enjCGvfS4c2iWwbsKzjIBAVqyCbds3lpBlnkF0jkiAhQyC3",
-	"ISgtOysYyJnAUbOzubPoEBwW4IDpOnMnrePSVVgVHB3wwKasxtyVdZHZdlMwn8JlwkQshjBf8wcUjcIC",
-	"C0kqhwXPzntmMDE7E8NU6iAS32whpkv1uRa+uEMBFSaOWKHYzz125xiC6h1if3/Ec94vqEY3Z3oi+inP",
-	"2FhwCWlYR5j/bDeDlnyWp0UhJI5CoeHZ3PHxjz58n+pwwE96wvtCExK4HgldztP42hyQmoD0XzZe6mPB",
-	"8/7oRLws3raY9Ka3EtDDZvZqIt+dyH3d9m06u2dzdLmkSYmr07ZUMnXM9QKZ0kjh1eHWUWsyrWDrx4XK",
-	"BZZ1d0Mg/tpmn6icccnEy1RDuqRLHh0EIrm5ARzYfVkWJ24wNY1ngucBiOIJZQLqctmVMU9lwVOJFSZo",
-	"QIjeEHtmGWNCHgEj0qskmt9dFs0Nhbbh4Z7Nxlxm3s+mIe/eXjrHqcMhXbyvHehDRBUVMQNqz7BkXKpz",
-	"ISY0dPBtBGZyez1/9YoK/1F+BzTY6rb2737U6cB/Or5ge6vbmu63Xr/wh/5syf4eNMyLIk/P0N/+qtXH",
-	"vJHv/vTffvvn/yyANvjZ42eG6mkUrSz9XZp/uw9ZRsRnv/vTf/Dtn/xJeSwHNBYYct0oSveSZeaay5bv",
-	"E75a6NYvxIdmIT6sWAgj7/dHvOipiZDwpTr6+MH+wV0Y1gbSPo72BsKbh6aDK4hdGIpknbLipaTypbDT",
-	"V3b6yhbWf+UgbPuezW50v63QWu68onPeyAUA7+wQ5N8ti77dtA1JZpXJfhUdXKUAvtYsRCPZEda1m7m3",
-	"oqqo1twN+uaEF0HhYyuALEoITW/rL7TIHz9EBfQqTQgvKpipM76uSsB0T30P4rkAhGUz/djOfhfPdUl9",
-	"d2ptb7XxXHapt4vnKpmXzkSm5FAjPr2wyEpeVYRidBqsWH1AwY+TlGe9SS4G6cu4zY5dTBcNCgxWWKeP",
-	"M3wsYnraHzGu2Y/2jbjzow9AzZUszsUQwFYS0U8TobshLMy6keG71vqGL0VMZFpUvYL1PvGdNns88H0H",
-	"JekilhbsTPTVWGirWkMToFqDW4wXWLzSNRbYBXG20DoCMoIiWhoK6OICqvLSNN186O3a8DZo4GbD2/pc",
-	"8oQvKKh2gYyG2ekctKJWQCHmS8+SH+D7ZghDpMYHR3AGDGmtaPfBk6VWP3zfN/ub//Rvv/2T/9KKriRV",
-	"APu99ni4xdk28fA1WBG/0E9WrM81pwjYJW7qE0TK3wXM7VTmIGDOssOGt+IK/x69d+eVP4WNtGU7gl3A",
-	"3PdZvcZ7e4OAuUZkuEr7XkVXu1vmOm6ZnanhOk0NG3LyrSPqoJ+rjah7PHCVxUp6kff+D1JsyaobUai7",
-	"QKnPQuTjVAoCdI8YxyrgHFql1dkidg/51jXF7nmW9eZzf6lg2KaM4JpD+Hac9t2W53c+s3cgxu+qdICE",
-	"p9l8r1AFz1aXwcrVDJgzxOolfB6UsrQY5HSQPO5zyXDFi0KMJ4UGA9gcQkQABJxjwSqo0QFxH5NcXaRQ",
-	"EJNLdiZOJXSUCwzzAqztPXYEyMRUlcthWxOC91jJtFB5KoftIh2L3tdKirjNjqQdxKKFDVCOJeGUQ1Ev",
-	"hMnOBSEYp0WXcT9BimE8lYxAlc0zBH46ThOZDkcFxg/2+2JifgRIT7KN2ag5br5K+LzNYld9IsZFA8B1",
-	"kU4KM8HlIRYjkeZ2OGYUM65dXxGbjYQUFyLHyqB9NRZts2ZxX+kCrH6xFkOz4Dq2FULtN71JnvZF7OUA",
-	"WokRT6BZbHImcrpoTXepZPt39judTsdMLe5P81zI/jxuM6zb0gnMkNA8jOYEbKsWizqMGGqzL03vIz6Z",
-	"CEnbbmuHc11QgRdt4wPHqdZmqw1hHFXmpsMtDxGoQOe4AUGSOlIkBDt6QYDuCHwSxQizd1YI8KVWXWk3",
-	"s+TtGojqh+acneAxWwNUfRKCb9+HMKyEz7WRb5B+7DrVBDMmfN5bDe7bispA1A1gfk/s4sPRp4OiWSr7",
-	"2TQRyZbDXAUEvMUgIeLVIjC7zX3As2wpqGwoCggMA3mTosYUQnu/+aBcO8SVINy+uEtjiNzJ5HGytlNY",
-	"xeou6TT26JFmvX6OL52Yd+r6BjYLe2LvrepFdqLjpov8rkBDW94IYuzvm3UIsKKRfbe6+/AKXVX0xd0y",
-	"jnOLqjRAfowuWt17h+/fNW9VOA/4vCQItyJfOanV3d//8IOovPFdIx678g5mK+iyMAPZPyyVHWrZy7q3",
-	"/yZAnz3X3MQhS9LMzp5xve5bkOaQNjRL0sSIK15arPHo5uYu76dZisS2wuzREDE6FGjbfX1RK9RCjWI1",
-	"g3sh/vGjE1bfTtwOZCeoPJcWToyzR5qNRC6o4M1ATXPw7I7NKJYEgkdQLWMnEuxEgp1I8GZEgvV3dyFe",
-	"FneIP/iGF+mp0pyzu19uwl6+6nphXLMHxz+7xlsGxa89PV4dGfcQn3uAdNesnPdCfTa9yL6unh+tEYif",
-	"jZQUn6RZIfLWu5jzVt6ETSTJxa3YnflrlikXN6D2hC/t1BofdHWEoNn7hZYw002zSZBWxmVSCiWM2EjN",
-	"rMHNRrel2mauBkWJzTv1PqeF0ntt7Dpusy9sVlwJnELIBKL25tYImcqhM7XZNmqC6spn4sZi60pPtr77",
-	"N//yr//yH/zmv/zlb//xn333q3/0m//8b377T/7ud//0f/r27//aJnP1cHWrcrpcIULrKIu24g83iQcX",
-	"avXNFqWJcw2qOEWtVPc0NEnYuKvXs4EXrXrNL6PuL2xEM6/awoHdRcvtnGVzm8WMrpMFjo4xBiED3/oi",
-	"WSUY3nnVKPdsiRPvUtDemRi5RdazvTxSFxPXiDp2F9DbdwHtTuL1BdJd3THcVAq+yoi6IxvV5iLo+GAg",
-	"+gWbjQQYI6vushkHm2Fxn021sDARovB+arjtzBjqQtgqOMwVCfLf/sk/++5P/9W2p+/mgOd2TPB7L4Vv",
-	"yjZ3UvhlQ9auikevlbjvAAMESPqtmHll/c7nps2dLLaTxXayWH16Wpap2fJJZ4ViZxBHWAC0IxurXFzd",
-	"8RcXGJpS4+V/BD+DEIQnWuW6iyGkMcWLtkkCA3BIG0Nq5CormdHDMhF5O1Oz3oznMpXDOCp9q2dp0R9B",
-	"I/2Mp2NWKHXOODvjGTfTLhRTmNo9gxDTYpQLPVJZuf1cAKwaNJPk6YWQNgKzr6ZZAmIhGH65TNiZGHJp",
-	"GjZv2WhLF7NqFjtiU1mkWdB8X2Gc6UKv9utuGPRp/tGYnIGP80zkRXuQ5jR9/JwLrbILXEDJ4DsamsqZ",
-	"aYmw3fT07BdGnk1JKCZ7NjYStK9kNu9RDaOwTX6GMaS2ulvf9CAzCAItVJaYJVXT4YiCO/EpgAZVUti3",
-	"s8yVerblivAlJSlKdibORkqdt9VgANtAn1HUhk02izsYROxM9PkUEkkoXvdC5IxLPTNLyQ73O6ZvIAOp",
-	"CoAQMHQ4SC8gnFeXu8uULuIuQ3omGD3X94hbVNNCMXNFYQguWpYSP5LChlZDUKpUCGKQd0tAAYZ0ChdR",
-	"Yj9BKEdK1DjheZGaI9Sm6FpDGFDMps/HAqaBAR9SMfcsukpotylI2AclUz+SjdWFSMw8MM/Hd7XQs3iJ",
-	"hAxYpe7bJFeTyeKX6Zge7ZbL82g1xqXGwdgWTeeDNBM6YtScoZJTyZhtyBF9ZTAvMpVGzlzaTuvCPU9l",
-	"UuO/hSdLrtsg1uVeJ2qNU+lCX0DpNJy71W397a/+9unptNPpdF6894PWpjExluGpfE3sCR7eugHudy43",
-	"wnfNpwwksIkrme6pHUTMpfzB7izyjFa01iNMhL0ilbLHs6xxxMco1YXK5yvDCR3fgaSU3GFEAwdywDCO",
-	"a7EvDTs0NxLehGPg3GbcGaRVeEAW6twiLxdiqPI5i+nreCEBRjMNLG8kJOSC5MI2YK5eczNQ8gLkpIzU",
-	"DG4JCtFzPBJwlJE7VsNaP7MTeathn1YrXD78+mwOEKf7B+9DJksHnsLpg96DyKp2dYKvgO56FVHWtOYL",
-	"WtPdk06nu++0sfFSe6CZAQnYjEZzM1d1MMl43/BRS5pvIADb7fEmrG7iCWPH7i7F7ijxC+UHw1zK3I7A",
-	"z+GEW8kv4IDuyF4VD0wlwOVvXx8UyyUSZP7KEqGPbVfvPKIczWSTA+TWeXd8LnV87DrWyghuobeCk5O2",
-	"Azbm50L7ZEY1wGhVEAPAdTPJ1TDnY1DdIOs0tieLmrjziv7oSfU6brN4AmbMmCDXECUN2oiolMOZSlJK",
-	"nDyXamaUlc+FUfAwoyEYa8wKfk5Q4+bK8IVLSW7Avu6zuD/VhRrHkO4oUSE2ShkiMIQmQh1HhOUGyuhQ",
-	"CZtLq62eqRG5wSjdRraJvA/MTykX/XSSohhHXrIJN31hE06wCSYDWqKLhysBwJuh3HcBcFheNZilNzQh",
-	"37Ezg1oSYZw7YUyE2xlnalioGFbbVjOZTwTARLhUqTjoMM5SXYyVPI9ZPOb5uSjQZAJyl5H4DFloFktV",
-	"+Per9E0M1yMmcrMYeGCF0SWUCk+0rS7+PuaSD0GLLNGLOU9lo3IITv8iak3IbL/YSi4mghc9yvltdfcP",
-	"DzsdAM5TidBrC86WBgib2Ar6sl9Yw7V7LJV7IC0CMP2sXNe2xAXMx2Q6ges2T0TeBlhXyGiHIrXWoI4/",
-	"4vkSeRuB6SPIQjDvPoU6OT94Zdt4jantcE/O+By4UGkqeqQm4Uyw5dYG4CBEUm9D+dsmACHhopMsDt7x",
-	"9EL0FnYkxWsE1UQrRLudQAowR0T7MbYmfJ4pnrRx1/3G/L6a5iw85Mw8YXbnB6/Cd14vb5ElrtXJlQun",
-	"hAo4LBLoJE9VDrUX8IHFU4Hf6nToVseQ4FQbypOrCNz8pL0b6DrBUxwBrvbs0Jruwjp3DmUHgugkr8ay",
-	"XK3/yL5WEsDKUZtlmnxcBJKeLvi8zZ5ZqQ4Rpdhh55ANcjVGe7eSyyoORhD6W30X8/muxHxuT3r1QZ6r",
-	"6WB33+7u25u6b3e85dqiWDdnLFvCQRIdXCUcZFDUTYwnBUIyQhHPsh0iF2CAQOVfSWExs6Ac5GykMrEx",
-	"3KM1wVTDPdYFvYYcd1t1WA0GZcRGxwEGA9hg5Gn1mqPleT941VfjsZJHUqoCDbZtIg5kcwEH2Fi/u/n6",
-	"zbvbZnfbvOPa3Q4S822PL75CjTA0ye7Zo7Ua5uFJ8MqJe+MNOpWqOlznYTrKMhbOjfm57fxMl/Iz1ayq",
-	"p8TwgdXCXENqvPPqLP0a7pzXd15RPGODXNMqstlZH96ljNNKUtuM0mqz3Soq1Vkq27pU3cfp1x4Gap03",
-	"Hun4iekaVJNpBbt9Ni1qqXhbSX6QylSPKqogU9LF3/mzb//Vf/mvf/FHv/nP//nbv//rH7wquD43o3z9",
-	"3d/73//613/07b/7o+9+9cdQbB43HIsLHz/a73QOzd6kBVSg/6s/+OPg3b/6g3/07Z//H/TuBnJ91eyv",
-	"3IlzmaGsFvh0oXKReNLdCX47wW8reAeBholKhojAfmdTnUqhEd+OKelTB7ZjmEt3s7oQ+UUqZrXxUF/o",
-	"SpRBDL4fTnNhQX3SvARG7X6FkNGCjZUu2KEDvlZZEoQaWEw0+9x+xz7YrgK21EUu+Dim5A4IO/XA3mho",
-	"Wbaa/FgUT+1k34DdYJVCGtoUXMRlKoc9G46AX6osEbrozXgaKM4H7XtRK7fi+4CnEFXZaR9ijPv+Qcc8",
-	"oMw9s7//UfvgtQW3heelKnpGLJtDODv99ZF/phc88NUre2UCWhr7ACvCwuxbOs0otj9EzgXTwAdw00Fs",
-	"XzhEwPKdCJmYiUpDYfsH/otcFOYM3I1ak1wZKk3lsNU97EROTQcMYYyTuIQOb7d8HU8nat2pEZeyAC9x",
-	"hVSzsRqXk2WbxHQ2jucswyKuVnGfLzzbJPnlRkFNEz6vh5m9JMbsuxaDWt68TUJRF0lkd8QvZSlYWM5L",
-	"A5auCt+ui1s9gWDV+rIrmChpLjFKA+UEXAglSJqUWkF30LkQExvmqadZ0WZHbDDNi5HIT6XvHLuDRjlm",
-	"67HUDI8eXViy+7bqmIDweA45K1Z/c3kvHi6Fz7F+s9AQy/ree0cI3/vee+zWT4+fPrndZTF8AdjeIzVj",
-	"YyOl2QAPyB6FSPZ4KtOiy3zhFPes/SqyUbq0jLb0i60hApVeHhen0kK52pI2mAXrH0f+D5mqIPtARexC",
-	"6MKDa5cyPoOKOVg7BoS6QimUJTEhlVxjbjPsagzSTJjFMEzwdhf2uVTqp1TzpnKCEULv/q3Pjv+WWS2z",
-	"qvcpDXOIcbA6tjuT9keYeUnFfSBfgDKXg0I/ttOzefhn2PsPtUtnpdIwZ7x/PsyNJhaBrA87k1/Y5NeF",
-	"VUAHCovzqZQuMvdUVsjLC0f2zqvyF700eU3TMxQx4FTlh0KnT0qAoKm0oc29vsqmYxlT2W6aAzg28Reb",
-	"PzHVU55ByDS7FbtqC1LFEYvHephCJqx1QuGns/Rr/CMXxTSX8PCpZCz+7v/61Xd/+O9/+xf/y7f/8M/N",
-	"77/95//2N3/5a//5u//zD7/7D/8RP7Tb7dtt9uUoLQTTE94XjMPiMh7Mh7J/MaPDnG9DOr7Yj90he4YM",
-	"cWFiM1ROmpjN1yMhCqZHRluVImG39tt3P3z0o/3O7QgqFU2lecrw07jtY9HtmfPLiFwJvwW1yRKT9Sjj",
-	"ji+8YLgQPN5lnIHph4LnqUBGD77TMRsLLqHek/spsqWnYiuW22elKthcFBiWHwElKuJIdIYsUScpZvTz",
-	"PE8vRJs94FpQMoFULEkHA5EL2Rd4kLF9MwhcxKBkEnwoRbvHfZ5l5kzElriQm/9Qs7iv5CAdWtp7+Oiz",
-	"xz97/jDCPx49f/QQ2Hf83a/++Nu//8+JmR89ePDo2cnDiD168vzpFyePgKC+ePLpk6dfPqHH/+m//u0/",
-	"/1e4SUdLpbI8f5tOIPdbspGa5jYAQOWUjbjAtK2X3/AMOLtpYQ9+mz2VVe1jtSgzPEi0H6dyWiBHtZW5",
-	"cEYpYmzR4pgOkOCk4HnPPkqzL21G15OOvT3xTnpZ0NDnbMQvhDkShgkcHhwQ5KT51d5Ztt9pMc1FhOGC",
-	"tBhFUO0hBaj8gmfED1wJM3OqIsskcPSYF+LTFvISRZzKBOplQReIHoDpjS5U0aeZHnlTAnLr8EAxQCYw",
-	"t/19OAJj06AFNQYmUGKQWOoTcApwj0+lTVxtZ2rYS/hcr8h8KIuuNwpUXJGCWVMKJ2rBnqEa3ljdLk/V",
-	"23Sj1niaFanhtHfMNb1nzSarx2Z2DvQWIlSohuKr+RAnbHVbf/3vfv3X//H//u5Pf/3d//wf6ue05TQ+",
-	"Ufn4ysNPyGqfiQWL/XJASmXwycFJZ7/buWcNTPTMmVnBX3DIy6gqmuQYAPROuBi9kcgF2IfsFwV+c2DD",
-	"OMDiFCw7ttPqHtooDvpGw2NEN69aamq+2d//6CMM4qCfRyKl7z98HbX85djqGjob8DSDQrLWUJaJnlWz",
-	"F8jAysx1S3Pwc9CEAe0E+vvAftQunqTEKmF8S7JRq/th1MrVjMa84sRoNc0hnRn2NQhxcd4ZM9+08EVJ",
-	"QButMG+9DpZxW+LoXCFxdJaIo7OOODqNiANmQ8Rx9xLEYb9YQRF2PRxFdLYkhw8sOXSa0ALO+FLEsDX7",
-	"XW3zXNDQd9kpO6+UkVlQRrKVbZ2urCmJH2VAkNpmVnLVZQtvE9MPeaT8T1k6TjE10/k+Du+9XmvxrVJm",
-	"a63APxbFJYWx8usEuLiTAnZSwE4K2EkB3xspYBcRd33I7+X1R2NNyQy7tU9lq7vzzgIHqK6mP0DL+nkq",
-	"kygw9ux3ok6n49Ab0ea3YEux5msywaKboBpBp0zID4OBXf7aXu15XQFySD81RAB2Y/7UvPZOFXperutc",
-	"l3Vx1zBUWJfuwgURpLWY1/YPOvt7nU6ns/+B2XBg/r5qNDBUy8QLrs8xCBH+sm8jslkP/rvf42f9RAxa",
-	"/sZAuLD1Iz4MRrx4Z9WN+WDfj3nfDnb/w0ZDPVgeauvgjZSbdgS3UZFAf7ScMwpwPMwHdHkVDg91sMut",
-	"vCEcNWcXR4czbgwPHYrgZDA3yGefHn9+zBxF39AFcpnq1Rt2FdfVqP4eXiJvtDRweP/vDvm1h89tecYj",
-	"qh98xWf9QuR7X6vxWSr2XIBnTUgOuGfzC5Fj8R84AWdzlhZaZAMXkdMXjJND00iHqQ7K/KSaaT4AmPk+",
-	"zzJw0sk5uOmWD/dzHN0JjOoNSD/+Dn5ukeXZAcO1QCDLdgv1QvSyQ9xKq3twueub+lqns3nZ2Q0Ax7QL",
-	"btv6ANLSQ9ASoiCjMzoTXAuWc0lV/5uGsdaG3Odqui4Z8zk+0iRAFVt78wW267u2ZfDfXIjsOxerahZm",
-	"oxBV3O/ddXvNoayw7PURrLgrWwGrYtssEwXEqWIUKgVe+VSaH5YRVyG4bD7BQitSYCxkPvcopDF9A1ih",
-	"acGAY2mEMT2V9CPG5yD+KQ2D4IrVTLbZ57ZDeMw9Qk0NFYGgIth7YlNzIAzoaKzk0EHC0y82jceFgQ7B",
-	"0qwLFmuVFwg4OtUiabNHvD/CMBsAhRTpcFSwJDWCTWKjI/V0bMOR8AGzMqcS+3BBY5CyAmP6kqcQxuvW",
-	"caCgiA9grkzzXEi7zxasniacasYTiEMlBBimcl+NpCSKjdWFCCObUM45lRiQ6SNsU+nymzDoCwuZjBGq",
-	"tS46yIzmhlFR5dzS2lo00gWwEAcMW5ca9DpqFTO4IfJkPdapp2+zPk/WgpPUGt6Rdow8toHd3OzE2wAm",
-	"urQITQBoVi8U0Dy0uL/SXZEXgc/GgrNsBroSLv7lhGHcj2ZV02CCuxiGXQyDQ9gkkmh2n6+R1u+8sgdo",
-	"JbDm0mUENwddqLkY81San7HNbjnaGVJH6OhTWLP7PWDQ9qfKS5odDQqRz3ieaBAyUB5QLjPX3fnK5aXk",
-	"CcvFwFz9oHZDRgPdgnWYn/bG2mFuvDOYG9schXqwz1UEsLsN37LbcHfSrtGXv8Ex2xL6EsjgKoEvN4ar",
-	"RPWpGqzyPt4ssxRKSrqUCq8cIqCA660N2Z5xHcalZzRvDOHSns7gGfvV3U11h5sHqtzxyu+n5rAD8Xnr",
-	"q8NfibYRQLdsWZ1MODAdx/+9sZEs9pJXedQ+S3VxTP038TzYfoi3p5oykus8APbHZkcYR3KML9V5INwQ",
-	"QFGKHXeKjc4Tm45jKMrNU0keyUK8LGwNSq97ZaIwM2VHRgn6OTowpSrYGOq/ugTK/ojnvF9QDjZneiL6",
-	"Kc8gszaVwzbgpxHPbtn6OFVr8csNloHn/dGJeFm8m64Q3MZNfCH2COw8mZfybTjrfG1tWVzm7bwbE5Vl",
-	"qRwa+RALtg9TXYAbmk8LNeZF2udZNo8QFr1kpfDVzcyML3gGpwuzPygkwJ2/EZ9MhLSCp0Ps+OVUTEXb",
-	"dtqbSkhT79GUAAYDipur3Lxqg1InE41JzcFoi5EYa5FdCN2uMc8fW6/mTdrn+xRdEAipVJMfylYbsZCC",
-	"GUdFMdnTY8NnfUV/qm0dFP7H1xw/ekai3Mp0YIuNYghAp/zOsbn5RjwF6kNuV66rhtvbG2sAAzMDcCk+",
-	"E5FjOdh7kFxMwzBsGRpCwBHB9Ehkg1rPwuvN7pJrtuxTkrs2X987iFr8QuRGyrYdwbocwsa4vcTQV4vw",
-	"123hRiLWQav7CkrGST010qd9toF8X7ETqbaob4iEmuoeHlL7BZETn0wMJQmuxSKWe/VmRvBppKa5g4oX",
-	"eQ8DfkrfKFmMXMBrSKrUekir+NU6IoFIWscTV66Ikr2p7GeC561uC6HogAJcBWMthFzZAgUN9yZ56jfO",
-	"fqnTr4PvlkkXvi1Wtx8i5VfrVqQV9XJulrbThgSr2kNKSTc9SNXrHnTu7jfTzqYaQWVhg/cPO1ELN3f/",
-	"AIrlw7Z2ohbtp2n39dUh8NuD20yRowCUnQ9op5g5H5ALSmok96zTy+68csd5pR/oyMo6LhRDXIgc0mQZ",
-	"d8AyfS6NkOMdLveNiAOxEYTtVChAQDIXVcxSqQvBa70yTlD5HrplNj4131c/TkhWtW68Tam93tGzkqZ2",
-	"0tFOOtpJR++kdLTzCV6fT3AzCWRLryCSwtW6BY9cYKSz1BA4p0Nby7guWD/j6bjNjiTeRj6fA1/XBG0J",
-	"THxjZyNdeNfibQxuuzfmbtSZmom83lByDy6gsFpe1JpKuE0WintU3DBwX2xsF7lWr+Xu3t/d+7t7f2cV",
-	"2fm33zX/9puzpNxxnP7VpcSeal/VGGUWnntwZVugJjfSC82vX6QXgKQcSCvdUgn8UB4BUUMqBI4tRlyC",
-	"1YZeYzzL1Ex7CYogftU0SwAaOeyDSTHkRXph8WcPDio8UdDKx7RKN+qK6qs8F31byNbncsAIW929AwBL",
-	"GvP83NyTugrbnXCtJmw6qWyDHFqulVReqLQv2H7n8GATrw+tFy7edck3gVvuwFwLALeFhyFanGEjKQWR",
-	"plDWSJNQEFgrGtSs4KXuns9EMhT5I1nk83UXUAaPMgFpRbvrZ3f9bHP9nACfwBQG4Dwl3glwlP8/e2/f",
-	"5Mhx3gl+lQzcXoikqzFAd88bOhR3zZkhOeJwZjzdFCkRs6gEKgEUu5AJV1YNBp6YCGrX9tFe7VHa9Z73",
-	"drVn74YVp93zWbsbe5JClu0PY85Q+stf4SKf58msLKCABtAvHFKIsMVpAJWVr08+r7/fBV5MuIU3ycZy",
-	"KQxaCErC0oCzXqr3BIPZMWRUp2ThiVtb6r9ymUA4jlWzgDzhEW8ro78UtCHrvvEO2TecjnOWvKKFXD+b",
-	"6n4rneUxB869C1EyH4yFxIqrSFho3LiHbCFolfe4dHlHQKVQKJMBwaJIS/zAMiEt6UOdQaIj5C4S/wuG",
-	"EodqokmwRAJUTfNuxyWhxkLOvMdWMAugVaRaaOyd7ZklABoqn5fCy5eiJhKlBRZx49qa9/uhqcwDg0nj",
-	"J/hbkfQLjoU5UfeQx+lDSpk8UyUzSKTi/nDD6Q0V9Nr07ejue7XAaZ6w/8GNM/8sfm4eQLZJ77Gajkcd",
-	"CxW3Tp3xQ9yJl52PFEUpHEPIEdOtK1fgDNbpqSt6pAc8E1dGqhsn4sqTJvjYTDO1ZmP35t6N/etXrzUb",
-	"kOM6jlOhq/TWptVbfy9d/UVtWXrB2RRUN7mneEfMyLZK6VYp3eiKhMAOihUXazh67+htnkEUg3VFT43E",
-	"DCzOWdVTI071UjQ9+o3HH5nxLre4GWlO6LIelobOkD+nILyaqNTdQxwJ3xyVTtBoNBbVDWDvLhSGdAh3",
-	"r2lixwinWHd4Ej8R1jmfKrgEPqrxcWxkV8LjEcYJtEqEme6S//raTrO5s7s/4782w0Asz/e+de/Nvfe/",
-	"e/W7x4ff/d3dd3Zv7x3fe+ft6+/sfwdhnFPfdLeNNW5U1DXVnjTr+/UGKipn8vua3p2WS+9thG0O/Vlz",
-	"6GEaA9adMth8/iGGXHS9Pqyee3IJScGR/c1F6AHUy2c1LbRGJM1EUDBK11r7NwDQHL8a8acQttK1VvPa",
-	"jedBjWivoKF+hiEuDaV7AtA27WHsCxHRd9eD2okQY/oL8tAH9jHzrjFPsxggPSdxlA0du21mlgV4+2qt",
-	"GmgFjqgThgbgPj3wUd//Tm15lAc4tXtpDHUJRczumpkY+E6MRDowzRVfNm+4b8mxVny3B2nrUIcABkUa",
-	"qzTOpjBfZf7uvWvozKyuVbDTRXYKsmx3cGa9XpqtOdLe0neMQO4U4Du4xKUvfVb4qu9LZZ74vTcM1/AN",
-	"7+Nyk1e9b8qNNVGiRXkiog6AU5VmzqMJmB1G89rsl+V3zn8/8+ZrOJcdIhOwpNFnkrp4Fk+XuXRmt0L3",
-	"TAkzSeKmssD7isGY7YlNJHBQG+cVCtNR6SXrJMQQ9yF0iCmJ8GvW3iXVCYgbadMT8Fnx8IkYZ1AZBc/K",
-	"rFAicy1StMGNNLPqmmAqibAIUUyQQ7PCgM7L18amJrRRbZ7wuQjPKrLuWqOxXvoJdvdyIzTb+297/23v",
-	"v4u+/15Vr8rW53G2PBBdXDGrXcRLHBr42JVnPZ6JgUqnz1cxiW7Rjy8GfmorXNYVLmeSLXYxt7r1pfEL",
-	"ON2a8Ibt4Ts3XXut2JrdAPf5SGB8La84/p5qWzr+G6u4oGaUE7WXKSB7jRmtlkcRaGw8eZiarmaxcKrM",
-	"iD/1P4RU5lEsS58FlopDdT8WvUsEm93Kt6+AfNvqTl9v3WlW9J6DLpXxLNZZ3FscH7qFabCqjy4HXRAN",
-	"JkoOiPEiU+oEMFtM97RIoRonJRAX/LOvUuT+o0wnhE+XIglcOoOtbwYoe5UylWc9NRL1tsS020GeCkzI",
-	"FU95L/N5XgKWjy22LRQXQWfr7JCNVSwz1hWmt9r+xDxiwe1xWC3GYSx4ncWa6bw7irNMRG1JyQuW2BMm",
-	"AEuyjbhHPH3MFfYeY0rCbER8ilMGX/Z6QkT4JXAZiqcZoNHvsPfQj+A4EGHCds3jOmDgSoBPbu7RR+Z/",
-	"cVKfiLTOHmHOzYhPWVeYd5nxHuCvuI3DNdhUcMDk994Hq2ma56mHHPz+8a06uw1P+x+X4HQKv0Ld+RDC",
-	"Ogv7qRqF0HCYKcTxn8SRkCIy89/Pk4TpTIyxH4fS5qcANpbrKmDvwOLpFqYSwX5L0ReGxfF9MYHqeNhg",
-	"kE0dQh2N6cRIpaKDX4XIQW327MhsGNOhRPQzs8GgDw9F2hMyixOa/1DmSRKyuM+kwl0x4ZqNBNd5KiJc",
-	"zqKCzPaZM3PPDc1hYMN4METqg8osP0hnybxNDVPLM/uDOjtyJ5N1xSCWhauPwoMFREBWYkOqIgx4JHhU",
-	"NHgaSJs5bPBOwJymRYd5L+GUeQkcjVJ51DxsmdkQtVlFxb8LzZ0EIdGIZ2LHbKZaMMc6FlR1VJil8Lp4",
-	"wKSamJUDClS3zAs6lpVpZTbvRiLkIBviPoVNuxDMToxLr4xEn+eJeScUAgU1IfORkdlUDRTYzyM+NcK9",
-	"3Bsj7M0DO094at4A0v4oE+P37NPmj3ewBfPP26aVijEczolpnFQtDkoyvY9O62xotsaqs9ydloZsR1hQ",
-	"DtkSPevPm8UWDWp0Faw4A29Ob7m235zecq2/OXWlmm9Oic/kGF/w5vSBfcUi0EC86mYIk+rsFk8SSp4o",
-	"HXC239iD6eS2wFWC9/3i+ZUoi84sWIGxGJ6IaVhndzMmhYg0C7vmT6yqLV5PhbXw4/KIRrkGyBELOb9o",
-	"KCeivNoj/vQeHI7CpHF/Q8mx0ZZqrdo//eifttt5o9FoPH7jn6x67EDuWvmvWCqyPJVzxDLwK7zmXdpp",
-	"Vdfh7qg+nbvA9v00Hpmta8dBf7m+xjITA5GuRLS4vhEGQtSK3ebOXuO4ec3D4i2uO2IWx39+9AxWxBa/",
-	"4oWK5LzZ4tZ6XPZEkhhRvUsZMUCCv7tnOoRsRMiK32gGtSjHu6YzvtqotRr1G/u7/oc3r9Zae/XG/l7p",
-	"w5u11o36tZvIyi6IJl+gQt+xn+01yVzPZ3jioXjyqtGVSd2yZPBOxQIW+EZQy6Xf310KTFBPm83r9gPT",
-	"y2a9eX3ffXCz1tqv71+9ZlYTqj0xkLCdGm9qzNzAneaCT0tLZmfyPt2OO2Okwak2R7DrV8hyioVeQUxs",
-	"qwcukUWRR2yCKu14DLZCLFETQU0IjSDg2uLTNegUl5UOVNjDqeCjpbmSZKwMFABOsNyYDZhPD3oA69kc",
-	"d7hre0rqWPv2M3stBJJd+GsHXxi+3kIjMFRPRPokFpOwNWseVDAdux8be+9bRw/uB8YWcUUBUH6KOQa7",
-	"c/xiAGhqMxTg1d2poLdSRoKQEQFDQyfNeDA11Kh84bN2DVEy2rVWu6aHeRapiWzXnofB7Je4GOarAp0D",
-	"wuTmFciflg1FWzKWWuI2l9Rg+wigrDPtmvFDq2iHhzTGEMczjuWABtRTUmLxKZuo9EQfoPk+MRNklDOj",
-	"zAI7jjHz4CujtzWvFokYs0Mnhrg2baTQda/4os8TLWDIZmTomMiw8gUXtQd1vYTkZrYpGIweHy5PtMJV",
-	"4LQGBFhtfixSlvETgYY+1k9ItufWGRXPwg1Cz7vyshMhxogYR0th1Iu2hARk0O2jBKpDYA18y3y3QW2R",
-	"J6jQEIc86ePSuTThzB9MoiY6sMTEqWCc/V7O0wz4aNsyfO/ww86tB/fv37l1fPfB/SOcUkgdRhMESqap",
-	"1vkmC8mLX8+U6ozy3jCss0N9svyYmBNRZR8fwYAe0O9Os4+PaIpx1zmW+wXH5oA18KPY+osyV0MOq7OQ",
-	"+BR91zO6NOqcN67tl3TQxkY66JwcKimhNfimxez0taU5AC32rF3jGZy/qtLjdi1oe+ZMm2qK2zWwntq1",
-	"1rN2bSxkFMtBR4pJ2ygez5/DmqzJN47idBvZO3NkzzlWBzyWeKbNv8Cfi3t6B2QiTfgZrl7TWLQDpe02",
-	"u37Fi9nsnp2PVXexn/pbqjvjPCUnqPlvSOlXdZtCFc44MzW4CKtrFI65PjGtv8qltKuWQnCCYLCmw4pM",
-	"L/Y3JVSCCLT8vauFndIIav04ybDyeZ5n5rn5WsZ6uPhtTfO2j1UXSimuFlAEBN1zEo/HZHk59B7bJFRX",
-	"QFUKdBOfALut1tq7buYVII16OM8WK+kMZgfti3U4CmAHbyXWmYorzBwurCJekVx9YSVxNRSMPmHZJO4J",
-	"H/+F9A/Ll4wMy6Rvko1QjjpQpAwaMGeEaZGIHsDBTCxTCKqiVECNb6NCUnpdW6ZiLHhWaogsWG55nkNs",
-	"Dg+tUR4/Vt06u9uverl1TmI9KpEpy8AfRlwJjteWoWkWXtghJT10ecfUnBG9Ik1VWvc7NjtOq/Z+rLqo",
-	"nxvTD+EaeieD1Ji8AdNqJNgwlxHQL8Bccoi5uHxna5KhlsVZKqDaCu0wD1LQLgTP5idERGAVtGVm+8O1",
-	"RcRydC4wYzpA69TqxQpQCg8pXAQqsBFRolC5ueOXRikMwUvQamPNSLS1APchRCeTETBhW0IgjeQ1fAQb",
-	"Ax+TiuUyUhRqml3bov5u/0Zw9fo1HDpc7BgIM5ujy7PeELZxqibah0ZE0ymX4OMPe8Yuj0Kr9ZvJcchD",
-	"RalfowEHlKW5bEu3QHX2wTBOBD2W5hKMB+cWL/YWkJm66YnsiBYjNJo9yBNA3+ukOYSswsWc2SSyv2wo",
-	"pFlOjopbedk9ChoCBo3ee7fVaDSaeO98rLqnNUvv3ru+/hs8XKASOJM5Icb0XwdiidbhoirZF0xzVWYT",
-	"R4UCjHVveqo1g4o5XqNN9/D5K2GNlXWw6pUtqWWoOVUoYQvW3dPLfFRFOo2nqGULJnrdnfQw4fI0ty/d",
-	"SUbxJzFIl5WRSTGm1njifssHsU3CgiQsuIuZShkdVyg1c8FgTnfUWZTQAvzVZSzuX32+xAq+8gyP59LM",
-	"9+Kyu4BaqPOWYLuNjc3IhfJqxmhsri2czsM8PE0qmTthG2e6ZGx1I/FtGmOfp5jGsv4JXjtt/Vuqezeq",
-	"Ap6aP9lXzMZcH3TKvmGRLXs8bwCZyTDqv0Vth/JVF3Yx0xQXBpQzf4ytY54smGoglkO6+Ckau1RZoa1X",
-	"uOPVeCu8tsJry/9zVmlnThKKuw2EW7WQWiFlfAm8pUt87bm0cj/v9cBCW1JO3UBkM782utcS4Euzb0uZ",
-	"ruefhgXnvAMyFGq0vWiW/bS5W3wMePj2i72gNk6VmWjzFX14tQCft883dvfPKyVmTavIZV2A82rrq97c",
-	"bADHGc5pd0rTeUFpK+5g5nonln210CqwxyPXd83Pzv14zMXKX/zdH774yz/44gd/VLP3Vwcfcp6CjqWS",
-	"vXP/9t37b9fmEz2xgc9/8f/OttGca+PRg1t3jo6qm3n56Q9e/Mmfz7axO9vG0fu3TBuV/fhvv/4fP55t",
-	"YG+2gbcO7967cxtUsDMeYFyl0w5wX+Upbq8zhJa+rli0MDmR6uUjITPUbc08rX4OMYuSMtPhwADP0vwR",
-	"FKNxwpHTccGlOEe4D9wBgikpSBuPMyjgybWoswcYrgndZRfib+gH5qnAPACtIUrqgvA19awifl1ZEkE/",
-	"n81F9/K4r54tjbsy26UnAMG18n3X9s//fahLr6wO06TgqVyceG+n2hpXRZ2AXTebdQoJCr4uw2LZS/II",
-	"4tjnXCLwVUP8trO9TmTdTf1WZTmj1LQTuTDGXkz1colZUNJVR9Xdq1zNJY8iD1M0xEMKtPwoKhdx7dsN",
-	"8+XG9fp5kszEhuhsg1XVw/KlhMtBjkrB7w9Nh/N0rLT584v/829e/O2/eflnP3vx2Q9/88n3vvh3f/Cb",
-	"//L9X//0e1/8xffgyAtIqk/UADwPSGlV++Ivf/n53/2LF3/4Vy8++0XN8xFEKe/Dollx7gZSe/nPfuK3",
-	"/fLf/vSZUWWe/+Ovvv/Fn/7k5ac/f2ZEznP/YZJB2EO/V/5tQX3bAb0oqGUplzqhuxXKvmqt2jsiSRTD",
-	"FwRsam5nwB+PNcNOUOwntiqmm8xzHUjxzE/+48v/8PdrBZyoqUtG4fb30uPVKWCaCHcLp8eWXc7twIT3",
-	"xFAliKv1UY3WD6bq8Rk2KCAi4HWcCp5QOeUp+5a6Glzsel/Ixl2NAe68yNyKfbganZtTULdhzW1Y09Hc",
-	"Z8XNueL1vtg7SM9deUZxyUUk9+9ZJhskihCpYCmU5dLdj0laVjeAQoVsKOKUZeJphqUYdIgw4ZdI8PHZ",
-	"OGuxJyr2x2YJ8AOWKQBH6CbC/DNR6oTlY6w6spUfi1jyPRXja8iT/3Wlvd98ewcrWfFcekb8rA1/AAl+",
-	"6NCONQvtmyH61TdzH4IZGFdsurdFdsqO22oTW23iVdEmtlLt8lIX1hdpFQb5mkby+bHDH7DQPxCEEuT5",
-	"OFMBAgRzrKjNVICWAEnOoRNAIRMSkI6hJjjW+O+S7sB14USANGxQEUL7PLybnozCA19lsB4JyNtGCW8G",
-	"AuGxONNtibndDgHFtlJnh8Urnb/WtNJXLv17nAooqDJ3xuI8CXddTFIlBx1q9MAm1Pdh3sO2BNQTv+hy",
-	"BNwrvvrDUvEkFhPQpZB+y6hSOmC5TISG0kRkntGMM/ActE7pUyw72GZYZ4dtaTQuTyqsMip8JMTMdUoF",
-	"D2fFdBiw0F4w5t/lvaNSFpoLIARyXNN3gDknzn5WoWeaQzE28mtWq6zIGEdu/9ItvDG72HicqieimuHf",
-	"3VFOlu+C7MUdVWb8Ly5frC4GT8NEpdFprhJ3Zbk7Di+ff/zV9z//5Z+++PSPfvOv/vzFH/3hyx/98ct/",
-	"8+miW+uU+8q7i9Z3pzwE6bJ1pmzVn60zZcsE91uC7BmQCuNpMBfok7kyxit7/aTSpRmlH9iKPaIzAcWI",
-	"qqvdbc/uU81f7OorsLyRgPPMx0PROxGAkwnBUQcHatuajqvYS3BMZ72mzT9nRXkJgq5VK2H+kg6tiwum",
-	"1tzd2796rQjYvvjVX3z+iz+ubXAV4pAuO8Aw5Cnv4Y7Y3Q2Kxmr/8MkP/AvmHz754fzdgYN3dweNfe3r",
-	"0cOwOn/h7uZ1uYy3b/p6ifatpN4YmAroiT3bEGwaDWcJOZX0uUvqTKCkPUcxfQReAO3JVTSGzatCixsV",
-	"gDMciKJ98f0NY0dbDRTtZhDzB0zJZMo4O4P9xx6pHLINsAgKG48HkmcO7dmhD+MNM3MvWIdsGcWyO2UE",
-	"3uiBc31DW8RLx+8dBjgGZDXFtXZJyvSmA3Dq5pbY0X9rRQay0NmXno+wqPbznK60oAYcto7Eutbcu9Fo",
-	"wP801pfLZsYu+bLrx5InnfO54qy11QgA4whJYOFfxmhp7jaanUbznbe/tfvt/Q8a37nxu9e+++7ee1fv",
-	"X39481Hz+KzIh0JGp91nCBEJmchbc2V7CW5WRyIkRlR15sRvOWZ7gWaLDfYuTK0FlkQLi46I6AI9nIVb",
-	"2l1NQx55oI1SPAU/LBojWTwSSSwF1vXagVoH6wz0eoxB49I0LM/A/bYdyNcASGrjirlZi6DahXU2h9XG",
-	"PifP5LgAvKjyNlgnu9UdgW247fJrCFyyCUgFuzM3TY/dtHS4um4412Vu/3nh875Gfv1XVuKsdnjMMNY5",
-	"MTgx21zwM+1+mMSFGx2n+LRNTsZoVdq2WdOz8bEJWY588fEY9W890h3zR6PRhL2vNUbJanwnUXKw4z4J",
-	"aqlKEG8V6nvMoMjaQRunSRMDMXT/XSs1akPvXrN6qjMx6vB1ko7NTF2yicQTYyC5OBmBGS2Y4JKtaUkT",
-	"Vgys6Y4Nnru3lJckU+OO5XwDx+AqkaGKdTw/jyIux2qhItORbc7t1owqcm5zXUILWkGMVl/7V57ZTb4U",
-	"BshJ2a2AeMUFxFavv7w0uvUP4boq9Pt2g51b8lydHUomRuNsykI8ZyHLZTcmhgAhcTOhLwOfIY4A0e8L",
-	"JEwEdghwYcTaQfNL9F7EkmUT5SgElHRIp8BE0FcpA74bm1HF48z60+ngEH0UvRtkCmCyJlPL/ACgIDqL",
-	"k4Q8NTyzBpYPPRpnS2IINsMLMBEq8IMwc+vM2uWCDKxCGFkwhkITXKAeYnrbjJK4pvp3qQlSW9n+W6P8",
-	"bZ3ur3qOkM0MUqlNF7oQHfLKiZgudyW9a35wgT6ed8X0NBePOVyHD+8y6OtWabp8Z6idfHSGms1T9g8F",
-	"rnwf2TV6qchwtS5R2apMgCBqzFhbXHtIc9BDNcHgzomYLsIXeBc4LTeOxNurKFVRjtiDK18274rpZeeB",
-	"rZ4MjcSSsIQd22hQPdoz3Lf3xQRmYbUb1/Rpe+FuL9yNLlzYQ4xLK+Uu4oY9tTz6GGUR05kaa+DDiOXg",
-	"Iky3BZXOVthti5y/GkXOG+7WzW/YYO1YJVCMiMUJHBCj9Ox8lQgWYuwkBEIUJIOBRpyzZMrycaJ4JKKA",
-	"CBF1kSmIpV2Oo/tNevaM/GAFgV8MPH/V6R70stNoBEEfsYMqeLodMtk5wJZBT3zMsq9englMEHgdrgc1",
-	"KhFYSh5mf5OqCSCpmmarUiF7SvZjc/l7MMzFZwWgcpGA8uzF//2vX/zgXz7/x199H3NRPv/Vv335z//i",
-	"xae/+Pxv/uTln/34xaf/9eWP/tySrMBcdBNlOoNU0QVxdJkp2vyV4wyJWmu/BCUdkzxq3fSRY+Erf4BW",
-	"qWrNsjo3gppt4MZVpG+G52/euPp8NRdNJKJ8bB0ptaAGMN/enImnY9HLOpgeHJtd6j6PU6G9X84kn454",
-	"eiIyxLG2+aWfff/Fv/ze57/45MVnf/Xi3/9fNZtn2lNJPgIMzz/+Fy9/9MsXn/3cfOW8Qtj8DHB2UUlw",
-	"83oDC+gg4bf4gaQihMdL6ujSrDTYAoJb8Ah47i3JNiU59Uaio4dqjLLYgXL79XH2I2OjYBXn+acawcFf",
-	"J13CSuhtwsSZLGSaxoUpE3aaV6nTX5Ojjni8sBIa+HKLNHkAdE7VBI32JNZZC/8Z9uNEhAHwSxt5gqS7",
-	"LrFeZrxHsNsszPggrLO34yeCiae8lyVTeA3+WAvH4maaB0azTKUFgYBmQyQt9iu9UKdtIYeKX3QPjQSA",
-	"G25OvvtmFIP8g15y5hUTOa8Db0t6xpKTFXoFlMxDdASK+IHvDFQC26E52jn2mg9CGMLvYjkIX7csaDjp",
-	"WBGiRgJr3DKFwZhYt2UIkiIsFcBB8X9X9FUK+K5w58CJDV1FfsjzTHXoO3i5Wf2C5g3yFm8dfdtMxIf3",
-	"jj6EJeQeCdt78ZvQxYL7zYy2Ds+M+JR1BXv/+K2dGwH8p3nNNPT2m80bjb0GunCM8jTiOmBajOKeSiAB",
-	"LmUZ7+oSDaKaFBAEgtZLA3wtB+Olq9RJ4HEe66EAUPcCX2EIMsH8BSTYtBMB9RFYzRlPUz41A1Tdj0Uv",
-	"A+oJgi2HdjjTY/MoNN2WemjMVCnM6jXrezfu/E6zEb5OJ4PWndHF2oIPongApSepYInSmdvKmXhK3HcO",
-	"jiCWHuOzGTeeDtpzsWTdlPcEqHGWhhtyCHmSu4qVVE1oB7us5O7UAz+AqhSgEGxLv2AOOohzrfrFVB/C",
-	"gNwBoHf1545IrO2oFxPkwTa82LKVUZ5k8Zin2ZW+Skc7VuUrKYRrq1zmSNRaNSM26j39pLaZtlGlBqx3",
-	"576l0tFleepKqrHTTKyMqp2DBoF74tQKE+iIZXaPNesKZPcEobrNfdo616YQlDfGOqkfRn7R5tRrqkdr",
-	"0aZRg1ee2bPyfKEP4thnQk9Jx6mzUOgsHvFMwIVkxpxnImL9VI1AllPVovMWSPJDUEJHCsWNeFFINakE",
-	"erMy92IFxNZ23trOX0Pb+eyX3Eq329axfdkJeqRUGOFKYhltrglab2wSJwmjHKENrOu1/d8P+iinqxzb",
-	"3v1yBUXV+sX7RfuLTPxHGKkGur0nAkwnRG0jliEJAe1IEbFtQfJnJBfcabcO79+6c+/endvGaLD+AWtC",
-	"Ye27sRW0NVLnicYPykzk8JT2/AAjxgc8lhWBdJiW7VW3veq2V932qtsSOm54N97xvI7kQeRJYoRvXGCY",
-	"r2tRPT/lRkNxdxFX2lvGjJJqwpTnkfUvtYDxjIWzwiMk4NUh11i8b73fvluRPK8BkyplTmRbgtqgyC8P",
-	"4dlZmFVggyefGmwP7Jz3gESPbidT0DP7DAKxFkCyokQBZXqWawHQ4COVCnAEVqDNFt/DG0vY4YRfW2eH",
-	"FI6ONVCBleFdPSwfC+46i8o2f0t7zujtNb29prfX9Paa3l7TG+PleJfShLu45zlfzwAHriHqsZh78tbR",
-	"tylsKDHuZ1F7utNMMJUa088cOOvF9wJqbJyqQcpHmqmxkF6WVjwYAi88wUa2MCRW0AnbSBdAnpuTT18G",
-	"Dp+HqsVUJNBkhRov7AaFYi1ajGsQw0rzN9edp2OVoiv1DkzI6deX6cEVmrbidPZVOgIJ2o0lh9yrWUrJ",
-	"yjOZOuPcGNok6APmrgIIntoLZOtMurwsSTWREHjI5hbJaFsbqMsX7kEa81yLC3MgRWrec1Qom4s8R0OR",
-	"RIHNNOaUZ7yyF+kuaOtGEUJ8x1gTFVMqsjQWUUBnO0un5jvzMpYpFbg3MXPfpjbBoQIF2EzZVmvdaq1b",
-	"rXWrtW611g3vSpCiVm09Zy3Vw56vrC8lcO4F+Ufzu2lOz3QaY6wJlUDlGYszP/fM+XHgahqqCQQqqhLt",
-	"UzUpZdk7rTCW2bX9GvCRx6N8BHVwJEximYmBSGvPLyQlHj+y94E5uM1gBRxbhKk99bqYwfP9nRvXfEjf",
-	"WcFmZsdcJyW4dk+YnYM02QSsfatRX4ptOyQaKy/BmKOlh/FZxSYqTyLKgX3l1GuKX16Egu2oMGayiLlm",
-	"nH2supBnjQrPMdcn31Jd5CXDmYMsbaN8Y7ov1rNyPRNxNb+vsxD0O8hJMssxMho86fKpYG8d3r135zYk",
-	"HLFD1o9lrIciIndEmktNUdo5v3kpcy8Ap4UxFpxOCt5qcGVYRXK5G73OjoVkOu8NzfC1zZVFd3iaSwZG",
-	"g1HZDhihpJRZ0ULIr6qnZm5EVIH18gjn5sJ0f5jnWqu5G9Q+Vl0wAq6ei7KEsNzL5Ns7dmFtphysLSSP",
-	"w/JtdalX3QMImgcYUsUawhHAU4ereKnpj6bv+ehChB8kzHuuA0FuA+RozgUOF/N3oHwTfkFBTPARGvUT",
-	"E+Op2Bkwo1AyqScihVR3cBIggJSxJLVfxkkx0ExVyQkz7q2LYOsi2LoIti6C7bW2aZUj5GaCpLb65EAx",
-	"Jc/ZW4BCY0E0y9WtQojKVb3tBo1Gg6rcjpSNb7n6PY7PjPgUvNOsLyYiZVBobi4ZSaomVkBKJckZbqEK",
-	"nwjTmFemG7acuwFK1TJIvBA2Q7X0U8jtyJNkCV7AIzPiVRADIIYxCxdQZyGdyJDFspfkUZkSGK5aJ2/r",
-	"54gu8EhNvtoAA/hl079Ba4v4jTxHSOkXLnenFOfEqe9xybqCRTGHSxXGkidZyZXSvO7fBA1PgNuL1eMW",
-	"gurwCyoZf6Qm61SNwzHdul4ut8YcBEBhRbhQOQbxySFqxNKX6njp8STp8t6JvvLM6TRQfLUgEVClbJyq",
-	"J7FRdrC+OLRNhHaE2NA3NBVND0IWiX4sBfpAMgUXgsPRDdjQ8a1jw/APqgGOIyGzOJsGbYleq9gYZAgM",
-	"F2cM1UUNlcA7YHb0RDzGGnSYy4h1p6XGv6FnfNJ0FgMmnghp4W9tOzxNY9MVz/yhl2fKjbUtmUt4gD6M",
-	"0SdkG0GYXRA9w1gO6qar70szCYASiXebK/nH8mbRz5jKoT0AG3Zlw3LKSk9iPfbHopeJCFo+tvjErraf",
-	"TK4eH4kA6o33GiziUws6ZSShFYEYcqYCb28oMw0aq68+N+NRqsZjEZk5lMq5HUcEnQO1IBCXvr7LhipP",
-	"NbYAuZFXG0D9p2dSOcepUv0inD2KZZ6ZMeQpuKDAYYXPUaEfzxiPolRozQYiY/u7N11pdyqwnjEbCrNg",
-	"2Fad3XKvLb0TXDigU1gu+oCJp+ZfTmOx+/4IwBMBiQgwAUBLaV6DlB1tE3WUTKbmtVjijeciRwVDg9pS",
-	"Vet9zE/ELXrL2sXeR3AK76tTyrzfuPJG6RquPWvXRnoQR+1ai7WNGXe12dxttmsBa9N9h9/cvnPv7rcf",
-	"3W7XnldHYJbl5axbdE2dPHP2jz27tuzTSRySI5sWQa99Q65dnvz1uCFFL0cbG6xkj7u1J+InTvOdWqFC",
-	"x5q7dfKuSmtwV16V47ybxL0SNotIn4hoB8xqe3BrvnVjUVRON2cSpU4Kc4Zn7KoxaOzzrRK4GdMjo0/q",
-	"DHFZyrAtBHp2pM7f6KmzWxYVxkgyHkXmGpAR3UURyyH/JywDIdoxVPjvj0QiepltdG1hdMwHb8VJBijb",
-	"p/74vsrKv68ygjwn3MoIpepVM35W6zfN+joav9vNW63/8rGXHSATkhVj/t5A49E2hxAxPynFDziQgW4h",
-	"9lOO3QquZAtUCLIrFBJbIM5ugVe5or/h23eO2WxjIaimukjYMN0MHKwp6JAg4RhPQDx5OcaxZidSTeQB",
-	"E4kWc5BVK0nJgEB/FOJRBQWGUtBoNMCjRIWtVcUyufw6SK7HFxc2vdbc3dsPaoCl4XSyMzgpaLZh5k9z",
-	"JhfW2FZofQlYymaJNpBa5yqpRMp1ni4Bnj2UjH4DeRWYEs6nbDJUIxtN5F1jL1d6bu/Y9ucO/2+5ZkET",
-	"s45m4dZqe0gvV7OwE78QtHK9c7goPcBsCaGBdGFKMIlYMmDTgYa8cAP1jeUiUq1knd3N2EABpuV8ZlVg",
-	"PjUPIxw6WS95+gSca5z1Uq6HB21ZqXs48XDlGf2rE0fPQ0R6HqoJ63PwBcakkGC8HKpqQTCYh8A31pY7",
-	"LDSaFjByIUAfcmMgvCC9EMFMbCIItunSQoowjYvVWlcgOZ4wd8Rrr85CCDeEpqW2ZCwUIx4n2AOcaOfi",
-	"I+ILbKkFNeNluQzGXpwRrmWSeD1TLM7q7DBjieAa2NIh3iFEJKIDps2LeAIvNZ0Atct0gNbPTE7JZkTc",
-	"ewIGBa4zAtQ2+63OPsDYv5fN5jIS6uwQ8+MWFJvgghBId5wxyAEwfXotHIokCu0KGnXu9QOmFSp/RgEt",
-	"qoIwBQ4clabrb2G/7fKbi0pnfNpiHLvi1VzHI6FxjbFj9t8Y13E4qCrPempElnaitAWlFL14HENyF/0Q",
-	"GOzrpv90TQmszSn5UzGNDLsaJ6WNJJ4ipJwrdnI0ciF+pUPHbe8ihbAPvJdpTPkz7Y14JNhkiEitsNb2",
-	"7ky5LBrtSJV1tOApZOyV3kCYlowWF97VFUJaD29g1gS6IRVs3R6XdB8LcMxC3tCQtkyxw9rSoqsayUF5",
-	"hFauAOAsDLxwxccZmA66YrfOVxaaydhYzV8LGvMUPRtzW1w0klKzSfAAnz6XA83XoJehe/rcKWbWfPty",
-	"RZ52mfV402WwZXnZAlFuBqFizrPTL9bVc5YbGiVNYhkpL239BYbDmGfDwm4omqzNns7NS1ReCR/CRYiJ",
-	"rf1wyUh9shDQGEmHVChQ51GPOF+THpSMpWgHiOSaCOiCg+buqxQrLAAFHrrqPuJZlsZdCAGbz7tiEEu9",
-	"ACEBlFDxNKuAHrdICVT/QmCx7LU4KzUZfjMMWPg75n92zP/8ryGBgfPu69hnybgxolI1HroM6TgLXJYC",
-	"i0dmFlgqRuqJAAhwmiCXL23jMSPBJepssatMgckp0qXpBaYPRnPGkhELx99NBT8xlkffJjmZYRkNHkwC",
-	"izffKHDJ3WSi9j5WWsfdRBxAhTlFz3cXATj8VrhTq4EnVgo0O6PN8+1vBd7l6Q6wSTcKxnDga9hUFlaT",
-	"gVQJSBQNizOt3kRJ5ITIjFp9qo+lXh3IoffqK8/wH4tcKZjblfFBW4ZgedOPsBN9MGEpZZJscEwHsgQL",
-	"mvWhpI6yrwoGBhTrVGCGsvA155QJPNIGyIUa5Rpt3YCFpg0jh9GZErAwiuUg48lJB78B18pE9IY866ix",
-	"kNAe+VpeB/O4O0U/1khJdmsYS6GpZ6+FL37+4xef/dw8gGUZ5l+uPMD88Zt/9tdf/PV/C1+vs0M5ZdZ0",
-	"tYM1V4GVpzYxSk0YjyJdDBT6YJPBIBWQsOvAjeAmwaOP74kksRQmPsWKmx/nDcc5AjeNmYcJXS+mmwKA",
-	"Pbjn+sIrxnqEUjXRAV6wFhwWHTA2ZTFO8V71BmavL6giNP+wCWvYWzOpQNMSFqhHYTFUDPkspQdhHjuI",
-	"JQd53b0ReoKM9hgwzHCzYkFiyWvmJVoGFtQEPCToXnATKJ7GxChyWHJ1FmQtdBC1XwwJBD50X0IlZJVn",
-	"4u7oTFfmObN2EAWHnSCi4YDyktq37z588df/6eWnP1871Idj/JIcFDN9WG5/lMXpEBSrQb71U2z9FJvp",
-	"GrjrPMKMXnHQz8FlQUJnKeF7af9vo5xLxcM6sU4791vN/XJDnfai9Q7T+UQ911XPS2ryMj9haYutf8PD",
-	"Y3ej2lfJ3bfBpbs9SJfu8yMPVOkkGS24ZOydq+ev4uSsgn16XLASgj+qEqQUEVqqXHl6qCbawUhhQ76j",
-	"05oqZINUApeGh1DqsXOPPgt9AsVmw9WtEnSo89FB7sMQMFiQ1K9kdZziQsPz47BQvzKC4wzOsW054uWL",
-	"AgerCpF3TyygGUSlaUhN4BHCTobTs7rEfCEhngi5pMTikcjyVKJvBH/KumIYE0ILljawELzfYQClVFYh",
-	"CBwwMf0qU1jwDhUkdXaUAYlrqdjbkcQD/6mrE8Oqi1i3ZaSkaLHJUAE4P9bCGflD1jfa/C4zgTqMiE1t",
-	"2ZZvvAE+PBnLQf2NN1zmtOs/+GYo6QPfiqOYL0lXk5aHjmdfj0SpWISYYg97Ko2oI9QFStOxHWDhhEMd",
-	"ifcY5uVw63OiGqku752wXGZxAl89gYwXqoakmcrikXCYL/i6t5UU5l13aDJ8Hn8NWR1UeCgj6i7Uopi3",
-	"FF97K5Nwb8CveUT/LBzGZqNO630hoo55DHxzdv3NsrelK9vkmfPQtGVIM4Q/7QyUFGELi1Ix8OM7TvVI",
-	"X4E0mLDIKBvFWtsTAhEjV7ZIiwuz8b4WqfZwuFUiWIiHI4T4irfN4SCiY2/qZ5YNxUiL5InQB8iTEUI0",
-	"QZdqjOK0qCUKMaWp/kaIW4knIs3MXwORtSVU+dhd5jdXkNK6fPvJUFk6RPthy52RotdK+jn6LDQXQEi5",
-	"QZZteOQ4nqu8Yw/zJMHtchquwmH5aBx4TseSxDALIgEYsqhqbDb2dxfAKcCSla7HEX96T8hBNqy1mjdM",
-	"pzIji2ut2j/9qLFz8/GzZtC88fyfVBQdBlVazYg/jUf5yNNmENWgujdQ6FXqTST6HJAImo1GUKPWLFTP",
-	"ackD5e4cIQCVkY4AGY3Vzo45DGbQn7a9RnUnzcPVffR7uOf3r7FK/wA5o9hcQFjOzGMaejVOoIIBMyqq",
-	"+gVv8PtF+BGnJC6YFx6bR59D7+/iQ7tFl4HZGnyi2RS2Ux/4g0/vP3GRwtkEDZcnCdSguzNjZJVK6QsN",
-	"x04LQT5s85sYc1CBxX0RIsirVFJSQHbYT8zxGY0zQu/wsLPsrlkDOqpzIoxKA/GIHTjSBYJUxYPX683d",
-	"vf2r1747zzQtVRb3aWgLkUQod6/Ayurw8Riz+PRIwx+NRtNDC6m9+OyHv/nkey8//cGLP/nz2iz0KsGF",
-	"7HowIfgv0/PmbqPZaTTfeftbu9/e/6DxnRu/e+277+69d/X+9Yc3HzWPa7MoT/C0eJJ1SLZBYmvGR+NT",
-	"Z8JCZuGE1AFcfw6qBEXm2eqA4GS9JU6npsYzU9bptgBTrzIGdZ4ktGqeYUAfrOeKOx0fMZZdM/FXntE/",
-	"VsIoQS4UH9jC/NxcfaGv2wElGApnat0GugV5ISDD2Zj3hUtCO3PDmMH4tEvE7wrAOcSqgLZEyR5QpYH1",
-	"DNC7ipvgAD4OtcrTnggL1Q5TsDGUy8JiAkIXci+ynICvQSHMorlUvDoGuEUh4cjGaIERFHOnJBNJEo91",
-	"jJAcd/vlygKjxVuIkcDHQKFegXfHDgyOLkScIdcCqs8dggZ4m9huo2E50a4+fepsz7hselrDqi0Zc0nm",
-	"XUhUgmR5srN2LEIK5neYpXMmGeZoCZ4mMQHW2qpSWhPKTgjharGTzrztFBBzqu2j91bp9ovDvuz3benq",
-	"THJ7gDkCZtJExJL4RBSoK3MRaBvZ/l+idNpJc/lNo+8AP56bJ7ouD/zFoF1rTBRIa+siBm2lyq10dhc7",
-	"v77LCZ8z6kOwduh6TmG6BQOxQ6NUBxzP/FAWKD80TSXNh264rlKJ4NJqOhvk84NcAitqxCU3amvrWQ2c",
-	"fO4LnDYQMYjnAqLMScqo2yzWGMdm5K/ZVodGYWg0Gs0d+L/jhqft9GM5EOk4jQHqrHdN8Kjf53t7/V7U",
-	"37teC2oDIc2aqvT9R/cQDC3hXZEUHabpeUfp7LaaSJg9nXHZE9gr1Gd5mmE/FmhdDuKsH6OR8xiUuJGS",
-	"h2uOGJ+6t34nxVO8tnCgwywbt65c8dekdbNxc89MSary8bugID573nrmXvDNtnsBwtXAD0/pCSQsAC5J",
-	"amHkdMV8BLUszWXPHMdD2g2NoPZEpBp3+D5cnFI9yUs7p0Cx+47KKb+GkhGEZHoYj8eQkQtK3rWr/Wav",
-	"0e8LMG7AwjfaGAGDqnkiALg9V1PR6DzDqTi3tI3lFoK9D0AnnkX4g1/O8iV8hJPdaj5mdn1arGqbnc6Q",
-	"YNevsZEOjnKkn2tAwz2bckwzb4Txaeox1aJB/S3vDct0CtuclW3Oyrqo56CL4xVrVRUbSTP6FeQHQhHk",
-	"BDLyR56OT1rPGrkskD/qM8tU6+2HcIS1F8Ar1Gwbg/NQFTGjD44DSFWj2Rqlu9loeGyHdXa/UJtOxDir",
-	"szBRWk+LisfibZYhg8iBKZZnyzK9iF+L8TVTFwMswCBFmcOk5glHGHX7l+eHpQprdCtA0WaWclcZSz3r",
-	"iqmyYQ8cAtS7GnuAiiLMncvN0Mep6vJuMrUj+b1cZUJXMLThKt1DXMpzyDOEEGhPP1ldLpp3O1qZc84n",
-	"PA0NBSbR7GMfGhwzgs1+F7KnIkA8r739ZvNGYw84dwAE2VxgIkng4fKNg9Q+8LhZRLh6YAsiDBqS9BjV",
-	"uHiedk0tqL38D//7i3//76sf9jpp29l7fkZSn9LkL7+Uqs9oEdx9Ve+l7a1xFkYh8//cwWmDL6e4G0DS",
-	"nx8vhu+i1XhhJCITFckj4CRxEYPSc+QYcEwUs1gFx+BmAQ8AOxFTV9YA0OmOfwe7jy4c7IUGTE90Cs2/",
-	"L86KMN68lL0NLdwvDW+lrM1u/PsdCnIsrjBdCh8d/z5GOozAcREVcCkHC98YR3rpC12UZa62dTbk48dX",
-	"XADL/j0bblmU1IJzqRbG7K7tQ7MuhLdinM5m/ZMXqLSoB6w7ZRSuwAUueZLqDCI/GF8FGEcInXpUSfVS",
-	"NJJIQ155dDAsTqy1mmeEA8N2VkcCI+yR8hpsU4YukY4ZFqBCuKk+6+Y6lkJrprofi3Kee3m9lhsIQXUO",
-	"EPo+iQ0iADcppGPrHpceiQSUsvpvuygc1bLo14JMhlNE/gGkCfGo9BSlbCA0EAWFQW6UEk5KLV95BvV5",
-	"qZcYNeZTIMoumNgJkEZXg5+d7ZbZ4FZZfIssp+pcGftgyKUUydplCxWh+plVVBixd4gTVW+3MC6rvv19",
-	"LdK7txePZk0yD381fUKPUwc3l45wizIOSlx/Wgis0Cs/K5MpnhQoC2/sQXTpMm+3r2DVib9S6xSdbO+8",
-	"L7P0pDT7C4tOVr/nlleeLALhw7CYhtvPfxdTEj1eJAMD6+cBvDGHk2Eh+Y6966IfJ4lDlrAMYlaLtVd6",
-	"WxohTLmct4XlkYuVrL/xhs8HUe5Uvwi5wn3nch7ho9Al7oRQom47X7rV0HlgbuS2tOhfrkAZvUCa8k8t",
-	"7SDRj/itF4FX0w8XjC1UFkhQCChEDxKfHmhLf0g0A8cKptbLngWI41iyccJ7WDNA94HRVUp1x0ZSxllR",
-	"rp3xAWXaAu8URsK1kFnLjAeVjjSXQHpn9ZNJvS3vwHJTpTzkUcaZU4NwGg6hcaf05GNygwY+Lj3lbsb6",
-	"wPFaApRApqCAuc6O+UDbzFCzyh1kyNAhQSO05UCxTA0A4c1WRiSZSL3Ccq/soQjNJEqdmB4DbiBNbDwS",
-	"xaTOjj3zsykKLlU7meZZenKmpwHmz5bpV/GpEZfTtqQfUoKxWa+xUGOAoLEQd0RhG1BW8qyuB/iFMiI8",
-	"yTfeeIvHSZ4KjecDDx4k8ZXIVICIps/jRFt8bDq3qeBayRaTyoI+BnAb5zJLp5Cm6fAQnHmaUl4JnaIC",
-	"EFfIiDYO0/FA8ixPBeNJNlT5wLaBDVMab3EQwbIHeQOpG6hXygjSFWwGiRn5aAxUPPi9lwW/v7sLGywk",
-	"cROaXTZOTPMzwgJngc4AojGaoQmLOCGeZrCVu4Ly0WOibPFlloN+AEgeAn0ILShPaAPGgKZQkf+A4vUU",
-	"xfiSAANB74Dqey86TOpy63pQ6OKY/ktLhtlWIx4n5mqhSa+1nj2vqOQ3n6kkqnxBs9Fo+u+YeYOdZvMS",
-	"P/2y0TEPdpo1/92UxHkMrJ1AHLPTuLHTaLJmo7XbsEmeKr1P7JzoFscwrP3sl3/68pMfv/z0By/++Wc7",
-	"n//yr17+jx+/+KNPzN1uxazpVW7em+/WHq8R5vYX+5KjCiAukH61iHWTDdMqpphmGIlbI+eTs+ytHz2r",
-	"obCotWov//Rnn//Nzz7/5S9f/Ognv/7pj3/zyb/7zff+9cv//h9f/uiPX/zov774D5+U4CbzXUzu9GYA",
-	"136O5NSGxs8aRCidrPd4JFaOb5fVm1c8vr0NV1+SZg77aWrv6gqNbkMX1KJQg1entihUTRVRPVLU5xwJ",
-	"vl4IKPWFs5j1hkppgYi9GIjQVf4k0knMwWjLsYpllgitS7Rss51gGEkptXaAxjqTKhLoApBCRBp8bMRH",
-	"HLLXjOFvtOLJ6wg/ZBpuS09PLpFxgFYCVXHkz8IyolRg3X6MCaC+Lj7D5+H9FLU0mxsKrjhUMIqqOgLu",
-	"yZCvDhIyUzGKgQCKAvD+q2hgFvEbknsoYzJs0dxYiHNIHe3mmU2vjbPY3FEh5GGGZs46EdaHuecQ0thu",
-	"RVAQjdJifqvr7D5OLjwZS52RDrLDQiM8so5RiqDazPRf24auNQK2fzVge42ANa/CcBvMaqtUxWYRmrAh",
-	"HdbZIzcJZNeN+Sx/YFsydqwU6L8MH3RVXB7zBt358GLqEiEAHoBeSRrhiMcS4JuxIVJiadPBUtWLKe/H",
-	"MtZDAShc8AHvSpWOeFK5CF5SMr2LhkZzbFrwFoXWeH4mLW897ndI2+YnQrJwxJ92IqLcC+3cUsYp2AnQ",
-	"FRYajVTlWQfbdb80E+mbBBEoxHaM1euO5lTpxd4Q3Py0lgzb/HLhpjIGyANLJ0pFjW+8AXo01XZS4YrQ",
-	"FWV74DMw/yBrCI8QzQik6FH1Xoy4cpCj2LJZ5yROqCLSjoXc6Ty1lbBoHhTD8tO2QZuHH1PdpS+RbN61",
-	"exYNATIAHZOvqxQ1m9Sfs8pXQInmCm/B5ibc902grEW5JaLiEMECPTBTN4m1YHEGCeuI3ue2SilvXFRt",
-	"dLzWlnTVzbXrQglxlGcgjwFJzq6Gec4j2ZyZJrP+AQax3YshRlF6bVyU43KA6qc5c0tawmK17boBAyi+",
-	"L/r8K5PoJYRcRH55hy73L9E086VNOYN3gZ2ECkmr/CDEvZ0UqLWuNYKaf5prrRs3buyWrCnzNZlFv/7/",
-	"/uDlL3/wxX/861//9V+uajAVa1gyxo7BGGs1Gr/TuNGC9CSXBYu2YFn8YRHnjPEFilOxpGvNivcYtWHD",
-	"UOD98fu6e9zcxzx011d8Wqpa6+bzkt272pzMDPWsNiXszq+mMVllD15/dezBCm0YqC1IizOKM07E1kDc",
-	"GogAHIIYfNYsK5uIqOi4AjCMb0ZCn7fVaM/LIqvxlgf9WhGcXVAdbjT+Imwa+oTSswlHQUGPE0s73BC5",
-	"jUXUwf4JHfrZTIHPKuMlQvi8QubGrzMMN7Om+WTfGa5YpTjx2YAOqGixiv6HoJ0kaG+pyNJYFE03SLco",
-	"BQAQ/UR55lo8n6Bl0VkC4phUvpU2GSocEzrkCyf/bHaHxebdPLHvjoxm3cqbqx4uSbHCdWu2pLnFHvve",
-	"291CZu/BHd33ET26U4ApNltmjQZLBfsU2fdestEdcEdGl53ZbTPZrl5yJpvF96+I6m/zo79u+dGE6YPH",
-	"ozKP9Bzz5xZeQ89Owaq8PwN8saZtdXlZM+toidtEmUuGlixfvzYZ0QZyZlJRzpQ64+90LTTW1S6uBbhj",
-	"NQj6beF5ViexQJo88DaBQgEwDyGkAtDv3cE1KgEEpafg9qCsE6akD55G3meoXCv4sGPJson1xgNdA7JM",
-	"LKoEOKJhnQKAdYc4H6t6uiDhrhhkNV4TGYbV9fLndAmf4b69reRSY/EoHkhjD+ZmuwwFj2DinhlRvHML",
-	"Fnx+g9ym8o1iU1RBBxQQlpcoWb5uF2I8kLQ29vjbA7z84BszoCp1zpy5aKc7Rf4CrRJQQBZQRmM1qQPW",
-	"App6BOVIRSRkFvNEByxTytYAGUspToW2fk+ZJ8n8iX1bZMVxPf/aeIKXQg9MlfJddNIHbbhRAm1wPYZp",
-	"HYjswRORQvUtzNYx1ye1AKq1oHIKywchd5cKuoxEIQmSwqnqqH4HOnA2/Zlm7tTSQli0ze/0r9s5Qqpz",
-	"P4ZcAm2+iEO1GFtpIrqQrFzklFvGoSMLiIpilUIa2DnHipYb8z8DxySF/5jbrgiNAy0UZxSiwQSDWWeH",
-	"D++6Mj3IejMyJpZ19gHgO4+51hOVRhpz3fBGhqo/rwIDxYBLK40UhYqPi66X0veAxginwYY7UjWBkDcE",
-	"R+PM1Q6QWgAehNfCd7Js/EAm0zBg4REfiaM4E988ytK4l4Wv15k5lez43hFQF6nUgt1yNk7VUyhEC48f",
-	"vX90fOd25+GjBx/evXMUejBH4Yc7b6l0wtNIRDsPU5WpFhtm2ViHNpiONDxhp/OO0hkud4eWoyCjPhK9",
-	"PBXhAc4KxbC8p8uPWQ4gSv6j3Mop2blg+ghLs+MvtWOCovkFYidUFVM1soU75Q1lt4ydbNNdzafAK3Qk",
-	"ejtviaw33DFzimmAD9J4EMuwHI2zuK97LKRO13up0rqjzXMBphQYddVt6fDWg0dHnQeP7r599/5RGFgK",
-	"QvP2MqwYrL0UMewmVD4wvHtI0ohizZBn66Bo7RTQTFotFRxfGGkL8fDW6atOHCWiyMYtMAJoPMGCx0b8",
-	"aWeo8lSHNoLb49qxPwppBmRzN8xyRbE2sge868ijZJEh6EzV2SH+uMyL1HD6qMeH5Px4iOhXwFqZz3Cu",
-	"zAYmN5CIdsyXmPdMMOwtyAXFVJwdnaWCj2AxLD6U6rP9ho8AQxnwb3Id98p3vFbIeA48ifbgDtWEScUm",
-	"sYzUhHJk3EgXJo36V/+m9ND0EpC3aSp6GRuqVAvWBZzZqTlE5qelWxjdduvfs5fqZdsqL8eF3RlQNJ0E",
-	"Hki1NayU49I16tmzKxgrW8/i10MBNDdznBFOyIxZFctVFcBx3k3iXjXyQldF0053mhkZsN+4ee35KXqh",
-	"74oZmb4vJ7H0fDEygshWIrgWdXb0/q1bd46O2Gu7r8N99Nbh3Xt3brPX9l4HgPdEFDlf9jtKERqqPIk6",
-	"qcjSacjGeeblnABkfSwzhfmDv5eLXAQsym2GU/jozvGj73Ru37l3+J3Oe3fvv39sFCpz40BzHfhVh5w2",
-	"oa0ACd87/LCDT9568P7945DCVhjLApSIfEwK5COIQgFQJKXpmHM/5OkoEVq3nDqy22jAsG3AiXJhPPBH",
-	"mCekxMQsIWgMblXxlPeyhAAvaT4tuYAlQPF/DxU55mf4RIhSOsSAHGkhdj085H14IuVgwFNgEJfGm/G4",
-	"yCQCLVuXCkMJ9xkZIZWNAw5URklSOpY9qwbRItNC4ehh/sPZSQqYrQ8rujnhmgKKPfUEilamInOqKkyF",
-	"0xNIU6WaOcq0paIeatthc/pbz4wO6Ahoyo+JASGJC1xRaPJEiLFGhcMuBHWleKNbBAlZW0ORRI6gwKMM",
-	"gIR/zJ6sS5V1zO9QBS9HmTiL0tj03M7xwqaIHyDWHXyisj4Gw+l00W4ev7TZJj42pIeU61YNa7XMcXBG",
-	"F8F9FkCb1ajbAKjVKa70L/4zQTb5YsI5OV3YcjPoP9CYoL1VBnQAYmIKGYjpJkP52x9+8Tc/+vXP/vDl",
-	"n/1sbkAEwHLm8VgVaOmINlyL01Zhd8Ner6yu4S5eXwVefknfVnKLu7jV486Up5SVIT3xKiqpcwDxWu3O",
-	"E3Kx+y7h8WiBkrYDNb9LVDXeG9q70tyHFv2R+ukI05TNN/dqQOssNNZgaAHBKQCON93DB0dlNh18SUjY",
-	"zoi6YqGxKXGH+gG1sljwgujjc5c57/eN/QwdwwgbO3JV40QiKYtsd3NjTWdZrZdcf2fL38kmqixZH8h5",
-	"yYoQN4Dcjt5GSIny5S0NBFGmq2Wv1RZrrWZjf/fMMjZY7UV7538tfbv2/PHaIv5Ns7Mv29VxKoaxgK3p",
-	"+Rk2XgtsdL9x02vUghDTvYv7hMpDS+pi2edxPIy1OQW+3lnUAmhlLBTSwqz9AgSGGy2kB5V8RgCx0jqv",
-	"B5VMJurWL/LbcZ+CB98hYDQwE3XDq7XaTXJj78aNa40bz9e5gqHlxXnBHtoLujy8Ci7KLfEsc7S8LVkG",
-	"i/KUd5OprXYkqRbi5WlBRlguKRPR8zHkWnQsqkIYeI9iqi4WFNp0lABAincAAVdE7DW48b+JnELtvNHY",
-	"vQZI+1jVH74ezMDC8l4WPymAZ4x5PAAuwYJE5a6ceSULfwfrj5ge854IWPg/f/ghfPL+8Vs7N2ZfYXSS",
-	"iWLi93KeELgzwiUbDcK1at5M+BLdhMsTKP408m4UA8FTnT1MeE+YKaDCSk740hYHWjwdc0IAsTNph4UJ",
-	"2iWEHbLAeWbN9fKwiYwPuqdD+LigkDU62NjrTQu2iM2tCsixAsFDBGUJLZ1taIuMjXKZcqkTxLUxO8vR",
-	"vRULDjVYQCVDvXawNbZeF1LMFeRJV3KZuABLmc7koPCl2Io93AhLnB3UB7jB8Nehm2qoiiu2uJm6+bm3",
-	"OJ30O6usAjOAXYW40L7IB4UricnyHXNgLRyN57oSJXejRy4JoDSlVmwiyeLnvbI68/hB6XBDjrzvfsIp",
-	"0mZc4Yuf//df//3/9vJHfx5uThczTkUU97ISZcyQj8dCWiXc0oNVOIiOhIyORmcHTdmQD6ayn18aO0xv",
-	"qLTpDe3DssrvnanuFEtPYAMSAhDG2PHE+zq/Pce1Vu33h3aadaGL1lDwFsMkNJXnpxDZeYel1qolahDL",
-	"HWgRlSlKCnxWwl6w56i1+HDFunS6/JEs6Y555zjhWI5QnjIjGMv3lt9mQQzy8p/95It/9wcv/v7/+c0n",
-	"/+rFz//7i0//6z/+6vu//unPX3z2Jy//7Ge/+U9/9OKz/+M0cj+k3DJq6VRnYtThCJlTuZwPi8vJFgBX",
-	"3m/VvV12Za7fSwh0dop+gqnznF4MNxfYt2vtR+/+mbX3Zy+j0iLT9qRtebDakJZsxjVishdXS4KQ4+mU",
-	"GflRJu+poA7QluASILZwTLfu1+bJbP7hkx988Ze//Pzv/sWLP/yrF5/94h8++SHu4t/8l+//+qff++Iv",
-	"vvfy3/4U5/Eff/X9L/70Jy8//Xkxn2msMCR4FeiJEPm1iucmVXnmYXWXaCjhNiKDlctOxk9E8UPzHfYe",
-	"F+96LahNRDwYZrXWrpGUlQw6NeA8MjdKrVUDKQ136IKI+/OgBtG56LRpnZ271WfqjDw/1d1ec1sut1Rx",
-	"BmwZfurf8JaIjvbetsp1a+0WrD3c03icWTvHrrC8YsgapSt5ha3L8mLdwkDEiQpeW1Z6hW0/5t3C9ptl",
-	"fuFD1o9F4tAvJpAu+q2jB/eRGhPbwmRTNhmqRCBKZsC6osdzlxXJjaFoJKYdeY8nidGzKTcQ7PCF9nuM",
-	"znUy3XmSOHLMouCVDPoAUuvGxkQwBpxRMIwBR+iMBQNnorRRlgAlyrVBFi6+h9AyuWShp4DvvCumaHAi",
-	"GmjhUaDaYe+1lrDfZjd4i9yWPowr0m5C35bYDeDI+5IRF2d988cTBXqnDihhBTCNACCWxSgjKrRbO+Hk",
-	"/L1gtTQ4h3fAdXn9xk1w51e84/Gat9yr6Xyv1htOnayzKg3OV7+76znmQe5gF+GfTrVy+6nQNayXpOyt",
-	"sCzG5kxHMYeacNz/5PK3EjcubrOiTSv5qG34Rf1c/fPeRvg6EhluNZzL1XA8/70TsOvpOqs68ed0oowv",
-	"y2d8S6Xky7PM4gmPRz56mUsftE58cPwRLTXBRyA8GuFqEGWVHScRkggsG4UsP6WFBeZy6tRuo1EHNSNO",
-	"MR9NG0OBKWmTFv0MuhYVieY8QfA0l1DsJ2XqAN3lIsKSDNBtzPAKonGXvjbhGr8TUeXgyTOdWShG0JXM",
-	"m/0MqTq7mzkMcpsziH0ilnHKH7RaXVsy7KJHEO45Vo1qau1cyAWts1DJTi57ieBpWCiHI8izr1cNyvbX",
-	"9t9hrQG6ugMJR9x2B2JNuZK51EbABTOvFb04goUFtEvoRV/ZZXN+cykEZkmaHkDfjsy/MJcUX4CAel5C",
-	"KXTTc7hnWIzUYnHfK5RwOiLqb2UNfe4lrjPa9QbmvZyEybDqxaLsFU9Swmgws6B2k5FDl+XyRBozAmYf",
-	"SUUqQgGYaekSH1slKwAqiDBdEJJJLfgkmCz4svUNlsNC2bMlTnRcpbE5zjvzsi3t5NHl7vabzwSKG2Je",
-	"mTZfXECWitGES/D7vKuQWnX1xEzc3KDyzOambKhYzWaeXHRqCczuJeu1lars7Px5kn2OtX3P/N93zyfT",
-	"ZC6tpHwazW0/uyYVeSZOOgE1BUQK4CkiKsigLm2kUtEimokCbtbGn84j/cThIZ5d1cV9sZ6aC0PeKrlb",
-	"JXdq5bZT/zxd12pUZ8lZOT0XxbR+5RmdqKVAQVQAsJ6Xxjy0OUjQ6SheCHSpIfhcqjC00cugtkm4wA/b",
-	"UPkiBs1nShWbpVLFKBdLv5/NJrBt+2WQ+AlEETu0Axa0efVG/ep3azM3AD5OAo1g22pPRFqCeFrmZypC",
-	"Sk3zB+BFx3LQWXCzY9Ri6aitElP5o6b7kYZYc+3FZz/8zSffe/npD178yZ/XqMSiA8sBfpjZyFW2tFUd",
-	"D6SDL62ImJ4tMTaoZUYbcKA5KuNJx5EXX2sEtXwc8dNGPuFxVjxlFvVsN5I5cbdFxuPktGsJ0sy3QFmX",
-	"DJSFAT6wB4ZqwhIlB8YQNNtAROv5NSohseZk+hUEjlyScEjYnZw9vHP/9t37b1PaIVnDgBZA1hvgOaxQ",
-	"mTYWMorlIJzPpseXbe+Sy7tLLvd+wBeUZL79CCW8/WsVuU6Se0Upvn8eUvx0kX128byKYA6YVBN26/D+",
-	"rTv37t25/fWqGPuaCXaUaaUa4iLLE7KnzxibnxHo4qnLk6sEOzsuIsLganYkKDadNMqFRdOx/uselwzj",
-	"2Jn9iio/ECCGGFnMlQXkMYjpPFAF7YTv4rbIzg5KGm4JBfw1XnF0gW0NqY8Hzs+FP/UIHMG7O+SpiOwb",
-	"zP1E6Fc2obhrdiS4j30GYx9yQH8DU8HNEIG5Et/gBl8Uv9ComVQZ0XJb6DgC+xGEVmXfNBAZC6lGHTKR",
-	"MUuq4gq8g8v3yt2BfGi0idZegP/qxLozUqlwonGFK2nm6ol1J8pdMtlMthr5kSjzaz5FbfOstMB/xNYZ",
-	"+8+k6kls/mp6jzWD2mQ4BaaOTj83yvhMdltx3u9mPrwBba0Dtlc+DrVzTDVbmYMCt9ZpFwwIELlFyr3k",
-	"e4JWB+QKd8I4xqgR6NYXov9DMIAycysNgOMSVgWSBtHTAB6nkYcVWdc0c4mmgcPTs/ROXLO4D+aMSAWT",
-	"YtKyNoXluE0SaIOCeVhHxFBSm1PUlg5Djm4jQIpTEZ9+Q9O1AJFCvMUsDG/g6nbc+dMV1RszMB043Ali",
-	"fozHQjoWpaAtIfA6VBMNWIs0h5FXr0EXxGsh0qSEr9cLeBGMkdggGgRQqWPzGC9tebdP2WQ2DmYvJz5X",
-	"H8xeA9omzGcLbVQR3Oe8IvD2ekDMB0BEbGaViKgdTRuVqrRlgZJXTijbb9y0pUUY66MR4FyiGNctj1wP",
-	"DEDAT6EQnd3o1rpUKXv46MGtO0dHd++/XTDE1UHaifnnCI3G+2UkkhiAXeiXVqB7kfVShiAQhUdeA3hV",
-	"mcftRnFIr0OuAfit/PuUazEbcpw7D7jr8bfew7kEggkjEGx/cT0gYFgCzu5BQcsMU3RZfTM7YcQjAfia",
-	"88wXmXLsG7HUmeB+T8wRjFI+kdSP0pMe7I1K4TWIqQ0IgKmAZP/ogHYaz0RabE4zdsrKhJQ/HN+BI5Ym",
-	"FWnCIcBNzforj5fzAKkVIdFBSRfON9vWhYEK7SyerS5zwSPzXo8HO30i/G547zWWn+6ofh82AuZzms/s",
-	"yPzMggzmNNQjXUeBYp6F7AvV7/t7M1XjcWkPu+K9iE+pbBDcPiJlJ2KcVUPugLg5u4q4ISihZX6qlU4X",
-	"7Ak1ketUasM4vMDp899a501z67xZ4rxpXKjzxs39ZTpv6L7bwgNtI8MbEsgA+nNBoOkcHVQJrFLPQXiu",
-	"HiarIi91MTk9GtVkCwEMOHwcrtGrjYZLekC3jxatgq8aOoNYwQGGu3VAMQZSMl2lAWD3YI5lQaEECnQV",
-	"Ir85p8d2CK+Oi+WjZ7Wl/hMixUxFTxh9tcjjQqm4GUZP9RsxL4isMJDb9u0UdK5tlGq0Zj9sDLQCHKeY",
-	"DDzly2CNzFKdRarTTjnVa+L4krNt9PTSpeG9GFmX06klCvbNdnD6Uu0kQIxjIfb5+VP0QlH4QAqEqzcP",
-	"azL9C7QZKxcDMPcsTPo1NuZpFiML2GsKmqC/0QyJ+DRguYS83nAY60yl07r7TWcSR9kwLFK3wTrRaP86",
-	"5P7X6+xIWTB9SFlWScT6Aiz7TCBwvWQhJMWHlIMnyerxyB85C6V4mnV6eapVSpZNYtYjhuEZ20YQjHz5",
-	"p443hYVWb+6nakQecvtRpkImeZqqCTpjYg1zSf1QaMuVkV0gSx7ZlowQFrrFQl/1DQ9YCIVsnTgKD/x6",
-	"w6b/l9BsD96yT9D/XefQP7A5uh2pTGvkc5iWW2scOMolxCwlU7dE4Yk49h5rZ6mJ3To7TBIqTETjNxFm",
-	"2iHNtqDOBOeCmRdYVcyzLw058HsceD322E5LQ0fU4WbgbxHgt3BWKzHkQM9j4VFaVc7hLKWGmRX01iG+",
-	"GOoJ2VCM5m/tew7A/RTWK4jFYAdBI4oL12kV4AddEuto+Eg/asTPqbrCQzP/b8VJBvQ0S7rqSELt7Jlu",
-	"ozm0oN/2yxXzUPHnz5d2woJzgOVY/dqScbnqy9/Dh47NM8t7QK45hNspaGChjibLEhFhXYRk4Zx1Gi6a",
-	"KBfYWbW7h+Ox0e+WdrRYJXuKlu4y+6NSH4TMR0B8br2VtaCWy+Kvx8EMYL+5msxDO084MBbA3WQ6ddtr",
-	"wfz9vt/KamtunV/sFoUxfTZYCGeCnx+fkQmFe7EWY6+E460kJGE7RdeSOVTNi+eJWZ0Z9rSlweIndEmE",
-	"rCsGsfQXjHC0NPA/p6ky8isiZFXryqqzt+MnAuqUslyHbM+CehtFAkQgolV7E1Ie83vvthqo11YNm9wl",
-	"/pBH/Ok9IQfZEOjmg9oolu7vYI64YZUV7VLZdFUH7NW38qxDueayU+F5RbXHmgiOlxDUBrpeRgu6BI6a",
-	"pbBLywZtqd6t+MDCtRQd0XV2iOpIPyaE+5HjF0pU76RQkwqSxhGP0CvsIl1UTM8zFsX9PmD6FIVvXivG",
-	"lutyDYg5I4L8kgAEIPNMBIXWB5Ea6SAGUgCap1J8By93pCjYVWztOGL33j1674hFcUQVaieiZUdUIPBE",
-	"NkGCqoVUnumYRgUvqy86lZ4qVlqSvkpHYKdFPBM74Jlcb2/aZXJgaLRUByBhyjrgKZ3L1EZdO+XCNmrG",
-	"PaPu1lb48S1QYi+W4dYoHKZTy4xPZ2GYnQQ60tbuvFy7E2Y9YFJMzmhaeqUZGU88mK45e/MK1mssztoF",
-	"fxmdO8BdDN++U8ZQwXZsLi7GyDEKzwZwylIGpp+n1nM2EtlQRRZjoDcUWFc6TkVfZD2wUdA8IdwVhBuc",
-	"cLAgXQTQSSkbjHR5YWiulUBNXayOSlI5FVJbTDW0olqW5GO2kLVQXHTGpxgFj6jyOStqol1Fbp29T3F2",
-	"2ylUc/bNheLC3aVCTvuTmx4wGoyT4t/IJyhSUZHwbIYCls19NTlTaaam4txyfSa076vXUGqG5Df9IoHO",
-	"L7+2nMRC0qWlV6nhBKmJykupvLvWutZomC1MS13u3gfcVfDvNRwFsllZ/PCqh8q7Yheumi6Yl9Vae401",
-	"ajhhpi61hhMcvoWLdZMA5Eb1nstx9jZISjubg5Um/hSSV7/cbaYuG3Km4t7QR0kYHTAzsVP0Oknl0kU8",
-	"Qb4NvG0Db5vkc4NInYUNt5vvzPDhTm7uX32+bqmmu84XuqPvIf4H9p5cu8UALNNUy+gy9DGoM2W/eYCI",
-	"w1FuKSi0uTTnoETMsQOnQFvOYBprSn0p4Z4ARoPlIoOYIAK3FWnzsS7jbIAn2JJ4VQBstCWhS0QuD9ei",
-	"f2DItF4BLeepV5juNQtXAnpH1YWqlZJGHJXv1bakixXy6N544wO8B+tvvFGhHKHGg24vLkmEkUYD7yC9",
-	"BY1ISFyzaVRg88aamemgVz1YoGaZd1vmE/oosBqNkgDn2ktyyPUy1idSImeUdAU9tLoXaDm0lPftlgFY",
-	"PMkGymV94dS76aJNRTYrLFZi9hDSyuSJsHog+rtJsYMfFRmcYM6bLYb2uJA9AXmGzdKmcvoYqrQ6Y6EG",
-	"QpnXKOsKkkYPfKJcBXZ6Cfbm9bbcLTXrmOCA0g9+ODJqqM4gUmNTuuB8ucmK+LQt96q710fbwZ5E+Ok+",
-	"/rTPNXTcpsC25aEHJQQg57CFICXWu+AKVwPmwKZiwNMIQkbWSYScNhaEMNdkRbrDgpD4kJaLC68PLOx+",
-	"hv4Pi9sCX0KSKkiWbKKcNqeSiJbW8l2nkY1lIIJiCSXJ7jYoGbFlJLhfMlX9U+/oTACyvsitg7CIc6/X",
-	"2RE+T4nEbmeXRgEbCwsXRzyWEE50bl/A+O/H/WxoZ8qM0vm8YunGbeUAvAQ4oYe5jFIRwfyPlUrILzlR",
-	"6Qmd2Fu8NyThAKgYxmazOcHgYQbeFZtrC1zaxggzb7cmGCZQo8h4LTQNip1bSmapSlpMqh3AbQxfx/Oq",
-	"7XQgNw8g9i8XiUX5j2f8qafmsBImB5ppNCBrS83bTGaMhwW4jyM5BKE+iHUGUp1rxuEyIkQcC2npYpp9",
-	"UJtgPwSWMrMtjbm2CFRHqqzTN3oT+vSajcBc4nw81hjP9N5ecMkznhgTfRp4LOFzJa5tiTdqnXJzKaN8",
-	"IQCQnUtv/4IVGmdaJP3grMyMhW25dpYLBUFWcIKZd6zsMjN334WlzmwtqS/VktpWn77C1sorYKLkXbMT",
-	"u2KngMFdYKMc0oWNeROuRtPBjDlsRGBO5RiR839LaQbmIrSBzcqMggeyV5EAWBkxy3UshdbrRb4/UGl0",
-	"tYGRh6WtzoTiXDQjltm1/SKSEctMDES6uEHKDUw7ZjbWCfC9r0V69/bihiEXfc1kCcBvXj1Z4pWLvZjd",
-	"sU7sxe3wAof0EgXj1zGuMj+j5SDLgY3Dg9FKEVALWmq+ylMR2Gzj2bCMX92kzxCdCRZEYA6tSEJ01qIw",
-	"bGxseTr5THU/Fr0s8JipzFkPKbEZT3NBYq4dXSm4qZ0LgGw8KjHEIKuFpPQR1z2oOS9hTgqKW4SRiHI8",
-	"LqC8Hro+G91VFmlbyOqFf1vkPfJmINl+YIwkXBvbhCWXI8dL0faE8OatJWA7aY1PTS0VCY8+Ymqs7Tsh",
-	"Wu6p0pRVBvNflEpmk7gnbEtF+Iihr0ulVJs9D0VffVlcJgx9V6kT8u25WIh/hbSau3vBzFXVqvVUnmrR",
-	"sQ8XdVFgQza91mpf/PBHn//qb3/9079DtiXUQs1/9JXi8bk7plXb3/UJelDlHY0TKKAv7etaq/bmgwfv",
-	"3r3/dufWg/tv3X303jo8KWYFLhlkc4PpXakCzDtnrjwJOdGxE1TwVWZJJ/A3OAxeDZVNyosRu7I4HLUW",
-	"/HjJmvnXOpZqgVo3X6e1YfHVZjviTDYQbpKVETd9Trgt5OY2vlMUVn0gbgGUy6wOAjftRnrE4+X20BVz",
-	"EGOdxT29EGjT7O6j4mcXCiuMggbgD+0pbDWb191fnRSY5G5er189/VATAKIRoo3nj89+xG+BcnCqrwNV",
-	"CFtkVjCWQi7yVjnf1KdgprVCOwcVvDTH569ue0cIm15wUrBiYLBqwcCA3AoF8rQ5RbyXLchDPG8D+wyp",
-	"0F+9nMbBeimNg21G4+VnNA4WJzTSydBrV8uZBq48y/jgOZrLiUDK1CrBja9wvr6hSCJI4DOW4yykCYb7",
-	"BkVQUFOut1RdFU0RQ2neqrsNHTjmgwX36PIZvK2k2O7Ly9uXuFpQxzlYdzM+fr5+mffgvpHM5y2vHwe1",
-	"cV5xXT3Ms8Ub8bzE7ungFINtLOcVPgKHESI+DJwrLCZwI73+iaiUy1fcw6foVbfs71YKn/wWaTc0Meto",
-	"OG7Ot7fJJWs5c5oGnC7MvwuMNYPO7mhj5Wfja+fxorCCPXhm44SpGKknIqSSC1KDKDvThUFDHkUhExIp",
-	"ZTElhfKDyD6GebC4fYd2SlzOZSydhuWyYIiQBzSrYA62kIXkzA8RULeogo8x+wn7ZLGQ7QuHnPLLqNod",
-	"+KSiSEQVdRPwRntlbu5Rz4YldzqPIrOMebMW1PLdGggKM8Xw4V5tHU4oIyShk5fNd2omDHy42HX8N60H",
-	"jGO39visQFduaIsl3AeO+w8heb5m+fZb9+qGkveYn3hSV+UZJsaB4IJswjwrvo5lplicnUm7mYjuUKkl",
-	"EC3vayNsihw7lQgWYkshVKZimZiayDo7jEax1PApT5LqtJIP7AvXlf6vnDJDI1lHmXGzvXWvnkk3sfO4",
-	"0AuDeFOnm72kRfR4knR5D48BwWc9qz37J5bNsqui6f90JU+T535R6XpX61qbCtpc5U788MNqHxEMwugn",
-	"GT8RctZUYmYImLeAvyR40XI7dxC0C1LZpZowJUHpMM8ibFSYp0kIeBGh1+8wYDoeSMxP/ugo4zLiacTs",
-	"wX/82jDLxrp15cpkMqlr+tquaL2nRq8DFhNRB2TDWLclqmQWU5aTWExVxpFU32HkIC6BFr1UZKEtKgFl",
-	"D7cEJFajtrVAplEZDumHE5tOB9/a7GPKhfCgQQ4l40b6kUrn4EFAGcS0a9dmifzA6JQ0eBwU9A10Vk/s",
-	"mg8tsQIhGsPvoLM22cQBKKUwpLrLhH6DQKN4ItIM/kpFWxbraCd/rnNYqNyySm6Icxj6GS9KCszkhyrf",
-	"3V2btl2otnEmRrQS5nqTb7yBMF2wB21+C+ncqs92nz61xQJNV/VaZ49EFKeil2lXkttXSaImrnToERVb",
-	"YeY87n+/MAoOgvmDxk2o632j+V+17wnYVVvXG7C9RvHv3YBdDVizEbDmfsB2Ef5pd58NVZ5qh3Usafp2",
-	"99sSvjGTkTj4O9PzEzHOZiuhQ1qAHYDSCM1IpjuHpmeQwjNUUuUp5PiMEa0t4tOWq5yxuwfa3N+9CZ25",
-	"2tgL3C/g9W1Jcz2lig6c8jq7B9XsZYQ+V7rkCjSMddSWH5gxcpd8hRPs8F6gwgbXFWY3gOIY/zfe9Nus",
-	"LMiMakKZAfXBeyAojRAortGrLVVb9vPUbkFNtV9ajQSSnpjVPihqzQgt2myUo0mcATi46vdRHJSHg/Oi",
-	"2b5ZbUUf4uBsbYmZj378BKqWdADZW16j3vI6/YcntCXtWtdVv28F1GEUpUJr3LzHVkzkqHkNlQW+5qhe",
-	"QSlgV8BEDAUb590k7jG8YgUO8pCw8nYbpbPNSY74+EW4d80nSVKglVVWTEDuDonx2hkQsulybn1kzaw6",
-	"cSHbPym4/jio5WlSa9XshaGHalynhq7Atb66WUb9vmR7cxGc9gppUPY3kDJuRl6bvZ8t1OdqU2n+FctB",
-	"R8eyV+RLqXSESG9wC5s17/c7lmCGIKvNLVtKqtI9NbZxXkiUMrdtrVWbDLXodb774XDY/fBN/d3f/eY3",
-	"PZTqGmBsL+MIsyM/ddEDeLPNvsapeSJSDdPS9NAUGkGN9j+kWV0/m2V/X0zcLloeKyiJZGTThynaVtVv",
-	"3QKbxzYmTvSuZeZUWPtXnhXHYibcXBUF9mX+NhL8FYkE0wqTMuLsGIKmhXonMGTXNpoXkVwv3yXba/TU",
-	"a/Rrc1Gud0tupcNl8yhveJGs67GlbUCEAGPA3JxzVr0ViyTyiKcgJ4ncHyrPEJcslxQnqbNDOaWgCUtE",
-	"RhRkZF12xYxxX1T+WI3MegQKe03Sj61x6Ww3tNd4Rg4NEJ7ATxRg2U1q/jNj2dcLHwkHxjLRO0FHGEAj",
-	"SDEp5DIhd8CAh5zAnalQiA4pIZ/QeKtwP+y4PLluRkjPz7vg3wexcg5GnC+t1hUMD2ErbE2w7d1xPnfH",
-	"1qLaWlTrZumTSL0oo+oKoYzHS0r5j4HtRwPjRUGXB58QJjQUZniubEzfzdTsTbc01Hq76MnXJeZKQ5qu",
-	"E3s187XNIvsysshgR8P0o+fZaUBnCN4uLDffWEM99UQDjydoSWdSgysT1x7C7PjxD6tRknb6miOy6QsR",
-	"dSI+1eHry+JILYphwi8gLAKg5xDPcNTyjgMIYrwh8stgJIWg5MJMhS4SW6Kkd0EZkVEAzGifQ250dEvV",
-	"0/DDOv7aY1jJF2QtZHlJRCYg6AV1v6TlpgKhykYqFQdsoIya7gDmLaRBSXZmQyHn1P4UUAFizbI09iNQ",
-	"oZlnVMpCjwaXO7Q6H0FQqozWhRhTSWUHalk5tWiCwTwVMJvFv6qgLjU77IzKOcjcONKl1D1Ygg58as5X",
-	"1mk29nfxGkMSTe+3AG2/UG/M1EJ+yOfrK3lwoi7REEAvJ1LhW8W9udsIasUWcPShXGcdO2+1Fs5a89pu",
-	"7Zz0WzN0ES27vd5RE9xTnpHp3/pb5Xer/G50M5vbxm0q2Ennrf2iwXoxdyUihPZS4Rjr0fmh44FElJJQ",
-	"PRFpwscOlhZp14aCRyItbknzAM/yVISYuzEEPEX3KTRlZHXAtDB9BHaOKdNj3oNccLrlIBEAO6ThaUrT",
-	"RkxgQFgBDadC3sMsnYMzZma8tdbetUZjbZFE2VRbx8w2Nr6NjW8z4L+kCAVAdrldYvFtYYuc9y2FBOgX",
-	"Z88ZS2Qm68u8MiTCTEjlmw1MQP4YgLJTGtpQTVicsYmQGfBBxj7fS1X1z7HQFxmLjXJ8V2eka639JgEx",
-	"eWz3ePqtOAQJ17Ht7JslPBHS3Spn16TNcE/Tomn+tt6fS9YxOZLf4RmQwOGzmZOnAl6V+Guu8PHYnnJI",
-	"kARA7p0V4IIOx2NLWXpxiEEESEY0yNeDGnFQdKSY2E+bu8XHgNZnv9gLah6XJ314tcAYss83dvfPdpSK",
-	"OTjt9i7guh2PLDipkeFzW9ZyNtQgnNNuQZhahiJmfDxeDY54Hm54GWDQ2MezRwKRxeRpj+B7y5s2/ySR",
-	"pcUDqVLIy0bgyj7E+edvq8PxGFs0Z/FMPi8LyeVTaB0XCHZQbglUXhDWlxHrcWn+7gLHQrYCidYM5GDt",
-	"i//8yxef/dzo8UAQgIfXQRZa5X5vM7RzMLmgvVUGdABkM1Mk9dxkKH/7wy/+5ke//tkfvvyzn80NCP1l",
-	"Zx+PQ0pbNqIN1+K0VdjdsNfP16BGxo28for5qhmUW1ff1pxa817BLTmLb8zhpjnX+6XqKlmNdauCjXMZ",
-	"EyfVoo35QETM7PUiJBVLc7clImLFeAAAv/reuWwKkMcXAWhQLR1JM/zo2UZ0HxfB3AEIlx3A1Ki1mmdT",
-	"V+3arcXmYRMs4pSU2C2a01eLmQOJ6eHgn7/kGgqeINxJpa34Dn59put7rRV6Dq7jPI2zaa310eNy6pLo",
-	"nRRCjyxE6y/ypobGVDktWDW4aGJ4kuC0AKDNQsn9lkpZonjEujzhsidS3SKs/FQlIgzYbqNRyla1FH6Q",
-	"phprW6ZMjO4d8ydlzsI/7SCpIBIecfj1kIdry8Gl8touEST3uKT4EE7QAYZ1UKgGBTorwOn0emIM4VUZ",
-	"YYYC5kJwR6A2UzI+EWIcWppHTOCtCOqbKTwFaPUQW3SLSu+DUs8hfyIWAK2ah9agHDFtPlJw1i7iLiot",
-	"o9lkE8jzNa+yn/BxXAMKKm26cUakHTOzADd/2j3gbQXcBJtIzM0E2mpn2Mxgl2vhnL5mA8aajeIBhB3P",
-	"8VCXO/Ws1uU67h3mRvZ99NgoNF3BU5G+K6b2Ay00Ro8+emy2DREBVmzi4+J8ukjVFbz8sfNV8kNPdSZG",
-	"dNSBVsseyZZlOir4Kcy0YNk/4t7YMBf6C01n518wTtUg5fYNUJyONIVGdcTkHsSvabHDRKTZiEs+EGnA",
-	"3k55n0sesCTW2UjJk4AdjsdprEXA3h9DPtC7+YgH7J4aZCpg99WTnKqpEaGLsoi8LjHxdJzwWOqi77Hs",
-	"mktfL+g9MO9BQ5RQ6k3PWCVJQbgaFKRkATGklNhiy3xFcAaqIutOeOkyy6fVu1fQuMXTsehlus6MghIP",
-	"8pQEm/mOJKjbKN/QjGP1u8NzYN0pWABjyJAq9Rmu+fl+vz82t5CIYKWg38Uk2RKMVE1Mw6maBKxn+mWM",
-	"ZJizLGBjnmvzFzifcjhvloXKiDBRtToflBLoMuXR8NBDsAolaG+EZChvedzjxbJ5PJ4QBjJ7kh7EtVHm",
-	"ms0UG+dJAgl9DsijLR2MSlu25Q4L/ch32PJOkvW0QAMAxwGeeheFMpc2KOsiYq8dvX/r1p2jo9frpTbR",
-	"3xa2WJyZnyYwVutNC6wIA+gNzLfDRMa3Du/eu3N7pi3xdByntrGSo66gtKXfLGihZxSQJPHbcB95jdhx",
-	"s9duHd6/defefEN0zkQUBsWHuSw+blm160lstiQkDE6GAqAojLQC1qEIG4WdUO/HMtZDeNQiSMSaJaIP",
-	"KZCRQpMcfwuP+ZvGf5onSaGxwEMltGdg6DR7h1QjqZjFyEhzxD5JuJS2c4QOo+PE7I7AfeBoo73PEjXp",
-	"kJYH+4jOI1VEgSiCrEfzD23RP4yel8RZlggYbJ295W9iBJfBriAyTT9O0canv1OhVfIERy7xJLCuGHAJ",
-	"uxYGuqjNtrxTJM2ZAaURugsK5AtMISVmbEr+canJ5ljlSUKZrXBqgWcqMqsNoDGgZRbgIrO/ec0jYm3L",
-	"quxd4v2FF0sWxma6cdUkZJomgNGU4j5ReXaARFl8iqzawNVUL+BCIO2V6xP8FqV1THzCc0zhVtBhehIt",
-	"F+LDFLgqEKJDJBCShhS0q7g5xNOM4IrGCe+JoUqAxpYRXSFoEGQbODYMqYjQ1mwlEdm7wVwt9JMARoWP",
-	"5Vp07Ofh/0/X1fS2cTPhv8LbmwhrwU7yJkaKHpw2DfqRtqjTIgcXFbWiJNa7pEDuWhGg/Pdinhl+rCwf",
-	"cojFJWdnh8NnhuQzVW1olOnS7WAfzJ0rDy4PyjI10FFxDlgdobylgYKO6njnjhcXF/kftVysgl4PC3VU",
-	"C+v+CebBmj3Z44O3K7Oivy8NTd99sMNgnOKHSlOVuyAjhlDTx3F/A8oquw9yt1E6k6fQk42EJFfTLuC+",
-	"RNrUQB3r4bIE5SFuX/1fra3TXXFIKAkJiDyV6M7dlLIVNio5egUM5WSjChs+qXMxa7mzKJUm+ZV7YQhy",
-	"Zl+uOE4MLI0Un0An1I/MYiSp0n7knnmJZGb/L0p5OSHtSqXAJboRCeXIWfprrsGGQ+FFpJNm5yS7tRtH",
-	"CoFDgRNBloKnc6Qf/VjDVQHU518xiSPoC/O03A4S33woO7B7OADxxw+a14oyWMFzT2GYhDZWFrdhgRdX",
-	"WoiB5PQJFBsSIxnu3KYFMNIKOJ+U2fSutZ2Vw4TNeUbJko1DcJgAS2JhY/Ij4ZesEngTOJVx6KFUMU+k",
-	"VzaodgyBNDlhOuq1dYMWMFuYNtd3TuUa/MzLBvcuZbtZEFL0dAkpAixN5zFncKmB4EZZZNPrcGH6Cpvz",
-	"e52SLyHRhesDu101Aq00iBUURRse149JBll70TqVVQfBm2JARo+wLMHoVa1akJXx9BeNJQa5vYtveeJy",
-	"aHGCYsvpiqboEO/lx8HEtDR2kbCsYdWeVLKnzrk1qOL440wEooihVouKW520Wr9Jmt0nlFYLnAaRRs3J",
-	"+8LccKslWxyeqfslXwhElTueuCo0etJNOe0GSURhBnO4E3l2JTXTGjVEtdgbu9mSw46+on3mNlKxQ5jc",
-	"lrq97/ymIuCbnxLJ2yed5z3Kfvh1CiUPjYpji6sri9jHBdnUwvTadouq0y0hxu5cnzizEGCwNOk3zkaO",
-	"3pDSsLpD2X37hZFq7a9rmaWPM/3fUOwrNfQZa+s2k3KfiYjLdSgb1E63hkL33oppCno9DSnPDfwH22XU",
-	"B7n7n12kjMh/nSJx+WB1cm48v5B9zDnHJdltLnfK6KopqxD5EhjMzoToXWJ8a8kROZW/TB5xWkbq8cC/",
-	"G4+kJ2tIJ9a57PWlx7LaPCr9ZPr602Vm/sekDl1aK+ijU+ydDtOTqdidRYgoyvW9AQnCiDA+LQWz2Xe3",
-	"f81mtK7++emHi2v1jPsL1YRfHoZUnb3X4f55oz68u7q+fHmpnn149/NzeEl6+Oo1Gfn7L63pAN1MzGTv",
-	"crQ/RcGt73vdEApWKpretr4jxQdsmS459OMLZnpQvm3HEPkWgF8THkxJEoBS5BoSgSBspLMO7KS7b79Z",
-	"lKB0zq/7+Zfbz7MZS8UdxK0xUxLLLbaUGDXrqugrWiY++eQZ1A2yNWOnEWTgrPXgA8rfxrEb5up7DXLL",
-	"wfYmNvTKOxNa4wa2TrdSK9PaXneSHudViaWKW7+PUgJfEwjpMhhDRNN1GHBlN5ZsmiADSFrFm/V6mKuP",
-	"JtCKSUF6pNGRdvfhfgnCQg5H1E7HuPdhJZHcv6YdJICdzX66/e3X2axBdBiCBiriosEJF/WGRGL5AUIb",
-	"kTLiy4Rx2CocNWGz+1R/vInmucx/YTVtfTf2tBaCJJbsWCP9xG+f+Rcv5+o9ngykLpIi3lshEZFJluVZ",
-	"50YVWSw0vsMmNul9rn50il67YAJkI3y0k6SdaKFhTHpFtvBIuqvm8tV18/83rzFuozRrIv1+516+aN68",
-	"fkNuIeh2oHiO44G17QzbIH8N3phjG7ApjpDgBvXnwVMeKdisJu9mNDG+Va9evKjUimNiakEjCPkJfYik",
-	"Klb6ZBlGyu+cDx/zBhK2IfK2im2NXM5EZq0CWEEjtytJuP2WwDy3gZp9V8Fq/uFcLMAhv/RLGEIiIWaC",
-	"raRQYST7wb1VXtIfsYXGKfAPTNRJuMbGgZo+5NoU9brGEjyRUZ5u2HGIMu5IpOhD1Y1sNHz9++t/AQAA",
-	"//8=",
+	"7P1bkyPJlSeGfxX/59KMVU0kKjPrwu5M+xuVXReyyLoxM7uLw+5ahAPhAJwZcAfDPRKF7qk1SlqZ7VWz",
+	"Y5KZZKvRaiXTZR9GZnrbsd2R9rto2By96SvI/Bx3D48IDyCAzEYW14YP7MpAhF+PHz/X3/l2byRncymY",
+	"0Grv+Nu9Oc3pjGmWw1+nGcv189T8k4u947051dO93p6gM7Z3vEfNrwOe7vX2cvbbgucs3TvWecF6e2o0",
+	"ZTNqvhvLfEb13vEeF/rRg73e3owLPitme8eHvT29nDP8iU1YvvfhQ2/vdD7HDlOmRjmfay5NzxdTRkQx",
+	"G7KcyDHRU0YUEynLe/hvOmOEC0KzjHCtyCijfKYIFSnJ2VzmWu319th7Optnpj81UwM6nw8ODg73ejiz",
+	"3xYsXwZTm8/XTewHORvvHe/9vXvlAt7DX9U9nISZzmOq2UTmy1fQbnQZR/aVrXtzfWCHUyoEy1b1h29s",
+	"3d0riR2ZNX7BZ1zHd2tG35t9DneNqsvKRhwexFc/g1bD8aRsTItM4ye2ZfPHwVp6eixncyqWr2TbauDv",
+	"AyGvvSCyEDpf1RP8fhM9FbmSeXzZE8He68EI3kjcWZnn7IrLQpE5nbAWksdPKqs+o+9fMDHR073jw4d2",
+	"rf0Dv9pK51xMYGCtrOKGmcTzlM3mUjMxWv6CLZsLcUoWMk/JaCoVE2S4hEUY0SxjORnLnOgpV0QKRsyQ",
+	"mNJ9cmoYBaOape4Z0bLkLWY2wE5g0ciC62n541Cmyx4844IcPSBTWeSqR1LJFBHSPJ2QmcxZnzzXJGe6",
+	"yIWCr8c8V5pQoRaGkflGp4ymLCdJMMv9MzbP6JKlSZ9cuH4vmR0JNb2wHAZCJkwr8uDoqE+eydwwwZwF",
+	"PBLogedkzFmWIoc0P5ptgj9GUmgmtCUceDFjpg3s13SJHRx8RhZT81s5EbdwXBlePM/lJGdK9clr4UcI",
+	"6yhzu4zmU9gorvwbl2zZJ0/zXOZ2YXCQ7t9yTNJ8SfJC4MyE1OSSzXXfUTUuXkl54SIaWmmh76Mmec+p",
+	"1iw3bf79r/5/+//g3Sc/2IvS/MxcMO2UDz9vfEvGiF4MZSHSVv7C8fcb4C8/l8PW+fxGDm/6yn/Bld7o",
+	"IuGazdTexnfH0aZ3xyupL+jkGc80i3Db1yJbwnmhI23OM9VEGJ6CR0cxoulEkanM0raxCqkHmk4qo8W5",
+	"rdmnCzqBC/4DTOg5fnKIE3J/+RnRPKcoG7wef071aNqys0Pz23WkHmjcyj1vplKwlSsHPHhuXrM72yNT",
+	"uWBXLCcceMgi51oz0bJ28OUAv9zrOkIY1Sv8xozyjI0Yv2J565nK7QvrDtWmJH/GRlKMeMapWZLWw5ZX",
+	"XrsJJnImC83ap2t+vfG5FtmKHovsxjs8B82gtUtUHK7DJkvx/rwYzgyVpp8vW8h8YfgC0HqhWE6U+6Ci",
+	"kNDRjA3UVM5biN1/NRi23mCHq2+wv//118XBwcHBPvz38FnbdbYZw2N0NI0xvBOSaDr5/5+avo4emX9+",
+	"nrTMbZcM0H0WJwwcyXYk4QcEvajL1iNtlKDrMFnbuOnnC8Vy0T6dwv28bVe+fdPZWxq7n88Ng0qVkZUX",
+	"1LDtMRESFD2Q6a4oz+gwYyGx329R+sz3nRk5jAaGxYZTKduXe4G/36zI8sE0peZSKAaU+liKccZHsD5W",
+	"gDb/pPN5xkfAuu/9Rpn1+rZcBvNmyvaOHxx81ttjRt41z3JG4UUgk76RD6YsS4HMmVJGeTMykVna+ZwI",
+	"uCzNCyBJm096RElzfY6oMJIxGj8IB/HYiudmKY73Dg5/9tOfH3354O3Bn3z6y0e//sX9lw9f/fjNZ2eH",
+	"F6azbpsAUjouR1NqGxV5bhQJpalmXhciNMvkAoZrh2O6eyIF22btUGj3C6OK0Ygp1X0Cpt8zu5Ft83BK",
+	"zYIqMqJ5zllKZAHDfibzIU9TJrbb9/uxfaeFnvbHvuHaxhsmO8pZyoTmNCs1IFhVlppjmEq4bXa+4d1H",
+	"RnBZzYRJ4hTwUS6VGiiuWUJmjAp7v1CyYEOwWphbxumI5jWiDHUFhET0NJfFZEooGeZyoVjeJ+fFaOp+",
+	"xzHl7DdsZLR81ISXZEaXZDSlYsKQVHvOeDhckp8+vSBcjLIiZWmfJI9fn50PXp89/+nzV+cJybjSqMa7",
+	"OZphqf4eqGrm3qXZNoQBhpYmYXDXZIUkXEdEsdwwA/jumPy2kJqFizPgKVlMmSBLWdwWVzgVhMeGewID",
+	"TcqBJIQDHY05wwVmQufm31xYy6/5+IeKZHKCq31FM55udQqPjoLFRqPI3vFX9p9NNaNceW75WUWFQaId",
+	"UUGGjKScZhlL9z6865Xb6Oid2zFXdvMUzTLEtg1v7J5zgxWJK3NEU3N598iw0N5glDOyyKWYnJAE1q2P",
+	"PyRgQlIgEJpxvKSZuVPZdrsSPwJu7Wa+7Tp79LwA5mAvwSFwm/TY3IuzQsEDWFry8/PXr3pE5oQSs0gZ",
+	"04yYlm9vzf22l2NDKquMbw9tE89kIbZc3wcrZY4xNFxf3JzhCIkyXBVe3vk62d7ASjuSeVoKFuw9R2Hi",
+	"QsoXNJ9sJVA8OLy/ivC0lIMM2l5NeNwIxJLAq8dEzTNevanAAs3AtApbrKYy10yA60qz91rdHgHCmIGP",
+	"CXJIXvLPYYCfmn+B5ZwSMBP1wjnA1QyE2Wjh4MB8abflJRXL7Zj0Z62iktmSGRXLwZjyrMiZqm2NlMT8",
+	"TMzPLCVGIZ7NtSLjXM5QLadpmjOljonOl4ROKBcko5rlO94DN1BgrhVRakRnrDleswOBz6AuT8G6FKNp",
+	"0ivlH9DTuSLW5UUKxb4W2nWcMyWLfMRUnyRnTOfL/dOxZnlCJvzK3sOqqu31vxZfi2cyb465Zw0CeZEx",
+	"0FWy5bF5eZ98Cczt9M1zcsmWyqowE2ZNJGjl75NXjIOgl8rKSsDtujCMqFAsba6J88GYsWbUCO2MXZ7A",
+	"K18LQpgZOzpMzGw1zXXpTAZ5BK8ClAad64wqtZB52jejP0UjDoxjnssrI0dq5d/pMKKZFLhjgkypKukR",
+	"rNqKyIUwqwttE657hGoz8oyZb42cQcmMi0KzPnkLi+4bgHmZJkSUXEAoKRSzG1PMe+BWURJ+qLYys8SR",
+	"m67xWkdhPAcnu20lZ7AkhnngtgFZNKjXM+iUzZlIiRRGEIXdNYsC6wm8W/W/Bn3nC2EOtsz5N9sKD4et",
+	"3MIbACpM4nFNb5lxpbiYEEfZxxBrQCgO1rvK3K6jBCEcUd+Cqr1m/HZVvTFmK6UkejEWQauNK9GcKT4C",
+	"ocFQl8xpzrMlCb4JeS7cgdktrN76Yfbg5rNrQoZsRM0RCK0sdIRcOKWaDqliJ6XH1d35Rs9cyPwSLxfc",
+	"ElXMjSbG0pcs5XQ7geXhKoGlKLsYzEwfA7BlNbbqMXa7f7GcMy8j1wcAdD4rMs3nNNf3zH2/byZs5QIj",
+	"Cex+95Jw6IkToZP62BMvSieRGSSGJVk3uZyzHL4jml6aywsmBrZGOyAIjAJL0znTmosJPKFpys1nNHuT",
+	"mzY0Z2rveEwzxXp78+DRt3uKKYXunIwNkJ2rpmn1Jf4ALFkWGu4sJCVq7mWymPKRuclsa3C77fUilkzn",
+	"8Xx49PBRxen5sGna7PnBzej7AQQyNEf2M/N4xSggEksY/UuxlSP69MeP1jth7SM5/A0bgYAPQWkQq1ZZ",
+	"VTq6FHKRsXTC0gHVFatuSjXb1xxs4aLILBtEI3DNBdKrNjQEiXX9Ny4UrosbrudDsLo0HQQodXk9ZRm/",
+	"YrldlE7OFFjQJ/jdcu9D3W/S22Mi9UtRJ4WFYYTwwjFJjHgIpyAhd9CJK69YfrdHEvDzoWSVJu7vlCsz",
+	"lzQxh9M+YkbLTZMTYmZqQ0y4JmNuZPsOu2deXLn/jS8uOWrRa5foFxy14oxd4d6t/eIFvPmhtydFthzI",
+	"hRgEO19dybdWKJozaW4Za0PSMjMiE7jL0boJkUzYCEplaIFkOSw3HcpCA68DnSz5bcEKs6hzPcVFtmrS",
+	"IKeaQXgYzTLXntEpwq6kCNZrKGXGKEhoOZvR/LITNRqlIru65oF0PuJuZ6t073YZIGgBfnyNLUHJ3ZM1",
+	"GbIJBQl9KrM05G0rKUxpqotux/AcXzUfFcjxIsOyu14Oy+38sVVfBMt6hJK5lPBfXJLoyIrZjObRCDrF",
+	"zMU6YsSrL2JS0FIxcv6bSKt6mjMFK1TZc1mgK7BlU6yR9UNv74pmBWuZ+IIqMmNUFTmzJu3qUpjfQdNC",
+	"I1Yv0n+tvw+hY/CrSlSzD04AHuFOfrk3vWr4aBlZG8YYuDV28wrXx9NGhRIDLlY9QgEr7jUuvObN5Y9q",
+	"hAFVbop3bdfsadnizMml3QWdklEEcQoPu8UptMUntIzTqowUSSUWRgaL74jXhVhWvksgQJMrorQ01MXE",
+	"KF/ONUtB3UNThZrKheijEBPEDq6cEtn/B+9+9IPYQYGx24jt7vf1K7lR3IPtxl/wDcnJEsI6Luhiocoj",
+	"BrdT7RKCi7pPXpvrR0jNx1YMP8bDyvEET6mhY8NIIVzfrUBvyxvCa0D1oS9Ly4tRNdEKiPcjRurVuu9w",
+	"oZUBYd3uIzi/BcRvbbPQsTUG5wxyhS2XrMbzqmFulWG2T8AteyvzeHrFhH5CNY0fSNAd5ZgkMKn+J0lg",
+	"zgytTsLOekpVnzxDN1SpFOGxpjkjGRtrIgvwatZUg62l8zXSeJMQWyXl136ibuuSGxWY9/5oZOGaTLh2",
+	"mTqLWdeQE29JLtyFiLdGGPtjFr6cPBUXnVr50i8skTNRzEynC8r1wO5RoDCZtgJtyXAVKbNBIcBZkJZS",
+	"nuKZkY16e0OaUTFig0wukAddcfO7zt3kgc/OtRpYE61htlxdug9ormEdg59d/JoZCT6BKBUjjA1SPh6z",
+	"PJTe7K739t7vm8ntX1EI4FNmljD1t5TrC5wp/P1LM90ndrbw5BlO+QxnDI/eSJl9Uc4a9RSY+rmbOTz7",
+	"HKf/AiaDX9oluPArAI/P7DK89NNECYWry/Bjtxy112zI3zO/Il5xgmV54lbFbfcLq7hUcgH2vpmCNI0U",
+	"YP/YZCWfi8dTLpjyk3ounopJxtU06Nkxx5LScoHNjnKu+YgaemYzlk+YGC0320jXEsqQZXN49ZZt+sFw",
+	"pX2wW0MGRHPymjxD886HnuFptBPLf0NrrvLV37y0r9WZAoytbMUOoPV4v7FdVSfoJevuJrGYKSzIrlsr",
+	"prP32mbq1WfkEljC1lrn45IUIpsW0xwaF0CLKOintKGBcZRDmtxGYkUX+XxEs8wK6J3sfHj8B4qLEYvK",
+	"EVRYUWJGBZ2wPDkm8DJeXGD3olmmoM+tNY8pVQO6Wvl0lj3sbUTzfEloiwYatbd1FsocpXjhLOB86+Uz",
+	"9/IHFzz97U2oP8U83ZhcirybabxQLB/w9Jr0f8VyZTeuSwZNu95kg+2duOLWM24kMsffjx+nHKOmOqG7",
+	"s1QOu3IiK+u9lqPUBaFQX9+zTg17eDa5mz5fvqo2ZJ+eVtqrD+YW7ifX9e3cU5Xeb+K+8hfFx3VvvXE5",
+	"hysthzMuwqeHDR2+zmTXGODqp76DQc5Q9ETuew0FG+i/sv/4Cl97F763j+m9iJxhet6bcD0thv2RnN2T",
+	"dM73DVFMmLjnx/Mh/Fxd8vm+nOOq7M8lBEjjkD/0Kvf72t33ZsTGlb7elnjti2JllgVX84wuXb6WZe5r",
+	"u/ni7EWdx6//RhnJv8rTV310zpj40r7ablx2hHxmPR6bGcEbhLt2FlVj9i7p4PYkjY+LgGpsL7zY362n",
+	"klu5w27v/lJx866TjYLgQS2z1Dr2MceHZkbq8TfcRll4VQ9IJxfIjrfmFrakyFirmvh9RJtspQwKsGEH",
+	"snqg64xlPrBhxk2yeiZzMpULkkkxqVkeIWhtKrOUDNlY2liuwCMVi0NqUtQuzN+O41Wn9nyM4BELqiDg",
+	"WiCwlRmQB2mBzrZwx+fhQW0/bM3lWKc5IWRO+35BAHm5Y96TAwxBaW4UfrM5mDCRpRgKekIOLHsAl2u3",
+	"nbPegu1pR8g2+mnxtq0Yy/cZr8IzJkYsHRRC82z7mJqKV6BGihqM/IKLiQ3aVkQKT45Rq/7akI5tzACB",
+	"EFcboTB8R7GUDJfE0IhL4eyTcyZSwjWhiiT2+8TF/NvAfi1JyjQbaUMCLk0Zf4PEmw57tuAilYuQ2Bof",
+	"taxIqyXBeztqVgTr9AhDRmq9V5lm8yg0zmmDijqFsZRcpGTh17NCFBm7DaW/yNgtKfyu5xtR9gvUJT8G",
+	"RR/mdRNKfiCpVCKGNlDu7/zk+M5Pjr862P/sdP/XdP+bwf67P/36637jQeVZf7D/7m71z0/u/uSPwUJQ",
+	"Edf+bs26rNkm8uf6eE377vVkwdUwPqtMWavC5T66lc8/Zo1xpbC7bim/egcD2Ola1mXvTWg1Ii5v8nlF",
+	"Zt2W6/xx0e6NCN7rZmUa6V/wGdvhxFZoAsG5gxPpkmWnfD5nKWT3umetmkEIuFj+LzioB+u0h3WLNs4k",
+	"3e3Z28a63Elp8It1v5qp9ehgg9QoI45tZ6oOxK/1tuJNbcvBteujcCrbfTO38K2acFwIKhpv4HxwhcDD",
+	"oKtyrUqTDnTca7fnWBzbzSH+oqHztdu3s11Z7X1Ul00HWMbOvHq1UWTtEC/829HDHcFOlGPYfQ9CgB+t",
+	"TJHsxghC1a1iOHi3mknsXPHevdJ93oXdHj387KhxKzXFxzBDKwibGHN7uXsz4QbBEs/cx85DYVtw3V2s",
+	"Dt/tcr02jHHePdaMVbJx9RUsDwTrNiwruUfn/N7V0T2wjKqkyp7qmT2fVtjTVOu5+snxvXs1KNKjg//k",
+	"J39vVX4M+uS6GkfM28+fbOwems+hnsEOj8R8fkHV5e4tUV3qa7h48j45FUuAJCLs/YjNNUn6CVJCv5/0",
+	"fPb3F2cvENrdIiIASCyHPKm2qhsrtYambcLRTB8tE9U/wyfv7gb3YMwegWtwBhh4gZg0o+9D+QhouebI",
+	"x5ogXS8hiNMaBPsaU3gBtMfe+DbY/CRA1H94cEBGU5rTkQYg/JwB2H1DKoAjv62qBTIQVcxOrjlM+NXl",
+	"IIE3BPADmUhVzyHNeBAYOxkAUYzebIGCvs5Gbmhc58sBQA20360OhBZueys86XxpRCulGU1LkB+Aa7BZ",
+	"0X1sO2UZXbq2k57FhbT0Ty6FXKjAb4TAR7V53T+qgBo8etBRvwmdQFNZZOkAhtQeQaolzoxQ8uz0+Yun",
+	"TwCF7YSAMG/kSydYt3YZyNjdkpLxnJRZyQ6+uDtKccimSvBjX2DHDqOFVZl2YrzYo6Q0SLkC2Bh74aZm",
+	"UEOGdGNaMZG47b9kK9GhbuAWsMsVcQpoqWk2gAI0a0srmT5RKfGAXOsDYcMOgs3FCUSXpEi5Ph25mCgn",
+	"SlknknVCTeBfNsOtq1BlGn7sm8E/fVvw5xPXoBvHU6FjebF01ClkK5gJoIfottI8AB+1mEoyoynzQA4T",
+	"dkKSUcaP8WKlFsALMHXgC8dR5WwGaiMXrE9eFVmGaNuA3EfVJUvhI14C4b74xfnL82Nwu8/nFrRMgio6",
+	"9uh95pYx6hDJ2YQrzXKENGPZmFDl5QBEKZQzhriauJwVxCPDfaZUAFxpB4QVLfNBLrO2e1GWhiVYAmpj",
+	"BjpDuIwtgH3c+IFfRfLbvI9YMUTRoFmG8pBgC2IEYr205mjcIEubRJo9SbDCE2cqAXA3C6Yh3eUJyHU0",
+	"BTDhUzIFhGeL+Iq4sXZdS5y6hNyxD+8mZre5JpmUl8rsDcYprFjv8rBt4nTHZq+zdjmbZ3Rk06z9ArqV",
+	"iiyiWdvuC5izmbwyS3gBBOxRafGMZMVMKEc7jjj75JyNcqZtKSFExGPwmoVbMQ0kn3zySYKweGNZ5CTl",
+	"E47IfDWQX/My7l6n1a8ayiLwbRaO0QgXIE9byGOul2TIjNzRKTMdv2jJSjY/DS5Z/OfOidEhtFe09tiv",
+	"9q1Evf88TZqRSeujWwCBcsDn8fYdliHInOVaOVysEd0i9R2lEUTP0JBYEXCncESV6ffc5eDXvbLKtYAK",
+	"e6YcX2q9D3ccDWG63L3+6Xu9bhREeXPfehiEzXxFOWMLo3ubgmg5KhdEscnMjPoEAtUOVtoM20xB+7Uf",
+	"hNSB7HXw7kP8zLdhuGyC2lKhFZxwfB1tFEl1iXxlqg5sygiFMk/N9X/4wYuRUUiGikw2kmLM85m5tua0",
+	"UOa/OVPFzFzuORmZ7QXRyVzBtBs3G03Z6PKa2FeujVwuVJeqqJBKmcuF/5srKztBAQtsrVuQ2xqoC79g",
+	"15ufbyW2Q8JKueYe9lzefUG47tiDUxabiwemLQ+dC3LLVGYpRrlFmipsmdy1ZdAe46tbhkinLC3mKwBG",
+	"rrPiTGk+oxrZVJa9HkO9g7UTeuo++/CuF/NtWDdWCQVsBCY4uEh+Rp4DnHYzARjH+zkb6YFRMBB8YfsZ",
+	"vZ/znKlrrYq9uRAftdsleGGhVFuTZdFCgDJp/IWcy9wKbeGBPHy018045lhzS1o1h+NSZCkJ6iB0ksPs",
+	"bRM/NO5Xx2OwYAFwqN73EPEMb7cOBX50JJZa8wUAO4VxQmvJG/EsYpKE4hOxBZTgdmTYzSiHIw6RAsvq",
+	"cHE70qTTDDSbzTOqWdet0dZ2Xjcu1i78oLCkDW72oHeWowYUV7vyapJ0rRBe5dQG56k6lfIOsLtZDWzG",
+	"sm+Vw+o4sJ1ihFlVuE6As+eotRYPHYgCtZuzdgXWwGw8u69IMq2i02OpIsi44Wm+JjBSbWcrMIeulxWj",
+	"K6I8JTE7DdjNYHkvZoAKBlwl6ZHElsox/0wLhHVm1gk1zKRZ1uTEve7jlJIF5ZqLiflqnssRAwgZ85et",
+	"Emb+iWgTti0v4iV98tZXNgYeyhUZMi4mTn7qYekoIF4s8BgIV034MTvK1dr/jC6BSwPUPJae5jmxNcM7",
+	"CmxuBpGegC36sMrHp68eP33x4ukTNHeY9bcFbAHkcMhGcsYsL3V452Y18D7HK7zTkDxgXHNIDgQIrDAW",
+	"J6jjBeLJoCNFW1SRbi/zsppUh7dL2upqQ7GCfJeDaOvZdQTaEN/PYm+yGvbQNft/BUWMoC7k0plW8U8g",
+	"O67Im6evnjx/9dMuY6qnzuA9geMs9y8kk54/g+UYK3tXLranlvA8hYRcXel2ZmddEDepzG4hHbRfxSsc",
+	"b+EEdmePqizbLk1SVf0mMk+1VhIui+Fax/ECxG5NL8GRsbBEnrGx7pGhrXzP+GRaStFQe1n1ydPZXC+t",
+	"ZRwiB0G3N9qUvSr6Gwm2IBLEMN1pnnGm9ICJlpsJMulCb7jCy0lIPTWXIcsUc5PhOdb2u4KAIajBjsZ2",
+	"C4mnrMHfVV0cUVHedtZHwLUt0uCKt20NypTxS5YtV8/MAizO6YjZwAEhF9b9bzcLCnXcCL4qklBt0Svj",
+	"bKfLjiCqcLL7Yy64miJoZjvb6VTEvYMBKC7OnQJJJxOmoa1klTy0qVSzqcjxxyVM7Eo2uNFb/3q38Q1e",
+	"u9thEaQbftFq7VGRuFA8jJU5dYtiwKNvBvesbKR8+LhsLlDD40FDHNK54RK0jlIoR2SfRADn2kWGiipe",
+	"V+WtplxRe0P1FblFK597JvPZ5sg6cmC150pagX07UuUQ9BeusHhwCEjuNTuHLJ3Yhj0Pa0ZQrbUsW0Br",
+	"BLOWY++e5oIMczqC1S/jI7/97n/7r777F//8w//71//sD//Zv/nbf/kPf//X/+0f/vN//d0/+qvf//t/",
+	"8of/5n/57h/9H3/4i/+hHvt39OAaKQHezlziooIdZK/p4eejKeqJhoT8WVaoQNqrXB+TBL5PetZtbwPd",
+	"w8jSXC5s7MIJMZp/9V2oYGfd7CL1FTFPSCKwXSFNCwF2q8DxunGbH9/FjcQNc3NDRwG5xpGHB4LgygWe",
+	"dGQqFXv06k6witLmfUBRqni0JlcAf/D4/EsjTv3qxfmvwlaHXGAxiqbUVMHJbTRby09xBrYqPd5/+P3Y",
+	"1iPxJr5QTpaVtonKgfruz/7Zd//8P/39X/3uuz/7y+/+u3+1NpdmrQE/Zr0xv5W49WGciOoTF04PlRwr",
+	"L1NSqIJmGOx1JwmDCZMeSWZyyDND7n/4x//0D3/x7777s3/bI/1+/64ruwqRMbY9Qzr0kkWqUvRWuxwa",
+	"YhsXJDEH5HymkpoiDi4J72H+bF2mRLu70pEnhQrHBPQRUHDgOlCQDwV+OBAiDZkn3ci3YrZs9gsrZpUz",
+	"kPBnFP8mXEPdD0CBAZBrF27nlK2VoeoRhJZJC7GYX6guctbDGVawZsATyQX5m9/9i7/53Z/Xt7ILj8d0",
+	"isNn2EILx7eugHqxH00neEEJTVt2AQOu3BXmIq5cABZoVDrnQ6hZ50MWsbk+eTuVhk453Le2triPQoS7",
+	"Fy8SKUaMzMyaeHR5vLPBKq76m5/hmk+jMXH7c23G9mpPNt79UhZbJYs8j8lkHWQxYIetIlRbXkfghQVK",
+	"o+rS7ME4l2sj9JsnG3rabaASdLnzQKWy12sGKmFQy0cQo2Tmk7Mrzhbte7aFG3okY+oHXieUpPmS5AUk",
+	"uYR3S0Sv5gJCyDtHa3h2WrEtgXwZVtLvYjBamzSwSck7udjGtBv46Npcct1JDr3ZX5qdbtBdU19vJjNU",
+	"96LqncUD1HB4riO5XbMLS+g75xgQAFvEDP8+/aKD+eU3chiNshU+7N+zccwEijHyDSHIXPaG7XvtDHe8",
+	"o35hb2FLdzrRW5igXHEjxGOLAi6Liv9hRffpkSNi2UeP3Pd+kh55EErBD0tDQo88ItYq2CM/JjkbQ4n/",
+	"0ESjpXNMo+swpqF0ua3WGm0YeGAw3aISPjWjaUu4Xllab11OWVhnt37t1FEOydP+4aMHJ2A3EcSaUmHp",
+	"qbKCtEOP4G3Qn/EQsTL7tLceULRLlVeQdeO9mN+81QD3reslui7aFaiwXIGezVmaG/VCTRnTZJ7LSU5n",
+	"ULdRkUbq5oY3c4PeIle1NwPH5CFUmTJtTsiw0CTxJu3E7qZ7skyqYo1j90JCKirLXSbw+iitMuFxw6qA",
+	"MdEgKhQE8VxV6aBMl7Q0sooH3YJWcSYXt6NYuI5vQrcw7PvjUC/O5KIJj/F9B2R086icycVzP5AzuXgS",
+	"jOVMLj73wzmTi7d+RGabwkGZCfpxncnFMze0M7l4HIzOdFAO0C2PDTJtL8D6fbggN45Qag/+Pa8F/noT",
+	"BrrMURTYIgY4Uhixu3ezS0hilJoq1NYhoue8hbMnYL/iYpIcu0sJjToYMwimLipSHx9IEvNomRyjYAMu",
+	"DiPalJkN5pVCCGwSch9Mk2FUXp8kmKViX8BQPUhMZFna/1okPhLguIyvcO9N6RXDKL4TQvGiLxjJmAap",
+	"wmjrAMTdD4Mij72nzD2CaA3TaDzOHC7jBG+ChCi6VP2vReC3casGdwNNoVo1ThpKIZrJoSZ6LR/q47IX",
+	"K8tjV/iH788ae2yn6JCsOV6rPtfP+TcX1p1RpYYDvKmtG7RHDomQKSOpFMwIxdbiSwWR+ZCDcAzvu3ka",
+	"CRkewPYQOhSG/rNsaaRlaEnTS3PiJMoBffIYYoQU2LMLxYgEr691QTgbK8+JXAhiVq2BcV017d8/+vGj",
+	"H68z7z+mmk0kCrxuP4GIzEmD62ImBdfSbs6UKy1zrFkOpzDmoHNt3qwEsCqJuXHMdyYCOECCaKmGSQWb",
+	"tlVbt2+uaH53spSbz67X0IIVXgvF0Gacr18O9+KWoSYraurpfDmYcVFoduMlGry2PShXOYZ7/B8TPn/k",
+	"pCCcvQtZaa5JSAj1HdkW5N4SqNFqvqfS/r29QvDfFsz+bNFJg353ywEEy3auTIX9XlOXcgzl1lUpP6cb",
+	"gdTfisFtUZarwcZWw0rpfPnSH7CPDVy7K9e8qTJzdsd3gtr70ZND5/VfzeffrVrnHbPFHbNEqZh4sWE0",
+	"l49WTIKICavR6pwKlUE5Qgzh6EHwv41EYj5mEtP0J+Y1o/Bip+ROkrIEFJEkZfunF8ld+3nZUxBuUYZv",
+	"MdGMLVuFcUj3v3n37VHv/oc7+1+d7v/6HT64/+HuT+7s34En3x59+NOvDvY/g6ct2JAWBnSrSo+bAURC",
+	"lkR8e6w2VodlOyGHB1WYvwrmx7rQDYihaYdR/Cm/stGOECtVBUI0+jtJ3rw+vyCIAXt4T83UPWgycVot",
+	"WoBSRagzDfXJqYePBLCrXCF+hiJKkhkVS2LHgzlhylYKU0HfP1TYhEJwizBDgylleqgkkoFLCnNobXKK",
+	"IBMJKjOhArVjh2rmKqsZKprNNUnNewhgWgjdJxVIbzsIwVhKhMQ++htBQXaCvASAyTU09Na8U+cQlvyi",
+	"LOHmsW27iVSmX5a2wRLujiUG42jC/OHmNw/EYQ0nz77YI0e1HyzcKPA8SaSIGVhWeiI3AGQFBQpO6RXN",
+	"CkaGdHTpPEsIzNrNAIs9eID0NmgFDIu0iK9bR0TfNChnb0/ndMTmNG915br6+sGLHpEMUASUEcf65CUH",
+	"E7B1905pSmxAeXkRHRzsPxiOPzsa33/44x8P7z9I6SN6f8Q+O/osPWAH7MGP7z/aPzgYHzz6MaUHQ/rZ",
+	"wdHwx/sAcrzav7YWSzSgg54n0+rWRak96rk3i/Kzi4s3pMzYWOn3fIwBsDFusVnhh4/AxPIfWfVBSBxd",
+	"v5qwTW/x5SbvbKby2HartpAtbR/Y/I5tENjp7m0QQb/XtUHYQ3f7Ngg3pz8qG8SWhXm2PE9ti7alGr8T",
+	"trrFon4/7ObdqvXbMce4DW7x1q9qKybMDxVRU5qzEr8+v+Ij1iM5M8r4FbM4Mdblh19xZtTEqpa4pmxI",
+	"6O3rHxxGCoY8xkSOTfVhnxDS/mETVjISXVdZH/ZeKzM9Q0U9EMRD2L5jkoy4XkI0VfKDb20GSt88+5AY",
+	"XRESrqZUkUOzeg/D+gpl8idmZ6LXXgqdyyx4rU9OhU1XcljHUJcwSIA5IVTYMELM64G4Lf97z6gJybcf",
+	"EgtmDJ9XimV8uzeCJK29P/z3//t3//Zf+Xo+x3tfPn9jXQTVchUdgIhTLiaaZpeDtrKTXSpIuCyjlvwi",
+	"NqO8Xr/16OGDDmFqK1L9fJyJT/abs1xJgdapYPvDLTftfahalL7763/9+7/6x5EcohuYOOaf1iZ+0GHe",
+	"hWJ5B9WnrGuzYKMp1QM5ZwI/22Q2YUnXDlitbnBxRgYLvRXobZU1rGbR0Mu98vt7wcfrXAczOnelInde",
+	"MbJx3DacZvX7j6+MrjvpG04Lv/voprPlJn2ce+OZ0YazcUn0H9l0rs8iN1yH6vcf2XpswaJd5tH2CUns",
+	"vZX/qtfzM6g8xF26byE0UVpCdVhENrCQ4z4VGKpb5Qyi1YaY6rs+7dVlJuEg1k10l+pDsLy71SGg4+cl",
+	"kVVv1zSNgQDar2y4bsoxXJO9x9yRLlBMZXTaqpahRYZBr4AWwsdjBnYuEa92GelpC+uf+6YFBNeWV2sR",
+	"Mbkii1yKSQnlgAklkeSY5HQ0YnO97zysSZckjDHP2KDVPumiP6+FHYwsZ8C3wKaqgUXKhULUOj6aeri3",
+	"BVXmbOddoT/jEBBnHmoUirksZH7JUlLMjUY0pnmpgqH2JAXrCirdFp1tQV5tbDZTugKN3whbhkpHME0M",
+	"YLZkgxHMJ2WAd+nyNCTuF8ZFw5ahzEEEsw097xa+jIe7DFHGv4OoZPvAttmG7QBpbXSCaz5hWlWQGTYv",
+	"l+KJLMj6KYnboSlbFDBkRGExrzIZxJ3HysGtWZnDc7GWD+7a2Bx0fQsm53rv1zY8hzfKR2B+DoazG3vq",
+	"akSlY/L4/MseoCkZDvHz89evOsLSTBlrMfNhhiKAYhk+OJTyMiz+GQY02GJh9diPjYBQkDusdq9O0Ohb",
+	"2zVYmg7bdCtn7zbO3a2wmttiMjfIXj4axrLzzbuNjVO7ckRZWWJDYrCGw3ql7tWluhtrYvuOL0PgIasr",
+	"LPYnw1Jt2UEz4ySw3CNSWZYZac+6+fE9QMJaEjqfZ1C1rwL61rNy5ojPeZgraaNTSaJmKukM4VzPB7gf",
+	"eEj8CXpsiwTEFfx8g53cplQRp9lgnrMxf7/er2ioD95cnQ8z6eDDPcO3/i7FxRtI8mo0R7gxflFbkl+2",
+	"DfKAXnd9GUKnt3AZlv1e+zIsPo6yhX5ONxHkcW1GsFFywQYs4qMzZ+88uwS3eVtpYLM75O/I4GbJYENO",
+	"/27V/u+YR++UPz+hPFteSE2zWCH3EZvrmOH6NQhnivVcLouqVJo2u89Scv7F48dPz89tuIEtn0NcqyEU",
+	"RjdbpQ3ljQ3oFH9SHq6Tu2wFP5xtqnfWYU9dNW5XfYorkvw9X4DexSFHSj7EoB7dIgYwX1yQw3vg+/Hy",
+	"L0g5o66lrCpcpwahHYI9Ojnb1pd0IjrYbmWhFU/BZn/+8ryLCT2ly4ZsuALwq52iatAoWPnd0YsUGEKf",
+	"0mUNJz3HMk34EaTcKNltweoY21Fs5wBcO0CX4t7KdCnkQlyvPmQdIsZPOig4cLM16FLaqLcdYsDUSgRW",
+	"+Gd5Dnslj6gWnaggXyq9hvXsVhQu+925NFzrujlVd9pbUku05mJCkhIlpO++SGLnbTP5OrgKvncRO2Br",
+	"66TtJ2i5fVym/Vzf7tKWP7SNJt/dcagGqtpxILSuTfXZRg0vFBv4ggPrhaRmsZLWBJtKy+XUNlOEqzu7",
+	"YyZQ6Xv3jKDZ/TW149oxuXUluT7Dm0mI8Ee3+1JcsPe642FYM4nd2YW3nmSdjaxq4Y1595UPVq+vT7ws",
+	"kof4J1OZpYrMaU5nTAeYWb42wAmB9ah639awoBaG867D3twO57hFrgF73orHe2JhCcJtTXq2eJ/fs1pV",
+	"GixWAbH3RjGgmswk1h2BnPMymN+lmmc0nwSxIVZCUWCu79vdG5g2Bv/37/7XpEeODsJM/BMbUDLjuoaN",
+	"CJBrlsQcmLGt/VMJ+N/7w1/+T//Pf/gvf/9//oe//a//zR/+0Z///t//5d/+y3/4h7/459/9k//xRks+",
+	"BUaXeEFBTjOCxgQfi2Pmk/yoGkv/6aO9ar+H+5+9Q3CFg96jDy19YyDYiLXr6NGqSW9x5ZRP1F9QFdWH",
+	"NwqYuuQiXW9xckP+hXkbELficM0XgW3gh6oGVGypoVmpANVWwVDlG1GxSZl+WcTq4rt4NtDmyJTlDA0X",
+	"SlPNyJ3ErTQU1Pbwwz2SBAX2EoBj8AWy7YBjq2/x5+/2bIUHVJcGGPOX2MPkzALmlZzNQbLC38plChTE",
+	"7eGhzZLaJR/zjHUAhK5uifnI78k2mPqVVPZYJJa6rNGErTnKckYAeoP1yesxSWaYlz4wPyTHALMCMOCY",
+	"64VK73ro5ynjeVvtWjpjASS1JRJgmRYsFOO7bMmfXn0r89r+5XKhcOiFMMttBpYck8V0eVNRlLXrBo6v",
+	"P489C1ddJtWHHMWeFb8i0UupetQDaMtwL6BADv6p7d+4TpbkVWA0sI/A/YZED5BtbnVA+KT5YMZTAcmA",
+	"71byzB3rFb7f3esU1a6vq0+Ul87t6xKB/yKSuLX9pS4FuxnSuNlNjq3B05wqG4cd8TSt3U77+WN8+fsJ",
+	"FWfYR/dQavbeXIYRRvsMs1INw7PvmH9aPFy88xGMOYdYAkB5At66wCSJlJHF1NxJhn3aYZGcCpBveQ6M",
+	"G3GfAbUIw2wr0SXNO6FeCBzHNRBSDxSj+WgaM2tHJrIAy3WAKD1kTJA0h/QPGyMzo0v8rUzaBEgojqK2",
+	"nREAPF2BsZzNiCz0ZjO4kej5KctidzbMDs3xtga6keUR68fMwv5YhfvGtGQMnw83DsC+Nw1nXxFR3i2Q",
+	"3J6YMpLcPvCh5O/qpzig/yDKG1bIF/Itib6FhK4T11095I1d+ZlcoB4HkfhwVOwBclkEviq9FRJquoZQ",
+	"CxaTi07xh8Bpg4H9WI5fkOR5ymZzqZkYLfd/wZbJRv6+WBwazTI4VE5zsH1nUumqg6tjT0Uaw5TDUDtf",
+	"gQTeqnbEc8ST6kieWBR6RYqHHGPZQaYa/QTlffGBkTk7ugVplg3p6DLS6+cy5bbKsnvJTLc8hDRNc6YU",
+	"KC8YTt3VFVmGN67KegJysX7Vbi1D9eXBJVtG2n5ifiPmt5LBjHPGEJm/a/tgnHDoitFe4A1XqmnrmQip",
+	"+ZiPACFSRYselz9jH4Y7pcGt0DGnCP2jMaKzv0TO0ubTQd022ou/w+11gDeBG1fQ4QyoP+01yN9Q+wZe",
+	"0IG05pLqSF5W/MuQgsSEhvqpPXszw6CuWE4mUhNK5ooVqRTLWce+PUZazMtb/liJl4CiXSC/OIWnhILs",
+	"3SQj0HQSU2vppAycUGWWE4A4dm1YXQ5+I4eR1n8uh3XuHEb+WrUehTKNZRS79adWyh3BgpXRDtutmbpU",
+	"g7KKxqpOjaTCrJgDexuW3unSFxB5swcAb5FjIpocAbpxpndkCgBEulU4rM9uA0Jpzt0tfHnWg1s64DPh",
+	"leNmVWd34Tmt3IwRDlw9V5UroOfFkpAK3ZW+QkrarV3Adrpzo0DY7zUtAk4DvXVzgJPMO7rj6pFigEir",
+	"nWkwsUAASY9gOXkM50oAbwPwkARjKWqH13PstWL8BPaL+6sgcurRaBU2ygUxor2QGs7Xukro18XT+bBq",
+	"X3Z8qHZ8oHKZX29qzDWxem65zJ8wbWhmi/nh9Jhyie2rbcKN6eMQK420LoYdZDtORs3PAm7J38hhH14Y",
+	"WOuLzTSvQXeX5ddROiCKZcyIJp0hEbDSfmcm98y8jnsc4XMt2OM4JfixnzM6mvrpNBHJczaSedpRkpVZ",
+	"ylRrh+zKDL2PnHIwMbwLe8XPCP4ABeutQodfOH/ZvHCXejOXiKpY+s4pUZoOMwAgQO3e+oWwFltOxWhK",
+	"pOgRVYymkMljdrEvpB6MZSHSZC1ylu05SmxX8fivbbKvPMluVOiKXbUFjnU2eaoCW1t7JMGIhB2WX/mR",
+	"VwxDrYv1xFXzEsvX473jrzrxjvLLD70OVTS7vx6qs92/wuKP3d8/zViug9ff1QWApD5Pc/NXp2KeREdr",
+	"fqgNKAGPb7XXxFnSiA2fDVMofqOk6J/RRcCq4cNnLFbZbEMRzTT0egxNrRfTquvyhioVIqSb0wtgRIk5",
+	"2xML0L6GaLtKcG7CO5QV/BrvVFq42nlkI3S5ez0joLxmodauw7YnfK8tDgCc74spE+yKocYLHNJI6Rr8",
+	"C9ZS61DsF2w4lfJyn6eGiGXsKjBXhNJ0Nm8NnyFTOp8z0R4x0+Jp6TBfqIUZ5fyWcZSjW7f2N6LhXX0U",
+	"oaMwjGsVdepatAyKzDWyfjqock4QcF4msDzYKxksHSkbpBgLAwVLB/OMCmehCKCN4G9XrdR9aMuwuD/b",
+	"/VZNJ14kdIbPGKE6sOhjMI2NQ5GpL2kr5CKIzcNQQCbSsroLHY/ZSBOKX6G1NLGDHVANyjLC1/lSF/3O",
+	"Z4YLrjnV6wmshCuc0feDtMhR322aerEuVqlBwKhndAmlYE+CqZJkTpeZpGl/Rt8/sQ1GfVQe//nh0cNH",
+	"VQTouH0/ZQMu1AboYoaYu6zCa/feB0thEbPha3hulA4pHKec0Uvm4zoPDw4OajbFO2MOLmlA6TKqjCu4",
+	"KwX+aU/YXbCSPIRUNZ+0dcf0M2d5pU14EQ2Td/vktWDYIhBLtqBLhWARNf/7yrmb76sAD0cxgAe7q2vj",
+	"oO1rNrd0PQco53Zu3nclojY6hECM9rP60et+z5Qxc12My3zGZKEHOZvZQK34gRkyvWBMEHyP5eokqFTW",
+	"A1pyP7mY3M3OSrTKlrU/db+sKnzAksHDgyYd1J30VqUqA978ndF6F8VLVieuWNcnRi0AA3bflw9HI2J4",
+	"DsLfcuZUcYCxstdPnyToHut/Yr+nRq2AvypfBKj2x1h1DNMhJ0xjLMhiKt0fwWcOjcV29lpPWQ7xKARK",
+	"aeOVMIMPHxwd9QNYPjdTu9fuT18T3j1g7+cWGsM9CX0H7lmYKOieBUG0zhvQD+7J6EL6lMW+4plVlPHv",
+	"nI1kmYoIjzK5GAxpRtHdgAs75jb8A//MmZLZVfcAEbOwVnI+x+7DR8/c4oQPn/oFCp8+DhYpfP4kWJLw",
+	"+ReVxYJf6rXX4WHIquq/oRp77hYueHYWLF7w+IVcfO7XD56D0vvMrWH56MyvozlA7+cZ5WKH+o/pUKBQ",
+	"sFMNKOi3GaZvNJL43RC1eE5ktWoYVZc9TNJG2E8tESK4Y3iL6X3A1QBwg6P5h2nBrhUHhidfXQ+JVQ3S",
+	"omV8UgwKMcoYXS8ZiS/si0YEyLnMoSTEt11qy7XZPZMpy5xJF3iTT5wxnJMrMqeFqgCZmtGkBR5prOma",
+	"UfRu23gwqPuPrG2ALAodTCMGUdLAuLTujnv6ORuZMZwH/dpHUCX2he3dPvsZDsL+9Us3Fvv3K3nuRmSf",
+	"vAkH5rpy43POhmJVGopfLcyCwNehNOWJLxZp0+pRu19Q1VkQ8t0PW1KnjXQBN53v2Y/HDCHapiyiUBMu",
+	"Ew5+VyRlI47hpqOpL/5Hl/BP38kJ1ppZcMXASwf1adLG6zyWIeduMLWq3mCg5thxOfwIi1SBZV+s1lfp",
+	"Xp2E+oBR+yA+1eXVGGWpXKyRnFmczc7SOpLSl5wtYpYFLK7aUk/xtRGO3py9fvz0/Pz5q5+GBUu1cqs3",
+	"pYqMsFClTXmrFGxFSSqobnqMCWWVKSmoB9mZ3Moo03VVF8/xTTD8z2Y0byFPVt4dEH1nPUTXrffYWjjR",
+	"B6dahlcOz98Enh1XeHvAUf0JKQk0di0GDrXGrQi+uZZbkc5YmZLEsvSEUJKaXWRzmlNU7BmB8j4oRbvi",
+	"QrF1C4SAaPbZMDNCs4Mwt/35vB7kRxAdwwX2CybyteZwnN/quP5nMp+9Hr9FQ2Xk5lGaipTm5vaZS6Ux",
+	"aj2x738u02XSh2zLCdXMv+Njx9WUzpmv1+uhkyy2y0+p9mFvp2+eQxFqpY3oB69b6+kJnDbrbUwMU7C4",
+	"30HcvL/27GgNUeCYOl5fdkLn5ffuiWvmQ2/P3FovGFWbls1pLwv7LJczDHOFICLPNQ0/iSq1K3XYmzqe",
+	"frwxgvkZZkGc21TbTSsIjTXLBymNBc+ekjnNNbRUyVIwFEezjFiBhAwZ8kyXjwH81NWlHhdZRkz75M4X",
+	"F4/vIinOqYIwcy5GDKgJSlJjNl674eD+o4fr7QYYRL96Mly5/ArUltFIyTEjExtgKfjsKOjVKCsoRpi4",
+	"4rkUM4eUlPzs+fnF67M/GTx5fpZE7+oxY2nb8kKvbp1giaxuDmkPSO5YPW1eZBmuuw3A7dlbbCjTJcgx",
+	"rlyIeRPq8CobWYBR931y6loE8cJo6tANmPdM31BMjUOcJJp3p1xM+iv347NwMx7FNuOSsXnL7C3Zhnux",
+	"Id1gKiTSjcu19HsMsk1JX4hA1ycHZMaoUMjC+xtRW9Sim8lJ9921gb021NkG9gaBjPCDJYHGXo+mkFrv",
+	"c0BZOkH+RJ3gA8cyTVEhHC4RFwtJG4ok4iCojXe7+bXwaz9Y8FRPV+SbwEC8govFGWm5d4ZYLcIrnc8z",
+	"jkXn/c+u8Ios666QJdPBrYOMZMGYEeFmUuhp1FcCoStqTkesLcvY/W4G+0YqPcnZ+S9f2IQzS8BYeVBL",
+	"dJDIhSivDWwAAgaVBb3jVzxjE0Yenz09vXhKDDPSffIUkJJxOyqNK22WaoFpzZpwgLUNAvke3d8gwTEW",
+	"o/dcDGUh0nUwSjeCjFRZ4dVXoh3Wk+ALw9vB4cSv2KDWFM2yDgEtsUYb4SAA3lA+cVs5z5liupQJZwxg",
+	"qiFiNHg9QdcV9NO2dHWMuQ5mKPQLV+FcWvS/KmQ2mniNEAi+8Kf9w0cPMFXfGi/M/QFCVw1v29Lkccll",
+	"pWB4P0KKGDKlUgLNmaEorE3SmnHYYvEpHTSwyB1p4w2+vM6osx5pAFmx0w+jzpP1jThP0XrMv0664mvx",
+	"ejzGDABEYrHEtB6qwPrIbxy3e9PkgeAQ1EHEcOOqB6/tcNdpvoFEGOif4VrZHWnsrl2hQOXdDrTbEqFR",
+	"uNaFDTbPKJw6i5iDQBQOTmNGL80db+uSVEvTHrQP40mNHXYPfzd3MsUBgchIU3P7InfzpVNKe5y9nipM",
+	"0UJ/2Nxj85otw9sooFoNAmJpMY+FnekpsC7Mo7SJWaW8ZFgOyN5ckJGczYxuUirquWF0KBq7lZVG1jnF",
+	"KWImECQ12nB/8HBxKwT5fqA2cVC+ADBEnUXNCCuQKS5YBXvoqz0jbud9UNnwn4AVY+ink2XMMTaqp3Vv",
+	"djTfnK0qJR14TSuB/wcbISJUx7CioESMzMMd9JfNrFCYrB9kF8/Nnp94VJaSGv2dElR09jzpq70HYAWo",
+	"HZTD2DkByGg0qNGs3YZruYz3byc/SsiQTXhJYzx32LhkJFMWGnIxWQ5IwzbDBZlRLjJDkI+nXNCoirgS",
+	"CYlq71soL+djQi3CjBtyzz8ZE2VImWY4ZHNEaOnDN+QOqhH14AEw7JrN11M/9F+h/lBkaByBvUCA+KSP",
+	"BYZV35VDvQYdAkTZyvrnGxysSOw8JUlwe3hcNMuKrGbpQNI83aK1qlpvHLyXLtSkP3J4IM064w0a1XH8",
+	"Nsj1g73E8XBBkh98+yFBfQNrXKF1IizgDgaajNHUqE7UhvA6xDTTACV/SoYfEmTprh2ntyykA9VQ7uMe",
+	"fvQj+AiMh8UMqxvKzFN8n5xb4rNnH/TT5JME1fcIMdY46Fc/+BYv5g/vyA++Rf7+gg5Zpvrgk4dq5BWG",
+	"ug2k24/W8LrDWNBI291rvrmmF9vchBkf0ah/6SIvoDQsFYTRPOP2TkNUE+e1iDKWbfKKxlzQbBBgTsbR",
+	"BG2uKc8yMsSc6V55DSdG9EocMVlBsEdYplgdYHBj4zzMCVvhqsyJhtQTJucZay0qvwpMtx2I+0m+JHkh",
+	"6slI7gNyR01lXpbWv1vySVwmI8+tQSbp7jPa0J4Msm3KYwWHK9Oa58y8xVIjvI3kDPHezJImb16fX5B7",
+	"dM7vXR3eUzN1TzHM2nGmloUsshQc1ns9+8eCgvyKfwzZIHR940MUsirv8FmRAf13rOqJRPXWfH+OnYeP",
+	"3uIQwkefV1zh4S9nbjS118shtQSBVMhqhZKw23h/f9ntOOI/7PeacefOKHXrkeel4HATlX2uZf5aV3el",
+	"+ckOa7DcjkmrkyGra1hCDf24UkuvpvmsNGOt26ev3u28Qs4NmNWqm+KWnUZhemueBLDClT6jqhdhjWFt",
+	"3WJC8ztcyaapMLYwYEtY7U85fHj/0UHFpfLoRlbj0YMdV17qQhxO2PPhRi6YbCUiQcN6FJHk9+G/h8/+",
+	"5nf/4m9+9+cx3fHjK1d1LftvfKmrHouptSxaSJtgkR9utch/FMvabve+qfJvoREhGl0A2k8uiwlqQT8/",
+	"f/3q2F5JVKSEi5S9Z6rnI5ag5iXMQ5E7GNqv+gf9rKbuJnf7oEFDKA2K5ZB4Y2411K8z7qyeUHzKhvmL",
+	"1IXwe4yoVlvNwVpbzdZatVs20+7G93uAnD7r7fyer8uebiryNsR5qfSOc5WrPW9QDe4iCkgewLRSGwTL",
+	"BaEkRVXUpqygXcFoYPgqUmOkeI7b62bXVolVPvsXbPFNK+reZmZ5sPNENBIb1REwnzaXWFAby33khrBq",
+	"/b30Fg1VBLcRrBo4Y09IMiqUljPMvhRL6wbBdXRaOzCXGRUUxYpJTscUrNOGlcykuNzr7dH5POeKgStM",
+	"8xnbvyxm8IqcaKiaKK8KqNxkeovGV/gJtMmROAX8tSZJqh5ZTKn2ed0QsF1OE4KYLBjNSask2pJDt04o",
+	"bVKbnYm1FLTE+kzlgmRSTAhFA11ZfU67VHUwfkIahzXFIg5liY9Cy1Q6dHwJAntFlOZZRsY8Z2D9z7jW",
+	"GSMZA4wGKlxJRaAGwMf1HWnbpOqTF86PB34DL6r2t5FVVyzSLqriXDuWpBqk0aF4+A2quF34Pd6XN6O9",
+	"dfrQvh7Vcjo0YM9Gx6RZ+1GQL3tjQvFFReOoM5USUTpBn5K3U8dE6NLpU815vY7IvYHXS8fBnqyzslIf",
+	"k+amd1VaoreptlSJ2bB0t+Jm2rkQdBviz3lUyb2oR8+Hm3HSQfut7ksplP/t//zvfv9//dPv/ou//O7P",
+	"/mqdhrydRgxT0yy/otnLFgmK298RKkyK4FaV6Ahh7zGgbMazjJexNe23yKePHpjhrQ0i/QVb3gykV+c0",
+	"eFcwuwP8li0UvQZq6xfse6jl30lSNYsXkVB3dmR+wbasju72ICIeFvlcln7DS7asl/HansHW5gmDiE3L",
+	"1daJqf2uFk/P1R7Gn20JaKysbisTKUCzxrTL8sB/M92/eFud0/2H1UnQ/W/efXvUu//hzv5Xp/u/focP",
+	"7n+4+5M7+3fgybdHH/4Ui4bd/3D37k+ihx4SZc7bLJf2h1rFBZdSB3XXqE075kJpRtNajTeSQCJlv0xZ",
+	"HTiACZd5t55BVJM71kddvoAo+KdQJT2yOUEZKxsvz8PAL8UgkEbO94u54c4jmedsBBf6HcwcHC6Tuz0Q",
+	"wm3JrjuCTajmV4wkGKGe4L5DRpRL04FvINpfpOTOXCoe+QIc5f4Lm7HmK4OBLuyYroWQtOkeJ4BODrAq",
+	"8PldiOexuVdET3OmcL/u+A4P7vaJr4iO2QdmbAHqOQSNoCaR2NjzvsttSCqZBVhDy6wsFHPALAMnG9Fg",
+	"ShifYqNEaJaV87exITbyxIIwNPF0HTpDlC/YHz2+kMs+61h3YVVaMCyKj67wza4NvbVvRhu26QxckKAS",
+	"dpeqCd/nzdeeBncRVKnDgAYpL5uVy5BMfSyER68XaRzgfP2BzuRioBbculvrtXOiZA6cVhA5Z8KwIUsY",
+	"NmCDLXxq5pajWdAc6r18BMPJ2Yzmlx3CwKN1nB0dl6An4fQqSx+Qhu8VDs1a2SdgyLvTDsJbYJfiDvZ7",
+	"EwEPtRncbtADDmbX27fzeJUXDru5XSYBSBX3v40c1659tWE4/rnjpeZ6nwEAV49MZZH3IMvRMBfIZ3Om",
+	"bRTQfojgeuQbKVxtVJvaJ7GabuNunWPS79qtgY8/9OB9M4yNPsDxb/YJJOt1++JD26aqbvE611iRj80T",
+	"v9n2fIyj34RWPsrxdyfcj2v48VOk9JucXXG2iLH/rJiJ6t22vjqiGMk0KkYhqij+6ormGDW0AJe5TWs4",
+	"JskXF8/2P016+I/DRwiz/dPPDz89uH+QWKaHGslC5pdDKS87VkDe4JbmSp/JCGxNHVLQTbbnF8v29G71",
+	"Ym9nPBnzrEXryLjSx+Tx+Zc98qsX578yS/bz89evQulzyAXCvDRjoqesze2IJaAh9sAt9kmQReDSxoTU",
+	"tkRc1dq52nyzDkIlY+uXcWeiS3BQdiu7ICU2J8iyLIb8KlgZOII0uWFxU53TSEE67+QPU72GDLygWhrx",
+	"w3cW066UWsbKAcKRscqlsxUIDPjP5cKXaQ2KbttkyiWqoKarFA06s3mxLim54c9vK4peLUVvRhKMYIvy",
+	"WlhoG3fMrYZb6rZNZ+k54JE0d34qVaSKhLkFIPxh7/gIEfVoxq8i7OK5JopyqPy54HrKBTk6IEHSbCOs",
+	"KpcZ64D1ZQZ7Bq9CmgUTqxHhLNoKJJzDeCy6F8kL0R3+DVuJWjZe0pQRahRxqvE4AAxYNMDNLtxhA9B3",
+	"4+Tp6hgQ7YGPK057j6p9KQxl6bXm6nKSPdx8tydhSnMw7nL5AzqI0dnLtvybRBWjEVMqsRmEkOFSZt4Q",
+	"OrSxWpilAw6ix1MumALn11MxybiamrsgVrV+JeE2apFET6jhl4DIECLxemurixqDfGKAeptS1ScASKYC",
+	"E6Ytd5Ezn/cM9fjtN8iWjDJm5BQHXQNIMz0sbwP2XJc1TTObI1kLnkLjWhdGY1/toTPu8ASIJJykx361",
+	"IMERCN1kRfXZ9flEgCWLCUUboYLEqyeYZQPQG603KKHgK/xF+7UTXXbJjHri3g2+GzjBoIE3uNEqu3Qq",
+	"rJv6Q0Xsjd5ERxVpJ2xMj8S/1Y53W9lrBLaEKMzdccfr2Xg1r41qEMmJTUZ2HBOLWpZYJNGUv9INRefz",
+	"ViO3dXDZyuQIZ9bMqQyBRZWRYaPQRje0ayuTEztg1ipZ5CMWT3PcRc7h6qAVC/RfiVVZH5jiBrHiurpw",
+	"GaXtOatB4TPqyvqm3suGOLSGHMzm1SBoU46YoYh3atqhYQ5rzfbb2QHT6lgG7c3+WgaSQNDFGCQEEY8X",
+	"qsRF3SicS9oAWHGtrdqUOFB+yDeSWiSMjVC9Yrl/pYb3Dhpkfsm0mVUs7vSlFFxL89eWoIijIs+ZGLU4",
+	"Cd2vJQoKH7GwmDUcb4+3qzCsPaU8WxItNc1UAHA2kuKK5doj7lViAx6/+pNaZEC9OGgYJgCBAPc//KCt",
+	"qtHgm2jdUF+P4pvSM+4R2pKfPi3zf2k64+KeYSJcaT6yULrtcwvA26C9sQXXFESK48pH+FMZsXrJ2NxV",
+	"LoRx9XxAxUiKEc84YuMWyuYBGIFeOiUXEggQA65cy1PF6b1zM7Ap5ZvE6B3sf3a6/2u6/83g3o/2W5Ic",
+	"FpTrwSjnmo9o1p4e5ktW+aCEK5aRxH24OkDi6OFnRx0CqGAobMbyiaHRjcfiv7y5wVgX46qhWO+pF3kh",
+	"5DkvMqZIAm0YAk1qQ7XtJkFigQAHSAXY8PrTiFlIX7HF7iPVrPTb3MdLtuyTc0QMxyjyzxnNjVwjLxlC",
+	"YfqAVqWgVqcck8+p4iNCC3MitaulERvg5hFyGKa1xleMa7g7Y53ds13a6V6xRYDk3A2l0H3woVdfEMVG",
+	"ecwk+yXclUxhasQxSRZTxUaDxPLMS7Y0mviQKhYSVqtZATppzuZdZT473bZySXa5dd6R3qk0JjrUsTam",
+	"rbQjjNA5NyI+eVVkGZGiRFOEx108FK9AlCvvMTqasQ2urzs/Ob7zk+PgEtt/96dff91vPKg86w/2392t",
+	"/vlJS1ThK6nPGE2XtkBEgxpaeMeK0ho5U0ZmM8p0LothxiCWhqUQYzfi+ajgmgxzRi9ZfkISIQe/LSSW",
+	"YhVyAHFtyTGCSoMz2HA/yIdxEWM5xHmlpJifkAQrBVnNnc7nEMpvJP25zDIoSKFZtgwEUzs8LNQBPeM/",
+	"oWOAHYQKOt1gTNzqnflG3ZNX8pe27fLJM9uFX3PblS8JEZX7K5bMxmF3n3nWvaLgcqUE7raJPkP+TaOs",
+	"V4e7r5KnuS5R0/TRxZzxOf/GmTI2rvgI8HssHaBOXQv6scRy0DvsHfXu9x70Hr7rrdXd40WloJ+3lFv6",
+	"wL/P0RDr/y5rS8GflfpR8OSpDcmzn8uZK0f1rrK2j9Ys7DbVCEujQ/WgH0CeGheTHjkk1rLcI0cEi4j1",
+	"yH3ia4X1yAM0qhBXGjM8kn6Vt13jcxYs8DkLVvecBUsr0sq6ivS0HEwDIsiTYM9TvF+KtWero5U7Xk0O",
+	"wJuspIzISLED2PHYbXOSsHxe3D68xnwsiygI1xvwL/gi2nCBOrONHIMbx9WpAad0pdykjylACmI0z5aQ",
+	"PkpTVzqrTKNM0JWRNC32ZeG6bitna+F1NIkidFnXkvFInltYcTxEmvIk7mv2lROM0ec2is125uFuRspK",
+	"1U1rrKznc9S6r8EQOzrtNc9qCA9cAQW2BLruABueUeQR2bgUehqLZetdrtez3Iudr+rdwo+FPe88pjPs",
+	"/CVNY9MtuVOXJOMuwIxYvjXgOFCSwFxWWW7EtHhdEM8eYqwOSnqUhXVsAgjC8lFQ5sEGTJZMn4Ddy5ar",
+	"sWgjJZRrCYrYKcIpRsSxeOStDnYZvh6DAKHg05kufVETlMONYpue2MguTEzmYuKz5HsW0wG+5sLWkgHn",
+	"Qg4Zo11iwBgAp260OGf4Tfp9MyzPoyqkWCnYZaPzLUGtOxU3Ea1emYqtE3brUevV3bEYHxHUkjTN7eUZ",
+	"SXnBH52iblc/cD8Kc9a4avfArCmbGSmTCbjU2WCmJm0+ysCfXI0MKBniWho3ItPA48GuPH81F6thQZb/",
+	"dDtMGtzphdBd/ZVM6GuVCe12/jxNRF2bkVWHJfihLU2FeDVIB74Qq0dNFgx5vmpzvai4x1iOtfX22wWf",
+	"AkAIE57zdcsS20J2KIuLuRNRYSrlJgYFAN1OVcipQcNuxusPqWWh8ZBgC3VcuVjLxEkfDpL0rEd3SlOr",
+	"OtoMxzBnsiHN3+wN9na6JFwTL0qvyTNusHnb7voV297g8r3re2sP4GN8z0ij2xhcKgFAEacsNvdDRYxc",
+	"BNUiLfpZlYSMeAZBsDiaAOoeQgR82swlW9ZKLR0efboacqEFbKFaCbkWQItO3xINyGazckzo6ZNAHITQ",
+	"1oAbW21YoOcLaa/fOeoHrtO8EOBZW+EUtswOz5ioDveECLkI3Pd98kzmZFgoLkChXs4ZeRjWYAU1KnHw",
+	"KfCNaStxaPkz+v5JkduwAMwIUXZNwga6z3Ibe5UdzFocOftaiZdjBxzLrRcpAj1Z1HIqlrXp0SxzUZSw",
+	"nXAJ2I2OL2vbGtqk+zMQkJPV0E4Pjx4+Wl9RsQueT0UkLEF98rZgwGcgzwuZWsQ3wEknWkpA0EJrPNAf",
+	"1QEcAbxvm8X08krJg0ReGbY3Yy7AKiQnLKiXQ8gPRBtw3Z2ONJ2sD4CavKIzFlzHazniF4rlz5809YCY",
+	"PcJz2ZJA118Xt6Hzf7nrXIgG6a0G6+khzaShGAesnwuCoDlIWcHZ0jGwHxcLZesahIg/6FXpb43rczPI",
+	"t/Wl+X7M8D3ykCgIinPCz835PsLhlwb6qvbpzJh1ywUMJXwY2u5rjqzGs5p/JKbvNs7ULsSsSZeK9rhD",
+	"Mic5U8UM/KagwzjEBpIzLHCLHoIrI3dgQU2edoW56GxB21TK266sZCAZrh1+VRzbTuPsKjz5y6sC04bV",
+	"UkL0R9gsnXNzslAcgONU5Kzthlo/xK0UnFBeWttF6bRYlcIwLyXYAPu1m177EVsMawLfVmgeFUtJLP43",
+	"n8CwGFYbKwTmXIqlNRfs9TrZV7oD2HlA1QBCoBOQexcbzbr8qRuy88TsrL09n0uwnn9aFkS4PiGJWirN",
+	"ZscIzp0ckxe/OH95bjhlD+pqCSELiCmB36PB++aGYul6mOT6OQk1gI5WoI0LfN6kw6zkwoEhqepvZKnF",
+	"Pg6tS1Ve2jhbtRS2gHsHFT6tCdxzr9p+Vy7Pzcp8htQUZhg07/7tveRdblFfjutGCjEzYQ5aGsfL9+a8",
+	"qEGxtzfVs6zNBgPDJFSRn128fBE9Dl3L5Gqus3jg2LXJPKDekqSxv3Kpq+vgac2t3PWp6Pa8sm4E6tbU",
+	"NDeCbaGi/WmoVilYiyWwGeVv4IkJUoHC4uwPetc4Pj0iRbbEMmxsRnmWnJDEvuPLNoLmOmSKpwwKyX+J",
+	"6fJGzGRqROdgJ4EKknJM2L5pBmJf4IrRDQPKD741HdCR7kOhRWtHKZ8anfP+CGtFFJrBn+Y1G4RTguv3",
+	"GzAPXXano6gS3lOqFv1vd4TnBD10u1G0PbdaXTZjNV+qs6Dup+g2ucitMxF1k+7scFYrMV7ayzY0jGGd",
+	"I//jfvX65AL79GZVxy2UhnOLVE5+w6ilfTSdIDIfck1Kiy0Xo6xIQ09XOfugvEYsndpof5Ne4Ds97B0c",
+	"HBDLX1RETdx4C0vnfyQmwRpyI/o6ndjUfj+WCUOwdy5wrSDm0tl2ky4aS2gI7gpAUo/Ys7sdNNaSmhEy",
+	"xXjsE1iG1ukhEeYKnic0Kw3ZiBZY63oJf8wYljDK0Ay3olDLxhsJk4jBWcucDdrip1xQlnnJ6VSNQCob",
+	"64ltJBg1dVLNdawsw71vefohcdFVWeYKx3dA1LfRK7j069gF7NvtsHPlVntnvByrOZTB8ntg0JDjccfc",
+	"CVTuX5uP7D/Np9DwF2KUMdoS6kIR4Xlh4Si4IoXAaLqFzVGnlZxwxYQ+JkLaGDuAgy6wA/8IC6oz6hwB",
+	"ueGahe6TBJRdm17iWq3UfnEDUfb7KVVQDgk/NyRqvwZoAa7Is9PnL54+wYRY8xlCEtSKtNsaSDg7GGvD",
+	"q2GHZg1lFggB5D3o1D0vhmYBh3702A7mPUGwtS8NAC68ec5GLGXCsEtXu8e/bIZrnSPgd38/zygW5TeT",
+	"v2IA/SALsJpmkAicsjkTqY/ICuEaoPi06dSvTr+SpqMB1szMpSNBebo5s9/6B8+gESCtUUz9t67ZDez/",
+	"7gtnNbgRtX51uOpzXEIbKQpV4cFKohSX4pjoIJrVbWmXQFaIAvL4KevN7/B6wGTWfoFc+lqWQwdx0t0O",
+	"LgZFyUNW16RxzAaFH8avWD5oD8jCVK1BN1vmORNpYMNk0ezpMpDMvMDFBLkWWs26WQ6vH4LX3bxK1SXD",
+	"yoRcowwYd7hvjDpioSlaVt3/3nLiatdYQDH109qrnPd6yxEiqA4uDL0LScHtb8N2GdBi5bTVz1IYn1ee",
+	"mbVZ2IalPXZOiBqw5CYpLJtkpfi3B3krYsuc5SMmtE3x8dBjRhpPADQisYhYB4aXHR4cVFxlkDha9ix8",
+	"vcd1dNDbg8a3Sa6pEwI2FM21qUx/5a5cW7st93d7lbYcze6E02AFdiuVjnZsmjU97jxRxnd6A9R1+7H/",
+	"ZhRbBsdeX3RbieUg8/ThwVbhrpZyNjPxQGooF+Qtezyl+odg7JlR3SenLiXo0f1PH5DhUiNg0c/PX7/q",
+	"kRmjqshZ6jEQF1OuGVFzOmKgEUAIp61fSBa5uZzAdz4ussxaesPRPTw4iGzSljLV3FJpxZp89GCrUFx/",
+	"NUN1jhZTCP5mLpVCsWqxo9ITbo1EG9WiCiEXfrR6fIH8uD6A0AcTtESehhI9qpyIaVYPVw+E+po0dZNz",
+	"bFzAXc5P3YN3swLZSi6524tgt5dAEO3TlgBDwFQiFSNDNqWZpX6aZSwndAQxDzWP1xofz+t8yDfl0ryM",
+	"tOoY9206sbx2UzHOf9vz/UYX74rlcYB8qleEhFn+MeaTImcdEY1rWMTVq6Q1FcJum+3JFqCjOQux8rPM",
+	"vs1hLOt1cZ4DoiaGuzSxO+F5WVUMX6+A89vBbVcASWYpU3oAiGCtaGI/c2WYvdHMeghtalVaYGqIeYcp",
+	"/MG0yFIL0wN5ft7clhYWfK4yfp8MaK1a5m2oaEZnrusj8Gz4kOD8yhmuwL+BPbpB9KPKS8uClMpMTqP5",
+	"BhcwmDnLLYB3aYmDXLZDD+xtd6YQmmfhMM2SwESNUKAXksykq1nWpiHWEK4xStgZK7ebHY/4gs+dbtwj",
+	"NFOyUjSe5ayMVUZE5u06loVeMaXzLx4/fnp+vk3TjXK7e9jZyuxdCyq5Cr82LOQnLFi1JdReuERgLpaQ",
+	"diLoLAJLLaQeoKmva0Jc13fr2PfWnlh2uGLqg8qwmouAnkTAq2+sBhxd6wBCY7E5HBv4FUN0qwpWztFB",
+	"zL1oGl8H6o28Qnj4ec1gz4KNAndRz75ZUrdDG3d5kDwntlijrQ8PQXX9Fce0ExYJWBEHgkXqILx5+urJ",
+	"81c/7TWTYB2ieW+TPlrE1novVEh0zGzUh0eA3gWuSrlm9dlVRhKxBjUJv9a4RR4JIjEdDcfuQ3cr1C/r",
+	"kpHEztUqCWeHErCTqXYpBb+hsE4bQgWcvnlOvjh7YdREJjTLXS0QOp8f+2oDpAB3lUtg48pFWAeOaHfp",
+	"BoUK5lRPPbjwVAoWjSyOQ9ajAJiyHjk8IimfcK365CmOUAeD7G+aqvoFCAngrKQ4KsNWocKxMq370duV",
+	"7yao/zaPZVNDhYZfnkFTRE1lkaVQg9ii9FmUBmp1W5wuJRkXzGNBmdHNWE4r62jaWoAoPANAVPZe99eG",
+	"izpjexh5XObM/zZfRVTbGaUUn7XC45uZnT9/6RDrRar65K0123DdC+Y6mkqpmOrHsgR8Buj91cmfH1ZN",
+	"bVdcwR3Q3TKFXHNtsdJrJsNlXOiGKMVvQOZIubq0daFFyt6zjsV+7fV+LU8ce4/JXYMuWiioA2b9MqYZ",
+	"wU+3zjgCMcCVUGwT0lK6JHe+uHh81ytG3gXdUIZj/MKKO6tnV8kZnruddOFKtomt54m1+NatcMsYFlRh",
+	"aWmsISCuu+hcDWzZivZQKKfMuqLnCMZuhAbERjV6MRcTiEmJWgMB7aN1Y4GIEG197fZBHN3a8w4vNQu/",
+	"OfIKBuRarCxEzx7RCrVUT0Z1FysnbyU32K1nyHe7c/dQtedr+ohKXnrrjqI3Fv68xeJpf+2T55rMCqWx",
+	"gqELlUfqtjGxRv67ZMtjkmSXaqYGCRnLLJMLxOV4cJ9kTGuWq54Vwnok2bfh9IOkXw9Mr9nUj+LejRav",
+	"xpudBASrYjQFoOsffGu4ySvID/goHEtvjLjzqkVeemJXH/pEmTGlasqUlbehVDsuGckYhfiZ5EfJCTk8",
+	"NLL90QEZTWlOR2YvS0kr+VHiK9lYxZ4LMqNcZKaHx1MuaJ+cQqiVAqkTdQJ8lTZLHFXBAg7vf3pwAP93",
+	"sDqFoep9+frrH/3kq4P9z96Z/yP7beTieHANd9syyyDa0KUrA1vteXm7vM24MgpBzoj7uK/NbQVrnUBE",
+	"Yp8klrc22oVad2yuIaF1JnN2Ut6HlRyVWTWub4TXVHmN2w46RvnB9M9cK/DXz3xT8OcT155brNfj547P",
+	"tfDBVeYeeAnldWQRaPexFg2RBjWFzCMWN2Zsf3H6G7I1vOONTWtCem2JmsWwQV/yBr8wRySoUYcBoWnO",
+	"r2w0mid2I3mVPMRIHj+7uHhDMPYJVmEo0+WJh648gqyA4OSdQ1kCVYXYADpKPvnkk6R6fo4ODsi3X8N9",
+	"9/Xe8dd7T8/Ovt770GC6B7HTYWcWaG41H4fX4SGE0q1EOUJ3TCx3lWMyZdSXBZrTnM6YBn5n+M8oZykT",
+	"mtNMlbPBs6aky/IKDQJW9Wwa+QDnrDnc+IJ2Wgs77vaLpT2ZoSSuGdNT2XLh4m9mZoYaIIw6eXn6/EW0",
+	"DFqRZ13i9qA3fLucQQ9XJ0b8vyxYwbasEzWj7wcr0/jPANVB4bkAIRzxHcwBqJhN0WSBjzBcmiuzFr8a",
+	"nD29OPuTwePXX7y6SEpY7yueSzEDDC5KDPdiKcAQLrhQ6O7huk9Oa/4vKHtALQCVDeqFMABLjGZYULTC",
+	"Aem121vLEjpriwDNcy5zrpcDs1yrfXfn+INdJVeqzQLU4GQmkrm1W0ypZld2OV0vPTIsNBmyKUcUwAx0",
+	"KY/AcVxmNtnaXfAV1DAOSo6pnqttdQD/OOzfdFWhSolCC9q1fmHGslwWywOdbJVA/oBrIgGDmbJkFyev",
+	"N2evHz89P3/+6qeDi+cvn77+4mLw8vmrLy6enscorU9emA5Cf4Sml0x4QnJFu3hOrPradJD5NXp08ODT",
+	"6hL1Dw4OYz5Oa2Ac2CyNQas/zJUYpAIKecAw5zLLSgnXlifnmBjhWmbpCd7GC64g6WBi2PiDgwfxusdw",
+	"3lOW0eX67XL+C4vhYWvP+pvRRkL3SCEAgh7TOUAAMscVMzQGcBj8vsa3ErnEk6cvTv9k9R46jmRR8bm+",
+	"qe2Lbp0Z/vpTfxouT8NPryTyK/s5MgCo1KtsIBMiI7JFrfLXqpUynPXt6fMoS10981WHu5y6LayCxWCq",
+	"O9hOLWUJYkO2NSZoiWbCMU3GaBVGXrACGEqTpYennTl9+ujBOsi/2DV+BrqRdYfUbkGOTGybiuCbf9Mo",
+	"oo4lr6uDeLdqBrsz4JSLtkvjTR3p+KYh3+BcKUZSPh6z3GsuTpg3Aw0knv4NFmrxMyvR4MrJer+qf+Rx",
+	"4PyTEATOP0QEuHe4ckF1yZup7ue+GbZUrqbLRlvR3C5YbCY64NRXZ/Ek+NBmU9nSFE0MY+2ix3KupPD0",
+	"wF3dsrIebayAewcPQcYGriBYh7exoM31Mr+oBgClJvKuNTr5eLyMBcIVKOJg3hGEwkyDQsFlidRubh0c",
+	"wwqBxcHq4h5Xo7LQyuTWon3KgYQiGM0HM54KPplGdJKXDouulOP8FM0NxAUZ8yvmAWrlmLjGsKCgtd1Y",
+	"qjArd0KEJCWFdgV3C8l0AxBuuYis5ZlcVDeznJ0Rb4wUMabWyW7uWMR8tr71bilybQXWKjW3nZ3KJf+Y",
+	"sXRNaIZGLuyH+Ncz+HxFFS2XxH5cznwE/vIy4x1i2Y3EwEQKOrZHIywpuRpfZIQoSMGFiiOJ5Rlo0Qtt",
+	"cYUQOJuAPhtRLaumXGVVZ7696vNnZeu1H0qMzkJgVPFKOUJTzYyE94V5uRmSVqfHXqU+Hp53u9O2w5Cn",
+	"BbBn7sRX2XbJjepn1BJ1yZ0r10YNayrkiy3Xfwv7bxDP50vQoclQ6ilR3NzbOGAbQQHpV3DgSzgQoLGw",
+	"Eg1yKBcuelJaxGfUoRZyQZSRyKlHTmiar5wABybQbdm1kI64gdABQMlG6boYsu5s2w5Ix0e0io3abHVz",
+	"rlo4ZlcWOWfxZG63Hj7SkQuEvMgjfFDYBTLv+bPv4nVmXfnfBEKAB0gg7SOCdp06MnFhw53rftn21ZoO",
+	"3G5C9KRDtlWlIRqL+VucWwxCJta43mEoPgW0u5iFbBsYkWG5eENHLynYsgqPdmfnONAA8QxZJ5U1JfvN",
+	"zqSD84W1cAcOfp9hWCYV5PAAItDtkijwp3SZfz2t1V5IlQNaPx6N7WtSTEDOlVVaz8OeyXy2oWW2NVrB",
+	"nEnnQ3DXQSRyoZLxFIVayPgVy1k6wL2JFGX25v/ELs1IZsVM2HLl5oolvpUwHnl1slVEwl0VkAy8psX2",
+	"HvKvilOnyscoRHcck8fnX/bIr16c/8oQ3s/PX78Kl23IBc2X0UITQJt28m3xiua3IP4xBrNHg3JHG6Gs",
+	"lfG419kqGz+Pl4wuy699bzvnj88mK+c+qizYCaI1uVvIJ3aUhTs2X9KKOLyKS57O5wjQoKaMtQRMwU84",
+	"5IXML4dSXp6E9lpYelz3KU9TJlqH3mXZK1vccVk1gB5X1hSeqZtc1RW1ma3Qwjuxy90GKVX73nmkUqT7",
+	"a4Yr1YxAtx6zVNORtooo/r6vw83ZgRexIrHflcsIcK24jl5KKw3diDlq/7fOF3d99bF5XHGKXbb0ds7q",
+	"LZ7TC7f71fnKIu7XswWcI/qVTXYznPG4pttUxWKrIzm1CKRnm1kw7KoVMNWCapmYgScBaCaUE3DDcRXq",
+	"UsqzJQGqUIh3RmShT8iBTS3trheCl051PT2VNeJaeUuddqF3W2gFsFV+JG5x2nb+iuW7pXKUqndN4Nhr",
+	"00FWjiEG+YCflSEka1Mnq1+Uo4sPa2JdGfXIlAnExC/J8/PX5P7ho0f7h33yWmRLH48J94L1k0P4PGZV",
+	"S+smKITOl5VSEeyK5e7zUnhKOc3IPGdj/r4apfX41d5qCObT/V+/+/boQzSK8QyU+8+pHk23uxLROrCJ",
+	"WGDed31VxPdDd8G4v9cALbmu4/sVzGt3JwYtJdDtjk+N6fnpeGz+jhcChd+8mx7KFVn+D+7Fr8XXYr/E",
+	"B+uRqkUcYoYQxhPCWB1dcmX9lX34PITpdJn/NgsVMVPwNfZ+Sgulq60HmJwOHldIW9AHFYSMjTU2YBFw",
+	"1nwehyUNcVwcMClGlJfQOgAMjwCe2CGfCJn78drgEmsdwzonMse6e1SDHwddUbZghluccaF8G3Q+x/gK",
+	"MmVZ6ufR8q33JCfHEAaDoZNlmn6wj7C+c56vXV1zhyVlPl4CMSNzqpTr1NtVDDkUovzzOIjYrNbBsu8s",
+	"HVWQU1uICYZcsFpDNgvAmRvBB47BPl8LQlLJlNUKC6F9+BEGANpoZ7e00DqODDAS3RP/hRMf4hRpuDDH",
+	"ieocglXc6iGcrNnqCcTjDunoshcCOEPrP1REF7kgKU+dHsvIHd/s3WqpH7Rbmimad80zcqfs926fnEZQ",
+	"cIEkXYMYsuNgYKFqr5aIVglSvkjdUNAHET2MEJxnRhHGHlcXvf+1CDxVEQg+l5ztjzRYJR3Ooh2uuXns",
+	"7PZ6e/YswcdwIvZ6e6MgosBS715gHoSmwr/c9nZ0kCFnLGMb8G8f2IB/Orxa/OtpMCF88oWflvvbTQ7/",
+	"viiniA+e+4m6Dtx08e8wjMJ16qaOfz8Jpuw6TRvPzvxi+Ktgu8uczucd4LK88tkAoW0tL+Y8KeiXC61S",
+	"Dyvx1MDmL9lcx+tedCk00ZKugVGdbWBlwWmzshoweCZS1Ssjc6rB+6OM8qjXJ4wJ61q/rGNoWwkxA5/1",
+	"qrhqmGQCqTdAEP1IkGXSc+jElnWYy1GRqUf7kRDVVJvX/aNVsW8HXeaJWmIbVIWL4dDSBjFS527CSxHI",
+	"tWoUXB/B0bWivdnraDn7Lpi5dTdPWRAeD5MfRrvc1hZgduRAcnrkfgkBZJnxUe/+9vFf0GsQ6WX+DqIA",
+	"qoJsE9HBGhDWpex4Q4OV1HuBtCSYihTAiBU8iEALIiq78iFVgOpVVt9DtaC3iULCUqN0xKyU7o5ar1H6",
+	"ZQkvtvZ0oUrH19JNmJf710/U6giOe6/76Kl56QnTlGc1hSaiYph3A3XXdNcDqc3Xr7suQHVMQYqvLTDA",
+	"s5bCl2+nyxNfGxvwLlyephGTEN2Cr3c8bHD9+AFtp2O7aaze33DOLdHHOl++bKuv/kzm1aQzdeyj1+y1",
+	"4CLxIfVuXOQhnJCT9T0igk+U967zUPWaQugLVNsnz8dWVzMaHsi6MgeLSC9AdvmhIiMpAIcPax3Q+Tzj",
+	"iMzhrSFfHfbu9x72Dg969w96jw56h58evAsYwUoz96drzdtVV2PLBeQ5x5nMKrFsmKVqw6H2EPULQFBm",
+	"XHQN9JIZO3fNwB/YlPnnGTZn/nmKTcIYCh21fGxYTxjNVPb99bWNtwjwdVDxXfBMrcHEFYEELLauMJVb",
+	"OV1lvt6tYd7pLHRg1ZatyjD29q5YrqLWyOfCrLxC9ymaEdGK0CcAYcsh2yOx3yfOwI/vmDOeMs1GRvUT",
+	"oyIH0zb+1oC/aVnaBXPBsis5ldmvt/hqMxHB7mUNq6tCHhWCrIYX2hHYPQuCCd2ibVZyEoa6Y0+w6XL3",
+	"DmDf63X9vsBxbt/di/Ox8uvKy3bGRfj0sIEj9f2d/uAkr87cYeJL++rWpyy+RNvWDr3O/RFIVQ83Kibp",
+	"YbH7rbjY17hGPqp74fqcdBX7LKf6rp0wdsrwds/s3rJ4YgeGUtGynLs1lHDMF8SNISm/4iletIi/NXOv",
+	"4wuqVEdpunQC9Qk5rBox1sRdrE4w7O2dj+ScvR6/ZcOplFFFRyrr7QlTttFG3sN/eoRbVN6s2ODxpZ30",
+	"ar4oL2Ujt2ZdK4LZ4b0ef4Ft+L8f+8b8o9MMS4SdM5qPphfsvd4MOX+NHhZy0ujOW45chnNakHZIAPFo",
+	"rVxZwWid/S+yZRhbeM6/YevsJ4FdtBld6rIKFETm24jFtRS1qXXSiI3X8A672I3O0oPp70acw77n2PkP",
+	"ZrUrJnfOhN69Xzhczq2rg0eg+dh7DJy3OEYOisUnTAAkx0jzqxL6KtDybdJY7tV9RIlIfDmJ/4+9v29y",
+	"I0nyA+GvEg+eMRuyJwtEFcl+KdrZbjXJnuF0N8llVU9rp4tCRiEDQE4lIjAZiQLRbJ7NyiSzlbQn7Zrp",
+	"zs60Wkkjk+7WZKsXO9Pd7km72u9yM92z95e+wlm4e7xkIhNIoIrFZgtmM80CkBnv4eHh/vOfSxWzQqmI",
+	"XIqYa9Hm9aa0j+jXIoO3ZrGe6C490p8oXfT/n1/8bzHL0klK+9hvJtdMyTNK/b0A2e5yMC6mImIHvV4g",
+	"rKmNphqHKfb1oC+OUMMe8GrTbUds/92grKW03gd3LuXcgIyF/XPRgE5EEfZ9zdRcIqEuulJT7bNRPuSD",
+	"MXpOx1w7/iAjWsAmNhU5i101sQ8ABBYIGGWYYOg1UPaaotDigXafc7GwXsfAl0LMPIRQBiclZvG090+K",
+	"TIEhjcPMjKYNlrgEz1lncgISJMJsnVTSMS+vJ0s0ZHoSAJHHYnAuEvIRB6atoKlzrl2sHziJiEyr2sM7",
+	"vQ/8miCPWAzeekvqhYvLev7LK9yMphm8IPgKT29zrDsdxTzlTnKIuMVH7QSXIENgL9/b79052Jty8FGs",
+	"PmAvsTTFi6kYFMA24pKP1KWNRvc0ucOL0km7RKOxIZFrIxdzbc2cZvqyFdsw77WHiFHKpA0Av+QVBmTx",
+	"2kPWZmd/ik+b98ZKioAseSU9WsATGNASNSjSEyN7tIVIBrRDS4l090EqxSF9UByxu/htmEca+R/fxx8m",
+	"PD8X5giIu+yIqssDyKos7fkU8k4DvSQENSZGIhIUz2yq72uUe7N8ZNaC7dtq8ucPNnaFpiPZxHzsDgzg",
+	"m0vCBAFwUqWS/eoXf/irX/xRma+aOyFHYj42RQGMaaarvIi/+df/+df/9R9+/ff+7Ot//BeriRHbbX2b",
+	"Lgwb1iAIfGx3TbcXuhATIuMOzozaUKW7lwMCBErG2gwTwdmBjUPaGDsZXfZYFaxQI/Rd4xlFx0oMLGwz",
+	"Lfq2hAq5XqZGqdyzqty2FpG1na3j3vuU5+c6gFIBvVUAte6y44IXqS7SgbahxwXjU56TFoS5EBhxW0Be",
+	"pEQFSC1QBpymxrL0XABgC44kR9NUAiygXmUOCaELbfF3mRYIw5IlJBu5xY2aouRA2NPTkfuIwtzVu61A",
+	"AuEUNeMS/LQiH1ig9JZZsSpa71bIhSrzZCicm7X8a7vJWLLVa7/JNBPxUMpmIOIRsvAsPBXWnG0RE772",
+	"Y6ypE5W/K0pfBFAK8+UJHeQVyolc8MxoE3FJLw3iL5A21ugkuM67LDYDmswQnVj7HPDjAvcg5OCShcgv",
+	"HF9AZbvZsvpg8wkQQsEGDd213LHeA+f5XJYZZbE3najjCl62D9GIoJZRzfeGXuJ2eX+cQcTS9zmAJlKU",
+	"3LNMkfhlMU8HjokBPrRzaPELkRtdLKft1W/CpNCDOEJwGQB8GAKaEAmRSjZJsyz1KWa2yN12xjNO2fO3",
+	"eHsw5lKKrK3RXg7T0WZ82JYB1HGi5OmFyD0hbQ2/dUD5atYxknAKOcgXgB0CCtexUWm4RlpXIDi22UtS",
+	"7X+F5iMj9hhC++NxUUz14a1b5uMtILhlFKWMtww+gOMPS9AFX7CZJNy1I48FQCxnGhrpomit6YIiN3Ix",
+	"Ucgo56/B0JoImmKUAUAUltlnrXc1ghSCFJRLLAVAnH4maP1iwtEbsfnUhw/xTagpNpd7048uKM6L2Jfp",
+	"fsLxjeuKNErz0nNkAcgEpLl7F6cryPDipTIukf6IT+vwJKkwR6Uawuk5TEdxSGA+GCOhsTQHN+Tvy03b",
+	"NL8wY+9o0vHNLl6muzY8AXR93PgYliaZ4HmWitwZcKEgYjmU93x6Dsha427jICrJRx4ixpoIeZ03c6Ck",
+	"nk3qMHDH1gxUEVHf12UOCaL9dOhS2tmAaVMFzyIGQjgXwxmkp4Gkip7Zgh7vbidGtkFo2MOkv/6G+Yge",
+	"/VRTdo2GtHOOa5Sk5RwiCUcCxy0krNW1LKKp7oOrJlmBKA1orjONOqKu0DZIhfn8GISE6S770KlrZmnF",
+	"fDqNQQ6Q+ltae0HCR5B22kHou7VtPk9l0sYMLvKPzZMOuxyAg1e9CuyyhBeGl1NznVr7Fj5lnlfzvp6n",
+	"5DhfYsFWOUSwzdFCYtdsMMigfEtFBCo0c80+klYXZtOmOc8l5RdbmmhZ2kBDnmUab/WpRnEaBVFPMTa0",
+	"GxQaI4/tQOWIRr1kcy0336oBf5DqacYXj82jFhzBL3gKRV+Kq2/LBOE5XRXXL8tn5JzRQsj2+ZGmKsu6",
+	"7LMpTIyQDlkIl2tMr4N7EJTuYEV1tzbBkUG+P83TgWgT5msksqYwYnoZ1Lb9W+CNdch/sE0PFuxGPFEy",
+	"LZSpsGu/jW8esjt3e2ZJ9bq9O3e77EEYsYw35IHShUa3wz2PwCJEI6AtSc8APcWeEZIBgKlNsP7GNika",
+	"K01+ydXLwLswt8NNAJtvq7xPPEy6FCr7sKhsNGJDPtmNFgsZ5dav/2Pz5GtBf1D5LhSB1J1+XmubAFrm",
+	"nA8ADKuGQSCevyFBCQKyoMIi6pm1tb9dPl8zkv0vlVy7Pk7Sifipec4SVPR1oyuxeq8rT7QnhVs9080X",
+	"uG3wlRbvv6qPn2k0gHxbsZgraDWIZtHeBUkjCaCSBJ30ylVZ93M6BY1UuDKqygrtq4p88dfYQJEuH/Ml",
+	"RaQqykuHnLuolq8jgdpJh1vdKetPMS+VIm+KKK3fyn6sNw5sCzTFre9Tx1RsI+tTyvgEMffortqc5SVI",
+	"0C4xw2ddIpO1InMj/uaVaVaJEtPRdq5369nglXr25TC+23r2WulOGFnUTk4/oYfLYSyr2aiC8LCi4+uL",
+	"XHpU6FdkJ3zdSrliEvbWEB23UmtuxtdqEhb5Q6PUP6AO1DEzFRwp6VCZNKufDBP+Lo1pDSzFAFOzmuTf",
+	"4POoDSB94kvHRAWUoI6+c0QjNvDfFGS3phG99klKcxC3O9gCQ2Bjc4wIpeeocl0yTtget6sxMB7WkPDV",
+	"xVmtbMrQzELdeZ9qFhfjXOixypI4MDE3ng/tYIif8vz8EzX/3JVAXxxTIauuNBvMMeR2TvHCIxLQU1vn",
+	"cV5Nj+0GZYORnttLjr0dU8rsS+oQdi0078uPycxRcXqAKQXSydwLMm6YbYD2XwpAs7BasKscsjhTozhi",
+	"cZLKUcGzc/O34ua/czEY88L8JSY8zWIy+u7pCZCY8CxdzKT9VAg5ELKAjyVnLJ9O13lhKzh0vvdlLQTd",
+	"rDxIZbkXmM9dI+pjabX+WCweJbVz7n5H4+zyM1FnnqeFeCKzBR5rcDA/IdHgM83cWRfcdsa1+AyTg7mV",
+	"McvT2sOcDMaNyd4riM+11lTeoPfYZGw16gS4Y61nbfnQrTFVJ/XUUZ5PYaMm2zHy8X0/0+52Xuv4wixq",
+	"tYVnqS5qf/CQnCY61s1andtsHfX8+wVdNOtCztLhoszMfy5Md8cTPsDLg0x4nuzNEcmta4agIk+ozDoR",
+	"UvZIIK+534zvRi32gLl3POZNgDMHtIG8DCHhHUSfSrEKOrJZKr96+KxTzvl0mqsLc2u3pTvvRJqXkskC",
+	"W/z3XpqF/CoyEtLiuIwa12VHTuu1ZiPn5SiDWCZg5QKMjXhR1Ll1KI/asbc4BxmrVqZsqgmJt9JtWZaF",
+	"I1q3Cqy0rxEzIyGLJonZIEsaBYD4+YxnGwosd//YaMfaI6R2N+cTLmljtm+HZeRpyBWPzFK8oJh2l6TI",
+	"pSkcKZVYj2MqWYxjEd8D9BIaBLzXzv56CGCegxcvMHOvZwVabi5S4mzSpzrZvTuadkfTd+hoGqh82iC8",
+	"rkzy2i0TOVnp6q3rFSjPdYt8JgfipAEpKeSFyNTU3t4i9FukgzEzpZHyrlkugBrN3kQWbMClVIXlirvH",
+	"4mGuJnFDYBy2bLfTdzv9LdzpZmGXTq3G1TxWDYM/5VrPVZ60u/lNySflpcbdu7fvrrv65WKaLU5Uu5Zu",
+	"L6KiToF6lmNEKXhemO+iTjqZZukAeE2kUb/r1u5M6tmZEUJnVhuowBMkIb5iB7CCGIFPUl3sfeZfpvAl",
+	"9P0GCjaLv/eSDLSv4sh8mmmRwye09nzvJYzKq7jLPjUSbpqrUc4nmj19cnyC6cHYjWcf3Wfv9+6+f7OM",
+	"97ZQNPqmO1CTW0GHfstU/D/4+ltlFjfNs2CD1csclhetx7q1bm0mq1wPO3X6O6JOb2keKgbjlkp4Qw59",
+	"uQDAJw5XuPEO2fdeukPhVcS+9zJJR2mh4U86ZeFvuzvM35bRET4ICRmo+zOZvuhP8EWch67ZIPCZvGL4",
+	"BYYfWSJdQEYCKC9siJm1oClGBPjm4I8umsRs2Z1SslNK3galZOX8rDh/cZo2s34tdWAiirFKwtrN4dmJ",
+	"Oj98aP779LOT2rp/PhPIG7p9zbT/L1FI3WheRh2atROnPuHWtp2vrK8ZXgybfcyZGi2LHHPo3fe0ADVR",
+	"S0vlKL5TKP47UCh2p97u1PvW+4M28J++dpleK4+phXX9DxzXdYFzO2/vbnf/9727c5efabmbyTkCz2t/",
+	"hCpX/vixWLSTGt9Rj/PL/bK3+VHy7fQ1u6kMJy6Y/nXeZkQS1Qi5xsXDp9NNUDk7kbsTud8hkZtxHBvb",
+	"3i/HfUhFJ2T/s+NOZD7/6GP89+Tz2vkye5tM6Md2YGxpMPvgf8hT+DcR6GzMa4u6OsQKyQq/t5eH75UD",
+	"OV4vMzTWee3U0GW0+zKk08h/wvQu5z4P0PjdMAVaWjD6UCGiC3K7VfOE2wxuaQEh6uWi6SrrcM6YZws9",
+	"zZBhixeMZ1lIWUFRAT5Zhw8psRfjdshiGhviAaFPPtsTfeHzR9EXJ7YSN8hXQcBN/BpvnIHb9ugqKLh3",
+	"VBQ7KooyFcWEvyitmMA/6pfgZRgLdrwCK3gFjBQcqT13lGJYVfcx/fEFRBQ8Dx/bSycWmzDlRsnojNJi",
+	"PDsDP7ji0xSo0EZC3nJBWq/C1/V5Ot1TU9z6e1MFU+t1kQ1IDp5aFt5vHdPBt25U3yLahW/b2G3BAbEl",
+	"ccOO5eAtXSLbUi586/qxGXPCuuajon2d7X/tPA5bMSdskxvmVaMevh0LfGOQaRPJFZvwBdNFmmXwxT2W",
+	"DgOWd0D/OoZtIyKugm5nR2q3u0nsbhI7hrIdQ9nrZCjbaaffMQ6ubyHf1RZ60jqeo+crNKLrtdu/AZv9",
+	"s1r6dyDdSfPBLC3YWS74OWXrLif/xaNjAISc1oaO2ZwpgoGdiQGf2YRi81zJETsXiyhUZKAMe9gQUxEk",
+	"DuLs5zNVcKd5gCNgNrUsp+M0K4nsucrPdZd9Dt+jWyBWUyHjKHwKD07KomJztsSQMz+2b415NuzTqzbz",
+	"i+1wngrMpuV58BE6xwaZ0qAI3bMkRcyUAZRLqMUACzyQTHMNdLZGCSGREjDgRiw2p2tcwu+50h3Rdw1X",
+	"UXmJmtqNSro8uz9Sc6aGBZ04S/M8FVIkTKf2TEQaPezmcJYFKRdaMMJgLpv6FWYF+vc1JgaP2JkYpdK0",
+	"2sMbaUE3+0mtq8a0uxN13Oy1zZcsdPEEXzV//ohnQ/j4HKKJijRrS2BVFTMFMoDRANjCIj8vzZvyeH32",
+	"j0ryD46pP2CvjIHRSoYs7NeWwqMkrpdVryUSHzUc4kLPRWFGLnaqF2hdPoOJ3QkR40yKuS1IDYkfCbRb",
+	"KNFuW0hMVa/b2prdXQdBsEHbzsRATWirB1mVSPyZKg8xH0ZasBsxxHbd4tP01sX+LUjWfYuyOd566Y6b",
+	"V7fMC/HNCFUEVE/N+6pEkg9rRQ2HsHRgTFouZPLByo5zx0IhVsxTUW6OToQuXlPeN58YxScMuVfOdrac",
+	"OJMnqLYuJT0rr9RlCEYlL9Fykxzeoq5d6zh9Vm/yUuUOEbNiZ5tRx4ve28Ded8WMfAml5e83ZNpfPj2+",
+	"ZRx+9sBqTAwUnGjlHEF+ta1tXB5syix7MuwcfrEm2xZV6pJiPq9ap/xqcOFsZsgmPFlu0XZUhZ6lMByj",
+	"Js5C38nyoli3b65bH6fdev1a+U9SMa/pJJd9c/etC61ZRwznVJk6joYKx973tcsK02VPZLYA1RVTRFrS",
+	"YCHKaYC7rQns5iuSKlPm5GprwK61XVOaZct8vGg6LyD94ny8qMEJmfF3iaa6p/JU7rFYqj7cVYzuLlUf",
+	"sjEQyigXE56CRou3GZX7LA6aFUphQjqfbpPK3WOxmhU5l+eAhXLaCXEAj4A31lwQVF6A4uM4a/FlPhY8",
+	"KSOdjF445gkmIh3znJJiWd3Ga1QuW+RUqSzMxwclY9akPiqe5RrwJwv0pc7U1rLcYOJMXGqxGXTiSYRI",
+	"/RIRZh9SMbq0RF32kcqxb4nNp40NcebymWWXP5WsRDAfucsqgZxVlqFp3trUMB8grDm4PXVPZai3kcqm",
+	"C9TQ7JrAP2FJANVxhmeUm1wjFc1cmUUbjmzbxNnjBep5n48Xz1zln48Xj9XvUPXw4SNqwOfjxbFtg3k3",
+	"aMbn48URteTz8QITVH1IbVlJ9GjFUoM8o6TGtbyG06LO7F1m/S6buSEEGynfa7e1A8AtF0mHlAZjITBL",
+	"5snSEa3DHC/r0jU/KsSkHuI7tAzhaxgz3SCEIEOsv2k4odLLnYBBktyaocpnkG7BpdMTL1INLqnMkmUv",
+	"nz5OU1tV/0Pz0ANR8DQD+HYqedZff51Aivc0yyD7D1h7XSwBJbEsz2HERKZFNT9j3WEUnOs1B6NpLpbi",
+	"4ado4JoKNc0a7RLrzZonXJ8HRk2vcK176VFSr1zULxZz6b16APJloKefwFLCltVGji7jSJ/Xhohfmz5m",
+	"WvpMZaLOnDHl3rc5V/l5l8V8mkJ0LXBvU6pSSAIJp2AySWWqi5wXKtddFkNOo/B5uslNp/ArOSjNqQg+",
+	"D/sF3Pyspq27pzKezvQ4PiT7ZjHO1Ww0LnlN4JWS+dbUoOdCTONDNMDO0Zw7EZolM9Fl8dwI7vjQJsWb",
+	"o/ydgoEQj/Wcp1poyvZp2kGhB/Ehm84Kjd4qiEsGWYsvTcGrAlm2CsVssEIXLKBaAUAb7DWaksePyNuD",
+	"m87mF82cdWcB41I+jvk0NUeTGd5OECwTdcxAmYPYdLwTdaCL5l9sBWUbUK1x3WZlHD191Ingr/tUH/zt",
+	"6zQfn2K95s9jqtv8/TnVD3+7NsD7th2lVbgJyNutXGDffvEI33p/+bg6FtriSJYCm2r5zOE0NdoQn069",
+	"kQ3VcsYHhWZcE0IghZT+9B2meM3BLNFpZYAAjb7xvg1toIdgiSC3XKUxyy0B32GWXTY7uPPaahxABruP",
+	"RgPCyCxOAp2V1CbPKk/vbZ2RxswV3J4bNJ7YPfAogUNS8MGYuS+Xpm7CcS9tlOcuJ+G4ajHaZdhMR2V2",
+	"F8iIzuH+UvCzfYsqKy2MyK7S0lyVxqZesMPQb2cCDRnXyma1VZzgazIxh2OzQaGHK0ptOaiuOysH6vps",
+	"L7gprveYR/xWE/v6Wp85POVKeRV1xqkuFPLRrHrxR/hY+KYHK6ztt3syfP/nMzFbO2S/Yx4K39ItTpRJ",
+	"0MPKUGOlWEypC34kLLvzygm4D/7QS0cD7WatcdYah/46d3gwbte2xYNx2Mrh1Z8oXfQnPD8XRS2I68Ta",
+	"zcAx4h5c5TAPIEEHISHHfi2KNWyHVEU6NFf4tMm97ptSevZKWwHgy5WtAPjrYMxzPijoFoKpXSTPnLeQ",
+	"s7Ag6/O/XDunearytFiUZ6y5zA/W8aG4AqtDfxVlVgfyEmU2JG1fnp5PrWENZiBIHO8ZGsK88aV08XYi",
+	"tfkdyo8sXBtxcJM0kWDM/+zk/sq5fP/dOyUc3P4K3Jt+vXvw3c2a8Xq24IaNaLkD9RIaf+0OJJuDQ+I4",
+	"5/2l2y+Tvrkb6RWA58BFr90q7LIn5td5qgXeZFKX6tHiotA6IFUJyZsWXXYyVpoAIXOeFi4HU6pZMcul",
+	"SJgaDgmKT7EJ5vKmpEBcLZzPSY3ts/ZIJRxkuXNP83TC8wW08IwPzmfTQ8YnSo4QG2/9Ic5zAdMCPpgb",
+	"1hYbRlOYtQWeMY3mkpuR9VCYnjoLKbqKdGF9RZA62xQVWU/J2YIcb0HO9NBBQzfnVDMlI3DKoC8L+wHO",
+	"rIh8NYAeq0LKcE4oTh89IMitCqnVR7maTWmtqQtzPTYz42fQHRi5tg+HjQOsIHjPcHiUYhnPR4I8ais9",
+	"cFA0p1KxlSMACM35wscJIKp+zLVFU9FI3iMDNIwqzJW33gE+2M9txSVFwCyKSumyT1JNYSBwWRMJk2Ju",
+	"pgw6HbFUJmJq3kUMC1bZrU3R6o+JD7ofhEfFHn2xxEZ2rGY54q49E7Ve6EJM+nyTjFdrbrfHBc+3BBx5",
+	"K1Qr2DJEGrS3k/1IZAnEG5TNZPsWnW0/r7FVOyMEVV+rguIYXJuabaoTyYc2mvn6VO2w4maHwaYeOhrZ",
+	"tv45bEQLF11752NKPNAW7VzrgdRY8WYlV+PjAEqNkhy4TBJGxVrEZyoH2SwRSYukfNSelh7GYNgutUK3",
+	"8Qhawu6W8DB8vAHa4oyz8BTLZ1Jj4JoNYbM+Tjvs4cRWQFvtkC2NzsQqXs1V5fyZq32KV+AfjAKwlhvl",
+	"hvkvhFEVP5Np0RCNwzFKhvxC9/xS9vlZCIMLCME0E4xnc77QgYMmcLdb3bSly8U07FP/tvl47EqgHqS6",
+	"SAc11jyCWGBIV7tFRhxffSnm/r3KxvaamTnEnz58/ODR4x/CCEBmcmkuYoxSRrdLrOnrzUWRLzatGeIa",
+	"uLR1tqwxVwOhtal0kwGyKa/bv1NF0S6NcH3va1pYrT0qz3DTAsfl8VE6muVC1wLtBiLLamW4H/AzMTAq",
+	"+P2jx/cffvLJwwctU+RmPJ3UlQw6iMO0EXZJqfN7jDMzCiml7QdNVJsVBaRnLaosseuVK30mBiKdFmV/",
+	"MrWBpwnTqmUVFsU5vdurCwUHCwHcSVJJTroxz4YOogGjSgNqb3QqZx8dPfrk4YPIRdYxI3rNVc/5+Ra4",
+	"w5KZqFWHGzxoXvv1Df/gbjnSY5siPtiyCFy0bVYbjkjb2JupMmd5v6n4uiVn/oErIb5t7k12FiD0GHUS",
+	"M29l0UNLtG3L6Dq91KSHUH1QNkzv1JzWEqJhBYNX8XrWrjZ3vjRzFJQ0zKBiO4R2UbaskFAfq2cUKsC4",
+	"/7bFDgZCJO0WykYNnslLyQgjopxuwxdGrXHl0VmEDv82sFyeFquliPfzL4sQ8zYhRRHGiWYDELqvU4xg",
+	"q7cWIfT6duKjqu67xRfsM3/uhMvICZ5lWREFh2B4gpTXSrC3gpkLhiPoWuWQqIjeihhdfXA/VamsBEhU",
+	"+c7rb18+vtACBgEBHLGxmuXmwEn4oqW6X73+10b9rL2hVjSRV2X99Zn1hVaU2GrKuNW3EpWLvhY5vbzq",
+	"SopPlRP/m5tSg1TN003gSK5Xx/hiXSqMQkzDkE6cnU7UMdMDBodFI7WrCwqvAZGa3f4lhfIleA1ZLkNt",
+	"GegJswHvUwfC9rhhKs/D6uV9rRYie1W6ZvtQeS0sdfRcNARnxB75E0csJhOq+dNB0s0HakTfVB2DiZjO",
+	"w4i0GfOV09xtvJy2saIpOsXAfwah4pHXeEL0FuY0RZAwQR1h86ASRVGsaOsG1R3uwz4e0RVV5vWxAhwu",
+	"kNTcVEIsKlQS+QAZaCk+0mVH5tQV5kULiUs1i///MfG94D7vspMl3wq4DVIZlhlDsCpYmytjOR/zAu6z",
+	"eMCab1mq26DVgFWrLixYD/C2d4+ZDQRwUTyZKVDfgU6rUmlDyYPnRo3gQdKP9gU5eV3ZAufAJ0+luQ63",
+	"2QJvYs/j8XLdG3+mH8mhWu5naU28bALW9+1whKrk/rtNhljzRrv0l2Hx5VfL0ZSru3W109h6edOY1qzs",
+	"65va8M5T7Xodx8iDfMHymTysuKbBr0tmKzYHbhGIuXO6e8l5Z/2C4BXDG2y8UaBgHb5lJou8HnPs2gyY",
+	"WXzQNgRiwUnIRiwdIiN5narxGsJvrj6UhiJ060NpPC8DQECiCnsCEKmVg/2t65QniZ0O97N1xcMVRfvo",
+	"yrqxs4CZNXNjHwtvh5X7Z4PQKGVnWFVDMN3mwHrY3Q9vtEE8t5rVzrMrzXLWky8/EYM0EXQAlmhr0uIe",
+	"Uw4AYc73kl/ZOY5YWtQukmY7SKln4X2AduYNPVa5Vxpuep8Vrip+LnSnCetB+SBX1OhDNalUGgpL5EXa",
+	"jJHGoG0tu9QDpsVerwT2GHC55NGBIBeKad0g3M8GZtfeXC4V9bW8W9MkXLr3mBGHoKNxluDQrQZ7Azlo",
+	"kg7WLuNcmKdEYn2vXRaD1O2bQQsjjwdeFqcFk2runjRXfMzFgPL6jGx0SRWMY+airoAz0ffgs3JBFnzG",
+	"IZ4ih7ucey8XU8FtzLAN+EApSTIIBKiPR45B9PbPxQIUWRsrQgwbOExnQpcalk5mpurEZZvgJXRSyBEF",
+	"6FIW64nuepBTzM6FUWrRcArH2JkwzyGiyedJQtlsO54Lc7KKBNFH+HfIE+MnqRN1/Dy4D+GYui9xwErP",
+	"2O6tzxXjHYi02qvHTp1acMJHdQqBLPigaKCmmpi9bh+hLTBiY5UluqWLBRBPCYXstLOSFHy0fveOkOlw",
+	"aVxGxP0CfSrV3zAkHuW+lLpJtHV+I/Vq26dnEtWRGmFD9vyYJ0nsqESpO2YbbRAMVDWKEaePbapvxspx",
+	"2RIllKx1kH+mRf7ogV6OLFtPCoxdaF3Bq9X9u667nl9q13kVOOGj6816dMJH157yyEqDepOqw/0WfBSx",
+	"mUx/bpR6SYx2ePtgjyxXG+y2XGUhTp5OzvhWTLR4hMSViiWK4BX0tp7yAVhy1AyUPzgmHJbvJ4+efv3v",
+	"/9U3v//nVXKtVmg+ZH076ME/7310q/v8xhIjnP3t+TuNrz2/+Vu1qEA7c5eMKjenzBvPZnTCR9e65K95",
+	"ueuaVINnvBiMWyCTAAmI6MyAir2epAp0OXwIFviZENIaNkH7v90DIz7jI+X5KRGk63HAejYYM07sL1cQ",
+	"bVxqHd1Hqq1rV8eKK3oAybemYSMw8GJ+j4KIw0gC5DZd8mqVE2mGlYemjfVt3UKPcr7Bbd5atLlAPbDP",
+	"Bu/1m5nqAko2CGqwsHD7KnPKbA1fneg3eRLhYpF62jkLy0Tao3QiKPB7HvDRjkWWeJohM7Owf8xPU/NV",
+	"EoDmoPzAl1CMxfZh4uLFVAyKPt5J0olonJgNo+G3K2MlavOkzjvvmcDKWM6tByR0abSUnZDm1JwpwfZr",
+	"vL2HDyFNuO0JzOuZyJQctbzNrCe4JIMNEkTOeeBBuseUJN5yI04VJRPgEi6pRI1sXU+WD8BK6I2sbx+Z",
+	"e20PCwQ7zCwfgXmxUOyDdpa3ANy3ineiZGg0l0I3rmQbAlNvUWSCDGEtGBcJ+9C42ZcWJNoVAIgHNW29",
+	"EnOhZ1nRRERnfnPYJDjmBKbTyIGVDMRgq0oKkJGzpoPHm/zI8q4JtuMs7O2msNnCeLK9YTEKTMUB6r1V",
+	"c2TRclIt6NDMqV0PW0+qJc5f/6CLvVn/6BYWRicH+mcN7vSZhoArFTid0+IeizEA6BB5feJD9snHx58e",
+	"syRNYENzKdVMDgTx/lwBZD3qFLVE9J/7fK5LlrdaG/dsmmyss5hBqBU3H4HC5T33oVgn86nIkStSmQ0p",
+	"kF266LQ3pZWITLzkbSAWDkxvtHQqk1ze63Uy1Ykcp9+UT+SS2lcaT7+fyiKzcpwGp0QJHhYon7RDaNJr",
+	"9JOSotF0HXkQKI3LK7ui33nB4tKIOGwnijpNuby9ibUJ9dYuTCFoIpRgPn8WluK6AdEvrel+4Sb2KloC",
+	"hRkp3SeU32qhV/KcwhvE9h+j2b7Pi9hzJpn9ZymWpdhaJrqiNzpiqY3WKE7di0hMWy8Dpg7AsCjUgACL",
+	"HLE5RExKGw+BarZ1R4LyTf30b6dAfhbRZWsVVge1dX/lJNO+vwZgI5cT8mw0bgAmaY7hR42IgLGmAcEc",
+	"MgJMBwS/6EyCLsN2t4my4ZJxCejrpdoXLMQu+9AmNCDMbhEUgE2Wag6aHn4KOhjemqQ6U8mCedTrZWG1",
+	"fv1Gy3utMgrVWVuWYOXNf51mIydwrtt69KjmgI3hIKR7yGcn91kCTLxx32LWPvvk0YN7dNlONNNGWTxb",
+	"MHdIWCMnlHPQO7i9f9Db7/f2f/TDHx/85M7nvd99/3fe/enHtz+9+/i9px882z/ZJKC5t/fB0d5P+d6X",
+	"/b3nP/jeOner6eKP1VkdgVTRIkcjvX6ED29pfLHvoLa3bM9oRMgGZPVlkoGfqTPmgOB47XCI8lABv31Q",
+	"q4A3xrU01emTCZ0Jyo2TlLIISWa55NtUn2aFyFsO/Uf4MIJpUj1uOKxcWKkZGvukGRm4DRZqOr2EsP+Z",
+	"Omsf/ZqLCc/P210ezlNoV6uJmINHEPLXGI0f8zJlmZoDfaJcQFa8dhPgLy1Wp8pnYKns+FEGpRaHrZ1i",
+	"9WN19syVAhPnCvqxOju2Zb1y5dJ+aHfUbrhBcIkxLTL01s/D5WGWBO3JNuNVEa+0GCIrQdx6dlNvm0xb",
+	"289zENjhLgyBcCiNTEXhDxd/kyj3giqYWRQTPuik/Wzehzc1zt8zfFs7/dhvzXX+4OpGBU0SmU44gIrj",
+	"Hz70eXr0RN+CX+MuO4Lpsngh0xiaUe1CanHeb7iMXL2bpdeo0/49wm1T/YqY+93rdzz6nCmJaUYv71vZ",
+	"0KltJ36zgBL7VvuIibKB/2quVz9WZ09ktghvWPRV9ZJ1CWNv1fa6Mg2LefaxU4u9YW9zp2sDhcoWGRyd",
+	"fWl1RkZ4alsYGxlu2vAi0X6+bnQAVPoGEAK+3kv7t1G5/Bb4uLFPGZd1YfP1SkaYxbh0XuogwS65JcBK",
+	"FNea9lrZr1cdz9pcHds5XX6GmnyrOVlaIGh6o9FYM4rXvw0yLt/ENtgS1LXl5WmLpUL4UbRFosrApYWG",
+	"enc8xDyvIae88/7d99bS4G15OfFa/0q+bVRHnuHDy0lHygrlymm75vV57Wvz+g+jN3ISXdUxdIVnUNSB",
+	"JKb1NJA5ptmCdhFeP1cTSwyW5kgNFhqBvnC92D+gojuHnVwMhMRY7NQlQLA/WrrnV89bRgE8NS8+GSIn",
+	"XLv0JeXhcX1umqfrXYrXvgybUsP27EUrYvvs6bMn9x8eH8OnAx+5e9sxkdwpse7QhaIX7UcH0e3ozvP1",
+	"zuFGj81T5wWCT859Rl9Qtmf69JG9ZJsP9x1fAtxcbdKhmmk0lzT6sHJ+qIj77oUtzYKtLUqp7puj4UI0",
+	"63DuAptqFuPD9dpaxuVo1phayf4KwHMbVWYDCeJS+Nz6sGKzocYqqw80snBcNADUVIUpMYDDtEQ66IKQ",
+	"gR4EfRRGpeP5RtkxprN8qrSoD2kdCNnwC7hCW1xYj4VM7G21Peyg3TWPxiq86pVHr34A7EMNcbfhE/W5",
+	"KoucS535vCb1+mLz2HuJsw0a4ELkupZL+T5mQbL41JEPUCvEi0L7OKBVPMlrbH6gWpZHsGbYw50arpUo",
+	"EC7lYbZrza/HYIdWRtx5553p0A5JZa81QwVqpf+SOGvILEw/R+xsUaF7QMu0oy6Y8AWjhI0uMvUeuAgg",
+	"WC5LNRmuNaSLCsem1WGPRjJPCXu711ve375ba2Jv77H4pZnQV5iukwVD2WVHGDIwUFIDF7Aaskxg3rBU",
+	"YqgnFBmxJB2l5noS9+OIxV10lMV7sSsD7IwUEgARB0zlPjagFE7GPszDyAEukewCQ36JjjiVPF9AB8ph",
+	"Bd/8nT/9zT/9u//vv/2Dv/kPv/ebf/l73/yv/+Gl0QRe/be//IPf/JM//eb3/xw7uz6j9wYGMDvW16yy",
+	"U63Xr7ZTxTbOxA++H/Y//eU3f/LXW0V2rBnjx2rl/flsYSOUZ2eTFBL2aDYYK1XZjy74BcmwS/vwHiY0",
+	"l2V3n48tB+51WLHu3N6LnZiN0wQXfZBomxfMSNyg0FF6IWR55WZqlMo9Ow0tvcE3fuvwxm8dlnzCX52e",
+	"dpe+KH3X7e89v1n++E5TIEy4yC57TbO655s3F7pe5byJ8/mCZzNK8AfwrOCEqdIOkA8lONjiQ1gl5mWj",
+	"x7mAY0A6U3rmI8mwRYB0gbSDZxhMHiyfVFOosaYlN8/TohDyEE4YjnBUSEDc670XQ8riI/zSFVqlrI7D",
+	"rsTVvhDxQnwvZmeimAt0G0667LHyYWBM6AGfGgltHjxkHEcLVvqpZBilmUqIcGFSiARsVthb6P0RvUCs",
+	"fGcZl+dd9jQcY4gpx6eMyDf7RryYcpmIhFIq2p1jRWtn/+D2nbvmVoUqXufrv/yXv/6Lvw8J6aQgCFsp",
+	"g9md95f1+PYyqVkDrK0OD5lNiq8gf57jqV9KMBUc/Q7DYy6RI7VHX/9MK9l9xuefOsHuft3T5+l0T02x",
+	"C3tACyRyl2/f7xLiS79U6qvL3S9XXAEfq4IVaoT3wJI3c8MLIMRSTQSXgfXVXQgppsbe/oJ5vX139SLi",
+	"e18+f3kQ3X51Y++Lo72fPscvbr+6+Vs39m7ANy8PXn1lxDF8WyeIyzNqK+s+pj++wMeel+Y2nUwp28eU",
+	"m2Z2Rmkxnp11B2pyS/FpCifNSMhbru2v2i+N4PbYSkWhx8O7ZasrHjx82XvnilkWZTYYH9NTnuKDpSO4",
+	"jdSwcai/+sUf/uoXf9SUB/FbNa9XeQNvt8fx8br7eZv3kfhg+Wq+8t3w2fLFevXKEvIn9Gi9E9ku9lxc",
+	"pGJecwFwUdQNxidYXnBEWzNQZ0WmsxV0SrW5kZYD3lqbwqwx4btkALuimCA3VSvYhoIVtqnhxZtWgtVT",
+	"il+omD68TcRN7/P1i3U7L2i4gFbeasdKC/mJffqS2Bens7e7HMPTjafBSXgE3Av8qRFO73Ku/ms4FtqI",
+	"lzdgZyC59iZMDU+9vlHh6JTmVpBxiTGtEB1RSmZfnbHeVlaH7fbHa1N5rYeDmYtfkmqz5JLYXBKt6huh",
+	"mFSabq6AECi4TPQ9ZpZmkBJlrZa8quXhpn6rlMJWNZlnS1pRwzSUBtPhCHM+BJu47NPOQcgsGMftpLVE",
+	"FX5kTrkHVCB8eCSf2ULh85EtGR91xX8blLOyX6XVq+pyWl01rnGd52KV7Ll+SftGROyx3YM1iZUCjkJk",
+	"ZuZnakbpobJUF/qezfziTkp0g4z5hfBZIa2vp2LzLIvod+9sJaGP1x/vy9nNoHmSGNgJvjGXFIgWWAKq",
+	"V0Pfgd/86//86//6D7/+e3/29T/+i2tSDoI+L4UxtJM5UedCpUn7iFGqzsof+zkQQfYrJ4XcO75O+9VP",
+	"qO6gIydCF5c5YttDy98qlfUSMO8tMNlvl35cStQVjtMqGfcTfxGrLKNLR7Wt4jAQxEeMDvkwhJkXVcPi",
+	"epqaYAVfHeNDOwjFlQEgLnEj9hfcGvzBWuxACRkQzGCLVfNmvLtU+Rtz8ob1X5H/z1nR3rwbUBcPL4Qs",
+	"HtCE1NA18IKDRW4uzsZKnXch/8RSUBT92jZIstLe4O3aZqYT8dPaGNkjx+hohPCjo8dH0OAzrstq1pFO",
+	"+a3jMZejMU+3izW+9YPaaGNqXpZKASNZE2cMSPW1xxexXxzh06+iTguupYGSA5HLMNmsb9Ymotymo1yH",
+	"zB8LlwLA4/OBqOJMjLikTF777ViA1p4btQHOIW38Mg3acCgGxXoQ/lTlxUN81rx10WhNPk+RwgAe6bIY",
+	"iZqBdLpMN+Vzw4x4Kj15P+j9Ab11l8UzmQs+GJvjKC6x1agh46eyxFHmARPwjkgiplW5agpotGT9QWwr",
+	"tBdHLWzvmCdEXgeJUHlaaGo11ywdnsq0sOlR5/fAiu7IpyB+gybZJmKPZ3KQCZ47Hm53mjsG/RK9C/nl",
+	"yzzdNplNfCo1X2g2Hy/u1SQJhsz0EZvJTGjNYiX7tnJAowx5mpkRDrnBi4AUsMxT5DiVaTeNLH2r5Zwy",
+	"6p0cCPK220BppBOi3Gw2htjzWQQkVUQFRn9DT6oJ3JBOhx4WKWSEDdZHOVUc9RUO80Z28NobDIimZ77l",
+	"9Nk1Hz7fd32wP9uO2Nddb+gL1yV8P+gXfPHQdc7XDz2Ej5+VuklPuL7SI7bD8PHY9/rSOakvmTnaeZpK",
+	"N+PvW44ylw0hFxx5qBbBajZbFPBP7IwPzqNQBKSaBdMflXe6E4FUuF3HyAGEfJe1mS7wZtl4mtDvRNHn",
+	"JNkqQYsBrP10Wl/io6eOvXCTQhvMjHDiVdiiaM/WUcI1nzhFAP5vc3115qiKvoIHRtRpQtSSQvAGkg6V",
+	"dZE3mXfoRE2fNrJSnpTZKH1aGL9aCLoI+8vsCk2JVIB9aoloBCbcRfp9EMT49eoWwknLi9yGVuJKJwF9",
+	"nkqi97RXMwRQ208ENxMv+KDIFrVIu2XfMGSus6FWFkPGJdajpOiW0WECMjiILFMMwb8RW6hZjry7qWYI",
+	"EO4so6sOejUT+5muiyV2GXtnWiTWXz2Y5bmZ3jCbZ8QSM4syYRMli/HSTSLhi5YSHZJPtnuUEla2fBja",
+	"tcU1pi4tpi3uef1I5jX3hSzrD5qx+GHQNmwKLYQu589yMbLJxKw+YKDl5ihKSLd2mRLphVoPmL9/bEjQ",
+	"3Z7fYqNgKd139tsaVoOok6tsrVh7phAOVKhpP+TMXbnPA0F2CSLLNo6jz+xzq8JdHkkzfBqTgdO8A0K7",
+	"y44xyRT4Qen9GOULp2dYoVgiCjEo4PJI+5PCZrpbBMa4rtEEuHVTodAsr+rKDJRnN8RwbBLIgkk+Kswe",
+	"797ZBDz+20vo8d+uhY//dgU//tvNAHKbeqTtCU69KAW43O1R6AB93l8+181r12ugMzVeu1XOVXpJUxyI",
+	"3jduf8PeXAW42AvrimlrA0/i2jQLmGtH+6MHDAFB6pR7qKuleFUxo+F5t4x0cPF5BV66mUWrrDPJrXKb",
+	"lMI4fvAWYEzXnmRTrvVc5WsZpp7a567v9LsqrKhZ+Vsyj6wwi/LplJKk4/KCRZpqdgZhdIXyIUzovxP+",
+	"WoFWTKOWEpU7qFALNlVZlsqRKbq7ieH4EnvtJEhlYnsD92c0g1otjpIVLHXLPV15irJrAEon0BSBztOX",
+	"uqxNQj6kIDoRQA+KMmNm5jqDaFQyVQKkgIepXDc3tjfs5G/31thcyVujSj1v3DfXecRf+/Eul6IqkfS+",
+	"zzcPC6y61A+7qN81fF/70/ObNd+90xSlEjDPfs7Tou6ijJzJhQLTO0uHNh89WKgveAoHyj3WK6PqnHHj",
+	"dm+ddeNzdKc1UVysOOG922KgpoLFPMviVtmTXgMp7pq045jWv7XCBwYxi0epan1Dnhoh3we29aYUULku",
+	"2FRZMynyeBI/u0sDoqRNF8o14OG3zw1k3lrXqY9UPnkytNP9Kuqo4bCPJuc6w8HC5aGZp8UA6HGHQ7PK",
+	"0kKLbHjI4pGSImY30HIN3oKcmLZEwu7s925G6GRJ5ShmN9KCFUqdM6kwPN0cDMP0QkAasJutEqCoYt26",
+	"WQ/xMEt1rUJiHioNVbtIH3rBB/psdf3Ps9olHJ4Ylbmq7EPzZKuNuAmuBMnRzYtL9cNu0XYpwzyzMwHL",
+	"37o42/H1XRkugDaEne6KdSE4Os1gO+lQFiMBc0awUarb3w9LhZs3WKzbmihoOX2okgajOJDjA2W+GWuj",
+	"emk2FhxMwTwXDoaxlya0T31Cauhz5L3OlaT9Zu/at81K1QWfTGN2w5L4oyjb/+C9XsXVf5NctPZlB4eL",
+	"D12AN7vgWZowLQa5KFh8sR95QoAzrsW7d0yhP/r06P7e8Y+ODu6+C4Ztc5reHqQJ/Cu6+NG1rfStGRj8",
+	"Iu7W2IxRl+Fy0SJRh0e8vIrWmfhDfMyr51ULf+x+BAg8+LYWU8yFHpdejjurg5LNoWT73cBtDhkhplMh",
+	"m3nMG3BnNTEjsTsPY2xtFd6zJk8Ostr4Jq/Q6WjNh1lhKje6qwCqfGSBJ8syKJnlmBUOtYQWUgup7Fed",
+	"oOamA+d7hKQsRjAD3GI402b7o/OT4AfWFUrYCKC+Eck9FktV9AdKSrhXxfdYbLqtZkV8aHTCgOIylWy/",
+	"Z9Nt3HNBLocBE2aQQ+7gxQsovI/bMbbJ/PMLzPVuGqGmZJfBZ1rlGDRLhiT50o9g6lrJyw+vQ07F4BTx",
+	"WFCHHUFSbkClQDQTurUukchtjZUB31sWxXEgrGOv1WHrI09IMeGJYFLNS5l5fG8BDSOmJYb+hkbTnlkr",
+	"KfLgAtikqX78oZPiiCiL2tKPNeTstIlW/cIc8FUzELrdQRGuNXVZAbVa3LiVF1nJw9H9jsLA1lDuQXnj",
+	"200djJ5fG375thBg12tlr1R+7Qb3uvovaXuvHghv3AzvGlS6cV4iapIKfHiJK6p3/hysdP1EHeRxop/J",
+	"xEwNeCNL9U0t0Stcmt+aJXk1zqGKKaXV3vRvlGwtLd6lVX+JKzZel1u889mzT67SKUGlPhPTDEEolxp1",
+	"e2iVV1/Im1MWKuKi6CMJzn60//6rWsHipcL+epfwZtlDihqb4BOZLYhRyBQW3zN6jlfWMjEsVqV7bhHU",
+	"Xxpy9IctmywzUaxgvpWKDWc5/IlKl9HSuD5HT0UttMWv5xaXAaO8rbIMhqkbVZYIXVA7bHSTKQCIQ3AQ",
+	"wSHl0hqaS7LgeZba5mvEXvvU9Vsm8+a66Ica+5o36jQu3amWE/n5KA3M8/VTe+3nkFtTb+Asup5Yzjcl",
+	"1zcU0FU3V2igWzmG17xg3shCUQW387fBSlEXIs/4tJzeEz1Fh++/e8ccDc15MN7t3Xm/t8aJtEJWLwdd",
+	"gxlUDYctgxGonCfmLfu3edlXcUJ7p6LG7Ow4V2LH+c6YD5aSd29hBFixNzEo/5qFECz9NyCIjKSudUOp",
+	"GSFJINLSqCsOg1FlFlrlkB8XxVT/1uGtW1/8//b+xwZwx+cqT+72akBsl4CMABXAYJanxeLYjJnN4afT",
+	"wdEMYd7VkNL63oJZkgc/Iq5WsqOnj9i5WDAKa7PPA0afdpPFIWkBWXLjD4+OH93vH3128qP+O2h/n+Zm",
+	"wSfWi0B73OiPhWa64DmwfMOswxYw7fedNYMLEZWC5yL/WCxqbf7U0FI58MJyQVroevAxYpPUeYpZXxk9",
+	"aDFA8dMnx0EmR/wxNv0GcndTAr7tOWqzcz3RfVuhv8VMU9OPV2YCUzmsuZx88vHxp8eMDwZiWmjPa2KO",
+	"Rvajk5OnEdOFyoUnAeYMwqfMn0+VLka5OP6dT9C3RYkJteXcIyy1mYLpVAMIzCcUj04loMtMuVEIGYMb",
+	"wKwYqIkAkt933nkoL0SmpqL7zjvsIYCqfnz85LGVgDYSErx1gh49ZPHLU9i/p2h4OrW7+LRzeNrRmOjk",
+	"tBOdwp4+7Rx2u91XcZcdUQpeV6wZhFNJgVNcs9gUGkfWL6fN6hRZog+RjjmGt7voFSUufF0Y0czMeob+",
+	"T3M1yvkE0CtnOZcwWN3gbSwxJmJDGE34yl2G5rmSoy77nZkZDOAFEcCm7wK7jIzF2NdECTxoEzHIgHQn",
+	"F9hFU7/Cam3cqA3vJDboqVDTDIkT749TaTqrcvZQjrJUj2EPHsHC2bMMJ0gdHftQuZiliZBFOkwJ8Uo/",
+	"mbarAhPaj4VkCzWDmCRgBPLneJfmm6aaZ1qxAc9zU5q5PeOhja7dU8lY/Lf26NKw9yiJoyDfPuU/m/CF",
+	"2UfIHl3Kf8bu9m5DPKEuJWV3ACPJ4meiyBd7R8NC5DEtzeP0S9rDtmPvvIMLIQwJzFIpnCPXOqIR4ldg",
+	"BNf77OP0wy77RMkRBh9pNhIFu3N736y5acZNVyFq14adYGZ4XO0UMY6AQzf1ROMNznCzmm1d++zT9EOM",
+	"C/aOcsjHWnrsffNYWIYZdzM8pILdtWOEMr1g794xnWBTwD+aX7rsiGmj3UGPTIc0u9PrufXRLZTqmwcs",
+	"4ziw21OkxTDNBLsRT2ZZkU55XtwyP+6ZzRrfLHen1zMttYsB3jNjfXD3XWiPkVlZRosP0QCuK6VWmwWE",
+	"DYeNYdsT1gVs7GlG4dbmVDFNC0iquFxgPBlKEsjUgVs31WVckzX7UNchnUdY1d2o1+thgjDClzqid/dI",
+	"r8cmYnImcn0PNd55qgW7c3BAkgMQVaZglXvadDefUujC13f7gGXiQmSaJUJMscqwPQfYIOKzN4OtCp51",
+	"iYIeZSbWGk4MSjLqgPveAx5M/4IFSLvqE8UBj2EGzEJg33mHnfgzfYqpq0RluZqXzlSSYvKa4HUGAGBz",
+	"oeiyj8jORQ/C9jYNmk1ZoU5lsK5py0rciwcflFfuZDYYx112rFjijWdmdWjska1aDa0cmiukPTOrL5Uj",
+	"rGD5jVPpXtlnPzRLGFuZyhFBiOYqPxcJm0277L7SRbawoqZStVHmWTHLpTblZYLuRS6ECJsDbFvdU1kt",
+	"yvwIvGwRzo7QEbY2Ykm+ADqByA23mRXcSxELyRdc5qA0p/Dj8u+e6i06lcD4D/kpCz7SUUjKab6jsFw/",
+	"M1Biqot0AB3XszOj25x5mjmzi0uB2d4ljslZzQ3RXyaNKDuVw9RI/tsHOFpu7COUYB4ZBIcHSD9zdqTD",
+	"0iRURxoiOvF8Tp1m80CAcY3OY1jjcwV0GTiRUANORIKPHrI7L17YHyKkkhAJCN0yGp1eLRQdfdqdHAAy",
+	"OpWDXMDRzLNKOVIUZn2FqvfdHrQBc0gURKdslzycVrxgB71A9t+j/a1tw4264CSA0f3cCYG62HCWuZmq",
+	"bJ+h0XwZ8euZ6aPhImGRTlIcctBUjR45UHkCo3k/Fxy2Dadv2ZlYKADrZ+Y1eyZ94DG7xDUQw+9d4gvx",
+	"MCx8jetTSboafBF32X0flCNemCUpR7YlmHnCnM5l+D+E+WB9ETubFS5LCGbcglEoJwfZRxmM7hfdZSdG",
+	"kz6VfodRykeX6wJaB6kujKB+RFL7kO33oKQgHRUWPRhzKUXmP5t1keMD+ApSBmjGk4QmlUJkl56waTxy",
+	"MUp1AeBXo+xrkZmj98xFhZgX8c1czQqsCj+bG5+v2QsK+02DHDGTZSrGLqQSAlc0HFVP/T45ZAfmd+qm",
+	"lTu2LhA/th0+3gMix0n+2F/L0s6jPWk209zueKzedOqQ2kaXSR2ZzUPgMd0NW0lnhNGwwuRCLlXFoXnT",
+	"iDLaDSeQ88qelqhrsrgw3055DgzjNz6/fZ/Bcwyi7l8UN+ka6hgDrMPFU8DDnc1sVwzxyQWeKik9gje+",
+	"4an017ngBm5WBDxL8TOWxQaUpFQi6hHyIWmWjqTZxVa/LoAEFLcC1+emY0cO509JNdmN3k0GnCQUsmSG",
+	"zzRTYyiPTIKcm+zG/k06DN3DY5VB+zRSi4Dkk8Dgk2rHY3Pj4KYR9UQUdOP2TZD8tglI/RNArSzuMzyB",
+	"BlwSHRPj7k3TGXtTSeF4kafSJQBlN+7c7NouE9uoJuIhXfCFJggVfOM4fcjCQlQn8MANy2JkZEZ8k8b3",
+	"mZhm6YBrHFeaLqPNQixTZrO12eO0crRHbuOgB+4CN4c/lBFHy2cJ+ejganoh8otUzPHOYgQzNIFk+6m0",
+	"1GMwCwtoDOhgGR+cszmOAAI4rcoPQQN0gnfZEyloTPFOY/TSUE6YK2429yMHdug50hMVaQGxMmAVCfDJ",
+	"h51ed7/bA0s8mFr2QLCiFUwli/7ZosBEOpQc27kU9u++ehV11FRIPk07h53b3V73dgfMb2N43Zp5QIbe",
+	"4pnIiz0bNQAPjARY8d217lFiGpjq4sg8+8w9SgShAjNDNKB3/SO3TBFwdjYCeIOHLRDjuTf6QuMOej00",
+	"4zq6Rz6F6TQtvfUzCqFAO+taDtGwPyXQDdivqk51waaUV8IP16uoc6e331SRa/mtzySfFWOVp1+iZ/NO",
+	"7/b6lz5S+VmaJAKcfncODta/8QhFGz7/wfrnT5T6lEuAHdzFgV1XfiFyyTN84XarftvQKDTqziYTni9o",
+	"QfmBBIFrpsPseDE3sgsUQQAJjsD/hD93nvstwTF5MLB78aTPswy8UVOlizoDsQuNMUJPWeOW0SZMyaY+",
+	"OMqRUm1YEFlHPsvE97WlkLOuu9gKPtzPfHAu1TwTyQgwptIazigCU6vswulEcSgc4kPUOUoaqBFiuZqN",
+	"xoF2dLaoHPvk5zmbaXNB0YBgZ7cP3nv3PTjksE9k3bLlgOgxaiFaHgDsgBVBc+1TPFNSGMmLZhQqxGgD",
+	"1Bz3Gvxsnj60AFo3yGNw0zFHboOSmS4pthyeC9MUuKoomx8lRToaZ7GS1oPXZZ+6K1QxzoWgJUMTae4s",
+	"M7BwuRsTgDzMDzDfqcTEbsE4dtnn5mSmRtgqxzyhCsj0BOFRyBOjIzbnuUzlCO9pdPuxdbiMXuYIQeMk",
+	"NHLCJR+JHJLOkTmWLmf8XGiywGPMxCzPMGQCJfUBymgdR+bmMjaHyFFQIpiX4FZhZigcELOg4ebEuKXy",
+	"Mf1E6IopCJaItfDaVeo1MCEpY135JIArjijJzo2PgkeJmExVIeRgAe6C5w7Ua2Ns1gh4ijIl5h0/GuYz",
+	"WIzgBxK55KrvfAhuE6Zvk8vVXHs7h+X3nYOj8i2AJ8DRcnjrVvhbl5py+EHvg9sg49CIXWqJXfBGVmn0",
+	"aE54mhlhFqJHOj5ulNoWrlXfNpwQzBJili3C1b7ozPbNFwed53B+bXEIWgDMq7JjkuCpWxzES8kOAZNr",
+	"HaubD0sYsdo56B3c3ts/2Ovtn+z3Dnvmfz91zuJDOcuypRhR/HLMdb+yOAivUT/snru68+W4fhqs3IMG",
+	"75cDDpsaCmsKW1SZxeeBJrgfupWtI6mz7fw2KzgngfRGFaWFQvApz4Yqn1il5no0oV4Lzea+ksMsRV/5",
+	"nf3brVShT3iOGOg7+3fbdETPpkhj+KlIUv5dVNKOEqSZoDPdKWkt1TIkiXluylx567j1Mtg+r1B3q0eP",
+	"BloccWwY/Yz8AJ51l2CY3aXD6wH8UD286gTb6iF7oDCXz7Ut+Tvr33isio/UTCbb7ZHv2MrFib6KxRvV",
+	"X4h/KIo2y2h3Pn53z8dv6db/ju3kH4riMtu4bBrY6JZiV8VjBTeUqY3qqYQwg8fZI2HA1Z0JfiGQ+1wX",
+	"fMFm0qXjj0s7K3aWbyWzBYQbzPIsJlOrkmEWqrEgcNtY6YLiVi25W1ognZRnkMQLN/FHguwxDaJKSld1",
+	"XaRZRvgjXlhvz/Lh+Rns2WWpt+3FreaiVNrnt7e/yGAE1u4asxPT3+JrzGvX6Xb3ni3PnPskNV/f1WdG",
+	"MnCNswUe+444WmaZ2MjJAn3fOVgu5WBBGy8M5Wt0rJgr+BwBW4SBkxgTZeG0HvBkY1CVokjPwFsBHhhP",
+	"PetKAdVkLDKEJcRDlTs3DOEi9an09mvHuoMwZP8iPeJethSZ6MWAFliYoJ4h8tGnS3KNSTV6RMCd8xWm",
+	"GvrKvfBV8ORX4ETQY5WZJ4ZpBpDpr07lV3t7e0v/N4XFc54W/SKdiNiURP6Yr8AcT0GqycylFrHAsgxB",
+	"vF/5CCVzGtuwowKQQeQuAsRlxOKJkmmh8lSOulAluTSCccWmDPK0SAc8834vYB0yP4mJyEdCDhb+t6+8",
+	"B8u1HboFOIB+IqbF2DwFHwHNYDFXXxE6jutz7T05lOfoXhmfheBaAr1EiNEuIGW0eSnjBYwFFvWVrwEa",
+	"YvSoWS76OS9giHmWRcuNVrkFanyFYEpOeAfrDzJDOU9louYR4ywz52fO9Ng0HBkG7zFeALYDUGqTmSaG",
+	"VSjFE79yWhUecxMgKU37AQ4V2Z+sfw7wZKVUKghHIxzUV7YpuZqwHisU2zcdQThbtbOR6yoM0FSprD+T",
+	"AMxIzAiZL8xAVRYebjypPPWlLQdeRXALvQuZahvXBqX81GkGYKGv/NBz6amBxzxBjyWNfgLZMyAc2270",
+	"qYKkY35H3LPBLlCe28reYkiLx8GkTSWmJLeT/CasDNMZz7gciH6m5qUmm17TbyAoAAl9JjI1h6cw2Ua4",
+	"P+NMze3ui8tpiRort2imfpGr2VkmllowSPPBLC3YWS74OTq8IeDQT0VtuZTLSvcBlGXaE06GTwUGHsIB",
+	"z7IzPjDbFUIyRMK4ZhOgS7JBPXW7RdI8SsWoPrP57RtNTUtSfW4H29x+acNktm16guEWuPBTzYa5oDgJ",
+	"wOcjF61nmQbY0UwLfWjHfJqnF7wQpRgjI+t+9Oj45Mmz3+0/ePQsbthZOKg4NTwvUoxb9GPovtROLqkh",
+	"G4q5yIFzM2KFMus5lYNsBqgqYmN2L7Kv4MFyXZZm0TF7fuXV1a8qumthk+KVvdGwdyhqFma0/kAp16sL",
+	"XgizkPtJOhyKXAfrBKKy+AKOPuEVDpnqMQFl5SDNUgRGUbsSvojc+WQk5ns0KqZxcCxgPUIOYIWUP9Ws",
+	"l1N5FJy8KqfF51zdNhIC0W9BnuxxOp2aZhoBEQwaIOrMd9UoEPK2e6j/Gnf5DDJtvEFXeRCgUPZPh2YK",
+	"PoAIX7IhOI2kE3VAe+gcdqxWEBgMTF/2n0cdN+6dw/2DHkDRpMtAHlZJxZekf1AFicROKSU0ZUx+r1Oq",
+	"53avt7GZaJaJN+PrtpaScMTpmzY2IUn5BzDoOtCEgQ6g3ZSR2QcJYtOJOGT184nNKuOeOoe33zW9qqjS",
+	"ncN3zZezTECHDkqzhuXADA9EYnP54bfBNJIFqYXByduUog5ubd8OU8pVWJpggayxMs0ysXOU7wxGzlEu",
+	"g+v2FZqJbr2kjbXSM/4IEGB4HuXCw7lc9AxoXgWoGS5OD8JhwlPPHpHkQPfBvAM1EZD3crVPfUbJT79z",
+	"/vTvqHv8Ekt2nV+8eSnsztHdOVp7ju72/rU51LfY+JfxpM8ycZVedHJ+i8m0gKBiDPt29zR3ilG+LuSm",
+	"BhMhGUBXmPwo2VnEKIZMB9c8yCvOgJABI+8dnB3ykosFGymmpMeE/2yWjDw/jBRzimcn3LnFr6Wa2X1N",
+	"BnI0pyfWzIaZOsz7NniBIlOxbfcqsQwhnttFO1gr6XysING7i1EAu/vm8AHT8HroQEgOsDLm1UINdMEz",
+	"zBDQjDiYZeJSaAM1HJYuoO4MAJ85bBGcgtJTVXFbkqUHVpYC8ZoXwcH7wbcfbHdPfRNQht3purul7nAQ",
+	"u2st4iAieziZU5LO1Ndw2w3xEMuwAHewQdi2HADNU+RzmQLbmjnkbOgSe+auwP5aDEg7cAYTcUE3U6N+",
+	"whe65vRxMIwaCEYN4zJVA9frFBoEfLtAn/bzmcgXXqq5hEYbbHbLtP0qWlW7TbxPs1JXuRWAYe3LtKOW",
+	"ZXS/jmW0TQtQptc3wf62Qfc/gVdetUC0XCP8ZfVhSuzhX7zshPGhcGjgMVL6+mzhvjb9Bf7n9yJ/IhO0",
+	"cPlIJhY8ILiElQkfm0+nu0vowirqD87NGbixyqXBufXcnPBJqcVGg1x9GrY79I1+2Vdz2Xe9JkBjLiY8",
+	"P/ftxZ0dDOXqU93IhjUNtKz3pi/keEBIhxt5Lxb1RB8SPwTovqZX5Hl+784B0+yGdz+92+sxyKoXKBGg",
+	"nJCK+N6dg+5tM6alTAVXpCBsgrciGbwDXF0ecHVZrJX/FS5GpO43nJq3Xlp58epWIFAwC/Yml3RYMY8S",
+	"vKXXQr0eudRIcKPEUHnkQamEugO3BzDbBU2aCFkAvQansDKzp+8RiZ4jXAXk+/JhfOTLgYZe6i5oxUlw",
+	"UbNfdQAMMEaOqVywM2Fu3oOx0Q2TzqYXuKNy76/rGrc7b3bnzcrz5iqw+KvvnbCodhfP3cVzO3+ql1T+",
+	"pulYLS4Pwp8lmOS79rr5kA/G1vJZ5mVxYCOkqVtEyCBnwUeR5X6L4CiLLN1aZGG4kSONi6ocb47aKgru",
+	"1cAOGfLWIMGfZ6Iqci41H4RwKmz4IZh5IclhSiS+RK9CpyZalueW9wVC046VqQMA0D9TZ54UZiT0qZw4",
+	"VOoSx2XqQWRksieLNXmd1akERzIvv0ZF24e7xLeKgOXlCzrTfKHZWM0Bn2ZD2FSe2BA6QmTHQhZpsYiZ",
+	"+7N/LszHAHgNz9G0xhGLaWLhT5xa8yfOqvmL5tX8CUmdCWgpZ5MzkTNioi0DWgkGGlssHD1aRngi7tKs",
+	"IVO0XRzmb1oefVoelRrxxTC+q+9epgrLzECWDK2MveXTlMYGfgT9yz5ZbvC5WLjuwQTZdwa8ECNggLTv",
+	"+ZGgFW3bHlN4WGxrB73DrHPTYfpEi722v/DI8oCWBYRWE4H00YG2QwWY5dv/mTqrKcOveFcAHePgGyoU",
+	"gCRoCH6e9XOVuaE2f5tCPHY0DByYTMzQACV3JgqNrIeFx7yeLZh5owIgtWWjZpzwhZ0JBJDWly9e4LkQ",
+	"sSTHBqucpRP80qN81YXIcX9AYfGh7zP9KhKqx3rNuBYs5xJ8cV/VwBzBVgZStY2pzO588IulSPfUZfEg",
+	"Sw9jgrfDMkods6AVbkFvzR3BqcGdn3HZZPDigwKyh3jtJkhUsb8y/8XqlJENhjDbO2sJA+CtGjIURqVW",
+	"EzCyvt3u+dqG33297RbUXOu0Axlbbjzckvb2V7a+H6Su4HX5OV//0DevCsou307pNYv7CN9ZVztszVRT",
+	"jrkcY1IamgHp/mpNsStz8q3eVhgY4drQUHWhtqr4bTS/0iiRptOJSCY4sQEfQaablQFqY9QBEkBwAtu7",
+	"mhoOMZ15870Ox778Flw3li/StL8DKRDsmdL2SjqH++85gwdc1Tu9/R/98Md3T25//L6ZRTXLB6KfTjuH",
+	"nf0PDrq97kH3vc7rMCuabbCJWZHW5M6ueEm7olmTqS7MkXshPEilwc5IStpVWRo9w8GKiOX79qG3Pl6Z",
+	"erLpMofO79b5pda5ZzxtWNluoBtXdilWuS4Yh6b3zYbiXKh0UEsS2Tmk39w5/RPzEcOzwOpd5Is+kZF2",
+	"Dr/Yj+5uQpNCnX9T0S+ub47ov3P4xfN2uKLWwxF1dDqSvIBIX9c3Mu1uht253GnpBnu1rZQ6bxf/Lqhk",
+	"ZwT17IsDJ63aicBGo6d97dZL+qsST1IX1eFF5Y4j8bvLkWiNgmBUcqTdZFzNxRDz+my8ApsjRFYvq91J",
+	"c70nzS7s4vp4DDeV5l6h3UhVpeXw2KzjK+Qu3DBEwMqVa4kSCGXKtkq528yVGIDlLY735E2355vB8u8k",
+	"4Vuvc++QCt96qsCr09NtzrVGgMIRZssCxxhlr7W0UVpYGYwudkpmWuuvu+8qevstdtjPjSx2rvc7k93l",
+	"THY+p2OTzc4NdTujXXW1u8ycc6ltjkbvCgdfn9LC/gKp3SGxo42ydM9pcSFyHqY1RA45UxhmmSf2MsDA",
+	"2GrPFghfmIt0NC5qFBAyKxKxzhs1K0Lm7rXcPnSqH93/9CHMKPZMJM0vnqWjigLRuf/YTCcV9SH8juV0",
+	"Dm9vohphNddtkKwZle3VIxjILcICabguq/HYEWyp8dA63VkZdwqMtzI64dVSaK9XX2699JusjanRtWBn",
+	"avwOmxotvWlrU2O7ZbjC1rhyXe0OkSs4RHYGxGs0IG4qqLe1IGI9V5v7ZFP7ob3UXov9MJAT22rfdi8G",
+	"WnTdVj3YXD2+XsvhTq7tzIE7bfpy5sArVKgx5X2jORCl6s+tPHUZ8nNhw4RUnngMfSFeFJZAX7Mhxiu5",
+	"rMCpZnqs5tJyXaG9zCXFhxhDpK4GfC1mY44hO30cYe576dgmUWwDl3UcAFExC7Ip1xxOmnEG0TUiCQIy",
+	"BEobotKyvYKGnAlsNTtbOIsO0WEBD5huMnfSOC4dhXXg6EAGthU15qxsQmbbScF4ChcJE7EYYL7mD0ga",
+	"hQkWklSOCp6d901jYnYmRqnUARLfTCGGSw24Fj65QwEZJo5YodhPPXfnBED1jrF/MOY5HxSUo5szPRWD",
+	"lGdsIriEMKwjjH+2k0FDPs/TohASW6HQ8GzO+PgH779LeTjgJz3lA6GJCVyPhS7HaXxpNkgDIP3nrYf6",
+	"WPB8MD4RL4pvGya97akE62EzezUt353Kfd32bdq7Zwt0uaRJSarTtNQKdYz1Ap3SaOH1cOuoM53ViPXj",
+	"QuUC07q7JpB87bKPVM64ZOJFqiFc0gWPDgOV3JwAjuy+rIuTNJiZwjPB84BE8YQiAXU57cqEp7LgqcQM",
+	"E9QgZG+IvbCMMSCPiBHpVVLNby+r5maFduHhvo3GXBbeT2eh7N5eO8euwyatnteO9CGijIoYAbVnRDIO",
+	"1bkQU2o6+DYCM7k9nr94SYn/KL4DCuwcdvZvf9DrwX96PmF757Az2++8eu43/dmS/T0omBdFnp6hv/1l",
+	"Z4BxI9/8yb/7+s//eUBt8JNHT82qp1Z0svS3qf/dAUQZkZz95k/+0dd//MflthxQW6DJTa0onUtWmGsu",
+	"O75O+KpSrR+I981AvF8zEEbfH4x50VdTIeFLdfTh/f2D29CsDbR9bO0bgDePTAVXgF0YiWTdZcVrSeVD",
+	"YXdf2d1XtrD+K0dhO/BidqPzbcWt5dZL2uetXADwzo5B/u2y6NtJ23DJrDLZr1oHV6mArzULUUt2C+va",
+	"zdxbraqo0dwN980pL4LEx1YBqWoIbU/rz7TIHz3AC+hVmhCe1whTZ3xdFYDpnvoO4LmAhGWz+7Ht/Q7P",
+	"dcn77sza3hrxXHaot8NzlcxLZyJTcqSRn15YZiV/VYRkdBqsWANgwY+TlGf9aS6G6Yu4y44dposaBQYr",
+	"zNPHGT4WMT0bjBnX7Af7Rt35wXtwzZUszsUIyFYSMUgToQ9DWph1LcN3rfUNX4qYyLSoewXzfeI7XfZo",
+	"6OsOUtJFLC3YmRioidD2ag1FwNUa3GK8wOSVrrDALoi9hdKRkBEuoqWmwF1cQFZe6qbrD73dCG+DAt4s",
+	"vG3AJU945YJqB8jcMHu9g07UCVaI+dKL5Pv4vmnCCFfj/SPYA2ZprSj3/uOlUt9/1xf767/4d1//8V91",
+	"oisJFcB6rx0PV+1tGw9fixHxA/14xfhcc4iAHeK2PkFc+TvA3O7KHADmrDhseSqu8O/Re7de+l3Y6rZs",
+	"W7ADzH2Xr9d4bm8AmGu1DFfdvletq90pcx2nzM7UcJ2mhg0l+daIOqjnahF1j4Yus1jpXuS9/8MUS7LX",
+	"jSi8u0Cqz0Lkk1QKInSPGMcs4BxKpdHZAruHcuuasHteZL3+2F9KGLapILhmCN9O0r7d+vzOZ/YWYPyu",
+	"6g6Q8DRb7BWq4NnqNFi5moNwBqxewhdBKkvLQU4byfM+lwxXvCjEZFpoMIAtACICJOAcE1ZBjg7AfUxz",
+	"dZFCQkwu2Zk4lVBRLhDmBVzbe+wImIkpK5fjtiYG74mSaaHyVI66RToR/S+VFHGXHUnbiKqFDViOJfGU",
+	"Q1IvpMnOBTEYp8Uh476DhGE8lYxIlc0zRH46SROZjsYF4gcHAzE1PwKlJ9nGLGqOm68Svuiy2GWfiHHQ",
+	"gHBdpNPCdHC5icVYpLltjmnFnGtXV8TmYyHFhcgxM+hATUTXjFk8ULoAq1+sxcgMuI5thlD7TX+apwMR",
+	"ez2ARmLMEygWi5yLnA5aU10q2f6t/V6v1zNdiwezPBdysIi7DPO29AIzJBQPrTkB26rlog4RQ132ual9",
+	"zKdTIWnabe5wrgtK8KItPnCSam2m2iyMo9rYdDjlAYEK6xwnIAhSxxUJYEevCNAZgU+iGmHmzioBPtWq",
+	"S+1mhrzbQFH9wOyzE9xma4iqT0Ly7XsAw0r4Qhv9BtePHacGMGPCF/3V5L6dqExE3YLm98QOPmx92iia",
+	"pXKQzRKRbNnMVUTAWzQSEK+WgdlN7n2eZUugspEoABgG+iahxhRSe79+UK5t4koSbp/cpTVF7nT6KFlb",
+	"KYxifZW0G/v0SLtaP8WXTsw7TXWDmIU5sedW/SA71XHTQX5bqKGtbAQ19nfNOARc0Si+O4f78AodVfTF",
+	"7TKPc4eyNEB8jC46h3fvvHvbvFXjPOCLkiLciXzmpM7h/v7770XliT806rFL72Cmgg4L05D9O6W0Qx17",
+	"WPf3Xwfps5eamzhkSZvZ2TOu130L2hyuDc2SNDHqitcWGzy6uTnLB2mW4mJbYfZoyRgdKrTdgb5oVGoh",
+	"R7Gaw7kQ//DhCWsuJ+4GuhNknksLp8bZLc3GIheU8GaoZjl4diemFUsKwUPIlrFTCXYqwU4leD0qwfqz",
+	"uxAvilskH3zB1fVUa87ZnS9vwl6+6nhhXLP7xz+5xlMG1a89PVmNjHuAz93HddcunXclP5uuiq+rl0dr",
+	"FOKnYyXFR2lWiLzzNsa8lSdhE02yOhW7PX/NOmV1Ahp3+NJMrfFB1yMEzdxXSsJIN82mQVgZl0kJShix",
+	"sZpbg5tFt6XaRq4GSYnNO80+p0rqvS5WHXfZZzYqrkROIWQCqL2FNUKmcuRMbbaMBlBdeU+8MWxd6cnO",
+	"N3/2r/7mr//Rr//qr3/zT/70m9//o1//lz/7zT/9u9/8s//p63/wSxvM1cfRrYvpcokIraMs2ko+vEk+",
+	"uPBW325Q2jjXIItT1El1X0ORxI27ejxbeNHqx/wy1/3KRLTzqlU27A4tt3OWLWwUM7pOKhIdMQahAN/6",
+	"IFmlGN562Sr2bEkS70LQ3hqMXFX0bK+PNGHiWq2O3QH07TuAdjvx+oB0V7cNN9WCrxJRd2RRbQ5Bx4dD",
+	"MSjYfCzAGFl3ls052AyLe2ymhaWJEIX3U8NpZ9rQBGGrkTBXpMh//cf//Js/+Tfb7r43Rzy3E4LfeS18",
+	"U7G508IvC1m7Khm9VuO+BQIQKOm3Eua1+TufmTJ3uthOF9vpYs3haVmm5ss7nRWKnQGOsABqRzZRubi6",
+	"7S8uEJrS4OV/CD+DEoQ7WuX6ECGkMeFFu6SBATmkxZAavcpqZvSwTETezdS8P+e5TOUojkrf6nlaDMZQ",
+	"yCDj6YQVSp0zzs54xk23C8UUhnbPAWJajHOhxyorl58LoFWDYpI8vRDSIjAHapYloBaC4ZfLhJ2JEZem",
+	"YPOWRVs6zKoZ7IjNZJFmQfEDhTjTSq3268MQ9Gn+0RicgY/zTORFd5jm1H38nAutsgscQMngO2qaypkp",
+	"ibjd9OzsZ0afTUkpJns2FhKUr2S26FMOo7BMfoYYUpvdbWBqkBmAQAuVJWZI1Ww0JnAnPgXUoEoK+3aW",
+	"uVTPNl0RvqQkoWTn4mys1HlXDYcwDfQZVW2YZDO4w2HEzsSAzyCQhPC6FyJnXOq5GUp2Z79n6oZlIFUB",
+	"FAJmHQ7TC4Dz6nJ1mdJFfMhwPRONnqt7zC2raaGYOaIQgouWpcS3pLDQagClSoUkBvlhiSjALJ3CIUrs",
+	"J4BypLQapzwvUrOFuoSuNQsDktkM+ERANxDwIRVzz6KrhGabQMIelEz1SDZRFyIx/cA4H19VpWbxAhcy",
+	"cJW6b5NcTafVL9MJPXpYTs+j1QSHGhtjSzSVD9NM6IhRcWaVnErGbEFu0deCeVGotHLm0nRaF+55KpMG",
+	"/y08WXLdBliXu72oM0mlg77ApdNI7s5h529/8bdPT2e9Xq/3/J3vdTbFxFiBp/I12BPcvE0N3O9droVv",
+	"m08ZlsAmrmQ6p3YUMZfyB7u9yDMa0UaPMC3sFaGUfZ5lrREf41QXKl+shBM6uQNBKbnjiAYJ5IhhnNRi",
+	"nxtxaE4kPAknILlNuzMIq/CELFS5ZV4uxEjlCxbT13ElAEYzDSJvLCTEguTCFmCOXnMyUPACxKSM1RxO",
+	"CYLoORkJPMooHetprZ/ajnyraZ9WX7g8/PpsARSn+wfvQiRLD57C7sO9B5lV7egEX8G669egrGnMK7em",
+	"2ye93uG+u41NlsqDmxksARvRaE7mugqmGR8YOWqX5msAYLs53kTUTf3C2Im7S4k7CvxC/cEIl7K0I/Jz",
+	"2OFW8wskoNuyVyUDUwl0+dvnB8V0iUSZvzJF6CNb1VvPKEc92WQDuXHebZ9LbR87jo06ghvorejkpK2A",
+	"Tfi50D6YUQ0RrQpqALhuprka5XwCVzeIOo3tzqIibr2kP/pSvYq7LJ6CGTMmyjVkSYMyIkrlcKaSlAIn",
+	"z6Wam8vKp8Jc8DCiIWhrzAp+TlTj5sjwiUtJb8C67rF4MNOFmsQQ7ijxQmwuZcjAEJoIdRwRlxtcRkdK",
+	"2Fhabe+ZGpkbzKXb6DaR94H5LuVikE5TVOPISzblpi4swik2QWfglujwcCUCeNOUew4Ah+lVg156QxPK",
+	"HdszyCUR4tyJYyKczjhTo0LFMNo2m8liKoAmwoVKxUGFcZbqYqLkecziCc/PRYEmE9C7jMZnloVmsVSF",
+	"f7/uvolwPRIib5YDD6wwusRS4Rdt5xB/n3DJR3CLLK0Xs5/KRuWQnP551JmS2b5aSi6mghd9ivntHO7f",
+	"udPrAXGeSoRem3C21ECYxE5Ql/3CGq7dY6ncA20RiOnn5by2JSlgPiazKRy3eSLyLtC6QkQ7JKm1BnX8",
+	"EfeXyLtITB9BFIJ59wnkyfneS1vGKwxth3NyzhcghUpd0WM1DXuCJXc2IAehJfVtSH/bhiAkHHTSxcE7",
+	"nl6IfmVGUjxG8JpolWg3E7gCzBbRvo2dKV9kiiddnHU/Mb+rZjkLNzkzT5jZ+d7L8J1Xy1NkF9fq4MrK",
+	"LqEEDtUFOs1TlUPuBXyguivwW52O3OiYJTjTZuXJVQvc/KS9G+g6yVPcAlzt2aEx3cE6dw5lR4LoNK/W",
+	"ulyj/8i+VlLAyqjN8pp8VASani74osueWq0OGaXYnd4dNszVBO3dSi5fcRBB6E/1HebzbcF8br/0mkGe",
+	"q9fB7rzdnbdv6rzdyZZrQ7FuLli2pIOkdXCVdJBBUjcxmRZIyQhJPMt2iFyAAQIv/0oKy5kF6SDnY5WJ",
+	"jekerQmmnu6xCfQaStxtr8NqOCwzNjoJMBzCBKNMa745Wpn3vZcDNZkoeSSlKtBg26XFgWIukAAb3+/e",
+	"fP7m3WmzO23e8tvdjhLz244vvsIbYWiS3bNbazXNw+PglRP3xmt0KtVVuM7DdJRlLOwb833b+Zku5Wdq",
+	"GFW/EsMHVitzLVfjrZdn6Zdw5ry69ZLwjC1iTeuWzc768DZFnNYutc1WWmO0W02mOrvKtk5V92H6paeB",
+	"WueNx3X82FQNV5NZjbh9OisaV/G2mvwwlake12RBpqCLv/OnX/+bv/pvf/kHv/4v/+Xrf/DL770suD43",
+	"rXz1zd//3//ml3/w9b//g29+/w8h2TxOOCYXPn643+vdMXOTFpCB/le/+MPg3V/94o++/vP/g97dQK+v",
+	"6/2VO3Eu05TVCp8uVC4Sv3R3it9O8duK3kGgYaJWICKx39lMp1Jo5LdjSvrQge0E5tLZrC5EfpGKeSMe",
+	"6jNdyzKI4PvRLBeW1CfNS2TU7leAjBZsonTB7jjia5UlAdTAcqLZ5/Z79sFuHbGlLnLBJzEFdwDs1BN7",
+	"o6Fl2WryQ1E8sZ19DXaDVRfS0KbgEJepHPUtHAG/VFkidNGf8zS4OB9070ad3KrvQ54CqrLXvYMY9/2D",
+	"nnlAmXNmf/+D7sErS24Lz0tV9I1atgA4O/31gX+mHzzwxUt7ZAJbGnsPM8JC7zs6zQjbHzLngmngPTjp",
+	"ANsXNhG4fKdCJqaj0qyw/QP/RS4KswduR51prswqTeWoc3inF7lrOnAII07iEnd4O+XrZDqt1t014lIW",
+	"4CWpkGo2UZNysGwbTGdrPGeZFnH1FfdZ5dk2wS9vlNQ04YtmmtlLcsy+bRjU8uRtAkWtLpHdFr+UpaAy",
+	"nJcmLF0F327CrZ4AWLU57QoGSppDjMJAOREXQgqSNqlW0B10LsTUwjz1LCu67IgNZ3kxFvmp9JVjdVAo",
+	"x2g9lprm0aOVIbtns44JgMdziFmx9zcX9+LpUvgC8zcLDVjWd945Qvred95hN358/OTxzUMWwxfA7T1W",
+	"czYxWpoFeED0KCDZ45lMi0PmE6e4Z+1XkUXp0jDa1C82hwhkenlUnEpL5WpT2mAUrH8c5T9EqoLuAxmx",
+	"C6ELT65divgMMuZg7hhQ6gqlUJfEgFRyjbnJsKMxTDNhBsMIwZuHMM+lVD+lnDe1HYyQevdvfXL8t8xo",
+	"mVG9R2GYI8TB6tjOTDoYY+QlJfeBeAGKXA4S/dhKzxbhn2Ht39cunJVSw5zxwfkoNzexCHR9mJn8wga/",
+	"VkYBHSgszmdSOmTuqazRlytb9tbL8hf9NHlF3TMrYsgpyw9Bp09KhKCptNDm/kBls4mMKW039QEcm/iL",
+	"jZ+Y6RnPADLNbsQu24JUccTiiR6lEAlrnVD46Sz9Ev/IRTHLJTx8KhmLv/m/fv+b3/sPv/nL/+Xrf/zn",
+	"5vff/It/9+u//qX//M3/+Xvf/Mf/hB+63e7NLvt8nBaC6SkfCMZhcBkP+kPRvxjRYfa3WTo+2Y+dIbuH",
+	"zOLCwGbInDQ1k6/HQhRMj81tVYqE3djv3n7/4Q/2ezcjyFQ0k+YpI0/jrsei2z3nhxGlEn4L1ya7mKxH",
+	"GWe88oKRQvD4IeMMTD8EnqcEGX34TsdsIriEfE/up8imnoqtWm6flapgC1EgLD+ClahIItEesos6STGi",
+	"n+d5eiG67D7XgoIJpGJJOhyKXMiBwI2M5ZtG4CAGKZPgQwntHg94lpk9EdvFhdL8+5rFAyWH6ciuvQcP",
+	"P3n0k2cPIvzj4bOHD0B8x9/8/h9+/Q/+BQnzo/v3Hz49eRCxh4+fPfns5CEsqM8ef/z4yeeP6fF/9m9/",
+	"8y/+DU7S0VKqLC/fZlOI/ZZsrGa5BQConKIRK0LbevmNzIC9mxZ243fZE1lXPmaLMs2DQPtJKmcFSlSb",
+	"mQt7lCLHFg2OqQAXnBQ879tHqfelyTj0S8eenngmvSio6Qs25hfCbAkjBO4cHBDlpPnVnlm23lkxy0WE",
+	"cEEajCLI9pACVX7BM5IHLoWZ2VWRFRLYeowL8WELeWlFnMoE8mVBFcgegOGNDqrow0yPvCkBpXW4oRgw",
+	"E5jT/h5sgYkp0JIagxAoCUhM9Qk8BTjHp9IGrnYzNeonfKFXRD6UVdc3SlRcE4LZkAon6sCc4TW89XW7",
+	"3FVv0406k1lWpEbS3jLH9J41m6xum5k5uLfQQoVsKD6bD0nCzmHnb/79L//mP/3f3/zJL7/5n/9jc5+2",
+	"7MZHKp9cOfyErPaZqFjslwEpteCTg5Pe/mHvrjUw0TNnZgR/xiEuoy5pkhMAUDvxYvTHIhdgH7JfFPjN",
+	"gYVxgMUpGHYsp3N4x6I46BsNj9G6edlRM/PN/v4HHyCIg34ei5S+f/9V1PGHY+fQrLMhTzNIJGsNZZno",
+	"22t2ZRlYnblpaA5+CjdhYDuB+t6zH7XDk5REJbRvSTfqHL4fdXI1pzav2DFazXIIZ4Z5DSAuzjtj+psW",
+	"PikJ3EZrzFuvgmHcdnH0rnBx9JYWR2/d4ui1WhzQG1octy+xOOwXK1aEHQ+3InpbLof37HLotVkL2ONL",
+	"LYatxe9qm2flhr6LTtl5pYzOgjqSzWzr7sqagvhRBwStbW41V1228LYx/ZBHyv+UpZMUQzOd7+PO3Vdr",
+	"Lb51l9lGK/APRXFJZaz8OhEu7rSAnRaw0wJ2WsB3RgvYIeKuj/m9PP5orCmZYbf2qWx1dt6qSID6bPpD",
+	"tKyfpzKJAmPPfi/q9XqOvRFtfhVbijVfkwkW3QT1DDrlhfwgaNjlj+3VntcVJIf0U0sGYNfmj81rb1Wi",
+	"5+W8zk1RF7eNQIVxOawcEEFYi3lt/6C3v9fr9Xr775kJB+Hvs0aDQLVCvOD6HEGI8Jd9G5nN+vDf/T4/",
+	"GyRi2PEnBtKFrW/xnaDF1TOrqc0H+77N+7ax+++3aurBclM7B68l3bRbcBslCfRbyzmjgMfDfECXV+H4",
+	"UIe72Mo3xKPm7OLocMaJ4aFDEZwM5gT55OPjT4+ZW9Fv6AC5TPbqDauKm3JUfwcPkdeaGjg8/3eb/Nrh",
+	"c1vu8YjyB1/xXr8Q+d6XanKWij0H8GyA5IB7Nr8QOSb/gR1wtmBpoUU2dIicgWCcHJpGO0x1kOYn1Uzz",
+	"IdDMD3iWgZNOLsBNt7y5n2HrTqBVr0H78WfwM8sszw4YjgUSWXY7eC9EL/v/x977P7mRXHeC/0oGbi80",
+	"Q1WDQH/hkOhw3PWQnBE1HJJm92hkCTQqgUoANV3IhCqrGoQZjBh5bd/Y1t5Iu961z5ZP9oYVp9vzWV7H",
+	"nqSQZfuP8ZAj/eR/4SLfe5mVBRTQQH8bzggR9ogNoLLy68v35fM+D3Artdb2+a5vetdpNluhO7sOYJ82",
+	"4LYzH0CaegAtIQsyBqMTwbVgKZdU9X9VGOtCyH2q8tOSMR/jT1YBqGJrl19ge/GrbRn8y4PIfu6wqmZi",
+	"1oKo4npvrtsrhrLCtC9GsOKqnIlYFdtmicgAp4ooVAJeFak0XyozrgK4bDrGQitSIBYynRYspCF9Alyh",
+	"ccZAYmmkMW1L+hLxOch/St0gumI1kXX2rn0h/Mz9hJoaKCJBRbL3yKbmAAzoYKTkwFHC0zc2jcfBQAfg",
+	"adYZC7VKMyQczbWI6uwu7w0RZgOkkCIeDDMWxUaxiSw6UucjC0fCH5iZaUt8hwONQcoK9Ol9HgOM181j",
+	"X0ERH+BcydNUSLvOlqyeBhxrxiPAoRIDDFNpUY2kpIqN1InwkU2o57QlAjILhG0sXX4Tgr6wkMkIqVoX",
+	"oYNMbz5jVlQ5tXvtVDbSGbIQRwy7KDXoeVDLJnBDpNHpXKfF/jbz8+BUcpKFjnfcO0YfW8NvblbiVSAT",
+	"nZuEVQholk8U7Hlosbk0XJFmXszGkrOsR7riT/75lGFcj9WqpsEANxiGDYbBMWzSlljtPj9FW7/+zB6g",
+	"pcSac5cR3Bx0oaZixGNpvsY2W2W0M6SO0NEnWLP73hPQ9qvKS5od9DORTngaaVAyUB9QLjPX3fnK5aWk",
+	"EUtF31z9YHZDRgPdgos4P+2NteHc+NxwbpzlKCwm+1y2ATa34St2G25O2hXG8tc4ZmekvoRtcJHEl2vT",
+	"VaL5VE1WuY83yySGkpIupaIwDpFQwL2tDtme4SKOy0LQXBrDpT2d3m/sRzvr2g6fPVHlRlZ+MS2HDYnP",
+	"K18d/kKsDY+65YzVyYQj03Hyv3A2ksde8qqI2v1YZ4f0/lUiD/Y9JNtjTRnJiyIA9svVjjD25BAfWhSB",
+	"cF0AQyl00ik0Nk9oXhxCUW4eS4pIZuJpZmtQFrZXIjIzUnZgjKBvYABTqoyNoP6rS6DsDXnKexnlYHOm",
+	"x6IX8wQya2M5qAN/Gsnsmq2PUzUX31pjGnjaGx6Jp9nnMxSCy7hOLMQegU0k81yxDeedX1hbFqf5bNGN",
+	"sUqSWA6MfogF2wexziAMzfNMjXgW93iSTAOkRS95KYrqZmbEJzyB04XZHwQJcOdvyMdjIa3i6Rg7vpWL",
+	"XNTtSzu5hDT1Dg0JaDCguLlKzaMWlDoea0xq9nqbDcVIi+RE6PoC9/yhjWp+lv75HqELPCWVavJD2Wqj",
+	"FhKYcZhl4y09MnK2qOhPta29wv/4mJNHj0iVW5oObLlRzAbQMb9+aG6+IY9h96G0K9dVw+XtjDSQgZkO",
+	"uBSfsUixHOweJBdTN4xYhoaQcEQwPRRJf2Fk4fl6d8kVe/YpyV2bj/e2gxo/EanRsu2LYF52YWHcWiL0",
+	"1TL8tWq4kMh1UGs9e27/3RnwsdmGT+ADnRt11D68gsJfsTSxtjRwSI0a6w6eWvsB7S8+HputJbgWs+Tu",
+	"1asbwF9DlaeOO16kHUQAlT5RMhs6BKy/d6l1f/PiR6ftGoDWOiG5dEaU7OSylwie1lo15KaDLeFKGmsh",
+	"5NIWCEXcGadxsZL2Qx3/jvfZ/F6GT7Pl7fvU+dXGFplJnZSbqW3UIeNq4amlLJwO5O61ths7zdXMtVwj",
+	"yywscHO3EdRwcZvbUD0flrUR1Gg9TbvPL46S357k1Sw7QqRsgkIbS80FhRxKaSVF6DRD7fozd5yXBoYO",
+	"rPLjsBniRKSQN8u4Y5rpcWm0niICs290HgBLENlTpoASydxcIYulzgRfGKZxmssXME6z9qn5ogZ2/G21",
+	"MK637m5fHPlZuqc26tJGXdqoS18MdWkTNby6qOF6KskZ44a4FS42cHjgoJPOl0P0nY6PLeE6Y72Ex6M6",
+	"O5B4PRUZH/i4JvJLkOprhyPpBrySeKR3/V1aQFInaiLSxa6UPbiA/Hp6QS2XcJvMlP+ouGHgvljbc3Kl",
+	"cc2NIrBRBDaKwMZvsgmJf+5D4pfna7lOqRdLk8tB98gEJO711AhzbHo8SSyPWRqfCEm9DDwec2ybIVHJ",
+	"lPX4SDhaloIHAXm/DyQEwTDdRi4Nqx9Qny/80vzmsxr2GaRPgz1rw2/atVa7dvfx43bteS04pUAN1JjN",
+	"peZxVAtqIk2VaYwYx6XKWA5rkCkVtZhUrG9URctIHQIxBswxtIIXwkJiDKTEAAYP0EbPLddoYpdWjiQ6",
+	"YLMd7N7ZGDpXT2EBZ9IeMDiFjtPbRhvPFrJeWBJwdbtoJcHjdM5n5zLAquPqI7SeeFoQwdtiWqmxo0iw",
+	"9rL4BFjfPbup5Wwu6fQ5tIzA6JEKSa6zIZfgUKbHGE8SNdGFLUd05CpPIqBx99/BpBjwLD6xXNnb2xVR",
+	"c2jlTZqlzzRs3lNpKnq26HaRdwY9rLW2toHYbcTTYyPqdFUdCuLgG7N8XNkGBd9dK7E8UXFPsGZjd3ud",
+	"CDXNF07eVVlaHoRg2+ijQA2I5yiYHeFK5hGy4qGRE0e+BXKqTbJgBs91OdwX0UCkd2WWTk/TfBP4KROQ",
+	"ArnRezd671kuuSOQE5huBZKnJDu9y+5SNGLcwmdBjjq4lRaCAKMaakKUctPBdeeq+VTruXji1pb6rxxq",
+	"EcexKmLREx7xhsXhM1ErrSO5rFHS0TsPBnJhXbJLVTLHHOqDXoqS+XAsJGaHRsLSeMc9rGyE7sAelw4j",
+	"CWVfCmUyIAonaYvUgEFFBWrqDEDZgLMmyxFRDkM10SRYIgGqpnm3q3ujxkLOvMeyLQgoAUu8Ddg72zNb",
+	"rGyo/Bo6HraTmkiUFkg4gWtr3u9HzTOPuCqNT/C3IukX9WDmRN0jHqePCN59LtYFkEjF/eGG0xsq6LXp",
+	"2+G9d2uB0zxh/4P/eP5Z/Nw8gJVxvcdqOh51LK3lOpwIj3AnXjV2MopSOIaAZ9Wt69fhDNbpqet6pAc8",
+	"E9dHqhsn4vpJs/BhNBvbt3Zu7r6xd6PZADz+OE6FrtJbm1Zv/Va6+ovasvSC8ymobnJPccuakW2U0o1S",
+	"eqYrEkLMKFach/Pw3cO3eQbxVNYVPTUSMxReF6+eZgIvowu/zw5tEXAHo+NINBgwnmhlbrdE+FdLrFmo",
+	"+n3IEUqFzjTm91inlBcaBpnHXrMJC1r0UpHp1wO/GiNlEBXOK+soju2FxCP04djuQWnQjOtj+2yPJwno",
+	"K1Yhx2qdZsbCfeQAZ0a1jOywZMRCI6XMgDpAmx8WSvyxEGPzEJVji4GxSWZ1di/TRXlBcG+gh5s4JoBE",
+	"ypZmaxXsRRk/NtezDeg7nQq1hlGuM6bzfj+2PQNSJctPgbFN92Oo3sbE054QkYj2i5cMwBPf5b1jG9a3",
+	"s5UK3huKiEnVVdHUpm4BRx/UgCW/7s5eUTG+lBpm5xhjwzBv4aKLn+gvzIya3oHJo6HcfSVmAF9RlyqD",
+	"RcACj3PKwpHQ2flwA6Vf1l7+7o8+/fPf+9V/+84vf/ztT//q2y//7MfN7Z3dvRs1SsJw13ytuXOz0YD/",
+	"NNb1qJtOX/Wdf2oEYzZKEeU4zRCOb243Lixu4dUoLfxTOBmtZ7UuLF7tWbs25lpPVBpBN69du9auBe1a",
+	"puDPL9+84c0/DmAouM3uvI1TtXWEOddz0wWKRTZUoG4+PDyqBbU8TTw9xdNS6j01un7t2jXz0MKQS/Mr",
+	"b391+2u77zd+6+Zv3vjGOzvv7j1449Gtx82j2kVElo/gyCxTZN6fK74LJS/1sYhQbkAxodgGB6wqstF4",
+	"NhrPmhqP2ZFYBFpAbq6t4pqqfDBk4invZdZKPZO+s37JKrxllger6Tde7f+Md7nlPExzqgzi8SDqDGuf",
+	"FsWKjSyydjnHYt2uDGrQaDQWBaexd5daQmIIuptpYssYa7Hu8CQ+ERYllSowir9Z4+PYSPqExyNEcGmV",
+	"CDPnJSDRja1mc2t7dwZIZIaBsu/dr95/c+e9b+x94+jgG7+5/ZXtOztH97/y9htf2f0tLMGT+qEM21jj",
+	"ZgUnRe2kWd+tN9Bxcy4xaXp3Wh60txE2+c/nzX+GaQxYd8pg8/mHHPKI9fqU6O7JJQXmDu1vLkNHol4a",
+	"gaM1VkFIBKECjfS5CcWo8KsRfwr4QaMc3bj5PKhRyWJoqJ8h1lAD7YqASgn2MPaFiOi7N4KasSfoL8gh",
+	"HtjHzLvGPM1i0MEmcZQNay2At5mp7iYCaq7XWjXQMJSMM2WdmkjM2gOw0IPfqi2H2014nHV6aQw55QV4",
+	"8oaZGPhOjEQ6MM0VXzZvum8p0Fh8twMpx5BDDkTv/GkHkIuWwn3HKICxSuNsCnMIrRRPw3vHqTIrAYVu",
+	"4pFQeTb77kXZ6U7iwSsjkfBpqWv2m/k3w4vJotZxAsBHWEbvF+YcjLS3zzpG+ncKllbcT6UvpcoKvp+K",
+	"70t8QPi9Nz+u4Zvex+Um97xvyo01UXxGeSKiDhigM3PhavPMDqN5Y/bL8jvnv5958w2cyw5VnQOr5rwi",
+	"Hg/+6QKeBMRGwp8rbyJJ3FQWxNAxRBJ64iziPqiN80oHk/+SdfIiqEg+dIgpSS4W8jmQngYV/p3rAhiy",
+	"i4ePxRicNByelVnhg8i1SNEPZeSP1Q0FU0mEbDViwsD5XxG9yMt31FnjF0aPOuFz8BonWJcI0RuNxnpZ",
+	"CNjdq4XHbC7bzWW7uWy/UJftq+pN2vh6zpdqoIv7bLVbf0noCh+7/qzHMzFQ6fT5Ksbebfrx5ZAib4TL",
+	"usLlXLLFLuZGkb+yqndOkacqOPbwXZhiv1bU2W6AB3wkMPKcVxx/T48uHf8z69OgZpSTg5cpIDuNGRWa",
+	"RxGohzx5lJquZrFwGtCIP/U/hPTZUSxLnwW2QKTqfiB6V1gCZSPfPgfybaM7fbF1p1nRewG6VMazWGdx",
+	"b3Hk6zYmPCH8RFoozlBNWKLkgOowZkodA5Oo6Z4WKTBApEQtin/2VYoV6QlCE1jAR+CAqy4QOB0L8zgF",
+	"/uttiQlWgzwVmHoFIUK/+mjA8rFDtHCdYWfr7ICNVSwz1hWmt9r+xDxiS67hsFoW8QPXWayZzrujOMtE",
+	"1JYEUx3FkYR6aGYCkBfMiHus8oZZYd5jTEmYjYhPCXVjvuwhrsbmf0nxNIMaaVvsXXRauMr8MGHb5nEd",
+	"MPBbwCe3dugj81+c1BOR1tljRFcTfodrWJ19/JVF4DQbbCo4VIrz3geraZoHKJHFGr13dLvO7sDT/scl",
+	"ktfCiVF3DouwzsJ+qkYhYqAyhdXlJnEkJIKO+nmSMJ2JMfbjwGZ7ImOz6yowwsLi6RaCxmG/peh4Q4a2",
+	"vpgARRtsMMibCyHgazoxUqno4Fch02YgZs+OzIYxHUpEPzMbDPrwSKQ9IbM4ofkPZZ4kIYv7TCrcFROu",
+	"2UhwnacWDFGwltg+c2buuaE5DGwYD4ZYkK8ynwOAy5m3qWFqeWZ/UGeH7mSyrhjEsvArUuCz4KnLSjV6",
+	"q8rYPRY8Kho8jTrcHDZ4J1RCokWHeS+xZ3tQ3UaJgWOeTNtsiNqsouLfheZOgmBvxDOxZTZTLZirhR1U",
+	"dRSQBF4X95lUE7NyCMqzy7ygY1m52OnZu5EIOciGuE9h0y6kWBfj0isj0ed5Yt4JXBNBTch8ZGQ2EU4E",
+	"9vOIT41wL/fGCHvzwNYJT80bQNofZmL8rn3a/PEVbMH8845ppWIMB3NiGidVi/2STCcQYjY0W2PVWe5O",
+	"S0O2IywK4VpaGOvPm614UWDAVpuBN6e3XdtvTm+71t+cOpjfm1OqsnmEL3hz+tC+YhGVPV51M2V86+w2",
+	"YEMpscU74Gy3sQPTyS2pEnIPXH7VX4JNmgUrmP/DYzEN6+xexqQQkWZh1/yJTE7F64nMCX5cHhHASLvC",
+	"FUJbNJRjUV7tEX96Hw5HYdK4v4HmymhLtVbtt7/52+123mg0Gk+u/btVjx3IXSv/FUtFlqdyrtwp/Aqv",
+	"eZdgVNV1uDuqT+d2Awy0eGS2rh0H/eX6GstMDES6Uvn/9Y0wEKJW7Da3dhpHzRtehZjiukP+HPrnN5/B",
+	"iljCJbxQkY8iW9xaj8ueSBIjqrcJ62P+3dzeMR3CGrnwQbPR9FCe471GrdWo39zd9j+8tVdr7dQbuzul",
+	"D2/VWjfrN24FtT6P4UU3zZyhQt+xn+00yVzPzV+eDQf8PHtGVyZ1C+ClDWIKMiqW6dytRlDLpd/fbYqC",
+	"UE+bzTfsB6aXzXrzjV33wa1aa7e+u3fDrCYQCmEgYTM13tSYuYE7zUW6lrIyzWT4uB13zkiDU20OYdev",
+	"gN+KhV5BTGzyRK+wtj8ngDFWlADGQtREUBNCIwgqQPPpGkX+lyWJVtjDqeCjpShQMlYGCkgOWW7MBi9H",
+	"hPVsNiPctT0ldax9+5m9FmbiaXYd/trCF4avt9AIDNWJSE9iMQlbs+ZB+PbdI1burfuxsfe+evjwQWAT",
+	"ayzYwAIatueqXkOZDQuHgFd3p4LeSvAHl7WDncT0FHMbQX7Os3YNsywAS6+HeRapiWzXnofB7Je4GOar",
+	"ghESYvLmFVjVOxuKtmQsteXEHYLC9hFKhcy0a8YPraIdHtIYQxzPOJYDGlBPSYk0I2yi0mO9j+b7xEyQ",
+	"Uc6MMgs1W42ZB18Zva3pJazMDp3qlrdpI4Wue8UXfZ5oAUM2I0PHRIY5zrioPWBwITpxSEIym6AAmGJy",
+	"FKwCpzWgMkopZClQfo0xizFTVrIdt86oeBZuEHp+NgdJu6Uw6kVbQqoZ6PZRAnnAsAa+Zb7doLZsUpbT",
+	"EIc86ePSOQB05g8mUROXZ2SsbM6+lfM0gwyttgzfPfh65/bDBw/u3j669/DBIU4pgKLRBAFyHGK1ucVC",
+	"8uLXM6U6o7w3DOvsQB8vPybmRFTZx4cwoIf0u9Ps40OaYtx1OJ7Fx2afNfCj2PqLMscWBKuzyFIk3/WM",
+	"Lo06580buyUdtHEmHXRODpWU0Bp802J2+trSHIAWe9au8QzOXxXJDCTYFPZEm7Jz2pDsotu11rN2bSxk",
+	"FMtBR4pJ2ygez5/DmhTjnNX9K29xFKebyN65I3vOsTrgscQzbf4F/lzc01sgE2nCz3H1msaiLSAxsnkD",
+	"K17MZvdsfaC6i/3UX1XdGecpOUHN/4aE9apbvFY448zU4CKszr444vrYtP4qk6asmuTBiWzLmg4r1h+1",
+	"vynxT0Wg5e/sFXZKI6j14yRDjpv56qfPzdcy1sPFb2uat32gupAksleQThE77HE8HpPl5QhibZOQNwL5",
+	"NtBNfALstlpr5w0zr8Ca28N5tnS85zA7aF+sUzkPdvBGYp0rbcTM4UK+mNNE0lyC2AxnTDXpnz5m2STu",
+	"CZ/pz+aeI60oCyEERPom2QjlqANFyqABc0aYFonoAfHfxNavRFWUqHLwbUQZQq9ry1SMBc9KDZEFyzPb",
+	"C2wOD61RHj9Q3Tq71696uXVOYkoy64L3UJby5+NKQva2DE2z8MIOKemhAzlTc0b0QsZv3e/Y7Dit2vuB",
+	"6qJ+bkw/zGTvHQ9SY/IGTKuRYMNcRlAUEOaSQ8zFgautSYZaFgfmAJ6SHebR2NuF4Nn8hIgIrIK2zGx/",
+	"uLaky67IKGadB2idWr1YATP+AYWLQAU2IkoUKjdowDixaIuAW9VotbFmJNpawPAVopPJCJiwLSGQRvIa",
+	"PoKNgY9JxXIZKQo1za5tkVm4ezPYe+MGDh0udgyEmc3R5VlvCNs4VRPt0/Gj6ZRL8PGHPWOXR6HV+s3k",
+	"OI7JIomx0YADytJctqVboDp7Hzge8LE0l2A8OLd4sbc0EPna6YnsiBZXBTB7kCdA8N5JcwhZhVUqPpaK",
+	"JJH9WZNezlaKrLiVl92joCFg0Ojdd1pI0msE5Qeqe1qzFtP9xvpv8Bgg55LEjem/DpkmrcNl8RcsmOYq",
+	"ZBNHhQKMdW96qjWDijleo0338MUrYY2VdbDqlS2pZag5VShhC9bd08t84n46jaeoZQsmet2d9Cjh8jS3",
+	"L91JRvEnMUiXlZFJMUJrPHG/KUq4AWEBCAvuYqQiguPKkNuGgsGc7qjzKKGrshQ4K/j6MzyeS5HvxWV3",
+	"CYlXFy3BthtnNiMXyqsZo7G5tnC6CPPwNKlk7oRNnOmK63kZiW9hjH2eIoxl/RO8Nmz9q6p7L6qiGJ0/",
+	"2dfNxlyfjs2+YZEtezRvAJnJMOq/rRQGubIu7GKmKS4MKGf+GFvHPFmUS4VYDunip2jsUmWFtl7hjlfj",
+	"jfDaCK9NEdpzEy1laozi7gzCrVpIrQAZX0Jk7oCvPQcr93Gv+5bEnDB1AwpRFL82utcSinOzb0tI14uH",
+	"YcE574AMhYRwL5plP21uFx9j+jJ9sVNOlcYP94r6Zvb5xvbuRUFi1rSKHOoCnFcbX/XZzQZwnOGcdqc0",
+	"nZcEW3EHM9dbseyrhVaBPR65vmd+dhllrso77MU///6Lv/m9T7/7BzV7f3XwIecp6FC8+9HdB3fuPXi7",
+	"Ng/0xAY++dn/O9tGc66Nxw9v3z08rG7m5UffffFHP5htY3u2jcP3bps2Kvvx33/5P34428DObANvHdy7",
+	"f/dO1fM//YcXH/+Xlz/5aLaJ3dkmbh88uH33PrTy5NxiANf6VEyc2Z/niE19UcsW4Lw48bjGCUb8JWHa",
+	"4ahBVeD5wytG4wTqWi68Tu3tqQWFMKC+lGBKCtLj4wxSf3It6uwhBnpCd00Smy79wDwVmAegNWTSXxD4",
+	"pp5VRL4rkyno57Modg8Bvnc+AHglTqYngOW/8n03di/+faiFr6xI06TgSVwM2bdTbc2yIsPArpvFqwK0",
+	"wdeCWCx7SR5BBPyCkws+b1Vh7GyvE5N3U79Rds4pLu1ELozOF1O9XGIWBdSr4/HuVS5bEynNLc+qJY+G",
+	"b0BU1hcFBK3w/Uwjgv08SWaiSnS2wR7rYeJTwuUgR0Xgd4amw3k6Vtr8+en/8Y8v/uk/v/zTn7z4+Hu/",
+	"+vDbPvk4HHkBcPxEDcBngfWWa5/+zc8/+ec/fvH7f/vi45/VPO9ClPI+LJoV58uIzZ8ZDeb5v/3iO5/+",
+	"yY9efvTTZ0bkPPcfJhmEPfR75d8W1LctUIeCWpZyqRO6WyFhrNaqfUUkiWL4goBNVZ5ijZpYM+wERY1i",
+	"q5y6ybzQgRTP/OivX/7lv6wVqqKmrpi13d9LT1YvE9hECmA4PTZhc24HJrwnhipBIq9v1mj9YKqenGOD",
+	"ApcCXsep4AklYp6yb6mrweWu96Vs3NXKk19UpfFiH65Wa9wpqJuA6CYgaq7fKIJcd3dzrni9L/Yr0nPX",
+	"n1FEMxKJQIOovCvftdUOsZgYlviWEdQSc3EGpxtAikM2FHHKMvGUyqvQIUKoML6Hno2zFjtRsT82Fkud",
+	"CR4FLFNAq9BNhPlnotQxy8eYr2RzRuZVjDvQvKdiVMn25atwR0mxCQ9e3d7GJTvX9g5WsuK59Iz4WRt+",
+	"H6CB6AqPNQvtmyFu1jdzH4IZGFdsurdFdsqO22gTG23iVdEmNlLt6kAP64u0CoN8TSMZkQgcKovPSsS3",
+	"YpFEK3N277PQPxDEL+T5OFMBAgTRWdRmKkBLAHh06ARQyIQEQmbIJo41/rukO3BdOBEAwI0F3+zz8G56",
+	"Mgr3fZXBeiQA8Y0S3gwEAmtxptsSUeGOO8W2UmcHxSudv9a00lcOOD5OBaRimTtjMcLCXReTVMlBhxrd",
+	"t1B8KLClw7YEvhQ/XXME9Wh89Yel4iQWE9ClsESrUaV0wHKZCA1JjVidUDPOwHPQOqVPsexgm2GdHbSl",
+	"0bg8qbDKqPCREDHvBCIPZ8V0GLDQXjDm3+W9o1IWmgsgZCOsUYds7CgS66xCzzSHYmzk16xWWYE1fw/E",
+	"b+kWPnMF2vE4VSdlf8b8HeVk+TbIXtxRpWe8yxfzksHTMFFpdJqrxF1Z7o7Dy+fffvGdT37+Jy8++oNf",
+	"/ccfvPiD33/5/T98+Z8/WnRrnXJfeXfR+u6URyBdNs6UjfqzcaZsauf9mnCCBqTCeBrMJfpkro/xyl4f",
+	"jroUi/q+zfWjqiugGFFetrvt2QPKFoxdZgYmRhLlnvl4KHrHAhg2ITjqiERtW9NxVZEVHNN5r2nzz1lR",
+	"XiKva9VKbMGkQ+vigqm56rAkJl/84q8++dkf1s5wFeKQrjrAMOQp7+GO2N4OvEK4//rhd/0L5l8//N6i",
+	"0rju7qCxr309euxXFy/c3bwul/H2TV8s0b6R1GemtIJi5p5tCDaNhrOEpZ/0hUvqsxVxXyqmD8ELoD25",
+	"6lU/L0q5T4Y8M4K8JL6/pLEIN4hCtJtBzO8zJZMp4+wc9h97rHJAG2D6FDYeDyTPHE/0TOn0mXvBOmTL",
+	"/JfdKSPax1Lpd8uV6QrmhwGOASu94lo7eDO9CWrDYwF2kZ4I/63VZcg/czzCoqzRC7rSLqYCup2lz6AG",
+	"ej+WPOlczBVnra3GZ1QU/LT7DMklAfi4MVc2l+DZS32bK1BnTvyWY7aXaLbYYO9CaC0Uc7SE6silLtDD",
+	"Wbil3dU05JFH9yjFU/DDojGSxSORxFJgRrAdqHWwzpC2xxg0Lk3DcgTu1+xAvgAUVGfOtZu1CKpdWOdz",
+	"WJ3Z5+SZHJfANFXeBuugW90R2ITbrj55wIFNQCrYnXlWeOxZk46rM45zDY8vSBQyQ3gPfvEKS5zVDo8Z",
+	"xjonBidmgwU/1+6HSVy40XGKT9vkZIxWwbbNmp6vkpuQ5cgXH49R/9Yj3TF/NBpN2PtaY5SsxrcSJQdb",
+	"7pOglqoEmVohv8cMiqwdtHGaNDEQQ/fftVKjNvTuNaunOhOjDl8HdGxm6opNJJ4YA8nFyYgGacEEl2xN",
+	"W25hxcCa7tjguXtLeUkyNe7YanHgGFwlMlSxjhfnUcTlWC1UZDqywdxuzKgCc5vrEs/QCmK0+tq//sxu",
+	"8qUEQk7KbgTEKy4gNnr91cHo1j+E66rQ79kNdmHguTo7kEyMxtmUhXjOQpbLbky1BYTEzYS+DHyGqguI",
+	"fl9gqUWoKwEujFg7Un+J3otYsmyiXPEBJR1HKtQw6KuUQaUci6jicWb96XRwqPAUvRtkCrC5JlNbMwLo",
+	"RHQWJwl5anhmDSyftDTOlsQQLMIL2BQqmIcQuXVu7XIBAqsQRpbGodAEF6iHCG+bURLXVP+uFCC1ke2/",
+	"Nsrfxun+qmOELDJIpRYudCk65PVjMV3uSnrH/OASfTzviOlpLh5zuA4e3WPQ143SdPXOUDv56Aw1m6fs",
+	"Hwpc+j7W5eilIsPVukJlqxIAQUU1Y20Z8QHmoIdqgsGdYzFdxC/wDlTDPHMk3l5FqYpyZC1c+bJ5R0yv",
+	"Gge2OhgaS1LCEnZso0H1aM9x3z4QE5iF1W5c06fNhbu5cM904cIeYlxaKXcZN+yp6dFHKIuYztRYQyWN",
+	"WA4uw3RbkOlshd0myfnzkeR8xt169hs2WDtWCcVJxGIAB8QoPTtfJYKFGDsJoZQKlpGBRpyzZMrycaJ4",
+	"JKKASinqAimIqV2uuveb9Ow5K4sVpf9iqBBYDfegl51WgBD0ETuoosK3Yya7ANoy6InPWfb5w5nABIHX",
+	"4Q2sMD8oESVT0sDSQmT2N6maACureVEVOLKnZD826oBH6Vx85r3TQVKevfi//tOL7/6H5//2i+8gOuWT",
+	"X/zZy3//Vy8++tkn//hHL//0hy8++vuX3/+BLdgCs9NNlOkMlp0uilCXq06bv3KcMySW9GipY5JQrVs+",
+	"Cy185Q/Qqlmt2QrRjaBmG7i5h6Wg4flbN/eer+a0iUSUj61rpRbUgDLcmzPxdCx6WQcBw7HZt+7zOBXa",
+	"++UMHHXE02ORISe2RZx+/J0X/+Hbn/zswxcf/+2Lv/g/axZ52lNJPgI+0D/845ff//mLj39qvnJ+Imx+",
+	"hoS7yC249UYDU+oAAlz8QFJawpMlmXVpVhpsQecteAQ1823BboI99Uaio4dqjNLZEXz7GXP2I2O1YF7n",
+	"xYOPQBSsA6CwMnsDoTiXzUzTuBBEYad5lcz9NevdUU0wzI2G2rsFcB7IoVM1QTM+iXXWwn+G/TgRYQC1",
+	"qo08wQK+DmovM94jCm8WZnwQ1tnb8Ylg4invZckUXoM/1sJVhDPNQ3W0TKVFMQLNhlgA2c/9Qi23hfVY",
+	"/DR8aCQADnJz8t03oxjkH/SSMy+9yPkheFvSM7bQWaFpQBI9xEsgrR9qp4GSYDs0V8KOvebTEobwu1gO",
+	"wtdtRTWcdMwRUSOBWW+ZwvBMrNsyBEkRllLigA6gK/oqBcZXuHPgxIYuRz/keaY69B283Kx+UTIOkIy3",
+	"D79mJuLr9w+/DkvIvYJu78ZvQheLOnJmtHV4ZsSnrCvYe0dvbd0M4H+aN0xDb7/ZvNnYaaBTx6hTI64D",
+	"psUo7qkEIHEpy3hXl0oqqklBSiBovTQQ2nIwZ7pKHQde/WQ9FEAQXzAuDEEmmL+goDbtROCBhArpjKcp",
+	"n5oBqu4HopdBGQuiQId2ONNj8yg03ZZ6aAxXKczqNes7N+9+udkIX6eTQevO6GJtwQdRPIBklFSwROnM",
+	"beVMPKU6eo6gIJZe9WgzbjwdtOdiybop7wlQ7GxJb0AV8iR3OSypmtAOdjjl7tSjQ4A8FShH2JZ+Ch10",
+	"EOda9YupPoABuQNA7+rPHZFY21EvLrYH2/ByE1lGeZLFY55m1/sqHW1ZJbCkIq6tcpkjUWvVjNio9/RJ",
+	"7WzaRpUasN6d+5ZKR1fluyspy04zsTKqdgEaBO6JU3NOoCO2SnysWVdgpVAQqhs01MbdNoUwvTHfSf0w",
+	"8os2p15TPVqrBBs1eP2ZPSvPF3oljvyq6inpOHUWCp3FI54JuJDMmPNMRKyfqhHIcspjdP4DSZ4Jgnik",
+	"kO6IF4VUk0rqNytzL1dAbKzpjTX9a2FNn//aW+m+2zi/rxrER2qGEbckqNEKm6A9xyZxkjDCEZ3B3l7b",
+	"R/6wj5K7yvnt3TjXUVStn+BftL/I6H+M0Wwo5nciwJhCZjeqYSQh6B0pKptblBA0kgtuOVe1xpgR1mNg",
+	"jSrMjzfWg7Zm63wZ8/1ynXN4SnuegRHjAx7LimA7TMvm8ttcfpvLb3P5bQpIXthtedfzTJKXkSeJEcdx",
+	"wXy+rtX1/JQ7DsXdZVxybxlTS6oJU57X1r/mAsYzFs4Kj5DoWodcY8q/9ZD7rkfyzgZMqpQ5kW0L4gYF",
+	"Kj2EZ2fJWaH6PPndYHtg57wHJHp9O5mCntlnkL61oJ8VpcJRpme5FkAoPlKpAGdhBUdt8T28scQ4Tqy3",
+	"dXZAQexYQwGxMimsxwBkKWFnudzm723PYb25uDcX9+bi3lzcm4v7Anl3vGtqwl209IIvbKAV1xArWVzD",
+	"8vbh1yjYKDFaaNl/utNMMJUa89AcOOv798JwbJyqQcpHmqmxkB7aKx4MoTI90U+2MJBWFDS28TGgTjcn",
+	"n74MHM8PZZ2pSKBZC7li2A0K4FrWGdcgBqPm77K7T8cqRQfsXZiQ0y8004PrNG3F6eyrdAQStBtLDhiu",
+	"2dKUlWcydQa8McZJ0AfMXQUQcrUXyMbhdHVoSzWREK7I5hbJ6F9nUKAv3cs05rkWl+ZkitS8d6lQPxd5",
+	"l4YiiQKLWOaEV17Z03QP9HejCCFPZKyppFMqsjQWUUBnO0un5jvzMpYpFbg3MXPfphYWUcEmbKZso8du",
+	"9NiNHrvRYzd67IXdniBXrSJ7wXqrx2pfmblKtN8LcEzzu2lO83Q6ZKyJ70DlGYszH8PmfD1wWQ3VBMIb",
+	"VRD+VE1K+H2nJ8Yyu7Fbg0rn8SgfQYYdCZNYZmIg0trzSwHb40f2PjAHtxmswJCLBLinXhczTMFfvnnD",
+	"JwueFWxmdsx1UiKC94TZBUiTs9DAb3TsK7F2h1QgywMqc7T9MKqr2ETlSURY2ldO4aao52Wo3K7Ixgwa",
+	"mWvG2QeqC3htVHiOuD7+qupixTOcOUB7G3UcYcOYKcv1TJzW/L7OQtDvANtklmNkdHrS7lPB3jq4d//u",
+	"HQAusQPWj2WshyIiB0WaS02x3TnfegkBGIAbw5gPTicFjzY4N6wiudzVXmdHQjKd94Zm+NpibtFlnuaS",
+	"gRlhVLZ9Rvwr5XprIeC06qmZGxFVsMg8xrm5NGsA5rnWam4HtQ9UF8yCvQtRlpDwe5l8+4pdWIu4g7UF",
+	"EDos30aXetV9gqB5gCFVrCEcATx1uIpXCqM0fc9HlyL8AHjvORMEORKw+nMucLiI+oHEUPgFBTrBa2jU",
+	"TwTYUxo1sFGhZFInIgXIPLgNkJrKWJLaTxClOGmmquSEGffGabBxGmycBhunweaiu7j8ScB4guy2GuZA",
+	"MSUv2H+AQmNBxMtlxEIYy+XTbQeNRoPy5w6VjYG5zECOz4z4FDzYrC8mImWQ1G6uHUnKJ+ZWSiXJYW5p",
+	"EU+EacxLAA5bzgEBSXAZwDWERbqWfgqIkDxJlnATPDYjXoWdAOIcs9QEdRbSiQxZLHtJHpXLD8Pl6+Rt",
+	"/QKZDB6ryeebzAC/bPo3aG1RLSXPNVL6hUP8lGKhOPU9LllXsCjmcKnCWPIkKzlXmm/4N0HDE+D2YvXq",
+	"GEHe+SUloz9Wk3Xy0eGYbpwxV5u9DgKgsCtcOB0D/eQiNWLpM3XF9HiSdHnvWF9/5nQaSOtaAB9UKRun",
+	"6iQ2yg5mLoe2idCOEBv6kqZ07EHIItGPpUCvSKbgQnCcvQEbutru2DD8g7KL40jILM6mQVuiHys2JhqS",
+	"0MUZQ3VRQ47xFhgiPRGPMbsd5jJi3Wmp8S/pGS81ncWAiRMhLdWubYenaWy64hlE9PJMubG2JXOgCOjD",
+	"GL1EthG0PED0DGM5qJuuvifNJAAjJd5tjkwAE6dFP2Mqh/aA2NglJMspKz2Jmd4fiF4mImj5yHIhO9YA",
+	"MsJ6fCQCyGTeabCITy3BlZGEVgRiWJpSx72hzDRo7MD63IxHqRqPRWTmUCrniBwRTQ/klEDs+o1tNlR5",
+	"qrEFQFTuNaDMoJ4BgI5TpfpFyHsUyzwzY8hTcEqBCwufoxRCnjEeRanQmg1Exna3b7mk8VRgpmQ2FGbB",
+	"sK06u+1eW3onOHVAp7B17wMmnpp/OY3F7vtDIGoE1iNgGwAtpXkDYD3agnmUTKbmtZg8juciRwVDg9pS",
+	"lUV+xI/FbXrL2mnkh3AKH6hTEsivXb9WuoZrz9q1kR7EUbvWYm1jxu01m9vNdi1gbbrv8Js7d+/f+9rj",
+	"O+3a8+qYzDLszrrp3NTJcyOE7Nm1CaVO4pAcOWt69do35NqJz1+MG1L0crSxwUr26sT2RHziNN+pFSp0",
+	"rLlbJ++qtAZ35VU5zrtJ3Cuxvoj0RERbYFbbg1vzrRvLz3K6OZModVyYMzxje8agsc+3SkRqTI+MPqkz",
+	"ZHwpE8IQwdqhunijp85uW74ZI8l4FJlrQEZ0F0UsB4xQWCZdtGOo8OgfikT0Mtvo2sLoiA/eipMMGL1P",
+	"/fEDlZV/X2UEeU64ldlQ1atm/KzWb5r1dTR+t5s3Wv/V8zw7qicsjIwYv4HGo20OIfKLEgwQ6i1DaYfY",
+	"hyW7FVzJFqgQZNcpSLZAnN0Gr3JFf8O37x6x2cZCUE11AeEw3QwchSrokCDhGE9APHk45FizY6kmcp+J",
+	"RIs5MqyVpGRAdEIKma6Cgp0paDQa4FGiBNmqFJtcfhEk15PLC6TeaG7v7AY1YOlwOtk5nBQ02zDzpzmT",
+	"C2tsI7Q+A95ms0RnkFoXKqlEynWeLiG5PZCMfgNIC4SN8ymbDNXIxhd519jLlZ7bu7b9ucP/a65Z0MSs",
+	"o1m4tdoc0qvVLOzEL6TDXO8cLgIMmC0hNBR4mBIBI6YVWIDQkBduoL6xXESqlayzexkbKGDLnMdaBeZT",
+	"8zBSr5P1kqcn4FzjrJdyPdxvy0rdw4mH68/oX504eh4iq/RQTVifgy8wJoUE4+WQiwuCwTwEvrG23GKh",
+	"0bSg+hdS/2EdDiQupBciKYqFhmCbDihShGlcrNa6AsnxhGgSr706CyHcEJqW2pKxUIx4nGAPcKKdi4+K",
+	"bGBLLcg0L8tlMPbijBgzk8TrmWJxVmcHGUsE11CZHeIdQkQi2mfavIgn8FLTCVC7TAdo/czklGxG5Ngn",
+	"ylGoq0bk3Wa/1dn7GPv38G0OkVBnB4iYW5CQggtChOBxxgADYPr0WjgUSRTaFTTq3Ov7TCtU/owCWmQO",
+	"ISgOHJWm629hv+3ym4tKZ3zaYhy74mVqxyOhcY2xY/bfGNdxDKsqz3pqRJZ2orSluxS9eBwD3It+CNXy",
+	"66b/dE0JzN8p+VMRWIZdjZPSRhJPkazOJUS5knUhfqVDV0ffRQphH3gv0wgCNO2NeCTYZIgcsLDW9u5M",
+	"uSwa7UiVdbTgKWD4Sm8gtkxGiwvv6gohrYc3MGsC3ZAKtm6PS7qPBThmAUk0pC1T7LC2tLytRnIQstDK",
+	"FaCyhYEXrvg4A9NBV+zW+exDMxlnVvPXIt08Rc9GbIuLRhJYmwQP1O7ncqD5GqVs6J6+8HI2a759uSJP",
+	"u8x6vOky2FSU2VBcno14xZxnp1+sq+csNzRKmsSyAsC09RcYDmOeDQu7oWiyNns6z5608kr4EC5DTGzs",
+	"hytm/JOFgMZIOkChQJ1HPeJiTXpQMpYyIiBHbCKgC470u69SzLkAfnnoqvuIZ1kadyEEbD7vikEs9QIW",
+	"BVBCxdOsgtTcsilQRgzR0LLX4qzUZPgbYcDCL5v/bJn//K8h0Yzz7uvYZ8m4MaJSNR46zHScBQ6lwOKR",
+	"mQWWipE6EUAuThPkENQ2HjMSXKLOFrtcFZicAkBNLzB9MJozJpFYov9uKvixsTz6FuRkhmU0eDAJLJN9",
+	"o2A8d5OJ2vtYaR13E7EPWegUPd9eRPLwa+FOrSanWCnQ7Iw2z7e/EXhXpzvAJj1TMIZDJYizysLqMiNV",
+	"AhJFw2Kk1ZsoiZwQmVGrT/Wx1KsDOfReff0Z/mORKwWxXRkftGUIljf9CDvRBxOWIJNkgyMcyJZu0KwP",
+	"SXaEvipqO6BYp5QzlIWvOadM4JWDACzUKNdo6wYsNG0YOYzOlICFUSwHGU+OO/gNuFYmojfkWUeNhYT2",
+	"yNfyOpjH3Sn6sUZKstvDWApNPXstfPHTH774+KfmAUzLMP9y6QHmj1/97t99+nf/PXy9zg7klFnT1Q7W",
+	"XAVWnlpglJowHkW6GCj0wYLBAApIjHfgRnCT4JWq74kkscVR/OItbn6cNxznCNw0Zh4mdL2Ybgog/+Ce",
+	"6wuvGOsRStVEB3jBWpJZdMBYyGKc4r3qDcxeX5BXaP5hAWvYWzOpUAAmLJiRwmKoGPJZWniEeXVHbNmR",
+	"190boSdYPR8DhhluVkxRLHnNPKBlYIlPwEOC7gU3geJpTLVKDkquzqIMDB1E7adHQmkgui8hN7LKM3Fv",
+	"dK4r84LrgVBxDztBVOAD0ktqX7v36MXf/deXH/107VAfjvEzclDM9GG5/VEWp0NQrAb5xk+x8VOcTdfA",
+	"XeeV4ugVB/0CXBYkdJYWly/t/02Uc6l4WCfWaed+o7lfbajTXrTeYbqYqOe66nlJTV7mJyxtsfVveHjs",
+	"XlT7PLn7znDpbg7Slfv8yANVOklGCy4Zexfq+as4Oavwox4V9Q7BH1VJZIqcLVWuPD1UE+2IpbAh39Fp",
+	"TRWyQSrJTcMDSPXYuk+fhX5pxmbD5a0Svajz0QH2YQisLFgusGR1nOJCw/Pj+FI/N4LjHM6xTTri1YsC",
+	"R70KkXdPLKAZRKlpWNDAKzU7GU7P6xLzhYQ4EXJJisVjkeWpRN8I/pR1xTAmzhZMbWAheL/DAFKprEIQ",
+	"OPJi+lWmMOEdMkjq7DCD8rClZG9XkB4qq7o8Mcy6iHVbRkqKFpsMFVD6Yy6ckT9kfaPN75AJ1GHkcGrL",
+	"trx2DXx4MpaD+rVrDjnt+g++GQJ94FtxFPMp6WrS8vjy7OuxBCsmIabYw55KI+oIdYFgOrYDLJxwyCPx",
+	"HkNcDrc+J8qR6vLeMctlFifw1QkgXigbkmYqi0fCscDg695WUph33aXJSAU7FuMMJlcDqoMSD2VE3YVc",
+	"FPOW4mtvZRLuDfg17HQGuKNwGJuNOq33hYg65jHwzdn1N8veli5tk2fOQ9OWIc0Q/rQzUFKELUxKxcCP",
+	"7zjVI30dYDBhgSgbxVrbEwIRI5e2SIsLs/GeFqn2uLpVIliIhyOE+Iq3zeEgomNv6iPLhmKkRXIi9D5W",
+	"1wghmqBLOUZxWuQShQhpql8LcSvxRKSZ+WsgsraELB+7y/zminK3Dm8/GSpbaNF+2HJnpOi1kj5Gn4Xm",
+	"AggJG2TrGI9c9egq79ijPElwu5zGq3BQPhr7ntOxJDHMgkigiiyyGpuN3e0FdAqwZKXrccSf3hdykA1r",
+	"reZN06nMyOJaq/bb32xs3XryrBk0bz7/dxVJh0GVVjPiT+NRPvK0GWQ1qO4NJHqVehOJPgcmgmajEdSo",
+	"NUvVcxp4oNydQ6SkMtIRaKUx29lVIIMZ9Kdtp1HdSfNwdR/9Hu74/Wus0j9gzig2F5RCZ+YxDb0aJ5DB",
+	"gIiKqn7BG/x+EX/EKcAF88Ij8+hz6P09fGi76DLUzAafaDaF7dSHysSn95+qnMLZBA2XJwnkoLszY2SV",
+	"SukLDcdOC0E+bPObGDGoUB9+ESPIq5RSUlB22E/M8RmNM2Lv8Liz7K5ZgzqqcyyMSgPxiC040gWDVMWD",
+	"b9Sb2zu7eze+MV/DWqos7tPQFjKJEHav4Mrq8PEYUXx6pOGPRqPpsYXUXnz8vV99+O2XH333xR/9oDZL",
+	"xkp0IdseTQj+y/S8ud1odhrNr7z91e2v7b7f+K2bv3njG+/svLv34I1Htx43j2qzLE/wtDjJOiTbANia",
+	"8dH41JmwlFk4IXUg4J+jKkGReb48IDhZb4nTi17jmSnrdBuCqVeZlTpPElo1zzCgD9ZzxZ3OmBjLrpn4",
+	"68/oHytxlGC9FJ/YwvzcXH2hr9tBITEUztS6DXQL8kIAwtmY94VLQjtzw5jB+LQD4ncFMB9iVkBbomQP",
+	"KNPAegboXcVNsA8fh1rlaU+EhWqHEGwM5bKwmIDQhdwLlBPUdFBIvGguFS+PAW5RABzZGC1UFkXslGQi",
+	"SeKxjpGS416/nFlgtHhLMRL4HCjUK/Du2IHB0YWIM2AtIPvcMWiAt4ltNxq2ktre06fO9ozLpqc1rNqS",
+	"MQcy7wJQCcDyZGdtWYYUxHeYpXMmGWK0BE+TmChsbVYprQmhE0K4WuykM287BVSB1fbRe6t0+8WxYfb7",
+	"NnV1BtweIEbATJqIWBIfi4J1ZS4CbSPb/0uUTjtpLn/D6DtQVc/NE12X+/5i0K41JgrA2rrISlupciud",
+	"3cPOr+9ywueM+hCsHbqeU5huw0Ds0AjqgOOZH8oC5YemqaT50A3XVSoRXFpN5wx4fpBLYEWNuORGbW09",
+	"q4GTz32B0wYiBvlcQJQ5SRl1m8Ua49iM/DXb6sAoDI1Go7kF/3fU8LSdfiwHIh2nMVCd9W4IHvX7fGen",
+	"34v6O2/UgtpASLOmKn3v8X0kQ0t4VyRFh2l6vqJ0dkdNJMyezrjsCewV6rM8zbAfC7QuR3HWj9HIeQJK",
+	"3EjJgzVHjE/dX7+T4ileWzjQYZaNW9ev+2vSutW4tWOmJFX5+B1QEJ89bz1zL/iNtnsB0tXAD0/pCQAW",
+	"gJcktTRyumI+glqW5rJnjuMB7YZGUDsRqcYdvgsXp1QneWnnFCx2v6VywtcQGEFIpofxeAyIXFDybuz1",
+	"m71Gvy/AuAEL32hjRAyq5ksDwO25mopG5xlOxYXBNpZbCPY+AJ14luEPfjlbQeGbONmt5hNm16fFqrbZ",
+	"6TUT7Po1zqSDoxzp5xrYcM+nHNPMG2F8mnpMuWiQf8t7w3KBhQ1mZYNZWZcHHXRxvGKtqmIjaUa/Anwg",
+	"JEFOAJE/8nR80nrWwLIAftSvNVOttx/AEdZeAK9Qs20MzmNVREQfHAeQqkazNUp3s9HwKiLW2YNCbToW",
+	"46zOwkRpPS0yHou32ZoZVFKYYnk2LdOL+LUYXxO6GGACBinKHCY1TzgSq9u/PD8sZVijWwGSNrOUu8xY",
+	"6llXTJUNe+AQIN/V2AOUFGHuXG6GPk5Vl3eTqR3Jt3KVCV1RxQ1X6T7yUl4AzhBCoD19srpcNO92hWYu",
+	"GE94GhsKTKLZxz41OCKCzX4XsqciYDyvvf1m82ZjB6rwAAmyucBEksDD5RsHi/3A42YR4eqBLYg0aFi2",
+	"x6jGxfO0a2pB7eVf/u8v/uIvqh/2Omnb2Xl+zjI/pclffilVn9EiuPuq3kubW+M8NYbM/3NHpw2+nOJu",
+	"AEl/cZUyfBetxgsjEZmoAI+Ak8RFDErPkWPA1aaY5So4AjcLeADYsZi6tAagTncVebD76MLBXmjg9ESn",
+	"0Pz74qwI481L2TvQwoPS8FZCbXbj3+lQkGNxhulS+uj4dzDSYQSOi6iASzlY+MY40ktf6KIsc7mtsyEf",
+	"P77iAlj279lwyyJQC86lWhizu7ELzboQ3opxOov6Jy9QaVH3WXfKKFyBC1zyJNUZRH4wvgo0jhA69Yon",
+	"1UvRSCoa8sqzg2FyYq3VPCcdGLazOhMYcY+U12ADGbrCks2wABXCTfVZN9exFFoz1f1AlHHu5fVabiAE",
+	"1Rgg9H1SNYgA3KQAx9Y9Lr0iEpDK6r/tsnhUy6JfCzIZThH5+wAT4lHpKYJsIDUQBYVBbpQAJ6WWrz+D",
+	"/LzUA0aN+RSKaRfV2omQRleTn53vljnDrbL4FllevHNl7oMhl1Ika6ctVITqZ1ZRYcTeMU5Uvd3SuKz6",
+	"9ve0SO/dWSlx4tDunjenCwGda9b+8Bffr/9x6lzMoRduE0ChVCxQC4EJfeVnZTLFgwVZ5I0dCEZd5WX4",
+	"OUxS8VdqnRyVzRX5WWaqlGZ/YY7K6tfi8kSVRZx9GEXTcFn672JKooOMRGZg3UJAT+ZoNSyD35F3u/Tj",
+	"JHFEFLbgmFV6rQbQlkZmE/TzjrBl52Il69eu+eUjyp3qFxFaK0gcShI+DR3UJ4Skdtv/0j2I7gZzh7cl",
+	"gJgBpUv3K8IaMXYbZwWhmMt5RseSJkirrW1IFU3810MBF6vxIAwWA/xwX5BQa0t/hJDY7I8Y1AMqOYnI",
+	"VyicatnTXuOAKI3lgDmhE3iTnlpCwNfZAPC3+RgGeSymiAs2GktbWpism8tjMSWQMDc7kzl9J0zFOOE9",
+	"UST1E7DVJleb9bxNkt+spETTprBsPGpmSPMuBHVYMpViykKvMJiQdmHRDYF9OFKwWT34MnBMx5JB/yFp",
+	"gy5koyyWEr9Ny3FW5MtnfEBQZyj8hT3TQmYts/qo9aW5hKqDVkGc1NvyLhwgoioAIGucOT0UN80BNO60",
+	"znxMfujALwxA4NlY77tSo8DlkCnIIK+zIz7QbnkEzzpYokSHxE3RlgPFMjUAij2bmpJkIvUy+728kyI2",
+	"lih1bHoMxI00sfFIFJM6O/bMh7MU5W3tZJpn6cmZngYIYC5XxMWnRlxO25J+SAhvs15jocbAAWQ5Bulw",
+	"BAQLn1W2gUBSRkToee3aWzxO8lRolDgoygBFWapmA8fNnEBtCcpJEqaCayVbTCp7yALQb3KZpVPAyTpC",
+	"CucfSAnYQ0KpYCQWMqKNw3Q8kDzLU8F4kg1VPrBtYMOEoy7kGrhWQIIDdgYVexkBXsRCeMzIR2OohYTf",
+	"e2kIu9vbsMFCEuCh2WXjxDQ/I35xFugMIB2mGZqwlB/iaQZbuSsoISCmmjn+LeC4N4ATiVg3QsuKFNqI",
+	"PdBZVABQ8MI6xTK5IsZG0OSA/sALz5O90nojKIwhxF/TkiHcbcTjxFzWNOm11rPnFVQK5jOVRJUvaDYa",
+	"Tf8dM2+w02xe4uNfGx3zYKdZ899NKNojKJsKlXu2Gje3Gk3WbLS2GxZlq9IHVB4V4xIYB7ef/fxPXn74",
+	"w5cffffFv/9465Of/+3L//HDF3/wodGWrJg1vcrNe/Pt2pM1cAb+Yl9xWAfEBda/LcAGZES2iimmGcbK",
+	"uZFzitryud98VkNhUWvVXv7JTz75x5988vOfv/j+j3754x/+6sM//9W3/9PLf/jrl9//wxff//sXf/lh",
+	"ie8z30Z0rTcDuPZzVWYtNuG8UZzSyXqXR2JlgEFZYXzFAQYbvMAV2Tqwn6b2rq7Qic/oA1wU6/ESBRdh",
+	"BUgX75HpM+fJ8fVCKBNQKJ+sN1RKC6RMxkiQrnLokU5iDkZbjlUss0RoXaqLN9sJhqGsUmv7qNwyqSKB",
+	"ThUpRKTByUkFoUP2mhYCDIvJ68j/ZBpuS8/UKFVDWWDwpAKJE2JE4FqF2gceWy2m+ClqaRacC75QVDCK",
+	"tEZiTsqwYCBYVakYxVCBixAQ/qtoYJZyHdBVBFkNWzQ3lmMeLKBunll8c5zF5o4KAQgbmjnrRJig555D",
+	"Tmm7Fa0BBPOr6+wBTi48GUudkQ6yxUIjPLKOUYog3c/0X9uGbjQCtrsXsJ1GwJp7MNwGs9oqpRFaiixs",
+	"SId19thNAlnKYz5XwNEoym3J3AyFMenZZPMwaC0gcnHb3kgheXYq9lkIF5hHi+7VFzP2BqhwBZ+40Wyj",
+	"lE8k7lRsEb4HZjCuSTdPoOq4tYJIV4eYZox7ytiMNseTW1r55p6bFqMMpkB8fqQUKPg4Fu3yBL3aLqTU",
+	"wMzSnBPH5D4ozqTyjngsgSAcGyItnU4V7MV6saf6sYz1UADPG3zAu1KlI55U7jIP9k7vormmqTQteLuO",
+	"NvH8VgHVGc2SCMlLM34sJAtH/GknoqKOoZ0lwjTD5EJXWGjmVOVZB9t1vzQT6ds8EUy8HWP1xiZ7vvxm",
+	"zwyoj/jTO/aL/eJj6sJj6gFF8k0PkvhYTGItvJlw09xaMnvmlwsPX1teggsB7b+HtpwuJfVeuwZmDOU2",
+	"U+KW0BVpq+AEM/8gYxTPJ60XQFQpezVGXkXA6LZs1gVJc3Kc2CmicBJPbSY4WmfFbPlpC2BMwY8p79i/",
+	"EGzeQXGCwQ4j+9tVsnaZ0uYI+UtR+QpIUV7hLdjchPueNrzq8NoQUXHEYd3Bm2O2DYtByhCPrtvIpbwJ",
+	"UXUMUatY0lU3164LJcZdnsF1CEyKdjXMc16R2ZlpMusfoMBzLwbRWnptXKSjcyhVQXPmlrTERWzbdQOG",
+	"ohD+zeNrLFReRchFxV/vkm71GVrGviwsI9gXmKmoD7bKDwLuw4moWutGI6j5QqLWunnz5nbJmDVfk1X6",
+	"y//v917+/Luf/vXf/fLv/mZVe7VYw5ItfAS2cKvR+HLjZgvgeQ4FjqZ4WThjEvOM7Qt6a7Gka82K9xi1",
+	"YcOwoBT4fd0+au5iHobrKz4tVa1163nJ7bDanMwM9bwmPezOz6ctX2WOv/HqmOMVxgiodqREmxseJ2Jj",
+	"n2/scyDOQQ5KaxWXLXRUdFwCJAbsI6Ev2mi352WR0X7boz6uQBssYEcwBpenG/oF1WcBd0FRHgpMGXRV",
+	"Y21vEXWwf0KX9MvAr6rkAYH8ulrmxq8zxE+wpvlk1/kNMEt34lfD2qek3aryV0RtJkF7S0WWxqJoukG6",
+	"RSn+guw/yrOW43mAomUnCqjGqvKN5MlQ4ZgwHlLEWGbRTZab+uzA1rsymvXqn131cCDdCs+52ZLmFnvi",
+	"O8+3C5m9A3d032e06U6BpttsmTUaLBFWEFTFe8mZ7oC7MrrqzAaL5Ny7YiSnrW9RAVPZ5Ad80fIDiNMK",
+	"j0cljvoC8aMLr6Fnp3C1PpghflnTtro6GNg6WuIG+XXF1Krl69eCcW0cbQZbdS4smL/TtdCYV744F+au",
+	"1SDot4XjXx3HAstEgrcJFAqgOQkBiUG/dwfXqASACZiC24MgUkxJnzyQnP+QuVnUg48lyyY2GALlSrDK",
+	"yqJMmEMa1ikEcHep5mlVTxcgSItBVvOVkWFYzRdxQZfwOe7bO0ouNRYP44E09mButstQ8Agm7pkRxVu3",
+	"YcHnN8gdSl8qNkUVdUZB4XqFkuWLdiHGA0lrY4+/PcDLD74xA6qwoObMRVvdKdbv0CoBBWRByXTMpnbE",
+	"cubMEylNKiIhs5gnOmCZUjYHzlhKcSq09XvKPEnmT+zbIiuO68VzQxC9GnpgqpTvopM+acnNEmmJ6zFM",
+	"60BkD09ECtnnMFtHXB/XAshWhMxBTJ8FMDolNBqJQhIkhVPVUf0OdOB8+jPN3KmptbBoZ7/Tv2jnCEv9",
+	"+yH8Emn5ZRyqxdxiE9EF9H2RJGErbh1aQmAUqxTSwM65qoC5Mf8zcExScJK57YrUUNBCcUYhGE80sHV2",
+	"8OieS1MF0KGRMbGss/eB33zMtZ6oNNIYLcYbGbJevcAxigGHgY4UReqPiq6X0JNQxgunwYY7UjVxEGuA",
+	"2Sp/KtCD8Fr4lSwbP5TJNAxYeMhH4jDOxG8cZmncy8LX68ycSnZ0/xBKd6nUkj1zNk7VU0jEDI8ev3d4",
+	"dPdO59Hjh1+/d/cw9Gi+wq9vvaXSCU8jEW09SlWmWmyYZWMdWiwDlqEKO52vKJ3hcndoOYpi7Ieil6ci",
+	"3MdZoRiW93T5MVsDi7CXBG2dkp0Lpo+wZab8pXaV0Gh+obAZqoqpGtnEtfKGslvGTrbpruYYLT0Uva23",
+	"RNYbbpk5xZjvwzQexDIsR+Ms7/EOC6nT9V6qtO5o81yAiA6jrrotHd5++Piw8/DxvbfvPTikCHNfpebt",
+	"ZVo9WHspYthNqHxg1PiApBHFowHm7KiY7RTQTFotFRxfGGkL8fDW6atOHCWiAEMXHBk0nmDBYyP+tDNU",
+	"eapDG8Htce2qnwppBmShM2a5olgb2QPedawjZplR6EzV2QH+uFwXrOH0Ua8emPPjIaNlQetmPsO5MhuY",
+	"3EAi2jJfIuycyhC0AIqLSKgtnaWCj2AxLD+a6rPdhs+ARCkdb3Id98p3vFZY8R/qhNqDO1QTJhWbxDJS",
+	"E4IouZEuxOz6V/9Zy6PTS0DepqnoZWyoUi1YF3iWp+YQmZ+WbmF0261/z16pl22jvBwVdmdA0XQSeCDV",
+	"1rBSjkrXqGfPrmCsbDyLXwwF0NzMcUY8OTNmVSxXVQDHeTeJe9XMI10VTTvdaWZkwG7j1o3np+iFvitm",
+	"ZPq+vIir54uREUS2EsG1qLPD927fvnt4yF7bfh3uo7cO7t2/e4e9tvM6FDhIRIFIs98RRGio8iTqpCJL",
+	"pyEb55mHOYGSDbHMFMI3v5WLXAQsyoUHE3LlE+DbOrTTiUTCpx3y1qAugV/Ac+4Lm5JDz5r7FX8GqmZI",
+	"4SyMcQF7Sj4mxfIxRKeAQJXgO0YeDHk6SoTWLaembDcaMB02EEUYGY8UFeYPkW+IHoLG4LYVT3kvS4gI",
+	"lubZFt2whYH830OilPkZPhGi9A4xUEfaiV0nryIFPJFyMOwpYIhL5q1EXCCMQPvWpfw24kPHSqnKxgcH",
+	"KiPwlI5lz6pHtPik4eDoYRXC2UkqkhyLbk64pkBjT51ALtFUZE6Fhalw+gNpsJQcSgBoyrWith1nrb8l",
+	"zeigTAdN+RFVBknigm8XmjwWYqxREbELQV0p3ugWQQKaayiSyBXu8EppQB4GYj7rUmUd8ztUzcvRJ86i",
+	"NDY9t3O8sCmqmxHrDj5RmbaEYXa6gM8e17QoFJ8z1WOQdquGsFxzHJwxRjS4BQFtNRs9EM11iqv+0/+b",
+	"qMx88eGcny6ceTZKTNCkoL1VBrQPYmKK4OGzDOWfvvfpP37/lz/5/Zd/+pO5AREx0bnHY1WjpSM641qc",
+	"tgrbZ+z1ymoc7uL1VePll/cdJTd8pBv97lz4paxMdYtXUUnNA+rjajefkIvdegmPRwuUty1IxV6iwvHe",
+	"0N6V5j60rKjUT1dIUFkcupeaW2ehsRJDS5RPgXG86R49PCxXmcKXhMR5jmxEljKeAD3UD0hhxuwOZOWf",
+	"u8x5v2/saugYRt7YoaM+oOKqskDBmxtrOlvtfcn1dz5cTzZRZcn6UM5LVqR+gooG6IUEqJQvb2kgyL5e",
+	"LXuttlhrNRu72+eWscFqL9q5+Gvpa7XnT9YW8W+anX3VLpBTub0FbE3P/3DmtcBGdxu3vEYtOTfdu7hP",
+	"KGu3pC6WfSFHw1ibU+DrnUWOgFbGQiEtzNovUNjzTAvpUYifk1ivtM7rUYiT6brxl/x63Kfg2XfEJA1E",
+	"qJ7xaq12n9zcuXnzRuPm83WuYGh5MV7YozVCV4iX2UWYE88yR8vbFpFhUZ7ybjK1Sagk1UK8PF3WYy4J",
+	"oej5GHItOpbsIgy8RxHCi3meFqYSAHn3FjBDi4i9Bjf+b2CtrXbeaGzfgAoUSLYQvh7M0CXzXhafFAxL",
+	"xjxGjp+iuNA9OfNKFn4Z85KYHvOeCFj4P3/96/DJe0dvbd2cfYXRSSaKiW/lPCHSc8wkNRqEa9W8mWg/",
+	"ugmXx5CTa+QdURPV2aOE94SZAsp35cS7bvnRxdMxJ2IWO5N2WAjcLlFJkQXOM2uul4dNiY3QPR3Cx0Vp",
+	"ZaODjb3etGCLWMxVQI4VCCoiV05oyzyHNvfbKJcplzohxqYjrwxiseCQmwUllqjXjk3IZi4C9FwBfrqy",
+	"xo8LvJTL/OwXvhSbyYcbYYmzg/oANxj+OnRTDdlyxRY3Uzc/9zajkn5nlVWomGFXIS60L/JB4UoiiL5j",
+	"DqxlCfJcV6LkhvSKrgJXUKkVCzBZ/LyXbmce3y8dbsDO++4nnCJtxhW++Ok//PJf/reX3/9BePYySuNU",
+	"RHEvK5VSGvLxWEirhNuyeRUOokMho8PR+blszlgnqbKfn1nVpN5QadMb2odlld87U90ppqTABiRiJoy9",
+	"44n3dX57jmut2u8M7TTrQhetoeAthkkkN89PKfDoHZZaq5aoQSy3oEVUpggs+KxEiWHPUWvx4Yp16XT5",
+	"I1nSHfPOccIxTaE8ZUYwlu8tv82iYM7L3/3Rp3/+ey/+5f/51Yf/8cVP/+HFR3//b7/4zi9//NMXH//R",
+	"yz/9ya/+6x+8+Pi/nFb0EkvRGbV0qjMx6nBkMqpczkfF5WQTgyvvt+reLrsy1+8lBEA7RT/B1HlOL4ab",
+	"C+zbtfajd//M2vuzl1FpkWl70rbcX21ISzbjGrHay8sxQSr+dMqM/CgXtaooqaFt4VdgPsMx3X5Qmy/y",
+	"9K8ffvfTv/n5J//8xy9+/29ffPyzf/3we7iLf/XfvvPLH3/707/69ss/+zHO47/94juf/smPXn7002I+",
+	"01hhqHAPynYhI3JV/adU5ZnHYV8qzwq3ERmsXHYyfiyKH5rvsPe4eG/UgtpExINhVmttG0lZWVmqBrXA",
+	"zI1Sa9VASsMduiAS/zyoQWwtOm1aZ+du9Zk6Z/2r6m6vuS2XW6o4AzY9P/VveFugkfbeJvt1Y+0W1ay4",
+	"p/E4s3au6sjyTCJrlK7kFbYuy8t1C0OBWlTw2rLSK2z7Me8Wtt8s8wsfsH4sEseKARSw7KuHDx9gyVhs",
+	"C0GobDJUiUDy0oB1RY/nDi0JHLZGYtqR93iSAKUtYgbBDl9ov8foXCfTnSeJKxpbJMKSQR8A5G5sTARj",
+	"wBkFwxhwRJpZVKZNlDbKEpB3uTbIwsX3EIkplyz0FPCtd8QUDU4kaS08CpRT7L02IDpfi27wFrktfbJi",
+	"LEcLfVtiN4Aj7zMmwpz1zR9NFOidOiD8CDAxAfUxi1FGVGi3dsLJ+XvJamlwAe+A6/KNm7fAnV/xjidr",
+	"3nKvpvO9Wm84dbLOqzQ4X/32tueYB7mDXYR/OtXK7adC17BekrK3wlb3Nmc6ijnkiuP+J5e/lbhxcZsV",
+	"bVrJR23DL+oX6p/3NsIXscDnRsO5Wg3H8987AbuerrOqE39OJ8r4MpzjWyolX56tuJ/weOSzmjkQoXXi",
+	"g+OPyrUTrQTSphHfBpVys+OkQj0C00kB5ae0sIRdTp3abjTqoGbEKeLRtDEUmJIWuugj6FqUPJrzBEnV",
+	"HNDYB2vqAN3lIsJUDdBtzPCKAvwOvjbhGr8TUeXgyTOdWYZM0JXMm32EVJ3dyxw1vMUMYp+o+j7hB61W",
+	"15YMu+gVzvccq0Y1tXYuYETrLFSyk8teIngaFsrhCPD39apB2f7a/jsONiC9d9ztSKfvuMUJK5lLbQRc",
+	"MPNa0YsjWFggIYVe9JVdNuc3l0IgStL0APp2aP6FWFJ8ARLteYBS6KbncM8wSanF4r6XQOF0RNTfyhr6",
+	"3EtcZ7TrDcx7GYTJMBvGsu8VTxJgNJhZULvJyKHLcnksjRkBs4+1ESpCAYi0dMDHVskKgMwihAsCmNRS",
+	"ZoLJgi9b32A5KJQ9m/pEx1VitYaLRV62pZ08utzdfvMr5OKGmFemzReXgFIxmnCpKgLvKiw5vDowEzc3",
+	"qDyz2JQzKlazyJPLhpbA7F6xXlupys7OnyfZ/dwaYPzbMf/3jYtBmszBSsqn0dz2s2tSgTNx0gkqhkCk",
+	"AJ6i+hEZ5KuNVCpaVP2jIMm18aeLgJ84nsTzq7q4L9ZTc2HIGyV3o+ROrdx26p+n61qN6jyYldOxKKb1",
+	"68/oRC0lEKIEgPW8NOahs5MHnc7uhQSYGoLPpcxDG70MamcJF/hhG0prxKD5TApjs5TCGOVi6fezaALb",
+	"tp8eiZ9AFLFDO2BBm3s363vfqM3cAPg4CTSic6udiLRE/bTMz1SElJrmD+CRjuWgs+Bmx6jF0lFbJaby",
+	"R033Iw2x5tqLj7/3qw+//fKj7774ox/UKMUCM63ADzMbucqWtqrjgXS0phUR0/MBY4NaZrQBR6ajMp50",
+	"XFHvG42glo8jftrIJzzOiqfMop7vRjIn7o7IeJycdi0BzHxDoHXFBFoY4AN7YKgmLFFyYAxBsw1EtJ5f",
+	"o5Iqa06mX0dCySWAQ+L05OzR3Qd37j14m2CHZA0DiwBZb8DzsEJm2ljIKJaDcB5Njy/b3CVXd5dc7f2A",
+	"LyjJfPsRSnj71ypynST3ilJ89yKk+Oki+/zieRXBHDCpJuz2wYPbd+/fv3vni5Ux9gUT7CjTSjnEBcoT",
+	"0NPnjM3PCHTx1OHkKknQjoqIMBU6pdItFk4a5cKy7Fj/dY9LhnHszH5FmR9IHEN1ZMyVBSVvkOt5oIpy",
+	"FL6L2zI+O4ppuCUU1M/xkqMLzmuAPu47Pxf+1KurCd7dIU9FZN9g7idixbKA4q7ZkeA+9kt1+1QE+ksI",
+	"BTdDhIKi+AY3+CL5hUbNpMqoXL2llCMSIEEsVvZNA5GxkHLUAYmMKKmKK/AuLt8rdwfyodEmWjsB/qsT",
+	"685IpcKJxhWupJmrJ9adKHdgshm0GvmRCPk1D1E7Oyot8B+xecb+M6k6ic1fTe+xZlCbDKdQwaPTz40y",
+	"PoNuK877vcynN6Cttc92ysehdoFQs5VrU+DWOu2CAQEiNwy6V3xP0OqAXOFOGMcYNQLd+lL0fwgGEDK3",
+	"0gA4KnFVYDEhejrECm1QHheL4WnmgKaB49mzZZ+4xipqWLdDiknL2hS29HCSQBsUzMM8IoaS2pyitnTc",
+	"cnQbAYOcivj0S5quBYgU4i1m6XkDl7fjzp+uyN6YoenA4U6Q82M8FtJVVwraEgKvQzXRwMFIcxh5+Rp0",
+	"QbwWYvmU8PV6QS+CMRIbRIMAKnVsnuOlLe/1CU1m42D2cuJz+cHsNSjnhHi20EYVwX3OKwJvrwdUEQHq",
+	"Q5tZpfrgrrgcpaq0ZcGeVwaU7TZu2dQijPXRCHAuUYzrllfzEAxArN3XKmkd1rpUKXv0+OHtu4eH9x68",
+	"XdS1q4O0E/PPERuN98tIJDEQu9AvrUD3IuslhCBUu4+8BvCqMo/bjeIYYIdcAyFc+fcp12I25Dh3HnDX",
+	"42+9h3MJhSeMQLD9xfWAgGGJULsHCS0zBbzL6pvZCSMeCeDdnK+IkSlXlSOWOhPc74mrkUj9KD3p0d6o",
+	"FF6DXNvADEil86N92mk8E2mxOc3YCZUJkD8c376r900q0oRDgJua9VceL+cBVrwEoIOSLpxvtq0LAxXa",
+	"WTybXeaCR+a9Xnny9KRUds97r7H8dEf1+7AREM9pPrMj85EFRCClR7qOAsU8C+gL1e/7ezNV43FpD7vk",
+	"vYhPKW0Q3D4iZcdinFVT7oC4Ob+KeEayQlsRqlY6XbAn1ESuk6kN4/ACp89/bZ03zY3zZonzpnGpzhs3",
+	"91fpvKH7bkMPtIkMn7GwDLBCF4U1naODMoFV6jkIL9TDZFXkpS4mp0ejmmypgYGHj8M1utdoONADun20",
+	"aBVlxKEzyCEcYLhbBxRjICXTZRoAdw9iLIvSSqBAVzH1m3N6ZIfw6rhYvvmsttR/QsUyU9ETRl8tcFwo",
+	"Fc/G0VP9RsQFkRUGctu+nYLOtTNBjdbsh42BVpDjFJOBp3wZrZFZqvNIddopp3pNXB3lbBM9vXJpeD/G",
+	"aszp1BYQ9s12cPpS7iRQj2Mi9sX5U/RCUfhQCqSxNw9rMv0LthkrFwMw9yx9+g025mkWY3Ww1xQ0QX+j",
+	"GRLxacByCbjecBjrTKXTuvtNZxJH2TAsoNtgnWi0fx2j/+t1dqgsyT5AllUSsb4Ayz4TSGgvWQig+JAw",
+	"eJKsHq8oJGehFE+zTi9PtUrJsknMemCJfGPbCKKXL//U1VNhodWb+6kakYfcfpSpkEmepmqCzhiqy079",
+	"UGjLlZldACWPVZiMEBa6xUJf9Q33WQiJbJ04Cvf9fMOm/5fQbAfeskslAbrOob9vMbpYmj0kn8O03Fpj",
+	"35ViQs5SMnVLpT2R375U6d1rYrvODpKEEhPR+E2EmXaA2RYlNcG5YOYFVhVx9qUhB36PA6/HXhXU0tCR",
+	"dbgZ+FsE6l44q5Uq50DPY+GVuqqcw9lSG2ZW0FuH/GKoJ2RDMZq/te87YvdTqmFBLAY7CBpRXLhOqwg/",
+	"6JJYR8PHsqRG/JyqKzwy8/9WnGRQtmZJV13xUDt7pttoDi3ot/1yRRwq/vz50k5Ycg6wHKtfWzIuV335",
+	"u/jQkXlmeQ/INYd0O0V5WMijybJERJgXIVk4Z52GiybKBXZW7e7BeGz0u6UdLVbJnqKlu8z+qNQHIfMR",
+	"FES33spaUMtl8deTYIbI31xN5qGtEw6VDOBuMp2647Vg/n7Pb2W1NbfOL3abwph+lVgIZ4KfH5+RCYV7",
+	"MRdjp8TjrSSAsJ2ia4s8VM2L54lZvWLsaUuDyU/okghZVwxi6S8Y8WhpqAudpsrIr4iYVa0rq87ejk8E",
+	"5ClluQ7ZjiX1NooEiEBkq/YmpDzmd99pNVCvrRo2uUv8IY/40/tCDrIhlKEPaqNYur+DuYIOq6xol9Km",
+	"qzpgr76VZx3SNZedCs8rqr1qiuB4CUFtoOtltKBL4KhZSru0bNC2BLwVH5i4lqIjus4OUB3px8RwP3J1",
+	"hxLVOy7UpKJ444hH6BV2kS5KpucZi+J+Hzh9isQ3rxVjy3W5BsacEVF+SSACkHkmgkLrg0iNdBQDKRDN",
+	"Uyq+o5c7VBTsKrZ2HLH77xy+e8iiOKIMtWPRsiMqGHgiC5CgbCGVZzqmUcHL6otOpaeKlZakr9IR2GkR",
+	"z8QWeCbX25t2mRwZGi3VPkiYsg54SucydaaunXJhGzXjvlF3ayv8+DYosZdb+dYoHKZTy4xPZ2GYnQQ6",
+	"0sbuvFq7E2Y9YFJMzmlaeqkZGU88mq45e/M65mssRu2Cv4zOHfAuhm/fLXOoYDsWi4sxcozCswGcspSB",
+	"6eep9ZyNRDZUkeUY6A0F5pWOU9EXWQ9sFDRPiHcF6QYnHCxIFwF0UsoGIx0uDM21Eqmpi9VRSiqnRGrL",
+	"qYZWVMsW+ZhNZC0UF53xKUbBI8p8zoqcaJeRW2fvUZzddgrVnF1zobhwdymR0/7klkeMBuOk+DfWGRSp",
+	"qAA8m6GAZfNATc6VmqkpObecnwnt++o1pJphUZx+AaDz069trWIh6dLSq+RwgtRE5aWU3l1r3Wg0zBam",
+	"pS53733uMvh3Gq40sllZ/HDPY+VdsQt7pgvmZbXWTmONHE6YqSvN4QSHb+FiPUsA8kz5nst59s4ASjuf",
+	"g5Um/pTir36620xeNmCm4t7QZ0kY7TMzsVP0Oknl4CKeIN8E3jaBt7PguUGkztKG2813bvpwJzd3956v",
+	"m6rprvOF7uj7yP+BvSfXbjEAW2mqZXQZ+hjUmbLfPEDG4Si3JSi0uTTnqETMsQOnQFvOcBprgr6UeE+A",
+	"o8HWIoOYIBK3FbD5WJd5NsATbIt4VRBstCWxS0QOh2vZPzBkWq+glvPUK4R7zdKVgN5RdaFqpaQRR+V7",
+	"tS3pYgUc3bVr7+M9WL92rUI5Qo0H3V5ckggjjQbeQXoLGpEAXLMwKrB5Y83MdNCrHi5Qs8y7beUT+iiw",
+	"Go2SQOfaS3LAehnrE0slZwS6gh5a3Qu0HFrKB3bLAC2eZAPlUF849W66aFORzQqLlZg9hGVl8kRYPRD9",
+	"3aTYwY8KBCeY82aLoT0uZE8AzrBZ2lROH0OVVmcs1FBQ5jVCXQFodN8voKvATi/R3rzeltulZl0lOCjp",
+	"Bz8cGTVUZxCpsZAuOF9usiI+bcud6u710XawJxF+uos/7XMNHbcQ2LY88KiEgOQcthBAYr0LrnA1IAY2",
+	"FQOeRhAysk4irGljSQhzTVakOyxIiQ+wXFx4vW9p9zP0f1jeFvgSQKogWbKJctqcSiJaWlsHO41sLAMZ",
+	"FEssSXa3QcqITSPB/ZKp6p96R2cClPUFtg7CIs69XmeH+DwBid3OLo0CNhYmLo54LCGc6Ny+wPHfj/vZ",
+	"0M6UGaXzecXSjdvKAXgJ1Ioe5jJKRQTzP1YqIb/kRKXHdGJv896QhAOwYhibzWKCwcMMdVcs1hZqbBsj",
+	"zLzdmmAIoEaR8VpoGhRbt5XMUpW0mFRbwNsYvo7nVdvpwNo8wNi/XCQW6T+e8aeemsNKnBxoptGArC01",
+	"bzOZMR4U5D6uyCEI9UGsM5DqXDMOlxEx4lhKSxfT7IPaBPshsCUz29KYa4tIdaTKOn2jN6FPr9kIzCXO",
+	"x2ON8Uzv7UWNecYTY6JPA696+FyKa1vijVonbC4hyhcSANm59PYvWKFxpkXSD85bmbGwLddGuVAQZAUn",
+	"mHnHyi4zc/ddGnRmY0l9ppbUJvv0FbZWXgETJe+andgVWwUN7gIb5YAubMRNuBxNRzNmuRG5PhaRuQD2",
+	"oYIyj0oPENbA3IY2ulkJK3goexUowMqwWa5jKbReL/z9vkqjvQaGH5a2OhOPcyGNWGY3dotwRiwzMRDp",
+	"4gYJIJh2zGysE+V7T4v03p3FDQMgfU3EBJA4r46YOLSa2pvT2ucxXmM20zrxGncqCu7SKxSmX8RYzPyM",
+	"lgMz+zZ2D4YuRU0t0an5Kk9FYBHKs6EcPyNKnyOiEyyI2hx4kAskdS3yycYiZVZWMNX9QPSywCtoZaRD",
+	"SHhoPP+kXQK2igQhQK4YXvy2MLp2JVDB9e3cCmQ3UtoiBm4tzaXP4u7R13kgPCkoFhJGIsrxOIFCfCAZ",
+	"j0YxphtKcB94OWCxnEHCdaeuiBCmYIHwL+HnbJAJy/8HxjzDFbYzZ8vakcvnoMhMI6Z7a4PYoVizV1NL",
+	"BdTS52qNtX0nxOk9JZ7wbLCERZJmNol7wrZUdJ+hl02llBU+T4JffUNdJQF+V6lj8iq6KIx/b7Wa2zvB",
+	"zP3YqvVUnmrRsQ8XGVlgvTa91mqffu/7n/zin37543/GOk+o/5r/0deLx+cutlZtd9svDYTK9micQOp+",
+	"6WjUWrU3Hz58596Dtzu3Hz54697jd9ep0GJW4IrpPc8wvSvlnnmn0SVGYTV27ASlmpXrsxPtHBwGL3vL",
+	"wgFjZM0sDketBT9esma+LoFJYqBQVmSIWY2gA4ol741ERw/VuHbmjLCzbZZzGWa4f1amAfUL1W14QDdB",
+	"pyLb631xG/hlZpUcuKrPpKg8WW6kXTdnNNZZ3NML2T/N7j4sfnapXMcog4CT0Z7CVrP5hvurk0J5u1tv",
+	"1PdOP9TEymjka+P5k/Mf8dugN5zqgEHtwma+FWVUASC90f7P6ugw01qh/oOOX5rji9fnvSOETS84KZjG",
+	"MFg1i2FA6m5Bh21OEe9lC8CRF23wnwOf/fkDWg7Ww1kONjDLq4dZDhajLOlk6LVT+EwD159lfPAc7fFE",
+	"YB3XKsGNr3AOyKFIIkAVGqNylmcFY5CDIlKpCYAuVVdFUyR2mjf47kAHjvhgwT26fAbvKCk2+/Lq9iWu",
+	"FiSXDtbdjE+er597PnhgJPNFy+snQW2cV1xXj/Js8Ua8KLF7OmPGYBNgeoWPwEGENBQD5yWLiXFJr38i",
+	"KuXydffwKXrVbfu7lcI5v0baDU3MOhqOm/PNbXLFWs6cpgGnC0GBgbFmIMoZR2dWfs587TxZFLewB89s",
+	"nDAVI3UiQsoDITWIIKMuLBvyKAqZkFjnFnEyBFoi+xjmwZIJHtgpcUDQWDoNy0FzqEoQaFbBHJciC8nP",
+	"HyLLb5GaHyMkC/tkCZrtC4ecQG+Ugg9FrqJIRBXJHPBGe2We3dmeDUuedh5FZhnzZi2o5ds1EBRmiuHD",
+	"ndo6haqMkIROXnURVjNh4N7FruO/aT1gHNu1J+dl33JDWyzh3ncFCZEn6AuWBLBxr55R8h7xY0/qqjxD",
+	"tB4ILoA45lnxdSwzxeLsXNrNRHSHSi3hjXkPQrUF8E8lgoXYUgjpspi7piayzg6iUSw1fMqTpBrm8r59",
+	"4brS/5VTZmgk6ygzbrY37tVz6SZ2Hhd6YZAE63Szl7SIHk+SLu/hMSBOr2e1Z//Oltjsqmj6P13P0+S5",
+	"n+m63tW61qaCNle5E7/+9WofEQwCcAr8WMhZU4mZIYBokfhL4jwtt3MXmcQAXy/VhCkJSod5FrmswjxN",
+	"QiCxCL1+hwHT8UAiaPqbhxmXEU8jZg/+k9eGWTbWrevXJ5NJXdPXdkXrPTV6HQiiqJ5BNox1W6JKZolu",
+	"OYnFVGUcK/074h4kS9Cil4ostJkuoOzhlgC0N2pbC2Qa5QaRfjix9Y/hWwuJJpiEx1fi4CSo0jnOElAG",
+	"EQvu2ixVZDA6JQ0eBwV9A53VE7vmQ1vtgWiW4XfQWUt54lidUhhS3cGzrxGTFU9EmsFfqWjLYh3t5M91",
+	"DrOnW1bJDXEOQ9w5jmcF0wsg9Xh722LJC9U2zsSIVsJcb/LaNeQOgz1ooS+kc6s+23761GYwNF0qbp09",
+	"FlGcil6mXZ5wXyWJmrh8pseUAYZwftz/frYWHATzB42bqOD7RvPfs+8J2J5NNg7YTqP493bA9gLWbASs",
+	"uRuwbeSk2t5lQ5Wn2hEwS5q+7d22hG/MZCSOk8/0/FiMs9n07JAWYAv4PUIzkunWgekZoHuGSqo8BfjP",
+	"GCnkIj5tuXQeu3ugzd3tW9CZvcZO4H4Br29LmusppZnglNfZfUixL9MGunwqlzVirKO2fN+MkTtoF06w",
+	"I6GBtB9cV5jdADJ2/N94029hXQCaakLuA/XBeyAojRDqbqNXW6q27Oep3YKaEtK0GgmsxGJWe79IgCMK",
+	"a7NRDidxBozlqt9HcVAeDs6LZrtmtRV9iIOzCS9mPvrxCaRS6QCAXV6j3vI6/YcntCXtWtdVv28F1EEU",
+	"pUJr3LxHVkwgSG4yVJaNm6N6BfmJXQETMRRsnHeTuMfwihU4yAMi8NtulM42Jznikyrh3jWf/P/sXduO",
+	"GzeafhVCN7EbZbm77diBjFx0HDvJxvFmY3vXiNtoUSVK4naJVSCrWhZiX+71Yq7mZl5gXiADzGAeZybz",
+	"GIP/wENJpT63gwS6COIuVbFIFvmf+X1FESHUOo9xYFkPi/HeFWC7WTkP3ng3q88Ezf5PTq6/zXqNLXqD",
+	"nlcYblZWfW7oLqr187tl3O+P7G9uwvg+R4WUvwfLjbjSqK2fPf7o+aYS/qXN9Mhpk8dSqtLOCX4OtTB8",
+	"88nkyLPeMI42aNlWvZXLy8rnebGGCrRtb9BbzJzKj358PZuNXn/hfvyvzz9PoLN7CPx9GnGZH/mZHz3D",
+	"N/tqcJqaE2UdTsteAvGwm/V4/WOZ1cOrefbP1SKsotNzBS2RTBT/OEXbo/7bsMDlcxuLIHov5OZ0ePt3",
+	"f4rbYiXd3JUFTmX+NhP8G8kE8xdmYyT4MYyXi4ew0JG9sNO8iXn79FWyVaNnqtHfjaK8mJbcSoePTe58",
+	"SUVy0YgtLwNmKagQCHQtWPVUq2KcsGFhTRKHP8qmJrC0xnCepC8OzJKTJqJQNfOisXc5UivOfTw65C0y",
+	"HxGI/prhm71zGXw38tdkzQENFJ5ImpTRiRwL/1vx7PsxRiKRRk3lxxQIQ7wGoxZRLjOcCA54Jhlxms8Q",
+	"8SZlOBYebxcYiR9XItdhhPz8egj+FYqVa3DiUml1UcHwPS6FrQu21R3Xozu2HtXWo7polT6L1Jtyqu4y",
+	"9Lk+BV/gJVIQOaThiBx+eIWBqvFgRhLKpvLdulzVdKemWr+MPfm95Fx5SMuL5F5hvrZVZL9GFRmuaJx+",
+	"ijwHC+gKyduN59kvbaGeuaORXBStpCuZwZ2Fa9/j7KT5D29RsnV6K7DrTJQaH43l0g1vn5ZHGnAOE+/A",
+	"tAgisWM+I/DdB2IizPEOifSGMimMbzesy2HIxLZ48kNSRtWcAAPrcybBRvf8QbtpWif99pRWSgXZgA7c",
+	"F6pWmPTCI8Fs5VpF+Gnz0qpHYlqCmR5Q7z1mQkt21jNl1sx+i7AC2ona6jQDNYR5JqNsmHDzygChl8Ia",
+	"mrLm78I0rmyyI9+tWXqIw2ydn1isgnJ18KnCCruicY4yV49dq3QPP8ERXoX9VR/t7d7fJzVGzJ7JvYi3",
+	"v9FurMuNpJUfLm7k4Y76iI4ARTmJn98b7nv7u1kvLoHAaSpdfeTnrTegWdt7sN+7JvsWhq7Gp2mvr8sF",
+	"ranEyUy1/tb43Rq/l9LMoG3CosKVdN3WLzmsN6MrCbY0tyrQ6FPww+mpIQCTYXmibCGrgJVLXHAzJcfK",
+	"Ri0JD8i6sWpItRszBHkMV7EpkNWZcAr6iJQhS+EqmWMtOGs5LASgDjl8msu0CagYwVfQwumQ9zhL1xCM",
+	"WRlvb3Dvwe7uhUUSV1NtAzPb3Pg2N76tgP+VMhSI+RVWiQfdxSVy3VqKWNlvzp8DT2Sl6gteOWQWTyzl",
+	"W01MYP0YIsVzGdqsXAhdi4UyNZJU6pSEpuv0z0vlbjIXO27oXUdz1xvc32OMpoSCn3a/F4co4Y58O/fh",
+	"Ex4rE7TK1S1pGO5ZVjTP3zb685FtTEmMfLQHDBILXS7I04H5yqQ6d2VV+V2OBZKIEn7nHHBBB1XleVRv",
+	"DjGIscqYm/lh1mNijCOjFv7q3n68jEB+/od7WS8hGOWLn0aMIf/87v79q22lOAdnae+IIR7IbTFITbSj",
+	"22MtV0MNojkdRRbXNj6ykFV1PozkdQzk0wCDqhRkn1hNNjO6/YC/ezK39SeZwU1PTWmxLpswLSeY51/X",
+	"VgdVRS3CXrxSzMtDcqW8Xi8jgh0et0R+MUzrm7HIpYG/R0j8UJ+D2WsFjbD3y5//+o///wvY8chaQJs3",
+	"oBl64/7e5SDY0eXC9s4zoEfIgLMkptHLDOXvf/jlb3/618//988//rw2IIqXXX08ASnttBFd8luc9RX2",
+	"L9nrDxfga6aFfPES8/NWUG5DfVt36oJ6hZbkKkCyRE1zrfqlS5WcjwqsgyL0NHpQPotWySmB7s9jSkob",
+	"0G2FGos4HgTk79Y7H5uX5O1NABp0S0e2DN/8dCkOkpugE0GEyyPE1OgN9q5mrvpvdyGKEV9goS0bsVs0",
+	"p98WXQix5ePGv37JNVOyILiTTl/xa/r5Sur7Ql/oA4aOG6vrZW/w5m27dEnlx1HosYfo40XJ1PCYOqeF",
+	"Tg1umhhZFDQtCGizUXI/La0oSjkWI1lIkyvrBgy2b8tCDTOxv7vbqlb1vIJYpqqdP6bMNPNH8CdXzuI/",
+	"/SD5QCQ+EqDtsQ7XHwc3ZdJ2i7U5l4bzQzRBjyitQ0I1i+isCKeT56rC9KoZU4UC1ULIwOq2cmR8oVQ1",
+	"9NyTVMDbkdSHKTwDaPWAWgwfld+HRz1n8kRtAFqFhy5AgQJt/lDiXrsJXdT6jLDIFljnC6/yV2Sle8iL",
+	"5aAbV0TagZlFJPqz9ECyFGgRXEZiXk6gnW8PwwyOpFMh6AsLUDsx11NMO17jpm536qfeSDqdHzQg+968",
+	"BYNmpKRV9lu19BeccpQ9evMWlg2zE3Ys4pdxf4ZM1V1S/tT5Lvnhlq5Wc97qyPXlt+TA0y9F6gqYFjr2",
+	"T7g3Ps1F8ULo7PoLKltOrfRvwMPpxJ0IpiMV9xB+zUAcFMrWc2nkVNlMfGXlRBqZiUK7el6a40wcVJXV",
+	"TmXiVYX1QN82c5mJZ+W0LjPxvDxp+DQ1IXRxFVHSJaHeVYXUxsW+azMCpe829B7pALEhLihNpqcqiyKy",
+	"wGaRKS1j/pUWhW2bPwn3QFdmPQgv16Ye9Xb3OSxu9a5See36AgwUPW0sCzb4jSVoWCifOCHp9HvAcxCj",
+	"JXoAFVZItfqMan69368q0EJqjF8K+x0nyR/BsOUCGrblIhM59AucZJyzOhOVbBz8hcGnBvebZ8UCEaa6",
+	"vs7/tAro6jLh+eGH8Cu0oL0JkqG95GmNx8+WkItiGgjWJD9I36YENVuXomqKAgv6ApDHoQkwKofm0NwR",
+	"wzTzPRwkO8lHWrABhOPASH3IQoHSRmNdjcWtF68eP37y4sXtfqtNircNB0LXcGuBY/XRtMyLMITeoHo7",
+	"KmR8evDNsydfrrSl3lXa+sZagbrIs8v3bGghBwOkKNI2wqWkET9ucevxwfPHT56tN8T7TI2HWbzYmHh5",
+	"4M2uEw1LEgsGFzOFUBQgrZC2aEyN4kroT7TRboaPegQJ7UShJlgCOS7JJcd7B5gSJ7sXWUBhKYyztSHR",
+	"d8MwrFuZfrDZ6O3p2ks7IYsiGj747hZodPpeWsLCQ23YhiBUCmmMHyODzDhdwCLLwoVAiZ1cK8rFERuL",
+	"uBx5W/PBKpRoWDwJ/3AeRATMxULXdaFwzvriaboXCKOGukIANxNtKVTAf1vlyuKERm5oQ4mRmkqDk4gD",
+	"3dTmoXkSa+9gQHZMUYcIoEGVqMz6zTVEocIZdmdTFFwgi5sf+a7GsGgQewaN1YhRsnrPrYRk9tB0FQEz",
+	"pzG+2Iihhummr2awYLVAqCdLy61s6kfE5iWXxBiObFD9iDqC1bPSHdOvJPQ1cyWvsaB7eUlVTvy5CGYm",
+	"wrNgpo8ARViocu6vQwGpdzWjHlWFzNWsLJCiVzAVIxoi7GIEUg1TMlkvLCU19ioGNBTfkuGo6LHGqSN/",
+	"fZjwXiNdmMxrfaIOTXxwtBSaEIbeCwoli/c4eSOFE/RevD807+/cuRP+gzuHYysn9VC8F0Ntjqw60WoB",
+	"6/Gk1GM1husjBVJgYXVdKyPooXirCE3AIsZOtR9HIYGTFZMYfESSG+OnsCXtwCAdt5tAKci99TeI9+nr",
+	"Qg/iQ3R/8reYaCOLKNeQ4A0t7XaPDs1BZL/QTnAFF5pihvNdmDfyjfOy5qOPzBtHQ54z0JBRi3hSsrXA",
+	"/JvcBiMH2uFdjLEun9ZcELwR7+xPHBN5MvaXpzlnJ4l76Gnh+GpgecPa8tilldu6evZCTw1MCAoUFCIY",
+	"7KDt7ODHskmtXrbLu4fou8NGHO7TeMiIZfMyJnIXKABYHp9I0hXxZdEs3GQKeaNlrPFQLZqdY8n4QlzE",
+	"ghNrPbAZHt31etSBIu232ENLk+tCc01i1g1MGYN66GN6u8eDuRGGEsNUJnHAllUWzNllZGj32Fnairyx",
+	"FmayBZg0l9rUkm3iCNg5OTSCmgvwbijemZKcOgIT3VYhsQMjVZS4Z/BsBFgtUcn64RDpfmLi07hWMZww",
+	"XoanEKoqeQNoGnQ5BDgtJZ5ihj6w7sW7PWU84sQJMizgEeoLGBjp1CLmGW1/njEPRLcwLjFoslVjOBZp",
+	"ZHEOcVxlUyvnVWPhwCRWNLUrLP3QON2NiHP0cVodAscjnRbhZtLPajoSv7tXkLGGWFTCN2Ur48Xlhodj",
+	"worDZ9J2QRaiRRUabokqvGmjmDLS1BzPwh1MXpOj3eWnGXRU7cRwofR0BgLblQl6NN3DxB8MCDeS+XFR",
+	"ThMcv/4qHr3eKDyPkT2knHiPdJkJ1+R4Ambo5m4Ia2qo5lIXw6TRGViMRVebWPpgccHCpp8a7cgJxMiI",
+	"loWorJrod2SppvI67TO30dH+AbjQCJ7rTXaZB2zvDsc6nqrSVlQyV5mg8iNshK3XVc+068U/0Lp0cskQ",
+	"AkFE8hvpatsS5w+WxviabkX2XQhdjmDdBk5Wsq6yqIVAluCCqZR1pfHAcTkIIiPClwlvbLNRrb/4e1Vi",
+	"7JRmSHrwuiD1ucWobdYYpNQ8/XQB4H8dG6LwugI+OrjwviYfloquNHqaPLnlXCGWQoPRAK8KdnYev/jv",
+	"nR3Qq69ePr3zmbhF7dlkw4+WtWeen0t7fDsTX32x99nuvV1x66svvr2NUhIe3nsAi/zJu1wVaLopFzDj",
+	"+YSAd6bzcj6XGVjBQjg113lZwMRbzLyOyIOkc2qyFmWeN9bRYYJyAvagj7WgUYohC49DiGuk0AZBTqvP",
+	"Hw2jb9un4b5+9uL1zg71ihpwM6XaWJgzzEyR1SwTWlm808PSe8kgDjDo0xQSnQws2a5LizS8rinqvvhS",
+	"IkZmrefKZTDkStlcmZpWpxmLscr1XBYcZSetRL1ys3LhmN5fghFSBGMMPZqiwBeO9VTDmgaTAbFeWZrN",
+	"Zd0X3ykLGhMcYwdvx+h9aY9HiHtI7oiopHOL0o7Zk/tfldfswO7s/MeL/3y+s5Ohd2itRKuImI29XTRX",
+	"0CXqPxqhGffS4ZexTT0TWLFCy+5l+vFaM6/mVb1MwFHzsmjmoAsRaxbWsSSXHkcfYBx3++IJPmlhuqAX",
+	"7lgzFglvstCfSbgpwZzFGa8wFw7z3hffGAHDjjYBBjVKp1uxP56FjGzSPVgLa73by3bvf5Z9+vABvjcT",
+	"kmbC/35o7u1nDx88BLFgZV6DP0f+wEQXitYgfQ3K79Ea0N6PSIIaAuHOHTibyeadNsq5gbi/v59MK1ab",
+	"iSG8gTFU4EP4qaJJb6lhjBx2yfAm5KEwmxGyMzpXfMYTA3SJgWUlhog5lreYgTFP9+A0l0ViVtMPXb4A",
+	"ufzcLtgQ7AkRoGzSC2EbWD94/JVU+hroqGsb/pbwPsGu0a6GW08CxUWq16gHGwLT7bwfuShNBV1ypU2a",
+	"4XzFh7cf/h0AAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -43,7 +43,8 @@ type IdempotencyLockParams struct {
 }
 
 // IdempotencyLock returns false while another transaction holds the lock of the same key. The lock is released after the end of the
-// transaction, when its changes are visible.
+// transaction, when its changes are visible. Any role of the database could take this advisory lock. It would have to know the key of a request before its
+// client sends it, and would hold up this request alone.
 func (q *Queries) IdempotencyLock(ctx context.Context, arg IdempotencyLockParams) (bool, error) {
 	row := q.db.QueryRow(ctx, idempotencyLock, arg.Username, arg.Operation, arg.Key)
 	var pg_try_advisory_xact_lock bool

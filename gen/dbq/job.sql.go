@@ -376,7 +376,7 @@ func (q *Queries) JobsForget(ctx context.Context, arg JobsForgetParams) (int64, 
 }
 
 const jobsLock = `-- name: JobsLock :exec
-SELECT pg_advisory_xact_lock(hashtextextended('task_jobs', 0))
+SELECT lock_table('lock_task_jobs')
 `
 
 // JobsLock makes others wait who create a job, until the end of the transaction. JobsRunning then counts for all of them.

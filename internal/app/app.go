@@ -67,7 +67,7 @@ type Options struct {
 	EnableDocs  bool
 	Kannel      bool          // answer Kannel's sendsms too
 	Roles       servers.Roles // nil: all
-	Rules       queue.Rules
+	Rules       setting.Rules
 	Log         *slog.Logger
 
 	Secrets  *secret.Box // nil: secrets cannot be stored
@@ -119,7 +119,7 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 	o.DatabaseURL, o.Replicas = databaseURL, postgres.Replicas{URL: string(cfg.ReplicaURL), MaxLag: cfg.ReplicaMaxLag}
 	o.Username, o.Password = cfg.Username, string(password)
 	o.EnableDocs, o.Kannel = cfg.EnableDocs, cfg.EnableKannel
-	o.Rules = queue.Rules{
+	o.Rules = setting.Rules{
 		MaxRetryCount: cfg.MaxRetryCount, RetryDelay: cfg.RetryDelay(), RetryMaxWait: cfg.RetryMaxWait,
 		ProcessingTimeout: cfg.ProcessingTimeout(),
 	}
@@ -196,7 +196,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		db.Close()
 		return nil, err
 	}
-	settings := setting.New(db)
+	settings := setting.NewWithRules(db, o.Rules)
 	users, err := access.New(db, access.Options{Username: o.Username, Password: o.Password, Settings: settings, Now: o.Now})
 	if err != nil {
 		db.Close()
@@ -212,7 +212,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	dir := directory.New(db)
 	senders := sender.New(db, settings, dir, configs)
 	senders.Register(metrics)
-	tasks := queue.New(db, templates, dir, senders, settings, o.Rules, tracer, metrics)
+	tasks := queue.New(db, templates, dir, senders, settings, tracer, metrics)
 	host, err := os.Hostname()
 	if err != nil {
 		db.Close()
@@ -254,7 +254,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	streams := stream.New(streamsOf(o.MaxConnections))
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
-		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Inbounds: inbound.New(db, tasks, templates),
+		Senders: senders, Configs: configs, Pusher: pusher, Settings: settings, Receipts: receipts, Inbounds: inbound.New(db, tasks, templates),
 		Phones: smsgate.New(db, smsgate.Services{Access: users, Queue: tasks, Senders: senders}), Notifications: notifications, Contacts: contacts, Erasures: erasures, Jobs: jobs, Batches: batches, Uploads: uploads,
 		Statistics: figures, Reconcile: statements, Feed: events, Webhooks: webhooks, SmsgateClient: clients, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
 		Servers: others,
@@ -269,7 +269,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	runJobs := sweep.Job{Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: jobs.Run}
 	sweeper, err := sweep.New(db, o.Log, metrics, jobsOf(o.Roles, map[servers.Role][]sweep.Job{
 		servers.Sweep: {
-			{Name: "recover-zombie-tasks", Interval: recoverInterval(o.Rules.ProcessingTimeout), Run: tasks.Recover},
+			{Name: "recover-zombie-tasks", Interval: time.Second, Run: tasks.Recover},
 			{Name: "forget-idempotency-keys", Interval: 10 * time.Minute, Run: answers.Sweep},
 			{Name: "forget-sessions", Interval: 10 * time.Minute, Run: users.ForgetSessions},
 			{Name: "take-messages-of-sql", Interval: 250 * time.Millisecond, Routine: true, Run: inbox.Take},
@@ -389,11 +389,6 @@ func (a *App) Close() {
 
 // tracesLimit is how long a stopping server waits for the collector of traces.
 const tracesLimit = 3 * time.Second
-
-// recoverInterval returns a tenth of the timeout, at least a second and at most a minute, so that a lease that ran out is recovered soon.
-func recoverInterval(timeout time.Duration) time.Duration {
-	return min(max(timeout/10, time.Second), time.Minute)
-}
 
 // streamsOf is how many streams may hold connections, so that they leave connections to requests.
 func streamsOf(maxConnections int) int {

@@ -13,13 +13,13 @@ import (
 	api "lksms/gen/client"
 	"lksms/internal/app"
 	"lksms/internal/apptest"
-	"lksms/internal/queue"
+	"lksms/internal/setting"
 )
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
 func TestS0_12_TheServerSweepsByItself(t *testing.T) {
-	b := apptest.NewWith(t, queue.Rules{MaxRetryCount: 3, ProcessingTimeout: 200 * time.Millisecond}, nil)
+	b := apptest.NewWith(t, setting.Rules{MaxRetryCount: 3, ProcessingTimeout: 200 * time.Millisecond}, nil)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func TestAServerFindsTheStandbyThatWasPromoted(t *testing.T) {
 	t.Parallel()
 	b, primary, standby := pair(t)
 	before := submits(b, "before")
-	lock, err := b.App.DB.TryLock(t.Context(), "job")
+	lock, err := b.App.DB.TryLock(t.Context(), "age-tasks")
 	if err != nil || lock == nil {
 		t.Fatalf("%v, %v", lock, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,6 +32,21 @@ func beside(b *apptest.Bundle) *apptest.Bundle {
 		one.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", map[string]any{"phone_number": "13800138000", "content": "x", "use_template": false})
 	}
 	return &other
+}
+
+// Without its table, a job would run on no server.
+func TestEachJobOfOneServerHasTheTableOfItsLock(t *testing.T) {
+	b := apptest.New(t)
+	metrics := b.Call("GET", "/metrics", nil).Raw
+	jobs := regexp.MustCompile(`lksms_sweep_patience_seconds\{scope="cluster",sweep="([^"]+)"\}`).FindAllStringSubmatch(string(metrics), -1)
+	if len(jobs) < 40 {
+		t.Fatalf("%d jobs: %s", len(jobs), metrics)
+	}
+	for _, job := range jobs {
+		if b.Count("SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relname = 'lock_' || replace($1, '-', '_')", job[1]) != 1 {
+			t.Errorf("no migration makes the table that locks %s", job[1])
+		}
+	}
 }
 
 func TestACompanyIsUsableOnEveryServerAtOnce(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 	"lksms/internal/config"
 	"lksms/internal/contracttest"
 	"lksms/internal/pgtest"
-	"lksms/internal/queue"
+	"lksms/internal/setting"
 )
 
 // Main is the TestMain of a package that uses New. It saves the statuses that its tests saw, if the run collects them.
@@ -61,20 +61,20 @@ type Bundle struct {
 }
 
 // DefaultRules are the rules of a server of New.
-var DefaultRules = queue.Rules{MaxRetryCount: 3, RetryDelay: 5 * time.Minute, ProcessingTimeout: 30 * time.Minute}
+var DefaultRules = setting.Rules{MaxRetryCount: 3, RetryDelay: 5 * time.Minute, ProcessingTimeout: 30 * time.Minute}
 
 // New starts a server on a database of its own for a test. The test runs in parallel to others.
 func New(t *testing.T) *Bundle { return NewWith(t, DefaultRules, nil) }
 
 // NewWith is New with other rules, and with options that change has changed.
-func NewWith(t *testing.T, rules queue.Rules, change func(*app.Options)) *Bundle {
+func NewWith(t *testing.T, rules setting.Rules, change func(*app.Options)) *Bundle {
 	t.Helper()
 	t.Parallel()
 	return Open(t, rules, change)
 }
 
 // Open is NewWith for a test that runs alone, and for a fuzz target.
-func Open(t testing.TB, rules queue.Rules, change func(*app.Options)) *Bundle {
+func Open(t testing.TB, rules setting.Rules, change func(*app.Options)) *Bundle {
 	t.Helper()
 	log := &LogBuffer{}
 	options := app.Options{

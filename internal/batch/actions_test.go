@@ -276,7 +276,7 @@ func TestABatchDoesNotEndBesideARequeue(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock(hashtextextended('task_jobs', 0))"); err != nil {
+	if _, err := tx.Exec(t.Context(), "SELECT lock_table('lock_task_jobs')"); err != nil {
 		t.Fatal(err)
 	}
 	requeued, fed := make(chan apptest.Answer, 1), make(chan error, 1)

@@ -20,11 +20,10 @@ import (
 const (
 	checkedAtOnce = 3    // batches that one run reads in turn, so that a short list does not wait for a long one
 	checkedRows   = 2000 // rows that one transaction adds
-	checkLock     = "check-batch-%d"
 )
 
 // Check reads the lists of batches, checks their rows and stores them, until nothing is left, and returns how many rows it checked. A list whose
-// check was broken off goes on after the last row that is stored; contacts of a tag are read again. Several servers may run it: each batch is checked by one at a time.
+// check was broken off goes on after the last row that is stored; contacts of a tag are read again. If two servers run it, one of them finds that the other stored rows, and stops.
 func (s *Service) Check(ctx context.Context) (int, error) {
 	checked, failures := 0, map[int64]error{} // batches that are left to the next run
 	open := map[int64]*check{}
@@ -55,7 +54,7 @@ func (s *Service) Check(ctx context.Context) (int, error) {
 				open[id] = c
 			}
 			isIdle = false
-			n, isDone, err := s.checkPortion(c.holding, c)
+			n, isDone, err := s.checkPortion(c.reading, c)
 			checked += n
 			if err != nil {
 				failures[id] = err
@@ -78,16 +77,15 @@ func (s *Service) Check(ctx context.Context) (int, error) {
 	return checked, all
 }
 
-var errElsewhere = errors.New("another server checks this batch, or did")
+var errElsewhere = errors.New("the check of this batch has ended, or another server goes on with it")
 
 // check is a batch that is being checked.
 type check struct {
 	batch dbq.Batch
 	text  template.Text
 	rows  source
-	lock  *postgres.Lock
 
-	holding context.Context // while the lock is held; rows keep it from one portion to the next
+	reading context.Context // until the check is closed; rows keep it from one portion to the next
 	stop    context.CancelFunc
 }
 
@@ -96,25 +94,12 @@ func (c *check) close() {
 		c.rows.close()
 	}
 	c.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), unlockLimit)
-	defer cancel()
-	_ = c.lock.Unlock(ctx) // it ends with its connection
 }
-
-// unlockLimit bounds the release of a lock.
-const unlockLimit = 5 * time.Second
 
 // beginCheck begins the check of a batch, or goes on behind the rows that are stored.
 func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
-	lock, err := s.db.TryLock(ctx, fmt.Sprintf(checkLock, id))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("lock: %w", err)
-	case lock == nil:
-		return nil, errElsewhere
-	}
-	c := &check{lock: lock}
-	c.holding, c.stop = lock.While(ctx)
+	c, err := &check{}, error(nil)
+	c.reading, c.stop = context.WithCancel(ctx)
 	if c.batch, err = s.get(ctx, Viewer{}, id); err == nil {
 		c.text, err = template.Parse("content", c.batch.Content)
 	}
@@ -167,7 +152,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 	err = s.while(ctx, c.batch.ID, Checking, func(ctx context.Context, held dbq.BatchHoldRow) error {
 		isDone = isLast
 		if held.Batch.LastRow != c.batch.LastRow {
-			return errors.New("its rows were changed by another server")
+			return errElsewhere
 		}
 		if len(rows) > 0 {
 			if err := s.q.BatchRowsAdd(ctx, p); err != nil {

@@ -416,6 +416,44 @@ func TestTheEndOfABatchIsAnEvent(t *testing.T) {
 	}
 }
 
+// B13: a batch that ends before it was confirmed ends once, too.
+func TestTheEndOfABatchThatWasNeverConfirmedIsAnEvent(t *testing.T) {
+	b := apptest.New(t)
+	start := pull(b, "", "").NextCursor
+	create := func(list string) int64 {
+		form := apptest.Form("file", "list.csv", list, "name", "spring", "content", "x")
+		return apptest.Decode[api.Batch](t, b.Expect(200, "", "POST", "/api/v1/batches", form, "Content-Type", apptest.FormType)).BatchID
+	}
+	check := func() {
+		if _, err := b.App.Batches.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ready := create("phone\n13800138000\n13800138001\n")
+	check()
+	checking, unreadable := create("phone\n13800138000\n"), int64(0)
+	for _, id := range []int64{ready, checking, checking} {
+		b.Expect(200, "", "POST", fmt.Sprintf("/api/v1/batches/%d/cancel", id), nil)
+	}
+	unreadable = create("phone\n\"1380013")
+	check()
+	if _, err := b.App.Batches.Feed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sequence(b)
+	var ended []string
+	for _, e := range pull(b, start, "&type=batch.finished").Items {
+		var d api.BatchEventData
+		if err := json.Unmarshal(e.Data, &d); err != nil {
+			t.Fatal(err)
+		}
+		ended = append(ended, fmt.Sprint(d.BatchID, " ", d.Status, " ", d.Counts.Cancelled))
+	}
+	if want := []string{fmt.Sprint(ready, " cancelled 2"), fmt.Sprint(checking, " cancelled 0"), fmt.Sprint(unreadable, " cancelled 0")}; !slices.Equal(ended, want) {
+		t.Errorf("ended %v, want %v", ended, want)
+	}
+}
+
 // B13: of a task whose day was dropped, an event tells the id alone.
 func TestAnEventOutlivesTheDayOfItsTask(t *testing.T) {
 	b := apptest.New(t)

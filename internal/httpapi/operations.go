@@ -49,11 +49,11 @@ func (s *Server) statistics(ctx context.Context, company *int64) (api.Statistics
 	}}, err
 }
 
-// TaskStatusInfo explains the four documented states (S0.13).
+// TaskStatusInfo explains the states of tasks (S0.13).
 func (s *Server) TaskStatusInfo(ctx context.Context, _ api.TaskStatusInfoRequestObject) (api.TaskStatusInfoResponseObject, error) {
 	text := gate.Of(ctx).Text
 	infos := make([]api.StatusInfo, 0, len(text.States))
-	for code := queue.Pending; code <= queue.Failed; code++ {
+	for code := queue.Pending; code <= queue.Cancelled; code++ {
 		infos = append(infos, api.StatusInfo{
 			StatusCode: code, StatusName: text.States[code], Description: text.Description[code],
 		})

@@ -14,13 +14,21 @@ import (
 // GetSettings shows every setting.
 func (s *Server) GetSettings(ctx context.Context, _ api.GetSettingsRequestObject) (api.GetSettingsResponseObject, error) {
 	values, err := s.settings.Get(ctx)
-	return api.GetSettings200JSONResponse(settingsAnswer(values)), err
+	if err != nil {
+		return nil, err
+	}
+	answer, err := settingsAnswer(values)
+	return api.GetSettings200JSONResponse(answer), err
 }
 
 // PutSettings changes settings.
 func (s *Server) PutSettings(ctx context.Context, _ api.PutSettingsRequestObject) (api.PutSettingsResponseObject, error) {
 	values, err := s.change(ctx, gate.Of(ctx).Body.Plain)
-	return api.PutSettings200JSONResponse(settingsAnswer(values)), err
+	if err != nil {
+		return nil, err
+	}
+	answer, err := settingsAnswer(values)
+	return api.PutSettings200JSONResponse(answer), err
 }
 
 // GetSettingsCategory shows the settings of one category.
@@ -59,37 +67,26 @@ func (s *Server) change(ctx context.Context, body []byte) (setting.Values, error
 	return s.settings.Put(ctx, changes, gate.Of(ctx).Caller.User.Username)
 }
 
-func settingsAnswer(v setting.Values) api.SettingsResponse {
-	return api.SettingsResponse{Code: ok, Message: success, Data: api.Settings{
-		Queue: api.QueueSettings{
-			PriorityMaxWaitSeconds: &v.Queue.PriorityMaxWait, SenderSilentAfterSeconds: &v.Queue.SenderSilentAfter,
-			RegisterUnknownSenders: &v.Queue.RegisterUnknownSenders,
-		},
-		Sms: api.SmsSettings{
-			PriorityVerification: &v.SMS.PriorityVerification, PriorityNotification: &v.SMS.PriorityNotification,
-			PriorityMarketing: &v.SMS.PriorityMarketing, ScheduledEverySeconds: &v.SMS.ScheduledEvery,
-		},
-		Monitoring: api.MonitoringSettings{
-			WaitWarningSeconds: &v.Monitoring.WaitWarning, WaitCriticalSeconds: &v.Monitoring.WaitCritical,
-			WaitEmergencySeconds: &v.Monitoring.WaitEmergency, TimeZone: &v.Monitoring.TimeZone,
-		},
-		History: api.HistorySettings{
-			PartitionWidth: (*api.HistorySettingsPartitionWidth)(&v.History.PartitionWidth), AfterDays: &v.History.AfterDays,
-			Tablespace: &v.History.Tablespace, KeepDays: &v.History.KeepDays, Export: &v.History.Export, LogDays: &v.History.LogDays,
-			FeedDays: &v.History.FeedDays,
-		},
-		Access: api.AccessSettings{SessionIdleMinutes: &v.Access.SessionIdleMinutes, SessionMaxHours: &v.Access.SessionMaxHours},
-	}}
+// settingsAnswer shows v. Values and the contract name the same settings: a test compares them.
+func settingsAnswer(v setting.Values) (api.SettingsResponse, error) {
+	a := api.SettingsResponse{Code: ok, Message: success}
+	return a, copySettings(v, &a.Data)
 }
 
 func categoryAnswer(v setting.Values, category api.Category) (api.CategoryResponse, error) {
-	text, err := json.Marshal(v)
 	var all map[api.Category]map[string]any
+	err := copySettings(v, &all)
+	return api.CategoryResponse{Code: ok, Message: success, Data: all[category]}, err
+}
+
+// copySettings copies v to another form with the same names.
+func copySettings(v setting.Values, form any) error {
+	text, err := json.Marshal(v)
 	if err == nil {
-		err = json.Unmarshal(text, &all)
+		err = json.Unmarshal(text, form)
 	}
 	if err != nil {
-		return api.CategoryResponse{}, fmt.Errorf("write settings: %w", err)
+		return fmt.Errorf("write settings: %w", err)
 	}
-	return api.CategoryResponse{Code: ok, Message: success, Data: all[category]}, nil
+	return nil
 }

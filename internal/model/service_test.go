@@ -24,7 +24,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/app"
 	"lksms/internal/pgtest"
-	queue "lksms/internal/queue"
+	"lksms/internal/setting"
 )
 
 const (
@@ -78,7 +78,7 @@ func (s *service) start() (*server, error) {
 	name := fmt.Sprint("server", s.made)
 	a, err := app.New(context.Background(), app.Options{
 		DatabaseURL: s.url + "&application_name=" + name, Username: username, Password: password,
-		Rules: queue.Rules{MaxRetryCount: maxRetries, RetryDelay: retryDelay, RetryMaxWait: retryMaxWait, ProcessingTimeout: usualLease},
+		Rules: setting.Rules{MaxRetryCount: maxRetries, RetryDelay: retryDelay, RetryMaxWait: retryMaxWait, ProcessingTimeout: usualLease},
 		Log:   slog.New(slog.DiscardHandler),
 	})
 	return &server{a, name}, err

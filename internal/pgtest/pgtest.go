@@ -54,6 +54,15 @@ func New(t testing.TB) string {
 	return fresh(t, Create)
 }
 
+// CreateMigrated is Create of a database with nothing but the migrations, as that of a server is.
+func CreateMigrated(ctx context.Context, admin string) (created string, drop func(), err error) {
+	created, drop, err = createDatabase(ctx, admin, "template0")
+	if err == nil {
+		_, err = postgres.MigrateUp(ctx, created, nil)
+	}
+	return created, drop, err
+}
+
 // NewEmpty is New without the migrations.
 func NewEmpty(t testing.TB) string {
 	t.Helper()

@@ -4,16 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// Lock is a named lock of one server among all servers of a database. It is an advisory lock of a transaction that stays open, so that it
-// also works through a pooler that gives each transaction another session. PostgreSQL releases it if the server dies.
+// Lock is a named lock of one server among all servers of a database. It is a lock on an empty table in a transaction that stays open, so that
+// it also works through a pooler that gives each transaction another session. PostgreSQL releases it if the server dies. An advisory lock could
+// be taken by every role that may connect.
 //
 // The transaction is READ COMMITTED and writes nothing. Between its statements it has no snapshot and no transaction id, so that it does
-// not hold vacuum back.
+// not hold vacuum back. A lock on a row would need an id.
 type Lock struct {
 	conn    *pgx.Conn
 	release func() // gives the connection back
@@ -24,8 +26,6 @@ type Lock struct {
 }
 
 const (
-	// lockSpace separates these locks from other advisory locks in the database.
-	lockSpace = 0x6c6b7377 // "lksw"
 	// lockLimit bounds each statement of a lock.
 	lockLimit = 5 * time.Second
 	// lockCheckEvery is how often the holder of a lock looks whether its connection is alive. With lockLimit it bounds the time for which a
@@ -36,13 +36,14 @@ const (
 // ErrLockLost is the cause of the end of a context of While.
 var ErrLockLost = errors.New("the connection that held the lock was lost")
 
-// TryLock takes a named lock, or returns nil if another server holds it.
+// TryLock takes a named lock, or returns nil if another server holds it. A migration has made the table of the lock: lock_table_try says how it is
+// locked, and the name of the table is lock_ and the name with _ for each hyphen.
 func (db *DB) TryLock(ctx context.Context, name string) (*Lock, error) {
 	conn, err := db.locks.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
-	held, err := tryLock(ctx, conn.Conn(), fmt.Sprintf("%d, hashtext(%s)", lockSpace, Literal(name)))
+	held, err := tryLock(ctx, conn.Conn(), "SELECT lock_table_try("+Literal("lock_"+strings.ReplaceAll(name, "-", "_"))+")")
 	if err != nil || !held {
 		conn.Release()
 		return nil, Wrap("lock "+name, err, nil)
@@ -50,14 +51,15 @@ func (db *DB) TryLock(ctx context.Context, name string) (*Lock, error) {
 	return hold(conn.Conn(), conn.Release, name), nil
 }
 
-// tryLock opens a transaction with an advisory lock, and reports whether it got the lock. Otherwise no transaction is open.
-func tryLock(ctx context.Context, conn *pgx.Conn, key string) (bool, error) {
+// tryLock opens a transaction in which a statement takes a lock and returns whether it did. It reports whether it got the lock. Otherwise no
+// transaction is open.
+func tryLock(ctx context.Context, conn *pgx.Conn, statement string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockLimit)
 	defer cancel()
 	// A role or a database may have another default for the isolation. The transaction is idle while its holder works, but for the pings of watch:
 	// PostgreSQL ends that of a machine that vanished, which else would keep the lock until TCP gives up, hours later.
 	results, err := conn.PgConn().Exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '15s'; "+
-		"SELECT pg_try_advisory_xact_lock("+key+")").ReadAll()
+		statement).ReadAll()
 	if err == nil {
 		if last := results[len(results)-1]; len(last.Rows) == 1 && string(last.Rows[0][0]) == "t" {
 			return true, nil

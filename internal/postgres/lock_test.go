@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
 )
@@ -32,22 +30,22 @@ func tryLock(t *testing.T, db *postgres.DB, name string) *postgres.Lock {
 
 func TestOneServerAtATimeHoldsALock(t *testing.T) {
 	t.Parallel()
-	url := pgtest.NewEmpty(t)
+	url := pgtest.New(t)
 	first, second := open(t, url), open(t, url)
-	held := tryLock(t, first, "it's a job")
-	if tryLock(t, second, "it's a job") != nil {
+	held := tryLock(t, first, "age-tasks")
+	if tryLock(t, second, "age-tasks") != nil {
 		t.Error("both servers hold the lock")
 	}
-	other := tryLock(t, second, "another job")
+	other := tryLock(t, second, "feed")
 	if other == nil {
-		t.Fatal("the lock of another job is not free")
+		t.Fatal("the lock of feed is not free")
 	}
 	for _, lock := range []*postgres.Lock{other, held} {
 		if err := lock.Unlock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	again := tryLock(t, second, "it's a job")
+	again := tryLock(t, second, "age-tasks")
 	if again == nil {
 		t.Fatal("the lock is not free after its unlock")
 	}
@@ -56,27 +54,9 @@ func TestOneServerAtATimeHoldsALock(t *testing.T) {
 	}
 }
 
-// A server of the version before holds a lock of its session.
-func TestALockExcludesServersOfTheVersionBefore(t *testing.T) {
-	t.Parallel()
-	url := pgtest.NewEmpty(t)
-	db := open(t, url)
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_lock($1, hashtext('job'))", 0x6c6b7377); err != nil {
-		t.Fatal(err)
-	}
-	if tryLock(t, db, "job") != nil {
-		t.Error("both servers hold the lock")
-	}
-}
-
 func TestALockHoldsNoVacuumBack(t *testing.T) {
 	t.Parallel()
-	url := pgtest.NewEmpty(t)
+	url := pgtest.New(t)
 	db := open(t, url)
 	// Others would have another default, and end an idle transaction.
 	if _, err := db.Exec(t.Context(), `DO $$ BEGIN EXECUTE format('ALTER ROLE %I IN DATABASE %I SET default_transaction_isolation = ''serializable''',
@@ -84,9 +64,9 @@ func TestALockHoldsNoVacuumBack(t *testing.T) {
 		current_user, current_database()); END $$`); err != nil {
 		t.Fatal(err)
 	}
-	lock := tryLock(t, open(t, url), "job")
+	lock := tryLock(t, open(t, url), "age-tasks")
 	const query = `SELECT count(*), count(*) FILTER (WHERE a.state = 'idle in transaction' AND a.backend_xmin IS NULL AND a.backend_xid IS NULL)
-		FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.locktype = 'advisory' AND a.datname = current_database()`
+		FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = 'lock_age_tasks'::regclass AND a.datname = current_database()`
 	for range 30 { // longer than the role's timeout and the first look at the connection
 		var held, free int
 		if err := db.QueryRow(t.Context(), query).Scan(&held, &free); err != nil {
@@ -104,13 +84,13 @@ func TestALockHoldsNoVacuumBack(t *testing.T) {
 
 func TestTheHolderOfALockLearnsThatItIsLost(t *testing.T) {
 	t.Parallel()
-	url := pgtest.NewEmpty(t)
+	url := pgtest.New(t)
 	db := open(t, url)
-	lock := tryLock(t, db, "job")
+	lock := tryLock(t, db, "age-tasks")
 	while, cancel := lock.While(t.Context())
 	defer cancel()
 	const kill = `SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
-		WHERE l.locktype = 'advisory' AND d.datname = current_database()`
+		WHERE l.relation = 'lock_age_tasks'::regclass AND d.datname = current_database()`
 	if _, err := db.Exec(t.Context(), kill); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +105,7 @@ func TestTheHolderOfALockLearnsThatItIsLost(t *testing.T) {
 	if lock.Unlock(t.Context()) == nil {
 		t.Error("the unlock of a lost lock succeeds")
 	}
-	again := tryLock(t, db, "job")
+	again := tryLock(t, db, "age-tasks")
 	if again == nil {
 		t.Fatal("the lock is not free")
 	}

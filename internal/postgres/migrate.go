@@ -26,9 +26,9 @@ import (
 	"lksms/db"
 )
 
-// migrateLock is the advisory lock under which migrations run. dbmate takes none, so that two servers that start at
-// once would both apply the same file.
-const migrateLock = 0x6c6b736d73 // "lksms"
+// migrationsTable is the table in which dbmate records what is applied. Migrations run under a lock on it: dbmate takes none, so that two servers that
+// start at once would both apply the same file. Only roles that may write the table can take the lock.
+const migrationsTable = "schema_migrations"
 
 // migrateLockEvery is how often a waiting server tries to take the lock.
 const migrateLockEvery = 100 * time.Millisecond
@@ -239,7 +239,8 @@ func knownVersions() ([]string, error) {
 	return versions, nil
 }
 
-// withMigrator runs fn under the lock of migrations. The context of fn ends when the lock is lost.
+// withMigrator runs fn under the lock of migrations. The context of fn ends when the lock is lost. A role that may not take the lock may not migrate
+// either: then fn runs without it.
 func withMigrator(ctx context.Context, databaseURL string, fn func(context.Context, *migrator) error) error {
 	if !strings.HasPrefix(databaseURL, "postgres://") && !strings.HasPrefix(databaseURL, "postgresql://") {
 		return errors.New("DATABASE_URL must have the form postgresql://user:password@host:port/name")
@@ -258,29 +259,28 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(context.Conte
 	if err != nil {
 		return fmt.Errorf("find schemas: %w", err)
 	}
-	lock, err := lockMigrations(ctx, conn)
-	if err != nil {
-		return fmt.Errorf("lock: %w", err)
-	}
 	name := migratorName + " " + rand.Text()[:8]
 	target, err := migratorURL(databaseURL, conn, name)
 	if err != nil {
-		return errors.Join(err, lock.Unlock(ctx))
+		return err
 	}
 	m := dbmate.New(target)
-	while, end := lock.While(ctx)
-	defer end()
-	m.FS = &bounded{FS: db.Migrations, path: path, wait: lockWait, stopped: func() error { return context.Cause(while) }}
+	m.MigrationsTableName = migrationsTable
 	if path != "" {
 		first, _, _ := strings.Cut(path, ",")
 		m.MigrationsTableName = first + "." + m.MigrationsTableName
 	}
+	while, unlock, err := lockMigrations(ctx, conn, m.MigrationsTableName)
+	if err != nil {
+		return fmt.Errorf("lock: %w", err)
+	}
+	m.FS = &bounded{FS: db.Migrations, path: path, wait: lockWait, stopped: func() error { return context.Cause(while) }}
 	m.MigrationsDir = []string{"migrations"}
 	m.AutoDumpSchema = false
 	var output bytes.Buffer
 	m.Log = &output
 	err = fn(while, &migrator{DB: m, beside: conn.Config(), name: name})
-	return errors.Join(err, lock.Unlock(ctx)) // without the lock, another server may have migrated at the same time
+	return errors.Join(err, unlock()) // without the lock, another server may have migrated at the same time
 }
 
 // searchPath returns the schemas that the session of a role with the name lksms sees, without the schema lksms; empty: the session has another role.
@@ -491,23 +491,49 @@ func dropUnfinished(ctx context.Context, conn *pgx.Conn, builds []build) error {
 
 // lockMigrations tries to take the lock again and again. A statement that waits for a lock holds a snapshot, CREATE INDEX CONCURRENTLY of the
 // lock's holder would wait for that snapshot, and neither would end. The transaction that holds the lock has no snapshot.
-func lockMigrations(ctx context.Context, conn *pgx.Conn) (*Lock, error) {
+func lockMigrations(ctx context.Context, conn *pgx.Conn, table string) (while context.Context, unlock func() error, err error) {
 	retry := time.NewTicker(migrateLockEvery)
 	defer retry.Stop()
 	for {
-		isLocked, err := tryLock(ctx, conn, strconv.Itoa(migrateLock))
-		if err != nil {
-			return nil, err
-		}
-		if isLocked {
-			return hold(conn, func() {}, "migrations"), nil
+		isLocked, err := tryLockMigrations(ctx, conn, table)
+		switch {
+		case stateOf(err) == "42501": // no permission
+			return ctx, func() error { return nil }, nil
+		case err != nil:
+			return nil, nil, err
+		case isLocked:
+			lock := hold(conn, func() {}, "migrations")
+			while, end := lock.While(ctx)
+			return while, func() error { end(); return lock.Unlock(ctx) }, nil
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, nil, ctx.Err()
 		case <-retry.C:
 		}
 	}
+}
+
+// tryLockMigrations makes the table of migrations, as dbmate does, and tries to lock it. It looks first whether another session holds the lock: a lock
+// that cannot be taken is an error in the log of PostgreSQL.
+func tryLockMigrations(ctx context.Context, conn *pgx.Conn, table string) (bool, error) {
+	var exists, isHeld bool
+	err := conn.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL, EXISTS (SELECT FROM pg_locks l WHERE l.relation = to_regclass($1)
+		AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND l.mode = 'ShareUpdateExclusiveLock' AND l.granted)`,
+		table).Scan(&exists, &isHeld)
+	if err != nil || isHeld {
+		return false, err
+	}
+	if !exists {
+		if _, err := conn.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+table+" (version varchar PRIMARY KEY)"); err != nil && stateOf(err) != "23505" { // another session made it
+			return false, err
+		}
+	}
+	isLocked, err := tryLock(ctx, conn, "LOCK TABLE "+table+" IN SHARE UPDATE EXCLUSIVE MODE NOWAIT; SELECT true")
+	if stateOf(err) == "55P03" { // another session was quicker
+		return false, nil
+	}
+	return isLocked, err
 }
 
 // migratorURL adapts a URL to dbmate's driver, which assumes TLS and does not know sslmode prefer and allow: it sets what pgx found out, which

@@ -239,7 +239,7 @@ func TestAMigrationEndsWhenItsLockIsLost(t *testing.T) {
 	t.Parallel()
 	db, _, migrated := startIndex(t.Context(), t)
 	await(t, db, `SELECT count(pg_terminate_backend(l.pid)) = 1 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-		WHERE l.locktype = 'advisory' AND l.granted AND a.datname = current_database() AND a.application_name = 'lksms migrate'`)
+		WHERE l.relation = 'schema_migrations'::regclass AND l.mode = 'ShareUpdateExclusiveLock' AND l.granted AND a.datname = current_database() AND a.application_name = 'lksms migrate'`)
 	if err := <-migrated; !errors.Is(err, postgres.ErrLockLost) || strings.Contains(err.Error(), "has not ended") {
 		t.Errorf("the migration ended with %v", err)
 	}

@@ -568,17 +568,26 @@ func TestADispatchStatementIsRefusedInsideAnotherTransaction(t *testing.T) {
 
 func TestJobsThatHoldLocksLeaveConnectionsForTheirStatements(t *testing.T) {
 	t.Parallel()
-	db, err := postgres.Open(t.Context(), pgtest.NewEmpty(t))
+	db, err := postgres.Open(t.Context(), pgtest.New(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	for i := range 16 { // as many as the main pool has connections
-		lock, err := db.TryLock(ctx, fmt.Sprint("job ", i))
+	tables, err := db.Query(ctx, `SELECT replace(substr(relname, 6), '_', '-') FROM pg_class WHERE relname LIKE 'lock\_%' AND relkind = 'r'
+		ORDER BY relname LIMIT 16`) // as many as the main pool has connections
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := pgx.CollectRows(tables, pgx.RowTo[string])
+	if err != nil || len(names) != 16 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		lock, err := db.TryLock(ctx, name)
 		if err != nil || lock == nil {
-			t.Fatalf("lock %d: %v, %v", i, lock, err)
+			t.Fatalf("lock %s: %v, %v", name, lock, err)
 		}
 		defer func() { _ = lock.Unlock(ctx) }()
 	}

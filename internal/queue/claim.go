@@ -20,11 +20,12 @@ func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, er
 	if err != nil {
 		return nil, err
 	}
+	rules := values.Queue.Rules()
 	started := time.Now()
 	var leases []claim.Lease
 	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 		leases, err = claim.On(ctx, q, c, claim.Rules{
-			Lease: s.rules.ProcessingTimeout, RetryMaxWait: s.retryMaxWait(), SilentAfter: values.Queue.SilentAfter(),
+			Lease: rules.ProcessingTimeout, RetryMaxWait: rules.RetryWait(), SilentAfter: values.Queue.SilentAfter(),
 		})
 		return err
 	})

@@ -374,6 +374,7 @@ func TestS0_13_Statistics(t *testing.T) {
 		{StatusCode: 1, StatusName: "PROCESSING", Description: "处理中"},
 		{StatusCode: 2, StatusName: "SUCCESS", Description: "成功"},
 		{StatusCode: 3, StatusName: "FAILED", Description: "失败"},
+		{StatusCode: 4, StatusName: "CANCELLED", Description: "已取消"},
 	}
 	if !slices.Equal(info, wantInfo) {
 		t.Errorf("got %+v", info)

@@ -121,7 +121,11 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 }
 
 func (s *Service) due(ctx context.Context, id string) (dbq.TaskDueRow, error) {
-	due, err := s.inParts.TaskDue(ctx, dbq.TaskDueParams{TaskID: id, RetryMaxWait: s.retryMaxWait()})
+	rules, err := s.settings.Rules(ctx)
+	if err != nil {
+		return dbq.TaskDueRow{}, err
+	}
+	due, err := s.inParts.TaskDue(ctx, dbq.TaskDueParams{TaskID: id, RetryMaxWait: rules.RetryWait()})
 	return due, postgres.Wrap("read due time of task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 

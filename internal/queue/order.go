@@ -55,7 +55,7 @@ func (s *Service) Age(ctx context.Context) (int, error) {
 	}
 	aged, err := s.inBatches(ctx, "let old tasks go first", sweepBatch, func(q *dispatchq.Queries) (int64, error) {
 		return q.TaskAge(ctx, dispatchq.TaskAgeParams{
-			BatchSize: sweepBatch, RetryMaxWait: s.retryMaxWait(), PriorityMaxWait: values.Queue.PriorityWait(),
+			BatchSize: sweepBatch, RetryMaxWait: values.Queue.Rules().RetryWait(), PriorityMaxWait: values.Queue.PriorityWait(),
 			AgedPriority: values.AgedPriority(),
 		})
 	})

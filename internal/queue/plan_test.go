@@ -16,6 +16,7 @@ import (
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/queue/claim"
+	"lksms/internal/setting"
 )
 
 // fill puts 100,000 tasks into the queue, with the columns and values that are added.
@@ -137,7 +138,7 @@ func runDispatch(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	s := newService(db, queue.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Hour, RetryMaxWait: time.Minute})
+	s := newService(db, setting.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Hour, RetryMaxWait: time.Minute})
 	defer s.Close()
 	setBatch := func(id int, status string) {
 		if _, err := db.Exec(t.Context(), `INSERT INTO batches

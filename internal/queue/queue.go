@@ -31,14 +31,6 @@ const (
 	Cancelled
 )
 
-// Rules limits the attempts of a task and their times (S0.11, S0.12). MaxRetryCount is at most 20.
-type Rules struct {
-	MaxRetryCount     int
-	RetryDelay        time.Duration
-	RetryMaxWait      time.Duration // a retry due for so long goes out as if it were new; 0: never
-	ProcessingTimeout time.Duration
-}
-
 // Service changes and reads tasks. Every method is at most one transaction, unless it says otherwise.
 type Service struct {
 	db        *postgres.DB
@@ -48,7 +40,6 @@ type Service struct {
 	directory *directory.Service
 	senders   *sender.Service
 	settings  *setting.Service
-	rules     Rules
 	submits   *merge.Merger[newTask, bool]
 	reports   *merge.Merger[Report, ended]
 	late      *merge.Merger[Report, ended] // of reports, those that ended no lease
@@ -65,10 +56,10 @@ type Service struct {
 }
 
 // New returns a Service whose counters are registered with reg.
-func New(db *postgres.DB, templates *template.Service, directory *directory.Service, senders *sender.Service, settings *setting.Service, rules Rules, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
+func New(db *postgres.DB, templates *template.Service, directory *directory.Service, senders *sender.Service, settings *setting.Service, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
 	metrics := promauto.With(reg)
 	s := &Service{
-		db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), templates: templates, directory: directory, senders: senders, settings: settings, rules: rules, tracer: tracer,
+		db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), templates: templates, directory: directory, senders: senders, settings: settings, tracer: tracer,
 		claimed: metrics.NewCounter(prometheus.CounterOpts{
 			Name: "lksms_tasks_claimed_total", Help: "Tasks handed to senders.",
 		}),
@@ -146,13 +137,6 @@ func (s *Service) Close() {
 	s.reports.Wait()
 	s.late.Wait()
 	s.refusals.Wait()
-}
-
-func (s *Service) retryMaxWait() *time.Duration {
-	if s.rules.RetryMaxWait == 0 {
-		return nil
-	}
-	return &s.rules.RetryMaxWait
 }
 
 // inBatches repeats a statement until it changes fewer rows than a batch.

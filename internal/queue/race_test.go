@@ -25,10 +25,10 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-func newService(db *postgres.DB, rules queue.Rules) *queue.Service {
-	settings, directories := setting.New(db), directory.New(db)
+func newService(db *postgres.DB, rules setting.Rules) *queue.Service {
+	settings, directories := setting.NewWithRules(db, rules), directory.New(db)
 	senders := sender.New(db, settings, directories, sender.NewConfigs(db, &secret.Box{}))
-	return queue.New(db, template.New(db, settings), directories, senders, settings, rules, tracing.Off(), prometheus.NewRegistry())
+	return queue.New(db, template.New(db, settings), directories, senders, settings, tracing.Off(), prometheus.NewRegistry())
 }
 
 func service(t *testing.T) (*queue.Service, *pgxpool.Pool) {
@@ -38,7 +38,7 @@ func service(t *testing.T) (*queue.Service, *pgxpool.Pool) {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	s := newService(db, queue.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Minute})
+	s := newService(db, setting.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Minute})
 	t.Cleanup(s.Close)
 	return s, db.Pool()
 }

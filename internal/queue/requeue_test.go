@@ -12,6 +12,7 @@ import (
 	"lksms/internal/apptest"
 	"lksms/internal/optional"
 	"lksms/internal/queue"
+	"lksms/internal/setting"
 )
 
 func requeuePath(id string) string { return "/api/v1/sms/task/" + id + "/requeue" }
@@ -156,7 +157,7 @@ func TestOnlyAnEndedTaskIsRequeued(t *testing.T) {
 
 // A report about a lease from before the requeue changes nothing, also if it says SUCCESS, and whether or not the task has another lease now.
 func TestAReportOfTheLifeBeforeDoesNotSettleTheNext(t *testing.T) {
-	b := apptest.NewWith(t, queue.Rules{MaxRetryCount: 0, ProcessingTimeout: 30 * time.Minute}, nil)
+	b := apptest.NewWith(t, setting.Rules{MaxRetryCount: 0, ProcessingTimeout: 30 * time.Minute}, nil)
 	id := b.Submit("x")
 	old := b.Claim("app", 1)[0].LeaseID
 	b.ExpireLeases()

@@ -153,14 +153,18 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error)
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return strings.Compare(reports[a].TaskID, reports[b].TaskID) })
+	rules, err := s.settings.Rules(ctx)
+	if err != nil {
+		return nil, err
+	}
 	p := dispatchq.TaskReportParams{Sent: result.Sent, NotSent: result.NotSent, GaveUp: result.GaveUp}
 	for _, i := range order {
 		r := reports[i]
-		delay := s.rules.RetryDelay
+		delay := rules.RetryDelay
 		if r.RetryAfter != nil {
 			delay = *r.RetryAfter
 		}
-		most := s.rules.MaxRetryCount
+		most := rules.MaxRetryCount
 		if r.MaxRetries != nil {
 			most = *r.MaxRetries
 		}
@@ -285,6 +289,7 @@ type Unused struct {
 	LeaseID int64
 	Tried   bool
 	Reason  string
+	Answer  string // of the provider; empty: none came
 }
 
 const (
@@ -304,6 +309,7 @@ func (s *Service) Release(ctx context.Context, senderNo string, leases []Unused)
 		p.LeaseIds = append(p.LeaseIds, l.LeaseID)
 		p.AreTried = append(p.AreTried, l.Tried)
 		p.Reasons = append(p.Reasons, l.Reason)
+		p.Answers = append(p.Answers, l.Answer)
 	}
 	var released []dispatchq.TaskReleaseRow
 	err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
@@ -370,14 +376,18 @@ func (s *Service) Recover(ctx context.Context) (int, error) {
 }
 
 func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
+	rules, err := s.settings.Rules(ctx)
+	if err != nil {
+		return 0, err
+	}
 	var row dispatchq.TaskRecoverRow
 	var untried []dispatchq.TaskReturnRow
-	err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 		untried, err = q.TaskReturn(ctx, dispatchq.TaskReturnParams{TaskIds: ids, Delay: releaseDelay, DelayMost: releaseDelayMost})
 		if err != nil {
 			return err
 		}
-		row, err = q.TaskRecover(ctx, dispatchq.TaskRecoverParams{TaskIds: ids, MaxRetryCount: int16(s.rules.MaxRetryCount),
+		row, err = q.TaskRecover(ctx, dispatchq.TaskRecoverParams{TaskIds: ids, MaxRetryCount: int16(rules.MaxRetryCount),
 			TimedOut: result.TimedOut, TimedOutLast: result.TimedOutLast, Unclear: result.Unclear,
 		})
 		if err != nil {

@@ -22,12 +22,16 @@ type Held struct {
 func (s *Service) Start(ctx context.Context, senderNo string, leases []Held) (map[Held]time.Time, error) {
 	leases = slices.Clone(leases)
 	slices.SortFunc(leases, func(a, b Held) int { return strings.Compare(a.TaskID, b.TaskID) }) // all statements lock tasks in this order
-	p := dispatchq.TaskStartParams{SenderNo: senderNo, Lease: s.rules.ProcessingTimeout}
+	rules, err := s.settings.Rules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := dispatchq.TaskStartParams{SenderNo: senderNo, Lease: rules.ProcessingTimeout}
 	for _, l := range leases {
 		p.TaskIds, p.LeaseIds = append(p.TaskIds, l.TaskID), append(p.LeaseIds, l.LeaseID)
 	}
 	var rows []dispatchq.TaskStartRow
-	err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 		rows, err = q.TaskStart(ctx, p)
 		return err
 	})

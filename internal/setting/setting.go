@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 	"lksms/internal/snapshot"
 )
 
-// Values holds the settings in force.
+// Values holds the settings in force. The tags of a field declare its setting: declarations.go reads them, and tests compare the contract and the
+// console with them.
 type Values struct {
 	Queue      Queue      `json:"queue"`
 	SMS        SMS        `json:"sms"`
@@ -24,29 +26,66 @@ type Values struct {
 	Access     Access     `json:"access"`
 }
 
-// Queue holds the settings of dispatch. Times are in seconds.
+// Queue holds the settings of dispatch. Times are in seconds. The environment gives the first values of those in Rules.
 type Queue struct {
-	PriorityMaxWait        int64 `json:"priority_max_wait_seconds"`   // how long a low priority waits for all higher ones; 0: forever
-	SenderSilentAfter      int64 `json:"sender_silent_after_seconds"` // time since its last poll after which a sender counts as silent
-	RegisterUnknownSenders bool  `json:"register_unknown_senders"`
+	PriorityMaxWait        int64   `json:"priority_max_wait_seconds" kind:"seconds" default:"3600" least:"0" most:"2592000" zero:"never"` // how long a low priority waits for all higher ones
+	SenderSilentAfter      int64   `json:"sender_silent_after_seconds" kind:"seconds" default:"60" least:"1" most:"86400"`                // time since its last poll after which a sender counts as silent
+	RegisterUnknownSenders bool    `json:"register_unknown_senders" kind:"yes" default:"true"`                                            // an app that polls for the first time becomes a sender
+	MaxRetryCount          int64   `json:"max_retry_count" kind:"number" default:"3" least:"0" most:"20"`                                 // retries of a task after its first attempt
+	RetryDelay             float64 `json:"retry_delay_seconds" kind:"seconds" default:"300" least:"0" most:"604800"`                      // time before a retry that a sender asked for
+	RetryMaxWait           float64 `json:"retry_max_wait_seconds" kind:"seconds" default:"600" least:"0" most:"2592000" zero:"never"`     // a retry due for so long goes out as if it were new
+	ProcessingTimeout      float64 `json:"processing_timeout_seconds" kind:"seconds" default:"1800" least:"0.001" most:"604800"`          // time that a lease lasts
+}
+
+// Rules limits the attempts of a task and their times (S0.11, S0.12).
+type Rules struct {
+	MaxRetryCount     int
+	RetryDelay        time.Duration
+	RetryMaxWait      time.Duration // 0: never
+	ProcessingTimeout time.Duration
+}
+
+// Rules returns the rules in force.
+func (q Queue) Rules() Rules {
+	return Rules{
+		MaxRetryCount: int(q.MaxRetryCount), RetryDelay: duration(q.RetryDelay), RetryMaxWait: duration(q.RetryMaxWait),
+		ProcessingTimeout: duration(q.ProcessingTimeout),
+	}
+}
+
+// setRules makes r the rules in force.
+func (q *Queue) setRules(r Rules) {
+	q.MaxRetryCount, q.RetryDelay, q.RetryMaxWait = int64(r.MaxRetryCount), r.RetryDelay.Seconds(), r.RetryMaxWait.Seconds()
+	q.ProcessingTimeout = r.ProcessingTimeout.Seconds()
+}
+
+func duration(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds * float64(time.Second)))
+}
+
+// RetryWait is how long a due retry waits before it goes out as if it were new; nil: for ever.
+func (r Rules) RetryWait() *time.Duration {
+	if r.RetryMaxWait == 0 {
+		return nil
+	}
+	return &r.RetryMaxWait
 }
 
 // SMS holds the defaults and the limits of submissions.
 type SMS struct {
-	PriorityVerification int64 `json:"priority_verification"`
-	PriorityNotification int64 `json:"priority_notification"`
-	PriorityMarketing    int64 `json:"priority_marketing"`
-	ScheduledEvery       int64 `json:"scheduled_every_seconds"` // interval in seconds at whose multiples scheduled templates are sent
-
-	SendTests bool `json:"send_tests"` // false: a test message is SUCCESS at once, and no sender gets it
+	PriorityVerification int64 `json:"priority_verification" kind:"number" default:"1" least:"0" most:"9"`
+	PriorityNotification int64 `json:"priority_notification" kind:"number" default:"5" least:"0" most:"9"`
+	PriorityMarketing    int64 `json:"priority_marketing" kind:"number" default:"8" least:"0" most:"9"`
+	ScheduledEvery       int64 `json:"scheduled_every_seconds" kind:"seconds" default:"300" least:"1" most:"86400"` // interval at whose multiples scheduled templates are sent
+	SendTests            bool  `json:"send_tests" kind:"yes" default:"true"`                                        // otherwise test messages are SUCCESS at once
 
 	// The most characters of a text, and the most segments that it takes with its signature.
-	ContentMostVerification  int64 `json:"content_most_verification"`
-	ContentMostNotification  int64 `json:"content_most_notification"`
-	ContentMostMarketing     int64 `json:"content_most_marketing"`
-	SegmentsMostVerification int64 `json:"segments_most_verification"`
-	SegmentsMostNotification int64 `json:"segments_most_notification"`
-	SegmentsMostMarketing    int64 `json:"segments_most_marketing"`
+	ContentMostVerification  int64 `json:"content_most_verification" kind:"number" default:"200" least:"1" most:"1024"`
+	ContentMostNotification  int64 `json:"content_most_notification" kind:"number" default:"200" least:"1" most:"1024"`
+	ContentMostMarketing     int64 `json:"content_most_marketing" kind:"number" default:"200" least:"1" most:"1024"`
+	SegmentsMostVerification int64 `json:"segments_most_verification" kind:"number" default:"16" least:"1" most:"16"`
+	SegmentsMostNotification int64 `json:"segments_most_notification" kind:"number" default:"16" least:"1" most:"16"`
+	SegmentsMostMarketing    int64 `json:"segments_most_marketing" kind:"number" default:"16" least:"1" most:"16"`
 }
 
 // LongestContent is the most characters of a text whose message type is not known yet.
@@ -54,46 +93,31 @@ func (s SMS) LongestContent() int64 {
 	return max(s.ContentMostVerification, s.ContentMostNotification, s.ContentMostMarketing)
 }
 
-// Monitoring holds the thresholds of the alert rules that name none: after how many seconds a task has waited too long; 0: never. And it says
-// what a day of statistics is.
+// Monitoring holds the thresholds of the alert rules that name none: after how many seconds a task has waited too long. And it says what a day of
+// statistics is.
 type Monitoring struct {
-	WaitWarning   int64  `json:"wait_warning_seconds"`
-	WaitCritical  int64  `json:"wait_critical_seconds"`
-	WaitEmergency int64  `json:"wait_emergency_seconds"`
-	TimeZone      string `json:"time_zone"` // of the days of statistics and of daily totals
-	Currency      string `json:"currency"`  // of the prices of senders, and of costs
+	WaitWarning   int64  `json:"wait_warning_seconds" kind:"seconds" default:"300" least:"0" most:"2592000" zero:"never"`
+	WaitCritical  int64  `json:"wait_critical_seconds" kind:"seconds" default:"600" least:"0" most:"2592000" zero:"never"`
+	WaitEmergency int64  `json:"wait_emergency_seconds" kind:"seconds" default:"1800" least:"0" most:"2592000" zero:"never"`
+	TimeZone      string `json:"time_zone" kind:"text" default:"Asia/Shanghai" least:"1" most:"50"` // of the days of statistics and of daily totals
+	Currency      string `json:"currency" kind:"text" default:"CNY" least:"3" most:"3"`             // of the prices of senders, and of costs
 }
 
 // History holds the settings of the partitions of tasks, and of what is kept beside them. A day is one of UTC.
 type History struct {
-	PartitionWidth string `json:"partition_width"` // day, week or month
-	AfterDays      int64  `json:"after_days"`      // days after which a partition with settled tasks becomes history
-	Tablespace     string `json:"tablespace"`      // where history is; empty: where it was
-	KeepDays       int64  `json:"keep_days"`       // days after which history is dropped; 0: never
-	Export         bool   `json:"export"`          // a partition is exported before it is dropped
-	LogDays        int64  `json:"log_days"`        // days after which refused submissions and operator events are deleted, and the ledger is summed up
-	FeedDays       int64  `json:"feed_days"`       // days after which events of the feed are deleted: more than webhooks may fail
+	PartitionWidth string `json:"partition_width" kind:"choice" default:"day" choices:"day,week,month"`
+	AfterDays      int64  `json:"after_days" kind:"days" default:"1" least:"1" most:"36500"`              // days after which a partition with settled tasks becomes history
+	Tablespace     string `json:"tablespace" kind:"text" default:"" least:"0" most:"63"`                  // where history is; empty: where it was
+	KeepDays       int64  `json:"keep_days" kind:"days" default:"0" least:"0" most:"36500" zero:"never"`  // days after which history is dropped
+	Export         bool   `json:"export" kind:"yes" default:"true"`                                       // a partition is exported before it is dropped
+	LogDays        int64  `json:"log_days" kind:"days" default:"180" least:"0" most:"36500" zero:"never"` // days after which refused submissions and operator events are deleted, and the ledger is summed up
+	FeedDays       int64  `json:"feed_days" kind:"days" default:"7" least:"6" most:"90"`                  // days after which events of the feed are deleted: more than webhooks may fail
 }
 
 // Access holds the lifetimes of sessions.
 type Access struct {
-	SessionIdleMinutes int64 `json:"session_idle_minutes"` // minutes without a request after which a session ends
-	SessionMaxHours    int64 `json:"session_max_hours"`    // hours after which a session ends in any case
-}
-
-// defaultValues returns the default of every setting. It is in force until the setting is changed.
-func defaultValues() Values {
-	return Values{
-		Queue: Queue{PriorityMaxWait: 3600, SenderSilentAfter: 60, RegisterUnknownSenders: true},
-		SMS: SMS{
-			PriorityVerification: 1, PriorityNotification: 5, PriorityMarketing: 8, ScheduledEvery: 300, SendTests: true,
-			ContentMostVerification: 200, ContentMostNotification: 200, ContentMostMarketing: 200,
-			SegmentsMostVerification: 16, SegmentsMostNotification: 16, SegmentsMostMarketing: 16,
-		},
-		Monitoring: Monitoring{WaitWarning: 300, WaitCritical: 600, WaitEmergency: 1800, TimeZone: "Asia/Shanghai", Currency: "CNY"},
-		History:    History{PartitionWidth: "day", AfterDays: 1, Export: true, LogDays: 180, FeedDays: 7},
-		Access:     Access{SessionIdleMinutes: 8 * 60, SessionMaxHours: 7 * 24},
-	}
+	SessionIdleMinutes int64 `json:"session_idle_minutes" kind:"minutes" default:"480" least:"5" most:"525600"` // minutes without a request after which a session ends
+	SessionMaxHours    int64 `json:"session_max_hours" kind:"hours" default:"168" least:"1" most:"8760"`        // hours after which a session ends in any case
 }
 
 // PriorityWait is how long a low priority waits for higher ones that are not real-time; nil: forever.
@@ -152,18 +176,26 @@ func namesOf(v Values) (byName, error) {
 type Service struct {
 	db    *postgres.DB
 	q     *dbq.Queries
+	first Values // in force until a setting is stored
 	cache snapshot.Cache[Values]
 }
 
 // New returns a Service on db.
 func New(db *postgres.DB) *Service {
-	s := &Service{db: db, q: dbq.New(db)}
+	s := &Service{db: db, q: dbq.New(db), first: defaultValues()}
 	s.cache.Load = s.load
 	return s
 }
 
+// NewWithRules is New with rules that are in force until they are stored as settings.
+func NewWithRules(db *postgres.DB, rules Rules) *Service {
+	s := New(db)
+	s.first.Queue.setRules(rules)
+	return s
+}
+
 func (s *Service) load(ctx context.Context) (Values, error) {
-	values := defaultValues()
+	values := s.first
 	rows, err := dbq.New(s.db.Outside()).SettingList(ctx)
 	if err != nil {
 		return values, fmt.Errorf("read settings: %w", err)
@@ -185,6 +217,12 @@ func (s *Service) load(ctx context.Context) (Values, error) {
 	return values, nil
 }
 
+// Rules returns the rules in force, as Get does.
+func (s *Service) Rules(ctx context.Context) (Rules, error) {
+	values, err := s.Get(ctx)
+	return values.Queue.Rules(), err
+}
+
 // Get returns the settings in force on this server. A change made on another server is seen within four seconds.
 func (s *Service) Get(ctx context.Context) (Values, error) { return s.cache.Get(ctx) }
 
@@ -202,7 +240,7 @@ func (s *Service) ForgetLogs(ctx context.Context, batch int64, forget func(keep 
 // server when Put returns. The caller must have validated changes against the contract. Fault: request.invalid for an
 // unknown setting, and for a time zone that the database does not know.
 func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.RawMessage, by string) (Values, error) {
-	defaults, err := namesOf(defaultValues())
+	defaults, err := namesOf(s.first)
 	if err != nil {
 		return Values{}, err
 	}

@@ -2,7 +2,12 @@ package sqldoor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
@@ -56,4 +61,53 @@ func (r Roles) Revoke(ctx context.Context, role string) error {
 func (r Roles) List(ctx context.Context) ([]dbq.SqlRoleListRow, error) {
 	rows, err := r.q.SqlRoleList(ctx)
 	return rows, postgres.Wrap("list roles", err, nil)
+}
+
+// Bounds limit what a role can use up of PostgreSQL. A zero leaves the role as it is.
+type Bounds struct {
+	Connections       int           // connections at the same time
+	IdleInTransaction time.Duration // after it, PostgreSQL ends an idle transaction, which would hold back vacuum and migrations
+	TempFiles         string        // size of the temporary files of one session, as PostgreSQL writes it: 1GB
+}
+
+// DefaultBounds are those of lksms sql grant.
+var DefaultBounds = Bounds{Connections: 20, IdleInTransaction: 30 * time.Second, TempFiles: "1GB"}
+
+// roleBounds returns which bounds a role has already, of its own or in this database. sqlc does not know pg_roles.
+const roleBounds = `SELECT r.rolconnlimit <> -1, coalesce(bool_or(c.setting LIKE 'idle_in_transaction_session_timeout=%'), false),
+		coalesce(bool_or(c.setting LIKE 'temp_file_limit=%'), false)
+	FROM pg_roles r
+	LEFT JOIN pg_db_role_setting s ON s.setrole = r.oid AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
+	LEFT JOIN LATERAL unnest(s.setconfig) AS c (setting) ON true
+	WHERE r.rolname = $1
+	GROUP BY r.rolconnlimit`
+
+// Bound sets bounds for a role where it has none. PostgreSQL lets only some roles do that: Bound returns the statements that this one may not run.
+func (r Roles) Bound(ctx context.Context, role string, b Bounds) (missing []string, err error) {
+	var has struct{ connections, idle, tempFiles bool }
+	if err := r.db.QueryRow(ctx, roleBounds, role).Scan(&has.connections, &has.idle, &has.tempFiles); err != nil {
+		return nil, fmt.Errorf("read bounds of role: %w", err)
+	}
+	name := pgx.Identifier{role}.Sanitize()
+	var statements []string
+	if b.Connections > 0 && !has.connections {
+		statements = append(statements, fmt.Sprintf("ALTER ROLE %s CONNECTION LIMIT %d", name, b.Connections))
+	}
+	if b.IdleInTransaction > 0 && !has.idle {
+		statements = append(statements, fmt.Sprintf("ALTER ROLE %s SET idle_in_transaction_session_timeout = '%ds'", name, int(b.IdleInTransaction.Seconds())))
+	}
+	if b.TempFiles != "" && !has.tempFiles {
+		statements = append(statements, fmt.Sprintf("ALTER ROLE %s SET temp_file_limit = %s", name, postgres.Literal(b.TempFiles)))
+	}
+	for _, statement := range statements {
+		_, err := r.db.Exec(ctx, statement)
+		var refused *pgconn.PgError
+		switch {
+		case errors.As(err, &refused) && refused.Code == "42501":
+			missing = append(missing, statement)
+		case err != nil:
+			return missing, fmt.Errorf("bound role: %w", err)
+		}
+	}
+	return missing, nil
 }

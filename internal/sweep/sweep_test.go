@@ -33,7 +33,7 @@ func TestASweepEndsSoonAfterItsLockIsLost(t *testing.T) {
 	db := open(t, url)
 	started, ended := make(chan struct{}, 1), make(chan error, 1)
 	s, err := New(db, slog.New(slog.DiscardHandler), prometheus.NewRegistry(), Job{
-		Name: "long", Interval: 10 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
+		Name: "age-tasks", Interval: 10 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
 			select {
 			case started <- struct{}{}:
 			default:
@@ -51,7 +51,7 @@ func TestASweepEndsSoonAfterItsLockIsLost(t *testing.T) {
 	defer func() { _ = s.Stop() }()
 	<-started
 	const kill = `SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
-		WHERE l.locktype = 'advisory' AND l.granted AND d.datname = current_database()`
+		WHERE l.relation = 'lock_age_tasks'::regclass AND l.granted AND d.datname = current_database()`
 	if _, err := db.Exec(t.Context(), kill); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestTwoServersNeverRunAJobAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	var running, most, runs atomic.Int32
-	job := Job{Name: "job", Interval: 20 * time.Millisecond, Run: func(context.Context) (int, error) {
+	job := Job{Name: "age-tasks", Interval: 20 * time.Millisecond, Run: func(context.Context) (int, error) {
 		if n := running.Add(1); n > most.Load() {
 			most.Store(n)
 		}
@@ -104,7 +104,7 @@ func TestStopEndsARunningJob(t *testing.T) {
 	t.Parallel()
 	started := make(chan struct{}, 1)
 	s, err := New(open(t, pgtest.New(t)), slog.New(slog.DiscardHandler), prometheus.NewRegistry(), Job{
-		Name: "endless", Interval: 10 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
+		Name: "age-tasks", Interval: 10 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
 			started <- struct{}{}
 			<-ctx.Done()
 			return 0, ctx.Err()
@@ -149,7 +149,13 @@ func TestTheLastGoodRunOfEachJobIsExported(t *testing.T) {
 	t.Parallel()
 	const name = "lksms_sweep_last_success_timestamp_seconds"
 	url := pgtest.New(t)
-	lock, err := open(t, url).TryLock(t.Context(), "elsewhere")
+	db := open(t, url)
+	for _, name := range []string{"good", "elsewhere", "fails", "hangs", "catches_up"} {
+		if _, err := db.Exec(t.Context(), "CREATE TABLE lock_"+name+" ()"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lock, err := db.TryLock(t.Context(), "elsewhere")
 	if err != nil || lock == nil {
 		t.Fatal(lock, err)
 	}
@@ -160,7 +166,7 @@ func TestTheLastGoodRunOfEachJobIsExported(t *testing.T) {
 	const often = 10 * time.Millisecond
 	s, err := New(open(t, url), slog.New(slog.DiscardHandler), registry,
 		Job{Name: "good", Interval: often, Run: good},
-		Job{Name: "of each", Interval: often, EachServer: true, Run: good},
+		Job{Name: "of-each", Interval: often, EachServer: true, Run: good},
 		Job{Name: "elsewhere", Interval: often, Run: good},
 		Job{Name: "fails", Interval: often, Run: func(context.Context) (int, error) {
 			failed.Add(1)
@@ -171,7 +177,7 @@ func TestTheLastGoodRunOfEachJobIsExported(t *testing.T) {
 			hung.Add(1)
 			return 0, ctx.Err()
 		}},
-		Job{Name: "catches up", Interval: often, Limit: 50 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
+		Job{Name: "catches-up", Interval: often, Limit: 50 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
 			<-ctx.Done()
 			return 1, fmt.Errorf("fold: %w", ctx.Err())
 		}},
@@ -191,7 +197,7 @@ func TestTheLastGoodRunOfEachJobIsExported(t *testing.T) {
 	var after map[string]float64
 	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(often) {
 		after = exported(t, registry, name)
-		if after["good"] > before["good"] && after["of each"] > before["of each"] && after["catches up"] > before["catches up"] && failed.Load() >= 2 && hung.Load() >= 2 {
+		if after["good"] > before["good"] && after["of-each"] > before["of-each"] && after["catches-up"] > before["catches-up"] && failed.Load() >= 2 && hung.Load() >= 2 {
 			break
 		}
 		if time.Now().After(deadline) {

@@ -74,6 +74,9 @@ test('a setting is changed, and its page, the events and the audit say by whom',
   const card = page.locator('#settings-monitoring')
   await card.waitFor()
   assert.equal(await page.getByText('changed', { exact: true }).count(), 0, 'the defaults of the page are those of the server')
+  for (const name of ['queue.max_retry_count', 'queue.retry_delay_seconds', 'queue.retry_max_wait_seconds', 'queue.processing_timeout_seconds', 'sms.send_tests']) {
+    await page.getByText(name, { exact: true }).waitFor()
+  }
   await viewer.checkAccess('settings')
   const zone = card.getByLabel('Time zone of the statistics')
   await zone.fill('Mars/Base')

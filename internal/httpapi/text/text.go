@@ -16,11 +16,11 @@ import (
 // Catalogue holds every text for people, in one language.
 type Catalogue struct {
 	Alerts      alert.Language
-	reasons     map[fault.Reason]string // %d stands for the limit of the fault, if it has one
-	rules       map[fault.Rule]string   // %v stands for the limit of the rule, if it has one
-	Recovered   string                  // %d stands for the number of tasks
-	States      [4]string               // names of a task's states, by status code
-	Description [4]string
+	reasons     map[fault.Reason]string     // %d stands for the limit of the fault, if it has one
+	rules       map[fault.Rule]string       // %v stands for the limit of the rule, if it has one
+	Recovered   string                      // %d stands for the number of tasks
+	States      [queue.Cancelled + 1]string // names of a task's states, by status code
+	Description [queue.Cancelled + 1]string
 	place       func(fault.Place) string
 	explained   map[string]string // by queue.Explanation.Reason; %d stands for the number of tasks ahead
 }
@@ -69,6 +69,7 @@ var english = &Catalogue{
 		fault.JobNotRunning:          "The job has ended already.",
 		fault.JobAlreadyRunning:      "A job with this action and this filter is running.",
 		fault.JobCountChanged:        "The filter now selects %d tasks: check them, and repeat the request with this count.",
+		fault.SenderNotTestable:      "Only a sender for short messages that the server drives can be tested: an app sends by itself.",
 		fault.SenderIsDriven:         "The server itself runs the sender with this number: apps must use another app_id.",
 		fault.TemplateNotFound:       "There is no such template.",
 		fault.NotificationNotFound:   "There is no such notification.",
@@ -129,6 +130,7 @@ var english = &Catalogue{
 		fault.UnknownParameters:  "has parameters that the template does not have: %v",
 		fault.WrongCount:         "must have one value for each placeholder of the template, in this order, with ; between them; a value with ; needs an object. The placeholders: %v",
 		fault.OtherPlaceholders:  "must have the same placeholders as template_content; these are in only one of them: %v",
+		fault.NeedsPlaceholder:   "must contain one of the placeholders %v; without it, the request would be the same for every message",
 		fault.SpacedPlaceholder:  "contains a placeholder with spaces, which would be sent unchanged; remove the spaces: %v",
 		fault.RenderedTooLong:    "is too long after the template is applied: %v characters, at most %v",
 		fault.RenderedBlank:      "the rendered message is empty",
@@ -197,9 +199,9 @@ var english = &Catalogue{
 		return text
 	},
 	Recovered: "Recovered %d zombie tasks.",
-	States:    [4]string{"PENDING", "PROCESSING", "SUCCESS", "FAILED"},
-	Description: [4]string{
-		"waiting for a sender", "held by a sender", "sent", "failed, with no further attempt",
+	States:    [queue.Cancelled + 1]string{"PENDING", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED"},
+	Description: [queue.Cancelled + 1]string{
+		"waiting for a sender", "held by a sender", "sent", "failed, with no further attempt", "cancelled before it was sent",
 	},
 	explained: map[string]string{
 		queue.BecauseScheduled:  "It is scheduled for later.",
@@ -256,6 +258,7 @@ var chinese = &Catalogue{
 		fault.JobNotRunning:          "作业已经结束。",
 		fault.JobAlreadyRunning:      "相同操作、相同筛选条件的作业正在运行。",
 		fault.JobCountChanged:        "筛选条件现在选中 %d 条任务：请核对后，用此 count 重新请求。",
+		fault.SenderNotTestable:      "只能测试由服务器驱动的短信发送方；APP 自行发送。",
 		fault.SenderIsDriven:         "此编号的发送方由服务器运行，APP 请使用其他 app_id。",
 		fault.TemplateNotFound:       "模板不存在。",
 		fault.NotificationNotFound:   "通知不存在。",
@@ -316,6 +319,7 @@ var chinese = &Catalogue{
 		fault.UnknownParameters:  "含有模板没有的参数：%v",
 		fault.WrongCount:         "须按顺序为模板的每个占位符各给一个值，以 ; 分隔；值中含有 ; 时请使用对象。占位符：%v",
 		fault.OtherPlaceholders:  "占位符必须与 template_content 相同；只出现在其中之一的占位符：%v",
+		fault.NeedsPlaceholder:   "必须包含占位符 %v 中的一个，否则每条短信的请求都相同",
 		fault.SpacedPlaceholder:  "占位符中有空格，会被原样发送，请去掉空格：%v",
 		fault.RenderedTooLong:    "套用模板后过长：%v 个字符，最多 %v 个",
 		fault.RenderedBlank:      "渲染后的消息为空",
@@ -385,7 +389,7 @@ var chinese = &Catalogue{
 	},
 	Recovered:   "成功恢复 %d 个僵尸任务",
 	States:      english.States,
-	Description: [4]string{"待处理", "处理中", "成功", "失败"},
+	Description: [queue.Cancelled + 1]string{"待处理", "处理中", "成功", "失败", "已取消"},
 	explained: map[string]string{
 		queue.BecauseScheduled:  "已定时，稍后发送。",
 		queue.BecauseRetryLater: "将稍后重试：上次发送未成功。",

@@ -42,7 +42,7 @@ func run() (int, error) {
 	defer stop()
 	env := append(os.Environ(), config.TestServerVariable+"="+server.AdminURL())
 	if *database {
-		url, _, err := pgtest.Create(ctx, server.AdminURL())
+		url, _, err := pgtest.CreateMigrated(ctx, server.AdminURL())
 		if err != nil {
 			return 0, err
 		}

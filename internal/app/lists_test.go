@@ -1,0 +1,219 @@
+package app_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	api "lksms/gen/client"
+	"lksms/internal/apptest"
+	"lksms/internal/push/driver"
+	"lksms/internal/setting"
+)
+
+// namesInTable returns the names in backticks in the first column of the table of docs/architecture.md that begins with head.
+func namesInTable(t *testing.T, head string) []string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(page), "\n"+head+"\n")
+	if !found {
+		t.Fatalf("docs/architecture.md has no table %q", head)
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	var names []string
+	for line := range strings.Lines(table) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(first, -1) {
+			names = append(names, name[1])
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// compareNames fails t for names that only one of two sorted lists has.
+func compareNames(t *testing.T, what string, documented, real []string) {
+	t.Helper()
+	for _, name := range real {
+		if !slices.Contains(documented, name) {
+			t.Errorf("docs/architecture.md lacks the %s %s", what, name)
+		}
+	}
+	for _, name := range documented {
+		if !slices.Contains(real, name) {
+			t.Errorf("docs/architecture.md has the %s %s, which does not exist", what, name)
+		}
+	}
+	if len(documented) != len(slices.Compact(slices.Clone(documented))) {
+		t.Errorf("docs/architecture.md has a %s twice", what)
+	}
+}
+
+func TestTheArchitectureListsEverySweep(t *testing.T) {
+	b := apptest.New(t)
+	var sweeps []string
+	for _, found := range regexp.MustCompile(`lksms_sweep_patience_seconds\{[^}]*sweep="([^"]+)"`).FindAllStringSubmatch(b.Call("GET", "/metrics", nil).Raw, -1) {
+		sweeps = append(sweeps, found[1])
+	}
+	if len(sweeps) == 0 {
+		t.Fatal("the server has no sweep")
+	}
+	compareNames(t, "sweep", namesInTable(t, "| sweep | method | every | does |\n|---|---|---|---|"), sweeps)
+}
+
+func TestTheArchitectureListsEveryTableAndEveryTableIsExplained(t *testing.T) {
+	b := apptest.New(t)
+	rows, err := b.DB.Query(t.Context(), `SELECT c.relname::text, obj_description(c.oid, 'pg_class') IS NOT NULL
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname IN ('public', 'lksms') AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname <> 'schema_migrations'
+			AND c.relname NOT LIKE 'lock\_%' -- one for each lock: internal/sweep and internal/postgres name them
+		ORDER BY 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var tables []string
+	for rows.Next() {
+		var name string
+		var isExplained bool
+		if err := rows.Scan(&name, &isExplained); err != nil {
+			t.Fatal(err)
+		}
+		if !isExplained {
+			t.Errorf("the table %s has no comment", name)
+		}
+		tables = append(tables, name)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	documented := slices.DeleteFunc(namesInTable(t, "| table | one row is |\n|---|---|"), func(name string) bool { return name == "lock_…" })
+	compareNames(t, "table", documented, tables)
+}
+
+func TestTheDumpOfTheSchemaHasNothingOfTests(t *testing.T) {
+	t.Parallel()
+	dump, err := os.ReadFile("../../db/schema.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixture, err := os.ReadFile("../pgtest/tasks.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, created := range regexp.MustCompile(`CREATE (?:OR REPLACE )?(FUNCTION|TRIGGER) (\w+)`).FindAllStringSubmatch(string(fixture), -1) {
+		if regexp.MustCompile(`CREATE ` + created[1] + ` (?:public\.)?` + created[2] + `\b`).Match(dump) {
+			t.Errorf("db/schema.sql has the %s %s, which only tests create", strings.ToLower(created[1]), created[2])
+		}
+	}
+}
+
+// schemasOf loads the contract.
+func schemasOf(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromFile("../../api/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// enumOf returns the sorted values of an enum of the contract.
+func enumOf(doc *openapi3.T, schema string) []string {
+	var all []string
+	for _, value := range doc.Components.Schemas[schema].Value.Enum {
+		all = append(all, fmt.Sprint(value))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestEveryEnumOfTheContractNamesEachValue(t *testing.T) {
+	t.Parallel()
+	for name, schema := range schemasOf(t).Components.Schemas {
+		if names, has := schema.Value.Extensions["x-enum-varnames"].([]any); has && len(names) != len(schema.Value.Enum) {
+			t.Errorf("%s has %d values and %d x-enum-varnames", name, len(schema.Value.Enum), len(names))
+		}
+	}
+}
+
+// The lists that the contract and a constraint of the database both have.
+func TestTheContractAndTheDatabaseKnowTheSameValues(t *testing.T) {
+	b := apptest.New(t)
+	doc := schemasOf(t)
+	for constraint, schema := range map[string]string{
+		"alert_rules_kind_known": "AlertKind", "alert_rules_level_known": "AlertLevel", "batches_status_known": "BatchStatus", "users_role_known": "Role",
+	} {
+		text := apptest.Scan[string](b, "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = '"+constraint+"'")
+		var stored []string
+		for _, value := range regexp.MustCompile(`'([^']*)'::text`).FindAllStringSubmatch(text, -1) {
+			stored = append(stored, value[1])
+		}
+		slices.Sort(stored)
+		if want := enumOf(doc, schema); len(want) == 0 || !slices.Equal(stored, want) {
+			t.Errorf("%s has %v, and the schema %s %v", constraint, stored, schema, want)
+		}
+	}
+}
+
+func TestTheContractDescribesEveryDriver(t *testing.T) {
+	t.Parallel()
+	kind := schemasOf(t).Components.Schemas["SenderKind"].Value
+	configs, _ := kind.Extensions["x-lksms-config"].(map[string]any)
+	if got := slices.Sorted(maps.Keys(configs)); !slices.Equal(got, driver.Kinds()) {
+		t.Errorf("x-lksms-config has %v, want %v", got, driver.Kinds())
+	}
+	page, err := os.ReadFile("../../docs/channels.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range driver.Kinds() {
+		if !strings.Contains(kind.Description, "`"+name+"`") || !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("the driver %s is not in the description of SenderKind, or not in docs/channels.md", name)
+		}
+	}
+}
+
+func TestTheStatesOfTasksAreThoseOfTheContract(t *testing.T) {
+	b := apptest.New(t)
+	infos := apptest.Decode[[]api.StatusInfo](t, b.Expect(200, "", "GET", "/api/v1/admin/task-status-info", nil))
+	var codes []string
+	for _, info := range infos {
+		if info.StatusName == "" || info.Description == "" {
+			t.Errorf("the state %d has no text", info.StatusCode)
+		}
+		codes = append(codes, fmt.Sprint(info.StatusCode))
+	}
+	if want := enumOf(schemasOf(t), "TaskStatus"); !slices.Equal(codes, want) {
+		t.Errorf("task-status-info has %v, want %v", codes, want)
+	}
+}
+
+// The functions of the SQL door read settings themselves, with defaults of their own.
+func TestTheSQLDoorHasTheDefaultsOfTheSettings(t *testing.T) {
+	t.Parallel()
+	dump, err := os.ReadFile("../../db/schema.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`sql_door_setting\('(\w+)', (\d+)\)`).FindAllStringSubmatch(string(dump), -1)
+	if len(found) == 0 {
+		t.Error("the SQL door reads no setting")
+	}
+	for _, one := range found {
+		if !slices.ContainsFunc(setting.Declarations(), func(d setting.Declaration) bool {
+			return d.Category == "sms" && d.Name == one[1] && fmt.Sprint(d.Default) == one[2]
+		}) {
+			t.Errorf("sms.%s has another default than %s, or does not exist", one[1], one[2])
+		}
+	}
+}
