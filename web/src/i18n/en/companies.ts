@@ -10,6 +10,17 @@ const texts: Texts<typeof zh> = {
   weight: 'Weight',
   countries: 'Allowed countries',
   allCountries: 'All countries',
+  someCountries: 'Only these countries',
+  noCountry: 'No country',
+  countriesOff: 'Countries switched off',
+  countriesOffHint: 'Messages to these countries are accepted and held until they are switched on.',
+  noCountryOff: 'None',
+  withoutCountries: '{allowed} (off: {off})',
+  status: 'Status',
+  statusHint: 'Off holds waiting messages at once, without failing them. On lets them go on.',
+  sharedSenders: 'Shared senders',
+  sharedSendersHint: 'Without them, messages that no route serves are held, and no other sender sends them.',
+  usesSharedSenders: 'Shared senders send what no route serves',
   editOne: 'Edit the company “{name}”',
   deleteOne: 'Delete the company “{name}”',
   empty: {
@@ -25,7 +36,7 @@ const texts: Texts<typeof zh> = {
     edit: 'Edit the company “{name}”',
     noHint: 'Letters, digits, dots, dashes and underscores. It cannot change later.',
     weightHint: 'The share relative to other companies: a company with weight 2 is served twice as often as one with weight 1.',
-    countriesHint: 'Choose none to allow phone numbers of all countries.',
+    countriesHint: 'Restricts phone numbers only. What waits for a country that is not allowed any more is held.',
   },
 }
 export default texts
