@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/DayField-CB9LwTlW.js
-import{L as e,M as t,W as n,et as r,gt as i,lt as a,y as o}from"./_plugin-vue_export-helper-B3XbXlRC.js";var s=[`id`,`aria-label`,`min`,`max`],c=e({__name:`DayField`,props:n({id:{},label:{},min:{},max:{}},{modelValue:{required:!0},modelModifiers:{}}),emits:[`update:modelValue`],setup(e){let n=a(e,`modelValue`);return(a,c)=>i((r(),t(`input`,{id:e.id,"onUpdate:modelValue":c[0]||=e=>n.value=e,class:`date-input`,type:`date`,"aria-label":e.label,min:e.min||void 0,max:e.max||void 0},null,8,s)),[[o,n.value]])}});export{c as t};
-========
-import{L as e,M as t,W as n,et as r,gt as i,lt as a,y as o}from"./_plugin-vue_export-helper-A3QopiqL.js";var s=[`id`,`aria-label`,`min`,`max`],c=e({__name:`DayField`,props:n({id:{},label:{},min:{},max:{}},{modelValue:{required:!0},modelModifiers:{}}),emits:[`update:modelValue`],setup(e){let n=a(e,`modelValue`);return(a,c)=>i((r(),t(`input`,{id:e.id,"onUpdate:modelValue":c[0]||=e=>n.value=e,class:`date-input`,type:`date`,"aria-label":e.label,min:e.min||void 0,max:e.max||void 0},null,8,s)),[[o,n.value]])}});export{c as t};
->>>>>>>> main:web/dist/assets/DayField-DERZalnQ.js

@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/TimeText-DU_7iQ-W.js
-import{L as e,M as t,Wt as n,et as r,jt as i,t as a}from"./_plugin-vue_export-helper-B3XbXlRC.js";import{c as o,l as s,t as c}from"./format-uNvkWIaf.js";var l=[`datetime`,`title`],u={key:1,class:`muted`},d=a(e({__name:`TimeText`,props:{value:{},ago:{type:Boolean},full:{type:Boolean}},setup(e){return(a,d)=>e.value?(r(),t(`time`,{key:0,class:`numeric`,datetime:e.value,title:i(s)(e.value)},n(e.ago?i(c)(e.value):e.full?i(s)(e.value):i(o)(e.value)),9,l)):(r(),t(`span`,u,`–`))}}),[[`__scopeId`,`data-v-eefd9397`]]);export{d as t};
-========
-import{L as e,M as t,Wt as n,et as r,jt as i,t as a}from"./_plugin-vue_export-helper-A3QopiqL.js";import{c as o,l as s,t as c}from"./format-CfYxeOax.js";var l=[`datetime`,`title`],u={key:1,class:`muted`},d=a(e({__name:`TimeText`,props:{value:{},ago:{type:Boolean},full:{type:Boolean}},setup(e){return(a,d)=>e.value?(r(),t(`time`,{key:0,class:`numeric`,datetime:e.value,title:i(s)(e.value)},n(e.ago?i(c)(e.value):e.full?i(s)(e.value):i(o)(e.value)),9,l)):(r(),t(`span`,u,`–`))}}),[[`__scopeId`,`data-v-eefd9397`]]);export{d as t};
->>>>>>>> main:web/dist/assets/TimeText-XUzgB91-.js
