@@ -3,7 +3,7 @@
 
 -- name: CompanyCreate :one
 WITH made AS (
-    INSERT INTO companies (company_no, name, weight) VALUES (@company_no, @name, @weight) RETURNING *
+    INSERT INTO companies (company_no, name, weight, default_region) VALUES (@company_no, @name, @weight, @default_region) RETURNING *
 ),
 allowed AS (
     INSERT INTO company_countries (company_id, country_id)
@@ -23,7 +23,7 @@ LIMIT @page_limit::integer;
 
 -- name: CompanyUpdate :execrows
 UPDATE companies
-SET name = @name, weight = @weight, version = version + 1, updated_at = now()
+SET name = @name, weight = @weight, default_region = @default_region, version = version + 1, updated_at = now()
 WHERE company_no = @company_no AND version = @version;
 
 -- name: CompanyAllow :exec
@@ -282,7 +282,7 @@ SELECT count(*) FROM deleted;
 SELECT coalesce((SELECT v.version::text::bigint FROM directory_version v), 0)::bigint AS version;
 
 -- name: DirectoryCompanies :many
-SELECT c.id, c.company_no, c.weight, ARRAY(
+SELECT c.id, c.company_no, c.weight, c.default_region, ARRAY(
     SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id ORDER BY x.country_id
 )::bigint[] AS countries
 FROM companies c

@@ -216,20 +216,21 @@ func (q *Queries) CompanyAllow(ctx context.Context, arg CompanyAllowParams) erro
 const companyCreate = `-- name: CompanyCreate :one
 
 WITH made AS (
-    INSERT INTO companies (company_no, name, weight) VALUES ($1, $2, $3) RETURNING id, company_no, name, weight, version, created_at, updated_at
+    INSERT INTO companies (company_no, name, weight, default_region) VALUES ($1, $2, $3, $4) RETURNING id, company_no, name, weight, version, created_at, updated_at, default_region
 ),
 allowed AS (
     INSERT INTO company_countries (company_id, country_id)
-    SELECT made.id, c.id FROM made CROSS JOIN countries c WHERE c.country_no = ANY ($4::text[])
+    SELECT made.id, c.id FROM made CROSS JOIN countries c WHERE c.country_no = ANY ($5::text[])
 )
 SELECT made.id FROM made
 `
 
 type CompanyCreateParams struct {
-	CompanyNo string
-	Name      string
-	Weight    float64
-	Countries []string
+	CompanyNo     string
+	Name          string
+	Weight        float64
+	DefaultRegion string
+	Countries     []string
 }
 
 // The directory: companies, channels, countries, pools and routes. The tables are small and changed by administrators. An update names the
@@ -239,6 +240,7 @@ func (q *Queries) CompanyCreate(ctx context.Context, arg CompanyCreateParams) (i
 		arg.CompanyNo,
 		arg.Name,
 		arg.Weight,
+		arg.DefaultRegion,
 		arg.Countries,
 	)
 	var id int64
@@ -273,7 +275,7 @@ func (q *Queries) CompanyHold(ctx context.Context, companyNo string) (int64, err
 }
 
 const companyList = `-- name: CompanyList :many
-SELECT c.id, c.company_no, c.name, c.weight, c.version, c.created_at, c.updated_at, ARRAY(
+SELECT c.id, c.company_no, c.name, c.weight, c.version, c.created_at, c.updated_at, c.default_region, ARRAY(
     SELECT o.country_no FROM company_countries x JOIN countries o ON o.id = x.country_id WHERE x.company_id = c.id ORDER BY o.country_no
 )::text[] AS countries
 FROM companies c
@@ -291,14 +293,15 @@ type CompanyListParams struct {
 }
 
 type CompanyListRow struct {
-	ID        int64
-	CompanyNo string
-	Name      string
-	Weight    float64
-	Version   int64
-	CreatedAt time.Time
-	UpdatedAt time.Time
-	Countries []string
+	ID            int64
+	CompanyNo     string
+	Name          string
+	Weight        float64
+	Version       int64
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+	DefaultRegion string
+	Countries     []string
 }
 
 func (q *Queries) CompanyList(ctx context.Context, arg CompanyListParams) ([]CompanyListRow, error) {
@@ -323,6 +326,7 @@ func (q *Queries) CompanyList(ctx context.Context, arg CompanyListParams) ([]Com
 			&i.Version,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.DefaultRegion,
 			&i.Countries,
 		); err != nil {
 			return nil, err
@@ -337,21 +341,23 @@ func (q *Queries) CompanyList(ctx context.Context, arg CompanyListParams) ([]Com
 
 const companyUpdate = `-- name: CompanyUpdate :execrows
 UPDATE companies
-SET name = $1, weight = $2, version = version + 1, updated_at = now()
-WHERE company_no = $3 AND version = $4
+SET name = $1, weight = $2, default_region = $3, version = version + 1, updated_at = now()
+WHERE company_no = $4 AND version = $5
 `
 
 type CompanyUpdateParams struct {
-	Name      string
-	Weight    float64
-	CompanyNo string
-	Version   int64
+	Name          string
+	Weight        float64
+	DefaultRegion string
+	CompanyNo     string
+	Version       int64
 }
 
 func (q *Queries) CompanyUpdate(ctx context.Context, arg CompanyUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, companyUpdate,
 		arg.Name,
 		arg.Weight,
+		arg.DefaultRegion,
 		arg.CompanyNo,
 		arg.Version,
 	)
@@ -541,7 +547,7 @@ func (q *Queries) DirectoryChannels(ctx context.Context) ([]DirectoryChannelsRow
 }
 
 const directoryCompanies = `-- name: DirectoryCompanies :many
-SELECT c.id, c.company_no, c.weight, ARRAY(
+SELECT c.id, c.company_no, c.weight, c.default_region, ARRAY(
     SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id ORDER BY x.country_id
 )::bigint[] AS countries
 FROM companies c
@@ -549,10 +555,11 @@ ORDER BY c.id
 `
 
 type DirectoryCompaniesRow struct {
-	ID        int64
-	CompanyNo string
-	Weight    float64
-	Countries []int64
+	ID            int64
+	CompanyNo     string
+	Weight        float64
+	DefaultRegion string
+	Countries     []int64
 }
 
 func (q *Queries) DirectoryCompanies(ctx context.Context) ([]DirectoryCompaniesRow, error) {
@@ -568,6 +575,7 @@ func (q *Queries) DirectoryCompanies(ctx context.Context) ([]DirectoryCompaniesR
 			&i.ID,
 			&i.CompanyNo,
 			&i.Weight,
+			&i.DefaultRegion,
 			&i.Countries,
 		); err != nil {
 			return nil, err

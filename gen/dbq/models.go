@@ -154,6 +154,8 @@ type Batch struct {
 	// when the first row became a task
 	StartedAt *time.Time
 	EndedAt   *time.Time
+	// the same of the list; empty: the one of the company when the list is read
+	DefaultRegion string
 }
 
 // A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then.

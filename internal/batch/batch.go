@@ -17,6 +17,7 @@ import (
 	"lksms/internal/fault"
 	"lksms/internal/job"
 	"lksms/internal/optional"
+	"lksms/internal/phone"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/setting"
@@ -84,6 +85,7 @@ type Request struct {
 	Upload         *upload.Upload
 	Tag            string
 	PhoneColumn    string // empty: the one with a usual name
+	DefaultRegion  string // of numbers without a country code; empty: the one of the company
 	MessageType    int16
 	Priority       *int16
 	TemplateNo     string // or Content
@@ -126,7 +128,10 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 		Tag: optional.NonZero(r.Tag), PhoneColumn: r.PhoneColumn, TemplateNo: optional.NonZero(r.TemplateNo), Content: r.Content,
 		Sign: optional.NonZero(r.Sign), SenderNo: optional.NonZero(r.SenderNo), Dedup: r.Dedup, IsTest: r.Test, IsConfirmed: r.AutoConfirm,
 		ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, RequestID: r.Origin.RequestID, SourceIp: r.Origin.SourceIP,
-		UserAgent: r.Origin.UserAgent,
+		UserAgent: r.Origin.UserAgent, DefaultRegion: r.DefaultRegion,
+	}
+	if err := phone.CheckRegion("default_region", r.DefaultRegion); err != nil {
+		return p, err //nolint:wrapcheck // a fault
 	}
 	switch {
 	case (r.Upload == nil) == (r.Tag == ""):

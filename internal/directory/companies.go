@@ -8,6 +8,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/phone"
 	"lksms/internal/postgres"
 )
 
@@ -17,15 +18,20 @@ type Company struct {
 	Name      string
 	Weight    float64
 	Countries []string // numbers of the countries to which the company can send; empty: all
+
+	DefaultRegion string // of phone numbers without a country code; empty: none
 }
 
 // CreateCompany adds a company. Fault: exists.
 func (s *Service) CreateCompany(ctx context.Context, c Company) (dbq.CompanyListRow, error) {
 	err := s.Change(ctx, func(ctx context.Context) error {
+		if err := phone.CheckRegion("default_region", c.DefaultRegion); err != nil {
+			return err //nolint:wrapcheck // a fault
+		}
 		if err := s.checkCountries(ctx, c.Countries); err != nil {
 			return err
 		}
-		_, err := s.q.CompanyCreate(ctx, dbq.CompanyCreateParams{CompanyNo: c.No, Name: c.Name, Weight: c.Weight, Countries: c.Countries})
+		_, err := s.q.CompanyCreate(ctx, dbq.CompanyCreateParams{CompanyNo: c.No, Name: c.Name, Weight: c.Weight, DefaultRegion: c.DefaultRegion, Countries: c.Countries})
 		if postgres.Violates(err, "companies_company_no_key") {
 			return fault.New(fault.Conflict, fault.Exists)
 		}
@@ -56,15 +62,18 @@ func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, 
 	err = s.Change(ctx, func(ctx context.Context) error {
 		read := func() (dbq.CompanyListRow, error) { return s.GetCompany(ctx, no) }
 		row, err = postgres.Patch(version, read, func(r dbq.CompanyListRow) int64 { return r.Version }, func(was dbq.CompanyListRow) (int64, error) {
-			c := Company{No: no, Name: was.Name, Weight: was.Weight, Countries: was.Countries}
+			c := Company{No: no, Name: was.Name, Weight: was.Weight, DefaultRegion: was.DefaultRegion, Countries: was.Countries}
 			change(&c)
+			if err := phone.CheckRegion("default_region", c.DefaultRegion); err != nil {
+				return 0, err //nolint:wrapcheck // a fault
+			}
 			moves := !slices.Equal(c.Countries, was.Countries)
 			if moves {
 				if err := s.checkCountries(ctx, c.Countries); err != nil {
 					return 0, err
 				}
 			}
-			n, err := s.q.CompanyUpdate(ctx, dbq.CompanyUpdateParams{CompanyNo: no, Name: c.Name, Weight: c.Weight, Version: was.Version})
+			n, err := s.q.CompanyUpdate(ctx, dbq.CompanyUpdateParams{CompanyNo: no, Name: c.Name, Weight: c.Weight, DefaultRegion: c.DefaultRegion, Version: was.Version})
 			if err == nil && n > 0 && moves {
 				err = s.q.CompanyAllow(ctx, dbq.CompanyAllowParams{CompanyNo: no, Countries: c.Countries})
 			}
@@ -103,4 +112,16 @@ func (s *Service) CompanyNo(ctx context.Context, id int64) (string, error) {
 		return "", err
 	}
 	return d.companies[id].CompanyNo, nil
+}
+
+// DefaultRegion returns the region of phone numbers of a company that have no country code; empty: it has none. A nil company has none.
+func (s *Service) DefaultRegion(ctx context.Context, companyID *int64) (string, error) {
+	if companyID == nil {
+		return "", nil
+	}
+	d, err := s.cache.Get(ctx)
+	if err != nil {
+		return "", err
+	}
+	return d.companies[*companyID].DefaultRegion, nil
 }

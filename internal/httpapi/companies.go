@@ -15,6 +15,7 @@ import (
 func (s *Server) CreateCompany(ctx context.Context, req api.CreateCompanyRequestObject) (api.CreateCompanyResponseObject, error) {
 	row, err := s.directory.CreateCompany(ctx, directory.Company{
 		No: req.Body.CompanyNo, Name: req.Body.Name, Weight: optional.Or(req.Body.Weight, 1), Countries: optional.Value(req.Body.Countries),
+		DefaultRegion: optional.Value(req.Body.DefaultRegion),
 	})
 	return api.CreateCompany200JSONResponse(companyAnswer(row)), err
 }
@@ -45,6 +46,7 @@ func (s *Server) UpdateCompany(ctx context.Context, req api.UpdateCompanyRequest
 		set(&c.Name, req.Body.Name)
 		set(&c.Weight, req.Body.Weight)
 		set(&c.Countries, req.Body.Countries)
+		set(&c.DefaultRegion, req.Body.DefaultRegion)
 	})
 	return api.UpdateCompany200JSONResponse(companyAnswer(row)), err
 }
@@ -62,6 +64,6 @@ func companyAnswer(c dbq.CompanyListRow) api.CompanyResponse {
 func companyOf(c dbq.CompanyListRow) api.Company {
 	return api.Company{
 		CompanyNo: c.CompanyNo, Name: c.Name, Weight: c.Weight, Countries: c.Countries, Version: c.Version,
-		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
+		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, DefaultRegion: c.DefaultRegion,
 	}
 }

@@ -8,6 +8,7 @@ const texts: Texts<typeof zh> = {
   no: 'Company number',
   name: 'Name',
   weight: 'Weight',
+  defaultRegion: 'Region of numbers',
   countries: 'Allowed countries',
   allCountries: 'All countries',
   editOne: 'Edit the company “{name}”',
@@ -25,6 +26,7 @@ const texts: Texts<typeof zh> = {
     edit: 'Edit the company “{name}”',
     noHint: 'Letters, digits, dots, dashes and underscores. It cannot change later.',
     weightHint: 'The share relative to other companies: a company with weight 2 is served twice as often as one with weight 1.',
+    defaultRegionHint: 'Two letters, such as CN or ID: the region of phone numbers without + and a country code. Empty: such numbers are refused, unless they are mobile numbers of mainland China.',
     countriesHint: 'Choose none to allow phone numbers of all countries.',
   },
 }
