@@ -19,7 +19,7 @@ func (b *bench) notify(ctx context.Context) error {
 	for i := range people {
 		people[i] = fmt.Sprintf("%q", fmt.Sprint("user-", i))
 	}
-	if err := c.call("POST", "/api/v1/admin/senders", `{"sender_no":"logs","name":"logs","channel":"oa","kind":"log"}`, nil); err != nil {
+	if err := c.call("POST", "/api/v1/admin/senders", `{"sender_no":"logs","name":"logs","channel":"oa","kind":"log","status":"on","is_shared":true}`, nil); err != nil {
 		return err
 	}
 	defer func() { _ = c.call("PATCH", "/api/v1/admin/senders/logs", `{"status":"off"}`, nil) }() // no other figure needs this sender

@@ -439,7 +439,7 @@ func (b *bench) callbacks(ctx context.Context) (err error) {
 	config := fmt.Sprintf(`{"url":"http://%s/","body":{"to":"${recipient}","text":"${content}"},"answer":{"success":"code","equals":["0"],"number":"id"},
 		"callback":{"verify":"token","number":"msgid","recipient":"mobile","state":"status","delivered":["DELIVRD"],"pending":["ENROUTE"],
 		"answer":{"body":"{}","contentType":"application/json"}},"callbackSecret":"s3cret-of-16-bytes"}`, provider.Addr())
-	if err := admin.call("POST", "/api/v1/admin/senders", `{"sender_no":"called","name":"called","kind":"http-sms","config":`+config+`}`, nil); err != nil {
+	if err := admin.call("POST", "/api/v1/admin/senders", `{"sender_no":"called","name":"called","kind":"http-sms","status":"on","is_shared":true,"config":`+config+`}`, nil); err != nil {
 		return err
 	}
 	seconds := b.Time.Seconds()

@@ -302,6 +302,12 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.dedup_key_owner(biz_task_id bigint, submitted_by text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (biz_task_id IS NOT NULL) THEN 'event'::text WHEN (submitted_by ~~ 'system:%'::text) THEN submitted_by ELSE ''::text END;
+
+COMMENT ON FUNCTION public.dedup_key_owner(biz_task_id bigint, submitted_by text) IS 'Whose the dedup_key of a notification is within its company: of business events, of the service itself (system:...), or of the callers (empty). Nobody can take the key of another owner.';
+
 CREATE FUNCTION public.directory_version_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -432,6 +438,17 @@ EXCEPTION WHEN lock_not_available THEN
 END $$;
 
 COMMENT ON FUNCTION public.lock_table_try(locked regclass) IS 'locks a table until the end of the transaction, and returns false while another transaction holds that lock';
+
+CREATE FUNCTION public.note_changer() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    NEW.changed_by := current_setting('lksms.actor', true);
+    RETURN NEW;
+END
+$$;
+
+COMMENT ON FUNCTION public.note_changer() IS 'Notes the user who asked for a change of a row, see postgres.As.';
 
 CREATE FUNCTION public.notifications_feed() RETURNS trigger
     LANGUAGE plpgsql
@@ -2392,6 +2409,7 @@ CREATE TABLE public.batches (
     confirmed_at timestamp with time zone,
     started_at timestamp with time zone,
     ended_at timestamp with time zone,
+    changed_by text,
     default_region text DEFAULT ''::text NOT NULL,
     CONSTRAINT batches_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT batches_dedup_known CHECK ((dedup = ANY (ARRAY['none'::text, 'phone'::text, 'row'::text]))),
@@ -2460,6 +2478,8 @@ COMMENT ON COLUMN public.batches.fault IS 'why it was cancelled by itself, as ba
 COMMENT ON COLUMN public.batches.checked_at IS 'when the check was complete';
 
 COMMENT ON COLUMN public.batches.started_at IS 'when the first row became a task';
+
+COMMENT ON COLUMN public.batches.changed_by IS 'the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by';
 
 COMMENT ON COLUMN public.batches.default_region IS 'the same of the list; empty: the one of the company when the list is read';
 
@@ -2868,6 +2888,7 @@ CREATE TABLE public.deliveries (
     provider_no text,
     error text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    answer text,
     CONSTRAINT deliveries_error_length CHECK ((char_length(error) <= 500)),
     CONSTRAINT deliveries_provider_no_length CHECK (((char_length(provider_no) >= 1) AND (char_length(provider_no) <= 200)))
 );
@@ -2881,6 +2902,8 @@ COMMENT ON COLUMN public.deliveries.recipient IS 'of the task, to match receipts
 COMMENT ON COLUMN public.deliveries.provider_no IS 'the number that the provider gave the message; null: it is unknown whether the message was sent';
 
 COMMENT ON COLUMN public.deliveries.error IS 'why it is unknown whether the message was sent; null: the provider accepted it';
+
+COMMENT ON COLUMN public.deliveries.answer IS 'the answer of the provider as it came, without secrets, at most 2,000 characters; null: none came, or a report has it';
 
 ALTER TABLE public.deliveries ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.deliveries_id_seq
@@ -3500,6 +3523,8 @@ CREATE TABLE public.notifications (
     forgotten_at timestamp with time zone,
     run_rendering_id bigint,
     run_after text,
+    is_companys boolean DEFAULT false NOT NULL,
+    changed_by text,
     CONSTRAINT notifications_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 128))),
     CONSTRAINT notifications_ended_as_known CHECK (((ended_as = ANY (ARRAY[1, 2, 3, 4])) OR ((ended_as = 5) AND (forgotten_at IS NOT NULL)))),
     CONSTRAINT notifications_repeat_minutes_range CHECK (((repeat_minutes >= 1) AND (repeat_minutes <= 525600)))
@@ -3513,7 +3538,7 @@ COMMENT ON COLUMN public.notifications.biz_id IS 'the object in the system of th
 
 COMMENT ON COLUMN public.notifications.biz_task_id IS 'the business task of a business event; null: the notification comes from no business event';
 
-COMMENT ON COLUMN public.notifications.dedup_key IS 'unique among the visible notifications of a channel: within the company for a business event, else for its submitter; null: none';
+COMMENT ON COLUMN public.notifications.dedup_key IS 'unique among the visible notifications of a channel and a company whose keys have the same owner, see dedup_key_owner; null: none';
 
 COMMENT ON COLUMN public.notifications.next_run_at IS 'when messages are sent next; null: no further run';
 
@@ -3531,7 +3556,7 @@ COMMENT ON COLUMN public.notifications.deleted_at IS 'hidden from then on; null:
 
 COMMENT ON COLUMN public.notifications.sign IS 'signature before the text; null: that of the template, else of the sender';
 
-COMMENT ON COLUMN public.notifications.replaced_at IS 'when its dedup_key was freed because its node started again; null: it was not';
+COMMENT ON COLUMN public.notifications.replaced_at IS 'when its dedup_key was freed: its node started again, its orbit was planned for another time, or it had reached nobody and was announced again; null: it was not';
 
 COMMENT ON COLUMN public.notifications.expires_at IS 'nothing is sent later; null: never';
 
@@ -3542,6 +3567,10 @@ COMMENT ON COLUMN public.notifications.forgotten_at IS 'when its tasks were abou
 COMMENT ON COLUMN public.notifications.run_rendering_id IS 'of a notification to a tag: the text of the run that goes on; null: none does';
 
 COMMENT ON COLUMN public.notifications.run_after IS 'the last contact who got a task of this run';
+
+COMMENT ON COLUMN public.notifications.is_companys IS 'its dedup_key is unique in the company; false: the row is of a version in which each submitter had keys of its own';
+
+COMMENT ON COLUMN public.notifications.changed_by IS 'the user of LKSMS who ended, deleted or resumed it last; null: nobody did, or before this column. No foreign key, as submitted_by';
 
 CREATE TABLE public.renderings (
     id bigint NOT NULL,
@@ -4193,6 +4222,35 @@ CREATE VIEW public.send_logs AS
 
 COMMENT ON VIEW public.send_logs IS 'Each lease, with the columns of the documented log: those that have ended, and those of queue.';
 
+CREATE TABLE public.sender_answers (
+    id bigint NOT NULL,
+    sender_id bigint NOT NULL,
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    outcome text NOT NULL,
+    code text,
+    error text,
+    answer text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT sender_answers_outcome_known CHECK ((outcome = ANY (ARRAY['sent'::text, 'refused'::text, 'unclear'::text, 'trouble'::text])))
+);
+
+COMMENT ON TABLE public.sender_answers IS 'One of the last ten outcomes of calls of a driven sender. Written by internal/push, which deletes older rows. task_id has no foreign key: the task may leave first.';
+
+COMMENT ON COLUMN public.sender_answers.code IS 'the code of a failure, of the provider or of the driver; null: it has none';
+
+COMMENT ON COLUMN public.sender_answers.error IS 'the failure as text; null: the message was sent';
+
+COMMENT ON COLUMN public.sender_answers.answer IS 'the answer of the provider as it came, without secrets, at most 2,000 characters; null: none came';
+
+ALTER TABLE public.sender_answers ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.sender_answers_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.sender_ledger (
     id bigint NOT NULL,
     sender_id bigint NOT NULL,
@@ -4722,10 +4780,11 @@ CREATE TABLE public.subscribe_messages (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     submitted_by text NOT NULL,
+    is_companys boolean DEFAULT false NOT NULL,
     CONSTRAINT subscribe_messages_lengths CHECK ((((char_length(business_type) >= 1) AND (char_length(business_type) <= 50)) AND ((char_length(template_type) >= 1) AND (char_length(template_type) <= 50)) AND ((char_length(receiver_user_id) >= 1) AND (char_length(receiver_user_id) <= 64)) AND ((char_length(template_id) >= 1) AND (char_length(template_id) <= 100))))
 );
 
-COMMENT ON TABLE public.subscribe_messages IS 'A message that a person gets once for a business object and template type, by submitter. Written by internal/notification. task_id has no foreign key: the row is created before its task.';
+COMMENT ON TABLE public.subscribe_messages IS 'A message that a person gets once for a business object and template type. Written by internal/notification. task_id has no foreign key: the row is created before its task.';
 
 COMMENT ON COLUMN public.subscribe_messages.business_id IS 'the object in the system of the caller';
 
@@ -4737,7 +4796,9 @@ COMMENT ON COLUMN public.subscribe_messages.task_id IS 'the last task that sent 
 
 COMMENT ON COLUMN public.subscribe_messages.sends IS 'number of tasks';
 
-COMMENT ON COLUMN public.subscribe_messages.submitted_by IS 'the username; empty: its task no longer existed when this column was added';
+COMMENT ON COLUMN public.subscribe_messages.submitted_by IS 'the user who asked first; empty: its task no longer existed when this column was added';
+
+COMMENT ON COLUMN public.subscribe_messages.is_companys IS 'the only message of its key in the company; false: the row is of a version in which each submitter had messages of its own';
 
 ALTER TABLE public.subscribe_messages ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.subscribe_messages_id_seq
@@ -5423,6 +5484,9 @@ ALTER TABLE ONLY public.routes
 ALTER TABLE ONLY public.routes
     ADD CONSTRAINT routes_pool_id_sender_id_key UNIQUE (pool_id, sender_id);
 
+ALTER TABLE ONLY public.sender_answers
+    ADD CONSTRAINT sender_answers_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.sender_ledger
     ADD CONSTRAINT sender_ledger_pkey PRIMARY KEY (id);
 
@@ -5629,6 +5693,8 @@ CREATE INDEX notifications_biz_idx ON public.notifications USING btree (company_
 
 CREATE INDEX notifications_biz_task_idx ON public.notifications USING btree (company_id, biz_task_id) WHERE (biz_task_id IS NOT NULL);
 
+CREATE UNIQUE INDEX notifications_company_dedup_key_idx ON public.notifications USING btree (company_id, channel_id, dedup_key, public.dedup_key_owner(biz_task_id, submitted_by)) WHERE ((dedup_key IS NOT NULL) AND (deleted_at IS NULL) AND (replaced_at IS NULL) AND is_companys);
+
 CREATE INDEX notifications_due_idx ON public.notifications USING btree (next_run_at) WHERE (next_run_at IS NOT NULL);
 
 CREATE INDEX notifications_kept_idx ON public.notifications USING btree (created_at) WHERE (forgotten_at IS NULL);
@@ -5699,6 +5765,8 @@ CREATE UNIQUE INDEX report_logs_default_task_id_idx ON public.report_logs_defaul
 
 CREATE INDEX routes_sender_id_idx ON public.routes USING btree (sender_id, id);
 
+CREATE INDEX sender_answers_sender_idx ON public.sender_answers USING btree (sender_id, id);
+
 CREATE UNIQUE INDEX sender_ledger_lease_key ON public.sender_ledger USING btree (lease_id, ((change > 0))) WHERE (lease_id IS NOT NULL);
 
 CREATE INDEX sender_ledger_sender_id_idx ON public.sender_ledger USING btree (sender_id, id);
@@ -5724,6 +5792,8 @@ CREATE INDEX statistics_key_idx ON public.statistics USING btree (step, company_
 CREATE INDEX statistics_short_idx ON public.statistics USING btree (step, at) WHERE (step <> 'day'::text);
 
 CREATE INDEX statistics_staged_at_idx ON public.statistics_staged USING btree (at);
+
+CREATE UNIQUE INDEX subscribe_messages_company_idx ON public.subscribe_messages USING btree (company_id, business_type, business_id, template_type, receiver_user_id) WHERE is_companys;
 
 CREATE UNIQUE INDEX subscribe_messages_once_idx ON public.subscribe_messages USING btree (company_id, business_type, business_id, template_type, receiver_user_id, submitted_by);
 
@@ -5803,6 +5873,8 @@ CREATE TRIGGER audited AFTER UPDATE OF acknowledged_at ON public.alerts FOR EACH
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, key_hash, name ON public.api_keys FOR EACH ROW EXECUTE FUNCTION public.audit_change('api_key', 'username,id', '', 'key_hash');
 
+CREATE TRIGGER audited AFTER UPDATE OF status ON public.batches FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('batch', 'id', 'is_held,is_settled,is_read,last_row,rows,valid,invalid,duplicate,blocked,segments,fed_row,fed,fault,upload_id,confirmed_at,started_at,ended_at,changed_by');
+
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.channels FOR EACH ROW EXECUTE FUNCTION public.audit_change('channel', 'channel');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.companies FOR EACH ROW EXECUTE FUNCTION public.audit_change('company', 'company_no');
@@ -5820,6 +5892,8 @@ CREATE TRIGGER audited AFTER INSERT ON public.erasures FOR EACH ROW EXECUTE FUNC
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.inbounds FOR EACH ROW EXECUTE FUNCTION public.audit_change('inbound', 'inbound_no', '', 'phone_numbers');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'biz_type,channel');
+
+CREATE TRIGGER audited AFTER UPDATE OF ended_as, next_run_at, deleted_at ON public.notifications FOR EACH ROW WHEN (((current_setting('lksms.actor'::text, true) <> ''::text) AND (current_setting('lksms.actor'::text, true) <> new.submitted_by))) EXECUTE FUNCTION public.audit_change('notification', 'id', 'announcement_id,own_payload,run_rendering_id,run_after,remark,changed_by');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF code_hash, code_sim_number, sim_number, device_no, user_id ON public.phones FOR EACH ROW EXECUTE FUNCTION public.audit_change('phone', 'sender_no', 'claimed_at,troubles,rest_until,pull_until', 'code_hash');
 
@@ -5868,6 +5942,8 @@ CREATE TRIGGER audited_reset AFTER UPDATE OF is_sent ON public.default_contents 
 CREATE TRIGGER batches_feed_updated AFTER UPDATE OF status, is_settled ON public.batches FOR EACH ROW WHEN ((new.is_settled AND (new.status = ANY (ARRAY['finished'::text, 'cancelled'::text])) AND (NOT (old.is_settled AND (old.status = ANY (ARRAY['finished'::text, 'cancelled'::text])))))) EXECUTE FUNCTION public.batches_feed();
 
 CREATE TRIGGER batches_rows_bound AFTER INSERT ON public.batches REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'company_id');
+
+CREATE TRIGGER changer_noted BEFORE UPDATE OF status ON public.batches FOR EACH ROW WHEN (((current_setting('lksms.actor'::text, true) <> ''::text) AND (old.status <> new.status))) EXECUTE FUNCTION public.note_changer();
 
 CREATE TRIGGER channels_rows_bound AFTER INSERT ON public.channels REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 
@@ -6070,6 +6146,9 @@ ALTER TABLE ONLY public.routes
 
 ALTER TABLE ONLY public.routes
     ADD CONSTRAINT routes_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id);
+
+ALTER TABLE ONLY public.sender_answers
+    ADD CONSTRAINT sender_answers_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.sender_states
     ADD CONSTRAINT sender_states_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;

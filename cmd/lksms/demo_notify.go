@@ -123,7 +123,7 @@ func (d *demo) await(ctx context.Context, isDone func() (bool, error)) error {
 
 func demoSender(channel string, config map[string]any) api.SenderRequest {
 	no := demoName + "-" + channel
-	return api.SenderRequest{SenderNo: no, Name: no, Channel: &channel, Kind: &channel, Config: &config}
+	return api.SenderRequest{SenderNo: no, Name: no, Channel: &channel, Kind: &channel, Status: new(api.SenderOn), Config: &config}
 }
 
 func demoContact(name string) api.ContactChange {

@@ -45,9 +45,9 @@ func startProvider() (*provider, error) {
 func (p *provider) sender(no, path string) api.SenderRequest {
 	kind, shared, held := "http-sms", false, int64(lease.Seconds())
 	return api.SenderRequest{
-		SenderNo: no, Name: no, Kind: &kind, IsShared: &shared, LeaseSeconds: &held,
+		SenderNo: no, Name: no, Kind: &kind, Status: new(api.SenderOn), IsShared: &shared, LeaseSeconds: &held,
 		Config: &map[string]any{
-			"url": p.url + path, "body": map[string]any{"task_id": "${task_id}"}, "timeoutSeconds": providerPatience.Seconds(),
+			"url": p.url + path, "body": map[string]any{"task_id": "${task_id}", "to": "${recipient}", "text": "${content}"}, "timeoutSeconds": providerPatience.Seconds(),
 			"answer": map[string]any{"success": "ok", "equals": []string{"true"}, "number": "id"},
 		},
 	}

@@ -195,9 +195,13 @@ DELETE FROM receipts r WHERE r.id = ANY (@ids::bigint[]);
 -- name: ErasureCallbacks :execrows
 UPDATE callbacks c SET body = regexp_replace(c.body, @pattern::text, '********', 'g') WHERE c.id = ANY (@ids::bigint[]) AND c.body ~ @pattern::text;
 
--- ErasureDeliveries takes the recipient and the answers out of attempts at providers.
+-- ErasureDeliveries takes the recipient and the answers out of attempts at providers, and the answers out of the latest of senders.
 -- name: ErasureDeliveries :execrows
-UPDATE deliveries d SET recipient = '', error = CASE WHEN d.error IS NOT NULL THEN @erased::text END WHERE d.task_id = ANY (@task_ids::text[]);
+WITH forgotten AS (
+    DELETE FROM sender_answers a WHERE a.task_id = ANY (@task_ids::text[])
+)
+UPDATE deliveries d SET recipient = '', error = CASE WHEN d.error IS NOT NULL THEN @erased::text END, answer = NULL
+WHERE d.task_id = ANY (@task_ids::text[]);
 
 -- ErasureRepeats returns the submissions that repeated tasks.
 -- name: ErasureRepeats :many

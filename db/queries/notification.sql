@@ -61,24 +61,24 @@ WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id -- n
     AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
 
 -- NotificationCreate adds a notification, unless one with its dedup_key exists (S1.3). Then there is no row, and a concurrent transaction
--- that created it has committed. The dedup_key of a business event, which has a biz_task_id, belongs to the company; any other belongs to
--- its submitter, so that nobody can use up the key of a business event before it happens. Without announcement_id, the statement also
--- creates the announcement, from payload and user_ids or a tag; the foreign key is checked at the end of the statement.
+-- that created it has committed. Keys of business events, of callers and of the service itself are apart (dedup_key_owner), so that nobody can
+-- use up the key of a business event before it happens. ON CONFLICT names no index: the one of the version before counts, too. Without
+-- announcement_id, the statement also creates the announcement, from payload and user_ids or a tag; the foreign key is checked at the end of
+-- the statement.
 -- name: NotificationCreate :one
 WITH made AS (
     INSERT INTO notifications (
         company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, announcement_id, own_payload, next_run_at, repeat_minutes,
-        started_at, ended_as, operator, submitted_by, sign, expires_at
+        started_at, ended_as, operator, submitted_by, sign, expires_at, is_companys
     )
     SELECT @company_id, c.id, @biz_type, @biz_id, sqlc.narg(biz_task_id), sqlc.narg(dedup_key),
         coalesce(sqlc.narg(announcement_id)::bigint, nextval('announcements_id_seq')), @own_payload,
         CASE WHEN sqlc.narg(ended_as)::smallint IS NULL THEN coalesce(sqlc.narg(next_run_at)::timestamptz, now()) END,
         sqlc.narg(repeat_minutes), sqlc.narg(started_at), sqlc.narg(ended_as)::smallint, sqlc.narg(operator), @submitted_by,
-        sqlc.narg(sign), sqlc.narg(expires_at)
+        sqlc.narg(sign), sqlc.narg(expires_at), true
     FROM channels c
     WHERE c.channel = @channel
-    ON CONFLICT (company_id, channel_id, dedup_key, (CASE WHEN biz_task_id IS NULL THEN submitted_by ELSE '' END))
-    WHERE dedup_key IS NOT NULL AND deleted_at IS NULL AND replaced_at IS NULL DO NOTHING
+    ON CONFLICT DO NOTHING
     RETURNING id, announcement_id
 ),
 announced AS (
@@ -93,15 +93,78 @@ SELECT count(*) FROM (
     SELECT FROM notifications n WHERE n.company_id = @company_id AND n.next_run_at IS NOT NULL LIMIT @most::bigint
 ) w;
 
--- NotificationFind returns the notification with a dedup_key: that of a business event if biz_task_id is given, else that of a submitter.
+-- NotificationFind returns the notification with a dedup_key, and its state: that of a business event if biz_task_id is given, else that of the
+-- company's callers or of the service itself. In the version before, several submitters could have the same key: the oldest one counts.
 -- name: NotificationFind :one
-SELECT n.id
+SELECT n.id, o.status
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
+CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o -- see NotificationStatuses
 WHERE n.company_id = @company_id AND c.channel = @channel AND n.dedup_key = @dedup_key::text
-    AND CASE WHEN n.biz_task_id IS NULL THEN n.submitted_by ELSE '' END
-        = CASE WHEN sqlc.narg(biz_task_id)::bigint IS NULL THEN @submitted_by::text ELSE '' END
-    AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
+    AND dedup_key_owner(n.biz_task_id, n.submitted_by) = dedup_key_owner(sqlc.narg(biz_task_id)::bigint, @submitted_by::text)
+    AND n.deleted_at IS NULL AND n.replaced_at IS NULL
+ORDER BY n.id
+LIMIT 1;
+
+-- NotificationHold locks a notification.
+-- name: NotificationHold :exec
+SELECT FROM notifications n WHERE n.id = @id FOR UPDATE;
+
+-- NotificationFree frees the dedup_key of a notification that has failed and reached nobody, and returns why it failed. No row: it has not failed,
+-- somebody may have been reached (a message was accepted, its outcome is unclear, or its lease ran out), or the key has been freed. The caller has
+-- locked it.
+-- name: NotificationFree :one
+UPDATE notifications n SET replaced_at = now()
+WHERE n.id = @id::bigint AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL
+    AND (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id) = 2 -- failed
+    AND NOT EXISTS (
+        SELECT FROM renderings r
+        JOIN tasks t ON t.rendering_id = r.id
+        WHERE r.notification_id = n.id AND (
+            t.status IN (0, 1, 2) -- PENDING, PROCESSING, SUCCESS
+            OR EXISTS (
+                SELECT FROM report_logs l
+                WHERE l.task_id = t.task_id AND (l.event = 'recovered' OR l.effect IN ('success', 'unclear', 'delivered', 'undelivered'))
+            )
+            OR EXISTS (SELECT FROM deliveries d WHERE d.task_id = t.task_id)
+        )
+    )
+RETURNING coalesce(n.remark, (
+    SELECT t.result FROM renderings r
+    JOIN tasks t ON t.rendering_id = r.id
+    WHERE r.notification_id = n.id
+    ORDER BY t.task_id DESC
+    LIMIT 1
+), '')::text AS remark;
+
+-- OrbitReminders locks the reminders of a business task that are of another time than the orbits of a new plan give, and returns them.
+-- in_times: of the orbits with these numbers. is_waiting: somebody has not been reminded yet. A reminder that was sent stays sent: it is returned
+-- only if it comes again later by more than its life, so that people are reminded of the new time.
+-- A reminder expires a life after it is due, so its orbit's time is expires_at - life + remainMin.
+-- name: OrbitReminders :many
+WITH stale AS MATERIALIZED (
+    SELECT n.id, n.expires_at, o.in_time - make_interval(mins => (n.own_payload ->> 'remainMin')::integer) AS due_at
+    FROM notifications n
+    JOIN (SELECT unnest(@orbit_nos::bigint[]) AS orbit_no, unnest(@in_times::timestamptz[]) AS in_time) o
+        ON n.own_payload ->> 'orbitNo' = o.orbit_no::text
+    WHERE n.company_id = @company_id AND n.biz_type = 2 AND n.biz_id = @task_id AND n.biz_task_id = @task_id -- orbit reminder
+        AND n.ended_as IS NULL AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL
+        AND n.expires_at - sqlc.arg(life)::interval <> o.in_time - make_interval(mins => (n.own_payload ->> 'remainMin')::integer)
+    ORDER BY n.id
+    FOR UPDATE OF n
+)
+SELECT s.id, (x.status = 0)::boolean AS is_waiting
+FROM stale s
+CROSS JOIN LATERAL (SELECT v.status FROM notification_standings v WHERE v.notification_id = s.id OFFSET 0) x -- see NotificationStatuses
+WHERE x.status = 0 OR s.due_at >= s.expires_at
+ORDER BY s.id;
+
+-- RemindersReplace frees the dedup_keys of reminders for those of a new time. Those that wait are cancelled.
+-- name: RemindersReplace :exec
+UPDATE notifications n
+SET replaced_at = now(), ended_as = CASE WHEN n.id = ANY (@waiting_ids::bigint[]) THEN 3 END, next_run_at = NULL, run_rendering_id = NULL, -- cancelled
+    run_after = NULL, operator = coalesce(sqlc.narg(operator), n.operator), changed_by = @changed_by::text, updated_at = now()
+WHERE n.id = ANY (@ids::bigint[]);
 
 -- NotificationDue locks and returns up to batch_size notifications whose time has come, or only the one with id. It reads no task: one that never ran
 -- must not wait while a partition is locked.
@@ -198,6 +261,7 @@ JOIN channels c ON c.id = n.channel_id
 CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o
 WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.id < @before_id
     AND (sqlc.narg(owner)::text IS NULL OR n.submitted_by = sqlc.narg(owner)::text)
+    AND (sqlc.narg(submitted_by)::text IS NULL OR n.submitted_by = sqlc.narg(submitted_by)::text)
     AND (sqlc.narg(biz_type)::smallint IS NULL OR n.biz_type = sqlc.narg(biz_type)::smallint)
     AND (sqlc.narg(biz_id)::bigint IS NULL OR n.biz_id = sqlc.narg(biz_id)::bigint)
     AND (sqlc.narg(channel)::text IS NULL OR c.channel = sqlc.narg(channel)::text)
@@ -240,7 +304,7 @@ WHERE n.id = @id;
 -- NotificationList returns notifications, newest first, with the states that follow from their tasks.
 -- name: NotificationList :many
 SELECT n.id, w.company_no, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
-    n.remark, n.operator, n.created_at, n.updated_at, o.status, o.next_run_time, o.people, o.succeeded, o.retries
+    n.remark, n.operator, n.submitted_by, n.changed_by, n.created_at, n.updated_at, o.status, o.next_run_time, o.people, o.succeeded, o.retries
 FROM notifications n
 JOIN companies w ON w.id = n.company_id
 JOIN channels c ON c.id = n.channel_id
@@ -250,6 +314,7 @@ CROSS JOIN LATERAL (
 WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.id < @before_id
     AND (sqlc.narg(owner)::text IS NULL OR n.submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(id)::bigint IS NULL OR n.id = sqlc.narg(id)::bigint)
+    AND (sqlc.narg(submitted_by)::text IS NULL OR n.submitted_by = sqlc.narg(submitted_by)::text)
     AND (sqlc.narg(biz_type)::smallint IS NULL OR n.biz_type = sqlc.narg(biz_type)::smallint)
     AND (sqlc.narg(biz_id)::bigint IS NULL OR n.biz_id = sqlc.narg(biz_id)::bigint)
     AND (sqlc.narg(channel)::text IS NULL OR c.channel = sqlc.narg(channel)::text)
@@ -321,7 +386,7 @@ WITH changed AS (
     UPDATE notifications n
     SET ended_as = nullif(@target::smallint, 0), next_run_at = CASE WHEN @target::smallint = 0 THEN now() END,
         run_rendering_id = NULL, run_after = NULL, remark = CASE WHEN @target::smallint = 0 THEN NULL ELSE n.remark END, operator = coalesce(sqlc.narg(operator), n.operator),
-        updated_at = now()
+        changed_by = @changed_by::text, updated_at = now()
     FROM notification_standings s
     WHERE n.id = ANY (@ids::bigint[]) AND s.notification_id = n.id AND s.status = ANY (@expected::smallint[])
         AND (@target::smallint > 0 OR (s.status > 0 AND n.replaced_at IS NULL))
@@ -332,7 +397,8 @@ SELECT c.id FROM changed c ORDER BY c.id;
 -- NotificationDelete hides notifications. Their dedup_keys are free again.
 -- name: NotificationDelete :execrows
 UPDATE notifications n
-SET deleted_at = now(), next_run_at = NULL, run_rendering_id = NULL, run_after = NULL, operator = coalesce(sqlc.narg(operator), n.operator), updated_at = now()
+SET deleted_at = now(), next_run_at = NULL, run_rendering_id = NULL, run_after = NULL, operator = coalesce(sqlc.narg(operator), n.operator),
+    changed_by = @changed_by::text, updated_at = now()
 WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL;
 
 -- NotificationsForget forgets up to batch_size notifications that were made before a time, have ended, and have a task from first_id on and before
@@ -454,20 +520,21 @@ ORDER BY t.biz_type, c.channel;
 DELETE FROM notification_templates t USING channels c WHERE c.id = t.channel_id AND c.channel = @channel AND t.biz_type = @biz_type;
 
 -- SubscribeCreate creates a send-once message, unless one with the same key exists. Then there is no row, and a concurrent transaction
--- that created it has committed.
+-- that created it has committed. ON CONFLICT names no index: the one of the version before counts, too.
 -- name: SubscribeCreate :one
 INSERT INTO subscribe_messages (
-    company_id, submitted_by, business_type, business_id, template_type, receiver_user_id, template_id, task_id
+    company_id, submitted_by, business_type, business_id, template_type, receiver_user_id, template_id, task_id, is_companys
 )
-VALUES (@company_id, @submitted_by, @business_type, @business_id, @template_type, @receiver_user_id, @template_id, '')
-ON CONFLICT (company_id, business_type, business_id, template_type, receiver_user_id, submitted_by) DO NOTHING
+VALUES (@company_id, @submitted_by, @business_type, @business_id, @template_type, @receiver_user_id, @template_id, '', true)
+ON CONFLICT DO NOTHING
 RETURNING id;
 
--- SubscribeHold finds and locks the send-once message with the key of a submitter.
--- name: SubscribeHold :one
+-- SubscribeHold finds and locks the send-once messages with a key, the oldest first. The version before made one for each submitter.
+-- name: SubscribeHold :many
 SELECT m.id FROM subscribe_messages m
 WHERE m.company_id = @company_id AND m.business_type = @business_type AND m.business_id = @business_id
-    AND m.template_type = @template_type AND m.receiver_user_id = @receiver_user_id AND m.submitted_by = @submitted_by
+    AND m.template_type = @template_type AND m.receiver_user_id = @receiver_user_id
+ORDER BY m.id
 FOR UPDATE;
 
 -- SubscribeSend links a message to the task that sends it now. sends counts the tasks.
@@ -483,7 +550,7 @@ SELECT m.task_id FROM subscribe_messages m WHERE m.id = @id;
 -- SubscribeList returns send-once messages, newest first, with the states that follow from their tasks: 0 sending, 1 sent, 2 failed. The ids of the
 -- tasks are from from_id to to_id.
 -- name: SubscribeList :many
-SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
+SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.submitted_by, m.created_at,
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
@@ -499,8 +566,9 @@ CROSS JOIN LATERAL (
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
 WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id) AND m.id < @before_id
-    AND (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
+    AND (sqlc.narg(owner)::text IS NULL OR m.submitted_by = sqlc.narg(owner)::text OR t.submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(id)::bigint IS NULL OR m.id = sqlc.narg(id)::bigint)
+    AND (sqlc.narg(submitted_by)::text IS NULL OR m.submitted_by = sqlc.narg(submitted_by)::text)
     AND (sqlc.narg(business_type)::text IS NULL OR m.business_type = sqlc.narg(business_type)::text)
     AND (sqlc.narg(business_id)::bigint IS NULL OR m.business_id = sqlc.narg(business_id)::bigint)
     AND (sqlc.narg(receiver_user_id)::text IS NULL OR m.receiver_user_id = sqlc.narg(receiver_user_id)::text)
@@ -510,7 +578,7 @@ LIMIT @page_limit::integer;
 
 -- SubscribeFailures is SubscribeList for failed messages, the latest failure first.
 -- name: SubscribeFailures :many
-SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
+SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.submitted_by, m.created_at,
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
@@ -524,7 +592,8 @@ CROSS JOIN LATERAL (
 ) x
 WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id)
     AND x.send_status = 2 AND (x.failed_at, m.id) < (@before_failed_at::timestamptz, @before_id::bigint)
-    AND (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
+    AND (sqlc.narg(owner)::text IS NULL OR m.submitted_by = sqlc.narg(owner)::text OR t.submitted_by = sqlc.narg(owner)::text)
+    AND (sqlc.narg(submitted_by)::text IS NULL OR m.submitted_by = sqlc.narg(submitted_by)::text)
     AND (sqlc.narg(business_type)::text IS NULL OR m.business_type = sqlc.narg(business_type)::text)
     AND (sqlc.narg(business_id)::bigint IS NULL OR m.business_id = sqlc.narg(business_id)::bigint)
     AND (sqlc.narg(receiver_user_id)::text IS NULL OR m.receiver_user_id = sqlc.narg(receiver_user_id)::text)
@@ -538,6 +607,6 @@ SELECT m.template_type, count(*) AS total, count(*) FILTER (WHERE t.status = 2) 
 FROM subscribe_messages m
 JOIN tasks t ON t.task_id = m.task_id
 WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id)
-    AND (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
+    AND (sqlc.narg(owner)::text IS NULL OR m.submitted_by = sqlc.narg(owner)::text OR t.submitted_by = sqlc.narg(owner)::text)
 GROUP BY m.template_type
 ORDER BY m.template_type;

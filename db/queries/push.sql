@@ -11,6 +11,13 @@ JOIN sender_states st ON st.sender_id = s.id
 WHERE s.kind <> 'app' AND s.status = 'on'
 ORDER BY s.id;
 
+-- SenderTested returns a sender as the workers read it, whatever its status, with its channel.
+-- name: SenderTested :one
+SELECT s.id, s.sender_no, s.kind, s.config, s.version, c.channel, s.status, s.sign
+FROM senders s
+JOIN channels c ON c.id = s.channel_id
+WHERE s.sender_no = @sender_no;
+
 -- BreakerOpen opens the circuit breaker of a sender, also again after a failed probe: until the time that the provider named (for_seconds,
 -- or the next day of time zone day_of), else for rest, doubled with each opening up to rest_most. The caller names the version and the
 -- openings that it saw, so that only one of several concurrent failures opens it. Only the first opening since it was closed adds an
@@ -95,9 +102,41 @@ ORDER BY t.task_id;
 
 -- DeliveryUnclear records why it is unknown whether messages were sent. Their leases are left to expire, unless on_unclear is fail.
 -- name: DeliveryUnclear :exec
-INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, error)
+INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, error, answer)
 SELECT unnest(@task_ids::text[]), unnest(@lease_ids::bigint[]), @sender_no::text, unnest(@recipients::text[]),
-    left(unnest(@errors::text[]), 500);
+    left(unnest(@errors::text[]), 500), nullif(left(unnest(@answers::text[]), 2000), '');
+
+-- SenderAnswersKeep keeps the latest outcomes of calls of a sender, in the order of the arrays, and as many of the earlier ones as make ten. Servers
+-- that do so at the same time may leave some more, until the next call.
+-- name: SenderAnswersKeep :exec
+WITH me AS (
+    SELECT s.id FROM senders s WHERE s.sender_no = @sender_no::text
+),
+kept AS (
+    INSERT INTO sender_answers (sender_id, task_id, outcome, code, error, answer, created_at)
+    SELECT me.id, i.task_id, i.outcome, nullif(left(i.code, 100), ''), nullif(left(i.error, 500), ''), nullif(left(i.answer, 2000), ''), clock_timestamp()
+    FROM me
+    CROSS JOIN (
+        SELECT unnest(@task_ids::text[]) AS task_id, unnest(@outcomes::text[]) AS outcome, unnest(@codes::text[]) AS code,
+            unnest(@errors::text[]) AS error, unnest(@answers::text[]) AS answer
+    ) i
+)
+DELETE FROM sender_answers a
+USING me
+WHERE a.sender_id = me.id AND a.id <= coalesce((
+    SELECT o.id FROM sender_answers o
+    WHERE o.sender_id = me.id
+    ORDER BY o.id DESC
+    OFFSET greatest(0, 10 - cardinality(@task_ids::text[]))
+    LIMIT 1
+), 0);
+
+-- SenderAnswers returns the latest outcomes of calls of a sender, newest first.
+-- name: SenderAnswers :many
+SELECT a.* FROM sender_answers a
+WHERE a.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no::text)
+ORDER BY a.id DESC
+LIMIT 10;
 
 -- TokenOpen makes sure that a sender has a row for its token.
 -- name: TokenOpen :exec

@@ -219,7 +219,8 @@ CROSS JOIN jsonb_to_recordset(@refused::jsonb) AS r (
     request_data jsonb, response_data jsonb, status_code smallint
 );
 
--- TaskEnqueue stores the tasks of a rendering, one for each person, with their submissions. They wait as due but unqueued, like retries. The
+-- TaskEnqueue stores the tasks of a rendering, one for each person, with their submissions. They wait as due but unqueued, like retries, unless
+-- is_queued: then they stand at the front of their lane at once, and no tasks that are due before them delay them. The
 -- task of a person with a reason is FAILED from the start: nothing can be sent to that person. An empty recipient, reason, country_no or
 -- sign means none.
 -- name: TaskEnqueue :exec
@@ -243,10 +244,11 @@ stored AS (
 ),
 queued AS (
     INSERT INTO queue (
-        task_id, pool_id, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
+        task_id, pool_id, lane, rank, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
         rendering_id, user_id, on_unclear, traceparent, contact_values
     )
-    SELECT i.task_id, i.pool_id, sqlc.narg(expires_at)::timestamptz, @company_id::bigint, @message_type::smallint, i.country_no,
+    SELECT i.task_id, i.pool_id, CASE WHEN @is_queued::boolean THEN 32 * @priority::smallint END, -- the lane of new tasks
+        CASE WHEN @is_queued::boolean THEN task_queue_front(i.pool_id, @priority::smallint) END, sqlc.narg(expires_at)::timestamptz, @company_id::bigint, @message_type::smallint, i.country_no,
         @priority::smallint, @segments::smallint, i.recipient, i.recipient, coalesce(i.content, @content::text), nullif(@sign::text, ''),
         @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''), nullif(@traceparent::text, ''), i.contact_values
     FROM input i

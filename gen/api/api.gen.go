@@ -1026,6 +1026,30 @@ func (e SenderEventDataMark) Valid() bool {
 	}
 }
 
+// Defines values for SenderOutcome.
+const (
+	OutcomeRefused SenderOutcome = "refused"
+	OutcomeSent    SenderOutcome = "sent"
+	OutcomeTrouble SenderOutcome = "trouble"
+	OutcomeUnclear SenderOutcome = "unclear"
+)
+
+// Valid indicates whether the value is a known member of the SenderOutcome enum.
+func (e SenderOutcome) Valid() bool {
+	switch e {
+	case OutcomeRefused:
+		return true
+	case OutcomeSent:
+		return true
+	case OutcomeTrouble:
+		return true
+	case OutcomeUnclear:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SenderRestState.
 const (
 	RestHalfOpen SenderRestState = "half_open"
@@ -1369,6 +1393,7 @@ const (
 	EventReported    TimelineEventEvent = "reported"
 	EventRequeued    TimelineEventEvent = "requeued"
 	EventSimulated   TimelineEventEvent = "simulated"
+	EventUnclear     TimelineEventEvent = "unclear"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -1396,6 +1421,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventRequeued:
 		return true
 	case EventSimulated:
+		return true
+	case EventUnclear:
 		return true
 	case EventUnreachable:
 		return true
@@ -1984,7 +2011,10 @@ type BalanceChange struct {
 
 // Batch defines model for Batch.
 type Batch struct {
-	BatchID   int64      `json:"batch_id"`
+	BatchID int64 `json:"batch_id"`
+
+	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
+	ChangedBy *string    `json:"changed_by"`
 	CheckedAt *time.Time `json:"checked_at"`
 
 	// CheckedRows The number of the last row of the list that was checked
@@ -3258,14 +3288,17 @@ type EventPage struct {
 
 // EventRequest defines model for EventRequest.
 type EventRequest struct {
-	Channels ChannelList       `json:"channels"`
-	Event    EventRequestEvent `json:"event"`
+	Channels ChannelList `json:"channels"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No               `json:"company_no,omitempty"`
+	Event     EventRequestEvent `json:"event"`
 
 	// FinishedAt The time at which the task or the node ended; now by default. The end does not affect a node whose `started_at` is after this time.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Initiator  *UserID    `json:"initiator,omitempty"`
 
-	// MaxDuration Minutes that the node may take
+	// MaxDuration Minutes that the node may take; by default `payload.maxDuration`
 	MaxDuration *int64 `json:"max_duration,omitempty"`
 	NodeInstID  *int64 `json:"node_inst_id,omitempty"`
 
@@ -4058,6 +4091,9 @@ type NotificationMade struct {
 	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
 	Remark *string `json:"remark"`
 
+	// Replaces The earlier notification with the `dedup_key`, which had failed and reached nobody
+	Replaces *NotificationReplaced `json:"replaces,omitempty"`
+
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
 }
@@ -4095,6 +4131,14 @@ type NotificationRecipient struct {
 	UserID string `json:"user_id"`
 }
 
+// NotificationReplaced The earlier notification with the `dedup_key`, which had failed and reached nobody
+type NotificationReplaced struct {
+	NotificationID int64 `json:"notification_id"`
+
+	// Remark Why it failed
+	Remark string `json:"remark"`
+}
+
 // NotificationRequest defines model for NotificationRequest.
 type NotificationRequest struct {
 	BizID int64 `json:"biz_id"`
@@ -4103,7 +4147,10 @@ type NotificationRequest struct {
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
 
-	// DedupKey The caller's own name for the notification on each channel. An empty text means no key.
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// DedupKey The company's own name for the notification on each channel. An empty text means no key.
 	DedupKey *string `json:"dedup_key,omitempty"`
 
 	// ExpiresAt Nothing is sent after this time. People who were not reached by then have failed.
@@ -4161,6 +4208,9 @@ type NotificationSummary struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4191,6 +4241,9 @@ type NotificationSummary struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64     `json:"succeeded"`
@@ -4264,6 +4317,9 @@ type NotificationView struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4300,6 +4356,9 @@ type NotificationView struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64 `json:"succeeded"`
@@ -4361,10 +4420,13 @@ type Once struct {
 	SendStatus SendStatus `json:"send_status"`
 
 	// Sends How often sending was started
-	Sends        int64      `json:"sends"`
-	SentAt       *time.Time `json:"sent_at"`
-	TemplateID   string     `json:"template_id"`
-	TemplateType string     `json:"template_type"`
+	Sends  int64      `json:"sends"`
+	SentAt *time.Time `json:"sent_at"`
+
+	// SubmittedBy The user who asked for it first
+	SubmittedBy  string `json:"submitted_by"`
+	TemplateID   string `json:"template_id"`
+	TemplateType string `json:"template_type"`
 }
 
 // OnceCount defines model for OnceCount.
@@ -4415,6 +4477,9 @@ type OncePage struct {
 type OnceRequest struct {
 	BusinessID   int64  `json:"business_id"`
 	BusinessType Word50 `json:"business_type"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
 
 	// Data The data in WeChat's format. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Data map[string]interface{} `json:"data"`
@@ -4609,6 +4674,22 @@ type PlaceOfItems struct {
 
 	// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
 	Place Place `json:"place"`
+}
+
+// ProviderAnswer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+//
+// Example: 200 {"code":"ERR"}
+type ProviderAnswer = string
+
+// ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
+type ProviderRequest struct {
+	// Body At most 2000 characters
+	Body    string            `json:"body"`
+	Headers map[string]string `json:"headers"`
+
+	// Method The method of HTTP, or `MAIL`
+	Method string `json:"method"`
+	URL    string `json:"url"`
 }
 
 // QueueSettings defines model for QueueSettings.
@@ -5173,6 +5254,9 @@ type Sender struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
+	// ConfigGaps Fields of `config` without which it can no longer be saved, such as `config.answer.success`. A sender that an earlier version saved goes on; complete them with the next change.
+	ConfigGaps []string `json:"config_gaps"`
+
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
@@ -5183,7 +5267,7 @@ type Sender struct {
 	// IsReady Whether a claim would get the waiting tasks
 	IsReady bool `json:"is_ready"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared bool `json:"is_shared"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5234,7 +5318,7 @@ type Sender struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort Sort `json:"sort"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status SenderStatus `json:"status"`
 
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
@@ -5254,6 +5338,33 @@ type Sender struct {
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
+}
+
+// SenderAnswer defines model for SenderAnswer.
+type SenderAnswer struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string   `json:"answer"`
+	At     time.Time `json:"at"`
+
+	// Code The code of a failure
+	Code *string `json:"code"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+	TaskID  string        `json:"task_id"`
+}
+
+// SenderAnswersResponse defines model for SenderAnswersResponse.
+type SenderAnswersResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    []SenderAnswer `json:"data"`
 }
 
 // SenderEventData The data of `sender.*`. Fields without a value are left out.
@@ -5294,6 +5405,9 @@ type SenderListResponse struct {
 	Data    SenderPage `json:"data"`
 }
 
+// SenderOutcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+type SenderOutcome string
+
 // SenderPage defines model for SenderPage.
 type SenderPage struct {
 	Items []Sender `json:"items"`
@@ -5310,7 +5424,7 @@ type SenderPatch struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5344,7 +5458,7 @@ type SenderPatch struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5370,7 +5484,7 @@ type SenderRequest struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5411,7 +5525,7 @@ type SenderRequest struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5447,8 +5561,50 @@ type SenderRestState string
 // SenderSign The signature placed before a text that has none of its own
 type SenderSign = string
 
-// SenderStatus A sender that is `off` or `retired` gets no tasks
+// SenderStatus A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 type SenderStatus string
+
+// SenderTestRequest defines model for SenderTestRequest.
+type SenderTestRequest struct {
+	// Content The text of the test message; the signature of the sender is added
+	Content string `json:"content"`
+
+	// PhoneNumber The recipient of the test message
+	PhoneNumber string `json:"phone_number"`
+}
+
+// SenderTested defines model for SenderTested.
+type SenderTested struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string `json:"answer"`
+
+	// Code The code of a failure
+	Code       *string `json:"code"`
+	DurationMs int64   `json:"duration_ms"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+
+	// ProviderNo The provider's number of the message
+	ProviderNo *string `json:"provider_no"`
+
+	// Request Null if no request was made
+	Request *ProviderRequest `json:"request"`
+	TaskID  string           `json:"task_id"`
+}
+
+// SenderTestedResponse defines model for SenderTestedResponse.
+type SenderTestedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    SenderTested `json:"data"`
+}
 
 // SenderView defines model for SenderView.
 type SenderView struct {
@@ -6048,6 +6204,9 @@ type Task struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
+
 	// Test Whether it is a test message
 	Test      bool      `json:"test"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -6135,6 +6294,9 @@ type TaskDetail struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
+
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Test Whether it is a test message
 	Test bool `json:"test"`
@@ -6666,6 +6828,11 @@ type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
 type TimelineEvent struct {
+	// Answer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+	//
+	// Example: 200 {"code":"ERR"}
+	Answer *ProviderAnswer `json:"answer,omitempty"`
+
 	// AppID The sender concerned
 	AppID *string   `json:"app_id,omitempty"`
 	At    time.Time `json:"at"`
@@ -6696,7 +6863,8 @@ type TimelineEvent struct {
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+	// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+	// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
@@ -6719,7 +6887,8 @@ type TimelineEvent struct {
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 // notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -7130,6 +7299,9 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
+
+// SubmittedBy defines model for SubmittedBy.
+type SubmittedBy = string
 
 // TagFilter defines model for TagFilter.
 type TagFilter = []TagName
@@ -7786,8 +7958,11 @@ type ListNotificationsParams struct {
 	Channel *No      `form:"channel,omitempty" json:"channel,omitempty"`
 
 	// UserID Only notifications to this person
-	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
-	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+	UserID *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy        `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+	Status      *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
 
 	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
@@ -7898,6 +8073,9 @@ type ListOnceParams struct {
 	BusinessID     *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
 	ReceiverUserID *UserID     `form:"receiver_user_id,omitempty" json:"receiver_user_id,omitempty"`
 	SendStatus     *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -8053,6 +8231,9 @@ type ChangeBalanceJSONRequestBody = BalanceChange
 
 // PairPhoneJSONRequestBody defines body for PairPhone for application/json ContentType.
 type PairPhoneJSONRequestBody = PairingRequest
+
+// TestSenderJSONRequestBody defines body for TestSender for application/json ContentType.
+type TestSenderJSONRequestBody = SenderTestRequest
 
 // PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
 type PutSettingsJSONRequestBody = SettingsChange
@@ -8359,6 +8540,9 @@ type ServerInterface interface {
 	// UpdateSender Change a sender
 	// (PATCH /api/v1/admin/senders/{sender_no})
 	UpdateSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/answers)
+	ListSenderAnswers(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams)
@@ -8368,6 +8552,9 @@ type ServerInterface interface {
 	// PairPhone Let a phone with the SMSGate app become this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// TestSender Send one real message through exactly this sender
+	// (POST /api/v1/admin/senders/{sender_no}/test)
+	TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(w http.ResponseWriter, r *http.Request)
@@ -11365,6 +11552,32 @@ func (siw *ServerInterfaceWrapper) UpdateSender(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListSenderAnswers operation middleware
+func (siw *ServerInterfaceWrapper) ListSenderAnswers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSenderAnswers(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ChangeBalance operation middleware
 func (siw *ServerInterfaceWrapper) ChangeBalance(w http.ResponseWriter, r *http.Request) {
 
@@ -11487,6 +11700,32 @@ func (siw *ServerInterfaceWrapper) PairPhone(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PairPhone(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestSender operation middleware
+func (siw *ServerInterfaceWrapper) TestSender(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestSender(w, r, senderNo)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -13690,6 +13929,19 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 		return
 	}
 
+	// ------------- Optional query parameter "submitted_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "status" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "integer", Format: "int16"})
@@ -14535,6 +14787,19 @@ func (siw *ServerInterfaceWrapper) ListOnce(w http.ResponseWriter, r *http.Reque
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "send_status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "send_status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "submitted_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
 		}
 		return
 	}
@@ -15460,9 +15725,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.DeleteSender)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.GetSender)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.UpdateSender)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/answers", wrapper.ListSenderAnswers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/balance", wrapper.ChangeBalance)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/ledger", wrapper.ListLedger)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/pairing", wrapper.PairPhone)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/test", wrapper.TestSender)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/servers", wrapper.ListServers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.GetSettings)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
@@ -24638,6 +24905,126 @@ func (response UpdateSender503JSONResponse) VisitUpdateSenderResponse(w http.Res
 	return err
 }
 
+type ListSenderAnswersRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+}
+
+type ListSenderAnswersResponseObject interface {
+	VisitListSenderAnswersResponse(w http.ResponseWriter) error
+}
+
+type ListSenderAnswers200JSONResponse SenderAnswersResponse
+
+func (response ListSenderAnswers200JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListSenderAnswers401JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListSenderAnswers403JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListSenderAnswers404JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListSenderAnswers422JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListSenderAnswers429JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListSenderAnswers500JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListSenderAnswers503JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ChangeBalanceRequestObject struct {
 	SenderNo SenderNo `json:"sender_no"`
 	Params   ChangeBalanceParams
@@ -25103,6 +25490,183 @@ func (response PairPhone500JSONResponse) VisitPairPhoneResponse(w http.ResponseW
 type PairPhone503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response PairPhone503JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSenderRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+	Body     *TestSenderJSONRequestBody
+}
+
+type TestSenderResponseObject interface {
+	VisitTestSenderResponse(w http.ResponseWriter) error
+}
+
+type TestSender200JSONResponse SenderTestedResponse
+
+func (response TestSender200JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TestSender400JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestSender401JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestSender403JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestSender404JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender409JSONResponse struct{ ConflictJSONResponse }
+
+func (response TestSender409JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TestSender413JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TestSender415JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestSender422JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestSender429JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestSender500JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestSender503JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -38306,6 +38870,9 @@ type StrictServerInterface interface {
 	// UpdateSender Change a sender
 	// (PATCH /api/v1/admin/senders/{sender_no})
 	UpdateSender(ctx context.Context, request UpdateSenderRequestObject) (UpdateSenderResponseObject, error)
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/answers)
+	ListSenderAnswers(ctx context.Context, request ListSenderAnswersRequestObject) (ListSenderAnswersResponseObject, error)
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(ctx context.Context, request ChangeBalanceRequestObject) (ChangeBalanceResponseObject, error)
@@ -38315,6 +38882,9 @@ type StrictServerInterface interface {
 	// PairPhone Let a phone with the SMSGate app become this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(ctx context.Context, request PairPhoneRequestObject) (PairPhoneResponseObject, error)
+	// TestSender Send one real message through exactly this sender
+	// (POST /api/v1/admin/senders/{sender_no}/test)
+	TestSender(ctx context.Context, request TestSenderRequestObject) (TestSenderResponseObject, error)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(ctx context.Context, request ListServersRequestObject) (ListServersResponseObject, error)
@@ -40552,6 +41122,32 @@ func (sh *strictHandler) UpdateSender(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
+// ListSenderAnswers operation middleware
+func (sh *strictHandler) ListSenderAnswers(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request ListSenderAnswersRequestObject
+
+	request.SenderNo = senderNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSenderAnswers(ctx, request.(ListSenderAnswersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSenderAnswers")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSenderAnswersResponseObject); ok {
+		if err := validResponse.VisitListSenderAnswersResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ChangeBalance operation middleware
 func (sh *strictHandler) ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams) {
 	var request ChangeBalanceRequestObject
@@ -40639,6 +41235,39 @@ func (sh *strictHandler) PairPhone(w http.ResponseWriter, r *http.Request, sende
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PairPhoneResponseObject); ok {
 		if err := validResponse.VisitPairPhoneResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestSender operation middleware
+func (sh *strictHandler) TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request TestSenderRequestObject
+
+	request.SenderNo = senderNo
+
+	var body TestSenderJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestSender(ctx, request.(TestSenderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestSender")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestSenderResponseObject); ok {
+		if err := validResponse.VisitTestSenderResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -43385,1368 +44014,1407 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bkyPJlSb2V1w5NGMViURlZl3YnWkyKrsuZJF1Y2Z2F2e6axEOhANwZsAdDPdIFLqn1ihpZTZ7Gc2M",
-	"SWaSrUarlUxa7cPITG87tjvS/pcdNkdv+gtrfo67h0eEBxBAZiOLa8MHdmUgwq/Hj5/rd77ZG8nZXAom",
-	"tNo7/mZvTnM6Y5rl8NdpxnL9PDX/5GLveG9O9XSvtyfojO0d71Hz64Cne729nP264DlL9451XrDenhpN",
-	"2Yya78Yyn1G9d7zHhX70YK+3N+OCz4rZ3vFhb08v5wx/YhOW73340Ns7nc+xw5SpUc7nmkvT88WUEVHM",
-	"hiwnckz0lBHFRMryHv6bzhjhgtAsI1wrMsoonylCRUpyNpe5Vnu9PfaezuaZ6U/N1IDO54ODg8O9Hs7s",
-	"1wXLl8HU5vN1E/tezsZ7x3t/cK9cwHv4q7qHkzDTeUw1m8h8+QrajS7jyL6ydW+uD+xwSoVg2ar+8I2t",
-	"u3slsSOzxi/4jOv4bs3oe7PP4a5RdVnZiMOD+Opn0Go4npSNaZFp/MS2bP44WEtPj+VsTsXylWxbDfx9",
-	"IOS1F0QWQuereoLfb6KnIlcyjy97Ith7PRjBG4k7K/OcXXFZKDKnE9ZC8vhJZdVn9P0LJiZ6und8+NCu",
-	"tX/gV1vpnIsJDKyVVdwwk3iestlcaiZGy5+zZXMhTslC5ikZTaViggyXsAgjmmUsJ2OZEz3likjBiBkS",
-	"U7pPTg2jYFSz1D0jWpa8xcwG2AksGllwPS1/HMp02YNnXJCjB2Qqi1z1SCqZIkKapxMykznrk+ea5EwX",
-	"uVDw9ZjnShMq1MIwMt/olNGU5SQJZrl/xuYZXbI06ZML1+8lsyOhpheWw0DIhGlFHhwd9ckzmRsmmLOA",
-	"RwI98JyMOctS5JDmR7NN8MdICs2EtoQDL2bMtIH9mi6xg4NPyWJqfisn4haOK8OL57mc5EypPnkt/Ahh",
-	"HWVul9F8ChvFlX/jki375Gmey9wuDA7S/VuOSZovSV4InJmQmlyyue47qsbFKykvXERDKy30fdQk7znV",
-	"muWmzX/w5X+2/w/f/eB7e1Gan5kLpp3y4eeNb8kY0YuhLETayl84/n4D/OVnctg6n1/J4U1f+S+40htd",
-	"JFyzmdrb+O442vTueCX1BZ0845lmEW77WmRLOC90pM15ppoIw1Pw6ChGNJ0oMpVZ2jZWIfVA00lltDi3",
-	"Nft0QSdwwX+ACT3HTw5xQu4vPyOa5xRlg9fjz6geTVt2dmh+u47UA41buefNVAq2cuWAB8/Na3Zne2Qq",
-	"F+yK5YQDD1nkXGsmWtYOvhzgl3tdRwijeoXfmFGesRHjVyxvPVO5fWHdodqU5M/YSIoRzzg1S9J62PLK",
-	"azfBRM5koVn7dM2vNz7XIlvRY5HdeIfnoBm0domKw3XYZCneb8YeGB1NY+zhhCSaTv7z06+Kg4OjR+af",
-	"nyUtZL9LduE+iy8jjmS7BfQDgl7UZesBMCrDdViSbdz087liuWifTuF+3rYr377p7C2N3Wbn5jinykiW",
-	"C2qY3JgICWoRSEBXlGd0mLFQRbrfoiKZ7zuzPRgNDIsNp1K2L/cCf7/ZC/6DaUrNpVAMKPWxFOOMj2B9",
-	"rLhp/knn84yPgNHd+5Uy6/VNuQzmzZTtHT84+LS3x4x0aJ7ljMKLQCZ9c5tOWZYCmTOljKpjJAiztPM5",
-	"EXC1mBdA7jSf9IiS5rIZUWHkSDQVEA7CpBVmzVIc7x0c/vQnPzv64sHbgz/85BeP/ujn918+fPWjN5+e",
-	"HV6YzrptAsi0uBxNGWdU5LkRu5WmmnnNgdAskwsYrh2O6e6JFGybtUMR1y+MKkYjplT3CZh+z+xGts3D",
-	"qQALqsiI5jlnKZEFDPuZzIc8TZnYbt/vx/adFnraH/uGaxtvmOwoZykTmtOs1BdgVVlqjmEqQQ7Z+YZ3",
-	"HxnBZTUTJolTV0e5VGqguGYJmTEq7P1CyYINQcc3t4zTqMxrRBnqCgiJ6Gkui8mUUDLM5UKxvE/Oi9HU",
-	"/Y5jytmv2MjoxKg3LsmMLsloSsWEIan2nKltuCQ/eXpBuBhlRcrSPkkevz47H7w+e/6T56/OE5JxpVHp",
-	"dXM0w1L9PVBsjJ5Fs20IA8wSTcLgrskKSbiOiGK5YQbw3TH5dSE1CxdnwFOymDJBlrK4La5wKgiPDfcE",
-	"BpqUA0kIBzoac4YLzITOzb+5sHZS8/H3FcnkBFf7imY83eoUHh0Fi40mhL3jL+0/m0J5ufLc8rOKwI9E",
-	"O6KCDBlJOc0ylu59eNcrt9HRO7djruzmKRoxiG0b3tg95wabC1fmiKbm8u6RYaG9eSVnZJFLMTkhCaxb",
-	"H39IwOCiQCA043hJM3Onsu12JX4E3NrNfNt19uh5AczBXoJD4DbpsbkXZ4WCB7C05Gfnr1/1iMwJJWaR",
-	"MqYZMS3f3pr7bS/HhlRWGd8eavLPZCG2XN8HK2WOMTRcX9yc4QiJMlwVXt75OtnewKY5knlaChbsPUdh",
-	"4kLKFzSfbCVQPDi8v4rwtJSDDNpeTXjcCMSSwKvHRM0zXr2pwF7LwBAJW6ymMtdMgKNHs/da3R4BwpiB",
-	"jwlySF7yz2CAn5h/gZ2ZEjCq9MI5wNUMhNlo4eDAfGm35SUVy+2Y9KetopLZkhkVy8GY8qzImaptjZTE",
-	"/EzMzywlVGs2m2tFxrmcocGGpmnOlDomOl8SOqFckIxqlu94D9xAgblWRKkRnbHmeM0OBBb2ujwF61KM",
-	"pkmvlH9AT+eKWAcRKRT7SmjXcc6ULPIRU32SnDGdL/dPx5rlCZnwK3sPq6q21/9KfCWeybw55p41CORF",
-	"xkBXyZbH5uV98gUwt9M3z8klWyqrwkyYtnMDm3ifvGIcBL1UVlYCbteFYUSFYmlzTZzHwow1o0ZoZ+zy",
-	"BF75ShDCzNjRvWBmq2muS9cryCN4FaA06BxNVKmFzNO+Gf2p6dje8vNcXhk5Uiv/TocRzaTAHRNkSlVJ",
-	"j2ADVkQuhFldaJtw3SNUm5FnzHxr5AxKZlwUmvXJW1h03wDMyzQhouQCQkmhmN2YYt4DJ4SS8EO1lZkl",
-	"jtx0jdc6CuM5uKRtKzmDJTHMA7cNyKJBvZ5Bp2zOREqkMIIo7K5ZFFhP4N2q/xXoO58Lc7Blzr/eVng4",
-	"bOUW3gBQYRKPa3rLjCvFxYQ4yj4GzzyhOFjvWHK7jhKEcER9C6r2mvHbVfXGmK2UkujFWAStNq5Ec6b4",
-	"CIQGQ10ypznPliT4JuS5cAdmt7B664fZg5vPrgkZshE1RyC0stARcuGUajqkip2U/kl35xs9cyHzS7xc",
-	"cEtUMTeaGEtfspTT7QSWh6sElqLsYjAzfQzAltXYqsfY7f7Fcs68jFwfAND5rMg0n9Nc3zP3/b6ZsJUL",
-	"jCSw+91LwqEnToRO6mNPvCidRGaQGJZkncpyznL4jmh6aS4vmBjYGu2AIIwILE3nTGsuJvCEpik3n9Hs",
-	"TW7a0JypveMxzRTr7c2DR9/sKaYUOj8yNkB2rpqm1Zf4A7BkWWi4s5CUqLmXyWLKR+Yms63B7bbXi1gy",
-	"nX/w4dHDRxUX4cOmabPnBzej7wfg9m+O7Kfm8YpRQNySMPqXYitH9MmPHq13WdpHcvgrNgIBH0K4ILKr",
-	"sqp0dCnkImPphKUDqitW3ZRqtq852MJFkVk2iEbgmv+7V21oCBLr+m9c4FgXp1XPByx1aToI5+nyesoy",
-	"fsVyuyidnCmwoE/wu+Xeh7rfpLfHROqXok4KC8MI4YVjkhjxEE5BQu6gy1NesfxujyTgFUPJKk3c3ylX",
-	"Zi5pYg6nfcSMlpsmJ8TM1AZkcE3G3Mj2HXbPvLhy/xtfXHLUotcu0c85asUZu8K9W/vFC3jzQ29Pimw5",
-	"kAsxCHa+upJvrVA0Z9LcMtaGpGVmRCZwLqN1E+J+sBGUytACyXJYbjqUhQZeBzpZ8uuCFWZR53qKi2zV",
-	"pEFONYNgKpplrj2jU4RdSRGs11DKjFGQ0HI2o/llJ2o0SkV2dc0D6Tyq3c5W6QztMkDQAvz4GluCkrsn",
-	"azJkEwoS+lRmacjbVlKY0lQX3Y7hOb5qPiqQ40WGZXe9HJbb+WOrvgiW9Qglcynhv7gk0ZEVsxnNo/Fm",
-	"ipmLdcSIV1/EpKClYuT8N5FW9TRnClaosueyQFdgy6ZYI+uH3t4VzQrWMvEFVWTGqCpyZk3a1aUwv4Om",
-	"hUasXqT/Wn8fQsfgl5UYYO/KBx7hTn65N71qsGUZhxp65N0au3mF6+Npo0KJARerHqGAFfcaF17z5vJH",
-	"NcKAKjfFu7Zr9rRscebk0u6CTskogri0h6vj0v7BV18VBwcHB23BaS3jtCojRVKJBV3B4jvidQGJle8S",
-	"CGfkiigtDXUxMcqXc81SUPfQVKGmciH6KMQEkXYrp0T2/+G7H34vdlBg7Da+uft9/UpuFPdgu/EXfENy",
-	"soSwjgu6yKHyiMHtVLuE4KLuk9fm+hFS87EVw4/xsHI8wVNq6NgwUghudyvQ2/KG8BpQfejL0vJiVE20",
-	"AuL9iHFtte47XGhl+FS3+wjObwHRTtssdGyNwTmDXGHLJavxvGpQWGWY7RNwy97KPJ5eMaGfUE3jBxJ0",
-	"RzkmCUyq/4MkMGeGVidhZz2lqk+eoRuqVIrwWNOckYyNNZEFeDVrqsHW0vkaabxJiK2S8ms/Ubd1yY0K",
-	"zHu/N7JwTSZcu0ydxaxryIm3JBfuQsRbI4z9PgtfTp6Ki06tfOnnlsiZKGam0wXlemD3KFCYTFuBtmS4",
-	"ipTZoBDgLEhLKU/xzMhGvb0hzagYsUEmF8iDrrj5Xedu8sBn51oNrInWMFuuLt0HNNewjsHPLn7NjASf",
-	"QJSKEcYGKR+PWR5Kb3bXe3vv983k9q8oBPApM0uY+lvK9QXOFP7+hZnuEztbePIMp3yGM4ZHb6TMPi9n",
-	"jXoKTP3czRyefYbTfwGTwS/tElz4FYDHZ3YZXvppooTC1WX4sVuO2ms25O+ZXxGvOMGyPHGr4rb7hVVc",
-	"KpHze19PQZpGCrB/bLKSz8XjKRdM+Uk9F0/FJONqGvTsmGNJabnAZkc513xEDT2zGcsnTIyWm22kawll",
-	"yLI5vHrLNv1guNI+2K0hA6I5eU1WnnnnQ8/wNNqJ5b+hNVf56m9e2tfqTAHGVrZiB9B6vN/YrqoT9JJ1",
-	"d5NYzBQW5KKtFdPZe23z2uozcukeYWut83Eh/ZFNi2kOjQugRRT0U9rQwDjKIalsI7Gii3w+ollmBfRO",
-	"dj48/gPFxYhF5QgqrCgxo4JOWJ4cE3gZLy6we9EsU9Dn1prHlKoBXa18Osse9jaieb4ktEUDjdrbOgtl",
-	"jlK8cBZwvvXymXv5gwue/uYm1J9inm5MLkXezTReKJYPeHpN+r9iubIb1yXfpF1vssH2Tlxx6xk3Epnj",
-	"78ePU45RU53Q3Vkqh105kZX1XstR6oJQqK/vWaeGPTyb3E2fLV9VG7JPTyvt1QdzC/eT6/p27qlK7zdx",
-	"X/mL4uO6t964DL2VlsMZF+HTw4YOX2eyawxw9VPfwSBnKHoi972Ggg30X9l/fImvvQvf28dkWMSZMD3v",
-	"TbieFsP+SM7uSTrn+4YoJkzc8+P5EH6uLvl8X85xVfbnEgKkccgfepX7fe3uezNi40pfb0u89kWxMsuC",
-	"q3lGly5fyzL3td18fvaizuPXf6OM5F/l6as+OmdMfGFfbTcuO0I+sx6PzYzgDcJdO4uqMXuXdHB7ksbH",
-	"RUA1thde7O/WU8mt3GG3d3+puHnXyUZB8KCWWWod+5jjQzMj9fgbbqMsvKoHpJMLZMdbcwtbUmSsVU38",
-	"LqJNtlIGBdiwA1k90HXGMh/YMOMmWT2TOZnKBcmkmNQsjxC0NpVZSoZsLG0sV+CRisUhNSlqF+Zvx/Gq",
-	"U3s+RqiFBVUQcC0QBsoMyEOaQGdbuOPz8KC2H7bmcqzTnBBgpn2/IIC83DHvyQGGoDQ3Cr/ZHEyYyFIM",
-	"BT0hB5Y9gMu1285Zb8H2tCNkG/20eNtWjOW7jFfhGRMjlg4KoXm2fUxNxStQI0UNRn7BxcQGbSsihSfH",
-	"qFV/bUjHNmaAQIirjVAYvqNYSoZLYmjEpXD2yTkTKeGaUEUS+33iYv5tYL+WJGWajbQhAZemjL9B4k2H",
-	"PVtwkcpFSGyNj1pWpNWS4L0dNSuCdXqEISO13qtMs3kUGue0QUWdwlhKLlKy8OtZIYqM3YbSX2TslhR+",
-	"1/ONKPsF6pIfg6IP87oJJT+QVCoRQxso93d+fHznx8dfHux/err/R3T/68H+uz/+6qt+40HlWX+w/+5u",
-	"9c8f3P3x74OFoCKu/f2adVmzTeTP9fGa9t3ryYIhLOFmpqxV4XIf3crnH7PGuFLYXbeUX76DAex0Leuy",
-	"9ya0GhGXN/m8IrNuy3V+v2j3RgTvdbMyjfQv+IztcGIrNIHg3MGJdMmyUz6fsxSye92zVs0ghCcs/xcc",
-	"1IN12sO6RRtnku727G1jXe6kNPjFul/N1Hp0sEFqlBHHtjNVB+LXelvxprbl4Nr1UTiV7b6ZW/hWTTgu",
-	"BBWNN3A+uEKYXtBVuValSQc67rXbcyzq62rZoHPofO327WxXVnsf1WXTAcSwM69ebRRZO8QL/3b0cEew",
-	"E+UYdt+DEOBHK1MkuzGCUHWrGA7erWYSO1e8d690n3dht0cPPz1q3EpN8THM0ArCJsbcXu7eTLhBsMQz",
-	"97HzUNgWXHcXq8N3u1yvDWOcd481Y5VsXH0FywOhrQ3LSu7ROb93dXQPLKMqqbKnembPJxX2NNV6rn58",
-	"fO+e51P78N+jg//ix3+wKj8GfXJdjSPm7edPNnYPzeeA/r/DIzGfX1B1uXtLVJdqFC6evE9OxRIgiQh7",
-	"P2JzTZJ+gpTQ7yc9n/39+dkLBEK3iAgAEsshT6qtRsVKraFpm3A000fLRPXP8Mm7u8E9GLNH4BqcAQZe",
-	"ICbN6PtQPgJarjnysYJG10sI4rQGwb7GFF4A7bE3vg02Pwnw5x8eHJDRlOZ0pAE2PmcADd+QCuDIb6tq",
-	"gQxEFbOTaw4TfnU5SOANAfxAJlLVc0gzHgTGTgZAFKM3W6Cgr7ORGxrX+XIAUAPtd6sDoYXb3gpPOl8a",
-	"0UppRtMS5AfgGmxWdB/bTllGl67tpGdxIS39k0shFyrwGyHwUW1e948qoAaPHnTUb0In0FQWWTqAIbVH",
-	"kGqJMyOUPDt9/uLpE0BhOyEgzBv50gnWrV0GMna3pGQ8J2VWsoMv7o5SHLKpEvzYl6Oxw2hhVaadGC/2",
-	"KCkNUq4ANsZeuKkZ1JAh3ZhWTCRu+y/ZSnSoG7gF7HJFnAJaapoNoFzL2kJEpk9USjwg1/pA2LCDYHNx",
-	"AtElKVKuT0cuJsqJUtaJZJ1QE/iXzXDrKlSZhh/7ZvBP3xb8+cQ16MbxVOhYXiwddQrZCmYC6CG6rZAN",
-	"wEctppLMaMo8kMOEnZBklPFjvFipBfACTB34wnFUOZuB2sgF65NXRZYh2jYg91F1yVL4iJdAuC9+fv7y",
-	"/Bjc7vO5BS2ToIqOPXqfuWWMOkRyNuFKsxwhzVg2JlR5OQBRCuWMIa4mLmcF8chwnykVAFfaAWFFy3yQ",
-	"y6ztXpSlYQmWgNqYgc4QLmMLYB83fuBXkfw27yNWDFE0aJahPCTYghiBWC+tORo3yNImkWZPEqyHxJlK",
-	"ANzNgmlId3kCch1NAUz4lEwB4dkiviJurF3XEqcuIXfsw7uJ2W2uSSblpTJ7g3EKK9a7PGybON2x2eus",
-	"Xc7mGR3ZNGu/gG6lIoto1rb7AuZsJq/MEl4AAXtUWjwjWTETytGOI84+OWejnGlbeAcR8Ri8ZuFWTAPJ",
-	"D37wgwRh8cayyEnKJxyR+Wogv+Zl3L1Oq181lEXg2ywcoxEuQJ62kMdcL8mQGbmjU2Y6ftGSlWx+Glyy",
-	"+M+dE6NDaK9opa5f7luJev95mjQjk9ZHtwAC5YDP4+07LEOQOcu1crhYI7pF6jtKI4ieoSGxIuBO4Ygq",
-	"0++5y8Gve2WVawEV9kw5vtR6H+44GsJ0uXv90/d63SiI8ua+9TAIm/mKcsYWRvc2BdFyVC6IYpOZGfUJ",
-	"BKodrLQZtpmC9ms/CKkD2evg3Yf4mW/DcNkEtaVCKzjh+DraKJLqEvk6Th3YlBEKZZ6a6/8QQufZ6PKa",
-	"+FOujVwuVJc6npDOmMuF/5srK79AEQlsrVug2Rq4iZEUY57Prjs/30oMuEJYSdPchZ7Tui8I1x17cApb",
-	"c/HAvOTha0F2mMosxUizSFOFLey6tnDXY3x1yzDllKXFPLrqVsseGJG5DW0IfzMUgLQRQpbYspnEMM0T",
-	"wmZzvTxG7Elfa80JBfH46fSaG86U5jOqkVNl2esxlDxYu55P3Wcf3vVi7g3rySrRgM184Owi9RuRDqDa",
-	"zQRgHO/nbKQHRsdA/IXtZ/R+znOmrrUq9vJCiNRu9+CFRVNtzZdFIwGKpfEXci5zK7eF/ODw0V43+5jj",
-	"zi2Z1RxOa5GlJCiF0EkUsxdOnLzdr45csWYBMMjedxD0DG+3DgV+dCSWWgsGYDuFoUJryRshLWLChOIT",
-	"sQWa4HZk2M0uhyMOwQJnXGvPwiOmpEmnGWg2m2dUs65bo635vG5frN35QSVGG9/sce8sQw8ornbj1oTp",
-	"ylRrpzY4T9WplFeQ3c1qbDNWfqvx9drpdTeCnXOEe1XYUIC958i3FiMdiCa1m7x2JdcAbjz/b5WgHksV",
-	"AcgNT/Q18ZFqu1tBO3S9rBhdEeUridltgHAGA3wxA3Aw4CxJjyS2Yo75Z1ogujOzvqhhJs1KJifudR+u",
-	"lCwo11xMzFfzXI4YIMmYv2yxMPNPBJ2wbY2MIJ9lUJf4rS8HDHyUKzJkXEycCNfDClJAwGRRk++aKGR2",
-	"lKuNADO6BE4NiPNYr5nnTmLoKDO6GUR6Atbooysfn756/PTFi6dP0Oph1t9WfQWswyEbyRmz/NTBnpvV",
-	"wDsdr/FOQ/K4cc0hOSwgMMZYuKCOl4gng44UbcFFur3My6JSHd4uaaurKcXqEl0Ooi1r1xFvQ3w3i73J",
-	"athD1+z/FdQygvKQS2dhxT+B7Lgib56+evL81U+6jKmeQYN3BY6z3L+QTHr+DJZjrOxdudieWsLzFBJy",
-	"daXbmZ31RNykTruFhNB+Ha/wv4UT2J1ZqrJsu7RMVXWcyDzVWmm4rIlr/ccLEL01vQTFbmGJPGNj3XNF",
-	"/BeMT6alJA0Fi1WfPDVqoTWQ2zr/cgwalb0q+hsJtyASxKDdaZ5xpvSAiZabCRLqQqe4wstJSD01lyHL",
-	"FHOT4TmW+LuCuCEoXI42d4uMp6zd3xVfHFFR3nbWVcC1rdXgarhtjc2U8UuWLVfPzOIszumI2fgBIRc2",
-	"CsBuFtTruBGYVSSh2qJXxtlOlx2xVOFk98dccDVF7Mx2ttOp8nkHG1RcnDsFkk4mTENbySp5aFOpZlOR",
-	"4/dLmNiVbHCjt/71buMbvHa3gyRIN/yi1eKjIuGheBgrc+oWzIBH3wzuWdlI+fBx2VygisdjhzhkdcMl",
-	"aP2lUJXIPongzrWLDBV1vK7OW+W4oun65fXcopXPPZP5bHOAHTmwCnMlu8C+HSl2CPoLV1hDOMQl95qd",
-	"s9YmtmHPw5qBVGuN2xbXGjGt5dh7qbkgw5yOYPXLMMlvvv0//7tv//xPP/z/f/PPfvdf/eu/++f/6Ld/",
-	"8z/+7r/+l9/+yV//9t/9k9/9D//Ht3/yf//uL/+Xegjg0YNrZAZ4U3cJjwqmj72mo5+PpqgnGhLyZ1mh",
-	"Ammvcn1MEvg+6VnvvY13DwNMc7mwIQwnxGj+1XehkJ31tovUF8Y8IYnAdoU0LQQQrgLH68ZtfnzXu5bt",
-	"/s7z89fk/uGjR/uHd301wCAOoN2k755zmwgSteuXO/78yV415PXL0/0/evfN0YeW8NWY2byhZ4Fs5kjc",
-	"Y1pw5WJoOjLGil19dSdYEGrzPqC+VjzwlCtAcnh8/oURCX/54vyXYatDLrCuRlPyq0D+Npqtpdo4Q2H1",
-	"TN1/+N34CCKhM77mT5aV9pUKiXz7Z//s2z/9L3/717/59s/+6tv/6V+sTQta64iIWaDMbyUEf4XU++Rt",
-	"QNO08jIlhSpohnFrd5IwLjLpkWQmhzwzR/Z3//if/u4v/+23f/ZveqTf7991FWQhyMe2Z0iHXrJIgY3e",
-	"atdJQ/TkgiTmgJzPVFIzJoBrxTvLP12X9NHu9XXkSaFYMwGdCpQ0uNIUpHaBOxMEYUPmSTfyrZhem/3C",
-	"ilkFE7SUGcW/CddQwgQAbQCvO+Q5/XVR9xGwmUkLsZhfqC5y1sMZVmBzwKHLBfnb3/z53/7mL+pb2eWe",
-	"wsyQw2fYQsutZV0a9bpFmk7wkhWatuwCxo65a9gFj7lYMtAKdc6HUH7P821srk/eTqWhUw4ygy2T7gMq",
-	"QX7Ay1CKESMzsyYeKB/lDjDmq/7mZ7jmm2lM3P5cm7EVT5KNd7+UJ1fJU89jcmUHeRLYYasY2JaiEniT",
-	"gdKoujR7MM7l2mSD5smGnnYbcwVd7jzmquz1mjFXGJ/zEYRbmfnk7IqzRfuebeFOH8mYCoXXCSVpviR5",
-	"AUEd4d0SsQ1wAdHwnYNePDut2MdARrYVTZ36vNbotTb/YZPqfXKxjXk68DO2uRW7kxx65b8wO92gu6bN",
-	"oZmXUd2LqpcZD1DDT7uO5HbNLiyh75xjQCxvEXNe+EySDiakX8lhNGBY+AwGz8YxqSnGyDdEU3OJKLbv",
-	"tTPc8Y76hb2FLd3pRG9hgnLFjRCPkQq4LBovDiu6T48cEcs+euS+9/X0yINQCn5YGkN65BGxls0e+RHJ",
-	"2bhQrlySNTNp6Zzr6P6MaShdbqu1hicILrSZI5UwsBlNW6IeyyqB69LjwpLB9WunDthInvYPHz04AduP",
-	"INYcDEtPlRWkHRAGb0Mx7RJtWddcK1acXmUlbDAcCOuYbRKvKtYSYlcm8PbWY7J2KZQLMna8F/Obt1Yg",
-	"vXS9vNcFKwP1lyvfs2lfc7M0asqYJvNcTnI6g9KXijSyXzeUCBp0HhERvAk9JoehqpZpczKHhSaJdwck",
-	"lorck2VSFafcNSMkZPOy3CVTr49yK3NGNyysGBNJosJIEA9XlUrKjFNLI6t43y1oM2dycTsKjev4JnQa",
-	"c218HGrNmVw0EUa+62CWbt6oM7l47gdyJhdPgrGcycVnfjhncvHWj8hsUzgoM0E/rjO5eOaGdiYXj4PR",
-	"mQ7KAbrlsUG67TVsvwv37cbRXe3B0+e1wGlvOsFwAxRBtoihjtSW7O4Z7hLOGaWmCrV1iIY6b+HsCdjN",
-	"uJgkx+5SQmMSxlv6a9rFVpLEPFomxyhQgXvIiFRlYop5pRACm4TUFdNkGNHYJ8mcGsnMvoBhjpDbybK0",
-	"/5VIfBTFcRmb4t6b0iuGEZAnhOJFXzCSMQ3STF4IxDLvhwGlx97L6B5BpItpNB6nD5dxgjdBQhRdqv5X",
-	"IvB5uVWDu4GmUPAbJw0OJTM51ICv5X9+XPZidQjsCv/w/Vkjk+0Unbk1p3XVX/0Z//rCulGq1HCAN7V1",
-	"IffIIREyZSSVghlh3FqaqSAyH3IQyuF9N08jmcMD2B5Ch8LQf5YtjZQOLWl6aU6cRDmgTx5DfJUCO3qh",
-	"GJHgMXdePmvb5TmRC0HMqjVgwqsuhftHP3r0o3VuhcdUs4lEQdvtJxCROWlwXcyk4FrazZlypWWOZd/h",
-	"FMacm67Nm5UAVuWBN475zkQAh+kQrXYxqcD7tloJ7Jsrmt+dLOXms+s1tHiP1wKCtEn765fDvbhlmM6K",
-	"soQ6Xw5mXBSa3XiVC6/lD8pVjkFH/6dU4iByUrAigAv3aa5JSAj1Hdm2ToAlUKPVdJbnkShD8LdV2G+9",
-	"vULwXxfM/mwBXoN+d8sBBMt2rkyF/V5Tl3IM5dZVKT+nG6lKsBWD26KyWYONrUbm0vnypT9gHxs+eVeu",
-	"eVOV+uyO7wT4+KMnh87rv5rPv1u1zjtmiztmiVIx8WLDKDIf6ZkEkRpWo9U5FSqDio4YOtKDxAkfHliG",
-	"DCpnzTYKL3ZK7iQpS0ARSVK2f3qR3LWflz0FYR5l2BgTzZi2VTCRdP/rd98c9e5/uLMPMYj44P6Huz++",
-	"s++jEv/4y4P9T+FpS3yiRVLdqljmZhibkGES3x6rjdWR7U7I4UEVKbECm7IuZARid9qRKH/Cr2yUJcRo",
-	"VbEkjf5Okjevzy8Iwuge3lMzdQ+aTJxWixagVBHqTEN9cuoROAEvLFcaIEYUUZLMqFgSOx7Mp1O22JoK",
-	"+v6+wiYUYpOE2S1MKdNDJQkPXGGYcmwTewSZSFCZCRWoHTtgOFeczlDRbK5Jat5DDNhC6D6poKLbQQjG",
-	"UiIk9tHfCE2zE2ooYHSuoaG35p06h7DkF2UJNw8P3E2kMv2ytA3ZcXcsMRhHEykRN795IA5rUIP2xR45",
-	"qv1gEVuB50kiRczAstIDugGmLShQcEqvaFYwMqSjS+dZQmzbbgZY7MFjzLdBU2A4pgXN3ToS+6ZxTXt7",
-	"OqcjNqd5qwt5CiUISBK86EHdAIVBGXGsT15yMAFb5+qUpsQG45cX0cHB/oPh+NOj8f2HP/rR8P6DlD6i",
-	"90fs06NP0wN2wB786P6j/YOD8cGjH1F6MKSfHhwNf7QPONGr/Wtr4VgDOuh5Mq1uXZTaoxEDZlF+enHx",
-	"hpTZLiv9no9tsH+EW2xWO2N3JpZmfsRKgRXfPsOXV1lo/hOr/wg5u+s3A3b5Lb7cZL3NLCrbbgSKJLSt",
-	"bGlLwf52bNPATndv0wj6va5Nwx7i27dpuDndnk3jhrjDBjrwlqWWtjyfbWu+pVVhJ1x+93vy3XC/d6uW",
-	"f8f86jZ41Vu/qq3oQN9XRE1pzsqCBvkVH7EeyVlGNeieEi0KoKLhV5wZpbeq866pIxP6LvsHh5EKMo8x",
-	"HWZT7d6n1bR/2MQZjcgolfVh77Uy0zNU1AO1IsSQPCbJiOslxIYl3/vG5vH0zbMPidF8IW1tShU5NKv3",
-	"MCy4UaYBY54uxiBIoXOZBa/1yamwSV8O/BoKVQZpRCeEChuMidlREIXmf+8ZpSf55kNi0a3h80r1lG/2",
-	"RpDqtve7//n/+vbf/Atf4Ol474vnb6zDo1q/pAMydcrFRNPsctBWh7RLSRGXq9WSpcVmlNcL+h49fNAh",
-	"6G5FwqSPmvEpk3OWKynQ1hZsf7jlpr0PVfvYt3/zL3/71/84kol1AxPHTORInlYlPJULQgVAfoFt8KQl",
-	"p9iGyAaJxEmV7yfNBONattfa9S4UyzsokGWBpQUbTakeyDkT+NkmqxjWFu4AGuwGF2egsMFboS9XWdLq",
-	"qwF6uVd+fy/4eJ0DZkbnrmbpzkuXNo75htOsfv/x1XN2HGbDaeF3H910ttykj3NvPBPccDYOxuEjm871",
-	"WeSG61D9/iNbjy1YtMsb2z6djL23cmf1Wn0GJbC4uwMLoYnSEsoUIy6Fxb73idxQZi1nEPM3xETt9UnL",
-	"Lq8MB7FuortUW4Ll3a3uAh0/L4mserumaQyG0n5lg55TjkGv7D1m/nQBAytj/Fa1DC0yDB0GvBo+HjMw",
-	"94l42dVIT1vYUN03LVDMts5fi2jLFVnkUkxKIA5My4mkGCWnoxGb633np066pLKMecYGrWZaF0N7LQRr",
-	"ZDkDvgU6Wg2uVC4U4iby0dQDDi6oMmc77wo+GwfwOPNgt1BVaCHzS5aSYm40sTHNS9UPtTYpWFdo87YY",
-	"dwszbCPcmdKV+hCN4G8ouQXTxDBwSzYYB35ShsmXjmND4n5hXExxGRAexIHbAP5uQeB4uMtAb/w7iO22",
-	"D2ybbcgckJRIJ7jmE6ZVBVdj87o9nsiC3KmSuB2mt8WhQ0YUVpUrU2rceawc3JptPTwXa/ngrk3sQde3",
-	"YGiv935tc3t4o3wERvdgOLsxA6/Gwzomj8+/6AEWluEQPzt//aojqNCUsRbzIuZ5Aiyb4YNDKS/DKrRh",
-	"WIitWlePoNkIxga5w2on9QSNzbVdg6XpsE23cvZu49zdCqu5LSZzg+zlo2EsO9+829g4tSv/mZUlNiQG",
-	"azisl4xfXTO+sSa27/gyBI69usJifzIs1da/NDNOAo8B4sxlmZH2bLQDvgc4ZktC5/MMykdWIPt6Vs4c",
-	"8TkPM05tjC9J1EwlnUHE61kV9wPPjD9Bj22ZiriCn2+wk9tErnCaDeY5G/P36/2ZhvrgzdVZRV08qqUr",
-	"9e8ThcKN9kEt4cb4RW1JIdo2tAV63fVlCJ3ewmVY9nvty7D4OOpn+jndRGjLtRnBRikaG7CIj86cvfMc",
-	"HdzmbaWBze6QvyeDmyWDDTn9u1X7v2MevVP+/ITybHkhNY3kVVMw2MYM169BOFPMA4arSslzs/ssJeef",
-	"P3789PzchjnYAk7EtRoCinSzVdqA6NiATvEn5cFWucv58MPZpoRtPRjClYV39c+4IskfYCk2hxcfrwIb",
-	"A+p0ixiAtHFBDu+B78fLvyDljLoWU6twnRoAegjV6eRsW+XUiehgu5WFVjwFm/35y/MuJvSULhuy4Qq4",
-	"tnaKqgHMADl5epECExFSuqwh9edYKAw/gsQlJbstWB0hPYrMHUCjBxhd3FuZLoVciOtVKa0D7fhJByUv",
-	"brYKYkobhd9DJJ1aocoK/yzPYa/kEdWyJxXcUqXXsJ7disJlvzuXhmtdN6fqTntLgo7WXExIUmKt9N0X",
-	"Sey8bSZfB1fBdy5iB2xtnbRtY4Afl8lT17e7tGVhbaPJd3ccqoGqdhwIrWsTprZRwwvFBr5cxHohqVku",
-	"pzVNqdJyObXNFOHqzu6YCVT63j0jaHZ/Te24dkxuXUmuz/Bm0kD80e2+FBfsve54GNZMYnd24a0nWWcj",
-	"q1p4Y9595YPk6+sTL8zlCzSQqcxSReY0pzOmA+QxX9nhhMB6VL1va1hQC8N512Fvbodz3CLXgD1vRVM+",
-	"seAO4bYmPVs+0u9ZraYQlhqBmH+jGFBNZhKrxkDmfplE4BL2M5pPgtgQK6EoMNf37e4NTBuD//Cbf5X0",
-	"yNFBiGdwYgNKZlzXECYBuM6SmIOitpWbKokGe7/7q//t//v3/+1v/59//3f//b/+3Z/8xW//3V/93T//",
-	"R7/7yz/99p/8rzdadKyaibRJIa4uRbgwEcTOiiTPnyS2pOoxUcVo6r+moF4DQnePFCJjSmFpUvMDli7y",
-	"78oxmVEuMqOcPp5yQbEqEqhLZqA9a3+3of1tkfxBGD93YB/9axUEC+xX8eqgnGYE7TJ+VJBD8MNqOsQn",
-	"j6r9fnm4/+k7RPs46D360NI3xtSNWLu5I1o+7C0SofLIEQuqoqaFjWLPLrlI1xvv3JB/bt4GCLg4bvlF",
-	"YGb5vqohZ9uD1SzZgRYAwVB7HlHhQrq6TEAWuWoPDQTFmExZztAGpDTVjNxJ3EpDdXyPh90jSVAtMwF8",
-	"EF/t3g44tvq2EMPdni11gprnAMMnE8uXnIXFvJKzOQip+Fu5TIGuvT1euVlSu+RjnrEOCOXVLTEf+T3Z",
-	"prhEBVshFtSmLms0YQsIs9wd9z55PSbJDIESBuaH5NixAYeogvaD9VjkU8bztkLUdMYCjHRLJHD7WPRa",
-	"DJWzta969a3Ma/uXy4XCoRfCLLcZWHJMFtPlTQWk1m5uOL7+PPYsfnqJ8hByFHtW/IpE7/fqUQ+wVsO9",
-	"gEpR+Ke2f+M6WZJXgf3FPgJPJhI9YAi61QE5nuaDGU8F5HO+W8kzd6yi+X53r55Vu76ualZeOrevlgWu",
-	"oEgO3PbykRTsZkjjZjc5tgZPc6psSHvEabd2O+3nj/Hl7ybqnmEf3aPS2XtzGUYY7TNMLDYMz75j/mkB",
-	"mvHOR3TwHMIyAHYMeOsC801SRhZTcycZ9mmHRXIqQFXgOTBuFEwBRgsjliuBOs07oV7VH8c1EFIPFKP5",
-	"aBrzEEQmsgAnQABxPmRMkDSHTBobbjSjS/ytzLsFjDKOWoudESCOXYHfgc2ILPRmM7iRRIQpy2J3NswO",
-	"PRtY8QvUIgSfMrOwP1bx51GhwEyEcOMAfX7TzIAVwfndYvLtiSmD8u0DH5X/rn6KA/oPAuZhhXxV7pLo",
-	"W0joOiHy1UPe2JWfygWqxJDUAEfFHiCXkIFIdDwnVkio6RpCLVhMLjrFHwL/F+ZIwH5SQZLnKZvNpWZi",
-	"tNz/OVsmG7lOYyF9NMvgUDnNwfadSaWrvsKOPRVpDOQQoxZ9SRx4q9oRzxHgrCN5YoX3Fdkycoz1N5lq",
-	"9BPU6sYHRubs6GGlWTako8tIr5/JlNuS6e4lM93yENI0zY3GbpQXjEzv6tUtI0VXJZABuVgXdbeWoZT6",
-	"4JItI20/Mb8R81vJYMY5Y1gqomv7mPVvLUHRXuANV7Ns65kIqfmYjwCWQEWrf5c/Yx+GO6XBrdAxPQtd",
-	"zTGis79EztLm00HdNtqLv8PtdYA3gRtX0OEMqD/tNcjfUPsGDuWBtOaS6kheVlz1kM3FhIZCwj17M8Og",
-	"rlhOJlITSuaKFakUy1nHvj1oX8xhXv5YCT2xtjEJcR/A70ts0t5NMgJNJzG1lk7KGBRVJowBqmjXhtXl",
-	"4FdyGGn9Z3JY584VeA5U61Eo01hPtFt/aqXcESxYGTiy3ZqpSzUoy7qs6tRIKsyKObC3YS2oLn0BkTd7",
-	"APwdOSaiyRGgG+fFQKYAyLhbRRb7REEglObc3cKXZz24pQM+E145blZ1dhee08rNGOHA1XNVuQJ6XiwJ",
-	"qdBd6SukpN3aBWynOzcKhP1e0yLgNNBbNwc4ybyjZ7MedAcQydqZBhOLqZD0SAJ8CSPjEoAuAUgrwViK",
-	"2uH1fKStME2B/eL+TaEcbVyKfkPcjQ+r9mXHh2rHByqX+fWmxlwTq+eWy/wJ04ZmtpgfTo8phxGw2ibc",
-	"mD4OsdJI62LYQbZDjtT8LODh/ZUc9uGFgbW+2KT9Gpa8F0usdEAUy5gRTTqjS4w5y9LuTO6ZeR33OMLn",
-	"WsDwcUrwYz9ndDT102lC5OdsJPO0oyQrs5Sp1g7ZlRl6HznlYGJ4F/aKnxH8gYxzObMKHX7h/GXzwl3q",
-	"zbQsqmIe41OiNB1mgOWA2r31C2FxwJyK0ZRI0UMHMFUkMbvYF1IPxrIQabIWhMz2HCW2q3go3VYQzI5k",
-	"N6q8xq7aYvA6mzxVga2tPZJgRMIOy6/8yCuGodbFeuLKy4nl6/He8ZedeEf55Ydeh7Ku3V8P1dnuX2E1",
-	"0u7vn2Ys18Hr7+oCQFKfp7n5q1MxT6KjNT/UBpSAx7faa+IsacRGIofZKL9SUvTP6CJg1fDhMxYrtbeh",
-	"iGYaej2GptaLadV1eUMhLsND9pvTC7hOiTnbE1sxYA3RdpXg3IR3KCv4Nd6ptHC18yBR6HL3ekZAec3K",
-	"wV2HbU/4XlscADjfF1Mm2BVDjRc4pJHSNfgXrKXWlVVYsOFUyst9nhoilrGrwFwRStPZvDV8hkzpfM5E",
-	"e8RMi6elw3yhOGuU81vGUY5u3drfiIZ39VFE4cIwrlVlrGsVPah6GF7szmsElgR7xYLlImWDFGNboCLu",
-	"YJ5R4SwOAeoT/O3K4boPbZ0f92e7H6rplIuEwvAZI1QHFnoMjrFxJTL1NZOFXARhixglyURalg+i4zEb",
-	"aULxK7R+JnawA6pB+UVkP19Lpd/5DHDBNad6PcGUSI4z+n6QFjnqr03TLRZeKzUCGPWMLqHWcEye9oDb",
-	"D48ePqpCbset8SkbcKE2gFUzpNdljq/dex8s/USMfK/huVERjFaPfG1GL5kPaD08ODioWQDvjDk4kAGe",
-	"zCgerl6zFPinPQ93wabxEHL0fLbaHdPPnOWVNuFFNCPe7ZPXgmGLQArZgi4VomTUvOUr526+ryJbHMWQ",
-	"LeZ0mUm61gDxxr5mk2rXm17KuZ2b912FsY2OGJCa/ax+sLrfCmWEWxdTMJ8xWehBzmY2rCp+HIZMLxgT",
-	"BN9juToJCt31gJbcTy4YebOzEi3SZq1F3a+Wyim3ZPDwoEkHdZe6VYDK8DTP4VtvjnjF88TVevuBEeLB",
-	"3Nz31efR5Beeg/C3nDnFGfC7rN2vTxJ0ZvV/YL+nRgmAvypfBGUEjrFoHeaBTpjGyI3FVLo/gs8cDI3t",
-	"7LWeQij2VBKoxI4MfwYfPjg66gd4hG6mdq/dnxaRsHzA3s8tJoh7Elr63bMwQ9I9C0Jene2+H9yC0YX0",
-	"uZp9xTOr1uLfORvJMgcTHmVyMRjSjKJzABd2zG2wBv6ZMyWzq+7hHGZhrZx7jt2Hj565xQkfPvULFD59",
-	"HCxS+PxJsCTh888riwW/1Ev3w8OQVdV/Q6Xz3C1c8OwsWLzg8Qu5+MyvHzwHFfWZW8Py0ZlfR3OA3s8z",
-	"ysUOtRXTocArf6f6StBvM6je6A/xuyFqn5zIatE5qi57mJGAeKdaIjZyx2AU0/uAqwEAJkcTL9OCXStq",
-	"C0++uh4ErRqkRcv4pBgUYpQxul4yEp/bF40IkHOZQw2Ob7qUJmyzUiZTljkDLPAmnzFkOCdXZE4LVUFw",
-	"NaNJCzzSWBI4o+iLttFbvy5YYVnbAFkUuoNGDGKagXFp3R3w9TM2MmM4D/q1j6DI8Avbu332UxyE/esX",
-	"biz271fy3I3IPnkTDsx15cbnXAPFqqQRv1qYs4CvQ2XTE19r1OIJoC6+oKqzIOS7H7bkjBvpAm4637Mf",
-	"jxlCtE1ZRDE2XAog/K5IykYcg0NHU187ki7hn76TEyzus+CKgU8NCgKljdd5LDXQ3WBqVbnKQImx46pW",
-	"FrF1dqxOV+lenYT6gFHqIJrUZcEYVahcrJGcWYDRztI6ktIXnC1idgCszdtSjvO1EY7enL1+/PT8/Pmr",
-	"n4T1brVyqzelioywzqnN9avU+0VJKiiOe4yZdJUpKSgn2pncypjQdUU7z/FNMNPPZjRvIU9W3h0QK2f9",
-	"OdctF9pad9OHklqGVw7P3wSeHVd4e8BR/QkpCTR2LQbur8atCJ60lluRzliZQMSy9IRQkppdZHOaU1Tb",
-	"GYF6SihFu2pOsXULhIBortgwM0Kzw263/fksHORHEMvCBfYLBu21xmuc3+oo/Gcyn70ev0WzYuTmUZqK",
-	"lObm9plLpTHGPLHvfybTZdKHNNMJ1cy/4yO91ZTOmS/37DGjLKjNT6j2QWqnb55DWqPSRvSD162t8wRO",
-	"m/UNJoYpWMDzIMrdX3t2tIYocEwdry87ofPye/fENfOht2durReMqk3rBbVXFX6WyxkGpULIj+eahp9E",
-	"ldqVOuxNHU8/3hjB/BRzFs5tjvGmpZPGmuWDlMZCXU/JnOYaWqrkFBiKo1lGrEBChgx5psueAH7qypqP",
-	"iywjpn1y5/OLx3eRFOdUQVA4FyMG1AQVzTF3rt1wcP/Rw/V2Awx5Xz0Zrlw2BGrLaILkmD+JDbAUPGwU",
-	"9GqUFRQjTFzxXIqZg4hKfvr8/OL12R8Onjw/S6J39ZixtG15oVe3TrBEVjeHJAUkdyxXNy+yDNfdhsv2",
-	"7C02lOkS5BhXJ8W8CWWclY0DwBj5Pjl1LYJ4YTR16AbMe6ZvqF7HIaoRjbdTLib9lfvxabgZj2KbccnY",
-	"vGX2lmzDvdiQbjBxEenGZUb6PQbZpqQvhN7rkwMyY1QoZOH9jagtatHN5KT77towXBuYbMNwg7BD+MGS",
-	"QGOvR1PAFPAZmyydIH+iTvCBY5mmqBAOlwgIhqQNVSlxENRGp938Wvi1Hyx4qqcrskNgIF7BxWqYtNw7",
-	"Q6wW2pbO5xlnEPvhf3YVZ2RZcIYsmQ5uHWQkC8aMCDeTQk+jnhAINFFzOmJtOcHudzPYN1LpSc7Of/HC",
-	"podZAsZSj1qi+0MuRHltYAMQ3qcs2h+/4hmbMPL47OnpxVNimJG2oAZ2OyqNK22WaoFJyJpwwPMNwu4e",
-	"3d8gHTEWUfdcDGUh0nX4UTcCCVVZ4dVXoh3Wk+ALw9vBncSv2KDWFM2yDuEnsUYbwRsAtVA+cVs5z5li",
-	"upQJZ8zDSSTB6wk6pqCftqWrg+t1MEOhF7eKY6Pa4DZCrHA08RohEDzXT/uHjx5gYr01Xpj7A4SuGtC4",
-	"B9rwXFYKhvcjJHQhUyol0JwZisKiLK35gS0Wn9JBA4vckTbe4MvrjDrrcQGQFTv9MOo8Wd+I8xStBzvs",
-	"pCu+Fq/HY4zXRwgaS0zrgQWsR/vGAcs3DfUPDkEdPQ03rnrw2g53neYbEIyB/hmuld2Rxu7aFQpU3u3Q",
-	"yi0RGoVrXZBf84zCqbNQQQgb4cAvZvTS3PG2IEu1FvBB+zCe1Nhh92B1cydTHBCIjDQ1ty9yN18zprTH",
-	"2eupwhQtUIfNFAawHKx73KgcWw3ZYWkxjwWJ6SmwLsx6tGlUpbxkWA7I3lyQkZzNjG5SKuq5YXQoGruV",
-	"lUbWOcUpYt4OpCCWVXhnGIJvpHzXDxSDDuo2AHiqs6gZYQXyugWrIP58uWfE7bwPKhv+E5BdDP10sow5",
-	"xkb1tO7NjmaHs1W1uwOvaZgNYKhoA/yC6hhWVNKIkXm4g/6ymRUKU+uDXOC52fMTj6FSUqO/U4IS2p4n",
-	"fbn3AKwAtYNyGDsngJWNBjWatdtw63BUyQ8TMmQTXtIYzytAUKEhF1PbgDRsM1zUsKaiKuJK3CKqvW+h",
-	"vJyPCbV4MG7IPf9kTJQhZZrhkM0RoaUP35A7qEbUp/rDsGs2X0/90H+F+kORoXEE9gIB4gd9rKys+q4O",
-	"7DXoELDZVhac3+BgRSLdKUmC28MDwllWZDVLhw7n6RatVdUC7+C9dKEm/ZFD72gWdm/QqI4D10FmHuwl",
-	"jocLknzvmw8J6htY3AutE2HFfDDQZIymRnWiNuDWQcWZBij5YzL8kCBLd+04vWUhHQSGch/38KMfwkdg",
-	"PCxmWNZRluhqfXJuic+efdBPkx8kqL5HiLHGQb/83jd4MX94R773DfL3F3TIMtUHnzyUf68w1G2w7H64",
-	"htcdxoJG2u5e8801vdjmJsz4iEb9Sxd5ATVxqSCM5hm3dxpikDivRZSxbJMFNOaCZoMAbDMOo2gzQ3mW",
-	"kSFmOPfKazgxopevZW8FwR5hmWJ1ZMWNjfMwJ4+75zOYIVGEyXnGWqv4r0IRbkcgf5IvSV6IeuqQ+4Dc",
-	"UVOZax/ydrfkk7hMRp5bgyPS3We0oT0ZZNuUxyotV6Y1z5l5i6VGeBvJGaKzmSVN3rw+vyD36Jzfuzq8",
-	"p2bqnmKYY+NMLQtZZCk4rPd69o8FBfkV/xiyQej6xocoZFXe4bMiA/rvWM4Uieqt+f4cOw8fvcUhhI8+",
-	"q7jCw1/O3Ghqr5dDagkCqZDVCiVht9H5/rLbcXx+2O81o8SdUerW48RLweEmShpdy/y1ruBM85MdFp+5",
-	"HZNWJ0NW17CEGuxzpYhgTfNZacZat09fvtt5aaAbMKtVN8UtO43iE9c8CWCFK31GVS/CGsPausWE5ne4",
-	"kk1TYWxhwJaw2p9y+PD+o4OKS+XRjazGowc7LjnVhTicsOfDjVwwWUUhrEvuDetRRJLfh/8ePvvb3/z5",
-	"3/7mL2K648dXp+ta9t/4Ulc9FlNrWbQANCtBGros8u/FsrbbvW+q7l1oRIhGF4D2k8tiglrQz85fvzq2",
-	"VxIVKeEiZe+Z6vmIJSj2CfNQ5A6G9qv+QT+rqbvJ3T5o0BBKg2I5JN6YWw3164w7qydU3bJh/iJ1Ifwe",
-	"0anVVnOw1laztVbtls20u/H9HuCcz3o7v+frsqebirwNcV4qvePM4mrPG5TBu4jChwegqtQGwXJBKElR",
-	"FbUpK2hXMBoYvorUGKka5Pa62bVVYpXP1QVbfNOKureZWR7sPBGNxEZ1BMynzSUWFAVzH7khrFp/L71F",
-	"QxXBbQSrBs7YE5KMCqXlDHMrxdK6QXAdndYOzGVGBUWxYpLTMQXrtGElMyku93p7dD7PuWLgCtN8xvYv",
-	"ixm8IicaykXKqwJKVpneovEVfgJtciROAX+tSZKqRxZTqn0WNgRsl9OEICYLHXPSKom25NCtE0qb1GZn",
-	"Yi0FLbE+U7kgmRQTQtFAV5bd0y6xHIyfkMZhTbGIGlmimdAylQ4dX4LAXhGleZaRMc8ZWP8zrnXGiK10",
-	"QYWrJQnUAGi2viNtm1R98sL58cBv4EXV/jay6opF2kU5oGvHklSDNDpUTb9BFbcLv8f78ma0t04f2tej",
-	"Wk6HBuzZ6Jg0az8K8mVvTCi+qGgcdaZS4j8n6FPyduqYCF06fao5r9cRuTfweuk4NJN1VlYKg9Lc9K5K",
-	"S/Q2ZaYqMRuW7lbcTDsXgm5D/DmPKrkX9ej5cDNOOmi/1X0phfK/+9//7W//33/67X/zV9/+2V+v05C3",
-	"04hhaprlVzR72SJBcfs7AntJEdyqEh0h7D0GlM14lvEytqb9Fvnk0QMzvLVBpD9ny5sB4OqcBu8qhXcA",
-	"y7IVstcAY/2cLW/e4t9JUjWLF5FQd3Zkfs62LAvv9iAiHhb5XJZ+w0u2rNcv257B1uYJg4hNy1XCian9",
-	"rnJOzxVdxp9t7Wtb+4y7ktYzGFrlwH893b94W53T/YfVSdD9r999c9S7/+HOPtQQwwf3P9z98Z19X1Xs",
-	"j7HE1/0Pd1vqi0GizHmb5dL+UKuP4FLqoOActWnHXCjNaForbkcSSKTslymrAwcw4TLv1jOIanLH+qjL",
-	"FxAF/xTKw0c2Jyg6ZePlw7ptTDEIpJHz/WJuuPNI5jkbwYV+BzMHh8vkbg+EcFtg645gE6r5FSMJRqgn",
-	"uO+QEeXSdOAbiPYXKbkzl4pHvgBHuf/CZqz5Ol6gCzumawEfbbrHCWCJA6wKfH4X4nls7hXR05wp3K87",
-	"vsODu33iS8Fj9oEZW4BRDkEjqEkkNva873IbkkpmAVa8MisLpRcwy6CskldOCeNTbJQIzbJy/jY2xEae",
-	"WBCGJvqtQ2eI8gX7o0cPctlnHaskrEoLhkXx0RW+2bWht/bNaMM2nYELEpQA71Lj4Lu8+drT4C6CmnIY",
-	"0CDlZbPOGJKpj4XwWPMijcORrz/QmVwM1IJbd2u90k2UzIHTCiLnTBg2ZAnDBmywhU/N3HI0C5pDdZaP",
-	"YDg5m9H8skMYeLSAtaPjEvQknF5l6QPS8L3CoVkr+wQMeXfaQXgL7FLcwX5vIuChNoPbDXrAwex6+3Ye",
-	"r/LCIS23yyQAqeL+t5Hj2rWvNgzHP3e81FzvMwDg6pGpLPIeZDka5gL5bM60jQLa9xE6j3wthatkalP7",
-	"JJYRbtytc0z6Xbs18PGHHrxvhrHRBzj+zT6BZL1uX3xo21TVLV7nGivysXniN9uej3H0m9DKRzn+7oT7",
-	"cQ0/foqUfpOzK84WMfafFTNRvdvW1zIUI5lGxSjEDMVfXYkbo4YW4DK3aQ3HJPn84tn+J0kP/3H4CEGx",
-	"f/LZ4ScH9w8Sy/RQI1nI/HIo5WXHesUb3NJc6TMZga2pQwq6yfb8Ytme3q1e7O2MJ2OetWgdGVf6mDw+",
-	"/6JHfvni/JdmyX52/vpVKH0OuUCYl2ZM9JS1uR2xYDPEHrjFPgmyCFzamJDaFnSrWjtXm2/WQahkbP0y",
-	"7kx0CQ7KbmUXpMTmBFmWxZBfBSsDR5AmNyxFqnMaKR/nnfxhqteQgRdUSyN++M5i2pVSy1jxPjgyVrl0",
-	"tgJhC+3LhS+qGpTItsmUS1RBTVcpGnRm82JdUnLDn99WwrxaON6MJBjBFsWwsCw27phbDbfUbZvO0nPA",
-	"I2nu/FSqSM0HcwtA+MPe8REi6tGMX0XYxXNNFOVQp3PB9ZQLcnRAgqTZRlhVLjPWAevLDPYMXoU0CyZW",
-	"I8JZtBVIOIfxWHQvkheiO/wbthK1bLykKSPUKOJU43EAGLBogJtduMMGoO/GydPVMSDaAx9XnPYeM/tS",
-	"GMrSa83V5SR7uPluT8KU5mDc5fIHdBCjs5dt+TeJKkYjplRiMwghw6XMvCF0aGO1MEsHHESPp1wwBc6v",
-	"p2KScTU1d0GsxvxKwm1UDomeUMMvAZEhROL11lYXNQb5xAD1NqWqTwCQTAUmTFucImc+7xmq59tvkC0Z",
-	"ZczIKQ66BpBmeliMBuy5LmuaZjZHshY8hca1LozGvtpDZ9zhCRBJOEmP/WpBgiMQusmKWrHr84kASxYT",
-	"ijZCBYnXOjDLBqA3Wm9Q8MDX44v2aye67JIZ9cS9G3w3cIJBA29wo1V26VRY5fT7itgbvYmOKtJO2Jge",
-	"Z3+rHe+2stcIbAlRmLvjjtez8WpeG9UgkhObjOw4JpagLLFIoil/pRuKzuetRm7r4LJ1xBHOrJlTGQKL",
-	"KiPDRqGNbmjXViYndsCsVbLIRyye5riLnMPVQSsW6L8Sq7I+MMUNYsV1deEySttzVoMyZdQV4U29lw1x",
-	"aA05mM2rQdCmHDFDEe/UtEPDHNaa7bezA6bVsQzam/21DCSBoIsxSAgiHi9UiYu6UTiXtAGw4lpbtSlx",
-	"oPyQbyS1SBgboXrFcv9KDe8dNMj8kmkzq1jc6UspuJbmry1BEUdFnjMxanESul9LFBQ+YmHpaTjeHm9X",
-	"YVh7Snm2JFpqmqkA4GwkxRXLtUfcq8QGPH71h7XIgHopzzBMAAIB7n/4XlsNosHX0Sqfvh7F16Vn3CO0",
-	"JT95Wub/0nTGxT3DRLjSfGShdNvnFoC3QXtjC64piBTHlY/wpzJi9ZKxuaszCOPq+YCKkRQjnnHExi2U",
-	"zQMwAr10Si4kECAGXLmWp4rTe+dmYFPKN4nRO9j/9HT/j+j+14N7P9xvSXJYUK4Ho5xrPqJZe3qYLzDl",
-	"gxKuWEYS9+HqAImjh58edQiggqGwGcsnhkY3Hov/8uYGY12Mq4Zivade5IWQ57zImCIJtGEINKkN1bab",
-	"BIkFAhwgFWDD608jZiF9xRa7j1Sz0m9zHy/Zsk/OETEco8g/YzQ3co28ZAiF6QNalYLKmnJMPqOKjwgt",
-	"zInUrpZGbICbR8hhmNYaXzGu4e6MdXbPdmmne8UWAZJzN5RC98GHXn1BFBvlMZPsF3BXMoWpEcckWUwV",
-	"Gw0SyzMv2dJo4kOqWEhYrWYF6KQ5m3eV+ex028ol2eXWeUd6p0KW6FDHSpa20o4wQufciPjkVZFlRIoS",
-	"TREed/FQvAJRrrzH6GjGNri+7vz4+M6Pj4NLbP/dH3/1Vb/xoPKsP9h/d7f65w9aogpfSX3GaLq0BSIa",
-	"1NDCO1aU1siZMjKbUaZzWQwzBrE0LIUYuxHPRwXXZJgzesnyE5IIOfh1IbFwqpADiGtLjhFUGpzBhvtB",
-	"PoyLGMshzislxfyEJFgpyGrudD6HUH4j6c9llkFBCs2yZSCY2uFhoQ7oGf8JHQPsIFTQ6QZj4lbvzDfq",
-	"nrySv7Btl0+e2S78mtuufEmIqNxfsWQ2Drv7zLPuFeWRKwVrt030GfKvG2W9Otx9lTzNdYmapo8u5ozP",
-	"+NfOlLFxqX2A32PpAHXqWtCPJZaD3mHvqHe/96D38F1vre4eLyoF/byl3NIH/n2Ohlj/d1lbCv6s1I+C",
-	"J09tSJ79XM5cOap3lbV9tGZht6lGWBodqgf9APLUuJj0yCGxluUeOSJYRKxH7hNfK6xHHqBRhbjCl+GR",
-	"9Ku87Rqfs2CBz1mwuucsWFqRVtZVpKflYBoQQZ4Ee57i/VKsPVsdrdzxanIA3mQlZURGih3Ajsdum5OE",
-	"5fPi9uE15mNZREG43oB/wZe8hgvUmW3kGNw4rk4NOKUr5SZ9TAFSEKN5toT0UZq60lllGmWCroykabEv",
-	"C9d1WzlbC6+jSRShy7oWeEfy3MKK4yHSlCdxX7OvnGCMPrdRbLYzD3czUlaqblpjZT2fo9Z9DYbY0Wmv",
-	"eVZDeOAKKLAl0HUH2PCMIo/IxqXQ01gsW+9yvZ7lXux8Ve8WfizseecxnWHnL2kam27JnbokGXcBZsTy",
-	"rQHHgZIE5rLKciOmxeuCePYQY3VQ0qMsrGMTQBCWj4IyDzZgsmT6BOxetlyNRRspoVxLUMROEU4xIo7F",
-	"I291sMvw9RgECAWfznTpi5qgHG4U2/TERnZhYjIXE58l37OYDvA1F7aWDDgXcsgY7d0UIvt2DMfzmAop",
-	"VQpu2eh6SxDrqPomos0rU7F1vm496jwc1JnD6IigjqRpbi+/SMoK/ugUbbv6gftQmLPCVbsHZU3Zy0iZ",
-	"S8CVzgYzNWnzMQb+4Kpnv2Roa2nUiDwDj+e68vzUXKSGhVj+0SkgEmpTwj3X1d/IhL5Wmc9u58/TRNQ1",
-	"GVl1WILv29JSiDeDdOALqXrUY8GQZ6s214mKe3zlWFtvvV3wKQB8MOE5V7csry3u/rI4mDsRFaZSbmJQ",
-	"wM/tVIWcGjTsZrz+kG6v/n/n2sdacnqM7xnZqBFeEnH50SyDA2wuXShFaKG1qhd/rSZ+gKMO/mefk3HJ",
-	"lrU6PodHn6zO52/J5K+W2a1FZ6JHsYSasamSHLNF+iSQNSBuMmAVVtUS6FbBu6nfOaQEeH1eCHDbrPA4",
-	"2pOILnlRHW69CH6fPJM5GRaKC9DWlnNGHoYFPkFGTxw2B3xj2kocFPuMvn9S5NbnPLO17XFNwga6z3Ib",
-	"Y4gdzFqQMvtaCcZiBxxL3BYpoghZSGwqlrXp0SxzIXqwnUOs5g8bHV/WtjW0Gd1nIH0l/Rso898FLKYi",
-	"r5SIMXlbpNkzEBaFTC2cGIBwEy0lwDOhqRfoj+og1x3et81i7nIFTz+RV4aLzZiL3gnJCau15RBPAq5s",
-	"rrvTkaaT9dE1k1d0xoK7Yi2D+1yx/PmTppAaU3Y90ywJdD33vw2F8otdB9o3SG81EkwPaSYNZQxg/VwQ",
-	"RGRBygrOlo4hybhAGwuaH8LJoMm+vzVozM3AqtaX5rux8fbIQ6Ig4soZqW7OsB4Ov7T+VlUjZyOrq8Uw",
-	"lPBhaBiueUkaz2rG95gy1jhTO7TZrreKbOoq2a5UYCCPrdUgqlLQdlpIV5nF3xkV6C2sgBEi+smcGDGc",
-	"G4LGWxiouMhZ28WwfohbmV1CMWVtF6UhelVY+rwUHAM8z266zsdqBWrKWVshNFS051hMZz6BYTGsIFUI",
-	"zKMTS6tC7vU66dzdQck8SGaQFt4JnLuL3r4uJ+Y7tL1ZHwZL1yPQ1sk1lH87Kugb1068SV9EyQwDHb/q",
-	"ymGphZUNFf8qS2uQeC07qFLV3xdPtNZJz0Q2q5IYblwYoN283b7bC8tXM7qROrZMGJpO43Dj3poStef0",
-	"9qZ6lrUYGXCYhCry04uXL6KpAF2rjGqus3jczbVJOaDQkmyxv3Kpq+vg6cmt3PWp6PacWm4E6tYUETeC",
-	"bZF2/WmogryvTcXejPI3MIQHmRRhbesHvWscnx6W9ocqVmxGeZackMS+46vegW42ZIqnDOpwf4HZxkai",
-	"Y2pE52AJgAJ8ckzYvmkGQgfgGtENE8H3vjEd0JHuQ506aykonxqt6v4IofYLzeBP85qNYSixyfuNLPku",
-	"u9NRKgjvIlULnrY7wnOCDpLdqJKeW62uOrCaL9VZUPdTdJtc5NaZiLpJb2I4q5UQGe2o9w1zT+fA6bhb",
-	"sz65wAK7WdFmi0TgDP+Vk98w22gfjCSIzIdck9ImycUoK9IwbbGcfVCdIJaNahStSS9wXR32Dg4OiOUv",
-	"KqKRbbyFpe814hK2psqIakwnNjPaj2XCECubC1wrCFlz1suki3IQmjq74jfUA57sbgeNtUS2h0wxHjoC",
-	"1ql1ukaEuYJvBU1bQzaiBZYKXsIfM4YVYDI0NK2oc7HxRsIkYmjAMmeDtvATF9NiXnJ6UyMOxYbKYRsJ",
-	"Bp2cVFPFKstw7xuefkhccEqWubrbHQDJbfAALv06dgH7djvsXLnV3hkvRzD8MtZ4D2wHcjzuGHqOevRr",
-	"85H9p/kUGv5cjDJGWyINKALkLmw2P1ekEBiMtLApvrSSUquY0MdESBuiBGi6BXbgH2E9akadqTs3XLPQ",
-	"fZKAQmuj812rldIZbiDKfj+lCqrJ4OeGRO3XkJnNFXl2+vzF0yeYT2g+w4zuWo1rW0IGZwdjbdjt7dCs",
-	"TcrmkYO8B52658XQLODQjx7bwbQRiFX1yOrgpJrnbMRSJgy7dKVP/MtmuNb8D57l9/OMYk1zV3yfY87y",
-	"YsozyKNM2ZyJ1AfEhNnuULvXdOpXp1/JctCACmXm0pGgPN2c2W/9g2fQCJDWKKb+W+fjBhZu94WzGtyI",
-	"Wr862u85LqENtIOi2gBQoBSX4pjoIBjQbWmXOEAIwvDwE+st3fB6wGTWfoFc+lpGOocQ0d3kLAZFyUNW",
-	"l/RwzAaFH8avWD5oj4fBTJdBN7PhORNpYC5k0eTTMo7HvMDFBLkWWsa6WQevHQG1BcaCTcRvWST/e8sB",
-	"qd06wQbXD1evcjzrLUf2rDq4MFAp3Dm3HRVaqZyGOq2H4UslTa9NMjUs57Gzx9dw8zaJ0N8k6N6/Pchb",
-	"ASnmLB8xoW0Gg0dWgur+kBOfWMCfA8NrDg8OKl4jyIsrexa+nN26je/tQePb5A7Udx4biqYSVKa/cleu",
-	"rX2W+7u9ylmOZnfCY7ACu5UaRzs2nZoed54H4Du9Aeq6/dBoM4otoy2vL1qtTFWXefrwIKSEzUwqkMnG",
-	"BXnLHk+p/j4YV2ZU98mpy2B4dP+TB2S41Iiv8rPz1696ZMaoKnKWesi2xZRrRtScjhhI4BAUaMutkUXO",
-	"tbnduSDjIsusZTUc3cODg8iibynDzC3VVay3Rw+2Cu70dysUE2gxPeBv5pIoFKvWZimdvNYos1HpnDBD",
-	"/IerxxfIa+tD0ryfvCWWMZSgUcVDCCZ/uzSF6Jo4dJNzbFyoXc5D3WN2sxLVSq63W8a+W6YeBLK0xfsT",
-	"ME1IxciQTWlmqR+itwkdQYB/zcO0xqfyOh/yTbkuL4OIOkYSm05sPNWmYpn/tuf7jS7eFcvjeN5Ur4h2",
-	"svxjzCdFzjoCsNagU6vhYjG/Hfxut832ZOtl0ZyF0N5ZZt/mMJb1ui/PAQAQSmtHoAbheVkECV+vYInb",
-	"wW1Xr0VmKVN6AABGreBHP3VVY72RynrkbCZJWmCygXmHKfzBtMhSiyoCaU3evJUWFiurMn6f+2StSOZt",
-	"KMBEZ67rI/Ak+CDT/MoZisCfgD26QfSjykjLgpTKSU6jEewXMJg5yy3ecGn5gtSdQ49DbHemEJpn4TDN",
-	"ksBEjVCgF5LMpCux1Kbx1QB5Me7UGQe3mx2P+F7PHYRlj9BMyUqNa5azMvoVAWS361gWesWUzj9//Pjp",
-	"+fk2TTeqg+5hZyuTFS0G3iq4zbDumLDYupZQe+ESgXlWQiKDoLMIiq6QeoCmta4ZqF3frUN1W/td2eGK",
-	"qQ8qw2ouAnruAF67sRpwdK3DBY2z5nBs4McLwXgq0B5HBzF3nml8HQYx8grh0bI1gz0LNgrcMz37Zknd",
-	"DhzZITDznNjacracNQSq9Vcc007QCWC1GwgWgW1/8/TVk+evftJr5vw5AObeJn20iK31XqjAmuub9eEB",
-	"a3cBA1GuWX12lZFErDtNwq9Xudf16EZHw7H70N0K9cu6ZCSxc7VKwtmhBOxkql1KwW8orNOGmdGnb56T",
-	"z89eGDWRCc1yV7qAzufHHhydFOAecilRXLng4cDx6y7dAFd9TvXUY6Fi2fJYdcQowjYKgCnrkcMjkvIJ",
-	"16pPnuIIdTDI/qbJj5+DkADOQYqjMmwVCrIq07ofvV35boL6r/MYsjEAyv/iDJoiaiqLLIWSqRZUzCal",
-	"U6vb4nQpybhgHrrGjG7GclpZR9PWAkThGeA3sve6vzY80xnPw2jeMkX41/kqotrOyKT4rBXN28zs/PlL",
-	"B7AtUtUnb2uF1O3uTKVUTPVjAfA+p/D+6nTCD6umtiuu4A7obplCrrm20M41E+AyLnRDVODXIHOkXF3a",
-	"MrYiZe9Zx9qk9nq/lueLvZ/L1jzOuhYK6oBZv4xpRvDTrZNpQAxwFd/ahLSULsmdzy8e3/WKkXf5NpTh",
-	"GL+w4s7q2VWyUOduJ114kG1i63li6bB1K9wyhgVVWAkXIc/FdRedq4FF2W8PPXLKrKvRjNjRRmhAKEej",
-	"F3MxgRiQqDUQwA1aNxaICMGh124fxK2tPe/wUrNOlSOvYECuxcpC9OwRrVBL9WRUd7Fy8lZyg916eny3",
-	"O3f3VHu+ps+n5KW37vh5Y9GaWyye9tc+ea7JrFAaC6650HSkbhuDauS/S7Y8Jkl2qWZqkJCxzDK5QKSH",
-	"B/dJxrRmuepZIaxHkn0bvj5I+vVA8JpN/WiDmvtmUrsIwFXFaAq4vN/7xnCTVxCP/1E4lt4YcedVW/UT",
-	"Kw1Z9Zsqn7yWm6FwfWwhL36IBRAPDpJAsCwEZhUaARPjjStpFokNXxsYKViKpJYiaJPNvcsINLhSXKME",
-	"P+uV7bp1MqMBAhwyQslMDnkWWhBmlIvMjPLxlAtK7hweeiqDyciypU8e3T2GbEjUoEEFGReKpX1ybrbB",
-	"EChVU/ivNA0Mczq6ZOZfXFxxxYcZIzOaX6oe7Mr+gqd66rsDgu4fYLl9ouZGm8RihilUq5vSfHbi9ffR",
-	"lOZ0pHEcRkFKy2L/WNVfij45hYgwBcI6qlJ+7+qFbGBXuCBP+4ePHqBbC32erlriPKNcVHP7D+9/cnAA",
-	"/3ewDva5edTc/VWDWLYXTRAZ6bKY4UrqeZIqJQGujDKVM+I+7mtz08PZSCB6sk8Sey812oWyZmyuYWdn",
-	"MmcnpSxRyaeZVWMQR3jFlyKQ7aBjRCJM/8y1An/91DcFfz5x7bnFej1+7u6IljtklakMXkJdB9kr2sys",
-	"NUikQfkY84jFDUHbCx1eumgNdflFwQq2ZVWUGX0/WJngfAb57goPF8hwmPkOVB5a3VDjxUcY3coVSV6e",
-	"/nJw9vTi7A8Hj19//uoiKUFsr3guxQxAgSgxG8hSAO1acKHQW8B1n5zW3CcA8k0tIo6NwQQvsiqPMUC0",
-	"o2VrlbmuLBixtuTFPOcy53o5MMu12vVzjj/YVXKFiSxiBk5mIplbu8WUanZll9P1cuPFLiqVsyzcz/oZ",
-	"mDvZjd8GGfu7AeKyXRMJGEaUpY84Hbw5e/346fn581c/GVw8f/n09ecXg5fPX31+8fQ8RhJ98sJ0ENqd",
-	"Nb1kwu+4qyXDc2LVlKYjxK/Ro4MHn1SXqH9wcBjzZVlD0sBGvw9a/R6u8hUVgC8Pw5zLLCslGVs1l2PA",
-	"uWuZpSfIORZcQTD3hGlFHhw8iJfjhIOZsowu12+Xs1NbGAJbEtHFsKtLBu7DHikEICNjmDwwa3OuMPJ9",
-	"AFTr9zW+lXicnzx9cfqHq/fQsQ4L1sz1TW1fdOvM8Ncfz9NweRr+WCWRsdjP8aSCnKRswApiqrFF7Yyu",
-	"WinDAt+ePo/yvtUzX3W4y6lbvH+sUVDdwXZqKStjGrKtcStLNBOO6QdGDDI3vpaYRwGUX1ry25nTJ48e",
-	"rAMLi1n3zhhNIZameWODnUZMBtsUqt38m0ZtX6zEWh3Eu1Uz2J2iXi7aLpX0OoDnTYNFwblSjKR8PGa5",
-	"l7IIRpyDVhSIJv0brB/gZ1biSJWT9f4z/8gjSPknIXyUf4jYUe9w5YKiZzdTdMp9M2wpqEqXjbaiOTOw",
-	"2EyMWBcA12AWT4IPbZaKRUyv357LUh3NuZLC0wN35XTKMomxusIdLMEZG7g6NR3exjoL18uooRrAZ1oq",
-	"qqsy7ipjgXAFSgOE7QhCYaZB/cqycl838z2OYYXA4gA5cY+r0TeY+efWon3KgYQiGM0HM54KPplGlIeX",
-	"Dk6rlOP8FG1F8jG/Yh7aUo6JawzrXDWrwp8Ylb6k0K74VCGZboBuLheRtTyTi+pmlrMz4o2RIsbUOlPN",
-	"HYtosdaH2i31qK3uT6UUrNOpXdIGlKzvmCgKjVzYD/GvZ/D5iuIuLjn4uJz5CPyiZSYxxCwbiYEJNIx4",
-	"QLWSkqtxJEaIgtRGAMJPLM9A60NoNyiEwNkE9NmIXlg15SqrOvPtVZ8/K1uv/VCi+xUCo0dXyhGaamYk",
-	"vM/Ny83Qozo99iplm/C82522HYY8LYCMcie+yrZLblQ/o5aoS+5cuTZqGD4hX2y5/lvYf4N4PluCskuG",
-	"Uk+J4ubexgFbTzmkzcCBL2EWgMbCAgnIoVxY4ElptJxRB7zGBVFGIqc+I70Zi+QEODDXbMuuhXTEDYQO",
-	"wDQ2GtPZGruzbTsgHR/RKjZqs4DNuWrhmF1Z5JzFk2TdeviINi4QSiCP8EFhF8i858++i8uYdeV/WBt7",
-	"gATSPiI0NFt1ZOLCQzuXo7HtqzUduN2EKDnYa4xqtqYlW2MaXXk22JRYQ2CHofjUve5iFrJtYESG5eIN",
-	"Hb2kYMsqPNqdneNAA8QzZO321iHjNzuTSvecNb88cPD7DMPvqCCHBxBpbJdEge23y/zr6Yj2Qqoc0Prx",
-	"aGxfk2ICcq6s0noe9kzmsw1NqK1eaXMmXYiBuw4iHupKZks0hd0Wkh/g3kRqheKeQc4pLs1IZsVM2Cq6",
-	"5oolvpUw7nR1Uk1Ewl0VeAq8JroQswr/0gFqWI2PUfDiH5PH51/0yC9fnP/SEN7Pzl+/CpdtyAXNl1GI",
-	"eqBNO/m2uDTzWxDnFoMvo0EVj43Qq8q4y+tslY2Tdv4jXxXoO9s5f3w2WTn3UWXBThAFx91CPoC/Ug5+",
-	"wyWtiMOruOTpfI6Z9OD9awmPAscgDHkh88uhlJcnob0Wlh7XfcrTlInWoXdZ9soWd1xWDbitlTWFZ+om",
-	"V3VFyVArtPBO7HK3wSjVvncekRLp/pphKTUj0K3HptR0pK0iR7/r63BzduBFrEiMb+UyArwgrqOX0kpD",
-	"N2I52v+t88VdX31sHlecYpctvZ2zeovn9MLtfnW+soj79Wxd0Yh+ZZOaDGc8ruk2VbHY6khOLQLp2UaQ",
-	"D7tqBUy1oAUmZuBJAEYIiOhuOD2rpaaUZ0sCVKEQR4rIQp+QA5tC2F0vBC+d6np6KmvEtfKWOu1CrLbQ",
-	"CmCr/Ejc4rTt/BXLd0vlKFXvmsCx16aDrBxDLLUfPytjPdamyFW/KEcXH9aEx6q/43MjrTw/f03uHz56",
-	"tH/YJ69FtvRxd3AvWD85hElj9qwMY+AqaPfsiuXLMGQNTymnGZnnbMzfVwOuHr/aWw1te7r/R+++OfoQ",
-	"DW48A+X+M6pH0+2uRLQObCIWmPddX5sVSm/sIHYd369gXrs7MWgpgW53fGpMz0/HY/N3VEJh8Jt3018Z",
-	"tmX5P7gXvxJfif0S16lHqhZxCO5BeEQIuXN0yZX1V/bh8xD+0GV422xDxMbA19j7KS2UrrYeYB062FEh",
-	"bU0SVBAyNtbYgEU6WfN5HO4xxOtwgI8YaFlCqADgNgIjYod8ImTux2uDS6x1DIwxUI5CSijjceJdUaMp",
-	"FROWusWByFDbBp3PMb6CTFmW+nm0fOs9yckxhMFgmluZjh3sI6zvnOdrV9fcYUmZd5VAzMicKuU69XYV",
-	"Qw6FKP80Y/B3o7cPYhE2eGfpqIKc2loyMOSC1Rqy0d7O3Ag+cAz2+UoQkkqmrFZYCO3DjzBSz0ZmuqWF",
-	"1nFkhYJR4RP/hRMf4hRpuDDHieocglXc6iFMp9nqCb8yOjMdXfZCYFxo/fuK6CIXJOWp02MZueObvVut",
-	"VoJ2SzNF8655Ru6U/d7tk9MIuiiQpGvQBePa9qbonQIUQJDyReqGgj6I6GGEuFkzCqBHuwfVRe9/JQJP",
-	"VQQ6zSXh+iMNVkmHj2eHa24eO7u93p49S/AxnIhKMXeXCoiFRErDXkA2e8gmzfZ2dJAhZyxjG/BvH9iA",
-	"fzocUPzraTAhfPK5n5b7200O/74op4gPnvuJug7cdPHvMIzCdeqmjn8/CabsOk0bz878YvirYLvLnM7n",
-	"HWCRvPLZAPdsrZDkPCnolwutUg8PDsq4dWTzl2yu4/UEugD4t2RxYFRnGyhVcNqsrAYMnolU9crIHIul",
-	"6hIOMsqjXp8wJqxrCaaOoW0llAh81qviZ2FAvLk7EiCIfiTIMuk51FfLOszlqMjUo7pIiGqqzev+0arY",
-	"t4Mu80QtsQ2SwMVwaGmDGKlzN+GlCORaNQquj+DoWqjZ7HW0SnMXcNO6m6esc4yHyQ+jXW5rCzA7cmAo",
-	"PXK/hHqxzPiod3/7+C/oNYj0Mn8HUQBVQbaZuW8NCOvSC7yhwUrqvUBaEkxFCgvEgOQjEHKIdq18SBWg",
-	"N5XZQagW9DZRSFhqlI6YldLdUes1Sr8s4cXWntpQ6fhaugnzcv/6iVodwXHvdR89NS89YZryrKbQRFQM",
-	"826g7prueiC1+dpf10USjilI8bUFBnjWUrvv7XR54qvqAq6By8czYhKiGPD1jocNrh8/oO10bDeN1fsb",
-	"zrkl+ljny5dtlZmfyZykOQi5NgL62Eev2WvBReJDmtC4yEPYGCfr+8x3nxDtXeeh6jWF0Beo002ej62u",
-	"ZjQ8kHVlDhaRXoDg8X1FRlIA3hpiyNP5POOIwOCtIV8e9u73HvYOD3r3D3qPDnqHnxy8CxjBSjP3J2vN",
-	"21VXY8sF5DnHmcwqsWyYVmfDofYQ3QnALmZcdA30khk7d83AH9iU+ecZNmf+eYpNwhgKHbV8bFgSFc1U",
-	"9v214aLbBPg6TO8uuJXWYOKK6wHmVlc4wq2crjJf79Yw73QWOrAaxlbl7Xp7VyxXUWvkc2FWXqH7FM2I",
-	"aEXoE4Aq5ZDtkdjvE2fgx3fMGU+ZZiOj+olRkYNpG39T/W4W9QVzwbIrOZXZr7f4ajMRwe5lDZOpQh4V",
-	"gqyGF9oR2D0Lggndom1Wyg+GumNPsOly9w5g3+t1/b7AcW7f3YvzsfLryst2xkX49LCBF/Tdnf7gJK/O",
-	"3GHiC/vq1qcsvkTb1mS8zv2xMil8lY7v4Y/7rfjH17hGPqp74fqcdBX7LKf6rp0wdsrwds/s3rJ4YgeG",
-	"UtGyIrU1lHDMF8SNISm/4iletIizNHOv4wuqVEdpunQC9Qk5rBox1sRdrE4w7O2dj+ScvR6/ZcOplFFF",
-	"Ryrr7VHHYfR5oaCOVQXJFJU3KzZ4HGEnvZovykvZyK1Z10pLdnivx59jG/7vx74x/+g0w9JL54zmo+kF",
-	"e683Q0hfo4eFnDS685Yjl+GcFowbEkA8KidXVjBaZ/+LbBnGFp7zr9eWrQ/sos3oUpdVoCAy30YsrqWo",
-	"Ta2TRmy8hnfYxW50lh5MfzfiHPY9x85/MKtdMblzJvTu/cLhcm5ddTkCwcbeY+C8xVyhM6YraSWAnTHS",
-	"/KqEOAq0fJs0lnt13wLd+LIBQiZES9mzLkWsYefqJdtyeujXsgZvRRI1U337ymAmlR78h9/8q4RkfMbt",
-	"OS4Pkx+moJktqbwE3u5r2y3nrEeODg4CZm3HaLrxMcVlP+iLs1HDZcCrK2PcI4ePgrYa5ZKPHlzLuVEW",
-	"3I/H4QIL+74iciEQOBVdqVyVVf6e0tEUPadTqgi1sFOGtYBNbM5ykvhukjIBEFAgYJVhg2HWAM1qmkKL",
-	"B9p9LtnSeR0DX4qta20jlMFJidURnf5pM1MQRCqseGfG4BBG8J71JicylObKhZiti1qZ2yY9OewgM5Mg",
-	"EHnKRpcstT7iwLQVDHVBlc/1AyeRBf75j+z9fY8bWZYfCH+V+/BpoKXqSIqZStVLCouebEnVra4qSaPM",
-	"6vJ0pcy4ybgkozN4LztuMFkslRYzhg2M7Vl7DHgXC4/Hdhs2dmCMX7Dw7szaY8+Hma7q2b/8FRb3nHNf",
-	"IhhBBpmpVKmGQHcpSUbc93vuuef8zu9Ue3jY+8CvCfKIxeCttwREuLis57+8ws1omsELgq/w9DbHutNR",
-	"zFPuJIeIW3zUTnAJMgT28r393uHB3pSDj2L1AXulpRlSeDU5CQEZdctDqIC/MgZqMaJqRb9VisQWUpXI",
-	"wxA9he56nxM81GFczx8/XA2WumXRUrd/+L0GCl8xKIA8xeXMqMsujN528u4XJcVhiRVkQ/7RRgrh2po5",
-	"LdyrVmyj1teeiUbHlDae/Yo3Mjha1uoMNon3M3zavBcsnLXMVAG9XUCH1HAvmBhRqi3iM6A7Wsq3uo+p",
-	"/C9F7pLuxhG7h9+G6YaREO99/GHC8wthTrS4y46pujxA4MqSCEshPTGwIkKMZmIEPCELjYz4vkYxPstH",
-	"Zi3Yvq3mLP5gY8/u+jT+EbIfJiGvPRy8qWSYab9Ms8ydzKZTKzZFASoLyPVKe/o3/+a//Pq//8Ov/96f",
-	"fv2P/7zqs9lGktksV9iwBrnmQ9Vrur3QhZgQh3RwBNZGXt27Gq4h0JnWJkYIjkJsHLLg2MnosieqYIUa",
-	"oSsej1w6JZG9caZF35YQlychU6NU7lnNdFsDz9rO6jomBp5f6AAZBmxdAXK8y04KXqS6SAfaRlIXjE95",
-	"TkodUvgzouqAdD5Ar1i4p4Gy1OZxztIL4TkfHetUCX+BaqI5JIQutIUTZlogqkyWgHnk5Tdal5IDYZUB",
-	"x1UkCm3a0ArzEE5RM8zCTyvSmwU6fJnkq6LEbwXEqJL+hcK5+dJyYxczS3Z54xezZl4hyuwLvEJCFp5U",
-	"qEICtC0AxNd+gjV1ovJ3RemLABlivjylg7zCoJELnhltIi6p2UE4CTJ2Gp0E13mXxWZAkxmCLWufA35S",
-	"4DyE1FGyEPmloz+obDdbVh9MWAHgKdigofeZO7J2oOqeyzKZJ/amE3VcwcvmLhoR1DKqacrQ6d0uXY2z",
-	"71g2Qoc3RcaV+5ahEr8s5unAEUvAh3b+OX4pcqOL5bS9+k0QG3oQRwjuNgB3Q3wWAjtSySZplqU+M8oW",
-	"KcfOecYpyfoWbw/GXEqRtfVByGE62ozG2TKPOoqXPL0UZjKaaZm77EQMckGEH0T+KeQgXwAUyoh2PTYq",
-	"Ddcsfuedd2LglrVJN1Ltf4XmI5HzGJgK4nFRTPXRnTvm4x3zbpdR0DXeMvgAjj8sQRd8wWaSYOR4qGiF",
-	"+F7ONDTSBQVbSwwFouRiopAgz9/qoTURNMUoAwCQpGGxrSdncQSZ7yjGmEgXLN0yrl/Mk3krNp/68CG+",
-	"DTXFA55lph9dUJwXsS/T/YTjG9cVaZTmpefIoJEJyM72Lk5XkJjES+WBkno2qQO2nVjbTmWjfl+XiSGI",
-	"y9NBRml9A1BNFTyLGIiiXAxnkFsEMuJ5ugp6vLvdZtoGdmFFan/9PesxPfqJptQIDTnDHIEoyYw5hAeO",
-	"BI5bSBera6lBU90H/0uyAibqJSXkqYNMLRUuBqkwGRuDOC99n5lhK2suy3VfpDJpY6MW+UfmSQcsDpC7",
-	"q14F6lcC88LLqbkcrH0LnzLPq3lfz1PyalfoP2FbnosMaL1T7dZeMFigSkpF7CY0A80OjFbXP9OmOc8l",
-	"JXlamjBZ2ghDnmUa76ipRuEQBSFJMTa0GxQaI8nsQOUIFb1icy1x3qoBf5jqacYXT8yjFrnAL3kKRV+J",
-	"SG/LLM05XXzWL8vn5DnRQsj2SWqmKsu67NMpTIyQDvYHV0XMcYJ7CVTIYEV1tzYokbW8P83TgWgTg2sk",
-	"q6YYX3oZlJD9O+AqdVY/MBwPFuxWPFEyLZSpsGu/jW8fscN7PbOket3e4b0uexiGE+N9b6B0odEncN/D",
-	"owhuCFBIOjXh1LWyXjJAF7WJpN/YwkJjpclpuHoZeP/idqAGoNptlXyHh5lvQtUVFpUNFWxI6rnRYiET",
-	"0/r1f2KefC3QDCrfxQlQMFQ/r71pA2dybq7PGP7io+S8vg8lCEhFCYuoZ9bW/nZJVc1I9r9Ucu36OE0n",
-	"4ufmOcse0deNfr7qLaU80Z6xbfVMN19HtgE/WjD+msTtybcZKLmC84I4EO3NhjSSAMdIuEavJJV1OKdT",
-	"0EiFK6OqrNC+qsgXfykLFOLyMV9SRKqivHTIuWtXoDDScVZ3rvpzy8uhyF+lSyu2sgPrL7fb4j5xsz8y",
-	"OslDMiLVsb4UHOmu8Cw097EPU5GVOMiRMt2GL5s71jJpIxgga4PTnvrSkQSdkhzRd47EwAYVm4LsNjUr",
-	"xz5JFOpxu30Z3Mobm2NWAD1HlevSHcn2uF2NwU2+huCrLoZjZVOGZhbqxFWqWVyMc6HHKkviwN7TuLzb",
-	"QZw+4fnFx2r+mSuBvjihQlZpZBvMMeQHTVFfEwkcs61zga6m3nWDssFIz62OZpV7Srt6RRFo10LzvvyI",
-	"bmkVCySfTmNMVXE/YPM32wCNMRTcYiF7EFVyxOJMjeKIxUkqRwXPLszfipv/zsVgzAvzl5jwNIvJArOn",
-	"J0CQwLN0MZP2UyHkQMgCPpY8I3w6XecSqWBc+d6XtfBWs/IgHdpeYMtyjaiP09P6I7F4nNTOufsdLSXL",
-	"z0QdSOP1VGYLVDzMS8VTEg0+i8XhusCZc67Fp3lWOuVneVpL9E7Wm8aEwRU02fJKruDOEYdRk2hUJfVc",
-	"8uQbsWbuZXq5GrtRUk9L42O1N2qyHSMfO/QL7S4XtVboseBkhV723Ke6qP3B+8ebqB43a3VuMwHUc3sX",
-	"pCfXhbOkw0WZ9ftCmO6OJ3yAuo9MeJ7szRElqmuGoCJPqMw6EVI2DyJnst+M70Yt9oBRm57wJvSH83oD",
-	"53tIpgWRbVKs8uOuSHJVu77qoHlOUedTc3s2lw5bepjbPkxICEzU33tpFvKryEhIC6p4oBLRZcfOcWJv",
-	"vQ7PVPYoT+CSDg5v8UVRZ2OlHE0n3mAWZMNZmQ6mJtzWSrdlWRaOaN0qsNK+RsyMhCyaJGaDLGkUAOKX",
-	"M55tKLBcYO5GO9YeIbW7OZ9wSRuzfTuChP3LzyLXxSYF1gnO3bmwOxe+Q+fCQOXTBslxbWLPbpnICSpX",
-	"b12vQHOtW+QzORCnDZghIS9Fpqb26hShzTMdjJkpjTRnzXIBnEf2GrBgAy6lKiwJ1H0WD3M1iRsiXrBl",
-	"u52+2+lv4U43C7t0ajWu5rFqGPxpkCx7fYVTsmd7qXHv3t176+5duZhmi1PVrqXbi6ioU6CS46gOCp4X",
-	"5jvIBJ+lAyAskEb3rVu7M6ln50YInVttoOLalIR9iB3UANCyH6e62PvUv0xxCcvptimrdj9NXpm7+vde",
-	"zrTI4ROaWr73EkblVdxlnxgJN83VKOcTzZ49PTnFvD/s1vMPH7D3e/fev11GPlpQBn3THajJnaBDPzQV",
-	"/0++/iVWkV69kTu3jsrVyxyWF63HurVuDRY1wnSny16rLrulYaQYjFtqwPa4qu6NBeCOcOWHq/6Ife+l",
-	"k8ivIva9l5hWHP6kIw7+tkvT/G150uCDkJDXtT+T6Rf9Cb6IeJ6uWZ3wGYFE9MXu+N4d32/F8b1yflac",
-	"VDhNmxlpljowEcVYJWHt5pjpRJ0fPzL/ffbpaW3dv5wJpM7bvmbarFcopG40r6I4zNrJPp9zZtvOV9aX",
-	"qbducWVqtCxp9FjNH/iA2BqA+1I5iu9O3Nd94u5Omt1J8613FWzgWnvtcrRGBroW1vU/8GnWBTjsHIG7",
-	"3f03e3f7qPblbiYXCKms/RGqXPnjR2LRTmp8R52RL/fLjsjHybfTDemmMpy4YPrXOSIRZFIj5BoXD59O",
-	"NwFs7ETuTuR+h0RuxnFsbHu/HPchA5KQ/U9POpH5/JOP8N/Tz2rny+xtMvCe2IGxpcHsg3U8T+HfRKAr",
-	"LK8t6vrADCQr/N5eHr5XDv92s4SkWOeNM5IG1V6RkpRCdN84J6nt0XWQku6iWXfRrOVo1gn/orRiAseS",
-	"X4JXCff8GxGUGXW+2BupPSetMeym+4T++BzwzC/Cx/bSiXXOTrk5xzqjtBjPzsERqPg0BVaUkZB3XBDP",
-	"q/B1fZFO99QUt/DeVMEU+eNugwjRZ5Zf8FsXJvqtG9W3KGb12zZ2WwTQbhn1ugsRfUuXyLbxqt+6fmwW",
-	"drqu+XhvuMn2v/Yg2K3CTrdhvX/VqE9vx2/bGOLWxPTBJnzBdJFmGXxxn6XDgL8W4I+OO9SIiOvgKtjx",
-	"2+xuBLsbwY6mZUfTstMy/wYSkXwLST+20HfWkT28WKHZ3KyJ9w2Yd5/XMroCaX2aD2Zpwc5zwS8on2g5",
-	"PSGeH5BK2+XRxnyTBMV2Wbrh3Xmu5IhdiEUUKiRQhst5jf4qSG3A2S9nquBOg5hpkbDZ1FK2jdOsJLLn",
-	"Kr/QXfYZfI9pDmI1FTKOwqfwACSed8sqH0NW39i+NebZsE+vWm5622FIha+kCKhtEWbFBpnSoNDctyS2",
-	"zJShgcoEtBEgdgXeSK4h169RJkikqCFQwg5TiIQ3pysS/uImiX3pjruzjka9tERN7Ua1XJ7dn6g5U8OC",
-	"TpyleZ4KKRKmU3smIpcQdnM4ywIW5Ra8Esi2X7/CrED/vsbUpRE7F6NUmlajXxnyEOCCbnapWc+RaXcn",
-	"6rjZa5vRUejiKb5q/vwJz4bw8QWERRRp1pYZpypmCiRFoQGwhUV+Xpo35cl6Qu8KnzdHNm/YK0jQL0Ni",
-	"1Rtj5S6J62XVa4kKRA2HuNBzUZiRi53qZbUuN72mE2o4xJT3MMrtJhib9FR2bOueQiFW/FFRru0/S8W8",
-	"Rt5z2TdqRx36dB2zh1tFdXF+FZKU72vHsdtlT2W2AKmB+UMsaZUQ5RxR3dYMJPMVGbcorVa1NXA12K4p",
-	"K7JUjhcrs9XPx4tQ6lJUoxl/R9vdPZNnco/FUvXhmDBiU6o+sHoSB00uJjwFYYIHidH6LRuoUd4U0vv7",
-	"XCxU7h6L1azIubwAyhfuThjkoBoBi5GRzSovQOl2DEr4Mh8LnjhKHnjVbMkxTzBLjbmzEe855Qihp8JU",
-	"IlOlsjC7AZSMHNR93PPlGvAnC8ehztTWstxgIr1ZarEZdCK6gWivEpNROWN+3GUfqhz7lthka9gQZ3GY",
-	"WXbDM8lKBIeR0xMIiqTM3Yfnwl1nMLsCrDk4uLpnMhQNJBV0gULArgn8E5YEUG1lyFrlJrcTdWCuzKIN",
-	"R7ZtVrXxAkXJZ+PFc1f5Z+PFE/XbVD18+JAa8Nl4cWLbYN4NmvHZeHFMLflsvEC67x9RW1Yy9Vix1HCW",
-	"FFdMIF+2FAC/LlIOXm/GeJcrLGqNJyhuPF28q/Rql4Egg1LNUOUzoPt0yQnEF6kGq15mqduWT59t8shD",
-	"6q3+2hxjRDGYZhk7F0SF7xB/lBKkPIcRE5kW1WwXKxKFtkll78pencu+hMGqUTfHRimixc1BmZ5zDYkF",
-	"YVk+6u6/e3g/SIFuLi25mAJpHeYR0cRkV1P12uxKNCSlVoQZl8L8SkqKLRvS7lZ9yvVFcKfG8MM2Lz1O",
-	"6m+c9Rsmv3wdUKmrIJE+hu2ELauNcVmGFb2oDSC7sUu6aalNZF/Vpqfcm8jN/bfLYj5Njc4C12hNyW8g",
-	"rQhoAskklakucl6oXHdZDPzg4fNkK55O4VeycxvNAExu9gvwRdjbm+6eyXg60+P4iK7XxThXs9G4ZLSD",
-	"V0rWA1ODngsxjY/w/j9Ha8JEaJbMRJfFc3N4xUc2zcIcz6Ap3E9Rtcl5aq7FmD/GtINAkvERm84KTYlX",
-	"zeaG8wZfmoJRrxgLyKZgYZVduIBrlQnoR24T80zh/POCx2asyZx/agHjUlZJ+DQ1x7MZ3k4A6406ZqCM",
-	"MmI63ok60EXImo4JZJHx00x3y9urysTxs8fm8qoy8YDqg799nebjM6zX/HlCdZu/P6P64W/XBnjftqO0",
-	"CjfB/LmVW8oj+v7ykX0itHVHLkGwa0k5QaMwGiGfTpcSxfIBZGUlRxPKVPoOkwblcDtuw3pczrLd0AZ6",
-	"CJYIcrRUGrPcEjBdZ9lV8805p4HGAWSw+2g0APBu3W1oK6c2eWpUem9rVmgzV5BCrUHri90DjxNQFAQf",
-	"jJn7cmnqJhz3UqgHrkdek3BcneEal2EzrYPZXSAjOkf7S2Fa9i2qLCqn9qZVWpqr0tjUC3YY+u185yFz",
-	"SZnL4gqZmcOx2aDQoxWlthxU152VA3Vzpnht8/zf4DGPMIAmCtG1Lht4ypXyKupQJtR1L/4EHwvf9L6y",
-	"tf12T4bv/3ImZmuH7LfNQ+FbusWJMgl6WBlqrBSLKXXBj4SlKFw5AQ8wqfhVweG7WWuctcahv8kdHozb",
-	"jW3xYBy2ygSOya5dftIG/wCfkLfNPbjKXxN4pA8O1yXOL7UjTKC6rimlZ6+1FWFy1/pWAIpqZepxaGJY",
-	"kHU5Xa2dNtdrecaay/xgXeS2K7A69NdRZnUgr1BmQxrAmrSh1rgIMxCkIvSxpGEmwlICQjuR2vwO5UcW",
-	"9YcwjEmaSHBofHr6YOVcvv/uYQmGsb8CdqFf7x58d7NmvJ4tuGEjWu5AvQTqXLsDyebgHMHO9Xnl9tus",
-	"sCtwc0H2Wp8Ps8ueml/nqRZ4k2mfOpadjpWm2Og5TwuXSCDVrJjlUiRMDYeE6CSIq7m8KSkQ1gXnc9KJ",
-	"WnHfnBAMp9y5Z3k64fkCWnjOBxez6RHjEyVHCLG0PiHnvYFpAT/ULWuPDkG5Zm2Bd1CjueR2ZL00pqfO",
-	"SozuMl1YfxmkoTNFRdZbdL4g5yNk3F52UtHNOdVMyQjMo+jPw36AQy+yWenVVMgqogHnxOZkBw8MJguH",
-	"vKajXM2mtNbUpbkem5nxM+gOjFzbh8PGAVQFPIg4PEqxjOcj4dL4rvBCQtGcSsVWYkLoOV94uCmCM8dc",
-	"W2c+jeR9MsLDqMJceesdwNP83FbccoQLIHBzl32cakITw2VNJEyKuZky6HTEUpmIqXlXFphtxVTZrU2T",
-	"5I+JD7ofhEfFHn2xxJty4vJ4e0ZHzN/d55ukbVhzuz0peF5sd9v2VqhWqDkAura3k/1EZAnAXctmsn0L",
-	"DrSf19iqnRGCqq9VQXEMbkzNNtWJ5Ec2KO7mVO2w4maHwaZeShrZtj5KbEQLN2V7B2xaICbdgu1qvbAa",
-	"K96s5GqYBSD5UJKDSyphVKwFHKVykM0SkbTILEPtaellDYbtSit0G6+o5d6s1YBrEN3weAO8xxln4SmW",
-	"z6TG+Afn1ktL2ZFKExt6VFujexodqp8RnMZyt7iqnE93tV/1GvyDvpBglBvmvxBGVfxUpkUDGJwjSJv8",
-	"Qvf9UvZBC3iawqk4TDPBeDbnixBOFkAOrG7a0uViGvaJf9t8PHElUA9SXaSDGmsewUwQ29ZukREbSV+K",
-	"uX+vsrG9ZmYO8WePnjx8/OTHMAKQHVCai5hNk9wuO5SvNxdFvti0ZoDVcmnrbFljrgZCa1PpJgNkk9C1",
-	"f6eyQJdHuL73NS2s1h6VZ7hpgePy+DAdzXKha8GGA5FltTLcD/i5GBgV/MHxkwePPv740cOWed4yntYm",
-	"2AYdxOH6CL+l1MV9wB4UeUqpM0ET1WZFAT1LiypLPEDlSp+LgUinRdmfTG3gacK0alnFDH0t/em9Xl1E",
-	"IVgI4E6SSnLSjXk2dDAVGFUaUHujUzn78Pjxx48eRj6beDn7Kvh+YYclM7Fd1lDf8A/ulYHG2xTxwZZF",
-	"4KJts9pwRNpCvzHjar+p+LolZ/6BKyG+be5NdhYggg11EpcQ1YkeWqJtW0bX6aUmPYLqg7JheqfmtJYQ",
-	"jCUYvIrXs3a1ufOlOdS1pGEGFbuktRtldbWoj9UzioljIXy0bbGULbfNQtksDa28kowwIsrpNnxh1BpX",
-	"Hp1F6PBvA03mabFaing//7IIMW8TWhahrGg2AKH7OsUItnprEUKvbyc+quq+W3zBPvPnTriMnOBZlhVR",
-	"cAiGJ0h5rQR7K5i5YDiCrlUOiYrorYjR1Qf3M5UixpBn2dNh5+jzZWbW+tuXD2+xoElAQUdsrGa5OXAS",
-	"vmip7lev/7X8sWtvqBVN5FVZf31ufaEVJbaaemX1rUTloq9FTi+vupLiU+Xsteam1CBV83QTOJLr1Qm+",
-	"WMeYXYhpGFGEs9OJOmZ6wOCwaCShczGJDSnbv6SAnASvIctlqC3jjGA24H3qQDnhNA1TeR5WL+8btRDZ",
-	"q9IN24fKa2GpoxeiIUAl9sifOGIxmVDNnw6Wbz5QI/qm6hhMxHQeRqTNmK+c5k4hjam2aXFTdIqB/wwi",
-	"FSOv8YToLcwNhkBpgjrC5kElioKo0NYNqjsBiQkl7Ysq00NYAQ4XSGpuKiHqESqJfJAQtBQf6bJjc+oK",
-	"86KFxKWaxf9/zPDDaZ932emSbwXcBqkMy4wLodGsXR3L+ZgXcJ/FA9Z8y1LdBq0G5Cx1UWl6gLe9+8xs",
-	"IICL4slMcaIOdFqVShtKHjw3agQPxpy3L8jJ68oWuADmWyrNdbjNFngTex6Pl5ve+DP9WA7Vcj9La+Jl",
-	"E7C+b4cjVCX3320yxJo32qWRCosvv1qmjFndreudxtbLm8a0ZmXf3NSGd55q1+tC3B/mC5bP5FHFNQ1+",
-	"XTJbsTmEtkPcodPdS8476xdULkO7jjcKlqzDt8xkkddjjl2bATOLD9bFlUAoyYXEwN8aXuZrD0G6/nCi",
-	"HF119eFEXfYZHV0AAYm879MFQPMy8bp1nfIksdPhfraueLiiaB9hWjd2FjCzZm7sY+HtsHL/bBAauxim",
-	"qAMe72TFEM8JpkHwg0QM0kTQmV0iekiL+0w5zIZRSUqucOfrYmk9zVGz6aY03eEVhoTJLT1Wuddzbns3",
-	"G24EfiF0pwmeQgmuVtToI2ypVBoKS31DCpg5QEBBXEYBBBxjvV4JnzLgcskJBXE5FIq8QZSmjaevvWxd",
-	"KVBteYmmSbjb7jMjwUGt5CzBoVuNTwdavCQdFGv3tjBPicS6i7sshoOibwYtDBgf+OMjLZhUc/fknKdF",
-	"fAS7F545J7NiUsUPmbmoK+Bc9D1erlyQxctxCAHJ4frp3sMdSKHeNkYFBTuJTZD5Pow8htOifyEWoHvb",
-	"8BYMGGM4TOdClxqWTmamampYCqUGSn/IqgKAWBbrie56XFbMLoTRw9HWCyfvuTDPIQjLJ6HA48R2PBdG",
-	"GRAJAqbw727g8vOT1Ik6fh7ch3BM3Zc4YKVnbPfWE/F7nyet9upJWafJnPJRnQ4jCz4oGshcJmav20do",
-	"C4zYWGWJbukVApBWQlFG7Qw7BR+t370j5AZbGpcRRrphn0r1NwyJB+Yv5cUQbf31SDrY9umZRA2qRtiQ",
-	"CyLmSRI7Ej3qjtlGG8QvVe14SUL2UGyqb8bKcdkS2JSs9el/qkX++KFeDoZbT4eJXWhdwavV/bup66lf",
-	"ajd5eznlo5tNKXHKRzeeT8JKg3orsIMqF3wUsZlMf2nuIZI4oPDCxB5bdiPYbbnKQmg/nZzxnZiIpAg8",
-	"LBVLFCFC6G095QMwPqkZKH/lhNI/e/zs6//wr7/5/T8r4w/324XXIU/SQQ/+ee/DO90Xt5Y4lOxvL95p",
-	"fO3F7R/WAhntzF0xEN6cMm88H8cpH93okr/h5a5r8jhBvukWYCoALyKgNCAhLu+bJxRWDLocPgQL/FwI",
-	"aW2xoP3f7YHfgfGR8oxuiCv20GU9G4zNlRLUvmsIkC61ju4j1da1q2OFVSGIIrDWbCMw0JZwn+Kew+AH",
-	"ZANccsSVs5SFlYfWmPVt3UKPcu7Mbd5atLlAPbTPBu85Q+ZKWj6Iw7BIdvsqc8rscqtmot/k/ISLhUXh",
-	"A5s0IkmRrSqdCIpVnwcMjmORJZ4dysws7B/z09R8lQQ4Pyg/cH8UY7F9ZLv4YioGRR/vJOlENE7MhgH8",
-	"25WxEmh6Wgco8ARuZfjp1gMSemFayk7IIWfOlGD7Nd7ew4eQWNf2BOb1XGRKjlreZsA81fcZ3hp9zt6A",
-	"5pxe95mSxPRrxKkiGm0u4ZJKZKLWW2YpDKyE3shg+KG51/awQLDDzPIRWEQLxT5oZywM8IirqDJKtlFz",
-	"KXTjSrYhsE4XRSbIELZ2NTi4RuNmX1qQaFcA7CDUtPVKzIWeZUWTmdL85uBUcMwJJJLPgUwOxGCrSgqQ",
-	"kbOmg8eb/MhZoAlp5JwC7aaw2cJ4ur1hMQqs2wFQv1VzZNFyUi1OEu3PuB62nlRLNb3+QRcutP7R10+F",
-	"FXWKWv5kG0dYZ/6qNTTPpsnGisNMi7x2z38IWo/3+IeylWyYIkeeTWV2hUgxFUOnvT2rRIDixV9J8nrV",
-	"LbB/0fyVd1idJHMb3WkV5XOwpGyVBtCv4rKgqhxigWwu4cgClY/WJc1yjVZQOt6bLgEPA1VteVNVtCq/",
-	"nR3dvQOBooDRlJ7UGzab4HHt4hmCJkIJ5vOnYSmuGxAmU4K9rdsjgEGroMeMbOwTHHC1qCm5WOENYqWO",
-	"0Vje50XsyZXMhhMgjWQF7bmRJHJFb3SwURutKZq6F5FwtLZ9pLjG+CnUOwC0HLE5hFZKGziByq31W4LK",
-	"S/30b6fAkhbRFWcVqAd1ZH/RI4O6V76xkcuJIzYaN0CdNAf7ox5CCFrTgGAOGSGrAzZkdOFAl2G7W6ci",
-	"qPZXwMheqX3BQuyyH1nibQL3FkEB2GSp5qBf4aegg+FdRapzlSyYh8deFX/r12+0vNcqo1CdtWUJVt78",
-	"N2mscQLnpm02j2tO1BhOPtL+Pz19wBKgLY77Ftz26cePH96nK26imTYq2vmCuUPCmhahnIPewd39g95+",
-	"v7f/kx//9OBnh5/1fuf933735x/d/eTek/eeffB8/3STyOfe3gfHez/ne1/291784HvrnJymiz9V53VM",
-	"U0WLnGD0+jE+vKXJw75zXp+DPGmE0np9uMJG8At1zhxiHJV9Bz0P1d67B7Vqb2MATFOdPunFuaAcDkkp",
-	"24VECtuW1adZIfKWQ/8hPoyom1SPGw4rF39qhsY+aUYG7mCFmk6vIOx/oc7bh8nmYsLzi3Yq+0UK7Wo1",
-	"EXPww0GeBZakOBs8y9QceBblArI3tZsAf1WwOlU+A/tgx48yaLE4bO0Uq5+q8+euFJg4V9BP1fmJLeuV",
-	"K5f2Q7ujdsMNgkuMaZGhj3weLg+zJGhPthmvinilxRBZCeLWs5t622Ta2n6egwgQd0MIhENpZCoKf7j4",
-	"m0S5F1TBzKKY8NEp7WfzAbypcf6e49va6cd+a67zwlY3KmiSSInCAX0c//jRKbvDp+mdy/07eqLvwK9x",
-	"lx3DdFmUjmkMzah2sbc477dc5pje7dJr1Gn/HgG8qX5FaQ7c64ceps6UxLR2V/dobOhKthO/WeSJfat9",
-	"aEXZrH4916ufqvOnMluENyz6qnrJuoKJtWrxXPXqM/PsE6cWe3Pa5q7OBq6VLTKNOavO6sxh8NS2ph2y",
-	"1LQhUKL9fNM+eaj0Dfjlfb1X9iqjcvkt8CxjnzIu6+Lr65WMMGtm6bzUQSJIcgaAlSiuteW1shqvOp61",
-	"uTq2c3X8AjX5VnOytEDQ9EajsWYUb34bZFy+iW2wJZRqy8vTFkuFUJtoi0SVgUsLyPROcAiOXsNiefj+",
-	"vffW8uVteTnxWv9KYm5UR57jw8sZWsoK5cppu+H1eeNr8+YPozdyEl3XMXSNZ1DUgWR79XyROeYkg3YR",
-	"Sj5XE8sglubIIRYagT53vdg/oKI7R51cDITEoO3UZUqwP1pe6FcvWmLvn5kXnw6RPK5dnpPy8Lg+N83T",
-	"zS7FG1+GTSkMe/aiFbF99uz50wePTk7g04EP8b3rKEsOS/Q8dKHoRfvRQXQ3Onyx3iXb6LF55rxA8Mm5",
-	"z+gLykpKnz60l2zz4YEjVoCbq83QVDON5pJGH1bODxXxwL2wpVmwtUUp1X1zNFyKZh3OXWBTzWJ8uF5b",
-	"y7gczRrzUNlfAe5tw88sfD8uxdmtjz82G2qssvrwHguCRQNATVWYOwPITkvshC5aGXhE0EdhVDqeb5RG",
-	"YzrLp0qL+tjXgZANv4ArtMWF9UTIxN5W2zv7213zaKzCq1559OoHwD7UEKAbPlGf2LPIudSZT4BSry82",
-	"j72XONu4/y9Frmvj9R5guiSLCh35sLBCfFFoH32zilB5jc0PVMvyCNYMe7hTw7USBcKlPMx2rfn1GOzQ",
-	"yog777wzHdohqey1ZqhArfRfEmf16bHtzxE7X1R4IdAy7TgOJnzBKLulC2G9Dy4CCFHLUk2Gaw15pcKx",
-	"aXXYo5HMc8fe7fWW97fv1pog3fssfmkm9BXmNmXBUHbZMQL1B0pqIA1WQ5YJTDCWSgywhCIjlqSj1FxP",
-	"4n4csbiLjrJ4L3ZlgJ2RgPiA84ek3xaRXwriYj/KQ7w+l8iKgbHBxFucSp4voANlMP83f+dPfvPP/u7/",
-	"++/+4K//4+/95l/93jf/+398aTSBV//jL/7gN//0T775/T/Dzlah/kTwv50BzI71DavsVOvNq+1UsY3u",
-	"8IPvh/1PfvXNH//lVvEUa8b4iVp5fz5f2LhgF3Ks2WCsVGU/upATZM0u7cP7EB2OSYi9u88HoQNJO+az",
-	"tsXtxU7MxmmCi95f6M1V3kjcoNBReilkeeVmapTKPTsNLb3Bt354dOuHRyWf8FdnZ92lL0rfdft7L26X",
-	"P77TFH4SLrKrXtOs7vnmzYWuVzlvIoe+5NmMMgECPCs4Yar8BORDCQ62+AhWiXnZ6HEuzBfwxZTL+lgy",
-	"bBEgXSA/4TmGcAfLJ9UU4Ktpyc3ztCiEPIIThtLAQ7bmXu+9GPI7H+OXrtAqt3UcdiWu9oUYGuL7MTsX",
-	"xVyg23DSZU+UD75iQg/41Eho8+AR4zhasNLPJMPYyFRCXAmTQiRgs8LeQu+P6QWi7zvPuLzosmfhGEMk",
-	"Nz5lRL7ZN+KLKZeJSCj3ot05VrR29g/uHt4ztypU8Tpf/8W/+vWf/33IXCcFQdhKqc4O32+XC79eJjVr",
-	"gLXV4SGzSfEV5M8LPPVLmaiCo99heMwlcqT26OtfaCW7z/n8EyfY3a97+iKd7qkpdmEP+INEjgNR2iVE",
-	"rH6lHFlXu1+uuAI+UQUr1AjvgSVv5oYXQIhgmgguA+uruxBSJIu9/QXzevfe6kXE97588fIguvvq1t7n",
-	"x3s/f4Ff3H11+4e39m7BNy8PXn1lxDF8WyeIyzNqK+s+oT8+x8delOY2nUwpLciUm2Z2Rmkxnp13B2py",
-	"R/FpCifNSMg7ru2v2i+N4PbYSkWhx8O7ZasrHjx81XvnilkWZdoYH0lTnuKDpSO4jdSw0Z9/9bt/+Fe/",
-	"+0+aEiZ+q+b1Om/g7fY4Pl53P2/zPtINLF/NV74bPlu+WK9eWUL+jB6tdyLbxZ6Ly1TMay4ALna5wfgE",
-	"ywuOaGsG6qxIibaCd6k2idJymFlrU5g1JnyXDGDXFInjpmoFx0+wwjY1vHjTSrB6SvELFdOHt4m46X2x",
-	"frFu5wUNF9DKW+1YaSE/tk9fEfvidPZ2l2N4uvE0OA2PgPuBPzXC6a1oxzdzLLQRL2/AzkBy7U2YGp55",
-	"faNC5inNrSDjEiNJITqilPW+OmO9rawO2+2P16byWg8HMxe/JNVmySWxuSRa1TdCMak03VwBIVBwmej7",
-	"zCzNIHfKWi15VcvDTf1WKYWtajLPlrSihmkoDabDEeZ8CDZx2aedg5BZMI7bSWuJKvzQnHIPqUD48Fg+",
-	"t4XC52NbMj7qiv82KGdlv0qrV9XVtLpqIOM6z8Uq2XPzkvaNiNgTuwdrMjAFzIBI4czP1YzySGWpLvR9",
-	"myLGnZToBhnzS+HTR1pfT8XmWRbR7x5uJaFP1h/vy2nQoHmSqNoJvjGXFIgWWAKqV0Pfgd/8m//y6//+",
-	"D7/+e3/69T/+8xtSDoI+L4UxtJM5UedSpUn7iFGqzsof+zkQQfYrJ4XcO75O+9XPqO6gI6dCF1c5YttD",
-	"y98qlfUKMO8tMNlvl35cyugVjtMqGfczfxGrLKMrR7UtD9tMQ3ZZxbQg4mJ0yIchzLyoGhbXk8MEK/j6",
-	"eBbaQSiuDQBxhRuxv+DW4A/WYgdKyIBgBlusmjfj3aXK35iTN6z/mvx/zor25t2Aunh0KWTxkCakhq6B",
-	"FxwscnNxPlbqoguJKpaCoujXtkGSlfYGb9c2M52In9fGyB47HkUjhB8fPzmGBp9zXVazjnXK75yMuRyN",
-	"ebpdrPGdH9RGG1PzslQKGMmaOOP1TEUDJQcil2F2WV/8JiLZ5p9ch7AfC8f573H2QDhxLkZcUuqu/XYc",
-	"Omvlf22gcsgTv0wiNhyKQbEeTD9VefEInzVvXTZahS9SpCKAR7ostszsxAztyZp8MpgRT6Vn6wf9PSCH",
-	"7rJ4JnPBB2NzrMQlmhk1ZPxMlhi+PPAB3hFJxLQqV02BiZadP4hRhfbiqIXtHfOEqN8g8ylPC02t5pql",
-	"wzOZFjYf6vw+WMMddRPEYdAk28zrcchjXQQEdmU6H8f/azP+W6pRy49klCI5EOSjtuHFyLpDqc9s5K1n",
-	"gQgIlYi2iv4GCpxqfjQkoaGHRQoJV4PZKGdiW8FfXavtwzZ+7ttLn12j4fMD13L7s22+fd31gb5wHcH3",
-	"g97AF49cl3z90C/4+Gmpc/SE6yF8PvHdvHJm5yvmX3ZumNK18fuWNssR9OeCIyvTIkgcbdY9gIPYOR9c",
-	"ROG+SjULZjkqbx8nV6hwu1yRIAcpGOuzQMC1q1FE0+/EGufEwyrphdGd/XRaX+LjZ45Qb5NCG2xwcIxU",
-	"qJRoa9axlDWL8SJAxre52zlbTeUwRykcdZrgpnRavoHUPeWD+k1m7zlV02eNRImnZYJEn1zFrxbC9cH+",
-	"MrtCU24PoGZaYuGACXdhcB8EAXC9uoVw2vKWs6EJtdJJgGankhgn7b0F0cX2E2GxxBd8UGSLWhjasuMU",
-	"8r/ZOCQLsOIS61FSdMvQKQFJBUSWKYbI2Igt1CxHKthUM0TPdpahRwe9mon9VNcF2rq8tzMtEuvMHczy",
-	"3ExvmBMzYomZRZmwiZLFeEnNTviipUSHFI7tHqW0jy0fhnZtoePXJZe0xb2oH8m8RpnOsv6gGageRjTD",
-	"ptBC6HIWKhdAmkzM6gNSVA4JhUhhdfkG6YVa95BX6jfkjG5P/rBRJJHuO+NmTch/1MlVtlasPVeIlSnU",
-	"tB/SuK7c54EguwKtYxuvyqf2uVWxII+lGT6NKbVp3gG+3GUnmPcInIT0fozyhdMzrFAsEYUYFHAjo/1J",
-	"MSXdLaJGXNdoAty6qRBKlld1ZQbKsxsCHDaJ8sC8ExXai3cPN0FW/9YStPq3arHVv1UBV/9WM7raZsNo",
-	"e4JTL0rRH/d6hKunz/vL57p57WatV6bGGzdZuUqvaKcC0fvGjVPYm+tA3nphXbH7bOBmW8v8j+lftD96",
-	"4HYdZPO4j7pailcVMxqelMpIBxe8VuDdmlkoxzp71SqfQinG4QdvAQBz7Uk25VrPVb6WfumZfe7mTr/r",
-	"AlKalb8lLccKWyOfTinVOC4vWKSpZucQY1YoH9+Dzi3hrxVoGjRqKbGLgwq1YFOVZakcmaK7m1hVr7DX",
-	"ToPsGrY3cH9G26LV4og/f6lb7unKU5TwASAsgaYIXJe+1GVtElL0BKF7gAhQlKwxM9cZhGqS/Q/87TxM",
-	"iLq5JbphJ3+7t8bmSt4aVepF4765ySP+xo93uRRyqBe6EJM+3zxmrupvPuqiftfwfe1PL27XfPdOUwhH",
-	"QMv6GU+LuosyEgoXCuzZLB3arO5giL7kKRwo91mvDDlzxo27vXXWjc/Q19TE/7DihPe+gIGaChbzLItb",
-	"JfR5DYyxa5J3Y3L81gofGMQsWKOq9Q15aoR8H6jIm7IS5bpgU2XNpEhySeTlLjOFkjaDJdcAFt8+XY15",
-	"a12nPlT55OnQTverqKOGwz6anOsMBwuXGmWeFgPgjh0OzSpLCy2y4RGLR0qKmN1CyzW4B3KioRIJO9zv",
-	"3Y5YTIMVs1tpwQqlLlxOfXMwDNNLAZmpbrfKyaGKdetmPf7BLNW1Col5qDRU7cJg6AUfBbPV9T/Papdw",
-	"eGJU5qqyD82TrTbiJqALZA43Ly7VD7tF26UM88zOBSx/6zdsR2Z3bU5z2hB2uivWheDoNIPtpENZjAS0",
-	"EsFGqW5/PywV4tpgsW5roqDl9COVNBjFgTke+OTNWBvVS7Ox4GAK5rlwGIW9NKF96nMkQ58j78qtpL43",
-	"e9e+bVaqLvhkGrNbluEeRdn+B+/1Kv7z26glupcdViw+ctHP7JJnacK0GOSiYPHlfuSj5c+5Fu8emkJ/",
-	"8snxg72Tnxwf3HsXDNvmNL07SBP4V3Txo2tb6VszMPhF3K2xGaMuw+WiRRYLDwd5Fa0z8YfgkVcvqhb+",
-	"2P0I+HDwbS2mmJ47Lr0cd1ZH7JpDyfa7gfgb0iVMp0I2k3w3gLJqAipidx7G2Noq9mVN1hikfPFNXqHT",
-	"0ZoPU6ZUbnTXgf740KI5lmVQMssxURlqCS2kFvK8rzpBzU0HzvcIGUuMYAYMw3CmzfZH5yehDKwrlGCA",
-	"wAsjkvsslqroD5SUcK+K77PYdFvNivjI6IQB/2Mq2X7P5qK47yJAjgKayCCt2cEXX0DhfdyOsc0vn19i",
-	"+nHTCDUluww+0yrtnVkyJMmXfgRT10rSengd0vwFp4gHSqYWJomM1QD1gFAfdGtdIbfYGisDvrcsiuNA",
-	"WMdeq8PWR56tYcITwaSal9LW+N4C8FNMS/T1DY2mPbNWUuTBBbBJU/3oR06Kw/popUnBqmpII2lzf/qF",
-	"OeCrZiB0u4MiXGvqsgJqtbhxKy+ykoej+x2Fga2h3IPyxrebOhg9vzb88m0hwG7Wyl6p/MYN7nX1X9H2",
-	"Xj0Q3rgZ3jWodOO8QkghFfjoCldU7/w5WOn6iTpIckQ/k4mZGvBGluqbWqLXuDS/NUvyepxDFVNKq73p",
-	"3yjZWlq8S6v+CldsvC63eOfT5x9fp1OCSn0uphmCUK406vbQKq++kFSmLFTEZdFHhpj9aP/9V7WCxUuF",
-	"/fUu4c1SaxQ1NsGnMlsQ3Y4pLL5v9ByvrGViWKzKQNwi4r005OgPWzZZZqJYQQsrFRvOcvgTlS6jpXF9",
-	"gZ6KWmiLX88tLgNGeVtlGQzzGqosEbqgdtjQH1MAsGrgIIJDyuX8M5dkwfMstc3XCGj22dS3zC/NddEP",
-	"NfY1b9RpXLpTLSfy81EamBfrp/bGzyG3pt7AWXQzgY5vSq5vKKCrbq7QQLdyDG94wbyRhaIKbudvg5Wi",
-	"LkWe8Wk59yV6io7ef/fQHA3NSSLe7R2+31vjRFohq5cjksEMqobDltEHVM5T85b927zsqzilvVNRY3Z2",
-	"nGux43xnzAdLqay3MAKs2JsYsX7DQgiW/hsQREZS17qh1IyQJBCGaNQVh8Go0u6scsiPi2Kqf3h0587n",
-	"/7+9/7kB3PGZypN7vRoQ2xUgIxAnP5jlabE4MWNmE9zpdHA8Q5h3Nd6yvrdgluTBj4irlez42WN2IRYM",
-	"uVjd84DRp91kcUhaQArZ+EfHJ48f9I8/Pf1J/x20v09zs+AT60WgPW70x0IzXfAcKLBh1mELmPb7zprB",
-	"hTBFwXORfyQWtTZ/amipHHhhuSAtdD34GLFJ6iLFlKiMHrQYoPjZ05MgzSH+GJt+A/O5KQHf9gSu2YWe",
-	"6L6t0N9ipqnpxyszgakc1lxOPv7o5JMTxgcDMS20J/0wRyP7yenps4jpQuXCM+RyBuFT5s9nShejXJz8",
-	"9sfo26KsfdoS0hGW2kzBdKoBBOazbUdnEtBlptwohIzBDWBWDNREAAPuO+88kpciU1PRfecd9ghAVT89",
-	"efrESkCi70VvnaBHj1j88gz27xkans7sLj7rHJ11NGYBOetEZ7CnzzpH3W73Vdxlx5Sf1hVrBuFMUuAU",
-	"1yw2hcaR9ctpszpFlugj5CqO4e0uekWJKF4XRjQzs56h/9NcjXI+AfTKec4lDFY3eBtLjIn1D0YTvnKX",
-	"oXmu5KjLfntmBgNIMwRQzbvALiNjMaA0UQIP2kQMMmCkyQV20dSvsFoam9hGcRJV8lSoaYasgg/GqTSd",
-	"VTl7JEdZqsewB49h4exZ+g/kVY59qFzM0kTIIh2mhHiln0zbVYHZ3sdCsoWaQUwS0OX4c7xL801TzTOt",
-	"2IDnuSnN3J7x0EbX7plkLP5be3Rp2HucxFGQjJ6Sg034wuwjpFYuJQdj93p3IZ5QlzKWO4CRZPFzUeSL",
-	"veNhIfKYluZJ+iXtYduxd97BhRCGBGapFM6Rax3RCPErMILrffZR+qMu+1jJEQYfaTYSBTu8u2/W3DTj",
-	"pqvAK2nDTjBtOq52CsNGwKGbeuK4Bme4Wc22rn32Sfqj++hUdo5ySFZaeux981hYhhl3Mzykgt2zY4Qy",
-	"vWDvHppOsCngH80vXXbMtNHuoEemQ5od9npufXQLpfrmAUvHDdTvFGkxTDPBbsWTWVakU54Xd8yPe2az",
-	"xrfL3en1TEvtYoD3zFgf3HsX2mNkVpbR4kM0gOtKqdVmAWHDYWPY9oR1AVV5arYEhxgRbTZfETA4cbnA",
-	"eDKUJJDGArduqsu4Jmv2oa5DrouwqntRr9fD7FmEL3Us6O6RXo9NxORc5Po+arzzVAt2eHBAkgMQVaZg",
-	"lXtOcTefUujC13f3gGXiUmSaJUJMscqwPQfYICJ7N4OtCp51iZ8dZSbWGk4MSjLqgPveAx5M/4IFSLvq",
-	"Y8UBj2EGzEJg33mHnfozfYp5nURluZqXzlWSYmaX4HUGAGBzoeiyD8nORQ/C9jYNmk1Zoc5ksK5py0rc",
-	"iwcflFfuZDYYx112oljijWdmdWjska1aDa0cmivkBDOrL5UjrGD5jTPpXtlnPzZLGFuZyhFBiOYqvxAJ",
-	"m0277IHSRbawoqZStVHmWTHLpTblZYLuRS6ECJsDVFTdM1ktyvwIpGURzo7QEbY2Ykm+YPlMml9ouM2s",
-	"4F6KWMho4NLqpDmFH5d/9zxo0ZkEOnxI3ljwkY5CxkrzHYXl+pmBElNdpAPouJ6dG93m3HOwmV1cCsz2",
-	"LnHMXGpuiP4yaUTZmRymRvLfPcDRcmMfoQTzyCA4PED6mbMjHZYmoTrSENGJ53PqNJuHAoxrdB7DGp8r",
-	"4KDAiYQacCISfPSIHX7xhf0hQn4GkYDQLaPR6dVC0dGn3ckBIKMzOcgFHM08q5QjRWHWV6h63+tBGzDB",
-	"QkFcw3bJw2nFC3bQC2T/fdrf2jbcqAtOAhjdz50QqIsNZ5mbqcr2GRrNlxH5nJk+Gi4SFukkxSEHTdXo",
-	"kQOVJzCaD3LBYdtw+padi4UCsH5mXrNn0gces0tcAzH83iUSDg/Dwte4PpOkq8EXcZc98EE54guzJOXI",
-	"tgTTMpjTuQz/hzAfrC9i57PCpdDAdFQwCuXMGfsog9H9orvs1GjSZ9LvMMqH6BJBQOsgD4QR1I9Jah+x",
-	"/R6UFORqwqIHYy6lyPxnsy5yfABfQcoAzXiS0KRSiOzSEzbHRS5GqS4A/GqUfS0yc/Seu6gQ8yK+matZ",
-	"gVXhZ3Pj8zV7QWG/aZAjZrJMxdiFVELgioaj6pnfJ0fswPxO3bRyx9YF4se2w8d7QOQ4yR/7a1naebQn",
-	"zWaa2x2P1ZtOHVHb6DKpI7N5CDymu2Er6YwwGlaYecflcTgybxpRRrvhFBJC2dMSdU0WF+bbKc+BfvvW",
-	"Z3cfMHiOQdT9F8VtuoY6xgDrcPH86HBnM9sVQ3xygadKSo/gjW94Jv11LriBmxUBz1L8zDRXl6lVklKJ",
-	"qEdIFqRZOpJmF1v9ugCGTNwKXF+Yjh07nL9N7X+rd5sBJwmFLJnhM83UGMojkyAhJbu1f5sOQ/fwWGXQ",
-	"Po3UIiD5JNDipNrR1dw6uG1EPbHv3Lp7GyS/bQLy6QRQK4v7DE+gAZfEccS4e9N0xt5UUjhe5Jl02THZ",
-	"rcPbXdtlouLUxOajC77QBKGCbyI2k5nQ2lpYiOoEHrhlqYGMzIhv0/g+F9MsHXCN40rTZbRZiGXKbCoz",
-	"e5xWjvbIbRz0wF3i5vCHMuJo+SwhHx1cTS9FfpmKOd5ZjGCGJpBsP5OWlwtmYQGNAR0s44MLNscRQACn",
-	"VfkhaIBO8C57KgWNKd5pjF4ayglzxc3mfuTADj1HFqIiLSBWBqwiAT75qNPr7nd7YIkHU8seCFa0gqlk",
-	"0T9fFJhlhjJHO5fC/r1Xr6KOmgrJp2nnqHO32+ve7YD5bQyvWzMPyNA7PBN5sWejBuCBkQArvrvWPU5M",
-	"A1NdHJtnn7tHiT1TYNqEBvSuf+SOKQLOzkYAb/CwBWK88EZfaNxBr4dmXMeFyKcwnaald35BIRRoZ11L",
-	"sBn2pwS6AftV1aku2JSSLvjhehV1Dnv7TRW5lt/5VPJZMVZ5+iV6Ng97d9e/9KHKz9MkEeD0Ozw4WP/G",
-	"YxRt+PwH658/VeoTLgF2cA8Hdl35hcglz/CFu636bUOj0Kg7m0x4vqAF5QcSBK6ZDrPjxdzILlAEASQ4",
-	"Av8T/tx54bcEx8y6QOLFkz7PMvBGTZUu6gzELjTGCD1ljVtGmzAlm/rgKEeesmFBZB35LBPf15aXzbru",
-	"Yiv4cD/zwYVU80wkI8CYSms4owhMrbJLpxPFoXCIj1DnKGmgRojlajYaB9rR+aJy7JOf53ymzQVFA4Kd",
-	"3T1479334JDDPpF1y5YDoseohWh5ALADVgTNtU/xTElhJC+aUagQow1Qc9xr8LN5+sgCaN0gj8FNxxy5",
-	"DUpmuqTYcnguTFPgqqJs8pAU6WicxUpaD16XfeKuUMU4F4KWDE2kubPMwMLlbkwA8jA/wHynErOeBePY",
-	"ZZ+Zk5kaYasc84QqINMThEchT4yO2JznMpUjvKfR7cfW4dJdmSMEjZPQyAmXfCRyyMhG5li6nPELockC",
-	"jzETszzDkAmU1Acoo3UcmZvL2Bwix0GJYF6CW4WZoXBAzIKGmxPjlsrH9BOhK6YgWCLWwmtXqdfAhKR0",
-	"buWTAK44oiQ7Nz4KHidiMlWFkIMFuAteOFCvjbFZI+ApypSYd/xomM9gMYIfSOSSq77zI3CbMH2XXK7m",
-	"2ts5Kr/vHByVbwE8AY6Wozt3wt+61JSjD3of3AUZh0bsUkvsgjeySqNHc8LTzAizED3S8XGj1LZwrfq2",
-	"4YRgCg2zbBGu9nlntm++OOi8gPNri0PQAmBelR2TBE/d4iBeygQImFzrWN18WMKI1c5B7+Du3v7BXm//",
-	"dL931DP/+7lzFh/JWZYtxYjil2Ou+5XFQXiN+mH3xM6dL8f102DlHjR4vxxw2NRQWFPYososvgg0wf3Q",
-	"rWwdSZ1t57dZwTkNpDeqKC0Ugk94NlT5xCo1N6MJ9VpoNg+UHGYp+soP9++2UoU+5jlioA/377XpiJ5N",
-	"kcbwE5Gk/LuopB0nSDNBZ7pT0lqqZUgS88KUufLWcedlsH1eoe5Wjx4NtDji2DD6GfkBPJUtwTC7S4fX",
-	"Q/ihenjVCbbVQ/ZQYaKbG1vyh+vfeKKKD9VMJtvtke/YysWJvo7FG9VfiH8sijbLaHc+fnfPx2/p1v+O",
-	"7eQfi+Iq27hsGtjolmJXxRMFN5SpjeqphDCDx9kjYcDVnQl+KTQzF2dd8AWbSZerPi7trNhZvpXMFhBu",
-	"MMuzmEytSoYpmsaCwG1jpQuKW7XkbmmBdFKeQRIv3MQfCbLHNIgqKV3VdZFmGeGPeGG9PcuH56ewZ5el",
-	"3rYXt5qLUmmf393+IoMRWLtrzE5Mf4uvMa9dp9vde7Y8cx6Q1Hx9V58ZycA1zhZ47DviaJllYiMnC/R9",
-	"52C5koMFbbwwlK/RsWKu4HMEbBEGTmJMlIXTesCTjUFViiI9A28FeGA89awrBVSTscgQlhAPVe7cMISL",
-	"1GfS268d6w7CkP2L9Ih72VJkohcDWmBhgnqGyEefg8g1JtXoEQF3zleYv+cr98JXwZNfgRNBj1Vmnhim",
-	"GUCmvzqTX+3t7S393xQWz3la9It0ImJTEvljvgJzPAWpJjOXWsQCyzIE8X7lI5TMaWzDjgpABpG7CBCX",
-	"EYsnSqaFylM56kKV5NIIxhWbMsjTIh3wzPu9gHXI/CQmIh8JOVj4377yHizXdugW4AD6iZgWY/MUfAQ0",
-	"g8VcfUXoOK4vtPfkUPKg+2V8FoJrCfQSIUa7gHzK5qWMFzAWWNRXvgZoiNGjZrno57yAIeZZFi03WuUW",
-	"qPEVgik54R2sP8gM5TyViZpHjLPMnJ8502PTcGQYvM94AdgOQKlNZpoYVqEUT/zKaVV4zE2ApDTtBzhU",
-	"ZH+y/jnAk5VSqSAcjXBQX9mm5GrCeqxQbN90BOFs1c5GrqswQFOlsv5MAjAjMSNkvjADVVl4uPGk8tSX",
-	"thx4FcEt9C6kcW1cG5QPU6cZgIW+8kPPpacGHvMEPZY0+glkz4BwbLvRpwoyefkdcd8Gu0B5bit7iyEt",
-	"HgeTNpWYktxO8puwMkznPONyIPqZmpeabHpNv4GgACT0ucjUHJ7CZBvh/owzNbe7Ly6nJWqs3KKZ+kWu",
-	"ZueZWGrBIM0Hs7Rg57ngF+jwhoBDPxW15VLKKt0HUJZpTzgZDkSFHsIBz7JzPjDbFUIyRMK4ZhOgS7JB",
-	"PXW7RdI8SsWoPrP57RtNTUtSfWEH29x+acNktm16guEWuPBTzYa5oDgJwOcjF61nmQbY0UwLfWTHfJqn",
-	"l7wQpRgjI+t+8vjk9Onz3+k/fPw8bthZOKg4NTwvUoxb9GPovtROLqkhG4q5yIFzM2KFMus5lYNsBqgq",
-	"YmN2L7Kv4MFyXZZm0TF7fuXV1a8qumthM82VvdGwdyhqFma0/kAp16sLXgizkPtJOhyKXAfrBKKy+AKO",
-	"PuEVDpnqMQFl5SDNUgRGUbsSvojc+WQk5ns0KqZxcCxgPUIOYIWUP9WslzN5HJy8KqfF51zdNhIC0W9B",
-	"EulxOp2aZhoBEQwaIOrMd9UoEPK2e6j/Gnf5DDJtvEFXeRCgUPZPh2YKPoAIX7IhOI2kE3VAe+gcdaxW",
-	"EBgMTF/2X0QdN+6do/2DHkDRpEvPHVZJxZekf1AFicROKV8ypRN+r1Oq526vt7GZaJaJN+PrtpaScMTp",
-	"mzY2IUn5BzDoOtCEgQ6g3ZSR2QcJYtOJOGL184nNKuOeOkd33zW9qqjSnaN3zZezTECHDkqzhuXADA9E",
-	"YnP54bfBNJIFqYXByduUog5ubd8OU8p1WJpggayxMs0ysXOU7wxGzlEug+v2NZqJ7rykjbXSM/4YEGB4",
-	"HuXCw7lc9AxoXgWoGS5OD8JhwlPPHpHkQPfBvAM1EZD3crVPfUY5Tr9z/vTvqHv8Ckt2nV+8eSnsztHd",
-	"OVp7ju72/o051LfY+FfxpM8ycZ1edHJ+i8m0gKBiDPt29zR3ilG+LuSmBhMhGUBXmPwo2VnEKIZMB9c8",
-	"SB/OgJABI+8dnB3Sj4sFGymmpMeE/2KWjDw/jBRzimcn3LnFr6Wa2X1NBnI0pyfWzIaZOsz7NniBIlOx",
-	"bfcrsQwhnttFO1gr6Xys2IV092Gyu28OHzANr4cOhOQAK2NeLdRAFzzDDAHNiINZJq6ENlDDYekC6s4A",
-	"8JnDFsEpKD1VFbclWXpgZSkQr3kRHLwffPvBdvfUNwFl2J2uu1vqDgexu9YiDiKyh5M5JelMfQ233RAP",
-	"sQwLcAcbhG3LAdA8RT6XKbCtmUPOhi6x5+4K7K/FgLQDZzARF3QzNeonfKFrTh8Hw6iBYNQwLlM1cL1O",
-	"oUHAtwv0ab+ciXzhpZpLaLTBZrdM26+iVbXbxPs0K3WVWwEY1r5MO2pZRvfrWEbbtABlen0T7G8bdP9j",
-	"eOVVC0TLDcJfVh+mxB7++ctOGB8KhwYeI6Wvzxfua9Nf4H9+L/InMkELl49kYsEDgktYmfCx+XS6t4Qu",
-	"rKL+4NycgRurXBqcWy/MCZ+UWmw0yNWnYbtD3+iXfTWXfddrAjTmYsLzC99e3NnBUK4+1Y1sWNNAy3pv",
-	"+kKOB4R0uJH3YlFP9BHxQ4Dua3pFnuf3Dg+YZre8++ndXo9BVr1AiQDlhFTE9w4PunfNmJYyFVyTgrAJ",
-	"3opk8A5wdXXA1VWxVv5XuBiRut9wat55aeXFqzuBQMEs2Jtc0mHFPE7wll4L9XrsUiPBjRJD5ZEHpRLq",
-	"DtwewGwXNGkiZAH0GpzCysyevk8keo5wFZDvy4fxsS8HGnqlu6AVJ8FFzX7VATDAGDmmcsHOhbl5D8ZG",
-	"N0w6m17gjsu9v6lr3O682Z03K8+b68Dir753wqLaXTx3F8/t/KleUvmbpmO1uDoIf5Zgku/a6+YjPhhb",
-	"y2eZl8WBjZCmbhEhg5wFH0WW+y2CoyyydGuRheFGjjQuqnK8OWqrKLhXAztkyFuDBH+eiarIudR8EMKp",
-	"sOFHYOaFJIcpkfgSvQqdmmhZnlveFwhNO1GmDgBA/0Kde1KYkdBncuJQqUscl6kHkZHJnizW5HVWZxIc",
-	"ybz8GhVtH+4S3yoClpcv6EzzhWZjNQd8mg1hU3liQ+gIkR0LWaTFImbuz/6FMB8D4DU8R9MaRyymiYU/",
-	"cWrNnzir5i+aV/MnJHUmoKWcTc5FzoiJtgxoJRhobLFw9GgZ4Ym4S7OGTNF2cZi/aXn0aXlUasQXw/iu",
-	"vnuZKiwzA1kytDL2lk9TGhv4EfQv+2S5wRdi4boHE2TfGfBCjIAB0r7nR4JWtG17TOFhsa0d9A6zzk2H",
-	"6RMt9tr+wiPLA1oWEFpNBNJHB9oOFWCWb/8X6rymDL/iXQF0jINvqFAAkqAh+GXWz1Xmhtr8bQrx2NEw",
-	"cGAyMUMDlNyZKDSyHhYe83q+YOaNCoDUlo2accIXdiYQQFpfvvgCz4WIJTk2WOUsneCXHuWrLkWO+wMK",
-	"i498n+lXkVA91mvGtWA5l+CL+6oG5gi2MpCqbUxldueDXyxFuqcuiwdZehQTvB2WUeqYBa1wC3pr7ghO",
-	"De78gssmgxcfFJA9xGs3QaKK/ZX5L1anjGwwhNneWUsYAG/VkKEwKrWagJH17XbP1zb83uttt6DmWqcd",
-	"yNhy4+GWtLe/svX9IHUFr8vP+fqHvnlVUHb5dkqvWdzH+M662mFrpppyzOUYk9LQDEj3V2uKXZmTb/W2",
-	"wsAI14aGqgu1VcVvo/mVRok0nU5EMsGJDfgIMt2sDFAbow6QAIIT2N7V1HCI6cyb73U49uW34LqxfJGm",
-	"/R1IgWDPlLZX0jnaf88ZPOCq3unt/+THP713evej980sqlk+EP102jnq7H9w0O11D7rvdV6HWdFsg03M",
-	"irQmd3bFK9oVzZpMdWGO3EvhQSoNdkZS0q7L0ugZDlZELD+wD7318crUk02XOXR+t86vtM4942nDynYD",
-	"3biyS7HKdcE4NL1vNhTnUqWDWpLIzhH95s7pn5mPGJ4FVu8iX/SJjLRz9Pl+dG8TmhTq/JuKfnF9c0T/",
-	"naPPX7TDFbUejqij05HkBUT6ur6RaXcz7M7VTks32KttpdR5u/h3QSU7I6hnXxw4adVOBDYaPe1rd17S",
-	"X5V4krqoDi8qdxyJ312ORGsUBKOSI+0m42ouhpjXZ+MV2BwhsnpZ7U6amz1pdmEXN8djuKk09wrtRqoq",
-	"LYcnZh1fI3fhhiECVq7cSJRAKFO2VcrdZq7EACxvcbwnb7o93wyWfycJ33qde4dU+NZTBV6fnm5zrjUC",
-	"FI4xWxY4xih7raWN0sLKYHSxUzLTWn/dA1fR22+xw35uZLFzvd+Z7K5msvM5HZtsdm6o2xntqqvdZeac",
-	"S21zNHpXOPj6lBb2F0jtDokdbZSle06LS5HzMK0hcsiZwjDLPLGXAQbGVnu+QPjCXKSjcVGjgJBZkYh1",
-	"3qhZETJ3r+X2oVP9+MEnj2BGsWciaX7xPB1VFIjOgydmOqmoH8HvWE7n6O4mqhFWc9MGyZpR2UI9siid",
-	"XIxwsVYGd4tQQRrCq2pBdlRbakG0dneWx51S4y2PTqC1FOTrVZo7L/3Ga2N+dC3YmR+/w+ZHS3na2vzY",
-	"bhmusD+uXFe7g+U1HSw7Q+MNGho3Fd7bWhqxnuvNkbKpndFefm/EzhjIjm21dLsXA227bqsebK5G36yF",
-	"cSfr3j4lemdK/PabEq9R8cZ0+Y2mRJS0v7Qy1mXXz4UNMVJ54vH3hfiisOT7mg0x1sllFE4102M1l5Yn",
-	"C21tLqE+xCci7TVgczGTcwyZ7eMI8+ZLx1SJohx4sOMAxIoZlE255sDSjDOIzBFJEMwhUAIRDZftFTTk",
-	"XGCr2fnCWYOISgs4xHSTqZTGcel4rANWB3Kxragx52cTqttOCsZiuCiaiMUAETZ/QMIpTM6QpHJU8Oyi",
-	"bxoTs3MxSqUOUPxmCjHUasC18IkhCshOccwKxX7ueT8nAMh3bP+DMc/5oKD83pzpqRikPGMTwSWEcB1j",
-	"7LSdDBryeZ4WhZDYCoVGa3Puxz94/13K4QE/6SkfCE0s4nosdDnG40uzQRrA7L9sPdQngueD8an4ovi2",
-	"4dnbnkqwHjazddPy3anhN20bp717vkB3TZqUpDpNS61Qxzgx0DONZl4P1Y4601mNWD8pVC4wJbxrAsnX",
-	"LvtQ5YxLJr5INYRausDTYaCmmxPAEeWX9XOSBjNTeCZ4HhAwnlIUoS6nbJnwVBY8lZidghqEzA+xF5Yx",
-	"BvMRqSK9Sur63WV13azQLjzct5Gcy8L72SyU3dtr7Nh12KTV89oRRkSUjRGjp/aMSMahuhBiSk0Hv0hg",
-	"YrfH8+cvKWkgxYZAgZ2jzv7dD3o9+E/PJ3vvHHVm+51XL/ymP1+y3QcF86LI03P01b/sDDDm5Js//vdf",
-	"/9m/CGgRfvb4mVn11IpOlv4W9b87gAglkrPf/PE/+vqP/qjclgNqCzS5qRWlc8kKc81lx9cJX1Wq9QPx",
-	"vhmI92sGwuj7gzEv+moqJHypjn/0YP/gLjRrA20fW/sGoNEjU8E14B5GIll3WfFaUvlQ2N1XdveVLbwE",
-	"ytHfDryY3eh8W3FrufOS9nkrVwG8s2Off7ss/3bSNlwyq0z7q9bBdSrga81C1JLdwrpx0/dWqypqNIHD",
-	"fXPKiyBpslVAqhpC29P6Uy3yxw/xAnqdJoQXNcLUGWRXBW+6p74DWDAgcNnsfmx7v8OCXfG+O7O2t0Ys",
-	"mB3q7bBgJfPSuciUHGnktheWlclfFSGRnQYr1gAY9OMk5Vl/moth+kXcZScOD0aNAoMV5vjjDB+LmJ4N",
-	"xoxr9oN9o+784D245koWo78iZokYpInQRyGlzLqW4bvW+oYvRUxkWtS9grlC8Z0uezz0dQfp7CKWFuxc",
-	"DNREaHu1hiLgag2uMl5g4ktXWGAXxN5C6UjmCBfRUlPgLi4goy910/WH3m6ExkEBbxYaN+CSJ7xyQbUD",
-	"ZG6Yvd5BJ+oEK8R86UXyA3zfNIH8VA+OYQ+YpbWi3AdPlkp9/11f7K///N9//Uf/rRNdS5gB1nvjWLpq",
-	"b1t5/daPiB/oJyvG54bDC+wQt/UJ4srfAet2V+YAWGfFYctTcYV/j96789Lvwla3ZduCHbDuu3y9xnN7",
-	"A2Bdq2W46va9al3tTpmbOGV2poabNDVsKMm3RtlBPdeLsns8dFnJSvci7/0fpliSvW5E4d0F0oQWIp+k",
-	"UhAZfMQ4ZhDnUCqNzhZ4PpRbN4Tn8yLr9ccNU7KxTQXBDcP6dpL27dbndz6ztwDjd113gISn2WKvUAXP",
-	"VqfQytUchDNg9RK+CNJgWv5y2kieM7pkuOJFISbTQoMBbAEQESAQ55jsCvJ7AO5jmqvLFJJpcsnOxZmE",
-	"inKBMC/g6d5jx8BqTBm9HC82sX9PlEwLlady1C3Sieh/qaSIu+xY2kZULWzAkCyJ4xwSgiHFdi6I/Tgt",
-	"jhj3HSQM45lkRMhsniHi1EmayHQ0LhA/OBiIqfkR6EDJNmZRc9x8lfBFl8Uuc0WMgwZk7SKdFqaDy00s",
-	"xiLNbXNMK+Zcu7oiNh8LKS5FjllFB2oiumbM4oHSBVj9Yi1GZsB1bLOL2m/60zwdiNjrATQSY55AsVjk",
-	"XOR00JrqUsn27+z3er2e6Vo8mOW5kINF3GWY86UXmCGheGjNKdhWLY91iBjqss9M7WM+nQpJ027zjnNd",
-	"UHIYbfGBk1RrM9VmYRzXxrXDKQ8IVFjnOAFBgDuuSAA7ekWAzgh8EtUIM3dWCfBpWl1aODPk3QZ664dm",
-	"n53iNltDcn0aEnffBxhWwhfa6De4fuw4NYAZE77oryYG7kRlEusWFMGndvBh69NG0SyVg2yWiGTLZq4i",
-	"Ed6ikYB4tezNbnIf8CxbApWNRAHAMNA3CTWmkBb89YNybRNXEnj7xDCt6XWn08fJ2kphFOurpN3Yp0fa",
-	"1foJvnRq3mmqG8QszIk9t+oH2amOmw7y20IrbWUjqLG/Y8Yh4JlG8d052odX6KiiL+6WOaBt2AvEzOii",
-	"c3Tv8N275q0a5wFflBThTuSzLnWO9vfffy8qT/yRUY9daggzFXRYmIbsH5ZSFnXsYd3ffx2E0V5qbuKQ",
-	"JW1mZ8+4WfctaHO4NjRL0sSoK15bbPDo5uYsH6RZiotthdmjJdt0qNB2B/qyUamF/MZqDudC/ONHp6y5",
-	"nLgb6E6QtS4tnBpntzQbi1xQspyhmuXg2Z2YViwpBI8g08ZOJdipBDuV4PWoBOvP7kJ8Udwh+eALrq6n",
-	"WnPO7nx5E/byVccL45o9OPnZDZ4yqH7t6clqZNxDfO4Brrt2qcArud10VXxdvzxaoxA/GyspPkyzQuSd",
-	"tzHmrTwJm2iS1anY7fkb1imrE9C4w5dmao0Puh4haOa+UhJGumk2DcLKuExKUMKIjdXcGtwsui3VNnI1",
-	"SGhs3mn2OVXS9nWx6rjLPrVRcSXCCiETQO0trBEylSNnarNlNIDqynvijWHrSk92vvnTf/3Xf/mPfv3f",
-	"/vI3//RPvvn9f/Lr//qnv/lnf/ebf/6/fP0PfmWDufo4unUxXS6JoXWURVvJhzfJJRfe6tsNShvnGmSA",
-	"ijqp7msoknh1V49nCy9a/Zhf5bpfmYh2XrXKht2h5XbOsoWNYkbXSUWiI8YgFOBbHySrFMM7L1vFni1J",
-	"4l0I2luDkauKnu31kSZMXKvVsTuAvn0H0G4n3hyQ7vq24aZa8HUi6o4tqs0h6PhwKAYFm48FGCPrzrI5",
-	"B5thcZ/NtLA0EaLwfmo47UwbmiBsNRLmmhT5r//oX3zzx/9229335sjodkLwO6+Fbyo2d1r4VSFr1yWj",
-	"12rcd0AAAp39VsK8Nvfnc1PmThfb6WI7Xaw5PC3L1Hx5p7NCsXPAERZA7cgmKhfXt/3FJUJTGrz8j+Bn",
-	"UIJwR6tcHyGENCa8aJc0MCCHtBhSo1dZzYwelonIu5ma9+c8l6kcxVHpWz1Pi8EYChlkPJ2wQqkLxtk5",
-	"z7jpdqGYwtDuOUBMi3Eu9Fhl5fJzAbRqUEySp5dCWgTmQM2yBNRCMPxymbBzMeLSFGzesmhLh1k1gx2x",
-	"mSzSLCh+oBBnWqnVfn0Ugj7NPxqDM/Bxnom86A7TnLqPn3OhVXaJAygZfEdNUzkzJRG3m56d/8Losykp",
-	"xWTPxkKC8pXMFn3KfxSWyc8RQ2ozww1MDTIDEGihssQMqZqNxgTuxKeAGlRJYd/OMpcm2qY6wpeUJJTs",
-	"XJyPlbroquEQpoE+o6oNk2wGdziM2LkY8BkEkhBe91LkjEs9N0PJDvd7pm5YBlIVQCFg1uEwvQQ4ry5X",
-	"lyldxEcM1zPR6Lm6x9yymhaKmSMKIbhoWUp8SwoLrQZQqlRIYpAflYgCzNIpHKLEfgIoR0qrccrzIjVb",
-	"qEvoWrMwIBHOgE8EdAMBH1Ix9yy6Smi2CSTsQclUj2QTdSkS0w+M8/FVVWoWX+BCBq5S922Sq+m0+mU6",
-	"oUePyql9tJrgUGNjbImm8mGaCR0xKs6skjPJmC3ILfpaMC8KlVbOXJpO68K9SGXS4L+FJ0uu2wDrcq8X",
-	"dSapdNAXuHQayd056vztz//22dms1+v1Xrzzvc6mmBgr8FS+BnuCm7epgfu9q7XwbfMpwxLYxJVM59SO",
-	"IuZK/mC3F3lGI9roEaaFvSKUss+zrDXiY5zqQuWLlXBCJ3cgKCV3HNEggRwxjJNa7DMjDs2JhCfhBCS3",
-	"aXcGYRWekIUqt8zLhRipfMFi+jquBMBopkHkjYWEWJBc2ALM0WtOBgpegJiUsZrDKUEQPScjgUcZpWM9",
-	"rfUz25FvNe3T6guXh1+fL4DidP/gXYhk6cFT2H249yCzqh2d4CtYd/0alDWNeeXWdPe01zvad7exyVJ5",
-	"cDODJWAjGs3JXFfBNOMDI0ft0nwNAGw3x5uIuqlfGDtxdyVxR4FfqD8Y4VKWdkR+Djvcan6BBHRb9rpk",
-	"YCqBLn/73KKYapEo81emF31sq3rrGeWoJ5tsIDfOu+1zpe1jx7FRR3ADvRWdnLQVsAm/ENoHM6oholVB",
-	"DQDXzTRXo5xP4OoGUaex3VlUxJ2X9Edfqldxl8VTMGPGRLmGLGlQRkSpHM5VklLg5IVUc3NZ+USYCx5G",
-	"NARtjVnBL4hq3BwZPukp6Q1Y130WD2a6UJMYwh0lXojNpQwZGEIToY4j4nKDy+hICRtLq+09UyNzg7l0",
-	"G90m8j4w36VcDNJpimocecmm3NSFRTjFJugM3BIdHq5EAG+act8B4DA1a9BLb2hCuWN7BrkkQpw7cUyE",
-	"0xlnalSoGEbbZjNZTAXQRLhQqTioMM5SXUyUvIhZPOH5hSjQZAJ6l9H4zLLQLJaq8O/X3TcRrkdC5M1y",
-	"4IEVRpdYKvyi7Rzh7xMu+QhukaX1YvZT2agcktO/iDpTMttXS8nFVPCiTzG/naP9w8NeD4jzVCL02mS1",
-	"pQbCJHaCuuwX1nDtHkvlHmiLQEw/L+fELUkB8zGZTeG4zRORd4HWFSLaIcGtNajjj7i/RN5FYvoIohDM",
-	"u08hT873XtoyXmFoO5yTc74AKVTqih6radgTLLmzATkILalvQ+rcVmm+gkEnXRy84+ml6FdmJMVjBK+J",
-	"Vol2M4ErwGwR7dvYmfJFpnjSxVn3E/M7apazcJMz84SZne+9DN95tTxFdnGtDq6s7BJK4FBdoNM8VTnk",
-	"XsAHqrsCv9XpyI2OWYIzbVaeXLXAzU/au4FukjzFLcDVnh0a0x2sc+dQdiSITvNqrcs1+o/sayUFrIza",
-	"LK/Jx0Wg6emCL7rsmdXqkFGKHfYO2TBXE7R3K7l8xUEEoT/Vd5jPtwXzuf3SawZ5rl4Hu/N2d96+qfN2",
-	"J1tuDMW6uWDZkg6S1sF10kEGSd3EZFogJSMk8SzbIXIBBgi8/CspLGcWpIOcj1UmNqZ7tCaYerrHJtBr",
-	"KHG3vQ6r4bDM2OgkwHAIE4wyrfnmaGXe914O1GSi5LGUqkCDbZcWB4q5QAJsfL978zmdd6fN7rR5y293",
-	"O0rMbzu++BpvhKFJds9urdU0D0+CV07dG6/RqVRX4ToP03GWsbBvzPdt52e6kp+pYVT9SgwfWK3MtVyN",
-	"d16ep1/CmfPqzkvCM7aINa1bNjvrw9sUcVq71DZbaY3RbjWZ6uwq2zpV3Y/SLz0N1DpvPK7jJ6ZquJrM",
-	"asTts1nRuIq31eSHqUz1uCYLMgVd/J0/+frf/rf/8Rd/8Ov/+l+//ge/+t7LgusL08pX3/z9/+Ovf/UH",
-	"X/+HP/jm9/8Qks3jhGNy4ZNH+73eoZmbtIAM9H/1u38YvPtXv/tPvv6z/5Pe3UCvr+v9tTtxrtKU1Qqf",
-	"LlQuEr90d4rfTvHbit5BoGGiViAisd/5TKdSaOS3Y0r60IHtBObS2awuRX6ZinkjHupTXcsyiOD70SwX",
-	"ltQnzUtk1O5XgIwWbKJ0wQ4d8bXKkgBqYDnR7HP7Pftgt47YUhe54JOYgjsAduqJvdHQsmw1+bEontrO",
-	"vga7waoLaWhTcIjLVI76Fo6AX6osEbroz3kaXJwPuveiTm7V9yFPAVXZ6x4ixn3/oGceUOac2d//oHvw",
-	"ypLbwvNSFX2jli0Azk5/feCf6QcPfP7SHpnAlsbew4yw0PuOTjPC9ofMuWAaeA9OOsD2hU0ELt+pkInp",
-	"qDQrbP/Af5GLwuyBu1FnmiuzSlM56hwd9iJ3TQcOYcRJXOEOb6d8nUyn1bq7RlzJArwkFVLNJmpSDpZt",
-	"g+lsjecs0yKuvuI+rzzbJvjljZKaJnzRTDN7RY7Ztw2DWp68TaCo1SWy2+JXshRUhvPKhKWr4NtNuNVT",
-	"AKs2p13BQElziFEYKCfiQkhB0ibVCrqDLoSYWpinnmVFlx2z4SwvxiI/k75yrA4K5Ritx1LTPHq0MmT3",
-	"bdYxAfB4DjEr9v7m4l48XQpfYP5moQHL+s47x0jf+8477NZPT54+uX3EYvgCuL3Has4mRkuzAA+IHgUk",
-	"ezyTaXHEfOIU96z9KrIoXRpGm/rF5hCBTC+PizNpqVxtShuMgvWPo/yHSFXQfSAjdiF04cm1SxGfQcYc",
-	"zB0DSl2hFOqSGJBKrjE3GXY0hmkmzGAYIXj7COa5lOqnlPOmtoMRUu/+rY9P/pYZLTOq9ykMc4Q4WB3b",
-	"mUkHY4y8pOQ+EC9AkctBoh9b6fki/DOs/fvahbNSaphzPrgY5eYmFoGuDzOTX9rg18oooAOFxflMSofM",
-	"PZM1+nJly955Wf6inyavqHtmRQw5Zfkh6PRpiRA0lRba3B+obDaRMaXtpj6AYxN/sfETMz3jGUCm2a3Y",
-	"ZVuQKo5YPNGjFCJhrRMKP52nX+IfuShmuYSHzyRj8Tf/9+9/83v/8Td/8b99/Y//zPz+m3/573/9l7/y",
-	"n7/5v37vm//0n/FDt9u93WWfjdNCMD3lA8E4DC7jQX8o+hcjOsz+NkvHJ/uxM2T3kFlcGNgMmZOmZvL1",
-	"WIiC6bG5rUqRsFv73bvvP/rBfu92BJmKZtI8ZeRp3PVYdLvn/DCiVMJv4dpkF5P1KOOMV14wUggeP2Kc",
-	"gemHwPOUIKMP3+mYTQSXkO/J/RTZ1FOxVcvts1IVbCEKhOVHsBIVSSTaQ3ZRJylG9PM8Ty9Flz3gWlAw",
-	"gVQsSYdDkQs5ELiRsXzTCBzEIGUSfCih3eMBzzKzJ2K7uFCaf1+zeKDkMB3Ztffw0cePf/b8YYR/PHr+",
-	"6CGI7/ib3//Dr//BvyRhfvzgwaNnpw8j9ujJ86efnj6CBfXpk4+ePP3sCT3+z//db/7lv8VJOl5KleXl",
-	"22wKsd+SjdUstwAAlVM0YkVoWy+/kRmwd9PCbvwueyrrysdsUaZ5EGg/SeWsQIlqM3Nhj1Lk2KLBMRXg",
-	"gpOC5337KPW+NBlHfunY0xPPpC8KavqCjfmlMFvCCIHDgwOinDS/2jPL1jsrZrmIEC5Ig1EE2R5SoMov",
-	"eEbywKUwM7sqskICW49xIT5sIS+tiDOZQL4sqALZAzC80UEVfZjpsTcloLQONxQDZgJz2t+HLTAxBVpS",
-	"YxACJQGJqT6BpwDn+EzawNVupkb9hC/0isiHsur6RomKa0IwG1LhRB2YM7yGt75ul7vqbbpRZzLLitRI",
-	"2jvmmN6zZpPVbTMzB/cWWqiQDcVn8yFJ2Dnq/PV/+NVf/+f/55s//tU3/+t/au7Tlt34UOWTa4efkNU+",
-	"ExWL/TIgpRZ8cnDa2z/q3bMGJnrm3IzgLzjEZdQlTXICAGonXoz+WOQC7EP2iwK/ObAwDrA4BcOO5XSO",
-	"Di2Kg77R8Bitm5cdNTPf7O9/8AGCOOjnsUjp+/dfRR1/OHaOzDob8jSDRLLWUJaJvr1mV5aB1Zmbhubg",
-	"53ATBrYTqO89+1E7PElJVEL7lnSjztH7USdXc2rzih2j1SyHcGaY1wDi4rwzpr9p4ZOSwG20xrz1KhjG",
-	"bRdH7xoXR29pcfTWLY5eq8UBvaHFcfcKi8N+sWJF2PFwK6K35XJ4zy6HXpu1gD2+0mLYWvyutnlWbui7",
-	"6JSdV8roLKgj2cy27q6sKYgfdUDQ2uZWc9VlC28b0w95pPxPWTpJMTTT+T4O771aa/Gtu8w2WoF/LIor",
-	"KmPl14lwcacF7LSAnRaw0wK+M1rADhF3c8zv5fFHY03JDLu1T2Wrs/NORQLUZ9MfomX9IpVJFBh79ntR",
-	"r9dz7I1o86vYUqz5mkyw6CaoZ9ApL+SHQcOufmyv9ryuIDmkn1oyALs2f2Ree6sSPS/ndW6KurhrBCqM",
-	"y1HlgAjCWsxr+we9/b1er9fbf89MOAh/nzUaBKoV4gXXFwhChL/s28hs1of/7vf5+SARw44/MZAubH2L",
-	"D4MWV8+spjYf7Ps279vG7r/fqqkHy03tHLyWdNNuwW2UJNBvLeeMAh4P8wFdXoXjQx3uYivfEI+as4uj",
-	"wxknhocORXAymBPk449OPjlhbkW/oQPkKtmrN6wqbspR/R08RF5rauDw/N9t8huHz225xyPKH3zNe/1S",
-	"5Htfqsl5KvYcwLMBkgPu2fxS5Jj8B3bA+YKlhRbZ0CFyBoJxcmga7TDVQZqfVDPNh0AzP+BZBk46uQA3",
-	"3fLmfo6tO4VWvQbtx5/Bzy2zPDtgOBZIZNnt4L0QveyAW+kcHVzt+Ka61t3ZvO7sGoBt2oHbtt6ANPQA",
-	"WkIWZHRGZ4JrwXIuKet/WxhrI+Q+V7N1wZjP8ZE2AFUs7fUn2G6u2qbBf30Q2bcOq2oGZiOIKs737ri9",
-	"YSgrDHszghVnZStiVSybZaIAnCqiUAl45UNpvl9mXAVw2WKKiVakQCxkvvAspDF9A1yhacFAYmmkMT2T",
-	"9CPic5D/lJpBdMVqLrvsE1shPOYeoaJGikhQkew9saE5AAM6nig5cpTw9IsN43Ew0BFYmnXBYq3yAglH",
-	"Z1okXfaID8YIswFSSJGOxgVLUqPYJBYdqWcTC0fCB8zInEmsw4HGIGQF2vQZTwHG68ZxqCCJD3CuzPJc",
-	"SDvPlqyeOpxqxhPAoRIDDFO5z0ZSUsUm6lKEyCbUc84kAjI9wjaVLr4JQV+YyGSCVK1N6CDTmjfMiioX",
-	"dq2tZSOtkIU4Ytim0KBXUaeYwwmRJ+u5Tv36NuPzZC05SaPhHdeO0cc2sJubmfg2kIkuDUIbAprVAwVr",
-	"HkrcX+muyIvAZ2PJWTYjXQkH/2rKMM5Hu6xp0MEdhmGHYXAMm7Qk2p3na7T1Oy/tBlpJrLl0GMHJQQdq",
-	"LiY8leZnLPOojHaG0BHa+gRrdr8HAtr+VHtIs+NhIfI5zxMNSgbqA8pF5rozX7m4lDxhuRiaox+u3RDR",
-	"QKdgE+enPbF2nBtvDefGNluhmexz1QLYnYbfstNwt9Nu0Je/wTbbkvoSlsF1El9uTFeJ16d6ssr7eLLM",
-	"U0gp6UIq/OUQCQVcbV2I9oybOC69oHltDJd2dwbP2K/ubnp3ePNElTtZ+d28OexIfL712eGv5bYRULds",
-	"mZ1MODIdJ/+9sZEs9pLXedQ+TnVxQvW38TzYeki2p5oikps8APbHdlsYW3KCLzV5IFwT4KIUO+kUmztP",
-	"bCqOISk3TyV5JAvxRWFzUPq7VyYK01N2bC5BP0cHplQFm0D+VxdAORjznA8KisHmTE/FIOUZRNamctQF",
-	"/jSS2R2bH6duLH65wTDwfDA+FV8Ub6crBKdxE1+I3QI7T+aVfBvOOt+YWxaHeTvvxlRlWSpHRj/EhO2j",
-	"VBfghuazQk14kQ54li0ipEUvWSl8djPT40uewe7C6A+CBLj9N+bTqZBW8XSMHb+ciZno2kr7Mwlh6n3q",
-	"EtBgQHJzlZtXLSh1OtUY1By0thiLiRbZpdDdBvP8ifVqvkn7/IDQBYGSSjn5IW21UQsJzDguiumenhg5",
-	"6zP6U27rIPE/vubk0TNS5VaGA1tuFLMAdMrvnJiTb8xTWH0o7cp51XB6+xMNZGCmAS7EZypyTAd7D4KL",
-	"qRlGLENBSDgimB6LbNjoWXi12Vlyw5Z9CnLX5ut7B1GHX4rcaNm2IhiXw/+Pvf9vcuQ47wTxt5KB735D",
-	"JF2NAbp7fqFDcdecGZIjDmfG001RFnuMSqASQLELmXBlVWPgiYmgvJaPtrVHade79tnyyd6w4rR7Psvr",
-	"2JMUsmy/GHOG5F9+Cxf5PE9mZQEFNNDobg4pRNjiNIDKyp9PPj8/H1gYt5aY+moR/lo1XEjEOqi1ngJl",
-	"nNS50T7tb5fQ7ytWItYW9Q2RUGPdxkNqP6DtxEcjs5ME12Iay716MQP4a6Dy1EHFi7SNCT+lT5TMBi7h",
-	"1d+q1Lq/V/Gj0zYJZNI6mbhwRpRs57KbCJ7WWjWEooMd4BiMtRByYQuUNNwepXGxcPZDHf+u99ns1oVP",
-	"s8Xt+0j51bYVWUXtlJupbdShwGruIaWimzaU6rW2GzvN5ayzXCOoLCxwc7cR1HBxm9tAlg/L2ghqtJ6m",
-	"3Wfnh8BvD+5yhhwloGxiQBvDzMWAXFLSUnrPaXbZlafuOC+MA+1bXcelYogTkUKZLOMOWKbLpVFyioDL",
-	"nlFxIDeCsJ0yBQhI5qIKWSx1JvjcqIxTVL6CYZmVT81XNY7jb6u5YbxVd/v8QM/CPbXRjjba0UY7+lJq",
-	"R5uY4OXFBFfTQM4YFcStcL5hwX2XGOk8NQTO6dDWEq4z1k14PKyzfYm3UVHPgY9rgrYEIb5ysJEuvEuJ",
-	"Nnq33YWFG3WixiKd7yi5CheQz5YX1HIJt8kUuUfFDQP3xcp+kUuNWm7u/c29v7n3N16RTXz7yxbfvjhP",
-	"yhUn6Z+upfZUx6qGqLPwtABXtgQ1qdFeaHzdLD4BJGVPW2mVKPB9fQRUDakQODYbcAleG3qM8SRRY11o",
-	"UATxq/IkAmhk/x1Mij7P4hOLP7u9XRGJglZep1n6QkNRXZWmomuJbItaDuhhrbW1DWBJQ54em3tSV2G7",
-	"E67ViOWjyjYooOVaieWJiruCNRu726tEfWi+cPIuS7/xwnLb5loAuC08DMH0CJfSUhBpCnWNOPIVgVNV",
-	"gzkzuNbdc09EfZHekVk6Oe0CSuCnTEBZ0eb62Vw/Z7l+DkFOYAkDSJ6S7AQ4ygu8mHALnyUby6UwaCEo",
-	"CUsDznqp3hMMZseQUZ2ShSduZan/0mUC4TiWzQLyhEe8qYz+QtCGrPvGO2RfczrOOnlFc7l+zqr7LXWW",
-	"Rxw49y5EyXwwEhIrriJhoXHjLrKFoFXe5dLlHQGVQqFMBgSLIi3xA8uEtKQPdQaJjpC7SPwvGEocqLEm",
-	"wRIJUDXNux2XhBoJOfUeW8EsgFaRaqGxd7ZnlgBooHxeCi9fippIlBZYxI1ra97vh6YyDwwmjU/wtyLp",
-	"FRwLM6LuIY/Th5QyuVYlM0ik4v5ww+kOFPTa9O3g7ju1wGmesP/BjTP7LH5uHkC2Se+xmo6HbQsVt0qd",
-	"8UPciZedjxRFKRxDyBHTrStX4AzW6akreqj7PBNXhqoTJ+LKSRN8bKaZWrOxfXPnxu71q9eaDchxHcWp",
-	"0FV6a9Pqrb+TLv+iI1l6wXoKqpvcU7wjZmQbpXSjlJ7pioTADooVF2s4eOfgTZ5BFIN1RFcNxRQszrrq",
-	"qRGneiGaHv3G44/MeIdb3Iw0J3RZD0tDZ8ifUxBejVXq7iGOhG+OSidoNBrz6gawdxcKQzqAu9c0sWWE",
-	"U6zbPIlPhHXOpwougfdrfBQb2ZXweIhxAq0SYaa75L++ttVsbm3vTvmvzTAQy/Odb9x7fefdb1/99uH+",
-	"t39z+63t2zuH99568/pbu7+FMM6pb7rbxho3KuqaaifN+m69gYrKWn5f07vTcum9jbDJoV83hx6mMWCd",
-	"CYPN5x9iyEXXq8PquScXkBQc2N9chB5AvXxa00JrRNJMBAWjdK21ewMAzfGrIX8CYStdazWv3XgW1Ij2",
-	"ChrqZRji0lC6JwBt0x7GnhARfXc9qB0LMaK/IA+9bx8z7xrxNIsB0nMcR9nAsdtmZlmAt6/WqoFW4Ig6",
-	"YWgA7tMFH/X936otjvIAp3Y3jaEuoYjZXTMTA9+JoUj7prniy+YN9y051orvdiBtHeoQACyQP0FGawsD",
-	"CLzWsUrjbAJzWOb03oH3FsTXbdN1lWfT755X4eAkHrwyEgmflLpmv5l9M7yYjCKk9G7jMnq/MOdgqL19",
-	"1jbSv10g/eB+Kn3pU9BXfV+qKcXvvflxDd/wPi43edX7ptxYE8VnlCciagMS1tRcOHzn6WE0r01/WX7n",
-	"7PdTb76Gc9km5gLLUL2WiMeDf7qAJwGxkfBrZeckiZvKAlwsBsu5K84i7oPaKK/Qzg5KL1kl+4aIFqFD",
-	"TEnEerPGNelpwBJJm55Q1oqHj8UogzIseFZmhcaaa5GiwW/kj9UNBVNJhBWPYoyEnRXWel6+o85qrxs9",
-	"6oTPhJOcYF0gRK81GqvlumB3LzcctLlsN5ft5rL9Sl22L6u/aOPNWS/DRRf32XK3/gJXDT525WmXZ6Kv",
-	"0smzZYy9W/TjiwHW2giXVYXLWrLFLuZGkb805gSnyBOSsj1856bYrxQ1tBvgPh8KjBzmFcff06NLx//M",
-	"+jSoGeUU9EUKyE5jSoXmUQTqIU8epqarWSycBjTkT/wPIUl7GMvSZ4ElGVGdD0T3EmF0N/LtSyDfNrrT",
-	"V1t3mha956BLZTyLdRZ350e+bmGCr+qhf0MXFIqJkn3i8siUOgY0GtM9LVKoM0oJngb/7KkUWQ0phwuB",
-	"4aVIApeoYSu3AaRfpUzlWVcNRf1IYkJxP08FphqLJ7yb+Qw2ActHFrUXyqags3W2z0YqlhnrCNNbbX9i",
-	"HrGw/TisFuMwFrzOYs103hnGWSaiI0lpGZayFCYAi82NuEemAMyC9h5jSsJsRHyCUwZfdrtCRPglsDSK",
-	"Jxng7G+xd9Bp4dgdYcK2zeM6YOC3gE9u7tBH5n9xUk9EWmePMJtoyCesI8y7zHj38FfcRhgbbCI4sA14",
-	"74PVNM3z1MNEfvfwVp3dhqf9j0tAQYUTo+4cFmGdhb1UDUNoOMwUMhSM40hIEZn57+VJwnQmRtiPfWkz",
-	"bwD1y3UVUIVg8XQLk6Rgv6XoeMOy/54YQ90/bDDIEw+hQsh0YqhS0cavQmTXNnt2aDaM6VAiepnZYNCH",
-	"hyLtCpnFCc1/KPMkCVncY1LhrhhzzYaC6zwVES5nURtn+8yZuecG5jCwQdwfIKlDZf4iJOpk3qaGqeWZ",
-	"/UGdHbiTyTqiH8vCr0iBzwL8ICvxPFVRITwSPCoaPA1+zhw2eCegadOiw7yXENi81JRGqfBrFpDNbIja",
-	"tKLi34XmToJgb8QzsWU2Uy2Y4VMLqjoqzFJ4XdxjUo3NygG5q1vmOR3LyoQ5Z+9GImQ/G+A+hU07F6ZP",
-	"jEqvjESP54l5J5Q4BTUh86GR2VTnFNjPIz4xwr3cGyPszQNbJzw1bwBpf5CJ0Tv2afPHW9iC+edt00rF",
-	"GPZnxDROqhZ7JZneQw95NjBbY9lZ7kxKQ7YjLMiUbPGh9edNo6YGNboKlpyB1ye3XNuvT2651l+fuCLU",
-	"1yfE1HKIL3h98sC+Yh4cIl51U1RQdXaLJwmlhZQOONtt7MB0clu6K8HVf/HMUZQfaBasQI8Mj8UkrLO7",
-	"GZNCRJqFHfMn1gsXr6eSYfhxeUTDXAOYigXTnzeUY1Fe7SF/cg8OR2HSuL+hmNpoS7VW7bff/+2jo7zR",
-	"aDQev/bvlj12IHet/FcsFVmeyhnKHPgVXvMuobaq63B3VJ/ObeAxfxIPzda146C/XF9jmYm+SJeikFzd",
-	"CAMhasVuc2uncdi85qEMF9cdcabjP99/Citiy3rxQkXa4Wx+a10uuyJJjKjeplwfoPff3jEdQp4l5Ptv",
-	"NINalONd0x5dbdRajfqN3W3/w5tXa62demN3p/ThzVrrRv3aTeSbN23dALJ7UOjb9rOdJpnr+RQDPpSF",
-	"XjW6MqlblubeqVjAb98Iarn0+7tNURDqabN53X5getmsN6/vug9u1lq79d2r18xqQh0rBhI2U+NNjZkb",
-	"uNNcpGthMfBURqvbcWtGGpxqcwC7fon8rVjoJcTEpi7iEvkhecTGqNKORmArxBI1EdSE0AgCFjE+WYEo",
-	"clFRRIU9nAo+XJgFSsZKXwGUBsuN2YCVAqAHsK7N3oe7tqukjrVvP7NXQqAPhr+28IXhqy00AkN1ItKT",
-	"WIzD1rR5UMHh7H5s7L1vHDy4HxhbxJU7QGEtJjRszzCnAVSrTYeAV3cmgt5K6Q9CRgR5DZ0048GkV6Py",
-	"hU+Paoj/cVRrHdX0IM8iNZZHtWdhMP0lLob5qsAdgZi8eQUyw2UDcSQZSy0lncugsH0EuNmpds34oVW0",
-	"w0MaY4jjGcWyTwPqKimxrJaNVXqs99B8H5sJMsqZUWaB98eYefCV0duaV4usj+mhE/fdEW2k0HWv+KLH",
-	"Ey1gyGZk6JjIsKYHF7ULFcuEUWe2KRiMHtMvT7TCVeC0BgTFbX4sUpbxY4GGPlaGSLbj1hkVz8INQs+7",
-	"wrljIUaIhUdLYdSLIwmp1aDbRwnUvcAa+Jb5doPaIk9QoSEOeNLDpXMJ0Jk/mESNdWApl1PBOPudnKcZ",
-	"MO0eyfCd/W+1bz24f//OrcO7D+4f4JRCUjSaIFAMTlXcN1lIXvx6plR7mHcHYZ3t6+PFx8SciCr7+AAG",
-	"9IB+d5p9fEBTjLvO8ffPOTZ7rIEfxdZflLnqeFiduZSu6Lue0qVR57xxbbekgzbOpIPOyKGSElqDb1rM",
-	"Tt+RNAegxZ4e1XgG56+qqPqoFhx55swRVUsf1cB6Oqq1nh7VRkJGsey3pRgfGcXj2TNYkxWZ1FGcbiJ7",
-	"a0f2nGO1z2OJZ9r8C/y5uKe3QCbShK9x9ZrGoi0o2rd1A0tezGb3bH2gOvP91N9QnSnnKTlBzX9DyvWq",
-	"23ytcMqZqcFFWF19ccj1sWn9ZS4SXrbIgxO4hDUdluSwsb8p4S1EoOXvXC3slEZQ68VJhjXdsww6z8zX",
-	"MtaD+W9rmrd9oDpQJHK1AFkgUKLjeDQiy8vhEtkmoW4E6m2gm/gE2G211s51M68A1tTFebYoUGuYHbQv",
-	"VmFfgB28kVhrlY2YOZxbH70kbfzcGulqkBt9zLJx3BU+sg3pH5YJGrmjSd8kG6EcdaBIGTRgzgjTIhFd",
-	"ALoZWw4UVEWpNBzfRiWy9LojmYqR4FmpIbJguWWwDrE5PLRGefxAdersbq/q5dY5iZW2RBMtA38YcSXs",
-	"35EMTbPwwjYp6aFLcqbmjOgVaarSut+x6XFatfcD1UH93Jh+CETRPe6nxuQNmFZDwQa5jIBYAuaSQ8zF",
-	"JVdbkwy1LM5SAXVkaId5YIl2IXg2OyEiAqvgSGa2P1xbrC9HVAMzpgO0Tq1erAB/cZ/CRaACGxElCpWb",
-	"O+ZslMIQvAStNtaMRFsLEC1CdDIZARMeSQikkbyGj2Bj4GNSsVxGikJN02tbVBbu3giuXr+GQ4eLHQNh",
-	"ZnN0eNYdwDZO1Vj7oI9oOuUSfPxh19jlUWi1fjM5DlOpKGJsNOCAsjSXR9ItUJ29N4gTQY+luQTjwbnF",
-	"i70FNK1ueiI7ovnYk2YP8gRwBdtpDiGrcD4bOInsLxrkaZptpOJWXnSPgoaAQaN33m41Go0m3jsfqM5p",
-	"zdqc7uurv8FDPCrBTpkTYkz/VcCjaB0uqkZ/zjRXZTZxVCjAWPemp1ozqJjjFdp0D5+/EtZYWgerXtmS",
-	"WoaaU4USNmfdPb3Mx4uk03iKWjZnolfdSQ8TLk9z+9KdZBR/EoN0WRmZFGNqjSfuN0wXmyQsSMKCu5ip",
-	"lNFxhbo2FwzmdEeto4QWsLYuY3H36rMFVvCVp3g8F2a+F5fdBRRenbcE226c2YycK6+mjMbmysLpPMzD",
-	"06SSuRM2caZLRo03Et+mMfZ4imksq5/gldPWv6E6d6MqSK3Zk33FbMzV4bTsG+bZsoezBpCZDKP+Wzx6",
-	"qJV1YRczTXFhQDnzx9g65smCgwdiOaSLn6KxS5UV2nqFO16NNsJrI7w2zEbrSjtzklDcnUG4VQupJVLG",
-	"FwB3usTXrksr9/Ne9yxoJ+XU9UU29Wujey2A9DT7tpTpev5pWHDO2yBDoSDci2bZT5vbxcdYvkxf7JRL",
-	"pfHDqwWsvn2+sb17XikxK1pFLusCnFcbX/XZzQZwnOGcdiY0nReUtuIOZq63YtlTc60Cezxyfdf87NyP",
-	"x0ys/Pk/f/f53/z+p9//g5q9v9r4kPMUtC1J7p37t+/ef7M2m+iJDXzyi/9nuo3mTBuPHty6c3BQ3cyL",
-	"j77//I9+NN3G9nQbB+/eMm1U9uN/fPY/fzzdwM50A2/s371353bV8z//h+cf/5cXP/touond6SZu7d+/",
-	"decetPJ4bTGAa31qTpzZn2vEpr6qML04L048rnCCMf+SctrhqAH31OzhFcNRwpHncs51am9PLSiEAXwK",
-	"gikpSI+PMyj9ybWoswcY6AndNRnib+gH5qnAPACtIXLsnMA39awi8l1ZTEE/n85i9zLAr66XAF6ZJ9MV",
-	"gGpb+b5ru+f/PtTCl1akaVLwJM5P2bdTbc2yosLArpvNV4XUBl8LYrHsJnkEEfBzLi74sqGg29leJSbv",
-	"pn6j7KwpLu1Ezo3OF1O9WGIWNH3V8Xj3KletyaPIw1kN8ZCG8A2Iyvq8gKAVvl9oRLCXJ8lUVInONthj",
-	"XSx8Srjs56gI/O7AdDhPR0qbPz/9P/7x+T/95xd/+rPnH//g8w+/8+mf//7n//17n/30O5/+1XfgyAtI",
-	"x09UH3wWSPNV+/RvfvnJP//x8+/+7fOPf1HzvAtRynuwaFacu4HUXvzeT/y2X/zZT58aDebZv/3qe5/+",
-	"yU9efPTzp0bkPPMfJhmEPfR75d8W1LctUIeCWpZyqRO6W6FgrNaqvSWSRDF8QcAmKk8Rkz3WDDtBUaPY",
-	"KqduMs91IMUzP/nrF3/5LyuFqqipS0Ym9/fS4+VpcZoIAQynxxZszuzAhHfFQCUI5PV+jdYPpurxGhsU",
-	"sBTwOk4FT6gQ85R9S10NLna9L2TjLseKd14Ed8U+XI7izimom4DoJiDqqP+z4uZc8nqf71ek5648pYjm",
-	"POL/dyy7D5JniFSwFAp66e7H9C6rG0CJQzYQccoy8STDIg46RJgqjO+hZ+OsxU5U7I+NxVJngkcByxTA",
-	"KnQSYf6ZKHXM8hHWK9makVkVA3nlPRWjSrYvXoXbSopNePDy9jYu2VrbO1jKiufSM+Knbfg9SA1EV3is",
-	"WWjfDHGznpn7EMzAuGLTvSmyU3bcRpvYaBMvizaxkWqXl/SwukirMMhXNJLPjzF/j4X+gSB8Ic/HmQoQ",
-	"IJidRW2mArQESI8OnQAKmZAAyAzVxLHGf5d0B64LJwIkcIOKENrn4d30ZBTu+SqD9UhAxjdKeDMQCKzF",
-	"mT6SmBXusFNsK3W2X7zS+WtNKz3lEsdHqYBSLHNnzM+wcNfFOFWy36ZG92wqfg/mPTySgJfil2sOgY/G",
-	"V39YKk5iMQZdCinJjCqlA5bLRGgoakQ2Hs04A89B65Q+xbKNbYZ1tn8kjcblSYVlRoWPhJjzTknk4bSY",
-	"DgMW2gvG/Lu8d1TKQnMBhEAYbPoOaOwoEuusQs80h2Jk5Ne0VlmRa/4uiN/SLXxmxrXRKFUnZX/G7B3l",
-	"ZPk2yF7cUaVnvMsX65LB0zBWaXSaq8RdWe6Ow8vn3371vU9++SfPP/qDz//jj57/wXdf/PAPX/znj+bd",
-	"WqfcV95dtLo75SFIl40zZaP+bJwpG3a8XxNM0IBUGE+DuUCfzJURXtmrp6MuzEV9z9b6EesKKEZUl+1u",
-	"e3afqgVjV5mBhZEEuWc+HojusQCETQiOOiBR29ZkVEWygmNa95o2/5wW5SXwulathBZMOrQuLphac3tn",
-	"9+q1ImD7/Fd/9ckv/rB2hqsQh3TZAYYBT3kXd8T2dlA0VvvXD7/vXzD/+uEPZu8OHLy7O2jsK1+PHvrV",
-	"+Qt3N6+LZbx901dLtG8k9ZkhrYCy2bMNwabRcJaQ+kmfu6TOBEracxTTB+AF0J5cRWPYvCq0iFMBOMOB",
-	"PNsX318zdrTVQNFuBjG/x5RMJoyzNew/9kjlkG2A5VPYeNyXPHM40Q63GG+YqXvBOmTL+JedCSPYRw/W",
-	"62vaYmU6zvMwwDEg0yuutUtvpjftgVM3t2SX/lsrcpeFzr7wfIR5VaPndKUFNeD1dcTetebOjUYD/qex",
-	"ulw2M3bJl10vljxpn88VZ62tRgDoSEiMC/8yRktzu9FsN5pvvfmN7W/uvtf4rRu/ee3bb++8c/X+9Yc3",
-	"HzUP18VMFDI67T5DcElIfNyYK5tL8GwVKEJiRFVnTvyWY7YXaLbYYO/c1Fogc7SA6oilLtDDWbil3dU0",
-	"4JEH9yjFE/DDojGSxUORxFJgRbAdqHWwToG2xxg0Lk3D4gzcb9qBfAUgqM5cazdtEVS7sNZzWJ3Z5+SZ",
-	"HBeANFXeBqtkt7ojsAm3XX7xgEs2Aalgd+ZZ02PPWnRcXXGca3h8TqGQGcK78IuXWOIsd3jMMFY5MTgx",
-	"m1zwtXY/TOLcjY5TfNomJ2O0Km3brOl6TG5CliNffDRC/VsPddv80Wg0Ye9rjVGyGt9KlOxvuU+CWqoS",
-	"RGqF+h4zKLJ20MZp0sRADN1/11KN2tC716ye6EwM23yVpGMzU5dsIvHEGEguTkYwSHMmuGRrWrqFJQNr",
-	"um2D5+4t5SXJ1Kht2eLAMbhMZKhiHc/Po4jLsVyoyHRkk3O7MaOKnNtcl3CGlhCj1df+lad2ky8EEHJS",
-	"diMgXnIBsdHrLy+NbvVDuKoK/a7dYOeWPFdn+5KJ4SibsBDPWchy2YmJW0BI3Ezoy8BniF1A9HoCqRaB",
-	"VwJcGLF2oP4SvRexZNlYOfIBJR1GKnAY9FTKgCnHZlTxOLP+dDo4RDxF7waZAmiuycRyRgCciM7iJCFP",
-	"Dc+sgeWDlsbZghiCzfACNIUK5CHM3Fpbu5yTgVUIIwvjUGiCc9RDTG+bUhJXVP8uNUFqI9t/bZS/jdP9",
-	"Zc8RsplBKrXpQheiQ145FpPFrqS3zQ8u0Mfztpic5uIxh2v/4V0Gfd0oTZfvDLWTj85Qs3nK/qHAle8j",
-	"L0c3FRmu1iUqW5UJEESqGWuLiA9pDnqgxhjcORaTefgCbwMb5pkj8fYqSlWUI2rh0pfN22Jy2XlgyydD",
-	"IyUlLGHbNhpUj3aN+/a+GMMsLHfjmj5tLtzNhXumCxf2EOPSSrmLuGFPLY8+RFnEdKZGGpg0Ytm/CNNt",
-	"TqWzFXabIucvR5HzGXfr2W/YYOVYJZCTiPkJHBCj9Ox8lQgWYuwkBCoVpJGBRpyzZMLyUaJ4JKKAqBR1",
-	"kSmIpV2O3ft1enZNZrGC+i8GhsDqdA962WkEhKCP2EEVDN8OmewcYMugJz5m2ZcvzwQmCLwO14MalQgs",
-	"pB2zv0nVGDBYTbNVqZBdJXuxufw9AOfiswKKuUhAefr8//pPz7//H57926++h7kon/zqz178+796/tEv",
-	"PvnHP3rxpz9+/tHfv/jhjyw9C8xFJ1GmM0gyXVBOlzmmzV85zhDCSHog1DHJo9ZNH3MWvvIHaJWq1jQf",
-	"dCOo2QZuXEXiZ3j+5o2rz5Zz0UQiykfWkQJ/g4OnnYo+7uNaUAPQcG8exZOR6GZtTBmOzc51n8ep0N4v",
-	"pxJShzw9FhmiYtuc04+/9/w/fOeTX3z4/OO/ff4X/2fN5p52VZIPARH0D//4xQ9/+fzjn5uvnKcIm5+C",
-	"4S6qC25eb2BRHSQBFz+QVJjweEFtXZqVBlsAegseAWu+peymxKfuULT1QI1QPjuIb79mzn5k7Bas7Dz/",
-	"9CMQBqukUFipvUmiWMtqpmmcm0Zhp3mZ2v0VGe+IFQyro4F9t0idB3joVI3RkE9inbXwn2EvTkQYAFu1",
-	"kTFI4euS7WXGuwTizcKM98M6ezM+EUw84d0smcBr8MdaOE440zzwo2UqLegINBsgBbJf/YV6bgsZWfxC",
-	"fGgkABRyc/LdN8MYZCL0kjOvwMh5IviRpGcs1Vmha0AZPURMoLAf2NNATbAdmiGxY6/4wIQh/C6W/fBV",
-	"y6mGk45VImoosO4tUxigifWRDEFShKWiOAAE6IieSgHzFe4hOLGhq9IPeZ6pNn0HLzerX5DGQS7jrYNv",
-	"mon41r2Db8ESco/S7Z34dehiwSRnRluHZ4Z8wjqCvXv4xtaNAP7TvGYaevP15o3GTgPdOkahGnIdMC2G",
-	"cVclkBSXsox3dIlUUY0LWAJB66UB0paDQdNR6jjwGJT1QABEfIG5MACZYP4CSm3aiYAECRzpjKcpn5gB",
-	"qs4HopsBkQWBoEM7nOmReRSaPpJ6YExXKczqNes7N+78RrMRvkong9ad0WXbgg+iuA/lKKlgidKZ28qZ",
-	"eEJMeg6iIJYef7QZN54O2nOxZJ2UdwWodpbUG/IKeZK7KpZUjWkHu0zlzsQDRIBKFSAkPJJ+ER10EOda",
-	"9Yqp3ocBuQNA7+rNHJFY21HPp9uDbXixpSzDPMniEU+zKz2VDresGlhSEldWw8yRqLVqRmzUu/qkdjZt",
-	"o0oNWO3OfUOlw8vy3pXUZaeZWBlVOwcNAvfEqVUn0BHLEx9r1hHIFQpCdZMPtXG4TSBQbwx4Uj+M/KLN",
-	"qVdUj1YiYaMGrzy1Z+XZXL/Eoc+rnpKOU2eh0Fk85JmAC8mMOc9ExHqpGoIsp0pG50GQ5JugJI8UCh7x",
-	"opBqXAn+ZmXuxQqIjT29sad/Tezp9S++pW68jQP8shP5SNEwApdENdphY7To2DhOEka5RGewuFf2kz/o",
-	"oeyucoB7d84VFF+rF/kX7c8z+x9hRBsI/U4EmFOI7kY8RhIC35Ei6tyCRtBIM7jnHHONMSSsz8CaVVgj",
-	"b+wHbQ3XWSrzvTLXOTylPd/AkPE+j2VFwB2mZXP9ba6/zfW3uf42NJLneF/e8byT5GnkSWIEclzgn69q",
-	"eT075ZZDEXgR19wbxtySasyU57n1L7qA8YyF08IjJNDWAddY+G+95L77kTy0AZMqZU6MW1rcoMhND+HZ",
-	"aYhW4KAn3xtsD+yc94BEz287U9Az+wyCuBYgtKJEH2V6lmsBsOJDlQpwGFYg1RbfwxtLuOOEfVtn+xTK",
-	"jjXQiJWhYT0cIAsMO43oNntze07rzdW9ubo3V/fm6t5c3eeKv+NdVGPuYqbnfGUDvLiGiMl8LstbB9+k",
-	"kKPEmKFFAepMMsFUakxEc+BsBMALxrFRqvopH2qmRkJ6WV9xfwAM9QRD2cJwWkFsbKNkAKFuTj59GTi8",
-	"H6o+U5FA0xZqxrAbFMa16DOuQQxJzd5md56MVIpu2DswIadfaaYHV2jaitPZU+kQpGonlhxyuaYpKivP",
-	"ZOqMeGOQk/APmLseIPBqL5WN0+nysi7VWELQIptZJKOBnUGFvnBP04jnWlyYoylSsx6mQgGd52EaiCQK",
-	"bOYyp7zlpb1Nd0GDN8oR4kXGmqidUpGlsYgCOttZOjHfmZexTKnAvYmZ+za1yREVqMJmyjaa7EaT3Wiy",
-	"G012o8me4/0JktWqsuesuXr49pU1rAQAPiefaXY3zeieTouMNSEfqDxjcebnsjl/D1xXAzWGIEdVMn+q",
-	"xqVMfqcpxjK7tlsDzvN4mA+h1o6ESSwz0Rdp7dmFpN3jR/aOMAe3GSyBlYtQuKdeIVOYwb9x45oPGzwt",
-	"2MzsmCumBAnvCbNzkCZnAYTfaNmXYu8OiCrLS1jmaP1hbFexscqTiHJqXzqVm2KfF6F0O7qNqaxkrhln",
-	"H6gO5G2jEnTI9fE3VAe5z3DmIOvbKOSYPow1s1xPRWvN7+ssBJ0PcpzMcgyNVk/6fSrYG/t37925DQlM",
-	"bJ/1YhnrgYjIRZHmUlOEd8a/XsoEDMCRYQwIp6eCVxvcG1a5XOxur7NDIZnOuwMzfG1zb9FtnuaSgSFh",
-	"VLY9RkgsZea1EPK16qmZGxFV4Mk8wrm5MHsA5rnWam4HtQ9UBwyDq+eiLCH09yL59pZdWJt5B2sLyeiw",
-	"fBtd6mX3CoLmAcZVsYZwBPDU4Speajql6Xs+vBDhBwn4njtBkCsBeaBzgcPF3B8oEYVfULAT/IZG/cRE",
-	"eyqoBlwqlEzqRKSQOg+OAwSpMtal9ktFKVaaqSo5Yca9cRts3AYbt8HGbbC56s6zkhJyPUF6Wx2zr5iS",
-	"5+xBQEEyJ+rlamMhlOUq67aDRqNBlXQHysbBXI0gx2eGfAJebNYTY5EyKHA3F48k9ROrLKWS5DS3EIkn",
-	"wjTmlQKHLeeCgHK4DJI2hM14Lf0U8kLyJFmAU/DIjHgZpAKIdUzDFNRZSCcyZLHsJnlUpiKG69fJ4Po5",
-	"oho8UuMvN7ABftn0b9XaPF4lzzlS+oXL+ynFQ3Hqu1yyjmBRzOGihbHkSVZyrzSv+zdBwxPg9rL1OI2g",
-	"Av2CytIfqfEqlelwTDfumMutYwcBUFgWLqSOwX5ykhqx9IU6Y7o8STq8e6yvPHU6DRR4zUkiVCkbpeok",
-	"NsoO1jCHtonQjhAb+pqmwux+yCLRi6VAv0im4EJw+L0BGzied2wY/kF1xnEkZBZnk+BIoicrNkYaAtLF",
-	"GUN1UUO18RaYIl0Rj7DOHeYyYp1JqfGv6Sk/NZ3FgIkTIS3srm2Hp2lsuuKZRPTyTLmxHknmEiOgDyP0",
-	"E9lGEN4XRM8glv266eq70kwCoFPi3eZgBbCEWvQypnJoD0COXWmynLDSk1jz/YHoZiKClg8tLrLDDyAz",
-	"rMuHIoCa5p0Gi/jEgl0ZSWhFIIamqYjcG8pUg8YSrM/MeJSq0UhEZg6lcq7IIUH2QG0JxK+vb7OBylON",
-	"LUBe5dUGUA7qqTTQUapUrwh7D2OZZ2YMeQpuKXBi4XNUTMgzxqMoFVqzvsjY7vZNVz6eCqyZzAbCLBi2",
-	"VWe33GtL7wS3DugUlgM/YOKJ+ZfTWOy+PwDQRkBAAtwB0FKa1yC1R9uEHiWTiXktlpHjuchRwdCgtlTV",
-	"kx/yY3GL3rJyQfkBnML76pRS8teuvFa6hmtPj2pD3Y+jo1qLHRnT7mqzud08qgXsiO47/Ob2nXt3v/no",
-	"9lHtWXVUZlH+zqqF3dTJtbOE7Nm1paVO4pAcOWuh9co35Mol0F+NG1J0c7SxwUr2OGO7Ij5xmu/EChU6",
-	"1tytk3dVWoO78qoc5Z0k7pbwX0R6IqItMKvtwa351o1FajndnEmUOi7MGZ6xq8agsc+3SqBqTA+NPqkz",
-	"xH4pQ8MQ2NqBOn+jp85uWeQZI8l4FJlrQEZ0F0UshzyhsAzAaMdQ4dM/EInoZrbRlYXRIe+/EScZoHuf",
-	"+uP7Kiv/vsoI8hxzSyOjqpfN+Fmu3zTrq2j8bjdvtP7Lx3x2oE9Ikox5fn2NR9scQsQapVRA4F4GmofY",
-	"T012K7iULVAhyK5QmGyOOLsFnuaK/oZv3jlk042FoJrqIonDdDNwcKqgQ4KEYzwB8eTlIseaHUs1lntM",
-	"JFrMwGItJSUDAhZSiHkVFDhNQaPRAI8SFcpWFdrk8qsguR5fXCj1WnN7ZzeoAV6H08nWcFLQbMPMn+ZM",
-	"LqyxjdD6AjCczRKdQWqdq6QSKdd5ugDwdl8y+g3kWmDqOJ+w8UANbYSRd4y9XOm5vWPbnzn8v+aaBU3M",
-	"KpqFW6vNIb1czcJO/FxgzNXO4byUAbMlhAayhwlBMWJpgU0RGvDCDdQzlotItZJ1djdjfQW4mbPZVoH5",
-	"1DyMMOxkveTpCTjXOOumXA/2jmSl7uHEw5Wn9K92HD0LEWF6oMasx8EXGJNCgjF0qMgFwWAeAt/Ykdxi",
-	"odG0gAkMQQCRkwMhDOmFCI5ik0OwTZcqUoRpXKzWugLJ8YT5JF57dRZCuCE0LR1JxkIx5HGCPcCJdi4+",
-	"ItzAllpQb16Wy2DsxRlhZyaJ1zPF4qzO9jOWCK6BpR3iHUJEItpj2ryIJ/BS0wlQu0wHaP3M5JRsRsTb",
-	"J/BR4FgjIG+z3+rsPcwH8DLcXJZCne1jztycohRcEAIHjzMGOQCmT6+EA5FEoV1Bo869use0QuXPKKBF",
-	"9RCmxYGj0nT9Dey3XX5zUemMT1qMY1e8eu14KDSuMXbM/hvjOg5rVeVZVw3J0k6UtsCXohuPYkj4oh8C",
-	"c37d9J+uKYE1PCV/KqaWYVfjpLSRxBOErXNFUY6+LsSvdOg49V2kEPaB9zKNaYCmvSGPBBsPEA0W1tre",
-	"nSmXRaNtqbK2FjyFLL7SGwg3k9Hiwrs6Qkjr4Q3MmkA3pIKt2+WS7mMBjlnIJRrQlil22JG0CK5GclBu",
-	"oZUrAGoLAy9c8XEGpoOu2K2zFYhmMs6s5q8Ev3mKno35Li4aSenaJHiAx5/LvuYr0NrQPX3u1DYrvn2x",
-	"Ik+7zHq86TLYsMtswC7PBr9izrPTL1bVcxYbGiVNYhEZMG39OYbDiGeDwm4omqxNn86zl628FD6EixAT",
-	"G/vhkpH/ZCGgMZIOqVCgzqMecb4mPSgZC1EREC02EdAFB//dUylWXQDSPHTVfcSzLI07EAI2n3dEP5Z6",
-	"DpICKKHiSVYBb24RFagmhgBp2StxVmoy/HoYsPA3zP9smf/5X0MCHOedV7HPknFjRKVqNHBZ03EWuCwF",
-	"Fg/NLLBUDNWJAJhxmiCXQ23jMUPBJepssatWgckpUqjpBaYPRnPGMhIL+d9JBT82lkfPJjmZYRkNHkwC",
-	"i2nfKLDP3WSi9j5SWsedROxBJTpFz7fnAT38WrhTqwEqlgo0O6PN8+1vBN7l6Q6wSc8UjOHACXFWWVhN",
-	"OFIlIFE0zM+0eh0lkRMiU2r1qT6WenUgh96rrzzFf8xzpWBuV8b7RzIEy5t+hJ3ogQlLKZNkg2M6kCVx",
-	"0KwHZXaUfVWwPKBYp6IzlIWvOKdM4BFDQC7UMNdo6wYsNG0YOYzOlICFUSz7GU+O2/gNuFbGojvgWVuN",
-	"hIT2yNfyKpjHnQn6sYZKsluDWApNPXslfP7zHz//+OfmASzVMP9y5QHmj89/7+8+/bv/Eb5aZ/tywqzp",
-	"agdrrgIrT21ilBozHkW6GCj0wSaDQSog4d6BG8FNgkdb3xVJYmlSfBoXNz/OG45zBG4aMw9jul5MNwUA",
-	"gHDP9YVXjPUIpWqsA7xgLdgsOmBsymKc4r3qDcxeX1BZaP5hE9awt2ZSgQomLNCRwmKoGPJZSEHCPAYS",
-	"S0Dyqnsj9ASZ9DFgmOFmxSLFktfMS7QMLPgJeEjQveAmUDyJibVkv+TqLAhh6CBqv0ASSILovoTqyCrP",
-	"xN3hWlfmOTODEM2HnSCi+oDykto37z58/nf/9cVHP1851Idj/IIcFFN9WGx/lMXpABSrfr7xU2z8FGfT",
-	"NXDXeaQc3eKgn4PLgoTOQqL50v7fRDkXiodVYp127jea++WGOu1F6x2m84l6rqqel9TkRX7C0hZb/YaH",
-	"x+5GtS+Tu+8Ml+7mIF26z488UKWTZLTgkrF3rp6/ipOzDEbqYcF8CP6oSjBTRG2pcuXpgRprBy2FDfmO",
-	"TmuqkA1SCXAa7kOpx9Y9+iz0SRqbDVe3ShCjzkcHuQ8DwGVB4sCS1XGKCw3Pj8NM/dIIjjWcY5tyxMsX",
-	"BQ5+FSLvnlhAM4hK05DWwCOdHQ8m67rEfCEhToRcUGLxSGR5KtE3gj9lHTGICbUFSxtYCN7vMIBSKqsQ",
-	"BA7AmH6VKSx4hwqSOjvIgCi2VOztyOmBY9XViWHVRayPZKSkaLHxQAGwP9bCGflD1jfa/C4zgTqMKE5H",
-	"8ki+9hr48GQs+/XXXnOZ067/4JuhpA98K45itiRdjVseYp59PZKxYhFiij3sqjSijlAXKE3HdoCFYw51",
-	"JN5jmJfDrc+JaqQ6vHvMcpnFCXx1AhkvVA1JM5XFQ+FwYPB1byopzLvu0GSkgh2LUQaTqyGrgwoPZUTd",
-	"hVoU85bia29lEu4N+BXsdAZ5R+EgNht1Uu8JEbXNY+Cbs+tvlv1IurJNnjkPzZEMaYbwp+2+kiJsYVEq",
-	"Bn58x6ke6iuQBhMWGWXDWGt7QiBi5MoWaXFhNt7VItUeXrdKBAvxcIQQX/G2ORxEdOxN/MyygRhqkZwI",
-	"vYccGyFEE3SpxihOi1qiEFOa6q+FuJV4ItLM/NUX2ZGEKh+7y/zmCuJbl28/HihLuWg/bLkzUvRaST9H",
-	"n4XmAggpN8gyGg8dj3SVd+xhniS4XU7DVdgvH409z+lYkhhmQSSARRZVjc3G7vYcOAVYstL1OORP7gnZ",
-	"zwa1VvOG6VRmZHGtVfvt9xtbNx8/bQbNG8/+XUXRYVCl1Qz5k3iYDz1tBlENqnsDhV6l3hBsDgD2BDVq",
-	"zcL3nJY8UO7OAYJSGekI0NJY7eyYyGAG/WnbaVR30jxc3Ue/hzt+/xrL9A+QM4rNBaTozDymoVejBCoY",
-	"MKOiql/wBr9fhB9xSuKCeeGhefQZ9P4uPrRddBnYs8Enmk1gO/WAo/j0/hPfKZxN0HB5kkANujszRlap",
-	"lL7QcOy0EOTDNr+JMQcVmOLnIYK8TCUlBWSH/cQcn+EoI/QOD0/L7poV4KTax8KoNBCP2IIjXSBIVTx4",
-	"vd7c3tm9eu3bs2zWUmVxj4Y2F0mEcvcK/Kw2H40wi08PNfzRaDQ9tJDa849/8PmH33nx0fef/9GPatNw",
-	"rAQXsu3BhOC/TM+b241mu9F8681vbH9z973Gb934zWvffnvnnav3rz+8+ah5WJtGeYKnxUnWJtkGia0Z",
-	"H45OnQkLmYUTUgcQ/hmoEhSZ69UBwcl6Q5xOf41npqzTbQCmXmZc6jxJaNU8w4A+WM0VdzpmYiw7ZuKv",
-	"PKV/LIVRgpwpPrCF+bm5+kJftwM6MRTO1LoNdAvyQkCGszHvC5eEduaGMYPxaZeI3xGAfYhVAUcSJXtA",
-	"lQbWM0DvKm6CPfg41CpPuyIsVDtMwcZQLguLCQhdyL3IcgJeB4XQi+ZS8eoY4BaFhCMbowWGUcydkkwk",
-	"STzSMUJy3O2VKwuMFm8hRgIfA4V6Bd4dOzA4uhBxhlwLqD53CBrgbWLbjYblU7v65ImzPeOy6WkNqyPJ",
-	"mEsy70CiEiTLk521ZRFSML/DLJ0zyTBHS/A0iQnE1laV0ppQdkIIV4uddOZtp4CYWG0fvbdKt18cHmav",
-	"Z0tXp5LbA8wRMJMmIpbEx6JAXZmJQNvI9v8SpZN2msuvG30HuPXcPNF1uecvBu1aY6JAWlsHcWkrVW6l",
-	"s7vY+dVdTvicUR+ClUPXMwrTLRiIHRqlOuB4ZocyR/mhaSppPnTDdZRKBJdW0zlDPj/IJbCihlxyo7a2",
-	"ntbAyee+wGkDEYN4LiDKnKSMOs1ijXFsRv6abbVvFIZGo9Hcgv87bHjaTi+WfZGO0higzrrXBI96Pb6z",
-	"0+tGvZ3rtaDWF9KsqUrffXQPwdAS3hFJ0WGanreUzm6rsYTZ0xmXXYG9Qn2Wpxn2Y47W5SDOejEaOY9B",
-	"iRsqub/iiPGpe6t3UjzBawsHOsiyUevKFX9NWjcbN3fMlKQqH70NCuLTZ62n7gVfP3IvQLga+OEpPYGE",
-	"BcAlSS2MnK6Yj6CWpbnsmuO4T7uhEdRORKpxh+/CxSnVSV7aOQWK3W+pnPJrKBlBSKYH8WgEGbmg5F27",
-	"2mt2G72eAOMGLHyjjREwqJolB4DbczkVjc4znIpzS9tYbCHY+wB04mmEP/jlNIfC+zjZreZjZtenxaq2",
-	"2emsCXb9GmfSwVGO9HINCLnrKcc080YYn6YeUy0a1N/y7qBMsbDJWdnkrKyKhA66OF6xVlWxkTSjX0F+",
-	"IBRBjiEjf+jp+KT1rJDLAvmjPttMtd6+D0dYewG8Qs22MTgPVREz+uA4gFQ1mq1RupuNhseKWGf3C7Xp",
-	"WIyyOgsTpfWkqHgs3mZZM4hYmGJ5tizTi/i1GF8xdTHAAgxSlDlMap5whFa3f3l+WKqwRrcCFG1mKXeV",
-	"sdSzjpgoG/bAIUC9q7EHqCjC3LncDH2Uqg7vJBM7kt/JVSZ0BZMbrtI9xKU8hzxDCIF29cnyctG821HN",
-	"nHM+4WloKDCJZh/70OCYEWz2u5BdFQEKeu3N15s3GjvAwwMgyOYCE0kCD5dvHKT7gcfNIsLVA1sQYdCQ",
-	"uMeoxsXztGtqQe3FX/7vz//iL6of9jpp29l5tibRT2nyF19K1We0CO6+rPfS5tZYh2XI/D93cNrgyynu",
-	"BpD058eV4btoNV4YichERfIIOElcxKD0HDkGHDvFNFbBIbhZwAPAjsXElTUAdLrj5MHuowsHe6EB0xOd",
-	"QrPvi7MijDcrZW9DC/dLw1sqa7MT/26bghzzK0wXwkfHv4uRDiNwXEQFXMrB3DfGkV74QhdlmaltnQ75",
-	"+PEVF8Cyf0+HW+YlteBcqrkxu2u70KwL4S0Zp7NZ/+QFKi3qHutMGIUrcIFLnqQ6g8gPxlcBxhFCpx59",
-	"Ur0UjSQikZceHQyLE2ut5ppwYNjO8khghD1SXoNNytAl0jbDAlQIN9VjnVzHUmjNVOcDUc5zL6/XYgMh",
-	"qM4BQt8nsUEE4CaFdGzd5dIjkYBSVv9tF4WjWhb9WpDJcIrI34M0IR6VnqKUDYQGoqAwyI1Swkmp5StP",
-	"oT4v9RKjRnwChNoFYzsB0uhq8LP1bpkz3Crzb5HF9J1LYx8MuJQiWblsoSJUP7WKCiP2DnGi6u0WxmXZ",
-	"t7+rRXr39vzRrEjm4a+mT+hx6uBm0hFuUcZBif9PC4EVeuVnZTLBkwJl4Y0diC5d5u32Jaw68VdqlaKT",
-	"zZ33RZaelGZ/btHJ8vfc4sqTeSB8GBbTcPv572JKoseLZGBg/TyAN+ZwMiwk36F3XfTiJHHIEpZBzGqx",
-	"9ko/kkYIUy7nbWG55WIl66+95vNBlDvVK0KucN+5nEf4KHSJOyGUqNvOl241dB6YG/lIWvQvV6CMXiBN",
-	"+aeWipDoR/zWi8Cr6YcLxhYqCyQoBBSiB4lPDxxJf0g0A4cKptbLngWI41iyUcK7WDNA94HRVUp1x0ZS",
-	"xllRrp3xPmXaAu8URsK1kFnLjAeVjjSXQHpn9ZNx/UjegeWmSnnIo4wzpwbhNOxD407pyUfkBg18XHrK",
-	"3Yz1nuO6BCiBTEEBc50d8r62maFmldvIkKFDgkY4kn3FMtUHhDdbGZFkIvUKy72yhyI0kyh1bHoMuIE0",
-	"sfFQFJM6PfbMz6Yo+FXtZJpn6cmpngaYP1umZMWnhlxOjiT9kBKMzXqNhBoBBI2FuCNa24Cykqd1PcAv",
-	"lBHhSb722hs8TvJUaDwfePAgia9EpgJEND0eJ9riY9O5TQXXSraYVBb0MYDbOJdZOoE0TYeH4MzTlPJK",
-	"6BQVgLhCRrRxmI77kmd5KhhPsoHK+7YNbJjSeIuDCJY9yBtI3UC9UkaQrmAzSMzIhyOg4sHvvSz43e1t",
-	"2GAhiZvQ7LJRYpqfEhY4C3QGEI3RDE1YxAnxJIOt3BGUjx4TZYsvsxz0A0DyEOhDaEF5QhswBjSFivwH",
-	"FK+nKMaXBBgIegdU33vRYVKXW9eDQhfH9F9aMsy2GvI4MVcLTXqt9fRZRSW/+UwlUeULmo1G03/H1Bvs",
-	"NJuX+OmXjbZ5sN2s+e+mJM5DYO0E4pitxo2tRpM1G63thk3yVOl9YudEtziGYe1nv/yTFx/++MVH33/+",
-	"7z/e+uSXf/vif/74+R98aO52K2ZNr3Lz3ny79niFMLe/2JccVQBxgZSsRaybbJhWMcU0w0jmGjmfnGV0",
-	"ff9pDYVFrVV78Sc/++Qff/bJL3/5/Ic/+eynP/78wz///Dv/6cU//PWLH/7h8x/+/fO//LAEN5lvY3Kn",
-	"NwO49jMkpzY0vm4QoXSy3uGRWDq+XVZvXvL49iZcfUmaOeynib2rKzS6M7qg5oUavDq1eaFqqojqkqI+",
-	"40jw9UJAqS+cxaw7UEoLROzFQISu8ieRTmIOxpEcqVhmidC6RMs23QmGkZRSa3torDOpIoEuAClEpMHH",
-	"RnzEIXvFGP5GKx6/ivBDpuEj6enJJTIO0EqgKo78WVhGlAqs248xAdTXxaf4PLyfopZmc0PBFYcKRlFV",
-	"R8A9GfLVQUJmKoYxEEBRAN5/FQ3MIn5Dcg9lTIYtmhsLcQ6po508s+m1cRabOyqEPMzQzFk7wvow9xxC",
-	"GtutCAqiUVrMb3Wd3cfJhSdjqTPSQbZYaIRH1jZKEVSbmf5r29C1RsB2rwZspxGw5lUYboNZbZWq2CxC",
-	"Ezakwzp75CaB7LoRn+YPPJKMHSoF+i/DB10Vl8e8QXc+vJi6RAiAe6BXkkY45LEE+GZsiJRY2nSwVPVi",
-	"ynuxjPVAAAoXfMA7UqVDnlQugpeUTO+iodEcmxa8RaE1np1Jy2WP+x3StvmxkCwc8iftiCj3Qju3lHEK",
-	"dgJ0hYVGI1V51sZ23S/NRPomQQQKsR1j9bqjOVV6sTcENz+tBcM2v5y7qYwB8sDSiVJR42uvgR5NtZ1U",
-	"uCJ0Rdke+AzMP8gawiNEMwIpelS9FyOuHOQotmzWOYkTqoi0YyF3Ok9tJSyaB8Ww/LRt0Obhx1R36Usk",
-	"m3ftnkVDgAxAx+TrKkXNJvXnrPIVUKK5xFuwuTH3fRMoa1Fuiag4RLBAD8zUjWMtWJxBwjqi97mtUsob",
-	"F1UbHa+1BV11c+26UEIc5RnIY0CSs6thnvNINqemyax/gEFs92KIUZReGxfluByg+mnO3JKWsFhtu27A",
-	"AIrviz7/yiR6CSHnkV/eocv9CzTNfGlTzuCdYyehQtIqPwhxbycFaq1rjaDmn+Za68aNG9sla8p8TWbR",
-	"Z//v77/45fc//eu/++zv/mZZg6lYw5IxdgjGWKvR+I3GjRakJ7ksWLQFy+IPizinjC9QnIolXWlWvMeo",
-	"DRuGAu+P39ftw+Yu5qG7vuLTUtVaN5+V7N7l5mRqqOvalLA7v5zGZJU9eP3lsQcrtGGgtiAtzijOOBEb",
-	"A3FjIAJwCGLwWbOsbCKiouMKwDC+GQl93lajPS/zrMZbHvRrRXB2TnW40fiLsGnoE0pPJxwFBT1OLO1w",
-	"Q+Q2FlEb+yd06GczBT6rjJcI4fMKmRu/zjDczJrmk11nuGKV4thnA9qjosUq+h+CdpKgvaUiS2NRNN0g",
-	"3aIUAED0E+WZa/FsgpZFZwmIY1L5Vtp4oHBM6JAvnPzT2R0Wm/fsiX13ZDTtVj676uGSFCtct2ZLmlvs",
-	"se+93S5k9g7c0T0f0aMzAZhis2VWaLBUsE+Rfe8lZ7oD7sjosjO7bSbb1UvOZLP4/hVR/U1+9FctP5ow",
-	"ffB4VOaRnmP+3Nxr6OkpWJX3p4AvVrStLi9rZhUtcZMoc8nQkuXr1yYj2kDOVCrKWqkz/k7XQmNd7fxa",
-	"gDtWg6DfFp5ndRwLpMkDbxMoFADzEEIqAP3eHVyjEkBQegJuD8o6YUr64GnkfYbKtYIPO5YsG1tvPNA1",
-	"IMvEvEqAAxrWKQBYd4jzsaqncxLuikFW4zWRYVhdL39Ol/Aa9+1tJRcaiwdxXxp7MDfbZSB4BBP31Iji",
-	"rVuw4LMb5DaVbxSbogo6oICwvETJ8lW7EOO+pLWxx98e4MUH35gBValz5sxFW50J8hdolYACMocyGqtJ",
-	"HbAW0NQjKEcqIiGzmCc6YJlStgbIWEpxKrT1e8o8SWZP7JsiK47r+dfGE7wUemCqlO+ikz5ow40SaIPr",
-	"MUxrX2QPTkQK1bcwW4dcH9cCqNaCyiksH4TcXSroMhKFJEgKp6qtem3owHr6M83cqaWFsGhnv9O/aucI",
-	"qc79GHIJtPkiDtV8bKWx6ECycpFTbhmHDiwgKopVCmlg5xwrWm7M/wwckxT+Y267IjQOtFCcUYgGEwxm",
-	"ne0/vOvK9CDrzciYWNbZe4DvPOJaj1Uaacx1wxsZqv68CgwUAy6tNFIUKj4sul5K3wMaI5wGG+5I1RhC",
-	"3hAcjTNXO0BqAXgQXgnfyrLRA5lMwoCFB3woDuJMfP0gS+NuFr5aZ+ZUssN7B0BdpFILdsvZKFVPoBAt",
-	"PHz07sHhndvth48efOvunYPQgzkKv7X1hkrHPI1EtPUwVZlqsUGWjXRog+lIwxO2228pneFyt2k5CjLq",
-	"A9HNUxHu4axQDMt7uvyY5QCi5D/KrZyQnQumj7A0O/5SOyYoml8gdkJVMVVDW7hT3lB2y9jJNt3VfAK8",
-	"Qgeiu/WGyLqDLTOnmAb4II37sQzL0TiL+7rDQup0vZsqrdvaPBdgSoFRV92WDm89eHTQfvDo7pt37x+E",
-	"gaUgNG8vw4rB2ksRw25C5QPDu/skjSjWDHm2DorWTgHNpNVSwfGFkbYQD2+dvmrHUSKKbNwCI4DGE8x5",
-	"bMiftAcqT3VoI7hdrh37o5BmQDZ3wyxXFGsje8C7jjxKFhmCzlSd7eOPy7xIDaePenxIzo+HiH4FrJX5",
-	"DOfKbGByA4loy3yJec8Ew96CXFBMxdnSWSr4EBbD4kOpHttt+AgwlAH/Otdxt3zHa4WM58CTaA/uQI2Z",
-	"VGwcy0iNKUfGjXRu0qh/9Z+VHppeAvI2TUU3YwOVasE6gDM7MYfI/LR0C6PbbvV79lK9bBvl5bCwOwOK",
-	"ppPAA6m2gpVyWLpGPXt2CWNl41n8aiiA5maOM8IJmTKrYrmsAjjKO0ncrUZe6Kho0u5MMiMDdhs3rz07",
-	"RS/0XTFD0/fFJJaeL0ZGENlKBNeizg7evXXrzsEBe2X7VbiP3ti/e+/ObfbKzqsA8J6IIufLfkcpQgOV",
-	"J1E7FVk6Cdkoz7ycE4Csj2WmMH/wd3KRi4BFufDShBx8PHxbh3bakUj4pE3eGtQl8At4zn1ha0LoWXO/",
-	"4s9A1QwpnIUxLkCPyEekWD6C6BQASFL6jpEHA54OE6F1y6kp240GTIcNRFGOjAcKCfOHVJmYPQSNwW0r",
-	"nvBulhAQJs2zJR2wxCj+76FSx/wMnwhReocYqCPtxK6Th8gPT6QcDHsKGOKSeSsRFxlGoH3rUsEo4UEj",
-	"U6Sy8cG+yih5Sseya9UjWnzScHD0sArh9CQFzNaNFd0cc02Bxq46gWKWicicCgtT4fQH0mCplo4ycKnY",
-	"h9p2mJ3+ljSjA5oCmvJDYkZI4gJvFJo8FmKkURGxC0FdKd7oFkFCNtdAJJEjLvCoBKAQALMq61JlbfM7",
-	"VM3L0SfOojQ2PbdzPLcp4g2IdRufqKybwTA7XcBnj2vaLBQfM9JD0HWrhjVc5jg4Y4xgQAsAzmo0bgDa",
-	"ahdX/af/jaCcfPHhnJ8unHk2SEDQpKC9ZQa0B2JiApmJ6VmG8k8/+PQff/jZz7774k9/NjMgAmZZezxW",
-	"NVo4ojOuxWmrsH3GXi+txuEuXl01Xnx531Zyg8e40e/Wyl/KylCfeBWV1DyAfq128wk5362X8Hg4R3nb",
-	"glrgBSoc7w7sXWnuQ4sKSf10RGrK5qF7taF1FhorMbRA4RQYx5vu4YODMssOviQkzGdEY7GQ2ZTQQ/2A",
-	"GloshEFU8pnLnPd6xq6GjmHkjR24anIil5RFFry5sSbTbNcLrr/18nqysSpL1gdyVrIi9A0guqMXElKl",
-	"fHlLA0H06WrZa7XFWqvZ2N1eW8YGy71o5/yvpW/Wnj1eWcS/bnb2ZbtATsU2FrA1Pf/DmdcCG91t3PQa",
-	"teDEdO/iPqGy0ZK6WPaFHA5ibU6Br3cWNQJaGQuFtDBrvwCx4ZkW0oNQXhNYrLTOq0Eok+m68Zf8etyn",
-	"4Nl3yBgNzFA949Va7T65sXPjxrXGjWerXMHQ8vx8YQ8FBl0hXmUX5Zx4ljla3pZEg0V5yjvJxFZBklQL",
-	"8fK04CMsl5Sh6PkYci3aFm0hDLxHMYUXCw1tmkoA4MVbgIwrIvYK3PhfR66ho7zR2L4GCPxY7R++GkzB",
-	"xfJuFp8UgDTGPO4Dx2BBrnJXTr2Shb+BdUlMj3hXBCz8/3/rW/DJu4dvbN2YfoXRScaKid/JeUKgzwij",
-	"bDQI16p5M+FOdBIuj6Eo1Mi7YQzET3X2MOFdYaaACi454U5bfGjxZMQJGcTOpB0WJm6XkHfIAueZNdfL",
-	"wyaSPuieDuHjglrW6GAjrzct2CI25yogxwoEFRGsJbQ0t6EtPjbKZcqlThDvxuwsRwNXLDjUZgHFDPXa",
-	"wdnYOl5IPVeQP13JceICL2Wak73Cl2Ir+XAjLHB2UB/gBsNfh26qoVqu2OJm6mbn3uJ30u+ssgqMAXYV",
-	"4kL7Ih8UriQm0bfNgbUwNZ7rSpTckB7pJIDVlFqxCSbzn/fK7czje6XDDbnzvvsJp0ibcYXPf/4Pn/3L",
-	"//bihz8Kz04jM0pFFHezEpXMgI9GQlol3NKGVTiIDoSMDobrg6mckSemsp9fGGtMd6C06Q3tw7LK752p",
-	"zgRLUmADEjIQxt7xxPs6vz3HtVbtdwd2mnWhi9ZQ8BbDJJSVZ6cQ3HmHpdaqJaofyy1oEZUpShZ8WsJk",
-	"sOeoNf9wxbp0uvyRLOiOeeco4VimUJ4yIxjL95bfZkEY8uL3fvLpn//+83/5vz//8D8+//k/PP/o7//t",
-	"V9/77Kc/f/7xH7340599/l//4PnH/+U00j+k4jJq6URnYtjmCKVTuZwPi8vJFgZX3m/VvV10Za7eSwiA",
-	"tot+gqnzjF4MNxfYtyvtR+/+mbb3py+j0iLT9qRtubfckBZsxhVitRdXY4JQ5OmEGflRJvWpoBTQlvgS",
-	"oLdwTLfu12ZJbv71w+9/+je//OSf//j5d//2+ce/+NcPf4C7+PP//r3PfvqdT//qOy/+7Kc4j//2q+99",
-	"+ic/efHRz4v5TGOFocKrQFuEiLBV/DepyjMPw7tETwm3ERmsXLYzfiyKH5rvsPe4eNdrQW0s4v4gq7W2",
-	"jaSsZNapAReSuVFqrRpIabhD50TinwU1iK1Fp03r9NwtP1Nr8v9Ud3vFbbnYUsUZsOX5qX/DW4I62nub",
-	"6teNtVuw+XBP43Fm7QzrwuJKImuULuUVti7Li3ULA0EnKnhHstIrbPsx6xa23yzyC++zXiwSh4oxhjTS",
-	"bxw8uI+UmdgWJqGy8UAlAtEzA9YRXZ67bEluDEUjMe3IuzxJjJ5NOYNgh8+132N0rpPpzpPEkWYWhbBk",
-	"0AeQcjcyJoIx4IyCYQw4Qm0smDkTpY2yBOhRrg2ycPE9hKLJJQs9BXzrbTFBgxNRQguPAtUUe6+1RP42",
-	"u8Fb5CPpw7siHSf0bYHdAI68LxiJcdo3fzhWoHfqgPJHAOsIgGNZjDKiQru1E07O3wtWS4Nze0d1+49X",
-	"vOFeTsd7tc5w6kStqzA4P/32tueUB5mDXYR/OrXK7aVCz7AekrKnwjIbm/McxRzqxHHvk7vfStu4uMmK",
-	"Nq3Uo7bhF/Vz9c17G+GrSG640W4uV7vxfPdOuK6m5yzrwJ/RhzK+KMfxDZWSH8+yjSc8HvqIZi6B0Drw",
-	"welHVNUEKYGQaYS1QTRWdpxEUiKwlBQy/JQWFqzLqVLbjUYdVIw4xVw0bYwEpqRNW/Sz51pUOJrzBAHV",
-	"XJKxn6ipA3SViwjLNECvMcMryMdd6tqYa/xORJWDJ690ZuEZQU8yb/azo+rsbuZwyW2+IPaJmMcpd9Bq",
-	"dEeSYRc90nDPqWrUUmvjQn5onYVKtnPZTQRPw0IxHELufb1qULa/tv8Ofw0Q1x1wOGK5O2BrypPMpTYC",
-	"Lph6rejGESwsIGBCL3rKLpvzmUshMEPS9AD6dmD+hXmk+AIE2fOSSaGbnrM9wwKlFot7XvGE0w9Rdytr",
-	"5zMvcZ3Rrjcw7+UETIaVMBZ5r3iSkkWDqQW1m4ycuSyXx9KYEDD7SDRSEQbALEuX9NgqWQBQVYSpgpBI",
-	"agEpwVzBl61urOwXip4te6LjKo29cd5Zl0fSTh5d7m6/+eyguCFmFWnzxQVkqBgtuATJzzsK6VaXT8rE",
-	"zQ0qz3ReyhkVq+msk4tOK4HZvWS9tlKVnZ4/T7LPMLnvmP/79vlkmcyklJRPo7ntp9ekIsfESSegq4Ao",
-	"ATxF5AUZ1KoNVSpaRD1RQNDa2NN5pJ44jMT1VV3cF6upuTDkjZK7UXInVm479c/Tda1GtU6+yul5KKb1",
-	"K0/pRC0ED6Lk/9U8NOahswMHnY7sheCXGgLPpapDG7kMamcJFfghGyppxID5VPlis1S+GOVi4ffTmQS2",
-	"bb80Ej+BCGKbdsCcNq/eqF/9dm3qBsDHSaARlFvtRKQl2KdFPqYinNQ0fwCGdCz77Tk3O0YsFo7aKjGV",
-	"P2q6H2mIM9eef/yDzz/8zouPvv/8j35Uo/IKrLICP8x01Cpb2KqO+9JBmlZES9dLig1qmdEGHJCOynjS",
-	"doTG1xpBLR9F/LSRj3mcFU+ZRV3vRjIn7rbIeJycdi1BivkGPOuSwbMwuAf2wECNWaJk3xiCZhuIaDW/",
-	"RiVM1oxMv4JgkguSDQnPk7OHd+7fvnv/TUo5JGsYEATIegOMhyWq0kZCRrHsh7OZ9PiyzV1yeXfJ5d4P",
-	"+IKSzLcfoYS3fy0j10lyLynFd89Dip8ustcXz8sI5oBJNWa39u/funPv3p3bX61qsa+YYEeZVqofLjI8",
-	"IXN6zbj8lEAXT1yOXCUA2mERDQZXsyNGsamkUS4swo71X3e5ZBjDzuxXVPWBoDHE0mKuLCCUQZznviqo",
-	"KHwXt0V7dvDScEso4LTxCqMLvGtIe9xzfi78qUfqCN7dAU9FZN9g7idCxLLJxB2zI8F97LMa+zAE+muY",
-	"Bm6GCGyW+AY3+KLwhUbNpMqIqtvCyREAkCAEK/umvshYSPXpkIWMGVIVV+AdXL6X7g7kA6NNtHYC/Fc7",
-	"1u2hSoUTjUtcSVNXT6zbUe4SyaYy1ciPRFlfs+lpZ89IC/xHbI2x/0yqTmLzV9N7rBnUxoMJsHe0e7lR",
-	"xqcy24rzfjfzoQ1oa+2xnfJxqJ1jmtnSvBS4tU67YECAyA167iXfE7Q6IFe4E8YxRo1At74Q/R+CAZSV",
-	"W2kAHJZwKpBIiJ4GQDmN3KzIxKaZSzINHMaepXzimsU9MGdEKpgU45a1KSzvbZJAGxTMwxoihpLanKIj",
-	"6XDl6DYC9DgV8cnXNF0LECnEW8xC8wauZsedP11RuTEF0YHDHSPex2gkpGNWCo4kBF4HaqwBf5HmMPJq",
-	"NeiCeCVE6pTw1XoBLYIxEhtEgwAqdWwW3+VI3u1RJpmNg9nLic/UBrNXgMoJc9lCG1UE9zmvCLy9GhAb",
-	"ApATm1klcmpH3UZlKkeyQM4rJ5PtNm7asiKM9dEIcC5RjOuWR7gHBiBgp1CIzm50a12qlD189ODWnYOD",
-	"u/ffLFjj6iDtxOxzhETj/TISSQygLvRLK9C9yHopOxDIwyOvAbyqzON2ozj01wHXAAZX/n3KtZgOOc6c",
-	"B9z1+Fvv4VwC6YQRCLa/uB4QMCyBaXehmGWKPbqsvpmdMOSRAMzNWTaMTDlGjljqTHC/J+YIRikfS+pH",
-	"6UkP8kal8BrE2QZUwFRAon+0RzuNZyItNqcZO2VkQrofjm/PkU2TijTmEOCmZv2Vx8u5j3SLkOigpAvn",
-	"m23rwkCFdhZPV5a54JF5r8eNnZ4Ivxvee43lp9uq14ONgLmc5jM7Mj+zgMCj9FDXUaCYZyH7QvV6/t5M",
-	"1WhU2sOucC/iEyoZBLePSNmxGGXVcDsgbtZXEc8IVGjZoGql0wV7Qo3lKlXaMA4vcPrs19Z509w4bxY4",
-	"bxoX6rxxc3+Zzhu67zbQQJvI8BlJZQARuiDVdI4OqgJWqecgPFcPk1WRF7qYnB6NarKFBQYMPg7X6NVG",
-	"wyU9oNtHi1bBYQ2dQfzgAMPdOqAYAymZrsoAcHswx7KgVQIFugql35zTQzuEl8fF8v7T2kL/CRFlpqIr",
-	"jL5a5HGhVDwbPk/1GzEviKwwkNv27RR0rp0p1WjFftgYaAUwTjEZeMoXQRqZpVpHqtNOOdVr4jiUs030",
-	"9NKl4b0YmZjTiSUP9s12cPpS3STAjmMR9vn5U/RcUfhACoSwNw9rMv0LpBkrFwMw9yx0+jU24mkWIzPY",
-	"KwqaoL/RDIn4JGC5hLzecBDrTKWTuvtNexxH2SAsUrfBOtFo/zo0/1fr7EBZgH1IWVZJxHoCLPtMIJi9",
-	"ZCEkxYeUgyfJ6vEIITkLpXiStbt5qlVKlk1i1iOG4RnbRhC0fPmnjkuFhVZv7qVqSB5y+1GmQiZ5mqox",
-	"OmNiDXNJ/VBoy5VRXSBLHhmYjBAWusVCX/UN91gIRWztOAr3/FrDpv+X0GwH3rJLdAAd59Dfszm6balM",
-	"a+RzmJRba+w5GibEKyVTt0Tridj2HpNnqYntOttPEipKROM3EWbaIc22oNME54KZF1hVzLMvDTnwexx4",
-	"PfYYUEtDR8ThZuBvEeC8cFYrseZAz2Ph0VxVzuE0zYaZFfTWIbYY6gnZQAxnb+17DtT9FCYsiMVgB0Ej",
-	"igvXaRXYB10Sq2j4SElqxM+pusJDM/9vxEkGlDULuuqIQ+3smW6jOTSn3/bLJfNQ8efPFnbCAnOA5Vj9",
-	"2pJxuezL38GHDs0zi3tArjmE2imoYaGOJssSEWFdhGThjHUazpsoF9hZtrv7o5HR7xZ2tFgle4oW7jL7",
-	"o1IfhMyHQIZuvZW1oJbL4q/HwRSIv7mazENbJxxYDOBuMp267bVg/n7Xb2W5NbfOL3aLwpg+QyyEM8HP",
-	"j8/IhMK9WIuxU8LwVhKSsJ2iawkequbF88QszxZ72tJg8RO6JELWEf1Y+gtGGFoaOKHTVBn5FRGqqnVl",
-	"1dmb8YmAOqUs1yHbsYDeRpEAEYhI1d6ElMf8ztutBuq1VcMmd4k/5CF/ck/IfjYACvqgNoyl+zuYIXNY",
-	"ZkU7VDJd1QF79S0961CuuehUeF5R7TEpguMlBLWBrpfhnC6Bo2Yh5NKiQVv6dys+sHAtRUd0ne2jOtKL",
-	"Cd1+6DiHEtU9LtSkgrhxyCP0CrtIFxXS84xFca8HeD5F4ZvXirHlOlwDWs6Q4L4kgADIPBNBofVBpEY6",
-	"eIEUQOapDN9Byx0oCnYVWzuO2L23D945YFEcUYXasWjZERXoO5FNkKBqIZVnOqZRwcvq806lp4qVlqSn",
-	"0iHYaRHPxBZ4Jlfbm3aZHBAaLdUeSJiyDnhK5zJ1pq6dcmEbNeOeUXdrS/z4FiixF8t6axQO06lFxqez",
-	"MMxOAh1pY3dert0Jsx4wKcZrmpZeaUbGEw+ia8bevIL1GvOzdsFfRucOMBfDN++U8VOwHZuLizFyjMKz",
-	"PpyylIHp56n1nA1FNlCRxRjoDgTWlY5S0RNZF2wUNE8IcwWhBsccLEgXAXRSygYjXV4YmmslQFMXq6OS",
-	"VE6F1BZPDa2oliX4mC5kLRQXnfEJRsEjqnzOippoV5FbZ+9SnN12CtWcXXOhuHB3qZDT/uSmB4oG46T4",
-	"N3IMilRUJDyboYBlc1+N1yrN1FScW67PhPZ99RpKzZAQp1ck0Pnl15anWEi6tPQyNZwgNVF5KZV311rX",
-	"Gg2zhWmpy917j7sK/p2Go0U2K4sfXvUQeZfswlXTBfOyWmunsUINJ8zUpdZwgsO3cLGeJQB5pnrPxRh7",
-	"Z0hKW8/BShN/CvGrX+42VZcNOVNxd+CjJAz3mJnYCXqdpHLpIp4g3wTeNoG3s+Rzg0idhgy3m29t6HAn",
-	"N3evPlu1VNNd53Pd0fcQ/wN7T67dYgCWZapldBn6GNSZst88QLThKLf0E9pcmjNQIubYgVPgSE7hGWtK",
-	"fSnhngBGg+Uhg5gggrYVafOxLuNsgCfYEnhVAGwcSUKXiFwerkX/wJBpvQJWzlOvMN1rGq4E9I6qC1Ur",
-	"JY04Kt+rR5IuVsije+219/AerL/2WoVyhBoPur24JBFGGg28g/QWNCIhcc2mUYHNG2tmpoNe9WCOmmXe",
-	"bVlP6KPAajRKApRrN8kh18tYn0iTnFHSFfTQ6l6g5dBS3rdbBiDxJOsrl/WFU++mizYV2aywWInZQ0gp",
-	"kyfC6oHo7ybFDn5UZHCCOW+2GNrjQnYF5Bk2S5vK6WOo0uqMhRrIZF6hrCtIGt3zyXMV2Okl2JtXj+R2",
-	"qVnHAgd0fvDDoVFDdQaRGpvSBefLTVbEJ0dyp7p7PbQd7EmEn+7iT3tcQ8dtCuyR3PeghADgHLYQpMR6",
-	"F1zhasAc2FT0eRpByMg6iZDPxgIQ5pqsSHdYEA4f0nJx4fWehdzP0P9hcVvgS0hSBcmSjZXT5lQS0dJa",
-	"Duw0srEMRE8soSTZ3QYlI7aMBPdLpqp/6h2dMcDVF7l1EBZx7vU6O8DnKZHY7ezSKGBjYeHikMcSwonO",
-	"7Qv4/r24lw3sTJlROp9XLN24rRyAlwBP9CCXUSoimP+RUgn5JccqPaYTe4t3ByQcABXD2Gw2Jxg8zMC5",
-	"YnNtgV/bGGHm7dYEwwRqFBmvhKZBsXVLySxVSYtJtQWYjeGreF61nQ7k5QG0/sUisSj/8Yw/9cQcVsLk",
-	"QDONBmRtqVmbyYxxvwD3cQSHINT7sc5AqnPNOFxGhIhj4SxdTLMHahPsh8DSZR5JY67NA9WRKmv3jN6E",
-	"Pr1mIzCXOB+NNMYzvbcX/PKMJ8ZEnwQec/hMieuRxBu1Trm5lFE+FwDIzqW3f8EKjTMtkl6wLitjYVuu",
-	"nOVCQZAlnGDmHUu7zMzdd2GpMxtL6gu1pDbVpy+xtfISmCh5x+zEjtgqIHDn2Cj7dGFj3oSr0XQwYw4b",
-	"EVhTOUbk/N9SmoG5CG1gszKj4IHsViQAVkbMch1LofVqke/3VBpdbWDkYWGrU6E4F82IZXZtt4hkxDIT",
-	"fZHOb5ByA9O2mY1VAnzvapHevT2/YchFXzFZArCbl0+WeOliL2Z3rBJ7cTu8wCG9RMH4VYyrzM5oOciy",
-	"Z+PwYLRSBNSClpqv8lQENtt4OizjVzfpNaIzwZwIzL4VSYjOWhSGjYwtTyefqc4HopsFHiuVOeshJTbj",
-	"aS4IzLWjKgU3tXMBkI1HJYYYZLWQlD7augc15yXMSUFxizASUY7HBZTXfddno7vKIm0LGb3wb4u8R94M",
-	"JOAPjJGEa2ObsMRy5Hgp2h4T1ry1BGwnrfGpqaUi4dFHTI21fSdEyz1VmrLKYP6LUslsHHeFbakIHzH0",
-	"damUarNnYeirL4vLhKDvKHVMvj0XC/GvkFZzeyeYuqpata7KUy3a9uGiLgpsyKbXWu3TH/zwk1/902c/",
-	"/WdkWkIt1PxHXyken7ljWrXdbZ+cB1Xe4SiBAvrSvq61aq8/ePD23ftvtm89uP/G3UfvrMKRYlbgkkE2",
-	"zzC9S1WAeefMlSchHzp2ggq+ygzpBP4Gh8GrobJJeTFiVxaHo9aCHy9YM/9ax1ItUOtm67TOWHx1th2x",
-	"lg2Em2RpxE2fD24DubmJ7xSFVe+JWwDlMq2DwE17Jj3i8WJ76Io5iLHO4q6eC7RpdvdB8bMLhRVGQQPw",
-	"h/YUtprN6+6vdgoscjev16+efqgJANEI0cazx+sf8VugHJzq60AVwhaZFWylkIu8Uc7P6lMw01qhnYMK",
-	"Xprj81e3vSOETc85KVgx0F+2YKBPboUCedqcIt7N5uQhnreBvUYq9Jcvp7G/Wkpjf5PRePkZjf35CY10",
-	"MvTK1XKmgStPM95/huZyIpAutUpw4yucr28gkggS+IzlOA1pguG+fhEU1JTrLVVHRRPEUJq16m5DBw55",
-	"f849ungGbyspNvvy8vYlrhbUcfZX3YyPn61e5t2/byTzecvrx0FtlFdcVw/zbP5GPC+xezo4RX8Ty3mJ",
-	"j8B+hIgPfecKiwncSK9+Iirl8hX38Cl61S37u6XCJ79G2g1NzCoajpvzzW1yyVrOjKYBpwvz7wJjzaCz",
-	"Ozqz8nPma+fxvLCCPXhm44SpGKoTEVLJBalBlJ3pwqAhj6KQCYl0spiSQvlBZB/DPFjcvn07JS7nMpZO",
-	"w3JZMETIA5pVMANbyEJy5ocIqFtUwceY/YR9sljI9oUDTvllVO0OfFJRJKKKugl4o70yz+5RzwYldzqP",
-	"IrOMebMW1PLtGggKM8Xw4U5tFU4oIyShk5fNd2omDHy42HX8N60HjGO79nhdoCs3tPkS7j3H/YeQPF+x",
-	"fPuNe/WMkveQH3tSV+UZJsaB4IJswjwrvo5lplicraXdjEVnoNQCiJZ3tRE2RY6dSgQLsaUQKlOxTEyN",
-	"ZZ3tR8NYaviUJ0l1Wsl79oWrSv+XTpmhkayizLjZ3rhX19JN7DzO9cIg3tTpZi9pEV2eJB3exWNA8FlP",
-	"a0//nWWz7Kho8v+7kqfJM7+odLWrdaVNBW0ucyd+61vVPiIYhNFPMn4s5LSpxMwQMG8Bf0nwouV27iBo",
-	"F6SySzVmSoLSYZ5F2KgwT5MQ8CJCr99hwHTcl5if/P5BxmXE04jZg//4lUGWjXTrypXxeFzX9LVd0XpX",
-	"DV8FLCaiDsgGsT6SqJJZTFlOYjFVGUdCfYeRg7gEWnRTkYW2qASUPdwSkFiN2tYcmUZlOKQfjm06HXxr",
-	"s48pF8KDBtmXjBvpRyqdgwcBZRDTrl2bJfIDo1PS4HFQ0DfQWT2xaz60xAqEaAy/g87aZBMHoJTCkOou",
-	"E/o1Ao3iiUgz+CsVR7JYRzv5M53DQuWWVXJDnMPQz3hRUmAmP1T5bm/btO1CtY0zMaSVMNebfO01hOmC",
-	"PWjzW0jnVj22/eSJLRZouqrXOnskojgV3Uy7ktyeShI1dqVDj6jYCjPncf/7hVFwEMwfNG5CXe8Zzf+q",
-	"fU/Artq63oDtNIp/bwfsasCajYA1dwO2jfBP27tsoPJUO6xjSdO3vXsk4RszGYmDvzM9PxajbLoSOqQF",
-	"2AIojdCMZLK1b3oGKTwDJVWeQo7PCNHaIj5pucoZu3ugzd3tm9CZq42dwP0CXn8kaa4nVNGBU15n96Ca",
-	"vYzQ50qXXIGGsY6O5HtmjNwlX+EEO7wXqLDBdYXZDaA4xv+NN/02Kwsyo5pQZkB98B4ISiMEimv0akt1",
-	"JHt5aregptovrYYCSU/Mau8VtWaEFm02ysE4zgAcXPV6KA7Kw8F50WzXrLaiD3FwtrbEzEcvPoGqJR1A",
-	"9pbXqLe8Tv/hCW1Ju9Z11etZAbUfRanQGjfvoRUTOWpeA2WBrzmqV1AK2BEwEQPBRnknibsMr1iBg9wn",
-	"rLztRulsc5IjPn4R7l3zSZIUaGWVFROQu0NivLYGQjZdzq33rZlVJy5k+ycF1x8HtTxNaq2avTD0QI3q",
-	"1NAVuNaXN8uo35dsb86D014iDcr+BlLGzchr0/ezhfpcbirNv2LZb+tYdot8KZUOEekNbmGz5r1e2xLM",
-	"EGS1uWVLSVW6q0Y2zguJUua2rbVq44EW3fa3vzUYdL71uv72b3796x5KdQ0wthdxhNmRn7roAbzZZl/j",
-	"1JyIVMO0ND00hUZQo/0PaVbX17Ps74ux20WLYwUlkYxs+jBFm6r6jVvg7LGNsRO9K5k5Fdb+lafFsZgK",
-	"N1dFgX2Zv4kEf0kiwbTCpIw4O4agaaHeCQzZlY3meSTXi3fJ5ho99Rr9ylyUq92SG+lw2TzKZ7xIVvXY",
-	"0jYgQoARYG7OOKveiEUSecRTkJNE7g+VZ4hLlkuKk9TZvpxQ0IQlIiMKMrIuO2LKuC8qf6xGZj0Chb0m",
-	"6cfWuHS2G9prPCOHBghP4CcKsOwmNf+ZsuzrhY+EA2OZ6B6jIwygEaQYF3KZkDtgwANO4M5UKESHlJBP",
-	"aLxVuB92XJ5cNyOk52dd8O+CWDkHI86XVqsKhoewFTYm2ObuOJ+7Y2NRbSyqVbP0SaRelFF1hVDG4wWl",
-	"/IfA9qOB8aKgy4NPCBMaCjM8Vzam72Zq+qZbGGq9XfTkqxJzpSFNVom9mvnaZJF9EVlksKNh+tHz7DSg",
-	"NYK3c8vNz6yhnnqigccTtKS11ODKxLWHMDt+/MNqlKSdvuKIbHpCRO2IT3T46qI4UotimPALCIsA6DnE",
-	"Mxy1vOMAghhviPwyGEkhKLkwU6GLxJYo6V1QRmQUADPa54AbHd1S9TT8sI6/9hhW8gVZC1leEpEJCHpB",
-	"3S9pualAqLKhSsUe6yujpjuAeQtpUJKd2UDIGbU/BVSAWLMsjf0IVGjmGZWy0KPB5Q6tzkcQlCqjdSHG",
-	"VFLZgVpWTiyaYDBLBcym8a8qqEvNDltTOQeZG0e6lLoHS9CGT835ytrNxu42XmNIoun9FqDt5+qNmZrL",
-	"D/lsdSUPTtQlGgLo5UQqfKu4N7cbQa3YAo4+lOusbeet1sJZa17brp2TfmuGLqJFt9dbaox7yjMy/Vt/",
-	"o/xulN8z3czmtnGbCnbSeWu/aLBezF2JCKHdVDjGenR+6LgvEaUkVCciTfjIwdIi7dpA8EikxS1pHuBZ",
-	"nooQczcGgKfoPoWmjKwOmBamj8DOMWF6xLuQC063HCQCYIc0PE1p2ogJDAgroOFUyHuYpXNwxkyNt9ba",
-	"udZorCySKJtq45jZxMY3sfFNBvwXFKEAyC63Syy+LWyR876lkAD94uw5Y4lMZX2ZV4ZEmAmpfNOBCcgf",
-	"A1B2SkMbqDGLMzYWMgM+yNjne6mq/jkU+iJjsVGO72oPda212yQgJo/tHk+/FYcg4dq2nV2zhMdCultl",
-	"fU3aDPc0LZrmb+P9uWQdkyP5HZ4BCRw+Z3PyVMCrEn/NFT4a2VMOCZIAyL21BFzQ/mhkKUsvDjGIAMmI",
-	"Bvl6UCMOirYUY/tpc7v4GND67Bc7Qc3j8qQPrxYYQ/b5xvbuekepmIPTbu8CrtvxyIKTGhk+N2Ut66EG",
-	"4Zx2CsLUMhQx46PRcnDEs3DDiwCDRj6ePRKIzCdPewTfW9602SeJLC3uS5VCXjYCV/Ygzj97W+2PRtii",
-	"OYtr+bwsJJdPoXVYINhBuSVQeUFYX0asy6X5uwMcC9kSJFpTkIO1T//bL59//HOjxwNBAB5eB1lolfud",
-	"s6Gdg8kF7S0zoD0gm5kgqedZhvJPP/j0H3/42c++++JPfzYzIPSXrT8eh5S2aERnXIvTVmH7jL1+tgI1",
-	"Mm7k1VPMl82g3Lj6NubUivcKbslpfGMON8253i9VV8lyrFsVbJyLmDipFm3E+yJiZq8XIalYmrstEREr",
-	"xgMA+NX3zmVTgDy+CECDaulImuH7T89E93ERzB2AcNkGTI1aq7meumrXbiU2D5tgEaekxG7QnL5czBxI",
-	"TA8H//wl10DwBOFOKm3Ft/Drta7vlVboGbiO8zTOJrXW+4/LqUuie1wIPbIQrb/ImxoaU+W0YNXgvInh",
-	"SYLTAoA2cyX3GyplieIR6/CEy65IdYuw8lOViDBg241GKVvVUvhBmmqsbZkyMbq3zZ+UOQv/tIOkgkh4",
-	"xOHXQx6uLQeXymu7RJDc5ZLiQzhBexjWQaEaFOisAKfT7YoRhFdlhBkKmAvBHYHaVMn4WIhRaGkeMYG3",
-	"IqhvpvAUoNV9bNEtKr0PSj0H/ETMAVo1D61AOWLafKTgrF3EXVRaRrPJxpDna15lP+GjuAYUVNp0Y02k",
-	"HTOzADd/2j3gbQXcBGeRmGcTaMudYTODHa6Fc/qaDRhrNoz7EHY8x0Nd7tTTWofruLufG9n3/mOj0HQE",
-	"T0X6tpjYD7TQGD16/7HZNkQEWLGJD4vz6SJVV/Dyx85XyQ890ZkY0lEHWi17JFuW6ajgpzDTgmX/iHtj",
-	"w1zoLzSdnX3BKFX9lNs3QHE60hQa1RGTexC/psX2E5FmQy55X6QBezPlPS55wJJYZ0MljwO2PxqlsRYB",
-	"e3cE+UBv50MesHuqn6mA3VcnOVVTI0IXZRF5XWLiySjhsdRF32PZMZe+ntN7YN6Dhiih1JuekUqSgnA1",
-	"KEjJgv+Psev7beNGwv8K35oIayFJe0ng4h5c1yl6l/YO5+auDzpE1C5l8UxxF+SuZQPu/36Yb4Y/VpKB",
-	"PgSIV1wuORwOvxmS30iGlFm22Hm+IsyBczvr2XjFeZbPhLv/BOI2j4Npx7hUBFDs3RTEsNFvYkGzonwT",
-	"lebb75nPQW2e4AEMOCE1azOW+dN2fxloFTIdRgrtLkJKVzBCf6CKQ39oVEvtIicZMhsbNegp0l8IPk2Y",
-	"bykLFZkwc250/jM7QDf2VRoeeQmjMKP2ZkqGucqzjpdhq/J4YhuIdFJe5LHpaZkdezVMzuFAXybyWPlM",
-	"o7LyK3+h1vXO9/qymkkp0oIKQMeBSH3ehaJFG2DddOrV7Zfr65vb29fLWZ0cb1tfKjtSUYe+pmhak0wY",
-	"qDf4vB0fZPx09fPnmx+P6jKPgw2pslmgrqS0lTIv1NASAHGuriM/qipJ/Vavrq9+vb75fFqRzDPTrZvy",
-	"cPLl8WWCXQ+WVBIHBg87AyoKslbIOtRxpdCE5dZ6G3d4NTFI2Kic2eIIZNezS46yl9gSZ9yLhJukCl1z",
-	"0iUeN4Rh45H4CbPx12vdqxuhnSvAB9+ekUbX32UVVolqI0xMoeK096mPQjITrSMla/KDnH26eub6w1cB",
-	"i1BHmdZysQoWDYcn6T8xkYgQXHR2HJ2BzJbqUz0XmKOGm8IEN1sbOFQgfwcTe/fAPfc8odTG3GkPIaKj",
-	"L9W58jfl7B11KHQcdSgEGnwSVRJsyxmifMKZZufknByQxeRHuqqOlAbcMwCrhaPkuMyrKp/ryp87BCzp",
-	"g/Fhr9aWxM2j5nFg1YHqKbC69dP4Pefb0k+cnBspn5aFdQSnZ3W851/Z6FtJS3yScDzZSz7lJMPFNDOF",
-	"ngU7fUwoIkZV9v7OLEDmcRTWo8Hp1ux6h2y4SrIeAoiIi5GTavhe8uKSKpkuLTG0QkmRBr3i16Zovqbn",
-	"6yrFNLJ96Xa0D2bly4ubJ2WZYehZcShZPUN4GwMBPavnlX++uLjI/6jkugt6O67Vs1pb/zWYB2sOpI8P",
-	"ve1MR883hqzAIdhxNF7xS6WoylWQEqNR89dhJCCssokhVySlMnkLNdlIgLSbVwErKK1NBdRz/bncgvIS",
-	"l6/+VlvrtSt2DZklgbTnLVr5q5L9wkYlJ7gAxbzsd2HfKFUuai1XHyVhJXd5L0RD3hzKTcmZgqUvxRdA",
-	"DtUjsxixrrSteWB6I5nZ30TJUifcXymjuDhJ0kI5uZae5lRuOFtemnRU7FzLbu2dJ4HAoMCIINjB0znS",
-	"j/1Uo17B5ee7mJojIA7ztFwyEtv8VDZyDzAAYo8fNK8V5WMFFr4EhRJo6Swu1QJ2dlr4heQQCwQbErEZ",
-	"ru6mdTTSQrqcZevsfWudlTOJzXliyhLUg4+ZcE8ic2MOJaGprOKAM1SW4exTSYaeuLNsUO0UAklyRpi0",
-	"19aPWjBxIezcrrzKqfyZ3g3mXbJ/c0NI0PMlpDRgY1yPOYO7EYRayiKbusP57SuIz/065nBCvAy3EIah",
-	"+gKtNHA5FDktPW4xUxtk7UXplJ0dPHGKgQW9wm0hgFGLFpxnPP1FYomI7uBjBWiaYzBcDmk0RYboVz+N",
-	"Jqal0UWCxIZFe5QQnyrn0mCc48GZNYgcj1osKu50kmrdkzS7j5ix1jhUIoWao/5C3XA5Jmsc3qnrJVsI",
-	"RJUrnpkqFHrRTHntR4lnYQaz1xR5diUx0xo1RrU+GHu3I4Md+4o9mstI4g8hhNvo9t71dxWP3/KYj96+",
-	"aDzvkT2k3yaP9KlRcWpxA2Yd93FNOrU2e23duqp0R4jRnasTRx8CFJYm/Z23kZ1AREasdsjebx8Zqdb2",
-	"um6z1HGm/ityoSUVP0N23WZu7zOOdblVZYMadGsaxcePUImg12PP9NyH/8V6GfWTUAhkEylf5KdzJC4D",
-	"Vsf4pvML2S85dLkhvc1ZUxldNWUVIlsChRlMiL1PxHEtGSKv8sjkL86zUZ1++J+mR+yUJaQTeV22+lJj",
-	"WW1OMkiZfT10meD/lBvCpbWCBp1c+HQmn1TFDhaepgi33xtwKUyIBqSlYLG4vv33YkHr6pffPl18VK+4",
-	"vlBN+M3TmJK873W4f92on354+/HNt2/Uq59++PtrWEl6+e17UvKbx9Y4QDcTM2e83BBIznTb7/e6IRSs",
-	"VDR72/aOBB+w87phD5LvqelR9W07hciXCfot4cEUawEoRcgi8RBCR5z1IDkd/vr9uvi2S+7u759vf18s",
-	"uFVcQdwZM+fC3GFnilGzrnLHomSipU+WQV0h6DM5DScDR7bHPiCLbpzcuFQ/anBkjnZvYkNdHkxojR9Z",
-	"O32nOtPavXYSZedViVsVd/0hSiZ9TSDEZTAGj8Y5fLCzd5Z0miADuF7Fmu31uFS/mEArJjnGkb6O6H0f",
-	"7jfgPWR3RA06xkMfOvHk/mfaURzYxeJvt//4dbFo4B2GoIGKOPdwwkV7Q03i9gOENtLKiJEJ07hTOLHC",
-	"avdbPXgzyZv9MD5V5Kht76Y9rYXgmiU91uzSo/eZxvHNUt3gzUDiolbEeytcJDLJcnu2uVDFOQuJD9gL",
-	"J7kv1c9eUbcLJkBQo492FvsTKTSMSd+SLpy07m3z5ruPzV8+vMd3G6VZEun3lf/2XfPh/QcyC0G3I/lz",
-	"7A9srTOsgzwavL/HOmCTH1EFNRToziM5m9XkvZtMjJfqu3fvKrHitJla0xeEQ4UGIomKhT5bhhE5PGfD",
-	"p7wPhd2MvDtjWyN3PBGgqwBW0AgRSyzvsCMwz2Ug5t5VsJp/OOcLsMsv9RKGEE+ICWWrVqgwkf7g+isv",
-	"6Seko3EO/APzfRKusXGkog85xUW9rnELXghMz/f92EWZBmpS7ENVjexX/PHfP/4fAAD//w==",
+	"7P1bkyPJlSeGfxX/59KMVU0kKjPrwu5M+xuVXReyyLoxM7uLM921CAfCATgz4A6GeyQK3VNrlLQy29to",
+	"Zkwyk2w1Wq1kuuzDyExvO7Y70n4XDZujN30FmZ/j7uER4QEEkNnI4trwgV0ZiPDr8ePn+jvf7o3kbC4F",
+	"E1rtHX+7N6c5nTHNcvjrNGO5fp6af3Kxd7w3p3q619sTdMb2jveo+XXA073eXs5+U/CcpXvHOi9Yb0+N",
+	"pmxGzXdjmc+o3jve40I/erDX25txwWfFbO/4sLenl3OGP7EJy/c+fOjtnc7n2GHK1Cjnc82l6fliyogo",
+	"ZkOWEzkmesqIYiJleQ//TWeMcEFolhGuFRlllM8UoSIlOZvLXKu93h57T2fzzPSnZmpA5/PBwcHhXg9n",
+	"9puC5ctgavP5uon9IGfjveO9f3CvXMB7+Ku6h5Mw03lMNZvIfPkK2o0u48i+snVvrg/scEqFYNmq/vCN",
+	"rbt7JbEjs8Yv+Izr+G7N6Huzz+GuUXVZ2YjDg/jqZ9BqOJ6UjWmRafzEtmz+OFhLT4/lbE7F8pVsWw38",
+	"fSDktRdEFkLnq3qC32+ipyJXMo8veyLYez0YwRuJOyvznF1xWSgypxPWQvL4SWXVZ/T9CyYmerp3fPjQ",
+	"rrV/4Fdb6ZyLCQyslVXcMJN4nrLZXGomRstfsGVzIU7JQuYpGU2lYoIMl7AII5plLCdjmRM95YpIwYgZ",
+	"ElO6T04No2BUs9Q9I1qWvMXMBtgJLBpZcD0tfxzKdNmDZ1yQowdkKotc9UgqmSJCmqcTMpM565PnmuRM",
+	"F7lQ8PWY50oTKtTCMDLf6JTRlOUkCWa5f8bmGV2yNOmTC9fvJbMjoaYXlsNAyIRpRR4cHfXJM5kbJpiz",
+	"gEcCPfCcjDnLUuSQ5kezTfDHSArNhLaEAy9mzLSB/ZousYODz8hian4rJ+IWjivDi+e5nORMqT55LfwI",
+	"YR1lbpfRfAobxZV/45It++RpnsvcLgwO0v1bjkmaL0leCJyZkJpcsrnuO6rGxSspL1xEQyst9H3UJO85",
+	"1Zrlps1/+NX/b/8fvfvkB3tRmp+ZC6ad8uHnjW/JGNGLoSxE2spfOP5+A/zl53LYOp9fy+FNX/kvuNIb",
+	"XSRcs5na2/juONr07ngl9QWdPOOZZhFu+1pkSzgvdKTNeaaaCMNT8OgoRjSdKDKVWdo2ViH1QNNJZbQ4",
+	"tzX7dEEncMF/gAk9x08OcULuLz8jmucUZYPX48+pHk1bdnZofruO1AONW7nnzVQKtnLlgAfPzWt2Z3tk",
+	"KhfsiuWEAw9Z5FxrJlrWDr4c4Jd7XUcIo3qF35hRnrER41csbz1TuX1h3aHalOTP2EiKEc84NUvSetjy",
+	"yms3wUTOZKFZ+3TNrzc+1yJb0WOR3XiH56AZtHaJisN12GQp3p8Xw5mh0vTzZQuZLwxfAFovFMuJch9U",
+	"FBI6mrGBmsp5C7H7rwbD1hvscPUN9g+//ro4ODg42If/Hj5ru842Y3iMjqYxhndCEk0n//9T09fRI/PP",
+	"z5OWue2SAbrP4oSBI9mOJPyAoBd12XqkjRJ0HSZrGzf9fKFYLtqnU7ift+3Kt286e0tj9/O5YVCpMrLy",
+	"ghq2PSZCgqIHMt0V5RkdZiwk9vstSp/5vjMjh9HAsNhwKmX7ci/w95sVWT6YptRcCsWAUh9LMc74CNbH",
+	"CtDmn3Q+z/gIWPe9XyuzXt+Wy2DeTNne8YODz3p7zMi75lnOKLwIZNI38sGUZSmQOVPKKG9GJjJLO58T",
+	"AZeleQEkafNJjyhprs8RFUYyRuMH4SAeW/HcLMXx3sHhz37686MvH7w9+KNPf/noj39x/+XDVz9+89nZ",
+	"4YXprNsmgJSOy9GU2kZFnhtFQmmqmdeFCM0yuYDh2uGY7p5IwbZZOxTa/cKoYjRiSnWfgOn3zG5k2zyc",
+	"UrOgioxonnOWElnAsJ/JfMjTlInt9v1+bN9poaf9sW+4tvGGyY5yljKhOc1KDQhWlaXmGKYSbpudb3j3",
+	"kRFcVjNhkjgFfJRLpQaKa5aQGaPC3i+ULNgQrBbmlnE6onmNKENdASERPc1lMZkSSoa5XCiW98l5MZq6",
+	"33FMOfs1GxktHzXhJZnRJRlNqZgwJNWeMx4Ol+SnTy8IF6OsSFnaJ8nj12fng9dnz3/6/NV5QjKuNKrx",
+	"bo5mWKq/B6qauXdptg1hgKGlSRjcNVkhCdcRUSw3zAC+Oya/KaRm4eIMeEoWUybIUha3xRVOBeGx4Z7A",
+	"QJNyIAnhQEdjznCBmdC5+TcX1vJrPv6hIpmc4Gpf0YynW53Co6NgsdEosnf8lf1nU80oV55bflZRYZBo",
+	"R1SQISMpp1nG0r0P73rlNjp653bMld08RbMMsW3DG7vn3GBF4soc0dRc3j0yLLQ3GOWMLHIpJickgXXr",
+	"4w8JmJAUCIRmHC9pZu5Utt2uxI+AW7uZb7vOHj0vgDnYS3AI3CY9NvfirFDwAJaW/Pz89asekTmhxCxS",
+	"xjQjpuXbW3O/7eXYkMoq49tD28QzWYgt1/fBSpljDA3XFzdnOEKiDFeFl3e+TrY3sNKOZJ6WggV7z1GY",
+	"uJDyBc0nWwkUDw7vryI8LeUgg7ZXEx43ArEk8OoxUfOMV28qsEAzMK3CFqupzDUT4LrS7L1Wt0eAMGbg",
+	"Y4Ickpf8cxjgp+ZfYDmnBMxEvXAOcDUDYTZaODgwX9pteUnFcjsm/VmrqGS2ZEbFcjCmPCtypmpbIyUx",
+	"PxPzM0uJUYhnc63IOJczVMtpmuZMqWOi8yWhE8oFyahm+Y73wA0UmGtFlBrRGWuO1+xA4DOoy1OwLsVo",
+	"mvRK+Qf0dK6IdXmRQrGvhXYd50zJIh8x1SfJGdP5cv90rFmekAm/svewqmp7/a/F1+KZzJtj7lmDQF5k",
+	"DHSVbHlsXt4nXwJzO33znFyypbIqzIRZEwla+fvkFeMg6KWyshJwuy4MIyoUS5tr4nwwZqwZNUI7Y5cn",
+	"8MrXghBmxo4OEzNbTXNdOpNBHsGrAKVB5zqjSi1knvbN6E/RiAPjmOfyysiRWvl3OoxoJgXumCBTqkp6",
+	"BKu2InIhzOpC24TrHqHajDxj5lsjZ1Ay46LQrE/ewqL7BmBepgkRJRcQSgrF7MYU8x64VZSEH6qtzCxx",
+	"5KZrvNZRGM/ByW5byRksiWEeuG1AFg3q9Qw6ZXMmUiKFEURhd82iwHoC71b9r0Hf+UKYgy1z/s22wsNh",
+	"K7fwBoAKk3hc01tmXCkuJsRR9jHEGhCKg/WuMrfrKEEIR9S3oGqvGb9dVW+M2UopiV6MRdBq40o0Z4qP",
+	"QGgw1CVzmvNsSYJvQp4Ld2B2C6u3fpg9uPnsmpAhG1FzBEIrCx0hF06ppkOq2EnpcXV3vtEzFzK/xMsF",
+	"t0QVc6OJsfQlSzndTmB5uEpgKcouBjPTxwBsWY2teozd7l8s58zLyPUBAJ3PikzzOc31PXPf75sJW7nA",
+	"SAK7370kHHriROikPvbEi9JJZAaJYUnWTS7nLIfviKaX5vKCiYGt0Q4IAqPA0nTOtOZiAk9omnLzGc3e",
+	"5KYNzZnaOx7TTLHe3jx49O2eYkqhOydjA2TnqmlafYk/AEuWhYY7C0mJmnuZLKZ8ZG4y2xrcbnu9iCXT",
+	"eTwfHj18VHF6PmyaNnt+cDP6fgCBDM2R/cw8XjEKiMQSRv9SbOWIPv3xo/VOWPtIDn/NRiDgQ1AaxKpV",
+	"VpWOLoVcZCydsHRAdcWqm1LN9jUHW7goMssG0Qhcc4H0qg0NQWJd/40Lhevihuv5EKwuTQcBSl1eT1nG",
+	"r1huF6WTMwUW9Al+t9z7UPeb9PaYSP1S1ElhYRghvHBMEiMewilIyB104sorlt/tkQT8fChZpYn7O+XK",
+	"zCVNzOG0j5jRctPkhJiZ2hATrsmYG9m+w+6ZF1fuf+OLS45a9Nol+gVHrThjV7h3a794AW9+6O1JkS0H",
+	"ciEGwc5XV/KtFYrmTJpbxtqQtMyMyATucrRuQiQTNoJSGVogWQ7LTYey0MDrQCdLflOwwizqXE9xka2a",
+	"NMipZhAeRrPMtWd0irArKYL1GkqZMQoSWs5mNL/sRI1GqciurnkgnY+429kq3btdBghagB9fY0tQcvdk",
+	"TYZsQkFCn8osDXnbSgpTmuqi2zE8x1fNRwVyvMiw7K6Xw3I7f2zVF8GyHqFkLiX8F5ckOrJiNqN5NIJO",
+	"MXOxjhjx6ouYFLRUjJz/JtKqnuZMwQpV9lwW6Aps2RRrZP3Q27uiWcFaJr6giswYVUXOrEm7uhTmd9C0",
+	"0IjVi/Rf6+9D6Bj8qhLV7IMTgEe4k1/uTa8aPlpG1oYxBm6N3bzC9fG0UaHEgItVj1DAinuNC695c/mj",
+	"GmFAlZviXds1e1q2OHNyaXdBp2QUQZzCw25xCm3xCS3jtCojRVKJhZHB4jvidSGWle8SCNDkiigtDXUx",
+	"McqXc81SUPfQVKGmciH6KMQEsYMrp0T2/9G7H/0gdlBg7DZiu/t9/UpuFPdgu/EXfENysoSwjgu6WKjy",
+	"iMHtVLuE4KLuk9fm+hFS87EVw4/xsHI8wVNq6NgwUgjXdyvQ2/KG8BpQfejL0vJiVE20AuL9iJF6te47",
+	"XGhlQFi3+wjObwHxW9ssdGyNwTmDXGHLJavxvGqYW2WY7RNwy97KPJ5eMaGfUE3jBxJ0RzkmCUyq/0kS",
+	"mDNDq5Ows55S1SfP0A1VKkV4rGnOSMbGmsgCvJo11WBr6XyNNN4kxFZJ+bWfqNu65EYF5r0/GFm4JhOu",
+	"XabOYtY15MRbkgt3IeKtEcb+kIUvJ0/FRadWvvQLS+RMFDPT6YJyPbB7FChMpq1AWzJcRcpsUAhwFqSl",
+	"lKd4ZmSj3t6QZlSM2CCTC+RBV9z8rnM3eeCzc60G1kRrmC1Xl+4DmmtYx+BnF79mRoJPIErFCGODlI/H",
+	"LA+lN7vrvb33+2Zy+1cUAviUmSVM/S3l+gJnCn//0kz3iZ0tPHmGUz7DGcOjN1JmX5SzRj0Fpn7uZg7P",
+	"Psfpv4DJ4Jd2CS78CsDjM7sML/00UULh6jL82C1H7TUb8vfMr4hXnGBZnrhVcdv9wioulVyAvW+mIE0j",
+	"Bdg/NlnJ5+LxlAum/KSei6diknE1DXp2zLGktFxgs6Ocaz6ihp7ZjOUTJkbLzTbStYQyZNkcXr1lm34w",
+	"XGkf7NaQAdGcvCbP0LzzoWd4Gu3E8t/Qmqt89Tcv7Wt1pgBjK1uxA2g93m9sV9UJesm6u0ksZgoLsuvW",
+	"iunsvbaZevUZuQSWsLXW+bgkhcimxTSHxgXQIgr6KW1oYBzlkCa3kVjRRT4f0SyzAnonOx8e/4HiYsSi",
+	"cgQVVpSYUUEnLE+OCbyMFxfYvWiWKehza81jStWArlY+nWUPexvRPF8S2qKBRu1tnYUyRyleOAs433r5",
+	"zL38wQVPf3sT6k8xTzcmlyLvZhovFMsHPL0m/V+xXNmN65JB06432WB7J6649Ywbiczx9+PHKceoqU7o",
+	"7iyVw66cyMp6r+UodUEo1Nf3rFPDHp5N7qbPl6+qDdmnp5X26oO5hfvJdX0791Sl95u4r/xF8XHdW29c",
+	"zuFKy+GMi/DpYUOHrzPZNQa4+qnvYJAzFD2R+15DwQb6r+w/vsLX3oXv7WN6LyJnmJ73JlxPi2F/JGf3",
+	"JJ3zfUMUEybu+fF8CD9Xl3y+L+e4KvtzCQHSOOQPvcr9vnb3vRmxcaWvtyVe+6JYmWXB1TyjS5evZZn7",
+	"2m6+OHtR5/Hrv1FG8q/y9FUfnTMmvrSvthuXHSGfWY/HZkbwBuGunUXVmL1LOrg9SePjIqAa2wsv9nfr",
+	"qeRW7rDbu79U3LzrZKMgeFDLLLWOfczxoZmRevwNt1EWXtUD0skFsuOtuYUtKTLWqiZ+H9EmWymDAmzY",
+	"gawe6DpjmQ9smHGTrJ7JnEzlgmRSTGqWRwham8osJUM2ljaWK/BIxeKQmhS1C/O343jVqT0fI3jEgioI",
+	"uBYIbGUG5EFaoLMt3PF5eFDbD1tzOdZpTgiZ075fEEBe7pj35ABDUJobhd9sDiZMZCmGgp6QA8sewOXa",
+	"beest2B72hGyjX5avG0rxvJ9xqvwjIkRSweF0DzbPqam4hWokaIGI7/gYmKDthWRwpNj1Kq/NqRjGzNA",
+	"IMTVRigM31EsJcMlMTTiUjj75JyJlHBNqCKJ/T5xMf82sF9LkjLNRtqQgEtTxt8g8abDni24SOUiJLbG",
+	"Ry0r0mpJ8N6OmhXBOj3CkJFa71Wm2TwKjXPaoKJOYSwlFylZ+PWsEEXGbkPpLzJ2Swq/6/lGlP0CdcmP",
+	"QdGHed2Ekh9IKpWIoQ2U+zs/Ob7zk+OvDvY/O93/Y7r/zWD/3Z98/XW/8aDyrD/Yf3e3+ucnd3/yh2Ah",
+	"qIhrf79mXdZsE/lzfbymffd6suBqGJ9VpqxV4XIf3crnH7PGuFLYXbeUX72DAex0Leuy9ya0GhGXN/m8",
+	"IrNuy3X+sGj3RgTvdbMyjfQv+IztcGIrNIHg3MGJdMmyUz6fsxSye92zVs0gBFws/xcc1IN12sO6RRtn",
+	"ku727G1jXe6kNPjFul/N1Hp0sEFqlBHHtjNVB+LXelvxprbl4Nr1UTiV7b6ZW/hWTTguBBWNN3A+uELg",
+	"YdBVuValSQc67rXbcyyO7eYQf9HQ+drt29murPY+qsumAyxjZ1692iiydogX/u3o4Y5gJ8ox7L4HIcCP",
+	"VqZIdmMEoepWMRy8W80kdq54717pPu/Cbo8efnbUuJWa4mOYoRWETYy5vdy9mXCDYIln7mPnobAtuO4u",
+	"VofvdrleG8Y47x5rxirZuPoKlgeCdRuWldyjc37v6ugeWEZVUmVP9cyeTyvsaar1XP3k+N69GhTp0cF/",
+	"8pN/sCo/Bn1yXY0j5u3nTzZ2D83nUM9gh0diPr+g6nL3lqgu9TVcPHmfnIolQBIR9n7E5pok/QQpod9P",
+	"ej77+4uzFwjtbhERACSWQ55UW9WNlVpD0zbhaKaPlonqn+GTd3eDezBmj8A1OAMMvEBMmtH3oXwEtFxz",
+	"5GNNkK6XEMRpDYJ9jSm8ANpjb3wbbH4SIOo/PDggoynN6UgDEH7OAOy+IRXAkd9W1QIZiCpmJ9ccJvzq",
+	"cpDAGwL4gUykqueQZjwIjJ0MgChGb7ZAQV9nIzc0rvPlAKAG2u9WB0ILt70VnnS+NKKV0oymJcgPwDXY",
+	"rOg+tp2yjC5d20nP4kJa+ieXQi5U4DdC4KPavO4fVUANHj3oqN+ETqCpLLJ0AENqjyDVEmdGKHl2+vzF",
+	"0yeAwnZCQJg38qUTrFu7DGTsbknJeE7KrGQHX9wdpThkUyX4sS+wY4fRwqpMOzFe7FFSGqRcAWyMvXBT",
+	"M6ghQ7oxrZhI3PZfspXoUDdwC9jlijgFtNQ0G0ABmrWllUyfqJR4QK71gbBhB8Hm4gSiS1KkXJ+OXEyU",
+	"E6WsE8k6oSbwL5vh1lWoMg0/9s3gn74t+POJa9CN46nQsbxYOuoUshXMBNBDdFtpHoCPWkwlmdGUeSCH",
+	"CTshySjjx3ixUgvgBZg68IXjqHI2A7WRC9Ynr4osQ7RtQO6j6pKl8BEvgXBf/OL85fkxuN3ncwtaJkEV",
+	"HXv0PnPLGHWI5GzClWY5QpqxbEyo8nIAohTKGUNcTVzOCuKR4T5TKgCutAPCipb5IJdZ270oS8MSLAG1",
+	"MQOdIVzGFsA+bvzAryL5bd5HrBiiaNAsQ3lIsAUxArFeWnM0bpClTSLNniRY4YkzlQC4mwXTkO7yBOQ6",
+	"mgKY8CmZAsKzRXxF3Fi7riVOXULu2Id3E7PbXJNMyktl9gbjFFasd3nYNnG6Y7PXWbuczTM6smnWfgHd",
+	"SkUW0axt9wXM2UxemSW8AAL2qLR4RrJiJpSjHUecfXLORjnTtpQQIuIxeM3CrZgGkk8++SRBWLyxLHKS",
+	"8glHZL4ayK95GXev0+pXDWUR+DYLx2iEC5CnLeQx10syZEbu6JSZjl+0ZCWbnwaXLP5z58ToENorWnvs",
+	"V/tWot5/nibNyKT10S2AQDng83j7DssQZM5yrRwu1ohukfqO0giiZ2hIrAi4UziiyvR77nLw615Z5VpA",
+	"hT1Tji+13oc7joYwXe5e//S9XjcKory5bz0Mwma+opyxhdG9TUG0HJULothkZkZ9AoFqBytthm2moP3a",
+	"D0LqQPY6ePchfubbMFw2QW2p0ApOOL6ONoqkukS+MlUHNmWEQpmn5vo//ODFyCgkQ0UmG0kx5vnMXFtz",
+	"Wijz35ypYmYu95yMzPaC6GSuYNqNm42mbHR5Tewr10YuF6pLVVRIpczlwv/NlZWdoIAFttYtyG0N1IVf",
+	"sOvNz7cS2yFhpVxzD3su774gXHfswSmLzcUD05aHzgW5ZSqzFKPcIk0Vtkzu2jJoj/HVLUOkU5YW8+iq",
+	"Ww1/YMT1NqQj/M1QANJGCJdii5ASw7BPCJvN9fIYcS995TonkMRjt9NrbjhTms+oRi6ZZa/HUG5h7Xo+",
+	"dZ99eNeLuVasF61EIjbzAb6B1G/ESYCJNxOAcbyfs5EeGP0GsR+2n9H7Oc+Zutaq2IsT4Vm73cEXFsm1",
+	"NVcXDRQoEsdfyLnMrcwY8oPDR3vdbHPuZmjJ6uZwWossJUEZhk5ioL3s4uTtfnXkivUSgEH2voeAa3i7",
+	"dSjwoyOx1FpPAFcqDFNaS94IpxETZBSfiC2QDLcjw242QRxxCFRYFqeLm7EmnWag2WyeUc26bo22pvu6",
+	"bbMmbwR1LW1stcfcsww9oLjajVsT5Gt1+CqnNjhP1amUV5DdzWpcNVadq/H12ul1N4Kdc4R7VdhQgPvn",
+	"yLcWnx2IJrWbvHYl18B1PP+vSFatotxjqSJIveHxviZQU22rK7CLrpcVoyuiTCYxWw9Y0uAJKGaAUgZs",
+	"JumRxJbuMf9MC4SZZtYpNsykWdbkxL3u46aSBeWai4n5ap7LEQNIG/OXrVpm/onoF7YtL3ImffLWV1oG",
+	"psoVGTIuJk6e62EpK6BmLDgZCHtNODQ7ytXWiBldAtsG6Hsshc1zJz50FCDdDCI9AZ/0YZ6PT189fvri",
+	"xdMnaH4x628L6gLo4pCN5IxZ5urw181q4AWPd3qnIXkAu+aQHCgRWIUsblHHG8WTQUeKtign3V7mZXWr",
+	"Dm+XtNXVpmMViy4H0dbX6wj8Ib6fxd5kNeyha/b/CooqQZ3KpTP14p9AdlyRN09fPXn+6qddxlRP5cGL",
+	"A8dZ7l9IJj1/BssxVvauXGxPLeF5Cgm5utLtzM66RG5Sud5CXGi/m1c4AsMJ7M4+Vlm2XZrIqgpPZJ5q",
+	"rWhcFue1juwFyOGaXoKWt7BEnrGx7pGhrcTP+GRaitVQC1r1yVOjI1pLPUQygq3BqFf2quhvJOmCSBDD",
+	"mKd5xpnSAyZabibI7Au98wovJyH11FyGLFPMTYbnWGvwCgKYoCY8Gv8tRJ+yDghXBXJERXnbWZ8F17Zo",
+	"hCsmtzVIVMYvWbZcPTML+DinI2YDGYRc2HAEu1lQOORG8F6RhGqLXhlnO112BHWFk90fc8HVFEE829lO",
+	"p6LyHQxScXHuFEg6mTANbSWr5KFNpZpNRY4/LGFiV7LBjd7617uNb/Da3Q4bId3wi1bzj4rEqeJhrMyp",
+	"W1QFHn0zuGdlI+XDx2VzgV4eD2LikF4Ol6B13EJ5JPskAoDXLjJUdPO6bm815YraG6qvyC1a+dwzmc82",
+	"R/qRA6s9V9Ic7NuRqougv3CFxYxDgHSv2TnTbWIb9jysGdG11tJtAbYRXFuOvbucCzLM6QhWv4zX/Pa7",
+	"/+2/+u7P//TD//s3/+L3/9m/+bt/+Y9/9zf/7e//83/93T/569/9+3/2+//mf/nun/wfv//L/6Eei3j0",
+	"4BopCt7uXeK0gh1krxlxwEdT1BMNCfmzrFCBtFe5PiYJfJ/0bBiBDbwPI11zubCxFCfEaP7Vd6GinnX7",
+	"i9RX6DwhicB2hTQtBFiyAsfrxm1+fNe7liH/zvPz1+T+4aNH+4d3fVnCICCh3b7vnnObkRI18pc7/vzJ",
+	"XjX29qvT/T9+9+3Rh5Y42pgNvaFngWzmSNyDa3Dlgnk6MsaKkX11J1iZavM+oNBXPAKWK4CUeHz+pREJ",
+	"f/Xi/Fdhq0MusMBHU/KrYA83mq3l/DirYfVM3X/4/TgMIjE8vvhQlpX2lQqJfPdn/+K7P/1Pf/fXv/3u",
+	"z/7qu//uX63NT1rrlYhZoMxvZS2ACqn3yduApmnlZUoKVdAMA+juJGGAZtIjyUwOeWaO7O//6T///V/+",
+	"u+/+7N/2SL/fv+tK2UK0kW3PkA69ZJFKH73VfpSG6MkFScwBOZ+ppGZMAD+L99p/ti77pN0F7MiTQtVo",
+	"AjoVKGlwpSnIMQPfJgjChsyTbuRbMb02+4UVswomaCkzin8TrqGWCiDrAHB4yHP668L/I6g3kxZiMb9Q",
+	"XeSshzOs4PeAd5cL8re//fO//e1f1Leyyz2FKSqHz7CFllvL+jfqBZQ0neAlKzRt2QUMYnPXsItic0Ft",
+	"oBXqnA+hDqDn29hcn7ydSkOnHGQGW6/dR3aC/ICXoRQjRmZmTTxiP8odYNlX/c3PcM1R05i4/bk2Yyue",
+	"JBvvfilPrpKnnsfkyg7yJLDDVjGwLVcmcC0DpVF1afZgnMu1WQ/Nkw097Tb4C7rcefBX2es1g78wUOgj",
+	"iPsy88nZFWeL9j3bwrc+kjEVCq8TStJ8SfICIjzCuyViG+ACwvI7R8B4dlqxj4GMbEurOvV5rdFrbSLG",
+	"JmUE5WIb83TgZ2xzK3YnOXTRf2l2ukF3TZtDM0GkuhdVlzMeoIbTdh3J7ZpdWELfOceAoOIi5rzwKS0d",
+	"TEi/lsNo5LLwqRSejWN2VYyRbwjr5jJibN9rZ7jjHfULewtbutOJ3sIE5YobIR4wFXBZNF4cVnSfHjki",
+	"ln30yH3v6+mRB6EU/LA0hvTII2Itmz3yY5KzcaFc3SZrZtLSOdfR/RnTULrcVmsNTxBpaFNYKjFhM5q2",
+	"hECW5QrX5emFtYvr104dOZI87R8+enACth9BrDkYlp4qK0g7RA7eBqfaJfSyrrlWrDi9ykrYyDgQ1jHt",
+	"JV7erCXerswk7q0Hh+1SsRdk7Hgv5jdvrUB66Xp5r4tcBuovV75n88/mZmnUlDFN5rmc5HQGNTgVaaTh",
+	"bigRNOg8IiJ4E3pMDkNVLdPmZA4LTRLvDkgsFbkny6QqTrlrRkhIK2a5y+peH/JWJq9uWOExJpJEhZEg",
+	"OK4qlZSpr5ZGVvG+W9BmzuTidhQa1/FN6DTm2vg41JozuWhCnXzfwSzdvFFncvHcD+RMLp4EYzmTi8/9",
+	"cM7k4q0fkdmmcFBmgn5cZ3LxzA3tTC4eB6MzHZQDdMtjI3bbi+l+H+7bjaO72iOpz2tR1N50guEGKIJs",
+	"EVAdKXLZ3TPcJZwzSk0VausQDXXewtkTsJtxMUmO3aWExiSMt/TXtIutJIl5tEyOUaAC95ARqcosFfNK",
+	"IQQ2CXkspskworFPEsw4si9gmCMkmbIs7X8tEh9FcVzGprj3pvSKYQTkCaF40ReMZEyDNJMXAkHV+2FA",
+	"6bH3MrpHEOliGo0H7cNlnOBNkBBFl6r/tQh8Xm7V4G6gKVQex0mDQ8lMDjXga/mfH5e9WB0Cu8I/fH/W",
+	"yGQ7RWduzWld9Vd/zr+5sG6UKjUc4E1tXcg9ckiETBlJpWBGGLeWZiqIzIcchHJ4383TSObwALaH0KEw",
+	"9J9lSyOlQ0uaXpoTJ1EO6JPHEF+lwI5eKEYkeMydl8/adnlO5EIQs2oNvPKqS+H+0Y8f/XidW+Ex1Wwi",
+	"UdB2+wlEZE4aXBczKbiWdnOmXGmZY/15OIUx56Zr82YlgFUJ6Y1jvjMRwIFLRMtuTCo4w61WAvvmiuZ3",
+	"J0u5+ex6DS3w5LUQKS16wPrlcC9uGaazoj6izpeDGReFZjdebsNr+YNylWMY1v8x1VqInBQsTeDCfZpr",
+	"EhJCfUe2LVhgCdRoNZ3leSTKEIVuFQhdb68Q/DcFsz9bpNmg391yAMGynStTYb/X1KUcQ7l1VcrP6UbK",
+	"I2zF4LYosdZgY6shwnS+fOkP2McGlN6Va95UyUC74ztBYP7oyaHz+q/m8+9WrfOO2eKOWaJUTLzYMIrM",
+	"R3omQaSG1Wh1ToXKoLQkho70IHHChweWIYPKWbONwoudkjtJyhJQRJKU7Z9eJHft52VPQZhHGTbGRDOm",
+	"bRVeJd3/5t23R737H+7sQwwiPrj/4e5P7uz7qMQ/+epg/zN42hKfaCFdt6rauRnYJ2SYxLfHamN1iL0T",
+	"cnhQhWys4LesCxmB2J12SMyf8isbZQkxWlVQS6O/k+TN6/MLgni+h/fUTN2DJhOn1aIFKFWEOtNQn5x6",
+	"KFAALssVYqEooiSZUbEkdjyYT6ds1TcV9P1DhU0oBCoJs1uYUqaHShIeuMIw/9gm9ggykaAyEypQO3YI",
+	"da5KnqGi2VyT1LyHYLSF0H1SgWe3gxCMpURI7KO/EaxnJ/hSAAtdQ0NvzTt1DmHJL8oSbh6nuJtIZfpl",
+	"aRvE5O5YYjCOJmQjbn7zQBzWMA/tiz1yVPvBQscCz5NEipiBZaUHdANwXVCg4JRe0axgZEhHl86zhCC7",
+	"3Qyw2IMHu2/DqcBwTIveu3Uk9k0DrPb2dE5HbE7zVhfyFGohkCR40aPLASSDMuJYn7zkYAK2ztUpTYkN",
+	"xi8vooOD/QfD8WdH4/sPf/zj4f0HKX1E74/YZ0efpQfsgD348f1H+wcH44NHP6b0YEg/Ozga/ngfAKtX",
+	"+9fW4sIGdNDzZFrduii1RyMGzKL87OLiDSmzXVb6PR/bYP8It9isiMfuTCzN/IiVAiu+fYYvr7LQ/EdW",
+	"iBJydtdvBuzyW3y5yXqbWVS23QguSWhb2dKWgv3t2KaBne7ephH0e12bhj3Et2/TcHO6PZvGDXGHDXTg",
+	"LWs+bXk+29Z8S6vCTrj87vfk++F+71Yt/4751W3wqrd+VVvRgX6oiJrSnJWVFfIrPmI9krOMatA9JVoU",
+	"QEXDrzgzSm9V511T0Cb0XfYPDiOlbB5jOsym2r1Pq2n/sAl4GpFRKuvD3mtlpmeoqAdqRQgoeUySEddL",
+	"iA1LfvCtzePpm2cfEqP5QtralCpyaFbvYVj5o0wDxjxdjEGQQucyC17rk1Nhk74cCjdUzAzSiE4IFTYY",
+	"E7OjIArN/94zSk/y7YfEwmzD55UyLt/ujSDVbe/3//3//t2//Ve+0tTx3pfP31iHR7WQSgeI7JSLiabZ",
+	"5aCtIGqX2iYuV6slS4vNKK9XFj56+KBD0N2KhEkfNeNTJucsV1KgrS3Y/nDLTXsfqvax7/7mX//ur/9p",
+	"JBPrBiaOmciRPK1KeCoXhAqA/ALb4ElLTrENkQ0SiZMq30+aCca1bK+1610olndQIMtKTws2mlI9kHMm",
+	"8LNNVjEsctwBvdgNLs5AYYO3goGusqTVVwP0cq/8/l7w8ToHzIzOXfHUnddQbRzzDadZ/f7jKyztOMyG",
+	"08LvPrrpbLlJH+feeCa44WwcjMNHNp3rs8gN16H6/Ue2HluwaJc3tn06GXtv5c7qtfoManFxdwcWQhOl",
+	"JdRLRlwKC8LvE7mh3lvOIOZviIna65OWXV4ZDmLdRHeptgTLu1vdBTp+XhJZ9XZN0xgMpf3KBj2nHINe",
+	"2XvM/OkCBlbG+K1qGVpkGDoMeDV8PGZg7hPx+q+RnrawobpvWnCZbcHBFtGWK7LIpZiUQByYlhNJMUpO",
+	"RyM21/vOT510SWUZ84wNWs20Lob2WnDWyHIGfAt0tBpcqVwoxE3ko6kHHFxQZc523hV8Ng7gcebBbqG8",
+	"0ULmlywlxdxoYmOal6ofam1SsK44520x7hZm2Ea4M6UrxSIawd9Q+wumiWHglmwwDvykDJMvHceGxP3C",
+	"uJjiMiA8iAO3AfzdgsDxcJeB3vh3ENttH9g225A5ICmRTnDNJ0yrCq7G5gWEPJEFuVMlcTuAb4tDh4wo",
+	"LG9XptS481g5uDXbengu1vLBXZvYg65vwdBe7/3a5vbwRvkIjO7BcHZjBl6Nh3VMHp9/2QMsLMMhfn7+",
+	"+lVHUKEpYy3mRczzBFg2wweHUl6G5XDDsBBbPq8eQbMRjA1yh9VO6gkam2u7BkvTYZtu5ezdxrm7FVZz",
+	"W0zmBtnLR8NYdr55t7Fxalf+MytLbEgM1nBYr12/unh9Y01s3/FlCBx7dYXF/mRYqi3EaWacBB4DxJnL",
+	"MiPt2WgHfA9wzJaEzucZ1LGsQPb1rJw54nMeZpzaGF+SqJlKOoOI17Mq7geeGX+CHtsyFXEFP99gJ7eJ",
+	"XOE0G8xzNubv1/szDfXBm6uzirp4VEtX6t8nCoUb7YNawo3xi9qSQrRtaAv0uuvLEDq9hcuw7Pfal2Hx",
+	"cRTy9HO6idCWazOCjVI0NmARH505e+c5OrjN20oDm90hf08GN0sGG3L6d6v2f8c8eqf8+Qnl2fJCahrJ",
+	"q6ZgsI0Zrl+DcKaYBwxXldrrZvdZSs6/ePz46fm5DXOwBZyIazUEFOlmq7QB0bEBneJPyoOtcpfz4Yez",
+	"TT3bejCEq0/v6p9xRZJ/gKXYHF58vCRsDKjTLWIA0sYFObwHvh8v/4KUM+paTK3CdWoA6CFUp5OzbclT",
+	"J6KD7VYWWvEUbPbnL8+7mNBTumzIhivg2topqgYwA+Tk6UUKTERI6bKG1J9joTD8CBKXlOy2YHWE9Cgy",
+	"dwCNHmB0cW9luhRyIa5XsrQOtOMnHZS8uNkqiCltVKAPkXRqVSsr/LM8h72SR1TLnlRwS5Vew3p2KwqX",
+	"/e5cGq513ZyqO+0tCTpaczEhSYm10ndfJLHztpl8HVwF37uIHbC1ddK2jQF+XCZPXd/u0paFtY0m391x",
+	"qAaq2nEgtK5NmNpGDS8UG/hyEeuFpGa5nNY0pUrL5dQ2U4SrO7tjJlDpe/eMoNn9NbXj2jG5dSW5PsOb",
+	"SQPxR7f7Ulyw97rjYVgzid3ZhbeeZJ2NrGrhjXn3lQ+Sr69PvDCXL9BApjJLFZnTnM6YDpDHfGWHEwLr",
+	"UfW+rWFBLQznXYe9uR3OcYtcA/a8FU35xII7hNua9Gz5SL9ntZpCWGoEYv6NYkA1mUmsGgOZ+2USgUvY",
+	"z2g+CWJDrISiwFzft7s3MG0M/u/f/q9JjxwdhHgGJzagZMZ1DWESgOssiTkoalu5qZJosPf7v/qf/p//",
+	"8F/+7v/8D3/3X/+b3/+Tv/jdv/+rv/uX//j3f/mn3/2z//FGi45VM5E2KcTVpQgXJoLYWZHk+ZPEllQ9",
+	"JqoYTf3XFNRrQOjukUJkTCksTWp+wNJF/l05JjPKRWaU08dTLihWRQJ1yQy0Z+3vNrS/LZI/COPnDuyj",
+	"f62CYIH9Kl4dlNOMoF3GjwpyCH5UTYf49FG1368O9z97h2gfB71HH1r6xpi6EWs3d0TLh71FIlQeOWJB",
+	"VdS0sFHs2SUX6XrjnRvyL8zbAAEXxy2/CMwsP1Q15Gx7sJolO9ACIBhqzyMqXEhXlwnIIlftoYGgGJMp",
+	"yxnagJSmmpE7iVtpqI7v8bB7JAmqZSaAD+Kr3dsBx1bfFmK427OlTlDzHGD4ZGL5krOwmFdyNgchFX8r",
+	"lynQtbfHKzdLapd8zDPWAaG8uiXmI78n2xSXqGArxILa1GWNJmwBYZa7494nr8ckmSFQwsD8kBw7NuAQ",
+	"VdB+sB6LfMp43laIms5YgJFuiQRuH4tei6FytvZVr76VeW3/crlQOPRCmOU2A0uOyWK6vKmA1NrNDcfX",
+	"n8eexU8vUR5CjmLPil+R6P1ePeoB1mq4F1ApCv/U9m9cJ0vyKrC/2EfgyUSiBwxBtzogx9N8MOOpgHzO",
+	"dyt55o5VNN/v7tWzatfXVc3KS+f21bLAFRTJgdtePpKC3Qxp3Owmx9bgaU6VDWmPOO3Wbqf9/DG+/P1E",
+	"3TPso3tUOntvLsMIo32GicWG4dl3zD8tQDPe+YgOnkNYBsCOAW9dYL5Jyshiau4kwz7tsEhOBagKPAfG",
+	"jYIpwGhhxHIlUKd5J9Sr+uO4BkLqgWI0H01jHoLIRBbgBAggzoeMCZLmkEljw41mdIm/lXm3gFHGUWux",
+	"MwLEsSvwO7AZkYXebAY3kogwZVnszobZoWcDK36BWoTgU2YW9scq/jwqFJiJEG4coM9vmhmwIji/W0y+",
+	"PTFlUL594KPy39VPcUD/QcA8rJCvyl0SfQsJXSdEvnrIG7vyM7lAlRiSGuCo2APkEjIQiY7nxAoJNV1D",
+	"qAWLyUWn+EPg/8IcCdhPKkjyPGWzudRMjJb7v2DLZCPXaSykj2YZHCqnOdi+M6l01VfYsacijYEcYtSi",
+	"L4kDb1U74jkCnHUkT6zwviJbRo6x/iZTjX6CWt34wMicHT2sNMuGdHQZ6fVzmXJbMt29ZKZbHkKaprnR",
+	"2I3ygpHpXb26ZaToqgQyIBfrou7WMpRSH1yyZaTtJ+Y3Yn4rGcw4ZwxLRXRtH7P+rSUo2gu84WqWbT0T",
+	"ITUf8xHAEqho9e/yZ+zDcKc0uBU6pmehqzlGdPaXyFnafDqo20Z78Xe4vQ7wJnDjCjqcAfWnvQb5G2rf",
+	"wKE8kNZcUh3Jy4qrHrK5mNBQSLhnb2YY1BXLyURqQslcsSKVYjnr2LcH7Ys5zMsfK6En1jYmIe4D+H2J",
+	"Tdq7SUag6SSm1tJJGYOiyoQxQBXt2rC6HPxaDiOt/1wO69y5As+Baj0KZRrriXbrT62UO4IFKwNHtlsz",
+	"dakGZVmXVZ0aSYVZMQf2NqwF1aUvIPJmD4C/I8dENDkCdOO8GMgUABl3q8hinygIhNKcu1v48qwHt3TA",
+	"Z8Irx82qzu7Cc1q5GSMcuHquKldAz4slIRW6K32FlLRbu4DtdOdGgbDfa1oEnAZ66+YAJ5l39GzWg+4A",
+	"Ilk702BiMRWSHkmAL2FkXALQJQBpJRhLUTu8no+0FaYpsF/cvymUo41L0W+Iu/Fh1b7s+FDt+EDlMr/e",
+	"1JhrYvXccpk/YdrQzBbzw+kx5TACVtuEG9PHIVYaaV0MO8h2yJGanwU8vL+Wwz68MLDWF5u0X8OS92KJ",
+	"lQ6IYhkzoklndIkxZ1nanck9M6/jHkf4XAsYPk4JfuznjI6mfjpNiPycjWSedpRkZZYy1dohuzJD7yOn",
+	"HEwM78Je8TOCP5BxLmdWocMvnL9sXrhLvZmWRVXMY3xKlKbDDLAcULu3fiEsDphTMZoSKXroAKaKJGYX",
+	"+0LqwVgWIk3WgpDZnqPEdhUPpdsKgtmR7EaV19hVWwxeZ5OnKrC1tUcSjEjYYfmVH3nFMNS6WE9ceTmx",
+	"fD3eO/6qE+8ov/zQ61DWtfvroTrb/SusRtr9/dOM5Tp4/V1dAEjq8zQ3f3Uq5kl0tOaH2oAS8PhWe02c",
+	"JY3YSOQwG+XXSor+GV0ErBo+fMZipfY2FNFMQ6/H0NR6Ma26Lm8oxGV4yH5zegHXKTFne2IrBqwh2q4S",
+	"nJvwDmUFv8Y7lRaudh4kCl3uXs8IKK9ZObjrsO0J32uLAwDn+2LKBLtiqPEChzRSugb/grXUurIKCzac",
+	"Snm5z1NDxDJ2FZgrQmk6m7eGz5Apnc+ZaI+YafG0dJgvFGeNcn7LOMrRrVv7G9Hwrj6KKFwYxrWqjHWt",
+	"ogdVDxsJVB1UOScIOC8TWB7slQyWjpQNUoyFgQq6g3lGhbNQBChR8Lcrn+s+tHWB3J/tfqumEy8SOsNn",
+	"jFAdWPQxmMbGocjU11gWchGEOWJUJRNpWW6IjsdspAnFr9BamtjBDqgGZRmRAH3tlX7nM8MF15zq9QRW",
+	"Ij/O6PtBWuSo7zZNvViordQgYNQzuoTaxCfBVEkyp8tM0rQ/o++f2AajPioP4f3w6OGjKoh33L6fsgEX",
+	"agOgNkPMXVbhtXvvg6WwiNnwNTw3SocUjlPO6CXzIbKHBwcHNZvinTEHlzQAnhlVxlWAlgL/tCfsLlhJ",
+	"HkLWn89/u2P6mbO80ia8iIbJu33yWjBsEYglW9ClQtyNmv995dzN91WsjKMYVobd1bUh5fY1m6a7ngOU",
+	"czs377uaZRsdQiBG+1n96HW/Z8qYuS7GZT5jstCDnM1soFb8wAyZXjAmCL7HcnUSlM7rAS25n1x482Zn",
+	"JVr2zdqful9WFT5gyeDhQZMO6k56q1KVAW/+zmi9i+I11BNXPe4ToxaAAbvv69mjETE8B+FvOXOqOCCC",
+	"2eunTxJ0j/U/sd9To1bAX5UvgsIEx1gGDzNLJ0xjLMhiKt0fwWcO2MZ29lpPIbh7KgnUdscrYQYfPjg6",
+	"6gcIh26mdq/dnxbjsHzA3s8tyoh7EvoO3LMw59I9C4JonTegH9yT0YX02Z99xTOrKOPfORvJMqsTHmVy",
+	"MRjSjKK7ARd2zG34B/6ZMyWzq+4BImZhreR8jt2Hj565xQkfPvULFD59HCxS+PxJsCTh8y8qiwW/gAIb",
+	"AEbCw5BV1X9DNfbcLVzw7CxYvODxC7n43K8fPAel95lbw/LRmV9Hc4DezzPKxQ71H9OhQKFgpxpQ0G8z",
+	"TN9oJPG7IWrxnMhqGTuqLnuY44AIqloi2nLH8BbT+4CrAUAwR1M504JdKw4MT766HqitGqRFy/ikGBRi",
+	"lDG6XjISX9gXjQiQc5lDVY9vuxQ7bLN7JlOWOZMu8Cafg2Q4J1dkTgtVwYQ1o0kLPNJYZDij6N228WC/",
+	"KVhhWdsAWRQ6mEYMoqSBcWndHUL2czYyYzgP+rWPoGzxC9u7ffYzHIT965duLPbvV/Lcjcg+eRMOzHXl",
+	"xuecDcWqNBS/WpgFga9DrdQTX73UIhSgdr+gqrMg5LsftmShG+kCbjrfsx+PGUK0TVlEUTtcUiH8rkjK",
+	"RhzDTUdTX42SLuGfvpMTLBe04IqBlw5KDKWN13ks2dDdYGpVAcxAzbHjqtYqsZV7rNZX6V6dhPqAUfsg",
+	"PtXl1RhlqVyskZxZyNLO0jqS0pecLWKWBaz221Lg87URjt6cvX789Pz8+aufhhV0tXKrN6WKjLByqs0e",
+	"rFQQRkkqKLd7jLl5lSkpKFDamdzKKNN1ZUDP8U0w/M9mNG8hT1beHRB9Zz1E1y1A2lrJ0wenWoZXDs/f",
+	"BJ4dV3h7wFH9CSkJNHYtBg61xq0IvrmWW5HOWJmSxLL0hFCSml1kc5pTVOwZgQpNKEW7+lCxdQuEgGj2",
+	"2TAzQrNDg7f9+bwe5EcQHcMF9gsm8rXmcJzf6rj+ZzKfvR6/RUNl5OZRmoqU5ub2mUulMWo9se9/LtNl",
+	"0ofE1QnVzL/jY8fVlM6ZLyDtUagsTM5PqfZhb6dvnkOipNJG9IPXrfX0BE6b9TYmhilYCPUgbt5fe3a0",
+	"hihwTB2vLzuh8/J798Q186G3Z26tF4yqTSsQtdcpfpbLGYa5QhCR55qGn0SV2pU67E0dTz/eGMH8DLMg",
+	"zm3W8qbFmMaa5YOUxoJnT8mc5hpaqmQpGIqjWUasQEKGDHmmy8cAfuoKpY+LLCOmfXLni4vHd5EU51RB",
+	"mDkXIwbUBDXSMRuv3XBw/9HD9XYDDKJfPRmuXH4FastopOSYkYkNsBR8dhT0apQVFCNMXPFcipkDnUp+",
+	"9vz84vXZHw2ePD9Lonf1mLG0bXmhV7dOsERWN4e0ByR3LIA3L7IM190G4PbsLTaU6RLkGFd5xbwJhaGV",
+	"jSzAqPs+OXUtgnhhNHXoBsx7pm+oh8chThLNu1MuJv2V+/FZuBmPYptxydi8ZfaWbMO92JBuMBUS6cbl",
+	"Wvo9BtmmpC8E8+uTAzJjVChk4f2NqC1q0c3kpPvu2sBeG+psA3uDQEb4wZJAY69HU0Ap8DmgLJ0gf6JO",
+	"8IFjmaaoEA6XCDGGpA11LnEQ1Ma73fxa+LUfLHiqpyvyTWAgXsHF+pq03DtDrBYsl87nGWcQTeJ/djVs",
+	"ZFnChiyZDm4dZCQLxowIN5NCT6O+EghdUXM6Ym1Zxu53M9g3UulJzs5/+cImnFkCxuKRWqKDRC5EeW1g",
+	"AxAwqCx+IL/iGZsw8vjs6enFU2KYkbYwCXY7Ko0rbZZqgWnNmnBACA4C+R7d3yDBMRaj91wMZSHSdYhU",
+	"NwIyVVnh1VeiHdaT4AvD28HhxK/YoNYUzbIOAS2xRhvhIADeUD5xWznPmWK6lAlnzANUJMHrCbquoJ+2",
+	"pavD9XUwQ6FfuIqMo9oAPEL0cTTxGiEQfOFP+4ePHmCqvjVemPsDhK4adLmH7vBcVgqG9yOkiCFTKiXQ",
+	"nBmKwjIvrRmHLRaf0kEDi9yRNt7gy+uMOuuRBpAVO/0w6jxZ34jzFK2HT+ykK74Wr8djzABAUBtLTOuh",
+	"CqyP/MYh0DdNHggOQR2PDTeuevDaDned5hugjoH+Ga6V3ZHG7toVClTe7fDPLREahWtd2GDzjMKps+BD",
+	"CETh4DRm9NLc8bbES7W68EH7MJ7U2GH38HdzJ1McEIiMNDW3L3I3X4WmtMfZ66nCFC30h809BvgdrKTc",
+	"qEVbDQJiaTGPhZ3pKbAuzKO0iVmlvGRYDsjeXJCRnM2MblIq6rlhdCgau5WVRtY5xSliJhAkNZZ1fWcY",
+	"1G+kfNcPlJcOKkEAHKuzqBlhBTLFBatgCH21Z8TtvA8qG/4TsGIM/XSyjDnGRvW07s2O5puzVdXAA69p",
+	"mF9gqGgDRITqGFbU5oiRebiD/rKZFQqT9YPs4rnZ8xOPylJSo79TgqLcnid9tfcArAC1g3IYOyeAvo0G",
+	"NZq123DrAFfJjxIyZBNe0hjPK9BSoSEXk+WANGwzXNTQq6Iq4kokJKq9b6G8nI8JtQgzbsg9/2RMlCFl",
+	"muGQzRGhpQ/fkDuoRtSDB8CwazZfT/3Qf4X6Q5GhcQT2AgHikz7WalZ9V1n2GnQIaG8rS9hvcLAisfOU",
+	"JMHt4SHmLCuymqXDm/N0i9aqasl48F66UJP+yOGBNEvFN2hUx6HwINcP9hLHwwVJfvDthwT1DSwXhtaJ",
+	"sAY/GGgyRlOjOlEbwuvA50wDlPwJGX5IkKW7dpzespAOVEO5j3v40Y/gIzAeFjMsFClLvLY+ObfEZ88+",
+	"6KfJJwmq7xFirHHQr37wLV7MH96RH3yL/P0FHbJM9cEnDwXlKwx1G3S8H63hdYexoJG2u9d8c00vtrkJ",
+	"Mz6iUf/SRV5AlV0qCKN5xu2dhqgmzmsRZSzb5BWNuaDZIIDvjAMz2lxTnmVkiDnTvfIaTozo5avjW0Gw",
+	"R1imWB2rcWPjPMzJI/n5nGhIPWFynkVbXItL3I5p/iRfkrwQ9WQk9wG5o6Yy1z7k7W7JJ3GZjDy3Bpmk",
+	"u89oQ3syyLYpj9VurkxrnjPzFkuN8DaSM8R7M0uavHl9fkHu0Tm/d3V4T83UPcUwa8eZWhayyFJwWO/1",
+	"7B8LCvIr/jFkg9D1jQ9RyKq8w2dFBvTfsUAqEtVb8/05dh4+eotDCB99XnGFh7+cudHUXi+H1BIEUiGr",
+	"FUrCbuP9/WW344j/sN9rxp07o9StR56XgsNNFEm6lvlrXQmb5ic7LGdzOyatToasrmEJNSDpSlnCmuaz",
+	"0oy1bp++erfzYkM3YFarbopbdhpFPK55EsAKV/qMql6ENYa1dYsJze9wJZumwtjCgC1htT/l8OH9RwcV",
+	"l8qjG1mNRw92XMSqC3E4Yc+HG7lgsopCWJfcG9ajiCS/D/89fPa3v/3zv/3tX8R0x4+v8te17L/xpa56",
+	"LKbWsmghbVbCPnRZ5D+IZW23e99UJb3QiBCNLgDtJ5fFBLWgn5+/fnVsryQqUsJFyt4z1fMRS1A+FOah",
+	"yB0M7Vf9g35WU3eTu33QoCGUBsVySLwxtxrq1xl3Vk+o42XD/EXqQvg9RlSrreZgra1ma63aLZtpd+P7",
+	"PUBOn/V2fs/XZU83FXkb4rxUese5ytWeNyisdxEFJA9gWqkNguWCUJKiKmpTVtCuYDQwfBWpMVKHyO11",
+	"s2urxCqf/Qu2+KYVdW8zszzYeSIaiY3qCJhPm0ssKDPmPnJDWLX+XnqLhiqC2whWDZyxJyQZFUrLGWZf",
+	"iqV1g+A6Oq0dmMuMCopixSSnYwrWacNKZlJc7vX26Hyec8XAFab5jO1fFjN4RU40FKCUVwUUwTK9ReMr",
+	"/ATa5EicAv5akyRVjyymVPu8bgjYLqcJQUwWjOakVRJtyaFbJ5Q2qc3OxFoKWmJ9pnJBMikmhKKBrizk",
+	"p12qOhg/IY3DmmIRh7LER6FlKh06vgSBvSJK8ywjY54zsP5nXOuMEVs7gwpXnRKoAfBxfUfaNqn65IXz",
+	"44HfwIuq/W1k1RWLtIsCQ9eOJakGaXSow36DKm4Xfo/35c1ob50+tK9HtZwODdiz0TFp1n4U5MvemFB8",
+	"UdE46kylRJRO0Kfk7dQxEbp0+lRzXq8jcm/g9dJxsCfrrKyUGqW56V2VluhtCldVYjYs3a24mXYuBN2G",
+	"+HMeVXIv6tHz4WacdNB+q/tSCuV/9z//u9/9X//8u//ir777s79epyFvpxHD1DTLr2j2skWC4vZ3hAqT",
+	"IrhVJTpC2HsMKJvxLONlbE37LfLpowdmeGuDSH/BljcD6dU5Dd7VHu8Av2Vrbq+B2voFW968xb+TpGoW",
+	"LyKh7uzI/IJtWWje7UFEPCzyuSz9hpdsWa+Itj2Drc0TBhGblqutE1P7XS2enivjjD/batq2mhp3RbJn",
+	"MLTKgf9mun/xtjqn+w+rk6D737z79qh3/8OdfahKhg/uf7j7kzv7vk7Zn2DRsPsf7rZULINEmfM2y6X9",
+	"oVZxwaXUQQk7atOOuVCa0bRWLo8kkEjZL1NWBw5gwmXerWcQ1eSO9VGXLyAK/ikUnI9sTlDGysbLh5Xg",
+	"mGIQSCPn+8XccOeRzHM2ggv9DmYODpfJ3R4I4bZk1x3BJlTzK0YSjFBPcN8hI8ql6cA3EO0vUnJnLhWP",
+	"fAGOcv+FzVjzlcFAF3ZM10JI2nSPE0AnB1gV+PwuxPPY3CuipzlTuF93fIcHd/vEF5fH7AMztgD1HIJG",
+	"UJNIbOx53+U2JJXMAqyhZVYWijlglkFZd6+cEsan2CgRmmXl/G1siI08sSAMTTxdh84Q5Qv2R48v5LLP",
+	"OtZdWJUWDIvioyt8s2tDb+2b0YZtOgMXJCgq3qVqwvd587WnwV0EVeowoEHKy2blMiRTHwvh0etFGgc4",
+	"X3+gM7kYqAW37tZ67ZwomQOnFUTOmTBsyBKGDdhgC5+aueVoFjSHei8fwXByNqP5ZYcw8GhJbEfHJehJ",
+	"OL3K0gek4XuFQ7NW9gkY8u60g/AW2KW4g/3eRMBDbQa3G/SAg9n19u08XuWFw25ul0kAUsX9byPHtWtf",
+	"bRiOf+54qbneZwDA1SNTWeQ9yHI0zAXy2ZxpGwW0HyK4HvlGClcb1ab2SSxM3Lhb55j0u3Zr4OMPPXjf",
+	"DGOjD3D8m30CyXrdvvjQtqmqW7zONVbkY/PEb7Y9H+PoN6GVj3L83Qn34xp+/BQp/SZnV5wtYuw/K2ai",
+	"eretr44oRjKNilGIKoq/uqI5Rg0twGVu0xqOSfLFxbP9T5Me/uPwEcJs//Tzw08P7h8klumhRrKQ+eVQ",
+	"ysuOFZA3uKW50mcyAltThxR0k+35xbI9vVu92NsZT8Y8a9E6Mq70MXl8/mWP/OrF+a/Mkv38/PWrUPoc",
+	"coEwL82Y6ClrcztiCWiIPXCLfRJkEbi0MSG1LRFXtXauNt+sg1DJ2Ppl3JnoEhyU3couSInNCbIsiyG/",
+	"ClYGjiBNbljcVOc0UpDOO/nDVK8hAy+olkb88J3FtCullrFygHBkrHLpbAXClu6XC1+mNSi6bZMpl6iC",
+	"mq5SNOjM5sW6pOSGP7+tKHq1FL0ZSTCCLcprYaFt3DG3Gm6p2zadpeeAR9Lc+alUkSoS5haA8Ie94yNE",
+	"1KMZv4qwi+eaKMqh8ueC6ykX5OiABEmzjbCqXGasA9aXGewZvAppFkysRoSzaCuQcA7jseheJC9Ed/g3",
+	"bCVq2XhJU0aoUcSpxuMAMGDRADe7cIcNQN+Nk6erY0C0Bz6uOO09qvalMJSl15qry0n2cPPdnoQpzcG4",
+	"y+UP6CBGZy/b8m8SVYxGTKnEZhBChkuZeUPo0MZqYZYOOIgeT7lgCpxfT8Uk42pq7oJY1fqVhNuoRRI9",
+	"oYZfAiJDiMTrra0uagzyiQHqbUpVnwAgmQpMmLbcRc583jPU47ffIFsyypiRUxx0DSDN9LC8DdhzXdY0",
+	"zWyOZC14Co1rXRiNfbWHzrjDEyCScJIe+9WCBEcgdJMV1WfX5xMBliwmFG2EChKvnmCWDUBvtN6ghIKv",
+	"8Bft10502SUz6ol7N/hu4ASDBt7gRqvs0qmwbuoPFbE3ehMdVaSdsDE9Ev9WO95tZa8R2BKiMHfHHa9n",
+	"49W8NqpBJCc2GdlxTCxqWWKRRFP+SjcUnc9bjdzWwWUrkyOcWTOnMgQWVUaGjUIb3dCurUxO7IBZq2SR",
+	"j1g8zXEXOYerg1Ys0H8lVmV9YIobxIrr6sJllLbnrAaFz6gr65t6Lxvi0BpyMJtXg6BNOWKGIt6paYeG",
+	"Oaw1229nB0yrYxm0N/trGUgCQRdjkBBEPF6oEhd1o3AuaQNgxbW2alPiQPkh30hqkTA2QvWK5f6VGt47",
+	"aJD5JdNmVrG405dScC3NX1uCIo6KPGdi1OIkdL+WKCh8xMJi1nC8Pd6uwrD2lPJsSbTUNFMBwNlIiiuW",
+	"a4+4V4kNePzqj2qRAfXioGGYAAQC3P/wg7aqRoNvonVDfT2Kb0rPuEdoS376tMz/pemMi3uGiXCl+chC",
+	"6bbPLQBvg/bGFlxTECmOKx/hT2XE6iVjc1e5EMbV8wEVIylGPOOIjVsomwdgBHrplFxIIEAMuHItTxWn",
+	"987NwKaUbxKjd7D/2en+H9P9bwb3frTfkuSwoFwPRjnXfESz9vQwX7LKByVcsYwk7sPVARJHDz876hBA",
+	"BUNhM5ZPDI1uPBb/5c0NxroYVw3Fek+9yAshz3mRMUUSaMMQaFIbqm03CRILBDhAKsCG159GzEL6ii12",
+	"H6lmpd/mPl6yZZ+cI2I4RpF/zmhu5Bp5yRAK0we0KgW1OuWYfE4VHxFamBOpXS2N2AA3j5DDMK01vmJc",
+	"w90Z6+ye7dJO94otAiTnbiiF7oMPvfqCKDbKYybZL+GuZApTI45JspgqNhoklmdesqXRxIdUsZCwWs0K",
+	"0ElzNu8q89nptpVLssut8470TqUx0aGOtTFtpR1hhM65EfHJqyLLiBQlmiI87uKheAWiXHmP0dGMbXB9",
+	"3fnJ8Z2fHAeX2P67P/n6637jQeVZf7D/7m71z09aogpfSX3GaLq0BSIa1NDCO1aU1siZMjKbUaZzWQwz",
+	"BrE0LIUYuxHPRwXXZJgzesnyE5IIOfhNIbEUq5ADiGtLjhFUGpzBhvtBPoyLGMshzislxfyEJFgpyGru",
+	"dD6HUH4j6c9llkFBCs2yZSCY2uFhoQ7oGf8JHQPsIFTQ6QZj4lbvzDfqnrySv7Rtl0+e2S78mtuufEmI",
+	"qNxfsWQ2Drv7zLPuFQWXKyVwt030GfJvGmW9Otx9lTzNdYmapo8u5ozP+TfOlLFxxUeA32PpAHXqWtCP",
+	"JZaD3mHvqHe/96D38F1vre4eLyoF/byl3NIH/n2Ohlj/d1lbCv6s1I+CJ09tSJ79XM5cOap3lbV9tGZh",
+	"t6lGWBodqgf9APLUuJj0yCGxluUeOSJYRKxH7hNfK6xHHqBRhbjSmOGR9Ku87Rqfs2CBz1mwuucsWFqR",
+	"VtZVpKflYBoQQZ4Ee57i/VKsPVsdrdzxanIA3mQlZURGih3Ajsdum5OE5fPi9uE15mNZREG43oB/wRfR",
+	"hgvUmW3kGNw4rk4NOKUr5SZ9TAFSEKN5toT0UZq60lllGmWCroykabEvC9d1WzlbC6+jSRShy7qWjEfy",
+	"3MKK4yHSlCdxX7OvnGCMPrdRbLYzD3czUlaqblpjZT2fo9Z9DYbY0WmveVZDeOAKKLAl0HUH2PCMIo/I",
+	"xqXQ01gsW+9yvZ7lXux8Ve8WfizseecxnWHnL2kam27JnbokGXcBZsTyrQHHgZIE5rLKciOmxeuCePYQ",
+	"Y3VQ0qMsrGMTQBCWj4IyDzZgsmT6BOxetlyNRRspoVxLUMROEU4xIo7FI291sMvw9RgECAWfznTpi5qg",
+	"HG4U2/TERnZhYjIXE58l37OYDvA1F7aWDDgXcsgY7RIDxgA4daPFOcNv0u+bYXkeVSHFSsEuG51vCWrd",
+	"qbiJaPXKVGydsFuPWq/ujsX4iKCWpGluL89Iygv+6BR1u/qB+1GYs8ZVuwdmTdnMSJlMwKXOBjM1afNR",
+	"Bv7kamRAyRDX0rgRmQYeD3bl+au5WA0Lsvyn22HS4E4vhO7qr2RCX6tMaLfz52ki6tqMrDoswQ9taSrE",
+	"q0E68IVYPWqyYMjzVZvrRcU9xnKsrbffLvgUAEKY8JyvW5bYFrJDWVzMnYgKUyk3MSgA6HaqQk4NGnYz",
+	"Xn9ILQuNhwRbqOPKxVomTvpwkKRnPbpTmlrV0WY4hjmTDWn+Zm+wt9Ml4Zp4UXpNnnGDzdt216/Y9gaX",
+	"713fW3sAH+N7RhrdxuBSCQCKOGWxuR8qYuQiqBZp0c+qJGTEMwiCxdEEUPcQIuDTZi7ZslZq6fDo09WQ",
+	"Cy1gC9VKyLUAWnT6lmhANpuVY0JPnwTiIIS2BtzYasMCPV9Ie/3OUT9wneaFAM/aCqewZXZ4xkR1uCdE",
+	"yEXgvu+TZzInw0JxAQr1cs7Iw7AGK6hRiYNPgW9MW4lDy5/R90+K3IYFYEaIsmsSNtB9ltvYq+xg1uLI",
+	"2ddKvBw74FhuvUgR6MmillOxrE2PZpmLooTthEvAbnR8WdvW0Cbdn4GAnKyGdnp49PDR+oqKXfB8KiJh",
+	"CeqTtwUDPgN5XsjUIr4BTjrRUgKCFlrjgf6oDuAI4H3bLKaXV0oeJPLKsL0ZcwFWITlhQb0cQn4g2oDr",
+	"7nSk6WR9ANTkFZ2x4DpeyxG/UCx//qSpB8TsEZ7LlgS6/rq4DZ3/y13nQjRIbzVYTw9pJg3FOGD9XBAE",
+	"zUHKCs6WjoH9uFgoW9cgRPxBr0p/a1yfm0G+rS/N92OG75GHREFQnBN+bs73EQ6/NNBXtU9nxqxbLmAo",
+	"4cPQdl9zZDWe1fwjMX23caZ2IWZNulS0xx2SOcmZKmbgNwUdxiE2kJxhgVv0EFwZuQMLavK0K8xFZwva",
+	"plLedmUlA8lw7fCr4th2GmdX4clfXhWYNqyWEqI/wmbpnJuTheIAHKciZ2031PohbqXghPLS2i5Kp8Wq",
+	"FIZ5KcEG2K/d9NqP2GJYE/i2QvOoWEpi8b/5BIbFsNpYITDnUiytuWCv18m+0h3AzgOqBhACnYDcu9ho",
+	"1uVP3ZCdJ2Zn7e35XIL1/NOyIML1CUnUUmk2O0Zw7uSYvPjF+ctzwyl7UFdLCFlATAn8Hg3eNzcUS9fD",
+	"JNfPSagBdLQCbVzg8yYdZiUXDgxJVX8jSy32cWhdqvLSxtmqpbAF3Duo8GlN4J571fa7cnluVuYzpKYw",
+	"w6B592/vJe9yi/pyXDdSiJkJc9DSOF6+N+dFDYq9vameZW02GBgmoYr87OLli+hx6FomV3OdxQPHrk3m",
+	"AfWWJI39lUtdXQdPa27lrk9Ft+eVdSNQt6amuRFsCxXtT0O1SsFaLIHNKH8DT0yQChQWZ3/Qu8bx6REp",
+	"siWWYWMzyrPkhCT2HV+2ETTXIVM8ZVBI/ktMlzdiJlMjOgc7CVSQlGPC9k0zEPsCV4xuGFB+8K3pgI50",
+	"HwotWjtK+dTonPdHWCui0Az+NK/ZIJwSXL/fgHnosjsdRZXwnlK16H+7Izwn6KHbjaLtudXqshmr+VKd",
+	"BXU/RbfJRW6diaibdGeHs1qJ8dJetqFhDOsc+R/3q9cnF9inN6s6bqE0nFukcvIbRi3to+kEkfmQa1Ja",
+	"bLkYZUUaerrK2QflNWLp1Eb7m/QC3+lh7+DggFj+oiJq4sZbWDr/IzEJ1pAb0dfpxKb2+7FMGIK9c4Fr",
+	"BTGXzrabdNFYQkNwVwCSesSe3e2gsZbUjJApxmOfwDK0Tg+JMFfwPKFZachGtMBa10v4Y8awhFGGZrgV",
+	"hVo23kiYRAzOWuZs0BY/5YKyzEtOp2oEUtlYT2wjwaipk2quY2UZ7n3L0w+Ji67KMlc4vgOivo1ewaVf",
+	"xy5g326HnSu32jvj5VjNoQyW3wODhhyPO+ZOoHL/2nxk/2k+hYa/EKOM0ZZQF4oIzwsLR8EVKQRG0y1s",
+	"jjqt5IQrJvQxEdLG2AEcdIEd+EdYUJ1R5wjIDdcsdJ8koOza9BLXaqX2ixuIst9PqYJySPi5IVH7NUAL",
+	"cEWenT5/8fQJJsSazxCSoFak3dZAwtnBWBteDTs0ayizQAgg70Gn7nkxNAs49KPHdjDvCYKtfWkAcOHN",
+	"czZiKROGXbraPf5lM1zrHAG/+/t5RrEov5n8FQPoB1mA1TSDROCUzZlIfURWCNcAxadNp351+pU0HQ2w",
+	"ZmYuHQnK082Z/dY/eAaNAGmNYuq/dc1uYP93XzirwY2o9avDVZ/jEtpIUagKD1YSpbgUx0QH0axuS7sE",
+	"skIUkMdPWW9+h9cDJrP2C+TS17IcOoiT7nZwMShKHrK6Jo1jNij8MH7F8kF7QBamag262TLPmUgDGyaL",
+	"Zk+XgWTmBS4myLXQatbNcnj9ELzu5lWqLhlWJuQaZcC4w31j1BELTdGy6v73lhNXu8YCiqmf1l7lvNdb",
+	"jhBBdXBh6F1ICm5/G7bLgBYrp61+lsL4vPLMrM3CNiztsXNC1IAlN0lh2SQrxb89yFsRW+YsHzGhbYqP",
+	"hx4z0ngCoBGJRcQ6MLzs8OCg4iqDxNGyZ+HrPa6jg94eNL5Nck2dELChaK5NZford+Xa2m25v9urtOVo",
+	"diecBiuwW6l0tGPTrOlx54kyvtMboK7bj/03o9gyOPb6ottKLAeZpw8Ptgp3tZSzmYkHUkO5IG/Z4ynV",
+	"PwRjz4zqPjl1KUGP7n/6gAyXGgGLfn7++lWPzBhVRc5Sj4G4mHLNiJrTEQONAEI4bf1CssjN5QS+83GR",
+	"ZdbSG47u4cFBZJO2lKnmlkor1uSjB1uF4vqrGapztJhC8DdzqRSKVYsdlZ5wayTaqBZVCLnwo9XjC+TH",
+	"9QGEPpigJfI0lOhR5URMs3q4eiDU16Spm5xj4wLucn7qHrybFchWcsndXgS7vQSCaJ+2BBgCphKpGBmy",
+	"Kc0s9dMsYzmhI4h5qHm81vh4XudDvimX5mWkVce4b9OJ5bWbinH+257vN7p4VyyPA+RTvSIkzPKPMZ8U",
+	"OeuIaFzDIq5eJa2pEHbbbE+2AB3NWYiVn2X2bQ5jWa+L8xwQNTHcpYndCc/LqmL4egWc3w5uuwJIMkuZ",
+	"0gNABGtFE/uZK8PsjWbWQ2hTq9ICU0PMO0zhD6ZFllqYHsjz8+a2tLDgc5Xx+2RAa9Uyb0NFMzpzXR+B",
+	"Z8OHBOdXznAF/g3s0Q2iH1VeWhakVGZyGs03uIDBzFluAbxLSxzksh16YG+7M4XQPAuHaZYEJmqEAr2Q",
+	"ZCZdzbI2DbGGcI1Rws5Yud3seMQXfO504x6hmZKVovEsZ2WsMiIyb9exLPSKKZ1/8fjx0/PzbZpulNvd",
+	"w85WZu9aUMlV+LVhIT9hwaotofbCJQJzsYS0E0FnEVhqIfUATX1dE+K6vlvHvrf2xLLDFVMfVIbVXAT0",
+	"JAJefWM14OhaBxAai83h2MCvGKJbVbByjg5i7kXT+DpQb+QVwsPPawZ7FmwUuIt69s2Suh3auMuD5Dmx",
+	"xRptfXgIquuvOKadsEjAijgQLFIH4c3TV0+ev/ppr5kE6xDNe5v00SK21nuhQqJjZqM+PAL0LnBVyjWr",
+	"z64ykog1qEn4tcYt8kgQieloOHYfuluhflmXjCR2rlZJODuUgJ1MtUsp+A2FddoQKuD0zXPyxdkLoyYy",
+	"oVnuaoHQ+fzYVxsgBbirXAIbVy7COnBEu0s3KFQwp3rqwYWnUrBoZHEcsh4FwJT1yOERSfmEa9UnT3GE",
+	"Ohhkf9NU1S9ASABnJcVRGbYKFY6Vad2P3q58N0H9N3ksmxoqNPzyDJoiaiqLLIUaxBalz6I0UKvb4nQp",
+	"ybhgHgvKjG7GclpZR9PWAkThGQCisve6vzZc1Bnbw8jjMmf+N/kqotrOKKX4rBUe38zs/PlLh1gvUtUn",
+	"b63ZhuteMNfRVErFVD+WJeAzQO+vTv78sGpqu+IK7oDulinkmmuLlV4zGS7jQjdEKX4DMkfK1aWtCy1S",
+	"9p51LPZrr/dreeLYe0zuGnTRQkEdMOuXMc0Ifrp1xhGIAa6EYpuQltIlufPFxeO7XjHyLuiGMhzjF1bc",
+	"WT27Ss7w3O2kC1eyTWw9T6zFt26FW8awoApLS2MNAXHdRedqYMtWtIdCOWXWFT1HMHYjNCA2qtGLuZhA",
+	"TErUGghoH60bC0SEaOtrtw/i6Naed3ipWfjNkVcwINdiZSF69ohWqKV6Mqq7WDl5K7nBbj1Dvtudu4eq",
+	"PV/TR1Ty0lt3FL2x8OctFk/7a58812RWKI0VDF2oPFK3jYk18t8lWx6TJLtUMzVIyFhmmVwgLseD+yRj",
+	"WrNc9awQ1iPJvg2nHyT9emB6zaZ+FPdutHg13uwkIFgVoykAXf/gW8NNXkF+wEfhWHpjxJ1XbeWErDRk",
+	"1W+qfKJdbobC9bEFKPkRVhQ9OEgCwbIQmHppBEyMf66kfSQ2nG5gpGApkloepYUG8C4j0OBKcY0S/KxX",
+	"tuvWyYwGCHDICCUzOeRZaEGYUS4yM8rHUy4ouXN46KkMJiPLlj59dPcYUkZRgwYVZFwolvbJudkGQ6BU",
+	"TeG/0jQwzOnokpl/cXHFFR9mjMxofql6sCv7C57qqe8OCLp/kGAooJobbRKrg6ZQ/nFK89mJ199HU5rT",
+	"kcZxGAXJUoC5ieZSAen2ySlEqCkQ1lGV8ntXrwwFu8IFedo/fPQA3Vro83TlR+cZ5aKKxHB4/9ODA/i/",
+	"g3U46s2j5u6vGma5vWiCSE2X6g1XUs+TVCkJcGWUqZwR93Ffm5sezkYC0Zx9kth7qdEu1Alkcw07O5M5",
+	"OylliUp+z6waEznCK74UgWwHHSMkYfpnrhX462e+KfjziWvPLdbr8XN3R7TcIatMZfAS6jrIXtFmZq1B",
+	"Ig3qMZlHLG4I2l7o8NJFa2jMG5sShkTbEnGMIZe+XBB+QbQM6/vhCUpzfmUj+TzFG6m15L+Gwn92cfGG",
+	"YNwYrMJQpssTD/t5BBkV7qipPjmHkg6qCk8CdJR88sknSfV4HB0ckG+/Blnh673jr/eenp19vfehcWEd",
+	"xE6HnVmg9daZsbN/QPipW4lyhO6Y2JtJjsmUUV9SaU5zOmMa7grDNkY5S5nQnGaqnA2eNSVdhlxoTLFq",
+	"e9NAChhxzeHGF7TTWthxt1/K7YkgJXHNmJ7KFmEFfzMzM9QAjDB5efr8RbSEXJFnXWIeoTd8u5xBD1cn",
+	"Rvy/LFjBtqyxNaPvByshEM4AEUPhuQAFBrExgMWHJmc09+AjDDXnyqzFrwZnTy/O/mjw+PUXry6SEhL9",
+	"iudSzAC/jBLDvVgKEI4LLhS6yrjuk9Oa7xBKRlAL3mUDoiGEQpV3GBT8cCCE7bbqsvzQ2gJK85zLnOvl",
+	"wCzXar/nOf5gV8mVubPgPjiZiWRu7RZTqtmVXU7Xy42XTqrUYbTIZOtnMJbl+C2z8oIRJEm4JhKwCipL",
+	"H3E6eHP2+vHT8/Pnr346uHj+8unrLy4GL5+/+uLi6XmMJPrkhekgdLpoesmE33FXmYznxOroTS+gX6NH",
+	"Bw8+rS5R/+DgMObItVbUgU1FGbQ6/VwdRSqgWgkMcy6zrBTjbQ12jtkfrmWWnuC1ueAKMismht8+OHgQ",
+	"L+4MBzNlGV2u3y7npLFAJbbArr/CbLh3jxQCcPYxZwUkFXOuMA1lAFTr9zW+lXicnzx9cfpHq/fQsQ4L",
+	"/c/1TW1fdOvM8Ncfz9NweRrBCEoiY7Gf40kFJUHZaC2Ef2SL2hldtVKGBb49fR7lfatnvupwl1O31WOw",
+	"4k11B9uppayzbMi2xq0s0Uw45gIZHcBc7FZSQrGvdGO1M6dPHz1Yh2sYu2/PGE0hkKwproKRUkwG25Q9",
+	"3/ybRqV4rOtdHcS7VTPYnZWqXLRdWqjqcM43jWsH50oxkvLxmOVexXBStxloIJr0b7AajZ9ZCXlXTtY7",
+	"j/0jD3bnn4RId/4hwty9w5ULSmjeTAlD982wpTw3XTbaiiawwWIz0QGMvzqLJ8GHNmXM1t9oAjV7W0zO",
+	"lRSeHrgrzlYW3Y1Vqe/gBsnYwFU96/A2Vu25Xnob1YAS1YQXtpY1H3SYsUC4Ao0ZYtYEoTDToBpyWQe2",
+	"m+8Kx7BCYHHYwbjH1dAzTMN1a9E+5UBCEYzmgxlPBZ9MI8rDSwe4V8pxformBuKCjPkV8yi8ckxcY1g1",
+	"0RpZLFWYlTshQpKSQrsi2IVkugHSuFxE1vJMLqqbWc7OiDdGihhTG0lg7lgEtrYBBN3yANuqyFUKizuD",
+	"kstwMmPpmrUNjVzYD/GvZ/D5ilJhLlP/uJz5CIICyrR+CNg3EgMTaBX0kIslJVeDqIwQBXnGUFYlsTwD",
+	"TW+h0awQAmcT0GcjdGfVlKus6sy3V33+rGy99kMJRFoIDJ1eKUdoqpmR8L4wLzfj7ur02KsUAcTzbnfa",
+	"dhjytADbzZ34KtsuuVH9jFqiLrlz5dqoAWqFfLHl+m9h/w3i+XwJyi4ZSj0lipt7Gwdsw0QgxwwOfIl5",
+	"AjQWlttBDuViYk9Ki/2MOmhGLogyEjn18BBNO5MT4MBWuS27FtIRNxA6oETZUGRnaO/Otu2AdHxEq9io",
+	"Tck356qFY3ZlkXMWz1h36+HDOblAXI88wgeFXSDznj/7Lihp1pX/TSDOeYAE0j4i9LJYdWTiYqM7Fzez",
+	"7as1HbjdhBBRB9+rSovxgqoSzBcjrYm1gncYis9z7S5mIdsGRmRYLt7Q0UsKtqzCo93ZOQ40QDxD1mll",
+	"bb5+szPpMIthLdyBg99nGHtKBTk8gDB7uyQKHB9d5l/P3bUXUuWA1o9HY/uaFBOQc2WV1vOwZzKfbWhC",
+	"bQ3JMGfSGfvddRAJz6ikdUXxJDJ+xXKWDnBvIpWnvZ0+sUszklkxE7Ymu7liiW8lDLpenVEWkXBXRV0D",
+	"r2kxkof8q+J9qfIxCiEsx+Tx+Zc98qsX578yhPfz89evwmUbckHzZbSaBtCmnXxbUKb5LQjyjGEJ0qCm",
+	"00ZQcmXQ8XW2yiYJOOeprzH3ve2cPz6brJz7qLJgJwhJ5W4hn71SVifZfEkr4vAqLnk6nyMKBbi+W2ID",
+	"wSsOQ17I/HIo5eVJaK+Fpcd1n/I0ZaJ16F2WvbLFHZdVA7JzZU3hmbrJVV1RgNoKLbwTu9xtJFa1752H",
+	"Y0W6v2ZMVs0IdOuBWTUdaauw6e/7OtycHXgRKxLgXrmMALyL6+iltNLQjcCq9n/rfHHXVx+bxxWn2GVL",
+	"b+es3uI5vXC7X52vLOJ+PVulOqJf2Yw+wxmPa7pNVSy2OpJTi0B6tukTw65aAVMt0J2JGXgSIINCzQQ3",
+	"HFeGL6U8WxKgCoWgbkQW+oQc2PzZ7noheOlU19NTWSOulbfUaRdfuIVWAFvlR+IWp23nr1i+WypHqXrX",
+	"BI69Nh1k5RhiuBb4WRnrsTY/tPpFObr4sCbWlVEPIZlA4P+SPD9/Te4fPnq0f9gnr0W29EGncC9YPznk",
+	"CGDquAwDQCv1MNgVy5dhvCaeUk4zMs/ZmL+vhlM9frW3Gmf6dP+P33179CEa2XsGyv3nVI+m212JaB3Y",
+	"RCww77u+KuL7obtg3N9r0KRc1/H9Cua1uxODlhLodsenxvT8dDw2f8erncJv3k0PNZks/wf34tfia7Ff",
+	"gqD1SNUiDsE9iFUK8aaOLrmy/so+fB5ikTp4A5tqi8Aw+Bp7P6WF0tXWA+BRhwEspK1ahApCxsYaG7Aw",
+	"P2s+j2OvhmA1Dn0Vo4xL/CBAv0eUUuyQT4TM/XhtcIm1jmExF5ljcUGqwY+DrihbFcQtDoRF2zbofI7x",
+	"FWTKstTPo+Vb70lOjiEMBmMcSyyCYB9hfec8X7u65g5LyqTDBGJG5lQp16m3qxhyKET553EQWlkt9mXf",
+	"WTqqIKe22hQMuWC1hmyqgzM3gg8cg32+FoSkkimrFRZC+/AjjNSzYcluaaF1HBkAQbon/gsnPsQp0nBh",
+	"jhPVOQSruNVDzFyz1RMInB3S0WUvRKmG1n+oiC5yQVKeOj2WkTu+2bvVekZotzRTNO+aZ+RO2e/dPjmN",
+	"QP0CSboGXSS6bW+K3imA5AQpX6RuKOiDiB5GCGQ1owiDhKuL3v9aBJ6qCM6gy0D3Rxqskg5M0g7X3Dx2",
+	"dnu9PXuW4GM4EXu9vVEQUWCpdy8wD0JT4V9uezs6yJAzlrEN+LcPbMA/HSgv/vU0mBA++cJPy/3tJod/",
+	"X5RTxAfP/URdB266+HcYRuE6dVPHv58EU3adpo1nZ34x/FWw3WVO5/MOmGBe+Wwg7bbWUHOeFPTLhVap",
+	"h5XAZ2Dzl2yu48U9ulTTaElhwqjONkS24LRZWQ0YPBOp6pWROdUo+1FGedTrE8aEdS3S1jG0rcTRgc96",
+	"VfA4zAYxd0cCBNGPBFkmPQfBbFmHuRwVmXpIIwlRTbV53T9aFft20GWeqCW24XG4GA4tbRAjde4mvBSB",
+	"XKtGwfURHF3L9pu9jtbs7wIMXHfzlFXv8TD5YbTLbW0BZkcOCahH7pc4R5YZH/Xubx//Bb0GkV7m7yAK",
+	"oCrINmErrAFhXW6NNzRYSb0XSEuCqUiVj1hVhwh+IkLPKx9SBdBlZWocqgW9TRQSlhqlI2aldHfUeo3S",
+	"L0t4sbXn9VQ6vpZuwrzcv36iVkdw3HvdR0/NS0+YpjyrKTQRFcO8G6i7prseSG2+SN91UbhjClJ8bYEB",
+	"nrVU93w7XZ74AuAA6uGSUY2YhBAefL3jYYPrxw9oOx3bTWP1/oZzbok+1vnyZVsR+Wcyr2aHqWMfvWav",
+	"BReJDzly4yIPMZOcrO9hHzwagHedh6rXFEJfDMvpk+djq6sZDQ9kXZmDRaQXwNf8UJGRFAA2iAUd6Hye",
+	"cYQf8daQrw5793sPe4cHvfsHvUcHvcNPD94FjGClmfvTtebtqqux5QLynONMZpVYNswpteFQewhtBkgv",
+	"My66BnrJjJ27ZuAPbMr88wybM/88xSZhDIWOWj42LJqMZir7/voCzlsE+Do8/C6grdZg4ipdAuBcVyzO",
+	"rZyuMl/v1jDvdBY6sDTNVrUme3tXLFdRa+RzYVZeofsUzYhoRegTwOnlkO2R2O8TZ+DHd8wZT5lmI6P6",
+	"iVGRg2kbf2tg/LQs7YK5YNmVnMrs11t8tZmIYPeyBkhWIY8KQVbDC+0I7J4FwYRu0TarqwlD3bEn2HS5",
+	"ewew7/W6fl/gOLfv7sX5WPl15WU74yJ8evj/sff3TW4kSX4g/FXiwTNmQ/Zkgahikd2ssrPZapI9w+lu",
+	"kssqTmuni0JGIQNATiUiMBmJAtFsns3KJLOVtCftmunOzrRaSSOT7tZkqxc7093uSbva73I73bP3l77C",
+	"Wbh7vCSQCSRQxSLZgtlMswBkxnt4eLj//OcLZFlvbvcHO3l55I6QP6VHN95l1UO0aYLUy5wfSxkRlt3x",
+	"Hfd3u5b8+xLHyDt1Llxeki4Tn76rL+oXxrUKvOsXdl+I6sAOhFJxn7OeDCUpxgvixLAkvUgTPGiRZGxk",
+	"H8cHtL+O8mRmFepDtls2YqzAXSwPMIxaxz01Fk/6X4izoVKVFx2lydujD0L0+URDUrkSjS9e3khtcCTa",
+	"Vns1b/hD2eitWdO0Z9S8J/3nWIb7fN8V5r46yjAP2rHgeW94Il4W66UHWHEPCyVp5cyTRPZwTmKihwAQ",
+	"R0mbalKMVtn/KqYMsYXH6Vdilf0ksIsuokttVIEGZD4hFleuqHWtk0ZtvIR32GI3GmsPpr4rcQ67mqv2",
+	"f9Cr6xJyx0IW1+8XDodz4xToFfyD4iUC54lwyHKmuIAJ4M7oFemF5/cKbvkUNJa76z6xPLmcGVLFrFAq",
+	"IpciJpS0ycsptyX6tcjgrVmsR7pNj3RHShfd/+eX/1vMsnSU0j72m8k1U/KM8pvPQLa7RJOzsYjYXqcT",
+	"CGtqo6nGYYp9PeiLI9SwB7zanOIR270blLWQu3xv/1LODUjL2D0XNehEFGHf10xNJbIGoys11T7l5kPe",
+	"G6LndMi1I/oxogVsYmORs9hVE/sAQGCBgFGGCYZeAy+xKQotHmj3ORcz63UMfClEoUMIZXBSYqpSe/+k",
+	"yBRkUAvTT5o2WIYRPGedyQnYigizdTKXc3pxPVlGINOTAIg8FL1zkZCPODBtBU2dcu1i/cBJRKxX8z3c",
+	"79zza4I8YjF46y37Fi4u6/kvr3AzmmbwguArPL3Nse50FPOUO8kh4hYftRNcggyBvXxnt7O/tzPm4KNY",
+	"fsBeammG/HV1TkJARt3wECogb42BV494itFvlSKxhVQl5jxET6G73ifoD3UY1/NHD5aDpW5YtNTNH36v",
+	"hr9a9AogT3EJY6pSfaO3nbz7RUlxWGAFWZN8t5Y/u7JmTgv3shXbqPWVZ6LRMaWNZ7/kjQyOlpU6g82o",
+	"/xSfNu8FC2clLVvA7RjQIdXcC0ZGlGqL+AzojhaSH++CkI0vRO4yYMcRu4Pfhrm/kQ3yI/xhxPNzYU60",
+	"uM2OqLo8QODKkghLIVc4UIJCjGZiBDwhC42M+L5GMT7JB2Yt2L4tJ+y+t7ZnNx3IOrZqd/4Bz10SJnWA",
+	"gzeV7K9/+Qd//cs/LHOMcyez6dSKTVGAygJmydKe/s2//s+//q//8Ju/96ff/OM/n/fZbCLJbIo3bFiN",
+	"XPOh6hXdnulCjIhAPTgCKyOv7lwO1xDoTCuzggRHITYOWXDsZLTZY1WwQg3QFY9HLp2SSF060aJrS5gj",
+	"9cvUIJU7VjPd1MCzsrNVnH+f8/xcB8gwYOsKkONtdlzwItVF2tM2krpgfMxzUuowfwUjqg7IZQXcooV7",
+	"Gvh6bVL1LD0XnvDUsU6V8BeoJppDQuhCWzhhpgWiymQJmEdefqN1KdkTVhlwXEWi0KYNjTAP4RTVwyz8",
+	"tCK9WaDDl0m+5pT4jYAY84yXoXCuv7Rc28XMMr1e+8WsnleI0mwDr5CQhScVmiMB2hQA4ms/xppaUfm7",
+	"ovRFgAwxX57QQT7HoJELnhltIi6p2UE4CdLVGp0E13mbxWZAkwmCLSufA3Je4DyEvGmyEPmFoz+Y2262",
+	"rC6YsALAU7BBQ+8zd5kKgKd+KstMttibVtRyBS+au2hEUMuYz9GHTu9muZqcfceyETq8KTKuHFqGSvyy",
+	"mKY9RywBH5r55/iFyI0ultP26tZBbOhBHCG42wDcDfFZCOxIJRulWZb6tEAb5Ns74xmXPVHpuV39dm/I",
+	"pRRZUx+E7KeD9TjMLfOoo3jJ0wuReyLcCk7ygGrWrGMk/xSyl88ACgXUsUOj0nCNdLJArGwzzqTa/wrN",
+	"RxbzITAVxMOiGOuDW7fMx1tArMso6BpvGbwHxx+WoAs+YxNJMHJHWgv4Xs40NNIFBVtLDAWi5GKkkCDP",
+	"3+qhNRE0xSgDAJAss95aZ3EEaR8pxphIFyzXOK5fTBJ7IzafuvAhvgk1xT2eZaYfbVCcZ7Ev0/2E4xtX",
+	"FWmU5oXnyKCRCUhNeBenK8jK46UyLpHugI+r4DGpMEeluZjic3FIOt8bIpGyNAc35FzMTds0vzBj76jt",
+	"8c022gbaNtoCdH3c+BhlJ5ngeZaK3NmjoSAibZSHPqUKZBpyxgUQleTyDwFwdUTAzjnbU1JPRlWQvmNr",
+	"1ZoTUd/XZUoMYjF1YFna2QDRUwXPIgZCOBf9CaQUgkSYnqiDHm9vJkY2AZzYw6S7+ob5iB79XFNGlJpU",
+	"gY46laTlFAIjBwLHLSTK1ZWkqKnugucpWQKQDei1M406op5joZAKczAyiHDTbfaxU9fM0or5eByDHCD1",
+	"t7T2giSdIO20iwhoV7b5PJVJE6u+yD81TzoodoB1XvYqkOUS/BleTs11auVb+JR5Xk27epoSDmCBfVvl",
+	"EJA3RQuJXbPBIIPyLRXxwdDM1bt8Gl2YTZumPJeUE25homVpA/V5lmm81acaxWkUBHHF2NB2UGiMtLw9",
+	"lSO49pLNtVSDywb8QarHGZ89No9arAe/4CkUfSnqwQ2Tuud0VVy9LJ+Rr0kLIZvntBqrLGuz52OYGCEd",
+	"UBIu15gSCfcgKN3BimpvbIIj/0J3nKc90SRq2UhkTVHR9DKobbu3wLns7KRgau/N2I14pGRaKFNh234b",
+	"3zxg+3c6Zkl12p39O232IAzAxhtyT+lCoxfl0APKCKAJ4FHSM0BPsWeEZIDHasI9sLZNisZKk5t1+TLw",
+	"HtnNYCBATtwoVxcPE2WFyj4sKhtcWZMDeK3FQka51ev/2Dz5RsAsVL6LrCB1p5tX2iaAZTrnPcD2qn4Q",
+	"V+hvSFCCgMy1sIg6Zm3tbpaD2Yxk9yslV66Pk3Qkfmaes3wbXV3rGZ2/15Un2nPcLZ/p+gvcJnBRG76w",
+	"rI/PNRpA3lVo6RKWEGKNtHdB0kgC5CchQb1yVdb9nE5BIxWujHllhfbVnHzx19hAkS4f8yVFZF6Ulw45",
+	"d1EtX0cCtZMOt6pT1p9iXipF3hRRWr9z+7HaOLApbha3vk9ZM2cbWZ3KxiemOaS7an12mSCpvsSsrFUJ",
+	"VFaKzLXoqJemxiWGT8dCutqtZ2Nxqsmkw3B169lrpDthoFQzOf2EHi5H5Swn1wqi3YqWry9yKW2hX5Gd",
+	"8FUr5Yo55RsjjtxKrbgZX6tJWOQPjVL/gDpQRTRVcGTYQ2XSrH4yTPi7NGZpsIwJTE0qEraDz6MyHvaJ",
+	"Lx3zLlBSQfrO8aZYHgNTkN2aRvTaJylrQ9zsYAsMgbXNMSKUnqPKdck4YXvcrMbAeFjBKVgVNra0KX0z",
+	"C1XnfapZXAxzoYcqS+LAxFx7PjRDVX7O8/PP1PQLVwJ9cUyFLLvSrDHHkI87xQuPSEBPbZx7eznbtxuU",
+	"NUZ6ai859nZMac4vqUPYtVC/Lz8lM8ec0wNMKZAd5zBIIGK2Adp/KZ7OooTBrnLA4kwN4ojFSSoHBc/O",
+	"zd+Km/9ORW/IC/OXGPE0i8nou6NHwMnCs3Q2kfZTIWRPyAI+lpyxfDxe5YWdg9Xzna8qEfVm5UH60Z3A",
+	"fO4aUR0arPWnYvYoqZxz9zsaZxefiVqQNvOJzGZ4rMHB/IREg0+cs78qVu+Ma/Eck5K5lTHJ08rDnAzG",
+	"tQn65wCsK62pvEbvsUngKtQJcMdaz9rioVthqk6qmbA8PcRaTbZj5MMVf67d7bzS8YXZ2yoLz1JdVP7g",
+	"ITl17LLrtTq3yUeq0wkUdNGsiqBL+7NyooFzYbo7HPEeXh5kwvNkZ4rAdF0xBHPyhMqsEiFljwTStPvN",
+	"eDdqsAfMveMxrwOcOaANpJkI+fsgmFaKZdCR9VIIVqOBnXLOx+NcXZhbuy3deSfSvJQAGMjvv/fKLOTX",
+	"kZGQFsdl1Lg2O3JarzUbOS9HGcQyAisXYGzEy6LKrUNp4Y69xTlIwLU0A1VFhL+VbouyLBzRqlVgpX2F",
+	"mBkIWdRJzBpZUisAxC8mPFtTYLn7x1o71h4hlbs5H3FJG7N5OyzBUE1+fyTK4gWF6LucSy494kCpxHoc",
+	"U8liHIv4ENBLaBDwXjv7K2Yv3nv5EvB0zJMcLTYXGX7W6VOV7N4eTduj6Tt0NPVUPq4RXlcmee2WiZys",
+	"dPVW9QqU56pFPpE9cVKDlBTyQmRqbG9vEfot0t6QmdJIedcsF8D0Zm8iM9bjUqrCUt8dsrifq1FcE+eH",
+	"Ldvu9O1Ofw93ulnYpVOrdjUPVc3gj7nWU5UnzW5+Y/JJealx587tO6uufrkYZ7MT1aylm4uoqFWgnuUI",
+	"XgqeF+a7qJWOxlnaA5oWadTvqrU7kXpyZoTQmdUG5uAJkhBfsQNYQYzAZ6kudp77lykaC32/gYLN4u+9",
+	"IgPt6zgynyZa5PAJrT3fewWj8jpus8+NhBvnapDzkWZPnxyfYLYzduPZJ/fZR507H90s470tFI2+affU",
+	"6FbQoR+aiv8HX3+jjOameRZssHyZw/Ki9Vi11q3NZJnrYatOf0fU6Q3NQ0Vv2FAJr8ndL2cA+MThCjfe",
+	"AfveK3covI7Y914l6SAtNPxJpyz8bXeH+dsSVMIHISGhdnci05fdEb6I89A2GwQ+k1cMv8DwI8sLDMhI",
+	"AOWFDTGzFjTFiADfHPzRRZOYLbtVSrZKyfuglCydnyXnL07TetavhQ6MRDFUSVi7OTxbUetHD81/nz4/",
+	"qaz7FxOBNKib10z7/xKFVI3mZdShSTNx6vOHbdr5ufU1wYthvY85U4NFkWMOvfue5aAiammhHMW3CsV/",
+	"BwrF9tTbnnrvvD9oDf/pG5fplfKYWljV/8BxXRU4t/X2bnf3f9+727OlLHYzOUfgeeWPUOXSHz8Vs2ZS",
+	"4zvqcX61W/Y2P0reTV+zm8pw4oLpX+VtRiRRhZCrXTx8PF4HlbMVuVuR+x0SuRnHsbHt/WrYhcx6Qnaf",
+	"H7ci8/nHn+K/J19UzpfZ22RCP7YDY0uD2Qf/Q57Cv4lAZ2NeWdTVIVZIVvi9vTh8rx3I8XqJrrHOa2e6",
+	"LqPdFyGdRv4TpncxlXuAxm+HGd3SgtGHOV69IFXdfNpzm5COSM3KRdNV1uGcMW0YepohYRgvGM+ykLKC",
+	"ogJ87hEfUmIvxs2QxTQ2xANCn3zyKvrCp8OiL05sJW6Qr4JPnPg13jqhuO3RVTCKb6kotlQUZSqKEX9Z",
+	"WjGBf9QvwcswFmx5BZbwChgpOFA77ijFsKr2Y/rjS4goeBE+tpOOLDZhzI2S0RqkxXByBn5wxccpUKEN",
+	"hLzlgrReh6/r83S8o8a49XfGCqbW6yJrkBw8taTC7xzTwTs3qu8R7cK7NnYbcEBsSNywZTl4T5fIppQL",
+	"71w/1mNOWNV8VLSvs/1vnMdhI+aETVLdvK7Vwzcjta8NMq0juWIjPmO6SLMMvjhkaT8grQf0ryMMNyLi",
+	"Kuh2tqR225vE9iaxZSjbMpS9SYayrXb6HePgegf5rjbQk1bxHL1YohFdr93+Ldjsn1XSvwPpTpr3JmnB",
+	"znLBzyn5eDmXMR4dPSDktDZ0TE5NEQzsTPT4xOZHm+ZKDti5mEWhIgNl2MOGmIogDxJnv5iogjvNAxwB",
+	"k7FlOR2mWUlkT1V+rtvsC/ge3QKxGgsZR+FTeHBSUhibgiaeyCLNYvvWkGf9Lr1qE9nYDuepwORgngcf",
+	"oXOslykNitChJSlipgygXEItBljggWSaa6CzNUoIiZSAATdisTld4xJ+z5XuiL6rcq6Ulqip3aiki7P7",
+	"YzVlql/QibMwz2MhRcJ0as9EpNHDbvYnWZByoQEjDKbmqV5hVqB/X2Oe84idiUEqTas9vJEWdL2f1Lpq",
+	"TLtbUcvNXtP0z0IXT/BV8+ePedaHjy8gmqhIs6YEVvNipkAGMBoAW1jk56V+Ux6vzv4xl/yDY+oP2CuY",
+	"zUeGLOzXlsKjJK4XVa8FEh/V7+NCz0VhRi52qhdoXT6Did0JEeNMiqktSPWJHwm0WyjRblvIs1Wt29qa",
+	"3V0HQbBB285ET41oqwdJokj8mSoPMB9GWrAbMcR23eLj9NbF7i3IPX6LklPeeuWOm9e3zAvxzQhVBFRP",
+	"zfuqRJIPa0X1+7B0YEwaLmTywcqWc8dCIVbMU1Fujk6ELt5QGjufGMUnDDksJ29bzAPKE1RbF3K4lVfq",
+	"IgRjLi9RVSoswltUtWsVp8/yTV6q3CFiluxsM+p40Xsf2PuumJEvmeSQnYluyA1Oj3eMw88eWLWJgYIT",
+	"rZwjyK+2lY3Lg02ZZU/6rYMvV2Tbokpdjs8X89YpvxpcOJsZshFPFlu0GVWhZykMx6iOs9B3srwoVu2b",
+	"69bHabdev1b+01RMKzrJZdfcfatCa1YRwzlVpoqjYY5j7/vaZYVpsycym4HqihkvLWmwEOWsxu3GBHbT",
+	"JTmiKRH0fGvArrVZU+ply3Q4qzsvIJvkdDirwAmZ8XeJptqn8lTusFiqLtxVjO4uVReyMRDKKBcjnoJG",
+	"i7cZlfssDpoVSmFCOp89lMrdYbGaFDmX54CFctoJcQAPgDfWXBBUXoDi4zhr8WU+FDwpI52MXjjkCeZV",
+	"HfKckmJZ3cZrVC755VipLMzHByVj1qQuKp7lGvAnC/SlzlTWsthg4kxcaLEZdOJJhEj9EhFmF1IxurRE",
+	"bfaJyrFviU0Pjg1x5vKJZZc/laxEMB+5yyqBnFWWoWne2tQwHyCsObg9tU9lqLeRyqYL1NDsmsA/YUkA",
+	"1XGGZ5SbXCMVzVyZRRuObNM84MMZ6nlfDGfPXOVfDGeP1W9T9fDhE2rAF8PZsW2DeTdoxhfD2RG15Ivh",
+	"DBNUfUxtWUr0aMVSjTyjHM2VvIbjosrsXWb9Lpu5IQQbKd8rt7UDwC0WSYeUBmMhMEvmycIRrcMcL6uy",
+	"Tz8qxKga4tu3DOErGDPdIIQgQ6y/bjih0sudgEHO34qhyieQbsGl0xMvUw0uqcySZS+ePk5TW1b/Q/PQ",
+	"A1HwNAP4dip51l19nUCK9zTLIPsPWHtdLAElsSzPYcREpsV8fsaqwyg41ysORtNcLMXDT9HANRZqnFWW",
+	"WEJ3V2iI5sZgFzeq9EYVMwMLy/Jhe/fu/qFzs6GOnYsx0IRj5ktN3OEVVa/MB0xDUmpFmCM4zAispNiw",
+	"Ic1MuydcnweGXa90rnrpUVKtYFVvGHPxv3oQ9mXgt5/BdsKWVUbPLmJpX1SGyV+bTmpa+kxlosqkM+be",
+	"vztV+XmbxXycQoQx8I9TulZIhAmaQDJKZaqLnBcq120WQ16n8Hm6zY7H8Cs5aY1mAH4f+wXcfu1tQ7dP",
+	"ZTye6GF8QDbeYpiryWBY8hzBKyUTtqlBT4UYxwdohJ6iSXskNEsmos3iqTm84gObGHCKZ9AYjKSo2uQ8",
+	"1UJTxlPTDgq/iA/YeFJo9NhBbDacN/jSGDxLkGmsUMwGbLTBCqwVgNTBZoUY9jGcf17w2ByrmbNwzWBc",
+	"yioJH6fmeDbD2woChqKWGSijjJiOt6IWdNH8i62gjAuqMbbdrIyjp49aEfx1n+qDv32d5uNTrNf8eUx1",
+	"m7+/oPrhb9cGeN+2o7QK1wG6u5ULDOQvH+FbHy0e2cdCWyzNQnBXJac7aBRGI+TjsTc04tWE8V6hGdeE",
+	"kkCZSt9hmtscTDOtRkYYuNXU2hygDfQQLBHk15trzGJLwH+aZZfNkO481xoHkMHuo9GAUDqLFUGHLbXJ",
+	"M+vTextn5TFzBRaEGq0vdg88SkBRELw3ZO7LhakbcdxLa+X6y0k4LluMdhnWU3KZ3QUyonWwuxAAbt+i",
+	"ykoLI7KrtDRXpbGpFuww9JuZgUPWubJpcRkv+ops1OHYrFHowZJSGw6q687Sgbo++xNuius95hHDVsdA",
+	"vxI3AE+5Ul5HrWGqC4WcPMte/DE+Fr7pARsr++2eDN//xURMVg7Zb5uHwrd0gxNlFPRwbqixUiym1AU/",
+	"EpbheukE3Aef8KUjorazVjtrtUN/nTs8GLdr2+LBOGzk9OuOlC66I56fi6ISyHZibYdwX3QPLgMNBLCo",
+	"vZCUZLcSyRu2Q6oi7ac9XtRee31TSs9eaSsAgLq0FQAB7g15znsF3UIwvY3kmfOYchYWZHEPl2vnOE9V",
+	"nhaz8ozVl3lvFSeMK3B+6K+izPmBvESZNYnrF6fnc2tchBkIkud7loowd34pZb6dSG1+h/IjC1lHLOAo",
+	"TSQ4NJ6f3F86lx/d3S9hAXeXYP/0m92Dd9drxpvZgms2ouEO1AsRCSt3INkcHBrJARgu3X6ZdM3dSC8B",
+	"fQcwBe1WYZs9Mb9OUy3wJpO6dJcWG4bWAalKaOa0aLOTodIEipnytHB5qFLNikkuRcJUv0/hCBSfYS5v",
+	"SgrEFsP5nFTYfyuPVMKCljv3NE9HPJ9BC89473wyPmB8pOQA4wOsT8h5b2BawA91w9qjw4gSs7bAO6jR",
+	"XHIzsl4a01NnJUZ3mS6svwzSh5uiIustOpuR8zHIGx86qejmnGqmZATmUfTnYT/AoReRvwoQdPOwOpwT",
+	"4ipALxDyy0J6+UGuJmNaa+rCXI/NzPgZdAdGru3DYeMALwkeRBwepVjG84Egr+JSLyQUzalUbOUAQFJT",
+	"PvOxEhhZMOTaIspoJA/JCA+jCnPlrXeAkfZzO+eWI3AaRea02WepplAYuKyJhEkxNVMGnY5YKhMxNu8i",
+	"jgerbFemqfXHxL32vfCo2KEvFhjZjtUkR+y5Z+PWM12IUZevk/Vrxe32uOD5hqArb4VqBN2GaIvmdrIf",
+	"iyyBmIuymWzXItTt5xW2ameEoOorVVAcg2tTs011IvnYRnRfn6odVlzvMFjXS0kj29RHiY1o4KZs7oBN",
+	"iQvbIr4rvbAaK16v5PkYQYCToyQHl1TCqFiLek1lL5skImmQmJDa09DLGgzbpVboJl5RS1reECKHj9fA",
+	"e5xxFp5i+URqDN5zbr20hCAsTewccK0ZuqfWoTqP2XNVOZ/ucr/qFfgHowCw5ka5Zv4LYVTF5zItaiKS",
+	"OEYKkV/o0C9ln6OGcMiAkkwzwXg25TMdOGgCyIHVTRu6XEzDPvdvm4/HrgTqQaqLtFdhzSOYCYa1NVtk",
+	"xHPWlWLq35vb2F4zM4f404ePHzx6/CMYAcjOLs1FjFHa7GbJRX29uSjy2bo1Q2wHl7bOhjXmqie0NpWu",
+	"M0A27Xfzd+aRxAsjXN37ihbO1x6VZ7hugePy+CQdTHKhK8GGPZFllTLcD/iZ6BkV/P7R4/sPP/vs4YOG",
+	"aYIzno6qSgYdxOH6CL+l1PkhYA+KPBUJQlKMJqrNigLitwZVlhgGy5U+Ez2RjouyP5nawNOEadWwCotk",
+	"Hd/pVIXDg4UA7iSpJCfdkGd9B1OBUaUBtTc6lbNPjh599vBB5KILmRG95qrn/Hwz3GHJRFSqwzUeNK/9",
+	"+obfu1OOdtmkiHsbFoGLtslqwxFpGn80VuYs79YVX7XkzD9wJcS3zb3JzgKEX6NOYuatLHpoiTZtGV2n",
+	"F5r0EKoPyobpHZvTWkJEsGDwKl7PmtXmzpd6noaShhlUbIfQLsqGFRLqY/mMQgXIfdC02F5PiKTZQlmr",
+	"wRN5KRlhRJTTbfjMqDWuPDqL0OHfBJrM02K5FPF+/kURYt4mtCxCWdFsAEL3TYoRbPXGIoRe30x8zKv7",
+	"bvEF+8yfO+EycoJnUVZEwSEYniDltRLsrWDmguEIujZ3SMyJ3jkxuvzgfqpSORckMs/5Xn378jGWFjQJ",
+	"KOiIDdUkNwdOwmcN1f35639l5NPKG+qcJvK6rL8+s77QOSV2Pm3e8luJykVXi5xeXnYlxae8TLc3pRqp",
+	"mqfrwJFcr47xxap0IIUYh2GtODutqGWmBwwOs1p6WxcYXwGkNbv9KwpnTPAasliG2jDYFWYD3qcOhO1x",
+	"w1Seh+XL+1otRPaqdM32ofJaWOjouagJUIk98ieOWEwmVPOng+WbD9SIrqk6BhMxnYcRaTPmK6e525hB",
+	"beNlU3SKgf8MwuUjr/GE6C3M64pAaYI6wuZBJYoiedHWDao7AYltTKYrqsxtZAU4XCCpuamEeFyoJPJB",
+	"QtBSfKTNjsypK8yLFhKXahb//2PivMF93mYnC74VcBukMiwzhoBdsDbPjeV0yAu4z+IBa75lqW6CVgNm",
+	"sarQaN3D294hMxsI4KJ4MhNZgQOdzkulNSUPnhsVggeJT5oX5OT13BY4B059Ks11uMkWeBt7Ho+X6974",
+	"E/1I9tViP0tr4lUdsL5rhyNUJXfv1hlizRvNUoCGxZdfLUeULu/W1U5j4+VNY1qxsq9vasM7z3zXq3hW",
+	"HuQzlk/kwZxrGvy6ZLZiU+BXgbhDp7uXnHfWLwheMbzBxmsFS1bhWyayyKsxx67NgJnFB6viSiCUBFjZ",
+	"q1SNNxCCdPXhRBSlXB1O5LkpAAISzTFIAJlcmfDAuk55ktjpcD9bVzxcUbSPMK0aOwuYWTE39rHwdjh3",
+	"/6wRGtsYpqgFHu9kyRDbVAMEP0hEL00EndkltqG0OGTKYTaMSlJyhTtfF0uLynVdb7opTXd4hSFhckMP",
+	"Ve71nJvezYYbgZ8L3aqDp1AazyU1+ghbKpWGwvKvkQJmDhBQEBdRAAFBZqdTwqf0uFxwQkFcDoUirxGl",
+	"aePpKy9blwpUW1yiaRLutkNmJDiolZwlOHTL8enA6ZqkvWLl3hbmKZFYd3GbxXBQdM2ghQHjPX98pAWT",
+	"auqenPK0wBQaeMSckVkxmccPmbmoKuBMdD1erlyQxctxCAHJ4frp3sMdSKHeNkYFBTuJTZD5Pow8htOi",
+	"ey5moHvb8BYiRsFhOhO61LB0NDFVJy5JCC8BqkJqLwDEsliPdNvjsmJ2LowejrZeOHnPhHkOQVg+vRUe",
+	"J7bjuTDKgEgQMIV/h/Q+fpJaUcvPg/sQjqn7Eges9Izt3uoUP97nSat9/qSs0mRO+KBKh5EF7xU1jGIj",
+	"s9ftI7QFBmyoskQ39AoBSCuhKKNmhp2CD1bv3gESVC6My4Aoe6BPpfprhsQD8xcybomm/npkzG369ESi",
+	"BlUhbMgFEfMkiR0DLHXHbKM14pfm7XhExWSb6puxdFw2BDYlK336z7XIHz3Qi8Fwq7mcsQuNK3i9vH/X",
+	"dT31S+06by8nfHC9yapO+ODaM1VZaVBtBXZQ5YIPIjaR6S/MPUQSESFemNgjS7EHuy1XWQjtp5MzvhUT",
+	"myGBh6ViiSJECL2tx7wHxic1AeUPjgkHP/zpo6ff/Pt/9e3v/dk8J1ojACKS9e114J8PP7nVfnFjgcjP",
+	"/vbig9rXXtz8YSWQ0c7cJQPhzSnz1pNQnfDBtS75a17uuiJD5BkvesMGYCoALyKgNGDQr+YWA10OH4IF",
+	"fiaEtLZY0P5vd8DvwPhAeVpRxBV76LKe9IaME2nPFQRIl1pH95H51jWrY4lVIYgisNZsIzDQlnBIcc9h",
+	"8ANS0i444sr5T8PKQ2vM6rZuoEc5d+Ymb82aXKAe2GeD97r1BIMBkx7EYVgku32VOWW2gmZQdOucn3Cx",
+	"SD1boEWSIltVOhIUqz4NaISHIks8O5SZWdg/5qex+SoJcH5QfuD+KIZi88h28XIsekUX7yTpSNROzJoB",
+	"/JuVsRRoelIFKPAEbmX46cYDEnphGspOyE5rzpRg+9Xe3sOHkN3d9gTm9UxkSg4a3mZW85IuGNCc0+uQ",
+	"KUl080acKsoBwSVcUonR2nrLLIWBldBrGQw/MffaDhYIdphJPgCLaKHYvWbGwgCPuIwqo2QbNZdCN65k",
+	"GwLrdFFkggxhDYgyCa5Ru9kXFiTaFQA7CDVtvBJzoSdZUWemNL85OBUccwKzoORAJgdisFElBcjISd3B",
+	"401+5CzQhDRyToFmU1hvYTzZ3LAYBdbtAKjfqDmyaDipFieJ9mdcDxtPqs13sPpBFy60+tENLIxODnTP",
+	"ahAAEw0xYirwk6fFIYsxZukAqYjiA/bZp8efH7MkTWBDcynVRPYEURVdAco+ahWV+QO+8Gl4FyxvlTbu",
+	"yThZW2cxg1Apbj4BhcuDDUKxTuZTkSPFpzIbUiApeNFqbkorca94yVvDBx2Y3mjpzE1yea9XyVQncpx+",
+	"Uz6RS2pfaTz9fiqLzLnjNDglSoi2QPmkHUKTXqGflBSNuuvIg0BpXFzZc/qdFywu+4uDo6Ko05SC3ZtY",
+	"64B6zSIrgiZCCebz87AU1w0I2GnM0gw3sdfRAo7NSOkuAROXC72SsxfeoCQNMZrtu7yIPc2T2X+WGVuK",
+	"jWWiK3qtI5baaI3i1L2IxLT1MmDGB4zkQg0I4NMRm0KQp7QhHKhmWw8qKN/UT/92CnxtEV22lsGLUFv3",
+	"V04y7ftrADZyMY/SWuMG+Jd62gHUiAjLaxoQzCEjjHfAy4zOJOgybHfr3oRLxiXQupdqX7AQ2+xjm4eC",
+	"YMZFUAA2WaopaHr4KehgeGuS6kwlM+aBupdFAvv1Gy3utblRmJ+1RQlW3vzXaTZyAue6rUePKg7YGA5C",
+	"uoc8P7nPEiBQjrsWZvf8s0cPDumynWimjbJ4NmPukLBGTihnr7N3e3evs9vt7P74Rz/Z++n+F53f+ei3",
+	"7/7s09uf33n84dN7z3ZP1onB7uzcO9r5Gd/5qrvz4gffW+VuNV38iTqr4rwqGqTWpNeP8OENjS/2HdT2",
+	"Fu0ZtaDeIMdAmRfh5+qMOew6XjscCD5UwG/vVSrgtaE4dXX6HFBnglIaJaXkT5LZFABNqk+zQuQNh/4T",
+	"fBjxP6ke1hxWLhLWDI190owM3AYLNR5fQtj/XJ01D9jNxYjn580uD+cptKvRREzBIwhph4zGj+m0skxN",
+	"gfFRziCZYbMJ8JcWq1PlE7BUtvwog1KLw9ZMsfqJOnvmSoGJcwX9RJ0d27Jeu3JpPzQ7atfcILjEmBYZ",
+	"euun4fIwS4L2ZJPxmhOvtBgiK0HcenZTb5tMW9vPcxCL4i4MgXAojcycwh8u/jpR7gVVMLMoJnycTPPZ",
+	"vA9vapy/Z/i2dvqx35qr/MHzGxU0SSRn4YCDjn/00KdX0iN9C36N2+wIpsvihUxjaEa1iwLGeb/hEql1",
+	"bpZeo0779whqTvUrSrjgXt/3gHmmJGaHvbxvZU2ntp349WJg7FvNgzzKBv6ruV79RJ09kdksvGHRV/OX",
+	"rEsYe+dtr0uz55hnHzu12Bv21ne61rC+bJB409mXlifShKc2hbGR4aYJlRPt5+tGB0ClbwEh4Ou9tH8b",
+	"lct3wMeNfcq4rIr0r1YywuTTpfNSB3mRyS0BVqK40rTXyH697HjW5urYzOnyc9TkG83JwgJB0xuNxopR",
+	"vP5tkHH5NrbBhqCuDS9PGywVwo+iLRJVBi4tNNS74yFMewWf5v5Hdz5cydy34eXEa/1LKcJRHXmGDy/m",
+	"iikrlEun7ZrX57Wvzes/jN7KSXRVx9AVnkFRC3LPVjNX5pgdDdpFeP1cjSyXWZojm1loBPrS9WJ3j4pu",
+	"HbRy0RMSw8dTl7PB/mgZql+/aBgF8NS8+KSPNHbNMq6Uh8f1uW6erncpXvsyrMvo27EXrYjtsqfPntx/",
+	"eHwMn/Z8sPFtR56yXyIKogtFJ9qN9qLb0f6L1c7hWo/NU+cFgk/OfUZfUJJu+vSJvWSbD/cdxQPcXG2u",
+	"qIppNJc0+rB0fqiI++6FDc2CjS1Kqe6ao+FC1Otw7gKbahbjw9XaWsblYFKbEcv+CsBzGwhnAwniUsTf",
+	"6khos6GGKqsONLJwXDQAVFSFWTyAdrXEk+jipoHRBH0URqXj+VoJPcaTfKy0qI7C7QlZ8wu4QhtcWI+F",
+	"TOxttTnsoNk1j8YqvOqVR696AOxDNaHC4RPVKUaLnEud+VQs1fpi/dh7ibMJGuBC5LoycvA+Jm6y+NSB",
+	"D1ArxMtC+zigZdTOK2x+oFqWR7Bi2MOdGq6VKBAu5WG2a82vx2CHzo24884706Edkrm9Vg8VqJT+C+Ks",
+	"JiE0/Ryxs9kcQwVaph3bwojPGOXZdMG0h+AigGC5LNVkuNaQ4Socm0aHPRrJPIvt7U5ncX/7bq0IFz5k",
+	"8Sszoa8xyyoLhrLNjjBkoKekBvpi1WeZwFRnqcRQTygyYkk6SM31JO7GEYvb6CiLd2JXBtgZKSQAIg6Y",
+	"yn1sQCmcjH2ch5EDXCI/B0YpE4NyKnk+gw6Uwwq+/Tt/8pt/+nf/33/7+3/zH373N//yd7/9X//DK6MJ",
+	"vP5vf/H7v/knf/Lt7/0ZdnZ1IvY1DGB2rK9ZZadar19tp4ptnIkffD/sf/Krb//4rzaK7Fgxxo/V0vvz",
+	"2cxGKLvgZ816Q6Xm9qMLfkH+7tI+PMQ89LLs7vPh8EAXDyvWnds7sROzcZrgog/yo/OCGYkbFDpIL4Qs",
+	"r9xMDVK5Y6ehoTf4xg8PbvzwoOQT/vr0tL3wRem7dnfnxc3yxw/qAmHCRXbZa5rVPd++udD1Kud1NNUX",
+	"PJtQTkKAZwUnzDxTAvlQgoMtPoBVYl42epwLOAakM2XVPpIMWwRIF8iUeIbB5MHySTWFGmtactM8LQoh",
+	"D+CE4QhHhbzRnc6HMWSaPsIvXaHzLNtx2JV4vi/EFREfxuxMFFOBbsNRmz1WPgyMCd3jYyOhzYMHjONo",
+	"wUo/lQyjNFMJES5MCpGAzQp7C70/oheISPAs4/K8zZ6GYwwx5fiUEflm34iXYy4TkVAWSLtzrGht7e7d",
+	"3r9jblWo4rW++Yt/+es///uQQ08KgrCVkq7tf7SoxzeXSfUaYGV1eMisU/wc8ucFnvqlnFjB0e8wPOYS",
+	"OVA79PXPtZLtZ3z6uRPs7tcdfZ6Od9QYu7ADTEYix4Eo7RKieL9Utq7L3S+XXAEfq4IVaoD3wJI3c80L",
+	"IMRSjQSXgfXVXQgppsbe/oJ5vX1n+SLiO1+9eLUX3X59Y+fLo52fvcAvbr+++cMbOzfgm1d7r7824hi+",
+	"rRLE5Rm1lbUf0x9f4mMvSnObjsaUoGTMTTNbg7QYTs7aPTW6pfg4hZNmIOQt1/bXzZdGcHtspKLQ4+Hd",
+	"stEVDx6+7L1zySyLMoGNj+kpT/HewhHcRGrYONS//uUf/PUv/7AudeM7Na9XeQNvtsfx8ar7eZP3kfhg",
+	"8Wq+9N3w2fLFevnKEvKn9Gi1E9ku9lxcpGJacQFwUdQ1xidYXnBEWzNQa0lytiUMUJXpnBYD3hqbwqwx",
+	"4btkALuimCA3VUvYhoIVtq7hxZtWgtVTil+YM314m4ib3herF+tmXtBwAS291Q6VFvIz+/QlsS9OZ292",
+	"OYana0+Dk/AIOAz8qRFO75x2fD3HQhPx8hbsDCTX3oap4anXN+ZoRaW5FWRcYkwrREeU8u/Pz1hnI6vD",
+	"Zvvjjam81sPBzMUvSbVZcklsLolW9Y1QTCpNN1dACBRcJvqQmaUZZHFZqSUva3m4qd8rpbBRTebZklZU",
+	"Mw2lwXQ4wpz3wSYuu7RzEDILxnE7aQ1RhZ+YU+4BFQgfHslntlD4fGRLxkdd8e+Cclb2qzR6VV1Oq5uP",
+	"a1zluVgme65f0r4VEXts92BFLqiAoxDJpPmZmlBGqyzVhT60yWrcSYlukCG/ED6RpfX1zNk8yyL67v5G",
+	"Evp49fG+mJANmieJNJ7gG1NJgWiBJWD+aug78Jt//Z9//V//4Td/70+/+cd/fk3KQdDnhTCGZjInal2o",
+	"NGkeMUrVWfljPwciyH7lpJB7x9dpv/op1R105ETo4jJHbHNo+Xulsl4C5r0BJvv90o9LucXCcVom437q",
+	"L2Jzy+jSUW3LOAwEUSijQz4MYebFvGFxNU1NsIKvjvGhGYTiygAQl7gR+wtuBf5gJXaghAwIZrDBqnk7",
+	"3l2q/K05ecP6r8j/56xob98NqIuHF0IWD2hCKugaeMHBIjcVZ0OlztuQMmMhKIp+bRokOdfe4O3KZqYj",
+	"8bPKGNkjx+hohPCjo8dH0OAzrstq1pFO+a3jIZeDIU83izW+9YPKaGNqXpZKASNZEWcMSPWVxxexXxzh",
+	"06+jVgOupZ6SPZHLMD+ub9Y6otxm0FyFzB8Kl7XA4/OBqOJMDLik5GO7zViAVp4blQHOIdP9Ig1avy96",
+	"xWoQ/ljlxUN81rx1UWtNPk+RwgAeabPYcssTt7Wnm/LpbAY8lT7fAOj9Ab11m8UTmQveG5rjKC6x1ag+",
+	"46eyxFHmARPwjkgiplW5agpotPkFgthWaC+OWtjeIU+IvA5yt/K00NRqrlnaP5VpYTO6Tg/Biu7IpyB+",
+	"gybZ5o6PJ7KXCZ47Hm53mjsG/RK9C/nlyzzdNv9OfCo1n2k2Hc4OK/IaQzL9iE1kJrRmsZJdWzmgUfo8",
+	"zcwIh9zgRUAKWOYpcpzKtJsGlr7Vck4Z9U72BHnbbaA00glROjkbQ+z5LAKSKqICo7+hJ/M555BOhx4W",
+	"KSSxDdZHObsd9RUO81p28MobDIimZ77l9Nk1Hz7fd32wP9uO2Nddb+gL1yV8P+gXfPHQdc7XDz2Ej89L",
+	"3aQnXF/pEdth+Hjse33pNNqXTHbtPE2lm/H3LUeZy4aQC448VLNgNZstCvgndsZ751EoAlLNgumPyjvd",
+	"iUAq3K5j5ABCvsvqlBtws6w9Teh3ouhzkmyZoMUA1m46ri7x0VPHXrhOoTVmRjjx5tiiaM9WUcLVnzhF",
+	"AP5vcn115qg5fQUPjKhVh6glheAt5Ekq6yJvM1XSiRo/rWWlPCmzUfpMNn61EHQR9pfZFZoSqQD71ALR",
+	"CEy4i/S7F8T4daoWwknDi9yaVuK5TgL6PJVE72mvZgigtp8IbiZe8l6RzSqRdou+YUi2Z0OtLIaMS6xH",
+	"SdEuo8MEZHAQWaYYgn8jNlOTHHl3U80QINxaRFftdSom9rmuiiV2SYYnWiTWX92b5LmZ3jABacQSM4sy",
+	"YSMli+HCTSLhs4YSHfJlNnuUcmw2fBjatcE1piqTpy3uRfVI5hX3hSzr9uqx+GHQNmwKLYQup/xyMbLJ",
+	"yKw+YKDlkL2JdGuX3JFeqPSA+fvHmgTdzfkt1gqW0l1nv61gNYhaucpWirVnCuFAhRp3Q87cpfs8EGSX",
+	"ILJs4jh6bp9bFu7ySJrh05i/nOYdENptdoxJpsAPSu/HKF84PcMKxRJRiF4Bl0fanxQ2094gMMZ1jSbA",
+	"rZs5Cs3yqp6bgfLshhiOdQJZMMnHHLPH3f11wOO/tYAe/61K+PhvzeHHf6seQG5TjzQ9wakXpQCXOx0K",
+	"HaDPu4vnunnteg10psZrt8q5Si9pigPR+9btb9ibqwAXe2E9Z9paw5O4Ms0C5trR/ugBQ0CQOuUQdbUU",
+	"rypmNDzvlpEOLj6vwEs3s2iVVSa5ZW6TUhjHD94DjOnKk2zMtZ6qfCXD1FP73PWdfleFFTUrf0PmkSVm",
+	"UT4eU153XF6wSFPNziCMrlA+hAn9d8JfK9CKadRSonIHFWrGxirLUjkwRbfXMRxfYq+dBKlMbG/g/oxm",
+	"UKvFUbKChW65p+eeouwagNIJNEWg8/SlLmqTkA8piE4E0IOizJiZuc4gGpVMlQAp4GH22fWN7TU7+d3e",
+	"GusreStUqRe1++Y6j/hrP97lQlQlkt53+fphgfMu9YM26nc131f+9OJmxXcf1EWpBMyzX/C0qLooI2dy",
+	"ocD0ztK+TaEPFuoLnsKBcsg6ZVSdM27c7qyybnyB7rQ6ioslJ7x3W/TUWLCYZ1ncKHvSGyDFXZEpHWxw",
+	"zRU+MIhZPMq81tfnqRHyXWBbr0sBleuCjZU1kyKPJ/GzuzQgStp0oVwDHn7z3EDmrVWd+kTloyd9O92v",
+	"o5bq97tocq4yHMxcHpppWvSAHrffN6ssLbTI+gcsHigpYnYDLdfgLciJaUskbH+3czNCJ0sqBzG7kRas",
+	"UOqcSYXh6eZg6KcXAtKA3WyUAEUVq9bNaoiHWaorFRLzUGmomkX60As+0Gej63+eVS7h8MSYm6u5fWie",
+	"bLQR18GVIDm6eXGhftgt2i5lmGd2JmD5WxdnM76+K8MF0Iaw0z1nXQiOTjPYTjqUxUjAnBFslPnt74dl",
+	"jps3WKybmihoOX2skhqjOJDjA2W+GWujemk2FBxMwTwXDoaxkya0T31Cauhz5L3OvMAQIvLemr1r3zYr",
+	"VRd8NI7ZDUvij6Js996HnTlX/01y0dqXHRwuPnAB3uyCZ2nCtOjlomDxxW7kCQHOuBZ3902hP/786P7O",
+	"8Y+P9u7cBcO2OU1v99IE/hVt/OjaVvrWDAx+EbcrbMaoy3A5a5CowyNeXkerTPwhPub1i3kLf+x+BAg8",
+	"+LZmY8yFHpdejlvLg5LNoWT7XcNtDhkhxmMh63nMa3BnFTEjsTsPY2ztPLxnRZ4cZLXxTV6i09GaD7PC",
+	"zN3orgKo8okFnizKoGSSY1Y41BIaSC2ksl92gpqbDpzvEZKyGMEMcIv+RJvtj85Pgh9YVyhhI4D6RiSH",
+	"LJaq6PaUlHCvig9ZbLqtJkV8YHTCgOIylWy3Y9NtHLogl4OACTPIIbf38iUU3sXtGNtk/vkF5no3jVBj",
+	"ssvgM41yDJolQ5J84UcwdS3l5YfXIadicIp4LKjDjiApN6BSIJoJ3VqXSOS2wsqA7y2K4jgQ1rHX6rD1",
+	"kSekGPFEMKmmpcw8vreAhhHjEkN/TaNpz6yUFHlwAazTVD/92ElxRJRFTenHanJ22kSrfmH2+LIZCN3u",
+	"oAhXmrqsgFoubtzKi6zk4eh+R2Fgayj3oLzx7aYORs+vDb98Gwiw67Wyz1V+7Qb3qvovaXufPxDeuhne",
+	"Nah047xE1CQV+PASV1Tv/Nlb6vqJWsjjRD+TiZka8FaW6ttaole4NN+ZJXk1zqE5U0qjvenfKNlaGrxL",
+	"q/4SV2y8Ljd45/mzz67SKUGlPhPjDEEolxp1e2iVV1/Im1MWKuKi6CIJzm60+9HrSsHipcLuapfwetlD",
+	"igqb4BOZzYhRyBQWHxo9xytrmegXy9I9NwjqLw05+sMWTZaZKJYw30rF+pMc/kSly2hpXJ+jp6IS2uLX",
+	"c4PLgFHellkGw9SNKkuELqgdNrrJFADEITiI4JByaQ3NJVnwPEtt8zVir33q+g2TeXNddEONfcUbVRqX",
+	"bs2XE/n5KA3Mi9VTe+3nkFtTb+Esup5Yzrcl19cU0PNurtBAt3QMr3nBvJWFogpu52+NlaIuRJ7xcTm9",
+	"J3qKDj66u2+Ohvo8GHc7+x91VjiRlsjqxaBrMIOqfr9hMAKV88S8Zf82L/sqTmjvzKkxWzvOldhxvjPm",
+	"g4Xk3RsYAZbsTQzKv2YhBEv/LQgiI6kr3VBqQkgSiLQ06orDYMwzCy1zyA+LYqx/eHDr1pf/v53/sQbc",
+	"8YXKkzudChDbJSAjQAXQm+RpMTs2Y2Zz+Om0dzRBmPd8SGl1b8EsyYMfEVcr2dHTR+xczBiFtdnnAaNP",
+	"u8nikLSALLnxx0fHj+53j56f/Lj7Adrfx7lZ8In1ItAeN/pjoZkueA4s3zDrsAVM+31nzeBCRKXgucg/",
+	"FbNKmz81tFQOvLBYkBa6GnyM2CR1nmLWV0YPWgxQ/PTJcZDJEX+MTb+B3N2UgG97jtrsXI9011bobzHj",
+	"1PTjtZnAVPYrLieffXr8+THjvZ4YF9rzmpijkf345ORpxHShcuFJgDmD8Cnz51Oli0Eujn/7M/RtUWJC",
+	"bTn3CEttpmA81gAC8wnFo1MJ6DJTbhRCxuAGMCl6aiSA5PeDDx7KC5GpsWh/8AF7CKCqnxw/eWwloI2E",
+	"BG+doEcPWPzqFPbvKRqeTu0uPm0dnLY0Jjo5bUWnsKdPWwftdvt13GZHlILXFWsG4VRS4BTXLDaFxpH1",
+	"y2mzOkWW6AOkY47h7TZ6RYkLXxdGNDOznqH/41wNcj4C9MpZziUMVjt4G0uMidgQRhO+cpehaa7koM1+",
+	"e2IGA3hBBLDpu8AuI2Mx9jVRAg/aRPQyIN3JBXbR1K+wWhs3asM7iQ16LNQ4Q+LE+8NUms6qnD2UgyzV",
+	"Q9iDR7BwdizDCVJHxz5ULmZpImSR9lNCvNJPpu2qwIT2QyHZTE0gJgkYgfw53qb5pqnmmVasx/PclGZu",
+	"z3hoo2v3VDIW/60dujTsPEriKMi3T/nPRnxm9hGyR5fyn7E7ndsQT6hLSdkdwEiy+Jko8tnOUb8QeUxL",
+	"8zj9ivaw7dgHH+BCCEMCs1QK58i1jmiE+BUYwfUR+zT9uM0+U3KAwUeaDUTB9m/vmjU3zrjpKkTt2rAT",
+	"zAyPq50ixhFw6KaeaLzBGW5Ws61rl32efoxxwd5RDvlYS499ZB4LyzDjboaHVLA7doxQphfs7r7pBBsD",
+	"/tH80mZHTBvtDnpkOqTZfqfj1ke7UKprHrCM48BuT5EW/TQT7EY8mmRFOuZ5ccv8uGM2a3yz3J1Ox7TU",
+	"LgZ4z4z13p270B4js7KMFh+iAVxXSq02CwgbDhvDtiesC9jY04zCrc2pYpoWkFRxOcN4MpQkkKkDt26q",
+	"y7gma/ahrkM6j7CqO1Gn08EEYYQvdUTv7pFOh43E6Ezk+hA13mmqBdvf2yPJAYgqU7DKPW26m08pdOHr",
+	"u73HMnEhMs0SIcZYZdiePWwQ8dmbwVYFz9pEQY8yE2sNJwYlGXXAfe8BD6Z/wQKkXfWZ4oDHMANmIbAf",
+	"fMBO/Jk+xtRVYm65mpfOVJJi8prgdQYAYHOhaLNPyM5FD8L2Ng2ajFmhTmWwrmnLStyLe/fKK3c06Q3j",
+	"NjtWLPHGM7M6NPbIVq36Vg5NFdKemdWXygFWsPjGqXSv7LIfmSWMrUzlgCBEU5Wfi4RNxm12X+kim1lR",
+	"M1e1UeZZMcmlNuVlgu5FLoQImwNsW+1TOV+U+RF42SKcHaEjbG3EknwGdAKRG24zK7iXIhaSL7jMQWlO",
+	"4cfl3z3VW3QqgfEf8lMWfKCjkJTTfEdhuX5moMRUF2kPOq4nZ0a3OfM0c2YXlwKzvUsck7OaG6K/TBpR",
+	"dir7qZH8t/dwtNzYRyjBPDIIDg+QfubsSPulSZgfaYjoxPM5dZrNAwHGNTqPYY1PFdBl4ERCDTgRCT56",
+	"wPZfvrQ/REglIRIQumU0Or1aKDr6tDs5AGR0Knu5gKOZZ3PlSFGY9RWq3nc60AbMIVEQnbJd8nBa8YLt",
+	"dQLZf0j7W9uGG3XBSQCj+7kTAnWx/iRzMzW3ffpG82XEr2emj4aLhEU6SnHIQVM1emRP5QmM5v1ccNg2",
+	"nL5lZ2KmAKyfmdfsmXTPY3aJayCG39vEF+JhWPga16eSdDX4Im6z+z4oR7w0S1IObEsw84Q5ncvwfwjz",
+	"wfoidjYpXJYQzLgFo1BODrKLMhjdL7rNTowmfSr9DqOUjy7XBbQOUl0YQf2IpPYB2+1ASUE6Kiy6N+RS",
+	"isx/NusixwfwFaQM0IwnCU0qhcguPGHTeORikOoCwK9G2dciM0fvmYsKMS/im7maFFgVfjY3Pl+zFxT2",
+	"mxo5YibLVIxdSCUErmg4qp76fXLA9szv1E0rd2xdIH5sO3y8B0SOk/yxv5alnUd70mymud3xWL3p1AG1",
+	"jS6TOjKbh8Bjuh22ks4Io2GFyYVcqooD86YRZbQbTiDnlT0tUddkcWG+HfMcGMZvfHH7PoPnGETdvyxu",
+	"0jXUMQZYh4ungIc7m9muGOKTCzxVUnoEb3z9U+mvc8EN3KwIeJbiZyyLDShJqUTUI+RD0iwdSLOLrX5d",
+	"AAkobgWuz03HjhzOn5Jqshudmww4SShkyQyfaabGUB6ZBDk32Y3dm3QYuoeHKoP2aaQWAckngcEn1Y7H",
+	"5sbeTSPqiSjoxu2bIPltE5D6J4BaWdxneAL1uCQ6Jsbdm6Yz9qaSwvEiT6VLAMpu7N9s2y4T26gm4iFd",
+	"8JkmCBV84zh9yMJCVCfwwA3LYmRkRnyTxveZGGdpj2scV5ouo81CLFNms7XZ43TuaI/cxkEP3AVuDn8o",
+	"I46WTxLy0cHV9ELkF6mY4p3FCGZoAsn2U2mpx2AWZtAY0MEy3jtnUxwBBHBalR+CBugEb7MnUtCY4p3G",
+	"6KWhnDBX3GzqRw7s0FOkJyrSAmJlwCoS4JMPWp32brsDlngwteyAYEUrmEpm3bNZgYl0KDm2cyns3nn9",
+	"OmqpsZB8nLYOWrfbnfbtFpjfhvC6NfOADL3FM5EXOzZqAB4YCLDiu2vdo8Q0MNXFkXn2mXuUCEIFZoao",
+	"Qe/6R26ZIuDsrAXwBg9bIMYLb/SFxu11OmjGdXSPfAzTaVp66+cUQoF21pUcomF/SqAbsF/NO9UFG1Ne",
+	"CT9cr6PWfme3riLX8lvPJZ8UQ5WnX6Fnc79ze/VLn6j8LE0SAU6//b291W88QtGGz99b/fyJUp9zCbCD",
+	"Oziwq8ovRC55hi/cbtRvGxqFRt3JaMTzGS0oP5AgcM10mB0vpkZ2gSIIIMEB+J/w59YLvyU4Jg8Gdi+e",
+	"dHmWgTdqrHRRZSB2oTFG6Clr3DLahCnZ1AdHOVKq9Qsi68gnmfi+thRy1nUXW8GH+5n3zqWaZiIZAMZU",
+	"WsMZRWBqlV04nSgOhUN8gDpHSQM1QixXk8Ew0I7OZnPHPvl5zibaXFA0INjZ7b0P734Ihxz2iaxbthwQ",
+	"PUYtRMsDgB2wImiufYpnSgojedGMQoUYbYCa416Dn83TBxZA6wZ5CG465shtUDLTJcWWw3NhmgJXFWXz",
+	"o6RIR+MsVtJ68Nrsc3eFKoa5ELRkaCLNnWUCFi53YwKQh/kB5juVmNgtGMc2+8KczNQIW+WQJ1QBmZ4g",
+	"PAp5YnTEpjyXqRzgPY1uP7YOl9HLHCFonIRGjrjkA5FD0jkyx9LljJ8LTRZ4jJmY5BmGTKCk3kMZrePI",
+	"3FyG5hA5CkoE8xLcKswMhQNiFjTcnBi3VD6mnwhdMQXBErEWXrtKvQYmJGWsK58EcMURJdm59lHwKBGj",
+	"sSqE7M3AXfDCgXptjM0KAU9RpsS840fDfAaLEfxAIpdc9a2PwW3C9G1yuZprb+ug/L5zcMx9C+AJcLQc",
+	"3LoV/tamphzc69y7DTIOjdilltgFb2SVRo/miKeZEWYheqTl40apbeFa9W3DCcEsIWbZIlzty9Zk13yx",
+	"13oB59cGh6AFwLwuOyYJnrrBQbyQ7BAwudaxuv6whBGrrb3O3u2d3b2dzu7JbuegY/73M+csPpCTLFuI",
+	"EcUvh1x35xYH4TWqh91zV7e+GlZPg5V70ODdcsBhXUNhTWGL5mbxRaAJ7oZuZetIam06v/UKzkkgvVFF",
+	"aaAQfM6zvspHVqm5Hk2o00Czua9kP0vRV76/e7uRKvQZzxEDvb97p0lH9GSMNIafiyTl30Ul7ShBmgk6",
+	"052S1lAtQ5KYF6bMpbeOW6+C7fMadbdq9GigxRHHhtHPyA/gWXcJhtleOLwewA/zh1eVYFs+ZA8U5vK5",
+	"tiW/v/qNx6r4RE1kstke+Y6tXJzoq1i8UfWF+EeiaLKMtufjd/d8fEe3/ndsJ/9IFJfZxmXTwFq3FLsq",
+	"Hiu4oYxtVM9cCDN4nD0SBlzdmeAXArnPdcFnbCJdOv64tLNiZ/lWMptBuMEkz2IytSoZZqEaCgK3DZUu",
+	"KG7VkrulBdJJeQZJvHATfyTIHtMgqqR0VddFmmWEP+KF9fYsHp7PYc8uSr1NL24VF6XSPr+9+UUGI7C2",
+	"15itmH6HrzFvXKfb3ns2PHPuk9R8c1efCcnAFc4WeOw74miZZGItJwv0fetguZSDBW28MJRv0LFiruBT",
+	"BGwRBk5iTJSF03rAk41BVYoiPQNvBXhgPPWsKwVUk6HIEJYQ91Xu3DCEi9Sn0tuvHesOwpD9i/SIe9lS",
+	"ZKIXA1pgYYJ6gshHny7JNSbV6BEBd87XmGroa/fC18GTX4MTQQ9VZp7opxlApr8+lV/v7Ows/N8UFk95",
+	"WnSLdCRiUxL5Y74GczwFqSYTl1rEAssyBPF+7SOUzGlsw44KQAaRuwgQlxGLR0qmhcpTOWhDleTSCMYV",
+	"m9LL0yLt8cz7vYB1yPwkRiIfCNmb+d++9h4s13boFuAAuokYF0PzFHwENIPFXH1N6Diuz7X35FCeo8My",
+	"PgvBtQR6iRCjXUDKaPNSxgsYCyzqa18DNMToUZNcdHNewBDzLIsWG61yC9T4GsGUnPAO1h9khnKaykRN",
+	"I8ZZZs7PnOmhaTgyDB4yXgC2A1Bqo4kmhlUoxRO/cloVHnMTIClN+wEOFdmfrH8O8GSlVCoIRyMc1Ne2",
+	"KbkasQ4rFNs1HUE423xnI9dVGKCxUll3IgGYkZgRMl+YgZpbeLjxpPLUl7YceBXBLfQuZKqtXRuU8lOn",
+	"GYCFvvZDz6WnBh7yBD2WNPoJZM+AcGy70ccKko75HXFog12gPLeVvcWQFo+DSZtKTEluJ/lNODdMZzzj",
+	"sie6mZqWmmx6Tb+BoAAk9JnI1BSewmQb4f6MMzW1uy8upyWqrdyimbpFriZnmVhoQS/Ne5O0YGe54Ofo",
+	"8IaAQz8VleVSLivdBVCWaU84GT4VGHgIezzLznjPbFcIyRAJ45qNgC7JBvVU7RZJ8ygVo/rM5rdv1DUt",
+	"SfW5HWxz+6UNk9m26RGGW+DCTzXr54LiJACfj1y0nmUaYEcTLfSBHfNxnl7wQpRijIys+/Gj45Mnz36n",
+	"++DRs7hmZ+Gg4tTwvEgxbtGPoftSO7mk+qwvpiIHzs2IFcqs51T2sgmgqoiN2b3IvoYHy3VZmkXH7Pm1",
+	"V1e/ntNdC5sUr+yNhr1DUbMwo9UHSrleXfBCmIXcTdJ+X+Q6WCcQlcVncPQJr3DIVA8JKCt7aZYiMIra",
+	"lfBZ5M4nIzE/pFExjYNjAesRsgcrpPypYr2cyqPg5FU5LT7n6raREIh+C/JkD9Px2DTTCIhg0ABRZ76b",
+	"jwIhb7uH+q9wl08g08ZbdJUHAQpl/3RopuA9iPAlG4LTSFpRC7SH1kHLagWBwcD0ZfdF1HLj3jrY3esA",
+	"FE26DORhlVR8SfoHVZBIbJVSQlPG5A9bpXpudzprm4kmmXg7vm5rKQlHnL5pYhOSlH8Ag64DTRjoAJpN",
+	"GZl9kCA2HYkDVj2f2Kwy7ql1cPuu6dWcKt06uGu+nGQCOrRXmjUsB2a4JxKbyw+/DaaRLEgNDE7ephS1",
+	"cGv7dphSrsLSBAtkhZVpkomto3xrMHKOchlct6/QTHTrFW2spZ7xR4AAw/MoFx7O5aJnQPMqQM1wcXoQ",
+	"DhOeevaIJAe6D+btqZGAvJfLfeoTSn76nfOnf0fd45dYsqv84vVLYXuObs/RynN0u/evzaG+wca/jCd9",
+	"komr9KKT81uMxgUEFWPYt7unuVOM8nUhNzWYCMkAusTkR8nOIkYxZDq45kFecQaEDBh57+DskJdczNhA",
+	"MSU9Jvznk2Tg+WGkmFI8O+HOLX4t1czuazKQozk9sWY2zNRh3rfBCxSZim07nItlCPHcLtrBWkmnQwWJ",
+	"3l2MAtjd14cPmIZXQwdCcoClMa8WaqALnmGGgHrEwSQTl0IbqH6/dAF1ZwD4zGGL4BSUnpoXtyVZumdl",
+	"KRCveREcvB98e2+ze+rbgDJsT9ftLXWLg9heaxEHEdnDyZySdKa+gdtuiIdYhAW4gw3CtmUPaJ4in8sU",
+	"2NbMIWdDl9gzdwX212JA2oEzmIgL2pkadBM+0xWnj4NhVEAwKhiXqRq4XqfQIODbBfq0X0xEPvNSzSU0",
+	"WmOzW6bt19Gy2m3ifZqVqsqtAAxrX6QdtSyju1Uso01agDK9ugn2tzW6/xm88roBouUa4S/LD1NiD//y",
+	"VSuMD4VDA4+R0tdnM/e16S/wP38Y+ROZoIWLRzKx4AHBJaxM+Fh/Ot1ZQBfOo/7g3JyAG6tcGpxbL8wJ",
+	"n5RabDTI5adhs0Pf6JddNZVd12sCNOZixPNz317c2cFQLj/VjWxY0UDLem/6Qo4HhHS4kfdiUY/0AfFD",
+	"gO5rekWe5w/395hmN7z76W6nwyCrXqBEgHJCKuKH+3vt22ZMS5kKrkhBWAdvRTJ4C7i6PODqslgr/ytc",
+	"jEjdrzk1b72y8uL1rUCgYBbsdS7psGIeJXhLr4R6PXKpkeBGiaHyyIMyF+oO3B7AbBc0aSRkAfQanMLK",
+	"zJ4+JBI9R7gKyPfFw/jIlwMNvdRd0IqT4KJmv2oBGGCIHFO5YGfC3Lx7Q6MbJq11L3BH5d5f1zVue95s",
+	"z5ul581VYPGX3zthUW0vntuL52b+VC+p/E3TsVpcHoQ/STDJd+V18yHvDa3ls8zL4sBGSFM3i5BBzoKP",
+	"Isv9FsFRFlm6tcjCcCNHGhfNc7w5aqsouFcDO2TIW4MEf56Jqsi51LwXwqmw4Qdg5oUkhymR+BK9Cp2a",
+	"aFmeWt4XCE07VqYOAED/XJ15UpiB0Kdy5FCpCxyXqQeRkcmeLNbkdVanEhzJvPwaFW0fbhPfKgKWFy/o",
+	"TPOZZkM1BXyaDWFTeWJD6AiRHQtZpMUsZu7P7rkwHwPgNTxH0xpHLKaJhT9xas2fOKvmL5pX8yckdSag",
+	"pZyMzkTOiIm2DGglGGhssXD0aBnhibhLs4ZM0XZxmL9peXRpeczViC+G8V1d9zJVWGYGsmRoZewtH6c0",
+	"NvAj6F/2yXKDz8XMdQ8myL7T44UYAAOkfc+PBK1o2/aYwsNiWzvoHWadmw7TJ1rslf2FRxYHtCwgtBoJ",
+	"pI8OtB0qwCzf7s/VWUUZfsW7AugYB99QoQAkQUPwi6ybq8wNtfnbFOKxo2HgwGhkhgYouTNRaGQ9LDzm",
+	"9WzGzBtzAFJbNmrGCZ/ZmUAAaXX54iWeCxFLcmywylk6wi89ylddiBz3BxQWH/g+068ioXqs14xrwXIu",
+	"wRf3dQXMEWxlIFWbmMrszge/WIp0T20W97L0ICZ4Oyyj1DELWuEW9NbcEZwa3Po5l3UGL94rIHuI126C",
+	"RBW7S/NfLE8ZWWMIs72zljAA3qo+Q2FUajUBI6vb7Z6vbPidN9tuQc21TjuQseXGwy1pZ3dp67tB6gpe",
+	"lZ/zzQ99/aqg7PLNlF6zuI/wnVW1w9ZMNeWYyzEmpaYZkO6v0hS7NCff8m2FgRGuDTVVF2qjit9H8yuN",
+	"Emk6rYhkghMb8BFkulkZoDZGLSABBCewvaupfh/Tmdff63Dsy2/BdWPxIk37O5ACwZ4pba+kdbD7oTN4",
+	"wFW91dn98Y9+cufk9qcfmVlUk7wnuum4ddDavbfX7rT32h+23oRZ0WyDdcyKtCa3dsVL2hXNmkx1YY7c",
+	"C+FBKjV2RlLSrsrS6BkOlkQs37cPvffxytSTdZc5dH67zi+1zj3jac3KdgNdu7JLscpVwTg0vW83FOdC",
+	"pb1KksjWAf3mzumfmo8YngVW7yKfdYmMtHXw5W50Zx2aFOr824p+cX1zRP+tgy9fNMMVNR6OqKXTgeQF",
+	"RPq6vpFpdz3szuVOSzfYy22l1Hm7+LdBJVsjqGdf7Dlp1UwE1ho97Wu3XtFfc/EkVVEdXlRuORK/uxyJ",
+	"1igIRiVH2k3G1Vz0Ma/P2iuwPkJk+bLanjTXe9Jswy6uj8dwXWnuFdq1VFVaDo/NOr5C7sI1QwSsXLmW",
+	"KIFQpmyqlLvNPBcDsLjF8Z687vZ8O1j+rSR873XuLVLhnacKvDo93eZcqwUoHGG2LHCMUfZaSxulhZXB",
+	"6GKnZKaV/rr7rqL332KH/VzLYud6vzXZXc5k53M61tns3FA3M9rNr3aXmXMqtc3R6F3h4OtTWthfILU7",
+	"JHa0UZbuOS0uRM7DtIbIIWcKwyzzxF4GGBhb7dkM4QtTkQ6GRYUCQmZFItZ5q2ZFyNy9ktuHTvWj+58/",
+	"hBnFnomk/sWzdDCnQLTuPzbTSUV9DL9jOa2D2+uoRljNdRskK0ZlA/XIonRyMcDFOje4G4QK0hBeVguy",
+	"o9pQC6K1u7U8bpUab3l0Aq2hIF+t0tx65TdeE/Oja8HW/PgdNj9aytPG5sdmy3CJ/XHputoeLG/oYNka",
+	"Gq/R0Liu8N7U0oj1XG2OlHXtjPbyey12xkB2bKql270YaNtVW3VvfTX6ei2MW1n3/inRW1Piu29KvELF",
+	"G9Pl15oSUdL+wspYl10/FzbESOWJx98X4mVhyfc162Osk8sonGqmh2oqLU8W2tpcQn2IT0Taa8DmYibn",
+	"GDLbxxHmzZeOqRJFOfBgxwGIFTMom3LNgaUZZxCZI5IgmEOgBCIaLtsraMiZwFazs5mzBhGVFnCI6TpT",
+	"KY3jwvFYBawO5GJTUWPOzzpUt50UjMVwUTQRiwEibP6AhFOYnCFJ5aDg2XnXNCZmZ2KQSh2g+M0UYqhV",
+	"j2vhE0MUkJ3iiBWK/czzfo4AkO/Y/ntDnvNeQfm9OdNj0Ut5xkaCSwjhOsLYaTsZNOTTPC0KIbEVCo3W",
+	"5tyPf/DRXcrhAT/pMe8JTSzieih0OcbjK7NBasDsv2g81MeC573hiXhZvGt49qanEqyH9WzdtHy3avh1",
+	"28Zp757N0F2TJiWpTtNSKdQxTgz0TKOZV0O1o9Z4UiHWjwuVC0wJ75pA8rXNPlE545KJl6mGUEsXeNoP",
+	"1HRzAjii/LJ+TtJgYgrPBM8DAsYTiiLU5ZQtI57KgqcSs1NQg5D5IfbCMsZgPiJVpFdJXb+9qK6bFdqG",
+	"h7s2knNReD+dhLJ7c40duw6bdP68doQREWVjxOipHSOScajOhRhT08EvEpjY7fH85StKGkixIVBg66C1",
+	"e/tepwP/6fhk762D1mS39fqF3/RnC7b7oGBeFHl6hr76V60expx8+8f/7ps/++cBLcJPHz01q55a0crS",
+	"36L+t3sQoURy9ts//kff/NEflduyR22BJte1onQuWWGuuWz5OuGruWr9QHxkBuKjioEw+n5vyIuuGgsJ",
+	"X6qjj+/v7t2GZq2h7WNr3wI0emAquALcw0Akqy4rXksqHwrb+8r2vrKBl0A5+tueF7NrnW9Lbi23XtE+",
+	"b+QqgHe27PPvl+XfTtqaS2aZaX/ZOrhKBXylWYhasl1Y12763mhVRbUmcLhvjnkRJE22Csi8htD0tH6u",
+	"Rf7oAV5Ar9KE8KJCmDqD7LLgTffUdwALBgQu692Pbe+3WLBL3ncn1vZWiwWzQ70ZFqxkXjoTmZIDjdz2",
+	"wrIy+asiJLLTYMXqAYN+nKQ8645z0U9fxm127PBg1CgwWGGOP87wsYjpSW/IuGY/2DXqzg8+hGuuZDH6",
+	"K2KWiF6aCH0QUsqsahm+a61v+FLERKZF1SuYKxTfabNHfV93kM4uYmnBzkRPjYS2V2soAq7W4CrjBSa+",
+	"dIUFdkHsLZSOZI5wES01Be7iAjL6Ujddf+jtWmgcFPB2oXE9LnnC5y6odoDMDbPT2WtFrWCFmC+9SL6P",
+	"75smkJ/q/hHsAbO0lpR7//FCqR/d9cX++s//3Td/9Jet6ErCDLDea8fSzfe2kddv9Yj4gX68ZHyuObzA",
+	"DnFTnyCu/C2wbntlDoB1Vhw2PBWX+PfovVuv/C5sdFu2LdgC677L12s8t9cA1jVahstu38vW1faUuY5T",
+	"ZmtquE5Tw5qSfGOUHdRztSi7R32Xlax0L/Le/36KJdnrRhTeXSBNaCHyUSoFkcFHjGMGcQ6l0uhsgOdD",
+	"uXVNeD4vst583DAlG1tXEFwzrG8rad9vfX7rM3sPMH5XdQdIeJrNdgpV8Gx5Cq1cTUE4A1Yv4bMgDabl",
+	"L6eN5DmjS4YrXhRiNC40GMBmABEBAnGOya4gvwfgPsa5ukghmSaX7EycSqgoFwjzAp7uHXYErMaU0cvx",
+	"YhP790jJtFB5KgftIh2J7ldKirjNjqRtxLyFDRiSJXGcQ0IwpNjOBbEfp8UB476DhGE8lYwImc0zRJw6",
+	"ShOZDoYF4gd7PTE2PwIdKNnGLGqOm68SPmuz2GWuiHHQgKxdpOPCdHCxicVQpLltjmnFlGtXV8SmQyHF",
+	"hcgxq2hPjUTbjFncU7oAq1+sxcAMuI5tdlH7TXecpz0Rez2ARmLIEygWi5yKnA5aU10q2e6t3U6n0zFd",
+	"i3uTPBeyN4vbDHO+dAIzJBQPrTkB26rlsQ4RQ232hal9yMdjIWnabd5xrgtKDqMtPnCUam2m2iyMo8q4",
+	"djjlAYEK6xwnIAhwxxUJYEevCNAZgU+iGmHmzioBPk2rSwtnhrxdQ2/9wOyzE9xmK0iuT0Li7kOAYSV8",
+	"po1+g+vHjlMNmDHhs+5yYuBWVCaxbkARfGIHH7Y+bRTNUtnLJolINmzmMhLhDRoJiFfL3uwm9z7PsgVQ",
+	"2UAUAAwDfZNQYwppwd88KNc2cSmBt08M05hedzx+lKysFEaxukrajV16pFmtn+NLJ+adurpBzMKc2HOr",
+	"epCd6rjuIL8vtNJWNoIa+ztmHAKeaRTfrYNdeIWOKvridpkD2oa9QMyMLloHd/bv3jZvVTgP+KykCLci",
+	"n3WpdbC7+9GHUXniD4x67FJDmKmgw8I0ZHe/lLKoZQ/r7u6bIIz2UnMdhyxpM1t7xvW6b0Gbw7WhWZIm",
+	"Rl3x2mKNRzc3Z3kvzVJcbEvMHg3ZpkOFtt3TF7VKLeQ3VlM4F+IfPTxh9eXE7UB3gqx1aeHUOLul2VDk",
+	"gpLl9NUkB8/uyLRiQSF4CJk2tirBViXYqgRvRiVYfXYX4mVxi+SDL3h+PVWac7bny9uwly87XhjX7P7x",
+	"T6/xlEH1a0ePliPjHuBz93HdNUsFPpfbTc+Lr6uXRysU4qdDJcUnaVaIvPU+xryVJ2EdTXJ+KrZ7/pp1",
+	"yvkJqN3hCzO1wgddjRA0cz9XEka6aTYOwsq4TEpQwogN1dQa3Cy6LdU2cjVIaGzeqfc5zaXta2PVcZs9",
+	"t1FxJcIKIRNA7c2sETKVA2dqs2XUgOrKe+KtYetKT7a+/dN/9Td/9Y9+/Zd/9Zt/8iff/t4f/vq//Olv",
+	"/unf/faf/U/f/INf2WCuLo5uVUyXS2JoHWXRRvLhbXLJhbf6ZoPSxLkGGaCiVqq7GookXt3l49nAi1Y9",
+	"5pe57s9NRDOv2tyG3aLlts6ymY1iRtfJnERHjEEowDc+SJYphrdeNYo9W5DE2xC09wYjNy96NtdH6jBx",
+	"jVbH9gB69w6g7U68PiDd1W3DdbXgq0TUHVlUm0PQ8X5f9Ao2HQowRladZVMONsPikE20sDQRovB+ajjt",
+	"TBvqIGwVEuaKFPlv/uiff/vH/2bT3ff2yOi2QvA7r4WvKza3WvhlIWtXJaNXaty3QAACnf1Gwrwy9+cz",
+	"U+ZWF9vqYltdrD48LcvUdHGns0KxM8ARFkDtyEYqF1e3/cUFQlNqvPwP4WdQgnBHq1wfIIQ0JrxomzQw",
+	"IIe0GFKjV1nNjB6WicjbmZp2pzyXqRzEUelbPU2L3hAK6WU8HbFCqXPG2RnPuOl2oZjC0O4pQEyLYS70",
+	"UGXl8nMBtGpQTJKnF0JaBGZPTbIE1EIw/HKZsDMx4NIUbN6yaEuHWTWDHbGJLNIsKL6nEGc6V6v9+iAE",
+	"fZp/NAZn4OM8E3nR7qc5dR8/50Kr7AIHUDL4jpqmcmZKIm43PTn7udFnU1KKyZ6NhQTlK5nNupT/KCyT",
+	"nyGG1GaG65kaZAYg0EJliRlSNRkMCdyJTwE1qJLCvp1lLk20TXWELylJKNmpOBsqdd5W/T5MA31GVRsm",
+	"2Qxuvx+xM9HjEwgkIbzuhcgZl3pqhpLt73ZM3bAMpCqAQsCsw356AXBeXa4uU7qIDxiuZ6LRc3UPuWU1",
+	"LRQzRxRCcNGylPiWFBZaDaBUqZDEID8oEQWYpVM4RIn9BFCOlFbjmOdFarZQm9C1ZmFAIpweHwnoBgI+",
+	"pGLuWXSV0GwTSNiDkqkeyUbqQiSmHxjn46uaq1m8xIUMXKXu2yRX4/H8l+mIHj0op/bRaoRDjY2xJZrK",
+	"+2kmdMSoOLNKTiVjtiC36CvBvChUGjlzaTqtC/c8lUmN/xaeLLluA6zLnU7UGqXSQV/g0mkkd+ug9be/",
+	"/Nunp5NOp9N58cH3WutiYqzAU/kK7Alu3roG7nYu18L3zacMS2AdVzKdU1uKmEv5g91e5BmNaK1HmBb2",
+	"klDKLs+yxoiPYaoLlc+Wwgmd3IGglNxxRIMEcsQwTmqxL4w4NCcSnoQjkNym3RmEVXhCFqrcMi8XYqDy",
+	"GYvp63guAEYzDSJvKCTEguTCFmCOXnMyUPACxKQM1RROCYLoORkJPMooHatprZ/ajrzTtE/LL1wefn02",
+	"A4rT3b27EMnSgaew+3DvQWZVOzrBV7DuuhUoaxrzuVvT7ZNO52DX3cZGC+XBzQyWgI1oNCdzVQXjjPeM",
+	"HLVL8w0AsN0cryPqxn5hbMXdpcQdBX6h/mCES1naEfk57HCr+QUS0G3Zq5KBqQS6/M1zi2KqRaLMX5pe",
+	"9JGt6r1nlKOerLOB3Dhvt8+lto8dx1odwQ30RnRy0lbARvxcaB/MqPqIVgU1AFw341wNcj6CqxtEncZ2",
+	"Z1ERt17RH12pXsdtFo/BjBkT5RqypEEZEaVyOFNJSoGT51JNzWXlc2EueBjRELQ1ZgU/J6pxc2T4pKek",
+	"N2BdhyzuTXShRjGEO0q8EJtLGTIwhCZCHUfE5QaX0YESNpZW23umRuYGc+k2uk3kfWC+S7nopeMU1Tjy",
+	"ko25qQuLcIpN0Bm4JTo8XIkA3jTl0AHgMDVr0EtvaEK5Y3sGuSRCnDtxTITTGWdqUKgYRttmM5mNBdBE",
+	"uFCpOKgwzlJdjJQ8j1k84vm5KNBkAnqX0fjMstAslqrw71fdNxGuR0Lk7XLggRVGl1gq/KJtHeDvIy75",
+	"AG6RpfVi9lPZqByS07+IWmMy28+Xkoux4EWXYn5bB7v7+50OEOepROiVyWpLDYRJbAV12S+s4do9lsod",
+	"0BaBmH5azolbkgLmYzIZw3GbJyJvA60rRLRDgltrUMcfcX+JvI3E9BFEIZh3n0CenO+9smW8xtB2OCen",
+	"fAZSqNQVPVTjsCdYcmsNchBaUu9C6txGab6CQSddHLzj6YXozs1IiscIXhOtEu1mAleA2SLat7E15rNM",
+	"8aSNs+4n5nfUJGfhJmfmCTM733sVvvN6cYrs4loeXDm3SyiBw/wCHeepyiH3Aj4wvyvwW50O3OiYJTjR",
+	"ZuXJZQvc/KS9G+g6yVPcAlzu2aEx3cI6tw5lR4LoNK/Gulyt/8i+VlLAyqjN8pp8VASani74rM2eWq0O",
+	"GaXYfmef9XM1Qnu3kotXHEQQ+lN9i/l8XzCfmy+9epDn8nWwPW+35+3bOm+3suXaUKzrC5YN6SBpHVwl",
+	"HWSQ1E2MxgVSMkISz7IdIhdggMDLv5LCcmZBOsjpUGVibbpHa4KppnusA72GEnfT67Dq98uMjU4C9Psw",
+	"wSjT6m+OVuZ971VPjUZKHkmpCjTYtmlxoJgLJMDa97u3n9N5e9psT5v3/Ha3pcR81/HFV3gjDE2yO3Zr",
+	"Lad5eBy8cuLeeINOpaoKV3mYjrKMhX1jvm9bP9Ol/Ew1o+pXYvjAcmWu4Wq89eos/QrOnNe3XhGesUGs",
+	"adWy2Vof3qeI08qltt5Kq412q8hUZ1fZxqnqPk6/8jRQq7zxuI4fm6rhajKpELdPJ0XtKt5Uk++nMtXD",
+	"iizIFHTxd/7km3/zl//tL37/1//lv3zzD371vVcF1+emla+//fv/+9/86ve/+fe//+3v/QEkm8cJx+TC",
+	"xw93O519MzdpARno//qXfxC8+9e//MNv/uz/oHfX0Ouren/lTpzLNGW5wqcLlYvEL92t4rdV/DaidxBo",
+	"mKgUiEjsdzbRqRQa+e2Ykj50YDOBuXA2qwuRX6RiWouHeq4rWQYRfD+Y5MKS+qR5iYza/QqQ0YKNlC7Y",
+	"viO+VlkSQA0sJ5p9brdjH2xXEVvqIhd8FFNwB8BOPbE3GloWrSY/EsUT29k3YDdYdiENbQoOcZnKQdfC",
+	"EfBLlSVCF90pT4OL8177TtTKrfre5ymgKjvtfcS47+51zAPKnDO7u/fae68tuS08L1XRNWrZDODs9Nc9",
+	"/0w3eODLV/bIBLY09iFmhIXet3SaEbY/ZM4F08CHcNIBti9sInD5joVMTEelWWG7e/6LXBRmD9yOWuNc",
+	"mVWaykHrYL8TuWs6cAgjTuISd3g75atkOq3W7TXiUhbgBamQajZSo3KwbBNMZ2M8Z5kWcfkV99ncs02C",
+	"X94qqWnCZ/U0s5fkmH3fMKjlyVsHijq/RLZb/FKWgrnhvDRh6TL4dh1u9QTAqvVpVzBQ0hxiFAbKibgQ",
+	"UpA0SbWC7qBzIcYW5qknWdFmR6w/yYuhyE+lrxyrg0I5Ruux1DSPHp0bskObdUwAPJ5DzIq9v7m4F0+X",
+	"wmeYv1lowLJ+8MER0vd+8AG78ZPjJ49vHrAYvgBu76GaspHR0izAA6JHAckeT2RaHDCfOMU9a7+KLEqX",
+	"htGmfrE5RCDTy6PiVFoqV5vSBqNg/eMo/yFSFXQfyIhdCF14cu1SxGeQMQdzx4BSVyiFuiQGpJJrzE2G",
+	"HY1+mgkzGEYI3jyAeS6l+inlvKnsYITUu3/rs+O/ZUbLjOohhWEOEAerYzszaW+IkZeU3AfiBShyOUj0",
+	"Yys9m4V/hrV/X7twVkoNc8Z754Pc3MQi0PVhZvILG/w6NwroQGFxPpHSIXNPZYW+PLdlb70qf9FNk9fU",
+	"PbMi+pyy/BB0+qRECJpKC23u9lQ2GcmY0nZTH8Cxib/Y+ImJnvAMINPsRuyyLUgVRywe6UEKkbDWCYWf",
+	"ztKv8I9cFJNcwsOnkrH42//r97793f/wm7/4X775x39mfv/Nv/h3v/6rX/nP3/6fv/vtf/xP+KHdbt9s",
+	"sy+GaSGYHvOeYBwGl/GgPxT9ixEdZn+bpeOT/dgZsnvILC4MbIbMSWMz+XooRMH00NxWpUjYjd327Y8e",
+	"/mC3czOCTEUTaZ4y8jRueyy63XN+GFEq4bdwbbKLyXqUccbnXjBSCB4/YJyB6YfA85Qgowvf6ZiNBJeQ",
+	"78n9FNnUU7FVy+2zUhVsJgqE5UewEhVJJNpDdlEnKUb08zxPL0Sb3edaUDCBVCxJ+32RC9kTuJGxfNMI",
+	"HMQgZRJ8KKHd4x7PMrMnYru4UJp/X7O4p2Q/Hdi19+DhZ49++uxBhH88fPbwAYjv+Nvf+4Nv/sG/IGF+",
+	"dP/+w6cnDyL28PGzJ89PHsKCev7408dPvnhMj/+zf/ubf/FvcJKOFlJlefk2GUPst2RDNcktAEDlFI04",
+	"J7Stl9/IDNi7aWE3fps9kVXlY7Yo0zwItB+lclKgRLWZubBHKXJs0eCYCnDBScHzrn2Uel+ajAO/dOzp",
+	"iWfSy4KaPmNDfiHMljBCYH9vjygnza/2zLL1TopJLiKEC9JgFEG2hxSo8guekTxwKczMroqskMDWY1yI",
+	"D1vISyviVCaQLwuqQPYADG90UEUfZnrkTQkorcMNxYCZwJz2h7AFRqZAS2oMQqAkIDHVJ/AU4ByfShu4",
+	"2s7UoJvwmV4S+VBWXd8qUXFFCGZNKpyoBXOG1/DG1+1yV71NN2qNJlmRGkl7yxzTO9ZssrxtZubg3kIL",
+	"FbKh+Gw+JAlbB62/+fe/+pv/9H9/+8e/+vZ//o/1fdqwG5+ofHTl8BOy2mdizmK/CEipBJ/snXR2Dzp3",
+	"rIGJnjkzI/hzDnEZVUmTnACA2okXozsUuQD7kP2iwG/2LIwDLE7BsGM5rYN9i+KgbzQ8RuvmVUtNzDe7",
+	"u/fuIYiDfh6KlL7/6HXU8odj68Cssz5PM0gkaw1lmejaa/bcMrA6c93Q7P0MbsLAdgL1fWg/aocnKYlK",
+	"aN+CbtQ6+Chq5WpKbV6yY7Sa5BDODPMaQFycd8b0Ny18UhK4jVaYt14Hw7jp4uhc4eLoLCyOzqrF0Wm0",
+	"OKA3tDhuX2Jx2C+WrAg7Hm5FdDZcDh/a5dBpshawx5daDBuL3+U2z7kb+jY6ZeuVMjoL6kg2s627K2sK",
+	"4kcdELS2qdVcddnC28T0Qx4p/1OWjlIMzXS+j/07r1dafKsus7VW4B+J4pLKWPl1IlzcagFbLWCrBWy1",
+	"gO+MFrBFxF0f83t5/NFY8/+x9/5PjhzXneC/koHbC5GjagzQ3TMcosNx15wZUiMOZ2anm6IsgYtKoBJA",
+	"sQuZUGVVY6CJiaC8to+2tUdp17v22fLJ3rDidHs+y+vYkxSybP8x5gyln/wvXOR7L7OygAIaQH/hkEKE",
+	"TU0DqKqs/PK+ft7nlcKwG+dUNtKd12ckQHU3/T5G1k9iGQVesKfZCBqNhmNvxJjfTCzFhq8pBItpgmoG",
+	"nfJGvuMN7Pxqe3nmdQnJIX21IgOwG/Pb5rLPVaPn+b7Oi6ou9oxAhXlpzSgIr6zFXNbcbTR3Go1Go/ma",
+	"WXAQ/kXXaBCoVohnXJ8gCBH+Za9GZrMO/LfZ4d1eJPq1QmMgXdjZI973RjyrsxaNebdZjLlpB9u8tdJQ",
+	"d+eHWtu9lHbTbsOt1SSwOFouGQU8HuYPTHlljg+1v62t/Ix41FxcHBPOuDDcTyhCksFokPtvH71zxNyO",
+	"/owUyHm6V6/5qHBRj+ovoBK51NbAvv7fHvIrh89teMYD6h98wWf9VKQ731ajbix2HMBzASQH0rPpqUix",
+	"+Q+cgO6UxZkWSd8hcnqCcUpoGusw1l6bn1gzzftAM9/jSQJJOjmFNN384X6MozuGUV2C9VPo4MeWWZ7t",
+	"MpwLJLKs19AvxCw74FZqrd3zqW961lk+W2E7uwHgmLbgto0PIE09gJaQBRmT0YngWrCUS+r6vyqMdSHk",
+	"PlX5WcWYj/EnqwBU8W6X32B78aNtG/zLg8h+7rCqZmLWgqjiem/V7RVDWWHaFyNYcVU2IlbFe7NEZIBT",
+	"RRQqAa+KUpovlRlXAVw2HWOjFSkQC5lOCxbSkD4BrtA4YyCxNNKYtiV9ifgc5D+lYRBdsZrIOnvHPhB+",
+	"5n5CtxooIkFFsvfIluYADOhwpOTAUcLTN7aMx8FABxBp1hkLtUozJBzNtYjq7C7vDRFmA6SQIh4MMxbF",
+	"xrCJLDpS5yMLR8IfmJlpS3yGA41ByQqM6T0eA4zXzWNfQRMf4FzJ01RIu86WrJ5eONaMR4BDJQYYptKi",
+	"G0nJFBupU+Ejm9DOaUsEZBYI21i6+iYEfWEjkxFStS5CB5nRfMasqHJq99qZbKQzZCGOGHZRadCzoJZN",
+	"QEOk0dlcp8X+NvPz4ExykoWBd9w7xh5bI25uVuJlIBOdm4RVCGiWTxTsebhjc2m6Is28nI0lZ1mPdMWf",
+	"/PMZw7geq3VNgxfcYhi2GAbHsElbYjV9foa1fv2pPUBLiTXnlBFoDlKoqRjxWJqv8Z6tMtoZSkfo6BOs",
+	"2X3vCWj7VaWSZof9TKQTnkYajAy0B5SrzHU6X7m6lDRiqegb1Q9uN1Q0kBZcxPlpNdaWc+Nzw7mxyVFY",
+	"TPa5bANsteFLpg23J+0Kc/lrHLMNqS9hG1wk8eXadJXoPlWTVR6gZpnE0FLSlVQUziESCrin1aHaM1zE",
+	"cVkImktjuLSn0/uN/WhvXd/hsyeq3MrKL6bnsCXxeem7w1+It+FRt2zYnUw4Mh0n/4tgI0XsJa/KqN2P",
+	"dXZEz18l82CfQ7I91lSRvCgDYL9c7QjjSI7wokUZCDcEcJRCJ51C4/OE5sEhNOXmsaSMZCaeZLYHZeF7",
+	"JSIzb8oOjRP0DUxgSpWxEfR/dQWUvSFPeS+jGmzO9Fj0Yp5AZW0sB3XgTyOZXbP9carm4ltrTANPe8Nj",
+	"8ST7fKZCcBnXyYXYI7DNZJ4rt+Gi8wt7y+I0b5bdGKskieXA2IfYsH0Q6wzS0DzP1IhncY8nyTRAWvRS",
+	"lKLobmbe+JQncLqw+oMgAe78Dfl4LKQ1PB1jx7dykYu6fWgnl1Cm3qFXAhoMaG6uUnOpBaWOxxqLmr3R",
+	"ZkMx0iI5Fbq+IDx/ZLOan2V8vkfoAs9IpZ780LbamIUEZhxm2XhHj4ycLTr6U29rr/E/Xubk0SMy5ZaW",
+	"A1tuFLMBdMyvHxnNN+Qx7D6UduW+ari8nZEGMjAzAFfiMxYptoO9AcXFNAwjluFGSDgimB6KpL8ws/Bs",
+	"PV1yxZF9KnLX5uMbu0GNn4rUWNn2QTAv+7Awbi0R+moZ/lo1XEjkOqi1nj6z/+4M+Nhsw/fhA50bc9Re",
+	"vILBX7E0sbY0cEiNGusOnlr7Ae0vPh6brSW4FrPk7tWrG8BfQ5WnjjtepB1EAJU+UTIbOgSsv3fp7v7m",
+	"xY/O2jUArXVCcumMKNnJZS8RPK21ashNB1vCtTTWQsildyAUcWecxsVK2g91/G3vs/m9DJ9my+/vU+dX",
+	"O1vkJnVSbqa2UYeKq4WnlqpwOlC719pt7DVXc9dyjSyzsMDN/UZQw8Vt7kL3fFjWRlCj9TT3fXZxlPz2",
+	"JK/m2REiZZsU2npqLinkUEorGUJnOWrXn7rjvDQxdGiNH4fNEKcihbpZxh3TTI9LY/UUGZgDY/MAWILI",
+	"njIFlEhGc4UsljoTfGGaxlkuX8A8zdqn5oua2PG31cK83rq7fXHmZ+me2ppLW3Npay59Mcylbdbw6rKG",
+	"65kkG+YNcStcbOLw0EEnXSyH6DsdH1vCdcZ6CY9HdXYoUT0VFR94uSbyS5Dqa6cjSQNeST7SU3+XlpDU",
+	"iZqIdHEo5QYoIL+fXlDLJWiTmfYfFRoG9MXakZMrzWtuDYGtIbA1BLZxk21K/HOfEr+8WMt1Kr1YWlwO",
+	"tkcmoHCvp0ZYY9PjSWJ5zNL4VEgaZeDxmOO9GRKVTFmPj4SjZSl4EJD3+1BCEgzLbeTStPohjfnCleY3",
+	"n9ZwzCB9GuxpG37TrrXatbuPH7drz2rBGQ1qoMdsLjWPo1pQE2mqzM2IcVyqjOWwBplSUYtJxfrGVLSM",
+	"1CEQY8Acw11QISwkxkBKDGDwAGv03HKNJnZp50iiAzbbwe6draNz9RQWcCbtAYNT6Di9bbZxs5T1wpaA",
+	"q/tFKwkeZ3M+PZcDVp1XH6H3xNOCCN4200qNH0WCtZfFp8D67vlNLedzSWfPoWcETo9USHKdDbmEgDJd",
+	"xniSqIkufDmiI1d5EgGNu/8MJsWAZ/Gp5cre3a3ImsNd3qBZ+kzT5j2VpqJnm24XdWcwwlprZxeI3UY8",
+	"PTGiTlf1oSAOvjHLx5X3oOS7u0ssT1XcE6zZ2N9dJ0NN84WTd1Welgch2DX2KFAD4jkKZt9wJfcIWfHQ",
+	"yYkj3wM50ydZMIPnUg73RTQQ6V2ZpdOzLN8EfsoElEBu7d6t3buJkjsGOYHlViB5SrLTU3aXYhHjFt4E",
+	"OergVloIAoxq6AlRqk2H0J3r5lNt5+KJW1vqv3SoRXyPVRGLnvCItywOn4lZaQPJZYuSjt55MJAL+5Jd",
+	"qpE55tAf9FKMzIdjIbE6NBKWxjvuYWcjDAf2uHQYSWj7UhiTAVE4SdukBhwqalBTZwDKBpw1eY6Ichiq",
+	"iSbBEgkwNc2zXd8bNRZy5jmWbUFAC1jibcDR2ZHZZmVD5ffQ8bCddItEaYGEE7i25vl+1jzziKvS+BR/",
+	"K5J+0Q9mTtQ94nH6iODd52JdAIlU6A/3Or2hglGbsR3de6cWOMsT9j/Ej+evxc/NBdgZ17uspuNRx9Ja",
+	"rsOJ8Ah34lVjJ6MohWMIeFbdun4dzmCdrrquR3rAM3F9pLpxIq6fNosYRrOx+/rerf3XbtxsNgCPP45T",
+	"oavs1qa1W7+Vrv6gtiw94HwGqpvcM8Ky5s22RunWKN1IRUKKGcWKi3AevXP0Fs8gn8q6oqdGYobC6+LN",
+	"00ygMrpwfXZkm4A7GB1HosGA8UQro90S4auWWLNQ9ftQI5QKnWms77FBKS81DDKPvWILFrTopSLTrwZ+",
+	"N0aqICqCVzZQHFuFxCOM4djhQWvQjOsTe22PJwnYK9Ygx26dZsbCA+QAZ8a0jOxryYiFRkqZF+oAbX5Y",
+	"GPEnQozNRdSOLQbGJpnV2b1MF+0FIbyBEW7imAASKduarVWwF2X8xKhnm9B3NhVaDaNcZ0zn/X5sRwak",
+	"SpafAnOb7sfQvY2JJz0hIhEdFA8ZQCS+y3snNq1vZysVvDcUEZOqq6KpLd0Cjj7oAUtx3b0bRcf4UmmY",
+	"nWPMDcO8hYsUP9FfmBk1owOXR0O7+0rMAD6iLlUGi4ANHueMhWOhs/PhBkq/rL34nR9/+me/++v/9t1f",
+	"/eQ7n/7ld1786U+au3v7N27WqAjDqflac+9WowH/aawbUTeDvmqdf2YGYzZLEeU4zZCOb+42Lixv4fUo",
+	"LeJTOBmtp7UuLF7tabs25lpPVBrBMK9du9auBe1apuDPL9+66c0/vsBQcFvdeRunaucYa67npgsMi2yo",
+	"wNx8eHRcC2p5mnh2imel1HtqdP3atWvmooUpl+ZX3vrq7tf232v89q1/e/Mbb++9c+PBa49ef9w8rl1E",
+	"ZvkYjswyQ+a9uea70PJSn4gI5QY0E4ptcsCaIluLZ2vxrGnxmB2JTaAF1ObaLq6pygdDJp7wXma91I3s",
+	"nfVbVqGWWZ6spt94vf8z3uWW8zDNqTOIx4OoM+x9WjQrNrLI+uUcm3W7NqhBo9FYlJzG0V1qC4kh2G7m",
+	"FjvGWYt1hyfxqbAoqVSBU/zNGh/HRtInPB4hgkurRJg5LwGJbu40mzu7+zNAIvMaKPve+er9N/be/caN",
+	"bxwffuPf7n5l987e8f2vvPXaV/Z/G1vwpH4qw96scauCk6J22qzv1xsYuDmXmDSjO6sO2tsI2/rn89Y/",
+	"wzQGrDtlsPn8Qw51xHp9SnR35ZIGc0f2N5dhI9EojcDRGrsgJIJQgUb63IJmVPjViD8B/KAxjm7eehbU",
+	"qGUx3KifIdZQA+2KgE4J9jD2hYjou9eCmvEn6C+oIR7Yy8yzxjzNYrDBJnGUDWstgLeZqe4mAnqu11o1",
+	"sDCUjDNlg5pIzNoDsNCD364th9tNeJx1emkMNeUFePKmmRj4ToxEOjC3K75s3nLfUqKx+G4PSo6hhhyI",
+	"3vmTDiAXLYX7njEAY5XG2RTmEO5SXA3PHafKrAQ0uolHQuXZ7LMXVac7iQePjETCp6Wh2W/mnwwPJo9a",
+	"xwkAH2EZvV+YczDS3j7rGOnfKVhacT+VvpQqK/h+Kr4v8QHh9978uBvf8j4u3/KG9035Zk0Un1GeiKgD",
+	"DujMXLjePLOv0bw5+2X5mfPfzzz5Js5lh7rOgVdzXhGPB/9sAU8CYivhz1U3kSRuKgti6BgyCT2xibgP",
+	"auO8MsDkP2Sdughqkg8DYkpSiIViDmSnQYd/F7oAhuzi4hMxhiANh2tlVsQgci1SjEMZ+WNtQ8FUEiFb",
+	"jZgwCP5XZC/yso7aNH9h7KhTPgevcYJ1iRC92WisV4WAw71aeMxW2W6V7VbZfqGU7csaTdrGes5XaqAL",
+	"fbaa1l+SusLLrj/t8UwMVDp9toqzd5t+fDmkyFvhsq5wOZdssYu5NeSvrOudM+SpC449fBdm2K+VdbYb",
+	"4AEfCcw85xXH37OjS8d/Y3sazIxycfAyA2SvMWNC8ygC85Anj1Iz1CwWzgIa8Sf+h1A+O4pl6bPANohU",
+	"3Q9E7wpboGzl2+dAvm1tpy+27TQrei/Alsp4Fuss7i3OfN3GgieEn0gLxRmqCUuUHFAfxkypE2ASNcPT",
+	"IgUGiJSoRfHPvkqxIz1BaAIL+AgccNUlAqdjYS6nxH+9LbHAapCnAkuvIEXodx8NWD52iBauMxxsnR2y",
+	"sYplxrrCjFbbn5hLbMs1fK2WRfyAOos103l3FGeZiNqSYKqjOJLQD81MAPKCGXGPXd6wKsy7jCkJsxHx",
+	"KaFuzJc9xNXY+i8pnmTQI22HvYNBC9eZHyZs11yuAwZxC/jk9T36yPwXJ/VUpHX2GNHVhN/hGlbnAH9l",
+	"ETjNBpsKDp3ivOfBaprbA5TIYo3ePb5dZ3fgav/jEslrEcSou4BFWGdhP1WjEDFQmcLucpM4EhJBR/08",
+	"SZjOxBjHcWirPZGx2Q0VGGFh8XQLQeOw31IMvCFDW19MgKINNhjUzYWQ8DWDGKlUdPCrkGnzImbPjsyG",
+	"MQNKRD8zGwzG8EikPSGzOKH5D2WeJCGL+0wq3BUTrtlIcJ2nFgxRsJbYMXNm9NzQHAY2jAdDbMhXWc8B",
+	"wOXM29QwtTyzP6izI3cyWVcMYlnEFSnxWfDUZaUevVVt7B4LHhU3PIs63Bw2eCZ0QqJFh3kvsWd7UN1G",
+	"iYFjnkzbbIjarKHi60KjkyDZG/FM7JjNVAvmemEHVQMFJIE3xAMm1cSsHILy7DIvGFhWbna6+TASIQfZ",
+	"EPcpbNqFFOtiXHpkJPo8T8wzgWsiqAmZj4zMJsKJwH4e8akR7uXRGGFvLtg55al5Akj7o0yM37FXmz++",
+	"gncw/7xj7lLxDodzYhonVYuDkkwnEGI2NFtj1VnuTkuvbN+waIRraWFsPG+240WBAVttBt6Y3nb3fmN6",
+	"2939jamD+b0xpS6bx/iAN6YP7SMWUdmjqptp41tntwEbSoUt3gFn+409mE5uSZWQe+Dyu/4SbNIsWMH8",
+	"H56IaVhn9zImhYg0C7vmT2RyKh5PZE7w4/IbAYy0K1wjtEWvciLKqz3iT+7D4ShcGvc30FwZa6nWqv27",
+	"b/67djtvNBqN96/9m1WPHchdK/8VS0WWp3Ku3Sn8CtW8KzCqGjrojurTudsABy0ema1r34P+cmONZSYG",
+	"Il2p/f/6ThgIUSt2mzt7jePmTa9DTKHukD+H/vnNp7AilnAJFSryUWSL79bjsieSxIjqXcL6mH83d/fM",
+	"gLBHLnzQbDQ9lOf4RqPWatRv7e/6H75+o9baqzf290ofvl5r3arffD2o9XkMD7pl5gwN+o79bK9J7npu",
+	"/vJ8OODnuWFsZTK3AF7aIKYgY2KZwb3eCGq59Me7S1kQGmmz+Zr9wIyyWW++tu8+eL3W2q/v37hpVhMI",
+	"hTCRsJ0ab2rM3IBOc5mupaxMMxU+bsedM9PgTJsj2PUr4LdioVcQE9s60Svs7c8JYIwdJYCxEC0RtITQ",
+	"CYIO0Hy6RpP/ZUWiFf5wKvhoKQqUnJWBApJDlhu3wasRYT1bzQi6tqekjrXvP7NXwkw8ya7DXzv4wPDV",
+	"FjqBoToV6WksJmFr1j0I37p7zMqjdT82/t5Xjx4+CGxhjQUbWEDD7lzXa2izYeEQ8OjuVNBTCf7gqnZw",
+	"kFieYrQR1Oc8bdewygKw9HqYZ5GayHbtWRjMfomLYb4qGCEhJ28egV29s6FoS8ZS207cISjsGKFVyMx9",
+	"zfvDXdEPD+kdQ3yfcSwH9EI9JSXSjLCJSk/0AbrvEzNBxjgzxiz0bDVuHnxl7LamV7Ay++rUt7xNGyl0",
+	"wyu+6PNEC3hl82YYmMiwxhkXtQcMLkQnDkVIZhMUAFMsjoJV4LQG1EYphSoFqq8xbjFWykq259YZDc8i",
+	"DELXz9YgabcUxrxoSyg1A9s+SqAOGNbA98x3G3QvW5TlLMQhT/q4dA4Anfkvk6iJqzMyXjZn38p5mkGF",
+	"VluG7xx+vXP74YMHd28f33v44AinFEDR6IIAOQ6x2rzOQori1zOlOqO8Nwzr7FCfLD8m5kRU+cdH8EIP",
+	"6Xdn+cdHNMW46/B9Fh+bA9bAj2IbL8ocWxCsziJPkWLXM7Y02py3bu6XbNDGRjbonBwqGaE1+KbF7PS1",
+	"pTkALfa0XeMZnL8qkhkosCn8iTZV57Sh2EW3a62n7dpYyCiWg44Uk7YxPJ49gzUp3nPW9q/U4ihOt5m9",
+	"c2f2XGB1wGOJZ9r8C+K5uKd3QCbShJ9D9ZqbRTtAYmTrBlZUzGb37Hyguovj1F9V3ZngKQVBzf+GhPWq",
+	"W7xWOBPM1BAirK6+OOb6xNz9ZSZNWbXIgxPZlnUdVuw/an9T4p+KwMrfu1H4KY2g1o+TDDlu5rufPjNf",
+	"y1gPFz+taZ72gepCkciNgnSK2GFP4vGYPC9HEGtvCXUjUG8Dw8QrwG+rtfZeM/MKrLk9nGdLx3sOt4P2",
+	"xTqd82AHbyXWucpGzBwu5Is5SyTNFYjNcMZUk/7pE5ZN4p7wmf5s7TnSirIQUkBkb5KPUM46UKYMbmDO",
+	"CNMiET0g/pvY/pVoihJVDj6NKEPocW2ZirHgWelG5MHyzI4Cb4eH1hiPH6hund3rVz3cBiexJJl1IXoo",
+	"S/XzcSUhe1uG5rbwwA4Z6aEDOdPtjOiFit+6P7DZ97Rm7weqi/a5cf2wkr13MkiNyxswrUaCDXMZQVNA",
+	"mEsOORcHrrYuGVpZHJgDeEp+mEdjbxeCZ/MTIiLwCtoys+Ph2pIuuyajWHUeoHdq7WIFzPiHlC4CE9iI",
+	"KFGY3GAB48SiLwJhVWPVxpqRaGsBw1eIQSYjYMK2hEQayWv4CDYGXiYVy2WkKNU0u7ZFZeH+reDGazfx",
+	"1UGxYyLMbI4uz3pD2Mapmmifjh9dp1xCjD/sGb88Cq3VbybHcUwWRYyNBhxQluayLd0C1dl7wPGAl6W5",
+	"BOfBhcWLvaWByNdOT2TfaHFXALMHeQIE7500h5RVWGXiY6tIEtmfNenlbKfICq28TI+ChYBJo3febiFJ",
+	"rxGUH6juWbe1mO7X1n+CxwA5VyRuXP91yDRpHS6Lv2DBNFchmzgaFOCse9NTbRlUzPEa93QXX7wR1ljZ",
+	"Bqte2ZJZhpZThRG2YN09u8wn7qfTeIZZtmCi191JjxIuzwr7kk4yhj+JQVJWRibFCK3xxP22KeEWhAUg",
+	"LNDFSEUEx5Uhtw0lgznpqPMYoauyFDgv+PpTPJ5Lke+FsruEwquLlmC7jY3dyIXyasZpbK4tnC7CPTxL",
+	"KhmdsM0zXXE/LyPxLYyxz1OEsax/gteGrX9Vde9FVRSj8yf7utmY69Ox2Scs8mWP5x0gMxnG/LedwqBW",
+	"1qVdzDTFhQPl3B/j65gri3apkMshW/wMi12qrLDWK8LxarwVXlvhtW1Ce26ipUyNUdxtINyqhdQKkPEl",
+	"ROYO+NpzsHIf93pgScwJUzegFEXxa2N7LaE4N/u2hHS9eBgWnPMOyFAoCPeyWfbT5m7xMZYv0xd75VJp",
+	"/PBG0d/MXt/Y3b8oSMyaXpFDXUDwahur3txtgMAZzml3StN5SbAVdzBzvRPLvlroFdjjket75meX0eaq",
+	"vMOe/9PvPf/r3/30e79fs/qrgxe5SEGH8t2P7j64c+/BW7V5oCfe4JOf/7+z92jO3ePxw9t3j46qb/Pi",
+	"o+89/8Mfzt5jd/YeR+/eNveoHMd//9X/+NHsDfZmb/Dm4b37d+9UXf+zv3/+8X958dOPZm+xP3uL24cP",
+	"bt+9D3d5/9xiANf6TEyc2Z/nyE19UdsW4Lw48bjGCUb8JWHa4ahBV+D5wytG4wT6Wi5Up1Z7akEpDOgv",
+	"JZiSguz4OIPSn1yLOnuIiZ7QqUli06UfmKsCcwHcDZn0FyS+aWQVme/KYgr6+SyK3UOA3zgfALwSJ9MT",
+	"wPJf+byb+xf/PLTCVzakaVLwJC6G7Nuptm5ZUWFg183iVQHa4FtBLJa9JI8gA37BxQWft64wdrbXycm7",
+	"qd8aO+cUl3YiF2bni6leLjGLBurV+Xj3KFetiZTmlmfVkkfDNyAq64sSglb4fqYZwX6eJDNZJTrb4I/1",
+	"sPAp4XKQoyHw7aEZcJ6OlTZ/fvp//MPzf/zPL/7kp88//v6vP/yOTz4OR14AHD9RA4hZYL/l2qd//YtP",
+	"/umPnv/e3zz/+Oc1L7oQpbwPi2bF+TJi86fGgnn2r7/87qd//OMXH/3sqRE5z/yLSQbhCP1R+dqCxrYD",
+	"5lBQy1IudUK6FQrGaq3aV0SSKIYPCNhU5Sn2qIk1w0FQ1ii2xqmbzAt9keKaH//Vi7/457VSVXSrK2Zt",
+	"9/fS+6u3CWwiBTCcHluwObcDE94TQ5Ugkdc3a7R+MFXvn2ODApcCquNU8IQKMc/YtzTU4HLX+1I27mrt",
+	"yS+q03ixD1frNe4M1G1CdJsQNeo3iqDW3WnOFdX74rgiXXf9KWU0I5EIdIjKu/Id2+0Qm4lhi28ZQS8x",
+	"l2dwtgGUOGRDEacsE0+ovQodIoQK43Po2jhrsVMV++/GYqkzwaOAZQpoFbqJMP9MlDph+RjrlWzNyLyJ",
+	"cQdu75kYVbJ9+SrcUVJs04NXt7dxyc61vYOVvHguPSd+1oc/AGgghsJjzUL7ZMib9c3ch+AGxhWb7i2R",
+	"nbHjttbE1pp4WayJrVS7OtDD+iKtwiFf00lGJAKHzuKzEvHNWCTRypzdByz0DwTxC3kxzlSAAEF0Ft0z",
+	"FWAlADw6dAIoZEICITNUE8ca/12yHbgugggA4MaGb/Z6eDZdGYUHvslgIxKA+EYJb14EEmtxptsSUeGO",
+	"O8Xepc4Oi0e6eK25S1854Pg4FVCKZXTGYoSFUxeTVMlBh256YKH40GBLh20JfCl+ueYI+tH45g9LxWks",
+	"JmBLYYtWY0rpgOUyERqKGrE7oWacQeSgdcaYYtnBe4Z1dtiWxuLypMIqb4WXhIh5JxB5OCumw4CFVsGY",
+	"f5f3jkpZaBRAyEbYow7Z2FEk1lmFnWkOxdjIr1mrsgJr/i6I35IW3rgD7XicqtNyPGNeRzlZvguyF3dU",
+	"6RpP+WJdMkQaJiqNzgqVOJXldBwqn3/95Xc/+cUfP//o93/9H3/4/Pd/78UP/uDFf/5okdY6Q195umj9",
+	"cMojkC7bYMrW/NkGU7a9835DOEEDMmE8C+YSYzLXx6iy14ejLsWivmdr/ajrChhGVJfttD17QNWCsavM",
+	"wMJIotwzHw9F70QAwyYkRx2RqL3XdFzVZAXf6bxq2vxzVpSXyOtatRJbMNnQulAwNdcdlsTk81/+5Sc/",
+	"/4PaBqoQX+mqEwxDnvIe7ojd3cBrhPsvH37PVzD/8uH3F7XGdbqD3n1t9eixX128cHfzulzG2yd9sUT7",
+	"VlJvTGkFzcw93xB8Gg1nCVs/6QuX1Js1cV8qpo8gCqA9uep1Py9auU+GPDOCvCS+v6SxCTeIQvSbQcwf",
+	"MCWTKePsHP4fe6xyQBtg+RTePB5Injme6JnW6TN6wQZky/yX3Skj2sdS63fLleka5ocBvgN2esW1dvBm",
+	"ehL0hscG7CI9Ff5Tq9uQf+Z4hEVVoxek0i6mA7qdpc+gB3o/ljzpXIyKs95W4zNqCn6WPkNySQA+bt2V",
+	"rRLcvNW3UYE6c+K3nLO9RLfFJnsXQmuhmaMlVEcudYERziIs7VTTkEce3aMUTyAOi85IFo9EEkuBFcH2",
+	"RW2AdYa0PcakcWkaliNwv2Zf5AtAQbVxrd2sR1AdwjpfwGrjmJPnclwC01R5G6yDbnVHYJtuu/riAQc2",
+	"Aalgd+am8NhNi46rK45zDZcvKBQyr/Au/OIlljirHR7zGuucGJyYLRb8XLsfJnHhRscpPmuTkzNaBds2",
+	"a3q+Tm5CljNffDxG+1uPdMf80Wg0Ye9rjVmyGt9JlBzsuE+CWqoSZGqF+h7zUuTtoI/TpImBHLr/rJVu",
+	"alPv3m31VGdi1OHrgI7NTF2xi8QT4yC5PBnRIC2Y4JKvadstrJhY0x2bPHdPKS9JpsYd2y0OAoOrZIYq",
+	"1vHiIoq4HKulisxAtpjbrRtVYG5zXeIZWkGMVqv960/tJl9KIOSk7FZAvOQCYmvXXx2Mbv1DuK4J/a7d",
+	"YBcGnquzQ8nEaJxNWYjnLGS57MbUW0BI3EwYy8BrqLuA6PcFtlqEvhIQwoi1I/WXGL2IJcsmyjUfUNJx",
+	"pEIPg75KGXTKsYgqHmc2nk4HhxpP0bNBpgCbazK1PSOATkRncZJQpIZn1sHySUvjbEkOwSK8gE2hgnkI",
+	"kVvnti4XILAKYWRpHApLcIF5iPC2GSNxTfPvSgFSW9n+G2P8bYPuLztGyCKDVGrhQpdiQ14/EdPloaS3",
+	"zQ8uMcbztpieFeIxh+vw0T0GY90aTVcfDLWTj8FQs3nK8aHAle9jX45eKjJcrSs0tioBENRUM9aWER9g",
+	"DnqoJpjcORHTRfwCb0M3zI0z8VYVpSrKkbVwZWXztpheNQ5sdTA0tqSEJezYmwbVb3sOfftATGAWVtO4",
+	"ZkxbhbtVuBspXNhDjEsr5S5Dw55ZHn2MsojpTI01dNKI5eAyXLcFlc5W2G2LnD8fRc4b7tbNNWywdq4S",
+	"mpOIxQAOyFF6fr5KBAsxdxJCKxVsIwM3ccGSKcvHieKRiAJqpagLpCCWdrnu3m/QtefsLFa0/ouhQ2A1",
+	"3IMedlYDQrBH7EsVHb4dM9kF0JbBSHzOss8fzgQmCKIOr2GH+UGJKJmKBpY2IrO/SdUEWFnNg6rAkT0l",
+	"+7ExBzxK5+Iz75kOkvL0+f/1n55/7z88+9dffhfRKZ/88k9f/Pu/fP7Rzz/5hz988Sc/ev7R3734wQ9t",
+	"wxaYnW6izGCw7XTRhLrcddr8leOcIbGkR0sdk4Rqve6z0MJX/gtaM6s12yG6EdTsDW7dwFbQcP3rt248",
+	"Wy1oE4koH9vQCvwNIZ9OKga4s2tBDWjEvXkUT8ail3UQRBybvew+j1OhvV/OQFRHPD0RGfJkWxTqx999",
+	"/h++88nPP3z+8d88//P/s2bRqD2V5CPgCP2DP3rxg188//hn5isXO8LbzxBzF/UGr7/WwDI7gAUXP5BU",
+	"qvD+kmq7NCu9bEHxLXgEffRtE2+CQvVGoqOHaowS25F++1V09iPjyWCt58UDkkA8rAOqsHJ8C6s4lx9N",
+	"07gQWGGneZVq/jV74FGfMKyXhn68BZgeCKNTNUHXPol11sJ/hv04EWEA/auNjMGmvg5+LzPeI1pvFmZ8",
+	"ENbZW/GpYOIJ72XJFB6DP9bCdYkzt4eOaZlKiwYFmg2xKbJfD4aWbwt7tPil+XCTAHjJzcl334xikIkw",
+	"Ss68kiMXm+BtSdfY5meF9QGF9ZBDgVJ/6KcGhoMd0FxbO/aKT1UYwu9iOQhftV3WcNKxbkSNBFbCZQpT",
+	"NrFuyxAkRVgqkwOKgK7oqxRYYEEPwYkNXd1+yPNMdeg7eLhZ/aKNHKAbbx99zUzE1+8ffR2WkHtN3t6J",
+	"34AhFr3lzNvW4ZoRn7KuYO8ev7lzK4D/ad40N3rrjeatxl4DAz3GxBpxHTAtRnFPJQCTS1nGu7rUZlFN",
+	"CqICQeulgeSWg4vTVeok8Hoq66EA0viChWEIMsH8BU22aScCNyR0TWc8TfnUvKDqfiB6GbS2IFp0uA9n",
+	"emwuhVu3pR4aZ1YKs3rN+t6tu19uNsJX6WTQujNSti34IIoHUKCSCpYonbmtnIkn1FvPkRbE0usobd4b",
+	"TwftuViybsp7Aow92+YbkIY8yV1dS6omtIMddrk79SgSoHYFWhS2pV9WBwPEuVb9YqoP4YXcAaBn9eeO",
+	"SKztWy9uwAfb8HKLW0Z5ksVjnmbX+yod7VjDsGQ2rm2GmSNRa9WM2Kj39GltM2ujygxYT+e+qdLRVcXz",
+	"Sga0s0ysjKpdgAWBe+LMOhQYiO0cH2vWFdg9FITqFiG1DcFNIXVvXHoyP4z8os2p1zSP1mrLRje8/tSe",
+	"lWcLIxXHfqf1lGycOguFzuIRzwQoJPPOeSYi1k/VCGQ51Ta6mIKkaAXBPlIogURFIdWkkg7OytzLFRBb",
+	"D3vrYf/GetjnV4Ur6cBtkPyqwX5kehgRTMIbPbMJ+nhsEicJI7zRBj742rH0h32U5lVBck8LXUfxtT4R",
+	"QHH/RYGAx5j1hqZ/pwIcLGSAo15HEpLjkaL2ukWrQSPNQPO57jbGtbBRBOtoYR298Si0dWXn250flPuh",
+	"w1XaixaMGB/wWFYk5WFatgpxqxC3CnGrELfNJy9Vg971IpgUjeRJYkR0XLCmr+udPTtD76EIvAzF96Zx",
+	"yaSaMOVFd33VFzCesXBWeIRE9TrkGukCbCTdD1FSFDdgUqXMiXHbTDcoEO0hXDtL7Aqd6yk+B9sDB+dd",
+	"IDE63MkUjMxeg9SvBXWtKDWdMiPLtQAy8pFKBQQVK/hti+/hiSW2cmLMrbNDSoDHGpqPlQllPfYgSyc7",
+	"ywM3r8u9wPZWmW+V+VaZb5X5VplfMo+Pp7om3GVaL1iJA025hjzL4p6Yt4++RolKiZlGyybUnWaCqdS4",
+	"kebA2byBl8Jj41QNUj7STI2F9NBj8WAIne6JzrKFSbiiQbLNrQEVuzn59GXgeIOoik1FAt1fqD3DYVDy",
+	"17LYuBtiImtev919MlYpBm/vwoScreTMCK7TtBWns6/SEUjVbiw5YMJmW11WnsnUOfrGaSfhHzCnHiBd",
+	"a5XKNjB1dehNNZGQ6sjmFsnYZBsY1ZcejRrzXItLC0ZFaj4KVZiki6JQQ5FEgUVAc8I/rxyRugc2vTGO",
+	"kHcy1tQiKhVZGosooLOdpVPznXkYy5QK3JOY0bephVRUsBObKdvatlvbdmvbbm3brW17qRoVZK01bi/Y",
+	"lvWY8yurY4lafAEuan43zVmjzq6MNXEqqDxjceZj4lxMCBTYUE0gNVJVJpCqSalGwNmOscxu7tegm3o8",
+	"ykdQxUfCJJaZGIi09uxSAP34kdUR5uA2gxVYeJFk90wVMsNG/OVbN31C4lnBZmbHqJgS2bwnzC5AmmxC",
+	"Nb+1u6/EAx5SEy4P+MzRH8SMsGITlScRYXNfOiOcMqaXYYa7Rh4z6GauGWcfqC7gv9EIOub65Kuqi13V",
+	"cOYAPW5MdIQhYzUu1zM5XvP7OgvB5gOslFmOkbHzyeJPBXvz8N79u3cACMUOWT+WsR6KiIIWaS415YXn",
+	"YvAlRGEAoQ3jUjg7FSLfEPCwxuXykHydHQvJdN4bmtfXFsOLofU0lwxcC2OyHTDieCn3dAsB91VPzdyI",
+	"qIKp5jHOzaV5CDDPtVZzN6h9oLrgKty4EGMJScWXybev2IW1CD5YWwC1w/JtbamXPU4Ilgc4V8UawhHA",
+	"U4ereKWwTDP2fHQpwg+A/F6AQVBwATtM5wJfFxFDUHwKv6CEKEQSjfmJgH0q1QbGK5RM6lSkAMGHUALS",
+	"XxnvUvtFqJRPzVSVnDDvvQ0kbAMJ20DCNpCwVX6XW6MJmFGQ59bqHCim5AXHFFCQLMiMuapbSHe5mr3d",
+	"oNFoUI3ekbK5Mld9yPGaEZ9CpJv1xUSkDIrpjSqSZJBi/aZUkgLrlo7xVJibeUXGYcsFJaDQLgOoh7DI",
+	"2dJPAU2SJ8kSToTH5o1XYUWAfMgsJUKdhXQiQxbLXpJH5bbHoJCdDK5fIIPCYzX5fJMo4JdNX6vWFvVw",
+	"8sIlpV84tFApZ4pT3+OSdQWLYg6KFt4lT7JSwKX5mq8JGp4At8rW658Ete2XVPD+WE3WqXmHY7oN0Fxt",
+	"hTwIgMLXcGl3BARQ2NSIpc80PNPjSdLlvRN9/amzaaB0bAH0UKVsnKrT2Bg7WB0d2luE9g3xRl/SVPI9",
+	"CFkk+rEUGCnJFCgExxUcsKHrKY83hn9QBXMcCZnF2TRoS4xtxcZtQ/K7OGNoLmqoY94B56Qn4jFW0MNc",
+	"Rqw7Ld38S3omck1nMWDiVEhL8Wvvw9M0NkPxnCR6eKbcu7Ylc+AJGMMYI0f2JuiNgOgZxnJQN0N9V5pJ",
+	"ACZM1G2OsACLs0U/YyqH+wGhsit6llNWuhKryT8QvUxEcOdjy8HsmAnIMevxkQigWnqvwSI+tcRaRhJa",
+	"EYjpaypP915l5obGN6zPzXiUqvFYRGYOpXLByRHRA0GNCuS4X9tlQ5WnGu8AaMwbDWhvqGfAo+NUqX6R",
+	"Gh/FMs/MO+QpBKogrIXXUZkizxiPolRozQYiY/u7r7vC9FRgNWY2FGbB8F51dts9tvRMCPSATWH77QdM",
+	"PDH/chaL3fdHQBAJbEvAaABWSvMmwH+0Bf0omUzNY7FAHc9FjgaGBrOlqlL9mJ+I2/SUtUvVj+AUPlBn",
+	"FKlfu36tpIZrT9u1kR7EUbvWYm3j2t1oNneb7VrA2qTv8Js7d+/f+9rjO+3as+o8zTKMz7ol4zTIcyOJ",
+	"7Nm1RatO4pAc2bSEe20NuXZx9RdDQ4pejj42eMlef9qeiE+d5Tu1QoWONXfr5KlK63BXqspx3k3iXolZ",
+	"RqSnItoBt9oe3Jrv3VgOmLPdmUSpk8Kd4Rm7YRwae32rRODG9MjYkzpDVpky6QwRux2pi3d66uy25bQx",
+	"koxHkVEDMiJdFLEcsERhmezRvkNFlP9IJKKX2ZuuLYyO+eDNOMmASfzMHz9QWfn3VU6QF5hbmYVVvWzO",
+	"z2rjpllfx+J3u3lr9V89v7Sjk8KGzIgFHGg82uYQIq8pwQWhzzO0lIh9+LJbwZV8gQpBdp0SZwvE2W2I",
+	"NFeMN3zr7jGbvVkIpqkuYB1mmIGjbgUbEiQc4wmIJw+vHGt2ItVEHjCRaDFHuLWSlAyIskghm1ZQMEAF",
+	"jUYDIkpUcFtVnpPLL4Lkev/ykqs3m7t7+0ENmECcTXaOIAXNNsz8WcHkwhvbCq3PgC/aLNEGUutCJZVI",
+	"uc7TJeS6h5LRbwB9gfByPmWToRrZnCPvGn+5MnJ7195/7vD/hlsWNDHrWBZurbaH9GotCzvxCyk31zuH",
+	"i0AEZksIDY0lpkTyiOUHFjQ05EUYqG88F5FqJevsXsYGChg55/FXgfnUXIyU7+S95OkpBNc466VcDw/a",
+	"stL2cOLh+lP6VyeOnoXIZj1UE9bnEAuMySDBHDrU8YJgMBdBbKwtd1hoLC3oOob0gtj/A8kR6YFIsmLh",
+	"InhPBx4p0jQuV2tDgRR4QoSJd786CyHdEJo7tSVjoRjxOMER4ES7EB8198A7taBKvSyXwdmLM2LlTBJv",
+	"ZIrFWZ0dZiwRXENHeMh3CBGJ6IBp8yCewEPNIMDsMgOg9TOTU/IZkdufaE2hnxuRhpv9VmfvIR7Aw7w5",
+	"lEKdHSKKbkHhCi4IEZHHGQMMgBnTK+FQJFFoV9CYc68eMK3Q+DMGaFFhhEA5CFSaob+J47bLbxSVzvi0",
+	"xTgOxavyjkdC4xrjwOy/Ma/jWFxVnvXUiDztRGlLqSl68TgGCBj9ELr01834SU0JrPMpxVMRbIZDjZPS",
+	"RhJPkBDPFU65VnkhfqVD17/fZQphH3gP0wgMNPcb8UiwyRB5ZmGtre5MuSxu2pEq62jBU8D1lZ5AjJyM",
+	"Fhee1RVC2ghvYNYEhiEVbN0el6SPBQRmAV00pC1T7LC2tNywRnIQ2tDKFaDLhRcvQvFxBq6Drtit81WK",
+	"ZjI2NvPXIvY8w85GvIvLRhKAmwRPrVX7tnlNzddooUN6+sLb6Kz59OWGPO0yG/EmZbDtZLOl0dyMtMWc",
+	"Z2dfrGvnLHc0SpbEssbDtPUXOA5jng0Lv6G4ZW32dG5eyPJSxBAuQ0xs/YcrZhCUhYDGTDpAocCcRzvi",
+	"Yl16MDKWMicgD20iYAiOWLyvUqzDAA57GKr7iGdZGnchBWw+74pBLPUCtgUwQsWTrII43bIuUJUMUd2y",
+	"V+KsdMvwt8KAhV82/9kx//lfQ6Iy591XccySceNEpWo8dDjqOAscSoHFIzMLLBUjdSqAwJwmyKGqbT5m",
+	"JLhEmy129SswOQWomh5gxmAsZywssc0EuqngJ8bz6FuQk3ktY8GDS2DZ8hsFq7qbTLTex0rruJuIA6hW",
+	"p+z57iIyiN+IcGo1icVKiWbntHmx/a3AuzrbATbpRskYDt0mNpWF1a1MqgQkiobFSKs3UBI5ITJjVp8Z",
+	"Y6lXJ3Loufr6U/zHolAKYrsyPmjLEDxv+hEOog8uLEEmyQdHOJBtD6FZHwrvCH1V9I9AsU5laCgLX3FB",
+	"mcBrOQFYqFGu0dcNWGjuYeQwBlMCFkaxHGQ8OengNxBamYjekGcdNRYS7kexllfBPe5OMY41UpLdHsZS",
+	"aBrZK+Hzn/3o+cc/MxdgqYb5lysPMH/8+nf+9tO//e/hq3V2KKfMuq72ZY0qsPLUAqPUhPEo0sWLwhgs",
+	"GAyggMSWB2EENwlei/yeSBLbgMVvEOPmx0XDcY4gTGPmYULqxQxTAEkI90JfqGJsRChVEx2ggrWktRiA",
+	"sZDFOEW96r2YVV9Qa2j+YQFrOFozqdBkJiwYlMLiVTHls7S5CfN6m9jWJq+6J8JIsGs/Jgwz3KxYtliK",
+	"mnlAy8ASpECEBMMLbgLFk5j6oRyWQp1Fqxk6iNovmYT2Q6QvoV6yKjJxb3QulXnBPUeogYidIGoiAuUl",
+	"ta/de/T8b//ri49+tnaqD9/xMwpQzIxhuf9RFqdDMKwG+TZOsY1TbGZr4K7z2n30ioN+ASELEjpLm9qX",
+	"9v82y7lUPKyT67Rzv7XcrzbVaRWtd5guJuu5rnleMpOXxQlLW2x9DQ+X3Ytqn6dw3wZKd3uQrjzmRxGo",
+	"0kkyVnDJ2bvQyF/FyVmFR/W46KkI8ahKwlPkcakK5emhmmhHNoU38gOd1lUhH6SSBDU8hFKPnfv0Wei3",
+	"f2w2XN0q0ZC6GB1gH4bA1IItCUtexxkhNDw/jlf1cyM4zhEc25YjXr0ocBStkHn3xAK6QVSahs0QvHa2",
+	"k+H0vCExX0iIUyGXlFg8FlmeSoyN4E9ZVwxj4nHB0gYWQvQ7DKCUyhoEgSM5pl9lCgveoYKkzo4yaEFb",
+	"KvZ2jfChe6urE8Oqi1i3ZaSkaLHJUEE7AKyFM/KHvG/0+R0ygQaMvE5t2ZbXrkEMT8ZyUL92zSGn3fgh",
+	"NkOgD3wqvsV8SbqatDwOPft4bPOKRYgpjrCn0ogGQkMgmI4dAAsnHOpIvMsQl8NtzIlqpLq8d8JymcUJ",
+	"fHUKiBeqhqSZyuKRcMww+Li3lBTmWXdpMlLBTsQ4g8nVgOqgwkMZ0XChFsU8pfjaW5mEey/8Cg46A9xR",
+	"OIzNRp3W+0JEHXMZxObs+ptlb0tXtskzF6Fpy5BmCH/aGSgpwhYWpWLixw+c6pG+DjCYsECUjWKt7QmB",
+	"jJErW6TFhdl4V4tUe5zeKhEsxMMRQn7F2+ZwEDGwN/WRZUMx0iI5FfoAO3OEkE3QpRqjOC1qiUKENNWv",
+	"hbiVeCLSzPw1EFlbQpWP3WX+7YqWug5vPxkq28zRfthyZ6QYtZI+Rp+FRgGEhA2yvZJHrkN1VXTsUZ4k",
+	"uF3O4lU4LB+NAy/oWJIYZkEk0EcWVY3Nxv7uAjoFWLKSehzxJ/eFHGTDWqt5ywwqM7K41qr9u282dl5/",
+	"/2kzaN569m8qig6DKqtmxJ/Eo3zkWTPIalA9Gij0Ko2GaHOAsCeo0d0sfc9Z4IHycI6QpspIR6Cfxmpn",
+	"19EMZtCftr1G9SDNxdVj9Ee454+vscr4gDmj2FzQbp2ZyzSMapxABQMiKqrGBU/wx0X8EWcAF8wDj82l",
+	"z2D09/Ci3WLI0JcbYqLZFLZTH7ofnz1+6qQKZxMsXJ4kUIPuzoyRVSqlLzQcOy0ExbDNb2LEoEIP+kWM",
+	"IC9TSUlB2WE/McdnNM6IvcPj07K7Zg06qc6JMCYN5CN24EgXDFIVF75Wb+7u7d+4+Y35PtlSZXGfXm0h",
+	"kwhh9wr+rA4fjxHFp0ca/mg0mh5bSO35x9//9YffefHR957/4Q9rswStRBey69GE4L/MyJu7jWan0fzK",
+	"W1/d/dr+e43fvvVvb37j7b13bjx47dHrj5vHtVmWJ7hanGYdkm0AbM34aHzmTFjKLJyQOhD1z1GVoMg8",
+	"Xx0QnKw3xdmNtfHMlG26LcHUy8xUnScJrZrnGNAH64XizmZRjGXXTPz1p/SPlThKsK+KT2xhfm5UX+jb",
+	"dtCEDIUz3d0mugVFIQDhbNz7IiShnbth3GC82gHxuwLYELEqoC1RsgdUaWAjA/SsQhMcwMehVnnaE2Fh",
+	"2iEEG1O5LCwmIHQp9wLlBL0fFJIxGqXi1TGAFgXAkc3RQqdSxE5JJpIkHusYKTnu9cuVBcaKtxQjgc+B",
+	"QqOC6I59MTi6kHEGrAVUnzsGDYg2sd1Gw3Zhu/HkifM947LraR2rtmTMgcy7AFQCsDz5WTuWIQXxHWbp",
+	"nEuGGC3B0yQmWltbVUprQuiEEFSLnXTmbaeAOrraMXpPlW6/OIbMft+Wrs6A2wPECJhJExFL4hNRsK7M",
+	"ZaBtZvt/idJpJ83lbxl7BzryuXkidXngLwbtWuOiAKyti0y1lSa30tk9HPz6ISe8zpgPwdqp6zmD6Ta8",
+	"iH01gjrg+8y/ygLjh6apZPmQhusqlQguraWzAZ4f5BJ4USMuuTFbW09rEORzX+C0gYhBPhcQZU5SRt1m",
+	"scb4bkb+mm11aAyGRqPR3IH/O2541k4/lgORjtMYqM56NwWP+n2+t9fvRf2912pBbSCkWVOVvvv4PpKh",
+	"JbwrkmLAND1fUTq7oyYSZk9nXPYEjgrtWZ5mOI4FVpejOOvH6OS8D0bcSMnDNd8Yr7q//iDFE1Rb+KLD",
+	"LBu3rl/316T1euP1PTMlqcrHb4OB+PRZ66l7wG+13QOQrgZ+eMZIALAAvCSppZHTFfMR1LI0lz1zHA9p",
+	"NzSC2qlINe7wfVCcUp3mpZ1TsNj9tsoJX0NgBCGZHsbjMSBywci7eaPf7DX6fQHODXj4xhojYlA13y4A",
+	"tOdqJhqdZzgVFwbbWO4hWH0ANvEswx/8crarwjdxslvN95ldnxar2mZn91Gw69fYyAZHOdLPNTDkns84",
+	"ppk3wvgs85hq0aD+lveG5aYLW8zKFrOyLjc62OKoYq2pYjNpxr4CfCAUQU4AkT/ybHyyetbAsgB+1O8/",
+	"U223H8IR1l4CrzCzbQ7OY1VERB8cB5CqxrI1Rnez0fA6J9bZg8JsOhHjrM7CRGk9LSoei6fZPhrUjphy",
+	"ebYs08v4tRhfE7oYYAEGGcocJjVPOJKt27+8OCxVWGNYAYo2s5S7ylgaWVdMlU174CtAvavxB6gowuhc",
+	"bl59nKou7yZT+ybfylUmdEW3N1yl+8hLeQE4Q0iB9vTp6nLRPNs1n7lgPOFZbCgwiWYf+9TgiAg2+13I",
+	"noqABb321hvNW4096MwDJMhGgYkkgYvLGgcbAMHlZhFB9cAWRBo0bOVjTOPieto1taD24i/+9+d//ufV",
+	"F3uDtPfZe3bO1j+lyV+ulKrPaJHcfVn10lZrnKfvkPl/7ui0IZZT6AaQ9BfXPcMP0WpUGInIRAV4BIIk",
+	"LmNQuo4CA65fxSxXwTGEWSACwE7E1JU1AHW669KDw8cQDo5CA6cnBoXmnxdnRRpvXsregTs8KL3eSqjN",
+	"bvztDiU5FleYLqWPjr+NmQ4jcFxGBULKwcInxpFe+kCXZZmrbZ1N+fj5FZfAsn/PplsWgVpwLtXCnN3N",
+	"fbitS+GtmKezqH+KApUW9YB1p4zSFbjApUhSnUHmB/OrQOMIqVOvoVK9lI2kRiIvPTsYFifWWs1z0oHh",
+	"fVZnAiPukfIabCFDV9jaGRagQripPuvmOpZCa6a6H4gyzr28XssdhKAaA4SxT+oGEUCYFODYusel10QC",
+	"Sln9p10Wj2pZ9GtBLsMZIv8AYEI8Kl1FkA2kBqKkMMiNEuCkdOfrT6E+L/WAUWM+habbRVd3IqTR1eRn",
+	"59MyG2iVxVpkeUPPlbkPhlxKkaxdtlCRqp9ZRYUZe8c4UfV0S+Oy6tPf1SK9d2elwokju3vemC4EdK7Z",
+	"+8NffL//x5lzMYdeuE0AhVIDQS0EFvSVr5XJFA8WVJE39iAZdZXK8HNYpOKv1Do1KlsV+VlWqpRmf2GN",
+	"yupqcXmhyiLOPsyiaVCW/rOYkhggI5EZ2LAQ0JM5Wg3L4HfsaZd+nCSOiMI2HLNGr7UA2tLIbIJ+3hG2",
+	"FV2sZP3aNb99RHlQ/SJDawWJQ0nCp6GD+oRQ1G7HX9KDGG4wOrwtAcQMKF3SrwhrxNxtnBWEYq7mGQNL",
+	"miCttt8hdTTxHw8NXKzFgzBYTPCDviCh1pb+G0Jhs//GYB5QG0pEvkIzVcue9goHRGksB8wJncCb9NQS",
+	"Ar7KBoC/zcfwkidiirhgY7G0pYXJurk8EVMCCXOzM5mzd8JUjBPeE0VRPwFbbXG1Wc/bJPnNSkp0bQrP",
+	"xqNmhjLvQlCHJVcppir0CocJaRcWaQgcw7GCzerBl4FjOpYMxg9FG6SQjbFYKvw2d46zol4+4wOCOkPj",
+	"LxyZFjJrmdVHqy/NJXQdtAbipN6Wd+EAEVUBAFnjzNmhuGkO4ebO6szHFIcO/MYABJ6N9YFrPwpcDpmC",
+	"CvI6O+YD7ZZH8KyDLUp0SNwUbTlQLFMDoNizpSlJJlKvst+rOylyY4lSJ2bEQNxIExuPRDGps++e+XCW",
+	"ouWtnUxzLV05M9IAAczlLrl41YjLaVvSDwnhbdZrLNQYOIAsxyAdjoBg4bPGNhBIyogIPa9de5PHSZ4K",
+	"jRIHRRmgKEvdbOC4mROoLUE5ScJUcK1ki0llD1kA9k0us3QKOFlHSOHiAykBe0goFYzEQka0cZiOB5Jn",
+	"eSoYT7Khygf2HnhjwlEXcg1CKyDBATuDhr2MAC9iITzmzUdj6IWE33tlCPu7u7DBQhLgodll48Tcfkb8",
+	"4izQGUA6TPNqwlJ+iCcZbOWuoIKAmHrm+FrAcW8AJxKxboSWFSm0GXugs6gAoKDCOsMzuSLGRrDkgP7A",
+	"S8+Tv9J6LSicIcRf05Ih3G3E48Qoa5r0WuvpswoqBfOZSqLKBzQbjab/jJkn2Gk2D/Hxr42OubDTrPnP",
+	"JhTtMbRNhc49O41bO40mazZauw2LslXpA2qPinkJzIPbz37xxy8+/NGLj773/N9/vPPJL/7mxf/40fPf",
+	"/9BYS1bMmlHl5rn5bu39NXAG/mJfcVoHxAX2xC3ABuREtoopphnGbrqRC4ralrrffFpDYVFr1V788U8/",
+	"+YeffvKLXzz/wY9/9ZMf/frDP/v1d/7Ti7//qxc/+IPnP/i753/xYYnvM99FdK03A7j2c11mLTbhvFmc",
+	"0sl6h0diZYBB2WB8yQEGW7zAFfk6sJ+mVldX2MQbxgAX5Xq8QsFFWAGyxXvk+sxFcny7ENoEFMYn6w2V",
+	"0gIpkzETpKsCemSTmIPRlmMVyywRWpf64s0OgmEqq3S3AzRumVSRwKCKFCLSEOSkhtAhe0ULAY7F5FXk",
+	"fzI3bkvP1Sh1Q1ng8KQCiRNiROBag9oHHlsrpvgpWmkWnAuxUDQwirJGYk7KsGEgeFWpGMXQgYsQEP6j",
+	"6MUs5TqgqwiyGrZobizHPHhA3Tyz+OY4i42OCgEIG5o560RYoOeuQ05puxWtAwTzq+vsAU4uXBlLnZEN",
+	"ssNCIzyyjjGKoNzPjF/bG91sBGz/RsD2GgFr3oDXbTBrrVIZoaXIwhvpsM4eu0kgT3nM5xo4GkO5LZmb",
+	"oTAmO5t8HgZ3C4hc3N5vpJA8OxUHLAQF5tGie/3FjL8BJlzBJ24s2yjlE4k7Fe8I3wMzGNdkmyfQddx6",
+	"QWSrQ04zxj1lfEZb48ktrXzzhpsWYwymQHx+rBQY+Pgu2tUJer1dyKiBmaU5J47JAzCcyeQd8VgCQTje",
+	"iKx0OlWwF+vFnurHMtZDATxv8AHvSpWOeFK5yzzYOz2L5pqm0tzB23W0iee3CpjO6JZESF6a8RMhWTji",
+	"TzoRNXUM7SwRphkmF4bCQjOnKs86eF/3SzORvs8TwcTbd6ze2OTPl5/suQH1EX9yx35xUHxMQ3hMI6BM",
+	"vhlBEp+ISayFNxNumltLZs/8cuHha8tLCCGg//fQttOlot5r18CNodpmKtwSuqJsFYJg5h/kjOL5pPUC",
+	"iCpVr8bIqwgY3ZatuiBpToETO0WUTuKprQRH76yYLb9sAZwp+DHVHfsKwdYdFCcY/DDyv10na1cpbY6Q",
+	"vxSVj4AS5RWegrebcD/ShqoO1YaIiiMO6w7RHLNtWAxShnh03UYu1U2IqmOIVsWSobq5dkMoMe7yDNQh",
+	"MCna1TDXeU1mZ6bJrH+AAs89GERr6bFxUY7OoVUFzZlb0hIXsb2ve2FoCuFrHt9iofYqQi5q/nqXbKvP",
+	"0DP2ZWEZwb7ATUV7sFW+EHAfTkTVWjcbQc0XErXWrVu3dkvOrPmavNJf/X+/++IX3/v0r/72V3/716v6",
+	"q8UalnzhY/CFW43Glxu3WgDPcyhwdMXLwhmLmGd8X7BbiyVda1a8y+geNg0LRoE/1t3j5j7WYbix4tVS",
+	"1VqvPyuFHVabk5lXPa9LD7vz8+nLV7njr7087niFMwKmHRnRRsPjRGz9861/DsQ5yEFpveKyh46GjiuA",
+	"xIR9JPRFO+32vCxy2m971McVaIMF7AjG4fJsQ7+h+izgLijaQ4Erg6Fq7O0tog6OT+iSfRn4XZU8IJDf",
+	"V8to/DpD/ARrmk/2XdwAq3QnfjesAyrarWp/RdRmEqy3VGRpLIpbN8i2KOVfkP1Hed5yPA9QtOxEAfVY",
+	"Vb6TPBkqfCfMhxQ5lll0k+Wm3hzYeldGs1H9zU0PB9KtiJybLWm02Pt+8Hy3kNl7oKP7PqNNdwo03WbL",
+	"rHHDEmEFQVW8h2ykA+7K6KorGyyS88YVIzltf4sKmMq2PuCLVh9AnFZ4PCpx1BeIH12ohp6ewdX6YIb4",
+	"ZU3f6upgYOtYiVvk1xVTq5bVrwXj2jzaDLbqXFgwf6drobGufHEtzF1rQdBvi8C/OokFtomEaBMYFEBz",
+	"EgISg37vDq4xCQATMIWwB0GkmJI+eSAF/6Fys+gHH0uWTWwyBNqVYJeVRZUwR/RaZxDA3aWep1UjXYAg",
+	"LV6ymq+MHMNqvogLUsLn0Ld3lFzqLB7FA2n8wdxsl6HgEUzcUyOKd27Dgs9vkDtUvlRsiirqjILC9Qol",
+	"yxdNIcYDSWtjj789wMsPvnEDqrCg5sxFO90p9u/QKgEDZEHLdKymdsRy5swTKU0qIiGzmCc6YJlStgbO",
+	"eEpxKrSNe8o8SeZP7FsiK47rxXNDEL0aRmCqjO9ikD5pya0SaYkbMUzrQGQPT0UK1ecwW8dcn9QCqFaE",
+	"ykEsnwUwOhU0GolCEiSFU9VR/Q4M4Hz2M83cmaW1sGib6/Qv2jnCVv9+Cr9EWn4Zh2oxt9hEdAF9XxRJ",
+	"2I5bR5YQGMUqpTRwcK4rYG7c/wwCk5ScZG67IjUU3KE4o5CMJxrYOjt8dM+VqQLo0MiYWNbZe8BvPuZa",
+	"T1QaacwWo0aGqlcvcYxiwGGgI0WZ+uNi6CX0JLTxwmmw6Y5UTRzEGmC2yp8KjCC8En4ly8YPZTINAxYe",
+	"8ZE4ijPxW0dZGvey8NU6M6eSHd8/gtZdKrVkz5yNU/UECjHD48fvHh3fvdN59Pjh1+/dPQo9mq/w6ztv",
+	"qnTC00hEO49SlakWG2bZWIcWy4BtqMJO5ytKZ7jcHVqOohn7kejlqQgPcFYoh+VdXb7M9sAi7CVBW6fk",
+	"54LrI2ybKX+pXSc0ml9obIamYqpGtnCtvKHslrGTbYarOWZLj0Rv502R9YY7Zk4x5/swjQexDMvZOMt7",
+	"vMdCGnS9lyqtO9pcFyCiw5irbkuHtx8+Puo8fHzvrXsPjijD3FepeXqZVg/WXooYdhMaH5g1PiRpRPlo",
+	"gDk7KmY7BTST1kqFwBdm2kI8vHX6qhNHiSjA0AVHBr1PsOCyEX/SGao81aHN4Pa4dt1PhTQvZKEzZrmi",
+	"WBvZA9F17CNmmVHoTNXZIf643Bes4exRrx+Yi+Mho2VB62Y+w7kyG5jCQCLaMV8i7JzaELQAiotIqB2d",
+	"pYKPYDEsP5rqs/2Gz4BEJR1vcB33yjpeK+z4D31C7cEdqgmTik1iGakJQZTcmy7E7Pqqf9P26PQQkLdp",
+	"KnoZG6pUC9YFnuWpOUTmpyUtjGG79fXslUbZtsbLceF3BpRNJ4EHUm0NL+W4pEY9f3YFZ2UbWfxiGIBG",
+	"M8cZ8eTMuFWxXNUAHOfdJO5VM490VTTtdKeZkQH7jddvPjvDLvRDMSMz9uVNXL1YjIwgs5UIrkWdHb17",
+	"+/bdoyP2yu6roI/ePLx3/+4d9sreq9DgIBEFIs1+RxChocqTqJOKLJ2GbJxnHuYEWjbEMlMI3/xWLnIR",
+	"sCgXHkzItU+Ab+twn04kEj7tULQGbQn8Aq5zX9iSHLrW6Ff8GZiaIaWzMMcF7Cn5mAzLx5CdAgJVgu8Y",
+	"eTDk6SgRWrecmbLbaMB02EQUYWQ8UlSYP0S+IXoIbgbaVjzhvSwhIliaZ9t0wzYG8n8PhVLmZ3hFiNI7",
+	"xEQdWSd2nbyOFHBFysGxp4QhLpm3EnGBMALrW5fq24gPHTulKpsfHKiMwFM6lj1rHtHik4WDbw+rEM5O",
+	"UlHkWAxzwjUlGnvqFGqJpiJzJixMhbMfyIKl4lACQFOtFd3bcdb6W9K8HbTpoCk/ps4gSVzw7cItT4QY",
+	"azRE7ELQUIonukWQgOYaiiRyjTu8VhpQh4GYz7pUWcf8Dk3zcvaJsyiNzcjtHC+8FfXNiHUHr6gsW8I0",
+	"OyngzfOaFoXic6Z6DNJu1RCWa46Dc8aIBrcgoK1moweiuU6h6j/9v4nKzBcfLvjp0pmbUWKCJQX3W+WF",
+	"DkBMTBE8vMmr/OP3P/2HH/zqp7/34k9+OvdCREx07vexptHSN9pwLc5ahd0NR72yGYe7eH3TeLnyvqPk",
+	"lo90a9+dC7+UlaluURWVzDygPq4O8wm5OKyX8Hi0wHjbgVLsJSYc7w2trjT60LKi0jhdI0FlceheaW6d",
+	"hcZLDC1RPiXGUdM9enhU7jKFDwmJ8xzZiCxlPAF6aBxQwozVHcjKP6fMeb9v/GoYGGbe2JGjPqDmqrJA",
+	"wRuNNZ3t9r5E/Z0P15NNVFmyPpTzkhWpn6CjAUYhASrly1t6EWRfr5a91lqstZqN/d1zy9hgtQftXbxa",
+	"+lrt2ftri/g3zM6+6hDImdzeAramF3/YeC3wpvuN172bWnJu0ru4T6hqt2QulmMhx8NYm1Pg251FjYBW",
+	"xkMhK8z6L9DYc6OF9CjEz0msV1rn9SjEyXXdxkt+M/QpRPYdMUkDEaobqtbq8MmtvVu3bjZuPVtHBcOd",
+	"F+OFPVojDIV4lV2EOfE8c/S8bRMZFuUp7yZTW4RKUi1E5emqHnNJCEUvxpBr0bFkF2HgXYoQXqzztDCV",
+	"AMi7d4AZWkTsFdD4v4W9ttp5o7F7EzpQINlC+GowQ5fMe1l8WjAsGfcYOX6K5kL35MwjWfhlrEtiesx7",
+	"ImDh//z1r8Mn7x6/uXNr9hHGJpkoJr6V84RIz7GS1FgQ7q7myUT70U24PIGaXCPviJqozh4lvCfMFFC9",
+	"KyfedcuPLp6MORGz2Jm0r4XA7RKVFHngPLPuevm1qbARhqdD+LhorWxssLE3mhZsEYu5CiiwAklF5MoJ",
+	"bZvn0NZ+G+My5VInxNh07LVBLBYcarOgxRKN2rEJ2cpFgJ4rwE9X9vhxiZdym5+DIpZiK/lwIywJdtAY",
+	"QIPhr0M31VAtV2xxM3Xzc28rKul31liFjhl2FeLC+qIYFK4kgug75sBaliAvdCVKYUiv6SpwBZXuYgEm",
+	"i6/3yu3M5Qelww3YeT/8hFOkzXuFz3/297/65//txQ9+GG7eRmmciijuZaVWSkM+HgtpjXDbNq8iQHQk",
+	"ZHQ0Oj+XzYZ9kirH+Zl1TeoNlTajoX1YNvm9M9WdYkkKbEAiZsLcO5543+a357jWqn17aKdZF7ZoDQVv",
+	"8ZpEcvPsjAaP3mGptWqJGsRyB+6IxhSBBZ+WKDHsOWotPlyxLp0u/02WDMc8c5xwLFMoT5kRjGW95d+z",
+	"aJjz4nd+/Omf/e7zf/5/fv3hf3z+s79//tHf/esvv/urn/zs+cd/+OJPfvrr//r7zz/+L2c1vcRWdMYs",
+	"nepMjDocmYwql/NRoZxsYXClfqse7TKVuf4oIQHaKcYJrs4zejBoLvBv19qPnv6Z9fdnlVFpkWl70rY8",
+	"WO2VlmzGNXK1l1djglT86ZQZ+VFualXRUkPbxq/AfIbvdPtBbb7J0798+L1P//oXn/zTHz3/vb95/vHP",
+	"/+XD7+Mu/vV/++6vfvKdT//yOy/+9Cc4j//6y+9++sc/fvHRz4r5TGOFqcIb0LYLGZGr+j+lKs88DvtS",
+	"e1bQRuSwctnJ+Ikofmi+w9Hj4r1WC2oTEQ+GWa21ayRlZWepGvQCMxql1qqBlAYduiAT/yyoQW4tOmta",
+	"Z+du9Zk6Z/+r6mGvuS2Xe6o4A7Y8P/U1vG3QSHtvW/269XaLblbcs3icWzvXdWR5JZF1SleKCtuQ5eWG",
+	"haFBLRp4bVkZFbbjmA8L22+WxYUPWT8WiWPFAApY9tWjhw+wZSzeC0GobDJUiUDy0oB1RY/nDi0JHLZG",
+	"Yto37/EkAUpbxAyCH77Qf48xuE6uO08S1zS2KIQlhz4AyN3YuAjGgTMGhnHgiDSz6EybKG2MJSDvcvcg",
+	"DxefQySmXLLQM8B33hZTdDiRpLWIKFBNsffYgOh8LbrBW+S29MmKsR0tjG2J3wCBvM+YCHM2Nn88UWB3",
+	"6oDwI8DEBNTHLEYZUWHd2gmn4O8lm6XBhT2j+v7vr6nhXs7Ae7XNcOZEnddgcHH63V0vKA8yB4cI/3Rm",
+	"ldtLhZ1hIyTlSIXt7G3OcxRzqBPHvU/hfitt40KTFfe0Uo/uDb+oX2hs3tsIX8Tmnlvr5mqtGy9274Tr",
+	"enbOqgH8OXso48swjm+qlOJ4ttt+wuORz2jmAIQ2gA9BP2rVTpQSSJlGXBvUxs2+JzXpEVhKCgg/pYUl",
+	"63Km1G6jUQcTI04Ri6aNk8CUtLBFHz3XosLRnCdIqOZAxj5QUwcYKhcRlmmAXWNer2i+76BrE67xOxFV",
+	"vjxFpTPLjgl2knmyj46qs3uZo4W3eEEcE3XeJ+ygtejakuEQvab5XlDVmKXWxwV8aJ2FSnZy2UsET8PC",
+	"MBwB9r5e9VJ2vHb8jn8NCO8dbztS6TteccJJ5lIbARfMPFb04ggWFghIYRR9ZZfNxcylEIiQNCOAsR2Z",
+	"fyGOFB+AJHsemBSG6QXbMyxQarG47xVPOPsQbbeydT73EDcY7UYD814GYDKshLHMe8WVBBYNZhbUbjIK",
+	"5rJcnkjjQsDsY1+EijQAoiwd6LFV8gCgqgihggAktXSZ4K7gw9Z3Vg4LQ8+WPdFxldip4WJRl21pJ4+U",
+	"u9tvfndc3BDzhrT54hIQKsYKLnVE4F2F7YZXB2Xi5gaTZxaXsqFhNYs6uWxYCczuFdu1labs7Px5kt2v",
+	"qwG2vz3zf9+4GJTJHKSkfBqNtp9dkwqMiZNO0C0EsgRwFfWOyKBWbaRS0aLOHwVBrs09XQT0xHEknt/U",
+	"xX2xnpkLr7w1crdG7tTKbWf+ebautajOg1c5G4di7n79KZ2opeRBBP5fL0JjLtqcOOhsZi8kv9SQeC5V",
+	"HdrMZVDbJFXgp2yopBET5jPli81S+WKUi6XfzyIJ7L390kj8BDKIHdoBC+5541b9xjdqMxoALyeBRlRu",
+	"tVORlmiflsWYinRS0/wBHNKxHHQWaHbMWCx9a2vEVP6o6X6kIc9ce/7x93/94XdefPS953/4wxqVV2CV",
+	"FcRhZrNW2dK76nggHaVpRbb0fKDYoJYZa8AR6aiMJx3X0PtmI6jl44if9eYTHmfFVWZRz6eRzIm7IzIe",
+	"J2epJYCYb8mzrpg8C5N74A8M1YQlSg6MI2i2gYjWi2tU0mTNyfTrSCa5BGxIfJ6cPbr74M69B28R5JC8",
+	"YWAQIO8NOB5WqEobCxnFchDOI+nxYVtdcnW65Gr1Az6gJPPtRyjh7V+ryHWS3CtK8f2LkOJni+zzi+dV",
+	"BHPApJqw24cPbt+9f//unS9WtdgXTLCjTCvVDxcIT0BOnzMvPyPQxROHkaskQDsussHU5JTatlgoaZQL",
+	"y7Bj49c9LhnmsDP7FVV9IGkM9ZAxKgva3SDP80AVrSj8ELdle3b00qAlFPTO8QqjC75rgD0euDgX/tTr",
+	"qQnR3SFPRWSfYPQTMWJZMHHX7EgIH/ttun0aAv0lhIGbV4RmovgE9/JF4Qu9NZMqo1b1lk6OCIAEMVjZ",
+	"Jw1ExkKqTwcUMiKkKlTgXVy+l04H8qGxJlp7Af6rE+vOSKXCicYVVNKM6ol1J8odkGwGqUZxJEJ9zcPT",
+	"NkekBf4ltsbYvyZVp7H5q+ld1gxqk+EUund0+rkxxmeQbcV5v5f51Aa0tQ7YXvk41C4QZrZyXwrcWmcp",
+	"GBAgcsuee8V6glYH5Ap3wjjGrBHY1pdi/0MygFC5lQ7AcYmnAhsJ0dUhdmeD1rjYCE8zBzINHMeebfnE",
+	"NXZQw54dUkxa1qewbYeTBO5ByTysIWIoqc0pakvHK0faCNjjVMSnX9KkFiBTiFrMUvMGrmbHnT9dUbkx",
+	"Q9GBrztBvo/xWEjXWSloS0i8DtVEA/8izWHk1WqQgnglxNYp4av1gloEcyQ2iQYJVBrYPL9LW97rE5LM",
+	"5sGscuJztcHsFWjlhFi20GYVIXzOKxJvrwbUDQF6Q5tZpd7grrEclam0ZcGcVwaT7Tdet2VFmOujN8C5",
+	"RDGuW16/Q3AAsW9fq2R1WO9SpezR44e37x4d3XvwVtHTrg7STsxfR0w03i8jkcRA6kK/tALdy6yX0IHQ",
+	"6T7yboCqylxuN4pjfx1yDWRw5d+nXIvZlOPcecBdj7/1Ls4lNJ0wAsGOF9cDEoYlMu0eFLPMNO8um29m",
+	"J4x4JIBzc74bRqZcR45Y6kxwfySuPyKNo3SlR3mjUngM8mwDKyC1zY8OaKfxTKTF5jTvTohMgPvh+x24",
+	"Xt9kIk04JLjptv7Ko3IeYLdLADoo6dL5Ztu6NFBhncWzlWUueWSe67UmT09LLfe85xrPT3dUvw8bAbGc",
+	"5jP7Zj6ygMij9EjXUaCYawF9ofp9f2+majwu7WFXuBfxKZUMQthHpOxEjLNquh0QN+c3ETckKrTdoGql",
+	"0wV7Qk3kOlXa8B5e4vTZb2zwprkN3iwJ3jQuNXjj5v4qgzek77bUQNvM8IZNZYARumiq6QIdVAWsUi9A",
+	"eKERJmsiLw0xOTsazWRLCwwcfBzU6I1Gw4EeMOyjRatoIQ6DQf7gANPdOqAcAxmZrsoAeHsQY1m0VQID",
+	"uoql35zTY/sKL0+I5ZtPa0vjJ9QoMxU9YezVAseFUnEzfp7qJyIuiLwwkNv26ZR0rm0ENVpzHDYHWkGM",
+	"U0wGnvJllEZmqc4j1WmnnBk1cT2Us2329Mql4f0YOzGnU9s82HfbIehLdZNAO45F2BcXT9ELReFDKZDC",
+	"3lysyfUvmGasXAzA3bPU6TfZmKdZjJ3BXlFwC/ob3ZCITwOWS8D1hsNYZyqd1t1vOpM4yoZhAd0G70Sj",
+	"/+vY/F+tsyNlCfYBsqySiPUFePaZQDJ7yUIAxYeEwZPk9XgNITkLpXiSdXp5qlVKnk1i1gPb4xvfRhC1",
+	"fPmnrpcKC63d3E/ViCLk9qNMhUzyNFUTDMZQT3Yah0JfrszqAih57MBkhLDQLRb6pm94wEIoYuvEUXjg",
+	"1xo2/b+EZnvwlH1qB9B1Af0Di9HFtuwhxRym5bs1DlwbJuQrJVe31NYTue1LXd69W+zW2WGSUFEiOr+J",
+	"MNMOMNuinSYEF8y8wKoizr70yoE/4sAbsdcBtfTqyDjcDPwtAj0vnNdKXXNg5LHw2lxVzuFsmw0zKxit",
+	"Q24xtBOyoRjNa+37jtT9jE5YkIvBAYJFFBeh0yqyD1IS61j42JLUiJ8zbYVHZv7fjJMMWtYsGaprHGpn",
+	"zwwb3aEF47ZfrohDxZ8/WzoIS8wBnmP1Y0vO5aoPfwcvOjbXLB8BheaQaqdoDQt1NFmWiAjrIiQL57zT",
+	"cNFEucTOqsM9HI+Nfbd0oMUq2VO0dJfZH5XGIGQ+gmboNlpZC2q5LP56P5gh8TeqyVy0c8qhiwHoJjOo",
+	"O94dzN/v+ndZbc1t8IvdpjSm3yEW0pkQ58drZELpXqzF2CtxeCsJIGxn6NoGD1Xz4kViVu8We9bSYPET",
+	"hiRC1hWDWPoLRhxaGnpCp6ky8isiVlUbyqqzt+JTAXVKWa5DtmcJvY0hASIQmaq9CSm/8ztvtxpo11a9",
+	"NoVL/Fce8Sf3hRxkQ2hBH9RGsXR/B3PNHFZZ0S6VTFcNwKq+lWcdyjWXnQovKqq9TooQeAnBbCD1Mlow",
+	"JAjULKVcWvbStv27FR9YuJZiILrODtEc6cfEbj9yPYcS1TspzKSiceOIRxgVdpkuKqTnGYvifh/4fIrC",
+	"N+8uxpfrcg1sOSOi+5JAAiDzTASF1QeZGunoBVIgmacyfEctd6Qo2VVs7Thi998+eueIRXFEFWonomXf",
+	"qGDfiSxAgqqFVJ7pmN4KHlZfdCo9U6y0JH2VjsBPi3gmdiAyud7etMvkiNBoqQ5AwpRtwDMGl6mNhnaG",
+	"wjZmxn1j7tZW+PFtMGIvt+utMTjMoJY5n87DMDsJbKSt33m1fifMesCkmJzTtfRKMzKeeBRdc/7mdazX",
+	"WIzahXgZnTvgXAzfulvmT8H7WCwu5sgxC88GcMpSBq6fZ9ZzNhLZUEWWY6A3FFhXOk5FX2Q98FHQPSHO",
+	"FaQanHDwIF0G0Ekpm4x0uDB010qEpi5XRyWpnAqpLZ8aelEt2+BjtpC1MFx0xqeYBY+o8jkraqJdRW6d",
+	"vUt5djsoNHP2jUJx6e5SIaf9yeseKRq8J+W/scegSEUF4Nm8Cng2D9TkXKWZmopzy/WZcH/fvIZSM2yI",
+	"0y8AdH75te1TLCQpLb1KDSdITTReSuXdtdbNRsNsYVrq8vDe466Cf6/h2iKblcUPb3iMvCsO4YYZgnlY",
+	"rbXXWKOGE2bqSms4IeBbhFg3SUBuVO+5nGNvA1Da+QKsNPFnNH71y91m6rIBMxX3hj5LwuiAmYmdYtRJ",
+	"KgcX8QT5NvG2TbxtgucGkTpLGW4337mpw53c3L/xbN1STafOF4aj7yP/B46eQrvFC9guUy1jy9DHYM6U",
+	"4+YBsg1HuW0/oY3SnKMSMccOggJtOcNnrAn6UuI9AY4G24cMcoJI2lbA5mNd5tmASLBt4FVBsNGWxC4R",
+	"ORyuZf/AlGm9glbOM68Q7jVLVwJ2R5VC1UpJI47KerUtSbECju7atfdQD9avXaswjtDiwbAXlyTCyKKB",
+	"Z5Ddgk4kANcsjAp83lgzMx30qIcLzCzzbNv1hD4KrEWjJFC59pIcsF7G+8Q2yRmBrmCE1vYCK4eW8oHd",
+	"MkCJJ9lAOdQXTr2bLtpU5LPCYiVmD2FLmTwR1g7EeDcZdvCjAsEJ7rzZYuiPC9kTgDNsljaVs8fQpNUZ",
+	"CzU0k3mFUFcAGj3wm+cq8NNLtDevtuVu6bauCxy084MfjowZqjPI1FhIF5wvN1kRn7blXvXw+ug72JMI",
+	"P93Hn/a5hoFbCGxbHnpUQkBwDlsIILGegitCDYiBTcWApxGkjGyQCPvZWALCXJMX6Q4L0uEDLBcXXh9Y",
+	"yv0M4x+WtwW+BJAqSJZsopw1p5KIltb2wE4jm8tA9sQSS5LdbVAyYstIcL9kqvqn3tGZAF19ga2DtIgL",
+	"r9fZEV5PQGK3s0tvARsLCxdHPJaQTnRhX+D378f9bGhnyryli3nF0r23lQPwEOgTPcxllIoI5n+sVEJx",
+	"yYlKT+jE3ua9IQkHYMUwPpvFBEOEGXquWKwt9Nc2Tph5unXBEECNIuOV0NxQ7NxWMktV0mJS7QBnY/gq",
+	"nldtpwP78gBb/3KRWJT/eM6femIOK3FyoJtGL2R9qXmfybzjYUHu4xocglAfxDoDqc4146CMiBHH0lm6",
+	"nGYfzCbYD4Ftl9mWxl1bRKojVdbpG7sJY3rNRmCUOB+PNeYzvacX/eUZT4yLPg28zuFzJa5tiRq1Tthc",
+	"QpQvJACyc+ntX/BC40yLpB+ctytj4VuujXKhJMgKQTDzjJVDZkb3XRp0ZutJfaae1Lb69CX2Vl4CFyXv",
+	"mp3YFTsFBe4CH+WQFDbiJlyNpqMZs9yIXJ+IyCiAA+iezKPSBYQ1MNrQZjcrYQUPZa8CBViZNst1LIXW",
+	"66W/31NpdKOB6Yeld53Jx7mURiyzm/tFOiOWmRiIdPENCSCYdsxsrJPle1eL9N6dxTcGQPqaiAkgcF4d",
+	"MXFkLbU3prXPY77GbKZ18jXuVBTcpVcoTL+IuZj5GS0nZg5s7h4cXcqaWqJT81WeisAilGdTOX5FlD5H",
+	"RidYkLU59CAXSOpa1JONRcqsrGCq+4HoZYHXzMpIh5Dw0Hj+yboEbBUJQoBcMVT8tim6du1PIfTtwgrk",
+	"N1LZIiZuLc2lz+Du0dd5IDwpKBcSRiLK8TiBQXwoGY9GMZYbSggfeDVgsZxBwnWnroEQlmCB8C/h52yS",
+	"CVv/B8Y9wxW2M2db2lHI57CoTCOWe+uD2Fexbq+mOxVQS5+rNdb2mZCn94x4wrPBEhZFmtkk7gl7p2L4",
+	"DKNsKqWq8HkC/GoNdZXk912lTiiq6LIwvt5qNXf3ghn92Kr1VJ5q0bEXFxVZ4L02vbvVPv3+Dz755T/+",
+	"6if/hD2e0P41/6OvF5fPKbZWbX/XbwuExvZonEDpfulo1Fq1Nx4+fPveg7c6tx8+ePPe43fW6c5iVuCK",
+	"6T03mN6Vas+80+gKo7ATOw6CSs3KvdmJdg4Og1e9ZeGAMbJmFoej1oIfL1kz35bAIjEwKCsqxKxF0AHD",
+	"kvdGoqOHalzbuCJss81yLscM98/KNKB+k7otD+g26VRUe70nbgO/zKyRA6p6I0Pl/eVO2nVzRmOdxT29",
+	"kP3T7O6j4meXynWMMgg4Ge0pbDWbr7m/Oim0tnv9tfqNsw81sTIa+dp49v75j/htsBvODMCgdWEr34oW",
+	"qgCQ3lr/mwY6zLRWmP9g45fm+OLtee8I4a0XnBQsYxisWsUwIHO3oMM2p4j3sgXgyIt2+M+Bz/78AS0H",
+	"6+EsB1uY5dXDLAeLUZZ0MvTaJXzmBtefZnzwDP3xRGAP1yrBjY9wAcihSCJAFRqncpZnBXOQgyJTqQmA",
+	"LlVXRVMkdpp3+O7AAI75YIEeXT6Dd5QU2315dfsSVwuKSwfrbsb3n61fez54YCTzRcvr94PaOK9QV4/y",
+	"bPFGvCixezZjxmCbYHqJj8BhhDQUAxcli4lxSa9/Iirl8nV38Rl21W37u5XSOb9B1g1NzDoWjpvzrTa5",
+	"YitnztKA04WgwMB4M5DljKONjZ+N1c77i/IW9uCZjROmYqRORUh1IGQGEWTUpWVDHkUhExJ73CJOhkBL",
+	"5B/DPFgywUM7JQ4IGktnYTloDnUJAssqmONSZCHF+UNk+S1K82OEZOGYLEGzfeCQE+iNSvChyVUUiaii",
+	"mAOeaFXm5sH2bFiKtPMoMsuYN2tBLd+tgaAwUwwf7tXWaVRlhCQM8qqbsJoJg/AuDh3/TesB77Fbe/+8",
+	"7Fvu1RZLuPdcQ0LkCfqCFQFsw6sbSt5jfuJJXZVniNYDwQUQxzwrvo5lplicncu6mYjuUKklvDHvQqq2",
+	"AP6pRLAQ7xRCuSzWrqmJrLPDaBRLDZ/yJKmGubxnH7iu9H/pjBl6k3WMGTfb2/DquWwTO48LozBIgnW2",
+	"20tWRI8nSZf38BgQp9fT2tN/Y1tsdlU0/Z+u52nyzK90XU+1rrWp4J6r6MSvf706RgQvATgFfiLkrKvE",
+	"zCuAaJH4S+I8Ld/nLjKJAb5eqglTEowOcy1yWYV5moRAYhF64w4DpuOBRND0N48yLiOeRswe/PdfGWbZ",
+	"WLeuX59MJnVNX9sVrffU6FUgiKJ+Btkw1m2JJpkluuUkFlOVcezy74h7kCxBi14qstBWuoCxh1sC0N5o",
+	"bS2QaVQbRPbhxPY/hm8tJJpgEh5fiYOToEnnOEvAGEQsuLtnqSODsSnp5fGlYGxgs3pi13xouz0QzTL8",
+	"DgZrKU8cq1MKr1R38OxrxGTFE5Fm8Fcq2rJYRzv5c4PD6umWNXJDnMMQd47jWcHyAig93t21WPLCtI0z",
+	"MaKVMOpNXruG3GGwBy30hWxu1We7T57YCoamK8Wts8ciilPRy7SrE+6rJFETV8/0mCrAEM6P+9+v1oKD",
+	"YP6g9yYq+L6x/G/Y5wTshi02Dtheo/j3bsBuBKzZ+P/Zu7olN27s/Coo3qw81aJmRmPJocoXY1nybqx1",
+	"HEvKulajGoLdIIlME+gCuodiWbrMdSpXuckL5AU2VUnlcZLNY6TOD9Bosjn/o6118cJlTbMbDZwGzg/O",
+	"wfdl4uAoE4eESXV4JOa2cT4CMBsW3+HRicFfQBhlxOSDnp+pql4/nj3mD/AQ8T3GMJLVw2PoGVb3zK2x",
+	"jcPyn4og5Aq5GsXjPGH2YJtHh3+Dnfly/3EW78DXnxiW9YqPmZDIh+IVHrHvwgbG81Tx1AhERyfmDzBG",
+	"GUu7SMARhAaP/dB3RelmeGInvScRfyjrwqKpAzz7wH1IHsg6I0TebdrVNvbETBsXpqDnA2neLhQxscDX",
+	"ftYegGMIa5gor5e6RsRyO52SOugOh+TixRF8bcsXaXDhwAvIY6rP8SiVz7CwK2k0+bzR/5ElT8nwrYd2",
+	"Og0K6rgonPKeJu+boCaoSG45twGNW5J7hecTJwoFMVeiaialzgWZWEWDPGYAv8P9ztqWrEdSUCWau3Cl",
+	"LFsItd5jHFjWw2p8cAvYbjbOo3chzBoyQXP4k5Pr77NB48rBaBAMhp/basgNPUKzfvWwjPv9mePNbRjf",
+	"V6iQCvdguRFXGnXtc8AfvZoo4V/azE69NnlbSmXdguDn0ArDN59OTwPrDeNog5Xt1Fv53FYhz4s1VGBt",
+	"B6PBcu5VfvrHn+fzyc/f+D/+/ddfJ9DZAwT+voi4LIz80o+e4ZtDNTiJ5lw5j2I5SCAe9rMBz38ss3p6",
+	"u8j+B7WMs+jiXEFHJRPFP4pod9R/ty1w89zGMqrea4U5PdH+o1/aZbGWbu7LAqc6f5cJ/ivJBPMXZmck",
+	"xjGMl4uHsDCQvXbQvI15++JZsjOjl5rRX42hvJ6V3GmHz03ufENDct0dW54GzFJQIRDoxmbVS63KImHD",
+	"wpok3v6wTU1gaY3hPMlQHJsVJ01EqWrmRePocqLWgvv26FDwyMKOQBuvGb45BJcxdqN4Tda8oYHKE0mT",
+	"MjqR4+B/a5H9sN0jkUijpvIz2ghDvAajlq1eZjgRHPBcMuI0nyHiRcpwLDzePjCSMK5Er8MI+fnNLfi3",
+	"qFbuIIhLtdV1FcOPOBV2IdjOdtyN7dhFVLuI6rpV+qxS7yuoesTQ5/oCfIE3SEHkkYaj5fDDKwxUjQcz",
+	"kq1sKt+t7bqluzDV+m3bk19LzpWHtLpO7hXktasi+0tUkeGMRvHTznP0gG6RvN16nv3GHuqlKxrJRdFL",
+	"upUb3Fu49iNKJ81/BI+SvdMHkV1nqlRxWsiVH39xUR5pxDlMvAPTIojEjvmMyHcfiYkwxzsm0hvKpDC+",
+	"3bi245iJ7fDkx6SMqjkBBt7nXIKPHviD9tO0TvrtKa2UKrIRHbgvVa0w6YVHgtnLdYrw0xbWqWdiZsFN",
+	"j6j3ATOhozvruTIbbr9DWAHtRe10moEag5zJKRsn3LwyQuilsIbG1vxdmMaVXXbkuzWrAHGYbfITi3VQ",
+	"rh4+VZhht3TOUefqwndK9/ATnOJVWF/16cH+0SGZMWL2TO5FvP2tfmNtt5JWfrq+k4cr6jMGArTLSfz8",
+	"wXE/ONzPBu0UiJym0tenQW6DEUnt4Mnh4I78Wxi6Ki6yXr+1S5pTSZCZWv2d87tzfm9kmcHaxEmFM+mu",
+	"vV8KWO/HVhJsae5UpNGnzQ+vZ4YATMb2XLlSVhErl7jg5koWyrVWEh6QdePUmGo35gjyGK9iU6CrM+EV",
+	"9BEpQ1bCVzLHWnC2clgIQB3y+DSXaRNQMYKvoIfTo+9RSnewGbM23sHo8ZP9/WurJK6m2m3M7HLju9z4",
+	"rgL+L5ShQMyvOEsC6C5Okbu2UsTKfn/xHEQia1Vf8Moxs3hiKd96YgLrxxApnsvQ5nYpdC2WytRIUqlT",
+	"Epq+0z9vlL/PXGzR0LtOF34wOjpgjKaEgp9Wf1CHqOFOQztH8AnPlIlW5faeNAz3Mi+a5bfb/fnMPqYk",
+	"Rj5aAwaJhW62ydOD+cqkOo9kVYVVjgWSiBL+8ApwQcdVFXhU7w8xiLHKmJv5aTZgYoxTo5bh6sFhexmB",
+	"/MIPj7NBQjDKF79sMYbC8/uHR7dbSq0MLrPeLYZ4JLfFTWqiHd0da7kdahDJdNKyuHbxkYWsqqthJG9i",
+	"IF8EGFSlIPvEarKd0e0n/D2QuW0+yQxuemasw7pswrScYp5/01odVxW1CGvxVnteAZIr5fV60yLY4XFL",
+	"5BfDtL4pRC4N/D1B4of6Csxea2iEgz//+3/+zz//B/jxyFpAizeiGQbn/vHNINgx5ML2rjKgZ8iAsyKm",
+	"0ZsM5b//5c//9W//96d/+t9//dPGgGi/7PbjiUhpF43oht/isq9weMNef7oGXzNN5OuXmF+1gnK31bcL",
+	"p65pV2hKrgMkS7Q0d2pf+kzJ1ajAeihCL6IH5bNolZwR6P6iTUlpA7atVIVox4OA/P1253Pzkry/D0CD",
+	"fu3InuG7X27EQXIfdCKIcHmKmBqD0cHt3NXw7a5FMRIKLLRjJ3aH5vTXRRdCbPm48O9ec82VLAnupDdW",
+	"/C39fCvzfa0v9Am3jhun69Vg9O59t3RJ5Wet0uMIMewXJaLhMfWKhU4NbhOMLEsSCwLabNXcL60TpZWF",
+	"mMhSmlw5P2KwfWdLNc7E4f5+p1o18Apimar24Zgy08yfwp9cOYv/DIPkA5H4SIS2xzrccBzc2KTtDmtz",
+	"Lg3nh0hAzyitQ0o1a9FZEU4nz1WF6VVTUIUC1ULIyOq2dmR8qVQ1DtyTVMDbk9QHEV4CtHpMLcaPyu/D",
+	"o55zea62AK3CQ9egQIE2f7K41u7DFnU+I0yyJdb5wqvCFVnpAfJieejGLZF2QLKIRH+ZHUimAk2Cm2jM",
+	"mym0q61hkOBEehU3fWECai8WeoZpxztc1N1O/TKYSK/z4wZ037v34NBMlHTKfa9W4YJXnrJH797DtGF2",
+	"wp5J/KZdnzFT9YiMP3W+T3/4la/Vgpc6cn2FJTkK9EstdQWIhY79E+5NSHPRfiF0dvMFlbMzJ8Mb8HA6",
+	"cSeC60jFPYRfMxLHpXL1Qho5Uy4T3zk5lUZmotS+XlhzlonjqnLaq0y8rbAe6PtmITPxys5qm4kf7HnD",
+	"p6kJoYuriJIuCfWhKqU2vu27NhMw+n5L75EOEBvigtJEPJUty5YFNmuZ0jLmX+lQ2Hb5k3AN9GXWo/Ly",
+	"XerR4HdfweNWHyqV134owEHRs8axYoPfWIPGifIbLySdfo94DmKywgigwgqpTp/RzG/2+20FVkgV+KWw",
+	"362QwhEMZ5fQsLPLTOTQLwiSUWZ1JirZePgLN58aXG+BFQtUmOr7On/oFNDVNuH54YfwK3SgvQmSoTvl",
+	"aY63ny0hF8U0EMxJfpC+jQUzW1tRNWWJBX0RyOPERBiVE3NiHopxmvkej5KVFHZasAGE48Cd+piFAqON",
+	"zroqxIPXb58/f/H69RfDTpu03zYeCV3DrSWONeymZUGFIfQG1dtRIePL49+9evHtWlvqQ6VdaKyzUdfy",
+	"7PI9W1rIwQEpy7SNeClpJIxbPHh+/MPzF682G+J1popx1l5sTHt5FNyucw1TEgsGl3OFUBSgrZC2qKBG",
+	"cSYMp9poP8dHA4KE9qJUUyyBLCyF5HjvCFPi5PciCyhMhSLbGBJ9N9yG9WviB5+N3p7OvbQTsixbxwff",
+	"3QGNTt9LU1gEqA3XEIRKKY0JY2SQGa9LmGRZvBApsZNrpV2esrOI05GXNR+sQo2GxZPwDx9ARMBdLHVd",
+	"lwplNhQv07VAGDXUFQK4mWpHWwX8t1Peluc0ckMLSkzUTBoUIg50W5sn5kVbewcDcgXtOrQAGlSJyqzf",
+	"XEMUK5xhdTZlyQWyuPiR76qASYPYM+isthgl6/c8SEhmT0xfETBzGuOLjRhrEDd9NYMFqyVCPTmabrap",
+	"nxGbl1wRYziyQQ1b1BGsnpX+jH4lpa+ZK3mDBT3oS6py4s9FMDMtPAtm+ghQhJUq5/56DJD6UDPqUVXK",
+	"XM1tiRS9gqkY0RHhECOSahjLZL0wlVQRTAxYKL4lw1HRY41Xp+H6OOG9Rrowmdf6XJ2Y9sHJSmhCGPoo",
+	"aCtZfEThTRQK6KP4eGI+Pnz4MP4Hd44LJ6f1WHwUY21OnTrXagnz8dzqQhVwfaJACyydrmtlBD3U3ipi",
+	"EzCJsVPdx1FJoLDaJAYfkeTG+ClsSXtwSItuE6gFubfhBvExfV3sQfsQ3Z/8LabayLLVa0jwhp52t0cn",
+	"5rhlv9BecAUXumKG812YNwqN87Tmo4/MG0dDXjDQkFHL9qRkZ4KFN/ktTg60w6sY97pCWnNJ8Ea8sn/j",
+	"mciTsb8CzTkHSdzDQAvHVyPLG9aWt11au62vZ6/1zIBAUKGgEsHNDlrOHn60Ter1sl/eP8TQHXbicJ22",
+	"h4xYN6/aRO4SFQDr43NJtqJ9WesWbnOFgtNSaDxUi25nIRlfiItYULAuAJvh0d1gRz0Y0mGHPdSaXJea",
+	"axKzfmDKdlMPY8zg9wQwN8JQYpjKZB+w45VFd3bVMrQH7CztRN44B5LsACYtpDa1ZJ+4BeycnhhBzUV4",
+	"N1TvTElOHQFBd01I24GJKi2uGTwbAV5La2TDcIh0P3HxaVzrGE64X4anEKoqeQNYGgw5BAQtFk8xQx/Y",
+	"9uLdgTIeceIEORbwCPUFHIxUtIh5RsufJRaA6JbGJw5Ntu4Mt0UaWStDHJdtauWDaSw9uMSKRLvG0g+N",
+	"092IOEcfp9MhCDxSsQg/l0Gq6UjC6l5DxhpjUQnflK2NF6cbHo6JMw6fSdsFXYgeVWy4o6rwpq1qykhT",
+	"834WrmCKmjytriBmsFG1F+Ol0rM5KGxvE/RouoeJPxgQbiLzs9LOEhy/4Toevd6qPM+QPcROQ0S6yoRv",
+	"cjwBM/YLP4Y5NVYLqctx0ugcPMayr00sfXA4YWHRz4z2FATizoiWpaicmuoP5Kmm+jrtM7fR0/4xhNAI",
+	"nhtcdplHbO+ewLo9VaWdqGSuMkHlR9gIe6/rkWnfi3+ieenliiEEoorkN9LVrifOHyzd42v6Ddnv49bl",
+	"BOZt5GQl7yprrRDoEpwwlXLemgAcl4MiMiJ+mfjGLhvV5ot/VBb3TklCMoDXRa3PLbbWZoNBSi3STxcB",
+	"/jexIcpgK+CjQwgfavJhquhKY6TJwrULhVgKDe4GBFOwt/f89T/s7YFdffvm5cOvxANqzyULfrKqA/P8",
+	"QrqzLzLx3TcHX+0/3hcPvvvm+y9QS8LDB09gkr/4kKsSXTflI2Y8nxAIwXRuFwuZgRcshFcLndsSBO8w",
+	"8zqhCJLOqcla2DxvnKfDBHYK/mDYa0GnFLcsAg4hzpFSGwQ5rb5+Nm5j2yEN9+dXr3/e26NeUQN+rlQX",
+	"C3OOmSnymmVCK4t3Blj6oBnEMW76NKXEIANLtmvrkIbXN2U9FN9KxMis9UL5DIZcKZcrU9PsNIUoVK4X",
+	"suRddrJK1Cs/t0vP9P4SnJAyOmMY0ZQlvrDQMw1zGlwGxHplbbaQ9VD8XjmwmBAYe3g77t5bdzZB3EMK",
+	"R0QlvV9aV3Ak948qrzmA3dv729d/98PeXobRoXMSvSJiNg5+0UJBl6j/6IRm3EuPX8Y19VxgxQpNuzfp",
+	"x+tIXi2qepWAo+a2bBZgCxFrFuaxpJAeRx9hHPeH4gU+6UBc0At/phmLhBdZ7M803pRgzqLEK8yFg9yH",
+	"4ndGwLBbnwA3NazXnb0/lkJGPukBzIWN3h1k+0dfZV8+fYLvzYQkSYTfT8zjw+zpk6egFpzMa4jnKB6Y",
+	"6lLRHKSvQfk9mgM6xBHJpoZAuHMPwWayeGeN8n4kjg4PE7FitZkYwxsYQwU+RBAVCb1jhnHnsE+HNzEP",
+	"hdmMmJ3RueIznrhBlzhYTuIWMe/lLefgzNM9KGZbJm41/dAXC1DIz+2CD8GREAHKJr0QroH5g8dfyaRv",
+	"gI76ruPvCO8T/Brta7j1PFJcpHaNerBlY7qb96MQpamgS966pBnOV3x6/+n/AwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -1018,6 +1018,30 @@ func (e SenderEventDataMark) Valid() bool {
 	}
 }
 
+// Defines values for SenderOutcome.
+const (
+	OutcomeRefused SenderOutcome = "refused"
+	OutcomeSent    SenderOutcome = "sent"
+	OutcomeTrouble SenderOutcome = "trouble"
+	OutcomeUnclear SenderOutcome = "unclear"
+)
+
+// Valid indicates whether the value is a known member of the SenderOutcome enum.
+func (e SenderOutcome) Valid() bool {
+	switch e {
+	case OutcomeRefused:
+		return true
+	case OutcomeSent:
+		return true
+	case OutcomeTrouble:
+		return true
+	case OutcomeUnclear:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SenderRestState.
 const (
 	RestHalfOpen SenderRestState = "half_open"
@@ -1361,6 +1385,7 @@ const (
 	EventReported    TimelineEventEvent = "reported"
 	EventRequeued    TimelineEventEvent = "requeued"
 	EventSimulated   TimelineEventEvent = "simulated"
+	EventUnclear     TimelineEventEvent = "unclear"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -1388,6 +1413,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventRequeued:
 		return true
 	case EventSimulated:
+		return true
+	case EventUnclear:
 		return true
 	case EventUnreachable:
 		return true
@@ -1976,7 +2003,10 @@ type BalanceChange struct {
 
 // Batch defines model for Batch.
 type Batch struct {
-	BatchID   int64      `json:"batch_id"`
+	BatchID int64 `json:"batch_id"`
+
+	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
+	ChangedBy *string    `json:"changed_by"`
 	CheckedAt *time.Time `json:"checked_at"`
 
 	// CheckedRows The number of the last row of the list that was checked
@@ -3250,14 +3280,17 @@ type EventPage struct {
 
 // EventRequest defines model for EventRequest.
 type EventRequest struct {
-	Channels ChannelList       `json:"channels"`
-	Event    EventRequestEvent `json:"event"`
+	Channels ChannelList `json:"channels"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No               `json:"company_no,omitempty"`
+	Event     EventRequestEvent `json:"event"`
 
 	// FinishedAt The time at which the task or the node ended; now by default. The end does not affect a node whose `started_at` is after this time.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Initiator  *UserID    `json:"initiator,omitempty"`
 
-	// MaxDuration Minutes that the node may take
+	// MaxDuration Minutes that the node may take; by default `payload.maxDuration`
 	MaxDuration *int64 `json:"max_duration,omitempty"`
 	NodeInstID  *int64 `json:"node_inst_id,omitempty"`
 
@@ -4050,6 +4083,9 @@ type NotificationMade struct {
 	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
 	Remark *string `json:"remark"`
 
+	// Replaces The earlier notification with the `dedup_key`, which had failed and reached nobody
+	Replaces *NotificationReplaced `json:"replaces,omitempty"`
+
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
 }
@@ -4087,6 +4123,14 @@ type NotificationRecipient struct {
 	UserID string `json:"user_id"`
 }
 
+// NotificationReplaced The earlier notification with the `dedup_key`, which had failed and reached nobody
+type NotificationReplaced struct {
+	NotificationID int64 `json:"notification_id"`
+
+	// Remark Why it failed
+	Remark string `json:"remark"`
+}
+
 // NotificationRequest defines model for NotificationRequest.
 type NotificationRequest struct {
 	BizID int64 `json:"biz_id"`
@@ -4095,7 +4139,10 @@ type NotificationRequest struct {
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
 
-	// DedupKey The caller's own name for the notification on each channel. An empty text means no key.
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// DedupKey The company's own name for the notification on each channel. An empty text means no key.
 	DedupKey *string `json:"dedup_key,omitempty"`
 
 	// ExpiresAt Nothing is sent after this time. People who were not reached by then have failed.
@@ -4153,6 +4200,9 @@ type NotificationSummary struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4183,6 +4233,9 @@ type NotificationSummary struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64     `json:"succeeded"`
@@ -4256,6 +4309,9 @@ type NotificationView struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4292,6 +4348,9 @@ type NotificationView struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64 `json:"succeeded"`
@@ -4353,10 +4412,13 @@ type Once struct {
 	SendStatus SendStatus `json:"send_status"`
 
 	// Sends How often sending was started
-	Sends        int64      `json:"sends"`
-	SentAt       *time.Time `json:"sent_at"`
-	TemplateID   string     `json:"template_id"`
-	TemplateType string     `json:"template_type"`
+	Sends  int64      `json:"sends"`
+	SentAt *time.Time `json:"sent_at"`
+
+	// SubmittedBy The user who asked for it first
+	SubmittedBy  string `json:"submitted_by"`
+	TemplateID   string `json:"template_id"`
+	TemplateType string `json:"template_type"`
 }
 
 // OnceCount defines model for OnceCount.
@@ -4407,6 +4469,9 @@ type OncePage struct {
 type OnceRequest struct {
 	BusinessID   int64  `json:"business_id"`
 	BusinessType Word50 `json:"business_type"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
 
 	// Data The data in WeChat's format. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Data map[string]interface{} `json:"data"`
@@ -4601,6 +4666,22 @@ type PlaceOfItems struct {
 
 	// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
 	Place Place `json:"place"`
+}
+
+// ProviderAnswer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+//
+// Example: 200 {"code":"ERR"}
+type ProviderAnswer = string
+
+// ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
+type ProviderRequest struct {
+	// Body At most 2000 characters
+	Body    string            `json:"body"`
+	Headers map[string]string `json:"headers"`
+
+	// Method The method of HTTP, or `MAIL`
+	Method string `json:"method"`
+	URL    string `json:"url"`
 }
 
 // QueueSettings defines model for QueueSettings.
@@ -5165,6 +5246,9 @@ type Sender struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
+	// ConfigGaps Fields of `config` without which it can no longer be saved, such as `config.answer.success`. A sender that an earlier version saved goes on; complete them with the next change.
+	ConfigGaps []string `json:"config_gaps"`
+
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
@@ -5175,7 +5259,7 @@ type Sender struct {
 	// IsReady Whether a claim would get the waiting tasks
 	IsReady bool `json:"is_ready"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared bool `json:"is_shared"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5226,7 +5310,7 @@ type Sender struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort Sort `json:"sort"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status SenderStatus `json:"status"`
 
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
@@ -5246,6 +5330,33 @@ type Sender struct {
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
+}
+
+// SenderAnswer defines model for SenderAnswer.
+type SenderAnswer struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string   `json:"answer"`
+	At     time.Time `json:"at"`
+
+	// Code The code of a failure
+	Code *string `json:"code"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+	TaskID  string        `json:"task_id"`
+}
+
+// SenderAnswersResponse defines model for SenderAnswersResponse.
+type SenderAnswersResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    []SenderAnswer `json:"data"`
 }
 
 // SenderEventData The data of `sender.*`. Fields without a value are left out.
@@ -5286,6 +5397,9 @@ type SenderListResponse struct {
 	Data    SenderPage `json:"data"`
 }
 
+// SenderOutcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+type SenderOutcome string
+
 // SenderPage defines model for SenderPage.
 type SenderPage struct {
 	Items []Sender `json:"items"`
@@ -5302,7 +5416,7 @@ type SenderPatch struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5336,7 +5450,7 @@ type SenderPatch struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5362,7 +5476,7 @@ type SenderRequest struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5403,7 +5517,7 @@ type SenderRequest struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5439,8 +5553,50 @@ type SenderRestState string
 // SenderSign The signature placed before a text that has none of its own
 type SenderSign = string
 
-// SenderStatus A sender that is `off` or `retired` gets no tasks
+// SenderStatus A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 type SenderStatus string
+
+// SenderTestRequest defines model for SenderTestRequest.
+type SenderTestRequest struct {
+	// Content The text of the test message; the signature of the sender is added
+	Content string `json:"content"`
+
+	// PhoneNumber The recipient of the test message
+	PhoneNumber string `json:"phone_number"`
+}
+
+// SenderTested defines model for SenderTested.
+type SenderTested struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string `json:"answer"`
+
+	// Code The code of a failure
+	Code       *string `json:"code"`
+	DurationMs int64   `json:"duration_ms"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+
+	// ProviderNo The provider's number of the message
+	ProviderNo *string `json:"provider_no"`
+
+	// Request Null if no request was made
+	Request *ProviderRequest `json:"request"`
+	TaskID  string           `json:"task_id"`
+}
+
+// SenderTestedResponse defines model for SenderTestedResponse.
+type SenderTestedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    SenderTested `json:"data"`
+}
 
 // SenderView defines model for SenderView.
 type SenderView struct {
@@ -6040,6 +6196,9 @@ type Task struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
+
 	// Test Whether it is a test message
 	Test      bool      `json:"test"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -6127,6 +6286,9 @@ type TaskDetail struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
+
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Test Whether it is a test message
 	Test bool `json:"test"`
@@ -6658,6 +6820,11 @@ type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
 type TimelineEvent struct {
+	// Answer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+	//
+	// Example: 200 {"code":"ERR"}
+	Answer *ProviderAnswer `json:"answer,omitempty"`
+
 	// AppID The sender concerned
 	AppID *string   `json:"app_id,omitempty"`
 	At    time.Time `json:"at"`
@@ -6688,7 +6855,8 @@ type TimelineEvent struct {
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+	// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+	// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
@@ -6711,7 +6879,8 @@ type TimelineEvent struct {
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 // notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -7122,6 +7291,9 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
+
+// SubmittedBy defines model for SubmittedBy.
+type SubmittedBy = string
 
 // TagFilter defines model for TagFilter.
 type TagFilter = []TagName
@@ -7778,8 +7950,11 @@ type ListNotificationsParams struct {
 	Channel *No      `form:"channel,omitempty" json:"channel,omitempty"`
 
 	// UserID Only notifications to this person
-	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
-	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+	UserID *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy        `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+	Status      *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
 
 	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
@@ -7890,6 +8065,9 @@ type ListOnceParams struct {
 	BusinessID     *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
 	ReceiverUserID *UserID     `form:"receiver_user_id,omitempty" json:"receiver_user_id,omitempty"`
 	SendStatus     *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -8045,6 +8223,9 @@ type ChangeBalanceJSONRequestBody = BalanceChange
 
 // PairPhoneJSONRequestBody defines body for PairPhone for application/json ContentType.
 type PairPhoneJSONRequestBody = PairingRequest
+
+// TestSenderJSONRequestBody defines body for TestSender for application/json ContentType.
+type TestSenderJSONRequestBody = SenderTestRequest
 
 // PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
 type PutSettingsJSONRequestBody = SettingsChange
@@ -9031,6 +9212,13 @@ type ClientInterface interface {
 	// Corresponds with PATCH /api/v1/admin/senders/{sender_no} (the `UpdateSender` operationId).
 	UpdateSender(ctx context.Context, senderNo SenderNo, body UpdateSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	//
+	// The last ten outcomes of calls of a driven sender, with the answers as they came and how they were read. An app has none.
+	//
+	// Corresponds with GET /api/v1/admin/senders/{sender_no}/answers (the `ListSenderAnswers` operationId).
+	ListSenderAnswers(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ChangeBalanceWithBody Top up or correct the balance of a sender
 	//
 	// Amounts are segments. The first change activates the balance: from then on the sender gets no more than its balance allows. A change that would make the balance negative gets 422.
@@ -9073,6 +9261,24 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
 	PairPhone(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestSenderWithBody Send one real message through exactly this sender
+	//
+	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
+	TestSenderWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestSender Send one real message through exactly this sender
+	//
+	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
+	TestSender(ctx context.Context, senderNo SenderNo, body TestSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListServers List servers, by host
 	//
@@ -9712,9 +9918,12 @@ type ClientInterface interface {
 	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 	// type.
 	//
-	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-	// notification.
+	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+	// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+	// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+	// request with the key makes a new one, and `replaces` says what was wrong.
+	//
+	// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 	//
 	// **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 	// Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -9738,9 +9947,12 @@ type ClientInterface interface {
 	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 	// type.
 	//
-	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-	// notification.
+	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+	// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+	// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+	// request with the key makes a new one, and `replaces` says what was wrong.
+	//
+	// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 	//
 	// **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 	// Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -9768,12 +9980,17 @@ type ClientInterface interface {
 	//
 	// - `task_created`: notifies everybody but the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+	//   another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+	//   was sent already is sent again only if its new time is at least 15 minutes later.
 	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	//   until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+	//   likewise.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+	//
+	// An admin may name the company in `company_no`; by default it is that of the caller.
 	//
 	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 	//
@@ -9799,12 +10016,17 @@ type ClientInterface interface {
 	//
 	// - `task_created`: notifies everybody but the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+	//   another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+	//   was sent already is sent again only if its new time is at least 15 minutes later.
 	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	//   until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+	//   likewise.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+	//
+	// An admin may name the company in `company_no`; by default it is that of the caller.
 	//
 	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 	//
@@ -10219,14 +10441,14 @@ type ClientInterface interface {
 
 	// ListOnce List subscribe messages, newest first; failed ones by the time of failure, latest first
 	//
-	// A submit user sees the messages that it sent; a read user sees those of its company.
+	// A submit user sees the messages that it asked for; a read user sees those of its company.
 	//
 	// Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 	ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SendOnceWithBody Send a WeChat subscribe message once
 	//
-	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+	// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10235,7 +10457,7 @@ type ClientInterface interface {
 
 	// SendOnce Send a WeChat subscribe message once
 	//
-	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+	// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -12170,6 +12392,23 @@ func (c *Client) UpdateSender(ctx context.Context, senderNo SenderNo, body Updat
 	return c.Client.Do(req)
 }
 
+// ListSenderAnswers List the last answers of a sender's provider, newest first
+//
+// The last ten outcomes of calls of a driven sender, with the answers as they came and how they were read. An app has none.
+//
+// Corresponds with GET /api/v1/admin/senders/{sender_no}/answers (the `ListSenderAnswers` operationId).
+func (c *Client) ListSenderAnswers(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSenderAnswersRequest(c.Server, senderNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ChangeBalanceWithBody Top up or correct the balance of a sender
 //
 // Amounts are segments. The first change activates the balance: from then on the sender gets no more than its balance allows. A change that would make the balance negative gets 422.
@@ -12253,6 +12492,44 @@ func (c *Client) PairPhoneWithBody(ctx context.Context, senderNo SenderNo, conte
 // Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
 func (c *Client) PairPhone(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPairPhoneRequest(c.Server, senderNo, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestSenderWithBody Send one real message through exactly this sender
+//
+// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
+func (c *Client) TestSenderWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestSenderRequestWithBody(c.Server, senderNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestSender Send one real message through exactly this sender
+//
+// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
+func (c *Client) TestSender(ctx context.Context, senderNo SenderNo, body TestSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestSenderRequest(c.Server, senderNo, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13571,9 +13848,12 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 // Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 // type.
 //
-// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-// notification.
+// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+// request with the key makes a new one, and `replaces` says what was wrong.
+//
+// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 //
 // **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 // Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -13607,9 +13887,12 @@ func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *Create
 // Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 // type.
 //
-// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-// notification.
+// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+// request with the key makes a new one, and `replaces` says what was wrong.
+//
+// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 //
 // **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 // Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -13647,12 +13930,17 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 //
 //   - `task_created`: notifies everybody but the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+//     another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+//     was sent already is sent again only if its new time is at least 15 minutes later.
 //     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//     until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+//     likewise.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+//
+// An admin may name the company in `company_no`; by default it is that of the caller.
 //
 // **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 //
@@ -13688,12 +13976,17 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 //
 //   - `task_created`: notifies everybody but the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+//     another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+//     was sent already is sent again only if its new time is at least 15 minutes later.
 //     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//     until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+//     likewise.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+//
+// An admin may name the company in `company_no`; by default it is that of the caller.
 //
 // **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 //
@@ -14388,7 +14681,7 @@ func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEd
 
 // ListOnce List subscribe messages, newest first; failed ones by the time of failure, latest first
 //
-// A submit user sees the messages that it sent; a read user sees those of its company.
+// A submit user sees the messages that it asked for; a read user sees those of its company.
 //
 // Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -14405,7 +14698,7 @@ func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditor
 
 // SendOnceWithBody Send a WeChat subscribe message once
 //
-// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -14424,7 +14717,7 @@ func (c *Client) SendOnceWithBody(ctx context.Context, params *SendOnceParams, c
 
 // SendOnce Send a WeChat subscribe message once
 //
-// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -18607,6 +18900,40 @@ func NewUpdateSenderRequestWithBody(server string, senderNo SenderNo, contentTyp
 	return req, nil
 }
 
+// NewListSenderAnswersRequest constructs an http.Request for the ListSenderAnswers method
+func NewListSenderAnswersRequest(server string, senderNo SenderNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s/answers", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewChangeBalanceRequest calls the generic ChangeBalance builder with application/json body
 func NewChangeBalanceRequest(server string, senderNo SenderNo, params *ChangeBalanceParams, body ChangeBalanceJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -18770,6 +19097,53 @@ func NewPairPhoneRequestWithBody(server string, senderNo SenderNo, contentType s
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s/pairing", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTestSenderRequest calls the generic TestSender builder with application/json body
+func NewTestSenderRequest(server string, senderNo SenderNo, body TestSenderJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestSenderRequestWithBody(server, senderNo, "application/json", bodyReader)
+}
+
+// NewTestSenderRequestWithBody constructs an http.Request for the TestSender method, with any body, and a specified content type
+func NewTestSenderRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s/test", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -21778,6 +22152,18 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 
 		}
 
+		if params.SubmittedBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "submitted_by", *params.SubmittedBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
@@ -22976,6 +23362,18 @@ func NewListOnceRequest(server string, params *ListOnceParams) (*http.Request, e
 		if params.SendStatus != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "send_status", *params.SendStatus, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SubmittedBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "submitted_by", *params.SubmittedBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -25024,6 +25422,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PATCH /api/v1/admin/senders/{sender_no} (the `UpdateSender` operationId).
 	UpdateSenderWithResponse(ctx context.Context, senderNo SenderNo, body UpdateSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSenderResponse, error)
 
+	// ListSenderAnswersWithResponse List the last answers of a sender's provider, newest first
+	//
+	// The last ten outcomes of calls of a driven sender, with the answers as they came and how they were read. An app has none.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/senders/{sender_no}/answers (the `ListSenderAnswers` operationId).
+	ListSenderAnswersWithResponse(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*ListSenderAnswersResponse, error)
+
 	// ChangeBalanceWithBodyWithResponse Top up or correct the balance of a sender
 	//
 	// Amounts are segments. The first change activates the balance: from then on the sender gets no more than its balance allows. A change that would make the balance negative gets 422.
@@ -25068,6 +25475,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
 	PairPhoneWithResponse(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*PairPhoneResponse, error)
+
+	// TestSenderWithBodyWithResponse Send one real message through exactly this sender
+	//
+	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
+	TestSenderWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestSenderResponse, error)
+
+	// TestSenderWithResponse Send one real message through exactly this sender
+	//
+	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
+	TestSenderWithResponse(ctx context.Context, senderNo SenderNo, body TestSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*TestSenderResponse, error)
 
 	// ListServersWithResponse List servers, by host
 	//
@@ -25785,9 +26210,12 @@ type ClientWithResponsesInterface interface {
 	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 	// type.
 	//
-	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-	// notification.
+	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+	// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+	// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+	// request with the key makes a new one, and `replaces` says what was wrong.
+	//
+	// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 	//
 	// **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 	// Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -25811,9 +26239,12 @@ type ClientWithResponsesInterface interface {
 	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 	// type.
 	//
-	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-	// notification.
+	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+	// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+	// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+	// request with the key makes a new one, and `replaces` says what was wrong.
+	//
+	// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 	//
 	// **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 	// Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -25841,12 +26272,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// - `task_created`: notifies everybody but the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+	//   another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+	//   was sent already is sent again only if its new time is at least 15 minutes later.
 	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	//   until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+	//   likewise.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+	//
+	// An admin may name the company in `company_no`; by default it is that of the caller.
 	//
 	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 	//
@@ -25872,12 +26308,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// - `task_created`: notifies everybody but the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+	//   another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+	//   was sent already is sent again only if its new time is at least 15 minutes later.
 	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	//   until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+	//   likewise.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+	//
+	// An admin may name the company in `company_no`; by default it is that of the caller.
 	//
 	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 	//
@@ -26310,7 +26751,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListOnceWithResponse List subscribe messages, newest first; failed ones by the time of failure, latest first
 	//
-	// A submit user sees the messages that it sent; a read user sees those of its company.
+	// A submit user sees the messages that it asked for; a read user sees those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -26319,7 +26760,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 	//
-	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+	// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26328,7 +26769,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithResponse Send a WeChat subscribe message once
 	//
-	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+	// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -33077,6 +33518,96 @@ func (r UpdateSenderResponse) ContentType() string {
 	return ""
 }
 
+type ListSenderAnswersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SenderAnswersResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSenderAnswersResponse) GetJSON200() *SenderAnswersResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListSenderAnswersResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListSenderAnswersResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListSenderAnswersResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListSenderAnswersResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListSenderAnswersResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListSenderAnswersResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListSenderAnswersResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSenderAnswersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSenderAnswersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSenderAnswersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSenderAnswersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ChangeBalanceResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -33397,6 +33928,124 @@ func (r PairPhoneResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PairPhoneResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TestSenderResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SenderTestedResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestSenderResponse) GetJSON200() *SenderTestedResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TestSenderResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TestSenderResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TestSenderResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TestSenderResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r TestSenderResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TestSenderResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TestSenderResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TestSenderResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TestSenderResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TestSenderResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TestSenderResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TestSenderResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestSenderResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestSenderResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestSenderResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -44168,6 +44817,21 @@ func (c *ClientWithResponses) UpdateSenderWithResponse(ctx context.Context, send
 	return ParseUpdateSenderResponse(rsp)
 }
 
+// ListSenderAnswersWithResponse List the last answers of a sender's provider, newest first
+//
+// The last ten outcomes of calls of a driven sender, with the answers as they came and how they were read. An app has none.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/senders/{sender_no}/answers (the `ListSenderAnswers` operationId).
+func (c *ClientWithResponses) ListSenderAnswersWithResponse(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*ListSenderAnswersResponse, error) {
+	rsp, err := c.ListSenderAnswers(ctx, senderNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSenderAnswersResponse(rsp)
+}
+
 // ChangeBalanceWithBodyWithResponse Top up or correct the balance of a sender
 //
 // Amounts are segments. The first change activates the balance: from then on the sender gets no more than its balance allows. A change that would make the balance negative gets 422.
@@ -44241,6 +44905,36 @@ func (c *ClientWithResponses) PairPhoneWithResponse(ctx context.Context, senderN
 		return nil, err
 	}
 	return ParsePairPhoneResponse(rsp)
+}
+
+// TestSenderWithBodyWithResponse Send one real message through exactly this sender
+//
+// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
+func (c *ClientWithResponses) TestSenderWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestSenderResponse, error) {
+	rsp, err := c.TestSenderWithBody(ctx, senderNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestSenderResponse(rsp)
+}
+
+// TestSenderWithResponse Send one real message through exactly this sender
+//
+// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/test (the `TestSender` operationId).
+func (c *ClientWithResponses) TestSenderWithResponse(ctx context.Context, senderNo SenderNo, body TestSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*TestSenderResponse, error) {
+	rsp, err := c.TestSender(ctx, senderNo, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestSenderResponse(rsp)
 }
 
 // ListServersWithResponse List servers, by host
@@ -45361,9 +46055,12 @@ func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context,
 // Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 // type.
 //
-// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-// notification.
+// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+// request with the key makes a new one, and `replaces` says what was wrong.
+//
+// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 //
 // **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 // Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -45393,9 +46090,12 @@ func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx contex
 // Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 // type.
 //
-// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-// notification.
+// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+// request with the key makes a new one, and `replaces` says what was wrong.
+//
+// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 //
 // **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 // Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -45429,12 +46129,17 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 //
 //   - `task_created`: notifies everybody but the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+//     another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+//     was sent already is sent again only if its new time is at least 15 minutes later.
 //     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//     until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+//     likewise.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+//
+// An admin may name the company in `company_no`; by default it is that of the caller.
 //
 // **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 //
@@ -45466,12 +46171,17 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 //
 //   - `task_created`: notifies everybody but the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+//     another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+//     was sent already is sent again only if its new time is at least 15 minutes later.
 //     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//     until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+//     likewise.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+//
+// An admin may name the company in `company_no`; by default it is that of the caller.
 //
 // **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 //
@@ -46072,7 +46782,7 @@ func (c *ClientWithResponses) ClaimTasksWithResponse(ctx context.Context, params
 
 // ListOnceWithResponse List subscribe messages, newest first; failed ones by the time of failure, latest first
 //
-// A submit user sees the messages that it sent; a read user sees those of its company.
+// A submit user sees the messages that it asked for; a read user sees those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -46087,7 +46797,7 @@ func (c *ClientWithResponses) ListOnceWithResponse(ctx context.Context, params *
 
 // SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 //
-// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -46102,7 +46812,7 @@ func (c *ClientWithResponses) SendOnceWithBodyWithResponse(ctx context.Context, 
 
 // SendOnceWithResponse Send a WeChat subscribe message once
 //
-// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -52007,6 +52717,81 @@ func ParseUpdateSenderResponse(rsp *http.Response) (*UpdateSenderResponse, error
 	return response, nil
 }
 
+// ParseListSenderAnswersResponse parses an HTTP response from a ListSenderAnswersWithResponse call
+func ParseListSenderAnswersResponse(rsp *http.Response) (*ListSenderAnswersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSenderAnswersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SenderAnswersResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseChangeBalanceResponse parses an HTTP response from a ChangeBalanceWithResponse call
 func ParseChangeBalanceResponse(rsp *http.Response) (*ChangeBalanceResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -52201,6 +52986,109 @@ func ParsePairPhoneResponse(rsp *http.Response) (*PairPhoneResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest PairingResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseTestSenderResponse parses an HTTP response from a TestSenderWithResponse call
+func ParseTestSenderResponse(rsp *http.Response) (*TestSenderResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestSenderResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SenderTestedResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

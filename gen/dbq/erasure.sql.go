@@ -493,7 +493,11 @@ func (q *Queries) ErasureDefaults(ctx context.Context, arg ErasureDefaultsParams
 }
 
 const erasureDeliveries = `-- name: ErasureDeliveries :execrows
-UPDATE deliveries d SET recipient = '', error = CASE WHEN d.error IS NOT NULL THEN $1::text END WHERE d.task_id = ANY ($2::text[])
+WITH forgotten AS (
+    DELETE FROM sender_answers a WHERE a.task_id = ANY ($2::text[])
+)
+UPDATE deliveries d SET recipient = '', error = CASE WHEN d.error IS NOT NULL THEN $1::text END, answer = NULL
+WHERE d.task_id = ANY ($2::text[])
 `
 
 type ErasureDeliveriesParams struct {
@@ -501,7 +505,7 @@ type ErasureDeliveriesParams struct {
 	TaskIds []string
 }
 
-// ErasureDeliveries takes the recipient and the answers out of attempts at providers.
+// ErasureDeliveries takes the recipient and the answers out of attempts at providers, and the answers out of the latest of senders.
 func (q *Queries) ErasureDeliveries(ctx context.Context, arg ErasureDeliveriesParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureDeliveries, arg.Erased, arg.TaskIds)
 	if err != nil {

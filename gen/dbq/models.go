@@ -154,6 +154,8 @@ type Batch struct {
 	// when the first row became a task
 	StartedAt *time.Time
 	EndedAt   *time.Time
+	// the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by
+	ChangedBy *string
 	// the same of the list; empty: the one of the company when the list is read
 	DefaultRegion string
 }
@@ -421,6 +423,21 @@ type ReconciliationDifference struct {
 	Ours *string
 	// the same of the file; of unreadable why, a fault.Rule
 	Theirs *string
+}
+
+// One of the last ten outcomes of calls of a driven sender. Written by internal/push, which deletes older rows. task_id has no foreign key: the task may leave first.
+type SenderAnswer struct {
+	ID       int64
+	SenderID int64
+	TaskID   string
+	Outcome  string
+	// the code of a failure, of the provider or of the driver; null: it has none
+	Code *string
+	// the failure as text; null: the message was sent
+	Error *string
+	// the answer of the provider as it came, without secrets, at most 2,000 characters; null: none came
+	Answer    *string
+	CreatedAt time.Time
 }
 
 // A change of the balance of a sender, or of its thresholds. Written by internal/queue (charges, refunds) and internal/sender (top-ups, corrections, thresholds). No foreign keys: each charge would lock rows of senders and send_logs.

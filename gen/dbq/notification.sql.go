@@ -241,17 +241,16 @@ const notificationCreate = `-- name: NotificationCreate :one
 WITH made AS (
     INSERT INTO notifications (
         company_id, channel_id, biz_type, biz_id, biz_task_id, dedup_key, announcement_id, own_payload, next_run_at, repeat_minutes,
-        started_at, ended_as, operator, submitted_by, sign, expires_at
+        started_at, ended_as, operator, submitted_by, sign, expires_at, is_companys
     )
     SELECT $1, c.id, $2, $3, $4, $5,
         coalesce($6::bigint, nextval('announcements_id_seq')), $7,
         CASE WHEN $8::smallint IS NULL THEN coalesce($9::timestamptz, now()) END,
         $10, $11, $8::smallint, $12, $13,
-        $14, $15
+        $14, $15, true
     FROM channels c
     WHERE c.channel = $16
-    ON CONFLICT (company_id, channel_id, dedup_key, (CASE WHEN biz_task_id IS NULL THEN submitted_by ELSE '' END))
-    WHERE dedup_key IS NOT NULL AND deleted_at IS NULL AND replaced_at IS NULL DO NOTHING
+    ON CONFLICT DO NOTHING
     RETURNING id, announcement_id
 ),
 announced AS (
@@ -289,9 +288,10 @@ type NotificationCreateRow struct {
 }
 
 // NotificationCreate adds a notification, unless one with its dedup_key exists (S1.3). Then there is no row, and a concurrent transaction
-// that created it has committed. The dedup_key of a business event, which has a biz_task_id, belongs to the company; any other belongs to
-// its submitter, so that nobody can use up the key of a business event before it happens. Without announcement_id, the statement also
-// creates the announcement, from payload and user_ids or a tag; the foreign key is checked at the end of the statement.
+// that created it has committed. Keys of business events, of callers and of the service itself are apart (dedup_key_owner), so that nobody can
+// use up the key of a business event before it happens. ON CONFLICT names no index: the one of the version before counts, too. Without
+// announcement_id, the statement also creates the announcement, from payload and user_ids or a tag; the foreign key is checked at the end of
+// the statement.
 func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreateParams) (NotificationCreateRow, error) {
 	row := q.db.QueryRow(ctx, notificationCreate,
 		arg.CompanyID,
@@ -321,18 +321,20 @@ func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreate
 
 const notificationDelete = `-- name: NotificationDelete :execrows
 UPDATE notifications n
-SET deleted_at = now(), next_run_at = NULL, run_rendering_id = NULL, run_after = NULL, operator = coalesce($1, n.operator), updated_at = now()
-WHERE n.id = ANY ($2::bigint[]) AND n.deleted_at IS NULL
+SET deleted_at = now(), next_run_at = NULL, run_rendering_id = NULL, run_after = NULL, operator = coalesce($1, n.operator),
+    changed_by = $2::text, updated_at = now()
+WHERE n.id = ANY ($3::bigint[]) AND n.deleted_at IS NULL
 `
 
 type NotificationDeleteParams struct {
-	Operator *string
-	Ids      []int64
+	Operator  *string
+	ChangedBy string
+	Ids       []int64
 }
 
 // NotificationDelete hides notifications. Their dedup_keys are free again.
 func (q *Queries) NotificationDelete(ctx context.Context, arg NotificationDeleteParams) (int64, error) {
-	result, err := q.db.Exec(ctx, notificationDelete, arg.Operator, arg.Ids)
+	result, err := q.db.Exec(ctx, notificationDelete, arg.Operator, arg.ChangedBy, arg.Ids)
 	if err != nil {
 		return 0, err
 	}
@@ -341,7 +343,7 @@ func (q *Queries) NotificationDelete(ctx context.Context, arg NotificationDelete
 
 const notificationDue = `-- name: NotificationDue :many
 WITH due AS MATERIALIZED (
-    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign, n.replaced_at, n.expires_at, n.announcement_id, n.own_payload, n.forgotten_at, n.run_rendering_id, n.run_after
+    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign, n.replaced_at, n.expires_at, n.announcement_id, n.own_payload, n.forgotten_at, n.run_rendering_id, n.run_after, n.is_companys, n.changed_by
     FROM notifications n
     WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
         AND ($1::bigint IS NULL OR n.id = $1::bigint)
@@ -541,13 +543,15 @@ func (q *Queries) NotificationFailures(ctx context.Context, arg NotificationFail
 }
 
 const notificationFind = `-- name: NotificationFind :one
-SELECT n.id
+SELECT n.id, o.status
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
+CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o -- see NotificationStatuses
 WHERE n.company_id = $1 AND c.channel = $2 AND n.dedup_key = $3::text
-    AND CASE WHEN n.biz_task_id IS NULL THEN n.submitted_by ELSE '' END
-        = CASE WHEN $4::bigint IS NULL THEN $5::text ELSE '' END
+    AND dedup_key_owner(n.biz_task_id, n.submitted_by) = dedup_key_owner($4::bigint, $5::text)
     AND n.deleted_at IS NULL AND n.replaced_at IS NULL
+ORDER BY n.id
+LIMIT 1
 `
 
 type NotificationFindParams struct {
@@ -558,8 +562,14 @@ type NotificationFindParams struct {
 	SubmittedBy string
 }
 
-// NotificationFind returns the notification with a dedup_key: that of a business event if biz_task_id is given, else that of a submitter.
-func (q *Queries) NotificationFind(ctx context.Context, arg NotificationFindParams) (int64, error) {
+type NotificationFindRow struct {
+	ID     int64
+	Status int16
+}
+
+// NotificationFind returns the notification with a dedup_key, and its state: that of a business event if biz_task_id is given, else that of the
+// company's callers or of the service itself. In the version before, several submitters could have the same key: the oldest one counts.
+func (q *Queries) NotificationFind(ctx context.Context, arg NotificationFindParams) (NotificationFindRow, error) {
 	row := q.db.QueryRow(ctx, notificationFind,
 		arg.CompanyID,
 		arg.Channel,
@@ -567,14 +577,59 @@ func (q *Queries) NotificationFind(ctx context.Context, arg NotificationFindPara
 		arg.BizTaskID,
 		arg.SubmittedBy,
 	)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
+	var i NotificationFindRow
+	err := row.Scan(&i.ID, &i.Status)
+	return i, err
+}
+
+const notificationFree = `-- name: NotificationFree :one
+UPDATE notifications n SET replaced_at = now()
+WHERE n.id = $1::bigint AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL
+    AND (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id) = 2 -- failed
+    AND NOT EXISTS (
+        SELECT FROM renderings r
+        JOIN tasks t ON t.rendering_id = r.id
+        WHERE r.notification_id = n.id AND (
+            t.status IN (0, 1, 2) -- PENDING, PROCESSING, SUCCESS
+            OR EXISTS (
+                SELECT FROM report_logs l
+                WHERE l.task_id = t.task_id AND (l.event = 'recovered' OR l.effect IN ('success', 'unclear', 'delivered', 'undelivered'))
+            )
+            OR EXISTS (SELECT FROM deliveries d WHERE d.task_id = t.task_id)
+        )
+    )
+RETURNING coalesce(n.remark, (
+    SELECT t.result FROM renderings r
+    JOIN tasks t ON t.rendering_id = r.id
+    WHERE r.notification_id = n.id
+    ORDER BY t.task_id DESC
+    LIMIT 1
+), '')::text AS remark
+`
+
+// NotificationFree frees the dedup_key of a notification that has failed and reached nobody, and returns why it failed. No row: it has not failed,
+// somebody may have been reached (a message was accepted, its outcome is unclear, or its lease ran out), or the key has been freed. The caller has
+// locked it.
+func (q *Queries) NotificationFree(ctx context.Context, id int64) (string, error) {
+	row := q.db.QueryRow(ctx, notificationFree, id)
+	var remark string
+	err := row.Scan(&remark)
+	return remark, err
+}
+
+const notificationHold = `-- name: NotificationHold :exec
+SELECT FROM notifications n WHERE n.id = $1 FOR UPDATE
+`
+
+// NotificationHold locks a notification.
+func (q *Queries) NotificationHold(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, notificationHold, id)
+	return err
 }
 
 const notificationList = `-- name: NotificationList :many
 SELECT n.id, w.company_no, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
-    n.remark, n.operator, n.created_at, n.updated_at, o.status, o.next_run_time, o.people, o.succeeded, o.retries
+    n.remark, n.operator, n.submitted_by, n.changed_by, n.created_at, n.updated_at, o.status, o.next_run_time, o.people, o.succeeded, o.retries
 FROM notifications n
 JOIN companies w ON w.id = n.company_id
 JOIN channels c ON c.id = n.channel_id
@@ -584,28 +639,30 @@ CROSS JOIN LATERAL (
 WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.id < $2
     AND ($3::text IS NULL OR n.submitted_by = $3::text)
     AND ($4::bigint IS NULL OR n.id = $4::bigint)
-    AND ($5::smallint IS NULL OR n.biz_type = $5::smallint)
-    AND ($6::bigint IS NULL OR n.biz_id = $6::bigint)
-    AND ($7::text IS NULL OR c.channel = $7::text)
-    AND ($8::text IS NULL OR n.announcement_id IN (
-        SELECT a.id FROM announcements a WHERE a.user_ids @> ARRAY[$8::text]
+    AND ($5::text IS NULL OR n.submitted_by = $5::text)
+    AND ($6::smallint IS NULL OR n.biz_type = $6::smallint)
+    AND ($7::bigint IS NULL OR n.biz_id = $7::bigint)
+    AND ($8::text IS NULL OR c.channel = $8::text)
+    AND ($9::text IS NULL OR n.announcement_id IN (
+        SELECT a.id FROM announcements a WHERE a.user_ids @> ARRAY[$9::text]
     ))
-    AND ($9::bigint[] IS NULL OR n.id = ANY ($9::bigint[]))
+    AND ($10::bigint[] IS NULL OR n.id = ANY ($10::bigint[]))
 ORDER BY n.id DESC
-LIMIT $10::integer
+LIMIT $11::integer
 `
 
 type NotificationListParams struct {
-	CompanyID *int64
-	BeforeID  int64
-	Owner     *string
-	ID        *int64
-	BizType   *int16
-	BizID     *int64
-	Channel   *string
-	UserID    *string
-	Ids       []int64
-	PageLimit int32
+	CompanyID   *int64
+	BeforeID    int64
+	Owner       *string
+	ID          *int64
+	SubmittedBy *string
+	BizType     *int16
+	BizID       *int64
+	Channel     *string
+	UserID      *string
+	Ids         []int64
+	PageLimit   int32
 }
 
 type NotificationListRow struct {
@@ -621,6 +678,8 @@ type NotificationListRow struct {
 	Sign          *string
 	Remark        *string
 	Operator      *string
+	SubmittedBy   string
+	ChangedBy     *string
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	Status        int16
@@ -637,6 +696,7 @@ func (q *Queries) NotificationList(ctx context.Context, arg NotificationListPara
 		arg.BeforeID,
 		arg.Owner,
 		arg.ID,
+		arg.SubmittedBy,
 		arg.BizType,
 		arg.BizID,
 		arg.Channel,
@@ -664,6 +724,8 @@ func (q *Queries) NotificationList(ctx context.Context, arg NotificationListPara
 			&i.Sign,
 			&i.Remark,
 			&i.Operator,
+			&i.SubmittedBy,
+			&i.ChangedBy,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.Status,
@@ -912,9 +974,9 @@ WITH changed AS (
     UPDATE notifications n
     SET ended_as = nullif($1::smallint, 0), next_run_at = CASE WHEN $1::smallint = 0 THEN now() END,
         run_rendering_id = NULL, run_after = NULL, remark = CASE WHEN $1::smallint = 0 THEN NULL ELSE n.remark END, operator = coalesce($2, n.operator),
-        updated_at = now()
+        changed_by = $3::text, updated_at = now()
     FROM notification_standings s
-    WHERE n.id = ANY ($3::bigint[]) AND s.notification_id = n.id AND s.status = ANY ($4::smallint[])
+    WHERE n.id = ANY ($4::bigint[]) AND s.notification_id = n.id AND s.status = ANY ($5::smallint[])
         AND ($1::smallint > 0 OR (s.status > 0 AND n.replaced_at IS NULL))
     RETURNING n.id
 )
@@ -922,10 +984,11 @@ SELECT c.id FROM changed c ORDER BY c.id
 `
 
 type NotificationSetParams struct {
-	Target   int16
-	Operator *string
-	Ids      []int64
-	Expected []int16
+	Target    int16
+	Operator  *string
+	ChangedBy string
+	Ids       []int64
+	Expected  []int16
 }
 
 // NotificationSet changes the state of those of ids that are in an expected state, and returns them (S1.6). A notification that is set to
@@ -934,6 +997,7 @@ func (q *Queries) NotificationSet(ctx context.Context, arg NotificationSetParams
 	rows, err := q.db.Query(ctx, notificationSet,
 		arg.Target,
 		arg.Operator,
+		arg.ChangedBy,
 		arg.Ids,
 		arg.Expected,
 	)
@@ -962,25 +1026,27 @@ JOIN channels c ON c.id = n.channel_id
 CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o
 WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.id < $2
     AND ($3::text IS NULL OR n.submitted_by = $3::text)
-    AND ($4::smallint IS NULL OR n.biz_type = $4::smallint)
-    AND ($5::bigint IS NULL OR n.biz_id = $5::bigint)
-    AND ($6::text IS NULL OR c.channel = $6::text)
-    AND ($7::text IS NULL OR n.announcement_id IN (
-        SELECT a.id FROM announcements a WHERE a.user_ids @> ARRAY[$7::text]
+    AND ($4::text IS NULL OR n.submitted_by = $4::text)
+    AND ($5::smallint IS NULL OR n.biz_type = $5::smallint)
+    AND ($6::bigint IS NULL OR n.biz_id = $6::bigint)
+    AND ($7::text IS NULL OR c.channel = $7::text)
+    AND ($8::text IS NULL OR n.announcement_id IN (
+        SELECT a.id FROM announcements a WHERE a.user_ids @> ARRAY[$8::text]
     ))
 ORDER BY n.id DESC
-LIMIT $8::integer
+LIMIT $9::integer
 `
 
 type NotificationStatusesParams struct {
-	CompanyID *int64
-	BeforeID  int64
-	Owner     *string
-	BizType   *int16
-	BizID     *int64
-	Channel   *string
-	UserID    *string
-	ScanLimit int32
+	CompanyID   *int64
+	BeforeID    int64
+	Owner       *string
+	SubmittedBy *string
+	BizType     *int16
+	BizID       *int64
+	Channel     *string
+	UserID      *string
+	ScanLimit   int32
 }
 
 type NotificationStatusesRow struct {
@@ -995,6 +1061,7 @@ func (q *Queries) NotificationStatuses(ctx context.Context, arg NotificationStat
 		arg.CompanyID,
 		arg.BeforeID,
 		arg.Owner,
+		arg.SubmittedBy,
 		arg.BizType,
 		arg.BizID,
 		arg.Channel,
@@ -1312,6 +1379,93 @@ func (q *Queries) Now(ctx context.Context) (time.Time, error) {
 	return at, err
 }
 
+const orbitReminders = `-- name: OrbitReminders :many
+WITH stale AS MATERIALIZED (
+    SELECT n.id, n.expires_at, o.in_time - make_interval(mins => (n.own_payload ->> 'remainMin')::integer) AS due_at
+    FROM notifications n
+    JOIN (SELECT unnest($1::bigint[]) AS orbit_no, unnest($2::timestamptz[]) AS in_time) o
+        ON n.own_payload ->> 'orbitNo' = o.orbit_no::text
+    WHERE n.company_id = $3 AND n.biz_type = 2 AND n.biz_id = $4 AND n.biz_task_id = $4 -- orbit reminder
+        AND n.ended_as IS NULL AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL
+        AND n.expires_at - $5::interval <> o.in_time - make_interval(mins => (n.own_payload ->> 'remainMin')::integer)
+    ORDER BY n.id
+    FOR UPDATE OF n
+)
+SELECT s.id, (x.status = 0)::boolean AS is_waiting
+FROM stale s
+CROSS JOIN LATERAL (SELECT v.status FROM notification_standings v WHERE v.notification_id = s.id OFFSET 0) x -- see NotificationStatuses
+WHERE x.status = 0 OR s.due_at >= s.expires_at
+ORDER BY s.id
+`
+
+type OrbitRemindersParams struct {
+	OrbitNos  []int64
+	InTimes   []time.Time
+	CompanyID int64
+	TaskID    int64
+	Life      time.Duration
+}
+
+type OrbitRemindersRow struct {
+	ID        int64
+	IsWaiting bool
+}
+
+// OrbitReminders locks the reminders of a business task that are of another time than the orbits of a new plan give, and returns them.
+// in_times: of the orbits with these numbers. is_waiting: somebody has not been reminded yet. A reminder that was sent stays sent: it is returned
+// only if it comes again later by more than its life, so that people are reminded of the new time.
+// A reminder expires a life after it is due, so its orbit's time is expires_at - life + remainMin.
+func (q *Queries) OrbitReminders(ctx context.Context, arg OrbitRemindersParams) ([]OrbitRemindersRow, error) {
+	rows, err := q.db.Query(ctx, orbitReminders,
+		arg.OrbitNos,
+		arg.InTimes,
+		arg.CompanyID,
+		arg.TaskID,
+		arg.Life,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OrbitRemindersRow
+	for rows.Next() {
+		var i OrbitRemindersRow
+		if err := rows.Scan(&i.ID, &i.IsWaiting); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const remindersReplace = `-- name: RemindersReplace :exec
+UPDATE notifications n
+SET replaced_at = now(), ended_as = CASE WHEN n.id = ANY ($1::bigint[]) THEN 3 END, next_run_at = NULL, run_rendering_id = NULL, -- cancelled
+    run_after = NULL, operator = coalesce($2, n.operator), changed_by = $3::text, updated_at = now()
+WHERE n.id = ANY ($4::bigint[])
+`
+
+type RemindersReplaceParams struct {
+	WaitingIds []int64
+	Operator   *string
+	ChangedBy  string
+	Ids        []int64
+}
+
+// RemindersReplace frees the dedup_keys of reminders for those of a new time. Those that wait are cancelled.
+func (q *Queries) RemindersReplace(ctx context.Context, arg RemindersReplaceParams) error {
+	_, err := q.db.Exec(ctx, remindersReplace,
+		arg.WaitingIds,
+		arg.Operator,
+		arg.ChangedBy,
+		arg.Ids,
+	)
+	return err
+}
+
 const renderingCreate = `-- name: RenderingCreate :one
 INSERT INTO renderings (notification_id, title, content, html, template_id, params, page, is_template)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -1402,10 +1556,10 @@ func (q *Queries) RenderingsForget(ctx context.Context, batchSize int32) (int64,
 
 const subscribeCreate = `-- name: SubscribeCreate :one
 INSERT INTO subscribe_messages (
-    company_id, submitted_by, business_type, business_id, template_type, receiver_user_id, template_id, task_id
+    company_id, submitted_by, business_type, business_id, template_type, receiver_user_id, template_id, task_id, is_companys
 )
-VALUES ($1, $2, $3, $4, $5, $6, $7, '')
-ON CONFLICT (company_id, business_type, business_id, template_type, receiver_user_id, submitted_by) DO NOTHING
+VALUES ($1, $2, $3, $4, $5, $6, $7, '', true)
+ON CONFLICT DO NOTHING
 RETURNING id
 `
 
@@ -1420,7 +1574,7 @@ type SubscribeCreateParams struct {
 }
 
 // SubscribeCreate creates a send-once message, unless one with the same key exists. Then there is no row, and a concurrent transaction
-// that created it has committed.
+// that created it has committed. ON CONFLICT names no index: the one of the version before counts, too.
 func (q *Queries) SubscribeCreate(ctx context.Context, arg SubscribeCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, subscribeCreate,
 		arg.CompanyID,
@@ -1437,7 +1591,7 @@ func (q *Queries) SubscribeCreate(ctx context.Context, arg SubscribeCreateParams
 }
 
 const subscribeFailures = `-- name: SubscribeFailures :many
-SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
+SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.submitted_by, m.created_at,
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
@@ -1451,12 +1605,13 @@ CROSS JOIN LATERAL (
 ) x
 WHERE m.company_id = coalesce($1::bigint, m.company_id)
     AND x.send_status = 2 AND (x.failed_at, m.id) < ($2::timestamptz, $3::bigint)
-    AND ($4::text IS NULL OR t.submitted_by = $4::text)
-    AND ($5::text IS NULL OR m.business_type = $5::text)
-    AND ($6::bigint IS NULL OR m.business_id = $6::bigint)
-    AND ($7::text IS NULL OR m.receiver_user_id = $7::text)
+    AND ($4::text IS NULL OR m.submitted_by = $4::text OR t.submitted_by = $4::text)
+    AND ($5::text IS NULL OR m.submitted_by = $5::text)
+    AND ($6::text IS NULL OR m.business_type = $6::text)
+    AND ($7::bigint IS NULL OR m.business_id = $7::bigint)
+    AND ($8::text IS NULL OR m.receiver_user_id = $8::text)
 ORDER BY x.failed_at DESC, m.id DESC
-LIMIT $8::integer
+LIMIT $9::integer
 `
 
 type SubscribeFailuresParams struct {
@@ -1464,6 +1619,7 @@ type SubscribeFailuresParams struct {
 	BeforeFailedAt time.Time
 	BeforeID       int64
 	Owner          *string
+	SubmittedBy    *string
 	BusinessType   *string
 	BusinessID     *int64
 	ReceiverUserID *string
@@ -1479,6 +1635,7 @@ type SubscribeFailuresRow struct {
 	TemplateID     string
 	TaskID         string
 	Sends          int64
+	SubmittedBy    string
 	CreatedAt      time.Time
 	SentAt         *time.Time
 	ReportedAt     *time.Time
@@ -1496,6 +1653,7 @@ func (q *Queries) SubscribeFailures(ctx context.Context, arg SubscribeFailuresPa
 		arg.BeforeFailedAt,
 		arg.BeforeID,
 		arg.Owner,
+		arg.SubmittedBy,
 		arg.BusinessType,
 		arg.BusinessID,
 		arg.ReceiverUserID,
@@ -1517,6 +1675,7 @@ func (q *Queries) SubscribeFailures(ctx context.Context, arg SubscribeFailuresPa
 			&i.TemplateID,
 			&i.TaskID,
 			&i.Sends,
+			&i.SubmittedBy,
 			&i.CreatedAt,
 			&i.SentAt,
 			&i.ReportedAt,
@@ -1536,10 +1695,11 @@ func (q *Queries) SubscribeFailures(ctx context.Context, arg SubscribeFailuresPa
 	return items, nil
 }
 
-const subscribeHold = `-- name: SubscribeHold :one
+const subscribeHold = `-- name: SubscribeHold :many
 SELECT m.id FROM subscribe_messages m
 WHERE m.company_id = $1 AND m.business_type = $2 AND m.business_id = $3
-    AND m.template_type = $4 AND m.receiver_user_id = $5 AND m.submitted_by = $6
+    AND m.template_type = $4 AND m.receiver_user_id = $5
+ORDER BY m.id
 FOR UPDATE
 `
 
@@ -1549,26 +1709,37 @@ type SubscribeHoldParams struct {
 	BusinessID     int64
 	TemplateType   string
 	ReceiverUserID string
-	SubmittedBy    string
 }
 
-// SubscribeHold finds and locks the send-once message with the key of a submitter.
-func (q *Queries) SubscribeHold(ctx context.Context, arg SubscribeHoldParams) (int64, error) {
-	row := q.db.QueryRow(ctx, subscribeHold,
+// SubscribeHold finds and locks the send-once messages with a key, the oldest first. The version before made one for each submitter.
+func (q *Queries) SubscribeHold(ctx context.Context, arg SubscribeHoldParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, subscribeHold,
 		arg.CompanyID,
 		arg.BusinessType,
 		arg.BusinessID,
 		arg.TemplateType,
 		arg.ReceiverUserID,
-		arg.SubmittedBy,
 	)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const subscribeList = `-- name: SubscribeList :many
-SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
+SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.submitted_by, m.created_at,
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
@@ -1584,14 +1755,15 @@ CROSS JOIN LATERAL (
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
 WHERE m.company_id = coalesce($3::bigint, m.company_id) AND m.id < $4
-    AND ($5::text IS NULL OR t.submitted_by = $5::text)
+    AND ($5::text IS NULL OR m.submitted_by = $5::text OR t.submitted_by = $5::text)
     AND ($6::bigint IS NULL OR m.id = $6::bigint)
-    AND ($7::text IS NULL OR m.business_type = $7::text)
-    AND ($8::bigint IS NULL OR m.business_id = $8::bigint)
-    AND ($9::text IS NULL OR m.receiver_user_id = $9::text)
-    AND ($10::smallint IS NULL OR x.send_status = $10::smallint)
+    AND ($7::text IS NULL OR m.submitted_by = $7::text)
+    AND ($8::text IS NULL OR m.business_type = $8::text)
+    AND ($9::bigint IS NULL OR m.business_id = $9::bigint)
+    AND ($10::text IS NULL OR m.receiver_user_id = $10::text)
+    AND ($11::smallint IS NULL OR x.send_status = $11::smallint)
 ORDER BY m.id DESC
-LIMIT $11::integer
+LIMIT $12::integer
 `
 
 type SubscribeListParams struct {
@@ -1601,6 +1773,7 @@ type SubscribeListParams struct {
 	BeforeID       int64
 	Owner          *string
 	ID             *int64
+	SubmittedBy    *string
 	BusinessType   *string
 	BusinessID     *int64
 	ReceiverUserID *string
@@ -1617,6 +1790,7 @@ type SubscribeListRow struct {
 	TemplateID     string
 	TaskID         string
 	Sends          int64
+	SubmittedBy    string
 	CreatedAt      time.Time
 	SentAt         *time.Time
 	ReportedAt     *time.Time
@@ -1637,6 +1811,7 @@ func (q *Queries) SubscribeList(ctx context.Context, arg SubscribeListParams) ([
 		arg.BeforeID,
 		arg.Owner,
 		arg.ID,
+		arg.SubmittedBy,
 		arg.BusinessType,
 		arg.BusinessID,
 		arg.ReceiverUserID,
@@ -1659,6 +1834,7 @@ func (q *Queries) SubscribeList(ctx context.Context, arg SubscribeListParams) ([
 			&i.TemplateID,
 			&i.TaskID,
 			&i.Sends,
+			&i.SubmittedBy,
 			&i.CreatedAt,
 			&i.SentAt,
 			&i.ReportedAt,
@@ -1702,7 +1878,7 @@ SELECT m.template_type, count(*) AS total, count(*) FILTER (WHERE t.status = 2) 
 FROM subscribe_messages m
 JOIN tasks t ON t.task_id = m.task_id
 WHERE m.company_id = coalesce($1::bigint, m.company_id)
-    AND ($2::text IS NULL OR t.submitted_by = $2::text)
+    AND ($2::text IS NULL OR m.submitted_by = $2::text OR t.submitted_by = $2::text)
 GROUP BY m.template_type
 ORDER BY m.template_type
 `

@@ -161,9 +161,9 @@ func (q *Queries) BreakerProbed(ctx context.Context, arg BreakerProbedParams) er
 }
 
 const deliveryUnclear = `-- name: DeliveryUnclear :exec
-INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, error)
+INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, error, answer)
 SELECT unnest($1::text[]), unnest($2::bigint[]), $3::text, unnest($4::text[]),
-    left(unnest($5::text[]), 500)
+    left(unnest($5::text[]), 500), nullif(left(unnest($6::text[]), 2000), '')
 `
 
 type DeliveryUnclearParams struct {
@@ -172,6 +172,7 @@ type DeliveryUnclearParams struct {
 	SenderNo   string
 	Recipients []string
 	Errors     []string
+	Answers    []string
 }
 
 // DeliveryUnclear records why it is unknown whether messages were sent. Their leases are left to expire, unless on_unclear is fail.
@@ -182,8 +183,128 @@ func (q *Queries) DeliveryUnclear(ctx context.Context, arg DeliveryUnclearParams
 		arg.SenderNo,
 		arg.Recipients,
 		arg.Errors,
+		arg.Answers,
 	)
 	return err
+}
+
+const senderAnswers = `-- name: SenderAnswers :many
+SELECT a.id, a.sender_id, a.task_id, a.outcome, a.code, a.error, a.answer, a.created_at FROM sender_answers a
+WHERE a.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = $1::text)
+ORDER BY a.id DESC
+LIMIT 10
+`
+
+// SenderAnswers returns the latest outcomes of calls of a sender, newest first.
+func (q *Queries) SenderAnswers(ctx context.Context, senderNo string) ([]SenderAnswer, error) {
+	rows, err := q.db.Query(ctx, senderAnswers, senderNo)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SenderAnswer
+	for rows.Next() {
+		var i SenderAnswer
+		if err := rows.Scan(
+			&i.ID,
+			&i.SenderID,
+			&i.TaskID,
+			&i.Outcome,
+			&i.Code,
+			&i.Error,
+			&i.Answer,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const senderAnswersKeep = `-- name: SenderAnswersKeep :exec
+WITH me AS (
+    SELECT s.id FROM senders s WHERE s.sender_no = $2::text
+),
+kept AS (
+    INSERT INTO sender_answers (sender_id, task_id, outcome, code, error, answer, created_at)
+    SELECT me.id, i.task_id, i.outcome, nullif(left(i.code, 100), ''), nullif(left(i.error, 500), ''), nullif(left(i.answer, 2000), ''), clock_timestamp()
+    FROM me
+    CROSS JOIN (
+        SELECT unnest($1::text[]) AS task_id, unnest($3::text[]) AS outcome, unnest($4::text[]) AS code,
+            unnest($5::text[]) AS error, unnest($6::text[]) AS answer
+    ) i
+)
+DELETE FROM sender_answers a
+USING me
+WHERE a.sender_id = me.id AND a.id <= coalesce((
+    SELECT o.id FROM sender_answers o
+    WHERE o.sender_id = me.id
+    ORDER BY o.id DESC
+    OFFSET greatest(0, 10 - cardinality($1::text[]))
+    LIMIT 1
+), 0)
+`
+
+type SenderAnswersKeepParams struct {
+	TaskIds  []string
+	SenderNo string
+	Outcomes []string
+	Codes    []string
+	Errors   []string
+	Answers  []string
+}
+
+// SenderAnswersKeep keeps the latest outcomes of calls of a sender, in the order of the arrays, and as many of the earlier ones as make ten. Servers
+// that do so at the same time may leave some more, until the next call.
+func (q *Queries) SenderAnswersKeep(ctx context.Context, arg SenderAnswersKeepParams) error {
+	_, err := q.db.Exec(ctx, senderAnswersKeep,
+		arg.TaskIds,
+		arg.SenderNo,
+		arg.Outcomes,
+		arg.Codes,
+		arg.Errors,
+		arg.Answers,
+	)
+	return err
+}
+
+const senderTested = `-- name: SenderTested :one
+SELECT s.id, s.sender_no, s.kind, s.config, s.version, c.channel, s.status, s.sign
+FROM senders s
+JOIN channels c ON c.id = s.channel_id
+WHERE s.sender_no = $1
+`
+
+type SenderTestedRow struct {
+	ID       int64
+	SenderNo string
+	Kind     string
+	Config   []byte
+	Version  int64
+	Channel  string
+	Status   string
+	Sign     *string
+}
+
+// SenderTested returns a sender as the workers read it, whatever its status, with its channel.
+func (q *Queries) SenderTested(ctx context.Context, senderNo string) (SenderTestedRow, error) {
+	row := q.db.QueryRow(ctx, senderTested, senderNo)
+	var i SenderTestedRow
+	err := row.Scan(
+		&i.ID,
+		&i.SenderNo,
+		&i.Kind,
+		&i.Config,
+		&i.Version,
+		&i.Channel,
+		&i.Status,
+		&i.Sign,
+	)
+	return i, err
 }
 
 const sendersDriven = `-- name: SendersDriven :many

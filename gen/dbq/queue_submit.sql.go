@@ -252,10 +252,11 @@ stored AS (
 ),
 queued AS (
     INSERT INTO queue (
-        task_id, pool_id, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
+        task_id, pool_id, lane, rank, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
         rendering_id, user_id, on_unclear, traceparent, contact_values
     )
-    SELECT i.task_id, i.pool_id, $16::timestamptz, $1::bigint, $2::smallint, i.country_no,
+    SELECT i.task_id, i.pool_id, CASE WHEN $23::boolean THEN 32 * $14::smallint END, -- the lane of new tasks
+        CASE WHEN $23::boolean THEN task_queue_front(i.pool_id, $14::smallint) END, $16::timestamptz, $1::bigint, $2::smallint, i.country_no,
         $14::smallint, $3::smallint, i.recipient, i.recipient, coalesce(i.content, $12::text), nullif($15::text, ''),
         $17::bigint, i.user_id, nullif($18::text, ''), nullif($22::text, ''), i.contact_values
     FROM input i
@@ -293,9 +294,11 @@ type TaskEnqueueParams struct {
 	SourceIp      string
 	UserAgent     string
 	Traceparent   string
+	IsQueued      bool
 }
 
-// TaskEnqueue stores the tasks of a rendering, one for each person, with their submissions. They wait as due but unqueued, like retries. The
+// TaskEnqueue stores the tasks of a rendering, one for each person, with their submissions. They wait as due but unqueued, like retries, unless
+// is_queued: then they stand at the front of their lane at once, and no tasks that are due before them delay them. The
 // task of a person with a reason is FAILED from the start: nothing can be sent to that person. An empty recipient, reason, country_no or
 // sign means none.
 func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error {
@@ -322,6 +325,7 @@ func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error 
 		arg.SourceIp,
 		arg.UserAgent,
 		arg.Traceparent,
+		arg.IsQueued,
 	)
 	return err
 }

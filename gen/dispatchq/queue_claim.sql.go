@@ -801,3 +801,44 @@ func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOff
 	}
 	return items, nil
 }
+
+const taskTest = `-- name: TaskTest :one
+SELECT s.id AS sender_id, s.is_paced, s.sign, t.company_id,
+    task_segments(t.content, t.sign, t.segments, s.sign, s.segment_size, true)::bigint AS segments,
+    coalesce(s.has_balance AND st.balance < task_segments(t.content, t.sign, t.segments, s.sign, s.segment_size, true), false)::boolean AS is_broke
+FROM queue t
+JOIN senders s ON s.sender_no = $1
+JOIN sender_states st ON st.sender_id = s.id
+WHERE t.task_id = $2 AND t.lease_until IS NULL
+FOR UPDATE OF t, st
+`
+
+type TaskTestParams struct {
+	SenderNo string
+	TaskID   string
+}
+
+type TaskTestRow struct {
+	SenderID  int64
+	IsPaced   bool
+	Sign      *string
+	CompanyID int64
+	Segments  int64
+	IsBroke   bool
+}
+
+// TaskTest returns what a test costs a sender, whatever its state, and locks it. segments are those of the task with the signature of the sender.
+// No row: the sender or the task is gone.
+func (q *Queries) TaskTest(ctx context.Context, arg TaskTestParams) (TaskTestRow, error) {
+	row := q.db.QueryRow(ctx, taskTest, arg.SenderNo, arg.TaskID)
+	var i TaskTestRow
+	err := row.Scan(
+		&i.SenderID,
+		&i.IsPaced,
+		&i.Sign,
+		&i.CompanyID,
+		&i.Segments,
+		&i.IsBroke,
+	)
+	return i, err
+}

@@ -183,7 +183,14 @@ WITH expired AS MATERIALIZED (
             JOIN channels c ON c.id = s.channel_id
             WHERE s.sender_no = t.processing_app_id AND s.kind <> 'app'
         ), $1::smallint) AND NOT u.is_last AS again,
-        u.is_last
+        u.is_last,
+        -- why the driver does not know the outcome; empty: it did not say
+        coalesce((
+            SELECT ': ' || d.error FROM deliveries d
+            WHERE d.task_id = t.task_id AND d.lease_id = t.lease_id AND d.error IS NOT NULL
+            ORDER BY d.id DESC
+            LIMIT 1
+        ), '') AS why
     FROM queue t
     CROSS JOIN LATERAL (
         SELECT coalesce(
@@ -206,7 +213,8 @@ retried AS (
             SELECT p.id, CASE WHEN t.lane / 32 <> t.priority OR p.id <> t.pool_id THEN NULL ELSE t.rank END
             FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
         ),
-        failed_app_id = t.processing_app_id, result = $3::text,
+        failed_app_id = t.processing_app_id,
+        result = (SELECT left($3::text || e.why, 500) FROM expired e WHERE e.task_id = t.task_id),
         processing_app_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL, start_until = NULL,
         updated_at = (SELECT moment.at FROM moment)
     WHERE t.task_id = ANY (ARRAY(SELECT e.task_id FROM expired e WHERE e.again))
@@ -222,7 +230,7 @@ logged AS (
     SELECT
         e.task_id, e.company_id, e.processing_app_id, e.lease_id, 'recovered',
         CASE WHEN e.again THEN 'retry' WHEN e.is_last THEN 'unclear' ELSE 'exhausted' END, (SELECT moment.at FROM moment),
-        CASE WHEN NOT e.again THEN 3 END, CASE WHEN e.is_last THEN $4::text WHEN NOT e.again THEN $5::text END, -- FAILED
+        CASE WHEN NOT e.again THEN 3 END, CASE WHEN NOT e.again THEN left(CASE WHEN e.is_last THEN $4::text ELSE $5::text END || e.why, 500) END, -- FAILED
         e.retry_count, e.due_at, e.updated_at, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit,
         e.pool_id, e.message_type, e.segments, e.entered_at, e.batch_id, e.country_no, e.is_test
     FROM expired e
@@ -275,20 +283,20 @@ func (q *Queries) TaskRecover(ctx context.Context, arg TaskRecoverParams) (TaskR
 const taskRelease = `-- name: TaskRelease :many
 WITH input AS MATERIALIZED (
     SELECT unnest($1::text[]) AS task_id, unnest($2::bigint[]) AS lease_id, unnest($3::boolean[]) AS is_tried,
-        unnest($4::text[]) AS reason, $5::interval AS delay, $6::interval AS delay_most
+        unnest($4::text[]) AS reason, nullif(left(unnest($5::text[]), 2000), '') AS answer, $6::interval AS delay, $7::interval AS delay_most
 ),
 held AS MATERIALIZED (
-    SELECT i.task_id, i.lease_id, i.is_tried, i.reason, i.delay, i.delay_most, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
+    SELECT i.task_id, i.lease_id, i.is_tried, i.reason, i.answer, i.delay, i.delay_most, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
         t.updated_at AS leased_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.pool_id, t.message_type, t.segments,
         t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 returned AS MATERIALIZED (
-    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.delay, h.delay_most, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
+    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.answer, h.delay, h.delay_most, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
         THEN h.at + least(h.delay_most, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null: it keeps its lane
     FROM held h
-    WHERE h.processing_app_id = $7::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
+    WHERE h.processing_app_id = $8::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
 ),
 requeued AS (
     UPDATE queue t
@@ -313,11 +321,11 @@ requeued AS (
 ),
 logged AS (
     INSERT INTO report_logs (
-        task_id, company_id, app_id, lease_id, event, effect, error_message, created_at, retry_count, due_at, leased_at, lease_until,
-        lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
+        task_id, company_id, app_id, lease_id, event, effect, error_message, request_data, created_at, retry_count, due_at, leased_at,
+        lease_until, lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
-    SELECT g.task_id, g.company_id, $7::text, g.lease_id, 'released', CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
-        nullif(left(g.reason, 500), ''), g.at, g.retry_count, g.due_at, g.leased_at, g.lease_until, g.lease_segments, g.lease_sign,
+    SELECT g.task_id, g.company_id, $8::text, g.lease_id, 'released', CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
+        nullif(left(g.reason, 500), ''), CASE WHEN g.answer IS NOT NULL THEN jsonb_build_object('answer', g.answer) END, g.at, g.retry_count, g.due_at, g.leased_at, g.lease_until, g.lease_segments, g.lease_sign,
         g.lease_limit, g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id, g.country_no, g.is_test
     FROM returned g
 )
@@ -329,6 +337,7 @@ type TaskReleaseParams struct {
 	LeaseIds  []int64
 	AreTried  []bool
 	Reasons   []string
+	Answers   []string
 	Delay     time.Duration
 	DelayMost time.Duration
 	SenderNo  string
@@ -354,6 +363,7 @@ func (q *Queries) TaskRelease(ctx context.Context, arg TaskReleaseParams) ([]Tas
 		arg.LeaseIds,
 		arg.AreTried,
 		arg.Reasons,
+		arg.Answers,
 		arg.Delay,
 		arg.DelayMost,
 		arg.SenderNo,

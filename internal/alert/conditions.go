@@ -9,6 +9,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
+	"lksms/internal/notification"
 	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
@@ -90,7 +91,7 @@ var waitKinds = []string{WaitTime, QueueDepth, PoolUnserved}
 // on which nobody sends, each alert would be the reason for the next one.
 func (s *Service) tellingOfWaits(ctx context.Context) ([]int64, error) {
 	ids, err := s.q.AlertRenderings(ctx, dbq.AlertRenderingsParams{
-		BizType: BizType, SubmittedBy: submitter, Kinds: waitKinds,
+		BizType: BizType, SubmittedBy: notification.Alerts, Kinds: waitKinds,
 	})
 	return ids, postgres.Wrap("read renderings of alerts", err, nil)
 }

@@ -29,9 +29,6 @@ import (
 // BizType is the business type of notifications that tell alerts.
 const BizType int16 = 32767
 
-// submitter is the user of these notifications. No user can have this name.
-const submitter = "system:alerts"
-
 // Teller tells alerts to their receivers.
 type Teller struct {
 	db            *postgres.DB
@@ -209,7 +206,7 @@ func (r *run) notify(ctx context.Context, due []dbq.AlertDeliveriesDueRow) (told
 					Payload: languageOf(to.Language).payload(due), UserIDs: to.UserIds,
 				}, []notification.Notification{{
 					BizType: BizType, BizID: due[0].Alert.ID, Channel: channel, DedupKey: &key, ExpiresAt: new(at.Add(keptFor)),
-				}}, queue.Origin{User: submitter, CompanyID: *to.CompanyID, RequestID: "alerts"})
+				}}, queue.Origin{User: notification.Alerts, CompanyID: *to.CompanyID, RequestID: "alerts"})
 				if made := outcome.Made; err == nil && !made[0].Deduplicated && made[0].Status == notification.Failed {
 					err = errors.New(reasonOf(made[0]))
 				}

@@ -882,3 +882,31 @@ func TestATaskThatTellsOfAnEndLateIsNotLateItself(t *testing.T) {
 	w.evaluate()
 	w.expect()
 }
+
+// A campaign of the receiver's own company waits. The alert overtakes it on every channel, although nothing was queued yet.
+func TestAnAlertOvertakesTheCampaignOfItsReceiversCompany(t *testing.T) {
+	w, _ := newTelling(t, "")
+	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
+	w.polled("mail")
+	contacts := make([]map[string]any, 300)
+	people := make([]string, len(contacts))
+	for i := range contacts {
+		people[i] = fmt.Sprint("p", i)
+		contacts[i] = map[string]any{"user_id": people[i], "email": people[i] + "@example.com"}
+	}
+	w.PutContacts(append(contacts, map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})...)
+	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["sms","email"],"user_ids":["u1"]}`)
+	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/9/email", `{"title":"t","content":"campaign"}`)
+	w.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{"biz_type": 9, "biz_id": 1, "channels": []string{"email"}, "payload": map[string]any{}, "user_ids": people})
+	w.SubmitMany("campaign", 100, nil)
+	for range 5 {
+		w.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code", "message_type": "verification"})
+	}
+	w.late()
+	w.tell()
+	for sender, limit := range map[string]int{"mail": 1, "phone": 1} {
+		if got := w.Claim(sender, limit); len(got) != 1 || !strings.Contains(got[0].Content, "[严重]") && !strings.Contains(got[0].Content, "等待") {
+			t.Errorf("%s got %+v", sender, got)
+		}
+	}
+}

@@ -29,6 +29,13 @@ func (b *Bundle) AddSender(body map[string]any) {
 	if body["name"] == nil {
 		body["name"] = body["sender_no"]
 	}
+	if kind := body["kind"]; kind != nil && kind != "app" { // without these, the server adds a driven sender that sends nothing
+		for name, value := range map[string]any{"status": "on", "is_shared": true} {
+			if _, isSaid := body[name]; !isSaid {
+				body[name] = value
+			}
+		}
+	}
 	b.Expect(200, "", "POST", "/api/v1/admin/senders", body)
 }
 

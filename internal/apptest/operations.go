@@ -93,6 +93,8 @@ var Operations = map[string]Operation{
 	"updateRoute":                     {"PATCH", "/api/v1/admin/routes/9", `{"weight":2}`, ""},
 	"deleteRoute":                     {"DELETE", "/api/v1/admin/routes/9", "", ""},
 	"changeBalance":                   {"POST", "/api/v1/admin/senders/nobody/balance", `{"change":1}`, ""},
+	"testSender":                      {"POST", "/api/v1/admin/senders/nobody/test", `{"phone_number":"13800138000","content":"x"}`, ""},
+	"listSenderAnswers":               {"GET", "/api/v1/admin/senders/nobody/answers", "", ""},
 	"pairPhone":                       {"POST", "/api/v1/admin/senders/nobody/pairing", `{}`, ""},
 	"listLedger":                      {"GET", "/api/v1/admin/senders/nobody/ledger", "", "read"},
 	"getSettings":                     {"GET", "/api/v1/admin/settings", "", "read"},

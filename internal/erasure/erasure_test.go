@@ -69,7 +69,9 @@ func (w *world) fill(no string, headers []string) {
 	}
 	w.Report(w.Claim(no+"-sender", 1)[0].TaskID, no+"-sender", 3, apptest.Report{"error_message": "no such number " + number})
 	// As a driver that calls a provider stores it.
-	w.Exec(`INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no, error) VALUES ($1, 1, $2, $3, 'p-1', $3)`, sent, no+"-sender", "+86"+number)
+	w.Exec(`INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no, error, answer) VALUES ($1, 1, $2, $3, 'p-1', $3, '200 ' || $3)`, sent, no+"-sender", "+86"+number)
+	w.Exec(`INSERT INTO sender_answers (sender_id, task_id, outcome, error, answer) SELECT s.id, $1, 'refused', $3, '200 ' || $3 FROM senders s WHERE s.sender_no = $2`,
+		sent, no+"-sender", "+86"+number)
 	w.Exec(`WITH c AS (
 		INSERT INTO callbacks (sender_no, source_ip, body) VALUES ($1, '1.1.1.1', $2) RETURNING id
 	) INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state) SELECT c.id, $1, 'p-1', $3, 1 FROM c`,

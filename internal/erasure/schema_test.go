@@ -10,13 +10,13 @@ import (
 
 // personal are the names of columns that may hold something of a person.
 var personal = regexp.MustCompile(`phone|html|recipient|content|mail|name|user|receiver|dingtalk|openid|payload|param|body|data|response|detail|` +
-	`value|attribute|text|error|result|before|after|entity_key|filter|title|remark|key$|bytes|row|fault|failure|page|address|contact|values`)
+	`value|attribute|text|error|result|before|after|entity_key|filter|title|remark|answer|key$|bytes|row|fault|failure|page|address|contact|values`)
 
 // erased are the columns that an erasure empties, whose rows it deletes, or that it waits for.
 var erased = words(`
 	announcements.payload announcements.user_ids audit.after audit.before audit.entity_key batch_rows.content batch_rows.recipient callbacks.body
 	contacts.attributes contacts.dingtalk_name contacts.email contacts.name contacts.phone contacts.user_id contacts.wechat_openid
-	dedup_keys.dedup_key default_contents.content default_contents.phone_number default_contents.recipient deliveries.error deliveries.recipient
+	dedup_keys.dedup_key default_contents.content default_contents.phone_number default_contents.recipient deliveries.answer deliveries.error deliveries.recipient sender_answers.answer sender_answers.error
 	erasures.asked_recipients erasures.recipients erasures.user_ids fruitless_submissions.content fruitless_submissions.phone_number fruitless_submissions.request_data
 	fruitless_submissions.response_data inbounds.phone_numbers idempotency_keys.response messages.content messages.dedup_key messages.phone_number messages.recipient
 	messages.request_data messages.submitted_content messages.user_id notifications.own_payload queue.content queue.phone_number queue.recipient

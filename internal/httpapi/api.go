@@ -33,6 +33,7 @@ import (
 	"lksms/internal/job"
 	"lksms/internal/notification"
 	"lksms/internal/overview"
+	"lksms/internal/push"
 	"lksms/internal/queue"
 	"lksms/internal/receipt"
 	"lksms/internal/reconcile"
@@ -67,6 +68,7 @@ type Server struct {
 	directory *directory.Service
 	senders   *sender.Service
 	configs   *sender.Configs
+	pusher    *push.Pusher
 	receipts  *receipt.Service
 	inbounds  *inbound.Service
 	phones    *smsgate.Service
@@ -103,6 +105,7 @@ type Services struct {
 	Directory     *directory.Service
 	Senders       *sender.Service
 	Configs       *sender.Configs
+	Pusher        *push.Pusher
 	Settings      *setting.Service
 	Receipts      *receipt.Service
 	Inbounds      *inbound.Service
@@ -132,7 +135,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	}
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
-		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
+		directory: services.Directory, senders: services.Senders, configs: services.Configs, pusher: services.Pusher, settings: services.Settings,
 		receipts: services.Receipts, inbounds: services.Inbounds, phones: services.Phones, notify: services.Notifications, contacts: services.Contacts, erasures: services.Erasures, feed: services.Feed, webhooks: services.Webhooks, servers: services.Servers, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
 		now: services.Overview, streams: options.Streams, options: options, gate: guard,
 	}

@@ -120,3 +120,22 @@ func TestRefusalsAndAnswersToUnknownCallersArePaced(t *testing.T) {
 		}
 	}
 }
+
+// Programs of Windows write a byte order mark before JSON. No body is refused for it, and no stored text begins with it.
+func TestAByteOrderMarkBeforeABodyIsSkipped(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "POST", "/api/v1/admin/inbounds", `{"inbound_no":"apprise","preset":"apprise"}`)
+	for path, body := range map[string]string{
+		"/api/v1/sms/send":              `{"phone_number":"13800138000","content":"x"}`,
+		"/api/v1/inbound/apprise":       `{"version":"1.0","title":"t","message":"m","attachments":[],"type":"success","phone_number":"13800138000"}`,
+		"/api/v1/admin/senders":         `{"sender_no":"logs","name":"Logs","kind":"log","config":{"showContent":true}}`,
+		"/smsgate/3rdparty/v1/messages": `{"phoneNumbers":["+8613800138000"],"textMessage":{"text":"x"}}`,
+	} {
+		if a := b.Call("POST", path, "\uFEFF"+body); a.Status >= 300 {
+			t.Errorf("%s: %d %s", path, a.Status, a.Raw)
+		}
+	}
+	if n := b.Count(`SELECT count(*) FROM messages WHERE request_data::text LIKE '%' || chr(65279) || '%'`); n > 0 {
+		t.Errorf("%d messages keep the mark", n)
+	}
+}

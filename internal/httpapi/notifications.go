@@ -11,6 +11,7 @@ import (
 	"lksms/internal/httpapi/paging"
 	"lksms/internal/notification"
 	"lksms/internal/optional"
+	"lksms/internal/queue"
 )
 
 // CreateNotifications tells people of a business event (S1.3).
@@ -34,7 +35,11 @@ func (s *Server) CreateNotifications(ctx context.Context, req api.CreateNotifica
 	case len(users) == 0 && req.Body.Tag == nil:
 		return nil, fault.InvalidField("user_ids", fault.Required, nil)
 	}
-	outcome, err := s.notify.Create(ctx, &notification.Announcement{Payload: payload, UserIDs: users, Tag: req.Body.Tag}, all, gate.Of(ctx).Origin)
+	origin, err := s.originFor(ctx, req.Body.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	outcome, err := s.notify.Create(ctx, &notification.Announcement{Payload: payload, UserIDs: users, Tag: req.Body.Tag}, all, origin)
 	return api.CreateNotifications200JSONResponse(notificationsMade(outcome)), err
 }
 
@@ -44,12 +49,27 @@ func notificationsMade(o notification.Outcome) api.NotificationsMadeResponse {
 		Items: convert(o.Made, func(m notification.Made) api.NotificationMade {
 			return api.NotificationMade{
 				NotificationID: m.ID, Channel: m.Channel, Deduplicated: m.Deduplicated, Status: api.NotificationStatus(m.Status), Remark: optional.NonZero(m.Remark),
+				Replaces: replacedOf(m.Replaces),
 				Failed: convert(m.Failed, func(f notification.Failure) api.NotificationFailure {
 					return api.NotificationFailure{UserID: f.UserID, Reason: f.Reason}
 				}),
 			}
 		}),
 	}}
+}
+
+func replacedOf(r *notification.Replaced) *api.NotificationReplaced {
+	if r == nil {
+		return nil
+	}
+	return &api.NotificationReplaced{NotificationID: r.ID, Remark: r.Remark}
+}
+
+// originFor is the origin of a request for the company that its body names, by default that of the caller.
+func (s *Server) originFor(ctx context.Context, companyNo *string) (origin queue.Origin, err error) {
+	origin = gate.Of(ctx).Origin
+	origin.CompanyID, err = s.companyID(ctx, companyNo)
+	return origin, unknownCompany(err)
 }
 
 // TakeEvent takes what happened to a business task (S1.4).
@@ -65,7 +85,11 @@ func (s *Server) TakeEvent(ctx context.Context, req api.TakeEventRequestObject) 
 		Sign: b.Sign, Operator: b.Operator,
 		Orbits: convert(optional.Value(b.Orbits), func(o api.Orbit) notification.Orbit { return notification.Orbit{No: o.OrbitNo, InTime: o.InTime} }),
 	}
-	outcome, err := s.notify.Take(ctx, e, gate.Of(ctx).Origin)
+	origin, err := s.originFor(ctx, b.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	outcome, err := s.notify.Take(ctx, e, origin)
 	return api.TakeEvent200JSONResponse(notificationsMade(outcome)), err
 }
 
@@ -85,7 +109,7 @@ func (s *Server) ListNotifications(ctx context.Context, req api.ListNotification
 	}
 	rows, end, err := s.notify.List(ctx, notification.Filter{
 		Viewer: seen, BizType: req.Params.BizType, BizID: req.Params.BizID, Channel: req.Params.Channel,
-		UserID: req.Params.UserID, Status: (*int16)(req.Params.Status), Before: before, Limit: limit + 1,
+		UserID: req.Params.UserID, SubmittedBy: req.Params.SubmittedBy, Status: (*int16)(req.Params.Status), Before: before, Limit: limit + 1,
 	})
 	items, next := paging.Page(rows, limit, summaryOf, func(row dbq.NotificationListRow) string { return paging.IDText(row.ID) })
 	if end > 0 {
@@ -115,7 +139,7 @@ func (s *Server) GetNotification(ctx context.Context, req api.GetNotificationReq
 		NotificationID: of.NotificationID, CompanyNo: of.CompanyNo, Channel: of.Channel, BizType: of.BizType, BizID: of.BizID, DedupKey: of.DedupKey,
 		Status: of.Status, People: of.People, Succeeded: of.Succeeded, RetryCount: of.RetryCount, NextRunTime: of.NextRunTime,
 		RepeatMinutes: of.RepeatMinutes, StartedAt: of.StartedAt, ExpiresAt: of.ExpiresAt, Sign: of.Sign, Remark: of.Remark,
-		Operator: of.Operator, CreatedAt: of.CreatedAt, UpdatedAt: of.UpdatedAt,
+		Operator: of.Operator, SubmittedBy: of.SubmittedBy, ChangedBy: of.ChangedBy, CreatedAt: of.CreatedAt, UpdatedAt: of.UpdatedAt,
 		Payload: payload, UserIds: n.Announcement.UserIds, Tag: n.Announcement.Tag, Recipients: &recipients,
 	}
 	return api.GetNotification200JSONResponse{Code: ok, Message: success, Data: one}, nil
@@ -126,7 +150,7 @@ func summaryOf(n dbq.NotificationListRow) api.NotificationSummary {
 		NotificationID: n.ID, CompanyNo: n.CompanyNo, Channel: n.Channel, BizType: n.BizType, BizID: n.BizID, DedupKey: n.DedupKey,
 		Status: api.NotificationStatus(n.Status), People: n.People, Succeeded: n.Succeeded, RetryCount: n.Retries,
 		NextRunTime: n.NextRunTime, RepeatMinutes: n.RepeatMinutes, StartedAt: n.StartedAt, ExpiresAt: n.ExpiresAt, Sign: n.Sign,
-		Remark: n.Remark, Operator: n.Operator, CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
+		Remark: n.Remark, Operator: n.Operator, SubmittedBy: n.SubmittedBy, ChangedBy: n.ChangedBy, CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
 	}
 }
 
@@ -141,8 +165,13 @@ func (s *Server) EndNotifications(ctx context.Context, req api.EndNotificationsR
 		expected = convert(*req.Body.ExpectedStatuses, func(e api.NotificationEndRequestExpectedStatuses) int16 { return int16(e) })
 	}
 	n, err := s.notify.End(ctx, company, viewer(ctx).Owner, []int16{req.Body.BizType}, req.Body.BizIds, nil,
-		int16(req.Body.Status), expected, req.Body.Operator)
+		int16(req.Body.Status), expected, actsFor(ctx, req.Body.Operator))
 	return api.EndNotifications200JSONResponse(changed(n)), err
+}
+
+// actsFor is the caller, and the person on whose behalf it acts.
+func actsFor(ctx context.Context, operator *string) notification.By {
+	return notification.By{User: gate.Of(ctx).Caller.User.Username, Operator: operator}
 }
 
 func changed(n int) api.ChangedResponse {
@@ -155,6 +184,6 @@ func (s *Server) DeleteNotifications(ctx context.Context, req api.DeleteNotifica
 	if err != nil {
 		return nil, err
 	}
-	n, err := s.notify.Delete(ctx, company, viewer(ctx).Owner, req.Params.BizType, req.Params.BizIds, req.Params.Operator)
+	n, err := s.notify.Delete(ctx, company, viewer(ctx).Owner, req.Params.BizType, req.Params.BizIds, actsFor(ctx, req.Params.Operator))
 	return api.DeleteNotifications200JSONResponse(changed(n)), err
 }

@@ -7,7 +7,6 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
-	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/paging"
 	"lksms/internal/notification"
 	"lksms/internal/optional"
@@ -20,11 +19,15 @@ func (s *Server) SendOnce(ctx context.Context, req api.SendOnceRequestObject) (a
 	if err != nil {
 		return nil, err
 	}
+	origin, err := s.originFor(ctx, b.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
 	row, again, err := s.notify.SendOnce(ctx, notification.Once{
 		BusinessType: b.BusinessType, BusinessID: b.BusinessID, TemplateType: b.TemplateType, ReceiverUserID: b.ReceiverUserID,
 		TemplateID: b.TemplateID, OpenID: optional.Value(b.ReceiverOpenid), Data: data, Page: optional.Value(b.Page), Again: optional.Value(b.Retry),
 		OnUnclear: string(optional.Or(b.OnUnclear, api.OnUnclearFail)),
-	}, gate.Of(ctx).Origin)
+	}, origin)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +39,7 @@ func (s *Server) SendOnce(ctx context.Context, req api.SendOnceRequestObject) (a
 // ListOnce pages through subscribe messages, newest first (S2.4); those that failed, the latest failure first.
 func (s *Server) ListOnce(ctx context.Context, req api.ListOnceRequestObject) (api.ListOnceResponseObject, error) {
 	f := notification.OnceFilter{
-		Viewer: viewer(ctx), BusinessType: req.Params.BusinessType, BusinessID: req.Params.BusinessID,
+		Viewer: viewer(ctx), SubmittedBy: req.Params.SubmittedBy, BusinessType: req.Params.BusinessType, BusinessID: req.Params.BusinessID,
 		ReceiverUserID: req.Params.ReceiverUserID, Status: (*int16)(req.Params.SendStatus), Limit: paging.Size(req.Params.Limit) + 1,
 	}
 	key := func(row dbq.SubscribeListRow) string { return paging.IDText(row.ID) }
@@ -74,7 +77,7 @@ func onceOf(m dbq.SubscribeListRow) api.Once {
 	return api.Once{
 		MessageID: m.ID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType,
 		ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID, TaskID: m.TaskID, SendStatus: api.SendStatus(m.SendStatus),
-		Sends: m.Sends, OnUnclear: api.OnUnclear(m.OnUnclear), ErrorCode: optional.NonZero(m.ErrorCode), ErrorMessage: optional.NonZero(m.ErrorMessage),
+		Sends: m.Sends, SubmittedBy: m.SubmittedBy, OnUnclear: api.OnUnclear(m.OnUnclear), ErrorCode: optional.NonZero(m.ErrorCode), ErrorMessage: optional.NonZero(m.ErrorMessage),
 		SentAt: m.SentAt, FailedAt: notification.FailedAt(m), CreatedAt: m.CreatedAt,
 	}
 }

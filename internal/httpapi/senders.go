@@ -21,10 +21,12 @@ func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestOb
 		return nil, err
 	}
 	limits := optional.Value(req.Body.Limits)
+	kind := optional.Or(req.Body.Kind, sender.KindApp)
+	status, isShared := startOf(kind)
 	row, err := s.senders.Create(ctx, dbq.SenderCreateParams{
 		SenderNo: req.Body.SenderNo, Name: req.Body.Name, Channel: optional.Or(req.Body.Channel, directory.SMS),
-		Kind: optional.Or(req.Body.Kind, sender.KindApp), Status: string(optional.Or(req.Body.Status, api.SenderOn)),
-		Sort: optional.Value(req.Body.Sort), IsShared: optional.Or(req.Body.IsShared, true), IntervalMs: optional.Value(req.Body.IntervalMs),
+		Kind: kind, Status: string(optional.Or(req.Body.Status, status)),
+		Sort: optional.Value(req.Body.Sort), IsShared: optional.Or(req.Body.IsShared, isShared), IntervalMs: optional.Value(req.Body.IntervalMs),
 		PerMinute: limits.PerMinute, PerHour: limits.PerHour, PerDay: limits.PerDay, PerMonth: limits.PerMonth,
 		TimeZone: optional.Or(req.Body.TimeZone, "Asia/Shanghai"), LeaseSeconds: req.Body.LeaseSeconds, Sign: req.Body.Sign,
 		SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch, SegmentPrice: req.Body.SegmentPrice, Config: config,
@@ -32,6 +34,15 @@ func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestOb
 	})
 	answer, err := s.senderAnswer(row, err)
 	return api.CreateSender200JSONResponse(answer), err
+}
+
+// startOf returns the status with which a sender of a kind starts, and whether it is shared, unless its request says otherwise. A driven sender
+// waits: with a wrong configuration it would take whatever waits.
+func startOf(kind string) (status api.SenderStatus, isShared bool) {
+	if kind == sender.KindApp {
+		return api.SenderOn, true
+	}
+	return api.SenderOff, false
 }
 
 // ListSenders pages through senders, newest first.
@@ -63,6 +74,12 @@ func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestOb
 	}
 	p := req.Body
 	row, err := s.senders.Update(ctx, req.SenderNo, p.Version, gate.Of(ctx).Caller.User.Username, func(to *sender.Settings) {
+		if kind := optional.Or(p.Kind, to.Kind); kind != to.Kind && kind != sender.KindApp { // it is another provider now
+			to.IsShared = false
+			if to.Status == string(api.SenderOn) {
+				to.Status = string(api.SenderOff)
+			}
+		}
 		set(&to.Name, p.Name)
 		set(&to.Kind, p.Kind)
 		set(&to.Status, (*string)(p.Status))
@@ -144,6 +161,7 @@ func (s *Server) senderOf(row dbq.SenderListRow) (api.Sender, error) {
 		rate, average := float64(row.Succeeded)/float64(reported), row.ResponseMs/reported
 		one.SuccessRate, one.AverageResponseMs = &rate, &average
 	}
+	one.ConfigGaps = s.configs.Gaps(row.Kind, row.SenderNo, row.Config)
 	config, err := s.configs.Show(row.Kind, row.SenderNo, row.Config)
 	if err == nil {
 		one.Config, err = jsonbody.Fields(config)
@@ -159,4 +177,31 @@ func entryOf(e dbq.SenderLedger) api.LedgerEntry {
 		ID: e.ID, Change: e.Change, Balance: e.Balance, LeaseID: e.LeaseID, Remark: e.Remark, By: e.Username, CreatedAt: e.CreatedAt,
 		LowWarning: e.LowWarning, LowSwitch: e.LowSwitch,
 	}
+}
+
+// ListSenderAnswers shows the last answers of a sender's provider.
+func (s *Server) ListSenderAnswers(ctx context.Context, req api.ListSenderAnswersRequestObject) (api.ListSenderAnswersResponseObject, error) {
+	rows, err := s.senders.Answers(ctx, req.SenderNo)
+	return api.ListSenderAnswers200JSONResponse{Code: ok, Message: success, Data: convert(rows, answerOf)}, err
+}
+
+func answerOf(a dbq.SenderAnswer) api.SenderAnswer {
+	return api.SenderAnswer{TaskID: a.TaskID, At: a.CreatedAt, Outcome: api.SenderOutcome(a.Outcome), Code: a.Code, Error: a.Error, Answer: a.Answer}
+}
+
+// TestSender sends one message through exactly one sender.
+func (s *Server) TestSender(ctx context.Context, req api.TestSenderRequestObject) (api.TestSenderResponseObject, error) {
+	trial, err := s.pusher.Test(ctx, req.SenderNo, req.Body.PhoneNumber, req.Body.Content, gate.Of(ctx).Origin)
+	if err != nil {
+		return nil, err
+	}
+	o := trial.Outcome
+	made := api.SenderTested{
+		TaskID: trial.TaskID, Outcome: api.SenderOutcome(o.Kind()), ProviderNo: optional.NonZero(o.ProviderNo), Code: optional.NonZero(o.Code),
+		Error: optional.NonZero(o.Error), Answer: optional.NonZero(o.Answer), DurationMs: trial.Took.Milliseconds(),
+	}
+	if r := trial.Request; r != nil {
+		made.Request = &api.ProviderRequest{Method: r.Method, URL: r.URL, Headers: r.Headers, Body: r.Body}
+	}
+	return api.TestSender200JSONResponse{Code: ok, Message: success, Data: made}, nil
 }

@@ -65,6 +65,9 @@ type Outcome struct {
 
 // Take processes a business event in one transaction. Faults: request.invalid, limit.reached.
 func (s *Service) Take(ctx context.Context, e Event, origin queue.Origin) (Outcome, error) {
+	if err := e.complete(); err != nil {
+		return Outcome{}, err
+	}
 	if err := e.check(); err != nil {
 		return Outcome{}, err
 	}
@@ -92,6 +95,7 @@ func (s *Service) Take(ctx context.Context, e Event, origin queue.Origin) (Outco
 		case "orbit_plan":
 			if ends.task == nil {
 				all = e.orbitReminders(now)
+				o.Ended, err = s.moveReminders(ctx, e, origin)
 			}
 		case "task_finished", "task_abnormal":
 			bizType, as, key := TaskFinished, Cancelled, "3_%d"
@@ -100,7 +104,7 @@ func (s *Service) Take(ctx context.Context, e Event, origin queue.Origin) (Outco
 			}
 			all = e.onEachChannel(bizType, e.TaskID, fmt.Sprintf(key, e.TaskID))
 			// Reminders of something that is over are pointless.
-			o.Ended, err = s.End(ctx, origin.CompanyID, nil, []int16{OrbitRemind, NodeTimeout}, nil, &e.TaskID, as, []int16{Waiting}, e.Operator)
+			o.Ended, err = s.End(ctx, origin.CompanyID, nil, []int16{OrbitRemind, NodeTimeout}, nil, &e.TaskID, as, []int16{Waiting}, By{origin.User, e.Operator})
 			if err == nil && ends.task == nil {
 				err = s.endTask(ctx, origin.CompanyID, e.TaskID, optional.Or(e.EndedAt, now))
 			}
@@ -108,7 +112,7 @@ func (s *Service) Take(ctx context.Context, e Event, origin queue.Origin) (Outco
 			all = e.timeoutReminders(now)
 			err = s.startNode(ctx, origin.CompanyID, e, ends, all)
 		case "node_finished":
-			o.Ended, all, err = s.endNode(ctx, origin.CompanyID, e, ends, now)
+			o.Ended, all, err = s.endNode(ctx, origin, e, ends, now)
 		default:
 			return fault.InvalidField("event", fault.NotAllowed, nil)
 		}
@@ -198,7 +202,8 @@ func (s *Service) startNode(ctx context.Context, companyID int64, e Event, ends 
 // endNode ends the reminders of a node, and returns how many. For a node that was never started it returns reminders
 // that are over, so that a late start finds their dedup keys taken. An end before the latest start of the node
 // changes nothing, if that start was reported with its time.
-func (s *Service) endNode(ctx context.Context, companyID int64, e Event, ends endings, now time.Time) (ended int, all []Notification, err error) {
+func (s *Service) endNode(ctx context.Context, origin queue.Origin, e Event, ends endings, now time.Time) (ended int, all []Notification, err error) {
+	companyID := origin.CompanyID
 	reminders, err := s.q.NodeReminders(ctx, dbq.NodeRemindersParams{CompanyID: companyID, NodeID: *e.NodeID})
 	if err != nil {
 		return 0, nil, fmt.Errorf("read reminders: %w", err)
@@ -206,7 +211,7 @@ func (s *Service) endNode(ctx context.Context, companyID int64, e Event, ends en
 	if e.EndedAt != nil && reminders.StartedAt.After(*e.EndedAt) {
 		return 0, nil, nil
 	}
-	ended, err = s.End(ctx, companyID, nil, []int16{NodeTimeout}, []int64{*e.NodeID}, nil, Cancelled, []int16{Waiting}, e.Operator)
+	ended, err = s.End(ctx, companyID, nil, []int16{NodeTimeout}, []int64{*e.NodeID}, nil, Cancelled, []int16{Waiting}, By{origin.User, e.Operator})
 	switch {
 	case err != nil:
 		return 0, nil, err
@@ -228,6 +233,31 @@ func (s *Service) endNode(ctx context.Context, companyID int64, e Event, ends en
 	return ended, all, nil
 }
 
+// moveReminders withdraws the reminders of orbits that are planned for another time now, and returns how many people had not been reminded by. Their
+// dedup keys are free for the reminders of the new time. A reminder that was sent stays sent, unless it comes again later by more than its life.
+func (s *Service) moveReminders(ctx context.Context, e Event, origin queue.Origin) (int, error) {
+	p := dbq.OrbitRemindersParams{CompanyID: origin.CompanyID, TaskID: e.TaskID, Life: reminderLife}
+	for _, orbit := range e.Orbits {
+		p.OrbitNos, p.InTimes = append(p.OrbitNos, orbit.No), append(p.InTimes, orbit.InTime)
+	}
+	stale, err := s.q.OrbitReminders(ctx, p)
+	if err != nil || len(stale) == 0 {
+		return 0, postgres.Wrap("find reminders of another time", err, nil)
+	}
+	all, waiting := make([]int64, len(stale)), []int64{}
+	for i, n := range stale {
+		if all[i] = n.ID; n.IsWaiting {
+			waiting = append(waiting, n.ID)
+		}
+	}
+	err = s.q.RemindersReplace(ctx, dbq.RemindersReplaceParams{Ids: all, WaitingIds: waiting, Operator: e.Operator, ChangedBy: origin.User})
+	if err != nil {
+		return 0, postgres.Wrap("replace reminders", err, nil)
+	}
+	_, err = s.tasks.Withdraw(ctx, waiting, optional.Or(e.Operator, origin.User))
+	return len(waiting), err
+}
+
 // Maximum numbers of notifications, and of messages once they are due, that the orbits of one event can cause.
 const (
 	remindersMost = 1000
@@ -247,9 +277,22 @@ const (
 	maxYearsBack = 20
 )
 
+// complete reads from the payload what the start of a node does not name itself.
+func (e *Event) complete() (err error) {
+	if e.Name == "node_started" && e.MaxMins == nil {
+		e.MaxMins, err = minutesOf(e.Payload, "maxDuration")
+	}
+	return err
+}
+
 // check returns request.invalid for what is wrong with an event.
 func (e Event) check() error {
+	times := map[int64]time.Time{}
 	for i, orbit := range e.Orbits {
+		if at, isKnown := times[orbit.No]; isKnown && !at.Equal(orbit.InTime) {
+			return fault.InvalidField(fmt.Sprintf("orbits.%d.orbit_no", i), fault.Duplicate, nil)
+		}
+		times[orbit.No] = orbit.InTime
 		if orbit.InTime.After(time.Now().AddDate(0, 0, maxDaysAhead)) {
 			return fault.InvalidField(fmt.Sprintf("orbits.%d.in_time", i), fault.TooFarAhead, maxDaysAhead)
 		}

@@ -176,15 +176,15 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 	}
 	for attempt := range 10 { // a notification with the key may be deleted between the two statements
 		if n.DedupKey != nil && (isNew || attempt > 0) {
-			id, err := s.q.NotificationFind(ctx, dbq.NotificationFindParams{
-				CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
-			})
-			if err == nil {
+			id, replaced, err := s.findNamed(ctx, n, origin)
+			switch {
+			case err != nil:
+				return made, err
+			case id != 0:
 				made.ID, made.Deduplicated = id, true
 				return made, nil
-			}
-			if !postgres.IsNoRows(err) {
-				return made, fmt.Errorf("find notification: %w", err)
+			case replaced != nil:
+				made.Replaces = replaced
 			}
 		}
 		row, err := s.q.NotificationCreate(ctx, p)
@@ -203,6 +203,40 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 		}
 	}
 	return made, fault.InvalidField("channels", fault.NotThere, nil)
+}
+
+// findNamed returns the id of the notification that has the dedup key of n; 0: none has. One that failed and reached nobody gives its key up, and is
+// replaced. It is locked before: of several attempts at once, one takes its place.
+func (s *Service) findNamed(ctx context.Context, n Notification, origin queue.Origin) (id int64, replaced *Replaced, err error) {
+	found, err := s.q.NotificationFind(ctx, dbq.NotificationFindParams{
+		CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
+	})
+	switch {
+	case postgres.IsNoRows(err):
+		return 0, nil, nil
+	case err != nil:
+		return 0, nil, fmt.Errorf("find notification: %w", err)
+	case found.Status != Failed:
+		return found.ID, nil, nil
+	}
+	if err := s.q.NotificationHold(ctx, found.ID); err != nil {
+		return 0, nil, fmt.Errorf("lock notification: %w", err)
+	}
+	remark, err := s.q.NotificationFree(ctx, found.ID)
+	if err == nil {
+		return 0, &Replaced{found.ID, remark}, nil
+	}
+	if !postgres.IsNoRows(err) {
+		return 0, nil, fmt.Errorf("free dedup key: %w", err)
+	}
+	// It keeps the key, or another attempt has just taken it.
+	again, err := s.q.NotificationFind(ctx, dbq.NotificationFindParams{
+		CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
+	})
+	if postgres.IsNoRows(err) {
+		return 0, nil, nil
+	}
+	return again.ID, nil, postgres.Wrap("find notification", err, nil)
 }
 
 // distinct removes duplicates and keeps the order.

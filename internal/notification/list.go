@@ -12,24 +12,30 @@ import (
 	"lksms/internal/queue"
 )
 
+// By is who acts: the user of LKSMS, and the person on whose behalf the user acts, if it says so.
+type By struct {
+	User     string
+	Operator *string
+}
+
 // End sets the notifications of a business that are in one of the expected states, usually Waiting, to another state,
 // and returns how many (S1.6). Their waiting tasks are cancelled, and tasks that are being sent are not tried again.
 // If the new state is Waiting, the recipients that were not reached get a task again.
-func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, bizTask *int64, as int16, expected []int16, operator *string) (int, error) {
+func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, bizTask *int64, as int16, expected []int16, by By) (int, error) {
 	ended := 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		held, err := s.lock(ctx, companyID, owner, bizTypes, bizIDs, bizTask)
 		if err != nil {
 			return err
 		}
-		ids, err := s.q.NotificationSet(ctx, dbq.NotificationSetParams{Ids: held, Target: as, Expected: expected, Operator: operator})
+		ids, err := s.q.NotificationSet(ctx, dbq.NotificationSetParams{Ids: held, Target: as, Expected: expected, Operator: by.Operator, ChangedBy: by.User})
 		if err != nil {
 			return fmt.Errorf("set state of notifications: %w", err)
 		}
 		if ended = len(ids); as == Waiting {
 			return nil
 		}
-		_, err = s.tasks.Withdraw(ctx, ids, optional.Value(operator))
+		_, err = s.tasks.Withdraw(ctx, ids, optional.Or(by.Operator, by.User))
 		return err
 	})
 	return ended, err
@@ -43,19 +49,19 @@ func (s *Service) lock(ctx context.Context, companyID int64, owner *string, bizT
 
 // Delete marks the notifications of a business as deleted and returns how many (S1.6). Their waiting tasks are
 // cancelled, and their dedup keys are free again.
-func (s *Service) Delete(ctx context.Context, companyID int64, owner *string, bizType int16, bizIDs []int64, operator *string) (int, error) {
+func (s *Service) Delete(ctx context.Context, companyID int64, owner *string, bizType int16, bizIDs []int64, by By) (int, error) {
 	deleted := 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		ids, err := s.lock(ctx, companyID, owner, []int16{bizType}, bizIDs, nil)
 		if err != nil {
 			return err
 		}
-		n, err := s.q.NotificationDelete(ctx, dbq.NotificationDeleteParams{Ids: ids, Operator: operator})
+		n, err := s.q.NotificationDelete(ctx, dbq.NotificationDeleteParams{Ids: ids, Operator: by.Operator, ChangedBy: by.User})
 		if err != nil {
 			return fmt.Errorf("delete notifications: %w", err)
 		}
 		deleted = int(n)
-		_, err = s.tasks.Withdraw(ctx, ids, optional.Value(operator))
+		_, err = s.tasks.Withdraw(ctx, ids, optional.Or(by.Operator, by.User))
 		return err
 	})
 	return deleted, err
@@ -70,9 +76,11 @@ type Filter struct {
 	BizID   *int64
 	Channel *string
 	UserID  *string // one of the recipients
-	Status  *int16
-	Before  int64
-	Limit   int
+
+	SubmittedBy *string
+	Status      *int16
+	Before      int64
+	Limit       int
 }
 
 // scanMost bounds the notifications that a page with a filter by state reads: the state is computed from the tasks.
@@ -82,11 +90,13 @@ const scanMost = 2000
 // full by then, before is the id at which to continue. Otherwise before is 0.
 func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.NotificationListRow, before int64, err error) {
 	p := dbq.NotificationListParams{
-		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, BeforeID: f.Before, PageLimit: int32(f.Limit),
+		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, SubmittedBy: f.SubmittedBy,
+		BeforeID: f.Before, PageLimit: int32(f.Limit),
 	}
 	if f.Status != nil {
 		scanned, err := s.q.NotificationStatuses(ctx, dbq.NotificationStatusesParams{
-			CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, BeforeID: f.Before, ScanLimit: scanMost,
+			CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, SubmittedBy: f.SubmittedBy,
+			BeforeID: f.Before, ScanLimit: scanMost,
 		})
 		if err != nil {
 			return nil, 0, fmt.Errorf("read states: %w", err)

@@ -11,6 +11,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/contact"
 	"lksms/internal/fault"
+	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/tracing"
@@ -35,6 +36,9 @@ const (
 	EndedAbnormally
 	SomeFailed
 )
+
+// Alerts is the user of the notifications that tell alerts. No user can have this name. Their messages go before all others.
+const Alerts = "system:alerts"
 
 // Service manages notifications. Every method is at most one transaction, except Run.
 type Service struct {
@@ -74,7 +78,7 @@ type Notification struct {
 	BizTaskID *int64 // the business task whose event caused it, and with which it ends; nil: a caller created it directly
 	Channel   string
 	Own       map[string]any // added to the payload of the announcement; overrides its keys
-	DedupKey  *string        // identifies it on its channel, for its submitter, or for its company if an event caused it: a second one with the key is the first
+	DedupKey  *string        // identifies it on its channel in its company, apart from those of events: a second one with the key is the first
 	NextRunAt *time.Time     // nil: now, or by the payload of a NodeTimeout
 	Repeat    *int64         // minutes between reminders; nil: none, or by the payload of a NodeTimeout
 	StartedAt *time.Time     // start of the node, for a timeout reminder
@@ -93,6 +97,13 @@ type Made struct {
 	Status       int16
 	Remark       string    // why no task was enqueued; empty: no reason
 	Failed       []Failure // recipients that are already known to be unreachable
+	Replaces     *Replaced // the earlier attempt whose key it took; nil: none
+}
+
+// Replaced is a notification that had failed and reached nobody, and whose dedup key was freed for a later attempt.
+type Replaced struct {
+	ID     int64
+	Remark string // why it failed
 }
 
 // Failure names a recipient that cannot be reached, and the reason.
@@ -104,30 +115,44 @@ func (n *Notification) complete(payload map[string]any) error {
 	if n.BizType != NodeTimeout {
 		return nil
 	}
-	if value := payload["timeoutRemind"]; n.Repeat == nil && value != nil {
-		minutes, isNumber := number(value)
-		switch {
-		case !isNumber:
-			return fault.InvalidField("payload.timeoutRemind", fault.WrongType, "integer")
-		case minutes < 0:
-			return fault.InvalidField("payload.timeoutRemind", fault.TooSmall, 0)
-		case minutes > maxRepeatMinutes:
-			return fault.InvalidField("payload.timeoutRemind", fault.TooBig, maxRepeatMinutes)
-		case minutes > 0:
-			n.Repeat = &minutes
+	if n.Repeat == nil {
+		minutes, err := minutesOf(payload, "timeoutRemind")
+		if err != nil {
+			return err
+		}
+		if optional.Value(minutes) > 0 {
+			n.Repeat = minutes
 		}
 	}
 	if n.NextRunAt == nil && n.StartedAt != nil {
-		limit, _ := number(payload["maxDuration"])
-		if limit < 0 || limit > maxRepeatMinutes {
-			return fault.InvalidField("payload.maxDuration", fault.TooBig, maxRepeatMinutes)
+		limit, err := minutesOf(payload, "maxDuration")
+		if err != nil {
+			return err
 		}
-		n.NextRunAt = new(n.StartedAt.Add(time.Duration(limit) * time.Minute))
+		n.NextRunAt = new(n.StartedAt.Add(time.Duration(optional.Value(limit)) * time.Minute))
 	}
 	return nil
 }
 
-// maxRepeatMinutes is the maximum number of minutes between two reminders: a year.
+// minutesOf reads a number of minutes from a payload; nil: it has none. Fault: request.invalid.
+func minutesOf(payload map[string]any, key string) (*int64, error) {
+	value := payload[key]
+	if value == nil {
+		return nil, nil
+	}
+	minutes, isNumber := number(value)
+	switch {
+	case !isNumber:
+		return nil, fault.InvalidField("payload."+key, fault.WrongType, "integer")
+	case minutes < 0:
+		return nil, fault.InvalidField("payload."+key, fault.TooSmall, 0)
+	case minutes > maxRepeatMinutes:
+		return nil, fault.InvalidField("payload."+key, fault.TooBig, maxRepeatMinutes)
+	}
+	return &minutes, nil
+}
+
+// maxRepeatMinutes is the maximum number of minutes between two reminders, and that a node can take: a year.
 const maxRepeatMinutes = 525600
 
 // checkTimes returns request.invalid for times that are too far in the past or ahead.

@@ -22,7 +22,7 @@ const (
 	NotSent
 )
 
-// Once is a message on the WeChat channel that a submitter sends a user at most once for a business object and a kind
+// Once is a message on the WeChat channel that a company sends a user at most once for a business object and a kind
 // of message (S2.1).
 type Once struct {
 	BusinessType, TemplateType, ReceiverUserID, TemplateID string
@@ -35,7 +35,7 @@ type Once struct {
 	OnUnclear  string         // retry or fail, if it is unknown whether the provider sent the message
 }
 
-// SendOnce sends a message unless the submitter has sent one with the same identity or one is on its way: then it
+// SendOnce sends a message unless the company has sent one with the same identity or one is on its way: then it
 // returns that one, and deduplicated. Of several calls at once, one sends. A message that a crash interrupted, or of
 // which nobody knows whether it was sent, has failed, unless OnUnclear says to send it again (S2.2).
 func (s *Service) SendOnce(ctx context.Context, m Once, origin queue.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
@@ -44,40 +44,63 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin queue.Origin) (ro
 		return row, false, err
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		id, err := s.q.SubscribeCreate(ctx, dbq.SubscribeCreateParams{
-			CompanyID: origin.CompanyID, SubmittedBy: origin.User, BusinessType: m.BusinessType, BusinessID: m.BusinessID,
-			TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID,
-		})
-		switch {
-		case err == nil:
-			err = s.enqueueOnce(ctx, id, m, data, origin)
-		case postgres.IsNoRows(err):
-			id, err = s.q.SubscribeHold(ctx, dbq.SubscribeHoldParams{
+		row, deduplicated, err = s.earlierOnce(ctx, m, origin.CompanyID)
+		if err != nil || deduplicated && (row.SendStatus != NotSent || !m.Again) {
+			return err
+		}
+		id := row.ID
+		if !deduplicated {
+			id, err = s.q.SubscribeCreate(ctx, dbq.SubscribeCreateParams{
 				CompanyID: origin.CompanyID, SubmittedBy: origin.User, BusinessType: m.BusinessType, BusinessID: m.BusinessID,
-				TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID,
+				TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID,
 			})
-			if err != nil {
-				return fmt.Errorf("lock message: %w", err)
+			if postgres.IsNoRows(err) { // another call has just made it
+				if row, deduplicated, err = s.earlierOnce(ctx, m, origin.CompanyID); err != nil || row.SendStatus != NotSent || !m.Again {
+					return err
+				}
+				id = row.ID
 			}
-			row, err = s.readOnce(ctx, id)
-			switch {
-			case errors.Is(err, errNoNotification):
-				return fault.New(fault.Conflict, fault.TaskDropped) // nobody knows any more what became of it
-			case err != nil:
-				return err
-			}
-			if deduplicated = row.SendStatus != NotSent || !m.Again; deduplicated {
-				return nil
-			}
+		}
+		if err == nil {
 			err = s.enqueueOnce(ctx, id, m, data, origin)
 		}
 		if err != nil {
 			return postgres.Wrap("send once", err, nil)
 		}
+		deduplicated = false
 		row, err = s.readOnce(ctx, id)
 		return err
 	})
 	return row, deduplicated, err
+}
+
+// earlierOnce locks the messages of a company with the identity of m, and returns the one that counts, if there is any: one that was sent or is on its
+// way, else the oldest. In the version before, each submitter had one.
+func (s *Service) earlierOnce(ctx context.Context, m Once, companyID int64) (row dbq.SubscribeListRow, isFound bool, err error) {
+	ids, err := s.q.SubscribeHold(ctx, dbq.SubscribeHoldParams{
+		CompanyID: companyID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID,
+	})
+	if err != nil {
+		return row, false, fmt.Errorf("lock messages: %w", err)
+	}
+	isUnknown := false
+	for _, id := range ids {
+		one, err := s.readOnce(ctx, id)
+		switch {
+		case errors.Is(err, errNoNotification):
+			isUnknown = true // nobody knows any more what became of it
+		case err != nil:
+			return row, false, err
+		case one.SendStatus != NotSent:
+			return one, true, nil
+		case !isFound:
+			row, isFound = one, true
+		}
+	}
+	if isUnknown {
+		return row, false, fault.New(fault.Conflict, fault.TaskDropped)
+	}
+	return row, isFound, nil
 }
 
 // readOnce returns one message.
@@ -120,6 +143,7 @@ func (s *Service) enqueueOnce(ctx context.Context, id int64, m Once, data []byte
 // OnceFilter selects messages to list; nil matches all.
 type OnceFilter struct {
 	Viewer         queue.Viewer
+	SubmittedBy    *string
 	BusinessType   *string
 	BusinessID     *int64
 	ReceiverUserID *string
@@ -148,7 +172,7 @@ func FailedAt(m dbq.SubscribeListRow) *time.Time {
 func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]dbq.SubscribeListRow, error) {
 	if f.IsOfFailures() {
 		failures, err := s.q.SubscribeFailures(ctx, dbq.SubscribeFailuresParams{
-			CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BusinessType: f.BusinessType, BusinessID: f.BusinessID, ReceiverUserID: f.ReceiverUserID,
+			CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, SubmittedBy: f.SubmittedBy, BusinessType: f.BusinessType, BusinessID: f.BusinessID, ReceiverUserID: f.ReceiverUserID,
 			BeforeFailedAt: f.BeforeFailure, BeforeID: f.Before, PageLimit: int32(f.Limit),
 		})
 		rows := make([]dbq.SubscribeListRow, len(failures))
@@ -160,7 +184,7 @@ func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]dbq.SubscribeLi
 	// The tasks of a page may be of any day: a submitter sends the same message again.
 	rows, err := s.q.SubscribeList(ctx, dbq.SubscribeListParams{
 		ToID:      queue.LastID,
-		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BusinessType: f.BusinessType, BusinessID: f.BusinessID, ReceiverUserID: f.ReceiverUserID, SendStatus: f.Status, BeforeID: f.Before,
+		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, SubmittedBy: f.SubmittedBy, BusinessType: f.BusinessType, BusinessID: f.BusinessID, ReceiverUserID: f.ReceiverUserID, SendStatus: f.Status, BeforeID: f.Before,
 		PageLimit: int32(f.Limit),
 	})
 	return rows, postgres.Wrap("list messages", err, nil)

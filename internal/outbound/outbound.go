@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"lksms/internal/bom"
 )
 
 // Policy is where connections can go. Link-local and metadata addresses are refused in any case.
@@ -172,7 +174,7 @@ func (p Policy) Client(limit time.Duration) *http.Client {
 // ErrUnclear is the error of a request that may have arrived: a connection was open, and no whole answer came.
 var ErrUnclear = errors.New("no complete answer")
 
-// Do sends a request and reads the whole answer, of at most answerMost bytes. The status is 0 if no answer came.
+// Do sends a request and reads the whole answer, of at most answerMost bytes, without a byte order mark. The status is 0 if no answer came.
 func Do(client *http.Client, req *http.Request) (status int, body []byte, err error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
@@ -191,7 +193,7 @@ func Do(client *http.Client, req *http.Request) (status int, body []byte, err er
 	if err != nil {
 		err = errors.Join(ErrUnclear, err)
 	}
-	return res.StatusCode, body, err
+	return res.StatusCode, bom.Skip(body), err
 }
 
 // DialTLS connects like Dial and does the TLS handshake with a server called name.

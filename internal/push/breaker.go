@@ -14,7 +14,7 @@ import (
 const (
 	firstPause   = 2 * time.Second
 	maxPause     = 5 * time.Minute
-	fruitlessMax = 5               // batches in a row in which the provider gave no answer, or said that it is broken or too busy
+	fruitlessMax = 5               // batches in a row in which the provider gave no answer, or said that it is broken or too busy; answers in a row that were not understood
 	probeSpare   = 5 * time.Second // how much longer than its lease a probe is held
 )
 
@@ -49,22 +49,26 @@ func (w *worker) probe(ctx context.Context, openings int64, lease time.Duration)
 }
 
 // tally counts what a batch shows about its sender. A message that the provider refuses shows that the sender works:
-// otherwise the texts of one company could stop the sender for all. A message that cannot be sent, and an answer that
-// cannot be understood, show nothing.
+// otherwise the texts of one company could stop the sender for all. A message that cannot be sent shows nothing.
+// Answers that were not understood show, if no other came, that the configuration does not fit the provider.
 type tally struct {
 	tried   int             // messages with an outcome
+	unread  int             // messages with an answer that was not understood
 	through int             // messages that the provider accepted or refused
 	failure *driver.Outcome // a failure of the sender or the provider; Trouble takes precedence
 }
 
 func (t *tally) count(o driver.Outcome) {
 	t.tried++
+	if o.IsUnread() {
+		t.unread++
+	}
 	switch {
-	case o.Trouble || o.Outage:
+	case o.Trouble || o.Outage || o.Unknown:
 		if t.failure == nil || o.Trouble && (!t.failure.Trouble || o.Rest != driver.Rest{}) {
 			t.failure = &o
 		}
-	case !o.Unknown && !o.Unasked:
+	case !o.Unasked:
 		t.through++
 	}
 }
@@ -83,7 +87,7 @@ func (w *worker) conclude(ctx context.Context, current *setup, t tally) {
 			w.close(ctx, current)
 		}
 	case t.failure != nil:
-		w.fruitless++
+		w.fruitless += max(1, t.unread)
 		if c.openings > 0 || w.fruitless >= fruitlessMax {
 			w.open(ctx, current, *t.failure)
 		}

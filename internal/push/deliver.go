@@ -144,6 +144,7 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 		left[i] = u
 	}
 	var t tally
+	var latest latest
 	reported := make(chan struct{})
 	go func() {
 		defer close(reported)
@@ -155,8 +156,9 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 			var settled []answer
 			for _, k := range results {
 				t.count(k.outcome)
+				latest.add(b.rows[k.i].TaskID, k.outcome)
 				if k.outcome.Trouble {
-					left[k.i] = queue.Unused{TaskID: b.rows[k.i].TaskID, LeaseID: b.rows[k.i].LeaseID, Tried: true, Reason: k.outcome.Error}
+					left[k.i] = queue.Unused{TaskID: b.rows[k.i].TaskID, LeaseID: b.rows[k.i].LeaseID, Tried: true, Reason: k.outcome.Error, Answer: k.outcome.Answer}
 					continue
 				}
 				delete(left, k.i)
@@ -171,6 +173,7 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 
 	concluding, cancel := context.WithTimeout(context.WithoutCancel(w.p.sending), maxBackoff)
 	defer cancel()
+	w.p.keep(concluding, w.senderNo, latest)
 	w.conclude(concluding, current, t) // before the leases are returned: other servers must know about the pause
 	reason := becauseLate
 	switch {
@@ -206,7 +209,7 @@ func (w *worker) release(b batch, leases []queue.Unused) {
 		return
 	}
 	for i := range leases {
-		leases[i].Reason = postgres.Text(leases[i].Reason)
+		leases[i].Reason, leases[i].Answer = postgres.Text(leases[i].Reason), postgres.Text(leases[i].Answer)
 	}
 	w.insist(b, len(leases), func(ctx context.Context) error {
 		_, err := w.p.tasks.Release(ctx, w.senderNo, leases)
@@ -222,12 +225,13 @@ func (w *worker) report(current *setup, b batch, all []answer) {
 		o, row := k.outcome, b.rows[k.i]
 		// Texts of a provider can hold anything. A report that PostgreSQL rejects would be lost, and the message sent
 		// again.
-		o.ProviderNo, o.Code, o.Error = postgres.Text(o.ProviderNo), postgres.Text(o.Code), postgres.Text(o.Error)
+		o.ProviderNo, o.Code, o.Error, o.Answer = postgres.Text(o.ProviderNo), postgres.Text(o.Code), postgres.Text(o.Error), postgres.Text(o.Answer)
 		if o.Unknown {
 			unclear.TaskIds = append(unclear.TaskIds, row.TaskID)
 			unclear.LeaseIds = append(unclear.LeaseIds, row.LeaseID)
 			unclear.Recipients = append(unclear.Recipients, b.messages[k.i].Recipient)
 			unclear.Errors = append(unclear.Errors, o.Error)
+			unclear.Answers = append(unclear.Answers, o.Answer)
 			if !b.last[k.i] {
 				continue
 			}
@@ -293,8 +297,10 @@ func (w *worker) reportAll(ctx context.Context, reports []queue.Report) (left []
 func (w *setup) reportOf(row claim.Lease, o driver.Outcome) queue.Report {
 	r := queue.Report{TaskID: row.TaskID, SenderNo: w.row.SenderNo, LeaseID: &row.LeaseID, Status: queue.Success, ProviderNo: o.ProviderNo}
 	raw := map[string]any{"task_id": row.TaskID, "app_id": w.row.SenderNo, "lease_id": row.LeaseID, "status": queue.Success}
-	if o.ProviderNo != "" {
-		raw["provider_no"] = o.ProviderNo
+	for name, value := range map[string]string{"provider_no": o.ProviderNo, "answer": o.Answer} {
+		if value != "" {
+			raw[name] = value
+		}
 	}
 	if w.row.RetryMinutes != nil {
 		most := len(w.row.RetryMinutes)

@@ -176,7 +176,7 @@ type worker struct {
 	setup    atomic.Pointer[setup]      // nil: the sender is not driven now
 	enough   atomic.Pointer[time.Timer] // ends the wait of the claim
 
-	fruitless int // batches in a row in which no message got through; used by run only
+	fruitless int // batches in a row in which no message got through, with each answer that was not understood; used by run only
 }
 
 // setup is a version of a sender with its driver and circuit breaker.
@@ -194,7 +194,7 @@ func (p *Pusher) prepare(row dbq.SendersDrivenRow) *setup {
 	prepared := &setup{row: row, circuit: circuitOf(row.Openings, row.RestSeconds)}
 	if err == nil {
 		prepared.driver, err = driver.New(row.Kind, opened.Driver, driver.Tools{
-			Outbound: p.out, Log: log, Began: p.began(row.Kind, row.SenderNo), Token: (&tokens{p, row.SenderNo, sha256.Sum256(opened.Driver)}).get,
+			Outbound: p.out, Log: log, Began: p.began(row.Kind, row.SenderNo), Secrets: []string{opened.Secret}, Token: (&tokens{p, row.SenderNo, sha256.Sum256(opened.Driver)}).get,
 		})
 	}
 	if err != nil {

@@ -24,6 +24,7 @@ type Rendered struct {
 	MessageType int16
 	ExpiresAt   *time.Time // not after; nil: never
 	OnUnclear   string     // retry or fail; empty: as the sender has it
+	IsUrgent    bool       // goes before everything else on its channel, codes included
 	Origin
 }
 
@@ -88,9 +89,13 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 	if m.Channel == directory.SMS {
 		segments = segment.Count(segment.Signed(m.Sign, content))
 	}
+	priority := priorityOf(values.SMS, m.MessageType)
+	if m.IsUrgent {
+		priority = 0
+	}
 	p := dbq.TaskEnqueueParams{
 		Content: content, SubmittedBy: m.User, CompanyID: m.CompanyID, MessageType: m.MessageType,
-		Priority: priorityOf(values.SMS, m.MessageType), Segments: int16(segments),
+		Priority: priority, Segments: int16(segments), IsQueued: m.IsUrgent,
 		Sign: m.Sign, ExpiresAt: m.ExpiresAt, OnUnclear: m.OnUnclear, RenderingID: m.RenderingID, RequestID: m.RequestID, SourceIp: m.SourceIP, UserAgent: logtext.Text(m.UserAgent),
 		Traceparent: m.Traceparent,
 	}

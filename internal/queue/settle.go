@@ -289,6 +289,7 @@ type Unused struct {
 	LeaseID int64
 	Tried   bool
 	Reason  string
+	Answer  string // of the provider; empty: none came
 }
 
 const (
@@ -308,6 +309,7 @@ func (s *Service) Release(ctx context.Context, senderNo string, leases []Unused)
 		p.LeaseIds = append(p.LeaseIds, l.LeaseID)
 		p.AreTried = append(p.AreTried, l.Tried)
 		p.Reasons = append(p.Reasons, l.Reason)
+		p.Answers = append(p.Answers, l.Answer)
 	}
 	var released []dispatchq.TaskReleaseRow
 	err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {

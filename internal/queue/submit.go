@@ -59,6 +59,7 @@ type Submission struct {
 	Test           bool       // statistics count it apart, and a setting may keep it from being sent
 	BatchID        int64      // the uploaded list that the message is from; 0: none
 	SenderNo       string     // the only sender that may send the message; empty: any
+	IsTrial        bool       // a test that ClaimTrial leases: it is sent, whatever the setting says of tests
 
 	taskID string // was given out before, see Accepted; empty: a new one
 }
@@ -443,7 +444,7 @@ func queuedGroups(rows []newTask) map[group][]int {
 }
 
 // isSimulated reports whether the task is a test that is not sent.
-func (t newTask) isSimulated() bool { return t.Test && !t.sms.SendTests }
+func (t newTask) isSimulated() bool { return t.Test && !t.IsTrial && !t.sms.SendTests }
 
 // signed returns the text with the signature of the submission.
 func (t newTask) signed() string { return segment.Signed(t.Sign, t.final.Content) }

@@ -13,7 +13,7 @@ import (
 // An app cannot take or settle the tasks of a driven sender in any of these ways.
 func TestAnAppCannotBeADrivenSender(t *testing.T) {
 	b := apptest.New(t)
-	b.Expect(200, "", "POST", "/api/v1/admin/senders", `{"sender_no":"driven","name":"Driven","kind":"log"}`)
+	b.Expect(200, "", "POST", "/api/v1/admin/senders", `{"sender_no":"driven","name":"Driven","kind":"log","status":"on","is_shared":true}`)
 	bound := b.AddUser("bound", "send", map[string]any{"app_id": "driven"})
 	id := b.Submit("x")
 	for _, headers := range [][]string{nil, bound} {

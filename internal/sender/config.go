@@ -218,6 +218,9 @@ func (c *Configs) checkAndSeal(kind, senderNo string, config []byte, before *sto
 	if err != nil {
 		return nil, err
 	}
+	if err := driver.Review(built); err != nil {
+		return nil, err
+	}
 	if m.fields[callback.Secret] != nil && !slices.Contains(m.kept, callback.Secret) {
 		if err := parts.Callback.CheckSecret(parts.Secret); err != nil {
 			return nil, err
@@ -245,6 +248,30 @@ func (c *Configs) checkAndSeal(kind, senderNo string, config []byte, before *sto
 	})
 }
 
+// Gaps returns the fields of a stored configuration without which no sender can be saved any more. The sender goes on as it was saved.
+func (c *Configs) Gaps(kind, senderNo string, stored []byte) []string {
+	gaps := []string{}
+	if kind == KindApp {
+		return gaps
+	}
+	opened, err := c.Open(kind, senderNo, stored)
+	if err != nil {
+		return gaps // another error says so
+	}
+	var missing *fault.Error
+	if built, err := build(kind, opened); err == nil && errors.As(driver.Review(built), &missing) {
+		for _, f := range missing.Fields {
+			gaps = append(gaps, f.Name)
+		}
+	}
+	return gaps
+}
+
+// build makes a driver that calls nobody.
+func build(kind string, parts Opened) (driver.Driver, error) {
+	return driver.New(kind, parts.Driver, driver.Tools{Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler)})
+}
+
 // check splits an open configuration, and builds its driver.
 func check(kind string, fields map[string]json.RawMessage) (Opened, driver.Driver, error) {
 	opened, err := json.Marshal(fields)
@@ -260,7 +287,7 @@ func check(kind string, fields map[string]json.RawMessage) (Opened, driver.Drive
 			return Opened{}, nil, err
 		}
 	}
-	built, err := driver.New(kind, parts.Driver, driver.Tools{Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler)})
+	built, err := build(kind, parts)
 	return parts, built, err
 }
 

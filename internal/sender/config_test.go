@@ -53,7 +53,7 @@ func TestNullRemovesASecret(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	const path = "/api/v1/admin/senders/pushed"
 	b.Expect(200, "", "PATCH", path, map[string]any{"config": map[string]any{
-		"url": p.URL, "body": "${content}", "secrets": map[string]any{"password": "hunter2"}, "callbackSecret": "a-long-secret-of-callbacks",
+		"url": p.URL, "body": "${recipient} ${content}", "answer": map[string]any{"success": "status"}, "secrets": map[string]any{"password": "hunter2"}, "callbackSecret": "a-long-secret-of-callbacks",
 		"callback": map[string]any{"verify": "hmac", "header": "X-Signature", "number": "id", "state": "state", "delivered": []string{"1"}},
 	}})
 	change := func(config map[string]any) map[string]any {
@@ -196,7 +196,7 @@ func TestAnotherProviderNeedsTheSecretsAgain(t *testing.T) {
 		t.Errorf("shown: %v", shown)
 	}
 	b.Expect(422, "request.invalid", "PATCH", path, map[string]any{"kind": "http-sms", "config": map[string]any{"url": thief.URL, "secrets": "***"}})
-	b.Expect(200, "", "PATCH", path, map[string]any{"kind": "http-sms", "config": apptest.ReceiverConfig(p, nil)})
+	b.Expect(200, "", "PATCH", path, map[string]any{"kind": "http-sms", "status": "on", "is_shared": true, "config": apptest.ReceiverConfig(p, nil)})
 	// For the same provider the secrets stay, even if one for callbacks is replaced.
 	for _, body := range []map[string]any{
 		change(func(c map[string]any) { c["url"], c["timeoutSeconds"] = p.URL+"/v2?x=1", 5 }),

@@ -215,6 +215,15 @@ func (s *Service) Ledger(ctx context.Context, company *int64, no string, before 
 	return rows, postgres.Wrap("read ledger", err, nil)
 }
 
+// Answers returns the last answers of a sender's provider, newest first. Fault: sender.not_found.
+func (s *Service) Answers(ctx context.Context, no string) ([]dbq.SenderAnswer, error) {
+	if _, err := s.Get(ctx, nil, no); err != nil {
+		return nil, err
+	}
+	rows, err := s.q.SenderAnswers(ctx, no)
+	return rows, postgres.Wrap("read answers of sender", err, nil)
+}
+
 // AddFacts adds the leases and reports of facts to the totals of their senders, in the transaction of ctx.
 func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error {
 	var sums dbq.SenderTotalsAddParams

@@ -54,7 +54,7 @@ test('模拟手机只领取测试路由的短信，并上报失败、重试和�
 })
 
 test('the number of a driven sender is refused', async () => {
-  await server.api('POST', '/api/v1/admin/senders', { sender_no: 'driven', name: 'Driven', kind: 'log', is_shared: false })
+  await server.api('POST', '/api/v1/admin/senders', { sender_no: 'driven', name: 'Driven', kind: 'log', status: 'on', is_shared: false })
   const viewer = await openPage(browser, server, { language: 'en', expected: [/^409 POST \S+\/api\/v1\/sms\/tasks\/claim$/] })
   const { page } = viewer
   await page.addInitScript(() => localStorage.setItem('lksms.phone', 'driven'))

@@ -14,7 +14,7 @@ after(async () => {
 const routes = '/api/v1/admin/routes'
 
 test('routes are added and changed in the matrix, shares follow the weights, and the page says who would send', async () => {
-  for (const no of ['first', 'second', 'reserve']) await server.api('POST', '/api/v1/admin/senders', { sender_no: no, name: no, kind: 'log' })
+  for (const no of ['first', 'second', 'reserve']) await server.api('POST', '/api/v1/admin/senders', { sender_no: no, name: no, kind: 'log', status: 'on', is_shared: true })
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'Acme' })
   await server.api('POST', '/api/v1/admin/countries', { country_no: 'CN', name: '中国', dial_prefix: '86' })
   const viewer = await openPage(browser, server, { language: 'en', expected: [/^(409|422) POST \S+\/api\/v1\/admin\/routes$/] })

@@ -82,6 +82,7 @@ test('a provider keeps its secrets, its balance is topped up, and a test message
   await form.getByRole('button', { name: 'Save' }).click()
   await form.getByText('This is not valid JSON').waitFor()
   await form.getByLabel('Body (JSON)').fill('{"to": "${digits}", "text": "${content}", "key": "${secrets.key}"}')
+  await form.getByLabel('Field that shows success').fill('status')
   await form.getByLabel('Price of a segment').fill('0.045')
   await viewer.checkAccess('form of a provider')
   await viewer.screenshot('provider-form')
@@ -108,11 +109,17 @@ test('a provider keeps its secrets, its balance is topped up, and a test message
 
   await page.getByRole('button', { name: 'Test message' }).click()
   await form.getByLabel('Phone number').fill('13800138000')
-  await form.getByText('This sender can send it').waitFor()
   await viewer.checkAccess('test message')
   await viewer.screenshot('sender-test')
   await form.getByRole('button', { name: 'Send the test message' }).click()
-  // The address does not exist: 404 is the trouble of the sender.
+  // The address does not exist: 404 is the trouble of the sender. It was tested while it is paused.
+  const outcome = page.getByRole('dialog', { name: 'Outcome of the test' })
+  await outcome.getByText('The sender cannot send').waitFor()
+  assert.match((await outcome.locator('pre').allTextContents()).join('\n'), /404[\s\S]*POST [\s\S]*"key":"\*\*\*"/)
+  await viewer.checkAccess('outcome of a test')
+  await outcome.getByRole('button', { name: /close/i }).click()
+  await server.api('PATCH', '/api/v1/admin/senders/provider', { status: 'on', is_shared: true })
+  await server.api('POST', '/api/v1/sms/send', { phone_number: '13800138000', content: 'x' })
   await page.getByText(/(Open: nothing is sent|Half open: one message is tried)$/).waitFor()
   await page.getByText('The circuit breaker opened').waitFor()
   await viewer.checkAccess('sender in trouble')

@@ -323,6 +323,18 @@ SELECT
 FROM leased h
 ORDER BY h.task_id;
 
+-- TaskTest returns what a test costs a sender, whatever its state, and locks it. segments are those of the task with the signature of the sender.
+-- No row: the sender or the task is gone.
+-- name: TaskTest :one
+SELECT s.id AS sender_id, s.is_paced, s.sign, t.company_id,
+    task_segments(t.content, t.sign, t.segments, s.sign, s.segment_size, true)::bigint AS segments,
+    coalesce(s.has_balance AND st.balance < task_segments(t.content, t.sign, t.segments, s.sign, s.segment_size, true), false)::boolean AS is_broke
+FROM queue t
+JOIN senders s ON s.sender_no = @sender_no
+JOIN sender_states st ON st.sender_id = s.id
+WHERE t.task_id = @task_id AND t.lease_until IS NULL
+FOR UPDATE OF t, st;
+
 -- PoolsPassed returns those pools of pool_ids in which a sender leaves tasks to others. Without last_lane, such a pool has a task
 -- that the sender may not take: it failed there, or it needs more segments than are left. Only the first 1000 tasks of each pool are
 -- checked. With last_lane, the lane of the last task that the sender took, the claim is full, and such a pool has only tasks in later

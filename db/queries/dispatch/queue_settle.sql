@@ -141,7 +141,7 @@ ORDER BY v.task_id;
 -- name: TaskRelease :many
 WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id, unnest(@are_tried::boolean[]) AS is_tried,
-        unnest(@reasons::text[]) AS reason, @delay::interval AS delay, @delay_most::interval AS delay_most
+        unnest(@reasons::text[]) AS reason, nullif(left(unnest(@answers::text[]), 2000), '') AS answer, @delay::interval AS delay, @delay_most::interval AS delay_most
 ),
 held AS MATERIALIZED (
     SELECT i.*, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
@@ -179,11 +179,11 @@ requeued AS (
 ),
 logged AS (
     INSERT INTO report_logs (
-        task_id, company_id, app_id, lease_id, event, effect, error_message, created_at, retry_count, due_at, leased_at, lease_until,
-        lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
+        task_id, company_id, app_id, lease_id, event, effect, error_message, request_data, created_at, retry_count, due_at, leased_at,
+        lease_until, lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT g.task_id, g.company_id, @sender_no::text, g.lease_id, 'released', CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
-        nullif(left(g.reason, 500), ''), g.at, g.retry_count, g.due_at, g.leased_at, g.lease_until, g.lease_segments, g.lease_sign,
+        nullif(left(g.reason, 500), ''), CASE WHEN g.answer IS NOT NULL THEN jsonb_build_object('answer', g.answer) END, g.at, g.retry_count, g.due_at, g.leased_at, g.lease_until, g.lease_segments, g.lease_sign,
         g.lease_limit, g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id, g.country_no, g.is_test
     FROM returned g
 )
@@ -326,7 +326,14 @@ WITH expired AS MATERIALIZED (
             JOIN channels c ON c.id = s.channel_id
             WHERE s.sender_no = t.processing_app_id AND s.kind <> 'app'
         ), @max_retry_count::smallint) AND NOT u.is_last AS again,
-        u.is_last
+        u.is_last,
+        -- why the driver does not know the outcome; empty: it did not say
+        coalesce((
+            SELECT ': ' || d.error FROM deliveries d
+            WHERE d.task_id = t.task_id AND d.lease_id = t.lease_id AND d.error IS NOT NULL
+            ORDER BY d.id DESC
+            LIMIT 1
+        ), '') AS why
     FROM queue t
     CROSS JOIN LATERAL (
         SELECT coalesce(
@@ -349,7 +356,8 @@ retried AS (
             SELECT p.id, CASE WHEN t.lane / 32 <> t.priority OR p.id <> t.pool_id THEN NULL ELSE t.rank END
             FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
         ),
-        failed_app_id = t.processing_app_id, result = @timed_out::text,
+        failed_app_id = t.processing_app_id,
+        result = (SELECT left(@timed_out::text || e.why, 500) FROM expired e WHERE e.task_id = t.task_id),
         processing_app_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL, start_until = NULL,
         updated_at = (SELECT moment.at FROM moment)
     WHERE t.task_id = ANY (ARRAY(SELECT e.task_id FROM expired e WHERE e.again))
@@ -365,7 +373,7 @@ logged AS (
     SELECT
         e.task_id, e.company_id, e.processing_app_id, e.lease_id, 'recovered',
         CASE WHEN e.again THEN 'retry' WHEN e.is_last THEN 'unclear' ELSE 'exhausted' END, (SELECT moment.at FROM moment),
-        CASE WHEN NOT e.again THEN 3 END, CASE WHEN e.is_last THEN @unclear::text WHEN NOT e.again THEN @timed_out_last::text END, -- FAILED
+        CASE WHEN NOT e.again THEN 3 END, CASE WHEN NOT e.again THEN left(CASE WHEN e.is_last THEN @unclear::text ELSE @timed_out_last::text END || e.why, 500) END, -- FAILED
         e.retry_count, e.due_at, e.updated_at, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit,
         e.pool_id, e.message_type, e.segments, e.entered_at, e.batch_id, e.country_no, e.is_test
     FROM expired e

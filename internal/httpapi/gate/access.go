@@ -116,13 +116,19 @@ func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 	})
 }
 
-// auditedPaths are how the paths of operations begin that change what administrators, or the users of a company for it, set.
-var auditedPaths = []string{"/api/v1/admin/", "/api/v1/contacts", "/api/v1/tags", "/api/v1/webhooks"}
+// auditedPaths are how the paths of operations begin that change what administrators, or the users of a company for it, set, or what a colleague
+// submitted.
+var auditedPaths = []string{
+	"/api/v1/admin/", "/api/v1/contacts", "/api/v1/tags", "/api/v1/webhooks", "/api/v1/batches/", "/api/v1/notifications/status",
+}
+
+// auditedDeletion deletes what its path also creates; the creation is no act on what another user submitted.
+const auditedDeletion = "DELETE /api/v1/notifications"
 
 // isAudited reports whether an operation makes such changes, which are recorded with the caller.
 func isAudited(operation string) bool {
 	method, path, _ := strings.Cut(operation, " ")
-	return method != http.MethodGet && slices.ContainsFunc(auditedPaths, func(start string) bool { return strings.HasPrefix(path, start) })
+	return operation == auditedDeletion || method != http.MethodGet && slices.ContainsFunc(auditedPaths, func(start string) bool { return strings.HasPrefix(path, start) })
 }
 
 // alwaysServed are the operations that are answered even when all connections are taken. The metrics and the documentation are

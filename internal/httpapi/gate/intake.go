@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"lksms/internal/access"
+	"lksms/internal/bom"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/jsonbody"
 	"lksms/internal/outbound"
@@ -156,7 +157,11 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most
 	body := bytes.NewBuffer(make([]byte, 0, min(needed, smallBody)+bytes.MinRead)) // grows with the bytes that arrive, not with Content-Length
 	_, err = body.ReadFrom(&jsonbody.ShapeReader{Reader: paced})
 	paced.clearDeadline()
-	if x.Body.Raw = body.Bytes(); err != nil {
+	x.Body.Raw = body.Bytes()
+	if x.Operation != callbackOperation { // a signature covers the body as it came
+		x.Body.Raw = bom.Skip(x.Body.Raw)
+	}
+	if err != nil {
 		x.Body.Cut = unreadable(err, x.Body.Raw)
 	}
 	held := min(max(int64(len(x.Body.Raw)), 1), needed)

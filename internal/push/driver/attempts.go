@@ -9,16 +9,17 @@ import (
 
 // attempts decides whether a Send can try another message.
 type attempts struct {
-	ctx      context.Context                                                       //nolint:containedctx // the context of one Send
-	until    time.Time                                                             // no attempt starts after this time; zero: no limit
-	began    func(ctx context.Context, m Message) (context.Context, func(Outcome)) // Tools.Began
+	ctx      context.Context //nolint:containedctx // the context of one Send
+	until    time.Time       // no attempt starts after this time; zero: no limit
+	tools    Tools
 	troubled atomic.Bool
+	unread   atomic.Int32 // answers in a row that could not be understood
 }
 
 // newAttempts returns the attempts of a Send, each of which takes at most limit. No attempt starts that could be cut
-// off, unless so little time is left that none would start at all. began is Tools.Began.
-func newAttempts(ctx context.Context, limit time.Duration, began func(context.Context, Message) (context.Context, func(Outcome))) *attempts {
-	a := &attempts{ctx: ctx, began: began}
+// off, unless so little time is left that none would start at all.
+func newAttempts(ctx context.Context, limit time.Duration, tools Tools) *attempts {
+	a := &attempts{ctx: ctx, tools: tools}
 	if deadline, ok := ctx.Deadline(); ok {
 		a.until = deadline.Add(-min(limit, time.Until(deadline)/2))
 	}
@@ -32,16 +33,23 @@ func (a *attempts) canStart() bool {
 
 // try tries a message, which may stand for others of its group.
 func (a *attempts) try(m Message, send func(ctx context.Context) Outcome) Outcome {
-	ctx, ended := a.began(a.ctx, m)
-	o := send(ctx)
+	ctx, ended := a.tools.Began(a.ctx, m)
+	o := a.tools.mask.hideIn(send(ctx))
 	ended(o)
 	return o
 }
 
-// record records an outcome: after trouble no further message is tried. It reports whether the outcome has to be
+// UnreadMost is the number of answers in a row that could not be understood, after which no further message is tried: most likely the
+// configuration is wrong, and each message would go out again.
+const UnreadMost = 5
+
+// record records an outcome: after trouble no further message is tried, nor after UnreadMost answers that could not be understood. It reports whether the outcome has to be
 // reported.
 func (a *attempts) record(o Outcome) bool {
-	if o.Trouble {
+	if !o.IsUnread() {
+		a.unread.Store(0)
+	}
+	if o.Trouble || o.IsUnread() && a.unread.Add(1) >= UnreadMost {
 		a.troubled.Store(true)
 	}
 	return o != untried

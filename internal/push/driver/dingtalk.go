@@ -44,23 +44,23 @@ func newDingTalk(config []byte, t Tools) (Driver, error) {
 	if d.config.Answer != nil {
 		d.answer = *d.config.Answer
 		d.answer.busy = dingTalkBusy
-		if !d.answer.isNamed() {
-			return nil, fault.InvalidField("config.answer.success", fault.Required, nil)
-		}
 	}
 	if err := d.answer.check(); err != nil {
 		return nil, err
 	}
+	if !d.answer.saysSuccess() {
+		return nil, fault.InvalidField("config.answer.success", fault.Required, nil)
+	}
 	var err error
 	d.limit, err = timeout(d.config.TimeoutSeconds)
-	d.client = t.Outbound.Client(d.limit)
+	d.client = t.client(d.limit)
 	return d, err
 }
 
 func (d *dingTalk) Target() string { return target(d.config.BaseURL) }
 
 func (d *dingTalk) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	attempts := newAttempts(ctx, d.limit, d.tools.Began)
+	attempts := newAttempts(ctx, d.limit, d.tools)
 	groups := map[int64][]person{}
 	var order []int64
 	for i, m := range messages {

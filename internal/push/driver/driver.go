@@ -63,6 +63,7 @@ type Outcome struct {
 	ProviderNo string        // the provider's id of the message; can be empty
 	Code       string        // the provider's code of a failure; can be empty
 	Error      string        // the failure as text
+	Answer     string        // the provider's answer as it came, without secrets, at most AnswerMost characters; empty: none came
 	RetryAfter time.Duration // of a refusal: time until the retry; 0: the delay of the channel
 	Rest       Rest          // of Trouble: the pause that the provider asked for
 }
@@ -80,6 +81,9 @@ const (
 	Unclear = "unclear"
 	Trouble = "trouble"
 )
+
+// IsUnread reports whether an answer came that could not be understood.
+func (o Outcome) IsUnread() bool { return o.Unknown && !o.Outage }
 
 // IsCall reports whether the provider was called.
 func (o Outcome) IsCall() bool { return o != untried && !o.Unasked }
@@ -121,9 +125,15 @@ type Tools struct {
 	// Began is called when an attempt begins to call the provider for a message, which may stand for others of its group. The attempt runs with
 	// the returned context. ended is called with its outcome. Nil: nobody follows attempts.
 	Began func(ctx context.Context, m Message) (_ context.Context, ended func(o Outcome))
+	// Asked is called with each request for a message, without secrets. Nil: nobody asks for them.
+	Asked func(r Request)
+	// Secrets are secrets of the sender that its configuration does not hold. They are hidden in answers.
+	Secrets []string
 	// Token returns the access token for a provider. One process fetches it for all. The stale one is not returned
 	// again.
 	Token func(ctx context.Context, stale string, fetch func(ctx context.Context) (token string, lasts time.Duration, err error)) (string, error)
+
+	mask mask // hides the secrets of the configuration
 }
 
 // kind describes the drivers of one name.
@@ -173,7 +183,17 @@ func New(name string, config []byte, t Tools) (Driver, error) {
 	if t.Began == nil {
 		t.Began = func(ctx context.Context, _ Message) (context.Context, func(Outcome)) { return ctx, func(Outcome) {} }
 	}
+	t.mask = maskOf(k, config, t.Secrets)
 	return k.make(config, t)
+}
+
+// Review returns a fault for a configuration that a driver runs, but that no sender may be saved with: it would take messages that reach nobody,
+// or take each answer for a success. Senders that were saved with it by an earlier version go on.
+func Review(d Driver) error {
+	if reviewed, is := d.(interface{ review() error }); is {
+		return reviewed.review()
+	}
+	return nil
 }
 
 // read reads a configuration. A fault names a field that is unknown or has the wrong type.

@@ -115,6 +115,7 @@ func send(ctx context.Context, d driver.Driver, messages []driver.Message) []dri
 	d.Send(ctx, messages, func(i int, o driver.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
+		o.Answer = "" // most tests are about what it means
 		if outcomes[i] != (driver.Outcome{}) {
 			o = driver.Outcome{Error: "a second outcome for one message"}
 		}
@@ -533,7 +534,7 @@ func TestHTTPSMSFollowsItsConfiguration(t *testing.T) {
 		{"form, accepted", form, says(200, "0,20251121"), driver.Outcome{OK: true, ProviderNo: "20251121"},
 			url.Values{"mobile": {"+8613800138000"}, "text": {message.Content}}.Encode()},
 		{"form, refused for good", form, says(200, "-3,"), driver.Outcome{Permanent: true, Code: "-3", Error: "the provider refused it"}, ""},
-		{"an unreadable answer", form, says(200, "<html>"), driver.Outcome{Unknown: true, Code: "unreadable", Error: "the provider's answer could not be read"}, ""},
+		{"an unreadable answer", form, says(200, "<html>"), driver.Outcome{Unknown: true, Code: "unreadable", Error: "answer not understood: it does not match `pattern`"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -927,4 +928,28 @@ func paths(p *provider) string {
 		all = append(all, c.path)
 	}
 	return strings.Join(all, ",")
+}
+
+// A byte order mark before an answer hides neither success nor a refusal. Otherwise an accepted message would go out again.
+func TestAByteOrderMarkBeforeAnAnswerIsSkipped(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"http-sms", "dingtalk", "wechat", "aliyun-sms", "tencent-sms"} {
+		p := newProvider(t, func(_ int, c call, w http.ResponseWriter) {
+			body := `{"errcode":0,"msgid":7,"code":"0","Code":"OK","BizId":"7","Response":{"SendStatusSet":[{"Code":"Ok","SerialNo":"7"}]}}`
+			if strings.Contains(c.path, "stable_token") {
+				body = `{"access_token":"t","expires_in":7200}`
+			}
+			_, _ = io.WriteString(w, "\uFEFF"+body)
+		})
+		d := makeDriver(t, kind, map[string]map[string]any{
+			"http-sms":    {"url": p.URL, "answer": map[string]any{"pattern": `^\{"errcode":(?P<code>\d)`, "success": "code", "equals": []string{"0"}}},
+			"dingtalk":    {"baseUrl": p.URL, "agentId": "a", "corpId": "c"},
+			"wechat":      {"baseUrl": p.URL, "appId": "a", "appSecret": "s"},
+			"aliyun-sms":  {"baseUrl": p.URL, "accessKeyId": "a", "accessKeySecret": "s", "templates": map[string]string{"T": "x"}},
+			"tencent-sms": {"baseUrl": p.URL, "secretId": "a", "secretKey": "s", "sdkAppId": "1", "templates": map[string]string{"1": "x"}},
+		}[kind])
+		if o := send(t.Context(), d, []driver.Message{{TaskID: "t", Recipient: "+8613800138000", Content: "x", Sign: "s"}})[0]; !o.OK {
+			t.Errorf("%s: %+v", kind, o)
+		}
+	}
 }

@@ -136,7 +136,7 @@ func (d *email) Target() string {
 }
 
 func (d *email) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	attempts := newAttempts(ctx, d.limit, d.tools.Began)
+	attempts := newAttempts(ctx, d.limit, d.tools)
 	var client *mail.Client
 	defer func() {
 		if client != nil {
@@ -211,14 +211,15 @@ func (d *email) send(client *mail.Client, m Message) (o Outcome, isOpen bool) {
 	if m.HTML != "" {
 		msg.AddAlternativeString(mail.TypeTextHTML, m.HTML)
 	}
-	sent := Outcome{OK: true, ProviderNo: id}
+	d.tools.askedBy(d.Target(), msg)
 	err := client.Send(msg)
+	sent := Outcome{OK: true, ProviderNo: id, Answer: msg.ServerResponse()}
 	var failure *mail.SendError
 	switch {
 	case err == nil:
 		return sent, true
 	case !errors.As(err, &failure):
-		return unreadable, false
+		return unread("unreadable", "the mail program failed"), false
 	case failure.Reason == mail.ErrSMTPReset: // the server had accepted the message
 		return sent, false
 	default:
@@ -247,7 +248,7 @@ func mailOutcome(failure *mail.SendError) Outcome {
 	case code == 0:
 		return Outcome{Trouble: true, Code: "smtp", Error: "the mail server closed the connection"}
 	}
-	o := Outcome{Code: fmt.Sprint(code), Error: fmt.Sprintf("the mail server answered %d", code)}
+	o := Outcome{Code: fmt.Sprint(code), Error: fmt.Sprintf("the mail server answered %d", code), Answer: failure.Error()}
 	o.Trouble = code == mailClosing || slices.Contains(mailLogin, code) || failure.Reason == mail.ErrSMTPMailFrom && code != mailTooLarge
 	o.Permanent = !o.Trouble && code >= 500
 	return o
@@ -257,7 +258,7 @@ func mailOutcome(failure *mail.SendError) Outcome {
 func loginOutcome(ctx context.Context, err error) Outcome {
 	var answer *textproto.Error
 	if errors.As(err, &answer) {
-		return Outcome{Trouble: true, Code: fmt.Sprint(answer.Code), Error: fmt.Sprintf("the mail server answered %d", answer.Code)}
+		return Outcome{Trouble: true, Code: fmt.Sprint(answer.Code), Error: fmt.Sprintf("the mail server answered %d", answer.Code), Answer: answer.Error()}
 	}
 	return failed(ctx, err)
 }

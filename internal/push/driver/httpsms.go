@@ -83,7 +83,7 @@ func newHTTPSMS(config []byte, t Tools) (Driver, error) {
 	}
 	var err error
 	d.limit, err = timeout(c.TimeoutSeconds)
-	d.client = t.Outbound.Client(d.limit)
+	d.client = t.client(d.limit)
 	return d, err
 }
 
@@ -113,6 +113,40 @@ func (d *httpSMS) check() error {
 		}
 	}
 	return nil
+}
+
+// review refuses a configuration whose requests do not say to whom a message goes, or not which, or that does not say what success is.
+func (d *httpSMS) review() error {
+	for name, configured := range d.urls() {
+		used := d.used(configured)
+		for _, needed := range [][]string{{"recipient", "digits"}, {"content", "template_id"}} {
+			if !slices.ContainsFunc(needed, func(placeholder string) bool { return used[placeholder] }) {
+				if name == "url" {
+					name = "body"
+				}
+				return fault.InvalidField("config."+name, fault.NeedsPlaceholder, "${"+strings.Join(needed, "} ${")+"}")
+			}
+		}
+	}
+	if !d.config.Answer.saysSuccess() {
+		return fault.InvalidField("config.answer.success", fault.Required, nil)
+	}
+	return nil
+}
+
+// used returns the names of the placeholders in a request to a URL.
+func (d *httpSMS) used(configured string) map[string]bool {
+	parts := []any{configured, anyMap(d.config.Headers), anyMap(d.config.Query)}
+	if d.config.Format != "none" {
+		parts = append(parts, d.config.Body)
+	}
+	used := map[string]bool{}
+	for _, text := range texts(parts) {
+		for _, found := range placeholderForm.FindAllStringSubmatch(text, -1) {
+			used[found[1]] = true
+		}
+	}
+	return used
 }
 
 // urls returns the configured URLs by the names of their fields.
@@ -229,7 +263,7 @@ func (d *httpSMS) Target() string {
 }
 
 func (d *httpSMS) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	newAttempts(ctx, d.limit, d.tools.Began).each(messages, d.config.AtOnce, report, d.call)
+	newAttempts(ctx, d.limit, d.tools).each(messages, d.config.AtOnce, report, d.call)
 }
 
 func (d *httpSMS) call(ctx context.Context, m Message) Outcome {

@@ -50,14 +50,14 @@ func newOA(config []byte, t Tools) (Driver, error) {
 		return nil, err
 	}
 	d.limit, err = timeout(d.config.TimeoutSeconds)
-	d.client = t.Outbound.Client(d.limit)
+	d.client = t.client(d.limit)
 	return d, err
 }
 
 func (d *oa) Target() string { return target(d.config.URL) }
 
 func (d *oa) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	newAttempts(ctx, d.limit, d.tools.Began).each(messages, oaAtOnce, report, d.call)
+	newAttempts(ctx, d.limit, d.tools).each(messages, oaAtOnce, report, d.call)
 }
 
 // call posts a message. Its webhook-id is the task id, so that the receiver can recognise a repeated message.

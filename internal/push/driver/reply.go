@@ -14,7 +14,7 @@ import (
 // reply says how to read a provider's answer. A field is named by its path through the JSON: data.0.code.
 type reply struct {
 	Pattern   string   `json:"pattern"`   // regular expression for an answer that is not JSON: its named groups are the fields
-	Success   string   `json:"success"`   // the field that shows success
+	Success   string   `json:"success"`   // the field that shows success; byStatus without Equals: the HTTP status shows it
 	Equals    []string `json:"equals"`    // values of Success that mean success
 	Number    string   `json:"number"`    // the field with the provider's id of the message
 	Code      string   `json:"code"`      // the field with the code of a failure
@@ -26,7 +26,11 @@ type reply struct {
 	unclear        []string // codes after which the provider may have the message
 	pattern        *regexp.Regexp
 	numberSuffices bool // an id shows success if the field Success is missing
+	byStatus       bool // the HTTP status alone shows success
 }
+
+// byStatus is the value of Success that says that any 2xx is a success, if Equals is empty: a field may have the same name.
+const byStatus = "status"
 
 // errCodes is the reply of DingTalk, WeChat and their gateways: errcode 0 or a msgid is success.
 func errCodes(permanent, trouble, busy []string) reply {
@@ -38,6 +42,9 @@ func errCodes(permanent, trouble, busy []string) reply {
 
 // check compiles the pattern. A fault names what is wrong with the configuration.
 func (r *reply) check() error {
+	if r.Success == byStatus && len(r.Equals) == 0 {
+		r.Success, r.byStatus = "", true
+	}
 	if r.Success != "" && len(r.Equals) == 0 {
 		return fault.InvalidField("config.answer.equals", fault.Required, nil)
 	}
@@ -51,15 +58,30 @@ func (r *reply) check() error {
 	return nil
 }
 
-// isNamed reports whether the configuration names any sign of success.
-func (r *reply) isNamed() bool { return r.Success != "" || r.Number != "" }
+// isNamed reports whether the answer must have a sign of success.
+func (r *reply) isNamed() bool { return !r.byStatus && (r.Success != "" || r.Number != "") }
 
-var (
-	// unreadable is the outcome of an answer that cannot be understood.
-	unreadable = Outcome{Unknown: true, Code: "unreadable", Error: "the provider's answer could not be read"}
-	// unclearAnswer is the outcome of an answer with neither a sign of success nor one of failure.
-	unclearAnswer = Outcome{Unknown: true, Code: "unsaid", Error: "the provider's answer does not say whether it accepted the message"}
-)
+// saysSuccess reports whether the configuration says what success is.
+func (r *reply) saysSuccess() bool { return r.byStatus || r.isNamed() }
+
+// unread returns the outcome of an answer that was not understood, and why.
+func unread(code, why string) Outcome {
+	return Outcome{Unknown: true, Code: code, Error: "answer not understood: " + why}
+}
+
+// unread returns the outcome of an answer without the sign of success.
+func (r *reply) unread(isReadable bool) Outcome {
+	switch {
+	case isReadable && r.Success != "":
+		return unread("unsaid", fmt.Sprintf("no field `%s`", r.Success))
+	case isReadable:
+		return unread("unsaid", fmt.Sprintf("no field `%s`", r.Number))
+	case r.pattern != nil:
+		return unread("unreadable", "it does not match `pattern`")
+	default:
+		return unread("unreadable", "it is not JSON")
+	}
+}
 
 const replyTextMost = 300 // characters of a provider's text that are stored
 
@@ -67,6 +89,12 @@ const replyTextMost = 300 // characters of a provider's text that are stored
 // unclear; otherwise the HTTP status decides. A code of the provider is about the message, unless the configuration
 // says that it is about the sender, or the status or the code says that the provider is broken or overloaded.
 func (r *reply) outcome(status int, answer []byte) Outcome {
+	o := r.judge(status, answer)
+	o.Answer = httpAnswer(status, answer)
+	return o
+}
+
+func (r *reply) judge(status int, answer []byte) Outcome {
 	failure, refused := refusal(status)
 	fields, readable := r.read(answer)
 	number, _ := Field(fields, r.Number)
@@ -76,10 +104,8 @@ func (r *reply) outcome(status int, answer []byte) Outcome {
 		refused = !slices.Contains(r.Equals, value)
 	case refused || !r.isNamed():
 	case number != "" && (r.Success == "" || r.numberSuffices):
-	case readable:
-		return unclearAnswer
 	default:
-		return unreadable
+		return r.unread(readable)
 	}
 	if !refused {
 		return Outcome{OK: true, ProviderNo: number}

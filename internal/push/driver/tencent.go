@@ -116,14 +116,14 @@ func newTencent(config []byte, t Tools) (Driver, error) {
 		return nil, err
 	}
 	d.limit, err = timeout(c.TimeoutSeconds)
-	d.client = t.Outbound.Client(d.limit)
+	d.client = t.client(d.limit)
 	return d, err
 }
 
 func (d *tencent) Target() string { return target(d.config.BaseURL) }
 
 func (d *tencent) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	newAttempts(ctx, d.limit, d.tools.Began).each(messages, d.config.AtOnce, report, d.call)
+	newAttempts(ctx, d.limit, d.tools).each(messages, d.config.AtOnce, report, d.call)
 }
 
 func (d *tencent) call(ctx context.Context, m Message) Outcome {

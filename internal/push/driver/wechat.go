@@ -49,20 +49,20 @@ func newWeChat(config []byte, t Tools) (Driver, error) {
 	d.answer = errCodes(weChatPermanent, weChatTrouble, weChatBusy)
 	var err error
 	d.limit, err = timeout(d.config.TimeoutSeconds)
-	d.client = t.Outbound.Client(d.limit)
+	d.client = t.client(d.limit)
 	return d, err
 }
 
 func (d *weChat) Target() string { return target(d.config.BaseURL) }
 
 func (d *weChat) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	attempts := newAttempts(ctx, 2*d.limit, d.tools.Began) // a stale token needs a second call
+	attempts := newAttempts(ctx, 2*d.limit, d.tools) // a stale token needs a second call
 	token, err := d.tools.Token(ctx, "", d.fetch)
 	attempts.each(messages, weChatAtOnce, report, func(ctx context.Context, m Message) Outcome {
 		if err != nil {
 			return noToken(err)
 		}
-		o := d.call(ctx, m, token)
+		o := withoutToken(d.call(ctx, m, token), token)
 		if !slices.Contains(weChatStale, o.Code) {
 			return o
 		}
@@ -70,7 +70,7 @@ func (d *weChat) Send(ctx context.Context, messages []Message, report func(int, 
 		if err != nil {
 			return noToken(err)
 		}
-		return d.call(ctx, m, token)
+		return withoutToken(d.call(ctx, m, token), token)
 	})
 }
 
@@ -124,6 +124,13 @@ func (d *weChat) judge(status int, answer []byte) Outcome {
 	return o
 }
 
+// withoutToken hides an access token in the texts of an outcome.
+func withoutToken(o Outcome, token string) Outcome {
+	m := newMask([]string{token})
+	o.Answer, o.Error = m.replace(o.Answer), m.replace(o.Error)
+	return o
+}
+
 // tokenError is the outcome of a failed call for a token, as an error.
 type tokenError struct{ outcome Outcome }
 
@@ -136,7 +143,7 @@ func noToken(err error) Outcome {
 	if !errors.As(err, &refused) {
 		return untried
 	}
-	return Outcome{Trouble: true, Code: refused.outcome.Code, Error: refused.Error(), Rest: refused.outcome.Rest}
+	return Outcome{Trouble: true, Code: refused.outcome.Code, Error: refused.Error(), Answer: refused.outcome.Answer, Rest: refused.outcome.Rest}
 }
 
 // fetch fetches a token, and returns how long it is valid.
@@ -163,7 +170,7 @@ func (d *weChat) fetch(ctx context.Context) (string, time.Duration, error) {
 	}
 	o := d.judge(status, answer)
 	if o.OK {
-		o = unclearAnswer
+		o = unread("unsaid", "no field `access_token`")
 	}
 	return "", 0, tokenError{o}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"lksms/internal/bom"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
 	"lksms/internal/push/driver"
@@ -31,6 +32,7 @@ type Receipt struct {
 // Read returns the receipts of a body, and counts the items of a list that are not receipts. A body with items but no
 // receipt is rejected.
 func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
+	body = bom.Skip(body)
 	var whole any
 	if c.Format == "form" {
 		form, err := url.ParseQuery(string(body))

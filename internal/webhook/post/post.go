@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"lksms/internal/bom"
 	"lksms/internal/outbound"
 	"lksms/internal/postgres"
 	"lksms/internal/standardwebhooks"
@@ -117,7 +118,7 @@ func (p *Poster) Do(ctx context.Context, one Post) (a Answer) {
 	}
 	defer res.Body.Close() //nolint:errcheck // the beginning was read, and the rest is not needed
 	text, _ := io.ReadAll(io.LimitReader(res.Body, responseMost))
-	a.Status, a.Response = res.StatusCode, postgres.Text(string(text))
+	a.Status, a.Response = res.StatusCode, postgres.Text(string(bom.Skip(text)))
 	if a.Status < 200 || a.Status > 299 {
 		a.Error, a.RetryAfter = BadStatus, retryAfter(res.Header.Get("Retry-After"), a.At)
 	}

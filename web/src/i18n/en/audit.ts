@@ -50,6 +50,8 @@ const texts: Texts<typeof zh> = {
     alert_rule: 'alert rule',
     alert_receiver: 'alert receiver',
     alert: 'alert',
+    batch: 'batch',
+    notification: 'notification',
     task_job: 'job',
     partition: 'history partition',
     recovery: 'recovery by hand',

@@ -172,6 +172,18 @@ const texts: Texts<typeof zh> = {
     remarks: { released: 'released unsent', opening: 'opening balance' },
     kinds: { topUp: 'Top-up', correction: 'Correction', thresholds: 'Levels changed', attempt: 'Sent', refund: 'Refund' },
   },
+  trial: {
+    text: 'One real message goes out through exactly this sender, also while it is paused. It counts as a test and takes its segments from the balance.',
+    result: 'Outcome of the test',
+    read: 'How the answer was read',
+    answer: 'Answer of the provider',
+    noAnswer: 'None came',
+    request: 'Request, without secrets',
+  },
+  outcomes: { sent: 'Accepted', refused: 'Refused', unclear: 'Not understood, or no answer', trouble: 'The sender cannot send' },
+  answers: { title: 'Raw answers of the provider', none: 'No call yet.', hint: 'The last ten, newest first. Secrets are hidden.' },
+  gaps: 'Complete the configuration with the next change: {fields}. Until then, the sender goes on as it was saved.',
+  next: 'This sender is paused. Send a test message, then switch it on.',
   test: {
     open: 'Test message',
     title: 'Test the sender “{name}”',

@@ -146,6 +146,8 @@ const texts: Texts<typeof zh> = {
     unreachable: 'The person cannot be reached',
     simulated: 'Test message: not sent',
     requeued: 'Requeued by {by}',
+    unclear: 'It is not known whether the provider of {sender} has the message',
+    answer: 'Answer of the provider: {answer}',
     lease: 'Lease {id} until {until}',
     from: 'from {address}',
   },

@@ -47,6 +47,8 @@ export default {
     alert_rule: '告警规则',
     alert_receiver: '告警接收方',
     alert: '告警',
+    batch: '批次',
+    notification: '通知',
     task_job: '批量作业',
     partition: '历史分区',
     recovery: '手工回收任务',

@@ -169,6 +169,18 @@ export default {
     remarks: { released: '未发出，已释放', opening: '初始余额' },
     kinds: { topUp: '充值', correction: '更正', thresholds: '修改告警线', attempt: '发送', refund: '退回' },
   },
+  trial: {
+    text: '用且只用此发送方真正发出一条短信，停用时也可以。它计为测试短信，条数从余额中扣除。',
+    result: '测试结果',
+    read: '对回答的理解',
+    answer: '服务商的回答',
+    noAnswer: '没有回答',
+    request: '请求（不含密钥）',
+  },
+  outcomes: { sent: '已接受', refused: '已拒绝', unclear: '看不懂回答或没有回答', trouble: '发送方无法发送' },
+  answers: { title: '服务商的原始回答', none: '还没有调用过。', hint: '最近十条，最新的在前；密钥已隐藏。' },
+  gaps: '下次修改时请补全配置：{fields}。在此之前，发送方按原配置继续工作。',
+  next: '此发送方已停用。请先发送测试短信，再启用。',
   test: {
     open: '测试短信',
     title: '用发送方“{name}”发测试短信',

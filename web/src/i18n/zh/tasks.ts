@@ -143,6 +143,8 @@ export default {
     unreachable: '无法联系到接收人',
     simulated: '测试短信，未发送',
     requeued: '{by} 重新入队',
+    unclear: '不清楚 {sender} 的服务商是否收到短信',
+    answer: '服务商的回答：{answer}',
     lease: '租约 {id}，到 {until}',
     from: '来自 {address}',
   },

@@ -1,0 +1,129 @@
+package driver
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// AnswerMost is the number of characters of an answer that are kept.
+const AnswerMost = 2000
+
+// hidden stands for a secret in what is kept of a request or an answer.
+const hidden = "***"
+
+const (
+	answerBytesMost = 16 << 10 // bytes of an answer in which secrets are looked for; more than AnswerMost characters have
+	tokenLeast      = 16       // characters of a part of a path that may be a token
+	secretLeast     = 4        // bytes of a secret: a shorter one is in every answer
+)
+
+// httpAnswer returns an answer as it is kept: the status and the body.
+func httpAnswer(status int, body []byte) string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", status, body[:min(len(body), answerBytesMost)]))
+}
+
+// mask hides the secrets of a sender in texts. The zero value knows none.
+type mask struct{ replacer *strings.Replacer }
+
+// maskOf returns a mask for the secrets of a configuration, what its URLs may hide, and more secrets.
+func maskOf(k kind, config []byte, more []string) mask {
+	fields := map[string]any{}
+	_ = json.Unmarshal(config, &fields) // the driver reads it again, and says what is wrong
+	all := slices.Clone(more)
+	for _, name := range k.secrets {
+		all = append(all, texts(fields[name])...)
+	}
+	for _, name := range k.addresses {
+		if address, is := fields[name].(string); is {
+			all = append(all, hiddenIn(address)...)
+		}
+	}
+	return newMask(all)
+}
+
+// newMask returns a mask for secrets as they are, and as URLs, JSON and headers write them.
+func newMask(secrets []string) mask {
+	var forms []string
+	for _, secret := range secrets {
+		if len(secret) < secretLeast {
+			continue
+		}
+		quoted, _ := json.Marshal(secret) // cannot fail for a text
+		forms = append(forms, secret, url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(string(quoted), `"`),
+			strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(secret)), "="))
+	}
+	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // a secret may begin with another one
+	var pairs []string
+	for _, form := range slices.Compact(forms) {
+		pairs = append(pairs, form, hidden)
+	}
+	return mask{strings.NewReplacer(pairs...)}
+}
+
+// texts returns the texts in a JSON value.
+func texts(value any) (all []string) {
+	switch value := value.(type) {
+	case string:
+		all = append(all, value)
+	case []any:
+		for _, one := range value {
+			all = append(all, texts(one)...)
+		}
+	case map[string]any:
+		for _, one := range value {
+			all = append(all, texts(one)...)
+		}
+	}
+	return all
+}
+
+// hiddenIn returns the parts of a URL that may be tokens: credentials, the values of the query, and long parts of the path. A placeholder
+// is none.
+func hiddenIn(address string) (all []string) {
+	to, err := url.Parse(placeholderForm.ReplaceAllString(address, "/"))
+	if err != nil {
+		return nil
+	}
+	if password, is := to.User.Password(); is {
+		all = append(all, password)
+	}
+	all = append(all, to.User.Username())
+	for _, values := range to.Query() {
+		all = append(all, values...)
+	}
+	for part := range strings.SplitSeq(to.Path, "/") {
+		if len(part) >= tokenLeast {
+			all = append(all, part)
+		}
+	}
+	return slices.DeleteFunc(all, func(part string) bool { return strings.Trim(part, "/") == "" })
+}
+
+// replace returns a text without secrets.
+func (m mask) replace(text string) string {
+	if m.replacer == nil {
+		return text
+	}
+	return m.replacer.Replace(text)
+}
+
+// hide returns a text without secrets, and at most AnswerMost characters of it. It hides first: the beginning of a secret is not shown.
+func (m mask) hide(text string) string {
+	text = m.replace(text)
+	if len(text) <= AnswerMost {
+		return text
+	}
+	runes := []rune(text)
+	return string(runes[:min(len(runes), AnswerMost)])
+}
+
+// hideIn hides secrets in the texts of an outcome.
+func (m mask) hideIn(o Outcome) Outcome {
+	o.Answer, o.Error, o.Code = m.hide(o.Answer), m.hide(o.Error), m.hide(o.Code)
+	return o
+}

@@ -1,0 +1,90 @@
+package driver
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/wneessen/go-mail"
+)
+
+// Request is a request to a provider, without secrets.
+type Request struct {
+	Method  string
+	URL     string // as an address is shown: the path is hidden
+	Headers map[string]string
+	Body    string // at most AnswerMost characters
+}
+
+// client returns a client for calls to the provider.
+func (t Tools) client(limit time.Duration) *http.Client {
+	client := t.Outbound.Client(limit)
+	if t.Asked != nil {
+		client.Transport = recorder{client.Transport, t}
+	}
+	return client
+}
+
+// recorder passes on requests, and shows them before.
+type recorder struct {
+	http.RoundTripper
+	tools Tools
+}
+
+func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.tools.Asked(r.tools.mask.request(req))
+	return r.RoundTripper.RoundTrip(req)
+}
+
+// askedBy shows an e-mail before it is sent.
+func (t Tools) askedBy(target string, msg *mail.Msg) {
+	if t.Asked == nil {
+		return
+	}
+	var text strings.Builder
+	_, _ = msg.WriteTo(&text) // the mail server gets the same error
+	t.Asked(Request{Method: "MAIL", URL: target, Headers: map[string]string{}, Body: t.mask.hide(text.String())})
+}
+
+// credentialName matches names of headers and parameters whose values are credentials.
+var credentialName = regexp.MustCompile(`(?i)auth|cookie|token|key|secret|sign|pass|pwd`)
+
+// request returns a request without secrets.
+func (m mask) request(req *http.Request) Request {
+	shown := Request{Method: req.Method, Headers: map[string]string{}}
+	to := *req.URL
+	to.User = nil
+	if to.Path != "" && to.Path != "/" {
+		to.Path, to.RawPath = "/"+hidden, ""
+	}
+	query := to.Query()
+	for name := range query {
+		query.Set(name, m.value(name, query.Get(name)))
+	}
+	to.RawQuery = ""
+	if shown.URL = to.String(); len(query) > 0 {
+		shown.URL += "?" + strings.ReplaceAll(query.Encode(), url.QueryEscape(hidden), hidden)
+	}
+	for name := range req.Header {
+		shown.Headers[name] = m.value(name, req.Header.Get(name))
+	}
+	if req.GetBody == nil {
+		return shown
+	}
+	if body, err := req.GetBody(); err == nil {
+		text, _ := io.ReadAll(io.LimitReader(body, answerBytesMost)) // a body in memory
+		shown.Body = m.hide(string(text))
+	}
+	return shown
+}
+
+// value returns the value of a header or parameter without secrets.
+func (m mask) value(name, value string) string {
+	if value != "" && credentialName.MatchString(name) {
+		return hidden
+	}
+	return m.hide(value)
+}

@@ -1,0 +1,32 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"lksms/gen/dispatchq"
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
+	"lksms/internal/queue/claim"
+)
+
+// trialSpare is for how long after the longest lease of a trial its task would wait. It is never due: if the server stops before the lease, it expires.
+const trialSpare = time.Second
+
+// SubmitTrial submits a message that one sender sends as a test. No claim takes the task: ClaimTrial leases it, within lease. Faults: those of Submit.
+func (s *Service) SubmitTrial(ctx context.Context, sub Submission, lease time.Duration, origin Origin) (Submitted, error) {
+	sub.Test, sub.IsTrial = true, true
+	at := time.Now().Add(lease + time.Minute) // other clocks may differ by some seconds
+	sub.ExpectSendTime, sub.ExpiresAt = &at, new(at.Add(trialSpare))
+	return s.Submit(ctx, sub, origin)
+}
+
+// ClaimTrial leases the task of a trial to a sender, also one that is off, rests or has used up its limits. The segments count as those of every
+// attempt. Fault: request.invalid if the balance of the sender would become negative.
+func (s *Service) ClaimTrial(ctx context.Context, senderNo, taskID string, lease time.Duration) (one claim.Lease, err error) {
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		one, err = claim.Trial(ctx, q, senderNo, taskID, lease)
+		return err
+	})
+	return one, postgres.Wrap("lease trial", err, fault.New(fault.NotFound, fault.SenderNotFound))
+}
