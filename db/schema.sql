@@ -152,7 +152,12 @@ BEGIN
         CASE TG_OP WHEN 'DELETE' THEN o.countries ELSE '{}' END, CASE TG_OP WHEN 'INSERT' THEN o.countries ELSE '{}' END
     FROM (
         SELECT audit_named(jsonb_build_object(TG_ARGV[1], l.link -> TG_ARGV[1])) AS named,
-            jsonb_build_object('countries', jsonb_agg(coalesce(c.country_no, '#' || (l.link ->> 'country_id')) ORDER BY c.country_no)) AS countries
+            jsonb_strip_nulls(jsonb_build_object(
+                'countries',
+                jsonb_agg(coalesce(c.country_no, '#' || (l.link ->> 'country_id')) ORDER BY c.country_no) FILTER (WHERE l.link ->> 'status' = 'on'),
+                'countries_off',
+                jsonb_agg(coalesce(c.country_no, '#' || (l.link ->> 'country_id')) ORDER BY c.country_no) FILTER (WHERE l.link ->> 'status' = 'off')
+            )) AS countries
         FROM (SELECT to_jsonb(a) AS link FROM links a) l
         LEFT JOIN countries c ON c.id = (l.link ->> 'country_id')::bigint
         GROUP BY l.link -> TG_ARGV[1]
@@ -574,6 +579,16 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.queue_transactions() RETURNS SETOF text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT DISTINCT l.virtualtransaction FROM pg_locks l
+    WHERE l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) AND l.relation = 'queue'::regclass
+        AND l.mode = 'RowShareLock' AND l.granted AND l.pid <> pg_backend_pid()
+$$;
+
+COMMENT ON FUNCTION public.queue_transactions() IS 'The open transactions that lock rows of queue, as claims do. A claim that began before a change of the directory may hand out what the change holds; one that begins later does not.';
+
 CREATE FUNCTION public.report_logs_facts() RETURNS trigger
     LANGUAGE plpgsql
     AS $_$
@@ -697,23 +712,6 @@ CREATE FUNCTION public.sender_serves(of_sender bigint, of_company bigint) RETURN
 $$;
 
 COMMENT ON FUNCTION public.sender_serves(of_sender bigint, of_company bigint) IS 'Whether a company may name a sender for its tasks: a route of the company names the sender, or the sender is shared and no route names it. A sender that is off serves, one that is retired does not.';
-
-CREATE FUNCTION public.sql_door_number(number text) RETURNS text
-    LANGUAGE sql IMMUTABLE
-    AS $_$
-SELECT regexp_replace(
-    regexp_replace(
-        regexp_replace(
-            translate(number, E'０１２３４５６７８９＋．（）－［］·•。‘’＇', E'0123456789+.()-[]...\'\'\''),
-            E'[\\s\u0085\u00a0\u00ad\u061c\u1680\u180e\u2000-\u200f\u2010-\u2015\u2028-\u202f\u205f\u2060-\u206f\u2212\u3000\ufe63\ufeff()\\[\\]-]', '', 'g'
-        ),
-        '^(\+?[0-9]{7,})\.0{1,2}$', '\1'
-    ),
-    E'\\.|^\'+', '', 'g'
-)
-$_$;
-
-COMMENT ON FUNCTION public.sql_door_number(number text) IS 'A number without what people write between its digits, as package phone reads it, which a test compares.';
 
 CREATE FUNCTION public.sql_door_outgoing() RETURNS trigger
     LANGUAGE plpgsql
@@ -841,16 +839,12 @@ BEGIN
     END IF;
 
     -- The number. A mobile number of mainland China is known to be right or wrong (16[08] begins short numbers too); of others the server knows more.
-    bare := sql_door_number(given.phone_number);
+    bare := regexp_replace(translate(given.phone_number, ' -', ''), '^\+86', '');
     IF given.phone_number IS NULL THEN
         PERFORM sql_door_refuse('LK001', 'phone_number', 'required', 'is missing', place);
-    ELSIF char_length(given.phone_number) > 50 OR bare !~ '^\+?[0-9]{5,17}$'
-        OR bare ~ '^(\+|00)861[3-9]' AND bare !~ '^(\+|00)861[3-9][0-9]{9}$' AND bare !~ '^(\+|00)8616[08]' THEN
+    ELSIF char_length(given.phone_number) NOT BETWEEN 11 AND 20 OR given.phone_number !~ '^\+?[0-9][0-9 -]*[0-9]$'
+        OR translate(given.phone_number, ' -', '') ~ '^\+861[3-9]' AND bare !~ '^1[3-9][0-9]{9}$' AND bare !~ '^16[08]' THEN
         PERFORM sql_door_refuse('LK005', 'phone_number', 'not_a_phone_number', 'is not a valid phone number', place);
-    ELSIF bare !~ '^(\+|00)' AND bare !~ '^(86)?1[3-9][0-9]{9}$'
-        AND (SELECT c.default_region FROM companies c WHERE c.id = caller.company_id) = '' THEN
-        PERFORM sql_door_refuse('LK005', 'phone_number', 'region_not_known',
-            'is no mobile number of mainland China, and its country is not known: write it with + and the country code', place);
     END IF;
 
     -- The fields that exclude each other.
@@ -1466,6 +1460,69 @@ CREATE FUNCTION public.task_segments(content text, sign text, counted smallint, 
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (NOT counts_segments) THEN (1)::bigint WHEN ((segment_size IS NULL) AND ((sender_sign IS NULL) OR (sign IS NOT NULL))) THEN (counted)::bigint ELSE public.attempt_segments((COALESCE((('【'::text || COALESCE(sign, sender_sign)) || '】'::text), ''::text) || content), counted, segment_size, ((sender_sign IS NOT NULL) AND (sign IS NULL))) END;
 
+CREATE FUNCTION public.task_submitter(of_task text) RETURNS text
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    submitter text;
+BEGIN
+    EXECUTE format('SELECT m.submitted_by FROM messages m WHERE m.task_id = %L', of_task) INTO submitter;
+    RETURN submitter;
+END
+$$;
+
+COMMENT ON FUNCTION public.task_submitter(of_task text) IS 'The user whose task it is, of a task that was stored by a server that did not know queue.submitted_by.';
+
+CREATE FUNCTION public.task_switches(of_pool bigint, of_company bigint, of_country text, of_submitter text) RETURNS TABLE(switch text, name text)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT 'company', c.company_no FROM companies c WHERE c.id = of_company AND c.status = 'off'
+    UNION ALL
+    SELECT 'user', u.username FROM users u WHERE u.username = of_submitter AND u.is_disabled
+    UNION ALL
+    SELECT 'channel', k.channel FROM pools p JOIN channels k ON k.id = p.channel_id WHERE p.id = of_pool AND k.status = 'off'
+    UNION ALL
+    SELECT 'country', n.country_no FROM countries n WHERE n.country_no = of_country AND n.status = 'off'
+    UNION ALL
+    SELECT 'company_country', coalesce(of_country, '')
+    FROM pools p
+    JOIN channels k ON k.id = p.channel_id AND k.channel = 'sms' -- only its recipients have countries
+    JOIN companies c ON c.id = of_company
+    WHERE p.id = of_pool AND CASE
+        WHEN EXISTS (SELECT FROM company_countries x WHERE x.company_id = of_company AND x.status = 'on') THEN NOT EXISTS (
+            SELECT FROM countries n JOIN company_countries x ON x.country_id = n.id
+            WHERE n.country_no = of_country AND x.company_id = of_company AND x.status = 'on'
+        )
+        WHEN c.any_country THEN EXISTS (
+            SELECT FROM countries n JOIN company_countries x ON x.country_id = n.id
+            WHERE n.country_no = of_country AND x.company_id = of_company AND x.status = 'off'
+        )
+        ELSE true
+    END
+    UNION ALL
+    SELECT 'channel_country', coalesce(of_country, '')
+    FROM pools p
+    JOIN channels k ON k.id = p.channel_id AND k.channel = 'sms'
+    WHERE p.id = of_pool AND CASE
+        WHEN EXISTS (SELECT FROM channel_countries x WHERE x.channel_id = k.id AND x.status = 'on') THEN NOT EXISTS (
+            SELECT FROM countries n JOIN channel_countries x ON x.country_id = n.id
+            WHERE n.country_no = of_country AND x.channel_id = k.id AND x.status = 'on'
+        )
+        WHEN k.any_country THEN EXISTS (
+            SELECT FROM countries n JOIN channel_countries x ON x.country_id = n.id
+            WHERE n.country_no = of_country AND x.channel_id = k.id AND x.status = 'off'
+        )
+        ELSE true
+    END
+    UNION ALL
+    SELECT 'shared_senders', c.company_no
+    FROM pools p
+    JOIN companies c ON c.id = of_company
+    WHERE p.id = of_pool AND p.company_id IS NULL AND p.retired_at IS NULL AND NOT c.uses_shared_senders
+$$;
+
+COMMENT ON FUNCTION public.task_switches(of_pool bigint, of_company bigint, of_country text, of_submitter text) IS 'The switches that hold a task of a pool, company, country (null: that of the number is not known) and submitter: what is off, and its name. shared_senders: no route of the company serves the task, and shared senders may not. No row: nothing holds it.';
+
 CREATE SEQUENCE public.submission_ids
     START WITH 1
     INCREMENT BY 1
@@ -1610,6 +1667,7 @@ CREATE TABLE public.queue (
     contact_values jsonb,
     start_until timestamp with time zone,
     due_when_resumed timestamp with time zone,
+    submitted_by text,
     CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
     CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
     CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
@@ -1663,6 +1721,8 @@ COMMENT ON COLUMN public.queue.contact_values IS 'as messages.contact_values';
 COMMENT ON COLUMN public.queue.start_until IS 'equal to lease_until: the sender must start the lease until then, and has not; any other value, or null: the lease is started, or needs no start. A server that does not know this column leaves old values in it, which are never those of its leases';
 
 COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at that a held task gets when its batch goes on, unless that is over by then; null: at once. A server that does not know this column leaves old values in it';
+
+COMMENT ON COLUMN public.queue.submitted_by IS 'the user whose task it is, as in messages; null: the task was stored by a server that did not know the column';
 
 CREATE SEQUENCE public.report_ids
     START WITH 1
@@ -2410,10 +2470,8 @@ CREATE TABLE public.batches (
     started_at timestamp with time zone,
     ended_at timestamp with time zone,
     changed_by text,
-    default_region text DEFAULT ''::text NOT NULL,
     CONSTRAINT batches_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT batches_dedup_known CHECK ((dedup = ANY (ARRAY['none'::text, 'phone'::text, 'row'::text]))),
-    CONSTRAINT batches_default_region_form CHECK ((default_region ~ '^([A-Z]{2})?$'::text)),
     CONSTRAINT batches_ended_at_set CHECK (((status = ANY (ARRAY['finished'::text, 'cancelled'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT batches_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
     CONSTRAINT batches_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
@@ -2480,8 +2538,6 @@ COMMENT ON COLUMN public.batches.checked_at IS 'when the check was complete';
 COMMENT ON COLUMN public.batches.started_at IS 'when the first row became a task';
 
 COMMENT ON COLUMN public.batches.changed_by IS 'the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by';
-
-COMMENT ON COLUMN public.batches.default_region IS 'the same of the list; empty: the one of the company when the list is read';
 
 ALTER TABLE public.batches ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.batches_id_seq
@@ -2553,10 +2609,14 @@ ALTER TABLE public.callbacks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 CREATE TABLE public.channel_countries (
     channel_id bigint NOT NULL,
-    country_id bigint NOT NULL
+    country_id bigint NOT NULL,
+    status text DEFAULT 'on'::text NOT NULL,
+    CONSTRAINT channel_countries_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text])))
 );
 
-COMMENT ON TABLE public.channel_countries IS 'A country that a channel serves; a channel without rows serves every country. Written by internal/directory.';
+COMMENT ON TABLE public.channel_countries IS 'A country that a channel serves, or that is switched off for it. Without a row that is on, channels.any_country says whether the channel serves the others. Written by internal/directory.';
+
+COMMENT ON COLUMN public.channel_countries.status IS 'on or off; off: tasks of the channel to the country are held';
 
 CREATE TABLE public.channels (
     id bigint NOT NULL,
@@ -2567,9 +2627,12 @@ CREATE TABLE public.channels (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     retry_minutes bigint[],
+    status text DEFAULT 'on'::text NOT NULL,
+    any_country boolean DEFAULT true NOT NULL,
     CONSTRAINT channels_channel_length CHECK (((char_length(channel) >= 1) AND (char_length(channel) <= 50))),
     CONSTRAINT channels_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
-    CONSTRAINT channels_retry_minutes_range CHECK (((cardinality(retry_minutes) <= 20) AND (0 <= ALL (retry_minutes)) AND (10080 >= ALL (retry_minutes))))
+    CONSTRAINT channels_retry_minutes_range CHECK (((cardinality(retry_minutes) <= 20) AND (0 <= ALL (retry_minutes)) AND (10080 >= ALL (retry_minutes)))),
+    CONSTRAINT channels_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text])))
 );
 
 COMMENT ON TABLE public.channels IS 'A kind of delivery: sms, oa, dingtalk, wechat, email. Written by internal/directory.';
@@ -2581,6 +2644,10 @@ COMMENT ON COLUMN public.channels.signature_required IS 'a message without a sig
 COMMENT ON COLUMN public.channels.version IS 'incremented by each update; a caller names the version that it saw';
 
 COMMENT ON COLUMN public.channels.retry_minutes IS 'for driven senders: minutes before each retry, so its length is the number of retries; null: as configured for the server';
+
+COMMENT ON COLUMN public.channels.status IS 'on or off; off: its tasks are held';
+
+COMMENT ON COLUMN public.channels.any_country IS 'the channel serves every country that is not switched off in channel_countries; counts only while no country there is on';
 
 ALTER TABLE public.channels ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.channels_id_seq
@@ -2599,10 +2666,12 @@ CREATE TABLE public.companies (
     version bigint DEFAULT 1 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    default_region text DEFAULT ''::text NOT NULL,
+    status text DEFAULT 'on'::text NOT NULL,
+    any_country boolean DEFAULT true NOT NULL,
+    uses_shared_senders boolean DEFAULT true NOT NULL,
     CONSTRAINT companies_company_no_length CHECK (((char_length(company_no) >= 1) AND (char_length(company_no) <= 50))),
-    CONSTRAINT companies_default_region_form CHECK ((default_region ~ '^([A-Z]{2})?$'::text)),
     CONSTRAINT companies_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
+    CONSTRAINT companies_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text]))),
     CONSTRAINT companies_weight_range CHECK (((weight >= (0.01)::double precision) AND (weight <= (1000)::double precision)))
 );
 
@@ -2614,7 +2683,11 @@ COMMENT ON COLUMN public.companies.weight IS 'its share of the service among the
 
 COMMENT ON COLUMN public.companies.version IS 'incremented by each update; a caller names the version that it saw';
 
-COMMENT ON COLUMN public.companies.default_region IS 'ISO 3166-1 code of the region of numbers without a country code; empty: such numbers are refused, except mobile numbers of mainland China';
+COMMENT ON COLUMN public.companies.status IS 'on or off; off: its tasks are held, and it submits none';
+
+COMMENT ON COLUMN public.companies.any_country IS 'the company may send to every country that is not switched off in company_countries; counts only while no country there is on';
+
+COMMENT ON COLUMN public.companies.uses_shared_senders IS 'shared senders may send the tasks of the company that none of its routes serves; false: these tasks are held';
 
 ALTER TABLE public.companies ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.companies_id_seq
@@ -2627,10 +2700,14 @@ ALTER TABLE public.companies ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTIT
 
 CREATE TABLE public.company_countries (
     company_id bigint NOT NULL,
-    country_id bigint NOT NULL
+    country_id bigint NOT NULL,
+    status text DEFAULT 'on'::text NOT NULL,
+    CONSTRAINT company_countries_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text])))
 );
 
-COMMENT ON TABLE public.company_countries IS 'A country to which a company may send; a company without rows may send to every country. Written by internal/directory.';
+COMMENT ON TABLE public.company_countries IS 'A country to which a company may send, or that is switched off for it. Without a row that is on, companies.any_country says whether the company may send to the others. Written by internal/directory.';
+
+COMMENT ON COLUMN public.company_countries.status IS 'on or off; off: tasks of the company to the country are held';
 
 CREATE TABLE public.contact_counts (
     company_id bigint NOT NULL,
@@ -2746,10 +2823,12 @@ CREATE TABLE public.countries (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     region text,
+    status text DEFAULT 'on'::text NOT NULL,
     CONSTRAINT countries_country_no_length CHECK (((char_length(country_no) >= 1) AND (char_length(country_no) <= 50))),
     CONSTRAINT countries_dial_prefix_form CHECK ((dial_prefix ~ '^[1-9][0-9]{0,6}$'::text)),
     CONSTRAINT countries_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
-    CONSTRAINT countries_region_form CHECK ((region ~ '^[A-Z]{2}$'::text))
+    CONSTRAINT countries_region_form CHECK ((region ~ '^[A-Z]{2}$'::text)),
+    CONSTRAINT countries_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text])))
 );
 
 COMMENT ON TABLE public.countries IS 'A country, or any other set of phone numbers that routes can name. Written by internal/directory.';
@@ -2763,6 +2842,8 @@ COMMENT ON COLUMN public.countries.signature_required IS 'a message without a si
 COMMENT ON COLUMN public.countries.version IS 'incremented by each update; a caller names the version that it saw';
 
 COMMENT ON COLUMN public.countries.region IS 'ISO 3166-1 code: only numbers of this region belong to the country; null: all numbers with the prefix';
+
+COMMENT ON COLUMN public.countries.status IS 'on or off; off: tasks to the country are held';
 
 ALTER TABLE public.countries ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.countries_id_seq
@@ -3273,6 +3354,11 @@ CREATE TABLE public.lock_fold_facts (
 );
 
 COMMENT ON TABLE public.lock_fold_facts IS 'has no rows: the server that does fold-facts locks the table';
+
+CREATE TABLE public.lock_follow_switches (
+);
+
+COMMENT ON TABLE public.lock_follow_switches IS 'no rows: a server locks the table while it runs the sweep follow-switches, so that it runs on one server at a time';
 
 CREATE TABLE public.lock_forget_audit (
 );
@@ -4809,6 +4895,22 @@ ALTER TABLE public.subscribe_messages ALTER COLUMN id ADD GENERATED ALWAYS AS ID
     CACHE 1
 );
 
+CREATE VIEW public.switches AS
+ SELECT ((EXISTS ( SELECT
+           FROM public.companies c
+          WHERE ((c.status = 'off'::text) OR (NOT c.uses_shared_senders) OR (NOT c.any_country)))) OR (EXISTS ( SELECT
+           FROM public.countries c
+          WHERE (c.status = 'off'::text))) OR (EXISTS ( SELECT
+           FROM public.channels c
+          WHERE ((c.status = 'off'::text) OR (NOT c.any_country)))) OR (EXISTS ( SELECT
+           FROM public.company_countries)) OR (EXISTS ( SELECT
+           FROM public.channel_countries))) AS may_hold,
+    (EXISTS ( SELECT
+           FROM public.users u
+          WHERE u.is_disabled)) AS has_disabled_users;
+
+COMMENT ON VIEW public.switches IS 'View: one row: whether task_switches may return anything for any task: may_hold, but for users; has_disabled_users, for users. Claims read it, so that they ask only then: disabled users are usual.';
+
 CREATE TABLE public.tag_contacts (
     tag_id bigint NOT NULL,
     company_id bigint NOT NULL,
@@ -5621,6 +5723,8 @@ CREATE INDEX business_ends_recorded_at_idx ON public.business_ends USING btree (
 
 CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_no, body_hash) WHERE (body_hash IS NOT NULL);
 
+CREATE INDEX companies_switched_idx ON public.companies USING btree (id) WHERE ((status = 'off'::text) OR (NOT uses_shared_senders) OR (NOT any_country));
+
 CREATE INDEX contact_imports_company_idx ON public.contact_imports USING btree (company_id, id);
 
 CREATE INDEX contact_imports_running_idx ON public.contact_imports USING btree (id) WHERE (status = 'running'::text);
@@ -5634,6 +5738,8 @@ CREATE INDEX contacts_phone_idx ON public.contacts USING btree (company_id, phon
 CREATE INDEX contacts_user_id_idx ON public.contacts USING btree (company_id, lower((user_id COLLATE "C")), user_id);
 
 CREATE UNIQUE INDEX countries_dial_prefix_region_key ON public.countries USING btree (dial_prefix, COALESCE(region, ''::text));
+
+CREATE INDEX countries_off_idx ON public.countries USING btree (country_no) WHERE (status = 'off'::text);
 
 CREATE INDEX daily_totals_day_idx ON public.daily_totals USING btree (day, id);
 
@@ -5811,6 +5917,8 @@ CREATE INDEX uploads_unused_idx ON public.uploads USING btree (created_at) WHERE
 
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
 
+CREATE INDEX users_disabled_idx ON public.users USING btree (username) WHERE is_disabled;
+
 CREATE INDEX webhook_deliveries_task_idx ON public.webhook_deliveries USING btree (task_id) WHERE (task_id IS NOT NULL);
 
 CREATE INDEX webhook_deliveries_webhook_idx ON public.webhook_deliveries USING btree (webhook_id, id);
@@ -5972,6 +6080,8 @@ CREATE CONSTRAINT TRIGGER directory_changed AFTER INSERT OR DELETE OR UPDATE OF 
 CREATE CONSTRAINT TRIGGER directory_changed AFTER INSERT OR DELETE OR UPDATE OF pool_id, sender_id, sort, status ON public.routes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.directory_version_change();
 
 CREATE CONSTRAINT TRIGGER directory_changed AFTER DELETE OR UPDATE ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.directory_version_change();
+
+CREATE CONSTRAINT TRIGGER directory_changed AFTER UPDATE OF is_disabled ON public.users DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((old.is_disabled <> new.is_disabled)) EXECUTE FUNCTION public.directory_version_change();
 
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
 

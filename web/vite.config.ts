@@ -12,7 +12,7 @@ const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 export default defineConfig({
-  base: '/console/',
+  base: './', // the server puts the path before it into index.html
   plugins: [
     vue(),
     // Imports each Element Plus component that a template uses, with its styles. tsconfig.json names their types.

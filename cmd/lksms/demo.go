@@ -109,12 +109,9 @@ type demo struct {
 // prepare creates or enables the company, the user and the sender, and finds out which examples can be sent without
 // changing data of others.
 func (d *demo) prepare(ctx context.Context, password string) error {
-	ready, err := d.admin.ReadyWithResponse(ctx, nil)
+	err := d.awaitReady(ctx)
 	if err != nil {
-		return fmt.Errorf("the server does not answer (start one with `make run`): %w", err)
-	}
-	if ready.StatusCode() != http.StatusOK {
-		return fmt.Errorf("the server is not ready: %s", ready.Status())
+		return err
 	}
 	if _, err := created(d.admin.CreateCompanyWithResponse(ctx, nil, api.CompanyRequest{CompanyNo: demoName, Name: demoName})); err != nil {
 		return fmt.Errorf("create company: %w", err)
@@ -133,6 +130,34 @@ func (d *demo) prepare(ctx context.Context, password string) error {
 	}
 	d.useDefault, err = d.ensureDefault(ctx)
 	return err
+}
+
+// readyWait is how long a server that was just started may take.
+const readyWait = 30 * time.Second
+
+// awaitReady waits until the server is ready.
+func (d *demo) awaitReady(ctx context.Context) error {
+	late, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	again := time.NewTicker(200 * time.Millisecond)
+	defer again.Stop()
+	for isFirst := true; ; isFirst = false {
+		ready, err := d.admin.ReadyWithResponse(late, nil)
+		if err == nil && ready.StatusCode() == http.StatusOK {
+			return nil
+		}
+		if isFirst {
+			fmt.Fprintln(os.Stderr, "Waiting for the server.")
+		}
+		select {
+		case <-again.C:
+		case <-late.Done():
+			if err != nil {
+				return fmt.Errorf("the server does not answer (start one with `make run`): %w", err)
+			}
+			return fmt.Errorf("the server is not ready: %s", ready.Status())
+		}
+	}
 }
 
 // created is accepted, except that a conflict is no error: an earlier demo may have created the object. exists

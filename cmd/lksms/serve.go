@@ -145,7 +145,7 @@ func (c *serveCmd) greet(addr net.Addr, password config.Secret, generated bool) 
 	if c.Server.TLSCertFile != "" {
 		scheme = "https"
 	}
-	base := baseURL(scheme, addr)
+	base := baseURL(scheme, addr) + c.Server.BasePath
 	shown := "as configured"
 	switch {
 	case generated && term.IsTerminal(int(os.Stdout.Fd())):

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"lksms/client"
 	api "lksms/gen/client"
@@ -89,7 +90,10 @@ func (c *sendCmd) message() (client.Message, error) {
 		if err != nil {
 			return m, fmt.Errorf("read the text: %w", err)
 		}
-		m.Content = new(strings.TrimRight(string(read), "\r\n"))
+		m.Content = new(strings.TrimRight(strings.TrimPrefix(string(read), "\uFEFF"), "\r\n"))
+	}
+	if m.Content != nil && !utf8.ValidString(*m.Content) {
+		return m, usage("the text is not UTF-8: convert it, for example with iconv -f GB18030 -t UTF-8")
 	}
 	if m.Content != nil && *m.Content == "" {
 		return m, usage("the text is empty")

@@ -27,6 +27,7 @@ var finders = map[string]string{
 	"share":   "senders of a route share by weight",
 	"fair":    "a sender of two pools",
 	"route":   "no message goes through a sender",
+	"chosen":  "no message goes through a sender",
 	"trouble": "no message fails, nor loses an attempt",
 	"lockout": "nobody with the right password",
 	"pause":   "no task of a batch is leased for the first time while",
@@ -69,6 +70,7 @@ const (
 	feeding   = "internal/feed/feed.go"
 	telling   = "internal/feed/event.go"
 	watching  = "gen/dbq/alert_watch.sql.go"
+	switching = "db/migrations/20261126030200_hold_tasks_by_switches.sql"
 	staging   = "db/migrations/20261124122001_stage_events_of_operators.sql"
 	posting   = "internal/webhook/deliver.go"
 	signing   = "internal/webhook/post/post.go"
@@ -163,6 +165,9 @@ judged AS (`},
 		{claims, "p.company_id IS NULL AND p.retired_at IS NULL\nWHERE s.sender_no = $3::text AND s.status = 'on'",
 			"p.company_id IS NULL\nWHERE s.sender_no = $3::text AND s.status = 'on'\n" +
 				"ORDER BY p.retired_at IS NOT NULL AND EXISTS (SELECT FROM queue t WHERE t.pool_id = p.id AND t.lease_until IS NULL) DESC LIMIT 1"},
+	}},
+	{"chosen", "shared senders take the tasks of a company that does not use them", []change{
+		{switching, "p.retired_at IS NULL AND NOT c.uses_shared_senders\n", "p.retired_at IS NULL AND false\n"},
 	}},
 	{"trouble", "a message fails when its sender's key is wrong", []change{
 		{answers, "\t\to.Trouble = true // of a key", "\t\to.Permanent = true // of a key"},

@@ -28,12 +28,15 @@ import (
 //	bolt, notification   sender-bolt-any; in China sender-bolt-china, whose route is deleted and created again
 //	bolt, marketing      sender-both, which serves bolt three times as often as acme
 //
+// bolt does not use shared senders, and its route to sender-bolt-any is switched off now and then: its messages then wait.
+//
 // Meanwhile other clients guess passwords from the address of all clients.
 type tenants struct {
 	load    *load
 	users   [2]tenant
 	route   api.RouteRequest // the route of China, which is deleted and created again
 	routeNo atomic.Int64     // number of that route; 0 while it is deleted
+	any     api.Route        // the route of bolt to boltAny, which is switched off and on
 
 	mu       sync.Mutex
 	routes   []routePeriod
@@ -106,7 +109,7 @@ func (t *tenants) setUp(ctx context.Context) error {
 	}
 	for i, no := range []string{acme, bolt} {
 		weight := []float64{1, 3}[i]
-		company, err := c.CreateCompanyWithResponse(ctx, nil, api.CompanyRequest{CompanyNo: no, Name: no, Weight: &weight})
+		company, err := c.CreateCompanyWithResponse(ctx, nil, api.CompanyRequest{CompanyNo: no, Name: no, Weight: &weight, UsesSharedSenders: new(no != bolt)})
 		if err := checkCreated("company", err, company); err != nil {
 			return err
 		}
@@ -158,8 +161,11 @@ func (t *tenants) setUp(ctx context.Context) error {
 			return err
 		}
 		t.addRoute(route, since)
-		if route.CountryNo != nil {
+		switch {
+		case route.CountryNo != nil:
 			t.routeNo.Store(res.JSON200.Data.RouteNo)
+		case route.SenderNo == boltAny:
+			t.any = res.JSON200.Data
 		}
 	}
 	return nil
@@ -180,13 +186,13 @@ func (t *tenants) addRoute(route api.RouteRequest, since time.Time) {
 	t.routes = append(t.routes, routePeriod{route.CompanyNo, route.SenderNo, kinds[route.MessageType], since, forever})
 }
 
-// endRoute records that the route of China certainly does not exist any more.
-func (t *tenants) endRoute() {
+// endRoute records that the route to a sender of bolt certainly is not on any more, but for views of some age.
+func (t *tenants) endRoute(senderNo string, age time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range t.routes {
-		if n := &t.routes[i]; n.sender == boltChina && n.until.Equal(forever) {
-			n.until = time.Now().Add(2 * snapshot.Fresh) // a server may use a view of this age
+		if n := &t.routes[i]; n.company == bolt && n.sender == senderNo && n.until.Equal(forever) {
+			n.until = time.Now().Add(age)
 		}
 	}
 }
@@ -206,6 +212,7 @@ func (t *tenants) run(ctx context.Context, round int) {
 	}
 	all.Go(func() { t.flip(ctx, rng(20)) })
 	all.Go(func() { t.trouble(ctx, rng(21)) })
+	all.Go(func() { t.switchRoute(ctx, rng(22)) })
 	for i := range 3 {
 		all.Go(func() { t.guess(ctx, rng(30+i)) })
 	}
@@ -247,7 +254,7 @@ func (t *tenants) remove(rng *rand.Rand, no int64) {
 	for range keyedTries {
 		res, err := t.load.any(rng).DeleteRouteWithResponse(call(), no)
 		if err == nil && (res.StatusCode() == http.StatusOK || res.StatusCode() == http.StatusNotFound) {
-			t.endRoute()
+			t.endRoute(boltChina, 2*snapshot.Fresh) // a server may use a view of this age
 			t.routeNo.Store(0)
 			return
 		}
@@ -268,6 +275,30 @@ func (t *tenants) bringBack(rng *rand.Rand) {
 		}
 		time.Sleep(time.Duration(50+rng.IntN(200)) * time.Millisecond)
 	}
+}
+
+// switchRoute switches the route of bolt to boltAny off and on again, each until it is certain. No claim takes by it once it is off.
+func (t *tenants) switchRoute(ctx context.Context, rng *rand.Rand) {
+	for pause(ctx, time.Duration(1000+rng.IntN(2000))*time.Millisecond) {
+		if t.setRoute(rng, api.StatusOff) {
+			t.endRoute(boltAny, 0)
+			pause(ctx, time.Duration(rng.IntN(1000))*time.Millisecond)
+			t.addRoute(api.RouteRequest{CompanyNo: bolt, MessageType: api.Notification, SenderNo: boltAny}, time.Now())
+		}
+		t.setRoute(rng, api.StatusOn)
+	}
+}
+
+// setRoute switches the route of bolt to boltAny, and reports whether that is certain.
+func (t *tenants) setRoute(rng *rand.Rand, status api.OnOff) bool {
+	for range 5 * keyedTries {
+		res, err := t.load.any(rng).UpdateRouteWithResponse(call(), t.any.RouteNo, api.RoutePatch{Status: &status})
+		if err == nil && res.JSON200 != nil {
+			return true
+		}
+		time.Sleep(time.Duration(50+rng.IntN(200)) * time.Millisecond)
+	}
+	return false
 }
 
 // trouble puts the provider of one sender into trouble for a while, again and again.

@@ -149,12 +149,15 @@ UPDATE batches b SET status = 'paused', is_held = true WHERE b.id = @id AND b.st
 -- name: BatchResume :execrows
 UPDATE batches b SET status = 'running' WHERE b.id = @id AND b.status = 'paused';
 
--- BatchReleased says that no task of a batch is held any more, if that is so. The caller has locked the batch before, so that this statement sees what was
+-- BatchReleased says that no task of a batch is held any more, if that is so, but by switches. The caller has locked the batch before, so that this statement sees what was
 -- held until then.
 -- name: BatchReleased :exec
 UPDATE batches b SET is_held = false
 WHERE b.id = @id AND b.status = 'running' AND b.is_held
-    AND NOT EXISTS (SELECT FROM queue t WHERE t.batch_id = b.id AND t.lease_until IS NULL AND t.due_at = held_due_at());
+    AND NOT EXISTS (
+        SELECT FROM queue t WHERE t.batch_id = b.id AND t.lease_until IS NULL AND t.due_at = held_due_at()
+            AND NOT EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
+    );
 
 -- BatchCancel ends a batch before all of it was sent, and returns the upload that it does not need any more.
 -- name: BatchCancel :one

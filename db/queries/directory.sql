@@ -3,18 +3,26 @@
 
 -- name: CompanyCreate :one
 WITH made AS (
-    INSERT INTO companies (company_no, name, weight, default_region) VALUES (@company_no, @name, @weight, @default_region) RETURNING *
+    INSERT INTO companies (company_no, name, weight, default_region, status, any_country, uses_shared_senders)
+    VALUES (@company_no, @name, @weight, @default_region, @status, @any_country, @uses_shared_senders)
+    RETURNING *
 ),
-allowed AS (
-    INSERT INTO company_countries (company_id, country_id)
-    SELECT made.id, c.id FROM made CROSS JOIN countries c WHERE c.country_no = ANY (@countries::text[])
+listed AS (
+    INSERT INTO company_countries (company_id, country_id, status)
+    SELECT made.id, c.id, CASE WHEN c.country_no = ANY (@countries_off::text[]) THEN 'off' ELSE 'on' END
+    FROM made CROSS JOIN countries c
+    WHERE c.country_no = ANY (@countries::text[] || @countries_off::text[])
 )
 SELECT made.id FROM made;
 
 -- name: CompanyList :many
 SELECT c.*, ARRAY(
-    SELECT o.country_no FROM company_countries x JOIN countries o ON o.id = x.country_id WHERE x.company_id = c.id ORDER BY o.country_no
-)::text[] AS countries
+    SELECT o.country_no FROM company_countries x JOIN countries o ON o.id = x.country_id
+    WHERE x.company_id = c.id AND x.status = 'on' ORDER BY o.country_no
+)::text[] AS countries, ARRAY(
+    SELECT o.country_no FROM company_countries x JOIN countries o ON o.id = x.country_id
+    WHERE x.company_id = c.id AND x.status = 'off' ORDER BY o.country_no
+)::text[] AS countries_off
 FROM companies c
 WHERE c.id < @before_id AND (sqlc.narg(company_no)::text IS NULL OR c.company_no = sqlc.narg(company_no)::text)
     AND (sqlc.narg(id)::bigint IS NULL OR c.id = sqlc.narg(id)::bigint)
@@ -23,20 +31,23 @@ LIMIT @page_limit::integer;
 
 -- name: CompanyUpdate :execrows
 UPDATE companies
-SET name = @name, weight = @weight, default_region = @default_region, version = version + 1, updated_at = now()
+SET name = @name, weight = @weight, default_region = @default_region, status = @status, any_country = @any_country, uses_shared_senders = @uses_shared_senders,
+    version = version + 1, updated_at = now()
 WHERE company_no = @company_no AND version = @version;
 
+-- CompanyUnlist removes the countries of a company that get another status, or none. CompanyAllow then adds those that are missing. They are two
+-- statements, so that the audit shows a change of a status as both.
+-- name: CompanyUnlist :exec
+DELETE FROM company_countries x
+USING companies o, countries c
+WHERE o.company_no = @company_no AND x.company_id = o.id AND c.id = x.country_id
+    AND NOT (x.status = 'on' AND c.country_no = ANY (@countries::text[]) OR x.status = 'off' AND c.country_no = ANY (@countries_off::text[]));
+
 -- name: CompanyAllow :exec
-WITH company AS (
-    SELECT id FROM companies WHERE company_no = @company_no
-),
-removed AS (
-    DELETE FROM company_countries x USING company
-    WHERE x.company_id = company.id
-        AND x.country_id NOT IN (SELECT c.id FROM countries c WHERE c.country_no = ANY (@countries::text[]))
-)
-INSERT INTO company_countries (company_id, country_id)
-SELECT company.id, c.id FROM company CROSS JOIN countries c WHERE c.country_no = ANY (@countries::text[])
+INSERT INTO company_countries (company_id, country_id, status)
+SELECT o.id, c.id, CASE WHEN c.country_no = ANY (@countries_off::text[]) THEN 'off' ELSE 'on' END
+FROM companies o CROSS JOIN countries c
+WHERE o.company_no = @company_no AND c.country_no = ANY (@countries::text[] || @countries_off::text[])
 ON CONFLICT DO NOTHING;
 
 -- CompanyHold locks a company, so that the next statement sees every template that names it.
@@ -49,23 +60,29 @@ WHERE c.company_no = @company_no AND (SELECT count(*) FROM templates t WHERE c.c
 
 -- name: ChannelCreate :one
 WITH made AS (
-    INSERT INTO channels (channel, name, signature_required, retry_minutes)
-    VALUES (@channel, @name, @signature_required, sqlc.narg(retry_minutes)::bigint[])
+    INSERT INTO channels (channel, name, signature_required, retry_minutes, status, any_country)
+    VALUES (@channel, @name, @signature_required, sqlc.narg(retry_minutes)::bigint[], @status, @any_country)
     RETURNING *
 ),
 pool AS (
     INSERT INTO pools (channel_id) SELECT made.id FROM made
 ),
 served AS (
-    INSERT INTO channel_countries (channel_id, country_id)
-    SELECT made.id, c.id FROM made CROSS JOIN countries c WHERE c.country_no = ANY (@countries::text[])
+    INSERT INTO channel_countries (channel_id, country_id, status)
+    SELECT made.id, c.id, CASE WHEN c.country_no = ANY (@countries_off::text[]) THEN 'off' ELSE 'on' END
+    FROM made CROSS JOIN countries c
+    WHERE c.country_no = ANY (@countries::text[] || @countries_off::text[])
 )
 SELECT made.id FROM made;
 
 -- name: ChannelList :many
 SELECT c.*, ARRAY(
-    SELECT o.country_no FROM channel_countries x JOIN countries o ON o.id = x.country_id WHERE x.channel_id = c.id ORDER BY o.country_no
-)::text[] AS countries
+    SELECT o.country_no FROM channel_countries x JOIN countries o ON o.id = x.country_id
+    WHERE x.channel_id = c.id AND x.status = 'on' ORDER BY o.country_no
+)::text[] AS countries, ARRAY(
+    SELECT o.country_no FROM channel_countries x JOIN countries o ON o.id = x.country_id
+    WHERE x.channel_id = c.id AND x.status = 'off' ORDER BY o.country_no
+)::text[] AS countries_off
 FROM channels c
 WHERE c.id < @before_id AND (sqlc.narg(channel)::text IS NULL OR c.channel = sqlc.narg(channel)::text)
 ORDER BY c.id DESC
@@ -73,21 +90,22 @@ LIMIT @page_limit::integer;
 
 -- name: ChannelUpdate :execrows
 UPDATE channels
-SET name = @name, signature_required = @signature_required, retry_minutes = sqlc.narg(retry_minutes)::bigint[],
-    version = version + 1, updated_at = now()
+SET name = @name, signature_required = @signature_required, retry_minutes = sqlc.narg(retry_minutes)::bigint[], status = @status,
+    any_country = @any_country, version = version + 1, updated_at = now()
 WHERE channel = @channel AND version = @version;
 
+-- ChannelUnlist and ChannelServe are to a channel what CompanyUnlist and CompanyAllow are to a company.
+-- name: ChannelUnlist :exec
+DELETE FROM channel_countries x
+USING channels k, countries c
+WHERE k.channel = @channel AND x.channel_id = k.id AND c.id = x.country_id
+    AND NOT (x.status = 'on' AND c.country_no = ANY (@countries::text[]) OR x.status = 'off' AND c.country_no = ANY (@countries_off::text[]));
+
 -- name: ChannelServe :exec
-WITH served AS (
-    SELECT id FROM channels WHERE channel = @channel
-),
-removed AS (
-    DELETE FROM channel_countries x USING served
-    WHERE x.channel_id = served.id
-        AND x.country_id NOT IN (SELECT c.id FROM countries c WHERE c.country_no = ANY (@countries::text[]))
-)
-INSERT INTO channel_countries (channel_id, country_id)
-SELECT served.id, c.id FROM served CROSS JOIN countries c WHERE c.country_no = ANY (@countries::text[])
+INSERT INTO channel_countries (channel_id, country_id, status)
+SELECT k.id, c.id, CASE WHEN c.country_no = ANY (@countries_off::text[]) THEN 'off' ELSE 'on' END
+FROM channels k CROSS JOIN countries c
+WHERE k.channel = @channel AND c.country_no = ANY (@countries::text[] || @countries_off::text[])
 ON CONFLICT DO NOTHING;
 
 -- ChannelDelete deletes a channel and its shared pool, with the ranks of the pool. No row: the channel does not exist, or one of its tasks
@@ -113,8 +131,8 @@ ranks AS (
 DELETE FROM channels k USING busy b WHERE k.channel = @channel AND b.pools = 0;
 
 -- name: CountryCreate :exec
-INSERT INTO countries (country_no, name, dial_prefix, region, signature_required)
-VALUES (@country_no, @name, @dial_prefix, sqlc.narg(region), @signature_required);
+INSERT INTO countries (country_no, name, dial_prefix, region, signature_required, status)
+VALUES (@country_no, @name, @dial_prefix, sqlc.narg(region), @signature_required, @status);
 
 -- name: CountryList :many
 SELECT * FROM countries
@@ -124,7 +142,7 @@ LIMIT @page_limit::integer;
 
 -- name: CountryUpdate :execrows
 UPDATE countries
-SET name = @name, dial_prefix = @dial_prefix, region = sqlc.narg(region), signature_required = @signature_required,
+SET name = @name, dial_prefix = @dial_prefix, region = sqlc.narg(region), signature_required = @signature_required, status = @status,
     version = version + 1, updated_at = now()
 WHERE country_no = @country_no AND version = @version;
 
@@ -282,9 +300,11 @@ SELECT count(*) FROM deleted;
 SELECT coalesce((SELECT v.version::text::bigint FROM directory_version v), 0)::bigint AS version;
 
 -- name: DirectoryCompanies :many
-SELECT c.id, c.company_no, c.weight, c.default_region, ARRAY(
-    SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id ORDER BY x.country_id
-)::bigint[] AS countries
+SELECT c.id, c.company_no, c.weight, c.default_region, c.status, c.any_country, ARRAY(
+    SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id AND x.status = 'on' ORDER BY x.country_id
+)::bigint[] AS countries, ARRAY(
+    SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id AND x.status = 'off' ORDER BY x.country_id
+)::bigint[] AS countries_off
 FROM companies c
 ORDER BY c.id;
 
@@ -292,9 +312,11 @@ ORDER BY c.id;
 SELECT c.id, c.country_no, c.dial_prefix, c.region, c.signature_required FROM countries c ORDER BY c.id;
 
 -- name: DirectoryChannels :many
-SELECT c.id, c.channel, c.signature_required, ARRAY(
-    SELECT x.country_id FROM channel_countries x WHERE x.channel_id = c.id ORDER BY x.country_id
-)::bigint[] AS countries
+SELECT c.id, c.channel, c.signature_required, c.any_country, ARRAY(
+    SELECT x.country_id FROM channel_countries x WHERE x.channel_id = c.id AND x.status = 'on' ORDER BY x.country_id
+)::bigint[] AS countries, ARRAY(
+    SELECT x.country_id FROM channel_countries x WHERE x.channel_id = c.id AND x.status = 'off' ORDER BY x.country_id
+)::bigint[] AS countries_off
 FROM channels c
 ORDER BY c.id;
 

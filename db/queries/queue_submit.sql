@@ -96,12 +96,12 @@ stored AS (
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
-        recipient, content, sign, entered_at, traceparent, batch_id, is_test
+        recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by
     )
     SELECT
         m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, -- the lane of new tasks
         greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
-        m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test
+        m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by
     FROM made m
     LEFT JOIN reserved r
         ON m.turn IS NOT NULL AND r.pool_id = m.pool_id AND r.priority = m.priority AND r.company_id = m.company_id
@@ -245,12 +245,12 @@ stored AS (
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
-        rendering_id, user_id, on_unclear, traceparent, contact_values
+        rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by
     )
     SELECT i.task_id, i.pool_id, CASE WHEN @is_queued::boolean THEN 32 * @priority::smallint END, -- the lane of new tasks
         CASE WHEN @is_queued::boolean THEN task_queue_front(i.pool_id, @priority::smallint) END, sqlc.narg(expires_at)::timestamptz, @company_id::bigint, @message_type::smallint, i.country_no,
         @priority::smallint, @segments::smallint, i.recipient, i.recipient, coalesce(i.content, @content::text), nullif(@sign::text, ''),
-        @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''), nullif(@traceparent::text, ''), i.contact_values
+        @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''), nullif(@traceparent::text, ''), i.contact_values, @submitted_by::text
     FROM input i
     WHERE i.reason IS NULL
 )

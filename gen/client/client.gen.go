@@ -528,6 +528,7 @@ func (e HistorySettingsPartitionWidth) Valid() bool {
 
 // Defines values for InboundItemVerdict.
 const (
+	InboundWouldBeHeld      InboundItemVerdict = "would_be_held"
 	InboundWouldBeScheduled InboundItemVerdict = "would_be_scheduled"
 	InboundWouldBeSimulated InboundItemVerdict = "would_be_simulated"
 	InboundWouldRepeat      InboundItemVerdict = "would_repeat"
@@ -538,6 +539,8 @@ const (
 // Valid indicates whether the value is a known member of the InboundItemVerdict enum.
 func (e InboundItemVerdict) Valid() bool {
 	switch e {
+	case InboundWouldBeHeld:
+		return true
 	case InboundWouldBeScheduled:
 		return true
 	case InboundWouldBeSimulated:
@@ -1194,6 +1197,7 @@ func (e StatisticsRangeStep) Valid() bool {
 
 // Defines values for SubmittedVerdict.
 const (
+	WouldBeHeld      SubmittedVerdict = "would_be_held"
 	WouldBeScheduled SubmittedVerdict = "would_be_scheduled"
 	WouldBeSimulated SubmittedVerdict = "would_be_simulated"
 	WouldRepeat      SubmittedVerdict = "would_repeat"
@@ -1204,6 +1208,8 @@ const (
 // Valid indicates whether the value is a known member of the SubmittedVerdict enum.
 func (e SubmittedVerdict) Valid() bool {
 	switch e {
+	case WouldBeHeld:
+		return true
 	case WouldBeScheduled:
 		return true
 	case WouldBeSimulated:
@@ -1213,6 +1219,60 @@ func (e SubmittedVerdict) Valid() bool {
 	case WouldSend:
 		return true
 	case WouldWait:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SwitchSwitch.
+const (
+	SwitchOfBatch          SwitchSwitch = "batch"
+	SwitchOfChannel        SwitchSwitch = "channel"
+	SwitchOfChannelCountry SwitchSwitch = "channel_country"
+	SwitchOfCompany        SwitchSwitch = "company"
+	SwitchOfCompanyCountry SwitchSwitch = "company_country"
+	SwitchOfCountry        SwitchSwitch = "country"
+	SwitchOfSharedSenders  SwitchSwitch = "shared_senders"
+	SwitchOfUser           SwitchSwitch = "user"
+)
+
+// Valid indicates whether the value is a known member of the SwitchSwitch enum.
+func (e SwitchSwitch) Valid() bool {
+	switch e {
+	case SwitchOfBatch:
+		return true
+	case SwitchOfChannel:
+		return true
+	case SwitchOfChannelCountry:
+		return true
+	case SwitchOfCompany:
+		return true
+	case SwitchOfCompanyCountry:
+		return true
+	case SwitchOfCountry:
+		return true
+	case SwitchOfSharedSenders:
+		return true
+	case SwitchOfUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SwitchStatus.
+const (
+	SwitchOff SwitchStatus = "off"
+	SwitchOn  SwitchStatus = "on"
+)
+
+// Valid indicates whether the value is a known member of the SwitchStatus enum.
+func (e SwitchStatus) Valid() bool {
+	switch e {
+	case SwitchOff:
+		return true
+	case SwitchOn:
 		return true
 	default:
 		return false
@@ -1881,6 +1941,9 @@ type AlertURL = string
 // AlertUsers defines model for AlertUsers.
 type AlertUsers = []UserID
 
+// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+type AnyCountry = bool
+
 // AppClaimResponse defines model for AppClaimResponse.
 type AppClaimResponse struct {
 	// Code The HTTP status
@@ -2024,15 +2087,15 @@ type Batch struct {
 	Counts    BatchCounts `json:"counts"`
 	CreatedAt time.Time   `json:"created_at"`
 	Dedup     string      `json:"dedup"`
-
-	// DefaultRegion The region of numbers without a country code; empty: the one of the company
-	DefaultRegion string     `json:"default_region"`
-	EndedAt       *time.Time `json:"ended_at"`
+	EndedAt   *time.Time  `json:"ended_at"`
 
 	// Estimate Only in the answer to one batch that has not ended
 	Estimate       *BatchEstimate `json:"estimate,omitempty"`
 	ExpectSendTime *time.Time     `json:"expect_send_time"`
 	ExpiresAt      *time.Time     `json:"expires_at"`
+
+	// HeldBy Of one batch that has not ended: the switches that hold all of its tasks, whatever their countries
+	HeldBy *[]Switch `json:"held_by,omitempty"`
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
@@ -2166,11 +2229,6 @@ type BatchForm struct {
 
 	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
 	Dedup *BatchFormDedup `json:"dedup,omitempty"`
-
-	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
-	//
-	// Example: ID
-	DefaultRegion *string `json:"default_region,omitempty"`
 
 	// ExpectSendTime Nothing is sent before this time
 	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
@@ -2312,9 +2370,6 @@ type BatchRow struct {
 	// PhoneNumber In E.164; of an invalid row as it is in the list
 	PhoneNumber string `json:"phone_number"`
 
-	// Region The region of the phone number (ISO 3166-1), if it could be read and has one
-	Region *string `json:"region,omitempty"`
-
 	// Remark The reason, in the language of the request
 	Remark *string `json:"remark"`
 
@@ -2397,16 +2452,25 @@ type ChangedResponse struct {
 
 // Channel defines model for Channel.
 type Channel struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry AnyCountry `json:"any_country"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries         Countries `json:"countries"`
-	CreatedAt         time.Time `json:"created_at"`
-	Name              string    `json:"name"`
-	RetryMinutes      *[]int64  `json:"retry_minutes"`
-	SignatureRequired bool      `json:"signature_required"`
-	UpdatedAt         time.Time `json:"updated_at"`
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries Countries `json:"countries"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff      CountriesOff `json:"countries_off"`
+	CreatedAt         time.Time    `json:"created_at"`
+	Name              string       `json:"name"`
+	RetryMinutes      *[]int64     `json:"retry_minutes"`
+	SignatureRequired bool         `json:"signature_required"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status    SwitchStatus `json:"status"`
+	UpdatedAt time.Time    `json:"updated_at"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
@@ -2435,9 +2499,15 @@ type ChannelPage struct {
 
 // ChannelPatch defines model for ChannelPatch.
 type ChannelPatch struct {
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries   `json:"countries,omitempty"`
-	Name      *DisplayName `json:"name,omitempty"`
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         *DisplayName  `json:"name,omitempty"`
 
 	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
 	//
@@ -2445,24 +2515,36 @@ type ChannelPatch struct {
 	RetryMinutes      nullable.Nullable[[]int64] `json:"retry_minutes,omitempty"`
 	SignatureRequired *bool                      `json:"signature_required,omitempty"`
 
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
 	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
 // ChannelRequest defines model for ChannelRequest.
 type ChannelRequest struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries  `json:"countries,omitempty"`
-	Name      DisplayName `json:"name"`
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         DisplayName   `json:"name"`
 
 	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
 	//
 	// Example: [1,3,5,10,30,60,180]
 	RetryMinutes      *RetryMinutes `json:"retry_minutes,omitempty"`
 	SignatureRequired *bool         `json:"signature_required,omitempty"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
 }
 
 // ChannelResponse defines model for ChannelResponse.
@@ -2533,19 +2615,26 @@ type ClaimedTask struct {
 
 // Company defines model for Company.
 type Company struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry AnyCountry `json:"any_country"`
+
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries Countries `json:"countries"`
-	CreatedAt time.Time `json:"created_at"`
 
-	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
-	//
-	// Example: ID
-	DefaultRegion DefaultRegion `json:"default_region"`
-	Name          string        `json:"name"`
-	UpdatedAt     time.Time     `json:"updated_at"`
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff CountriesOff `json:"countries_off"`
+	CreatedAt    time.Time    `json:"created_at"`
+	Name         string       `json:"name"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status    SwitchStatus `json:"status"`
+	UpdatedAt time.Time    `json:"updated_at"`
+
+	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	UsesSharedSenders UsesSharedSenders `json:"uses_shared_senders"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
@@ -2574,14 +2663,21 @@ type CompanyPage struct {
 
 // CompanyPatch defines model for CompanyPatch.
 type CompanyPatch struct {
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries *Countries `json:"countries,omitempty"`
 
-	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
-	//
-	// Example: ID
-	DefaultRegion *DefaultRegion `json:"default_region,omitempty"`
-	Name          *DisplayName   `json:"name,omitempty"`
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         *DisplayName  `json:"name,omitempty"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
+	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	UsesSharedSenders *UsesSharedSenders `json:"uses_shared_senders,omitempty"`
 
 	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
@@ -2592,17 +2688,24 @@ type CompanyPatch struct {
 
 // CompanyRequest defines model for CompanyRequest.
 type CompanyRequest struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries *Countries `json:"countries,omitempty"`
 
-	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
-	//
-	// Example: ID
-	DefaultRegion *DefaultRegion `json:"default_region,omitempty"`
-	Name          DisplayName    `json:"name"`
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         DisplayName   `json:"name"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
+	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	UsesSharedSenders *UsesSharedSenders `json:"uses_shared_senders,omitempty"`
 
 	// Weight The company's share of the service, relative to the other companies; 1 by default
 	Weight *CompanyWeight `json:"weight,omitempty"`
@@ -2633,9 +2736,7 @@ type Contact struct {
 	// Name What messages call the person: the placeholder `${contact.name}`
 	//
 	// Example: 张三
-	Name *string `json:"name,omitempty"`
-
-	// Phone A phone number in any notation; without a country code it is one of the `default_region` of the company
+	Name         *string `json:"name,omitempty"`
 	Phone        *string `json:"phone,omitempty"`
 	UserID       UserID  `json:"user_id"`
 	WechatOpenid *string `json:"wechat_openid,omitempty"`
@@ -2653,9 +2754,7 @@ type ContactChange struct {
 	// Name What messages call the person: the placeholder `${contact.name}`
 	//
 	// Example: 张三
-	Name nullable.Nullable[string] `json:"name,omitempty"`
-
-	// Phone A phone number in any notation; without a country code it is one of the `default_region` of the company
+	Name         nullable.Nullable[string] `json:"name,omitempty"`
 	Phone        nullable.Nullable[string] `json:"phone,omitempty"`
 	UserID       UserID                    `json:"user_id"`
 	WechatOpenid nullable.Nullable[string] `json:"wechat_openid,omitempty"`
@@ -2791,8 +2890,11 @@ type ContactsRequest struct {
 	Contacts  []ContactChange `json:"contacts"`
 }
 
-// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
+// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 type Countries = []No
+
+// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+type CountriesOff = []No
 
 // Country defines model for Country.
 type Country struct {
@@ -2809,9 +2911,12 @@ type Country struct {
 	// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 	//
 	// Example: CN
-	Region            *Region   `json:"region"`
-	SignatureRequired bool      `json:"signature_required"`
-	UpdatedAt         time.Time `json:"updated_at"`
+	Region            *Region `json:"region"`
+	SignatureRequired bool    `json:"signature_required"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status    SwitchStatus `json:"status"`
+	UpdatedAt time.Time    `json:"updated_at"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
@@ -2849,6 +2954,9 @@ type CountryPatch struct {
 	Region            nullable.Nullable[string] `json:"region,omitempty"`
 	SignatureRequired *bool                     `json:"signature_required,omitempty"`
 
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
 	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
 }
@@ -2869,6 +2977,9 @@ type CountryRequest struct {
 	// Example: CN
 	Region            nullable.Nullable[string] `json:"region,omitempty"`
 	SignatureRequired *bool                     `json:"signature_required,omitempty"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
 }
 
 // CountryResponse defines model for CountryResponse.
@@ -2980,7 +3091,7 @@ type DefaultContentRequest struct {
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
 
-	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
@@ -3003,11 +3114,6 @@ type DefaultContentResponse struct {
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
-
-// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
-//
-// Example: ID
-type DefaultRegion = string
 
 // DialPrefix The dial prefix without the `+`
 //
@@ -3345,13 +3451,16 @@ type Explanation struct {
 	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
 	DueAt       *time.Time `json:"due_at"`
 	ExpiresAt   *time.Time `json:"expires_at"`
-	IsDue       bool       `json:"is_due"`
+
+	// HeldBy The switches that hold the message; empty if none does
+	HeldBy HeldBy `json:"held_by"`
+	IsDue  bool   `json:"is_due"`
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 	Priority  int16      `json:"priority"`
 
-	// Reason `held`: the batch of the task is paused
+	// Reason `held`: see `held_by`
 	Reason ExplanationReason `json:"reason"`
 
 	// RequeuedAt When the task was requeued last; left out if it never was
@@ -3376,7 +3485,7 @@ type Explanation struct {
 	Summary string `json:"summary"`
 }
 
-// ExplanationReason `held`: the batch of the task is paused
+// ExplanationReason `held`: see `held_by`
 type ExplanationReason string
 
 // FieldError defines model for FieldError.
@@ -3390,6 +3499,9 @@ type FieldError struct {
 
 // FormOfWebhook `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
 type FormOfWebhook string
+
+// HeldBy The switches that hold the message; empty if none does
+type HeldBy = []Switch
 
 // HeldLease defines model for HeldLease.
 type HeldLease struct {
@@ -3577,7 +3689,7 @@ type InboundPatch struct {
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
-// InboundPath A path through the JSON: names and indexes, separated by points (`alerts.0.labels.alertname`). `*` stands for each item of a list, and `#` at the end for their number.
+// InboundPath A path through the JSON: names and indexes, separated by points (`alerts.0.labels.alertname`). `*` stands for each item of a list, `[status=firing]` for a list of those items whose `status` is `firing`, and `#` at the end for their number.
 //
 // Example: recipients.0.attribs.phone
 type InboundPath = string
@@ -4651,7 +4763,7 @@ type Password = string
 // Payload The values for the placeholders of the template, such as `${taskName}`. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 type Payload map[string]interface{}
 
-// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
 // Example: 13800138000
 type PhoneNumber = string
@@ -5156,11 +5268,6 @@ type SendRequest struct {
 	// Example: order-1042-paid
 	DedupKey *string `json:"dedup_key,omitempty"`
 
-	// DefaultRegion The region (ISO 3166-1) of `phone_number`, if it has no country code; null: the one of the company
-	//
-	// Example: ID
-	DefaultRegion *string `json:"default_region,omitempty"`
-
 	// ExpectSendTime The task is not sent before this time
 	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
 
@@ -5187,7 +5294,7 @@ type SendRequest struct {
 	// Example: {"code":"123456","name":"张三"}
 	Params TemplateParams `json:"params,omitempty"`
 
-	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
@@ -5660,12 +5767,6 @@ type SentItem struct {
 	// Message The error of this message, for people
 	Message *string `json:"message,omitempty"`
 
-	// Recipient The phone number as it was read, in E.164; left out of a repeated submission
-	Recipient *string `json:"recipient,omitempty"`
-
-	// Region The region of the phone number (ISO 3166-1), if it has one; left out of a repeated submission
-	Region *string `json:"region,omitempty"`
-
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status *TaskStatus `json:"status,omitempty"`
 }
@@ -6024,14 +6125,14 @@ type Submitted struct {
 	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task.
 	FinalContent string `json:"final_content"`
 
+	// HeldBy Dry run: the switches that would hold the message
+	HeldBy *[]Switch `json:"held_by,omitempty"`
+
 	// Priority Dry run: the priority of the task
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Recipient The phone number as it was read, in E.164; left out of a repeated submission
+	// Recipient Dry run: the phone number in E.164
 	Recipient *string `json:"recipient,omitempty"`
-
-	// Region The region of the phone number (ISO 3166-1), if it has one; left out of a repeated submission
-	Region *string `json:"region,omitempty"`
 
 	// Routed Dry run: whether routes decide which sender sends it; otherwise any shared sender may send it
 	Routed *bool `json:"routed,omitempty"`
@@ -6045,12 +6146,33 @@ type Submitted struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
 
-// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 type SubmittedVerdict string
+
+// Switch What holds a message
+type Switch struct {
+	// Name The company, user, channel, country or batch; an empty text is the country of a number of no known country
+	Name string `json:"name"`
+
+	// Switch - `company`, `user`, `channel`, `country`: it is off; a user is disabled.
+	// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not among its `countries`.
+	// - `shared_senders`: no route of the company that is on serves the message, and `uses_shared_senders` of the company is false.
+	// - `batch`: the batch is paused.
+	Switch SwitchSwitch `json:"switch"`
+}
+
+// SwitchSwitch - `company`, `user`, `channel`, `country`: it is off; a user is disabled.
+// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not among its `countries`.
+// - `shared_senders`: no route of the company that is on serves the message, and `uses_shared_senders` of the company is false.
+// - `batch`: the batch is paused.
+type SwitchSwitch string
+
+// SwitchStatus Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+type SwitchStatus string
 
 // Tag defines model for Tag.
 type Tag struct {
@@ -6363,7 +6485,7 @@ type TaskJobFilter struct {
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
 
-	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
 	// Example: 13800138000
 	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
@@ -6763,7 +6885,7 @@ type TemplateTestRequest struct {
 	// Example: {"code":"123456","name":"张三"}
 	Params TemplateParams `json:"params,omitempty"`
 
-	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
@@ -7003,6 +7125,9 @@ type UserResponse struct {
 	Message Message `json:"message"`
 	Data    User    `json:"data"`
 }
+
+// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+type UsesSharedSenders = bool
 
 // Wait Seconds to wait if no task is available; 0 by default
 type Wait = int
@@ -7270,7 +7395,7 @@ type NotTagFilter = []TagName
 // OfBatch The batch that the task is from
 type OfBatch = BatchID
 
-// PhoneFilter A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+// PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
 // Example: 13800138000
 type PhoneFilter = PhoneNumber
@@ -7908,7 +8033,7 @@ type ExportContactImportErrorsParams struct {
 
 // PullEventsParams defines parameters for PullEvents.
 type PullEventsParams struct {
-	// After A `next_cursor`; left out, the events begin now
+	// After A `next_cursor`. Empty, the events begin with the oldest that is kept; left out, they begin now
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 
 	// Limit The maximum number of items

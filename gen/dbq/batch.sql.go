@@ -516,10 +516,13 @@ func (q *Queries) BatchReady(ctx context.Context, arg BatchReadyParams) (string,
 const batchReleased = `-- name: BatchReleased :exec
 UPDATE batches b SET is_held = false
 WHERE b.id = $1 AND b.status = 'running' AND b.is_held
-    AND NOT EXISTS (SELECT FROM queue t WHERE t.batch_id = b.id AND t.lease_until IS NULL AND t.due_at = held_due_at())
+    AND NOT EXISTS (
+        SELECT FROM queue t WHERE t.batch_id = b.id AND t.lease_until IS NULL AND t.due_at = held_due_at()
+            AND NOT EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
+    )
 `
 
-// BatchReleased says that no task of a batch is held any more, if that is so. The caller has locked the batch before, so that this statement sees what was
+// BatchReleased says that no task of a batch is held any more, if that is so, but by switches. The caller has locked the batch before, so that this statement sees what was
 // held until then.
 func (q *Queries) BatchReleased(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, batchReleased, id)

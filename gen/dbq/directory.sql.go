@@ -12,16 +12,18 @@ import (
 
 const channelCreate = `-- name: ChannelCreate :one
 WITH made AS (
-    INSERT INTO channels (channel, name, signature_required, retry_minutes)
-    VALUES ($1, $2, $3, $4::bigint[])
-    RETURNING id, channel, name, signature_required, version, created_at, updated_at, retry_minutes
+    INSERT INTO channels (channel, name, signature_required, retry_minutes, status, any_country)
+    VALUES ($1, $2, $3, $4::bigint[], $5, $6)
+    RETURNING id, channel, name, signature_required, version, created_at, updated_at, retry_minutes, status, any_country
 ),
 pool AS (
     INSERT INTO pools (channel_id) SELECT made.id FROM made
 ),
 served AS (
-    INSERT INTO channel_countries (channel_id, country_id)
-    SELECT made.id, c.id FROM made CROSS JOIN countries c WHERE c.country_no = ANY ($5::text[])
+    INSERT INTO channel_countries (channel_id, country_id, status)
+    SELECT made.id, c.id, CASE WHEN c.country_no = ANY ($7::text[]) THEN 'off' ELSE 'on' END
+    FROM made CROSS JOIN countries c
+    WHERE c.country_no = ANY ($8::text[] || $7::text[])
 )
 SELECT made.id FROM made
 `
@@ -31,6 +33,9 @@ type ChannelCreateParams struct {
 	Name              string
 	SignatureRequired bool
 	RetryMinutes      []int64
+	Status            string
+	AnyCountry        bool
+	CountriesOff      []string
 	Countries         []string
 }
 
@@ -40,6 +45,9 @@ func (q *Queries) ChannelCreate(ctx context.Context, arg ChannelCreateParams) (i
 		arg.Name,
 		arg.SignatureRequired,
 		arg.RetryMinutes,
+		arg.Status,
+		arg.AnyCountry,
+		arg.CountriesOff,
 		arg.Countries,
 	)
 	var id int64
@@ -79,9 +87,13 @@ func (q *Queries) ChannelDelete(ctx context.Context, channel string) (int64, err
 }
 
 const channelList = `-- name: ChannelList :many
-SELECT c.id, c.channel, c.name, c.signature_required, c.version, c.created_at, c.updated_at, c.retry_minutes, ARRAY(
-    SELECT o.country_no FROM channel_countries x JOIN countries o ON o.id = x.country_id WHERE x.channel_id = c.id ORDER BY o.country_no
-)::text[] AS countries
+SELECT c.id, c.channel, c.name, c.signature_required, c.version, c.created_at, c.updated_at, c.retry_minutes, c.status, c.any_country, ARRAY(
+    SELECT o.country_no FROM channel_countries x JOIN countries o ON o.id = x.country_id
+    WHERE x.channel_id = c.id AND x.status = 'on' ORDER BY o.country_no
+)::text[] AS countries, ARRAY(
+    SELECT o.country_no FROM channel_countries x JOIN countries o ON o.id = x.country_id
+    WHERE x.channel_id = c.id AND x.status = 'off' ORDER BY o.country_no
+)::text[] AS countries_off
 FROM channels c
 WHERE c.id < $1 AND ($2::text IS NULL OR c.channel = $2::text)
 ORDER BY c.id DESC
@@ -103,7 +115,10 @@ type ChannelListRow struct {
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
 	RetryMinutes      []int64
+	Status            string
+	AnyCountry        bool
 	Countries         []string
+	CountriesOff      []string
 }
 
 func (q *Queries) ChannelList(ctx context.Context, arg ChannelListParams) ([]ChannelListRow, error) {
@@ -124,7 +139,10 @@ func (q *Queries) ChannelList(ctx context.Context, arg ChannelListParams) ([]Cha
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.RetryMinutes,
+			&i.Status,
+			&i.AnyCountry,
 			&i.Countries,
+			&i.CountriesOff,
 		); err != nil {
 			return nil, err
 		}
@@ -137,40 +155,56 @@ func (q *Queries) ChannelList(ctx context.Context, arg ChannelListParams) ([]Cha
 }
 
 const channelServe = `-- name: ChannelServe :exec
-WITH served AS (
-    SELECT id FROM channels WHERE channel = $2
-),
-removed AS (
-    DELETE FROM channel_countries x USING served
-    WHERE x.channel_id = served.id
-        AND x.country_id NOT IN (SELECT c.id FROM countries c WHERE c.country_no = ANY ($1::text[]))
-)
-INSERT INTO channel_countries (channel_id, country_id)
-SELECT served.id, c.id FROM served CROSS JOIN countries c WHERE c.country_no = ANY ($1::text[])
+INSERT INTO channel_countries (channel_id, country_id, status)
+SELECT k.id, c.id, CASE WHEN c.country_no = ANY ($1::text[]) THEN 'off' ELSE 'on' END
+FROM channels k CROSS JOIN countries c
+WHERE k.channel = $2 AND c.country_no = ANY ($3::text[] || $1::text[])
 ON CONFLICT DO NOTHING
 `
 
 type ChannelServeParams struct {
-	Countries []string
-	Channel   string
+	CountriesOff []string
+	Channel      string
+	Countries    []string
 }
 
 func (q *Queries) ChannelServe(ctx context.Context, arg ChannelServeParams) error {
-	_, err := q.db.Exec(ctx, channelServe, arg.Countries, arg.Channel)
+	_, err := q.db.Exec(ctx, channelServe, arg.CountriesOff, arg.Channel, arg.Countries)
+	return err
+}
+
+const channelUnlist = `-- name: ChannelUnlist :exec
+DELETE FROM channel_countries x
+USING channels k, countries c
+WHERE k.channel = $1 AND x.channel_id = k.id AND c.id = x.country_id
+    AND NOT (x.status = 'on' AND c.country_no = ANY ($2::text[]) OR x.status = 'off' AND c.country_no = ANY ($3::text[]))
+`
+
+type ChannelUnlistParams struct {
+	Channel      string
+	Countries    []string
+	CountriesOff []string
+}
+
+// ChannelUnlist and ChannelServe are to a channel what CompanyUnlist and CompanyAllow are to a company.
+func (q *Queries) ChannelUnlist(ctx context.Context, arg ChannelUnlistParams) error {
+	_, err := q.db.Exec(ctx, channelUnlist, arg.Channel, arg.Countries, arg.CountriesOff)
 	return err
 }
 
 const channelUpdate = `-- name: ChannelUpdate :execrows
 UPDATE channels
-SET name = $1, signature_required = $2, retry_minutes = $3::bigint[],
-    version = version + 1, updated_at = now()
-WHERE channel = $4 AND version = $5
+SET name = $1, signature_required = $2, retry_minutes = $3::bigint[], status = $4,
+    any_country = $5, version = version + 1, updated_at = now()
+WHERE channel = $6 AND version = $7
 `
 
 type ChannelUpdateParams struct {
 	Name              string
 	SignatureRequired bool
 	RetryMinutes      []int64
+	Status            string
+	AnyCountry        bool
 	Channel           string
 	Version           int64
 }
@@ -180,6 +214,8 @@ func (q *Queries) ChannelUpdate(ctx context.Context, arg ChannelUpdateParams) (i
 		arg.Name,
 		arg.SignatureRequired,
 		arg.RetryMinutes,
+		arg.Status,
+		arg.AnyCountry,
 		arg.Channel,
 		arg.Version,
 	)
@@ -190,47 +226,49 @@ func (q *Queries) ChannelUpdate(ctx context.Context, arg ChannelUpdateParams) (i
 }
 
 const companyAllow = `-- name: CompanyAllow :exec
-WITH company AS (
-    SELECT id FROM companies WHERE company_no = $2
-),
-removed AS (
-    DELETE FROM company_countries x USING company
-    WHERE x.company_id = company.id
-        AND x.country_id NOT IN (SELECT c.id FROM countries c WHERE c.country_no = ANY ($1::text[]))
-)
-INSERT INTO company_countries (company_id, country_id)
-SELECT company.id, c.id FROM company CROSS JOIN countries c WHERE c.country_no = ANY ($1::text[])
+INSERT INTO company_countries (company_id, country_id, status)
+SELECT o.id, c.id, CASE WHEN c.country_no = ANY ($1::text[]) THEN 'off' ELSE 'on' END
+FROM companies o CROSS JOIN countries c
+WHERE o.company_no = $2 AND c.country_no = ANY ($3::text[] || $1::text[])
 ON CONFLICT DO NOTHING
 `
 
 type CompanyAllowParams struct {
-	Countries []string
-	CompanyNo string
+	CountriesOff []string
+	CompanyNo    string
+	Countries    []string
 }
 
 func (q *Queries) CompanyAllow(ctx context.Context, arg CompanyAllowParams) error {
-	_, err := q.db.Exec(ctx, companyAllow, arg.Countries, arg.CompanyNo)
+	_, err := q.db.Exec(ctx, companyAllow, arg.CountriesOff, arg.CompanyNo, arg.Countries)
 	return err
 }
 
 const companyCreate = `-- name: CompanyCreate :one
 
 WITH made AS (
-    INSERT INTO companies (company_no, name, weight, default_region) VALUES ($1, $2, $3, $4) RETURNING id, company_no, name, weight, version, created_at, updated_at, default_region
+    INSERT INTO companies (company_no, name, weight, status, any_country, uses_shared_senders)
+    VALUES ($1, $2, $3, $4, $5, $6)
+    RETURNING id, company_no, name, weight, version, created_at, updated_at, status, any_country, uses_shared_senders
 ),
-allowed AS (
-    INSERT INTO company_countries (company_id, country_id)
-    SELECT made.id, c.id FROM made CROSS JOIN countries c WHERE c.country_no = ANY ($5::text[])
+listed AS (
+    INSERT INTO company_countries (company_id, country_id, status)
+    SELECT made.id, c.id, CASE WHEN c.country_no = ANY ($7::text[]) THEN 'off' ELSE 'on' END
+    FROM made CROSS JOIN countries c
+    WHERE c.country_no = ANY ($8::text[] || $7::text[])
 )
 SELECT made.id FROM made
 `
 
 type CompanyCreateParams struct {
-	CompanyNo     string
-	Name          string
-	Weight        float64
-	DefaultRegion string
-	Countries     []string
+	CompanyNo         string
+	Name              string
+	Weight            float64
+	Status            string
+	AnyCountry        bool
+	UsesSharedSenders bool
+	CountriesOff      []string
+	Countries         []string
 }
 
 // The directory: companies, channels, countries, pools and routes. The tables are small and changed by administrators. An update names the
@@ -240,7 +278,10 @@ func (q *Queries) CompanyCreate(ctx context.Context, arg CompanyCreateParams) (i
 		arg.CompanyNo,
 		arg.Name,
 		arg.Weight,
-		arg.DefaultRegion,
+		arg.Status,
+		arg.AnyCountry,
+		arg.UsesSharedSenders,
+		arg.CountriesOff,
 		arg.Countries,
 	)
 	var id int64
@@ -275,9 +316,13 @@ func (q *Queries) CompanyHold(ctx context.Context, companyNo string) (int64, err
 }
 
 const companyList = `-- name: CompanyList :many
-SELECT c.id, c.company_no, c.name, c.weight, c.version, c.created_at, c.updated_at, c.default_region, ARRAY(
-    SELECT o.country_no FROM company_countries x JOIN countries o ON o.id = x.country_id WHERE x.company_id = c.id ORDER BY o.country_no
-)::text[] AS countries
+SELECT c.id, c.company_no, c.name, c.weight, c.version, c.created_at, c.updated_at, c.status, c.any_country, c.uses_shared_senders, ARRAY(
+    SELECT o.country_no FROM company_countries x JOIN countries o ON o.id = x.country_id
+    WHERE x.company_id = c.id AND x.status = 'on' ORDER BY o.country_no
+)::text[] AS countries, ARRAY(
+    SELECT o.country_no FROM company_countries x JOIN countries o ON o.id = x.country_id
+    WHERE x.company_id = c.id AND x.status = 'off' ORDER BY o.country_no
+)::text[] AS countries_off
 FROM companies c
 WHERE c.id < $1 AND ($2::text IS NULL OR c.company_no = $2::text)
     AND ($3::bigint IS NULL OR c.id = $3::bigint)
@@ -293,15 +338,18 @@ type CompanyListParams struct {
 }
 
 type CompanyListRow struct {
-	ID            int64
-	CompanyNo     string
-	Name          string
-	Weight        float64
-	Version       int64
-	CreatedAt     time.Time
-	UpdatedAt     time.Time
-	DefaultRegion string
-	Countries     []string
+	ID                int64
+	CompanyNo         string
+	Name              string
+	Weight            float64
+	Version           int64
+	CreatedAt         time.Time
+	UpdatedAt         time.Time
+	Status            string
+	AnyCountry        bool
+	UsesSharedSenders bool
+	Countries         []string
+	CountriesOff      []string
 }
 
 func (q *Queries) CompanyList(ctx context.Context, arg CompanyListParams) ([]CompanyListRow, error) {
@@ -326,8 +374,11 @@ func (q *Queries) CompanyList(ctx context.Context, arg CompanyListParams) ([]Com
 			&i.Version,
 			&i.CreatedAt,
 			&i.UpdatedAt,
-			&i.DefaultRegion,
+			&i.Status,
+			&i.AnyCountry,
+			&i.UsesSharedSenders,
 			&i.Countries,
+			&i.CountriesOff,
 		); err != nil {
 			return nil, err
 		}
@@ -339,25 +390,50 @@ func (q *Queries) CompanyList(ctx context.Context, arg CompanyListParams) ([]Com
 	return items, nil
 }
 
+const companyUnlist = `-- name: CompanyUnlist :exec
+DELETE FROM company_countries x
+USING companies o, countries c
+WHERE o.company_no = $1 AND x.company_id = o.id AND c.id = x.country_id
+    AND NOT (x.status = 'on' AND c.country_no = ANY ($2::text[]) OR x.status = 'off' AND c.country_no = ANY ($3::text[]))
+`
+
+type CompanyUnlistParams struct {
+	CompanyNo    string
+	Countries    []string
+	CountriesOff []string
+}
+
+// CompanyUnlist removes the countries of a company that get another status, or none. CompanyAllow then adds those that are missing. They are two
+// statements, so that the audit shows a change of a status as both.
+func (q *Queries) CompanyUnlist(ctx context.Context, arg CompanyUnlistParams) error {
+	_, err := q.db.Exec(ctx, companyUnlist, arg.CompanyNo, arg.Countries, arg.CountriesOff)
+	return err
+}
+
 const companyUpdate = `-- name: CompanyUpdate :execrows
 UPDATE companies
-SET name = $1, weight = $2, default_region = $3, version = version + 1, updated_at = now()
-WHERE company_no = $4 AND version = $5
+SET name = $1, weight = $2, status = $3, any_country = $4, uses_shared_senders = $5,
+    version = version + 1, updated_at = now()
+WHERE company_no = $6 AND version = $7
 `
 
 type CompanyUpdateParams struct {
-	Name          string
-	Weight        float64
-	DefaultRegion string
-	CompanyNo     string
-	Version       int64
+	Name              string
+	Weight            float64
+	Status            string
+	AnyCountry        bool
+	UsesSharedSenders bool
+	CompanyNo         string
+	Version           int64
 }
 
 func (q *Queries) CompanyUpdate(ctx context.Context, arg CompanyUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, companyUpdate,
 		arg.Name,
 		arg.Weight,
-		arg.DefaultRegion,
+		arg.Status,
+		arg.AnyCountry,
+		arg.UsesSharedSenders,
 		arg.CompanyNo,
 		arg.Version,
 	)
@@ -397,8 +473,8 @@ func (q *Queries) CountriesUnknown(ctx context.Context, countries []string) ([]s
 }
 
 const countryCreate = `-- name: CountryCreate :exec
-INSERT INTO countries (country_no, name, dial_prefix, region, signature_required)
-VALUES ($1, $2, $3, $4, $5)
+INSERT INTO countries (country_no, name, dial_prefix, region, signature_required, status)
+VALUES ($1, $2, $3, $4, $5, $6)
 `
 
 type CountryCreateParams struct {
@@ -407,6 +483,7 @@ type CountryCreateParams struct {
 	DialPrefix        string
 	Region            *string
 	SignatureRequired bool
+	Status            string
 }
 
 func (q *Queries) CountryCreate(ctx context.Context, arg CountryCreateParams) error {
@@ -416,6 +493,7 @@ func (q *Queries) CountryCreate(ctx context.Context, arg CountryCreateParams) er
 		arg.DialPrefix,
 		arg.Region,
 		arg.SignatureRequired,
+		arg.Status,
 	)
 	return err
 }
@@ -433,7 +511,7 @@ func (q *Queries) CountryDelete(ctx context.Context, countryNo string) (int64, e
 }
 
 const countryList = `-- name: CountryList :many
-SELECT id, country_no, name, dial_prefix, signature_required, version, created_at, updated_at, region FROM countries
+SELECT id, country_no, name, dial_prefix, signature_required, version, created_at, updated_at, region, status FROM countries
 WHERE id < $1 AND ($2::text IS NULL OR country_no = $2::text)
 ORDER BY id DESC
 LIMIT $3::integer
@@ -464,6 +542,7 @@ func (q *Queries) CountryList(ctx context.Context, arg CountryListParams) ([]Cou
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.Region,
+			&i.Status,
 		); err != nil {
 			return nil, err
 		}
@@ -477,9 +556,9 @@ func (q *Queries) CountryList(ctx context.Context, arg CountryListParams) ([]Cou
 
 const countryUpdate = `-- name: CountryUpdate :execrows
 UPDATE countries
-SET name = $1, dial_prefix = $2, region = $3, signature_required = $4,
+SET name = $1, dial_prefix = $2, region = $3, signature_required = $4, status = $5,
     version = version + 1, updated_at = now()
-WHERE country_no = $5 AND version = $6
+WHERE country_no = $6 AND version = $7
 `
 
 type CountryUpdateParams struct {
@@ -487,6 +566,7 @@ type CountryUpdateParams struct {
 	DialPrefix        string
 	Region            *string
 	SignatureRequired bool
+	Status            string
 	CountryNo         string
 	Version           int64
 }
@@ -497,6 +577,7 @@ func (q *Queries) CountryUpdate(ctx context.Context, arg CountryUpdateParams) (i
 		arg.DialPrefix,
 		arg.Region,
 		arg.SignatureRequired,
+		arg.Status,
 		arg.CountryNo,
 		arg.Version,
 	)
@@ -507,9 +588,11 @@ func (q *Queries) CountryUpdate(ctx context.Context, arg CountryUpdateParams) (i
 }
 
 const directoryChannels = `-- name: DirectoryChannels :many
-SELECT c.id, c.channel, c.signature_required, ARRAY(
-    SELECT x.country_id FROM channel_countries x WHERE x.channel_id = c.id ORDER BY x.country_id
-)::bigint[] AS countries
+SELECT c.id, c.channel, c.signature_required, c.any_country, ARRAY(
+    SELECT x.country_id FROM channel_countries x WHERE x.channel_id = c.id AND x.status = 'on' ORDER BY x.country_id
+)::bigint[] AS countries, ARRAY(
+    SELECT x.country_id FROM channel_countries x WHERE x.channel_id = c.id AND x.status = 'off' ORDER BY x.country_id
+)::bigint[] AS countries_off
 FROM channels c
 ORDER BY c.id
 `
@@ -518,7 +601,9 @@ type DirectoryChannelsRow struct {
 	ID                int64
 	Channel           string
 	SignatureRequired bool
+	AnyCountry        bool
 	Countries         []int64
+	CountriesOff      []int64
 }
 
 func (q *Queries) DirectoryChannels(ctx context.Context) ([]DirectoryChannelsRow, error) {
@@ -534,7 +619,9 @@ func (q *Queries) DirectoryChannels(ctx context.Context) ([]DirectoryChannelsRow
 			&i.ID,
 			&i.Channel,
 			&i.SignatureRequired,
+			&i.AnyCountry,
 			&i.Countries,
+			&i.CountriesOff,
 		); err != nil {
 			return nil, err
 		}
@@ -547,19 +634,23 @@ func (q *Queries) DirectoryChannels(ctx context.Context) ([]DirectoryChannelsRow
 }
 
 const directoryCompanies = `-- name: DirectoryCompanies :many
-SELECT c.id, c.company_no, c.weight, c.default_region, ARRAY(
-    SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id ORDER BY x.country_id
-)::bigint[] AS countries
+SELECT c.id, c.company_no, c.weight, c.status, c.any_country, ARRAY(
+    SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id AND x.status = 'on' ORDER BY x.country_id
+)::bigint[] AS countries, ARRAY(
+    SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id AND x.status = 'off' ORDER BY x.country_id
+)::bigint[] AS countries_off
 FROM companies c
 ORDER BY c.id
 `
 
 type DirectoryCompaniesRow struct {
-	ID            int64
-	CompanyNo     string
-	Weight        float64
-	DefaultRegion string
-	Countries     []int64
+	ID           int64
+	CompanyNo    string
+	Weight       float64
+	Status       string
+	AnyCountry   bool
+	Countries    []int64
+	CountriesOff []int64
 }
 
 func (q *Queries) DirectoryCompanies(ctx context.Context) ([]DirectoryCompaniesRow, error) {
@@ -575,8 +666,10 @@ func (q *Queries) DirectoryCompanies(ctx context.Context) ([]DirectoryCompaniesR
 			&i.ID,
 			&i.CompanyNo,
 			&i.Weight,
-			&i.DefaultRegion,
+			&i.Status,
+			&i.AnyCountry,
 			&i.Countries,
+			&i.CountriesOff,
 		); err != nil {
 			return nil, err
 		}

@@ -259,6 +259,8 @@ type Country struct {
 	UpdatedAt time.Time
 	// ISO 3166-1 code: only numbers of this region belong to the country; null: all numbers with the prefix
 	Region *string
+	// on or off; off: tasks to the country are held
+	Status string
 }
 
 // The text that is sent once to a phone number when a submission has none. Written by internal/template.

@@ -967,6 +967,54 @@ func (q *Queries) TaskStates(ctx context.Context, taskIds []string) ([]TaskState
 	return items, nil
 }
 
+const taskSwitches = `-- name: TaskSwitches :many
+SELECT w.switch::text AS switch, w.name::text AS name
+FROM task_switches($1::bigint, $2::bigint, $3::text, $4::text) w
+UNION ALL
+SELECT 'batch', b.id::text FROM batches b WHERE b.id = $5::bigint AND b.status = 'paused'
+ORDER BY switch, name
+`
+
+type TaskSwitchesParams struct {
+	PoolID      int64
+	CompanyID   int64
+	CountryNo   *string
+	SubmittedBy string
+	BatchID     *int64
+}
+
+type TaskSwitchesRow struct {
+	Switch string
+	Name   string
+}
+
+// TaskSwitches returns what holds tasks of a pool, company, country, submitter and batch: what is off or paused, and its name.
+func (q *Queries) TaskSwitches(ctx context.Context, arg TaskSwitchesParams) ([]TaskSwitchesRow, error) {
+	rows, err := q.db.Query(ctx, taskSwitches,
+		arg.PoolID,
+		arg.CompanyID,
+		arg.CountryNo,
+		arg.SubmittedBy,
+		arg.BatchID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskSwitchesRow
+	for rows.Next() {
+		var i TaskSwitchesRow
+		if err := rows.Scan(&i.Switch, &i.Name); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskTimeline = `-- name: TaskTimeline :many
 SELECT e.event::text AS event, e.created_at::timestamptz AS created_at,
     e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip, e.by, e.template, e.answer

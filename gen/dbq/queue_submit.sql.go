@@ -253,12 +253,12 @@ stored AS (
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
-        rendering_id, user_id, on_unclear, traceparent, contact_values
+        rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by
     )
     SELECT i.task_id, i.pool_id, CASE WHEN $23::boolean THEN 32 * $14::smallint END, -- the lane of new tasks
         CASE WHEN $23::boolean THEN task_queue_front(i.pool_id, $14::smallint) END, $16::timestamptz, $1::bigint, $2::smallint, i.country_no,
         $14::smallint, $3::smallint, i.recipient, i.recipient, coalesce(i.content, $12::text), nullif($15::text, ''),
-        $17::bigint, i.user_id, nullif($18::text, ''), nullif($22::text, ''), i.contact_values
+        $17::bigint, i.user_id, nullif($18::text, ''), nullif($22::text, ''), i.contact_values, $13::text
     FROM input i
     WHERE i.reason IS NULL
 )
@@ -497,12 +497,12 @@ stored AS (
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
-        recipient, content, sign, entered_at, traceparent, batch_id, is_test
+        recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by
     )
     SELECT
         m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, -- the lane of new tasks
         greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
-        m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test
+        m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by
     FROM made m
     LEFT JOIN reserved r
         ON m.turn IS NOT NULL AND r.pool_id = m.pool_id AND r.priority = m.priority AND r.company_id = m.company_id

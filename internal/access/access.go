@@ -72,6 +72,7 @@ type Service struct {
 	settings *setting.Service
 	verifier *verifier
 	sessions sessions
+	switched func()
 }
 
 // Options configures a Service. Username and Password belong to the configured admin, which is not in the table users
@@ -103,7 +104,7 @@ func New(db *postgres.DB, o Options) (*Service, error) {
 	admin := Principal{Username: o.Username, Role: RoleAdmin, CompanyID: DefaultCompany, SeesAll: true}
 	// Hashing uses half of the cores: the others serve callers whose credentials are cached.
 	slots := max(1, runtime.GOMAXPROCS(0)/2)
-	return &Service{db: db, q: dbq.New(db), admin: admin, settings: o.Settings, sessions: sessions{known: newLRU[knownSession](50_000)}, verifier: &verifier{
+	return &Service{db: db, q: dbq.New(db), admin: admin, switched: func() {}, settings: o.Settings, sessions: sessions{known: newLRU[knownSession](50_000)}, verifier: &verifier{
 		versions: snapshot.Cache[int64]{Load: dbq.New(db.Outside()).CredentialsVersion, Fresh: versionTTL, Now: o.Now},
 		q:        dbq.New(db), now: o.Now, bootstrap: digest(o.Username, o.Password), admin: admin, secret: secret, nobody: nobody,
 		visitStored: newLRU[time.Time](50_000), unstored: map[visit]struct{}{},
@@ -112,6 +113,9 @@ func New(db *postgres.DB, o Options) (*Service, error) {
 		hashing: make(chan struct{}, slots), reserved: make(chan struct{}, 1), lookups: make(chan struct{}, 4),
 	}}, nil
 }
+
+// OnSwitched sets the function that is called after this server has disabled or enabled a user, before the change is answered.
+func (s *Service) OnSwitched(do func()) { s.switched = do }
 
 // ErrRequired is the fault for missing or wrong credentials.
 var ErrRequired = fault.New(fault.Unauthorized, fault.AuthRequired)
@@ -257,6 +261,9 @@ func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
 	}
 	row, err := s.q.UserUpdate(ctx, params)
 	s.changed(ctx)
+	if err == nil && p.IsDisabled != nil {
+		s.db.AfterCommit(ctx, s.switched)
+	}
 	if postgres.Violates(err, bindsRole) {
 		return row, errUnbound
 	}

@@ -12,6 +12,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/postgres"
+	"lksms/internal/segment"
 	"lksms/internal/setting"
 )
 
@@ -215,8 +216,5 @@ func joined(parts ...string) string {
 
 // cut shortens a text to at most most characters that PostgreSQL can store.
 func cut(text string, most int) string {
-	if runes := []rune(postgres.Text(text)); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return postgres.Text(text)
+	return segment.Shortened(postgres.Text(text), most)
 }

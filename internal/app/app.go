@@ -88,6 +88,7 @@ type Options struct {
 	MaxOfAddress   int         // connections from one address; 0: half of them
 	TrustedProxies []netip.Prefix
 	CORSOrigins    []string
+	BasePath       string // see gate.Options
 }
 
 // FromConfig returns the options for a configuration, whose database and password the caller has resolved.
@@ -139,7 +140,7 @@ func edgeOf(cfg *config.Server, log *slog.Logger) (Options, error) {
 		}
 	}
 	return Options{
-		TLS: certificate, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins, Log: log,
+		TLS: certificate, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins, BasePath: cfg.BasePath, Log: log,
 	}, nil
 }
 
@@ -251,6 +252,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	inbox := sqldoor.New(db, tasks, o.Log, metrics)
 	dir.OnChanged(receipts.Changed)
 	dir.OnChanged(pusher.Changed)
+	users.OnSwitched(tasks.Switched)
 	streams := stream.New(streamsOf(o.MaxConnections))
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
@@ -260,7 +262,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		Servers: others,
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Kannel: o.Kannel, Ready: readiness(db), Streams: streams,
-		Gate: gate.Options{Roles: o.Roles, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics, Tracer: tracer},
+		Gate: gate.Options{Roles: o.Roles, BasePath: o.BasePath, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics, Tracer: tracer},
 	})
 	if err != nil {
 		db.Close()
@@ -275,6 +277,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 			{Name: "take-messages-of-sql", Interval: 250 * time.Millisecond, Routine: true, Run: inbox.Take},
 			{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
 			{Name: "expire-tasks", Interval: time.Second, Routine: true, Run: tasks.Expire},
+			{Name: "follow-switches", Interval: 5 * time.Second, Routine: true, Run: tasks.FollowSwitches},
 			{Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: tasks.Move},
 			{Name: "forget-retired-pools", Interval: time.Hour, Routine: true, Run: dir.ForgetPools},
 			{Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: tasks.Age},

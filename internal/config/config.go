@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -47,6 +48,7 @@ type Edge struct {
 	MaxConnections int      `name:"max-connections" env:"MAX_CONNECTIONS" default:"4096" help:"Most connections at once. Further callers are answered 503."`
 	MaxOfAddress   int      `name:"max-connections-per-address" env:"MAX_CONNECTIONS_PER_ADDRESS" default:"0" help:"Most connections at once from one address that is not a trusted proxy. 0: half of MAX_CONNECTIONS."`
 	TrustedProxies []string `name:"trusted-proxies" env:"TRUSTED_PROXIES" placeholder:"10.0.0.0/8,..." help:"Addresses or networks of proxies whose X-Forwarded-For is trusted."`
+	BasePath       string   `name:"base-path" env:"BASE_PATH" placeholder:"/lksms" help:"Path below which a proxy in front of the server serves the API, the console and the documentation. Requests may come with or without it."`
 	CORSOrigins    []string `name:"cors-origins" env:"CORS_ORIGINS" placeholder:"https://console.example.com,..." help:"Origins of web pages that can call the API. Default: none."`
 	TLSCertFile    string   `name:"tls-cert-file" env:"TLS_CERT_FILE" help:"Certificate file for TLS. The file is read again when it changes."`
 	TLSKeyFile     string   `name:"tls-key-file" env:"TLS_KEY_FILE" help:"Key file of the certificate."`
@@ -85,9 +87,14 @@ func (e *Edge) validate() error {
 			return fmt.Errorf("CORS_ORIGINS: %q contains a *: list each origin", origin)
 		}
 	}
+	if e.BasePath != "" && !basePath.MatchString(e.BasePath) {
+		return fmt.Errorf("BASE_PATH: %q is not a path such as /lksms, without a / at its end", e.BasePath)
+	}
 	_, err := e.Proxies()
 	return err
 }
+
+var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
 // Outbound configures where drivers can connect to, and the key that seals their credentials.
 type Outbound struct {
@@ -208,6 +215,8 @@ func (s *Server) Validate() error {
 		return errors.New("DATABASE_REPLICA_MAX_LAG must be between 2s and 1h")
 	case s.Username == "":
 		return errors.New("BASIC_AUTH_USERNAME must not be empty")
+	case strings.Contains(s.Username, ":"):
+		return errors.New("BASIC_AUTH_USERNAME must not contain a colon: HTTP Basic Auth separates the name from the password with it")
 	case s.Password != "" && isShort(s.Password):
 		return fmt.Errorf("BASIC_AUTH_PASSWORD is too short: it needs at least %d characters; leave it unset to have a password generated", MinPassword)
 	}

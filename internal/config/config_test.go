@@ -262,3 +262,18 @@ func TestTracesGoToTheConfiguredCollector(t *testing.T) {
 		}
 	}
 }
+
+func TestANameThatBasicAuthCannotCarryIsRefused(t *testing.T) {
+	_, err := parse(t, map[string]string{"BASIC_AUTH_USERNAME": "ops:admin"})
+	if err == nil || !strings.Contains(err.Error(), "BASIC_AUTH_USERNAME must not contain a colon") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestABasePathIsAPath(t *testing.T) {
+	for text, isPath := range map[string]bool{"/lksms": true, "/a/b-c": true, "lksms": false, "/lksms/": false, "/": false, "/a//b": false, "/a?b": false} {
+		if _, err := parse(t, map[string]string{"BASE_PATH": text}); (err == nil) != isPath {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package directory
 import (
 	"context"
 	"math"
-	"slices"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
@@ -15,8 +14,9 @@ type Channel struct {
 	Channel           string
 	Name              string
 	SignatureRequired bool
-	Countries         []string // numbers of the countries that the channel serves; empty: all
-	RetryMinutes      []int64  // minutes before each retry by a driven sender; nil: the setting of the server
+	Status            string // On or Off
+	Countries         Countries
+	RetryMinutes      []int64 // minutes before each retry by a driven sender; nil: the setting of the server
 }
 
 // CreateChannel adds a channel and its shared pool. Fault: exists.
@@ -26,8 +26,8 @@ func (s *Service) CreateChannel(ctx context.Context, c Channel) (dbq.ChannelList
 			return err
 		}
 		_, err := s.q.ChannelCreate(ctx, dbq.ChannelCreateParams{
-			Channel: c.Channel, Name: c.Name, SignatureRequired: c.SignatureRequired, Countries: c.Countries,
-			RetryMinutes: c.RetryMinutes,
+			Channel: c.Channel, Name: c.Name, SignatureRequired: c.SignatureRequired, Status: c.Status, Countries: c.Countries.On,
+			CountriesOff: c.Countries.Off, AnyCountry: c.Countries.Any, RetryMinutes: c.RetryMinutes,
 		})
 		if postgres.Violates(err, "channels_channel_key") {
 			return fault.New(fault.Conflict, fault.Exists)
@@ -55,29 +55,40 @@ func (s *Service) ListChannels(ctx context.Context, before int64, limit int) ([]
 // UpdateChannel changes a channel, as UpdateCompany does. Faults: channel.not_found, version.stale, request.invalid.
 func (s *Service) UpdateChannel(ctx context.Context, channel string, version *int64, change func(*Channel)) (row dbq.ChannelListRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
+		s.switchAfterCommit(ctx)
 		read := func() (dbq.ChannelListRow, error) { return s.GetChannel(ctx, channel) }
 		row, err = postgres.Patch(version, read, func(r dbq.ChannelListRow) int64 { return r.Version }, func(was dbq.ChannelListRow) (int64, error) {
 			c := Channel{
-				Channel: channel, Name: was.Name, SignatureRequired: was.SignatureRequired, Countries: was.Countries, RetryMinutes: was.RetryMinutes,
+				Channel: channel, Name: was.Name, SignatureRequired: was.SignatureRequired, Status: was.Status,
+				Countries: CountriesOf(was.AnyCountry, was.Countries, was.CountriesOff), RetryMinutes: was.RetryMinutes,
 			}
+			listed := c.Countries
 			change(&c)
-			moves := !slices.Equal(c.Countries, was.Countries)
-			if moves {
-				if err := s.checkCountries(ctx, c.Countries); err != nil {
-					return 0, err
-				}
+			if err := s.checkCountries(ctx, c.Countries); err != nil {
+				return 0, err
 			}
 			n, err := s.q.ChannelUpdate(ctx, dbq.ChannelUpdateParams{
-				Channel: channel, Name: c.Name, SignatureRequired: c.SignatureRequired, RetryMinutes: c.RetryMinutes, Version: was.Version,
+				Channel: channel, Name: c.Name, SignatureRequired: c.SignatureRequired, RetryMinutes: c.RetryMinutes, Status: c.Status,
+				AnyCountry: c.Countries.Any, Version: was.Version,
 			})
-			if err == nil && n > 0 && moves {
-				err = s.q.ChannelServe(ctx, dbq.ChannelServeParams{Channel: channel, Countries: c.Countries})
+			if err == nil && n > 0 && !c.Countries.hasRowsOf(listed) {
+				err = s.listServed(ctx, channel, c.Countries)
 			}
 			return n, postgres.Wrap("update channel", err, nil)
 		})
 		return err
 	})
 	return row, err
+}
+
+// listServed replaces the countries that are on or off on a channel.
+func (s *Service) listServed(ctx context.Context, channel string, c Countries) error {
+	on, off := c.lists()
+	err := s.q.ChannelUnlist(ctx, dbq.ChannelUnlistParams{Channel: channel, Countries: on, CountriesOff: off})
+	if err != nil || len(on)+len(off) == 0 {
+		return err
+	}
+	return s.q.ChannelServe(ctx, dbq.ChannelServeParams{Channel: channel, Countries: on, CountriesOff: off})
 }
 
 // DeleteChannel removes a channel without senders. sms cannot be removed. Faults: channel.not_found, in_use.
@@ -87,7 +98,7 @@ func (s *Service) DeleteChannel(ctx context.Context, channel string) error {
 	}
 	return s.Change(ctx, func(ctx context.Context) error {
 		// As in DeleteCompany.
-		if err := s.q.ChannelServe(ctx, dbq.ChannelServeParams{Channel: channel, Countries: []string{}}); err != nil {
+		if err := s.listServed(ctx, channel, Countries{}); err != nil {
 			return postgres.Wrap("delete countries of channel", err, nil)
 		}
 		n, err := s.q.ChannelDelete(ctx, channel)

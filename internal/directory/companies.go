@@ -3,7 +3,6 @@ package directory
 import (
 	"context"
 	"math"
-	"slices"
 	"time"
 
 	"lksms/gen/dbq"
@@ -17,9 +16,11 @@ type Company struct {
 	No        string
 	Name      string
 	Weight    float64
-	Countries []string // numbers of the countries to which the company can send; empty: all
+	Status    string // On or Off
+	Countries Countries
 
-	DefaultRegion string // of phone numbers without a country code; empty: none
+	DefaultRegion     string // of phone numbers without a country code; empty: none
+	UsesSharedSenders bool   // shared senders may send what no route of the company serves
 }
 
 // CreateCompany adds a company. Fault: exists.
@@ -31,7 +32,10 @@ func (s *Service) CreateCompany(ctx context.Context, c Company) (dbq.CompanyList
 		if err := s.checkCountries(ctx, c.Countries); err != nil {
 			return err
 		}
-		_, err := s.q.CompanyCreate(ctx, dbq.CompanyCreateParams{CompanyNo: c.No, Name: c.Name, Weight: c.Weight, DefaultRegion: c.DefaultRegion, Countries: c.Countries})
+		_, err := s.q.CompanyCreate(ctx, dbq.CompanyCreateParams{
+			CompanyNo: c.No, Name: c.Name, Weight: c.Weight, Status: c.Status, Countries: c.Countries.On, CountriesOff: c.Countries.Off,
+			AnyCountry: c.Countries.Any, UsesSharedSenders: c.UsesSharedSenders, DefaultRegion: c.DefaultRegion,
+		})
 		if postgres.Violates(err, "companies_company_no_key") {
 			return fault.New(fault.Conflict, fault.Exists)
 		}
@@ -60,22 +64,27 @@ func (s *Service) ListCompanies(ctx context.Context, visible *int64, before int6
 // company.not_found, version.stale, request.invalid.
 func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, change func(*Company)) (row dbq.CompanyListRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
+		s.switchAfterCommit(ctx)
 		read := func() (dbq.CompanyListRow, error) { return s.GetCompany(ctx, no) }
 		row, err = postgres.Patch(version, read, func(r dbq.CompanyListRow) int64 { return r.Version }, func(was dbq.CompanyListRow) (int64, error) {
-			c := Company{No: no, Name: was.Name, Weight: was.Weight, DefaultRegion: was.DefaultRegion, Countries: was.Countries}
+			c := Company{
+				No: no, Name: was.Name, Weight: was.Weight, Status: was.Status, Countries: CountriesOf(was.AnyCountry, was.Countries, was.CountriesOff),
+				UsesSharedSenders: was.UsesSharedSenders, DefaultRegion: was.DefaultRegion,
+			}
+			listed := c.Countries
 			change(&c)
 			if err := phone.CheckRegion("default_region", c.DefaultRegion); err != nil {
 				return 0, err //nolint:wrapcheck // a fault
 			}
-			moves := !slices.Equal(c.Countries, was.Countries)
-			if moves {
-				if err := s.checkCountries(ctx, c.Countries); err != nil {
-					return 0, err
-				}
+			if err := s.checkCountries(ctx, c.Countries); err != nil {
+				return 0, err
 			}
-			n, err := s.q.CompanyUpdate(ctx, dbq.CompanyUpdateParams{CompanyNo: no, Name: c.Name, Weight: c.Weight, DefaultRegion: c.DefaultRegion, Version: was.Version})
-			if err == nil && n > 0 && moves {
-				err = s.q.CompanyAllow(ctx, dbq.CompanyAllowParams{CompanyNo: no, Countries: c.Countries})
+			n, err := s.q.CompanyUpdate(ctx, dbq.CompanyUpdateParams{
+				CompanyNo: no, Name: c.Name, Weight: c.Weight, Status: c.Status, AnyCountry: c.Countries.Any, UsesSharedSenders: c.UsesSharedSenders,
+				DefaultRegion: c.DefaultRegion, Version: was.Version,
+			})
+			if err == nil && n > 0 && !c.Countries.hasRowsOf(listed) {
+				err = s.list(ctx, no, c.Countries)
 			}
 			return n, postgres.Wrap("update company", err, nil)
 		})
@@ -84,11 +93,34 @@ func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, 
 	return row, err
 }
 
+// list replaces the countries that are on or off for a company.
+func (s *Service) list(ctx context.Context, companyNo string, c Countries) error {
+	on, off := c.lists()
+	err := s.q.CompanyUnlist(ctx, dbq.CompanyUnlistParams{CompanyNo: companyNo, Countries: on, CountriesOff: off})
+	if err != nil || len(on)+len(off) == 0 {
+		return err
+	}
+	return s.q.CompanyAllow(ctx, dbq.CompanyAllowParams{CompanyNo: companyNo, Countries: on, CountriesOff: off})
+}
+
+// CheckOpen returns the fault company.off for a company that is switched off: nobody submits messages for it. A change made on another server is
+// seen within four seconds.
+func (s *Service) CheckOpen(ctx context.Context, companyID int64) error {
+	d, err := s.cache.Get(ctx)
+	if err != nil {
+		return err
+	}
+	if d.companies[companyID].Status == Off {
+		return fault.New(fault.Conflict, fault.CompanyOff)
+	}
+	return nil
+}
+
 // DeleteCompany removes a company that nothing references. Faults: company.not_found, in_use.
 func (s *Service) DeleteCompany(ctx context.Context, no string) error {
 	return s.Change(ctx, func(ctx context.Context) error {
 		// The foreign key would delete them too, but then the audit could not name the company.
-		if err := s.q.CompanyAllow(ctx, dbq.CompanyAllowParams{CompanyNo: no, Countries: []string{}}); err != nil {
+		if err := s.list(ctx, no, Countries{}); err != nil {
 			return postgres.Wrap("delete countries of company", err, nil)
 		}
 		if _, err := s.deleteSenderPools(ctx, 0, nil, &no); err != nil {

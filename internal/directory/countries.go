@@ -18,6 +18,7 @@ type Country struct {
 	Region            *string
 	AnyRegion         bool // the country has every number of the prefix; if false and Region is nil, No is the region if it is one with this prefix
 	SignatureRequired bool
+	Status            string // On or Off
 }
 
 // defaultRegion is the region of a country for which none was given: the number of the country, if that is a region
@@ -46,6 +47,7 @@ func (s *Service) CreateCountry(ctx context.Context, c Country) (dbq.Country, er
 	err := s.Change(ctx, func(ctx context.Context) error {
 		err := s.q.CountryCreate(ctx, dbq.CountryCreateParams{
 			CountryNo: c.No, Name: c.Name, DialPrefix: c.DialPrefix, Region: c.Region, SignatureRequired: c.SignatureRequired,
+			Status: c.Status,
 		})
 		return wrapCountryError(err, "create country")
 	})
@@ -79,9 +81,10 @@ func (s *Service) ListCountries(ctx context.Context, before int64, limit int) ([
 // country.not_found, exists, version.stale, request.invalid.
 func (s *Service) UpdateCountry(ctx context.Context, no string, version *int64, change func(*Country)) (row dbq.Country, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
+		s.switchAfterCommit(ctx)
 		read := func() (dbq.Country, error) { return s.GetCountry(ctx, no) }
 		row, err = postgres.Patch(version, read, func(r dbq.Country) int64 { return r.Version }, func(was dbq.Country) (int64, error) {
-			c := Country{No: no, Name: was.Name, DialPrefix: was.DialPrefix, Region: was.Region, SignatureRequired: was.SignatureRequired}
+			c := Country{No: no, Name: was.Name, DialPrefix: was.DialPrefix, Region: was.Region, SignatureRequired: was.SignatureRequired, Status: was.Status}
 			change(&c)
 			switch {
 			case c.Region == nil || phone.HasDialPrefix(*c.Region, c.DialPrefix):
@@ -93,7 +96,7 @@ func (s *Service) UpdateCountry(ctx context.Context, no string, version *int64, 
 			}
 			n, err := s.q.CountryUpdate(ctx, dbq.CountryUpdateParams{
 				CountryNo: no, Name: c.Name, DialPrefix: c.DialPrefix, Region: c.Region, SignatureRequired: c.SignatureRequired,
-				Version: was.Version,
+				Status: c.Status, Version: was.Version,
 			})
 			return n, wrapCountryError(err, "update country")
 		})

@@ -4,7 +4,6 @@ package directory
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -27,12 +26,13 @@ type Service struct {
 
 	changed       []func()
 	routesChanged func(pool int64)
+	switched      func()
 }
 
 // New returns a Service on db.
 func New(db *postgres.DB) *Service {
 	s := &Service{
-		db: db, q: dbq.New(db), routesChanged: func(int64) {},
+		db: db, q: dbq.New(db), routesChanged: func(int64) {}, switched: func() {},
 		senderPools: expirable.NewLRU[senderPoolKey, int64](senderPoolsMost, nil, senderPoolsFresh),
 	}
 	s.cache.Load = s.load
@@ -74,6 +74,14 @@ func (s *Service) Change(ctx context.Context, fn func(ctx context.Context) error
 // answered. Call OnChanged before any change.
 func (s *Service) OnChanged(do func()) { s.changed = append(s.changed, do) }
 
+// OnSwitched sets the function that is called after this server has changed something that may hold tasks, before the change is answered.
+func (s *Service) OnSwitched(do func()) { s.switched = do }
+
+// switchAfterCommit lets tasks follow a change of something that may hold them: after the commit and before the change is answered.
+func (s *Service) switchAfterCommit(ctx context.Context) {
+	s.db.AfterCommit(ctx, func() { s.switched() })
+}
+
 // Forget discards the view, so that the next use loads it again.
 func (s *Service) Forget() {
 	s.cache.Forget()
@@ -85,19 +93,4 @@ func (s *Service) Renew(ctx context.Context) error {
 	s.senderPools.Purge()
 	_, err := s.cache.Since(ctx, time.Now())
 	return err
-}
-
-// checkCountries returns request.invalid if one of the countries does not exist.
-func (s *Service) checkCountries(ctx context.Context, countries []string) error {
-	if len(countries) == 0 {
-		return nil
-	}
-	unknown, err := s.q.CountriesUnknown(ctx, countries)
-	if err != nil {
-		return fmt.Errorf("check countries: %w", err)
-	}
-	if len(unknown) > 0 {
-		return fault.InvalidField("countries", fault.NotThere, nil)
-	}
-	return nil
 }

@@ -3,7 +3,6 @@ package directory
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -152,7 +151,7 @@ func (d *view) findPlace(channel string, companyID int64, messageType int16, rec
 	place := Place{Version: d.version, CountryNo: d.countries[country].CountryNo, Weight: company.Weight}
 	place.PoolID = d.poolOf(ch.ID, companyID, messageType, country)
 	switch {
-	case channel == SMS && (!allows(company.Countries, country) || !allows(ch.Countries, country)):
+	case channel == SMS && (!companyAllows(company, country) || !channelAllows(ch, country)):
 		return place, fault.InvalidField("phone_number", fault.CountryNotServed, nil)
 	case !signed && (ch.SignatureRequired || d.countries[country].SignatureRequired):
 		return place, fault.InvalidField("sign", fault.Required, nil)
@@ -217,11 +216,6 @@ func (d *view) countryOf(number string) int64 {
 
 // maxDialPrefix is the maximum length of a dial prefix in digits.
 const maxDialPrefix = 7
-
-// allows reports whether a list of countries contains country. An empty list contains all.
-func allows(countries []int64, country int64) bool {
-	return len(countries) == 0 || slices.Contains(countries, country)
-}
 
 // IsDriven reports whether the server drives a sender. A change made on another server is seen within four seconds.
 func (s *Service) IsDriven(ctx context.Context, senderNo string) (bool, error) {

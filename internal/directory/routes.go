@@ -120,6 +120,7 @@ func (s *Service) DeleteRoute(ctx context.Context, no int64) error {
 // change is answered, as many as time allows. A sweep moves the rest.
 func (s *Service) moveAfterCommit(ctx context.Context, pool int64) {
 	s.db.AfterCommit(ctx, func() { s.routesChanged(pool) })
+	s.switchAfterCommit(ctx)
 }
 
 // OnRoutesChanged sets the function that is called after this server has changed a route of a pool, before the change

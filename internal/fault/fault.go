@@ -40,6 +40,7 @@ const (
 	RequestTooSlow         Reason = "request.too_slow"
 	RequestTooMuch         Reason = "request.too_much"
 	RequestMediaType       Reason = "request.unsupported_media_type"
+	RequestCoding          Reason = "request.unsupported_coding"
 	RequestCrossSite       Reason = "request.cross_site"
 	RouteNotFound          Reason = "route.not_found"
 	RouteMethodNotAllowed  Reason = "route.method_not_allowed"
@@ -92,6 +93,7 @@ const (
 	DefaultContentExists   Reason = "default_content.exists"
 	DefaultContentSent     Reason = "default_content.already_sent"
 	CompanyNotFound        Reason = "company.not_found"
+	CompanyOff             Reason = "company.off"
 	ChannelNotFound        Reason = "channel.not_found"
 	CountryNotFound        Reason = "country.not_found"
 	SenderNotFound         Reason = "sender.not_found"
@@ -117,13 +119,13 @@ const (
 
 // Reasons lists every reason.
 var Reasons = []Reason{
-	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite,
+	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCoding, RequestCrossSite,
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
 	UserExists, KeyNotFound, TaskNotFound, MessageNotFound, TaskNotPending, TaskNotHeld, LeaseNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
 	TaskExpired, TaskUnreachable, TaskErased, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, TaskSenderGone, TaskTestsOff,
 	JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, SenderNotTestable, TemplateNotFound, NotificationNotFound,
 	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
-	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound,
+	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, CompanyOff, ChannelNotFound, CountryNotFound,
 	SenderNotFound, RouteRuleNotFound, InboundNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, WebhookNotFound, EventsCursorGone, Exists, InUse,
 	LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, ServerOtherRole, ServerStarting, InternalError,
 }
@@ -169,6 +171,7 @@ const (
 	OnlyForSenders     Rule = "only_for_senders"
 	OnlyForBoundRoles  Rule = "only_for_bound_roles"
 	OnlyOfAllCompanies Rule = "only_of_all_companies"
+	NotPublic          Rule = "not_public"
 	CountryNotServed   Rule = "country_not_served"
 	NotThere           Rule = "not_there"
 	NotServing         Rule = "not_serving"
@@ -226,7 +229,7 @@ var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
 	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NoPartOfANumber, RegionNotKnown, NotARegion, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
 	SpacedPlaceholder, NeedsPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, Reserved, NotTogether,
-	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, CountryNotServed, NotThere, NotServing, BelowZero, InThePast, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
+	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, NotThere, NotServing, BelowZero, InThePast, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
 	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
 	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
 	NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,

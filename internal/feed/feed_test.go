@@ -503,3 +503,15 @@ func TestAServerTellsEventsByItself(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// B13: an empty cursor is the beginning of what is kept.
+func TestAnEmptyCursorIsTheBeginning(t *testing.T) {
+	b := apptest.New(t)
+	pull(b, "", "")
+	id := send(b, 2, nil)
+	sequence(b)
+	got := apptest.Decode[api.EventFeed](t, b.Expect(200, "", "GET", "/api/v1/events?after=", nil))
+	if len(got.Items) != 1 || dataOf(t, got.Items[0]).TaskID != id {
+		t.Errorf("got %+v", got)
+	}
+}

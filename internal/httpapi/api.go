@@ -154,25 +154,25 @@ func New(services Services, options Options) (http.Handler, error) {
 	}
 	root := guard.NoOperation()
 	if options.EnableDocs {
-		docs.Mount(mux, guard.Fail)
-		root = http.RedirectHandler("/docs/", http.StatusFound)
+		docs.Mount(mux, options.Gate.BasePath, guard.Fail)
+		root = http.RedirectHandler(options.Gate.BasePath+"/docs/", http.StatusFound)
 	}
 	if !options.Gate.Roles.Has(servers.Console) {
 		mux.Handle("GET /{$}", root)
-	} else if err := mountConsole(mux, root); err != nil {
+	} else if err := mountConsole(mux, options.Gate.BasePath, root); err != nil {
 		return nil, err
 	}
 	return guard.Everything(mux)
 }
 
 // mountConsole serves the console, and leads browsers that ask for / there. root answers / for other callers.
-func mountConsole(mux *http.ServeMux, root http.Handler) error {
-	pages, err := console.Handler()
+func mountConsole(mux *http.ServeMux, basePath string, root http.Handler) error {
+	pages, err := console.Handler(basePath)
 	if err != nil {
 		return err
 	}
 	mux.Handle("GET "+console.Prefix, gate.Files(pages))
-	toConsole := http.RedirectHandler(console.Prefix, http.StatusFound)
+	toConsole := http.RedirectHandler(basePath+console.Prefix, http.StatusFound)
 	mux.Handle("GET "+strings.TrimSuffix(console.Prefix, "/"), toConsole)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")

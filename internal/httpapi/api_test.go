@@ -1,14 +1,20 @@
 package httpapi_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	contract "lksms/gen/api"
 	api "lksms/gen/client"
 	"lksms/internal/app"
 	"lksms/internal/apptest"
@@ -255,6 +261,100 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 	b.Expect(404, "route.not_found", "GET", "/api/v2/sms", nil)
 	b.Expect(405, "route.method_not_allowed", "DELETE", "/api/v1/sms/send", nil)
 	b.Expect(405, "route.method_not_allowed", "POST", "/api/v1/sms/tasks", `{}`)
+}
+
+// A client learns from each 405 which methods there are.
+func TestEach405NamesTheMethodsOfItsPath(t *testing.T) {
+	b := apptest.New(t)
+	spec, err := contract.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parameter := regexp.MustCompile(`\{[^}]*\}`)
+	for path, item := range spec.Paths.Map() {
+		want := slices.Sorted(maps.Keys(item.Operations()))
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+			if slices.Contains(want, method) {
+				continue
+			}
+			a := b.Call(method, parameter.ReplaceAllString(path, "1"), nil)
+			got := slices.DeleteFunc(strings.Split(a.Header.Get("Allow"), ", "), func(m string) bool { return m == "HEAD" })
+			slices.Sort(got)
+			if a.Status != 405 || !slices.Equal(got, want) {
+				t.Errorf("%s %s: %d, Allow: %v, want %v", method, path, a.Status, got, want)
+			}
+		}
+	}
+}
+
+func TestProbesMayUseHEAD(t *testing.T) {
+	b := apptest.New(t)
+	for _, path := range []string{"/health", "/ready"} {
+		if w, _ := b.Serve("HEAD", path, "", "Authorization", ""); w.Code != 200 {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	w, _ := b.Serve("HEAD", "/api/v1/sms/tasks/pending?app_id=app", "", apptest.Basic(apptest.Username, apptest.Password)...)
+	if w.Code != 405 || w.Header().Get("Allow") != "GET" {
+		t.Errorf("a HEAD that would claim: %d %v", w.Code, w.Header())
+	}
+}
+
+func gzipped(t *testing.T, text string) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestBodiesMayBeGzipped(t *testing.T) {
+	b := apptest.New(t)
+	body := `{"phone_number":"13800138000","content":"x","use_template":false}`
+	b.Expect(200, "", "POST", "/api/v1/sms/send", gzipped(t, body), "Content-Encoding", "gzip")
+	b.Expect(200, "", "POST", "/api/v1/sms/send", body, "Content-Encoding", "identity")
+	b.Expect(413, "request.too_large", "POST", "/api/v1/sms/send", gzipped(t, body+strings.Repeat(" ", 2<<20)), "Content-Encoding", "gzip")
+	b.Expect(400, "request.malformed", "POST", "/api/v1/sms/send", body, "Content-Encoding", "gzip")
+	b.Expect(400, "request.malformed", "POST", "/api/v1/sms/send", gzipped(t, body)[:40], "Content-Encoding", "gzip")
+	a := b.Expect(415, "request.unsupported_coding", "POST", "/api/v1/sms/send", body, "Content-Encoding", "br")
+	if a.Header.Get("Accept-Encoding") != "gzip" {
+		t.Errorf("%v", a.Header)
+	}
+	b.Expect(415, "request.unsupported_coding", "POST", "/api/v1/lists/preview", apptest.Form("file", "a.csv", "phone\n1\n"), "Content-Type", apptest.FormType, "Content-Encoding", "gzip")
+}
+
+// A proxy may serve LKSMS below a path, and pass the path on or take it off.
+func TestEverythingIsServedBelowABasePath(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.BasePath = "/a/lksms" })
+	for _, base := range []string{"/a/lksms", ""} {
+		b.Expect(200, "", "GET", base+"/health", nil)
+		b.Expect(200, "", "GET", base+"/api/v1/sms/tasks", nil)
+		page := b.Call("GET", base+"/console/tasks/1", nil)
+		script := regexp.MustCompile(`src="/a/lksms(/console/assets/[^"]*\.js)"`).FindStringSubmatch(page.Raw)
+		if page.Status != 200 || script == nil || strings.Contains(page.Raw, `="./`) {
+			t.Fatalf("the console is %s", page.Raw)
+		}
+		b.Expect(200, "", "GET", base+script[1], nil)
+		if a := b.Call("GET", base+"/docs/", nil); a.Status != 200 || !strings.Contains(a.Raw, "/a/lksms/openapi.yaml") {
+			t.Errorf("Swagger UI is %s", a.Raw)
+		}
+		if a := b.Call("GET", base+"/openapi.yaml", nil); a.Status != 200 || !strings.Contains(a.Raw, "- url: /a/lksms/\n") {
+			t.Errorf("the contract does not name the base path")
+		}
+		if a := b.Call("GET", base+"/", nil, "Accept", "text/html"); a.Status != 302 && a.Status != 200 {
+			t.Errorf("%s/: %d %s", base, a.Status, a.Header.Get("Location"))
+		}
+		a := b.Expect(200, "", "POST", base+"/api/v1/session", map[string]any{"username": apptest.Username, "password": apptest.Password})
+		if cookie := a.Header.Get("Set-Cookie"); !strings.Contains(cookie, "Path=/a/lksms/;") {
+			t.Errorf("the cookie is %s", cookie)
+		}
+	}
+	b.Expect(404, "route.not_found", "GET", "/a/lksmsx/api/v1/sms/tasks", nil)
 }
 
 func TestHealthAndReadiness(t *testing.T) {

@@ -51,6 +51,11 @@ func (s *Server) GetBatch(ctx context.Context, req api.GetBatchRequestObject) (a
 	if st.Status == batch.Finished || st.Status == batch.Cancelled {
 		return api.GetBatch200JSONResponse{Code: ok, Message: success, Data: data}, nil
 	}
+	held, err := s.tasks.HeldBy(ctx, st.CompanyID, st.MessageType, st.SubmittedBy, st.SenderNo, st.ID)
+	if err != nil {
+		return nil, err
+	}
+	data.HeldBy = new(switchesOf(held))
 	e, err := s.batches.Estimate(ctx, st)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,8 @@ import (
 func (s *Server) CreateChannel(ctx context.Context, req api.CreateChannelRequestObject) (api.CreateChannelResponseObject, error) {
 	row, err := s.directory.CreateChannel(ctx, directory.Channel{
 		Channel: req.Body.Channel, Name: req.Body.Name, SignatureRequired: optional.Value(req.Body.SignatureRequired),
-		Countries: optional.Value(req.Body.Countries), RetryMinutes: optional.Value(req.Body.RetryMinutes),
+		Status:    string(optional.Or(req.Body.Status, api.SwitchOn)),
+		Countries: countriesOf(req.Body.Countries, req.Body.CountriesOff, req.Body.AnyCountry), RetryMinutes: optional.Value(req.Body.RetryMinutes),
 	})
 	return api.CreateChannel200JSONResponse(channelAnswer(row)), err
 }
@@ -41,7 +42,8 @@ func (s *Server) UpdateChannel(ctx context.Context, req api.UpdateChannelRequest
 	row, err := s.directory.UpdateChannel(ctx, req.Channel, req.Body.Version, func(c *directory.Channel) {
 		set(&c.Name, req.Body.Name)
 		set(&c.SignatureRequired, req.Body.SignatureRequired)
-		set(&c.Countries, req.Body.Countries)
+		setStatus(&c.Status, req.Body.Status)
+		c.Countries.Change(req.Body.Countries, req.Body.CountriesOff, req.Body.AnyCountry)
 		if req.Body.RetryMinutes.IsSpecified() {
 			c.RetryMinutes, _ = req.Body.RetryMinutes.Get() // nil if it is null
 		}
@@ -60,9 +62,10 @@ func channelAnswer(c dbq.ChannelListRow) api.ChannelResponse {
 }
 
 func channelOf(c dbq.ChannelListRow) api.Channel {
+	allowed := directory.CountriesOf(c.AnyCountry, c.Countries, c.CountriesOff)
 	one := api.Channel{
-		Channel: c.Channel, Name: c.Name, SignatureRequired: c.SignatureRequired, Countries: c.Countries,
-		Version: c.Version, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
+		Channel: c.Channel, Name: c.Name, SignatureRequired: c.SignatureRequired, Status: api.SwitchStatus(c.Status), Countries: allowed.On,
+		CountriesOff: allowed.Off, AnyCountry: allowed.Any, Version: c.Version, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 	}
 	if c.RetryMinutes != nil {
 		one.RetryMinutes = &c.RetryMinutes

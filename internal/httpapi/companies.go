@@ -14,7 +14,8 @@ import (
 // CreateCompany adds a company.
 func (s *Server) CreateCompany(ctx context.Context, req api.CreateCompanyRequestObject) (api.CreateCompanyResponseObject, error) {
 	row, err := s.directory.CreateCompany(ctx, directory.Company{
-		No: req.Body.CompanyNo, Name: req.Body.Name, Weight: optional.Or(req.Body.Weight, 1), Countries: optional.Value(req.Body.Countries),
+		No: req.Body.CompanyNo, Name: req.Body.Name, Weight: optional.Or(req.Body.Weight, 1), Status: string(optional.Or(req.Body.Status, api.SwitchOn)),
+		Countries: countriesOf(req.Body.Countries, req.Body.CountriesOff, req.Body.AnyCountry), UsesSharedSenders: optional.Or(req.Body.UsesSharedSenders, true),
 		DefaultRegion: optional.Value(req.Body.DefaultRegion),
 	})
 	return api.CreateCompany200JSONResponse(companyAnswer(row)), err
@@ -45,7 +46,9 @@ func (s *Server) UpdateCompany(ctx context.Context, req api.UpdateCompanyRequest
 	row, err := s.directory.UpdateCompany(ctx, req.CompanyNo, req.Body.Version, func(c *directory.Company) {
 		set(&c.Name, req.Body.Name)
 		set(&c.Weight, req.Body.Weight)
-		set(&c.Countries, req.Body.Countries)
+		setStatus(&c.Status, req.Body.Status)
+		c.Countries.Change(req.Body.Countries, req.Body.CountriesOff, req.Body.AnyCountry)
+		set(&c.UsesSharedSenders, req.Body.UsesSharedSenders)
 		set(&c.DefaultRegion, req.Body.DefaultRegion)
 	})
 	return api.UpdateCompany200JSONResponse(companyAnswer(row)), err
@@ -61,9 +64,25 @@ func companyAnswer(c dbq.CompanyListRow) api.CompanyResponse {
 	return api.CompanyResponse{Code: ok, Message: success, Data: companyOf(c)}
 }
 
+// countriesOf returns the countries of a company or channel to create: all, unless the request names some.
+func countriesOf(on, off *[]string, isAny *bool) directory.Countries {
+	c := directory.Countries{Any: true}
+	c.Change(on, off, isAny)
+	return c
+}
+
+// setStatus sets the status of something that can be switched off, if the request names one.
+func setStatus(status *string, to *api.SwitchStatus) {
+	if to != nil {
+		*status = string(*to)
+	}
+}
+
 func companyOf(c dbq.CompanyListRow) api.Company {
+	allowed := directory.CountriesOf(c.AnyCountry, c.Countries, c.CountriesOff)
 	return api.Company{
-		CompanyNo: c.CompanyNo, Name: c.Name, Weight: c.Weight, Countries: c.Countries, Version: c.Version,
+		CompanyNo: c.CompanyNo, Name: c.Name, Weight: c.Weight, Status: api.SwitchStatus(c.Status), Countries: allowed.On, CountriesOff: allowed.Off,
+		AnyCountry: allowed.Any, UsesSharedSenders: c.UsesSharedSenders, Version: c.Version,
 		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, DefaultRegion: c.DefaultRegion,
 	}
 }

@@ -15,6 +15,7 @@ func (s *Server) CreateCountry(ctx context.Context, req api.CreateCountryRequest
 	row, err := s.directory.CreateCountry(ctx, directory.Country{
 		No: req.Body.CountryNo, Name: req.Body.Name, DialPrefix: req.Body.DialPrefix, Region: given(req.Body.Region),
 		AnyRegion: req.Body.Region.IsNull(), SignatureRequired: optional.Value(req.Body.SignatureRequired),
+		Status: string(optional.Or(req.Body.Status, api.SwitchOn)),
 	})
 	return api.CreateCountry200JSONResponse(countryAnswer(row)), err
 }
@@ -43,6 +44,7 @@ func (s *Server) UpdateCountry(ctx context.Context, req api.UpdateCountryRequest
 		set(&c.DialPrefix, req.Body.DialPrefix)
 		setNullable(&c.Region, req.Body.Region)
 		set(&c.SignatureRequired, req.Body.SignatureRequired)
+		setStatus(&c.Status, req.Body.Status)
 	})
 	return api.UpdateCountry200JSONResponse(countryAnswer(row)), err
 }
@@ -59,7 +61,7 @@ func countryAnswer(c dbq.Country) api.CountryResponse {
 
 func countryOf(c dbq.Country) api.Country {
 	return api.Country{
-		CountryNo: c.CountryNo, Name: c.Name, DialPrefix: c.DialPrefix, Region: c.Region, SignatureRequired: c.SignatureRequired, Version: c.Version,
+		CountryNo: c.CountryNo, Name: c.Name, DialPrefix: c.DialPrefix, Region: c.Region, SignatureRequired: c.SignatureRequired, Status: api.SwitchStatus(c.Status), Version: c.Version,
 		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 	}
 }

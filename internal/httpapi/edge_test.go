@@ -23,6 +23,9 @@ func TestForwardedForCountsFromTrustedProxiesOnly(t *testing.T) {
 		{"no address", "127.0.0.0/8", "unknown", "127.0.0.1"},
 		{"none at all", "127.0.0.0/8", "", "127.0.0.1"},
 		{"version 6", "127.0.0.0/8", "2001:db8::1", "2001:db8::1"},
+		{"with a port", "127.0.0.0/8", "203.0.113.7:52311", "203.0.113.7"},
+		{"version 6 in brackets", "127.0.0.0/8", "[2001:db8::1]", "2001:db8::1"},
+		{"version 6 with a port", "127.0.0.0/8 10.0.0.0/8", `"[2001:db8::1]:443", 10.0.0.1:80`, "2001:db8::1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {

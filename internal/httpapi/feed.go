@@ -38,7 +38,7 @@ func (s *Server) PullEvents(ctx context.Context, req api.PullEventsRequestObject
 		StillMay: stillMay,
 	}
 	if p.After != nil {
-		after, err := strconv.ParseInt(*p.After, 10, 64)
+		after, err := strconv.ParseInt("0"+*p.After, 10, 64) // empty: the beginning
 		if err != nil {
 			return nil, err // the contract allows 18 digits
 		}

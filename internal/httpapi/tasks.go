@@ -45,6 +45,9 @@ func (s *Server) dryRun(ctx context.Context, x *gate.Exchange, body api.SendRequ
 		FinalContent: p.Final, Recipient: &p.Recipient, Region: optional.NonZero(phone.Region(p.Recipient)), CountryNo: optional.NonZero(p.CountryNo), Segments: &p.Segments,
 		Priority: &p.Priority, Routed: &p.Routed, Senders: &senders, Verdict: &verdict,
 	}
+	if heldBy := switchesOf(p.HeldBy); len(heldBy) > 0 {
+		data.HeldBy = &heldBy
+	}
 	if seesNumbers(ctx) {
 		data.Cost = &p.Cost
 	}
@@ -60,7 +63,7 @@ func (s *Server) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObje
 	data := api.Explanation{
 		TaskID: e.Task.TaskID, Status: api.TaskStatus(e.Task.Status), Reason: api.ExplanationReason(e.Reason),
 		Summary: gate.Of(ctx).Text.Explain(e), DueAt: e.Task.DueAt, IsDue: e.IsDue, ExpiresAt: e.Task.ExpiresAt,
-		Priority: e.Task.Priority, Routed: e.Routed, Senders: candidatesOf(ctx, e.Senders),
+		Priority: e.Task.Priority, Routed: e.Routed, HeldBy: switchesOf(e.HeldBy), Senders: candidatesOf(ctx, e.Senders),
 		OnUnclear: optional.NonZero(api.OnUnclear(e.OnUnclear)), StartUntil: e.StartUntil, RequeuedAt: e.RequeuedAt, RequeuedBy: optional.NonZero(e.RequeuedBy),
 	}
 	if e.Ahead != nil {
@@ -74,6 +77,10 @@ func (s *Server) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObje
 // seesNumbers tells whether the caller may know the pace, the shares and the costs of senders: they are the operator's, and a caller
 // that is bound to a company could conclude from them what other companies send.
 func seesNumbers(ctx context.Context) bool { return ownCompany(ctx) == nil }
+
+func switchesOf(all []queue.Switch) []api.Switch {
+	return convert(all, func(w queue.Switch) api.Switch { return api.Switch{Switch: api.SwitchSwitch(w.Kind), Name: w.Name} })
+}
 
 func candidatesOf(ctx context.Context, all []sender.Candidate) []api.SenderView {
 	return convert(all, func(c sender.Candidate) api.SenderView {

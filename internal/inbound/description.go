@@ -14,14 +14,15 @@ import (
 )
 
 // Description says how a body becomes messages; it mirrors the configuration of http-sms. Fields of the body are named by paths through the JSON:
-// names and indexes, separated by points. * stands for each item of a list, # at the end for their number.
+// names and indexes, separated by points. * stands for each item of a list, [name=value] for a list of those items whose member has the value, # at the
+// end for their number, if there are any.
 type Description struct {
 	Expect        map[string][]string `json:"expect,omitzero"`        // values that the body must have at a path
 	Number        *string             `json:"number,omitzero"`        // path of the numbers; empty: the body has none
 	International *bool               `json:"international,omitzero"` // numbers without + have their country code
 	Text          []string            `json:"text,omitzero"`          // the first text whose placeholders all have a value is sent
 	Params        map[string]string   `json:"params,omitzero"`        // paths of the parameters of a template
-	Dedup         []string            `json:"dedup,omitzero"`         // paths of the values that a repeated post has in common; empty: none
+	Dedup         []string            `json:"dedup,omitzero"`         // paths of the values that a repeated post has in common; empty: none. The first must have one
 }
 
 // over returns d with the members of above in place of its own.
@@ -63,7 +64,8 @@ func (d Description) hasNumber() bool { return d.Number != nil && *d.Number != "
 
 var (
 	placeholderForm = regexp.MustCompile(`\$\{([^}]*)\}`)
-	stepForm        = regexp.MustCompile(`^[^.*#|+]+$`)
+	stepForm        = regexp.MustCompile(`^[^.*#|+\[\]]+$`)
+	filterForm      = regexp.MustCompile(`^\[([^.*#|+\[\]=]+)=([^.*#|+\[\]=]+)\]$`)
 )
 
 // isPath reports whether a path can lead to a value.
@@ -71,7 +73,7 @@ func isPath(path string) bool {
 	steps := strings.Split(path, ".")
 	for i, step := range steps {
 		isLast := i == len(steps)-1
-		if !stepForm.MatchString(step) && step != "*" && (step != "#" || !isLast) {
+		if !stepForm.MatchString(step) && !filterForm.MatchString(step) && step != "*" && (step != "#" || !isLast) {
 			return false
 		}
 	}
@@ -126,6 +128,9 @@ func at(value any, path string) []string {
 	case map[string]any:
 		return at(value[step], rest)
 	case []any:
+		if filter := filterForm.FindStringSubmatch(step); filter != nil {
+			return at(itemsWith(value, filter[1], filter[2]), rest)
+		}
 		switch step {
 		case "#":
 			return []string{strconv.Itoa(len(value))}
@@ -141,6 +146,20 @@ func at(value any, path string) []string {
 		}
 	}
 	return nil
+}
+
+// itemsWith returns the items of a list whose member has a value; nil if no item has.
+func itemsWith(list []any, member, value string) any {
+	var all []any
+	for _, one := range list {
+		if slices.Equal(at(one, member), []string{value}) {
+			all = append(all, one)
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	return all
 }
 
 // checkExpected returns request.invalid for a body that lacks an expected value: another program posted it, or in another form.
@@ -224,9 +243,9 @@ func (d Description) paramsOf(body any) (map[string]string, error) {
 // dedupOf returns the values that a repeated post has in common; nil: nothing tells a repeated post from another one.
 func (d Description) dedupOf(body any) [][]string {
 	var parts [][]string
-	for _, path := range d.Dedup {
+	for i, path := range d.Dedup {
 		values := at(body, path)
-		if len(values) == 0 {
+		if i == 0 && len(values) == 0 {
 			return nil
 		}
 		parts = append(parts, values)

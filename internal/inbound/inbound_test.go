@@ -96,6 +96,10 @@ func TestPresetsKnowOtherBodiesOfTheirPrograms(t *testing.T) {
 	}
 	for _, c := range []struct{ name, no, body, number, text string }{
 		{"an alert without annotations", "alertmanager", `{"version":"4","status":"resolved","groupKey":"g","truncatedAlerts":0,"commonLabels":{"alertname":"A"},"commonAnnotations":{},"alerts":[{"labels":{},"annotations":{}}]}`, "13800138000", "[resolved:1] A"},
+		{"a group of which one alert fires and one is resolved", "alertmanager", `{"version":"4","status":"firing","groupKey":"g2","truncatedAlerts":0,"commonLabels":{"alertname":"HostDown"},"commonAnnotations":{},"alerts":[` +
+			`{"status":"resolved","annotations":{"summary":"db1 does not answer"}},{"status":"firing","annotations":{"summary":"db2 does not answer"}}]}`, "13800138000", "[firing:1, resolved:1] HostDown: db2 does not answer"},
+		{"such a group of Grafana", "grafana", `{"status":"firing","title":"","groupKey":"g2","commonLabels":{},"alerts":[{"status":"resolved","labels":{"alertname":"A"}},{"status":"firing","labels":{"alertname":"B"}}]}`,
+			"13800138000", "[firing:1, resolved:1] B"},
 		{"alerts without a name", "alertmanager", `{"version":"4","status":"firing","groupKey":"{}:{}","truncatedAlerts":0,"commonLabels":{},"commonAnnotations":{},"alerts":[]}`, "13800138000", "[firing:0] {}:{}"},
 		{"a title of the contact point is empty", "grafana", `{"status":"firing","title":"","groupKey":"g","commonLabels":{"alertname":"A"},"alerts":[{}]}`, "13800138000", "[firing:1] A"},
 		{"the test button of Uptime Kuma", "uptime-kuma", `{"heartbeat":null,"monitor":null,"msg":"Phones Testing"}`, "13800138000", "Phones Testing"},
@@ -492,5 +496,24 @@ func TestAnErasureTakesANumberOutOfInbounds(t *testing.T) {
 	}
 	if n := b.Count("SELECT count(*) FROM audit WHERE entity = 'inbound' AND concat(before, after) LIKE '%138%'"); n != 0 {
 		t.Errorf("%d entries of the audit have the number", n)
+	}
+}
+
+// An Alertmanager of before does not know truncatedAlerts.
+func TestARepeatLacksAValueOfItsKey(t *testing.T) {
+	b := apptest.New(t)
+	add(b, "alertmanager", map[string]any{"phone_numbers": []string{"13800138000"}})
+	body := strings.Replace(alerts, `,"truncatedAlerts":3`, "", 1)
+	first, again := post(b, "alertmanager", body), post(b, "alertmanager", body)
+	if *first.Items[0].TaskID != *again.Items[0].TaskID {
+		t.Errorf("the repeat made another task: %+v", again)
+	}
+	changed := post(b, "alertmanager", strings.Replace(body, "10:00:05", "10:00:06", 1))
+	if *changed.Items[0].TaskID == *first.Items[0].TaskID {
+		t.Error("another state of the group was taken for a repeat")
+	}
+	keyless := strings.Replace(body, `"groupKey"`, `"other"`, 1)
+	if a, c := post(b, "alertmanager", keyless), post(b, "alertmanager", keyless); *a.Items[0].TaskID == *c.Items[0].TaskID {
+		t.Error("bodies without the first value of the key were taken for repeats")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
+	"lksms/internal/segment"
 	"lksms/internal/template"
 )
 
@@ -220,7 +221,7 @@ func fitted(t template.Template, values map[string]string, check func(template.R
 	render := func(most int) (template.Rendered, error) {
 		cut := make(map[string]string, len(values))
 		for name, value := range values {
-			cut[name] = shortened(value, most)
+			cut[name] = segment.Shortened(value, most)
 		}
 		sent, err := json.Marshal(cut)
 		if err != nil {
@@ -244,15 +245,6 @@ func fitted(t template.Template, values map[string]string, check func(template.R
 		return render(fits)
 	}
 	return text, err
-}
-
-// shortened returns a value of at most most characters; one that is cut ends with an ellipsis.
-func shortened(value string, most int) string {
-	runes := []rune(value)
-	if len(runes) <= most {
-		return value
-	}
-	return string(runes[:most-1]) + "…"
 }
 
 // dedupKey returns the dedup key of the message to one recipient. If an inbound repeats messages, the time of the post counts.

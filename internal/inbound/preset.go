@@ -15,12 +15,18 @@ type preset struct {
 // max_alerts left out, only their number is known.
 var alertKey = []string{"groupKey", "status", "truncatedAlerts", "alerts.*.status", "alerts.*.fingerprint", "alerts.*.startsAt"}
 
-// alertCount is the number of alerts in a group, also of those that max_alerts left out.
-const alertCount = "alerts.# + truncatedAlerts"
-
+// alertCount is the number of alerts in a group, also of those that max_alerts left out. alertCounts are those of a group in which some fire and some
+// are resolved.
 const (
-	alertName = "commonLabels.alertname | alerts.0.labels.alertname"
-	alertText = "commonAnnotations.summary | commonAnnotations.description | alerts.0.annotations.summary | alerts.0.annotations.description"
+	alertCount  = "[${status}:${alerts.# + truncatedAlerts}]"
+	alertCounts = "[firing:${alerts.[status=firing].#}, resolved:${alerts.[status=resolved].#}]"
+)
+
+// Of a group without a name or text in common, an alert that fires comes first.
+const (
+	alertName = "commonLabels.alertname | alerts.[status=firing].0.labels.alertname | alerts.0.labels.alertname"
+	alertText = "commonAnnotations.summary | commonAnnotations.description | alerts.[status=firing].0.annotations.summary | " +
+		"alerts.[status=firing].0.annotations.description | alerts.0.annotations.summary | alerts.0.annotations.description"
 )
 
 // presets has the description of each program by its name. The fields are those that the program posts.
@@ -28,9 +34,11 @@ var presets = map[string]preset{
 	"alertmanager": {messageType: queue.Notification, description: Description{
 		Expect: map[string][]string{"version": {"4"}, "status": {"firing", "resolved"}},
 		Text: []string{
-			"[${status}:${" + alertCount + "}] ${" + alertName + "}: ${" + alertText + "}",
-			"[${status}:${" + alertCount + "}] ${" + alertName + "}",
-			"[${status}:${" + alertCount + "}] ${groupKey}", // an alert may have no name
+			alertCounts + " ${" + alertName + "}: ${" + alertText + "}",
+			alertCount + " ${" + alertName + "}: ${" + alertText + "}",
+			alertCounts + " ${" + alertName + "}",
+			alertCount + " ${" + alertName + "}",
+			alertCount + " ${groupKey}", // an alert may have no name
 		},
 		Dedup: alertKey,
 	}},
@@ -39,7 +47,8 @@ var presets = map[string]preset{
 		// The title is a template of the contact point, and by default has the status, the count and the name.
 		Text: []string{
 			"${title}: ${" + alertText + "}", "${title}",
-			"[${status}:${" + alertCount + "}] ${" + alertName + "}",
+			alertCounts + " ${" + alertName + "}",
+			alertCount + " ${" + alertName + "}",
 		},
 		Dedup: alertKey,
 	}},

@@ -34,8 +34,11 @@ func (s *Service) Create(ctx context.Context, a *Announcement, all []Notificatio
 
 // Enqueue stores the notifications of an announcement and runs those that are due, all or none; the others run when
 // they are due. Of several calls at once with one dedup key, one stores its notification, and all return its id
-// (S1.3). Faults: request.invalid, limit.reached.
+// (S1.3). Faults: request.invalid, limit.reached, company.off.
 func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notification, origin queue.Origin) (Outcome, error) {
+	if err := s.tasks.CheckOpen(ctx, origin.CompanyID); err != nil {
+		return Outcome{}, err
+	}
 	for i := range all {
 		if at := all[i].NextRunAt; at != nil && at.After(time.Now().AddDate(0, 0, maxDaysAhead)) {
 			return Outcome{}, fault.InvalidField("next_run_time", fault.TooFarAhead, maxDaysAhead)

@@ -40,6 +40,9 @@ type Once struct {
 // which nobody knows whether it was sent, has failed, unless OnUnclear says to send it again (S2.2).
 func (s *Service) SendOnce(ctx context.Context, m Once, origin queue.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
 	data, err := placeholder.JSON(m.Data)
+	if err == nil {
+		err = s.tasks.CheckOpen(ctx, origin.CompanyID)
+	}
 	if err != nil {
 		return row, false, err
 	}

@@ -255,7 +255,11 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(context.Conte
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // closing releases the lock
-	path, err := searchPath(ctx, conn)           // before the lock: in its transaction, it would leave a snapshot, for which CREATE INDEX CONCURRENTLY waits
+	if encoding := conn.PgConn().ParameterStatus("server_encoding"); encoding != "UTF8" && encoding != "" {
+		return fmt.Errorf("the database has the encoding %s and not UTF8, so that it cannot store every text: create another one with "+
+			"CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0", encoding)
+	}
+	path, err := searchPath(ctx, conn) // before the lock: in its transaction, it would leave a snapshot, for which CREATE INDEX CONCURRENTLY waits
 	if err != nil {
 		return fmt.Errorf("find schemas: %w", err)
 	}

@@ -3,8 +3,10 @@ package postgres_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -232,6 +234,22 @@ func TestAnIndexThatWaitsIsToldAndEndsWithItsProcess(t *testing.T) {
 		t.Errorf("the migration ended with %v", err)
 	}
 	await(t, db, nobodyBuilds)
+}
+
+// PostgreSQL checks no text in a database without an encoding, so that it would store what no client can read.
+func TestADatabaseWithoutUTF8IsRefused(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewEmpty(t)
+	other := "latin_" + strings.ToLower(rand.Text()[:12])
+	admin := open(t, pgtest.Admin(t, url))
+	if _, err := admin.Exec(t.Context(), "CREATE DATABASE "+other+" ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = admin.Exec(context.WithoutCancel(t.Context()), "DROP DATABASE "+other+" WITH (FORCE)") })
+	at := regexp.MustCompile(`/test_[a-z0-9]+`).ReplaceAllString(pgtest.Admin(t, url), "/"+other)
+	if _, err := postgres.MigrateUp(t.Context(), at, nil); err == nil || !strings.Contains(err.Error(), "the encoding SQL_ASCII and not UTF8") {
+		t.Errorf("%v", err)
+	}
 }
 
 // Without its lock, a migration would run beside that of another server.

@@ -97,6 +97,7 @@ func TestARequeuedMessageHasAnotherKey(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	config := p.SenderConfig()
 	config["body"] = []string{"${task_id}-${entered_unix_ms}", "${attempt}", "${lease_id}"}
+	config["query"] = map[string]string{"to": "${recipient}", "text": "${content}"}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": config})
 	keys := func(n int) (got []string) {
 		t.Helper()

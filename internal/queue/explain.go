@@ -22,7 +22,7 @@ import (
 const (
 	BecauseScheduled  = "scheduled"
 	BecauseRetryLater = "retry_later"
-	BecauseHeld       = "held" // the batch of the task is paused
+	BecauseHeld       = "held" // see Explanation.HeldBy
 	BecauseQueued     = "queued"
 	BecauseNoSender   = "no_sender" // the task is queued, and no sender can take it now
 	BecauseProcessing = "processing"
@@ -40,6 +40,7 @@ type Explanation struct {
 	Routed  bool
 	Ahead   *int64 // tasks that go before it; AheadMost+1 means more than AheadMost, nil that the task is not queued
 	Senders []sender.Candidate
+	HeldBy  []Switch // what holds a PENDING task
 
 	RequeuedAt *time.Time // when the task was requeued last; nil: never
 	RequeuedBy string
@@ -91,9 +92,12 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	if e.Senders, e.Routed, err = s.candidates(ctx, needOf(row, due.PoolID), due.FailedAppID); err != nil {
 		return e, err
 	}
+	if e.HeldBy, err = s.switches(ctx, due.PoolID, row.CompanyID, row.CountryNo, row.SubmittedBy, row.BatchID); err != nil {
+		return e, err
+	}
 	able := canTake(e.Senders) > 0
 	switch {
-	case row.DueAt == nil:
+	case row.DueAt == nil || len(e.HeldBy) > 0:
 		e.Reason = BecauseHeld
 	case !e.IsDue && row.RetryCount > 0:
 		e.Reason = BecauseRetryLater
@@ -187,6 +191,7 @@ func canTake(senders []sender.Candidate) int {
 const (
 	WouldSend        = "would_send"
 	WouldWait        = "would_wait"
+	WouldBeHeld      = "would_be_held" // see Preview.HeldBy
 	WouldBeScheduled = "would_be_scheduled"
 	WouldRepeat      = "would_repeat"
 	WouldBeSimulated = "would_be_simulated"
@@ -202,6 +207,7 @@ type Preview struct {
 	Priority  int16
 	Routed    bool
 	Senders   []sender.Candidate
+	HeldBy    []Switch
 	Verdict   string
 }
 
@@ -253,10 +259,15 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 	if p.Senders, p.Routed, err = s.candidates(ctx, row.need(), ""); err != nil {
 		return p, err
 	}
+	if p.HeldBy, err = s.switches(ctx, row.place.PoolID, row.CompanyID, optional.NonZero(row.place.CountryNo), row.User, nil); err != nil {
+		return p, err
+	}
 	p.Cost = cost(p.Segments, p.Senders)
 	switch {
 	case row.isSimulated():
 		p.Verdict = WouldBeSimulated
+	case len(p.HeldBy) > 0:
+		p.Verdict = WouldBeHeld
 	case row.final.Deferred && sub.ExpectSendTime == nil, sub.ExpectSendTime != nil && sub.ExpectSendTime.After(time.Now()):
 		p.Verdict = WouldBeScheduled
 	case canTake(p.Senders) > 0:

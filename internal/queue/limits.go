@@ -50,9 +50,10 @@ func (l Limits) Fit(sign, content string) string {
 	if segment.IsGSM(segment.Signed(sign, content)) {
 		ellipsis = "..."
 	}
-	runes := []rune(content)
-	runes = runes[:min(len(runes), int(l.characters))] // a body may have a megabyte
-	cut := func(n int) string { return strings.TrimRightFunc(string(runes[:n]), unicode.IsSpace) + ellipsis }
-	tooLong := sort.Search(len(runes)+1, func(n int) bool { return l.Check(sign, cut(n)) != nil })
+	content = segment.Beginning(content, int(l.characters)) // a body may have a megabyte
+	cut := func(n int) string {
+		return strings.TrimRightFunc(segment.Beginning(content, n), unicode.IsSpace) + ellipsis
+	}
+	tooLong := sort.Search(utf8.RuneCountInString(content)+1, func(n int) bool { return l.Check(sign, cut(n)) != nil })
 	return cut(max(0, tooLong-1))
 }

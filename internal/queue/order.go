@@ -31,6 +31,9 @@ const moveBatch = 10_000
 func (s *Service) Move(ctx context.Context) (int, error) {
 	began := time.Now()
 	moved, err := s.move(ctx, nil)
+	if err == nil && moved > 0 { // what was held where it waited may be free where it is now
+		_, err = s.releaseSwitched(ctx)
+	}
 	if err == nil {
 		err = postgres.Wrap("settle pools", s.q.PoolSettle(ctx, viewLasts+time.Since(began)), nil)
 	}
@@ -65,7 +68,8 @@ func (s *Service) Age(ctx context.Context) (int, error) {
 // moveLimit bounds how long the change of a route waits for the tasks that it moves; a sweep moves the rest.
 const moveLimit = 5 * time.Second
 
-// routesChanged moves the waiting tasks of a pool. If that fails, the sweep moves them and logs its errors.
+// routesChanged moves the waiting tasks of a pool. If that fails, the sweep moves them and logs its errors. Switched follows: shared senders may not
+// be allowed to send what was moved to them.
 func (s *Service) routesChanged(pool int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), moveLimit)
 	defer cancel()

@@ -5,6 +5,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,6 +46,7 @@ type Service struct {
 	late      *merge.Merger[Report, ended] // of reports, those that ended no lease
 	refusals  *merge.Merger[refusedRow, struct{}]
 	line      *line.Line
+	followed  atomic.Int64 // version of the directory that FollowSwitches followed last; 0: none
 	tracer    *tracing.Tracer
 
 	claimed   prometheus.Counter
@@ -74,6 +76,7 @@ func New(db *postgres.DB, templates *template.Service, directory *directory.Serv
 		Name: "lksms_tasks_requeued_total", Help: "Tasks that had ended and were requeued.",
 	})
 	directory.OnRoutesChanged(s.routesChanged)
+	directory.OnSwitched(s.Switched)
 	s.line = line.New(s.poll, s.readUsage)
 	metrics.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "lksms_senders_waiting", Help: "Senders that wait for work at this server.",

@@ -222,6 +222,11 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 		return newTask{}, err
 	}
 	sub.PhoneNumber = number.Written
+	if sub.BatchID == 0 && sub.taskID == "" { // others were accepted before the company was switched off
+		if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
+			return newTask{}, err
+		}
+	}
 	row := newTask{id: cmp.Or(sub.taskID, newID()), recipient: number.E164, asOf: asOf, Submission: sub, Origin: origin}
 	if err := sub.checkChoice(); err != nil {
 		return row, err
@@ -324,8 +329,11 @@ func checkTimes(sub Submission) error {
 	return nil
 }
 
-// CheckShared checks what messages of one list have in common: priority and times. Fault: request.invalid.
+// CheckShared checks what messages of one list have in common: priority and times. Faults: request.invalid, company.off.
 func (s *Service) CheckShared(ctx context.Context, sub Submission, origin Origin) error {
+	if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
+		return err
+	}
 	values, err := s.settings.Get(ctx)
 	if err != nil {
 		return err

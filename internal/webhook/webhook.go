@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/netip"
 	"net/url"
 	"slices"
 	"time"
@@ -41,6 +42,7 @@ type Service struct {
 	log     *slog.Logger
 	trusted *post.Poster // for addresses that administrators gave
 	public  *post.Poster // for those of users
+	ofUsers outbound.Policy
 }
 
 // Options configures a Service.
@@ -52,7 +54,7 @@ type Options struct {
 
 // New returns a Service on db.
 func New(db *postgres.DB, box *secret.Box, events *feed.Service, o Options) *Service {
-	return &Service{db: db, q: dbq.New(db), box: box, feed: events, log: o.Log, trusted: post.New(o.Outbound), public: post.New(o.OfUsers)}
+	return &Service{db: db, q: dbq.New(db), box: box, feed: events, log: o.Log, trusted: post.New(o.Outbound), public: post.New(o.OfUsers), ofUsers: o.OfUsers}
 }
 
 // Settings are what can be changed of a webhook.
@@ -79,6 +81,19 @@ func (c Settings) check() error {
 	}
 	if sorted := slices.Sorted(slices.Values(c.Events)); len(slices.Compact(sorted)) < len(c.Events) {
 		return fault.InvalidField("events", fault.Duplicate, nil)
+	}
+	return nil
+}
+
+// checkReach returns request.invalid for an address that is written as numbers and that posts to this webhook may not reach. What a name leads to is
+// checked at each connection.
+func (s *Service) checkReach(row dbq.WebhookListRow) error {
+	u, err := url.Parse(row.Url)
+	if err != nil || row.IsTrusted {
+		return nil
+	}
+	if address, err := netip.ParseAddr(u.Hostname()); err == nil && !s.ofUsers.Permits(address) {
+		return fault.InvalidField("url", fault.NotPublic, nil)
 	}
 	return nil
 }
@@ -120,8 +135,10 @@ func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string
 		if err := s.addSecret(ctx, id, key); err != nil {
 			return err
 		}
-		row, err = s.Get(ctx, nil, id)
-		return err
+		if row, err = s.Get(ctx, nil, id); err != nil {
+			return err
+		}
+		return s.checkReach(row)
 	})
 	return row, key, err
 }
@@ -176,6 +193,12 @@ func (s *Service) Update(ctx context.Context, user *string, id int64, version *i
 			}
 			if err := c.check(); err != nil {
 				return 0, err
+			}
+			changed := was
+			if changed.Url = c.URL; c.URL != was.Url {
+				if err := s.checkReach(changed); err != nil {
+					return 0, err
+				}
 			}
 			if was.Form == Smsgate && !slices.Equal(c.Events, was.Events) { // its receiver knows it for one event
 				return 0, fault.InvalidField("events", fault.NotAllowed, was.Events)

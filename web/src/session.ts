@@ -3,6 +3,7 @@ import { computed, ref, shallowRef } from 'vue'
 import { onRefused } from '@/api/lost'
 import { api, ApiError, call } from '@/api/client'
 import type { Operation, Schema } from '@/api/types'
+import { base } from '@/base'
 import { forgetForms } from '@/composables/form'
 
 export type Session = Schema<'Session'>
@@ -47,7 +48,7 @@ export async function signOut(everywhere: boolean): Promise<void> {
 
 function leave(path: string) {
   forgetForms()
-  location.assign(import.meta.env.BASE_URL + path)
+  location.assign(`${base}/console/${path}`)
 }
 
 const rights = ({ username, role, company_no, app_id, operations }: Session) => JSON.stringify([username, role, company_no, app_id, [...operations].sort()])

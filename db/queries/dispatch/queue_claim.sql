@@ -212,8 +212,14 @@ WHERE s.id = @sender_id;
 -- that need more segments than its primaries have left (from_segments; 0 for all). Both searches end after the first 1000 tasks of a pool.
 -- A sender with rivals leaves them the tasks that failed with it and fit into their segments (rival_rooms; 0 without rivals), until such a
 -- task has been due for retry_max_wait.
+--
+-- A task that a switch holds (task_switches) is not offered, from the moment at which the switch is off: TaskHoldSwitched takes such tasks out of
+-- the way later. A change of a switch waits for the claims that began before it.
 -- name: TaskOffer :many
-WITH asked AS MATERIALIZED (
+WITH switched AS MATERIALIZED (
+    SELECT w.may_hold, w.has_disabled_users FROM switches w
+),
+asked AS MATERIALIZED (
     -- last_lane, last_rank and last_due_at mark the 1000th task. As index conditions they end the scan. As filters they would let it read
     -- the whole pool where other claims have locked the first tasks. 32767 and infinity are above every lane and rank.
     SELECT u.*, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
@@ -246,6 +252,14 @@ queued AS MATERIALIZED (
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
             AND (t.expires_at IS NULL OR t.expires_at > now())
             AND NOT (
+                (SELECT w.may_hold FROM switched w)
+                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
+            )
+            AND NOT (
+                (SELECT w.has_disabled_users FROM switched w)
+                AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
+            )
+            AND NOT (
                 t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @sender_no::text
                 AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)
             )
@@ -272,6 +286,14 @@ due AS MATERIALIZED (
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= m.last_due_at
             AND (t.expires_at IS NULL OR t.expires_at > now())
+            AND NOT (
+                (SELECT w.may_hold FROM switched w)
+                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
+            )
+            AND NOT (
+                (SELECT w.has_disabled_users FROM switched w)
+                AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
+            )
             AND NOT (
                 t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @sender_no::text
                 AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)

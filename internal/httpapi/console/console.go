@@ -51,13 +51,13 @@ type file struct {
 	isNamed bool
 }
 
-// Handler returns the handler of the console in the binary, below Prefix.
-func Handler() (http.Handler, error) {
+// Handler returns the handler of the console in the binary, below Prefix. Browsers reach it below basePath and Prefix.
+func Handler(basePath string) (http.Handler, error) {
 	files, err := embedded()
 	if err != nil {
 		return nil, err
 	}
-	return handler(files), nil
+	return handler(files, basePath), nil
 }
 
 var embedded = sync.OnceValues(func() (map[string]*file, error) {
@@ -83,11 +83,8 @@ func read(dist fs.FS) (map[string]*file, error) {
 		if kind == "" {
 			kind = "application/octet-stream"
 		}
-		sum := sha256.Sum256(content)
-		files[name] = &file{
-			kind: kind, sum: base64.RawURLEncoding.EncodeToString(sum[:12]), plain: content, isNamed: strings.HasPrefix(name, named),
-			gzipped: sync.OnceValue(func() []byte { return compress(content) }),
-		}
+		files[name] = newFile(kind, content)
+		files[name].isNamed = strings.HasPrefix(name, named)
 		return nil
 	})
 	if err == nil && files[index] == nil {
@@ -97,6 +94,14 @@ func read(dist fs.FS) (map[string]*file, error) {
 		return nil, fmt.Errorf("read console: %w", err)
 	}
 	return files, nil
+}
+
+func newFile(kind string, content []byte) *file {
+	sum := sha256.Sum256(content)
+	return &file{
+		kind: kind, sum: base64.RawURLEncoding.EncodeToString(sum[:12]), plain: content,
+		gzipped: sync.OnceValue(func() []byte { return compress(content) }),
+	}
 }
 
 // compress returns a text gzipped; nil if that is not worthwhile.
@@ -116,8 +121,10 @@ func compress(content []byte) []byte {
 	return out.Bytes()
 }
 
-// handler answers requests for files. Any other path is a page of the console, which decides itself what it shows.
-func handler(files map[string]*file) http.Handler {
+// handler answers requests for files. Any other path is a page of the console, which decides itself what it shows. So the page names its files by
+// their whole paths; the other files name theirs as seen from themselves.
+func handler(files map[string]*file, basePath string) http.Handler {
+	page := newFile(files[index].kind, bytes.ReplaceAll(files[index].plain, []byte(`="./`), []byte(`="`+basePath+Prefix)))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(r.URL.Path, Prefix)
 		f := files[name]
@@ -133,8 +140,8 @@ func handler(files map[string]*file) http.Handler {
 		default: // a new version is seen at once
 			header.Set("Cache-Control", "no-cache")
 		}
-		if f == nil {
-			f = files[index]
+		if f == nil || name == index {
+			f = page
 		}
 		f.serve(w, r)
 	})

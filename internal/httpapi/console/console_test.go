@@ -33,7 +33,7 @@ func TestTheFilesOfAConsole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := handler(files)
+	h := handler(files, "")
 	const forever = "public, max-age=31536000, immutable"
 	for path, want := range map[string]struct {
 		status            int
@@ -100,7 +100,7 @@ func TestTheFilesOfAConsole(t *testing.T) {
 // The policy forbids everything inline, so that the page in the binary must have none of it.
 func TestThePageInTheBinaryKeepsToThePolicy(t *testing.T) {
 	t.Parallel()
-	h, err := Handler()
+	h, err := Handler("")
 	if err != nil {
 		t.Fatal(err)
 	}

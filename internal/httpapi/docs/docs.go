@@ -2,6 +2,7 @@
 package docs
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"sync"
@@ -16,16 +17,18 @@ import (
 // forgetCredentials removes credentials that earlier versions of the page stored in the browser, where anybody could read them.
 const forgetCredentials = `<script>localStorage.removeItem("authorized")</script>`
 
-// Mount serves Swagger UI, from the binary, and the document in both forms (S0.16). fail answers an error.
-func Mount(mux *http.ServeMux, fail func(w http.ResponseWriter, r *http.Request, err error)) {
+// Mount serves Swagger UI, from the binary, and the document in both forms (S0.16), which name the base path as the server. fail answers an error.
+func Mount(mux *http.ServeMux, basePath string, fail func(w http.ResponseWriter, r *http.Request, err error)) {
+	contract := bytes.Replace(document.YAML, []byte("\nservers:\n  - url: /\n"), []byte("\nservers:\n  - url: "+basePath+"/\n"), 1)
+	asJSON := sync.OnceValues(func() ([]byte, error) { return inJSON(contract) })
 	ui := v5emb.NewHandlerWithConfig(swgui.Config{
-		Title: "LKSMS", BasePath: "/docs/",
-		SwaggerJSON: "/openapi.yaml", // keeps the order of operations and examples, which JSON loses
+		Title: "LKSMS", BasePath: basePath + "/docs/", InternalBasePath: "/docs/",
+		SwaggerJSON: basePath + "/openapi.yaml", // keeps the order of operations and examples, which JSON loses
 		SettingsUI:  map[string]string{"persistAuthorization": "false", "displayRequestDuration": "true", "tryItOutEnabled": "true"},
 		AppendHead:  forgetCredentials,
 	})
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
-		body, err := contractAsJSON()
+		body, err := asJSON()
 		if err != nil {
 			fail(w, r, err)
 			return
@@ -35,22 +38,22 @@ func Mount(mux *http.ServeMux, fail func(w http.ResponseWriter, r *http.Request,
 	})
 	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
-		_, _ = w.Write(document.YAML)
+		_, _ = w.Write(contract)
 	})
 	mux.HandleFunc("GET /docs/", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", policy)
 		ui.ServeHTTP(w, r)
 	})
-	mux.Handle("GET /docs", http.RedirectHandler("/docs/", http.StatusFound))
+	mux.Handle("GET /docs", http.RedirectHandler(basePath+"/docs/", http.StatusFound))
 }
 
 // policy lets Swagger UI run its own scripts, one of them inline, and talk to this server only.
 const policy = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; " +
 	"img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// contractAsJSON writes the document as JSON, once. It does not use the generated copy, whose operations have the names of Go methods.
-var contractAsJSON = sync.OnceValues(func() ([]byte, error) {
-	spec, err := openapi3.NewLoader().LoadFromData(document.YAML)
+// inJSON returns the document as JSON. It does not use the generated copy, whose operations have the names of Go methods.
+func inJSON(contract []byte) ([]byte, error) {
+	spec, err := openapi3.NewLoader().LoadFromData(contract)
 	if err != nil {
 		return nil, fmt.Errorf("load contract: %w", err)
 	}
@@ -59,4 +62,4 @@ var contractAsJSON = sync.OnceValues(func() ([]byte, error) {
 		return nil, fmt.Errorf("write contract as JSON: %w", err)
 	}
 	return body, nil
-})
+}

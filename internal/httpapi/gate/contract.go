@@ -134,6 +134,20 @@ func (c *contract) route(r *http.Request, operation string) (*routers.Route, map
 	return route, params, err
 }
 
+// methods returns the methods that the path of a request has.
+func (c *contract) methods(r *http.Request) []string {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		other := *r
+		other.Method = method
+		_, _, err := c.router.FindRoute(&other)
+		if err == nil || method == http.MethodHead && slices.Contains(alwaysServed, "GET "+r.URL.Path) {
+			allowed = append(allowed, method)
+		}
+	}
+	return allowed
+}
+
 // check checks a request: its route, its parameters, and its body, which strict has parsed.
 func (c *contract) check(r *http.Request) error {
 	x := Of(r.Context())

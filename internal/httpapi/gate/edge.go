@@ -29,13 +29,23 @@ func (g *Gate) clientIP(r *http.Request) string {
 		if !g.trusts(client) {
 			break
 		}
-		before, err := netip.ParseAddr(strings.TrimSpace(hop))
-		if err != nil {
+		before, isAddress := hopAddress(hop)
+		if !isAddress {
 			break
 		}
-		client = before.Unmap()
+		client = before
 	}
 	return client.WithZone("").String()
+}
+
+// hopAddress reads an address as proxies write it: alone, with a port, or, of IPv6, in brackets.
+func hopAddress(hop string) (netip.Addr, bool) {
+	hop = strings.Trim(strings.TrimSpace(hop), `"`)
+	if with, err := netip.ParseAddrPort(hop); err == nil {
+		return with.Addr().Unmap(), true
+	}
+	address, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(hop, "["), "]"))
+	return address.Unmap(), err == nil
 }
 
 // isSecure reports whether the client speaks TLS with this server, or with a trusted proxy in front of it. Of several schemes, the first is that of the

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"lksms/gen/api"
@@ -101,6 +102,9 @@ func (g *Gate) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Erro
 	g.storeRefusal(r.Context(), f.Kind, status, body)
 	w.Header().Set("Content-Type", "application/json")
 	setFaultHeaders(w.Header(), r, f)
+	if f.Kind == fault.MethodNotAllowed {
+		w.Header().Set("Allow", strings.Join(g.contract.methods(r), ", "))
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(append(body, '\n')) // fails only if the caller has gone
 }

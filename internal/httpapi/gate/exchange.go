@@ -49,6 +49,7 @@ type Exchange struct {
 	InTransaction bool // the handler runs in the transaction of an Idempotency-Key
 
 	isSecure  bool           // the client speaks TLS
+	basePath  string         // under which the client reaches the server
 	request   *http.Request  // as it came: any part of a callback can hold the proof
 	answering func()         // called when the answer begins; may be nil
 	isFile    bool           // the answer is a file that everybody may read
@@ -152,7 +153,7 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 				RequestID: r.Header.Get("X-Request-Id"), SourceIP: g.clientIP(r), UserAgent: r.UserAgent(),
 				Traceparent: tracing.Traceparent(r.Header["Traceparent"]),
 			},
-			Text: text.For(r.Header.Get("Accept-Language")), isSecure: g.isSecure(r), request: r,
+			Text: text.For(r.Header.Get("Accept-Language")), isSecure: g.isSecure(r), basePath: g.options.BasePath, request: r,
 		}
 		if !goodRequestID.MatchString(x.Origin.RequestID) {
 			x.Origin.RequestID = ulid.MustNew(ulid.Now(), rand.Reader).String()

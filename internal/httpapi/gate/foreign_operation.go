@@ -60,6 +60,7 @@ func (g *Gate) serveForeign(w http.ResponseWriter, r *http.Request, o ForeignOpe
 		return ErrOtherRole
 	}
 	if r.Method == http.MethodHead { // a ServeMux takes it for a GET, which may send messages
+		w.Header().Set("Allow", http.MethodGet)
 		return fault.New(fault.MethodNotAllowed, fault.RouteMethodNotAllowed)
 	}
 	authorise := func() error { return g.authoriseForeign(r, o) }

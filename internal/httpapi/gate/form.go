@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,6 +76,9 @@ func (g *Gate) receiveForm(w http.ResponseWriter, r *http.Request, x *Exchange, 
 	_, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || parameters["boundary"] == "" {
 		return nil, fault.New(fault.Malformed, fault.RequestMalformed)
+	}
+	if coding, err := codingOf(w, r); err != nil || coding != "" {
+		return nil, cmp.Or(err, error(fault.New(fault.UnsupportedMedia, fault.RequestCoding)))
 	}
 	if r.ContentLength > formMost {
 		return nil, fault.New(fault.TooLarge, fault.RequestTooLarge)

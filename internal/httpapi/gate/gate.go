@@ -48,6 +48,7 @@ type Options struct {
 	TrustedProxies []netip.Prefix // their X-Forwarded-For is trusted
 	CORSOrigins    []string
 	Roles          servers.Roles // of this server
+	BasePath       string        // under which callers reach the server; empty, or a path that begins with / and does not end with it
 	TLS            bool          // answers tell browsers to use HTTPS only (HSTS)
 	Log            *slog.Logger
 	Metrics        *prometheus.Registry
@@ -130,7 +131,39 @@ func (g *Gate) Everything(next http.Handler) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.observe(g.recoverPanic(g.crossOrigin(guarded))), nil
+	return g.fromBasePath(asGet(g.observe(g.recoverPanic(g.crossOrigin(guarded))))), nil
+}
+
+// fromBasePath takes the base path off the addresses that begin with it. A proxy may have done so already: other addresses stay as they are.
+func (g *Gate) fromBasePath(next http.Handler) http.Handler {
+	base := g.options.BasePath
+	if base == "" {
+		return next
+	}
+	below := http.StripPrefix(base, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == base:
+			http.Redirect(w, r, base+"/", http.StatusFound)
+		case strings.HasPrefix(r.URL.Path, base+"/"):
+			below.ServeHTTP(w, r)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// asGet answers HEAD where a GET only reads and a load balancer or a monitor may ask so: net/http leaves the body out. A HEAD of another operation is
+// refused: some GETs claim tasks.
+func asGet(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead && slices.Contains(alwaysServed, "GET "+r.URL.Path) {
+			get := *r
+			get.Method = http.MethodGet
+			r = &get
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Reports returns the batch of reports.

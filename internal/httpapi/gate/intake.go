@@ -2,11 +2,13 @@ package gate
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -137,8 +139,12 @@ func newRooms() rooms {
 
 // receive reads the body of a request, up to most bytes, into x. done must be called when the body is no longer needed.
 func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most int64) (done func(), err error) {
+	coding, err := codingOf(w, r)
+	if err != nil {
+		return nil, err
+	}
 	needed := most // for a body of unknown length
-	if r.ContentLength >= 0 {
+	if r.ContentLength >= 0 && coding == "" {
 		needed = min(r.ContentLength, most)
 	}
 	needed = max(needed, 1)
@@ -155,7 +161,7 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most
 	}
 	paced := &pacedReader{body: http.MaxBytesReader(w, r.Body, most), connection: http.NewResponseController(w), started: time.Now()}
 	body := bytes.NewBuffer(make([]byte, 0, min(needed, smallBody)+bytes.MinRead)) // grows with the bytes that arrive, not with Content-Length
-	_, err = body.ReadFrom(&jsonbody.ShapeReader{Reader: paced})
+	_, err = body.ReadFrom(&jsonbody.ShapeReader{Reader: decoded(w, paced, coding, most)})
 	paced.clearDeadline()
 	x.Body.Raw = body.Bytes()
 	if x.Operation != callbackOperation { // a signature covers the body as it came
@@ -170,6 +176,43 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most
 	}
 	return sync.OnceFunc(func() { give(held) }), nil
 }
+
+// codingOf returns how a body is coded: gzip, or empty for as it is. Fault: request.unsupported_coding.
+func codingOf(w http.ResponseWriter, r *http.Request) (string, error) {
+	switch coding := strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ","))); coding {
+	case "", "identity":
+		return "", nil
+	case "gzip", "x-gzip":
+		return "gzip", nil
+	}
+	w.Header().Set("Accept-Encoding", "gzip")
+	return "", fault.New(fault.UnsupportedMedia, fault.RequestCoding)
+}
+
+// decoded returns the plain bytes of a body, of which most may come.
+func decoded(w http.ResponseWriter, body io.Reader, coding string, most int64) io.Reader {
+	if coding == "" {
+		return body
+	}
+	return http.MaxBytesReader(w, &gunzip{coded: body}, most)
+}
+
+// gunzip reads a gzipped body. Unlike gzip.NewReader, it reads nothing before its first Read.
+type gunzip struct {
+	coded io.Reader
+	plain *gzip.Reader
+}
+
+func (g *gunzip) Read(b []byte) (n int, err error) {
+	if g.plain == nil {
+		if g.plain, err = gzip.NewReader(g.coded); err != nil {
+			return 0, err //nolint:wrapcheck // unreadable judges it
+		}
+	}
+	return g.plain.Read(b) //nolint:wrapcheck // a Reader returns io.EOF as it is
+}
+
+func (g *gunzip) Close() error { return nil }
 
 // holder returns the name under which the bodies of a caller are counted: its company, so that many users have one share; else the
 // provider or the user. Empty: an unknown caller.

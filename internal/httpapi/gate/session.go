@@ -22,17 +22,21 @@ const (
 	secureCookieName = "__Host-" + cookieName
 )
 
+// cookieName returns the name of the cookie of sessions. Browsers accept __Host- for the path / only.
 func (x *Exchange) cookieName() string {
-	if x.isSecure {
-		return secureCookieName
+	switch {
+	case !x.isSecure:
+		return cookieName
+	case x.basePath != "":
+		return "__Secure-" + cookieName
 	}
-	return cookieName
+	return secureCookieName
 }
 
 // cookie returns the header Set-Cookie for a token. A negative maxAge, in seconds, deletes the cookie.
 func (x *Exchange) cookie(token string, maxAge int) string {
 	c := http.Cookie{ //nolint:gosec // without TLS, a browser would not send it back if it were Secure
-		Name: x.cookieName(), Value: token, Path: "/", MaxAge: maxAge, Secure: x.isSecure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: x.cookieName(), Value: token, Path: x.basePath + "/", MaxAge: maxAge, Secure: x.isSecure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
 	return c.String()
 }

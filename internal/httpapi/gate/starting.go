@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"strings"
 
 	"github.com/oklog/ulid/v2"
 
@@ -27,7 +28,7 @@ func Starting(isTLS bool) http.Handler {
 		}
 		texts, status := text.For(r.Header.Get("Accept-Language")), statuses[errStarting.Kind]
 		var answer any = api.Error{Code: status, Message: texts.Reason(errStarting), RequestID: id, Error: texts.Detail(errStarting)}
-		if r.Method == http.MethodGet && r.URL.Path == "/health" {
+		if (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.HasSuffix(r.URL.Path, "/health") { // with or without the base path
 			status = http.StatusOK
 			answer = api.Done{Code: status, Message: "success"}
 		} else {

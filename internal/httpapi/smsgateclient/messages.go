@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -25,13 +26,13 @@ type message struct {
 	TextMessage *content  `json:"textMessage"`
 	DataMessage *struct{} `json:"dataMessage"`
 
-	PhoneNumbers []string   `json:"phoneNumbers"`
-	IsEncrypted  bool       `json:"isEncrypted"`
-	SimNumber    *int       `json:"simNumber"`
-	Priority     int        `json:"priority"`
-	TTL          *int64     `json:"ttl"`
-	ValidUntil   *time.Time `json:"validUntil"`
-	ScheduleAt   *time.Time `json:"scheduleAt"`
+	PhoneNumbers []string `json:"phoneNumbers"`
+	IsEncrypted  bool     `json:"isEncrypted"`
+	SimNumber    *int     `json:"simNumber"`
+	Priority     int      `json:"priority"`
+	TTL          *int64   `json:"ttl"`
+	ValidUntil   *instant `json:"validUntil"`
+	ScheduleAt   *instant `json:"scheduleAt"`
 
 	// Read and ignored: a receipt of the provider is always told.
 	WithDeliveryReport *bool `json:"withDeliveryReport"`
@@ -39,6 +40,17 @@ type message struct {
 
 type content struct {
 	Text string `json:"text"`
+}
+
+// instant is a time with its zone. The error of another text names the field.
+type instant time.Time
+
+// UnmarshalJSON reads a time of RFC 3339.
+func (i *instant) UnmarshalJSON(text []byte) error {
+	if (*time.Time)(i).UnmarshalJSON(text) != nil {
+		return &json.UnmarshalTypeError{Value: "string", Type: reflect.TypeFor[time.Time]()}
+	}
+	return nil
 }
 
 // simMost is the largest number of a SIM in SMSGate.
@@ -67,8 +79,8 @@ func (m message) asked() smsgateclient.Message {
 		text = m.TextMessage.Text
 	}
 	return smsgateclient.Message{
-		ID: m.ID, PhoneNumbers: m.PhoneNumbers, Text: text, DeviceID: m.DeviceID, Priority: m.Priority, TTL: m.TTL, ValidUntil: m.ValidUntil,
-		ScheduleAt: m.ScheduleAt,
+		ID: m.ID, PhoneNumbers: m.PhoneNumbers, Text: text, DeviceID: m.DeviceID, Priority: m.Priority, TTL: m.TTL, ValidUntil: (*time.Time)(m.ValidUntil),
+		ScheduleAt: (*time.Time)(m.ScheduleAt),
 	}
 }
 

@@ -236,6 +236,8 @@ func TestRefusalsHaveTheShapeOfSMSGate(t *testing.T) {
 		"ttl and validUntil":    {to(fields{"ttl": 60, "validUntil": tomorrow}, first), "ttl"},
 		"a short ttl":           {to(fields{"ttl": 4}, first), "ttl"},
 		"a ttl of ages":         {to(fields{"ttl": int64(1) << 62}, first), "ttl"},
+		"a time without zone":   {to(fields{"scheduleAt": "2030-01-01T10:00:00"}, first), "scheduleAt"},
+		"a time that is none":   {to(fields{"validUntil": "tomorrow"}, first), "validUntil"},
 		"valid until the past":  {to(fields{"validUntil": yesterday}, first), "validUntil"},
 		"scheduled in the past": {to(fields{"scheduleAt": yesterday}, first), "scheduleAt"},
 		"scheduled too late":    {to(fields{"scheduleAt": tomorrow, "ttl": 60}, first), "ttl"},

@@ -2,6 +2,7 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -23,6 +24,9 @@ type Catalogue struct {
 	Description [queue.Cancelled + 1]string
 	place       func(fault.Place) string
 	explained   map[string]string // by queue.Explanation.Reason; %d stands for the number of tasks ahead
+	switches    map[string]string // what holds a task, by its kind; empty: nothing any more
+
+	switchesApart string
 }
 
 var english = &Catalogue{
@@ -35,6 +39,7 @@ var english = &Catalogue{
 		fault.RequestTooSlow:         "The request body did not arrive in time: send it faster, or split the request.",
 		fault.RequestTooMuch:         "Too many or too large requests of your company are in progress: try again later.",
 		fault.RequestMediaType:       "The Content-Type must be application/json, or multipart/form-data for a file.",
+		fault.RequestCoding:          "The Content-Encoding must be gzip, or be left out; that of a file must be left out.",
 		fault.RequestCrossSite:       "Web pages of other sites may not send this request: add the site to CORS_ORIGINS to allow it.",
 		fault.RouteNotFound:          "There is no such path: check the URL.",
 		fault.RouteMethodNotAllowed:  "This path does not support this HTTP method.",
@@ -87,6 +92,7 @@ var english = &Catalogue{
 		fault.DefaultContentExists:   "This phone number already has a default content: change the existing one.",
 		fault.DefaultContentSent:     "The default content of this phone number was already sent: send content, or reset the default content.",
 		fault.CompanyNotFound:        "There is no such company.",
+		fault.CompanyOff:             "The company is switched off: it submits no messages.",
 		fault.ChannelNotFound:        "There is no such channel.",
 		fault.CountryNotFound:        "There is no such country.",
 		fault.SenderNotFound:         "There is no such sender.",
@@ -115,6 +121,7 @@ var english = &Catalogue{
 		fault.UnknownParameter:   "is not a query parameter of this operation",
 		fault.WrongType:          "must be of type %v",
 		fault.WrongFormat:        "has the wrong format",
+		fault.NotPublic:          "must be an address of the public Internet: the webhook of a user reaches no private network",
 		fault.NotAllowed:         "must be one of: %v",
 		fault.TooShort:           "must have at least %v characters",
 		fault.TooLong:            "must have at most %v characters",
@@ -209,12 +216,24 @@ var english = &Catalogue{
 	explained: map[string]string{
 		queue.BecauseScheduled:  "It is scheduled for later.",
 		queue.BecauseRetryLater: "It will be retried later: the last attempt did not succeed.",
-		queue.BecauseHeld:       "It is held: its batch is paused.",
+		queue.BecauseHeld:       "It is held: %s.",
 		queue.BecauseQueued:     "It waits for a sender; %d go before it.",
 		queue.BecauseNoSender:   "It waits, and no sender can take it now; %d go before it.",
 		queue.BecauseProcessing: "A sender holds it.",
 		queue.BecauseSettled:    "It is settled: nothing more will happen to it, unless it is requeued.",
 	},
+	switches: map[string]string{
+		"batch":           "batch %s is paused",
+		"company":         "company %s is off",
+		"user":            "user %s is disabled",
+		"channel":         "channel %s is off",
+		"country":         "country %s is off",
+		"company_country": "the company may not send to country %s now",
+		"channel_country": "the channel does not serve country %s now",
+		"shared_senders":  "no route of company %s serves it, and shared senders may not",
+		"":                "it goes on in a moment",
+	},
+	switchesApart: "; ",
 }
 
 var chinese = &Catalogue{
@@ -227,6 +246,7 @@ var chinese = &Catalogue{
 		fault.RequestTooSlow:         "请求体未能及时到达：请加快发送，或拆分请求。",
 		fault.RequestTooMuch:         "贵公司处理中的请求过多或过大，请稍后再试。",
 		fault.RequestMediaType:       "Content-Type 必须是 application/json；上传文件时为 multipart/form-data。",
+		fault.RequestCoding:          "Content-Encoding 只能是 gzip，或不带该请求头；上传文件时不能带该请求头。",
 		fault.RequestCrossSite:       "其他网站的网页不能发起此请求；如需允许，请把该网站加入 CORS_ORIGINS。",
 		fault.RouteNotFound:          "路径不存在，请检查 URL。",
 		fault.RouteMethodNotAllowed:  "此路径不支持该 HTTP 方法。",
@@ -279,6 +299,7 @@ var chinese = &Catalogue{
 		fault.DefaultContentExists:   "该手机号已有默认内容，请修改现有的内容。",
 		fault.DefaultContentSent:     "该手机号的默认内容已发送过：请填写 content，或重置默认内容。",
 		fault.CompanyNotFound:        "公司不存在。",
+		fault.CompanyOff:             "公司已停用，不能提交消息。",
 		fault.ChannelNotFound:        "通道不存在。",
 		fault.CountryNotFound:        "国家不存在。",
 		fault.SenderNotFound:         "发送方不存在。",
@@ -307,6 +328,7 @@ var chinese = &Catalogue{
 		fault.UnknownParameter:   "不是此操作的查询参数",
 		fault.WrongType:          "类型必须是 %v",
 		fault.WrongFormat:        "格式不正确",
+		fault.NotPublic:          "必须是公网地址：用户的 webhook 不能访问内网",
 		fault.NotAllowed:         "必须是以下之一：%v",
 		fault.TooShort:           "至少 %v 个字符",
 		fault.TooLong:            "最多 %v 个字符",
@@ -399,12 +421,24 @@ var chinese = &Catalogue{
 	explained: map[string]string{
 		queue.BecauseScheduled:  "已定时，稍后发送。",
 		queue.BecauseRetryLater: "将稍后重试：上次发送未成功。",
-		queue.BecauseHeld:       "已暂停：所属批次已暂停。",
+		queue.BecauseHeld:       "已暂停：%s。",
 		queue.BecauseQueued:     "正在等待发送方，前面还有 %d 条。",
 		queue.BecauseNoSender:   "正在等待，目前没有发送方可以领取；前面还有 %d 条。",
 		queue.BecauseProcessing: "正由发送方处理。",
 		queue.BecauseSettled:    "已结束；除非重新入队，不会再有变化。",
 	},
+	switches: map[string]string{
+		"batch":           "批次 %s 已暂停",
+		"company":         "公司 %s 已停用",
+		"user":            "用户 %s 已禁用",
+		"channel":         "通道 %s 已停用",
+		"country":         "国家 %s 已停用",
+		"company_country": "该公司目前不能发送到国家 %s",
+		"channel_country": "该通道目前不发送到国家 %s",
+		"shared_senders":  "公司 %s 没有可用的路由，且不使用共享发送方",
+		"":                "即将继续",
+	},
+	switchesApart: "；",
 }
 
 var languages = language.NewMatcher([]language.Tag{language.English, language.Chinese})
@@ -466,6 +500,9 @@ func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 // Explain returns the text for an explanation.
 func (c *Catalogue) Explain(e queue.Explanation) string {
 	text := c.explained[e.Reason]
+	if e.Reason == queue.BecauseHeld {
+		return fmt.Sprintf(text, c.heldBy(e.HeldBy))
+	}
 	if strings.Contains(text, "%d") {
 		var ahead int64
 		if e.Ahead != nil {
@@ -474,6 +511,18 @@ func (c *Catalogue) Explain(e queue.Explanation) string {
 		return fmt.Sprintf(text, ahead)
 	}
 	return text
+}
+
+// heldBy returns the text for what holds a task; without switches, for a task that is about to go on.
+func (c *Catalogue) heldBy(all []queue.Switch) string {
+	if len(all) == 0 {
+		return c.switches[""]
+	}
+	texts := make([]string, len(all))
+	for i, w := range all {
+		texts[i] = fmt.Sprintf(c.switches[w.Kind], cmp.Or(w.Name, "?"))
+	}
+	return strings.Join(texts, c.switchesApart)
 }
 
 // Reason returns the text for a fault.

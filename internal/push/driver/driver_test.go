@@ -717,6 +717,9 @@ type mailServer struct {
 	connections int
 	mails       []string
 	from        []string                   // the envelope sender of each transaction
+	to          []string                   // the recipient of each
+	utf8        []bool                     // whether each asked for SMTPUTF8
+	helo        string                     // the name of the last client
 	refuse      map[string]*smtp.SMTPError // by recipient
 	die         bool                       // close the connection after the text, before the answer
 	dieReset    bool                       // close the connection after the answer to a text
@@ -727,7 +730,6 @@ type mailServer struct {
 type mailSession struct {
 	*mailServer
 	conn *smtp.Conn
-	to   string
 }
 
 func (s *mailServer) NewSession(c *smtp.Conn) (smtp.Session, error) {
@@ -750,10 +752,10 @@ func (s *mailSession) Auth(string) (sasl.Server, error) {
 
 func (s *mailSession) Logout() error { return nil }
 
-func (s *mailSession) Mail(from string, _ *smtp.MailOptions) error {
+func (s *mailSession) Mail(from string, o *smtp.MailOptions) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.from = append(s.from, from)
+	s.from, s.utf8, s.helo = append(s.from, from), append(s.utf8, o.UTF8), s.conn.Hostname()
 	if s.refuseFrom != nil {
 		return s.refuseFrom
 	}
@@ -767,7 +769,9 @@ func (s *mailSession) Reset() {
 }
 
 func (s *mailSession) Rcpt(to string, _ *smtp.RcptOptions) error {
-	s.to = to
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.to = append(s.to, to)
 	if refusal := s.refuse[to]; refusal != nil {
 		return refusal
 	}

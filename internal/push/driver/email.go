@@ -5,14 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	netmail "net/mail"
 	"net/textproto"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/wneessen/go-mail"
+	"github.com/wneessen/go-mail/smtp"
+	"golang.org/x/net/idna"
 
 	"lksms/internal/fault"
 	"lksms/internal/placeholder"
@@ -30,6 +35,7 @@ type email struct {
 		ReplyTo        string  `json:"replyTo"`
 		BounceTo       string  `json:"bounceTo"`       // the envelope sender; empty: from
 		UnsubscribeURL string  `json:"unsubscribeUrl"` // with the placeholders of unsubscribeKeys
+		Helo           string  `json:"helo"`           // the name of this server in EHLO; empty: that of the machine
 		TimeoutSeconds float64 `json:"timeoutSeconds"`
 	}
 	options []mail.Option
@@ -50,14 +56,19 @@ func newEmail(config []byte, t Tools) (Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := mail.NewMsg().From(c.From); err != nil {
-		return nil, fault.InvalidField("config.from", fault.WrongFormat, nil)
+	for _, address := range []struct {
+		name string
+		text *string
+	}{{"config.from", &c.From}, {"config.replyTo", &c.ReplyTo}, {"config.bounceTo", &c.BounceTo}} {
+		if *address.text == "" {
+			continue
+		}
+		if *address.text, err = asciiDomain(*address.text); err != nil {
+			return nil, fault.InvalidField(address.name, fault.WrongFormat, nil)
+		}
 	}
-	if c.ReplyTo != "" && mail.NewMsg().ReplyTo(c.ReplyTo) != nil {
-		return nil, fault.InvalidField("config.replyTo", fault.WrongFormat, nil)
-	}
-	if c.BounceTo != "" && mail.NewMsg().EnvelopeFrom(c.BounceTo) != nil {
-		return nil, fault.InvalidField("config.bounceTo", fault.WrongFormat, nil)
+	if c.Helo != "" && !heloForm.MatchString(c.Helo) {
+		return nil, fault.InvalidField("config.helo", fault.WrongFormat, nil)
 	}
 	if c.UnsubscribeURL != "" {
 		if err := checkUnsubscribe(c.UnsubscribeURL); err != nil {
@@ -69,6 +80,9 @@ func newEmail(config []byte, t Tools) (Driver, error) {
 	}
 	d.limit = limit
 	d.options = []mail.Option{mail.WithTimeout(limit), mail.WithDialContextFunc(t.Outbound.Dial)}
+	if c.Helo != "" {
+		d.options = append(d.options, mail.WithHELO(c.Helo))
+	}
 	port := mail.DefaultPortTLS
 	switch c.TLS {
 	case "", "starttls":
@@ -137,10 +151,10 @@ func (d *email) Target() string {
 
 func (d *email) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
 	attempts := newAttempts(ctx, d.limit, d.tools)
-	var client *mail.Client
+	var open *session
 	defer func() {
-		if client != nil {
-			_ = client.Close() // accepted messages stay accepted
+		if open != nil {
+			_ = open.client.CloseWithSMTPClient(open.smtp) // accepted messages stay accepted
 		}
 	}()
 	for i, m := range messages {
@@ -149,13 +163,13 @@ func (d *email) Send(ctx context.Context, messages []Message, report func(int, O
 		}
 		isOpen := false
 		o := attempts.try(m, func(ctx context.Context) (o Outcome) {
-			if client == nil {
+			if open == nil {
 				var err error
-				if client, err = d.login(ctx); err != nil {
+				if open, err = d.login(ctx); err != nil {
 					return loginOutcome(ctx, err)
 				}
 			}
-			o, isOpen = d.send(client, m)
+			o, isOpen = d.send(open, m)
 			return o
 		})
 		if attempts.record(o) {
@@ -167,22 +181,56 @@ func (d *email) Send(ctx context.Context, messages []Message, report func(int, O
 	}
 }
 
+// session is an open connection to the mail server.
+type session struct {
+	client *mail.Client
+	smtp   *smtp.Client
+}
+
 // login opens a connection to the mail server.
-func (d *email) login(ctx context.Context) (*mail.Client, error) {
+func (d *email) login(ctx context.Context) (*session, error) {
 	client, err := mail.NewClient(d.config.Host, d.options...)
-	if err == nil {
-		err = client.DialWithContext(ctx)
-	}
 	if err != nil {
 		return nil, err
 	}
-	return client, nil
+	opened, err := client.DialToSMTPClientWithContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &session{client: client, smtp: opened}, nil
+}
+
+// heloForm is the form of a name in EHLO.
+var heloForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$`)
+
+// asciiDomain returns an address, which may have the name of its owner before it, with its domain as mail servers know it: in ASCII.
+func asciiDomain(text string) (string, error) {
+	address, err := netmail.ParseAddress(text)
+	if err != nil {
+		return "", fmt.Errorf("read address: %w", err)
+	}
+	at := strings.LastIndex(address.Address, "@")
+	domain, err := idna.Lookup.ToASCII(address.Address[at+1:])
+	if err != nil {
+		return "", fmt.Errorf("read domain: %w", err)
+	}
+	address.Address = address.Address[:at+1] + domain
+	return address.String(), nil
+}
+
+// isASCII reports whether the local part of an address that asciiDomain returned is ASCII: the name before it is encoded.
+func isASCII(address string) bool {
+	return !strings.ContainsFunc(address, func(c rune) bool { return c > unicode.MaxASCII })
 }
 
 // send sends a message, and reports whether the connection can be used for another one.
-func (d *email) send(client *mail.Client, m Message) (o Outcome, isOpen bool) {
+func (d *email) send(open *session, m Message) (o Outcome, isOpen bool) {
 	msg := mail.NewMsg()
-	if err := msg.To(m.Recipient); err != nil {
+	to, err := asciiDomain(m.Recipient)
+	if err == nil {
+		err = msg.To(to)
+	}
+	if err != nil {
 		return Outcome{Permanent: true, Unasked: true, Code: "bad_address", Error: "the recipient is not an e-mail address"}, true
 	}
 	if err := msg.From(d.config.From); err != nil {
@@ -211,8 +259,14 @@ func (d *email) send(client *mail.Client, m Message) (o Outcome, isOpen bool) {
 	if m.HTML != "" {
 		msg.AddAlternativeString(mail.TypeTextHTML, m.HTML)
 	}
+	// A server that is asked for SMTPUTF8 without need may refuse to pass the message on to one without it.
+	needsUTF8 := !isASCII(to) || !isASCII(d.config.From) || !isASCII(d.config.BounceTo)
+	if has, _ := open.smtp.Extension("SMTPUTF8"); needsUTF8 && !has {
+		return Outcome{Permanent: true, Unasked: true, Code: "smtputf8", Error: "the mail server takes no addresses beyond ASCII (SMTPUTF8)"}, true
+	}
+	open.smtp.SkipSMTPUTF8(!needsUTF8)
 	d.tools.askedBy(d.Target(), msg)
-	err := client.Send(msg)
+	err = open.client.SendWithSMTPClient(open.smtp, msg)
 	sent := Outcome{OK: true, ProviderNo: id, Answer: msg.ServerResponse()}
 	var failure *mail.SendError
 	switch {

@@ -6,6 +6,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/mail"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,5 +113,34 @@ func TestMailOptionsThatAreRefused(t *testing.T) {
 		if _, err := tryDriver("email", one, outbound.Policy{}); err == nil || !strings.Contains(err.Error(), "config."+c[0]) {
 			t.Errorf("%v: %v", c, err)
 		}
+	}
+}
+
+// S4.8: domains of any language reach the mail server in ASCII; SMTPUTF8 is asked for only where an address needs it.
+func TestAMailToADomainOfAnyLanguage(t *testing.T) {
+	t.Parallel()
+	s, config := newMailServer(t)
+	s.server.EnableSMTPUTF8 = true
+	config["from"], config["helo"] = "快递 <noreply@例子.测试>", "mail.example.com"
+	d := makeDriver(t, "email", config)
+	out := send(t.Context(), d, []driver.Message{
+		{TaskID: "task_1", Recipient: "jose@münchen.example", Content: "x"}, {TaskID: "task_2", Recipient: "张三@例子.测试", Content: "x"},
+		{TaskID: "task_3", Recipient: "a@-.example", Content: "x"},
+	})
+	if !out[0].OK || !out[1].OK || out[2].Code != "bad_address" {
+		t.Errorf("%+v", out)
+	}
+	if got := strings.Join(s.to, " "); got != "jose@xn--mnchen-3ya.example 张三@xn--fsqu00a.xn--0zwm56d" {
+		t.Errorf("the recipients are %s", got)
+	}
+	if !slices.Equal(s.utf8, []bool{false, true}) || s.helo != "mail.example.com" || s.from[0] != "noreply@xn--fsqu00a.xn--0zwm56d" {
+		t.Errorf("SMTPUTF8 %v, EHLO %s, from %s", s.utf8, s.helo, s.from[0])
+	}
+
+	old, config := newMailServer(t)
+	d = makeDriver(t, "email", config)
+	out = send(t.Context(), d, []driver.Message{{TaskID: "task_1", Recipient: "张三@例子.测试", Content: "x"}, {TaskID: "task_2", Recipient: "a@例子.测试", Content: "x"}})
+	if !out[0].Permanent || out[0].Code != "smtputf8" || !out[1].OK || old.utf8[0] {
+		t.Errorf("a server without SMTPUTF8: %+v, %v", out, old.utf8)
 	}
 }

@@ -1,6 +1,7 @@
 // The client of the API. Types come from api/openapi.yaml; `call` turns an answer into its data, or throws an ApiError.
 import createClient, { type Middleware } from 'openapi-fetch'
 import type { paths } from './schema'
+import { server } from '@/base'
 import { language, t } from '@/i18n'
 import { onRefused } from './lost'
 
@@ -45,7 +46,7 @@ function exactNumbers(json: string): string {
 /** A whole number of any size as the value of a query parameter. */
 export const wholeNumber = (text: string): number => text.trim() as unknown as number
 
-export const api = createClient<paths>({ baseUrl: location.origin, credentials: 'same-origin', querySerializer: { array: { style: 'form', explode: true } } })
+export const api = createClient<paths>({ baseUrl: server, credentials: 'same-origin', querySerializer: { array: { style: 'form', explode: true } } })
 api.use(headers, exact)
 
 interface Answer<D> {

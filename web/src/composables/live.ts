@@ -2,6 +2,7 @@
 import { onScopeDispose, readonly, ref, shallowRef, watch } from 'vue'
 import { api, asApiError, call, type ApiError } from '@/api/client'
 import type { Schema } from '@/api/types'
+import { base } from '@/base'
 import { can, check, isLost, session } from '@/session'
 
 export type Overview = Schema<'Overview'>
@@ -89,7 +90,7 @@ function heard(isCurrent: boolean) {
 
 function openStream() {
   closeStream()
-  stream = new EventSource('/api/v1/admin/stream')
+  stream = new EventSource(`${base}/api/v1/admin/stream`)
   listen()
   stream.addEventListener('overview', (event) => {
     heard(true)

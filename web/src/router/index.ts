@@ -1,6 +1,7 @@
 // Every page group has a file src/pages/<group>/routes.ts that exports `pages`. This file collects them.
 import { watch } from 'vue'
 import { createRouter, createWebHistory, type RouteRecordRaw } from 'vue-router'
+import { base } from '@/base'
 import { forgetForms, mayLeaveForms } from '@/composables/form'
 import { recall, recalled } from '@/composables/remember'
 import { language, t } from '@/i18n'
@@ -19,7 +20,7 @@ const byName = new Map(pages.map((page) => [page.name, page]))
 const record = (page: PageDefinition): RouteRecordRaw => ({ path: page.path, name: page.name, component: page.component })
 
 export const router = createRouter({
-  history: createWebHistory('/console/'),
+  history: createWebHistory(`${base}/console/`),
   scrollBehavior: (to, from, saved) => saved ?? (to.path === from.path ? undefined : { top: 0 }),
   routes: [
     { path: '/sign-in', name: 'sign-in', component: () => import('@/pages/account/SignInPage.vue') },

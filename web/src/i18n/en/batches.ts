@@ -2,6 +2,7 @@ import type { Texts } from '..'
 import type zh from '../zh/batches'
 
 const texts: Texts<typeof zh> = {
+  heldBy: 'It is held: {by}.',
   title: 'Batches',
   hint: 'One message for each row of a list: of a file, or of the contacts of a tag. The list is checked first, and sent when you confirm it.',
   batch: 'Batch',

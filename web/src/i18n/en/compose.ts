@@ -62,9 +62,20 @@ const texts: Texts<typeof zh> = {
     ofBalance: '{n} of the balance for each attempt',
     senders: 'Who would send it',
   },
+  switches: {
+    company: 'company {name} is off',
+    user: 'user {name} is disabled',
+    channel: 'channel {name} is off',
+    country: 'country {name} is off',
+    company_country: 'the company may not send to country {name} now',
+    channel_country: 'the channel does not serve country {name} now',
+    shared_senders: 'no route of company {name} serves it, and shared senders may not',
+    batch: 'batch {name} is paused',
+  },
   verdict: {
     would_send: 'Would be sent',
     would_wait: 'Would wait',
+    would_be_held: 'Would be held',
     would_be_scheduled: 'Would be scheduled',
     would_repeat: 'Repeated',
     would_be_simulated: 'Would be simulated',
@@ -72,6 +83,7 @@ const texts: Texts<typeof zh> = {
   verdictText: {
     would_send: 'A sender could take it now.',
     would_wait: 'It would be queued, but no sender can take it now: see the reasons below.',
+    would_be_held: 'It would be accepted and held: {by}.',
     would_be_scheduled: 'It would be sent after the given time.',
     would_repeat: 'A task with this dedup_key exists: it would not be sent again.',
     would_be_simulated: 'It is a test message, and the settings keep those from being sent.',

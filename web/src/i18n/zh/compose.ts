@@ -59,9 +59,20 @@ export default {
     ofBalance: '每次尝试 {n} 条',
     senders: '由谁发送',
   },
+  switches: {
+    company: '公司 {name} 已停用',
+    user: '用户 {name} 已禁用',
+    channel: '通道 {name} 已停用',
+    country: '国家 {name} 已停用',
+    company_country: '该公司目前不能发送到国家 {name}',
+    channel_country: '该通道目前不发送到国家 {name}',
+    shared_senders: '公司 {name} 没有可用的路由，且不使用共享发送方',
+    batch: '批次 {name} 已暂停',
+  },
   verdict: {
     would_send: '可以发送',
     would_wait: '会等待',
+    would_be_held: '会暂停',
     would_be_scheduled: '会定时发送',
     would_repeat: '重复提交',
     would_be_simulated: '会模拟发送',
@@ -69,6 +80,7 @@ export default {
   verdictText: {
     would_send: '有发送方可以立即领取。',
     would_wait: '短信会进入队列，但现在没有发送方可以领取，原因见下表。',
+    would_be_held: '短信会被接收并暂停：{by}。',
     would_be_scheduled: '短信会在指定的时间之后发送。',
     would_repeat: '已有相同 dedup_key 的任务，不会再次发送。',
     would_be_simulated: '这是测试短信，而系统设置不发送测试短信。',
