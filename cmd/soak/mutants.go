@@ -46,6 +46,7 @@ var finders = map[string]string{
 	"low":     "each fall of a balance to a mark is told once",
 	"hasty":   "every accepted message exists",
 	"unheld":  "every lease that is held",
+	"aged":    "no code goes behind",
 }
 
 // change replaces the only occurrence of before in a file of the project.
@@ -74,6 +75,7 @@ const (
 	staging   = "db/migrations/20261124122001_stage_events_of_operators.sql"
 	posting   = "internal/webhook/deliver.go"
 	signing   = "internal/webhook/post/post.go"
+	settings  = "internal/setting/setting.go"
 )
 
 // withoutLease lets a report end a task without a lease: a mutated guard must not end in the error that the answer lacks a lease.
@@ -139,9 +141,10 @@ judged AS (`},
 			"WHERE company_id = $1 AND recipient = $2 AND EXISTS (SELECT FROM default_contents d WHERE d.recipient = $2 AND NOT d.is_sent)"},
 	}},
 	{"requeue", "a requeued task keeps its last lease, so that a late SUCCESS of it ends the new life", []change{
-		{updates, "is_test,\n        contact_values\n    )\n    SELECT f.task_id, f.pool_today,",
-			"is_test,\n        contact_values, lease_id, failed_app_id\n    )\n    SELECT f.task_id, f.pool_today,"},
-		{updates, "f.traceparent, f.batch_id, f.is_test, f.contact_values\n    FROM fit f\n", `f.traceparent, f.batch_id, f.is_test, f.contact_values,
+		{updates, "is_test,\n        contact_values, submitted_by\n    )\n    SELECT f.task_id, f.pool_today,",
+			"is_test,\n        contact_values, submitted_by, lease_id, failed_app_id\n    )\n    SELECT f.task_id, f.pool_today,"},
+		{updates, "f.traceparent, f.batch_id, f.is_test, f.contact_values,\n        f.submitted_by\n    FROM fit f\n", `f.traceparent, f.batch_id, f.is_test, f.contact_values,
+        f.submitted_by,
         (SELECT l.lease_id FROM report_logs l WHERE l.task_id = f.task_id AND l.leased_at IS NOT NULL ORDER BY l.id DESC LIMIT 1),
         (SELECT l.app_id FROM report_logs l WHERE l.task_id = f.task_id AND l.leased_at IS NOT NULL ORDER BY l.id DESC LIMIT 1)
     FROM fit f
@@ -264,6 +267,9 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 	}},
 	{"back", "a sender is told to be back when the alert about it ends, whatever ended it", []change{
 		{staging, "AND (NEW.event = 'alert.firing' OR a.ended_by = 'condition' AND t.seen_at > a.started_at)", ""},
+	}},
+	{"aged", "what waited long goes before everything, codes included", []change{
+		{settings, "return int16(max(realTimeMost, v.SMS.PriorityVerification)) + 1 }", "return int16(0 * realTimeMost) }"},
 	}},
 	{"low", "each claim below a mark tells that the balance is low", []change{
 		{claims, "me.has_balance AND me.balance > mark.level AND me.balance - taken.segments", "me.has_balance AND me.balance - taken.segments"},

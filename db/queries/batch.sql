@@ -2,23 +2,22 @@
 
 -- name: BatchCreate :one
 INSERT INTO batches (
-    company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, template_no, template_id, template_version, template_language,
+    company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, sign_column, template_no, template_id, template_version, template_language,
     is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent,
     default_region
 )
 VALUES (
-    @company_id, @submitted_by, @name, @message_type, sqlc.narg(priority), sqlc.narg(upload_id), sqlc.narg(tag), @phone_column,
+    @company_id, @submitted_by, @name, @message_type, sqlc.narg(priority), sqlc.narg(upload_id), sqlc.narg(tag), @phone_column, sqlc.narg(sign_column),
     sqlc.narg(template_no), sqlc.narg(template_id), sqlc.narg(template_version), sqlc.narg(template_language), @is_deferred, @content, sqlc.narg(sign), sqlc.narg(sender_no), @dedup, @is_test, @is_confirmed, sqlc.narg(expect_send_time),
     sqlc.narg(expires_at), @request_id, @source_ip, @user_agent, @default_region
 )
 RETURNING id;
 
--- BatchList returns batches with smaller ids than before_id, newest first. The caller sees those of a company, of a user, or all.
+-- BatchList returns batches with smaller ids than before_id, newest first. The caller sees those of a company, or all.
 -- name: BatchList :many
 SELECT * FROM batches b
 WHERE b.id < @before_id AND (sqlc.narg(id)::bigint IS NULL OR b.id = sqlc.narg(id)::bigint)
     AND (sqlc.narg(company_id)::bigint IS NULL OR b.company_id = sqlc.narg(company_id)::bigint)
-    AND (sqlc.narg(owner)::text IS NULL OR b.submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(status)::text IS NULL OR b.status = sqlc.narg(status)::text)
 ORDER BY b.id DESC
 LIMIT @page_limit::integer;
@@ -26,21 +25,6 @@ LIMIT @page_limit::integer;
 -- BatchTotals returns the figures of batches, by sender.
 -- name: BatchTotals :many
 SELECT * FROM batch_totals t WHERE t.batch_id = ANY (@batch_ids::bigint[]) ORDER BY t.batch_id, t.sender_no;
-
--- BatchCountries returns the segments that no sender has taken, by country: of the valid rows that have not become tasks, and of the PENDING tasks. It
--- reads the rows that are left.
--- name: BatchCountries :many
-SELECT coalesce(l.country_no, '')::text AS country_no, count(*) AS rows, sum(l.segments)::bigint AS segments
-FROM (
-    SELECT r.country_no, r.segments
-    FROM batches b
-    JOIN batch_rows r ON r.batch_id = b.id AND r.row_no > b.fed_row AND r.code IS NULL
-    WHERE b.id = @id
-    UNION ALL
-    SELECT q.country_no, q.segments FROM queue q WHERE q.batch_id = @id AND q.lease_until IS NULL -- by queue_batch_idx
-) l
-GROUP BY 1
-ORDER BY 1;
 
 -- BatchesUnsettled returns the batches for which a sweep has something to do.
 -- name: BatchesUnsettled :many
@@ -61,13 +45,13 @@ FROM batches b
 WHERE b.id = @id AND b.status = @status::text
 FOR NO KEY UPDATE; -- NO KEY: facts of its tasks are folded meanwhile
 
--- BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty country_no, and the code 0, mean none.
+-- BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty sign or country_no, and the code 0, mean none.
 -- name: BatchRowsAdd :exec
-INSERT INTO batch_rows (batch_id, row_no, recipient, content, segments, country_no, code, fault)
-SELECT @batch_id, r.row_no, r.recipient, r.content, r.segments, nullif(r.country_no, ''), nullif(r.code, 0), r.fault
+INSERT INTO batch_rows (batch_id, row_no, recipient, content, sign, segments, country_no, code, fault)
+SELECT @batch_id, r.row_no, r.recipient, r.content, nullif(r.sign, ''), r.segments, nullif(r.country_no, ''), nullif(r.code, 0), r.fault
 FROM (
     SELECT unnest(@row_nos::bigint[]) AS row_no, unnest(@recipients::text[]) AS recipient, unnest(@contents::text[]) AS content,
-        unnest(@segments::smallint[]) AS segments, unnest(@country_nos::text[]) AS country_no, unnest(@codes::smallint[]) AS code,
+        unnest(@signs::text[]) AS sign, unnest(@segments::smallint[]) AS segments, unnest(@country_nos::text[]) AS country_no, unnest(@codes::smallint[]) AS code,
         unnest(@faults::jsonb[]) AS fault
 ) r
 ORDER BY r.row_no;
@@ -79,26 +63,43 @@ SET last_row = @last_row, rows = b.rows + @rows::bigint, valid = b.valid + @vali
     blocked = b.blocked + @blocked::bigint, segments = b.segments + @segments::bigint
 WHERE b.id = @id AND b.status = 'checking';
 
--- BatchRowsDuplicate marks the valid rows of a batch that repeat a row before, and returns how many rows and segments they are. It sorts all rows.
+-- BatchRowsDuplicate marks the valid rows of a batch that repeat a row before, each with the number of the first one, and returns how many rows and
+-- segments they are. It sorts all rows.
 -- name: BatchRowsDuplicate :one
 WITH repeated AS (
-    SELECT o.row_no
+    SELECT o.row_no, o.first_row
     FROM (
-        SELECT r.row_no, row_number() OVER (
-            PARTITION BY r.recipient, CASE WHEN @dedup::text = 'row' THEN r.content END ORDER BY r.row_no
-        ) AS occurrence
+        SELECT r.row_no, min(r.row_no) OVER (
+            PARTITION BY r.recipient, CASE WHEN @dedup::text = 'row' THEN r.content END, CASE WHEN @dedup::text = 'row' THEN r.sign END
+        ) AS first_row
         FROM batch_rows r
         WHERE r.batch_id = @batch_id AND r.code IS NULL
     ) o
-    WHERE o.occurrence > 1
+    WHERE o.row_no > o.first_row
 ),
 marked AS (
-    UPDATE batch_rows r SET code = 5 -- duplicate
+    UPDATE batch_rows r
+    SET code = 5, -- duplicate
+        fault = jsonb_build_object('name', 'phone_number', 'rule', 'repeats_row', 'limit', p.first_row)
     FROM repeated p
     WHERE r.batch_id = @batch_id AND r.row_no = p.row_no
     RETURNING r.segments
 )
 SELECT count(*) AS rows, coalesce(sum(m.segments), 0)::bigint AS segments FROM marked m;
+
+-- BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked. The caller has locked it. It reads all rows.
+-- name: BatchSum :exec
+UPDATE batches b
+SET by_country = (
+    SELECT coalesce(jsonb_agg(jsonb_build_object('country_no', c.country_no, 'rows', c.rows, 'segments', c.segments) ORDER BY c.country_no), '[]')
+    FROM (
+        SELECT coalesce(r.country_no, '') AS country_no, count(*) AS rows, sum(r.segments) AS segments
+        FROM batch_rows r
+        WHERE r.batch_id = @id AND r.code IS NULL
+        GROUP BY 1
+    ) c
+)
+WHERE b.id = @id AND b.status = 'checking';
 
 -- BatchReady ends the check of a batch. One that is confirmed, or whose rows are those to send, runs; another waits. As BatchConfirm does, it gives a
 -- batch of a scheduled template the next full interval, so that its rows wait together and then become tasks at full speed.
@@ -130,24 +131,44 @@ WITH gone AS (
     DELETE FROM batch_rows r WHERE r.batch_id = @id
 )
 UPDATE batches b
-SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0
+SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0, by_country = NULL
 WHERE b.id = @id AND b.status = 'checking';
 
 -- BatchConfirm lets a batch that was checked be sent.
 -- name: BatchConfirm :execrows
-UPDATE batches b
-SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = @confirmed_by::text,
-    expect_send_time = CASE
-        WHEN b.is_deferred THEN coalesce(b.expect_send_time, date_bin(@every::interval, now(), 'epoch') + @every::interval)
-        ELSE b.expect_send_time
-    END
-WHERE b.id = @id AND b.status = 'ready';
+WITH confirmed AS (
+    UPDATE batches b
+    SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = @confirmed_by::text,
+        expect_send_time = CASE
+            WHEN b.is_deferred THEN coalesce(b.expect_send_time, date_bin(@every::interval, now(), 'epoch') + @every::interval)
+            ELSE b.expect_send_time
+        END
+    WHERE b.id = @id AND b.status = 'ready'
+    RETURNING b.id
+)
+INSERT INTO batch_acts (batch_id, act, username) SELECT c.id, 'confirmed', @confirmed_by::text FROM confirmed c;
 
+-- BatchPause pauses a batch that runs, and notes who did it.
 -- name: BatchPause :execrows
-UPDATE batches b SET status = 'paused', is_held = true WHERE b.id = @id AND b.status = 'running';
+WITH paused AS (
+    UPDATE batches b SET status = 'paused', is_held = true WHERE b.id = @id AND b.status = 'running' RETURNING b.id
+)
+INSERT INTO batch_acts (batch_id, act, username) SELECT p.id, 'paused', @username::text FROM paused p;
 
+-- BatchResume lets a paused batch run, and notes who did it.
 -- name: BatchResume :execrows
-UPDATE batches b SET status = 'running' WHERE b.id = @id AND b.status = 'paused';
+WITH resumed AS (
+    UPDATE batches b SET status = 'running' WHERE b.id = @id AND b.status = 'paused' RETURNING b.id
+)
+INSERT INTO batch_acts (batch_id, act, username) SELECT r.id, 'resumed', @username::text FROM resumed r;
+
+-- BatchActAdd notes what a user did with a batch that the caller has locked.
+-- name: BatchActAdd :exec
+INSERT INTO batch_acts (batch_id, act, username) VALUES (@batch_id, @act, @username);
+
+-- BatchActs returns what users did with a batch last, newest first.
+-- name: BatchActs :many
+SELECT a.act, a.username, a.at FROM batch_acts a WHERE a.batch_id = @batch_id ORDER BY a.id DESC LIMIT @most::integer;
 
 -- BatchReleased says that no task of a batch is held any more, if that is so, but by switches. The caller has locked the batch before, so that this statement sees what was
 -- held until then.
@@ -169,7 +190,7 @@ RETURNING was.upload_id;
 
 -- BatchRowsNext returns the next valid rows of a batch that the caller has locked.
 -- name: BatchRowsNext :many
-SELECT r.row_no, r.recipient, r.content, r.segments FROM batch_rows r
+SELECT r.row_no, r.recipient, r.content, r.sign, r.segments FROM batch_rows r
 WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND r.code IS NULL
 ORDER BY r.row_no
 LIMIT @portion::integer;
@@ -212,6 +233,28 @@ WHERE b.id = @id AND b.status IN ('running', 'paused', 'cancelled') AND NOT b.is
 -- name: BatchRuns :execrows
 UPDATE batches b SET status = CASE WHEN b.status = 'finished' THEN 'running' ELSE b.status END, is_settled = false, ended_at = NULL
 WHERE b.id = @id AND b.status IN ('finished', 'running', 'paused');
+
+-- BatchFailedVerdicts counts the FAILED tasks of a batch by whether they may be requeued, as RequeueVerdict says it of one. It reads all of them. The
+-- conditions on a task are those of JobPlan.
+-- name: BatchFailedVerdicts :many
+SELECT
+    CASE
+        WHEN EXISTS (
+            SELECT FROM report_logs d
+            WHERE d.task_id = m.task_id AND d.task_id >= @from_id::text AND d.event = 'receipt' AND d.effect = 'delivered'
+        ) THEN 'delivered'
+        WHEN m.expires_at <= clock_timestamp() THEN 'expired'
+        WHEN m.recipient = '' THEN 'erased'
+        WHEN m.is_test AND NOT @send_tests::boolean THEN 'test'
+        WHEN m.sender_no IS NOT NULL AND NOT @is_served::boolean THEN 'sender_gone'
+        ELSE 'fit'
+    END::text AS verdict,
+    count(*) AS tasks
+FROM report_logs e
+JOIN messages m ON m.task_id = e.task_id
+WHERE e.outcome = 3 AND e.task_id >= @from_id::text AND m.task_id >= @from_id::text AND m.batch_id = @batch_id::bigint -- FAILED
+GROUP BY 1
+ORDER BY 1;
 
 -- BatchRowList returns rows of a batch after a row, all or only the valid ones.
 -- name: BatchRowList :many

@@ -4,7 +4,15 @@
 -- moment. job_id is 0 if no job was created. A job that cancels selects tasks that wait; one that requeues selects those that have ended with a
 -- status. The conditions on a task are those of TaskListOf. The tasks have ids from from_id on and before before_id: see queue.List.
 -- name: JobPlan :one
-WITH matching AS MATERIALIZED (
+WITH numbered AS MATERIALIZED (
+    SELECT d.task_id
+    FROM senders s
+    CROSS JOIN LATERAL (
+        -- OFFSET 0 forces one lookup by deliveries_provider_no_idx for each sender.
+        SELECT o.task_id FROM deliveries o WHERE o.sender_no = s.sender_no AND o.provider_no = sqlc.narg(provider_no)::text OFFSET 0
+    ) d
+),
+matching AS MATERIALIZED (
     SELECT x.task_id
     FROM (
         SELECT m.task_id
@@ -20,6 +28,10 @@ WITH matching AS MATERIALIZED (
             AND (sqlc.narg(created_to)::timestamptz IS NULL OR m.created_at < sqlc.narg(created_to)::timestamptz)
             AND (sqlc.narg(batch_id)::bigint IS NULL OR (q.batch_id = sqlc.narg(batch_id)::bigint AND m.batch_id = sqlc.narg(batch_id)::bigint))
             AND (sqlc.narg(is_test)::boolean IS NULL OR m.is_test = sqlc.narg(is_test)::boolean)
+            AND (sqlc.narg(country_no)::text IS NULL OR m.country_no = sqlc.narg(country_no)::text)
+            AND (sqlc.narg(submitted_by)::text IS NULL OR m.submitted_by = sqlc.narg(submitted_by)::text)
+            AND (sqlc.narg(template_no)::text IS NULL OR m.request_data -> 'template' ->> 'template_no' = sqlc.narg(template_no)::text)
+            AND (sqlc.narg(provider_no)::text IS NULL OR m.task_id IN (SELECT n.task_id FROM numbered n))
             AND (sqlc.narg(sender_no)::text IS NULL OR q.processing_app_id = sqlc.narg(sender_no)::text)
             AND (sqlc.narg(result)::text IS NULL OR starts_with(q.result, sqlc.narg(result)::text))
             AND (sqlc.narg(delivery)::smallint IS NULL OR sqlc.narg(delivery)::smallint = (
@@ -42,6 +54,10 @@ WITH matching AS MATERIALIZED (
             AND (sqlc.narg(created_to)::timestamptz IS NULL OR m.created_at < sqlc.narg(created_to)::timestamptz)
             AND (sqlc.narg(batch_id)::bigint IS NULL OR m.batch_id = sqlc.narg(batch_id)::bigint)
             AND (sqlc.narg(is_test)::boolean IS NULL OR m.is_test = sqlc.narg(is_test)::boolean)
+            AND (sqlc.narg(country_no)::text IS NULL OR m.country_no = sqlc.narg(country_no)::text)
+            AND (sqlc.narg(submitted_by)::text IS NULL OR m.submitted_by = sqlc.narg(submitted_by)::text)
+            AND (sqlc.narg(template_no)::text IS NULL OR m.request_data -> 'template' ->> 'template_no' = sqlc.narg(template_no)::text)
+            AND (sqlc.narg(provider_no)::text IS NULL OR m.task_id IN (SELECT n.task_id FROM numbered n))
             AND (
                 sqlc.narg(sender_no)::text IS NULL
                 OR (e.event = 'reported' AND e.effect <> 'exhausted' AND e.app_id = sqlc.narg(sender_no)::text)

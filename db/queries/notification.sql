@@ -342,6 +342,7 @@ SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coa
         WHEN 4 THEN CASE n.ended_as WHEN 4 THEN 4 ELSE 3 END
         ELSE CASE WHEN l.task_id IS NULL THEN coalesce(n.ended_as, 0) ELSE 0 END
     END::smallint AS status,
+    l.delivery, l.delivery_code,
     coalesce(l.retry_count, 0)::smallint AS retry_count, coalesce(l.due_at, n.next_run_at, n.created_at)::timestamptz AS due_at, l.sent_at,
     CASE WHEN l.status = 2 THEN '' WHEN l.task_id IS NULL THEN coalesce(n.remark, '') ELSE coalesce(l.result, '') END::text AS last_error,
     (

@@ -2,16 +2,19 @@
 
 -- name: TaskGet :one
 SELECT * FROM tasks
-WHERE task_id = @task_id AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text)
+WHERE task_id = @task_id AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text OR batch_id IS NOT NULL)
     AND (sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint);
 
--- TaskOrigins returns what each of some tasks belongs to, in the order of the tasks. The caller has read the tasks and gives what leads there; the
--- rendering of a task without one is 0. Companies, channels and pools can be deleted while tasks of them are kept.
+-- TaskOrigins returns what each of some tasks belongs to, in the order of the tasks, and the number that a provider gave to the message of its last
+-- attempt that has one. The caller has read the tasks and gives what leads there; the rendering of a task without one is 0. Companies, channels and
+-- pools can be deleted while tasks of them are kept.
 -- name: TaskOrigins :many
-SELECT w.company_no, c.channel, r.notification_id
+SELECT w.company_no, c.channel, r.notification_id, (
+    SELECT d.provider_no FROM deliveries d WHERE d.task_id = t.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1
+) AS provider_no
 FROM (
-    SELECT generate_series(1, cardinality(@company_ids::bigint[])) AS place, unnest(@company_ids::bigint[]) AS company_id,
-        unnest(@pool_ids::bigint[]) AS pool_id, unnest(@rendering_ids::bigint[]) AS rendering_id
+    SELECT generate_series(1, cardinality(@company_ids::bigint[])) AS place, unnest(@task_ids::text[]) AS task_id,
+        unnest(@company_ids::bigint[]) AS company_id, unnest(@pool_ids::bigint[]) AS pool_id, unnest(@rendering_ids::bigint[]) AS rendering_id
 ) t
 LEFT JOIN companies w ON w.id = t.company_id
 LEFT JOIN pools p ON p.id = t.pool_id
@@ -65,6 +68,33 @@ LIMIT @most::integer;
 SELECT t.task_id FROM messages t
 WHERE t.company_id = @company_id AND t.submitted_by = @submitted_by::text AND t.task_id < @before_id::text AND t.task_id >= @from_id::text
 ORDER BY t.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsOfSubmitterAnywhere is TaskIDsOfSubmitter for all companies: a submitter may have belonged to several. It costs one probe of
+-- messages_submitted_by_idx for each company in each partition.
+-- name: TaskIDsOfSubmitterAnywhere :many
+SELECT t.task_id
+FROM companies c
+CROSS JOIN LATERAL (
+    SELECT m.task_id FROM messages m
+    WHERE m.company_id = c.id AND m.submitted_by = @submitted_by::text AND m.task_id < @before_id::text AND m.task_id >= @from_id::text
+    ORDER BY m.task_id DESC
+    LIMIT @most::integer
+) t
+ORDER BY t.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsOfProviderNo returns tasks of which a message has a number of its provider: one number may be that of messages to many. It costs one probe of
+-- deliveries_provider_no_idx for each sender.
+-- name: TaskIDsOfProviderNo :many
+SELECT DISTINCT d.task_id
+FROM senders s
+CROSS JOIN LATERAL (
+    SELECT o.task_id FROM deliveries o
+    WHERE o.sender_no = s.sender_no AND o.provider_no = @provider_no::text AND o.task_id < @before_id::text AND o.task_id >= @from_id::text
+    OFFSET 0
+) d
+ORDER BY d.task_id DESC
 LIMIT @most::integer;
 
 -- TaskIDsOfCompany steps from one submitter of the company to the next. Each costs one probe of messages_submitted_by_idx in each partition
@@ -168,7 +198,7 @@ LIMIT @most::integer;
 
 -- TaskListOf returns those tasks of ids that match, newest first. All ids are from from_id to to_id. It looks the ids up one by one, newest first,
 -- until page_limit tasks match; OFFSET 0 forces that. The joins of tasks_between stand in the order in which a task that does not match is
--- left soonest.
+-- left soonest. Only the submission has the template of a task.
 -- name: TaskListOf :many
 SELECT t.*
 FROM (SELECT u.task_id COLLATE "C" AS task_id FROM unnest(@ids::text[]) AS u (task_id) ORDER BY 1 DESC) i
@@ -188,6 +218,13 @@ CROSS JOIN LATERAL (
         AND (sqlc.narg(delivery)::smallint IS NULL OR b.delivery = sqlc.narg(delivery)::smallint)
         AND (sqlc.narg(batch_id)::bigint IS NULL OR b.batch_id = sqlc.narg(batch_id)::bigint)
         AND (sqlc.narg(is_test)::boolean IS NULL OR b.is_test = sqlc.narg(is_test)::boolean)
+        AND (sqlc.narg(country_no)::text IS NULL OR b.country_no = sqlc.narg(country_no)::text)
+        AND (sqlc.narg(submitted_by)::text IS NULL OR b.submitted_by = sqlc.narg(submitted_by)::text)
+        AND (sqlc.narg(template_no)::text IS NULL OR EXISTS (
+            SELECT FROM messages m
+            WHERE m.task_id = b.task_id AND m.task_id BETWEEN @from_id::text AND @to_id::text
+                AND m.request_data -> 'template' ->> 'template_no' = sqlc.narg(template_no)::text
+        ))
     OFFSET 0
 ) t
 ORDER BY i.task_id DESC
@@ -197,7 +234,13 @@ LIMIT @page_limit::integer;
 -- returned: repeated submissions; claims, and the rows that ended leases; reports that changed nothing. So are the latest 500 unclear outcomes.
 -- name: TaskTimeline :many
 SELECT e.event::text AS event, e.created_at::timestamptz AS created_at,
-    e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip, e.by, e.template, e.answer
+    e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip, e.by, e.template, e.answer,
+    (
+        SELECT d.provider_no FROM deliveries d
+        WHERE e.event = 'reported' AND d.task_id = @task_id AND d.lease_id = e.lease_id AND d.provider_no IS NOT NULL
+        ORDER BY d.id DESC
+        LIMIT 1
+    ) AS provider_no
 FROM (
     SELECT
         0 AS step, m.submission_id AS id, 'received' AS event, m.created_at,

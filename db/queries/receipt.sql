@@ -1,11 +1,12 @@
 -- Receipts: what providers report later about messages that they accepted.
 
--- SendersCalled returns the parts of senders' configurations that verify and parse callbacks.
+-- SendersCalled returns what verifies and parses the callbacks of senders. Receipts come also for a sender that is off, and for one that was retired
+-- less than late ago.
 -- name: SendersCalled :many
 SELECT s.sender_no,
-    jsonb_build_object('callback', s.config -> 'callback', 'callbackSecret', coalesce(s.config -> 'callbackSecret', '""')) AS config
+    jsonb_build_object('callback', s.config -> 'callback', 'callbackSecret', coalesce(s.config -> 'callbackSecret', to_jsonb(''::text))) AS config
 FROM senders s
-WHERE s.kind <> 'app' AND s.status <> 'retired' AND s.config ? 'callback'
+WHERE s.kind <> 'app' AND (s.config -> 'callback') IS NOT NULL AND (s.status <> 'retired' OR s.updated_at > now() - sqlc.arg(late)::interval)
 ORDER BY s.id;
 
 -- CallbacksKeep stores callbacks unchanged, why some are refused, and the receipts of the others, and returns the ids of the new receipts. A body that
@@ -99,3 +100,148 @@ SET matched_at = CASE WHEN r.id = ANY (@found::bigint[]) THEN clock_timestamp() 
             THEN now() + least(greatest(now() - r.created_at, interval '2 seconds'), interval '6 hours')
     END
 WHERE r.id = ANY (@ids::bigint[]);
+
+-- A list reads ids of receipts or callbacks in portions, by an index, and ReceiptListOf or CallbackListOf applies all filters. Each of the following
+-- statements returns up to most ids before before_id and not before from_id, newest first.
+
+-- CallbackSenders returns the senders of which callbacks are stored. It steps from one to the next by callbacks_sender_idx.
+-- name: CallbackSenders :many
+WITH RECURSIVE steps AS (
+    (SELECT c.sender_no FROM callbacks c ORDER BY c.sender_no LIMIT 1)
+    UNION ALL
+    SELECT n.sender_no
+    FROM steps s
+    CROSS JOIN LATERAL (SELECT c.sender_no FROM callbacks c WHERE c.sender_no > s.sender_no ORDER BY c.sender_no LIMIT 1) n
+)
+SELECT s.sender_no::text AS sender_no FROM steps s ORDER BY s.sender_no;
+
+-- name: ReceiptIDs :many
+SELECT r.id FROM receipts r WHERE r.id < @before_id::bigint AND r.id >= @from_id::bigint ORDER BY r.id DESC LIMIT @most::integer;
+
+-- name: ReceiptIDsOfSender :many
+SELECT r.id FROM receipts r
+WHERE r.sender_no = @sender_no AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
+ORDER BY r.id DESC
+LIMIT @most::integer;
+
+-- ReceiptIDsUnmatched returns receipts of some senders that match no message.
+-- name: ReceiptIDsUnmatched :many
+SELECT i.id
+FROM unnest(@sender_nos::text[]) AS s (sender_no)
+CROSS JOIN LATERAL (
+    SELECT r.id FROM receipts r -- by receipts_unmatched_idx
+    WHERE r.sender_no = s.sender_no AND r.matched_at IS NULL AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
+    ORDER BY r.id DESC
+    LIMIT @most::integer
+) i
+ORDER BY i.id DESC
+LIMIT @most::integer;
+
+-- ReceiptIDsOfNumber returns receipts of some senders with a number of the provider.
+-- name: ReceiptIDsOfNumber :many
+SELECT i.id
+FROM unnest(@sender_nos::text[]) AS s (sender_no)
+CROSS JOIN LATERAL (
+    SELECT r.id FROM receipts r -- by receipts_once_key
+    WHERE r.sender_no = s.sender_no AND r.provider_no = @provider_no::text AND r.id < @before_id::bigint AND r.id >= @from_id::bigint
+    OFFSET 0
+) i
+ORDER BY i.id DESC
+LIMIT @most::integer;
+
+-- ReceiptListOf returns those receipts of ids that match, newest first.
+-- name: ReceiptListOf :many
+SELECT r.* FROM receipts r
+WHERE r.id = ANY (@ids::bigint[])
+    AND (sqlc.narg(sender_no)::text IS NULL OR r.sender_no = sqlc.narg(sender_no)::text)
+    AND (sqlc.narg(provider_no)::text IS NULL OR r.provider_no = sqlc.narg(provider_no)::text)
+    AND (sqlc.narg(is_matched)::boolean IS NULL OR (r.matched_at IS NOT NULL) = sqlc.narg(is_matched)::boolean)
+    AND (sqlc.narg(created_from)::timestamptz IS NULL OR r.created_at >= sqlc.narg(created_from)::timestamptz)
+    AND (sqlc.narg(created_to)::timestamptz IS NULL OR r.created_at < sqlc.narg(created_to)::timestamptz)
+ORDER BY r.id DESC;
+
+-- ReceiptsFind returns those of some receipts of a sender that are stored. nth is the place of each in the arrays, counted from 1.
+-- name: ReceiptsFind :many
+SELECT i.nth::integer AS nth, r.id, r.matched_at
+FROM (
+    SELECT unnest(@provider_nos::text[]) AS provider_no, unnest(@recipients::text[]) AS recipient, unnest(@states::smallint[]) AS state,
+        unnest(@codes::text[]) AS code, generate_series(1, cardinality(@provider_nos::text[])) AS nth
+) i
+JOIN receipts r ON r.sender_no = @sender_no AND r.provider_no = i.provider_no AND r.recipient = i.recipient AND r.state = i.state AND r.code = i.code
+ORDER BY i.nth;
+
+-- ReceiptsUnmatched counts the receipts of each sender that came within came_within and match no message for at least grace: up to counted_most of each
+-- sender. A receipt may come before the answer to the sending of its message.
+-- name: ReceiptsUnmatched :many
+SELECT n.sender_no, h.channel, u.receipts
+FROM senders n
+JOIN channels h ON h.id = n.channel_id
+CROSS JOIN LATERAL (
+    SELECT count(*) AS receipts
+    FROM (
+        SELECT r.id FROM receipts r -- by receipts_unmatched_idx
+        WHERE r.sender_no = n.sender_no AND r.matched_at IS NULL
+            AND r.id >= (SELECT first_id_since('receipts'::regclass, now() - sqlc.arg(came_within)::interval - interval '1 minute')) -- once, not for each sender
+            AND r.created_at > now() - @came_within::interval AND r.created_at <= now() - @grace::interval
+        LIMIT @counted_most::integer
+    ) c
+) u
+WHERE u.receipts > 0
+ORDER BY u.receipts DESC, n.sender_no
+LIMIT @senders_most::integer;
+
+-- name: CallbackIDs :many
+SELECT c.id FROM callbacks c WHERE c.id < @before_id::bigint AND c.id >= @from_id::bigint ORDER BY c.id DESC LIMIT @most::integer;
+
+-- name: CallbackIDsOfSender :many
+SELECT c.id FROM callbacks c
+WHERE c.sender_no = @sender_no AND c.id < @before_id::bigint AND c.id >= @from_id::bigint
+ORDER BY c.id DESC
+LIMIT @most::integer;
+
+-- CallbackIDsUnreadable returns callbacks of some senders that could not be read, or not in full.
+-- name: CallbackIDsUnreadable :many
+SELECT i.id
+FROM unnest(@sender_nos::text[]) AS s (sender_no)
+CROSS JOIN LATERAL (
+    SELECT c.id FROM callbacks c -- by callbacks_unreadable_idx
+    WHERE c.sender_no = s.sender_no AND (c.refused IS NOT NULL OR c.left_out > 0) AND c.id < @before_id::bigint AND c.id >= @from_id::bigint
+    ORDER BY c.id DESC
+    LIMIT @most::integer
+) i
+ORDER BY i.id DESC
+LIMIT @most::integer;
+
+-- CallbackListOf returns those callbacks of ids that match, newest first, each with the first body_most characters of its body.
+-- name: CallbackListOf :many
+SELECT c.id, c.sender_no, c.source_ip, left(c.body, @body_most::integer)::text AS body, char_length(c.body)::integer AS length, c.created_at, c.refused,
+    c.left_out, c.repeats
+FROM callbacks c
+WHERE c.id = ANY (@ids::bigint[])
+    AND (sqlc.narg(sender_no)::text IS NULL OR c.sender_no = sqlc.narg(sender_no)::text)
+    AND (sqlc.narg(is_unreadable)::boolean IS NULL OR (c.refused IS NOT NULL OR c.left_out > 0) = sqlc.narg(is_unreadable)::boolean)
+    AND (sqlc.narg(created_from)::timestamptz IS NULL OR c.created_at >= sqlc.narg(created_from)::timestamptz)
+    AND (sqlc.narg(created_to)::timestamptz IS NULL OR c.created_at < sqlc.narg(created_to)::timestamptz)
+ORDER BY c.id DESC;
+
+-- CallbackIDsOfNumber returns the callbacks that first brought receipts of some senders with a number of the provider.
+-- name: CallbackIDsOfNumber :many
+SELECT DISTINCT i.callback_id
+FROM unnest(@sender_nos::text[]) AS s (sender_no)
+CROSS JOIN LATERAL (
+    SELECT r.callback_id FROM receipts r -- by receipts_once_key
+    WHERE r.sender_no = s.sender_no AND r.provider_no = @provider_no::text AND r.callback_id < @before_id::bigint AND r.callback_id >= @from_id::bigint
+    OFFSET 0
+) i
+ORDER BY i.callback_id DESC
+LIMIT @most::integer;
+
+-- name: CallbackGet :one
+SELECT * FROM callbacks c WHERE c.id = @id;
+
+-- FirstReceiptSince returns about the first id of the receipts that came at a time or later, and FirstCallbackSince of the callbacks.
+-- name: FirstReceiptSince :one
+SELECT first_id_since('receipts'::regclass, @since::timestamptz);
+
+-- name: FirstCallbackSince :one
+SELECT first_id_since('callbacks'::regclass, @since::timestamptz);

@@ -20,7 +20,7 @@ ORDER BY s.host, s.started_at, s.server_id
 LIMIT @most::integer;
 
 -- ServerDemand returns what the senders need of the servers: one that pushes, and one that takes callbacks. Receipts may still come for a
--- sender that is off.
+-- sender that is off, and for one that was retired less than late ago.
 -- name: ServerDemand :one
 SELECT EXISTS (SELECT FROM senders s WHERE s.kind <> 'app' AND s.status = 'on') AS push,
-    EXISTS (SELECT FROM senders s WHERE s.kind <> 'app' AND s.status <> 'retired' AND s.config ? 'callback') AS callback;
+    EXISTS (SELECT FROM senders s WHERE s.kind <> 'app' AND (s.status <> 'retired' OR s.updated_at > now() - sqlc.arg(late)::interval) AND (s.config -> 'callback') IS NOT NULL) AS callback;

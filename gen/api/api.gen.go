@@ -29,18 +29,19 @@ import (
 
 // Defines values for AlertKind.
 const (
-	AlertBalanceLow       AlertKind = "balance_low"
-	AlertDiskLow          AlertKind = "disk_low"
-	AlertFailureRate      AlertKind = "failure_rate"
-	AlertPartitionMissing AlertKind = "partition_missing"
-	AlertPoolUnserved     AlertKind = "pool_unserved"
-	AlertProviderTrouble  AlertKind = "provider_trouble"
-	AlertQueueDepth       AlertKind = "queue_depth"
-	AlertReceiptsMissing  AlertKind = "receipts_missing"
-	AlertSenderSilent     AlertKind = "sender_silent"
-	AlertStatementDiffers AlertKind = "statement_differs"
-	AlertWaitTime         AlertKind = "wait_time"
-	AlertWebhookFailing   AlertKind = "webhook_failing"
+	AlertBalanceLow        AlertKind = "balance_low"
+	AlertDiskLow           AlertKind = "disk_low"
+	AlertFailureRate       AlertKind = "failure_rate"
+	AlertPartitionMissing  AlertKind = "partition_missing"
+	AlertPoolUnserved      AlertKind = "pool_unserved"
+	AlertProviderTrouble   AlertKind = "provider_trouble"
+	AlertQueueDepth        AlertKind = "queue_depth"
+	AlertReceiptsMissing   AlertKind = "receipts_missing"
+	AlertReceiptsUnmatched AlertKind = "receipts_unmatched"
+	AlertSenderSilent      AlertKind = "sender_silent"
+	AlertStatementDiffers  AlertKind = "statement_differs"
+	AlertWaitTime          AlertKind = "wait_time"
+	AlertWebhookFailing    AlertKind = "webhook_failing"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -61,6 +62,8 @@ func (e AlertKind) Valid() bool {
 	case AlertQueueDepth:
 		return true
 	case AlertReceiptsMissing:
+		return true
+	case AlertReceiptsUnmatched:
 		return true
 	case AlertSenderSilent:
 		return true
@@ -171,6 +174,33 @@ func (e AuditAction) Valid() bool {
 	}
 }
 
+// Defines values for BatchActAct.
+const (
+	ActCancelled BatchActAct = "cancelled"
+	ActConfirmed BatchActAct = "confirmed"
+	ActPaused    BatchActAct = "paused"
+	ActRequeued  BatchActAct = "requeued"
+	ActResumed   BatchActAct = "resumed"
+)
+
+// Valid indicates whether the value is a known member of the BatchActAct enum.
+func (e BatchActAct) Valid() bool {
+	switch e {
+	case ActCancelled:
+		return true
+	case ActConfirmed:
+		return true
+	case ActPaused:
+		return true
+	case ActRequeued:
+		return true
+	case ActResumed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for BatchEventDataStatus.
 const (
 	BatchEndedCancelled BatchEventDataStatus = "cancelled"
@@ -191,19 +221,40 @@ func (e BatchEventDataStatus) Valid() bool {
 
 // Defines values for BatchFormDedup.
 const (
-	None  BatchFormDedup = "none"
-	Phone BatchFormDedup = "phone"
-	Row   BatchFormDedup = "row"
+	BatchFormDedupNone  BatchFormDedup = "none"
+	BatchFormDedupPhone BatchFormDedup = "phone"
+	BatchFormDedupRow   BatchFormDedup = "row"
 )
 
 // Valid indicates whether the value is a known member of the BatchFormDedup enum.
 func (e BatchFormDedup) Valid() bool {
 	switch e {
-	case None:
+	case BatchFormDedupNone:
 		return true
-	case Phone:
+	case BatchFormDedupPhone:
 		return true
-	case Row:
+	case BatchFormDedupRow:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchRequestDedup.
+const (
+	BatchRequestDedupNone  BatchRequestDedup = "none"
+	BatchRequestDedupPhone BatchRequestDedup = "phone"
+	BatchRequestDedupRow   BatchRequestDedup = "row"
+)
+
+// Valid indicates whether the value is a known member of the BatchRequestDedup enum.
+func (e BatchRequestDedup) Valid() bool {
+	switch e {
+	case BatchRequestDedupNone:
+		return true
+	case BatchRequestDedupPhone:
+		return true
+	case BatchRequestDedupRow:
 		return true
 	default:
 		return false
@@ -273,6 +324,24 @@ func (e BatchStatus) Valid() bool {
 	case BatchReady:
 		return true
 	case BatchRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchWaitReason.
+const (
+	WaitsForSender BatchWaitReason = "sender_gone"
+	WaitsForTime   BatchWaitReason = "scheduled"
+)
+
+// Valid indicates whether the value is a known member of the BatchWaitReason enum.
+func (e BatchWaitReason) Valid() bool {
+	switch e {
+	case WaitsForSender:
+		return true
+	case WaitsForTime:
 		return true
 	default:
 		return false
@@ -783,6 +852,27 @@ func (e Place) Valid() bool {
 	case PlaceHistory:
 		return true
 	case PlaceRecent:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReceiptState.
+const (
+	ReceiptDelivered   ReceiptState = "delivered"
+	ReceiptOnItsWay    ReceiptState = "on_its_way"
+	ReceiptUndelivered ReceiptState = "undelivered"
+)
+
+// Valid indicates whether the value is a known member of the ReceiptState enum.
+func (e ReceiptState) Valid() bool {
+	switch e {
+	case ReceiptDelivered:
+		return true
+	case ReceiptOnItsWay:
+		return true
+	case ReceiptUndelivered:
 		return true
 	default:
 		return false
@@ -2076,6 +2166,9 @@ type BalanceChange struct {
 type Batch struct {
 	BatchID int64 `json:"batch_id"`
 
+	// Acts The last 100 acts of users on it, newest first. Only in the answer to one batch. `submitted_by` uploaded it.
+	Acts *[]BatchAct `json:"acts,omitempty"`
+
 	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
 	ChangedBy *string    `json:"changed_by"`
 	CheckedAt *time.Time `json:"checked_at"`
@@ -2119,9 +2212,12 @@ type Batch struct {
 	SenderNo *string `json:"sender_no"`
 
 	// Senders The senders that had tasks of it
-	Senders   []BatchSender `json:"senders"`
-	Sign      *string       `json:"sign"`
-	StartedAt *time.Time    `json:"started_at"`
+	Senders []BatchSender `json:"senders"`
+	Sign    *string       `json:"sign"`
+
+	// SignColumn The column with the signatures of the rows; null if all have that of the batch
+	SignColumn *string    `json:"sign_column"`
+	StartedAt  *time.Time `json:"started_at"`
 
 	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
 	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
@@ -2130,7 +2226,20 @@ type Batch struct {
 	Tag         *string     `json:"tag"`
 	TemplateNo  *string     `json:"template_no"`
 	Test        bool        `json:"test"`
+
+	// WaitsFor Why a running batch does not go on now; null if nothing holds it up
+	WaitsFor *BatchWait `json:"waits_for"`
 }
+
+// BatchAct defines model for BatchAct.
+type BatchAct struct {
+	Act      BatchActAct `json:"act"`
+	At       time.Time   `json:"at"`
+	Username string      `json:"username"`
+}
+
+// BatchActAct defines model for BatchAct.Act.
+type BatchActAct string
 
 // BatchCost defines model for BatchCost.
 type BatchCost struct {
@@ -2230,6 +2339,9 @@ type BatchForm struct {
 	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
 
+	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
+	CompanyNo *string `json:"company_no,omitempty"`
+
 	// Content The text, with names of columns in braces
 	//
 	// Example: {姓名}，您的优惠券今日到期
@@ -2270,8 +2382,11 @@ type BatchForm struct {
 	// SenderNo The only sender that may send it. It must serve the company.
 	SenderNo *string `json:"sender_no,omitempty"`
 
-	// Sign The signature, placed before the text in 【】
+	// Sign The signature of the rows that have none of their own, placed before the text in 【】. A text that begins with it is not signed twice.
 	Sign *string `json:"sign,omitempty"`
+
+	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
+	SignColumn *string `json:"sign_column,omitempty"`
 
 	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
 	Tag *string `json:"tag,omitempty"`
@@ -2333,12 +2448,80 @@ type BatchPreviewResponse struct {
 	Data    BatchPreview `json:"data"`
 }
 
+// BatchRequest defines model for BatchRequest.
+type BatchRequest struct {
+	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
+	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
+	CompanyNo *string `json:"company_no,omitempty"`
+
+	// Content The text, with names of columns in braces
+	//
+	// Example: {姓名}，您的优惠券今日到期
+	Content *string `json:"content,omitempty"`
+
+	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	Dedup *BatchRequestDedup `json:"dedup,omitempty"`
+
+	// ExpectSendTime Nothing is sent before this time
+	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
+
+	// ExpiresAt Nothing is sent after this time
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// Language The language of the template
+	Language *string `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Name What people call the batch
+	//
+	// Example: 双十一召回
+	Name string `json:"name"`
+
+	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
+	PhoneColumn *string `json:"phone_column,omitempty"`
+
+	// Priority As in `sendSms`
+	Priority *int16 `json:"priority,omitempty"`
+
+	// Rows The list: an object for each row, whose names are the columns. A longer list is sent as a form.
+	Rows *[]map[string]interface{} `json:"rows,omitempty"`
+
+	// SenderNo The only sender that may send it. It must serve the company.
+	SenderNo *string `json:"sender_no,omitempty"`
+
+	// Sign The signature of the rows that have none of their own, placed before the text in 【】. A text that begins with it is not signed twice.
+	Sign *string `json:"sign,omitempty"`
+
+	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
+	SignColumn *string `json:"sign_column,omitempty"`
+
+	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
+	Tag *string `json:"tag,omitempty"`
+
+	// TemplateNo A template, in place of `content`
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// Test Its messages are tests
+	Test *bool `json:"test,omitempty"`
+}
+
+// BatchRequestDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+type BatchRequestDedup string
+
 // BatchRequeued defines model for BatchRequeued.
 type BatchRequeued struct {
+	// Count How many tasks are sent again
 	Count int64 `json:"count"`
 
-	// JobID null if no task is FAILED
+	// JobID null if no task can be sent again
 	JobID *int64 `json:"job_id"`
+
+	// Skipped The tasks that are FAILED and cannot be sent again, by reason
+	Skipped []BatchSkipped `json:"skipped"`
 }
 
 // BatchRequeuedResponse defines model for BatchRequeuedResponse.
@@ -2375,6 +2558,9 @@ type BatchRow struct {
 	// Delivery The delivery status that the provider reported after sending
 	Delivery *TaskDelivery `json:"delivery,omitempty"`
 
+	// DuplicateOf The first row that the row repeats
+	DuplicateOf *int64 `json:"duplicate_of"`
+
 	// PhoneNumber In E.164; of an invalid row as it is in the list
 	PhoneNumber string `json:"phone_number"`
 
@@ -2384,6 +2570,9 @@ type BatchRow struct {
 	// Result The result of the task
 	Result   *string `json:"result"`
 	Segments int16   `json:"segments"`
+
+	// Sign The signature of the row; null if it has that of the batch
+	Sign *string `json:"sign"`
 
 	// Status As in the filter, but `delivered` is in `delivery`; null if the task is no longer kept
 	Status *string `json:"status"`
@@ -2423,12 +2612,131 @@ type BatchSender struct {
 	Success  int64  `json:"success"`
 }
 
+// BatchSkipped defines model for BatchSkipped.
+type BatchSkipped struct {
+	Count int64 `json:"count"`
+
+	// Message The reason, in the language of the request
+	Message string `json:"message"`
+
+	// Reason As in the answer of `requeueTask`
+	//
+	// Example: task.expired
+	Reason string `json:"reason"`
+}
+
 // BatchStatus `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
 // `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
 type BatchStatus string
 
+// BatchWait defines model for BatchWait.
+type BatchWait struct {
+	// Message The reason, in the language of the request
+	Message string `json:"message"`
+
+	// Reason The reason.
+	//
+	// - `scheduled`: its `expect_send_time` has not come.
+	// - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
+	//   sender serves the company again; otherwise cancel it.
+	Reason BatchWaitReason `json:"reason"`
+
+	// SenderNo The sender that it waits for
+	SenderNo *string `json:"sender_no"`
+
+	// Until When it goes on; null if nobody knows
+	Until *time.Time `json:"until"`
+}
+
+// BatchWaitReason The reason.
+//
+//   - `scheduled`: its `expect_send_time` has not come.
+//   - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
+//     sender serves the company again; otherwise cancel it.
+type BatchWaitReason string
+
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
+
+// Callback defines model for Callback.
+type Callback struct {
+	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
+	Body string `json:"body"`
+
+	// BodyLength The number of characters of the body
+	BodyLength int32 `json:"body_length"`
+	CallbackID int64 `json:"callback_id"`
+
+	// CreatedAt When it came first
+	CreatedAt time.Time `json:"created_at"`
+
+	// LeftOut The number of items that could not be read among others that could
+	LeftOut int64 `json:"left_out"`
+
+	// Refused The reason of the error that the provider got; null if the callback was accepted
+	Refused *string `json:"refused"`
+
+	// Repeats How often the same body came again
+	Repeats  int64  `json:"repeats"`
+	SenderNo string `json:"sender_no"`
+	SourceIP string `json:"source_ip"`
+}
+
+// CallbackDetail defines model for CallbackDetail.
+type CallbackDetail struct {
+	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
+	Body string `json:"body"`
+
+	// BodyLength The number of characters of the body
+	BodyLength int32 `json:"body_length"`
+	CallbackID int64 `json:"callback_id"`
+
+	// CreatedAt When it came first
+	CreatedAt time.Time `json:"created_at"`
+
+	// LeftOut The number of items that could not be read among others that could
+	LeftOut  int64         `json:"left_out"`
+	Receipts []ReadReceipt `json:"receipts"`
+
+	// Refused The reason of the error that the provider got; null if the callback was accepted
+	Refused *string `json:"refused"`
+
+	// Repeats How often the same body came again
+	Repeats  int64  `json:"repeats"`
+	SenderNo string `json:"sender_no"`
+	SourceIP string `json:"source_ip"`
+
+	// Unread Why no receipt can be read: the reason of an error, or `sender.no_callback` if the sender was deleted, or accepts no callbacks now. Null if the body can be read.
+	Unread *string `json:"unread"`
+}
+
+// CallbackListResponse defines model for CallbackListResponse.
+type CallbackListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    CallbackPage `json:"data"`
+}
+
+// CallbackPage defines model for CallbackPage.
+type CallbackPage struct {
+	Items []Callback `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// CallbackResponse defines model for CallbackResponse.
+type CallbackResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    CallbackDetail `json:"data"`
+}
 
 // Category defines model for Category.
 type Category string
@@ -4221,8 +4529,14 @@ type NotificationPage struct {
 // NotificationRecipient defines model for NotificationRecipient.
 type NotificationRecipient struct {
 	// Address The address on the channel; empty if none is known
-	Address string    `json:"address"`
-	DueAt   time.Time `json:"due_at"`
+	Address string `json:"address"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// DeliveryCode The provider's code for the delivery status
+	DeliveryCode *string   `json:"delivery_code,omitempty"`
+	DueAt        time.Time `json:"due_at"`
 
 	// ExternalMsgid The provider's number of the message
 	ExternalMsgid *string `json:"external_msgid"`
@@ -4793,6 +5107,9 @@ type PlaceOfItems struct {
 // Example: 200 {"code":"ERR"}
 type ProviderAnswer = string
 
+// ProviderNo The number that the provider gave to the message
+type ProviderNo = string
+
 // ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
 type ProviderRequest struct {
 	// Body At most 2000 characters
@@ -4809,7 +5126,7 @@ type QueueSettings struct {
 	// MaxRetryCount Retries of a task after its first attempt. The first value is `MAX_RETRY_COUNT` of the environment; a stored one wins over it. A task that has used as many already fails with its next failed attempt
 	MaxRetryCount *int64 `json:"max_retry_count,omitempty"`
 
-	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority; 0 means never
+	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority, but behind real-time messages: those of the priority of verifications, and of 0 and 1. 0 means never
 	PriorityMaxWaitSeconds *int64 `json:"priority_max_wait_seconds,omitempty"`
 
 	// ProcessingTimeoutSeconds Seconds for which a sender without `lease_seconds` holds a task. The first value is `PROCESSING_TIMEOUT_MINUTES` of the environment. Leases that were taken already keep their time
@@ -4828,6 +5145,20 @@ type QueueSettings struct {
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
 }
 
+// ReadReceipt A receipt as it is read from the body of a callback
+type ReadReceipt struct {
+	Code *string `json:"code"`
+
+	// MatchedAt When its message was found; null if it is not known
+	MatchedAt  *time.Time `json:"matched_at"`
+	ProviderNo string     `json:"provider_no"`
+
+	// ReceiptID Null if no such receipt is stored: the configuration was changed since, or the receipt was deleted
+	ReceiptID *int64       `json:"receipt_id"`
+	Recipient *string      `json:"recipient"`
+	State     ReceiptState `json:"state"`
+}
+
 // Readiness defines model for Readiness.
 type Readiness struct {
 	MissingRoles ServerRoles `json:"missing_roles"`
@@ -4843,6 +5174,52 @@ type ReadinessResponse struct {
 	Message Message   `json:"message"`
 	Data    Readiness `json:"data"`
 }
+
+// Receipt defines model for Receipt.
+type Receipt struct {
+	// CallbackID The callback that brought it first
+	CallbackID int64 `json:"callback_id"`
+
+	// Code The provider's code
+	Code      *string   `json:"code"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// LookAt When its message is looked for next; null if it was found, or is not looked for any more
+	LookAt *time.Time `json:"look_at"`
+
+	// MatchedAt When its message was found; null if it is not known
+	MatchedAt *time.Time `json:"matched_at"`
+
+	// ProviderNo The provider's number of the message. `GET /api/v1/sms/tasks?provider_no=` lists its tasks.
+	ProviderNo string `json:"provider_no"`
+	ReceiptID  int64  `json:"receipt_id"`
+
+	// Recipient As the provider wrote it; null if it is not given
+	Recipient *string      `json:"recipient"`
+	SenderNo  string       `json:"sender_no"`
+	State     ReceiptState `json:"state"`
+}
+
+// ReceiptListResponse defines model for ReceiptListResponse.
+type ReceiptListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ReceiptPage `json:"data"`
+}
+
+// ReceiptPage defines model for ReceiptPage.
+type ReceiptPage struct {
+	Items []Receipt `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ReceiptState defines model for ReceiptState.
+type ReceiptState string
 
 // RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 type RecipientStatus int16
@@ -6161,6 +6538,9 @@ type Submitted struct {
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
+// SubmitterFilter defines model for SubmitterFilter.
+type SubmitterFilter = string
+
 // Switch What holds a message
 type Switch struct {
 	// Name The company, user, channel, country or batch; an empty text is the country of a number of no known country
@@ -6306,6 +6686,9 @@ type Task struct {
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
 
+	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
+	ProviderNo *string `json:"provider_no,omitempty"`
+
 	// ReportedAt The time at which the task was settled
 	ReportedAt *time.Time `json:"reported_at"`
 
@@ -6393,6 +6776,9 @@ type TaskDetail struct {
 
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
+
+	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
+	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// QueuedAt The time at which the task first could be claimed, was requeued, or, before it was tried, went on after a pause of its batch; null before it is due, for a recipient without an address, and for tasks from before this was recorded
 	QueuedAt *time.Time `json:"queued_at"`
@@ -6485,7 +6871,10 @@ type TaskJobFilter struct {
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
 	// CompanyNo Example: acme
-	CompanyNo   *No                    `json:"company_no,omitempty"`
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// CountryNo Example: acme
+	CountryNo   *No                    `json:"country_no,omitempty"`
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
@@ -6497,7 +6886,10 @@ type TaskJobFilter struct {
 	//
 	// Example: 13800138000
 	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
-	Result      *string      `json:"result,omitempty"`
+
+	// ProviderNo The number that the provider gave to the message
+	ProviderNo *ProviderNo `json:"provider_no,omitempty"`
+	Result     *string     `json:"result,omitempty"`
 
 	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 	//
@@ -6508,8 +6900,10 @@ type TaskJobFilter struct {
 	Source *Source `json:"source,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status *TaskStatus `json:"status,omitempty"`
-	Test   *bool       `json:"test,omitempty"`
+	Status      *TaskStatus       `json:"status,omitempty"`
+	SubmittedBy *SubmitterFilter  `json:"submitted_by,omitempty"`
+	TemplateNo  *TemplateNoFilter `json:"template_no,omitempty"`
+	Test        *bool             `json:"test,omitempty"`
 }
 
 // TaskJobFilterDelivery defines model for TaskJobFilter.Delivery.
@@ -6670,6 +7064,9 @@ type TemplateName = string
 //
 // Example: login-code
 type TemplateNo = string
+
+// TemplateNoFilter defines model for TemplateNoFilter.
+type TemplateNoFilter = string
 
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
@@ -6993,6 +7390,9 @@ type TimelineEvent struct {
 
 	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
 	Message *string `json:"message,omitempty"`
+
+	// ProviderNo Of `reported`: the number that the provider gave to the message
+	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// RequestID The request that submitted the task
 	RequestID *string `json:"request_id,omitempty"`
@@ -7361,6 +7761,12 @@ type Word50 = string
 // AlertID defines model for AlertId.
 type AlertID = int64
 
+// CameFrom defines model for CameFrom.
+type CameFrom = time.Time
+
+// CameTo defines model for CameTo.
+type CameTo = time.Time
+
 // CategoryName defines model for CategoryName.
 type CategoryName = Category
 
@@ -7419,6 +7825,11 @@ type RouteNo = int64
 
 // RuleNo defines model for RuleNo.
 type RuleNo = int64
+
+// SenderFilter The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+//
+// Example: sms_app_001
+type SenderFilter = AppID
 
 // SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 //
@@ -7537,6 +7948,30 @@ type ListAuditParams struct {
 
 	// To Only changes before this time
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListCallbacksParams defines parameters for ListCallbacks.
+type ListCallbacksParams struct {
+	// SenderNo Only those of this sender
+	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// ProviderNo Only the callbacks that brought receipts with this number of the provider first
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
+
+	// Unreadable Only callbacks that were refused or have items that could not be read, or with `false` only the others
+	Unreadable *bool `form:"unreadable,omitempty" json:"unreadable,omitempty"`
+
+	// From Only those that came at this time or later
+	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only those that came before this time
+	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -7720,6 +8155,30 @@ type ListInboundsParams struct {
 type CreateInboundParams struct {
 	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListReceiptsParams defines parameters for ListReceipts.
+type ListReceiptsParams struct {
+	// SenderNo Only those of this sender
+	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// ProviderNo Only receipts with this number of the provider
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
+
+	// Matched Only receipts whose message is known, or with `false` only the others
+	Matched *bool `form:"matched,omitempty" json:"matched,omitempty"`
+
+	// From Only those that came at this time or later
+	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only those that came before this time
+	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListReconciliationsParams defines parameters for ListReconciliations.
@@ -8164,6 +8623,18 @@ type ListTasksParams struct {
 	// Test Only test messages, or with `false` none of them
 	Test *bool `form:"test,omitempty" json:"test,omitempty"`
 
+	// CountryNo Only tasks whose number is of this country
+	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
+
+	// TemplateNo Only tasks whose text was made of this template
+	TemplateNo *TemplateNoFilter `form:"template_no,omitempty" json:"template_no,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+
+	// ProviderNo Only tasks of which a message has this number of its provider, as in `provider_no`. Give `sender_no` with it if providers use the same numbers.
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
+
 	// CreatedFrom Only tasks created at this time or later. A list finds them by the clock of the server that made the `task_id`. If that differs from the clock of the database by more than a minute, tasks at the end of the range may be missing. So may tasks whose id LKSMS did not make: by the order of ids, they can be outside the range.
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
 
@@ -8390,6 +8861,9 @@ type UpdateUserJSONRequestBody = UserPatch
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
 
+// CreateBatchJSONRequestBody defines body for CreateBatch for application/json ContentType.
+type CreateBatchJSONRequestBody = BatchRequest
+
 // CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
 type CreateBatchMultipartRequestBody = BatchForm
 
@@ -8503,6 +8977,12 @@ type ServerInterface interface {
 	// ListAudit List administrative changes, newest first
 	// (GET /api/v1/admin/audit)
 	ListAudit(w http.ResponseWriter, r *http.Request, params ListAuditParams)
+	// ListCallbacks List callbacks of providers, newest first
+	// (GET /api/v1/admin/callbacks)
+	ListCallbacks(w http.ResponseWriter, r *http.Request, params ListCallbacksParams)
+	// GetCallback Show a callback, and what is read from it
+	// (GET /api/v1/admin/callbacks/{callback_id})
+	GetCallback(w http.ResponseWriter, r *http.Request, callbackID int64)
 	// ListChannels List channels, newest first
 	// (GET /api/v1/admin/channels)
 	ListChannels(w http.ResponseWriter, r *http.Request, params ListChannelsParams)
@@ -8617,6 +9097,9 @@ type ServerInterface interface {
 	// GetOverview Get the figures of this moment
 	// (GET /api/v1/admin/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
+	// ListReceipts List receipts of providers, newest first
+	// (GET /api/v1/admin/receipts)
+	ListReceipts(w http.ResponseWriter, r *http.Request, params ListReceiptsParams)
 	// ListReconciliations List reconciliations, newest first
 	// (GET /api/v1/admin/reconciliations)
 	ListReconciliations(w http.ResponseWriter, r *http.Request, params ListReconciliationsParams)
@@ -9538,6 +10021,143 @@ func (siw *ServerInterfaceWrapper) ListAudit(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListAudit(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListCallbacks operation middleware
+func (siw *ServerInterfaceWrapper) ListCallbacks(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListCallbacksParams
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "provider_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider_no", r.URL.Query(), &params.ProviderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "unreadable" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "unreadable", r.URL.Query(), &params.Unreadable, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "unreadable"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "unreadable", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListCallbacks(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetCallback operation middleware
+func (siw *ServerInterfaceWrapper) GetCallback(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "callback_id" -------------
+	var callbackID int64
+
+	err = runtime.BindStyledParameterWithOptions("simple", "callback_id", r.PathValue("callback_id"), &callbackID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "callback_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetCallback(w, r, callbackID)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -11023,6 +11643,117 @@ func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetOverview(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListReceipts operation middleware
+func (siw *ServerInterfaceWrapper) ListReceipts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListReceiptsParams
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "provider_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider_no", r.URL.Query(), &params.ProviderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "matched" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "matched", r.URL.Query(), &params.Matched, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "matched"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "matched", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListReceipts(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -14719,6 +15450,58 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 		return
 	}
 
+	// ------------- Optional query parameter "country_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "country_no", r.URL.Query(), &params.CountryNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "country_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "country_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "template_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "template_no", r.URL.Query(), &params.TemplateNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "template_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "submitted_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "provider_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider_no", r.URL.Query(), &params.ProviderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider_no", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "created_from" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "created_from", r.URL.Query(), &params.CreatedFrom, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
@@ -15796,6 +16579,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/alerts", wrapper.ListAlerts)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/alerts/{alert_id}/acknowledge", wrapper.AcknowledgeAlert)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/audit", wrapper.ListAudit)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/callbacks", wrapper.ListCallbacks)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/callbacks/{callback_id}", wrapper.GetCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.ListChannels)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.CreateChannel)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/channels/{channel}", wrapper.DeleteChannel)
@@ -15834,6 +16619,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.DeleteNotificationTemplate)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.PutNotificationTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/overview", wrapper.GetOverview)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/receipts", wrapper.ListReceipts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations", wrapper.ListReconciliations)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/reconciliations", wrapper.CreateReconciliation)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations/{reconciliation_id}", wrapper.GetReconciliation)
@@ -17779,6 +18565,232 @@ func (response ListAudit500JSONResponse) VisitListAuditResponse(w http.ResponseW
 type ListAudit503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response ListAudit503JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacksRequestObject struct {
+	Params ListCallbacksParams
+}
+
+type ListCallbacksResponseObject interface {
+	VisitListCallbacksResponse(w http.ResponseWriter) error
+}
+
+type ListCallbacks200JSONResponse CallbackListResponse
+
+func (response ListCallbacks200JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListCallbacks401JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListCallbacks403JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListCallbacks422JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListCallbacks429JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListCallbacks500JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListCallbacks503JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallbackRequestObject struct {
+	CallbackID int64 `json:"callback_id"`
+}
+
+type GetCallbackResponseObject interface {
+	VisitGetCallbackResponse(w http.ResponseWriter) error
+}
+
+type GetCallback200JSONResponse CallbackResponse
+
+func (response GetCallback200JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetCallback401JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetCallback403JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetCallback404JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetCallback422JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetCallback429JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetCallback500JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetCallback503JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -22876,6 +23888,112 @@ func (response GetOverview500JSONResponse) VisitGetOverviewResponse(w http.Respo
 type GetOverview503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response GetOverview503JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceiptsRequestObject struct {
+	Params ListReceiptsParams
+}
+
+type ListReceiptsResponseObject interface {
+	VisitListReceiptsResponse(w http.ResponseWriter) error
+}
+
+type ListReceipts200JSONResponse ReceiptListResponse
+
+func (response ListReceipts200JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListReceipts401JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListReceipts403JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListReceipts422JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListReceipts429JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListReceipts500JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListReceipts503JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -29628,8 +30746,9 @@ func (response ListBatches503JSONResponse) VisitListBatchesResponse(w http.Respo
 }
 
 type CreateBatchRequestObject struct {
-	Params CreateBatchParams
-	Body   *multipart.Reader
+	Params        CreateBatchParams
+	JSONBody      *CreateBatchJSONRequestBody
+	MultipartBody *multipart.Reader
 }
 
 type CreateBatchResponseObject interface {
@@ -38833,6 +39952,12 @@ type StrictServerInterface interface {
 	// ListAudit List administrative changes, newest first
 	// (GET /api/v1/admin/audit)
 	ListAudit(ctx context.Context, request ListAuditRequestObject) (ListAuditResponseObject, error)
+	// ListCallbacks List callbacks of providers, newest first
+	// (GET /api/v1/admin/callbacks)
+	ListCallbacks(ctx context.Context, request ListCallbacksRequestObject) (ListCallbacksResponseObject, error)
+	// GetCallback Show a callback, and what is read from it
+	// (GET /api/v1/admin/callbacks/{callback_id})
+	GetCallback(ctx context.Context, request GetCallbackRequestObject) (GetCallbackResponseObject, error)
 	// ListChannels List channels, newest first
 	// (GET /api/v1/admin/channels)
 	ListChannels(ctx context.Context, request ListChannelsRequestObject) (ListChannelsResponseObject, error)
@@ -38947,6 +40072,9 @@ type StrictServerInterface interface {
 	// GetOverview Get the figures of this moment
 	// (GET /api/v1/admin/overview)
 	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
+	// ListReceipts List receipts of providers, newest first
+	// (GET /api/v1/admin/receipts)
+	ListReceipts(ctx context.Context, request ListReceiptsRequestObject) (ListReceiptsResponseObject, error)
 	// ListReconciliations List reconciliations, newest first
 	// (GET /api/v1/admin/reconciliations)
 	ListReconciliations(ctx context.Context, request ListReconciliationsRequestObject) (ListReconciliationsResponseObject, error)
@@ -39708,6 +40836,58 @@ func (sh *strictHandler) ListAudit(w http.ResponseWriter, r *http.Request, param
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListAuditResponseObject); ok {
 		if err := validResponse.VisitListAuditResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListCallbacks operation middleware
+func (sh *strictHandler) ListCallbacks(w http.ResponseWriter, r *http.Request, params ListCallbacksParams) {
+	var request ListCallbacksRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListCallbacks(ctx, request.(ListCallbacksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListCallbacks")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListCallbacksResponseObject); ok {
+		if err := validResponse.VisitListCallbacksResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetCallback operation middleware
+func (sh *strictHandler) GetCallback(w http.ResponseWriter, r *http.Request, callbackID int64) {
+	var request GetCallbackRequestObject
+
+	request.CallbackID = callbackID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetCallback(ctx, request.(GetCallbackRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetCallback")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetCallbackResponseObject); ok {
+		if err := validResponse.VisitGetCallbackResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -40778,6 +41958,32 @@ func (sh *strictHandler) GetOverview(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetOverviewResponseObject); ok {
 		if err := validResponse.VisitGetOverviewResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListReceipts operation middleware
+func (sh *strictHandler) ListReceipts(w http.ResponseWriter, r *http.Request, params ListReceiptsParams) {
+	var request ListReceiptsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListReceipts(ctx, request.(ListReceiptsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListReceipts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListReceiptsResponseObject); ok {
+		if err := validResponse.VisitListReceiptsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -42220,12 +43426,23 @@ func (sh *strictHandler) CreateBatch(w http.ResponseWriter, r *http.Request, par
 	var request CreateBatchRequestObject
 
 	request.Params = params
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
 
-	if reader, err := r.MultipartReader(); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
-		return
-	} else {
-		request.Body = reader
+		var body CreateBatchJSONRequestBody
+		if err := runtime.BindJSONBody(r, &body); err != nil {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+			return
+		}
+		request.JSONBody = &body
+
+	}
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data") {
+		if reader, err := r.MultipartReader(); err != nil {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+			return
+		} else {
+			request.MultipartBody = reader
+		}
 	}
 
 	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
@@ -44139,1417 +45356,1466 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bkyPJlSb2V1y5NGNVE4nKzLqwO9PWqOy6sIusGzOzuznsrkU4EA7AmQF3MNwjUeieWqOkldnsZTQz",
-	"JplJthqtVjJd9mFkprcd2x1p/4uGzdGb/oLMz3H38IjwAALIbGRxbfjArgxE+PX48XP9zrd7IzmbS8GE",
-	"VnvH3+7NaU5nTLMc/jrNWK6fp+afXOwd782pnu719gSdsb3jPWp+HfB0r7eXs98UPGfp3rHOC9bbU6Mp",
-	"m1Hz3VjmM6r3jve40I8e7PX2ZlzwWTHbOz7s7enlnOFPbMLyvffve3un8zl2mDI1yvlcc2l6vpgyIorZ",
-	"kOVEjomeMqKYSFnew3/TGSNcEJplhGtFRhnlM0WoSEnO5jLXaq+3x97R2Twz/amZGtD5fHBwcLjXw5n9",
-	"pmD5MpjafL5uYj/I2XjveO8f3CsX8B7+qu7hJMx0HlPNJjJfvoJ2o8s4sq9s3ZvrAzucUiFYtqo/fGPr",
-	"7l5J7Mis8Qs+4zq+WzP6zuxzuGtUXVY24vAgvvoZtBqOJ2VjWmQaP7Etmz8O1tLTYzmbU7F8JdtWA38f",
-	"CHntBZGF0PmqnuD3m+ipyJXM48ueCPZOD0bwRuLOyjxnV1wWiszphLWQPH5SWfUZffeCiYme7h0fPrRr",
-	"7R/41VY652ICA2tlFTfMJJ6nbDaXmonR8uds2VyIU7KQeUpGU6mYIMMlLMKIZhnLyVjmRE+5IlIwYobE",
-	"lO6TU8MoGNUsdc+IliVvMbMBdgKLRhZcT8sfhzJd9uAZF+ToAZnKIlc9kkqmiJDm6YTMZM765LkmOdNF",
-	"LhR8Pea50oQKtTCMzDc6ZTRlOUmCWe6fsXlGlyxN+uTC9XvJ7Eio6YXlMBAyYVqRB0dHffJM5oYJ5izg",
-	"kUAPPCdjzrIUOaT50WwT/DGSQjOhLeHAixkzbWC/pkvs4OATspia38qJuIXjyvDieS4nOVOqT14LP0JY",
-	"R5nbZTSfwkZx5d+4ZMs+eZrnMrcLg4N0/5ZjkuZLkhcCZyakJpdsrvuOqnHxSsoLF9HQSgt9HzXJe061",
-	"Zrlp8x999Z/s/+O3H/1gL0rzM3PBtFM+/LzxLRkjejGUhUhb+QvH32+Av/xMDlvn82s5vOkr/wVXeqOL",
-	"hGs2U3sb3x1Hm94dr6S+oJNnPNMswm1fi2wJ54WOtDnPVBNheAoeHcWIphNFpjJL28YqpB5oOqmMFue2",
-	"Zp8u6AQu+Pcwoef4ySFOyP3lZ0TznKJs8Hr8KdWjacvODs1v15F6oHEr97yZSsFWrhzw4Ll5ze5sj0zl",
-	"gl2xnHDgIYuca81Ey9rBlwP8cq/rCGFUr/AbM8ozNmL8iuWtZyq3L6w7VJuS/BkbSTHiGadmSVoPW155",
-	"7SaYyJksNGufrvn1xudaZCt6LLIb7/AcNIPWLlFxuA6bLMX782I4M1SafrpsIfOF4QtA64ViOVHug4pC",
-	"QkczNlBTOW8hdv/VYNh6gx2uvsH+0ddfFwcHBwf78N/DZ23X2WYMj9HRNMbwTkii6eQfnpq+jh6Zf36a",
-	"tMxtlwzQfRYnDBzJdiThBwS9qMvWI22UoOswWdu46edzxXLRPp3C/bxtV75909mXNHY/nxsGlSojKy+o",
-	"YdtjIiQoeiDTXVGe0WHGQmK/36L0me87M3IYDQyLDadSti/3An+/WZHlvWlKzaVQDCj1sRTjjI9gfawA",
-	"bf5J5/OMj4B13/u1Muv1bbkM5s2U7R0/OPikt8eMvGue5YzCi0AmfSMfTFmWApkzpYzyZmQis7TzORFw",
-	"WZoXQJI2n/SIkub6HFFhJGM0fhAO4rEVz81SHO8dHH72058dffHgy4M/+vgXj3718/svH7768ZtPzg4v",
-	"TGfdNgGkdFyOptQ2KvLcKBJKU828LkRolskFDNcOx3T3RAq2zdqh0O4XRhWjEVOq+wRMv2d2I9vm4ZSa",
-	"BVVkRPOcs5TIAob9TOZDnqZMbLfv92P7Tgs97Y99w7WNN0x2lLOUCc1pVmpAsKosNccwlXDb7HzDu4+M",
-	"4LKaCZPEKeCjXCo1UFyzhMwYFfZ+oWTBhmC1MLeM0xHNa0QZ6goIiehpLovJlFAyzOVCsbxPzovR1P2O",
-	"Y8rZr9nIaPmoCS/JjC7JaErFhCGp9pzxcLgkP316QbgYZUXK0j5JHr8+Ox+8Pnv+0+evzhOScaVRjXdz",
-	"NMNS/T1Q1cy9S7NtCAMMLU3C4K7JCkm4johiuWEG8N0x+U0hNQsXZ8BTspgyQZayuC2ucCoIjw33BAaa",
-	"lANJCAc6GnOGC8yEzs2/ubCWX/PxDxXJ5ARX+4pmPN3qFB4dBYuNRpG946/sP5tqRrny3PKzigqDRDui",
-	"ggwZSTnNMpbuvX/bK7fR0Tu3Y67s5imaZYhtG97YPecGKxJX5oim5vLukWGhvcEoZ2SRSzE5IQmsWx9/",
-	"SMCEpEAgNON4STNzp7LtdiV+BNzazXzbdfboeQHMwV6CQ+A26bG5F2eFggewtORn569f9YjMCSVmkTKm",
-	"GTEt396a+20vx4ZUVhnfHtomnslCbLm+D1bKHGNouL64OcMREmW4Kry883WyvYGVdiTztBQs2DuOwsSF",
-	"lC9oPtlKoHhweH8V4WkpBxm0vZrwuBGIJYFXj4maZ7x6U4EFmoFpFbZYTWWumQDXlWbvtLo9AoQxAx8T",
-	"5JC85J/CAD82/wLLOSVgJuqFc4CrGQiz0cLBgfnSbstLKpbbMelPWkUlsyUzKpaDMeVZkTNV2xopifmZ",
-	"mJ9ZSoxCPJtrRca5nKFaTtM0Z0odE50vCZ1QLkhGNct3vAduoMBcK6LUiM5Yc7xmBwKfQV2egnUpRtOk",
-	"V8o/oKdzRazLixSKfS206zhnShb5iKk+Sc6Yzpf7p2PN8oRM+JW9h1VV2+t/Lb4Wz2TeHHPPGgTyImOg",
-	"q2TLY/PyPvkCmNvpm+fkki2VVWEmzJpI0MrfJ68YB0EvlZWVgNt1YRhRoVjaXBPngzFjzagR2hm7PIFX",
-	"vhaEMDN2dJiY2Wqa69KZDPIIXgUoDTrXGVVqIfO0b0Z/ikYcGMc8l1dGjtTKv9NhRDMpcMcEmVJV0iNY",
-	"tRWRC2FWF9omXPcI1WbkGTPfGjmDkhkXhWZ98iUsum8A5mWaEFFyAaGkUMxuTDHvgVtFSfih2srMEkdu",
-	"usZrHYXxHJzstpWcwZIY5oHbBmTRoF7PoFM2ZyIlUhhBFHbXLAqsJ/Bu1f8a9J3PhTnYMuffbCs8HLZy",
-	"C28AqDCJxzW9ZcaV4mJCHGUfQ6wBoThY7ypzu44ShHBEfQuq9prx21X1xpitlJLoxVgErTauRHOm+AiE",
-	"BkNdMqc5z5Yk+CbkuXAHZreweuuH2YObz64JGbIRNUcgtLLQEXLhlGo6pIqdlB5Xd+cbPXMh80u8XHBL",
-	"VDE3mhhLX7KU0+0EloerBJai7GIwM30MwJbV2KrH2O3+xXLOvIxcHwDQ+azINJ/TXN8z9/2+mbCVC4wk",
-	"sPvdS8KhJ06ETupjT7wonURmkBiWZN3kcs5y+I5oemkuL5gY2BrtgCAwCixN50xrLibwhKYpN5/R7E1u",
-	"2tCcqb3jMc0U6+3Ng0ff7immFLpzMjZAdq6aptWX+AOwZFlouLOQlKi5l8liykfmJrOtwe2214tYMp3H",
-	"8+HRw0cVp+fDpmmz5wc3o+8GEMjQHNln5vGKUUAkljD6l2IrR/Txjx+td8LaR3L4azYCAR+C0iBWrbKq",
-	"dHQp5CJj6YSlA6orVt2UaravOdjCRZFZNohG4JoLpFdtaAgS6/pvXChcFzdcz4dgdWk6CFDq8nrKMn7F",
-	"crsonZwpsKBP8Lvl3vu636S3x0Tql6JOCgvDCOGFY5IY8RBOQULuoBNXXrH8bo8k4OdDySpN3N8pV2Yu",
-	"aWIOp33EjJabJifEzNSGmHBNxtzI9h12z7y4cv8bX1xy1KLXLtHPOWrFGbvCvVv7xQt4831vT4psOZAL",
-	"MQh2vrqSX1qhaM6kuWWsDUnLzIhM4C5H6yZEMmEjKJWhBZLlsNx0KAsNvA50suQ3BSvMos71FBfZqkmD",
-	"nGoG4WE0y1x7RqcIu5IiWK+hlBmjIKHlbEbzy07UaJSK7OqaB9L5iLudrdK922WAoAX48TW2BCV3T9Zk",
-	"yCYUJPSpzNKQt62kMKWpLrodw3N81XxUIMeLDMvuejkst/PHVn0RLOsRSuZSwn9xSaIjK2Yzmkcj6BQz",
-	"F+uIEa++iElBS8XI+W8ireppzhSsUGXPZYGuwJZNsUbW9729K5oVrGXiC6rIjFFV5MyatKtLYX4HTQuN",
-	"WL1I/7X+3oeOwa8qUc0+OAF4hDv55d70quGjZWRtGGPg1tjNK1wfTxsVSgy4WPUIBay417jwmjeXP6oR",
-	"BlS5Kd62XbOnZYszJ5d2F3RKRhHEKTzsFqfQFp/QMk6rMlIklVgYGSy+I14XYln5LoEATa6I0tJQFxOj",
-	"fDnXLAV1D00VaioXoo9CTBA7uHJKZP8fv/3RD2IHBcZuI7a739ev5EZxD7Ybf8E3JCdLCOu4oIuFKo8Y",
-	"3E61Swgu6j55ba4fITUfWzH8GA8rxxM8pYaODSOFcH23Ar0tbwivAdWHviwtL0bVRCsg3o8YqVfrvsOF",
-	"VgaEdbuP4PwWEL+1zULH1hicM8gVtlyyGs+rhrlVhtk+Abfsrczj6RUT+gnVNH4gQXeUY5LApPofJYE5",
-	"M7Q6CTvrKVV98gzdUKVShMea5oxkbKyJLMCrWVMNtpbO10jjTUJslZRf+4m6rUtuVGDe+4ORhWsy4dpl",
-	"6ixmXUNOvCW5cBci3hph7A9Z+HLyVFx0auVLP7dEzkQxM50uKNcDu0eBwmTaCrQlw1WkzAaFAGdBWkp5",
-	"imdGNurtDWlGxYgNMrlAHnTFze86d5MHPjvXamBNtIbZcnXpPqC5hnUMfnbxa2Yk+ASiVIwwNkj5eMzy",
-	"UHqzu97be7dvJrd/RSGAT5lZwtS/pFxf4Ezh71+Y6T6xs4Unz3DKZzhjePRGyuzzctaop8DUz93M4dmn",
-	"OP0XMBn80i7BhV8BeHxml+GlnyZKKFxdhh+75ai9ZkP+nvkV8YoTLMsTtypuu19YxaWSC7D3zRSkaaQA",
-	"+8cmK/lcPJ5ywZSf1HPxVEwyrqZBz445lpSWC2x2lHPNR9TQM5uxfMLEaLnZRrqWUIYsm8Ort2zTD4Yr",
-	"7YPdGjIgmpPX5Bmad973DE+jnVj+G1pzla/+5qV9rc4UYGxlK3YArcf7je2qOkEvWXc3icVMYUF23Vox",
-	"nb3TNlOvPiOXwBK21jofl6QQ2bSY5tC4AFpEQT+lDQ2MoxzS5DYSK7rI5yOaZVZA72Tnw+M/UFyMWFSO",
-	"oMKKEjMq6ITlyTGBl/HiArsXzTIFfW6teUypGtDVyqez7GFvI5rnS0JbNNCova2zUOYoxQtnAedbL5+5",
-	"l9+74Olvb0L9KebpxuRS5N1M44Vi+YCn16T/K5Yru3FdMmja9SYbbO/EFbeecSOROf5+/DjlGDXVCd2d",
-	"pXLYlRNZWe+1HKUuCIX6+p51atjDs8nd9OnyVbUh+/S00l59MLdwP7mub+eeqvR+E/eVvyg+rHvrjcs5",
-	"XGk5nHERPj1s6PB1JrvGAFc/9R0McoaiJ3LfayjYQP+V/cdX+Nrb8L19TO9F5AzT896E62kx7I/k7J6k",
-	"c75viGLCxD0/nvfh5+qSz/flHFdlfy4hQBqH/L5Xud/X7r43Izau9PW2xGtfFCuzLLiaZ3Tp8rUsc1/b",
-	"zednL+o8fv03ykj+VZ6+6qNzxsQX9tV247Ij5DPr8djMCN4g3LWzqBqzd0kHtydpfFgEVGN74cX+dj2V",
-	"3Moddnv3l4qbd51sFAQPapml1rGPOT40M1KPv+E2ysKrekA6uUB2vDW3sCVFxlrVxO8j2mQrZVCADTuQ",
-	"1QNdZyzzgQ0zbpLVM5mTqVyQTIpJzfIIQWtTmaVkyMbSxnIFHqlYHFKTonZh/nYcrzq152MEj1hQBQHX",
-	"AoGtzIA8SAt0toU7Pg8Pavthay7HOs0JIXPa9wsCyMsd854cYAhKc6Pwm83BhIksxVDQE3Jg2QO4XLvt",
-	"nPUWbE87QrbRT4u3bcVYvs94FZ4xMWLpoBCaZ9vH1FS8AjVS1GDkF1xMbNC2IlJ4coxa9deGdGxjBgiE",
-	"uNoIheE7iqVkuCSGRlwKZ5+cM5ESrglVJLHfJy7m3wb2a0lSptlIGxJwacr4GyTedNizBRepXITE1vio",
-	"ZUVaLQne21GzIlinRxgyUuu9yjSbR6FxThtU1CmMpeQiJQu/nhWiyNhtKP1Fxm5J4Xc934iyX6Au+SEo",
-	"+jCvm1DyA0mlEjG0gXJ/5yfHd35y/NXB/ien+7+i+98M9t/+8ddf9xsPKs/6g/23d6t/fnT3J38IFoKK",
-	"uPb3a9ZlzTaRP9fHa9p3rycLrobxWWXKWhUu98GtfP4ha4wrhd11S/nVWxjATteyLntvQqsRcXmTzysy",
-	"67Zc5w+Ldm9E8F43K9NI/4LP2A4ntkITCM4dnEiXLDvl8zlLIbvXPWvVDELAxfJ/wUE9WKc9rFu0cSbp",
-	"bs/eNtblTkqDX6z71UytRwcbpEYZcWw7U3Ugfq23FW9qWw6uXR+FU9num7mFb9WE40JQ0XgD54MrBB4G",
-	"XZVrVZp0oONeuz3H4thuDvEXDZ2v3b6d7cpq74O6bDrAMnbm1auNImuHeOHfjh7uCHaiHMPuexAC/Ghl",
-	"imQ3RhCqbhXDwdvVTGLnivfule7zLuz26OEnR41bqSk+hhlaQdjEmNvL3ZsJNwiWeOY+dh4K24Lr7mJ1",
-	"+G6X67VhjPPusWasko2rr2B5IFi3YVnJPTrn966O7oFlVCVV9lTP7Pm4wp6mWs/VT47v3atBkR4d/Kc/",
-	"+Qer8mPQJ9fVOGLefv5kY/eQWFr4/vb4LSoIm831EpDfSIJw/pypBAHglLNEYjt9AmHi1irWI+aqI4XI",
-	"mFKVbzHTQckZ65PTyi8gctkYXwfowVxuEoxBMa0IB6R6vM9dByHYEHaQmKvaDi0hWso+uTAj0nKCs7Ms",
-	"CdqFnm0qPU6ZW0h5GwVu7rGxxc2CJiufODw8KpaAe2+eT1kGUGbNu/50PodSEjvkRvP5BVWXuzcCdilt",
-	"4kL5++RULAENirB3IzbXJOkneAj7/aTnE+8/P3uBqPoWjALweTmkqLUVPFmpsDXNQu649tEoVP0zfPL2",
-	"biCCxExBuAZnAD8YSKgz+i4UTYGN1GIosBxL1/sfQuQGwb7GbA2Al2SFLRvnfxIUM3h4cEBGU5rTkYYa",
-	"BDmDOgMNgQy47bZaLoifVDE7ueYw4VeX/gWOKIBuZCJVvZInWPwdOxnAr4wKFYFtZJ17wtC4zpcDQHlo",
-	"F2sc/i8IWpbt6HxppFqlGU1LfCVAyrAJ6X1sO2UZXbq2k56F5LT0Ty6F4amlyw4xp2rzun9UwZN49KCj",
-	"ahn636ayyNIBDKmd+WuJMyOUPDt9/uLpEwDAO0G+a0R7p9O0dhmwvG754HhOyoRwhxzdHSA6ZFMl7rSv",
-	"bWSH0cKqTDsxXuwBahqkXMHKjL1wUzOogXK6Ma2YSNztUrKV6FA38MjY5Yr4Y7TUNMObd21VK9Mn6oMe",
-	"C219DHLYQbC5OIHokhQp16cjF47mpFgrqVj/3wT+ZZMLu8qzpuHHvhn807cFfz5xDbpxPHUyVx3MpVO0",
-	"XDATAG7RbVWRALlrMZVkRlPmMTQm7IQko4wf48VKLXYaCDbwheOocjYDjZ0L1ieviixDoHMATaTqkqXw",
-	"ES8xiF/8/Pzl+TFEPMznFi9OghVg7IETzS1jNFGSswlXmuWIJseyMaHKywEIEClnDCFNcTkrYFOG+0yp",
-	"APGqA7iNlvkgl1nbvShLmx4sAbXiYGf0nLGtHRC3O+FXkdRC755XDAFMaJahPCTYghhdRC+tJwA3yNIm",
-	"kWZPQrl5SpXDMZHu8gTQQJoCjvMpmQK4tgXbRcheu64lRGBC7tiHdxOz21yTTMpLZfYGQ0RWrHd52DaJ",
-	"d8Bmr7N2OZtndGQz3P0CupWKLKJZ2+4LmLOZvDJLeAEE7AGB8YxkxUwoRzuOOPvknI1yo6fACUMwQgav",
-	"WaQb00Dy0UcfJYhIOJZFTlI+4QiKWMNXNi/j7nVa/aqNMoKcZ5EwjXAB8rRFm+Z6SYbMyB2dQAHwi5aE",
-	"cPPT4JLFf+6ckx6iqkXLvv1y30rU+8/TpBkUtj6wCMA/B3web9/BSILMWa6VUzJHdAvUAZRGELhEQ05L",
-	"wJ3CEVWm33OXg1/3yirXYlnsmXJ8qfU+3HEgiuly9/qn7/W6ASjlzX3rESg26RjljC38HW0KouWoXBDF",
-	"JjMz6hMwbhysNNe2WeH2az8IqQPZ6+Dt+/iZb4PP2QQwp0IrOOH4OtoAnuoS+aJgHdiUEQplnprr//C9",
-	"FyOjaBgVmWwkxZjnM3NtzWmhzH9zpoqZudxzMjLbC6KTuYJpN242mrLR5TVhx1wbuVyoLgVpIYs1lwv/",
-	"tzelQe0QbK1bfOEalBG/YNebn28ltkPCSrnmHvZc3n1BuO7Yg1MWm4sHpi2PWgxyy1RmKQYYRpoqbIXi",
-	"tRXoHuOrW0anpywt5iuwXa6z4kxpPqMa2VSWvR5DqYm1E3rqPnv/thdzK1kPYonCbAQmOLhIfkaeA1Ou",
-	"mQCM492cjfTAKBiIe7H9jN7Nec7UtVZlyrJWyJxVMzlGa9GC69HUgQVBBLcVfAFN32jBPSjCBvBdWNPU",
-	"y7phKNFKTz50Ervs7LWLuLrdbvALC8HbmmSN5g0UqOMv5FzmVuIMucnho71ulj13r7Sk43M460WWkqB+",
-	"Rich0l6V8RPvfnUMEgtdAHvtfQ+R8vB261DgR0dVqbW9ANV0JQo4m4iDEqMMxSdiCwjK7c5QN4sijjhE",
-	"mCyrCsaNYJNOM9BsNs+oZl23RlvDf90yWpNWgoKkNijegyXa6yCguNp9XVMDagUUK6c2OE/VqZQXmN3N",
-	"akA8lgusHFZ3fdgpRjhthWUG+IyOWmtx9IEcU7v2a/d3DQTJ31UVMaxV7nssVQRROTzN1wTUqu1sBR7T",
-	"9bJidEWUpyRmpwHzGy6CYgZocsBVkh5JbIkl88+0QDhwZj1ow0yaZU1O3Os+vi1ZUK65mJiv5rkcMYAe",
-	"Mn/Z6nLmn4hSYtvy8mnSJ1/6itjAQ7kiQ8bFxAl/PSw5BsSLhUEDybAJW2dHudp0MaNL4NJQogBLlvsb",
-	"btlR2nQziPQEbNGH4z4+ffX46YsXT5+grcasvy18DLfrkI3kjFle6nDyzWrgFY7yR6cheaDB5pAceBSY",
-	"kCy+VMcLxJNBR4q2aDTdXuZlFbIOb5e01dUAZLWQLgfR1kHsCNAivp/F3mQ17KFr9v8Kil9BPdGlswvj",
-	"ny7g4M3TV0+ev/pplzHVU67wnsBxlvsXkknPn8FyjJW9KxfbU0t4nkJCrq50O7Oz/pOb1MS3kA7ar+IV",
-	"XsNwArszplWWbZf2tKpyFpmnWisJl0WUrdd7AWK3ppfghVlYIs/YWPfIEMXzBeOTaSlFQ81u1SdPIVDH",
-	"RuXQLEPDhFGg7FXR30iwBZEgVguA5hlnSg+YaLmZIAMzdOUrvJyE1FNzGTKIVMLJ8BxrQl5BoBnU7kdP",
-	"gYVSVNZb4ap1jqgobzuv59niHq7o39ZgXhm/ZNly9cwsMOecjpiNehByYWMX7GZBgZcbweVFEqotemWc",
-	"7XTZEXwXTnZ/zAVXUwRbbWc7nYr/d7BexcW5UyDpZMI0tJWskoc2lWo2FTn+sISJXckGN3rrX+82vsFr",
-	"dzsMi3TDL1qtPSoST4yHsTKnbiEYePTN4J6VjZQPH5fNBWp4POKJAwwAXILWywtlrOyTSChnu8hQUcXr",
-	"qrzVlCtqb6i+Irdo5XPPZD7bHJFJDqz2XElHsW9HqmOC/sIVFp0Ogey9ZucQyRPbsOdhzfCvtWZxC4SO",
-	"kbty7H3rXJBhTkew+mVw57ff/e//9Xd//qfv/7+/+Re//8//zd/9y3/yu7/5737/X/zr7/7kr3/37//Z",
-	"7//b//W7P/k/f/+X/2M9cPHowTVSSbyRvMTTBTvIXjM8gY+mqCcaEvJnWaECaa9yfUwS+D7p2ZgDG40c",
-	"hsXmcmEDL06I0fyr70LlQxsjIFJfSfWEJALbFdK0EGD+ChyvG7f58W3cwt2wlTd0FJBrHHl4ABGuXNRM",
-	"R6ZSMaav7gSrb23eBxQzi4eacgWwGY/PvzDi1C9fnP8ybHXIBRYxaUpNFXzlRrO1vCZnYKvS4/2HkYZv",
-	"wLYeCZbxBZayrLRNVA7Ud3/2L7770//sd3/92+/+7K++++//1docrLUG/Jj1xvxW1jsIg1xUn7g0DKgA",
-	"WnmZkkIVNMNItTtJGAmZ9Egyk0OeGXL//T/957//y3/33Z/92x7p9/t3XbleCOux7RnSoZcsUs2kt9rl",
-	"0BDbuCCJOSDnM5XUFHFwSXj3+CfrMmzafa2OPClUxiagj4CCA9eBgjw6cCKCEGnIPOlGvhWzZbNfWDGr",
-	"nIGEP6P4N+Ea6sUAehCAo7tYQadsrYyzjyD7TFqIxfxCdZGzHs6wglEEblQuyN/+9s//9rd/Ud/KLjwe",
-	"03AOn2ELLRzfugLqRaI0neAFJTRt2QWMFnNXmAsXc9FjoFHpnA+h1qGPt8Tm+uTLqTR0yuG+tTXpfQgl",
-	"3L14kUgxYphr4qsS4J0NVnHV3/wM13wajYnbn2sztld7svHul7LYKlnkeUwm6yCLATtsFaHaklICxytQ",
-	"GlWXZg/GuVybXtA82dDTbqOsoMudR1mVvV4zygojcj6AACszn5xdcbZo37Mt3NAjGVM/8DqhJM2XJC8g",
-	"Qye8WyJ6NRcQ/9451MSz04ptCeRLm8DmVM+1BqO1GQ+blEqUi21Mu4GPrs0l153k0Jv9hdnpBt019fVm",
-	"JkZ1L6reWTxADYfnOpLbNbuwhL5zjgHRu0XM8O9zRzqYX34th9EQYeFzFjwbxzSmGCPfELrOpZ7YvtfO",
-	"cMc76hf2FrZ0pxO9hQnKFTdCPLYo4LKo+B9WdJ8eOSKWffTIfe8n6ZEHoRT8sDQk9MgjYq2CPfJjkrNx",
-	"oVxtKmui0dI5ptF1GNNQutxWa402NlUackUq4VMzmrbEGpYlGdclxIX1mevXTh0dkzztHz56cAJ2E0Gs",
-	"KRWWniorSDvUEd4GGRsPEStTZ3vrgWi7VAcGWTfei/nNWw1w37peoutCdYEKyxXo2YSruVEv1JQxTea5",
-	"nOR0BvU+FWnknW54MzfoLXJVezNwTB5ClSnT5oQMC00Sb9JO7G66J8ukKtY4di8k5NGy3KUxr4/SKrM1",
-	"N6wmGRMNokJBEM9VlQ7KXE9LI6t40C1oFWdycTuKhev4JnQLw74/DPXiTC6asCrfd0BGN4/KmVw89wM5",
-	"k4snwVjO5OJTP5wzufjSj8hsUzgoM0E/rjO5eOaGdiYXj4PRmQ7KAbrlsUGm7YV7vw8X5MYRSu3Bv+e1",
-	"wF9vwkCXOYoCW8QARwpqdvdudglJjFJThdo6RPSct3D2BOxXXEySY3cpoVEHYwbB1EVF6uMDSWIeLZNj",
-	"FGzAxWFEmzItw7xSCIFNQuKGaTKMyuuTBFNs7AsYqgdZlSxL+1+LxEcCHDfi6MmUXjGM4jshFC/6gpHM",
-	"otAYbR0A3PthUOSx95S5RxCtYRqNx5nDZZzgTZAQRZeq/7UI/DZu1eBuoClUOcdJQwlNMznURK/lQ31c",
-	"9mJleewK//D9WWOP7RQdkjXHa9Xn+in/5sK6M6rUcIA3tccLOiRCpoykUjAjFFuLLxVE5kMOwjG87+Zp",
-	"JGR4ANtD6FAY+s+ypZGWoSVNL82JkygH9MljiBFSYM8uFCMSvL7WBeFsrDwnciGIWbUGNnrVtH//6MeP",
-	"frzOvP+YajaRKPC6/QQiMicNrouZFFxLuzlTrrTMsdY9nMKYg861ebMSwKoM7MYx35kI4NAUoiU+JhVM",
-	"41Zt3b65ovndyVJuPrteQwtyWQsLKBGy1ibAlnBh1XrhXWAzXe7R2nV0L4ZfDeR43PnL1+PxtgEuKypA",
-	"6nw5mHFRaHbjBUW8jj8o9/bbrQF0MGurzHf5j6kGReRUY8kGF17TXMl6+oxNgKuSVq9yDOrbvW29B3vm",
-	"jKLWWUXB4xKC+K3C8OvtFYL/pmD2ZwvUG/S7W6YmWLZz/TDs95rqoeORt64d+jndSAnJrRn87nn2FnXx",
-	"Gpx5NbiYzpcv/bH+0NDtv9+L4KaqQ1rq3LIu5H+s4sZOSfd7ppXV1+zbVTSx4+tmx1eNVEy82DDwzwe2",
-	"JkFwjTV+6JwKlUHFU4z26UGeiA1aYz68FuEoJuY1KlKCnZI7ScoS0FmTlO2fXiR37edlT0FkThnpx0Qz",
-	"DHEVlifd/+btt0e9++/v7H91uv+rt/jg/vu7P7mzfweefHv0/o+/Otj/BJ62YKBauNutmMZmQKiQUBPf",
-	"Hqu41+EHT8jhQRXOsoJtsy7KB8Kt2uFCf8qvbGAshNVVAT8VXSqSvHl9fkEQZvrwnpqpe9Bk4gwgaCxM",
-	"FaHOitgnpx4mFUDdcoU4MYooSWZULIkdD6YPKluMUAV9/1BhEwpBXMJkHqaU6aGScwjeS0y3tnlMgkwk",
-	"WFcIFWhIceh9rnijoaLZXJPUvIdAvYXQfVKpGmAHIRhLiZDYR38jyNNO0K4ApLqGhr4079Q5hCW/KEu4",
-	"eQznbqKq6ZelbfCbu2OJwTiapgXc/OaBOKzhQdoXe+So9oOF1QWeJ4kUMVvcSqf1BsDDoL/CKb2iWcHI",
-	"kI4unRMSAYi72eqxB1+DoQ2FAyNoLbLx1sHzNw0+29vTOR2xOc1bvf5TKNFBkuBFj7wHgBPKiI598pKD",
-	"t8BGBkxpSmzuQXkRHRzsPxiOPzka33/44x8P7z9I6SN6f8Q+OfokPWAH7MGP7z/aPzgYHzz6MaUHQ/rJ",
-	"wdHwx/sA5r3aFbsWMzegg54n0+rWRak9GuRhFuWzi4s3pEzuWekif4yx0jdpituwKM0fujVud4awQjE1",
-	"UFOas3QQhBWuKcWgzuGLc/vBh13UFfKq128nUNiX+HLzvmhmutl2tzK/xVZ9ayMcjm3HxjDsdPfGsKDf",
-	"6xrDLJe6fWOYm9PfG8PWWhS2ZIw3z+Q2KRC3JQNqI5Rd26U+/Lv3D46Qvp876e0qmtnxzXAbt8KXflVb",
-	"cbV+qAhsX1nAJL/iI9YjOcuoBjOGROMUaPv4FWfqhBxWzSdrSnaFERP9g8NIsa7HmAy36Sn2SXXtHzZx",
-	"hSMRypX1Ye+0MtMzVNQDDTXEbT0myYjrJUSkJj/41mbx9c2z90mfnGLS6pQqcmhW72FYYKdMoMcMd4x8",
-	"kkLnMgte65NTYVM+Hdg91AQOkghPykJdmBsJsa/+957Rn5Nv3ycWzR4+r1RL+nZvBImue7//H/6P7/7t",
-	"v/K19I73vnj+xvokq/WKOiDRp1xMNM0uB20ln7uUEHKZmi05mmxGeb12+tHDBx1CfVekS/tYPZ8wPWe5",
-	"kgLNtsH2h1tu2ntfNbV+9zf/+nd//U8jeZg3MHHM4a9N/KDDvAvF8g42gbKm3IKNplQP5JwJ/GyT2YTl",
-	"1DuAdbvBxRkZLPRWqOdV1rCaRUMv98rv7wUfr/MazujclWneebXmxnHbcJrV7z+8EvbupG84Lfzug5vO",
-	"lpv0Ye6NZ0YbzsYBkXxg07k+i9xwHarff2DrsQWLdtmb2yd1sndW/qtez8+g9Bx3kAmF0ERpCZXZER3G",
-	"1pzwcApQ3jBnEPE7RLiE9dABLrsTB7FuortUH4Ll3a0OAR0/L4mserumaQxI1X6lXFVXDHln7zD/rguc",
-	"XRnhu6plaJFh4gAgLkH9WCY0EfFK05GetjBQu29agMRtfc0WEZMrssilmJRwOJiUF0kwTE5HIzbX+y70",
-	"IOmSyDbmGRu0mtBdBP218NeR5Qz4Fvh+NcBduVCI/MlHUw+ZuaDKFv7ttoVxGJ0zD9cM1bwWMr9kKSnm",
-	"RiMa07xUwVB7koJ1BeZvy3CxQNk2v4UpXamN0kj9gFJ3ME1MArFkg1kgJ2WSTBkLYEjcL4zLKCjTQYIs",
-	"EJu+0y0FBA93meaBfweZHfaBbbMNHwdSg+kE13zCtKqg22xeL8sTWeBLKInbIdJbJEVkRGE1xzKhzp3H",
-	"ysGteRPCc7GWD+7aqRB0fQuuhXrv13YwhDfKB+BmCIaznQ15U1PwalS6Y/L4/IseINIZDvGz89evOkJ7",
-	"TRlrMfNhljcACxo+OJTyMqz+HEb62GqR9aCojcCkkDusjjuYoMm5tmuwNB226VbO3m2cu1thNbfFZG6Q",
-	"vXwwjGXnm3cbG6d2wzi9LLEhMVjDYS3B5mBlik1zTWzf8WUInHt1hcX+ZFiqrTtrZoxIgUtC5/MMSrJW",
-	"QDF7VoYc8TkPc8ltSDZJ1Ewl4B5A6RXxIrPMyIs2mgR7MhpzEjg5sYCMEb8sJG34IoKlwFZ1hs+vJy7d",
-	"Dzwr/uRVPJMrlsiXXrF1zlIix2Ni1Phec/le+rx68E3N4EMKGpNVCSHLm5yWUxRkKPUUVsvW23XF/rgi",
-	"D46OTiD6WleqDCMuMZgSaGZ+zhi9YiqsIfx9LNayxYqSb3BctikIyGk2mOdszN+tdx2bIw5vrk6hnHQI",
-	"DjjDt/4+K/IaWZElefhorHA7/Vasy5fcNuAKut+1wAKd3oLAUvZ7bYGl+DBqC/s53UTA1bX5yEb5VBtw",
-	"mA/O5fAHkvyHxLGtnLfZxfX3xPMhEM+G18vbVVSz4/tgp3fBE8qz5YXUNIayYcXRaLlfPWWK9VzSX2is",
-	"xvQQlpLzzx8/fnp+bsNPbEm6UsgN4KW62a5tzkNsQKf4k/IQ2NyldfnhbFPOuw4lnrKMmaG7io5ckeQf",
-	"YHFJVwEjXhE7Bp/sFjGAzuSCHN4DX6DXmUC0GnUtD1nhVbWyFCGAstPNbJlmp2SALV8WWvEUfDjnL8+7",
-	"uFRSumwIpCtANNspqgY3BuTk6UUKzDVK6bJWeyTH0of4EeQmKtltwep1K6L1EoKCFQFiI/dWx0shF+J6",
-	"NZfrsGt+0kERn5ut65oCEke18m6Aq1Yru1vhn+U57JU8olrIqYImrfQa1rNbsbvsd+eSd63r5lTdaW/J",
-	"wdOaiwlJSuStvvsiiZ23zWT54Cr43sX5gK2tk+yfoCX/cZkfeX07XFui5TZGh+6OZDVQ1Y4DGWdtTuSW",
-	"iWADX8RnfRHvZgGw1kzESsvl1DZTuqs7u2MmUOl794yg2f01NfHaMbl1hbw+w5vQy4Oj230pLtg73fEw",
-	"rJnE7vwEW0+yzkZWtfDGvPvKJy/U1ydeatCXzSFTmaWKzGlOZ0wHOJS+3s4JGuOr3tg1LKiF4bztsDe3",
-	"wzlukWvAnrdi3J9Y/JZwW5OeLYjr96xW6Q0LQEEuhlEMqCYzibW8AJyjTO5wmBwZzSdBrJCVUBS4ePp2",
-	"9wamjcH/89v/LemRo4MQsuTEBhjNuK7hDQOMqSUxVyDA1tOrJIDs/f6v/uf/9z/8V7/7v/7D3/03/+b3",
-	"f/IXv/v3f/V3//Kf/P4v//S7f/Y/3WgZxcBUEy/Sy2lG0JjgY7PMfJIfVXMrPn60V+33cP+Tt4hCc9B7",
-	"9L6lbwwMHLF2HT1aifBLXDnlEU0WVEX14Y0C6C65SNfbqdyQf27eBjzJeAmEi8A28ENVA/+31NCs/oNq",
-	"q3N3jahwcWldJiCLXLXHN4I2By4zNFwoTTUjdxK30kkvhPTvkSQoWpsAbo2LpXMDjq2+relyt2erJqG6",
-	"NMAY0MQeJmcWMK/kbA6SFf5WLlOgIG5fcsEsqV3yMc9YhyIL1S0xH/k92aZOTQXzIxaZpy5rNGHreLOc",
-	"EcAoYn3yekySGQJ4DMwPyTF4RKG0Bub+odK7vpzClPG8rR48nbGgzIMlEmCZFoAbzZW2jF6vvpV5bf9y",
-	"uVA49EKY5TYDS47JYrq8qaja2nUDx9efx54tAVGij4QcxZ4VvyLRS6l61AO46HAvoOgc/qnt37hOluRV",
-	"YDSwj8Dnh0QPmKFudUD4pPlgxlMByaFvV/LMHesVvt/d6xTVrq+rT5SXzu3rEoHXI5LIt/2lLgW7GdK4",
-	"2U2OrcHTnCoblx/xT63dTvv5Y3z5+0kdYNhH99B69s5chhFG+wyzlA3Ds++Yf1qMebzzscBBDgEMAIcH",
-	"vHWBSTMpI4upuZMM+7TDIjkVIN/yHBg31lIAeDcMu64EwjTvhNoJsOMaCKkHitF8NI2ZtSMTWYDlOqjS",
-	"MGRMkDSHdCAbVzWjS/ytTOIF7DyOoradkXLRPBBAJAu92QxuJJtiyrLYnQ2zQ3M8IiSALI9hWxjA5KOl",
-	"yhIamKaO6RThxkEBjU3TG1ZkGHRLLLAnpswssA98asHb+ikO6D8ISIEV8sXxS6JvIaHrxPlXD3ljVz6T",
-	"C9TjIDMDjoo9QC6rBBESeU6skFCHG1ELFpOLTvGHwGmDiR6wn1SQ5HnKZnOpmRgt93/OlslG/r5YXCLN",
-	"MjhUTnOwfWdS6aqDq2NPRRoD38TQS1/VC96qdsRzBN7rSJ5QpnewIuVHjrGUL1ONfoKS+fjAyJwd3YI0",
-	"y4Z0dBnp9VOZcqzm7F8y0y0PIU3TnCkFyguG13d1RZbhrquy4IBcrF+1W8spS4v54JItI20/Mb8R81vJ",
-	"YMY5Y1jtpmv7YJxwMLTRXuANV/5w65kIqfmYjwBKN9LNq/Bn7MNwpzS4FTrmmKF/NEZ09pfIWdp8Oqjb",
-	"Rnvxd7i9DvAmcOMKOpwB9ae9Bvkbat/ACzqQ1lxSHcnLin8ZgnWZ0FCTvGdvZhjUFcvJRGpCyVyxIpVi",
-	"OevYtweTjHl5yx8r8RJQCBPkF6fwlJi5vZtkBJpOYmotnZSBE6rMegO0264Nq8vBr+Uw0vrP5LDOncNo",
-	"cavWo1CmsTRxt/7USrkjWLAy2mG7NVOXalBWplrVqZFUmBVzYG/DcnZd+gIib/YAYD5yTESTI0A3zvSO",
-	"TAEQm7eKwfXZjkAozbm7hS/PenBLB3wmvHLcrOrsLjynlZsxwoGr56pyBfS8WBJSobvSV0hJu7UL2E53",
-	"bhQI+72mRcBpoLduDnCSeUd3XD1SDKC7tTMNJhYYIumRBPgShnMlgL8CCSeCsRS1w+s59loxnwL7xf1V",
-	"kEn1aLQKG+WCGNFeSA3nq+r8OFqf97gheMj7Vfuy40O14wOVy/x6U2OuidVzy2X+hGlDM1vMD6fHlAM6",
-	"WG0Tbkwfh1hppHUx7CDbcVNqfhZwS/5aDvvwwsBaXyzyQK3GgRdLrHRAFMuYEU06Q2SMOcvS7kzumXkd",
-	"9zjC51qKNOCU4Md+zuho6qfTLN2Qs5HM046SrMxSplo7ZFdm6H3klIOJ4V3YK35G8AcyzuXMKnT4hfOX",
-	"zQt3qTfTnqiK5QydEqXpMANACtTurV8I65vmVIymRIoeUcVoCulDZhf7QurBWBYiTdYiqdmeo8R2FY//",
-	"2iZRzJPsRsUj2VVb4Fhnk6cqsLW1RxKMSNhh+ZUfecUw1LpYT1yFTLF8Pd47/qoT7yi/fN/rUJm6++uh",
-	"Otv9K0RY7f7+acZyHbz+ti4AJPV5mpu/OhXzJDpa80NtQAl4fKu9Js6SRmz4bJh48WslRf+MLgJWDR8+",
-	"Y7FqoRuKaKah12Noar2YVl2XN1SpsJSEOb0ATpWYsz2xlSzWEG1XCc5NeIeygl/jnUoLVzuPbIQud69n",
-	"BJTXLH7eddj2hO+1xQGA830xZYJdMdR4gUNCWjj4F6yl1pX7WLDhVMrLfZ4aIpaxq8BcEUrT2bw1fIZM",
-	"6XzORHvETIunpcN8ob50lPNbxlGObt3a34iGd/VBhI7CMLYMtkSIga5VM6HK6RZ46F4QcF4msDzYKxks",
-	"HSkbpBgLA0XAB/OMCmehCKCu4G9XAdx9aOtVuT/b/VZNJ14kdIbPGKE6sOhjMI2NQ5GpLxMv5CKIzcNQ",
-	"QCbSsgwWHY/ZSBOKX6G1NLGDHVANyjLCGfqaQP3OZ4YLrjnV6wmshK+c0XeDtMhR322aerHsYKlBwKhn",
-	"dAnl1U+CqZJkTpeZpGl/Rt89sQ1GfVQeD/zh0cNHVUTwuH0/ZQMu1AZoc4aYu6zCa/fee0thEbPha3hu",
-	"lA4pHKec0Uvm4zoPDw4OajbFO2MOLmlAbTOqjCtiLwX+aU/YXbCSPIRUNZ+0dcf0M2d5pU14EQ2Td/vk",
-	"tWDYIhBLtqBLhdAfNf/7yrmb76tYFEcxLAq7q2vjoO1rNiN1PQco53Zu3ne19DY6hECM9rP60et+z5Qx",
-	"c12My3zGZKEHOZvZQK34gRkyvWBMEHyP5eokKOnYA1pyP7mY3M3OSrQcobU/db+sKnzAksHDgyYd1J30",
-	"VqUqA978ndF6F11EswMTV9XwI6MWgAG779ixNSKG5yD8LWdOFQccF3v99EmC7rH+R/Z7atQK+KvyRVDl",
-	"4BjLM2I65IRpjAVZTKX7I/jMYevYzl7rKcshHoWYG8H6EGbw4YOjo34A0+hmavfa/WmBGssH7N3c4nG4",
-	"J6HvwD0LEwXdsyCI1nkD+sE9GV1In7LYVzyzijL+nbORLFMR4VEmF4MhzSi6G3Bhx9yGf+CfOVMyu+oe",
-	"IGIW1krO59h9+OiZW5zw4VO/QOHTx8Eihc+fBEsSPv+8sljwCyiwAeolPAxZVf03VGPP3cIFz86CxQse",
-	"v5CLT/36wXNQep+5NSwfnfl1NAfo3TyjXOxQ/zEdChQKdqoBBf02w/SNRhK/G6IWz4msllek6rKHSdoI",
-	"A6slQkZ3DG8xvQ+4GgCOdDT/MC3YteLA8OSra8eS2djCVVv1GcvST5c2ozItWiYkxaAQo4zR9aKU+Ny+",
-	"aGSGnMscaop826VqZ5uhNDFzSY6JYowkdl5JwFBN32mBJx4ramcUnd82XOw3BSss57NVidD/NGIQRA18",
-	"TevuMLmfshEtFDsP+rWPoEb3C9u7ffYZDsL+9Qs3Fvv3K3nuRmSfvAkH5rpy43O+iGJVlopXTDBJAl+H",
-	"Er8nvuiuzbpH5X9BVWc5yXc/bMmsNsIHXIS+Zz8eM4Rom7KIIlG4RDn4XZGUjThGo46mvogqXcI/fScn",
-	"WJpowRUDJx5Wo2q8zmMJdO6CU6vqtgZakB2Xg5ewQBZYJcgqhZXu1UmoLhitEMJXXdqN0aXKxRrJmYVl",
-	"7SzMIyl9wdkiZnjAItUtdWlfG9npzdnrx0/Pz5+/+mlY+Fkrt3pTqsgIC/7ajLhK4evEIgn6KtHHmG9W",
-	"mZKCurqdya0bXs0FVZcl1JEqZjOat5AnK68WCM6zDqTr1s1tLUDrY1cteyuH5y8Kz3wrrD/gn/6ElHy9",
-	"JNXY/Rl43hrXJzjxWq5POmNl7hLL0hNCSWr2k81pTtECwAjUhUJx21Wliq1gIC1E09SGmZGuHfa97c8n",
-	"ACFngjAaLrBfsKWvtZvj/FYnADyT+ez1+Eu0aEZuHKWpSGlubp25VBrD2xP7/qcyXSZ9SMucUM38Oz7I",
-	"XE3pnPkK6B6ZyYLA/JRqHx93+uY5lPVX2siI8Lo1s57AubNuycSwBwsYHwTY+wvQjtYQBY6p40VmJ3Re",
-	"fu+euGbe9/asiBDniIjOaVniVGZpNdUQMUn5GPMLUwmxvd1YGbQcY2NmPC8YVZvWf2ov/P0slzOMz4Xo",
-	"J8/PDaeLauMrle+bYhx+vDEC/gzTN85tjvCmpbDGmuWDlMaifk/JnOYaWqqkVwCmapYRKyqRIUNu7hJJ",
-	"gNMriUHx4yLLiGmf3Pn84vFdPBpzqiA+nosRA+o24oBNI2y3eNx/9HC9wQOj/1dPhiuXGIJqPlpXOaaS",
-	"YgMsBWcjBYMASjGKESaueC7FzEE8JZ89P794ffZHgyfPz5KoFDFmLG1bXujVrRMskTUqQL4GHj8sAzgv",
-	"sgzX3UYOO6TeoUyXIGG5ujfmTai0rmxIBKYL9MmpaxEEnzHlGXQDdknTN1QF5BDgiXbpKReT/sr9+CTc",
-	"jEexzbhkbN4ye0u24V5sSDeYw4l045JE/R6D1FXSFwLu9ckBmTEqFF4p/Y2oLWqKzuSk++7aiGQbo20j",
-	"koMITPjBkkBjr0dTwATwyassnSB/ok4kg2OZpqjJDpcI6IWkDdU+cRDUBurd/Fr4tR8seKqnKxJlYCBe",
-	"M8cqo7TcO4BnRjxcOp9nHOGc/c+ugpAsCwiRJdPBLYiMZMGYES5nUuhp1MkDMTdqTkesLT3a/W4G+0Yq",
-	"PcnZ+S9e2CvOEjCW0NQSPTtyIcprAxuASEdl0fr4Fc/YhJHHZ09PL54Sw4x0nzyFyxG3o9K40mapFpiP",
-	"rQkHEOAgAvHR/Q0yM2PBhc/FUBYiXYf/dCOQTpUVXn0l2mE9Cb4wvB08ZfyKDWpN0SzrEIkTa7QRxwKo",
-	"E+UTt5XznCmmSxl1xgCTHUJdg9cT9LlBP21LVwfH62A/Q4d2FYemRTOt4sOjbdoIpeDEf9o/fPQAMQYw",
-	"pA3uD0Qzr4LLW5o8LrmsEdvgfoTcNmRKpUScM0NRWGSnNVWyxVRVepZgkTvSxht8eZ1xaT1EArJip7lG",
-	"vT7rG3EurvVghZ202NfC1ut2EDKWmNZjLFjnflMSuSbK+aZZD8EhqKOf4cZVD17b4a7TfANCMdCMw7Wy",
-	"O9LYXbtC10Y2t0RoFMB18Y7NMwqnzkL9IIKGwwGZ0Utzx9sCO9Uaywftw3hSY4fd4/bNnUxxQCAyUiiO",
-	"gNzN1wAqLYX2eqowRYtZYpOmzWu2nnSjEnA1eomlxTwWL6enwLowAdQVXvDykmE5IHtzQUZyNjO6SWk4",
-	"yA2js0Us7MpKI+uc4hQxhQmyMW2eArjmuBWCfD/1KhoAfupsfUZYgRR3wSqgSV/tGXE774PKhv8EkBtD",
-	"P50UXcfYqJ7W3fDRRHm2qiZ64O6tZCwcbATlUB3DisooMTIPd9BfNrNCIcpAkBY9N3t+4uFkSmr0d0pQ",
-	"mtzzpK/2HoBVonZQDmPnBBCy0dRHs3brsuUy3jGf/CghQzbhJY3x3FcOGcmUhSZmzPID0rDNcEFmlIvM",
-	"EOTjKRc0qiKuhHCieupOW3k5HxNqoXHckHv+yZgoQ8o0wyGbI0LL4AND7qAaUY96AMOuWaM99UP/FeoP",
-	"RYbGEdgLBIiP+lgpW/VdXd9r0CFgq60s5L/BwYoE/VOSBLeHB3SzrMhqlg7dzdMtWs+qhfPB7epiZPoj",
-	"B2TSLJjfoFEdB56DJEXYSxwPFyT5wbfvsVaQLdaG1omgFD1E/xiWnBrVidrYYwf1Zhqg5I/J8D2W/vHt",
-	"OL1lIR0aiHIf9/CjH8FHYMwsZlimU2ae4vvk3BKfPfugnyYfJai+R4ixxkG/+sG3eDG/f0t+8C3y9xd0",
-	"yDLVh2ACKKtfYajbYNH9aA2vO4xFu7Tdveaba7rfzU2Y8RGNer4u8gJqHFNBGM0zbu80hGNx/pQoY9km",
-	"IWrMBc0GAVhmHAbRJsnyLCNDTPbulddwYkSvxBGTFQR7hGWK1ZERN3YWwJywFa7KZG7ImWFynkVbXIsC",
-	"3I4g/iRfkrwQ9Swq9wG5o6Yy1z5W727JJ3GZjDy3BlKluzdrQ3syyLYpj1XOrkxrnjPzFkuN8DaSMwSq",
-	"M0uavHl9fkHu0Tm/d3V4T83UPcUw3ciZWhayyFJwpe/17B8LCvIr/jFkA+t693+HTnp8iEJX5R0+KzI4",
-	"Dx3L1SKRfWm+P8fBhI++xCGFjz513vjqw9CTH/5y5oZYe70cZ0uIS4X2VmgSu81m8DfijvMZwn6vGVXv",
-	"LFe3HldfShc3USPpWjaydbVomp/ssC7N7di9Olm7uroia9jOlcqRNfVopa1r3T599XbnVYNuwPZW3RS3",
-	"7DQKQlxzN4CprnQsVV0Na6xv6xYTmt/hSjbtibGFAYPDaqfL4cP7jw4qfpdHN7Iajx7suBpVF+JwEqGP",
-	"lnKxcCvxFhompoi4vw//PXz2t7/987/97V/EFMwPr4TXtYzE8aWuujWm1vxoAXuCRX641SL/QSxru3H8",
-	"pkrihZaGaAgCqEi5LCaoKv3s/PWrY3slUZESLlL2jqmeD7OCMqIwD0XuYOKC6h/0s5pOnNztg5oN8T8o",
-	"u0NakbnVUAnPuNI9knyFpPUPMUb/bYJYgoExSCoGX6kgE00XCgwFCX6VoIkVSnTZZAiRukQHj6TVahg6",
-	"WGsY2lqFd8tv2t1YTgjw5We9ncsLdRnWTUXehlogld5xRne15w1q5l1EYdsDMFtqY4G5IJSkqPdaOkcj",
-	"htHk8FWkxkiJIbfXza6txqx8jjQY/psm273NfABgVIpoNjaEJGBibf63oIKY+8gNYdX6eykwGqcJPipY",
-	"NfD8npBkVCgtZ5ijKpbW54Lr6EwEwKRmVFAUTyY5HVMwhRumM5Picq+3R+fznCsGfjfNZ2z/spjBK3Ki",
-	"obakvCqgvpXpLRrM4SfQJo/iFPDXmkSqemQxpdpnv0PcejlNiJiykD0nrRJtS6bhOuG2SW12Jtbi0BJY",
-	"NJULkkkxIRStgWWNPu0S+sHSCsku1u6LaJ0ligwtEw7RyyYI7BVRmmcZGfOcgash41pnjGQMkCyocIUn",
-	"gRoARdh3pG2Tqk9eOKchOCm8yNvfRuZdsUi7qB107cCVakRIh2rwN6gqd+H3eF/ejBbY6UP7elRb6tCA",
-	"PRsdU4vtR0FW8Y0J1xcVzaXOVErc7QQdWN4oHhPFSw9TNTP4OqL7Bi42HYfEsp7RShVRmpveVWn23qYm",
-	"VSVAxNLdiptp50LQbYg/51Fl+aKeOhBuxkkHLbq6L6VQ/nf/y7/73f/9z7/7L//quz/763Wa9naaNUxN",
-	"s/yKZi9bJChuf0dANSmCW1Wi14W9w+i1Gc8yXgbytN8iHz96YIa3NmL152x5M8BnncECXDHyDiBltpz2",
-	"GkCyn7PlzXsOOkmqZvEiEurOjszP2ZaV590eRMTDIp/L0kl5yZb1YmfbM9jaPGEQsWm5CkQx84GrWNRz",
-	"FZrxZ1soG6vW2/pNCjC/Mfu0PPDfTPcvvqzO6f7D6iTo/jdvvz3q3X9/Z/+r0/1fvcUH99/f/cmd/Tvw",
-	"5Nuj93+MpdXuv7979yfRQw9ZOedtFlD7Q60uhcsshOp01CZnc6E0o2mtEh5JIJ+0X2buDhwMh0tAXM8g",
-	"qpkk60M8X0DI/VOoJR/ZnKDYlw3O52GUmWIQtSPn+8XccOeRzHM2ggv9DiZQDpfJ3R4I4baw2R3BJlTz",
-	"K0YSDIdPcN8hHczlBME3kFogUnJnLhWPfAFeef+FTdfz9dNAF3ZM1wJt2tySE8BwB/AZ+PwuBA/ZxDOi",
-	"pzlTuF93fIcHd/vE143HVAcztgAbHiJUUJNIbKB73yVSJJU0Bqw0ZlYWzVSQ0uBkIxpMCYNhbEgKzbJy",
-	"/jYQxYa5WKiKJuqww7CI8gX7o0dhcql3HatTrMqOhkXxoRy+2bVxvvbNaMM2d4ILEtQL71Jb4vu8+dpz",
-	"7i6CWn4YPSHlZbO+G5KpD7zwGP8ijcPArz/QmVwMMG0xVmEoSubAaQWRcyYMG7KEYaND2MLnpW45mgXN",
-	"oSrOBzCcnM1oftkh5jxa7drRcQkNE06vsvQBafhe4dCslX0Chrw77SC8BXYp7mC/NxE4UZvB7QZP4GB2",
-	"vX07j3t54RCu22USAJ5x/9vIAe7aVxvG/p87Xmqu9xnAlPXIVBZ5D1IqDXOB5Dln2kYB7YcIQUi+kcJV",
-	"kLV5hBJrDjfu1jlmGK/dGvj4fQ/eN8PY6AMc/2afQGZgty/et22q6hb3c40V+dA8+pttz4c4+k1o5YMc",
-	"f3fC/bCGHz9FSr/J2RVnixj7z4qZqN5t62tIipFMo2IUYq/ir660kFFDC3C92xyKY5J8fvFs/+Okh/84",
-	"fIRg5D/99PDjg/sHiWV6qJEsZH45lPKyY53oDW5prvSZjKD31IEX3WR7frFsT29XL/Z2xpMxz1q0jowr",
-	"fUwen3/RI798cf5Ls2Q/O3/9KpQ+h1wg2k0zAHvK2tyOWCgbYhjcYp8EKQsuR01IbQvpVa2dq8036/Bj",
-	"MrZ+GXcmugQHZbeyC1Jic4Isy2L4uIKVAShIkxuWgNU5jZTt807+MK9syMALqqURP3xnMe1KqWWsaCIc",
-	"GatcOluBwOyCXC58MdugNLnN3FyiCmq6StGgM5sX6zKgG/78ttLx1YL9ZiTBCLYoQoblyHHH3Gq4pW7b",
-	"dJaeA/hJc+enUkVqbZhbAMIf9o6PEEaQZvwqwi6ea6Ioh/qoC66nXJCjAxJk6DbCs3KZsQ6QZ2awZ/Aq",
-	"5HQwsRoYz0K7QHY7jMeCnJG8EN1R8LCVqGXjJU0ZoUYRpxqPA6ChRQPl7MIdNmCPN87Uro7hqcNdCp32",
-	"Hnv8UhjK0mvN1eUke7j5bk/C/Olg3OXyB3QQo7OXbck+iSpGI6ZUYtMVIZ2mTPMhdGhjtTAlCBxEj6dc",
-	"MAXOr6diknE1NXdBrLb/SsJtVGyJnlDDLwH+IcQr9tZWFzUGycuAeDelqk8AjU0FJkxbFCRnPsm6TwCA",
-	"D1EbgS0ZZczIKQ4nB2BtelgECOy5LkWbZjYhsxY8hca1LozGvtpDZ9zhCRBJOEmPkGuhlCNAw8mKGr3r",
-	"k5cAcRezlzaCIInXmDDLBgg7Wm9QaMLXQYz2aye67JKG9cS9G3w3cIJBA3Zxo1V2uVtYXfaHitgbvYkh",
-	"K9JOEKG+XsFWO95tZa8R2BJiVXdHZ6+n/tW8NqpBJAFSXVD6swQ+ieYXlm4oOp+3Grmtg8vWb0fstGYC",
-	"Z4ivqowMG8VRuqFdW5kJ2QGoV8kiH7F4TuUuEhxXB63YcgiVWJX1gSluECuuqwuXvtqeIBuUh6Ou+HHq",
-	"vWwIx2vIwWxeDYk35QidirCvph0aJszWbL+dHTCtjmXQ3uyvZSAJBF2MQUIQ8XihSlzUjWLHpA00F9fa",
-	"qk2JlxMI+UZSi4SxEapXLPev1FDxQYPML5k2s4rFnb6Ugmtp/toSgXFU5DkToxYnofu1hFzhIxaW/Ibj",
-	"7WGHFYa1p5RnS6KlppkK0NRGUlyxXHt4v0pswONXf1SLDKiXUA3DBCAQ4P77H7TVfhp8E62u6qt2fFN6",
-	"xj0cXPLTp2WyMU1nXNwzTIQrzUcWUbh9bgFSHLQ3tkiegkhxXPkIfyojVi8Zm7v6jjCung+oGEkx4hlH",
-	"iOBC2TwAI9BLp+RCAgECzpVreao4vXduBjalfJMYvYP9T073f0X3vxnc+9F+S5LDgnI9GOVc8xHN2tPM",
-	"fGEvH5RwxTKSuA9XB0gcPfzkqEMAFQyFzVg+MTS68Vj8lzc3GOtiXDUU6z31Ii+EPOdFxhRJoA1DoElt",
-	"qLbdJEgsEOAAqaAoXn8aMQvpK7bYfaSalX6b+3jJln1yjsDpGEX+KaO5kWvkJUPcTR/QqhRUNJVj8ilV",
-	"fERoYU6kdhVHYgPcPEIOw7TW+IpxDXdnrLN7tks73Su2CGCsu0Eiug/e9+oLotgoj5lkv4C7kilMjTgm",
-	"yWKq2GiQWJ55yZZGEx9SxULCajUrQCfN2bytzGen21YuyS63zjvSOxUQRYc6VhC19YiEETrnRsQnr4os",
-	"I1KU0I3wuIuH4hWIcuU9RkcztsH1decnx3d+chxcYvtv//jrr/uNB5Vn/cH+27vVPz9qiSp8JfUZo+nS",
-	"1sloUEML71hRTyRnyshsRpnOZTHMGMTSsBRi7EY8HxVck2HO6CXLT0gi5OA3hcSCtUIOIK4tOUYEa3AG",
-	"G+4H+TAuYiyHOK+UFPMTkmA9Jau50/kcQvmNpD+XWQZ1OTTLloFgaoeH9UqgZ/wndAwYh1BnqBtGilu9",
-	"M9+oe/JK/sK2XT55Zrvwa2678pUxonJ/xZLZOOzuM8+6V5SlrhQK3jbRZ8i/aRQ/63D3VfI01yVqmj66",
-	"mDM+5d84U8bGdTEB64+lA9Spa0E/llgOeoe9o9793oPew7e9tbp7vPQW9PMl5ZY+8O9zNMT6v8sKXPBn",
-	"pcoWPHlqQ/Ls53Lmina9raztozULu03NxtLoUD3oB5CnxsWkRw6JtSz3yBHBUms9cp/4imo98gCNKsQV",
-	"EA2PpF/lbdf4nAULfM6C1T1nwdKKtLKuIj0tB9OAGvIk2PMU75di7dnqaOWO19wDpCgrKSPsUuwAdjx2",
-	"25wkLDIYtw+vMR/LIor49Qb8C77UOFygzmwjx+DGceV6wCldKcrpYwqQghjNsyWkj9LUFRgr0ygTdGUk",
-	"TYt9Wd6v28rZioEdTaKIk9a1sD6S5xZWHI/HpjyJ+8qG5QRj9LmNYrOdebibkbJSm9QaK+v5HLXua5jH",
-	"jk57zbMaYhFXEIgtga47wIZnFHlENi6FnsZi2aqg6/Us92Lnq3q3MGZhzzuP6Qw7f0nT2HRL7tQlybgL",
-	"CiQWuQ04DtQ/MJdVlhsxLV6ExLOHGKuD+iFlVSGbAIIYgBSUebABkyXTJ2D3srVxLGpJiRtbIjB2inCK",
-	"EXEsHnmrg12Gr8cgQCj4dKZLX0EF5XCj2KYnNrILE5O5mPgs+Z7FdICvubCFa8C5kEPGaJcYMAYorRst",
-	"zhl+k37fDMvzqAopVuqW2eh8S1DrTsVNRKtXpmLLpd161Hp1dyzGRwS1JE1ze3lGUl7wR6eo29WvF8ri",
-	"qt0Ds6a4aKSYKIBgZ4OZmrT5KAN/cjUyoGSIa2nciEwDDz678vzVXKyGBVn+0+0waXCnF0J39Vcyoa9V",
-	"TLXb+fM0EXVtRlYdluCHtg4W4tUgHfhytR6iWTDk+arN9aLiHmM51tbbbxd8CgAhTHjO1y1LbAvZoaxk",
-	"5k5EhamUmxjUQXQ7VSGnBg27Ga8/pJaFxkOCLa5y5WItEyd9OEjSsx7dKU2t6mgzHMOcyYY0f7M32JfT",
-	"JeGaeFF6TZ5xg83bdtev2PYGl+9d31t7AB/je0Ya3cbgUgkAijhlsbkfKmLkIiiVadHPqiRkxDMIgsXR",
-	"BLj6ECLg02Yu2bJW1+nw6OPVkAstYAvVetG1AFp0+pZoQDablWNCT58E4iCEtgbc2GrDAj1fSHv9zlE/",
-	"cJ3mhQDP2gqnsGV2eMZEdbgnRMhF4L7vk2cyJ8NCcQEK9XLOyMOwFC2oUYmDT4FvAMPOQfPP6LsnRW7D",
-	"AjAjRNk1CRvoPstt7FV2MGtx5OxrJV6OHXAst16kCPRkIdKpWNamR7PMRVHCdsIlYDc6vqxta2iT7s9A",
-	"QE5WQzs9PHr4aH35xi54PhWRsAT1yduCAZ+BPC9kahHfAJSdaCkBQQut8UB/VAdwBPC+bRbTyyv1FRJ5",
-	"ZdjejLkAq5CcsHpfDiE/EG3AdXc60nSyPgBq8orOWHAdr+WInyuWP3/S1ANi9gjPZUsCXX9d3IbO/8Wu",
-	"cyEapLcarKeHNJOGYhywfi4IguYgZQVnS8fAflwslC2iECL+oFelvzWuz80g6NaX5vsxw/fIQ6IgKM4J",
-	"Pzfn+wiHXxroq9qnM2PWLRcwlPBhaLuvObIaz2r+kZi+2zhTuxCzJl0K++MOyZzkTBUz8JuCDuMQG0jO",
-	"sJouegiujNyB1Tt52hXmorMFbVMpb7saloFkuHb4VXFsO42zq/DkL68KTBuWZgnRH2GzdM7NyUJxAI5T",
-	"kbO2G2r9ELdScEJ5aW0XpdNiVQrDvJRgA+zXbnrtB2wxrAl8W6F5VCwlsfjffALDYljarBCYcymW1lyw",
-	"1+tkX+kOYOcBVQMIgU6A8F1sNOvyp27IzhOzs/b2fC7Bev5pWRDh+oQkaqk0mx0jyHdyTF78/PzlueGU",
-	"PSjiJYQsIKYEfo8G75sbiqXrYZLr5yTUADpagTauJnqTDrOSCweGpKq/kaUW+zi0LlV5aeNs1VLYAu4d",
-	"lBO1JnDPvWr7Xbk8N6spGlJTmGHQvPu395J3uUV97a8bqfrMhDloaRx335vzogbF3t5Uz7I2GwwMk1BF",
-	"Prt4+SJ6HLrW5NVcZ/HAsWuTeUC9JUljf+VSV9fB05pbuetT0e15Zd0I1K2paW4E20JF+9NQrVKwFktg",
-	"M8rfwBMTpAKFleAf9K5xfHpEimyJNd/YjPIsOSGJfcfXiATNdcgUTxlUrf8C0+WNmMnUiM7BTgLlKuWY",
-	"sH3TDMS+wBWjGwaUH3xrOqAj3YeqjtaOUj41Ouf9EdaKKDSDP81rNginBNfvN2AeuuxOR1ElvKdULfrf",
-	"7gjPCXrodqNoe261umzGar5UZ0HdT9FtcpFbZyLqJt3Z4axWYry0l21oGMM6R/7H/er1yQX26c1KnFso",
-	"DecWqZz8hlFL+2g6QWQ+5JqUFlsuRlmRhp6ucvZBeY1YOrXR/ia9wHd62Ds4OCCWv6iImrjxFpbO/0hM",
-	"gjXkRvR1OrGp/X4sE4Zg71zgWkHMpbPtJl00ltAQ3BWApB6xZ3c7aKwlNSNkivHYJ7AMrdNDIswVPE9o",
-	"VhqyES2wsPYS/pgxLIWUoRluRaGWjTcSJhGDs5Y5G7TFT7mgLPOS06kagVQ21hPbSDBq6qSa61hZhnvf",
-	"8vR94qKrssxVqe+AqG+jV3Dp17EL2LfbYefKrfbOeDlWcyiD5ffAoCHH4465E6jcvzYf2X+aT6Hhz8Uo",
-	"Y7Ql1IUiwvPCwlFwRQqB0XQLm6NOKznhigl9TIS0MXYAB11gB/4RFuxi1DkCcsM1C90nCSi7Nr3EtVqp",
-	"/eIGouz3U6qgHBJ+bkjUfg3QAlyRZ6fPXzx9ggmx5jOEJKhVhLc1kHB2MNaGV8MOzRrKLBACyHvQqXte",
-	"DM0CDv3osR3Me4Jga18aAFx485yNWMqEYZeudo9/2QzXOkfA7/5unlGBfvmM0SsG0A+yAKtpBonAKZsz",
-	"kfqIrBCuASpdm0796vQraToaYM3MXDoSlKebM/utf/AMGgHSGsXUf+ua3cD+775wVoMbUetXh6s+xyW0",
-	"kaJQgh6sJEpxKY6JDqJZ3ZZ2CWSFKCCPn7Le/A6vB0xm7RfIpa9lOXQQJ93t4GJQlDxkdU0ax2xQ+GH8",
-	"iuWD9oAsTNUadLNlnjORBjZMFs2eLgPJzAtcTJBrodWsm+Xw+iF43c2rVF0yrEzINcqAcYf7xqgjFpqi",
-	"ZdX97y0nrnaNBRRTP629ynmvtxwhgurgwtC7kBTc/jZslwEtVk5b/SyF8XnlmVmbhW1Y2mPnhKgBS26S",
-	"wrJJVop/e5C3IrbMWT5iQtsUHw89ZqTxBEAjEouIdWB42eHBQcVVBomjZc/C13tcRwe9PWh8m+SaOiFg",
-	"Q9Fcm8r0V+7KtbXbcn+3V2nL0exOOA1WYLdS6WjHplnT484TZXynN0Bdtx/7b0axZXDs9UW3lVgOMk8f",
-	"HmwV7mopZzMTD6SGckG+ZI+nVP8QjD0zqvvk1KUEPbr/8QMyXGoELPrZ+etXPTJjVBU5Sz0G4mLKNSNq",
-	"TkcMNAII4bT1C8kiN5cT+M7HRZZZS284uocHB5FN2lKmmlsqrViTjx5sFYrrr2aoztFiCsHfzKVSKFYt",
-	"dlR6wq2RaKNaVCHkwo9Wjy+QH9cHEPpggpbI01CiR5UTMc3q4eqBUF+Tpm5yjo0LuMv5qXvwblYgW8kl",
-	"d3sR7PYSCKJ92hJgCJhKpGJkyKY0s9RPs4zlhI4g5qHm8Vrj43mdD/mmXJqXkVYd475NJ5bXbirG+W97",
-	"vt/o4l2xPA6QT/WKkDDLP8Z8UuSsI6JxDYu4epW0pkLYbbM92QJ0NGchVn6W2bc5jGW9Lg7F5gc23KWJ",
-	"3QnPy6pi+HoFnN8ObrsCSDJLmdIDQARrRRP7zJVh9kYz6yG0qVVpgakh5h2m8AfTIkstTA/k+XlzW1pY",
-	"8LnK+H0yoLVqmbehohmdua6PwLPhQ4LzK2e4Av8G9ugG0Y8qLy0LUiozOY3mG1zAYOYstwDepSUOctkO",
-	"PbC33ZlCaJ6FwzRLAhM1QoFeSDKTrmZZm4ZYQ7jGKGFnrNxudjziCz53unGP0EzJStF4lrMyVhkRmbfr",
-	"WBZ6xZTOP3/8+On5+TZNN8rt7mFnK7N3LajkKvzasJCfsGDVllB74RKBuVhC2omgswgstZB6gKa+rglx",
-	"Xd+tY99be2LZ4YqpDyrDai4CehIBr76xGnB0rQMIjcXmcGzgVwzRrSpYOUcHMfeiaXwdqDfyCuHh5zWD",
-	"PQs2CtxFPftmSd0ObdzlQfKc2GKNtj48BNX1VxzTTlgkYEUcCBapg/Dm6asnz1/9tNdMgnWI5r1N+mgR",
-	"W+u9UCHRMbNRHx4Behe4KuWa1WdXGUnEGtQk/FrjFnkkiMR0NBy7D92tUL+sS0YSO1erJJwdSsBOptql",
-	"FPyGwjptCBVw+uY5+fzshVETmdAsd7VA6Hx+7KsNkALcVS6BjSsXYR04ot2lGxQqmFM99eDCUylYNLI4",
-	"DlmPAmDKeuTwiKR8wrXqk6c4Qh0Msr9pqurnICSAs5LiqAxbhQrHyrTuR29Xvpug/ps8lk0NFRp+cQZN",
-	"ETWVRZZCDWKL0mdRGqjVbXG6lGRcMI8FZUY3YzmtrKNpawGi8AwAUdk73V8bLuqM7WHkcZkz/5t8FVFt",
-	"Z5RSfNYKj29mdv78pUOsF6nqky+t2YbrXjDX0VRKxVQ/liXgM0Dvr07+fL9qarviCu6A7pYp5Jpri5Ve",
-	"Mxku40I3RCl+AzJHytWlrQstUvaOdSz2a6/3a3ni2DtM7hp00UJBHTDrlzHNCH66dcYRiAGuhGKbkJbS",
-	"Jbnz+cXju14x8i7ohjIc4xdW3Fk9u0rO8NztpAtXsk1sPU+sxbduhVvGsKAKS0tjDQFx3UXnamDLVrSH",
-	"Qjll1hU9RzB2IzQgNqrRi7mYQExK1BoIaB+tGwtEhGjra7cP4ujWnnd4qVn4zZFXMCDXYmUhevaIVqil",
-	"ejKqu1g5eSu5wW49Q77bnbuHqj1f00dU8tJbdxS9sfDnLRZP+2ufPNdkViiNFQxdqDxSt42JNfLfJVse",
-	"kyS7VDM1SMhYZplcIC7Hg/skY1qzXPWsENYjyb4Npx8k/Xpges2mfhT3brR4Nd7sJCBYFaMpAF3/4FvD",
-	"TV5BfsAH4Vh6Y8SdVy3y0hO7+tAnyowpVVOmrLwNpdpxyUjGKMTPJD9KTsjhoZHtjw7IaEpzOjJ7WUpa",
-	"yY8SX8nGKvZckBnlIjM9PJ5yQfvkFEKtFEidqBPgq7RZ4qgKFnB4/+ODA/i/g9UpDFXvy9df/+gnXx3s",
-	"f/LW/B/ZbyMXx4NruNuWWQbRhi5dGdhqz8vb5W3GlVEIckbcx31tbitY6wQiEvsksby10S7UumNzDQmt",
-	"M5mzk/I+rOSozKpxfSO8pspr3HbQMcoPpn/mWoG/PvNNwZ9PXHtusV6Pnzs+18IHV5l74CWU15FFoN3H",
-	"WjREGtQUMo9Y3Jix/cXpb8jW8I43Nq0J6bUlahbDBn3JG/zCHJGgRh0GhKY5v7LRaJ7YjeRV8hAjeXx2",
-	"cfGGYOwTrMJQpssTD115BFkBwck7h7IEqgqxAXSUfPTRR0n1/BwdHJBvv4b77uu946/3np6dfb33vsF0",
-	"D2Knw84s0NxqPg6vw0MIpVuJcoTumFjuKsdkyqgvCzSnOZ0xDfzO8J9RzlImNKeZKmeDZ01Jl+UVGgSs",
-	"6tk08gHOWXO48QXttBZ23O0XS3syQ0lcM6ansuXCxd/MzAw1QBh18vL0+YtoGbQiz7rE7UFv+HY5gx6u",
-	"Toz4f1Gwgm1ZJ2pG3w1WpvGfAaqDwnMBQjjiO5gDUDGboskCH2G4NFdmLX45OHt6cfZHg8evP391kZSw",
-	"3lc8l2IGGFyUGO7FUoAhXHCh0N3DdZ+c1vxfUPaAWgAqG9QLYQCWGM2woGiFA9Jrt7eWJXTWFgGa51zm",
-	"XC8HZrlW++7O8Qe7Sq5UmwWowclMJHNrt5hSza7scrpebrz8T6WWoEXXWj+DsSzHb5mVE4ISCPR3TSRg",
-	"2VKWPuJ08Obs9eOn5+fPX/10cPH85dPXn18MXj5/9fnF0/MYSfTJC9NB6DjQ9JIJv+OuuhbPidUzm54s",
-	"v0aPDh58XF2i/sHBYcwZaS2BA5tOMWh1XLlagFRAxQ0Y5lxmWSmK2jriHDMYXMssPcFrc8EVZAdMDL99",
-	"cPAgXqAYDmbKMrpcv13O0WDBNmyRWH+F2ZDlHikEYMVj3gVIKuZcYSrFAKjW72t8K/E4P3n64vSPVu+h",
-	"Yx0Wvp7rm9q+6NaZ4a8/nqfh8jQc6koiY7Gf40mFkrrKRhwhhCFb1M7oqpUyLPDL0+dR3rd65qsOdzl1",
-	"WwEFq7ZUd7CdWspawYZsa9zKEs2EYz6LEf/NxW4lJRT7SldMO3P6+NGDddh8sfv2DJQY67eoXVccmdg2",
-	"pbs3/6ZR7RxrU1cH8XbVDHZnaSkXbZdWljok8U1js8G5UoykfDxmuVcxnNRtBhqIJv0brKjiZ1bCtpWT",
-	"9Q5Q/8gDtvknIVqbf4hQbW9x5YIykDdThs99M2wpMU2XjbaiSViw2Ex0AJSvzuJJ8KFNe7I1JJpgw9qF",
-	"eeVcSeHpgbsCY2Xh2Fil9Q6m/IwNXOWuDm9j5ZnrpWhRDUhHTYhcax3ygXMZC4Qr0JjBDiMIhZkGFX3L",
-	"Wqbd/C84hhUCi8O/xT2uhk+hOcitRfuUAwlFMJoPZjwVfDKNKA8vHWhcKcf5KZobiAsy5lfMI8nKMXGN",
-	"YeU/a2SxVGFW7oQISUoK7YrCFpLpBmjZchFZyzO5qG5mOTsj3hgpYkytN9zcsQjObJ3g3XLZ2iqhVYpj",
-	"O4OSy9IxY+maeQyNXNgP8a9n8PmKclcu2/y4nPkIHNtlajoEnRuJgYkUlGEPG1hScjUQyAhRkCsLpUES",
-	"yzPQ9BYazQohcDYBfTbCT1ZNucqqznx71efPytZrP5RgmoXA8N+VcoSmmhkJ73PzcjN2rE6PvUohOzzv",
-	"dqdthyFPC/DJ3Imvsu2SG9XPqCXqkjtXro0aKFTIF1uu/xb23yCeT5eg7JKh1FOiuLm3ccA21AHypODA",
-	"l7gdQGNhyRjkUC6u86Q0Xc+ogxfkgigjkVMPcdC0MzkBDmyV27JrIR1xA6ED0pENp3XBXt3Zth2Qjo9o",
-	"FRu1aeXmXLVwzK4scs7iWdduPXxIIheITZFH+KCwC2Te82ffBdbMuvK/CcTqDpBA2kcE7Tp1ZOLiezsX",
-	"6LLtqzUduN2EMEcHQatKizFW3beAtBgtTKwVvMNQfK5mdzEL2TYwIsNy8YaOXlKwZRUe7c7OcaAB4hmy",
-	"3iRr8/WbnUmHuwtr4Q4c/D7D+EkqyOEBhIrbJVHg+Ogy/3r+qb2QKge0fjwa29ekmICcK6u0noc9k/ls",
-	"QxNqa1iBOZPO2O+ug0iIQSU1KYqJkPErlrN0gHsTqZ7s7fSJXZqRzIqZsHXFzRVLfCth4PDqrKiIhLsq",
-	"chh4TYuRPORfFe9LlY9RCMM4Jo/Pv+iRX744/6UhvJ+dv34VLtuQC5ovoxUhgDbt5NsCC81vQaBiDA+P",
-	"BnWJNoJDKwNnr7NVNtAdLxld1kn73nbOH59NVs59VFmwE4RVcreQz8AoK2xsvqQVcXgVlzydzxFJQU0Z",
-	"a4lsgp9wyAuZXw6lvDwJ7bWw9LjuU56mTLQOvcuyV7a447JqQCeurCk8Uze5qiuKKFuhhXdil7uNJqr2",
-	"vfOQokj314wrqhmBbj24qKYjbRX6+31fh5uzAy9iRYK0K5cRAFBxHb2UVhq6ERzU/m+dL+766mPzuOIU",
-	"u2zp7ZzVWzynF273q/OVRdyvZystR/Qrm5VmOONxTbepisVWR3JqEUjPNgVg2FUrYKoFfjIxA08CdEvA",
-	"/XfDcaXkUsqzJQGqUAhMRmShT8iBzQHtrheCl051PT2VNeJaeUuddjFyW2gFsFV+JG5x2nb+iuW7pXKU",
-	"qndN4Nhr00FWjiGGzYCflbEea3Mcq1+Uo4sPa2JdGfUQkgkEry/J8/PX5P7ho0f7h33yWmRLHzgJ94L1",
-	"k0OcO6Y/S+smKITOl5WaDuyK5e7zUnhKOc3IPGdj/q4aTvX41d5qrOTT/V+9/fbofTTc8AyU+0+pHk23",
-	"uxLROrCJWGDed31VxPdDd8G4v9cgIrmu4/sVzGt3JwYtJdDtjk+N6fnpeGz+jlfshN+8mx7qCln+D+7F",
-	"r8XXYr8E8uqRqkUcgnsQbxPiTR1dcmX9lX34PMTTdCn6Nl0UwU3wNfZuSgulq60H4JkOx1ZIW3kHFYSM",
-	"jTU2YKFq1nwexw8NAVccgiiGfpcYOIDgjkib2CGfCJn78drgEmsdw4IkMscCeVSDHwddUbayhVuccaF8",
-	"G3Q+x/gKMmVZ6ufR8q33JCfHEAaDMY5lPn2wj7C+c56vXV1zhyVl4lwCMSNzqpTr1NtVDDkUovzzOAit",
-	"rBassu8sHVWQU1sxCYZcsFpDNlzfmRvBB47BPl8LQlLJlNUKC6F9+BFG6tmwZLe00DqODMAM3RP/hRMf",
-	"4hRpuDDHieocglXc6iHuq9nqCQTODunoshciLUPrP1REF7kgKU+dHsvIHd/s3WpNHrRbmimad80zcqfs",
-	"926fnEbgaoEkXYMYsuPwWqG8rpYIKwlSvkjdUNAHET2MEMhqRhEGCVcXvf+1CDxVEaw8l0XtjzRYJR0g",
-	"oh2uuXns7PZ6e/YswcdwIvZ6e6MgosBS715gHoSmwr/c9nZ0kCFnLGMb8G8f2IB/OmBZ/OtpMCF88rmf",
-	"lvvbTQ7/viiniA+e+4m6Dtx08e8wjMJ16qaOfz8Jpuw6TRvPzvxi+Ktgu8uczucdcK288tlAi22tA+Y8",
-	"KeiXC61SDyuBz8DmL9lcxwtUdKkI0ZJXgVGdbahiwWmzshoweCZS1Ssjc6pR9qOM8qjXJ4wJ61porGNo",
-	"W4kFA5/1qgBomA0COTJAEP1IkGXSczDClnWYy1GRqYflkRDVVJvX/aNVsW8HXeaJWmIbpoSL4dDSBjFS",
-	"527CSxHItWoUXB/B0bX0vNnraN35LuC2dTdPWbkdD5MfRrvc1hZgduTQbHrkfonVY5nxUe/+9vFf0GsQ",
-	"6WX+DqIAqoJsE3rBGhDW5dZ4Q4OV1HuBtCSYilSqiFUmiGAAIny68iFVAL9VlslDtaC3iULCUqN0xKyU",
-	"7o5ar1H6ZQkvtva8nkrH19JNmJf710/U6giOe6/76Kl56QnTlGc1hSaiYph3A3XXdNcDqc0XmrsuknRM",
-	"QYqvLTDAs5YKlV9Olye+iDUAU7iESiMmIQwFX+942OD68QPaTsd201i9v+GcW6KPdb582VYI/ZnMq9lh",
-	"6thHr9lrwUXiQ47cuMhD3B8n63voAp/R7l3noeo1hdAXKItPno+trmY0PJB1ZQ4WkV4AwfJDRUZSAGAe",
-	"FiWg83nGEULDW0O+Ouzd7z3sHR707h/0Hh30Dj8+eBswgpVm7o/XmrerrsaWC8hzjjOZVWLZMJ3UhkPt",
-	"ITwXoJXMuOga6CUzdu6agT+wKfPPM2zO/PMUm4QxFDpq+diw8C+aqez764sQbxHg6zDduwCPWoOJq9b4",
-	"/7P39z1uZFl+IPxV7sOngZaqIylmSqqXTCxmsiRVt7qqJI0y1eXpksy4ybgkozN4LztuMCmWSosewwbG",
-	"9qw9AxiLhcdjewx7d2CM7cVid2dgjz3fZaer2vuXv8LinnPuSwQjyCAzlSqVCXSXkmTEfb/nnnvO7/wO",
-	"kKa15ZPcyumq8vVuDfNMa6UD06tslS8x6lyIXNdaIx9KM/Ia3adoRkQrQpcB12wK0R4xvR9bAz8+Y/Z4",
-	"IgoxMFc/OZjlYNrG35Z4ahqGdi4sWHalpDLz9QU+uhyIQHNZIdUqLY/SgizDC6kFNGcBmNAO2ma5IaGp",
-	"1+wJNlVevwPY1XpZvy9InLfv7sX+kP668rCdpDL8dn+J8OnN7f5gJ6+O3BHyZ/To1rusfoi2TfJ5mfMj",
-	"0KrubpT10fFXdxsJrC9xjHynzoXLS9JV4tN39UXzwrhWgXf9wu4LUR/YgVAq7vOuk6EkxXhBnBiWpBdp",
-	"ggctEmVN7OP4gPbXUZ4srEJ9xPbLRow1uIvVAYZR52SgpuLx8AtxNlaq9qKjNHl79GGIPp9pSIxWoqLF",
-	"yxupDY4I2mqv5g1/KBu9NWubuoua93j4DMtwn++5wtxXxxnm8joRPB+MT8XLYjOK+zX3sFCS1s48SWQP",
-	"5yQ2dQgAcbSqqSbFaJ39r2bKEFt4kn4l1tlPArvoMrrURhVoQOYTYnHtitrUOmnUxkt4hy12o7X2YOq7",
-	"Euewq7lu/we9ui4hdyJkcf1+4XA4t07jXcOhJ14icJ4IhyxniguYAO6MQZFeeI6q4JZPQWO5u+4jo0rs",
-	"8j5IFbNCqYhcipgU0SbgpvyM6Ncig7dmsZ7oLj3Snyhd9P+fX/2vMcvSSUr72G8m10zJM8rRvQDZ7pIl",
-	"LqYiYge9XiCsqY2mGocp9vWgL45Qwx7wavNiR2z//aCspfzbB3cu5dyA1IL9c9GATkQR9kPN1Fwi8y26",
-	"UlPt00Y+4IMxek7HXDuiHyNawCY2FTmLXTWxDwAEFggYZZhg6DVw65qi0OKBdp9zsbBex8CXQhQ6hFAG",
-	"JyWm27T3T4pMgSGNwxSKpg2WYQTPWWdyArYiwmydVvImL68nywhkehIAkcdicC4S8hEHpq2gqXOuXawf",
-	"OImI9arawzu9j/yaII9YDN56y76Fi8t6/ssr3IymGbwg+ApPb3OsOx3FPOVOcoi4xUftBJcgQ2Av39vv",
-	"3TnYm3LwUaw+YC+xNMXLqRgUwDbisoTU5XdG9zS5w4vSSbtEo7Eh42ojaXJtzZxm+rIV2zDvtYeIUcqk",
-	"DQC/5BUGZPHaQ9amUX+CT5v3xkqKgNV4JY9ZQOgX8Ac1KNITI3u0hUgG/EBLGW/3QSrFFyJ3aY/jiN3F",
-	"b8OEz0jU+CH+MOH5uTBHQNxlx1RdHkBWZWnPp5AgGnggIagxMRKRoHhmU/1Qo9yb5SOzFmzfVrM0f7Sx",
-	"KzQdySaKYndgADFcEjL5w0mVSvY3v/rDv/nVH5WJpbkTciTmY1MUwJhmukpg+Jt//R9//V/+4Td/78+/",
-	"+cd/uZrBsN3Wt3m9sGENgsDHdtd0e6ELMSHW7ODMqA1Vuns5IECgZKxNBRGcHdg4pI2xk9Flj1TBCjVC",
-	"3zWeUXSsxECXNtOib0uosOBlapTKPavKbWsRWdvZOpK8z3l+rgMoFdBbBVDrLjspeJHqIh1oG3pcMD7l",
-	"OWlBmLSAEbcFJDBKVIDUAmXAaWosS88FALbgSHI0TSXAAupV5pAQutAWf5dpgTAsWUKykVvcqClKDoQ9",
-	"PR25jyjMXb3bCiQQTlEzLsFPK/KBBUpvmRWrovVuhVyoUkSGwrlZy7+2m4xlRb32m0wzEQ/lVgYiHiEL",
-	"z8JTYc3ZFjHhaz/BmjpR+bui9EUApTBfntJBXqGcyAXPjDYRl/TSIP4C+V2NToLrvMtiM6DJDNGJtc8B",
-	"kS2QBEKyLFmI/MLxBVS2my2rDzafACEUbNDQXcsdPT2Qk89lmfoVe9OJOq7gZfsQjQhqGdXEbOglbpeg",
-	"xxlELH2fA2giRcmRpXTEL4t5OnBMDPChnUOLX4jc6GI5ba9+EyaFHsQRgssA4MMQ0IRIiFSySZplqc8F",
-	"s0WStTOecUpzv8XbgzGXUmRtjfZymI42I662VJ2OEyVPL0TumWNriKgDblazjpEtU8hBvgDsEHCtjo1K",
-	"wzXyrwITsU0zkmr/KzQfqavHENofj4tiqg9v3TIfbwETLaMoZbxl8AEcf1iCLviCzSThrh3LKwBiOdPQ",
-	"SBdFa00XFLmRi4lCRjl/DYbWRNAUowwAorBME2u9qxHk+qOgXGIpAIbzM0HrFzOD3ojNpz58iG9CTbG5",
-	"3Jt+dEFxXsS+TPcTjm9cV6RRmpeeIwtAJiAf3fs4XUEqFi+VcYn0R3xahydJhTkq1RBOz2E6ikOm8cEY",
-	"mYelObgh0V5u2qb5hRl7x2eOb3bxMt214Qmg6+PGx7A0yQTPs1TkzoALBRHLoTzyeTQgvYy7jYOoJB95",
-	"iBhrYs513syBkno2qcPAnVgzUEVE/VCXOSSI9tOhS2lnA6ZNFTyLGAjhXAxnkEcGsh96Zgt6vLudGNkG",
-	"oWEPk/76G+ZDevRzTWkwGvLDOa5RkpZziCQcCRy3kFlW17KIproPrppkBaI04KPONOqIukLbIBUm3mMQ",
-	"Eqa77GOnrpmlFfPpNAY5QOpvae0FmRlB2mkHoe/Wtvk8lUkbM7jIPzVPOuxyAA5e9SqwyxJeGF5OzXVq",
-	"7Vv4lHlezft6npLjfImuWuUQwTZHC4lds8Egg/ItFRGo0Mw1+0haXZhNm+Y8l5QIbGmiZWkDDXmWabzV",
-	"pxrFaRREPcXY0G5QaIw8tgOVIxr1ks213HyrBvx+qqcZXzwyj1pwBL/gKRR9Ka6+LTN553RVXL8sn5Jz",
-	"Rgsh2ycymqos67JnU5gYIR2yEC7XmAcH9yAo3cGK6m5tgiODfH+apwPRJszXSGRNYcT0Mqht+7fAG+uQ",
-	"/2CbHizYjXiiZFooU2HXfhvfPGR37vbMkup1e3fudtn9MGIZb8gDpQuNbocjj8AiRCOgLUnPAD3FnhGS",
-	"AYCpTbD+xjYpGitNfsnVy8C7MLfDTQCbb6sETTzMjhQq+7CobDRiQ+LXjRYLGeXWr/8T8+QbQX9Q+S4U",
-	"gdSdfl5rmwBa5pwPAAyrhkEgnr8hQQkC0pXCIuqZtbW/XeJdM5L9r5Rcuz5O04n4uXnOElT0daMrsXqv",
-	"K0+0J4VbPdPNF7ht8JUW778muX/yXcZirqDVIJpFexckjSSAShJ00itXZd3P6RQ0UuHKqCortK8q8sVf",
-	"YwNFunzMlxSRqigvHXLuolq+jgRqJx1udaesP8W8VIq8KaK0fiv7sd44sC3QFLe+z/FSsY2sz/3iM7kc",
-	"0V21OR1LkEldYirOuowja0XmRvzNK/OhEiWmo+1c79azwSv17MthfLf17LXSnTCyqJ2cfkwPl8NYVrNR",
-	"BeFhRcfXF7k8ptCvyE74upVyxSTsrSE6bqXW3Iyv1SQs8gdGqb9PHahjZio4UtKhMmlWPxkm/F0a0xpY",
-	"igGmZjVZusHnURtA+tiXjokKKJMcfeeIRmzgvynIbk0jeu2TlOYgbnewBYbAxuYYEUrPUeW6ZJywPW5X",
-	"Y2A8rCHhq4uzWtmUoZmFuvM+1SwuxrnQY5UlcWBibjwf2sEQP+f5+Wdq/oUrgb44oUJWXWk2mGNIwpzi",
-	"hUckoKe2Tri8mh7bDcoGIz23lxx7O6bc1pfUIexaaN6Xn5KZo+L0AFMKpJM5CjJumG2A9l8KQLOwWrCr",
-	"HLI4U6M4YnGSylHBs3Pzt+Lmv3MxGPPC/CUmPM1iMvru6QmQmPAsXcyk/VQIORCygI8lZyyfTtd5YSs4",
-	"dL73VS0E3aw8yDm5F5jPXSPqY2m1/lQsHia1c+5+R+Ps8jNRZ56nhXgsswUea3AwPybR4DPN3FkX3HbG",
-	"tXiGWbzcypjlae1hTgbjxqzsFcTnWmsqb9B7bNa0GnUC3LHWs7Z86NaYqpN66ijPp7BRk+0Y+fi+X2h3",
-	"O691fGG6s9rCs1QXtT94SE4THetmrc5tto56/v2CLpp1IWfpcFFm5j8XprvjCR/g5UEmPE/25ojk1jVD",
-	"UJEnVGadCCl7JJDX3G/G96MWe8DcOx7xJsCZA9pAXoaQ8A6iT6VYBR3ZLOdePXzWKed8Os3Vhbm129Kd",
-	"dyLNS1lfgS3+B6/MQn4dGQlpcVxGjeuyY6f1WrOR83KUQSwTsHIBxka8LOrcOpRH7cRbnIOMVStTNtWE",
-	"xFvptizLwhGtWwVW2teImZGQRZPEbJAljQJA/HLGsw0Flrt/bLRj7RFSu5vzCZe0Mdu3wzLyNCR1R2Yp",
-	"XlBMu0tS5PIJjpRKrMcxlSzGsYiPAL2EBgHvtbO/HgKY5+DlS0yx61mBlpuLlDib9KlOdu+Opt3R9D06",
-	"mgYqnzYIryuTvHbLRE5WunrregXKc90in8mBOG1ASgp5ITI1tbe3CP0W6WDMTGmkvGuWC6BGszeRBRtw",
-	"KVVhueKOWDzM1SRuCIzDlu12+m6nv4M73Szs0qnVuJrHImvCI3PrSQW9DoAG5qh+8JPPHseW1VCriSjv",
-	"OmLS90c97Qq8dvtCzWuDcSorGFV/Nzalduljd6AmFVPx3Tt1vVENS2nKtZ6rPGl3j52Sh83LwLt3b99d",
-	"d5HNxTRbnKp24769wI06BWqNjt+l4Hlhvos66WSapQNgaZHmMlG3E2dSz87MZJ9Z3aYCtpCEX4sdXAwi",
-	"Hj5LdbH3zL9MwVjoyQ6uCyz+wSsyN7+OI/NppkUOn9B29YNXMCqv4y773Kycaa5GOZ9o9uTxySkmO2M3",
-	"nn5yj33Yu/vhzTJ63QLrgnVxK+jQb5mK/wdff6uE5qZ5FjqxetPC8qLdVbdzrQVolSNldzn4nlwOtjR2",
-	"FYNxyytFQ+p+uQD4Kg5XuPEO2Q9euSPudcR+8CpJR2mh4U/SGeBvuzvM35afEj4ICfm0+zOZvuxP8EWc",
-	"h67ZIPCZfHz4BQZTWVpgwHkCxDBsiJm1oClGBPjm4I8uNsZs2Z2KtVOx3gUVa+X8rDh/cZo2s+UtdWAi",
-	"irFKwtrN4dmJOj9+YP775Nlpbd2/nAlkQd2+Ztr/lyikbjQvow7N2olTnz5s285X1tcMr7nNHvNMjZZF",
-	"jjn07nmSg5oYrKVyFN8pFP8dKBS7U2936n3nvVsbeIPfuEyvlcfUwrr+B274ujDAne96t7v/+97ducs2",
-	"tdzN5Bxh9LU/QpUrf/xULNpJje+p//zVftl3/jD5bnrO3VSGExdM/zrfOeKiaoRc4+Lh0+kmGKOdyN2J",
-	"3O+RyM04jo1t71fjPiTWE7L/7KQTmc8/+RT/Pf2idr7M3iYT+okdGFsazD74H/IU/k0Euk7z2qKuDn9D",
-	"ssLv7eXhe+0gm9fLc411XjvRdRm7vwxQNfKfEMrLmdyD2IJumNAtLRh9qNDqBZnqqlnPbT66tICA+3LR",
-	"dJV1qG3MGoZ+c8gXxgvGsywk4KAYB596xAfI2ItxO5w0jQ2xmtAnn7uKvvDZsOiLU1uJG+SroBMntpC3",
-	"zidue3QVhOI7Yo0dsUaZWGPCX5ZWTOAf9UvwMvwLO5aEFSwJRgqO1J47SjFIrPuI/vgS4iNehI/tpROL",
-	"TZhyo2R0Rmkxnp2BH1zxaQrEbiMhb7mQs9fh6/o8ne6pKW79vamCqfW6yAaUDU8sp/B3jrfhOzeq7xCJ",
-	"xHdt7LZgtNiShmLH2fCOLpFtCSS+c/3YjAdiXfNR0b7O9r9xVoqteCC2yXTzulEP347TvjFktomyi034",
-	"gukizTL44oilw4CzHrDMji/ciIirIA/aUfTtbhK7m8SOb23Ht/Ym+dZ22un3jFHsO8jetYWetI616cUK",
-	"jeh67fZvwWb/tJbMHiiE0nwwSwt2lgt+TrnHy6mM8egYAL2otaFjbmqKYGBnYsBnNj3aPFdyxM7FIgoV",
-	"GSjDHjbEuwRpkDj75UwV3Gke4AiYTS1n6zjNSiJ7rvJz3WVfwPfoFojVVMg4Cp/Cg5NywtgMNPFMFmkW",
-	"27fGPBv26VWbx8Z2OE8F5gbzrP4InWODTGlQhI4s5RIzZQCBFGoxwGkPlNlcAzmvUUJIpAR8vhGLzeka",
-	"l/B7rnRHW17DvFReoqZ2o5Iuz+5P1JypYUEnztI8T4UUCdOpPRORFBC7OZxlQQKJFvw2mJmnfoVZgf5D",
-	"jWnOI3YmRqk0rfbwRlrQzX5S66ox7e5EHTd7bbM/C108xlfNnz/h2RA+voBooiLN2tJxVcVMgXxmNAC2",
-	"sMjPS/OmPFmfy6SSyoRjIhPYK2Pg55Ihp/y1JSQpietl1WuJkkgNh7jQc1GYkYud6gVal8/HYndCxDiT",
-	"Ym4LUkNiewLtFkq02xbSbNXrtrZmd9dBEGzQtjMxUBPa6kGOKBJ/pspDzO6RFuxGDLFdt/g0vXWxfwtS",
-	"j9+i3JS3Xrnj5vUt80J8M0IVAdVT874qUf7DWlHDISwdGJOWC5l8sLLj3LFQiBXzVJSbo1OhizeUxc6n",
-	"efHpT47KuduW04DyBNXWpRRu5ZW6DMGoZFlabpLDW9S1ax1D0epNXqrcIWJW7Gwz6njRexe4CK+YXzCZ",
-	"5ZBrim7ILU6P7xgjoT2wGtMcBSdaOeORX21rG5cHmzLLHg87h1+uyR1GlboUny+q1im/Glw4mxmyCU+W",
-	"W7Qd8aLnXAzHqImB0XeyvCjW7Zvr1sdpt16/Vv6zVMxrOsll39x960Jr1tHcOVWmjnGiwhj4Q+1y3HTZ",
-	"Y5ktQHXFhJeWAlmIclLjbms6vvmKFNGUB7raGrBrbdeUZtkyHy+azgtIJjkfL2pwQmb8Xdqs7nP5XO6x",
-	"WKo+3FWM7i5VH3JLEMooFxOegkaLtxmV+5wUmhVKYXo9nzyUyt1jsZoVOZfngIVy2gkxGo+ABddcEFRe",
-	"gOLjGHjxZT4WPCkjnYxeOOYJplUd85xSfFndxmtULvflVKkszC4IJWMOqD4qnuUa8CcL9KXO1Nay3GBi",
-	"gFxqsRl0Yn2ESP0SrWcfEku6JEtd9onKsW+JzQ6ODXHm8pnlyn8uWYkuP3KXVQI5qyxD07y1qWF2Q1hz",
-	"cHvqPpeh3kYqmy5QQ7NrAv+EJQHEzRmeUW5yjVQ0c2UWbTiybdOAjxeo530xXjx1lX8xXjxSv0PVw4dP",
-	"qAFfjBcntg3m3aAZX4wXx9SSL8YLTLf1MbVlJW2lFUsN8oxSNNeyNE6LOrN3mcO8bOaGEGwksK/d1g4A",
-	"t1wkHVIajIXAk5knS0e0DjPWrEs+/bAQk3qI79Dyna/h/3SDEIIMsf6m4YRKL3cCBil/a4Yqn0HyCJcc",
-	"ULxMNbikMkv9vXz6OE1tVf0PzEP3RcHTDODbqeRZf/11Agnr0yyDXEZg7XWxBJSSszyHEROZFtVsk3WH",
-	"UXCu1xyMprmOJcaVbcTQVKhp1miXWG/WPOX6PDBqeoVr3UsPk3rlon6xmEvv1QOQLwM9/QyWErasNnJ0",
-	"GUf6ojZE/Nr0MdPSpyoTdeaMKfe+zbnKz7ss5tMUomuBSZwSr0JKSzgFk0kqU13kvFC57rIYMjSFz9NN",
-	"bjqFX8lBaU5F8HnYL+DmZzVt3X0u4+lMj+NDsm8W41zNRuOS1wReKZlvTQ16LsQ0PkQD7BzNuROhWTIT",
-	"XRbPjeCOD22KvznK3ykYCPFYz3mqhabcpaYdFHoQH7LprNDorYK4ZJC1+NIUvCqQM6xQzAYrdMECqhUA",
-	"tMFeoykV/oi8PbjpbLbUzFl3FjAu5eOYT1NzNJnh7QTBMlHHDJQ5iE3HO1EHumj+xVZQ7gTVGtdtVsbx",
-	"k4edCP66R/XB375O8/EJ1mv+PKG6zd9fUP3wt2sDvG/bUVqFm4C83coFLvGXD/GtD5ePqxOhLY5kKbCp",
-	"lp0dTlOjDfHp1BvZUC1nfFBoxjUhBNIhWK3xO0xYm4NZotPKAAEafeN9G9pAD8ESQeKuSmOWWwK+wyy7",
-	"bK5z57XVOIAMdh+NBoSRWZwEOiupTZ4jn97bOr+OmSu4PTdoPLF74GECh6TggzFzXy5N3YTjXtooa19O",
-	"wnHVYrTLsJmOyuwukBGdw/2l4Gf7FlVWWhiRXaWluSqNTb1gh6HfzgQaMq6VzWqrGM7X5JUOx2aDQg9X",
-	"lNpyUF13Vg7U9dlecFNc7zGP+K0mLvm1PnN4ypXyOuqMU10o5KNZ9eJP8LHwTQ9WWNtv92T4/i9nYrZ2",
-	"yH7HPBS+pVucKJOgh5WhxkqxmFIX/EhYruqVE3AP/KGXjgbazVrjrDUO/XXu8GDcrm2LB+OwlcOrP1G6",
-	"6E94fi6KWhDXqbWbgWPEPbjKYR5Agg5CQo79WhRr2A6pinRorvBpk3vdN6X07JW2AsCXK1sB8NfBmOd8",
-	"UNAtBBPVSJ45byFnYUHW53+5dk7zVOVpsSjPWHOZH63jQ3EFVof+KsqsDuQlymxIQb88PZ9bwxrMQJAG",
-	"3zM0hFnwS8nv7URq8zuUH1m4NuLgJmkiwZj/7PTeyrn88P07JRzc/grcm36ze/D9zZrxZrbgho1ouQP1",
-	"Ehp/7Q4km4ND4jjn/aXbL5O+uRvpFYDnwEWv3Srsssfm13mqBd5kUpe40uKi0DogVQnJmxZddjpWmgAh",
-	"c54WLqNUqlkxy6VImBoOCYpPsQnm8qakQFwtnM9Jje2z9kglHGS5c0/ydMLzBbTwjA/OZ9NDxidKjhAb",
-	"b/0hznMB0wI+mBvWFhtGU5i1BZ4xYrC+GVkPhemps5Ciq0gX1lcEicBNUZH1lJwtyPEWZIAPHTR0c041",
-	"UzICpwz6srAf4MyKyFcD6LEqpAznhOL00QOC3KqQKH6Uq9mU1pq6MNdjMzN+Bt2BkWv7cNg4wAqC9wyH",
-	"RymW8XwkyKO20gMHRXMqFVs5AoDQnC98nACi6sdcWzQVjeQRGaBhVGGuvPUO8MF+bisuKQJmUVRKl32W",
-	"agoDgcuaSJgUczNl0OmIpTIRU/MuYliwym5twll/THzU/Sg8KvboiyU2shM1yxF37Zmo9UIXYtLnm+Tv",
-	"WnO7PSl4viXgyFuhWsGWIdKgvZ3sJyJLIN6gbCbbt+hs+3mNrdoZIaj6WhUUx+Da1GxTnUg+ttHM16dq",
-	"hxU3Oww29dDRyLb1z2EjWrjo2jsfU+KBtmjnWg+kxoo3K7kaHwdQapTkwGWSMCrWIj5TOchmiUhapBik",
-	"9rT0MAbDdqkVuo1H0BJ2t4SH4eMN0BZnnIWnWD6TGgPXbAib9XHaYQ8ntgLaaodsaXQmVvFqrirnz1zt",
-	"U7wC/2AUgLXcKDfMfyGMqvhMpkVDNA7HKBnyCx35peyzXRAGFxCCaSYYz+Z8oQMHTeBut7ppS5eLadjn",
-	"/m3z8cSVQD1IdZEOaqx5BLHAkK52i4w4vvpSzP17lY3tNTNziD958Oj+w0c/hhGAPOvSXMQYJcBulybU",
-	"15uLIl9sWjPENXBp62xZY64GQmtT6SYDZBN4t3+niqJdGuH63te0sFp7VJ7hpgWOy+OTdDTLha4F2g1E",
-	"ltXKcD/gZ2JgVPB7x4/uPfjsswf3Wyb8zXg6qSsZdBCHaSPsklLnR4wzMwqpSBCOYTRRbVYUkJ61qLLE",
-	"rleu9KkYiHRalP3J1AaeJkyrllVYFOf0bq8uFBwsBHAnSSU56cY8GzqIBowqDai90amcfXL88LMH9yMX",
-	"WceM6DVXPefnW+AOS2aiVh1u8KB57dc3/KO75UiPbYr4aMsicNG2WW04Im1jb6bKnOX9puLrlpz5B66E",
-	"+La5N9lZgNBj1EnMvJVFDy3Rti2j6/RSkx5A9UHZML1Tc1pLiIYVDF7F61m72tz50sxRUNIwg4rtENpF",
-	"2bJCQn2snlGoAOP+2xY7GAiRtFsoGzV4Ji8lI4yIcroNXxi1xpVHZxE6/NvAcnlarJYi3s+/LELM24QU",
-	"RRgnmg1A6L5JMYKt3lqE0OvbiY+quu8WX7DP/LkTLiMneJZlRRQcguEJUl4rwd4KZi4YjqBrlUOiInor",
-	"YnT1wf1EpbISIFHlO6+/ffn4QgsYBARwxMZqlpsDJ+GLlup+9fpfG/Wz9oZa0URel/XXp9YXWlFiqwnw",
-	"Vt9KVC76WuT08qorKT7lZbq9KTVI1TzdBI7kenWCL9alwijENAzpxNnpRB0zPWBwWDRSu7qg8BoQqdnt",
-	"X1EoX4LXkOUy1JaBnjAb8D51IGyPG6byPKxe3tdqIbJXpWu2D5XXwlJHz0VDcEbskT9xxGIyoZo/HSTd",
-	"fKBG9E3VMZiI6TyMSJsxXznN3cbLaRsrmqJTDPxnECoeeY0nRG9hhlYECRPUETYPKlEUxYq2blDd4T7s",
-	"4xFdUWVeHyvA4QJJzU0lxKJCJZEPkIGW4iNddmxOXWFetJC4VLP4/x8T3wvu8y47XfKtgNsglWGZMQSr",
-	"grW5MpbzMS/gPosHrPmWpboNWg1YterCgvUAb3tHzGwggIviyUyB+g50WpVKG0oePDdqBA+SfrQvyMnr",
-	"yhY4Bz55Ks11uM0WeBt7Ho+X6974M/1QDtVyP0tr4lUTsL5vhyNUJfffbzLEmjfapb8Miy+/Wo6mXN2t",
-	"q53G1subxrRmZV/f1IZ3nmrX6zhG7ucLls/kYcU1DX5dMluxOXCLQMyd091LzjvrFwSvGN5g440CBevw",
-	"LTNZ5PWYY9dmwMzig7YhEAtOQjZi6RAZyetUjTcQfnP1oTQUoVsfSuN5GQACElXYE4BIrRzsb12nPEns",
-	"dLifrSserijaR1c2pHRO+meLNVOD5AruJg+raKyyqlm/3f5CHrGavWXBO2saYx8Lb6qVu3CDACtlilhV",
-	"Q7D0zOH5oLsf3q6D2HI1q11zrjTLn0+4gkQM0kTYdNghhU5aHDHlwBhG1yj5uJ0Ti6VF7YJttsmUehbe",
-	"TUhK3NBjlXsF5qb3n+EK5+dCd5pwJ5SbctXScWGjVCoNhSUVI83KnAyg+S279wPWx16vBDwZcLnkXYKA",
-	"G4qv3SD00AaJ196iLhWBtiw50iRcukfMiGbQFzlLcOhWA8+BqDRJB2uXcS7MUyKxfuAui2Hv9s2ghVHQ",
-	"A38upAWTau6enPO0wLwQuOvPyF6YVIFBZi7qCjgTfSNjKmW4ZBVAsimyJILjJCZxFIevexxduQyLo+MQ",
-	"GpLDtdS9l4up4Db82cauoMAncQpngQ+tjuEU6Z+LhctXX3iyEBzlM6FLDUsnM1N14hJn8BLQKqS7AqAs",
-	"i/VEdz1eK2bnwujnaAOGE/lMmOcQnOVTPgVi98wcJUZJEAkCqfDvkPLGz3En6vhpdB9oSsLPbozdlziA",
-	"pWdsd9enwfG+Udo81RO1VuNpIJgEF6k5bbQ3i3aqmBbZmAWMJEzEZtooEnTDjby6kTNItA10sLgVQfDR",
-	"7TXQSnggPqWiDCn0e23oakOH9tyt21ytTbMqV28q0y0rNRweMQ4dMB+TVJt7YYKB/vYCb1/yRfV9OWFP",
-	"zJUYz3PE6FlglxXF5vpNVGZ2rFRu4WaIwTLaB7UyFTomxgGQ2n2rNh56BtWKrLdsVUqGcYmlTWNGxdK4",
-	"uhKr5aSaAb4Jqz+j4ErUaQtEM075TMNABduDXu9ghFDHsxk7XTUIiAq+KQ+qWdul5nUoYXtbeimYgsfD",
-	"e6419ptn2Cr3gGudf8W2oFJIzQ/48vIPJ9D2E9d0+z1ijJb5CXApr2J4hCeamMoeD4e0hecWMaojizEl",
-	"ejGIQUViMcrHaxTiIU+zFJbckXkmQ/wpGymmZImTt4H2a6PZkMFIDAH8cMpHdRcwWfBB0UAFODFr0z5C",
-	"x/wIe9/SpQ0I04RCJNtZpQs+Wq+hjJBZdklYj4hrC/pUqr9upk/5yEcVLaXKE23BRkh13fbpmcTrX42I",
-	"J/9pzJMkdtTN1B1z1m8QfFl1QhCHmm2qb8bKcdkSlZmsBSQZyfDwvl6O5F1Pwo5daF3B69X9uy7bml9q",
-	"12l6OeWj680yd8pH155izkqDeheWi7Mo+ChiM5n+cibMDQUZRNHawx5abkzYbbnKwrgkuh3Et2KiIaXI",
-	"B6lYogjORm/rKR+A5VzN4IILctxhp3/28Mk3//5fffv7f1ElM2yFnkaWzYMe/PPBJ7e6L24sMXDa3168",
-	"1/jai5u/VYvCtjN3SRYPc8q89exxp3x0rUv+mpe7rkntCgpbCyQoaEWIhg9SX9STAgaKMyzwMyGkdSSB",
-	"Jn27B05TxkfK8wGjouzjLvRsMGac2LaugN2h1DrSn6uta1fHCpNoEAJl1Te4KYAh9IhIG8LILeSSXkIR",
-	"lBMXh5WHpuT1bd1Cj3JYjG3eWrQxEt23zwbv9ZuZQQMKTAgis7c1+ypzN+waflDRb0JugPUj9TSfFgaP",
-	"NHPpRBDRxjzg/0Y7jaV1MzNbuWcFIGUoP/DdFmOxPS2HeDkVg6KPhpN0IhonZkP2ke3KWImSP61DQ3nm",
-	"xTJ2fusBCV3ILWUnpJU2Z0qw/RotlOFDmJbB9gTm9UxkSo5a3mbWEwqTVQUJeec88NjDlY87caooeQuX",
-	"YEkjKnrr6rf8K/46v+wxb/QwfJKrCethgWBrnuUjcOcUin3UzrsQgKlX8fyUHDtwJbbjSvZvcK0VRSbI",
-	"2N+C4ZawZo2bfWlBovETgM9Q09YrMRd6lhVNxJ8aLubD4JgTmL4oBxZIEIOtKilyMsWsg1yRp1MTTNJ5",
-	"NNtNYbMX5XR750kUuOaCKKNWzZFFy0m1IG8zp3Y9bD2pNlHJ+gddrOP6R7fwojg5UOuhNIMAJtH5WAUg",
-	"n7Q4YjEGXB4ij1p8yD779OTzE5akCWxoLqWageEJfr+CEKGoU9Qm/vjC589ecg/U+vFm02RjncUMQq24",
-	"+QQULo+UCsU6uYhEjty8ymxIgWz+Rae9fb9EHOUlbwORe+APoKVTmeTyXq+TqU7kOP2mfCKX1L7SePr9",
-	"VBaZleM0OCVKcNxA+aQdQpNeo5+UFI2m68j9QGlcXtkV/c4LFpe2yWHpUdRpxHwFNtAmlHE7k2jQRCjB",
-	"fH4WluK6AdGGrenV4Sb2OloC4Rop3SdU9WqhV0KqwBuUXSVG12SfF7HnqDP7z1LaS7G1THRFb3TEUhut",
-	"5466F5GYtp5UTNWCYaioAUHsR8TmEKEubfwZqtkW/kFeK+infzsFssmILlursJGorfsrJ/kf/TUAG7mc",
-	"AG2jcQPwXjNnCmpEFIhgGhDMIaMAlYBQHR3m0GXY7hjMS1E2lwg1uFT7goXYZR/bBDIUI1EEBWCTpZqD",
-	"poefgg6GtyapzlSyYD7K4LJhDH79Rst7rTIK1VlblmDlzX+dZiMncK7bevSw5oCN4SCke8iz03ssAebz",
-	"uG8xws8+e3j/iC7biWbaKItnC+YOCWvkhHIOege39w96+/3e/k9+/NODn935ove7H/7O+z//9Pbndx99",
-	"8OSjp/unmxBI9PY+Ot77Od/7qr/34kc/WAcpMV38qTqrI+wrWuTEpdeP8eEtjS/2HdT2lu0ZjREJQXKQ",
-	"MqnLL9QZc4E3eO1wETyhAn77oFYBb4wjbKrTJ287E5SLLCllbZPM5u5oU32aFSJvOfSf4MMIXkz1uOGw",
-	"cmH8Zmjsk2Zk4DZYqOn0EsL+F+qsPdtALiY8P293eThPoV2tJmIOHkHIF2Y0foQtZJmaA12tXEAW0nYT",
-	"4C8tVqfKZ2Cp7PhRBqUWh62dYvVTdfbUlQIT5wr6qTo7sWW9duXSfmh31G64QXCJMS0yhBTNw+VhlgTt",
-	"yTbjVRGvtBgiK0HcenZTb5tMW9vPcxBI5y4MgXAojUxF4Q8Xf5Mo94IqmFkUEz7Ir/1s3oM3Nc7fU3xb",
-	"O/3Yb811/uDqRgVNEpmlOARxxD9+4POi6Ym+Bb/GXXYM02UxkaYxNKPaURjgvN9wGRB7N0uvUaf9exQn",
-	"Q/UrypTiXr/jo32YkpjW+fK+lQ2d2nbiNwvgs2+1j1ArG/iv5nr1U3X2WGaL8IZFX1UvWZcw9lZtryvT",
-	"XplnHzm12Bv2Nne6NlBWbZEx19mXVmfAhae2heqS4aYNDx3t5+tGB0ClbwEh4Ou9tH8blcvvgI8b+5Rx",
-	"WUdTUq9khFnjS+elDhKak1sCrERxrWmvlf161fGszdWxndPlF6jJt5qTpQWCpjcajTWjeP3bIOPybWyD",
-	"LUFdW16etlgqBHJHWySqDFxa/Lp3xwPHxBoy4Dsf3v1gLe3olpcTr/WvzG+A6shTfHg5yVNZoVw5bde8",
-	"Pq99bV7/YfRWTqKrOoau8AyKOpA0up52N8e0htAuiknK1cQSMaY5UjGGRqAvXS/2D6jozmEnFwMhkfsi",
-	"dQln7I+WXv/1i5aRTk/Mi4+HyMHZLl1UeXhcn5vm6XqX4rUvwyaAe89etCK2z548fXzvwckJfDrwTAm3",
-	"HfPTnRLLGV0oetF+dBDdju68WO8cbvTYPHFeIPjk3Gf0BWXXp0+f2Eu2+XDP8dPAzdUmeauZRnNJow8r",
-	"54eKuOde2NIs2NqilOq+ORouRLMO5y6wqWYxPlyvrWVcjmaNqezsrwA8t1G8NropLoUrr6dxMBtqrLL6",
-	"YEoLx0UDQE1VmIIIOKNLJK+O9AHomNBHYVQ6nm+UjWg6y6dKi3oKgYGQDb+AK7TFhfVEyMTeVtvDDtpd",
-	"82iswqteefTqB8A+1MBzED5Rnxu4yLnUmc8jVa8vNo+9lzjboAEuRK5ruevvYdY5i08d+SDcQrwstA9W",
-	"XMVLv8bmB6pleQRrhj3cqeFaiQLhUh5mu9b8egx2aGXEnXfemQ7tkFT2WjNUoFb6L4mzFeGGqdARO1tU",
-	"6HXQMu2oYiZ8wShBrmMCCKIQs1ST4VpDaFQ4Nq0OezSSeQru273e8v723VrDdXDE4ldmQl9jemQWDGWX",
-	"HWPIwEBJDdzrasgygXkaU4nh7FBkxJJ0BLFfcT+OWNxFR1m8F7sywM5IIQEQccBU7mMDSjGv7OM8jBzg",
-	"EsmFkGKB6N9TyXOM6CyHFXz7d/7sN//07/6///YP/ut/+L3f/Mvf+/Z/+Q+vjCbw+r/91R/85p/82be/",
-	"/xfY2WrQAeVJ2c4AZsf6mlV2qvX61Xaq2MaZ+MH3w/5nf/rtn/z1VpEda8b4kVp5fz5bWBaG2dkkhQRp",
-	"mg3GSlX2owt+wcDX0j48ApINzGPu3X2eywNyXcCKdef2XuzEbJwmuOj9hd5c5Y3EDQodpRdClldupkap",
-	"3LPT0NIbfOO3Dm/81mHJJ/z18+fdpS9K33X7ey9ulj++1xQIEy6yy17TrO759s2Frlc5b+LYv+DZjBKq",
-	"AjwrOGGqNC/kQwkOtvgQVol52ehxjlQBkM6UDv9YMmwRIF0gzesZEmYEyyfVxIegacnN87QohDyEE4Yj",
-	"HBUSvvd6H2DA9jF+6QqtpgiIw67E1b4Q0U18FLMzUcwFug0nXfZI+TAwJvSAT42ENg8eMo6jBSv9uWQY",
-	"pZlKiHBhUogEbFbYW+j9Mb1ALKhnGZfnXfYkHGPgzcCnjMg3+0a8nHKZuLhvu3OsaO3sH9y+c/d9G818",
-	"2Pnmr/7lr//y70MCUCkIwlbKGHnnw2U9vr1MatYAa6vDQ2aT4ivInxd46pcS+gVHv8PwmEvkSO3R17/Q",
-	"Snaf8vnnTrC7X/f0eTrdU1Pswh7QsIkcB6K0S4ju4FKpBi93v1xxBXykClaoEd4DS97MDS+AEEs1EVwG",
-	"1ld3IaSYGnv7C+b19t3Vi4jvffXi1UF0+/WNvS+P937+Ar+4/frmb93YuwHfvDp4/bURx/BtnSAuz6it",
-	"rPuI/vgSH3tRmtt0MqXsSlNumtkZpcV4dtYdqMktxacpnDQjIW+5tr9uvzSC22MrFYUeD++Wra548PBl",
-	"750rZlmU2bd8TE95ig+WjuA2UsPGof7Nr/7wb371R015Z79T83qVN/B2exwfr7uft3kfiQ+Wr+Yr3w2f",
-	"LV+sV68sIX9Gj9Y7ke1iz8VFKuY1FwAXRd1gfILlBUe0NQN1VmSWXEFfV5uLbjngrbUpzBoTvk8GsCuK",
-	"CXJTtYJRLVhhmxpevGklWD2l+IWK6cPbRNz0vli/WLfzgoYLaOWtdqy0kJ/Zpy+JfXE6e7vLMTzdeBqc",
-	"hkfAUeBPjXB6K9rx9RwLbcTLW7AzkFx7G6aGJ17fqHAiS3MryLjEmFaIjkgmqUx1kfNCwZaoJonfwuqw",
-	"3f54Yyqv9XAwc/GztGGxuSRa1TdCMak03VwBIVBwmegjZpZmkIJqrZa8quXhpn6nlMJWNZlnS1pRwzSU",
-	"BtPhCHM+BJu47NPOQcgsGMftpLVEFX5iTrn7VCB8eCif2kLh87EtGR91xX8XlLOyX6XVq+pyWl01rnGd",
-	"52KV7Ll+SftWROyJ3YM1LI0Bjx8y4fMzNaN0fFmqC31kM225kxLdIGN+IXwWXuvrqdg8yyL6/TtbSeiT",
-	"9cf7cjZJaJ6kjBcE35hLCkQLLAHVq6HvwG/+9X/89X/5h9/8vT//5h//5TUpB0Gfl8IY2smcqHOh0qR9",
-	"xChVZ+WP/RyIIPuVk0LuHV+n/epnVHfQkVOhi8scse2h5e+UynoJmPcWmOx3Sz8uJUYMx2mVjPuZv4hV",
-	"ltGlo9pWcRgI4n9Hh3wYwoyEqaFhcT1NTbCCr47xoR2E4soAEJe4EfsLbg3+YC12oIQMCGawxap5O95d",
-	"qvytOXnD+q/I/+esaG/fDaiLBxdCFvdpQmroGnjBwSI3F2djpc67kO9nKSiKfm0bJFlpb/B2bTPTifh5",
-	"bYzssWN0NEL44fGjY2jwGddlNetYp/zWyZjL0Zin28Ua3/pRbbQxNS9LpYCRrIkzBqT62uOL2C+O8enX",
-	"UacF19JAyYHIZZjc2zdrE1Fu0/+uQ+aPhUu54vH5QFRxJkZcUubE/XYsQGvPjdoA5zA1xjIN2nAoBsV6",
-	"EP5U5cUDfNa8ddFoTT5PkcIAHumyGNnjgRm/TDflc3GNeCp9shTQ+wMO/i6LZzIXfDA2x1FcYqtRQ8af",
-	"yxJHmQdMwDsiiZhW5aopoNEmRwliW6G9OGphe8c8IfI6SDzN00JTq7lm6fC5TAubjnp+BFZ0Rz4F8Rs0",
-	"yfgO9GeQCZ47Vnd3mrssISV6F/LLV3jR6VP8XGq+0Gw+XhzVJGVnEozwM5kJrVmsZN9WDmiUIU8zM8Jh",
-	"AoMiIAUs8xQ5TmXaTSNL32o5p4jGu8yyTnRClAvTxhB7PouApIqowOhv6Ek1YSbS6dDDIoUM3MH6KKfm",
-	"pL7CYd6YsqD2BgOi6alvOX12zYfP91wf7M+2I/Z11xv6wnUJ3w/6BV88cJ3z9UMP4eOzUjfpCddXesR2",
-	"GD6e+F6/DrLTt8NQV9gNL5mp33maSjfjH1qOMpfxJRcceagWwWo2WxTwT+yMD86jUASkmgXTH5V3uhOB",
-	"VLhdx8gBhHyXtdl88GbZeJrQ70TR5yTZKkGLAaz9dFpf4sMnjr1wk0IbzIxw4lXYomjP1lHCNZ84RQD+",
-	"b3N9deaoir6CB0bUaULUkkLwFpK8lXWRt5nn7VRNnzSyUp6W2Sh96iu/Wgi6CPvL7ApNyaKAfWqJaAQm",
-	"3EX6fRTE+PXqFsJpy4vchlbiSicBfZ5Kove0VzMEUNtPBDcTL/mgyBa1SLtl3zBkCrWhVhZDxiXWo6To",
-	"ltFhAjI4iCxTDMG/EVuoWY68u6lmCBDuLKOrDno1E/tM18USuwzpMy0S668ezPLcTG+YPTliiZlFmbCJ",
-	"ksV46SaR8EVLiQ7Jfts9SgmCWz4M7driGlOXhtgW96J+JPOa+0KW9QfNWPwwaBs2hRZCl/MVuhjZZGJW",
-	"HzDQcnMUJaRbu8y0PmXMsgfM3z82JOhuz2+xUbCU7jv7bQ2rQdTJVbZWrD1VCAcq1LQfcuau3OeBILsE",
-	"kWUbx9Ez+9yqcJeH0gyf2WVnCzvvgNDushNMpAd+UHo/RvnC6RlWKJaIQgwKuDzS/qSwme4WgTGuazQB",
-	"bt1UKDTLq7oyA+XZDTEcmwSyYJKPCrPH+3c2AY//9hJ6/Ldr4eO/XcGP/3YzgNymHml7glMvSgEud3sU",
-	"OkCf95fPdfPa9RroTI3XbpVzlV7SFAei963b37A3VwEu9sK6YtrawJO4Ns0C5trR/ugBQ0CQOuUIdbUU",
-	"rypmNDzvlpEOLj6vwEs3s2iVdSa5VW6TUhjHj94BjOnak2zKtZ6rfC3D1BP73PWdfleFFTUrf0vmkRVm",
-	"UT6d4g0CE4C6xIJnEEZXKB/ChP474a8VaMU0ailRuYMKtWBTlUGaNj6ddjcxHF9ir51WUwpyuj+jGdRq",
-	"cZSsYKlb7unKU5RdA5PKeU0R6Dx9qcvaJORDCqITAfSgKPtvZq4ziEYlUyVACniYOntzY3vDTv5ub43N",
-	"lbw1qtSLxn1znUf8tR/vcimqEknv+3zzsMCqS/2wi/pdw/e1P724WfPde01RKgHz7DMtdDkdZeNlrpwY",
-	"GoXXnKzT7VKNLqEau+zhENOIRph0qYRfGossOaR0qZigaGikCyRMMp8r+Zswl7dUPgx5Pha56NZeHL/g",
-	"aVFnIECu6EKBy4GlkGvWWeYveAoH6RHrldGEzqhzu7fOqvMFuhGbqD1WaDbeXTNQU8FinmVxq6xRb4AM",
-	"OGxdze9ge2yv6IIh0OJwqtou5SDtA8t8U+qrXBdsqqx5GPlLiZferRIlbS5nriEOYPucSOatdZ36ROWT",
-	"x0M73a8hIWofTe11e2zh8u+E6YHPzNdaZMNDFo+UFDG7gRZ78JLkxDAmEnZnv3czQudSKkcxu5EWrFDq",
-	"3O0HcyAO0wsB6c9utkr8oop162Y9tMUs1bWKmHmoNFTtIpzoBR/gtJXZI89ql3B4UlbmqrIPIYd0m8HY",
-	"BE+DpPDmxaX6Ybdou5RhntmZgOVvXbvteAqvDA9BG8JOd8WqEqgMZrCddCiLkYAxJNgo1e3vh6XCSRws",
-	"1m1NM7ScPlZJgzMAkgJAqgAz1kbl1GwsOJyG5ryy8JO9NKF9mrrcCdDnyHvbeYGhU+S1NnvXvm1Wqi74",
-	"ZBqzGzZ5AYqy/Y8+6FUgDjfJNW1fdjDA+NAFtrMLnqXm4B7komDxxX7kiRDOuBbv3zGF/uTz43t7Jz85",
-	"Prj7Phj0jRZxe5Am8K/o4kfXttK3ZmDwi7hbYytHHY7LRYsEJR7p8zpa59oIcUGvX1Q9G7H7EaD/4NNb",
-	"TAV4PePSy3FndTC2OZRsvxs43SETxnQqZDN/ewPeriZWJnbnYYytrcKa1uQHQjYf3+QVuiyt+TAbTuUm",
-	"exUAnU8s4GZZBiWzHLPhoZbQQmohhf+qE9Tc8OB8j5CMxghmgJkMZ9psf3T6EuzCuoBtiv0sU3ORHLFY",
-	"qqI/UFLCfTI+YrHptpoVmFs/oPZMJdvv2TQjRy645zBgAA1y5x28fAmF93E7Uisw87q9nqop2aPwmVa5",
-	"Fc2SIUm+9COY+FbmI4DXIZdkcIp4DKzDzCAZOaBxIIoL3XmXSGC3xrqC7y2L4jgQ1rHX6rD1kSfimPBE",
-	"MKnmpYxEvreAAhLTUmaChkbTnlkrKfLg4tukqX76sZPiiKSL2tKuNeQqtQlm/cIc8FUzEMINQBGuNfFZ",
-	"AbVa3LiVF1nJwxF2gMLA1lDuQXnj200djJ5fG375thBg1+tdqFR+7Y6Guvov6XOoHghv3f3gGlS6cV4i",
-	"WpQKfHCJK6p3eh2sdHlFHeSvop/JtE4NeCtL9W0t0Stcmt+ZJXk1TrGKKaXV3vRvlGwtLd6lVX+JKzZe",
-	"l1u88+zpZ1fpjKFSn4pphuCbS426PbTKqy/kCyoLFXFR9JH8Zz/a//B1rWDxUmF/vSt8s6wpRY1N8LHM",
-	"FsSkZAqLj4ye45W1TAyLVWmuW5AZlIYc/YDLJstMFCsYf6Viw1kOf6LSZbQ0rs/RQ1NrmfXrucVlwChv",
-	"qyyDYcpKlSVCF9QOa5s2BQBhCg4iOOJcOkdzSRY8z1LbfI2Yc5+yf8sk5lwX/VBjX/NGncalO9VyIj8f",
-	"pYF5sX5qr/0ccmvqLZxF1xPD+rbk+oYCuureCw10K8fwmhfMW1koquB2/jZYKepC5BmfltOaoqfo8MP3",
-	"75ijoTn/x/u9Ox/21jiRVsjq5WBzMIOq4bBlEAaV89i8Zf82L/sqTmnvVNSYnR3nSuw43xvzwVLS8i2M",
-	"ACv2JpIRXLMQgqX/FgSRkdS1big1IwQNRJgadcVhT6qMSquACOOimOrfOrx168v/397/2ABq+ULlyd1e",
-	"DXjvElAZoEAYzPK0WJyYMbO5C3U6OJ4hvL0aSlvfWzBL8uBHxBNLdvzkITsXC0bhfPZ5iE2g3WTxV1pA",
-	"duD44+OTh/f6x89Of9J/D+3v09ws+MR6EWiPG/2x0EwXPAd2c5h12AKm/b6zZnAhklTwXOSfikWtzZ8a",
-	"WioHXlguSAtdD7pGTJY6TzHbLaMHLfYpfvL4JMhgiT/Gpt9Aam9KwLc9N292rie6byv0t5hpavrx2kxg",
-	"Koc1l5PPPj35/ITxwUBMC+1RHeZoZD85PX0SMV2oXHjyY84gbMz8+UTpYpSLk9/5DH1blJBRW65BwpCb",
-	"KZhONYDffCL16LkEYIopNwqhcnADmBUDNRFAbvzeew/khcjUVHTfe489ADDZT08eP7IS0EaAgrdO0KOH",
-	"LH71HPbvczQ8Pbe7+Hnn8HlHY4KX553oOezp553Dbrf7Ou6yY0o97Io1g/BcUsAY1yw2hcaR9ctpszpF",
-	"luhDpKGO4e0uekUpB4AujGhmZj1D/6e5GuV8AuiVs5xLGKxu8DaWGBOhI4wmfOUuQ/NcyVGX/c7MDAbw",
-	"oQjIIuAC2oyMxZjfRAk8aBMxyIBsKBfYRVO/wmptvKwNayUW7KlQ0wwJI++NU2k6q3L2QI6yVI9hDx7D",
-	"wtmzzC5ImR37EMGYpYmQRTpMCelLP5m2qwIT+Y+FZAs1g1gsYELy53iX5pummmdasQHPc1OauT3joY2u",
-	"3eeSsfhv7dGlYe9hEkee2dLmfZvwhdlHyJpdyvvG7vZuQxylLiWjdwAjyeKnosgXe8fDQuQxLc2T9Cva",
-	"w7Zj772HCyEMhcxSKZwj1zqiEdpYYOTah+zT9OMu+0zJEQZdaTYSBbtze9+suWnGTVchWtmG22BGfFzt",
-	"FCmPQEs39URfDs5ws5ptXfvs8/RjjIf2jnLIQ1t67EPzWFiGGXczPKSC3bVjhDK9YO/fMZ1gU8B9ml+6",
-	"7Jhpo91Bj0yHNLvT67n10S2U6psHLNM6sPpThMkwzQS7EU9mWZFOeV7cMj/umc0a3yx3p9czLbWLAd4z",
-	"Y31w931oj5FZWUaLD9EAriulVpsFhA2HjWHbE9YFLPRpRmHm5lQxTQvIubhcYBwdShLIUIJbN9VlXJM1",
-	"+1DXIY1JWNXdqNfrYWI0wtU6gnv3SK/HJmJyJnJ9hBrvPNWC3Tk4IMkBiCpTsMo9XbybTyl04eu7fcAy",
-	"cSEyzRIhplhl2J4DbBDx+JvBVgXPukS9jzITaw0nBiUZdcB97wEPpn/BAqRd9ZnigMcwA2ahv++9x079",
-	"mT7FlF2islzNS2cqSTFpT/A6A+CzuVB02Sdk56IHYXubBs2mrFDPZbCuactK3IsHH5VX7mQ2GMdddqJY",
-	"4o1nZnVo7JGtWg2tHJorpHszqy+VI6xg+Y3n0r2yz35sljC2EqCUACGaq/xcJGw27bJ7ShfZwoqaStVG",
-	"mWfFLJfalJcJuhe50ClsDrCMdZ/LalHmR+Cji3B2hI6wtRFL8gXQKERuuM2s4F6KWEg64TImpTmFXZd/",
-	"9xR30XMJmQ4gL2fBRzoKyUjNdxSO7GcGSkx1kQ6g43p2ZnSbM0+vZ3ZxKSDdu8QxKa25IfrLpBFlz+Uw",
-	"NZL/9gGOlhv7CCWYRwbB4QHSz5wd6bA0CdWRhkhWPJ9Tp9ncF2Bco/MY1vhcAU0ITiTUgBOR4KOH7M7L",
-	"l/aHCCk0RAJCt4zCp1cLRUefdicHgIyey0Eu4GjmWaUcKQqzvkLV+24P2oC5MwqikbZLHk4rXrCDXiD7",
-	"j2h/a9twoy44CWB0P3dCoC42nGVupirbZ2g0X0a8gmb6aLhIWKSTFIccNFWjRw5UnsBo3ssFh23D6Vt2",
-	"JhYKghQy85o9kz7ymF3iWIjh9y7xpHgYFr7G9XNJuhp8EXfZPR+MJF6aJSlHtiWYccOczuWwBwhvwvoi",
-	"djYrXHYUzDQGo1BOirKPMhjdL7rLTo0m/Vz6HUapLl2OD2gdpPgwgvohSe1Dtt+DkoI0XFj0YMylFJn/",
-	"bNZFjg/gKxZVzpOEJpVCg5eesOlLcjFKdQHgV6Psa5GZo/fMRcOYF/FNgIdr/9nc+HzNXlDYbxrkiJks",
-	"UzF2IZUQsKPhqHri98khOzC/Uzet3LF1gfix7fBxLhAxT/LH/lqWdh7tSbOZ5nbHY/WmU4fUNrpM6shs",
-	"HgKP6W7YSjojjIYVJlVyKToOzZtGlNFuOIVcX/a0RF2TxYX5dspzYFa/8cXtewyeY8A28LK4SddQx5Rg",
-	"HS6e+h7ubGa7YmhTLvBUSekRvPENn0t/nQtu4Aj4RwBsyN4DSlIqEfUIeaA0S0fS7GKrXxdAfopbgetz",
-	"07Fjh/OnZKLsRu8mAy4WCtUyw2eaqTGESSZBrlF2Y/8mHYbu4bHKoH0aKVVA8klgLkq14++5cXDTiHoi",
-	"SLpx+yZIftsEpDwKoFYW9xmeQAMuiYaKcfem6Yy9qaRwvMjn0iU+ZTfu3OzaLhPLqibCJV3whSYIFXzj",
-	"uIzIwkIUL/DADcveZGRGfJPG96mYZumAaxxXmi6jzUIMV2az1NnjtHK0R27joAfuAjeHP5QRR8tnCfno",
-	"4Gp6IfKLVMzxzmIEMzSBZPtzaSnXYBYW0BjQwTI+OMcwFgvgtCo/BA3QCd5lj6WgMcU7jdFLQzlhrrjZ",
-	"3I8c2KHnSMtUpAXECIFVJMAnH3Z63f1uDyzxYGrZA8GKVjCVLPpniwITCFFScOdS2L/7+nXUUVMh+TTt",
-	"HHZud3vd2x0wv43hdWvmARl6i2ciL/Zs1AA8MBJgxXfXuoeJaWCqi2Pz7FP3KBGjCsyI0YDe9Y/cMkXA",
-	"2dkI4A0etkCMF97oC4076PXQjOtoLvkUptO09NYvKIQC7axruVPD/pRAN2C/qjrVBZtSPg0/XK+jzp3e",
-	"flNFruW3nkk+K8YqT79Cz+ad3u31L32i8rM0SQQ4/e4cHKx/4yGKNnz+o/XPnyr1OZcAO7iLA7uu/ELk",
-	"kmf4wu1W/bahUWjUnU0mPF/QgvIDCQLXTIfZ8WJuZBcoggASHIH/CX/uvPBbgmPSZGA140mfZxl4o6ZK",
-	"F3UGYhcaY4SessYto02Ykk19cJQjldywIJKSfJaJH2pLnWddd7EVfLif+eBcqnkmkhFgTKU1nFHkqVbZ",
-	"hdOJ4lA4xIeoc5Q0UCPEcjUbjQPt6GxROfbJz3M20+aCogHBzm4ffPD+B3DIYZ/IumXLAdFj1EK0PADY",
-	"ASuC5tqneKakMJIXzShUiNEGqDnuNfjZPH1oAbRukMfgpmOO1AclM11SbDk8F6YpcFVRNi9MijQ8zmIl",
-	"rQevyz53V6hinAtBS4Ym0txZZmDhcjcmAHmYH2C+U4kJ7YJx7LIvzMlMjbBVjnlCFZDpCcKjkB9HR2zO",
-	"c5nKEd7T6PZj63CZzMwRgsZJaOSESz4SOSTbI3MsXc74udBkgceYiVmeYcgESuoDlNE6pkBIrtlxUCKY",
-	"l+BWYWYoHBCzoOHmxLilMDL9ROiKKQiWiLXw2lXqNTAhKVNf+SSAK44oyc6Nj4KHiZhMVSHkYAHughcO",
-	"1GtjbNYIeIquJcYhPxrmM1iM4AcSueSq73wMbhOmb5PL1Vx7O4fl952Do/ItgCfA0XJ461b4W5eacvhR",
-	"76PbIOPQiF1qiV3wRlZp9GhOeJoZYRaiRzo+bpTaFq5V3zacEMyOYpYtwtW+7Mz2zRcHnRdwfm1xCFoA",
-	"zOuyY5LgqVscxEtJHgGTax2rmw9LGLHaOegd3N7bP9jr7Z/u9w575n8/d87iQznLsqUYUfxyzHW/sjgI",
-	"r1E/7J6zu/PVuH4arNyDBu+XAw6bGgprCltUmcUXgSa4H7qVrSOps+38Nis4p4H0RhWlhULwOc+GKp9Y",
-	"peZ6NKFeC83mnpLDLEVf+Z39261Uoc94jhjoO/t323REz6ZI3/i5SFL+fVTSjhOk16Az3SlpLdUyJMd5",
-	"Ycpceeu49SrYPq9Rd6tHjwZaHHGLGP2M/ACebZhgmN2lw+s+/FA9vOoE2+ohu68wh9G1Lfk76994pIpP",
-	"1Ewm2+2R79nKxYm+isUb1V+IfyyKNstodz5+f8/H7+jW/57t5B+L4jLbuGwa2OiWYlfFIwU3lKmN6qmE",
-	"MIPH2SNhwNWdCX4hkPNdF3zBZhK545Iui0s7K3aWbyWzBYQbzPIsJlOrkmH2rbEgcNtY6YLiVi2pXVog",
-	"jZZnzsQLN/FmguwxDaJKSld1XaRZRvgjXlhvz/Lh+Qz27LLU2/biVnNRKu3z29tfZDACa3eN2Ynp7/A1",
-	"5o3rdLt7z5Znzj2Smm/u6jMjGbjG2QKPfU8cLbNMbORkgb7vHCyXcrCgjReG8g06VswVfI6ALcLASYyJ",
-	"snBaD3iyMahKUaRn4K0AD4yn3HWlgGoyFhnCEuKhyp0bhnCR+rn09mvHuoMwZP8iPeJettSg6MWAFliY",
-	"oJ4h8tGniXKNSTV6RMCd8zWmWPravfB18OTX4ETQY5WZJ4ZpBpDpr5/Lr/f29pb+bwqL5zwt+kU6EbEp",
-	"ifwxX4M5noJUk5lLqWKBZRmCeL/2EUrmNLZhR0WBDImUweVCZBGLJ0qmhcpTOepCleTSCMYVmzLI0yId",
-	"8Mz7vYB1yPwkJiIfCTlY+N++9h4s13boFuAA+omYFmPzFHwENIPFXH1N6Diuz7X35FB+p6MyPgvBtQR6",
-	"iRCjXUCqbPNSxgsYCyzqa18DNMToUbNc9HNewBDzLIuWG61yC9T4GsGUnPAO1h9khnKeykTNI8ZZZs5P",
-	"YsEkhsEjxgvAdgBKbTLTxCwLpXjCW06rwmNuAiSlaT/AoSL7k/XPAZ6slEIG4WiEg/raNiVXE9ZjhWL7",
-	"piMIZ6t2NnJdhQGaKpX1ZxKAGYkZIfOFGajKwsONJ5WnvrTlIKEnYpXxXcjQ27g2KNWpTjMAC33th55L",
-	"T4k85gl6LGn0E8gaAuHYdqNPFSRb8zviyAa7QHluK3uLIS0eB5M2lZiS3E7ym7AyTGc843Ig+pmal5ps",
-	"ek2/gaAAJPSZyNQcnsIkI+H+jDM1t7svLqdjaqzcopn6Ra5mZ5lYasEgzQeztGBnueDn6PCGgEM/FbXl",
-	"Ug4v3QdQlmlPOBk+BRp4CAc8y874wGxXCMkQCeOaTYAuyQb11O0WSfMoFaP6zOa3bzQ1LUn1uR1sc/ul",
-	"DZPZtukJhlvgwk81G+aC4iQAn48cvJ5dG2BHMy30oR3zaZ5e8EKUYoyMrPvJw5PTx09/t3//4dO4YWfh",
-	"oOLU8LxIMW7Rj6H7Uju5pIZsKOYiB87NiBXKrOdUDrIZoKqIhdq9yL6GB8t1WZpFx+z5tVdXv67oroVN",
-	"Blj2RsPeoahZmNH6A6Vcry54IcxC7ifpcChyHawTiMriCzj6hFc4ZKrHBJSVgzRLERhF7Ur4InLnk5GY",
-	"H9ComMbBsYD1CDmAFVL+VLNensvj4ORVOS0+5+q2kRCIfgvyg4/T6dQ00wiIYNAAUWe+q0aBkLfdQ/3X",
-	"uMtnkGHkLbrKgwCFsn86NFPwAUT4kg3BaSSdqAPaQ+ewY7WCwGBg+rL/Iuq4ce8c7h/0AIomXeb1sEoq",
-	"viT9gypIJHZKqbApU/QHnVI9t3u9jc1Es0y8HV+3tZSEI07ftLEJScq7gEHXgSYMdADtpozMPkgQm07E",
-	"IaufT2xWGffUObz9vulVRZXuHL5vvpxlAjp0UJo1LAdmeCASm8MQvw2mkSxILQxO3qYUdXBr+3aYUq7C",
-	"0gQLZI2VaZaJnaN8ZzByjnIZXLev0Ex06xVtrJWe8YeAAMPzKBcezuWiZ0DzKkDNcHF6EA4Tnnr2iCQH",
-	"ug/mHaiJgHyfq33qM0r6+r3zp39P3eOXWLLr/OLNS2F3ju7O0dpzdLf3r82hvsXGv4wnfZaJq/Sik/Nb",
-	"TKYFBBVj2Le7p7lTjPKUITc1mAjJALrC5EdJ3iJGMWQ6uOZBPnUGhAwYee/g7JCPXSzYSDElPSb8F7Nk",
-	"5PlhpJhTPDvhzi1+LdXM7msykKM5PbFmNszUYd63wQsUmYptO6rEMoR4bhftYK2k87GCBPcuRgHs7pvD",
-	"B0zD66EDITnAyphXCzXQBc8wQ0Az4mCWiUuhDdRwWLqAujMAfOawRXAKSk9VxW1Jlh5YWQrEa14EB+8H",
-	"33603T31bUAZdqfr7pa6w0HsrrWIg4js4QQ51vBMfQO33RAPsQwLcAcbhG3LAdA8RT6HK7CtmUPOhi6x",
-	"p+4K7K/FgLQDZzARF3QzNeonfKFrTh8Hw6iBYNQwLlM1cL1OoUHAtwv0ab+ciXzhpZpLaLTBZrdM26+j",
-	"VbWD2doc/zgrdZVbARjWvkw7allG9+tYRtu0AGV6fRPsbxt0/zN45XULRMs1wl9WH6bEHv7lq04YHwqH",
-	"Bh4jpa/PFu5r01/gf/4g8icyQQuXj2RiwQOCS1iZ8LH5dLq7hC6sov7g3JyBG6tcGpxbL8wJn5RabDTI",
-	"1adhu0Pf6Jd9NZd912sCNOZiwvNz317c2cFQrj7VjWxY00DLem/6Qo4HhHS4kfdiUU/0IfFDgO5rekWe",
-	"5w/uHDDNbnj30/u9HoOseoESAcoJqYgf3Dno3jZjWspUcEUKwiZ4K5LBO8DV5QFXl8Va+V/hYkTqfsOp",
-	"eeuVlRevbwUCBbN/b3JJhxXzMMFbei3U66FLjQQ3SgyVRx6USqg7cHsAs13QpImQBdBrcAorM3v6iEj0",
-	"HOEqIN+XD+NjXw409FJ3QStOgoua/aoDYIAxckzlgp0Jc/MejI1umHQ2vcAdl3t/Xde43XmzO29WnjdX",
-	"gcVffe+ERbW7eO4untv5U72k8jdNx2pxeRD+LMEk37XXzQd8MLaWzzIviwMbIU3dIkIGOQs+iiz3WwRH",
-	"WWTp1iILw40caVxU5Xhz1FZRcK8GdsiQtwYJ/jwTVZFzqfkghFNhww/BzAtJDlMi8SV6FTo10bI8t7wv",
-	"EJp2okwdAID+hTrzpDAjoZ/LiUOlLnFcph5ERiZ7sliT11k9l+BI5uXXqGj7cJf4VhGwvHxBZ5ovNBur",
-	"OeDTbAibyhMbQkeI7FjIIi0WMXN/9s+F+RgAr+E5mtY4YjFNLPyJU2v+xFk1f9G8mj8hqTMBLeVsciZy",
-	"Rky0ZUArwUBji4WjR8sIT8RdmjVkiraLw/xNy6NPy6NSI74Yxnf13ctUYZkZyJKhlbG3fJrS2MCPoH/Z",
-	"J8sNPhcL1z2YIPvOgBdiBAyQ9j0/ErSibdtjCg+Lbe2gd5h1bjpMn2ix1/YXHlke0LKA0GoikD460Hao",
-	"ALN8+79QZzVl+BXvCqBjHHxDhQKQBA3BL7N+rjI31OZvU4jHjoaBA5OJGRqg5M5EoZH1sPCY17MFM29U",
-	"AKS2bNSME76wM4EA0vryxUs8FyKW5NhglbN0gl96lK+6EDnuDygsPvR9pl9FQvVYrxnXguVcgi/u6xqY",
-	"I9jKQKq2MZXZnQ9+sRTpnrosHmTpYUzwdlhGqWMWtMIt6K25Izg1uPMLLpsMXnxQQPYQr90EiSr2V+a/",
-	"WJ0yssEQZntnLWEAvFVDhsKo1GoCRta32z1f2/C7b7bdgpprnXYgY8uNh1vS3v7K1veD1BW8Lj/nmx/6",
-	"5lVB2eXbKb1mcR/jO+tqh62Zasoxl2NMSkMzIN1frSl2ZU6+1dsKAyNcGxqqLtRWFb+L5lcaJdJ0OhHJ",
-	"BCc24CPIdLMyQG2MOkACCE5ge1dTwyGmM2++1+HYl9+C68byRZr2dyAFgj1T2l5J53D/A2fwgKt6p7f/",
-	"kx//9O7p7U8/NLOoZvlA9NNp57Cz/9FBt9c96H7QeRNmRbMNNjEr0prc2RUvaVc0azLVhTlyL4QHqTTY",
-	"GUlJuypLo2c4WBGxfM8+9M7HK1NPNl3m0PndOr/UOveMpw0r2w1048ouxSrXBePQ9L7dUJwLlQ5qSSI7",
-	"h/SbO6d/Zj5ieBZYvYt80Scy0s7hl/vR3U1oUqjzbyv6xfXNEf13Dr980Q5X1Ho4oo5OR5IXEOnr+kam",
-	"3c2wO5c7Ld1gr7aVUuft4t8FleyMoJ59ceCkVTsR2Gj0tK/dekV/VeJJ6qI6vKjccSR+fzkSrVEQjEqO",
-	"tJuMq7kYYl6fjVdgc4TI6mW1O2mu96TZhV1cH4/hptLcK7Qbqaq0HB6ZdXyF3IUbhghYuXItUQKhTNlW",
-	"KXebuRIDsLzF8Z686fZ8O1j+nSR853XuHVLhO08VeHV6us251ghQOMZsWeAYo+y1ljZKCyuD0cVOyUxr",
-	"/XX3XEXvvsUO+7mRxc71fmeyu5zJzud0bLLZuaFuZ7SrrnaXmXMutc3R6F3h4OtTWthfILU7JHa0UZbu",
-	"OS0uRM7DtIbIIWcKwyzzxF4GGBhb7dkC4QtzkY7GRY0CQmZFItZ5q2ZFyNy9ltuHTvXje58/gBnFnomk",
-	"+cWzdFRRIDr3HpnppKI+ht+xnM7h7U1UI6zmug2SNaOyvXoEA7lFWCAN12U1HjuCLTUeWqc7K+NOgfFW",
-	"Rie8Wgrt9erLrVd+k7UxNboW7EyN32NTo6U3bW1qbLcMV9gaV66r3SFyBYfIzoB4jQbETQX1thZErOdq",
-	"c59saj+0l9prsR8GcmJb7dvuxUCLrtuqB5urx9drOdzJtZ05cKdNX84ceIUKNaa8bzQHolT9pZWnLkN+",
-	"LmyYkMoTj6EvxMvCEuhrNsR4JZcVONVMj9VcWq4rtJe5pPgQY4jU1YCvxWzMMWSnjyPMfS8d2ySKbeCy",
-	"jgMgKmZBNuWaw0kzziC6RiRBQIZAaUNUWrZX0JAzga1mZwtn0SE6LOAB003mThrHpaOwDhwdyMC2osac",
-	"lU3IbDspGE/hImEiFgPM1/wBSaMwwUKSylHBs/O+aUzMzsQolTpA4pspxHCpAdfCJ3coIMPEMSsU+7nn",
-	"7pwAqN4x9g/GPOeDgnJ0c6anYpDyjE0ElxCGdYzxz3YyaMjneVoUQmIrFBqezRkf/+jD9ykPB/ykp3wg",
-	"NDGB67HQ5TiNr8wGaQCk/7L1UJ8Ing/Gp+Jl8V3DpLc9lWA9bGavpuW7U7mv275Ne/dsgS6XNClJdZqW",
-	"WqGOsV6gUxotvB5uHXWmsxqxflKoXGBad9cEkq9d9onKGZdMvEw1hEu64NFhoJKbE8CR3Zd1cZIGM1N4",
-	"JngekCieUiSgLqddmfBUFjyVmGGCGoTsDbEXljEG5BExIr1KqvntZdXcrNAuPNy30ZjLwvvJLJTd22vn",
-	"2HXYpNXz2pE+RJRRESOg9oxIxqE6F2JKTQffRmAmt8fzl68o8R/Fd0CBncPO/u2Pej34T88nbO8cdmb7",
-	"ndcv/KY/W7K/BwXzosjTM/S3v+oMMG7k2z/5d9/8xT8PqA1+9vCJWfXUik6W/jb1vzuAKCOSs9/+yT/6",
-	"5o//uNyWA2oLNLmpFaVzyQpzzWXH1wlfVar1A/GhGYgPawbC6PuDMS/6aiokfKmOP763f3AbmrWBto+t",
-	"fQvw5pGp4AqwCyORrLuseC2pfCjs7iu7+8oW1n/lKGwHXsxudL6tuLXcekX7vJULAN7ZMci/WxZ9O2kb",
-	"LplVJvtV6+AqFfC1ZiFqyW5hXbuZe6tVFTWau+G+OeVFkPjYKiBVDaHtaf1Mi/zhfbyAXqUJ4UWNMHXG",
-	"11UBmO6p7wGeC0hYNrsf297v8FyXvO/OrO2tEc9lh3o7PFfJvHQmMiVHGvnphWVW8ldFSEanwYo1ABb8",
-	"OEl51p/mYpi+jLvsxGG6qFFgsMI8fZzhYxHTs8GYcc1+tG/UnR99ANdcyeJcjIBsJRGDNBH6MKSFWdcy",
-	"fNda3/CliIlMi7pXMN8nvtNlD4e+7iAlXcTSgp2JgZoIba/WUARcrcEtxgtMXukKC+yC2FsoHQkZ4SJa",
-	"agrcxQVk5aVuuv7Q243wNijg7cLbBlzyhFcuqHaAzA2z1zvoRJ1ghZgvvUi+h++bJoxwNd47hj1gltaK",
-	"cu89Wir1w/d9sb/+y3/3zR//5050JaECWO+14+GqvW3j4WsxIn6gH60Yn2sOEbBD3NYniCt/B5jbXZkD",
-	"wJwVhy1PxRX+PXrv1iu/C1vdlm0LdoC57/P1Gs/tDQBzrZbhqtv3qnW1O2Wu45TZmRqu09SwoSTfGlEH",
-	"9Vwtou7h0GUWK92LvPd/mGJJ9roRhXcXSPVZiHySSkGE7hHjmAWcQ6k0Oltg91BuXRN2z4usNx/7SwnD",
-	"NhUE1wzh20nad1uf3/nM3gGM31XdARKeZou9QhU8W50GK1dzEM6A1Uv4IkhlaTnIaSN53ueS4YoXhZhM",
-	"Cw0GsAVARIAEnGPCKsjRAbiPaa4uUkiIySU7E88lVJQLhHkB1/YeOwZmYsrK5biticF7omRaqDyVo26R",
-	"TkT/KyVF3GXH0jaiamEDlmNJPOWQ1AtpsnNBDMZpcci47yBhGJ9LRqTK5hkiP52kiUxH4wLxg4OBmJof",
-	"gdKTbGMWNcfNVwlfdFnssk/EOGhAuC7SaWE6uNzEYizS3DbHtGLOtasrYvOxkOJC5JgZdKAmomvGLB4o",
-	"XYDVL9ZiZAZcxzZDqP2mP83TgYi9HkAjMeYJFItFzkVOB62pLpVs/9Z+r9frma7Fg1meCzlYxF2GeVt6",
-	"gRkSiofWnIJt1XJRh4ihLvvC1D7m06mQNO02dzjXBSV40RYfOEm1NlNtFsZxbWw6nPKAQIV1jhMQBKnj",
-	"igSwo1cE6IzAJ1GNMHNnlQCfatWldjND3m2gqL5v9tkpbrM1RNWnIfn2EcCwEr7QRr/B9WPHqQHMmPBF",
-	"fzW5bycqE1G3oPk9tYMPW582imapHGSzRCRbNnMVEfAWjQTEq2VgdpN7j2fZEqhsJAoAhoG+SagxhdTe",
-	"bx6Ua5u4koTbJ3dpTZE7nT5M1lYKo1hfJe3GPj3SrtbP8aVT805T3SBmYU7suVU/yE513HSQ3xVqaCsb",
-	"QY39XTMOAVc0iu/O4T68QkcVfXG7zOPcoSwNEB+ji87h3Tvv3zZv1TgP+KKkCHcinzmpc7i//+EHUXni",
-	"D4167NI7mKmgw8I0ZP9OKe1Qxx7W/f03QfrspeYmDlnSZnb2jOt134I2h2tDsyRNjLritcUGj25uzvJB",
-	"mqW42FaYPVoyRocKbXegLxqVWshRrOZwLsQ/fnDKmsuJu4HuBJnn0sKpcXZLs7HIBSW8GapZDp7diWnF",
-	"kkLwALJl7FSCnUqwUwnejEqw/uwuxMviFskHX3B1PdWac3bny9uwl686XhjX7N7Jz67xlEH1a09PViPj",
-	"7uNz93DdtUvnXcnPpqvi6+rl0RqF+MlYSfFJmhUi77yLMW/lSdhEk6xOxW7PX7NOWZ2Axh2+NFNrfND1",
-	"CEEz95WSMNJNs2kQVsZlUoISRmys5tbgZtFtqbaRq0FSYvNOs8+pknqvi1XHXfbMRsWVyCmETAC1t7BG",
-	"yFSOnKnNltEAqivvibeGrSs92fn2z//Vf/3rf/Tr//zXv/knf/bt7//Rr//Tn//mn/7db//Z//TNP/hT",
-	"G8zVx9Gti+lyiQitoyzaSj68TT648FbfblDaONcgi1PUSXVfQ5HEjbt6PFt40erH/DLX/cpEtPOqVTbs",
-	"Di23c5YtbBQzuk4qEh0xBqEA3/ogWaUY3nrVKvZsSRLvQtDeGYxcVfRsr480YeJarY7dAfTdO4B2O/H6",
-	"gHRXtw031YKvElF3bFFtDkHHh0MxKNh8LMAYWXeWzTnYDIsjNtPC0kSIwvup4bQzbWiCsNVImCtS5L/5",
-	"43/+7Z/8m21339sjntsJwe+9Fr6p2Nxp4ZeFrF2VjF6rcd8CAQiU9FsJ89r8nU9NmTtdbKeL7XSx5vC0",
-	"LFPz5Z3OCsXOAEdYALUjm6hcXN32FxcITWnw8j+An0EJwh2tcn2IENKY8KJd0sCAHNJiSI1eZTUzelgm",
-	"Iu9mat6f81ymchRHpW/1PC0GYyhkkPF0wgqlzhlnZzzjptuFYgpDu+cAMS3GudBjlZXLzwXQqkExSZ5e",
-	"CGkRmAM1yxJQC8Hwy2XCzsSIS1OwecuiLR1m1Qx2xGaySLOg+IFCnGmlVvv1YQj6NP9oDM7Ax3km8qI7",
-	"THPqPn7OhVbZBQ6gZPAdNU3lzJRE3G56dvYLo8+mpBSTPRsLCcpXMlv0KYdRWCY/Qwypze42MDXIDECg",
-	"hcoSM6RqNhoTuBOfAmpQJYV9O8tcqmebrghfUpJQsnNxNlbqvKuGQ5gG+oyqNkyyGdzhMGJnYsBnEEhC",
-	"eN0LkTMu9dwMJbuz3zN1wzKQqgAKAbMOh+kFwHl1ubpM6SI+ZLieiUbP1T3mltW0UMwcUQjBRctS4ltS",
-	"WGg1gFKlQhKD/LBEFGCWTuEQJfYTQDlSWo1Tnhep2UJdQteahQHJbAZ8IqAbCPiQirln0VVCs00gYQ9K",
-	"pnokm6gLkZh+YJyPr6pSs3iJCxm4St23Sa6m0+qX6YQePSyn59FqgkONjbElmsqHaSZ0xKg4s0qeS8Zs",
-	"QW7R14J5Uai0cubSdFoX7nkqkwb/LTxZct0GWJe7vagzSaWDvsCl00juzmHnb3/5t58/n/V6vd6L937Q",
-	"2RQTYwWeytdgT3DzNjVwv3e5Fr5rPmVYApu4kumc2lHEXMof7PYiz2hEGz3CtLBXhFL2eZa1RnyMU12o",
-	"fLESTujkDgSl5I4jGiSQI4ZxUot9YcShOZHwJJyA5DbtziCswhOyUOWWebkQI5UvWExfx5UAGM00iLyx",
-	"kBALkgtbgDl6zclAwQsQkzJWczglCKLnZCTwKKN0rKe1fmI78p2mfVp94fLw67MFUJzuH7wPkSw9eAq7",
-	"D/ceZFa1oxN8BeuuX4OypjGv3Jpun/Z6h/vuNjZZKg9uZrAEbESjOZnrKphmfGDkqF2abwCA7eZ4E1E3",
-	"9QtjJ+4uJe4o8Av1ByNcytKOyM9hh1vNL5CAbstelQxMJdDlb58fFNMlEmX+yhShD21V7zyjHPVkkw3k",
-	"xnm3fS61few4NuoIbqC3opOTtgI24edC+2BGNUS0KqgB4LqZ5mqU8wlc3SDqNLY7i4q49Yr+6Ev1Ou6y",
-	"eApmzJgo15AlDcqIKJXDmUpSCpw8l2puLiufC3PBw4iGoK0xK/g5UY2bI8MnLiW9Aes6YvFgpgs1iSHc",
-	"UeKF2FzKkIEhNBHqOCIuN7iMjpSwsbTa3jM1MjeYS7fRbSLvA/NdysUgnaaoxpGXbMpNXViEU2yCzsAt",
-	"0eHhSgTwpilHDgCH6VWDXnpDE8od2zPIJRHi3IljIpzOOFOjQsUw2jabyWIqgCbChUrFQYVxlupiouR5",
-	"zOIJz89FgSYT0LuMxmeWhWaxVIV/v+6+iXA9EiJvlwMPrDC6xFLhF23nEH+fcMlHcIssrRezn8pG5ZCc",
-	"/kXUmZLZvlpKLqaCF32K+e0c7t+50+sBcZ5KhF6bcLbUQJjETlCX/cIart1jqdwDbRGI6eflvLYlKWA+",
-	"JrMpHLd5IvIu0LpCRDskqbUGdfwR95fIu0hMH0EUgnn3MeTJ+cErW8ZrDG2Hc3LOFyCFSl3RYzUNe4Il",
-	"dzYgB6El9V1If9uGICQcdNLFwTueXoh+ZUZSPEbwmmiVaDcTuALMFtG+jZ0pX2SKJ12cdT8xv6tmOQs3",
-	"OTNPmNn5wavwndfLU2QX1+rgysouoQQO1QU6zVOVQ+4FfKC6K/BbnY7c6JglONNm5clVC9z8pL0b6DrJ",
-	"U9wCXO3ZoTHdwTp3DmVHgug0r9a6XKP/yL5WUsDKqM3ymnxYBJqeLviiy55YrQ4Zpdid3h02zNUE7d1K",
-	"Ll9xEEHoT/Ud5vNdwXxuv/SaQZ6r18HuvN2dt2/rvN3JlmtDsW4uWLakg6R1cJV0kEFSNzGZFkjJCEk8",
-	"y3aIXIABAi//SgrLmQXpIOdjlYmN6R6tCaae7rEJ9BpK3G2vw2o4LDM2OgkwHMIEo0xrvjlamfeDVwM1",
-	"mSh5LKUq0GDbpcWBYi6QABvf795+/ubdabM7bd7x292OEvO7ji++whthaJLds1trNc3Do+CVU/fGG3Qq",
-	"1VW4zsN0nGUs7Bvzfdv5mS7lZ2oYVb8SwwdWK3MtV+OtV2fpV3DmvL71ivCMLWJN65bNzvrwLkWc1i61",
-	"zVZaY7RbTaY6u8q2TlX3cfqVp4Fa543HdfzIVA1Xk1mNuH0yKxpX8baa/DCVqR7XZEGmoIu/82ff/Jv/",
-	"/N/+6g9+/Z/+0zf/4E9/8Krg+ty08vW3f/9/+69/+gff/Ps/+Pb3/xCSzeOEY3Lhkwf7vd4dMzdpARno",
-	"/+ZXfxi8+ze/+qNv/uL/oHc30Ovren/lTpzLNGW1wqcLlYvEL92d4rdT/LaidxBomKgViEjsdzbTqRQa",
-	"+e2Ykj50YDuBuXQ2qwuRX6Ri3oiHeqZrWQYRfD+a5cKS+qR5iYza/QqQ0YJNlC7YHUd8rbIkgBpYTjT7",
-	"3H7PPtitI7bURS74JKbgDoCdemJvNLQsW01+LIrHtrNvwG6w6kIa2hQc4jKVo76FI+CXKkuELvpzngYX",
-	"54Pu3aiTW/V9yFNAVfa6dxDjvn/QMw8oc87s73/UPXhtyW3heamKvlHLFgBnp78+8s/0gwe+fGWPTGBL",
-	"Yx9gRljofUenGWH7Q+ZcMA18ACcdYPvCJgKX71TIxHRUmhW2f+C/yEVh9sDtqDPNlVmlqRx1Du/0IndN",
-	"Bw5hxElc4g5vp3ydTKfVurtGXMoCvCQVUs0malIOlm2D6WyN5yzTIq6+4j6tPNsm+OWtkpomfNFMM3tJ",
-	"jtl3DYNanrxNoKjVJbLb4peyFFSG89KEpavg20241VMAqzanXcFASXOIURgoJ+JCSEHSJtUKuoPOhZha",
-	"mKeeZUWXHbPhLC/GIn8ufeVYHRTKMVqPpaZ59GhlyI5s1jEB8HgOMSv2/ubiXjxdCl9g/mahAcv63nvH",
-	"SN/73nvsxk9PHj+6echi+AK4vcdqziZGS7MAD4geBSR7PJNpcch84hT3rP0qsihdGkab+sXmEIFMLw+L",
-	"59JSudqUNhgF6x9H+Q+RqqD7QEbsQujCk2uXIj6DjDmYOwaUukIp1CUxIJVcY24y7GgM00yYwTBC8OYh",
-	"zHMp1U8p501tByOk3v1bn538LTNaZlSPKAxzhDhYHduZSQdjjLyk5D4QL0CRy0GiH1vp2SL8M6z9h9qF",
-	"s1JqmDM+OB/l5iYWga4PM5Nf2ODXyiigA4XF+UxKh8x9Lmv05cqWvfWq/EU/TV5T98yKGHLK8kPQ6dMS",
-	"IWgqLbS5P1DZbCJjSttNfQDHJv5i4ydmesYzgEyzG7HLtiBVHLF4okcpRMJaJxR+Oku/wj9yUcxyCQ8/",
-	"l4zF3/7fv//t7/2H3/zV//zNP/4L8/tv/sW/+/Vf/6n//O3/9Xvf/u//J37odrs3u+yLcVoIpqd8IBiH",
-	"wWU86A9F/2JEh9nfZun4ZD92huweMosLA5shc9LUTL4eC1EwPTa3VSkSdmO/e/vDBz/a792MIFPRTJqn",
-	"jDyNux6LbvecH0aUSvgtXJvsYrIeZZzxygtGCsHjh4wzMP0QeJ4SZPThOx2zieAS8j25nyKbeiq2arl9",
-	"VqqCLUSBsPwIVqIiiUR7yC7qJMWIfp7n6YXosntcCwomkIol6XAociEHAjcylm8agYMYpEyCDyW0ezzg",
-	"WWb2RGwXF0rzH2oWD5QcpiO79u4/+Ozhz57ej/CPB08f3AfxHX/7+3/4zT/4FyTMj+/de/Dk9H7EHjx6",
-	"+vjZ6QNYUM8effro8ReP6PF/9m9/8y/+DU7S8VKqLC/fZlOI/ZZsrGa5BQConKIRK0LbevmNzIC9mxZ2",
-	"43fZY1lXPmaLMs2DQPtJKmcFSlSbmQt7lCLHFg2OqQAXnBQ879tHqfelyTj0S8eenngmvSyo6Qs25hfC",
-	"bAkjBO4cHBDlpPn1/2Pv7ZscOc47wa+SgdgLkaNqDNA9r+hw3DVnhtSIw5nZ6aYoS+CiEqgEUOxCJlRZ",
-	"1RhoYiKoXdtHe7VHade73tuVT/aGFafb80lex56kk7X2hzFnSP3lr3CRz/NkVhZQQAPoFw4pRNjUNICq",
-	"ysqX5/X3/B6rs+xz8yxPRYBwQZqMzOv2EANVfsYTkgeuhZk5VYEVEjh6rAspyhbS0o5oywj6ZcEjkD0A",
-	"yxsdVLEoMz0oQgkorf0DxYCZwGj7fTgCI3NDS2oMQqAkILHVJ/AU4Bq3pS1crSdq0In4VC+pfCibrp8r",
-	"UXFFCeaCVjhBDdYM3fCV3e3yqxYx3aA2ypMsNpL2qlHTOzZssnxsZuXAb6GNCt1Qim4+JAlrrdpnP/vL",
-	"z/77//fyz//y5b//m8XvtOFrvKnS0bnDTyhqn4iZiP08IKUSfLJ71Gi2GtdtgIl+0zUz+AGHuoyqpklO",
-	"AMDTiRejMxSpgPiQ/SDDT3YtjAMiTt60431qrWsWxUGfaPgZ7ZtnNZWbT5rN27cRxEFfD0VMn996HtQK",
-	"5VhrmX3W53ECjWRtoCwRHetmz2wDazMvmprdb4EnDGwn8Lyb9k/t8CQlUQnjm7ONaq1bQS1VExrzkhOj",
-	"VZ5COTOsqwdxcdkZ875xVjQlAW+0Irz13JvGTTdH4xw3R2NuczRO2xyNlTYHvA1tjr0zbA77wZIdYefD",
-	"7YjGhtvhpt0OjVX2Ar7xmTbDxuJ3ecxzxkPfVqdss1LGZkEbyXa2db6ypiJ+tAHBaptYy1WXI7yrhH4o",
-	"I1V8lcSjGEszXe7j2vXnp0Z8q5zZhVHgt0R2RmOsfDkRLm6tgK0VsLUCtlbAl8YK2CLiLo/5vTz/GKwp",
-	"hWE3zqlspDuvzkiA6m76fYysH8cyCrxgT7MRNBoNx96IMb+ZWIoNX1MIFtME1Qw65Y181xvY2dX28szr",
-	"EpJD+mpFBmA35rfNZV+oRs/zfZ0XVV3sGYEK89KaURBeWYu5rLnbaO40Go1G86ZZcBD+RddoEKhWiGdc",
-	"HyMIEf5lr0Zmsw78t9nh3V4k+rVCYyBd2OkjvuaNeFZnLRrzbrMYc9MOtnlrpaHuzg+1tnsh7abdhlur",
-	"SWBxtFwyCng8zB+Y8socH2p/W1v5OfGoubg4JpxxYbifUIQkg9EgD94+fOeQuR39OSmQs3SvXvNR4aIe",
-	"1V9CJXKhrYF9/b895JcOn9vwjAfUP/icz/qJSHe+q0bdWOw4gOcCSA6kZ9MTkWLzHzgB3SmLMy2SvkPk",
-	"9ATjlNA01mGsvTY/sWaa94FmvseTBJJ0cgppuvnD/QRHdwSjugDrp9DBTyyzPNtlOBdIZFmvoV+IWXbA",
-	"rdRau2dT3/Ss03y2wnZ2A8AxbcFtGx9AmnoALSELMiajE8G1YCmX1PV/VRjrQsh9qvLTijGf4E9WAaji",
-	"3S6+wfbiR9s2+BcHkf3CYVXNxKwFUcX13qrbS4aywrQvRrDiqmxErIr3ZonIAKeKKFQCXhWlNF8pM64C",
-	"uGw6xkYrUiAWMp0WLKQhfQJcoXHGQGJppDFtS/oS8TnIf0rDILpiNZF19o59IPzM/YRuNVBEgopk75Et",
-	"zQEY0MFIyYGjhKdvbBmPg4EOINKsMxZqlWZIOJprEdXZPd4bIswGSCFFPBhmLIqNYRNZdKTORxaOhD8w",
-	"M9OW+AwHGoOSFRjTezwGGK+bx76CJj7AuZKnqZB2nS1ZPb1wrBmPAIdKDDBMpUU3kpIpNlInwkc2oZ3T",
-	"lgjILBC2sXT1TQj6wkYmI6RqXYQOMqP5nFlR5dTutVPZSGfIQhwx7KLSoOdBLZuAhkij07lOi/1t5ufh",
-	"qeQkCwPvuHeMPbZG3NysxKtAJjo3CasQ0CyfKNjzcMfm0nRFmnk5G0vOsh7pij/5ZzOGcT1W65oGL7jF",
-	"MGwxDI5hk7bEavr8FGv96jN7gJYSa84pI9AcpFBTMeKxNF/jPVtltDOUjtDRJ1iz+94T0ParSiXNDvqZ",
-	"SCc8jTQYGWgPKFeZ63S+cnUpacRS0TeqH9xuqGggLbiI89NqrC3nxheGc2OTo7CY7HPZBthqw1dMG25P",
-	"2iXm8tc4ZhtSX8I2OE/iy7XpKtF9qiar3EfNMomhpaQrqSicQyQUcE+rQ7VnuIjjshA0F8ZwaU+n9xv7",
-	"0d66vsPnT1S5lZVfTs9hS+LzyneHPxdvw6Nu2bA7mXBkOk7+F8FGithLXpVRexDr7JCev0rmwT6HZHus",
-	"qSJ5UQbAfrnaEcaRHOJFizIQbgjgKIVOOoXG5wnNg0Noys1jSRnJTDzNbA/KwvdKRGbelB0YJ+hbmMCU",
-	"KmMj6P/qCih7Q57yXkY12JzpsejFPIHK2lgO6sCfRjK7ZvvjVM3Fd9aYBp72hkfiafbFTIXgMq6TC7FH",
-	"YJvJPFNuw0XnF/aWxWneLLsxVkkSy4GxD7Fh+yDWGaSheZ6pEc/iHk+SaYC06KUoRdHdzLzxCU/gdGH1",
-	"B0EC3Pkb8vFYSGt4OsaO7+QiF3X70E4uoUy9Q68ENBjQ3Fyl5lILSh2PNRY1e6PNhmKkRXIidH1BeP7Q",
-	"ZjU/z/h8j9AFnpFKPfmhbbUxCwnMOMyy8Y4eGTlbdPSn3tZe43+8zMmjx2TKLS0HttwoZgPomF89NJpv",
-	"yGPYfSjtyn3VcHk7Iw1kYGYArsRnLFJsB3sdiotpGEYsw42QcEQwPRRJf2Fm4fl6uuSSI/tU5K7Nx9d3",
-	"gxo/Eamxsu2DYF6uwcK4tUToq2X4a9VwIZHroNZ69tz+uzPgY7MN34cPdG7MUXvxCgZ/xdLE2tLAITVq",
-	"rDt4au0HtL/4eGy2luBazJK7V69uAH8NVZ467niRdhABVPpEyWzoELD+3qW7+5sXPzpt1wC01gnJpTOi",
-	"ZCeXvUTwtNaqITcdbAnX0lgLIZfegVDEnXEaFytpP9Txd73P5vcyfJotv79PnV/tbJGb1Em5mdpGHSqu",
-	"Fp5aqsLpQO1ea7ex11zNXcs1sszCAjevNYIaLm5zF7rnw7I2ghqtp7nv8/Oj5LcneTXPjhAp26TQ1lNz",
-	"SSGHUlrJEDrNUbv6zB3npYmhA2v8OGyGOBEp1M0y7phmelwaq6fIwOwbmwfAEkT2lCmgRDKaK2Sx1Jng",
-	"C9M0znL5EuZp1j41X9bEjr+tFub11t3tizM/S/fU1lzamktbc+nLYS5ts4aXlzVczyTZMG+IW+F8E4cH",
-	"DjrpYjlE3+n42BKuM9ZLeDyqswOJ6qmo+MDLNZFfglRfOx1JGvBS8pGe+ruwhKRO1ESki0Mp10EB+f30",
-	"glouQZvMtP+o0DCgL9aOnFxqXnNrCGwNga0hsI2bbFPiX/iU+MXFWq5S6cXS4nKwPTIBhXs9NcIamx5P",
-	"EstjlsYnQtIoA4/HHO/NkKhkynp8JBwtS8GDgLzfBxKSYFhuI5em1Q9ozOeuNL/9rIZjBunTYM/a8Jt2",
-	"rdWu3XvypF17XgtOaVADPWZzqXkc1YKaSFNlbkaM41JlLIc1yJSKWkwq1jemomWkDoEYA+YY7oIKYSEx",
-	"BlJiAIMHWKNnlms0sUs7RxIdsNkOdu9sHZ3Lp7CAM2kPGJxCx+lts42bpawXtgRc3S9aSfA4m/PZmRyw",
-	"6rz6CL0nnhZE8LaZVmr8KBKsvSw+AdZ3z29qOZ9LOnsOPSNweqRCkutsyCUElOkyxpNETXThyxEducqT",
-	"CGjc/WcwKQY8i08sV/bubkXWHO7yBs3S55o276k0FT3bdLuoO4MR1lo7u0DsNuLpsRF1uqoPBXHwjVk+",
-	"rrwHJd/dXWJ5ouKeYM3Gtd11MtQ0Xzh5l+VpeRCCXWOPAjUgnqNg9g1Xco+QFQ+dnDjyPZBTfZIFM3gm",
-	"5fBARAOR3pNZOj3N8k3gp0xACeTW7t3avZsouSOQE1huBZKnJDs9ZXchFjFu4U2Qow5upYUgwKiGnhCl",
-	"2nQI3bluPtV2Lp64taX+K4daxPdYFbHoCY94y+LwuZiVNpBctijp6J0FA7mwL9mFGpljDv1BL8TIfDQW",
-	"EqtDI2FpvOMedjbCcGCPS4eRhLYvhTEZEIWTtE1qwKGiBjV1BqBswFmT54goh6GaaBIskQBT0zzb9b1R",
-	"YyFnnmPZFgS0gCXeBhydHZltVjZUfg8dD9tJt0iUFkg4gWtrnu9nzTOPuCqNT/C3IukX/WDmRN1jHqeP",
-	"Cd59JtYFkEiF/nCv0xsqGLUZ2+H9d2qBszxh/0P8eP5a/NxcgJ1xvctqOh51LK3lOpwIj3EnXjZ2MopS",
-	"OIaAZ9Wtq1fhDNbpqqt6pAc8E1dHqhsn4upJs4hhNBu7t/duXbt5/UazAXj8cZwKXWW3Nq3d+p109Qe1",
-	"ZekBZzNQ3eSeEpY1b7Y1SrdG6UYqElLMKFZchPPwncO3eAb5VNYVPTUSMxRe52+eZgKV0bnrs0PbBNzB",
-	"6DgSDQaMJ1oZ7ZYIX7XEmoWq34caoVToTGN9jw1KealhkHnsNVuwoEUvFZl+PfC7MVIFURG8soHi2Cok",
-	"HmEMxw4PWoNmXB/ba3s8ScBesQY5dus0MxbuIwc4M6ZlZF9LRiw0Usq8UAdo88PCiD8WYmwuonZsMTA2",
-	"yazO7me6aC8I4Q2McBPHBJBI2dZsrYK9KOPHRj3bhL6zqdBqGOU6Yzrv92M7MiBVsvwUmNt0P4bubUw8",
-	"7QkRiWi/eMgAIvFd3ju2aX07W6ngvaGImFRdFU1t6RZw9EEPWIrr7l0vOsaXSsPsHGNuGOYtXKT4if7C",
-	"zKgZHbg8GtrdV2IG8BF1qTJYBGzwOGcsHAmdnQ03UPpl7eW//Omn/+kPfvtfv//Zz7/36V987+V//Hlz",
-	"d+/a9Rs1KsJwar7W3LvVaMB/GutG1M2gL1vnn5rBmM1SRDlOM6Tjm7uNc8tbeD1Ki/gUTkbrWa0Li1d7",
-	"1q6NudYTlUYwzCtXrrRrQbuWKfjzq7duePOPLzAU3FZ33sGp2jnCmuu56QLDIhsqMDcfHR7VglqeJp6d",
-	"4lkp9Z4aXb1y5Yq5aGHKpfm1t76++41r7zV+/9Y/v/Gtt/feuf7w5uPbT5pHtfPILB/BkVlmyLw313wX",
-	"Wl7qYxGh3IBmQrFNDlhTZGvxbC2eNS0esyOxCbSA2lzbxTVV+WDIxFPey6yXupG9s37LKtQyy5PV9Buv",
-	"93/Gu9xyHqY5dQbxeBB1hr1Pi2bFRhZZv5xjs27XBjVoNBqLktM4ugttITEE283cYsc4a7Hu8CQ+ERYl",
-	"lSpwir9d4+PYSPqExyNEcGmVCDPnJSDRjZ1mc2f32gyQyLwGyr53vv7gjb13v3X9W0cH3/rnu1/bvbt3",
-	"9OBrb9382rXfxxY8qZ/KsDdr3KrgpKidNOvX6g0M3JxJTJrRnVYH7W2Ebf3zWeufYRoD1p0y2Hz+IYc6",
-	"Yr0+Jbq7ckmDuUP7m4uwkWiURuBojV0QEkGoQCN9bkEzKvxqxJ8CftAYRzduPQ9q1LIYbtTPEGuogXZF",
-	"QKcEexj7QkT03c2gZvwJ+gtqiAf2MvOsMU+zGGywSRxlw1oL4G1mqruJgJ7rtVYNLAwl40zZoCYSs/YA",
-	"LPTw92vL4XYTHmedXhpDTXkBnrxhJga+EyORDsztii+bt9y3lGgsvtuDkmOoIQeid/60A8hFS+G+ZwzA",
-	"WKVxNoU5hLsUV8Nzx6kyKwGNbuKRUHk2++xF1elO4sEjI5HwaWlo9pv5J8ODyaPWcQLAR1hG7xfmHIy0",
-	"t886Rvp3CpZW3E+lL6XKCr6fiu9LfED4vTc/7sa3vI/Lt7zufVO+WRPFZ5QnIuqAAzozF643z+xrNG/M",
-	"fll+5vz3M0++gXPZoa5z4NWcVcTjwT9dwJOA2Er4M9VNJImbyoIYOoZMQk9sIu6D2jivDDD5D1mnLoKa",
-	"5MOAmJIUYqGYA9lp0OHfhS6AIbu4+FiMIUjD4VqZFTGIXIsU41BG/ljbUDCVRMhWIyYMgv8V2Yu8rKM2",
-	"zV8YO+qEz8FrnGBdIkRvNBrrVSHgcC8XHrNVtltlu1W2Xypl+6pGk7axnrOVGuhCn62m9ZekrvCyq896",
-	"PBMDlU6fr+Ls3aEfXwwp8la4rCtcziRb7GJuDflL63rnDHnqgmMP37kZ9mtlne0GeMhHAjPPecXx9+zo",
-	"0vHf2J4GM6NcHLzMANlrzJjQPIrAPOTJ49QMNYuFs4BG/Kn/IZTPjmJZ+iywDSJV9wPRu8QWKFv59gWQ",
-	"b1vb6cttO82K3nOwpTKexTqLe4szX3ew4AnhJ9JCcYZqwhIlB9SHMVPqGJhEzfC0SIEBIiVqUfyzr1Ls",
-	"SE8QmsACPgIHXHWJwOlYmMsp8V9vSyywGuSpwNIrSBH63UcDlo8dooXrDAdbZwdsrGKZsa4wo9X2J+YS",
-	"23INX6tlET+gzmLNdN4dxVkmorYkmOoojiT0QzMTgLxgRtxjlzesCvMuY0rCbER8Sqgb82UPcTW2/kuK",
-	"pxn0SNth72DQwnXmhwnbNZfrgEHcAj65vUcfmf/ipJ6ItM6eILqa8Dtcw+rs468sAqfZYFPBoVOc9zxY",
-	"TXN7gBJZrNG7R3fq7C5c7X9cInktghh1F7AI6yzsp2oUIgYqU9hdbhJHQiLoqJ8nCdOZGOM4Dmy1JzI2",
-	"u6ECIywsnm4haBz2W4qBN2Ro64sJULTBBoO6uRASvmYQI5WKDn4VMm1exOzZkdkwZkCJ6Gdmg8EYHou0",
-	"J2QWJzT/ocyTJGRxn0mFu2LCNRsJrvPUgiEK1hI7Zs6Mnhuaw8CG8WCIDfkq6zkAuJx5mxqmlmf2B3V2",
-	"6E4m64pBLIu4IiU+C566rNSjt6qN3RPBo+KGp1GHm8MGz4ROSLToMO8l9mwPqtsoMXDMk2mbDVGbNVR8",
-	"XWh0EiR7I56JHbOZasFcL+ygaqCAJPCGuM+kmpiVQ1CeXeYFA8vKzU43H0Yi5CAb4j6FTbuQYl2MS4+M",
-	"RJ/niXkmcE0ENSHzkZHZRDgR2M8jPjXCvTwaI+zNBTsnPDVPAGl/mInxO/Zq88fX8A7mn3fNXSre4WBO",
-	"TOOkarFfkukEQsyGZmusOsvdaemV7RsWjXAtLYyN5812vCgwYKvNwBvTO+7eb0zvuLu/MXUwvzem1GXz",
-	"CB/wxvSRfcQiKntUdTNtfOvsDmBDqbDFO+DsWmMPppNbUiXkHrj4rr8EmzQLVjD/h8diGtbZ/YxJISLN",
-	"wq75E5mciscTmRP8uPxGACPtCtcIbdGrHIvyao/40wdwOAqXxv0NNFfGWqq1av/i2/+i3c4bjUbj/Sv/",
-	"bNVjB3LXyn/FUpHlqZxrdwq/QjXvCoyqhg66o/p07jbAQYtHZuva96C/3FhjmYmBSFdq/7++EwZC1Ird",
-	"5s5e46h5w+sQU6g75M+hf377GayIJVxChYp8FNniu/W47IkkMaJ6l7A+5t/N3T0zIOyRCx80G00P5Tm+",
-	"3qi1GvVb13b9D29fr7X26o1re6UPb9dat+o3bge1Po/hQbfMnKFB37Gf7TXJXc/NX54PB/w8142tTOYW",
-	"wEsbxBRkTCwzuNuNoJZLf7y7lAWhkTabN+0HZpTNevPmNffB7VrrWv3a9RtmNYFQCBMJ26nxpsbMDeg0",
-	"l+layso0U+HjdtwZMw3OtDmEXb8CfisWegUxsa0TvcTe/pwAxthRAhgL0RJBSwidIOgAzadrNPlfViRa",
-	"4Q+ngo+WokDJWRkoIDlkuXEbvBoR1rPVjKBre0rqWPv+M3stzMTT7Cr8tYMPDF9voRMYqhORnsRiErZm",
-	"3YPwrXtHrDxa92Pj73398NHDwBbWWLCBBTTsznW9hjYbFg4Bj+5OBT2V4A+uagcHieUpRhtBfc6zdg2r",
-	"LABLr4d5FqmJbNeeh8Hsl7gY5quCERJy8uYR2NU7G4q2ZCy17cQdgsKOEVqFzNzXvD/cFf3wkN4xxPcZ",
-	"x3JAL9RTUiLNCJuo9Fjvo/s+MRNkjDNjzELPVuPmwVfGbmt6BSuzr059y9u0kUI3vOKLPk+0gFc2b4aB",
-	"iQxrnHFRe8DgQnTiUIRkNkEBMMXiKFgFTmtAbZRSqFKg+hrjFmOlrGR7bp3R8CzCIHT9bA2SdkthzIu2",
-	"hFIzsO2jBOqAYQ18z3y3QfeyRVnOQhzypI9L5wDQmf8yiZq4OiPjZXP2nZynGVRotWX4zsE3O3cePXx4",
-	"787R/UcPD3FKARSNLgiQ4xCrzW0WUhS/ninVGeW9YVhnB/p4+TExJ6LKPz6EF3pEvzvNPz6kKcZdh++z",
-	"+NjsswZ+FNt4UebYgmB1FnmKFLuesaXR5rx141rJBm1sZIPOyaGSEVqDb1rMTl9bmgPQYs/aNZ7B+asi",
-	"mYECm8KfaFN1ThuKXXS71nrWro2FjGI56EgxaRvD4/lzWJPiPWdt/0otjuJ0m9k7c2bPBVYHPJZ4ps2/",
-	"IJ6Le3oHZCJN+BlUr7lZtAMkRrZuYEXFbHbPzgequzhO/XXVnQmeUhDU/G9IWK+6xWuFM8FMDSHC6uqL",
-	"I66Pzd1fZdKUVYs8OJFtWddhxf6j9jcl/qkIrPy964Wf0ghq/TjJkONmvvvpc/O1jPVw8dOa5mkfqC4U",
-	"iVwvSKeIHfY4Ho/J83IEsfaWUDcC9TYwTLwC/LZaa++mmVdgze3hPFs63jO4HbQv1umcBzt4K7HOVDZi",
-	"5nAhX8xpImmuQGyGM6aa9E8fs2wS94TP9Gdrz5FWlIWQAiJ7k3yEctaBMmVwA3NGmBaJ6AHx38T2r0RT",
-	"lKhy8GlEGUKPa8tUjAXPSjciD5ZndhR4Ozy0xnj8QHXr7H6/6uE2OIklyawL0UNZqp+PKwnZ2zI0t4UH",
-	"dshIDx3ImW5nRC9U/Nb9gc2+pzV7P1BdtM+N64eV7L3jQWpc3oBpNRJsmMsImgLCXHLIuThwtXXJ0Mri",
-	"wBzAU/LDPBp7uxA8m58QEYFX0JaZHQ/XlnTZNRnFqvMAvVNrFytgxj+gdBGYwEZEicLkBgsYJxZ9EQir",
-	"Gqs21oxEWwsYvkIMMhkBE7YlJNJIXsNHsDHwMqlYLiNFqabZtS0qC6/dCq7fvIGvDoodE2Fmc3R51hvC",
-	"Nk7VRPt0/Og65RJi/GHP+OVRaK1+MzmOY7IoYmw04ICyNJdt6Raozt4Djge8LM0lOA8uLF7sLQ1EvnZ6",
-	"IvtGi7sCmD3IEyB476Q5pKzCKhMfW0WSyP68SS9nO0VWaOVlehQsBEwavfN2C0l6jaD8QHVPu63FdN9c",
-	"/wkeA+Rckbhx/dch06R1uCj+ggXTXIVs4mhQgLPuTU+1ZVAxx2vc0118/kZYY2UbrHplS2YZWk4VRtiC",
-	"dffsMp+4n07jKWbZgoledyc9Trg8LexLOskY/iQGSVkZmRQjtMYT99umhFsQFoCwQBcjFREcV4bcNpQM",
-	"5qSjzmKErspS4Lzgq8/weC5FvhfK7gIKr85bgu02NnYjF8qrGaexubZwOg/38DSpZHTCNs90yf28jMS3",
-	"MMY+TxHGsv4JXhu2/nXVvR9VUYzOn+yrZmOuT8dmn7DIlz2ad4DMZBjz33YKg1pZl3Yx0xQXDpRzf4yv",
-	"Y64s2qVCLods8VMsdqmywlqvCMer8VZ4bYXXtgntmYmWMjVGcbeBcKsWUitAxpcQmTvga8/Byn3c674l",
-	"MSdM3YBSFMWvje21hOLc7NsS0vX8YVhwzjsgQ6Eg3Mtm2U+bu8XHWL5MX+yVS6Xxw+tFfzN7fWP32nlB",
-	"Ytb0ihzqAoJX21j15m4DBM5wTrtTms4Lgq24g5nrnVj21UKvwB6PXN83P7uINlflHfbi7//wxV/9wac/",
-	"+KOa1V8dvMhFCjqU73587+Hd+w/fqs0DPfEGn/zq/5m9R3PuHk8e3bl3eFh9m5cf/eDFn/x49h67s/c4",
-	"fPeOuUflOP7bZ//9J7M32Ju9wZsH9x/cu1t1/S//9sXH/+HlLz6avcW12VvcOXh4594DuMv7ZxYDuNan",
-	"YuLM/jxDburL2rYA58WJxzVOMOIvCdMORw26As8fXjEaJ9DXcqE6tdpTC0phQH8pwZQUZMfHGZT+5FrU",
-	"2SNM9IROTRKbLv3AXBWYC+BuyKS/IPFNI6vIfFcWU9DPZ1HsHgL8+tkA4JU4mZ4Alv/K5924dv7PQyt8",
-	"ZUOaJgVP4mLIvp1q65YVFQZ23SxeFaANvhXEYtlL8ggy4OdcXPBF6wpjZ3udnLyb+q2xc0ZxaSdyYXa+",
-	"mOrlErNooF6dj3ePctWaSGlueVYteTR8A6KyvighaIXv55oR7OdJMpNVorMN/lgPC58SLgc5GgLfHZoB",
-	"5+lYafPnp//73734H//+5Z/94sXHP/zth9/zycfhyAuA4ydqADEL7Ldc+/Svfv3J3//rF3/41y8+/lXN",
-	"iy5EKe/DollxvozY/JmxYJ7/02++/+mf/vTlR798ZkTOc/9ikkE4Qn9Uvragse2AORTUspRLnZBuhYKx",
-	"Wqv2NZEkiuEDAjZVeYo9amLNcBCUNYqtceom81xfpLjmp3/58s//Ya1UFd3qklnb/b30/uptAptIAQyn",
-	"xxZszu3AhPfEUCVI5PXtGq0fTNX7Z9igwKWA6jgVPKFCzFP2LQ01uNj1vpCNu1p78vPqNF7sw9V6jTsD",
-	"dZsQ3SZEjfqNIqh1d5pzRfW+OK5I1119RhnNSCQCHaLyrnzHdjvEZmLY4ltG0EvM5RmcbQAlDtlQxCnL",
-	"xFNqr0KHCKHC+By6Ns5a7ETF/ruxWOpM8ChgmQJahW4izD8TpY5ZPsZ6JVszMm9i3IXbeyZGlWxfvgp3",
-	"lRTb9ODl7W1csjNt72AlL55Lz4mf9eH3ARqIofBYs9A+GfJmfTP3IbiBccWme0tkp+y4rTWxtSZeFWti",
-	"K9UuD/SwvkircMjXdJIRicChs/isRHwzFkm0Mmf3Pgv9A0H8Ql6MMxUgQBCdRfdMBVgJAI8OnQAKmZBA",
-	"yAzVxLHGf5dsB66LIAIAuLHhm70enk1XRuG+bzLYiAQgvlHCmxeBxFqc6bZEVLjjTrF3qbOD4pEuXmvu",
-	"0lcOOD5OBZRiGZ2xGGHh1MUkVXLQoZvuWyg+NNjSYVsCX4pfrjmCfjS++cNScRKLCdhS2KLVmFI6YLlM",
-	"hIaiRuxOqBlnEDlonTKmWHbwnmGdHbSlsbg8qbDKW+ElIWLeCUQezorpMGChVTDm3+W9o1IWGgUQshH2",
-	"qEM2dhSJdVZhZ5pDMTbya9aqrMCavwvit6SFN+5AOx6n6qQcz5jXUU6W74LsxR1VusZTvliXDJGGiUqj",
-	"00IlTmU5HYfK559+8/1Pfv2nLz76o9/+2x+/+KM/fPmjP3757z9apLVO0VeeLlo/nPIYpMs2mLI1f7bB",
-	"lG3vvN8RTtCATBjPgrnAmMzVMars9eGoS7Go79laP+q6AoYR1WU7bc8eUrVg7CozsDCSKPfMx0PROxbA",
-	"sAnJUUckau81HVc1WcF3OquaNv+cFeUl8rpWrcQWTDa0LhRMzXWHJTH54jd/8cmv/ri2gSrEV7rsBMOQ",
-	"p7yHO2J3N/Aa4f7jhz/wFcw/fvjDRa1xne6gd19bPXrsV+cv3N28Lpfx9klfLtG+ldQbU1pBM3PPNwSf",
-	"RsNZwtZP+twl9WZN3JeK6UOIAmhPrnrdz4tW7pMhz4wgL4nvr2hswg2iEP1mEPP7TMlkyjg7g//Hnqgc",
-	"0AZYPoU3jweSZ44neqZ1+oxesAHZMv9ld8qI9rHU+t1yZbqG+WGA74CdXnGtHbyZngS94bEBu0hPhP/U",
-	"6jbknzseYVHV6DmptPPpgG5n6XPogd6PJU8656PirLfV+Jyagp+mz5BcEoCPW3dlqwQ3b/VtVKDOnPgt",
-	"52wv0G2xyd6F0Fpo5mgJ1ZFLXWCEswhLO9U05JFH9yjFU4jDojOSxSORxFJgRbB9URtgnSFtjzFpXJqG",
-	"5Qjcb9gX+RJQUG1cazfrEVSHsM4WsNo45uS5HBfANFXeBuugW90R2KbbLr94wIFNQCrYnbkpPHbTouPq",
-	"iuNcw+ULCoXMK7wLv3iFJc5qh8e8xjonBidmiwU/0+6HSVy40XGKT9vk5IxWwbbNmp6tk5uQ5cwXH4/R",
-	"/tYj3TF/NBpN2PtaY5asxncSJQc77pOglqoEmVqhvse8FHk76OM0aWIgh+4/a6Wb2tS7d1s91ZkYdfg6",
-	"oGMzU5fsIvHEOEguT0Y0SAsmuORr2nYLKybWdMcmz91TykuSqXHHdouDwOAqmaGKdTy/iCIux2qpIjOQ",
-	"LeZ260YVmNtcl3iGVhCj1Wr/6jO7yZcSCDkpuxUQr7iA2Nr1lwejW/8QrmtCv2s32LmB5+rsQDIxGmdT",
-	"FuI5C1kuuzH1FhASNxPGMvAa6i4g+n2BrRahrwSEMGLtSP0lRi9iybKJcs0HlHQcqdDDoK9SBp1yLKKK",
-	"x5mNp9PBocZT9GyQKcDmmkxtzwigE9FZnCQUqeGZdbB80tI4W5JDsAgvYFOoYB5C5NaZrcsFCKxCGFka",
-	"h8ISXGAeIrxtxkhc0/y7VIDUVrb/zhh/26D7q44RssgglVq40IXYkFePxXR5KOlt84MLjPG8LaanhXjM",
-	"4Tp4fJ/BWLdG0+UHQ+3kYzDUbJ5yfChw5fvYl6OXigxX6xKNrUoABDXVjLVlxAeYgx6qCSZ3jsV0Eb/A",
-	"29ANc+NMvFVFqYpyZC1cWdm8LaaXjQNbHQyNLSlhCTv2pkH1255B3z4UE5iF1TSuGdNW4W4V7kYKF/YQ",
-	"49JKuYvQsKeWRx+hLGI6U2MNnTRiObgI121BpbMVdtsi5y9GkfOGu3VzDRusnauE5iRiMYADcpSen68S",
-	"wULMnYTQSgXbyMBNXLBkyvJxongkooBaKeoCKYilXa679xt07Rk7ixWt/2LoEFgN96CHndaAEOwR+1JF",
-	"h2/HTHYOtGUwEp+z7IuHM4EJgqjDTewwPygRJVPRwNJGZPY3qZoAK6t5UBU4sqdkPzbmgEfpXHzmPdNB",
-	"Up69+D//3Ysf/Jvn//Sb7yM65ZPf/MeX/+ovXnz0q0/+7k9e/tlPXnz0Ny9/9GPbsAVmp5soMxhsO100",
-	"oS53nTZ/5ThnSCzp0VLHJKFat30WWvjKf0FrZrVmO0Q3gpq9wa3r2Aoarr996/rz1YI2kYjysQ2t1IIa",
-	"UIZ7cyaejkUv6yBgODb71n0ep0J7v5yBo454eiwy5MS2iNOPv//i33zvk199+OLjv37xn/+PmkWe9lSS",
-	"j4AP9I//9csf/frFx780X7k4Ed5+hoS7qC24fbOBJXUAAS5+IKks4f0llXVpVnrZgs5b8Ah65tuG3QR7",
-	"6o1ERw/VGKWzI/j2K+bsR8ZrwbrO8wcfgShYB0BhZfYWQnEmn5mmcSGIwk7zKpX7a/a7o55gWBsNvXcL",
-	"4DyQQ6dqgm58Euushf8M+3EiwgB6VRt5gg18HdReZrxHFN4szPggrLO34hPBxFPey5IpPAZ/rIXrCGdu",
-	"D93RMpUWzQg0G2IDZL/2C63cFvZj8cvw4SYBcJCbk+++GcUg/2CUnHnlRS4OwduSrrGNzgpLA4roIV8C",
-	"Zf3QOw2MBDuguRZ27DWfljCE38VyEL5uO6rhpGONiBoJrHrLFKZnYt2WIUiKsFQSB3QAXdFXKTC+gs6B",
-	"Exu6Gv2Q55nq0HfwcLP6Rcs4QDLeOfyGmYhvPjj8Jiwh9xq6vRO/AUMs+siZt63DNSM+ZV3B3j16c+dW",
-	"AP/TvGFu9NYbzVuNvQYGdYw5NeI6YFqM4p5KABKXsox3damlopoUpASC1ksDoS0Hd6ar1HHg9U/WQwEE",
-	"8QXjwhBkgvkLGmrTTgQeSOiQznia8ql5QdX9QPQyaGNBFOhwH8702FwKt25LPTSOqxRm9Zr1vVv3vtps",
-	"hK/TyaB1Z6RYW/BBFA+gGCUVLFE6c1s5E0+pj54jKIil1z3avDeeDtpzsWTdlPcEGHa2pTegCnmSuxqW",
-	"VE1oBzuccnfq0SFAnQq0I2xLv4QOBohzrfrFVB/AC7kDQM/qzx2RWNu3XtxsD7bhxRayjPIki8c8za72",
-	"VTrasUZgyURc2+QyR6LWqhmxUe/pk9pm1kaVGbCezn1TpaPLit2VjGVnmVgZVTsHCwL3xKk1JzAQ2yU+",
-	"1qwrsFMoCNUtGmobbptCmt6472R+GPlFm1OvaR6t1YKNbnj1mT0rzxdGJY78ruop2Th1FgqdxSOeCVBI",
-	"5p3zTESsn6oRyHKqY3TxA0mRCYJ4pFDuiIpCqkkl9ZuVuRcrILbe9Nab/p3wps+u9lbSd9vg92WD+MjM",
-	"MOKWBDV6YRP059gkThJGOKIN/O21Y+SP+ii5q4Lfnsa5iqJq/QL/4v6LnP4nmM2GZn4nApwpZHajHkYS",
-	"kt6Rora5RQtBI7lAy7muNcaNsBED61RhfbzxHrR1W+fbmO+X+5zDVdqLDIwYH/BYViTbYVq2ym+r/LbK",
-	"b6v8tg0kz01b3vMikxRl5ElixHFcMJ+v63U9P0XHobi7CCX3pnG1pJow5UVtfTUXMJ6xcFZ4hETXOuQa",
-	"S/5thNwPPVJ0NmBSpcyJbNsQNyhQ6SFcO0vOCt3nKe4G2wMH510gMerbyRSMzF6D9K0F/awoNY4yI8u1",
-	"AELxkUoFBAsrOGqL7+GJJcZxYr2tswNKYscaGoiVSWE9BiBLCTvL5Tavt72A9VZxbxX3VnFvFfdWcZ8j",
-	"746npibcZUvPWWEDrbiGXMniHpZ3Dr9ByUaJ2ULL/tOdZoKp1LiH5sDZ2L+XhmPjVA1SPtJMjYX00F7x",
-	"YAid6Yl+soWJtKKhsc2PAXW6Ofn0ZeB4fqjqTEUC3VqoFcNhUALXss64G2Iyal6X3Xs6VikGYO/BhJyu",
-	"0MwIrtK0Faezr9IRSNBuLDlguGZbU1aeydQ58MYZJ0EfMKcKIOVqFcg24HR5aEs1kZCuyOYWydhfGxjQ",
-	"Fx5lGvNciwsLMkVqPrpUmJ+LoktDkUSBRSxzwiuvHGm6D/a7MYSQJzLW1NIpFVkaiyigs52lU/OdeRjL",
-	"lArck5jRt6mFRVSwCZsp29qxWzt2a8du7ditHXtu2hPkqjVkz9lu9VjtKytXifZ7AY5pfjfNWZ7Ohow1",
-	"8R2oPGNx5mPYXKwHlNVQTSC9UQXhT9WkhN93dmIssxvXatDpPB7lI6iwI2ESy0wMRFp7fiFge/zI6gNz",
-	"cJvBCgy5SIB7qrqYYQr+6q0bPlnwrGAzs2PUSYkI3hNm5yBNNqGB39rYl+LtDqlBlgdU5uj7YVZXsYnK",
-	"k4iwtK+cwU1Zz4swuV2TjRk0MteMsw9UF/DaaPAccX38ddXFjmc4c4D2NuY4woaxUpbrmTyt+X2dhWDf",
-	"AbbJLMfI2PRk3aeCvXlw/8G9uwBcYgesH8tYD0VEAYo0l5pyu3Ox9RICMIAwhnEfnE0KEW0IblhDcnmo",
-	"vc6OhGQ67w3N62uLucWQeZpLBm6EMdn2GfGvlPuthYDTqqdmbkRUwSLzBOfmwrwBmOdaq7kb1D5QXXAL",
-	"rp+LsYSE38vk29fswlrEHawtgNBh+ba21KseEwTLAxypYg3hCOCpw1W8VBilGXs+uhDhB8B7L5ggKJCA",
-	"3Z9zga+LqB8oDIVfUKIToobG/ESAPZVRAxsVSiZ1IlKAzEPYAKmpjCep/QJRypNmqkpOmPfeBg22QYNt",
-	"0GAbNNgquvOrnwSMJ8hua2EOFFPynOMHKDQWZLxcRSyksVw93W7QaDSofu5Q2RyYqwzkeM2ITyGCzfpi",
-	"IlIGRe1G7UgyPrG2UipJAXNLi3gizM28AuCw5QIQUASXAVxDWKRr6aeACMmTZAk3wRPzxquwE0CeY5aa",
-	"oM5COpEhi2UvyaNy+2FQvk7e1s+RyeCJmnyxyQzwy6avQWuLeil5oZHSLxzip5QLxanvccm6gkUxB6UK",
-	"75InWSm40rzpa4KGJ8CtYvX6GEHd+QUVoz9Rk3Xq0eGYboMxl1u9DgKg8CtcOh0T/RQiNWLpcw3F9HiS",
-	"dHnvWF995mwaKOtaAB9UKRun6iQ2xg5WLof2FqF9Q7zRVzSVYw9CFol+LAVGRTIFCsFx9gZs6Hq7443h",
-	"H1RdHEdCZnE2DdoS41ixcdGQhC7OGJqLGmqMd8AR6Yl4jNXtMJcR605LN/+KnolS01kMmDgR0lLt2vvw",
-	"NI3NUDyHiB6eKfeubckcKALGMMYokb0Jeh4geoaxHNTNUN+VZhKAkRJ1myMTwMJp0c+YyuF+QGzsCpLl",
-	"lJWuxErvD0QvExHc+chyITvWAHLCenwkAqhk3muwiE8twZWRhFYEYlqaSse9V5m5ofED63MzHqVqPBaR",
-	"mUOpXCByRDQ9UFMCueubu2yo8lTjHQBReb0BbQb1DAB0nCrVL1Leo1jmmXmHPIWgFISw8DoqIeQZ41GU",
-	"Cq3ZQGTs2u5tVzSeCqyUzIbCLBjeq87uuMeWnglBHbApbN/7gImn5l/OYrH7/hCIGoH1CNgGwEpp3gBY",
-	"j7ZgHiWTqXksFo/jucjRwNBgtlRVkR/xY3GHnrJ2GfkhnMKH6pQC8itXr5TUcO1ZuzbSgzhq11qsbdy4",
-	"683mbrNdC1ib9B1+c/feg/vfeHK3XXtenZNZht1Zt5ybBnlmhJA9u7ag1EkckiObllevrSHXLnz+cmhI",
-	"0cvRxwYv2esT2xPxibN8p1ao0LHmbp08VWkd7kpVOc67Sdwrsb6I9EREO+BW24Nb870by89yujuTKHVc",
-	"uDM8Y9eNQ2Ovb5WI1JgeGXtSZ8j4UiaEIYK1Q3X+Tk+d3bF8M0aS8SgyakBGpIsilgNGKCyTLtp3qIjo",
-	"H4pE9DJ707WF0REfvBknGTB6n/rjhyor/77KCfKCcCuzoapXzflZbdw06+tY/G43b63+y+d5dlRP2BgZ",
-	"MX4DjUfbHELkFyUYIPRbhtYOsQ9Ldiu4ki9QIciuUpJsgTi7A1HlivGGb907YrM3C8E01QWEwwwzcBSq",
-	"YEOChGM8AfHk4ZBjzY6lmsh9JhIt5siwVpKSAdEJKWS6Cgp2pqDRaEBEiQpkq0pscvllkFzvX1wi9UZz",
-	"d+9aUAOWDmeTnSFIQbMNM39aMLnwxrZC63PgbTZLtIHUOldJJVKu83QJye2BZPQbQFogbJxP2WSoRja/",
-	"yLvGX66M3N6z9587/L/jlgVNzDqWhVur7SG9XMvCTvxCOsz1zuEiwIDZEkJDg4cpETBiWYEFCA15EQbq",
-	"G89FpFrJOrufsYECtsx5rFVgPjUXI/U6eS95egLBNc56KdfD/bastD2ceLj6jP7ViaPnIbJKD9WE9TnE",
-	"AmMySDBfDrW4IBjMRRAba8sdFhpLC7p/IfUf9uFA4kJ6IJKiWGgI3tMBRYo0jcvV2lAgBZ4QTeLdr85C",
-	"SDeE5k5tyVgoRjxOcAQ40S7ER0028E4tqDQvy2Vw9uKMGDOTxBuZYnFWZwcZSwTX0Jkd8h1CRCLaZ9o8",
-	"iCfwUDMIMLvMAGj9zOSUfEbk2CfKUeirRuTdZr/V2XuY+/fwbQ6RUGcHiJhbUJCCC0KE4HHGAANgxvRa",
-	"OBRJFNoVNObc6/tMKzT+jAFaVA4hKA4ClWbob+K47fIbRaUzPm0xjkPxKrXjkdC4xjgw+2/M6ziGVZVn",
-	"PTUiTztR2tJdil48jgHuRT+Ebvl1M35SUwLrd0rxVASW4VDjpLSRxFMkq3MFUa5lXYhf6dD10XeZQtgH",
-	"3sM0ggDN/UY8EmwyRA5YWGurO1Mui5t2pMo6WvAUMHylJxBbJqPFhWd1hZA2whuYNYFhSAVbt8cl6WMB",
-	"gVlAEg1pyxQ7rC0tb6uRHIQstHIFqGzhxYtQfJyB66Ardut89aGZjI3N/LVIN0+xsxHb4rKRBNYmwQO9",
-	"+7kcaL5GKxvS0+fezmbNpy835GmX2Yg3KYNtR5ktxeVmxCvmPDv7Yl07Z7mjUbIkljUApq2/wHEY82xY",
-	"+A3FLWuzp3PzopVXIoZwEWJi6z9cMuOfLAQ0ZtIBCgXmPNoR5+vSg5GxlBEBOWITAUNwpN99lWLNBfDL",
-	"w1DdRzzL0rgLKWDzeVcMYqkXsCiAESqeZhWk5pZNgSpiiIaWvRZnpVuGvxcGLPyq+c+O+c//EhLNOO++",
-	"jmOWjBsnKlXjocNMx1ngUAosHplZYKkYqRMB5OI0QQ5BbfMxI8El2myxq1WBySkA1PQAMwZjOWMRiSX6",
-	"76aCHxvPo29BTua1jAUPLoFlsm8UjOduMtF6Hyut424i9qEKnbLnu4tIHn4nwqnV5BQrJZqd0+bF9rcC",
-	"7/JsB9ikGyVjOHSC2FQWVrcZqRKQKBoWI63eQEnkhMiMWX1qjKVencih5+qrz/Afi0IpiO3K+KAtQ/C8",
-	"6Uc4iD64sASZJB8c4UC2dYNmfSiyI/RV0dsBxTqVnKEsfM0FZQKvHQRgoUa5Rl83YKG5h5HDGEwJWBjF",
-	"cpDx5LiD30BoZSJ6Q5511FhIuB/FWl4H97g7xTjWSEl2ZxhLoWlkr4UvfvmTFx//0lyAZRnmX648wPzx",
-	"23/5s09/9t/C1+vsQE6ZdV3tyxpVYOWpBUapCeNRpIsXhTFYMBhAAYnxDsIIbhK8VvU9kSS2OYrfvMXN",
-	"j4uG4xxBmMbMw4TUixmmAPIP7oW+UMXYiFCqJjpABWtJZjEAYyGLcYp61Xsxq76grtD8wwLWcLRmUqEB",
-	"TFgwI4XFq2LKZ2njEeb1HbFtR153T4SRYPd8TBhmuFmxRLEUNfOAloElPoEICYYX3ASKpzH1KjkohTqL",
-	"NjB0ELVfHgmtgUhfQm1kVWTi/uhMKvOc+4FQcw87QdTgA8pLat+4//jFz/7Ly49+uXaqD9/xcwpQzIxh",
-	"uf9RFqdDMKwG+TZOsY1TbGZr4K7zWnH0ioN+DiELEjpLm8uX9v82y7lUPKyT67Rzv7XcLzfVaRWtd5jO",
-	"J+u5rnleMpOXxQlLW2x9DQ+X3Y9qX6Rw3wZKd3uQLj3mRxGo0kkyVnDJ2TvXyF/FyVmFH/Wo6HcI8ahK",
-	"IlPkbKkK5emhmmhHLIU38gOd1lUhH6SS3DQ8gFKPnQf0Wei3Zmw2XN0q0Yu6GB1gH4bAyoLtAktexykh",
-	"NDw/ji/1CyM4zhAc25YjXr4ocNSrkHn3xAK6QVSahg0NvFazk+H0rCExX0iIEyGXlFg8EVmeSoyN4E9Z",
-	"Vwxj4mzB0gYWQvQ7DKCUyhoEgSMvpl9lCgveoYKkzg4zaA9bKvZ2Demhs6qrE8Oqi1i3ZaSkaLHJUAGl",
-	"P9bCGflD3jf6/A6ZQANGDqe2bMsrVyCGJ2M5qF+54pDTbvwQmyHQBz4V32K+JF1NWh5fnn08tmDFIsQU",
-	"R9hTaUQDoSEQTMcOgIUTDnUk3mWIy+E25kQ1Ul3eO2a5zOIEvjoBxAtVQ9JMZfFIOBYYfNxbSgrzrHs0",
-	"Galgx2KcweRqQHVQ4aGMaLhQi2KeUnztrUzCvRd+DQedAe4oHMZmo07rfSGijrkMYnN2/c2yt6Ur2+SZ",
-	"i9C0ZUgzhD/tDJQUYQuLUjHx4wdO9UhfBRhMWCDKRrHW9oRAxsiVLdLiwmy8q0WqPa5ulQgW4uEIIb/i",
-	"bXM4iBjYm/rIsqEYaZGcCL2P3TVCyCboUo1RnBa1RCFCmupXQtxKPBFpZv4aiKwtocrH7jL/dkW7W4e3",
-	"nwyVbbRoP2y5M1KMWkkfo89CowBCwgbZPsYj1z26Kjr2OE8S3C7z6o8niZrcM9vyG0av2mT6LLP6TOkT",
-	"XBCUpYhdJIy7ouSwQUyzQ/e9CCYsAl4igXGyKI5sNq7tLmBlgJUvadkRf/pAyEE2rLWat8y7ZUak11q1",
-	"f/Htxs7t9581guat5/+sonYxqDKORvxpPMpHnlGE5AjVo4F6sdJoItHnQGjQbDSCGt3NMv6chkEoD+cQ",
-	"ma2MkAV2aiyado3MYNL9adtrVA/SXFw9Rn+Ee/74GquMDwg4ij0KHdWZuUzDqMYJFELgXqoaFzzBHxfR",
-	"UJyCfzAPPDKXPofR38eLdoshQ+ttCK1mU9hOfWhwfPr4qVkqHHEwlHmSQCm7O3pG5KmUvtBwerUQFAo3",
-	"v4kRygpt5hcRi7xKlSkF84f9xByf0TgjEhCPgsvumjUYqDrHwlhGkNbYgSNdEFFVXHiz3tzdu3b9xrfm",
-	"W2FLlcV9erWFhCQEASwotzp8PEYwoB5p+KPRaHqkI7UXH//wtx9+7+VHP3jxJz+uzXK6EuvIrsc2gv8y",
-	"I2/uNpqdRvNrb3199xvX3mv8/q1/fuNbb++9c/3hzce3nzSParNkUXC1OMk6JNsAH5vx0fjUmbDMWzgh",
-	"deDxn2M8QZF5tnIiOFlvitN7Z+OZKZuGW56qV5ncOk8SWjXPv6AP1ovonU68GMuumfirz+gfK1GdYNsV",
-	"nx/D/NyovtA3EaEfGQpnurvNlwsKZgBQesi1F9nQzmsx3jRe7fD8XQEEilhc0JYo2QMqWLABBnpWoQn2",
-	"4eNQqzztibCwEBHJjRlhFhYTELrMfQGWgtYQCvkbjVLxyiFAiwJuyaZ6oUEpQrAkE0kSj3WMzB73++UC",
-	"BeMMWKaSwKdSoVFBkMi+GBxdSFwDZAOK2B0RBwSt2G6jYRuyXX/61LmwcdmDtf5ZWzLmsOpdwDsB5p7c",
-	"tR1LtIIwEbN0zrNDqJfgaRITE64tTqU1IZBDCKrFTjrztlNAjVztGL2nSrdfHKlmv28rYGcw8gFCDcyk",
-	"iYgl8bEoyFvmEtk2Qf4/R+m0k+by94y9A8353DyRutz3F4N2rfF0AB3XRXLbSstd6ew+Dn79yBVeZ8yH",
-	"YO0M+JzBdAdexL4aISbwfeZfZYHxQ9NUsnxIw3WVSgSX1tLZoCwA5BI4YyMuuTFbW89qJ+jT0Bfk8RgR",
-	"g7QwIMqcpIy6zWKN8d2M/DXb6sAYDI1Go7kD/3fU8KydfiwHIh2nMTCm9W4IHvX7fG+v34v6ezdrQW0g",
-	"pFlTlb775AFyqiW8K5JiwDQ9X1M6u6smEmZPZ1z2BI4K7VmeZjiOBVaXY0rrx+jkvA9G3EjJgzXfGK96",
-	"sP4gxVNUW/iiwywbt65e9dekdbtxe89MSary8dtgID573nrmHvB7bfcAZL2BH54yEsA9AL1JatnodMV8",
-	"BLUszWXPHMcD2g2NoHYiUo07/BooTqlO8tLOKcjwfl/lBNMhTIOQTA/j8RiAvWDk3bjeb/Ya/b4A5wYC",
-	"BcYaI35RNd9hALTnaiYanWc4FeeG/ljuIVh9ADbxLFEg/HK2EcO3cbJbzfeZXZ8Wq9pmp7desOvX2MgG",
-	"RznSzzWQ6p7NOKaZN8L4NPOYStqgjJf3huU+DVvoyxb6si6dOtjiqGKtqWITcsa+Apgh1FJOANg/8mx8",
-	"snrWgMQADNVvWVNttx/AEdZeHrAws20qzyNnRGAgHAeQqsayNUZ3s9HwGivW2cPCbDoW46zOwkRpPS0K",
-	"J4un2dYb1JmYUoK2utNLHLYYXxMBGWAdBxnKHCY1Tzjys9u/vHAuFWpjWAFqP7OUuwJbGllXTJXNnuAr",
-	"QNms8QeotsLoXG5efZyqLu8mU/sm38lVJnRFMzhcpQdIb3kOcEXIpPb0yepy0Tzb9as5Z1jiaaQqMIlm",
-	"H/sM4wgsNvtdyJ6KgDi99tYbzVuNPWjmA1zKRoGJJIGLyxoHewbB5WYRQfXAFkQ2Nez+Y0zj4nraNbWg",
-	"9vLP/7cX//k/V1/sDdLeZ+/5GbsFlSZ/uVKqPqNFjvhV1UtbrXGWVkXm/7lj5YZYTqEbQNKfX8MNP0Sr",
-	"UWEkIhMVGBQIkriMQek6Cgy4FhezlAdHEGaBCAA7FlNXHQEM7K6xDw4fQzg4Cg3UoBgUmn9enBXZwHkp",
-	"exfu8LD0eiuBP7vxdzuU5FhcqLqUhTr+LmY6jMBxGRUIKQcLnxhHeukDXZZlrkR2NuXj51dcAsv+PZtu",
-	"WYSNwblUC3N2N67BbV0Kb8U8nS0eoChQaVH3WXfKKF2BC1yKJNUZZH4wTQtskJCB9Xow1UvZSOo98sqT",
-	"jGGNY63VPCOrGN5ndUIxojApr8EWeXSJnZ9hASqEm+qzbq5jKbRmqvuBKMPly+u13EEIqqFEGPukphIB",
-	"hEkB1a17XHq9KKAi1n/aRdGxlkW/FuQynCLy9wFtxKPSVYT8QIYhSgqD3CjhVkp3vvoMyvxSD1815lPo",
-	"yV00fSdeG13NoXY2LbOBVlmsRZb3AF2ZQmHIpRTJ2tUPFan6mVVUmLF3xBVVT7dsMKs+/V0t0vt3V6q/",
-	"OLS7543pQlzomi1E/MX324icOhdz6IU7BFAo9RzUQmBdYPlamUzxYEExemMPklGXqQy/gLUu/kqtU+qy",
-	"VZGfZ8FLafYXlrqsrhaX17ssov7DLJoGZek/iymJATISmYENCwHLmWPnsESAR5526cdJ4vgsbN8ya/Ra",
-	"C6AtjcwmBOldYbvXxUrWr1zxu1CUB9UvMrRWkDiEH3waOqhPCLXxdvwlPYjhBqPD2xKw0AD2Jf2K6EjM",
-	"3cZZwUvmSqcxsKQJGWtbJFJjFP/x0AfGWjyIpsUEP+gLEmpt6b8h1Ef7bwzmAXWuRAAt9F+1JGyvcQCm",
-	"xnLAnNAJvElPLa/g62wAMN58DC95LKYILzYWS1tatK2by2MxJawxNzuTOXsnTMU44T1RcAMQPtbWaJv1",
-	"vEOS36ykRNem8Gw8hmeoFi8EdVhylWIqZq9wmJC9YZGGwDEcKdisHgoaqKpjyWD8UPtBCtkYi6X6cXPn",
-	"OCvK7jM+IMQ09A/DkWkhs5ZZfbT60lxC80JrIE7qbXkPDhAxHgAeNs6cHYqb5gBu7qzOfExx6MDvL0AY",
-	"3Fjvu46lQAmRKShEr7MjPtBueQTPOtjpRIdEcdGWA8UyNQCmPlvhkmQi9QgCvPKVIjeWKHVsRgz8jzSx",
-	"8UgUkzr77pkPZym65NrJNNfSlTMjJQhuubEuXjXictqW9EMCipv1Ggs1BiohS1VIhyMgdPmssQ08lDIi",
-	"XtArV97kcZKnQqPEQVEGKMpSUxw4buYEastzTpIwFVwr2WJS2UMWgH2TyyydAk7W8Vq4+EBKwB4SSgWx",
-	"sZARbRym44HkWZ4KxpNsqPKBvQfemODYhVyD0ApIcMDOoGEvI8CLWAiPeXNASLclfu9VM1zb3YUNFpIA",
-	"D80uGyfm9jPiF2eBzgCyappXE5Y5RDzNYCt3BdUVxNR6x9cCjsIDqJWIvCO05EqhzdgDK0YFAAUV1ime",
-	"ySURP4IlBywKXnqe/JXWzaBwhhB/TUuGcLcRjxOjrGnSa61nzysYGcxnKokqH9BsNJr+M2aeYKfZPMTH",
-	"vzY65sJOs+Y/m1C0R9B9FRoA7TRu7TSarNlo7TYsylalD6nLKuYlMA9uP/v1n7788CcvP/rBi3/18c4n",
-	"v/7rl//9Jy/+6ENjLVkxa0aVm+fmu7X318AZ+It9yWkdEBfYRrcAG5AT2SqmmGYYG/BGLihqu/B++1kN",
-	"hUWtVXv5p7/45O9+8cmvf/3iRz/97Oc/+e2H/+m33/t3L//2L1/+6I9f/OhvXvz5hyXa0HwX0bXeDODa",
-	"zzWrtdiEs2ZxSifrHR6JlQEGZYPxFQcYbPECl+TrwH6aWl1dYRNvGANclOvx6g0XYQXIFu+R6zMXyfHt",
-	"Qug2UBifrDdUSgtkXsZMkK4K6JFNYg5GW45VLLNEaF1qrzc7CIaprNLd9tG4ZVJFAoMqUohIQ5CT+kqH",
-	"7DUtBDgWk9eRRsrcuC09V6PUVGWBw5MK5F+IEYFrDWofeGytmOKnaKVZcC7EQtHAKKojiYApw76D4FWl",
-	"YhRDIy9CQPiPohezzO2AriLIatiiubFU9eABdfPM4pvjLDY6KgQgbGjmrBNhnZ+7Dqmp7Va0DhDMr66z",
-	"hzi5cGUsdUY2yA4LjfDIOsYogqpBM35tb3SjEbBr1wO21whY8zq8boNZa5WqES3TFt5Ih3X2xE0Cecpj",
-	"PtcH0hjKbcncDIUx2dnk8zC4W0Ac5fZ+I4Uc3KnYZyEoMI9d3WtTZvwNMOEKWnJj2UYpn0jcqXhH+B4I",
-	"xrgm2zyB5uXWCyJbHXKaMe4p4zPaUlFu2emb1920GGMwBf70I6XAwMd30a7c0GsRQ0YNzCzNOVFV7oPh",
-	"TCbviMcSeMbxRmSl06mCvVgv9lQ/lrEeCqCLgw94V6p0xJPKXebB3ulZNNc0leYO3q6jTTy/VcB0Rrck",
-	"Qg7UjB8LycIRf9qJqDdkaGeJMM0wuTAUFpo5VXnWwfu6X5qJ9H2eCCbevmP1xiZ/vvxkzw2oj/jTu/aL",
-	"/eJjGsITGgFl8s0IkvhYTGItvJlw09xaMnvmlwsPX1teQAgB/b9Htisv1QZfuQJuDJVIU+GW0BXVrxAE",
-	"M/8gZxTPJ60XQFSpCDZGekbA6LZs1QVJcwqc2CmidBJPbUE5emfFbPllC+BMwY+pfNlXCLbuoDjB4IeR",
-	"/+0aYruCa3OE/KWofARUOq/wFLzdhPuRNlR1qDZEVBxxWHeI5phtw2KQMkTH6zZyqW5CVB1DtCqWDNXN",
-	"tRtCibiXZ6AOgZDRroa5zutVOzNNZv0DFHjuwSBaS4+Ni6p2Dh0vaM7ckpYoje193QtDbwlf8/gWC3Vp",
-	"EXJRD9l7ZFt9jp6xLwvLCPYFbirag63yhYD7cCKq1rrRCGq+kKi1bt26tVtyZs3X5JV+9v/+wctf/+DT",
-	"v/zZZz/7q1X91WINS77wEfjCrUbjq41bLYDnORQ4uuJl4YxFzDO+L9itxZKuNSveZXQPm4YFo8Af6+5R",
-	"8xrWYbix4tVS1Vq3n5fCDqvNycyrntWlh935xfTlq9zxm6+OO17hjIBpR0a00fA4EVv/fOufA/8OUlla",
-	"r7jsoaOh4wogMWEfCX3eTrs9L4uc9jseg3IF2mABO4JxuDzb0O/LPgu4C4ouU+DKYKgaW4SLqIPjE7pk",
-	"XwZ+cyYPCOS35zIav84QP8Ga5pNrLm6AVboTv6nWPhXtVnXRIoY0CdZbKrI0FsWtG2RblPIvSCKkPG85",
-	"ngcoWpKjgFq1Kt9JngwVvhPmQ4ocyyy6yVJcbw5svSej2aj+5qaHA+lWRM7NljRa7H0/eL5byOw90NF9",
-	"nxinOwW2b7Nl1rhhibCCoCreQzbSAfdkdNmVDRbJef2SkZy2TUYFTGVbH/Blqw8gaiw8HpU46nPEjy5U",
-	"Q89OoXx9OEP8sqZvdXkwsHWsxC3y65IZWsvq14JxbR5tBlt1JiyYv9O10FhXvrgW5p61IOi3ReBfHccC",
-	"u01CtAkMCqA5CQGJQb93B9eYBIAJmELYgyBSTEmfg5CC/1C5WbSVjyXLJjYZAl1PsFnLokqYQ3qtudM4",
-	"92oLR7oAQVq8ZDVfGTmG1XwR56SEz6Bv7yq51Fk8jAfS+IO52S5DwSOYuGdGFO/cgQWf3yB3qXyp2BRV",
-	"1BkFE+wlSpYvm0KMB5LWxh5/e4CXH3zjBlRhQc2Zi3a6U2wDolUCBsiCzutYTe2I5cyZJ1KaVERCZjFP",
-	"dMAypWwNnPGU4lRoG/eUeZLMn9i3RFYc1/PnhiB6NYzAVBnfxSB90pJbJdISN2KY1oHIHp2IFKrPYbaO",
-	"uD6uBVCtCJWDWD4LYHQqaDQShSRICqeqo/odGMDZ7GeauVNLa2HRNtfpX7ZzBB2KlZ/CL3GfX8ShWswt",
-	"NhFdQN8XRRK2cdeh5RVGsUopDRycay6YG/c/g8AkJSeZ265IDQV3KM4oJOOJTbbODh7fd2WqADo0MiaW",
-	"dfYe0KSPudYTlUYas8WokaHq1UscoxhwGOhIUab+qBh6CT0J3cBwGmy6I1UTB7EGmK3ypwIjCK+FX8uy",
-	"8SOZTMOAhYd8JA7jTPzeYZbGvSx8vc7MqWRHDw6hA5hKLWc0Z+NUPYVCzPDoybuHR/fudh4/efTN+/cO",
-	"Q4/mK/zmzpsqnfA0EtHO41RlqsWGWTbWocUyYDersNP5mtIZLneHlqPo6X4oenkqwn2cFcpheVeXL7Ot",
-	"tAh7SdDWKfm54PoI263KX2rXUI3mF/qjoamYqpEtXCtvKLtl7GSb4WqO2dJD0dt5U2S94Y6ZU8z5Pkrj",
-	"QSzDcjbO0ifvsZAGXe+lSuuONtcFiOgw5qrb0uGdR08OO4+e3H/r/sNDyjD3VWqeXqbVg7WXIobdhMYH",
-	"Zo0PSBpRPhpgzo7R2U4BzaS1UiHwhZm2EA9vnb7qxFEiCjB0wZFB7xMsuGzEn3aGKk91aDO4Pa5dE1Uh",
-	"zQtZ6IxZrijWRvZAdB3bkVlmFDpTdXaAPy63F2s4e9RrK+bieMhoWdC6mc9wrswGpjCQiHbMlwg7p24G",
-	"LYDiIhJqR2ep4CNYDMuPpvrsWsNnQKKSjje4jntlHa8V9ITHdqP24A7VhEnFJrGM1IQgSu5NF2J2fdW/",
-	"aZd1egjI2zQVvYwNVaoF6wLP8tQcIvPTkhbGsN36evZSo2xb4+Wo8DsDyqaTwAOptoaXclRSo54/u4Kz",
-	"so0sfjkMQKOZ44x4cmbcqliuagCO824S96qZR7oqmna608zIgGuN2zeen2IX+qGYkRn78l6wXixGRpDZ",
-	"SgTXos4O371z597hIXtt93XQR28e3H9w7y57be916JOQiAKRZr8jiNBQ5UnUSUWWTkM2zjMPcwKdH2KZ",
-	"KYRvficXuQhYlAsPJuS6MMC3dbhPJxIJn3YoWoO2BH4B17kvbEkOXWv0K/4MTM2Q0lmY4wL2lHxMhuUT",
-	"yE4BgSrBd4w8GPJ0lAitW85M2W00YDpsIoowMh4pKswfIt8QPQQ3A20rnvJelhARLM2z7d1h+wv5v4dC",
-	"KfMzvCJE6R1ioo6sE7tOXmMLuCLl4NhTwhCXzFuJuEAYgfWtS/VtxIeODVeVzQ8OVEbgKR3LnjWPaPHJ",
-	"wsG3h1UIZyepKHIshjnhmhKNPXUCtURTkTkTFqbC2Q9kwVJxKAGgqdaK7u04a/0tad4Oun3QlB9Rg5Ek",
-	"Lvh24ZbHQow1GiJ2IWgoxRPdIkhAcw1FErn+H15HDqjDQMxnXaqsY36Hpnk5+8RZlMZm5HaOF96K2m/E",
-	"uoNXVJYtYZqdFPDmeU2LQvE5Uz0GabdqCMs1x8E5Y0SDWxDQVrPRA9Fcp1D1n/5fRGXmiw8X/HTpzM0o",
-	"McGSgvut8kL7ICamCB7e5FX+xw8//bsfffaLP3z5Z7+YeyEiJjrz+1jTaOkbbbgWp63C7oajXtmMw128",
-	"vmm8XHnfVXLLR7q1786EX8rKVLeoikpmHlAfV4f5hFwc1kt4PFpgvO1AKfYSE473hlZXGn1oWVFpnK4f",
-	"obI4dK80t85C4yWGliifEuOo6R4/Oiw3q8KHhMR5jmxEljKeAD00DihhxuoOZOWfU+a83zd+NQwMM2/s",
-	"0FEfUI9WWaDgjcaazjaNX6L+zobrySaqLFkfyXnJitRP0NEAo5AAlfLlLb0Isq9Xy15rLdZazca13TPL",
-	"2GC1B+2dv1r6Ru35+2uL+DfMzr7sEMip3N4CtqYXf9h4LfCm1xq3vZtacm7Su7hPqGq3ZC6WYyFHw1ib",
-	"U+DbnUWNgFbGQyErzPov0B90o4X0KMTPSKxXWuf1KMTJdd3GS3439ClE9h0xSQMRqhuq1urwya29W7du",
-	"NG49X0cFw50X44U9WiMMhXiVXYQ58Txz9LxtExkW5SnvJlNbhEpSLUTl6aoec0kIRS/GkGvRsWQXYeBd",
-	"ihBerPO0MJUAyLt3gBlaROw10Pi/h7222nmjsXsDOlAg2UL4ejBDl8x7WXxSMCwZ9xg5formQvflzCNZ",
-	"+FWsS2J6zHsiYOH/9M1vwifvHr25c2v2EcYmmSgmvpPzhEjPsZLUWBDurubJRPvRTbg8hppcI++ImqjO",
-	"Hie8J8wUUL0rJ951y48uno45EbPYmbSvhcDtEpUUeeA8s+56+bWpsBGGp0P4uOjQbGywsTeaFmwRi7kK",
-	"KLACSUXkygltt+jQ1n4b4zLlUifE2HTktUEsFhxqs6DFEo3asQnZykWAnivAT1f2+HGJl3Kbn/0ilmIr",
-	"+XAjLAl20BhAg+GvQzfVUC1XbHEzdfNzbysq6XfWWIWOGXYV4sL6ohgUriSC6DvmwFqWIC90JUphSK93",
-	"K3AFle5iASaLr/fK7czl+6XDDdh5P/yEU6TNe4Uvfvm3n/3D//ryRz8ON2+jNE5FFPeyUiulIR+PhbRG",
-	"uG2bVxEgOhQyOhydnctmwz5JleP83Lom9YZKm9HQPiyb/N6Z6k6xJAU2IBEzYe4dT7xv89tzXGvVvju0",
-	"06wLW7SGgrd4TSK5eX5Kg0fvsNRatUQNYrkDd0RjisCCz0qUGPYctRYfrliXTpf/JkuGY545TjiWKZSn",
-	"zAjGst7y71k0zHn5L3/66X/6gxf/8H//9sN/++KXf/vio7/5p998/7Of//LFx3/y8s9+8dv/8kcvPv4P",
-	"pzW9xFZ0xiyd6kyMOhyZjCqX83GhnGxhcKV+qx7tMpW5/ighAdopxgmuznN6MGgu8G/X2o+e/pn192eV",
-	"UWmRaXvSttxf7ZWWbMY1crUXV2OCVPzplBn5UW5qVdFSQ9vGr8B8hu9052FtvsnTP374g0//6tef/P2/",
-	"fvGHf/3i41/944c/xF382//6/c9+/r1P/+J7L//jz3Ee/+k33//0T3/68qNfFvOZxgpThdehbRcyIlf1",
-	"f0pVnnkc9qX2rKCNyGHlspPxY1H80HyHo8fFu1kLahMRD4ZZrbVrJGVlZ6ka9AIzGqXWqoGUBh26IBP/",
-	"PKhBbi06bVpn5271mTpj/6vqYa+5LZd7qjgDtjw/9TW8bdBIe29b/br1dotuVtyzeJxbO9d1ZHklkXVK",
-	"V4oK25DlxYaFoUEtGnhtWRkVtuOYDwvbb5bFhQ9YPxaJY8UAClj29cNHD7FlLN4LQahsMlSJQPLSgHVF",
-	"j+cOLQkctkZi2jfv8SQBSlvEDIIfvtB/jzG4Tq47TxLXNLYohCWHPgDI3di4CMaBMwaGceCINLPoTJso",
-	"bYwlIO9y9yAPF59DJKZcstAzwHfeFlN0OJGktYgoUE2x99iA6HwtusFb5Lb0yYqxHS2MbYnfAIG8z5kI",
-	"czY2fzRRYHfqgPAjwMQE1McsRhlRYd3aCafg7wWbpcE5PAPU5c1btyGcX/GM99fUcq9m8L3abjh1ss5q",
-	"NLhY/e6uF5gHuYNDhH8608rtp8LWsFGScrTCdvc2ZzqKOdSK4/6nkL+VuHGhzYp7WslH94Zf1M81Pu9t",
-	"hC9jg8+thXO5Fo4Xv3cCdj1bZ9Ug/pxNlPFlOMc3VUqxPNtxP+HxyGc1cyBCG8SHwB+1aydaCaRNI74N",
-	"auVm35Ma9QgsJwWUn9LCEnY5c2q30aiDmRGniEfTxlFgSlrooo+ga1HxaM4TJFVzQGMfrKkDDJeLCEs1",
-	"wLYxr1c04HfwtQnX+J2IKl+eItOZZcgEW8k82UdI1dn9zFHDW8wgjom67xN+0Fp1bclwiF7jfC+wakxT",
-	"6+cCRrTOQiU7uewlgqdhYRyOAH9fr3opO147fsfBBqT3jrsd6fQdtzhhJXOpjYALZh4renEECwskpDCK",
-	"vrLL5uLmUghESZoRwNgOzb8QS4oPQKI9D1AKw/QC7hkWKbVY3PcKKJyNiPZb2UKfe4gbjHajgXkvgzAZ",
-	"VsNY9r3iSgKMBjMLajcZBXRZLo+lcSNg9rE3QkUqAJGWDvjYKnkBUFmEcEEAk1rKTHBZ8GHrOywHhbFn",
-	"S5/ouErs1nC+yMu2tJNHyt3tN79DLm6IeWPafHEBKBVjCZe6IvCuwpbDqwMzcXODyTOLTdnQsJpFnlw0",
-	"tARm95Lt2kpTdnb+PMnu19YA49+e+b9vnQ/SZA5WUj6NRtvPrkkFzsRJJ+gYApkCuIr6R2RQrzZSqWhR",
-	"94+CJNfmn84DfuJ4Es9u6uK+WM/MhVfeGrlbI3dq5bYz/zxb11pUZ8GsnI5FMXe/+oxO1FICISoAWC9K",
-	"Yy7anDzodHYvJMDUkHwuVR7a7GVQ2yRd4KdtqKwRk+YzJYzNUgljlIul38+iCey9/fJI/ASyiB3aAQvu",
-	"ef1W/fq3ajMaAC8ngUZ0brUTkZaon5bFmYqUUtP8ATzSsRx0Fmh2zFosfWtrxFT+qOl+pCHXXHvx8Q9/",
-	"++H3Xn70gxd/8uMalVhgpRXEYWYzV9nSu+p4IB2taUXG9GzA2KCWGWvAkemojCcd19T7RiOo5eOIn/bm",
-	"Ex5nxVVmUc+mkcyJuysyHienqSWAmW8JtC6ZQAsTfOAPDNWEJUoOjCNotoGI1otrVFJlzcn0q0gouQRw",
-	"SJyenD2+9/Du/YdvEeyQvGFgESDvDXgeVqhMGwsZxXIQzqPp8WFbXXJ5uuRy9QM+oCTz7Uco4e1fq8h1",
-	"ktwrSvFr5yHFTxfZZxfPqwjmgEk1YXcOHt659+DBvbtfroqxL5lgR5lWqiEuUJ6Anj5jbn5GoIunDidX",
-	"SYJ2VGSEqdEptW6xcNIoF5Zlx8ave1wyzGNn9iuq/EDiGOojY1QWtLxBrueBKtpR+CFuy/jsKKZBSyjo",
-	"n+MVRxec1wB93HdxLvyp11cTortDnorIPsHoJ2LFsoDirtmRED72W3X7VAT6KwgFN68IDUXxCe7li+IX",
-	"emsmVUbt6i2lHJEACWKxsk8aiIyFVKMOSGRESVWowHu4fK+cDuRDY0209gL8VyfWnZFKhRONK6ikGdUT",
-	"606UOzDZDFqN4kiE/JqHqG2OSgv8S2ydsX9Nqk5i81fTu6wZ1CbDKXTw6PRzY4zPoNuK834/8+kNaGvt",
-	"s73ycaidI9Rs5d4UuLVOUzAgQOSWQfeS9QStDsgV7oRxjFkjsK0vxP6HZAAhcysdgKMSVwU2E6KrQ+zQ",
-	"Bu1xsRmeZg5oGjiePdv2iWvsooZ9O6SYtKxPYVsPJwncg5J5WEfEUFKbU9SWjluOtBEwyKmIT7+iSS1A",
-	"phC1mKXnDVzdjjt/uqJ6Y4amA193gpwf47GQrrtS0JaQeB2qiQYORprDyKvXIAXxWojtU8LX6wW9COZI",
-	"bBINEqg0sHmOl7a83yc0mc2DWeXE5+qD2WvQzgnxbKHNKkL4nFck3l4PqCMC9Ic2s0r9wV1zOSpVacuC",
-	"Pa8MKLvWuG1LizDXR2+Ac4liXLe8nofgAGLvvlbJ6rDepUrZ4yeP7tw7PLz/8K2ir10dpJ2Yv47YaLxf",
-	"RiKJgdiFfmkFupdZLyEEodt95N0AVZW53G4UxwA75BoI4cq/T7kWsynHufOAux5/612cS2g8YQSCHS+u",
-	"ByQMS4TaPShomWngXTbfzE4Y8UgA7+Z8R4xMua4csdSZ4P5IXI9EGkfpSo/2RqXwGOTaBmZAap0f7dNO",
-	"45lIi81p3p1QmQD5w/fbd/2+yUSacEhw0239lUflPMCOlwB0UNKl8822dWmgwjqLZ6vLXPLIPNdrT56e",
-	"lNruec81np/uqH4fNgLiOc1n9s18ZAERSOmRrqNAMdcC+kL1+/7eTNV4XNrDrngv4lMqG4Swj0jZsRhn",
-	"1ZQ7IG7ObiJuSFZoO0LVSqcL9oSayHUqteE9vMTp89/Z4E1zG7xZErxpXGjwxs39ZQZvSN9t6YG2meEN",
-	"G8sAK3TRWNMFOqgSWKVegPBcI0zWRF4aYnJ2NJrJlhoYePg4qNHrjYYDPWDYR4tW0UYcBoMcwgGmu3VA",
-	"OQYyMl2lAXD3IMayaK0EBnQVU785p0f2FV6dEMu3n9WWxk+oWWYqesLYqwWOC6XiZhw91U9EXBB5YSC3",
-	"7dMp6VzbCGq05jhsDrSCHKeYDDzly2iNzFKdRarTTjk1auL6KGfb7OmlS8MHMXZjTqe2gbDvtkPQl2on",
-	"gXocC7HPL56iF4rCR1Igjb25WJPrX7DNWLkYgLtn6dNvsDFPsxi7g72m4Bb0N7ohEZ8GLJeA6w2Hsc5U",
-	"Oq2733QmcZQNwwK6Dd6JRv/XMfq/XmeHypLsA2RZJRHrC/DsM4GE9pKFAIoPCYMnyevxmkJyFkrxNOv0",
-	"8lSrlDybxKwHtsg3vo0gevnyT10/FRZau7mfqhFFyO1HmQqZ5GmqJhiMob7sNA6FvlyZ2QVQ8tiFyQhh",
-	"oVss9E3fcJ+FUMjWiaNw3683bPp/Cc324CnXqCVA1wX09y1GF1uzhxRzmJbv1th3rZiQs5Rc3VJrT+S3",
-	"L3V6926xW2cHSUKFiej8JsJMO8Bsi5aaEFww8wKrijj70isH/ogDb8ReF9TSqyPrcDPwtwj0vXBeK3XO",
-	"gZHHwmt1VTmHs602zKxgtA75xdBOyIZiNK+1Hzhi91O6YUEuBgcIFlFchE6rCD9ISaxj4WNbUiN+TrUV",
-	"Hpv5fzNOMmhbs2SornmonT0zbHSHFozbfrkiDhV//nzpICw5B3iO1Y8tOZerPvwdvOjIXLN8BBSaQ7qd",
-	"oj0s1NFkWSIirIuQLJzzTsNFE+USO6sO92A8Nvbd0oEWq2RP0dJdZn9UGoOQ+QgaottoZS2o5bL46/1g",
-	"hsjfqCZz0c4Jh04GoJvMoO56dzB/v+vfZbU1t8EvdofSmH6XWEhnQpwfr5EJpXuxFmOvxOOtJICwnaFr",
-	"mzxUzYsXiVm9Y+xpS4PFTxiSCFlXDGLpLxjxaGnoC52mysiviJhVbSirzt6KTwTUKWW5DtmeJfU2hgSI",
-	"QGSr9iak/M7vvN1qoF1b9doULvFfecSfPhBykA2hDX1QG8XS/R3MNXRYZUW7VDZdNQCr+laedSjXXHYq",
-	"vKio9ropQuAlBLOB1MtowZAgULOUdmnZS9sW8FZ8YOFaioHoOjtAc6QfE8P9yPUdSlTvuDCTiuaNIx5h",
-	"VNhluqiYnmcsivt94PQpCt+8uxhfrss1MOaMiPJLAhGAzDMRFFYfZGqkoxhIgWieSvEdvdyhomRXsbXj",
-	"iD14+/CdQxbFEVWoHYuWfaOCgSeyAAmqFlJ5pmN6K3hYfdGp9Eyx0pL0VToCPy3imdiByOR6e9MukyND",
-	"o6XaBwlTtgFPGVymNhraKQrbmBkPjLlbW+HHd8CIvdjOt8bgMINa5nw6D8PsJLCRtn7n5fqdMOsBk2Jy",
-	"RtfSK83IeOLRdM35m1exXmMxahfiZXTugHcxfOtemUMF72OxuJgjxyw8G8ApSxm4fp5Zz9lIZEMVWY6B",
-	"3lBgXek4FX2R9cBHQfeEeFeQbnDCwYN0GUAnpWwy0uHC0F0rkZq6XB2VpHIqpLacauhFtWyTj9lC1sJw",
-	"0RmfYhY8osrnrKiJdhW5dfYu5dntoNDMuWYUikt3lwo57U9ue8Ro8J6U/8Y+gyIVFYBn8yrg2TxUkzOV",
-	"Zmoqzi3XZ8L9ffMaSs2wKU6/AND55de2V7GQpLT0KjWcIDXReCmVd9daNxoNs4VpqcvDe4+7Cv69hmuN",
-	"bFYWP7zusfKuOITrZgjmYbXWXmONGk6YqUut4YSAbxFi3SQBuVG953KevQ1AaWcLsNLEn9L81S93m6nL",
-	"BsxU3Bv6LAmjfWYmdopRJ6kcXMQT5NvE2zbxtgmeG0TqLG243Xxnpg93cvPa9efrlmo6db4wHP0A+T9w",
-	"9BTaLV7AdppqGVuGPgZzphw3D5BxOMptCwptlOYclYg5dhAUaMsZTmNN0JcS7wlwNNheZJATROK2AjYf",
-	"6zLPBkSCbROvCoKNtiR2icjhcC37B6ZM6xXUcp55hXCvWboSsDuqFKpWShpxVNarbUmKFXB0V668h3qw",
-	"fuVKhXGEFg+GvbgkEUYWDTyD7BZ0IgG4ZmFU4PPGmpnpoEc9WmBmmWfbzif0UWAtGiWBzrWX5ID1Mt4n",
-	"tkrOCHQFI7S2F1g5tJQP7ZYBWjzJBsqhvnDq3XTRpiKfFRYrMXsI28rkibB2IMa7ybCDHxUITnDnzRZD",
-	"f1zIngCcYbO0qZw9hiatzliooaHMa4S6AtDovt9AV4GfXqK9eb0td0u3dZ3goKUf/HBkzFCdQabGQrrg",
-	"fLnJivi0Lfeqh9dH38GeRPjpNfxpn2sYuIXAtuWBRyUEJOewhQAS6ym4ItSAGNhUDHgaQcrIBomwp40l",
-	"Icw1eZHusCAlPsByceH1vqXdzzD+YXlb4EsAqYJkySbKWXMqiWhpbR/sNLK5DGRQLLEk2d0GJSO2jAT3",
-	"S6aqf+odnQlQ1hfYOkiLuPB6nR3i9QQkdju79BawsbBwccRjCelEF/YFjv9+3M+GdqbMW7qYVyzde1s5",
-	"AA+BXtHDXEapiGD+x0olFJecqPSYTuwd3huScABWDOOzWUwwRJih74rF2kKPbeOEmadbFwwB1CgyXgvN",
-	"DcXOHSWzVCUtJtUO8DaGr+N51XY6sDcPMPYvF4lF+Y/n/Kmn5rASJwe6afRC1pea95nMOx4U5D6uySEI",
-	"9UGsM5DqXDMOyogYcSylpctp9sFsgv0Q2JaZbWnctUWkOlJlnb6xmzCm12wERonz8VhjPtN7etFjnvHE",
-	"uOjTwOsePlfi2paoUeuEzSVE+UICIDuX3v4FLzTOtEj6wVk7Mxa+5dooF0qCrBAEM89YOWRmdN+FQWe2",
-	"ntTn6kltq09fYW/lFXBR8q7ZiV2xU9DgLvBRDkhhI27C1Wg6mjHLjcj1sYiMAtiHDso8Kl1AWAOjDW12",
-	"sxJW8Ej2KlCAlWmzXMdSaL1e+vs9lUbXG5h+WHrXmXycS2nEMrtxrUhnxDITA5EuviEBBNOOmY11snzv",
-	"apHev7v4xgBIXxMxASTOqyMmDq2l9sa09kXM15jNtE6+xp2Kgrv0EoXplzEXMz+j5cTMvs3dg6NLWVNL",
-	"dGq+ylMRWITybCrHr4jSZ8joBAuyNgce5AJJXYt6srFImZUVTHU/EL0s8BpaGekQEh4azz9Zl4CtIkEI",
-	"kCuGit82RteuBSqEvl1YgfxGKlvExK2lufRZ3D36Og+EJwXlQsJIRDkeJzCIDyTj0SjGckMJ4QOvBiyW",
-	"M0i47tQ1EcISLBD+JfycTTJh+//AuGe4wnbmbFs7CvkcFJVpxHRvfRD7Ktbt1XSnAmrpc7XG2j4T8vSe",
-	"EU94NljCokgzm8Q9Ye9UDJ9hlE2lVBU+T4JfraEukwC/q9QxRRVdFsbXW63m7l4wox9btZ7KUy069uKi",
-	"Igu816Z3t9qnP/zRJ7/5H5/9/O+xzxPav+Z/9NXi8jnF1qpd2/VbA6GxPRonULpfOhq1Vu2NR4/evv/w",
-	"rc6dRw/fvP/knXU6tJgVuGR6zw2md6XaM+80usIo7MaOg6BSs3J/dqKdg8PgVW9ZOGCMrJnF4ai14MdL",
-	"1sy3JbBIDAzKigoxaxF0wLDkvZHo6KEa1zauCNtss5zJMcP9szINqN+obssDuk06FdVe74k7wC8za+SA",
-	"qt7IUHl/uZN21ZzRWGdxTy9k/zS7+7D42YVyHaMMAk5GewpbzeZN91cnhfZ2t2/Wr59+qImV0cjXxvP3",
-	"z37E74DdcGoABq0LW/lWtFEFgPTW+t800GGmtcL8Bxu/NMfnb897RwhvveCkYBnDYNUqhgGZuwUdtjlF",
-	"vJctAEeet8N/Bnz2Fw9oOVgPZznYwiwvH2Y5WIyypJOh1y7hMze4+izjg+fojycC+7hWCW58hAtADkUS",
-	"AarQOJWzPCuYgxwUmUpNAHSpuiqaIrHTvMN3FwZwxAcL9OjyGbyrpNjuy8vbl7haUFw6WHczvv98/drz",
-	"wUMjmc9bXr8f1MZ5hbp6nGeLN+J5id3TGTMG2wTTK3wEDiKkoRi4KFlMjEt6/RNRKZevuotPsavu2N+t",
-	"lM75HbJuaGLWsXDcnG+1ySVbOXOWBpwuBAUGxpuBLGccbWz8bKx23l+Ut7AHz2ycMBUjdSJCqgMhM4gg",
-	"oy4tG/IoCpmQ2OcWcTIEWiL/GObBkgke2ClxQNBYOgvLQXOoSxBYVsEclyILKc4fIstvUZofIyQLx2QJ",
-	"mu0Dh5xAb1SCD02uokhEFcUc8ESrMjcPtmfDUqSdR5FZxrxZC2r5bg0EhZli+HCvtk6jKiMkYZCX3YTV",
-	"TBiEd3Ho+G9aD3iP3dr7Z2Xfcq+2WMK95xoSIk/Ql6wIYBte3VDyHvFjT+qqPEO03v/P3rXtxpGj51ch",
-	"OgHWFsptSZbtSRtzofHYs5vxTiY+ZIy1DBW7iq1mVE0WyCq1G7Yvcx3kKjd5gbzABkiQx0k2jxH8B7JY",
-	"fZDVku09oC8GY1VXsci/yP9A/v/3oeLCFMe26X7WprFCNzfybuZqPLX2EtyYV3hU2yX+2UqJnFrKsVyW",
-	"atfs3AzFcTnTxuNVWVXr01x+CS/cVvv/yTkzPJJtnJko7d326o18kyDHjbswBIL16bCXvYhCVtVYFrQM",
-	"GNPr/eD9XweKzbEtF391t3XVx7TSdTvTutWkwjavYhNfv16/R4SDwDwFea7McqgkYAioWgzdyZin/Xae",
-	"EJIY5tcbOxfWoNMBzxKWVd66KkcQizzpd54Jr88MJU2/edFIU0pXirDw396aNk3tR3fvzufzoeefwxcd",
-	"FnZ2GwGimM+gmWp/YsglC0C3ktWis40kpv8I3ENgCV4VTjV5qHRBZ4+mBGZ7k7e1QadxbRD7h/PAf4y/",
-	"hpRoTpNI8EpiOgm5dBGzBJ1BygWPbfYYGcCn5MHToLBv6LMmahcuBrYHhlnG+7CzAfIkojo5HNIwpmfv",
-	"MZKVrJRr8C+nTkz3HYPwVzpH1dOj4OTmJMOcZk7EWaHyAiw9PjwMueSda6sbNeMvAebN7O0RdhjOwZD6",
-	"wj63nYjDd+9CBcNBLMUdiueq1E4VjY91whNbVXYe65mecwUYpfPT/E+rtXAhwB88boaCn4Dnfz+8JxP3",
-	"Q7FxJu7td/8+zMT9TBzsZ+LgKBOHhEl1eCSmtnU+AjAbFt/h0YnBX0AYVcTkg56fq7pZLs/O+QPcQXyP",
-	"HEayuHMMPcPsnqk1tnWY/lMThFwpF6NYzhNmD7Z5dPg32Jn7+/eyeAe+/sSwrBdcZkIiH4pnWGLfhw2M",
-	"9VSxagSioxPzC4xRxtQuEnAEocGyH/quKN0MK3bSexLxh7QuTJo6wNoH7kPyQNYbIfJu0662sSdm0row",
-	"BT0XpHk7U8TEAl/7UVcAxxDWMFFezHWDiOV2MiF10B8OycWLI/jali/S4ELBC8hjoi+wlMpnmNiVNJp8",
-	"3uj/yIqnZPjWQzuZBAV1XJZOeU+T92VQE5QkN5/agMYtyb3C+sSxQkFMlajbcaULQSZW0SCPGcDvcL+3",
-	"tiXrkRRUieYuXKmqDkJtbRkHpvWwGh/cALabjfPoTQizhkzQHP7kw/W32aB11WA0CAbDT2095Ibuolm/",
-	"eljG/f7K8eYmjO8rZEiFezDdiDON+vY54I9eTZTwL23OTr02RZdKZd2M4OfQCsM3n0xOA+sN42iDle3l",
-	"W/nC1uGcF3OowNoORoP51Kvi9Hevp9Px6+/87/7+228T6OwBAn9fRlwWRv7Jj57hm0M2OInmQjmPYjlI",
-	"IB72swHPf0yzenizyP4nNY+z6PKzgp5KJop/FNGu1H+3LXD9s415VL1bhTlrov2777tlsXTcvO4UONX5",
-	"u5PgP5OTYP7C7IzEOIbxcrEICwPZrYPmTczbl8+SnRn9pBn9izGU21nJnXb42uTO1zQk2+7Y8jRgloIa",
-	"gUBXNquealWVCRsW5iTx9odtGwJLaw2fkwzFsVnwoYmoVMO8aBxdjtVScN+VDgWPLOwIdPGa4ZtDcBlj",
-	"N4rXZMMbGqg8kTQpo4ocB/9biuyH3R6JRBo1VZzTRhjiNRg17/Qyw4nggKeSEae5hogXKcOx8HjXgZGE",
-	"cSV6HUbIz69uwb9CtfIZgrhUW22rGH7GqbALwXa24/PYjl1EtYuots3SZ5X6pYKquwx9ri/BF3iJFEQe",
-	"aTg6Dj+8wkDVWJiRbGVT+m5jly3dpUet33c9+Us5c+UhLbY5ewV57bLI/hhZZDijUfy08xw9oBsc3m6s",
-	"Z7+2h/rJFY3kougl3cgNXpu49jNKJz3/CB4le6e3IrvORKnytJQLn9++7BxpxGeYeAceiyASO55nRL77",
-	"SEyEZ7w5kd7QSQrj2+WNzeNJbI8nPx7KqIYPwMD7nErw0QN/0H56rJN+ezpWShXZiAruK9UoPPTCkmD2",
-	"cp0i/LSZdeqROLPgpkfU+4CZ0NOdzVSZFbffIayA9qJxOj2BykHO5JTlCTevjBB6KayhsQ1/F6ZxZZcd",
-	"+W7NIkAcZqv8xGIZlGsNnyrMsBs656hzdel7qXv4CU7xKqyv5vRg/+iQzBgxeyb3It7+Rr+xsRtJKz9u",
-	"7+ThivqKgQDtchI/f3DcDw73s0E3BSKnqfTNaZDbYERSO3hwOPhM/i0MXZWXWa9f2znNqSTITK3+zvnd",
-	"Ob/XssxgbeKkwpn0ub1fCli/jK0k2NLCqUijT5sfXp8ZAjDJ7YVylawjVi5xwU2VLJXrrCQ8IJvWqZxy",
-	"N6YI8hivYlOgqzPhFfQRKUMWwteywFxwtnKYCEAd8vg0p2kTUDGCr6CHs0bfo5Q+w2bM0ngHo3sP9ve3",
-	"VkmcTbXbmNmdje/OxncZ8H+kEwrE/IqzJIDu4hT53FaKWNm/XDwHkchS1he8MmcWT0zlWz6YwPwxRIrn",
-	"NLSpnQvdiLkyDZJU6pSEZl31z0vlv+RZbNnSu05nfjA6OmCMpoSCn1Z/UIeo4U5DO0fwCc+ViVbl5p40",
-	"DPdTXjTLb7f785V9TEmMfLQGDBILXW+TZw3mK5Pq3JV1HVY5JkgiSvidK8AFHdd14FH9cohBjFXG3MwP",
-	"swETY5waNQ9XDw67ywjkF364lw0SglG+eL/DGArP7x8e3WwpdTL4lPXuMMQjuS1uUhPt6K6s5WaoQSTT",
-	"ccfi2sdHFrKur4aRvIqBfBlgUJ2C7BOryWZGt+f4eyBzW32SGdz0mbEO87IJ03KC5/yr1uq4rqlFWIs3",
-	"2vMKkFwpr9fLDsEOyy2RXwyP9U0pCmng7zESPzRXYPZaQiMc/OHf//N//vk/wI9H1gJavBHNMDj3964H",
-	"wY4hF7Z3lQE9QgacBTGNXmco//0vf/ivf/u/3//T//7r71cGRPtlNx9PREq7bETX/Baf+gqH1+z1xy34",
-	"mmkib59iftUMyt1W3y6c2tKu0JRcBkiWaGk+q31ZZ0quRgW2hiL0MnpQrkWr5RmB7s+6IyltwLZVqhTd",
-	"eBCQf73d+dq8JG+/BKDBeu3InuGb99fiIPkSdCKIcHmKmBqD0cHN3NXw7baiGAkJFtqxE7tDc/rzogsh",
-	"tnxc+J9fc02VrAjuZG2s+Gv6+Ubme6sv9BG3jlunm8Vg9OZtP3VJFeed0uMIMewXJaLhMa0VC1UNbhKM",
-	"rCoSCwLabNTcT60TlZWlGMtKmkI5P2KwfWcrlWficH+/l60aeAUxTVX7UKbMNPOn8CdnzuI/wyC5IBIf",
-	"idD2mIcbysGNTdrusTYX0vD5EAnoER3rkFLNOnRWhNMpClXj8aopKUOBciFkZHVbKhmfK1XngXuSEnjX",
-	"HOqDCD8BtHpMLcaPyu/DUs+pvFAbgFbhoS0oUKDN5xbX2pewRb3PCJNsjnm+8KpwRdZ6gLxYHrpxQ6Qd",
-	"kCwi0X/KDiRTgSbBdTTm9RTa1dYwSHAsvYqbvjABtRczfYbHjp9xUfc79X4wll4Xxy3ovjdvwaEZK+mU",
-	"+1EtwgWvPJ0evXkL04bZCddM4pfd+ownVXfJ+FPn1+kPv/CNmvFSR66vsCRHgX6po64AsVDZP+HehGMu",
-	"2i+Ezq6+oHb2zMnwBixOJ+5EcB0puYfwa0biuFKumUkjz5TLxA9OTqSRmai0b2bWnGfiuK6d9ioTr2rM",
-	"B/qxnclMPLNnjc3ET/ai5WpqQujiLKKkS0K9qyupje/6rs0YjL7f0HukA8SGOKE0EU9tq6pjgc06prSM",
-	"+Vd6FLZ9/iRcA+tO1qPy8n3q0eB3X8HjVu9qVTR+KMBB0WetY8UGv7EGjRPlV15Iqn6PeA5ivMAIoMYM",
-	"qV6f0cyv9vtVDVZIlfilsN+dkEIJhrNzaNjZeSYK6BcEySizJhO1bD38hZtPLa63wIoFKkyt+zq/9BLo",
-	"Gpvw/PBD+BV60N4EydCf8jTHu8+WkIviMRDMSX6Qvo0FM9tYUbdVhQl9EcjjxEQYlRNzYu6IPD35zkfJ",
-	"Sgo7LdgAwnHgTn08hQKjjc66KsWtF68eP37y4sXtYa9N2m/LR0I3cGuFYw27aVlQYQi9Qfl2lMj49Pg3",
-	"z558v9SWeldrFxrrbdR1PLt8z4YWCnBAqiptI15KGgnjFrceH//0+Mmz1YZ4nakyz7qLrekuj4LbdaFh",
-	"SmLC4HyqEIoCtBXSFpXUKM6E4UQb7af4aECQ0F5UaoIpkKWlkBzvHeGROPm9yAIKU6HMVoZE3w23Yf2S",
-	"+MFno7ency/thKyqzvHBd/dAo9P30hQWAWrDtQShUkljwhgZZMbrCiZZFi9ESuzkWmXnp+ws4nTkZc2F",
-	"VajRMHkS/uEDiAi4i5VumkqhzIbiaboWCKOGukIANxPtaKuA/3bK2+qCRm5oQYmxOpMGhYgD3dTmiXnS",
-	"5d7BgFxJuw4dgAZlojLrN+cQxQxnWJ1tVXGCLC5+5LsqYdIg9gw6qx1GyfI9txKS2ROzLgmYOY3xxUbk",
-	"GsRNX81gwmqFUE+Oppttm0fE5iUXxBiObFDDDnUEs2elP6dfSelr5kpeYUEP+pKynPhzEcxMB8+CJ30E",
-	"KMJKlc/+1hgg9a5h1KO6koWa2gopegVTMaIjwiFGJNUwlsl6YSqpMpgYsFB8S4ajosdar07D9TzhvUa6",
-	"MFk0+kKdmO7B8UJoQhj6IGgrWXxA4Y0VCuiD+HBiPty5cyf+B3fmpZOTJhcfRK7NqVMXWs1hPl5YXaoS",
-	"ro8VaIG5002jjKCHultFbAImMXaq/zgqCRRWd4jBJZLcGD+FLWkPDmnZbwK1IPc23CA+pK+LPegeovuT",
-	"v8VEG1l1eg0J3tDT7vfoxBx37BfaC87gQlfM8HkXnhuFxnlac+kj88bRkGcMNGTUvKuU7E2w8Ca/wcmB",
-	"dngV415XONacE7wRr+xfeSbyZOyvQHPOQRL3MNDC8dXI8oa55V2Xlm5b17MX+syAQFChoBLBzQ5azh5+",
-	"tG3q9bJfvn6IoTvsxOE67YqMWDcvuoPcOSoA1scXkmxF97LOLdzkCgWnpdRYVItuZykZX4iTWFCwLgCb",
-	"YelusKMeDOmwxx5qTaErzTmJ2Xpgym5TD2PM4PcEMDfCUGKYymQfsOeVRXd20TG0B+ws7UTROgeS7AEm",
-	"zaQ2jWSfuAPsnJwYQc1FeDdU70xJTh0BQfdNSNeBsaosrhmsjQCvpTOyYThEup+4+DSuZQwn3C/DKoS6",
-	"Tt4AlgZDDgFBi8UqZugD2168O1DGI06cIMcCHqG+gIORihYxz2j5s8QCEN3c+MShyZad4S5JI+tkiOOy",
-	"baN8MI2VB5dYkWiXWPqhcbobEefo4/Q6BIFHKhbhpzJINR1JWN1LyFg5JpXwTdnSeHG6YXFMnHH4TNou",
-	"6EL0qGLDPVWFN21UU0aahvezcAVT1ORpdQUxg41qvMjnSp9NQWF7m6BH0z1M/MGAcGNZnFf2LMHxGy7j",
-	"0euNyvMc2UPsJESki0z4tsAKmNzPfA5zKlczqas8aXQKHmO1rk1MfXA4YWHRnxntKQjEnREtK1E7NdHv",
-	"yFNN9XXaZ25jTfvHEEIjeG5w2WURsb3XBNZdVZV2opaFygSlH2Ej7L0uR6brXvyc5qWXC4YQiCqS30hX",
-	"+544f7B0j69db8h+G7cuxzBvIycreVdZZ4VAl+CEqZXz1gTguAIUkRHxy8Q39tmoVl/8s7K4d0oSkgG8",
-	"Lmp9brGzNisMUmqWfroI8L+KDVEFWwEfHUL4kJMPU0XXGiNNFq6dKcRSaHE3IJiCvb3HL/5hbw/s6quX",
-	"T+98I25Rey5Z8ONFE5jnZ9Kd387ED98dfLN/b1/c+uG7H2+jloSHDx7AJH/yrlAVum7KR8x4rhAIwXRh",
-	"ZzOZgRcshFczXdgKBO/w5HVMESTVqclG2KJonadiAjsBfzDstaBTilsWAYcQ50ilDYKc1t8+yrvYdkjD",
-	"ff3sxeu9PeoVNeCnSvWxMKd4MkVes0xoZfHOAEsfNIM4xk2ftpIYZGDKdmMd0vD6tmqG4nuJGJmNnimf",
-	"wZBr5QplGpqdphSlKvRMVrzLTlaJeuWndu6Z3l+CE1JFZwwjmqrCF5b6TMOcBpcBsV5Zm81kMxS/VQ4s",
-	"JgTGHt6Ou/fWnY8R95DCEVFL7+fWlRzJ/aMqGg5g9/b+9sXf/bS3l2F06JxEr4iYjYNfNFPQJeo/OqEZ",
-	"99Ljl3FtMxWYsULT7mX68XqSV7O6WSTgqIWt2hnYQsSahXksKaTH0UcYx/2heIJPOhAX9MKfa8Yi4UUW",
-	"+zOJNyWYsyjxGs/CQe5D8RsjYNidT4CbGtbr3t4fSyEjn/QA5sJK7w6y/aNvsvsPH+B7MyFJEuH3E3Pv",
-	"MHv44CGoBSeLBuI5igcmulI0B+lr0PkezQEd4ohkU0Mg3LmHYDNZvGet8n4kjg4PE7FitpnI4Q2MoQIf",
-	"IoiKhN4zw7hzuE6Ht/EcCk8z4umMLhTXeOIGXeJgOYlbxLyXN5+CM0/3oJhtlbjV9MO6WIBCfm4XfAiO",
-	"hAhQNumFcC3MHyx/JZO+Ajrq+46/I7xP8Gu0b+DWi0hxkdo16sGGjen+uR+FKG0NXfLWJc3wecXHtx//",
-	"PwAA//8=",
+	"7L3pkyTJlR/2r7iKMEPPICq7qvrATJXRoJo+MA30harqmd2daWZ4ZnhmOirSPRHuUdk5s01bSZQZr9Uu",
+	"TTKTjKJ4yHTww9JM37hGUuT/osUA+qZ/QebvuXt4XBmRWTVZDdrgA6YrMsLP58/f+Xvf7o3lfCEFE1rt",
+	"HX+7t6AZnTPNMvjrNGWZfpaYf3Kxd7y3oHq2F+0JOmd7x3vU/DrkyV60l7Hf5Dxjyd6xznIW7anxjM2p",
+	"+W4isznVe8d7XOiH9/eivTkXfJ7P944Poz29WjD8iU1Ztvf+fbR3ulhghwlT44wvNJem54sZIyKfj1hG",
+	"5IToGSOKiYRlEf6bzhnhgtA0JVwrMk4pnytCRUIytpCZVnvRHntH54vU9KfmakgXi+HBweFehDP7Tc6y",
+	"VTC1xaJrYj/K2GTveO9v3S0W8C7+qu7iJMx0HtE5e5rJeX1Gr0S6InomFSN6RjUZmzlQTfSMK6L5nBGZ",
+	"kZRqlrWMcWKabVzqhGq2b5rY80usdMbF1A/pQvYc0IhNZMaKQbWMRcvtRqLZVGarl9BII42N7Stbb4Xr",
+	"AzucUSFYuq4/fGPr7l5K7MgQ4HM+57qZlOf0nTkEIUlTdVmi0sOD5qVOodVwPAmb0DzV+Ilt2fxx0HnY",
+	"Hsn5gorVS9m2Gvj7UMhrL4jMhc7W9QS/30RPeaZk1rzssWDv9HAMb8SOkSwydsVlrsiCTtvoGz8prfqc",
+	"vnvOxFTP9o4PH9i19g+aqL2Vj94wB32WsPlCaibGq1+yVX0hTslSZgkZm5MuyGgFizCmacoyMpEZnnUp",
+	"GDFDYkoPyKnhooxqlrhnRMuC8ZrZAK+FRSNLrmfFjyOZrCJ4xgU5uk9mMs9URBLJFBHSPJ2SuczYgDzT",
+	"JGM6z4SCryc8U5pQoZaGy/tGZ4wmLCNxMMv9M7ZI6Yol8YBcuH4vmR0JNb2wDAZCpkwrcv/oaECeyszc",
+	"EMDb3AUC9MAzMuEsTfD6MD8K4MwiIWMpNBPaEg68mDLTBvZrusQODj4ly5n5rZiIWziuzEW1yOQ0Y0oN",
+	"yCvhRwjrKDO7jOZT2Ciu/BuXbDUgT7JMZnZhcJDu33JCkmxFslzgzITU5JIt9MBRNS5eQXnhIhpaaaHv",
+	"ozp5L6jWLDNt/p2v/ov9v/v24x81cvhnc3P7tlM+/LyxCNFE9GIkc5G08heOv98Af/mFHLXO59dydNPy",
+	"0HOu9EYXCddsrvY2vjuONr07Xkp9QadPeWoklGZhwpwXOtYK5QlheAoeHSNi0KkiM5kmbWMVUg81nZZG",
+	"i3Pr2KcLOoUL/j1M6Bl+cogTcn/5GdEsoygbvJp8RvV41rKzI/PbdURCaNwKha9nUrC1Kwc8eGFeszsb",
+	"kZlcsiuWEQ48ZJlxrZloWTv4cohf7vUdIYzqJX5jRnnGxoxfsaz1TGX2ha5DtSnJn7GxFGOecmqWpPWw",
+	"ZaXXboKJnMlcs/bpml9vfK55uqbHPL3xDs9BbeogPqMDwEnlyupZLYSGP+IYN1WNcCStkw+bvq4Wdp6P",
+	"5ua8JJ+tWua8nDnVK1csI8p9UNIb6XjOhmomF22r4b4ajlrv0sP1d+nf+frr/ODg4GAf/nv4tO1i3Yz1",
+	"MjqeNbHeExJrOv3bp6avo4fmn5/FbRreDlmx+6yZMHAk25GEHxD0oi5bmYtRx67D7m3jpp83imWifTq5",
+	"+3nbrnz7prMvaZOkcG5YZaKM1L6k5gKZECFB5QTp8orylI5SFhL7vRb103zf+7DDaGBYbDSTsn25l/j7",
+	"zQpP701TaiGFYkCpj6SYpHwM62NFefNPulikfAyXyN1fK7Ne3xbLYN5M2N7x/YNPoz1mJG/zLGMUXgQy",
+	"GRhJZcbSBMicKWXUSCOdmaVdLIiAa9u8ADK9+SQiSpqLfEyFkdHRRkU4COpWUTBLcbx3cPj5z39x9MX9",
+	"Lw/++JNfPfyTX9578eDlT19/enZ4YTrrtwmgL+By1OXHcZ5lRqVRmmrmtTJC01QuYbh2OKa7x1KwbdYO",
+	"1Qe/MCofj5lS/Sdg+j2zG9k2D6deLakiY5plnCVE5jDspzIb8SRhYrt9v9e07zTXs8HEN1zZeMNkxxlL",
+	"mNCcpoUuBqvKEnMMEwm3zc43vP/ICC6rmTCJnSlgnEmlhoprFpM5o8LeL5Qs2QjsJ+aWcdqqec2IDzok",
+	"JKJnmcynM0LJKJNLxbIBOc/HM/c7jiljv2ZjzRKrk6/InK7IeEbFlCGpRs7GO1qRnz+5IFyM0zxhyYDE",
+	"j16dnQ9fnT37+bOX5zFJudJoUHBzNMNSgz1QGs29S9NtCANMPnXC4K7JEkm4johimWEG8N0x+U0uNQsX",
+	"Z8gTspwxQVYyvy2ucCoIbxruCQw0LgYSEw50NOEMF5gJnZl/c2EN9ObjHyuSyimu9hVNebLVKTw6ChYb",
+	"zTN7x1/Zf9YVnmLlueVnJWXK2bcFGTGScJqmLNl7/zYqttHRO7djLu3mKRqIiG0b3tg95wZ7FlfmiCbm",
+	"8o7IKNfedJUxssykmJ6QGNZtgD/EYMxSIBCacbygqblT2Xa70nwE3NrNfdtV9uh5AczBXoIj4DbJsbkX",
+	"57mCB7C05Bfnr15GRGaEErNIKdOMmJZvb839thdjQyorjW8PrSRPZS62XN/7a2WOCTRcXdyM4QiJMlwV",
+	"Xt75OtnewF48lllSCBbsHUdh4kLK5zSbbiVQ3D+8t47wtJTDFNpeT3jcCMSSwKvHRC1SXr6pwBbOwMgL",
+	"W6xmMtNMgIdRs3da3R4BwpiBjwlySF7wz2CAn5h/gQ2fEjBYReEc4GoGwqy1cHBgvrTb8oKK1XZM+tNW",
+	"UclsyZyK1XBCeZpnTFW2RkpifibmZ5YQoxDPF1qRSSbnqJbTJMmYUsdEZytCp5QLdI7ueA/cQIG5lkQp",
+	"cJfWxmt2IPBeVOUpWJd8PIujQv5xhhfrfCO5Yl8L7TrOmJJ5NmZqQOIzprPV/ulEsywmU35l72FV1vYG",
+	"X4uvxVOZ1cccWYNAlqcMdJV0dWxe3idfAHM7ff2MXLKVsirMlFkTCfobBuQl4yDoJbK0EnC7Lg0jyhVL",
+	"6mvivEFmrCk1QjtjlyfwyteCEGbGjq4bM1tNM134/EEewasApUHnxKNKLWWWDMzoT9GIA+NYZPLKyJFa",
+	"+Xd6jGguBe6YIDOqCnoE+7oicinM6kLbhOuIUG1GnjLzrZEzKJlzkWs2IF/CovsGYF6mCdFILiCU5OCB",
+	"NxuTLyJw8CgJP5RbmVviyEzXeK2jMJ5BLIRtJWOwJIZ54LYBWdSo1zPohC2YSIgURhCF3TWLAusJvFsN",
+	"vgZ9540wB1tm/JtthYfDVm7hDQAlJvGoorfMuVJcTImj7GMwVRKKg/VOO7frKEEIR9S3oGp3jN+uqjfG",
+	"bKWUNF6MedBq7Uo0Z4qPQWgw1CUzmvF0RYJvQp4Ld2B6C6vXPcwIbj67JmTExtQcgdDKQsfIhROq6Ygq",
+	"dlL4ft2db/TMpcwubeQNbInKF0YTY8kLlnC6ncDyYJ3AkhddDOemjyHYsmpb9Qi73b9YLZiXkasDADqf",
+	"56nmC5rpu+a+3zcTtnKBkQR2v3txOPTYidBxdeyxF6XjhhnEhiVZh71csAy+I5pemssLJga2RjsgiF8D",
+	"S9M505qLKTyhScLNZzR9nZk2NGdq73hCU8WivUXw6Ns9xZRCx1LKhsjOVd20+gJ/AJYscw13FpISNfcy",
+	"Wc742NxktjW43faiBkum870+OHrwsOR+fVA3bUZ+cHP6bgghFfWRfW4erxkFBMwJo38ptnZEn/z0Ybc7",
+	"2D6So1+zMQj4EDsIIYWlVaXjSyGXKUumLBlS3RotJvLUskE0AldcIFG5oRFIrN3fuIjFPg7ByAeD9Wk6",
+	"CJXq83rCUn7FMrsovZwpsKCP8bvV3vuq3yTaYyLxS1ElhaVhhPDCMYmNeAinICZ30J0sr1j2UURi8Dii",
+	"ZJXE7u+EKzOXJDaH0z5iRstN4hNiZmqDXbgmE25k+x67Z15cu/+1Ly45atGdS/RLjlpxyq5w7zq/eA5v",
+	"vo/2pEhXQ7kUw2Dnyyv5pRWKFkyaW8bakLRMjcgEvlO0bkJMFTaCUhlaIFkGy01HMtfA60Ani3+Ts9ws",
+	"6kLPcJGtmjTMqGYQqEbT1LVndIqwKymC9RpJmTIKElrG5jS77EWNRqlIr655IJ23ut/ZKty7fQYIWoAf",
+	"X21LUHL3ZE1GbEpBQp/JNAl521oKU5rqvN8xPMdXzUc5cryGYdldL4bldv7Yqi+CpRGhZCEl/Nd72usj",
+	"y+dzmjXG8ilmLtYxI159EdOcFoqR8980tKpnGVOwQqU9lzm6Als2xRpZ30d7VzTNWcvEl1SROaMqz5g1",
+	"aZeXwvwOmhYasaKG/iv9vQ8dg1+Vgs99mATwCHfyi72JyoGsRYxvKXzBrrGbV7g+njZKlBhwsfIRClhx",
+	"VLvw6jeXP6oNDKh0U7xtu2ZPixbnTi7tL+gUjCKIU3jQL06hLT6hZZxWZaRIKk0BbbD4jnhdsGfpuxhC",
+	"RbkiSktDXUyMs9VCswTUPTRVqJlcigEKMUEU49opkf2/+/YnP2o6KDB2Gzve/75+KTeKe7Dd+Au+JjlZ",
+	"Qujigi4qqzhicDtVLiG4qAfklbl+hNR8YsXwYzysHE/wjBo6NowUsircCkRb3hBeA6oOfVVYXoyqiVZA",
+	"vB8xZrDSfY8LrQhN63cfwfnNIZJsm4VuWmNwziBX2HLJKjyvHHBXGmb7BNyytzKPJ1dM6MdU0+YDCbqj",
+	"nJAYJjX4OA7MmaHVSdhZz6gakKfohiqUIjzWNGMkZRNNZA5ezYpqsLV03iGN1wmxVVJ+5Sfqti6+UYF5",
+	"7w9GFq7IhJ3L1FvMuoaceEty4S5EvA5h7A9Z+HLyVLPo1MqXfmmJnIl8bjpdUq6Hdo8Chcm0FWhLhqtI",
+	"mQ5zAc6CpJDyFE+NbBTtjWhKxZgNU7lEHnTFze86c5MHPrvQamhNtOGjXMypHs+g4YSrS9cKzTQsbvCN",
+	"C2ozw8MnELpiJLRhwicTloUinSWFaO/dvpnx/hWFqD5lpg7r8SXl+gKnD3//yqzBY7sE8OQprsMZLgM8",
+	"ei1l+qZYClReYD3O3XLAs89wTZ7DZPBLuy4Xflng8ZldiBd+mqXHb4LlQXmGq8uwVbdOle9tgOBTv1Re",
+	"zYL1euyWyxHHc6vmlHIY9r6ZgeyN9GL/2GSJn4lHMy6Y8rN9Jp6IacrVLOjZsdKCLjOBzY4zrvmYGupn",
+	"c5ZNmRivNtth1xJKnEVzeFEXbfrBcKV9aFxNYkTjc0d+pHnnfWQ4IO11QbymFcf6+m9e2NeqLATGVrRi",
+	"B9DKDF7brsoT9HJ4fwNak+EsyArsFOrZO20zDKszcok3YWut83HJFQ2b1qRn1K6LFsHRT2lDc+Q4g/S+",
+	"jYSQPtL8mKapFed7WQXx+A8VF2PWKHVQYQWPORV0yrL4mMDLeM2BlYymqYI+t9ZTZlQN6XpV1dkBsbcx",
+	"zbIVoS36aqN1rrcI5yjFi3IB5+uW5tzL712o9bc3oSzli2Rjcsmzfob0XLFsyJNr0v8Vy5TduD6ZP+1a",
+	"lg3Nd8KNW89mk5I5/n78OOUmaqoSujtLxbBLJ7K03p0cpSo2hdr9nnWB2MOzyd302epluSH79LTUXnUw",
+	"t3A/ua5v554q9X4T95W/KD6se+u1y5Vca2eccxE+Paxp/FUm22Guq576HuY7Q9FTue/1GWxg8NL+4yt8",
+	"7W343j6mJSMciul5b8r1LB8NxnJ+V9IF3zdEMWXirh/P+/BzdckX+3KBq7K/kBBOjUN+H5Xu987d90bH",
+	"2pXebXm89kWxNieDq0VKVy67yzL3zm7enD2v8vjub5SR/Ms8fd1H54yJL+yr7aZoR8hn1j+ymcm8Rrid",
+	"syibvndJB7cnaXxYBFRhe+HF/rabSm7lDru9+0s1G4OdbBSEGmqZJjYMADOCaGqkHn/DbZSzV/aX9HKY",
+	"7HhrbmFL8pS1qonfR2zKVsqgAIt3IKsHus5EZkMblFwnq6cyIzO5JKkU04qdEkLcZjJNChiqkv+qKWqp",
+	"TlG7MJY7jlee2rMJgl4sqYLwbIFoZWZAHlwGOtvCeZ+FB7X9sNWXo0tzQqif9v2CcPNix7zfBxiC0two",
+	"/GZzML0iTTBw9IQcWPYADtp+O2d9C9vTjpBt9NPim1szlu8zuoWnTIxZMsyF5un2ETglH0KFFDW4BAQX",
+	"UxvirYgUnhwbfQCdASDbmAECIa4yQmH4jmIJGa2IoRGX8Dkg50wkhGtCFYnt97HLELBpAFqShGk21oYE",
+	"XFIz/gZpOj32bMlFIpchsdU+almRVkuC941UrAjWRRIGmFR6LzPN+lGondMaFfUKeim4SMHCr2eFyFN2",
+	"G0p/nrJbUvhdzzei7OeoS34Iij7M6yaU/EBSKcUXbaDc3/nZ8Z2fHX91sP/p6f6f0P1vhvtv//Trrwe1",
+	"B6Vng+H+24/Kf3780c/+ECwEJXHthzXrs2abyJ/d0Z323evJgutBf9aZstYF131wK599yBrjWmG3aym/",
+	"egsD2OlaVmXvTWi1QVze5POSzLot1/nDot0bEby7ZmUaGVzwOdvhxNZoAsG5gxPpUmtnfLFgCeQCu2et",
+	"mkEIFFn8LzioB13aQ9eiTVJJd3v2trEu91Ia/GLdK+d1PTzYIJHKiGPbmaoD8avbVrypbTm4dn0UTmm7",
+	"b+YWvlUTjgtYReMNnA+uEDAZdFWuVWHSgY6jdnuOxd/dHBCwMdC+cvv2tiurvQ/qsukB4tibV683inQO",
+	"8cK/3Xi4G5AW5QR230MW4EdrEyr7MYJQdSsZDt6uZxI7V7x3r3Sf92G3Rw8+PardSnXxMcznCsImJjxz",
+	"kZ/WTLhBsMRT97HzUNgWXHcX64N9+1yvNWOcd4/VY5VsFH4J+QNBxg3Liu/SBb97dXQXLKMqLrOnah7Q",
+	"JyX2NNN6oX52fPduBbj06OC//NnfWpdNgz65vsYR8/azxxu7h8TKlh1oj9+igrD5Qq8AJ47EWIaAMxUj",
+	"XJxylkhsZ0AgqNxaxSJirjqSi5QpVfoW8yKUnLMBOS39AiKXDf518B/MZTLBGBTTinBA2Mf73HUQQhNh",
+	"B7G5qu3QYqKlHJALMyItpzg7y5KgXejZJt7jlLmFwrcx4+Yem1iULWiy9IlDz6NiBXj95vmMpQB8Vr/r",
+	"TxcLKIGxQ260WFxQdbl7I2CfejUu8H9ATsUKsKMIezdmC03iQYyHcDCII5+m/+bsOVYDsNAVgObLIaGt",
+	"rYrNWoWtbhZyx3WARqHyn+GTtx8FIkiTKQjX4AzACgMJdU7fhaIpsJFKDAXW2Ol7/0OI3DDY1yZbA6Ar",
+	"WWHLZgWcBEUYHhwckPGMZnSsoXZCxqA+Qk0gA267rZYL4idVzE6uPkz41SWLgSMKgB6ZSFRU8ASL1mMn",
+	"A2iXjUJFYBvpck8YGtfZagiYEO1ijUMLBkHLsh2drYxUqzSjSYHGBLgaNn19gG0nLKUr13YcWQBPS//k",
+	"UhieWrjsEKGqMq97RyX0iYf3e6qWof9tJvM0GcKQ2pm/ljgzQsnT02fPnzwGuLwT5LtGtHc6TWuXAcvr",
+	"lz2O56RIH3c40/3hpEM2VaBU+4JVdhgtrMq008SLPZxNjZRLyJpNL9zUDCoQnm5MaybS7HYp2ErjUDfw",
+	"yNjlavDHaKlpijdvZ6ky0yfqgx45rTsGOewg2FycQOOS5AnXp2MXjuakWCupWP/fFLOWMBWxrzxrGn7k",
+	"m8E/fVvw52PXoBvHEydzVaFfekXLBTMBmBfdVs0JcL6WM0nmNGEecWPKTkg8TvkxXqzUIq2BYANfOI4q",
+	"53PQ2LlgA/IyT1OERQeIRaouWQIf8QKx+Pkvz1+cH0PEw2Jh0eUkWAEmHmbR3DJQvC1jU640yxB7jqUT",
+	"QpWXAxBOUs4ZAqDicpagqQz3mVEB4lUPKBwts2Em07Z7URY2PVgCasXB3lg7E1tpoNnuhF81JCJ697xi",
+	"CHdC0xTlIcGWxOgiemU9AbhBljaJNHsSys0zqhzqiS9QBxCDNAHU51MyAyhuC82LAL92XQtAwZjcsQ8/",
+	"is1uc01SKS+V2RsMEVmz3sVh2yTeAZu9ztplbJHSsc2H9wvoVqphEc3a9l/AjM3llVnCCyBgDx+MZyTN",
+	"50I52nHEOSDnbJwZPQVOGEIXMnjN4uKYBuKPP/44RvzCicwzkvApRwjFChqzeRl3r9fql22UDTh7FjfT",
+	"CBcgT1tsaq5XZMSM3NELQgC/aEkfNz8NL1nzz70z2EMMtsZydX+0byXq/WdJXA8K6w4sAqjQIV80t+9A",
+	"J0HmLNbKKZljugVGAUojCHOiIacl4E7hiErTj9zl4Ne9tMqVWBZ7phxfar0PdxyIYrrcvf7pe71uAEpx",
+	"c996BIrNRkY5Ywt/R5uCaDkqF0Sx6dyM+gSMGwdrzbVtVrj9yg9C6kD2Onj7vvnMt4HtbAKvU6IVnHDz",
+	"OtoAnpog1uKth6TNw4MDArWD5ATEBYgU5DoyF4vhCyDlDAhYv62jo4CWNXwdsKcHJA7rIcUkX6SSJiAP",
+	"DUJ3f2fVtNNxY9auL8nWg9ka0VZmiRFiDt97YbgRAaQkWY6lmPBsbi7fBc2V+W/GVD43IkpGxoZIQQA0",
+	"ggTtx5PHMza+vCbUmmsjk0vVp1YybGsml/5vbxCEeinYWr8oyQ5kFb9g15ufb6Vph4SV1Y004e8q9wXh",
+	"umcPTuWtLx4Y6DxSM0hfM5kmGCbZ0FRui2d3UvIjfHXLGPuEJfliDZ7NdVacKc3nVCOzTdNXEyiv0Tmh",
+	"J+6z92+jJudYO3tA8jNSKRikzQRgHO8WbKyHRk1CrI/tZ/RuwTOmrrUqM5a2wgStm8kx2ryWXI9nDiAJ",
+	"4tCt+A4VBIwuH0HhOYAsw4qyXmLvyyHPoZMm/miFB8QS7ieHXFjY4dZUcTTSoFrQ/ELGZWbl5pCbHD7c",
+	"62efdLdjC6gAh7OepwkJaob0EoXthd984t2vjkFicQ9gr9H3EO8Pb7cOBX50VJVYCxJQzUbXJsK8NFGG",
+	"4lPRMzFhKoLdbtK1zG9ByWc+FVTnGfMradbQaqccYUxn9IqVQo/gFPXawxLa03ZHup+ZFhcwBPksCjs2",
+	"WxanvRZUs/kipZr1pRRtvSl1czP464YTFMc34NhYku9t1HDAKMlyARkiyNd8TYCp4dtEyGWxka50N5SR",
+	"NOJPvqitflVQDWro2nwIj6pp79DgmFaEnIoGWKm0WWJ1ARMqL3hx69sjUM6FwLqSJQ5XPgHuBrbb0nBZ",
+	"lW6dANaz2Kzi8FeSKwKxsCJFVcShCo6Wv/pLUm2rMnA6bsTk1iWjsesOcK2M1IthEDk+8lKvU+Hz/sbk",
+	"sX4UNH461q9d+6djo6rn/odHQS/wm+toQ/tbHlTfXK9HUQArC8pxtuS5WElONSxkeMlcE9uuMrgSUq3r",
+	"Zc3o8sarLjZnCeD3gVnncwB2hMsujkhsq52ZfyY5IvMz654epdKQZ3ziXvccPDbEzcXUfLXI5JgBrpf5",
+	"yxZ6NP9ECCDbliegeEC+9GXy4WrnioyY4Sv2OERY/Q/YA9boDRSWOoKkHeV6u+CcroCrQbUQLUuC16qn",
+	"EuSJs94T3NY+1v3R6ctHT54/f/IYDaFm/W01dBD6Rmws58xe8a5khb8TrVjca0ge87M+JIfNBvZZi+rW",
+	"U67xZNCToi3UU7+XeVEQsMfbBW31ta5a5bjPQbQlSXuiH4nvZ7E3WQ176Or9v4Q6dFDad+WcLvini+Z5",
+	"/eTl42cvf95nTNV8RryJcZzF/oVkEvkzWIyxtHfFYntqKV8pxdqWV7qd2VnnZI0bX8NAtIWU2C7srHHJ",
+	"hxPYnaW6tGy7NFaXbQYN81SdClpRz9yGlCxBG9T0ElycS0vkKZvoiIxQa1wyPp3pQCXJNVMD8gSi4GzI",
+	"G01TtJcZvd5eFZuZKUEkaCrLQbOUM6WHTLTcTJDeHMbJYNV9L2QzCAPEyfAMy7NeQRRnyufcuuEsqmmg",
+	"bOHVSUVx23nzg62z4+pvbo2Ul/JLlq7Wz8xi5C7omNmQIiGXNjDIbhbUWroRiGwkocqil8bZTpc9cbDR",
+	"uj3hgqsZ4h63s51OosHYtk6jarM4dwokHU+ZhrbidfLQplLNpiLHH5YwsSvZ4EZv/evdxjd47W4HEJNs",
+	"+EWrEVI1BOvjYSzNqZ9KikffDO5p0UjxsFBD3wbmmOZwQg4YG3AJ2hAKqChnnzTESbeLDCVjR9VYYq0P",
+	"JfNBaAZAbtHK557KbL453JkcWrNAKdfLvt1QqBb0F66w/ntYU8Jrdq44QGwb9jysbuzqG/KxhNgW27e5",
+	"WrAmIDoxlzNJFGMIEgsfcHNbumFwTPDiGZFL0RVQvbk/yVZNwMB9OfGhNVyQUUbHQB9FbPe33/2f//13",
+	"f/nn7/+///CPf/df/+vf/9O/99v/8D/97r/5l9/9/b/+7b//h7/7H//37/7+//W7f/YvqnHLR/evkUnm",
+	"vUsFnDbYwvbqpkI+nqEma4jccxuFKq4VNvQxieH7OLIhRzYZIYyKz+TSxl2dkDiTy/K7UCbVhgiJxJdd",
+	"PiGxwHaFNC0EkN8Cx+vGbX582+waqjmZaloUSF6OgD1+EFcuaK4n2yt5odZ3gqX6Nu8DKh82u/O5AtSc",
+	"R+dfGIHvj56f/1HY6ogLrHhUl+tK8Or1KIFyWqMzspbp8d6DhoZvwCnVECvnq7GlacmjUByo7/7iH3/3",
+	"5//Vb//6z777i7/67n/+550pmJ2er25fSBjjpgbky4DP0NLLlOQqpykGqt6Jw0DoOCLxXI54asj9d//g",
+	"H/3un/277/7i30ZkMBh85Gp7Q1Sfbc+QDr1kDaWPovW+uppgyQWJzQE5n6u4YioAX56Pjvm0K8GuPUjB",
+	"kSeFMvoENCZQweDCUpBGC953EHMNmcf9yLdkWK33Cytm1UfQQeYU/yZcQ3EpAA+DogkuVNipg5vdCs7R",
+	"1qDPOkdZ6CdzPr8rhrhx+BPeSBGuRAnKDOIUuCB/82d/+Td/9k8G5BSfQCsjNuXC15t2WVymW5YQveRj",
+	"VqORPpcHpvcdPsUuW66S7d2GZsqg3GdyeWIvCDwjLk8PCwnNqCKx+SpuOVhwvQB9NR0x+DIisZqrof33",
+	"7//Nf/zuL/88Ir//F//mt//pX+FfH/nzVErCg0U2I+CWeoMIkV4Hz3oLq6X8NJ2iZCA0bSF/jNJ1soML",
+	"03VRu6Bs64yPoCKtj3PH5gbky5k0E+LCEkTGaBG6DmIZ3uBSjBnm+PnaMShSgeNJDTZnnhW3Z23i9ufK",
+	"jK1MFW987AoxfZ2Y+qxJXO8hpsM91CpdtyUDBqEiQENUXZo9mGSyM62rzlKhp91Gt0KXO49uLXq9ZnQr",
+	"RkJ+AIGtZj4Zu+Js2b5nWwTOjGWTZor3OCVJtiJZDlwxvNQbTC5cQN5R7+A4z7lLZkfg2/bKcVaJTlti",
+	"Z6bZJgVt5XIbq3/gvm3z1vYnOYy/+cLsdI3u6qacegZceS/KoRF4gHx8gRtaF8ntml1YQt85x9ga1P0H",
+	"K8cPVo4frBwfpJXjB5PEDyaJ3ZgkIMUXbxRgrE4hjSznRe5WyZE02ncqxZRlPpIJyd0oiGaoJWfyulzQ",
+	"CnJGuFDFNVfg4Dw46ATC+cEc8oM55AdzyA/mkFswh/i43QaNoxE943O5JHNI34aYSDMQ5KNTykW/OLpf",
+	"y1FjSnURu47mlzEVZNTVfA+smUtATm0RisvhoBZmxpCVhXYqDQCCfBDFaLNUDzuELj3TAYq4Ifu16ty/",
+	"HWuOnmxuQXXc6URvYYJyjeWpOesqsOagznNYkiQjckQsc4rIPR+qF5H7xU0WkQeFDhWRh8QGpkTkpyRj",
+	"k1y5SuVWf9bSxUZj9GqTvNfHKtapr1ooPMACKSWWzWnSkoUJoTGrPoBHj927YfTTUE6aB4ToMWaxvZnY",
+	"/IE4rWo75lQ1qlVrrpAng8OH909AQBDExhBBt3ihc+WxbHlbIaLmlL0CkC3qLm/UbdBjCq6u5l7Mb17z",
+	"Q2rpayLsSp0G2i9WILIwPgsjLagZY5osMjnN6JyomZFZa2hmG9oda1TecOFsJEYXhlmOYtq2qXc25qpJ",
+	"LUOpK9WGF4xyTWIfPxZbCnJPVnHZUOz8IEI67ckC8nWnxhW4Y5uFiDYaWxsyw7y1NchSK5tdC/AyS56V",
+	"U76OB9+C9+ZMLm/HgeM6vgkfjrm+Pgw3zplc1mGDv++ciH5BjWdy+cwP5EwuHwdjOZPLz/xwzuTySz8i",
+	"s03hoMwE/bjO5PKpG9qZXIbpeaaDYoBueWz6cW3PN42P3SgKeOMkofa08PNKSrjXjTBqHUWhLbLD66x1",
+	"gwDjPlmBjdRUorYeSTXnhVLTorb1mHcPsNZoq9KHoCCtuYsK7NTYZqgaaSwumV8N8x6g4TrpxNjxOpnT",
+	"oNzU2hew5cKMwbLAxTQ+LgxdRjXEvEcwQoB6aHMczQxosoqPUTIG94CRjQvEE/MK5m3DSwqbDDMLByTG",
+	"PF77QqFaA4Lz1yL22QzHNYgKNMBBfDGYoHA9SWphqrNcoO46CBM7j70fzD2CjBPTaDOEA8hVMd6sMVF0",
+	"pQZfi8Dn4VYN7lqarMx/cdJhkvJ148AfFb1YZRC7wj98fzYqwXaKQdWV4PFy3HiReV87Tzs+I0Wrg6/F",
+	"12KfxOZaTPLUE0dc9RvFHtvEUNQAP0LGM5WCWTpeZ0QukATYOwj5sxjiQBP+t5qB2b8HRuipeU8KKzh+",
+	"LYjrDb5T5Q+x5KjUM5YtuWKWDAnXZarycy+gAMyUepKM2VD1VGYX6LFyf9qL72234T1cLh5AsPcRf30V",
+	"jFouAujQdrVCwAZI9gIA5ptJtfI8MbyFXO3JtfyRf3NhfW3lwR9Yu5yD1z8kQiaMJFKwiBw5Uz8VRGYj",
+	"DrYGeN+d+ojcxwfArAgdCTPJNF1F5AG2pOmloRSJysaAPIKsPwW0miuGBOP8Y84WjA4HYqZRKyVa9jvd",
+	"O/rpw592+Z5MnyM6boBhNhvUEjyGmLRgo6BzVkQVBGDmQEWvpdLTjJ3/6rmzL0JpgRMMA0LHlKExsDQc",
+	"HpTg0BvRS2WyGqbWtrxeWQ6G4pRLmayaoL2bMs9wTYa9E7jKKUjNZ2AMwL9mqv2dzGyihzLvRHUGRcGi",
+	"zFavMkLnUkyRlsJ3+tY8BmNYH4B7QMQvbEUu25xMpS4r2W554Uam4zFbIJhzD6sLmp4arfRyoq07RJmF",
+	"trmkc7aJqb5DMg7hSzvyPgMKKnOkUppUCD9qyTMk8WL5A1IolqGJmbnj/Jhpigy5HxiPZwPvoyofyCyE",
+	"QG/F2IgpFnegSTfOBYBkNZp3hSS2O+cOMe8eu2pVltqoQGKDC9te/gMhh27V4wrMv6EzC1CMCARAc2Dl",
+	"cZ+YP5YF7rbjF+EoBltcSXbl/KTrW/Y22LTdGmFcrzs3wpQ6vqYRJqDbWzbCuJHsfgPtWd/tFmo2leh1",
+	"cNIrKGKGqcFyzaXgWlppdcbNvb8CXGUwBTQFiLk2b3YB14W21MNYdrZ+tmRBfYrFDx3GFvfmmuZ3SIp2",
+	"MLteQ1tJshI4W5Sh6kSZLmpyvY82rU3poDE719G9GH41lJNJ7y9fTSbbJrq3pq1jfZw5F7muMN4egtLa",
+	"QsbWJwSen2Gxt99uXaUGQUUL/MOg8n/vdQjqqVadjmZZFRbPtOXVgJoH5NzaC6gisf0+dhFLFrtbS5Iw",
+	"zcYA+TvOs4wJV+mhpp31MaE6EizS7OsrWQUqtPisZdKKSsegut3FelQk0mBp15w5I6j0vqLxuISV8tbF",
+	"BxpRif8mZ/ZnWw036He3TE2wdPfyUdDvdcUjS063Lx25OVkE+LV5EHMuwqeH0Y0x+N3zbMd/133zmKtF",
+	"SlcvzatNnHm9sqWz1Qt/rD+0EvLf70WwTZHs9+3UuWWezn+u4sZOSfd7ppX11+zbdTSx4+tmx1eNVEw8",
+	"3zCXxSdWxUHosHW86IwKlVLzPcYyR4AXZ50yLMj8UlCUTArwL2Kn5E6csBgs3XHC9k8v4o/s50VPQdxx",
+	"4T1lop5Zs65gJt3/5u23R9G993f2vzrd/5O3+ODe+49+dmf/Djz59uj9n351sP8pPG0pNGprym7FNDar",
+	"NgrAes3bY8391Rp/J+TwoFwzslRApiulG4LJ22ty/pxf2cQscLSVzW2KrhSJX786vyBYy/nwrpqru9Bk",
+	"7NwmGLGQKEJdKAOkrNhapFA5LVNYxkQRJTEI244HjXgKi3ZSFfT9Y4VNKKwxEoL6MQVJMSXsUfRIAHy1",
+	"xTMU6KrSklCB7hdXIs9QKTjztSHFwIkIPHZASqX57SAEYwkREvsYbFRXtFf91KX14a6jIURYr4JLI/k1",
+	"soSbL5TcT1Q1/bKkrcbl7lhiMI66aQE3v34gDitFF+2LETmq/GBr1wLPk0SKJg/e2sjhDar7gv4KpxTz",
+	"csDpYp33WOW3n1sEe2hx8QaeY0jMsuWDt07evOkKr9GezuiYLWjWGno9Y9QMPw5e9OXtANpfGdFxQF5w",
+	"CFnywasJsbmvxUV0cLB/fzT59Ghy78FPfzq6dz+hD+m9Mfv06NPkgB2w+z+993D/4GBy8PCnlB6M6KcH",
+	"R6Of7kPF7PWuhM7CtAEdRJ5My1vXSO2NkfZmUT6/uHhNCpC/tRHDjzDQ4SZNcaXk8//8rXG7M4Tliqmh",
+	"mtGMJcMAQ2Jdt28UU+fwxbn94AM2qEV7iK/cvZ1AYV/iy/X7oo54advdyvzWtOpbG+FwbDs2hmGnuzeG",
+	"Bf1e1xhmudTtG8PcnH4whnVaFLZkjDfP5HobmLZnQG2Esmu71Id/9/7BEdL3cye9XUczO74ZbuNW+NKv",
+	"ais80Y8Vge3z8jzLrviYRSRjKdVgxpBonAJtP8AoOiybTwrpSuajlK0xqBwMDgqbihXUYcyQ6r/pKfaQ",
+	"Ae0f1ov3NqSJltaHvdPKTE9A+KbRUMOyosckHnO9gmS5+EffWoyCgXn2Ph6QUwRqmFFFDs3qPQjDNotg",
+	"UERYwuwBKXQm0+C1ATn1oCa2oryCWP9ivicFrARCaUDAlv89Mvpz/O372JaMh88HoTL27d4YsFv2fve/",
+	"/Jvv/u0/B23oiqV7x3tfPHttfZLhMj446FHuPeFiqml6OXQsqAq2sM7sWMXpaEHoYHMbuxdiVTy43yNC",
+	"cg0CkE8Y8hhAC5YpKdBsG2x/uOWmvfdlU+t3/+Ff/vav/0EDysQNTBwxpCoTP+gTfq5Y1sMm8Eax7Nlj",
+	"5MfjGdVDuWACP9tkNgf7n57u/wnd/2a436cithtcMyODhd6qtHiZNaxn0dDL3eL7u8HHXV7DOV18hVN7",
+	"a/+zO/9h7bhtOM3y910z3fn0/EnfcFr43Qc3nS036cPcG8+MNpyNA8L7wKZzfRa54TqUv//A1mMLFu0y",
+	"TbdPQGXvrPxXvp6fGubukyOgtqTScrFgiUUnNPIlJMdYsKgT82bGIE9ohGBQ3cBILlUUB9E10V2qD8Hy",
+	"7laHgI6fFURWvl2TpCnvxX5lM2kSnhSJhD2LdRYRvutahhYZJt8C4iefTBgYQwUARmyclNTPOuy+aSks",
+	"PaE8zbM2EZMrssykmBbQcYhR0pAvGp9CDsa+Cz2I++T/THjKhq0mdJd3d6163Mhy+id+BXW+KoU35VJh",
+	"BUA+nvnSeUuqMAWub/pVIzLkmUcjXBo2sJTZJUtIvjAa0YRmhQqG2pMUrG/d+LYscVsw1yXiKI/Y0pw+",
+	"TWRmp4mJ1JZsMJP6pEg0L2IBAFjNLYzLKChSqoNMaosh0C8nFg93kSqNfwfZ0faBbbMN/Q+h06a45lOm",
+	"VQm7b+O8oILIAl9CQdyu9retqIaMqGAcYW01dx5LB7fiTQjPRScf3LVTIej6FlwL1d6v7WAIb5QPwM0Q",
+	"DGc7G/KmpuD1tZ+OyaPzLyKo+2Q4xC/OX73sWUBnxliLmQ9BrwBQ1PDBkZSXJ0G4RRjpM+NJwkQtKGoj",
+	"qEzkDuvjDqZocq7sGixNj226lbN3G+fuVljNbTGZG2QvHwxj2fnm3cbGqd0wTi9LbEgM1nBYSbDpgOCu",
+	"rYntu3kZAudeVWGxPxmWGltX41BIxEFeEbpYpCuiZRnnPbIy5JgveAhoZUOyAfY5BvcASq9YlS1Njbxo",
+	"o0mwJ6Mxx4GTE9wVIH7Zkgjhi4gdCVvVu4x2NXHpXuBZ8Sev5Jlcs0Qec1eBh5ElRE4mxKjxUX35Xnhw",
+	"L/BNzeFDh5QAswOkJHJaTFGQkdQzWC1l6zwg4Zp53z86OoHoaxyFi7VB5HgwJdDU/JwyesWUGwxnKv4+",
+	"FmvVYkXJNjguW6i2CafpcJGxCX/X7To2RxzeXJ9COe0RHHCGb/2QFXmNrMiCPHw0Vridfiu68iW3DbiC",
+	"7nctsECntyCwFP1eW2DxMSW3LbDYOd1EwNW1+chG+VQbcJgPzuXwB5L8h8SxrZy32cX1A/F8CMSz4fXy",
+	"dh3V7Pg+2Old8JjydHUhNW1C2XDAXTXZ4RUI9IpFLukvNFZjeghLyPmbR4+enJ8fl8HCvJAbYNz2s13b",
+	"nIemAZ3iT8qDk3GX1uWH09OjsqYk3qmDmPKwj1yR+G/F6MEhPmGjoYpdU61Mt4hB/QIuyOFd8AV6nQlE",
+	"q/Gq7+hDXlUpixZWy3S6mUXadEoG2PJlrhVPwIdz/uK8j0sloauaQLqmkkE7RVUwj4GcPL1IgblGCV1V",
+	"at85QDH4CHITley3YNVSbI0lwIIabHEJ3N5aHS8FljbsxrTvjf3sJ+0W5ProdhUWkQASRyngNASxKy1M",
+	"VOafxTmM9gJwv2J3K6VDle5gPbsVu4t+dy55V7quT9Wd9pYcPK25mJK4QN4auC/ipvO2mSwfXAXfuzgf",
+	"sLUuyf4xWvIfFfmR17fDtSVabmN06O9IVkNV7jiQcTpzIrdMBBv6upQN3VY3J6lyhNZMxFLLxdQ2U7rL",
+	"O7tjJlDqe/eMoN79NTXxyjG5dYW8OsOb0MuDo9t/KS7YO93zMHRMYnd+gq0nWWUj61p4bd596ZMXqutT",
+	"gziG7AlfFJDMZJoosqAZnTMdoFf7aoInaIwve2M7WFALw3nbY29uh3PcIteAPW8tNHZi8VvCbY1RXwv2",
+	"rFK8GMtb+vqaVJO5VGAHBnCOAHHbYnKkNJsGsUJWQlHg4hnY3RuaNob/z5/9H3FEjg5CyJITG2A057pS",
+	"9ATAzy2JuSpttsBtKQFk73d/9b/+v//pv/vt//2ffv8//Ovf/f1/8tt//1e//6d/73f/7M+/+4f/6kbL",
+	"eAemmsYlTzhNCRoTfGyWmU/8k3JuxScP98r9Hu5/+hZRaA6ih+9b+sbAwDFr19HX4ZIrj2iypKpRH94o",
+	"gO6Si6TbTuWG/EvzNuBJNleEuwhsAz9WlVpolhrK4OKZXFq11bm7AgjnPhOQeaba4xtBmwOXGRoulKaa",
+	"kTuxW+k4CquNRSTORfinzIiLpXMDblp9W5jzowhCJZ26NMQY0NgeJmcWwLIyC5Cs8LdimQIFcfsKdBmg",
+	"q7uqaqxHzbnylpiP/J5sVzcwwPxoLmpaoYnI9p0xAhhFbEBeTUg8RwCPofkhPia2irND+kGlt7vS24zx",
+	"rKVeN0DPFxXoLJEAy7RFbNBcaYsER9WtzCr7l8mlwqEjgLgZWHxMlrPVTUXVVq4bOL7+PEa2Ol2BPhJy",
+	"FHtW/Io0Xkrlox7ARYd7YZix/VPbv3GdLMmrwGhgH3kcfOBVxeqA8Emz4ZwnApJD367lmTvWK3y/u9cp",
+	"yl1fV58oLp3b1yUCr0dDIt/2l7oU7GZI42Y3uWkNnmRU2bj8Bv9U53bazx/hy99P6gDDPvqH1rN35jJs",
+	"YLRPMUsZqtHjO+afFmM+qNJvemQJwuEBb11i0kzCyHJm7iSsWgLDIhkVIN/yDBg31iMDeDcMuy4FwtTv",
+	"hMoJsOMaCqmHitFsPGsyazdMZAmW66DS2YgxQZIM0oFsXNWcrvC3IokXsPM4itp2RspF80AAkcz1ZjO4",
+	"kWyKGUub7uyiCLmFVABZHsO2MIDJR0sVZegwTR3TKcKNgzJVm6Y3rMkw6JdYYE9MkVlgH/jUgrfVUxzQ",
+	"fxCQAisUuWNaEH0LCV0nzr98yNsr3UNmBhwVe4BcVgkiJPKMWCGhCjeilqxJLjrFHwKnDSZ6wH5SQeJn",
+	"CZsvpGZivNr/JQNjdX9/X1NcIk1TOFROc7B9p1LpsoOrZ0950gS+iaGXRZFH81a5I54h8F5P8oTqx8M1",
+	"KT9yghWSmar1Y0VGC1LJM5A5e7oFXQmceq+fyYQz6Leok8NFcAhpkmRMKVBeMLy+ryuyCHddlwUH5GL9",
+	"qv1aTliSL4aXbNXQ9mPzGzG/FQxmkrGNSkRZ44SDoW3sBd5wNei3nomQmk/4GKB0G7p5Gf6MfRjulAS3",
+	"Qt8SX0V9pwrR2V8aztLm00HdtrEXf4fb6wBvAjeuoMM5UH8S1cjfUPsGXtChtOaS8khelPzLEKzLhCbm",
+	"5cjezDCoK6xqRihZKJYnUqzmPfv2YJJNXt7ix1K8BFQAA/nFKTwFZm50k4xA02mTWkunReCEKrLeAO22",
+	"b8PqcvhrOWpo/RdyVOXOYbS4VetRKNOg9fXsT62VO4IFK6IdtlszdamGRXXXdZ0aSYVZMQf2Nqyp3acv",
+	"IPJ6DwDmIydE1DkCdONM78gUALF5qxhcn+0IhFKfu1v44qwHt3QUVkMrrhw3qyq7C89p6WZs4MDlc1W6",
+	"AiIvloRU6K70NVLSbu0CttOdGwXCfq9pEXAa6K2bA5xk3tMdV40UA+hu7UyDsQWGiCMSA1/CcK4Y8Fcg",
+	"4UQwlqB2eD3HXivmU2C/uLcOMqkajVZio1xA9WIhNZyvsvPjqDvvcUPwkPfr9mXHh2rHBypDIt9+asw1",
+	"sX5umcy2r/uH02PKAR10FDOtTh+HWGqkdTGKQqQtuCkVPwu4JX8tRwN4YWitLxZ5oFLjoCg2i9IBUSxl",
+	"Yyjs2RMiY8JZmvRnck/N67jHDXyupUgDTgl+HGSMjmd+OvXSDRkbyyzpKcnKNGGqtUN2ZYY+QE5ZKo0O",
+	"nxH8gUwyObcKHX7h/GWL3F3qfYu5nxKl6SgFQArU7q1fCPLYRhkV4xmRIiIqH88gfcjs4kBIPZzIXCTx",
+	"Xs8a343EdtUc/7VNolhRO3eT4pHsqi1wrLfJU+XYWueRBCMSdlh85UdeMgy1LtZjVyFTrHoUCLa8o/jy",
+	"fbT+g8+MzNb/9VCd7f8VIqz2f/80ZZkOXn9bFQDi6jzNzV+einnSOFrzQ2VAMXh8y73GzpJGbPhsmHjx",
+	"ayXF4IwuA1YNHz5lTdVCNxTRTEOvJtBUt5hWXpfXVKmwlIQ5vQBOFZuzPbWVLDqItq8E5ya8Q1nBr/FO",
+	"pYWrnUc2Qpe71zMCyqtNsfew7Qnfa4sDAOf7csYEu2Ko8QKHhLRw8C9YS60r97Fko5mUl/s8MUQsm64C",
+	"c0UoTeeL9rL+M7pYMNEeMdPiaekx3wvzYiPnt4yjGF3X2t+Ihnf1QYSOwjC2DLZEiIG+VTOhyukWeOhe",
+	"EHBeJrA82CsZLB0JGyYYCyOzEdfDRUqFs1AEUFfwNx0JQ1ap+9DWq3J/tvut6k68htAZPmeE6sCij8E0",
+	"Ng5FJoyYCy05MSJ1EJuHoYBMJEUZLDqZsLEmFL9Ca2lsBzukGpRlhDP0NYEGvc8MF1xzqrsJrICvnNN3",
+	"wyTPUN+tm3qx7GChQcCo53RFNL1kJ8FUSbygq1TSZDCn7x7bBht9VB4P/MHRg4dlRPBm+37ChlyoDdDm",
+	"DDH3WYVX7r33lsIazIav4LlROqRwnHJOL5mP6zw8ODio2BTvTDi4pAG1zagyBFqPiBT4pz1hH4GV5AGk",
+	"qvmkrTumnwXLSm3Ci2iY/GhAXgmGLQKxpEu6Ugj9UfG/r527+b6MRXHUhEVhd7UzDtq+ZjNSuzlAMbdz",
+	"876rpbfRIQRitJ9Vj17/e6aImetjXOZzJnM9zNjcBmo1H5gR00vGBMH3WKZOgpKOEdCS+8nF5G52VhrL",
+	"EVr7U//LqsQHLBk8OKjTQdVJb1WqIuDN3xmtd9FFY3Zg7KoafmzUAjBgDxw7tkbE8ByEv2XMqeKA42Kv",
+	"nwGJ0T02+Nh+T41aAX+VvgiqHBxjeUZMh5wyjbEgy5l0fwSfOWwd29krPWMZxKMQcyNYH8IcPrx/dDQI",
+	"YBrdTO1euz8tUGPxgL1bWDwO9yT0HbhnYaKgexYE0TpvwCC4JxsX0qcsDhRPraKMf2dsLItURHiUyuVw",
+	"RFOK7gZc2Am34R/4Z8aUTK/6B4iYhbWS8zl2Hz566hYnfPjEL1D49FGwSOHzx8GShM/flBYLfgEFNkC9",
+	"hIchq6r+hmrsuVu44NlZsHjB4+dy+ZlfP3gOSu9Tt4bFozO/juYAvVuklIsd6j+mQ4FCwU41oKDfepi+",
+	"0Uia74ZGi+dUlssrUnUZYZI2wsBqiZDRPcNbTO9DroaAI92Yf5jk7FpxYHjy1bVjyWxs4bqt+pylyWcr",
+	"m1GZ5C0TkmKYi3HKaLcoJd7YF43MkHGZQU2Rb/tU7WwzlMZmLvExUYyR2M4rDhiq6TvJ8cRjRe2UovPb",
+	"hov9Jme55Xy2KhH6n8YMgqiBr2ndHyb3MzamuWLnQb/2EdTofm57t88+x0HYv37lxmL/finP3Yjsk9fh",
+	"wFxXbnzOF5Gvy1LxigkmSeDrUOL3xBfdtVn3qPwvqeotJ/nuRy2Z1Ub4gIvQ9+zHY4bQ2KbMG5EoXKIc",
+	"/K5IwsYco1HHM19Ela7gn76TEyxNtOSKgRMPq1HVXudNCXTuglPr6rYGWpAdl4OXsEAWWCXIKoWl7tVJ",
+	"qC4YrRDCV13ajdGlisUay7mFZe0tzCMpfcHZssnwgEWqW+rSvjKy0+uzV4+enJ8/e/nzsPCzVm71ZlSR",
+	"MRb8tRlxpcLXsUUS9FWijzHfrDQlBXV1e5NbP7yaC6ouC6gjlc/nNGshT1ZcLRCcZx1I162b21qA1seu",
+	"WvZWDM9fFJ75llh/wD/9CSn4ekGqTfdn4HmrXZ/gxGu5PumcFblLLE1OCCWJ2U+2oBlFCwAjUBcKxW1X",
+	"lappBQNpoTFNbZQa6dph39v+fAIQciYIo+EC+wVbeqfdHOe3PgHgqczmryZfokWz4cZRmoqEZubWWUil",
+	"Mbw9tu9/JpNVPIC0zCnVzL/jg8zVjC6Yr4DukZksCMzPqfbxcaevn0FZf6WNjAivWzPrCZw765aMDXuw",
+	"gPFBgL2/AO1oDVHgmHpeZHZC58X37olr5n20Z0WEZo6I6JyWJc5kmpRTDRGTlE8wvzCRENvbj5VBy01s",
+	"zIznOaNq0/pP7YW/n2ZyjvG5EP3k+bnhdI3a+Frl+6YYhx9vEwF/jukb5zZHeNNSWBPNsmFCm6J+T8mC",
+	"ZhpaKqVXAKZqmhIrKpERQ27uEkmA0yuJQfGTPE2JaZ/ceXPx6CM8GguqID6eizED6jbigE0jbLd43Hv4",
+	"oNvggdH/6yfDlUsMQTUfrascU0mxAZaAs5GCQQClGMUIE1c8k2LuIJ7iz5+dX7w6++Ph42dncaMUMWEs",
+	"aVte6NWtEyyRNSpAvgYePywDuMjTFNfdRg47pN6RTFYgYbm6N+ZNqLSubEgEpgsMyKlrEQSfCeUpdAN2",
+	"SdM3VAXkEOCJdukZF9PB2v34NNyMh02bccnYomX2lmzDvdiQbjCHE+nGJYn6PQapq6AvBNwbkAMyZ1Qo",
+	"vFIGG1Fboyk6ldP+u2sjkm2Mto1IDiIw4QdLArW9Hs8AE8Anr7JkivyJOpEMjmWSoCY7WiGgF5I2VPvE",
+	"QVAbqHfza+HXfrjkiZ6tSZSBgXjNHKuM0mLvAJ4Z8XDpYpFyhHP2P7sKQrIoIERWTAe3IDKSJWNGuJxL",
+	"oWeNTh6IuVELOmZt6dHudzPY11LpacbOf/XcXnGWgLGEppbo2ZFLUVwb2ABEOiqL1seveMqmjDw6e3J6",
+	"8YQYZqQH5AlcjrgdpcaVNku1xHxsTTiAAAcRiA/vbZCZ2RRc+EyMZC6SLvynG4F0Kq3w+ivRDutx8IXh",
+	"7eAp41dsWGmKpmmPSJymRmtxLIA6UTxxW7nImGK6kFHnDDDZIdQ1eD1Gnxv007Z0VXC8HvYzdGiXcWha",
+	"NNMyPjzapo1QCk78J4PDh/cRYwBD2uD+QDTzMri8pcnjgssasQ3uR8htQ6ZUSMQZMxSFRXZaUyVbTFWF",
+	"ZwkWuSdtvMaXu4xL3RAJyIqd5tro9eluxLm4usEKe2mxr4St1+0gZCwxdWMsWOd+XRK5Jsr5plkPwSGo",
+	"op/hxpUPXtvhrtJ8DUIx0IzDtbI7Uttdu0LXRja3RGgUwK54x/oZhVNnoX4QQcPhgMzppbnjbYGdco3l",
+	"g/ZhPK6ww/5x++ZOpjggEBkpFEdA7uZrABWWQns9lZiixSyxSdPmNVtPulYJuBy9xJJ80RQvp2fAujAB",
+	"1BVe8PKSYTkge3NBxnI+N7pJYTjIDKOzRSzsykoj65ziFDGFCbIxbZ4CuOa4FYJ8P9UqGgB+6mx9RliB",
+	"FHfBSqBJX+0ZcTsbgMqG/wSQG0M/vRRdx9ionlXd8I2J8mxdTfTA3VvKWDjYCMqhPIY1lVGayDzcQX/Z",
+	"zHOFKANBWvTC7PmJh5MpqNHfKUFpcs+Tvtq7D1aJykE5bDongJCNpj6atluXLZfxjvn4JzEZsSkvaIxn",
+	"vnLIWCYsNDFjlh+Qhm2GCzKnXKSGIB/NuKCNKuJaCCeqZ+60FZfzMaEWGscNOfJPJkQZUqYpDtkcEVoE",
+	"HxhyB9WIetQDGHbFGu2pH/ovUX8oMtSOwF4gQHw8wErZauDq+l6DDgFbbW0h/w0OVkPQPyVxcHt4QDfL",
+	"iqxm6dDdPN2i9axcOB/cri5GZjB2QCb1gvk1GtXNwHOQpAh7iePhgsQ/+vY91gqyxdrQOhGUoofoH8OS",
+	"E6M6URt77KDeTAOU/CkZvcfSP74dp7cspUMDUe7jCD/6CXwExsx8jmU6ZeopfkDOLfHZsw/6afxxjOp7",
+	"AzFWOOhXP/oWL+b3b8mPvkX+/pyOWKoGEEwAZfVLDHUbLLqfdPC6w6Zol7a713xzTfe7uQlTPqaNnq+L",
+	"LIcax1QQRrOU2zsN4VicP6WRsWyTEDXhgqbDACyzGQbRJsnyNCUjTPaOims4NqJX7IjJCoIRYaliVWTE",
+	"jZ0FMCdshasimRtyZphcpI0tdqIAtyOIP85WJMtFNYvKfUDuqJnMtI/V+6jgk7hMRp7rgFTp783a0J4M",
+	"sm3Cmypnl6a1yJh5iyVGeBvLOQLVmSWNX786vyB36YLfvTq8q+bqrmKYbuRMLUuZpwm40vci+8eSgvyK",
+	"f4zY0Lre/d+hkx4fotBVeofP8xTOQ89ytUhkX5rvz3Ew4aMvcUjho8+cN778MPTkh7+cuSFWXi/G2RLi",
+	"UqK9NZrEbrMZ/I2443yGsN9rRtU7y9Wtx9UX0sVN1Ei6lo2sqxZN/ZMd1qW5HbtXL2tXX1dkBdu5VDmy",
+	"oh6ttXV17dNXb3deNegGbG/lTXHLThtBiCvuBjDVFY6lsquhw/rWtZjQ/A5Xsm5PbFoYMDisd7ocPrj3",
+	"8KDkd3l4I6vx8P6Oq1H1IQ4nEfpoKRcLtxZvoWZiahD39+G/h0//5s/+8m/+7J80KZgfXgmvaxmJm5e6",
+	"7NaYWfOjBewJFvnBVov8B7Gs7cbxmyqJF1oaGkMQQEXKZD5FVekX569eHtsriYqEcJGwd0xFPswKyojC",
+	"PBS5g4kLanAwSCs6cfzRANRsiP9B2R3Sisythkp4ypWOSPwVktbfxhj9tzFiCQbGIKkYfKWCTDSdKzAU",
+	"xPhVjCZWKNFlkyFE4hIdPJJWq2HooNMwtLUK75bftLuxnBDgy8+jncsLVRnWTUXehlogld5xRne55w1q",
+	"5l00wrYHYLbUxgJzQShJUO+1dI5GDKPJ4atIjQ0lhtxe17u2GrPyOdJg+K+bbPc28wGAUalBs7EhJAET",
+	"a/O/BRXE3EduCOvW30uBjXGa4KOCVQPP7wmJx7nSco45qmJlfS64js5EAExqTgVF8WSa0QkFU7hhOnMp",
+	"LveiPbpYZFwx8LtpPmf7l/kcXpFTDbUl5VUO9a1Mb43BHH4CbfIoTgF/rUikKiLLGdU++x3i1otpQsSU",
+	"hew5aZVoWzINu4TbOrXZmViLQ0tg0UwuSSrFlFC0BhY1+rRL6AdLKyS7WLsvonUWKDK0SDhEL5sgsFdE",
+	"aZ6mZMIzBq6GlGudMpIyQLKgwhWeBGoAFGHfkbZNqgF57pyG4KTwIu9gG5l3zSLtonbQtQNXyhEhParB",
+	"36Cq3Iff4315M1pgrw/t643aUo8G7NnomVpsPwqyim9MuL4oaS5VplLgbsfowPJG8SZRvPAwlTODryO6",
+	"b+Bi082QWNYzWqoiSjPTuyrM3tvUpCoFiFi6W3Mz7VwIug3x57xRWb6opg6Em3HSQ4su70shlP/+f/t3",
+	"v/2P/+i7//avvvuLv+7StLfTrGFqmmVXNH3RIkFx+zsCqkkR3KoSvS7sHUavzXma8iKQp/0W+eThfTO8",
+	"zojVX7LVzQCf9QYLcMXIe4CU2XLaHYBkv2Srm/cc9JJUzeI1SKg7OzK/ZFtWnnd70CAe5tlCFk7KS7aq",
+	"FjvbnsFW5gmDaJqWq0DUZD5wFYsiV6EZf7aFsrFqva3fpADzG7NPiwP/zWz/4svynO49KE+C7n/z9tuj",
+	"6N77O/tfne7/yVt8cO/9Rz+7s38Hnnx79P5PsbTavfcfffSzxkMPWTnnbRZQ+0OlLoXLLITqdNQmZ3Oh",
+	"NKNJpRIeiSGfdFBk7g4dDIdLQOxmEOVMku4Qz+cQcv8Eask3bE5Q7MsG5/MwykwxiNqRi/18YbjzWGYZ",
+	"G8OFfgcTKEer+KMIhHBb2OyOYFOq+RUjMYbDx7jvkA7mcoLgG0gtEAm5s5CKN3wBXnn/hU3X8/XTQBd2",
+	"TNcCbdrckhPAcAfwGfj8IwgesolnRM8ypnC/7vgODz4aEF83HlMdzNgCbHiIUEFNIraB7gOXSBGX0hiw",
+	"0phZWTRTQUqDk41oMCUMhrEhKTRNi/nbQBQb5mKhKuqoww7DopEv2B89CpNLvetZnWJddjQsig/l8M12",
+	"xvnaNxsbtrkTXJCgXnif2hLf583XnnN3EdTyw+gJKS/r9d2QTH3ghcf4F0kzDHz3gU7lcohpi00VhhrJ",
+	"HDitIHLBhGFDljBsdAhb+rzULUezpBlUxfkAhpOxOc0ue8ScN1a7dnRcQMOE0ystfUAavlc4NJ2yT8CQ",
+	"d6cdhLfALsUd7PcmAicqM7jd4AkczK63b+dxL88dwnW7TALAM+5/GznAXftqw9j/c8dLzfU+B5iyiMxk",
+	"nkWQUmmYCyTPOdM2Cmg/RghC8o0UroKszSOUWHO4drcuMMO4c2vg4/cRvG+GsdEHOP7NPoHMwH5fvG/b",
+	"VNUv7ucaK/KhefQ3254PcfSb0MoHOf7+hPthDb/5FCn9OmNXnC2b2H+az0X5buuuISnGMmkUoxB7FX91",
+	"pYWMGpqD693mUByT+M3F0/1P4gj/cfgQwch//tnhJwf3DmLL9FAjWcrsciTlZc860Rvc0lzpM9mA3lMF",
+	"XnSTjfxi2Z7erl/s7YwnE562aB0pV/qYPDr/IiJ/9Pz8j8yS/eL81ctQ+hxxgWg39QDsGWtzO2KhbIhh",
+	"cIt9EqQsuBw1IbUtpFe2dq4333Thx6Ssexl3JroEB2W3sgtSYn2CLE2b8HEFKwJQkCY3LAGrM9pQts87",
+	"+cO8shEDL6iWRvzwnTVpV0qtmoomwpGxyqWzFQjMLsjk0hezDUqT28zNFaqgpqsEDTrzRd6VAV3z57eV",
+	"ji8X7DcjCUawRREyLEeOO+ZWwy1126az5BzAT+o7P5OqodaGuQUg/GHv+AhhBGnKrxrYxTNNFOVQH3XJ",
+	"9YwLcnRAggzdWnhWJlPWA/LMDPYMXoWcDibWA+NZaBfIbofxWJAzkuWiPwoettJo2XhBE0aoUcSpxuMA",
+	"aGiNgXJ24Q5rsMcbZ2qXx/DE4S6FTnuPPX4pDGXpTnN1MckIN9/tSZg/HYy7WP6ADpro7EVbsk+s8vGY",
+	"KRXbdEVIpynSfAgd2VgtTAkCB9GjGRdMgfPriZimXM3MXdBU238t4dYqtjSeUMMvAf4hxCv21lYXNQbJ",
+	"y4B4N6NqQACNTQUmTFsUJGM+yXpAAIAPURuBLRllzMgpDicHYG0iLAIE9lyXok1Tm5BZCZ5C41ofRmNf",
+	"jdAZd3gCRBJO0iPkWijlBqDheE2N3u7kJUDcxeyljSBImmtMmGUDhB2tNyg04esgNvZrJ7rqk4b12L0b",
+	"fDd0gkENdnGjVXa5W1hd9seK2Bu9jiErkl4Qob5ewVY73m9lrxHYEmJV90dnr6b+Vbw2qkYkAVJdUPqz",
+	"AD5pzC8s3FB0sWg1clsHl63fjthp9QTOEF9VGRm2EUfphnZtbSZkD6BeJfNszJpzKneR4Lg+aMWWQyjF",
+	"qnQHprhBrLmuLlz6anuCbFAejrrix4n3siEcryEHs3kVJN6EI3Qqwr6admiYMFux/fZ2wLQ6lkF7s78W",
+	"gSQQdDEBCUE0xwuV4qJuFDsmqaG5uNbWbUpzOYGQb8SVSBgboXrFMv9KBRUfNMjskmkzq6a40xdScC3N",
+	"X1siMI7zLGNi3OIkdL8WkCt8zMKS33C8PeywwrD2hPJ0RbTUNFUBmtpYiiuWaQ/vV4oNePTyjyuRAdUS",
+	"qmGYAAQC3Hv/o7baT8NvGqur+qod3xSecQ8HF//8SZFsTJM5F3cNE+FK87FFFG6fW4AUB+1NLJKnIFIc",
+	"lz7Cn4qI1UvGFq6+I4wr8gEVYynGPOUIEZwrmwdgBHrplFxIIEDAuWItTxWnd8/NwGaUbxKjd7D/6en+",
+	"n9D9b4Z3f7LfkuSwpFwPxxnXfEzT9jQzX9jLByVcsZTE7sP1ARJHDz496hFABUNhc5ZNDY1uPBb/5c0N",
+	"xroY1w3Fek+9yAshz1meMkViaMMQaFwZqm03DhILBDhASiiK159Gk4X0JVvuPlLNSr/1fbxkqwE5R+B0",
+	"jCL/jNHMyDXykiHupg9oVQoqmsoJ+YwqPiY0NydSu4ojTQPcPEIOw7Q6fMW4hrsz1tk926Wd7iVbBjDW",
+	"/SAR3Qfvo+qCKDbOmkyyX8BdyRSmRhyTeDlTbDyMLc+8ZCujiY+oYiFhtZoVoJP6bN6W5rPTbSuWZJdb",
+	"5x3pvQqIokMdK4jaekTCCJ0LI+KTl3maEikK6EZ43MdD8RJEueIeo+M52+D6uvOz4zs/Ow4usf23f/r1",
+	"14Pag9KzwXD/7UflPz9uiSp8KfUZo8nK1smoUUML71hTTyRjyshsRpnOZD5KGcTSsARi7MY8G+dck1HG",
+	"6CXLTkgs5PA3ucSCtUIOIa4tPkYEa3AGG+4H+TAuYiyDOK+E5IsTEmM9Jau508UCQvmNpL+QaQp1OTRL",
+	"V4FgaoeH9UqgZ/wndAwYh1BnqB9Gilu9M9+oe/JS/sq2XTx5arvwa2678pUxGuX+kiWzdtjdZ551rylL",
+	"XSoUvG2iz4h/Uyt+1uPuK+VpdiVqmj76mDM+4984U8bGdTEB648lQ9SpK0E/llgOosPoKLoX3Y8evI06",
+	"dffm0lvQz5eUW/rAv8/REOv/LipwwZ+lKlvw5IkNybOfy7kr2vW2tLYPOxZ2m5qNhdGhfNAPIE+Ni2lE",
+	"Dom1LEfkiGCptYjcI76iWkTuo1GFuAKi4ZH0q7ztGp+zYIHPWbC65yxYWpGU1lUkp8VgalBDngQjT/F+",
+	"KTrPVk8rd3PNPUCKspIywi41HcCex26bk4RFBpvtwx3mY5k3In69Bv+CLzUOF6gz28gJuHFcuR5wSpeK",
+	"cvqYAqQgRrN0BemjNHEFxoo0yhhdGXHdYl+U9+u3crZiYE+TKOKk9S2sj+S5hRXH47EpT+K+smExwSb6",
+	"3Eax2c483M9IWapNao2V1XyOSvcVzGNHp1H9rIZYxCUEYkugXQfY8Iw8a5CNC6Gntli2Kmi3nuVe7H1V",
+	"7xbGLOx55zGdYecvaNI03YI79Uky7oMCiUVuA44D9Q/MZZVmRkxrLkLi2UMTq4P6IUVVIZsAghiAFJR5",
+	"sAGTFdMnYPeytXEsakmBG1sgMPaKcGoi4qZ45K0OdhG+3gQBQsGnM1v5CioohxvFNjmxkV2YmMzF1GfJ",
+	"RxbTAb7mwhauAedCBhmjfWLAGKC0brQ4Z/hN8n0zLM+jSqRYqltmo/MtQXWdipuIVi9NxZZLu/Wo9fLu",
+	"WIyPBtSSJMns5dmQ8oI/OkXdrn61UBZX7R6Y78kRfVF3KztwH+I+JZ4m6qNaX/K0ocQpQHOnw7matnlO",
+	"g+GU4xUKNt158owgN/SQuGu5QsXxaxij5Yr9jriGtc2F7utFZUJfq8RrP67gKbXR4dqw6rAEP7bVuRBF",
+	"B6nTF9H1wNGC4U2k2hxCqtmPLSfaxiDYBZ8BbAkTnh/3y13bQqIp6qu5c1pidcUmBtUZ3U6VyKlGw27G",
+	"3azDMvbmQGWL9ly67ot0Th+kEkfWzzyjiVVobd5lmMlZ0zFu9l79crYiXBMv4HdkP9cuH9tu94ptbwb6",
+	"3rXQzgP4CN8zMvI2ZqBSWFKDqxib+7EiRlqDAp6ObZdIyAiNEJqLownQ/iFwwSfzXLJVpdrU4dEn64Eg",
+	"WiAgylWsK2G96IouMIpsji3HNKMBCYRUCLgNuLHV0QX645D2Br1jkeCSz3IB/r41rmrL7PCMifJwT4iQ",
+	"yyCoYECeyoyMcsUFqPmrBSMPwgK5oNzFDtQFvgFkPVcwYE7fPc4zG6yAeSrKrknYQP9ZbmNFs4PpRLez",
+	"rxUoPnbATRn/IkH4KQvcTsWqMj2api62E7YTLgG70c3L2raGFgrgDMT2eD3g1IOjBw+7i0r2QRkqCaoF",
+	"1FDWFqL4FLQMIROLQwdQ8URLCbhe6CMA+qM6AEmA922zmPReqvoQyyvD9ubMhX2F5IQ1BTMIRIIYCK77",
+	"05Gm0245c/qSzllwHXdyxDeKZc8e17WTJiuJ57IFgXZfF7dhifhi1xkaNdJbDyEUIc0koRgHrJ8LglA+",
+	"SFnB2dJNEEQuQsuWdghxiNDXM9gabehmcH2rS/P9OAci8oAoCNVzws/NeWTC4Rdug7JO7IyrVXsKDCV8",
+	"GHoUKu612rOK16ZJC6+dqV2IWVMGNc/bATWMnIA7JDOSMZXPwZsLOozDkSAZwxq/6Le4MnIH1hTlSV/w",
+	"jd52vU2lvO0qawaSYefwy+LYdhpnX+HJX14l8DgsGBNiUsJm6Yybk4XiABynPGNtN1T3ELdScEJ5qbOL",
+	"wpWyLrFiUUiwASJtP732A7ZjVgS+rTBGSpaSpqjkbArDYlhwLReYCSpW1lywF/Wyr/SH1fMwrwGwQS+Y",
+	"+j42mq6srhuy8zRZf6M9n+HQzT8tCyJcn5BYrZRm82OEHo+PyfNfnr84N5wygtJiQsgcIl3g98aUAnND",
+	"saQbvLl6TkINoKcVaOMapzfpxiu4cGBIKntBWWIRmUPrUpmX1s5WJbEu4N5BkVNrmPfcq7Lfpctzs0qn",
+	"ITWFeQ/1u397332fW9RXJLuRWtRMmIOWNFcD8Oa8RoNitDfT87TNBgPDJFSRzy9ePG88Dn0rBWuu0+Zw",
+	"tmuTeUC9BUljf8VSl9fB05pbuetT0e35it0I1K2paW4E2wJY+9NQrp3QiXCwGeVv4IkJEpTC+vT3o2sc",
+	"n4hIka6wEh2bU57GJyS27/jKlaC5jpjiCYNa+l9gEr8RM5ka0wXYSaCIppwQtm+agYgcuGJ0zYDyo29N",
+	"B3SsB1Br0tpRiqdG57w3xgoWuWbwp3nNhgYVkP+DGvhEn93pKaqE95Sq5CTYHeEZQb/hbhRtz63WF/NY",
+	"z5eqLKj/KbpNLnLrTETdpJM9nNVa5Jn2YhI1Y1jvfIRmb391coF9erPC6xbgw7lFSie/ZtTSPsZPEJmN",
+	"uCaFxZaLcZonoaermH1Q9KMpydtof9Mo8J0eRgcHB8TyF9WgJm68hUVIQkOkhDXkNujrdGoBB/xYpgwh",
+	"6LnAtYJIUGfbjftoLKEhuC8sSjWO0O520FhLwkjIFJsjssAy1KWHNDBX8DyhWWnExjTHct8r+GPOsEBT",
+	"ima4NeVjNt5ImEQTyLbM2LAtqsuFipmXnE5VC++yEajYRoyxXCflDMzSMtz9lifvYxfzlaaudn4PnH8b",
+	"U4NL38UuYN9uh50rt9o74+VYY6II4d8Dg4acTHpmdKBy/8p8ZP9pPoWG34hxymhLqAtF3OmlBcngiuQC",
+	"Y/yWNnOeljLVFRP6mAhpI/8ApDrHDvwjLCPGqHMEZIZr5npAYlB2bdKLa7VUkcYNRNnvZ1RBkSb83JCo",
+	"/RoAD7giT0+fPX/yGNN0zWcIlFCpU28rM+HsYKw1r4YdmjWUWXgGkPegU/c8H5kFHPnRYzuYjQUh4L5g",
+	"AbjwFhkbs4QJwy5dRSH/shmudY6A3/3dIqUC/fIpo1cMAClkDlbTFNKTE7ZgIvFxYiGIBNTfNp361RmU",
+	"koc0gK2ZufQkKE83Z/Zb/+ApNAKkNW5S/61rdgP7v/vCWQ1uRK1fH0T7DJfQxq9CYXywkijFpTgmOoix",
+	"dVvaJ7wWooB8MF23+R1eD5hM5xfIpa9lOXTAK/3t4GKYFzxkfaUcx2xQ+GH8imXD9oAsTCAb9rNlnjOR",
+	"BDZM1pjTXQSSmRe4mCLXQqtZP8vh9UPw+ptXqbpkWC+Ra5QBmx3uG2OhWMCMllX3v7ecuMo1FlBM9bRG",
+	"pfNebbmBCMqDC0PvQlJw+1uzXQa0WDpt1bMUxucVZ6YzN9ywtEfOCVGBu9wksWaTXBn/9jBrxZFZsGzM",
+	"hLaJRx4QzUjjMUBZxBan68DwssODg5KrDNJZi56Fr0LZRQfRHjS+TcpPlRCwocYMoNL01+7KtbXbYn+3",
+	"V2mL0exOOA1WYLdS6XjHplnT487Td3ynN0Bdt5+RYEaxZXDs9UW3tQgTMkseHGwV7mopZzMTDySsckG+",
+	"ZI9mVP8YjD1zqgfk1CUqPbz3yX0yWmmEUfrF+auXEZkzqvKMJR6ZcTnjmhG1oGMGGgGEcNqqimSZmcsJ",
+	"fOeTPE2tpTcc3YODg4ZN2lKmWlgqLVmTj+5vFYrrr2aoGdJiCsHfzKWSK1YuwVR4wq2RaKMKWSEQxE/W",
+	"jy+QH7sDCH0wQUvkaSjRo8qJSGvVcPVAqK9IUzc5x9oF3Of8VD14NyuQreWSu70IdnsJBNE+bQkwBEwl",
+	"UjEyYjOaWuqnacoyQscQ81DxeHX4eF5lI74pl+ZFpFXPuG/TieW1m4px/tvI99u4eFcsa4btp3pNSJjl",
+	"HxM+zTPWE2e5gpBcvkpaUyHsttmebFk8mrEQwT9N7dscxtKti0MJ/KENd6kjisLzotYZvl4qGWAHt11Z",
+	"JpkmTOkh4JS1Ypx97opDe6OZ9RDa1Kokx9QQ8w5T+INpkSUWPAiyD725LcktJF5p/D5F0Vq1zNtQZ43O",
+	"XddH4NnwIcHZlTNcgX8De3SDGDQqLy0LUigzGW3MN7iAwSxYZmHFC0sc5LIderhxuzO50DwNh2mWBCZq",
+	"hAK9lGQuXSW1Ng2xgruNUcLOWLnd7HiDL/jc6cYRoamSpVL2LGNFrDLiRG/Xscz1mimdv3n06Mn5+TZN",
+	"14oA72Fna3OKLdTlOlTdsLygsBDallCjcInAXCwh7UTQeQNYtpB6iKa+vglxfd+tIvJbe2LR4ZqpD0vD",
+	"qi8CehIBRb+2GnB0rQMIjcXmcGzgVwwxt0oIPkcHTe5F03gX1DjyCuFB8TWDPQs2CtxFkX2zoG6Hge7y",
+	"IHlGbAlJW7UeguoGa45pL4QUsCIOBWuozvD6ycvHz17+PKonwTqc9WiTPlrE1movVEh0zGzUh8el3gXa",
+	"S7Fm1dmVRtJgDaoTfqVxi4cSRGI6Gm66D92tUL2sC0bSdK7WSTg7lICdTLVLKfg1hXXaEMDg9PUz8ubs",
+	"uVETmdAscxVK6GJx7GsgkBzcVS6BjSsXYR04ot2lG5RPWFA985DHMylYY2RxO36B+SUih0ck4VOu1YA8",
+	"wRHqYJCDTVNV34CQAM5KiqMybBXqLivTuh+9Xfl+gvpvsqZsaqgb8aszRF9QM5mnCVRGttiBFjuCWt0W",
+	"p0tJygXzCFVmdHOW0dI6mraWIArPAaaVvdODznBRZ2wPI4+LnPnfZOuIajujlOLzVtB+M7PzZy8cjr5I",
+	"1IB8ac02XEfBXMczKRVTg6YsAZ8Bem998uf7dVPbFVdwB3S3TCHTXFsE94rJcNUsdEOU4jcgcyRcXdpq",
+	"1SJh71jPEsT2er+WJ469w+SuYR8tFNQBs34p04zgp1tnHIEY4Ao7tglpCV2RO28uHn3kFSPvgq4pw038",
+	"woo762dXyhleuJ104Uq2ia3niRUCu1a4ZQxLqrDgNVY2ENdddK6GtphGeyiUU2ZdKXaEiDdCAyK2Gr2Y",
+	"iynEpDRaAwHto3VjgYgQA75z+yCOrvO8w0v1cnSOvIIBuRZLCxHZI1qilvLJKO9i6eSt5Qa79Qz5bnfu",
+	"Hir3fE0fUcFLb91R9NqCsrdYPO2vA/JMk3muNNZVdKHySN02JtbIf5dsdUzi9FLN1TAmE5mmcom4HPfv",
+	"kZRpzTIVWSEsIvG+DacfxoNqYHrFpn7U7N1o8Wq83klAsMrHM4Df/tG3hpu8hPyAD8Kx9NqIOy9b5KXH",
+	"dvWhT5QZE6pmTFl5GwrI45KRlFGIn4l/Ep+Qw0Mj2x8dkPGMZnRs9rKQtOKfxL6+jlXsuSBzykVqeng0",
+	"44IOyCmEWimQOlEnwFdpvfBSGSzg8N4nBwfwfwfrUxjK3pevv/7Jz7462P/0rfk/st9GLo4HV9DALbMM",
+	"og1dujKw1cjL28VtxpVRCDJG3McDbW4rWOsYIhIHJLa8tdYuVOBjCw0JrXOZsZPiPizlqMzLcX1jvKaK",
+	"a9x20DPKD6Z/5lqBvz73TcGfj117brFeTZ45PtfCB9eZe+AllNeRRaDdx1o0RBJUOjKPWLMxY/uL09+Q",
+	"reEdr21aE9JrS9Qshg36Qjz4hTkiQeU8DAhNMn5lo9E8sRvJq+AhRvL4/OLitQXSg1UYyWR14gE1jyAr",
+	"IDh551AsQZUhNoCO4o8//jgun5+jgwPy7ddw3329d/z13pOzs6/33teY7kHT6bAzeynX7qsPtPUrMQVq",
+	"lRVgvvX5QJswedtPoFFWfC/etgChnW5cxcq542u5vpyQGaO+iNKCZnTONPBhwxfHGUuY0Jymqlhl5AFK",
+	"uuyz0FBhVeK68RHw1+rDbd7oXntkx91+4bUnWRREP2d6JlsEAfzNzMxQKYR3xy9Onz1vLBqXZ2mfeELo",
+	"Dd8uZhDh6jQdyl/lLGdbVtWa03fDtfACZ4A2ofC8gnKAuBPmYJbMuWhKwUcYxs2VWYs/Gp49uTj74+Gj",
+	"V29eXsQFCPoVz6SYAzYYJYarsgTgEZdcKHRDcT0gpxW/HBSJoBYYywYbQ3iCJUYzLCjx4QD+2u3ARcGh",
+	"zpJJi4zLjOvV0CzXep/iOf5gV8kVtrPAOTiZqWRu7ZYzqtmVXU7XS0RGuSYjNuOITpiCjueRQY6LjCtb",
+	"6Qy+gorPQYE2FblKYAfwj8PBTddgKhV0tGBi3QszkcWyWN7sZL4Y8hpcEzEY8pQlu2byen326tGT8/Nn",
+	"L38+vHj24smrNxfDF89evrl4ct5EaQPy3HQQ+kk0vWTCE5IrccYzYtXquuPOr9HDg/uflJdocHBw2OR7",
+	"tYbPoc0eGbb66VxBRiqg7AkMcyHTtJC8bTF3jgkbrmWWnKCUsOQKkiGmho3fP7jfXCUaznvCUrrq3i7n",
+	"V7HYIrZSr7+xbYR2RHIBgP2YZgKCmTmumDkyhMPg97V5K5FLPH7y/PSP1++h40i2hgDXN7V9jVtnht99",
+	"6k/D5anFDyiJ/Mp+jgwA6horG2CFiI1sWamTtm6lDGf98vRZI0tdP/N1h7uYui1Dg6VzyjvYTi1FwWZD",
+	"thUmaIlmyjF9x2g7Rl6wkhBKuYXnqZ05ffLwfhcUYdM1fsZoYqR5vmiRieAnK4XC4aKJF7ZB6MRLcEzT",
+	"dETHl/VqFH0zW+ZUj2frKzKrUmLZROYisSEYSDC8qEsutjYJOsmvrfSHXZJGkIMg/gVkdbd8XNnL/NhF",
+	"P0JYEfU2TQuw4qpzW77mPof63SxlLQkpfbCSApjxXkBBrAcetBnbObxb05mCNQx7d21HzpYWLGaJAt62",
+	"kCqEKdYVSTCBi+lwm1L/m39TjcWwtezLg1g7g93ZQItF26X9M+Ao1do0yCZaIULcC3hpjDKZT2c6THXq",
+	"4QfqjUzfC65vi0TCVMrLfnyMK2JethldRkYvMTTP5iLraTDsLfjAmX62ZnYfKNPdHMR/UE4/V3N1F0xl",
+	"Pwta/tsxSbnSqog4HLRGkXsG3yuKK+CutRrxJSvHMpOaATRafQWNCCB6ZQu2l9C7Ee5dYsrhiY1KZfh6",
+	"M/kS1FNAccVBWcNDdusysp3u3GEU9ntNd5HjvbfuLCrRWAmnYMi1Gi7B/2hrgoBgk4vir37GaNvFK/FM",
+	"qy+hPfvkcdCsffQmbB2HVypocdPIvqCmKEYSPpmwrJCZrc3W0EZgQBrcYJVAP7MC9LeYrA+f84883K9/",
+	"EmL9+ocI9GtXLihtfjOlpd03mP9cT82nq1pbjSn8sNhM9CiSVJ7F4+BDmzRv66LVS1VolySQcSWFpwfu",
+	"iuaKae7Sbk/HY7bQ+8/ts7hfIEjKhq4abY+3sZri9RL8kSk3KTToW/RpFykLbFXgbwEvniAUZsqSsNyh",
+	"rc/fT2rDMayx/7jqCbjH5eB7vEXdWrRPOTD4CEaz4Zwngk9nDTf3Cwc5XJjF/BSNQs8FmfAr5usQyAlx",
+	"jWE1a+uis1RhVu7E6IUFhfbF8A3JdAOhRC4b1vJMLsubWcwONHslyYTaWEqZa1vaw4ZQ9kNCWCeayDwb",
+	"l+4Cl+NtxtIXtwYaubAf4l9P4fM1JVwdVtFxMfMxhEUWwEaQsmgkQ2bFbQ86XVByOYx8zqgApBUodxdb",
+	"noGO29DlmguBswnosxa83HHNBTRw5tsrP39atF75oYBizwUmj63Vdc2FPWdCvzEvNwiHFXosS4V43u1O",
+	"2w5Dnhag27oTX2bbBTeqnlFL1AV3Ll0bFTkz5Ist0kkL+68Rz2crcEmQkdQzori5t3HANlAWsuzhwBeo",
+	"b0BjYRlE5FAuK+ikCHyYUwdOzQVR7Ipl1ANk1b2BzsgAnu5t2bWQjriB0AEn0yZjuVSB/mzbDkg3j2gd",
+	"G7WgROZctXDMvixywZoxe9x6+IQWLv5/9v62yZEjyQ/Ev0r88R+zaXKz0KjqB5JVdrZbbDaHPUN293ZV",
+	"D6VhtZABZADIqUQEJiNRaLDZZ6szyUx30unBTC/OtLcySaY7WztbnV5qTSdpv8vtzozu1X2Fs3D3eMhE",
+	"JpBAVVeTFNZ22AUgM57Dw8P95z9HZrO8Rg5KGiDznNv7FpY9bSv/xhDp1ccF0twiKNdad8c2Oqx10lkq",
+	"X2+owM4mXMhsAgPt8QbmRu/SGWCsGSMMRYumOKaP9moWim0QREbk4glde0jBlJVktN07x4FBHfcQYZHI",
+	"M+8mO1M2awOMRQl7MMXoGy7ZYQ8CDWlINMBm2vS/yl5CB1Jpg1a3x8r0ra6YYDmXRmmzDPtc5dMtHd2N",
+	"oFSzJy1UxB4HNQDVUmB7c5JJkfRxblYr+6VDU8Q0NEOVzacypmkSXLLwjuiuwOtj6ms03HVxZyBrGqAM",
+	"ofwq2XLKcowDiPeYPTr7ZcT+1pdnf8ssvJ+fPXsaDtsglTxf1uYTg7VJnW8KSzG/BWEudSYx3ho8U5OP",
+	"AsOurjNVFCZZMgqypSje2cy57bPNyNmXSgN2gqSc9hRy8bs+P9v2Q1pSh9dJydPZDHm49ESIBlw8/IRN",
+	"Xqj8cqDU5Uno/oahx3GfpEkiZGPT2wx7aYpbDmsBuS1KYwrf6Zsc1YrcXdU9K3eJJnF564bFoO73YV+s",
+	"Vn99M2NoBPo+WBvDO9JOgWPv+jjcXhw4FasmxK90GAF9aVrUHkprcQNILU//twnadP3r4+p2xS62mdL3",
+	"s1ff4z49t7Nf7q+a18OkOCr0Nfcr4jQwkvG4crcpq8V0R7LXItCeKYB00PZWIHQDeXlsGh4H3OiQNco2",
+	"xyYiTniaLRmsCo20tkzNixPWIwaR9vdCAD3ptrunNEZpoZ2lrrARFjvcCmCqXEvs4DTN/JXIb3eVo1Z9",
+	"2wsca10Fcfg21Plk8TWPyN3IkFF+w7euvlljcmVUgb5jCH1csidnz9i9w4cPDw677JnMli7sBs4Fgh1C",
+	"lCSS5yhyE8xlkS9LGcEE5MCnXeeUpyTlGZvlYpS+LoPxHz3trM+0cXrwq1dvjt7Wwt5fwOX+U14MJ7sd",
+	"iWgd2EYtMM/bukrq+6E9YOznDXyatur6+Qr6dXs7Bi0lUO0t7xpT8+PRyHyuz/cOvznUI2SlJPkP7sUL",
+	"eSEPPA1sxMoWcYBgI1s7RCvZdQnANXMR6MLrIRu7JXgishGkxsPHxOsJn+uiXHpAvW6zIEhFeRvxgpCJ",
+	"UYEFENHhhtfr2edDuj7LP4+Bg55BEfL/IE87VpiOpcpdewmrS9YxTGenckyvzAvw46ArimB7dnBGc+3K",
+	"4LMZwlXZRGSJ60fDu86THB8DqhgjUTwbUzCPML6zNN84uuYMiz3tQgwQ3BnX2lbq7CpmOQTOd2iDOxtL",
+	"6U7pmaVdFeyU8m1Ck+eiUhAFe1pzI/jAETt9IRlLlNB0K5zLwqG5MZ6CkE12aKF0bBlQYdtv3BtWfahf",
+	"kUYKp9jRIgfsrx09zBpgphrwN2zAh5dRmKcDSv+pZsU8lyxJE3uPFeyOK/aDckZHtFuaLppnzXfsjq/3",
+	"gy47rUl2AEvSFojIIMv2zybonQJSctDyZWKbgj6I2s0IsQ6mFWGIWXnQuxcy8FTVMC1bDh63pcEqaem0",
+	"qbnm5KHedaIO7SV4GXYEoIg8ooBW7xrwB4pJM70tHWQoGT22AT87YAN+tGkJ8NPjoEP4zUvXLfvZdg4/",
+	"n/su4hdPXEdtBba7+DmEUdhKbdfxcwhTsZUmK9+9cIPhjoLdDnM+m7VgRXWXz5VcA41ZZK0nBf1yoVXq",
+	"QSk8DcT8pZgV9enN2uQTa4jvwyCZJlRpsNtIVwMBL2SiI4/MKcdoDjOe1np9Qoh92zS1LSMFPJMgvBaV",
+	"6XMxlhgirGFBdGtiVuLIJqEg0WEOR80mjtRRAaqp0q97R+tCCXpt+om3xCZGMovhKBTFhHDrbsJDEZZr",
+	"2Si4GcHRLgkEbhifBmLL1AhVN49LPkCbyTWjWW9rApgdWS7EiN3zTI8kjI+ie7vjv6DWAOllPgcogLIi",
+	"u0rcRQaETZHZztBAmnoUaEtS6Jo8Z3V5rWoYpDH5jnaQKiBv9UmW8VoQbXMhEYm5dNRZKe0ZtflG6YYl",
+	"PNiao8JLFV/rbiKc3r+5o3RHsNJ700uPzUOfiYKnWeVCU3PFMM8G111TXQRam0tTfN08JHUXpPqxBQH4",
+	"oiG/+deTJZ5BRToVQGtm6TiMmoQkZmlxk+HlrkG73bFtN9bPb9jnhmCuIl9+5bOql0flc5WXuQX0sUOv",
+	"0bFgAxuBYWE0z0PWSKvrO+Irx4fkXOfh1WsC0BcjcrrsiYW5mxse6LoqB4tIFBD4QUxGGBfFZ7MsRQI2",
+	"Zw355jC6Fz2IDnvRvV70sBcdftx7FQiCtWbujzeat8uuxoYDyEmOFyorYdmQjITgUB0kdwWuu2kq2wK9",
+	"VCbObDHwAYsyf77A4syfp1gktGFe1Fo+tsuWQGYqev6dxMTYjEBtaOvJYGJzfQPlbls28p2crirf7NYw",
+	"z7RWOjA5307ZtqPOlch1rTXyiTQjr9F9imZEtCJ0GWQqSCFQM6b3Y2vgx2fMHk9EIYbm6ieH8xxM2/jb",
+	"Csthw9AuhAXLrpVUZr6+xkdXg+VoLiuUrKXlUVqQZXghtYDmLAAT2kHbLrM4NPWWPcGmytt3ALtar+v3",
+	"BYnz/t292B/SX9cettNUht8ertCFvrvdH+zk9dGlQv6SHt15l9UP0a4p4q9zfgRa1YOtcoa77CfdxvQn",
+	"1zhGvlfnwvUl6Trx6bv6qnlh3KrAu31h97WoD+xAKBXPRYULK8W4UJwYlqRXaYIHLdKsTu3j+ID211Ge",
+	"LK1CfcIOy0aMDbiL9XwNUedsqGbi2ehrMZgoVXvRUZq8PSEDDtrII2JmsIkM8PJGaoNLI2K1V/OGP5SN",
+	"3pq1TfxKzXs2eolluM+PXGHuq9MMM8GeCZ4PJ+fidbFdgqQN97BQktbOPElkD+ekXDwQAOJI+VPLyLDJ",
+	"/lczZYgtPEu/FZvsJ4FddBVdaqMKNCDzCbG4cUVta500auM1vMMWu9FaezD13Yhz2NVct/+DXt2WkDsT",
+	"srh9v3A4nNue8LKojVgHb5J4XTgSkoDZzgVMAMPZsEivPMNpcMunoLHcXfeRdCt2WcOkilmhVEQuRUyp",
+	"TS2y2b3Rr0UGb81iPdVdeqQ/Vbro/99/8r/HLEunKe1jv5lcMyXPoC9GJodEBmYcI3bU6wXCmtpoqnGY",
+	"Yl8P+uIINewBr+lY8mKei4gdPgzK6lbdG0f3r+XcgMTU/UuxbObMAPuJWkjMm4Cu1FR7doTHfDhBz+mE",
+	"a0cTaUQL2MRmImexqyb2AYBAqgWjDBMMvYbMDKYotHig3edSLK3XMfClENEhIZTBSYmcEvb+SZEpMKRx",
+	"mIDbtMHywOE560xOSDuEmK3zEslu3XqyvI2mJwEQeSKGlyIhH3Fg2gqaCrQ7FOsHTiLiTK328H7vE78m",
+	"yCMWg7fecrfi4rKe//IKN6NpBi8IvsLT2xzrTkcxT7mTHCJu8VE7wSXIENjLDw57948OZpyoddYdsNdY",
+	"muL1TAwLIG9zOeZqBAq5p8kdXpRO2hVWsi35+htTbtTWzGmmr1uxDfPeeIgYpUzaAPBrXmFAFm88ZM9p",
+	"PzzHp817EyVFkBNjLQtuQAcdsDw2KNJTI3u0hUgGLI64uu1mTDU7BKkUh2yMccQe4LdSFf5b2Cwf4w9T",
+	"nl8KcwTEXXZK1eUBZFWW9rzZGMQiDkGNiZGIBMUzm+qnGuXePB+btWD7tj7Hxydbu0LTsWxKcOEODKAV",
+	"TsI8UHBSpZL99Z/807/+k39WTkvCnZAjMR+bogDGNNdV+uvf/9v/+Df/5R/+9u//xW//yV+u579ut/Vt",
+	"VlhsWIMg8LHdNd1e6kJMKedKcGbUhio9uB4QIFAyNiYSC84ObByy8NnJ6LKnqmCFGqPvGs8oOlZiILWd",
+	"a9G3JVQ4lDM1TuWBVeV2tYhs7GwdlfFXPL/UAZQK2EIDqHWXnRW8SHWRDrUNPS4Yn/GctCBMecWI2wLS",
+	"XyYqQGqBMuA0NZallwIAW3AkOdbLEmAB9SpzSAhdaIu/y7RAGJYsIdnILW7UFAV8eHh6Oq5EARxO3VYg",
+	"gXCKmnEJflqRXjVQesskoxWtdyfkQpUsLxTOzVr+rd1kLKf+rd9kmol4NIYmAhGPkIVn4amw5uyKmPC1",
+	"n2FNnaj8XVH6IoBSmC/P6SCvUE7kgmdGm4hLemkQf4HZAYxOguu8y2IzoMkc0Ym1z0EaBKByBv4wWYj8",
+	"yvEFVLabLasPNp8AIRRs0NBdy11yI0hts5DlxAHYm07UcQWv2odoRFDLqKb1RS9xu/SOziBi2ZAdQBMp",
+	"Sk4s8TZ+WSzSoWNigA/tHFr8SuRGF8tpe/WbMCn0II4QXAYAH4aAJkRCpJJN0yxLfSbBHZg6Bzzjcihq",
+	"XZ2b3x5OuJQia2u0l6N0vF3aE0uo7jhR8vRK5D7vQE0ak4BB36xj5DQXcpgvATsEjPgTo9JwjSz5kMfC",
+	"JqlLtf8Vmo+JTyYQ2h9PimKmj+/eNR/vQh4DRlHKeMvgQzj+sARd8CWbS8JdOy5+AMRypqGRLorWmi4o",
+	"ciMXU4UEvf4aDK2JoClGGQBEYZnM33pXI8gUTUG5xFIA+XEGgtYv5pW/E5tPffgQfwA1xZZ/rwuK8zL2",
+	"ZbqfcHzjuiKN0rzyHFkAMgHZjB/idAVUiF4q4xLpj/msDk+SCnNUqhGcnqN0HId5aoYTzFshzcENaZpz",
+	"0zbNr8zYu2w4+GYXL9NdG54Auj5ufAxLk0zwPEtF7gy4UBCRRssTn4UNkhO62ziISvKRh4ixpvwGzps5",
+	"VFLPp3UYuDNrBqqIqJ/qMocEsah7rmTc2YBpUwXPIgZCOBejOWQhBO5gz2xBj3d3EyO7IDTsYdLffMN8",
+	"Qo9+pSmJWkN2YUfdTtJyAZGEY4HjFvL/61pS9lT3wVWTrEGUBtlMMo06oq7QNkiFaZsZhITpLvvUqWtm",
+	"acV8NotBDpD6W1p7QV5vkHbaQei7tW2+TGXSxgwu8l+YJx12OQAHr3sVyPoJLwwvp+Y6tfEtfAq4aRd9",
+	"vUjJcb6SVETlEMG2QAuJXbPBIIPyLRURqNDMNftIWl2YTZsWPJeURraGhjbcQCOeZRpv9alGcRoFUU8x",
+	"NrQbFBojc/lQ5Uk9g/Z2zbXcfOsG/LNUzzK+fGoeteAIfsVTKPpaXH0+immzs9mGNIBarot2y/IFOWe0",
+	"ELJ9GsyZyrIuezmDiRHSIQvhco2U6LgHQekOVlR3ZxMcGeT7szwdijZhvkYiawojppdBbTu8C95Yh/wH",
+	"2/Rwye7EUyXTQpkKu/bb+INjdv9BzyypXrd3/0GXfRZGLOMNeah0odHtcOIRWIRoBLQl6Rmgp9gzQjIl",
+	"Wwbrb22TorHS5Jdcvwy8C3M33AQkR2iV3pOHuTVDZR8WlY1G5M4msPtiIaPc5vV/Zp58J+gPKt+FIpC6",
+	"089rbROQ5SLnQwDDqlEQiOdvSFCCgGT3sIh6Zm0d1ma6aBghn9vCjGT/WyU3ro/zdCp+ZZ6zBBV93ehK",
+	"rN7ryhPtSeHWz3TzBW4XfKXF+6/r40uNBpDvKxZzDa0G0SzauyBpJAFUkqCTXrkq635Op6CRCldGVVmh",
+	"fVWRL/4aGyjS5WO+pIhURXnpkHMX1fJ1JFA76XCrO2X9KealUuRNEaX1W9mP9caBXYGmuPV9hsCKbWRz",
+	"5kCfB/CE7qrNyfyYz0MiMZF7XV64jSJzK/7mtdn0iRLT0XZuduvZ4JV69uUwvtt69lrpThhZ1E5OP6OH",
+	"y2Es69mogvAw0yBbn6PCx35FdsI3rZQbThTSGqLjVmrNzfhWTcIif2yU+s+oA3XMTAVHSjpUJs3qJ8OE",
+	"v0tjlihLMcDUvFglVgWfR20A6TNfOuZ9ojzE9J0jGrGB/6YguzWN6LVPUtaouN3BFhgCG5tjRCg9R5Xr",
+	"knHC9rhl2hRvPKwh4auLs1rblJGZhbrzPtUsLia50BOVJXFgYm48H9rBEL/i+eWXavG1K4G+OKNC1l1p",
+	"tpjjBaZFgQuPSEBPbVJKt8zc4QZli5Fe2EuOvR3nghN58nV0CLsWmvflL8jMUXF6gCkFsvOdBAnMzDZA",
+	"+y8FoFlYLdhVjlmcqXEcsThJ5bjg2aX5W3Hz34UYTnhh/hJTnmYxGX0P9BRITHiWLufSfiqEHApZwMeS",
+	"M5bPZpu8sBUcOj/4thaCblYeZCw/CMznrhH1sbRa/0IsnyS1c+5+R+Ps6jNRZ5GnhXgmsyUea3AwPyPR",
+	"4BP33d8U3DbgWrzEXKtuZczztPYwt8ncVruDhu0K4nOjNZU36D02t22NOgHuWOtZWz10a0zVST11lOdT",
+	"2KrJdox8fN+vtbud1zq+MCltbeFZqovaHzwkp4mOdbtWl1IRNacGqgs5S0fLMjP/JWQjmkz5EC8PMuF5",
+	"crBAJLeuGYKKPKEy60RI2SOBvOZ+Mz6MWuwBc+94ypsAZw5oA3kZQsI7iD6VYh10ZLvMyPXwWaec89ks",
+	"V1fm1m5Ld96JNEcUkBH5ItfAFv+TN2Yhv42MhLQ4LqPGddlpmDQMzEbOy1EGsUzBygUYG/G6qHPrUFra",
+	"M29xDhKArs2AWRMSb6XbqiwLR7RuFVhpXyNmxkIWTRKzQZY0CgDxmznPthRY7v6x1Y61R0jtbs6nXNLG",
+	"bN8Oy8hTbxxKkVmKFxTT7pIUuazPY6US63FMJYtxLOITQC+hQcB77eyvxwDmOXr9GvB0zLMCrTYXKXG2",
+	"6VOd7N4fTfuj6Ud0NA1VPmsQXjcmee2WiZysdPXW9QqU57pFPpdDcd6AlBTySmRqZm9vEfot0uGEmdJI",
+	"edcsF0CNZm8iSzbkUqrCcsWdsHiUq2ncEBiHLdvv9P1O/wHudLOwS6dW42qeiKwJj8ytJxX0OgAamKP6",
+	"8RdfPostq6FWU1HedcSk74962hV47faFmteGk1RWMKr+bmxK7dLH7lBNK6biB/freqMaltKMa71QedLu",
+	"HjsjD5uXgQ8e3Huw6SKbi1m2PFftxn13gRt1CtQaHb9LwfPCfBd10uksS4fA0iLNZaJuJ86lng/MZA+s",
+	"blMBW0jCr8UOLgYRD1+mujh46V+mYCz0ZAfXBRb/5A2Zm9/Gkfk01yKHT2i7+skbGJW3cZd9ZVbOLFfj",
+	"nE81e/7s7ByTnbE7Lz5/xD7uPfj4gzJ63QLrgnVxN+jQH5qK/ztff517oc7tllvoxPpNC8uLdlfdzrUW",
+	"oHWOlP3l4EdyOdjR2FUMJy2vFPb8r27PJcBXcbjCjXfMfvLGHXFvI/aTN0k6TgsNf5LOAH/b3WH+tvyU",
+	"8EHIApjJ5zJ93Z/iizgPXbNB4DP5+PALDKaytMCA8wSIYdgQM2tBU4wI8M3BH11sjNmyexVrr2L9EFSs",
+	"tfOz5vzFadrOlrfSgakoJioJazeHZyfq/Oyx+e/zl+e1df9mLpAFdfeaaf9fo5C60byOOjRvJ059+rBd",
+	"O19ZX3O85jZ7zDM1XhU55tB75EkOamKwVspRfK9Q/DegUOxPvf2p9733bm3hDX7nMr1WHlML6/ofuOHr",
+	"wgD3vuv97v5ve3fnLtvUajeTS4TR1/4IVa798Rdi2U5q/Ej9528Oy77zJ8n303PupjKcuGD6N/nOERdV",
+	"I+QaFw+fzbbBGO1F7l7k/ohEbsZxbGx7v530IbGekP2XZ53IfP7iF/jv+de182X2NpnQz+zA2NJg9sH/",
+	"kKfwbyLQdZrXFnVz+BuSFX5vrw7fWwfZvF2ea6zz1omuy9j9VYCqkf+EUF7N5B7EFnTDhG5pwehDhVYv",
+	"yFRXzXpu89GlBQTcl4umq6xDbWPWMPSbQ74wXjCeZSEBB8U4+NQjPkDGXozb4aRpbIjVhD753FX0hc+G",
+	"RV+c20rcIN8EnTixhbx3PnHbo5sgFN8Ta+yJNcrEGlP+urRiAv+oX4LX4V/YsySsYUkwUnCsDtxRikFi",
+	"3af0xzcQH/EqfOwgnVpswowbJaMzTovJfAB+cMVnKRC7jYW860LO3oav68t0dqBmuPUPZgqm1usiW1A2",
+	"PLecwt873obv3aj+gEgkvm9jtwOjxY40FHvOhh/oEtmVQOJ714/teCA2NR8V7dts/ztnpdiJB2KXTDdv",
+	"G/Xw3TjtG0Nmmyi72JQvmS7SLIMvTlg6CjjrAcvs+MKNiLgJ8qA9Rd/+JrG/Sez51vZ8a++Sb22vnf7I",
+	"GMW+h+xdO+hJm1ibXq3RiG7Xbv8ebPYvasnsgUIozYfztGCDXPBLyj1eTmWMR8cQ6EWtDR1zU1MEAxuI",
+	"IZ/b9GiLXMkxuxTLKFRkoAx72BDvEqRB4uw3c1Vwp3mAI2A+s5ytkzQrieyFyi91l30N36NbIFYzIeMo",
+	"fAoPTsoJYzPQxHNZpFls35rwbNSnV20eG9vhPBWYG8yz+iN0jg0zpUEROrGUS8yUAQRSqMUApz1QZnMN",
+	"5LxGCSGREvD5Riw2p2tcwu+50h1teQ3zUnmJmtqNSro6u1+oBVOjgk6clXmeCSkSplN7JiIpIHZzNM+C",
+	"BBIt+G0wM0/9CrMC/aca05xHbCDGqTSt9vBGWtDNflLrqjHt7kQdN3ttsz8LXTzDV82fX/BsBB9fQTRR",
+	"kWZt6biqYqZAPjMaAFtY5OeleVOebc5lUkllwjGRCeyVCfBzyZBT/tYSkpTE9arqtUJJpEYjXOi5KMzI",
+	"xU71Aq3L52OxOyFinEmxsAWpEbE9gXYLJdptC2m26nVbW7O76yAINmjbQAzVlLZ6kCOKxJ+p8hize6QF",
+	"uxNDbNddPkvvXh3ehdTjdyk35d037rh5e9e8EH8QoYqA6ql5X5Uo/2GtqNEIlg6MScuFTD5Y2XHuWCjE",
+	"inkqys3RudDFO8pi59O8+PQnJ+XcbatpQHmCautKCrfySl2FYFSyLK02yeEt6tq1iaFo/SYvVe4QMWt2",
+	"thl1vOj9ELgIb5hfMJnnkGuKbsgtTo/vGSOhPbAa0xwFJ1o545FfbRsblwebMsuejTrH32zIHUaVuhSf",
+	"r6rWKb8aXDibGbIpT1ZbtBvxoudcDMeoiYHRd7K8KDbtm9vWx2m33r5W/stULGo6yWXf3H3rQms20dw5",
+	"VaaOcaLCGPhT7XLcdNkzmS1BdcWEl5YCWYhyUuNuazq+xZoU0ZQHutoasGvt1pRm2bKYLJvOC0gmuZgs",
+	"a3BCZvxd2qzuhbyQByyWqg93FaO7S9WH3BKEMsrFlKeg0eJtRuU+J4VmhVKYXs8nD6VyD1is5kXO5SVg",
+	"oZx2QozGY2DBNRcElReg+DgGXnyZTwRPykgnoxdOeIJpVSc8pxRfVrfxGpXLfTlTKguzC0LJmAOqj4pn",
+	"uQb8yQJ9qTO1taw2mBggV1psBp1YHyFSv0Tr2YfEki7JUpd9rnLsW2Kzg2NDnLl8brnyLyQr0eVH7rJK",
+	"IGeVZWiatzY1zG4Iaw5uT90LGeptpLLpAjU0uybwT1gSQNyc4RnlJtdIRTNXZtGGI9s2DfhkiXre15Pl",
+	"C1f515PlU/XHVD18+Jwa8PVkeWbbYN4NmvH1ZHlKLfl6ssR0W59SW9bSVlqx1CDPKEVzLUvjrKgze5c5",
+	"zMtmbgjBRgL72m3tAHCrRdIhpcFYCDyZebJyROswY82m5NNPCjGth/iOLN/5Bv5PNwghyBDrbxpOqPR6",
+	"J2CQ8rdmqPI5JI9wyQHF61SDSyqz1N+rp4/T1NbV/9g89JkoeJoBfDuVPOtvvk4gYX2aZZDLCKy9LpaA",
+	"UnKW5zBiItOimm2y7jAKzvWag9E017HEuLKNGJoJNcsa7RKbzZrnXF8GRk2vcG166UlSr1zULxZz6b15",
+	"APJ1oKdfwlLCltVGjq7iSF/Vhojfmj5mWvpCZaLOnDHj3re5UPlll8V8lkJ0LTCJU+JVSGkJp2AyTWWq",
+	"i5wXKtddFkOGpvB5usnNZvArOSjNqQg+D/sF3Pyspq27FzKezfUkPib7ZjHJ1Xw8KXlN4JWS+dbUoBdC",
+	"zOJjNMAu0Jw7FZolc9Fl8cII7vjYpvhboPydgYEQj/Wcp1poyl1q2kGhB/Exm80Ljd4qiEsGWYsvzcCr",
+	"AjnDCsVssEIXLKBaAUAb7DWaUuGPyduDm85mS82cdWcJ41I+jvksNUeTGd5OECwTdcxAmYPYdLwTdaCL",
+	"5l9sBeVOUK1x3WZlnD5/0ongr0dUH/zt6zQfn2O95s8zqtv8/TXVD3+7NsD7th2lVbgNyNutXOASf/0E",
+	"3/p49bg6E9riSFYCm2rZ2eE0NdoQn828kQ3VcsaHhWZcE0IgHYHVGr/DhLU5mCU6rQwQoNE33rehDfQQ",
+	"LBEk7qo0ZrUl4DvMsuvmOndeW40DyGD30WhAGJnFSaCzktrkOfLpvZ3z65i5gttzg8YTuweeJHBICj6c",
+	"MPflytRNOe6lrbL25SQc1y1Guwyb6ajM7gIZ0Tk+XAl+tm9RZaWFEdlVWpqr0tjUC3YY+t1MoCHjWtms",
+	"to7hfENe6XBstij0eE2pLQfVdWftQN2e7QU3xe0e84jfauKS3+gzh6dcKW+jziTVhUI+mnUvfoGPhW96",
+	"sMLGfrsnw/d/MxfzjUP2x+ah8C3d4kSZBj2sDDVWisWUuuBHwnJVr52AR+APvXY00H7WGmetcehvc4cH",
+	"43ZrWzwYh50cXv2p0kV/yvNLUdSCuM6t3QwcI+7BdQ7zABJ0FBJyHNaiWMN2SFWkI3OFT5vc674ppWdv",
+	"tBUAvlzbCoC/Dic858OCbiGYqEbyzHkLOQsLsj7/67VzlqcqT4tlecaay/xkEx+KK7A69DdRZnUgr1Fm",
+	"Qwr61en5yhrWYAaCNPieoSHMgl9Kfm8nUpvfofzIwrURBzdNEwnG/Jfnj9bO5ccP75dwcIdrcG/63e7B",
+	"h9s1491swS0b0XIH6hU0/sYdSDYHh8Rxzvtrt18mfXM30msAz4GLXrtV2GXPzK+LVAu8yaQucaXFRaF1",
+	"QKoSkjctuux8ojQBQhY8LVxGqVSzYp5LkTA1GhEUn2ITzOVNSYG4WjifkxrbZ+2RSjjIcuee5+mU50to",
+	"4YAPL+ezY8anSo4RG2/9Ic5zAdMCPpg71hYbRlOYtQWeMWKw/iCyHgrTU2chRVeRLqyvCBKBm6Ii6ykZ",
+	"LMnxFmSADx00dHNONVMyAqcM+rKwH+DMishXA+ixKqQM54Ti9NEDgtyqkCh+nKv5jNaaujLXYzMzfgbd",
+	"gZFr+3DYOMAKgvcMh0cplvF8LMijttYDB0VzKhVbOQaA0IIvfZwAouonXFs0FY3kCRmgYVRhrrz1DvDB",
+	"fm4rLikCZlFUSpd9mWoKA4HLmkiYFAszZdDpiKUyETPzLmJYsMpubcJZf0x80v0kPCoO6IsVNrIzNc8R",
+	"d+2ZqPVSF2La59vk79pwuz0reL4j4MhboVrBliHSoL2d7AuRJRBvUDaTHVp0tv28wVbtjBBUfa0KimNw",
+	"a2q2qU4kn9po5ttTtcOKmx0G23roaGTb+uewES1cdO2djynxQFu0c60HUmPF25VcjY8DKDVKcuAySRgV",
+	"axGfqRxm80QkLVIMUntaehiDYbvWCt3FI2gJu1vCw/DxBmiLM87CUyyfS42BazaEzfo47bCHE1sBbbVD",
+	"tjQ6E6t4NVeV82eu9ynegH8wCsBabpQb5r8QRlV8KdOiIRqHY5QM+YVO/FL22S4IgwsIwTQTjGcLvtSB",
+	"gyZwt1vdtKXLxTTsK/+2+XjmSqAepLpIhzXWPIJYYEhXu0VGHF99KRb+vcrG9pqZOcSfP3762ZOnP4MR",
+	"gDzr0lzEGCXAbpcm1NebiyJfblszxDVwaetsWWOuhkJrU+k2A2QTeLd/p4qiXRnh+t7XtLBae1Se4aYF",
+	"jsvj83Q8z4WuBdoNRZbVynA/4AMxNCr4o9Onjx5/+eXjz1om/M14Oq0rGXQQh2kj7JJSlyeMMzMKqUgQ",
+	"jmE0UW1WFJCetaiyxK5XrvSFGIp0VpT9ydQGniZMq5ZVWBTn7EGvLhQcLARwJ0klOekmPBs5iAaMKg2o",
+	"vdGpnH1++uTLx59FLrKOGdFrrnrOz7fEHZbMRa063OBB89qvb/gnD8qRHrsU8cmOReCibbPacETaxt7M",
+	"lDnL+03F1y058w9cCfFtc2+yswChx6iTmHkrix5aom1bRtfplSY9huqDsmF6Z+a0lhANKxi8itezdrW5",
+	"86WZo6CkYQYV2yG0i7JlhYT6WD+jUAHG/bctdjgUImm3ULZq8FxeS0YYEeV0G740ao0rj84idPi3geXy",
+	"tFgvRbyff1WEmLcJKYowTjQbgNB9l2IEW72zCKHXdxMfVXXfLb5gn/lzJ1xGTvCsyoooOATDE6S8VoK9",
+	"FcxcMBxB1yqHREX0VsTo+oP7uUplJUCiyndef/vy8YUWMAgI4IhN1Dw3B07Cly3V/er1vzbqZ+MNtaKJ",
+	"vC3rry+sL7SixFYT4K2/lahc9LXI6eV1V1J8yst0e1NqkKp5ug0cyfXqDF+sS4VRiFkY0omz04k6ZnrA",
+	"4LBspHZ1QeE1IFKz27+lUL4EryGrZagdAz1hNuB96kDYHjdM5XlYv7xv1UJkr0q3bB8qr4WVjl6KhuCM",
+	"2CN/4ojFZEI1fzpIuvlAjeibqmMwEdN5GJE2Y75ymruNl9M2VjRFpxj4zyBUPPIaT4jewgytCBImqCNs",
+	"HlSiKIoVbd2gusN92McjuqLKvD5WgMMFkpqbSohFhUoiHyADLcVHuuzUnLrCvGghcalm8f8/Jr4X3Odd",
+	"dr7iWwG3QSrDMmMIVgVrc2UsFxNewH0WD1jzLUt1G7QasGrVhQXrId72TpjZQAAXxZOZAvUd6LQqlbaU",
+	"PHhu1AgeJP1oX5CT15UtcAl88lSa63CbLfA+9jweL7e98ef6iRyp1X6W1sSbJmB93w5HqEoePmwyxJo3",
+	"2qW/DIsvv1qOplzfrZudxtbLm8a0ZmXf3tSGd55q1+s4Rj7Llyyfy+OKaxr8umS2YgvgFoGYO6e7l5x3",
+	"1i8IXjG8wcZbBQrW4VvmssjrMceuzYCZxQdtQyAWnIRsxNIRMpLXqRrvIPzm5kNpKEK3PpTG8zIABCSq",
+	"sCcAkVo52N+6TnmS2OlwP1tXPFxRtI+ubEjpnPQHyw1Tg+QK7iYPq2iisqpZv93+Qh6xmr1lwTsbGmMf",
+	"C2+qlbtwgwArZYpYV0Ow9Mzh+bh7GN6ug9hyNa9dc640y59PuIJEDNNE2HTYIYVOWpww5cAYRtco+bid",
+	"E4ulRe2CbbbJlHoW3k1IStzRE5V7BeYD7z/DFc4vhe404U4oN+W6pePCRqlUGgpLKkaalTkZQPNbde8H",
+	"rI+9Xgl4MuRyxbsEATcUX7tF6KENEq+9RV0rAm1VcqRJuHRPmBHNoC9yluDQrQeeA1Fpkg43LuNcmKdE",
+	"Yv3AXRbD3u2bQQujoIf+XEgLJtXCPbngaYF5IXDXD8hemFSBQWYu6goYiL6RMZUyXLIKINkUWRLBcRKT",
+	"OIrD1z2OrlyGxdFxCA3J4Vrq3svFTHAb/mxjV1DgkziFs8CHVsdwivQvxdLlqy88WQiO8kDoUsPS6dxU",
+	"nbjEGbwEtArprgAoy2I91V2P14rZpTD6OdqA4UQeCPMcgrN8yqdA7A7MUWKUBJEgkAr/Dilv/Bx3oo6f",
+	"RveBpiT87MbYfYkDWHrGdndzGhzvG6XNUz1R12k8+edpViB5S4m85lpomQbySnC/mpNMe5Nrp4qXkY0Z",
+	"xkh6RWyujZJCt+fIqzI5gyTeQDWL2xyEKt2MA42HB6JZKsq+Qr/XhsU2dOjA3ejNtd00q3KtpzLdklWj",
+	"0Qnj0AHzMUm1uXMmSCJgjQP2JV9U35cT9sRct1FXQPyfBY1ZMW+u9kSTZsdK5RbKhvguo9lQK1OhY2Iz",
+	"gBOhb1XSY8/OWjlHLBOWkmHMY2lDmlGxFLGuxGo5qWaAncLqBxS4ifpygUjJGZ9rGKhg69HrHYw+6nim",
+	"ZKcHB8FWwTflQTX7ptS8DiWDb0tdBVPwbPTItcZ+8xJb5R5wrfOv2BZUCqn5AV9e/eEM2n7mmm6/R/zS",
+	"KvcBLuV17JHwRBML2rPRiLbwwqJRdWTxq0RdBvGtSFpGuX6Nsj3iaZbCkjsxz2SIbWVjxZQs8f02UIpt",
+	"NRsyGIkRACvO+bjucicLPiwaaAanZm3aR0iFGGPvW7rLAb2aUPhlO4t3wcebtZ8xstauHARj4vGCPpXq",
+	"r5vpcz72EUsrafhEWyAT0mi3fXou8WpZI+LJNxvzJIkdLTR1x+gRWwR2Vh0cxM9mm+qbsXZcdkR8JhvB",
+	"TkYyPPlMr0YJbyZ4xy60ruDt+v7dlt3OL7XbNOuc8/HtZrA75+NbT19npUG9e8zFcBR8HLG5TH8zF+b2",
+	"g+ykaEliTyzvJuy2XGVhzBPdPOK7MVGcUlSFVCxRBJWjt/WMD8Eqr+ZweQY57nDZv3zy/Lf/57/53T/4",
+	"D1WixFa6JjJ4HvXgn48+v9t9dWeF3dP+9urDxtdeffCHtTqrnblrMoSYU+a9Z6Y75+NbXfK3vNx1TdpY",
+	"UNhaoExBK0KkfZBWo55wMFCcYYEPhJDWSQWa9L0eOGQZHyvPNYyKso/p0PPhhHFi8roB5ohS60h/rrau",
+	"XR1rzK1BeJVV3+CmAEbWEyKECKPCkKd6BaFQToocVh6aqTe3dQc9yuE8dnlr2cYA9Zl9Nniv38w6GtBr",
+	"QoCava3ZV5m7vddwj4p+EyoELCuppxC1EHuksEungkg8FgG3ONqALGWcmdnKPSsAQEP5gV+4mIjdKT/E",
+	"65kYFn00yqRT0TgxWzKb7FbGWgT+eR3SyrM6lnH5Ow9I6J5uKTshZbU5U4Lt12j9DB/ClA+2JzCvA5Ep",
+	"OW55m9lMVkxWFST7XfAADQBXPu7EqaLEMFyClY5o7i2MwHK7+Ov8qje+0Xvxea6mrIcFgh17no/BVVQo",
+	"9kk7z0UA1F7HIVRyGsGV2I4r2dbBbVcUmSBHwmaMwSaKXhrgYiWryJhfCUYQU2d/sbhQcyxZp6RzcTVk",
+	"5HdQukZ5s7In0LYLuG7o7M6bIRd6nhVNvKYabANBl7CpZqhzAWmDlu0qKXKyBm1ClNGYaUKBOodtu1XU",
+	"7CQ63903FAWexyCIqlVzZNFyUi2G3cypXQ87T6rNw7L5QRfKufnRHZxEThTVOmDNIIBVdjFRAYYpLU5Y",
+	"jPGkx0gTFx+zL39x9tUZS9IEZAqXUs3B9gW/30AEVNQpavOafO3Tg694P2rdlPNZsrXaZAahVuJ9Djqf",
+	"B4KFJwt5wESO1MPKbEiByQqKTnv3RYkXywv/Bp76wN1BS6cyyeW9XifWnchxKlZZKShpnqXx9PupLDIr",
+	"J3pwUJXQxoH+SzuEJr1GRSrpOk03os8CvXV1ZVdUzJrzw4UKoKjTCGkLzLBNIOp2VtmgiVCC+fwyLMV1",
+	"A4IpW7PHw2XwbbSCMTZSuk+g8fVCrwTEgTcoeUyMntc+L2JPwWf2n2Xsl2JnmeiK3uqIpTZaxyR1LyIx",
+	"bR3FmIkGo2xRCYPQlogtIABf2vA61PQtuoUcZ9BP/3YKXJoR3ffWQT/xwuBvveRe9TcRbORqfretxg2w",
+	"ic2UMKiUUZyFaUAwh1Y5CvjiEQ8AXYbtjrHKFER0jUiKa7UvWIhd9qnNj0MhIEVQADZZqgUom/gp6GB4",
+	"cZNqoJIl80EU143S8Os3Wt1rlVGoztqqBCtv/tu0XDmBc9sGrCc1B2wMByFdhV6eP2IJELvHfQuBfvnl",
+	"k89O6L6faKaNsjhYMndIWDsrlHPUO7p3eNQ77PcOv/jZz49+ef/r3t/++I8f/uoX97568PSj55+8ODzf",
+	"hh+jd/DJ6cGv+MG3/YNXf/CTTYgZ08Wfq0EdH2HRIuUvvX6KD+9o/7HvoLa3alJpDLgIcp+UOWt+rQbM",
+	"xRXhtcMFKIUK+L2jWgW8MUyyqU6fm24gKNVaUkpKJ5lNTdKmeofzaDH0BApBbGaqJw2HlWMpMENjnzQj",
+	"A7fBQs1m1xD2v1aD9mQKuZjy/LLd5eEyhXa1mogFOCUhHZrR+BE5kWVqAWy8cglJVttNgL+0WJ0qn4Ox",
+	"tONHGZRaHLZ2itXP1eCFKwUmzhX0czU4s2W9deXSfmh31G65QXCJMS0yREwtwuVhlgTtyTbjVRGvtBgi",
+	"K0HcenZTb5tMW9vPcxAn6C4MgXAojUxF4Q8Xf5Mo94IqmFkUEz6Gsf1sPoI3Nc7fC3xbO/3Yb81NLunq",
+	"RgVNEomzOMSoxD977NO+6am+C7/GXXYK02Uhn6YxNKPaMTTgvN9xCR57H5Reo0779ygMiOpXlAjGvX7f",
+	"BzMxJTFr9fXdO1v61csuiRbP00LZLp7RvtU+YK/sk7iZ69jP1eCZzJbhjYy+ql7KrmGfrpqL12YBM88+",
+	"dWp0xQ7aJn+YBUdYC+KNgRl3yDzsDFnrMwnDUzdkzVpbUwXqCQYmDIVo0a1zevSpCl9H+1QbNkESW7eN",
+	"w4BK3wMWw9d7bSQB6tDfAzQB9injso5spl6XCnP/l9QCHaSlJwcQSN641oLZyky/TgvR5obczr31a7yw",
+	"tJqTlQWCFkYajQ2jePvbIOPyfWyDHeFzO94Rd1gqFKqAJlfUjLi0UQge+ABMIRsone9//OCjjeSxO97B",
+	"/OVmbZYK1Lpe4MOrqbrKevPaabvl9Xnra/P2D6P3chLd1DF0g2dQ1IHU3/XkyTkmp4R2UWRZrqaWTjPN",
+	"kVAztHV943pxeERFd447uRgKiQwmqUsbZH+0SRLevmoZr/bcvPhshEyq7ZJ+lYfH9blpnm53Kd76MmwK",
+	"JejZ+2TEDtnzF88ePT47g09Hnu/inuPvul/iqqN7UC86jI6ie9H9V5t94I2OqefO2QWfnJeQvjhDjj76",
+	"9Lm1JZgPjxzLEFzQbaq+mmk0d1H60EbZfuRe2NH62dpwluq+ORquRLMO5+7pqWYxPlyvrWVcjueNCQnt",
+	"rwDxdxcQ8ubGpaDzzUAZs6EmKqsPibXAZ7Rz1FSFiaSA+btE1euoO4BUC10xRqXj+VY5pWbzfKa0qCeC",
+	"GArZ8At4fFvcs8+ETOwluz26ot0lk8YqiK2tjF79ALjrZD1bxcqFc/X3nEud+Wxg9fpi89h7ibML6OFK",
+	"5Lo2A8EjzB1okcBjH0pdiNeF9iGn67ILbDBtgmpZHsGaYQ93arhWokC4lIfZrjW/HoMdWhlxB0JwFlI7",
+	"JJW91oyIqJX+K+JsTWBnKnTEBssKSRIa4B3hz5QvGaU5dnwOQbxnlmqyz2sIQgvHptVhj2YkT6R+r9db",
+	"3d++WxsYK05Y/MZM6FtMcs2CoeyyUwzOGCqpgUFfjVgmMNtmKpGUAIqMWJKOIcou7scRi7voD4wPYlcG",
+	"mFMp+AJiO5jKfRRGKXKZfZqHMRpcIkUUEmUQiX8qeY6xs+UAjt/9D3/++3/x9/6f/+Mf/dd//3d//6/+",
+	"7u/+l3//xmgCb//f//SPfv/P//x3/+A/YGer4R2U7WY385sd61tW2anW21fbrbWNBKkffD/sf/6vf/dn",
+	"f7VTDM2GMX66HnU6WFoujflgmkKaO82GE6Uq+9GFGWGIcWkfngBVCmaj915Nz8gCGUtgxbpz+yB2YjZO",
+	"E1z0/kJvrvJG4gaFjtMrIcsrN1PjVB7YaWjp9L7zh8d3/vC45Pr+7uKiu/JF6btu/+DVB+WPHzaFHFUt",
+	"qzdpti6t4OveAa1i+/5tka5XOW9Kw3DFsznl3AWIW3B8VZmAyA8VnJrxMSxB87JREh3vBgDWuxfyQh6w",
+	"U8mwRYAWgkzAA+RUCdZmqokyQ9N6XuRpUQh5DMcXR0ivqSbu9T7CuPtT/NIVWs0iEYddiat9IS6k+CRm",
+	"A1EsBLpep132VPloPib0kM+M+DcPHjOOowXb6EIyDLZNJaDDmRQiAYMY9hZ6f0ovEFHuIOPyssueh2MM",
+	"1Cr4lDlPzKYUr2dcJi58325LK7c7h0f37j94aIPSjzu//U//6m/+8n+EHLFSEAywlFT0/serl4T2m6NZ",
+	"vaytDk+wbYqvoKdeoUpRyvkY6BUOB2VuqGN1QF//WivZfcEXX7lTw/16oC/T2YGaYRcOgKnPyA8zEKVd",
+	"QqwV18pGeb3L65r75VNVsEKN8ZJZ8ghvebuEkLip4DIw7brbJoVG2atlMK/3HqxfRPzg21dvjqJ7b+8c",
+	"fHN68KtX+MW9tx/84Z2DO/DNm6O33xlZD9/WSfnyjNrKuk/pj2/wsVeluU2nM0rANeOmmZ1xWkzmg+5Q",
+	"Te8qPkvhGBsLede1/W37pRFcTVvpP/R4eHFtdX+Eh697qV0zy6JM0OZDs8pTfLRyhLaRGjac+K//5J/+",
+	"9Z/8s6bUxN+reb3J6327PY6P113+W3mTgb9i9d6/9t3w2fKtff3KEvKX9Gi9h9ou9lxcpWJRc7twwfAN",
+	"li1YXnBEWxtTZ03y0TUMh7XpClfjFlvb2ayl4sdkXbuhuCo3VWtI94IVtq1Vx9ttgtVTigGp2FW8wcVN",
+	"76vNi3U3F2u4gNZemSdKC/mlffqaeCCns7e7ecPTjafBeXgEnATO2gint6Id386x0Ea8vAcjBsm192HH",
+	"eO71jQpttjS3goxLDE2GCJNkmspUFzkvFGyJ0oz1drr+7rY/3pnKa90nzFz8LPtbbC6JVvWNUEwqTTdX",
+	"gB8UXCb6hJmlGWQp26glr2t5uKl/UEphq5rMsyWtqGEaSoPpsJU5H4HBXfZp5yDsGCzvdtJaIi0/N6fc",
+	"Z1QgfHgiX9hC4fOpLRkfdcV/H5SzXVCC19PqqrGhm9wi62TP7Uva9yJiz+werCHbDOgAMFkCH6g5ZWzM",
+	"Ul3oE5uMzZ2U6GOZAJ+ATdRsHUkVg2pZRD+8v5OEPtt8vK8mHIXmSUqKQtiQhaRgvsASUL0a+g78/t/+",
+	"x7/5L//wt3//L377T/7ylpSDoM8roSDtZE7UuVJp0j7qlqqz8sd+DkSQ/cpJIfeOr9N+9UuqO+jIudDF",
+	"dY7Y9nD7H5TKeg3o+w5w8x+WflzKnRmO0zoZ90t/Easso2tHBq7jgRCUIgC9/WEYOPLehobFzWxDwQq+",
+	"OdaMdviMG0NXXONG7C+4NeCGjcCEEuwgmMEWq+b9uI6p8vfmQQ7rvyH/n7OivX83oC4eXwlZfEYTUkN5",
+	"wQsOFrmFGEyUuuxCSqiVwDL6tW2gaaW9wdu1zUyn4le1ccanjpjTCOEnp09PocEDrstq1qlO+d2zCZfj",
+	"CU93i9e++we1EdvUvCyVAkayJlYbYPBt469O8em3UacFZdZQyaHIZZj/3TdrG1FuM0Rvgv1PRJkACwBd",
+	"QPYxEGMuKbnmYTsmpY3nRm2QeJg9ZZXNbjQSw2Izwn+m8uIxPmveumq0Jl+mSAMBj3RZjAkGIHlCmbLL",
+	"p2sb81T6fDqg9wdpGrosnstc8OHEHEdxifFHjRi/kCWqOY/GgHdEEjGtylVTUKjNnxPEB0N7cdTC9k54",
+	"QhyEkJucp4WmVnPN0tGFTAubsXxxAlZ0R+AFwSE0yfgO9GeYCZ47cn53mrtEMiWKHPLLV+jt6VN8ITVf",
+	"araYLE98Ml7HD8gkGOHnMhNas1jJvq0coC4jnmZmhMMcF0XA7VjmenLU2LSbxpaF1/J2ERt7mSyfKJko",
+	"XaqNw/acIAHRF9Gp0d/Qk2pOVaQkoodFCknag/VRzt5KfYXDvDGrRe0NBkTTC99y+uyaD58fuT7Yn21H",
+	"7OuuN/SF6xK+H/QLvnjsOufrhx7Cx5elbtITrq/0iO0wfDzzvXask60B2hWSypZpU7220eBpKt2Mf2p5",
+	"3lxSoFxw5PJaBqvZbFEAV7EBH15GoQhINQumPyrvdCcCqXC7jpFHCWlLO9vSIT4bgVSDqY5L+ZZasSPW",
+	"cx/CTbbx9KLfidnRSc51gh1jgfvprL7EJ88d6eU2hTaYNeGErTB8kYyoo/FrPuGKIJKhzXXZmb8q+hEe",
+	"UFGnCR5MCsh7yDtY1n3eZ+rBczV73khmel4mMfXZ2PxqIRwm7GezCzXlLwPGsBVyGJhwF7b4SRCw2Ktb",
+	"COctL45bWqUrnQQofSqJFdZeBRENbj8RvE285sMiW9Yi+1Z90ZC81saNWcwal1iPkqJbRqMJSPwhskwx",
+	"RDJHbKnmOdI1p5oh2rmziuY66tVM7EtdFxjtkvbPtUisf3w4z3MzvWFC74glZhZlwqZKFpOVm0vCly1P",
+	"EMg/3e5Rylnd8mFo1w7XprrM2La4V/UjmdfcT7KsP2wOLAgj0GFTaCF0OYWmC/hNpmb1AXExN0dfQrq8",
+	"S5bsMw2tetz8fWdLXvf2HCNbRX7pvrMX11A0RJ1cZRvF2guF8KNCzfoh1fLafR4IsmuQj7ZxVL20z62L",
+	"3XkizfCZXTZY2nkHuHmXnWFuR/C70vsxyhdOzxhtIRGFGBZwWaX9STFA3R2ifFzXaALcuqnQnpZXdWUG",
+	"yrMbYka2icrB3DAVtPnD+9sg4f9oBQr/R7VY+D+qgOH/qBkNbzPWtD3BqRelaJ0HPcLM0+fD1XPdvHa7",
+	"BkFT461bAV2l1zT9geh97/Y+7M1NgJm9sK6Y0rbwXG7MzoEpmrQ/esDwEGTcOUFdLcWrkRkNz5VmpIML",
+	"Nizwks8sOmaTCXCdm6YUk/IHPwBM68aTbMa1Xqh8IyvYc/vc7Z1+N4VNNSt/RxqVNWZYPpvhDQJz0rp8",
+	"lAOICSyUj8dCf6Hw1wq0mhq1lOj3QYVaspnKILsfn8262xiqr7HXzquZKDndn9HsarU4ynGx0i33dOUp",
+	"SsqCuQi9pggUrL7UVW0S0mgFoZYAslCUkDoz1xlEv5JpFCAMPMzmvr1xv2Enf7+3xvZK3gZV6lXjvrnN",
+	"I/7Wj3e5EiKKiQr6fPsYx6oL/7iL+l3D97U/vfqg5rsPm6JiArbgl1rochbTxstcOVc5Cq8FWcPbZahd",
+	"QVF22ZMRZp+NMFdXCS81EVlyTFl2Ma/VyEgXyLNlPlfSfmF6eal8TPViInKwM6weX1/ztKgzECC/d6HA",
+	"xcFSSFHsPAFXPIWD9IT1yuhFZ9S519tk1fka3ZZNPCVrNBvvHhqqmWAxz7K4VbKxd0DgHLau5newPbZX",
+	"dMEQaHE/VW2XUtf2ITNAU8a0XBdspqx5GDlnKZeAWyVK2vTiXEPcwe6ptMxbmzr1ucqnz0Z2ut9CHt0+",
+	"mvbr9tjSpW0Ks0oPzNdaZKNjFo+VFDG7gx4C8MrkRJcmEnb/sPdBhM6sVI5jdictWKHUpdsP5kAcpVcC",
+	"suZ90CpZjyo2rZvNUBqzVDcqYuah0lC1i6iiF3xA1U5mjzyrXcLhSVmZq8o+hNTjbQZjG/wOEvmbF1fq",
+	"h92i7VKGeWYDAcvfupLbkS7eGP6CNoSd7opVJVAZzGA76VAWIwH9SbBRqtvfD0uFRzpYrLuaZmg5faqS",
+	"BmcAJHKA9A5mrI3KqdlEcDgNzXll4S4HaUL7NHX5LqDPkffu8wJDtchLbvaufdusVF3w6Sxmd2zCCRRl",
+	"h5981KtAKj4gV7h92cEO42MXSM+ueJaag3uYi4LFV4eRZ3UYcC0e3jeFfvHV6aODsy9Ojx48BIO+0SLu",
+	"DdME/hVd/OjaVvrWDAx+EXdrbOWow3G5bJFUxiOL3kabXBshDuntq6pnI3Y/QqgB+PSWMwFe1rj0ctxZ",
+	"H/xtDiXb7wYefsheMpsJ2cy534Dvq4nNid15GGNrqzCqDTmdkJrIN3mNLktrPsxgVLnJ3gQg6HML8FmV",
+	"Qck8xySKqCW0kFqYdmHdCWpueHC+R8isYwQzwFpGc222Pzp9yW9tXcCEQQH+IpGcsFiqoj9UUsJ9Mj5h",
+	"sem2mhfxsdEJA57SVLLDnk0Nc+KCiY4DOtMg5eLR69dQeB+3I7UCE/bb66makT0Kn2mVktMsGZLkKz+C",
+	"iW9tDgl4HVKQBqeIx9w6jA4SyAP6B6LG0J13jaSDG6wr+N6qKI4DYR17rQ5bH3nijylPBJNqUcoi5XsL",
+	"qCMxK2WTaGg07ZmNkiIPLr5NmuovPnVSHJF7UVsOuYYUtzYvsV+YQ75uBkK4ASjCtSY+K6DWixu38iIr",
+	"eTjCDlAY2BrKPShvfLupg9Hza8Mv3xYC7Ha9C5XKb93RUFf/NX0O1QPhvbsfXINKN85rRKdSgY+vcUX1",
+	"Tq+jtS6vqINkXPQzmdapAe9lqb6vJXqDS/N7syRvxilWMaW02pv+jZKtpcW7tOqvccXG63KLd16++PIm",
+	"nTFU6gsxyxB8c61Rt4dWefWF/ERloSKuij6SDR1Ghx+/rRUsXiocbnaFb5e5pqjDYMpsScxNprD4xOg5",
+	"XlnLxKhYlx29BXlCacjRD7hqssxEsYa+WCo2mufwJypdRkvj+hI9NLWWWb+eW1wGjPK2zjIYphlVWSJ0",
+	"Qe2wtmlTABC04CCCI86l4DSXZMHzLLXN14hxBwv0NbKrZVwX/VBj3/BGncalO9VyIj8fpYF5tXlqb/0c",
+	"cmvqPZxFtxMz+77k+pYCuureCw10a8fwlhfMe1koquB2/rZYKepK5BmflVPRoqfo+OOH983R0JzM5GHv",
+	"/se9DU6kNbJ6NbgdzKBqNGoZ9EHlPDNv2b/Ny76Kc9o7FTVmb8e5ETvOj8Z8sJJofgcjwJq9ieQHtyyE",
+	"YOm/B0FkJHWtG0rNCUEDEa1GXXHYkyqD0zogwqQoZvoPj+/e/eb/d/DfN4BavlZ58qBXA967BlQGKBeG",
+	"8zwtlmdmzGy+SZ0OT+cIb6+G7tb3FsySPPgR8cSSnT5/wi7FklH4oH0eYhNoN1n8lRaQ0Tn+9PTsyaP+",
+	"6cvzL/ofov19lpsFn1gvAu1xoz8WmumC50DVDrMOW8C033fWDC5Ergqei/wXYllr86eGlsqBF1YL0kLX",
+	"g64Rk6UuU8xQzOhBi32Knz87C7KO4o+x6Tcw9JsS8G3PBZxd6qnu2wr9LWaWmn68NROYylHN5eTLX5x9",
+	"dcb4cChmhfaoDnM0si/Oz59HTBcqF55smTMIUzN/Ple6GOfi7I+/RN8WJcXUltuQMORmCmYzDeA3n/w+",
+	"upAATDHlRiFUDm4A82KopgLIlD/88LG8Epmaie6HH7LHACb7+dmzp1YC2ohT8NYJevSYxW8uYP9eoOHp",
+	"wu7ii87xRUdjtpqLTnQBe/qic9ztdt/GXXZK6aJdsWYQLiQFjHHNYlNoHFm/nDarU2SJPkba6xje7qJX",
+	"lBIa6MKIZmbWM/R/lqtxzqeAXhnkXMJgdYO3scSYCCRhNOErdxla5EqOu+yP52YwgH9FQEoEF9BmZCzG",
+	"GCdK4EGbiGEG5Ea5wC6a+hVWa+NzbRgtsW7PhJplSFD5aJJK01mVs8dynKV6AnvwFBbOgWWSQYru2IcI",
+	"xixNhCzSUUpIX/rJtF0VcHcDTO9SzSEWC5iX/DnepfmmqeaZVmzI89yUZm7PeGija/dCMhb/rQO6NBw8",
+	"SeLIM2naJHZTvjT7CFm6S0ns2IPePYjb1FYRKAOMJItfiCJfHpyOCpHHtDTP0m9pD9uOffghLoQwFDJL",
+	"pXCOXOuIRmhjgZFrH7NfpJ922ZdKjjHoSrOxKNj9e4dmzc0ybroK0dE23AbcI7TaKTIfgZZu6okuHZzh",
+	"ZjXbug7ZV+mnGH/tHeWQO7j02MfmsbAMM+5meEgFe2DHCGV6wR7eN51gM8B9ml+67JRpo91Bj0yHNLvf",
+	"67n10S2U6psHLLM7pCigCJNRmgl2J57OsyKd8by4a348MJs1/qDcnV7PtNQuBnjPjPXRg4fQHiOzsowW",
+	"H6IBXFdKrTYLCBsOG8O2J6wLWO/TjMLazalimhaQgXG5xDg6lCSQbgW3bqrLuCZr9qGuQ06WsKoHUa/X",
+	"wyxvhKt1hPrukV6PTcV0IHJ9ghrvItWC3T86IskBiCpTsMo9Pb2bTyl04eu7d8QycSUyzRIhZlhl2J4j",
+	"bBDlDTCDrQqedYnqH2Um1hpODEoy6oD73gMeTP+CBUi76kvFAY9hBsxCfz/8kJ37M32G+cdEZbmalwYq",
+	"STEDUfA6A+CzuVB02edk56IHYXubBs1nrFAXMljXtGUl7sWjT8ordzofTuIuO1Ms8cYzszo09shWrUZW",
+	"Di0U0suZ1ZfKMVaw+saFdK8csp+ZJYytBCglQIgWKr8UCZvPuuyR0kW2tKKmUrVR5lkxz6U25WWC7kUu",
+	"dAqbA6xm3QtZLcr8CPx3Ec6O0BG2NmJJvgTahsgNt5kV3EsRC0kuXPqnNKew6/LvnlIvupCQWQGSjBZ8",
+	"rKOQ/NR8R+HIfmagxFQX6RA6rucDo9sMPJ2f2cWlgHTvEscMu+aG6C+TRpRdyFFqJP+9IxwtN/YRSjCP",
+	"DILDA6SfOTvSUWkSqiMNkax4PqdOs/lMgHGNzmNY4wsFtCQ4kVADTkSCjx6z+69f2x8ipOwQCQjdMgqf",
+	"Xi0UHX3anRwAMrqQw1zA0cyzSjlSFGZ9har3gx60AXN1FERbbZc8nFa8YEe9QPaf0P7WtuFGXXASwOh+",
+	"7oRAXWw0z9xMVbbPyGi+jHgMzfTRcJGwSKcpDjloqkaPHKo8gdF8lAsO24bTt2wglgqCFDLzmj2TPvGY",
+	"XeJ0iOH3LvGyeBgWvsb1hSRdDb6Iu+yRD0YSr82SlGPbEszwYU7nctgDhDdhfREbzAuXjQXTpsEolJOw",
+	"HKIMRveL7rJzo0lfSL/DKG+nyykCrYOUIkZQPyGpfcwOe1BSkFMMix5OuJQi858h3z8+gK9YVDlPEppU",
+	"Cg1eecKmS8nFONUFgF+Nsq9FZo7egYuGMS/imwAP1/6zufH5mr2gsN80yBEzWaZi7EIqIWBHw1H13O+T",
+	"Y3ZkfqduWrlj6wLxY9vh41wgYp7kj/21LO082pNmM83tjsfqTaeOqW10mdSR2TwEHtPdsJV0RhgNK8wQ",
+	"5VKCHJs3jSij3XAOicvsaYm6JosL8+2M58Dkfufre48YPMeAbeB18QFdQx1TgnW4eKp9uLOZ7YqhTbnA",
+	"UyWlR/DGN7qQ/joX3MAR8I8A2JByBJSkVCLqEZJaaZaOpdnFVr8ugGwVtwLXl6Zjpw7nT5lR2Z3eBwy4",
+	"XyhUywyfaabGECaZBIlT2Z3DD+gwdA9PVAbt00jhApJPAlNSqh1f0J2jD4yoJ0KmO/c+AMlvm4AUSwHU",
+	"yuI+wxNoyCXRXjHu3jSdsTeVFI4XeSFdFld25/4HXdtlYnXVRPCkC77UBKGCbxx3EllYiFIGHrhj2aKM",
+	"zIg/oPF9IWZZOuQax5Wmy2izEMOV2ZR79jitHO2R2zjogbvCzeEPZcTR8nlCPjq4ml6J/CoVC7yzGMEM",
+	"TSDZfiEtxRvMwhIaAzpYxoeXGMZiAZxW5YegATrBu+yZFDSmeKcxemkoJ8wVN1v4kQM79AJpoIq0gBgh",
+	"sIoE+OTjTq972O2BJR5MLQcgWNEKppJlf7AsMGERZTh3LoXDB2/fRh01E5LP0s5x5163173XAfPbBF63",
+	"Zh6QoXd5JvLiwEYNwANjAVZ8d617kpgGpro4Nc++cI8SEavADBwN6F3/yF1TBJydjQDe4GELxHjljb7Q",
+	"uKNeD824jlaTz2A6TUvv/ppCKNDOupGrNexPCXQD9quqU12wGeXv8MP1Nurc7x02VeRafvel5PNiovL0",
+	"W/Rs3u/d2/zS5yofpEkiwOl3/+ho8xtPULTh859sfv5cqa+4BNjBAxzYTeUXIpc8wxfuteq3DY1Co+58",
+	"OuX5khaUH0gQuGY6zI4XCyO7QBEEkOAY/E/4c+eV3xIcM0ADixpP+jzLwBs1U7qoMxC70Bgj9JQ1bhlt",
+	"wpRs6oOjHKnrRgWRlOTzTPxUW6o+67qLreDD/cyHl1ItMpGMAWMqreGMIk+1yq6cThSHwiE+Rp2jpIEa",
+	"IZar+XgSaEeDZeXYJz/PYK7NBUUDgp3dO/ro4UdwyGGfyLplywHRY9RCtDwA2AErgubap3impDCSF80o",
+	"VIjRBqg57jX42Tx9bAG0bpAn4KZjjtQHJTNdUmw5PBemKXBVUTYPTYo0PM5iJa0Hr8u+cleoYpILQUuG",
+	"JtLcWeZg4XI3JgB5mB9gvlOJCfSCceyyr83JTI2wVU54QhWQ6QnCo5AfR0dswXOZyjHe0+j2Y+twmdPM",
+	"EYLGSWjklEs+Fjkk9yNzLF3O+KXQZIHHmIl5nmHIBErqI5TROqZASK7ZaVAimJfgVmFmKBwQs6Dh5sS4",
+	"pTAy/UToiikIloi18NpV6jUwISkzYPkkgCuOKMnOrY+CJ4mYzlQh5HAJ7oJXDtRrY2w2CHiKriXGIT8a",
+	"5jNYjOAHErnkqu98Cm4Tpu+Ry9VcezvH5fedg6PyLYAnwNFyfPdu+FuXmnL8Se+TeyDj0Ihdaold8EZW",
+	"afRoTnmaGWEWokc6Pm6U2hauVd82nBDMxmKWLcLVvunMD80XR51XcH7tcAhaAMzbsmOS4Kk7HMQrSSUB",
+	"k2sdq9sPSxix2jnqHd07ODw66B2eH/aOe+b/f+WcxcdynmUrMaL45YTrfmVxEF6jftg9R3jn20n9NFi5",
+	"Bw0+LAccNjUU1hS2qDKLrwJN8DB0K1tHUmfX+W1WcM4D6Y0qSguF4CuejVQ+tUrN7WhCvRaazSMlR1mK",
+	"vvL7h/daqUJf8hwx0PcPH7TpiJ7PkL7xK5Gk/MeopJ0mSK9BZ7pT0lqqZUiO88qUufbWcfdNsH3eou5W",
+	"jx4NtDjiFjH6GfkBPLsxwTC7K4fXZ/BD9fCqE2zrh+wzhTmTbm3J39/8xlNVfK7mMtltj/zIVi5O9E0s",
+	"3qj+QvwzUbRZRvvz8cd7Pn5Pt/6PbCf/TBTX2cZl08BWtxS7Kp4quKHMbFRPJYQZPM4eCQOu7kzwK4Ec",
+	"87rgSzaXyB2XdFlc2lmxs3wrmS0h3GCeZzGZWpUMs31NBIHbJkoXFLdqSe3SAmm0PHMmXriJNxNkj2kQ",
+	"VVK6qusizTLCH/HCentWD8+XsGdXpd6uF7eai1Jpn9/b/SKDEVj7a8xeTH+PrzHvXKfb33t2PHMekdR8",
+	"d1efOcnADc4WeOxH4miZZ2IrJwv0fe9guZaDBW28MJTv0LFiruALBGwRBk5iTJSF03rAk41BVYoiPQNv",
+	"BXhgPOWuKwVUk4nIEJYQj1Tu3DCEi9QX0tuvHesOwpD9i/SIe9lSg6IXA1pgYYJ6jshHn5bKNSbV6BEB",
+	"d853mNLpO/fCd8GT34ETQU9UZp4YpRlApr+7kN8dHBys/M8UFi94WvSLdCpiUxL5Y74DczwFqSZzl8LF",
+	"AssyBPF+5yOUzGlsw46KAhkSKWPMlcgiFk+VTAuVp3LchSrJpRGMKzZlmKdFOuSZ93sB65D5SUxFPhZy",
+	"uPS/fec9WK7t0C3AAfQTMSsm5in4CGgGi7n6jtBxXF9q78mhfFInZXwWgmsJ9BIhRruA1NzmpYwXMBZY",
+	"1He+BmiI0aPmuejnvIAh5lkWrTZa5Rao8R2CKTnhHaw/yAzlIpWJWkSMs8ycn8SCSQyDJ4wXgO0AlNp0",
+	"rolZFkrxhLecVoXH3ARIStN+gENF9ifrnwM8WSmFDMLRCAf1nW1KrqasxwrFDk1HEM5W7WzkugoDNFMq",
+	"688lADMSM0LmCzNQlYWHG08qT31py0FCT8Qq47uQEbhxbVBqVZ1mABb6zg89l54SecIT9FjS6CeQNQTC",
+	"se1GnylI7uZ3xIkNdoHy3Fb2FkNaPA4mbSoxJbmd5DdhZZgGPONyKPqZWpSabHpNv4GgACT0QGRqAU9h",
+	"kpFwf8aZWtjdF5fTPzVW7hIwFbmaDzKx0oJhmg/nacEGueCX6PCGgEM/FbXlUs4w3QdQlmlPOBk+bxN4",
+	"CIc8ywZ8aLYrhGSIhHHNpkCXZIN66naLpHmUilF9ZvPbNzY2bS6ncNAk5cZRzfYxiFJcrZ4w5leCUSGm",
+	"FTbtFaDnFsq6eU8C+DhA58yOsqjV73xNTS1OUn1pl4e5r9MWz+xo6ikGiOBWTTUb5YIiOyCiAFmDPR84",
+	"AKXmWuhju0pmeXrFC1GKijLS+YsnZ+fPXvzt/mdPXsQNsgCXAS4mnhcpRlr6WXdfaidJ1YiNxELkwBIa",
+	"sUKZHZjKYTYHHBjxZrsX2XfwYLkuSwzpuEi/8wr2dxVtu7DpEsv+c9jtFOcLa7D+CCzXqwteCLP1+kk6",
+	"GolcB4sH4sj4Eg5r4VUkmeoJQXvlMM1ShHJRuxK+jNyJamT8RzQqpnFwkGE9Qg5hTZc/1ayXC3ka6Aoq",
+	"t+vVOudt7Abi9YIM6pN0NjPNNCItGDTAAJrvqnErhA/wwQkbHPxzyInyHp37QUhF2aMeGlb4EGKSyerh",
+	"dKhO1AF9p3PcsXpMYOIwfTl8FXXcuHeOD496AJ6TLjd9WCUVXzqvgipIiHdKycIpl/ZHnVI993q9rQ1b",
+	"80y8H++8te2EI07ftLFiScoUgWHige4OBAbtpowMVUhpm07FMaufT2xWGanVOb730PSqovx3jh+aL+eZ",
+	"gA4dlWYNy4EZHorEZnnEb4NpJJtXCxOZt4JFHdzavh2mlJuwjcEC2WAXm2di79rfm7ica18GBoIbNGzd",
+	"fUMba60v/wlg1vA8yoUHoLl4H9AVC1AzXGQhBPCEp549Isnl78OPh2oqICPqehTAnNLi/ugQAD9Sh/41",
+	"luwmT37zUtifo/tztPYc3e/9W4MA7LDxr+P7n2fiJv3+5K4X01kBYdAYqO7uae4Uo8xqyKYNRk0y2a4x",
+	"UlJauohR1JsOrnmQcZ4BhQRyBTgAPmSsF0s2VkxJj2L/9TwZe0YbKRYUgU9IeYu4SzWz+5pM+ugASKxh",
+	"EHOLmPdtuAXF0mLbTirRFyEC3cVnWLvuYqLYpXT3YfIUbA94MA2vBzuEdAZro3QtOEIXPMOcBs0YiXkm",
+	"roWPUKNR6QLqzgDw8sMWwSkoPVUVtyVZemRlKVDFeREcvB98+8lu99T3Ab7Yn677W+oeubG/1iJyI7KH",
+	"E2SFwzP1Hdx2QwTHKpDBHWwQaC6HQEwV+ayzwA9nDjkbbMVeuCuwvxYDNhDc10S10M3UuJ/wpa45fRxw",
+	"pAY0UsMRTdXA9TqFBgFDMBC+/WYu8qWXai4F0xab3XKDv43W1Q5ma3P846zUVW4FYFj7KlGq5UU9rONF",
+	"bdMClOn1TbC/bdH9L+GVty0wOLcI2Fl/mBLf+TdvOmFEKxwaeIyUvh4s3demv8BY/VHkT2QCQ64eycTb",
+	"B5ScsDLhY/Pp9GAFD1nFKcK5OQc3Vrk0OLdemRM+KbXYaJDrT8N2h77RL/tqIfuu1wTBzMWU55e+vbiz",
+	"g6Fcf6ob2bChgZan3/SFHA8IQnEj78WinupjYrQA3df0inzlH90/Yprd8e6nh70egzyAgRIBygmpiB/d",
+	"P+reM2Nayq1wQwrCNggxksF7iNj1IWLXRYf5X+FiROp+w6l5942VF2/vBgIF85Vvc0mHFfMkwVt6LTjt",
+	"iUvmBDdKDO5H5pZKcD6wkQAXX9CkqZAFEIJwCoQze/qEaP8cRSxg9VcP41NfDjT0WndBK06Ci5r9qgNg",
+	"gAmyYuWCDYS5eQ8nRjdMOtte4E7Lvb+ta9z+vNmfN2vPm5uIHlh/74RFtb947i+eu/lTvaTyN03Hw3H9",
+	"sIF5gmnJa6+bj/lwYi2fZSYZBzZCYr1lhJx3FnwUWba6CI6yyBLERRY4HDmau6jKSufIuKLgXg18liHT",
+	"DlISeu6sIudS82EIp8KGH4OZF9IypkQ7TIQwdGqiZXlhmWogmO5MmToAsv1rNfA0NmOhL+TU4WhXWDlT",
+	"DyIjkz1ZrMnrrC4kOJJ5+TUq2j7cJYZYhFivXtCZ5kvNJmoB+DQbdKfyxAb9EYY8FrJIi2XM3J/9S2E+",
+	"BlBxeI6mNY5YTBMLf+LUmj9xVs1fNK/mT0hDTdBQOZ8ORM6IO7cMwSXgamyxcPRoGZOKcEyzhkzRdnGY",
+	"v2l59Gl5VGrEF8OItL57mSoscxlZ+rYyWpjPUhob+BH0L/tkucGXYum6BxNk3xnyQoyBs9K+50eCVrRt",
+	"e0wBbbGtHfQOs85Nh+kTLfba/sIjqwNaFhBaTQUSXgfaDhVglm//12pQU4Zf8a4AOsbBN1QoAEnQEPwm",
+	"6+cqc0Nt/jaFeOxoGOownZqhARLxTBQaeRoLj9IdLJl5owIgtWWjZpzwpZ0JBJDWly9e47kQsSTHBquc",
+	"pVP80oN/1ZXIcX9AYfGx7zP9KhKqx3rNuBYs5xJ8cd/VwBzBVgZStY2pzO588IulSFDVZfEwS49jAuTD",
+	"MkodF6IVbkFvzR3BqcGdX3PZZPDiwwLynXjtJkitcbg2Y8f6JJcNhjDbO2sJA+CtGjEURqVWEzCyvt3u",
+	"+dqGP3i37RbUXOu0Axlbbjzckg4O17a+HyTb4HUZRd/90DevCsqH307pNYv7FN/ZVDtszVRTVrwco2ga",
+	"mgEJCmtNsWuzCK7fVhjK4drQUHWhdqr4h2h+pVEiTacTkUxwYgM+gkw3KwPUxqgDtIXgBLZ3NTUaYQL2",
+	"5nsdjn35LbhurF6kaX8HUiDYM6XtlXSODz9yBg+4qnd6h1/87OcPzu/94mMzi2qeD0U/nXWOO4efHHV7",
+	"3aPuR513YVY022AbsyKtyb1d8Zp2RbMmU12YI/dKeJBKg52RlLSbsjS68KTGO9MjH8AUutnu9SCWw9wY",
+	"YEGYmini05GY+zcxtCJiWrEULYVg0sBIGdjOSFeJ7O6YNEoCGyaCWxGLAqEzcbDuKWccpNLAMDLyEWJ0",
+	"a+lRMHBC/rtzl0+urLT/VAdNTjXTE7WQkFroww8/bPAiutHZOvwDMzB9DnGNnQaxbxPkYJNAMxwAo2jh",
+	"A6v8KV7W610Yml1BdQeFC5GreA3XCYrn9M5T1XxcldsMKV/tPRJSOF0JP+vmojzPMKJwgAsJYV2YmZdn",
+	"WsSIT3LMqLqhO3Np3oadFvZmNbPe5uOLT8Xn5gBv+ey56ny/TtB2c2mX71Zy3y35veS/luT3u0SN3HZd",
+	"J/khbHmtQWxbqX/3jf2znyZvG8+Ac4vbxLwYicf7DZUcpWNKQunvrpa/nyOHOztTRBXNA/NbjC93bRMA",
+	"mUhyV6MBKxRkP9XMyPNg2BbmWNB8uSqafyacZF4VzCA5ZrwIuH2CUehU3Ti7oyluY+dustbbnu1x2Le3",
+	"u88mamFWOg19YJC1+4fATVvu7pqN7Ci11lDkPLIP/eAJcqgn295SoPP7w+p6h5Wj2G84ntxAN15MSuQ4",
+	"dbHUNL3vN5L6SqXDWlbyzjH95k6NX5qPGF0Pp0aRL/tEi9A5/uYwerANLx91/n0FL7u+ucxSneNvXrWD",
+	"hbcejqij07HkBVDLuL6RZ3476PX1jB1usDccnth5u/j3McF7H7an+x46adVOBG48xO++ob8q4cB1Qble",
+	"VO5JuX+8pNzWpwv3KpclhnzjuRhhIsmtV2BzgO/6ZbU/aW73pNnf1m6POHtbae4V2q1UVVoOT806vkGy",
+	"7C0jPK1cuZUgz1Cm7KqUu81cCeFc3eJo8Np2e76fUMy9JPzB69x7oOn3npv65vR0m+S30U5+itY9wDWB",
+	"tPQ8pVpYGUwuL8yeX+9UdBX98C122M+tLHau93uT3fVMdj6JeJPNzg11O6NddbW7VPALqW1ScI9kBEe0",
+	"0sL+wmVCmcQtSYZ7TosrkfMwjzaSFpvCgAXZ0uUChNlWO1gi+nQh0vGkqFFAyKxIvIjv1aw4y3gqN1Iz",
+	"0ql++uirxzCj2DORNL84SMcVBaLz6KmZTirqU/gdy+kc39tGNcJqbtsgWTMqu6tHMJA7sDrQcF1X47Ej",
+	"2FLjoXW6tzLuFRhvZXTCq6XQ3qy+3H3jN1kbU6Nrwd7U+CM2NVo+/damxnbLcI2tce262h8iN3CI7A2I",
+	"t2hA3FZQ72pBxHpuNtnetvZDe6m9FfthICd21b7tXgy06LqterS9eny7lsO9XNubA/fa9PXMgTeoUEMQ",
+	"bLM5EKXqb6w8pcchjoKivFWeeMR+IV4XNmOTZiMMN+cyQaOHC0ggqlK0l005wOLljcVT8FI4B4PgaJEE",
+	"sQUCpQ0xodpeQUMGAlvNBktn0SE2U6Bx1U3mThrHeqRuBeMfyMC2omZdpIKdFAyHdYHMEYshSsv8AVlK",
+	"MaNXkspxwbPLvmlMzAZinMowBMNMIQaYDLkWPptYASnNTlmh2K889foUYiJdiqjhhOd8WBBumjM9E8OU",
+	"Z2wquIQo+lOkr7GTQUO+yNOiEBJbQXET5oyP/+Djh5T4DX7SMz4UmhK56InQ5TDbb80GaYir+E3roT4T",
+	"PB9OzsXr4vsWUtj2VIL1sJ29mpbvXuW+bfs27d3BEl0uAN73Up2mpVaoY6g+6JRGC6+Pm4g6s3mNWD8r",
+	"VG42Upb5JpB87bLPVc64ZOJ1qoHtwnF/jAKV3JwALldRWRcnaTA3hWeC5wEH9jkROehynr8pT2XBU4kp",
+	"zahBSL4Ve2EZI58C8VrTq6Sa31tVzc0K7cLDfUumsSq8n89D2b27do5dh01aPa8dZ1dEKbwxgP3AiGQc",
+	"qkshZtR08G0EZnJ7PH/zhjJNU3guFNg57hze+6TXg//0Oi4pc+e4Mz/svH3lN/1gxf4eFMyLIk8H6G9/",
+	"0xli2O/v/uzf/fY//MuAmeqXT56bVU+t6GTpH1H/u0MIEic5+7s/+8e//dM/LbfliNoCTW5qRelcssJc",
+	"c9nxdcJXlWr9QHxsBuLjmoEw+v5wwou+mgkJX6rTTx8dHt2DZm2h7WNr3wO8eWwquAHswlgkmy4rXksq",
+	"Hwr7+8r+vrKD9V+5DARDL2a3Ot/W3FruvqF93soFAO/sEwD9sCz6dtK2XDLrTPbr1sFNKuAbzULUkv3C",
+	"unUz906rKmo0d9dE41oFZF0k7ro19FKL/MlneAG9SRPCqxph6oyv6wIw3VM/AjwXcOhtdz+2vd/jua55",
+	"351b21sjnssO9W54rpJ5aSAyJcca0wsJS4zpr4qQS1gXmCMaiB2TlGf9WS5G6eu4y84cposaBQYrTLPM",
+	"GT4WMT0fThjX7A8OjbrzBx/BNVeyOBdj4MpLxDBNhD4OWf02tQzftdY3fCliItOi7hVMMI/vdNmTka87",
+	"yCgcsbRgAzFUU6Ht1RqKgKs1uMV4gdnSXWGBXRB7C6UjnzZcREtNgbu4GbKl7abrD73dCG+DAt4vvG3I",
+	"JU945YJqB8jcMHu9o07UCVaI+dKL5Ef4vmnCmHiHTmEPmKW1ptxHT1dK/fihL/Zv/vLf/fZP/3MnupFQ",
+	"Aaz31vFw1d628fC1GBE/0E/XjM8thwjYIW7rE8SVvwfM7a/MAWDOisOWp+Ia/x69d/eN34Wtbsu2BXvA",
+	"3I/5eo3n9haAuVbLcN3te9262p8yt3HK7E0Nt2lq2FKS74yog3puFlH3ZOQSw5buRd77P0qxJHvdiMK7",
+	"C2RqL0Q+TaWgfDwRA1RIzjiUSqOzA3YP5dYtYfe8yHr3sb+U73VbQXDLEL69pP1h6/N7n9kPAON3U3eA",
+	"hKfZ8qBQBc/WZzHN1QKEM2D1Er4MMpHbFDK0kXzajpLhiheFmM4KDQawJUBEgDKQY75RSLEGuA9H7Dvk",
+	"kg3EhYSKcoEwL0iVcsBOIbEEJVV1LMeUgGWqZFqoPJXjbpFORf9bJUXcZafSNqJqYYMkFZLSzEBOVuT3",
+	"zAUloEiLY8Z9BwnDeCEZ5cQwzxB3/TRNZDqeFIgfHA7FzPyI7KBoG7OoOW6+Sviyy2KXPCzGQdOe/1jJ",
+	"1SYWE5HmtjmmFQuuXV0RkEOLK5FjYvehmoquGbN4qHQBVr9Yi7EZcB3bBO/2m/4sT4cirmE6Jc5pKBII",
+	"j6GhprpUssO7h71er4esp/M8F3K4jLsM0+71AjMkFA+tOQfbqk0lEiKGuuxrU/uEz2ZC0rQTnjTjuqD8",
+	"fNriA6ep1maqzcI4rY1Nh1MeEKiwznECgiB1XJEAdvSKAJ0R+CSqEWburBLgM+U7ynAz5N2GDCOfmX12",
+	"jttsQ56R8zB3ygnAsBK+1Ea/wfVjx6kBzJjwZX99boZOVM4j0iJLw7kdfNj6tFE0S+Uwmyci2bGZ6/I4",
+	"7NBIQLzaBBpuch/xLFsBlY1FAcAw0DcJNaYwM8u7B+XaJq7NoeJz87XOcDCbPUk2VgqjWF8l7cY+PdKu",
+	"1q/wpXPzTlPdIGZhTuy5VT/ITnXcdpB/KJk9rGwENfZvm3EIUn2g+O4cH8IrdFTRF/fKaTg6lGQL4mN0",
+	"0Tl+cP/hPfNWjfOAL0uKcCfyiS87x4eHH38UlSf+2KjHLjuXmQo6LExDDu+XskZ6gv3Dd5Gzw0vNbRyy",
+	"pM3s7Rm3674FbY5onlmSJkZd8dpig0c3N2f5MM1SXGxrzB4tqd9DhbY71FdrOd9ztYBzIf7Z43PWXE7c",
+	"DXQnSBycFk6Ns1uaTUQuKF/hSM1z8OxOTStWFILHkOxsrxLsVYK9SvBuVILNZ3chXhd3ST6sZFJx66nW",
+	"nLM/X96HvXzd8cK4Zo/OfnmLpwyqXwd6uh4Z9xk+9wjXnW6VYrKSXldXxdfNy6MNCvHziZIiSOT0Q8P0",
+	"lSdhG02yOhX7PX/LOmV1Ahp3+MpMbfBB1yMEzdxXSsJIN81mQVgZl0kJShixiVpYg5tFt6XaRq522SnZ",
+	"rMBa2exzqmRO7mLVcZe9tFFxJXIKIRNA7S2tETKVY2dqs2U0gOrKe+K9YetKT3Z+9xf/5r/+1T/+m//8",
+	"V7//53/+u3/wz/7m//qL3/+Lv/e7//V//u3/9K9tMFcfR7cupsvlkbaOsmgn+fA++eDCW327QWnjXIMk",
+	"nFEn1X0NRRI37vrxbOFFqx/z61z3KxPRzqtW2bB7tNzeWba0UczoOqlIdMQYhAJ854NknWJ4902r2LMV",
+	"SbwPQfvBYOSqomd3faQJE9dqdewPoO/fAbTfibcHpLu5bbitFnyTiLpTi2pzCDo+GolhwRYTAcbIurNs",
+	"wcFmWJywuRaWJkIU3k8Np51pQxOErUbC3JAi/9s//Ze/+7P/bdfd9/6I5/ZC8EevhW8rNvda+HUhazcl",
+	"ozdq3HdBAAIl/U7CvDZ/5wtT5l4X2+tie12sOTwtyyAtdFVFKRQbAI6wAGpHNlW5uLntL64QmtLg5X8M",
+	"P4MShDta5foYIaQx4UW7pIEBOaTFkBq9ympm9LBMRN7N1KK/4LlM5TiOSt/qRVoMJ1DIMOPplBVKXTLO",
+	"BjzjptuFYgpDuxcAMS0mudATlZXLzwXQqkExSZ5eCWkRmEM1zxJQC8Hwy2XCBmLMpSnYvGXRlg6zagY7",
+	"YnNZpFlQ/FAhzrRSq/36OAR9mn80Bmfg4zwTedEdpTl1Hz/nQqvsCgdQMviOmqZyZkoibjc9H/za6LMp",
+	"KcVkz8ZCgvKVzJZ9ymEUlskHiCG12d2GpgaZAQi0UFlihlTNxxMCd+JTQA2qpLBvZ5lL9WzTFeFLShJK",
+	"diEGE6Uuu2o0gmmgz6hqwySbwR2NIjYQQz6HQBLC616JnHGpF2Yo2f3DnqkbloFUBVAImHU4Sq8AzqvL",
+	"1WVKF/Exw/VMNHqu7gm3rKaFYuaIQgguWpYS35LCQqsBlCoVkhjkxyWiALN0CocosZ8AypHSapzxvEjN",
+	"FuoSutYsDEhmM+RTAd1AwIdUzD2LrhKabQIJe1Ay1SPZVF2JxPQD43x8VZWaxWtcyMBV6r5NcjWbVb9M",
+	"p/TocTk9j1ZTHGpsjC3RVD5KM6EjRsWZVXIhGbMFuUVfC+ZFodLKmUvTaV24l6lMGvy38GTJdRtgXR70",
+	"os40lQ76ApdOI7k7x52/883fubiY93q93qsPf9LZFhNjBZ7KN2BPcPM2NfCwd70W/tB8yrAEtnEl0zm1",
+	"p4i5lj/Y7UWe0Yg2eoRpYa8JpezzLGuN+JikulD5ci2c0MkdCErJHUc0SCBHDOOkFvvaiENzIuFJOAXJ",
+	"bdqdQViFJ2Shyi3zciHGKl+ymL6OKwEwmmkQeRMhIRYkF7YAc/Sak4GCFyAmZaIWcEoQRM/JSOBRRulY",
+	"T2v93Hbke037tP7C5eHXgyVQnB4ePYRIlh48hd2Hew8yq9rRCb6CddevQVnTmFduTffOe73jQ3cbm66U",
+	"BzczWAI2otGczHUVzDI+NHLULs13AMB2c7yNqJv5hbEXd9cSdxT4hfqDES5laUfk57DDreYXSEC3ZW9K",
+	"BqYS6PJ3zw+K6RKJMn9titAntqofPKMc9WSbDeTGeb99rrV97Dg26ghuoHeik5O2Ajbll0L7YEY1QrQq",
+	"qAHgupnlapzzKVzdIOo0tjuLirj7hv7oS/U27rJ4BmbMmCjXkCUNyogolcNAJSkFTl5KtTCXla+EueBh",
+	"REPQ1pgV/JKoxs2R4ROXkt6AdZ2weDjXhZrGEO4o8UJsLmXIwBCaCHUcEZcbXEbHSthYWm3vmRqZG8yl",
+	"2+g2kfeB+S7lYpjOUlTjyEs246YuLMIpNkFn4Jbo8HAlAnjTlBMHgMP0qkEvvaEJ5Y7tGeSSCHHuxDER",
+	"TmecqXGhYhhtm81kORNAE+FCpeKgwjhLdTFV8jJm8ZTnl6JAkwnoXUbjM8tCs1iqwr9fd99EuB4JkffL",
+	"gQdWmP+Pvb9vcuS47kThr5KB8BMiR9UYoLvnDR2O5zZnhtSIw5nZ6aYkS81FJVCJRrILmVBloTHQxERQ",
+	"XtuX1movqV3veu+ufGVtWLG6e72S1+EVfWWt/WHMGVJ/+SvcyHNOZmUBBTTQbzOkEWFT0wCqKitfzvv5",
+	"/UwJpaLYtLUWfj/gih+CF1naL/Y8lYPKITj9e1FtSGH76btkYih43qae31qrub3daABwnk6EOZFwtjRA",
+	"WMRa8Cz3gQtc+59JtQHWIgDTj8u8tiUpYP9MRkNQt1kisjrAukJHO5DUuoA6fonnS2R1BKaPoAvBXvsQ",
+	"eHJ+56m7xzNsbQc9OeYTkEKlVzF9PQzfBO9cWwEchLbUq0B/uwxASDjpZItDdlwei/bUikhUI+gmOiPa",
+	"rwTuAHtETDHG2pBPUs2TOq56sTC/p0cZCw85s7+wq/M7T8Nrns0ukdtci5srp04JEThMb9BhJnUG3Av4",
+	"g+lTgZ8aeehnx27BkbE7Ty3a4PYrU6SBLhM8xW/AxZkdmtN1Wec6oexBEL3ltbQtNzd/5C4rGWDlqs3y",
+	"nryXB5aeyfmkzh45qw4Rpdh2Y5v1Mj3AeLdWsy4OVhAWWn1d8/lFqfk8/dabX+S5eB+s9e1a374sfbuW",
+	"LZdWxbq6YDklHCTtg/OEgwxI3cRgmCMkI5B4luMQmYAABDr/WgmHmQV0kOO+TsXKcI8uBFMN9ziv6DWU",
+	"uKd1h3WvV0Zs9BKg14MFRpk233N0Mu93nnb1YKDVrlI6x4BtnTYHirlAAqzs3718/ua1tllrmy+4d7eG",
+	"xHzV64vP0SMMQ7Ib7mgthnl4EFyy76+4wKRS1QNPyjDtpikL340V77bOM50pzzRnVoudGP5gsTG35G68",
+	"+rQjvwc659nVp1TPuESvadW2WUcfvkgdp5VbbbWdNrfbrYKpzu2yU1PVvSG/V8BAnZSNx338wD4aXJNR",
+	"hbh9NMrn7uLTWvI9qaTpV7AgU9PF7//8+c/+1z/95oef/t3fPf/BT3/nac7NkR3lsxd//F8//+kPn//i",
+	"hy8+/BjI5nHBkVx4726z0di2ayNzYKD/xw8+Dq79xw9+9PyTv6ZrV7Drq97+3JM4ZxnKYoPP5DoTSbF1",
+	"14bf2vA7FbyDwMBEpUBEYL/OyEglDOLbMa2K1oHTCcwZ3ayPRXYsxXhuPdS7phJlEIvvD0eZcKA+MiuB",
+	"UftvoWQ0ZwNtcrbtga91mgSlBg4Tzf2u2XA/rFcBW5o8E3wQU3MHlJ0WwN4YaJmNmrwl8ofuZS8gbrDI",
+	"IQ1jCr7iUqrDtitHwA91mgiTt8dcBo7zZv1aVMuc+d7jEqoqG/VtrHFvbjbsD7TVM83mrfrmMwduC79X",
+	"Om9bs2wC5ez0r1vFb9rBD77z1KlMQEtjN5ARFt6+ZmRKtf0hci6EBm6ApoPavnCIgOU7FCqxL6rsDmtu",
+	"Fh9kIrdnYCuqDTNtd6lUh7XWdiPybjpgCGOdxBl8eLfkJ8l02q1rN+JMEeAZqSANG+hBuVl2mZrOpes5",
+	"HcfAXPkFOPxdnqYd3j2CsnIQOFIdpkV91A4QgsKdPKy+oLYxAH2FpiBoR6uzx47WoIScv9XAhigK/gLj",
+	"qkh+F8JWvqoKy94cB4NEiAQofWsxmSP5KgSBO4KlWh+JBO79Wmz/aPM8fr3OdrHG0s6SoY6wZiNqNBoF",
+	"3wKJ0YgZ7W7b12nCemIMDA5iACFmxeJUDmQeQ4OZ0kpgENzFoY+ttR4H5djUm5RCYSI8RuaGCUW8CqWf",
+	"OgbV6tpYN4crV4PtgfgJkBwr+oL8PBTkrgRo54sFEfF7Tp+QBwRfAYfyEV2zAB+3GNb0LoAdAIsAI45x",
+	"07jePirANPPgbXGnlUZKkdyO1qngajnPhQ/Em5ke1Jb87b7+QgJp0sZbpZTZi5i1bjhTiKmgg+n5E7io",
+	"9wmNmEXm7PI6IoDOXRwGfTz122UaJF8q8HXCJ/OhyM+IQ/4FPNzB4q14xkvLvj7qZz3q4XSeGdR6UYvP",
+	"vN6GfWhomE/NhaaTdXQIKoATuG3CJ8vRcaG1dCTE0LUCmFGaWwutN8qsyj5QxcPxcXBTjh3dYEK5n05N",
+	"2Y5jphSGLFJpmIvx+d7IAlKLT5DjXxjod7hyZRch3q9cYa99fe/hg9dbLIYPwC7r6zEbWE/e2b+B7TFS",
+	"Mm+xglzL/9Z9FJVMqIIezPFMARvYvfxAObhvR3uGSAnFz9FHADQD8I+lHUcuTF4QMJRQAQJWNeQXA8c/",
+	"1xrjDQhaQOUTfjHcbPRkKuxkWCH4egvWuUQHV+JFq3zBCOHZv3V/71t2tuys7lCr/iH2SpjYrYzs9rE7",
+	"nwjgwFondIuADM49tDMJ/xk+/SvGQx4QfZh1Yw4zPVJJBPEgWJns2AEkTM0CJtlZnI2U8t0bB6oipjJ1",
+	"ZK8+LX/Qlskzej27I3qcmOCovWa/BBotlWt/aXd1OhqoOGIiNcK9Axi2+I3rsRuZEU+hrYa9FgcGeByx",
+	"eGAOJaAluEIF/Ksjv4f/yEQ+yhT8+EAxFr/41Ycvvv/Lz37zH55/9In9/rOf/PdP/+Gnxd8v/uf3X/zV",
+	"3+Af9Xr99Tr7Zl/mgpkh7wrGYXIZD96HECKw68+eb7t1CkI4t0LuDNnNheAXwK43BFetL0TOTF9nORDC",
+	"vdasb928+9Vm4/UI2OxGyv7KytO4XvQruTNXTCNKJfwUHFC3mZzjiSs+dYGVQvDzFuMM0gPUYEUkSm34",
+	"zMRsILgCTkD/VeToCWMXunG/tb7rROTOe7E7UZNEojPkNnUiEfWFZ5k8FnV2m1v/B+Sz0iyRvZ7IBPjW",
+	"dh/h/e0gcBIDWj34o9QRFTvXPnabC6X5VwyLu1r15KHbe3fu3r/3jcd3IvzH3cd374D4jl98+PHzH/yE",
+	"hPnu7dt3H+3fidjdB48fvrt/FzbUuw/efvDwmw/o5z/+b5/95Ge4SLszdIqFfBsNAR9Esb4eZa5ITGfU",
+	"sT4ltF0lmJUZcHatX43bqs4eqqr7I6OgHR6AsQykGuUoUR17I74RBRlocuwDcMMpwbO2+ym9fWkxWsXW",
+	"cdoTddKTnIY+wRiBRCm7vblJsMT2W6ez3HNH+SgTEZaU02TkASOQBDqVnKckDzzNpT1VkRMSOPqS+2wA",
+	"nybYEQcqAU5FeAQizGALvC9nL6AIdotwM0rr8EAxQK+x2n4HjsDA3tAB34MQKAlIpIMGLBtc4wPlwA3q",
+	"qT5sJ3xiFnTHlU3XlwpmX9GmP4cuLarBmmGodumQbPlVi7xfVBuM0lxaSXvVqukNF1pfPDa7cuC30EYF",
+	"xqyC8Y0kYa1V+/wXP/38b/7fF3/20xf//q/mv9MpX+NNnQ3OvUSRMrupmMrqzhYtVhYobu43mq3GNZeE",
+	"oN907Ay+z6F3r4pYzwsAeDphJ7X7IhOQQ3Af5PjJpiv1g6xEMO14n1pr21X60ScGfkb75mlNj+wnzeat",
+	"W1joR1/3haTPbz6LaoVyrLXsPutxmQLZuEumpKLt3OypbeBs5nlTs/lt8IQxhGafd8P9aXzNYUlUwvhm",
+	"bKNa62ZUy/SYxrzgxBg9ygDyAtY1KIP0GXz7vjIviKvAG61IgTwLpvG0m6NxjpujMbM5GidtjsZSmwPe",
+	"hjbH1hk2h/tgwY5w8+F3ROOU2+GG2w6NZfYCvvGZNsOpxe/ivNiUh77uYFxXLlibBW0kx37ufWVDQC9o",
+	"A4LVNnaWqylnAZcJ/cyEeSFdBaLH58e3rz07MeJb5czOjQK/JfIzGmPlywmUd20FrK2AtRWwtgK+NFbA",
+	"umr68thByvOPwZpSGPbUOZVT6c6rUxKgsvDmYQ8j60dSJVEQ7KFiFVc8gzG/qViKC18XZRt8QSVJcOWd",
+	"YGBnV9uLM68LgHDpqyVR4v2Y37aXvWKZ12XBJ11gcl5n3pYVqDAvrSkFEbQ+2suam43mRqPRaDRv2AUH",
+	"4e/vXgOB6oR4zs0RFqrDv9zViH7Zhv8227zTTUSvVmgMhJQ8ecTbwYindda8MW82izE33WCbN5ca6ubs",
+	"UGubF4GIWWy4lYhki6Plk1GA9WT/wJRX7jGze+v++5eEtenj4phwxoXhYUIRkgxWg9x/e++dPeZ39EtS",
+	"IHViMJ8LSWwtKEhAnSppGT4qnlUhdwEN90uoRC6UPj7U/+tDfukl1qc84xFxzJ/zWT8W2cb39KAjxYZv",
+	"AphTkgPp2exYZEgQByegM2EyNyLt+YqcrmCcEprWOpQmoIKThhneAyqSLk9TSNKpCaTpZg/3YxzdPozq",
+	"AqyfQgc/duwjbJPhXCDYcb2GfiFm2aFupdbaPJv6pmed5LMVtrMfAI5pXdx26gNIUw9FS4iUj8noVHAj",
+	"WMYV06NVWh3mtmVlenRSw/5j/MkyBap4N69zqB1pjtoJmpWW7+ecX/SOjwZg3Qstkf3C1araiVmpRBXX",
+	"e61uL7mUFaZ9fgUrrsqpwLfx3iwVOdSpYhUqFV4V7ZZfKaNyQ3HZZIhkXEpgLWQ2KZCqY/oE8KRlzkBi",
+	"GYS6PlD0JdbnIEY2DYMg7fVY1dk77oHwM/8TutWhJqBsJARJXPsmlAHtDrQ69LQh9I3vf3JloIcQaTY5",
+	"i43OcgSlHhmR1Nld3u1jmQ0ABwt52M9ZIq1hk7jqSDMauHIk/IGdmQOFz/BFY9DWCGP6JpdQxuvnsaeB",
+	"6A1wuUZZJpRbZ0doQi8sDeMJ1KESShjTWcFYVTLFBvpYhJVNaOccKCzILCpspfI9sFj0hWRXA4Tznlcd",
+	"ZEfzkpGz1cTttRMRq6cApTx4+Lz20WdRLR+DhsiSk/Gwi/1t5+fBiQBWcwPvuHesPbZC3NyuxKsAOD0z",
+	"CcuAlC2eKNjzcMfmwnRFlgc5GwfgtRowVzj5ZzOGcT2WY9aEF1zXMKxrGDwKM22J5fT5Cdb61afuAC0E",
+	"X55RRqA5SKFmYsClsl/jPVvlamdoHaGjT2XN/vtAQLuvKpU02+3lIhvzLDFgZKA9oD16g9f52velZAnL",
+	"RM+qfnC7oaOBtOA8XGinsda4TF8YXKbTHIX5gNCLNsBaG75i2nB90i4xl7/CMTslPDJsg/MER14Z0hjd",
+	"p2pA4x3ULGMJtMO+paJwDhF0xj+tDt2e8Twc5ELQXBgKsjudwW/cR1ur+g4vH8x4LSu/nJ7DGujtVUf4",
+	"PR9vI4D3OiWDpfCAa17+F8FGitgrXpVRuy9NvkfPXybz4J5TIPHQ2Z+TAXBfLneEcSR7eNG8DIQfAjhK",
+	"sZdOsfV5YvvgmFkhy6WijGQunuSOp7jwvVKR2zdlu9YJ+jYmMJXO2QA4wn0DZbfPM97NqQebMzMUXclT",
+	"6KyV6rAOGJsks2uOQ61qLr67wjTwrNvfF0/yL2YqBJdxlVyIOwLrTOaZchs+On8aDJ4TsxtDnaZSHVr7",
+	"kEnDMnEoTQ5paD7K9YDnssvTdBIhdUYpSlEwYNo3PuYpnC7s/qCSAH/++nw4FMoZnh6x47sjMRJ199D2",
+	"SEGbepteCWAwdK8HYXnZ80Wpw6HBpuZgtHlfDIxIj4WpzwnP77ms5suMz3epuiAwUjs85aoraq0mkoFT",
+	"MWM/z4cbZmDlbKrHbTOW4CI07U/sB2OeKYBjbMJVDhSyAE2b3w7ssFHsBjCSX92zmq/PJew+lHZl7k1c",
+	"3vbAAGCkHYBv8RmKDCnDr0FzMQ3DimW4EQKOCGb6Iu3NzSw8W02XXHJkn5rcjf342mZU48cis1a2exDM",
+	"yzYsjF9LLH11KLCtGi4kYh3UWk+fuX+3D/nQbsP34AMzsuaou3gJg79iaaRxUKEIny1NG0+t+4D2Fx8O",
+	"7dYS3IhpApDq1Y3gr74eZZ5fRGRtrAAqfaJV3vcVsOHepbuHmxc/OmnXQGmtF5ILZ0Sr9kh1U8GzWquG",
+	"+KWwJTztvRFCLbwDVRG3h5ksVtJ9aOT3gs9m9zJ8mi++f0ivUu1skZvUzrid2kYdOq7mnlrqwmlD715r",
+	"s7HVXM5dGxlEIocFbm43ohoubnMzqrllbUQ1Wk9732fnR9viTvJynh1VpKyTQmtPzSeFfJXSKmCEcx21",
+	"q0/9cV6YGNp1xo+vzRDHIoO+WcY90kyXK2v1FBmYHWvzQLEEgT3lGiCRrOaKmVQmF3xumsZbLl/CPM3K",
+	"p+bLmtgJt9XcvN6qu31+5mfhnlqbS2tzaW0ufTnMpXXW8PKyhquZJKfMG+JWON/E4a4vnfSxHILv9Hhs",
+	"KTc566ZcDupsV6F6Kjo+8HJD4Jcg1VdOR5IGvJR8ZKD+LiwhaVI9Ftn8UMo1UEAh52pUGynQJlMUURUa",
+	"BvTFypGTS81rrg2BtSGwNgTWcZN1SvwLnxK/uFjLVWq9WNhcDrZHLqBxD0l/dA86Sx2OWSaPhaJRRgGO",
+	"Od6bIVDJhHX5QHhYlgIHAXG/dxUkwbDdRi1Mq+/SmM9daX7naQ3HDNKnwZ4ewG8Oaq2D2t3Hjw9qz2rR",
+	"CSRmwEM+UobLpBbVRJZpezNCHFc6ZyNYg1zrpMWUZj1rKjpE6hiAMWCO4S6oEOYCYyAkBiB4gDV6ZrlG",
+	"E7uQXZjggO12cHtn7ehcPoQFnEl3wOAUekxvl208E23MWfyipQSPtzmfnskBq86rD9B74lkBBO8IFzPr",
+	"R5Fg7ebyGFDfA7+p5X0u5e059IzA6VEaQa6BGkzmxl3GeJrqsSl8OYIj16M0ARj38BlMiUOey2OHlb25",
+	"WZE1h7u8QbP0UtPmXZ1lootzG/adwQhrrY1NAHYb8OzIijpTxUNBGHxDNhpW3oOS7/4uUh1r2RWs2dje",
+	"XCVDTfOFk3dZnlZQQrBp7VGABsRzFE2/4VLuEaLioZMjk9ADOdEnmTODZ1IO90VyKLK7Ks8mJ1m+KfyU",
+	"CWiBXNu9a7v3NEpuH+QEtluB5CnJzkDZXYhFjFv4NJWjvtzKCEEFowY4IUq96RC682w+1XYunriVpf4r",
+	"V7WI77FsxWIgPOQaxeGlmJUukFy2KOnonaUGci4v2YUamUMOHNIXYmQ+HAqF3aGJcDDesovMRhgO7HLl",
+	"aySB9qUwJiOCcFKOpAYcKiKoqbOHyGoqjeOqwiqHvh4bEiyJAFPTPtvz3uihUFPPcWgLAmjCCbcBR+dG",
+	"5sjK+jrk0AlqO+kWqTYCASdwbe3zw6x5HgBXZfIYfyvSXsEHMyPqHnGZPaLy7jOhLoBEKvSHf51uX8Oo",
+	"7dj27r1Ti7zlCfsf4sez1+Ln9gJkTw8uqxk5aDtYy1UwER7hTrzs2skkyeAYQj2raV29CmewTlddNQNz",
+	"yHNxdaA7MhVXj5tFDKPZ2Ly1dXP7xrXrzQbU4w9lJkyV3dp0dut3s+UfdKBKDzibgeon94SwrH2ztVG6",
+	"NkpPpSIhxYxixUc4997Ze4vnkE9lHdHVAzEF4XX+5mkuUBmduz6zPzElSjqOQIMR46nRVrulIlQt0rBY",
+	"93rQI5QJkxvs73FBqSA1DDKPveYaFozoZiI3r0chG+MU7XiB3y2dQuIJxnACUnAOCHPu2i5PU7BXnEGO",
+	"bJ12xuIdxABn1rRM3GuphMVWStkXagNsflwY8UdCDO1FRMcmAbFJ5XV2LzcFvSCENzDCTRgTACLlqNla",
+	"BXpRzo+senYJfW9TodUwGJmcmVGvJ93IAFTJ4VNgbtP/GNjbmHjSFSIRyU7xkEOIxHd498il9d1sZYJ3",
+	"+yJhSnd0MnGtW4DRBxywFNfduuagl8gKca1hbo4xNwzzFs9T/AR/YWfUjg6p2a0dUF0zgI+oK53DIiDB",
+	"44yxsC9Mfra6gdIvay9+/+ef/ac/+O1/++Hnv/z+Z3/+/Rf/8ZfNza3ta9dr1ITh1XytuXWz0YD/NFaN",
+	"qNtBX7bOPzGDMZ2lSEY4zZCOb242zi1vEXCUFvEpnIzW01oHFq/29KA25MaMdZbAMK9cuXJQiw5quYY/",
+	"v3rzejD/+AJ9wV13522cqo197LmemS4wLPK+BnPz4d5+LaqNsjSwUwIrpd7Vg6tXrlyxF81NuTS/9tbX",
+	"N7+x/c3G7938F9e//fbWO9ce3Hh063Fzv3YemeV9ODKLDJlvzpDvAuWlORIJyg0gE5IuOeBMkbXFs7Z4",
+	"VrR47I5EEmgBvbmOxTXTo8M+E094N3de6qnsndUpq1DLLE5W028C7v+cd7jDPMxGxAwS4CCaHLlPC7Ji",
+	"K4ucX86RrNvToEaNRmNechpHd6EUEn2w3ewtNqyzJk2bp/JYuCqpTINT/J0aH0or6VMuB1jBZXQq7JyX",
+	"ComubzSbG5vbU4VE9jVQ9r3z9ftvbL377Wvf3t/99r/Y/Nrmna39+19768bXtn8PKXiyMJXhbta4WYFJ",
+	"UTtu1rfrDQzcnElM2tGd1AcdbIR1//NZ+59hGiPWmTDYfOEhhz5iszokur9yAcHcnvvNRdhINEorcIxB",
+	"FoRUUFWglT43gYwKvxrwJ1A/aI2j6zefRTWiLIYb9XKsNTQAuyKAKcEdxp4QCX13I6pZf4L+gh7iQ3eZ",
+	"fdaQZ7kEG2wsk7xfa0F5m53qTiqAc73WqoGFoZXMtQtqIjBrF4qFHvxebXG53ZjLvN3NJPSUF8WT1+3E",
+	"wHdiILJDe7viy+ZN/y0lGovvtqDlGHrIAeidP2lD5aKDcN+yBqDUmcwnMIdwl+JqeO4w03YlgOhGDoQe",
+	"5dPPnted7iUePDIRKZ+Uhua+mX0yPJg8aiNTKHyEZQx+Yc/BwAT7rG2lf7tAacX9VPpS6bzA+6n4voQH",
+	"hN8H8+NvfDP4uHzLa8E35Zs1UXwmo1QkbXBAp+bCc/NMv0bz+vSX5WfOfj/15Os4l21inQOv5qwiHg/+",
+	"yQKeBMRawp+pbyJN/VQWwNASMgldcRpxH9WGo8oAU/iQVfoiiCQfBsS0ohALxRzITgOGfx+6AITs4uIj",
+	"MYQgDYdrVV7EIEZGZBiHsvLH2YaC6TRBtBoxZhD8r8hejMo66rT5C2tHHfOZ8hovWBcI0euNxmpdCDjc",
+	"yy2PWSvbtbJdK9svlbJ9VaNJ61jP2VoNTKHPltP6C1JXeNnVp12ei0OdTZ4t4+zdph9fDCjyWrisKlzO",
+	"JFvcYq4N+UtjvfOGPLHguMN3bob9SllntwEe8IHAzPOo4vgHdnTp+J/angYzo9wcvMgA2WpMmdA8ScA8",
+	"5OmjzA41l8JbQAP+JPwQ2mcHUpU+ixxBpO68L7qXSIGylm9fAPm2tp2+3LbTtOg9B1sq57k0uezOz3zd",
+	"xoYnLD9RrhSnr8cs1eqQeBhzrY8ASdQOz4gMECAyghbFP3s6Q0Z6KqGJXMFH5AtXfSJwMhT2ckr81w8U",
+	"NlgdjjKBrVeQIgzZRyM2GvqKFm5yHGyd7bKhlipnHWFHa9xP7CWOcg1fq+UqfkCdScPMqDOQeS6SA0Vl",
+	"qgOZKOBDsxOAuGBW3CPLG3aFBZcxrWA2Ej6hqhv7ZRfralz/lxJPcuBI22DvYNACXg+CSnbCNu3lJmIQ",
+	"t4BPbm3RR/a/OKnHIquzx1hdTfU73MDq7OCvXAVOs8EmggNTXPA8WE17eyglcrVG7+7frrM7cHX4cQnk",
+	"tQhi1H3AIq6zuJfpQYw1ULlGdrmxTITCoqPeKE2ZycUQx7Hruj0RsdkPFRBhYfFMC4vGYb9lGHhDhLae",
+	"GANEG2ww6JuLIeFrBzHQmWjjVzEz9kXsnh3YDWMHlIpebjcYjOGRyLpC5TKl+Y/VKE1jJntMadwVY27Y",
+	"QHAzylwxRIFa4sbMmdVzfXsYWF8e9pGQr7KfAwqX82BTw9Ty3P2gzvb8yWQdcShVEVekxGeBU5eXOHqr",
+	"aOweC54UNzwJOtweNngmMCHRosO8l9Czg1LdRgmBYxZM226I2rShEupCq5Mg2ZvwXGzYzVSLZriwo6qB",
+	"QiVBMMQdpvTYrhwW5bllnjOwvEx2evphpEId5n3cp7Bp50Ksi2HpkYno8VFqnwlYE1FNqNHAymwCnIjc",
+	"5wmfWOFeHo0V9vaCjWOe2SeAtN/LxfAdd7X942t4B/vPO/YuFe+wOyOmcVKN2CnJdCpCzPt2ayw7y51J",
+	"6ZXdGxZEuA4WxsXzphkvihqw5Wbgjcltf+83Jrf93d+Y+DK/NybEsrmPD3hj8tA9Yh6UPaq6KRrfOrsN",
+	"taHU2BIccLbd2ILp5A5UCbEHLp71l8om7YIVyP/xkZjEdXYvZ0qIxLC4Y/9EJKfi8QTmBD8uvxGUkXaE",
+	"J0Kb9ypHorzaA/7kPhyOwqXxfwPMlbWWaq3av/zOvzw4GDUajcZ7V35n2WMHctfJf80ykY8yNUN3Cr9C",
+	"Ne8bjKqGDrqj+nRuNsBBkwO7dd170F9+rFLl4lBkS9H/r+6EgRB1Yre5sdXYb14PGGIKdYf4OfTP7zyF",
+	"FXGAS6hQEY8in3+3LlddkaZWVG9SrY/9d3Nzyw4IOXLhg2ajGVR5Dq81aq1G/eb2ZvjhrWu11la9sb1V",
+	"+vBWrXWzfv1WVOtxCQ+6aecMDfq2+2yrSe76yP4V+HCAz3PN2spkbkF5aYOQgqyJZQd3qxHVRioc7yZl",
+	"QWikzeYN94EdZbPevLHtP7hVa23Xt69dt6sJgEKYSFhPTTA1dm5Ap/lM10JUpqkOH7/jzphp8KbNHuz6",
+	"Jeq3pDBLiIl1n+glcvtzKjBGRglALERLBC0hdIKAAZpPViD5X9QkWuEPZ4IPFlaBkrNyqAHkkI2s2xD0",
+	"iLCu62YEXdvVykgT+s/stTgXT/Kr8NcGPjB+vYVOYKyPRXYsxThuTbsH8Vt391l5tP7H1t/7+t7DB5Fr",
+	"rHHFBq6gYXOG9RpoNlw5BDy6MxH0VCp/8F07OEhsT7HaCPpznh7UsMsCaulNf5QneqwOas/iaPpLXAz7",
+	"VYEICTl5+whk9c774kAxljk6cV9B4cYIVCFT97XvD3dFPzymd4zxfYZSHdILdbVSCDPCxjo7Mjvovo/t",
+	"BFnjzBqzwNlq3Tz4ytptzaBhZfrVibf8gDZS7IdXfNHjqRHwyvbNMDCRY48zLmoXEFwIThyakOwmKApM",
+	"sTkKVoHTGhCNUgZdCtRfY91i7JRVbMuvMxqeRRiErp/uQTJ+Kax5caCg1Qxs+ySFPmBYg9Az32zQvVxT",
+	"lrcQ+zzt4dL5Aug8fJlUj32fkfWyOfvuiGc5dGgdqPid3W+1bz988ODu7f17Dx/s4ZRCUTS6IACOQ6g2",
+	"t1hMUfx6rnV7MOr24zrbNUeLj4k9EVX+8R680EP63Un+8R5NMe46fJ/5x2aHNfAj6eJFuUcLgtWZ5ylS",
+	"7HrKlkab8+b17ZIN2jiVDTojh0pGaA2+aTE3fQfKHoAWe3pQ4zmcvyqQGWiwKfyJA+rOOYBmF3NQaz09",
+	"qA2FSqQ6bCsxPrCGx7NnsCbFe07b/pVaHMXpOrN35syeD6wecqnwTNt/QTwX9/QGyESa8DOoXnuzZANA",
+	"jFzfwJKK2e6ejfd1Z36c+uu6MxU8pSCo/d+Yar3qrl4rngpmGggRVndf7HNzZO/+KoOmLNvkwQlsy7kO",
+	"S/KPut+U8KcSsPK3rhV+SiOq9WSaI8bNLPvpM/u1kqY//2lN+7T3dQeaRK4VoFOEDnskh0PyvDxArLsl",
+	"9I1Avw0ME68Av63W2rph5xVQc7s4zw6O9wxuB+2LVZjzYAevJdaZ2kbsHM7FizlJJM00iE1hxlSD/pkj",
+	"lo9lV4RIf673HGFFWQwpILI3yUcoZx0oUwY3sGeEGZGKLgD/jR1/JZqiBJWDTyPIEHrcgcrEUPC8dCPy",
+	"YHnuRoG3w0Nrjcf3dafO7vWqHu6Ck9iSzDoQPVSl/nlZCch+oGJ7W3hgm4z02Bc50+2s6IWO33o4sOn3",
+	"dGbv+7qD9rl1/bCTvXt0mFmXN2JGDwTrj1QCpIAwlxxyLr642rlkaGVxQA7gGflhAYy9Wwiez06ISMAr",
+	"OFC5Gw83DnTZk4xi13mE3qmzizUg4+9SughMYCuiRGFygwWME4u+CIRVrVUrDSPR1gKErxiDTFbAxAcK",
+	"Emkkr+Ej2Bh4mdJspBJNqabptS06C7dvRtduXMdXB8WOiTC7OTo87/ZhG2d6bEI4fnSdRgpi/HHX+uVJ",
+	"7Kx+OzkeY7JoYmw04ICybKQOlF+gOvsmYDzgZdlIgfPgw+LF3jIA5OumJ3FvNJ8VwO5BngLAezsbQcoq",
+	"rjLxkSqSRPbLBr2cZoqs0MqL9ChYCJg0euftFoL0WkH5vu6cdFtX031j9ScECJAzTeLW9V8FTJPW4aLw",
+	"C+ZMc1VlE0eDApz1YHqqLYOKOV7hnv7i8zfCGkvbYNUrWzLL0HKqMMLmrHtgl4XA/XQaTzDL5kz0qjvp",
+	"UcrVSWFf0knW8CcxSMrKyiSJpTWBuF+TEq6LsKAIC3QxQhHBcWWIbUPJYE466ixG6LIoBd4LvvoUj+fC",
+	"yvdC2V1A49V5S7DNxqndyLnyasppbK4snM7DPTxJKlmdsM4zXTKfl5X4royxxzMsY1n9BK9ctv513bmX",
+	"VEGMzp7sq3Zjrg7H5p4wz5fdn3WA7GRY898xhUGvrE+72GmShQPl3R/r69grC7pUyOWQLX6Cxa50Xljr",
+	"FeF4PVwLr7XwWpPQnhloKddDFHenEG7VQmqJkvEFQOa+8LXry8rDutcdB2JONXWHlKIofm1trwUQ53bf",
+	"lipdz78MC855G2QoNIQH2Sz3aXOz+Bjbl+mLrXKrNH54reA3c9c3NrfPqyRmRa/IV11A8Godqz692wCB",
+	"M5zTzoSm84LKVvzBHJkNqXp6rlfgjsfI3LM/uwiaq/IOe/73f/j8L/7gs4//qOb0Vxsv8pGCNuW7H919",
+	"cOfeg7dqs4WeeINP//a/T9+jOXOPxw9v393bq77Niw8/fv6Dn0zfY3P6Hnvv3rb3qBzH//j8b342fYOt",
+	"6Ru8uXvv/t07Vdd/8tfPP/oPL3714fQttqdvcXv3we279+Eu751ZDOBan1gTZ/fnGXJTX1baApwXLx5X",
+	"OMFYf0k17XDUgBV49vCKwTAFXsu56tRpTyMohQH8UoJpJciOlzm0/oyMqLOHmOiJvZokNF36gb0qshfA",
+	"3RBJf07im0ZWkfmubKagn09XsQcV4NfOVgBeWSfTFYDyX/m869vn/zy0wpc2pGlS8CTOL9l3U+3csqLD",
+	"wK2bq1eF0obQCmJSddNRAhnwc24u+KKxwrjZXiUn76d+beycUVy6iZybnS+merHELAjUq/Px/lG+WxMh",
+	"zR3OqgOPhm9AVNbnJQSd8H2pGcHeKE2nskp0tsEf62LjU8rV4QgNge/17YBH2VAb++dn/+ffPf9f//7F",
+	"n/7q+Uc/+u0H3w/Bx+HICyjHT/UhxCyQb7n22V/8+tO//9fP//Avn3/0t7UgupBkvAeL5sT5ImDzp9aC",
+	"efZPv/nhZ3/y8xcffvLUipxn4cUkg3CE4ahCbUFj2wBzKKrlGVcmJd0KDWO1Vu1rIk01wwdEbKJHGXLU",
+	"SMNwEJQ1ks449ZN5ri9SXPPzn774s39YKVVFt7pk1PZwL723PE1gEyGA4fS4hs2ZHZjyrujrFIG8vlOj",
+	"9YOpeu8MGxSwFFAdZ4Kn1Ih5wr6loUYXu94XsnGXoyc/L6bxYh8uxzXuDdR1QnSdELXqN0mg191rziXV",
+	"+/y4Il139SllNBORCnSIyrvyHcd2iGRiSPGtEuAS83kGbxtAi0PeFzJjuXhC9Cp0iLBUGJ9D18q8xY61",
+	"DN+NSWVywZOI5RpgFTqpsP9MtT5ioyH2K7mekVkT4w7cPjAxqmT74lW4o5VYpwcvb2/jkp1pe0dLefFc",
+	"BU78tA+/A6WBGAqXhsXuyZA369m5j8ENlBWb7i2Rn7Dj1tbE2pp4VayJtVS7vKKH1UVahUO+opOMlQgc",
+	"mMWnJeKbUqTJ0pjdOywODwThCwUxzkyAAMHqLLpnJsBKgPLo2AugmAkFgMzQTSwN/rtkO3BTBBGggBsJ",
+	"39z18Gy6Mol3QpPBRSSg4hslvH0RSKzJ3BworAr32CnuLnW2WzzSx2vtXXraF44PMwGtWFZnzK+w8Opi",
+	"nGl12Kab7rhSfCDYMvGBAryUsF1zAHw0ofnDMnEsxRhsKaRotaaUidhIpcJAUyOyExrGGUQOWieMSao2",
+	"3jOus90DZS2uQCos81Z4SYw171REHk+L6ThisVMw9t/lvaMzFlsFELMBctQhGjuKxDqrsDPtoRha+TVt",
+	"VVbUmr8L4rekhU/NQDscZvq4HM+Y1VFelm+C7MUdVbomUL7YlwyRhrHOkpNCJV5leR2HyueffvPDT3/9",
+	"J88//KPf/tufPP+jP3zx4z9+8e8/nKe1TtBXgS5aPZzyCKTLOpiyNn/WwZQ1d94/E0zQiEyYwIK5wJjM",
+	"1SGq7NXLURfWon7T9foR6woYRtSX7bU9e0DdgtJ3ZmBjJEHu2Y/7onskAGETkqMeSNTdazKsIlnBdzqr",
+	"mrb/nBblJfC6Vq2EFkw2tCkUTM2zw5KYfP6bP//0b/+4dgpViK902QmGPs94F3fE5mYUEOH+4wcfhwrm",
+	"Hz/40TxqXK876N1XVo8B+tX5C3c/r4tlvHvSl0u0ryX1qSGtgMw88A3BpzFwlpD6yZy7pD4diftCMb0H",
+	"UQATyNWA/bygch/3eW4FeUl8f8UgCTeIQvSbQczvMK3SCePsDP4fe6xHUG2A7VN4c3moeO5xoqeo06f0",
+	"ggvIlvEvOxNGsI8l6neHlekJ8+MI3wGZXnGtfXkzPQm44ZGAXWTHInxqNQ35S69HmNc1ek4q7XwY0N0s",
+	"vQQO9J5UPG2fj4pz3lbjJZGCn6TPEFwSCh/X7spaCZ6e6tuqQJN78VvO2V6g2+KSvXNLa4HM0QGqI5a6",
+	"wAhnEZb2qqnPkwDuUYknEIdFZySXA5FKJbAj2L2oC7BOgbZLTBqXpmFxBe433It8CSCoTt1rN+0RVIew",
+	"zhawOnXMKXA5LgBpqrwNVqlu9UdgnW67/OYBX2wCUsHtzNOWx5626bi643hk4PI5jUL2Fd6FX7zCEme5",
+	"w2NfY5UTgxOzrgU/0+6HSZy70XGKT9rk5IxWlW3bNT0bk5tQ5cwXHw7R/jYD07Z/NBpN2PvGYJasxjdS",
+	"rQ43/CdRLdMpIrVCf499KfJ20Mdp0sRADj181lI3dan34LZmYnIxaPNVio7tTF2yi8RT6yD5PBnBIM2Z",
+	"4JKv6egWlkysmbZLnvunlJck18O2Y4uDwOAymaGKdTy/iCIux3KpIjuQdc3t2o0qam5HpoQztIQYrVb7",
+	"V5+6Tb4QQMhL2bWAeMUFxNquv7wyutUP4aom9Ltug51b8Vyd7SomBsN8wmI8ZzEbqY4kbgGhcDNhLAOv",
+	"IXYB0esJpFoEXgkIYUjjQf0VRi+kYvlYe/IBrTxGKnAY9HTGgCnHVVRxmbt4Oh0cIp6iZ4NMATTXdOI4",
+	"IwBOxOQyTSlSw3PnYIWgpTJfkENwFV6AplCBPISVW2e2LudUYBXCyME4FJbgHPMQy9umjMQVzb9LLZBa",
+	"y/Z/NsbfOuj+qtcIucognblyoQuxIa8eicniUNLb9gcXGON5W0xOCvHYw7X76B6Dsa6NpssPhrrJx2Co",
+	"3Tzl+FDk2/eRl6ObiRxX6xKNrcoCCCLVlMYh4kOZg+nrMSZ3jsRkHr7A28CGeepMvFNFmU5GiFq4tLJ5",
+	"W0wuuw5s+WJopKSEJWy7m0bVb3sGfftAjGEWltO4dkxrhbtWuKdSuLCHGFdOyl2Ehj2xPXofZREzuR4a",
+	"YNKQ6vAiXLc5nc5O2K2bnL8YTc6n3K2n17DRyrlKICcR8ws4IEcJnCnIFwO/pvo+mRUk3W/QN2ckCCsY",
+	"/CQQ/VVXbdDDTuIRBLPCDbkg6vYAY+eAPgYjCaHHvnjlIjBBEDy4gUTxhyW8Y6r9X8gn5n6T6TGAq9oH",
+	"VdU4drXqSavVA2Tm4rPgmb6y5Onz//rvnn/8b579029+iEUmn/7mP774V3/+/MO//fTvfvDiT3/2/MO/",
+	"evHjnzjeFZidTqrtYJA9uuCSLpNH279GOGeIDxmgS0sSNK1bIZgsfBW+oLOWWtNEz42o5m5w8xoyOsP1",
+	"t25ee7Zc7CURyWjoIiS1qAbI38GciSdD0c3bWPcr7b71n8tMmOCXU1WlA54diRyhrV3h6Ec/fP5vvv/p",
+	"337w/KO/fP6f/6+aKyDt6nQ0AFjPP/7XL3786+cffWK/8uEevP0UlnbRInDrRgM746CSt/iBou6C9+Y2",
+	"yMlD5Z9NV+U8y0vvXwB1C54AG76j4qaCpu5AtE1fD1HueujusBfOfWT9EQpv2ZUy7Z4vKTr/OiMQF6vU",
+	"SjjxvK6WOJN7TNM4t17CTfMyTforUtsR/Re2QQPNblEjDzjQmR6jx55Kk7fwn3FPpiKOgJbayhzk6vVV",
+	"9SrnXULrZnHOD+M6e0seCyae8G6eTuAx+GND5ZOQvbD+9YGyfhXc7ut7Dx+AmsZHYM893M3xxdkRAXda",
+	"rrOCqsCwPtIjh51haAO3kK0lbNKHm0SAUG4Ptf9mIEGswkg4C5qPfJSCHyi6xtGgFfkGaLGHV4Omf2BW",
+	"A9vDDWiG4I69FoIWxvA7qQ7j1x3fGq4TdpDogcCeuFxj8kaaAxWDtIlLDXMAFtARPZ0BHiyoMjjkse/g",
+	"j/ko1236Dh5uN0xBKAd1jrf3vmEn4lv3974Fq84Durd35BswxIJlzr5tHa4Z8AnrCPbu/psbNyP4n+Z1",
+	"e6O33mjebGw1MORjrbQBNxEzYiC7OoWCuYzlvGNKhIt6XEAWCFovA3C3HJydjtZHUcCubPoC4OMLPIY+",
+	"iBH7F9Btu51lNx5uN55lfGJfUHfeF90cSC4IIB3uw5kZ2kvh1gfK9K1bq4RdvWZ96+bdrzYb8et0mGjd",
+	"GenrFnyQyENoVckES7XJ/VbG1ZWe+tx1nRQWLFq6474Ga7cMAKuANW+aTy9sa6mz3TTFqqzp7hd7O5nD",
+	"Eg745EDxrj0sTOY7gHdRWMI4RjCD7TASiYT9/h1y8YSYAj0Eg1QBPzaMEoQCnRupWCfjXQE2ryMth7pJ",
+	"no58l06mx3QKfSV2ZxIAPkAnDhAuHqiwSRAmGfeL7hXbZRcWxR9ielZv5phL41ZuPp0gHKWX3Kqzsil6",
+	"GpsLDcvvPF3UvTPPZMJxBT1A761mjxRRzKg2GKW5HPIsv2rVxIbzFs42IVbI1Vo1qwjqXXN8yimqevnV",
+	"XvRNnQ0uK1Zb8qq8veq0Tu0czEg8ISf2GMFAIpIS0rCOQGZYUJPr6rd1eHUCZRmp5gnZoFaa0+Y0K9rI",
+	"lZR71vZsdya5PVw3t27evN64Gc3l4aOnXH3qDtCzuaGp/ZBaPyPrt85iYXI54LkAu8NOxCgXCetlegDq",
+	"jppZffQJXNKizieDnlfUpUqPK/H/nFq6WKmxjsWsYzHrWMy5hV2WUpTrLMllV3uSfWJFMglzdMjH6Nqz",
+	"sUxTRgVnp4jWrJxMedhD6V6VJQm00lUUZ6sjQRT3nxcyeoxlD8D6eCzAr0YIQCK7UlAdkWjiVy64Ju2Z",
+	"AU3o6Y2sN+biTc6/RiAF64QZF8GY5bvfKRPiw1UmiCsNGD/kUlVUZcC0rBXkWkGuFeRaQa7ZSC9Vo94N",
+	"AtkUlOZpakW2LGD0V3Xpnp2gB1EkXoQifNO6bEqPMVpKQf5QFUaM5yyeFjAxYf/2uUH8CJeDCSPVFMyP",
+	"mNIZ82LdsStHRYtDDNdOI/26GLAe5Qy2Bw4uuEBhkqCdaxiZuwaxgAssY1FiIbMjGxkB6PQDnQmIy1YA",
+	"HhffwxNL8PUEoVxnu1RKIQ2w0ZURhgM4KYcvPA0MOKvbg/zGWrmvlftaua+V+1q5XzLQU6DKrEZ3gfzz",
+	"VeqAY28gWTOfNPX23jcof60wAe3gpjqTXDCdWTfTHkqXfAgyu2yY6cOMDwzTQ6GCNkJ52M9ZgXfawrxm",
+	"waDt0pWA1W+lA30ZeWApanPUiUD3GJoTcRhUE+BgjvwNMf81q+/uPhnqDIO9d2FCTlZ6dgRXadqK09nT",
+	"2QCkbEcqDtWG01yolWcy84EA69STMoiYVxeQxXdKZh24urzyXj1WkC/JZxbJ2minMLIvPFo15CMjLixY",
+	"lejZKFVhos6LUvVFmkSuRJ5TgfzSEat7YONbYwmBSaUhDrFM5JkUSURnO8+g8Mk+jOVaR/5JzCrgzFXa",
+	"VMBX2ylb27prW3dt665t3bWte6kaFmSvM3bP2bYNqBYq26kJi35O6dnsbpqxTr2dKQ2BcOhRzmQelk76",
+	"mBEotL4eQyqlqiEl0+NSN4q3JaXKr2/XgH5fDkYDaPskgSNVLg5FVnt2Ia0j+JHTGfYkN6MlYJuxOu1E",
+	"lTJVAPfVm9fLNXBl4Wdnx6qcEjtBIPDOQZqchptgbYdfikfcJ9a2oKSeo3+IGWTNxnqUJlTC/coZ5ZRh",
+	"vQiz3DO/TBXBc8M4e193oLMAjaJ9bo6+rjtIw4czB30J1mTHanVs3+ZmKidsf19nMdiAUGtll2Ng7f43",
+	"d+/dv3vHOQKZwDJ5yBhHLDZHcjgUSVz8njwnt2wTsO6V9e67XFmbPryeAuuEZAQFxz2ppOmLhIIj2UgZ",
+	"yk/PxP5L5Y8RhFCs6+LtYYi4Q2DFGbGLUwF1ti8UM6Nu306rceXXGNLPRoqBC2PNxZ1SAXlxU6hHq2d2",
+	"zkVSAZn0GOf8wjwRWL9aq7kZ1d7XHXBJrkU1WiQElMZfbIWyFOrR7Q7pc8PQAk7wxMBDAWW/7j5/9t65",
+	"WHUIl79IEH/N7ShXvzi1+9ZG36se4AQTCbzCYg3hTOExxlU8h6LU5etP7dhHgwuR0u4QhTyYEKgA7vSR",
+	"wNfFUqi8Lyb4C8rsQgjU2snYvEEgBIDlhqJOH4sM2jEgBoLAbuBshX3ZlBjOdZXgse+9joCsIyDrCMg6",
+	"ArJWhpfbtgzFsSDfnVl7qJlW5xwMQcEyJ8XnG9Ehb+d7UjejRqNBPah72iX9fHctx2sGfAIhe9YTY5Ex",
+	"wJuwqkmRxYstzdbIj4i1DIFHj4W9WdB3H7d8NAUaSXOoYRGuRLj0UyiTGaXpAtiQx/aNlwEOgcTONGpI",
+	"ncV0ImMmVTcdJWWCb1DQXibXzxFk5LEef7FxRvDLZqhla4E2bOueE47VPZBB7Kf0C18aVUoI43KQ+5hI",
+	"DsoY3m+U5qXoUfNGqEEaTkFMSXynnAMmsYvEiHisx6vARMAxXkeeLhdUAgRE4Zv4+gKsfKB4sBVbLzXu",
+	"1OVp2uHdI3P1qbeLoKduTs2lztgw08fSGkyIDhC7W8TuDfFGXzEEeXAYs0T0pBIYAso1KAyPmh0xF6dz",
+	"N4Z/UAe/TITKZT6JDhRGf6R18xAGUuYMTU4DPfAb4Mx0hRwiggTMZcI6k9LNv2KmQvJ0FiMmjoVyYNfu",
+	"PjzLpB1K4FTRw3Pt3/VAMV8lAmMYYkjM3YRCUS40VbdDfVfZSQBMWNR9HuMDwQlEL2d6BPcDcA7fMK8m",
+	"rHQloim8L7q5SODOIZ4HInOQI9flAxFBp/1WgyV84iDmrFR04hDz9ATPELzK1A2tL1kvzziWrrpQKwnd",
+	"HkQVKYd/Y5P19Sgz7stU6yORYOs/VQPUWfzW3X1WBuOjJ5iYID9lHr6Ef2eeJJkwoIknVDiEqAJUIOD9",
+	"3l4PTYrgJgWuGEu5cSsGQBSqQCvJRC4zmmWsnr3WAKQIM1XsO8y07hWlCwOpRrmd+lEGAT4IB+J11HbK",
+	"cz/8Q5Gz7c1bHoshE9hym/eF3Wd4rzq77R9beibEs8BUsnJjmIskYuKJ/Zc3xNxx3QOEV0CXACASML6a",
+	"16E8y7iiLK3SiX0sYjLgcR6h3WTAGqsCZ9jnR+I2PWVldIY9WK0H+gRchitXr5Ssi9rTg9rAHMrkoNZi",
+	"B9aDvdZsbjYPahE7IDWN39y5e//eNx7fOag9q86bLarBWhUXgAZ55kovJ3JcE7IXlCT+Ttunv7JiX7mD",
+	"/suh2EV3hOEFCBAEBNNdIY+9QT9xspCONffrFGh4F2uo1PDDUSeV3RKGlMiORbIB4QN3cGuh0+bQnk72",
+	"0qy4Lbw0nrNr1k9z17cKrmZQawNrEpscEZ/K8FIEiLOnz9+Xq7PbDr3KSjKeJFZ7qYQEcsJGIMrjsoJw",
+	"71CRHdkTqejm7qYrC6N9fvimTHOgAjjxxw90Xv59lW8XxB+XhlHWr5pPt9y4adZXcVT8bl47K5cPEO+B",
+	"45BRHWs1Dw0ebXsIEZiYyjmBqB04YWRYXu5XcCkXpkKQXaV04hxxdhsC6hXjLRmOXiKARW2KMhs7zMhj",
+	"L4N1BxKO8RTEU1BPLg07UnqsdphIjZiB1ltKSkaENKYRBC8qgNuiRqMBgTJqmK5qpxqpL4Pkeu/iktLX",
+	"m5tb21ENkF28TXaG2ArNNsz8STHywolcC62XAPhul+gUUutcJZXIuBllC9CxdxWj30A1DJb/84n1lQcu",
+	"tco71s2vDEjfdfefOfz/zC0LmphVLAu/VutDermWhZv4ueC6q53DebUSdksIA8wwE8JmxfYQV2zV50X0",
+	"qmc9F5EZrersXs4ONWDvztbDRfZTxOjMjkVG3ssoO4aYIGfdjJv+zoGqtD28eLj6lP7VlsmzGAE8+3rM",
+	"ehxCmJIMEiwVgL5rEAz2Igg2HagNFltLC2gDEVETCXwQ05QeiCA5rioG7+lrZIrsk89JuwgmBZ6wkCa4",
+	"X53FkDEB5N8DxVgsBlymOAKcaB+ZJHYevFOL0FFDuQzOnqQSPvt1MTLNZF5nuzlLBTc5mGTSMCVEIpId",
+	"ZuyDeAoPtYMAs8sOgNbPTk7JZ0RyDkIjBkJGoguw+63OvollD0HxoS/GqLNdrFmb01iEC0KhQpkzKH+w",
+	"Y3ot7os0id0KWnPu9R1mNBp/1gAtOsCwwBDiq3bob+K43fIDmULOJy3GcShBV74cCINrjANz/8bUlAdf",
+	"1qO8qwfkaafaOCRc0ZVDCZVu9MNcPIHAOWOkpgT2YZXCwFhTh0OVaWkjiSeIeugb2zzXZYxfGbdZgwQo",
+	"7IPgYQYLKu39BjwRbNxHeGhYa6c7M66Km7aVzttG8AzqIUtPIBBaRosLz+oIoViS6eHQ7gmjcRhKw9bt",
+	"ckX6WEBgFoqo+rRlih12oByks5UcVKXp5AqgXMOLFxkEmYPrYCp262wXqZ2MU5v554lli2U906CyJHhq",
+	"rdr37GsavgIHFunpc+fBWvHpiw152mUu4k3KYE1FtcZKPR3Ijj3P3r5Y1c5Z7GiULIlFzOG09ec4DkOe",
+	"9wu/obhlbfp0nr6x6JWIIVyEmFj7D5eMAKkKAY0FAFDhhX0FYEecr0sPRsZCZAvEFU4FDMFj6fd0hn0x",
+	"QD3h88vwEc/zTHYgBWw/74hDqcwcNAwwQsWTvILvwKFiUNcSQRez12ReumX8u3HE4q/a/2zY//xvMaH3",
+	"887rOGbFuHWiMj3s+3JxmUe+uILJgZ0FlomBPsYWGpognwp3+ZiB4AptNun7iWByitpxeoAdg7WcsSHH",
+	"cYB0MsGPICfvqgLsa1kLHlwCR3LRKIgE/GSi9T7UxshOKnagfoCy55vzwDr+WYRTq0FGlko0e6ctiO2v",
+	"Bd7l2Q6wSU+VjOFAEnNaWVhNWlQlIFE0zC8QewMlkRciU2b1iTGWenUih55rrj7Ff8wLpWBJWs4PD1QM",
+	"nnfsCFMkyGbrwlLVJ/ngWMXkGFEMlSxR0VhBmYJindr3UBa+5oMyUcCyAiVcg5FBXzdisb2HlcMYTIlY",
+	"nEh1mPP0qI3fQGhlLLp9nrf1UCi4H8VaXgf3uDPBONZAK3a7L5UwNLLX4uef/Oz5R5/YC7Ajxf7Ld0bY",
+	"P377+7/47Bf/I369znbVhDnX1b2sVQVOnrp6Lj1mPElM8aIwBlfDBhWMjuFG5qaITNUhjjAY5hPWFWnq",
+	"eJNCXic/Pz4ajnMEYRo7D2NSL3aYAto8eRD6QhXjIkKZHpsIFawDHcYAjKu0lBnq1eDFnPqCHk37D1dn",
+	"h6O1kwrcUHGBcBUXr4opn4WcRCygJHKMRK/7J8JIvglKGhOGOW5WbPcsRc2C+tDIAdhAhATDC34CxRNJ",
+	"NEa7pVBnwRBFB9GEraZANEb6EvpMqyIT9wZnUpkrhSZOJpYhlhg3QcQUA200tW/ce/T8F//lxYefrJzq",
+	"w3d8SQGKqTEs9j/K4rQPhtXhaB2nWMcpTmdr4K4LOF26xUE/h5AFCZ25QYr70uSl/b/Oci4UD6vkOt3c",
+	"ry33y011OkUbHKbzyXquap6XzORFccLSFltdw8Nl95LaFyncdwqluz5Ilx7zowhU6SRZK7jk7J1r5K/i",
+	"5CyDc7tfUKFCPKoSkBZxdapCea6jJQo4VcNAp3NVyAepBKmNd6HVY+M+fRaHrK3Nhm/HJZhYH6OD2oc+",
+	"INwgC2fJ6zghhIbnx+PefmEExxmCY+suyssXBR5CFzLvgVhAN8iBPY15mYV63J+cNSQWCglxLNSCFovH",
+	"Ih9lCmMj+FPWEX1JcDXY2sBiiH7HEbRSOYMg8iDU9KtcYx8/dJDU2V4OzNGlHvaiVW2ssyPfJ4ZdF9Ic",
+	"qEQr0WLjvgb6Bmzhs/KHvG/0+X1lAg0Y8bAO1IG6cgVieEqqw/qVK75y2o8fYjNU9IFPxbeY7bTX41aA",
+	"aegej+zM2DuZ4Qi7OktoIDQEKtNxA2DxmEMfSXAZ1uVwF3OiHqkO7x6xkcplCl8dQ8ULNXHSTOVyIDwA",
+	"Dj7uLa2EfdZdmoxMsCMxxD5DA1Ud1C+pEhou9KLYpxRfTzcRuhd+DQedQ91R3Jd2o07qPSGStr0MYnNu",
+	"/e2yHyjfbcpzH6E5UDHNEP60faiViFvYS4uJnzBwagbmKpTBxEVF2UAa404IZIx82yItLswGEV17zHWd",
+	"Chbj4YghvxJscziIGNibhJVlfTEwIj0WZgeZVGKivg57jGRW9BLFWNJUv0I08zwVWW7/OhT5gYIuH7fL",
+	"wtsVLNK+3n7c146c033Y8mekGDWAx/kafRZbBRBTbZCjOB94Yvmq6NijUZridplVfzxN9fiu3ZbfsHrV",
+	"JdOnEfKnWp/ggqgsRdwiYdwVJYcLYtoduhNEMGER8BIFqKBFc2Szsb05B2wCVr6kZQf8yX2hDvN+rdW8",
+	"ad8ttyK91qr9y+80Nm6997QRNW8++52K3sWoyjga8CdyMBoERhFiPlSPBvrFSqNJRI8DJkOz0YhqdDcH",
+	"dnRSDUJ5OHsI6mWFLKCMY6+3J7aDSQ+nbatRPUh7cfUYwxFuheNrLDM+wBUp9mjeF0Ywe5mBUQ1TaITA",
+	"vVQ1LnhCOC5C1zih/sE+cN9e+gxGfw8v2iyGDKz8EFrNJ7CdesCUffL4ZcCfv1/Bqg+ZBXs48Ys59PoR",
+	"pIeshJ6zaV6lzpQC0MR9Yo/PYJgTtkmAPuZ2zQrgW+0jYS0jSGtswJEuMLgqLrxRb25ubV+7/u1ZTnWl",
+	"c9mjV6tFi3nlC7SxNh8OsRjQDAz80Wg0A9yU2vOPfvTbD77/4sOPn//gJ7Vp3F0CS9kMQFLwX3bkzc1G",
+	"s91ofu2tr29+Y/ubjd+7+S+uf/vtrXeuPbjx6Nbj5n6tBIr1LKrB1eI4b5Nsg/rYnA+GJ86EAx3DCakD",
+	"H8MMUAuKzLO1E8HJelOcTMKOZ6ZsGq7ht15lAPJRmtKqBf4FfbBaRO9kzEmpOnbirz6lfyyF0IL0OSGs",
+	"h/25VX1xaCIC9xwKZ7q7y5cLCmZAoXSfmyCyYbzXYr1pvNrX83cEYEdic8GBQskeUcOCCzDQswpNsAMf",
+	"x0aPsq6ICwsRK7kxI8ziYgJin7kviqWA4kMjdKVVKkE7BGhRqFtyqV4grMUSLMVEmsqhkYglcq9XblCw",
+	"zoADWIlCBBgaFQSJ3IvB0YXENZRsQBO7B+KAoBXbbDQc+d61J0+8CyvLHqzzzw4UY75WvQP1TlBzT+7a",
+	"hsOHwTIRu3Tes8NSL8GzVBKqsGtOpTWhIocYVIubdBZsp4iIfd0Yg6cqv19KuCo4E1M18hGWGthJEwlL",
+	"5ZEoYFVmEtkuQf7/T7JJOxup37X2ThyF80TqcidcDNq11tOB6jhCha603LXJ7+HgV49c4XXWfIhWzoDP",
+	"GEy34UXcq1HFBL7P7KvMMX5omkqWD2m4jtap4MpZOqdoCwC5BM7YgCtuzdbW09ox+jT0BXk8VsQgLAyI",
+	"Mi8pk06zWGN8Nyt/7bbatQZDo9FobsD/7TcCa6cn1aHIhpkEILjudcGTXo9vbfW6SW/rRi2qHQpl11Rn",
+	"7z6+j1BxKe+ItBgwTc/XtMnv6LGC2TM5V12Bo0J7lmc5jmOO1eUB3noSnZz3wIgbaLW74hvjVfdXH6R4",
+	"gmoLX7Sf58PW1avhmrRuNW5t2SnJ9Gj4NhiIT5+1nvoH/O6BfwCi3sAPTxgJ1D0AvEnmAPVMxXxEtTwb",
+	"qa49jru0GxpR7VhkBnf4NihOpY9HpZ1TYPz9nh5RmQ7VNAjFTB/BxcnIu36t1+w2ej0Bzg0ECqw1Rjiq",
+	"epYFArTnciYanWc4FedW/bHYQ3D6AGziafxD+OU0WcZ3cLJbzfeYW58Wq9pmJ9NjuPVrnMoGRznSGxnA",
+	"Ez6bcUwzb4XxSeYxtbRBGy/v9stcGuvSl3Xpy6pI8mCLo4p1popLyFn7CsoMoZdyDIX9g8DGJ6tnhZIY",
+	"KEMNaYWq7fZdOMImyAMWZrZL5QWYklgYCMcBpKq1bK3R3Ww0AoLMOntQmE1HYpjXWZxqYyZF42TxNEeP",
+	"QlB+lBJ03Z1B4rDF+IoVkBH2cZChzGFSRylHaHr3VxDOpUZtDCtA72eecd9gSyPriIl22RN8BWibtf4A",
+	"9VZYncvtqw8z3eGddOLe5LsjnQtTQeqHq3QfUTnPoVwRMqldc7y8XLTP9pxC51yWeBKoCkyi3cchuDoW",
+	"Ftv9LlRXJ4AZX3vrjebNxhYQLgFEtFVgIk3h4rLGQV4nuNwuIqge2IKIpoYMTdY0Lq6nXVOLai/+7P94",
+	"/p//c/XFwSDdfbbOyiRSmvzFSqn6jBY54ldVL621xlnopOz/cw82DrGcQjeApD8/rpEwRGtQYaQiFxU1",
+	"KBAk8RmD0nUUGPDsHtOQB/sQZoEIADsSE98dAcDyniQJh48hHByFAWhQDArNPk/mRTZwVsregTs8KL3e",
+	"UsWfHfm9NiU55jeqLgTPlt/DTIcVOD6jQjwL854oE7PwgT7LMtMiO53yCfMrPoHl/p5Ot8yrjcG51HNz",
+	"dte34bY+hbdkns41D1AUqLSoO6wzYZSuwAUuRZLqDDI/mKYFNEjIwAZ8VvVSNpJoV155kDHscay1mmdE",
+	"FcP7LA8oRhAm5TVYVx5dIoM3LECFcNM91hkZqYQxTHfeF+Vy+fJ6LXYQoupSIox9EldGBGFSqOo2Xa4C",
+	"ig3oiA2fdlFwrGXRbwS5DCeI/B2oNuJJ6Sqq/ECEIUoKg9wo1a2U7nz1KbT5ZUF91ZBPgFu9IO8nXBtT",
+	"jaF2Ni1zCq0yX4ss5mldGkKhz5US6crdDxWp+qlV1Jix98AVVU93aDDLPv1dI7J7d5bqv9hzu+eNydy6",
+	"0BWZUcLFD9lRTpyLmeqF21SgUOJvNEJgX2D5WpVO8GBBM3pjixDuL08ZfgF7XcKVWqXVZa0iX2bDS2n2",
+	"57a6LK8WF/e7zIP+wyyaAWUZPotphQEyEpmRCwsByplH53BAgPuBdunJNPV4Fo6fzRm9zgI4UFZmUwXp",
+	"HeGoiqRW9StXQvKM8qB6RYbWCRJf4Qefxr7UJ4beeDf+kh7EcIPV4QcKaqGh2Jf0K1ZHYu5W5gUumW+d",
+	"xsCSocpYxw5JfC7h44G+xlk8WE2LCX7QFyTUDlT4htAfHb4xmAdE2okFtMBl60DYXuNQmCrVIfNCJwom",
+	"PXO4gq+zQyjjHQ3hJY/EBMuLrcVyoFy1rZ/LIzGhWmNudybz9k6ciWHKu6LABqD6WNejbdfzNkl+u5IK",
+	"XZvCswkQnqFbvBDUcclVktTMXuEwIXrDPA2BY9jXsFmDKmiAqpaKwfih94MUsjUWS/3j9s4yL9ruc35I",
+	"FdNAi4YjM0LlLbv6aPVlIwW8jc5AHNcP1F04QIR4APWwMvd2KG6aXbi5tzpHQ4pDRyG/ANXgSrPjyVoB",
+	"EiLXRPyyzw+NXx7B8zYynZiYIC4O1KFmuT4EpD7X4ZLmIgsAAoL2lSI3lmp9ZEcM+I80sXIgikmdfvc8",
+	"LGcpCILdZNpr6cqpkVIJbplTGK8acDU5UPRDKhS36zUUeghQQg6qkA5HRNXl08Y24FCqhHBBr1x5k8t0",
+	"lAmDEgdFGVRRlrh84LjZE2gczjlJQuRjbjGl3SGLwL4ZqTybQJ2sx7Xw8YGMCntIKBXAxkIltHGYkYeK",
+	"56NMMJ7mfT06dPfAG1M5diHXILQCEhxqZ9CwVwnUiwSUQlDpHx0o/D7oZtje3IQNFpMAj+0uG6b29lPi",
+	"F2eBzgCiatpXEw45RDzJYSt3BPUVSKLeCbWAh/AAaCUC74gduFLsMvaAilFRgIIK6wTP5JKAH8GSAxSF",
+	"ID1P/krrRlQ4Q1h/TUuG5W4DLlOrrGnSa62nzyoQGexnOk0qH9BsNJrhM6ae4KbZPiSsf2207YXtZi18",
+	"NlXR7gPxLBAAbTRubjSarNlobTZcla3OHhDBLOYlMA/uPvv1n7z44GcvPvz4+b/6aOPTX//li7/52fM/",
+	"+sBaS07M2lGN7HNHm7X3VqgzCBf7ktM6IC6QQbgoNiAnslVMMc0wsi0mPijqCIi/87Qgb3/xJ7/69O9+",
+	"9emvf/38xz///Jc/++0H/+m33/93L/76py9+/MfPf/xXz//sgxJs6GgTq2uDGcC1n+HpdbUJZ83ilE7W",
+	"OzwRSxcYlA3GV7zAYF0vcEm+DuynidPVFTbxKWOA83I9Qb/hvFoBssW75PrMRHJCuxDYBgrjk3X7WhuB",
+	"yMuYCTJVAT2ySezBOFBDLVWeCmNKrIDTg2CYyirdbYdY+JROBAZVlBCJgSAn8WfH7DUjBDgW49cRRsre",
+	"+EAFrkaJVGWOw5MJxF+QWIHrDOqw8NhZMcVP0UpzxbkQC0UDo+iOJACmHOkSwavKxEACkRdVQISPohdz",
+	"yO1QXUUlq3GL5sZB1YMH1Bnlrr5Z5tLqqBgKYWM7Z+0E+/z8dQhN7baic4Bgfk2dPcDJhSulMjnZIBss",
+	"tsIjb1ujCLoG7fiNu9H1RsS2r0VsqxGx5jV43QZz1ip1IzqkLbyRievssZ8E8pSHfIa+0hrKB4r5GYol",
+	"2dnk8zC4W0QY5e5+A40Y3JnYYTEosABdPaAps/4GmHAFLLm1bJOMjxXuVLwjfA8AY9yQbZ4CSbvzgshW",
+	"h5ymxD1lfUbXKsodOn3zmp8WawxmgJ++rzUY+PguxrcbBhQxZNTAzNKcE1TlDhjOZPIOuFSAM443Iiud",
+	"ThXsxXqxp3pSSdMXABcHH/CO0tmAp5W7LCh7p2fRXNNU2jsEu4428exWAdMZ3ZIEMVBzfiQUiwf8STsh",
+	"bsjYzRLVNMPkwlBYbOdUj/I23tf/0k5k6PMkMPHuHas3Nvnz5ScHbkB9wJ/ccV/sFB/TEB7TCCiTb0eQ",
+	"yiMxlkYEM+GnubVg9uwv5x6+A3UBIQT0/x46MmHqDb5yBdwYapGmxi1hKrpfIQhm/0HOKJ5PWi8oUaUm",
+	"WInwjFCj23JdFyTNKXDipojSSTxzDeXonRWzFbYtgDMFP6b25VAhuL6D4gSDH0b+t+f09g3X9giFS1H5",
+	"COh0XuIpeLsxDyNtqOpQbRBpbbHuEM2x24ZJkDIEx+s3cqlvQlQdQ7QqFgzVz7UfQgm4l+egDgGQ0a2G",
+	"vS7gqp2aJrv+EQo8/2AQraXHyqKrnQPjBc2ZX9ISpLG7r39h4JYINU9osRBLi1DzOGTvkm31Ej3jUBaW",
+	"K9jnuKloD7bKF0LdhxdRtdb1RlQLhUStdfPmzc2SM2u/Jq/08//5By9+/fFnP/3F57/4i2X91WINS77w",
+	"PvjCrUbjq42bLSjP81Xg6IqXhTM2MU/5vmC3Fku60qwEl9E9XBoWjIJwrJv7zW3sw/BjxauVrrVuPSuF",
+	"HZabk6lXPatLD7vzi+nLV7njN14dd7zCGQHTjoxoq+FxItb++do/B/wdhLJ0XnHZQ0dDxzdAYsI+Eea8",
+	"nXZ3XuY57bcDBOWKaoM56AjW4Qpsw5CXfbrgLipYpsCVwVA1UoSLpI3jE6ZkX0YhOVNQCBTSc1mNX2dY",
+	"P8Ga9pNtHzfALt1xSKq1Q027VSxahJCmwHrLRJ5JUdy6QbZFKf+CIEI68JblbIGiAzmKiKpVh07yuK/x",
+	"nTAfUuRYpqubHMT16Qtb76pkOqp/etPDF+lWRM7tlrRa7L0weL5ZyOwt0NG9EBinMwG0b7tlVrhhCbCC",
+	"SlWCh5xKB9xVyWV3NrhKzmuXXMnpaDIqylTW/QFftv4AgsbC41FZR32O9aNz1dDTEyBfH0wBv6zoW11e",
+	"GdgqVuK68uuSEVrL6tcV47o82lRt1ZlqwcKdboTBvvL5vTB3nQVBvy0C//pICmSbhGgTGBQAcxJDJQb9",
+	"3h9caxJATcAEwh5UIsW0CjEIKfgPnZsFrbxULB+7ZAiwniBZy7xOmD16rZnTOPNqc0c6p4K0eMlqvDJy",
+	"DKvxIs5JCZ9B397RaqGzuCcPlfUHR3a79AVPYOKeWlG8cRsWfHaD3KH2pWJTVEFnFEiwlyhZvmwKUR4q",
+	"Wht3/N0BXnzwrRtQVQtqz1yy0ZkgDYjRKRggc5jXsZvaA8vZM0+gNJlIhMolT03Ecq1dD5z1lGQmjIt7",
+	"qlGazp7Yt0ReHNfzx4YgeDWMwFQZ38UgQ9CSmyXQEj9imNZDkT88Fhl0n8Ns7XNzVIugWxE6B7F9ForR",
+	"qaHRShSSIBmcqrbutWEAZ7OfaeZObK2FRTu9Tv+ynSNgKNZhCr+EfX4Rh2o+tthYdKD6vmiScMRdew5X",
+	"GMUqpTRwcJ5ccGTd/xwCk5ScZH67IjQU3KE4o5CMJzTZOtt9dM+3qULRoZUxUtXZNwEmfciNGessMZgt",
+	"Ro0MXa9B4hjFgK+BTjRl6veLoZeqJ4ENDKfBpTsyPfYl1lBmq8OpwAjCa/HX8nz4UKWTOGLxHh+IPZmL",
+	"393LM9nN49frzJ5Ktn9/DxjAdOYwozkbZvoJNGLG+4/f3du/e6f96PHDb927uxcHMF/xtzbe1NmYZ4lI",
+	"Nh5lOtct1s/zoYldLQOyWcXt9te0yXG527QcBaf7nuiOMhHv4KxQDiu4unyZo9Ki2ksqbZ2Qnwuuj3Bs",
+	"VeFSe0I1ml/gR0NTMdMD17hW3lBuy7jJtsM1HLOle6K78abIu/0NO6eY832YyUOp4nI2zsEnb7GYBl3v",
+	"ZtqYtrHXRVjRYc1Vv6Xj2w8f77UfPr731r0He5Rh7unMPr0Mqwdrr4SE3YTGB2aNd0kaUT4aypw9orOb",
+	"AppJZ6VC4AszbTEe3jp91ZZJKopi6AIjg94nmnPZgD9p9/UoM7HL4Ha58SSqQtkXcqUzdrkSaazsgeg6",
+	"0pE5ZBQ6U3W2iz8u04s1vD0a0Ir5OB4iWhawbvYznCu7gSkMJJIN+yWWnRObQQtKcbESasPkmeADWAyH",
+	"j6Z7bLsRIiBRS8cb3MhuWccbDZzwSDfqDm5fj5nSbCxVosdUouTfdG7Nbqj6T8uyTg8BeZtlopuzvs6M",
+	"YB3AWZ7YQ2R/WtLCGLZbXc9eapRtbbzsF35nRNl0Engg1VbwUvZLajTwZ5dwVtaRxS+HAWg1s8wJJ2fK",
+	"rZJqWQNwOOqksluNPNLRyaTdmeRWBmw3bl1/doJdGIZiBnbsi7lgg1iMSiCzlQpuRJ3tvXv79t29Pfba",
+	"5uugj97cvXf/7h322tbrwJOQiqIizX1HJUJ9PUqTdibybBKz4SgPak6A+UGqXGP55ndHYiQiloxEUCbk",
+	"WRjg2zrcp52IlE/aFK1BWwK/gOv8F64lh661+hV/BqZmTOkszHEBespoSIblY8hOAYAqle9YedDn2SAV",
+	"xrS8mbLZaMB0uEQU1cgEoKgwf1j5htVDcDPQtuIJ7+YpAcHSPDvuDscvFP4eGqXsz/CKGKV3jIk6sk7c",
+	"OgXEFnBFxsGxp4QhLlmwErKoMALr25T62wgPHQlXtcsPHuqciqeMVF1nHtHik4WDbw+rEE9PUtHkWAxz",
+	"zA0lGrv6GHqJJiL3JixMhbcfyIKl5lAqgKZeK7q3x6wNt6R9O2D7oCnfJ4KRVBZ4u3DLIyGGBg0RtxA0",
+	"lOKJfhEUVHP1RZp4/o+AkQP6MLDms6503ra/Q9O8nH3iLMmkHbmb47m3IvoNadp4RWXbEqbZSQGfPq/p",
+	"qlBCzNQAQdqvGpbl2uPgnTGCwS0AaKvR6AForl2o+s/+b4IyC8WHD376dObpIDHBkoL7LfNCOyAmJlg8",
+	"fJpX+V8/+uzvfvz5r/7wxZ/+auaFCJjozO/jTKOFb3TKtThpFTZPOeqlzTjcxaubxouV9x2t1nika/vu",
+	"TPVLeRnqFlVRycwD6OPqMJ9Q88N6KZeDOcbbBrRiLzDheLfvdKXVhw4Vlcbp+Qi1q0MPWnPrLLZeYuyA",
+	"8ikxjpru0cO9MlkVPiQmzHNEI3KQ8VTQQ+OAFmbs7kBU/hllzns961fDwDDzxvY89AFxtKqiCt5qrMk0",
+	"afwC9Xe2up58rMuS9aGalawI/QSMBhiFhFKpUN7SiyD6erXsddZirdVsbG+eWcZGyz1o6/zV0jdqz95b",
+	"WcS/YXf2ZYdATsT2FrA1g/jDqdcCb7rduBXc1IFzk97FfUJduyVzsRwL2e9LY09BaHcWPQJGWw+FrDDn",
+	"vwA/6KkWMoAQPyOwXmmdV4MQJ9d1HS/556FPIbLvgUkaWKF6StVaHT65uXXz5vXGzWerqGC48/x64QDW",
+	"CEMhQWcX1ZwEnjl63o5EhiWjjHfSiWtCJakWo/L0XY8jRRWKQYxhZETbgV3EUXAplvBin6crU4kAvHsD",
+	"kKFFwl4Djf+7yLV1MGo0Nq8DAwWCLcSvR1Nwybyby+MCYcm6x4jxU5AL3VNTj2TxV7EviZkh74qIxf+/",
+	"b30LPnl3/82Nm9OPsDbJWDPx3RFPCfQcO0mtBeHvap9MsB+dlKsj6Mm18o6giersUcq7wk4B9btywl13",
+	"+OjiyZATMIubSfdaWLhdgpIiD5znzl0vvzY1NsLwTAwfFwzN1gYbBqNpwRZxNVcRBVYgqYhYObFji45d",
+	"77c1LjOuTEqITfsBDWKx4NCbBRRLNGqPJuQ6F6H0XEP9dCXHj0+8lGl+dopYiuvkw42wINhBYwANhr+O",
+	"/VRDt1yxxe3Uzc6966ik3zljFRgz3CrIwvqiGBSuJBbRt+2BdShBQehKlMKQAXcrYAWV7uIKTOZfH7Tb",
+	"2ct3SocbaufD8BNOkbHvFT//5K8//4f//cWPfxKfnkZpmIlEdvMSlVKfD4dCOSPc0eZVBIj2hEr2BmfH",
+	"sjklT1LlOF8aa1K3r40dDe3DsskfnKnOBFtSYAMSMBPm3vHEhza/O8e1Vu17fTfNprBFayh4i9ckkJtn",
+	"JxA8Boel1qql+lCqDbgjGlNULPi0BInhzlFr/uGSpnS6wjdZMBz7zGHKsU2hPGVWMJb1VnjPgjDnxe//",
+	"/LP/9AfP/+H/+e0H//b5J3/9/MO/+qff/PDzX37y/KMfvPjTX/32v/zR84/+w0mkl0hFZ83SicnFoM0R",
+	"yahyOR8Vysk1Blfqt+rRLlKZq48SEqDtYpzg6jyjB4PmAv92pf0Y6J9pf39aGZUWmbYnbcud5V5pwWZc",
+	"IVd7cT0mCMWfTZiVH2VSqwpKDeOIXwH5DN/p9oPaLMnTP37w8Wd/8etP//5fP//Dv3z+0d/+4wc/wl38",
+	"2//2w89/+f3P/vz7L/7jL3Ee/+k3P/zsT37+4sNPivnMpMZU4TWg7UJE5Cr+p0yP8gDDvkTPCtqIHFau",
+	"2jk/EsUP7Xc4ely8G7WoNhbysJ/XWptWUlYyS9WAC8xqlFqrBlIadOicTPyzqAa5teSkaZ2eu+Vn6oz8",
+	"V9XDXnFbLvZUcQZce34WanhH0Eh7b939uvZ2CzYrHlg83q2dYR1Z3EnknNKlosIuZHmxYWEgqEUD70BV",
+	"RoXdOGbDwu6bRXHhXdaTIvWoGAABy76+9/ABUsbivbAIlY37OhUIXhqxjujyka+WBAxbKzHdm3d5mgKk",
+	"LdYMgh8+13+XGFwn152nqSeNLRphyaGPoORuaF0E68BZA8M6cASaWTDTptpYYwnAu/w9yMPF5xCIKVcs",
+	"DgzwjbfFBB1OBGktIgrUUxw8NiI4X1fdECzygQrBipGOFsa2wG+AQN5LBsKcjs3vjzXYnSai+hFAYgLo",
+	"YyZRRlRYt27CKfh7wWZpdA7PAHV54+YtCOdXPOO9FbXcqxl8r7YbTpyssxoNPla/uRkE5kHu4BDhn960",
+	"8vupsDVclKQcrXDs3vZMJ5JDrzjufwr5O4krC21W3NNJPro3/KJ+rvH5YCN8GQk+1xbO5Vo4QfzeC9jV",
+	"bJ1lg/gzNlHOF9U5vqkziuU5xv2Uy0GIauaLCF0QHwJ/RNdOsBIIm0Z4G0Tl5t6TiHoEtpNClZ82wgF2",
+	"eXNqs9Gog5khM6xHM9ZRYFq50sWwgq5FzaMjniKomi80Dos1TYThcpFgqwbYNvb1CgJ+X7425ga/E0nl",
+	"y1NkOncImWAr2SeHFVJ1di/30PCuZhDHROz7VD/orLoDxXCIAXF+EFi1pqnzc6FGtM5irdoj1U0Fz+LC",
+	"OBxA/X296qXceN34PQYbgN577HaE0/fY4lQrOVLGCrho6rGiKxNYWAAhhVH0tFs2HzdXQmCVpB0BjG3P",
+	"/gtrSfEBCLQXFJTCMIOAe45NSi0me0EDhbcR0X4rW+gzD/GDMX40MO/lIkyG3TAOfa+4kgpGo6kFdZuM",
+	"ArpspI6UdSNg9pEboSIVgJWWvvCxVfICoLMIywWhmNRBZoLLgg9b3WHZLYw91/pEx1UhW8P5Vl4eKDd5",
+	"pNz9fgsZcnFDzBrT9osLqFKxlnCJFYF3NFIOL1+YiZsbTJ7p2pRTGlbTlScXXVoCs3vJdm2lKTs9f4Fk",
+	"D3trAPFvy/7ft8+n0mSmrKR8Gq22n16TijoTL52AMQQyBXAV8Ufk0K820JloEftHAZLr8k/nUX7icRLP",
+	"burivljNzIVXXhu5ayN34uS2N/8CW9dZVGepWTm5FsXe/epTOlELAYSoAWC1KI296PTgQSejeyEApoHk",
+	"c6nz0GUvo9pp0gVh2obaGjFpPtXC2Cy1MCYjsfD76WoCd++wPRI/gSxim3bAnHteu1m/9u3alAbAy0mg",
+	"EZxb7VhkJeinRXGmIqXUtH8AjrRUh+05mh2zFgvf2hkxlT9q+h8ZyDXXnn/0o99+8P0XH378/Ac/qVGL",
+	"BXZaQRxmOnOVL7yrkYfKw5pWZEzPVhgb1XJrDXgwHZ3ztO1Jva83otpomPCT3nzMZV5cZRf1bBrJnrg7",
+	"IucyPUktQZn5GkDrkgG0MMEH/kBfj1mq1aF1BO02EMlqcY1KqKwZmX4VASUXFBwSpidnj+4+uHPvwVtU",
+	"dkjeMKAIkPcGOA9LdKYNhUqkOoxnq+nxYWtdcnm65HL1Az6gJPPdRyjh3V/LyHWS3EtK8e3zkOIni+yz",
+	"i+dlBHPElB6z27sPbt+9f//unS9Xx9iXTLCjTCv1EBdVnlA9fcbc/JRAF098nVwlCNp+kREmolOibnHl",
+	"pMlIOJQdF7/ucsUwj527r6jzA4FjiEfGqiygvEGs50Nd0FGEIW6H+OwhpkFLaODPCZqjC8xrKH3c8XEu",
+	"/GnAqwnR3T7PROKeYPUToWK5guKO3ZEQPg6pukMoAvMVLAW3rwiEovgE//JF8wu9NVM6J7p6BylHIECC",
+	"UKzckw5FzmLqUYdKZKySqlCBd3H5XjkdyPvWmmhtRfivtjTtgc6EF41LqKQp1SNNOxn5YrKpajWKI1Hl",
+	"12yJ2umr0qLwEtdnHF6T6WNp/2oGlzWj2rg/AQaPdm9kjfGp6rbivN/LQ3gD2lo7bKt8HGrnWGq2NDcF",
+	"bq2TFAwIELVG0L1kPUGrA3KFe2EsMWsEtvWF2P+QDKDK3EoHYL+EVYFkQnR1jAxtQI+LZHiG+ULTyOPs",
+	"OdonbpBFDXk7lBi3nE/hqIfTFO5ByTzsI2Ioqe0pOlAeW460ESDI6YRPvmJILUCmELWYg+eNfN+OP3+m",
+	"ontjCqYDX3eMmB/DoVCeXSk6UJB47euxAQxGmsMk6NcgBfFajPQp8ev1Al4EcyQuiQYJVBrYLMbLgbrX",
+	"o2oylwdzyonP9Aez14DOCevZYpdVhPA5r0i8vR4RIwLwQ9tZJX5wTy5HrSoHqkDPKxeUbTduudYizPXR",
+	"G+Bcohg3rYDzEBxA5O5rlawO513qjD16/PD23b29ew/eKnjt6iDtxOx1hEYT/DIRqQRgF/qlE+hBZr1U",
+	"IQhs90lwA1RV9nK3UTwCbJ8bAIQr/z7jRkynHGfOA+56/G1w8UgB8YQVCG68uB6QMCwBanehoWWKwLts",
+	"vtmdMOCJANzNWUaMXHtWDqlMLng4Es+RSOMoXRnA3ugMHoNY24AMSNT5yQ7tNJ6LrNic9t2pKhNK/vD9",
+	"djzfN5lIYw4JbrptuPKonA+R8RIKHbTy6Xy7bX0aqLDO5HR3mU8e2ecG9OTZcYl2L3iu9fxMW/d6sBGw",
+	"ntN+5t4srCwgACkzMHUUKPZaqL7QvV64NzM9HJb2sG/eS/iE2gYh7CMydiSGeTXkDoibs5uIpwQrdIxQ",
+	"tdLpgj2hx2qVTm14jyBx+uyfbfCmuQ7eLAjeNC40eOPn/jKDN6Tv1vBA68zwKYllABW6INb0gQ7qBNZZ",
+	"ECA81wiTM5EXhpi8HY1msoMGBhw+Dmr0WqPhix4w7GNEq6ARh8EghnCE6W4TUY6BjEzfaQDYPVhjWVAr",
+	"gQFdhdRvz+m+e4VXJ8Tynae1hfETIsvMRFdYe7Wo40KpeDqMnuonYl0QeWEgt93TKelcO1Wp0YrjcDnQ",
+	"CnCcYjLwlC+CNbJLdRapTjvlxKiJ51HO19nTS5eG9yWyMWcTRyAcuu0Q9KXeSYAex0bs84unmLmi8KES",
+	"CGNvLzbk+hdoM04uRuDuOfj062zIs1wiO9hrGm5Bf6MbkvBJxEYK6nrjvjS5ziZ1/5v2WCZ5Py5Kt8E7",
+	"Mej/ekT/1+tsTzuQfShZ1mnCegI8+1wgoL1iMRTFx1SDp8jrCUghOYuVeJK3u6PM6Iw8m9SuB1LkW99G",
+	"ELx8+aeeT4XFzm7uZXpAEXL3Ua5jpniW6TEGY4iXncah0ZcrI7tAlTyyMFkhLEyLxT6sC1zqcWgJ27+h",
+	"r60tk3gnbD9shn8Jw7bgodvEENDx8f0dV7JLd6cQxKR8t4b9meOJbHfctwCfD5Cm5AmXmD8R/r5EBB/c",
+	"crPOdtOU+hbRN06FXRWowi0YNyH2YKcNFh3L8MMZiaZmJApfKApeKOBMLc0MYhQ3o3BDAUuG93GJZwde",
+	"RIqAGKtyiqeJOewkYWwP0cjQqsj7YjCr4+97GPgTuLMgc4MDBPtJFoHWKngQUimr+ANIYmqF1YmWxSM7",
+	"/2/KNAeSmwVD9VvIzZ4dNjpPc8btvlyyahV//mzhIP4/9q6tuY0jO/+VLiRVK7NGEG+yd6HaB1qWvY5l",
+	"2TGlyLWmitPANIBZDrqnpmcIoWw95jm1T3nZP5CnvG2qkmx+TZLdn5E6l74MMCABkuLaDh5cFgdz6T7d",
+	"fe7nOw7KA+3M7s+2TNFNP/4lPfQSnrl6BOzII3Ce0EwWq27qulAZVVFo3OhtWzZdRygfBtp0uCdlCdrg",
+	"lQMNq+RO0ZW7zN3UGoPSzQzbpzvfZi/pNTr89SZZgv0HQQYPPbyU2PcAJRkM6pPoDfD3q/gtm625c5WJ",
+	"pxz0jHvKYvATowL0jC44OEyVG0ct1G+jMWXbq8WuJUQXXSK/zeb9Za9bGiqVIgdGKoZqkut4wRh1y2IX",
+	"6aoywL8yxmF17LMvPssvFVY11Y1NxZGDAAe1A1kgYVtHBGnP+csvBvukBXdNm50r8ZRn8u1zpSf1FJvW",
+	"J71Zrv3fyUr7h01WdMhF1l0DcJJxY6pjcedVpyLyodqo9yK6aVJUMli8zNYMCd06V4I0Xb/oAdsrbGv0",
+	"5rXWBkFZunejd/3d8W7EaJrz4wc+G8CCwugiGJx1hAqoORuLLX7mhXHCaAPhdepk0seL3nU7jnt+taAi",
+	"cI6hUgrxg/h8xWzc6yv+0HklxZ+6fOwfxT5GIfBA77ft03e4f/j44ODw4GD/CE6hg8rqomY0gI2p+TU/",
+	"c+3is7ornFCj4suKgil9cUIq9TjnLg0z3zurMKOLoOqHBqS4feCij9YyIISsRZaPx4hLFYo3o7dkspZD",
+	"aRH1acawdRrBLHRTqyRYLhht1B4mo8JmCQwn4SESTw0HbMMWzzPx/IvTL09FlmdcZXmhBm5GAUUqc0k+",
+	"XPFmmtrmPCv8WH/d6YzMidZSjU01Q19DJmv1EL3r23FMt0we0I+X6gnKvbYdc83ganOjoV1zEkH5fQ4m",
+	"W2+Dm5+iIfZ+uzeDGgyDusqB4q1k2Emoue98J/frO0GqJ0Kr+S3dI1F5US2LCGpuxWfyiGqO1meeo8+X",
+	"zx1ih6afPWvjANF7XD455XlQJomY4CmrBLovImMT5E49NZnDyRhNFdVGl5Uaq3qEhjTZ0IwdRJCZc4le",
+	"EC9MPJdyAXWf20guhxYwr483c1m1ZDAAhwtIpv7ANapZLsYO6rSt5YIyOTKu3q9DXb+vKu+LV5wr4gZF",
+	"yvcxCBSfstEqRna3/CoC98N5cg4H9cpUlepI2oepoL39wsxvVV5sucC8XWOM74+NPiyXpMZO45AEGkMI",
+	"uH7bSrPQspvUISPXJJW6BVHQG3y4vw9bmJe6PbzX0qNQHO379t6wsnTxcYQsveEQHsMQ4GO9wdH+FnXI",
+	"SKl7rUPGoEUIE9wkiH6jmuWrsSJvkFh5uyABE/6aBsZxyeYStgDm/YFaHCF9zJ4IIOyCPKfa+JSniJHv",
+	"gse74PFNahKQpS5D37vNd2sIfM83jx+/27bc2IvztSGV54RhQ6Pn8ESYgOuWNgBdhi+jOtOO/SSEmp01",
+	"ro2KBaG5AocDxw5dVWd6CZfbcvpWC7sHcUZcPz2MaxP4YCj9yG0bKwajGa4RXQdIzJlmhJTM55I7BBsK",
+	"+/c74BEj9YpSFpchd1Dv6BKo1hgN7KgtV880C1bMBd3be01ysL+316EckcZDzlipmYWxRoPfYL2FjEhM",
+	"vnSpgGjz5lYAOfhTX61Rs+DbrnsPX0qcRmM0QhKPigbzFcH6pHbfNScO4gid7oVaDi/lC7dlENpRi4nx",
+	"mYtEek8u3lRss+JiFbCHqDVSUyinB1JQhhU7vClkIaM5D1uM7HGlRwpzZQ9am8rrY6TS2lqkFpsiPWBP",
+	"CSY+P4mbQBu001vQTR+c6cPWa303Q2xLiTfOQA21NUYbnRsGz5cnViYXZ/qoe3hjsh3cScRbj+nWsbQ4",
+	"cJfGfaZPIjgsBOrHLYRp3ZGAC64GyuOu1ERWGYY9nWOM+jI5IM3GshXpDwu1dcDUclp4+8S1jqjJ/+Gw",
+	"h/BHTLRGzlLPjdfmTJHx0rpe7lXmAm6EAtpC+nK7DcueXCkU7ZfadN8aHZ05tl0I+aEYu/NBn744pec5",
+	"Gd7v7NYscGNR8e1M5hpD4j4YgX0qxvm4njpKwSy9JzbXft6OD+BHsN/5tNFZpTKkf2lMwd7yuaku+MQ+",
+	"laMpMwdEdgGbzeW1Y9wDewe5fHHsEw9GGHzdmWBUBEAs40EKL1QPnxpdV6YYCG0eIvZo+gGdV+vIQf2l",
+	"0OV3NUsMJWyR8WfewmFlXBky03hCzpZatZlgjicBoMo36kSmPsltjVxdWiFRGDGqk4Nl9XH5MapNuB8S",
+	"1/b1TIO5tg4YSpv6fAx6E/n0DvYTEOKyLC3F5KOvgyJpVXEJEy3ARF8kUQf8lTLtM00Stc/55VwVsRbE",
+	"ytEy2r9ohea1VcU4uW130WBbbp2pxaG5DZxg8I2NXWYg+95b+tfOkvqrWlK7CuofsbXyIzBRmiHsxKF6",
+	"GKCc19goJyywKbnH1xl7qDyH7ynthcpAADzBLuAyaz3AGTAgDV3MvTPZ5Ss96shk7QzmNjbXytrtkjJe",
+	"myp7vE/hhyvfuhQl9iGNXNcfHodwRq5rNXGRxe6gNya5VudAjW1iz6+sqj7/ZP2LsahiyzweBCLfPI9n",
+	"ORT6U4vXwGbaJl7jT0XA371HZvpzjMWsUrQdmHniMkrQ0OWoqQPrhZ+aSiUuy345lBNX9dlbRHSSNVGb",
+	"kygRiICJQ01kqSrheIUww9+pUZ1ETdmAO6Sc00/nn7VLzPhjRoiJgIIEv2vub30bX3R9e7cC241cekuB",
+	"WwfVGnciiCAYo0RSrTgWkmYqa+g4oUJ8ooXMZjmVzGp0H0R1jLleStccLnwjLCojRObfSvJ0QSasnUoT",
+	"MM9ohR3lXGtGdvmchOpK7tbgbBA3FWf2Wn5TSBeO8YZz676JcfpIiecsS1zCkKpRz/ORcm8KwxfkZTMV",
+	"IxusNnLollD32cRhaMwFexV9FCaWW4ODw6NkST5imk9l1bl7OFQVovV6EL2t9+ff/+G///NPf/nX/6Je",
+	"ZaT/wv/so/D4imAb9I4P4/ZWpGzPygLhJ1pHozfoffzVV198/uKz86dfvfj082++3KbLEKzAPUPU3oC8",
+	"G9VPRqfRF/dhdt45DYLLJfGKN0UYOhEPQ1SB6JJUc0J+DYejN8Cbr1izWJegQkdUKDuqHKOcb85xPLdT",
+	"U/ZuXNV4s81yK8OM9s/GULZxs8Udlu0u6BQqFl+rp4iRtKzkoKi+kaLy5moj7RGc0dzW+ciuRbCF3X0a",
+	"bnuveN3EgxBX1J3CwcHBR/6v8wpbNP7qo/7j6w81I4sCf91/9+b2R/wp6g3XOmBIu3DVm6EVMKbt77T/",
+	"mzo6gKwd6j/q+C0a370+Hx0hevWak0LFNZNNa2smrO4GSHc4RXJUr0mOvGuD/xZVAz+9RMvJdnmWk12a",
+	"5f2nWU7WZ1nyybBbl6HCCx59X8vJO7LHC0W9iLsYN33COyCnqsgwqxCMymWsIIpBTkKk0nICujZDky0I",
+	"nGzV4PsEB/BSTtbI0asp+InRarcv729f0mphgfRk28345t32+AmTF8CZ75pfv0l6ZdMhrr5u6vUb8a7Y",
+	"7vWoL5NdgOlHfAROMoJSmXgvWc6oYXb7E9HJlx/5h6/Rq566+zYK5/w/0m6YMNtoOJ7mO2lyz1rOiqaB",
+	"p4uSAhOwZjDKmWc3Vn5uLHberItbuIMHGyet1MxcqpTrQFgN4pRRH5ZNZZalQmnq1Ux5Mpy0xPYx0sEB",
+	"Yp44kvhE0Fx7Dcun5nCnK9SskhU8UJGynz8lpOqAH5FTShaNyYGMuw9OJSe9MU4ENmrLMpV1FHPgF53I",
+	"vLmzvZ62PO0yy2AZm4Ne0msOe8gogMR48ai3TbM1YJI4yPtuJAwEQ/cuDZ3+zeuB8zjsvbktgpyf2noO",
+	"99o31SSsq59ZEcDOvXpDzvtSXkRc1zQ1Zesh48IUx6YOP+e6NiKvb6XdzNVwaswV2EevMFQbEv9MoRwA",
+	"TorlslS7Zua6L06yWa4tXpVF0Z3m8tp9cFvu/6NTZngm2ygznto79+qtdBNHx7VeGAJyu97sZS1iJIti",
+	"KEd0DBiX7vve93/r2sQOTbb4m0dNVbyLK123E61bbSp85yYy8dtvu31EOAnMU5AXSi+bSgKmgKxF052M",
+	"29t+zzNCw8P8em3mwmhUOuBZwmNLm6pIEdohjcadJsLmE01J09+d1lJnssqEO/hvHkzrurSDR4/m83nf",
+	"8s9uRfsjM/sAQc64J0c9ze2ZJpXMgTVLZouVqZHGmERCcFIElmDVqFJ16ipdUNmjLYHZ3qRtreFpXBvE",
+	"+uHc9fDGX11KNKdJRCg6Pp2EVDqPpIPKIOWC+3e2uoqATsmTp0nh2FBnjdguXHQdSxgqHO/DwTogHg89",
+	"VuGU+j49e4/R2GShqhr/qtSZDuvoiL8yOKqeHjglNyUaprRzPPoPlRdg6fHhocslD6ptXqsZrwSIN723",
+	"R/h3uAdd6gvr3GYsDt++dRUMB74Uty++UVleqVFtfZ3w2BSFmft6pm+4AozS+Wn/x9VaeBDgD543tzMY",
+	"g+b/2H0nEY9dsXEijvbDvw8T8TgRB/uJODhOxCEhpR0ei6lpKutBxDWT7/D4TOMvQIzC40rCyC9UWS+X",
+	"Z6e8AA8R3yOFmSwensDIMLtnarRpKkz/KQkGMZOLgS/ncbsH33l8+CsczOP9o8TfgZ8/00zrBZeZEMn7",
+	"4jmW2LehL309la8aAevoTL+GOUqf2kUE9tBIWPZD64rUTbBiJ74nIr9L68KkqQOsfeAxRA8krRli73jy",
+	"amtzpsdN5bag5YI0a2aKugnBaj8JBXAMww4b5XSe14i6b8ZjYgft6RBdrDiG1TZ8kSbnCl6AHuP8Ekup",
+	"bIKJXdFLo+X1+o8seEu6te6b8dgxqJMsq5S1tHlfOjZBSXLzqXGI8pLUK6xPHCokxFSJshkW+UiQiFU0",
+	"yRMGoTzcb51tyXwkhvqivQtXiiIA+3WWcWBaD7Px3i2g51k4D75zZlafm4y7Pzm4/ibpNVXRG/ScwLBT",
+	"U/b5RY9QrG9ulvG479neXIdTv0GGlLsH040406gtnx2G7makhH/lenJucz0KqVSmmhEoIkphWPPx+Nx1",
+	"bmIseJCyrXwrOzKli/NiDhVI296gN59aNTr/7bfT6fDbj+1v//7Xv47g33sIXn9V8z0382sXPcEvu2xw",
+	"Is2lqiyS5SCCeNhPerz/Mc3qo9tZ9i/U3O+iq2MFLZaMrX+IRLtS/51b4OaxjblnvVuZOR3W/qPvw7FY",
+	"Cjd3RYFjnr+LBP9EIsG8wqyMeDuGMZ+xCAsN2a2N5nXd46/eJTsxeq0Y/dkIyu2k5I473HeD8hsKkm09",
+	"trwNuNNGifC0K86qT3NVZFFHN8xJYveHaWoCS2s0x0n64kQvOGgiClVzbz+2LodqybgPpUNOI3MegWCv",
+	"ab7ZGZfediN7Tdbs0EDmiY2/EqrIqeB/S5Z9P/hIJLYCVKMLcoQhXoNW88CXGU4EJ0zwqWrmaoj4kDIc",
+	"C8+3C4zEzSvi6zBDfn7VBf8K2codGHExt9qWMXyNW2Fngu1kx93Ijp1FtbOots3SZ5b6voyqRwzIn1+B",
+	"L/AS22hZbCUT+lDiFYZPx8KMyJVN6bu1WZZ0V4ZaPwkj+bnEXHlKi21ir0CvXRbZXyOLDHc0kp88z14D",
+	"ukXwdm09+4011GtPNDbIRS3pVmpwZ+La10idOP7hNErWTh/4DlFjpbLzTC5s+sFVcaQBxzDxDgyLIBI7",
+	"xjOM66zkm2thjDelxk0USWF8u7Q2qY/E+udaQRlVcwAMtM+pBB3d9cDaj8M68dpTWClmZAMquC9UrTDo",
+	"hSXBrOVWivDTZqZST8TEgJruUe8dZkKLd9ZTpVfU/gphBXIr6iqPI1Ap0JmUsjTqLy09hF4Ma6hNzevC",
+	"rYhZZcdeD3rhIA6T1R7bYhmUq6MnMOywWyrnyHPzzLZS93AJzvEqnK/6/GD/+JDEGHWnje5FvP21emNt",
+	"1jZefbe9kocn6h4NAfJywheC4n5wuJ/0whbwfXmlrc8d3XoDotrBh4e9O9JvYeoqu0p6/cbMaU9FRmYs",
+	"9XfK7075vZFkBmnjNxXupLvWfslgfT+ykmBLR5WqnZAi54fNJ5oATFJzqapClh4rl/oZTpXMVBWkJDwg",
+	"66ZSKeVuTBHk0V/FVwGvToRVMEZsGbIQtpQjzAVnKYeJADQgi09zmjYBFSP4Cmo4HfweqXQHzpil+fYG",
+	"Rx/u72/NkjibaueY2cXGd7HxXQb8XylCgZhffpc40F3cInctpbAF3Xu058ASWcr6gk+m3HoWU/mWAxOY",
+	"P4ZI8ZyGNjVzkddirnSNrVPzuAlNV/XPS2XfZyw2a+hb5zPbGxwfMEaTZ4ju9Dt2iBzu3L3nGJbwQmkv",
+	"VW6vScN0r9OimX47788965iS+kTSGdDYWOhmTp4OzFduqvNIlqU75ZggiSjhDzeACzopS9fd9/0hBjFW",
+	"GfcX/yjpcWOMc63m7urBYbiMQH7uh6OkF7W95YuPA8aQe37/8Ph2RynQ4DrpHTDEfctldFJTM9xdWcvt",
+	"UIOIpsPQW7iNjyxkWW6GkbyKgXwVYFAZg+xTV5P1Hd2+wd9dM7fVJ7mDWz7RpsK8bMK0HGOcf1VanZQl",
+	"vRHO4q18Xg6SK+7r9TIg2GG5JfYXw7C+zsRIavh7iI0f6g06ey2hEfb+/C///j//9G+gx2PXAjq8Hs3Q",
+	"KfdHN4NgR5ML37fJhJ5gB5wFdRq9yVT+9Ps//8cf/vLHf/zff/7jyoTIX3b7+XiktKtmdMO1uG4VDm84",
+	"6ndbdBGnjbx9ivmmGZQ7V9/OnNpSrtCWXAZIlihp7lS+dImSzVqBdbQIvao9KNeilXJCoPuzEJLKNci2",
+	"QmUizAcB+bvlzn33JXnzPgANurkja4bffX+jHiTvo50IIlyeI6ZGb3BwO3XVrd1WLUZcgkVesRK7Q3P6",
+	"abULSagJE4Jy3znnmipZENxJp634G/r5VuJ7qxV6h67jpsrrRW/w3Zt26pIaXQSmxxai8xdFpOE5dZKF",
+	"qgbXEUYWBZEFAW3Wcu5PTSUKIzMxlIXUI1XZAYPtV6ZQaSIO9/db2aquryCmqebWlSlzm/lz+JMzZ/Gf",
+	"bpJcEImPeGh7zMN15eDaRO9udW0eSc3xISLQEwrrEFNNAjorwumMRqrE8KrOKEOBciGk7+q2VDI+V6pM",
+	"Xe9JSuDtCOoDCa8BWj2hN/pF5e9hqedUXqo1QKvw0BYtUOCd3xg8a+9DFrWWETbZHPN84VPuiizzHvbF",
+	"sjCMWyLtAGURif46ORBtBdoEN+GYN2Nom51hoOBQWuWdvrABcytm+QTDjnd4qNuD+r43lDYfnTTA+757",
+	"AwrNUMlKVV+ohbtglaXo0XdvYNtwd8KOTfwynE8fqXpEwp8G38U/7MLWasZHHXt9uSM5cO2XQusKIAuV",
+	"/RPujQtzkb8QBrv6gbIyk0q6L2BxOvVOBNWRknsIv2YgTgpV1TOp5URVifiskmOpZSKK3NYzoy8ScVKW",
+	"VW5VIl6VmA/0RTOTiXhuJrVJxAtz2XA1NSF0cRZRNCSh3paFzLUNY8/1EIS+XTN6bAeIL+KE0og8pSmK",
+	"0AU2CZ3SEu6/0mph2+6fhGegK7LumZdttx51evcGGrd6W6pRbfsCFJR80lTM2OA35qB+o/zCCknV7x7P",
+	"QQwXaAGUmCHVGjOK+dVxvypBCqkMVwrHHYjkSjAqM4cXV2aeiBGMC4xkpFmdiFI2Fv5C51OD5811xQIW",
+	"prpW53Urga42UZ8ffghXoQXtTZAM7S1PezwsW9RcFMNAsCf5QVobA2K2NqJsigIT+jyQx5n2MCpn+kw/",
+	"FGkc+U4H0UlynhZ8AcJxoKfeR6FAaKOyrjLx4PTV06fPTk8/6LfeSf62dCDyGm4tcK7Om5Y4FobQG5Rv",
+	"R4mMn558/vzZJ0vvUm/LvHIvaznqQp9dvmfNG0aggBRF/A5/KXqJm7d48PTkxdNnz1dfxOdMZWkSLjY6",
+	"XB44tesyhy2JCYPzqUIoCuBW2LYoo5fiTuiPc53bKT7qECRyKwo1xhTIzJBJjvcOMCROei92AYWtkCUr",
+	"U6J1QzesXSI/6Gz09XjvxYOQRREUH/x2CzQ6/i5tYeGgNqqGIFQKqbWbI4PM2LyATZb4C74ldnStMPNz",
+	"VhZxO/Kx5sIq5GiYPAn/sA5EBNTFIq/rQiHN+uLT+CwQRg0NhQBuxnlFrgL+u1LWFJc0c00HSgzVRGok",
+	"Ik503TvP9LOQewcTqjLyOgQADcpE5a7fnEPkM5zhdDZFwQmyePix31UGmwaxZ1BZDRgly/c8iJrMnumu",
+	"JGDuaYwf1iLNgdy0ahoTVguEeqpou5mmfkLdvOSCOoZjN6h+QB3B7FlpL+hXYvo590pe6YLu+CVlOfFy",
+	"EcxMgGfBSB8BijBT5dhfhwBSb2tGPSoLOVJTU2CLXsGtGFERYRPDN9XQhpv1wlZSmRMxIKH4lgRnRY81",
+	"Vp2762nU9xrbhclRnV+qMx0eHC5ETghDPwhyJYsfkHhDhQT6Qfxwpn94+PCh/w/uTLNKjutU/CDSXJ9X",
+	"6jJXc9iPlybPVAbXhwq4wLzK61ppQQ+FW4V/BWxiHFT7cWQSSKwQxOASSX4ZP4Vvyi0opFn7FcgFebTu",
+	"BvFD/Dk/gvAQ3R/9Lca5lkXga9jgDTXt9ojO9EnofpFbwRlcqIppjndh3Mi9nLc1lz5y3zia8oyBhrSa",
+	"h0rJ1gZzX7JrlBx4D59i9HW5sOac4I34ZP/CciNPxv5ybc7ZSOIRurZwfNV3ecPc8jCkpdu6RnaaTzQQ",
+	"BBkKMhF0dtBxtvCjaWKtl/Xy7im64bASh+c0FBkxb16EQO4cGQDz40tJsiJ8LKiF61Qhp7RkORbVotqZ",
+	"ScYX4iQWJGzlgM2wdNfJUQuCtN/qHmr0KC9yzklMuoEpg1MPbUyn9zgwN8JQYpjKyA/Y0sq8OrsIHdod",
+	"dlZeiVFTVUDJFmDSTOa6lqwTB8DO8ZkW9DoP74bsnVuS00CA0G0REgYwVIXBM4O1EaC1BCHrpkNN9yMV",
+	"n+a1jOGE/jKsQijL6AsgadDkEGC0GKxihjGw7MW7Xct4xIkTpFjAIzQWUDBi0iLmGR1/ppgDoptrGyk0",
+	"ybIyHJI0kkBDnJdpamWdaCwsqMSKSLvUpR9eTncj4hwtTmtAYHjEZBF2Kh1V45m4072EjJViUgnflCzN",
+	"F7cbFsf4HYfPxO8FXogalX9xi1XhTWvZlJa6Zn8WnmCymiydLkdmkFG1Felc5ZMpMGxrIvRouocbfzAg",
+	"3FCOLgoziXD8+st49Pla5nmB3UPM2Fmki0TYZoQVMKmd2RT2VKpmMi/S6KVT0BiLrndi6kOFGxYO/UTn",
+	"loxA9IzkshBlpcb5W9JUY34dj5nf0fH+EzChETzXqexy5LG9OwzrUFWVV6KUI5UISj/Cl7D2umyZdn34",
+	"G9qXVi4YQsCzSP4iXW1r4rxgsY+v6RZkX3rX5RD2re/JStpVEqQQ8BLcMKWqrNEOOG4EjEgLvzL+i+1u",
+	"VKsf/loZ9J0ShaQDr/Ncn98YpM1KByk1i5fOA/yvYkMUTlbAooMJ73LyYavkZY6WJhPXzBRiKTToDXCi",
+	"YG/v6ek/7O2BXH318tOHvxQP6H1VdOCHi9p1np/J6uKDRHz28cEv94/2xYPPPv7iA+SS8PDBh7DJn70d",
+	"qQJVN2U9ZjxXCDhjemRmM5mAFiyEVbN8ZAogfIWR1yFZkFSnJmthRqOmslRMYMagDzpfCyql6LJwOIS4",
+	"R4pcI8hp+esnabBt+zTdb5+ffru3R6OiF9ipUm0szClGpkhrllFbWbzTwdI7ziBO0OnTFBKNDEzZrk2F",
+	"bXhtU9R98YlEjMw6nymbwJRLVY2Urml36kxkapTPZMFedpJKNCo7NXPL7f0lKCGFV8bQoikK/GCWT3LY",
+	"06AyINYrc7OZrPviS1WBxATD2MLX0Xtvqosh4h6SOSJKae3cVBlbcr9To5oN2L29vzv96sXeXoLWYVVJ",
+	"1Iqos7HTi2YKhkTjRyU04VFaXJmqqacCM1Zo272MF69FeTUr60UEjjoyRTMDWYhYs7CPJZn0OHsP47jf",
+	"F8/wyQrIBaOwFzljkfAh8+MZ+5sizFmkeImxcKB7X3yuBUw76ATo1DA2b/n+mAoJ6aQHsBdWRneQ7B//",
+	"Mnn80Yf43URIooT7/UwfHSYfffgRsIVKjmqw58geGOeFoj1Iq0HxPdoDubMjIqeGQLhzC8ZmdHgnjbJ2",
+	"II4PDyOyYraZSOELjKECC+FIRURviWH0HHbx8MbHoTCa4aMz+UhxjSc66CIFq5LoImZf3nwKyjzdg2Q2",
+	"RaRW0w9dtgCZ/Pxe0CHYEiJA2WgUompg/2D5K4n0FdBR21b8K8L7BL0mtzXceulbXMRyjUawxjHdjvuR",
+	"idKUMCRrqug1HK949+bd/wUAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -21,18 +21,19 @@ import (
 
 // Defines values for AlertKind.
 const (
-	AlertBalanceLow       AlertKind = "balance_low"
-	AlertDiskLow          AlertKind = "disk_low"
-	AlertFailureRate      AlertKind = "failure_rate"
-	AlertPartitionMissing AlertKind = "partition_missing"
-	AlertPoolUnserved     AlertKind = "pool_unserved"
-	AlertProviderTrouble  AlertKind = "provider_trouble"
-	AlertQueueDepth       AlertKind = "queue_depth"
-	AlertReceiptsMissing  AlertKind = "receipts_missing"
-	AlertSenderSilent     AlertKind = "sender_silent"
-	AlertStatementDiffers AlertKind = "statement_differs"
-	AlertWaitTime         AlertKind = "wait_time"
-	AlertWebhookFailing   AlertKind = "webhook_failing"
+	AlertBalanceLow        AlertKind = "balance_low"
+	AlertDiskLow           AlertKind = "disk_low"
+	AlertFailureRate       AlertKind = "failure_rate"
+	AlertPartitionMissing  AlertKind = "partition_missing"
+	AlertPoolUnserved      AlertKind = "pool_unserved"
+	AlertProviderTrouble   AlertKind = "provider_trouble"
+	AlertQueueDepth        AlertKind = "queue_depth"
+	AlertReceiptsMissing   AlertKind = "receipts_missing"
+	AlertReceiptsUnmatched AlertKind = "receipts_unmatched"
+	AlertSenderSilent      AlertKind = "sender_silent"
+	AlertStatementDiffers  AlertKind = "statement_differs"
+	AlertWaitTime          AlertKind = "wait_time"
+	AlertWebhookFailing    AlertKind = "webhook_failing"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -53,6 +54,8 @@ func (e AlertKind) Valid() bool {
 	case AlertQueueDepth:
 		return true
 	case AlertReceiptsMissing:
+		return true
+	case AlertReceiptsUnmatched:
 		return true
 	case AlertSenderSilent:
 		return true
@@ -163,6 +166,33 @@ func (e AuditAction) Valid() bool {
 	}
 }
 
+// Defines values for BatchActAct.
+const (
+	ActCancelled BatchActAct = "cancelled"
+	ActConfirmed BatchActAct = "confirmed"
+	ActPaused    BatchActAct = "paused"
+	ActRequeued  BatchActAct = "requeued"
+	ActResumed   BatchActAct = "resumed"
+)
+
+// Valid indicates whether the value is a known member of the BatchActAct enum.
+func (e BatchActAct) Valid() bool {
+	switch e {
+	case ActCancelled:
+		return true
+	case ActConfirmed:
+		return true
+	case ActPaused:
+		return true
+	case ActRequeued:
+		return true
+	case ActResumed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for BatchEventDataStatus.
 const (
 	BatchEndedCancelled BatchEventDataStatus = "cancelled"
@@ -183,19 +213,40 @@ func (e BatchEventDataStatus) Valid() bool {
 
 // Defines values for BatchFormDedup.
 const (
-	None  BatchFormDedup = "none"
-	Phone BatchFormDedup = "phone"
-	Row   BatchFormDedup = "row"
+	BatchFormDedupNone  BatchFormDedup = "none"
+	BatchFormDedupPhone BatchFormDedup = "phone"
+	BatchFormDedupRow   BatchFormDedup = "row"
 )
 
 // Valid indicates whether the value is a known member of the BatchFormDedup enum.
 func (e BatchFormDedup) Valid() bool {
 	switch e {
-	case None:
+	case BatchFormDedupNone:
 		return true
-	case Phone:
+	case BatchFormDedupPhone:
 		return true
-	case Row:
+	case BatchFormDedupRow:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchRequestDedup.
+const (
+	BatchRequestDedupNone  BatchRequestDedup = "none"
+	BatchRequestDedupPhone BatchRequestDedup = "phone"
+	BatchRequestDedupRow   BatchRequestDedup = "row"
+)
+
+// Valid indicates whether the value is a known member of the BatchRequestDedup enum.
+func (e BatchRequestDedup) Valid() bool {
+	switch e {
+	case BatchRequestDedupNone:
+		return true
+	case BatchRequestDedupPhone:
+		return true
+	case BatchRequestDedupRow:
 		return true
 	default:
 		return false
@@ -265,6 +316,24 @@ func (e BatchStatus) Valid() bool {
 	case BatchReady:
 		return true
 	case BatchRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchWaitReason.
+const (
+	WaitsForSender BatchWaitReason = "sender_gone"
+	WaitsForTime   BatchWaitReason = "scheduled"
+)
+
+// Valid indicates whether the value is a known member of the BatchWaitReason enum.
+func (e BatchWaitReason) Valid() bool {
+	switch e {
+	case WaitsForSender:
+		return true
+	case WaitsForTime:
 		return true
 	default:
 		return false
@@ -775,6 +844,27 @@ func (e Place) Valid() bool {
 	case PlaceHistory:
 		return true
 	case PlaceRecent:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReceiptState.
+const (
+	ReceiptDelivered   ReceiptState = "delivered"
+	ReceiptOnItsWay    ReceiptState = "on_its_way"
+	ReceiptUndelivered ReceiptState = "undelivered"
+)
+
+// Valid indicates whether the value is a known member of the ReceiptState enum.
+func (e ReceiptState) Valid() bool {
+	switch e {
+	case ReceiptDelivered:
+		return true
+	case ReceiptOnItsWay:
+		return true
+	case ReceiptUndelivered:
 		return true
 	default:
 		return false
@@ -2068,6 +2158,9 @@ type BalanceChange struct {
 type Batch struct {
 	BatchID int64 `json:"batch_id"`
 
+	// Acts The last 100 acts of users on it, newest first. Only in the answer to one batch. `submitted_by` uploaded it.
+	Acts *[]BatchAct `json:"acts,omitempty"`
+
 	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
 	ChangedBy *string    `json:"changed_by"`
 	CheckedAt *time.Time `json:"checked_at"`
@@ -2111,9 +2204,12 @@ type Batch struct {
 	SenderNo *string `json:"sender_no"`
 
 	// Senders The senders that had tasks of it
-	Senders   []BatchSender `json:"senders"`
-	Sign      *string       `json:"sign"`
-	StartedAt *time.Time    `json:"started_at"`
+	Senders []BatchSender `json:"senders"`
+	Sign    *string       `json:"sign"`
+
+	// SignColumn The column with the signatures of the rows; null if all have that of the batch
+	SignColumn *string    `json:"sign_column"`
+	StartedAt  *time.Time `json:"started_at"`
 
 	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
 	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
@@ -2122,7 +2218,20 @@ type Batch struct {
 	Tag         *string     `json:"tag"`
 	TemplateNo  *string     `json:"template_no"`
 	Test        bool        `json:"test"`
+
+	// WaitsFor Why a running batch does not go on now; null if nothing holds it up
+	WaitsFor *BatchWait `json:"waits_for"`
 }
+
+// BatchAct defines model for BatchAct.
+type BatchAct struct {
+	Act      BatchActAct `json:"act"`
+	At       time.Time   `json:"at"`
+	Username string      `json:"username"`
+}
+
+// BatchActAct defines model for BatchAct.Act.
+type BatchActAct string
 
 // BatchCost defines model for BatchCost.
 type BatchCost struct {
@@ -2222,6 +2331,9 @@ type BatchForm struct {
 	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
 
+	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
+	CompanyNo *string `json:"company_no,omitempty"`
+
 	// Content The text, with names of columns in braces
 	//
 	// Example: {姓名}，您的优惠券今日到期
@@ -2262,8 +2374,11 @@ type BatchForm struct {
 	// SenderNo The only sender that may send it. It must serve the company.
 	SenderNo *string `json:"sender_no,omitempty"`
 
-	// Sign The signature, placed before the text in 【】
+	// Sign The signature of the rows that have none of their own, placed before the text in 【】. A text that begins with it is not signed twice.
 	Sign *string `json:"sign,omitempty"`
+
+	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
+	SignColumn *string `json:"sign_column,omitempty"`
 
 	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
 	Tag *string `json:"tag,omitempty"`
@@ -2325,12 +2440,80 @@ type BatchPreviewResponse struct {
 	Data    BatchPreview `json:"data"`
 }
 
+// BatchRequest defines model for BatchRequest.
+type BatchRequest struct {
+	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
+	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
+	CompanyNo *string `json:"company_no,omitempty"`
+
+	// Content The text, with names of columns in braces
+	//
+	// Example: {姓名}，您的优惠券今日到期
+	Content *string `json:"content,omitempty"`
+
+	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	Dedup *BatchRequestDedup `json:"dedup,omitempty"`
+
+	// ExpectSendTime Nothing is sent before this time
+	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
+
+	// ExpiresAt Nothing is sent after this time
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// Language The language of the template
+	Language *string `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Name What people call the batch
+	//
+	// Example: 双十一召回
+	Name string `json:"name"`
+
+	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
+	PhoneColumn *string `json:"phone_column,omitempty"`
+
+	// Priority As in `sendSms`
+	Priority *int16 `json:"priority,omitempty"`
+
+	// Rows The list: an object for each row, whose names are the columns. A longer list is sent as a form.
+	Rows *[]map[string]interface{} `json:"rows,omitempty"`
+
+	// SenderNo The only sender that may send it. It must serve the company.
+	SenderNo *string `json:"sender_no,omitempty"`
+
+	// Sign The signature of the rows that have none of their own, placed before the text in 【】. A text that begins with it is not signed twice.
+	Sign *string `json:"sign,omitempty"`
+
+	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
+	SignColumn *string `json:"sign_column,omitempty"`
+
+	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
+	Tag *string `json:"tag,omitempty"`
+
+	// TemplateNo A template, in place of `content`
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// Test Its messages are tests
+	Test *bool `json:"test,omitempty"`
+}
+
+// BatchRequestDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+type BatchRequestDedup string
+
 // BatchRequeued defines model for BatchRequeued.
 type BatchRequeued struct {
+	// Count How many tasks are sent again
 	Count int64 `json:"count"`
 
-	// JobID null if no task is FAILED
+	// JobID null if no task can be sent again
 	JobID *int64 `json:"job_id"`
+
+	// Skipped The tasks that are FAILED and cannot be sent again, by reason
+	Skipped []BatchSkipped `json:"skipped"`
 }
 
 // BatchRequeuedResponse defines model for BatchRequeuedResponse.
@@ -2367,6 +2550,9 @@ type BatchRow struct {
 	// Delivery The delivery status that the provider reported after sending
 	Delivery *TaskDelivery `json:"delivery,omitempty"`
 
+	// DuplicateOf The first row that the row repeats
+	DuplicateOf *int64 `json:"duplicate_of"`
+
 	// PhoneNumber In E.164; of an invalid row as it is in the list
 	PhoneNumber string `json:"phone_number"`
 
@@ -2376,6 +2562,9 @@ type BatchRow struct {
 	// Result The result of the task
 	Result   *string `json:"result"`
 	Segments int16   `json:"segments"`
+
+	// Sign The signature of the row; null if it has that of the batch
+	Sign *string `json:"sign"`
 
 	// Status As in the filter, but `delivered` is in `delivery`; null if the task is no longer kept
 	Status *string `json:"status"`
@@ -2415,12 +2604,131 @@ type BatchSender struct {
 	Success  int64  `json:"success"`
 }
 
+// BatchSkipped defines model for BatchSkipped.
+type BatchSkipped struct {
+	Count int64 `json:"count"`
+
+	// Message The reason, in the language of the request
+	Message string `json:"message"`
+
+	// Reason As in the answer of `requeueTask`
+	//
+	// Example: task.expired
+	Reason string `json:"reason"`
+}
+
 // BatchStatus `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
 // `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
 type BatchStatus string
 
+// BatchWait defines model for BatchWait.
+type BatchWait struct {
+	// Message The reason, in the language of the request
+	Message string `json:"message"`
+
+	// Reason The reason.
+	//
+	// - `scheduled`: its `expect_send_time` has not come.
+	// - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
+	//   sender serves the company again; otherwise cancel it.
+	Reason BatchWaitReason `json:"reason"`
+
+	// SenderNo The sender that it waits for
+	SenderNo *string `json:"sender_no"`
+
+	// Until When it goes on; null if nobody knows
+	Until *time.Time `json:"until"`
+}
+
+// BatchWaitReason The reason.
+//
+//   - `scheduled`: its `expect_send_time` has not come.
+//   - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
+//     sender serves the company again; otherwise cancel it.
+type BatchWaitReason string
+
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
+
+// Callback defines model for Callback.
+type Callback struct {
+	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
+	Body string `json:"body"`
+
+	// BodyLength The number of characters of the body
+	BodyLength int32 `json:"body_length"`
+	CallbackID int64 `json:"callback_id"`
+
+	// CreatedAt When it came first
+	CreatedAt time.Time `json:"created_at"`
+
+	// LeftOut The number of items that could not be read among others that could
+	LeftOut int64 `json:"left_out"`
+
+	// Refused The reason of the error that the provider got; null if the callback was accepted
+	Refused *string `json:"refused"`
+
+	// Repeats How often the same body came again
+	Repeats  int64  `json:"repeats"`
+	SenderNo string `json:"sender_no"`
+	SourceIP string `json:"source_ip"`
+}
+
+// CallbackDetail defines model for CallbackDetail.
+type CallbackDetail struct {
+	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
+	Body string `json:"body"`
+
+	// BodyLength The number of characters of the body
+	BodyLength int32 `json:"body_length"`
+	CallbackID int64 `json:"callback_id"`
+
+	// CreatedAt When it came first
+	CreatedAt time.Time `json:"created_at"`
+
+	// LeftOut The number of items that could not be read among others that could
+	LeftOut  int64         `json:"left_out"`
+	Receipts []ReadReceipt `json:"receipts"`
+
+	// Refused The reason of the error that the provider got; null if the callback was accepted
+	Refused *string `json:"refused"`
+
+	// Repeats How often the same body came again
+	Repeats  int64  `json:"repeats"`
+	SenderNo string `json:"sender_no"`
+	SourceIP string `json:"source_ip"`
+
+	// Unread Why no receipt can be read: the reason of an error, or `sender.no_callback` if the sender was deleted, or accepts no callbacks now. Null if the body can be read.
+	Unread *string `json:"unread"`
+}
+
+// CallbackListResponse defines model for CallbackListResponse.
+type CallbackListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    CallbackPage `json:"data"`
+}
+
+// CallbackPage defines model for CallbackPage.
+type CallbackPage struct {
+	Items []Callback `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// CallbackResponse defines model for CallbackResponse.
+type CallbackResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    CallbackDetail `json:"data"`
+}
 
 // Category defines model for Category.
 type Category string
@@ -4213,8 +4521,14 @@ type NotificationPage struct {
 // NotificationRecipient defines model for NotificationRecipient.
 type NotificationRecipient struct {
 	// Address The address on the channel; empty if none is known
-	Address string    `json:"address"`
-	DueAt   time.Time `json:"due_at"`
+	Address string `json:"address"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// DeliveryCode The provider's code for the delivery status
+	DeliveryCode *string   `json:"delivery_code,omitempty"`
+	DueAt        time.Time `json:"due_at"`
 
 	// ExternalMsgid The provider's number of the message
 	ExternalMsgid *string `json:"external_msgid"`
@@ -4785,6 +5099,9 @@ type PlaceOfItems struct {
 // Example: 200 {"code":"ERR"}
 type ProviderAnswer = string
 
+// ProviderNo The number that the provider gave to the message
+type ProviderNo = string
+
 // ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
 type ProviderRequest struct {
 	// Body At most 2000 characters
@@ -4801,7 +5118,7 @@ type QueueSettings struct {
 	// MaxRetryCount Retries of a task after its first attempt. The first value is `MAX_RETRY_COUNT` of the environment; a stored one wins over it. A task that has used as many already fails with its next failed attempt
 	MaxRetryCount *int64 `json:"max_retry_count,omitempty"`
 
-	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority; 0 means never
+	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority, but behind real-time messages: those of the priority of verifications, and of 0 and 1. 0 means never
 	PriorityMaxWaitSeconds *int64 `json:"priority_max_wait_seconds,omitempty"`
 
 	// ProcessingTimeoutSeconds Seconds for which a sender without `lease_seconds` holds a task. The first value is `PROCESSING_TIMEOUT_MINUTES` of the environment. Leases that were taken already keep their time
@@ -4820,6 +5137,20 @@ type QueueSettings struct {
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
 }
 
+// ReadReceipt A receipt as it is read from the body of a callback
+type ReadReceipt struct {
+	Code *string `json:"code"`
+
+	// MatchedAt When its message was found; null if it is not known
+	MatchedAt  *time.Time `json:"matched_at"`
+	ProviderNo string     `json:"provider_no"`
+
+	// ReceiptID Null if no such receipt is stored: the configuration was changed since, or the receipt was deleted
+	ReceiptID *int64       `json:"receipt_id"`
+	Recipient *string      `json:"recipient"`
+	State     ReceiptState `json:"state"`
+}
+
 // Readiness defines model for Readiness.
 type Readiness struct {
 	MissingRoles ServerRoles `json:"missing_roles"`
@@ -4835,6 +5166,52 @@ type ReadinessResponse struct {
 	Message Message   `json:"message"`
 	Data    Readiness `json:"data"`
 }
+
+// Receipt defines model for Receipt.
+type Receipt struct {
+	// CallbackID The callback that brought it first
+	CallbackID int64 `json:"callback_id"`
+
+	// Code The provider's code
+	Code      *string   `json:"code"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// LookAt When its message is looked for next; null if it was found, or is not looked for any more
+	LookAt *time.Time `json:"look_at"`
+
+	// MatchedAt When its message was found; null if it is not known
+	MatchedAt *time.Time `json:"matched_at"`
+
+	// ProviderNo The provider's number of the message. `GET /api/v1/sms/tasks?provider_no=` lists its tasks.
+	ProviderNo string `json:"provider_no"`
+	ReceiptID  int64  `json:"receipt_id"`
+
+	// Recipient As the provider wrote it; null if it is not given
+	Recipient *string      `json:"recipient"`
+	SenderNo  string       `json:"sender_no"`
+	State     ReceiptState `json:"state"`
+}
+
+// ReceiptListResponse defines model for ReceiptListResponse.
+type ReceiptListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ReceiptPage `json:"data"`
+}
+
+// ReceiptPage defines model for ReceiptPage.
+type ReceiptPage struct {
+	Items []Receipt `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ReceiptState defines model for ReceiptState.
+type ReceiptState string
 
 // RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 type RecipientStatus int16
@@ -6153,6 +6530,9 @@ type Submitted struct {
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
+// SubmitterFilter defines model for SubmitterFilter.
+type SubmitterFilter = string
+
 // Switch What holds a message
 type Switch struct {
 	// Name The company, user, channel, country or batch; an empty text is the country of a number of no known country
@@ -6298,6 +6678,9 @@ type Task struct {
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
 
+	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
+	ProviderNo *string `json:"provider_no,omitempty"`
+
 	// ReportedAt The time at which the task was settled
 	ReportedAt *time.Time `json:"reported_at"`
 
@@ -6385,6 +6768,9 @@ type TaskDetail struct {
 
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
+
+	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
+	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// QueuedAt The time at which the task first could be claimed, was requeued, or, before it was tried, went on after a pause of its batch; null before it is due, for a recipient without an address, and for tasks from before this was recorded
 	QueuedAt *time.Time `json:"queued_at"`
@@ -6477,7 +6863,10 @@ type TaskJobFilter struct {
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
 	// CompanyNo Example: acme
-	CompanyNo   *No                    `json:"company_no,omitempty"`
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// CountryNo Example: acme
+	CountryNo   *No                    `json:"country_no,omitempty"`
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
@@ -6489,7 +6878,10 @@ type TaskJobFilter struct {
 	//
 	// Example: 13800138000
 	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
-	Result      *string      `json:"result,omitempty"`
+
+	// ProviderNo The number that the provider gave to the message
+	ProviderNo *ProviderNo `json:"provider_no,omitempty"`
+	Result     *string     `json:"result,omitempty"`
 
 	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 	//
@@ -6500,8 +6892,10 @@ type TaskJobFilter struct {
 	Source *Source `json:"source,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status *TaskStatus `json:"status,omitempty"`
-	Test   *bool       `json:"test,omitempty"`
+	Status      *TaskStatus       `json:"status,omitempty"`
+	SubmittedBy *SubmitterFilter  `json:"submitted_by,omitempty"`
+	TemplateNo  *TemplateNoFilter `json:"template_no,omitempty"`
+	Test        *bool             `json:"test,omitempty"`
 }
 
 // TaskJobFilterDelivery defines model for TaskJobFilter.Delivery.
@@ -6662,6 +7056,9 @@ type TemplateName = string
 //
 // Example: login-code
 type TemplateNo = string
+
+// TemplateNoFilter defines model for TemplateNoFilter.
+type TemplateNoFilter = string
 
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
@@ -6985,6 +7382,9 @@ type TimelineEvent struct {
 
 	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
 	Message *string `json:"message,omitempty"`
+
+	// ProviderNo Of `reported`: the number that the provider gave to the message
+	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// RequestID The request that submitted the task
 	RequestID *string `json:"request_id,omitempty"`
@@ -7353,6 +7753,12 @@ type Word50 = string
 // AlertID defines model for AlertId.
 type AlertID = int64
 
+// CameFrom defines model for CameFrom.
+type CameFrom = time.Time
+
+// CameTo defines model for CameTo.
+type CameTo = time.Time
+
 // CategoryName defines model for CategoryName.
 type CategoryName = Category
 
@@ -7411,6 +7817,11 @@ type RouteNo = int64
 
 // RuleNo defines model for RuleNo.
 type RuleNo = int64
+
+// SenderFilter The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+//
+// Example: sms_app_001
+type SenderFilter = AppID
 
 // SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 //
@@ -7529,6 +7940,30 @@ type ListAuditParams struct {
 
 	// To Only changes before this time
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListCallbacksParams defines parameters for ListCallbacks.
+type ListCallbacksParams struct {
+	// SenderNo Only those of this sender
+	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// ProviderNo Only the callbacks that brought receipts with this number of the provider first
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
+
+	// Unreadable Only callbacks that were refused or have items that could not be read, or with `false` only the others
+	Unreadable *bool `form:"unreadable,omitempty" json:"unreadable,omitempty"`
+
+	// From Only those that came at this time or later
+	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only those that came before this time
+	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -7712,6 +8147,30 @@ type ListInboundsParams struct {
 type CreateInboundParams struct {
 	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListReceiptsParams defines parameters for ListReceipts.
+type ListReceiptsParams struct {
+	// SenderNo Only those of this sender
+	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// ProviderNo Only receipts with this number of the provider
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
+
+	// Matched Only receipts whose message is known, or with `false` only the others
+	Matched *bool `form:"matched,omitempty" json:"matched,omitempty"`
+
+	// From Only those that came at this time or later
+	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only those that came before this time
+	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListReconciliationsParams defines parameters for ListReconciliations.
@@ -8156,6 +8615,18 @@ type ListTasksParams struct {
 	// Test Only test messages, or with `false` none of them
 	Test *bool `form:"test,omitempty" json:"test,omitempty"`
 
+	// CountryNo Only tasks whose number is of this country
+	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
+
+	// TemplateNo Only tasks whose text was made of this template
+	TemplateNo *TemplateNoFilter `form:"template_no,omitempty" json:"template_no,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+
+	// ProviderNo Only tasks of which a message has this number of its provider, as in `provider_no`. Give `sender_no` with it if providers use the same numbers.
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
+
 	// CreatedFrom Only tasks created at this time or later. A list finds them by the clock of the server that made the `task_id`. If that differs from the clock of the database by more than a minute, tasks at the end of the range may be missing. So may tasks whose id LKSMS did not make: by the order of ids, they can be outside the range.
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
 
@@ -8381,6 +8852,9 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
+
+// CreateBatchJSONRequestBody defines body for CreateBatch for application/json ContentType.
+type CreateBatchJSONRequestBody = BatchRequest
 
 // CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
 type CreateBatchMultipartRequestBody = BatchForm
@@ -8615,6 +9089,7 @@ type ClientInterface interface {
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -8642,6 +9117,7 @@ type ClientInterface interface {
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -8734,6 +9210,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
 	ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListCallbacks List callbacks of providers, newest first
+	//
+	// Callbacks are kept for 30 days. A page reads about 10,000 callbacks at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. The secret of the sender's callbacks is shown as `***`.
+	//
+	// Corresponds with GET /api/v1/admin/callbacks (the `ListCallbacks` operationId).
+	ListCallbacks(ctx context.Context, params *ListCallbacksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetCallback Show a callback, and what is read from it
+	//
+	// The body is read with the configuration that the sender has now. So after a change of `config.callback`, this shows what the provider's next callbacks will say.
+	//
+	// Corresponds with GET /api/v1/admin/callbacks/{callback_id} (the `GetCallback` operationId).
+	GetCallback(ctx context.Context, callbackID int64, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListChannels List channels, newest first
 	//
@@ -9121,6 +9611,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 	GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListReceipts List receipts of providers, newest first
+	//
+	// What callbacks say of single messages; a receipt that comes again is listed once. Receipts are kept for 30 days. With `matched=false`, those whose message is not known: it may still be looked for (`look_at`). A page reads about 10,000 receipts at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Corresponds with GET /api/v1/admin/receipts (the `ListReceipts` operationId).
+	ListReceipts(ctx context.Context, params *ListReceiptsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListReconciliations List reconciliations, newest first
 	//
@@ -9742,14 +10239,15 @@ type ClientInterface interface {
 
 	// ListBatches List batches, newest first
 	//
-	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
 	//
 	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
 	ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateBatchWithBody Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
+	// form, or JSON for `rows` and `tag`.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -9759,6 +10257,9 @@ type ClientInterface interface {
 	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
 	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
 	//
+	// The batch is of the caller's company. Users who see all companies name another one with `company_no`. All users of the company see it and may
+	// act on it; `acts` of the batch says who did what.
+	//
 	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 	// placeholders are names of columns. A row without a value for a placeholder is invalid.
 	//
@@ -9766,6 +10267,30 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
 	CreateBatchWithBody(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateBatch Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
+	// form, or JSON for `rows` and `tag`.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The batch is of the caller's company. Users who see all companies name another one with `company_no`. All users of the company see it and may
+	// act on it; `acts` of the batch says who did what.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatch(ctx context.Context, params *CreateBatchParams, body CreateBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetBatch Get a batch, its figures, and when it will end
 	//
@@ -9809,7 +10334,7 @@ type ClientInterface interface {
 
 	// RequeueBatch Send the failed messages of a batch again
 	//
-	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. Ten such jobs of a company run at a time; another one gets 409 `limit.reached`.
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many FAILED tasks are sent again, `skipped` how many are not, and why. If none can be sent again, nothing changes. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. Ten such jobs of a company run at a time; another one gets 409 `limit.reached`.
 	//
 	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
 	RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -9837,7 +10362,8 @@ type ClientInterface interface {
 	//   request. A repeated receipt changes nothing.
 	// - Unreadable items of a list are left out. A body without any readable item is rejected.
 	// - The body is stored as it came, for 30 days, also one that cannot be read. A repeated body is stored once.
-	// - A receipt is dropped if no message matches it within 72 hours.
+	// - A receipt whose message is not found within 72 hours is not looked for any more. `GET /api/v1/admin/receipts` shows it for 30 days.
+	// - The address stays open for a sender that is off, and for 30 days after the last change of one that is retired.
 	// - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
 	//   minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
 	//   older configurations have.
@@ -10507,7 +11033,7 @@ type ClientInterface interface {
 
 	// ListTasks List tasks, newest first
 	//
-	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `provider_no`; `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; `submitted_by`; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `provider_no`, `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 	ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -10985,6 +11511,7 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -11022,6 +11549,7 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -11195,6 +11723,40 @@ func (c *Client) AcknowledgeAlert(ctx context.Context, alertID AlertID, body Ack
 // Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
 func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListAuditRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListCallbacks List callbacks of providers, newest first
+//
+// Callbacks are kept for 30 days. A page reads about 10,000 callbacks at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. The secret of the sender's callbacks is shown as `***`.
+//
+// Corresponds with GET /api/v1/admin/callbacks (the `ListCallbacks` operationId).
+func (c *Client) ListCallbacks(ctx context.Context, params *ListCallbacksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListCallbacksRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetCallback Show a callback, and what is read from it
+//
+// The body is read with the configuration that the sender has now. So after a change of `config.callback`, this shows what the provider's next callbacks will say.
+//
+// Corresponds with GET /api/v1/admin/callbacks/{callback_id} (the `GetCallback` operationId).
+func (c *Client) GetCallback(ctx context.Context, callbackID int64, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetCallbackRequest(c.Server, callbackID)
 	if err != nil {
 		return nil, err
 	}
@@ -12082,6 +12644,23 @@ func (c *Client) PutNotificationTemplate(ctx context.Context, bizType BizType, c
 // Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 func (c *Client) GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetOverviewRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListReceipts List receipts of providers, newest first
+//
+// What callbacks say of single messages; a receipt that comes again is listed once. Receipts are kept for 30 days. With `matched=false`, those whose message is not known: it may still be looked for (`look_at`). A page reads about 10,000 receipts at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Corresponds with GET /api/v1/admin/receipts (the `ListReceipts` operationId).
+func (c *Client) ListReceipts(ctx context.Context, params *ListReceiptsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListReceiptsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13382,7 +13961,7 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 
 // ListBatches List batches, newest first
 //
-// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
 //
 // Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
 func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -13399,7 +13978,8 @@ func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, req
 
 // CreateBatchWithBody Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
+// form, or JSON for `rows` and `tag`.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -13409,6 +13989,9 @@ func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, req
 // names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
 // shortened (`1.38E+10`) makes its row invalid: its digits are lost.
 //
+// The batch is of the caller's company. Users who see all companies name another one with `company_no`. All users of the company see it and may
+// act on it; `acts` of the batch says who did what.
+//
 // The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 // placeholders are names of columns. A row without a value for a placeholder is invalid.
 //
@@ -13417,6 +14000,40 @@ func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, req
 // Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
 func (c *Client) CreateBatchWithBody(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateBatchRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateBatch Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
+// form, or JSON for `rows` and `tag`.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The batch is of the caller's company. Users who see all companies name another one with `company_no`. All users of the company see it and may
+// act on it; `acts` of the batch says who did what.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *Client) CreateBatch(ctx context.Context, params *CreateBatchParams, body CreateBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateBatchRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13529,7 +14146,7 @@ func (c *Client) PreviewBatch(ctx context.Context, batchID OfBatch, params *Prev
 
 // RequeueBatch Send the failed messages of a batch again
 //
-// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. Ten such jobs of a company run at a time; another one gets 409 `limit.reached`.
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many FAILED tasks are sent again, `skipped` how many are not, and why. If none can be sent again, nothing changes. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. Ten such jobs of a company run at a time; another one gets 409 `limit.reached`.
 //
 // Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
 func (c *Client) RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -13587,7 +14204,8 @@ func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *Lis
 //     request. A repeated receipt changes nothing.
 //   - Unreadable items of a list are left out. A body without any readable item is rejected.
 //   - The body is stored as it came, for 30 days, also one that cannot be read. A repeated body is stored once.
-//   - A receipt is dropped if no message matches it within 72 hours.
+//   - A receipt whose message is not found within 72 hours is not looked for any more. `GET /api/v1/admin/receipts` shows it for 30 days.
+//   - The address stays open for a sender that is off, and for 30 days after the last change of one that is retired.
 //   - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
 //     minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
 //     older configurations have.
@@ -14707,7 +15325,7 @@ func (c *Client) GetTaskTimeline(ctx context.Context, taskID TaskID, reqEditors 
 
 // ListTasks List tasks, newest first
 //
-// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `provider_no`; `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; `submitted_by`; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `provider_no`, `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -16096,6 +16714,166 @@ func NewListAuditRequest(server string, params *ListAuditParams) (*http.Request,
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListCallbacksRequest constructs an http.Request for the ListCallbacks method
+func NewListCallbacksRequest(server string, params *ListCallbacksParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/callbacks")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ProviderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "provider_no", *params.ProviderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Unreadable != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "unreadable", *params.Unreadable, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetCallbackRequest constructs an http.Request for the GetCallback method
+func NewGetCallbackRequest(server string, callbackID int64) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "callback_id", callbackID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/callbacks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -18143,6 +18921,132 @@ func NewGetOverviewRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListReceiptsRequest constructs an http.Request for the ListReceipts method
+func NewListReceiptsRequest(server string, params *ListReceiptsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/receipts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ProviderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "provider_no", *params.ProviderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Matched != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "matched", *params.Matched, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -20735,6 +21639,17 @@ func NewListBatchesRequest(server string, params *ListBatchesParams) (*http.Requ
 	return req, nil
 }
 
+// NewCreateBatchRequest calls the generic CreateBatch builder with application/json body
+func NewCreateBatchRequest(server string, params *CreateBatchParams, body CreateBatchJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateBatchRequestWithBody(server, params, "application/json", bodyReader)
+}
+
 // NewCreateBatchRequestWithBody constructs an http.Request for the CreateBatch method, with any body, and a specified content type
 func NewCreateBatchRequestWithBody(server string, params *CreateBatchParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
@@ -23244,6 +24159,54 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 
 		}
 
+		if params.CountryNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "country_no", *params.CountryNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.TemplateNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "template_no", *params.TemplateNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SubmittedBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "submitted_by", *params.SubmittedBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ProviderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "provider_no", *params.ProviderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.CreatedFrom != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "created_from", *params.CreatedFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
@@ -24743,6 +25706,7 @@ type ClientWithResponsesInterface interface {
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -24770,6 +25734,7 @@ type ClientWithResponsesInterface interface {
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -24870,6 +25835,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
 	ListAuditWithResponse(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*ListAuditResponse, error)
+
+	// ListCallbacksWithResponse List callbacks of providers, newest first
+	//
+	// Callbacks are kept for 30 days. A page reads about 10,000 callbacks at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. The secret of the sender's callbacks is shown as `***`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/callbacks (the `ListCallbacks` operationId).
+	ListCallbacksWithResponse(ctx context.Context, params *ListCallbacksParams, reqEditors ...RequestEditorFn) (*ListCallbacksResponse, error)
+
+	// GetCallbackWithResponse Show a callback, and what is read from it
+	//
+	// The body is read with the configuration that the sender has now. So after a change of `config.callback`, this shows what the provider's next callbacks will say.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/callbacks/{callback_id} (the `GetCallback` operationId).
+	GetCallbackWithResponse(ctx context.Context, callbackID int64, reqEditors ...RequestEditorFn) (*GetCallbackResponse, error)
 
 	// ListChannelsWithResponse List channels, newest first
 	//
@@ -25309,6 +26292,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 	GetOverviewWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOverviewResponse, error)
+
+	// ListReceiptsWithResponse List receipts of providers, newest first
+	//
+	// What callbacks say of single messages; a receipt that comes again is listed once. Receipts are kept for 30 days. With `matched=false`, those whose message is not known: it may still be looked for (`look_at`). A page reads about 10,000 receipts at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/receipts (the `ListReceipts` operationId).
+	ListReceiptsWithResponse(ctx context.Context, params *ListReceiptsParams, reqEditors ...RequestEditorFn) (*ListReceiptsResponse, error)
 
 	// ListReconciliationsWithResponse List reconciliations, newest first
 	//
@@ -25992,7 +26984,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListBatchesWithResponse List batches, newest first
 	//
-	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -26001,7 +26993,8 @@ type ClientWithResponsesInterface interface {
 
 	// CreateBatchWithBodyWithResponse Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
+	// form, or JSON for `rows` and `tag`.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -26011,6 +27004,9 @@ type ClientWithResponsesInterface interface {
 	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
 	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
 	//
+	// The batch is of the caller's company. Users who see all companies name another one with `company_no`. All users of the company see it and may
+	// act on it; `acts` of the batch says who did what.
+	//
 	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 	// placeholders are names of columns. A row without a value for a placeholder is invalid.
 	//
@@ -26018,6 +27014,30 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
 	CreateBatchWithBodyWithResponse(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error)
+
+	// CreateBatchWithResponse Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
+	// form, or JSON for `rows` and `tag`.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The batch is of the caller's company. Users who see all companies name another one with `company_no`. All users of the company see it and may
+	// act on it; `acts` of the batch says who did what.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatchWithResponse(ctx context.Context, params *CreateBatchParams, body CreateBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error)
 
 	// GetBatchWithResponse Get a batch, its figures, and when it will end
 	//
@@ -26073,7 +27093,7 @@ type ClientWithResponsesInterface interface {
 
 	// RequeueBatchWithResponse Send the failed messages of a batch again
 	//
-	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. Ten such jobs of a company run at a time; another one gets 409 `limit.reached`.
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many FAILED tasks are sent again, `skipped` how many are not, and why. If none can be sent again, nothing changes. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. Ten such jobs of a company run at a time; another one gets 409 `limit.reached`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -26107,7 +27127,8 @@ type ClientWithResponsesInterface interface {
 	//   request. A repeated receipt changes nothing.
 	// - Unreadable items of a list are left out. A body without any readable item is rejected.
 	// - The body is stored as it came, for 30 days, also one that cannot be read. A repeated body is stored once.
-	// - A receipt is dropped if no message matches it within 72 hours.
+	// - A receipt whose message is not found within 72 hours is not looked for any more. `GET /api/v1/admin/receipts` shows it for 30 days.
+	// - The address stays open for a sender that is off, and for 30 days after the last change of one that is retired.
 	// - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
 	//   minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
 	//   older configurations have.
@@ -26813,7 +27834,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListTasksWithResponse List tasks, newest first
 	//
-	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `provider_no`; `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; `submitted_by`; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `provider_no`, `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -28427,6 +29448,179 @@ func (r ListAuditResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListAuditResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListCallbacksResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CallbackListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListCallbacksResponse) GetJSON200() *CallbackListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListCallbacksResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListCallbacksResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListCallbacksResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListCallbacksResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListCallbacksResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListCallbacksResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListCallbacksResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListCallbacksResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListCallbacksResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListCallbacksResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetCallbackResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CallbackResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetCallbackResponse) GetJSON200() *CallbackResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetCallbackResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetCallbackResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetCallbackResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetCallbackResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetCallbackResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetCallbackResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetCallbackResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetCallbackResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetCallbackResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetCallbackResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetCallbackResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -32099,6 +33293,89 @@ func (r GetOverviewResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetOverviewResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListReceiptsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReceiptListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListReceiptsResponse) GetJSON200() *ReceiptListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListReceiptsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListReceiptsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListReceiptsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListReceiptsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListReceiptsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListReceiptsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListReceiptsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListReceiptsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListReceiptsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListReceiptsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -43652,6 +44929,7 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -43685,6 +44963,7 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
@@ -43838,6 +45117,36 @@ func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params 
 		return nil, err
 	}
 	return ParseListAuditResponse(rsp)
+}
+
+// ListCallbacksWithResponse List callbacks of providers, newest first
+//
+// Callbacks are kept for 30 days. A page reads about 10,000 callbacks at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. The secret of the sender's callbacks is shown as `***`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/callbacks (the `ListCallbacks` operationId).
+func (c *ClientWithResponses) ListCallbacksWithResponse(ctx context.Context, params *ListCallbacksParams, reqEditors ...RequestEditorFn) (*ListCallbacksResponse, error) {
+	rsp, err := c.ListCallbacks(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListCallbacksResponse(rsp)
+}
+
+// GetCallbackWithResponse Show a callback, and what is read from it
+//
+// The body is read with the configuration that the sender has now. So after a change of `config.callback`, this shows what the provider's next callbacks will say.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/callbacks/{callback_id} (the `GetCallback` operationId).
+func (c *ClientWithResponses) GetCallbackWithResponse(ctx context.Context, callbackID int64, reqEditors ...RequestEditorFn) (*GetCallbackResponse, error) {
+	rsp, err := c.GetCallback(ctx, callbackID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetCallbackResponse(rsp)
 }
 
 // ListChannelsWithResponse List channels, newest first
@@ -44577,6 +45886,21 @@ func (c *ClientWithResponses) GetOverviewWithResponse(ctx context.Context, reqEd
 		return nil, err
 	}
 	return ParseGetOverviewResponse(rsp)
+}
+
+// ListReceiptsWithResponse List receipts of providers, newest first
+//
+// What callbacks say of single messages; a receipt that comes again is listed once. Receipts are kept for 30 days. With `matched=false`, those whose message is not known: it may still be looked for (`look_at`). A page reads about 10,000 receipts at most, so it may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/receipts (the `ListReceipts` operationId).
+func (c *ClientWithResponses) ListReceiptsWithResponse(ctx context.Context, params *ListReceiptsParams, reqEditors ...RequestEditorFn) (*ListReceiptsResponse, error) {
+	rsp, err := c.ListReceipts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListReceiptsResponse(rsp)
 }
 
 // ListReconciliationsWithResponse List reconciliations, newest first
@@ -45663,7 +46987,7 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 
 // ListBatchesWithResponse List batches, newest first
 //
-// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -45678,7 +47002,8 @@ func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, param
 
 // CreateBatchWithBodyWithResponse Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
+// form, or JSON for `rows` and `tag`.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -45688,6 +47013,9 @@ func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, param
 // names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
 // shortened (`1.38E+10`) makes its row invalid: its digits are lost.
 //
+// The batch is of the caller's company. Users who see all companies name another one with `company_no`. All users of the company see it and may
+// act on it; `acts` of the batch says who did what.
+//
 // The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 // placeholders are names of columns. A row without a value for a placeholder is invalid.
 //
@@ -45696,6 +47024,36 @@ func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, param
 // Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
 func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error) {
 	rsp, err := c.CreateBatchWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateBatchResponse(rsp)
+}
+
+// CreateBatchWithResponse Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
+// form, or JSON for `rows` and `tag`.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The batch is of the caller's company. Users who see all companies name another one with `company_no`. All users of the company see it and may
+// act on it; `acts` of the batch says who did what.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *ClientWithResponses) CreateBatchWithResponse(ctx context.Context, params *CreateBatchParams, body CreateBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error) {
+	rsp, err := c.CreateBatch(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -45792,7 +47150,7 @@ func (c *ClientWithResponses) PreviewBatchWithResponse(ctx context.Context, batc
 
 // RequeueBatchWithResponse Send the failed messages of a batch again
 //
-// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. Ten such jobs of a company run at a time; another one gets 409 `limit.reached`.
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many FAILED tasks are sent again, `skipped` how many are not, and why. If none can be sent again, nothing changes. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. Ten such jobs of a company run at a time; another one gets 409 `limit.reached`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -45844,7 +47202,8 @@ func (c *ClientWithResponses) ListBatchRowsWithResponse(ctx context.Context, bat
 //     request. A repeated receipt changes nothing.
 //   - Unreadable items of a list are left out. A body without any readable item is rejected.
 //   - The body is stored as it came, for 30 days, also one that cannot be read. A repeated body is stored once.
-//   - A receipt is dropped if no message matches it within 72 hours.
+//   - A receipt whose message is not found within 72 hours is not looked for any more. `GET /api/v1/admin/receipts` shows it for 30 days.
+//   - The address stays open for a sender that is off, and for 30 days after the last change of one that is retired.
 //   - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
 //     minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
 //     older configurations have.
@@ -46820,7 +48179,7 @@ func (c *ClientWithResponses) GetTaskTimelineWithResponse(ctx context.Context, t
 
 // ListTasksWithResponse List tasks, newest first
 //
-// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `provider_no`; `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; `submitted_by`; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `provider_no`, `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -48408,6 +49767,149 @@ func ParseListAuditResponse(rsp *http.Response) (*ListAuditResponse, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListCallbacksResponse parses an HTTP response from a ListCallbacksWithResponse call
+func ParseListCallbacksResponse(rsp *http.Response) (*ListCallbacksResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListCallbacksResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CallbackListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetCallbackResponse parses an HTTP response from a GetCallbackWithResponse call
+func ParseGetCallbackResponse(rsp *http.Response) (*GetCallbackResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetCallbackResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CallbackResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -51492,6 +52994,74 @@ func ParseGetOverviewResponse(rsp *http.Response) (*GetOverviewResponse, error) 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest OverviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListReceiptsResponse parses an HTTP response from a ListReceiptsWithResponse call
+func ParseListReceiptsResponse(rsp *http.Response) (*ListReceiptsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListReceiptsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReceiptListResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -10,6 +10,58 @@ import (
 	"time"
 )
 
+const batchActAdd = `-- name: BatchActAdd :exec
+INSERT INTO batch_acts (batch_id, act, username) VALUES ($1, $2, $3)
+`
+
+type BatchActAddParams struct {
+	BatchID  int64
+	Act      string
+	Username string
+}
+
+// BatchActAdd notes what a user did with a batch that the caller has locked.
+func (q *Queries) BatchActAdd(ctx context.Context, arg BatchActAddParams) error {
+	_, err := q.db.Exec(ctx, batchActAdd, arg.BatchID, arg.Act, arg.Username)
+	return err
+}
+
+const batchActs = `-- name: BatchActs :many
+SELECT a.act, a.username, a.at FROM batch_acts a WHERE a.batch_id = $1 ORDER BY a.id DESC LIMIT $2::integer
+`
+
+type BatchActsParams struct {
+	BatchID int64
+	Most    int32
+}
+
+type BatchActsRow struct {
+	Act      string
+	Username string
+	At       time.Time
+}
+
+// BatchActs returns what users did with a batch last, newest first.
+func (q *Queries) BatchActs(ctx context.Context, arg BatchActsParams) ([]BatchActsRow, error) {
+	rows, err := q.db.Query(ctx, batchActs, arg.BatchID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BatchActsRow
+	for rows.Next() {
+		var i BatchActsRow
+		if err := rows.Scan(&i.Act, &i.Username, &i.At); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const batchCancel = `-- name: BatchCancel :one
 UPDATE batches b
 SET status = 'cancelled', is_settled = b.fed = 0, ended_at = now(), upload_id = NULL
@@ -58,13 +110,17 @@ func (q *Queries) BatchChecked(ctx context.Context, arg BatchCheckedParams) erro
 }
 
 const batchConfirm = `-- name: BatchConfirm :execrows
-UPDATE batches b
-SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = $1::text,
-    expect_send_time = CASE
-        WHEN b.is_deferred THEN coalesce(b.expect_send_time, date_bin($2::interval, now(), 'epoch') + $2::interval)
-        ELSE b.expect_send_time
-    END
-WHERE b.id = $3 AND b.status = 'ready'
+WITH confirmed AS (
+    UPDATE batches b
+    SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = $1::text,
+        expect_send_time = CASE
+            WHEN b.is_deferred THEN coalesce(b.expect_send_time, date_bin($2::interval, now(), 'epoch') + $2::interval)
+            ELSE b.expect_send_time
+        END
+    WHERE b.id = $3 AND b.status = 'ready'
+    RETURNING b.id
+)
+INSERT INTO batch_acts (batch_id, act, username) SELECT c.id, 'confirmed', $1::text FROM confirmed c
 `
 
 type BatchConfirmParams struct {
@@ -80,48 +136,6 @@ func (q *Queries) BatchConfirm(ctx context.Context, arg BatchConfirmParams) (int
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const batchCountries = `-- name: BatchCountries :many
-SELECT coalesce(l.country_no, '')::text AS country_no, count(*) AS rows, sum(l.segments)::bigint AS segments
-FROM (
-    SELECT r.country_no, r.segments
-    FROM batches b
-    JOIN batch_rows r ON r.batch_id = b.id AND r.row_no > b.fed_row AND r.code IS NULL
-    WHERE b.id = $1
-    UNION ALL
-    SELECT q.country_no, q.segments FROM queue q WHERE q.batch_id = $1 AND q.lease_until IS NULL -- by queue_batch_idx
-) l
-GROUP BY 1
-ORDER BY 1
-`
-
-type BatchCountriesRow struct {
-	CountryNo string
-	Rows      int64
-	Segments  int64
-}
-
-// BatchCountries returns the segments that no sender has taken, by country: of the valid rows that have not become tasks, and of the PENDING tasks. It
-// reads the rows that are left.
-func (q *Queries) BatchCountries(ctx context.Context, id int64) ([]BatchCountriesRow, error) {
-	rows, err := q.db.Query(ctx, batchCountries, id)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []BatchCountriesRow
-	for rows.Next() {
-		var i BatchCountriesRow
-		if err := rows.Scan(&i.CountryNo, &i.Rows, &i.Segments); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const batchCountsAdd = `-- name: BatchCountsAdd :exec
@@ -172,14 +186,13 @@ func (q *Queries) BatchCountsAdd(ctx context.Context, arg BatchCountsAddParams) 
 const batchCreate = `-- name: BatchCreate :one
 
 INSERT INTO batches (
-    company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, template_no, template_id, template_version, template_language,
-    is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent,
-    default_region
+    company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, sign_column, template_no, template_id, template_version, template_language,
+    is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent
 )
 VALUES (
-    $1, $2, $3, $4, $5, $6, $7, $8,
-    $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-    $21, $22, $23, $24, $25
+    $1, $2, $3, $4, $5, $6, $7, $8, $9,
+    $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+    $22, $23, $24, $25
 )
 RETURNING id
 `
@@ -193,6 +206,7 @@ type BatchCreateParams struct {
 	UploadID         *int64
 	Tag              *string
 	PhoneColumn      string
+	SignColumn       *string
 	TemplateNo       *string
 	TemplateID       *int64
 	TemplateVersion  *int64
@@ -209,7 +223,6 @@ type BatchCreateParams struct {
 	RequestID        string
 	SourceIp         string
 	UserAgent        string
-	DefaultRegion    string
 }
 
 // Batches: uploaded lists, their rows, and how far they are. A batch row is locked before anything that depends on its status, and before the queue.
@@ -223,6 +236,7 @@ func (q *Queries) BatchCreate(ctx context.Context, arg BatchCreateParams) (int64
 		arg.UploadID,
 		arg.Tag,
 		arg.PhoneColumn,
+		arg.SignColumn,
 		arg.TemplateNo,
 		arg.TemplateID,
 		arg.TemplateVersion,
@@ -239,11 +253,70 @@ func (q *Queries) BatchCreate(ctx context.Context, arg BatchCreateParams) (int64
 		arg.RequestID,
 		arg.SourceIp,
 		arg.UserAgent,
-		arg.DefaultRegion,
 	)
 	var id int64
 	err := row.Scan(&id)
 	return id, err
+}
+
+const batchFailedVerdicts = `-- name: BatchFailedVerdicts :many
+SELECT
+    CASE
+        WHEN EXISTS (
+            SELECT FROM report_logs d
+            WHERE d.task_id = m.task_id AND d.task_id >= $1::text AND d.event = 'receipt' AND d.effect = 'delivered'
+        ) THEN 'delivered'
+        WHEN m.expires_at <= clock_timestamp() THEN 'expired'
+        WHEN m.recipient = '' THEN 'erased'
+        WHEN m.is_test AND NOT $2::boolean THEN 'test'
+        WHEN m.sender_no IS NOT NULL AND NOT $3::boolean THEN 'sender_gone'
+        ELSE 'fit'
+    END::text AS verdict,
+    count(*) AS tasks
+FROM report_logs e
+JOIN messages m ON m.task_id = e.task_id
+WHERE e.outcome = 3 AND e.task_id >= $1::text AND m.task_id >= $1::text AND m.batch_id = $4::bigint -- FAILED
+GROUP BY 1
+ORDER BY 1
+`
+
+type BatchFailedVerdictsParams struct {
+	FromID    string
+	SendTests bool
+	IsServed  bool
+	BatchID   int64
+}
+
+type BatchFailedVerdictsRow struct {
+	Verdict string
+	Tasks   int64
+}
+
+// BatchFailedVerdicts counts the FAILED tasks of a batch by whether they may be requeued, as RequeueVerdict says it of one. It reads all of them. The
+// conditions on a task are those of JobPlan.
+func (q *Queries) BatchFailedVerdicts(ctx context.Context, arg BatchFailedVerdictsParams) ([]BatchFailedVerdictsRow, error) {
+	rows, err := q.db.Query(ctx, batchFailedVerdicts,
+		arg.FromID,
+		arg.SendTests,
+		arg.IsServed,
+		arg.BatchID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BatchFailedVerdictsRow
+	for rows.Next() {
+		var i BatchFailedVerdictsRow
+		if err := rows.Scan(&i.Verdict, &i.Tasks); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const batchFed = `-- name: BatchFed :exec
@@ -299,7 +372,7 @@ func (q *Queries) BatchFinish(ctx context.Context, id int64) (int64, error) {
 }
 
 const batchHold = `-- name: BatchHold :one
-SELECT b.id, b.company_id, b.submitted_by, b.name, b.message_type, b.priority, b.upload_id, b.tag, b.phone_column, b.template_no, b.template_id, b.template_version, b.template_language, b.is_deferred, b.content, b.sign, b.sender_no, b.dedup, b.is_test, b.is_confirmed, b.confirmed_by, b.expect_send_time, b.expires_at, b.status, b.is_held, b.is_settled, b.is_read, b.last_row, b.rows, b.valid, b.invalid, b.duplicate, b.blocked, b.segments, b.fed_row, b.fed, b.fault, b.request_id, b.source_ip, b.user_agent, b.created_at, b.checked_at, b.confirmed_at, b.started_at, b.ended_at, b.changed_by, b.default_region, (coalesce(b.expect_send_time <= now(), true) AND coalesce(b.expires_at > now(), true))::boolean AS is_due
+SELECT b.id, b.company_id, b.submitted_by, b.name, b.message_type, b.priority, b.upload_id, b.tag, b.phone_column, b.template_no, b.template_id, b.template_version, b.template_language, b.is_deferred, b.content, b.sign, b.sender_no, b.dedup, b.is_test, b.is_confirmed, b.confirmed_by, b.expect_send_time, b.expires_at, b.status, b.is_held, b.is_settled, b.is_read, b.last_row, b.rows, b.valid, b.invalid, b.duplicate, b.blocked, b.segments, b.fed_row, b.fed, b.fault, b.request_id, b.source_ip, b.user_agent, b.created_at, b.checked_at, b.confirmed_at, b.started_at, b.ended_at, b.changed_by, b.sign_column, b.by_country, (coalesce(b.expect_send_time <= now(), true) AND coalesce(b.expires_at > now(), true))::boolean AS is_due
 FROM batches b
 WHERE b.id = $1 AND b.status = $2::text
 FOR NO KEY UPDATE
@@ -366,38 +439,36 @@ func (q *Queries) BatchHold(ctx context.Context, arg BatchHoldParams) (BatchHold
 		&i.Batch.StartedAt,
 		&i.Batch.EndedAt,
 		&i.Batch.ChangedBy,
-		&i.Batch.DefaultRegion,
+		&i.Batch.SignColumn,
+		&i.Batch.ByCountry,
 		&i.IsDue,
 	)
 	return i, err
 }
 
 const batchList = `-- name: BatchList :many
-SELECT id, company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, template_no, template_id, template_version, template_language, is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, confirmed_by, expect_send_time, expires_at, status, is_held, is_settled, is_read, last_row, rows, valid, invalid, duplicate, blocked, segments, fed_row, fed, fault, request_id, source_ip, user_agent, created_at, checked_at, confirmed_at, started_at, ended_at, changed_by, default_region FROM batches b
+SELECT id, company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, template_no, template_id, template_version, template_language, is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, confirmed_by, expect_send_time, expires_at, status, is_held, is_settled, is_read, last_row, rows, valid, invalid, duplicate, blocked, segments, fed_row, fed, fault, request_id, source_ip, user_agent, created_at, checked_at, confirmed_at, started_at, ended_at, changed_by, sign_column, by_country FROM batches b
 WHERE b.id < $1 AND ($2::bigint IS NULL OR b.id = $2::bigint)
     AND ($3::bigint IS NULL OR b.company_id = $3::bigint)
-    AND ($4::text IS NULL OR b.submitted_by = $4::text)
-    AND ($5::text IS NULL OR b.status = $5::text)
+    AND ($4::text IS NULL OR b.status = $4::text)
 ORDER BY b.id DESC
-LIMIT $6::integer
+LIMIT $5::integer
 `
 
 type BatchListParams struct {
 	BeforeID  int64
 	ID        *int64
 	CompanyID *int64
-	Owner     *string
 	Status    *string
 	PageLimit int32
 }
 
-// BatchList returns batches with smaller ids than before_id, newest first. The caller sees those of a company, of a user, or all.
+// BatchList returns batches with smaller ids than before_id, newest first. The caller sees those of a company, or all.
 func (q *Queries) BatchList(ctx context.Context, arg BatchListParams) ([]Batch, error) {
 	rows, err := q.db.Query(ctx, batchList,
 		arg.BeforeID,
 		arg.ID,
 		arg.CompanyID,
-		arg.Owner,
 		arg.Status,
 		arg.PageLimit,
 	)
@@ -455,7 +526,8 @@ func (q *Queries) BatchList(ctx context.Context, arg BatchListParams) ([]Batch, 
 			&i.StartedAt,
 			&i.EndedAt,
 			&i.ChangedBy,
-			&i.DefaultRegion,
+			&i.SignColumn,
+			&i.ByCountry,
 		); err != nil {
 			return nil, err
 		}
@@ -468,11 +540,20 @@ func (q *Queries) BatchList(ctx context.Context, arg BatchListParams) ([]Batch, 
 }
 
 const batchPause = `-- name: BatchPause :execrows
-UPDATE batches b SET status = 'paused', is_held = true WHERE b.id = $1 AND b.status = 'running'
+WITH paused AS (
+    UPDATE batches b SET status = 'paused', is_held = true WHERE b.id = $2 AND b.status = 'running' RETURNING b.id
+)
+INSERT INTO batch_acts (batch_id, act, username) SELECT p.id, 'paused', $1::text FROM paused p
 `
 
-func (q *Queries) BatchPause(ctx context.Context, id int64) (int64, error) {
-	result, err := q.db.Exec(ctx, batchPause, id)
+type BatchPauseParams struct {
+	Username string
+	ID       int64
+}
+
+// BatchPause pauses a batch that runs, and notes who did it.
+func (q *Queries) BatchPause(ctx context.Context, arg BatchPauseParams) (int64, error) {
+	result, err := q.db.Exec(ctx, batchPause, arg.Username, arg.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -540,11 +621,20 @@ func (q *Queries) BatchReread(ctx context.Context, id int64) error {
 }
 
 const batchResume = `-- name: BatchResume :execrows
-UPDATE batches b SET status = 'running' WHERE b.id = $1 AND b.status = 'paused'
+WITH resumed AS (
+    UPDATE batches b SET status = 'running' WHERE b.id = $2 AND b.status = 'paused' RETURNING b.id
+)
+INSERT INTO batch_acts (batch_id, act, username) SELECT r.id, 'resumed', $1::text FROM resumed r
 `
 
-func (q *Queries) BatchResume(ctx context.Context, id int64) (int64, error) {
-	result, err := q.db.Exec(ctx, batchResume, id)
+type BatchResumeParams struct {
+	Username string
+	ID       int64
+}
+
+// BatchResume lets a paused batch run, and notes who did it.
+func (q *Queries) BatchResume(ctx context.Context, arg BatchResumeParams) (int64, error) {
+	result, err := q.db.Exec(ctx, batchResume, arg.Username, arg.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -552,7 +642,7 @@ func (q *Queries) BatchResume(ctx context.Context, id int64) (int64, error) {
 }
 
 const batchRowList = `-- name: BatchRowList :many
-SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id FROM batch_rows r
+SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id, sign FROM batch_rows r
 WHERE r.batch_id = $1 AND r.row_no > $2::bigint AND (r.code IS NULL OR NOT $3::boolean)
 ORDER BY r.row_no
 LIMIT $4::integer
@@ -590,6 +680,7 @@ func (q *Queries) BatchRowList(ctx context.Context, arg BatchRowListParams) ([]B
 			&i.Code,
 			&i.Fault,
 			&i.TaskID,
+			&i.Sign,
 		); err != nil {
 			return nil, err
 		}
@@ -603,12 +694,12 @@ func (q *Queries) BatchRowList(ctx context.Context, arg BatchRowListParams) ([]B
 
 const batchRowsAdd = `-- name: BatchRowsAdd :exec
 
-INSERT INTO batch_rows (batch_id, row_no, recipient, content, segments, country_no, code, fault)
-SELECT $1, r.row_no, r.recipient, r.content, r.segments, nullif(r.country_no, ''), nullif(r.code, 0), r.fault
+INSERT INTO batch_rows (batch_id, row_no, recipient, content, sign, segments, country_no, code, fault)
+SELECT $1, r.row_no, r.recipient, r.content, nullif(r.sign, ''), r.segments, nullif(r.country_no, ''), nullif(r.code, 0), r.fault
 FROM (
     SELECT unnest($2::bigint[]) AS row_no, unnest($3::text[]) AS recipient, unnest($4::text[]) AS content,
-        unnest($5::smallint[]) AS segments, unnest($6::text[]) AS country_no, unnest($7::smallint[]) AS code,
-        unnest($8::jsonb[]) AS fault
+        unnest($5::text[]) AS sign, unnest($6::smallint[]) AS segments, unnest($7::text[]) AS country_no, unnest($8::smallint[]) AS code,
+        unnest($9::jsonb[]) AS fault
 ) r
 ORDER BY r.row_no
 `
@@ -618,6 +709,7 @@ type BatchRowsAddParams struct {
 	RowNos     []int64
 	Recipients []string
 	Contents   []string
+	Signs      []string
 	Segments   []int16
 	CountryNos []string
 	Codes      []int16
@@ -625,13 +717,14 @@ type BatchRowsAddParams struct {
 }
 
 // NO KEY: facts of its tasks are folded meanwhile
-// BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty country_no, and the code 0, mean none.
+// BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty sign or country_no, and the code 0, mean none.
 func (q *Queries) BatchRowsAdd(ctx context.Context, arg BatchRowsAddParams) error {
 	_, err := q.db.Exec(ctx, batchRowsAdd,
 		arg.BatchID,
 		arg.RowNos,
 		arg.Recipients,
 		arg.Contents,
+		arg.Signs,
 		arg.Segments,
 		arg.CountryNos,
 		arg.Codes,
@@ -642,18 +735,20 @@ func (q *Queries) BatchRowsAdd(ctx context.Context, arg BatchRowsAddParams) erro
 
 const batchRowsDuplicate = `-- name: BatchRowsDuplicate :one
 WITH repeated AS (
-    SELECT o.row_no
+    SELECT o.row_no, o.first_row
     FROM (
-        SELECT r.row_no, row_number() OVER (
-            PARTITION BY r.recipient, CASE WHEN $1::text = 'row' THEN r.content END ORDER BY r.row_no
-        ) AS occurrence
+        SELECT r.row_no, min(r.row_no) OVER (
+            PARTITION BY r.recipient, CASE WHEN $1::text = 'row' THEN r.content END, CASE WHEN $1::text = 'row' THEN r.sign END
+        ) AS first_row
         FROM batch_rows r
         WHERE r.batch_id = $2 AND r.code IS NULL
     ) o
-    WHERE o.occurrence > 1
+    WHERE o.row_no > o.first_row
 ),
 marked AS (
-    UPDATE batch_rows r SET code = 5 -- duplicate
+    UPDATE batch_rows r
+    SET code = 5, -- duplicate
+        fault = jsonb_build_object('name', 'phone_number', 'rule', 'repeats_row', 'limit', p.first_row)
     FROM repeated p
     WHERE r.batch_id = $2 AND r.row_no = p.row_no
     RETURNING r.segments
@@ -671,7 +766,8 @@ type BatchRowsDuplicateRow struct {
 	Segments int64
 }
 
-// BatchRowsDuplicate marks the valid rows of a batch that repeat a row before, and returns how many rows and segments they are. It sorts all rows.
+// BatchRowsDuplicate marks the valid rows of a batch that repeat a row before, each with the number of the first one, and returns how many rows and
+// segments they are. It sorts all rows.
 func (q *Queries) BatchRowsDuplicate(ctx context.Context, arg BatchRowsDuplicateParams) (BatchRowsDuplicateRow, error) {
 	row := q.db.QueryRow(ctx, batchRowsDuplicate, arg.Dedup, arg.BatchID)
 	var i BatchRowsDuplicateRow
@@ -714,7 +810,7 @@ WITH gone AS (
     DELETE FROM batch_rows r WHERE r.batch_id = $1
 )
 UPDATE batches b
-SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0
+SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0, by_country = NULL
 WHERE b.id = $1 AND b.status = 'checking'
 `
 
@@ -725,7 +821,7 @@ func (q *Queries) BatchRowsForget(ctx context.Context, id int64) error {
 }
 
 const batchRowsNext = `-- name: BatchRowsNext :many
-SELECT r.row_no, r.recipient, r.content, r.segments FROM batch_rows r
+SELECT r.row_no, r.recipient, r.content, r.sign, r.segments FROM batch_rows r
 WHERE r.batch_id = $1 AND r.row_no > $2::bigint AND r.code IS NULL
 ORDER BY r.row_no
 LIMIT $3::integer
@@ -741,6 +837,7 @@ type BatchRowsNextRow struct {
 	RowNo     int64
 	Recipient string
 	Content   string
+	Sign      *string
 	Segments  int16
 }
 
@@ -758,6 +855,7 @@ func (q *Queries) BatchRowsNext(ctx context.Context, arg BatchRowsNextParams) ([
 			&i.RowNo,
 			&i.Recipient,
 			&i.Content,
+			&i.Sign,
 			&i.Segments,
 		); err != nil {
 			return nil, err
@@ -771,7 +869,7 @@ func (q *Queries) BatchRowsNext(ctx context.Context, arg BatchRowsNextParams) ([
 }
 
 const batchRowsWrong = `-- name: BatchRowsWrong :many
-SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id FROM batch_rows r
+SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id, sign FROM batch_rows r
 WHERE r.batch_id = $1 AND r.row_no > $2::bigint AND r.code IS NOT NULL AND r.code = ANY ($3::smallint[])
 ORDER BY r.row_no
 LIMIT $4::integer
@@ -809,6 +907,7 @@ func (q *Queries) BatchRowsWrong(ctx context.Context, arg BatchRowsWrongParams) 
 			&i.Code,
 			&i.Fault,
 			&i.TaskID,
+			&i.Sign,
 		); err != nil {
 			return nil, err
 		}
@@ -833,6 +932,26 @@ func (q *Queries) BatchRuns(ctx context.Context, id int64) (int64, error) {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const batchSum = `-- name: BatchSum :exec
+UPDATE batches b
+SET by_country = (
+    SELECT coalesce(jsonb_agg(jsonb_build_object('country_no', c.country_no, 'rows', c.rows, 'segments', c.segments) ORDER BY c.country_no), '[]')
+    FROM (
+        SELECT coalesce(r.country_no, '') AS country_no, count(*) AS rows, sum(r.segments) AS segments
+        FROM batch_rows r
+        WHERE r.batch_id = $1 AND r.code IS NULL
+        GROUP BY 1
+    ) c
+)
+WHERE b.id = $1 AND b.status = 'checking'
+`
+
+// BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked. The caller has locked it. It reads all rows.
+func (q *Queries) BatchSum(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, batchSum, id)
+	return err
 }
 
 const batchTotals = `-- name: BatchTotals :many

@@ -200,27 +200,39 @@ func (q *Queries) JobPartsDelete(ctx context.Context, jobID int64) error {
 
 const jobPlan = `-- name: JobPlan :one
 
-WITH matching AS MATERIALIZED (
+WITH numbered AS MATERIALIZED (
+    SELECT d.task_id
+    FROM senders s
+    CROSS JOIN LATERAL (
+        -- OFFSET 0 forces one lookup by deliveries_provider_no_idx for each sender.
+        SELECT o.task_id FROM deliveries o WHERE o.sender_no = s.sender_no AND o.provider_no = $1::text OFFSET 0
+    ) d
+),
+matching AS MATERIALIZED (
     SELECT x.task_id
     FROM (
         SELECT m.task_id
         FROM queue q
         JOIN messages m ON m.task_id = q.task_id
-        WHERE $1::text = 'cancel' AND q.lease_until IS NULL -- PENDING
-            AND q.task_id >= $2::text AND q.task_id < $3::text AND m.task_id >= $2::text AND m.task_id < $3::text
-            AND ($4::bigint IS NULL OR m.company_id = $4::bigint)
-            AND ($5::text IS NULL OR m.recipient = $5::text)
-            AND ($6::text IS NULL OR m.source = $6::text)
-            AND ($7::smallint IS NULL OR m.message_type = $7::smallint)
-            AND ($8::timestamptz IS NULL OR m.created_at >= $8::timestamptz)
-            AND ($9::timestamptz IS NULL OR m.created_at < $9::timestamptz)
-            AND ($10::bigint IS NULL OR (q.batch_id = $10::bigint AND m.batch_id = $10::bigint))
-            AND ($11::boolean IS NULL OR m.is_test = $11::boolean)
-            AND ($12::text IS NULL OR q.processing_app_id = $12::text)
-            AND ($13::text IS NULL OR starts_with(q.result, $13::text))
-            AND ($14::smallint IS NULL OR $14::smallint = (
+        WHERE $2::text = 'cancel' AND q.lease_until IS NULL -- PENDING
+            AND q.task_id >= $3::text AND q.task_id < $4::text AND m.task_id >= $3::text AND m.task_id < $4::text
+            AND ($5::bigint IS NULL OR m.company_id = $5::bigint)
+            AND ($6::text IS NULL OR m.recipient = $6::text)
+            AND ($7::text IS NULL OR m.source = $7::text)
+            AND ($8::smallint IS NULL OR m.message_type = $8::smallint)
+            AND ($9::timestamptz IS NULL OR m.created_at >= $9::timestamptz)
+            AND ($10::timestamptz IS NULL OR m.created_at < $10::timestamptz)
+            AND ($11::bigint IS NULL OR (q.batch_id = $11::bigint AND m.batch_id = $11::bigint))
+            AND ($12::boolean IS NULL OR m.is_test = $12::boolean)
+            AND ($13::text IS NULL OR m.country_no = $13::text)
+            AND ($14::text IS NULL OR m.submitted_by = $14::text)
+            AND ($15::text IS NULL OR m.request_data -> 'template' ->> 'template_no' = $15::text)
+            AND ($1::text IS NULL OR m.task_id IN (SELECT n.task_id FROM numbered n))
+            AND ($16::text IS NULL OR q.processing_app_id = $16::text)
+            AND ($17::text IS NULL OR starts_with(q.result, $17::text))
+            AND ($18::smallint IS NULL OR $18::smallint = (
                 SELECT CASE min(d.effect) WHEN 'delivered' THEN 1 ELSE 2 END FROM report_logs d
-                WHERE d.task_id = m.task_id AND d.task_id >= $2::text AND d.task_id < $3::text
+                WHERE d.task_id = m.task_id AND d.task_id >= $3::text AND d.task_id < $4::text
                     AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
                 HAVING count(*) > 0
             ))
@@ -228,38 +240,42 @@ WITH matching AS MATERIALIZED (
         SELECT m.task_id
         FROM report_logs e
         JOIN messages m ON m.task_id = e.task_id
-        WHERE $1::text = 'requeue' AND e.outcome = $15::smallint AND e.outcome IN (3, 4) -- FAILED, CANCELLED
-            AND e.task_id >= $2::text AND e.task_id < $3::text AND m.task_id >= $2::text AND m.task_id < $3::text
-            AND ($4::bigint IS NULL OR (e.company_id = $4::bigint AND m.company_id = $4::bigint))
-            AND ($5::text IS NULL OR m.recipient = $5::text)
-            AND ($6::text IS NULL OR m.source = $6::text)
-            AND ($7::smallint IS NULL OR m.message_type = $7::smallint)
-            AND ($8::timestamptz IS NULL OR m.created_at >= $8::timestamptz)
-            AND ($9::timestamptz IS NULL OR m.created_at < $9::timestamptz)
-            AND ($10::bigint IS NULL OR m.batch_id = $10::bigint)
-            AND ($11::boolean IS NULL OR m.is_test = $11::boolean)
+        WHERE $2::text = 'requeue' AND e.outcome = $19::smallint AND e.outcome IN (3, 4) -- FAILED, CANCELLED
+            AND e.task_id >= $3::text AND e.task_id < $4::text AND m.task_id >= $3::text AND m.task_id < $4::text
+            AND ($5::bigint IS NULL OR (e.company_id = $5::bigint AND m.company_id = $5::bigint))
+            AND ($6::text IS NULL OR m.recipient = $6::text)
+            AND ($7::text IS NULL OR m.source = $7::text)
+            AND ($8::smallint IS NULL OR m.message_type = $8::smallint)
+            AND ($9::timestamptz IS NULL OR m.created_at >= $9::timestamptz)
+            AND ($10::timestamptz IS NULL OR m.created_at < $10::timestamptz)
+            AND ($11::bigint IS NULL OR m.batch_id = $11::bigint)
+            AND ($12::boolean IS NULL OR m.is_test = $12::boolean)
+            AND ($13::text IS NULL OR m.country_no = $13::text)
+            AND ($14::text IS NULL OR m.submitted_by = $14::text)
+            AND ($15::text IS NULL OR m.request_data -> 'template' ->> 'template_no' = $15::text)
+            AND ($1::text IS NULL OR m.task_id IN (SELECT n.task_id FROM numbered n))
             AND (
-                $12::text IS NULL
-                OR (e.event = 'reported' AND e.effect <> 'exhausted' AND e.app_id = $12::text)
+                $16::text IS NULL
+                OR (e.event = 'reported' AND e.effect <> 'exhausted' AND e.app_id = $16::text)
             )
-            AND ($13::text IS NULL OR starts_with(e.result, $13::text))
-            AND ($14::smallint IS NULL OR $14::smallint = (
+            AND ($17::text IS NULL OR starts_with(e.result, $17::text))
+            AND ($18::smallint IS NULL OR $18::smallint = (
                 SELECT CASE min(d.effect) WHEN 'delivered' THEN 1 ELSE 2 END FROM report_logs d
-                WHERE d.task_id = m.task_id AND d.task_id >= $2::text AND d.task_id < $3::text
+                WHERE d.task_id = m.task_id AND d.task_id >= $3::text AND d.task_id < $4::text
                     AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
                 HAVING count(*) > 0
             ))
     ) x
-    LIMIT $16::integer + 1
+    LIMIT $20::integer + 1
 ),
 counted AS MATERIALIZED (
     SELECT count(*) AS tasks FROM matching
 ),
 made AS (
     INSERT INTO task_jobs (action, filter, remark, total, created_by)
-    SELECT $1::text, $17::jsonb, nullif($18::text, ''), c.tasks, $19::text
+    SELECT $2::text, $21::jsonb, nullif($22::text, ''), c.tasks, $23::text
     FROM counted c
-    WHERE c.tasks = $20::bigint AND c.tasks BETWEEN 1 AND $16::integer
+    WHERE c.tasks = $24::bigint AND c.tasks BETWEEN 1 AND $20::integer
     RETURNING id
 ),
 parts AS (
@@ -267,7 +283,7 @@ parts AS (
     SELECT j.id, o.part, array_agg(o.task_id ORDER BY o.task_id)
     FROM made j
     CROSS JOIN (
-        SELECT x.task_id COLLATE "C" AS task_id, (row_number() OVER (ORDER BY x.task_id COLLATE "C") - 1) / $21::integer AS part FROM matching x
+        SELECT x.task_id COLLATE "C" AS task_id, (row_number() OVER (ORDER BY x.task_id COLLATE "C") - 1) / $25::integer AS part FROM matching x
     ) o
     GROUP BY j.id, o.part
 )
@@ -275,6 +291,7 @@ SELECT c.tasks, coalesce((SELECT j.id FROM made j), 0)::bigint AS job_id FROM co
 `
 
 type JobPlanParams struct {
+	ProviderNo  *string
 	Action      string
 	FromID      string
 	BeforeID    string
@@ -286,6 +303,9 @@ type JobPlanParams struct {
 	CreatedTo   *time.Time
 	BatchID     *int64
 	IsTest      *bool
+	CountryNo   *string
+	SubmittedBy *string
+	TemplateNo  *string
 	SenderNo    *string
 	Result      *string
 	Delivery    *int16
@@ -309,6 +329,7 @@ type JobPlanRow struct {
 // status. The conditions on a task are those of TaskListOf. The tasks have ids from from_id on and before before_id: see queue.List.
 func (q *Queries) JobPlan(ctx context.Context, arg JobPlanParams) (JobPlanRow, error) {
 	row := q.db.QueryRow(ctx, jobPlan,
+		arg.ProviderNo,
 		arg.Action,
 		arg.FromID,
 		arg.BeforeID,
@@ -320,6 +341,9 @@ func (q *Queries) JobPlan(ctx context.Context, arg JobPlanParams) (JobPlanRow, e
 		arg.CreatedTo,
 		arg.BatchID,
 		arg.IsTest,
+		arg.CountryNo,
+		arg.SubmittedBy,
+		arg.TemplateNo,
 		arg.SenderNo,
 		arg.Result,
 		arg.Delivery,

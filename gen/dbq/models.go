@@ -156,8 +156,10 @@ type Batch struct {
 	EndedAt   *time.Time
 	// the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by
 	ChangedBy *string
-	// the same of the list; empty: the one of the company when the list is read
-	DefaultRegion string
+	// the column with the signatures of the rows; null: every row has that of the batch
+	SignColumn *string
+	// the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments"}]; null: it is being checked, or a server that does not know this column checked it
+	ByCountry []byte
 }
 
 // A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then.
@@ -178,6 +180,8 @@ type BatchRow struct {
 	Fault []byte
 	// null: the row has not become a task
 	TaskID *string
+	// the signature of the row; null: that of the batch
+	Sign *string
 }
 
 // The exact figures of each batch and sender: batch_counts, and what facts still holds. Both are read at one moment.
@@ -191,6 +195,24 @@ type BatchTotal struct {
 	Delivered   int64
 	Undelivered int64
 	Segments    int64
+}
+
+// An HTTP callback of a provider, as it came. Written by internal/receipt, which deletes old rows. sender_no has no foreign key: a callback does not stop the deletion of its sender.
+type Callback struct {
+	ID       int64
+	SenderNo string
+	SourceIp string
+	// as it came, without characters that PostgreSQL cannot store
+	Body      string
+	CreatedAt time.Time
+	// the error reason that the provider got; null: the callback was accepted
+	Refused *string
+	// number of unreadable items among readable ones
+	LeftOut int64
+	// SHA-256 of the body; null: the row is older than this column
+	BodyHash []byte
+	// how often the same body came again
+	Repeats int64
 }
 
 // A person whom a company may notify, with the addresses on each channel. Written by internal/contact.
@@ -343,6 +365,26 @@ type Inbound struct {
 	Version       int64
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
+}
+
+// What a provider reported later about one accepted message. Written by internal/receipt, which deletes old rows. callback_id and sender_no have no foreign keys: a receipt may outlive its callback, and does not stop the deletion of its sender.
+type Receipt struct {
+	ID         int64
+	CallbackID int64
+	SenderNo   string
+	// the number that the provider gave the message, as deliveries.provider_no
+	ProviderNo string
+	// as the provider wrote it; empty: not given
+	Recipient string
+	// 0 on its way, 1 delivered, 2 undelivered
+	State int16
+	// status code of the provider; empty: none
+	Code      string
+	CreatedAt time.Time
+	// when the task of the message was found; null: not yet
+	MatchedAt *time.Time
+	// when the task is searched next; null: it was found, or the search was given up
+	LookAt *time.Time
 }
 
 // What a provider says it accepted of a sender on one day, compared with what LKSMS has. Written by internal/reconcile: a total in one statement, the rows of a file in portions, each in one transaction with the place behind it, so that any server can go on there.

@@ -864,6 +864,7 @@ SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coa
         WHEN 4 THEN CASE n.ended_as WHEN 4 THEN 4 ELSE 3 END
         ELSE CASE WHEN l.task_id IS NULL THEN coalesce(n.ended_as, 0) ELSE 0 END
     END::smallint AS status,
+    l.delivery, l.delivery_code,
     coalesce(l.retry_count, 0)::smallint AS retry_count, coalesce(l.due_at, n.next_run_at, n.created_at)::timestamptz AS due_at, l.sent_at,
     CASE WHEN l.status = 2 THEN '' WHEN l.task_id IS NULL THEN coalesce(n.remark, '') ELSE coalesce(l.result, '') END::text AS last_error,
     (
@@ -889,16 +890,18 @@ type NotificationPeopleParams struct {
 }
 
 type NotificationPeopleRow struct {
-	UserID     string
-	TaskID     string
-	Recipient  string
-	Status     int16
-	RetryCount int16
-	DueAt      time.Time
-	SentAt     *time.Time
-	LastError  string
-	ProviderNo *string
-	Times      int64
+	UserID       string
+	TaskID       string
+	Recipient    string
+	Status       int16
+	Delivery     *int16
+	DeliveryCode *string
+	RetryCount   int16
+	DueAt        time.Time
+	SentAt       *time.Time
+	LastError    string
+	ProviderNo   *string
+	Times        int64
 }
 
 // NotificationPeople returns the state of the last message to each person, in the codes of notifications: 0 waiting, 1 success, 2 failed,
@@ -917,6 +920,8 @@ func (q *Queries) NotificationPeople(ctx context.Context, arg NotificationPeople
 			&i.TaskID,
 			&i.Recipient,
 			&i.Status,
+			&i.Delivery,
+			&i.DeliveryCode,
 			&i.RetryCount,
 			&i.DueAt,
 			&i.SentAt,

@@ -59,7 +59,7 @@ func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, e
 const taskGet = `-- name: TaskGet :one
 
 SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear, batch_id, sender_no FROM tasks
-WHERE task_id = $1 AND ($2::text IS NULL OR submitted_by = $2::text)
+WHERE task_id = $1 AND ($2::text IS NULL OR submitted_by = $2::text OR batch_id IS NOT NULL)
     AND ($3::bigint IS NULL OR company_id = $3::bigint)
 `
 
@@ -369,6 +369,52 @@ func (q *Queries) TaskIDsOfCompanyFailed(ctx context.Context, arg TaskIDsOfCompa
 	return items, nil
 }
 
+const taskIDsOfProviderNo = `-- name: TaskIDsOfProviderNo :many
+SELECT DISTINCT d.task_id
+FROM senders s
+CROSS JOIN LATERAL (
+    SELECT o.task_id FROM deliveries o
+    WHERE o.sender_no = s.sender_no AND o.provider_no = $1::text AND o.task_id < $2::text AND o.task_id >= $3::text
+    OFFSET 0
+) d
+ORDER BY d.task_id DESC
+LIMIT $4::integer
+`
+
+type TaskIDsOfProviderNoParams struct {
+	ProviderNo string
+	BeforeID   string
+	FromID     string
+	Most       int32
+}
+
+// TaskIDsOfProviderNo returns tasks of which a message has a number of its provider: one number may be that of messages to many. It costs one probe of
+// deliveries_provider_no_idx for each sender.
+func (q *Queries) TaskIDsOfProviderNo(ctx context.Context, arg TaskIDsOfProviderNoParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDsOfProviderNo,
+		arg.ProviderNo,
+		arg.BeforeID,
+		arg.FromID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskIDsOfReceipt = `-- name: TaskIDsOfReceipt :many
 SELECT r.task_id FROM report_logs r
 WHERE r.effect = CASE $1::smallint WHEN 1 THEN 'delivered' ELSE 'undelivered' END AND r.event = 'receipt'
@@ -541,6 +587,53 @@ func (q *Queries) TaskIDsOfSubmitter(ctx context.Context, arg TaskIDsOfSubmitter
 	return items, nil
 }
 
+const taskIDsOfSubmitterAnywhere = `-- name: TaskIDsOfSubmitterAnywhere :many
+SELECT t.task_id
+FROM companies c
+CROSS JOIN LATERAL (
+    SELECT m.task_id FROM messages m
+    WHERE m.company_id = c.id AND m.submitted_by = $1::text AND m.task_id < $2::text AND m.task_id >= $3::text
+    ORDER BY m.task_id DESC
+    LIMIT $4::integer
+) t
+ORDER BY t.task_id DESC
+LIMIT $4::integer
+`
+
+type TaskIDsOfSubmitterAnywhereParams struct {
+	SubmittedBy string
+	BeforeID    string
+	FromID      string
+	Most        int32
+}
+
+// TaskIDsOfSubmitterAnywhere is TaskIDsOfSubmitter for all companies: a submitter may have belonged to several. It costs one probe of
+// messages_submitted_by_idx for each company in each partition.
+func (q *Queries) TaskIDsOfSubmitterAnywhere(ctx context.Context, arg TaskIDsOfSubmitterAnywhereParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDsOfSubmitterAnywhere,
+		arg.SubmittedBy,
+		arg.BeforeID,
+		arg.FromID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskIDsPending = `-- name: TaskIDsPending :many
 SELECT q.task_id FROM queue q
 WHERE q.lease_until IS NULL AND q.task_id < $1::text AND q.task_id >= $2::text
@@ -665,10 +758,17 @@ CROSS JOIN LATERAL (
         AND ($14::smallint IS NULL OR b.delivery = $14::smallint)
         AND ($15::bigint IS NULL OR b.batch_id = $15::bigint)
         AND ($16::boolean IS NULL OR b.is_test = $16::boolean)
+        AND ($17::text IS NULL OR b.country_no = $17::text)
+        AND ($18::text IS NULL OR b.submitted_by = $18::text)
+        AND ($19::text IS NULL OR EXISTS (
+            SELECT FROM messages m
+            WHERE m.task_id = b.task_id AND m.task_id BETWEEN $2::text AND $3::text
+                AND m.request_data -> 'template' ->> 'template_no' = $19::text
+        ))
     OFFSET 0
 ) t
 ORDER BY i.task_id DESC
-LIMIT $17::integer
+LIMIT $20::integer
 `
 
 type TaskListOfParams struct {
@@ -688,12 +788,15 @@ type TaskListOfParams struct {
 	Delivery    *int16
 	BatchID     *int64
 	IsTest      *bool
+	CountryNo   *string
+	SubmittedBy *string
+	TemplateNo  *string
 	PageLimit   int32
 }
 
 // TaskListOf returns those tasks of ids that match, newest first. All ids are from from_id to to_id. It looks the ids up one by one, newest first,
 // until page_limit tasks match; OFFSET 0 forces that. The joins of tasks_between stand in the order in which a task that does not match is
-// left soonest.
+// left soonest. Only the submission has the template of a task.
 func (q *Queries) TaskListOf(ctx context.Context, arg TaskListOfParams) ([]Task, error) {
 	rows, err := q.db.Query(ctx, taskListOf,
 		arg.Ids,
@@ -712,6 +815,9 @@ func (q *Queries) TaskListOf(ctx context.Context, arg TaskListOfParams) ([]Task,
 		arg.Delivery,
 		arg.BatchID,
 		arg.IsTest,
+		arg.CountryNo,
+		arg.SubmittedBy,
+		arg.TemplateNo,
 		arg.PageLimit,
 	)
 	if err != nil {
@@ -822,10 +928,12 @@ func (q *Queries) TaskMarks(ctx context.Context, taskID string) ([]TaskMarksRow,
 }
 
 const taskOrigins = `-- name: TaskOrigins :many
-SELECT w.company_no, c.channel, r.notification_id
+SELECT w.company_no, c.channel, r.notification_id, (
+    SELECT d.provider_no FROM deliveries d WHERE d.task_id = t.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1
+) AS provider_no
 FROM (
-    SELECT generate_series(1, cardinality($1::bigint[])) AS place, unnest($1::bigint[]) AS company_id,
-        unnest($2::bigint[]) AS pool_id, unnest($3::bigint[]) AS rendering_id
+    SELECT generate_series(1, cardinality($1::bigint[])) AS place, unnest($2::text[]) AS task_id,
+        unnest($1::bigint[]) AS company_id, unnest($3::bigint[]) AS pool_id, unnest($4::bigint[]) AS rendering_id
 ) t
 LEFT JOIN companies w ON w.id = t.company_id
 LEFT JOIN pools p ON p.id = t.pool_id
@@ -837,6 +945,7 @@ ORDER BY t.place
 
 type TaskOriginsParams struct {
 	CompanyIds   []int64
+	TaskIds      []string
 	PoolIds      []int64
 	RenderingIds []int64
 }
@@ -845,12 +954,19 @@ type TaskOriginsRow struct {
 	CompanyNo      *string
 	Channel        *string
 	NotificationID *int64
+	ProviderNo     *string
 }
 
-// TaskOrigins returns what each of some tasks belongs to, in the order of the tasks. The caller has read the tasks and gives what leads there; the
-// rendering of a task without one is 0. Companies, channels and pools can be deleted while tasks of them are kept.
+// TaskOrigins returns what each of some tasks belongs to, in the order of the tasks, and the number that a provider gave to the message of its last
+// attempt that has one. The caller has read the tasks and gives what leads there; the rendering of a task without one is 0. Companies, channels and
+// pools can be deleted while tasks of them are kept.
 func (q *Queries) TaskOrigins(ctx context.Context, arg TaskOriginsParams) ([]TaskOriginsRow, error) {
-	rows, err := q.db.Query(ctx, taskOrigins, arg.CompanyIds, arg.PoolIds, arg.RenderingIds)
+	rows, err := q.db.Query(ctx, taskOrigins,
+		arg.CompanyIds,
+		arg.TaskIds,
+		arg.PoolIds,
+		arg.RenderingIds,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -858,7 +974,12 @@ func (q *Queries) TaskOrigins(ctx context.Context, arg TaskOriginsParams) ([]Tas
 	var items []TaskOriginsRow
 	for rows.Next() {
 		var i TaskOriginsRow
-		if err := rows.Scan(&i.CompanyNo, &i.Channel, &i.NotificationID); err != nil {
+		if err := rows.Scan(
+			&i.CompanyNo,
+			&i.Channel,
+			&i.NotificationID,
+			&i.ProviderNo,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1017,7 +1138,13 @@ func (q *Queries) TaskSwitches(ctx context.Context, arg TaskSwitchesParams) ([]T
 
 const taskTimeline = `-- name: TaskTimeline :many
 SELECT e.event::text AS event, e.created_at::timestamptz AS created_at,
-    e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip, e.by, e.template, e.answer
+    e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip, e.by, e.template, e.answer,
+    (
+        SELECT d.provider_no FROM deliveries d
+        WHERE e.event = 'reported' AND d.task_id = $1 AND d.lease_id = e.lease_id AND d.provider_no IS NOT NULL
+        ORDER BY d.id DESC
+        LIMIT 1
+    ) AS provider_no
 FROM (
     SELECT
         0 AS step, m.submission_id AS id, 'received' AS event, m.created_at,
@@ -1085,6 +1212,7 @@ type TaskTimelineRow struct {
 	By           *string
 	Template     []byte
 	Answer       *string
+	ProviderNo   *string
 }
 
 // TaskTimeline returns what happened to one task, oldest first. Three kinds of rows are unbounded, so only the latest 500 of each are
@@ -1113,6 +1241,7 @@ func (q *Queries) TaskTimeline(ctx context.Context, taskID string) ([]TaskTimeli
 			&i.By,
 			&i.Template,
 			&i.Answer,
+			&i.ProviderNo,
 		); err != nil {
 			return nil, err
 		}

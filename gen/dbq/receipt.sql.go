@@ -7,9 +7,297 @@ package dbq
 
 import (
 	"context"
-
 	"time"
 )
+
+const callbackGet = `-- name: CallbackGet :one
+SELECT id, sender_no, source_ip, body, created_at, refused, left_out, body_hash, repeats FROM callbacks c WHERE c.id = $1
+`
+
+func (q *Queries) CallbackGet(ctx context.Context, id int64) (Callback, error) {
+	row := q.db.QueryRow(ctx, callbackGet, id)
+	var i Callback
+	err := row.Scan(
+		&i.ID,
+		&i.SenderNo,
+		&i.SourceIp,
+		&i.Body,
+		&i.CreatedAt,
+		&i.Refused,
+		&i.LeftOut,
+		&i.BodyHash,
+		&i.Repeats,
+	)
+	return i, err
+}
+
+const callbackIDs = `-- name: CallbackIDs :many
+SELECT c.id FROM callbacks c WHERE c.id < $1::bigint AND c.id >= $2::bigint ORDER BY c.id DESC LIMIT $3::integer
+`
+
+type CallbackIDsParams struct {
+	BeforeID int64
+	FromID   int64
+	Most     int32
+}
+
+func (q *Queries) CallbackIDs(ctx context.Context, arg CallbackIDsParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, callbackIDs, arg.BeforeID, arg.FromID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const callbackIDsOfNumber = `-- name: CallbackIDsOfNumber :many
+SELECT DISTINCT i.callback_id
+FROM unnest($1::text[]) AS s (sender_no)
+CROSS JOIN LATERAL (
+    SELECT r.callback_id FROM receipts r -- by receipts_once_key
+    WHERE r.sender_no = s.sender_no AND r.provider_no = $2::text AND r.callback_id < $3::bigint AND r.callback_id >= $4::bigint
+    OFFSET 0
+) i
+ORDER BY i.callback_id DESC
+LIMIT $5::integer
+`
+
+type CallbackIDsOfNumberParams struct {
+	SenderNos  []string
+	ProviderNo string
+	BeforeID   int64
+	FromID     int64
+	Most       int32
+}
+
+// CallbackIDsOfNumber returns the callbacks that first brought receipts of some senders with a number of the provider.
+func (q *Queries) CallbackIDsOfNumber(ctx context.Context, arg CallbackIDsOfNumberParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, callbackIDsOfNumber,
+		arg.SenderNos,
+		arg.ProviderNo,
+		arg.BeforeID,
+		arg.FromID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var callback_id int64
+		if err := rows.Scan(&callback_id); err != nil {
+			return nil, err
+		}
+		items = append(items, callback_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const callbackIDsOfSender = `-- name: CallbackIDsOfSender :many
+SELECT c.id FROM callbacks c
+WHERE c.sender_no = $1 AND c.id < $2::bigint AND c.id >= $3::bigint
+ORDER BY c.id DESC
+LIMIT $4::integer
+`
+
+type CallbackIDsOfSenderParams struct {
+	SenderNo string
+	BeforeID int64
+	FromID   int64
+	Most     int32
+}
+
+func (q *Queries) CallbackIDsOfSender(ctx context.Context, arg CallbackIDsOfSenderParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, callbackIDsOfSender,
+		arg.SenderNo,
+		arg.BeforeID,
+		arg.FromID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const callbackIDsUnreadable = `-- name: CallbackIDsUnreadable :many
+SELECT i.id
+FROM unnest($1::text[]) AS s (sender_no)
+CROSS JOIN LATERAL (
+    SELECT c.id FROM callbacks c -- by callbacks_unreadable_idx
+    WHERE c.sender_no = s.sender_no AND (c.refused IS NOT NULL OR c.left_out > 0) AND c.id < $2::bigint AND c.id >= $3::bigint
+    ORDER BY c.id DESC
+    LIMIT $4::integer
+) i
+ORDER BY i.id DESC
+LIMIT $4::integer
+`
+
+type CallbackIDsUnreadableParams struct {
+	SenderNos []string
+	BeforeID  int64
+	FromID    int64
+	Most      int32
+}
+
+// CallbackIDsUnreadable returns callbacks of some senders that could not be read, or not in full.
+func (q *Queries) CallbackIDsUnreadable(ctx context.Context, arg CallbackIDsUnreadableParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, callbackIDsUnreadable,
+		arg.SenderNos,
+		arg.BeforeID,
+		arg.FromID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const callbackListOf = `-- name: CallbackListOf :many
+SELECT c.id, c.sender_no, c.source_ip, left(c.body, $1::integer)::text AS body, char_length(c.body)::integer AS length, c.created_at, c.refused,
+    c.left_out, c.repeats
+FROM callbacks c
+WHERE c.id = ANY ($2::bigint[])
+    AND ($3::text IS NULL OR c.sender_no = $3::text)
+    AND ($4::boolean IS NULL OR (c.refused IS NOT NULL OR c.left_out > 0) = $4::boolean)
+    AND ($5::timestamptz IS NULL OR c.created_at >= $5::timestamptz)
+    AND ($6::timestamptz IS NULL OR c.created_at < $6::timestamptz)
+ORDER BY c.id DESC
+`
+
+type CallbackListOfParams struct {
+	BodyMost     int32
+	Ids          []int64
+	SenderNo     *string
+	IsUnreadable *bool
+	CreatedFrom  *time.Time
+	CreatedTo    *time.Time
+}
+
+type CallbackListOfRow struct {
+	ID        int64
+	SenderNo  string
+	SourceIp  string
+	Body      string
+	Length    int32
+	CreatedAt time.Time
+	Refused   *string
+	LeftOut   int64
+	Repeats   int64
+}
+
+// CallbackListOf returns those callbacks of ids that match, newest first, each with the first body_most characters of its body.
+func (q *Queries) CallbackListOf(ctx context.Context, arg CallbackListOfParams) ([]CallbackListOfRow, error) {
+	rows, err := q.db.Query(ctx, callbackListOf,
+		arg.BodyMost,
+		arg.Ids,
+		arg.SenderNo,
+		arg.IsUnreadable,
+		arg.CreatedFrom,
+		arg.CreatedTo,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CallbackListOfRow
+	for rows.Next() {
+		var i CallbackListOfRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.SenderNo,
+			&i.SourceIp,
+			&i.Body,
+			&i.Length,
+			&i.CreatedAt,
+			&i.Refused,
+			&i.LeftOut,
+			&i.Repeats,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const callbackSenders = `-- name: CallbackSenders :many
+
+WITH RECURSIVE steps AS (
+    (SELECT c.sender_no FROM callbacks c ORDER BY c.sender_no LIMIT 1)
+    UNION ALL
+    SELECT n.sender_no
+    FROM steps s
+    CROSS JOIN LATERAL (SELECT c.sender_no FROM callbacks c WHERE c.sender_no > s.sender_no ORDER BY c.sender_no LIMIT 1) n
+)
+SELECT s.sender_no::text AS sender_no FROM steps s ORDER BY s.sender_no
+`
+
+// A list reads ids of receipts or callbacks in portions, by an index, and ReceiptListOf or CallbackListOf applies all filters. Each of the following
+// statements returns up to most ids before before_id and not before from_id, newest first.
+// CallbackSenders returns the senders of which callbacks are stored. It steps from one to the next by callbacks_sender_idx.
+func (q *Queries) CallbackSenders(ctx context.Context) ([]string, error) {
+	rows, err := q.db.Query(ctx, callbackSenders)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var sender_no string
+		if err := rows.Scan(&sender_no); err != nil {
+			return nil, err
+		}
+		items = append(items, sender_no)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
 
 const callbacksForget = `-- name: CallbacksForget :execrows
 DELETE FROM callbacks c
@@ -107,6 +395,29 @@ func (q *Queries) CallbacksKeep(ctx context.Context, arg CallbacksKeepParams) ([
 	return items, nil
 }
 
+const firstCallbackSince = `-- name: FirstCallbackSince :one
+SELECT first_id_since('callbacks'::regclass, $1::timestamptz)
+`
+
+func (q *Queries) FirstCallbackSince(ctx context.Context, since time.Time) (int64, error) {
+	row := q.db.QueryRow(ctx, firstCallbackSince, since)
+	var first_id_since int64
+	err := row.Scan(&first_id_since)
+	return first_id_since, err
+}
+
+const firstReceiptSince = `-- name: FirstReceiptSince :one
+SELECT first_id_since('receipts'::regclass, $1::timestamptz)
+`
+
+// FirstReceiptSince returns about the first id of the receipts that came at a time or later, and FirstCallbackSince of the callbacks.
+func (q *Queries) FirstReceiptSince(ctx context.Context, since time.Time) (int64, error) {
+	row := q.db.QueryRow(ctx, firstReceiptSince, since)
+	var first_id_since int64
+	err := row.Scan(&first_id_since)
+	return first_id_since, err
+}
+
 const receiptCandidates = `-- name: ReceiptCandidates :many
 WITH held AS MATERIALIZED (
     SELECT r.id, r.sender_no, r.provider_no, r.recipient, r.state, r.code
@@ -176,6 +487,227 @@ func (q *Queries) ReceiptCandidates(ctx context.Context, ids []int64) ([]Receipt
 	return items, nil
 }
 
+const receiptIDs = `-- name: ReceiptIDs :many
+SELECT r.id FROM receipts r WHERE r.id < $1::bigint AND r.id >= $2::bigint ORDER BY r.id DESC LIMIT $3::integer
+`
+
+type ReceiptIDsParams struct {
+	BeforeID int64
+	FromID   int64
+	Most     int32
+}
+
+func (q *Queries) ReceiptIDs(ctx context.Context, arg ReceiptIDsParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, receiptIDs, arg.BeforeID, arg.FromID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const receiptIDsOfNumber = `-- name: ReceiptIDsOfNumber :many
+SELECT i.id
+FROM unnest($1::text[]) AS s (sender_no)
+CROSS JOIN LATERAL (
+    SELECT r.id FROM receipts r -- by receipts_once_key
+    WHERE r.sender_no = s.sender_no AND r.provider_no = $2::text AND r.id < $3::bigint AND r.id >= $4::bigint
+    OFFSET 0
+) i
+ORDER BY i.id DESC
+LIMIT $5::integer
+`
+
+type ReceiptIDsOfNumberParams struct {
+	SenderNos  []string
+	ProviderNo string
+	BeforeID   int64
+	FromID     int64
+	Most       int32
+}
+
+// ReceiptIDsOfNumber returns receipts of some senders with a number of the provider.
+func (q *Queries) ReceiptIDsOfNumber(ctx context.Context, arg ReceiptIDsOfNumberParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, receiptIDsOfNumber,
+		arg.SenderNos,
+		arg.ProviderNo,
+		arg.BeforeID,
+		arg.FromID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const receiptIDsOfSender = `-- name: ReceiptIDsOfSender :many
+SELECT r.id FROM receipts r
+WHERE r.sender_no = $1 AND r.id < $2::bigint AND r.id >= $3::bigint
+ORDER BY r.id DESC
+LIMIT $4::integer
+`
+
+type ReceiptIDsOfSenderParams struct {
+	SenderNo string
+	BeforeID int64
+	FromID   int64
+	Most     int32
+}
+
+func (q *Queries) ReceiptIDsOfSender(ctx context.Context, arg ReceiptIDsOfSenderParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, receiptIDsOfSender,
+		arg.SenderNo,
+		arg.BeforeID,
+		arg.FromID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const receiptIDsUnmatched = `-- name: ReceiptIDsUnmatched :many
+SELECT i.id
+FROM unnest($1::text[]) AS s (sender_no)
+CROSS JOIN LATERAL (
+    SELECT r.id FROM receipts r -- by receipts_unmatched_idx
+    WHERE r.sender_no = s.sender_no AND r.matched_at IS NULL AND r.id < $2::bigint AND r.id >= $3::bigint
+    ORDER BY r.id DESC
+    LIMIT $4::integer
+) i
+ORDER BY i.id DESC
+LIMIT $4::integer
+`
+
+type ReceiptIDsUnmatchedParams struct {
+	SenderNos []string
+	BeforeID  int64
+	FromID    int64
+	Most      int32
+}
+
+// ReceiptIDsUnmatched returns receipts of some senders that match no message.
+func (q *Queries) ReceiptIDsUnmatched(ctx context.Context, arg ReceiptIDsUnmatchedParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, receiptIDsUnmatched,
+		arg.SenderNos,
+		arg.BeforeID,
+		arg.FromID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const receiptListOf = `-- name: ReceiptListOf :many
+SELECT r.id, r.callback_id, r.sender_no, r.provider_no, r.recipient, r.state, r.code, r.created_at, r.matched_at, r.look_at FROM receipts r
+WHERE r.id = ANY ($1::bigint[])
+    AND ($2::text IS NULL OR r.sender_no = $2::text)
+    AND ($3::text IS NULL OR r.provider_no = $3::text)
+    AND ($4::boolean IS NULL OR (r.matched_at IS NOT NULL) = $4::boolean)
+    AND ($5::timestamptz IS NULL OR r.created_at >= $5::timestamptz)
+    AND ($6::timestamptz IS NULL OR r.created_at < $6::timestamptz)
+ORDER BY r.id DESC
+`
+
+type ReceiptListOfParams struct {
+	Ids         []int64
+	SenderNo    *string
+	ProviderNo  *string
+	IsMatched   *bool
+	CreatedFrom *time.Time
+	CreatedTo   *time.Time
+}
+
+// ReceiptListOf returns those receipts of ids that match, newest first.
+func (q *Queries) ReceiptListOf(ctx context.Context, arg ReceiptListOfParams) ([]Receipt, error) {
+	rows, err := q.db.Query(ctx, receiptListOf,
+		arg.Ids,
+		arg.SenderNo,
+		arg.ProviderNo,
+		arg.IsMatched,
+		arg.CreatedFrom,
+		arg.CreatedTo,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Receipt
+	for rows.Next() {
+		var i Receipt
+		if err := rows.Scan(
+			&i.ID,
+			&i.CallbackID,
+			&i.SenderNo,
+			&i.ProviderNo,
+			&i.Recipient,
+			&i.State,
+			&i.Code,
+			&i.CreatedAt,
+			&i.MatchedAt,
+			&i.LookAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const receiptLooked = `-- name: ReceiptLooked :exec
 UPDATE receipts r
 SET matched_at = CASE WHEN r.id = ANY ($1::bigint[]) THEN clock_timestamp() END,
@@ -231,6 +763,57 @@ func (q *Queries) ReceiptsDue(ctx context.Context, batchSize int32) ([]int64, er
 	return items, nil
 }
 
+const receiptsFind = `-- name: ReceiptsFind :many
+SELECT i.nth::integer AS nth, r.id, r.matched_at
+FROM (
+    SELECT unnest($1::text[]) AS provider_no, unnest($2::text[]) AS recipient, unnest($3::smallint[]) AS state,
+        unnest($4::text[]) AS code, generate_series(1, cardinality($1::text[])) AS nth
+) i
+JOIN receipts r ON r.sender_no = $5 AND r.provider_no = i.provider_no AND r.recipient = i.recipient AND r.state = i.state AND r.code = i.code
+ORDER BY i.nth
+`
+
+type ReceiptsFindParams struct {
+	ProviderNos []string
+	Recipients  []string
+	States      []int16
+	Codes       []string
+	SenderNo    string
+}
+
+type ReceiptsFindRow struct {
+	Nth       int32
+	ID        int64
+	MatchedAt *time.Time
+}
+
+// ReceiptsFind returns those of some receipts of a sender that are stored. nth is the place of each in the arrays, counted from 1.
+func (q *Queries) ReceiptsFind(ctx context.Context, arg ReceiptsFindParams) ([]ReceiptsFindRow, error) {
+	rows, err := q.db.Query(ctx, receiptsFind,
+		arg.ProviderNos,
+		arg.Recipients,
+		arg.States,
+		arg.Codes,
+		arg.SenderNo,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReceiptsFindRow
+	for rows.Next() {
+		var i ReceiptsFindRow
+		if err := rows.Scan(&i.Nth, &i.ID, &i.MatchedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const receiptsForget = `-- name: ReceiptsForget :execrows
 DELETE FROM receipts r
 USING (SELECT o.id FROM receipts o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
@@ -250,6 +833,65 @@ func (q *Queries) ReceiptsForget(ctx context.Context, arg ReceiptsForgetParams) 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const receiptsUnmatched = `-- name: ReceiptsUnmatched :many
+SELECT n.sender_no, h.channel, u.receipts
+FROM senders n
+JOIN channels h ON h.id = n.channel_id
+CROSS JOIN LATERAL (
+    SELECT count(*) AS receipts
+    FROM (
+        SELECT r.id FROM receipts r -- by receipts_unmatched_idx
+        WHERE r.sender_no = n.sender_no AND r.matched_at IS NULL
+            AND r.id >= (SELECT first_id_since('receipts'::regclass, now() - $1::interval - interval '1 minute')) -- once, not for each sender
+            AND r.created_at > now() - $1::interval AND r.created_at <= now() - $2::interval
+        LIMIT $3::integer
+    ) c
+) u
+WHERE u.receipts > 0
+ORDER BY u.receipts DESC, n.sender_no
+LIMIT $4::integer
+`
+
+type ReceiptsUnmatchedParams struct {
+	CameWithin  time.Duration
+	Grace       time.Duration
+	CountedMost int32
+	SendersMost int32
+}
+
+type ReceiptsUnmatchedRow struct {
+	SenderNo string
+	Channel  string
+	Receipts int64
+}
+
+// ReceiptsUnmatched counts the receipts of each sender that came within came_within and match no message for at least grace: up to counted_most of each
+// sender. A receipt may come before the answer to the sending of its message.
+func (q *Queries) ReceiptsUnmatched(ctx context.Context, arg ReceiptsUnmatchedParams) ([]ReceiptsUnmatchedRow, error) {
+	rows, err := q.db.Query(ctx, receiptsUnmatched,
+		arg.CameWithin,
+		arg.Grace,
+		arg.CountedMost,
+		arg.SendersMost,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReceiptsUnmatchedRow
+	for rows.Next() {
+		var i ReceiptsUnmatchedRow
+		if err := rows.Scan(&i.SenderNo, &i.Channel, &i.Receipts); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const receiptsWaiting = `-- name: ReceiptsWaiting :many
@@ -287,9 +929,9 @@ func (q *Queries) ReceiptsWaiting(ctx context.Context, arg ReceiptsWaitingParams
 const sendersCalled = `-- name: SendersCalled :many
 
 SELECT s.sender_no,
-    jsonb_build_object('callback', s.config -> 'callback', 'callbackSecret', coalesce(s.config -> 'callbackSecret', '""')) AS config
+    jsonb_build_object('callback', s.config -> 'callback', 'callbackSecret', coalesce(s.config -> 'callbackSecret', to_jsonb(''::text))) AS config
 FROM senders s
-WHERE s.kind <> 'app' AND s.status <> 'retired' AND s.config ? 'callback'
+WHERE s.kind <> 'app' AND (s.config -> 'callback') IS NOT NULL AND (s.status <> 'retired' OR s.updated_at > now() - $1::interval)
 ORDER BY s.id
 `
 
@@ -299,9 +941,10 @@ type SendersCalledRow struct {
 }
 
 // Receipts: what providers report later about messages that they accepted.
-// SendersCalled returns the parts of senders' configurations that verify and parse callbacks.
-func (q *Queries) SendersCalled(ctx context.Context) ([]SendersCalledRow, error) {
-	rows, err := q.db.Query(ctx, sendersCalled)
+// SendersCalled returns what verifies and parses the callbacks of senders. Receipts come also for a sender that is off, and for one that was retired
+// less than late ago.
+func (q *Queries) SendersCalled(ctx context.Context, late time.Duration) ([]SendersCalledRow, error) {
+	rows, err := q.db.Query(ctx, sendersCalled, late)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (q *Queries) ServerBeat(ctx context.Context, arg ServerBeatParams) error {
 
 const serverDemand = `-- name: ServerDemand :one
 SELECT EXISTS (SELECT FROM senders s WHERE s.kind <> 'app' AND s.status = 'on') AS push,
-    EXISTS (SELECT FROM senders s WHERE s.kind <> 'app' AND s.status <> 'retired' AND s.config ? 'callback') AS callback
+    EXISTS (SELECT FROM senders s WHERE s.kind <> 'app' AND (s.status <> 'retired' OR s.updated_at > now() - $1::interval) AND (s.config -> 'callback') IS NOT NULL) AS callback
 `
 
 type ServerDemandRow struct {
@@ -45,9 +45,9 @@ type ServerDemandRow struct {
 }
 
 // ServerDemand returns what the senders need of the servers: one that pushes, and one that takes callbacks. Receipts may still come for a
-// sender that is off.
-func (q *Queries) ServerDemand(ctx context.Context) (ServerDemandRow, error) {
-	row := q.db.QueryRow(ctx, serverDemand)
+// sender that is off, and for one that was retired less than late ago.
+func (q *Queries) ServerDemand(ctx context.Context, late time.Duration) (ServerDemandRow, error) {
+	row := q.db.QueryRow(ctx, serverDemand, late)
 	var i ServerDemandRow
 	err := row.Scan(&i.Push, &i.Callback)
 	return i, err

@@ -556,7 +556,9 @@ leased AS (
         start_until = CASE WHEN $4::boolean
             THEN (SELECT moment.at FROM moment) + make_interval(secs => $3::double precision) END, -- equal to lease_until
         lease_segments = CASE WHEN $5::boolean THEN ($6::bigint[])[array_position($7::text[], t.task_id)] END,
-        lease_sign = CASE WHEN t.sign IS NULL THEN $8::text END,
+        lease_sign = CASE -- a text that begins with the signature is not signed twice
+            WHEN t.sign IS NULL AND NOT starts_with(t.content, '【' || $8::text || '】') THEN $8::text
+        END,
         lease_limit = $9::smallint,
         updated_at = (SELECT moment.at FROM moment)
     WHERE t.task_id = ANY ($7::text[]) AND t.lease_until IS NULL -- PENDING

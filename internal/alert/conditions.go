@@ -13,6 +13,7 @@ import (
 	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
+	"lksms/internal/receipt"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
 	"lksms/internal/statistics"
@@ -361,6 +362,32 @@ func (s *Service) missingReceipts(ctx context.Context, rules []dbq.AlertRuleList
 				one := *f
 				one.threshold = r.Threshold
 				found = append(found, one)
+			}
+		}
+		return found
+	}, nil
+}
+
+// unmatchedReceipts finds senders whose provider sends receipts that match no message.
+func (s *Service) unmatchedReceipts(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	byWindow := map[int64][]dbq.ReceiptsUnmatchedRow{}
+	for _, r := range rules {
+		window := optional.Value(r.WindowSeconds)
+		if _, isKnown := byWindow[window]; isKnown {
+			continue
+		}
+		rows, err := receipt.Unmatched(ctx, s.q, time.Duration(window)*time.Second)
+		if err != nil {
+			return nil, err
+		}
+		byWindow[window] = rows
+	}
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range byWindow[optional.Value(r.WindowSeconds)] {
+			if float64(row.Receipts) >= *r.Threshold && matches(r, "", row.Channel, row.SenderNo) {
+				found = append(found, finding{
+					subject: row.SenderNo, channel: row.Channel, sender: row.SenderNo, value: float64(row.Receipts), threshold: r.Threshold,
+				})
 			}
 		}
 		return found

@@ -181,6 +181,8 @@ func (s *Service) find(ctx context.Context, k string, rules []dbq.AlertRuleListR
 		look = s.openBreakers
 	case ReceiptsMissing:
 		look = s.missingReceipts
+	case ReceiptsUnmatched:
+		look = s.unmatchedReceipts
 	case DiskLow:
 		look = s.lowDisks
 	case PartitionMissing:

@@ -623,6 +623,31 @@ func TestFailuresAreThoseOfACompanyAChannelOrASender(t *testing.T) {
 	w.expect()
 }
 
+// A receipt may come before the answer to the sending of its message, so those of the last two minutes say nothing.
+func TestReceiptsThatMatchNoMessageAreAnAlert(t *testing.T) {
+	w := newWatched(t)
+	w.Exec("UPDATE alert_rules SET for_seconds = 0, resolve_seconds = 0")
+	w.Exec(`INSERT INTO senders (sender_no, name, kind, config) VALUES ('one', 'n', 'http-sms', '{}'), ('two', 'n', 'http-sms', '{}')`)
+	w.Exec("INSERT INTO sender_states (sender_id) SELECT id FROM senders WHERE sender_no IN ('one', 'two')")
+	w.Exec(`INSERT INTO receipts (callback_id, sender_no, provider_no, state, created_at, matched_at)
+		VALUES (1, 'one', 'matched', 1, now() - interval '10 minutes', now()), (1, 'one', 'old', 1, now() - interval '2 hours', NULL),
+			(1, 'two', 'young', 1, now() - interval '1 minute', NULL)`)
+	w.evaluate()
+	w.expect()
+	w.Exec("INSERT INTO receipts (callback_id, sender_no, provider_no, state, created_at) VALUES (1, 'one', 'stray', 1, now() - interval '3 minutes')")
+	w.evaluate()
+	w.expect("receipts_unmatched warning one")
+	if a := w.alerts("")[0]; a.Value != 1 || *a.Channel != "sms" || *a.SenderNo != "one" {
+		t.Errorf("%+v", a)
+	}
+	if got := w.Expect(200, "", "GET", "/metrics", nil).Raw; !strings.Contains(got, `lksms_receipts_unmatched{sender="one"} 2`) || strings.Contains(got, `lksms_receipts_unmatched{sender="two"}`) {
+		t.Error("the metric does not show 2 receipts of one sender")
+	}
+	w.Exec("UPDATE receipts SET matched_at = now()")
+	w.evaluate()
+	w.expect()
+}
+
 func TestReceiptsDisksPartitionsAndReceiversAreWatched(t *testing.T) {
 	w := newWatched(t)
 	w.Exec("UPDATE alert_rules SET for_seconds = 0, resolve_seconds = 0")
@@ -649,7 +674,7 @@ func TestReceiptsDisksPartitionsAndReceiversAreWatched(t *testing.T) {
 	if a := w.alerts("")[0]; a.Value != 20 || *a.Channel != "sms" || *a.SenderNo != "driven" {
 		t.Errorf("%+v", a)
 	}
-	w.Exec("INSERT INTO receipts (callback_id, sender_no, provider_no, state) VALUES (1, 'driven', 'p', 1), (1, 'other', 'p', 1)")
+	w.Exec("INSERT INTO receipts (callback_id, sender_no, provider_no, state, matched_at) VALUES (1, 'driven', 'p', 1, now()), (1, 'other', 'p', 1, now())")
 	w.evaluate()
 	w.expect()
 

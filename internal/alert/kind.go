@@ -9,18 +9,19 @@ import (
 
 // The kinds of rules.
 const (
-	WaitTime         = "wait_time"
-	QueueDepth       = "queue_depth"
-	FailureRate      = "failure_rate"
-	PoolUnserved     = "pool_unserved"
-	SenderSilent     = "sender_silent"
-	BalanceLow       = "balance_low"
-	ProviderTrouble  = "provider_trouble"
-	ReceiptsMissing  = "receipts_missing"
-	DiskLow          = "disk_low"
-	PartitionMissing = "partition_missing"
-	WebhookFailing   = "webhook_failing"
-	StatementDiffers = "statement_differs"
+	WaitTime          = "wait_time"
+	QueueDepth        = "queue_depth"
+	FailureRate       = "failure_rate"
+	PoolUnserved      = "pool_unserved"
+	SenderSilent      = "sender_silent"
+	BalanceLow        = "balance_low"
+	ProviderTrouble   = "provider_trouble"
+	ReceiptsMissing   = "receipts_missing"
+	ReceiptsUnmatched = "receipts_unmatched"
+	DiskLow           = "disk_low"
+	PartitionMissing  = "partition_missing"
+	WebhookFailing    = "webhook_failing"
+	StatementDiffers  = "statement_differs"
 )
 
 // The levels of rules.
@@ -57,18 +58,19 @@ const (
 
 // kinds has every kind. The numbers are those of the shipped rules.
 var kinds = map[string]kind{
-	WaitTime:         {hasThreshold: true, most: mostSeconds, filters: []string{byCompany, byChannel}},
-	QueueDepth:       {hasThreshold: true, threshold: new(100_000.0), most: mostNumber, filters: []string{byCompany}, forSeconds: 300},
-	FailureRate:      {hasThreshold: true, threshold: new(0.2), most: 1, window: 900, filters: []string{byCompany, byChannel, bySender}, oneFilter: true, forSeconds: 120},
-	PoolUnserved:     {filters: []string{byCompany, byChannel}, forSeconds: 300},
-	SenderSilent:     {hasThreshold: true, threshold: new(600.0), most: mostSeconds, filters: []string{byChannel, bySender}, forSeconds: 60},
-	BalanceLow:       {hasThreshold: true, most: mostNumber, filters: []string{byChannel, bySender}},
-	ProviderTrouble:  {filters: []string{byChannel, bySender}, forSeconds: 60},
-	ReceiptsMissing:  {hasThreshold: true, threshold: new(20.0), most: mostNumber, window: 3600, filters: []string{byChannel, bySender}, forSeconds: 900},
-	DiskLow:          {hasThreshold: true, threshold: new(0.1), most: 1, forSeconds: 60},
-	PartitionMissing: {hasThreshold: true, threshold: new(2.0), most: 365, forSeconds: 1800},
-	WebhookFailing:   {hasThreshold: true, threshold: new(300.0), most: mostSeconds},
-	StatementDiffers: {hasThreshold: true, threshold: new(0.0), most: mostNumber, filters: []string{byChannel, bySender}},
+	WaitTime:          {hasThreshold: true, most: mostSeconds, filters: []string{byCompany, byChannel}},
+	QueueDepth:        {hasThreshold: true, threshold: new(100_000.0), most: mostNumber, filters: []string{byCompany}, forSeconds: 300},
+	FailureRate:       {hasThreshold: true, threshold: new(0.2), most: 1, window: 900, filters: []string{byCompany, byChannel, bySender}, oneFilter: true, forSeconds: 120},
+	PoolUnserved:      {filters: []string{byCompany, byChannel}, forSeconds: 300},
+	SenderSilent:      {hasThreshold: true, threshold: new(600.0), most: mostSeconds, filters: []string{byChannel, bySender}, forSeconds: 60},
+	BalanceLow:        {hasThreshold: true, most: mostNumber, filters: []string{byChannel, bySender}},
+	ProviderTrouble:   {filters: []string{byChannel, bySender}, forSeconds: 60},
+	ReceiptsMissing:   {hasThreshold: true, threshold: new(20.0), most: mostNumber, window: 3600, filters: []string{byChannel, bySender}, forSeconds: 900},
+	ReceiptsUnmatched: {hasThreshold: true, threshold: new(1.0), most: mostNumber, window: 3600, filters: []string{byChannel, bySender}, forSeconds: 300},
+	DiskLow:           {hasThreshold: true, threshold: new(0.1), most: 1, forSeconds: 60},
+	PartitionMissing:  {hasThreshold: true, threshold: new(2.0), most: 365, forSeconds: 1800},
+	WebhookFailing:    {hasThreshold: true, threshold: new(300.0), most: mostSeconds},
+	StatementDiffers:  {hasThreshold: true, threshold: new(0.0), most: mostNumber, filters: []string{byChannel, bySender}},
 }
 
 // resolveSeconds is for how long a condition must not hold before an alert is resolved, of a rule that does not say.

@@ -247,6 +247,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	})
 	counts.Register(metrics)
 	receipts := receipt.New(db, tasks, configs, o.Log)
+	receipts.Register(metrics)
 	pusher := push.New(db, tasks, receipts, configs, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: metrics, Tracer: tracer})
 	clients := smsgateclient.New(db, tasks, dir)
 	inbox := sqldoor.New(db, tasks, o.Log, metrics)

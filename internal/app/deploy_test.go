@@ -34,6 +34,7 @@ func newBusy(t *testing.T) *apptest.Bundle {
 	if _, err := b.App.History.Fold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	b.Exec("INSERT INTO receipts (callback_id, sender_no, provider_no, state, created_at) VALUES (1, 'phone', 'stray', 1, now() - interval '1 hour')")
 	p := apptest.NewProvider(t)
 	b.AddSender(map[string]any{"sender_no": "pushed", "kind": "http-sms", "config": p.SenderConfig()})
 	b.App.Pusher.Start()

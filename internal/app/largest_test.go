@@ -33,6 +33,7 @@ func known() map[string]any {
 		// A message has a text or a template, and a template one state and translations with its own placeholders.
 		"template_no": nil, "params": nil, "language": nil, "is_active": nil, "translations": map[string]any{"en": strings.Repeat("€", 1024)},
 		"config": nil, "wait": nil, "version": nil, "phone": "+8613800138000", "finished_at": soon, "retry_minutes": nil, "dial_prefix": "86", "parent": nil,
+		"any_country": nil, "countries_off": nil, // exclude countries
 	}
 }
 

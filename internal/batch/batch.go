@@ -86,6 +86,7 @@ type Request struct {
 	Tag            string
 	PhoneColumn    string // empty: the one with a usual name
 	DefaultRegion  string // of numbers without a country code; empty: the one of the company
+	SignColumn     string // with the signatures of rows; empty: the one of a list with a usual name, if it has one
 	MessageType    int16
 	Priority       *int16
 	TemplateNo     string // or Content
@@ -168,11 +169,12 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 			return p, err
 		}
 	}
-	rows, err := s.open(ctx, dbq.Batch{CompanyID: p.CompanyID, Tag: p.Tag, PhoneColumn: p.PhoneColumn, UploadID: uploadID(r.Upload)})
+	rows, err := s.open(ctx, dbq.Batch{CompanyID: p.CompanyID, Tag: p.Tag, PhoneColumn: p.PhoneColumn, SignColumn: optional.NonZero(r.SignColumn), UploadID: uploadID(r.Upload)})
 	if err != nil {
 		return p, err
 	}
 	defer rows.close()
+	p.SignColumn = optional.NonZero(rows.signColumn(text.Names()))
 	p.UploadID, p.PhoneColumn = uploadID(r.Upload), rows.phoneColumn()
 	if missing := rows.missing(text.Names()); len(missing) > 0 {
 		return p, fault.InvalidField("content", fault.MissingColumns, missing)
@@ -187,14 +189,16 @@ func uploadID(u *upload.Upload) *int64 {
 	return &u.ID
 }
 
-// Viewer narrows what a call may see, as that of tasks does.
-type Viewer = queue.Viewer
+// Viewer narrows what a call may see to a company: its users share its batches.
+type Viewer struct {
+	CompanyID *int64 // nil: all
+}
 
 var errNoBatch = fault.New(fault.NotFound, fault.BatchNotFound)
 
 func (s *Service) get(ctx context.Context, viewer Viewer, id int64) (dbq.Batch, error) {
 	rows, err := s.q.BatchList(ctx, dbq.BatchListParams{
-		BeforeID: math.MaxInt64, ID: &id, CompanyID: viewer.CompanyID, Owner: viewer.Owner, PageLimit: 1,
+		BeforeID: math.MaxInt64, ID: &id, CompanyID: viewer.CompanyID, PageLimit: 1,
 	})
 	return postgres.One(rows, err, "get batch", errNoBatch)
 }
@@ -204,6 +208,7 @@ type Standing struct {
 	dbq.Batch
 
 	Counts  Counts
+	Wait    *Wait         // why it does not go on now; nil: nothing holds it up
 	Senders []SenderCount // those that have or had tasks of it
 }
 
@@ -238,7 +243,7 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id int64) (Standing, e
 // List returns up to limit batches with smaller ids than before, newest first, of one status or of any.
 func (s *Service) List(ctx context.Context, viewer Viewer, status *string, before int64, limit int) ([]Standing, error) {
 	rows, err := s.q.BatchList(ctx, dbq.BatchListParams{
-		BeforeID: before, CompanyID: viewer.CompanyID, Owner: viewer.Owner, Status: status, PageLimit: int32(limit),
+		BeforeID: before, CompanyID: viewer.CompanyID, Status: status, PageLimit: int32(limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list batches: %w", err)
@@ -264,8 +269,53 @@ func (s *Service) standings(ctx context.Context, rows []dbq.Batch) ([]Standing, 
 	all := make([]Standing, len(rows))
 	for i, row := range rows {
 		all[i] = standing(row, of[row.ID])
+		if all[i].Wait, err = s.waitOf(ctx, all[i]); err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
+}
+
+// The reasons of a Wait.
+const (
+	WaitsForTime   = "scheduled"
+	WaitsForSender = "sender_gone" // its only sender does not exist any more, or does not serve the company any more
+)
+
+// Wait says for what a running batch waits.
+type Wait struct {
+	Reason   string
+	SenderNo *string
+	Until    *time.Time // nil: nobody knows
+}
+
+func (s *Service) waitOf(ctx context.Context, st Standing) (*Wait, error) {
+	if st.Status != Running || st.Counts.Waiting == 0 {
+		return nil, nil //nolint:nilnil // nothing waits
+	}
+	isServed, err := s.serves(ctx, st.Batch)
+	switch {
+	case err != nil:
+		return nil, err
+	case !isServed:
+		return &Wait{Reason: WaitsForSender, SenderNo: st.SenderNo}, nil
+	case st.ExpectSendTime != nil && st.ExpectSendTime.After(time.Now()):
+		return &Wait{Reason: WaitsForTime, Until: st.ExpectSendTime}, nil
+	}
+	return nil, nil //nolint:nilnil // nothing holds it up
+}
+
+// serves reports whether the only sender of a batch, if it has one, serves the company.
+func (s *Service) serves(ctx context.Context, b dbq.Batch) (bool, error) {
+	if b.SenderNo == nil {
+		return true, nil
+	}
+	_, err := s.Directory.ServingSender(ctx, directory.SMS, b.CompanyID, b.MessageType, *b.SenderNo)
+	var refused *fault.Error
+	if errors.As(err, &refused) {
+		return false, nil
+	}
+	return err == nil, err //nolint:wrapcheck // says what it is
 }
 
 func standing(b dbq.Batch, totals []dbq.BatchTotal) Standing {
@@ -351,11 +401,11 @@ func (s *Service) every(ctx context.Context) (time.Duration, error) {
 }
 
 // Pause lets the tasks of a batch that no sender holds wait until Resume. Faults: batch.not_found, batch.wrong_status.
-func (s *Service) Pause(ctx context.Context, viewer Viewer, id int64) (Standing, error) {
+func (s *Service) Pause(ctx context.Context, viewer Viewer, id int64, by string) (Standing, error) {
 	if _, err := s.get(ctx, viewer, id); err != nil {
 		return Standing{}, err
 	}
-	n, err := s.q.BatchPause(ctx, id)
+	n, err := s.q.BatchPause(ctx, dbq.BatchPauseParams{ID: id, Username: by})
 	return s.changed(ctx, viewer, id, n, err, "pause batch", Paused, func() error {
 		_, err := s.Tasks.HoldBatch(ctx, id)
 		return err
@@ -363,11 +413,11 @@ func (s *Service) Pause(ctx context.Context, viewer Viewer, id int64) (Standing,
 }
 
 // Resume lets a paused batch go on. Faults: batch.not_found, batch.wrong_status.
-func (s *Service) Resume(ctx context.Context, viewer Viewer, id int64) (Standing, error) {
+func (s *Service) Resume(ctx context.Context, viewer Viewer, id int64, by string) (Standing, error) {
 	if _, err := s.get(ctx, viewer, id); err != nil {
 		return Standing{}, err
 	}
-	n, err := s.q.BatchResume(ctx, id)
+	n, err := s.q.BatchResume(ctx, dbq.BatchResumeParams{ID: id, Username: by})
 	return s.changed(ctx, viewer, id, n, err, "resume batch", Running, func() error { return s.release(ctx, id) })
 }
 
@@ -383,7 +433,10 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string
 		case postgres.IsNoRows(err):
 			n = 0
 			return nil
-		case err != nil || uploadID == nil:
+		case err != nil:
+			return err
+		}
+		if err := s.noteAct(ctx, id, "cancelled", by); err != nil || uploadID == nil {
 			return err
 		}
 		return s.Uploads.Delete(ctx, *uploadID)
@@ -415,16 +468,90 @@ func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err e
 	return s.Get(ctx, viewer, id)
 }
 
-// Requeue sends the failed tasks of a batch again, as Requeue of a task does, in the background, and returns how many and the job that does it; no job if
-// none has failed. Faults: batch.not_found, batch.wrong_status, limit.reached.
-func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, remark string) (job.Plan, error) {
+// noteAct notes what a user did with a batch, in the transaction of ctx.
+func (s *Service) noteAct(ctx context.Context, id int64, act, by string) error {
+	return postgres.Wrap("note act", s.q.BatchActAdd(ctx, dbq.BatchActAddParams{BatchID: id, Act: act, Username: by}), nil)
+}
+
+// actsMost is how many acts of a batch are shown.
+const actsMost = 100
+
+// Acts returns what users did with a batch, newest first.
+func (s *Service) Acts(ctx context.Context, id int64) ([]dbq.BatchActsRow, error) {
+	acts, err := s.q.BatchActs(ctx, dbq.BatchActsParams{BatchID: id, Most: actsMost})
+	return acts, postgres.Wrap("read acts of batch", err, nil)
+}
+
+// Requeued says what a requeue of a batch does.
+type Requeued struct {
+	Count   int64        // FAILED tasks that are sent again
+	Skipped []Skipped    // FAILED tasks that cannot be sent again
+	Job     *dbq.TaskJob // nil: no task can be sent again
+}
+
+// Skipped is a number of tasks that cannot be sent again, and why.
+type Skipped struct {
+	Reason fault.Reason
+	Count  int64
+}
+
+// Requeue sends the failed tasks of a batch again, as Requeue of a task does, in the background. Faults: batch.not_found, batch.wrong_status,
+// limit.reached.
+func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, remark string) (Requeued, error) {
 	b, err := s.get(ctx, viewer, id)
 	if err != nil {
-		return job.Plan{}, err
+		return Requeued{}, err
 	}
 	if b.Status != Finished && b.Status != Running && b.Status != Paused {
-		return job.Plan{}, fault.New(fault.Conflict, fault.BatchWrongStatus)
+		return Requeued{}, fault.New(fault.Conflict, fault.BatchWrongStatus)
 	}
+	r, err := s.requeueable(ctx, b)
+	if err != nil || r.Count == 0 {
+		return r, err
+	}
+	plan, err := s.requeue(ctx, id, by, remark)
+	if err != nil {
+		return Requeued{}, err
+	}
+	r.Count, r.Job = plan.Count, plan.Job
+	for _, one := range r.Skipped {
+		r.Count = max(0, r.Count-one.Count)
+	}
+	return r, nil
+}
+
+// requeueable counts the FAILED tasks of a batch that can be sent again, and those that cannot.
+func (s *Service) requeueable(ctx context.Context, b dbq.Batch) (r Requeued, err error) {
+	_, first, _, err := queue.Filter{CreatedFrom: &b.CreatedAt}.Span("")
+	if err != nil {
+		return r, err //nolint:wrapcheck // names no number
+	}
+	values, err := s.Settings.Get(ctx)
+	if err != nil {
+		return r, err
+	}
+	isServed, err := s.serves(ctx, b)
+	if err != nil {
+		return r, err
+	}
+	rows, err := s.inParts.BatchFailedVerdicts(ctx, dbq.BatchFailedVerdictsParams{
+		FromID: first, BatchID: b.ID, SendTests: values.SMS.SendTests, IsServed: isServed,
+	})
+	if err != nil {
+		return r, fmt.Errorf("count failed tasks: %w", err)
+	}
+	for _, row := range rows {
+		if reason, isRefused := queue.RefusalOf(row.Verdict); isRefused {
+			r.Skipped = append(r.Skipped, Skipped{reason, row.Tasks})
+		} else {
+			r.Count += row.Tasks
+		}
+	}
+	return r, nil
+}
+
+// requeue creates the job that sends the failed tasks of a batch again, and lets the batch run. It has no job if none has failed.
+func (s *Service) requeue(ctx context.Context, id int64, by, remark string) (job.Plan, error) {
 	shown, err := json.Marshal(map[string]int64{"batch_id": id})
 	if err != nil {
 		return job.Plan{}, fmt.Errorf("write filter: %w", err)
@@ -446,8 +573,10 @@ func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, rema
 			if err != nil {
 				return postgres.Wrap("run batch again", err, nil)
 			}
-			plan, err = s.Jobs.Plan(ctx, r)
-			return err
+			if plan, err = s.Jobs.Plan(ctx, r); err != nil {
+				return err
+			}
+			return s.noteAct(ctx, id, "requeued", by)
 		})
 		var changed *fault.Error
 		if errors.As(err, &changed) && changed.Reason == fault.JobCountChanged {

@@ -138,7 +138,7 @@ func TestAListIsCheckedConfirmedAndSent(t *testing.T) {
 	want := `2 +8613800138000 "张三，您好" waiting
 3 1380013 "李四，您好" invalid 1: phone_number is not a phone number that can be dialled
 4 1.38E+10 "王五，您好" invalid 1: phone_number was shortened by the spreadsheet program, or could not be computed: format the column as text, and enter the value again
-5 +8613800138000 "赵六，您好" duplicate 5
+5 +8613800138000 "赵六，您好" duplicate 5: phone_number repeats row 2
 6 +14155552671 "钱七，您好" blocked 6: phone_number is in a country that this company or channel does not send to
 7 13900139000 "" invalid 2: content lacks parameters that the template needs: 姓名
 8 +8613900139000 "孙八，您好" waiting`
@@ -150,7 +150,7 @@ func TestAListIsCheckedConfirmedAndSent(t *testing.T) {
 	}
 	a := b.Expect(200, "", "GET", at+"/errors.csv", nil, "Accept-Language", "zh")
 	if want := "\uFEFFrow,phone_number,content,code,remark\r\n3,1380013,李四，您好,1,phone_number 不是可以拨打的手机号码\r\n" +
-		"4,1.38E+10,王五，您好,1,phone_number 被表格软件缩短或未能计算：请把该列设为文本格式，再重新填写\r\n5,'+8613800138000,赵六，您好,5,\r\n" +
+		"4,1.38E+10,王五，您好,1,phone_number 被表格软件缩短或未能计算：请把该列设为文本格式，再重新填写\r\n5,'+8613800138000,赵六，您好,5,phone_number 与第 2 行重复\r\n" +
 		"6,'+14155552671,钱七，您好,6,phone_number 所在国家不在该公司或通道的发送范围内\r\n7,13900139000,,2,content 缺少模板所需的参数：姓名\r\n"; a.Raw != want {
 		t.Errorf("errors %q", a.Raw)
 	}

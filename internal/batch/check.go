@@ -1,12 +1,14 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
@@ -187,6 +189,9 @@ func (s *Service) endCheck(ctx context.Context, b dbq.Batch) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := s.q.BatchSum(ctx, b.ID); err != nil {
+		return fmt.Errorf("sum rows by country: %w", err)
+	}
 	if _, err := s.q.BatchReady(ctx, dbq.BatchReadyParams{ID: b.ID, Every: every, Duplicate: repeated.Rows, Segments: repeated.Segments}); err != nil {
 		return fmt.Errorf("end check: %w", err)
 	}
@@ -216,8 +221,9 @@ func (s *Service) refuse(ctx context.Context, b dbq.Batch, wrong fault.Field) er
 type checkRow struct {
 	no    int64
 	phone sheet.Cell // up to shownMost characters
+	sign  string     // of the row; empty: that of the batch
 	text  string
-	wrong *fault.Error // why the row has no text
+	wrong *fault.Error // why the row has no text, or no valid signature
 }
 
 // read reads the next rows of a list that are not stored.
@@ -253,7 +259,31 @@ func (c *check) keep(row sourceRow) checkRow {
 	}
 	k := checkRow{no: row.no, phone: sheet.Cell{Text: strings.Clone(number), Lossy: row.phone.Lossy}}
 	k.text, k.wrong = c.textOf(row)
+	if k.wrong == nil {
+		k.sign, k.wrong = signOf(row.sign)
+	}
 	return k
+}
+
+// signMost is how many characters a signature has at most.
+const signMost = 20
+
+// signOf returns the signature of a row, which may be written in 【】, or what is wrong with it.
+func signOf(cell sheet.Cell) (string, *fault.Error) {
+	sign := strings.TrimSpace(cell.Text)
+	if inner, isOpen := strings.CutPrefix(sign, "【"); isOpen {
+		sign = strings.TrimSpace(strings.TrimSuffix(inner, "】"))
+	}
+	isBad := func(r rune) bool { return r < ' ' || r == '【' || r == '】' }
+	switch {
+	case cell.Lossy:
+		return "", fault.InvalidField("sign", fault.Shortened, nil)
+	case utf8.RuneCountInString(sign) > signMost:
+		return "", fault.InvalidField("sign", fault.TooLong, signMost)
+	case strings.ContainsFunc(sign, isBad) || !postgres.IsText(sign):
+		return "", fault.InvalidField("sign", fault.BadCharacters, nil)
+	}
+	return strings.Clone(sign), nil
 }
 
 // sums counts the rows of a portion.
@@ -284,6 +314,7 @@ func (s *Service) judge(ctx context.Context, c *check, rows []checkRow) (p dbq.B
 		}
 		n.LastRow = row.no
 		p.RowNos, p.Recipients, p.Contents = append(p.RowNos, row.no), append(p.Recipients, j.recipient), append(p.Contents, j.content)
+		p.Signs = append(p.Signs, row.sign)
 		p.Segments, p.CountryNos = append(p.Segments, j.segments), append(p.CountryNos, j.country)
 		p.Codes, p.Faults = append(p.Codes, j.code), append(p.Faults, j.fault)
 	}
@@ -307,7 +338,7 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row ch
 	case row.phone.Text == "":
 		wrong = fault.InvalidField("phone_number", fault.Required, nil)
 	case wrong == nil:
-		sub := submission(c.batch, row.no, row.phone.Text, row.text)
+		sub := submission(c.batch, row.no, row.phone.Text, row.text, row.sign)
 		sub.ExpiresAt = nil // it says nothing about a row: an expired batch is not fed, and ends
 		checked, err := s.Tasks.Check(ctx, asOf, sub, originOf(c.batch))
 		var known *fault.Error
@@ -375,14 +406,14 @@ func codeOf(wrong *fault.Error) int16 {
 	}
 }
 
-// submission returns the message of a row.
-func submission(b dbq.Batch, rowNo int64, number, text string) queue.Submission {
+// submission returns the message of a row. Without a signature of its own it has that of the batch.
+func submission(b dbq.Batch, rowNo int64, number, text, sign string) queue.Submission {
 	var from *template.Source
 	if b.TemplateNo != nil {
 		from = &template.Source{ID: *b.TemplateID, TemplateNo: *b.TemplateNo, Version: *b.TemplateVersion, Language: optional.Value(b.TemplateLanguage)}
 	}
 	return queue.Submission{
-		From: from, PhoneNumber: number, Region: b.DefaultRegion, Content: text, MessageType: b.MessageType, Priority: b.Priority, ExpiresAt: b.ExpiresAt, Sign: optional.Value(b.Sign),
+		From: from, PhoneNumber: number, Region: b.DefaultRegion, Content: text, MessageType: b.MessageType, Priority: b.Priority, ExpiresAt: b.ExpiresAt, Sign: cmp.Or(sign, optional.Value(b.Sign)),
 		Test: b.IsTest, BatchID: b.ID, SenderNo: optional.Value(b.SenderNo), Raw: fmt.Appendf(nil, `{"batch_id":%d,"row":%d}`, b.ID, rowNo),
 	}
 }

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -32,13 +33,13 @@ const horizon = 400 * 24 * time.Hour
 // Estimate reads what is left of a batch, and the limits of the senders that its routes name today. The shares of senders are those of their weights; what
 // a claim then does depends on who is available.
 func (s *Service) Estimate(ctx context.Context, st Standing) (Estimate, error) {
-	left, err := s.q.BatchCountries(ctx, st.ID)
+	left, err := leftOf(st)
 	if err != nil {
-		return Estimate{}, fmt.Errorf("read rows that are left: %w", err)
+		return Estimate{}, err
 	}
 	costs, limits := map[string]float64{}, map[string]dbq.SenderLimitsRow{}
 	var order []string
-	var segments, rows int64
+	var segments, rows float64
 	for _, country := range left {
 		segments, rows = segments+country.Segments, rows+country.Rows
 		senders, err := s.sendersOf(ctx, st.Batch, country.CountryNo)
@@ -54,7 +55,7 @@ func (s *Service) Estimate(ctx context.Context, st Standing) (Estimate, error) {
 				order = append(order, one.SenderNo)
 			}
 			limits[one.SenderNo] = one
-			costs[one.SenderNo] += float64(country.Segments) * one.Weight / weights
+			costs[one.SenderNo] += country.Segments * one.Weight / weights
 		}
 	}
 	var e Estimate
@@ -68,7 +69,7 @@ func (s *Service) Estimate(ctx context.Context, st Standing) (Estimate, error) {
 	for _, no := range order {
 		all = append(all, limits[no])
 	}
-	took, isKnown := timeFor(segments, float64(segments)/float64(rows), all)
+	took, isKnown := timeFor(int64(math.Round(segments)), segments/rows, all)
 	if !isKnown {
 		return e, nil
 	}
@@ -83,6 +84,33 @@ func (s *Service) Estimate(ctx context.Context, st Standing) (Estimate, error) {
 		}
 	}
 	return e, nil
+}
+
+// countryPart is what is to be sent to a country.
+type countryPart struct {
+	CountryNo string  `json:"country_no"` // empty: no known country
+	Rows      float64 `json:"rows"`
+	Segments  float64 `json:"segments"`
+}
+
+// leftOf returns what no sender has taken yet, by country: the sums that were made when the check ended, by the share of the rows that wait. So it costs
+// the same for any number of rows. None: the batch is being checked.
+func leftOf(st Standing) (left []countryPart, err error) {
+	if st.ByCountry == nil {
+		return nil, nil
+	}
+	if err := json.Unmarshal(st.ByCountry, &left); err != nil {
+		return nil, fmt.Errorf("read sums of batch: %w", err)
+	}
+	all := 0.0
+	for _, part := range left {
+		all += part.Rows
+	}
+	for i := range left {
+		share := float64(st.Counts.Waiting) / all
+		left[i].Rows, left[i].Segments = left[i].Rows*share, left[i].Segments*share
+	}
+	return left, nil
 }
 
 // sendersOf returns the available senders that may send the rows of a batch to a country, with their limits. None: its only sender does not serve the

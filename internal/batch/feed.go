@@ -10,6 +10,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/fault"
+	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 )
@@ -178,7 +179,7 @@ func (s *Service) isServed(ctx context.Context, b dbq.Batch) (bool, error) {
 func (s *Service) submit(ctx context.Context, b dbq.Batch, rows []dbq.BatchRowsNextRow) error {
 	subs := make([]queue.Submission, len(rows))
 	for i, row := range rows {
-		subs[i] = submission(b, row.RowNo, row.Recipient, row.Content)
+		subs[i] = submission(b, row.RowNo, row.Recipient, row.Content, optional.Value(row.Sign))
 	}
 	outcomes, err := s.Tasks.SubmitAll(ctx, subs, originOf(b))
 	if err != nil {

@@ -18,6 +18,8 @@ func (w *wide) phoneColumn() string       { return "phone" }
 func (w *wide) missing([]string) []string { return nil }
 func (w *wide) close()                    {}
 
+func (w *wide) signColumn([]string) string { return "" }
+
 func (w *wide) next(context.Context) (sourceRow, error) {
 	if w.rows == 0 {
 		return sourceRow{}, io.EOF

@@ -35,6 +35,22 @@ type Row struct {
 	Result   *string // of the task
 }
 
+// DuplicateOf returns the first row that a row repeats; nil: it is no duplicate, or a server that does not keep this marked it.
+func (r Row) DuplicateOf() (*int64, error) {
+	if optional.Value(r.Code) != IsDuplicate || r.Fault == nil {
+		return nil, nil //nolint:nilnil // nothing is known
+	}
+	why, err := fault.Decode(r.Fault)
+	if err != nil {
+		return nil, fmt.Errorf("read first row: %w", err)
+	}
+	first, is := why.Limit.(int64)
+	if !is {
+		return nil, nil //nolint:nilnil // as above
+	}
+	return &first, nil
+}
+
 // rowsScanned bounds the rows that one page reads.
 const rowsScanned = 2000
 
@@ -192,7 +208,7 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 	if row.Code != nil && *row.Code != IsDuplicate || row.Content == "" {
 		return p, nil
 	}
-	sub := submission(b, row.RowNo, row.Recipient, row.Content)
+	sub := submission(b, row.RowNo, row.Recipient, row.Content, optional.Value(row.Sign))
 	sub.ExpectSendTime, sub.ExpiresAt = b.ExpectSendTime, nil // it may have expired by now
 	message, err := s.Tasks.Preview(ctx, sub, originOf(b))
 	var wrong *fault.Error

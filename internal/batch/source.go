@@ -20,6 +20,7 @@ import (
 // source yields the rows of a batch, in the order of their numbers. A list yields the same ones each time it is opened; the contacts of a tag change.
 type source interface {
 	phoneColumn() string
+	signColumn(used []string) string // the column with the signatures of rows; empty: none. used are the names that the text has
 	missing(names []string) []string // those of names that are no column, as far as that is known before the rows are read
 	next(ctx context.Context) (sourceRow, error)
 	close()
@@ -29,6 +30,7 @@ type source interface {
 type sourceRow struct {
 	no    int64
 	phone sheet.Cell
+	sign  sheet.Cell
 	value func(name string) (cell sheet.Cell, is bool)
 	extra int // as sheet.Row.Extra
 }
@@ -51,8 +53,27 @@ func (s *Service) open(ctx context.Context, b dbq.Batch) (source, error) {
 		l.close()
 		return nil, err
 	}
+	if l.sign, err = signIndex(r, b.SignColumn); err != nil {
+		l.close()
+		return nil, err
+	}
 	return l, nil
 }
+
+// signIndex returns the index of the column with signatures that a request names; -1: it names none.
+func signIndex(r *sheet.Reader, name *string) (int, error) {
+	if name == nil {
+		return -1, nil
+	}
+	i, is := r.Column(*name)
+	if !is {
+		return 0, fault.InvalidField("sign_column", fault.NotThere, nil)
+	}
+	return i, nil
+}
+
+// usualSigns are the names of columns with signatures, in the order in which they are looked for.
+var usualSigns = []string{"sign", "sms_sign", "短信签名", "签名"}
 
 // usualNames are the names of columns with phone numbers, in the order in which they are looked for.
 var usualNames = []string{"phone_number", "phone", "mobile", "手机号", "手机号码", "手机", "电话号码", "电话", "号码", "接收号码"}
@@ -81,10 +102,29 @@ type list struct {
 	*sheet.Reader
 
 	phone   int
+	sign    int            // -1: none
 	indexes map[string]int // of columns by the names that the text has for them; -1: none
 }
 
 func (l *list) phoneColumn() string { return l.Columns()[l.phone] }
+
+// signColumn returns the column that the request named, or the first one with a usual name that is not a placeholder of the text.
+func (l *list) signColumn(used []string) string {
+	if l.sign >= 0 {
+		return l.Columns()[l.sign]
+	}
+	for _, usual := range usualSigns {
+		i, is := l.Column(usual)
+		isUsed := slices.ContainsFunc(used, func(name string) bool {
+			at, isThere := l.index(name)
+			return isThere && at == i
+		})
+		if is && i != l.phone && !isUsed {
+			return l.Columns()[i]
+		}
+	}
+	return ""
+}
 
 func (l *list) close() { _ = l.Close() } // nothing can be lost by it
 
@@ -115,7 +155,11 @@ func (l *list) next(context.Context) (sourceRow, error) {
 	if err != nil {
 		return sourceRow{}, err //nolint:wrapcheck // a fault of the list, or io.EOF
 	}
-	return sourceRow{no: row.No, phone: row.Cells[l.phone], extra: row.Extra, value: func(name string) (sheet.Cell, bool) {
+	var sign sheet.Cell
+	if l.sign >= 0 {
+		sign = row.Cells[l.sign]
+	}
+	return sourceRow{no: row.No, phone: row.Cells[l.phone], sign: sign, extra: row.Extra, value: func(name string) (sheet.Cell, bool) {
 		i, is := l.index(name)
 		if !is {
 			return sheet.Cell{}, false
@@ -131,6 +175,7 @@ const contactPage = 1000
 type tagged struct {
 	contacts  *contact.Service
 	selection contact.Selection
+	sign      string // the field or attribute with the signature; empty: none
 	page      []dbq.Contact
 	after     string
 	isLast    bool
@@ -141,7 +186,7 @@ func (s *Service) openTag(ctx context.Context, b dbq.Batch) (source, error) {
 	if b.PhoneColumn != "" && b.PhoneColumn != phoneField {
 		return nil, fault.InvalidField("phone_column", fault.NotAllowed, phoneField)
 	}
-	t := &tagged{contacts: s.Contacts, selection: contact.Selection{CompanyID: b.CompanyID, Tags: []string{*b.Tag}}}
+	t := &tagged{contacts: s.Contacts, sign: optional.Value(b.SignColumn), selection: contact.Selection{CompanyID: b.CompanyID, Tags: []string{*b.Tag}}}
 	if _, err := s.Contacts.GetTag(ctx, b.CompanyID, *b.Tag); err != nil {
 		var missing *fault.Error
 		if errors.As(err, &missing) && missing.Reason == fault.TagNotFound {
@@ -156,6 +201,8 @@ func (s *Service) openTag(ctx context.Context, b dbq.Batch) (source, error) {
 const phoneField = "phone"
 
 func (t *tagged) phoneColumn() string { return phoneField }
+
+func (t *tagged) signColumn([]string) string { return t.sign }
 
 // missing cannot know: attributes differ from contact to contact.
 func (t *tagged) missing([]string) []string { return nil }
@@ -194,7 +241,7 @@ func (t *tagged) next(ctx context.Context) (sourceRow, error) {
 			values[name] = *value
 		}
 	}
-	return sourceRow{no: t.no, phone: sheet.Cell{Text: optional.Value(c.Phone)}, value: func(name string) (sheet.Cell, bool) {
+	return sourceRow{no: t.no, phone: sheet.Cell{Text: optional.Value(c.Phone)}, sign: sheet.Cell{Text: values[t.sign]}, value: func(name string) (sheet.Cell, bool) {
 		value, is := values[name]
 		return sheet.Cell{Text: value}, is
 	}}, nil

@@ -3,11 +3,15 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"lksms/gen/api"
+	"lksms/gen/dbq"
 	"lksms/internal/batch"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/csvfile"
@@ -16,35 +20,92 @@ import (
 	"lksms/internal/optional"
 	"lksms/internal/phone"
 	"lksms/internal/receipt/callback"
+	"lksms/internal/upload"
 )
 
-// CreateBatch stores an uploaded list, whose rows are then checked.
+// batchFields are the fields of a batch without its list.
+type batchFields struct {
+	api.BatchForm
+
+	Rows json.RawMessage `json:"rows"`
+}
+
+// batchList returns the fields of a request that makes a batch, and its list; nil: it has none. field names the list. done must be called when the
+// request is answered: it deletes rows that nothing uses.
+func (s *Server) batchList(ctx context.Context) (fields api.BatchForm, list *upload.Upload, field string, done func(), err error) {
+	x := gate.Of(ctx)
+	done = func() {}
+	if x.Body.Form != nil {
+		fields, form, err := gate.FormOf[api.BatchForm](ctx)
+		return fields, form.File, cmp.Or(form.FileField, "file"), done, err
+	}
+	var body batchFields
+	if err := json.Unmarshal(x.Body.Plain, &body); err != nil {
+		return fields, nil, "", done, fmt.Errorf("read batch: %w", err)
+	}
+	rows := struct{ Rows json.RawMessage }{}
+	if err := json.Unmarshal(x.Body.Raw, &rows); err != nil || rows.Rows == nil { // numbers as they were written
+		return body.BatchForm, nil, "rows", done, err
+	}
+	who := x.Caller.User
+	stored, err := s.uploads.Put(ctx, rows.Rows, upload.Meta{CompanyID: who.CompanyID, SubmittedBy: who.Username, Name: "rows.json"})
+	if err != nil {
+		return fields, nil, "", done, err
+	}
+	return body.BatchForm, &stored, "rows", func() { _ = s.uploads.Drop(ctx, stored) }, nil // a sweep deletes what is left
+}
+
+// renamed returns an error whose fields have another name in place of one.
+func renamed(err error, from, to string) error {
+	var wrong *fault.Error
+	if !errors.As(err, &wrong) || from == to {
+		return err
+	}
+	named := *wrong
+	named.Fields = slices.Clone(wrong.Fields)
+	for i, field := range named.Fields {
+		if field.Name == from {
+			named.Fields[i].Name = to
+		}
+	}
+	return &named
+}
+
+// CreateBatch stores a list, whose rows are then checked.
 func (s *Server) CreateBatch(ctx context.Context, _ api.CreateBatchRequestObject) (api.CreateBatchResponseObject, error) {
-	f, form, err := gate.FormOf[api.BatchForm](ctx)
+	f, list, field, done, err := s.batchList(ctx)
+	defer done()
 	if err != nil {
 		return nil, err
 	}
+	origin := gate.Of(ctx).Origin
+	if origin.CompanyID, err = s.companyID(ctx, f.CompanyNo); err != nil {
+		return nil, missingCompany(err, "company_no")
+	}
 	row, err := s.batches.Create(ctx, batch.Request{
-		Name: f.Name, Upload: form.File, Tag: optional.Value(f.Tag), PhoneColumn: optional.Value(f.PhoneColumn), DefaultRegion: optional.Value(f.DefaultRegion), MessageType: messageType(f.MessageType),
+		Name: f.Name, Upload: list, Tag: optional.Value(f.Tag), PhoneColumn: optional.Value(f.PhoneColumn), DefaultRegion: optional.Value(f.DefaultRegion), SignColumn: optional.Value(f.SignColumn), MessageType: messageType(f.MessageType),
 		Priority: f.Priority, TemplateNo: optional.Value(f.TemplateNo), Language: optional.Value(f.Language), Content: optional.Value(f.Content),
 		Sign: optional.Value(f.Sign), SenderNo: optional.Value(f.SenderNo), Dedup: string(optional.Or(f.Dedup, batch.DedupPhone)),
 		Test: optional.Value(f.Test), AutoConfirm: optional.Value(f.AutoConfirm), ExpectSendTime: f.ExpectSendTime, ExpiresAt: f.ExpiresAt,
-		Origin: gate.Of(ctx).Origin,
+		Origin: origin,
 	})
 	if err != nil {
-		return nil, err
+		return nil, renamed(err, "file", field)
 	}
 	gate.Of(ctx).Note("batch_id", row.ID)
 	return api.CreateBatch200JSONResponse{Code: ok, Message: success, Data: api.BatchCreated{BatchID: row.ID, Status: api.BatchStatus(row.Status)}}, nil
 }
 
+// batchViewer is what the caller may see of batches.
+func batchViewer(ctx context.Context) batch.Viewer { return batch.Viewer{CompanyID: ownCompany(ctx)} }
+
 // GetBatch shows a batch, its figures, and when it will end.
 func (s *Server) GetBatch(ctx context.Context, req api.GetBatchRequestObject) (api.GetBatchResponseObject, error) {
-	st, err := s.batches.Get(ctx, viewer(ctx), req.BatchID)
+	st, err := s.batches.Get(ctx, batchViewer(ctx), req.BatchID)
 	if err != nil {
 		return nil, err
 	}
-	data, err := s.batchOf(ctx, st)
+	data, err := s.oneBatch(ctx, st)
 	if err != nil {
 		return nil, err
 	}
@@ -75,13 +136,27 @@ func (s *Server) ListBatches(ctx context.Context, req api.ListBatchesRequestObje
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.batches.List(ctx, viewer(ctx), (*string)(req.Params.Status), before, limit+1)
+	rows, err := s.batches.List(ctx, batchViewer(ctx), (*string)(req.Params.Status), before, limit+1)
 	if err != nil {
 		return nil, err
 	}
 	items, next, err := paging.TryPage(rows, limit, func(st batch.Standing) (api.Batch, error) { return s.batchOf(ctx, st) },
 		func(st batch.Standing) string { return paging.IDText(st.ID) })
 	return api.ListBatches200JSONResponse{Code: ok, Message: success, Data: api.BatchPage{Items: items, NextCursor: next}}, err
+}
+
+// oneBatch is batchOf for the answer about one batch.
+func (s *Server) oneBatch(ctx context.Context, st batch.Standing) (api.Batch, error) {
+	b, err := s.batchOf(ctx, st)
+	if err != nil {
+		return b, err
+	}
+	acts, err := s.batches.Acts(ctx, st.ID)
+	shown := convert(acts, func(a dbq.BatchActsRow) api.BatchAct {
+		return api.BatchAct{Act: api.BatchActAct(a.Act), Username: a.Username, At: a.At}
+	})
+	b.Acts = &shown
+	return b, err
 }
 
 func (s *Server) batchOf(ctx context.Context, st batch.Standing) (api.Batch, error) {
@@ -97,13 +172,18 @@ func (s *Server) batchOf(ctx context.Context, st batch.Standing) (api.Batch, err
 	b := api.Batch{
 		BatchID: st.ID, Name: st.Name, Status: api.BatchStatus(st.Status), Segments: st.Segments, CheckedRows: st.LastRow, CompanyNo: company,
 		SubmittedBy: st.SubmittedBy, ChangedBy: st.ChangedBy, MessageType: messageTypes[st.MessageType], Priority: st.Priority, TemplateNo: st.TemplateNo, Content: st.Content,
-		Sign: st.Sign, SenderNo: st.SenderNo, Tag: st.Tag, PhoneColumn: st.PhoneColumn, DefaultRegion: st.DefaultRegion, Dedup: st.Dedup, Test: st.IsTest,
+		Sign: st.Sign, SenderNo: st.SenderNo, Tag: st.Tag, PhoneColumn: st.PhoneColumn, DefaultRegion: st.DefaultRegion, SignColumn: st.SignColumn, Dedup: st.Dedup, Test: st.IsTest,
 		ExpectSendTime: st.ExpectSendTime, ExpiresAt: st.ExpiresAt, Remark: remark, CreatedAt: st.CreatedAt, CheckedAt: st.CheckedAt,
 		ConfirmedAt: st.ConfirmedAt, ConfirmedBy: st.ConfirmedBy, StartedAt: st.StartedAt, EndedAt: st.EndedAt, Senders: []api.BatchSender{},
 		Counts: api.BatchCounts{
 			Rows: c.Rows, Valid: c.Valid, Invalid: c.Invalid, Duplicate: c.Duplicate, Blocked: c.Blocked, Waiting: c.Waiting, Processing: c.Processing,
 			Success: c.Success, Failed: c.Failed, Cancelled: c.Cancelled, Delivered: c.Delivered, Undelivered: c.Undelivered,
 		},
+	}
+	if w := st.Wait; w != nil {
+		b.WaitsFor = &api.BatchWait{
+			Reason: api.BatchWaitReason(w.Reason), SenderNo: w.SenderNo, Until: w.Until, Message: gate.Of(ctx).Text.BatchWaits[w.Reason],
+		}
 	}
 	for _, one := range st.Senders {
 		b.Senders = append(b.Senders, api.BatchSender{
@@ -135,7 +215,7 @@ func (s *Server) ListBatchRows(ctx context.Context, req api.ListBatchRowsRequest
 	if err != nil || from != "" && from != strconv.FormatInt(after, 10) {
 		return nil, fault.InvalidField("cursor", fault.NotACursor, nil)
 	}
-	rows, end, err := s.batches.Rows(ctx, viewer(ctx), req.BatchID, string(optional.Value(req.Params.Status)), after, paging.Size(req.Params.Limit))
+	rows, end, err := s.batches.Rows(ctx, batchViewer(ctx), req.BatchID, string(optional.Value(req.Params.Status)), after, paging.Size(req.Params.Limit))
 	if err != nil {
 		return nil, err
 	}
@@ -153,9 +233,13 @@ func (s *Server) ListBatchRows(ctx context.Context, req api.ListBatchRowsRequest
 
 func batchRowOf(ctx context.Context, row batch.Row) (api.BatchRow, error) {
 	remark, err := remarkOf(ctx, row.Fault)
+	if err != nil {
+		return api.BatchRow{}, err
+	}
+	first, err := row.DuplicateOf()
 	one := api.BatchRow{
 		Row: row.RowNo, PhoneNumber: row.Recipient, Content: row.Content, Segments: row.Segments, Status: optional.NonZero(row.Status), Code: row.Code,
-		Remark: remark, TaskID: row.TaskID, Result: row.Result, Region: optional.NonZero(phone.Region(row.Recipient)),
+		Remark: remark, TaskID: row.TaskID, Result: row.Result, Sign: row.Sign, DuplicateOf: first, Region: optional.NonZero(phone.Region(row.Recipient)),
 	}
 	switch row.Delivery {
 	case callback.Delivered:
@@ -174,7 +258,7 @@ func (a csvAnswer) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
 
 // ExportBatchErrors writes the rows that are not sent as CSV.
 func (s *Server) ExportBatchErrors(ctx context.Context, req api.ExportBatchErrorsRequestObject) (api.ExportBatchErrorsResponseObject, error) {
-	seen := viewer(ctx)
+	seen := batchViewer(ctx)
 	if _, err := s.batches.Get(ctx, seen, req.BatchID); err != nil {
 		return nil, err
 	}
@@ -200,7 +284,7 @@ func (s *Server) ExportBatchErrors(ctx context.Context, req api.ExportBatchError
 
 // PreviewBatch shows the message of a row, and who would send it.
 func (s *Server) PreviewBatch(ctx context.Context, req api.PreviewBatchRequestObject) (api.PreviewBatchResponseObject, error) {
-	p, err := s.batches.Preview(ctx, viewer(ctx), req.BatchID, optional.Value(req.Params.Row))
+	p, err := s.batches.Preview(ctx, batchViewer(ctx), req.BatchID, optional.Value(req.Params.Row))
 	if err != nil {
 		return nil, err
 	}
@@ -222,53 +306,58 @@ func (s *Server) PreviewBatch(ctx context.Context, req api.PreviewBatchRequestOb
 
 // ConfirmBatch lets a batch that was checked be sent.
 func (s *Server) ConfirmBatch(ctx context.Context, req api.ConfirmBatchRequestObject) (api.ConfirmBatchResponseObject, error) {
-	st, err := s.batches.Confirm(ctx, viewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username)
+	st, err := s.batches.Confirm(ctx, batchViewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username)
 	if err != nil {
 		return nil, err
 	}
-	data, err := s.batchOf(ctx, st)
+	data, err := s.oneBatch(ctx, st)
 	return api.ConfirmBatch200JSONResponse{Code: ok, Message: success, Data: data}, err
 }
 
 // PauseBatch holds a batch.
 func (s *Server) PauseBatch(ctx context.Context, req api.PauseBatchRequestObject) (api.PauseBatchResponseObject, error) {
-	st, err := s.batches.Pause(ctx, viewer(ctx), req.BatchID)
+	st, err := s.batches.Pause(ctx, batchViewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username)
 	if err != nil {
 		return nil, err
 	}
-	data, err := s.batchOf(ctx, st)
+	data, err := s.oneBatch(ctx, st)
 	return api.PauseBatch200JSONResponse{Code: ok, Message: success, Data: data}, err
 }
 
 // ResumeBatch lets a paused batch go on.
 func (s *Server) ResumeBatch(ctx context.Context, req api.ResumeBatchRequestObject) (api.ResumeBatchResponseObject, error) {
-	st, err := s.batches.Resume(ctx, viewer(ctx), req.BatchID)
+	st, err := s.batches.Resume(ctx, batchViewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username)
 	if err != nil {
 		return nil, err
 	}
-	data, err := s.batchOf(ctx, st)
+	data, err := s.oneBatch(ctx, st)
 	return api.ResumeBatch200JSONResponse{Code: ok, Message: success, Data: data}, err
 }
 
 // CancelBatch ends a batch before all of it was sent.
 func (s *Server) CancelBatch(ctx context.Context, req api.CancelBatchRequestObject) (api.CancelBatchResponseObject, error) {
-	st, err := s.batches.Cancel(ctx, viewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username)
+	st, err := s.batches.Cancel(ctx, batchViewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username)
 	if err != nil {
 		return nil, err
 	}
-	data, err := s.batchOf(ctx, st)
+	data, err := s.oneBatch(ctx, st)
 	return api.CancelBatch200JSONResponse{Code: ok, Message: success, Data: data}, err
 }
 
 // RequeueBatch sends the failed messages of a batch again.
 func (s *Server) RequeueBatch(ctx context.Context, req api.RequeueBatchRequestObject) (api.RequeueBatchResponseObject, error) {
-	plan, err := s.batches.Requeue(ctx, viewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username, "")
+	r, err := s.batches.Requeue(ctx, batchViewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username, "")
 	if err != nil {
 		return nil, err
 	}
-	data := api.BatchRequeued{Count: plan.Count}
-	if plan.Job != nil {
-		data.JobID = &plan.Job.ID
+	data := api.BatchRequeued{Count: r.Count, Skipped: []api.BatchSkipped{}}
+	for _, one := range r.Skipped {
+		data.Skipped = append(data.Skipped, api.BatchSkipped{
+			Reason: string(one.Reason), Count: one.Count, Message: gate.Of(ctx).Text.Reason(fault.New(fault.Conflict, one.Reason)),
+		})
+	}
+	if r.Job != nil {
+		data.JobID = &r.Job.ID
 	}
 	return api.RequeueBatch200JSONResponse{Code: ok, Message: success, Data: data}, nil
 }

@@ -49,6 +49,7 @@ func (s *Server) jobFilter(ctx context.Context, f api.TaskJobFilter) (queue.Filt
 	filter := queue.Filter{
 		Status: (*int16)(f.Status), PhoneNumber: f.PhoneNumber, Source: f.Source, MessageType: onlyMessageType(f.MessageType), SenderNo: f.SenderNo,
 		Result: f.Result, BatchID: f.BatchID, Test: f.Test, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo,
+		CountryNo: f.CountryNo, TemplateNo: f.TemplateNo, SubmittedBy: f.SubmittedBy, ProviderNo: f.ProviderNo,
 	}
 	if f.CompanyNo != nil {
 		company, err := s.companyID(ctx, f.CompanyNo)

@@ -43,7 +43,7 @@ var unbounded = map[string]string{
 	"daily_totals": "by day, company, sender, type and country", "reconciliations": "history; ten files are compared at a time", "reconciliation_rows": "the rows of files, of at most 100 MiB; deleted when they are compared",
 	"reconciliation_differences": "10,000 of a kind and reconciliation",
 	"uploads":                    "1 GiB of a company at a time; deleted after an hour unless used", "upload_parts": "uploads",
-	"batch_rows": "the rows of lists, of at most 100 MiB; deleted with their batches", "batch_counts": "by batch and sender",
+	"batch_rows": "the rows of lists, of at most 100 MiB; deleted with their batches", "batch_counts": "by batch and sender", "batch_acts": "one of each act of a user; deleted with their batches",
 	"task_jobs": "history; a hundred run at a time", "task_job_parts": "the tasks of jobs that run",
 	"webhook_secrets": "five of a webhook", "webhook_deliveries": "a hundred of a webhook, and one of each retry",
 	"webhook_retries": "1,000 of a webhook that failed, and 10,000 that are replayed",

@@ -132,6 +132,7 @@ func (s *Server) GetNotification(ctx context.Context, req api.GetNotificationReq
 		return api.NotificationRecipient{
 			UserID: p.UserID, TaskID: p.TaskID, Address: p.Recipient, Status: api.RecipientStatus(p.Status), RetryCount: p.RetryCount,
 			DueAt: p.DueAt, SentAt: p.SentAt, LastError: optional.NonZero(p.LastError), ExternalMsgid: p.ProviderNo, Times: p.Times,
+			Delivery: deliveryOf(p.Delivery), DeliveryCode: p.DeliveryCode,
 		}
 	})
 	of := summaryOf(n.Summary)

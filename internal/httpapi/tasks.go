@@ -115,7 +115,7 @@ func (s *Server) GetTask(ctx context.Context, req api.GetTaskRequestObject) (api
 		ProcessingAppID: t.ProcessingAppID, Result: t.Result, DueAt: t.DueAt, LeaseUntil: t.LeaseUntil, CreatedAt: t.CreatedAt,
 		UpdatedAt: t.UpdatedAt, SentAt: t.SentAt, ReportedAt: t.ReportedAt, MessageType: t.MessageType, Priority: t.Priority,
 		Segments: t.Segments, CountryNo: t.CountryNo, Sign: t.Sign, Test: t.Test, ExpectSendTime: t.ExpectSendTime, ExpiresAt: t.ExpiresAt,
-		UserID: t.UserID, BatchID: t.BatchID, Delivery: t.Delivery, DeliveryCode: t.DeliveryCode, DeliveredAt: t.DeliveredAt,
+		UserID: t.UserID, BatchID: t.BatchID, Delivery: t.Delivery, DeliveryCode: t.DeliveryCode, DeliveredAt: t.DeliveredAt, ProviderNo: t.ProviderNo,
 		QueuedAt: times.QueuedAt, FirstClaimedAt: times.FirstClaimedAt, WaitSeconds: secondsOf(times.Wait), TotalSeconds: secondsOf(times.Total),
 	}}, err
 }
@@ -171,6 +171,7 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 		Viewer: seen,
 		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source, MessageType: onlyMessageType(p.MessageType),
 		SenderNo: p.SenderNo, Delivery: delivery, Result: p.Result,
+		CountryNo: p.CountryNo, TemplateNo: p.TemplateNo, SubmittedBy: p.SubmittedBy, ProviderNo: p.ProviderNo,
 		BatchID: p.BatchID, Test: p.Test, CreatedFrom: p.CreatedFrom, CreatedTo: p.CreatedTo, BeforeID: before, Limit: limit + 1,
 	})
 	if err != nil {
@@ -308,14 +309,19 @@ func (s *Server) tasksOf(ctx context.Context, rows []dbq.Task) ([]api.Task, erro
 	return tasks, nil
 }
 
-func taskOf(t dbq.Task, from dbq.TaskOriginsRow) api.Task {
-	var delivery *api.TaskDelivery
-	if t.Delivery != nil {
-		delivery = new(api.TaskDelivered)
-		if *t.Delivery != callback.Delivered {
-			*delivery = api.TaskUndelivered
-		}
+// deliveryOf returns the delivery state of a task; nil: no receipt says it.
+func deliveryOf(state *int16) *api.TaskDelivery {
+	switch {
+	case state == nil:
+		return nil
+	case *state == callback.Delivered:
+		return new(api.TaskDelivered)
+	default:
+		return new(api.TaskUndelivered)
 	}
+}
+
+func taskOf(t dbq.Task, from dbq.TaskOriginsRow) api.Task {
 	return api.Task{
 		TaskID: t.TaskID, CompanyNo: from.CompanyNo, Channel: from.Channel, NotificationID: from.NotificationID,
 		PhoneNumber: t.PhoneNumber, Content: t.Content, Status: api.TaskStatus(t.Status),
@@ -323,7 +329,8 @@ func taskOf(t dbq.Task, from dbq.TaskOriginsRow) api.Task {
 		DueAt: t.DueAt, LeaseUntil: t.LeaseUntil, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
 		SentAt: t.SentAt, ReportedAt: t.ReportedAt, MessageType: messageTypes[t.MessageType], Priority: t.Priority,
 		Segments: t.Segments, CountryNo: t.CountryNo, Sign: t.Sign, Test: t.IsTest, ExpectSendTime: t.ExpectSendTime,
-		ExpiresAt: t.ExpiresAt, UserID: t.UserID, BatchID: t.BatchID, Delivery: delivery, DeliveryCode: t.DeliveryCode, DeliveredAt: t.DeliveredAt,
+		ExpiresAt: t.ExpiresAt, UserID: t.UserID, BatchID: t.BatchID, Delivery: deliveryOf(t.Delivery), DeliveryCode: t.DeliveryCode, DeliveredAt: t.DeliveredAt,
+		ProviderNo: from.ProviderNo,
 	}
 }
 
@@ -346,6 +353,6 @@ func eventOf(e dbq.TaskTimelineRow) api.TimelineEvent {
 	return api.TimelineEvent{
 		Event: api.TimelineEventEvent(e.Event), At: e.CreatedAt, AppID: e.AppID, Attempt: e.Attempt,
 		LeaseID: e.LeaseID, LeaseUntil: e.LeaseUntil, Status: e.Status, Effect: (*api.ReportEffect)(e.Effect),
-		Message: nonEmpty(e.ErrorMessage), RequestID: e.RequestID, SourceIP: e.SourceIp, By: e.By, Template: from, Answer: e.Answer,
+		Message: nonEmpty(e.ErrorMessage), RequestID: e.RequestID, SourceIP: e.SourceIp, By: e.By, ProviderNo: e.ProviderNo, Template: from, Answer: e.Answer,
 	}
 }

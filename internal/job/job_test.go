@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -115,6 +116,60 @@ func TestAJobRequeuesAllFailedTasksOfAFilter(t *testing.T) {
 	b.Expect(409, "job.not_running", "POST", fmt.Sprint(path, "/", job.JobID, "/stop"), nil)
 	b.Expect(404, "job.not_found", "POST", path+"/99/stop", nil)
 	b.Expect(404, "job.not_found", "GET", path+"/99", nil)
+}
+
+// Lists and jobs select the same tasks by country, template, submitter and number of the provider.
+func TestTasksAreSelectedByCountryTemplateSubmitterAndProviderNo(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCountry("GB", "44", nil)
+	b.AddCountry("CN", "86", nil)
+	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_no": "code", "template_name": "n", "template_content": "{code}"})
+	acme, jane := b.AddCompany("acme", 1), b.AddUser("jane", "submit", map[string]any{"company_no": "default"})
+	send := func(auth []string, body map[string]any) {
+		b.Expect(200, "", "POST", "/api/v1/sms/send", body, auth...)
+	}
+	send(nil, map[string]any{"phone_number": "13800138000", "content": "x"})
+	send(acme, map[string]any{"phone_number": "+447400123456", "content": "x"})
+	send(jane, map[string]any{"phone_number": "+447400123457", "content": "x"})
+	send(jane, map[string]any{"phone_number": "13800138001", "template_no": "code", "params": map[string]any{"code": "1"}})
+	b.Exec("INSERT INTO senders (sender_no, name) VALUES ('one', 'n'), ('two', 'n')")
+	b.Exec(`INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
+		SELECT task_id, 1, CASE WHEN recipient LIKE '+86%' THEN 'one' ELSE 'two' END, recipient, 'same' FROM tasks`)
+	b.Exec("UPDATE deliveries SET provider_no = 'own' WHERE recipient = '+447400123457'")
+	for query, want := range map[string]int64{
+		"country_no=GB": 2, "country_no=CN": 2, "country_no=FR": 0, "template_no=code": 1, "template_no=other": 0, "submitted_by=jane": 2, "submitted_by=admin": 1,
+		"submitted_by=user-of-acme": 1, "submitted_by=nobody": 0, "submitted_by=jane&country_no=GB": 1, "submitted_by=jane&company_no=acme": 0,
+		"submitted_by=user-of-acme&company_no=acme": 1, "provider_no=same": 3, "provider_no=own": 1, "provider_no=none": 0, "provider_no=same&country_no=GB": 1,
+		"provider_no=same&template_no=code&submitted_by=jane": 1, "status=0&country_no=GB": 2, "phone_number=13800138001&template_no=code": 1,
+	} {
+		page := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?"+query, nil))
+		if int64(len(page.Items)) != want {
+			t.Errorf("the list of %s has %d tasks, want %d", query, len(page.Items), want)
+		}
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := filter{}
+		for name := range values {
+			f[name] = values.Get(name)
+		}
+		if values.Has("status") {
+			f["status"] = 0
+		}
+		if got := count(b, "cancel", f); got != want {
+			t.Errorf("a job of %s has %d tasks, want %d", query, got, want)
+		}
+	}
+	// A user sees no more by the name of another one.
+	for query, want := range map[string]int{"submitted_by=jane": 0, "submitted_by=user-of-acme": 1, "provider_no=same": 1, "provider_no=own": 0} {
+		if page := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?"+query, nil, acme...)); len(page.Items) != want {
+			t.Errorf("a user of acme sees %d tasks of %s, want %d", len(page.Items), query, want)
+		}
+	}
+	for _, query := range []string{"provider_no=", "country_no=", "template_no=%00", "submitted_by="} {
+		b.Expect(422, "request.invalid", "GET", "/api/v1/sms/tasks?"+query, nil)
+	}
 }
 
 // A job changes the tasks that its filter selected then: not those that came later, nor those that have changed since.

@@ -83,10 +83,10 @@ func (w *world) urgencies(t *task) (first, last urgency) {
 		first.retries = 0
 	}
 	if w.isAgedPriority(t) || t.prioAged {
-		first.priority = 0
+		first.priority = min(t.priority, agedPriority)
 	}
 	if t.prioAged {
-		last.priority = 0
+		last.priority = min(t.priority, agedPriority)
 	}
 	if t.retryAged && !t.prioAged { // the sweep may do one of the two at a time
 		last.retries = 0

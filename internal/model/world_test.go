@@ -21,6 +21,7 @@ const (
 	retryMaxWait   = 10 * time.Minute
 	usualLease     = 30 * time.Minute
 	priorityWait   = time.Hour
+	agedPriority   = 2 // of a task that waited for priorityWait: the first one that is not real-time
 	silentAfter    = time.Minute
 	seenApart      = 10 * time.Minute // how much later the service may store a poll
 	scheduledEvery = 5 * time.Minute
@@ -532,7 +533,7 @@ func (w *world) report(t *task, r report) (effect string) {
 
 // again lets a task wait for another attempt.
 func (w *world) again(t *task, failedBy string, due time.Time) {
-	if t.prioAged && t.priority > 0 { // the task waits in its own priority again, behind the other tasks of its company
+	if t.prioAged && t.priority > agedPriority { // the task waits in its own priority again, behind the other tasks of its company
 		t.rank = 0
 	}
 	t.status, t.retries, t.due, t.failedBy, t.holder = pending, t.retries+1, due, failedBy, ""
@@ -562,7 +563,7 @@ func (w *world) giveBack(t *task) {
 	t.status, t.failedBy, t.holder, t.due, t.ranOut, t.toStart = pending, t.holder, "", w.now, true, false
 	if t.untried > 0 {
 		t.due = w.now.Add(min(releaseDelayMost, releaseDelay<<(t.untried-1)))
-		if t.prioAged && t.priority > 0 {
+		if t.prioAged && t.priority > agedPriority {
 			t.rank = 0
 		}
 		t.queued, t.retryAged, t.prioAged = false, false, false
@@ -644,7 +645,7 @@ func (w *world) age() {
 		t.retryAged = t.retryAged || w.isAgedRetry(t)
 		if w.isAgedPriority(t) && !t.prioAged {
 			t.prioAged = true
-			if t.rank > 0 && t.priority > 0 {
+			if t.rank > 0 && t.priority > agedPriority {
 				t.rank = w.ranks
 			}
 		}

@@ -61,6 +61,22 @@ func dingTalkCall(t *testing.T, body string) (users []string, title string, para
 	return call.UserIDs, call.Title, call.Params
 }
 
+// A provider that accepted a message has not delivered it: only its receipt says so.
+func TestTheRecipientsOfANotificationShowTheirReceipts(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	id := postEvent(b, "task_created", map[string]any{"initiator": "boss"}).Items[0].NotificationID
+	people := *b.AwaitNotification(id, api.NotificationSuccess).Recipients
+	if people[0].Delivery != nil || people[1].Delivery != nil {
+		t.Errorf("%+v", people)
+	}
+	b.Exec(`INSERT INTO report_logs (task_id, company_id, event, effect, result, created_at)
+		SELECT task_id, company_id, 'receipt', 'undelivered', 'MK:0001', now() FROM messages WHERE task_id = $1`, people[0].TaskID)
+	people = *b.Notification(id).Recipients
+	if people[0].Delivery == nil || *people[0].Delivery != api.TaskUndelivered || *people[0].DeliveryCode != "MK:0001" || people[1].Delivery != nil {
+		t.Errorf("%+v", people)
+	}
+}
+
 func TestACreatedTaskNotifiesAllButTheInitiator(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	made := postEvent(b, "task_created", map[string]any{"initiator": "boss"})

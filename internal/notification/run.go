@@ -19,6 +19,7 @@ import (
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/result"
+	"lksms/internal/segment"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -245,6 +246,8 @@ func (s *Service) text(ctx context.Context, n dbq.NotificationDueRow) (m message
 		}
 	}
 	if n.Channel == directory.SMS {
+		content = segment.Unsigned(n.Sign, content) // it is not signed twice
+		m.content = content
 		reason, err := s.smsTooLong(ctx, n.Sign, content)
 		if err != nil || reason != "" {
 			return m, &failReason{reason, tooLong.label}, err

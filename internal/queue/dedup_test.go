@@ -325,6 +325,31 @@ func TestTheFinalContentHasTheSignOfTheRequest(t *testing.T) {
 	}
 }
 
+// A text that begins with its own signature has one: of the message, of its template, or of the sender that adds its own.
+func TestATextThatBeginsWithItsSignatureIsNotSignedTwice(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "app", "sign": "平台", "balance": 10})
+	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_no": "T", "template_name": "T", "template_content": "【公司】{x}", "sign": "公司"})
+	for want, body := range map[string]map[string]any{
+		"【公司】a":     {"content": "【公司】【公司】a", "sign": "公司"},
+		"【公司】b":     {"template_no": "T", "params": map[string]any{"x": "b"}},
+		"【平台】c":     {"content": "【平台】c"},
+		"【公司】【平台】d": {"content": "【平台】d", "sign": "公司"},
+	} {
+		body["phone_number"] = apptest.Phone
+		dry := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", body)).FinalContent
+		if got := b.SubmitBody(body).FinalContent; got != want || dry != want {
+			t.Errorf("%q, and in a dry run %q, want %q", got, dry, want)
+		}
+		claimed := b.Claim("app", 1)
+		if len(claimed) != 1 || claimed[0].Content != want {
+			t.Errorf("claimed %v, want %q", claimed, want)
+		}
+		b.Report(claimed[0].TaskID, "app", 2, nil)
+	}
+	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "【公司】 ", "sign": "公司"})
+}
+
 func TestFiftyAtOnceWithOneDedupKeyMakeOneTask(t *testing.T) {
 	for name, body := range map[string]map[string]any{
 		"plain":           {"phone_number": apptest.Phone, "content": "x", "dedup_key": "k"},

@@ -27,6 +27,7 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id string) (dbq.Task, 
 func (s *Service) Origins(ctx context.Context, tasks []dbq.Task) ([]dbq.TaskOriginsRow, error) {
 	var p dbq.TaskOriginsParams
 	for _, t := range tasks {
+		p.TaskIds = append(p.TaskIds, t.TaskID)
 		p.CompanyIds, p.PoolIds = append(p.CompanyIds, t.CompanyID), append(p.PoolIds, t.PoolID)
 		p.RenderingIds = append(p.RenderingIds, optional.Value(t.RenderingID))
 	}
@@ -97,6 +98,10 @@ type Filter struct {
 	Result      *string // how the result begins
 	BatchID     *int64
 	Test        *bool // only tests, or none
+	CountryNo   *string
+	TemplateNo  *string // the template of which the text was made
+	SubmittedBy *string
+	ProviderNo  *string // the number that a provider gave to a message of the task
 	CreatedFrom *time.Time
 	CreatedTo   *time.Time
 	BeforeID    string
@@ -131,6 +136,9 @@ func (p Page) IsHistory(id string) bool {
 func (s *Service) List(ctx context.Context, f Filter) (p Page, err error) {
 	if f.PhoneNumber, err = s.NormaliseNumber(ctx, f.Viewer.CompanyID, "phone_number", f.PhoneNumber); err != nil {
 		return Page{}, err
+	}
+	if f.BatchID != nil { // the users of a company share its batches
+		f.Viewer.Owner = nil
 	}
 	err = s.db.ByKey(ctx, func(q *dbq.Queries) (err error) {
 		p, err = list(ctx, q, f)
@@ -179,7 +187,8 @@ func list(ctx context.Context, q *dbq.Queries, f Filter) (p Page, err error) {
 			more, err := q.TaskListOf(ctx, dbq.TaskListOfParams{
 				Ids: ids, FromID: ids[len(ids)-1], ToID: ids[0], Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, Recipient: f.PhoneNumber,
 				Status: f.Status, Source: f.Source, MessageType: f.MessageType, SenderNo: f.SenderNo, Delivery: f.Delivery, Result: f.Result,
-				BatchID: f.BatchID, IsTest: f.Test, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit - len(p.Tasks)),
+				BatchID: f.BatchID, IsTest: f.Test, CountryNo: f.CountryNo, TemplateNo: f.TemplateNo, SubmittedBy: f.SubmittedBy,
+				CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit - len(p.Tasks)),
 			})
 			if err != nil {
 				return Page{}, err
@@ -215,7 +224,13 @@ type window struct {
 // listIDs returns the next ids of a list, by the index of the filter that leaves the fewest tasks.
 func listIDs(ctx context.Context, q *dbq.Queries, f Filter, w window) ([]string, error) {
 	is := func(status int16) bool { return f.Status != nil && *f.Status == status }
+	submitter := f.SubmittedBy
+	if submitter == nil {
+		submitter = f.Viewer.Owner
+	}
 	switch v := f.Viewer; {
+	case f.ProviderNo != nil: // TaskListOf does not compare it
+		return q.TaskIDsOfProviderNo(ctx, dbq.TaskIDsOfProviderNoParams{ProviderNo: *f.ProviderNo, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case f.PhoneNumber != nil:
 		return q.TaskIDsOfRecipient(ctx, dbq.TaskIDsOfRecipientParams{Recipient: *f.PhoneNumber, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case f.BatchID != nil:
@@ -232,8 +247,10 @@ func listIDs(ctx context.Context, q *dbq.Queries, f Filter, w window) ([]string,
 		return q.TaskIDsOfReceipt(ctx, dbq.TaskIDsOfReceiptParams{Delivery: *f.Delivery, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case is(Pending):
 		return q.TaskIDsPending(ctx, dbq.TaskIDsPendingParams{BeforeID: w.before, FromID: w.from, Most: w.most})
-	case v.CompanyID != nil && v.Owner != nil:
-		return q.TaskIDsOfSubmitter(ctx, dbq.TaskIDsOfSubmitterParams{CompanyID: *v.CompanyID, SubmittedBy: *v.Owner, BeforeID: w.before, FromID: w.from, Most: w.most})
+	case v.CompanyID != nil && submitter != nil:
+		return q.TaskIDsOfSubmitter(ctx, dbq.TaskIDsOfSubmitterParams{CompanyID: *v.CompanyID, SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, Most: w.most})
+	case submitter != nil:
+		return q.TaskIDsOfSubmitterAnywhere(ctx, dbq.TaskIDsOfSubmitterAnywhereParams{SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case v.CompanyID != nil:
 		return q.TaskIDsOfCompany(ctx, dbq.TaskIDsOfCompanyParams{CompanyID: *v.CompanyID, StartID: w.start, EndID: w.end, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case is(Success):

@@ -101,6 +101,12 @@ func (s *Service) requeuePools(ctx context.Context, ids []string) error {
 	return err
 }
 
+// RefusalOf returns why a task may not be requeued, by the verdict of RequeueVerdict.
+func RefusalOf(verdict string) (reason fault.Reason, isRefused bool) {
+	reason, isRefused = refusedVerdicts[verdict]
+	return reason, isRefused
+}
+
 // refusedVerdicts has the faults of a task that may not be requeued, by the verdict of RequeueVerdict.
 var refusedVerdicts = map[string]fault.Reason{
 	"not_ended": fault.TaskNotEnded, "succeeded": fault.TaskSucceeded, "delivered": fault.TaskDelivered, "expired": fault.TaskExpired,

@@ -290,9 +290,13 @@ func (s *Service) NormaliseNumber(ctx context.Context, companyID *int64, field s
 // complete gives a task its text and then its pool: a signature of the template counts where one is required. Fault: request.invalid for a text
 // that is longer than the message type allows, and those of a place.
 func (s *Service) complete(ctx context.Context, row *newTask, text template.Rendered) (err error) {
-	row.final = text
 	if row.Sign == "" {
 		row.Sign = text.Sign
+	}
+	text.Content = segment.Unsigned(row.Sign, text.Content) // it is not signed twice
+	row.final = text
+	if strings.TrimSpace(text.Content) == "" {
+		return fault.InvalidField("content", fault.Blank, nil)
 	}
 	if err := limitsOf(row.sms, row.MessageType).Check(row.Sign, text.Content); err != nil {
 		return err

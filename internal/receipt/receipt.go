@@ -22,11 +22,13 @@ import (
 )
 
 const (
-	matchBatch  = 1000                // receipts matched in one transaction: as many as a callback may have
-	parkedFor   = 72 * time.Hour      // how long a receipt is matched before it is given up
-	keptFor     = 30 * 24 * time.Hour // how long callbacks and receipts are stored
-	deleteBatch = 1000                // rows deleted by one statement
+	matchBatch  = 1000           // receipts matched in one transaction: as many as a callback may have
+	parkedFor   = 72 * time.Hour // how long a receipt is matched before it is given up
+	deleteBatch = 1000           // rows deleted by one statement
 )
+
+// KeptFor is how long callbacks and receipts are stored, and how long the receipts of a retired sender are taken.
+const KeptFor = 30 * 24 * time.Hour
 
 // Service accepts callbacks.
 type Service struct {
@@ -59,11 +61,12 @@ func (s *Service) Changed() { s.receivers.Forget() }
 type receiver struct {
 	verifier *callback.Verifier // nil: the sender accepts no callbacks
 	err      error              // set if the configuration cannot be used
+	secret   string             // callbackSecret
 }
 
 // loadReceivers reads the receivers of all senders at once, so that callbacks for senders that do not exist cost no query.
 func (s *Service) loadReceivers(ctx context.Context) (map[string]receiver, error) {
-	rows, err := s.q.SendersCalled(ctx)
+	rows, err := s.q.SendersCalled(ctx, KeptFor)
 	if err != nil {
 		return nil, fmt.Errorf("read senders with callbacks: %w", err)
 	}
@@ -72,6 +75,7 @@ func (s *Service) loadReceivers(ctx context.Context) (map[string]receiver, error
 		opened, err := s.configs.Open("", row.SenderNo, row.Config)
 		r := receiver{err: err}
 		if err == nil && opened.Callback != nil {
+			r.secret = opened.Secret
 			r.verifier, r.err = callback.NewVerifier(*opened.Callback, opened.Secret)
 		}
 		all[row.SenderNo] = r
@@ -203,14 +207,14 @@ func (s *Service) Close() { s.calls.Wait() }
 // Forget deletes old callbacks and receipts in batches, and returns how many.
 func (s *Service) Forget(ctx context.Context) (int, error) {
 	callbacks, err := postgres.InBatches(deleteBatch, func() (int64, error) {
-		n, err := s.q.CallbacksForget(ctx, dbq.CallbacksForgetParams{BatchSize: deleteBatch, Keep: keptFor})
+		n, err := s.q.CallbacksForget(ctx, dbq.CallbacksForgetParams{BatchSize: deleteBatch, Keep: KeptFor})
 		return n, postgres.Wrap("delete callbacks", err, nil)
 	})
 	if err != nil {
 		return callbacks, err
 	}
 	receipts, err := postgres.InBatches(deleteBatch, func() (int64, error) {
-		n, err := s.q.ReceiptsForget(ctx, dbq.ReceiptsForgetParams{BatchSize: deleteBatch, Keep: keptFor})
+		n, err := s.q.ReceiptsForget(ctx, dbq.ReceiptsForgetParams{BatchSize: deleteBatch, Keep: KeptFor})
 		return n, postgres.Wrap("delete receipts", err, nil)
 	})
 	return callbacks + receipts, err

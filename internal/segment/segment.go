@@ -64,10 +64,21 @@ func count(text string, alone, inPart int, size func(rune) int) int {
 	return parts
 }
 
-// Signed returns text with the signature sign in front; text alone if sign is empty.
+// Signed returns text with the signature sign in front, once, also if text begins with it; text alone if sign is empty.
 func Signed(sign, text string) string {
 	if sign == "" {
 		return text
 	}
-	return "【" + sign + "】" + text
+	return "【" + sign + "】" + Unsigned(sign, text)
+}
+
+// Unsigned returns text without the signature sign in front, if text begins with it.
+func Unsigned(sign, text string) string {
+	if sign == "" {
+		return text
+	}
+	for isSigned := true; isSigned; {
+		text, isSigned = strings.CutPrefix(text, "【"+sign+"】")
+	}
+	return text
 }

@@ -37,6 +37,7 @@ func TestCount(t *testing.T) {
 		"200 characters of Chinese":            {strings.Repeat("短", 200), 3},
 		"200 letters":                          {strings.Repeat("a", 200), 2},
 		"a signature counts with its brackets": {segment.Signed("公司", strings.Repeat("短", 67)), 2},
+		"a signature counts once":              {segment.Signed("公司", "【公司】【公司】"+strings.Repeat("短", 66)), 1},
 		"and makes letters UCS-2":              {segment.Signed("ACME", strings.Repeat("a", 65)), 2},
 	} {
 		if got := segment.Count(c.text); got != c.want {

@@ -11,6 +11,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/postgres"
+	"lksms/internal/receipt"
 )
 
 const (
@@ -85,7 +86,7 @@ func (s *Service) Beat(ctx context.Context) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	row, err := s.q.ServerDemand(ctx)
+	row, err := s.q.ServerDemand(ctx, receipt.KeptFor)
 	if err != nil {
 		return 0, postgres.Wrap("read what the senders need", err, nil)
 	}

@@ -3,6 +3,7 @@
 package upload
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -68,6 +69,24 @@ func (s *Service) Receive(ctx context.Context, r io.Reader, meta Meta) (Upload, 
 	if s.db.InTx(ctx) {
 		return Upload{}, errors.New("receive upload: inside a transaction")
 	}
+	u, err := s.add(ctx, r, meta)
+	if err != nil && u.ID != 0 {
+		return Upload{}, errors.Join(err, s.Drop(ctx, u))
+	}
+	return u, err
+}
+
+// Put is Receive for content that is in memory. It may be a part of the transaction of ctx.
+func (s *Service) Put(ctx context.Context, content []byte, meta Meta) (u Upload, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		u, err = s.add(ctx, bytes.NewReader(content), meta)
+		return err
+	})
+	return u, postgres.Wrap("store upload", err, nil)
+}
+
+// add stores what r yields. After an error, the upload that it returns may have been stored in part.
+func (s *Service) add(ctx context.Context, r io.Reader, meta Meta) (Upload, error) {
 	u := Upload{Name: nameOf(meta.Name)}
 	var err error
 	u.ID, err = s.q.UploadAdd(ctx, dbq.UploadAddParams{
@@ -76,10 +95,8 @@ func (s *Service) Receive(ctx context.Context, r io.Reader, meta Meta) (Upload, 
 	if err != nil {
 		return Upload{}, postgres.Wrap("begin upload", err, errTooMuch)
 	}
-	if err := s.store(ctx, &u, r); err != nil {
-		return Upload{}, errors.Join(err, s.Drop(ctx, u))
-	}
-	return u, nil
+	err = s.store(ctx, &u, r)
+	return u, err
 }
 
 // store stores the parts of an upload, and completes it.

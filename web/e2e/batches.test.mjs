@@ -81,6 +81,8 @@ test('a list is uploaded, tried row by row, checked, confirmed, paused, sent and
   await page.getByRole('heading', { name: '双十一' }).getByText('已暂停').waitFor()
   await page.getByRole('button', { name: '继续发送' }).click()
   await page.getByRole('heading', { name: '双十一' }).getByText('发送中').waitFor()
+  await page.locator('dt', { hasText: /^暂停$/ }).waitFor() // who did what is shown
+  await page.locator('dt', { hasText: /^继续$/ }).waitFor()
   const tasks = []
   for (const until = Date.now() + 15_000; tasks.length < 2 && Date.now() < until; ) tasks.push(...(await claim(10)))
   await report(tasks[0], 2)

@@ -140,6 +140,38 @@ test('a provider keeps its secrets, its balance is topped up, and a test message
   await viewer.finish()
 })
 
+test('a receipt that matches no message is shown with the body as it came, and what is read from it', async () => {
+  const secret = 'a-secret-of-16-bytes'
+  await server.api('POST', '/api/v1/admin/senders', {
+    sender_no: 'receipts',
+    name: 'receipts',
+    kind: 'http-sms',
+    status: 'off',
+    config: {
+      url: 'http://127.0.0.1:9/',
+      body: { to: '${recipient}', text: '${content}' },
+      answer: { success: 'code', equals: ['0'], number: 'id' },
+      callback: { verify: 'token', number: 'msgid', recipient: 'mobile', state: 'status', delivered: ['DELIVRD'], code: 'err', answer: { body: 'ok' } },
+      callbackSecret: secret,
+    },
+  })
+  const answer = await fetch(`${server.url}/api/v1/callbacks/receipts?token=${secret}`, { method: 'POST', body: '{"msgid":"stray-1","status":"UNDELIV","err":"MK:0001"}' })
+  assert.equal(answer.status, 200)
+  const viewer = await openPage(browser, server, { language: 'zh' })
+  const { page } = viewer
+  await viewer.signIn(admin, 'senders/receipts')
+  await page.getByText('找不到，仍在查找').waitFor()
+  await page.getByRole('cell', { name: 'stray-1', exact: true }).waitFor()
+  await viewer.checkAccess('receipts')
+  await page.getByRole('row').filter({ hasText: '已读取' }).getByRole('button').click()
+  const drawer = page.getByRole('dialog', { name: '回调' })
+  await drawer.getByText('"err":"MK:0001"').waitFor()
+  await drawer.getByText('按现在的配置读出').waitFor()
+  await drawer.getByText('未送达 MK:0001').waitFor()
+  await viewer.checkAccess('a callback')
+  await viewer.finish()
+})
+
 test('a reader of one company changes nothing', async () => {
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'Acme' })
   await server.api('POST', '/api/v1/admin/routes', { company_no: 'acme', message_type: 'marketing', sender_no: 'provider' })

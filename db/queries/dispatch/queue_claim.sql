@@ -329,7 +329,9 @@ leased AS (
         start_until = CASE WHEN @must_start::boolean
             THEN (SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision) END, -- equal to lease_until
         lease_segments = CASE WHEN @is_paced::boolean THEN (@segments::bigint[])[array_position(@task_ids::text[], t.task_id)] END,
-        lease_sign = CASE WHEN t.sign IS NULL THEN sqlc.narg(sign)::text END,
+        lease_sign = CASE -- a text that begins with the signature is not signed twice
+            WHEN t.sign IS NULL AND NOT starts_with(t.content, '【' || sqlc.narg(sign)::text || '】') THEN sqlc.narg(sign)::text
+        END,
         lease_limit = @asked::smallint,
         updated_at = (SELECT moment.at FROM moment)
     WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL -- PENDING

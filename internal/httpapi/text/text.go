@@ -10,6 +10,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/alert"
+	"lksms/internal/batch"
 	"lksms/internal/fault"
 	"lksms/internal/queue"
 )
@@ -24,6 +25,7 @@ type Catalogue struct {
 	Description [queue.Cancelled + 1]string
 	place       func(fault.Place) string
 	explained   map[string]string // by queue.Explanation.Reason; %d stands for the number of tasks ahead
+	BatchWaits  map[string]string // by batch.Wait.Reason
 	switches    map[string]string // what holds a task, by its kind; empty: nothing any more
 
 	switchesApart string
@@ -70,6 +72,7 @@ var english = &Catalogue{
 		fault.BatchRowNotFound:       "The batch has no such row, or the row has not been checked yet.",
 		fault.BatchWrongStatus:       "The status of the batch does not allow this.",
 		fault.BatchNothingToSend:     "The batch has no row that can be sent.",
+		fault.CallbackNotFound:       "There is no such callback.",
 		fault.JobNotFound:            "There is no such job.",
 		fault.JobNotRunning:          "The job has ended already.",
 		fault.JobAlreadyRunning:      "A job with this action and this filter is running.",
@@ -147,6 +150,7 @@ var english = &Catalogue{
 		fault.NoDefaultContent:   "is empty, and this phone number has no default content: send content, or store a default content",
 		fault.NotACursor:         "is not a cursor of this list: use next_cursor of the previous page",
 		fault.Duplicate:          "is a duplicate, or contains duplicates",
+		fault.RepeatsRow:         "repeats row %v",
 		fault.Reserved:           "is reserved for templates that are given no number: choose another one",
 		fault.NotTogether:        "must not be given together with %v",
 		fault.OnlyTogether:       "is allowed only together with %v",
@@ -222,6 +226,10 @@ var english = &Catalogue{
 		queue.BecauseProcessing: "A sender holds it.",
 		queue.BecauseSettled:    "It is settled: nothing more will happen to it, unless it is requeued.",
 	},
+	BatchWaits: map[string]string{
+		batch.WaitsForTime:   "It is scheduled for later.",
+		batch.WaitsForSender: "Its only sender does not exist any more, or does not serve the company any more: let the sender serve the company again, or cancel the batch.",
+	},
 	switches: map[string]string{
 		"batch":           "batch %s is paused",
 		"company":         "company %s is off",
@@ -277,6 +285,7 @@ var chinese = &Catalogue{
 		fault.BatchRowNotFound:       "批次中没有这一行，或者这一行尚未检查。",
 		fault.BatchWrongStatus:       "批次当前的状态不允许此操作。",
 		fault.BatchNothingToSend:     "批次中没有可以发送的行。",
+		fault.CallbackNotFound:       "回调不存在。",
 		fault.JobNotFound:            "作业不存在。",
 		fault.JobNotRunning:          "作业已经结束。",
 		fault.JobAlreadyRunning:      "相同操作、相同筛选条件的作业正在运行。",
@@ -354,6 +363,7 @@ var chinese = &Catalogue{
 		fault.NoDefaultContent:   "为空，且该手机号没有默认内容：请填写 content，或保存默认内容",
 		fault.NotACursor:         "不是此列表的游标：请使用上一页的 next_cursor",
 		fault.Duplicate:          "重复，或包含重复项",
+		fault.RepeatsRow:         "与第 %v 行重复",
 		fault.Reserved:           "保留给未指定编号的模板，请换一个",
 		fault.NotTogether:        "不能与 %v 同时填写",
 		fault.OnlyTogether:       "只能与 %v 一起填写",
@@ -426,6 +436,10 @@ var chinese = &Catalogue{
 		queue.BecauseNoSender:   "正在等待，目前没有发送方可以领取；前面还有 %d 条。",
 		queue.BecauseProcessing: "正由发送方处理。",
 		queue.BecauseSettled:    "已结束；除非重新入队，不会再有变化。",
+	},
+	BatchWaits: map[string]string{
+		batch.WaitsForTime:   "已定时，稍后发送。",
+		batch.WaitsForSender: "指定的发送方已不存在，或不再为该公司服务：请恢复该发送方的服务，或取消批次。",
 	},
 	switches: map[string]string{
 		"batch":           "批次 %s 已暂停",

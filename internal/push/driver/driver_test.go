@@ -315,6 +315,21 @@ func TestASlowBatchReportsKnownOutcomesAndLeavesTheOthersUntried(t *testing.T) {
 	}
 }
 
+// A provider that adds the signature itself, or forbids it, gets the text apart.
+func TestTheSignatureAndTheTextAreKnownApart(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, says(200, ""))
+	d := makeDriver(t, "http-sms", map[string]any{"url": p.URL, "body": map[string]any{"all": "${content}", "text": "${text}", "sign": "${sign}"}})
+	send(t.Context(), d, []driver.Message{{TaskID: "1", Content: "【甲】【乙】a", Sign: "甲"}})
+	send(t.Context(), d, []driver.Message{{TaskID: "2", Content: "【乙】a"}})
+	want := []string{`{"all":"【甲】【乙】a","sign":"甲","text":"【乙】a"}`, `{"all":"【乙】a","sign":"","text":"【乙】a"}`}
+	for i, call := range p.seen() {
+		if call.body != want[i] {
+			t.Errorf("%s, want %s", call.body, want[i])
+		}
+	}
+}
+
 func TestATextThatNoHeaderCanHoldFailsAlone(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(200, ""))

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"lksms/internal/fault"
+	"lksms/internal/segment"
 )
 
 // httpSMS sends short messages through a provider that its configuration describes (S3.7): one call for each message.
@@ -194,6 +195,7 @@ func (d *httpSMS) filler(m Message) filler {
 	now := time.Now()
 	values := map[string]string{
 		"task_id": m.TaskID, "recipient": m.Recipient, "digits": strings.TrimPrefix(m.Recipient, "+"), "content": m.Content,
+		"text": segment.Unsigned(m.Sign, m.Content), "sign": m.Sign,
 		"title": m.Title, "template_id": m.TemplateID, "attempt": strconv.Itoa(int(m.Attempt)),
 		"lease_id": strconv.FormatInt(m.LeaseID, 10), "entered_unix_ms": strconv.FormatInt(m.enteredUnixMs(), 10),
 		"unix": strconv.FormatInt(now.Unix(), 10), "unix_ms": strconv.FormatInt(now.UnixMilli(), 10),

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"lksms/internal/fault"
+	"lksms/internal/segment"
 )
 
 // Providers of short messages in mainland China send no free text: they have templates that they approved, and get the values of their placeholders.
@@ -95,10 +96,10 @@ var (
 
 // provide finds the template and the signature of a message. Non-nil: it cannot be sent.
 func provide(m Message, templates []providedTemplate, sign string) (provided, *Outcome) {
-	text := m.Content
-	if m.Sign != "" { // a text that only looks so has none
-		sign, text = m.Sign, strings.TrimPrefix(text, "【"+m.Sign+"】")
+	if m.Sign != "" {
+		sign = m.Sign
 	}
+	text := segment.Unsigned(sign, m.Content) // one that begins with another text in 【】 has no other signature
 	if isAbroad := strings.HasPrefix(m.Recipient, "+") && !strings.HasPrefix(m.Recipient, "+86"); sign == "" && !isAbroad {
 		return provided{}, &noProvidedSign
 	}

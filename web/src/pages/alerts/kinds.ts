@@ -33,6 +33,7 @@ export const kinds: Record<Kind, Traits> = {
   balance_low: { unit: 'segments', filters: senders },
   provider_trouble: { filters: senders },
   receipts_missing: { unit: 'messages', window: true, filters: senders },
+  receipts_unmatched: { unit: 'messages', window: true, filters: senders },
   disk_low: { unit: 'share', filters: [] },
   partition_missing: { unit: 'days', filters: [] },
   webhook_failing: { unit: 'seconds', filters: [] },

@@ -9,7 +9,13 @@ export const batchStatuses: Schema<'BatchStatus'>[] = ['checking', 'ready', 'run
 export const batchTones: Record<Schema<'BatchStatus'>, Tone> = { checking: 'busy', ready: 'warn', running: 'busy', paused: 'warn', finished: 'good', cancelled: 'idle' }
 
 /** Whether its figures change by themselves. */
-export const isMoving = ({ status, counts }: Batch): boolean => status === 'checking' || status === 'running' || status === 'paused' || counts.processing > 0
+export const isMoving = ({ status, counts }: Batch): boolean => status === 'checking' || status === 'running' || counts.processing > 0
+
+/** Whether only a colleague, or its `expires_at`, can change it: it is asked for rarely. */
+export const isStill = (batch: Batch): boolean => batch.status === 'paused' && !isMoving(batch)
+
+/** How many seconds pass between two questions for a batch that is still. */
+export const stillSeconds = 30
 
 /** The messages that have ended. */
 export const ended = ({ counts }: Batch): number => counts.success + counts.failed + counts.cancelled
@@ -18,6 +24,18 @@ export const share = (batch: Batch): number => (batch.counts.valid === 0 ? 0 : M
 
 // As the server looks for the column with the phone numbers (internal/batch/source.go).
 const usualNames = ['phone_number', 'phone', 'mobile', '手机号', '手机号码', '手机', '电话号码', '电话', '号码', '接收号码']
+
+// As the server looks for the column with the signatures.
+const usualSigns = ['sign', 'sms_sign', '短信签名', '签名']
+
+/** The column with the signature of each row, if one has a usual name and the text does not use it. */
+export function signColumn(columns: string[], used: string[], phone: string): string {
+  for (const name of usualSigns) {
+    const column = columnOf(columns, name)
+    if (column !== undefined && column !== phone && !used.includes(column)) return column
+  }
+  return ''
+}
 
 const plain = (name: string): string => name.normalize('NFKC').replace(/\s/g, '').toLowerCase()
 

@@ -5,13 +5,13 @@ import { formatTime, mask } from '@/composables/format'
 import { t } from '@/i18n'
 
 /** The filters in the address. `range`, `from` and `to` limit the time at which a task was created. */
-export const filterNames = ['phone_number', 'status', 'range', 'from', 'to', 'company_no', 'message_type', 'sender_no', 'delivery', 'source', 'result', 'batch_id', 'test'] as const
+export const filterNames = ['phone_number', 'status', 'range', 'from', 'to', 'company_no', 'message_type', 'sender_no', 'delivery', 'source', 'result', 'batch_id', 'test', 'country_no', 'template_no', 'submitted_by', 'provider_no'] as const
 export type FilterName = (typeof filterNames)[number]
 export type AddressFilters = Partial<Record<FilterName, string>>
 export type TaskFilter = Schema<'TaskJobFilter'>
 
 /** The filters as the API takes them. */
-export function taskFilter({ status, range, from, to, phone_number, company_no, message_type, sender_no, delivery, source, result, batch_id, test }: AddressFilters): TaskFilter {
+export function taskFilter({ status, range, from, to, phone_number, company_no, message_type, sender_no, delivery, source, result, batch_id, test, country_no, template_no, submitted_by, provider_no }: AddressFilters): TaskFilter {
   const times = openRange({ range, from, to })
   return {
     ...(phone_number ? { phone_number } : {}),
@@ -24,6 +24,10 @@ export function taskFilter({ status, range, from, to, phone_number, company_no, 
     ...(result ? { result } : {}),
     ...(batch_id ? { batch_id: Number(batch_id) } : {}),
     ...(test ? { test: test === 'true' } : {}),
+    ...(country_no ? { country_no } : {}),
+    ...(template_no ? { template_no } : {}),
+    ...(submitted_by ? { submitted_by } : {}),
+    ...(provider_no ? { provider_no } : {}),
     ...(times.from ? { created_from: times.from } : {}),
     ...(times.to ? { created_to: times.to } : {}),
   }
@@ -54,6 +58,10 @@ export function filterWords(filter: TaskFilter): string[] {
     ['result', filter.result],
     ['batch_id', filter.batch_id?.toString()],
     ['test', filter.test === undefined ? undefined : t(filter.test ? 'common.yes' : 'common.no')],
+    ['country_no', filter.country_no],
+    ['template_no', filter.template_no],
+    ['submitted_by', filter.submitted_by],
+    ['provider_no', filter.provider_no],
     ['created_from', filter.created_from && formatTime(filter.created_from)],
     ['created_to', filter.created_to && formatTime(filter.created_to)],
   ]
