@@ -522,7 +522,7 @@ func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, rema
 
 // requeueable counts the FAILED tasks of a batch that can be sent again, and those that cannot.
 func (s *Service) requeueable(ctx context.Context, b dbq.Batch) (r Requeued, err error) {
-	_, first, _, err := queue.Filter{CreatedFrom: &b.CreatedAt}.Span("")
+	_, first, _, err := s.Tasks.Span(ctx, queue.Filter{CreatedFrom: &b.CreatedAt}, "")
 	if err != nil {
 		return r, err //nolint:wrapcheck // names no number
 	}
