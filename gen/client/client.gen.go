@@ -2186,7 +2186,10 @@ type Batch struct {
 	Counts    BatchCounts `json:"counts"`
 	CreatedAt time.Time   `json:"created_at"`
 	Dedup     string      `json:"dedup"`
-	EndedAt   *time.Time  `json:"ended_at"`
+
+	// DefaultRegion The region of numbers without a country code; empty: the one of the company
+	DefaultRegion string     `json:"default_region"`
+	EndedAt       *time.Time `json:"ended_at"`
 
 	// Estimate Only in the answer to one batch that has not ended
 	Estimate       *BatchEstimate `json:"estimate,omitempty"`
@@ -2348,6 +2351,11 @@ type BatchForm struct {
 	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
 	Dedup *BatchFormDedup `json:"dedup,omitempty"`
 
+	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
+	//
+	// Example: ID
+	DefaultRegion *string `json:"default_region,omitempty"`
+
 	// ExpectSendTime Nothing is sent before this time
 	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
 
@@ -2462,6 +2470,11 @@ type BatchRequest struct {
 	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
 	Dedup *BatchRequestDedup `json:"dedup,omitempty"`
 
+	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
+	//
+	// Example: ID
+	DefaultRegion *string `json:"default_region,omitempty"`
+
 	// ExpectSendTime Nothing is sent before this time
 	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
 
@@ -2561,6 +2574,9 @@ type BatchRow struct {
 
 	// PhoneNumber In E.164; of an invalid row as it is in the list
 	PhoneNumber string `json:"phone_number"`
+
+	// Region The region of the phone number (ISO 3166-1), if it could be read and has one
+	Region *string `json:"region,omitempty"`
 
 	// Remark The reason, in the language of the request
 	Remark *string `json:"remark"`
@@ -2944,7 +2960,12 @@ type Company struct {
 	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
 	CountriesOff CountriesOff `json:"countries_off"`
 	CreatedAt    time.Time    `json:"created_at"`
-	Name         string       `json:"name"`
+
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
+	//
+	// Example: ID
+	DefaultRegion DefaultRegion `json:"default_region"`
+	Name          string        `json:"name"`
 
 	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
 	Status    SwitchStatus `json:"status"`
@@ -2988,7 +3009,12 @@ type CompanyPatch struct {
 
 	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
 	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
-	Name         *DisplayName  `json:"name,omitempty"`
+
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
+	//
+	// Example: ID
+	DefaultRegion *DefaultRegion `json:"default_region,omitempty"`
+	Name          *DisplayName   `json:"name,omitempty"`
 
 	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
 	Status *SwitchStatus `json:"status,omitempty"`
@@ -3016,7 +3042,12 @@ type CompanyRequest struct {
 
 	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
 	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
-	Name         DisplayName   `json:"name"`
+
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
+	//
+	// Example: ID
+	DefaultRegion *DefaultRegion `json:"default_region,omitempty"`
+	Name          DisplayName    `json:"name"`
 
 	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
 	Status *SwitchStatus `json:"status,omitempty"`
@@ -3053,7 +3084,9 @@ type Contact struct {
 	// Name What messages call the person: the placeholder `${contact.name}`
 	//
 	// Example: 张三
-	Name         *string `json:"name,omitempty"`
+	Name *string `json:"name,omitempty"`
+
+	// Phone A phone number in any notation; without a country code it is one of the `default_region` of the company
 	Phone        *string `json:"phone,omitempty"`
 	UserID       UserID  `json:"user_id"`
 	WechatOpenid *string `json:"wechat_openid,omitempty"`
@@ -3071,7 +3104,9 @@ type ContactChange struct {
 	// Name What messages call the person: the placeholder `${contact.name}`
 	//
 	// Example: 张三
-	Name         nullable.Nullable[string] `json:"name,omitempty"`
+	Name nullable.Nullable[string] `json:"name,omitempty"`
+
+	// Phone A phone number in any notation; without a country code it is one of the `default_region` of the company
 	Phone        nullable.Nullable[string] `json:"phone,omitempty"`
 	UserID       UserID                    `json:"user_id"`
 	WechatOpenid nullable.Nullable[string] `json:"wechat_openid,omitempty"`
@@ -3408,7 +3443,7 @@ type DefaultContentRequest struct {
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
 
-	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
@@ -3431,6 +3466,11 @@ type DefaultContentResponse struct {
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
+
+// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
+//
+// Example: ID
+type DefaultRegion = string
 
 // DialPrefix The dial prefix without the `+`
 //
@@ -5098,7 +5138,7 @@ type Password = string
 // Payload The values for the placeholders of the template, such as `${taskName}`. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 type Payload map[string]interface{}
 
-// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
 //
 // Example: 13800138000
 type PhoneNumber = string
@@ -5666,6 +5706,11 @@ type SendRequest struct {
 	// Example: order-1042-paid
 	DedupKey *string `json:"dedup_key,omitempty"`
 
+	// DefaultRegion The region (ISO 3166-1) of `phone_number`, if it has no country code; null: the one of the company
+	//
+	// Example: ID
+	DefaultRegion *string `json:"default_region,omitempty"`
+
 	// ExpectSendTime The task is not sent before this time
 	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
 
@@ -5692,7 +5737,7 @@ type SendRequest struct {
 	// Example: {"code":"123456","name":"张三"}
 	Params TemplateParams `json:"params,omitempty"`
 
-	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
@@ -6165,6 +6210,12 @@ type SentItem struct {
 	// Message The error of this message, for people
 	Message *string `json:"message,omitempty"`
 
+	// Recipient The phone number as it was read, in E.164; left out of a repeated submission
+	Recipient *string `json:"recipient,omitempty"`
+
+	// Region The region of the phone number (ISO 3166-1), if it has one; left out of a repeated submission
+	Region *string `json:"region,omitempty"`
+
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status *TaskStatus `json:"status,omitempty"`
 }
@@ -6529,8 +6580,11 @@ type Submitted struct {
 	// Priority Dry run: the priority of the task
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Recipient Dry run: the phone number in E.164
+	// Recipient The phone number as it was read, in E.164; left out of a repeated submission
 	Recipient *string `json:"recipient,omitempty"`
+
+	// Region The region of the phone number (ISO 3166-1), if it has one; left out of a repeated submission
+	Region *string `json:"region,omitempty"`
 
 	// Routed Dry run: whether routes decide which sender sends it; otherwise any shared sender may send it
 	Routed *bool `json:"routed,omitempty"`
@@ -6895,7 +6949,7 @@ type TaskJobFilter struct {
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
 
-	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
 	//
 	// Example: 13800138000
 	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
@@ -7303,7 +7357,7 @@ type TemplateTestRequest struct {
 	// Example: {"code":"123456","name":"张三"}
 	Params TemplateParams `json:"params,omitempty"`
 
-	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
@@ -7822,7 +7876,7 @@ type NotTagFilter = []TagName
 // OfBatch The batch that the task is from
 type OfBatch = BatchID
 
-// PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+// PhoneFilter A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
 //
 // Example: 13800138000
 type PhoneFilter = PhoneNumber

@@ -17,6 +17,7 @@ import (
 	"lksms/internal/fault"
 	"lksms/internal/job"
 	"lksms/internal/optional"
+	"lksms/internal/phone"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/setting"
@@ -85,6 +86,7 @@ type Request struct {
 	Upload         *upload.Upload
 	Tag            string
 	PhoneColumn    string // empty: the one with a usual name
+	DefaultRegion  string // of numbers without a country code; empty: the one of the company
 	SignColumn     string // with the signatures of rows; empty: the one of a list with a usual name, if it has one
 	MessageType    int16
 	Priority       *int16
@@ -128,7 +130,10 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 		Tag: optional.NonZero(r.Tag), PhoneColumn: r.PhoneColumn, TemplateNo: optional.NonZero(r.TemplateNo), Content: r.Content,
 		Sign: optional.NonZero(r.Sign), SenderNo: optional.NonZero(r.SenderNo), Dedup: r.Dedup, IsTest: r.Test, IsConfirmed: r.AutoConfirm,
 		ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, RequestID: r.Origin.RequestID, SourceIp: r.Origin.SourceIP,
-		UserAgent: r.Origin.UserAgent,
+		UserAgent: r.Origin.UserAgent, DefaultRegion: r.DefaultRegion,
+	}
+	if err := phone.CheckRegion("default_region", r.DefaultRegion); err != nil {
+		return p, err //nolint:wrapcheck // a fault
 	}
 	switch {
 	case (r.Upload == nil) == (r.Tag == ""):
@@ -524,7 +529,7 @@ func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, rema
 
 // requeueable counts the FAILED tasks of a batch that can be sent again, and those that cannot.
 func (s *Service) requeueable(ctx context.Context, b dbq.Batch) (r Requeued, err error) {
-	_, first, _, err := queue.Filter{CreatedFrom: &b.CreatedAt}.Span("")
+	_, first, _, err := s.Tasks.Span(ctx, queue.Filter{CreatedFrom: &b.CreatedAt}, "")
 	if err != nil {
 		return r, err //nolint:wrapcheck // names no number
 	}

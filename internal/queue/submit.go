@@ -40,6 +40,7 @@ type Origin struct {
 // Submission is a message to send (S0.1). Without Content and TemplateNo, it gets the phone number's default content.
 type Submission struct {
 	PhoneNumber string
+	Region      string // of PhoneNumber, if it has no country code; empty: the one of the company
 	Content     string
 	UseTemplate bool             // Content has the parameters of the first active template
 	TemplateNo  string           // the number of the template to use in place of Content; empty: none
@@ -107,6 +108,7 @@ func (sub Submission) checkChoice() error {
 type Submitted struct {
 	TaskID       string
 	Status       int16  // Pending, also of a test that is not sent and has ended already
+	Recipient    string // in E.164, as the number was read; empty: an earlier submission made the task
 	FinalContent string // with the signature of the submission; a sender's own is added when it claims
 	Deduplicated bool   // an earlier submission made the task; Status is its state now
 	isDropped    bool   // that task was dropped with its partition: nothing but TaskID is known
@@ -216,16 +218,17 @@ const farthest = 366
 // prepare checks a submission and returns the task to store. One that asks for the default content has no text and no pool yet: consumeDefault
 // gives it both. asOf is when the submission came in.
 func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, origin Origin, templates *template.Finder) (newTask, error) {
-	recipient, err := phone.Normalise("phone_number", sub.PhoneNumber)
+	number, err := s.readNumber(ctx, sub, origin)
 	if err != nil {
 		return newTask{}, err
 	}
+	sub.PhoneNumber = number.Written
 	if sub.BatchID == 0 && sub.taskID == "" { // others were accepted before the company was switched off
 		if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
 			return newTask{}, err
 		}
 	}
-	row := newTask{id: cmp.Or(sub.taskID, newID()), recipient: recipient, asOf: asOf, Submission: sub, Origin: origin}
+	row := newTask{id: cmp.Or(sub.taskID, newID()), recipient: number.E164, asOf: asOf, Submission: sub, Origin: origin}
 	if err := sub.checkChoice(); err != nil {
 		return row, err
 	}
@@ -253,6 +256,36 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 		err = s.complete(ctx, &row, text)
 	}
 	return row, err
+}
+
+// readNumber reads the phone number of a submission. Fault: request.invalid.
+func (s *Service) readNumber(ctx context.Context, sub Submission, origin Origin) (phone.Number, error) {
+	region := sub.Region
+	if region == "" {
+		var err error
+		if region, err = s.directory.DefaultRegion(ctx, &origin.CompanyID); err != nil {
+			return phone.Number{}, err
+		}
+	}
+	if err := phone.CheckRegion("default_region", region); err != nil {
+		return phone.Number{}, err //nolint:wrapcheck // a fault
+	}
+	number, err := phone.Read("phone_number", sub.PhoneNumber, region)
+	return number, err //nolint:wrapcheck // a fault
+}
+
+// DefaultRegion returns the region of phone numbers of a company that have no country code; empty: it has none.
+func (s *Service) DefaultRegion(ctx context.Context, companyID int64) (string, error) {
+	return s.directory.DefaultRegion(ctx, &companyID)
+}
+
+// NormaliseNumber returns a phone number of a company, of an optional filter too, in E.164. Fault: request.invalid, which names field.
+func (s *Service) NormaliseNumber(ctx context.Context, companyID *int64, field string, number *string) (*string, error) {
+	region, err := s.directory.DefaultRegion(ctx, companyID)
+	if err != nil {
+		return nil, err
+	}
+	return phone.NormaliseFilter(field, number, region)
 }
 
 // complete gives a task its text and then its pool: a signature of the template counts where one is required. Fault: request.invalid for a text
@@ -452,7 +485,7 @@ func (t newTask) signed() string { return segment.Signed(t.Sign, t.final.Content
 func (t newTask) segments() int { return segment.Count(t.signed()) }
 
 func (t newTask) submitted() Submitted {
-	return Submitted{TaskID: t.id, Status: Pending, FinalContent: t.signed()}
+	return Submitted{TaskID: t.id, Status: Pending, FinalContent: t.signed(), Recipient: t.recipient}
 }
 
 func (s *Service) store(ctx context.Context, row newTask) (made bool, err error) {
