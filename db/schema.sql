@@ -737,6 +737,23 @@ $$;
 
 COMMENT ON FUNCTION public.sender_serves(of_sender bigint, of_company bigint) IS 'Whether a company may name a sender for its tasks: a route of the company names the sender, or the sender is shared and no route names it. A sender that is off serves, one that is retired does not.';
 
+CREATE FUNCTION public.sql_door_number(number text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+SELECT regexp_replace(
+    regexp_replace(
+        regexp_replace(
+            translate(number, E'０１２３４５６７８９＋．（）－［］·•。‘’＇', E'0123456789+.()-[]...\'\'\''),
+            E'[\\s\u0085\u00a0\u00ad\u061c\u1680\u180e\u2000-\u200f\u2010-\u2015\u2028-\u202f\u205f\u2060-\u206f\u2212\u3000\ufe63\ufeff()\\[\\]-]', '', 'g'
+        ),
+        '^(\+?[0-9]{7,})\.0{1,2}$', '\1'
+    ),
+    E'\\.|^\'+', '', 'g'
+)
+$_$;
+
+COMMENT ON FUNCTION public.sql_door_number(number text) IS 'A number without what people write between its digits, as package phone reads it, which a test compares.';
+
 CREATE FUNCTION public.sql_door_outgoing() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -863,12 +880,16 @@ BEGIN
     END IF;
 
     -- The number. A mobile number of mainland China is known to be right or wrong (16[08] begins short numbers too); of others the server knows more.
-    bare := regexp_replace(translate(given.phone_number, ' -', ''), '^\+86', '');
+    bare := sql_door_number(given.phone_number);
     IF given.phone_number IS NULL THEN
         PERFORM sql_door_refuse('LK001', 'phone_number', 'required', 'is missing', place);
-    ELSIF char_length(given.phone_number) NOT BETWEEN 11 AND 20 OR given.phone_number !~ '^\+?[0-9][0-9 -]*[0-9]$'
-        OR translate(given.phone_number, ' -', '') ~ '^\+861[3-9]' AND bare !~ '^1[3-9][0-9]{9}$' AND bare !~ '^16[08]' THEN
+    ELSIF char_length(given.phone_number) > 50 OR bare !~ '^\+?[0-9]{5,17}$'
+        OR bare ~ '^(\+|00)861[3-9]' AND bare !~ '^(\+|00)861[3-9][0-9]{9}$' AND bare !~ '^(\+|00)8616[08]' THEN
         PERFORM sql_door_refuse('LK005', 'phone_number', 'not_a_phone_number', 'is not a valid phone number', place);
+    ELSIF bare !~ '^(\+|00)' AND bare !~ '^(86)?1[3-9][0-9]{9}$'
+        AND (SELECT c.default_region FROM companies c WHERE c.id = caller.company_id) = '' THEN
+        PERFORM sql_door_refuse('LK005', 'phone_number', 'region_not_known',
+            'is no mobile number of mainland China, and its country is not known: write it with + and the country code', place);
     END IF;
 
     -- The fields that exclude each other.
@@ -2519,10 +2540,12 @@ CREATE TABLE public.batches (
     started_at timestamp with time zone,
     ended_at timestamp with time zone,
     changed_by text,
+    default_region text DEFAULT ''::text NOT NULL,
     sign_column text,
     by_country jsonb,
     CONSTRAINT batches_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT batches_dedup_known CHECK ((dedup = ANY (ARRAY['none'::text, 'phone'::text, 'row'::text]))),
+    CONSTRAINT batches_default_region_form CHECK ((default_region ~ '^([A-Z]{2})?$'::text)),
     CONSTRAINT batches_ended_at_set CHECK (((status = ANY (ARRAY['finished'::text, 'cancelled'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT batches_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
     CONSTRAINT batches_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
@@ -2589,6 +2612,8 @@ COMMENT ON COLUMN public.batches.checked_at IS 'when the check was complete';
 COMMENT ON COLUMN public.batches.started_at IS 'when the first row became a task';
 
 COMMENT ON COLUMN public.batches.changed_by IS 'the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by';
+
+COMMENT ON COLUMN public.batches.default_region IS 'the same of the list; empty: the one of the company when the list is read';
 
 COMMENT ON COLUMN public.batches.sign_column IS 'the column with the signatures of the rows; null: every row has that of the batch';
 
@@ -2724,7 +2749,9 @@ CREATE TABLE public.companies (
     status text DEFAULT 'on'::text NOT NULL,
     any_country boolean DEFAULT true NOT NULL,
     uses_shared_senders boolean DEFAULT true NOT NULL,
+    default_region text DEFAULT ''::text NOT NULL,
     CONSTRAINT companies_company_no_length CHECK (((char_length(company_no) >= 1) AND (char_length(company_no) <= 50))),
+    CONSTRAINT companies_default_region_form CHECK ((default_region ~ '^([A-Z]{2})?$'::text)),
     CONSTRAINT companies_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
     CONSTRAINT companies_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text]))),
     CONSTRAINT companies_weight_range CHECK (((weight >= (0.01)::double precision) AND (weight <= (1000)::double precision)))
@@ -2743,6 +2770,8 @@ COMMENT ON COLUMN public.companies.status IS 'on or off; off: its tasks are held
 COMMENT ON COLUMN public.companies.any_country IS 'the company may send to every country that is not switched off in company_countries; counts only while no country there is on';
 
 COMMENT ON COLUMN public.companies.uses_shared_senders IS 'shared senders may send the tasks of the company that none of its routes serves; false: these tasks are held';
+
+COMMENT ON COLUMN public.companies.default_region IS 'ISO 3166-1 code of the region of numbers without a country code; empty: such numbers are refused, except mobile numbers of mainland China';
 
 ALTER TABLE public.companies ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.companies_id_seq
@@ -5885,8 +5914,6 @@ CREATE INDEX queue_expiry_idx ON public.queue USING btree (expires_at) WHERE ((l
 
 CREATE INDEX queue_lease_idx ON public.queue USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 
-CREATE INDEX queue_low_idx ON public.queue USING btree (due_at) WHERE ((lease_until IS NULL) AND (lane >= 32));
-
 CREATE INDEX queue_order_idx ON public.queue USING btree (pool_id, lane, rank) WHERE ((lease_until IS NULL) AND (lane IS NOT NULL));
 
 CREATE INDEX queue_rendering_idx ON public.queue USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
@@ -5894,6 +5921,8 @@ CREATE INDEX queue_rendering_idx ON public.queue USING btree (rendering_id) WHER
 CREATE INDEX queue_retry_idx ON public.queue USING btree (due_at) WHERE ((lease_until IS NULL) AND (((lane)::integer % 32) > 0));
 
 CREATE INDEX queue_top_idx ON public.queue USING btree (due_at) WHERE ((lease_until IS NULL) AND (lane < 32));
+
+CREATE INDEX queue_waits_idx ON public.queue USING btree (due_at, lane) WHERE ((lease_until IS NULL) AND (lane >= 32));
 
 CREATE INDEX receipts_look_at_idx ON public.receipts USING btree (look_at) WHERE (look_at IS NOT NULL);
 

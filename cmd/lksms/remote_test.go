@@ -795,6 +795,54 @@ func expectGone(t *testing.T, pid string) {
 	})
 }
 
+func TestNoScriptIsStartedForAMessageThatExpired(t *testing.T) {
+	s := newShell(t)
+	given := filepath.Join(s.dir, "given")
+	r := s.send("cat > " + given)
+	expires := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
+	id := s.server.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "expires_at": expires}).TaskID
+	s.await(id, api.TaskSuccess)
+	raw, err := os.ReadFile(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var task scriptTask
+	if err := json.Unmarshal(raw, &task); err != nil || task.ExpiresAt == nil || !task.ExpiresAt.Equal(expires) {
+		t.Errorf("given %s, %v", raw, err)
+	}
+	r.Process.Signal(syscall.SIGTERM)
+	r.ends(0)
+
+	reported := make(chan map[string]any, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		reported <- body
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"code":200,"message":"success","data":{}}`)
+	}))
+	t.Cleanup(server.Close)
+	caller, err := client.New(server.URL, client.Key("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := filepath.Join(s.dir, "started")
+	late := scriptRunner{
+		client: caller, script: script{"/bin/sh", []string{"-c", "touch " + started}}, limit: time.Minute, log: slog.New(slog.DiscardHandler),
+		slots: make(chan struct{}, 1), life: t.Context(),
+	}
+	past := time.Now().Add(-time.Second)
+	if err := late.send(t.Context(), client.ClaimedTask{TaskID: id, LeaseID: 1, Attempt: 1, LeaseUntil: past, ExpiresAt: &past}); err != nil {
+		t.Error(err)
+	}
+	if body := <-reported; body["status"] != 3.0 || body["should_retry"] != true {
+		t.Errorf("reported %v", body)
+	}
+	if _, err := os.Stat(started); err == nil {
+		t.Error("the script was started")
+	}
+}
+
 func TestAScriptThatHangsIsKilledWithItsGroup(t *testing.T) {
 	s := newShell(t)
 	r := s.send(`[ "$LKSMS_CONTENT" = next ] && exit 0; sleep 300 & echo $! > child.pid; sleep 300`, "--run-limit", "500ms")

@@ -83,12 +83,13 @@ type outcome struct {
 
 // scriptTask is what the script reads from standard input.
 type scriptTask struct {
-	TaskID      string    `json:"task_id"`
-	PhoneNumber string    `json:"phone_number"`
-	Content     string    `json:"content"`
-	Attempt     int16     `json:"attempt"`
-	LeaseUntil  time.Time `json:"lease_until"`
-	Traceparent *string   `json:"traceparent,omitempty"`
+	TaskID      string     `json:"task_id"`
+	PhoneNumber string     `json:"phone_number"`
+	Content     string     `json:"content"`
+	Attempt     int16      `json:"attempt"`
+	LeaseUntil  time.Time  `json:"lease_until"`
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
+	Traceparent *string    `json:"traceparent,omitempty"`
 }
 
 // run gives a message to the script. When ctx ends, the script is killed with all processes of its group. The message stands in the environment
@@ -96,7 +97,7 @@ type scriptTask struct {
 func (s script) run(ctx context.Context, task client.ClaimedTask) outcome {
 	input, err := json.Marshal(scriptTask{
 		TaskID: task.TaskID, PhoneNumber: task.PhoneNumber, Content: task.Content, Attempt: task.Attempt, LeaseUntil: task.LeaseUntil,
-		Traceparent: task.Traceparent,
+		ExpiresAt: task.ExpiresAt, Traceparent: task.Traceparent,
 	})
 	if err != nil {
 		return outcome{mayRetry: true, trouble: fmt.Errorf("encode the message: %w", err)}

@@ -257,7 +257,7 @@ func (r *scriptRunner) take(ctx context.Context) int {
 // send runs the script for one message, and reports what it says. It returns why the script does not work. ctx ends with the claims.
 func (r *scriptRunner) send(ctx context.Context, task client.ClaimedTask) error {
 	lease := task.LeaseUntil.Sub(r.client.Now())
-	limit := min(r.limit, lease-min(10*time.Second, lease/10)) // the report must arrive before the lease ends
+	limit := min(r.limit, lease-min(10*time.Second, lease/10)) // the report must arrive before the lease ends, which is not after the message expires
 	life, cancel := context.WithTimeout(r.life, limit)
 	defer cancel()
 	began := time.Now()

@@ -30,7 +30,7 @@ func newCrowds(s *stack, l *load, t *tenants) ([]crowd, error) {
 	}
 	u.Host, u.User = s.aside.address(), url.UserPassword(shopRole, password)
 	u.RawQuery = url.Values{"sslmode": {"disable"}, "application_name": {shopRole}}.Encode()
-	return []crowd{newStarters(l), &forgotten{load: l, stack: s, tenants: t}, &shop{load: l, stack: s, url: u.String()}}, nil
+	return []crowd{newStarters(l), &forgotten{load: l, stack: s, tenants: t}, &shop{load: l, stack: s, url: u.String()}, newElders(l, s)}, nil
 }
 
 // crowdLimit is how long the crowds may need until nothing is left of what they asked for.

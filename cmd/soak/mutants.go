@@ -46,6 +46,7 @@ var finders = map[string]string{
 	"low":     "each fall of a balance to a mark is told once",
 	"hasty":   "every accepted message exists",
 	"unheld":  "every lease that is held",
+	"aged":    "no code goes behind",
 }
 
 // change replaces the only occurrence of before in a file of the project.
@@ -74,6 +75,7 @@ const (
 	staging   = "db/migrations/20261124122001_stage_events_of_operators.sql"
 	posting   = "internal/webhook/deliver.go"
 	signing   = "internal/webhook/post/post.go"
+	settings  = "internal/setting/setting.go"
 )
 
 // withoutLease lets a report end a task without a lease: a mutated guard must not end in the error that the answer lacks a lease.
@@ -85,12 +87,12 @@ var mutants = []mutant{
     UNION ALL
     SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count,
         i.provider_no, t.company_id, t.recipient, t.rendering_id, NULL, t.retry_count, t.due_at, t.processing_app_id, t.failed_app_id, t.lease_id,
-        t.updated_at, NULL, NULL, NULL, NULL, t.pool_id, t.message_type, t.segments, NULL, t.batch_id, t.country_no, t.is_test, clock_timestamp()
+        t.updated_at, NULL, NULL, NULL, NULL, NULL, t.pool_id, t.message_type, t.segments, NULL, t.batch_id, t.country_no, t.is_test, clock_timestamp()
     FROM input i
     JOIN tasks t ON t.task_id = i.task_id AND t.status IN (2, 3) -- SUCCESS, FAILED
 ),
 judged AS (`},
-		{ends, "(h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))", "true"},
+		{ends, "(h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.expires_at <= h.at))", "true"},
 		withoutLease,
 	}},
 	{"F2", "each repeat of a FAILED with a retry counts as an attempt", []change{
@@ -265,6 +267,9 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 	}},
 	{"back", "a sender is told to be back when the alert about it ends, whatever ended it", []change{
 		{staging, "AND (NEW.event = 'alert.firing' OR a.ended_by = 'condition' AND t.seen_at > a.started_at)", ""},
+	}},
+	{"aged", "what waited long goes before everything, codes included", []change{
+		{settings, "return int16(max(realTimeMost, v.SMS.PriorityVerification)) + 1 }", "return int16(0 * realTimeMost) }"},
 	}},
 	{"low", "each claim below a mark tells that the balance is low", []change{
 		{claims, "me.has_balance AND me.balance > mark.level AND me.balance - taken.segments", "me.has_balance AND me.balance - taken.segments"},

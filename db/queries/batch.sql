@@ -3,12 +3,13 @@
 -- name: BatchCreate :one
 INSERT INTO batches (
     company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, sign_column, template_no, template_id, template_version, template_language,
-    is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent
+    is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent,
+    default_region
 )
 VALUES (
     @company_id, @submitted_by, @name, @message_type, sqlc.narg(priority), sqlc.narg(upload_id), sqlc.narg(tag), @phone_column, sqlc.narg(sign_column),
     sqlc.narg(template_no), sqlc.narg(template_id), sqlc.narg(template_version), sqlc.narg(template_language), @is_deferred, @content, sqlc.narg(sign), sqlc.narg(sender_no), @dedup, @is_test, @is_confirmed, sqlc.narg(expect_send_time),
-    sqlc.narg(expires_at), @request_id, @source_ip, @user_agent
+    sqlc.narg(expires_at), @request_id, @source_ip, @user_agent, @default_region
 )
 RETURNING id;
 
@@ -133,16 +134,19 @@ UPDATE batches b
 SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0, by_country = NULL
 WHERE b.id = @id AND b.status = 'checking';
 
--- BatchConfirm lets a batch that was checked be sent.
+-- BatchConfirm lets a batch that was checked be sent, unless it expires before.
 -- name: BatchConfirm :execrows
 WITH confirmed AS (
     UPDATE batches b
-    SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = @confirmed_by::text,
-        expect_send_time = CASE
-            WHEN b.is_deferred THEN coalesce(b.expect_send_time, date_bin(@every::interval, now(), 'epoch') + @every::interval)
-            ELSE b.expect_send_time
-        END
-    WHERE b.id = @id AND b.status = 'ready'
+    SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = @confirmed_by::text, expect_send_time = w.start
+    FROM batches o
+    CROSS JOIN LATERAL (
+        SELECT CASE
+            WHEN o.is_deferred THEN coalesce(o.expect_send_time, date_bin(@every::interval, now(), 'epoch') + @every::interval)
+            ELSE o.expect_send_time
+        END AS start
+    ) w
+    WHERE b.id = @id AND b.status = 'ready' AND o.id = b.id AND (b.expires_at IS NULL OR b.expires_at > greatest(now(), w.start))
     RETURNING b.id
 )
 INSERT INTO batch_acts (batch_id, act, username) SELECT c.id, 'confirmed', @confirmed_by::text FROM confirmed c;

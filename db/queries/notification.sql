@@ -549,10 +549,11 @@ WHERE id = @id;
 SELECT m.task_id FROM subscribe_messages m WHERE m.id = @id;
 
 -- SubscribeList returns send-once messages, newest first, with the states that follow from their tasks: 0 sending, 1 sent, 2 failed. The ids of the
--- tasks are from from_id to to_id.
+-- tasks are from from_id to to_id. waits_because and waits_until are null unless all senders of a waiting message rest.
 -- name: SubscribeList :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.submitted_by, m.created_at,
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
+    t.expires_at, coalesce(w.reason, '')::text AS waits_because, w.until AS waits_until,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
         SELECT l.request_data ->> 'error_code' FROM report_logs l
@@ -566,6 +567,17 @@ CROSS JOIN LATERAL (
     SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status, -- 0 sending, 1 sent, 2 failed
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
+LEFT JOIN LATERAL (
+    SELECT st.rest_reason AS reason, st.rest_until AS until -- null: the first sender does not rest
+    FROM pools p
+    JOIN senders s ON s.channel_id = p.channel_id AND s.status = 'on' AND (
+        (p.company_id IS NULL AND s.is_shared) OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on')
+    )
+    JOIN sender_states st ON st.sender_id = s.id
+    WHERE t.status = 0 AND p.id = t.pool_id -- PENDING
+    ORDER BY st.rest_until NULLS FIRST, s.id
+    LIMIT 1
+) w ON true
 WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id) AND m.id < @before_id
     AND (sqlc.narg(owner)::text IS NULL OR m.submitted_by = sqlc.narg(owner)::text OR t.submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(id)::bigint IS NULL OR m.id = sqlc.narg(id)::bigint)
@@ -581,6 +593,7 @@ LIMIT @page_limit::integer;
 -- name: SubscribeFailures :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.submitted_by, m.created_at,
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
+    t.expires_at, coalesce(w.reason, '')::text AS waits_because, w.until AS waits_until,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
         SELECT l.request_data ->> 'error_code' FROM report_logs l WHERE l.task_id = m.task_id ORDER BY l.id DESC LIMIT 1
@@ -591,6 +604,7 @@ CROSS JOIN LATERAL (
     SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status, -- 0 sending, 1 sent, 2 failed
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
+CROSS JOIN LATERAL (SELECT NULL::text AS reason, NULL::timestamptz AS until) w -- a message that has failed waits for nothing
 WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id)
     AND x.send_status = 2 AND (x.failed_at, m.id) < (@before_failed_at::timestamptz, @before_id::bigint)
     AND (sqlc.narg(owner)::text IS NULL OR m.submitted_by = sqlc.narg(owner)::text OR t.submitted_by = sqlc.narg(owner)::text)

@@ -82,8 +82,8 @@ WITH closed AS (
 )
 INSERT INTO events (event, subject) SELECT 'sender.recovered', @sender_no::text FROM closed;
 
--- TaskOutgoing returns the content of leased tasks for a driver, the seconds until their leases expire, and the version and circuit
--- breaker of the sender: the driver does not send for another version, nor after another server has opened the circuit breaker.
+-- TaskOutgoing returns the content of leased tasks for a driver, the seconds until their leases run out and until they expire, and the version and
+-- circuit breaker of the sender: the driver does not send for another version, nor after another server has opened the circuit breaker.
 -- name: TaskOutgoing :many
 SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.content AS task_content,
     coalesce(r.id, 0)::bigint AS rendering_id, -- 0: a message without a rendering
@@ -92,6 +92,7 @@ SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.conte
     r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
     greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds,
     coalesce(extract(epoch FROM t.lease_until - clock_timestamp()), 0)::double precision AS lease_seconds, t.entered_at,
+    coalesce(extract(epoch FROM t.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
     coalesce(t.on_unclear, s.on_unclear) = 'fail' AS fails_unclear
 FROM queue t
 JOIN senders s ON s.sender_no = @sender_no

@@ -73,11 +73,13 @@ UPDATE phones SET pull_until = NULL WHERE sender_id = @sender_id AND device_no =
 DELETE FROM phone_leases WHERE sender_id = @sender_id;
 
 -- PhoneHeld returns the messages that a phone holds, the oldest lease first, and forgets its leases that are over. The text is that of TaskLease.
--- A message is valid until margin before the end of its lease, or until two thirds of a short lease are over.
+-- A message is valid until margin before the end of its lease, or until two thirds of a short lease are over; one whose lease ends because it
+-- expires, until it expires.
 -- name: PhoneHeld :many
 WITH held AS MATERIALIZED (
     SELECT l.lease_id, q.task_id, q.recipient, q.updated_at AS leased_at,
-        q.lease_until - least(@margin::interval, (q.lease_until - q.updated_at) / 3) AS valid_until,
+        CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- nobody else is given it after that
+            ELSE q.lease_until - least(@margin::interval, (q.lease_until - q.updated_at) / 3) END AS valid_until,
         coalesce('【' || coalesce(q.sign, q.lease_sign) || '】', '') || q.content AS content
     FROM phones p
     JOIN phone_leases l ON l.sender_id = p.sender_id
@@ -97,8 +99,8 @@ FROM held h
 ORDER BY h.lease_id;
 
 -- PhoneReported returns, for leases that a sender has or had, whether it reported SUCCESS (2) or FAILED (3) of them, and whether the SUCCESS settled
--- the task: another sender may have been given it. is_long: the lease lives, and the phone sends its message in several parts. A lease of another
--- sender, and one that never was, gives no row.
+-- the task: another sender may have been given it. is_long: the lease lives, and the phone sends its message in several parts. is_expired: the lease
+-- has not been taken back, and the message has expired. A lease of another sender, and one that never was, gives no row.
 -- name: PhoneReported :many
 WITH named AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id
@@ -110,7 +112,7 @@ ended AS MATERIALIZED (
     WHERE r.task_id = ANY (@task_ids::text[]) AND r.app_id = @sender_no::text AND r.lease_id IS NOT NULL
 ),
 live AS MATERIALIZED (
-    SELECT q.task_id, q.lease_id,
+    SELECT q.task_id, q.lease_id, coalesce(q.expires_at <= clock_timestamp(), false) AS is_expired,
         -- Without a segment size, text of any alphabet counts as UCS-2: the phone never sends more parts.
         attempt_segments(coalesce('【' || coalesce(q.sign, q.lease_sign) || '】', '') || q.content, q.segments, NULL, true) > 1 AS is_long
     FROM queue q
@@ -120,7 +122,8 @@ SELECT n.task_id::text AS task_id, n.lease_id::bigint AS lease_id,
     EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 2) AS is_sent,
     EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 2 AND e.effect = 'success') AS is_settled,
     EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 3) AS is_failed,
-    EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id AND l.is_long) AS is_long
+    EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id AND l.is_long) AS is_long,
+    EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id AND l.is_expired) AS is_expired
 FROM named n
 WHERE EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.was_held)
     OR EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id)

@@ -525,6 +525,7 @@ func (e EventType) Valid() bool {
 
 // Defines values for ExplanationReason.
 const (
+	BecauseExpiring   ExplanationReason = "expiring"
 	BecauseHeld       ExplanationReason = "held"
 	BecauseNoSender   ExplanationReason = "no_sender"
 	BecauseProcessing ExplanationReason = "processing"
@@ -537,6 +538,8 @@ const (
 // Valid indicates whether the value is a known member of the ExplanationReason enum.
 func (e ExplanationReason) Valid() bool {
 	switch e {
+	case BecauseExpiring:
+		return true
 	case BecauseHeld:
 		return true
 	case BecauseNoSender:
@@ -2082,9 +2085,12 @@ type AppTask struct {
 	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
 	//
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
-	TaskID      TaskID `json:"task_id"`
-	Content     string `json:"content"`
-	PhoneNumber string `json:"phone_number"`
+	TaskID  TaskID `json:"task_id"`
+	Content string `json:"content"`
+
+	// ExpiresAt The sender must not send the message after this time. Missing if it never expires
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
+	PhoneNumber string     `json:"phone_number"`
 }
 
 // AppTaskPage defines model for AppTaskPage.
@@ -2180,7 +2186,10 @@ type Batch struct {
 	Counts    BatchCounts `json:"counts"`
 	CreatedAt time.Time   `json:"created_at"`
 	Dedup     string      `json:"dedup"`
-	EndedAt   *time.Time  `json:"ended_at"`
+
+	// DefaultRegion The region of numbers without a country code; empty: the one of the company
+	DefaultRegion string     `json:"default_region"`
+	EndedAt       *time.Time `json:"ended_at"`
 
 	// Estimate Only in the answer to one batch that has not ended
 	Estimate       *BatchEstimate `json:"estimate,omitempty"`
@@ -2342,6 +2351,11 @@ type BatchForm struct {
 	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
 	Dedup *BatchFormDedup `json:"dedup,omitempty"`
 
+	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
+	//
+	// Example: ID
+	DefaultRegion *string `json:"default_region,omitempty"`
+
 	// ExpectSendTime Nothing is sent before this time
 	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
 
@@ -2456,6 +2470,11 @@ type BatchRequest struct {
 	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
 	Dedup *BatchRequestDedup `json:"dedup,omitempty"`
 
+	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
+	//
+	// Example: ID
+	DefaultRegion *string `json:"default_region,omitempty"`
+
 	// ExpectSendTime Nothing is sent before this time
 	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
 
@@ -2541,7 +2560,7 @@ type BatchRow struct {
 	// Row The number of the row in the list, as a spreadsheet program shows it
 	Row int64 `json:"row"`
 
-	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task
+	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task, 8 the batch expired before it became a task
 	Code *int16 `json:"code"`
 
 	// Content The text, empty if it could not be made
@@ -2555,6 +2574,9 @@ type BatchRow struct {
 
 	// PhoneNumber In E.164; of an invalid row as it is in the list
 	PhoneNumber string `json:"phone_number"`
+
+	// Region The region of the phone number (ISO 3166-1), if it could be read and has one
+	Region *string `json:"region,omitempty"`
 
 	// Remark The reason, in the language of the request
 	Remark *string `json:"remark"`
@@ -2908,10 +2930,13 @@ type ClaimedTask struct {
 	Attempt int16  `json:"attempt"`
 	Content string `json:"content"`
 
+	// ExpiresAt The sender must not send the message after this time. Missing if it never expires
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
 	// LeaseID Send this value back in the report
 	LeaseID int64 `json:"lease_id"`
 
-	// LeaseUntil The sender must report before this time
+	// LeaseUntil The sender must report before this time. It is not after `expires_at`
 	LeaseUntil  time.Time `json:"lease_until"`
 	PhoneNumber string    `json:"phone_number"`
 
@@ -2935,7 +2960,12 @@ type Company struct {
 	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
 	CountriesOff CountriesOff `json:"countries_off"`
 	CreatedAt    time.Time    `json:"created_at"`
-	Name         string       `json:"name"`
+
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
+	//
+	// Example: ID
+	DefaultRegion DefaultRegion `json:"default_region"`
+	Name          string        `json:"name"`
 
 	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
 	Status    SwitchStatus `json:"status"`
@@ -2979,7 +3009,12 @@ type CompanyPatch struct {
 
 	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
 	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
-	Name         *DisplayName  `json:"name,omitempty"`
+
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
+	//
+	// Example: ID
+	DefaultRegion *DefaultRegion `json:"default_region,omitempty"`
+	Name          *DisplayName   `json:"name,omitempty"`
 
 	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
 	Status *SwitchStatus `json:"status,omitempty"`
@@ -3007,7 +3042,12 @@ type CompanyRequest struct {
 
 	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
 	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
-	Name         DisplayName   `json:"name"`
+
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
+	//
+	// Example: ID
+	DefaultRegion *DefaultRegion `json:"default_region,omitempty"`
+	Name          DisplayName    `json:"name"`
 
 	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
 	Status *SwitchStatus `json:"status,omitempty"`
@@ -3044,7 +3084,9 @@ type Contact struct {
 	// Name What messages call the person: the placeholder `${contact.name}`
 	//
 	// Example: 张三
-	Name         *string `json:"name,omitempty"`
+	Name *string `json:"name,omitempty"`
+
+	// Phone A phone number in any notation; without a country code it is one of the `default_region` of the company
 	Phone        *string `json:"phone,omitempty"`
 	UserID       UserID  `json:"user_id"`
 	WechatOpenid *string `json:"wechat_openid,omitempty"`
@@ -3062,7 +3104,9 @@ type ContactChange struct {
 	// Name What messages call the person: the placeholder `${contact.name}`
 	//
 	// Example: 张三
-	Name         nullable.Nullable[string] `json:"name,omitempty"`
+	Name nullable.Nullable[string] `json:"name,omitempty"`
+
+	// Phone A phone number in any notation; without a country code it is one of the `default_region` of the company
 	Phone        nullable.Nullable[string] `json:"phone,omitempty"`
 	UserID       UserID                    `json:"user_id"`
 	WechatOpenid nullable.Nullable[string] `json:"wechat_openid,omitempty"`
@@ -3399,7 +3443,7 @@ type DefaultContentRequest struct {
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
 
-	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
@@ -3422,6 +3466,11 @@ type DefaultContentResponse struct {
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
+
+// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
+//
+// Example: ID
+type DefaultRegion = string
 
 // DialPrefix The dial prefix without the `+`
 //
@@ -3768,7 +3817,7 @@ type Explanation struct {
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 	Priority  int16      `json:"priority"`
 
-	// Reason `held`: see `held_by`
+	// Reason `held`: see `held_by`. `expiring`: the task expires before it is due, and is not sent
 	Reason ExplanationReason `json:"reason"`
 
 	// RequeuedAt When the task was requeued last; left out if it never was
@@ -3793,7 +3842,7 @@ type Explanation struct {
 	Summary string `json:"summary"`
 }
 
-// ExplanationReason `held`: see `held_by`
+// ExplanationReason `held`: see `held_by`. `expiring`: the task expires before it is due, and is not sent
 type ExplanationReason string
 
 // FieldError defines model for FieldError.
@@ -4824,11 +4873,14 @@ type Once struct {
 	CreatedAt    time.Time `json:"created_at"`
 
 	// Deduplicated In the answer to a submission: true if the message existed already
-	Deduplicated *bool      `json:"deduplicated,omitempty"`
-	ErrorCode    *string    `json:"error_code"`
-	ErrorMessage *string    `json:"error_message"`
-	FailedAt     *time.Time `json:"failed_at"`
-	MessageID    int64      `json:"message_id"`
+	Deduplicated *bool   `json:"deduplicated,omitempty"`
+	ErrorCode    *string `json:"error_code"`
+	ErrorMessage *string `json:"error_message"`
+
+	// ExpiresAt The message is not sent after this time; left out if it may be sent at any time
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	FailedAt  *time.Time `json:"failed_at"`
+	MessageID int64      `json:"message_id"`
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear      OnUnclear `json:"on_unclear"`
@@ -4845,6 +4897,12 @@ type Once struct {
 	SubmittedBy  string `json:"submitted_by"`
 	TemplateID   string `json:"template_id"`
 	TemplateType string `json:"template_type"`
+
+	// WaitsBecause Of a message that waits because all of its senders rest: what the provider said, such as that the quota of the day is used up
+	WaitsBecause *string `json:"waits_because,omitempty"`
+
+	// WaitsUntil When the first of these senders tries again
+	WaitsUntil *time.Time `json:"waits_until,omitempty"`
 }
 
 // OnceCount defines model for OnceCount.
@@ -4901,6 +4959,9 @@ type OnceRequest struct {
 
 	// Data The data in WeChat's format. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Data map[string]interface{} `json:"data"`
+
+	// ExpiresAt The message is not sent after this time, and has failed then. Of a repetition it counts only if the message is sent again.
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
@@ -5077,7 +5138,7 @@ type Password = string
 // Payload The values for the placeholders of the template, such as `${taskName}`. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 type Payload map[string]interface{}
 
-// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
 //
 // Example: 13800138000
 type PhoneNumber = string
@@ -5118,7 +5179,7 @@ type QueueSettings struct {
 	// MaxRetryCount Retries of a task after its first attempt. The first value is `MAX_RETRY_COUNT` of the environment; a stored one wins over it. A task that has used as many already fails with its next failed attempt
 	MaxRetryCount *int64 `json:"max_retry_count,omitempty"`
 
-	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority; 0 means never
+	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority, but behind real-time messages: those of the priority of verifications, and of 0 and 1. 0 means never
 	PriorityMaxWaitSeconds *int64 `json:"priority_max_wait_seconds,omitempty"`
 
 	// ProcessingTimeoutSeconds Seconds for which a sender without `lease_seconds` holds a task. The first value is `PROCESSING_TIMEOUT_MINUTES` of the environment. Leases that were taken already keep their time
@@ -5645,6 +5706,11 @@ type SendRequest struct {
 	// Example: order-1042-paid
 	DedupKey *string `json:"dedup_key,omitempty"`
 
+	// DefaultRegion The region (ISO 3166-1) of `phone_number`, if it has no country code; null: the one of the company
+	//
+	// Example: ID
+	DefaultRegion *string `json:"default_region,omitempty"`
+
 	// ExpectSendTime The task is not sent before this time
 	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
 
@@ -5671,7 +5737,7 @@ type SendRequest struct {
 	// Example: {"code":"123456","name":"张三"}
 	Params TemplateParams `json:"params,omitempty"`
 
-	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
@@ -6144,6 +6210,12 @@ type SentItem struct {
 	// Message The error of this message, for people
 	Message *string `json:"message,omitempty"`
 
+	// Recipient The phone number as it was read, in E.164; left out of a repeated submission
+	Recipient *string `json:"recipient,omitempty"`
+
+	// Region The region of the phone number (ISO 3166-1), if it has one; left out of a repeated submission
+	Region *string `json:"region,omitempty"`
+
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status *TaskStatus `json:"status,omitempty"`
 }
@@ -6508,8 +6580,11 @@ type Submitted struct {
 	// Priority Dry run: the priority of the task
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Recipient Dry run: the phone number in E.164
+	// Recipient The phone number as it was read, in E.164; left out of a repeated submission
 	Recipient *string `json:"recipient,omitempty"`
+
+	// Region The region of the phone number (ISO 3166-1), if it has one; left out of a repeated submission
+	Region *string `json:"region,omitempty"`
 
 	// Routed Dry run: whether routes decide which sender sends it; otherwise any shared sender may send it
 	Routed *bool `json:"routed,omitempty"`
@@ -6874,7 +6949,7 @@ type TaskJobFilter struct {
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
 
-	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
 	//
 	// Example: 13800138000
 	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
@@ -7282,7 +7357,7 @@ type TemplateTestRequest struct {
 	// Example: {"code":"123456","name":"张三"}
 	Params TemplateParams `json:"params,omitempty"`
 
-	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
@@ -7801,7 +7876,7 @@ type NotTagFilter = []TagName
 // OfBatch The batch that the task is from
 type OfBatch = BatchID
 
-// PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+// PhoneFilter A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
 //
 // Example: 13800138000
 type PhoneFilter = PhoneNumber
@@ -10846,7 +10921,8 @@ type ClientInterface interface {
 	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
 	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
-	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+	// - With `expires_at`, no sender gets the task after that time, and no lease lasts longer; the task is then FAILED with the result
+	//   `已过期`. A message that would be sent later than that, by `expect_send_time` or by a scheduled template, is refused.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 	//
 	// Takes any type of body and a specified content type.
@@ -10867,7 +10943,8 @@ type ClientInterface interface {
 	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
 	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
-	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+	// - With `expires_at`, no sender gets the task after that time, and no lease lasts longer; the task is then FAILED with the result
+	//   `已过期`. A message that would be sent later than that, by `expect_send_time` or by a scheduled template, is refused.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 	//
 	// Takes a body of the `application/json` content type.
@@ -15018,7 +15095,8 @@ func (c *Client) ReportTasks(ctx context.Context, body ReportTasksJSONRequestBod
 //     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
 //   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
-//   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+//   - With `expires_at`, no sender gets the task after that time, and no lease lasts longer; the task is then FAILED with the result
+//     `已过期`. A message that would be sent later than that, by `expect_send_time` or by a scheduled template, is refused.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 //
 // Takes any type of body and a specified content type.
@@ -15049,7 +15127,8 @@ func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, con
 //     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
 //   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
-//   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+//   - With `expires_at`, no sender gets the task after that time, and no lease lasts longer; the task is then FAILED with the result
+//     `已过期`. A message that would be sent later than that, by `expect_send_time` or by a scheduled template, is refused.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 //
 // Takes a body of the `application/json` content type.
@@ -27639,7 +27718,8 @@ type ClientWithResponsesInterface interface {
 	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
 	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
-	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+	// - With `expires_at`, no sender gets the task after that time, and no lease lasts longer; the task is then FAILED with the result
+	//   `已过期`. A message that would be sent later than that, by `expect_send_time` or by a scheduled template, is refused.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -27660,7 +27740,8 @@ type ClientWithResponsesInterface interface {
 	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
 	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
-	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+	// - With `expires_at`, no sender gets the task after that time, and no lease lasts longer; the task is then FAILED with the result
+	//   `已过期`. A message that would be sent later than that, by `expect_send_time` or by a scheduled template, is refused.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -47912,7 +47993,8 @@ func (c *ClientWithResponses) ReportTasksWithResponse(ctx context.Context, body 
 //     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
 //   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
-//   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+//   - With `expires_at`, no sender gets the task after that time, and no lease lasts longer; the task is then FAILED with the result
+//     `已过期`. A message that would be sent later than that, by `expect_send_time` or by a scheduled template, is refused.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -47939,7 +48021,8 @@ func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, p
 //     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
 //   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
-//   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+//   - With `expires_at`, no sender gets the task after that time, and no lease lasts longer; the task is then FAILED with the result
+//     `已过期`. A message that would be sent later than that, by `expect_send_time` or by a scheduled template, is refused.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).

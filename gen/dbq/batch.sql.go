@@ -112,12 +112,15 @@ func (q *Queries) BatchChecked(ctx context.Context, arg BatchCheckedParams) erro
 const batchConfirm = `-- name: BatchConfirm :execrows
 WITH confirmed AS (
     UPDATE batches b
-    SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = $1::text,
-        expect_send_time = CASE
-            WHEN b.is_deferred THEN coalesce(b.expect_send_time, date_bin($2::interval, now(), 'epoch') + $2::interval)
-            ELSE b.expect_send_time
-        END
-    WHERE b.id = $3 AND b.status = 'ready'
+    SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = $1::text, expect_send_time = w.start
+    FROM batches o
+    CROSS JOIN LATERAL (
+        SELECT CASE
+            WHEN o.is_deferred THEN coalesce(o.expect_send_time, date_bin($3::interval, now(), 'epoch') + $3::interval)
+            ELSE o.expect_send_time
+        END AS start
+    ) w
+    WHERE b.id = $2 AND b.status = 'ready' AND o.id = b.id AND (b.expires_at IS NULL OR b.expires_at > greatest(now(), w.start))
     RETURNING b.id
 )
 INSERT INTO batch_acts (batch_id, act, username) SELECT c.id, 'confirmed', $1::text FROM confirmed c
@@ -125,13 +128,13 @@ INSERT INTO batch_acts (batch_id, act, username) SELECT c.id, 'confirmed', $1::t
 
 type BatchConfirmParams struct {
 	ConfirmedBy string
-	Every       time.Duration
 	ID          int64
+	Every       time.Duration
 }
 
-// BatchConfirm lets a batch that was checked be sent.
+// BatchConfirm lets a batch that was checked be sent, unless it expires before.
 func (q *Queries) BatchConfirm(ctx context.Context, arg BatchConfirmParams) (int64, error) {
-	result, err := q.db.Exec(ctx, batchConfirm, arg.ConfirmedBy, arg.Every, arg.ID)
+	result, err := q.db.Exec(ctx, batchConfirm, arg.ConfirmedBy, arg.ID, arg.Every)
 	if err != nil {
 		return 0, err
 	}
@@ -187,12 +190,13 @@ const batchCreate = `-- name: BatchCreate :one
 
 INSERT INTO batches (
     company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, sign_column, template_no, template_id, template_version, template_language,
-    is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent
+    is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent,
+    default_region
 )
 VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9,
     $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-    $22, $23, $24, $25
+    $22, $23, $24, $25, $26
 )
 RETURNING id
 `
@@ -223,6 +227,7 @@ type BatchCreateParams struct {
 	RequestID        string
 	SourceIp         string
 	UserAgent        string
+	DefaultRegion    string
 }
 
 // Batches: uploaded lists, their rows, and how far they are. A batch row is locked before anything that depends on its status, and before the queue.
@@ -253,6 +258,7 @@ func (q *Queries) BatchCreate(ctx context.Context, arg BatchCreateParams) (int64
 		arg.RequestID,
 		arg.SourceIp,
 		arg.UserAgent,
+		arg.DefaultRegion,
 	)
 	var id int64
 	err := row.Scan(&id)
@@ -372,7 +378,7 @@ func (q *Queries) BatchFinish(ctx context.Context, id int64) (int64, error) {
 }
 
 const batchHold = `-- name: BatchHold :one
-SELECT b.id, b.company_id, b.submitted_by, b.name, b.message_type, b.priority, b.upload_id, b.tag, b.phone_column, b.template_no, b.template_id, b.template_version, b.template_language, b.is_deferred, b.content, b.sign, b.sender_no, b.dedup, b.is_test, b.is_confirmed, b.confirmed_by, b.expect_send_time, b.expires_at, b.status, b.is_held, b.is_settled, b.is_read, b.last_row, b.rows, b.valid, b.invalid, b.duplicate, b.blocked, b.segments, b.fed_row, b.fed, b.fault, b.request_id, b.source_ip, b.user_agent, b.created_at, b.checked_at, b.confirmed_at, b.started_at, b.ended_at, b.changed_by, b.sign_column, b.by_country, (coalesce(b.expect_send_time <= now(), true) AND coalesce(b.expires_at > now(), true))::boolean AS is_due
+SELECT b.id, b.company_id, b.submitted_by, b.name, b.message_type, b.priority, b.upload_id, b.tag, b.phone_column, b.template_no, b.template_id, b.template_version, b.template_language, b.is_deferred, b.content, b.sign, b.sender_no, b.dedup, b.is_test, b.is_confirmed, b.confirmed_by, b.expect_send_time, b.expires_at, b.status, b.is_held, b.is_settled, b.is_read, b.last_row, b.rows, b.valid, b.invalid, b.duplicate, b.blocked, b.segments, b.fed_row, b.fed, b.fault, b.request_id, b.source_ip, b.user_agent, b.created_at, b.checked_at, b.confirmed_at, b.started_at, b.ended_at, b.changed_by, b.default_region, b.sign_column, b.by_country, (coalesce(b.expect_send_time <= now(), true) AND coalesce(b.expires_at > now(), true))::boolean AS is_due
 FROM batches b
 WHERE b.id = $1 AND b.status = $2::text
 FOR NO KEY UPDATE
@@ -439,6 +445,7 @@ func (q *Queries) BatchHold(ctx context.Context, arg BatchHoldParams) (BatchHold
 		&i.Batch.StartedAt,
 		&i.Batch.EndedAt,
 		&i.Batch.ChangedBy,
+		&i.Batch.DefaultRegion,
 		&i.Batch.SignColumn,
 		&i.Batch.ByCountry,
 		&i.IsDue,
@@ -447,7 +454,7 @@ func (q *Queries) BatchHold(ctx context.Context, arg BatchHoldParams) (BatchHold
 }
 
 const batchList = `-- name: BatchList :many
-SELECT id, company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, template_no, template_id, template_version, template_language, is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, confirmed_by, expect_send_time, expires_at, status, is_held, is_settled, is_read, last_row, rows, valid, invalid, duplicate, blocked, segments, fed_row, fed, fault, request_id, source_ip, user_agent, created_at, checked_at, confirmed_at, started_at, ended_at, changed_by, sign_column, by_country FROM batches b
+SELECT id, company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, template_no, template_id, template_version, template_language, is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, confirmed_by, expect_send_time, expires_at, status, is_held, is_settled, is_read, last_row, rows, valid, invalid, duplicate, blocked, segments, fed_row, fed, fault, request_id, source_ip, user_agent, created_at, checked_at, confirmed_at, started_at, ended_at, changed_by, default_region, sign_column, by_country FROM batches b
 WHERE b.id < $1 AND ($2::bigint IS NULL OR b.id = $2::bigint)
     AND ($3::bigint IS NULL OR b.company_id = $3::bigint)
     AND ($4::text IS NULL OR b.status = $4::text)
@@ -526,6 +533,7 @@ func (q *Queries) BatchList(ctx context.Context, arg BatchListParams) ([]Batch, 
 			&i.StartedAt,
 			&i.EndedAt,
 			&i.ChangedBy,
+			&i.DefaultRegion,
 			&i.SignColumn,
 			&i.ByCountry,
 		); err != nil {

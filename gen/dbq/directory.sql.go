@@ -247,15 +247,15 @@ func (q *Queries) CompanyAllow(ctx context.Context, arg CompanyAllowParams) erro
 const companyCreate = `-- name: CompanyCreate :one
 
 WITH made AS (
-    INSERT INTO companies (company_no, name, weight, status, any_country, uses_shared_senders)
-    VALUES ($1, $2, $3, $4, $5, $6)
-    RETURNING id, company_no, name, weight, version, created_at, updated_at, status, any_country, uses_shared_senders
+    INSERT INTO companies (company_no, name, weight, default_region, status, any_country, uses_shared_senders)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)
+    RETURNING id, company_no, name, weight, version, created_at, updated_at, status, any_country, uses_shared_senders, default_region
 ),
 listed AS (
     INSERT INTO company_countries (company_id, country_id, status)
-    SELECT made.id, c.id, CASE WHEN c.country_no = ANY ($7::text[]) THEN 'off' ELSE 'on' END
+    SELECT made.id, c.id, CASE WHEN c.country_no = ANY ($8::text[]) THEN 'off' ELSE 'on' END
     FROM made CROSS JOIN countries c
-    WHERE c.country_no = ANY ($8::text[] || $7::text[])
+    WHERE c.country_no = ANY ($9::text[] || $8::text[])
 )
 SELECT made.id FROM made
 `
@@ -264,6 +264,7 @@ type CompanyCreateParams struct {
 	CompanyNo         string
 	Name              string
 	Weight            float64
+	DefaultRegion     string
 	Status            string
 	AnyCountry        bool
 	UsesSharedSenders bool
@@ -278,6 +279,7 @@ func (q *Queries) CompanyCreate(ctx context.Context, arg CompanyCreateParams) (i
 		arg.CompanyNo,
 		arg.Name,
 		arg.Weight,
+		arg.DefaultRegion,
 		arg.Status,
 		arg.AnyCountry,
 		arg.UsesSharedSenders,
@@ -316,7 +318,7 @@ func (q *Queries) CompanyHold(ctx context.Context, companyNo string) (int64, err
 }
 
 const companyList = `-- name: CompanyList :many
-SELECT c.id, c.company_no, c.name, c.weight, c.version, c.created_at, c.updated_at, c.status, c.any_country, c.uses_shared_senders, ARRAY(
+SELECT c.id, c.company_no, c.name, c.weight, c.version, c.created_at, c.updated_at, c.status, c.any_country, c.uses_shared_senders, c.default_region, ARRAY(
     SELECT o.country_no FROM company_countries x JOIN countries o ON o.id = x.country_id
     WHERE x.company_id = c.id AND x.status = 'on' ORDER BY o.country_no
 )::text[] AS countries, ARRAY(
@@ -348,6 +350,7 @@ type CompanyListRow struct {
 	Status            string
 	AnyCountry        bool
 	UsesSharedSenders bool
+	DefaultRegion     string
 	Countries         []string
 	CountriesOff      []string
 }
@@ -377,6 +380,7 @@ func (q *Queries) CompanyList(ctx context.Context, arg CompanyListParams) ([]Com
 			&i.Status,
 			&i.AnyCountry,
 			&i.UsesSharedSenders,
+			&i.DefaultRegion,
 			&i.Countries,
 			&i.CountriesOff,
 		); err != nil {
@@ -412,14 +416,15 @@ func (q *Queries) CompanyUnlist(ctx context.Context, arg CompanyUnlistParams) er
 
 const companyUpdate = `-- name: CompanyUpdate :execrows
 UPDATE companies
-SET name = $1, weight = $2, status = $3, any_country = $4, uses_shared_senders = $5,
+SET name = $1, weight = $2, default_region = $3, status = $4, any_country = $5, uses_shared_senders = $6,
     version = version + 1, updated_at = now()
-WHERE company_no = $6 AND version = $7
+WHERE company_no = $7 AND version = $8
 `
 
 type CompanyUpdateParams struct {
 	Name              string
 	Weight            float64
+	DefaultRegion     string
 	Status            string
 	AnyCountry        bool
 	UsesSharedSenders bool
@@ -431,6 +436,7 @@ func (q *Queries) CompanyUpdate(ctx context.Context, arg CompanyUpdateParams) (i
 	result, err := q.db.Exec(ctx, companyUpdate,
 		arg.Name,
 		arg.Weight,
+		arg.DefaultRegion,
 		arg.Status,
 		arg.AnyCountry,
 		arg.UsesSharedSenders,
@@ -634,7 +640,7 @@ func (q *Queries) DirectoryChannels(ctx context.Context) ([]DirectoryChannelsRow
 }
 
 const directoryCompanies = `-- name: DirectoryCompanies :many
-SELECT c.id, c.company_no, c.weight, c.status, c.any_country, ARRAY(
+SELECT c.id, c.company_no, c.weight, c.default_region, c.status, c.any_country, ARRAY(
     SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id AND x.status = 'on' ORDER BY x.country_id
 )::bigint[] AS countries, ARRAY(
     SELECT x.country_id FROM company_countries x WHERE x.company_id = c.id AND x.status = 'off' ORDER BY x.country_id
@@ -644,13 +650,14 @@ ORDER BY c.id
 `
 
 type DirectoryCompaniesRow struct {
-	ID           int64
-	CompanyNo    string
-	Weight       float64
-	Status       string
-	AnyCountry   bool
-	Countries    []int64
-	CountriesOff []int64
+	ID            int64
+	CompanyNo     string
+	Weight        float64
+	DefaultRegion string
+	Status        string
+	AnyCountry    bool
+	Countries     []int64
+	CountriesOff  []int64
 }
 
 func (q *Queries) DirectoryCompanies(ctx context.Context) ([]DirectoryCompaniesRow, error) {
@@ -666,6 +673,7 @@ func (q *Queries) DirectoryCompanies(ctx context.Context) ([]DirectoryCompaniesR
 			&i.ID,
 			&i.CompanyNo,
 			&i.Weight,
+			&i.DefaultRegion,
 			&i.Status,
 			&i.AnyCountry,
 			&i.Countries,

@@ -156,6 +156,8 @@ type Batch struct {
 	EndedAt   *time.Time
 	// the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by
 	ChangedBy *string
+	// the same of the list; empty: the one of the company when the list is read
+	DefaultRegion string
 	// the column with the signatures of the rows; null: every row has that of the batch
 	SignColumn *string
 	// the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments"}]; null: it is being checked, or a server that does not know this column checked it

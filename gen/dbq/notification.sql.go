@@ -1598,6 +1598,7 @@ func (q *Queries) SubscribeCreate(ctx context.Context, arg SubscribeCreateParams
 const subscribeFailures = `-- name: SubscribeFailures :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.submitted_by, m.created_at,
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
+    t.expires_at, coalesce(w.reason, '')::text AS waits_because, w.until AS waits_until,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
         SELECT l.request_data ->> 'error_code' FROM report_logs l WHERE l.task_id = m.task_id ORDER BY l.id DESC LIMIT 1
@@ -1608,6 +1609,7 @@ CROSS JOIN LATERAL (
     SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status, -- 0 sending, 1 sent, 2 failed
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
+CROSS JOIN LATERAL (SELECT NULL::text AS reason, NULL::timestamptz AS until) w -- a message that has failed waits for nothing
 WHERE m.company_id = coalesce($1::bigint, m.company_id)
     AND x.send_status = 2 AND (x.failed_at, m.id) < ($2::timestamptz, $3::bigint)
     AND ($4::text IS NULL OR m.submitted_by = $4::text OR t.submitted_by = $4::text)
@@ -1647,6 +1649,9 @@ type SubscribeFailuresRow struct {
 	ChangedAt      time.Time
 	OnUnclear      string
 	SendStatus     int16
+	ExpiresAt      *time.Time
+	WaitsBecause   string
+	WaitsUntil     *time.Time
 	ErrorMessage   string
 	ErrorCode      string
 }
@@ -1687,6 +1692,9 @@ func (q *Queries) SubscribeFailures(ctx context.Context, arg SubscribeFailuresPa
 			&i.ChangedAt,
 			&i.OnUnclear,
 			&i.SendStatus,
+			&i.ExpiresAt,
+			&i.WaitsBecause,
+			&i.WaitsUntil,
 			&i.ErrorMessage,
 			&i.ErrorCode,
 		); err != nil {
@@ -1746,6 +1754,7 @@ func (q *Queries) SubscribeHold(ctx context.Context, arg SubscribeHoldParams) ([
 const subscribeList = `-- name: SubscribeList :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.submitted_by, m.created_at,
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
+    t.expires_at, coalesce(w.reason, '')::text AS waits_because, w.until AS waits_until,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
         SELECT l.request_data ->> 'error_code' FROM report_logs l
@@ -1759,6 +1768,17 @@ CROSS JOIN LATERAL (
     SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status, -- 0 sending, 1 sent, 2 failed
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
+LEFT JOIN LATERAL (
+    SELECT st.rest_reason AS reason, st.rest_until AS until -- null: the first sender does not rest
+    FROM pools p
+    JOIN senders s ON s.channel_id = p.channel_id AND s.status = 'on' AND (
+        (p.company_id IS NULL AND s.is_shared) OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on')
+    )
+    JOIN sender_states st ON st.sender_id = s.id
+    WHERE t.status = 0 AND p.id = t.pool_id -- PENDING
+    ORDER BY st.rest_until NULLS FIRST, s.id
+    LIMIT 1
+) w ON true
 WHERE m.company_id = coalesce($3::bigint, m.company_id) AND m.id < $4
     AND ($5::text IS NULL OR m.submitted_by = $5::text OR t.submitted_by = $5::text)
     AND ($6::bigint IS NULL OR m.id = $6::bigint)
@@ -1802,12 +1822,15 @@ type SubscribeListRow struct {
 	ChangedAt      time.Time
 	OnUnclear      string
 	SendStatus     int16
+	ExpiresAt      *time.Time
+	WaitsBecause   string
+	WaitsUntil     *time.Time
 	ErrorMessage   string
 	ErrorCode      string
 }
 
 // SubscribeList returns send-once messages, newest first, with the states that follow from their tasks: 0 sending, 1 sent, 2 failed. The ids of the
-// tasks are from from_id to to_id.
+// tasks are from from_id to to_id. waits_because and waits_until are null unless all senders of a waiting message rest.
 func (q *Queries) SubscribeList(ctx context.Context, arg SubscribeListParams) ([]SubscribeListRow, error) {
 	rows, err := q.db.Query(ctx, subscribeList,
 		arg.FromID,
@@ -1846,6 +1869,9 @@ func (q *Queries) SubscribeList(ctx context.Context, arg SubscribeListParams) ([
 			&i.ChangedAt,
 			&i.OnUnclear,
 			&i.SendStatus,
+			&i.ExpiresAt,
+			&i.WaitsBecause,
+			&i.WaitsUntil,
 			&i.ErrorMessage,
 			&i.ErrorCode,
 		); err != nil {

@@ -371,6 +371,7 @@ SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.conte
     r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
     greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds,
     coalesce(extract(epoch FROM t.lease_until - clock_timestamp()), 0)::double precision AS lease_seconds, t.entered_at,
+    coalesce(extract(epoch FROM t.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
     coalesce(t.on_unclear, s.on_unclear) = 'fail' AS fails_unclear
 FROM queue t
 JOIN senders s ON s.sender_no = $1
@@ -403,11 +404,12 @@ type TaskOutgoingRow struct {
 	RestSeconds   float64
 	LeaseSeconds  float64
 	EnteredAt     *time.Time
+	SecondsLeft   float64
 	FailsUnclear  bool
 }
 
-// TaskOutgoing returns the content of leased tasks for a driver, the seconds until their leases expire, and the version and circuit
-// breaker of the sender: the driver does not send for another version, nor after another server has opened the circuit breaker.
+// TaskOutgoing returns the content of leased tasks for a driver, the seconds until their leases run out and until they expire, and the version and
+// circuit breaker of the sender: the driver does not send for another version, nor after another server has opened the circuit breaker.
 func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]TaskOutgoingRow, error) {
 	rows, err := q.db.Query(ctx, taskOutgoing, arg.SenderNo, arg.TaskIds)
 	if err != nil {
@@ -435,6 +437,7 @@ func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]T
 			&i.RestSeconds,
 			&i.LeaseSeconds,
 			&i.EnteredAt,
+			&i.SecondsLeft,
 			&i.FailsUnclear,
 		); err != nil {
 			return nil, err

@@ -27,32 +27,40 @@ func (q *Queries) TaskDropped(ctx context.Context, taskID string) (bool, error) 
 const taskDue = `-- name: TaskDue :one
 
 SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: held
+    coalesce(t.expires_at <= greatest(t.due_at, now()) + $1::interval, false)::boolean AS is_expiring,
     pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id,
     coalesce(
-        CASE WHEN coalesce(t.due_at > now() - $1::interval, true) THEN t.failed_app_id END, ''
+        CASE WHEN coalesce(t.due_at > now() - $2::interval, true) THEN t.failed_app_id END, ''
     )::text AS failed_app_id
 FROM tasks t
-WHERE t.task_id = $2
+WHERE t.task_id = $3
 `
 
 type TaskDueParams struct {
+	LeaseLeast   time.Duration
 	RetryMaxWait *time.Duration
 	TaskID       string
 }
 
 type TaskDueRow struct {
 	IsDue       bool
+	IsExpiring  bool
 	PoolID      int64
 	FailedAppID string
 }
 
 // step: received, repeated, claimed, ended
-// TaskDue returns whether a task is due, the pool that serves it now, and the sender with which it failed, as long as a claim prefers
-// other senders for it; otherwise an empty text.
+// TaskDue returns whether a task is due, whether it expires before a claim could give it to a sender, the pool that serves it now, and the sender with
+// which it failed, as long as a claim prefers other senders for it; otherwise an empty text.
 func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, error) {
-	row := q.db.QueryRow(ctx, taskDue, arg.RetryMaxWait, arg.TaskID)
+	row := q.db.QueryRow(ctx, taskDue, arg.LeaseLeast, arg.RetryMaxWait, arg.TaskID)
 	var i TaskDueRow
-	err := row.Scan(&i.IsDue, &i.PoolID, &i.FailedAppID)
+	err := row.Scan(
+		&i.IsDue,
+		&i.IsExpiring,
+		&i.PoolID,
+		&i.FailedAppID,
+	)
 	return i, err
 }
 

@@ -64,7 +64,8 @@ func (q *Queries) PhoneGet(ctx context.Context, username string) (PhoneGetRow, e
 const phoneHeld = `-- name: PhoneHeld :many
 WITH held AS MATERIALIZED (
     SELECT l.lease_id, q.task_id, q.recipient, q.updated_at AS leased_at,
-        q.lease_until - least($1::interval, (q.lease_until - q.updated_at) / 3) AS valid_until,
+        CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- nobody else is given it after that
+            ELSE q.lease_until - least($1::interval, (q.lease_until - q.updated_at) / 3) END AS valid_until,
         coalesce('【' || coalesce(q.sign, q.lease_sign) || '】', '') || q.content AS content
     FROM phones p
     JOIN phone_leases l ON l.sender_id = p.sender_id
@@ -101,7 +102,8 @@ type PhoneHeldRow struct {
 }
 
 // PhoneHeld returns the messages that a phone holds, the oldest lease first, and forgets its leases that are over. The text is that of TaskLease.
-// A message is valid until margin before the end of its lease, or until two thirds of a short lease are over.
+// A message is valid until margin before the end of its lease, or until two thirds of a short lease are over; one whose lease ends because it
+// expires, until it expires.
 func (q *Queries) PhoneHeld(ctx context.Context, arg PhoneHeldParams) ([]PhoneHeldRow, error) {
 	rows, err := q.db.Query(ctx, phoneHeld, arg.Margin, arg.SenderID, arg.DeviceNo)
 	if err != nil {
@@ -247,7 +249,7 @@ ended AS MATERIALIZED (
     WHERE r.task_id = ANY ($1::text[]) AND r.app_id = $3::text AND r.lease_id IS NOT NULL
 ),
 live AS MATERIALIZED (
-    SELECT q.task_id, q.lease_id,
+    SELECT q.task_id, q.lease_id, coalesce(q.expires_at <= clock_timestamp(), false) AS is_expired,
         -- Without a segment size, text of any alphabet counts as UCS-2: the phone never sends more parts.
         attempt_segments(coalesce('【' || coalesce(q.sign, q.lease_sign) || '】', '') || q.content, q.segments, NULL, true) > 1 AS is_long
     FROM queue q
@@ -257,7 +259,8 @@ SELECT n.task_id::text AS task_id, n.lease_id::bigint AS lease_id,
     EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 2) AS is_sent,
     EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 2 AND e.effect = 'success') AS is_settled,
     EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 3) AS is_failed,
-    EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id AND l.is_long) AS is_long
+    EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id AND l.is_long) AS is_long,
+    EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id AND l.is_expired) AS is_expired
 FROM named n
 WHERE EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.was_held)
     OR EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id)
@@ -277,11 +280,12 @@ type PhoneReportedRow struct {
 	IsSettled bool
 	IsFailed  bool
 	IsLong    bool
+	IsExpired bool
 }
 
 // PhoneReported returns, for leases that a sender has or had, whether it reported SUCCESS (2) or FAILED (3) of them, and whether the SUCCESS settled
-// the task: another sender may have been given it. is_long: the lease lives, and the phone sends its message in several parts. A lease of another
-// sender, and one that never was, gives no row.
+// the task: another sender may have been given it. is_long: the lease lives, and the phone sends its message in several parts. is_expired: the lease
+// has not been taken back, and the message has expired. A lease of another sender, and one that never was, gives no row.
 func (q *Queries) PhoneReported(ctx context.Context, arg PhoneReportedParams) ([]PhoneReportedRow, error) {
 	rows, err := q.db.Query(ctx, phoneReported, arg.TaskIds, arg.LeaseIds, arg.SenderNo)
 	if err != nil {
@@ -298,6 +302,7 @@ func (q *Queries) PhoneReported(ctx context.Context, arg PhoneReportedParams) ([
 			&i.IsSettled,
 			&i.IsFailed,
 			&i.IsLong,
+			&i.IsExpired,
 		); err != nil {
 			return nil, err
 		}

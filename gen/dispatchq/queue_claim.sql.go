@@ -65,12 +65,13 @@ WHERE $2::integer IS NULL AND (
         SELECT t.failed_app_id, t.due_at,
             task_segments(t.content, t.sign, t.segments, $3, $4, $5::boolean) AS segments
         FROM queue t
-        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND (t.expires_at IS NULL OR t.expires_at > now()) -- PENDING
+        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING
+            AND (t.expires_at IS NULL OR t.expires_at > now() + $6::interval)
         ORDER BY t.lane, t.rank
         LIMIT 1000
     ) w
-    WHERE (w.failed_app_id = $6::text AND coalesce(w.due_at > now() - $7::interval, true))
-        OR w.segments > $8::bigint
+    WHERE (w.failed_app_id = $7::text AND coalesce(w.due_at > now() - $8::interval, true))
+        OR w.segments > $9::bigint
 ) > 0
     OR (
         SELECT t.lane FROM queue t
@@ -87,6 +88,7 @@ type PoolsPassedParams struct {
 	Sign           *string
 	SegmentSize    *int64
 	CountsSegments bool
+	LeaseLeast     time.Duration
 	SenderNo       string
 	RetryMaxWait   *time.Duration
 	SegmentsLeft   *int64
@@ -103,6 +105,7 @@ func (q *Queries) PoolsPassed(ctx context.Context, arg PoolsPassedParams) ([]int
 		arg.Sign,
 		arg.SegmentSize,
 		arg.CountsSegments,
+		arg.LeaseLeast,
 		arg.SenderNo,
 		arg.RetryMaxWait,
 		arg.SegmentsLeft,
@@ -390,7 +393,8 @@ SELECT
             THEN least($2::bigint, greatest(1, floor(1000 * $3::double precision / me.interval_ms)::bigint))
         ELSE $2::bigint
     END::bigint AS tasks,
-    (l.segments IS NOT NULL)::boolean AS has_limit, coalesce(l.segments, 0)::bigint AS segments
+    (l.segments IS NOT NULL)::boolean AS has_limit, coalesce(l.segments, 0)::bigint AS segments,
+    CASE WHEN $1::boolean THEN 0 ELSE coalesce(me.interval_ms, 0) / 1000.0 END::double precision AS interval_seconds
 FROM me
 CROSS JOIN moment
 CROSS JOIN LATERAL (
@@ -412,12 +416,14 @@ type SenderBudgetParams struct {
 }
 
 type SenderBudgetRow struct {
-	Tasks    int64
-	HasLimit bool
-	Segments int64
+	Tasks           int64
+	HasLimit        bool
+	Segments        int64
+	IntervalSeconds float64
 }
 
-// SenderBudget returns how many tasks and segments a sender may take now; segments is valid only if has_limit. It locks the row of the
+// SenderBudget returns how many tasks and segments a sender may take now; segments is valid only if has_limit. interval_seconds is the time from one
+// task to the next; 0: the sender has no interval, or sends all tasks in one call. It locks the row of the
 // sender in sender_states, so that concurrent polls count one after the other. Readiness is checked before the lock: a row lock writes
 // WAL, so even an empty claim would wait for fsync. No row: the sender is off.
 func (q *Queries) SenderBudget(ctx context.Context, arg SenderBudgetParams) (SenderBudgetRow, error) {
@@ -428,7 +434,12 @@ func (q *Queries) SenderBudget(ctx context.Context, arg SenderBudgetParams) (Sen
 		arg.SenderID,
 	)
 	var i SenderBudgetRow
-	err := row.Scan(&i.Tasks, &i.HasLimit, &i.Segments)
+	err := row.Scan(
+		&i.Tasks,
+		&i.HasLimit,
+		&i.Segments,
+		&i.IntervalSeconds,
+	)
 	return i, err
 }
 
@@ -552,9 +563,9 @@ leased AS (
     UPDATE queue t
     SET processing_app_id = $2::text,
         lease_id = nextval('lease_ids'),
-        lease_until = (SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), -- PROCESSING
-        start_until = CASE WHEN $4::boolean
-            THEN (SELECT moment.at FROM moment) + make_interval(secs => $3::double precision) END, -- equal to lease_until
+        lease_until = least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), t.expires_at), -- PROCESSING
+        start_until = CASE WHEN $4::boolean -- equal to lease_until
+            THEN least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), t.expires_at) END,
         lease_segments = CASE WHEN $5::boolean THEN ($6::bigint[])[array_position($7::text[], t.task_id)] END,
         lease_sign = CASE -- a text that begins with the signature is not signed twice
             WHEN t.sign IS NULL AND NOT starts_with(t.content, '【' || $8::text || '】') THEN $8::text
@@ -562,14 +573,15 @@ leased AS (
         lease_limit = $9::smallint,
         updated_at = (SELECT moment.at FROM moment)
     WHERE t.task_id = ANY ($7::text[]) AND t.lease_until IS NULL -- PENDING
-    RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at,
+        AND (t.expires_at IS NULL OR t.expires_at > (SELECT moment.at FROM moment))
+    RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.expires_at, t.updated_at,
         t.traceparent, t.batch_id, coalesce('【' || coalesce(t.sign, t.lease_sign) || '】', '') || t.content AS content
 )
 SELECT
     h.task_id, h.company_id, h.phone_number, h.content::text AS content,
     h.lease_id::bigint AS lease_id,
     (h.retry_count + 1)::smallint AS attempt,
-    h.lease_until::timestamptz AS lease_until, h.traceparent, h.batch_id,
+    h.lease_until::timestamptz AS lease_until, h.expires_at, h.traceparent, h.batch_id,
     h.updated_at AS leased_at
 FROM leased h
 ORDER BY h.task_id
@@ -595,14 +607,15 @@ type TaskLeaseRow struct {
 	LeaseID     int64
 	Attempt     int16
 	LeaseUntil  time.Time
+	ExpiresAt   *time.Time
 	Traceparent *string
 	BatchID     *int64
 	LeasedAt    time.Time
 }
 
-// TaskLease leases tasks that TaskOffer locked, at a time: without one, now. All leases of a claim have one time. The caller compares the number
-// of rows with the number of ids. What ends a lease writes it to report_logs. must_start: the sender must start the leases before they run out, with
-// TaskStart, which extends them.
+// TaskLease leases tasks that TaskOffer locked, at a time: without one, now. All leases of a claim have one time. A lease ends when its task expires
+// at the latest; a task that expired since TaskOffer is left out. What ends a lease writes it to report_logs. must_start: the sender must start
+// the leases before they run out, with TaskStart, which extends them.
 func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLeaseRow, error) {
 	rows, err := q.db.Query(ctx, taskLease,
 		arg.At,
@@ -630,6 +643,7 @@ func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLea
 			&i.LeaseID,
 			&i.Attempt,
 			&i.LeaseUntil,
+			&i.ExpiresAt,
 			&i.Traceparent,
 			&i.BatchID,
 			&i.LeasedAt,
@@ -672,14 +686,14 @@ asked AS MATERIALIZED (
     ) d ON true
 ),
 queued AS MATERIALIZED (
-    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.created_at, q.rendering_id, q.segments, m.is_several
+    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.created_at, q.rendering_id, q.expires_at, q.segments, m.is_several
     FROM asked m
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.created_at, t.rendering_id,
+        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.created_at, t.rendering_id, t.expires_at,
             task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
-            AND (t.expires_at IS NULL OR t.expires_at > now())
+            AND (t.expires_at IS NULL OR t.expires_at > now() + $9::interval)
             AND NOT (
                 (SELECT w.may_hold FROM switched w)
                 AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
@@ -689,14 +703,14 @@ queued AS MATERIALIZED (
                 AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
             )
             AND NOT (
-                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $9::text
-                AND coalesce(t.due_at > now() - $10::interval, true)
+                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $10::text
+                AND coalesce(t.due_at > now() - $11::interval, true)
             )
             AND t.segments >= m.from_segments AND (t.lane, t.rank) <= (m.last_lane, m.last_rank)
             AND (
                 NOT $5::boolean
                 OR task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean)
-                    <= $11::bigint
+                    <= $12::bigint
             )
         ORDER BY t.lane, t.rank
         LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- see above: the next turn
@@ -704,17 +718,17 @@ queued AS MATERIALIZED (
     ) q
 ),
 due AS MATERIALIZED (
-    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.created_at, q.rendering_id, q.segments, m.is_several
+    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.created_at, q.rendering_id, q.expires_at, q.segments, m.is_several
     FROM asked m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id,
             -- the lane that TaskQueue would give it; that of a new task once it has waited too long
-            32 * t.priority + CASE WHEN t.due_at <= now() - $10::interval THEN 0 ELSE t.retry_count END AS lane,
-            t.rank, t.created_at, t.rendering_id,
+            32 * t.priority + CASE WHEN t.due_at <= now() - $11::interval THEN 0 ELSE t.retry_count END AS lane,
+            t.rank, t.created_at, t.rendering_id, t.expires_at,
             task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= m.last_due_at
-            AND (t.expires_at IS NULL OR t.expires_at > now())
+            AND (t.expires_at IS NULL OR t.expires_at > now() + $9::interval)
             AND NOT (
                 (SELECT w.may_hold FROM switched w)
                 AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
@@ -724,14 +738,14 @@ due AS MATERIALIZED (
                 AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
             )
             AND NOT (
-                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $9::text
-                AND coalesce(t.due_at > now() - $10::interval, true)
+                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $10::text
+                AND coalesce(t.due_at > now() - $11::interval, true)
             )
             AND t.segments >= m.from_segments
             AND (
                 NOT $5::boolean
                 OR task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean)
-                    <= $11::bigint
+                    <= $12::bigint
             )
         ORDER BY t.due_at
         LIMIT CASE WHEN m.most > 0 AND m.rival_room = 0 THEN greatest(500 / cardinality($1::bigint[]), m.most) ELSE m.most END
@@ -739,8 +753,9 @@ due AS MATERIALIZED (
     ) q
 )
 SELECT o.task_id, o.pool_id, o.lane::integer AS lane, o.rank, o.created_at, o.rendering_id, o.segments::bigint AS segments,
+    coalesce(extract(epoch FROM o.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
     coalesce(CASE WHEN o.is_several THEN (SELECT 1 / c.weight FROM companies c WHERE c.id = o.company_id) END, 0)::double precision AS gap
-FROM (SELECT task_id, pool_id, company_id, lane, rank, created_at, rendering_id, segments, is_several FROM queued UNION ALL SELECT task_id, pool_id, company_id, lane, rank, created_at, rendering_id, segments, is_several FROM due) o
+FROM (SELECT task_id, pool_id, company_id, lane, rank, created_at, rendering_id, expires_at, segments, is_several FROM queued UNION ALL SELECT task_id, pool_id, company_id, lane, rank, created_at, rendering_id, expires_at, segments, is_several FROM due) o
 ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id
 `
 
@@ -753,6 +768,7 @@ type TaskOfferParams struct {
 	Sign           *string
 	SegmentSize    *int64
 	CountsSegments bool
+	LeaseLeast     time.Duration
 	SenderNo       string
 	RetryMaxWait   *time.Duration
 	SegmentsLeft   *int64
@@ -766,6 +782,7 @@ type TaskOfferRow struct {
 	CreatedAt   time.Time
 	RenderingID *int64
 	Segments    int64
+	SecondsLeft float64
 	Gap         float64
 }
 
@@ -783,6 +800,8 @@ type TaskOfferRow struct {
 // A sender with rivals leaves them the tasks that failed with it and fit into their segments (rival_rooms; 0 without rivals), until such a
 // task has been due for retry_max_wait.
 //
+// A task that expires within lease_least is not offered: nobody could send it in time. seconds_left is the time until a task expires.
+//
 // A task that a switch holds (task_switches) is not offered, from the moment at which the switch is off: TaskHoldSwitched takes such tasks out of
 // the way later. A change of a switch waits for the claims that began before it.
 func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOfferRow, error) {
@@ -795,6 +814,7 @@ func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOff
 		arg.Sign,
 		arg.SegmentSize,
 		arg.CountsSegments,
+		arg.LeaseLeast,
 		arg.SenderNo,
 		arg.RetryMaxWait,
 		arg.SegmentsLeft,
@@ -814,6 +834,7 @@ func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOff
 			&i.CreatedAt,
 			&i.RenderingID,
 			&i.Segments,
+			&i.SecondsLeft,
 			&i.Gap,
 		); err != nil {
 			return nil, err

@@ -26,7 +26,7 @@ type CompanyLongestWaitParams struct {
 }
 
 // CompanyLongestWait returns how many seconds the task of a company that has been due for longest has waited; null: none of its tasks is among
-// the most queued tasks of all companies that have been due for longest. It reads the beginnings of queue_top_idx and queue_low_idx.
+// the most queued tasks of all companies that have been due for longest. It reads the beginnings of queue_top_idx and queue_waits_idx.
 func (q *Queries) CompanyLongestWait(ctx context.Context, arg CompanyLongestWaitParams) (*float64, error) {
 	row := q.db.QueryRow(ctx, companyLongestWait, arg.CompanyID, arg.Most)
 	var seconds *float64
@@ -54,7 +54,7 @@ WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe 
 )
 SELECT coalesce(extract(epoch FROM now() - min(w.due_at)), 0)::double precision AS seconds
 FROM (
-    -- lane / 32 is the priority: these are queue_top_idx and queue_low_idx.
+    -- lane / 32 is the priority: these are queue_top_idx and queue_waits_idx.
     (SELECT t.due_at FROM queue t WHERE t.lease_until IS NULL AND t.lane < 32 ORDER BY t.due_at LIMIT 1)
     UNION ALL
     (SELECT t.due_at FROM queue t WHERE t.lease_until IS NULL AND t.lane >= 32 ORDER BY t.due_at LIMIT 1)
@@ -84,7 +84,8 @@ WITH retried AS MATERIALIZED (
 ),
 low AS MATERIALIZED (
     SELECT t.task_id FROM queue t
-    WHERE t.lease_until IS NULL AND t.lane >= 32 AND t.due_at <= now() - $3::interval -- PENDING; below priority 0
+    WHERE t.lease_until IS NULL AND t.lane >= 32 AND t.lane >= 32 * ($3::smallint + 1) -- PENDING; lane / 32 is the priority
+        AND t.due_at <= now() - $4::interval
     ORDER BY t.due_at
     LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
@@ -102,14 +103,22 @@ SELECT ((SELECT count(*) FROM low) + count(*))::bigint FROM retried r WHERE r.ta
 type TaskAgeParams struct {
 	RetryMaxWait    *time.Duration
 	BatchSize       int32
+	AgedPriority    int16
 	PriorityMaxWait *time.Duration
 }
 
 // TaskAge moves up to batch_size retries and up to batch_size tasks of low priority that have waited too long ahead of the others, and
 // returns how many in all. A retry is queued as a new task of its priority; its old rank is still valid there. A task of low priority
-// leaves the queue, and TaskQueue gives it priority 0 and a rank of that priority. A null wait means never.
+// leaves the queue, and TaskQueue gives it aged_priority and a rank of that priority. A null wait means never.
+//
+// queue_waits_idx has the lane beside the time, so that the tasks that were moved before are passed over without a look at the table.
 func (q *Queries) TaskAge(ctx context.Context, arg TaskAgeParams) (int64, error) {
-	row := q.db.QueryRow(ctx, taskAge, arg.RetryMaxWait, arg.BatchSize, arg.PriorityMaxWait)
+	row := q.db.QueryRow(ctx, taskAge,
+		arg.RetryMaxWait,
+		arg.BatchSize,
+		arg.AgedPriority,
+		arg.PriorityMaxWait,
+	)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -243,15 +252,16 @@ due AS MATERIALIZED (
             CASE WHEN e.priority = t.priority THEN t.rank END AS rank -- valid only in its priority
         FROM queue t
         CROSS JOIN LATERAL (
-            SELECT CASE WHEN t.due_at <= now() - $1::interval THEN 0::smallint ELSE t.priority END AS priority
+            SELECT CASE WHEN t.due_at <= now() - $1::interval
+                THEN least(t.priority, $2::smallint) ELSE t.priority END AS priority
         ) e
         WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
-        LIMIT $2::integer
+        LIMIT $3::integer
         FOR UPDATE OF t SKIP LOCKED
     ) d
     WHERE u.due_at <= now()
-    LIMIT $2::integer
+    LIMIT $3::integer
 ),
 reserved AS (
     INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)
@@ -292,14 +302,16 @@ SELECT count(*) FROM due
 
 type TaskQueueParams struct {
 	PriorityMaxWait *time.Duration
+	AgedPriority    int16
 	BatchSize       int32
 }
 
 // TaskQueue queues up to batch_size tasks that have come due, and returns how many. A task that was never queued gets its rank now: it
 // uses the share of its company from the moment at which it may be sent. A task that has been due for priority_max_wait is queued with
-// priority 0 and a rank of that priority; null means never. Pools in which every task is queued cost nothing.
+// aged_priority, the first one behind real-time messages, and a rank of that priority; null means never. Pools in which every task is queued
+// cost nothing.
 func (q *Queries) TaskQueue(ctx context.Context, arg TaskQueueParams) (int64, error) {
-	row := q.db.QueryRow(ctx, taskQueue, arg.PriorityMaxWait, arg.BatchSize)
+	row := q.db.QueryRow(ctx, taskQueue, arg.PriorityMaxWait, arg.AgedPriority, arg.BatchSize)
 	var count int64
 	err := row.Scan(&count)
 	return count, err

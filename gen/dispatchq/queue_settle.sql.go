@@ -144,18 +144,21 @@ const taskExpired = `-- name: TaskExpired :many
 SELECT t.task_id
 FROM queue t
 WHERE t.lease_until <= now() AND t.task_id <> ALL ($1::text[])
+    AND (t.expires_at IS NULL OR t.expires_at > now() OR t.start_until = t.lease_until OR t.lease_until <= now() - $2::interval)
 ORDER BY t.lease_until
-LIMIT $2::integer
+LIMIT $3::integer
 `
 
 type TaskExpiredParams struct {
 	Failed    []string
+	Grace     time.Duration
 	BatchSize int32
 }
 
-// TaskExpired returns up to batch_size tasks whose leases have expired, the oldest first, without those of failed.
+// TaskExpired returns up to batch_size tasks whose leases have run out, the oldest first, without those of failed. The sender of a lease that ended
+// because its task expired has grace to report: it may have sent the message at the last moment, and nobody else can be given the task.
 func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, taskExpired, arg.Failed, arg.BatchSize)
+	rows, err := q.db.Query(ctx, taskExpired, arg.Failed, arg.Grace, arg.BatchSize)
 	if err != nil {
 		return nil, err
 	}
@@ -182,8 +185,8 @@ WITH expired AS MATERIALIZED (
             FROM senders s
             JOIN channels c ON c.id = s.channel_id
             WHERE s.sender_no = t.processing_app_id AND s.kind <> 'app'
-        ), $1::smallint) AND NOT u.is_last AS again,
-        u.is_last,
+        ), $1::smallint) AND NOT u.is_last AND NOT u.is_expired AS again,
+        u.is_last, u.is_expired,
         -- why the driver does not know the outcome; empty: it did not say
         coalesce((
             SELECT ': ' || d.error FROM deliveries d
@@ -195,7 +198,7 @@ WITH expired AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT coalesce(
             t.on_unclear, (SELECT s.on_unclear FROM senders s WHERE s.sender_no = t.processing_app_id), 'retry'
-        ) = 'fail' AS is_last
+        ) = 'fail' AS is_last, coalesce(t.expires_at <= now(), false) AS is_expired
     ) u
     WHERE t.task_id = ANY ($2::text[]) AND t.lease_until <= now() AND t.start_until IS DISTINCT FROM t.lease_until
     FOR UPDATE OF t SKIP LOCKED
@@ -229,15 +232,20 @@ logged AS (
     )
     SELECT
         e.task_id, e.company_id, e.processing_app_id, e.lease_id, 'recovered',
-        CASE WHEN e.again THEN 'retry' WHEN e.is_last THEN 'unclear' ELSE 'exhausted' END, (SELECT moment.at FROM moment),
-        CASE WHEN NOT e.again THEN 3 END, CASE WHEN NOT e.again THEN left(CASE WHEN e.is_last THEN $4::text ELSE $5::text END || e.why, 500) END, -- FAILED
+        CASE WHEN e.again THEN 'retry' WHEN e.is_last THEN 'unclear' WHEN e.is_expired THEN 'expired' ELSE 'exhausted' END,
+        (SELECT moment.at FROM moment),
+        CASE WHEN NOT e.again THEN 3 END, -- FAILED
+        CASE WHEN NOT e.again THEN left(
+            CASE WHEN e.is_last THEN $4::text || e.why WHEN e.is_expired THEN $5::text ELSE $6::text || e.why END, 500
+        ) END,
         e.retry_count, e.due_at, e.updated_at, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit,
         e.pool_id, e.message_type, e.segments, e.entered_at, e.batch_id, e.country_no, e.is_test
     FROM expired e
 )
 SELECT
     count(*) FILTER (WHERE e.again) AS retried,
-    count(*) FILTER (WHERE NOT e.again AND NOT e.is_last) AS exhausted,
+    count(*) FILTER (WHERE NOT e.again AND NOT e.is_last AND NOT e.is_expired) AS exhausted,
+    count(*) FILTER (WHERE e.is_expired AND NOT e.is_last) AS expired,
     count(*) FILTER (WHERE e.is_last) AS unclear,
     count(e.rendering_id) FILTER (WHERE NOT e.again) AS unreached
 FROM expired e
@@ -248,19 +256,21 @@ type TaskRecoverParams struct {
 	TaskIds       []string
 	TimedOut      string
 	Unclear       string
+	Expired       string
 	TimedOutLast  string
 }
 
 type TaskRecoverRow struct {
 	Retried   int64
 	Exhausted int64
+	Expired   int64
 	Unclear   int64
 	Unreached int64
 }
 
 // TaskRecover takes back the other expired leases of task_ids (S0.12). The ids may be old: a task that a report has settled since is left alone,
 // and a report that comes second finds no lease. It is unknown whether the message of such a lease was sent: on_unclear of the task, else
-// of its sender, decides whether it is sent again. SKIP LOCKED: a sweep never waits for a report. lease_id stays, so that a late SUCCESS
+// of its sender, decides whether it is sent again; a task that has expired is not. SKIP LOCKED: a sweep never waits for a report. lease_id stays, so that a late SUCCESS
 // of this lease can still settle the task.
 func (q *Queries) TaskRecover(ctx context.Context, arg TaskRecoverParams) (TaskRecoverRow, error) {
 	row := q.db.QueryRow(ctx, taskRecover,
@@ -268,12 +278,14 @@ func (q *Queries) TaskRecover(ctx context.Context, arg TaskRecoverParams) (TaskR
 		arg.TaskIds,
 		arg.TimedOut,
 		arg.Unclear,
+		arg.Expired,
 		arg.TimedOutLast,
 	)
 	var i TaskRecoverRow
 	err := row.Scan(
 		&i.Retried,
 		&i.Exhausted,
+		&i.Expired,
 		&i.Unclear,
 		&i.Unreached,
 	)
@@ -287,16 +299,16 @@ WITH input AS MATERIALIZED (
 ),
 held AS MATERIALIZED (
     SELECT i.task_id, i.lease_id, i.is_tried, i.reason, i.answer, i.delay, i.delay_most, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
-        t.updated_at AS leased_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.pool_id, t.message_type, t.segments,
-        t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
+        t.updated_at AS leased_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_limit, t.pool_id, t.message_type,
+        t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 returned AS MATERIALIZED (
-    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.answer, h.delay, h.delay_most, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
+    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.answer, h.delay, h.delay_most, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
         THEN h.at + least(h.delay_most, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null: it keeps its lane
     FROM held h
-    WHERE h.processing_app_id = $8::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
+    WHERE h.processing_app_id = $8::text AND h.held_lease_id = h.lease_id AND (h.lease_until > h.at OR h.expires_at <= h.at)
 ),
 requeued AS (
     UPDATE queue t
@@ -355,7 +367,7 @@ type TaskReleaseRow struct {
 // for delay, doubled with each further trouble up to delay_most, so that a message that brings its sender into trouble does not block all
 // others; it keeps its rank.
 //
-// An expired lease is left to the sweep. task_ids are in ascending order. A task whose routes changed moves to the pool that serves it
+// A lease that has run out is left to the sweep, unless its task has expired: nobody else can be given it. task_ids are in ascending order. A task whose routes changed moves to the pool that serves it
 // now, and is queued anew: a rank is valid only in its pool and priority.
 func (q *Queries) TaskRelease(ctx context.Context, arg TaskReleaseParams) ([]TaskReleaseRow, error) {
 	rows, err := q.db.Query(ctx, taskRelease,
@@ -401,13 +413,13 @@ WITH input AS MATERIALIZED (
 held AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
         i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at,
-        t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit,
+        t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 judged AS (
-    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null: the sweep has taken the lease back
+    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null: the sweep has taken the lease back
         CASE
             WHEN h.status = 2 THEN 'success'
             WHEN NOT h.wants_retry THEN 'failed'
@@ -417,13 +429,13 @@ judged AS (
     FROM held h
     WHERE (h.named_lease_id IS NULL OR h.named_lease_id = h.lease_id) AND (
         -- The app holds the task; a SUCCESS (2) counts even after lease_until.
-        (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))
+        (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.expires_at <= h.at))
         -- The task is PENDING again after the lease of the app expired.
         OR (h.lease_until IS NULL AND h.lease_id IS NOT NULL AND h.failed_app_id = h.app_id AND h.status = 2)
     )
 ),
 verdict AS MATERIALIZED (
-    SELECT j.task_id, j.app_id, j.named_lease_id, j.status, j.wants_retry, j.retry_delay, j.error_message, j.request_data, j.max_retry_count, j.provider_no, j.company_id, j.recipient, j.rendering_id, j.traceparent, j.retry_count, j.due_at, j.processing_app_id, j.failed_app_id, j.lease_id, j.updated_at, j.lease_until, j.lease_segments, j.lease_sign, j.lease_limit, j.pool_id, j.message_type, j.segments, j.entered_at, j.batch_id, j.country_no, j.is_test, j.at, j.leased_at, j.effect, left(
+    SELECT j.task_id, j.app_id, j.named_lease_id, j.status, j.wants_retry, j.retry_delay, j.error_message, j.request_data, j.max_retry_count, j.provider_no, j.company_id, j.recipient, j.rendering_id, j.traceparent, j.retry_count, j.due_at, j.processing_app_id, j.failed_app_id, j.lease_id, j.updated_at, j.lease_until, j.expires_at, j.lease_segments, j.lease_sign, j.lease_limit, j.pool_id, j.message_type, j.segments, j.entered_at, j.batch_id, j.country_no, j.is_test, j.at, j.leased_at, j.effect, left(
             CASE j.effect WHEN 'exhausted' THEN $11::text ELSE '' END
             || coalesce(j.error_message, CASE j.effect WHEN 'success' THEN $12::text ELSE $13::text END),
             500
@@ -503,7 +515,8 @@ type TaskReportRow struct {
 
 // TaskReport ends leases (S0.4, S0.11), and returns the reports that did. task_ids are distinct and ascending, which is the order of the
 // locks. A report settles its task if its app holds the lease now; a SUCCESS also if its app held the last lease, that lease expired and
-// nobody was given the task since. A FAILED is in time until lease_until, whether or not the sweep has taken the lease back.
+// nobody was given the task since. A FAILED is in time until lease_until, whether or not the sweep has taken the lease back; of a task that has
+// expired, which nobody else can be given, until the sweep takes it back.
 //
 // A report whose lease_id is NULL is about whichever lease its app holds; the log row names the lease that was ended. ReportsLate takes the
 // reports that this statement does not return. The provider's number of the message is stored: a receipt may name it.
@@ -651,21 +664,22 @@ WITH input AS MATERIALIZED (
 ),
 held AS MATERIALIZED (
     SELECT i.task_id, i.lease_id, t.processing_app_id, t.lease_id AS held_lease_id, t.updated_at AS leased_at, t.lease_until, t.start_until,
-        clock_timestamp() AS at
+        t.expires_at, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 live AS MATERIALIZED (
     SELECT h.task_id, h.lease_id, coalesce(h.start_until = h.lease_until, false) AS is_unstarted,
         CASE WHEN h.start_until = h.lease_until
-            THEN greatest(h.lease_until, h.leased_at + make_interval(secs => coalesce(
+            THEN least(h.expires_at, greatest(h.lease_until, h.leased_at + make_interval(secs => coalesce(
                 (SELECT s.lease_seconds FROM senders s WHERE s.sender_no = $3::text)::double precision,
                 extract(epoch FROM $4::interval)
-            )::double precision))
+            )::double precision)))
             ELSE h.lease_until
         END AS lease_until
     FROM held h
     WHERE h.processing_app_id = $3::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
+        AND (h.expires_at IS NULL OR h.expires_at > h.at)
 ),
 started AS (
     UPDATE queue t
@@ -695,6 +709,7 @@ type TaskStartRow struct {
 // TaskStart extends leases that their sender starts to send, each once, to the time at which it would run out without start_seconds. It returns those
 // of the named leases that the sender holds, also those that are started already or need no start, with the times at which they run out. A
 // lease that is over gives no row, whether or not the sweep has taken it back: so a sender that gets a row may send, and nobody else has the task.
+// So does one whose task has expired, as after a withdrawal; no lease is extended beyond that.
 // task_ids are in ascending order. A change of lease_seconds counts for leases that are started later; none gets shorter.
 func (q *Queries) TaskStart(ctx context.Context, arg TaskStartParams) ([]TaskStartRow, error) {
 	rows, err := q.db.Query(ctx, taskStart,

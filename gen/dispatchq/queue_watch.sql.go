@@ -156,7 +156,7 @@ late AS MATERIALIZED (
     SELECT w.pool_id, w.company_id, min(w.due_at) AS due_at
     FROM (
         (
-            -- lane / 32 is the priority: these are queue_top_idx and queue_low_idx.
+            -- lane / 32 is the priority: these are queue_top_idx and queue_waits_idx.
             SELECT t.pool_id, t.company_id, t.due_at FROM queue t
             WHERE t.lease_until IS NULL AND t.lane < 32 AND t.due_at < now() - make_interval(secs => $3::double precision)
                 AND coalesce(t.rendering_id <> ALL ($1::bigint[]), true)

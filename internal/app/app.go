@@ -229,7 +229,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	uploads := upload.New(db)
 	events := feed.New(db, settings)
 	webhooks := webhook.New(db, o.Secrets, events, webhook.Options{Outbound: o.Outbound, OfUsers: o.Outbound.Public(), Log: o.Log})
-	contacts := contact.New(db, uploads, settings)
+	contacts := contact.New(db, uploads, settings, dir)
 	notifications := notification.New(db, tasks, contacts, o.PlatformURL, tracer, metrics)
 	teller := alert.NewTeller(db, settings, o.Secrets, notifications, contacts, o.Outbound)
 	forgetter := notification.NewForgetter(db)

@@ -525,3 +525,32 @@ func TestABatchIsSeenAndChangedByTheUsersOfItsCompany(t *testing.T) {
 		t.Errorf("%d tasks of the company", n)
 	}
 }
+
+func TestAnExpiredBatchIsNotConfirmedAndItsRowsSayWhy(t *testing.T) {
+	b := apptest.New(t)
+	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC3339) }
+	at := checked(b, numbers(2), "content", "hello", "expires_at", in(time.Hour))
+	b.Exec("UPDATE batches SET expires_at = now()")
+	b.Expect(409, "batch.expired", "POST", at+"/confirm", nil)
+	expect(b, get(b, at), "ready", "2 rows, 2 valid, 2 waiting")
+	b.Exec("UPDATE batches SET expires_at = now() + interval '1 hour', is_deferred = true, expect_send_time = now() + interval '2 hours'")
+	b.Expect(409, "batch.expired", "POST", at+"/confirm", nil)
+	preview := b.Expect(200, "", "GET", at+"/preview", nil)
+	if !strings.Contains(preview.Raw, `"code":8`) || strings.Contains(preview.Raw, "would_be_scheduled") {
+		t.Errorf("the preview of a row that can only expire: %s", preview.Raw)
+	}
+	b.Exec("UPDATE batches SET is_deferred = false, expect_send_time = NULL")
+	expect(b, get(b, at, "confirm"), "running", "2 rows, 2 valid, 2 waiting")
+	b.Exec("UPDATE batches SET expires_at = now()")
+	feed(b)
+	expect(b, get(b, at), "finished", "2 rows, 2 valid, 2 cancelled")
+	rows := apptest.Decode[api.BatchRowPage](t, b.Expect(200, "", "GET", at+"/rows", nil))
+	for _, row := range rows.Items {
+		if row.Code == nil || *row.Code != 8 || row.Result == nil || *row.Result != "已过期" || *row.Status != "cancelled" {
+			t.Errorf("a row that expired: %+v", row)
+		}
+	}
+	if len(rows.Items) != 2 {
+		t.Errorf("%d rows", len(rows.Items))
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"lksms/internal/fault"
 	"lksms/internal/job"
 	"lksms/internal/optional"
+	"lksms/internal/phone"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/setting"
@@ -50,6 +51,7 @@ const (
 	IsDuplicate
 	IsBlocked // the company may not send to the country
 	IsRefused // when it was to become a task
+	IsExpired // the batch expired before it became a task; not stored
 )
 
 // Services are what a Service uses.
@@ -84,6 +86,7 @@ type Request struct {
 	Upload         *upload.Upload
 	Tag            string
 	PhoneColumn    string // empty: the one with a usual name
+	DefaultRegion  string // of numbers without a country code; empty: the one of the company
 	SignColumn     string // with the signatures of rows; empty: the one of a list with a usual name, if it has one
 	MessageType    int16
 	Priority       *int16
@@ -127,7 +130,10 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 		Tag: optional.NonZero(r.Tag), PhoneColumn: r.PhoneColumn, TemplateNo: optional.NonZero(r.TemplateNo), Content: r.Content,
 		Sign: optional.NonZero(r.Sign), SenderNo: optional.NonZero(r.SenderNo), Dedup: r.Dedup, IsTest: r.Test, IsConfirmed: r.AutoConfirm,
 		ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, RequestID: r.Origin.RequestID, SourceIp: r.Origin.SourceIP,
-		UserAgent: r.Origin.UserAgent,
+		UserAgent: r.Origin.UserAgent, DefaultRegion: r.DefaultRegion,
+	}
+	if err := phone.CheckRegion("default_region", r.DefaultRegion); err != nil {
+		return p, err //nolint:wrapcheck // a fault
 	}
 	switch {
 	case (r.Upload == nil) == (r.Tag == ""):
@@ -155,7 +161,9 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 	if err != nil {
 		return p, err
 	}
-	shared := queue.Submission{MessageType: r.MessageType, Priority: r.Priority, ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt}
+	shared := queue.Submission{
+		MessageType: r.MessageType, Priority: r.Priority, ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, Deferred: p.IsDeferred,
+	}
 	if err := s.Tasks.CheckShared(ctx, shared, r.Origin); err != nil {
 		return p, err
 	}
@@ -345,7 +353,7 @@ func standing(b dbq.Batch, totals []dbq.BatchTotal) Standing {
 	return st
 }
 
-// Confirm lets a batch that was checked be sent. Faults: batch.not_found, batch.wrong_status, batch.nothing_to_send; template.not_active if its template
+// Confirm lets a batch that was checked be sent. Faults: batch.not_found, batch.wrong_status, batch.nothing_to_send, batch.expired; template.not_active if its template
 // is not, or not any more one of the company. From then on it keeps its text, whatever becomes of the template.
 func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by string) (Standing, error) {
 	row, err := s.get(ctx, viewer, id)
@@ -369,8 +377,12 @@ func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by strin
 		}
 	}
 	if n == 0 {
-		if st, err := s.Get(ctx, viewer, id); err != nil || st.ConfirmedAt != nil && st.Status != Cancelled { // sent twice
+		st, err := s.Get(ctx, viewer, id)
+		switch {
+		case err != nil || st.ConfirmedAt != nil && st.Status != Cancelled: // sent twice
 			return st, err
+		case row.Status == Ready && st.Status == Ready:
+			return Standing{}, fault.New(fault.Conflict, fault.BatchExpired)
 		}
 	}
 	return s.changed(ctx, viewer, id, n, nil, "confirm batch", Running, nil)
@@ -517,7 +529,7 @@ func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, rema
 
 // requeueable counts the FAILED tasks of a batch that can be sent again, and those that cannot.
 func (s *Service) requeueable(ctx context.Context, b dbq.Batch) (r Requeued, err error) {
-	_, first, _, err := queue.Filter{CreatedFrom: &b.CreatedAt}.Span("")
+	_, first, _, err := s.Tasks.Span(ctx, queue.Filter{CreatedFrom: &b.CreatedAt}, "")
 	if err != nil {
 		return r, err //nolint:wrapcheck // names no number
 	}

@@ -13,6 +13,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/optional"
+	"lksms/internal/phone"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/sheet"
@@ -219,7 +220,7 @@ func (s *Service) refuse(ctx context.Context, b dbq.Batch, wrong fault.Field) er
 // message, so a portion of whole rows could need more memory than the server has.
 type checkRow struct {
 	no    int64
-	phone sheet.Cell // up to shownMost characters, which are more than a phone number has
+	phone sheet.Cell // up to shownMost characters
 	sign  string     // of the row; empty: that of the batch
 	text  string
 	wrong *fault.Error // why the row has no text, or no valid signature
@@ -247,8 +248,8 @@ func (s *Service) read(ctx context.Context, c *check) (rows []checkRow, isLast b
 	return rows, false, nil
 }
 
-// shownMost is how many characters of a phone number that is not valid are kept.
-const shownMost = 50
+// shownMost is how many characters of a phone number that is not valid are kept: one more than a valid one has.
+const shownMost = phone.Longest + 1
 
 // keep returns what is needed of a row, as copies.
 func (c *check) keep(row sourceRow) checkRow {
@@ -412,7 +413,7 @@ func submission(b dbq.Batch, rowNo int64, number, text, sign string) queue.Submi
 		from = &template.Source{ID: *b.TemplateID, TemplateNo: *b.TemplateNo, Version: *b.TemplateVersion, Language: optional.Value(b.TemplateLanguage)}
 	}
 	return queue.Submission{
-		From: from, PhoneNumber: number, Content: text, MessageType: b.MessageType, Priority: b.Priority, ExpiresAt: b.ExpiresAt, Sign: cmp.Or(sign, optional.Value(b.Sign)),
+		From: from, PhoneNumber: number, Region: b.DefaultRegion, Content: text, MessageType: b.MessageType, Priority: b.Priority, ExpiresAt: b.ExpiresAt, Sign: cmp.Or(sign, optional.Value(b.Sign)),
 		Test: b.IsTest, BatchID: b.ID, SenderNo: optional.Value(b.SenderNo), Raw: fmt.Appendf(nil, `{"batch_id":%d,"row":%d}`, b.ID, rowNo),
 	}
 }

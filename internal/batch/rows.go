@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/optional"
 	"lksms/internal/queue"
 	"lksms/internal/receipt/callback"
+	"lksms/internal/result"
 )
 
 // The states of rows in a filter, beside those of tasks.
@@ -126,6 +128,9 @@ func (s *Service) withTasks(ctx context.Context, b dbq.Batch, rows []dbq.BatchRo
 			if b.Status == Cancelled || b.Status == Finished {
 				all[i].Status = RowCancelled
 			}
+			if b.Status == Finished && row.TaskID == nil { // it ended before it was fed
+				all[i].Code, all[i].Result = new(IsExpired), new(result.Expired)
+			}
 		case IsDuplicate:
 			all[i].Status = RowDuplicate
 		case IsBlocked:
@@ -205,11 +210,15 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 	}
 	row := rows[0]
 	p := Preview{RowNo: row.RowNo, Recipient: row.Recipient, Code: optional.Value(row.Code), Fault: row.Fault}
+	if p.Code == 0 && row.TaskID == nil && queue.CheckExpiry(b.ExpiresAt, optional.Or(b.ExpectSendTime, time.Now())) != nil {
+		p.Code = IsExpired
+		return p, nil
+	}
 	if row.Code != nil && *row.Code != IsDuplicate || row.Content == "" {
 		return p, nil
 	}
 	sub := submission(b, row.RowNo, row.Recipient, row.Content, optional.Value(row.Sign))
-	sub.ExpectSendTime, sub.ExpiresAt = b.ExpectSendTime, nil // it may have expired by now
+	sub.ExpectSendTime, sub.ExpiresAt = b.ExpectSendTime, nil // its task may have expired by now
 	message, err := s.Tasks.Preview(ctx, sub, originOf(b))
 	var wrong *fault.Error
 	if errors.As(err, &wrong) && len(wrong.Fields) > 0 { // what was valid is not any more, as after a change of countries

@@ -22,15 +22,16 @@ import (
 
 // Service manages contacts.
 type Service struct {
-	db       *postgres.DB
-	q        *dbq.Queries
-	uploads  *upload.Service
-	settings *setting.Service
+	db        *postgres.DB
+	q         *dbq.Queries
+	uploads   *upload.Service
+	settings  *setting.Service
+	directory *directory.Service
 }
 
 // New returns a Service on db.
-func New(db *postgres.DB, uploads *upload.Service, settings *setting.Service) *Service {
-	return &Service{db: db, q: dbq.New(db), uploads: uploads, settings: settings}
+func New(db *postgres.DB, uploads *upload.Service, settings *setting.Service, dir *directory.Service) *Service {
+	return &Service{db: db, q: dbq.New(db), uploads: uploads, settings: settings, directory: dir}
 }
 
 // Contact is what is known of one user. On a change of an existing contact, a nil field is left unchanged, and an empty
@@ -44,6 +45,10 @@ type Contact struct {
 // Put inserts or changes contacts, all or none in one transaction, and returns how many. Faults: request.invalid,
 // limit.reached.
 func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) (int, error) {
+	region, err := s.directory.DefaultRegion(ctx, &companyID)
+	if err != nil {
+		return 0, err
+	}
 	p := dbq.ContactChangeParams{CompanyID: companyID}
 	addField := func(texts *[]string, given *[]bool, text *string) {
 		*texts, *given = append(*texts, optional.Value(text)), append(*given, text != nil)
@@ -55,7 +60,7 @@ func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) 
 			return 0, fault.InvalidField(field("user_id"), fault.Duplicate, nil)
 		}
 		seen[c.UserID] = true
-		if err := c.normalise(field); err != nil {
+		if err := c.normalise(region, field); err != nil {
 			return 0, err
 		}
 		attributes, err := encodeAttributes(field("attributes"), optional.Value(c.Attributes))
@@ -71,7 +76,7 @@ func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) 
 		addField(&p.Emails, &p.EmailsGiven, c.Email)
 	}
 	var n int64
-	err := s.change(ctx, companyID, func(ctx context.Context) (err error) {
+	err = s.change(ctx, companyID, func(ctx context.Context) (err error) {
 		if err = s.q.ContactAdd(ctx, dbq.ContactAddParams{
 			CompanyID: companyID, UserIds: p.UserIds, Names: p.Names, Phones: p.Phones, DingtalkNames: p.DingtalkNames, WechatOpenids: p.WechatOpenids,
 			Emails: p.Emails, Attributes: p.Attributes,
@@ -176,12 +181,16 @@ const fieldsFound = 4
 // does not matter. The next page starts behind next; nil: there is none. It reads a bounded number of entries, so that there may be fewer contacts,
 // or none, and still a next page.
 func (s *Service) Search(ctx context.Context, companyID int64, text string, after Place, limit int) (found []dbq.Contact, next *Place, err error) {
+	region, err := s.directory.DefaultRegion(ctx, &companyID)
+	if err != nil {
+		return nil, nil, err
+	}
 	prefix := strings.Map(lower, text)
 	from := after.from(prefix)
 	p := dbq.ContactSearchParams{
 		CompanyID: companyID, Prefix: prefix, AfterTerm: from.Term, AfterID: from.UserID, Most: int32(fieldsFound*limit + 1),
 	}
-	if number := phone.Beginning(text); number != "" {
+	if number := phone.Beginning(text, region); number != "" {
 		from := after.from(number)
 		p.Number, p.NumberAfter, p.NumberAfterID = &number, &from.Term, from.UserID
 	}

@@ -29,7 +29,7 @@ var fields = []field{
 	{name: "name", columns: []string{"姓名", "名字", "名称", "客户姓名"}, of: func(c *Contact) **string { return &c.Name }, most: 100},
 	{
 		name: "phone", columns: []string{"phone_number", "mobile", "手机", "手机号", "手机号码", "电话", "电话号码", "联系电话", "移动电话"},
-		of: func(c *Contact) **string { return &c.Phone }, most: 20,
+		of: func(c *Contact) **string { return &c.Phone }, most: phone.Longest,
 	},
 	{
 		name: "dingtalk_name", columns: []string{"dingtalk", "钉钉", "钉钉账号", "钉钉用户名", "钉钉用户ID"},
@@ -62,11 +62,11 @@ func (f field) checkText(text string) *fault.Error {
 	return nil
 }
 
-// normalise checks the addresses of a contact, and writes its phone number in E.164. nameOf returns the name of a field in the request. Fault:
+// normalise checks the addresses of a contact, and writes its phone number, without a country code one of region, in E.164. nameOf returns the name of a field in the request. Fault:
 // request.invalid.
-func (c *Contact) normalise(nameOf func(field string) string) error {
+func (c *Contact) normalise(region string, nameOf func(field string) string) error {
 	if optional.Value(c.Phone) != "" {
-		number, err := phone.Normalise(nameOf("phone"), *c.Phone)
+		number, err := phone.Normalise(nameOf("phone"), *c.Phone, region)
 		if err != nil {
 			return err //nolint:wrapcheck // a fault
 		}

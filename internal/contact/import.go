@@ -40,7 +40,7 @@ type ImportRequest struct {
 // StartImport begins an import, of which Import stores the rows, and keeps the upload. Faults: request.invalid for a list that cannot be read or has no
 // user ids, limit.reached.
 func (s *Service) StartImport(ctx context.Context, r ImportRequest) (dbq.ContactImport, error) {
-	list, err := s.openList(ctx, r.Upload.ID, r.Sheet)
+	list, err := s.openList(ctx, r.CompanyID, r.Upload.ID, r.Sheet)
 	if err != nil {
 		return dbq.ContactImport{}, err
 	}
@@ -115,6 +115,7 @@ func encodeFailure(f *fault.Error) []byte {
 
 // list is a list that is being read.
 type list struct {
+	region     string // of phone numbers without a country code
 	rows       *sheet.Reader
 	userID     int
 	fields     map[int]field
@@ -122,7 +123,11 @@ type list struct {
 }
 
 // openList opens an upload as a list of contacts. Fault: request.invalid.
-func (s *Service) openList(ctx context.Context, uploadID int64, sheetName string) (list, error) {
+func (s *Service) openList(ctx context.Context, companyID, uploadID int64, sheetName string) (list, error) {
+	region, err := s.directory.DefaultRegion(ctx, &companyID)
+	if err != nil {
+		return list{}, err
+	}
 	file, err := s.uploads.Open(ctx, uploadID)
 	if err != nil {
 		return list{}, err
@@ -131,7 +136,7 @@ func (s *Service) openList(ctx context.Context, uploadID int64, sheetName string
 	if err != nil {
 		return list{}, err
 	}
-	l := list{rows: rows, fields: map[int]field{}, attributes: map[int]string{}}
+	l := list{rows: rows, region: region, fields: map[int]field{}, attributes: map[int]string{}}
 	if err := l.readColumns(); err != nil {
 		_ = rows.Close() // the error of the columns says more
 		return list{}, err
@@ -293,7 +298,7 @@ func (l *list) read(row sheet.Row) (dbContact, *fault.Error) {
 			c.attributes[column] = text
 		}
 	}
-	if err := known.normalise(func(field string) string { return field }); err != nil {
+	if err := known.normalise(l.region, func(field string) string { return field }); err != nil {
 		var wrong *fault.Error
 		errors.As(err, &wrong)
 		return c, wrong
@@ -407,7 +412,7 @@ func (s *Service) resume(ctx context.Context, r *running) error {
 		return postgres.Wrap("read import", err, nil)
 	}
 	r.row = row
-	l, err := s.openList(ctx, *row.UploadID, row.Sheet)
+	l, err := s.openList(ctx, row.CompanyID, *row.UploadID, row.Sheet)
 	for err == nil && row.RowNo > 0 {
 		var read sheet.Row
 		if read, err = l.rows.Next(); err == nil && read.No >= row.RowNo {

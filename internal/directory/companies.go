@@ -7,6 +7,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/phone"
 	"lksms/internal/postgres"
 )
 
@@ -18,18 +19,22 @@ type Company struct {
 	Status    string // On or Off
 	Countries Countries
 
-	UsesSharedSenders bool // shared senders may send what no route of the company serves
+	DefaultRegion     string // of phone numbers without a country code; empty: none
+	UsesSharedSenders bool   // shared senders may send what no route of the company serves
 }
 
 // CreateCompany adds a company. Fault: exists.
 func (s *Service) CreateCompany(ctx context.Context, c Company) (dbq.CompanyListRow, error) {
 	err := s.Change(ctx, func(ctx context.Context) error {
+		if err := phone.CheckRegion("default_region", c.DefaultRegion); err != nil {
+			return err //nolint:wrapcheck // a fault
+		}
 		if err := s.checkCountries(ctx, c.Countries); err != nil {
 			return err
 		}
 		_, err := s.q.CompanyCreate(ctx, dbq.CompanyCreateParams{
 			CompanyNo: c.No, Name: c.Name, Weight: c.Weight, Status: c.Status, Countries: c.Countries.On, CountriesOff: c.Countries.Off,
-			AnyCountry: c.Countries.Any, UsesSharedSenders: c.UsesSharedSenders,
+			AnyCountry: c.Countries.Any, UsesSharedSenders: c.UsesSharedSenders, DefaultRegion: c.DefaultRegion,
 		})
 		if postgres.Violates(err, "companies_company_no_key") {
 			return fault.New(fault.Conflict, fault.Exists)
@@ -64,16 +69,19 @@ func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, 
 		row, err = postgres.Patch(version, read, func(r dbq.CompanyListRow) int64 { return r.Version }, func(was dbq.CompanyListRow) (int64, error) {
 			c := Company{
 				No: no, Name: was.Name, Weight: was.Weight, Status: was.Status, Countries: CountriesOf(was.AnyCountry, was.Countries, was.CountriesOff),
-				UsesSharedSenders: was.UsesSharedSenders,
+				UsesSharedSenders: was.UsesSharedSenders, DefaultRegion: was.DefaultRegion,
 			}
 			listed := c.Countries
 			change(&c)
+			if err := phone.CheckRegion("default_region", c.DefaultRegion); err != nil {
+				return 0, err //nolint:wrapcheck // a fault
+			}
 			if err := s.checkCountries(ctx, c.Countries); err != nil {
 				return 0, err
 			}
 			n, err := s.q.CompanyUpdate(ctx, dbq.CompanyUpdateParams{
 				CompanyNo: no, Name: c.Name, Weight: c.Weight, Status: c.Status, AnyCountry: c.Countries.Any, UsesSharedSenders: c.UsesSharedSenders,
-				Version: was.Version,
+				DefaultRegion: c.DefaultRegion, Version: was.Version,
 			})
 			if err == nil && n > 0 && !c.Countries.hasRowsOf(listed) {
 				err = s.list(ctx, no, c.Countries)
@@ -136,4 +144,16 @@ func (s *Service) CompanyNo(ctx context.Context, id int64) (string, error) {
 		return "", err
 	}
 	return d.companies[id].CompanyNo, nil
+}
+
+// DefaultRegion returns the region of phone numbers of a company that have no country code; empty: it has none. A nil company has none.
+func (s *Service) DefaultRegion(ctx context.Context, companyID *int64) (string, error) {
+	if companyID == nil {
+		return "", nil
+	}
+	d, err := s.cache.Get(ctx)
+	if err != nil {
+		return "", err
+	}
+	return d.companies[*companyID].DefaultRegion, nil
 }

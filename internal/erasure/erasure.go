@@ -88,11 +88,11 @@ func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
 		p.UserIds = append(p.UserIds, *r.UserID)
 	}
 	if r.Phone != nil {
-		number, err := phone.Normalise("phone", *r.Phone)
+		number, err := s.tasks.NormaliseNumber(ctx, &r.CompanyID, "phone", r.Phone)
 		if err != nil {
 			return dbq.Erasure{}, err
 		}
-		p.AskedRecipients = append(p.AskedRecipients, number)
+		p.AskedRecipients = append(p.AskedRecipients, *number)
 	}
 	if r.Email != nil {
 		p.AskedRecipients = append(p.AskedRecipients, distinct([]string{*r.Email, strings.ToLower(*r.Email)})...)
@@ -207,7 +207,7 @@ func newPerson(e dbq.Erasure) *person {
 
 // isOf reports whether a number, as somebody wrote it, is one of the person.
 func (p *person) isOf(number string) bool {
-	normal, err := phone.Normalise("", number)
+	normal, err := phone.Normalise("", number, "")
 	if err != nil {
 		normal = number
 	}

@@ -69,6 +69,7 @@ const (
 	BatchRowNotFound       Reason = "batch.row_not_found"
 	BatchWrongStatus       Reason = "batch.wrong_status"
 	BatchNothingToSend     Reason = "batch.nothing_to_send"
+	BatchExpired           Reason = "batch.expired"
 	TaskSenderGone         Reason = "task.sender_gone"
 	TaskTestsOff           Reason = "task.tests_off"
 	JobNotFound            Reason = "job.not_found"
@@ -123,7 +124,7 @@ var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCoding, RequestCrossSite,
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
 	UserExists, KeyNotFound, TaskNotFound, MessageNotFound, TaskNotPending, TaskNotHeld, LeaseNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
-	TaskExpired, TaskUnreachable, TaskErased, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, TaskSenderGone, TaskTestsOff,
+	TaskExpired, TaskUnreachable, TaskErased, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, BatchExpired, TaskSenderGone, TaskTestsOff,
 	CallbackNotFound, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, SenderNotTestable, TemplateNotFound, NotificationNotFound,
 	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
 	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, CompanyOff, ChannelNotFound, CountryNotFound,
@@ -151,6 +152,9 @@ const (
 	BadCharacters      Rule = "bad_characters"
 	Blank              Rule = "blank"
 	NotAPhoneNumber    Rule = "not_a_phone_number"
+	NoPartOfANumber    Rule = "no_part_of_a_number" // the character, and its place
+	RegionNotKnown     Rule = "region_not_known"
+	NotARegion         Rule = "not_a_region"
 	NotFormEncoded     Rule = "not_form_encoded"
 	MissingParameters  Rule = "missing_parameters" // the names
 	UnknownParameters  Rule = "unknown_parameters" // the names
@@ -176,7 +180,8 @@ const (
 	NotServing         Rule = "not_serving"
 	BelowZero          Rule = "below_zero"
 	InThePast          Rule = "in_the_past"
-	TooFarAhead        Rule = "too_far_ahead" // days
+	BeforeSending      Rule = "before_sending" // when the message would be sent
+	TooFarAhead        Rule = "too_far_ahead"  // days
 	InTheFuture        Rule = "in_the_future"
 	NotCounted         Rule = "not_counted"
 	WasDropped         Rule = "was_dropped"
@@ -226,9 +231,9 @@ const (
 // Rules lists every rule.
 var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
-	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
+	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NoPartOfANumber, RegionNotKnown, NotARegion, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
 	SpacedPlaceholder, NeedsPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, RepeatsRow, Reserved, NotTogether,
-	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, NotThere, NotServing, BelowZero, InThePast, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
+	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, NotThere, NotServing, BelowZero, InThePast, BeforeSending, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
 	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
 	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
 	NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,

@@ -18,6 +18,7 @@ import (
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/paging"
 	"lksms/internal/optional"
+	"lksms/internal/phone"
 	"lksms/internal/receipt/callback"
 	"lksms/internal/upload"
 )
@@ -82,7 +83,7 @@ func (s *Server) CreateBatch(ctx context.Context, _ api.CreateBatchRequestObject
 		return nil, missingCompany(err, "company_no")
 	}
 	row, err := s.batches.Create(ctx, batch.Request{
-		Name: f.Name, Upload: list, Tag: optional.Value(f.Tag), PhoneColumn: optional.Value(f.PhoneColumn), SignColumn: optional.Value(f.SignColumn), MessageType: messageType(f.MessageType),
+		Name: f.Name, Upload: list, Tag: optional.Value(f.Tag), PhoneColumn: optional.Value(f.PhoneColumn), DefaultRegion: optional.Value(f.DefaultRegion), SignColumn: optional.Value(f.SignColumn), MessageType: messageType(f.MessageType),
 		Priority: f.Priority, TemplateNo: optional.Value(f.TemplateNo), Language: optional.Value(f.Language), Content: optional.Value(f.Content),
 		Sign: optional.Value(f.Sign), SenderNo: optional.Value(f.SenderNo), Dedup: string(optional.Or(f.Dedup, batch.DedupPhone)),
 		Test: optional.Value(f.Test), AutoConfirm: optional.Value(f.AutoConfirm), ExpectSendTime: f.ExpectSendTime, ExpiresAt: f.ExpiresAt,
@@ -171,7 +172,7 @@ func (s *Server) batchOf(ctx context.Context, st batch.Standing) (api.Batch, err
 	b := api.Batch{
 		BatchID: st.ID, Name: st.Name, Status: api.BatchStatus(st.Status), Segments: st.Segments, CheckedRows: st.LastRow, CompanyNo: company,
 		SubmittedBy: st.SubmittedBy, ChangedBy: st.ChangedBy, MessageType: messageTypes[st.MessageType], Priority: st.Priority, TemplateNo: st.TemplateNo, Content: st.Content,
-		Sign: st.Sign, SenderNo: st.SenderNo, Tag: st.Tag, PhoneColumn: st.PhoneColumn, SignColumn: st.SignColumn, Dedup: st.Dedup, Test: st.IsTest,
+		Sign: st.Sign, SenderNo: st.SenderNo, Tag: st.Tag, PhoneColumn: st.PhoneColumn, DefaultRegion: st.DefaultRegion, SignColumn: st.SignColumn, Dedup: st.Dedup, Test: st.IsTest,
 		ExpectSendTime: st.ExpectSendTime, ExpiresAt: st.ExpiresAt, Remark: remark, CreatedAt: st.CreatedAt, CheckedAt: st.CheckedAt,
 		ConfirmedAt: st.ConfirmedAt, ConfirmedBy: st.ConfirmedBy, StartedAt: st.StartedAt, EndedAt: st.EndedAt, Senders: []api.BatchSender{},
 		Counts: api.BatchCounts{
@@ -238,7 +239,7 @@ func batchRowOf(ctx context.Context, row batch.Row) (api.BatchRow, error) {
 	first, err := row.DuplicateOf()
 	one := api.BatchRow{
 		Row: row.RowNo, PhoneNumber: row.Recipient, Content: row.Content, Segments: row.Segments, Status: optional.NonZero(row.Status), Code: row.Code,
-		Remark: remark, TaskID: row.TaskID, Result: row.Result, Sign: row.Sign, DuplicateOf: first,
+		Remark: remark, TaskID: row.TaskID, Result: row.Result, Sign: row.Sign, DuplicateOf: first, Region: optional.NonZero(phone.Region(row.Recipient)),
 	}
 	switch row.Delivery {
 	case callback.Delivered:

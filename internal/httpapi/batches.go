@@ -9,6 +9,7 @@ import (
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/optional"
+	"lksms/internal/phone"
 	"lksms/internal/queue"
 )
 
@@ -35,7 +36,7 @@ func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestOb
 		}
 		status := api.TaskStatus(o.Status)
 		item.Code, item.TaskID, item.Status, item.FinalContent = ok, &o.TaskID, &status, &o.FinalContent
-		item.Deduplicated = optional.NonZero(o.Deduplicated)
+		item.Deduplicated, item.Recipient, item.Region = optional.NonZero(o.Deduplicated), optional.NonZero(o.Recipient), optional.NonZero(phone.Region(o.Recipient))
 		data.Accepted++
 	}
 	var refused []queue.Refused

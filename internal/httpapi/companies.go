@@ -16,6 +16,7 @@ func (s *Server) CreateCompany(ctx context.Context, req api.CreateCompanyRequest
 	row, err := s.directory.CreateCompany(ctx, directory.Company{
 		No: req.Body.CompanyNo, Name: req.Body.Name, Weight: optional.Or(req.Body.Weight, 1), Status: string(optional.Or(req.Body.Status, api.SwitchOn)),
 		Countries: countriesOf(req.Body.Countries, req.Body.CountriesOff, req.Body.AnyCountry), UsesSharedSenders: optional.Or(req.Body.UsesSharedSenders, true),
+		DefaultRegion: optional.Value(req.Body.DefaultRegion),
 	})
 	return api.CreateCompany200JSONResponse(companyAnswer(row)), err
 }
@@ -48,6 +49,7 @@ func (s *Server) UpdateCompany(ctx context.Context, req api.UpdateCompanyRequest
 		setStatus(&c.Status, req.Body.Status)
 		c.Countries.Change(req.Body.Countries, req.Body.CountriesOff, req.Body.AnyCountry)
 		set(&c.UsesSharedSenders, req.Body.UsesSharedSenders)
+		set(&c.DefaultRegion, req.Body.DefaultRegion)
 	})
 	return api.UpdateCompany200JSONResponse(companyAnswer(row)), err
 }
@@ -81,6 +83,6 @@ func companyOf(c dbq.CompanyListRow) api.Company {
 	return api.Company{
 		CompanyNo: c.CompanyNo, Name: c.Name, Weight: c.Weight, Status: api.SwitchStatus(c.Status), Countries: allowed.On, CountriesOff: allowed.Off,
 		AnyCountry: allowed.Any, UsesSharedSenders: c.UsesSharedSenders, Version: c.Version,
-		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
+		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, DefaultRegion: c.DefaultRegion,
 	}
 }

@@ -26,7 +26,7 @@ func (s *Server) SendOnce(ctx context.Context, req api.SendOnceRequestObject) (a
 	row, again, err := s.notify.SendOnce(ctx, notification.Once{
 		BusinessType: b.BusinessType, BusinessID: b.BusinessID, TemplateType: b.TemplateType, ReceiverUserID: b.ReceiverUserID,
 		TemplateID: b.TemplateID, OpenID: optional.Value(b.ReceiverOpenid), Data: data, Page: optional.Value(b.Page), Again: optional.Value(b.Retry),
-		OnUnclear: string(optional.Or(b.OnUnclear, api.OnUnclearFail)),
+		OnUnclear: string(optional.Or(b.OnUnclear, api.OnUnclearFail)), ExpiresAt: b.ExpiresAt,
 	}, origin)
 	if err != nil {
 		return nil, err
@@ -78,6 +78,7 @@ func onceOf(m dbq.SubscribeListRow) api.Once {
 		MessageID: m.ID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType,
 		ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID, TaskID: m.TaskID, SendStatus: api.SendStatus(m.SendStatus),
 		Sends: m.Sends, SubmittedBy: m.SubmittedBy, OnUnclear: api.OnUnclear(m.OnUnclear), ErrorCode: optional.NonZero(m.ErrorCode), ErrorMessage: optional.NonZero(m.ErrorMessage),
-		SentAt: m.SentAt, FailedAt: notification.FailedAt(m), CreatedAt: m.CreatedAt,
+		SentAt: m.SentAt, FailedAt: notification.FailedAt(m), CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt,
+		WaitsBecause: optional.NonZero(m.WaitsBecause), WaitsUntil: m.WaitsUntil,
 	}
 }

@@ -31,7 +31,7 @@ func (s *Server) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api
 	x.Note("task_id", made.TaskID)
 	return api.SendSms200JSONResponse{Code: ok, Message: success, Data: api.Submitted{
 		TaskID: made.TaskID, Status: api.TaskStatus(made.Status), FinalContent: made.FinalContent,
-		Deduplicated: optional.NonZero(made.Deduplicated),
+		Deduplicated: optional.NonZero(made.Deduplicated), Recipient: optional.NonZero(made.Recipient), Region: optional.NonZero(phone.Region(made.Recipient)),
 	}}, nil
 }
 
@@ -42,7 +42,7 @@ func (s *Server) dryRun(ctx context.Context, x *gate.Exchange, body api.SendRequ
 	}
 	senders, verdict := candidatesOf(ctx, p.Senders), api.SubmittedVerdict(p.Verdict)
 	data := api.Submitted{
-		FinalContent: p.Final, Recipient: &p.Recipient, CountryNo: optional.NonZero(p.CountryNo), Segments: &p.Segments,
+		FinalContent: p.Final, Recipient: &p.Recipient, Region: optional.NonZero(phone.Region(p.Recipient)), CountryNo: optional.NonZero(p.CountryNo), Segments: &p.Segments,
 		Priority: &p.Priority, Routed: &p.Routed, Senders: &senders, Verdict: &verdict,
 	}
 	if heldBy := switchesOf(p.HeldBy); len(heldBy) > 0 {
@@ -99,7 +99,7 @@ func submissionOf(body api.SendRequest, raw []byte) queue.Submission {
 	}
 	return queue.Submission{
 		TemplateNo: optional.Value(body.TemplateNo), Params: params, Language: optional.Value(body.Language),
-		PhoneNumber: body.PhoneNumber, Content: optional.Value(body.Content), UseTemplate: optional.Value(body.UseTemplate),
+		PhoneNumber: body.PhoneNumber, Region: optional.Value(body.DefaultRegion), Content: optional.Value(body.Content), UseTemplate: optional.Value(body.UseTemplate),
 		Source: nonEmpty(body.Source), DedupKey: body.DedupKey, Raw: raw, MessageType: messageType(body.MessageType),
 		Priority: body.Priority, ExpectSendTime: body.ExpectSendTime, ExpiresAt: body.ExpiresAt, Sign: optional.Value(body.Sign),
 		Test: optional.Value(body.Test),
@@ -337,12 +337,12 @@ func taskOf(t dbq.Task, from dbq.TaskOriginsRow) api.Task {
 func claimedOf(t claim.Lease) api.ClaimedTask {
 	return api.ClaimedTask{
 		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content,
-		LeaseID: t.LeaseID, Attempt: t.Attempt, LeaseUntil: t.LeaseUntil, Traceparent: t.Traceparent,
+		LeaseID: t.LeaseID, Attempt: t.Attempt, LeaseUntil: t.LeaseUntil, ExpiresAt: t.ExpiresAt, Traceparent: t.Traceparent,
 	}
 }
 
 func appTaskOf(t claim.Lease) api.AppTask {
-	return api.AppTask{TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content}
+	return api.AppTask{TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content, ExpiresAt: t.ExpiresAt}
 }
 
 func eventOf(e dbq.TaskTimelineRow) api.TimelineEvent {

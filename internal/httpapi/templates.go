@@ -188,7 +188,8 @@ func (s *Server) TestTemplate(ctx context.Context, req api.TestTemplateRequestOb
 	}
 	x.Note("task_id", made.TaskID)
 	return api.TestTemplate200JSONResponse{Code: ok, Message: success, Data: api.Submitted{
-		TaskID: made.TaskID, Status: api.TaskStatus(made.Status), FinalContent: made.FinalContent,
+		TaskID: made.TaskID, Status: api.TaskStatus(made.Status), FinalContent: made.FinalContent, Recipient: optional.NonZero(made.Recipient),
+		Region: optional.NonZero(phone.Region(made.Recipient)),
 	}}, nil
 }
 
@@ -228,7 +229,11 @@ func (s *Server) CreateDefaultContent(ctx context.Context, req api.CreateDefault
 	if err != nil {
 		return nil, unknownCompany(err)
 	}
-	row, err := s.templates.CreateDefault(ctx, company, req.Body.PhoneNumber, req.Body.Content, optional.Value(req.Body.UseTemplate))
+	region, err := s.directory.DefaultRegion(ctx, &company)
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.templates.CreateDefault(ctx, company, region, req.Body.PhoneNumber, req.Body.Content, optional.Value(req.Body.UseTemplate))
 	answer, err := s.defaultAnswer(ctx, row, err)
 	return api.CreateDefaultContent200JSONResponse(answer), err
 }
@@ -247,7 +252,11 @@ func (s *Server) ListDefaultContents(ctx context.Context, req api.ListDefaultCon
 		}
 		company = &id
 	}
-	rows, err := s.templates.ListDefaults(ctx, company, req.Params.PhoneNumber, before, limit+1)
+	region, err := s.directory.DefaultRegion(ctx, company)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.templates.ListDefaults(ctx, company, region, req.Params.PhoneNumber, before, limit+1)
 	if err != nil {
 		return nil, err
 	}

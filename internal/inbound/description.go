@@ -264,8 +264,8 @@ type recipient struct {
 }
 
 // numbersOf returns the recipients that a body names, each once. A text may have several numbers, separated by commas. Fault: request.invalid if
-// there are none, or too many.
-func (d Description) numbersOf(body any) ([]recipient, error) {
+// there are none, or too many. A number without a country code is one of region.
+func (d Description) numbersOf(body any, region string) ([]recipient, error) {
 	path := *d.Number
 	var all []recipient
 	known := map[string]bool{}
@@ -275,7 +275,7 @@ func (d Description) numbersOf(body any) ([]recipient, error) {
 			if r.number == "" {
 				continue
 			}
-			r.e164, r.err = phone.Normalise(path, r.number)
+			r.e164, r.err = phone.Normalise(path, r.number, region)
 			key := r.e164
 			if r.err != nil {
 				key = r.number
@@ -297,7 +297,7 @@ func (d Description) numbersOf(body any) ([]recipient, error) {
 
 // dialled returns a number with the + that an international number may lack.
 func (d Description) dialled(number string) string {
-	if d.International == nil || !*d.International || number == "" || strings.HasPrefix(number, "+") {
+	if d.International == nil || !*d.International || number == "" || strings.ContainsAny(number, "+＋") {
 		return number
 	}
 	return "+" + strings.TrimPrefix(number, "00")

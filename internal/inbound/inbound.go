@@ -16,7 +16,6 @@ import (
 	"lksms/internal/access"
 	"lksms/internal/fault"
 	"lksms/internal/optional"
-	"lksms/internal/phone"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/template"
@@ -75,11 +74,11 @@ func (s *Service) checked(ctx context.Context, company int64, was, to *Settings)
 	}
 	to.PhoneNumbers = slices.Clone(to.PhoneNumbers)
 	for i, number := range to.PhoneNumbers {
-		normal, err := phone.Normalise(fmt.Sprint("phone_numbers.", i), number)
+		normal, err := s.tasks.NormaliseNumber(ctx, &company, fmt.Sprint("phone_numbers.", i), &number)
 		if err != nil {
 			return nil, err
 		}
-		to.PhoneNumbers[i] = normal
+		to.PhoneNumbers[i] = *normal
 	}
 	if sorted := slices.Sorted(slices.Values(to.PhoneNumbers)); len(slices.Compact(sorted)) < len(to.PhoneNumbers) {
 		return nil, fault.InvalidField("phone_numbers", fault.Duplicate, nil)

@@ -127,7 +127,11 @@ func (s *Service) read(ctx context.Context, no string, body any, origin queue.Or
 	if err := d.checkExpected(body); err != nil {
 		return nil, err
 	}
-	all, err := recipientsOf(row, d, body)
+	region, err := s.tasks.DefaultRegion(ctx, row.CompanyID)
+	if err != nil {
+		return nil, err
+	}
+	all, err := recipientsOf(row, d, body, region)
 	if err != nil {
 		return nil, err
 	}
@@ -161,12 +165,12 @@ func (s *Service) read(ctx context.Context, no string, body any, origin queue.Or
 }
 
 // recipientsOf returns the numbers of an inbound, or if it has none those of the body; at least one.
-func recipientsOf(row dbq.Inbound, d Description, body any) ([]recipient, error) {
+func recipientsOf(row dbq.Inbound, d Description, body any, region string) ([]recipient, error) {
 	if row.PhoneNumbers == nil {
 		if !d.hasNumber() { // a newer version may have taken the path out of the preset
 			return nil, fault.InvalidField("phone_numbers", fault.Required, nil)
 		}
-		return d.numbersOf(body)
+		return d.numbersOf(body, region)
 	}
 	all := make([]recipient, len(row.PhoneNumbers))
 	for i, number := range row.PhoneNumbers {

@@ -74,7 +74,7 @@ func (s *Service) Plan(ctx context.Context, r Request) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	recipient, first, before, err := r.Filter.Span("filter.phone_number")
+	recipient, first, before, err := s.tasks.Span(ctx, r.Filter, "filter.phone_number")
 	if err != nil {
 		return Plan{}, err
 	}

@@ -83,10 +83,10 @@ func (w *world) urgencies(t *task) (first, last urgency) {
 		first.retries = 0
 	}
 	if w.isAgedPriority(t) || t.prioAged {
-		first.priority = 0
+		first.priority = min(t.priority, agedPriority)
 	}
 	if t.prioAged {
-		last.priority = 0
+		last.priority = min(t.priority, agedPriority)
 	}
 	if t.retryAged && !t.prioAged { // the sweep may do one of the two at a time
 		last.retries = 0
@@ -165,6 +165,9 @@ func (w *world) judge(c claim, offers map[*task]offer) error {
 		}
 		got[t] = true
 		spent += o.cost
+		if !c.unordered && !t.lastsUntil(w.now.Add(time.Duration(i)*s.interval-time.Microsecond)) {
+			return fmt.Errorf("%s is number %d, and expires before it can be sent", t.name, i+1)
+		}
 		for _, before := range given[:i] {
 			if !c.unordered && offers[before].isBehind(o) {
 				return fmt.Errorf("%s came before %s, which goes before it", before.name, t.name)
@@ -187,7 +190,7 @@ func (w *world) judge(c claim, offers map[*task]offer) error {
 				before, cost = before+1, cost+offers[g].cost
 			}
 		}
-		if before < most && cost <= budget-o.cost {
+		if before < most && cost <= budget-o.cost && t.lastsUntil(w.now.Add(time.Duration(before)*s.interval)) {
 			return fmt.Errorf("%s was left, with room for %d of %d tasks and %s of %s segments before the claimed tasks",
 				t.name, most-before, most, amount(budget-cost), amount(budget))
 		}
@@ -212,7 +215,7 @@ func (w *world) whyNot(s *sender, t *task) string {
 		return fmt.Sprintf("its status is %d", t.status)
 	case t.due.After(w.now):
 		return "it is due at " + t.due.String()
-	case w.isOver(t):
+	case !w.waits(t):
 		return "its time is over"
 	case !w.mayServe(s, p):
 		return "it belongs to " + p.String()
@@ -232,7 +235,7 @@ func (w *world) take(c claim) {
 		w.give(t, s, leases[i])
 		cost := s.cost(t)
 		spent += cost
-		t.until, t.toStart = w.now.Add(c.lease()), c.toStart != nil
+		t.until, t.toStart = t.bounded(w.now.Add(c.lease())), c.toStart != nil
 		if paced {
 			t.charged = cost
 		}

@@ -120,7 +120,7 @@ func (q *sequence) claimedPerhaps(t *rapid.T, s *sender, limit int) []*task {
 		for _, e := range q.timeline(t, row.TaskID) {
 			if e.Event == "claimed" && !q.world.leases[e.LeaseID] {
 				x := q.world.task(row.TaskID)
-				if byLease[e.LeaseID] = (claimedTask{row.TaskID, row.PhoneNumber, s.text(x), e.LeaseID, e.Attempt, e.LeaseUntil}); e.AppID != s.no {
+				if byLease[e.LeaseID] = (claimedTask{row.TaskID, row.PhoneNumber, s.text(x), e.LeaseID, e.Attempt, e.LeaseUntil, x.expires}); e.AppID != s.no {
 					t.Fatalf("%s claimed, but %s got %s", s.no, e.AppID, x.name)
 				}
 			}

@@ -139,7 +139,7 @@ func (w *world) outcomeOf(s submission) (o outcome) {
 	}
 	if s.lasts != nil {
 		at := w.now.Add(*s.lasts)
-		if x.expires = &at; x.asked != nil && at.Before(*x.asked) {
+		if x.expires = &at; x.asked != nil && !at.After(x.asked.Add(leaseLeast)) {
 			o.wrong = append(o.wrong, invalid)
 		}
 	}
@@ -182,6 +182,10 @@ func (w *world) outcomeOf(s submission) (o outcome) {
 		if template.scheduled && x.asked == nil {
 			at := w.now.Truncate(scheduledEvery).Add(scheduledEvery)
 			x.asked = &at
+			// The server checks that by its own clock, which is not that of the database here.
+			if !x.lastsUntil(time.Now().Truncate(scheduledEvery).Add(scheduledEvery + leaseLeast)) {
+				o.wrong = append(o.wrong, invalid)
+			}
 		}
 	}
 	if strings.TrimSpace(text) == "" {
@@ -515,6 +519,8 @@ func (q *sequence) explain(t *rapid.T) {
 	case pending:
 		best := q.checkSenders(t, x, got.Senders)
 		switch {
+		case !x.lastsUntil(w.now.Add(leaseLeast)) || !x.lastsUntil(x.due.Add(leaseLeast)):
+			want = []string{"expiring"}
 		case x.due.After(w.now) && x.retries > 0:
 			want = []string{"retry_later"}
 		case x.due.After(w.now):
@@ -594,7 +600,8 @@ type claimedTask struct {
 	Content     string
 	LeaseID     int64 `json:"lease_id"`
 	Attempt     int
-	LeaseUntil  time.Time `json:"lease_until"`
+	LeaseUntil  time.Time  `json:"lease_until"`
+	ExpiresAt   *time.Time `json:"expires_at"`
 }
 
 // claimer draws a sender or, now and then, an unknown app, which is registered.
@@ -795,7 +802,8 @@ func (q *sequence) read(t *rapid.T, c *claim, rows []claimedTask) {
 			t.Fatalf("%s got a task that was never submitted: %+v", s.no, row)
 		}
 		c.given, c.leases = append(c.given, x), append(c.leases, row.LeaseID)
-		if row.PhoneNumber != x.to.written || row.Content != s.text(x) || row.Attempt != x.retries+1 || !row.LeaseUntil.Equal(w.now.Add(c.lease())) {
+		if row.PhoneNumber != x.to.written || row.Content != s.text(x) || row.Attempt != x.retries+1 ||
+			!row.LeaseUntil.Equal(x.bounded(w.now.Add(c.lease()))) || !isSame(row.ExpiresAt, x.expires) {
 			t.Fatalf("%s got %s as %+v", s.no, x.name, row)
 		}
 		if w.leases[row.LeaseID] {
@@ -805,6 +813,8 @@ func (q *sequence) read(t *rapid.T, c *claim, rows []claimedTask) {
 		q.touch(x)
 	}
 }
+
+func isSame(a, b *time.Time) bool { return a == nil && b == nil || a != nil && b != nil && a.Equal(*b) }
 
 // settle judges the result of a claim and applies it.
 func (q *sequence) settle(t *rapid.T, c claim, offers map[*task]offer) {

@@ -21,9 +21,13 @@ const (
 	retryMaxWait   = 10 * time.Minute
 	usualLease     = 30 * time.Minute
 	priorityWait   = time.Hour
+	agedPriority   = 2 // of a task that waited for priorityWait: the first one that is not real-time
 	silentAfter    = time.Minute
 	seenApart      = 10 * time.Minute // how much later the service may store a poll
 	scheduledEvery = 5 * time.Minute
+
+	leaseLeast  = time.Second // a task that expires sooner is not claimed
+	reportGrace = time.Minute // after a lease that ended because its task expired
 
 	// How long a task waits whose leases nobody starts, from the second one on.
 	releaseDelay     = 5 * time.Second
@@ -279,7 +283,18 @@ func (w *world) defaultFor(c *company, to number) *defaultContent {
 
 // waits reports whether some sender could claim a task now.
 func (w *world) waits(t *task) bool {
-	return t.status == pending && !t.due.After(w.now) && !w.isOver(t)
+	return t.status == pending && !t.due.After(w.now) && t.lastsUntil(w.now.Add(leaseLeast))
+}
+
+// lastsUntil reports whether a task expires after a time.
+func (t *task) lastsUntil(at time.Time) bool { return t.expires == nil || t.expires.After(at) }
+
+// bounded returns when a lease of a task ends that would end at a time: no lease outlasts its task.
+func (t *task) bounded(until time.Time) time.Time {
+	if t.lastsUntil(until) {
+		return until
+	}
+	return *t.expires
 }
 
 // isOver reports whether a task has expired: no sender gets it any more.
@@ -451,7 +466,7 @@ func valueOf(p *int) int {
 
 // give leases a task to a sender.
 func (w *world) give(t *task, s *sender, lease int64) {
-	t.status, t.holder, t.lease, t.until, t.ranOut = processing, s.no, lease, w.now.Add(s.lease), false
+	t.status, t.holder, t.lease, t.until, t.ranOut = processing, s.no, lease, t.bounded(w.now.Add(s.lease)), false
 	t.leasedAt, t.toStart, t.charged, t.paid = w.now, false, 0, 0
 	t.leasedTo[lease] = s.no
 	t.happened(event{Event: "claimed", AppID: s.no, Attempt: t.retries + 1, LeaseID: lease, At: w.now})
@@ -469,7 +484,7 @@ type report struct {
 // effectOf returns the effect of a report.
 func (w *world) effectOf(t *task, r report) string {
 	names := r.lease == 0 || r.lease == t.lease
-	holds := t.status == processing && t.holder == r.app && names && (r.ok || !w.ranOut(t))
+	holds := t.status == processing && t.holder == r.app && names && (r.ok || !w.ranOut(t) || w.isOver(t))
 	returns := t.status == pending && t.ranOut && r.ok && t.leasedTo[t.lease] == r.app && names
 	held := false
 	for lease, app := range t.leasedTo {
@@ -532,7 +547,7 @@ func (w *world) report(t *task, r report) (effect string) {
 
 // again lets a task wait for another attempt.
 func (w *world) again(t *task, failedBy string, due time.Time) {
-	if t.prioAged && t.priority > 0 { // the task waits in its own priority again, behind the other tasks of its company
+	if t.prioAged && t.priority > agedPriority { // the task waits in its own priority again, behind the other tasks of its company
 		t.rank = 0
 	}
 	t.status, t.retries, t.due, t.failedBy, t.holder = pending, t.retries+1, due, failedBy, ""
@@ -541,12 +556,12 @@ func (w *world) again(t *task, failedBy string, due time.Time) {
 
 // start starts a lease of a sender, and returns when it runs out; nil: the sender does not hold it.
 func (w *world) start(t *task, app string, lease int64) *time.Time {
-	if t.status != processing || t.holder != app || t.lease != lease || w.ranOut(t) {
+	if t.status != processing || t.holder != app || t.lease != lease || w.ranOut(t) || w.isOver(t) {
 		return nil
 	}
 	if t.toStart {
 		t.toStart = false
-		if until := t.leasedAt.Add(w.sender(app).lease); until.After(t.until) {
+		if until := t.bounded(t.leasedAt.Add(w.sender(app).lease)); until.After(t.until) {
 			t.until = until
 		}
 	}
@@ -562,7 +577,7 @@ func (w *world) giveBack(t *task) {
 	t.status, t.failedBy, t.holder, t.due, t.ranOut, t.toStart = pending, t.holder, "", w.now, true, false
 	if t.untried > 0 {
 		t.due = w.now.Add(min(releaseDelayMost, releaseDelay<<(t.untried-1)))
-		if t.prioAged && t.priority > 0 {
+		if t.prioAged && t.priority > agedPriority {
 			t.rank = 0
 		}
 		t.queued, t.retryAged, t.prioAged = false, false, false
@@ -593,17 +608,22 @@ func (w *world) recover() (n int) {
 	}
 	n = len(unstarted)
 	for _, t := range w.tasks {
-		if !w.ranOut(t) {
+		if !w.ranOut(t) || w.isOver(t) && t.until.Add(reportGrace).After(w.now) {
 			continue
 		}
 		n++
 		e := event{Event: "recovered", AppID: t.holder, LeaseID: t.lease, Effect: "retry", At: w.now}
-		if t.retries < maxRetries {
+		switch {
+		case w.isOver(t):
+			e.Effect = "expired"
+		case t.retries >= maxRetries:
+			e.Effect = "exhausted"
+		}
+		if e.Effect == "retry" {
 			w.again(t, t.holder, w.now)
 			t.ranOut = true
 		} else {
 			now := w.now
-			e.Effect = "exhausted"
 			t.status, t.failedBy, t.holder, t.settled = failed, t.holder, "", &now
 		}
 		t.happened(e)
@@ -644,7 +664,7 @@ func (w *world) age() {
 		t.retryAged = t.retryAged || w.isAgedRetry(t)
 		if w.isAgedPriority(t) && !t.prioAged {
 			t.prioAged = true
-			if t.rank > 0 && t.priority > 0 {
+			if t.rank > 0 && t.priority > agedPriority {
 				t.rank = w.ranks
 			}
 		}

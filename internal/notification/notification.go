@@ -164,12 +164,5 @@ func (n *Notification) checkTimes() error {
 	if at := n.StartedAt; at != nil && at.Before(now.AddDate(-maxYearsBack, 0, 0)) {
 		return fault.InvalidField("started_at", fault.InThePast, nil)
 	}
-	switch at := n.ExpiresAt; {
-	case at == nil:
-	case at.Before(now), n.NextRunAt != nil && at.Before(*n.NextRunAt):
-		return fault.InvalidField("expires_at", fault.InThePast, nil)
-	case at.After(now.AddDate(0, 0, 2*maxDaysAhead)):
-		return fault.InvalidField("expires_at", fault.TooFarAhead, 2*maxDaysAhead)
-	}
-	return nil
+	return queue.CheckExpiry(n.ExpiresAt, optional.Or(n.NextRunAt, now))
 }

@@ -639,3 +639,38 @@ func TestTheTasksOfANotificationBelongToTheTraceOfItsRequest(t *testing.T) {
 		t.Errorf("%d tasks belong to no trace", n)
 	}
 }
+
+func TestAMessageThatIsSentOnceExpires(t *testing.T) {
+	b, p, say := apptest.NewWeChat(t)
+	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/subscribe-messages", apptest.Booking(map[string]any{"expires_at": time.Now().Add(-time.Second)})); a.Fields() != "expires_at" {
+		t.Errorf("wrong fields %s", a.Fields())
+	}
+	say(`{"errcode":45009,"errmsg":"reach max api daily quota limit"}`)
+	expires := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
+	first := b.SendOnce(map[string]any{"expires_at": expires})
+	if first.ExpiresAt == nil || !first.ExpiresAt.Equal(expires) || first.WaitsBecause != nil {
+		t.Errorf("%+v", first)
+	}
+	var one api.Once
+	apptest.Eventually(t, "it says why it waits", func() bool {
+		one = b.SendOnce(map[string]any{"expires_at": time.Now().Add(-time.Hour)}) // a repetition, of which no time is checked
+		return one.WaitsBecause != nil
+	})
+	zone, err := time.LoadLocation("Asia/Shanghai")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := one.WaitsUntil.In(zone); !strings.Contains(*one.WaitsBecause, "daily quota") || at.Hour() != 0 || at.Minute() != 0 || one.SendStatus != api.SendStatusSending {
+		t.Errorf("waits until %s, because %s: %+v", at, *one.WaitsBecause, one)
+	}
+	b.Exec("UPDATE queue SET expires_at = now()")
+	if n, err := b.App.Tasks.Expire(t.Context()); n != 1 || err != nil {
+		t.Fatalf("expired %d, %v", n, err)
+	}
+	if one = b.SendOnce(nil); one.SendStatus != api.SendStatusFailed || one.ErrorMessage == nil || *one.ErrorMessage != "已过期" || one.WaitsBecause != nil {
+		t.Errorf("%+v", one)
+	}
+	if n := apptest.SentToWeChat(p); n > 1 {
+		t.Errorf("sent %d times", n)
+	}
+}

@@ -33,10 +33,11 @@ type Once struct {
 	Page       string         // can be empty
 	Again      bool           // send the message again if it failed
 	OnUnclear  string         // retry or fail, if it is unknown whether the provider sent the message
+	ExpiresAt  *time.Time     // not after; nil: never
 }
 
 // SendOnce sends a message unless the company has sent one with the same identity or one is on its way: then it
-// returns that one, and deduplicated. Of several calls at once, one sends. A message that a crash interrupted, or of
+// returns that one, and deduplicated; the times of a repetition are not checked. Of several calls at once, one sends. A message that a crash interrupted, or of
 // which nobody knows whether it was sent, has failed, unless OnUnclear says to send it again (S2.2).
 func (s *Service) SendOnce(ctx context.Context, m Once, origin queue.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
 	data, err := placeholder.JSON(m.Data)
@@ -118,6 +119,9 @@ func (s *Service) readOnce(ctx context.Context, id int64) (dbq.SubscribeListRow,
 
 // enqueueOnce enqueues the task of a message.
 func (s *Service) enqueueOnce(ctx context.Context, id int64, m Once, data []byte, origin queue.Origin) error {
+	if err := queue.CheckExpiry(m.ExpiresAt, time.Now()); err != nil {
+		return err
+	}
 	rendering, err := s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
 		Title: m.TemplateType, Content: string(data), TemplateID: m.TemplateID, Params: data, Page: m.Page,
 	})
@@ -134,7 +138,7 @@ func (s *Service) enqueueOnce(ctx context.Context, id int64, m Once, data []byte
 	}
 	ids, err := s.tasks.Enqueue(ctx, queue.Rendered{
 		Channel: directory.WeChat, RenderingID: rendering, Content: string(data), MessageType: queue.Notification, OnUnclear: m.OnUnclear,
-		Origin: origin,
+		ExpiresAt: m.ExpiresAt, Origin: origin,
 	}, []queue.Person{person})
 	if err != nil {
 		return err

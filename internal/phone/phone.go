@@ -1,52 +1,189 @@
-// Package phone validates phone numbers and normalises them to E.164.
+// Package phone reads phone numbers as people write them, and normalises them to E.164. It is the one reader for every way in: requests, lists,
+// filters, bodies of other programs, SQL.
 package phone
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/nyaruka/phonenumbers"
 
 	"lksms/internal/fault"
 )
 
-// region is the region of a number without a country code.
-const region = "CN"
-
-// shape is the form of an accepted number: digits with an optional leading +, spaces and dashes; minLength to
-// maxLength characters.
-var shape = regexp.MustCompile(`^\+?[0-9][0-9 -]*[0-9]$`)
-
-const minLength, maxLength = 11, 20
-
-// Normalise returns number in E.164, for example +8613800138000, or a fault that names field.
-func Normalise(field, number string) (string, error) {
-	if isMainlandMobile(number) {
-		return mainland + number, nil
-	}
-	if len(number) >= minLength && len(number) <= maxLength && shape.MatchString(number) {
-		if mobile := strings.TrimPrefix(separators.Replace(number), mainland); isMainlandMobile(mobile) {
-			return mainland + mobile, nil
-		}
-		if parsed, err := phonenumbers.Parse(number, region); err == nil && phonenumbers.IsValidNumber(parsed) {
-			return phonenumbers.Format(parsed, phonenumbers.E164), nil
-		}
-	}
-	return "", fault.InvalidField(field, fault.NotAPhoneNumber, nil)
+// Number is a phone number that was read.
+type Number struct {
+	E164    string // for example +8613800138000
+	Written string // what is stored as the number of the caller: as it was written, or in E.164 if a program could read that otherwise
 }
 
-// Beginning returns how a number in E.164 begins that begins with text, in a notation that Normalise accepts; empty if no number does.
-func Beginning(text string) string {
-	number := separators.Replace(text)
-	switch digits, isFull := strings.CutPrefix(number, "+"); {
-	case number == "" || strings.Trim(digits, "0123456789") != "":
+// Longest is how many characters a number can have, with all its separators and marks.
+const Longest = 50
+
+// plain is the form of a number that is stored as it was written: the receiver of a task reads it as LKSMS did.
+var plain = regexp.MustCompile(`^\+?[0-9][0-9 -]*[0-9]$`)
+
+const plainMost = 20
+
+// Normalise is Read for what needs the number alone.
+func Normalise(field, number, region string) (string, error) {
+	read, err := Read(field, number, region)
+	return read.E164, err
+}
+
+// Read reads a number. A number of a country, which has neither + nor 00, is one of region (ISO 3166-1). If region is empty, it must be a mobile
+// number of mainland China, with 86 or without: any other could belong to a stranger. Faults that name field: request.invalid.
+func Read(field, number, region string) (Number, error) {
+	if isMainlandMobile(number) && isMainland(region) {
+		return Number{E164: mainland + number, Written: number}, nil
+	}
+	if utf8.RuneCountInString(number) > Longest {
+		return Number{}, fault.InvalidField(field, fault.TooLong, Longest)
+	}
+	dialled, wrong := bare(number)
+	if wrong != "" {
+		return Number{}, fault.InvalidField(field, fault.NoPartOfANumber, wrong)
+	}
+	e164, rule := dial(dialled, region)
+	if rule != "" {
+		return Number{}, fault.InvalidField(field, rule, nil)
+	}
+	written := number
+	isAbroad := !strings.HasPrefix(dialled, "+") && !strings.HasPrefix(e164, mainland)
+	if isAbroad || len(number) > plainMost || !plain.MatchString(number) {
+		written = e164
+	}
+	return Number{E164: e164, Written: written}, nil
+}
+
+// dial returns the number of digits that may have a leading +, in E.164, or the rule that they break.
+func dial(dialled, region string) (string, fault.Rule) {
+	digits, isFull := strings.CutPrefix(dialled, "+")
+	if abroad, is := strings.CutPrefix(digits, "00"); is && !isFull {
+		digits, isFull = abroad, true
+	}
+	if isFull {
+		region = unknownRegion
+		dialled = "+" + digits
+	}
+	if mobile := strings.TrimPrefix(digits, mainland[1:]); isMainlandMobile(mobile) && (isFull && mobile != digits || !isFull && isMainland(region)) {
+		return mainland + mobile, ""
+	}
+	if region == "" {
+		if len(digits) >= nationalLeast && len(digits) <= e164Most {
+			return "", fault.RegionNotKnown
+		}
+		return "", fault.NotAPhoneNumber
+	}
+	if parsed, err := phonenumbers.Parse(dialled, region); err == nil && phonenumbers.IsValidNumber(parsed) {
+		return phonenumbers.Format(parsed, phonenumbers.E164), ""
+	}
+	return "", fault.NotAPhoneNumber
+}
+
+// nationalLeast is how many digits a number of a country has at least to be one whose country is not known.
+const nationalLeast = 8
+
+// isMainland reports whether an 11-digit number that begins with 1 is a mobile number of mainland China.
+func isMainland(region string) bool { return region == "" || region == "CN" }
+
+// spreadsheet is the form of a number that a spreadsheet stored as a decimal: 13800138000.0.
+var spreadsheet = regexp.MustCompile(`^(\+?[0-9]{7,})\.0{1,2}$`)
+
+// bare returns the digits of a number, with + in front if it has one, and without what people and programs put between: white space, invisible marks,
+// dashes, dots, brackets, the apostrophe of a spreadsheet in front. Any other character is wrong: U+0061 at 4.
+func bare(number string) (digits, wrong string) {
+	var b strings.Builder
+	place := 0
+	var first string // the first wrong character
+	decimal := strings.Builder{}
+	for _, c := range number {
+		place++
+		if isInvisible(c) {
+			continue
+		}
+		kind := ascii(c)
+		decimal.WriteRune(kind)
+		switch {
+		case kind >= '0' && kind <= '9', kind == '+' && b.Len() == 0:
+			b.WriteRune(kind)
+		case strings.ContainsRune("-.()[]", kind), kind == '\'' && b.Len() == 0:
+		default:
+			if first == "" {
+				first = fmt.Sprintf("U+%04X (%d)", c, place)
+			}
+		}
+	}
+	if first != "" {
+		return "", first
+	}
+	if whole := spreadsheet.FindStringSubmatch(decimal.String()); whole != nil {
+		return whole[1], ""
+	}
+	return b.String(), ""
+}
+
+// isInvisible reports whether a character shows nothing: white space, and the marks that copied text often has around it.
+func isInvisible(c rune) bool {
+	switch {
+	case c == '\t', c == ' ', c == 0xAD, c == 0x061C, c == 0x180E, c >= 0x200B && c <= 0x200F, c >= 0x202A && c <= 0x202E, c >= 0x2060 && c <= 0x206F, c == 0xFEFF:
+		return true
+	}
+	return c > 0x7F && unicode.IsSpace(c) || c == '\n' || c == '\r'
+}
+
+// ascii returns the character of ASCII that another one stands for in a number: a full-width or Arabic digit, a dash, a dot, a bracket.
+func ascii(c rune) rune {
+	switch {
+	case c < 0x80:
+		return c
+	case c >= 0xFF01 && c <= 0xFF5E: // full-width forms
+		return c - 0xFF01 + '!'
+	case c >= 0x0660 && c <= 0x0669:
+		return c - 0x0660 + '0'
+	case c >= 0x06F0 && c <= 0x06F9:
+		return c - 0x06F0 + '0'
+	case c >= 0x2010 && c <= 0x2015, c == 0x2212, c == 0xFE63:
+		return '-'
+	case c == 0x00B7, c == 0x2022, c == 0x3002:
+		return '.'
+	case c == 0x2018, c == 0x2019:
+		return '\''
+	}
+	return c
+}
+
+// IsRegion reports whether numbers have this region (ISO 3166-1 code).
+func IsRegion(region string) bool { return phonenumbers.GetCountryCodeForRegion(region) != 0 }
+
+// CheckRegion returns the fault request.invalid for an unknown region.
+func CheckRegion(field, region string) error {
+	if region != "" && !IsRegion(region) {
+		return fault.InvalidField(field, fault.NotARegion, nil)
+	}
+	return nil
+}
+
+// Beginning returns how a number in E.164 begins that begins with text, in a notation that Read accepts; empty if no number does.
+func Beginning(text, region string) string {
+	number, wrong := bare(text)
+	digits, isFull := strings.CutPrefix(number, "+")
+	switch {
+	case wrong != "" || number == "":
 		return ""
 	case isFull:
 		return number
-	default:
+	case strings.HasPrefix(digits, "00"):
+		return "+" + digits[2:]
+	case isMainland(region):
 		return mainland + number
+	default:
+		return fmt.Sprintf("+%d%s", phonenumbers.GetCountryCodeForRegion(region), strings.TrimPrefix(digits, "0"))
 	}
 }
 
@@ -54,8 +191,6 @@ const mainland = "+86"
 
 // e164Most is how many digits a number has at most.
 const e164Most = 15
-
-var separators = strings.NewReplacer(" ", "", "-", "")
 
 // isMainlandMobile recognises mobile numbers of mainland China, which nearly all numbers are, without the tables of
 // the library. It also accepts prefixes that were assigned after the tables were made.
@@ -86,17 +221,20 @@ func Mask(number string) string {
 }
 
 // NormaliseFilter is Normalise for an optional filter.
-func NormaliseFilter(field string, number *string) (*string, error) {
+func NormaliseFilter(field string, number *string, region string) (*string, error) {
 	if number == nil {
 		return nil, nil
 	}
-	normalised, err := Normalise(field, *number)
+	normalised, err := Normalise(field, *number, region)
 	return &normalised, err
 }
 
 // Region returns the ISO 3166-1 code of the region of a number in E.164; empty if it has none. A call costs about 20
 // µs.
 func Region(number string) string {
+	if strings.HasPrefix(number, mainland) && isMainlandMobile(number[len(mainland):]) {
+		return "CN"
+	}
 	parsed, err := phonenumbers.Parse(number, unknownRegion)
 	if err != nil {
 		return ""
@@ -171,14 +309,9 @@ func AtHome(number string) string {
 
 // digitsOf returns the digits of a number in any notation; empty if text is no number.
 func digitsOf(text string) string {
-	digits := strings.Map(func(r rune) rune {
-		if strings.ContainsRune(" -.()/", r) {
-			return -1
-		}
-		return r
-	}, strings.TrimPrefix(strings.TrimSpace(text), "+"))
-	if strings.Trim(digits, "0123456789") != "" {
+	digits, wrong := bare(strings.ReplaceAll(text, "/", ""))
+	if wrong != "" {
 		return ""
 	}
-	return digits
+	return strings.TrimPrefix(digits, "+")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +26,7 @@ type batch struct {
 	rows     []claim.Lease
 	messages []driver.Message
 	last     []bool    // by row: an unclear outcome fails the task
-	leaseEnd time.Time // earliest end of a lease, by the clock of this process
+	leaseEnd time.Time // latest end of a lease, by the clock of this process; those of messages that expire before end then
 	version  int64     // version of the sender at the claim
 	circuit  circuit
 }
@@ -38,6 +39,7 @@ const (
 	becauseProbing = "a probe with another message comes first"
 	becauseStopped = "the server stopped before this message was sent"
 	becauseLate    = "the time of the batch ended before this message was sent"
+	becauseExpired = "the message expired before it was sent"
 )
 
 // deliver sends claimed tasks and reports each outcome as soon as it is known. Tasks that were not tried, or that the
@@ -93,7 +95,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	for i, f := range found {
 		byID[f.TaskID] = f
 		end := began.Add(time.Duration(f.LeaseSeconds * float64(time.Second)))
-		if i == 0 || end.Before(b.leaseEnd) {
+		if i == 0 || end.After(b.leaseEnd) {
 			b.leaseEnd = end
 		}
 		b.version, b.circuit = f.Version, circuitOf(f.Openings, f.RestSeconds)
@@ -114,6 +116,9 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 		m := driver.Message{
 			TaskID: row.TaskID, Attempt: row.Attempt, LeaseID: row.LeaseID, EnteredAt: f.EnteredAt, Recipient: f.Recipient, UserID: f.UserID,
 			Content: row.Content, Sign: strings.Trim(signature, "【】"), Traceparent: optional.Value(row.Traceparent), IsOfBatch: row.BatchID != nil,
+		}
+		if !math.IsInf(f.SecondsLeft, 1) {
+			m.ValidUntil = began.Add(time.Duration(f.SecondsLeft * float64(time.Second)))
 		}
 		if f.RenderingID != 0 {
 			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, signature+f.Content, f.TemplateID
@@ -185,7 +190,11 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 	var all []queue.Unused
 	for i := range b.rows {
 		if u, is := left[i]; is {
-			if !u.Tried {
+			switch until := b.messages[i].ValidUntil; {
+			case u.Tried:
+			case !until.IsZero() && time.Now().After(until):
+				u.Reason = becauseExpired
+			default:
 				u.Reason = reason
 			}
 			all = append(all, u)

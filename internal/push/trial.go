@@ -11,7 +11,6 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/fault"
-	"lksms/internal/phone"
 	"lksms/internal/postgres"
 	"lksms/internal/push/driver"
 	"lksms/internal/queue"
@@ -49,7 +48,7 @@ func (p *Pusher) Test(ctx context.Context, senderNo, phoneNumber, content string
 	if err != nil {
 		return Trial{}, err
 	}
-	recipient, err := phone.Normalise("phone_number", phoneNumber)
+	recipient, err := p.tasks.NormaliseNumber(ctx, &origin.CompanyID, "phone_number", &phoneNumber)
 	if err != nil {
 		return Trial{}, err
 	}
@@ -68,9 +67,9 @@ func (p *Pusher) Test(ctx context.Context, senderNo, phoneNumber, content string
 		return Trial{}, err
 	}
 	started := time.Now()
-	o := p.try(context.WithoutCancel(ctx), made, row, lease, recipient) // what the provider says is kept, also if the caller goes
+	o := p.try(context.WithoutCancel(ctx), made, row, lease, *recipient) // what the provider says is kept, also if the caller goes
 	trial := Trial{TaskID: task.TaskID, Request: asked.last(), Outcome: o, Took: time.Since(started)}
-	return trial, p.conclude(context.WithoutCancel(ctx), senderNo, lease, recipient, o)
+	return trial, p.conclude(context.WithoutCancel(ctx), senderNo, lease, *recipient, o)
 }
 
 // trialDriver makes the driver of a sender. Faults name what is wrong with its configuration.

@@ -496,3 +496,35 @@ func TestASenderInTroubleLeavesTheMessageToOthers(t *testing.T) {
 		})
 	}
 }
+
+// The lease of a message that expires ends then. The others of its claim have their time, and what was not sent costs nothing.
+func TestAMessageThatExpiresDuringABatchIsNotSent(t *testing.T) {
+	b, p := apptest.NewPushing(t, map[string]any{"status": "off", "balance": 10})
+	config := p.SenderConfig()
+	config["atOnce"] = 1
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": config})
+	expires := time.Now().Add(3 * time.Second)
+	first := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "first", "priority": 0}).TaskID
+	code := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code", "priority": 1, "expires_at": expires}).TaskID
+	last := b.Submit("last")
+	p.Does(func(w http.ResponseWriter, _ *http.Request) {
+		for time.Now().Before(expires.Add(10 * time.Millisecond)) {
+			time.Sleep(time.Millisecond)
+		}
+		_, _ = io.WriteString(w, `{"code":"0"}`)
+	})
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on"})
+	b.AwaitStatus(first, 2)
+	b.AwaitStatus(last, 2)
+	apptest.Eventually(t, "the expired message has ended", func() bool {
+		_, err := b.App.Tasks.Expire(t.Context())
+		return err == nil && b.Task(code).Status == api.TaskFailed
+	})
+	b.ExpectEffects(code, "released untried", "expired expired")
+	if n := len(p.Seen()); n != 2 {
+		t.Errorf("the provider was called %d times", n)
+	}
+	if s := b.GetSender("pushed"); *s.Balance != 8 {
+		t.Errorf("the balance is %d", *s.Balance)
+	}
+}

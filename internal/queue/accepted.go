@@ -12,7 +12,6 @@ import (
 	"lksms/internal/fault"
 	"lksms/internal/logtext"
 	"lksms/internal/optional"
-	"lksms/internal/phone"
 	"lksms/internal/postgres"
 	"lksms/internal/result"
 	"lksms/internal/segment"
@@ -93,9 +92,14 @@ func (s *Service) RefuseAccepted(ctx context.Context, one Accepted, why string) 
 	if err != nil {
 		return err
 	}
-	recipient, err := phone.Normalise("phone_number", sub.PhoneNumber)
-	if err != nil {
-		recipient = sub.PhoneNumber // no number: it stays as it was written
+	recipient := sub.PhoneNumber // no number stays as it was written
+	number, err := s.readNumber(ctx, sub, origin)
+	var wrong *fault.Error
+	switch {
+	case err == nil:
+		recipient, sub.PhoneNumber = number.E164, number.Written
+	case !errors.As(err, &wrong):
+		return err
 	}
 	pool, country, err := s.poolOfRefused(ctx, one, recipient)
 	if err != nil {

@@ -19,7 +19,7 @@ func TestS0_1_Submit(t *testing.T) {
 	b := apptest.New(t)
 	a := b.Expect(200, "", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"您好","use_template":false,"source":"system_a"}`)
 	made := apptest.Decode[api.Submitted](t, a)
-	want := fmt.Sprintf(`{"code":200,"message":"success","data":{"task_id":%q,"final_content":"您好","status":0}}`, made.TaskID)
+	want := fmt.Sprintf(`{"code":200,"message":"success","data":{"task_id":%q,"final_content":"您好","recipient":"+8613800138000","region":"CN","status":0}}`, made.TaskID)
 	if strings.TrimSpace(a.Raw) != want {
 		t.Errorf("got  %s\nwant %s", a.Raw, want)
 	}
@@ -82,7 +82,7 @@ func TestS0_1_PhoneNumberIsNormalisedAndShownAsSent(t *testing.T) {
 		t.Errorf("found %d tasks by another spelling of the number, want 4", len(got.Items))
 	}
 	b.SubmitBody(map[string]any{"phone_number": "+1 202 555 0143", "content": "x"})
-	b.SubmitBody(map[string]any{"phone_number": "010-62552266", "content": "x"})
+	b.SubmitBody(map[string]any{"phone_number": "010-62552266", "content": "x", "default_region": "CN"})
 }
 
 func TestS0_2_ShowATask(t *testing.T) {

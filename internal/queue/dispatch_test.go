@@ -64,7 +64,7 @@ func TestAUserMayNotAskForMoreThanItsTopPriority(t *testing.T) {
 func TestLowPrioritiesDoNotStarve(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("low", 2, map[string]any{"priority": 9})
-	b.SubmitMany("high", 10, map[string]any{"priority": 1})
+	b.SubmitMany("high", 10, map[string]any{"priority": 5})
 	b.Exec("UPDATE tasks SET due_at = now() - interval '61 minutes' WHERE content = 'low 0'")
 	if n, err := b.App.Tasks.Age(t.Context()); n != 1 || err != nil {
 		t.Fatalf("aged %d, %v", n, err)
@@ -76,6 +76,49 @@ func TestLowPrioritiesDoNotStarve(t *testing.T) {
 	b.Exec("UPDATE tasks SET due_at = now() - interval '7 days' WHERE content = 'low 1'")
 	if n, err := b.App.Tasks.Age(t.Context()); n != 0 || err != nil {
 		t.Errorf("aged %d although aging is off, %v", n, err)
+	}
+}
+
+// Real-time messages are those of the priority of verifications, and of 1 and 0. A task that waited long goes behind them: in its own company and in
+// another, if it was queued when it became too old and if it came due with that age, and whatever the priority of verifications is.
+func TestNoRealTimeMessageWaitsForAgedTasks(t *testing.T) {
+	for _, verification := range []int{1, 4} {
+		t.Run(fmt.Sprint("verifications have priority ", verification), func(t *testing.T) {
+			b := apptest.New(t)
+			b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"priority_verification": verification})
+			other := b.AddCompany("other", 1)
+			b.Exec("UPDATE users SET top_priority = 0")
+			b.SubmitMany("old", 30, map[string]any{"message_type": "marketing"})
+			b.SubmitMany("late", 30, map[string]any{"message_type": "marketing", "expect_send_time": time.Now().Add(time.Hour)}, other...)
+			b.Exec("UPDATE tasks SET due_at = now() - interval '61 minutes'")
+			if n, err := b.App.Tasks.Age(t.Context()); n != 30 || err != nil {
+				t.Fatalf("aged %d, %v", n, err)
+			}
+			if n, err := b.App.Tasks.Queue(t.Context()); err != nil {
+				t.Fatalf("queued %d, %v", n, err)
+			}
+			if n := b.Count("SELECT count(*) FROM queue WHERE lane IS NULL"); n != 0 {
+				t.Fatalf("%d tasks are not queued", n)
+			}
+			b.SubmitMany("code", 10, map[string]any{"message_type": "verification"})
+			b.SubmitMany("code", 10, map[string]any{"message_type": "verification"}, other...)
+			b.SubmitMany("urgent", 5, map[string]any{"message_type": "marketing", "priority": 1})
+			b.SubmitMany("news", 10, map[string]any{"message_type": "notification"})
+			for i, task := range b.Take("app", 85) {
+				word, _, _ := strings.Cut(task.Content, " ")
+				want := "code urgent"
+				if i >= 25 {
+					want = "old late"
+				}
+				if !strings.Contains(want, word) {
+					t.Errorf("place %d: %s, want one of %s", i, task.Content, want)
+				}
+			}
+			// The tasks that were moved are passed over, and none is moved again.
+			if n, err := b.App.Tasks.Age(t.Context()); n != 0 || err != nil {
+				t.Errorf("aged again: %d, %v", n, err)
+			}
+		})
 	}
 }
 

@@ -22,7 +22,8 @@ import (
 const (
 	BecauseScheduled  = "scheduled"
 	BecauseRetryLater = "retry_later"
-	BecauseHeld       = "held" // see Explanation.HeldBy
+	BecauseHeld       = "held"     // see Explanation.HeldBy
+	BecauseExpiring   = "expiring" // the task expires before it is due
 	BecauseQueued     = "queued"
 	BecauseNoSender   = "no_sender" // the task is queued, and no sender can take it now
 	BecauseProcessing = "processing"
@@ -97,6 +98,8 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	}
 	able := canTake(e.Senders) > 0
 	switch {
+	case due.IsExpiring:
+		e.Reason = BecauseExpiring
 	case row.DueAt == nil || len(e.HeldBy) > 0:
 		e.Reason = BecauseHeld
 	case !e.IsDue && row.RetryCount > 0:
@@ -129,7 +132,7 @@ func (s *Service) due(ctx context.Context, id string) (dbq.TaskDueRow, error) {
 	if err != nil {
 		return dbq.TaskDueRow{}, err
 	}
-	due, err := s.inParts.TaskDue(ctx, dbq.TaskDueParams{TaskID: id, RetryMaxWait: rules.RetryWait()})
+	due, err := s.inParts.TaskDue(ctx, dbq.TaskDueParams{TaskID: id, LeaseLeast: claim.LeaseLeast, RetryMaxWait: rules.RetryWait()})
 	return due, postgres.Wrap("read due time of task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 

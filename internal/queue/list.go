@@ -7,7 +7,6 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/optional"
-	"lksms/internal/phone"
 	"lksms/internal/postgres"
 )
 
@@ -135,7 +134,7 @@ func (p Page) IsHistory(id string) bool {
 
 // List returns the tasks that match, newest first.
 func (s *Service) List(ctx context.Context, f Filter) (p Page, err error) {
-	if f.PhoneNumber, err = phone.NormaliseFilter("phone_number", f.PhoneNumber); err != nil {
+	if f.PhoneNumber, err = s.NormaliseNumber(ctx, f.Viewer.CompanyID, "phone_number", f.PhoneNumber); err != nil {
 		return Page{}, err
 	}
 	if f.BatchID != nil { // the users of a company share its batches
@@ -263,8 +262,8 @@ func listIDs(ctx context.Context, q *dbq.Queries, f Filter, w window) ([]string,
 
 // Span returns the recipient of the filter in E.164, and bounds for the ids of its tasks: from firstID on and before beforeID. Fault:
 // request.invalid for the phone number, which is called field.
-func (f Filter) Span(field string) (recipient *string, firstID, beforeID string, err error) {
-	recipient, err = phone.NormaliseFilter(field, f.PhoneNumber)
+func (s *Service) Span(ctx context.Context, f Filter, field string) (recipient *string, firstID, beforeID string, err error) {
+	recipient, err = s.NormaliseNumber(ctx, f.Viewer.CompanyID, field, f.PhoneNumber)
 	firstID, beforeID = idsCreated(f.CreatedFrom, f.CreatedTo)
 	return recipient, firstID, beforeID, err
 }

@@ -16,7 +16,9 @@ func (s *Service) Queue(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	return s.inBatches(ctx, "queue tasks that have come due", sweepBatch, func(q *dispatchq.Queries) (int64, error) {
-		return q.TaskQueue(ctx, dispatchq.TaskQueueParams{BatchSize: sweepBatch, PriorityMaxWait: values.Queue.PriorityWait()})
+		return q.TaskQueue(ctx, dispatchq.TaskQueueParams{
+			BatchSize: sweepBatch, PriorityMaxWait: values.Queue.PriorityWait(), AgedPriority: values.AgedPriority(),
+		})
 	})
 }
 
@@ -47,8 +49,8 @@ func (s *Service) move(ctx context.Context, pool *int64) (int, error) {
 	})
 }
 
-// Age moves tasks that have waited too long before the others, and returns how many. Tasks that left the queue for a higher
-// priority are queued again at once.
+// Age moves tasks that have waited too long before the others, but never before real-time messages, and returns how many. Tasks that left the
+// queue for a higher priority are queued again at once.
 func (s *Service) Age(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -57,6 +59,7 @@ func (s *Service) Age(ctx context.Context) (int, error) {
 	aged, err := s.inBatches(ctx, "let old tasks go first", sweepBatch, func(q *dispatchq.Queries) (int64, error) {
 		return q.TaskAge(ctx, dispatchq.TaskAgeParams{
 			BatchSize: sweepBatch, RetryMaxWait: values.Queue.Rules().RetryWait(), PriorityMaxWait: values.Queue.PriorityWait(),
+			AgedPriority: values.AgedPriority(),
 		})
 	})
 	if err == nil && aged > 0 {

@@ -190,12 +190,12 @@ func runDispatch(t *testing.T, url string) {
 		}
 		if err := db.Dispatch(t.Context(), func(q *dispatchq.Queries) error {
 			wait := time.Hour
-			_, err := q.TaskQueue(t.Context(), dispatchq.TaskQueueParams{BatchSize: 10, PriorityMaxWait: &wait})
+			_, err := q.TaskQueue(t.Context(), dispatchq.TaskQueueParams{BatchSize: 10, PriorityMaxWait: &wait, AgedPriority: 2})
 			if err == nil {
 				_, err = q.TaskMove(t.Context(), dispatchq.TaskMoveParams{BatchSize: 10})
 			}
 			if err == nil {
-				_, err = q.TaskAge(t.Context(), dispatchq.TaskAgeParams{BatchSize: 10, RetryMaxWait: &wait, PriorityMaxWait: &wait})
+				_, err = q.TaskAge(t.Context(), dispatchq.TaskAgeParams{BatchSize: 10, RetryMaxWait: &wait, PriorityMaxWait: &wait, AgedPriority: 2})
 			}
 			if err == nil {
 				_, err = q.TaskExpire(t.Context(), dispatchq.TaskExpireParams{BatchSize: 10})

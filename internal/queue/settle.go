@@ -329,6 +329,8 @@ func (s *Service) Release(ctx context.Context, senderNo string, leases []Unused)
 }
 
 const (
+	// reportGrace is how long a sender may report after its lease ended because the task expired. It is no longer than a lease.
+	reportGrace = time.Minute
 	// recoverBatch bounds how many leases one statement takes back, and so how long it holds its locks.
 	recoverBatch = 1000
 	// A sweep gives up after failedMost rows have failed: then the rows are not the reason.
@@ -339,12 +341,18 @@ const (
 // is skipped and named in the error; the counted leases stay recovered.
 func (s *Service) Recover(ctx context.Context) (int, error) {
 	hopeless := func(err error) bool { return ctx.Err() != nil || postgres.IsUnavailable(err) }
+	rules, err := s.settings.Rules(ctx)
+	if err != nil {
+		return 0, err
+	}
 	total, failed := 0, []string{}
 	var failures error
 	for len(failed) < failedMost {
 		var ids []string
 		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-			ids, err = q.TaskExpired(ctx, dispatchq.TaskExpiredParams{BatchSize: recoverBatch, Failed: failed})
+			ids, err = q.TaskExpired(ctx, dispatchq.TaskExpiredParams{
+				BatchSize: recoverBatch, Failed: failed, Grace: min(reportGrace, rules.ProcessingTimeout),
+			})
 			return err
 		})
 		if err != nil {
@@ -388,7 +396,7 @@ func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
 			return err
 		}
 		row, err = q.TaskRecover(ctx, dispatchq.TaskRecoverParams{TaskIds: ids, MaxRetryCount: int16(rules.MaxRetryCount),
-			TimedOut: result.TimedOut, TimedOutLast: result.TimedOutLast, Unclear: result.Unclear,
+			TimedOut: result.TimedOut, TimedOutLast: result.TimedOutLast, Unclear: result.Unclear, Expired: result.Expired,
 		})
 		if err != nil {
 			return err
@@ -405,7 +413,8 @@ func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
 	s.recovered.WithLabelValues("retry").Add(float64(row.Retried))
 	s.recovered.WithLabelValues("exhausted").Add(float64(row.Exhausted))
 	s.recovered.WithLabelValues("unclear").Add(float64(row.Unclear))
+	s.recovered.WithLabelValues("expired").Add(float64(row.Expired))
 	s.recovered.WithLabelValues("untried").Add(float64(len(untried)))
 	s.unreached.WithLabelValues("lease").Add(float64(row.Unreached))
-	return len(untried) + int(row.Retried+row.Exhausted+row.Unclear), nil
+	return len(untried) + int(row.Retried+row.Exhausted+row.Unclear+row.Expired), nil
 }

@@ -19,6 +19,7 @@ import (
 	"lksms/internal/optional"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
+	"lksms/internal/queue/claim"
 	"lksms/internal/result"
 	"lksms/internal/segment"
 	"lksms/internal/setting"
@@ -39,6 +40,7 @@ type Origin struct {
 // Submission is a message to send (S0.1). Without Content and TemplateNo, it gets the phone number's default content.
 type Submission struct {
 	PhoneNumber string
+	Region      string // of PhoneNumber, if it has no country code; empty: the one of the company
 	Content     string
 	UseTemplate bool             // Content has the parameters of the first active template
 	TemplateNo  string           // the number of the template to use in place of Content; empty: none
@@ -106,6 +108,7 @@ func (sub Submission) checkChoice() error {
 type Submitted struct {
 	TaskID       string
 	Status       int16  // Pending, also of a test that is not sent and has ended already
+	Recipient    string // in E.164, as the number was read; empty: an earlier submission made the task
 	FinalContent string // with the signature of the submission; a sender's own is added when it claims
 	Deduplicated bool   // an earlier submission made the task; Status is its state now
 	isDropped    bool   // that task was dropped with its partition: nothing but TaskID is known
@@ -215,16 +218,17 @@ const farthest = 366
 // prepare checks a submission and returns the task to store. One that asks for the default content has no text and no pool yet: consumeDefault
 // gives it both. asOf is when the submission came in.
 func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, origin Origin, templates *template.Finder) (newTask, error) {
-	recipient, err := phone.Normalise("phone_number", sub.PhoneNumber)
+	number, err := s.readNumber(ctx, sub, origin)
 	if err != nil {
 		return newTask{}, err
 	}
+	sub.PhoneNumber = number.Written
 	if sub.BatchID == 0 && sub.taskID == "" { // others were accepted before the company was switched off
 		if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
 			return newTask{}, err
 		}
 	}
-	row := newTask{id: cmp.Or(sub.taskID, newID()), recipient: recipient, asOf: asOf, Submission: sub, Origin: origin}
+	row := newTask{id: cmp.Or(sub.taskID, newID()), recipient: number.E164, asOf: asOf, Submission: sub, Origin: origin}
 	if err := sub.checkChoice(); err != nil {
 		return row, err
 	}
@@ -254,6 +258,36 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	return row, err
 }
 
+// readNumber reads the phone number of a submission. Fault: request.invalid.
+func (s *Service) readNumber(ctx context.Context, sub Submission, origin Origin) (phone.Number, error) {
+	region := sub.Region
+	if region == "" {
+		var err error
+		if region, err = s.directory.DefaultRegion(ctx, &origin.CompanyID); err != nil {
+			return phone.Number{}, err
+		}
+	}
+	if err := phone.CheckRegion("default_region", region); err != nil {
+		return phone.Number{}, err //nolint:wrapcheck // a fault
+	}
+	number, err := phone.Read("phone_number", sub.PhoneNumber, region)
+	return number, err //nolint:wrapcheck // a fault
+}
+
+// DefaultRegion returns the region of phone numbers of a company that have no country code; empty: it has none.
+func (s *Service) DefaultRegion(ctx context.Context, companyID int64) (string, error) {
+	return s.directory.DefaultRegion(ctx, &companyID)
+}
+
+// NormaliseNumber returns a phone number of a company, of an optional filter too, in E.164. Fault: request.invalid, which names field.
+func (s *Service) NormaliseNumber(ctx context.Context, companyID *int64, field string, number *string) (*string, error) {
+	region, err := s.directory.DefaultRegion(ctx, companyID)
+	if err != nil {
+		return nil, err
+	}
+	return phone.NormaliseFilter(field, number, region)
+}
+
 // complete gives a task its text and then its pool: a signature of the template counts where one is required. Fault: request.invalid for a text
 // that is longer than the message type allows, and those of a place.
 func (s *Service) complete(ctx context.Context, row *newTask, text template.Rendered) (err error) {
@@ -267,6 +301,11 @@ func (s *Service) complete(ctx context.Context, row *newTask, text template.Rend
 	}
 	if err := limitsOf(row.sms, row.MessageType).Check(row.Sign, text.Content); err != nil {
 		return err
+	}
+	if row.deferred() {
+		if err := CheckExpiry(row.ExpiresAt, row.sms.NextInterval(time.Now())); err != nil {
+			return err
+		}
 	}
 	if row.Raw, err = text.Source.AddTo(row.Raw); err != nil {
 		return fmt.Errorf("name template in the log: %w", err)
@@ -289,15 +328,24 @@ func checkTimes(sub Submission) error {
 	if at := sub.ExpectSendTime; at != nil && at.After(now.AddDate(0, 0, farthest)) {
 		return fault.InvalidField("expect_send_time", fault.TooFarAhead, farthest)
 	}
-	if at := sub.ExpiresAt; at != nil {
-		if at.Before(now) || sub.ExpectSendTime != nil && at.Before(*sub.ExpectSendTime) {
-			return fault.InvalidField("expires_at", fault.InThePast, nil)
-		}
-		if at.After(now.AddDate(0, 0, 2*farthest)) {
-			return fault.InvalidField("expires_at", fault.TooFarAhead, 2*farthest)
-		}
+	return CheckExpiry(sub.ExpiresAt, optional.Or(sub.ExpectSendTime, now))
+}
+
+// CheckExpiry returns request.invalid for an expires_at that is in the past or too far ahead, or of a message that could only expire, because it is not
+// sent before sendAt. ExpiresAt may be nil: never.
+func CheckExpiry(expiresAt *time.Time, sendAt time.Time) error {
+	switch now := time.Now(); {
+	case expiresAt == nil:
+		return nil
+	case expiresAt.Before(now):
+		return fault.InvalidField("expires_at", fault.InThePast, nil)
+	case sendAt.After(now) && !expiresAt.After(sendAt.Add(claim.LeaseLeast)):
+		return fault.InvalidField("expires_at", fault.BeforeSending, sendAt.UTC().Format(time.RFC3339))
+	case expiresAt.After(now.AddDate(0, 0, 2*farthest)):
+		return fault.InvalidField("expires_at", fault.TooFarAhead, 2*farthest)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // CheckShared checks what messages of one list have in common: priority and times. Faults: request.invalid, company.off.
@@ -311,6 +359,11 @@ func (s *Service) CheckShared(ctx context.Context, sub Submission, origin Origin
 	}
 	if _, err := priority(values.SMS, sub, origin); err != nil {
 		return err
+	}
+	if sub.Deferred && sub.ExpectSendTime == nil {
+		if err := CheckExpiry(sub.ExpiresAt, values.SMS.NextInterval(time.Now())); err != nil {
+			return err
+		}
 	}
 	return checkTimes(sub)
 }
@@ -432,7 +485,7 @@ func (t newTask) signed() string { return segment.Signed(t.Sign, t.final.Content
 func (t newTask) segments() int { return segment.Count(t.signed()) }
 
 func (t newTask) submitted() Submitted {
-	return Submitted{TaskID: t.id, Status: Pending, FinalContent: t.signed()}
+	return Submitted{TaskID: t.id, Status: Pending, FinalContent: t.signed(), Recipient: t.recipient}
 }
 
 func (s *Service) store(ctx context.Context, row newTask) (made bool, err error) {

@@ -28,7 +28,7 @@ type Values struct {
 
 // Queue holds the settings of dispatch. Times are in seconds. The environment gives the first values of those in Rules.
 type Queue struct {
-	PriorityMaxWait        int64   `json:"priority_max_wait_seconds" kind:"seconds" default:"3600" least:"0" most:"2592000" zero:"never"` // how long a low priority waits for higher ones
+	PriorityMaxWait        int64   `json:"priority_max_wait_seconds" kind:"seconds" default:"3600" least:"0" most:"2592000" zero:"never"` // how long a low priority waits for all higher ones
 	SenderSilentAfter      int64   `json:"sender_silent_after_seconds" kind:"seconds" default:"60" least:"1" most:"86400"`                // time since its last poll after which a sender counts as silent
 	RegisterUnknownSenders bool    `json:"register_unknown_senders" kind:"yes" default:"true"`                                            // an app that polls for the first time becomes a sender
 	MaxRetryCount          int64   `json:"max_retry_count" kind:"number" default:"3" least:"0" most:"20"`                                 // retries of a task after its first attempt
@@ -93,6 +93,11 @@ func (s SMS) LongestContent() int64 {
 	return max(s.ContentMostVerification, s.ContentMostNotification, s.ContentMostMarketing)
 }
 
+// NextInterval returns when a message of a scheduled template is sent that is submitted at a time.
+func (s SMS) NextInterval(at time.Time) time.Time {
+	return time.Unix((at.Unix()/s.ScheduledEvery+1)*s.ScheduledEvery, 0)
+}
+
 // Monitoring holds the thresholds of the alert rules that name none: after how many seconds a task has waited too long. And it says what a day of
 // statistics is.
 type Monitoring struct {
@@ -120,7 +125,7 @@ type Access struct {
 	SessionMaxHours    int64 `json:"session_max_hours" kind:"hours" default:"168" least:"1" most:"8760"`        // hours after which a session ends in any case
 }
 
-// PriorityWait is how long a low priority waits for higher ones; nil: forever.
+// PriorityWait is how long a low priority waits for higher ones that are not real-time; nil: forever.
 func (q Queue) PriorityWait() *time.Duration {
 	if q.PriorityMaxWait == 0 {
 		return nil
@@ -128,6 +133,12 @@ func (q Queue) PriorityWait() *time.Duration {
 	wait := time.Duration(q.PriorityMaxWait) * time.Second
 	return &wait
 }
+
+// realTimeMost is the last priority of real-time messages, beside that of verifications: they wait for nothing else.
+const realTimeMost = 1
+
+// AgedPriority is the priority with which a task is queued that has waited too long: the first one behind real-time messages.
+func (v Values) AgedPriority() int16 { return int16(max(realTimeMost, v.SMS.PriorityVerification)) + 1 }
 
 // SilentAfter is how long after its last poll a sender counts as available.
 func (q Queue) SilentAfter() time.Duration { return time.Duration(q.SenderSilentAfter) * time.Second }

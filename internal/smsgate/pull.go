@@ -36,7 +36,7 @@ type Message struct {
 	PhoneNumber string // in E.164: the phone may roam
 	Text        string
 	CreatedAt   time.Time // of the lease
-	ValidUntil  time.Time // validMargin before the end of the lease
+	ValidUntil  time.Time // when the message expires, or validMargin before the end of the lease if that is earlier
 }
 
 // messageID returns the id under which a phone knows the message of a lease. The app remembers ids for ever, and does not send again what it knows:

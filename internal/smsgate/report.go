@@ -58,7 +58,7 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 	}
 	var reports []queue.Report
 	var troubled []bool // of reports: the phone was in trouble
-	var unused []queue.Unused
+	var unused, expired []queue.Unused
 	var finals []queue.Final
 	for _, state := range states {
 		taskID, leaseID, _ := leaseOf(state.ID)
@@ -76,6 +76,8 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 		case means.trouble:
 			unused = append(unused, queue.Unused{TaskID: taskID, LeaseID: leaseID, Tried: true, Reason: means.reason})
 			was.isFailed = true
+		case means.expired:
+			expired = append(expired, queue.Unused{TaskID: taskID, LeaseID: leaseID, Reason: means.reason})
 		}
 		known[lease] = was
 		if f := means.final; f != nil {
@@ -104,6 +106,11 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 			return err
 		}
 		failed = failed || n > 0
+	}
+	if len(expired) > 0 {
+		if _, err := s.Queue.Release(ctx, p.SenderNo, expired); err != nil {
+			return err
+		}
 	}
 	if err := s.rest(ctx, p, sent, failed); err != nil {
 		return err
@@ -147,6 +154,7 @@ type reported struct {
 	isSent, isFailed bool
 	isSettled        bool // Sent settled the task
 	isLong           bool // the message has several parts, of which some may be sent and others not
+	isExpired        bool // the message has expired, so that the phone was right to refuse it
 }
 
 // known returns the leases of states that the phone has or had.
@@ -166,7 +174,7 @@ func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease
 	}
 	all := make(map[lease]reported, len(rows))
 	for _, row := range rows {
-		all[lease{row.TaskID, row.LeaseID}] = reported{isSent: row.IsSent, isFailed: row.IsFailed, isSettled: row.IsSettled, isLong: row.IsLong}
+		all[lease{row.TaskID, row.LeaseID}] = reported{isSent: row.IsSent, isFailed: row.IsFailed, isSettled: row.IsSettled, isLong: row.IsLong, isExpired: row.IsExpired}
 	}
 	return all, nil
 }
@@ -175,6 +183,7 @@ func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease
 type meaning struct {
 	report  *queue.Report // ends the lease
 	trouble bool          // the phone could not send whatever the message was; without a report, the lease is given back
+	expired bool          // the phone refused the message because it had expired; the lease is given back
 	reason  string        // of the trouble
 	final   *queue.Final  // a receipt; nil: none
 }
@@ -200,6 +209,8 @@ func judge(state State, was reported) meaning {
 			return meaning{report: &queue.Report{Status: queue.Success}, final: undelivered}
 		case was.isFailed:
 			return meaning{}
+		case said == expired && was.isExpired:
+			return meaning{expired: true, reason: said}
 		case isTrouble(said) && (!was.isLong || resultOf(said) == ""):
 			return meaning{trouble: true, reason: said}
 		default: // also a part of a message: others may have been sent
@@ -235,7 +246,8 @@ var (
 	}
 )
 
-// expired is the error of a message that the phone refused, because its time was over. If the lease still lives, the phone's clock is ahead.
+// expired is the error of a message that the phone refused, because its time was over. If the lease still lives and the message has not expired, the phone's
+// clock is ahead.
 const expired = "TTL expired"
 
 // isTrouble reports whether an error says for certain that the phone could not send any message.

@@ -93,7 +93,7 @@ func inTheirWords(err error, recipient int, m Message) error {
 }
 
 // check checks what queue does not, and returns the numbers in E.164. Fault: request.invalid.
-func (m Message) check() (numbers []string, err error) {
+func (m Message) check(region string) (numbers []string, err error) {
 	switch {
 	case len(m.ID) > 0 && len([]rune(m.ID)) > idMost:
 		return nil, fault.InvalidField("id", fault.TooLong, idMost)
@@ -122,7 +122,7 @@ func (m Message) check() (numbers []string, err error) {
 	}
 	seen := map[string]bool{}
 	for i, number := range m.PhoneNumbers {
-		e164, err := phone.Normalise("phone_number", number)
+		e164, err := phone.Normalise("phone_number", number, region)
 		if err != nil {
 			return nil, inTheirWords(err, i, m)
 		}
@@ -161,7 +161,11 @@ func (m Message) Raws() ([][]byte, error) {
 // Send submits a message: one task for each recipient, all or none. The state that it returns has no text. Faults: request.invalid, with the names of SMSGate; exists, for an id that the
 // submitter has used; those of queue.Submit.
 func (s *Service) Send(ctx context.Context, m Message, origin queue.Origin) (State, error) {
-	numbers, err := m.check()
+	region, err := s.directory.DefaultRegion(ctx, &origin.CompanyID)
+	if err != nil {
+		return State{}, err
+	}
+	numbers, err := m.check(region)
 	if err != nil {
 		return State{}, err
 	}

@@ -40,7 +40,11 @@ func doors() []door {
 		{name: "a mainland number with a digit too many", body: map[string]any{"phone_number": "+86138001380001"}, code: "LK005", field: "phone_number"},
 		{name: "a mainland number with a digit too few", body: map[string]any{"phone_number": "+861380013800"}, code: "LK005", field: "phone_number"},
 		{name: "an empty number", body: map[string]any{"phone_number": ""}, code: "LK005", field: "phone_number"},
-		{name: "a newline behind the number", body: map[string]any{"phone_number": "13800138000\n"}, code: "LK005", field: "phone_number"},
+		{name: "a newline behind the number", body: map[string]any{"phone_number": "13800138000\n"}},
+		{name: "a short number in full", body: map[string]any{"phone_number": "+376312345"}},
+		{name: "a number with marks", body: map[string]any{"phone_number": "\u202a１３８.00138000\u00a0"}},
+		{name: "a number of a spreadsheet", body: map[string]any{"phone_number": "13800138000.0"}},
+		{name: "a number of a country that is not known", body: map[string]any{"phone_number": "081234567890"}, code: "LK005", field: "phone_number"},
 		{name: "a blank text", body: map[string]any{"content": " \t\u3000\u00a0"}, code: "LK002", field: "content"},
 		{name: "the longest text", body: map[string]any{"content": long(200)}},
 		{name: "a long text", body: map[string]any{"content": long(201)}, code: "LK003", field: "content"},
@@ -224,7 +228,7 @@ func TestTheSQLDoorKnowsSegmentsAndNumbersAsTheServerDoes(t *testing.T) {
 		if rand.IntN(3) == 0 {
 			number = fmt.Appendf([]byte{}, "%s%d%09d", []string{"+861", "1", "+86 1"}[rand.IntN(3)], rand.IntN(10), rand.IntN(1e9))
 		}
-		_, wrong := phone.Normalise("phone_number", string(number))
+		_, wrong := phone.Normalise("phone_number", string(number), "")
 		_, err := tx.Exec(t.Context(), "SAVEPOINT a")
 		if err != nil {
 			t.Fatal(err)

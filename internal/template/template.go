@@ -295,9 +295,9 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 }
 
 // CreateDefault stores the default content of a company for a phone number. If the number has one already, in any
-// notation, the fault is default_content.exists.
-func (s *Service) CreateDefault(ctx context.Context, companyID int64, number, content string, useTemplate bool) (dbq.DefaultContent, error) {
-	recipient, err := phone.Normalise("phone_number", number)
+// notation, the fault is default_content.exists. A number without a country code is one of region.
+func (s *Service) CreateDefault(ctx context.Context, companyID int64, region, number, content string, useTemplate bool) (dbq.DefaultContent, error) {
+	read, err := phone.Read("phone_number", number, region)
 	if err == nil {
 		err = s.checkDefault(ctx, content, useTemplate)
 	}
@@ -305,7 +305,7 @@ func (s *Service) CreateDefault(ctx context.Context, companyID int64, number, co
 		return dbq.DefaultContent{}, err
 	}
 	row, err := s.q.DefaultContentCreate(ctx, dbq.DefaultContentCreateParams{
-		CompanyID: companyID, PhoneNumber: number, Recipient: recipient, Content: content, UseTemplate: useTemplate,
+		CompanyID: companyID, PhoneNumber: read.Written, Recipient: read.E164, Content: content, UseTemplate: useTemplate,
 	})
 	if postgres.Violates(err, "default_contents_company_id_recipient_key") {
 		return row, fault.New(fault.Conflict, fault.DefaultContentExists)
@@ -333,8 +333,8 @@ func (s *Service) GetDefault(ctx context.Context, id int64) (dbq.DefaultContent,
 
 // ListDefaults returns up to limit default contents with smaller ids than before, newest first. A non-nil companyID
 // or number restricts the list.
-func (s *Service) ListDefaults(ctx context.Context, companyID *int64, number *string, before int64, limit int) ([]dbq.DefaultContent, error) {
-	recipient, err := phone.NormaliseFilter("phone_number", number)
+func (s *Service) ListDefaults(ctx context.Context, companyID *int64, region string, number *string, before int64, limit int) ([]dbq.DefaultContent, error) {
+	recipient, err := phone.NormaliseFilter("phone_number", number, region)
 	if err != nil {
 		return nil, err
 	}

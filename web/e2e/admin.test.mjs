@@ -154,6 +154,20 @@ test('a country and a channel are added, refused, changed and deleted', async ()
   await viewer.finish()
 })
 
+test('a company gets the region of its phone numbers', async () => {
+  await server.api('POST', '/api/v1/admin/companies', { company_no: 'jaya', name: 'Jaya' })
+  const viewer = await openPage(browser, server, { language: 'en' })
+  const { page } = viewer
+  await viewer.signIn(admin, 'companies')
+  await page.getByRole('button', { name: 'Edit the company “Jaya”' }).click()
+  const form = page.getByRole('dialog')
+  await form.getByLabel('Region of numbers').fill('id')
+  await form.getByRole('button', { name: 'Save' }).click()
+  await form.waitFor({ state: 'hidden' })
+  assert.equal((await server.api('GET', '/api/v1/admin/companies/jaya')).default_region, 'ID')
+  await viewer.finish()
+})
+
 test('users of one company are offered only what they may do', async () => {
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'Acme' })
   const users = [

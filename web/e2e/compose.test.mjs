@@ -96,7 +96,7 @@ test('a user of a company chooses among its templates; wrong fields say so', asy
   await viewer.checkAccess('chosen template')
   await viewer.screenshot('compose-template')
   await page.getByLabel('Phone numbers').fill('12345678901')
-  await page.locator('.el-form-item.is-error').getByText('is not a phone number that can be dialled').waitFor()
+  await page.locator('.el-form-item.is-error').getByText('its country is not known').waitFor()
   await page.getByText('would be rejected').waitFor()
   await viewer.checkAccess('rejected message')
   await page.getByLabel('Phone numbers').fill('call me')

@@ -75,7 +75,8 @@ JOIN sender_states st ON st.sender_id = s.id
 LEFT JOIN pools p ON s.is_shared AND p.channel_id = s.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
 WHERE s.sender_no = @sender_no::text AND s.status = 'on';
 
--- SenderBudget returns how many tasks and segments a sender may take now; segments is valid only if has_limit. It locks the row of the
+-- SenderBudget returns how many tasks and segments a sender may take now; segments is valid only if has_limit. interval_seconds is the time from one
+-- task to the next; 0: the sender has no interval, or sends all tasks in one call. It locks the row of the
 -- sender in sender_states, so that concurrent polls count one after the other. Readiness is checked before the lock: a row lock writes
 -- WAL, so even an empty claim would wait for fsync. No row: the sender is off.
 -- name: SenderBudget :one
@@ -100,7 +101,8 @@ SELECT
             THEN least(@claim_limit::bigint, greatest(1, floor(1000 * sqlc.arg(lease_seconds)::double precision / me.interval_ms)::bigint))
         ELSE @claim_limit::bigint
     END::bigint AS tasks,
-    (l.segments IS NOT NULL)::boolean AS has_limit, coalesce(l.segments, 0)::bigint AS segments
+    (l.segments IS NOT NULL)::boolean AS has_limit, coalesce(l.segments, 0)::bigint AS segments,
+    CASE WHEN @in_one_call::boolean THEN 0 ELSE coalesce(me.interval_ms, 0) / 1000.0 END::double precision AS interval_seconds
 FROM me
 CROSS JOIN moment
 CROSS JOIN LATERAL (
@@ -213,6 +215,8 @@ WHERE s.id = @sender_id;
 -- A sender with rivals leaves them the tasks that failed with it and fit into their segments (rival_rooms; 0 without rivals), until such a
 -- task has been due for retry_max_wait.
 --
+-- A task that expires within lease_least is not offered: nobody could send it in time. seconds_left is the time until a task expires.
+--
 -- A task that a switch holds (task_switches) is not offered, from the moment at which the switch is off: TaskHoldSwitched takes such tasks out of
 -- the way later. A change of a switch waits for the claims that began before it.
 -- name: TaskOffer :many
@@ -246,11 +250,11 @@ queued AS MATERIALIZED (
     SELECT q.*, m.is_several
     FROM asked m
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.created_at, t.rendering_id,
+        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.created_at, t.rendering_id, t.expires_at,
             task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
-            AND (t.expires_at IS NULL OR t.expires_at > now())
+            AND (t.expires_at IS NULL OR t.expires_at > now() + @lease_least::interval)
             AND NOT (
                 (SELECT w.may_hold FROM switched w)
                 AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
@@ -281,11 +285,11 @@ due AS MATERIALIZED (
         SELECT t.task_id, t.pool_id, t.company_id,
             -- the lane that TaskQueue would give it; that of a new task once it has waited too long
             32 * t.priority + CASE WHEN t.due_at <= now() - sqlc.narg(retry_max_wait)::interval THEN 0 ELSE t.retry_count END AS lane,
-            t.rank, t.created_at, t.rendering_id,
+            t.rank, t.created_at, t.rendering_id, t.expires_at,
             task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= m.last_due_at
-            AND (t.expires_at IS NULL OR t.expires_at > now())
+            AND (t.expires_at IS NULL OR t.expires_at > now() + @lease_least::interval)
             AND NOT (
                 (SELECT w.may_hold FROM switched w)
                 AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
@@ -310,13 +314,14 @@ due AS MATERIALIZED (
     ) q
 )
 SELECT o.task_id, o.pool_id, o.lane::integer AS lane, o.rank, o.created_at, o.rendering_id, o.segments::bigint AS segments,
+    coalesce(extract(epoch FROM o.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
     coalesce(CASE WHEN o.is_several THEN (SELECT 1 / c.weight FROM companies c WHERE c.id = o.company_id) END, 0)::double precision AS gap
 FROM (SELECT * FROM queued UNION ALL SELECT * FROM due) o
 ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id;
 
--- TaskLease leases tasks that TaskOffer locked, at a time: without one, now. All leases of a claim have one time. The caller compares the number
--- of rows with the number of ids. What ends a lease writes it to report_logs. must_start: the sender must start the leases before they run out, with
--- TaskStart, which extends them.
+-- TaskLease leases tasks that TaskOffer locked, at a time: without one, now. All leases of a claim have one time. A lease ends when its task expires
+-- at the latest; a task that expired since TaskOffer is left out. What ends a lease writes it to report_logs. must_start: the sender must start
+-- the leases before they run out, with TaskStart, which extends them.
 -- name: TaskLease :many
 WITH moment AS MATERIALIZED (
     SELECT coalesce(sqlc.narg(at)::timestamptz, clock_timestamp()) AS at
@@ -325,9 +330,9 @@ leased AS (
     UPDATE queue t
     SET processing_app_id = @sender_no::text,
         lease_id = nextval('lease_ids'),
-        lease_until = (SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision), -- PROCESSING
-        start_until = CASE WHEN @must_start::boolean
-            THEN (SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision) END, -- equal to lease_until
+        lease_until = least((SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision), t.expires_at), -- PROCESSING
+        start_until = CASE WHEN @must_start::boolean -- equal to lease_until
+            THEN least((SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision), t.expires_at) END,
         lease_segments = CASE WHEN @is_paced::boolean THEN (@segments::bigint[])[array_position(@task_ids::text[], t.task_id)] END,
         lease_sign = CASE -- a text that begins with the signature is not signed twice
             WHEN t.sign IS NULL AND NOT starts_with(t.content, '【' || sqlc.narg(sign)::text || '】') THEN sqlc.narg(sign)::text
@@ -335,14 +340,15 @@ leased AS (
         lease_limit = @asked::smallint,
         updated_at = (SELECT moment.at FROM moment)
     WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL -- PENDING
-    RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at,
+        AND (t.expires_at IS NULL OR t.expires_at > (SELECT moment.at FROM moment))
+    RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.expires_at, t.updated_at,
         t.traceparent, t.batch_id, coalesce('【' || coalesce(t.sign, t.lease_sign) || '】', '') || t.content AS content
 )
 SELECT
     h.task_id, h.company_id, h.phone_number, h.content::text AS content,
     h.lease_id::bigint AS lease_id,
     (h.retry_count + 1)::smallint AS attempt,
-    h.lease_until::timestamptz AS lease_until, h.traceparent, h.batch_id,
+    h.lease_until::timestamptz AS lease_until, h.expires_at, h.traceparent, h.batch_id,
     h.updated_at AS leased_at
 FROM leased h
 ORDER BY h.task_id;
@@ -372,7 +378,8 @@ WHERE sqlc.narg(last_lane)::integer IS NULL AND (
         SELECT t.failed_app_id, t.due_at,
             task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM queue t
-        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND (t.expires_at IS NULL OR t.expires_at > now()) -- PENDING
+        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING
+            AND (t.expires_at IS NULL OR t.expires_at > now() + @lease_least::interval)
         ORDER BY t.lane, t.rank
         LIMIT 1000
     ) w

@@ -48,7 +48,8 @@ SELECT f.pool_id FROM found f ORDER BY f.nth;
 
 -- TaskQueue queues up to batch_size tasks that have come due, and returns how many. A task that was never queued gets its rank now: it
 -- uses the share of its company from the moment at which it may be sent. A task that has been due for priority_max_wait is queued with
--- priority 0 and a rank of that priority; null means never. Pools in which every task is queued cost nothing.
+-- aged_priority, the first one behind real-time messages, and a rank of that priority; null means never. Pools in which every task is queued
+-- cost nothing.
 -- name: TaskQueue :one
 WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_idx for each
     (
@@ -77,7 +78,8 @@ due AS MATERIALIZED (
             CASE WHEN e.priority = t.priority THEN t.rank END AS rank -- valid only in its priority
         FROM queue t
         CROSS JOIN LATERAL (
-            SELECT CASE WHEN t.due_at <= now() - sqlc.narg(priority_max_wait)::interval THEN 0::smallint ELSE t.priority END AS priority
+            SELECT CASE WHEN t.due_at <= now() - sqlc.narg(priority_max_wait)::interval
+                THEN least(t.priority, sqlc.arg(aged_priority)::smallint) ELSE t.priority END AS priority
         ) e
         WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
@@ -125,7 +127,9 @@ SELECT count(*) FROM due;
 
 -- TaskAge moves up to batch_size retries and up to batch_size tasks of low priority that have waited too long ahead of the others, and
 -- returns how many in all. A retry is queued as a new task of its priority; its old rank is still valid there. A task of low priority
--- leaves the queue, and TaskQueue gives it priority 0 and a rank of that priority. A null wait means never.
+-- leaves the queue, and TaskQueue gives it aged_priority and a rank of that priority. A null wait means never.
+--
+-- queue_waits_idx has the lane beside the time, so that the tasks that were moved before are passed over without a look at the table.
 -- name: TaskAge :one
 WITH retried AS MATERIALIZED (
     SELECT t.task_id FROM queue t
@@ -136,7 +140,8 @@ WITH retried AS MATERIALIZED (
 ),
 low AS MATERIALIZED (
     SELECT t.task_id FROM queue t
-    WHERE t.lease_until IS NULL AND t.lane >= 32 AND t.due_at <= now() - sqlc.narg(priority_max_wait)::interval -- PENDING; below priority 0
+    WHERE t.lease_until IS NULL AND t.lane >= 32 AND t.lane >= 32 * (sqlc.arg(aged_priority)::smallint + 1) -- PENDING; lane / 32 is the priority
+        AND t.due_at <= now() - sqlc.narg(priority_max_wait)::interval
     ORDER BY t.due_at
     LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED
@@ -236,7 +241,7 @@ WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe 
 )
 SELECT coalesce(extract(epoch FROM now() - min(w.due_at)), 0)::double precision AS seconds
 FROM (
-    -- lane / 32 is the priority: these are queue_top_idx and queue_low_idx.
+    -- lane / 32 is the priority: these are queue_top_idx and queue_waits_idx.
     (SELECT t.due_at FROM queue t WHERE t.lease_until IS NULL AND t.lane < 32 ORDER BY t.due_at LIMIT 1)
     UNION ALL
     (SELECT t.due_at FROM queue t WHERE t.lease_until IS NULL AND t.lane >= 32 ORDER BY t.due_at LIMIT 1)
@@ -246,7 +251,7 @@ FROM (
 WHERE w.due_at <= now();
 
 -- CompanyLongestWait returns how many seconds the task of a company that has been due for longest has waited; null: none of its tasks is among
--- the most queued tasks of all companies that have been due for longest. It reads the beginnings of queue_top_idx and queue_low_idx.
+-- the most queued tasks of all companies that have been due for longest. It reads the beginnings of queue_top_idx and queue_waits_idx.
 -- name: CompanyLongestWait :one
 SELECT extract(epoch FROM now() - min(w.due_at) FILTER (WHERE w.company_id = @company_id::bigint))::float8 AS seconds
 FROM (

@@ -4,6 +4,7 @@
 -- TaskStart extends leases that their sender starts to send, each once, to the time at which it would run out without start_seconds. It returns those
 -- of the named leases that the sender holds, also those that are started already or need no start, with the times at which they run out. A
 -- lease that is over gives no row, whether or not the sweep has taken it back: so a sender that gets a row may send, and nobody else has the task.
+-- So does one whose task has expired, as after a withdrawal; no lease is extended beyond that.
 -- task_ids are in ascending order. A change of lease_seconds counts for leases that are started later; none gets shorter.
 -- name: TaskStart :many
 WITH input AS MATERIALIZED (
@@ -11,21 +12,22 @@ WITH input AS MATERIALIZED (
 ),
 held AS MATERIALIZED (
     SELECT i.task_id, i.lease_id, t.processing_app_id, t.lease_id AS held_lease_id, t.updated_at AS leased_at, t.lease_until, t.start_until,
-        clock_timestamp() AS at
+        t.expires_at, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 live AS MATERIALIZED (
     SELECT h.task_id, h.lease_id, coalesce(h.start_until = h.lease_until, false) AS is_unstarted,
         CASE WHEN h.start_until = h.lease_until
-            THEN greatest(h.lease_until, h.leased_at + make_interval(secs => coalesce(
+            THEN least(h.expires_at, greatest(h.lease_until, h.leased_at + make_interval(secs => coalesce(
                 (SELECT s.lease_seconds FROM senders s WHERE s.sender_no = @sender_no::text)::double precision,
                 extract(epoch FROM @lease::interval)
-            )::double precision))
+            )::double precision)))
             ELSE h.lease_until
         END AS lease_until
     FROM held h
     WHERE h.processing_app_id = @sender_no::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
+        AND (h.expires_at IS NULL OR h.expires_at > h.at)
 ),
 started AS (
     UPDATE queue t
@@ -38,7 +40,8 @@ ORDER BY l.task_id, l.lease_id;
 
 -- TaskReport ends leases (S0.4, S0.11), and returns the reports that did. task_ids are distinct and ascending, which is the order of the
 -- locks. A report settles its task if its app holds the lease now; a SUCCESS also if its app held the last lease, that lease expired and
--- nobody was given the task since. A FAILED is in time until lease_until, whether or not the sweep has taken the lease back.
+-- nobody was given the task since. A FAILED is in time until lease_until, whether or not the sweep has taken the lease back; of a task that has
+-- expired, which nobody else can be given, until the sweep takes it back.
 --
 -- A report whose lease_id is NULL is about whichever lease its app holds; the log row names the lease that was ended. ReportsLate takes the
 -- reports that this statement does not return. The provider's number of the message is stored: a receipt may name it.
@@ -57,7 +60,7 @@ WITH input AS MATERIALIZED (
 held AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
         i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at,
-        t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit,
+        t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
@@ -73,7 +76,7 @@ judged AS (
     FROM held h
     WHERE (h.named_lease_id IS NULL OR h.named_lease_id = h.lease_id) AND (
         -- The app holds the task; a SUCCESS (2) counts even after lease_until.
-        (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))
+        (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.expires_at <= h.at))
         -- The task is PENDING again after the lease of the app expired.
         OR (h.lease_until IS NULL AND h.lease_id IS NOT NULL AND h.failed_app_id = h.app_id AND h.status = 2)
     )
@@ -136,7 +139,7 @@ ORDER BY v.task_id;
 -- for delay, doubled with each further trouble up to delay_most, so that a message that brings its sender into trouble does not block all
 -- others; it keeps its rank.
 --
--- An expired lease is left to the sweep. task_ids are in ascending order. A task whose routes changed moves to the pool that serves it
+-- A lease that has run out is left to the sweep, unless its task has expired: nobody else can be given it. task_ids are in ascending order. A task whose routes changed moves to the pool that serves it
 -- now, and is queued anew: a rank is valid only in its pool and priority.
 -- name: TaskRelease :many
 WITH input AS MATERIALIZED (
@@ -145,8 +148,8 @@ WITH input AS MATERIALIZED (
 ),
 held AS MATERIALIZED (
     SELECT i.*, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
-        t.updated_at AS leased_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.pool_id, t.message_type, t.segments,
-        t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
+        t.updated_at AS leased_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_limit, t.pool_id, t.message_type,
+        t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
@@ -154,7 +157,7 @@ returned AS MATERIALIZED (
     SELECT h.*, CASE WHEN h.is_tried AND h.troubles > 0
         THEN h.at + least(h.delay_most, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null: it keeps its lane
     FROM held h
-    WHERE h.processing_app_id = @sender_no::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
+    WHERE h.processing_app_id = @sender_no::text AND h.held_lease_id = h.lease_id AND (h.lease_until > h.at OR h.expires_at <= h.at)
 ),
 requeued AS (
     UPDATE queue t
@@ -249,11 +252,13 @@ SET balance = st.balance + g.balance,
 FROM refunds g
 WHERE st.sender_id = g.sender_id;
 
--- TaskExpired returns up to batch_size tasks whose leases have expired, the oldest first, without those of failed.
+-- TaskExpired returns up to batch_size tasks whose leases have run out, the oldest first, without those of failed. The sender of a lease that ended
+-- because its task expired has grace to report: it may have sent the message at the last moment, and nobody else can be given the task.
 -- name: TaskExpired :many
 SELECT t.task_id
 FROM queue t
 WHERE t.lease_until <= now() AND t.task_id <> ALL (@failed::text[])
+    AND (t.expires_at IS NULL OR t.expires_at > now() OR t.start_until = t.lease_until OR t.lease_until <= now() - @grace::interval)
 ORDER BY t.lease_until
 LIMIT @batch_size::integer;
 
@@ -315,7 +320,7 @@ ORDER BY g.task_id;
 
 -- TaskRecover takes back the other expired leases of task_ids (S0.12). The ids may be old: a task that a report has settled since is left alone,
 -- and a report that comes second finds no lease. It is unknown whether the message of such a lease was sent: on_unclear of the task, else
--- of its sender, decides whether it is sent again. SKIP LOCKED: a sweep never waits for a report. lease_id stays, so that a late SUCCESS
+-- of its sender, decides whether it is sent again; a task that has expired is not. SKIP LOCKED: a sweep never waits for a report. lease_id stays, so that a late SUCCESS
 -- of this lease can still settle the task.
 -- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
@@ -325,8 +330,8 @@ WITH expired AS MATERIALIZED (
             FROM senders s
             JOIN channels c ON c.id = s.channel_id
             WHERE s.sender_no = t.processing_app_id AND s.kind <> 'app'
-        ), @max_retry_count::smallint) AND NOT u.is_last AS again,
-        u.is_last,
+        ), @max_retry_count::smallint) AND NOT u.is_last AND NOT u.is_expired AS again,
+        u.is_last, u.is_expired,
         -- why the driver does not know the outcome; empty: it did not say
         coalesce((
             SELECT ': ' || d.error FROM deliveries d
@@ -338,7 +343,7 @@ WITH expired AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT coalesce(
             t.on_unclear, (SELECT s.on_unclear FROM senders s WHERE s.sender_no = t.processing_app_id), 'retry'
-        ) = 'fail' AS is_last
+        ) = 'fail' AS is_last, coalesce(t.expires_at <= now(), false) AS is_expired
     ) u
     WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until <= now() AND t.start_until IS DISTINCT FROM t.lease_until
     FOR UPDATE OF t SKIP LOCKED
@@ -372,15 +377,20 @@ logged AS (
     )
     SELECT
         e.task_id, e.company_id, e.processing_app_id, e.lease_id, 'recovered',
-        CASE WHEN e.again THEN 'retry' WHEN e.is_last THEN 'unclear' ELSE 'exhausted' END, (SELECT moment.at FROM moment),
-        CASE WHEN NOT e.again THEN 3 END, CASE WHEN NOT e.again THEN left(CASE WHEN e.is_last THEN @unclear::text ELSE @timed_out_last::text END || e.why, 500) END, -- FAILED
+        CASE WHEN e.again THEN 'retry' WHEN e.is_last THEN 'unclear' WHEN e.is_expired THEN 'expired' ELSE 'exhausted' END,
+        (SELECT moment.at FROM moment),
+        CASE WHEN NOT e.again THEN 3 END, -- FAILED
+        CASE WHEN NOT e.again THEN left(
+            CASE WHEN e.is_last THEN @unclear::text || e.why WHEN e.is_expired THEN @expired::text ELSE @timed_out_last::text || e.why END, 500
+        ) END,
         e.retry_count, e.due_at, e.updated_at, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit,
         e.pool_id, e.message_type, e.segments, e.entered_at, e.batch_id, e.country_no, e.is_test
     FROM expired e
 )
 SELECT
     count(*) FILTER (WHERE e.again) AS retried,
-    count(*) FILTER (WHERE NOT e.again AND NOT e.is_last) AS exhausted,
+    count(*) FILTER (WHERE NOT e.again AND NOT e.is_last AND NOT e.is_expired) AS exhausted,
+    count(*) FILTER (WHERE e.is_expired AND NOT e.is_last) AS expired,
     count(*) FILTER (WHERE e.is_last) AS unclear,
     count(e.rendering_id) FILTER (WHERE NOT e.again) AS unreached
 FROM expired e;

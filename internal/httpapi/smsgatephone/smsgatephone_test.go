@@ -701,3 +701,43 @@ func TestOnlyAPhoneIsServedAsAPhone(t *testing.T) {
 	s.Expect(404, "sender.not_found", "POST", "/api/v1/admin/senders/nobody/pairing", map[string]any{})
 	s.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders/phone/pairing", map[string]any{"sim_number": 4})
 }
+
+// The app looks at validUntil right before it sends a message.
+func TestAMessageOfAPhoneIsValidUntilItExpires(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	submit := func() string {
+		return s.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code", "expires_at": time.Now().Add(40 * time.Second)}).TaskID
+	}
+	expires := func(id string) {
+		s.Exec("UPDATE queue SET expires_at = now() - interval '1 second', lease_until = now() - interval '1 second' WHERE task_id = $1", id)
+	}
+	id := submit()
+	p.pull()
+	if got, want := p.known[p.only()].ValidUntil, s.Task(id).ExpiresAt.Truncate(time.Millisecond); !got.Equal(want) {
+		t.Errorf("valid until %s, expires at %s", got, want)
+	}
+	expires(id)
+	if got := p.pull(); len(got) > 0 {
+		t.Errorf("an expired message is given again: %v", got)
+	}
+	p.clock = time.Minute // its own time goes on, too
+	if out := p.sendPending(); len(out) > 0 {
+		t.Errorf("the phone sent %v", out)
+	}
+	s.ExpectEffects(id, "released untried")
+	if n, err := s.App.Tasks.Expire(t.Context()); n != 1 || err != nil {
+		t.Errorf("expired %d, %v", n, err)
+	}
+	if n := apptest.Scan[int](s.Bundle, "SELECT count(*)::int FROM phones WHERE rest_until > now()"); n != 0 {
+		t.Error("the phone rests, although it was right")
+	}
+
+	p.clock = 0
+	late := submit()
+	p.pull()
+	if out := p.sendPending(); len(out) != 1 {
+		t.Errorf("the phone sent %v", out)
+	}
+	s.AwaitStatus(late, 2)
+}

@@ -31,8 +31,11 @@ func (a *attempts) canStart() bool {
 	return a.ctx.Err() == nil && !a.troubled.Load() && (a.until.IsZero() || time.Now().Before(a.until))
 }
 
-// try tries a message, which may stand for others of its group.
+// try tries a message, which may stand for others of its group, unless it has expired.
 func (a *attempts) try(m Message, send func(ctx context.Context) Outcome) Outcome {
+	if m.isExpired() {
+		return untried
+	}
 	ctx, ended := a.tools.Began(a.ctx, m)
 	o := a.tools.mask.hideIn(send(ctx))
 	ended(o)

@@ -41,6 +41,7 @@ type Message struct {
 	Traceparent string          // of the submission; empty: none
 	Group       int64           // messages of one group differ only in the recipient; 0: no group
 	IsOfBatch   bool            // the message is from an uploaded list
+	ValidUntil  time.Time       // no attempt starts after it; zero: at any time
 }
 
 // enteredUnixMs returns EnteredAt in milliseconds; 0: not known.
@@ -50,6 +51,9 @@ func (m *Message) enteredUnixMs() int64 {
 	}
 	return m.EnteredAt.UnixMilli()
 }
+
+// isExpired reports whether the message must not be sent any more.
+func (m *Message) isExpired() bool { return !m.ValidUntil.IsZero() && !time.Now().Before(m.ValidUntil) }
 
 // Outcome is the result of trying a message: it was sent (OK), it is not known whether it was sent (Unknown), the
 // sender cannot send at all (Trouble), or the provider refused this message (none of the three).
@@ -102,15 +106,15 @@ func (o Outcome) Kind() string {
 	}
 }
 
-// untried is the outcome of a call whose time ended before it reached the provider.
+// untried is the outcome of a message that expired, or of a call whose time ended, before it reached the provider.
 var untried = Outcome{}
 
 // Driver sends messages. One goroutine at a time uses it.
 type Driver interface {
 	// Send reports the outcome of each message by its index in messages, as soon as it is known, and at most once.
 	// report must be safe for several goroutines at once, and is not called after Send has returned. A message
-	// without a report was not tried: the time of ctx was nearly over, or the sender is in trouble. Send returns soon
-	// after the end of ctx.
+	// without a report was not tried: it had expired, the time of ctx was nearly over, or the sender is in trouble. Send
+	// returns soon after the end of ctx.
 	Send(ctx context.Context, messages []Message, report func(i int, o Outcome))
 
 	// Target identifies the provider that is called, or the providers. Two targets that differ are two providers, or one of them is

@@ -949,6 +949,42 @@ func paths(p *provider) string {
 	return strings.Join(all, ",")
 }
 
+// A batch may take long: each message is looked at once more before its call.
+func TestAMessageThatExpiresBeforeItsCallIsNotSent(t *testing.T) {
+	t.Parallel()
+	for kind, c := range map[string]struct {
+		config map[string]any
+		answer string
+	}{
+		"http-sms": {map[string]any{"url": "", "atOnce": 1}, ""},
+		"dingtalk": {map[string]any{"baseUrl": "", "agentId": "A", "corpId": "C"}, `{"errcode":0}`},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			messages := []driver.Message{{TaskID: "1", Recipient: "a"}, {TaskID: "2", Recipient: "b"}, {TaskID: "3", Recipient: "c"}}
+			messages[1].ValidUntil, messages[2].ValidUntil = time.Now().Add(50*time.Millisecond), time.Now().Add(time.Hour)
+			p := newProvider(t, func(n int, _ call, w http.ResponseWriter) {
+				for n == 1 && time.Now().Before(messages[1].ValidUntil) {
+					time.Sleep(time.Millisecond)
+				}
+				_, _ = io.WriteString(w, c.answer)
+			})
+			for _, field := range []string{"url", "baseUrl"} {
+				if _, is := c.config[field]; is {
+					c.config[field] = p.URL
+				}
+			}
+			o := send(t.Context(), makeDriver(t, kind, c.config), messages)
+			if !o[0].OK || o[1] != (driver.Outcome{}) || !o[2].OK {
+				t.Errorf("outcomes %+v", o)
+			}
+			if n := len(p.seen()); n != 2 {
+				t.Errorf("%d calls", n)
+			}
+		})
+	}
+}
+
 // A byte order mark before an answer hides neither success nor a refusal. Otherwise an accepted message would go out again.
 func TestAByteOrderMarkBeforeAnAnswerIsSkipped(t *testing.T) {
 	t.Parallel()

@@ -161,6 +161,9 @@ func (d *email) Send(ctx context.Context, messages []Message, report func(int, O
 		if !attempts.canStart() {
 			return
 		}
+		if m.isExpired() {
+			continue
+		}
 		isOpen := false
 		o := attempts.try(m, func(ctx context.Context) (o Outcome) {
 			if open == nil {
@@ -168,6 +171,10 @@ func (d *email) Send(ctx context.Context, messages []Message, report func(int, O
 				if open, err = d.login(ctx); err != nil {
 					return loginOutcome(ctx, err)
 				}
+			}
+			if m.isExpired() { // the login may have taken long
+				isOpen = true
+				return untried
 			}
 			o, isOpen = d.send(open, m)
 			return o

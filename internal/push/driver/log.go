@@ -24,6 +24,9 @@ func (d *logDriver) Target() string { return "" }
 // Send logs each message. The text and the recipient are logged only if the configuration says so.
 func (d *logDriver) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
 	for i, m := range messages {
+		if m.isExpired() {
+			continue
+		}
 		attributes := []slog.Attr{
 			slog.String("task_id", m.TaskID), slog.Int("attempt", int(m.Attempt)), slog.Int("characters", utf8.RuneCountInString(m.Content)),
 		}

@@ -67,8 +67,11 @@ func (d *weChat) Send(ctx context.Context, messages []Message, report func(int, 
 			return o
 		}
 		token, err := d.tools.Token(ctx, token, d.fetch)
-		if err != nil {
+		switch {
+		case err != nil:
 			return noToken(err)
+		case m.isExpired(): // the token may have taken long
+			return o
 		}
 		return withoutToken(d.call(ctx, m, token), token)
 	})

@@ -4,7 +4,6 @@ package claim
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -27,15 +26,16 @@ type Request struct {
 	Note func(ctx context.Context, q *dispatchq.Queries, leases []Lease) error
 }
 
-// Lease is a task that a sender holds until LeaseUntil.
+// Lease is a task that a sender holds until LeaseUntil, which is not after ExpiresAt.
 type Lease struct {
 	TaskID, PhoneNumber string
 	Content             string // with the signature
 	LeaseID             int64
 	Attempt             int16
 	LeaseUntil          time.Time
-	Traceparent         *string // of the submission; nil: none
-	BatchID             *int64  // nil: the task is of no batch
+	ExpiresAt           *time.Time // the message must not be sent after it; nil: at any time
+	Traceparent         *string    // of the submission; nil: none
+	BatchID             *int64     // nil: the task is of no batch
 
 	leasedAt       time.Time
 	PoolID         int64
@@ -51,6 +51,9 @@ type Rules struct {
 	RetryMaxWait *time.Duration // a retry that has been due for so long counts as a new task; nil: never
 	SilentAfter  time.Duration  // a sender that did not poll for so long is not available
 }
+
+// LeaseLeast is how long a task that is claimed is valid at least: one that expires sooner could not be sent in time.
+const LeaseLeast = time.Second
 
 // On leases tasks to a sender, in the transaction of q, which must be a transaction of postgres.DB.Dispatch. It leases none to a sender
 // that is unknown or off.
@@ -111,21 +114,20 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 	if err != nil {
 		return nil, false, err
 	}
-	if len(rows) != len(chosen) { // cannot happen: the rows are locked since TaskOffer
-		return nil, false, fmt.Errorf("leased %d of %d tasks", len(rows), len(chosen))
-	}
 	byID := make(map[string]dispatchq.TaskLeaseRow, len(rows))
 	for _, row := range rows {
 		byID[row.TaskID] = row
 	}
-	leases = make([]Lease, len(chosen))
-	for i, o := range chosen {
-		row := byID[o.TaskID]
-		leases[i] = Lease{
-			TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content,
-			LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, Traceparent: row.Traceparent, BatchID: row.BatchID, leasedAt: row.LeasedAt,
-			PoolID: o.PoolID, companyID: row.CompanyID, segments: o.Segments, lane: o.Lane, turn: o.turn, nextTurn: o.nextTurn,
+	for _, o := range chosen {
+		row, isLeased := byID[o.TaskID]
+		if !isLeased { // expired since TaskOffer, which locked it
+			continue
 		}
+		leases = append(leases, Lease{
+			TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content, LeaseID: row.LeaseID, Attempt: row.Attempt,
+			LeaseUntil: row.LeaseUntil, ExpiresAt: row.ExpiresAt, Traceparent: row.Traceparent, BatchID: row.BatchID, leasedAt: row.LeasedAt,
+			PoolID: o.PoolID, companyID: row.CompanyID, segments: o.Segments, lane: o.Lane, turn: o.turn, nextTurn: o.nextTurn,
+		})
 	}
 	return leases, isCut, nil
 }
@@ -135,6 +137,7 @@ type admission struct {
 	sender   dispatchq.SenderAdmitRow
 	tasks    int64   // maximum number of tasks
 	segments *int64  // maximum number of segments; nil: no limit
+	interval float64 // seconds between two tasks; 0: none
 	lastTurn float64 // the largest turn at which the sender took a task
 	pools    []admittedPool
 }
@@ -187,7 +190,7 @@ func admit(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) (*
 		if err != nil {
 			return nil, err
 		}
-		a.tasks = budget.Tasks
+		a.tasks, a.interval = budget.Tasks, budget.IntervalSeconds
 		if budget.HasLimit {
 			a.segments = &budget.Segments
 		}
@@ -296,13 +299,16 @@ type claimPart struct {
 	limit int64
 	most  map[int64]int64 // tasks of each pool
 	at    *time.Time      // of the leases before; nil: these are the first
+
+	taken    int64   // tasks that the sender sends before these
+	interval float64 // see admission
 }
 
 // part returns the limits that remain after leases, and whether the sender may take anything more.
 func (a admission) part(c Request, rules Rules, leases []Lease) (p claimPart, may bool) {
 	taken, segments := takenOf(leases)
-	p = claimPart{limit: a.tasks - int64(len(leases)), most: map[int64]int64{}, offer: dispatchq.TaskOfferParams{
-		SenderNo: c.SenderNo, RetryMaxWait: rules.RetryMaxWait,
+	p = claimPart{limit: a.tasks - int64(len(leases)), most: map[int64]int64{}, taken: int64(len(leases)), interval: a.interval, offer: dispatchq.TaskOfferParams{
+		SenderNo: c.SenderNo, RetryMaxWait: rules.RetryMaxWait, LeaseLeast: LeaseLeast,
 		Sign: a.sender.Sign, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
 		SegmentsLeft: a.segmentsLeft(segments),
 	}}
@@ -338,7 +344,7 @@ func (a admission) passed(ctx context.Context, q *dispatchq.Queries, senderNo st
 	taken, segments := takenOf(leases)
 	p := dispatchq.PoolsPassedParams{
 		SenderNo: senderNo, Sign: a.sender.Sign, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
-		SegmentsLeft: a.segmentsLeft(segments), RetryMaxWait: rules.RetryMaxWait,
+		SegmentsLeft: a.segmentsLeft(segments), RetryMaxWait: rules.RetryMaxWait, LeaseLeast: LeaseLeast,
 	}
 	for _, pool := range a.pools {
 		if pool.served < pool.top && taken[pool.id] < pool.most {

@@ -97,7 +97,7 @@ func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 }
 
 // choose returns the first offers that the claim may take: limited by pool, in total and by segments. isCut: the next one needs more segments
-// than are left. inOneCall keeps only tasks of the same rendering as the first.
+// than are left. inOneCall keeps only tasks of the same rendering as the first. A task that expires before it would be its turn is left out.
 func (p claimPart) choose(offers []offer, inOneCall bool) (chosen []offer, isCut bool) {
 	ofPool := map[int64]int64{}
 	var segments int64
@@ -105,7 +105,7 @@ func (p claimPart) choose(offers []offer, inOneCall bool) (chosen []offer, isCut
 		if int64(len(chosen)) == p.limit {
 			break
 		}
-		if ofPool[o.PoolID] == p.most[o.PoolID] {
+		if ofPool[o.PoolID] == p.most[o.PoolID] || o.SecondsLeft < p.interval*float64(p.taken+int64(len(chosen))) {
 			continue
 		}
 		ofPool[o.PoolID]++

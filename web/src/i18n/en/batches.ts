@@ -11,6 +11,7 @@ const texts: Texts<typeof zh> = {
   tag: 'Tag',
   template: 'Template number',
   phoneColumn: 'Phone column',
+  defaultRegion: 'Region of numbers',
   dedup: 'Duplicate rows',
   dedups: {
     phone: 'Send to each number once',
@@ -142,6 +143,7 @@ const texts: Texts<typeof zh> = {
     },
     file: 'File with the list',
     noFile: 'Choose the file with the list',
+    defaultRegionHint: 'Two letters, such as ID: the region of phone numbers without + and a country code. Empty: that of the company.',
     fileHint: 'The first row names the columns. The encoding of CSV (UTF-8, UTF-16, GB18030) and its separator are found. Of XLSX, the first visible sheet is read.',
     isPhone: 'phone',
     choosePhone: 'Choose the column with phone numbers',

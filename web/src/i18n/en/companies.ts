@@ -8,6 +8,7 @@ const texts: Texts<typeof zh> = {
   no: 'Company number',
   name: 'Name',
   weight: 'Weight',
+  defaultRegion: 'Region of numbers',
   countries: 'Allowed countries',
   allCountries: 'All countries',
   someCountries: 'Only these countries',
@@ -36,6 +37,7 @@ const texts: Texts<typeof zh> = {
     edit: 'Edit the company “{name}”',
     noHint: 'Letters, digits, dots, dashes and underscores. It cannot change later.',
     weightHint: 'The share relative to other companies: a company with weight 2 is served twice as often as one with weight 1.',
+    defaultRegionHint: 'Two letters, such as CN or ID: the region of phone numbers without + and a country code. Empty: such numbers are refused, unless they are mobile numbers of mainland China.',
     countriesHint: 'Restricts phone numbers only. What waits for a country that is not allowed any more is held.',
   },
 }

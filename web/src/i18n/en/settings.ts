@@ -21,7 +21,7 @@ const texts: Texts<typeof zh> = {
   queue: {
     title: 'Queue',
     about: 'In which order waiting tasks are sent, when a sender counts as offline, and how often and when a message is tried again. The environment gives the first values of the last four; a value that is saved here wins, also after a restart.',
-    priority_max_wait_seconds: { label: 'Longest wait of a low priority', hint: 'After this time a waiting task goes first whatever its priority, so that urgent messages cannot hold it back for ever. 0 means never.' },
+    priority_max_wait_seconds: { label: 'Longest wait of a low priority', hint: 'After this time a waiting task goes first whatever its priority, but behind real-time messages: verifications, and priorities 0 and 1. 0 means never.' },
     sender_silent_after_seconds: { label: 'A sender is offline after', hint: 'A polling sender that did not claim for so long gives its share to the others. It must be longer than the polling interval of the phones.' },
     register_unknown_senders: { label: 'Register new senders', hint: 'Yes: an app that polls for the first time becomes a shared sender, and gets every message that no route names. No: it gets 404.' },
     max_retry_count: { label: 'Most retries', hint: 'Attempts after the first. A channel may have its own number. Tasks that have used as many already fail with their next failed attempt.' },

@@ -113,6 +113,7 @@ const texts: Texts<typeof zh> = {
       scheduled: 'Scheduled',
       retry_later: 'Retry later',
       held: 'Held',
+      expiring: 'Will expire',
       queued: 'Queued',
       no_sender: 'No sender',
       processing: 'Being sent',

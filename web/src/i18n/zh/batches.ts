@@ -8,6 +8,7 @@ export default {
   tag: '标签',
   template: '模板编号',
   phoneColumn: '手机号所在列',
+  defaultRegion: '号码所属地区',
   dedup: '重复的行',
   dedups: {
     phone: '手机号重复的不发',
@@ -139,6 +140,7 @@ export default {
     },
     file: '名单文件',
     noFile: '请选择名单文件',
+    defaultRegionHint: '两个字母，例如 ID：没有 + 和国家代码的号码属于哪个国家或地区。不填则按公司的设置。',
     fileHint: '第一行是列名。CSV 的编码（UTF-8、UTF-16、GB18030）和分隔符自动识别；XLSX 读取第一个可见的工作表。',
     isPhone: '手机号',
     choosePhone: '请选择手机号所在的列',

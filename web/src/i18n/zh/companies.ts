@@ -5,6 +5,7 @@ export default {
   no: '公司编号',
   name: '名称',
   weight: '权重',
+  defaultRegion: '号码所属地区',
   countries: '允许的国家',
   allCountries: '所有国家',
   someCountries: '只限以下国家',
@@ -33,6 +34,7 @@ export default {
     edit: '编辑公司“{name}”',
     noHint: '字母、数字、点、横线和下划线，之后不能修改。',
     weightHint: '相对于其他公司的份额：权重 2 的公司获得的发送机会是权重 1 的两倍。',
+    defaultRegionHint: '两个字母，例如 CN、ID：没有 + 和国家代码的号码属于哪个国家或地区。不填时，除中国大陆手机号码外，这样的号码会被拒绝。',
     countriesHint: '只限制短信的号码。不再允许的国家，等待中的消息会暂停。',
   },
 }

@@ -110,6 +110,7 @@ export default {
       scheduled: '定时',
       retry_later: '等待重试',
       held: '已暂停',
+      expiring: '将过期',
       queued: '排队中',
       no_sender: '没有可用的发送方',
       processing: '发送中',

@@ -12,8 +12,8 @@ export function recipients(text: string): string[] {
   return [...first.values()]
 }
 
-/** Whether the API takes a text as a phone number. */
-export const isNumber = (text: string): boolean => text.length >= 11 && text.length <= 20 && /^\+?[0-9][0-9 -]*$/.test(text)
+/** Whether a text may be a phone number, as people write them: the server reads it. */
+export const isNumber = (text: string): boolean => text.length <= 50 && !/\p{L}/u.test(text) && (text.match(/\p{Nd}/gu)?.length ?? 0) >= 7
 
 // Only what would be misread is escaped: the parameters together have at most 200 characters.
 const escape = (text: string) => text.replace(/[%&+=]/g, (character) => encodeURIComponent(character))

@@ -69,4 +69,4 @@ export function filterWords(filter: TaskFilter): string[] {
 }
 
 /** Whether a text looks like a phone number. */
-export const isPhone = (text: string): boolean => /^\+?[0-9][0-9 -]*$/.test(text)
+export const isPhone = (text: string): boolean => text.length <= 50 && !/\p{L}/u.test(text) && /\p{Nd}/u.test(text)

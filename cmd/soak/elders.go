@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	api "lksms/gen/client"
+)
+
+// The company whose marketing waits too long, and its only sender.
+const (
+	elder       = "elder"
+	elderSender = "sender-elder"
+	elderTasks  = 12 // of each kind, in a round
+)
+
+// elders let marketing wait until it has aged, submit codes then, and claim both with one sender, one claim at a time: no code may be left behind
+// aged marketing. A round in which a claim or a code has an unknown outcome is not judged: its transaction may still hold rows for a moment.
+type elders struct {
+	load      *load
+	stack     *stack
+	authorize api.RequestEditorFn
+
+	aged, rounds atomic.Int64
+	inverted     verdict
+}
+
+func newElders(l *load, s *stack) *elders {
+	return &elders{load: l, stack: s, inverted: verdict{name: "no code goes behind marketing that waited long"}, authorize: func(_ context.Context, r *http.Request) error {
+		r.SetBasicAuth(elder, "soak-of-"+elder)
+		return nil
+	}}
+}
+
+func (e *elders) setUp(ctx context.Context) error {
+	c, no, secret, shared := e.load.clients[0], elder, "soak-of-"+elder, false
+	company, err := c.CreateCompanyWithResponse(ctx, nil, api.CompanyRequest{CompanyNo: no, Name: no})
+	if err := checkCreated("company", err, company); err != nil {
+		return err
+	}
+	user, err := c.CreateUserWithResponse(ctx, api.UserRequest{Username: no, Password: &secret, Role: api.RoleSubmit, CompanyNo: &no})
+	if err := checkCreated("user", err, user); err != nil {
+		return err
+	}
+	sender, err := c.CreateSenderWithResponse(ctx, nil, api.SenderRequest{SenderNo: elderSender, Name: elderSender, IsShared: &shared})
+	if err := checkCreated("sender", err, sender); err != nil {
+		return err
+	}
+	for _, kind := range []api.MessageType{api.Verification, api.Marketing} {
+		route, err := c.CreateRouteWithResponse(ctx, nil, api.RouteRequest{CompanyNo: no, MessageType: kind, SenderNo: elderSender})
+		if err := checkCreated("route", err, route); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *elders) run(ctx context.Context, round int) {
+	rng := rand.New(rand.NewPCG(e.load.seed, uint64(round)<<16|uint64(1<<11+1)))
+	app := sender{load: e.load, rng: rng, appID: elderSender}
+	defer app.late.Wait()
+	for pause(ctx, time.Duration(rng.IntN(500))*time.Millisecond) {
+		e.round(ctx, &app)
+	}
+}
+
+// submit submits a message, and returns its task; empty: the outcome is unknown.
+func (e *elders) submit(rng *rand.Rand, kind api.MessageType) string {
+	serial := e.load.serial.Add(1)
+	text := fmt.Sprintf("soak-%d-%s-%d", e.load.seed, elder, serial)
+	return e.load.submit(e.load.any(rng), nil, api.SendRequest{PhoneNumber: fmt.Sprintf("138%08d", serial), Content: &text, MessageType: &kind}, text, e.authorize)
+}
+
+// round ages marketing, submits codes, and claims until nothing is left.
+func (e *elders) round(ctx context.Context, app *sender) {
+	old := map[string]bool{}
+	for range elderTasks {
+		old[e.submit(app.rng, api.Marketing)] = true
+	}
+	if !e.age(ctx) {
+		return
+	}
+	left, isJudged := map[string]bool{}, true
+	for range elderTasks {
+		id := e.submit(app.rng, api.Verification)
+		isJudged = isJudged && id != ""
+		left[id] = true
+	}
+	for ctx.Err() == nil {
+		limit := 1 + app.rng.IntN(5)
+		res, err := e.load.any(app.rng).ClaimTasksNowWithResponse(call(), api.ClaimRequest{AppID: elderSender, Limit: &limit})
+		status := 0
+		if err == nil {
+			status = res.StatusCode()
+		}
+		o := outcomeOf(status, err)
+		e.load.history.calls[o].Add(1)
+		if o != answered || res.JSON200 == nil {
+			isJudged = isJudged && o != unknown
+			pause(ctx, time.Duration(10+app.rng.IntN(100))*time.Millisecond)
+			continue
+		}
+		if len(res.JSON200.Data) == 0 {
+			return
+		}
+		behind := false // marketing was given before, in this claim or an earlier one
+		for _, t := range res.JSON200.Data {
+			e.load.history.took(claimed{elderSender, t})
+			if isCode := left[t.TaskID]; isCode {
+				delete(left, t.TaskID)
+				if behind && isJudged {
+					e.inverted.add(fmt.Sprint(t.TaskID, " of a claim of ", limit))
+				}
+			} else if old[t.TaskID] && t.Attempt == 1 {
+				behind = true
+			}
+		}
+		if behind && isJudged && len(left) > 0 {
+			e.inverted.add(fmt.Sprint(len(left), " codes were left by a claim of ", limit))
+			isJudged = false // one finding of a round is enough
+		}
+		for _, t := range res.JSON200.Data {
+			app.send(t)
+		}
+	}
+}
+
+// age makes the waiting marketing old, and returns when a sweep has let it go first.
+func (e *elders) age(ctx context.Context) bool {
+	const mine = " FROM companies c WHERE c.company_no = '" + elder + "' AND q.company_id = c.id AND q.message_type = 2 AND q.lease_until IS NULL"
+	err := e.stack.query(ctx, func(conn *pgx.Conn) error {
+		aged, err := conn.Exec(ctx, "UPDATE queue q SET due_at = now() - interval '2 hours'"+mine+" AND q.due_at > now() - interval '1 hour'")
+		e.aged.Add(aged.RowsAffected())
+		return err
+	})
+	if err != nil {
+		return false
+	}
+	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	err = awaitNone(limited, e.stack, "tasks that waited long", "SELECT count(*) FROM queue q WHERE EXISTS (SELECT"+mine+
+		" AND q.due_at < now() - interval '1 hour' AND (q.lane IS NULL OR q.lane >= 32 * q.priority))")
+	if err == nil {
+		e.rounds.Add(1)
+	}
+	return err == nil
+}
+
+// settle claims and sends what the last round left.
+func (e *elders) settle(ctx context.Context) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	sending, cancel := context.WithCancel(ctx)
+	defer cancel()
+	all.Go(func() {
+		app := sender{load: e.load, rng: rand.New(rand.NewPCG(e.load.seed, 1<<11)), appID: elderSender, calm: true}
+		app.run(sending)
+	})
+	return awaitNone(ctx, e.stack, "tasks of "+elder,
+		"SELECT count(*) FROM queue q JOIN companies c ON c.id = q.company_id WHERE c.company_no = '"+elder+"'")
+}
+
+func (e *elders) verdicts(context.Context, *pgx.Conn) ([]verdict, error) {
+	return []verdict{e.inverted}, nil
+}
+
+func (e *elders) print() {
+	fmt.Printf("  %5d  messages that waited too long, in %d rounds\n", e.aged.Load(), e.rounds.Load())
+}
