@@ -176,12 +176,9 @@ func TestTheContractDescribesEveryDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var explained []string
-	for _, heading := range regexp.MustCompile(`(?m)^### (.+)$`).FindAllStringSubmatch(string(page), -1) {
-		explained = append(explained, strings.Split(strings.ReplaceAll(heading[1], "`", ""), ", ")...)
-	}
 	for _, name := range driver.Kinds() {
-		if !strings.Contains(kind.Description, "`"+name+"`") || !slices.Contains(explained, name) {
+		heading := regexp.MustCompile(`(?m)^### (?:.*[ ,])?` + regexp.QuoteMeta(name) + `(?:[ ,].*)?$`)
+		if !strings.Contains(kind.Description, "`"+name+"`") || !heading.Match(page) {
 			t.Errorf("the driver %s is not in the description of SenderKind, or has no section in docs/channels.md", name)
 		}
 	}
