@@ -107,7 +107,11 @@ judged AS (`},
 	total, failed := 0, []string{}
 `},
 		{settle, "// Recover takes back", `func (s *Service) lookThenWrite(ctx context.Context) error {
-	rows, err := s.db.Query(ctx, "SELECT to_jsonb(q)::text FROM queue q WHERE lease_until <= now() AND retry_count < $1", s.rules.MaxRetryCount)
+	rules, err := s.settings.Rules(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := s.db.Query(ctx, "SELECT to_jsonb(q)::text FROM queue q WHERE lease_until <= now() AND retry_count < $1", rules.MaxRetryCount)
 	if err != nil {
 		return err
 	}
@@ -196,7 +200,7 @@ judged AS (`},
 		{claims, "    h.updated_at AS leased_at\nFROM leased h\n", "    (SELECT moment.at FROM moment) AS leased_at\nFROM leased h\n"},
 		{claiming, "\ts.claimed.Add(", `	for _, r := range leases {
 		if _, err := s.db.Exec(ctx, "UPDATE queue SET lease_limit = $1, updated_at = $2 WHERE task_id = $3 AND lease_id = $4",
-			c.Limit, r.LeaseUntil.Add(-s.rules.ProcessingTimeout), r.TaskID, r.LeaseID); err != nil {
+			c.Limit, r.LeaseUntil.Add(-rules.ProcessingTimeout), r.TaskID, r.LeaseID); err != nil {
 			return nil, err
 		}
 	}

@@ -105,6 +105,11 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"listDailyTotals":           {{"/api/v1/admin/daily-totals", 200}, {"/api/v1/admin/daily-totals?company_no=beta", forbidden}},
 		"exportDailyTotals":         {{"/api/v1/admin/daily-totals.csv", 200}, {"/api/v1/admin/daily-totals.csv?company_no=beta", forbidden}},
 
+		"listCallbacks":     {{"/api/v1/admin/callbacks", forbidden}},
+		"getCallback":       {{"/api/v1/admin/callbacks/1", forbidden}},
+		"listReceipts":      {{"/api/v1/admin/receipts", forbidden}},
+		"listSenderAnswers": {{"/api/v1/admin/senders/acme_sender/answers", forbidden}},
+
 		"listReconciliations":             {{"/api/v1/admin/reconciliations", forbidden}},
 		"getReconciliation":               {{"/api/v1/admin/reconciliations/1", forbidden}},
 		"listReconciliationDifferences":   {{"/api/v1/admin/reconciliations/1/differences", forbidden}},
