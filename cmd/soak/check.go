@@ -95,9 +95,10 @@ var snapshotInvariants = []invariant{
 		UNION ALL
 		SELECT 'lease ' || f.lease_id || ' of ' || f.app_id || ' has wrong facts: from ' || f.leased_at || ' until '
 			|| f.lease_until || ', of ' || coalesce(f.lease_segments, 0) || ' segments, limit ' || coalesce(f.lease_limit, 0)
-		FROM facts f LEFT JOIN senders s ON s.sender_no = f.app_id
+		FROM facts f LEFT JOIN senders s ON s.sender_no = f.app_id LEFT JOIN messages m USING (task_id)
 		WHERE s.id IS NULL OR f.lease_limit IS NULL OR s.is_paced <> (f.lease_segments IS NOT NULL)
-			OR f.lease_until <> f.leased_at + coalesce(make_interval(secs => s.lease_seconds), '` + lease.String() + `')
+			OR f.lease_until < coalesce(m.expires_at, 'infinity') -- another invariant is about those that end with their messages
+				AND f.lease_until <> f.leased_at + coalesce(make_interval(secs => s.lease_seconds), '` + lease.String() + `')
 				AND NOT (starts_with(f.app_id, '` + startPrefix + `') AND f.lease_until = f.leased_at + make_interval(secs => ` + strconv.Itoa(startSeconds) + `))`},
 	// Except pool_id, which follows the routes, and expires_at of messages of a notification: one that is ended withdraws those that are leased.
 	{"queue and report_logs repeat the columns of their messages", `
@@ -155,6 +156,10 @@ var invariants = []invariant{
 		SELECT 'ended ' || e.task_id || ' ' || e.effect FROM ends e
 			LEFT JOIN leases s ON s.id = e.lease_id AND s.task_id = e.task_id AND s.app_id = e.app_id
 		WHERE e.event NOT IN ('cancelled', 'requeued', 'expired') AND s.id IS NULL`},
+	{"nothing is handed out past expires_at, and no lease outlasts it", `
+		SELECT s.task_id || ' leased at ' || s.created_at || ' until ' || s.lease_until || ', expires at ' || m.expires_at
+		FROM leases s JOIN messages m USING (task_id)
+		WHERE s.created_at >= m.expires_at OR s.lease_until > m.expires_at`},
 	{"leases of a task never overlap", `
 		SELECT s.task_id || ' ' || s.id FROM (
 			SELECT *, lead(id) OVER w AS next, lead(created_at) OVER w AS next_at, lead(life) OVER w AS next_life FROM leases

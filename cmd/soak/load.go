@@ -125,6 +125,9 @@ func newMessage(rng *rand.Rand, phone string, text *string) api.SendRequest {
 	case 2:
 		at := time.Now().Add(time.Duration(rng.IntN(2000)) * time.Millisecond)
 		m.ExpectSendTime = &at
+	case 3: // with luck it is claimed before
+		at := time.Now().Add(time.Second + time.Duration(rng.IntN(5000))*time.Millisecond)
+		m.ExpiresAt = &at
 	}
 	return m
 }

@@ -46,6 +46,7 @@ var finders = map[string]string{
 	"low":     "each fall of a balance to a mark is told once",
 	"hasty":   "every accepted message exists",
 	"unheld":  "every lease that is held",
+	"expiry":  "nothing is handed out past expires_at",
 	"aged":    "no code goes behind",
 }
 
@@ -139,6 +140,9 @@ judged AS (`},
 
 // Recover takes back`},
 		{settle, "\t\"lksms/gen/dispatchq\"", "\t\"github.com/jackc/pgx/v5\"\n\n\t\"lksms/gen/dispatchq\""},
+	}},
+	{"expiry", "a lease outlasts its message", []change{
+		{claims, ", t.expires_at), -- PROCESSING", ", NULL), -- PROCESSING"},
 	}},
 	{"F7", "a default content is read first and marked afterwards", []change{
 		{contents, "WHERE company_id = $1 AND recipient = $2 AND NOT is_sent",
