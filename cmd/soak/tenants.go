@@ -446,7 +446,7 @@ func (t *tenants) verdicts(ctx context.Context, conn *pgx.Conn) ([]verdict, erro
 			FROM leases l
 			JOIN task_states t USING (task_id)
 			JOIN companies c ON c.id = t.company_id
-			WHERE c.company_no <> 'default' AND NOT EXISTS (
+			WHERE c.company_no <> 'default' AND (c.company_no, l.app_id) <> ('` + elder + `', '` + elderSender + `') AND NOT EXISTS (
 				SELECT FROM named n
 				WHERE n.company_no = c.company_no AND n.kind = t.message_type AND n.sender_no = l.app_id
 					AND l.created_at BETWEEN n.since AND n.until
