@@ -295,7 +295,7 @@ segments  2
 created   yyyy-mm-dd hh:mm:ss
 ROW  NUMBER          STATUS     WHY
 4    12              invalid    phone_number is not a phone number that can be dialled
-5    +8613800138000  duplicate
+5    +8613800138000  duplicate  phone_number repeats row 2
 `, "batch", "check", "1")
 	s.expect(1, []string{"2 rows"}, "batch", "check", "1", "--strict")
 	s.expect(3, []string{"--timeout"}, "watch", "1", "--timeout", "200ms")

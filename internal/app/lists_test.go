@@ -151,7 +151,7 @@ func TestTheContractAndTheDatabaseKnowTheSameValues(t *testing.T) {
 	b := apptest.New(t)
 	doc := schemasOf(t)
 	for constraint, schema := range map[string]string{
-		"alert_rules_kind_known": "AlertKind", "alert_rules_level_known": "AlertLevel", "batches_status_known": "BatchStatus", "users_role_known": "Role",
+		"alert_rules_level_known": "AlertLevel", "batches_status_known": "BatchStatus", "users_role_known": "Role",
 	} {
 		text := apptest.Scan[string](b, "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = '"+constraint+"'")
 		var stored []string

@@ -273,6 +273,8 @@ func TestARoleIsMissingThatASenderNeeds(t *testing.T) {
 	b.Exec("DELETE FROM servers WHERE roles = '{push}'")
 	expect("as both are off, and receipts of the last messages may come", servers.Callback)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/called", map[string]any{"status": "retired", "version": b.GetSender("called").Version})
+	expect("as it is retired, and late receipts count", servers.Callback)
+	b.Exec("UPDATE senders SET updated_at = now() - interval '31 days' WHERE sender_no = 'called'")
 	expect("as none is left that is called back")
 }
 

@@ -38,7 +38,7 @@ func beside(b *apptest.Bundle) *apptest.Bundle {
 func TestEachJobOfOneServerHasTheTableOfItsLock(t *testing.T) {
 	b := apptest.New(t)
 	metrics := b.Call("GET", "/metrics", nil).Raw
-	jobs := regexp.MustCompile(`lksms_sweep_patience_seconds\{scope="cluster",sweep="([^"]+)"\}`).FindAllStringSubmatch(string(metrics), -1)
+	jobs := regexp.MustCompile(`lksms_sweep_patience_seconds\{scope="cluster",sweep="([^"]+)"\}`).FindAllStringSubmatch(metrics, -1)
 	if len(jobs) < 40 {
 		t.Fatalf("%d jobs: %s", len(jobs), metrics)
 	}

@@ -101,7 +101,8 @@ func (c *check) close() {
 
 // beginCheck begins the check of a batch, or goes on behind the rows that are stored.
 func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
-	c, err := &check{}, error(nil)
+	var err error
+	c := &check{}
 	c.reading, c.stop = context.WithCancel(ctx)
 	if c.batch, err = s.get(ctx, Viewer{}, id); err == nil {
 		c.text, err = template.Parse("content", c.batch.Content)

@@ -210,7 +210,8 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 	}
 	row := rows[0]
 	p := Preview{RowNo: row.RowNo, Recipient: row.Recipient, Code: optional.Value(row.Code), Fault: row.Fault}
-	if p.Code == 0 && row.TaskID == nil && queue.CheckExpiry(b.ExpiresAt, optional.Or(b.ExpectSendTime, time.Now())) != nil {
+	canOnlyExpire := queue.CheckExpiry(b.ExpiresAt, optional.Or(b.ExpectSendTime, time.Now())) != nil
+	if p.Code == 0 && row.TaskID == nil && canOnlyExpire {
 		p.Code = IsExpired
 		return p, nil
 	}

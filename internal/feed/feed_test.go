@@ -431,11 +431,11 @@ func TestTheEndOfABatchThatWasNeverConfirmedIsAnEvent(t *testing.T) {
 	}
 	ready := create("phone\n13800138000\n13800138001\n")
 	check()
-	checking, unreadable := create("phone\n13800138000\n"), int64(0)
+	checking := create("phone\n13800138000\n")
 	for _, id := range []int64{ready, checking, checking} {
 		b.Expect(200, "", "POST", fmt.Sprintf("/api/v1/batches/%d/cancel", id), nil)
 	}
-	unreadable = create("phone\n\"1380013")
+	unreadable := create("phone\n\"1380013")
 	check()
 	if _, err := b.App.Batches.Feed(t.Context()); err != nil {
 		t.Fatal(err)

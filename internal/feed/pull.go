@@ -19,7 +19,7 @@ type Pull struct {
 	Types    []string // nil: all
 	Limit    int
 	Wait     time.Duration
-	StillMay func(context.Context) error // called after a wait: the caller may have been disabled. Nil: it may
+	StillMay func(context.Context) error // called before events are returned that were waited for: the caller may have been disabled. Nil: it may
 }
 
 // readMost is how many events one statement reads at least, when only some types are asked for.
@@ -46,17 +46,15 @@ func (s *Service) Pull(ctx context.Context, p Pull) (found []Told, next int64, e
 	for next = *p.After; ; {
 		mine := s.watcher.join(p.Viewer) // before the read: an event that comes after it must find it
 		found, next, err = s.read(ctx, p, since, next)
+		if err == nil && len(found) > 0 && p.StillMay != nil {
+			err = p.StillMay(ctx)
+		}
 		if err != nil || len(found) > 0 {
 			s.watcher.leave(mine)
 			return found, next, err
 		}
 		if again := s.watcher.await(ctx, mine, enough.C); !again {
 			return nil, next, ctx.Err()
-		}
-		if p.StillMay != nil {
-			if err := p.StillMay(ctx); err != nil {
-				return nil, 0, err
-			}
 		}
 	}
 }

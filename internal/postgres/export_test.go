@@ -80,7 +80,8 @@ func ConcurrentBuilds() (known, written int, err error) {
 		if err != nil {
 			return 0, 0, err
 		}
-		written += strings.Count(string(content), "INDEX CONCURRENTLY") - strings.Count(string(content), "DROP INDEX CONCURRENTLY")
+		up, _, _ := strings.Cut(string(content), "-- migrate:down")
+		written += strings.Count(up, "INDEX CONCURRENTLY") - strings.Count(up, "DROP INDEX CONCURRENTLY")
 		all = append(all, dbmate.Migration{FileName: path.Base(file), FilePath: file, FS: db.Migrations})
 	}
 	builds, err := pendingBuilds(all)

@@ -270,19 +270,19 @@ func TestASenderServesTheCompaniesOfItsPoolsByWeight(t *testing.T) {
 	}
 }
 
-// A task that has waited for an hour goes out as if it had the highest priority: among the tasks of that priority, not behind all of them.
-func TestAgedTasksDoNotStarveBehindTheHighestPriority(t *testing.T) {
+// A task that has waited for an hour goes out as if it had the highest priority below real time: among the tasks of that priority, not behind all of them.
+func TestAgedTasksDoNotStarveBehindTheHighestPriorityBelowRealTime(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("old", 30, map[string]any{"priority": 9})
 	b.Exec("UPDATE tasks SET rank = rank + 1e6") // as after many tasks of this priority
-	b.SubmitMany("urgent", 50, map[string]any{"priority": 0})
+	b.SubmitMany("urgent", 50, map[string]any{"priority": 2})
 	b.Exec("UPDATE tasks SET due_at = now() - interval '61 minutes' WHERE priority = 9")
 	if n, err := b.App.Tasks.Age(t.Context()); n != 30 || err != nil {
 		t.Fatalf("aged %d, %v", n, err)
 	}
 	took := map[string]int{}
 	for range 8 { // urgent tasks keep coming
-		b.SubmitMany("urgent", 10, map[string]any{"priority": 0})
+		b.SubmitMany("urgent", 10, map[string]any{"priority": 2})
 		for who, n := range owners(b.Take("app", 10)) {
 			took[who] += n
 		}

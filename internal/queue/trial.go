@@ -10,8 +10,9 @@ import (
 	"lksms/internal/queue/claim"
 )
 
-// trialSpare is for how long after the longest lease of a trial its task would wait. It is never due: if the server stops before the lease, it expires.
-const trialSpare = time.Second
+// trialSpare is for how long after the longest lease of a trial its task would wait. It is longer than
+// claim.LeaseLeast, without which no message may expire. If the server stops before the lease, the task expires: its sender is the only one that may have it.
+const trialSpare = 2 * time.Second
 
 // SubmitTrial submits a message that one sender sends as a test. No claim takes the task: ClaimTrial leases it, within lease. Faults: those of Submit.
 func (s *Service) SubmitTrial(ctx context.Context, sub Submission, lease time.Duration, origin Origin) (Submitted, error) {

@@ -89,10 +89,10 @@ func (c Settings) check() error {
 // checked at each connection.
 func (s *Service) checkReach(row dbq.WebhookListRow) error {
 	u, err := url.Parse(row.Url)
-	if err != nil || row.IsTrusted {
-		return nil
+	if err != nil {
+		return fmt.Errorf("read address of webhook: %w", err) // Settings.check has read it
 	}
-	if address, err := netip.ParseAddr(u.Hostname()); err == nil && !s.ofUsers.Permits(address) {
+	if address, err := netip.ParseAddr(u.Hostname()); err == nil && !row.IsTrusted && !s.ofUsers.Permits(address) {
 		return fault.InvalidField("url", fault.NotPublic, nil)
 	}
 	return nil
