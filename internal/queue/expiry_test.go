@@ -185,7 +185,7 @@ func TestALeaseOfAnExpiredTaskCanBeGivenBack(t *testing.T) {
 func TestAMessageThatCouldOnlyExpireIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"scheduled_every_seconds": 3600})
-	b.Expect(200, "", "POST", "/api/v1/admin/templates", map[string]any{
+	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{
 		"template_name": "n", "template_no": "hourly", "template_content": "{n}", "send_type": "scheduled",
 	})
 	next := time.Now().Truncate(time.Hour).Add(time.Hour)
