@@ -181,6 +181,11 @@ func (s *Service) EachWrong(ctx context.Context, viewer Viewer, id int64, do fun
 	}
 }
 
+// canOnlyExpire reports whether the messages of a batch would expire before they can be sent.
+func canOnlyExpire(b dbq.Batch) bool {
+	return queue.CheckExpiry(b.ExpiresAt, optional.Or(b.ExpectSendTime, time.Now())) != nil
+}
+
 // Preview is what a row becomes.
 type Preview struct {
 	RowNo     int64
@@ -210,8 +215,7 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 	}
 	row := rows[0]
 	p := Preview{RowNo: row.RowNo, Recipient: row.Recipient, Code: optional.Value(row.Code), Fault: row.Fault}
-	canOnlyExpire := queue.CheckExpiry(b.ExpiresAt, optional.Or(b.ExpectSendTime, time.Now())) != nil
-	if p.Code == 0 && row.TaskID == nil && canOnlyExpire {
+	if p.Code == 0 && row.TaskID == nil && canOnlyExpire(b) {
 		p.Code = IsExpired
 		return p, nil
 	}
