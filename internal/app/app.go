@@ -222,7 +222,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if o.Roles == nil {
 		o.Roles = servers.All()
 	}
-	others := servers.New(db, servers.Options{Host: host, Roles: o.Roles, Version: o.Version, Log: o.Log})
+	others := servers.New(db, servers.Options{Host: host, Roles: o.Roles, Version: o.Version, LateReceipts: receipt.KeptFor, Log: o.Log})
 	others.Register(metrics)
 	alerts := alert.New(db, settings, o.Secrets, alert.Options{Host: host, Folders: o.Folders}, metrics)
 	changes := audit.New(db, settings)

@@ -11,7 +11,6 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/postgres"
-	"lksms/internal/receipt"
 )
 
 const (
@@ -28,7 +27,9 @@ type Options struct {
 	Host    string
 	Roles   Roles
 	Version string // empty: not known
-	Log     *slog.Logger
+	// LateReceipts is for how long receipts may come for a sender that was retired.
+	LateReceipts time.Duration
+	Log          *slog.Logger
 }
 
 // Service knows the servers of a database, of which it is one.
@@ -86,7 +87,7 @@ func (s *Service) Beat(ctx context.Context) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	row, err := s.q.ServerDemand(ctx, receipt.KeptFor)
+	row, err := s.q.ServerDemand(ctx, s.options.LateReceipts)
 	if err != nil {
 		return 0, postgres.Wrap("read what the senders need", err, nil)
 	}
