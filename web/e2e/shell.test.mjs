@@ -166,6 +166,7 @@ test('a tab follows when another user signs in in another one', async () => {
   await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')))
   await page.locator('header.top').getByRole('button', { name: reader.username }).waitFor()
   assert.equal(new URL(page.url()).search, '', 'the address of the former user is not kept')
+  await other.bringToFront() // a browser does not scroll a tab that nobody sees
   await other.getByRole('button', { name: 'Add a company' }).first().click()
   await other.getByLabel('Company number').fill('not-mine')
   await other.getByLabel('Name').fill('Not mine')
