@@ -7,8 +7,8 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/httpapi/gate"
-	"lksms/internal/httpapi/text"
 	"lksms/internal/optional"
+	"lksms/internal/segment"
 	"lksms/internal/sheet"
 )
 
@@ -48,7 +48,7 @@ func addPreview(preview *api.ListPreview, list *sheet.Reader) error {
 		}
 		shown := api.ListRow{Row: row.No, Cells: []string{}, Lossy: []string{}, Extra: row.Extra}
 		for i, cell := range row.Cells {
-			shown.Cells = append(shown.Cells, text.Shortened(cell.Text, previewMost))
+			shown.Cells = append(shown.Cells, segment.Shortened(cell.Text, previewMost))
 			if cell.Lossy {
 				shown.Lossy = append(shown.Lossy, preview.Columns[i])
 			}

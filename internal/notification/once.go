@@ -92,7 +92,7 @@ func (s *Service) earlierOnce(ctx context.Context, m Once, companyID int64) (row
 		one, err := s.readOnce(ctx, id)
 		switch {
 		case errors.Is(err, errNoNotification):
-			isUnknown = true // nobody knows any more what became of it
+			isUnknown = true // its outcome is not stored any more
 		case err != nil:
 			return row, false, err
 		case one.SendStatus != NotSent:

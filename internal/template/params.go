@@ -11,6 +11,7 @@ import (
 
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
+	"lksms/internal/segment"
 )
 
 // Params are the values for the placeholders of a template that a submission chose by its number (S3.10): by name, or in the order in which
@@ -113,11 +114,7 @@ const namesMost = 500
 
 // joined lists names in an error.
 func joined(names []string) string {
-	list := strings.Join(names, ", ")
-	if runes := []rune(list); len(runes) > namesMost {
-		return string(runes[:namesMost-1]) + "…"
-	}
-	return list
+	return segment.Shortened(strings.Join(names, ", "), namesMost)
 }
 
 // parseForm parses a form body as browsers write it (S0.8): + is a space, %XX is UTF-8, the first of two equal names counts. It splits pairs at

@@ -13,6 +13,7 @@ import (
 	"lksms/internal/batch"
 	"lksms/internal/fault"
 	"lksms/internal/queue"
+	"lksms/internal/segment"
 )
 
 // Catalogue holds every text for people, in one language.
@@ -485,17 +486,6 @@ const (
 	fieldNameMost  = 200 // characters
 )
 
-// Shortened cuts a text to at most most characters.
-func Shortened(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
-}
-
 // Detail builds the part of an error answer that programs read.
 func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 	detail := api.ErrorDetail{Reason: string(f.Reason)}
@@ -503,7 +493,7 @@ func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 		fields := make([]api.FieldError, min(len(f.Fields), fieldsMost))
 		for i := range fields {
 			field := f.Fields[i]
-			fields[i] = api.FieldError{Field: Shortened(field.Name, fieldNameMost), Message: c.rule(field)}
+			fields[i] = api.FieldError{Field: segment.Shortened(field.Name, fieldNameMost), Message: c.rule(field)}
 		}
 		detail.Fields = &fields
 	}
