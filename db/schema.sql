@@ -2639,7 +2639,7 @@ COMMENT ON COLUMN public.batches.started_at IS 'when the first row became a task
 
 COMMENT ON COLUMN public.batches.changed_by IS 'the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by';
 
-COMMENT ON COLUMN public.batches.default_region IS 'the same of the list; empty: the one of the company when the list is read';
+COMMENT ON COLUMN public.batches.default_region IS 'ISO 3166-1 code of the region of numbers without a country code in the list; empty: the one of the company when the list is read';
 
 COMMENT ON COLUMN public.batches.sign_column IS 'the column with the signatures of the rows; null: every row has that of the batch';
 

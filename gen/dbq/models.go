@@ -170,7 +170,7 @@ type Batch struct {
 	EndedAt   *time.Time
 	// the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by
 	ChangedBy *string
-	// the same of the list; empty: the one of the company when the list is read
+	// ISO 3166-1 code of the region of numbers without a country code in the list; empty: the one of the company when the list is read
 	DefaultRegion string
 	// the column with the signatures of the rows; null: every row has that of the batch
 	SignColumn *string
