@@ -729,14 +729,15 @@ CREATE FUNCTION public.sender_serves(of_sender bigint, of_company bigint) RETURN
                 SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
                 WHERE r.sender_id = s.id AND r.status = 'on' AND p.company_id = of_company AND p.sender_id IS NULL
             )
-            OR (s.is_shared AND NOT EXISTS (
-                SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.sender_id IS NULL
-            ))
+            OR (
+                s.is_shared AND EXISTS (SELECT FROM companies c WHERE c.id = of_company AND c.uses_shared_senders)
+                AND NOT EXISTS (SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.sender_id IS NULL)
+            )
         )
     )
 $$;
 
-COMMENT ON FUNCTION public.sender_serves(of_sender bigint, of_company bigint) IS 'Whether a company may name a sender for its tasks: a route of the company names the sender, or the sender is shared and no route names it. A sender that is off serves, one that is retired does not.';
+COMMENT ON FUNCTION public.sender_serves(of_sender bigint, of_company bigint) IS 'Whether a company may name a sender for its tasks, and the sender may take them: a route of the company that is on names the sender; or the sender is shared, no route names it, and the company uses shared senders. A sender that is off serves, one that is retired does not.';
 
 CREATE FUNCTION public.sql_door_number(number text) RETURNS text
     LANGUAGE sql IMMUTABLE

@@ -146,8 +146,9 @@ SET name = @name, dial_prefix = @dial_prefix, region = sqlc.narg(region), signat
     version = version + 1, updated_at = now()
 WHERE country_no = @country_no AND version = @version;
 
+-- CountryDelete deletes a country that is on: without its row, nothing would hold the tasks that a switch holds.
 -- name: CountryDelete :execrows
-DELETE FROM countries WHERE country_no = @country_no;
+DELETE FROM countries WHERE country_no = @country_no AND status = 'on';
 
 -- CountriesUnknown returns the country numbers that do not exist.
 -- name: CountriesUnknown :many

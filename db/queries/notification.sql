@@ -138,8 +138,8 @@ RETURNING coalesce(n.remark, (
 ), '')::text AS remark;
 
 -- OrbitReminders locks the reminders of a business task that are of another time than the orbits of a new plan give, and returns them.
--- in_times: of the orbits with these numbers. is_waiting: somebody has not been reminded yet. A reminder that was sent stays sent: it is returned
--- only if it comes again later by more than its life, so that people are reminded of the new time.
+-- in_times: of the orbits with these numbers. is_waiting: somebody has not been reminded yet. A reminder that was cancelled is returned: the plan is
+-- a new one. A reminder that was sent stays sent: it is returned only if it comes again later by more than its life, so that people are reminded of the new time.
 -- A reminder expires a life after it is due, so its orbit's time is expires_at - life + remainMin.
 -- name: OrbitReminders :many
 WITH stale AS MATERIALIZED (
@@ -148,7 +148,7 @@ WITH stale AS MATERIALIZED (
     JOIN (SELECT unnest(@orbit_nos::bigint[]) AS orbit_no, unnest(@in_times::timestamptz[]) AS in_time) o
         ON n.own_payload ->> 'orbitNo' = o.orbit_no::text
     WHERE n.company_id = @company_id AND n.biz_type = 2 AND n.biz_id = @task_id AND n.biz_task_id = @task_id -- orbit reminder
-        AND n.ended_as IS NULL AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL
+        AND coalesce(n.ended_as, 3) = 3 AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL -- cancelled
         AND n.expires_at - sqlc.arg(life)::interval <> o.in_time - make_interval(mins => (n.own_payload ->> 'remainMin')::integer)
     ORDER BY n.id
     FOR UPDATE OF n
@@ -156,13 +156,13 @@ WITH stale AS MATERIALIZED (
 SELECT s.id, (x.status = 0)::boolean AS is_waiting
 FROM stale s
 CROSS JOIN LATERAL (SELECT v.status FROM notification_standings v WHERE v.notification_id = s.id OFFSET 0) x -- see NotificationStatuses
-WHERE x.status = 0 OR s.due_at >= s.expires_at
+WHERE x.status IN (0, 3) OR s.due_at >= s.expires_at -- waiting, cancelled
 ORDER BY s.id;
 
 -- RemindersReplace frees the dedup_keys of reminders for those of a new time. Those that wait are cancelled.
 -- name: RemindersReplace :exec
 UPDATE notifications n
-SET replaced_at = now(), ended_as = CASE WHEN n.id = ANY (@waiting_ids::bigint[]) THEN 3 END, next_run_at = NULL, run_rendering_id = NULL, -- cancelled
+SET replaced_at = now(), ended_as = CASE WHEN n.id = ANY (@waiting_ids::bigint[]) THEN 3 ELSE n.ended_as END, next_run_at = NULL, run_rendering_id = NULL, -- cancelled
     run_after = NULL, operator = coalesce(sqlc.narg(operator), n.operator), changed_by = @changed_by::text, updated_at = now()
 WHERE n.id = ANY (@ids::bigint[]);
 
@@ -182,7 +182,7 @@ SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::
     d.run_rendering_id, coalesce(d.run_after, '')::text AS run_after,
     d.submitted_by, m.title, m.content, m.html, m.external_id, coalesce(d.sign, m.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
-    (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
+    (d.started_at IS NOT NULL)::boolean AS is_timed, (d.next_run_at > d.created_at)::boolean AS is_planned, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
     EXISTS (SELECT FROM renderings r WHERE r.notification_id = d.id AND r.id IS DISTINCT FROM d.run_rendering_id) AS has_run
 FROM due d
 JOIN channels c ON c.id = d.channel_id

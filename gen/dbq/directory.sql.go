@@ -505,9 +505,10 @@ func (q *Queries) CountryCreate(ctx context.Context, arg CountryCreateParams) er
 }
 
 const countryDelete = `-- name: CountryDelete :execrows
-DELETE FROM countries WHERE country_no = $1
+DELETE FROM countries WHERE country_no = $1 AND status = 'on'
 `
 
+// CountryDelete deletes a country that is on: without its row, nothing would hold the tasks that a switch holds.
 func (q *Queries) CountryDelete(ctx context.Context, countryNo string) (int64, error) {
 	result, err := q.db.Exec(ctx, countryDelete, countryNo)
 	if err != nil {

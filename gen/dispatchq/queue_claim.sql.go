@@ -132,7 +132,10 @@ const routeAdmit = `-- name: RouteAdmit :many
 WITH routed AS MATERIALIZED (
     SELECT r.id, r.pool_id, r.weight, r.sort, r.served, r.next_turn
     FROM routes r
-    WHERE r.sender_id = $1 AND r.status = 'on' AND (
+    WHERE r.sender_id = $1 AND r.status = 'on'
+        -- A task that names its sender waits while that sender may not serve its company.
+        AND EXISTS (SELECT FROM pools p WHERE p.id = r.pool_id AND (p.sender_id IS NULL OR sender_serves(p.sender_id, p.company_id)))
+        AND (
         (SELECT count(*) FROM (
             -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces queue_order_idx.
             SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL

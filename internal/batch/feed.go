@@ -180,6 +180,7 @@ func (s *Service) submit(ctx context.Context, b dbq.Batch, rows []dbq.BatchRowsN
 	subs := make([]queue.Submission, len(rows))
 	for i, row := range rows {
 		subs[i] = submission(b, row.RowNo, row.Recipient, row.Content, optional.Value(row.Sign))
+		subs[i].WasChecked = true
 	}
 	outcomes, err := s.Tasks.SubmitAll(ctx, subs, originOf(b))
 	if err != nil {

@@ -2,6 +2,7 @@ package directory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -104,7 +105,8 @@ type Place struct {
 // E.164, and its country counts; on other channels the address has no country. A message is rejected only by a view
 // that was loaded after asOf, because another server may have added what an older view lacks. Faults: request.invalid
 // for a country to which the company cannot send or which the channel does not serve, and for a missing signature;
-// Place is set also with these.
+// Place is set also with these. A message that was accepted before the country was taken away gets that Place all the same: a switch holds it there
+// (Held).
 func (s *Service) Place(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool) (Place, error) {
 	d, err := s.cache.Get(ctx)
 	if err != nil {
@@ -135,6 +137,15 @@ func (s *Service) PoolOf(ctx context.Context, channel string, companyID int64, m
 	return d.poolOf(d.channels[channel].ID, companyID, messageType, country), nil
 }
 
+// Held returns nil for the fault of a country that is not served, and every other error as it is: see Place.
+func Held(err error) error {
+	var wrong *fault.Error
+	if errors.As(err, &wrong) && len(wrong.Fields) == 1 && wrong.Fields[0].Rule == fault.CountryNotServed {
+		return nil
+	}
+	return err
+}
+
 func (d *view) findPlace(channel string, companyID int64, messageType int16, recipient string, signed bool) (Place, error) {
 	ch, ok := d.channels[channel]
 	if !ok {
@@ -151,10 +162,10 @@ func (d *view) findPlace(channel string, companyID int64, messageType int16, rec
 	place := Place{Version: d.version, CountryNo: d.countries[country].CountryNo, Weight: company.Weight}
 	place.PoolID = d.poolOf(ch.ID, companyID, messageType, country)
 	switch {
-	case channel == SMS && (!companyAllows(company, country) || !channelAllows(ch, country)):
-		return place, fault.InvalidField("phone_number", fault.CountryNotServed, nil)
 	case !signed && (ch.SignatureRequired || d.countries[country].SignatureRequired):
 		return place, fault.InvalidField("sign", fault.Required, nil)
+	case channel == SMS && (!companyAllows(company, country) || !channelAllows(ch, country)):
+		return place, fault.InvalidField("phone_number", fault.CountryNotServed, nil)
 	}
 	return place, nil
 }

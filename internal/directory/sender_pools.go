@@ -27,12 +27,16 @@ const (
 // for a sender that does not exist, is of another channel, or does not serve the company: a route of the company names it, or it is shared and no
 // route names it.
 func (s *Service) PlaceOnSender(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool, senderNo string) (Place, error) {
-	place, err := s.Place(ctx, asOf, channel, companyID, messageType, recipient, signed)
+	place, refused := s.Place(ctx, asOf, channel, companyID, messageType, recipient, signed)
+	if Held(refused) != nil {
+		return place, refused
+	}
+	pool, err := s.SenderPool(ctx, channel, companyID, messageType, senderNo)
 	if err != nil {
 		return place, err
 	}
-	place.PoolID, err = s.SenderPool(ctx, channel, companyID, messageType, senderNo)
-	return place, err
+	place.PoolID = pool
+	return place, refused
 }
 
 // SenderPool returns the pool of one sender for a company's messages of a type, and makes it if it does not exist, in the transaction of ctx if there

@@ -63,13 +63,23 @@ type Outcome struct {
 	Ended         int  // number of notifications that were ended
 }
 
-// Take processes a business event in one transaction. Faults: request.invalid, limit.reached.
+// isEnd reports whether the event says that something is over. It is taken also from a company that is off: reminders must not outlast it.
+func (e Event) isEnd() bool {
+	return e.Name == "node_finished" || e.Name == "task_finished" || e.Name == "task_abnormal"
+}
+
+// Take processes a business event in one transaction. Faults: request.invalid, limit.reached, company.off.
 func (s *Service) Take(ctx context.Context, e Event, origin queue.Origin) (Outcome, error) {
 	if err := e.complete(); err != nil {
 		return Outcome{}, err
 	}
 	if err := e.check(); err != nil {
 		return Outcome{}, err
+	}
+	if !e.isEnd() {
+		if err := s.tasks.CheckOpen(ctx, origin.CompanyID); err != nil {
+			return Outcome{}, err
+		}
 	}
 	var o Outcome
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
@@ -119,7 +129,7 @@ func (s *Service) Take(ctx context.Context, e Event, origin queue.Origin) (Outco
 		if err != nil {
 			return err
 		}
-		made, err := s.Enqueue(ctx, &Announcement{Payload: e.Payload, UserIDs: e.UserIDs}, all, origin)
+		made, err := s.enqueueAll(ctx, &Announcement{Payload: e.Payload, UserIDs: e.UserIDs}, all, origin)
 		if e.Name != "node_finished" {
 			o.Made, o.HasMoreFailed = made.Made, made.HasMoreFailed
 		}

@@ -39,14 +39,16 @@ func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notificati
 	if err := s.tasks.CheckOpen(ctx, origin.CompanyID); err != nil {
 		return Outcome{}, err
 	}
+	return s.enqueueAll(ctx, a, all, origin)
+}
+
+// enqueueAll is Enqueue, also for a company that is off, which holds the messages.
+func (s *Service) enqueueAll(ctx context.Context, a *Announcement, all []Notification, origin queue.Origin) (Outcome, error) {
 	for i := range all {
 		if at := all[i].NextRunAt; at != nil && at.After(time.Now().AddDate(0, 0, maxDaysAhead)) {
 			return Outcome{}, fault.InvalidField("next_run_time", fault.TooFarAhead, maxDaysAhead)
 		}
 		if err := all[i].complete(a.Payload); err != nil {
-			return Outcome{}, err
-		}
-		if err := all[i].checkTimes(); err != nil {
 			return Outcome{}, err
 		}
 		if a.Tag != nil && all[i].Repeat != nil {
@@ -189,6 +191,9 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 			case replaced != nil:
 				made.Replaces = replaced
 			}
+		}
+		if err := n.checkTimes(); err != nil { // not of a repeat, which gets the first outcome
+			return made, err
 		}
 		row, err := s.q.NotificationCreate(ctx, p)
 		if err == nil {

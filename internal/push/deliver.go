@@ -26,7 +26,7 @@ type batch struct {
 	rows     []claim.Lease
 	messages []driver.Message
 	last     []bool    // by row: an unclear outcome fails the task
-	leaseEnd time.Time // latest end of a lease, by the clock of this process; those of messages that expire before end then
+	leaseEnd time.Time // until then calls may go on, by the clock of this process: the latest end of a lease that does not end with its message, else the last moment to report
 	version  int64     // version of the sender at the claim
 	circuit  circuit
 }
@@ -91,12 +91,20 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	if err != nil {
 		return b, fmt.Errorf("read outgoing tasks: %w", err)
 	}
+	grace, err := w.p.tasks.ReportGrace(ctx)
+	if err != nil {
+		return b, fmt.Errorf("read settings: %w", err)
+	}
 	byID := make(map[string]dbq.TaskOutgoingRow, len(found))
-	for i, f := range found {
+	var leaseEnds, reportEnds []time.Time
+	for _, f := range found {
 		byID[f.TaskID] = f
 		end := began.Add(time.Duration(f.LeaseSeconds * float64(time.Second)))
-		if i == 0 || end.After(b.leaseEnd) {
-			b.leaseEnd = end
+		// Nobody else is given a message that expired: a call that began before goes on, and its outcome counts.
+		if f.SecondsLeft > f.LeaseSeconds {
+			leaseEnds = append(leaseEnds, end)
+		} else {
+			reportEnds = append(reportEnds, end.Add(grace))
 		}
 		b.version, b.circuit = f.Version, circuitOf(f.Openings, f.RestSeconds)
 	}
@@ -107,7 +115,10 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	if len(rows) == 0 {
 		return b, errors.New("every lease has ended")
 	}
-	b.rows = rows
+	if len(leaseEnds) == 0 {
+		leaseEnds = reportEnds
+	}
+	b.rows, b.leaseEnd = rows, slices.MaxFunc(leaseEnds, time.Time.Compare)
 	b.messages, b.last = make([]driver.Message, len(rows)), make([]bool, len(rows))
 	for i, row := range rows {
 		f := byID[row.TaskID]

@@ -528,3 +528,31 @@ func TestAMessageThatExpiresDuringABatchIsNotSent(t *testing.T) {
 		t.Errorf("the balance is %d", *s.Balance)
 	}
 }
+
+// The time limit of a message decides when a call may begin. A call that has begun has the time of its sender, and its outcome counts: a company whose
+// codes expire soon stops no sender that others use too.
+func TestACallThatHasBegunOutlastsItsMessage(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	expires := time.Now().Add(2 * time.Second)
+	p.Does(func(w http.ResponseWriter, r *http.Request) {
+		for time.Now().Before(expires.Add(time.Second)) {
+			select {
+			case <-r.Context().Done():
+				return // the call was cut
+			case <-time.After(time.Millisecond):
+			}
+		}
+		_, _ = io.WriteString(w, `{"code":"0"}`)
+	})
+	code := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code", "expires_at": expires}).TaskID
+	apptest.Eventually(t, "the message has ended", func() bool {
+		_, err := b.App.Tasks.Recover(t.Context())
+		return err == nil && b.Task(code).Status >= api.TaskSuccess
+	})
+	if task := b.Task(code); task.Status != api.TaskSuccess {
+		t.Errorf("%d: %v", task.Status, task.Result)
+	}
+	if s := b.GetSender("pushed"); s.Rest != nil {
+		t.Errorf("the sender rests: %+v", s.Rest)
+	}
+}

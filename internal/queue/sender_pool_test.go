@@ -413,3 +413,59 @@ func TestAPoolOfOneSenderIsMadeInATransaction(t *testing.T) {
 	}
 	expectTaken(b, "one", "a", "b")
 }
+
+// A task that names its sender waits, as every other, while nobody chose that this sender sends for the company.
+func TestATaskThatNamesItsSenderWaitsWhileThatMayNotServe(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		off, on func(b *apptest.Bundle, route string)
+		isOwn   bool // a route of the company names the sender; else it is shared
+	}{
+		{
+			"the route is off", func(b *apptest.Bundle, route string) { b.Expect(200, "", "PATCH", route, map[string]any{"status": "off"}) },
+			func(b *apptest.Bundle, route string) { b.Expect(200, "", "PATCH", route, map[string]any{"status": "on"}) }, true,
+		},
+		{
+			"the route is deleted", func(b *apptest.Bundle, route string) { b.Expect(200, "", "DELETE", route, nil) },
+			func(b *apptest.Bundle, _ string) { b.AddRoute("acme", "one", 1) }, true,
+		},
+		{
+			"the sender is not shared any more", func(b *apptest.Bundle, _ string) {
+				b.Expect(200, "", "PATCH", "/api/v1/admin/senders/one", map[string]any{"is_shared": false})
+			}, func(b *apptest.Bundle, _ string) {
+				b.Expect(200, "", "PATCH", "/api/v1/admin/senders/one", map[string]any{"is_shared": true})
+			}, false,
+		},
+		{
+			"a route of another company names it", func(b *apptest.Bundle, _ string) { b.AddRoute("beta", "one", 1) },
+			func(b *apptest.Bundle, _ string) { b.AddRoute("acme", "one", 1) }, false,
+		},
+		{
+			"the company does not use shared senders", func(b *apptest.Bundle, _ string) {
+				b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{"uses_shared_senders": false})
+			}, func(b *apptest.Bundle, _ string) {
+				b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{"uses_shared_senders": true})
+			}, false,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := apptest.New(t)
+			b.AddCompany("acme", 1)
+			b.AddCompany("beta", 1)
+			b.AddSender(map[string]any{"sender_no": "one", "is_shared": !c.isOwn})
+			route := ""
+			if c.isOwn {
+				route = fmt.Sprint("/api/v1/admin/routes/", b.AddRoute("acme", "one", 1).RouteNo)
+			}
+			id := submitOn(b, "acme", "one", "bound")
+			c.off(b, route)
+			expectTaken(b, "one")
+			expectRefusedOn(b, "acme", "one")
+			if e := b.Explain(id); e.Reason == api.BecauseQueued || len(e.Senders) != 0 && e.Senders[0].CanTake {
+				t.Errorf("%s: %s, %+v", e.Reason, e.Summary, e.Senders)
+			}
+			c.on(b, route)
+			expectTaken(b, "one", "bound")
+		})
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/result"
+	"lksms/internal/setting"
 )
 
 // Report is the outcome of a task, as its sender reports it (S0.4).
@@ -329,13 +330,22 @@ func (s *Service) Release(ctx context.Context, senderNo string, leases []Unused)
 }
 
 const (
-	// reportGrace is how long a sender may report after its lease ended because the task expired. It is no longer than a lease.
-	reportGrace = time.Minute
+	// reportGraceMost is the longest reportGrace.
+	reportGraceMost = time.Minute
 	// recoverBatch bounds how many leases one statement takes back, and so how long it holds its locks.
 	recoverBatch = 1000
 	// A sweep gives up after failedMost rows have failed: then the rows are not the reason.
 	failedMost = 100
 )
+
+// reportGrace is how long a sender may report after its lease ended because the task expired. It is no longer than a lease.
+func reportGrace(rules setting.Rules) time.Duration { return min(reportGraceMost, rules.ProcessingTimeout) }
+
+// ReportGrace is how long a sender may report after its lease ended because the task expired.
+func (s *Service) ReportGrace(ctx context.Context) (time.Duration, error) {
+	rules, err := s.settings.Rules(ctx)
+	return reportGrace(rules), err
+}
 
 // Recover takes back every expired lease, in batches of their own transactions, and returns how many (S0.12). A task that fails
 // is skipped and named in the error; the counted leases stay recovered.
@@ -351,7 +361,7 @@ func (s *Service) Recover(ctx context.Context) (int, error) {
 		var ids []string
 		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 			ids, err = q.TaskExpired(ctx, dispatchq.TaskExpiredParams{
-				BatchSize: recoverBatch, Failed: failed, Grace: min(reportGrace, rules.ProcessingTimeout),
+				BatchSize: recoverBatch, Failed: failed, Grace: reportGrace(rules),
 			})
 			return err
 		})

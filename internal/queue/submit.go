@@ -60,6 +60,7 @@ type Submission struct {
 	Test           bool       // statistics count it apart, and a setting may keep it from being sent
 	BatchID        int64      // the uploaded list that the message is from; 0: none
 	SenderNo       string     // the only sender that may send the message; empty: any
+	WasChecked     bool       // was accepted before, by Check: a country that is not served any more holds it, and does not refuse it
 	IsTrial        bool       // a test that ClaimTrial leases: it is sent, whatever the setting says of tests
 
 	taskID string // was given out before, see Accepted; empty: a new one
@@ -565,6 +566,9 @@ func (s *Service) put(ctx context.Context, row *newTask) (err error) {
 		row.place, err = s.directory.Place(ctx, row.asOf, directory.SMS, row.CompanyID, row.MessageType, row.recipient, row.Sign != "")
 	} else {
 		row.place, err = s.directory.PlaceOnSender(ctx, row.asOf, directory.SMS, row.CompanyID, row.MessageType, row.recipient, row.Sign != "", row.SenderNo)
+	}
+	if row.WasChecked {
+		return directory.Held(err) //nolint:wrapcheck // a fault
 	}
 	return err
 }

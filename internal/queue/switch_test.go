@@ -292,3 +292,13 @@ func TestHeldTasksAreNoLongWait(t *testing.T) {
 		t.Errorf("%d tasks have waited long", n)
 	}
 }
+
+// A country is deleted only while it is on: without its row, nothing would hold its tasks.
+func TestACountryThatIsOffIsNotDeleted(t *testing.T) {
+	w := newSwitchWorld(t)
+	w.patch("countries/CN", map[string]any{"status": "off"})
+	id := w.send(w.acme, nil)
+	w.Expect(409, "in_use", "DELETE", "/api/v1/admin/countries/CN", nil)
+	w.expectClaimed()
+	w.expectHeld(id, "country CN")
+}
