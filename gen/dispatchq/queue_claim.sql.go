@@ -136,17 +136,17 @@ WITH routed AS MATERIALIZED (
         -- A task that names its sender waits while that sender may not serve its company.
         AND EXISTS (SELECT FROM pools p WHERE p.id = r.pool_id AND (p.sender_id IS NULL OR sender_serves(p.sender_id, p.company_id)))
         AND (
-        (SELECT count(*) FROM (
-            -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces queue_order_idx.
-            SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
-            ORDER BY t.lane, t.rank LIMIT 1
-        ) q) > 0
-        OR (SELECT count(*) FROM (
-            -- PENDING and not queued yet, by queue_due_idx.
-            SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
-            ORDER BY t.due_at LIMIT 1
-        ) d) > 0
-    )
+            (SELECT count(*) FROM (
+                -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces queue_order_idx.
+                SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
+                ORDER BY t.lane, t.rank LIMIT 1
+            ) q) > 0
+            OR (SELECT count(*) FROM (
+                -- PENDING and not queued yet, by queue_due_idx.
+                SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
+                ORDER BY t.due_at LIMIT 1
+            ) d) > 0
+        )
     ORDER BY r.sender_id, r.id
     FOR UPDATE
 ),
