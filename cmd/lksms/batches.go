@@ -33,16 +33,19 @@ type batchCreateCmd struct {
 	File string `arg:"" optional:"" type:"path" help:"List: CSV, XLSX, or JSON objects in a file that ends in .json. Not with --tag."`
 
 	Name           string     `help:"Name of the batch. Default: that of the file."`
+	Channel        string     `placeholder:"sms" help:"Channel of the addresses: sms, email, or another one."`
+	Subject        string     `help:"Title of the messages on another channel than sms, with names of columns in braces."`
 	Content        string     `help:"Text, with names of columns in braces."`
 	Template       string     `placeholder:"NO" help:"Template, instead of a text."`
 	Language       string     `help:"Translation of the template."`
 	Tag            string     `help:"Contacts of this tag, instead of a file."`
 	PhoneColumn    string     `name:"phone-column" help:"Column with the numbers. Default: the one with a usual name."`
+	AddressColumn  string     `name:"address-column" help:"Column with the addresses on another channel than sms. Default: the one with a usual name."`
 	Type           string     `help:"verification, notification or marketing."`
 	Priority       *int16     `help:"0 to 9, the smallest goes first."`
 	Sign           string     `help:"Signature, placed before the text."`
 	SenderNo       string     `name:"sender-no" help:"The only sender that may send it."`
-	Dedup          string     `placeholder:"phone" help:"Which rows are duplicates: phone, row, or none."`
+	Dedup          string     `placeholder:"phone" help:"Which rows are duplicates: phone or address, row, or none."`
 	At             *time.Time `placeholder:"TIME" help:"Send nothing before this time."`
 	Expires        *time.Time `placeholder:"TIME" help:"Send nothing after this time."`
 	Test           bool       `help:"Its messages are tests."`
@@ -63,7 +66,7 @@ func (c *batchCreateCmd) Run(ctx context.Context, env config.Remote) error {
 		}
 	}
 	form := client.BatchForm{
-		Name: c.Name, Content: optional(c.Content), TemplateNo: optional(c.Template), Language: optional(c.Language), Tag: optional(c.Tag),
+		Name: c.Name, Channel: optional(c.Channel), Subject: optional(c.Subject), AddressColumn: optional(c.AddressColumn), Content: optional(c.Content), TemplateNo: optional(c.Template), Language: optional(c.Language), Tag: optional(c.Tag),
 		PhoneColumn: optional(c.PhoneColumn), MessageType: optional(client.MessageType(c.Type)), Priority: c.Priority, Sign: optional(c.Sign),
 		SenderNo: optional(c.SenderNo), Dedup: optional(api.BatchFormDedup(c.Dedup)), ExpectSendTime: c.At, ExpiresAt: c.Expires,
 		Test: optional(c.Test), AutoConfirm: optional(c.Confirm),
