@@ -2556,6 +2556,9 @@ CREATE TABLE public.batches (
     subject text,
     biz_type smallint,
     rendering_id bigint,
+    tags_all text[] DEFAULT '{}'::text[] NOT NULL,
+    tags_any text[] DEFAULT '{}'::text[] NOT NULL,
+    tags_none text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT batches_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 20000))),
     CONSTRAINT batches_dedup_known CHECK ((dedup = ANY (ARRAY['none'::text, 'phone'::text, 'row'::text]))),
     CONSTRAINT batches_default_region_form CHECK ((default_region ~ '^([A-Z]{2})?$'::text)),
@@ -2579,7 +2582,7 @@ COMMENT ON COLUMN public.batches.priority IS 'as messages.priority; null: that o
 
 COMMENT ON COLUMN public.batches.upload_id IS 'the list; null: it is checked, or the rows come from a tag';
 
-COMMENT ON COLUMN public.batches.tag IS 'whose contacts are the rows; null: a list';
+COMMENT ON COLUMN public.batches.tag IS 'whose contacts are the rows; empty: those that several tags select; null: a list';
 
 COMMENT ON COLUMN public.batches.phone_column IS 'the column with the addresses';
 
@@ -2640,6 +2643,12 @@ COMMENT ON COLUMN public.batches.subject IS 'the title with its placeholders; nu
 COMMENT ON COLUMN public.batches.biz_type IS 'of the notification template whose text it has; null: another text';
 
 COMMENT ON COLUMN public.batches.rendering_id IS 'the text that its rows fill; null: short messages, whose texts are in batch_rows';
+
+COMMENT ON COLUMN public.batches.tags_all IS 'the rows are contacts that each of these tags holds';
+
+COMMENT ON COLUMN public.batches.tags_any IS 'and at least one of these; none: whichever';
+
+COMMENT ON COLUMN public.batches.tags_none IS 'and none of these';
 
 ALTER TABLE public.batches ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.batches_id_seq

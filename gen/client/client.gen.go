@@ -2241,9 +2241,20 @@ type Batch struct {
 	// Subject The title with its placeholders, if it has one
 	Subject     *string `json:"subject,omitempty"`
 	SubmittedBy string  `json:"submitted_by"`
-	Tag         *string `json:"tag"`
-	TemplateNo  *string `json:"template_no"`
-	Test        bool    `json:"test"`
+
+	// Tag The tag whose contacts are the rows; null if several tags select them
+	Tag *string `json:"tag"`
+
+	// TagsAll Of a batch of several tags: each row is a contact that all of these hold,
+	TagsAll *[]string `json:"tags_all,omitempty"`
+
+	// TagsAny ... and at least one of these,
+	TagsAny *[]string `json:"tags_any,omitempty"`
+
+	// TagsNone ... and none of these
+	TagsNone   *[]string `json:"tags_none,omitempty"`
+	TemplateNo *string   `json:"template_no"`
+	Test       bool      `json:"test"`
 
 	// WaitsFor Why a running batch does not go on now; null if nothing holds it up
 	WaitsFor *BatchWait `json:"waits_for"`
@@ -2435,6 +2446,15 @@ type BatchForm struct {
 	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
 	Tag *string `json:"tag,omitempty"`
 
+	// TagsAll Tags of contacts, in place of `file`, alone or together: the rows are the contacts that each of these holds. `tag` counts as one of them.
+	TagsAll *[]TagName `json:"tags_all,omitempty"`
+
+	// TagsAny ... and at least one of these
+	TagsAny *[]TagName `json:"tags_any,omitempty"`
+
+	// TagsNone ... and none of these. Only together with `tag`, `tags_all` or `tags_any`.
+	TagsNone *[]TagName `json:"tags_none,omitempty"`
+
 	// TemplateNo A template of short messages, in place of `content`
 	TemplateNo *string `json:"template_no,omitempty"`
 
@@ -2579,6 +2599,15 @@ type BatchRequest struct {
 
 	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
 	Tag *string `json:"tag,omitempty"`
+
+	// TagsAll Tags of contacts, in place of `file`, alone or together: the rows are the contacts that each of these holds. `tag` counts as one of them.
+	TagsAll *[]TagName `json:"tags_all,omitempty"`
+
+	// TagsAny ... and at least one of these
+	TagsAny *[]TagName `json:"tags_any,omitempty"`
+
+	// TagsNone ... and none of these. Only together with `tag`, `tags_all` or `tags_any`.
+	TagsNone *[]TagName `json:"tags_none,omitempty"`
 
 	// TemplateNo A template of short messages, in place of `content`
 	TemplateNo *string `json:"template_no,omitempty"`
@@ -10388,8 +10417,8 @@ type ClientInterface interface {
 
 	// CreateBatchWithBody Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-	// form, or JSON for `rows` and `tag`.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+	// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -10415,8 +10444,8 @@ type ClientInterface interface {
 
 	// CreateBatch Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-	// form, or JSON for `rows` and `tag`.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+	// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -14128,8 +14157,8 @@ func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, req
 
 // CreateBatchWithBody Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-// form, or JSON for `rows` and `tag`.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -14165,8 +14194,8 @@ func (c *Client) CreateBatchWithBody(ctx context.Context, params *CreateBatchPar
 
 // CreateBatch Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-// form, or JSON for `rows` and `tag`.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -27151,8 +27180,8 @@ type ClientWithResponsesInterface interface {
 
 	// CreateBatchWithBodyWithResponse Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-	// form, or JSON for `rows` and `tag`.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+	// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -27178,8 +27207,8 @@ type ClientWithResponsesInterface interface {
 
 	// CreateBatchWithResponse Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-	// form, or JSON for `rows` and `tag`.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+	// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -47168,8 +47197,8 @@ func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, param
 
 // CreateBatchWithBodyWithResponse Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-// form, or JSON for `rows` and `tag`.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -47201,8 +47230,8 @@ func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Contex
 
 // CreateBatchWithResponse Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-// form, or JSON for `rows` and `tag`.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is

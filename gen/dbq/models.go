@@ -93,7 +93,7 @@ type Batch struct {
 	Priority *int16
 	// the list; null: it is checked, or the rows come from a tag
 	UploadID *int64
-	// whose contacts are the rows; null: a list
+	// whose contacts are the rows; empty: those that several tags select; null: a list
 	Tag *string
 	// the column with the addresses
 	PhoneColumn string
@@ -170,6 +170,12 @@ type Batch struct {
 	BizType *int16
 	// the text that its rows fill; null: short messages, whose texts are in batch_rows
 	RenderingID *int64
+	// the rows are contacts that each of these tags holds
+	TagsAll []string
+	// and at least one of these; none: whichever
+	TagsAny []string
+	// and none of these
+	TagsNone []string
 }
 
 // A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then.

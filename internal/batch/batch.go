@@ -89,6 +89,7 @@ type Request struct {
 	Channel        string
 	Upload         *upload.Upload
 	Tag            string
+	Tags           Tags
 	AddressColumn  string // of the phone numbers, on another channel of the addresses; empty: the one with a usual name
 	DefaultRegion  string // of numbers without a country code; empty: the one of the company
 	SignColumn     string // with the signatures of rows; empty: the one of a list with a usual name, if it has one
@@ -141,7 +142,7 @@ func (s *Service) Create(ctx context.Context, r Request) (dbq.Batch, error) {
 func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreateParams, rendering *notification.Text, err error) {
 	p = dbq.BatchCreateParams{
 		CompanyID: r.Origin.CompanyID, SubmittedBy: r.Origin.User, Name: r.Name, MessageType: r.MessageType, Priority: r.Priority,
-		Channel: r.Channel, Tag: optional.NonZero(r.Tag), PhoneColumn: r.AddressColumn, TemplateNo: optional.NonZero(r.TemplateNo), Content: r.Content,
+		Channel: r.Channel, PhoneColumn: r.AddressColumn, TemplateNo: optional.NonZero(r.TemplateNo), Content: r.Content,
 		Sign: optional.NonZero(r.Sign), SenderNo: optional.NonZero(r.SenderNo), Dedup: r.Dedup, IsTest: r.Test, IsConfirmed: r.AutoConfirm,
 		ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, RequestID: r.Origin.RequestID, SourceIp: r.Origin.SourceIP,
 		UserAgent: r.Origin.UserAgent, DefaultRegion: r.DefaultRegion,
@@ -149,7 +150,10 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 	if err := phone.CheckRegion("default_region", r.DefaultRegion); err != nil {
 		return p, nil, err //nolint:wrapcheck // a fault
 	}
-	if (r.Upload == nil) == (r.Tag == "") {
+	if err := r.chooseTags(&p); err != nil {
+		return p, nil, err
+	}
+	if (r.Upload == nil) == (p.Tag == nil) {
 		return p, nil, fault.InvalidField("file", fault.Required, nil)
 	}
 	m, err := s.compose(ctx, r, &p)
@@ -167,7 +171,7 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 			return p, nil, err
 		}
 	}
-	rows, err := s.open(ctx, dbq.Batch{CompanyID: p.CompanyID, Channel: r.Channel, Tag: p.Tag, PhoneColumn: p.PhoneColumn, SignColumn: optional.NonZero(r.SignColumn), UploadID: uploadID(r.Upload)})
+	rows, err := s.open(ctx, dbq.Batch{CompanyID: p.CompanyID, Channel: r.Channel, Tag: p.Tag, TagsAll: p.TagsAll, TagsAny: p.TagsAny, TagsNone: p.TagsNone, PhoneColumn: p.PhoneColumn, SignColumn: optional.NonZero(r.SignColumn), UploadID: uploadID(r.Upload)})
 	if err != nil {
 		return p, nil, err
 	}
@@ -178,6 +182,32 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 		return p, nil, fault.InvalidField("content", fault.MissingColumns, missing)
 	}
 	return p, m.rendering, nil
+}
+
+// Tags select contacts: those that each of All holds, one of Any if there are any, and none of None.
+type Tags struct{ All, Any, None []string }
+
+// combined is the tag of a batch whose contacts are selected by several. No tag has this name.
+const combined = ""
+
+// chooseTags stores which contacts are the rows: those of one tag, or those that several select. Fault: request.invalid.
+func (r Request) chooseTags(p *dbq.BatchCreateParams) error {
+	p.TagsAll, p.TagsAny, p.TagsNone = []string{}, []string{}, []string{}
+	all := r.Tags.All
+	if r.Tag != "" {
+		all = append([]string{r.Tag}, all...)
+	}
+	switch n := len(all) + len(r.Tags.Any); {
+	case n == 0 && len(r.Tags.None) > 0: // everybody else must be meant
+		return fault.InvalidField("tags_none", fault.OnlyTogether, "tags_all")
+	case n == 0:
+	case len(all) == 1 && n == 1 && len(r.Tags.None) == 0:
+		p.Tag = &all[0]
+	default:
+		p.Tag = new(combined)
+		p.TagsAll, p.TagsAny, p.TagsNone = append(p.TagsAll, all...), append(p.TagsAny, r.Tags.Any...), append(p.TagsNone, r.Tags.None...)
+	}
+	return nil
 }
 
 func uploadID(u *upload.Upload) *int64 {

@@ -3,9 +3,9 @@ package batch
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"golang.org/x/text/unicode/norm"
@@ -202,13 +202,19 @@ func (s *Service) openTag(ctx context.Context, b dbq.Batch) (source, error) {
 	if b.PhoneColumn != "" && b.PhoneColumn != field {
 		return nil, fault.InvalidField(columnField(b.Channel), fault.NotAllowed, field)
 	}
-	t := &tagged{contacts: s.Contacts, channel: b.Channel, field: field, sign: optional.Value(b.SignColumn), selection: contact.Selection{CompanyID: b.CompanyID, Tags: []string{*b.Tag}}}
-	if _, err := s.Contacts.GetTag(ctx, b.CompanyID, *b.Tag); err != nil {
-		var missing *fault.Error
-		if errors.As(err, &missing) && missing.Reason == fault.TagNotFound {
-			return nil, fault.InvalidField("tag", fault.NotThere, nil)
+	t := &tagged{contacts: s.Contacts, channel: b.Channel, field: field, sign: optional.Value(b.SignColumn)}
+	t.selection = contact.Selection{CompanyID: b.CompanyID, Tags: b.TagsAll, AnyTags: b.TagsAny, NotTags: b.TagsNone}
+	named := map[string][]string{"tags_all": b.TagsAll, "tags_any": b.TagsAny, "tags_none": b.TagsNone}
+	if *b.Tag != combined {
+		t.selection.Tags = []string{*b.Tag}
+		named = map[string][]string{"tag": t.selection.Tags}
+	}
+	for _, field := range slices.Sorted(maps.Keys(named)) {
+		for _, tag := range named[field] {
+			if _, err := s.Contacts.GetTag(ctx, b.CompanyID, tag); err != nil {
+				return nil, notThere(err, field)
+			}
 		}
-		return nil, fmt.Errorf("find tag: %w", err)
 	}
 	return t, nil
 }

@@ -84,12 +84,13 @@ func (s *Server) CreateBatch(ctx context.Context, _ api.CreateBatchRequestObject
 	if origin.CompanyID, err = s.companyID(ctx, f.CompanyNo); err != nil {
 		return nil, missingCompany(err, "company_no")
 	}
+	tags := batch.Tags{All: optional.Value(f.TagsAll), Any: optional.Value(f.TagsAny), None: optional.Value(f.TagsNone)}
 	column, err := addressColumn(f)
 	if err != nil {
 		return nil, err
 	}
 	row, err := s.batches.Create(ctx, batch.Request{
-		Name: f.Name, Channel: optional.Or(f.Channel, directory.SMS), Upload: list, Tag: optional.Value(f.Tag), AddressColumn: column, DefaultRegion: optional.Value(f.DefaultRegion), SignColumn: optional.Value(f.SignColumn), MessageType: messageType(f.MessageType),
+		Name: f.Name, Channel: optional.Or(f.Channel, directory.SMS), Upload: list, Tag: optional.Value(f.Tag), Tags: tags, AddressColumn: column, DefaultRegion: optional.Value(f.DefaultRegion), SignColumn: optional.Value(f.SignColumn), MessageType: messageType(f.MessageType),
 		Priority: f.Priority, TemplateNo: optional.Value(f.TemplateNo), Language: optional.Value(f.Language), Content: optional.Value(f.Content),
 		Subject: optional.Value(f.Subject), HTML: optional.Value(f.HTML), BizType: f.BizType,
 		Sign: optional.Value(f.Sign), SenderNo: optional.Value(f.SenderNo), Dedup: dedupOf(f.Dedup),
@@ -213,6 +214,12 @@ func (s *Server) batchOf(ctx context.Context, st batch.Standing) (api.Batch, err
 		b.WaitsFor = &api.BatchWait{
 			Reason: api.BatchWaitReason(w.Reason), SenderNo: w.SenderNo, Until: w.Until, Message: gate.Of(ctx).Text.BatchWaits[w.Reason],
 		}
+	}
+	if optional.Value(st.Tag) == "" {
+		b.Tag = nil
+	}
+	if len(st.TagsAll)+len(st.TagsAny) > 0 {
+		b.TagsAll, b.TagsAny, b.TagsNone = &st.TagsAll, &st.TagsAny, &st.TagsNone
 	}
 	if st.Channel != directory.SMS && st.Dedup == batch.DedupPhone {
 		b.Dedup = "address"
