@@ -24,6 +24,7 @@ const (
 	AlertBalanceLow        AlertKind = "balance_low"
 	AlertDiskLow           AlertKind = "disk_low"
 	AlertFailureRate       AlertKind = "failure_rate"
+	AlertHistoryOverdue    AlertKind = "history_overdue"
 	AlertPartitionMissing  AlertKind = "partition_missing"
 	AlertPoolUnserved      AlertKind = "pool_unserved"
 	AlertProviderTrouble   AlertKind = "provider_trouble"
@@ -44,6 +45,8 @@ func (e AlertKind) Valid() bool {
 	case AlertDiskLow:
 		return true
 	case AlertFailureRate:
+		return true
+	case AlertHistoryOverdue:
 		return true
 	case AlertPartitionMissing:
 		return true
@@ -826,6 +829,30 @@ func (e OnUnclear) Valid() bool {
 	case OnUnclearFail:
 		return true
 	case OnUnclearRetry:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PartitionHolder.
+const (
+	HeldByFailure     PartitionHolder = "failed"
+	HeldByLocks       PartitionHolder = "locked"
+	HeldByNoFolder    PartitionHolder = "no_folder"
+	HeldByTooManyLate PartitionHolder = "too_many_late"
+)
+
+// Valid indicates whether the value is a known member of the PartitionHolder enum.
+func (e PartitionHolder) Valid() bool {
+	switch e {
+	case HeldByFailure:
+		return true
+	case HeldByLocks:
+		return true
+	case HeldByNoFolder:
+		return true
+	case HeldByTooManyLate:
 		return true
 	default:
 		return false
@@ -5098,10 +5125,18 @@ type Partition struct {
 	// FirstDay The first day (UTC) of the submissions
 	FirstDay openapi_types.Date `json:"first_day"`
 
+	// HeldBy Why the last run of the sweep could not make the partition history or drop it.
+	//
+	// - `no_folder`: it must be exported first, and the server has no `HISTORY_DIR`.
+	// - `too_many_late`: more than 10,000 of its tasks wait, are being sent, or are of notifications that are being sent.
+	// - `locked`: others used its tables all the time.
+	// - `failed`: the log of the server says why.
+	HeldBy *PartitionHolder `json:"held_by,omitempty"`
+
 	// HistoryAt The time at which the partition became history
 	HistoryAt *time.Time `json:"history_at"`
 
-	// ImportedAt The time at which the partition was made from an export
+	// ImportedAt The time at which the partition was made from an export, or made again for the tasks that its drop had left behind
 	ImportedAt *time.Time `json:"imported_at"`
 
 	// IsSettled True if no task of these days waits or is being sent
@@ -5110,9 +5145,20 @@ type Partition struct {
 	// LastDay The last day
 	LastDay openapi_types.Date `json:"last_day"`
 
+	// LateTasks The number of tasks that the partition left behind when it was dropped, because they waited or were being sent. They are found as before.
+	LateTasks *int64 `json:"late_tasks,omitempty"`
+
 	// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
 	Place Place `json:"place"`
 }
+
+// PartitionHolder Why the last run of the sweep could not make the partition history or drop it.
+//
+// - `no_folder`: it must be exported first, and the server has no `HISTORY_DIR`.
+// - `too_many_late`: more than 10,000 of its tasks wait, are being sent, or are of notifications that are being sent.
+// - `locked`: others used its tables all the time.
+// - `failed`: the log of the server says why.
+type PartitionHolder string
 
 // PartitionListResponse defines model for PartitionListResponse.
 type PartitionListResponse struct {
@@ -9167,6 +9213,7 @@ type ClientInterface interface {
 	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
@@ -9195,6 +9242,7 @@ type ClientInterface interface {
 	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
@@ -11591,6 +11639,7 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
@@ -11629,6 +11678,7 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
@@ -25788,6 +25838,7 @@ type ClientWithResponsesInterface interface {
 	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
@@ -25816,6 +25867,7 @@ type ClientWithResponsesInterface interface {
 	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
@@ -45013,6 +45065,7 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
@@ -45047,6 +45100,7 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
