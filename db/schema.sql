@@ -3060,10 +3060,13 @@ CREATE TABLE public.dedup_keys (
     submitted_by text NOT NULL,
     dedup_key text NOT NULL,
     task_id text NOT NULL COLLATE pg_catalog."C",
+    made_on date DEFAULT ((now() AT TIME ZONE 'UTC'::text))::date NOT NULL,
     CONSTRAINT dedup_keys_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 100)))
 );
 
-COMMENT ON TABLE public.dedup_keys IS 'The task that a submitter named with a dedup_key. Written by internal/queue with the message, and kept when the message leaves.';
+COMMENT ON TABLE public.dedup_keys IS 'The task that a submitter named with a dedup_key. Written by internal/queue with the message, and kept when the message leaves, for as long as the setting history.dedup_keep_days says.';
+
+COMMENT ON COLUMN public.dedup_keys.made_on IS 'the day (UTC) of the submission; of a key that is older than the column the day of the upgrade';
 
 CREATE TABLE public.default_contents (
     id bigint NOT NULL,
@@ -5903,6 +5906,8 @@ CREATE UNIQUE INDEX countries_dial_prefix_region_key ON public.countries USING b
 CREATE INDEX countries_off_idx ON public.countries USING btree (country_no) WHERE (status = 'off'::text);
 
 CREATE INDEX daily_totals_day_idx ON public.daily_totals USING btree (day, id);
+
+CREATE INDEX dedup_keys_made_on_idx ON public.dedup_keys USING btree (made_on);
 
 CREATE INDEX deliveries_created_at_idx ON public.deliveries USING brin (created_at) WITH (pages_per_range='32', autosummarize='true');
 

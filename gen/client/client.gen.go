@@ -3936,6 +3936,12 @@ type HistorySettings struct {
 	// AfterDays A partition whose tasks are all settled becomes history when so many full days (UTC) have passed since its last day
 	AfterDays *int64 `json:"after_days,omitempty"`
 
+	// BatchDays After so many days since their end batches are deleted with their rows. 0 means never.
+	BatchDays *int64 `json:"batch_days,omitempty"`
+
+	// DedupKeepDays After so many full days (UTC) the `dedup_key` of a message whose task has ended is free again, and a repeat is a new message. 0 means never.
+	DedupKeepDays *int64 `json:"dedup_keep_days,omitempty"`
+
 	// Export A partition is dropped only after it was exported, by a server whose environment has `HISTORY_DIR`
 	Export *bool `json:"export,omitempty"`
 
@@ -3945,7 +3951,10 @@ type HistorySettings struct {
 	// KeepDays History is dropped when so many full days (UTC) have passed since the last day of its partition, or since its import. 0 means never.
 	KeepDays *int64 `json:"keep_days,omitempty"`
 
-	// LogDays After so many days refused and repeated submissions and events are deleted, and charges in the ledger of a sender are added up by day, after eight days at least. 0 means never.
+	// LedgerDays After so many days charges in the ledger of a sender are added up by day, after eight days at least. 0 means never.
+	LedgerDays *int64 `json:"ledger_days,omitempty"`
+
+	// LogDays After so many days refused and repeated submissions and events are deleted. 0 means never.
 	LogDays *int64 `json:"log_days,omitempty"`
 
 	// PartitionWidth How many days of tasks share a partition. A change applies to partitions that do not exist yet
@@ -4231,7 +4240,7 @@ type Language = string
 // LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 type LeaseSeconds = int64
 
-// LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.log_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
+// LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.ledger_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
 type LedgerEntry struct {
 	// Balance The balance after the change
 	Balance int64 `json:"balance"`
@@ -4263,7 +4272,7 @@ type LedgerEntryResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 
-	// Data A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.log_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
+	// Data A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.ledger_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
 	Data LedgerEntry `json:"data"`
 }
 
@@ -5780,7 +5789,7 @@ type SendRequest struct {
 	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
 	Content *string `json:"content,omitempty"`
 
-	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
+	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit unless the setting `history.dedup_keep_days` says one. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
 	//
 	// Example: order-1042-paid
 	DedupKey *string `json:"dedup_key,omitempty"`
@@ -10396,7 +10405,7 @@ type ClientInterface interface {
 
 	// ListBatches List batches, newest first
 	//
-	// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	// Users see the batches of their company. Batches are kept for as long as `history.batch_days` of the settings says after their end.
 	//
 	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
 	ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -14123,7 +14132,7 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 
 // ListBatches List batches, newest first
 //
-// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+// Users see the batches of their company. Batches are kept for as long as `history.batch_days` of the settings says after their end.
 //
 // Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
 func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -27151,7 +27160,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListBatchesWithResponse List batches, newest first
 	//
-	// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	// Users see the batches of their company. Batches are kept for as long as `history.batch_days` of the settings says after their end.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -47159,7 +47168,7 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 
 // ListBatchesWithResponse List batches, newest first
 //
-// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+// Users see the batches of their company. Batches are kept for as long as `history.batch_days` of the settings says after their end.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -869,18 +869,18 @@ func TestLogsEnd(t *testing.T) {
 			}
 		}
 	}
-	set(b, map[string]any{"log_days": 30})
+	set(b, map[string]any{"log_days": 30, "ledger_days": 30})
 	run()
 	if got := ledger(); got != "90 90 11 10" {
 		t.Errorf("the ledger of today: %s", got)
 	}
 	age(b, 31)
-	set(b, map[string]any{"log_days": 0})
+	set(b, map[string]any{"log_days": 0, "ledger_days": 0})
 	run()
 	if n := b.Count("SELECT count(*) FROM fruitless_submissions"); n != 1 {
 		t.Errorf("%d refused submissions", n)
 	}
-	set(b, map[string]any{"log_days": 30})
+	set(b, map[string]any{"log_days": 30, "ledger_days": 30})
 	run()
 	if got := ledger(); got != "90 90 2 0" {
 		t.Errorf("the ledger after its time: %s", got)
