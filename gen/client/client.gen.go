@@ -24,6 +24,7 @@ const (
 	AlertBalanceLow        AlertKind = "balance_low"
 	AlertDiskLow           AlertKind = "disk_low"
 	AlertFailureRate       AlertKind = "failure_rate"
+	AlertHistoryOverdue    AlertKind = "history_overdue"
 	AlertPartitionMissing  AlertKind = "partition_missing"
 	AlertPoolUnserved      AlertKind = "pool_unserved"
 	AlertProviderTrouble   AlertKind = "provider_trouble"
@@ -44,6 +45,8 @@ func (e AlertKind) Valid() bool {
 	case AlertDiskLow:
 		return true
 	case AlertFailureRate:
+		return true
+	case AlertHistoryOverdue:
 		return true
 	case AlertPartitionMissing:
 		return true
@@ -213,14 +216,17 @@ func (e BatchEventDataStatus) Valid() bool {
 
 // Defines values for BatchFormDedup.
 const (
-	BatchFormDedupNone  BatchFormDedup = "none"
-	BatchFormDedupPhone BatchFormDedup = "phone"
-	BatchFormDedupRow   BatchFormDedup = "row"
+	BatchFormDedupAddress BatchFormDedup = "address"
+	BatchFormDedupNone    BatchFormDedup = "none"
+	BatchFormDedupPhone   BatchFormDedup = "phone"
+	BatchFormDedupRow     BatchFormDedup = "row"
 )
 
 // Valid indicates whether the value is a known member of the BatchFormDedup enum.
 func (e BatchFormDedup) Valid() bool {
 	switch e {
+	case BatchFormDedupAddress:
+		return true
 	case BatchFormDedupNone:
 		return true
 	case BatchFormDedupPhone:
@@ -234,14 +240,17 @@ func (e BatchFormDedup) Valid() bool {
 
 // Defines values for BatchRequestDedup.
 const (
-	BatchRequestDedupNone  BatchRequestDedup = "none"
-	BatchRequestDedupPhone BatchRequestDedup = "phone"
-	BatchRequestDedupRow   BatchRequestDedup = "row"
+	BatchRequestDedupAddress BatchRequestDedup = "address"
+	BatchRequestDedupNone    BatchRequestDedup = "none"
+	BatchRequestDedupPhone   BatchRequestDedup = "phone"
+	BatchRequestDedupRow     BatchRequestDedup = "row"
 )
 
 // Valid indicates whether the value is a known member of the BatchRequestDedup enum.
 func (e BatchRequestDedup) Valid() bool {
 	switch e {
+	case BatchRequestDedupAddress:
+		return true
 	case BatchRequestDedupNone:
 		return true
 	case BatchRequestDedupPhone:
@@ -478,6 +487,7 @@ func (e EventRequestEvent) Valid() bool {
 // Defines values for EventType.
 const (
 	EventAlertFiring          EventType = "alert.firing"
+	EventAlertNotSent         EventType = "alert.not_sent"
 	EventAlertResolved        EventType = "alert.resolved"
 	EventBatchFinished        EventType = "batch.finished"
 	EventMessageCancelled     EventType = "message.cancelled"
@@ -496,6 +506,8 @@ const (
 func (e EventType) Valid() bool {
 	switch e {
 	case EventAlertFiring:
+		return true
+	case EventAlertNotSent:
 		return true
 	case EventAlertResolved:
 		return true
@@ -829,6 +841,30 @@ func (e OnUnclear) Valid() bool {
 	case OnUnclearFail:
 		return true
 	case OnUnclearRetry:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PartitionHolder.
+const (
+	HeldByFailure     PartitionHolder = "failed"
+	HeldByLocks       PartitionHolder = "locked"
+	HeldByNoFolder    PartitionHolder = "no_folder"
+	HeldByTooManyLate PartitionHolder = "too_many_late"
+)
+
+// Valid indicates whether the value is a known member of the PartitionHolder enum.
+func (e PartitionHolder) Valid() bool {
+	switch e {
+	case HeldByFailure:
+		return true
+	case HeldByLocks:
+		return true
+	case HeldByNoFolder:
+		return true
+	case HeldByTooManyLate:
 		return true
 	default:
 		return false
@@ -1736,16 +1772,28 @@ type AlertChannels = []No
 
 // AlertDelivery defines model for AlertDelivery.
 type AlertDelivery struct {
-	// DeliveredAt When the receiver was last told that the alert fires. Of a notification: when it was handed to its channels
+	// DeliveredAt When the receiver was last told that the alert fires. Of a notification: when the first of its messages was sent
 	DeliveredAt *time.Time `json:"delivered_at"`
 
 	// Error Why the last try failed, or one of its channels
-	Error      *string `json:"error"`
-	ReceiverNo int64   `json:"receiver_no"`
+	Error *string `json:"error"`
 
-	// ResolutionDeliveredAt When the receiver was told that the alert is resolved
+	// EscalatedAt When it escalated, because no message was sent
+	EscalatedAt *time.Time `json:"escalated_at,omitempty"`
+
+	// EscalatedFrom The `receiver_no` whose delivery escalated to this receiver, which the rule does not name
+	EscalatedFrom *int64 `json:"escalated_from,omitempty"`
+
+	// QueuedAt Of a notification: when its messages that the alert fires were last queued
+	QueuedAt   *time.Time `json:"queued_at,omitempty"`
+	ReceiverNo int64      `json:"receiver_no"`
+
+	// ResolutionDeliveredAt When the receiver was told that the alert is resolved, as `delivered_at`
 	ResolutionDeliveredAt *time.Time `json:"resolution_delivered_at"`
 }
+
+// AlertEscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+type AlertEscalateSeconds = int64
 
 // AlertEventData The data of `alert.*`, with the names that an alert has. Fields without a value are left out.
 type AlertEventData struct {
@@ -1754,10 +1802,19 @@ type AlertEventData struct {
 	CompanyNo *string `json:"company_no,omitempty"`
 
 	// EndedBy Of `alert.resolved`: `condition` (it is over), `rule_changed`, `rule_disabled` or `rule_deleted`
-	EndedBy *string    `json:"ended_by,omitempty"`
-	FiredAt time.Time  `json:"fired_at"`
-	Kind    AlertKind  `json:"kind"`
-	Level   AlertLevel `json:"level"`
+	EndedBy *string `json:"ended_by,omitempty"`
+
+	// EscalatedChannels Of `alert.not_sent`: the channels through which the receiver is told now
+	EscalatedChannels *[]string `json:"escalated_channels,omitempty"`
+
+	// EscalatedReceivers Of `alert.not_sent`: each `receiver_no` that is told now
+	EscalatedReceivers *[]int64   `json:"escalated_receivers,omitempty"`
+	FiredAt            time.Time  `json:"fired_at"`
+	Kind               AlertKind  `json:"kind"`
+	Level              AlertLevel `json:"level"`
+
+	// ReceiverNo Of `alert.not_sent`: the receiver to which it was not sent
+	ReceiverNo *int64 `json:"receiver_no,omitempty"`
 
 	// ResolvedAt Of `alert.resolved`
 	ResolvedAt *time.Time `json:"resolved_at,omitempty"`
@@ -1811,6 +1868,9 @@ type AlertReceiver struct {
 	// Error Why the last call failed
 	Error *string `json:"error"`
 
+	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
+
 	// FailingSince Of an `alertmanager`: since when all calls fail
 	FailingSince *time.Time `json:"failing_since"`
 
@@ -1853,9 +1913,12 @@ type AlertReceiverPatch struct {
 	Channels      *AlertChannels            `json:"channels,omitempty"`
 
 	// CompanyNo Example: acme
-	CompanyNo *No            `json:"company_no,omitempty"`
-	Language  *AlertLanguage `json:"language,omitempty"`
-	Name      *DisplayName   `json:"name,omitempty"`
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
+	Language        *AlertLanguage        `json:"language,omitempty"`
+	Name            *DisplayName          `json:"name,omitempty"`
 
 	// URL Without credentials, query and `/api/v2/alerts`
 	URL     *AlertURL   `json:"url,omitempty"`
@@ -1872,10 +1935,13 @@ type AlertReceiverRequest struct {
 	Channels      *AlertChannels      `json:"channels,omitempty"`
 
 	// CompanyNo Example: acme
-	CompanyNo *No               `json:"company_no,omitempty"`
-	Kind      AlertReceiverKind `json:"kind"`
-	Language  *AlertLanguage    `json:"language,omitempty"`
-	Name      DisplayName       `json:"name"`
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
+	Kind            AlertReceiverKind     `json:"kind"`
+	Language        *AlertLanguage        `json:"language,omitempty"`
+	Name            DisplayName           `json:"name"`
 
 	// URL Without credentials, query and `/api/v2/alerts`
 	URL     *AlertURL   `json:"url,omitempty"`
@@ -2170,8 +2236,14 @@ type Batch struct {
 	// Acts The last 100 acts of users on it, newest first. Only in the answer to one batch. `submitted_by` uploaded it.
 	Acts *[]BatchAct `json:"acts,omitempty"`
 
+	// BizType The notification template whose text it has
+	BizType *int16 `json:"biz_type,omitempty"`
+
 	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
-	ChangedBy *string    `json:"changed_by"`
+	ChangedBy *string `json:"changed_by"`
+
+	// Channel The channel
+	Channel   *string    `json:"channel,omitempty"`
 	CheckedAt *time.Time `json:"checked_at"`
 
 	// CheckedRows The number of the last row of the list that was checked
@@ -2205,8 +2277,10 @@ type Batch struct {
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
 	Name        string      `json:"name"`
-	PhoneColumn string      `json:"phone_column"`
-	Priority    *int16      `json:"priority"`
+
+	// PhoneColumn The column with the phone numbers; on another channel the one with the addresses
+	PhoneColumn string `json:"phone_column"`
+	Priority    *int16 `json:"priority"`
 
 	// Remark Why the list could not be read
 	Remark *string `json:"remark"`
@@ -2225,11 +2299,25 @@ type Batch struct {
 
 	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
 	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
-	Status      BatchStatus `json:"status"`
-	SubmittedBy string      `json:"submitted_by"`
-	Tag         *string     `json:"tag"`
-	TemplateNo  *string     `json:"template_no"`
-	Test        bool        `json:"test"`
+	Status BatchStatus `json:"status"`
+
+	// Subject The title with its placeholders, if it has one
+	Subject     *string `json:"subject,omitempty"`
+	SubmittedBy string  `json:"submitted_by"`
+
+	// Tag The tag whose contacts are the rows; null if several tags select them
+	Tag *string `json:"tag"`
+
+	// TagsAll Of a batch of several tags: each row is a contact that all of these hold,
+	TagsAll *[]string `json:"tags_all,omitempty"`
+
+	// TagsAny ... and at least one of these,
+	TagsAny *[]string `json:"tags_any,omitempty"`
+
+	// TagsNone ... and none of these
+	TagsNone   *[]string `json:"tags_none,omitempty"`
+	TemplateNo *string   `json:"template_no"`
+	Test       bool      `json:"test"`
 
 	// WaitsFor Why a running batch does not go on now; null if nothing holds it up
 	WaitsFor *BatchWait `json:"waits_for"`
@@ -2340,18 +2428,29 @@ type BatchEventDataStatus string
 
 // BatchForm defines model for BatchForm.
 type BatchForm struct {
+	// AddressColumn The column with the addresses on another channel than `sms`. Without it, a column with a usual name (`email`, 邮箱, ...) or the only column is taken.
+	AddressColumn *string `json:"address_column,omitempty"`
+
 	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// BizType The notification template of this business type on the channel, in place of `subject`, `content` and `html`; not of `sms`. Its placeholders `${name}` are names of columns; `${contact.name}` means the same.
+	BizType *int16 `json:"biz_type,omitempty"`
+
+	// Channel The channel on which the rows have addresses: `sms`, `email`, or another one
+	//
+	// Example: email
+	Channel *string `json:"channel,omitempty"`
 
 	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
 	CompanyNo *string `json:"company_no,omitempty"`
 
-	// Content The text, with names of columns in braces
+	// Content The text, with names of columns in braces; of `sms` at most 1,024 characters
 	//
 	// Example: {姓名}，您的优惠券今日到期
 	Content *string `json:"content,omitempty"`
 
-	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 	Dedup *BatchFormDedup `json:"dedup,omitempty"`
 
 	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
@@ -2367,6 +2466,11 @@ type BatchForm struct {
 
 	// File The list as CSV or XLSX
 	File *openapi_types.File `json:"file,omitempty"`
+
+	// HTML The content as HTML, only for `email`; `content` is the text beside it. Values are escaped.
+	//
+	// Example: <p>{姓名}，您的优惠券今日到期</p>
+	HTML *string `json:"html,omitempty"`
 
 	// Language The language of the template
 	Language *string `json:"language,omitempty"`
@@ -2397,17 +2501,31 @@ type BatchForm struct {
 	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
 	SignColumn *string `json:"sign_column,omitempty"`
 
+	// Subject The title, with names of columns in braces; not of `sms`. E-mail needs one. Each title is one line, whatever a value has.
+	//
+	// Example: {姓名}，您的优惠券
+	Subject *string `json:"subject,omitempty"`
+
 	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
 	Tag *string `json:"tag,omitempty"`
 
-	// TemplateNo A template, in place of `content`
+	// TagsAll Tags of contacts, in place of `file`, alone or together: the rows are the contacts that each of these holds. `tag` counts as one of them.
+	TagsAll *[]TagName `json:"tags_all,omitempty"`
+
+	// TagsAny ... and at least one of these
+	TagsAny *[]TagName `json:"tags_any,omitempty"`
+
+	// TagsNone ... and none of these. Only together with `tag`, `tags_all` or `tags_any`.
+	TagsNone *[]TagName `json:"tags_none,omitempty"`
+
+	// TemplateNo A template of short messages, in place of `content`
 	TemplateNo *string `json:"template_no,omitempty"`
 
 	// Test Its messages are tests
 	Test *bool `json:"test,omitempty"`
 }
 
-// BatchFormDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+// BatchFormDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 type BatchFormDedup string
 
 // BatchID The batch that the task is from
@@ -2440,11 +2558,19 @@ type BatchPreview struct {
 	Cost *int `json:"cost,omitempty"`
 
 	// FinalContent The text with its signature; null if the row is not valid
-	FinalContent *string      `json:"final_content"`
-	PhoneNumber  string       `json:"phone_number"`
-	Remark       *string      `json:"remark"`
-	Segments     int          `json:"segments"`
-	Senders      []SenderView `json:"senders"`
+	FinalContent *string `json:"final_content"`
+
+	// HTML The content as HTML, if the batch has it
+	HTML *string `json:"html,omitempty"`
+
+	// PhoneNumber On another channel than `sms` the address
+	PhoneNumber string       `json:"phone_number"`
+	Remark      *string      `json:"remark"`
+	Segments    int          `json:"segments"`
+	Senders     []SenderView `json:"senders"`
+
+	// Subject The title, if the row has one
+	Subject *string `json:"subject,omitempty"`
 }
 
 // BatchPreviewResponse defines model for BatchPreviewResponse.
@@ -2459,18 +2585,29 @@ type BatchPreviewResponse struct {
 
 // BatchRequest defines model for BatchRequest.
 type BatchRequest struct {
+	// AddressColumn The column with the addresses on another channel than `sms`. Without it, a column with a usual name (`email`, 邮箱, ...) or the only column is taken.
+	AddressColumn *string `json:"address_column,omitempty"`
+
 	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// BizType The notification template of this business type on the channel, in place of `subject`, `content` and `html`; not of `sms`. Its placeholders `${name}` are names of columns; `${contact.name}` means the same.
+	BizType *int16 `json:"biz_type,omitempty"`
+
+	// Channel The channel on which the rows have addresses: `sms`, `email`, or another one
+	//
+	// Example: email
+	Channel *string `json:"channel,omitempty"`
 
 	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
 	CompanyNo *string `json:"company_no,omitempty"`
 
-	// Content The text, with names of columns in braces
+	// Content The text, with names of columns in braces; of `sms` at most 1,024 characters
 	//
 	// Example: {姓名}，您的优惠券今日到期
 	Content *string `json:"content,omitempty"`
 
-	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 	Dedup *BatchRequestDedup `json:"dedup,omitempty"`
 
 	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
@@ -2483,6 +2620,11 @@ type BatchRequest struct {
 
 	// ExpiresAt Nothing is sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// HTML The content as HTML, only for `email`; `content` is the text beside it. Values are escaped.
+	//
+	// Example: <p>{姓名}，您的优惠券今日到期</p>
+	HTML *string `json:"html,omitempty"`
 
 	// Language The language of the template
 	Language *string `json:"language,omitempty"`
@@ -2513,17 +2655,31 @@ type BatchRequest struct {
 	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
 	SignColumn *string `json:"sign_column,omitempty"`
 
+	// Subject The title, with names of columns in braces; not of `sms`. E-mail needs one. Each title is one line, whatever a value has.
+	//
+	// Example: {姓名}，您的优惠券
+	Subject *string `json:"subject,omitempty"`
+
 	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
 	Tag *string `json:"tag,omitempty"`
 
-	// TemplateNo A template, in place of `content`
+	// TagsAll Tags of contacts, in place of `file`, alone or together: the rows are the contacts that each of these holds. `tag` counts as one of them.
+	TagsAll *[]TagName `json:"tags_all,omitempty"`
+
+	// TagsAny ... and at least one of these
+	TagsAny *[]TagName `json:"tags_any,omitempty"`
+
+	// TagsNone ... and none of these. Only together with `tag`, `tags_all` or `tags_any`.
+	TagsNone *[]TagName `json:"tags_none,omitempty"`
+
+	// TemplateNo A template of short messages, in place of `content`
 	TemplateNo *string `json:"template_no,omitempty"`
 
 	// Test Its messages are tests
 	Test *bool `json:"test,omitempty"`
 }
 
-// BatchRequestDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+// BatchRequestDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 type BatchRequestDedup string
 
 // BatchRequeued defines model for BatchRequeued.
@@ -2563,10 +2719,10 @@ type BatchRow struct {
 	// Row The number of the row in the list, as a spreadsheet program shows it
 	Row int64 `json:"row"`
 
-	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task, 8 the batch expired before it became a task
+	// Code Why the row is not sent: 1 address, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task, 8 the batch expired before it became a task
 	Code *int16 `json:"code"`
 
-	// Content The text, empty if it could not be made
+	// Content The text, of another channel than `sms` its first 200 characters; empty if it could not be made
 	Content string `json:"content"`
 
 	// Delivery The delivery status that the provider reported after sending
@@ -2575,7 +2731,7 @@ type BatchRow struct {
 	// DuplicateOf The first row that the row repeats
 	DuplicateOf *int64 `json:"duplicate_of"`
 
-	// PhoneNumber In E.164; of an invalid row as it is in the list
+	// PhoneNumber In E.164, on another channel than `sms` the address; of an invalid row as it is in the list
 	PhoneNumber string `json:"phone_number"`
 
 	// Region The region of the phone number (ISO 3166-1), if it could be read and has one
@@ -3881,6 +4037,12 @@ type HistorySettings struct {
 	// AfterDays A partition whose tasks are all settled becomes history when so many full days (UTC) have passed since its last day
 	AfterDays *int64 `json:"after_days,omitempty"`
 
+	// BatchDays After so many days since their end batches are deleted with their rows. 0 means never.
+	BatchDays *int64 `json:"batch_days,omitempty"`
+
+	// DedupKeepDays After so many full days (UTC) the `dedup_key` of a message whose task has ended is free again, and a repeat is a new message. 0 means never.
+	DedupKeepDays *int64 `json:"dedup_keep_days,omitempty"`
+
 	// Export A partition is dropped only after it was exported, by a server whose environment has `HISTORY_DIR`
 	Export *bool `json:"export,omitempty"`
 
@@ -3890,7 +4052,10 @@ type HistorySettings struct {
 	// KeepDays History is dropped when so many full days (UTC) have passed since the last day of its partition, or since its import. 0 means never.
 	KeepDays *int64 `json:"keep_days,omitempty"`
 
-	// LogDays After so many days refused and repeated submissions and events are deleted, and charges in the ledger of a sender are added up by day, after eight days at least. 0 means never.
+	// LedgerDays After so many days charges in the ledger of a sender are added up by day, after eight days at least. 0 means never.
+	LedgerDays *int64 `json:"ledger_days,omitempty"`
+
+	// LogDays After so many days refused and repeated submissions and events are deleted. 0 means never.
 	LogDays *int64 `json:"log_days,omitempty"`
 
 	// PartitionWidth How many days of tasks share a partition. A change applies to partitions that do not exist yet
@@ -4185,7 +4350,7 @@ type Language = string
 // LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 type LeaseSeconds = int64
 
-// LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.log_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
+// LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.ledger_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
 type LedgerEntry struct {
 	// Balance The balance after the change
 	Balance int64 `json:"balance"`
@@ -4217,7 +4382,7 @@ type LedgerEntryResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 
-	// Data A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.log_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
+	// Data A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.ledger_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
 	Data LedgerEntry `json:"data"`
 }
 
@@ -5115,10 +5280,18 @@ type Partition struct {
 	// FirstDay The first day (UTC) of the submissions
 	FirstDay openapi_types.Date `json:"first_day"`
 
+	// HeldBy Why the last run of the sweep could not make the partition history or drop it.
+	//
+	// - `no_folder`: it must be exported first, and the server has no `HISTORY_DIR`.
+	// - `too_many_late`: more than 10,000 of its tasks wait, are being sent, or are of notifications that are being sent.
+	// - `locked`: others used its tables all the time.
+	// - `failed`: the log of the server says why.
+	HeldBy *PartitionHolder `json:"held_by,omitempty"`
+
 	// HistoryAt The time at which the partition became history
 	HistoryAt *time.Time `json:"history_at"`
 
-	// ImportedAt The time at which the partition was made from an export
+	// ImportedAt The time at which the partition was made from an export, or made again for the tasks that its drop had left behind
 	ImportedAt *time.Time `json:"imported_at"`
 
 	// IsSettled True if no task of these days waits or is being sent
@@ -5127,9 +5300,20 @@ type Partition struct {
 	// LastDay The last day
 	LastDay openapi_types.Date `json:"last_day"`
 
+	// LateTasks The number of tasks that the partition left behind when it was dropped, because they waited or were being sent. They are found as before.
+	LateTasks *int64 `json:"late_tasks,omitempty"`
+
 	// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
 	Place Place `json:"place"`
 }
+
+// PartitionHolder Why the last run of the sweep could not make the partition history or drop it.
+//
+// - `no_folder`: it must be exported first, and the server has no `HISTORY_DIR`.
+// - `too_many_late`: more than 10,000 of its tasks wait, are being sent, or are of notifications that are being sent.
+// - `locked`: others used its tables all the time.
+// - `failed`: the log of the server says why.
+type PartitionHolder string
 
 // PartitionListResponse defines model for PartitionListResponse.
 type PartitionListResponse struct {
@@ -5718,7 +5902,7 @@ type SendRequest struct {
 	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
 	Content *string `json:"content,omitempty"`
 
-	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
+	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit unless the setting `history.dedup_keep_days` says one. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
 	//
 	// Example: order-1042-paid
 	DedupKey *string `json:"dedup_key,omitempty"`
@@ -9191,6 +9375,7 @@ type ClientInterface interface {
 	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
@@ -9219,6 +9404,7 @@ type ClientInterface interface {
 	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
@@ -9598,6 +9784,7 @@ type ClientInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+	// - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
 	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 	// - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
@@ -10338,15 +10525,15 @@ type ClientInterface interface {
 
 	// ListBatches List batches, newest first
 	//
-	// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	// Users see the batches of their company. Batches are kept for as long as `history.batch_days` of the settings says after their end.
 	//
 	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
 	ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateBatchWithBody Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-	// form, or JSON for `rows` and `tag`.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+	// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -10361,6 +10548,9 @@ type ClientInterface interface {
 	//
 	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+	// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10369,8 +10559,8 @@ type ClientInterface interface {
 
 	// CreateBatch Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-	// form, or JSON for `rows` and `tag`.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+	// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -10385,6 +10575,9 @@ type ClientInterface interface {
 	//
 	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+	// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -11615,6 +11808,7 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
@@ -11653,6 +11847,7 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
@@ -12502,6 +12697,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+//   - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
 //   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 //   - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
@@ -14062,7 +14258,7 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 
 // ListBatches List batches, newest first
 //
-// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+// Users see the batches of their company. Batches are kept for as long as `history.batch_days` of the settings says after their end.
 //
 // Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
 func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -14079,8 +14275,8 @@ func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, req
 
 // CreateBatchWithBody Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-// form, or JSON for `rows` and `tag`.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -14095,6 +14291,9 @@ func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, req
 //
 // The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 // placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 //
 // Takes any type of body and a specified content type.
 //
@@ -14113,8 +14312,8 @@ func (c *Client) CreateBatchWithBody(ctx context.Context, params *CreateBatchPar
 
 // CreateBatch Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-// form, or JSON for `rows` and `tag`.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -14129,6 +14328,9 @@ func (c *Client) CreateBatchWithBody(ctx context.Context, params *CreateBatchPar
 //
 // The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 // placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -25812,6 +26014,7 @@ type ClientWithResponsesInterface interface {
 	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
@@ -25840,6 +26043,7 @@ type ClientWithResponsesInterface interface {
 	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
@@ -26267,6 +26471,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+	// - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
 	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 	// - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
@@ -27087,7 +27292,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListBatchesWithResponse List batches, newest first
 	//
-	// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	// Users see the batches of their company. Batches are kept for as long as `history.batch_days` of the settings says after their end.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -27096,8 +27301,8 @@ type ClientWithResponsesInterface interface {
 
 	// CreateBatchWithBodyWithResponse Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-	// form, or JSON for `rows` and `tag`.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+	// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -27112,6 +27317,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+	// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -27120,8 +27328,8 @@ type ClientWithResponsesInterface interface {
 
 	// CreateBatchWithResponse Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-	// form, or JSON for `rows` and `tag`.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+	// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -27136,6 +27344,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+	// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -45037,6 +45248,7 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
@@ -45071,6 +45283,7 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
@@ -45780,6 +45993,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+//   - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
 //   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 //   - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
@@ -47092,7 +47306,7 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 
 // ListBatchesWithResponse List batches, newest first
 //
-// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+// Users see the batches of their company. Batches are kept for as long as `history.batch_days` of the settings says after their end.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -47107,8 +47321,8 @@ func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, param
 
 // CreateBatchWithBodyWithResponse Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-// form, or JSON for `rows` and `tag`.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -47123,6 +47337,9 @@ func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, param
 //
 // The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 // placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -47137,8 +47354,8 @@ func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Contex
 
 // CreateBatchWithResponse Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-// form, or JSON for `rows` and `tag`.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -47153,6 +47370,9 @@ func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Contex
 //
 // The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 // placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

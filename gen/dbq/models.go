@@ -44,7 +44,7 @@ type Alert struct {
 type AlertDelivery struct {
 	AlertID    int64
 	ReceiverID int64
-	// when the receiver was last told that the alert fires; null: not yet
+	// when the receiver was last told that the alert fires: a program; or the queue took the messages to people; null: not yet
 	ToldAt *time.Time
 	// when the receiver was told that the alert is resolved; null: not yet, or it was never told that it fires
 	EndToldAt *time.Time
@@ -56,6 +56,20 @@ type AlertDelivery struct {
 	Error *string
 	// it is not tried before
 	NextAt time.Time
+	// notifications that tell that the alert fires and of which a message may still be sent; empty: none any more; null: told_at is the delivery
+	Awaits []int64
+	// when the first message of the last notifications that tell that the alert fires was sent; null: none was
+	SentAt *time.Time
+	// as awaits, of the end of the alert
+	EndAwaits []int64
+	// as sent_at, of the end of the alert
+	EndSentAt *time.Time
+	// when the delivery escalates, unless a message is sent before; null: never, or not any more
+	EscalateAt *time.Time
+	// when it escalated to other channels of the receiver, or to other receivers; null: it did not
+	EscalatedAt *time.Time
+	// receiver whose delivery escalated to this one, which does not escalate; no foreign key, as receiver_id; null: the rule names the receiver
+	EscalatedFrom *int64
 }
 
 // One row is one administrative change of one entity. Written by the trigger function audit_change and by internal/audit; deleted by internal/audit after the setting history.log_days.
@@ -93,9 +107,9 @@ type Batch struct {
 	Priority *int16
 	// the list; null: it is checked, or the rows come from a tag
 	UploadID *int64
-	// whose contacts are the rows; null: a list
+	// whose contacts are the rows; empty: those that several tags select; null: a list
 	Tag *string
-	// the column with the phone numbers
+	// the column with the addresses
 	PhoneColumn string
 	// where content is from; null: it was in the request
 	TemplateNo *string
@@ -162,6 +176,20 @@ type Batch struct {
 	SignColumn *string
 	// the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments"}]; null: it is being checked, or a server that does not know this column checked it
 	ByCountry []byte
+	// the name of the channel; no foreign key: a batch may outlive its channel
+	Channel string
+	// the title with its placeholders; null: a short message, or none
+	Subject *string
+	// of the notification template whose text it has; null: another text
+	BizType *int16
+	// the text that its rows fill; null: short messages, whose texts are in batch_rows
+	RenderingID *int64
+	// the rows are contacts that each of these tags holds
+	TagsAll []string
+	// and at least one of these; none: whichever
+	TagsAny []string
+	// and none of these
+	TagsNone []string
 }
 
 // A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then.
@@ -170,9 +198,9 @@ type BatchRow struct {
 	BatchID int64
 	// the number of the row in the list, as a spreadsheet program shows it; of a tag the position of the contact
 	RowNo int64
-	// the phone number in E.164; as it is in the list if it is not valid
+	// the address on the channel: a phone number in E.164; as it is in the list if it is not valid
 	Recipient string
-	// the text without signature; empty: it could not be made
+	// the text without signature, of another channel than sms its beginning; empty: it could not be made
 	Content   string
 	Segments  int16
 	CountryNo *string
@@ -184,6 +212,8 @@ type BatchRow struct {
 	TaskID *string
 	// the signature of the row; null: that of the batch
 	Sign *string
+	// the values of the placeholders of the rendering; null: the text has none
+	ContactValues []byte
 }
 
 // The exact figures of each batch and sender: batch_counts, and what facts still holds. Both are read at one moment.

@@ -1320,32 +1320,47 @@ func (q *Queries) NotificationsForget(ctx context.Context, arg NotificationsForg
 	return count, err
 }
 
-const notificationsHold = `-- name: NotificationsHold :one
-SELECT count(*)
+const notificationsHold = `-- name: NotificationsHold :many
+SELECT m.task_id
 FROM notifications n
+JOIN renderings r ON r.notification_id = n.id
+JOIN messages m ON m.rendering_id = r.id
 WHERE n.forgotten_at IS NULL AND n.deleted_at IS NULL AND n.repeat_minutes IS NULL
     AND (
         n.next_run_at IS NOT NULL
-        OR n.id IN (SELECT r.notification_id FROM queue q JOIN renderings r ON r.id = q.rendering_id)
+        OR n.id IN (SELECT o.notification_id FROM queue q JOIN renderings o ON o.id = q.rendering_id)
     )
-    AND EXISTS (
-        SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id
-        WHERE r.notification_id = n.id AND m.task_id >= $1::text AND m.task_id < $2::text
-    )
+    AND m.task_id >= $1::text AND m.task_id < $2::text
+ORDER BY m.task_id
+LIMIT $3::integer
 `
 
 type NotificationsHoldParams struct {
 	FirstID  string
 	BeforeID string
+	Most     int32
 }
 
-// NotificationsHold returns how many notifications are being sent that do not repeat, and have a task from first_id on and before before_id. Without
-// this task, nobody could tell whom they have reached.
-func (q *Queries) NotificationsHold(ctx context.Context, arg NotificationsHoldParams) (int64, error) {
-	row := q.db.QueryRow(ctx, notificationsHold, arg.FirstID, arg.BeforeID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+// NotificationsHold returns up to most tasks from first_id on and before before_id of notifications that are being sent and do not repeat. Without
+// these tasks, nobody could tell whom they have reached.
+func (q *Queries) NotificationsHold(ctx context.Context, arg NotificationsHoldParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, notificationsHold, arg.FirstID, arg.BeforeID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const notificationsWaiting = `-- name: NotificationsWaiting :one
@@ -1505,19 +1520,52 @@ func (q *Queries) RenderingCreate(ctx context.Context, arg RenderingCreateParams
 	return id, err
 }
 
+const renderingCreateOfBatch = `-- name: RenderingCreateOfBatch :one
+INSERT INTO renderings (channel_id, title, content, html, template_id, params, is_template)
+SELECT c.id, $1, $2, $3, $4, $5, $6 FROM channels c WHERE c.channel = $7
+RETURNING id
+`
+
+type RenderingCreateOfBatchParams struct {
+	Title      string
+	Content    string
+	Html       string
+	TemplateID string
+	Params     []byte
+	IsTemplate bool
+	Channel    string
+}
+
+// RenderingCreateOfBatch stores the text that the tasks of a batch have in common. No row: the channel does not exist.
+func (q *Queries) RenderingCreateOfBatch(ctx context.Context, arg RenderingCreateOfBatchParams) (int64, error) {
+	row := q.db.QueryRow(ctx, renderingCreateOfBatch,
+		arg.Title,
+		arg.Content,
+		arg.Html,
+		arg.TemplateID,
+		arg.Params,
+		arg.IsTemplate,
+		arg.Channel,
+	)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
 const renderingText = `-- name: RenderingText :one
-SELECT r.title, r.content, r.html, r.params, r.is_template FROM renderings r WHERE r.id = $1
+SELECT r.title, r.content, r.html, r.template_id, r.params, r.is_template FROM renderings r WHERE r.id = $1
 `
 
 type RenderingTextRow struct {
 	Title      string
 	Content    string
 	Html       string
+	TemplateID string
 	Params     []byte
 	IsTemplate bool
 }
 
-// RenderingText returns the text of a rendering, for a run that goes on.
+// RenderingText returns the text of a rendering.
 func (q *Queries) RenderingText(ctx context.Context, id int64) (RenderingTextRow, error) {
 	row := q.db.QueryRow(ctx, renderingText, id)
 	var i RenderingTextRow
@@ -1525,6 +1573,7 @@ func (q *Queries) RenderingText(ctx context.Context, id int64) (RenderingTextRow
 		&i.Title,
 		&i.Content,
 		&i.Html,
+		&i.TemplateID,
 		&i.Params,
 		&i.IsTemplate,
 	)
@@ -1541,6 +1590,7 @@ USING (
         WHERE o.created_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND o.created_at < p.last_day::timestamp AT TIME ZONE 'UTC'
             -- its tasks may be of the day after
             AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = o.id)
+            AND NOT EXISTS (SELECT FROM batches b WHERE b.rendering_id = o.id)
         LIMIT $1::integer
     ) x
     WHERE p.dropped_at IS NOT NULL

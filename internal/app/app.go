@@ -238,12 +238,13 @@ func New(ctx context.Context, o Options) (*App, error) {
 	jobs := job.New(db, tasks, settings, o.Log)
 	batches := batch.New(db, batch.Services{
 		Tasks: tasks, Jobs: jobs, Templates: templates, Contacts: contacts, Uploads: uploads, Directory: dir, Settings: settings,
+		Notifications: notifications,
 	}, o.Log)
 	statements := reconcile.New(db, reconcile.Services{Uploads: uploads, Settings: settings})
 	counts := history.New(db, settings, history.Options{
 		Consumers: []history.Consumer{senders.AddFacts, figures.AddFacts, batches.AddFacts, statements.AddFacts},
 		Observers: []history.Observer{taskmetric.New(metrics, directory.SMS).Observe},
-		Dir:       o.HistoryDir, Forget: forgetter.Forget,
+		Dir:       o.HistoryDir, Forget: forgetter.Forget, Held: forgetter.Held,
 	})
 	counts.Register(metrics)
 	receipts := receipt.New(db, tasks, configs, o.Log)
