@@ -275,6 +275,13 @@ WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND r.code IS NOT
 ORDER BY r.row_no
 LIMIT @page_limit::integer;
 
+-- BatchRowsUnsent returns rows of a batch that ended after a row: those with a code, and those that did not become a task before the batch expired.
+-- name: BatchRowsUnsent :many
+SELECT * FROM batch_rows r
+WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND (r.code IS NOT NULL OR r.task_id IS NULL)
+ORDER BY r.row_no
+LIMIT @page_limit::integer;
+
 -- BatchCountsAdd adds facts to the figures of batches. A batch that was deleted has none.
 -- name: BatchCountsAdd :exec
 INSERT INTO batch_counts AS c (batch_id, sender_no, waiting, processing, success, failed, delivered, undelivered, segments)

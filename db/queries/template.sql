@@ -127,6 +127,10 @@ UPDATE default_contents SET is_sent = true, updated_at = now()
 WHERE company_id = @company_id AND recipient = @recipient AND NOT is_sent
 RETURNING content, use_template;
 
+-- DefaultContentPeek returns the text that DefaultContentConsume would return, and consumes nothing.
+-- name: DefaultContentPeek :one
+SELECT d.content, d.use_template FROM default_contents d WHERE d.company_id = @company_id AND d.recipient = @recipient AND NOT d.is_sent;
+
 -- DefaultContentReturn undoes DefaultContentConsume in the same transaction.
 -- name: DefaultContentReturn :exec
 UPDATE default_contents SET is_sent = false WHERE company_id = @company_id AND recipient = @recipient;

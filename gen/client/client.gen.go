@@ -4068,6 +4068,15 @@ type HistorySettings struct {
 // HistorySettingsPartitionWidth How many days of tasks share a partition. A change applies to partitions that do not exist yet
 type HistorySettingsPartitionWidth string
 
+// HoldingSwitch A switch, and the messages that it holds
+type HoldingSwitch struct {
+	// By What holds a message
+	By Switch `json:"by"`
+
+	// Tasks The number of messages that it holds
+	Tasks int64 `json:"tasks"`
+}
+
 // Inbound defines model for Inbound.
 type Inbound struct {
 	CompanyNo string    `json:"company_no"`
@@ -5176,6 +5185,9 @@ type Overview struct {
 
 	// FiringAlerts Alerts that are firing; null for a company
 	FiringAlerts *int64 `json:"firing_alerts"`
+
+	// HeldBy The switches that hold messages, those with the most messages first; a paused batch is none of them. A message that several switches hold counts for each. Of the messages that wait for the same senders, 10,000 are counted.
+	HeldBy *[]HoldingSwitch `json:"held_by,omitempty"`
 
 	// OldestWaitSeconds How long the task that has been due for longest has waited. Null if no task is due, and for a company if none of its tasks is among the 2,000 of the server that have waited longest.
 	OldestWaitSeconds *float64 `json:"oldest_wait_seconds"`

@@ -918,6 +918,51 @@ func (q *Queries) BatchRowsNext(ctx context.Context, arg BatchRowsNextParams) ([
 	return items, nil
 }
 
+const batchRowsUnsent = `-- name: BatchRowsUnsent :many
+SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id, sign FROM batch_rows r
+WHERE r.batch_id = $1 AND r.row_no > $2::bigint AND (r.code IS NOT NULL OR r.task_id IS NULL)
+ORDER BY r.row_no
+LIMIT $3::integer
+`
+
+type BatchRowsUnsentParams struct {
+	BatchID   int64
+	AfterRow  int64
+	PageLimit int32
+}
+
+// BatchRowsUnsent returns rows of a batch that ended after a row: those with a code, and those that did not become a task before the batch expired.
+func (q *Queries) BatchRowsUnsent(ctx context.Context, arg BatchRowsUnsentParams) ([]BatchRow, error) {
+	rows, err := q.db.Query(ctx, batchRowsUnsent, arg.BatchID, arg.AfterRow, arg.PageLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BatchRow
+	for rows.Next() {
+		var i BatchRow
+		if err := rows.Scan(
+			&i.BatchID,
+			&i.RowNo,
+			&i.Recipient,
+			&i.Content,
+			&i.Segments,
+			&i.CountryNo,
+			&i.Code,
+			&i.Fault,
+			&i.TaskID,
+			&i.Sign,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const batchRowsWrong = `-- name: BatchRowsWrong :many
 SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id, sign, contact_values FROM batch_rows r
 WHERE r.batch_id = $1 AND r.row_no > $2::bigint AND r.code IS NOT NULL AND r.code = ANY ($3::smallint[])

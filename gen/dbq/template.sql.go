@@ -171,6 +171,28 @@ func (q *Queries) DefaultContentList(ctx context.Context, arg DefaultContentList
 	return items, nil
 }
 
+const defaultContentPeek = `-- name: DefaultContentPeek :one
+SELECT d.content, d.use_template FROM default_contents d WHERE d.company_id = $1 AND d.recipient = $2 AND NOT d.is_sent
+`
+
+type DefaultContentPeekParams struct {
+	CompanyID int64
+	Recipient string
+}
+
+type DefaultContentPeekRow struct {
+	Content     string
+	UseTemplate bool
+}
+
+// DefaultContentPeek returns the text that DefaultContentConsume would return, and consumes nothing.
+func (q *Queries) DefaultContentPeek(ctx context.Context, arg DefaultContentPeekParams) (DefaultContentPeekRow, error) {
+	row := q.db.QueryRow(ctx, defaultContentPeek, arg.CompanyID, arg.Recipient)
+	var i DefaultContentPeekRow
+	err := row.Scan(&i.Content, &i.UseTemplate)
+	return i, err
+}
+
 const defaultContentReset = `-- name: DefaultContentReset :one
 UPDATE default_contents SET is_sent = false, updated_at = now() WHERE id = $1 RETURNING id, phone_number, recipient, content, use_template, is_sent, created_at, updated_at, company_id
 `

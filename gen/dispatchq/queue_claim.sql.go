@@ -569,13 +569,15 @@ leased AS (
         lease_until = least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), t.expires_at), -- PROCESSING
         start_until = CASE WHEN $4::boolean -- equal to lease_until
             THEN least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), t.expires_at) END,
-        lease_segments = CASE WHEN $5::boolean THEN ($6::bigint[])[array_position($7::text[], t.task_id)] END,
+        lease_segments = nullif( -- without limits, only where the sender's signature or segment size makes a difference
+            ($5::bigint[])[array_position($6::text[], t.task_id)], CASE WHEN NOT $7::boolean THEN t.segments END
+        ),
         lease_sign = CASE -- a text that begins with the signature is not signed twice
             WHEN t.sign IS NULL AND NOT starts_with(t.content, '【' || $8::text || '】') THEN $8::text
         END,
         lease_limit = $9::smallint,
         updated_at = (SELECT moment.at FROM moment)
-    WHERE t.task_id = ANY ($7::text[]) AND t.lease_until IS NULL -- PENDING
+    WHERE t.task_id = ANY ($6::text[]) AND t.lease_until IS NULL -- PENDING
         AND (t.expires_at IS NULL OR t.expires_at > (SELECT moment.at FROM moment))
     RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.expires_at, t.updated_at,
         t.traceparent, t.batch_id, coalesce('【' || coalesce(t.sign, t.lease_sign) || '】', '') || t.content AS content
@@ -595,9 +597,9 @@ type TaskLeaseParams struct {
 	SenderNo     string
 	LeaseSeconds float64
 	MustStart    bool
-	IsPaced      bool
 	Segments     []int64
 	TaskIds      []string
+	IsPaced      bool
 	Sign         *string
 	Asked        int16
 }
@@ -625,9 +627,9 @@ func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLea
 		arg.SenderNo,
 		arg.LeaseSeconds,
 		arg.MustStart,
-		arg.IsPaced,
 		arg.Segments,
 		arg.TaskIds,
+		arg.IsPaced,
 		arg.Sign,
 		arg.Asked,
 	)

@@ -336,6 +336,59 @@ func (q *Queries) TaskUnhold(ctx context.Context, arg TaskUnholdParams) (TaskUnh
 	return i, err
 }
 
+const tasksHeld = `-- name: TasksHeld :many
+SELECT w.switch::text AS switch, w.name::text AS name, sum(g.tasks)::bigint AS tasks
+FROM (
+    SELECT p.id AS pool_id, h.company_id, h.country_no, h.submitted_by, count(*) AS tasks
+    FROM pools p
+    CROSS JOIN LATERAL (
+        SELECT t.company_id, t.country_no, coalesce(t.submitted_by, '') AS submitted_by FROM queue t
+        WHERE t.pool_id = p.id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at = held_due_at() -- by queue_due_idx
+            AND ($1::bigint IS NULL OR t.company_id = $1::bigint)
+        LIMIT $2::integer
+    ) h
+    GROUP BY p.id, h.company_id, h.country_no, h.submitted_by
+) g
+CROSS JOIN LATERAL task_switches(g.pool_id, g.company_id, g.country_no, g.submitted_by) w
+GROUP BY w.switch, w.name
+ORDER BY tasks DESC, w.switch, w.name
+LIMIT $3::integer
+`
+
+type TasksHeldParams struct {
+	CompanyID *int64
+	Most      int32
+	Named     int32
+}
+
+type TasksHeldRow struct {
+	Switch string
+	Name   string
+	Tasks  int64
+}
+
+// TasksHeld returns the switches that hold tasks, of all companies or of one, and how many tasks of the first most of each pool each holds, the largest
+// number first. A task that several switches hold counts for each.
+func (q *Queries) TasksHeld(ctx context.Context, arg TasksHeldParams) ([]TasksHeldRow, error) {
+	rows, err := q.db.Query(ctx, tasksHeld, arg.CompanyID, arg.Most, arg.Named)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TasksHeldRow
+	for rows.Next() {
+		var i TasksHeldRow
+		if err := rows.Scan(&i.Switch, &i.Name, &i.Tasks); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const tasksWaiting = `-- name: TasksWaiting :one
 SELECT count(*) FROM (
     SELECT FROM queue t WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL LIMIT $2::integer -- by queue_batch_idx

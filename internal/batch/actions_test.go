@@ -553,4 +553,11 @@ func TestAnExpiredBatchIsNotConfirmedAndItsRowsSayWhy(t *testing.T) {
 	if len(rows.Items) != 2 {
 		t.Errorf("%d rows", len(rows.Items))
 	}
+	for of, want := range map[string]string{
+		at: "2,'+8613800000000,hello,8,已过期\r\n3,'+8613800000001,hello,8,已过期\r\n", checked(b, "phone\n138\n", "content", "hello"): "2,138,hello,1,",
+	} {
+		if a := b.Expect(200, "", "GET", of+"/errors.csv", nil); !strings.Contains(a.Raw, want) {
+			t.Errorf("%s: %q lacks %q", of, a.Raw, want)
+		}
+	}
 }

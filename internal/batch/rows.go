@@ -164,7 +164,12 @@ func (s *Service) EachWrong(ctx context.Context, viewer Viewer, id int64, do fun
 	}
 	p := dbq.BatchRowsWrongParams{BatchID: id, Codes: slices.Concat(codesOf[RowInvalid], codesOf[RowDuplicate], codesOf[RowBlocked]), PageLimit: rowsScanned}
 	for {
-		rows, err := s.q.BatchRowsWrong(ctx, p)
+		var rows []dbq.BatchRow
+		if b.Status == Finished {
+			rows, err = s.q.BatchRowsUnsent(ctx, dbq.BatchRowsUnsentParams{BatchID: id, AfterRow: p.AfterRow, PageLimit: p.PageLimit})
+		} else {
+			rows, err = s.q.BatchRowsWrong(ctx, p)
+		}
 		if err != nil {
 			return fmt.Errorf("read rows: %w", err)
 		}

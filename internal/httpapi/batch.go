@@ -316,7 +316,7 @@ func (s *Server) ExportBatchErrors(ctx context.Context, req api.ExportBatchError
 						return err
 					}
 					lines[i] = []string{
-						strconv.FormatInt(row.RowNo, 10), row.Recipient, row.Content, strconv.Itoa(int(optional.Value(row.Code))), optional.Value(remark),
+						strconv.FormatInt(row.RowNo, 10), row.Recipient, row.Content, strconv.Itoa(int(optional.Value(row.Code))), optional.Or(remark, optional.Value(row.Result)),
 					}
 				}
 				return out.Add(lines)

@@ -9,6 +9,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
 	"lksms/internal/access"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/gate"
@@ -103,5 +104,8 @@ func (s *Server) overview(ctx context.Context, who access.Principal) (api.Overvi
 	data.SendersNotReady = convert(f.Senders.NotReadyFirst, func(r dbq.SendersReadyRow) api.NotReadySender {
 		return api.NotReadySender{SenderNo: r.SenderNo, Name: r.Name, Reason: api.NotReadySenderReason(r.Reason)}
 	})
+	data.HeldBy = new(convert(f.Held, func(r dispatchq.TasksHeldRow) api.HoldingSwitch {
+		return api.HoldingSwitch{By: api.Switch{Switch: api.SwitchSwitch(r.Switch), Name: r.Name}, Tasks: r.Tasks}
+	}))
 	return data, nil
 }

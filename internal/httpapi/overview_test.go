@@ -216,6 +216,29 @@ func TestSendersThatAreNotReadyHaveAReason(t *testing.T) {
 	}
 }
 
+// The overview names what holds messages, and a company sees its own.
+func TestTheOverviewNamesTheSwitchesThatHoldMessages(t *testing.T) {
+	b := apptest.New(t)
+	users := map[string][]string{}
+	for no, n := range map[string]int{"acme": 2, "other": 1, "open": 1} {
+		users[no] = b.AddCompany(no, 1)
+		b.SubmitMany(no, n, nil, users[no]...)
+	}
+	reader := b.AddUser("reader-of-acme", "read", map[string]any{"company_no": "acme"})
+	for _, no := range []string{"acme", "other"} {
+		b.Expect(200, "", "PATCH", "/api/v1/admin/companies/"+no, map[string]any{"status": "off"})
+	}
+	for want, headers := range map[string][]string{"company acme 2, company other 1": nil, "company acme 2": reader} {
+		var got []string
+		for _, one := range *apptest.Decode[api.Overview](t, b.Expect(200, "", "GET", "/api/v1/admin/overview", nil, headers...)).HeldBy {
+			got = append(got, fmt.Sprint(one.By.Switch, " ", one.By.Name, " ", one.Tasks))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%v, want %s", got, want)
+		}
+	}
+}
+
 func TestAtMost20SendersThatAreNotReadyAreNamed(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("INSERT INTO senders (sender_no, name) SELECT 's' || n, 'n' FROM generate_series(1, 30) n")

@@ -28,6 +28,8 @@ const (
 	rateOver = 10 * time.Second
 	// longestOf is how many of the tasks that have waited longest are searched for one of a company.
 	longestOf = 2000
+	// heldMost is how many held tasks of a pool are counted, and heldNamed how many switches are named.
+	heldMost, heldNamed = 10_000, 20
 	// maxCompanies bounds the companies whose latest figures are kept.
 	maxCompanies = 1000
 )
@@ -39,6 +41,7 @@ type Figures struct {
 	Rates        *Rates                // nil: not known yet
 	FiringAlerts *int64                // nil: of a company
 	Senders      sender.Readiness
+	Held         []dispatchq.TasksHeldRow // what holds tasks, and how many: up to heldMost of each pool
 }
 
 // Rates are tasks per second.
@@ -84,6 +87,13 @@ func (s *Service) reader(company *int64) *reader {
 	}
 	r := &reader{service: s, company: company}
 	r.figures = snapshot.Cache[Figures]{Load: r.read, Fresh: Every}
+	r.held = snapshot.Cache[[]dispatchq.TasksHeldRow]{Fresh: sendersEvery, Load: func(ctx context.Context) (held []dispatchq.TasksHeldRow, err error) {
+		err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+			held, err = q.TasksHeld(ctx, dispatchq.TasksHeldParams{CompanyID: company, Most: heldMost, Named: heldNamed})
+			return err
+		})
+		return held, postgres.Wrap("count held tasks", err, nil)
+	}}
 	r.senders = snapshot.Cache[sender.Readiness]{Fresh: sendersEvery, Load: func(ctx context.Context) (sender.Readiness, error) {
 		return s.senders.Readiness(ctx, company)
 	}}
@@ -97,6 +107,7 @@ type reader struct {
 	company *int64
 	figures snapshot.Cache[Figures]
 	senders snapshot.Cache[sender.Readiness]
+	held    snapshot.Cache[[]dispatchq.TasksHeldRow]
 
 	mu    sync.Mutex
 	since time.Time // of the first reading
@@ -117,6 +128,9 @@ func (r *reader) read(ctx context.Context) (f Figures, err error) {
 		return f, err
 	}
 	if f.Senders, err = r.senders.Get(ctx); err != nil {
+		return f, err
+	}
+	if f.Held, err = r.held.Get(ctx); err != nil {
 		return f, err
 	}
 	if r.company == nil {

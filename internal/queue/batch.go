@@ -100,7 +100,7 @@ func (b *batch) takeDefault(ctx context.Context, i int, row newTask, wrong error
 	}
 	switch {
 	case wrong == nil:
-		b.add(i, row, true)
+		b.add(i, row, !row.isSimulated())
 	case !b.isRepeat(ctx, i): // again: the first submission with this dedup key may have consumed the default content meanwhile
 		b.outcomes[i].Err = wrong
 	}

@@ -103,8 +103,11 @@ func TestEveryKindOfTestIsSimulated(t *testing.T) {
 	if repeat := b.SubmitBody(named); repeat.TaskID != *data.Items[0].TaskID || repeat.Status != 2 {
 		t.Errorf("%+v", repeat)
 	}
-	b.Expect(409, "default_content.already_sent", "POST", "/api/v1/sms/send", ofDefault)
-	if got := listOf(b, "test=true&status=2"); len(got) != 3 {
+	if n := b.Count("SELECT count(*) FROM default_contents WHERE is_sent"); n != 0 {
+		t.Errorf("%d default contents were consumed", n)
+	}
+	b.Expect(200, "", "POST", "/api/v1/sms/send", ofDefault)
+	if got := listOf(b, "test=true&status=2"); len(got) != 4 {
 		t.Errorf("tests: %v", got)
 	}
 	if got := b.ClaimIDs(10); len(got) != 1 || got[0] != *data.Items[3].TaskID {
@@ -112,5 +115,24 @@ func TestEveryKindOfTestIsSimulated(t *testing.T) {
 	}
 	if n := b.Count("SELECT count(*) FROM fair_ranks WHERE finish > 1"); n != 0 {
 		t.Error("a test that is not sent takes from the share of its company")
+	}
+}
+
+// use_template of the request renders a default content that does not ask for it itself. The default content of another company stays.
+func TestADefaultContentIsRenderedIfTheRequestAsks(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_name":"n","template_content":"code {a}"}`)
+	for _, company := range []string{"default", "acme"} {
+		b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"company_no": company, "phone_number": apptest.Phone, "content": "a=7"})
+	}
+	body := map[string]any{"phone_number": apptest.Phone, "use_template": true}
+	if made := b.SubmitBody(body); made.FinalContent != "code 7" {
+		t.Errorf("%+v", made)
+	}
+	b.Expect(409, "default_content.already_sent", "POST", "/api/v1/sms/send", body)
+	delete(body, "use_template")
+	if made := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", body, acme...)); made.FinalContent != "a=7" {
+		t.Errorf("%+v", made)
 	}
 }

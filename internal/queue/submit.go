@@ -317,9 +317,13 @@ func (s *Service) complete(ctx context.Context, row *newTask, text template.Rend
 	return s.put(ctx, row)
 }
 
-// consumeDefault gives a task the default content of its phone number, in the transaction of ctx.
+// consumeDefault gives a task the default content of its phone number, in the transaction of ctx. A test that is not sent consumes none.
 func (s *Service) consumeDefault(ctx context.Context, row *newTask) error {
-	text, err := s.templates.ConsumeDefault(ctx, row.CompanyID, row.recipient)
+	take := s.templates.ConsumeDefault
+	if row.isSimulated() {
+		take = s.templates.PeekDefault
+	}
+	text, err := take(ctx, row.CompanyID, row.recipient, row.UseTemplate)
 	if err != nil {
 		return err
 	}

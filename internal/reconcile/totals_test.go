@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,41 @@ func TestCostsArePricesOfTheirTime(t *testing.T) {
 	}
 	if got, want := totals(b, ""), day(b, 0)+" default app notification -: 6 attempted, 6 accepted, 0 delivered, 12 segments, 4000001800 cost"; got != want {
 		t.Errorf("totals are\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The signature of a sender counts in segments and costs, whether or not the sender has limits.
+func TestSignaturesOfSendersCostTheSameWithoutLimits(t *testing.T) {
+	b := apptest.New(t)
+	for no, more := range map[string]map[string]any{"free": {}, "limited": {"balance": 10}} {
+		body := map[string]any{"sender_no": no, "name": no, "segment_price": 450, "sign": "示例签名", "is_shared": false} // 6 characters with brackets
+		for k, v := range more {
+			body[k] = v
+		}
+		b.AddSender(body)
+		b.AddCompany("of-"+no, 1)
+		b.AddRoute("of-"+no, no, 1)
+	}
+	b.AddSender(map[string]any{"sender_no": "bare", "name": "bare", "segment_price": 450})
+	var want []string
+	for _, c := range []struct{ no, company, cost string }{{"bare", "default", "1 segments, 450 cost"}, {"free", "of-free", "2 segments, 900 cost"}, {"limited", "of-limited", "2 segments, 900 cost"}} {
+		body := map[string]any{"phone_number": apptest.Phone, "content": strings.Repeat("字", 68)}
+		if c.company == "default" {
+			b.SubmitBody(body)
+		} else {
+			b.Expect(200, "", "POST", "/api/v1/sms/send", body, b.AddUser("user-"+c.no, "submit", map[string]any{"company_no": c.company})...)
+		}
+		for _, task := range b.Take(c.no, 1) {
+			b.Report(task.TaskID, c.no, 2, nil)
+		}
+		want = append(want, day(b, 0)+" "+c.company+" "+c.no+" notification -: 1 attempted, 1 accepted, 0 delivered, "+c.cost)
+	}
+	fold(b)
+	slices.Sort(want)
+	got := strings.Split(totals(b, ""), "\n")
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("totals are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

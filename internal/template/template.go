@@ -373,11 +373,24 @@ func (s *Service) DeleteDefault(ctx context.Context, id int64) error {
 	return postgres.DeletedOne(n, err, "delete default content", errDefaultNotFound)
 }
 
-// ConsumeDefault returns the default content of a company for recipient, rendered if it asks for a template, and
+// ConsumeDefault returns the default content of a company for recipient, rendered if it or isForm asks for a template, and
 // marks it as sent (S0.9). The mark is committed with the transaction of ctx; only one transaction can set it.
 // Faults: default_content.already_sent, request.invalid, and those of FirstActive.
-func (s *Service) ConsumeDefault(ctx context.Context, companyID int64, recipient string) (Rendered, error) {
+func (s *Service) ConsumeDefault(ctx context.Context, companyID int64, recipient string, isForm bool) (Rendered, error) {
 	row, err := s.q.DefaultContentConsume(ctx, dbq.DefaultContentConsumeParams{CompanyID: companyID, Recipient: recipient})
+	return s.renderDefault(ctx, companyID, recipient, isForm, row.Content, row.UseTemplate, err)
+}
+
+// PeekDefault is ConsumeDefault, but consumes nothing.
+func (s *Service) PeekDefault(ctx context.Context, companyID int64, recipient string, isForm bool) (Rendered, error) {
+	row, err := s.q.DefaultContentPeek(ctx, dbq.DefaultContentPeekParams{CompanyID: companyID, Recipient: recipient})
+	return s.renderDefault(ctx, companyID, recipient, isForm, row.Content, row.UseTemplate, err)
+}
+
+// renderDefault renders a default content that was read, or says why there is none.
+func (s *Service) renderDefault(
+	ctx context.Context, companyID int64, recipient string, isForm bool, content string, usesTemplate bool, err error,
+) (Rendered, error) {
 	if postgres.IsNoRows(err) {
 		exists, err := s.q.DefaultContentExists(ctx, dbq.DefaultContentExistsParams{CompanyID: companyID, Recipient: recipient})
 		switch {
@@ -392,10 +405,10 @@ func (s *Service) ConsumeDefault(ctx context.Context, companyID int64, recipient
 	if err != nil {
 		return Rendered{}, fmt.Errorf("consume default content: %w", err)
 	}
-	if row.UseTemplate {
-		return s.Finder(companyID).Render(ctx, Choice{Form: row.Content})
+	if usesTemplate || isForm {
+		return s.Finder(companyID).Render(ctx, Choice{Form: content})
 	}
-	return Rendered{Content: row.Content}, nil
+	return Rendered{Content: content}, nil
 }
 
 // ReturnDefault undoes a ConsumeDefault of the same transaction.

@@ -336,7 +336,9 @@ leased AS (
         lease_until = least((SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision), t.expires_at), -- PROCESSING
         start_until = CASE WHEN @must_start::boolean -- equal to lease_until
             THEN least((SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision), t.expires_at) END,
-        lease_segments = CASE WHEN @is_paced::boolean THEN (@segments::bigint[])[array_position(@task_ids::text[], t.task_id)] END,
+        lease_segments = nullif( -- without limits, only where the sender's signature or segment size makes a difference
+            (@segments::bigint[])[array_position(@task_ids::text[], t.task_id)], CASE WHEN NOT @is_paced::boolean THEN t.segments END
+        ),
         lease_sign = CASE -- a text that begins with the signature is not signed twice
             WHEN t.sign IS NULL AND NOT starts_with(t.content, '【' || sqlc.narg(sign)::text || '】') THEN sqlc.narg(sign)::text
         END,

@@ -198,6 +198,26 @@ SELECT count(*) AS released,
     coalesce(array_agg(r.pool_id) FILTER (WHERE r.due_at <= (SELECT moment.at FROM moment)), '{}')::bigint[] AS pool_ids
 FROM released r;
 
+-- TasksHeld returns the switches that hold tasks, of all companies or of one, and how many tasks of the first most of each pool each holds, the largest
+-- number first. A task that several switches hold counts for each.
+-- name: TasksHeld :many
+SELECT w.switch::text AS switch, w.name::text AS name, sum(g.tasks)::bigint AS tasks
+FROM (
+    SELECT p.id AS pool_id, h.company_id, h.country_no, h.submitted_by, count(*) AS tasks
+    FROM pools p
+    CROSS JOIN LATERAL (
+        SELECT t.company_id, t.country_no, coalesce(t.submitted_by, '') AS submitted_by FROM queue t
+        WHERE t.pool_id = p.id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at = held_due_at() -- by queue_due_idx
+            AND (sqlc.narg(company_id)::bigint IS NULL OR t.company_id = sqlc.narg(company_id)::bigint)
+        LIMIT @most::integer
+    ) h
+    GROUP BY p.id, h.company_id, h.country_no, h.submitted_by
+) g
+CROSS JOIN LATERAL task_switches(g.pool_id, g.company_id, g.country_no, g.submitted_by) w
+GROUP BY w.switch, w.name
+ORDER BY tasks DESC, w.switch, w.name
+LIMIT @named::integer;
+
 -- ClaimsOpen returns the transactions that may be claiming tasks now.
 -- name: ClaimsOpen :many
 SELECT o.transaction::text AS transaction FROM queue_transactions() o (transaction) ORDER BY o.transaction;

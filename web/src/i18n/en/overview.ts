@@ -46,6 +46,7 @@ const texts: Texts<typeof zh> = {
     acknowledged: 'acknowledged by {who}',
     more: 'Only the newest is shown. | Only the newest {n} are shown.',
   },
+  held: { title: 'Held messages', line: '{by}: {n} wait' },
   senders: {
     title: 'Senders',
     ready: '{n} ready',

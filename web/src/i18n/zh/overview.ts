@@ -43,6 +43,7 @@ export default {
     acknowledged: '{who} 已确认',
     more: '这里只显示最新的 {n} 条。',
   },
+  held: { title: '已停发的消息', line: '{by}：{n} 条等待' },
   senders: {
     title: '发送方状态',
     ready: '{n} 个就绪',
