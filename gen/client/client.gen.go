@@ -21,19 +21,20 @@ import (
 
 // Defines values for AlertKind.
 const (
-	AlertBalanceLow        AlertKind = "balance_low"
-	AlertDiskLow           AlertKind = "disk_low"
+	AlertBalanceLow        AlertKind = "sender_failing"
+	AlertDiskLow           AlertKind = "receipts_unmatched"
 	AlertFailureRate       AlertKind = "failure_rate"
-	AlertPartitionMissing  AlertKind = "partition_missing"
+	AlertPartitionMissing  AlertKind = "disk_low"
 	AlertPoolUnserved      AlertKind = "pool_unserved"
-	AlertProviderTrouble   AlertKind = "provider_trouble"
+	AlertProviderTrouble   AlertKind = "balance_low"
 	AlertQueueDepth        AlertKind = "queue_depth"
-	AlertReceiptsMissing   AlertKind = "receipts_missing"
-	AlertReceiptsUnmatched AlertKind = "receipts_unmatched"
+	AlertReceiptsMissing   AlertKind = "provider_trouble"
+	AlertReceiptsUnmatched AlertKind = "receipts_missing"
 	AlertSenderSilent      AlertKind = "sender_silent"
-	AlertStatementDiffers  AlertKind = "statement_differs"
+	AlertStatementDiffers  AlertKind = "webhook_failing"
 	AlertWaitTime          AlertKind = "wait_time"
-	AlertWebhookFailing    AlertKind = "webhook_failing"
+	AlertWebhookFailing    AlertKind = "partition_missing"
+	StatementDiffers       AlertKind = "statement_differs"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -64,6 +65,8 @@ func (e AlertKind) Valid() bool {
 	case AlertWaitTime:
 		return true
 	case AlertWebhookFailing:
+		return true
+	case StatementDiffers:
 		return true
 	default:
 		return false
@@ -9194,6 +9197,7 @@ type ClientInterface interface {
 	// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
 	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 	// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+	// | `sender_failing` | sender | of its attempts that ended within the window, a larger share failed, also of messages that others sent then; at least 20 must have ended | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
@@ -9222,6 +9226,7 @@ type ClientInterface interface {
 	// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
 	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 	// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+	// | `sender_failing` | sender | of its attempts that ended within the window, a larger share failed, also of messages that others sent then; at least 20 must have ended | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
@@ -11619,6 +11624,7 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
 // | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 // | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+// | `sender_failing` | sender | of its attempts that ended within the window, a larger share failed, also of messages that others sent then; at least 20 must have ended | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
@@ -11657,6 +11663,7 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
 // | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 // | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+// | `sender_failing` | sender | of its attempts that ended within the window, a larger share failed, also of messages that others sent then; at least 20 must have ended | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
@@ -25817,6 +25824,7 @@ type ClientWithResponsesInterface interface {
 	// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
 	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 	// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+	// | `sender_failing` | sender | of its attempts that ended within the window, a larger share failed, also of messages that others sent then; at least 20 must have ended | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
@@ -25845,6 +25853,7 @@ type ClientWithResponsesInterface interface {
 	// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
 	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 	// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+	// | `sender_failing` | sender | of its attempts that ended within the window, a larger share failed, also of messages that others sent then; at least 20 must have ended | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
@@ -45043,6 +45052,7 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
 // | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 // | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+// | `sender_failing` | sender | of its attempts that ended within the window, a larger share failed, also of messages that others sent then; at least 20 must have ended | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
@@ -45077,6 +45087,7 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
 // | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 // | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+// | `sender_failing` | sender | of its attempts that ended within the window, a larger share failed, also of messages that others sent then; at least 20 must have ended | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
