@@ -2569,6 +2569,8 @@ CREATE TABLE public.batches (
     default_region text DEFAULT ''::text NOT NULL,
     sign_column text,
     by_country jsonb,
+    encoding text,
+    is_encoding_doubtful boolean DEFAULT false NOT NULL,
     CONSTRAINT batches_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT batches_dedup_known CHECK ((dedup = ANY (ARRAY['none'::text, 'phone'::text, 'row'::text]))),
     CONSTRAINT batches_default_region_form CHECK ((default_region ~ '^([A-Z]{2})?$'::text)),
@@ -2644,6 +2646,10 @@ COMMENT ON COLUMN public.batches.default_region IS 'ISO 3166-1 code of the regio
 COMMENT ON COLUMN public.batches.sign_column IS 'the column with the signatures of the rows; null: every row has that of the batch';
 
 COMMENT ON COLUMN public.batches.by_country IS 'the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments"}]; null: it is being checked, or a server that does not know this column checked it';
+
+COMMENT ON COLUMN public.batches.encoding IS 'as which the text of the list is read; null: a workbook, a tag, or not known';
+
+COMMENT ON COLUMN public.batches.is_encoding_doubtful IS 'encoding is a guess, and the list looks like one of Latin letters in another encoding (internal/sheet)';
 
 ALTER TABLE public.batches ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.batches_id_seq
@@ -2855,6 +2861,7 @@ CREATE TABLE public.contact_imports (
     created_by text NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     finished_at timestamp with time zone,
+    default_region text DEFAULT ''::text NOT NULL,
     CONSTRAINT contact_imports_failed_says_why CHECK (((status = 'failed'::text) = (failure IS NOT NULL))),
     CONSTRAINT contact_imports_progress CHECK (((added >= 0) AND (changed >= 0) AND (invalid >= 0) AND (((added + changed) + invalid) <= rows) AND (rows <= row_no))),
     CONSTRAINT contact_imports_running_has_upload CHECK ((((status = 'running'::text) = (upload_id IS NOT NULL)) AND ((status = 'running'::text) = (finished_at IS NULL)))),
@@ -2882,6 +2889,8 @@ COMMENT ON COLUMN public.contact_imports.invalid IS 'rows of which nothing was s
 COMMENT ON COLUMN public.contact_imports.failure IS 'why the rest of the list could not be read: a fault.Field as JSON; null: it could';
 
 COMMENT ON COLUMN public.contact_imports.created_by IS 'the user; no foreign key: the configured user is in no table';
+
+COMMENT ON COLUMN public.contact_imports.default_region IS 'region (ISO 3166-1) of phone numbers without a country code; empty: that of the company';
 
 ALTER TABLE public.contact_imports ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.contact_imports_id_seq
@@ -5284,6 +5293,7 @@ CREATE TABLE public.uploads (
     size bigint,
     used_by text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    encoding text,
     CONSTRAINT uploads_name_length CHECK ((char_length(name) <= 255)),
     CONSTRAINT uploads_size_not_negative CHECK ((size >= 0)),
     CONSTRAINT uploads_used_are_complete CHECK (((used_by IS NULL) OR (size IS NOT NULL))),
@@ -5299,6 +5309,8 @@ COMMENT ON COLUMN public.uploads.name IS 'of the file, as its owner calls it; ma
 COMMENT ON COLUMN public.uploads.size IS 'bytes; null: it is still being received, or its request was broken off';
 
 COMMENT ON COLUMN public.uploads.used_by IS 'what needs the file, as in "batch 17"; null: nothing yet, and the file is deleted after an hour';
+
+COMMENT ON COLUMN public.uploads.encoding IS 'of the text, as its owner says: a name of sheet.Encodings; null: it is found';
 
 ALTER TABLE public.uploads ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.uploads_id_seq

@@ -191,43 +191,45 @@ const batchCreate = `-- name: BatchCreate :one
 INSERT INTO batches (
     company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, sign_column, template_no, template_id, template_version, template_language,
     is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent,
-    default_region
+    default_region, encoding, is_encoding_doubtful
 )
 VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9,
     $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-    $22, $23, $24, $25, $26
+    $22, $23, $24, $25, $26, $27, $28
 )
 RETURNING id
 `
 
 type BatchCreateParams struct {
-	CompanyID        int64
-	SubmittedBy      string
-	Name             string
-	MessageType      int16
-	Priority         *int16
-	UploadID         *int64
-	Tag              *string
-	PhoneColumn      string
-	SignColumn       *string
-	TemplateNo       *string
-	TemplateID       *int64
-	TemplateVersion  *int64
-	TemplateLanguage *string
-	IsDeferred       bool
-	Content          string
-	Sign             *string
-	SenderNo         *string
-	Dedup            string
-	IsTest           bool
-	IsConfirmed      bool
-	ExpectSendTime   *time.Time
-	ExpiresAt        *time.Time
-	RequestID        string
-	SourceIp         string
-	UserAgent        string
-	DefaultRegion    string
+	CompanyID          int64
+	SubmittedBy        string
+	Name               string
+	MessageType        int16
+	Priority           *int16
+	UploadID           *int64
+	Tag                *string
+	PhoneColumn        string
+	SignColumn         *string
+	TemplateNo         *string
+	TemplateID         *int64
+	TemplateVersion    *int64
+	TemplateLanguage   *string
+	IsDeferred         bool
+	Content            string
+	Sign               *string
+	SenderNo           *string
+	Dedup              string
+	IsTest             bool
+	IsConfirmed        bool
+	ExpectSendTime     *time.Time
+	ExpiresAt          *time.Time
+	RequestID          string
+	SourceIp           string
+	UserAgent          string
+	DefaultRegion      string
+	Encoding           *string
+	IsEncodingDoubtful bool
 }
 
 // Batches: uploaded lists, their rows, and how far they are. A batch row is locked before anything that depends on its status, and before the queue.
@@ -259,6 +261,8 @@ func (q *Queries) BatchCreate(ctx context.Context, arg BatchCreateParams) (int64
 		arg.SourceIp,
 		arg.UserAgent,
 		arg.DefaultRegion,
+		arg.Encoding,
+		arg.IsEncodingDoubtful,
 	)
 	var id int64
 	err := row.Scan(&id)
@@ -378,7 +382,7 @@ func (q *Queries) BatchFinish(ctx context.Context, id int64) (int64, error) {
 }
 
 const batchHold = `-- name: BatchHold :one
-SELECT b.id, b.company_id, b.submitted_by, b.name, b.message_type, b.priority, b.upload_id, b.tag, b.phone_column, b.template_no, b.template_id, b.template_version, b.template_language, b.is_deferred, b.content, b.sign, b.sender_no, b.dedup, b.is_test, b.is_confirmed, b.confirmed_by, b.expect_send_time, b.expires_at, b.status, b.is_held, b.is_settled, b.is_read, b.last_row, b.rows, b.valid, b.invalid, b.duplicate, b.blocked, b.segments, b.fed_row, b.fed, b.fault, b.request_id, b.source_ip, b.user_agent, b.created_at, b.checked_at, b.confirmed_at, b.started_at, b.ended_at, b.changed_by, b.default_region, b.sign_column, b.by_country, (coalesce(b.expect_send_time <= now(), true) AND coalesce(b.expires_at > now(), true))::boolean AS is_due
+SELECT b.id, b.company_id, b.submitted_by, b.name, b.message_type, b.priority, b.upload_id, b.tag, b.phone_column, b.template_no, b.template_id, b.template_version, b.template_language, b.is_deferred, b.content, b.sign, b.sender_no, b.dedup, b.is_test, b.is_confirmed, b.confirmed_by, b.expect_send_time, b.expires_at, b.status, b.is_held, b.is_settled, b.is_read, b.last_row, b.rows, b.valid, b.invalid, b.duplicate, b.blocked, b.segments, b.fed_row, b.fed, b.fault, b.request_id, b.source_ip, b.user_agent, b.created_at, b.checked_at, b.confirmed_at, b.started_at, b.ended_at, b.changed_by, b.default_region, b.sign_column, b.by_country, b.encoding, b.is_encoding_doubtful, (coalesce(b.expect_send_time <= now(), true) AND coalesce(b.expires_at > now(), true))::boolean AS is_due
 FROM batches b
 WHERE b.id = $1 AND b.status = $2::text
 FOR NO KEY UPDATE
@@ -448,13 +452,15 @@ func (q *Queries) BatchHold(ctx context.Context, arg BatchHoldParams) (BatchHold
 		&i.Batch.DefaultRegion,
 		&i.Batch.SignColumn,
 		&i.Batch.ByCountry,
+		&i.Batch.Encoding,
+		&i.Batch.IsEncodingDoubtful,
 		&i.IsDue,
 	)
 	return i, err
 }
 
 const batchList = `-- name: BatchList :many
-SELECT id, company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, template_no, template_id, template_version, template_language, is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, confirmed_by, expect_send_time, expires_at, status, is_held, is_settled, is_read, last_row, rows, valid, invalid, duplicate, blocked, segments, fed_row, fed, fault, request_id, source_ip, user_agent, created_at, checked_at, confirmed_at, started_at, ended_at, changed_by, default_region, sign_column, by_country FROM batches b
+SELECT id, company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, template_no, template_id, template_version, template_language, is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, confirmed_by, expect_send_time, expires_at, status, is_held, is_settled, is_read, last_row, rows, valid, invalid, duplicate, blocked, segments, fed_row, fed, fault, request_id, source_ip, user_agent, created_at, checked_at, confirmed_at, started_at, ended_at, changed_by, default_region, sign_column, by_country, encoding, is_encoding_doubtful FROM batches b
 WHERE b.id < $1 AND ($2::bigint IS NULL OR b.id = $2::bigint)
     AND ($3::bigint IS NULL OR b.company_id = $3::bigint)
     AND ($4::text IS NULL OR b.status = $4::text)
@@ -536,6 +542,8 @@ func (q *Queries) BatchList(ctx context.Context, arg BatchListParams) ([]Batch, 
 			&i.DefaultRegion,
 			&i.SignColumn,
 			&i.ByCountry,
+			&i.Encoding,
+			&i.IsEncodingDoubtful,
 		); err != nil {
 			return nil, err
 		}

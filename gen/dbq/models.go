@@ -176,6 +176,10 @@ type Batch struct {
 	SignColumn *string
 	// the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments"}]; null: it is being checked, or a server that does not know this column checked it
 	ByCountry []byte
+	// as which the text of the list is read; null: a workbook, a tag, or not known
+	Encoding *string
+	// encoding is a guess, and the list looks like one of Latin letters in another encoding (internal/sheet)
+	IsEncodingDoubtful bool
 }
 
 // A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then.
@@ -279,6 +283,8 @@ type ContactImport struct {
 	CreatedBy  string
 	CreatedAt  time.Time
 	FinishedAt *time.Time
+	// region (ISO 3166-1) of phone numbers without a country code; empty: that of the company
+	DefaultRegion string
 }
 
 // A country, or any other set of phone numbers that routes can name. Written by internal/directory.

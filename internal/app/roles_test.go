@@ -308,4 +308,13 @@ func TestAServerThatStopsIsForgotten(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM servers"); n != 0 {
 		t.Errorf("after its stop, %d servers", n)
 	}
+	if err := other.App.Servers.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.App.Servers.Beat(t.Context()); err != nil { // one that was on its way
+		t.Fatal(err)
+	}
+	if n := b.Count("SELECT count(*) FROM servers"); n != 0 {
+		t.Errorf("a beat after its stop lists %d servers", n)
+	}
 }

@@ -178,6 +178,10 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 	}
 	defer rows.close()
 	p.SignColumn = optional.NonZero(rows.signColumn(text.Names()))
+	if read, is := rows.(*list); is {
+		name, isDoubtful := read.Encoding()
+		p.Encoding, p.IsEncodingDoubtful = optional.NonZero(name), isDoubtful
+	}
 	p.UploadID, p.PhoneColumn = uploadID(r.Upload), rows.phoneColumn()
 	if missing := rows.missing(text.Names()); len(missing) > 0 {
 		return p, fault.InvalidField("content", fault.MissingColumns, missing)
