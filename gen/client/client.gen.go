@@ -21,20 +21,20 @@ import (
 
 // Defines values for AlertKind.
 const (
-	AlertBalanceLow        AlertKind = "sender_failing"
-	AlertDiskLow           AlertKind = "receipts_unmatched"
+	AlertBalanceLow        AlertKind = "balance_low"
+	AlertDiskLow           AlertKind = "disk_low"
 	AlertFailureRate       AlertKind = "failure_rate"
-	AlertPartitionMissing  AlertKind = "disk_low"
+	AlertPartitionMissing  AlertKind = "partition_missing"
 	AlertPoolUnserved      AlertKind = "pool_unserved"
-	AlertProviderTrouble   AlertKind = "balance_low"
+	AlertProviderTrouble   AlertKind = "provider_trouble"
 	AlertQueueDepth        AlertKind = "queue_depth"
-	AlertReceiptsMissing   AlertKind = "provider_trouble"
-	AlertReceiptsUnmatched AlertKind = "receipts_missing"
+	AlertReceiptsMissing   AlertKind = "receipts_missing"
+	AlertReceiptsUnmatched AlertKind = "receipts_unmatched"
+	AlertSenderFailing     AlertKind = "sender_failing"
 	AlertSenderSilent      AlertKind = "sender_silent"
-	AlertStatementDiffers  AlertKind = "webhook_failing"
+	AlertStatementDiffers  AlertKind = "statement_differs"
 	AlertWaitTime          AlertKind = "wait_time"
-	AlertWebhookFailing    AlertKind = "partition_missing"
-	StatementDiffers       AlertKind = "statement_differs"
+	AlertWebhookFailing    AlertKind = "webhook_failing"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -58,6 +58,8 @@ func (e AlertKind) Valid() bool {
 		return true
 	case AlertReceiptsUnmatched:
 		return true
+	case AlertSenderFailing:
+		return true
 	case AlertSenderSilent:
 		return true
 	case AlertStatementDiffers:
@@ -65,8 +67,6 @@ func (e AlertKind) Valid() bool {
 	case AlertWaitTime:
 		return true
 	case AlertWebhookFailing:
-		return true
-	case StatementDiffers:
 		return true
 	default:
 		return false

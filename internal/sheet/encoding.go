@@ -122,8 +122,8 @@ func guess(ctx context.Context, file File) (isUTF8, isLatin bool, err error) {
 
 // latinRuns is the rule of doubt about GB18030. In an encoding of Latin letters, as Windows-1252, a letter with an accent is one byte among ASCII
 // letters: M\xFCller, Ren\xE9. Many such texts are legal GB18030, where the byte and the letter behind it are one Chinese character (M黮ler). In Chinese
-// texts a run of bytes that are not ASCII is longer, and rarely stands among ASCII letters. A file is doubtful if at least half of its runs are
-// of Latin letters: one byte beside an ASCII letter, or two bytes between two ASCII letters (N\xFA\xF1ez).
+// texts a run of bytes that are not ASCII is longer, and rarely stands among ASCII letters. A file is doubtful if more than half of its runs are
+// of Latin letters: one byte beside an ASCII letter, or two bytes between two ASCII letters (Gr\xF6\xDFer).
 type latinRuns struct {
 	all, latin int
 	before     byte // the ASCII byte before the run
@@ -155,10 +155,10 @@ func (r *latinRuns) end(after byte) {
 	r.length = 0
 }
 
-// areMost reports whether at least half of the runs are of Latin letters.
+// areMost reports whether more than half of the runs are of Latin letters.
 func (r *latinRuns) areMost() bool {
 	r.end('\n')
-	return r.all > 0 && 2*r.latin >= r.all
+	return 2*r.latin > r.all
 }
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
