@@ -274,6 +274,14 @@ $$;
 
 COMMENT ON FUNCTION public.batches_feed() IS 'Trigger of batches: stages the event that nothing is left to do of a batch, if its company listens.';
 
+CREATE FUNCTION public.channels_waiting(since timestamp with time zone) RETURNS TABLE(channel_id bigint)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT p.channel_id FROM pools p WHERE p.company_id IS NULL AND p.retired_at IS NULL AND pool_waits(p.id, since)
+$$;
+
+COMMENT ON FUNCTION public.channels_waiting(since timestamp with time zone) IS 'The channels in whose shared pool a task has been due since then.';
+
 CREATE FUNCTION public.contacts_count() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -552,6 +560,30 @@ CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type s
     ), of_pool)
 $$;
 
+CREATE FUNCTION public.pool_waits(of_pool bigint, since timestamp with time zone) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+    SELECT EXISTS (
+        SELECT FROM (
+            SELECT t.due_at FROM queue t WHERE t.pool_id = of_pool AND t.lease_until IS NULL AND t.lane IS NULL ORDER BY t.due_at LIMIT 1
+        ) d
+        WHERE d.due_at <= since
+    ) OR EXISTS (
+        SELECT FROM (
+            SELECT t.due_at FROM queue t
+            WHERE t.pool_id = of_pool AND t.lease_until IS NULL AND t.lane IS NOT NULL
+            ORDER BY t.lane, t.rank
+            LIMIT 100
+        ) q
+        WHERE q.due_at <= since
+    )
+$$;
+
+COMMENT ON FUNCTION public.pool_waits(of_pool bigint, since timestamp with time zone) IS 'Whether a task of the pool has been due since then, among those that senders take first.';
+
 CREATE FUNCTION public.queue_facts() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -737,6 +769,26 @@ CREATE FUNCTION public.sender_serves(of_sender bigint, of_company bigint) RETURN
 $$;
 
 COMMENT ON FUNCTION public.sender_serves(of_sender bigint, of_company bigint) IS 'Whether a company may name a sender for its tasks: a route of the company names the sender, or the sender is shared and no route names it. A sender that is off serves, one that is retired does not.';
+
+CREATE FUNCTION public.sender_silences(silent_after interval, noted_apart interval) RETURNS TABLE(sender_id bigint, is_silent boolean, slack interval)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT s.id, s.kind = 'app' AND coalesce(st.seen_at <= now() - silent_after - l.slack, true), l.slack
+    FROM senders s
+    JOIN sender_states st ON st.sender_id = s.id
+    CROSS JOIN LATERAL (
+        SELECT CASE
+            WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') THEN interval '0'
+            -- The sweep stores polls every five seconds.
+            WHEN s.is_shared AND st.next_available_at <= now() - silent_after AND s.channel_id IN (
+                SELECT w.channel_id FROM channels_waiting(now() - greatest(silent_after, interval '20 seconds')) w
+            ) THEN greatest(interval '0', interval '20 seconds' - silent_after)
+            ELSE noted_apart
+        END AS slack
+    ) l
+$$;
+
+COMMENT ON FUNCTION public.sender_silences(silent_after interval, noted_apart interval) IS 'The rule by which an app is silent: it has not polled for silent_after and slack. slack is how much later its polls are stored: not at all if a route names it, and hardly if work waits in its shared pool for longer than silent_after; else every noted_apart. The sweep of internal/sender stores them so.';
 
 CREATE FUNCTION public.sql_door_number(number text) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -4521,6 +4573,7 @@ CREATE TABLE public.sender_states (
     granted bigint DEFAULT 0 NOT NULL,
     attempts_today bigint DEFAULT 0 NOT NULL,
     attempts_on date,
+    failed_tasks bigint DEFAULT 0 NOT NULL,
     CONSTRAINT sender_states_balance_range CHECK ((balance >= 0))
 )
 WITH (fillfactor='50');
@@ -4568,6 +4621,8 @@ COMMENT ON COLUMN public.sender_states.granted IS 'sum of top-ups and correction
 COMMENT ON COLUMN public.sender_states.attempts_today IS 'number of leases on attempts_on; on any other day none';
 
 COMMENT ON COLUMN public.sender_states.attempts_on IS 'a day in the time zone of the sender; null: no lease yet';
+
+COMMENT ON COLUMN public.sender_states.failed_tasks IS 'tasks that became FAILED with the sender; failed counts its FAILED reports, also those that are retried';
 
 CREATE TABLE public.senders (
     id bigint NOT NULL,
@@ -4741,19 +4796,21 @@ CREATE VIEW public.sender_totals AS
     (st.failed + COALESCE(f.reported_failed, (0)::bigint)) AS failed,
     (((st.response_ms)::numeric + COALESCE(f.response_ms, (0)::numeric)))::bigint AS response_ms,
     GREATEST(st.seen_at, f.at) AS seen_at,
-    GREATEST(st.sent_at, f.sent_at) AS sent_at
+    GREATEST(st.sent_at, f.sent_at) AS sent_at,
+    (st.failed_tasks + COALESCE(f.failed_tasks, (0)::bigint)) AS failed_tasks
    FROM ((public.sender_states st
      JOIN public.senders s ON ((s.id = st.sender_id)))
-     LEFT JOIN ( SELECT facts.sender_no,
-            sum(facts.leases) AS leases,
-            sum(facts.reported_success) AS reported_success,
-            sum(facts.reported_failed) AS reported_failed,
-            sum(facts.response_ms) AS response_ms,
-            max(facts.at) AS at,
-            max(facts.at) FILTER (WHERE (facts.reported_success > 0)) AS sent_at
-           FROM public.facts
-          WHERE ((facts.leases > 0) OR (facts.reported_success > 0) OR (facts.reported_failed > 0))
-          GROUP BY facts.sender_no) f ON ((f.sender_no = s.sender_no)));
+     LEFT JOIN ( SELECT f_1.sender_no,
+            sum(f_1.leases) AS leases,
+            sum(f_1.reported_success) AS reported_success,
+            sum(f_1.reported_failed) AS reported_failed,
+            sum(f_1.response_ms) AS response_ms,
+            max(f_1.at) FILTER (WHERE ((f_1.leases > 0) OR (f_1.reported_success > 0) OR (f_1.reported_failed > 0))) AS at,
+            max(f_1.at) FILTER (WHERE (f_1.reported_success > 0)) AS sent_at,
+            sum(GREATEST(0, f_1.failed)) AS failed_tasks
+           FROM public.facts f_1
+          WHERE ((f_1.leases > 0) OR (f_1.reported_success > 0) OR (f_1.reported_failed > 0) OR (f_1.failed > 0))
+          GROUP BY f_1.sender_no) f ON ((f.sender_no = s.sender_no)));
 
 COMMENT ON VIEW public.sender_totals IS 'What each sender did so far: the totals of sender_states, and what facts still holds. Both are read at one moment.';
 
@@ -4762,6 +4819,8 @@ COMMENT ON COLUMN public.sender_totals.attempts IS 'number of leases';
 COMMENT ON COLUMN public.sender_totals.seen_at IS 'the last poll, claim or report; null: none';
 
 COMMENT ON COLUMN public.sender_totals.sent_at IS 'the last reported SUCCESS; null: none';
+
+COMMENT ON COLUMN public.sender_totals.failed_tasks IS 'tasks that became FAILED with the sender';
 
 ALTER TABLE public.senders ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.senders_id_seq

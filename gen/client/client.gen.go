@@ -327,6 +327,7 @@ func (e BatchStatus) Valid() bool {
 
 // Defines values for BatchWaitReason.
 const (
+	WaitsForAny    BatchWaitReason = "no_sender"
 	WaitsForSender BatchWaitReason = "sender_gone"
 	WaitsForTime   BatchWaitReason = "scheduled"
 )
@@ -334,6 +335,8 @@ const (
 // Valid indicates whether the value is a known member of the BatchWaitReason enum.
 func (e BatchWaitReason) Valid() bool {
 	switch e {
+	case WaitsForAny:
+		return true
 	case WaitsForSender:
 		return true
 	case WaitsForTime:
@@ -2360,10 +2363,10 @@ type BatchEstimate struct {
 	// Costs The segments that each sender would take of what is left, by the weights of the routes. Empty for a caller of one company.
 	Costs []BatchCost `json:"costs"`
 
-	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, or nobody can
+	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, or nobody can. A bound, no promise: it is now if no sender has limits.
 	EarliestEnd *time.Time `json:"earliest_end"`
 
-	// LikelyEnd The end at the pace until now, if that is later
+	// LikelyEnd The end at the pace since the start. Null if too few rows have ended to tell (100, or a tenth of the rows), or the batch does not go on: it is not confirmed, paused, held (`held_by`) or waits (`waits_for`).
 	LikelyEnd *time.Time `json:"likely_end"`
 }
 
@@ -2719,6 +2722,7 @@ type BatchWait struct {
 	// - `scheduled`: its `expect_send_time` has not come.
 	// - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
 	//   sender serves the company again; otherwise cancel it.
+	// - `no_sender`: all senders that may send it are off, silent, resting, or out of quota or balance.
 	Reason BatchWaitReason `json:"reason"`
 
 	// SenderNo The sender that it waits for
@@ -2733,6 +2737,7 @@ type BatchWait struct {
 //   - `scheduled`: its `expect_send_time` has not come.
 //   - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
 //     sender serves the company again; otherwise cancel it.
+//   - `no_sender`: all senders that may send it are off, silent, resting, or out of quota or balance.
 type BatchWaitReason string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
@@ -4551,11 +4556,11 @@ type NotReadySender struct {
 	SenderNo string `json:"sender_no"`
 	Name     string `json:"name"`
 
-	// Reason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled lately
+	// Reason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender says
 	Reason NotReadySenderReason `json:"reason"`
 }
 
-// NotReadySenderReason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled lately
+// NotReadySenderReason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender says
 type NotReadySenderReason string
 
 // NotificationEndRequest defines model for NotificationEndRequest.
@@ -5876,6 +5881,9 @@ type SendType string
 
 // Sender defines model for Sender.
 type Sender struct {
+	// AttemptSuccessRate The fraction of its reports that are SUCCESS, from 0 to 1: also FAILED reports count after which the task was retried
+	AttemptSuccessRate *float64 `json:"attempt_success_rate,omitempty"`
+
 	// Attempts The number of tasks that the sender was given so far; a task given twice counts twice
 	Attempts int64 `json:"attempts"`
 
@@ -5904,6 +5912,9 @@ type Sender struct {
 
 	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared bool `json:"is_shared"`
+
+	// IsSilent Whether the app has not polled for `sender_silent_after_seconds`. While no task waits in the shared pool, the polls of an app without routes are recorded every ten minutes only, so that it counts as silent that much later.
+	IsSilent *bool `json:"is_silent,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
 	//
@@ -5956,8 +5967,11 @@ type Sender struct {
 	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status SenderStatus `json:"status"`
 
-	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
+	// SuccessRate The same as `attempt_success_rate`
 	SuccessRate *float64 `json:"success_rate"`
+
+	// TaskSuccessRate The fraction of the tasks that ended with it, SUCCESS or FAILED, that are SUCCESS, from 0 to 1
+	TaskSuccessRate *float64 `json:"task_success_rate,omitempty"`
 
 	// TimeZone A name of the IANA database
 	//
@@ -6258,19 +6272,17 @@ type SenderView struct {
 	// - `outranked`: a sender with a greater `sort` is available.
 	// - `ahead`: the sender has had its share, and another sender of the same pool goes first.
 	// - `failed_before`: the sender failed with this task, and another sender is available.
-	// - `silent`: the sender has not polled for `sender_silent_after_seconds`. For shared senders this is shown up to ten
-	//   minutes late, because their polls are recorded only that often.
+	// - `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender and the overview say.
 	Why *SenderViewWhy `json:"why,omitempty"`
 }
 
 // SenderViewWhy The reason why the sender cannot take the task.
 //
-//   - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
-//   - `outranked`: a sender with a greater `sort` is available.
-//   - `ahead`: the sender has had its share, and another sender of the same pool goes first.
-//   - `failed_before`: the sender failed with this task, and another sender is available.
-//   - `silent`: the sender has not polled for `sender_silent_after_seconds`. For shared senders this is shown up to ten
-//     minutes late, because their polls are recorded only that often.
+// - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
+// - `outranked`: a sender with a greater `sort` is available.
+// - `ahead`: the sender has had its share, and another sender of the same pool goes first.
+// - `failed_before`: the sender failed with this task, and another sender is available.
+// - `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender and the overview say.
 type SenderViewWhy string
 
 // SentBatch defines model for SentBatch.
@@ -6525,7 +6537,7 @@ type StatisticsFigures struct {
 	// Segments Segments of the leases that were reported SUCCESS
 	Segments int64 `json:"segments"`
 
-	// Submitted Tasks that were stored
+	// Submitted Tasks that were stored. By sender, those that the sender was the first to claim, at the time of the claim; without a sender, those that nobody claimed yet.
 	Submitted int64 `json:"submitted"`
 
 	// Succeeded Tasks that became SUCCESS
@@ -6571,7 +6583,7 @@ type StatisticsPoint struct {
 	// Segments Segments of the leases that were reported SUCCESS
 	Segments int64 `json:"segments"`
 
-	// Submitted Tasks that were stored
+	// Submitted Tasks that were stored. By sender, those that the sender was the first to claim, at the time of the claim; without a sender, those that nobody claimed yet.
 	Submitted int64 `json:"submitted"`
 
 	// Succeeded Tasks that became SUCCESS
