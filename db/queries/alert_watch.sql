@@ -216,6 +216,26 @@ LEFT JOIN LATERAL (
 GROUP BY a.place
 ORDER BY a.place;
 
+-- SenderOutcomes returns the senders that are on and of which at least least attempts ended within window_seconds: leases that were reported, without
+-- tests. The window begins with its first full minute.
+-- name: SenderOutcomes :many
+WITH minutes AS (
+    SELECT s.key AS sender_no, s.succeeded, s.reported_failed FROM statistics s -- a range of statistics_pkey
+    WHERE s.step = 'minute' AND s.company_id = 0 AND s.dimension = 'sender'
+        AND s.at >= now() - make_interval(secs => @window_seconds::double precision) AND s.at <= now()
+    UNION ALL
+    SELECT r.sender_no, r.succeeded, r.reported_failed FROM recent_statistics r
+    WHERE r.at >= now() - make_interval(secs => @window_seconds::double precision) AND r.message_type <> 'test'
+)
+SELECT n.sender_no, h.channel, sum(m.succeeded + m.reported_failed)::bigint AS attempts, sum(m.reported_failed)::bigint AS failed
+FROM minutes m
+JOIN senders n ON n.sender_no = m.sender_no
+JOIN channels h ON h.id = n.channel_id
+WHERE n.status = 'on'
+GROUP BY n.sender_no, h.channel
+HAVING sum(m.succeeded + m.reported_failed) >= @least::bigint
+ORDER BY n.sender_no;
+
 -- ReceiptsMissing returns the senders that are on, whose provider sends callbacks, that sent something within window_seconds, and of which no
 -- receipt came within them.
 -- name: ReceiptsMissing :many

@@ -4,13 +4,13 @@
 INSERT INTO batches (
     company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, sign_column, template_no, template_id, template_version, template_language,
     is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent,
-    default_region, channel, subject, biz_type, rendering_id, tags_all, tags_any, tags_none
+    default_region, channel, subject, biz_type, rendering_id, tags_all, tags_any, tags_none, encoding, is_encoding_doubtful
 )
 VALUES (
     @company_id, @submitted_by, @name, @message_type, sqlc.narg(priority), sqlc.narg(upload_id), sqlc.narg(tag), @phone_column, sqlc.narg(sign_column),
     sqlc.narg(template_no), sqlc.narg(template_id), sqlc.narg(template_version), sqlc.narg(template_language), @is_deferred, @content, sqlc.narg(sign), sqlc.narg(sender_no), @dedup, @is_test, @is_confirmed, sqlc.narg(expect_send_time),
     sqlc.narg(expires_at), @request_id, @source_ip, @user_agent, @default_region, @channel, sqlc.narg(subject), sqlc.narg(biz_type),
-    sqlc.narg(rendering_id), @tags_all, @tags_any, @tags_none
+    sqlc.narg(rendering_id), @tags_all, @tags_any, @tags_none, sqlc.narg(encoding), @is_encoding_doubtful
 )
 RETURNING id;
 

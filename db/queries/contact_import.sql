@@ -2,8 +2,8 @@
 
 -- ImportCreate creates an import, unless the company has most that run. No row: it has.
 -- name: ImportCreate :one
-INSERT INTO contact_imports (company_id, file_name, upload_id, sheet, tag, created_by)
-SELECT @company_id, @file_name, @upload_id::bigint, @sheet, sqlc.narg(tag)::text, @created_by
+INSERT INTO contact_imports (company_id, file_name, upload_id, sheet, tag, default_region, created_by)
+SELECT @company_id, @file_name, @upload_id::bigint, @sheet, sqlc.narg(tag)::text, @default_region::text, @created_by
 WHERE (SELECT count(*) FROM contact_imports i WHERE i.company_id = @company_id AND i.status = 'running') < sqlc.arg(most)::bigint
 RETURNING id;
 

@@ -361,6 +361,17 @@ LEFT JOIN tasks l ON l.task_id = x.task_id
 WHERE n.id = @id::bigint
 ORDER BY u.user_id;
 
+-- NotificationReceipts returns to how many people the provider says that the last message was delivered, and to how many that it was not.
+-- name: NotificationReceipts :one
+SELECT count(*) FILTER (WHERE p.delivery = 1) AS delivered, count(*) FILTER (WHERE p.delivery = 2) AS undelivered
+FROM (
+    SELECT DISTINCT ON (t.user_id) t.delivery
+    FROM renderings r
+    JOIN tasks t ON t.rendering_id = r.id
+    WHERE r.notification_id = @id::bigint
+    ORDER BY t.user_id, t.task_id DESC
+) p;
+
 -- NotificationReached returns the people, all or those of user_ids, whom a notification has reached, or may still reach.
 -- name: NotificationReached :many
 SELECT DISTINCT t.user_id::text AS user_id

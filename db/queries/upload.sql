@@ -14,9 +14,13 @@ INSERT INTO upload_parts (upload_id, part, bytes) VALUES (@upload_id, @part, @by
 -- name: UploadComplete :execrows
 UPDATE uploads u SET size = @size::bigint WHERE u.id = @id AND u.size IS NULL;
 
+-- UploadSetEncoding stores the encoding of an upload, as its owner names it.
+-- name: UploadSetEncoding :exec
+UPDATE uploads u SET encoding = @encoding WHERE u.id = @id;
+
 -- UploadGet returns a complete upload.
 -- name: UploadGet :one
-SELECT u.name, u.size::bigint AS size FROM uploads u WHERE u.id = @id AND u.size IS NOT NULL;
+SELECT u.name, u.size::bigint AS size, u.encoding FROM uploads u WHERE u.id = @id AND u.size IS NOT NULL;
 
 -- name: UploadPartGet :one
 SELECT p.bytes FROM upload_parts p WHERE p.upload_id = @upload_id AND p.part = @part;

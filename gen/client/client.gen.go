@@ -31,6 +31,7 @@ const (
 	AlertQueueDepth        AlertKind = "queue_depth"
 	AlertReceiptsMissing   AlertKind = "receipts_missing"
 	AlertReceiptsUnmatched AlertKind = "receipts_unmatched"
+	AlertSenderFailing     AlertKind = "sender_failing"
 	AlertSenderSilent      AlertKind = "sender_silent"
 	AlertStatementDiffers  AlertKind = "statement_differs"
 	AlertWaitTime          AlertKind = "wait_time"
@@ -59,6 +60,8 @@ func (e AlertKind) Valid() bool {
 	case AlertReceiptsMissing:
 		return true
 	case AlertReceiptsUnmatched:
+		return true
+	case AlertSenderFailing:
 		return true
 	case AlertSenderSilent:
 		return true
@@ -673,6 +676,27 @@ func (e InboundPreset) Valid() bool {
 	case Novu:
 		return true
 	case UptimeKuma:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListEncoding.
+const (
+	ListInGB18030     ListEncoding = "GB18030"
+	ListInUTF8        ListEncoding = "UTF-8"
+	ListInWindows1252 ListEncoding = "Windows-1252"
+)
+
+// Valid indicates whether the value is a known member of the ListEncoding enum.
+func (e ListEncoding) Valid() bool {
+	switch e {
+	case ListInGB18030:
+		return true
+	case ListInUTF8:
+		return true
+	case ListInWindows1252:
 		return true
 	default:
 		return false
@@ -2263,8 +2287,14 @@ type Batch struct {
 	Dedup     string      `json:"dedup"`
 
 	// DefaultRegion The region of numbers without a country code; empty: the one of the company
-	DefaultRegion string     `json:"default_region"`
-	EndedAt       *time.Time `json:"ended_at"`
+	DefaultRegion string `json:"default_region"`
+
+	// Encoding The encoding as which the list is read: `UTF-8`, `UTF-16`, `GB18030` or `Windows-1252`; left out of a workbook and a tag
+	Encoding *string `json:"encoding,omitempty"`
+
+	// EncodingWarning Why the encoding is doubtful; check the rows before you confirm. Left out if it is not doubtful
+	EncodingWarning *string    `json:"encoding_warning,omitempty"`
+	EndedAt         *time.Time `json:"ended_at"`
 
 	// Estimate Only in the answer to one batch that has not ended
 	Estimate       *BatchEstimate `json:"estimate,omitempty"`
@@ -2457,6 +2487,9 @@ type BatchForm struct {
 	//
 	// Example: ID
 	DefaultRegion *string `json:"default_region,omitempty"`
+
+	// Encoding The encoding of the text, of CSV and JSON. Without it, a text is UTF-8 if most of it is, and else GB18030; `previewList` shows the first rows as they are read. A byte order mark says more than this field.
+	Encoding *ListEncoding `json:"encoding,omitempty"`
 
 	// ExpectSendTime Nothing is sent before this time
 	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
@@ -3346,6 +3379,12 @@ type ContactImportRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code; by default that of the company
+	DefaultRegion *string `json:"default_region,omitempty"`
+
+	// Encoding The encoding of the text, of CSV and JSON. Without it, a text is UTF-8 if most of it is, and else GB18030; `previewList` shows the first rows as they are read. A byte order mark says more than this field.
+	Encoding *ListEncoding `json:"encoding,omitempty"`
+
 	// File The list: CSV, XLSX or JSON
 	File openapi_types.File `json:"file"`
 
@@ -3401,6 +3440,9 @@ type ContactsRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No             `json:"company_no,omitempty"`
 	Contacts  []ContactChange `json:"contacts"`
+
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code; by default that of the company
+	DefaultRegion *string `json:"default_region,omitempty"`
 }
 
 // Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
@@ -4423,17 +4465,26 @@ type LimitsPatch struct {
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
 }
 
+// ListEncoding The encoding of the text, of CSV and JSON. Without it, a text is UTF-8 if most of it is, and else GB18030; `previewList` shows the first rows as they are read. A byte order mark says more than this field.
+type ListEncoding string
+
 // ListPreview defines model for ListPreview.
 type ListPreview struct {
 	Columns []string `json:"columns"`
 
-	// Encoding The encoding that was found in a text: `UTF-8`, `UTF-16` or `GB18030`; null for a workbook
-	Encoding *string   `json:"encoding"`
-	Rows     []ListRow `json:"rows"`
+	// Encoding The encoding as which a text was read: `UTF-8`, `UTF-16`, `GB18030` or `Windows-1252`; null for a workbook
+	Encoding *string `json:"encoding"`
+
+	// EncodingWarning Why the encoding is doubtful, in the language of `Accept-Language`: it is a guess, and the text may be one of Latin letters in `Windows-1252`. Left out if it is not doubtful
+	EncodingWarning *string   `json:"encoding_warning,omitempty"`
+	Rows            []ListRow `json:"rows"`
 }
 
 // ListPreviewRequest defines model for ListPreviewRequest.
 type ListPreviewRequest struct {
+	// Encoding The encoding of the text, of CSV and JSON. Without it, a text is UTF-8 if most of it is, and else GB18030; `previewList` shows the first rows as they are read. A byte order mark says more than this field.
+	Encoding *ListEncoding `json:"encoding,omitempty"`
+
 	// File The list: CSV, XLSX or JSON
 	File openapi_types.File `json:"file"`
 
@@ -4970,9 +5021,12 @@ type NotificationView struct {
 	Channel No `json:"channel"`
 
 	// CompanyNo Example: acme
-	CompanyNo No         `json:"company_no"`
-	CreatedAt time.Time  `json:"created_at"`
-	DedupKey  *string    `json:"dedup_key"`
+	CompanyNo No        `json:"company_no"`
+	CreatedAt time.Time `json:"created_at"`
+	DedupKey  *string   `json:"dedup_key"`
+
+	// Delivered The number of people to whom the last message was delivered, as the provider says
+	Delivered *int64     `json:"delivered,omitempty"`
 	ExpiresAt *time.Time `json:"expires_at"`
 
 	// NextRunTime The time at which messages are sent, sent again, or retried after a failure
@@ -5010,9 +5064,12 @@ type NotificationView struct {
 	Succeeded int64 `json:"succeeded"`
 
 	// Tag The tag whose contacts get it, in place of `user_ids`
-	Tag       *string   `json:"tag,omitempty"`
-	UpdatedAt time.Time `json:"updated_at"`
-	UserIds   []string  `json:"user_ids"`
+	Tag *string `json:"tag,omitempty"`
+
+	// Undelivered The number of people to whom the last message was not delivered, as the provider says. Of the others nothing is known
+	Undelivered *int64    `json:"undelivered,omitempty"`
+	UpdatedAt   time.Time `json:"updated_at"`
+	UserIds     []string  `json:"user_ids"`
 }
 
 // NotificationsMade defines model for NotificationsMade.
@@ -5549,6 +5606,9 @@ type ReconciliationForm struct {
 
 	// DeliveredValues Values of `status_column` that mean delivered
 	DeliveredValues *[]string `json:"delivered_values,omitempty"`
+
+	// Encoding The encoding of the text, of CSV and JSON. Without it, a text is UTF-8 if most of it is, and else GB18030; `previewList` shows the first rows as they are read. A byte order mark says more than this field.
+	Encoding *ListEncoding `json:"encoding,omitempty"`
 
 	// File The messages that the provider accepted on that day: CSV, XLSX or JSON
 	File openapi_types.File `json:"file"`
@@ -9369,6 +9429,7 @@ type ClientInterface interface {
 	// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
 	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 	// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+	// | `sender_failing` | sender | of its attempts that ended within the window, a larger share failed, also of messages that others sent then; at least 20 must have ended | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
@@ -9398,6 +9459,7 @@ type ClientInterface interface {
 	// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
 	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 	// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+	// | `sender_failing` | sender | of its attempts that ended within the window, a larger share failed, also of messages that others sent then; at least 20 must have ended | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
@@ -11802,6 +11864,7 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
 // | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 // | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+// | `sender_failing` | sender | of its attempts that ended within the window, a larger share failed, also of messages that others sent then; at least 20 must have ended | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
@@ -11841,6 +11904,7 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
 // | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 // | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+// | `sender_failing` | sender | of its attempts that ended within the window, a larger share failed, also of messages that others sent then; at least 20 must have ended | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
@@ -26008,6 +26072,7 @@ type ClientWithResponsesInterface interface {
 	// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
 	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 	// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+	// | `sender_failing` | sender | of its attempts that ended within the window, a larger share failed, also of messages that others sent then; at least 20 must have ended | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
@@ -26037,6 +26102,7 @@ type ClientWithResponsesInterface interface {
 	// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
 	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 	// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+	// | `sender_failing` | sender | of its attempts that ended within the window, a larger share failed, also of messages that others sent then; at least 20 must have ended | share from 0 to 1 | channel, sender |
 	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
@@ -45242,6 +45308,7 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
 // | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 // | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+// | `sender_failing` | sender | of its attempts that ended within the window, a larger share failed, also of messages that others sent then; at least 20 must have ended | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
@@ -45277,6 +45344,7 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
 // | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
 // | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+// | `sender_failing` | sender | of its attempts that ended within the window, a larger share failed, also of messages that others sent then; at least 20 must have ended | share from 0 to 1 | channel, sender |
 // | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
 // | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
 // | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |

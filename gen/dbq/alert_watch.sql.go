@@ -666,6 +666,64 @@ func (q *Queries) ReceiversFailing(ctx context.Context, afterSeconds float64) ([
 	return items, nil
 }
 
+const senderOutcomes = `-- name: SenderOutcomes :many
+WITH minutes AS (
+    SELECT s.key AS sender_no, s.succeeded, s.reported_failed FROM statistics s -- a range of statistics_pkey
+    WHERE s.step = 'minute' AND s.company_id = 0 AND s.dimension = 'sender'
+        AND s.at >= now() - make_interval(secs => $2::double precision) AND s.at <= now()
+    UNION ALL
+    SELECT r.sender_no, r.succeeded, r.reported_failed FROM recent_statistics r
+    WHERE r.at >= now() - make_interval(secs => $2::double precision) AND r.message_type <> 'test'
+)
+SELECT n.sender_no, h.channel, sum(m.succeeded + m.reported_failed)::bigint AS attempts, sum(m.reported_failed)::bigint AS failed
+FROM minutes m
+JOIN senders n ON n.sender_no = m.sender_no
+JOIN channels h ON h.id = n.channel_id
+WHERE n.status = 'on'
+GROUP BY n.sender_no, h.channel
+HAVING sum(m.succeeded + m.reported_failed) >= $1::bigint
+ORDER BY n.sender_no
+`
+
+type SenderOutcomesParams struct {
+	Least         int64
+	WindowSeconds float64
+}
+
+type SenderOutcomesRow struct {
+	SenderNo string
+	Channel  string
+	Attempts int64
+	Failed   int64
+}
+
+// SenderOutcomes returns the senders that are on and of which at least least attempts ended within window_seconds: leases that were reported, without
+// tests. The window begins with its first full minute.
+func (q *Queries) SenderOutcomes(ctx context.Context, arg SenderOutcomesParams) ([]SenderOutcomesRow, error) {
+	rows, err := q.db.Query(ctx, senderOutcomes, arg.Least, arg.WindowSeconds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SenderOutcomesRow
+	for rows.Next() {
+		var i SenderOutcomesRow
+		if err := rows.Scan(
+			&i.SenderNo,
+			&i.Channel,
+			&i.Attempts,
+			&i.Failed,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const sendersSilent = `-- name: SendersSilent :many
 SELECT s.sender_no, h.channel, extract(epoch FROM now() - coalesce(st.seen_at, s.created_at))::double precision AS seconds,
     coalesce(st.sent_at > st.seen_at - interval '1 day', false)::boolean AS is_used, x.slack::double precision AS slack

@@ -55,20 +55,21 @@ func (q *Queries) ImportAdvance(ctx context.Context, arg ImportAdvanceParams) er
 
 const importCreate = `-- name: ImportCreate :one
 
-INSERT INTO contact_imports (company_id, file_name, upload_id, sheet, tag, created_by)
-SELECT $1, $2, $3::bigint, $4, $5::text, $6
-WHERE (SELECT count(*) FROM contact_imports i WHERE i.company_id = $1 AND i.status = 'running') < $7::bigint
+INSERT INTO contact_imports (company_id, file_name, upload_id, sheet, tag, default_region, created_by)
+SELECT $1, $2, $3::bigint, $4, $5::text, $6::text, $7
+WHERE (SELECT count(*) FROM contact_imports i WHERE i.company_id = $1 AND i.status = 'running') < $8::bigint
 RETURNING id
 `
 
 type ImportCreateParams struct {
-	CompanyID int64
-	FileName  string
-	UploadID  int64
-	Sheet     string
-	Tag       *string
-	CreatedBy string
-	Most      int64
+	CompanyID     int64
+	FileName      string
+	UploadID      int64
+	Sheet         string
+	Tag           *string
+	DefaultRegion string
+	CreatedBy     string
+	Most          int64
 }
 
 // Imports of contacts: uploaded lists whose rows are stored in portions.
@@ -80,6 +81,7 @@ func (q *Queries) ImportCreate(ctx context.Context, arg ImportCreateParams) (int
 		arg.UploadID,
 		arg.Sheet,
 		arg.Tag,
+		arg.DefaultRegion,
 		arg.CreatedBy,
 		arg.Most,
 	)
@@ -146,7 +148,7 @@ func (q *Queries) ImportErrorList(ctx context.Context, arg ImportErrorListParams
 }
 
 const importGet = `-- name: ImportGet :one
-SELECT id, company_id, file_name, upload_id, sheet, tag, status, row_no, rows, added, changed, invalid, failure, created_by, created_at, finished_at FROM contact_imports i WHERE i.id = $1 AND i.status = 'running'
+SELECT id, company_id, file_name, upload_id, sheet, tag, status, row_no, rows, added, changed, invalid, failure, created_by, created_at, finished_at, default_region FROM contact_imports i WHERE i.id = $1 AND i.status = 'running'
 `
 
 // ImportGet returns an import that runs. No row: it has ended.
@@ -170,6 +172,7 @@ func (q *Queries) ImportGet(ctx context.Context, id int64) (ContactImport, error
 		&i.CreatedBy,
 		&i.CreatedAt,
 		&i.FinishedAt,
+		&i.DefaultRegion,
 	)
 	return i, err
 }
@@ -226,7 +229,7 @@ func (q *Queries) ImportIDsRunning(ctx context.Context) ([]int64, error) {
 }
 
 const importList = `-- name: ImportList :many
-SELECT id, company_id, file_name, upload_id, sheet, tag, status, row_no, rows, added, changed, invalid, failure, created_by, created_at, finished_at FROM contact_imports i
+SELECT id, company_id, file_name, upload_id, sheet, tag, status, row_no, rows, added, changed, invalid, failure, created_by, created_at, finished_at, default_region FROM contact_imports i
 WHERE i.company_id = $1 AND i.id < $2 AND ($3::bigint IS NULL OR i.id = $3::bigint)
 ORDER BY i.id DESC
 LIMIT $4::integer
@@ -271,6 +274,7 @@ func (q *Queries) ImportList(ctx context.Context, arg ImportListParams) ([]Conta
 			&i.CreatedBy,
 			&i.CreatedAt,
 			&i.FinishedAt,
+			&i.DefaultRegion,
 		); err != nil {
 			return nil, err
 		}

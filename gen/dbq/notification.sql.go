@@ -976,6 +976,30 @@ func (q *Queries) NotificationReached(ctx context.Context, arg NotificationReach
 	return items, nil
 }
 
+const notificationReceipts = `-- name: NotificationReceipts :one
+SELECT count(*) FILTER (WHERE p.delivery = 1) AS delivered, count(*) FILTER (WHERE p.delivery = 2) AS undelivered
+FROM (
+    SELECT DISTINCT ON (t.user_id) t.delivery
+    FROM renderings r
+    JOIN tasks t ON t.rendering_id = r.id
+    WHERE r.notification_id = $1::bigint
+    ORDER BY t.user_id, t.task_id DESC
+) p
+`
+
+type NotificationReceiptsRow struct {
+	Delivered   int64
+	Undelivered int64
+}
+
+// NotificationReceipts returns to how many people the provider says that the last message was delivered, and to how many that it was not.
+func (q *Queries) NotificationReceipts(ctx context.Context, id int64) (NotificationReceiptsRow, error) {
+	row := q.db.QueryRow(ctx, notificationReceipts, id)
+	var i NotificationReceiptsRow
+	err := row.Scan(&i.Delivered, &i.Undelivered)
+	return i, err
+}
+
 const notificationSet = `-- name: NotificationSet :many
 WITH changed AS (
     UPDATE notifications n

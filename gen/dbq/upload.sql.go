@@ -78,19 +78,20 @@ func (q *Queries) UploadDrop(ctx context.Context, id int64) error {
 }
 
 const uploadGet = `-- name: UploadGet :one
-SELECT u.name, u.size::bigint AS size FROM uploads u WHERE u.id = $1 AND u.size IS NOT NULL
+SELECT u.name, u.size::bigint AS size, u.encoding FROM uploads u WHERE u.id = $1 AND u.size IS NOT NULL
 `
 
 type UploadGetRow struct {
-	Name string
-	Size int64
+	Name     string
+	Size     int64
+	Encoding *string
 }
 
 // UploadGet returns a complete upload.
 func (q *Queries) UploadGet(ctx context.Context, id int64) (UploadGetRow, error) {
 	row := q.db.QueryRow(ctx, uploadGet, id)
 	var i UploadGetRow
-	err := row.Scan(&i.Name, &i.Size)
+	err := row.Scan(&i.Name, &i.Size, &i.Encoding)
 	return i, err
 }
 
@@ -123,6 +124,21 @@ func (q *Queries) UploadPartGet(ctx context.Context, arg UploadPartGetParams) ([
 	var bytes []byte
 	err := row.Scan(&bytes)
 	return bytes, err
+}
+
+const uploadSetEncoding = `-- name: UploadSetEncoding :exec
+UPDATE uploads u SET encoding = $1 WHERE u.id = $2
+`
+
+type UploadSetEncodingParams struct {
+	Encoding *string
+	ID       int64
+}
+
+// UploadSetEncoding stores the encoding of an upload, as its owner names it.
+func (q *Queries) UploadSetEncoding(ctx context.Context, arg UploadSetEncodingParams) error {
+	_, err := q.db.Exec(ctx, uploadSetEncoding, arg.Encoding, arg.ID)
+	return err
 }
 
 const uploadUse = `-- name: UploadUse :execrows

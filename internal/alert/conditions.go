@@ -291,6 +291,30 @@ func (s *Service) silentSenders(ctx context.Context, rules []dbq.AlertRuleListRo
 	}, postgres.Wrap("find silent senders", err, nil)
 }
 
+// failingSenders finds senders of whose attempts too large a share failed.
+func (s *Service) failingSenders(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	byWindow := map[int64][]dbq.SenderOutcomesRow{}
+	for _, r := range rules {
+		window := optional.Value(r.WindowSeconds)
+		if _, isKnown := byWindow[window]; isKnown {
+			continue
+		}
+		rows, err := s.q.SenderOutcomes(ctx, dbq.SenderOutcomesParams{WindowSeconds: float64(window), Least: endedLeast})
+		if err != nil {
+			return nil, postgres.Wrap("read outcomes of senders", err, nil)
+		}
+		byWindow[window] = rows
+	}
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range byWindow[optional.Value(r.WindowSeconds)] {
+			if share := float64(row.Failed) / float64(row.Attempts); share > *r.Threshold && matches(r, "", row.Channel, row.SenderNo) {
+				found = append(found, finding{subject: row.SenderNo, channel: row.Channel, sender: row.SenderNo, value: share, threshold: r.Threshold})
+			}
+		}
+		return found
+	}, nil
+}
+
 // lowBalances finds senders that have little left.
 func (s *Service) lowBalances(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
 	most := -1.0

@@ -175,6 +175,8 @@ func (s *Service) find(ctx context.Context, k string, rules []dbq.AlertRuleListR
 		look = s.unservedPools
 	case SenderSilent:
 		look = s.silentSenders
+	case SenderFailing:
+		look = s.failingSenders
 	case BalanceLow:
 		look = s.lowBalances
 	case ProviderTrouble:

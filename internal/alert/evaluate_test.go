@@ -560,6 +560,40 @@ func TestALargeShareOfFailuresIsFound(t *testing.T) {
 	w.expect("failure_rate critical sms", "failure_rate warning all")
 }
 
+// The rule that ships says which sender fails, although others send its messages in the end and the failure rate of all is small.
+func TestASenderOfWhichManyAttemptsFailIsFound(t *testing.T) {
+	w := newWatched(t)
+	for _, no := range []string{"bad", "good", "rare", "off"} {
+		w.AddSender(map[string]any{"sender_no": no})
+	}
+	w.Exec("UPDATE alert_rules SET is_enabled = kind = 'sender_failing'")
+	report := func(senderNo string, n, status int, more apptest.Report) {
+		t.Helper()
+		for _, task := range w.Claim(senderNo, n) {
+			w.Report(task.TaskID, senderNo, status, more)
+		}
+	}
+	retry := apptest.Report{"should_retry": true, "retry_after_seconds": 1}
+	w.SubmitMany("x", 200, nil)
+	report("bad", 14, 2, nil)
+	report("bad", 6, 3, retry) // 30 % are not more than 30 %
+	report("good", 80, 2, nil)
+	report("rare", 19, 3, retry) // too few say nothing
+	report("off", 30, 3, retry)
+	w.Exec("UPDATE senders SET status = 'off' WHERE sender_no = 'off'")
+	w.evaluateFor(150)
+	w.expect()
+	report("bad", 1, 3, retry)
+	w.evaluateFor(130)
+	w.expect("sender_failing warning bad")
+	if a := w.alerts("")[0]; a.SenderNo == nil || *a.SenderNo != "bad" || a.Channel == nil || *a.Channel != "sms" || !strings.Contains(a.Summary, "33.3") {
+		t.Errorf("%+v", a)
+	}
+	w.after(900)
+	w.evaluateFor(330)
+	w.expect()
+}
+
 // Of a company tasks count, of a channel and a sender reports. The figures are exact in facts, staged minutes and statistics.
 func TestFailuresAreThoseOfACompanyAChannelOrASender(t *testing.T) {
 	w := newWatched(t)

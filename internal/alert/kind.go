@@ -14,6 +14,7 @@ const (
 	FailureRate       = "failure_rate"
 	PoolUnserved      = "pool_unserved"
 	SenderSilent      = "sender_silent"
+	SenderFailing     = "sender_failing"
 	BalanceLow        = "balance_low"
 	ProviderTrouble   = "provider_trouble"
 	ReceiptsMissing   = "receipts_missing"
@@ -64,6 +65,7 @@ var kinds = map[string]kind{
 	FailureRate:       {hasThreshold: true, threshold: new(0.2), most: 1, window: 900, filters: []string{byCompany, byChannel, bySender}, oneFilter: true, forSeconds: 120},
 	PoolUnserved:      {filters: []string{byCompany, byChannel}, forSeconds: 300},
 	SenderSilent:      {hasThreshold: true, threshold: new(600.0), most: mostSeconds, filters: []string{byChannel, bySender}, forSeconds: 60},
+	SenderFailing:     {hasThreshold: true, threshold: new(0.3), most: 1, window: 900, filters: []string{byChannel, bySender}, forSeconds: 120},
 	BalanceLow:        {hasThreshold: true, most: mostNumber, filters: []string{byChannel, bySender}},
 	ProviderTrouble:   {filters: []string{byChannel, bySender}, forSeconds: 60},
 	ReceiptsMissing:   {hasThreshold: true, threshold: new(20.0), most: mostNumber, window: 3600, filters: []string{byChannel, bySender}, forSeconds: 900},

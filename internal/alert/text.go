@@ -31,7 +31,7 @@ var (
 		levels: map[string]string{Warning: "warning", Critical: "critical", Emergency: "emergency"},
 		kinds: map[string]string{
 			WaitTime: "wait time", QueueDepth: "queue depth", FailureRate: "failure rate", PoolUnserved: "no sender for waiting tasks",
-			SenderSilent: "silent sender", BalanceLow: "low balance", ProviderTrouble: "provider in trouble", ReceiptsMissing: "receipts missing",
+			SenderSilent: "silent sender", SenderFailing: "failing sender", BalanceLow: "low balance", ProviderTrouble: "provider in trouble", ReceiptsMissing: "receipts missing",
 			ReceiptsUnmatched: "receipts without message",
 			DiskLow:           "little disk space", PartitionMissing: "partition missing", HistoryOverdue: "day over its time", WebhookFailing: "alert receiver refuses calls",
 			StatementDiffers: "statement does not match",
@@ -42,6 +42,7 @@ var (
 			FailureRate:       "${s}: ${v}% failed (threshold ${t}%)",
 			PoolUnserved:      "${s}: a task has waited for ${v} s, and no available sender serves it",
 			SenderSilent:      "sender ${s} has not polled for ${v} s (threshold ${t} s)",
+			SenderFailing:     "sender ${s}: ${v}% of the attempts failed (threshold ${t}%)",
 			BalanceLow:        "sender ${s} has ${v} segments left (threshold ${t})",
 			ProviderTrouble:   "sender ${s} cannot send: its circuit breaker has opened ${v} times in a row",
 			ReceiptsMissing:   "sender ${s}: the provider accepted ${v} messages and sent no receipt",
@@ -59,7 +60,7 @@ var (
 		levels: map[string]string{Warning: "警告", Critical: "严重", Emergency: "紧急"},
 		kinds: map[string]string{
 			WaitTime: "等待时间", QueueDepth: "排队数量", FailureRate: "失败率", PoolUnserved: "任务无可用发送方",
-			SenderSilent: "发送方失联", BalanceLow: "余额不足", ProviderTrouble: "服务商异常", ReceiptsMissing: "回执缺失",
+			SenderSilent: "发送方失联", SenderFailing: "发送方失败率", BalanceLow: "余额不足", ProviderTrouble: "服务商异常", ReceiptsMissing: "回执缺失",
 			ReceiptsUnmatched: "回执无对应短信",
 			DiskLow:           "磁盘空间不足", PartitionMissing: "缺少分区", HistoryOverdue: "分区超期", WebhookFailing: "告警接收方拒收",
 			StatementDiffers: "对账不一致",
@@ -70,6 +71,7 @@ var (
 			FailureRate:       "${s}：失败率 ${v}%（阈值 ${t}%）",
 			PoolUnserved:      "${s}：有任务已等待 ${v} 秒，没有可用的发送方",
 			SenderSilent:      "发送方 ${s} 已 ${v} 秒没有轮询（阈值 ${t} 秒）",
+			SenderFailing:     "发送方 ${s}：${v}% 的发送尝试失败（阈值 ${t}%）",
 			BalanceLow:        "发送方 ${s} 余额剩 ${v} 条（阈值 ${t}）",
 			ProviderTrouble:   "发送方 ${s} 无法发送：已连续熔断 ${v} 次",
 			ReceiptsMissing:   "发送方 ${s}：服务商已接受 ${v} 条短信，没有任何回执",
@@ -176,7 +178,7 @@ func languageOf(code string) Language {
 
 // numberOf writes a value of a kind: shares as percent, with a digit behind the point at most.
 func numberOf(ofKind string, value float64) string {
-	if ofKind == FailureRate || ofKind == DiskLow {
+	if ofKind == FailureRate || ofKind == SenderFailing || ofKind == DiskLow {
 		return strconv.FormatFloat(math.Round(value*1000)/10, 'f', -1, 64)
 	}
 	return fmt.Sprintf("%.0f", math.Floor(value))

@@ -309,3 +309,18 @@ func TestAServerThatStopsIsForgotten(t *testing.T) {
 		t.Errorf("after its stop, %d servers", n)
 	}
 }
+
+// A beat that was on its way when the server stopped does not list it again.
+func TestABeatAfterALeaveListsNoServer(t *testing.T) {
+	b := apptest.New(t)
+	for _, act := range []func(context.Context) (int, error){
+		b.App.Servers.Beat, func(ctx context.Context) (int, error) { return 0, b.App.Servers.Leave(ctx) }, b.App.Servers.Beat,
+	} {
+		if _, err := act(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM servers"); n != 0 {
+		t.Errorf("%d servers", n)
+	}
+}

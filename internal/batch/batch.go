@@ -177,6 +177,10 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 	}
 	defer rows.close()
 	p.SignColumn = optional.NonZero(rows.signColumn(m.names()))
+	if read, is := rows.(*list); is {
+		name, isDoubtful := read.Encoding()
+		p.Encoding, p.IsEncodingDoubtful = optional.NonZero(name), isDoubtful
+	}
 	p.UploadID, p.PhoneColumn = uploadID(r.Upload), rows.addressColumn()
 	if missing := rows.missing(m.names()); len(missing) > 0 {
 		return p, nil, fault.InvalidField("content", fault.MissingColumns, missing)

@@ -1,6 +1,7 @@
 package batch_test
 
 import (
+	"fmt"
 	"testing"
 
 	api "lksms/gen/client"
@@ -36,6 +37,16 @@ func TestANationalNumberOfAListIsOneOfTheDefaultRegion(t *testing.T) {
 		t.Errorf("the batch has the region %q", one.DefaultRegion)
 	}
 	form(b, 422, apptest.Form("file", "list.csv", list, "name", "n", "content", "hello", "default_region", "XX"))
+	// A batch says before its confirmation how its list was read, and that this is doubtful.
+	for encoding, want := range map[string]string{"": "GB18030 true", "Windows-1252": "Windows-1252 false"} {
+		one := apptest.Decode[struct {
+			Encoding        string
+			EncodingWarning *string `json:"encoding_warning"`
+		}](t, b.Expect(200, "", "GET", checked(b, "phone,name\n13800138000,M\xFCller\n", "content", "hello {name}", "phone_column", "phone", "encoding", encoding), nil))
+		if got := fmt.Sprint(one.Encoding, " ", one.EncodingWarning != nil); got != want {
+			t.Errorf("encoding %q: %s, want %s", encoding, got, want)
+		}
+	}
 
 	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", `{"default_region":"ID"}`)
 	compare(rowsOf(checked(b, list, "content", "again")), "+6281234567890 ID", "wrong", "+376312345 AD", "+6281234567891 ID", "wrong")

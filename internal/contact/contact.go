@@ -41,10 +41,18 @@ type Contact struct {
 	Attributes                                     *map[string]string // an empty text is no attribute
 }
 
-// Put inserts or changes contacts, all or none in one transaction, and returns how many. Faults: request.invalid,
-// limit.reached.
-func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) (int, error) {
-	region, err := s.directory.DefaultRegion(ctx, &companyID)
+// regionOr returns the region of phone numbers without a country code: that of a request, else that of the company. Fault: request.invalid.
+func (s *Service) regionOr(ctx context.Context, companyID int64, region string) (string, error) {
+	if region == "" {
+		return s.directory.DefaultRegion(ctx, &companyID)
+	}
+	return region, phone.CheckRegion("default_region", region)
+}
+
+// Put inserts or changes contacts, all or none in one transaction, and returns how many. Phone numbers without a country code are of the region; empty:
+// that of the company. Faults: request.invalid, limit.reached.
+func (s *Service) Put(ctx context.Context, companyID int64, region string, contacts []Contact) (int, error) {
+	region, err := s.regionOr(ctx, companyID, region)
 	if err != nil {
 		return 0, err
 	}

@@ -31,6 +31,32 @@ func readCSV(t *testing.T, a apptest.Answer) [][]string {
 	return rows
 }
 
+// A list says of which region its numbers are, and how its text is encoded, whatever comes first in the form.
+func TestAnImportNamesARegionAndAnEncoding(t *testing.T) {
+	b := apptest.New(t)
+	uploadList(b, "list.csv", "user_id,name,phone\nm,M\xFCller,0812 3456 7890\n", "default_region", "ID", "encoding", "Windows-1252")
+	if _, err := b.App.Contacts.Import(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.Count("SELECT count(*) FROM contacts WHERE name = 'Müller' AND phone = '+6281234567890'"); n != 1 {
+		t.Error("the contact is not as the list says")
+	}
+	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", `{"default_region":"ID","contacts":[{"user_id":"n","phone":"0812 3456 7891"}]}`)
+	if n := b.Count("SELECT count(*) FROM contacts WHERE phone = '+6281234567891'"); n != 1 {
+		t.Error("the number is not one of the region of the request")
+	}
+	a := b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/contacts", `{"default_region":"XX","contacts":[{"user_id":"n","phone":"0812 3456 7891"}]}`)
+	if a.Fields() != "default_region" {
+		t.Errorf("the wrong fields are %s", a.Fields())
+	}
+	for field, value := range map[string]string{"default_region": "XX", "encoding": "EBCDIC"} {
+		a := b.Expect(422, "request.invalid", "POST", importPath, apptest.Form("file", "x.csv", "user_id\nx\n", field, value), "Content-Type", apptest.FormType)
+		if a.Fields() != field {
+			t.Errorf("the wrong fields are %s", a.Fields())
+		}
+	}
+}
+
 // S4.10: an import goes on after its request, says how far it is, and names the rows that are wrong in the language of the caller.
 func TestAnImportOverHTTP(t *testing.T) {
 	b := apptest.New(t)

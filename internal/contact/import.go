@@ -33,6 +33,7 @@ type ImportRequest struct {
 	CompanyID int64
 	Upload    upload.Upload
 	Sheet     string  // of a workbook; empty: the first
+	Region    string  // of phone numbers without a country code; empty: that of the company
 	Tag       *string // gets the contacts, and is made if it does not exist; nil: none
 	By        string  // username
 }
@@ -40,7 +41,7 @@ type ImportRequest struct {
 // StartImport begins an import, of which Import stores the rows, and keeps the upload. Faults: request.invalid for a list that cannot be read or has no
 // user ids, limit.reached.
 func (s *Service) StartImport(ctx context.Context, r ImportRequest) (dbq.ContactImport, error) {
-	list, err := s.openList(ctx, r.CompanyID, r.Upload.ID, r.Sheet)
+	list, err := s.openList(ctx, r.CompanyID, r.Upload.ID, r.Sheet, r.Region)
 	if err != nil {
 		return dbq.ContactImport{}, err
 	}
@@ -53,7 +54,7 @@ func (s *Service) StartImport(ctx context.Context, r ImportRequest) (dbq.Contact
 			}
 		}
 		id, err = s.q.ImportCreate(ctx, dbq.ImportCreateParams{
-			CompanyID: r.CompanyID, FileName: r.Upload.Name, UploadID: r.Upload.ID, Sheet: r.Sheet, Tag: r.Tag, CreatedBy: r.By, Most: importsMost,
+			CompanyID: r.CompanyID, FileName: r.Upload.Name, UploadID: r.Upload.ID, Sheet: r.Sheet, Tag: r.Tag, DefaultRegion: r.Region, CreatedBy: r.By, Most: importsMost,
 		})
 		if err != nil {
 			return postgres.Wrap("create import", err, fault.AtLimit(importsMost))
@@ -123,8 +124,8 @@ type list struct {
 }
 
 // openList opens an upload as a list of contacts. Fault: request.invalid.
-func (s *Service) openList(ctx context.Context, companyID, uploadID int64, sheetName string) (list, error) {
-	region, err := s.directory.DefaultRegion(ctx, &companyID)
+func (s *Service) openList(ctx context.Context, companyID, uploadID int64, sheetName, region string) (list, error) {
+	region, err := s.regionOr(ctx, companyID, region)
 	if err != nil {
 		return list{}, err
 	}
@@ -412,7 +413,7 @@ func (s *Service) resume(ctx context.Context, r *running) error {
 		return postgres.Wrap("read import", err, nil)
 	}
 	r.row = row
-	l, err := s.openList(ctx, row.CompanyID, *row.UploadID, row.Sheet)
+	l, err := s.openList(ctx, row.CompanyID, *row.UploadID, row.Sheet, row.DefaultRegion)
 	for err == nil && row.RowNo > 0 {
 		var read sheet.Row
 		if read, err = l.rows.Next(); err == nil && read.No >= row.RowNo {

@@ -82,8 +82,11 @@ func TestUndeclaredQueryParametersAreRefused(t *testing.T) {
 		}
 		body, headers := o.Content()
 		a := b.Call(o.Method, o.Path+sep+"page=2&Limit=1&%00=", body, headers...)
-		if a.Status != 422 || a.Fields() != ",Limit,page" {
-			t.Errorf("%s: %d, fields %q: %s", id, a.Status, a.Fields(), a.Raw)
+		named := strings.Split(a.Fields(), ",") // among those of a body that is wrong too
+		for _, field := range []string{"", "Limit", "page"} {
+			if a.Status != 422 || !slices.Contains(named, field) {
+				t.Errorf("%s: %d, fields %q: %s", id, a.Status, a.Fields(), a.Raw)
+			}
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM tasks") + b.Count("SELECT count(*) FROM users") + b.Count("SELECT count(*) FROM contacts"); n != 0 {

@@ -206,6 +206,7 @@ func (s *Server) batchOf(ctx context.Context, st batch.Standing) (api.Batch, err
 		BatchID: st.ID, Name: st.Name, Status: api.BatchStatus(st.Status), Segments: st.Segments, CheckedRows: st.LastRow, CompanyNo: company,
 		SubmittedBy: st.SubmittedBy, ChangedBy: st.ChangedBy, MessageType: messageTypes[st.MessageType], Priority: st.Priority, TemplateNo: st.TemplateNo, Content: st.Content,
 		Channel: &st.Channel, Subject: st.Subject, BizType: st.BizType, Sign: st.Sign, SenderNo: st.SenderNo, Tag: st.Tag, PhoneColumn: st.PhoneColumn, DefaultRegion: st.DefaultRegion, SignColumn: st.SignColumn, Dedup: st.Dedup, Test: st.IsTest,
+		Encoding: st.Encoding, EncodingWarning: encodingWarning(ctx, st.IsEncodingDoubtful),
 		ExpectSendTime: st.ExpectSendTime, ExpiresAt: st.ExpiresAt, Remark: remark, CreatedAt: st.CreatedAt, CheckedAt: st.CheckedAt,
 		ConfirmedAt: st.ConfirmedAt, ConfirmedBy: st.ConfirmedBy, StartedAt: st.StartedAt, EndedAt: st.EndedAt, Senders: []api.BatchSender{},
 		Counts: api.BatchCounts{

@@ -101,7 +101,7 @@ func (s *Server) ImportContacts(ctx context.Context, _ api.ImportContactsRequest
 		return nil, err
 	}
 	row, err := s.contacts.StartImport(ctx, contact.ImportRequest{
-		CompanyID: company, Upload: *form.File, Sheet: optional.Value(fields.Sheet), Tag: fields.Tag, By: gate.Of(ctx).Caller.User.Username,
+		CompanyID: company, Upload: *form.File, Sheet: optional.Value(fields.Sheet), Region: optional.Value(fields.DefaultRegion), Tag: fields.Tag, By: gate.Of(ctx).Caller.User.Username,
 	})
 	if err != nil {
 		return nil, err

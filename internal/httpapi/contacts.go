@@ -18,7 +18,7 @@ func (s *Server) PutContacts(ctx context.Context, req api.PutContactsRequestObje
 	if err != nil {
 		return nil, err
 	}
-	n, err := s.contacts.Put(ctx, company, convert(req.Body.Contacts, func(c api.ContactChange) contact.Contact {
+	n, err := s.contacts.Put(ctx, company, optional.Value(req.Body.DefaultRegion), convert(req.Body.Contacts, func(c api.ContactChange) contact.Contact {
 		return contact.Contact{
 			UserID: c.UserID, Name: emptiedByNull(c.Name), Phone: emptiedByNull(c.Phone), DingTalkName: emptiedByNull(c.DingtalkName),
 			WeChatOpenID: emptiedByNull(c.WechatOpenid), Email: emptiedByNull(c.Email), Attributes: emptiedByNull(c.Attributes),

@@ -303,3 +303,22 @@ func sendable(path string) bool {
 	_, err := url.Parse(path)
 	return err == nil
 }
+
+// What is wrong with the address does not hide what is wrong with the body.
+func TestABadAddressAndABadBodyAreBothNamed(t *testing.T) {
+	b := apptest.New(t)
+	for path, want := range map[string]string{
+		"/api/v1/admin/senders/a%00":                 "sender_no,weight",
+		"/api/v1/admin/senders/a?page=2":             "page,weight",
+		"/api/v1/admin/senders/a%00?page=2":          "page,sender_no,weight",
+		"/api/v1/admin/senders/a%00?page=2&weight=1": "page,sender_no,weight", // named once
+	} {
+		a := b.Expect(422, "request.invalid", "PATCH", path, `{"weight":"much"}`)
+		if a.Fields() != want {
+			t.Errorf("%s: the wrong fields are %s, want %s", path, a.Fields(), want)
+		}
+	}
+	if a := b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/senders/a%00", `{"weight":`); a.Fields() != "sender_no" {
+		t.Errorf("a body that cannot be read: the wrong fields are %s", a.Fields())
+	}
+}

@@ -31,9 +31,20 @@ func (s *Server) PreviewList(ctx context.Context, _ api.PreviewListRequestObject
 	if err != nil {
 		return nil, err
 	}
-	preview := api.ListPreview{Columns: list.Columns(), Rows: []api.ListRow{}, Encoding: optional.NonZero(list.Encoding())}
+	encoding, isDoubtful := list.Encoding()
+	preview := api.ListPreview{
+		Columns: list.Columns(), Rows: []api.ListRow{}, Encoding: optional.NonZero(encoding), EncodingWarning: encodingWarning(ctx, isDoubtful),
+	}
 	err = addPreview(&preview, list)
 	return api.PreviewList200JSONResponse{Code: ok, Message: success, Data: preview}, errors.Join(err, list.Close())
+}
+
+// encodingWarning returns a sentence about a list whose encoding is a doubtful guess; nil: it is not.
+func encodingWarning(ctx context.Context, isDoubtful bool) *string {
+	if !isDoubtful {
+		return nil
+	}
+	return &gate.Of(ctx).Text.DoubtfulEncoding
 }
 
 // addPreview adds the first rows of a list to its preview.

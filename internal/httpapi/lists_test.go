@@ -49,6 +49,24 @@ func TestAPreviewShowsHowAListIsRead(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, text, c.want)
 		}
 	}
+	// A list of Windows-1252 that passes for Chinese: the preview says so, until the encoding is named.
+	const german = "name\nM\xFCller\nSch\xE4fer\n"
+	for name, c := range map[string]struct {
+		form, want string
+		isDoubtful bool
+	}{
+		"guessed": {apptest.Form("file", "list.csv", german), "GB18030 黮", true},
+		"named":   {apptest.Form("file", "list.csv", german, "encoding", "Windows-1252"), "Windows-1252 ü", false},
+	} {
+		got := apptest.Decode[struct {
+			Encoding        string
+			EncodingWarning *string `json:"encoding_warning"`
+			Rows            []struct{ Cells []string }
+		}](t, preview(b, 200, c.form, tenant...))
+		if text := got.Encoding + " " + string([]rune(got.Rows[0].Cells[0])[1]); text != c.want || (got.EncodingWarning != nil) != c.isDoubtful {
+			t.Errorf("%s: %s, want %s: %+v", name, text, c.want, got)
+		}
+	}
 	many := apptest.Decode[api.ListPreview](t, preview(b, 200, apptest.Form("file", "", "a\n"+strings.Repeat("1\n", 1000))))
 	if len(many.Rows) != 10 {
 		t.Errorf("%d rows", len(many.Rows))

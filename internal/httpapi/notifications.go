@@ -142,6 +142,7 @@ func (s *Server) GetNotification(ctx context.Context, req api.GetNotificationReq
 		RepeatMinutes: of.RepeatMinutes, StartedAt: of.StartedAt, ExpiresAt: of.ExpiresAt, Sign: of.Sign, Remark: of.Remark,
 		Operator: of.Operator, SubmittedBy: of.SubmittedBy, ChangedBy: of.ChangedBy, CreatedAt: of.CreatedAt, UpdatedAt: of.UpdatedAt,
 		Payload: payload, UserIds: n.Announcement.UserIds, Tag: n.Announcement.Tag, Recipients: &recipients,
+		Delivered: &n.Receipts.Delivered, Undelivered: &n.Receipts.Undelivered,
 	}
 	return api.GetNotification200JSONResponse{Code: ok, Message: success, Data: one}, nil
 }

@@ -120,6 +120,7 @@ type Whole struct {
 	Summary      dbq.NotificationListRow
 	Announcement dbq.NotificationAnnouncementRow
 	People       []dbq.NotificationPeopleRow
+	Receipts     dbq.NotificationReceiptsRow
 }
 
 // peopleMost is how many people of a notification to a tag are returned.
@@ -133,6 +134,9 @@ func (s *Service) Get(ctx context.Context, viewer queue.Viewer, id int64) (n Who
 	}
 	if n.Announcement, err = s.q.NotificationAnnouncement(ctx, id); err != nil {
 		return n, fmt.Errorf("get announcement: %w", err)
+	}
+	if n.Receipts, err = s.q.NotificationReceipts(ctx, id); err != nil {
+		return n, fmt.Errorf("count receipts: %w", err)
 	}
 	n.People, err = s.q.NotificationPeople(ctx, dbq.NotificationPeopleParams{ID: id, PeopleMost: peopleMost})
 	return n, postgres.Wrap("get recipients", err, nil)

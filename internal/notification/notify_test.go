@@ -69,12 +69,24 @@ func TestTheRecipientsOfANotificationShowTheirReceipts(t *testing.T) {
 	if people[0].Delivery != nil || people[1].Delivery != nil {
 		t.Errorf("%+v", people)
 	}
+	totals := func(want string) {
+		t.Helper()
+		one := apptest.Decode[struct{ Delivered, Undelivered *int64 }](t, b.Expect(200, "", "GET", fmt.Sprint("/api/v1/notifications/", id), nil))
+		if one.Delivered == nil || one.Undelivered == nil || fmt.Sprint(*one.Delivered, *one.Undelivered) != want {
+			t.Errorf("%+v, want %s", one, want)
+		}
+	}
+	totals("0 0")
 	b.Exec(`INSERT INTO report_logs (task_id, company_id, event, effect, result, created_at)
 		SELECT task_id, company_id, 'receipt', 'undelivered', 'MK:0001', now() FROM messages WHERE task_id = $1`, people[0].TaskID)
 	people = *b.Notification(id).Recipients
 	if people[0].Delivery == nil || *people[0].Delivery != api.TaskUndelivered || *people[0].DeliveryCode != "MK:0001" || people[1].Delivery != nil {
 		t.Errorf("%+v", people)
 	}
+	totals("0 1")
+	b.Exec(`INSERT INTO report_logs (task_id, company_id, event, effect, created_at)
+		SELECT task_id, company_id, 'receipt', 'delivered', now() FROM messages WHERE task_id = $1`, people[1].TaskID)
+	totals("1 1")
 }
 
 func TestACreatedTaskNotifiesAllButTheInitiator(t *testing.T) {

@@ -40,6 +40,9 @@ type Service struct {
 	count   *prometheus.GaugeVec // nil until Register
 	lacks   *prometheus.GaugeVec // nil until Register
 
+	beating sync.Mutex
+	isGone  bool // after Leave; guarded by beating
+
 	mu      sync.Mutex
 	missing Roles // of those that the roles of this server need
 }
@@ -78,10 +81,8 @@ func (s *Service) Beat(ctx context.Context) (n int, err error) {
 			s.lacks.Reset()
 		}
 	}()
-	if err := s.q.ServerBeat(ctx, dbq.ServerBeatParams{
-		ServerID: s.id, Host: s.options.Host, Roles: s.options.Roles.Names(), Version: s.options.Version,
-	}); err != nil {
-		return 0, postgres.Wrap("write down that this server is alive", err, nil)
+	if err := s.write(ctx); err != nil {
+		return 0, err
 	}
 	all, err := s.List(ctx)
 	if err != nil {
@@ -105,6 +106,18 @@ func (s *Service) Beat(ctx context.Context) (n int, err error) {
 	s.export(number, alive.Missing(alive, Demand(row)))
 	s.note(s.options.Roles.Missing(alive, Demand(row)))
 	return 0, nil
+}
+
+// write writes down that this server is alive, unless it has left.
+func (s *Service) write(ctx context.Context) error {
+	s.beating.Lock()
+	defer s.beating.Unlock()
+	if s.isGone {
+		return nil
+	}
+	return postgres.Wrap("write down that this server is alive", s.q.ServerBeat(ctx, dbq.ServerBeatParams{
+		ServerID: s.id, Host: s.options.Host, Roles: s.options.Roles.Names(), Version: s.options.Version,
+	}), nil)
 }
 
 // export sets the metrics: how many servers have each role, and which roles any of them misses.
@@ -141,8 +154,11 @@ func (s *Service) Forget(ctx context.Context) (int, error) {
 	return int(n), postgres.Wrap("forget servers", err, nil)
 }
 
-// Leave forgets this server, because it stops.
+// Leave forgets this server, because it stops. A Beat that ends or begins later writes nothing.
 func (s *Service) Leave(ctx context.Context) error {
+	s.beating.Lock()
+	defer s.beating.Unlock()
+	s.isGone = true
 	return postgres.Wrap("forget this server", s.q.ServerLeave(ctx, s.id), nil)
 }
 

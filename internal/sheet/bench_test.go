@@ -16,6 +16,8 @@ import (
 // disk is a file on the disk, so that its content takes no memory.
 type disk struct{ *os.File }
 
+func (disk) Encoding() string { return "" }
+
 func (d disk) Size() int64 {
 	info, err := d.Stat()
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 type File interface {
 	io.ReaderAt
 	Size() int64
-	Name() string // as its owner named it; may be empty
+	Name() string     // as its owner named it; may be empty
+	Encoding() string // of a text, as its owner says: one of Encodings; empty: it is found
 }
 
 // Bytes returns a File that is in memory.
@@ -31,7 +32,8 @@ type memory struct {
 	name string
 }
 
-func (m memory) Name() string { return m.name }
+func (m memory) Name() string   { return m.name }
+func (memory) Encoding() string { return "" }
 
 // Options bound a list. A zero value stands for the number in the comment.
 type Options struct {
@@ -162,15 +164,16 @@ func nameOf(text string) string { return strings.Join(strings.FieldsFunc(text, i
 // are left out.
 func (r *Reader) Columns() []string { return r.columns }
 
-// Encoding returns the name of the encoding that was found in a text: UTF-8, UTF-16 or GB18030. A workbook has none.
-func (r *Reader) Encoding() string {
+// Encoding returns the name of the encoding as which a text is read: UTF-8, UTF-16, GB18030 or Windows-1252. A workbook has none. It is doubtful if it
+// is a guess, and the text looks like one of Latin letters in another encoding.
+func (r *Reader) Encoding() (name string, isDoubtful bool) {
 	switch rows := r.rows.(type) {
 	case *csvRows:
-		return rows.text.encoding
+		return rows.text.encoding, rows.text.doubtful
 	case *jsonRows:
-		return rows.text.encoding
+		return rows.text.encoding, rows.text.doubtful
 	}
-	return ""
+	return "", false
 }
 
 // Column returns the index of the column with a name. If no column has exactly this name, letters of another case or width and white space

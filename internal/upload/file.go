@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"lksms/gen/dbq"
+	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/sheet"
 )
@@ -22,6 +23,8 @@ type file struct {
 	id   int64
 	name string
 	size int64
+
+	encoding string
 
 	mu    sync.Mutex
 	parts []cachedPart // the latest first
@@ -41,7 +44,7 @@ func (s *Service) Open(ctx context.Context, id int64) (sheet.File, error) {
 		}
 		return nil, fmt.Errorf("open upload: %w", err)
 	}
-	return &file{ctx: ctx, q: s.q, id: id, name: row.Name, size: row.Size}, nil
+	return &file{ctx: ctx, q: s.q, id: id, name: row.Name, size: row.Size, encoding: optional.Value(row.Encoding)}, nil
 }
 
 // Size implements sheet.File.
@@ -49,6 +52,9 @@ func (f *file) Size() int64 { return f.size }
 
 // Name implements sheet.File.
 func (f *file) Name() string { return f.name }
+
+// Encoding implements sheet.File.
+func (f *file) Encoding() string { return f.encoding }
 
 // ReadAt implements io.ReaderAt.
 func (f *file) ReadAt(p []byte, at int64) (n int, err error) {

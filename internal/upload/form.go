@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
+	"lksms/internal/sheet"
 )
 
 // fieldsMost is the maximum size in bytes of a form without its file: headers, fields, and what is between them.
@@ -40,9 +42,10 @@ func (s *Service) Form(ctx context.Context, body io.Reader, spec FormSpec) (Form
 	for parts := multipart.NewReader(bounded, spec.Boundary); ; {
 		part, err := parts.NextPart()
 		if err == io.EOF && bounded.hasRead("\n--"+spec.Boundary+"--") { //nolint:errorlint // a form that is cut off is an error that wraps io.EOF, or just io.EOF
-			return f, nil
-		}
-		if err == nil {
+			if err = s.setEncoding(ctx, f); err == nil {
+				return f, nil
+			}
+		} else if err == nil {
 			err = s.readPart(ctx, bounded, &f, part, spec)
 		} else {
 			err = bounded.explain(err)
@@ -54,6 +57,18 @@ func (s *Service) Form(ctx context.Context, body io.Reader, spec FormSpec) (Form
 			return Form{}, err
 		}
 	}
+}
+
+// encodingField is the field of a form that names the encoding of its file. It may come behind the file.
+const encodingField = "encoding"
+
+// setEncoding stores the encoding of the file of a form, if the form names one. The contract refuses a form with an encoding that is not known.
+func (s *Service) setEncoding(ctx context.Context, f Form) error {
+	named := f.Fields[encodingField]
+	if f.File == nil || len(named) == 0 || !slices.Contains(sheet.Encodings, named[0]) {
+		return nil
+	}
+	return postgres.Wrap("store encoding of upload", s.q.UploadSetEncoding(ctx, dbq.UploadSetEncodingParams{ID: f.File.ID, Encoding: &named[0]}), nil)
 }
 
 // readPart reads a part of a form.

@@ -29,17 +29,21 @@ import (
 func (g *Gate) strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := Of(r.Context())
-		query, f := badAddress(r, x.Operation, g.contract.parameters[x.Operation])
-		if x.Operation != "" && f != nil {
-			g.Fail(w, r, f)
-			return
+		query, wrong := badAddress(r, x.Operation, g.contract.parameters[x.Operation])
+		if x.Operation == "" {
+			wrong = nil
 		}
 		x.DryRun, _ = strconv.ParseBool(query.Get("dry_run")) // as the generated code reads it
 		limits, is := g.contract.limits[x.Operation]
 		if !is {
 			limits.time = LongestAnswer
 		}
-		if r.Body == nil || r.Body == http.NoBody || limits.bodyBytes == 0 { // an operation without a body reads nothing
+		hasBody := r.Body != nil && r.Body != http.NoBody && limits.bodyBytes > 0 // an operation without a body reads nothing
+		if wrong != nil && (!hasBody || x.Operation == callbackOperation) {
+			g.Fail(w, r, wrong)
+			return
+		}
+		if !hasBody {
 			r.Body = http.NoBody
 			leave, err := g.turn(r.Context(), x)
 			if err != nil {
@@ -92,6 +96,12 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			err = g.parseForm(x, form)
 		} else {
 			err = g.parse(x)
+		}
+		if wrong != nil { // the body may be wrong as well
+			if err == nil {
+				err = g.contract.check(r)
+			}
+			err = withFieldsOf(wrong, err)
 		}
 		if err != nil {
 			g.Fail(w, r, err)
@@ -152,23 +162,24 @@ func parametersOf(spec *openapi3.T) map[string][]string {
 // the operation does not declare: the server must not silently ignore a part of a request. Without a fault it returns the query; nil for
 // a callback.
 func badAddress(r *http.Request, operation string, parameters []string) (url.Values, *fault.Error) {
+	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
 	if !postgres.IsText(r.URL.Path) {
 		_, pattern, _ := strings.Cut(operation, " ")
 		names := strings.Split(pattern, "/")
 		for i, escaped := range strings.Split(r.URL.EscapedPath(), "/") {
 			if text, err := url.PathUnescape(escaped); err != nil || !postgres.IsText(text) {
-				return nil, fault.InvalidField(strings.Trim(names[min(i, len(names)-1)], "{}"), fault.BadCharacters, nil)
+				all.Fields = append(all.Fields, fault.Field{Name: strings.Trim(names[min(i, len(names)-1)], "{}"), Rule: fault.BadCharacters})
 			}
 		}
 	}
-	if r.URL.RawQuery == "" || operation == callbackOperation { // a provider chooses the query
-		return nil, nil
+	var query url.Values
+	if r.URL.RawQuery != "" && operation != callbackOperation { // a provider chooses the query
+		var err error
+		if query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
+			query = nil
+			all.Fields = append(all.Fields, fault.Field{Name: "query", Rule: fault.WrongFormat})
+		}
 	}
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, fault.InvalidField("query", fault.WrongFormat, nil)
-	}
-	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
 	for name, values := range query {
 		switch {
 		case !slices.Contains(parameters, name):
@@ -181,6 +192,22 @@ func badAddress(r *http.Request, operation string, parameters []string) (url.Val
 		return query, nil
 	}
 	return nil, violation.Sorted(all)
+}
+
+// withFieldsOf returns the fault of an address with the fields of the body that are wrong too. A body that cannot be read says nothing of its fields.
+func withFieldsOf(address *fault.Error, err error) *fault.Error {
+	var body *fault.Error
+	if !errors.As(err, &body) || body.Reason != fault.RequestInvalid {
+		return address
+	}
+	both := *address
+	for _, field := range body.Fields {
+		isKnown := func(known fault.Field) bool { return known.Name == field.Name }
+		if !slices.ContainsFunc(address.Fields, isKnown) {
+			both.Fields = append(both.Fields, field)
+		}
+	}
+	return violation.Sorted(&both)
 }
 
 // unreadable returns the fault for a body of which only start could be read.

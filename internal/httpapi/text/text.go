@@ -30,6 +30,8 @@ type Catalogue struct {
 	switches    map[string]string // what holds a task, by its kind; empty: nothing any more
 
 	switchesApart string
+
+	DoubtfulEncoding string // about a list that was read as GB18030
 }
 
 var english = &Catalogue{
@@ -231,6 +233,7 @@ var english = &Catalogue{
 		queue.BecauseProcessing: "A sender holds it.",
 		queue.BecauseSettled:    "It is settled: nothing more will happen to it, unless it is requeued.",
 	},
+	DoubtfulEncoding: "The list was read as Chinese (GB18030), but looks like a text with Latin letters in Windows-1252. Check the rows; if names are wrong, upload the list again with encoding Windows-1252, or saved as UTF-8.",
 	BatchWaits: map[string]string{
 		batch.WaitsForTime:   "It is scheduled for later.",
 		batch.WaitsForSender: "Its only sender does not exist any more, or does not serve the company any more: let the sender serve the company again, or cancel the batch.",
@@ -447,6 +450,7 @@ var chinese = &Catalogue{
 		queue.BecauseProcessing: "正由发送方处理。",
 		queue.BecauseSettled:    "已结束；除非重新入队，不会再有变化。",
 	},
+	DoubtfulEncoding: "列表按中文编码（GB18030）读取，但看起来像 Windows-1252 编码的西文。请核对各行；如果姓名不对，请指定 encoding 为 Windows-1252 后重新上传，或另存为 UTF-8。",
 	BatchWaits: map[string]string{
 		batch.WaitsForTime:   "已定时，稍后发送。",
 		batch.WaitsForSender: "指定的发送方已不存在，或不再为该公司服务：请恢复该发送方的服务，或取消批次。",

@@ -10,6 +10,8 @@ const texts: Texts<typeof zh> = {
   asking: 'Reading the list…',
   columns: 'no columns | {n} column | {n} columns',
   encoding: 'encoding {name}',
+  encodingLabel: 'Encoding of the text',
+  encodingFound: 'Find the encoding',
   workbook: 'workbook',
   firstRows: 'First rows of the list',
   row: 'Row',

@@ -7,6 +7,8 @@ export default {
   asking: '正在读取名单…',
   columns: '{n} 列',
   encoding: '文字编码 {name}',
+  encodingLabel: '文字编码',
+  encodingFound: '自动识别编码',
   workbook: '电子表格',
   firstRows: '名单的前几行',
   row: '行',

@@ -30,6 +30,7 @@ export const kinds: Record<Kind, Traits> = {
   failure_rate: { unit: 'share', window: true, filters: ['company_no', 'channel', 'sender_no'], oneFilter: true },
   pool_unserved: { filters: ['company_no', 'channel'] },
   sender_silent: { unit: 'seconds', filters: senders },
+  sender_failing: { unit: 'share', window: true, filters: senders },
   balance_low: { unit: 'segments', filters: senders },
   provider_trouble: { filters: senders },
   receipts_missing: { unit: 'messages', window: true, filters: senders },
