@@ -1257,7 +1257,9 @@ CREATE FUNCTION public.task_channel(of_rendering bigint) RETURNS bigint
         WHEN of_rendering IS NULL THEN (SELECT c.id FROM channels c WHERE c.channel = 'sms')
         ELSE coalesce(
             (SELECT n.channel_id FROM renderings r JOIN notifications n ON n.id = r.notification_id WHERE r.id = of_rendering),
-            (SELECT c.id FROM channels c WHERE c.channel = 'wechat')
+            (SELECT c.id FROM renderings r JOIN channels c ON c.id = coalesce(
+                r.channel_id, (SELECT w.id FROM channels w WHERE w.channel = 'wechat')
+            ) WHERE r.id = of_rendering)
         )
     END
 $$;
@@ -1271,6 +1273,7 @@ CREATE FUNCTION public.task_is_withdrawn(of_task text, of_company bigint, of_ren
     AS $$
 DECLARE
     notification bigint;
+    of_batch boolean;
 BEGIN
     IF NOT EXISTS (SELECT FROM companies c WHERE c.id = of_company) THEN
         RETURN true;
@@ -1278,9 +1281,12 @@ BEGIN
     IF of_rendering IS NULL THEN
         RETURN false;
     END IF;
-    SELECT r.notification_id INTO notification FROM renderings r WHERE r.id = of_rendering;
+    SELECT r.notification_id, r.channel_id IS NOT NULL INTO notification, of_batch FROM renderings r WHERE r.id = of_rendering;
     IF NOT FOUND THEN
         RETURN true;
+    END IF;
+    IF of_batch THEN
+        RETURN false;
     END IF;
     IF notification IS NULL THEN
         RETURN NOT EXISTS (SELECT FROM subscribe_messages s WHERE s.task_id = of_task);
@@ -2428,6 +2434,7 @@ CREATE TABLE public.batch_rows (
     fault jsonb,
     task_id text COLLATE pg_catalog."C",
     sign text,
+    contact_values jsonb,
     CONSTRAINT batch_rows_code_known CHECK (((code >= 1) AND (code <= 7))),
     CONSTRAINT batch_rows_fault_set CHECK (((code IS NOT NULL) OR (fault IS NULL))),
     CONSTRAINT batch_rows_tasks_are_valid CHECK (((code IS NULL) OR (task_id IS NULL)))
@@ -2440,9 +2447,9 @@ COMMENT ON COLUMN public.batch_rows.batch_id IS 'no foreign key: its check took 
 
 COMMENT ON COLUMN public.batch_rows.row_no IS 'the number of the row in the list, as a spreadsheet program shows it; of a tag the position of the contact';
 
-COMMENT ON COLUMN public.batch_rows.recipient IS 'the phone number in E.164; as it is in the list if it is not valid';
+COMMENT ON COLUMN public.batch_rows.recipient IS 'the address on the channel: a phone number in E.164; as it is in the list if it is not valid';
 
-COMMENT ON COLUMN public.batch_rows.content IS 'the text without signature; empty: it could not be made';
+COMMENT ON COLUMN public.batch_rows.content IS 'the text without signature, of another channel than sms its beginning; empty: it could not be made';
 
 COMMENT ON COLUMN public.batch_rows.code IS 'why it is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task; null: it is valid';
 
@@ -2451,6 +2458,8 @@ COMMENT ON COLUMN public.batch_rows.fault IS 'the field, the rule that it broke,
 COMMENT ON COLUMN public.batch_rows.task_id IS 'null: the row has not become a task';
 
 COMMENT ON COLUMN public.batch_rows.sign IS 'the signature of the row; null: that of the batch';
+
+COMMENT ON COLUMN public.batch_rows.contact_values IS 'the values of the placeholders of the rendering; null: the text has none';
 
 CREATE TABLE public.facts (
     company_id bigint NOT NULL,
@@ -2621,15 +2630,23 @@ CREATE TABLE public.batches (
     default_region text DEFAULT ''::text NOT NULL,
     sign_column text,
     by_country jsonb,
+    channel text DEFAULT 'sms'::text NOT NULL,
+    subject text,
+    biz_type smallint,
+    rendering_id bigint,
+    tags_all text[] DEFAULT '{}'::text[] NOT NULL,
+    tags_any text[] DEFAULT '{}'::text[] NOT NULL,
+    tags_none text[] DEFAULT '{}'::text[] NOT NULL,
     encoding text,
     is_encoding_doubtful boolean DEFAULT false NOT NULL,
-    CONSTRAINT batches_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
+    CONSTRAINT batches_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 20000))),
     CONSTRAINT batches_dedup_known CHECK ((dedup = ANY (ARRAY['none'::text, 'phone'::text, 'row'::text]))),
     CONSTRAINT batches_default_region_form CHECK ((default_region ~ '^([A-Z]{2})?$'::text)),
     CONSTRAINT batches_ended_at_set CHECK (((status = ANY (ARRAY['finished'::text, 'cancelled'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT batches_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
     CONSTRAINT batches_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
     CONSTRAINT batches_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT batches_rendering_of_channel CHECK (((rendering_id IS NULL) = (channel = 'sms'::text))),
     CONSTRAINT batches_rows_counted CHECK (((rows = (((valid + invalid) + duplicate) + blocked)) AND (fed <= valid))),
     CONSTRAINT batches_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20))),
     CONSTRAINT batches_source_known CHECK (((upload_id IS NULL) OR (tag IS NULL))),
@@ -2645,9 +2662,9 @@ COMMENT ON COLUMN public.batches.priority IS 'as messages.priority; null: that o
 
 COMMENT ON COLUMN public.batches.upload_id IS 'the list; null: it is checked, or the rows come from a tag';
 
-COMMENT ON COLUMN public.batches.tag IS 'whose contacts are the rows; null: a list';
+COMMENT ON COLUMN public.batches.tag IS 'whose contacts are the rows; empty: those that several tags select; null: a list';
 
-COMMENT ON COLUMN public.batches.phone_column IS 'the column with the phone numbers';
+COMMENT ON COLUMN public.batches.phone_column IS 'the column with the addresses';
 
 COMMENT ON COLUMN public.batches.template_no IS 'where content is from; null: it was in the request';
 
@@ -2698,6 +2715,20 @@ COMMENT ON COLUMN public.batches.default_region IS 'ISO 3166-1 code of the regio
 COMMENT ON COLUMN public.batches.sign_column IS 'the column with the signatures of the rows; null: every row has that of the batch';
 
 COMMENT ON COLUMN public.batches.by_country IS 'the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments"}]; null: it is being checked, or a server that does not know this column checked it';
+
+COMMENT ON COLUMN public.batches.channel IS 'the name of the channel; no foreign key: a batch may outlive its channel';
+
+COMMENT ON COLUMN public.batches.subject IS 'the title with its placeholders; null: a short message, or none';
+
+COMMENT ON COLUMN public.batches.biz_type IS 'of the notification template whose text it has; null: another text';
+
+COMMENT ON COLUMN public.batches.rendering_id IS 'the text that its rows fill; null: short messages, whose texts are in batch_rows';
+
+COMMENT ON COLUMN public.batches.tags_all IS 'the rows are contacts that each of these tags holds';
+
+COMMENT ON COLUMN public.batches.tags_any IS 'and at least one of these; none: whichever';
+
+COMMENT ON COLUMN public.batches.tags_none IS 'and none of these';
 
 COMMENT ON COLUMN public.batches.encoding IS 'as which the text of the list is read; null: a workbook, a tag, or not known';
 
@@ -3840,11 +3871,12 @@ CREATE TABLE public.renderings (
     notification_id bigint,
     html text DEFAULT ''::text NOT NULL,
     is_template boolean DEFAULT false NOT NULL,
+    channel_id bigint,
     CONSTRAINT renderings_content_length CHECK ((char_length(content) <= 100000)),
     CONSTRAINT renderings_title_length CHECK ((char_length(title) <= 1000))
 );
 
-COMMENT ON TABLE public.renderings IS 'The text of one run of a notification, or of one send-once message, which its tasks share. Written by internal/notification. notification_id has no foreign key: rows of notifications are never deleted.';
+COMMENT ON TABLE public.renderings IS 'The text of one run of a notification, of one send-once message, or of one batch, which its tasks share. Written by internal/notification. notification_id has no foreign key: rows of notifications are never deleted.';
 
 COMMENT ON COLUMN public.renderings.template_id IS 'template of the provider; empty: none';
 
@@ -3852,11 +3884,13 @@ COMMENT ON COLUMN public.renderings.params IS 'values for the template of the pr
 
 COMMENT ON COLUMN public.renderings.page IS 'page that a WeChat message opens; empty: none';
 
-COMMENT ON COLUMN public.renderings.notification_id IS 'null: a send-once message';
+COMMENT ON COLUMN public.renderings.notification_id IS 'null: a send-once message, or a batch';
 
 COMMENT ON COLUMN public.renderings.html IS 'the content as HTML; empty: none';
 
 COMMENT ON COLUMN public.renderings.is_template IS 'each recipient fills its placeholders, with messages.contact_values: a run that goes on knows it from here, because none of its messages may be left to show it';
+
+COMMENT ON COLUMN public.renderings.channel_id IS 'of a batch: its channel; null: of a notification, or of a send-once message';
 
 CREATE VIEW public.notification_standings AS
  SELECT n.id AS notification_id,
@@ -5900,6 +5934,8 @@ CREATE INDEX audit_entity_key_idx ON public.audit USING btree (entity_key, at, i
 CREATE INDEX batch_rows_wrong_idx ON public.batch_rows USING btree (batch_id, row_no) WHERE (code IS NOT NULL);
 
 CREATE INDEX batches_company_idx ON public.batches USING btree (company_id, id);
+
+CREATE INDEX batches_rendering_idx ON public.batches USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
 
 CREATE INDEX batches_unsettled_idx ON public.batches USING btree (id) WHERE (NOT is_settled);
 

@@ -216,14 +216,17 @@ func (e BatchEventDataStatus) Valid() bool {
 
 // Defines values for BatchFormDedup.
 const (
-	BatchFormDedupNone  BatchFormDedup = "none"
-	BatchFormDedupPhone BatchFormDedup = "phone"
-	BatchFormDedupRow   BatchFormDedup = "row"
+	BatchFormDedupAddress BatchFormDedup = "address"
+	BatchFormDedupNone    BatchFormDedup = "none"
+	BatchFormDedupPhone   BatchFormDedup = "phone"
+	BatchFormDedupRow     BatchFormDedup = "row"
 )
 
 // Valid indicates whether the value is a known member of the BatchFormDedup enum.
 func (e BatchFormDedup) Valid() bool {
 	switch e {
+	case BatchFormDedupAddress:
+		return true
 	case BatchFormDedupNone:
 		return true
 	case BatchFormDedupPhone:
@@ -237,14 +240,17 @@ func (e BatchFormDedup) Valid() bool {
 
 // Defines values for BatchRequestDedup.
 const (
-	BatchRequestDedupNone  BatchRequestDedup = "none"
-	BatchRequestDedupPhone BatchRequestDedup = "phone"
-	BatchRequestDedupRow   BatchRequestDedup = "row"
+	BatchRequestDedupAddress BatchRequestDedup = "address"
+	BatchRequestDedupNone    BatchRequestDedup = "none"
+	BatchRequestDedupPhone   BatchRequestDedup = "phone"
+	BatchRequestDedupRow     BatchRequestDedup = "row"
 )
 
 // Valid indicates whether the value is a known member of the BatchRequestDedup enum.
 func (e BatchRequestDedup) Valid() bool {
 	switch e {
+	case BatchRequestDedupAddress:
+		return true
 	case BatchRequestDedupNone:
 		return true
 	case BatchRequestDedupPhone:
@@ -2227,8 +2233,14 @@ type Batch struct {
 	// Acts The last 100 acts of users on it, newest first. Only in the answer to one batch. `submitted_by` uploaded it.
 	Acts *[]BatchAct `json:"acts,omitempty"`
 
+	// BizType The notification template whose text it has
+	BizType *int16 `json:"biz_type,omitempty"`
+
 	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
-	ChangedBy *string    `json:"changed_by"`
+	ChangedBy *string `json:"changed_by"`
+
+	// Channel The channel
+	Channel   *string    `json:"channel,omitempty"`
 	CheckedAt *time.Time `json:"checked_at"`
 
 	// CheckedRows The number of the last row of the list that was checked
@@ -2268,8 +2280,10 @@ type Batch struct {
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
 	Name        string      `json:"name"`
-	PhoneColumn string      `json:"phone_column"`
-	Priority    *int16      `json:"priority"`
+
+	// PhoneColumn The column with the phone numbers; on another channel the one with the addresses
+	PhoneColumn string `json:"phone_column"`
+	Priority    *int16 `json:"priority"`
 
 	// Remark Why the list could not be read
 	Remark *string `json:"remark"`
@@ -2288,11 +2302,25 @@ type Batch struct {
 
 	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
 	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
-	Status      BatchStatus `json:"status"`
-	SubmittedBy string      `json:"submitted_by"`
-	Tag         *string     `json:"tag"`
-	TemplateNo  *string     `json:"template_no"`
-	Test        bool        `json:"test"`
+	Status BatchStatus `json:"status"`
+
+	// Subject The title with its placeholders, if it has one
+	Subject     *string `json:"subject,omitempty"`
+	SubmittedBy string  `json:"submitted_by"`
+
+	// Tag The tag whose contacts are the rows; null if several tags select them
+	Tag *string `json:"tag"`
+
+	// TagsAll Of a batch of several tags: each row is a contact that all of these hold,
+	TagsAll *[]string `json:"tags_all,omitempty"`
+
+	// TagsAny ... and at least one of these,
+	TagsAny *[]string `json:"tags_any,omitempty"`
+
+	// TagsNone ... and none of these
+	TagsNone   *[]string `json:"tags_none,omitempty"`
+	TemplateNo *string   `json:"template_no"`
+	Test       bool      `json:"test"`
 
 	// WaitsFor Why a running batch does not go on now; null if nothing holds it up
 	WaitsFor *BatchWait `json:"waits_for"`
@@ -2403,18 +2431,29 @@ type BatchEventDataStatus string
 
 // BatchForm defines model for BatchForm.
 type BatchForm struct {
+	// AddressColumn The column with the addresses on another channel than `sms`. Without it, a column with a usual name (`email`, 邮箱, ...) or the only column is taken.
+	AddressColumn *string `json:"address_column,omitempty"`
+
 	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// BizType The notification template of this business type on the channel, in place of `subject`, `content` and `html`; not of `sms`. Its placeholders `${name}` are names of columns; `${contact.name}` means the same.
+	BizType *int16 `json:"biz_type,omitempty"`
+
+	// Channel The channel on which the rows have addresses: `sms`, `email`, or another one
+	//
+	// Example: email
+	Channel *string `json:"channel,omitempty"`
 
 	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
 	CompanyNo *string `json:"company_no,omitempty"`
 
-	// Content The text, with names of columns in braces
+	// Content The text, with names of columns in braces; of `sms` at most 1,024 characters
 	//
 	// Example: {姓名}，您的优惠券今日到期
 	Content *string `json:"content,omitempty"`
 
-	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 	Dedup *BatchFormDedup `json:"dedup,omitempty"`
 
 	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
@@ -2433,6 +2472,11 @@ type BatchForm struct {
 
 	// File The list as CSV or XLSX
 	File *openapi_types.File `json:"file,omitempty"`
+
+	// HTML The content as HTML, only for `email`; `content` is the text beside it. Values are escaped.
+	//
+	// Example: <p>{姓名}，您的优惠券今日到期</p>
+	HTML *string `json:"html,omitempty"`
 
 	// Language The language of the template
 	Language *string `json:"language,omitempty"`
@@ -2463,17 +2507,31 @@ type BatchForm struct {
 	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
 	SignColumn *string `json:"sign_column,omitempty"`
 
+	// Subject The title, with names of columns in braces; not of `sms`. E-mail needs one. Each title is one line, whatever a value has.
+	//
+	// Example: {姓名}，您的优惠券
+	Subject *string `json:"subject,omitempty"`
+
 	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
 	Tag *string `json:"tag,omitempty"`
 
-	// TemplateNo A template, in place of `content`
+	// TagsAll Tags of contacts, in place of `file`, alone or together: the rows are the contacts that each of these holds. `tag` counts as one of them.
+	TagsAll *[]TagName `json:"tags_all,omitempty"`
+
+	// TagsAny ... and at least one of these
+	TagsAny *[]TagName `json:"tags_any,omitempty"`
+
+	// TagsNone ... and none of these. Only together with `tag`, `tags_all` or `tags_any`.
+	TagsNone *[]TagName `json:"tags_none,omitempty"`
+
+	// TemplateNo A template of short messages, in place of `content`
 	TemplateNo *string `json:"template_no,omitempty"`
 
 	// Test Its messages are tests
 	Test *bool `json:"test,omitempty"`
 }
 
-// BatchFormDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+// BatchFormDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 type BatchFormDedup string
 
 // BatchID The batch that the task is from
@@ -2506,11 +2564,19 @@ type BatchPreview struct {
 	Cost *int `json:"cost,omitempty"`
 
 	// FinalContent The text with its signature; null if the row is not valid
-	FinalContent *string      `json:"final_content"`
-	PhoneNumber  string       `json:"phone_number"`
-	Remark       *string      `json:"remark"`
-	Segments     int          `json:"segments"`
-	Senders      []SenderView `json:"senders"`
+	FinalContent *string `json:"final_content"`
+
+	// HTML The content as HTML, if the batch has it
+	HTML *string `json:"html,omitempty"`
+
+	// PhoneNumber On another channel than `sms` the address
+	PhoneNumber string       `json:"phone_number"`
+	Remark      *string      `json:"remark"`
+	Segments    int          `json:"segments"`
+	Senders     []SenderView `json:"senders"`
+
+	// Subject The title, if the row has one
+	Subject *string `json:"subject,omitempty"`
 }
 
 // BatchPreviewResponse defines model for BatchPreviewResponse.
@@ -2525,18 +2591,29 @@ type BatchPreviewResponse struct {
 
 // BatchRequest defines model for BatchRequest.
 type BatchRequest struct {
+	// AddressColumn The column with the addresses on another channel than `sms`. Without it, a column with a usual name (`email`, 邮箱, ...) or the only column is taken.
+	AddressColumn *string `json:"address_column,omitempty"`
+
 	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// BizType The notification template of this business type on the channel, in place of `subject`, `content` and `html`; not of `sms`. Its placeholders `${name}` are names of columns; `${contact.name}` means the same.
+	BizType *int16 `json:"biz_type,omitempty"`
+
+	// Channel The channel on which the rows have addresses: `sms`, `email`, or another one
+	//
+	// Example: email
+	Channel *string `json:"channel,omitempty"`
 
 	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
 	CompanyNo *string `json:"company_no,omitempty"`
 
-	// Content The text, with names of columns in braces
+	// Content The text, with names of columns in braces; of `sms` at most 1,024 characters
 	//
 	// Example: {姓名}，您的优惠券今日到期
 	Content *string `json:"content,omitempty"`
 
-	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 	Dedup *BatchRequestDedup `json:"dedup,omitempty"`
 
 	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
@@ -2549,6 +2626,11 @@ type BatchRequest struct {
 
 	// ExpiresAt Nothing is sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// HTML The content as HTML, only for `email`; `content` is the text beside it. Values are escaped.
+	//
+	// Example: <p>{姓名}，您的优惠券今日到期</p>
+	HTML *string `json:"html,omitempty"`
 
 	// Language The language of the template
 	Language *string `json:"language,omitempty"`
@@ -2579,17 +2661,31 @@ type BatchRequest struct {
 	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
 	SignColumn *string `json:"sign_column,omitempty"`
 
+	// Subject The title, with names of columns in braces; not of `sms`. E-mail needs one. Each title is one line, whatever a value has.
+	//
+	// Example: {姓名}，您的优惠券
+	Subject *string `json:"subject,omitempty"`
+
 	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
 	Tag *string `json:"tag,omitempty"`
 
-	// TemplateNo A template, in place of `content`
+	// TagsAll Tags of contacts, in place of `file`, alone or together: the rows are the contacts that each of these holds. `tag` counts as one of them.
+	TagsAll *[]TagName `json:"tags_all,omitempty"`
+
+	// TagsAny ... and at least one of these
+	TagsAny *[]TagName `json:"tags_any,omitempty"`
+
+	// TagsNone ... and none of these. Only together with `tag`, `tags_all` or `tags_any`.
+	TagsNone *[]TagName `json:"tags_none,omitempty"`
+
+	// TemplateNo A template of short messages, in place of `content`
 	TemplateNo *string `json:"template_no,omitempty"`
 
 	// Test Its messages are tests
 	Test *bool `json:"test,omitempty"`
 }
 
-// BatchRequestDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+// BatchRequestDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 type BatchRequestDedup string
 
 // BatchRequeued defines model for BatchRequeued.
@@ -2629,10 +2725,10 @@ type BatchRow struct {
 	// Row The number of the row in the list, as a spreadsheet program shows it
 	Row int64 `json:"row"`
 
-	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task, 8 the batch expired before it became a task
+	// Code Why the row is not sent: 1 address, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task, 8 the batch expired before it became a task
 	Code *int16 `json:"code"`
 
-	// Content The text, empty if it could not be made
+	// Content The text, of another channel than `sms` its first 200 characters; empty if it could not be made
 	Content string `json:"content"`
 
 	// Delivery The delivery status that the provider reported after sending
@@ -2641,7 +2737,7 @@ type BatchRow struct {
 	// DuplicateOf The first row that the row repeats
 	DuplicateOf *int64 `json:"duplicate_of"`
 
-	// PhoneNumber In E.164; of an invalid row as it is in the list
+	// PhoneNumber In E.164, on another channel than `sms` the address; of an invalid row as it is in the list
 	PhoneNumber string `json:"phone_number"`
 
 	// Region The region of the phone number (ISO 3166-1), if it could be read and has one
@@ -10429,8 +10525,8 @@ type ClientInterface interface {
 
 	// CreateBatchWithBody Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-	// form, or JSON for `rows` and `tag`.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+	// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -10445,6 +10541,9 @@ type ClientInterface interface {
 	//
 	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+	// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10453,8 +10552,8 @@ type ClientInterface interface {
 
 	// CreateBatch Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-	// form, or JSON for `rows` and `tag`.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+	// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -10469,6 +10568,9 @@ type ClientInterface interface {
 	//
 	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+	// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -14166,8 +14268,8 @@ func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, req
 
 // CreateBatchWithBody Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-// form, or JSON for `rows` and `tag`.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -14182,6 +14284,9 @@ func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, req
 //
 // The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 // placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 //
 // Takes any type of body and a specified content type.
 //
@@ -14200,8 +14305,8 @@ func (c *Client) CreateBatchWithBody(ctx context.Context, params *CreateBatchPar
 
 // CreateBatch Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-// form, or JSON for `rows` and `tag`.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -14216,6 +14321,9 @@ func (c *Client) CreateBatchWithBody(ctx context.Context, params *CreateBatchPar
 //
 // The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 // placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -27186,8 +27294,8 @@ type ClientWithResponsesInterface interface {
 
 	// CreateBatchWithBodyWithResponse Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-	// form, or JSON for `rows` and `tag`.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+	// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -27202,6 +27310,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+	// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -27210,8 +27321,8 @@ type ClientWithResponsesInterface interface {
 
 	// CreateBatchWithResponse Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-	// form, or JSON for `rows` and `tag`.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+	// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -27226,6 +27337,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+	// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -47200,8 +47314,8 @@ func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, param
 
 // CreateBatchWithBodyWithResponse Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-// form, or JSON for `rows` and `tag`.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -47216,6 +47330,9 @@ func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, param
 //
 // The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 // placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -47230,8 +47347,8 @@ func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Contex
 
 // CreateBatchWithResponse Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-// form, or JSON for `rows` and `tag`.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -47246,6 +47363,9 @@ func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Contex
 //
 // The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 // placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
-	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
 	"lksms/internal/sender"
@@ -142,13 +141,13 @@ func (s *Service) sendersOf(ctx context.Context, b dbq.Batch, countryNo string) 
 	}
 	p := dbq.SenderLimitsParams{SilentAfter: values.Queue.SilentAfter(), NotedApart: sender.SeenApart}
 	if b.SenderNo == nil {
-		pool, err := s.Directory.PoolOf(ctx, directory.SMS, b.CompanyID, b.MessageType, countryNo)
+		pool, err := s.Directory.PoolOf(ctx, b.Channel, b.CompanyID, b.MessageType, countryNo)
 		if err != nil {
 			return nil, fmt.Errorf("find pool: %w", err)
 		}
 		p.PoolID = &pool
 	} else {
-		sender, err := s.Directory.ServingSender(ctx, directory.SMS, b.CompanyID, b.MessageType, *b.SenderNo)
+		sender, err := s.Directory.ServingSender(ctx, b.Channel, b.CompanyID, b.MessageType, *b.SenderNo)
 		var refused *fault.Error
 		if errors.As(err, &refused) {
 			return nil, nil
