@@ -919,7 +919,7 @@ func (q *Queries) BatchRowsNext(ctx context.Context, arg BatchRowsNextParams) ([
 }
 
 const batchRowsUnsent = `-- name: BatchRowsUnsent :many
-SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id, sign FROM batch_rows r
+SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id, sign, contact_values FROM batch_rows r
 WHERE r.batch_id = $1 AND r.row_no > $2::bigint AND (r.code IS NOT NULL OR r.task_id IS NULL)
 ORDER BY r.row_no
 LIMIT $3::integer
@@ -952,6 +952,7 @@ func (q *Queries) BatchRowsUnsent(ctx context.Context, arg BatchRowsUnsentParams
 			&i.Fault,
 			&i.TaskID,
 			&i.Sign,
+			&i.ContactValues,
 		); err != nil {
 			return nil, err
 		}
