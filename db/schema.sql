@@ -274,6 +274,14 @@ $$;
 
 COMMENT ON FUNCTION public.batches_feed() IS 'Trigger of batches: stages the event that nothing is left to do of a batch, if its company listens.';
 
+CREATE FUNCTION public.channels_waiting(since timestamp with time zone) RETURNS TABLE(channel_id bigint)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT p.channel_id FROM pools p WHERE p.company_id IS NULL AND p.retired_at IS NULL AND pool_waits(p.id, since)
+$$;
+
+COMMENT ON FUNCTION public.channels_waiting(since timestamp with time zone) IS 'The channels in whose shared pool a task has been due since then.';
+
 CREATE FUNCTION public.contacts_count() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -345,11 +353,12 @@ BEGIN
     SELECT 0, '', NEW.event, NEW.created_at, jsonb_strip_nulls(jsonb_build_object(
         'alert_id', a.id, 'rule_no', a.rule_id, 'kind', a.kind, 'level', a.level, 'subject', a.subject, 'company_no', a.company_no,
         'channel', a.channel, 'sender_no', a.sender_no, 'value', a.value, 'threshold', a.threshold, 'started_at', a.started_at,
-        'fired_at', a.fired_at, 'resolved_at', a.resolved_at, 'ended_by', a.ended_by
+        'fired_at', a.fired_at, 'resolved_at', a.resolved_at, 'ended_by', a.ended_by, 'receiver_no', NEW.detail -> 'receiver_no',
+        'escalated_channels', NEW.detail -> 'escalated_channels', 'escalated_receivers', NEW.detail -> 'escalated_receivers'
     ))
     FROM alerts a
     WHERE a.id = (NEW.detail ->> 'alert_id')::bigint;
-    IF NEW.detail ->> 'kind' = 'sender_silent' THEN
+    IF NEW.detail ->> 'kind' = 'sender_silent' AND NEW.event <> 'alert.not_sent' THEN
         -- The alert also ends when the app is switched off, is gone for good, or the rule changes: only a poll says that it is there again.
         INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
         SELECT 0, '', CASE NEW.event WHEN 'alert.firing' THEN 'sender.silent' ELSE 'sender.recovered' END, NEW.created_at, jsonb_strip_nulls(jsonb_build_object(
@@ -551,6 +560,30 @@ CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type s
     ), of_pool)
 $$;
 
+CREATE FUNCTION public.pool_waits(of_pool bigint, since timestamp with time zone) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+    SELECT EXISTS (
+        SELECT FROM (
+            SELECT t.due_at FROM queue t WHERE t.pool_id = of_pool AND t.lease_until IS NULL AND t.lane IS NULL ORDER BY t.due_at LIMIT 1
+        ) d
+        WHERE d.due_at <= since
+    ) OR EXISTS (
+        SELECT FROM (
+            SELECT t.due_at FROM queue t
+            WHERE t.pool_id = of_pool AND t.lease_until IS NULL AND t.lane IS NOT NULL
+            ORDER BY t.lane, t.rank
+            LIMIT 100
+        ) q
+        WHERE q.due_at <= since
+    )
+$$;
+
+COMMENT ON FUNCTION public.pool_waits(of_pool bigint, since timestamp with time zone) IS 'Whether a task of the pool has been due since then, among those that senders take first.';
+
 CREATE FUNCTION public.queue_facts() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -736,6 +769,26 @@ CREATE FUNCTION public.sender_serves(of_sender bigint, of_company bigint) RETURN
 $$;
 
 COMMENT ON FUNCTION public.sender_serves(of_sender bigint, of_company bigint) IS 'Whether a company may name a sender for its tasks: a route of the company names the sender, or the sender is shared and no route names it. A sender that is off serves, one that is retired does not.';
+
+CREATE FUNCTION public.sender_silences(silent_after interval, noted_apart interval) RETURNS TABLE(sender_id bigint, is_silent boolean, slack interval)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT s.id, s.kind = 'app' AND coalesce(st.seen_at <= now() - silent_after - l.slack, true), l.slack
+    FROM senders s
+    JOIN sender_states st ON st.sender_id = s.id
+    CROSS JOIN LATERAL (
+        SELECT CASE
+            WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') THEN interval '0'
+            -- The sweep stores polls every five seconds.
+            WHEN s.is_shared AND st.next_available_at <= now() - silent_after AND s.channel_id IN (
+                SELECT w.channel_id FROM channels_waiting(now() - greatest(silent_after, interval '20 seconds')) w
+            ) THEN greatest(interval '0', interval '20 seconds' - silent_after)
+            ELSE noted_apart
+        END AS slack
+    ) l
+$$;
+
+COMMENT ON FUNCTION public.sender_silences(silent_after interval, noted_apart interval) IS 'The rule by which an app is silent: it has not polled for silent_after and slack. slack is how much later its polls are stored: not at all if a route names it, and hardly if work waits in its shared pool for longer than silent_after; else every noted_apart. The sweep of internal/sender stores them so.';
 
 CREATE FUNCTION public.sql_door_number(number text) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -2037,12 +2090,19 @@ CREATE TABLE public.alert_deliveries (
     tries bigint DEFAULT 0 NOT NULL,
     failures bigint DEFAULT 0 NOT NULL,
     error text,
-    next_at timestamp with time zone DEFAULT now() NOT NULL
+    next_at timestamp with time zone DEFAULT now() NOT NULL,
+    awaits bigint[],
+    sent_at timestamp with time zone,
+    end_awaits bigint[],
+    end_sent_at timestamp with time zone,
+    escalate_at timestamp with time zone,
+    escalated_at timestamp with time zone,
+    escalated_from bigint
 );
 
 COMMENT ON TABLE public.alert_deliveries IS 'What one receiver was told of one alert. Written by internal/alert. receiver_id has no foreign key: it stays when the receiver is deleted.';
 
-COMMENT ON COLUMN public.alert_deliveries.told_at IS 'when the receiver was last told that the alert fires; null: not yet';
+COMMENT ON COLUMN public.alert_deliveries.told_at IS 'when the receiver was last told that the alert fires: a program; or the queue took the messages to people; null: not yet';
 
 COMMENT ON COLUMN public.alert_deliveries.end_told_at IS 'when the receiver was told that the alert is resolved; null: not yet, or it was never told that it fires';
 
@@ -2053,6 +2113,20 @@ COMMENT ON COLUMN public.alert_deliveries.failures IS 'number of failed tries si
 COMMENT ON COLUMN public.alert_deliveries.error IS 'why the last try failed, in part or as a whole; null: it succeeded, or none was made';
 
 COMMENT ON COLUMN public.alert_deliveries.next_at IS 'it is not tried before';
+
+COMMENT ON COLUMN public.alert_deliveries.awaits IS 'notifications that tell that the alert fires and of which a message may still be sent; empty: none any more; null: told_at is the delivery';
+
+COMMENT ON COLUMN public.alert_deliveries.sent_at IS 'when the first message of the last notifications that tell that the alert fires was sent; null: none was';
+
+COMMENT ON COLUMN public.alert_deliveries.end_awaits IS 'as awaits, of the end of the alert';
+
+COMMENT ON COLUMN public.alert_deliveries.end_sent_at IS 'as sent_at, of the end of the alert';
+
+COMMENT ON COLUMN public.alert_deliveries.escalate_at IS 'when the delivery escalates, unless a message is sent before; null: never, or not any more';
+
+COMMENT ON COLUMN public.alert_deliveries.escalated_at IS 'when it escalated to other channels of the receiver, or to other receivers; null: it did not';
+
+COMMENT ON COLUMN public.alert_deliveries.escalated_from IS 'receiver whose delivery escalated to this one, which does not escalate; no foreign key, as receiver_id; null: the rule names the receiver';
 
 CREATE TABLE public.alert_receiver_states (
     receiver_id bigint NOT NULL,
@@ -2083,6 +2157,8 @@ CREATE TABLE public.alert_receivers (
     version bigint DEFAULT 1 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    escalate_seconds bigint DEFAULT 300 NOT NULL,
+    CONSTRAINT alert_receivers_escalate_seconds_range CHECK (((escalate_seconds >= 0) AND (escalate_seconds <= 86400))),
     CONSTRAINT alert_receivers_kind_complete CHECK (
 CASE kind
     WHEN 'notification'::text THEN ((company_id IS NOT NULL) AND (cardinality(channels) > 0) AND (cardinality(user_ids) > 0) AND (url IS NULL) AND (sealed_authorization IS NULL))
@@ -2100,6 +2176,8 @@ COMMENT ON COLUMN public.alert_receivers.kind IS 'notification: to users, throug
 COMMENT ON COLUMN public.alert_receivers.channels IS 'no foreign keys: a channel that was deleted is an error of each delivery, beside the other channels';
 
 COMMENT ON COLUMN public.alert_receivers.sealed_authorization IS 'the header Authorization, sealed; null: none';
+
+COMMENT ON COLUMN public.alert_receivers.escalate_seconds IS 'after how many seconds an alert escalates that was not sent to the receiver; 0: never';
 
 ALTER TABLE public.alert_receivers ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.alert_receivers_id_seq
@@ -2630,7 +2708,7 @@ COMMENT ON COLUMN public.batches.started_at IS 'when the first row became a task
 
 COMMENT ON COLUMN public.batches.changed_by IS 'the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by';
 
-COMMENT ON COLUMN public.batches.default_region IS 'the same of the list; empty: the one of the company when the list is read';
+COMMENT ON COLUMN public.batches.default_region IS 'ISO 3166-1 code of the region of numbers without a country code in the list; empty: the one of the company when the list is read';
 
 COMMENT ON COLUMN public.batches.sign_column IS 'the column with the signatures of the rows; null: every row has that of the batch';
 
@@ -4585,6 +4663,7 @@ CREATE TABLE public.sender_states (
     granted bigint DEFAULT 0 NOT NULL,
     attempts_today bigint DEFAULT 0 NOT NULL,
     attempts_on date,
+    failed_tasks bigint DEFAULT 0 NOT NULL,
     CONSTRAINT sender_states_balance_range CHECK ((balance >= 0))
 )
 WITH (fillfactor='50');
@@ -4632,6 +4711,8 @@ COMMENT ON COLUMN public.sender_states.granted IS 'sum of top-ups and correction
 COMMENT ON COLUMN public.sender_states.attempts_today IS 'number of leases on attempts_on; on any other day none';
 
 COMMENT ON COLUMN public.sender_states.attempts_on IS 'a day in the time zone of the sender; null: no lease yet';
+
+COMMENT ON COLUMN public.sender_states.failed_tasks IS 'tasks that became FAILED with the sender; failed counts its FAILED reports, also those that are retried';
 
 CREATE TABLE public.senders (
     id bigint NOT NULL,
@@ -4805,19 +4886,21 @@ CREATE VIEW public.sender_totals AS
     (st.failed + COALESCE(f.reported_failed, (0)::bigint)) AS failed,
     (((st.response_ms)::numeric + COALESCE(f.response_ms, (0)::numeric)))::bigint AS response_ms,
     GREATEST(st.seen_at, f.at) AS seen_at,
-    GREATEST(st.sent_at, f.sent_at) AS sent_at
+    GREATEST(st.sent_at, f.sent_at) AS sent_at,
+    (st.failed_tasks + COALESCE(f.failed_tasks, (0)::bigint)) AS failed_tasks
    FROM ((public.sender_states st
      JOIN public.senders s ON ((s.id = st.sender_id)))
-     LEFT JOIN ( SELECT facts.sender_no,
-            sum(facts.leases) AS leases,
-            sum(facts.reported_success) AS reported_success,
-            sum(facts.reported_failed) AS reported_failed,
-            sum(facts.response_ms) AS response_ms,
-            max(facts.at) AS at,
-            max(facts.at) FILTER (WHERE (facts.reported_success > 0)) AS sent_at
-           FROM public.facts
-          WHERE ((facts.leases > 0) OR (facts.reported_success > 0) OR (facts.reported_failed > 0))
-          GROUP BY facts.sender_no) f ON ((f.sender_no = s.sender_no)));
+     LEFT JOIN ( SELECT f_1.sender_no,
+            sum(f_1.leases) AS leases,
+            sum(f_1.reported_success) AS reported_success,
+            sum(f_1.reported_failed) AS reported_failed,
+            sum(f_1.response_ms) AS response_ms,
+            max(f_1.at) FILTER (WHERE ((f_1.leases > 0) OR (f_1.reported_success > 0) OR (f_1.reported_failed > 0))) AS at,
+            max(f_1.at) FILTER (WHERE (f_1.reported_success > 0)) AS sent_at,
+            sum(GREATEST(0, f_1.failed)) AS failed_tasks
+           FROM public.facts f_1
+          WHERE ((f_1.leases > 0) OR (f_1.reported_success > 0) OR (f_1.reported_failed > 0) OR (f_1.failed > 0))
+          GROUP BY f_1.sender_no) f ON ((f.sender_no = s.sender_no)));
 
 COMMENT ON VIEW public.sender_totals IS 'What each sender did so far: the totals of sender_states, and what facts still holds. Both are read at one moment.';
 
@@ -4826,6 +4909,8 @@ COMMENT ON COLUMN public.sender_totals.attempts IS 'number of leases';
 COMMENT ON COLUMN public.sender_totals.seen_at IS 'the last poll, claim or report; null: none';
 
 COMMENT ON COLUMN public.sender_totals.sent_at IS 'the last reported SUCCESS; null: none';
+
+COMMENT ON COLUMN public.sender_totals.failed_tasks IS 'tasks that became FAILED with the sender';
 
 ALTER TABLE public.senders ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.senders_id_seq
@@ -6291,7 +6376,7 @@ CREATE CONSTRAINT TRIGGER directory_changed AFTER UPDATE OF is_disabled ON publi
 
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
 
-CREATE TRIGGER events_feed_inserted AFTER INSERT ON public.events FOR EACH ROW WHEN ((new.event = ANY (ARRAY['alert.firing'::text, 'alert.resolved'::text, 'sender.low_warning'::text, 'sender.low_switch'::text]))) EXECUTE FUNCTION public.events_feed();
+CREATE TRIGGER events_feed_inserted AFTER INSERT ON public.events FOR EACH ROW WHEN ((new.event = ANY (ARRAY['alert.firing'::text, 'alert.resolved'::text, 'alert.not_sent'::text, 'sender.low_warning'::text, 'sender.low_switch'::text]))) EXECUTE FUNCTION public.events_feed();
 
 CREATE TRIGGER facts_guard BEFORE DELETE ON public.facts FOR EACH STATEMENT EXECUTE FUNCTION public.facts_guard('3');
 

@@ -330,6 +330,7 @@ func (e BatchStatus) Valid() bool {
 
 // Defines values for BatchWaitReason.
 const (
+	WaitsForAny    BatchWaitReason = "no_sender"
 	WaitsForSender BatchWaitReason = "sender_gone"
 	WaitsForTime   BatchWaitReason = "scheduled"
 )
@@ -337,6 +338,8 @@ const (
 // Valid indicates whether the value is a known member of the BatchWaitReason enum.
 func (e BatchWaitReason) Valid() bool {
 	switch e {
+	case WaitsForAny:
+		return true
 	case WaitsForSender:
 		return true
 	case WaitsForTime:
@@ -481,6 +484,7 @@ func (e EventRequestEvent) Valid() bool {
 // Defines values for EventType.
 const (
 	EventAlertFiring          EventType = "alert.firing"
+	EventAlertNotSent         EventType = "alert.not_sent"
 	EventAlertResolved        EventType = "alert.resolved"
 	EventBatchFinished        EventType = "batch.finished"
 	EventMessageCancelled     EventType = "message.cancelled"
@@ -499,6 +503,8 @@ const (
 func (e EventType) Valid() bool {
 	switch e {
 	case EventAlertFiring:
+		return true
+	case EventAlertNotSent:
 		return true
 	case EventAlertResolved:
 		return true
@@ -1739,16 +1745,28 @@ type AlertChannels = []No
 
 // AlertDelivery defines model for AlertDelivery.
 type AlertDelivery struct {
-	// DeliveredAt When the receiver was last told that the alert fires. Of a notification: when it was handed to its channels
+	// DeliveredAt When the receiver was last told that the alert fires. Of a notification: when the first of its messages was sent
 	DeliveredAt *time.Time `json:"delivered_at"`
 
 	// Error Why the last try failed, or one of its channels
-	Error      *string `json:"error"`
-	ReceiverNo int64   `json:"receiver_no"`
+	Error *string `json:"error"`
 
-	// ResolutionDeliveredAt When the receiver was told that the alert is resolved
+	// EscalatedAt When it escalated, because no message was sent
+	EscalatedAt *time.Time `json:"escalated_at,omitempty"`
+
+	// EscalatedFrom The `receiver_no` whose delivery escalated to this receiver, which the rule does not name
+	EscalatedFrom *int64 `json:"escalated_from,omitempty"`
+
+	// QueuedAt Of a notification: when its messages that the alert fires were last queued
+	QueuedAt   *time.Time `json:"queued_at,omitempty"`
+	ReceiverNo int64      `json:"receiver_no"`
+
+	// ResolutionDeliveredAt When the receiver was told that the alert is resolved, as `delivered_at`
 	ResolutionDeliveredAt *time.Time `json:"resolution_delivered_at"`
 }
+
+// AlertEscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+type AlertEscalateSeconds = int64
 
 // AlertEventData The data of `alert.*`, with the names that an alert has. Fields without a value are left out.
 type AlertEventData struct {
@@ -1757,10 +1775,19 @@ type AlertEventData struct {
 	CompanyNo *string `json:"company_no,omitempty"`
 
 	// EndedBy Of `alert.resolved`: `condition` (it is over), `rule_changed`, `rule_disabled` or `rule_deleted`
-	EndedBy *string    `json:"ended_by,omitempty"`
-	FiredAt time.Time  `json:"fired_at"`
-	Kind    AlertKind  `json:"kind"`
-	Level   AlertLevel `json:"level"`
+	EndedBy *string `json:"ended_by,omitempty"`
+
+	// EscalatedChannels Of `alert.not_sent`: the channels through which the receiver is told now
+	EscalatedChannels *[]string `json:"escalated_channels,omitempty"`
+
+	// EscalatedReceivers Of `alert.not_sent`: each `receiver_no` that is told now
+	EscalatedReceivers *[]int64   `json:"escalated_receivers,omitempty"`
+	FiredAt            time.Time  `json:"fired_at"`
+	Kind               AlertKind  `json:"kind"`
+	Level              AlertLevel `json:"level"`
+
+	// ReceiverNo Of `alert.not_sent`: the receiver to which it was not sent
+	ReceiverNo *int64 `json:"receiver_no,omitempty"`
 
 	// ResolvedAt Of `alert.resolved`
 	ResolvedAt *time.Time `json:"resolved_at,omitempty"`
@@ -1814,6 +1841,9 @@ type AlertReceiver struct {
 	// Error Why the last call failed
 	Error *string `json:"error"`
 
+	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
+
 	// FailingSince Of an `alertmanager`: since when all calls fail
 	FailingSince *time.Time `json:"failing_since"`
 
@@ -1856,9 +1886,12 @@ type AlertReceiverPatch struct {
 	Channels      *AlertChannels            `json:"channels,omitempty"`
 
 	// CompanyNo Example: acme
-	CompanyNo *No            `json:"company_no,omitempty"`
-	Language  *AlertLanguage `json:"language,omitempty"`
-	Name      *DisplayName   `json:"name,omitempty"`
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
+	Language        *AlertLanguage        `json:"language,omitempty"`
+	Name            *DisplayName          `json:"name,omitempty"`
 
 	// URL Without credentials, query and `/api/v2/alerts`
 	URL     *AlertURL   `json:"url,omitempty"`
@@ -1875,10 +1908,13 @@ type AlertReceiverRequest struct {
 	Channels      *AlertChannels      `json:"channels,omitempty"`
 
 	// CompanyNo Example: acme
-	CompanyNo *No               `json:"company_no,omitempty"`
-	Kind      AlertReceiverKind `json:"kind"`
-	Language  *AlertLanguage    `json:"language,omitempty"`
-	Name      DisplayName       `json:"name"`
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
+	Kind            AlertReceiverKind     `json:"kind"`
+	Language        *AlertLanguage        `json:"language,omitempty"`
+	Name            DisplayName           `json:"name"`
 
 	// URL Without credentials, query and `/api/v2/alerts`
 	URL     *AlertURL   `json:"url,omitempty"`
@@ -2325,10 +2361,10 @@ type BatchEstimate struct {
 	// Costs The segments that each sender would take of what is left, by the weights of the routes. Empty for a caller of one company.
 	Costs []BatchCost `json:"costs"`
 
-	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, or nobody can
+	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, or nobody can. A bound, no promise: it is now if no sender has limits.
 	EarliestEnd *time.Time `json:"earliest_end"`
 
-	// LikelyEnd The end at the pace until now, if that is later
+	// LikelyEnd The end at the pace since the start. Null if too few rows have ended to tell (100, or a tenth of the rows), or the batch does not go on: it is not confirmed, paused, held (`held_by`) or waits (`waits_for`).
 	LikelyEnd *time.Time `json:"likely_end"`
 }
 
@@ -2749,6 +2785,7 @@ type BatchWait struct {
 	// - `scheduled`: its `expect_send_time` has not come.
 	// - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
 	//   sender serves the company again; otherwise cancel it.
+	// - `no_sender`: all senders that may send it are off, silent, resting, or out of quota or balance.
 	Reason BatchWaitReason `json:"reason"`
 
 	// SenderNo The sender that it waits for
@@ -2763,6 +2800,7 @@ type BatchWait struct {
 //   - `scheduled`: its `expect_send_time` has not come.
 //   - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
 //     sender serves the company again; otherwise cancel it.
+//   - `no_sender`: all senders that may send it are off, silent, resting, or out of quota or balance.
 type BatchWaitReason string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
@@ -4563,11 +4601,11 @@ type NotReadySender struct {
 	SenderNo string `json:"sender_no"`
 	Name     string `json:"name"`
 
-	// Reason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled lately
+	// Reason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender says
 	Reason NotReadySenderReason `json:"reason"`
 }
 
-// NotReadySenderReason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled lately
+// NotReadySenderReason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender says
 type NotReadySenderReason string
 
 // NotificationEndRequest defines model for NotificationEndRequest.
@@ -5879,6 +5917,9 @@ type SendType string
 
 // Sender defines model for Sender.
 type Sender struct {
+	// AttemptSuccessRate The fraction of its reports that are SUCCESS, from 0 to 1: also FAILED reports count after which the task was retried
+	AttemptSuccessRate *float64 `json:"attempt_success_rate,omitempty"`
+
 	// Attempts The number of tasks that the sender was given so far; a task given twice counts twice
 	Attempts int64 `json:"attempts"`
 
@@ -5907,6 +5948,9 @@ type Sender struct {
 
 	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared bool `json:"is_shared"`
+
+	// IsSilent Whether the app has not polled for `sender_silent_after_seconds`. While no task waits in the shared pool, the polls of an app without routes are recorded every ten minutes only, so that it counts as silent that much later.
+	IsSilent *bool `json:"is_silent,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
 	//
@@ -5959,8 +6003,11 @@ type Sender struct {
 	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status SenderStatus `json:"status"`
 
-	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
+	// SuccessRate The same as `attempt_success_rate`
 	SuccessRate *float64 `json:"success_rate"`
+
+	// TaskSuccessRate The fraction of the tasks that ended with it, SUCCESS or FAILED, that are SUCCESS, from 0 to 1
+	TaskSuccessRate *float64 `json:"task_success_rate,omitempty"`
 
 	// TimeZone A name of the IANA database
 	//
@@ -6261,19 +6308,17 @@ type SenderView struct {
 	// - `outranked`: a sender with a greater `sort` is available.
 	// - `ahead`: the sender has had its share, and another sender of the same pool goes first.
 	// - `failed_before`: the sender failed with this task, and another sender is available.
-	// - `silent`: the sender has not polled for `sender_silent_after_seconds`. For shared senders this is shown up to ten
-	//   minutes late, because their polls are recorded only that often.
+	// - `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender and the overview say.
 	Why *SenderViewWhy `json:"why,omitempty"`
 }
 
 // SenderViewWhy The reason why the sender cannot take the task.
 //
-//   - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
-//   - `outranked`: a sender with a greater `sort` is available.
-//   - `ahead`: the sender has had its share, and another sender of the same pool goes first.
-//   - `failed_before`: the sender failed with this task, and another sender is available.
-//   - `silent`: the sender has not polled for `sender_silent_after_seconds`. For shared senders this is shown up to ten
-//     minutes late, because their polls are recorded only that often.
+// - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
+// - `outranked`: a sender with a greater `sort` is available.
+// - `ahead`: the sender has had its share, and another sender of the same pool goes first.
+// - `failed_before`: the sender failed with this task, and another sender is available.
+// - `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender and the overview say.
 type SenderViewWhy string
 
 // SentBatch defines model for SentBatch.
@@ -6528,7 +6573,7 @@ type StatisticsFigures struct {
 	// Segments Segments of the leases that were reported SUCCESS
 	Segments int64 `json:"segments"`
 
-	// Submitted Tasks that were stored
+	// Submitted Tasks that were stored. By sender, those that the sender was the first to claim, at the time of the claim; without a sender, those that nobody claimed yet.
 	Submitted int64 `json:"submitted"`
 
 	// Succeeded Tasks that became SUCCESS
@@ -6574,7 +6619,7 @@ type StatisticsPoint struct {
 	// Segments Segments of the leases that were reported SUCCESS
 	Segments int64 `json:"segments"`
 
-	// Submitted Tasks that were stored
+	// Submitted Tasks that were stored. By sender, those that the sender was the first to claim, at the time of the claim; without a sender, those that nobody claimed yet.
 	Submitted int64 `json:"submitted"`
 
 	// Succeeded Tasks that became SUCCESS
@@ -9688,6 +9733,7 @@ type ClientInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+	// - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
 	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 	// - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
@@ -12606,6 +12652,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+//   - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
 //   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 //   - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
@@ -26466,6 +26513,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+	// - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
 	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 	// - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
@@ -46000,6 +46048,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+//   - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
 //   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 //   - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.

@@ -308,6 +308,7 @@ func (s *Service) standings(ctx context.Context, rows []dbq.Batch) ([]Standing, 
 const (
 	WaitsForTime   = "scheduled"
 	WaitsForSender = "sender_gone" // its only sender does not exist any more, or does not serve the company any more
+	WaitsForAny    = "no_sender"   // no sender that may send it is available and polls
 )
 
 // Wait says for what a running batch waits.
@@ -330,7 +331,11 @@ func (s *Service) waitOf(ctx context.Context, st Standing) (*Wait, error) {
 	case st.ExpectSendTime != nil && st.ExpectSendTime.After(time.Now()):
 		return &Wait{Reason: WaitsForTime, Until: st.ExpectSendTime}, nil
 	}
-	return nil, nil //nolint:nilnil // nothing holds it up
+	isClaimed, err := s.isClaimed(ctx, st)
+	if err != nil || isClaimed {
+		return nil, err
+	}
+	return &Wait{Reason: WaitsForAny, SenderNo: st.SenderNo}, nil
 }
 
 // serves reports whether the only sender of a batch, if it has one, serves the company.

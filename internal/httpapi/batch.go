@@ -152,6 +152,9 @@ func (s *Server) GetBatch(ctx context.Context, req api.GetBatchRequestObject) (a
 		return nil, err
 	}
 	data.Estimate = &api.BatchEstimate{EarliestEnd: e.Earliest, LikelyEnd: e.Likely, Costs: []api.BatchCost{}}
+	if len(held) > 0 {
+		data.Estimate.LikelyEnd = nil
+	}
 	if seesNumbers(ctx) { // of several senders, costs show the weights
 		for _, c := range e.Costs {
 			data.Estimate.Costs = append(data.Estimate.Costs, api.BatchCost{SenderNo: c.SenderNo, Segments: c.Segments})
