@@ -41,7 +41,7 @@ test('a list of e-mail addresses has a subject and HTML of each row, and tags ar
   await page.locator('input[type=file]').setInputFiles({ name: 'mail.csv', mimeType: 'text/csv', buffer: Buffer.from("姓名,邮箱\nO'Brien <b>,ann@example.com\n李四,no address\n") })
   await page.getByText('2 列').waitFor()
   await page.getByRole('textbox', { name: '主题' }).fill('{姓名}，您好')
-  await page.getByRole('textbox', { name: '正文', exact: true }).fill('亲爱的{姓名}')
+  await page.locator('textarea').first().fill('亲爱的{姓名}')
   await page.getByRole('textbox', { name: 'HTML 正文' }).fill('<p>{姓名}</p>')
   await page.getByText("O'Brien <b>，您好").waitFor()
   await page.getByRole('button', { name: '下一行' }).click()
