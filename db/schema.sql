@@ -2944,6 +2944,43 @@ COMMENT ON TABLE public.company_countries IS 'A country to which a company may s
 
 COMMENT ON COLUMN public.company_countries.status IS 'on or off; off: tasks of the company to the country are held';
 
+CREATE TABLE public.company_notification_templates (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    biz_type smallint NOT NULL,
+    channel_id bigint NOT NULL,
+    title text NOT NULL,
+    content text NOT NULL,
+    html text,
+    external_id text DEFAULT ''::text NOT NULL,
+    sign text,
+    is_enabled boolean DEFAULT true NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT company_notification_templates_lengths CHECK ((((char_length(title) >= 1) AND (char_length(title) <= 200)) AND ((char_length(content) >= 1) AND (char_length(content) <= 20000)) AND (char_length(external_id) <= 64) AND ((char_length(html) >= 1) AND (char_length(html) <= 100000)) AND ((char_length(sign) >= 1) AND (char_length(sign) <= 20))))
+);
+
+COMMENT ON TABLE public.company_notification_templates IS 'The title and text of a business type on a channel, of one company, in place of that in notification_templates. Written by internal/notification.';
+
+COMMENT ON COLUMN public.company_notification_templates.biz_type IS 'see notifications.biz_type';
+
+COMMENT ON COLUMN public.company_notification_templates.html IS 'the content as HTML, for e-mail; null: none';
+
+COMMENT ON COLUMN public.company_notification_templates.external_id IS 'template of the provider; empty: none';
+
+COMMENT ON COLUMN public.company_notification_templates.sign IS 'signature before the text if the notification has none; null: that of the sender';
+
+COMMENT ON COLUMN public.company_notification_templates.is_enabled IS 'false: that of the platform counts';
+
+ALTER TABLE public.company_notification_templates ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.company_notification_templates_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.contact_counts (
     company_id bigint NOT NULL,
     contacts bigint NOT NULL,
@@ -3257,6 +3294,61 @@ CREATE TABLE public.disk_spaces (
 COMMENT ON TABLE public.disk_spaces IS 'The file system of a folder that one server uses. Written by internal/alert on that server, once a minute; rows of servers that are gone are deleted after a day.';
 
 COMMENT ON COLUMN public.disk_spaces.free_bytes IS 'what an ordinary user may still use';
+
+CREATE TABLE public.notification_templates (
+    id bigint NOT NULL,
+    biz_type smallint NOT NULL,
+    channel_id bigint NOT NULL,
+    title text NOT NULL,
+    content text NOT NULL,
+    external_id text DEFAULT ''::text NOT NULL,
+    is_enabled boolean DEFAULT true NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    sign text,
+    html text,
+    CONSTRAINT notification_templates_html_length CHECK (((char_length(html) >= 1) AND (char_length(html) <= 100000))),
+    CONSTRAINT notification_templates_lengths CHECK ((((char_length(title) >= 1) AND (char_length(title) <= 200)) AND ((char_length(content) >= 1) AND (char_length(content) <= 20000)) AND (char_length(external_id) <= 64))),
+    CONSTRAINT notification_templates_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20)))
+);
+
+COMMENT ON TABLE public.notification_templates IS 'The title and text of a business type on a channel. Written by internal/notification.';
+
+COMMENT ON COLUMN public.notification_templates.biz_type IS 'see notifications.biz_type; 32767: an alert';
+
+COMMENT ON COLUMN public.notification_templates.external_id IS 'template of the provider; empty: none';
+
+COMMENT ON COLUMN public.notification_templates.sign IS 'signature before the text if the notification has none; null: that of the sender';
+
+COMMENT ON COLUMN public.notification_templates.html IS 'the content as HTML, for e-mail; null: none';
+
+CREATE VIEW public.effective_notification_templates AS
+ SELECT c.id AS company_id,
+    t.biz_type,
+    t.channel_id,
+    t.title,
+    t.content,
+    t.html,
+    t.external_id,
+    t.sign
+   FROM (public.companies c
+     CROSS JOIN public.notification_templates t)
+  WHERE (t.is_enabled AND (NOT (EXISTS ( SELECT
+           FROM public.company_notification_templates o
+          WHERE ((o.company_id = c.id) AND (o.biz_type = t.biz_type) AND (o.channel_id = t.channel_id) AND o.is_enabled)))))
+UNION ALL
+ SELECT o.company_id,
+    o.biz_type,
+    o.channel_id,
+    o.title,
+    o.content,
+    o.html,
+    o.external_id,
+    o.sign
+   FROM public.company_notification_templates o
+  WHERE o.is_enabled;
+
+COMMENT ON VIEW public.effective_notification_templates IS 'The notification template that a company uses, its own or the platform''s, by business type and channel.';
 
 CREATE TABLE public.erasures (
     id bigint NOT NULL,
@@ -3960,33 +4052,6 @@ CREATE VIEW public.notification_standings AS
                      JOIN public.tasks t ON ((t.rendering_id = r.id)))
                   WHERE (r.notification_id = n.id)
                   ORDER BY t.user_id, t.task_id DESC) p) told);
-
-CREATE TABLE public.notification_templates (
-    id bigint NOT NULL,
-    biz_type smallint NOT NULL,
-    channel_id bigint NOT NULL,
-    title text NOT NULL,
-    content text NOT NULL,
-    external_id text DEFAULT ''::text NOT NULL,
-    is_enabled boolean DEFAULT true NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    sign text,
-    html text,
-    CONSTRAINT notification_templates_html_length CHECK (((char_length(html) >= 1) AND (char_length(html) <= 100000))),
-    CONSTRAINT notification_templates_lengths CHECK ((((char_length(title) >= 1) AND (char_length(title) <= 200)) AND ((char_length(content) >= 1) AND (char_length(content) <= 20000)) AND (char_length(external_id) <= 64))),
-    CONSTRAINT notification_templates_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20)))
-);
-
-COMMENT ON TABLE public.notification_templates IS 'The title and text of a business type on a channel. Written by internal/notification.';
-
-COMMENT ON COLUMN public.notification_templates.biz_type IS 'see notifications.biz_type; 32767: an alert';
-
-COMMENT ON COLUMN public.notification_templates.external_id IS 'template of the provider; empty: none';
-
-COMMENT ON COLUMN public.notification_templates.sign IS 'signature before the text if the notification has none; null: that of the sender';
-
-COMMENT ON COLUMN public.notification_templates.html IS 'the content as HTML, for e-mail; null: none';
 
 ALTER TABLE public.notification_templates ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.notification_templates_id_seq
@@ -5702,6 +5767,12 @@ ALTER TABLE ONLY public.companies
 ALTER TABLE ONLY public.company_countries
     ADD CONSTRAINT company_countries_pkey PRIMARY KEY (company_id, country_id);
 
+ALTER TABLE ONLY public.company_notification_templates
+    ADD CONSTRAINT company_notification_templates_key UNIQUE (company_id, biz_type, channel_id);
+
+ALTER TABLE ONLY public.company_notification_templates
+    ADD CONSTRAINT company_notification_templates_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.contact_counts
     ADD CONSTRAINT contact_counts_pkey PRIMARY KEY (company_id);
 
@@ -5997,6 +6068,8 @@ CREATE INDEX callbacks_unreadable_idx ON public.callbacks USING btree (sender_no
 
 CREATE INDEX companies_switched_idx ON public.companies USING btree (id) WHERE ((status = 'off'::text) OR (NOT uses_shared_senders) OR (NOT any_country));
 
+CREATE INDEX company_notification_templates_channel_idx ON public.company_notification_templates USING btree (channel_id);
+
 CREATE INDEX contact_imports_company_idx ON public.contact_imports USING btree (company_id, id);
 
 CREATE INDEX contact_imports_running_idx ON public.contact_imports USING btree (id) WHERE (status = 'running'::text);
@@ -6263,6 +6336,8 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.channels FOR E
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.companies FOR EACH ROW EXECUTE FUNCTION public.audit_change('company', 'company_no');
 
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.company_notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'company_no,biz_type,channel');
+
 CREATE TRIGGER audited AFTER INSERT ON public.contact_imports FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact_import', 'id', 'upload_id,sheet,status,row_no,rows,added,changed,invalid,failure,created_by,finished_at');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, name, phone, dingtalk_name, wechat_openid, email, attributes ON public.contacts FOR EACH ROW WHEN ((COALESCE(current_setting('lksms.contact_import'::text, true), ''::text) = ''::text)) EXECUTE FUNCTION public.audit_change('contact', 'user_id', '', 'name,dingtalk_name,wechat_openid,email,attributes.*');
@@ -6332,6 +6407,8 @@ CREATE TRIGGER changer_noted BEFORE UPDATE OF status ON public.batches FOR EACH 
 CREATE TRIGGER channels_rows_bound AFTER INSERT ON public.channels REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 
 CREATE TRIGGER companies_rows_bound AFTER INSERT ON public.companies REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
+
+CREATE TRIGGER company_notification_templates_rows_bound AFTER INSERT ON public.company_notification_templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000', 'company_id');
 
 CREATE TRIGGER contacts_counted AFTER INSERT ON public.contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.contacts_count('2000000');
 
@@ -6463,6 +6540,12 @@ ALTER TABLE ONLY public.company_countries
 
 ALTER TABLE ONLY public.company_countries
     ADD CONSTRAINT company_countries_country_id_fkey FOREIGN KEY (country_id) REFERENCES public.countries(id);
+
+ALTER TABLE ONLY public.company_notification_templates
+    ADD CONSTRAINT company_notification_templates_channel_id_fkey FOREIGN KEY (channel_id) REFERENCES public.channels(id);
+
+ALTER TABLE ONLY public.company_notification_templates
+    ADD CONSTRAINT company_notification_templates_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.contact_counts
     ADD CONSTRAINT contact_counts_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;

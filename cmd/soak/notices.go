@@ -48,7 +48,7 @@ func person(n int) string { return fmt.Sprint("soak-", n) }
 func (c *notices) setUp(ctx context.Context) error {
 	client := c.load.clients[0]
 	enabled := true
-	template, err := client.PutNotificationTemplateWithResponse(ctx, bizType, "sms", api.NotificationTemplateRequest{
+	template, err := client.PutNotificationTemplateWithResponse(ctx, bizType, "sms", nil, api.NotificationTemplateRequest{
 		Title: "soak", Content: "${text}", Enabled: &enabled,
 	})
 	if err := checkCreated("template", err, template); err != nil {

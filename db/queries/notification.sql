@@ -187,7 +187,7 @@ SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::
 FROM due d
 JOIN channels c ON c.id = d.channel_id
 JOIN announcements a ON a.id = d.announcement_id
-LEFT JOIN notification_templates m ON m.biz_type = d.biz_type AND m.channel_id = d.channel_id AND m.is_enabled
+LEFT JOIN effective_notification_templates m ON m.company_id = d.company_id AND m.biz_type = d.biz_type AND m.channel_id = d.channel_id
 ORDER BY d.next_run_at;
 
 -- NotificationWaits returns the number of seconds for which notifications must still wait that ran before: a repeated one repeats repeat_minutes
@@ -538,6 +538,36 @@ ORDER BY t.biz_type, c.channel;
 
 -- name: NotificationTemplateDelete :execrows
 DELETE FROM notification_templates t USING channels c WHERE c.id = t.channel_id AND c.channel = @channel AND t.biz_type = @biz_type;
+
+-- CompanyTemplatePut is NotificationTemplatePut for the template of a company.
+-- name: CompanyTemplatePut :one
+INSERT INTO company_notification_templates (company_id, biz_type, channel_id, title, content, html, external_id, sign, is_enabled)
+SELECT @company_id, @biz_type, c.id, @title, @content, sqlc.narg(html), @external_id, sqlc.narg(sign), @is_enabled FROM channels c WHERE c.channel = @channel
+ON CONFLICT (company_id, biz_type, channel_id) DO UPDATE
+SET title = excluded.title, content = excluded.content, html = excluded.html, external_id = excluded.external_id, sign = excluded.sign,
+    is_enabled = excluded.is_enabled, updated_at = now()
+RETURNING id;
+
+-- CompanyTemplateList is NotificationTemplateList for the templates of a company.
+-- name: CompanyTemplateList :many
+SELECT t.biz_type, c.channel, t.title, t.content, t.html, t.external_id, t.sign, t.is_enabled, t.created_at, t.updated_at
+FROM company_notification_templates t
+JOIN channels c ON c.id = t.channel_id
+WHERE t.company_id = @company_id
+    AND (sqlc.narg(biz_type)::smallint IS NULL OR t.biz_type = sqlc.narg(biz_type)::smallint)
+    AND (sqlc.narg(channel)::text IS NULL OR c.channel = sqlc.narg(channel)::text)
+ORDER BY t.biz_type, c.channel;
+
+-- name: CompanyTemplateDelete :execrows
+DELETE FROM company_notification_templates t USING channels c
+WHERE c.id = t.channel_id AND c.channel = @channel AND t.biz_type = @biz_type AND t.company_id = @company_id;
+
+-- EffectiveTemplate returns the template that a company uses for a business type on a channel, its own or the platform's. No row: there is none.
+-- name: EffectiveTemplate :one
+SELECT t.title, t.content, t.html, t.external_id
+FROM effective_notification_templates t
+JOIN channels c ON c.id = t.channel_id
+WHERE t.company_id = @company_id AND t.biz_type = @biz_type AND c.channel = @channel;
 
 -- SubscribeCreate creates a send-once message, unless one with the same key exists. Then there is no row, and a concurrent transaction
 -- that created it has committed. ON CONFLICT names no index: the one of the version before counts, too.

@@ -8492,6 +8492,24 @@ type CreateInboundParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListNotificationTemplatesParams defines parameters for ListNotificationTemplates.
+type ListNotificationTemplatesParams struct {
+	// CompanyNo The company whose templates are meant
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// DeleteNotificationTemplateParams defines parameters for DeleteNotificationTemplate.
+type DeleteNotificationTemplateParams struct {
+	// CompanyNo The company whose template is meant
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// PutNotificationTemplateParams defines parameters for PutNotificationTemplate.
+type PutNotificationTemplateParams struct {
+	// CompanyNo The company whose template is meant
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
 // ListReceiptsParams defines parameters for ListReceipts.
 type ListReceiptsParams struct {
 	// SenderNo Only those of this sender
@@ -9931,27 +9949,35 @@ type ClientInterface interface {
 
 	// ListNotificationTemplates List notification templates
 	//
+	// Those of the platform; with `company_no`, those of the company. A notification or a batch of a company has the company's template, and if it has none, or one that is not enabled, that of the platform.
+	//
 	// Corresponds with GET /api/v1/admin/notification-templates (the `ListNotificationTemplates` operationId).
-	ListNotificationTemplates(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ListNotificationTemplates(ctx context.Context, params *ListNotificationTemplatesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotificationTemplate Delete a notification template
 	//
+	// As `putNotificationTemplate`. The company then has the template of the platform again.
+	//
 	// Corresponds with DELETE /api/v1/admin/notification-templates/{biz_type}/{channel} (the `DeleteNotificationTemplate` operationId).
-	DeleteNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, params *DeleteNotificationTemplateParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutNotificationTemplateWithBody Set the notification template of a business type on a channel
+	//
+	// Users set those of their company, in place of the platform's. An administrator sets that of the platform, or with `company_no` that of a company.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
-	PutNotificationTemplateWithBody(ctx context.Context, bizType BizType, channel ChannelName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PutNotificationTemplateWithBody(ctx context.Context, bizType BizType, channel ChannelName, params *PutNotificationTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutNotificationTemplate Set the notification template of a business type on a channel
+	//
+	// Users set those of their company, in place of the platform's. An administrator sets that of the platform, or with `company_no` that of a company.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
-	PutNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PutNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, params *PutNotificationTemplateParams, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetOverview Get the figures of this moment
 	//
@@ -12936,9 +12962,11 @@ func (c *Client) UpdateInbound(ctx context.Context, inboundNo InboundNo, body Up
 
 // ListNotificationTemplates List notification templates
 //
+// Those of the platform; with `company_no`, those of the company. A notification or a batch of a company has the company's template, and if it has none, or one that is not enabled, that of the platform.
+//
 // Corresponds with GET /api/v1/admin/notification-templates (the `ListNotificationTemplates` operationId).
-func (c *Client) ListNotificationTemplates(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListNotificationTemplatesRequest(c.Server)
+func (c *Client) ListNotificationTemplates(ctx context.Context, params *ListNotificationTemplatesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListNotificationTemplatesRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -12951,9 +12979,11 @@ func (c *Client) ListNotificationTemplates(ctx context.Context, reqEditors ...Re
 
 // DeleteNotificationTemplate Delete a notification template
 //
+// As `putNotificationTemplate`. The company then has the template of the platform again.
+//
 // Corresponds with DELETE /api/v1/admin/notification-templates/{biz_type}/{channel} (the `DeleteNotificationTemplate` operationId).
-func (c *Client) DeleteNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteNotificationTemplateRequest(c.Server, bizType, channel)
+func (c *Client) DeleteNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, params *DeleteNotificationTemplateParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteNotificationTemplateRequest(c.Server, bizType, channel, params)
 	if err != nil {
 		return nil, err
 	}
@@ -12966,11 +12996,13 @@ func (c *Client) DeleteNotificationTemplate(ctx context.Context, bizType BizType
 
 // PutNotificationTemplateWithBody Set the notification template of a business type on a channel
 //
+// Users set those of their company, in place of the platform's. An administrator sets that of the platform, or with `company_no` that of a company.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
-func (c *Client) PutNotificationTemplateWithBody(ctx context.Context, bizType BizType, channel ChannelName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutNotificationTemplateRequestWithBody(c.Server, bizType, channel, contentType, body)
+func (c *Client) PutNotificationTemplateWithBody(ctx context.Context, bizType BizType, channel ChannelName, params *PutNotificationTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutNotificationTemplateRequestWithBody(c.Server, bizType, channel, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12983,11 +13015,13 @@ func (c *Client) PutNotificationTemplateWithBody(ctx context.Context, bizType Bi
 
 // PutNotificationTemplate Set the notification template of a business type on a channel
 //
+// Users set those of their company, in place of the platform's. An administrator sets that of the platform, or with `company_no` that of a company.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
-func (c *Client) PutNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutNotificationTemplateRequest(c.Server, bizType, channel, body)
+func (c *Client) PutNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, params *PutNotificationTemplateParams, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutNotificationTemplateRequest(c.Server, bizType, channel, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -19152,7 +19186,7 @@ func NewUpdateInboundRequestWithBody(server string, inboundNo InboundNo, content
 }
 
 // NewListNotificationTemplatesRequest constructs an http.Request for the ListNotificationTemplates method
-func NewListNotificationTemplatesRequest(server string) (*http.Request, error) {
+func NewListNotificationTemplatesRequest(server string, params *ListNotificationTemplatesParams) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -19170,6 +19204,33 @@ func NewListNotificationTemplatesRequest(server string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
@@ -19179,7 +19240,7 @@ func NewListNotificationTemplatesRequest(server string) (*http.Request, error) {
 }
 
 // NewDeleteNotificationTemplateRequest constructs an http.Request for the DeleteNotificationTemplate method
-func NewDeleteNotificationTemplateRequest(server string, bizType BizType, channel ChannelName) (*http.Request, error) {
+func NewDeleteNotificationTemplateRequest(server string, bizType BizType, channel ChannelName, params *DeleteNotificationTemplateParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -19209,6 +19270,33 @@ func NewDeleteNotificationTemplateRequest(server string, bizType BizType, channe
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
@@ -19220,18 +19308,18 @@ func NewDeleteNotificationTemplateRequest(server string, bizType BizType, channe
 }
 
 // NewPutNotificationTemplateRequest calls the generic PutNotificationTemplate builder with application/json body
-func NewPutNotificationTemplateRequest(server string, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody) (*http.Request, error) {
+func NewPutNotificationTemplateRequest(server string, bizType BizType, channel ChannelName, params *PutNotificationTemplateParams, body PutNotificationTemplateJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPutNotificationTemplateRequestWithBody(server, bizType, channel, "application/json", bodyReader)
+	return NewPutNotificationTemplateRequestWithBody(server, bizType, channel, params, "application/json", bodyReader)
 }
 
 // NewPutNotificationTemplateRequestWithBody constructs an http.Request for the PutNotificationTemplate method, with any body, and a specified content type
-func NewPutNotificationTemplateRequestWithBody(server string, bizType BizType, channel ChannelName, contentType string, body io.Reader) (*http.Request, error) {
+func NewPutNotificationTemplateRequestWithBody(server string, bizType BizType, channel ChannelName, params *PutNotificationTemplateParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -19261,6 +19349,33 @@ func NewPutNotificationTemplateRequestWithBody(server string, bizType BizType, c
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
@@ -26632,31 +26747,39 @@ type ClientWithResponsesInterface interface {
 
 	// ListNotificationTemplatesWithResponse List notification templates
 	//
+	// Those of the platform; with `company_no`, those of the company. A notification or a batch of a company has the company's template, and if it has none, or one that is not enabled, that of the platform.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/notification-templates (the `ListNotificationTemplates` operationId).
-	ListNotificationTemplatesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListNotificationTemplatesResponse, error)
+	ListNotificationTemplatesWithResponse(ctx context.Context, params *ListNotificationTemplatesParams, reqEditors ...RequestEditorFn) (*ListNotificationTemplatesResponse, error)
 
 	// DeleteNotificationTemplateWithResponse Delete a notification template
+	//
+	// As `putNotificationTemplate`. The company then has the template of the platform again.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/admin/notification-templates/{biz_type}/{channel} (the `DeleteNotificationTemplate` operationId).
-	DeleteNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, reqEditors ...RequestEditorFn) (*DeleteNotificationTemplateResponse, error)
+	DeleteNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, params *DeleteNotificationTemplateParams, reqEditors ...RequestEditorFn) (*DeleteNotificationTemplateResponse, error)
 
 	// PutNotificationTemplateWithBodyWithResponse Set the notification template of a business type on a channel
+	//
+	// Users set those of their company, in place of the platform's. An administrator sets that of the platform, or with `company_no` that of a company.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
-	PutNotificationTemplateWithBodyWithResponse(ctx context.Context, bizType BizType, channel ChannelName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error)
+	PutNotificationTemplateWithBodyWithResponse(ctx context.Context, bizType BizType, channel ChannelName, params *PutNotificationTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error)
 
 	// PutNotificationTemplateWithResponse Set the notification template of a business type on a channel
+	//
+	// Users set those of their company, in place of the platform's. An administrator sets that of the platform, or with `company_no` that of a company.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
-	PutNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error)
+	PutNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, params *PutNotificationTemplateParams, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error)
 
 	// GetOverviewWithResponse Get the figures of this moment
 	//
@@ -33316,6 +33439,8 @@ type ListNotificationTemplatesResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -33339,6 +33464,11 @@ func (r ListNotificationTemplatesResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListNotificationTemplatesResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListNotificationTemplatesResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -46210,11 +46340,13 @@ func (c *ClientWithResponses) UpdateInboundWithResponse(ctx context.Context, inb
 
 // ListNotificationTemplatesWithResponse List notification templates
 //
+// Those of the platform; with `company_no`, those of the company. A notification or a batch of a company has the company's template, and if it has none, or one that is not enabled, that of the platform.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/notification-templates (the `ListNotificationTemplates` operationId).
-func (c *ClientWithResponses) ListNotificationTemplatesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListNotificationTemplatesResponse, error) {
-	rsp, err := c.ListNotificationTemplates(ctx, reqEditors...)
+func (c *ClientWithResponses) ListNotificationTemplatesWithResponse(ctx context.Context, params *ListNotificationTemplatesParams, reqEditors ...RequestEditorFn) (*ListNotificationTemplatesResponse, error) {
+	rsp, err := c.ListNotificationTemplates(ctx, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -46223,11 +46355,13 @@ func (c *ClientWithResponses) ListNotificationTemplatesWithResponse(ctx context.
 
 // DeleteNotificationTemplateWithResponse Delete a notification template
 //
+// As `putNotificationTemplate`. The company then has the template of the platform again.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /api/v1/admin/notification-templates/{biz_type}/{channel} (the `DeleteNotificationTemplate` operationId).
-func (c *ClientWithResponses) DeleteNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, reqEditors ...RequestEditorFn) (*DeleteNotificationTemplateResponse, error) {
-	rsp, err := c.DeleteNotificationTemplate(ctx, bizType, channel, reqEditors...)
+func (c *ClientWithResponses) DeleteNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, params *DeleteNotificationTemplateParams, reqEditors ...RequestEditorFn) (*DeleteNotificationTemplateResponse, error) {
+	rsp, err := c.DeleteNotificationTemplate(ctx, bizType, channel, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -46236,11 +46370,13 @@ func (c *ClientWithResponses) DeleteNotificationTemplateWithResponse(ctx context
 
 // PutNotificationTemplateWithBodyWithResponse Set the notification template of a business type on a channel
 //
+// Users set those of their company, in place of the platform's. An administrator sets that of the platform, or with `company_no` that of a company.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
-func (c *ClientWithResponses) PutNotificationTemplateWithBodyWithResponse(ctx context.Context, bizType BizType, channel ChannelName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error) {
-	rsp, err := c.PutNotificationTemplateWithBody(ctx, bizType, channel, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PutNotificationTemplateWithBodyWithResponse(ctx context.Context, bizType BizType, channel ChannelName, params *PutNotificationTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error) {
+	rsp, err := c.PutNotificationTemplateWithBody(ctx, bizType, channel, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -46249,11 +46385,13 @@ func (c *ClientWithResponses) PutNotificationTemplateWithBodyWithResponse(ctx co
 
 // PutNotificationTemplateWithResponse Set the notification template of a business type on a channel
 //
+// Users set those of their company, in place of the platform's. An administrator sets that of the platform, or with `company_no` that of a company.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
-func (c *ClientWithResponses) PutNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error) {
-	rsp, err := c.PutNotificationTemplate(ctx, bizType, channel, body, reqEditors...)
+func (c *ClientWithResponses) PutNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, params *PutNotificationTemplateParams, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error) {
+	rsp, err := c.PutNotificationTemplate(ctx, bizType, channel, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53161,6 +53299,13 @@ func ParseListNotificationTemplatesResponse(rsp *http.Response) (*ListNotificati
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid

@@ -152,6 +152,158 @@ func (q *Queries) BusinessLock(ctx context.Context, arg BusinessLockParams) (int
 	return slot, err
 }
 
+const companyTemplateDelete = `-- name: CompanyTemplateDelete :execrows
+DELETE FROM company_notification_templates t USING channels c
+WHERE c.id = t.channel_id AND c.channel = $1 AND t.biz_type = $2 AND t.company_id = $3
+`
+
+type CompanyTemplateDeleteParams struct {
+	Channel   string
+	BizType   int16
+	CompanyID int64
+}
+
+func (q *Queries) CompanyTemplateDelete(ctx context.Context, arg CompanyTemplateDeleteParams) (int64, error) {
+	result, err := q.db.Exec(ctx, companyTemplateDelete, arg.Channel, arg.BizType, arg.CompanyID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const companyTemplateList = `-- name: CompanyTemplateList :many
+SELECT t.biz_type, c.channel, t.title, t.content, t.html, t.external_id, t.sign, t.is_enabled, t.created_at, t.updated_at
+FROM company_notification_templates t
+JOIN channels c ON c.id = t.channel_id
+WHERE t.company_id = $1
+    AND ($2::smallint IS NULL OR t.biz_type = $2::smallint)
+    AND ($3::text IS NULL OR c.channel = $3::text)
+ORDER BY t.biz_type, c.channel
+`
+
+type CompanyTemplateListParams struct {
+	CompanyID int64
+	BizType   *int16
+	Channel   *string
+}
+
+type CompanyTemplateListRow struct {
+	BizType    int16
+	Channel    string
+	Title      string
+	Content    string
+	Html       *string
+	ExternalID string
+	Sign       *string
+	IsEnabled  bool
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+}
+
+// CompanyTemplateList is NotificationTemplateList for the templates of a company.
+func (q *Queries) CompanyTemplateList(ctx context.Context, arg CompanyTemplateListParams) ([]CompanyTemplateListRow, error) {
+	rows, err := q.db.Query(ctx, companyTemplateList, arg.CompanyID, arg.BizType, arg.Channel)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CompanyTemplateListRow
+	for rows.Next() {
+		var i CompanyTemplateListRow
+		if err := rows.Scan(
+			&i.BizType,
+			&i.Channel,
+			&i.Title,
+			&i.Content,
+			&i.Html,
+			&i.ExternalID,
+			&i.Sign,
+			&i.IsEnabled,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const companyTemplatePut = `-- name: CompanyTemplatePut :one
+INSERT INTO company_notification_templates (company_id, biz_type, channel_id, title, content, html, external_id, sign, is_enabled)
+SELECT $1, $2, c.id, $3, $4, $5, $6, $7, $8 FROM channels c WHERE c.channel = $9
+ON CONFLICT (company_id, biz_type, channel_id) DO UPDATE
+SET title = excluded.title, content = excluded.content, html = excluded.html, external_id = excluded.external_id, sign = excluded.sign,
+    is_enabled = excluded.is_enabled, updated_at = now()
+RETURNING id
+`
+
+type CompanyTemplatePutParams struct {
+	CompanyID  int64
+	BizType    int16
+	Title      string
+	Content    string
+	Html       *string
+	ExternalID string
+	Sign       *string
+	IsEnabled  bool
+	Channel    string
+}
+
+// CompanyTemplatePut is NotificationTemplatePut for the template of a company.
+func (q *Queries) CompanyTemplatePut(ctx context.Context, arg CompanyTemplatePutParams) (int64, error) {
+	row := q.db.QueryRow(ctx, companyTemplatePut,
+		arg.CompanyID,
+		arg.BizType,
+		arg.Title,
+		arg.Content,
+		arg.Html,
+		arg.ExternalID,
+		arg.Sign,
+		arg.IsEnabled,
+		arg.Channel,
+	)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
+const effectiveTemplate = `-- name: EffectiveTemplate :one
+SELECT t.title, t.content, t.html, t.external_id
+FROM effective_notification_templates t
+JOIN channels c ON c.id = t.channel_id
+WHERE t.company_id = $1 AND t.biz_type = $2 AND c.channel = $3
+`
+
+type EffectiveTemplateParams struct {
+	CompanyID int64
+	BizType   int16
+	Channel   string
+}
+
+type EffectiveTemplateRow struct {
+	Title      string
+	Content    string
+	Html       *string
+	ExternalID string
+}
+
+// EffectiveTemplate returns the template that a company uses for a business type on a channel, its own or the platform's. No row: there is none.
+func (q *Queries) EffectiveTemplate(ctx context.Context, arg EffectiveTemplateParams) (EffectiveTemplateRow, error) {
+	row := q.db.QueryRow(ctx, effectiveTemplate, arg.CompanyID, arg.BizType, arg.Channel)
+	var i EffectiveTemplateRow
+	err := row.Scan(
+		&i.Title,
+		&i.Content,
+		&i.Html,
+		&i.ExternalID,
+	)
+	return i, err
+}
+
 const nodeReminders = `-- name: NodeReminders :one
 SELECT (count(*) > 0)::boolean AS has_any,
     -- epoch: none
@@ -360,7 +512,7 @@ SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::
 FROM due d
 JOIN channels c ON c.id = d.channel_id
 JOIN announcements a ON a.id = d.announcement_id
-LEFT JOIN notification_templates m ON m.biz_type = d.biz_type AND m.channel_id = d.channel_id AND m.is_enabled
+LEFT JOIN effective_notification_templates m ON m.company_id = d.company_id AND m.biz_type = d.biz_type AND m.channel_id = d.channel_id
 ORDER BY d.next_run_at
 `
 

@@ -114,8 +114,8 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"getReconciliation":               {{"/api/v1/admin/reconciliations/1", forbidden}},
 		"listReconciliationDifferences":   {{"/api/v1/admin/reconciliations/1/differences", forbidden}},
 		"exportReconciliationDifferences": {{"/api/v1/admin/reconciliations/1/differences.csv", forbidden}},
-		// All companies share the templates of notifications.
-		"listNotificationTemplates": {{"/api/v1/admin/notification-templates", 200}},
+		// All companies share the templates of the platform.
+		"listNotificationTemplates": {{"/api/v1/admin/notification-templates", 200}, {"/api/v1/admin/notification-templates?company_no=beta", forbidden}},
 		"getOverview":               {{"/api/v1/admin/overview", 200}},
 		"streamOverview":            {{"/api/v1/admin/stream?seconds=0", 200}},
 		"getSession":                {{"/api/v1/session", 200}},

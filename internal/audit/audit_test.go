@@ -123,6 +123,8 @@ var steps = []step{
 	{operation: "deleteContact", path: "contacts/u", want: []string{"deleted contact u"}},
 	{operation: "putNotificationTemplate", path: "notification-templates/99/fax", body: `{"title":"t","content":"c"}`, want: []string{"created notification_template 99/fax"}},
 	{operation: "putNotificationTemplate", path: "notification-templates/99/fax", body: `{"title":"u","content":"c"}`, want: []string{"changed notification_template 99/fax"}},
+	{operation: "putNotificationTemplate", path: "notification-templates/99/fax?company_no=acme", body: `{"title":"t","content":"c"}`, want: []string{"created notification_template acme/99/fax"}},
+	{operation: "deleteNotificationTemplate", path: "notification-templates/99/fax?company_no=acme", want: []string{"deleted notification_template acme/99/fax"}},
 	{operation: "deleteNotificationTemplate", path: "notification-templates/99/fax", want: []string{"deleted notification_template 99/fax"}},
 	{operation: "createWebhook", path: "/api/v1/webhooks", body: `{"url":"http://127.0.0.1:1/","events":["message.sent"]}`, want: []string{"created webhook 2"}},
 	{operation: "updateWebhook", path: "/api/v1/webhooks/{webhook}", body: `{"description":"d"}`, want: []string{"changed webhook 2"}},

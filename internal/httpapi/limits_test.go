@@ -18,7 +18,8 @@ import (
 var bounds = map[string]string{
 	"companies": "10000", "channels": "1000", "countries": "1000", "senders": "10000 is_self_registered", "routes": "100000", "pools": "200000",
 	"users": "100000", "api_keys": "1000 user_id", "templates": "10000", "template_versions": "1000 template_id", "notification_templates": "10000",
-	"default_contents": "100000 company_id", "contacts": "2000000", "tags": "10000 company_id",
+	"company_notification_templates": "1000 company_id",
+	"default_contents":               "100000 company_id", "contacts": "2000000", "tags": "10000 company_id",
 	"batches": "10000 company_id", "alert_rules": "1000", "alert_receivers": "100", "inbounds": "1000", "webhooks": "20 owner",
 }
 
@@ -160,6 +161,11 @@ func TestNothingIsCreatedBeyondItsBound(t *testing.T) {
 		{table: "notification_templates", create: func(i int) (string, string, string) {
 			return "PUT", fmt.Sprint("/api/v1/admin/notification-templates/", 900+i, "/oa"), `{"title":"t","content":"c"}`
 		}, change: `{"title":"changed","content":"c"}`},
+		{table: "company_notification_templates", counted: "company_id = 1", create: func(i int) (string, string, string) {
+			return "PUT", fmt.Sprint("/api/v1/admin/notification-templates/", 900+i, "/oa?company_no=default"), `{"title":"t","content":"c"}`
+		}, change: `{"title":"changed","content":"c"}`, elsewhere: func() {
+			b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/900/oa", `{"title":"t","content":"c"}`, acme...)
+		}},
 		{table: "contacts", counted: "company_id = 1", create: func(i int) (string, string, string) {
 			return "PUT", "/api/v1/admin/contacts", fmt.Sprintf(`{"contacts":[{"user_id":"u%d"}]}`, i)
 		}, change: `{"contacts":[{"user_id":"u0","email":"u@example.com"},{"user_id":"u1"}]}`, elsewhere: func() {

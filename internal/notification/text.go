@@ -86,13 +86,9 @@ func NewText(title, content, body string) Text {
 
 // TemplateText returns the text of the template of a business type on a channel for a company. Fault: template.not_found.
 func (s *Service) TemplateText(ctx context.Context, companyID int64, bizType int16, channel string) (Text, error) {
-	rows, err := s.q.NotificationTemplateList(ctx, dbq.NotificationTemplateListParams{BizType: &bizType, Channel: &channel})
-	row, err := postgres.One(rows, err, "read template", errNoTemplate)
-	if err == nil && !row.IsEnabled {
-		err = errNoTemplate
-	}
+	row, err := s.q.EffectiveTemplate(ctx, dbq.EffectiveTemplateParams{CompanyID: companyID, BizType: bizType, Channel: channel})
 	if err != nil {
-		return Text{}, err
+		return Text{}, postgres.Wrap("read template", err, errNoTemplate)
 	}
 	shared := map[string]any{}
 	if s.platformURL != "" {

@@ -29,6 +29,38 @@ const list = Buffer.concat([
   Buffer.from('13700137000,\n', 'latin1'),
 ])
 
+test('a list of e-mail addresses has a subject and HTML of each row, and tags are combined', async () => {
+  await server.api('PUT', '/api/v1/tags/vip', {})
+  const viewer = await openPage(browser, server)
+  const { page } = viewer
+  await viewer.signIn(admin, 'batches')
+  await page.getByRole('button', { name: '新建批次' }).first().click()
+  await page.getByRole('heading', { name: '新建批次' }).waitFor()
+  await page.getByRole('combobox', { name: '通道' }).click({ force: true })
+  await page.getByRole('option', { name: '电子邮件' }).click()
+  await page.locator('input[type=file]').setInputFiles({ name: 'mail.csv', mimeType: 'text/csv', buffer: Buffer.from("姓名,邮箱\nO'Brien <b>,ann@example.com\n李四,no address\n") })
+  await page.getByText('2 列').waitFor()
+  await page.getByRole('textbox', { name: '主题' }).fill('{姓名}，您好')
+  await page.locator('textarea').first().fill('亲爱的{姓名}')
+  await page.getByRole('textbox', { name: 'HTML 正文' }).fill('<p>{姓名}</p>')
+  await page.getByText("O'Brien <b>，您好").waitFor()
+  await page.getByRole('button', { name: '下一行' }).click()
+  await page.getByText('这一行没有有效的地址').waitFor()
+  await viewer.checkAccess('e-mail batch form')
+  await viewer.screenshot('batch-email-form', { fullPage: true })
+  await page.getByRole('button', { name: '检查名单' }).click()
+  await page.getByRole('heading', { name: 'mail' }).getByText('待确认').waitFor()
+  await page.getByText("O'Brien <b>，您好").last().waitFor()
+  await page.locator('summary', { hasText: 'HTML 正文' }).click()
+  await page.getByText('<p>O&#39;Brien &lt;b&gt;</p>').waitFor()
+  await page.getByRole('region', { name: '名单的行' }).getByRole('row').filter({ hasText: '地址无效' }).waitFor()
+  await viewer.checkAccess('e-mail batch')
+  await viewer.screenshot('batch-email', { fullPage: true })
+  await page.goto(`${server.url}/console/batches/new?tag=vip`)
+  await page.getByText('至少有其中一个标签').first().waitFor()
+  await viewer.screenshot('batch-tags-form', { fullPage: true })
+})
+
 test('a list is uploaded, tried row by row, checked, confirmed, paused, sent and requeued', async () => {
   const viewer = await openPage(browser, server)
   const { page } = viewer

@@ -94,9 +94,11 @@ async function bodyOf<D>(request: Promise<Answer<D>>): Promise<D | undefined> {
 }
 
 /** The body of a request with a form. Values that are empty are left out. */
-export function formBody(values: Record<string, string | File | boolean | null | undefined>): never {
+export function formBody(values: Record<string, string | string[] | File | boolean | null | undefined>): never {
   const form = new FormData()
-  for (const [name, value] of Object.entries(values)) if (value !== undefined && value !== null && value !== '') form.append(name, value instanceof File ? value : String(value))
+  for (const [name, value] of Object.entries(values)) {
+    for (const item of Array.isArray(value) ? value : [value]) if (item !== undefined && item !== null && item !== '') form.append(name, item instanceof File ? item : String(item))
+  }
   return form as never // the types of the contract say texts
 }
 

@@ -46,6 +46,30 @@ export function columnOf(columns: string[], name: string): string | undefined {
   return alike.length === 1 ? alike[0] : undefined
 }
 
+/** The channels that LKSMS brings. Another one can be typed in. */
+export const channels = ['sms', 'email', 'dingtalk', 'wechat', 'oa'] as const
+
+/** The field of a contact with its address on a channel. */
+export const addressField = (channel: string) => (({ sms: 'phone', email: 'email', dingtalk: 'dingtalk_name', wechat: 'wechat_openid' }) as const)[channel] ?? 'user_id'
+
+// As the server looks for the column with the addresses (internal/contact/field.go).
+const usualAddresses: Record<string, string[]> = {
+  email: ['email', 'e-mail', 'mail', '邮箱', '电子邮箱', '邮件', '电子邮件', '邮箱地址'],
+  dingtalk_name: ['dingtalk_name', 'dingtalk', '钉钉', '钉钉账号', '钉钉用户名', '钉钉用户ID'],
+  wechat_openid: ['wechat_openid', 'openid', '微信openid', '微信'],
+  user_id: ['user_id', 'userid', '用户ID', '用户编号', '用户标识', '工号', '编号', '账号'],
+}
+
+/** The column with the addresses on a channel. */
+export function addressColumn(preview: Schema<'ListPreview'>, channel: string): string {
+  if (channel === 'sms') return phoneColumn(preview)
+  for (const name of usualAddresses[addressField(channel)] ?? []) {
+    const column = columnOf(preview.columns, name)
+    if (column !== undefined) return column
+  }
+  return preview.columns.length === 1 ? preview.columns[0]! : ''
+}
+
 /** The column with the phone numbers: one with a usual name, the only one, or the first one whose values look like phone numbers. */
 export function phoneColumn({ columns, rows }: Schema<'ListPreview'>): string {
   for (const name of usualNames) {
