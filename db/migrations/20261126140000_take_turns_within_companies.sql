@@ -39,12 +39,15 @@ BEGIN
             task_queue_front(of_pool, of_priority)
         ),
         (
-            SELECT q.flow_rank + gap FROM queue q
-            WHERE q.pool_id = of_pool AND q.lane = 32 * of_priority AND q.company_id = of_company
-                AND task_flow(q.batch_id, q.submitted_by) = of_flow
-                AND q.lease_until IS NULL AND q.lane IS NOT NULL AND q.flow_rank IS NOT NULL
-            ORDER BY q.flow_rank DESC
-            LIMIT 1
+            -- The last entry of queue_flows_idx that is not behind the flow. The order names all columns of the index, so that no other one serves.
+            SELECT CASE WHEN (l.pool_id, l.lane, l.company_id, l.flow) = (of_pool, 32 * of_priority, of_company, of_flow) THEN l.flow_rank + gap END
+            FROM (
+                SELECT q.pool_id, q.lane, q.company_id, task_flow(q.batch_id, q.submitted_by) AS flow, q.flow_rank FROM queue q
+                WHERE (q.pool_id, q.lane, q.company_id, task_flow(q.batch_id, q.submitted_by)) <= (of_pool, 32 * of_priority, of_company, of_flow)
+                    AND q.lease_until IS NULL AND q.lane IS NOT NULL AND q.flow_rank IS NOT NULL
+                ORDER BY q.pool_id DESC, q.lane DESC, q.company_id DESC, task_flow(q.batch_id, q.submitted_by) DESC, q.flow_rank DESC
+                LIMIT 1
+            ) l
         )
     );
 END

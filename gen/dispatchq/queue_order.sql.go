@@ -127,18 +127,20 @@ func (q *Queries) TaskAge(ctx context.Context, arg TaskAgeParams) (int64, error)
 
 const taskAhead = `-- name: TaskAhead :one
 WITH me AS MATERIALIZED (
-    SELECT q.task_id, q.pool_id, q.lane, q.rank, q.due_at, q.expires_at, q.created_at, q.updated_at, q.company_id, q.message_type, q.country_no, q.priority, q.segments, q.retry_count, q.troubles, q.result, q.failed_app_id, q.processing_app_id, q.lease_id, q.lease_until, q.lease_segments, q.lease_sign, q.lease_limit, q.phone_number, q.recipient, q.content, q.sign, q.rendering_id, q.user_id, q.on_unclear, q.entered_at, q.was_claimed, q.traceparent, q.batch_id, q.is_test, q.contact_values, q.start_until, q.due_when_resumed, q.submitted_by, q.flow_rank, least(q.flow_rank, q.rank) AS turn FROM queue q
-    WHERE q.task_id = $2::text AND q.lease_until IS NULL AND q.lane IS NOT NULL -- PENDING and queued
+    SELECT q.task_id, q.pool_id, q.lane, q.rank, q.due_at, q.expires_at, q.created_at, q.updated_at, q.company_id, q.message_type, q.country_no, q.priority, q.segments, q.retry_count, q.troubles, q.result, q.failed_app_id, q.processing_app_id, q.lease_id, q.lease_until, q.lease_segments, q.lease_sign, q.lease_limit, q.phone_number, q.recipient, q.content, q.sign, q.rendering_id, q.user_id, q.on_unclear, q.entered_at, q.was_claimed, q.traceparent, q.batch_id, q.is_test, q.contact_values, q.start_until, q.due_when_resumed, q.submitted_by, q.flow_rank, least(q.flow_rank, q.rank) AS turn
+    FROM (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank FROM queue WHERE task_id = $2::text OFFSET 0) q -- OFFSET 0: by its key, and not by an index of what waits
+    WHERE q.lease_until IS NULL AND q.lane IS NOT NULL -- PENDING and queued
 ),
 waiting AS MATERIALIZED ( -- in the order of claims, by queue_order_idx
-    SELECT t.task_id, t.lane, t.rank, t.flow_rank, t.created_at, t.is_own, row_number() OVER (ORDER BY t.lane, t.rank, t.created_at, t.task_id) AS nth
-    FROM (
+    SELECT w.task_id, w.lane, w.rank, w.flow_rank, w.created_at, w.is_own, row_number() OVER (ORDER BY w.lane, w.rank, w.created_at, w.task_id) AS nth
+    FROM me
+    CROSS JOIN LATERAL (
         SELECT t.task_id, t.lane, t.rank, t.flow_rank, t.created_at, t.company_id = me.company_id AND t.lane = me.lane AS is_own
-        FROM me
-        JOIN queue t ON t.pool_id = me.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.lane <= me.lane
+        FROM queue t
+        WHERE t.pool_id = me.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.lane <= me.lane
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT $1::integer
-    ) t
+    ) w
 ),
 before AS ( -- tasks of the company that go before
     SELECT count(*) AS tasks
@@ -147,13 +149,14 @@ before AS ( -- tasks of the company that go before
         CROSS JOIN me
         WHERE w.is_own AND w.flow_rank IS NULL AND (w.rank, w.task_id) < (me.turn, me.task_id)
         UNION ALL
-        (
-            SELECT FROM me
-            JOIN queue t ON t.pool_id = me.pool_id AND t.lane = me.lane AND t.company_id = me.company_id
-                AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL -- by queue_turns_idx
-                AND (t.flow_rank, t.task_id) < (me.turn, me.task_id)
+        SELECT FROM me
+        CROSS JOIN LATERAL (
+            SELECT FROM queue t
+            WHERE t.pool_id = me.pool_id AND t.lane = me.lane AND t.company_id = me.company_id
+                AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND (t.flow_rank, t.task_id) < (me.turn, me.task_id)
+            ORDER BY t.pool_id, t.lane, t.company_id, t.flow_rank, t.task_id -- by queue_turns_idx
             LIMIT $1::integer
-        )
+        ) f
     ) b
 ),
 place AS (

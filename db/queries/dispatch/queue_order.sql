@@ -229,18 +229,20 @@ SELECT count(*) FROM moved;
 -- company take turns, the task is claimed at the rank of another one: if n tasks of the company go before it, then at that of the task number n + 1.
 -- name: TaskAhead :one
 WITH me AS MATERIALIZED (
-    SELECT q.*, least(q.flow_rank, q.rank) AS turn FROM queue q
-    WHERE q.task_id = @task_id::text AND q.lease_until IS NULL AND q.lane IS NOT NULL -- PENDING and queued
+    SELECT q.*, least(q.flow_rank, q.rank) AS turn
+    FROM (SELECT * FROM queue WHERE task_id = @task_id::text OFFSET 0) q -- OFFSET 0: by its key, and not by an index of what waits
+    WHERE q.lease_until IS NULL AND q.lane IS NOT NULL -- PENDING and queued
 ),
 waiting AS MATERIALIZED ( -- in the order of claims, by queue_order_idx
-    SELECT t.*, row_number() OVER (ORDER BY t.lane, t.rank, t.created_at, t.task_id) AS nth
-    FROM (
+    SELECT w.*, row_number() OVER (ORDER BY w.lane, w.rank, w.created_at, w.task_id) AS nth
+    FROM me
+    CROSS JOIN LATERAL (
         SELECT t.task_id, t.lane, t.rank, t.flow_rank, t.created_at, t.company_id = me.company_id AND t.lane = me.lane AS is_own
-        FROM me
-        JOIN queue t ON t.pool_id = me.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.lane <= me.lane
+        FROM queue t
+        WHERE t.pool_id = me.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.lane <= me.lane
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT @most::integer
-    ) t
+    ) w
 ),
 before AS ( -- tasks of the company that go before
     SELECT count(*) AS tasks
@@ -249,13 +251,14 @@ before AS ( -- tasks of the company that go before
         CROSS JOIN me
         WHERE w.is_own AND w.flow_rank IS NULL AND (w.rank, w.task_id) < (me.turn, me.task_id)
         UNION ALL
-        (
-            SELECT FROM me
-            JOIN queue t ON t.pool_id = me.pool_id AND t.lane = me.lane AND t.company_id = me.company_id
-                AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL -- by queue_turns_idx
-                AND (t.flow_rank, t.task_id) < (me.turn, me.task_id)
+        SELECT FROM me
+        CROSS JOIN LATERAL (
+            SELECT FROM queue t
+            WHERE t.pool_id = me.pool_id AND t.lane = me.lane AND t.company_id = me.company_id
+                AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND (t.flow_rank, t.task_id) < (me.turn, me.task_id)
+            ORDER BY t.pool_id, t.lane, t.company_id, t.flow_rank, t.task_id -- by queue_turns_idx
             LIMIT @most::integer
-        )
+        ) f
     ) b
 ),
 place AS (
