@@ -5964,6 +5964,8 @@ CREATE INDEX queue_due_idx ON public.queue USING btree (pool_id, due_at) WHERE (
 
 CREATE INDEX queue_expiry_idx ON public.queue USING btree (expires_at) WHERE ((lease_until IS NULL) AND (expires_at IS NOT NULL));
 
+CREATE INDEX queue_flow_ranks_idx ON public.queue USING btree (pool_id, lane, company_id, flow_rank, task_id) WHERE ((lease_until IS NULL) AND (lane IS NOT NULL) AND (flow_rank IS NOT NULL));
+
 CREATE INDEX queue_flows_idx ON public.queue USING btree (pool_id, lane, company_id, public.task_flow(batch_id, submitted_by), flow_rank) WHERE ((lease_until IS NULL) AND (lane IS NOT NULL) AND (flow_rank IS NOT NULL));
 
 CREATE INDEX queue_lease_idx ON public.queue USING btree (lease_until) WHERE (lease_until IS NOT NULL);
@@ -5975,8 +5977,6 @@ CREATE INDEX queue_rendering_idx ON public.queue USING btree (rendering_id) WHER
 CREATE INDEX queue_retry_idx ON public.queue USING btree (due_at) WHERE ((lease_until IS NULL) AND (((lane)::integer % 32) > 0));
 
 CREATE INDEX queue_top_idx ON public.queue USING btree (due_at) WHERE ((lease_until IS NULL) AND (lane < 32));
-
-CREATE INDEX queue_turns_idx ON public.queue USING btree (pool_id, lane, company_id, flow_rank, task_id) WHERE ((lease_until IS NULL) AND (lane IS NOT NULL) AND (flow_rank IS NOT NULL));
 
 CREATE INDEX queue_waits_idx ON public.queue USING btree (due_at, lane) WHERE ((lease_until IS NULL) AND (lane >= 32));
 

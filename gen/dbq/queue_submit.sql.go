@@ -477,7 +477,7 @@ reserved AS (
         END
     RETURNING f.pool_id, f.priority, f.company_id, f.start, f.finish - f.start AS width, f.flow, f.flow_finish
 ),
-turns AS MATERIALIZED ( -- of the tasks of companies of which several flows wait; the first task of each flow looks for its start
+flow_ranks AS MATERIALIZED ( -- of the tasks of companies of which several flows wait; the first task of each flow looks for its start
     SELECT n.task_id, max(CASE WHEN n.nth = 0 THEN greatest(
             task_flow_start(n.pool_id, n.priority, n.company_id, n.flow, n.gap), CASE WHEN n.alone = n.flow OR n.alone IS NULL THEN n.flow_finish END
         ) END) OVER (PARTITION BY n.pool_id, n.priority, n.company_id, n.flow) + n.nth * n.gap AS flow_rank
@@ -531,7 +531,7 @@ queued AS (
     FROM made m
     LEFT JOIN reserved r
         ON m.turn IS NOT NULL AND r.pool_id = m.pool_id AND r.priority = m.priority AND r.company_id = m.company_id
-    LEFT JOIN turns w ON w.task_id = m.task_id
+    LEFT JOIN flow_ranks w ON w.task_id = m.task_id
     WHERE m.result IS NULL
 ),
 simulated AS (

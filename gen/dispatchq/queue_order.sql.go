@@ -127,7 +127,7 @@ func (q *Queries) TaskAge(ctx context.Context, arg TaskAgeParams) (int64, error)
 
 const taskAhead = `-- name: TaskAhead :one
 WITH me AS MATERIALIZED (
-    SELECT q.task_id, q.pool_id, q.lane, q.rank, q.due_at, q.expires_at, q.created_at, q.updated_at, q.company_id, q.message_type, q.country_no, q.priority, q.segments, q.retry_count, q.troubles, q.result, q.failed_app_id, q.processing_app_id, q.lease_id, q.lease_until, q.lease_segments, q.lease_sign, q.lease_limit, q.phone_number, q.recipient, q.content, q.sign, q.rendering_id, q.user_id, q.on_unclear, q.entered_at, q.was_claimed, q.traceparent, q.batch_id, q.is_test, q.contact_values, q.start_until, q.due_when_resumed, q.submitted_by, q.flow_rank, least(q.flow_rank, q.rank) AS turn
+    SELECT q.task_id, q.pool_id, q.lane, q.rank, q.due_at, q.expires_at, q.created_at, q.updated_at, q.company_id, q.message_type, q.country_no, q.priority, q.segments, q.retry_count, q.troubles, q.result, q.failed_app_id, q.processing_app_id, q.lease_id, q.lease_until, q.lease_segments, q.lease_sign, q.lease_limit, q.phone_number, q.recipient, q.content, q.sign, q.rendering_id, q.user_id, q.on_unclear, q.entered_at, q.was_claimed, q.traceparent, q.batch_id, q.is_test, q.contact_values, q.start_until, q.due_when_resumed, q.submitted_by, q.flow_rank, least(q.flow_rank, q.rank) AS own_rank
     FROM (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank FROM queue WHERE task_id = $2::text OFFSET 0) q -- OFFSET 0: by its key, and not by an index of what waits
     WHERE q.lease_until IS NULL AND q.lane IS NOT NULL -- PENDING and queued
 ),
@@ -147,26 +147,26 @@ before AS ( -- tasks of the company that go before
     FROM (
         SELECT FROM waiting w
         CROSS JOIN me
-        WHERE w.is_own AND w.flow_rank IS NULL AND (w.rank, w.task_id) < (me.turn, me.task_id)
+        WHERE w.is_own AND w.flow_rank IS NULL AND (w.rank, w.task_id) < (me.own_rank, me.task_id)
         UNION ALL
         SELECT FROM me
         CROSS JOIN LATERAL (
             SELECT FROM queue t
             WHERE t.pool_id = me.pool_id AND t.lane = me.lane AND t.company_id = me.company_id
-                AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND (t.flow_rank, t.task_id) < (me.turn, me.task_id)
-            ORDER BY t.pool_id, t.lane, t.company_id, t.flow_rank, t.task_id -- by queue_turns_idx
+                AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND (t.flow_rank, t.task_id) < (me.own_rank, me.task_id)
+            ORDER BY t.pool_id, t.lane, t.company_id, t.flow_rank, t.task_id -- by queue_flow_ranks_idx
             LIMIT $1::integer
         ) f
     ) b
 ),
-place AS (
+taken_at AS (
     SELECT w.nth FROM waiting w
     WHERE w.is_own
     ORDER BY w.nth
     OFFSET (SELECT b.tasks FROM before b)
     LIMIT 1
 )
-SELECT least($1::integer, coalesce((SELECT p.nth - 1 FROM place p), (SELECT count(*) FROM waiting w)))::bigint AS ahead
+SELECT least($1::integer, coalesce((SELECT a.nth - 1 FROM taken_at a), (SELECT count(*) FROM waiting w)))::bigint AS ahead
 `
 
 type TaskAheadParams struct {
@@ -349,7 +349,7 @@ type TaskQueueParams struct {
 }
 
 // TaskQueue queues up to batch_size tasks that have come due, and returns how many. A task that was never queued gets its rank now: it
-// uses the share of its company, and a turn of its flow, from the moment at which it may be sent (see TaskSubmit). A task that has been due for priority_max_wait is queued with
+// uses the share of its company, and of its flow, from the moment at which it may be sent (see TaskSubmit). A task that has been due for priority_max_wait is queued with
 // aged_priority, the first one behind real-time messages, and a rank of that priority; null means never. Pools in which every task is queued
 // cost nothing.
 func (q *Queries) TaskQueue(ctx context.Context, arg TaskQueueParams) (int64, error) {

@@ -47,7 +47,7 @@ WITH RECURSIVE found AS (
 SELECT f.pool_id FROM found f ORDER BY f.nth;
 
 -- TaskQueue queues up to batch_size tasks that have come due, and returns how many. A task that was never queued gets its rank now: it
--- uses the share of its company, and a turn of its flow, from the moment at which it may be sent (see TaskSubmit). A task that has been due for priority_max_wait is queued with
+-- uses the share of its company, and of its flow, from the moment at which it may be sent (see TaskSubmit). A task that has been due for priority_max_wait is queued with
 -- aged_priority, the first one behind real-time messages, and a rank of that priority; null means never. Pools in which every task is queued
 -- cost nothing.
 -- name: TaskQueue :one
@@ -229,7 +229,7 @@ SELECT count(*) FROM moved;
 -- company take turns, the task is claimed at the rank of another one: if n tasks of the company go before it, then at that of the task number n + 1.
 -- name: TaskAhead :one
 WITH me AS MATERIALIZED (
-    SELECT q.*, least(q.flow_rank, q.rank) AS turn
+    SELECT q.*, least(q.flow_rank, q.rank) AS own_rank
     FROM (SELECT * FROM queue WHERE task_id = @task_id::text OFFSET 0) q -- OFFSET 0: by its key, and not by an index of what waits
     WHERE q.lease_until IS NULL AND q.lane IS NOT NULL -- PENDING and queued
 ),
@@ -249,26 +249,26 @@ before AS ( -- tasks of the company that go before
     FROM (
         SELECT FROM waiting w
         CROSS JOIN me
-        WHERE w.is_own AND w.flow_rank IS NULL AND (w.rank, w.task_id) < (me.turn, me.task_id)
+        WHERE w.is_own AND w.flow_rank IS NULL AND (w.rank, w.task_id) < (me.own_rank, me.task_id)
         UNION ALL
         SELECT FROM me
         CROSS JOIN LATERAL (
             SELECT FROM queue t
             WHERE t.pool_id = me.pool_id AND t.lane = me.lane AND t.company_id = me.company_id
-                AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND (t.flow_rank, t.task_id) < (me.turn, me.task_id)
-            ORDER BY t.pool_id, t.lane, t.company_id, t.flow_rank, t.task_id -- by queue_turns_idx
+                AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND (t.flow_rank, t.task_id) < (me.own_rank, me.task_id)
+            ORDER BY t.pool_id, t.lane, t.company_id, t.flow_rank, t.task_id -- by queue_flow_ranks_idx
             LIMIT @most::integer
         ) f
     ) b
 ),
-place AS (
+taken_at AS (
     SELECT w.nth FROM waiting w
     WHERE w.is_own
     ORDER BY w.nth
     OFFSET (SELECT b.tasks FROM before b)
     LIMIT 1
 )
-SELECT least(@most::integer, coalesce((SELECT p.nth - 1 FROM place p), (SELECT count(*) FROM waiting w)))::bigint AS ahead;
+SELECT least(@most::integer, coalesce((SELECT a.nth - 1 FROM taken_at a), (SELECT count(*) FROM waiting w)))::bigint AS ahead;
 
 -- LongestWait returns how many seconds the task that has been due for longest has waited; 0: no task is due. Each group of waiting tasks
 -- has an index by due_at, of which the first entry is read: tasks queued with priority 0, tasks queued with another priority, and tasks

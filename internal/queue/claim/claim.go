@@ -99,7 +99,7 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 	if err != nil {
 		return nil, false, err
 	}
-	ordered, err := p.inTurns(ctx, q, a.inOrder(offers))
+	ordered, err := p.inFlows(ctx, q, a.inOrder(offers))
 	if err != nil {
 		return nil, false, err
 	}
@@ -119,14 +119,14 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 	}
 	for i, o := range chosen {
 		params.TaskIds[i], params.Segments[i] = o.TaskID, o.Segments
-		if o.isExchanged() {
-			params.HasTurns, params.Ranks = true, make([]*float64, len(chosen))
+		if o.isForAnother() {
+			params.HasFlows, params.Ranks = true, make([]*float64, len(chosen))
 		}
 	}
-	if params.HasTurns {
+	if params.HasFlows {
 		for i, o := range chosen {
-			if o.isExchanged() {
-				params.Ranks[i] = o.place.Rank
+			if o.isForAnother() {
+				params.Ranks[i] = o.rankOf.Rank
 			}
 		}
 	}
