@@ -117,18 +117,15 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 		MustStart: c.StartWithin != nil, TaskIds: make([]string, len(chosen)), Segments: make([]int64, len(chosen)), At: p.at,
 		Ranks: []*float64{},
 	}
+	ranks := make([]*float64, len(chosen))
 	for i, o := range chosen {
 		params.TaskIds[i], params.Segments[i] = o.TaskID, o.Segments
 		if o.isForAnother() {
-			params.HasFlows, params.Ranks = true, make([]*float64, len(chosen))
+			params.HasFlows, ranks[i] = true, o.rankOf.Rank
 		}
 	}
 	if params.HasFlows {
-		for i, o := range chosen {
-			if o.isForAnother() {
-				params.Ranks[i] = o.rankOf.Rank
-			}
-		}
+		params.Ranks = ranks
 	}
 	rows, err := q.TaskLease(ctx, params)
 	if err != nil {
