@@ -345,11 +345,12 @@ BEGIN
     SELECT 0, '', NEW.event, NEW.created_at, jsonb_strip_nulls(jsonb_build_object(
         'alert_id', a.id, 'rule_no', a.rule_id, 'kind', a.kind, 'level', a.level, 'subject', a.subject, 'company_no', a.company_no,
         'channel', a.channel, 'sender_no', a.sender_no, 'value', a.value, 'threshold', a.threshold, 'started_at', a.started_at,
-        'fired_at', a.fired_at, 'resolved_at', a.resolved_at, 'ended_by', a.ended_by
+        'fired_at', a.fired_at, 'resolved_at', a.resolved_at, 'ended_by', a.ended_by, 'receiver_no', NEW.detail -> 'receiver_no',
+        'escalated_channels', NEW.detail -> 'escalated_channels', 'escalated_receivers', NEW.detail -> 'escalated_receivers'
     ))
     FROM alerts a
     WHERE a.id = (NEW.detail ->> 'alert_id')::bigint;
-    IF NEW.detail ->> 'kind' = 'sender_silent' THEN
+    IF NEW.detail ->> 'kind' = 'sender_silent' AND NEW.event <> 'alert.not_sent' THEN
         -- The alert also ends when the app is switched off, is gone for good, or the rule changes: only a poll says that it is there again.
         INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
         SELECT 0, '', CASE NEW.event WHEN 'alert.firing' THEN 'sender.silent' ELSE 'sender.recovered' END, NEW.created_at, jsonb_strip_nulls(jsonb_build_object(
@@ -2077,12 +2078,19 @@ CREATE TABLE public.alert_deliveries (
     tries bigint DEFAULT 0 NOT NULL,
     failures bigint DEFAULT 0 NOT NULL,
     error text,
-    next_at timestamp with time zone DEFAULT now() NOT NULL
+    next_at timestamp with time zone DEFAULT now() NOT NULL,
+    awaits bigint[],
+    sent_at timestamp with time zone,
+    end_awaits bigint[],
+    end_sent_at timestamp with time zone,
+    escalate_at timestamp with time zone,
+    escalated_at timestamp with time zone,
+    escalated_from bigint
 );
 
 COMMENT ON TABLE public.alert_deliveries IS 'What one receiver was told of one alert. Written by internal/alert. receiver_id has no foreign key: it stays when the receiver is deleted.';
 
-COMMENT ON COLUMN public.alert_deliveries.told_at IS 'when the receiver was last told that the alert fires; null: not yet';
+COMMENT ON COLUMN public.alert_deliveries.told_at IS 'when the receiver was last told that the alert fires: a program; or the queue took the messages to people; null: not yet';
 
 COMMENT ON COLUMN public.alert_deliveries.end_told_at IS 'when the receiver was told that the alert is resolved; null: not yet, or it was never told that it fires';
 
@@ -2093,6 +2101,20 @@ COMMENT ON COLUMN public.alert_deliveries.failures IS 'number of failed tries si
 COMMENT ON COLUMN public.alert_deliveries.error IS 'why the last try failed, in part or as a whole; null: it succeeded, or none was made';
 
 COMMENT ON COLUMN public.alert_deliveries.next_at IS 'it is not tried before';
+
+COMMENT ON COLUMN public.alert_deliveries.awaits IS 'notifications that tell that the alert fires and of which a message may still be sent; empty: none any more; null: told_at is the delivery';
+
+COMMENT ON COLUMN public.alert_deliveries.sent_at IS 'when the first message of the last notifications that tell that the alert fires was sent; null: none was';
+
+COMMENT ON COLUMN public.alert_deliveries.end_awaits IS 'as awaits, of the end of the alert';
+
+COMMENT ON COLUMN public.alert_deliveries.end_sent_at IS 'as sent_at, of the end of the alert';
+
+COMMENT ON COLUMN public.alert_deliveries.escalate_at IS 'when the delivery escalates, unless a message is sent before; null: never, or not any more';
+
+COMMENT ON COLUMN public.alert_deliveries.escalated_at IS 'when it escalated to other channels of the receiver, or to other receivers; null: it did not';
+
+COMMENT ON COLUMN public.alert_deliveries.escalated_from IS 'receiver whose delivery escalated to this one, which does not escalate; no foreign key, as receiver_id; null: the rule names the receiver';
 
 CREATE TABLE public.alert_receiver_states (
     receiver_id bigint NOT NULL,
@@ -2123,6 +2145,8 @@ CREATE TABLE public.alert_receivers (
     version bigint DEFAULT 1 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    escalate_seconds bigint DEFAULT 300 NOT NULL,
+    CONSTRAINT alert_receivers_escalate_seconds_range CHECK (((escalate_seconds >= 0) AND (escalate_seconds <= 86400))),
     CONSTRAINT alert_receivers_kind_complete CHECK (
 CASE kind
     WHEN 'notification'::text THEN ((company_id IS NOT NULL) AND (cardinality(channels) > 0) AND (cardinality(user_ids) > 0) AND (url IS NULL) AND (sealed_authorization IS NULL))
@@ -2140,6 +2164,8 @@ COMMENT ON COLUMN public.alert_receivers.kind IS 'notification: to users, throug
 COMMENT ON COLUMN public.alert_receivers.channels IS 'no foreign keys: a channel that was deleted is an error of each delivery, beside the other channels';
 
 COMMENT ON COLUMN public.alert_receivers.sealed_authorization IS 'the header Authorization, sealed; null: none';
+
+COMMENT ON COLUMN public.alert_receivers.escalate_seconds IS 'after how many seconds an alert escalates that was not sent to the receiver; 0: never';
 
 ALTER TABLE public.alert_receivers ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.alert_receivers_id_seq
@@ -2659,7 +2685,7 @@ COMMENT ON COLUMN public.batches.started_at IS 'when the first row became a task
 
 COMMENT ON COLUMN public.batches.changed_by IS 'the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by';
 
-COMMENT ON COLUMN public.batches.default_region IS 'the same of the list; empty: the one of the company when the list is read';
+COMMENT ON COLUMN public.batches.default_region IS 'ISO 3166-1 code of the region of numbers without a country code in the list; empty: the one of the company when the list is read';
 
 COMMENT ON COLUMN public.batches.sign_column IS 'the column with the signatures of the rows; null: every row has that of the batch';
 
@@ -6234,7 +6260,7 @@ CREATE CONSTRAINT TRIGGER directory_changed AFTER UPDATE OF is_disabled ON publi
 
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
 
-CREATE TRIGGER events_feed_inserted AFTER INSERT ON public.events FOR EACH ROW WHEN ((new.event = ANY (ARRAY['alert.firing'::text, 'alert.resolved'::text, 'sender.low_warning'::text, 'sender.low_switch'::text]))) EXECUTE FUNCTION public.events_feed();
+CREATE TRIGGER events_feed_inserted AFTER INSERT ON public.events FOR EACH ROW WHEN ((new.event = ANY (ARRAY['alert.firing'::text, 'alert.resolved'::text, 'alert.not_sent'::text, 'sender.low_warning'::text, 'sender.low_switch'::text]))) EXECUTE FUNCTION public.events_feed();
 
 CREATE TRIGGER facts_guard BEFORE DELETE ON public.facts FOR EACH STATEMENT EXECUTE FUNCTION public.facts_guard('3');
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -212,6 +213,8 @@ func (o observer) RoundTrip(r *http.Request) (*http.Response, error) {
 		o.history.note(r, began, res.StatusCode)
 	}
 	switch {
+	case res.StatusCode == http.StatusUnprocessableEntity && hasExpired(r):
+		// The request waited until its message had expired: the client repeated it, or a failover held it back.
 	case res.StatusCode == http.StatusBadRequest || res.StatusCode == http.StatusUnprocessableEntity || res.StatusCode == http.StatusUnauthorized:
 		o.history.breach("a good request was refused: %s %s: %d", r.Method, r.URL.Path, res.StatusCode)
 	case res.StatusCode == http.StatusTooManyRequests:
@@ -230,4 +233,19 @@ func (o observer) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return res, nil
+}
+
+// hasExpired reports whether the message that r submits has expired by now.
+func hasExpired(r *http.Request) bool {
+	if r.GetBody == nil {
+		return false
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return false
+	}
+	var m struct {
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	return json.NewDecoder(body).Decode(&m) == nil && !m.ExpiresAt.IsZero() && m.ExpiresAt.Before(time.Now())
 }

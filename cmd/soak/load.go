@@ -31,6 +31,7 @@ type load struct {
 	pools    []*http.Transport
 	seed     uint64
 	many     int          // number of submitters
+	isPlain  bool         // clients use neither switches nor expires_at: the older version of an upgrade does not honour them
 	serial   atomic.Int64 // serial number of the last message
 	requeues atomic.Int64 // requeues that were answered
 	misdeed  [misdeeds]atomic.Int64
@@ -113,19 +114,19 @@ func (l *load) setUp(ctx context.Context) error {
 }
 
 // newMessage returns a message of any type, now and then scheduled for a moment later.
-func newMessage(rng *rand.Rand, phone string, text *string) api.SendRequest {
+func (l *load) newMessage(rng *rand.Rand, phone string, text *string) api.SendRequest {
 	m := api.SendRequest{PhoneNumber: phone, Content: text}
-	switch rng.IntN(10) {
-	case 0:
+	switch n := rng.IntN(10); {
+	case n == 0:
 		kind := api.Marketing
 		m.MessageType = &kind
-	case 1:
+	case n == 1:
 		kind := api.Verification
 		m.MessageType = &kind
-	case 2:
+	case n == 2:
 		at := time.Now().Add(time.Duration(rng.IntN(2000)) * time.Millisecond)
 		m.ExpectSendTime = &at
-	case 3: // with luck it is claimed before
+	case n == 3 && !l.isPlain: // with luck it is claimed before
 		at := time.Now().Add(time.Second + time.Duration(rng.IntN(5000))*time.Millisecond)
 		m.ExpiresAt = &at
 	}
@@ -207,7 +208,7 @@ func (l *load) submitOne(rng *rand.Rand) {
 	case n < 6:
 		l.submitBatch(rng, phone, text)
 	case n < 50:
-		id := l.submit(l.any(rng), nil, newMessage(rng, phone, &text), text)
+		id := l.submit(l.any(rng), nil, l.newMessage(rng, phone, &text), text)
 		switch m := rng.IntN(100); {
 		case id == "":
 		case m < 6:
@@ -220,9 +221,9 @@ func (l *load) submitOne(rng *rand.Rand) {
 			l.report(l.any(rng), api.ReportRequest{TaskID: id, AppID: stranger, Status: 2})
 		}
 	case n < 70:
-		l.insist(rng, &api.SendSmsParams{IdempotencyKey: &text}, newMessage(rng, phone, &text), text)
+		l.insist(rng, &api.SendSmsParams{IdempotencyKey: &text}, l.newMessage(rng, phone, &text), text)
 	case n < 88:
-		m := newMessage(rng, phone, &text)
+		m := l.newMessage(rng, phone, &text)
 		m.DedupKey = &text
 		l.insist(rng, nil, m, text)
 	default:
@@ -276,7 +277,7 @@ func (l *load) submitBatch(rng *rand.Rand, phone, text string) {
 	var body api.SendBatchRequest
 	for i := range 2 + rng.IntN(20) {
 		one := fmt.Sprint(text, "-", i)
-		m := newMessage(rng, phone, &one)
+		m := l.newMessage(rng, phone, &one)
 		if rng.IntN(3) == 0 {
 			m.DedupKey = &one
 		}

@@ -35,7 +35,7 @@ const (
 )
 
 // version is a build of the server.
-type version struct{ name, binary string }
+type version struct{ name, binary, contract string }
 
 // upgrade replaces servers of an earlier version by those of this one under the load of the soak, goes back, and forward again.
 func (s *soak) upgrade(ctx context.Context) (err error) {
@@ -60,6 +60,7 @@ func (s *soak) upgrade(ctx context.Context) (err error) {
 		return err
 	}
 	defer sc.close()
+	sc.load.isPlain = !strings.Contains(older.contract, "uses_shared_senders")
 	f := newTraffic(stack.servers)
 	sc.history.note = f.note
 	for _, pool := range sc.load.pools {
@@ -130,7 +131,11 @@ func buildVersions(ctx context.Context, dir, ref string) (older, newer version, 
 	if out, err := unpack.CombinedOutput(); err != nil {
 		return older, newer, fmt.Errorf("unpack %s: %w\n%s", ref, err, out)
 	}
-	older = version{"older", filepath.Join(dir, "lksms-older")}
+	contract, err := os.ReadFile(filepath.Join(source, "api", "openapi.yaml"))
+	if err != nil {
+		return older, newer, fmt.Errorf("read the contract of %s: %w", ref, err)
+	}
+	older = version{"older", filepath.Join(dir, "lksms-older"), string(contract)}
 	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-X main.version="+ref, "-o", older.binary, "./cmd/lksms")
 	cmd.Dir = source
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -1,9 +1,7 @@
 -- migrate:up
--- Makes functions, and indexes of small tables (100,000 users at most): locks each table for a moment.
+-- Makes functions, and an index and a trigger of a small table (100,000 users at most): locks users for a moment.
 --
 -- squawk-ignore-file require-concurrent-index-creation, require-concurrent-index-deletion
-CREATE INDEX companies_switched_idx ON companies (id) WHERE status = 'off' OR NOT uses_shared_senders OR NOT any_country;
-CREATE INDEX countries_off_idx ON countries (country_no) WHERE status = 'off';
 CREATE INDEX users_disabled_idx ON users (username) WHERE is_disabled;
 
 -- task_submitter is the user whose task it is. Dynamic SQL, so that the planner opens one partition of messages.
@@ -140,8 +138,6 @@ DROP VIEW switches;
 DROP FUNCTION task_switches(bigint, bigint, text, text);
 DROP FUNCTION task_submitter(text);
 DROP INDEX users_disabled_idx;
-DROP INDEX countries_off_idx;
-DROP INDEX companies_switched_idx;
 UPDATE queue t
 SET due_at = greatest(now(), t.due_when_resumed), due_when_resumed = NULL
 WHERE t.due_at = held_due_at() AND NOT EXISTS (SELECT FROM batches b WHERE b.id = t.batch_id AND b.status = 'paused');

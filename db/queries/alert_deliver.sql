@@ -50,7 +50,7 @@ WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '1 day')
     AND CASE
         WHEN r.kind = 'notification' AND a.level = 'warning' AND EXISTS (SELECT FROM crowded c WHERE c.receiver_id = r.id) THEN false
         WHEN a.resolved_at IS NOT NULL THEN d.told_at IS NOT NULL
-        WHEN u.receivers IS NOT NULL AND NOT r.id = ANY (u.receivers) THEN false
+        WHEN u.receivers IS NOT NULL AND NOT r.id = ANY (u.receivers) AND d.escalated_from IS NULL THEN false
         WHEN r.kind = 'alertmanager' AND d.told_at IS NOT NULL THEN is_due(d.told_at + interval '55 seconds', interval '55 seconds')
         WHEN u.silenced_until > now() THEN false
         WHEN r.kind = 'notification' AND EXISTS (SELECT FROM outranked k WHERE k.alert_id = a.id AND k.receiver_id = r.id) THEN false
@@ -71,10 +71,18 @@ ORDER BY d.alert_id
 FOR UPDATE OF d;
 
 -- AlertDeliveriesMark records how a receiver was told of alerts. After a failure a delivery is tried again after retry_seconds, doubled with
--- each failure up to an hour.
+-- each failure up to an hour. awaits are the notifications that were made; null: the receiver is a program, which knows of the alerts now. The first
+-- try says when the delivery escalates, unless it is itself an escalation.
 -- name: AlertDeliveriesMark :exec
 UPDATE alert_deliveries d
-SET told_at = CASE WHEN @is_told::boolean AND NOT x.is_end THEN now() ELSE d.told_at END,
+SET awaits = CASE WHEN x.is_end THEN d.awaits ELSE sqlc.narg(awaits)::bigint[] END,
+    end_awaits = CASE WHEN x.is_end THEN sqlc.narg(awaits)::bigint[] ELSE d.end_awaits END,
+    escalate_at = CASE
+        WHEN x.is_end OR (sqlc.narg(awaits)::bigint[] IS NULL AND @is_told::boolean) THEN NULL
+        WHEN d.tries = 0 AND d.escalated_from IS NULL AND r.escalate_seconds > 0 THEN now() + make_interval(secs => r.escalate_seconds::double precision)
+        ELSE d.escalate_at
+    END,
+    told_at = CASE WHEN @is_told::boolean AND NOT x.is_end THEN now() ELSE d.told_at END,
     end_told_at = CASE WHEN @is_told::boolean AND x.is_end THEN now() END,
     tries = d.tries + 1, failures = CASE WHEN @is_told::boolean THEN 0 ELSE d.failures + 1 END, error = sqlc.narg(error),
     next_at = CASE WHEN @is_told::boolean THEN now()
@@ -82,7 +90,104 @@ SET told_at = CASE WHEN @is_told::boolean AND NOT x.is_end THEN now() ELSE d.tol
 FROM (
     SELECT unnest(@alert_ids::bigint[]) AS alert_id, unnest(@tries::bigint[]) AS tries, unnest(@ends::boolean[]) AS is_end
 ) x
-WHERE d.alert_id = x.alert_id AND d.receiver_id = @receiver_id AND d.tries = x.tries;
+CROSS JOIN alert_receivers r
+WHERE d.alert_id = x.alert_id AND d.receiver_id = @receiver_id AND d.tries = x.tries AND r.id = d.receiver_id;
+
+-- AlertsAwaited returns the alerts with deliveries of which a message may still be sent. The end of an alert is told for a day, and such a message
+-- ends within another (keptFor).
+-- name: AlertsAwaited :many
+SELECT DISTINCT a.id
+FROM alerts a
+JOIN alert_deliveries d ON d.alert_id = a.id
+WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND (d.awaits <> '{}' OR d.end_awaits <> '{}')
+ORDER BY a.id;
+
+-- AlertDeliveriesSent records of deliveries of alerts when the first of their messages was sent. A delivery waits no more when one was, or when no
+-- message is left that may still be sent.
+-- name: AlertDeliveriesSent :exec
+WITH outcomes AS MATERIALIZED (
+    SELECT w.id, o.sent_at, o.is_open
+    FROM (
+        SELECT DISTINCT unnest(d.awaits || d.end_awaits) AS id FROM alert_deliveries d WHERE d.alert_id = ANY (@alert_ids::bigint[])
+    ) w
+    CROSS JOIN LATERAL (
+        SELECT min(t.reported_at) FILTER (WHERE t.status = 2) AS sent_at, coalesce(bool_or(t.status IN (0, 1)), false) AS is_open -- SUCCESS; PENDING, PROCESSING
+        FROM renderings r
+        JOIN tasks t ON t.rendering_id = r.id
+        WHERE r.notification_id = w.id
+    ) o
+)
+UPDATE alert_deliveries d
+SET sent_at = coalesce(begins.sent_at, d.sent_at),
+    awaits = CASE WHEN begins.sent_at IS NULL AND begins.is_open THEN d.awaits ELSE d.awaits[:0] END,
+    escalate_at = CASE WHEN begins.sent_at IS NULL THEN d.escalate_at END,
+    end_sent_at = coalesce(ends.sent_at, d.end_sent_at),
+    end_awaits = CASE WHEN ends.sent_at IS NULL AND ends.is_open THEN d.end_awaits ELSE d.end_awaits[:0] END
+FROM alert_deliveries w
+CROSS JOIN LATERAL (
+    SELECT min(o.sent_at) AS sent_at, coalesce(bool_or(o.is_open), false) AS is_open FROM outcomes o WHERE o.id = ANY (w.awaits)
+) begins
+CROSS JOIN LATERAL (
+    SELECT min(o.sent_at) AS sent_at, coalesce(bool_or(o.is_open), false) AS is_open FROM outcomes o WHERE o.id = ANY (w.end_awaits)
+) ends
+WHERE w.alert_id = ANY (@alert_ids::bigint[]) AND d.alert_id = w.alert_id AND d.receiver_id = w.receiver_id
+    AND d.awaits IS NOT DISTINCT FROM w.awaits AND d.end_awaits IS NOT DISTINCT FROM w.end_awaits -- no other server told it meanwhile
+    AND (d.awaits <> '{}' OR d.end_awaits <> '{}');
+
+-- AlertDeliveriesUnsent returns up to batch_size deliveries that escalate now, the worst first: no message was sent in time, or none may be sent any
+-- more. Nobody else is woken for an alert that somebody looks after, or whose rule is silenced.
+-- name: AlertDeliveriesUnsent :many
+SELECT sqlc.embed(a), d.receiver_id, d.tries, d.failures, d.escalate_at::timestamptz AS escalate_at, (d.escalated_at IS NOT NULL)::boolean AS was_escalated,
+    coalesce(u.name, '')::text AS rule_name
+FROM alerts a
+JOIN alert_rules u ON u.id = a.rule_id
+JOIN alert_deliveries d ON d.alert_id = a.id
+JOIN alert_receivers r ON r.id = d.receiver_id
+CROSS JOIN alert_rank(a.level) AS l (rank)
+WHERE a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND a.acknowledged_at IS NULL AND coalesce(u.silenced_until <= now(), true)
+    AND coalesce(r.id = ANY (u.receivers), true)
+    AND (is_due(d.escalate_at, make_interval(secs => r.escalate_seconds::double precision)) OR (d.escalate_at IS NOT NULL AND d.awaits = '{}'))
+ORDER BY l.rank DESC, a.id, d.receiver_id
+LIMIT @batch_size::integer;
+
+-- AlertDeliveriesHoldUnsent locks deliveries of a receiver that escalate, and returns their alerts. One that is missing has escalated on another
+-- server meanwhile, or was sent.
+-- name: AlertDeliveriesHoldUnsent :many
+SELECT d.alert_id
+FROM (SELECT unnest(@alert_ids::bigint[]) AS alert_id, unnest(@escalate_ats::timestamptz[]) AS escalate_at) x
+JOIN alert_deliveries d ON d.alert_id = x.alert_id AND d.receiver_id = @receiver_id AND d.escalate_at = x.escalate_at
+ORDER BY d.alert_id
+FOR UPDATE OF d;
+
+-- AlertDeliveriesEscalate records that deliveries of a receiver escalated: to further channels, whose notifications are awaited for as long again; or,
+-- with is_last, to all receivers that know nothing of the alerts yet, whose deliveries it makes. These do not escalate.
+-- name: AlertDeliveriesEscalate :exec
+WITH escalated AS (
+    UPDATE alert_deliveries d
+    SET awaits = d.awaits || @awaits::bigint[], escalated_at = coalesce(d.escalated_at, now()),
+        escalate_at = CASE WHEN NOT @is_last::boolean THEN now() + make_interval(secs => r.escalate_seconds::double precision) END
+    FROM alert_receivers r
+    WHERE d.alert_id = ANY (@alert_ids::bigint[]) AND d.receiver_id = @receiver_id AND r.id = d.receiver_id
+    RETURNING d.alert_id, d.receiver_id
+),
+added AS (
+    INSERT INTO alert_deliveries (alert_id, receiver_id, escalated_from)
+    SELECT e.alert_id, r.id, e.receiver_id
+    FROM escalated e
+    CROSS JOIN alert_receivers r
+    WHERE @is_last::boolean AND NOT EXISTS (SELECT FROM alert_deliveries k WHERE k.alert_id = e.alert_id AND k.receiver_id = r.id)
+    ORDER BY e.alert_id, r.id
+    ON CONFLICT DO NOTHING
+    RETURNING alert_id, receiver_id
+)
+INSERT INTO events (event, subject, detail)
+SELECT 'alert.not_sent', a.subject, jsonb_build_object(
+    'alert_id', a.id, 'rule_no', a.rule_id, 'kind', a.kind, 'level', a.level, 'receiver_no', e.receiver_id, 'escalated_channels', coalesce(@channels::text[], '{}'),
+    'escalated_receivers', ARRAY(SELECT n.receiver_id FROM added n WHERE n.alert_id = e.alert_id ORDER BY n.receiver_id)
+)
+FROM escalated e
+JOIN alerts a ON a.id = e.alert_id
+ORDER BY a.id;
 
 -- AlertReceiversOf returns the receivers to which alerts are told.
 -- name: AlertReceiversOf :many

@@ -58,9 +58,9 @@ DELETE FROM alert_rules WHERE id = @id;
 
 -- name: AlertReceiverCreate :one
 WITH made AS (
-    INSERT INTO alert_receivers (name, kind, language, company_id, channels, user_ids, url)
+    INSERT INTO alert_receivers (name, kind, language, company_id, channels, user_ids, url, escalate_seconds)
     VALUES (
-        @name, @kind, @language, sqlc.narg(company_id), sqlc.narg(channels)::text[], sqlc.narg(user_ids)::text[], sqlc.narg(url)
+        @name, @kind, @language, sqlc.narg(company_id), sqlc.narg(channels)::text[], sqlc.narg(user_ids)::text[], sqlc.narg(url), @escalate_seconds
     )
     RETURNING id, kind
 ),
@@ -85,7 +85,7 @@ LIMIT @page_limit::integer;
 -- name: AlertReceiverUpdate :execrows
 UPDATE alert_receivers
 SET name = @name, language = @language, company_id = sqlc.narg(company_id), channels = sqlc.narg(channels)::text[],
-    user_ids = sqlc.narg(user_ids)::text[], url = sqlc.narg(url), version = version + 1, updated_at = now()
+    user_ids = sqlc.narg(user_ids)::text[], url = sqlc.narg(url), escalate_seconds = @escalate_seconds, version = version + 1, updated_at = now()
 WHERE id = @id AND version = @version;
 
 -- AlertReceiverReseal stores a header that was sealed again with the current key, unless it was changed meanwhile.

@@ -475,6 +475,7 @@ func (e EventRequestEvent) Valid() bool {
 // Defines values for EventType.
 const (
 	EventAlertFiring          EventType = "alert.firing"
+	EventAlertNotSent         EventType = "alert.not_sent"
 	EventAlertResolved        EventType = "alert.resolved"
 	EventBatchFinished        EventType = "batch.finished"
 	EventMessageCancelled     EventType = "message.cancelled"
@@ -493,6 +494,8 @@ const (
 func (e EventType) Valid() bool {
 	switch e {
 	case EventAlertFiring:
+		return true
+	case EventAlertNotSent:
 		return true
 	case EventAlertResolved:
 		return true
@@ -1733,16 +1736,28 @@ type AlertChannels = []No
 
 // AlertDelivery defines model for AlertDelivery.
 type AlertDelivery struct {
-	// DeliveredAt When the receiver was last told that the alert fires. Of a notification: when it was handed to its channels
+	// DeliveredAt When the receiver was last told that the alert fires. Of a notification: when the first of its messages was sent
 	DeliveredAt *time.Time `json:"delivered_at"`
 
 	// Error Why the last try failed, or one of its channels
-	Error      *string `json:"error"`
-	ReceiverNo int64   `json:"receiver_no"`
+	Error *string `json:"error"`
 
-	// ResolutionDeliveredAt When the receiver was told that the alert is resolved
+	// EscalatedAt When it escalated, because no message was sent
+	EscalatedAt *time.Time `json:"escalated_at,omitempty"`
+
+	// EscalatedFrom The `receiver_no` whose delivery escalated to this receiver, which the rule does not name
+	EscalatedFrom *int64 `json:"escalated_from,omitempty"`
+
+	// QueuedAt Of a notification: when its messages that the alert fires were last queued
+	QueuedAt   *time.Time `json:"queued_at,omitempty"`
+	ReceiverNo int64      `json:"receiver_no"`
+
+	// ResolutionDeliveredAt When the receiver was told that the alert is resolved, as `delivered_at`
 	ResolutionDeliveredAt *time.Time `json:"resolution_delivered_at"`
 }
+
+// AlertEscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+type AlertEscalateSeconds = int64
 
 // AlertEventData The data of `alert.*`, with the names that an alert has. Fields without a value are left out.
 type AlertEventData struct {
@@ -1751,10 +1766,19 @@ type AlertEventData struct {
 	CompanyNo *string `json:"company_no,omitempty"`
 
 	// EndedBy Of `alert.resolved`: `condition` (it is over), `rule_changed`, `rule_disabled` or `rule_deleted`
-	EndedBy *string    `json:"ended_by,omitempty"`
-	FiredAt time.Time  `json:"fired_at"`
-	Kind    AlertKind  `json:"kind"`
-	Level   AlertLevel `json:"level"`
+	EndedBy *string `json:"ended_by,omitempty"`
+
+	// EscalatedChannels Of `alert.not_sent`: the channels through which the receiver is told now
+	EscalatedChannels *[]string `json:"escalated_channels,omitempty"`
+
+	// EscalatedReceivers Of `alert.not_sent`: each `receiver_no` that is told now
+	EscalatedReceivers *[]int64   `json:"escalated_receivers,omitempty"`
+	FiredAt            time.Time  `json:"fired_at"`
+	Kind               AlertKind  `json:"kind"`
+	Level              AlertLevel `json:"level"`
+
+	// ReceiverNo Of `alert.not_sent`: the receiver to which it was not sent
+	ReceiverNo *int64 `json:"receiver_no,omitempty"`
 
 	// ResolvedAt Of `alert.resolved`
 	ResolvedAt *time.Time `json:"resolved_at,omitempty"`
@@ -1808,6 +1832,9 @@ type AlertReceiver struct {
 	// Error Why the last call failed
 	Error *string `json:"error"`
 
+	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
+
 	// FailingSince Of an `alertmanager`: since when all calls fail
 	FailingSince *time.Time `json:"failing_since"`
 
@@ -1850,9 +1877,12 @@ type AlertReceiverPatch struct {
 	Channels      *AlertChannels            `json:"channels,omitempty"`
 
 	// CompanyNo Example: acme
-	CompanyNo *No            `json:"company_no,omitempty"`
-	Language  *AlertLanguage `json:"language,omitempty"`
-	Name      *DisplayName   `json:"name,omitempty"`
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
+	Language        *AlertLanguage        `json:"language,omitempty"`
+	Name            *DisplayName          `json:"name,omitempty"`
 
 	// URL Without credentials, query and `/api/v2/alerts`
 	URL     *AlertURL   `json:"url,omitempty"`
@@ -1869,10 +1899,13 @@ type AlertReceiverRequest struct {
 	Channels      *AlertChannels      `json:"channels,omitempty"`
 
 	// CompanyNo Example: acme
-	CompanyNo *No               `json:"company_no,omitempty"`
-	Kind      AlertReceiverKind `json:"kind"`
-	Language  *AlertLanguage    `json:"language,omitempty"`
-	Name      DisplayName       `json:"name"`
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
+	Kind            AlertReceiverKind     `json:"kind"`
+	Language        *AlertLanguage        `json:"language,omitempty"`
+	Name            DisplayName           `json:"name"`
 
 	// URL Without credentials, query and `/api/v2/alerts`
 	URL     *AlertURL   `json:"url,omitempty"`
@@ -9574,6 +9607,7 @@ type ClientInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+	// - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
 	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 	// - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
@@ -12478,6 +12512,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+//   - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
 //   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 //   - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
@@ -26243,6 +26278,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+	// - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
 	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 	// - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
@@ -45756,6 +45792,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+//   - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
 //   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 //   - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.

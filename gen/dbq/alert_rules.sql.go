@@ -63,7 +63,7 @@ func (q *Queries) AlertChannelsMissing(ctx context.Context, channels []string) (
 }
 
 const alertDeliveriesOf = `-- name: AlertDeliveriesOf :many
-SELECT d.alert_id, d.receiver_id, d.told_at, d.end_told_at, d.tries, d.failures, d.error, d.next_at FROM alert_deliveries d WHERE d.alert_id = ANY ($1::bigint[]) ORDER BY d.alert_id, d.receiver_id
+SELECT d.alert_id, d.receiver_id, d.told_at, d.end_told_at, d.tries, d.failures, d.error, d.next_at, d.awaits, d.sent_at, d.end_awaits, d.end_sent_at, d.escalate_at, d.escalated_at, d.escalated_from FROM alert_deliveries d WHERE d.alert_id = ANY ($1::bigint[]) ORDER BY d.alert_id, d.receiver_id
 `
 
 // AlertDeliveriesOf returns what receivers were told of alerts.
@@ -85,6 +85,13 @@ func (q *Queries) AlertDeliveriesOf(ctx context.Context, alertIds []int64) ([]Al
 			&i.Failures,
 			&i.Error,
 			&i.NextAt,
+			&i.Awaits,
+			&i.SentAt,
+			&i.EndAwaits,
+			&i.EndSentAt,
+			&i.EscalateAt,
+			&i.EscalatedAt,
+			&i.EscalatedFrom,
 		); err != nil {
 			return nil, err
 		}
@@ -229,9 +236,9 @@ func (q *Queries) AlertListFiring(ctx context.Context, arg AlertListFiringParams
 
 const alertReceiverCreate = `-- name: AlertReceiverCreate :one
 WITH made AS (
-    INSERT INTO alert_receivers (name, kind, language, company_id, channels, user_ids, url)
+    INSERT INTO alert_receivers (name, kind, language, company_id, channels, user_ids, url, escalate_seconds)
     VALUES (
-        $1, $2, $3, $4, $5::text[], $6::text[], $7
+        $1, $2, $3, $4, $5::text[], $6::text[], $7, $8
     )
     RETURNING id, kind
 ),
@@ -242,13 +249,14 @@ SELECT m.id FROM made m
 `
 
 type AlertReceiverCreateParams struct {
-	Name      string
-	Kind      string
-	Language  string
-	CompanyID *int64
-	Channels  []string
-	UserIds   []string
-	Url       *string
+	Name            string
+	Kind            string
+	Language        string
+	CompanyID       *int64
+	Channels        []string
+	UserIds         []string
+	Url             *string
+	EscalateSeconds int64
 }
 
 func (q *Queries) AlertReceiverCreate(ctx context.Context, arg AlertReceiverCreateParams) (int64, error) {
@@ -260,6 +268,7 @@ func (q *Queries) AlertReceiverCreate(ctx context.Context, arg AlertReceiverCrea
 		arg.Channels,
 		arg.UserIds,
 		arg.Url,
+		arg.EscalateSeconds,
 	)
 	var id int64
 	err := row.Scan(&id)
@@ -281,7 +290,7 @@ func (q *Queries) AlertReceiverDelete(ctx context.Context, id int64) (int64, err
 }
 
 const alertReceiverList = `-- name: AlertReceiverList :many
-SELECT r.id, r.name, r.kind, r.language, r.company_id, r.channels, r.user_ids, r.url, r.sealed_authorization, r.version, r.created_at, r.updated_at, c.company_no, s.failing_since, s.error, s.next_call_at
+SELECT r.id, r.name, r.kind, r.language, r.company_id, r.channels, r.user_ids, r.url, r.sealed_authorization, r.version, r.created_at, r.updated_at, r.escalate_seconds, c.company_no, s.failing_since, s.error, s.next_call_at
 FROM alert_receivers r
 LEFT JOIN companies c ON c.id = r.company_id
 LEFT JOIN alert_receiver_states s ON s.receiver_id = r.id
@@ -309,6 +318,7 @@ type AlertReceiverListRow struct {
 	Version             int64
 	CreatedAt           time.Time
 	UpdatedAt           time.Time
+	EscalateSeconds     int64
 	CompanyNo           *string
 	FailingSince        *time.Time
 	Error               *string
@@ -337,6 +347,7 @@ func (q *Queries) AlertReceiverList(ctx context.Context, arg AlertReceiverListPa
 			&i.Version,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.EscalateSeconds,
 			&i.CompanyNo,
 			&i.FailingSince,
 			&i.Error,
@@ -424,19 +435,20 @@ func (q *Queries) AlertReceiverSeal(ctx context.Context, arg AlertReceiverSealPa
 const alertReceiverUpdate = `-- name: AlertReceiverUpdate :execrows
 UPDATE alert_receivers
 SET name = $1, language = $2, company_id = $3, channels = $4::text[],
-    user_ids = $5::text[], url = $6, version = version + 1, updated_at = now()
-WHERE id = $7 AND version = $8
+    user_ids = $5::text[], url = $6, escalate_seconds = $7, version = version + 1, updated_at = now()
+WHERE id = $8 AND version = $9
 `
 
 type AlertReceiverUpdateParams struct {
-	Name      string
-	Language  string
-	CompanyID *int64
-	Channels  []string
-	UserIds   []string
-	Url       *string
-	ID        int64
-	Version   int64
+	Name            string
+	Language        string
+	CompanyID       *int64
+	Channels        []string
+	UserIds         []string
+	Url             *string
+	EscalateSeconds int64
+	ID              int64
+	Version         int64
 }
 
 func (q *Queries) AlertReceiverUpdate(ctx context.Context, arg AlertReceiverUpdateParams) (int64, error) {
@@ -447,6 +459,7 @@ func (q *Queries) AlertReceiverUpdate(ctx context.Context, arg AlertReceiverUpda
 		arg.Channels,
 		arg.UserIds,
 		arg.Url,
+		arg.EscalateSeconds,
 		arg.ID,
 		arg.Version,
 	)

@@ -44,7 +44,7 @@ type Alert struct {
 type AlertDelivery struct {
 	AlertID    int64
 	ReceiverID int64
-	// when the receiver was last told that the alert fires; null: not yet
+	// when the receiver was last told that the alert fires: a program; or the queue took the messages to people; null: not yet
 	ToldAt *time.Time
 	// when the receiver was told that the alert is resolved; null: not yet, or it was never told that it fires
 	EndToldAt *time.Time
@@ -56,6 +56,20 @@ type AlertDelivery struct {
 	Error *string
 	// it is not tried before
 	NextAt time.Time
+	// notifications that tell that the alert fires and of which a message may still be sent; empty: none any more; null: told_at is the delivery
+	Awaits []int64
+	// when the first message of the last notifications that tell that the alert fires was sent; null: none was
+	SentAt *time.Time
+	// as awaits, of the end of the alert
+	EndAwaits []int64
+	// as sent_at, of the end of the alert
+	EndSentAt *time.Time
+	// when the delivery escalates, unless a message is sent before; null: never, or not any more
+	EscalateAt *time.Time
+	// when it escalated to other channels of the receiver, or to other receivers; null: it did not
+	EscalatedAt *time.Time
+	// receiver whose delivery escalated to this one, which does not escalate; no foreign key, as receiver_id; null: the rule names the receiver
+	EscalatedFrom *int64
 }
 
 // One row is one administrative change of one entity. Written by the trigger function audit_change and by internal/audit; deleted by internal/audit after the setting history.log_days.
@@ -156,7 +170,7 @@ type Batch struct {
 	EndedAt   *time.Time
 	// the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by
 	ChangedBy *string
-	// the same of the list; empty: the one of the company when the list is read
+	// ISO 3166-1 code of the region of numbers without a country code in the list; empty: the one of the company when the list is read
 	DefaultRegion string
 	// the column with the signatures of the rows; null: every row has that of the batch
 	SignColumn *string

@@ -58,12 +58,22 @@ const messagesMost = 3
 // callsMost is how many receivers are called at the same time.
 const callsMost = 8
 
-// Tell makes the deliveries that are due, and returns how many succeeded. No transaction is open while a receiver is called. Several servers may
-// run it at the same time.
+// Tell makes the deliveries that are due, those by escalation included, and returns how many succeeded. No transaction is open while a receiver is
+// called. Several servers may run it at the same time.
 func (t *Teller) Tell(ctx context.Context) (int, error) {
 	if _, err := t.q.AlertDeliveriesOpen(ctx); err != nil {
 		return 0, postgres.Wrap("open deliveries", err, nil)
 	}
+	err := t.escalate(ctx)
+	if err != nil && (ctx.Err() != nil || postgres.IsUnavailable(err)) {
+		return 0, err
+	}
+	told, failed := t.tellDue(ctx)
+	return told, errors.Join(err, failed)
+}
+
+// tellDue makes the deliveries that are due.
+func (t *Teller) tellDue(ctx context.Context) (int, error) {
 	due, err := t.q.AlertDeliveriesDue(ctx, dbq.AlertDeliveriesDueParams{MessagesMost: messagesMost, BatchSize: tellBatch})
 	if err != nil {
 		return 0, postgres.Wrap("find due deliveries", err, nil)
@@ -194,46 +204,65 @@ func (r *run) notify(ctx context.Context, due []dbq.AlertDeliveriesDueRow) (told
 		if err != nil || len(due) == 0 {
 			return err
 		}
-		at, err := r.q.Now(ctx)
+		made, err := r.enqueue(ctx, to, due, channels, dedupKey(due))
 		if err != nil {
-			return postgres.Wrap("read time", err, nil)
+			return err
 		}
-		key := dedupKey(due)
-		var took, failures []string
-		for _, channel := range channels {
-			err := r.db.Tx(ctx, func(ctx context.Context) error { // a savepoint: a notification that failed is not kept, and has not used its key
-				outcome, err := r.notifications.Enqueue(ctx, &notification.Announcement{
-					Payload: languageOf(to.Language).payload(due), UserIDs: to.UserIds,
-				}, []notification.Notification{{
-					BizType: BizType, BizID: due[0].Alert.ID, Channel: channel, DedupKey: &key, ExpiresAt: new(at.Add(keptFor)),
-				}}, queue.Origin{User: notification.Alerts, CompanyID: *to.CompanyID, RequestID: "alerts"})
-				if made := outcome.Made; err == nil && !made[0].Deduplicated && made[0].Status == notification.Failed {
-					err = errors.New(reasonOf(made[0]))
-				}
-				return err
-			})
-			switch {
-			case err != nil && (ctx.Err() != nil || postgres.IsUnavailable(err)):
-				return err
-			case err != nil:
-				failures = append(failures, channel+": "+err.Error())
-			default:
-				took = append(took, channel)
-			}
-		}
-		isTold := len(took) > 0
+		isTold := len(made.took) > 0
 		if isSafe && !due[0].IsEnd {
-			isTold = areEnough(own, took)
+			isTold = areEnough(own, made.took)
 		}
 		if isTold {
 			told = len(due)
 		}
-		return r.mark(ctx, to.ID, due, isTold, strings.Join(failures, "; "), retrySeconds)
+		return r.mark(ctx, to.ID, due, outcome{isTold: isTold, awaits: made.ids, failure: strings.Join(made.failures, "; "), retry: retrySeconds})
 	})
 	if err != nil {
 		return 0, err
 	}
 	return told, nil
+}
+
+// enqueued is what became of the notifications of one bunch of alerts.
+type enqueued struct {
+	ids            []int64  // those that were made, never nil
+	took, failures []string // the channels that took one; why others did not
+}
+
+// enqueue makes a notification of a bunch of alerts for each channel, in the caller's transaction.
+func (r *run) enqueue(ctx context.Context, to dbq.AlertReceiverListRow, due []dbq.AlertDeliveriesDueRow, channels []string, key string) (enqueued, error) {
+	all := enqueued{ids: []int64{}}
+	at, err := r.q.Now(ctx)
+	if err != nil {
+		return all, postgres.Wrap("read time", err, nil)
+	}
+	for _, channel := range channels {
+		err := r.db.Tx(ctx, func(ctx context.Context) error { // a savepoint: a notification that failed is not kept, and has not used its key
+			o, err := r.notifications.Enqueue(ctx, &notification.Announcement{
+				Payload: languageOf(to.Language).payload(due), UserIDs: to.UserIds,
+			}, []notification.Notification{{
+				BizType: BizType, BizID: due[0].Alert.ID, Channel: channel, DedupKey: &key, ExpiresAt: new(at.Add(keptFor)),
+			}}, queue.Origin{User: notification.Alerts, CompanyID: *to.CompanyID, RequestID: "alerts"})
+			if err != nil {
+				return err
+			}
+			made := o.Made[0]
+			if !made.Deduplicated && made.Status == notification.Failed {
+				return errors.New(reasonOf(made))
+			}
+			all.ids = append(all.ids, made.ID)
+			return nil
+		})
+		switch {
+		case err != nil && (ctx.Err() != nil || postgres.IsUnavailable(err)):
+			return all, err
+		case err != nil:
+			all.failures = append(all.failures, channel+": "+err.Error())
+		default:
+			all.took = append(all.took, channel)
+		}
+	}
+	return all, nil
 }
 
 // hold locks deliveries to one receiver until the end of the transaction, and returns those that no other server has told meanwhile.
@@ -268,10 +297,18 @@ func reasonOf(made notification.Made) string {
 	return made.Failed[0].Reason
 }
 
+// outcome is how a receiver was told.
+type outcome struct {
+	isTold  bool
+	awaits  []int64 // the notifications, of people; nil: a program was called
+	failure string
+	retry   float64 // seconds after the first failure
+}
+
 // mark records how a receiver was told.
-func (t *Teller) mark(ctx context.Context, receiver int64, all []dbq.AlertDeliveriesDueRow, isTold bool, failure string, retry float64) error {
+func (t *Teller) mark(ctx context.Context, receiver int64, all []dbq.AlertDeliveriesDueRow, o outcome) error {
 	p := dbq.AlertDeliveriesMarkParams{
-		ReceiverID: receiver, IsTold: isTold, Error: optional.NonZero(cut(failure, errorMost)), RetrySeconds: retry,
+		ReceiverID: receiver, IsTold: o.isTold, Awaits: o.awaits, Error: optional.NonZero(cut(o.failure, errorMost)), RetrySeconds: o.retry,
 	}
 	for _, d := range all {
 		p.AlertIds = append(p.AlertIds, d.Alert.ID)
@@ -341,7 +378,7 @@ func (r *run) callOne(ctx context.Context, to dbq.AlertReceiverListRow, due []db
 	if err != nil {
 		failure, n = err.Error(), 0
 	}
-	if err := r.mark(ctx, to.ID, due, err == nil, failure, 0); err != nil {
+	if err := r.mark(ctx, to.ID, due, outcome{isTold: err == nil, failure: failure}); err != nil {
 		return 0, err
 	}
 	return n, postgres.Wrap("record call", r.q.AlertReceiverCalled(ctx, dbq.AlertReceiverCalledParams{

@@ -594,7 +594,7 @@ func TestAChannelThatReachesNobodyIsNoOtherWay(t *testing.T) {
 			set(w)
 			w.late()
 			w.tell()
-			if a := w.alerts("")[0]; !a.OnlyOwnChannel || w.onlyOwn() != 1 || a.Deliveries[0].DeliveredAt == nil {
+			if a := w.alerts("")[0]; !a.OnlyOwnChannel || w.onlyOwn() != 1 || a.Deliveries[0].QueuedAt == nil {
 				t.Errorf("%+v, %d events", a, w.onlyOwn())
 			}
 		})
@@ -615,7 +615,7 @@ func TestAnAlertIsToldWhenAnotherChannelThanItsOwnTookIt(t *testing.T) {
 		w.after(600)
 	}
 	a := w.alerts("")[0]
-	if d := a.Deliveries[0]; d.DeliveredAt != nil || d.Error == nil || !strings.Contains(*d.Error, "email") || a.OnlyOwnChannel {
+	if d := a.Deliveries[0]; d.QueuedAt != nil || d.Error == nil || !strings.Contains(*d.Error, "email") || a.OnlyOwnChannel {
 		t.Fatalf("%+v, %+v", a, d)
 	}
 	if n := w.Count("SELECT count(*) FROM notifications n JOIN channels c ON c.id = n.channel_id WHERE c.channel = 'sms'"); n != 1 {
@@ -625,7 +625,7 @@ func TestAnAlertIsToldWhenAnotherChannelThanItsOwnTookIt(t *testing.T) {
 	w.after(3600)
 	w.polled("mail")
 	w.tell()
-	if d := w.alerts("")[0].Deliveries[0]; d.DeliveredAt == nil {
+	if d := w.alerts("")[0].Deliveries[0]; d.QueuedAt == nil {
 		t.Errorf("%+v", d)
 	}
 }
@@ -655,11 +655,11 @@ func TestAChannelThatFailsStopsNoOther(t *testing.T) {
 	w.late()
 	w.tell()
 	d := w.alerts("")[0].Deliveries
-	if d[0].DeliveredAt == nil || d[0].Error == nil || !strings.Contains(*d[0].Error, "pigeon") || !strings.Contains(*d[0].Error, "dingtalk") ||
+	if d[0].QueuedAt == nil || d[0].Error == nil || !strings.Contains(*d[0].Error, "pigeon") || !strings.Contains(*d[0].Error, "dingtalk") ||
 		strings.Contains(*d[0].Error, "email") {
 		t.Errorf("%+v: %v", d[0], *d[0].Error)
 	}
-	if d[1].DeliveredAt != nil || d[1].Error == nil {
+	if d[1].QueuedAt != nil || d[1].Error == nil {
 		t.Errorf("%+v", d[1])
 	}
 	w.after(29)
@@ -694,7 +694,7 @@ func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
 		w.tell()
 	}
 	begin()
-	if a := w.alerts("")[0]; w.toldThrough() != "sms" || !a.OnlyOwnChannel || w.onlyOwn() != 1 || a.Deliveries[0].DeliveredAt == nil {
+	if a := w.alerts("")[0]; w.toldThrough() != "sms" || !a.OnlyOwnChannel || w.onlyOwn() != 1 || a.Deliveries[0].QueuedAt == nil {
 		t.Errorf("told through %s, %+v, %d events", w.toldThrough(), a, w.onlyOwn())
 	}
 	if n := w.Count("SELECT count(*) FROM events WHERE event = 'alert.only_channel' AND subject = 'acme'"); n != 1 {
@@ -718,7 +718,7 @@ func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
 		w.polled("phone", "mail")
 		w.tell()
 	}
-	if d := w.alerts("")[0].Deliveries[0]; d.DeliveredAt != nil || d.Error == nil || w.toldThrough() != "sms" {
+	if d := w.alerts("")[0].Deliveries[0]; d.QueuedAt != nil || d.Error == nil || w.toldThrough() != "sms" {
 		t.Errorf("told through %s, %+v", w.toldThrough(), d)
 	}
 	for _, task := range w.Claim("phone", 100) { // the short message fails and reaches nobody, so it is sent anew with the next try
@@ -728,7 +728,7 @@ func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
 	w.after(3600)
 	w.polled("phone", "mail")
 	w.tell()
-	if d := w.alerts("")[0].Deliveries[0]; d.DeliveredAt == nil || d.Error != nil || w.toldThrough() != "email,sms,sms" {
+	if d := w.alerts("")[0].Deliveries[0]; d.QueuedAt == nil || d.Error != nil || w.toldThrough() != "email,sms,sms" {
 		t.Errorf("told through %s, %+v", w.toldThrough(), d)
 	}
 	// An alert about no channel is told as it is.

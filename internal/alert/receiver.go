@@ -21,6 +21,9 @@ const (
 	ByAlertmanager = "alertmanager"
 )
 
+// EscalateSeconds is after how many seconds an alert escalates that was not sent to a receiver which does not say.
+const EscalateSeconds int64 = 300
+
 // Receiver is what can be changed of a receiver.
 type Receiver struct {
 	Name, Language    string
@@ -29,6 +32,7 @@ type Receiver struct {
 	URL               *string // of an alertmanager
 	Authorization     *string // nil: it stays
 	IsOpen            bool    // the header Authorization is removed
+	EscalateSeconds   int64   // after which an alert escalates that was not sent; 0: never
 }
 
 var errNoReceiver = fault.New(fault.NotFound, fault.AlertReceiverNotFound)
@@ -104,6 +108,7 @@ func (s *Service) CreateReceiver(ctx context.Context, ofKind string, r Receiver)
 		}
 		id, err := s.q.AlertReceiverCreate(ctx, dbq.AlertReceiverCreateParams{
 			Name: r.Name, Kind: ofKind, Language: r.Language, CompanyID: company, Channels: r.Channels, UserIds: r.UserIDs, Url: r.URL,
+			EscalateSeconds: r.EscalateSeconds,
 		})
 		if err != nil {
 			return postgres.Wrap("create receiver", err, nil)
@@ -140,6 +145,7 @@ func (s *Service) UpdateReceiver(ctx context.Context, id int64, version *int64, 
 		row, err = postgres.Patch(version, read, func(r dbq.AlertReceiverListRow) int64 { return r.Version }, func(was dbq.AlertReceiverListRow) (int64, error) {
 			to = Receiver{
 				Name: was.Name, Language: was.Language, CompanyNo: was.CompanyNo, Channels: was.Channels, UserIDs: was.UserIds, URL: was.Url,
+				EscalateSeconds: was.EscalateSeconds,
 			}
 			change(&to)
 			company, err := s.checkReceiver(ctx, was.Kind, &to)
@@ -151,7 +157,7 @@ func (s *Service) UpdateReceiver(ctx context.Context, id int64, version *int64, 
 			}
 			n, err := s.q.AlertReceiverUpdate(ctx, dbq.AlertReceiverUpdateParams{
 				ID: id, Version: was.Version, Name: to.Name, Language: to.Language, CompanyID: company, Channels: to.Channels,
-				UserIds: to.UserIDs, Url: to.URL,
+				UserIds: to.UserIDs, Url: to.URL, EscalateSeconds: to.EscalateSeconds,
 			})
 			return n, postgres.Wrap("update receiver", err, nil)
 		})

@@ -169,6 +169,23 @@ type Incident struct {
 	Deliveries []dbq.AlertDelivery
 }
 
+// DeliveredAt returns when the receiver of a delivery was last told that the alert fires: people, when a message was sent; a program, when it was
+// called. Nil: not yet.
+func DeliveredAt(d dbq.AlertDelivery) *time.Time {
+	if d.Awaits == nil {
+		return d.ToldAt
+	}
+	return d.SentAt
+}
+
+// EndDeliveredAt is DeliveredAt for the end of the alert.
+func EndDeliveredAt(d dbq.AlertDelivery) *time.Time {
+	if d.EndAwaits == nil {
+		return d.EndToldAt
+	}
+	return d.EndSentAt
+}
+
 var (
 	errNoAlert   = fault.New(fault.NotFound, fault.AlertNotFound)
 	errNotFiring = fault.New(fault.Conflict, fault.AlertNotFiring)

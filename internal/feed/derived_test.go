@@ -312,6 +312,18 @@ func TestSendersAndAlertsAreToldToNoCompany(t *testing.T) {
 	if !slices.Equal(types, want) {
 		t.Errorf("got %v\nwant %v", types, want)
 	}
+	// An alert that was not sent is told with what it is about and where it goes; it is no second silence of the sender.
+	b.Exec(`INSERT INTO events (event, subject, detail) SELECT 'alert.not_sent', a.subject, jsonb_build_object('alert_id', a.id, 'kind', a.kind,
+		'receiver_no', 7, 'escalated_channels', ARRAY['email'], 'escalated_receivers', ARRAY[8]) FROM alerts a ORDER BY a.id LIMIT 1`)
+	sequence(b)
+	want = append(want, "alert.not_sent")
+	all := pull(b, start, "").Items
+	var d api.AlertEventData
+	if last := all[len(all)-1]; len(all) != len(want) || last.Type != api.EventAlertNotSent || json.Unmarshal(last.Data, &d) != nil || d.RuleNo != rule ||
+		d.ReceiverNo == nil || *d.ReceiverNo != 7 || d.EscalatedChannels == nil || (*d.EscalatedChannels)[0] != "email" ||
+		d.EscalatedReceivers == nil || (*d.EscalatedReceivers)[0] != 8 {
+		t.Errorf("got %+v: %s", last, last.Data)
+	}
 	if got := pull(b, start, "", w.All...).Items; len(got) != len(want) {
 		t.Errorf("a reader of all companies got %d events", len(got))
 	}

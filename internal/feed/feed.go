@@ -33,6 +33,7 @@ const (
 	SenderLowBalance = "sender.low_balance"
 	AlertFiring      = "alert.firing"
 	AlertResolved    = "alert.resolved"
+	AlertNotSent     = "alert.not_sent"
 )
 
 // IsOfService reports whether a type is that of events of the service itself.

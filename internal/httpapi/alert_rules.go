@@ -98,7 +98,8 @@ func listOf[T any](list []T) *[]T {
 // CreateAlertReceiver adds a receiver.
 func (s *Server) CreateAlertReceiver(ctx context.Context, req api.CreateAlertReceiverRequestObject) (api.CreateAlertReceiverResponseObject, error) {
 	row, err := s.alerts.CreateReceiver(ctx, string(req.Body.Kind), alert.Receiver{
-		Name: req.Body.Name, Language: string(optional.Or(req.Body.Language, api.AlertInChinese)), CompanyNo: req.Body.CompanyNo,
+		EscalateSeconds: optional.Or(req.Body.EscalateSeconds, alert.EscalateSeconds),
+		Name:            req.Body.Name, Language: string(optional.Or(req.Body.Language, api.AlertInChinese)), CompanyNo: req.Body.CompanyNo,
 		Channels: optional.Value(req.Body.Channels), UserIDs: optional.Value(req.Body.UserIds), URL: req.Body.URL,
 		Authorization: req.Body.Authorization,
 	})
@@ -136,6 +137,7 @@ func (s *Server) UpdateAlertReceiver(ctx context.Context, req api.UpdateAlertRec
 		if p.URL != nil {
 			to.URL = p.URL
 		}
+		set(&to.EscalateSeconds, p.EscalateSeconds)
 		to.Authorization, to.IsOpen = given(p.Authorization), p.Authorization.IsNull()
 	})
 	return api.UpdateAlertReceiver200JSONResponse(alertReceiverAnswer(row)), err
@@ -155,6 +157,7 @@ func alertReceiverOf(r dbq.AlertReceiverListRow) api.AlertReceiver {
 	return api.AlertReceiver{
 		ReceiverNo: r.ID, Name: r.Name, Kind: api.AlertReceiverKind(r.Kind), Language: api.AlertLanguage(r.Language), CompanyNo: r.CompanyNo,
 		Channels: listOf(r.Channels), UserIds: listOf(r.UserIds), URL: r.Url, HasAuthorization: r.SealedAuthorization != nil,
-		FailingSince: r.FailingSince, Error: r.Error, Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		EscalateSeconds: &r.EscalateSeconds,
+		FailingSince:    r.FailingSince, Error: r.Error, Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 }

@@ -66,7 +66,10 @@ func alertOf(ctx context.Context, a alert.Incident) api.Alert {
 		Status: status, StartedAt: a.StartedAt, FiredAt: *a.FiredAt, ResolvedAt: a.ResolvedAt, EndedBy: a.EndedBy,
 		AcknowledgedAt: a.AcknowledgedAt, AcknowledgedBy: a.AcknowledgedBy, Remark: a.Remark, OnlyOwnChannel: a.OnlyOwnChannel,
 		Deliveries: convert(a.Deliveries, func(d dbq.AlertDelivery) api.AlertDelivery {
-			return api.AlertDelivery{ReceiverNo: d.ReceiverID, DeliveredAt: d.ToldAt, ResolutionDeliveredAt: d.EndToldAt, Error: d.Error}
+			return api.AlertDelivery{
+				ReceiverNo: d.ReceiverID, DeliveredAt: alert.DeliveredAt(d), ResolutionDeliveredAt: alert.EndDeliveredAt(d), QueuedAt: d.ToldAt,
+				EscalatedAt: d.EscalatedAt, EscalatedFrom: d.EscalatedFrom, Error: d.Error,
+			}
 		}),
 	}
 }

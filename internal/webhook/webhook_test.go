@@ -912,7 +912,7 @@ func TestOnlyWebhooksOfAllCompaniesNameEventsOfTheService(t *testing.T) {
 	b := setup(t)
 	b.AddCompany("acme", 1)
 	acme := apptest.Basic("user-of-acme", apptest.UserPassword)
-	service := []string{feed.SenderSilent, feed.SenderRecovered, feed.SenderLowBalance, feed.AlertFiring, feed.AlertResolved}
+	service := []string{feed.SenderSilent, feed.SenderRecovered, feed.SenderLowBalance, feed.AlertFiring, feed.AlertResolved, feed.AlertNotSent}
 	all := b.hook("https://shop.example", map[string]any{"events": service[:1]})
 	b.Expect(200, "", "PATCH", path(all.WebhookID), map[string]any{"events": service})
 	company := b.hook("https://shop.example", map[string]any{"company_no": "acme"})

@@ -16,6 +16,7 @@ const texts: Texts<typeof zh> = {
   kinds: {
     alert_firing: { name: 'Alert fires', text: 'The condition of an alert rule holds.' },
     alert_resolved: { name: 'Alert resolved', text: 'The condition of the alert no longer holds.' },
+    alert_not_sent: { name: 'Alert not sent', text: 'It goes through other channels, or to other receivers. Look why the first way sends nothing.' },
     alert_only_channel: { name: 'Alert only through the failing channel', text: 'Give its receivers an address on another channel.' },
     sender_resting: { name: 'Circuit breaker open', text: 'The provider cannot send. It is tried again after a pause.' },
     sender_recovered: { name: 'Sender recovered', text: 'The provider sends again.' },
@@ -57,6 +58,9 @@ const texts: Texts<typeof zh> = {
     first_event_id: 'first',
     last_event_id: 'last',
     company_no: 'company',
+    receiver_no: 'receiver',
+    escalated_channels: 'now through',
+    escalated_receivers: 'now to receivers',
   },
 }
 export default texts

@@ -13,6 +13,7 @@ export default {
   kinds: {
     alert_firing: { name: '告警触发', text: '一条告警规则的条件成立。' },
     alert_resolved: { name: '告警解除', text: '告警的条件不再成立。' },
+    alert_not_sent: { name: '告警未发出', text: '已改经其他通道或通知其他接收方。请查看原来的通道为什么没有发出。' },
     alert_only_channel: { name: '告警只能经由故障通道发出', text: '请为接收人添加另一个通道的地址。' },
     sender_resting: { name: '发送方熔断', text: '服务商无法发送，暂停后自动重试。' },
     sender_recovered: { name: '发送方恢复', text: '服务商又能发送了。' },
@@ -54,5 +55,8 @@ export default {
     first_event_id: '第一个',
     last_event_id: '最后一个',
     company_no: '公司',
+    receiver_no: '接收方',
+    escalated_channels: '改经通道',
+    escalated_receivers: '改通知接收方',
   },
 }

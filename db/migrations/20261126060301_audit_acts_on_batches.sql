@@ -1,6 +1,6 @@
 -- migrate:up
--- Who pauses, resumes, confirms or cancels a batch, and who ends, resumes or deletes the notification of another user, is recorded in the
--- transaction of the act. Adding the column rewrites nothing, and the triggers hold each table for a moment.
+-- Who pauses, resumes, confirms or cancels a batch is recorded in the transaction of the act. Adding the column rewrites nothing, and the triggers
+-- lock the table for a moment.
 ALTER TABLE batches ADD COLUMN changed_by text;
 COMMENT ON COLUMN batches.changed_by IS 'the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by';
 
@@ -22,13 +22,7 @@ EXECUTE FUNCTION audit_change(
     'is_held,is_settled,is_read,last_row,rows,valid,invalid,duplicate,blocked,segments,fed_row,fed,fault,upload_id,confirmed_at,started_at,ended_at,changed_by'
 );
 
--- The acts of its own submitter are in changed_by alone: a business system ends its reminders all the time.
-CREATE TRIGGER audited AFTER UPDATE OF ended_as, next_run_at, deleted_at ON notifications
-FOR EACH ROW WHEN (current_setting('lksms.actor', true) <> '' AND current_setting('lksms.actor', true) <> NEW.submitted_by)
-EXECUTE FUNCTION audit_change('notification', 'id', 'announcement_id,own_payload,run_rendering_id,run_after,remark,changed_by');
-
 -- migrate:down
-DROP TRIGGER audited ON notifications;
 DROP TRIGGER audited ON batches;
 DROP TRIGGER changer_noted ON batches;
 DROP FUNCTION note_changer();
