@@ -3,15 +3,10 @@
 -- not know the columns queues tasks without a flow_rank, and claims by rank alone.
 SET LOCAL lock_timeout = '5s';
 ALTER TABLE queue ADD COLUMN flow_rank double precision;
-ALTER TABLE fair_ranks ADD COLUMN flow text, ADD COLUMN flow_finish double precision;
 COMMENT ON COLUMN queue.rank IS
     'order between companies within a lane, by start-time fair queueing; valid only in the pool and priority in which it was given; a claim may exchange the ranks of two tasks of a company, see flow_rank; null: not given yet';
 COMMENT ON COLUMN queue.flow_rank IS
     'order between the tasks of one company within its pool and lane, in the unit of rank and never larger: a claim that finds this task at its rank takes that task of the company with the smallest; null: equal to rank. A server that does not know this column leaves old values in it';
-COMMENT ON COLUMN fair_ranks.flow IS
-    'the only flow (task_flow) of the tasks that got ranks since the company had nothing waiting; null: several at once, or not known';
-COMMENT ON COLUMN fair_ranks.flow_finish IS
-    'where the tasks of flow without a flow_rank end: since then another flow of the company waits too, and each task gets a flow_rank; null: only flow waits';
 
 CREATE FUNCTION task_flow(batch_id bigint, submitted_by text) RETURNS text LANGUAGE sql IMMUTABLE
     RETURN coalesce('#' || batch_id::text, submitted_by, '');
@@ -59,7 +54,6 @@ COMMENT ON FUNCTION task_flow_start(bigint, smallint, bigint, text, double preci
 SET LOCAL lock_timeout = '5s';
 DROP FUNCTION task_flow_start(bigint, smallint, bigint, text, double precision);
 ALTER TABLE queue DROP COLUMN flow_rank;
-ALTER TABLE fair_ranks DROP COLUMN flow, DROP COLUMN flow_finish;
 DROP FUNCTION task_flow(bigint, text);
 COMMENT ON COLUMN queue.rank IS
     'order within a lane, by start-time fair queueing; valid only in the pool and priority in which it was given; null: not given yet';

@@ -975,7 +975,7 @@ func (q *sequence) compareUsers(t *rapid.T) {
 	w := q.world
 	c := someOf(t, "company", q.companies())
 	for len(c.users) < 3 {
-		q.createUser(t, c, 0)
+		q.createUser(t, c, c.top)
 	}
 	if len(w.tasks)+24 > tasksMost {
 		t.Skip("too many tasks")
