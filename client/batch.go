@@ -90,13 +90,21 @@ func encodeForm(form BatchForm, list *List) (head, tail []byte, media string, er
 	var body bytes.Buffer
 	writer := multipart.NewWriter(&body) // a buffer takes everything
 	for name, value := range fields {
-		text := string(value)
-		if value[0] == '"' {
-			if err := json.Unmarshal(value, &text); err != nil {
+		items := []json.RawMessage{value}
+		if value[0] == '[' { // a list is a field that is given several times
+			if err := json.Unmarshal(value, &items); err != nil {
 				return nil, nil, "", fmt.Errorf("encode the batch: %w", err)
 			}
 		}
-		_ = writer.WriteField(name, text)
+		for _, item := range items {
+			text := string(item)
+			if item[0] == '"' {
+				if err := json.Unmarshal(item, &text); err != nil {
+					return nil, nil, "", fmt.Errorf("encode the batch: %w", err)
+				}
+			}
+			_ = writer.WriteField(name, text)
+		}
 	}
 	if list != nil {
 		field := "file"

@@ -274,6 +274,14 @@ $$;
 
 COMMENT ON FUNCTION public.batches_feed() IS 'Trigger of batches: stages the event that nothing is left to do of a batch, if its company listens.';
 
+CREATE FUNCTION public.channels_waiting(since timestamp with time zone) RETURNS TABLE(channel_id bigint)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT p.channel_id FROM pools p WHERE p.company_id IS NULL AND p.retired_at IS NULL AND pool_waits(p.id, since)
+$$;
+
+COMMENT ON FUNCTION public.channels_waiting(since timestamp with time zone) IS 'The channels in whose shared pool a task has been due since then.';
+
 CREATE FUNCTION public.contacts_count() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -552,6 +560,30 @@ CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type s
     ), of_pool)
 $$;
 
+CREATE FUNCTION public.pool_waits(of_pool bigint, since timestamp with time zone) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+    SELECT EXISTS (
+        SELECT FROM (
+            SELECT t.due_at FROM queue t WHERE t.pool_id = of_pool AND t.lease_until IS NULL AND t.lane IS NULL ORDER BY t.due_at LIMIT 1
+        ) d
+        WHERE d.due_at <= since
+    ) OR EXISTS (
+        SELECT FROM (
+            SELECT t.due_at FROM queue t
+            WHERE t.pool_id = of_pool AND t.lease_until IS NULL AND t.lane IS NOT NULL
+            ORDER BY t.lane, t.rank
+            LIMIT 100
+        ) q
+        WHERE q.due_at <= since
+    )
+$$;
+
+COMMENT ON FUNCTION public.pool_waits(of_pool bigint, since timestamp with time zone) IS 'Whether a task of the pool has been due since then, among those that senders take first.';
+
 CREATE FUNCTION public.queue_facts() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -737,6 +769,26 @@ CREATE FUNCTION public.sender_serves(of_sender bigint, of_company bigint) RETURN
 $$;
 
 COMMENT ON FUNCTION public.sender_serves(of_sender bigint, of_company bigint) IS 'Whether a company may name a sender for its tasks: a route of the company names the sender, or the sender is shared and no route names it. A sender that is off serves, one that is retired does not.';
+
+CREATE FUNCTION public.sender_silences(silent_after interval, noted_apart interval) RETURNS TABLE(sender_id bigint, is_silent boolean, slack interval)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT s.id, s.kind = 'app' AND coalesce(st.seen_at <= now() - silent_after - l.slack, true), l.slack
+    FROM senders s
+    JOIN sender_states st ON st.sender_id = s.id
+    CROSS JOIN LATERAL (
+        SELECT CASE
+            WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') THEN interval '0'
+            -- The sweep stores polls every five seconds.
+            WHEN s.is_shared AND st.next_available_at <= now() - silent_after AND s.channel_id IN (
+                SELECT w.channel_id FROM channels_waiting(now() - greatest(silent_after, interval '20 seconds')) w
+            ) THEN greatest(interval '0', interval '20 seconds' - silent_after)
+            ELSE noted_apart
+        END AS slack
+    ) l
+$$;
+
+COMMENT ON FUNCTION public.sender_silences(silent_after interval, noted_apart interval) IS 'The rule by which an app is silent: it has not polled for silent_after and slack. slack is how much later its polls are stored: not at all if a route names it, and hardly if work waits in its shared pool for longer than silent_after; else every noted_apart. The sweep of internal/sender stores them so.';
 
 CREATE FUNCTION public.sql_door_number(number text) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -1205,7 +1257,9 @@ CREATE FUNCTION public.task_channel(of_rendering bigint) RETURNS bigint
         WHEN of_rendering IS NULL THEN (SELECT c.id FROM channels c WHERE c.channel = 'sms')
         ELSE coalesce(
             (SELECT n.channel_id FROM renderings r JOIN notifications n ON n.id = r.notification_id WHERE r.id = of_rendering),
-            (SELECT c.id FROM channels c WHERE c.channel = 'wechat')
+            (SELECT c.id FROM renderings r JOIN channels c ON c.id = coalesce(
+                r.channel_id, (SELECT w.id FROM channels w WHERE w.channel = 'wechat')
+            ) WHERE r.id = of_rendering)
         )
     END
 $$;
@@ -1262,6 +1316,7 @@ CREATE FUNCTION public.task_is_withdrawn(of_task text, of_company bigint, of_ren
     AS $$
 DECLARE
     notification bigint;
+    of_batch boolean;
 BEGIN
     IF NOT EXISTS (SELECT FROM companies c WHERE c.id = of_company) THEN
         RETURN true;
@@ -1269,9 +1324,12 @@ BEGIN
     IF of_rendering IS NULL THEN
         RETURN false;
     END IF;
-    SELECT r.notification_id INTO notification FROM renderings r WHERE r.id = of_rendering;
+    SELECT r.notification_id, r.channel_id IS NOT NULL INTO notification, of_batch FROM renderings r WHERE r.id = of_rendering;
     IF NOT FOUND THEN
         RETURN true;
+    END IF;
+    IF of_batch THEN
+        RETURN false;
     END IF;
     IF notification IS NULL THEN
         RETURN NOT EXISTS (SELECT FROM subscribe_messages s WHERE s.task_id = of_task);
@@ -2422,6 +2480,7 @@ CREATE TABLE public.batch_rows (
     fault jsonb,
     task_id text COLLATE pg_catalog."C",
     sign text,
+    contact_values jsonb,
     CONSTRAINT batch_rows_code_known CHECK (((code >= 1) AND (code <= 7))),
     CONSTRAINT batch_rows_fault_set CHECK (((code IS NOT NULL) OR (fault IS NULL))),
     CONSTRAINT batch_rows_tasks_are_valid CHECK (((code IS NULL) OR (task_id IS NULL)))
@@ -2434,9 +2493,9 @@ COMMENT ON COLUMN public.batch_rows.batch_id IS 'no foreign key: its check took 
 
 COMMENT ON COLUMN public.batch_rows.row_no IS 'the number of the row in the list, as a spreadsheet program shows it; of a tag the position of the contact';
 
-COMMENT ON COLUMN public.batch_rows.recipient IS 'the phone number in E.164; as it is in the list if it is not valid';
+COMMENT ON COLUMN public.batch_rows.recipient IS 'the address on the channel: a phone number in E.164; as it is in the list if it is not valid';
 
-COMMENT ON COLUMN public.batch_rows.content IS 'the text without signature; empty: it could not be made';
+COMMENT ON COLUMN public.batch_rows.content IS 'the text without signature, of another channel than sms its beginning; empty: it could not be made';
 
 COMMENT ON COLUMN public.batch_rows.code IS 'why it is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task; null: it is valid';
 
@@ -2445,6 +2504,8 @@ COMMENT ON COLUMN public.batch_rows.fault IS 'the field, the rule that it broke,
 COMMENT ON COLUMN public.batch_rows.task_id IS 'null: the row has not become a task';
 
 COMMENT ON COLUMN public.batch_rows.sign IS 'the signature of the row; null: that of the batch';
+
+COMMENT ON COLUMN public.batch_rows.contact_values IS 'the values of the placeholders of the rendering; null: the text has none';
 
 CREATE TABLE public.facts (
     company_id bigint NOT NULL,
@@ -2615,13 +2676,21 @@ CREATE TABLE public.batches (
     default_region text DEFAULT ''::text NOT NULL,
     sign_column text,
     by_country jsonb,
-    CONSTRAINT batches_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
+    channel text DEFAULT 'sms'::text NOT NULL,
+    subject text,
+    biz_type smallint,
+    rendering_id bigint,
+    tags_all text[] DEFAULT '{}'::text[] NOT NULL,
+    tags_any text[] DEFAULT '{}'::text[] NOT NULL,
+    tags_none text[] DEFAULT '{}'::text[] NOT NULL,
+    CONSTRAINT batches_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 20000))),
     CONSTRAINT batches_dedup_known CHECK ((dedup = ANY (ARRAY['none'::text, 'phone'::text, 'row'::text]))),
     CONSTRAINT batches_default_region_form CHECK ((default_region ~ '^([A-Z]{2})?$'::text)),
     CONSTRAINT batches_ended_at_set CHECK (((status = ANY (ARRAY['finished'::text, 'cancelled'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT batches_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
     CONSTRAINT batches_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
     CONSTRAINT batches_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT batches_rendering_of_channel CHECK (((rendering_id IS NULL) = (channel = 'sms'::text))),
     CONSTRAINT batches_rows_counted CHECK (((rows = (((valid + invalid) + duplicate) + blocked)) AND (fed <= valid))),
     CONSTRAINT batches_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20))),
     CONSTRAINT batches_source_known CHECK (((upload_id IS NULL) OR (tag IS NULL))),
@@ -2637,9 +2706,9 @@ COMMENT ON COLUMN public.batches.priority IS 'as messages.priority; null: that o
 
 COMMENT ON COLUMN public.batches.upload_id IS 'the list; null: it is checked, or the rows come from a tag';
 
-COMMENT ON COLUMN public.batches.tag IS 'whose contacts are the rows; null: a list';
+COMMENT ON COLUMN public.batches.tag IS 'whose contacts are the rows; empty: those that several tags select; null: a list';
 
-COMMENT ON COLUMN public.batches.phone_column IS 'the column with the phone numbers';
+COMMENT ON COLUMN public.batches.phone_column IS 'the column with the addresses';
 
 COMMENT ON COLUMN public.batches.template_no IS 'where content is from; null: it was in the request';
 
@@ -2690,6 +2759,20 @@ COMMENT ON COLUMN public.batches.default_region IS 'ISO 3166-1 code of the regio
 COMMENT ON COLUMN public.batches.sign_column IS 'the column with the signatures of the rows; null: every row has that of the batch';
 
 COMMENT ON COLUMN public.batches.by_country IS 'the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments"}]; null: it is being checked, or a server that does not know this column checked it';
+
+COMMENT ON COLUMN public.batches.channel IS 'the name of the channel; no foreign key: a batch may outlive its channel';
+
+COMMENT ON COLUMN public.batches.subject IS 'the title with its placeholders; null: a short message, or none';
+
+COMMENT ON COLUMN public.batches.biz_type IS 'of the notification template whose text it has; null: another text';
+
+COMMENT ON COLUMN public.batches.rendering_id IS 'the text that its rows fill; null: short messages, whose texts are in batch_rows';
+
+COMMENT ON COLUMN public.batches.tags_all IS 'the rows are contacts that each of these tags holds';
+
+COMMENT ON COLUMN public.batches.tags_any IS 'and at least one of these; none: whichever';
+
+COMMENT ON COLUMN public.batches.tags_none IS 'and none of these';
 
 ALTER TABLE public.batches ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.batches_id_seq
@@ -3831,11 +3914,12 @@ CREATE TABLE public.renderings (
     notification_id bigint,
     html text DEFAULT ''::text NOT NULL,
     is_template boolean DEFAULT false NOT NULL,
+    channel_id bigint,
     CONSTRAINT renderings_content_length CHECK ((char_length(content) <= 100000)),
     CONSTRAINT renderings_title_length CHECK ((char_length(title) <= 1000))
 );
 
-COMMENT ON TABLE public.renderings IS 'The text of one run of a notification, or of one send-once message, which its tasks share. Written by internal/notification. notification_id has no foreign key: rows of notifications are never deleted.';
+COMMENT ON TABLE public.renderings IS 'The text of one run of a notification, of one send-once message, or of one batch, which its tasks share. Written by internal/notification. notification_id has no foreign key: rows of notifications are never deleted.';
 
 COMMENT ON COLUMN public.renderings.template_id IS 'template of the provider; empty: none';
 
@@ -3843,11 +3927,13 @@ COMMENT ON COLUMN public.renderings.params IS 'values for the template of the pr
 
 COMMENT ON COLUMN public.renderings.page IS 'page that a WeChat message opens; empty: none';
 
-COMMENT ON COLUMN public.renderings.notification_id IS 'null: a send-once message';
+COMMENT ON COLUMN public.renderings.notification_id IS 'null: a send-once message, or a batch';
 
 COMMENT ON COLUMN public.renderings.html IS 'the content as HTML; empty: none';
 
 COMMENT ON COLUMN public.renderings.is_template IS 'each recipient fills its placeholders, with messages.contact_values: a run that goes on knows it from here, because none of its messages may be left to show it';
+
+COMMENT ON COLUMN public.renderings.channel_id IS 'of a batch: its channel; null: of a notification, or of a send-once message';
 
 CREATE VIEW public.notification_standings AS
  SELECT n.id AS notification_id,
@@ -4564,6 +4650,7 @@ CREATE TABLE public.sender_states (
     granted bigint DEFAULT 0 NOT NULL,
     attempts_today bigint DEFAULT 0 NOT NULL,
     attempts_on date,
+    failed_tasks bigint DEFAULT 0 NOT NULL,
     CONSTRAINT sender_states_balance_range CHECK ((balance >= 0))
 )
 WITH (fillfactor='50');
@@ -4611,6 +4698,8 @@ COMMENT ON COLUMN public.sender_states.granted IS 'sum of top-ups and correction
 COMMENT ON COLUMN public.sender_states.attempts_today IS 'number of leases on attempts_on; on any other day none';
 
 COMMENT ON COLUMN public.sender_states.attempts_on IS 'a day in the time zone of the sender; null: no lease yet';
+
+COMMENT ON COLUMN public.sender_states.failed_tasks IS 'tasks that became FAILED with the sender; failed counts its FAILED reports, also those that are retried';
 
 CREATE TABLE public.senders (
     id bigint NOT NULL,
@@ -4784,19 +4873,21 @@ CREATE VIEW public.sender_totals AS
     (st.failed + COALESCE(f.reported_failed, (0)::bigint)) AS failed,
     (((st.response_ms)::numeric + COALESCE(f.response_ms, (0)::numeric)))::bigint AS response_ms,
     GREATEST(st.seen_at, f.at) AS seen_at,
-    GREATEST(st.sent_at, f.sent_at) AS sent_at
+    GREATEST(st.sent_at, f.sent_at) AS sent_at,
+    (st.failed_tasks + COALESCE(f.failed_tasks, (0)::bigint)) AS failed_tasks
    FROM ((public.sender_states st
      JOIN public.senders s ON ((s.id = st.sender_id)))
-     LEFT JOIN ( SELECT facts.sender_no,
-            sum(facts.leases) AS leases,
-            sum(facts.reported_success) AS reported_success,
-            sum(facts.reported_failed) AS reported_failed,
-            sum(facts.response_ms) AS response_ms,
-            max(facts.at) AS at,
-            max(facts.at) FILTER (WHERE (facts.reported_success > 0)) AS sent_at
-           FROM public.facts
-          WHERE ((facts.leases > 0) OR (facts.reported_success > 0) OR (facts.reported_failed > 0))
-          GROUP BY facts.sender_no) f ON ((f.sender_no = s.sender_no)));
+     LEFT JOIN ( SELECT f_1.sender_no,
+            sum(f_1.leases) AS leases,
+            sum(f_1.reported_success) AS reported_success,
+            sum(f_1.reported_failed) AS reported_failed,
+            sum(f_1.response_ms) AS response_ms,
+            max(f_1.at) FILTER (WHERE ((f_1.leases > 0) OR (f_1.reported_success > 0) OR (f_1.reported_failed > 0))) AS at,
+            max(f_1.at) FILTER (WHERE (f_1.reported_success > 0)) AS sent_at,
+            sum(GREATEST(0, f_1.failed)) AS failed_tasks
+           FROM public.facts f_1
+          WHERE ((f_1.leases > 0) OR (f_1.reported_success > 0) OR (f_1.reported_failed > 0) OR (f_1.failed > 0))
+          GROUP BY f_1.sender_no) f ON ((f.sender_no = s.sender_no)));
 
 COMMENT ON VIEW public.sender_totals IS 'What each sender did so far: the totals of sender_states, and what facts still holds. Both are read at one moment.';
 
@@ -4805,6 +4896,8 @@ COMMENT ON COLUMN public.sender_totals.attempts IS 'number of leases';
 COMMENT ON COLUMN public.sender_totals.seen_at IS 'the last poll, claim or report; null: none';
 
 COMMENT ON COLUMN public.sender_totals.sent_at IS 'the last reported SUCCESS; null: none';
+
+COMMENT ON COLUMN public.sender_totals.failed_tasks IS 'tasks that became FAILED with the sender';
 
 ALTER TABLE public.senders ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.senders_id_seq
@@ -5881,6 +5974,8 @@ CREATE INDEX audit_entity_key_idx ON public.audit USING btree (entity_key, at, i
 CREATE INDEX batch_rows_wrong_idx ON public.batch_rows USING btree (batch_id, row_no) WHERE (code IS NOT NULL);
 
 CREATE INDEX batches_company_idx ON public.batches USING btree (company_id, id);
+
+CREATE INDEX batches_rendering_idx ON public.batches USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
 
 CREATE INDEX batches_unsettled_idx ON public.batches USING btree (id) WHERE (NOT is_settled);
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,16 +34,22 @@ type batchCreateCmd struct {
 	File string `arg:"" optional:"" type:"path" help:"List: CSV, XLSX, or JSON objects in a file that ends in .json. Not with --tag."`
 
 	Name           string     `help:"Name of the batch. Default: that of the file."`
+	Channel        string     `placeholder:"sms" help:"Channel of the addresses: sms, email, or another one."`
+	Subject        string     `help:"Title of the messages on another channel than sms, with names of columns in braces."`
 	Content        string     `help:"Text, with names of columns in braces."`
 	Template       string     `placeholder:"NO" help:"Template, instead of a text."`
 	Language       string     `help:"Translation of the template."`
 	Tag            string     `help:"Contacts of this tag, instead of a file."`
+	TagsAll        []string   `name:"tags-all" placeholder:"TAG,..." help:"Contacts that each of these tags holds."`
+	TagsAny        []string   `name:"tags-any" placeholder:"TAG,..." help:"Contacts that one of these tags holds."`
+	TagsNone       []string   `name:"tags-none" placeholder:"TAG,..." help:"No contact that one of these tags holds."`
 	PhoneColumn    string     `name:"phone-column" help:"Column with the numbers. Default: the one with a usual name."`
+	AddressColumn  string     `name:"address-column" help:"Column with the addresses on another channel than sms. Default: the one with a usual name."`
 	Type           string     `help:"verification, notification or marketing."`
 	Priority       *int16     `help:"0 to 9, the smallest goes first."`
 	Sign           string     `help:"Signature, placed before the text."`
 	SenderNo       string     `name:"sender-no" help:"The only sender that may send it."`
-	Dedup          string     `placeholder:"phone" help:"Which rows are duplicates: phone, row, or none."`
+	Dedup          string     `placeholder:"phone" help:"Which rows are duplicates: phone or address, row, or none."`
 	At             *time.Time `placeholder:"TIME" help:"Send nothing before this time."`
 	Expires        *time.Time `placeholder:"TIME" help:"Send nothing after this time."`
 	Test           bool       `help:"Its messages are tests."`
@@ -53,17 +60,22 @@ type batchCreateCmd struct {
 }
 
 func (c *batchCreateCmd) Run(ctx context.Context, env config.Remote) error {
-	if (c.File == "") == (c.Tag == "") {
-		return usage("give a file or --tag")
+	tags := slices.Concat(c.TagsAll, c.TagsAny)
+	if c.Tag != "" {
+		tags = append([]string{c.Tag}, tags...)
+	}
+	if (c.File == "") == (len(tags) == 0) {
+		return usage("give a file, --tag, --tags-all or --tags-any")
 	}
 	if c.Name == "" {
-		c.Name = c.Tag
+		c.Name = strings.Join(tags, " ")
 		if c.File != "" {
 			c.Name = filepath.Base(c.File)
 		}
 	}
 	form := client.BatchForm{
-		Name: c.Name, Content: optional(c.Content), TemplateNo: optional(c.Template), Language: optional(c.Language), Tag: optional(c.Tag),
+		Name: c.Name, Channel: optional(c.Channel), Subject: optional(c.Subject), AddressColumn: optional(c.AddressColumn), Content: optional(c.Content), TemplateNo: optional(c.Template), Language: optional(c.Language), Tag: optional(c.Tag),
+		TagsAll: list(c.TagsAll), TagsAny: list(c.TagsAny), TagsNone: list(c.TagsNone),
 		PhoneColumn: optional(c.PhoneColumn), MessageType: optional(client.MessageType(c.Type)), Priority: c.Priority, Sign: optional(c.Sign),
 		SenderNo: optional(c.SenderNo), Dedup: optional(api.BatchFormDedup(c.Dedup)), ExpectSendTime: c.At, ExpiresAt: c.Expires,
 		Test: optional(c.Test), AutoConfirm: optional(c.Confirm),
@@ -89,6 +101,14 @@ func (c *batchCreateCmd) Run(ctx context.Context, env config.Remote) error {
 	return caller.show(created, func() record {
 		return record{{"batch", strconv.FormatInt(created.BatchID, 10)}, {"status", string(created.Status)}}
 	})
+}
+
+// list returns nil for a list without items.
+func list(items []string) *[]string {
+	if len(items) == 0 {
+		return nil
+	}
+	return &items
 }
 
 type batchArg struct {

@@ -220,18 +220,14 @@ SET failing_since = CASE WHEN sqlc.narg(error)::text IS NOT NULL THEN least(s.fa
 WHERE s.receiver_id = @receiver_id;
 
 -- AlertChannels returns the channels through which alerts can be told: those with a template for alerts and an available sender: one that is on,
--- has quota and funds, whose circuit breaker is closed, and that has polled within silent_after if it is an app. Polls at a shared pool are
--- recorded only every noted_apart.
+-- has quota and funds, whose circuit breaker is closed, and that is not silent.
 -- name: AlertChannels :many
 SELECT c.channel FROM channels c
 WHERE EXISTS (SELECT FROM notification_templates t WHERE t.channel_id = c.id AND t.biz_type = @biz_type AND t.is_enabled)
     AND EXISTS (
         SELECT FROM sender_standings x
-        WHERE x.channel_id = c.id AND x.is_available
-            AND (
-                x.kind <> 'app'
-                OR x.seen_at > now() - sqlc.arg(silent_after)::interval - CASE WHEN x.is_shared THEN sqlc.arg(noted_apart)::interval ELSE '0' END
-            )
+        JOIN sender_silences(@silent_after::interval, @noted_apart::interval) z ON z.sender_id = x.sender_id
+        WHERE x.channel_id = c.id AND x.is_available AND NOT z.is_silent
     )
 ORDER BY c.channel;
 

@@ -114,7 +114,7 @@ WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND
 ORDER BY r.id;
 
 -- PoolsUnserved returns those of pools that no available sender serves: one that is on, has quota and funds, whose circuit breaker is closed, and
--- that has polled within silent_after if it is an app. Polls at a shared pool are recorded only every noted_apart.
+-- that is not silent.
 -- name: PoolsUnserved :many
 SELECT p.id, h.channel, c.company_no, p.message_type, o.country_no
 FROM pools p
@@ -125,20 +125,20 @@ WHERE p.id = ANY (@pool_ids::bigint[]) AND p.retired_at IS NULL
     AND NOT EXISTS (
         SELECT FROM routes r
         JOIN sender_standings x ON x.sender_id = r.sender_id
-        WHERE r.pool_id = p.id AND r.status = 'on' AND x.is_available
-            AND (x.kind <> 'app' OR x.seen_at > now() - @silent_after::interval)
+        JOIN sender_silences(@silent_after::interval, @noted_apart::interval) z ON z.sender_id = x.sender_id
+        WHERE r.pool_id = p.id AND r.status = 'on' AND x.is_available AND NOT z.is_silent
     )
     AND NOT (
         p.company_id IS NULL AND EXISTS (
             SELECT FROM sender_standings x
-            WHERE x.channel_id = p.channel_id AND x.is_shared AND x.is_available
-                AND (x.kind <> 'app' OR x.seen_at > now() - sqlc.arg(silent_after)::interval - sqlc.arg(noted_apart)::interval)
+            JOIN sender_silences(@silent_after::interval, @noted_apart::interval) z ON z.sender_id = x.sender_id
+            WHERE x.channel_id = p.channel_id AND x.is_shared AND x.is_available AND NOT z.is_silent
         )
     )
 ORDER BY p.id;
 
--- SendersSilent returns the apps that are on and have not polled for more than after_seconds, the last that fell silent first. Polls of an app
--- without routes are recorded only every noted_apart, so that it counts as silent that much later. is_used: it had sent in the day before it fell
+-- SendersSilent returns the apps that are on and have not polled for more than after_seconds, and the slack of sender_silences, the last that fell
+-- silent first. is_used: it had sent in the day before it fell
 -- silent. An app that is silent for more than gone_seconds is gone. Those of named are returned in any case; one that never polled counts from its
 -- creation.
 -- name: SendersSilent :many
@@ -147,9 +147,9 @@ SELECT s.sender_no, h.channel, extract(epoch FROM now() - coalesce(st.seen_at, s
 FROM senders s
 JOIN sender_states st ON st.sender_id = s.id
 JOIN channels h ON h.id = s.channel_id
+JOIN sender_silences(@silent_after::interval, @noted_apart::interval) z ON z.sender_id = s.id
 CROSS JOIN LATERAL (
-    SELECT CASE WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') THEN 0
-        ELSE extract(epoch FROM sqlc.arg(noted_apart)::interval + interval '1 minute') END AS slack -- the minute: polls are recorded by a sweep
+    SELECT extract(epoch FROM CASE z.slack WHEN interval '0' THEN z.slack ELSE z.slack + interval '1 minute' END) AS slack -- polls are recorded by a sweep
 ) x
 WHERE s.status = 'on' AND s.kind = 'app'
     AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => @after_seconds::double precision)

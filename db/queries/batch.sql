@@ -4,12 +4,13 @@
 INSERT INTO batches (
     company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, sign_column, template_no, template_id, template_version, template_language,
     is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent,
-    default_region
+    default_region, channel, subject, biz_type, rendering_id, tags_all, tags_any, tags_none
 )
 VALUES (
     @company_id, @submitted_by, @name, @message_type, sqlc.narg(priority), sqlc.narg(upload_id), sqlc.narg(tag), @phone_column, sqlc.narg(sign_column),
     sqlc.narg(template_no), sqlc.narg(template_id), sqlc.narg(template_version), sqlc.narg(template_language), @is_deferred, @content, sqlc.narg(sign), sqlc.narg(sender_no), @dedup, @is_test, @is_confirmed, sqlc.narg(expect_send_time),
-    sqlc.narg(expires_at), @request_id, @source_ip, @user_agent, @default_region
+    sqlc.narg(expires_at), @request_id, @source_ip, @user_agent, @default_region, @channel, sqlc.narg(subject), sqlc.narg(biz_type),
+    sqlc.narg(rendering_id), @tags_all, @tags_any, @tags_none
 )
 RETURNING id;
 
@@ -45,14 +46,14 @@ FROM batches b
 WHERE b.id = @id AND b.status = @status::text
 FOR NO KEY UPDATE; -- NO KEY: facts of its tasks are folded meanwhile
 
--- BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty sign or country_no, and the code 0, mean none.
+-- BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty sign or country_no, and the code 0 mean none.
 -- name: BatchRowsAdd :exec
-INSERT INTO batch_rows (batch_id, row_no, recipient, content, sign, segments, country_no, code, fault)
-SELECT @batch_id, r.row_no, r.recipient, r.content, nullif(r.sign, ''), r.segments, nullif(r.country_no, ''), nullif(r.code, 0), r.fault
+INSERT INTO batch_rows (batch_id, row_no, recipient, content, sign, segments, country_no, code, fault, contact_values)
+SELECT @batch_id, r.row_no, r.recipient, r.content, nullif(r.sign, ''), r.segments, nullif(r.country_no, ''), nullif(r.code, 0), r.fault, r.contact_values
 FROM (
     SELECT unnest(@row_nos::bigint[]) AS row_no, unnest(@recipients::text[]) AS recipient, unnest(@contents::text[]) AS content,
         unnest(@signs::text[]) AS sign, unnest(@segments::smallint[]) AS segments, unnest(@country_nos::text[]) AS country_no, unnest(@codes::smallint[]) AS code,
-        unnest(@faults::jsonb[]) AS fault
+        unnest(@faults::jsonb[]) AS fault, unnest(@contact_values::jsonb[]) AS contact_values -- an empty array: none has any
 ) r
 ORDER BY r.row_no;
 
@@ -64,13 +65,14 @@ SET last_row = @last_row, rows = b.rows + @rows::bigint, valid = b.valid + @vali
 WHERE b.id = @id AND b.status = 'checking';
 
 -- BatchRowsDuplicate marks the valid rows of a batch that repeat a row before, each with the number of the first one, and returns how many rows and
--- segments they are. It sorts all rows.
+-- segments they are. address is what the rows call their address. It sorts all rows.
 -- name: BatchRowsDuplicate :one
 WITH repeated AS (
     SELECT o.row_no, o.first_row
     FROM (
         SELECT r.row_no, min(r.row_no) OVER (
-            PARTITION BY r.recipient, CASE WHEN @dedup::text = 'row' THEN r.content END, CASE WHEN @dedup::text = 'row' THEN r.sign END
+            PARTITION BY CASE WHEN @folds_case::boolean THEN lower(r.recipient) ELSE r.recipient END, CASE WHEN @dedup::text = 'row' THEN r.content END,
+                CASE WHEN @dedup::text = 'row' THEN r.sign END, CASE WHEN @dedup::text = 'row' THEN r.contact_values END
         ) AS first_row
         FROM batch_rows r
         WHERE r.batch_id = @batch_id AND r.code IS NULL
@@ -80,7 +82,7 @@ WITH repeated AS (
 marked AS (
     UPDATE batch_rows r
     SET code = 5, -- duplicate
-        fault = jsonb_build_object('name', 'phone_number', 'rule', 'repeats_row', 'limit', p.first_row)
+        fault = jsonb_build_object('name', @address::text, 'rule', 'repeats_row', 'limit', p.first_row)
     FROM repeated p
     WHERE r.batch_id = @batch_id AND r.row_no = p.row_no
     RETURNING r.segments
@@ -193,7 +195,7 @@ RETURNING was.upload_id;
 
 -- BatchRowsNext returns the next valid rows of a batch that the caller has locked.
 -- name: BatchRowsNext :many
-SELECT r.row_no, r.recipient, r.content, r.sign, r.segments FROM batch_rows r
+SELECT r.row_no, r.recipient, r.content, r.sign, r.segments, r.contact_values FROM batch_rows r
 WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND r.code IS NULL
 ORDER BY r.row_no
 LIMIT @portion::integer;

@@ -111,7 +111,7 @@ SELECT s.user_id FROM (
 ) s;
 
 -- ContactListTagged looks at the first scan_limit contacts behind after_id that a tag holds (tag_id 0: of all contacts of the company), and returns
--- those of them that each of tag_ids holds, and none of not_tag_ids.
+-- those of them that each of tag_ids holds, one of any_tag_ids if there are any, and none of not_tag_ids.
 -- name: ContactListTagged :many
 SELECT c.*
 FROM (
@@ -134,6 +134,10 @@ WHERE NOT EXISTS (
         SELECT FROM unnest(@tag_ids::bigint[]) AS a (tag_id)
         WHERE NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = a.tag_id AND m.user_id = s.user_id)
     )
+    AND (
+        cardinality(@any_tag_ids::bigint[]) = 0
+        OR EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY (@any_tag_ids::bigint[]) AND m.user_id = s.user_id)
+    )
     AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY (@not_tag_ids::bigint[]) AND m.user_id = s.user_id)
 ORDER BY s.user_id
 LIMIT @page_limit::integer;
@@ -150,6 +154,10 @@ FROM (
 WHERE NOT EXISTS (
         SELECT FROM unnest(@tag_ids::bigint[]) AS a (tag_id)
         WHERE NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = a.tag_id AND m.user_id = s.user_id)
+    )
+    AND (
+        cardinality(@any_tag_ids::bigint[]) = 0
+        OR EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY (@any_tag_ids::bigint[]) AND m.user_id = s.user_id)
     )
     AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY (@not_tag_ids::bigint[]) AND m.user_id = s.user_id);
 

@@ -64,7 +64,7 @@ SELECT p.exported_to::text AS folder FROM task_partitions p WHERE p.exported_to 
 
 -- ErasedContacts returns up to most contacts of a company with a user id, a phone number or an e-mail address.
 -- name: ErasedContacts :many
-SELECT c.user_id, c.phone, c.email FROM contacts c
+SELECT c.user_id, c.phone, c.email, c.dingtalk_name, c.wechat_openid FROM contacts c
 WHERE c.company_id = @company_id
     AND (
         c.user_id = ANY (@user_ids::text[]) OR c.phone COLLATE "C" = ANY (@recipients::text[])
@@ -301,7 +301,8 @@ WITH held AS (
 refused AS (
     UPDATE batch_rows r SET code = 7 -- refused when it was to be sent
     FROM held h
-    WHERE r.batch_id = h.id AND r.row_no > h.fed_row AND r.code IS NULL AND r.recipient = ANY (@recipients::text[])
+    WHERE r.batch_id = h.id AND r.row_no > h.fed_row AND r.code IS NULL
+        AND (r.recipient = ANY (@recipients::text[]) OR lower(r.recipient) = ANY (@addresses::text[]))
     RETURNING r.segments
 ),
 counted AS (
@@ -312,16 +313,18 @@ counted AS (
 )
 SELECT count(*) AS rows FROM refused;
 
--- ErasureRowCandidates returns rows of a batch whose numbers end with some digits: a row that is not valid has its number as it was written.
+-- ErasureRowCandidates returns rows of a batch whose numbers end with some digits, or that have one of some addresses in lower case: a row that is not
+-- valid has its number as it was written.
 -- name: ErasureRowCandidates :many
 SELECT r.row_no, r.recipient FROM batch_rows r
-WHERE r.batch_id = @batch_id AND r.row_no > @after_row AND right(regexp_replace(r.recipient, '[^0-9]', '', 'g'), 8) = ANY (@digits::text[])
+WHERE r.batch_id = @batch_id AND r.row_no > @after_row
+    AND (right(regexp_replace(r.recipient, '[^0-9]', '', 'g'), 8) = ANY (@digits::text[]) OR lower(r.recipient) = ANY (@addresses::text[]))
 ORDER BY r.row_no
 LIMIT @portion::integer;
 
 -- ErasureRows takes the number and the text out of rows of a batch.
 -- name: ErasureRows :execrows
-UPDATE batch_rows r SET recipient = '', content = '' WHERE r.batch_id = @batch_id AND r.row_no = ANY (@row_nos::bigint[]);
+UPDATE batch_rows r SET recipient = '', content = '', contact_values = NULL WHERE r.batch_id = @batch_id AND r.row_no = ANY (@row_nos::bigint[]);
 
 -- ErasureJobs returns the task jobs that select a phone number, of a company or of one of its users.
 -- name: ErasureJobs :many

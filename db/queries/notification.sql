@@ -231,9 +231,9 @@ UPDATE notifications n
 SET run_rendering_id = @rendering_id::bigint, run_after = @run_after::text, next_run_at = now(), remark = NULL, updated_at = now()
 WHERE n.id = @id;
 
--- RenderingText returns the text of a rendering, for a run that goes on.
+-- RenderingText returns the text of a rendering.
 -- name: RenderingText :one
-SELECT r.title, r.content, r.html, r.params, r.is_template FROM renderings r WHERE r.id = @id;
+SELECT r.title, r.content, r.html, r.template_id, r.params, r.is_template FROM renderings r WHERE r.id = @id;
 
 -- NotificationFail records why a notification cannot be sent. A repeated one that was sent before keeps its state and runs again after its
 -- interval, unless it expires first. Any other has failed (ended_as 2, is_failed). No row: the notification has ended or was deleted
@@ -480,6 +480,7 @@ USING (
         WHERE o.created_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND o.created_at < p.last_day::timestamp AT TIME ZONE 'UTC'
             -- its tasks may be of the day after
             AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = o.id)
+            AND NOT EXISTS (SELECT FROM batches b WHERE b.rendering_id = o.id)
         LIMIT @batch_size::integer
     ) x
     WHERE p.dropped_at IS NOT NULL
@@ -499,6 +500,12 @@ WHERE p.dropped_at IS NOT NULL
 -- name: RenderingCreate :one
 INSERT INTO renderings (notification_id, title, content, html, template_id, params, page, is_template)
 VALUES (sqlc.narg(notification_id), @title, @content, @html, @template_id, @params, @page, @is_template)
+RETURNING id;
+
+-- RenderingCreateOfBatch stores the text that the tasks of a batch have in common. No row: the channel does not exist.
+-- name: RenderingCreateOfBatch :one
+INSERT INTO renderings (channel_id, title, content, html, template_id, params, is_template)
+SELECT c.id, @title, @content, @html, @template_id, @params, @is_template FROM channels c WHERE c.channel = @channel
 RETURNING id;
 
 -- name: NotificationTemplatePut :one

@@ -18,6 +18,8 @@
 -- The pools were chosen with the versions directory_versions of the directory. If another version is current, the statement stores nothing
 -- and returns one empty id. Without versions it does not check.
 --
+-- A task with a rendering (0: none) has its text there, and contact_values (null: none) for the placeholders; content is the beginning.
+--
 -- Keys of dedup_keys are locked in one order, then rows of fair_ranks in one order, so that two submissions cannot deadlock.
 -- name: TaskSubmit :many
 WITH directory AS MATERIALIZED (
@@ -43,6 +45,8 @@ input AS MATERIALIZED (
         nullif(unnest(@signs::text[]), '') AS sign, unnest(@are_tests::boolean[]) AS is_test,
         nullif(unnest(@results::text[]), '') AS result, -- an empty array: none of them is simulated
         nullif(unnest(@batch_ids::bigint[]), 0) AS batch_id, nullif(unnest(@only_sender_nos::text[]), '') AS sender_no, -- empty arrays: none has one
+        nullif(unnest(@rendering_ids::bigint[]), 0) AS rendering_id, unnest(@contact_values::jsonb[]) AS contact_values, -- as before
+        nullif(unnest(@user_ids::text[]), '') AS user_id, -- as before
         -- its times, and its turn: arrays with NULLs, see sqlc.yaml
         unnest(@expect_send_times::timestamp with time zone[]) AS asked_time, unnest(@every_seconds::int8[]) AS every_seconds,
         unnest(@expire_times::timestamp with time zone[]) AS expires_at, unnest(@turns::float8[]) AS turn
@@ -110,23 +114,25 @@ stored AS (
     INSERT INTO messages (
         task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
         priority, segments, sign, is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip,
-        user_agent, request_data, traceparent, batch_id, sender_no
+        user_agent, request_data, traceparent, batch_id, sender_no, rendering_id, contact_values, user_id
     )
     SELECT
         m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id,
         m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id,
-        nullif(m.content, m.final_content), m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no
+        nullif(m.content, m.final_content), m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no,
+        m.rendering_id, m.contact_values, m.user_id
     FROM made m
 ),
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, flow_rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
-        recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by
+        recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id
     )
     SELECT
         m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, w.flow_rank, -- the lane of new tasks
         greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
-        m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by
+        m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id,
+        m.contact_values, m.user_id
     FROM made m
     LEFT JOIN reserved r
         ON m.turn IS NOT NULL AND r.pool_id = m.pool_id AND r.priority = m.priority AND r.company_id = m.company_id

@@ -60,9 +60,12 @@ SELECT
     st.balance, st.granted, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used,
     x.month_used::bigint AS month_used,
-    u.seen_at, u.sent_at, u.attempts, u.succeeded, u.failed, u.response_ms,
+    u.seen_at, u.sent_at, u.attempts, u.succeeded, u.failed, u.failed_tasks, u.response_ms,
     st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
-    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds)::boolean AS is_ready
+    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds)::boolean AS is_ready,
+    (
+        SELECT z.is_silent FROM sender_silences(@silent_after::interval, @noted_apart::interval) z WHERE z.sender_id = s.id
+    )::boolean AS is_silent
 FROM senders s
 JOIN sender_states st ON st.sender_id = s.id
 JOIN sender_totals u ON u.sender_id = s.id
@@ -197,13 +200,14 @@ LIMIT @page_limit::integer;
 -- name: SenderTotalsAdd :exec
 WITH sums AS MATERIALIZED (
     SELECT s.id AS sender_id, sum(f.leases)::bigint AS leases, sum(f.reported_success)::bigint AS reported_success,
-        sum(f.reported_failed)::bigint AS reported_failed, sum(f.response_ms)::bigint AS response_ms, max(f.at) AS at,
+        sum(f.reported_failed)::bigint AS reported_failed, sum(f.failed_tasks)::bigint AS failed_tasks, sum(f.response_ms)::bigint AS response_ms,
+        max(f.at) FILTER (WHERE f.leases > 0 OR f.reported_success > 0 OR f.reported_failed > 0) AS at,
         max(f.at) FILTER (WHERE f.reported_success > 0) AS sent_at,
         max((f.at AT TIME ZONE s.time_zone)::date) FILTER (WHERE f.leases > 0) AS leased_on
     FROM (
         SELECT unnest(@sender_nos::text[]) AS sender_no, unnest(@leases::bigint[]) AS leases,
             unnest(@reported_success::bigint[]) AS reported_success, unnest(@reported_failed::bigint[]) AS reported_failed,
-            unnest(@response_ms::bigint[]) AS response_ms, unnest(@ats::timestamptz[]) AS at
+            unnest(@failed_tasks::bigint[]) AS failed_tasks, unnest(@response_ms::bigint[]) AS response_ms, unnest(@ats::timestamptz[]) AS at
     ) f
     JOIN senders s ON s.sender_no = f.sender_no
     GROUP BY s.id
@@ -216,6 +220,7 @@ locked AS MATERIALIZED (
 )
 UPDATE sender_states st
 SET attempts = st.attempts + g.leases, succeeded = st.succeeded + g.reported_success, failed = st.failed + g.reported_failed,
+    failed_tasks = st.failed_tasks + g.failed_tasks,
     attempts_on = greatest(st.attempts_on, g.leased_on),
     attempts_today = g.leases + CASE WHEN g.leased_on > st.attempts_on THEN 0 ELSE st.attempts_today END,
     response_ms = st.response_ms + g.response_ms,
@@ -242,9 +247,10 @@ LEFT JOIN (
 WHERE s.sender_no = ANY (@sender_nos::text[])
 ORDER BY s.sender_no;
 
--- SendersSeen records that senders polled, unless that was recorded within the last apart_seconds. Of a sender on which others depend, it was recorded
--- within the last counted_on_apart_seconds, and after its rest if it waits for tasks now: one that polled before it rested may be busy, or dead. See
--- is_unseen of SenderAdmit. It waits for no lock: a claim holds the row of its sender
+-- SendersSeen records that senders polled, unless that was recorded within the last apart_seconds. Of a sender on which others depend, or in whose
+-- shared pool a task has waited for waiting_seconds, it was recorded within the last counted_on_apart_seconds. Of a sender on which others depend, it
+-- was recorded after its rest if it waits for tasks now: one that polled before it rested may be busy, or dead. See is_unseen of SenderAdmit, and
+-- sender_silences. It waits for no lock: a claim holds the row of its sender
 -- and may wait for a route, whose holder may wait for one of these rows. What holds a row nearly always records the poll itself.
 -- name: SendersSeen :execrows
 WITH locked AS MATERIALIZED (
@@ -256,7 +262,12 @@ WITH locked AS MATERIALIZED (
     JOIN sender_states st ON st.sender_id = s.id
     WHERE st.seen_at IS NULL
         OR st.seen_at < now() - make_interval(secs =>
-            CASE WHEN p.is_counted_on THEN @counted_on_apart_seconds::double precision ELSE @apart_seconds::double precision END)
+            CASE
+                WHEN p.is_counted_on OR s.is_shared AND s.channel_id IN (
+                    SELECT w.channel_id FROM channels_waiting(now() - make_interval(secs => @waiting_seconds::double precision)) w
+                ) THEN @counted_on_apart_seconds::double precision
+                ELSE @apart_seconds::double precision
+            END)
         OR (p.is_counted_on AND p.is_waiting AND st.seen_at < st.next_available_at AND st.next_available_at <= now())
     FOR NO KEY UPDATE OF st SKIP LOCKED
 )
@@ -267,7 +278,7 @@ WHERE st.sender_id = l.sender_id;
 
 -- SenderGauges returns up to page_limit senders for monitoring: first those that are on, then those that an admin added, then those that were
 -- seen last. Each row also has the numbers of all senders by state. A sender is ready if it can be given tasks, now or after its interval. An
--- app is not ready while it is silent; its polls at a shared pool are stored only every noted_apart.
+-- app is not ready while it is silent.
 -- name: SenderGauges :many
 SELECT g.sender_no, g.is_ready::boolean AS is_ready, g.balance, g.seen_seconds::double precision AS seen_seconds, g.was_seen::boolean AS was_seen,
     g.per_minute, g.per_hour, g.per_day, g.per_month, g.minute_used::bigint AS minute_used, g.hour_used::bigint AS hour_used,
@@ -279,12 +290,11 @@ FROM (
     SELECT s.id, s.sender_no, s.is_self_registered, s.per_minute, s.per_hour, s.per_day, s.per_month, st.balance, st.seen_at,
         x.is_on, x.minute_used, x.hour_used, x.day_used, x.month_used, st.seen_at IS NOT NULL AS was_seen,
         coalesce(extract(epoch FROM now() - st.seen_at), 0) AS seen_seconds,
-        x.is_available AND (s.kind <> 'app' OR coalesce(st.seen_at > now() - sqlc.arg(silent_after)::interval - CASE
-            WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') THEN interval '0' ELSE sqlc.arg(noted_apart)::interval
-        END, false)) AS is_ready
+        x.is_available AND NOT z.is_silent AS is_ready
     FROM senders s
     JOIN sender_states st ON st.sender_id = s.id
     JOIN sender_standings x ON x.sender_id = s.id
+    JOIN sender_silences(@silent_after::interval, @noted_apart::interval) z ON z.sender_id = s.id
     WHERE s.status <> 'retired'
 ) g
 ORDER BY g.is_on DESC, g.is_self_registered, g.seen_at DESC NULLS LAST, g.id
@@ -331,8 +341,7 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = @zone::
 -- PoolSenders returns up to 100 senders that serve a pool: through its routes, or, for a shared pool, as shared senders. Ready senders
 -- come first; of equal sort, the one that used the smallest part of its daily limit, then the one with the fewest tasks today, then the
 -- one with the shortest response time (S4.3). has_quota and has_funds compare with the segments that this task would cost the sender. A
--- sender is outranked if a sender with a larger sort is available, as in RouteAdmit. Polls at a shared pool are recorded only every
--- noted_apart, so these senders count as silent that much later.
+-- sender is outranked if a sender with a larger sort is available, as in RouteAdmit.
 -- name: PoolSenders :many
 WITH candidates AS (
     SELECT x.sender_no, x.is_on, x.is_rested, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
@@ -343,8 +352,7 @@ WITH candidates AS (
         ) >= k.segments, true) AS has_quota,
         x.has_funds AND (NOT s.has_balance OR coalesce(x.balance, 0) >= k.segments) AS has_funds,
         CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END AS today,
-        coalesce(x.kind <> 'app' OR x.seen_at > now() - sqlc.arg(silent_after)::interval - CASE
-            WHEN p.company_id IS NULL THEN sqlc.arg(noted_apart)::interval ELSE interval '0' END, false) AS is_there,
+        z.is_silent::boolean AS is_silent,
         coalesce(x.is_available AND x.seen_at > now() - @silent_after::interval AND x.seen_at >= x.next_available_at, false) AS shares,
         coalesce(max(coalesce(r.sort, s.sort)) FILTER (
             WHERE x.is_available AND x.seen_at > now() - @silent_after::interval
@@ -354,6 +362,7 @@ WITH candidates AS (
     JOIN channels c ON c.id = p.channel_id
     JOIN senders s ON s.channel_id = p.channel_id
     JOIN sender_standings x ON x.sender_id = s.id
+    JOIN sender_silences(@silent_after::interval, @noted_apart::interval) z ON z.sender_id = s.id
     CROSS JOIN LATERAL (
         SELECT
             task_segments(@content::text, sqlc.narg(sign)::text, @segments::smallint, s.sign, s.segment_size, c.channel = 'sms') AS segments
@@ -364,18 +373,17 @@ WITH candidates AS (
     WHERE p.id = @pool_id AND s.status <> 'retired' AND (r.id IS NOT NULL OR (p.company_id IS NULL AND s.is_shared))
 )
 SELECT c.sender_no, c.is_on::boolean AS is_on, c.is_rested::boolean AS is_rested, c.has_quota::boolean AS has_quota,
-    c.has_funds::boolean AS has_funds, c.is_there::boolean AS is_there, c.weight, coalesce(c.served, 0)::double precision AS served,
+    c.has_funds::boolean AS has_funds, c.is_silent::boolean AS is_silent, c.weight, coalesce(c.served, 0)::double precision AS served,
     c.next_available_at, c.is_outranked::boolean AS is_outranked, c.shares::boolean AS shares, c.segments::bigint AS segments,
     c.gives_way::boolean AS gives_way, c.sort::double precision AS sort
 FROM candidates c
 ORDER BY
-    c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_there AND NOT c.is_outranked DESC,
+    c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND NOT c.is_silent AND NOT c.is_outranked DESC,
     c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
 LIMIT 100;
 
 -- SendersReady returns up to most senders that are on and cannot take tasks, with the reason, and one that can. number is how many there are of
--- the same kind. A company gets the senders that its routes name. Polls of senders without routes that are on are recorded only every noted_apart,
--- so these senders count as silent that much later.
+-- the same kind. A company gets the senders that its routes name.
 -- name: SendersReady :many
 SELECT r.sender_no, r.name, r.reason, r.number
 FROM (
@@ -386,14 +394,13 @@ FROM (
                 WHEN NOT x.has_funds THEN 'no_funds'
                 WHEN NOT x.has_quota THEN 'no_quota'
                 WHEN st.rest_until > now() THEN 'resting'
-                WHEN s.kind = 'app' AND coalesce(x.seen_at < now() - sqlc.arg(silent_after)::interval - CASE
-                    WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') THEN interval '0' ELSE sqlc.arg(noted_apart)::interval
-                END, true) THEN 'silent'
+                WHEN z.is_silent THEN 'silent'
                 ELSE ''
             END AS reason
         FROM senders s
         JOIN sender_states st ON st.sender_id = s.id
         JOIN sender_standings x ON x.sender_id = s.id
+        JOIN sender_silences(@silent_after::interval, @noted_apart::interval) z ON z.sender_id = s.id
         WHERE x.is_on AND (sqlc.narg(company_id)::bigint IS NULL OR EXISTS (
             SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
         WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint AND p.sender_id IS NULL
@@ -405,7 +412,7 @@ WHERE r.nth <= CASE WHEN r.reason = '' THEN 1 ELSE @most::integer END
 ORDER BY r.reason = '', r.sender_no;
 
 -- SenderLimits returns the available senders that serve a pool, by its routes with the largest sort, or as shared senders, or only one sender if it is
--- available: the weight of each, and what its limits have left, and its funds if it has a balance.
+-- available: the weight of each, what its limits have left, its funds if it has a balance, and whether it is silent.
 -- name: SenderLimits :many
 WITH candidates AS MATERIALIZED (
     SELECT r.sender_id, r.weight::double precision AS weight, r.sort
@@ -420,7 +427,10 @@ WITH candidates AS MATERIALIZED (
 )
 SELECT x.sender_no, c.weight::double precision AS weight, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
-    s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at
+    s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at,
+    (
+        SELECT z.is_silent FROM sender_silences(@silent_after::interval, @noted_apart::interval) z WHERE z.sender_id = s.id
+    )::boolean AS is_silent
 FROM candidates c
 JOIN senders s ON s.id = c.sender_id
 JOIN sender_standings x ON x.sender_id = c.sender_id

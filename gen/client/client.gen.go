@@ -213,14 +213,17 @@ func (e BatchEventDataStatus) Valid() bool {
 
 // Defines values for BatchFormDedup.
 const (
-	BatchFormDedupNone  BatchFormDedup = "none"
-	BatchFormDedupPhone BatchFormDedup = "phone"
-	BatchFormDedupRow   BatchFormDedup = "row"
+	BatchFormDedupAddress BatchFormDedup = "address"
+	BatchFormDedupNone    BatchFormDedup = "none"
+	BatchFormDedupPhone   BatchFormDedup = "phone"
+	BatchFormDedupRow     BatchFormDedup = "row"
 )
 
 // Valid indicates whether the value is a known member of the BatchFormDedup enum.
 func (e BatchFormDedup) Valid() bool {
 	switch e {
+	case BatchFormDedupAddress:
+		return true
 	case BatchFormDedupNone:
 		return true
 	case BatchFormDedupPhone:
@@ -234,14 +237,17 @@ func (e BatchFormDedup) Valid() bool {
 
 // Defines values for BatchRequestDedup.
 const (
-	BatchRequestDedupNone  BatchRequestDedup = "none"
-	BatchRequestDedupPhone BatchRequestDedup = "phone"
-	BatchRequestDedupRow   BatchRequestDedup = "row"
+	BatchRequestDedupAddress BatchRequestDedup = "address"
+	BatchRequestDedupNone    BatchRequestDedup = "none"
+	BatchRequestDedupPhone   BatchRequestDedup = "phone"
+	BatchRequestDedupRow     BatchRequestDedup = "row"
 )
 
 // Valid indicates whether the value is a known member of the BatchRequestDedup enum.
 func (e BatchRequestDedup) Valid() bool {
 	switch e {
+	case BatchRequestDedupAddress:
+		return true
 	case BatchRequestDedupNone:
 		return true
 	case BatchRequestDedupPhone:
@@ -324,6 +330,7 @@ func (e BatchStatus) Valid() bool {
 
 // Defines values for BatchWaitReason.
 const (
+	WaitsForAny    BatchWaitReason = "no_sender"
 	WaitsForSender BatchWaitReason = "sender_gone"
 	WaitsForTime   BatchWaitReason = "scheduled"
 )
@@ -331,6 +338,8 @@ const (
 // Valid indicates whether the value is a known member of the BatchWaitReason enum.
 func (e BatchWaitReason) Valid() bool {
 	switch e {
+	case WaitsForAny:
+		return true
 	case WaitsForSender:
 		return true
 	case WaitsForTime:
@@ -2200,8 +2209,14 @@ type Batch struct {
 	// Acts The last 100 acts of users on it, newest first. Only in the answer to one batch. `submitted_by` uploaded it.
 	Acts *[]BatchAct `json:"acts,omitempty"`
 
+	// BizType The notification template whose text it has
+	BizType *int16 `json:"biz_type,omitempty"`
+
 	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
-	ChangedBy *string    `json:"changed_by"`
+	ChangedBy *string `json:"changed_by"`
+
+	// Channel The channel
+	Channel   *string    `json:"channel,omitempty"`
 	CheckedAt *time.Time `json:"checked_at"`
 
 	// CheckedRows The number of the last row of the list that was checked
@@ -2235,8 +2250,10 @@ type Batch struct {
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
 	Name        string      `json:"name"`
-	PhoneColumn string      `json:"phone_column"`
-	Priority    *int16      `json:"priority"`
+
+	// PhoneColumn The column with the phone numbers; on another channel the one with the addresses
+	PhoneColumn string `json:"phone_column"`
+	Priority    *int16 `json:"priority"`
 
 	// Remark Why the list could not be read
 	Remark *string `json:"remark"`
@@ -2255,11 +2272,25 @@ type Batch struct {
 
 	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
 	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
-	Status      BatchStatus `json:"status"`
-	SubmittedBy string      `json:"submitted_by"`
-	Tag         *string     `json:"tag"`
-	TemplateNo  *string     `json:"template_no"`
-	Test        bool        `json:"test"`
+	Status BatchStatus `json:"status"`
+
+	// Subject The title with its placeholders, if it has one
+	Subject     *string `json:"subject,omitempty"`
+	SubmittedBy string  `json:"submitted_by"`
+
+	// Tag The tag whose contacts are the rows; null if several tags select them
+	Tag *string `json:"tag"`
+
+	// TagsAll Of a batch of several tags: each row is a contact that all of these hold,
+	TagsAll *[]string `json:"tags_all,omitempty"`
+
+	// TagsAny ... and at least one of these,
+	TagsAny *[]string `json:"tags_any,omitempty"`
+
+	// TagsNone ... and none of these
+	TagsNone   *[]string `json:"tags_none,omitempty"`
+	TemplateNo *string   `json:"template_no"`
+	Test       bool      `json:"test"`
 
 	// WaitsFor Why a running batch does not go on now; null if nothing holds it up
 	WaitsFor *BatchWait `json:"waits_for"`
@@ -2330,10 +2361,10 @@ type BatchEstimate struct {
 	// Costs The segments that each sender would take of what is left, by the weights of the routes. Empty for a caller of one company.
 	Costs []BatchCost `json:"costs"`
 
-	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, or nobody can
+	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, or nobody can. A bound, no promise: it is now if no sender has limits.
 	EarliestEnd *time.Time `json:"earliest_end"`
 
-	// LikelyEnd The end at the pace until now, if that is later
+	// LikelyEnd The end at the pace since the start. Null if too few rows have ended to tell (100, or a tenth of the rows), or the batch does not go on: it is not confirmed, paused, held (`held_by`) or waits (`waits_for`).
 	LikelyEnd *time.Time `json:"likely_end"`
 }
 
@@ -2370,18 +2401,29 @@ type BatchEventDataStatus string
 
 // BatchForm defines model for BatchForm.
 type BatchForm struct {
+	// AddressColumn The column with the addresses on another channel than `sms`. Without it, a column with a usual name (`email`, 邮箱, ...) or the only column is taken.
+	AddressColumn *string `json:"address_column,omitempty"`
+
 	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// BizType The notification template of this business type on the channel, in place of `subject`, `content` and `html`; not of `sms`. Its placeholders `${name}` are names of columns; `${contact.name}` means the same.
+	BizType *int16 `json:"biz_type,omitempty"`
+
+	// Channel The channel on which the rows have addresses: `sms`, `email`, or another one
+	//
+	// Example: email
+	Channel *string `json:"channel,omitempty"`
 
 	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
 	CompanyNo *string `json:"company_no,omitempty"`
 
-	// Content The text, with names of columns in braces
+	// Content The text, with names of columns in braces; of `sms` at most 1,024 characters
 	//
 	// Example: {姓名}，您的优惠券今日到期
 	Content *string `json:"content,omitempty"`
 
-	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 	Dedup *BatchFormDedup `json:"dedup,omitempty"`
 
 	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
@@ -2397,6 +2439,11 @@ type BatchForm struct {
 
 	// File The list as CSV or XLSX
 	File *openapi_types.File `json:"file,omitempty"`
+
+	// HTML The content as HTML, only for `email`; `content` is the text beside it. Values are escaped.
+	//
+	// Example: <p>{姓名}，您的优惠券今日到期</p>
+	HTML *string `json:"html,omitempty"`
 
 	// Language The language of the template
 	Language *string `json:"language,omitempty"`
@@ -2427,17 +2474,31 @@ type BatchForm struct {
 	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
 	SignColumn *string `json:"sign_column,omitempty"`
 
+	// Subject The title, with names of columns in braces; not of `sms`. E-mail needs one. Each title is one line, whatever a value has.
+	//
+	// Example: {姓名}，您的优惠券
+	Subject *string `json:"subject,omitempty"`
+
 	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
 	Tag *string `json:"tag,omitempty"`
 
-	// TemplateNo A template, in place of `content`
+	// TagsAll Tags of contacts, in place of `file`, alone or together: the rows are the contacts that each of these holds. `tag` counts as one of them.
+	TagsAll *[]TagName `json:"tags_all,omitempty"`
+
+	// TagsAny ... and at least one of these
+	TagsAny *[]TagName `json:"tags_any,omitempty"`
+
+	// TagsNone ... and none of these. Only together with `tag`, `tags_all` or `tags_any`.
+	TagsNone *[]TagName `json:"tags_none,omitempty"`
+
+	// TemplateNo A template of short messages, in place of `content`
 	TemplateNo *string `json:"template_no,omitempty"`
 
 	// Test Its messages are tests
 	Test *bool `json:"test,omitempty"`
 }
 
-// BatchFormDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+// BatchFormDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 type BatchFormDedup string
 
 // BatchID The batch that the task is from
@@ -2470,11 +2531,19 @@ type BatchPreview struct {
 	Cost *int `json:"cost,omitempty"`
 
 	// FinalContent The text with its signature; null if the row is not valid
-	FinalContent *string      `json:"final_content"`
-	PhoneNumber  string       `json:"phone_number"`
-	Remark       *string      `json:"remark"`
-	Segments     int          `json:"segments"`
-	Senders      []SenderView `json:"senders"`
+	FinalContent *string `json:"final_content"`
+
+	// HTML The content as HTML, if the batch has it
+	HTML *string `json:"html,omitempty"`
+
+	// PhoneNumber On another channel than `sms` the address
+	PhoneNumber string       `json:"phone_number"`
+	Remark      *string      `json:"remark"`
+	Segments    int          `json:"segments"`
+	Senders     []SenderView `json:"senders"`
+
+	// Subject The title, if the row has one
+	Subject *string `json:"subject,omitempty"`
 }
 
 // BatchPreviewResponse defines model for BatchPreviewResponse.
@@ -2489,18 +2558,29 @@ type BatchPreviewResponse struct {
 
 // BatchRequest defines model for BatchRequest.
 type BatchRequest struct {
+	// AddressColumn The column with the addresses on another channel than `sms`. Without it, a column with a usual name (`email`, 邮箱, ...) or the only column is taken.
+	AddressColumn *string `json:"address_column,omitempty"`
+
 	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// BizType The notification template of this business type on the channel, in place of `subject`, `content` and `html`; not of `sms`. Its placeholders `${name}` are names of columns; `${contact.name}` means the same.
+	BizType *int16 `json:"biz_type,omitempty"`
+
+	// Channel The channel on which the rows have addresses: `sms`, `email`, or another one
+	//
+	// Example: email
+	Channel *string `json:"channel,omitempty"`
 
 	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
 	CompanyNo *string `json:"company_no,omitempty"`
 
-	// Content The text, with names of columns in braces
+	// Content The text, with names of columns in braces; of `sms` at most 1,024 characters
 	//
 	// Example: {姓名}，您的优惠券今日到期
 	Content *string `json:"content,omitempty"`
 
-	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 	Dedup *BatchRequestDedup `json:"dedup,omitempty"`
 
 	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
@@ -2513,6 +2593,11 @@ type BatchRequest struct {
 
 	// ExpiresAt Nothing is sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// HTML The content as HTML, only for `email`; `content` is the text beside it. Values are escaped.
+	//
+	// Example: <p>{姓名}，您的优惠券今日到期</p>
+	HTML *string `json:"html,omitempty"`
 
 	// Language The language of the template
 	Language *string `json:"language,omitempty"`
@@ -2543,17 +2628,31 @@ type BatchRequest struct {
 	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
 	SignColumn *string `json:"sign_column,omitempty"`
 
+	// Subject The title, with names of columns in braces; not of `sms`. E-mail needs one. Each title is one line, whatever a value has.
+	//
+	// Example: {姓名}，您的优惠券
+	Subject *string `json:"subject,omitempty"`
+
 	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
 	Tag *string `json:"tag,omitempty"`
 
-	// TemplateNo A template, in place of `content`
+	// TagsAll Tags of contacts, in place of `file`, alone or together: the rows are the contacts that each of these holds. `tag` counts as one of them.
+	TagsAll *[]TagName `json:"tags_all,omitempty"`
+
+	// TagsAny ... and at least one of these
+	TagsAny *[]TagName `json:"tags_any,omitempty"`
+
+	// TagsNone ... and none of these. Only together with `tag`, `tags_all` or `tags_any`.
+	TagsNone *[]TagName `json:"tags_none,omitempty"`
+
+	// TemplateNo A template of short messages, in place of `content`
 	TemplateNo *string `json:"template_no,omitempty"`
 
 	// Test Its messages are tests
 	Test *bool `json:"test,omitempty"`
 }
 
-// BatchRequestDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+// BatchRequestDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 type BatchRequestDedup string
 
 // BatchRequeued defines model for BatchRequeued.
@@ -2593,10 +2692,10 @@ type BatchRow struct {
 	// Row The number of the row in the list, as a spreadsheet program shows it
 	Row int64 `json:"row"`
 
-	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task, 8 the batch expired before it became a task
+	// Code Why the row is not sent: 1 address, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task, 8 the batch expired before it became a task
 	Code *int16 `json:"code"`
 
-	// Content The text, empty if it could not be made
+	// Content The text, of another channel than `sms` its first 200 characters; empty if it could not be made
 	Content string `json:"content"`
 
 	// Delivery The delivery status that the provider reported after sending
@@ -2605,7 +2704,7 @@ type BatchRow struct {
 	// DuplicateOf The first row that the row repeats
 	DuplicateOf *int64 `json:"duplicate_of"`
 
-	// PhoneNumber In E.164; of an invalid row as it is in the list
+	// PhoneNumber In E.164, on another channel than `sms` the address; of an invalid row as it is in the list
 	PhoneNumber string `json:"phone_number"`
 
 	// Region The region of the phone number (ISO 3166-1), if it could be read and has one
@@ -2686,6 +2785,7 @@ type BatchWait struct {
 	// - `scheduled`: its `expect_send_time` has not come.
 	// - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
 	//   sender serves the company again; otherwise cancel it.
+	// - `no_sender`: all senders that may send it are off, silent, resting, or out of quota or balance.
 	Reason BatchWaitReason `json:"reason"`
 
 	// SenderNo The sender that it waits for
@@ -2700,6 +2800,7 @@ type BatchWait struct {
 //   - `scheduled`: its `expect_send_time` has not come.
 //   - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
 //     sender serves the company again; otherwise cancel it.
+//   - `no_sender`: all senders that may send it are off, silent, resting, or out of quota or balance.
 type BatchWaitReason string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
@@ -4500,11 +4601,11 @@ type NotReadySender struct {
 	SenderNo string `json:"sender_no"`
 	Name     string `json:"name"`
 
-	// Reason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled lately
+	// Reason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender says
 	Reason NotReadySenderReason `json:"reason"`
 }
 
-// NotReadySenderReason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled lately
+// NotReadySenderReason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender says
 type NotReadySenderReason string
 
 // NotificationEndRequest defines model for NotificationEndRequest.
@@ -5816,6 +5917,9 @@ type SendType string
 
 // Sender defines model for Sender.
 type Sender struct {
+	// AttemptSuccessRate The fraction of its reports that are SUCCESS, from 0 to 1: also FAILED reports count after which the task was retried
+	AttemptSuccessRate *float64 `json:"attempt_success_rate,omitempty"`
+
 	// Attempts The number of tasks that the sender was given so far; a task given twice counts twice
 	Attempts int64 `json:"attempts"`
 
@@ -5844,6 +5948,9 @@ type Sender struct {
 
 	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared bool `json:"is_shared"`
+
+	// IsSilent Whether the app has not polled for `sender_silent_after_seconds`. While no task waits in the shared pool, the polls of an app without routes are recorded every ten minutes only, so that it counts as silent that much later.
+	IsSilent *bool `json:"is_silent,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
 	//
@@ -5896,8 +6003,11 @@ type Sender struct {
 	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status SenderStatus `json:"status"`
 
-	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
+	// SuccessRate The same as `attempt_success_rate`
 	SuccessRate *float64 `json:"success_rate"`
+
+	// TaskSuccessRate The fraction of the tasks that ended with it, SUCCESS or FAILED, that are SUCCESS, from 0 to 1
+	TaskSuccessRate *float64 `json:"task_success_rate,omitempty"`
 
 	// TimeZone A name of the IANA database
 	//
@@ -6198,19 +6308,17 @@ type SenderView struct {
 	// - `outranked`: a sender with a greater `sort` is available.
 	// - `ahead`: the sender has had its share, and another sender of the same pool goes first.
 	// - `failed_before`: the sender failed with this task, and another sender is available.
-	// - `silent`: the sender has not polled for `sender_silent_after_seconds`. For shared senders this is shown up to ten
-	//   minutes late, because their polls are recorded only that often.
+	// - `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender and the overview say.
 	Why *SenderViewWhy `json:"why,omitempty"`
 }
 
 // SenderViewWhy The reason why the sender cannot take the task.
 //
-//   - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
-//   - `outranked`: a sender with a greater `sort` is available.
-//   - `ahead`: the sender has had its share, and another sender of the same pool goes first.
-//   - `failed_before`: the sender failed with this task, and another sender is available.
-//   - `silent`: the sender has not polled for `sender_silent_after_seconds`. For shared senders this is shown up to ten
-//     minutes late, because their polls are recorded only that often.
+// - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
+// - `outranked`: a sender with a greater `sort` is available.
+// - `ahead`: the sender has had its share, and another sender of the same pool goes first.
+// - `failed_before`: the sender failed with this task, and another sender is available.
+// - `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender and the overview say.
 type SenderViewWhy string
 
 // SentBatch defines model for SentBatch.
@@ -6465,7 +6573,7 @@ type StatisticsFigures struct {
 	// Segments Segments of the leases that were reported SUCCESS
 	Segments int64 `json:"segments"`
 
-	// Submitted Tasks that were stored
+	// Submitted Tasks that were stored. By sender, those that the sender was the first to claim, at the time of the claim; without a sender, those that nobody claimed yet.
 	Submitted int64 `json:"submitted"`
 
 	// Succeeded Tasks that became SUCCESS
@@ -6511,7 +6619,7 @@ type StatisticsPoint struct {
 	// Segments Segments of the leases that were reported SUCCESS
 	Segments int64 `json:"segments"`
 
-	// Submitted Tasks that were stored
+	// Submitted Tasks that were stored. By sender, those that the sender was the first to claim, at the time of the claim; without a sender, those that nobody claimed yet.
 	Submitted int64 `json:"submitted"`
 
 	// Succeeded Tasks that became SUCCESS
@@ -10355,8 +10463,8 @@ type ClientInterface interface {
 
 	// CreateBatchWithBody Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-	// form, or JSON for `rows` and `tag`.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+	// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -10371,6 +10479,9 @@ type ClientInterface interface {
 	//
 	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+	// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10379,8 +10490,8 @@ type ClientInterface interface {
 
 	// CreateBatch Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-	// form, or JSON for `rows` and `tag`.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+	// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -10395,6 +10506,9 @@ type ClientInterface interface {
 	//
 	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+	// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -14090,8 +14204,8 @@ func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, req
 
 // CreateBatchWithBody Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-// form, or JSON for `rows` and `tag`.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -14106,6 +14220,9 @@ func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, req
 //
 // The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 // placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 //
 // Takes any type of body and a specified content type.
 //
@@ -14124,8 +14241,8 @@ func (c *Client) CreateBatchWithBody(ctx context.Context, params *CreateBatchPar
 
 // CreateBatch Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-// form, or JSON for `rows` and `tag`.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -14140,6 +14257,9 @@ func (c *Client) CreateBatchWithBody(ctx context.Context, params *CreateBatchPar
 //
 // The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 // placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -27108,8 +27228,8 @@ type ClientWithResponsesInterface interface {
 
 	// CreateBatchWithBodyWithResponse Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-	// form, or JSON for `rows` and `tag`.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+	// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -27124,6 +27244,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+	// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -27132,8 +27255,8 @@ type ClientWithResponsesInterface interface {
 
 	// CreateBatchWithResponse Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-	// form, or JSON for `rows` and `tag`.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+	// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -27148,6 +27271,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+	// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -47120,8 +47246,8 @@ func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, param
 
 // CreateBatchWithBodyWithResponse Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-// form, or JSON for `rows` and `tag`.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -47136,6 +47262,9 @@ func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, param
 //
 // The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 // placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -47150,8 +47279,8 @@ func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Contex
 
 // CreateBatchWithResponse Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
-// form, or JSON for `rows` and `tag`.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`, or that several tags select (`tags_all`,
+// `tags_any`, `tags_none`). Give exactly one of these. The body is a form, or JSON for `rows` and tags.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -47166,6 +47295,9 @@ func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Contex
 //
 // The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 // placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// The messages are short messages, or those of another `channel`: then a column, or of a `tag` a field of the contacts, has the addresses on this
+// channel, and the text is `subject` and `content`, or a notification template by `biz_type`. Everything else is the same.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -15,11 +15,8 @@ SELECT c.channel FROM channels c
 WHERE EXISTS (SELECT FROM notification_templates t WHERE t.channel_id = c.id AND t.biz_type = $1 AND t.is_enabled)
     AND EXISTS (
         SELECT FROM sender_standings x
-        WHERE x.channel_id = c.id AND x.is_available
-            AND (
-                x.kind <> 'app'
-                OR x.seen_at > now() - $2::interval - CASE WHEN x.is_shared THEN $3::interval ELSE '0' END
-            )
+        JOIN sender_silences($2::interval, $3::interval) z ON z.sender_id = x.sender_id
+        WHERE x.channel_id = c.id AND x.is_available AND NOT z.is_silent
     )
 ORDER BY c.channel
 `
@@ -31,8 +28,7 @@ type AlertChannelsParams struct {
 }
 
 // AlertChannels returns the channels through which alerts can be told: those with a template for alerts and an available sender: one that is on,
-// has quota and funds, whose circuit breaker is closed, and that has polled within silent_after if it is an app. Polls at a shared pool are
-// recorded only every noted_apart.
+// has quota and funds, whose circuit breaker is closed, and that is not silent.
 func (q *Queries) AlertChannels(ctx context.Context, arg AlertChannelsParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, alertChannels, arg.BizType, arg.SilentAfter, arg.NotedApart)
 	if err != nil {

@@ -537,14 +537,14 @@ WHERE p.id = ANY ($1::bigint[]) AND p.retired_at IS NULL
     AND NOT EXISTS (
         SELECT FROM routes r
         JOIN sender_standings x ON x.sender_id = r.sender_id
-        WHERE r.pool_id = p.id AND r.status = 'on' AND x.is_available
-            AND (x.kind <> 'app' OR x.seen_at > now() - $2::interval)
+        JOIN sender_silences($2::interval, $3::interval) z ON z.sender_id = x.sender_id
+        WHERE r.pool_id = p.id AND r.status = 'on' AND x.is_available AND NOT z.is_silent
     )
     AND NOT (
         p.company_id IS NULL AND EXISTS (
             SELECT FROM sender_standings x
-            WHERE x.channel_id = p.channel_id AND x.is_shared AND x.is_available
-                AND (x.kind <> 'app' OR x.seen_at > now() - $2::interval - $3::interval)
+            JOIN sender_silences($2::interval, $3::interval) z ON z.sender_id = x.sender_id
+            WHERE x.channel_id = p.channel_id AND x.is_shared AND x.is_available AND NOT z.is_silent
         )
     )
 ORDER BY p.id
@@ -565,7 +565,7 @@ type PoolsUnservedRow struct {
 }
 
 // PoolsUnserved returns those of pools that no available sender serves: one that is on, has quota and funds, whose circuit breaker is closed, and
-// that has polled within silent_after if it is an app. Polls at a shared pool are recorded only every noted_apart.
+// that is not silent.
 func (q *Queries) PoolsUnserved(ctx context.Context, arg PoolsUnservedParams) ([]PoolsUnservedRow, error) {
 	rows, err := q.db.Query(ctx, poolsUnserved, arg.PoolIds, arg.SilentAfter, arg.NotedApart)
 	if err != nil {
@@ -672,24 +672,25 @@ SELECT s.sender_no, h.channel, extract(epoch FROM now() - coalesce(st.seen_at, s
 FROM senders s
 JOIN sender_states st ON st.sender_id = s.id
 JOIN channels h ON h.id = s.channel_id
+JOIN sender_silences($1::interval, $2::interval) z ON z.sender_id = s.id
 CROSS JOIN LATERAL (
-    SELECT CASE WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') THEN 0
-        ELSE extract(epoch FROM $1::interval + interval '1 minute') END AS slack -- the minute: polls are recorded by a sweep
+    SELECT extract(epoch FROM CASE z.slack WHEN interval '0' THEN z.slack ELSE z.slack + interval '1 minute' END) AS slack -- polls are recorded by a sweep
 ) x
 WHERE s.status = 'on' AND s.kind = 'app'
-    AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => $2::double precision)
-    AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => $2::double precision + x.slack::double precision)
+    AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => $3::double precision)
+    AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => $3::double precision + x.slack::double precision)
     AND (
         (
             st.sent_at > st.seen_at - interval '1 day'
-            AND st.seen_at >= now() - make_interval(secs => $3::double precision + x.slack::double precision)
+            AND st.seen_at >= now() - make_interval(secs => $4::double precision + x.slack::double precision)
         )
-        OR s.sender_no = ANY ($4::text[])
+        OR s.sender_no = ANY ($5::text[])
     )
 ORDER BY seconds, s.sender_no
 `
 
 type SendersSilentParams struct {
+	SilentAfter  time.Duration
 	NotedApart   time.Duration
 	AfterSeconds float64
 	GoneSeconds  float64
@@ -704,12 +705,13 @@ type SendersSilentRow struct {
 	Slack    float64
 }
 
-// SendersSilent returns the apps that are on and have not polled for more than after_seconds, the last that fell silent first. Polls of an app
-// without routes are recorded only every noted_apart, so that it counts as silent that much later. is_used: it had sent in the day before it fell
+// SendersSilent returns the apps that are on and have not polled for more than after_seconds, and the slack of sender_silences, the last that fell
+// silent first. is_used: it had sent in the day before it fell
 // silent. An app that is silent for more than gone_seconds is gone. Those of named are returned in any case; one that never polled counts from its
 // creation.
 func (q *Queries) SendersSilent(ctx context.Context, arg SendersSilentParams) ([]SendersSilentRow, error) {
 	rows, err := q.db.Query(ctx, sendersSilent,
+		arg.SilentAfter,
 		arg.NotedApart,
 		arg.AfterSeconds,
 		arg.GoneSeconds,

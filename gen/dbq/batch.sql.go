@@ -191,12 +191,13 @@ const batchCreate = `-- name: BatchCreate :one
 INSERT INTO batches (
     company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, sign_column, template_no, template_id, template_version, template_language,
     is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent,
-    default_region
+    default_region, channel, subject, biz_type, rendering_id, tags_all, tags_any, tags_none
 )
 VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9,
     $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-    $22, $23, $24, $25, $26
+    $22, $23, $24, $25, $26, $27, $28, $29,
+    $30, $31, $32, $33
 )
 RETURNING id
 `
@@ -228,6 +229,13 @@ type BatchCreateParams struct {
 	SourceIp         string
 	UserAgent        string
 	DefaultRegion    string
+	Channel          string
+	Subject          *string
+	BizType          *int16
+	RenderingID      *int64
+	TagsAll          []string
+	TagsAny          []string
+	TagsNone         []string
 }
 
 // Batches: uploaded lists, their rows, and how far they are. A batch row is locked before anything that depends on its status, and before the queue.
@@ -259,6 +267,13 @@ func (q *Queries) BatchCreate(ctx context.Context, arg BatchCreateParams) (int64
 		arg.SourceIp,
 		arg.UserAgent,
 		arg.DefaultRegion,
+		arg.Channel,
+		arg.Subject,
+		arg.BizType,
+		arg.RenderingID,
+		arg.TagsAll,
+		arg.TagsAny,
+		arg.TagsNone,
 	)
 	var id int64
 	err := row.Scan(&id)
@@ -378,7 +393,7 @@ func (q *Queries) BatchFinish(ctx context.Context, id int64) (int64, error) {
 }
 
 const batchHold = `-- name: BatchHold :one
-SELECT b.id, b.company_id, b.submitted_by, b.name, b.message_type, b.priority, b.upload_id, b.tag, b.phone_column, b.template_no, b.template_id, b.template_version, b.template_language, b.is_deferred, b.content, b.sign, b.sender_no, b.dedup, b.is_test, b.is_confirmed, b.confirmed_by, b.expect_send_time, b.expires_at, b.status, b.is_held, b.is_settled, b.is_read, b.last_row, b.rows, b.valid, b.invalid, b.duplicate, b.blocked, b.segments, b.fed_row, b.fed, b.fault, b.request_id, b.source_ip, b.user_agent, b.created_at, b.checked_at, b.confirmed_at, b.started_at, b.ended_at, b.changed_by, b.default_region, b.sign_column, b.by_country, (coalesce(b.expect_send_time <= now(), true) AND coalesce(b.expires_at > now(), true))::boolean AS is_due
+SELECT b.id, b.company_id, b.submitted_by, b.name, b.message_type, b.priority, b.upload_id, b.tag, b.phone_column, b.template_no, b.template_id, b.template_version, b.template_language, b.is_deferred, b.content, b.sign, b.sender_no, b.dedup, b.is_test, b.is_confirmed, b.confirmed_by, b.expect_send_time, b.expires_at, b.status, b.is_held, b.is_settled, b.is_read, b.last_row, b.rows, b.valid, b.invalid, b.duplicate, b.blocked, b.segments, b.fed_row, b.fed, b.fault, b.request_id, b.source_ip, b.user_agent, b.created_at, b.checked_at, b.confirmed_at, b.started_at, b.ended_at, b.changed_by, b.default_region, b.sign_column, b.by_country, b.channel, b.subject, b.biz_type, b.rendering_id, b.tags_all, b.tags_any, b.tags_none, (coalesce(b.expect_send_time <= now(), true) AND coalesce(b.expires_at > now(), true))::boolean AS is_due
 FROM batches b
 WHERE b.id = $1 AND b.status = $2::text
 FOR NO KEY UPDATE
@@ -448,13 +463,20 @@ func (q *Queries) BatchHold(ctx context.Context, arg BatchHoldParams) (BatchHold
 		&i.Batch.DefaultRegion,
 		&i.Batch.SignColumn,
 		&i.Batch.ByCountry,
+		&i.Batch.Channel,
+		&i.Batch.Subject,
+		&i.Batch.BizType,
+		&i.Batch.RenderingID,
+		&i.Batch.TagsAll,
+		&i.Batch.TagsAny,
+		&i.Batch.TagsNone,
 		&i.IsDue,
 	)
 	return i, err
 }
 
 const batchList = `-- name: BatchList :many
-SELECT id, company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, template_no, template_id, template_version, template_language, is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, confirmed_by, expect_send_time, expires_at, status, is_held, is_settled, is_read, last_row, rows, valid, invalid, duplicate, blocked, segments, fed_row, fed, fault, request_id, source_ip, user_agent, created_at, checked_at, confirmed_at, started_at, ended_at, changed_by, default_region, sign_column, by_country FROM batches b
+SELECT id, company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, template_no, template_id, template_version, template_language, is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, confirmed_by, expect_send_time, expires_at, status, is_held, is_settled, is_read, last_row, rows, valid, invalid, duplicate, blocked, segments, fed_row, fed, fault, request_id, source_ip, user_agent, created_at, checked_at, confirmed_at, started_at, ended_at, changed_by, default_region, sign_column, by_country, channel, subject, biz_type, rendering_id, tags_all, tags_any, tags_none FROM batches b
 WHERE b.id < $1 AND ($2::bigint IS NULL OR b.id = $2::bigint)
     AND ($3::bigint IS NULL OR b.company_id = $3::bigint)
     AND ($4::text IS NULL OR b.status = $4::text)
@@ -536,6 +558,13 @@ func (q *Queries) BatchList(ctx context.Context, arg BatchListParams) ([]Batch, 
 			&i.DefaultRegion,
 			&i.SignColumn,
 			&i.ByCountry,
+			&i.Channel,
+			&i.Subject,
+			&i.BizType,
+			&i.RenderingID,
+			&i.TagsAll,
+			&i.TagsAny,
+			&i.TagsNone,
 		); err != nil {
 			return nil, err
 		}
@@ -650,7 +679,7 @@ func (q *Queries) BatchResume(ctx context.Context, arg BatchResumeParams) (int64
 }
 
 const batchRowList = `-- name: BatchRowList :many
-SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id, sign FROM batch_rows r
+SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id, sign, contact_values FROM batch_rows r
 WHERE r.batch_id = $1 AND r.row_no > $2::bigint AND (r.code IS NULL OR NOT $3::boolean)
 ORDER BY r.row_no
 LIMIT $4::integer
@@ -689,6 +718,7 @@ func (q *Queries) BatchRowList(ctx context.Context, arg BatchRowListParams) ([]B
 			&i.Fault,
 			&i.TaskID,
 			&i.Sign,
+			&i.ContactValues,
 		); err != nil {
 			return nil, err
 		}
@@ -702,30 +732,31 @@ func (q *Queries) BatchRowList(ctx context.Context, arg BatchRowListParams) ([]B
 
 const batchRowsAdd = `-- name: BatchRowsAdd :exec
 
-INSERT INTO batch_rows (batch_id, row_no, recipient, content, sign, segments, country_no, code, fault)
-SELECT $1, r.row_no, r.recipient, r.content, nullif(r.sign, ''), r.segments, nullif(r.country_no, ''), nullif(r.code, 0), r.fault
+INSERT INTO batch_rows (batch_id, row_no, recipient, content, sign, segments, country_no, code, fault, contact_values)
+SELECT $1, r.row_no, r.recipient, r.content, nullif(r.sign, ''), r.segments, nullif(r.country_no, ''), nullif(r.code, 0), r.fault, r.contact_values
 FROM (
     SELECT unnest($2::bigint[]) AS row_no, unnest($3::text[]) AS recipient, unnest($4::text[]) AS content,
         unnest($5::text[]) AS sign, unnest($6::smallint[]) AS segments, unnest($7::text[]) AS country_no, unnest($8::smallint[]) AS code,
-        unnest($9::jsonb[]) AS fault
+        unnest($9::jsonb[]) AS fault, unnest($10::jsonb[]) AS contact_values -- an empty array: none has any
 ) r
 ORDER BY r.row_no
 `
 
 type BatchRowsAddParams struct {
-	BatchID    int64
-	RowNos     []int64
-	Recipients []string
-	Contents   []string
-	Signs      []string
-	Segments   []int16
-	CountryNos []string
-	Codes      []int16
-	Faults     [][]byte
+	BatchID       int64
+	RowNos        []int64
+	Recipients    []string
+	Contents      []string
+	Signs         []string
+	Segments      []int16
+	CountryNos    []string
+	Codes         []int16
+	Faults        [][]byte
+	ContactValues [][]byte
 }
 
 // NO KEY: facts of its tasks are folded meanwhile
-// BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty sign or country_no, and the code 0, mean none.
+// BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty sign or country_no, and the code 0 mean none.
 func (q *Queries) BatchRowsAdd(ctx context.Context, arg BatchRowsAddParams) error {
 	_, err := q.db.Exec(ctx, batchRowsAdd,
 		arg.BatchID,
@@ -737,6 +768,7 @@ func (q *Queries) BatchRowsAdd(ctx context.Context, arg BatchRowsAddParams) erro
 		arg.CountryNos,
 		arg.Codes,
 		arg.Faults,
+		arg.ContactValues,
 	)
 	return err
 }
@@ -746,27 +778,30 @@ WITH repeated AS (
     SELECT o.row_no, o.first_row
     FROM (
         SELECT r.row_no, min(r.row_no) OVER (
-            PARTITION BY r.recipient, CASE WHEN $1::text = 'row' THEN r.content END, CASE WHEN $1::text = 'row' THEN r.sign END
+            PARTITION BY CASE WHEN $1::boolean THEN lower(r.recipient) ELSE r.recipient END, CASE WHEN $2::text = 'row' THEN r.content END,
+                CASE WHEN $2::text = 'row' THEN r.sign END, CASE WHEN $2::text = 'row' THEN r.contact_values END
         ) AS first_row
         FROM batch_rows r
-        WHERE r.batch_id = $2 AND r.code IS NULL
+        WHERE r.batch_id = $3 AND r.code IS NULL
     ) o
     WHERE o.row_no > o.first_row
 ),
 marked AS (
     UPDATE batch_rows r
     SET code = 5, -- duplicate
-        fault = jsonb_build_object('name', 'phone_number', 'rule', 'repeats_row', 'limit', p.first_row)
+        fault = jsonb_build_object('name', $4::text, 'rule', 'repeats_row', 'limit', p.first_row)
     FROM repeated p
-    WHERE r.batch_id = $2 AND r.row_no = p.row_no
+    WHERE r.batch_id = $3 AND r.row_no = p.row_no
     RETURNING r.segments
 )
 SELECT count(*) AS rows, coalesce(sum(m.segments), 0)::bigint AS segments FROM marked m
 `
 
 type BatchRowsDuplicateParams struct {
-	Dedup   string
-	BatchID int64
+	FoldsCase bool
+	Dedup     string
+	BatchID   int64
+	Address   string
 }
 
 type BatchRowsDuplicateRow struct {
@@ -775,9 +810,14 @@ type BatchRowsDuplicateRow struct {
 }
 
 // BatchRowsDuplicate marks the valid rows of a batch that repeat a row before, each with the number of the first one, and returns how many rows and
-// segments they are. It sorts all rows.
+// segments they are. address is what the rows call their address. It sorts all rows.
 func (q *Queries) BatchRowsDuplicate(ctx context.Context, arg BatchRowsDuplicateParams) (BatchRowsDuplicateRow, error) {
-	row := q.db.QueryRow(ctx, batchRowsDuplicate, arg.Dedup, arg.BatchID)
+	row := q.db.QueryRow(ctx, batchRowsDuplicate,
+		arg.FoldsCase,
+		arg.Dedup,
+		arg.BatchID,
+		arg.Address,
+	)
 	var i BatchRowsDuplicateRow
 	err := row.Scan(&i.Rows, &i.Segments)
 	return i, err
@@ -829,7 +869,7 @@ func (q *Queries) BatchRowsForget(ctx context.Context, id int64) error {
 }
 
 const batchRowsNext = `-- name: BatchRowsNext :many
-SELECT r.row_no, r.recipient, r.content, r.sign, r.segments FROM batch_rows r
+SELECT r.row_no, r.recipient, r.content, r.sign, r.segments, r.contact_values FROM batch_rows r
 WHERE r.batch_id = $1 AND r.row_no > $2::bigint AND r.code IS NULL
 ORDER BY r.row_no
 LIMIT $3::integer
@@ -842,11 +882,12 @@ type BatchRowsNextParams struct {
 }
 
 type BatchRowsNextRow struct {
-	RowNo     int64
-	Recipient string
-	Content   string
-	Sign      *string
-	Segments  int16
+	RowNo         int64
+	Recipient     string
+	Content       string
+	Sign          *string
+	Segments      int16
+	ContactValues []byte
 }
 
 // BatchRowsNext returns the next valid rows of a batch that the caller has locked.
@@ -865,6 +906,7 @@ func (q *Queries) BatchRowsNext(ctx context.Context, arg BatchRowsNextParams) ([
 			&i.Content,
 			&i.Sign,
 			&i.Segments,
+			&i.ContactValues,
 		); err != nil {
 			return nil, err
 		}
@@ -877,7 +919,7 @@ func (q *Queries) BatchRowsNext(ctx context.Context, arg BatchRowsNextParams) ([
 }
 
 const batchRowsWrong = `-- name: BatchRowsWrong :many
-SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id, sign FROM batch_rows r
+SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id, sign, contact_values FROM batch_rows r
 WHERE r.batch_id = $1 AND r.row_no > $2::bigint AND r.code IS NOT NULL AND r.code = ANY ($3::smallint[])
 ORDER BY r.row_no
 LIMIT $4::integer
@@ -916,6 +958,7 @@ func (q *Queries) BatchRowsWrong(ctx context.Context, arg BatchRowsWrongParams) 
 			&i.Fault,
 			&i.TaskID,
 			&i.Sign,
+			&i.ContactValues,
 		); err != nil {
 			return nil, err
 		}

@@ -170,7 +170,11 @@ WHERE NOT EXISTS (
         SELECT FROM unnest($4::bigint[]) AS a (tag_id)
         WHERE NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = a.tag_id AND m.user_id = s.user_id)
     )
-    AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY ($5::bigint[]) AND m.user_id = s.user_id)
+    AND (
+        cardinality($5::bigint[]) = 0
+        OR EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY ($5::bigint[]) AND m.user_id = s.user_id)
+    )
+    AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY ($6::bigint[]) AND m.user_id = s.user_id)
 `
 
 type ContactCountTaggedParams struct {
@@ -178,6 +182,7 @@ type ContactCountTaggedParams struct {
 	TagID     int64
 	CompanyID int64
 	TagIds    []int64
+	AnyTagIds []int64
 	NotTagIds []int64
 }
 
@@ -188,6 +193,7 @@ func (q *Queries) ContactCountTagged(ctx context.Context, arg ContactCountTagged
 		arg.TagID,
 		arg.CompanyID,
 		arg.TagIds,
+		arg.AnyTagIds,
 		arg.NotTagIds,
 	)
 	var count int64
@@ -284,9 +290,13 @@ WHERE NOT EXISTS (
         SELECT FROM unnest($5::bigint[]) AS a (tag_id)
         WHERE NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = a.tag_id AND m.user_id = s.user_id)
     )
-    AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY ($6::bigint[]) AND m.user_id = s.user_id)
+    AND (
+        cardinality($6::bigint[]) = 0
+        OR EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY ($6::bigint[]) AND m.user_id = s.user_id)
+    )
+    AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY ($7::bigint[]) AND m.user_id = s.user_id)
 ORDER BY s.user_id
-LIMIT $7::integer
+LIMIT $8::integer
 `
 
 type ContactListTaggedParams struct {
@@ -295,12 +305,13 @@ type ContactListTaggedParams struct {
 	ScanLimit int32
 	CompanyID int64
 	TagIds    []int64
+	AnyTagIds []int64
 	NotTagIds []int64
 	PageLimit int32
 }
 
 // ContactListTagged looks at the first scan_limit contacts behind after_id that a tag holds (tag_id 0: of all contacts of the company), and returns
-// those of them that each of tag_ids holds, and none of not_tag_ids.
+// those of them that each of tag_ids holds, one of any_tag_ids if there are any, and none of not_tag_ids.
 func (q *Queries) ContactListTagged(ctx context.Context, arg ContactListTaggedParams) ([]Contact, error) {
 	rows, err := q.db.Query(ctx, contactListTagged,
 		arg.TagID,
@@ -308,6 +319,7 @@ func (q *Queries) ContactListTagged(ctx context.Context, arg ContactListTaggedPa
 		arg.ScanLimit,
 		arg.CompanyID,
 		arg.TagIds,
+		arg.AnyTagIds,
 		arg.NotTagIds,
 		arg.PageLimit,
 	)

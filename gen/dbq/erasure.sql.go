@@ -11,7 +11,7 @@ import (
 )
 
 const erasedContacts = `-- name: ErasedContacts :many
-SELECT c.user_id, c.phone, c.email FROM contacts c
+SELECT c.user_id, c.phone, c.email, c.dingtalk_name, c.wechat_openid FROM contacts c
 WHERE c.company_id = $1
     AND (
         c.user_id = ANY ($2::text[]) OR c.phone COLLATE "C" = ANY ($3::text[])
@@ -29,9 +29,11 @@ type ErasedContactsParams struct {
 }
 
 type ErasedContactsRow struct {
-	UserID string
-	Phone  *string
-	Email  *string
+	UserID       string
+	Phone        *string
+	Email        *string
+	DingtalkName *string
+	WechatOpenid *string
 }
 
 // ErasedContacts returns up to most contacts of a company with a user id, a phone number or an e-mail address.
@@ -49,7 +51,13 @@ func (q *Queries) ErasedContacts(ctx context.Context, arg ErasedContactsParams) 
 	var items []ErasedContactsRow
 	for rows.Next() {
 		var i ErasedContactsRow
-		if err := rows.Scan(&i.UserID, &i.Phone, &i.Email); err != nil {
+		if err := rows.Scan(
+			&i.UserID,
+			&i.Phone,
+			&i.Email,
+			&i.DingtalkName,
+			&i.WechatOpenid,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -885,16 +893,18 @@ func (q *Queries) ErasureReports(ctx context.Context, arg ErasureReportsParams) 
 
 const erasureRowCandidates = `-- name: ErasureRowCandidates :many
 SELECT r.row_no, r.recipient FROM batch_rows r
-WHERE r.batch_id = $1 AND r.row_no > $2 AND right(regexp_replace(r.recipient, '[^0-9]', '', 'g'), 8) = ANY ($3::text[])
+WHERE r.batch_id = $1 AND r.row_no > $2
+    AND (right(regexp_replace(r.recipient, '[^0-9]', '', 'g'), 8) = ANY ($3::text[]) OR lower(r.recipient) = ANY ($4::text[]))
 ORDER BY r.row_no
-LIMIT $4::integer
+LIMIT $5::integer
 `
 
 type ErasureRowCandidatesParams struct {
-	BatchID  int64
-	AfterRow int64
-	Digits   []string
-	Portion  int32
+	BatchID   int64
+	AfterRow  int64
+	Digits    []string
+	Addresses []string
+	Portion   int32
 }
 
 type ErasureRowCandidatesRow struct {
@@ -902,12 +912,14 @@ type ErasureRowCandidatesRow struct {
 	Recipient string
 }
 
-// ErasureRowCandidates returns rows of a batch whose numbers end with some digits: a row that is not valid has its number as it was written.
+// ErasureRowCandidates returns rows of a batch whose numbers end with some digits, or that have one of some addresses in lower case: a row that is not
+// valid has its number as it was written.
 func (q *Queries) ErasureRowCandidates(ctx context.Context, arg ErasureRowCandidatesParams) ([]ErasureRowCandidatesRow, error) {
 	rows, err := q.db.Query(ctx, erasureRowCandidates,
 		arg.BatchID,
 		arg.AfterRow,
 		arg.Digits,
+		arg.Addresses,
 		arg.Portion,
 	)
 	if err != nil {
@@ -929,7 +941,7 @@ func (q *Queries) ErasureRowCandidates(ctx context.Context, arg ErasureRowCandid
 }
 
 const erasureRows = `-- name: ErasureRows :execrows
-UPDATE batch_rows r SET recipient = '', content = '' WHERE r.batch_id = $1 AND r.row_no = ANY ($2::bigint[])
+UPDATE batch_rows r SET recipient = '', content = '', contact_values = NULL WHERE r.batch_id = $1 AND r.row_no = ANY ($2::bigint[])
 `
 
 type ErasureRowsParams struct {
@@ -1060,7 +1072,8 @@ WITH held AS (
 refused AS (
     UPDATE batch_rows r SET code = 7 -- refused when it was to be sent
     FROM held h
-    WHERE r.batch_id = h.id AND r.row_no > h.fed_row AND r.code IS NULL AND r.recipient = ANY ($2::text[])
+    WHERE r.batch_id = h.id AND r.row_no > h.fed_row AND r.code IS NULL
+        AND (r.recipient = ANY ($2::text[]) OR lower(r.recipient) = ANY ($3::text[]))
     RETURNING r.segments
 ),
 counted AS (
@@ -1075,11 +1088,12 @@ SELECT count(*) AS rows FROM refused
 type ErasureUnfedParams struct {
 	BatchID    int64
 	Recipients []string
+	Addresses  []string
 }
 
 // ErasureUnfed refuses the rows of a batch to recipients that are not sent yet, and counts them as the batch does.
 func (q *Queries) ErasureUnfed(ctx context.Context, arg ErasureUnfedParams) (int64, error) {
-	row := q.db.QueryRow(ctx, erasureUnfed, arg.BatchID, arg.Recipients)
+	row := q.db.QueryRow(ctx, erasureUnfed, arg.BatchID, arg.Recipients, arg.Addresses)
 	var rows int64
 	err := row.Scan(&rows)
 	return rows, err

@@ -107,9 +107,9 @@ type Batch struct {
 	Priority *int16
 	// the list; null: it is checked, or the rows come from a tag
 	UploadID *int64
-	// whose contacts are the rows; null: a list
+	// whose contacts are the rows; empty: those that several tags select; null: a list
 	Tag *string
-	// the column with the phone numbers
+	// the column with the addresses
 	PhoneColumn string
 	// where content is from; null: it was in the request
 	TemplateNo *string
@@ -176,6 +176,20 @@ type Batch struct {
 	SignColumn *string
 	// the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments"}]; null: it is being checked, or a server that does not know this column checked it
 	ByCountry []byte
+	// the name of the channel; no foreign key: a batch may outlive its channel
+	Channel string
+	// the title with its placeholders; null: a short message, or none
+	Subject *string
+	// of the notification template whose text it has; null: another text
+	BizType *int16
+	// the text that its rows fill; null: short messages, whose texts are in batch_rows
+	RenderingID *int64
+	// the rows are contacts that each of these tags holds
+	TagsAll []string
+	// and at least one of these; none: whichever
+	TagsAny []string
+	// and none of these
+	TagsNone []string
 }
 
 // A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then.
@@ -184,9 +198,9 @@ type BatchRow struct {
 	BatchID int64
 	// the number of the row in the list, as a spreadsheet program shows it; of a tag the position of the contact
 	RowNo int64
-	// the phone number in E.164; as it is in the list if it is not valid
+	// the address on the channel: a phone number in E.164; as it is in the list if it is not valid
 	Recipient string
-	// the text without signature; empty: it could not be made
+	// the text without signature, of another channel than sms its beginning; empty: it could not be made
 	Content   string
 	Segments  int16
 	CountryNo *string
@@ -198,6 +212,8 @@ type BatchRow struct {
 	TaskID *string
 	// the signature of the row; null: that of the batch
 	Sign *string
+	// the values of the placeholders of the rendering; null: the text has none
+	ContactValues []byte
 }
 
 // The exact figures of each batch and sender: batch_counts, and what facts still holds. Both are read at one moment.

@@ -1505,19 +1505,52 @@ func (q *Queries) RenderingCreate(ctx context.Context, arg RenderingCreateParams
 	return id, err
 }
 
+const renderingCreateOfBatch = `-- name: RenderingCreateOfBatch :one
+INSERT INTO renderings (channel_id, title, content, html, template_id, params, is_template)
+SELECT c.id, $1, $2, $3, $4, $5, $6 FROM channels c WHERE c.channel = $7
+RETURNING id
+`
+
+type RenderingCreateOfBatchParams struct {
+	Title      string
+	Content    string
+	Html       string
+	TemplateID string
+	Params     []byte
+	IsTemplate bool
+	Channel    string
+}
+
+// RenderingCreateOfBatch stores the text that the tasks of a batch have in common. No row: the channel does not exist.
+func (q *Queries) RenderingCreateOfBatch(ctx context.Context, arg RenderingCreateOfBatchParams) (int64, error) {
+	row := q.db.QueryRow(ctx, renderingCreateOfBatch,
+		arg.Title,
+		arg.Content,
+		arg.Html,
+		arg.TemplateID,
+		arg.Params,
+		arg.IsTemplate,
+		arg.Channel,
+	)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
 const renderingText = `-- name: RenderingText :one
-SELECT r.title, r.content, r.html, r.params, r.is_template FROM renderings r WHERE r.id = $1
+SELECT r.title, r.content, r.html, r.template_id, r.params, r.is_template FROM renderings r WHERE r.id = $1
 `
 
 type RenderingTextRow struct {
 	Title      string
 	Content    string
 	Html       string
+	TemplateID string
 	Params     []byte
 	IsTemplate bool
 }
 
-// RenderingText returns the text of a rendering, for a run that goes on.
+// RenderingText returns the text of a rendering.
 func (q *Queries) RenderingText(ctx context.Context, id int64) (RenderingTextRow, error) {
 	row := q.db.QueryRow(ctx, renderingText, id)
 	var i RenderingTextRow
@@ -1525,6 +1558,7 @@ func (q *Queries) RenderingText(ctx context.Context, id int64) (RenderingTextRow
 		&i.Title,
 		&i.Content,
 		&i.Html,
+		&i.TemplateID,
 		&i.Params,
 		&i.IsTemplate,
 	)
@@ -1541,6 +1575,7 @@ USING (
         WHERE o.created_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND o.created_at < p.last_day::timestamp AT TIME ZONE 'UTC'
             -- its tasks may be of the day after
             AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = o.id)
+            AND NOT EXISTS (SELECT FROM batches b WHERE b.rendering_id = o.id)
         LIMIT $1::integer
     ) x
     WHERE p.dropped_at IS NOT NULL

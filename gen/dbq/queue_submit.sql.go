@@ -444,9 +444,11 @@ input AS MATERIALIZED (
         nullif(unnest($22::text[]), '') AS sign, unnest($23::boolean[]) AS is_test,
         nullif(unnest($24::text[]), '') AS result, -- an empty array: none of them is simulated
         nullif(unnest($25::bigint[]), 0) AS batch_id, nullif(unnest($26::text[]), '') AS sender_no, -- empty arrays: none has one
+        nullif(unnest($27::bigint[]), 0) AS rendering_id, unnest($28::jsonb[]) AS contact_values, -- as before
+        nullif(unnest($29::text[]), '') AS user_id, -- as before
         -- its times, and its turn: arrays with NULLs, see sqlc.yaml
-        unnest($27::timestamp with time zone[]) AS asked_time, unnest($28::int8[]) AS every_seconds,
-        unnest($29::timestamp with time zone[]) AS expires_at, unnest($30::float8[]) AS turn
+        unnest($30::timestamp with time zone[]) AS asked_time, unnest($31::int8[]) AS every_seconds,
+        unnest($32::timestamp with time zone[]) AS expires_at, unnest($33::float8[]) AS turn
     FROM directory d
     WHERE d.is_current
 ),
@@ -457,9 +459,9 @@ reserved AS (
         SELECT n.pool_id, n.priority, n.company_id, n.width, n.flow, task_queue_front(n.pool_id, n.priority) AS front
         FROM (
             SELECT
-                unnest($31::bigint[]) AS pool_id, unnest($32::smallint[]) AS priority,
-                unnest($33::bigint[]) AS company_id, unnest($34::double precision[]) AS width,
-                nullif(unnest($35::text[]), '') AS flow
+                unnest($34::bigint[]) AS pool_id, unnest($35::smallint[]) AS priority,
+                unnest($36::bigint[]) AS company_id, unnest($37::double precision[]) AS width,
+                nullif(unnest($38::text[]), '') AS flow
             FROM directory d
             WHERE d.is_current
         ) n
@@ -501,7 +503,7 @@ named AS (
     RETURNING task_id
 ),
 made AS MATERIALIZED (
-    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.result, i.batch_id, i.sender_no, i.asked_time, i.every_seconds, i.expires_at, i.turn,
+    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.result, i.batch_id, i.sender_no, i.rendering_id, i.contact_values, i.user_id, i.asked_time, i.every_seconds, i.expires_at, i.turn,
         -- A message with every_seconds waits for the next full interval of the clock.
         coalesce(i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)) AS at
     FROM input i
@@ -511,23 +513,25 @@ stored AS (
     INSERT INTO messages (
         task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
         priority, segments, sign, is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip,
-        user_agent, request_data, traceparent, batch_id, sender_no
+        user_agent, request_data, traceparent, batch_id, sender_no, rendering_id, contact_values, user_id
     )
     SELECT
         m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id,
         m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id,
-        nullif(m.content, m.final_content), m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no
+        nullif(m.content, m.final_content), m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no,
+        m.rendering_id, m.contact_values, m.user_id
     FROM made m
 ),
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, flow_rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
-        recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by
+        recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id
     )
     SELECT
         m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, w.flow_rank, -- the lane of new tasks
         greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
-        m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by
+        m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id,
+        m.contact_values, m.user_id
     FROM made m
     LEFT JOIN reserved r
         ON m.turn IS NOT NULL AND r.pool_id = m.pool_id AND r.priority = m.priority AND r.company_id = m.company_id
@@ -576,6 +580,9 @@ type TaskSubmitParams struct {
 	Results           []string
 	BatchIds          []int64
 	OnlySenderNos     []string
+	RenderingIds      []int64
+	ContactValues     [][]byte
+	UserIds           []string
 	ExpectSendTimes   []*time.Time
 	EverySeconds      []*int64
 	ExpireTimes       []*time.Time
@@ -606,6 +613,8 @@ type TaskSubmitParams struct {
 // The pools were chosen with the versions directory_versions of the directory. If another version is current, the statement stores nothing
 // and returns one empty id. Without versions it does not check.
 //
+// A task with a rendering (0: none) has its text there, and contact_values (null: none) for the placeholders; content is the beginning.
+//
 // Keys of dedup_keys are locked in one order, then rows of fair_ranks in one order, so that two submissions cannot deadlock.
 func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskSubmit,
@@ -635,6 +644,9 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]strin
 		arg.Results,
 		arg.BatchIds,
 		arg.OnlySenderNos,
+		arg.RenderingIds,
+		arg.ContactValues,
+		arg.UserIds,
 		arg.ExpectSendTimes,
 		arg.EverySeconds,
 		arg.ExpireTimes,

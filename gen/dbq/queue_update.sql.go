@@ -165,19 +165,21 @@ func (q *Queries) RequeueHold(ctx context.Context, taskIds []string) ([]int64, e
 }
 
 const requeueSenders = `-- name: RequeueSenders :many
-SELECT DISTINCT m.company_id, m.message_type, m.sender_no::text AS sender_no
+SELECT DISTINCT c.channel, m.company_id, m.message_type, m.sender_no::text AS sender_no
 FROM messages m
+JOIN channels c ON c.id = task_channel(m.rendering_id)
 WHERE m.task_id = ANY ($1::text[]) AND m.sender_no IS NOT NULL
-ORDER BY m.company_id, m.message_type, sender_no
+ORDER BY c.channel, m.company_id, m.message_type, sender_no
 `
 
 type RequeueSendersRow struct {
+	Channel     string
 	CompanyID   int64
 	MessageType int16
 	SenderNo    string
 }
 
-// RequeueSenders returns the pools of one sender that tasks need to wait again: the company, the message type and the sender of each.
+// RequeueSenders returns the pools of one sender that tasks need to wait again: the channel, the company, the message type and the sender of each.
 func (q *Queries) RequeueSenders(ctx context.Context, taskIds []string) ([]RequeueSendersRow, error) {
 	rows, err := q.db.Query(ctx, requeueSenders, taskIds)
 	if err != nil {
@@ -187,7 +189,12 @@ func (q *Queries) RequeueSenders(ctx context.Context, taskIds []string) ([]Reque
 	var items []RequeueSendersRow
 	for rows.Next() {
 		var i RequeueSendersRow
-		if err := rows.Scan(&i.CompanyID, &i.MessageType, &i.SenderNo); err != nil {
+		if err := rows.Scan(
+			&i.Channel,
+			&i.CompanyID,
+			&i.MessageType,
+			&i.SenderNo,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -20,20 +20,20 @@ WITH candidates AS (
         ) >= k.segments, true) AS has_quota,
         x.has_funds AND (NOT s.has_balance OR coalesce(x.balance, 0) >= k.segments) AS has_funds,
         CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END AS today,
-        coalesce(x.kind <> 'app' OR x.seen_at > now() - $1::interval - CASE
-            WHEN p.company_id IS NULL THEN $2::interval ELSE interval '0' END, false) AS is_there,
+        z.is_silent::boolean AS is_silent,
         coalesce(x.is_available AND x.seen_at > now() - $1::interval AND x.seen_at >= x.next_available_at, false) AS shares,
         coalesce(max(coalesce(r.sort, s.sort)) FILTER (
             WHERE x.is_available AND x.seen_at > now() - $1::interval
-                AND x.room >= $3::smallint
+                AND x.room >= $2::smallint
         ) OVER () > coalesce(r.sort, s.sort), false) AS is_outranked, k.segments
     FROM pools p
     JOIN channels c ON c.id = p.channel_id
     JOIN senders s ON s.channel_id = p.channel_id
     JOIN sender_standings x ON x.sender_id = s.id
+    JOIN sender_silences($1::interval, $3::interval) z ON z.sender_id = s.id
     CROSS JOIN LATERAL (
         SELECT
-            task_segments($4::text, $5::text, $3::smallint, s.sign, s.segment_size, c.channel = 'sms') AS segments
+            task_segments($4::text, $5::text, $2::smallint, s.sign, s.segment_size, c.channel = 'sms') AS segments
     ) k
     JOIN sender_states st ON st.sender_id = s.id
     LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on'
@@ -41,20 +41,20 @@ WITH candidates AS (
     WHERE p.id = $6 AND s.status <> 'retired' AND (r.id IS NOT NULL OR (p.company_id IS NULL AND s.is_shared))
 )
 SELECT c.sender_no, c.is_on::boolean AS is_on, c.is_rested::boolean AS is_rested, c.has_quota::boolean AS has_quota,
-    c.has_funds::boolean AS has_funds, c.is_there::boolean AS is_there, c.weight, coalesce(c.served, 0)::double precision AS served,
+    c.has_funds::boolean AS has_funds, c.is_silent::boolean AS is_silent, c.weight, coalesce(c.served, 0)::double precision AS served,
     c.next_available_at, c.is_outranked::boolean AS is_outranked, c.shares::boolean AS shares, c.segments::bigint AS segments,
     c.gives_way::boolean AS gives_way, c.sort::double precision AS sort
 FROM candidates c
 ORDER BY
-    c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_there AND NOT c.is_outranked DESC,
+    c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND NOT c.is_silent AND NOT c.is_outranked DESC,
     c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
 LIMIT 100
 `
 
 type PoolSendersParams struct {
 	SilentAfter time.Duration
-	NotedApart  time.Duration
 	Segments    int16
+	NotedApart  time.Duration
 	Content     string
 	Sign        *string
 	PoolID      int64
@@ -66,7 +66,7 @@ type PoolSendersRow struct {
 	IsRested        bool
 	HasQuota        bool
 	HasFunds        bool
-	IsThere         bool
+	IsSilent        bool
 	Weight          *int64
 	Served          float64
 	NextAvailableAt *time.Time
@@ -80,13 +80,12 @@ type PoolSendersRow struct {
 // PoolSenders returns up to 100 senders that serve a pool: through its routes, or, for a shared pool, as shared senders. Ready senders
 // come first; of equal sort, the one that used the smallest part of its daily limit, then the one with the fewest tasks today, then the
 // one with the shortest response time (S4.3). has_quota and has_funds compare with the segments that this task would cost the sender. A
-// sender is outranked if a sender with a larger sort is available, as in RouteAdmit. Polls at a shared pool are recorded only every
-// noted_apart, so these senders count as silent that much later.
+// sender is outranked if a sender with a larger sort is available, as in RouteAdmit.
 func (q *Queries) PoolSenders(ctx context.Context, arg PoolSendersParams) ([]PoolSendersRow, error) {
 	rows, err := q.db.Query(ctx, poolSenders,
 		arg.SilentAfter,
-		arg.NotedApart,
 		arg.Segments,
+		arg.NotedApart,
 		arg.Content,
 		arg.Sign,
 		arg.PoolID,
@@ -104,7 +103,7 @@ func (q *Queries) PoolSenders(ctx context.Context, arg PoolSendersParams) ([]Poo
 			&i.IsRested,
 			&i.HasQuota,
 			&i.HasFunds,
-			&i.IsThere,
+			&i.IsSilent,
 			&i.Weight,
 			&i.Served,
 			&i.NextAvailableAt,
@@ -346,12 +345,11 @@ FROM (
     SELECT s.id, s.sender_no, s.is_self_registered, s.per_minute, s.per_hour, s.per_day, s.per_month, st.balance, st.seen_at,
         x.is_on, x.minute_used, x.hour_used, x.day_used, x.month_used, st.seen_at IS NOT NULL AS was_seen,
         coalesce(extract(epoch FROM now() - st.seen_at), 0) AS seen_seconds,
-        x.is_available AND (s.kind <> 'app' OR coalesce(st.seen_at > now() - $1::interval - CASE
-            WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') THEN interval '0' ELSE $2::interval
-        END, false)) AS is_ready
+        x.is_available AND NOT z.is_silent AS is_ready
     FROM senders s
     JOIN sender_states st ON st.sender_id = s.id
     JOIN sender_standings x ON x.sender_id = s.id
+    JOIN sender_silences($1::interval, $2::interval) z ON z.sender_id = s.id
     WHERE s.status <> 'retired'
 ) g
 ORDER BY g.is_on DESC, g.is_self_registered, g.seen_at DESC NULLS LAST, g.id
@@ -385,7 +383,7 @@ type SenderGaugesRow struct {
 
 // SenderGauges returns up to page_limit senders for monitoring: first those that are on, then those that an admin added, then those that were
 // seen last. Each row also has the numbers of all senders by state. A sender is ready if it can be given tasks, now or after its interval. An
-// app is not ready while it is silent; its polls at a shared pool are stored only every noted_apart.
+// app is not ready while it is silent.
 func (q *Queries) SenderGauges(ctx context.Context, arg SenderGaugesParams) ([]SenderGaugesRow, error) {
 	rows, err := q.db.Query(ctx, senderGauges, arg.SilentAfter, arg.NotedApart, arg.PageLimit)
 	if err != nil {
@@ -519,17 +517,20 @@ const senderLimits = `-- name: SenderLimits :many
 WITH candidates AS MATERIALIZED (
     SELECT r.sender_id, r.weight::double precision AS weight, r.sort
     FROM routes r JOIN sender_standings x ON x.sender_id = r.sender_id
-    WHERE r.pool_id = $1::bigint AND r.status = 'on' AND x.is_available
+    WHERE r.pool_id = $3::bigint AND r.status = 'on' AND x.is_available
     UNION ALL
     SELECT x.sender_id, 1, 0
     FROM pools p JOIN sender_standings x ON x.channel_id = p.channel_id
-    WHERE p.id = $1::bigint AND p.company_id IS NULL AND x.is_shared AND x.is_available
+    WHERE p.id = $3::bigint AND p.company_id IS NULL AND x.is_shared AND x.is_available
     UNION ALL
-    SELECT x.sender_id, 1, 0 FROM sender_standings x WHERE x.sender_id = $2::bigint AND x.is_available
+    SELECT x.sender_id, 1, 0 FROM sender_standings x WHERE x.sender_id = $4::bigint AND x.is_available
 )
 SELECT x.sender_no, c.weight::double precision AS weight, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
-    s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at
+    s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at,
+    (
+        SELECT z.is_silent FROM sender_silences($1::interval, $2::interval) z WHERE z.sender_id = s.id
+    )::boolean AS is_silent
 FROM candidates c
 JOIN senders s ON s.id = c.sender_id
 JOIN sender_standings x ON x.sender_id = c.sender_id
@@ -539,8 +540,10 @@ LIMIT 100
 `
 
 type SenderLimitsParams struct {
-	PoolID   *int64
-	SenderID *int64
+	SilentAfter time.Duration
+	NotedApart  time.Duration
+	PoolID      *int64
+	SenderID    *int64
 }
 
 type SenderLimitsRow struct {
@@ -558,12 +561,18 @@ type SenderLimitsRow struct {
 	HasBalance bool
 	Funds      int64
 	At         time.Time
+	IsSilent   bool
 }
 
 // SenderLimits returns the available senders that serve a pool, by its routes with the largest sort, or as shared senders, or only one sender if it is
-// available: the weight of each, and what its limits have left, and its funds if it has a balance.
+// available: the weight of each, what its limits have left, its funds if it has a balance, and whether it is silent.
 func (q *Queries) SenderLimits(ctx context.Context, arg SenderLimitsParams) ([]SenderLimitsRow, error) {
-	rows, err := q.db.Query(ctx, senderLimits, arg.PoolID, arg.SenderID)
+	rows, err := q.db.Query(ctx, senderLimits,
+		arg.SilentAfter,
+		arg.NotedApart,
+		arg.PoolID,
+		arg.SenderID,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -586,6 +595,7 @@ func (q *Queries) SenderLimits(ctx context.Context, arg SenderLimitsParams) ([]S
 			&i.HasBalance,
 			&i.Funds,
 			&i.At,
+			&i.IsSilent,
 		); err != nil {
 			return nil, err
 		}
@@ -605,37 +615,42 @@ SELECT
     st.balance, st.granted, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used,
     x.month_used::bigint AS month_used,
-    u.seen_at, u.sent_at, u.attempts, u.succeeded, u.failed, u.response_ms,
+    u.seen_at, u.sent_at, u.attempts, u.succeeded, u.failed, u.failed_tasks, u.response_ms,
     st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
-    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds)::boolean AS is_ready
+    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds)::boolean AS is_ready,
+    (
+        SELECT z.is_silent FROM sender_silences($1::interval, $2::interval) z WHERE z.sender_id = s.id
+    )::boolean AS is_silent
 FROM senders s
 JOIN sender_states st ON st.sender_id = s.id
 JOIN sender_totals u ON u.sender_id = s.id
 JOIN sender_standings x ON x.sender_id = s.id
 JOIN channels c ON c.id = s.channel_id
 LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity: it never had to wait; shown as null
-WHERE s.id < $1 AND ($2::text IS NULL OR s.sender_no = $2::text)
-    AND ($3::text IS NULL OR s.status = $3::text)
+WHERE s.id < $3 AND ($4::text IS NULL OR s.sender_no = $4::text)
+    AND ($5::text IS NULL OR s.status = $5::text)
     AND (
-        $4::text IS NULL
-        OR strpos(lower(s.sender_no COLLATE "C"), lower($4::text COLLATE "C")) > 0
-        OR strpos(lower(s.name COLLATE "C"), lower($4::text COLLATE "C")) > 0
+        $6::text IS NULL
+        OR strpos(lower(s.sender_no COLLATE "C"), lower($6::text COLLATE "C")) > 0
+        OR strpos(lower(s.name COLLATE "C"), lower($6::text COLLATE "C")) > 0
     )
-    AND ($5::bigint IS NULL OR EXISTS (
+    AND ($7::bigint IS NULL OR EXISTS (
         SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
-        WHERE r.sender_id = s.id AND p.company_id = $5::bigint AND p.sender_id IS NULL
+        WHERE r.sender_id = s.id AND p.company_id = $7::bigint AND p.sender_id IS NULL
     ))
 ORDER BY s.id DESC
-LIMIT $6::integer
+LIMIT $8::integer
 `
 
 type SenderListParams struct {
-	BeforeID  int64
-	SenderNo  *string
-	Status    *string
-	Part      *string
-	CompanyID *int64
-	PageLimit int32
+	SilentAfter time.Duration
+	NotedApart  time.Duration
+	BeforeID    int64
+	SenderNo    *string
+	Status      *string
+	Part        *string
+	CompanyID   *int64
+	PageLimit   int32
 }
 
 type SenderListRow struct {
@@ -676,18 +691,22 @@ type SenderListRow struct {
 	Attempts        int64
 	Succeeded       int64
 	Failed          int64
+	FailedTasks     int64
 	ResponseMs      int64
 	Openings        int64
 	RestUntil       *time.Time
 	RestReason      *string
 	IsOpen          bool
 	IsReady         bool
+	IsSilent        bool
 }
 
 // SenderList returns senders with their remaining limits and their totals. part is a part of their number or name; the case of the letters A to Z
 // does not matter, in any locale of the database.
 func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]SenderListRow, error) {
 	rows, err := q.db.Query(ctx, senderList,
+		arg.SilentAfter,
+		arg.NotedApart,
 		arg.BeforeID,
 		arg.SenderNo,
 		arg.Status,
@@ -740,12 +759,14 @@ func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]Sende
 			&i.Attempts,
 			&i.Succeeded,
 			&i.Failed,
+			&i.FailedTasks,
 			&i.ResponseMs,
 			&i.Openings,
 			&i.RestUntil,
 			&i.RestReason,
 			&i.IsOpen,
 			&i.IsReady,
+			&i.IsSilent,
 		); err != nil {
 			return nil, err
 		}
@@ -805,13 +826,14 @@ func (q *Queries) SenderReseal(ctx context.Context, arg SenderResealParams) (int
 const senderTotalsAdd = `-- name: SenderTotalsAdd :exec
 WITH sums AS MATERIALIZED (
     SELECT s.id AS sender_id, sum(f.leases)::bigint AS leases, sum(f.reported_success)::bigint AS reported_success,
-        sum(f.reported_failed)::bigint AS reported_failed, sum(f.response_ms)::bigint AS response_ms, max(f.at) AS at,
+        sum(f.reported_failed)::bigint AS reported_failed, sum(f.failed_tasks)::bigint AS failed_tasks, sum(f.response_ms)::bigint AS response_ms,
+        max(f.at) FILTER (WHERE f.leases > 0 OR f.reported_success > 0 OR f.reported_failed > 0) AS at,
         max(f.at) FILTER (WHERE f.reported_success > 0) AS sent_at,
         max((f.at AT TIME ZONE s.time_zone)::date) FILTER (WHERE f.leases > 0) AS leased_on
     FROM (
         SELECT unnest($1::text[]) AS sender_no, unnest($2::bigint[]) AS leases,
             unnest($3::bigint[]) AS reported_success, unnest($4::bigint[]) AS reported_failed,
-            unnest($5::bigint[]) AS response_ms, unnest($6::timestamptz[]) AS at
+            unnest($5::bigint[]) AS failed_tasks, unnest($6::bigint[]) AS response_ms, unnest($7::timestamptz[]) AS at
     ) f
     JOIN senders s ON s.sender_no = f.sender_no
     GROUP BY s.id
@@ -824,6 +846,7 @@ locked AS MATERIALIZED (
 )
 UPDATE sender_states st
 SET attempts = st.attempts + g.leases, succeeded = st.succeeded + g.reported_success, failed = st.failed + g.reported_failed,
+    failed_tasks = st.failed_tasks + g.failed_tasks,
     attempts_on = greatest(st.attempts_on, g.leased_on),
     attempts_today = g.leases + CASE WHEN g.leased_on > st.attempts_on THEN 0 ELSE st.attempts_today END,
     response_ms = st.response_ms + g.response_ms,
@@ -839,6 +862,7 @@ type SenderTotalsAddParams struct {
 	Leases          []int64
 	ReportedSuccess []int64
 	ReportedFailed  []int64
+	FailedTasks     []int64
 	ResponseMs      []int64
 	Ats             []time.Time
 }
@@ -852,6 +876,7 @@ func (q *Queries) SenderTotalsAdd(ctx context.Context, arg SenderTotalsAddParams
 		arg.Leases,
 		arg.ReportedSuccess,
 		arg.ReportedFailed,
+		arg.FailedTasks,
 		arg.ResponseMs,
 		arg.Ats,
 	)
@@ -878,7 +903,7 @@ noted AS (
     INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
     SELECT c.id, 0, coalesce(st.balance, 0), c.low_warning, c.low_switch, 'thresholds', $23::text
     FROM changed c
-    CROSS JOIN LATERAL (SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on FROM sender_states WHERE sender_id = c.id FOR UPDATE) st
+    CROSS JOIN LATERAL (SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on, failed_tasks FROM sender_states WHERE sender_id = c.id FOR UPDATE) st
     WHERE c.low_warning IS DISTINCT FROM c.low_warning_before OR c.low_switch IS DISTINCT FROM c.low_switch_before
 ),
 counted_anew AS (
@@ -1080,14 +1105,13 @@ FROM (
                 WHEN NOT x.has_funds THEN 'no_funds'
                 WHEN NOT x.has_quota THEN 'no_quota'
                 WHEN st.rest_until > now() THEN 'resting'
-                WHEN s.kind = 'app' AND coalesce(x.seen_at < now() - $1::interval - CASE
-                    WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') THEN interval '0' ELSE $2::interval
-                END, true) THEN 'silent'
+                WHEN z.is_silent THEN 'silent'
                 ELSE ''
             END AS reason
         FROM senders s
         JOIN sender_states st ON st.sender_id = s.id
         JOIN sender_standings x ON x.sender_id = s.id
+        JOIN sender_silences($1::interval, $2::interval) z ON z.sender_id = s.id
         WHERE x.is_on AND ($3::bigint IS NULL OR EXISTS (
             SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
         WHERE r.sender_id = s.id AND p.company_id = $3::bigint AND p.sender_id IS NULL
@@ -1114,8 +1138,7 @@ type SendersReadyRow struct {
 }
 
 // SendersReady returns up to most senders that are on and cannot take tasks, with the reason, and one that can. number is how many there are of
-// the same kind. A company gets the senders that its routes name. Polls of senders without routes that are on are recorded only every noted_apart,
-// so these senders count as silent that much later.
+// the same kind. A company gets the senders that its routes name.
 func (q *Queries) SendersReady(ctx context.Context, arg SendersReadyParams) ([]SendersReadyRow, error) {
 	rows, err := q.db.Query(ctx, sendersReady,
 		arg.SilentAfter,
@@ -1156,7 +1179,12 @@ WITH locked AS MATERIALIZED (
     JOIN sender_states st ON st.sender_id = s.id
     WHERE st.seen_at IS NULL
         OR st.seen_at < now() - make_interval(secs =>
-            CASE WHEN p.is_counted_on THEN $4::double precision ELSE $5::double precision END)
+            CASE
+                WHEN p.is_counted_on OR s.is_shared AND s.channel_id IN (
+                    SELECT w.channel_id FROM channels_waiting(now() - make_interval(secs => $4::double precision)) w
+                ) THEN $5::double precision
+                ELSE $6::double precision
+            END)
         OR (p.is_counted_on AND p.is_waiting AND st.seen_at < st.next_available_at AND st.next_available_at <= now())
     FOR NO KEY UPDATE OF st SKIP LOCKED
 )
@@ -1170,19 +1198,22 @@ type SendersSeenParams struct {
 	SenderNos             []string
 	AreCountedOn          []bool
 	AreWaiting            []bool
+	WaitingSeconds        float64
 	CountedOnApartSeconds float64
 	ApartSeconds          float64
 }
 
-// SendersSeen records that senders polled, unless that was recorded within the last apart_seconds. Of a sender on which others depend, it was recorded
-// within the last counted_on_apart_seconds, and after its rest if it waits for tasks now: one that polled before it rested may be busy, or dead. See
-// is_unseen of SenderAdmit. It waits for no lock: a claim holds the row of its sender
+// SendersSeen records that senders polled, unless that was recorded within the last apart_seconds. Of a sender on which others depend, or in whose
+// shared pool a task has waited for waiting_seconds, it was recorded within the last counted_on_apart_seconds. Of a sender on which others depend, it
+// was recorded after its rest if it waits for tasks now: one that polled before it rested may be busy, or dead. See is_unseen of SenderAdmit, and
+// sender_silences. It waits for no lock: a claim holds the row of its sender
 // and may wait for a route, whose holder may wait for one of these rows. What holds a row nearly always records the poll itself.
 func (q *Queries) SendersSeen(ctx context.Context, arg SendersSeenParams) (int64, error) {
 	result, err := q.db.Exec(ctx, sendersSeen,
 		arg.SenderNos,
 		arg.AreCountedOn,
 		arg.AreWaiting,
+		arg.WaitingSeconds,
 		arg.CountedOnApartSeconds,
 		arg.ApartSeconds,
 	)

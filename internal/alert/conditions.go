@@ -267,9 +267,11 @@ func (s *Service) unservedPools(ctx context.Context, _ []dbq.AlertRuleListRow, v
 const goneAfter = 7 * 24 * time.Hour
 
 // silentSenders finds apps that have stopped polling.
-func (s *Service) silentSenders(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+func (s *Service) silentSenders(ctx context.Context, rules []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
 	goneSeconds := func(r dbq.AlertRuleListRow) float64 { return *r.Threshold + goneAfter.Seconds() }
-	p := dbq.SendersSilentParams{AfterSeconds: mostSeconds, NotedApart: sender.SeenApart, Named: []string{}}
+	p := dbq.SendersSilentParams{
+		AfterSeconds: mostSeconds, SilentAfter: values.Queue.SilentAfter(), NotedApart: sender.SeenApart, Named: []string{},
+	}
 	for _, r := range rules {
 		p.AfterSeconds = min(p.AfterSeconds, *r.Threshold)
 		p.GoneSeconds = max(p.GoneSeconds, goneSeconds(r))

@@ -238,6 +238,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	jobs := job.New(db, tasks, settings, o.Log)
 	batches := batch.New(db, batch.Services{
 		Tasks: tasks, Jobs: jobs, Templates: templates, Contacts: contacts, Uploads: uploads, Directory: dir, Settings: settings,
+		Notifications: notifications,
 	}, o.Log)
 	statements := reconcile.New(db, reconcile.Services{Uploads: uploads, Settings: settings})
 	counts := history.New(db, settings, history.Options{

@@ -16,6 +16,7 @@ import (
 	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/job"
+	"lksms/internal/notification"
 	"lksms/internal/optional"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
@@ -35,16 +36,16 @@ const (
 	Cancelled = "cancelled"
 )
 
-// Which rows are duplicates: none, those with a phone number of a row before, or those with its text, too.
+// Which rows are duplicates: none, those with the address of a row before, or those with its text, too.
 const (
 	DedupNone  = "none"
-	DedupPhone = "phone"
+	DedupPhone = "phone" // the address, whatever the channel
 	DedupRow   = "row"
 )
 
 // The codes of rows that are not sent. The first four are those of the document.
 const (
-	WrongNumber int16 = iota + 1
+	WrongAddress int16 = iota + 1
 	WrongContent
 	WrongSegments
 	WrongSign
@@ -63,6 +64,8 @@ type Services struct {
 	Uploads   *upload.Service
 	Directory *directory.Service
 	Settings  *setting.Service
+
+	Notifications *notification.Service
 }
 
 // Service keeps batches. Every method is at most one transaction, except the sweeps and those that say so.
@@ -83,16 +86,21 @@ func New(db *postgres.DB, services Services, log *slog.Logger) *Service {
 // Request is a batch to create, with an upload or a tag.
 type Request struct {
 	Name           string
+	Channel        string
 	Upload         *upload.Upload
 	Tag            string
-	PhoneColumn    string // empty: the one with a usual name
+	Tags           Tags
+	AddressColumn  string // of the phone numbers, on another channel of the addresses; empty: the one with a usual name
 	DefaultRegion  string // of numbers without a country code; empty: the one of the company
 	SignColumn     string // with the signatures of rows; empty: the one of a list with a usual name, if it has one
 	MessageType    int16
 	Priority       *int16
-	TemplateNo     string // or Content
+	TemplateNo     string // of short messages, or Content
 	Language       string // of the template
+	Subject        string // of another channel than sms, with the names of columns in braces
 	Content        string // with the names of columns in braces
+	HTML           string // of e-mail: Content as HTML, in which values are escaped; empty: none
+	BizType        *int16 // of the notification template, in place of Subject and Content; nil: none
 	Sign           string
 	SenderNo       string // the only sender that may send it; empty: any by the routes
 	Dedup          string
@@ -106,12 +114,19 @@ type Request struct {
 // Create stores a batch, whose rows are then checked in the background. It opens the list, so that a wrong file, column or placeholder is refused at
 // once. Faults: request.invalid, template.not_active, limit.reached.
 func (s *Service) Create(ctx context.Context, r Request) (dbq.Batch, error) {
-	p, err := s.prepared(ctx, r)
+	p, rendering, err := s.prepared(ctx, r)
 	if err != nil {
 		return dbq.Batch{}, err
 	}
 	var id int64
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		if rendering != nil {
+			stored, err := s.Notifications.StoreText(ctx, r.Channel, *rendering)
+			if err != nil {
+				return err
+			}
+			p.RenderingID = &stored
+		}
 		if id, err = s.q.BatchCreate(ctx, p); err != nil || r.Upload == nil {
 			return err
 		}
@@ -123,66 +138,76 @@ func (s *Service) Create(ctx context.Context, r Request) (dbq.Batch, error) {
 	return s.get(ctx, Viewer{}, id)
 }
 
-// prepared checks a request, and returns the batch to store.
-func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreateParams, err error) {
+// prepared checks a request, and returns the batch to store, and the text of another channel than sms.
+func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreateParams, rendering *notification.Text, err error) {
 	p = dbq.BatchCreateParams{
 		CompanyID: r.Origin.CompanyID, SubmittedBy: r.Origin.User, Name: r.Name, MessageType: r.MessageType, Priority: r.Priority,
-		Tag: optional.NonZero(r.Tag), PhoneColumn: r.PhoneColumn, TemplateNo: optional.NonZero(r.TemplateNo), Content: r.Content,
+		Channel: r.Channel, PhoneColumn: r.AddressColumn, TemplateNo: optional.NonZero(r.TemplateNo), Content: r.Content,
 		Sign: optional.NonZero(r.Sign), SenderNo: optional.NonZero(r.SenderNo), Dedup: r.Dedup, IsTest: r.Test, IsConfirmed: r.AutoConfirm,
 		ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, RequestID: r.Origin.RequestID, SourceIp: r.Origin.SourceIP,
 		UserAgent: r.Origin.UserAgent, DefaultRegion: r.DefaultRegion,
 	}
 	if err := phone.CheckRegion("default_region", r.DefaultRegion); err != nil {
-		return p, err //nolint:wrapcheck // a fault
+		return p, nil, err //nolint:wrapcheck // a fault
 	}
-	switch {
-	case (r.Upload == nil) == (r.Tag == ""):
-		return p, fault.InvalidField("file", fault.Required, nil)
-	case r.TemplateNo != "" && r.Content != "":
-		return p, fault.InvalidField("content", fault.NotTogether, "template_no")
-	case r.TemplateNo == "" && r.Content == "":
-		return p, fault.InvalidField("content", fault.Required, nil)
-	case r.TemplateNo == "" && r.Language != "":
-		return p, fault.InvalidField("language", fault.OnlyTogether, "template_no")
+	if err := r.chooseTags(&p); err != nil {
+		return p, nil, err
 	}
-	if r.TemplateNo != "" {
-		t, err := s.Templates.Find(ctx, r.Origin.CompanyID, r.TemplateNo)
-		if err != nil {
-			return p, err
-		}
-		text, language := t.In(r.Language)
-		p.Content, p.IsDeferred = text.String(), t.Deferred
-		p.TemplateID, p.TemplateVersion, p.TemplateLanguage = &t.ID, &t.Version, optional.NonZero(language)
-		if p.Sign == nil {
-			p.Sign = optional.NonZero(t.Sign)
-		}
+	if (r.Upload == nil) == (p.Tag == nil) {
+		return p, nil, fault.InvalidField("file", fault.Required, nil)
 	}
-	text, err := template.Parse("content", p.Content)
+	m, err := s.compose(ctx, r, &p)
 	if err != nil {
-		return p, err
+		return p, nil, err
 	}
 	shared := queue.Submission{
 		MessageType: r.MessageType, Priority: r.Priority, ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, Deferred: p.IsDeferred,
 	}
 	if err := s.Tasks.CheckShared(ctx, shared, r.Origin); err != nil {
-		return p, err
+		return p, nil, err
 	}
 	if r.SenderNo != "" {
-		if _, err := s.Directory.SenderPool(ctx, directory.SMS, p.CompanyID, r.MessageType, r.SenderNo); err != nil {
-			return p, err
+		if _, err := s.Directory.SenderPool(ctx, r.Channel, p.CompanyID, r.MessageType, r.SenderNo); err != nil {
+			return p, nil, err
 		}
 	}
-	rows, err := s.open(ctx, dbq.Batch{CompanyID: p.CompanyID, Tag: p.Tag, PhoneColumn: p.PhoneColumn, SignColumn: optional.NonZero(r.SignColumn), UploadID: uploadID(r.Upload)})
+	rows, err := s.open(ctx, dbq.Batch{CompanyID: p.CompanyID, Channel: r.Channel, Tag: p.Tag, TagsAll: p.TagsAll, TagsAny: p.TagsAny, TagsNone: p.TagsNone, PhoneColumn: p.PhoneColumn, SignColumn: optional.NonZero(r.SignColumn), UploadID: uploadID(r.Upload)})
 	if err != nil {
-		return p, err
+		return p, nil, err
 	}
 	defer rows.close()
-	p.SignColumn = optional.NonZero(rows.signColumn(text.Names()))
-	p.UploadID, p.PhoneColumn = uploadID(r.Upload), rows.phoneColumn()
-	if missing := rows.missing(text.Names()); len(missing) > 0 {
-		return p, fault.InvalidField("content", fault.MissingColumns, missing)
+	p.SignColumn = optional.NonZero(rows.signColumn(m.names()))
+	p.UploadID, p.PhoneColumn = uploadID(r.Upload), rows.addressColumn()
+	if missing := rows.missing(m.names()); len(missing) > 0 {
+		return p, nil, fault.InvalidField("content", fault.MissingColumns, missing)
 	}
-	return p, nil
+	return p, m.rendering, nil
+}
+
+// Tags select contacts: those that each of All holds, one of Any if there are any, and none of None.
+type Tags struct{ All, Any, None []string }
+
+// combined is the tag of a batch whose contacts are selected by several. No tag has this name.
+const combined = ""
+
+// chooseTags stores which contacts are the rows: those of one tag, or those that several select. Fault: request.invalid.
+func (r Request) chooseTags(p *dbq.BatchCreateParams) error {
+	p.TagsAll, p.TagsAny, p.TagsNone = []string{}, []string{}, []string{}
+	all := r.Tags.All
+	if r.Tag != "" {
+		all = append([]string{r.Tag}, all...)
+	}
+	switch n := len(all) + len(r.Tags.Any); {
+	case n == 0 && len(r.Tags.None) > 0: // everybody else must be meant
+		return fault.InvalidField("tags_none", fault.OnlyTogether, "tags_all")
+	case n == 0:
+	case len(all) == 1 && n == 1 && len(r.Tags.None) == 0:
+		p.Tag = &all[0]
+	default:
+		p.Tag = new(combined)
+		p.TagsAll, p.TagsAny, p.TagsNone = append(p.TagsAll, all...), append(p.TagsAny, r.Tags.Any...), append(p.TagsNone, r.Tags.None...)
+	}
+	return nil
 }
 
 func uploadID(u *upload.Upload) *int64 {
@@ -283,6 +308,7 @@ func (s *Service) standings(ctx context.Context, rows []dbq.Batch) ([]Standing, 
 const (
 	WaitsForTime   = "scheduled"
 	WaitsForSender = "sender_gone" // its only sender does not exist any more, or does not serve the company any more
+	WaitsForAny    = "no_sender"   // no sender that may send it is available and polls
 )
 
 // Wait says for what a running batch waits.
@@ -305,7 +331,11 @@ func (s *Service) waitOf(ctx context.Context, st Standing) (*Wait, error) {
 	case st.ExpectSendTime != nil && st.ExpectSendTime.After(time.Now()):
 		return &Wait{Reason: WaitsForTime, Until: st.ExpectSendTime}, nil
 	}
-	return nil, nil //nolint:nilnil // nothing holds it up
+	isClaimed, err := s.isClaimed(ctx, st)
+	if err != nil || isClaimed {
+		return nil, err
+	}
+	return &Wait{Reason: WaitsForAny, SenderNo: st.SenderNo}, nil
 }
 
 // serves reports whether the only sender of a batch, if it has one, serves the company.
@@ -313,7 +343,7 @@ func (s *Service) serves(ctx context.Context, b dbq.Batch) (bool, error) {
 	if b.SenderNo == nil {
 		return true, nil
 	}
-	_, err := s.Directory.ServingSender(ctx, directory.SMS, b.CompanyID, b.MessageType, *b.SenderNo)
+	_, err := s.Directory.ServingSender(ctx, b.Channel, b.CompanyID, b.MessageType, *b.SenderNo)
 	var refused *fault.Error
 	if errors.As(err, &refused) {
 		return false, nil

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"lksms/gen/dbq"
+	"lksms/internal/address"
+	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/optional"
 	"lksms/internal/phone"
@@ -85,7 +87,7 @@ var errElsewhere = errors.New("the check of this batch has ended, or another ser
 // check is a batch that is being checked.
 type check struct {
 	batch dbq.Batch
-	text  template.Text
+	text  message
 	rows  source
 
 	reading context.Context // until the check is closed; rows keep it from one portion to the next
@@ -105,7 +107,7 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	c := &check{}
 	c.reading, c.stop = context.WithCancel(ctx)
 	if c.batch, err = s.get(ctx, Viewer{}, id); err == nil {
-		c.text, err = template.Parse("content", c.batch.Content)
+		c.text, err = s.message(ctx, c.batch)
 	}
 	if err == nil && c.batch.Status != Checking { // ended since it was found
 		err = errElsewhere
@@ -182,7 +184,9 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 func (s *Service) endCheck(ctx context.Context, b dbq.Batch) (err error) {
 	var repeated dbq.BatchRowsDuplicateRow
 	if b.Dedup != DedupNone {
-		if repeated, err = s.q.BatchRowsDuplicate(ctx, dbq.BatchRowsDuplicateParams{BatchID: b.ID, Dedup: b.Dedup}); err != nil {
+		if repeated, err = s.q.BatchRowsDuplicate(ctx, dbq.BatchRowsDuplicateParams{
+			BatchID: b.ID, Dedup: b.Dedup, FoldsCase: address.FoldsCase(b.Channel), Address: address.Field(b.Channel),
+		}); err != nil {
 			return fmt.Errorf("find duplicates: %w", err)
 		}
 	}
@@ -220,11 +224,12 @@ func (s *Service) refuse(ctx context.Context, b dbq.Batch, wrong fault.Field) er
 // checkRow is what is kept of a row until its portion is stored. A list can have columns that the text does not name, and cells that are longer than any
 // message, so a portion of whole rows could need more memory than the server has.
 type checkRow struct {
-	no    int64
-	phone sheet.Cell // up to shownMost characters
-	sign  string     // of the row; empty: that of the batch
-	text  string
-	wrong *fault.Error // why the row has no text, or no valid signature
+	no      int64
+	address sheet.Cell // up to shownMost characters
+	sign    string     // of the row; empty: that of the batch
+	text    string
+	values  []byte       // that fill the rendering; nil: none
+	wrong   *fault.Error // why the row has no text, or no valid signature
 }
 
 // read reads the next rows of a list that are not stored.
@@ -234,7 +239,7 @@ func (s *Service) read(ctx context.Context, c *check) (rows []checkRow, isLast b
 			return nil, false, err
 		}
 	}
-	for len(rows) < checkedRows {
+	for kept := 0; len(rows) < checkedRows && kept < keptMost; {
 		row, err := c.rows.next(ctx)
 		if errors.Is(err, io.EOF) {
 			return rows, true, nil
@@ -244,22 +249,27 @@ func (s *Service) read(ctx context.Context, c *check) (rows []checkRow, isLast b
 		}
 		if row.no > c.batch.LastRow {
 			rows = append(rows, c.keep(row))
+			kept += len(rows[len(rows)-1].values)
 		}
 	}
 	return rows, false, nil
 }
 
-// shownMost is how many characters of a phone number that is not valid are kept: one more than a valid one has.
-const shownMost = phone.Longest + 1
+// keptMost is after how many bytes of values a portion ends.
+const keptMost = 8 << 20
+
+// shownMost is how many characters of an address that is not valid are kept: one more than a valid one has.
+func shownMost(channel string) int {
+	if channel == directory.SMS {
+		return phone.Longest + 1
+	}
+	return address.Longest + 1
+}
 
 // keep returns what is needed of a row, as copies.
 func (c *check) keep(row sourceRow) checkRow {
-	number := strings.TrimSpace(row.phone.Text)
-	if runes := []rune(number); len(runes) > shownMost {
-		number = string(runes[:shownMost])
-	}
-	k := checkRow{no: row.no, phone: sheet.Cell{Text: strings.Clone(number), Lossy: row.phone.Lossy}}
-	k.text, k.wrong = c.textOf(row)
+	k := checkRow{no: row.no, address: addressCell(row, shownMost(c.batch.Channel))}
+	k.text, k.values, k.wrong = c.text.of(row)
 	if k.wrong == nil {
 		k.sign, k.wrong = signOf(row.sign)
 	}
@@ -318,6 +328,9 @@ func (s *Service) judge(ctx context.Context, c *check, rows []checkRow) (p dbq.B
 		p.Signs = append(p.Signs, row.sign)
 		p.Segments, p.CountryNos = append(p.Segments, j.segments), append(p.CountryNos, j.country)
 		p.Codes, p.Faults = append(p.Codes, j.code), append(p.Faults, j.fault)
+		if c.batch.RenderingID != nil {
+			p.ContactValues = append(p.ContactValues, row.values)
+		}
 	}
 	return p, n
 }
@@ -331,15 +344,18 @@ type judged struct {
 }
 
 func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row checkRow) (judged, error) {
-	j := judged{recipient: postgres.Text(row.phone.Text), content: row.text}
+	j := judged{recipient: postgres.Text(row.address.Text), content: row.text}
+	field := address.Field(c.batch.Channel)
 	wrong := row.wrong
 	switch {
-	case row.phone.Lossy:
-		wrong = fault.InvalidField("phone_number", fault.Shortened, nil)
-	case row.phone.Text == "":
-		wrong = fault.InvalidField("phone_number", fault.Required, nil)
+	case row.address.Lossy:
+		wrong = fault.InvalidField(field, fault.Shortened, nil)
+	case row.address.Text == "":
+		wrong = fault.InvalidField(field, fault.Required, nil)
 	case wrong == nil:
-		sub := submission(c.batch, row.no, row.phone.Text, row.text, row.sign)
+		sub := submission(c.batch, dbq.BatchRowsNextRow{
+			RowNo: row.no, Recipient: row.address.Text, Content: row.text, Sign: &row.sign, ContactValues: row.values,
+		})
 		sub.ExpiresAt = nil // it says nothing about a row: an expired batch is not fed, and ends
 		checked, err := s.Tasks.Check(ctx, asOf, sub, originOf(c.batch))
 		var known *fault.Error
@@ -364,30 +380,6 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row ch
 // segmentsMost is the largest number of segments that a row shows: one with more is not valid.
 const segmentsMost = 100
 
-// textOf returns the text of a row, or what is wrong with it.
-func (c *check) textOf(row sourceRow) (string, *fault.Error) {
-	if row.extra > 0 {
-		return "", fault.InvalidField("row", fault.TooManyCells, nil)
-	}
-	var lossy string
-	text, err := c.text.Render(func(name string) (string, bool) {
-		cell, is := row.value(name)
-		if cell.Lossy {
-			lossy = name
-		}
-		value := strings.TrimSpace(cell.Text)
-		return value, is && value != ""
-	})
-	var wrong *fault.Error
-	switch {
-	case lossy != "":
-		return "", fault.InvalidField(lossy, fault.Shortened, nil)
-	case errors.As(err, &wrong):
-		return "", wrong
-	}
-	return text, nil
-}
-
 // codeOf returns the code of a row with a fault.
 func codeOf(wrong *fault.Error) int16 {
 	if len(wrong.Fields) == 0 {
@@ -398,8 +390,8 @@ func codeOf(wrong *fault.Error) int16 {
 		return IsBlocked
 	case field.Rule == fault.TooManySegments:
 		return WrongSegments
-	case field.Name == "phone_number":
-		return WrongNumber
+	case field.Name == address.Field(directory.SMS) || field.Name == address.Field(directory.Email):
+		return WrongAddress
 	case field.Name == "sign":
 		return WrongSign
 	default:
@@ -408,14 +400,16 @@ func codeOf(wrong *fault.Error) int16 {
 }
 
 // submission returns the message of a row. Without a signature of its own it has that of the batch.
-func submission(b dbq.Batch, rowNo int64, number, text, sign string) queue.Submission {
+func submission(b dbq.Batch, row dbq.BatchRowsNextRow) queue.Submission {
 	var from *template.Source
 	if b.TemplateNo != nil {
 		from = &template.Source{ID: *b.TemplateID, TemplateNo: *b.TemplateNo, Version: *b.TemplateVersion, Language: optional.Value(b.TemplateLanguage)}
 	}
 	return queue.Submission{
-		From: from, PhoneNumber: number, Region: b.DefaultRegion, Content: text, MessageType: b.MessageType, Priority: b.Priority, ExpiresAt: b.ExpiresAt, Sign: cmp.Or(sign, optional.Value(b.Sign)),
-		Test: b.IsTest, BatchID: b.ID, SenderNo: optional.Value(b.SenderNo), Raw: fmt.Appendf(nil, `{"batch_id":%d,"row":%d}`, b.ID, rowNo),
+		From: from, Channel: b.Channel, PhoneNumber: row.Recipient, Region: b.DefaultRegion, Content: row.Content, MessageType: b.MessageType,
+		Priority: b.Priority, ExpiresAt: b.ExpiresAt, Sign: cmp.Or(optional.Value(row.Sign), optional.Value(b.Sign)), Test: b.IsTest, BatchID: b.ID,
+		SenderNo: optional.Value(b.SenderNo), Raw: fmt.Appendf(nil, `{"batch_id":%d,"row":%d}`, b.ID, row.RowNo),
+		RenderingID: optional.Value(b.RenderingID), Values: row.ContactValues,
 	}
 }
 

@@ -6,19 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"lksms/gen/dbq"
-	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
+	"lksms/internal/sender"
 )
 
 // Estimate says who will send what is left of a batch, and when it can end.
 type Estimate struct {
 	Costs    []Cost
-	Earliest *time.Time // if the senders send nothing else; nil: no sender is available, or none knows a limit
-	Likely   *time.Time // by what was sent until now, or before the start by what waits in front; nil: not known
+	Earliest *time.Time // if the senders send nothing else; nil: no sender is there, or they have too little money
+	Likely   *time.Time // by what was sent until now; nil: too little was, or the batch does not go on
 }
 
 // Cost is what a sender will take of what is left.
@@ -62,7 +63,7 @@ func (s *Service) Estimate(ctx context.Context, st Standing) (Estimate, error) {
 	for _, no := range order {
 		e.Costs = append(e.Costs, Cost{no, int64(math.Round(costs[no]))})
 	}
-	if segments == 0 {
+	if segments == 0 || st.Wait != nil && st.Wait.Reason == WaitsForAny {
 		return e, nil
 	}
 	all := make([]dbq.SenderLimitsRow, 0, len(order))
@@ -75,12 +76,12 @@ func (s *Service) Estimate(ctx context.Context, st Standing) (Estimate, error) {
 	}
 	begin := s.beginOf(st, all)
 	e.Earliest = new(begin.Add(took))
-	e.Likely = e.Earliest
 	settled := st.Counts.Success + st.Counts.Failed
-	if st.StartedAt != nil && st.Status == Running && settled >= knownRows {
+	if st.StartedAt != nil && st.Status == Running && st.Wait == nil && settled >= max(1, min(knownRows, st.Counts.Valid/10)) {
 		rate := float64(time.Since(*st.StartedAt)) / float64(settled)
-		if likely := time.Now().Add(time.Duration(rate * float64(st.Counts.Waiting+st.Counts.Processing))); likely.After(*e.Earliest) {
-			e.Likely = &likely
+		e.Likely = new(time.Now().Add(time.Duration(rate * float64(st.Counts.Waiting+st.Counts.Processing))))
+		if e.Likely.Before(*e.Earliest) {
+			e.Likely = e.Earliest
 		}
 	}
 	return e, nil
@@ -113,18 +114,40 @@ func leftOf(st Standing) (left []countryPart, err error) {
 	return left, nil
 }
 
+// isClaimed reports whether a sender that is there may take a part of what is left of a batch.
+func (s *Service) isClaimed(ctx context.Context, st Standing) (bool, error) {
+	left, err := leftOf(st)
+	if err != nil {
+		return false, err
+	}
+	for _, country := range left {
+		senders, err := s.sendersOf(ctx, st.Batch, country.CountryNo)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(senders, func(one dbq.SenderLimitsRow) bool { return !one.IsSilent }) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // sendersOf returns the available senders that may send the rows of a batch to a country, with their limits. None: its only sender does not serve the
 // company any more.
 func (s *Service) sendersOf(ctx context.Context, b dbq.Batch, countryNo string) ([]dbq.SenderLimitsRow, error) {
-	var p dbq.SenderLimitsParams
+	values, err := s.Settings.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := dbq.SenderLimitsParams{SilentAfter: values.Queue.SilentAfter(), NotedApart: sender.SeenApart}
 	if b.SenderNo == nil {
-		pool, err := s.Directory.PoolOf(ctx, directory.SMS, b.CompanyID, b.MessageType, countryNo)
+		pool, err := s.Directory.PoolOf(ctx, b.Channel, b.CompanyID, b.MessageType, countryNo)
 		if err != nil {
 			return nil, fmt.Errorf("find pool: %w", err)
 		}
 		p.PoolID = &pool
 	} else {
-		sender, err := s.Directory.ServingSender(ctx, directory.SMS, b.CompanyID, b.MessageType, *b.SenderNo)
+		sender, err := s.Directory.ServingSender(ctx, b.Channel, b.CompanyID, b.MessageType, *b.SenderNo)
 		var refused *fault.Error
 		if errors.As(err, &refused) {
 			return nil, nil
@@ -138,7 +161,7 @@ func (s *Service) sendersOf(ctx context.Context, b dbq.Batch, countryNo string) 
 	return senders, postgres.Wrap("read limits of senders", err, nil)
 }
 
-// knownRows is how many rows must have ended so that their pace says something.
+// knownRows is how many rows must have ended so that their pace says something, or a tenth of them if that is less.
 const knownRows = 100
 
 // beginOf returns when what is left can begin to be sent, by the clock of the database.

@@ -87,6 +87,7 @@ func TestTheEndOfABatchCountsTasksThatWait(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "interval_ms": 10_000})
 	b.AddSender(map[string]any{"sender_no": "other"})
+	b.Exec("UPDATE sender_states SET seen_at = now()")
 	at := checked(b, numbers(13), "content", "hello", "sender_no", "app", "auto_confirm", "true")
 	feed(b)
 	for _, left := range []int64{13, 12} {
@@ -99,4 +100,51 @@ func TestTheEndOfABatchCountsTasksThatWait(t *testing.T) {
 		}
 		b.Claim("app", 1)
 	}
+}
+
+// An end is promised by a measured pace only, and by nothing while the batch does not go on. The batch of another company has its own.
+func TestNoEndIsPromisedOfABatchThatDoesNotGoOn(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	for no, company := range map[string]string{"app": "default", "acmes": "acme"} {
+		b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
+		b.AddRoute(company, no, 1)
+	}
+	b.Exec("UPDATE sender_states SET seen_at = now()")
+	at := checked(b, numbers(20), "content", "hello", "auto_confirm", "true")
+	others := checked(b, numbers(20), "content", "hello", "auto_confirm", "true", "company_no", "acme")
+	feed(b)
+	expect := func(at, waits string, likely time.Duration) {
+		t.Helper()
+		got := get(b, at)
+		reason := ""
+		if got.WaitsFor != nil {
+			reason = string(got.WaitsFor.Reason)
+		}
+		e := got.Estimate
+		if reason != waits || e == nil || (e.EarliestEnd == nil) != (waits != "") || (e.LikelyEnd == nil) != (likely == 0) {
+			t.Fatalf("waits for %q, want %q; %+v", reason, waits, e)
+		}
+		if likely > 0 && (time.Until(*e.LikelyEnd) < likely-time.Minute || time.Until(*e.LikelyEnd) > likely+time.Minute) {
+			t.Errorf("ends %s, want in %s", e.LikelyEnd, likely)
+		}
+	}
+	expect(at, "", 0) // nothing was sent
+	for _, no := range []string{"app", "acmes"} {
+		for _, task := range b.Claim(no, 2) {
+			b.Report(task.TaskID, no, 2, nil)
+		}
+	}
+	feed(b)
+	b.Exec("UPDATE batches SET started_at = now() - interval '10 minutes'")
+	expect(at, "", 90*time.Minute) // 18 rows at 5 minutes
+	b.Exec("UPDATE sender_states st SET seen_at = now() - interval '2 minutes' FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'app'")
+	expect(at, "no_sender", 0)
+	expect(others, "", 90*time.Minute)
+	b.Exec("UPDATE sender_states SET seen_at = now()")
+	get(b, at, "pause")
+	expect(at, "", 0)
+	expect(others, "", 90*time.Minute)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{"status": "off"})
+	expect(others, "", 0)
 }

@@ -8,9 +8,7 @@ import (
 	"slices"
 
 	"lksms/gen/dbq"
-	"lksms/internal/directory"
 	"lksms/internal/fault"
-	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 )
@@ -166,7 +164,7 @@ func (s *Service) isServed(ctx context.Context, b dbq.Batch) (bool, error) {
 	if b.SenderNo == nil {
 		return true, nil
 	}
-	_, err := s.Directory.SenderPool(ctx, directory.SMS, b.CompanyID, b.MessageType, *b.SenderNo)
+	_, err := s.Directory.SenderPool(ctx, b.Channel, b.CompanyID, b.MessageType, *b.SenderNo)
 	var refused *fault.Error
 	if errors.As(err, &refused) {
 		return false, nil
@@ -179,7 +177,7 @@ func (s *Service) isServed(ctx context.Context, b dbq.Batch) (bool, error) {
 func (s *Service) submit(ctx context.Context, b dbq.Batch, rows []dbq.BatchRowsNextRow) error {
 	subs := make([]queue.Submission, len(rows))
 	for i, row := range rows {
-		subs[i] = submission(b, row.RowNo, row.Recipient, row.Content, optional.Value(row.Sign))
+		subs[i] = submission(b, row)
 	}
 	outcomes, err := s.Tasks.SubmitAll(ctx, subs, originOf(b))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // wide is a source whose rows have values that no message has room for.
 type wide struct{ rows int }
 
-func (w *wide) phoneColumn() string       { return "phone" }
+func (w *wide) addressColumn() string     { return "phone" }
 func (w *wide) missing([]string) []string { return nil }
 func (w *wide) close()                    {}
 
@@ -26,7 +26,7 @@ func (w *wide) next(context.Context) (sourceRow, error) {
 	}
 	w.rows--
 	cell := sheet.Cell{Text: strings.Repeat("x", 32_767)}
-	return sourceRow{no: int64(w.rows), phone: cell, value: func(string) (sheet.Cell, bool) { return cell, true }}, nil
+	return sourceRow{no: int64(w.rows), address: cell, value: func(string) (sheet.Cell, bool) { return cell, true }}, nil
 }
 
 // A portion needs little memory, whatever its rows have. The test is not parallel, so that the memory is its own.
@@ -35,7 +35,7 @@ func TestAPortionKeepsOnlyWhatItStores(t *testing.T) { //nolint:paralleltest // 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &check{text: text, rows: &wide{checkedRows}}
+	c := &check{text: message{text: text}, rows: &wide{checkedRows}}
 	c.batch.LastRow = -1
 	before := heap()
 	rows, _, err := new(Service).read(t.Context(), c)
@@ -45,7 +45,7 @@ func TestAPortionKeepsOnlyWhatItStores(t *testing.T) { //nolint:paralleltest // 
 	if kept := heap() - before; kept > 10<<20 {
 		t.Errorf("%d rows keep %d MiB", len(rows), kept>>20)
 	}
-	if wrong := rows[0].wrong; wrong == nil || len([]rune(rows[0].phone.Text)) > shownMost {
+	if wrong := rows[0].wrong; wrong == nil || len([]rune(rows[0].address.Text)) > shownMost(c.batch.Channel) {
 		t.Errorf("%+v", rows[0])
 	}
 }

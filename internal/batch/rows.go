@@ -13,6 +13,7 @@ import (
 	"lksms/internal/queue"
 	"lksms/internal/receipt/callback"
 	"lksms/internal/result"
+	"lksms/internal/segment"
 )
 
 // The states of rows in a filter, beside those of tasks.
@@ -90,7 +91,7 @@ func (s *Service) Rows(ctx context.Context, viewer Viewer, id int64, status stri
 
 // codesOf has the codes of the states of rows that are not sent.
 var codesOf = map[string][]int16{
-	RowInvalid: {WrongNumber, WrongContent, WrongSegments, WrongSign, IsRefused}, RowDuplicate: {IsDuplicate}, RowBlocked: {IsBlocked},
+	RowInvalid: {WrongAddress, WrongContent, WrongSegments, WrongSign, IsRefused}, RowDuplicate: {IsDuplicate}, RowBlocked: {IsBlocked},
 }
 
 // rowsOf reads rows that may have a status.
@@ -193,6 +194,8 @@ type Preview struct {
 	Code      int16
 	Fault     []byte
 	Message   *queue.Preview // nil: the row is not valid
+	Subject   string         // of another channel than sms; empty: none
+	HTML      string         // of e-mail; empty: none
 }
 
 var errNoRow = fault.New(fault.NotFound, fault.BatchRowNotFound)
@@ -222,7 +225,9 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 	if row.Code != nil && *row.Code != IsDuplicate || row.Content == "" {
 		return p, nil
 	}
-	sub := submission(b, row.RowNo, row.Recipient, row.Content, optional.Value(row.Sign))
+	sub := submission(b, dbq.BatchRowsNextRow{
+		RowNo: row.RowNo, Recipient: row.Recipient, Content: row.Content, Sign: row.Sign, ContactValues: row.ContactValues,
+	})
 	sub.ExpectSendTime, sub.ExpiresAt = b.ExpectSendTime, nil // its task may have expired by now
 	message, err := s.Tasks.Preview(ctx, sub, originOf(b))
 	var wrong *fault.Error
@@ -235,5 +240,11 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 		return p, fmt.Errorf("preview row: %w", err)
 	}
 	p.Message = &message
-	return p, nil
+	if b.RenderingID == nil {
+		return p, nil
+	}
+	text, err := s.filledText(ctx, b, row.ContactValues)
+	message.Final = segment.Signed(sub.Sign, segment.Unsigned(sub.Sign, text.Content))
+	p.Subject, p.HTML = text.Title, text.HTML
+	return p, err
 }

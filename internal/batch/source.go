@@ -3,15 +3,16 @@ package batch
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"golang.org/x/text/unicode/norm"
 
 	"lksms/gen/dbq"
 	"lksms/internal/contact"
+	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/optional"
 	"lksms/internal/sheet"
@@ -19,7 +20,7 @@ import (
 
 // source yields the rows of a batch, in the order of their numbers. A list yields the same ones each time it is opened; the contacts of a tag change.
 type source interface {
-	phoneColumn() string
+	addressColumn() string
 	signColumn(used []string) string // the column with the signatures of rows; empty: none. used are the names that the text has
 	missing(names []string) []string // those of names that are no column, as far as that is known before the rows are read
 	next(ctx context.Context) (sourceRow, error)
@@ -28,14 +29,14 @@ type source interface {
 
 // sourceRow is a row as it is in its list.
 type sourceRow struct {
-	no    int64
-	phone sheet.Cell
-	sign  sheet.Cell
-	value func(name string) (cell sheet.Cell, is bool)
-	extra int // as sheet.Row.Extra
+	no      int64
+	address sheet.Cell
+	sign    sheet.Cell
+	value   func(name string) (cell sheet.Cell, is bool)
+	extra   int // as sheet.Row.Extra
 }
 
-// open begins to read the rows of a batch. Faults: request.invalid for the list, the column with phone numbers, and the tag.
+// open begins to read the rows of a batch. Faults: request.invalid for the list, the column with addresses, and the tag.
 func (s *Service) open(ctx context.Context, b dbq.Batch) (source, error) {
 	if b.Tag != nil {
 		return s.openTag(ctx, b)
@@ -49,7 +50,7 @@ func (s *Service) open(ctx context.Context, b dbq.Batch) (source, error) {
 		return nil, err //nolint:wrapcheck // a fault of the list
 	}
 	l := &list{Reader: r, indexes: map[string]int{}}
-	if l.phone, err = phoneIndex(r, b.PhoneColumn); err != nil {
+	if l.address, err = addressIndex(r, b.Channel, b.PhoneColumn); err != nil {
 		l.close()
 		return nil, err
 	}
@@ -75,16 +76,28 @@ func signIndex(r *sheet.Reader, name *string) (int, error) {
 // usualSigns are the names of columns with signatures, in the order in which they are looked for.
 var usualSigns = []string{"sign", "sms_sign", "短信签名", "签名"}
 
-// usualNames are the names of columns with phone numbers, in the order in which they are looked for.
-var usualNames = []string{"phone_number", "phone", "mobile", "手机号", "手机号码", "手机", "电话号码", "电话", "号码", "接收号码"}
+// usualNumbers are the names of columns with phone numbers, in the order in which they are looked for.
+var usualNumbers = []string{"phone_number", "phone", "mobile", "手机号", "手机号码", "手机", "电话号码", "电话", "号码", "接收号码"}
 
-// phoneIndex returns the index of the column with phone numbers. Without a name it is the one with a usual name, or the only one.
-func phoneIndex(r *sheet.Reader, name string) (int, error) {
+// columnField is the field of a request with the name of the column with addresses.
+func columnField(channel string) string {
+	if channel == directory.SMS {
+		return "phone_column"
+	}
+	return "address_column"
+}
+
+// addressIndex returns the index of the column with addresses. Without a name it is the one with a usual name, or the only one.
+func addressIndex(r *sheet.Reader, channel, name string) (int, error) {
 	if name != "" {
 		if i, is := r.Column(name); is {
 			return i, nil
 		}
-		return 0, fault.InvalidField("phone_column", fault.NotThere, nil)
+		return 0, fault.InvalidField(columnField(channel), fault.NotThere, nil)
+	}
+	usualNames := usualNumbers
+	if channel != directory.SMS {
+		_, usualNames = contact.AddressField(channel)
 	}
 	for _, usual := range usualNames {
 		if i, is := r.Column(usual); is {
@@ -94,19 +107,19 @@ func phoneIndex(r *sheet.Reader, name string) (int, error) {
 	if len(r.Columns()) == 1 {
 		return 0, nil
 	}
-	return 0, fault.InvalidField("phone_column", fault.Required, nil)
+	return 0, fault.InvalidField(columnField(channel), fault.Required, nil)
 }
 
 // list is a source of an uploaded list.
 type list struct {
 	*sheet.Reader
 
-	phone   int
+	address int
 	sign    int            // -1: none
 	indexes map[string]int // of columns by the names that the text has for them; -1: none
 }
 
-func (l *list) phoneColumn() string { return l.Columns()[l.phone] }
+func (l *list) addressColumn() string { return l.Columns()[l.address] }
 
 // signColumn returns the column that the request named, or the first one with a usual name that is not a placeholder of the text.
 func (l *list) signColumn(used []string) string {
@@ -119,7 +132,7 @@ func (l *list) signColumn(used []string) string {
 			at, isThere := l.index(name)
 			return isThere && at == i
 		})
-		if is && i != l.phone && !isUsed {
+		if is && i != l.address && !isUsed {
 			return l.Columns()[i]
 		}
 	}
@@ -159,7 +172,7 @@ func (l *list) next(context.Context) (sourceRow, error) {
 	if l.sign >= 0 {
 		sign = row.Cells[l.sign]
 	}
-	return sourceRow{no: row.No, phone: row.Cells[l.phone], sign: sign, extra: row.Extra, value: func(name string) (sheet.Cell, bool) {
+	return sourceRow{no: row.No, address: row.Cells[l.address], sign: sign, extra: row.Extra, value: func(name string) (sheet.Cell, bool) {
 		i, is := l.index(name)
 		if !is {
 			return sheet.Cell{}, false
@@ -174,6 +187,8 @@ const contactPage = 1000
 // tagged is a source of the contacts of a tag.
 type tagged struct {
 	contacts  *contact.Service
+	channel   string
+	field     string // with the address
 	selection contact.Selection
 	sign      string // the field or attribute with the signature; empty: none
 	page      []dbq.Contact
@@ -183,24 +198,28 @@ type tagged struct {
 }
 
 func (s *Service) openTag(ctx context.Context, b dbq.Batch) (source, error) {
-	if b.PhoneColumn != "" && b.PhoneColumn != phoneField {
-		return nil, fault.InvalidField("phone_column", fault.NotAllowed, phoneField)
+	field, _ := contact.AddressField(b.Channel)
+	if b.PhoneColumn != "" && b.PhoneColumn != field {
+		return nil, fault.InvalidField(columnField(b.Channel), fault.NotAllowed, field)
 	}
-	t := &tagged{contacts: s.Contacts, sign: optional.Value(b.SignColumn), selection: contact.Selection{CompanyID: b.CompanyID, Tags: []string{*b.Tag}}}
-	if _, err := s.Contacts.GetTag(ctx, b.CompanyID, *b.Tag); err != nil {
-		var missing *fault.Error
-		if errors.As(err, &missing) && missing.Reason == fault.TagNotFound {
-			return nil, fault.InvalidField("tag", fault.NotThere, nil)
+	t := &tagged{contacts: s.Contacts, channel: b.Channel, field: field, sign: optional.Value(b.SignColumn)}
+	t.selection = contact.Selection{CompanyID: b.CompanyID, Tags: b.TagsAll, AnyTags: b.TagsAny, NotTags: b.TagsNone}
+	named := map[string][]string{"tags_all": b.TagsAll, "tags_any": b.TagsAny, "tags_none": b.TagsNone}
+	if *b.Tag != combined {
+		t.selection.Tags = []string{*b.Tag}
+		named = map[string][]string{"tag": t.selection.Tags}
+	}
+	for _, field := range slices.Sorted(maps.Keys(named)) {
+		for _, tag := range named[field] {
+			if _, err := s.Contacts.GetTag(ctx, b.CompanyID, tag); err != nil {
+				return nil, notThere(err, field)
+			}
 		}
-		return nil, fmt.Errorf("find tag: %w", err)
 	}
 	return t, nil
 }
 
-// phoneField is the field of a contact with the phone number.
-const phoneField = "phone"
-
-func (t *tagged) phoneColumn() string { return phoneField }
+func (t *tagged) addressColumn() string { return t.field }
 
 func (t *tagged) signColumn([]string) string { return t.sign }
 
@@ -235,13 +254,13 @@ func (t *tagged) next(ctx context.Context) (sourceRow, error) {
 		return sourceRow{}, fmt.Errorf("read attributes of contact: %w", err)
 	}
 	for name, value := range map[string]*string{
-		"user_id": &c.UserID, "name": c.Name, phoneField: c.Phone, "email": c.Email, "dingtalk_name": c.DingtalkName, "wechat_openid": c.WechatOpenid,
+		"user_id": &c.UserID, "name": c.Name, "phone": c.Phone, "email": c.Email, "dingtalk_name": c.DingtalkName, "wechat_openid": c.WechatOpenid,
 	} {
 		if value != nil {
 			values[name] = *value
 		}
 	}
-	return sourceRow{no: t.no, phone: sheet.Cell{Text: optional.Value(c.Phone)}, sign: sheet.Cell{Text: values[t.sign]}, value: func(name string) (sheet.Cell, bool) {
+	return sourceRow{no: t.no, address: sheet.Cell{Text: contact.Address(c, t.channel)}, sign: sheet.Cell{Text: values[t.sign]}, value: func(name string) (sheet.Cell, bool) {
 		value, is := values[name]
 		return sheet.Cell{Text: value}, is
 	}}, nil

@@ -247,6 +247,7 @@ func TestARequeueSaysWhatItSkips(t *testing.T) {
 func TestABatchSaysForWhatItWaits(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})
+	b.Exec("UPDATE sender_states SET seen_at = now()")
 	later := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	at := checked(b, numbers(2), "content", "x", "auto_confirm", "true", "sender_no", "one", "expect_send_time", later.Format(time.RFC3339))
 	if w := get(b, at).WaitsFor; w == nil || w.Reason != "scheduled" || !w.Until.Equal(later) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/mail"
 	"strings"
 
 	"unicode/utf8"
@@ -97,12 +96,6 @@ func (s *Service) change(ctx context.Context, companyID int64, do func(ctx conte
 		}
 		return do(ctx)
 	})
-}
-
-// isEmail reports whether text is a bare e-mail address.
-func isEmail(text string) bool {
-	a, err := mail.ParseAddress(text)
-	return err == nil && a.Address == text
 }
 
 // Bounds of attributes. A constraint of contacts bounds all of them together.
@@ -244,8 +237,22 @@ func (s *Service) Named(ctx context.Context, companyID int64, userIDs []string) 
 	return rows, postgres.Wrap("find contacts", err, nil)
 }
 
-// Addresses returns the addresses of users on a channel, in the order of userIDs; empty where a user has none. On a
-// channel for which contacts have no field, the user id is the address.
+// Address returns the address of a contact on a channel; empty: it has none. On a channel for which contacts have no field, the user id is the address.
+func Address(c dbq.Contact, channel string) string {
+	switch channel {
+	case directory.SMS:
+		return optional.Value(c.Phone)
+	case directory.DingTalk:
+		return optional.Value(c.DingtalkName)
+	case directory.WeChat:
+		return optional.Value(c.WechatOpenid)
+	case directory.Email:
+		return optional.Value(c.Email)
+	}
+	return c.UserID
+}
+
+// Addresses returns the addresses of users on a channel, in the order of userIDs; empty where a user has none.
 func (s *Service) Addresses(ctx context.Context, companyID int64, channel string, userIDs []string) ([]string, error) {
 	rows, err := s.Named(ctx, companyID, userIDs)
 	if err != nil {
@@ -258,18 +265,8 @@ func (s *Service) Addresses(ctx context.Context, companyID int64, channel string
 	addresses := make([]string, len(userIDs))
 	for i, id := range userIDs {
 		c := contacts[id]
-		switch channel {
-		case directory.SMS:
-			addresses[i] = optional.Value(c.Phone)
-		case directory.DingTalk:
-			addresses[i] = optional.Value(c.DingtalkName)
-		case directory.WeChat:
-			addresses[i] = optional.Value(c.WechatOpenid)
-		case directory.Email:
-			addresses[i] = optional.Value(c.Email)
-		default:
-			addresses[i] = id
-		}
+		c.UserID = id
+		addresses[i] = Address(c, channel)
 	}
 	return addresses, nil
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"lksms/internal/address"
+	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/optional"
 	"lksms/internal/phone"
@@ -48,6 +50,19 @@ var fields = []field{
 // userIDColumns are other names of the column with the user ids.
 var userIDColumns = []string{"userid", "用户ID", "用户编号", "用户标识", "工号", "编号", "账号"}
 
+// AddressField returns the field of a contact with its address on a channel, and the names that a column of a list with such addresses usually has.
+func AddressField(channel string) (name string, columns []string) {
+	name = map[string]string{
+		directory.SMS: "phone", directory.DingTalk: "dingtalk_name", directory.WeChat: "wechat_openid", directory.Email: "email",
+	}[channel]
+	for _, f := range fields {
+		if f.name == name {
+			return name, append([]string{name}, f.columns...)
+		}
+	}
+	return "user_id", append([]string{"user_id"}, userIDColumns...)
+}
+
 // isUserID reports whether text can be a user id. A path cannot contain the others.
 func isUserID(text string) bool { return userIDForm.MatchString(text) && text != "." && text != ".." }
 
@@ -72,7 +87,7 @@ func (c *Contact) normalise(region string, nameOf func(field string) string) err
 		}
 		c.Phone = &number
 	}
-	if email := optional.Value(c.Email); email != "" && !isEmail(email) {
+	if email := optional.Value(c.Email); email != "" && !address.IsEmail(email) {
 		return fault.InvalidField(nameOf("email"), fault.WrongFormat, nil)
 	}
 	return nil

@@ -83,22 +83,25 @@ func (s *Service) ChangeTag(ctx context.Context, companyID int64, tag string, ad
 	return c, err
 }
 
-// Selection selects contacts of a company: those that each of Tags holds, and none of NotTags.
+// Selection selects contacts of a company: those that each of Tags holds, one of AnyTags if there are any, and none of NotTags.
 type Selection struct {
-	CompanyID     int64
-	Tags, NotTags []string
+	CompanyID              int64
+	Tags, AnyTags, NotTags []string
 }
 
 // selected is a Selection as statements read it: the contacts of the smallest tag (0: of the company) are looked at.
 type selected struct {
-	tagID            int64
-	contacts         int64 // of this tag, or of the company
-	others, excluded []int64
+	tagID                   int64
+	contacts                int64 // of this tag, or of the company
+	others, anyOf, excluded []int64
 }
 
 // resolve finds the tags of a selection. Fault: tag.not_found.
 func (s *Service) resolve(ctx context.Context, of Selection) (found selected, err error) {
-	names := distinct(append(slices.Clone(of.Tags), of.NotTags...))
+	if len(of.AnyTags) == 1 {
+		of.Tags, of.AnyTags = append(slices.Clone(of.Tags), of.AnyTags...), nil
+	}
+	names := distinct(slices.Concat(of.Tags, of.AnyTags, of.NotTags))
 	rows := []dbq.Tag{}
 	if len(names) > 0 {
 		if rows, err = s.q.TagList(ctx, dbq.TagListParams{CompanyID: of.CompanyID, Tags: names, BeforeID: math.MaxInt64, PageLimit: int32(len(names))}); err != nil {
@@ -109,10 +112,13 @@ func (s *Service) resolve(ctx context.Context, of Selection) (found selected, er
 		return found, errNoTag
 	}
 	slices.SortFunc(rows, func(a, b dbq.Tag) int { return cmp.Compare(a.Contacts, b.Contacts) })
-	found.others, found.excluded = []int64{}, []int64{}
+	found.others, found.anyOf, found.excluded = []int64{}, []int64{}, []int64{}
 	for _, row := range rows {
 		if slices.Contains(of.NotTags, row.Tag) {
 			found.excluded = append(found.excluded, row.ID)
+		}
+		if slices.Contains(of.AnyTags, row.Tag) {
+			found.anyOf = append(found.anyOf, row.ID)
 		}
 		switch {
 		case !slices.Contains(of.Tags, row.Tag):
@@ -144,7 +150,7 @@ func (s *Service) ListSelected(ctx context.Context, of Selection, after string, 
 		return nil, "", err
 	}
 	rows, err = s.q.ContactListTagged(ctx, dbq.ContactListTaggedParams{
-		CompanyID: of.CompanyID, TagID: found.tagID, TagIds: found.others, NotTagIds: found.excluded, AfterID: after, ScanLimit: scanMost, PageLimit: int32(limit),
+		CompanyID: of.CompanyID, TagID: found.tagID, TagIds: found.others, AnyTagIds: found.anyOf, NotTagIds: found.excluded, AfterID: after, ScanLimit: scanMost, PageLimit: int32(limit),
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("list contacts: %w", err)
@@ -168,11 +174,11 @@ func (s *Service) Count(ctx context.Context, of Selection) (n int64, isExact boo
 	if err != nil {
 		return 0, false, err
 	}
-	if len(found.others)+len(found.excluded) == 0 {
+	if len(found.others)+len(found.anyOf)+len(found.excluded) == 0 {
 		return found.contacts, true, nil
 	}
 	n, err = s.q.ContactCountTagged(ctx, dbq.ContactCountTaggedParams{
-		CompanyID: of.CompanyID, TagID: found.tagID, TagIds: found.others, NotTagIds: found.excluded, ScanLimit: countMost,
+		CompanyID: of.CompanyID, TagID: found.tagID, TagIds: found.others, AnyTagIds: found.anyOf, NotTagIds: found.excluded, ScanLimit: countMost,
 	})
 	return n, found.contacts <= countMost, postgres.Wrap("count contacts", err, nil)
 }

@@ -112,7 +112,7 @@ func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
 	p.Recipients = slices.Clone(p.AskedRecipients)
 	for _, c := range contacts {
 		p.UserIds = append(p.UserIds, c.UserID)
-		for _, address := range []*string{c.Phone, c.Email} {
+		for _, address := range []*string{c.Phone, c.Email, c.DingtalkName, c.WechatOpenid} {
 			if address != nil {
 				p.Recipients = append(p.Recipients, *address)
 			}
@@ -203,6 +203,14 @@ func newPerson(e dbq.Erasure) *person {
 		}
 	}
 	return p
+}
+
+// addresses are the addresses of the person in lower case, as rows of batches may have them: user ids too.
+func (p *person) addresses() (all []string) {
+	for _, one := range slices.Concat(p.Recipients, p.UserIds) {
+		all = append(all, strings.ToLower(one))
+	}
+	return all
 }
 
 // isOf reports whether a number, as somebody wrote it, is one of the person.

@@ -1,6 +1,7 @@
 package erasure_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -381,5 +382,41 @@ func runAll(b *apptest.Bundle) {
 		if _, err := b.App.Erasures.Run(b.T.Context()); err != nil {
 			b.T.Fatal(err)
 		}
+	}
+}
+
+// S4.10: rows of batches on other channels lose the address and the values, in any case of an e-mail address.
+func TestAnErasureKnowsTheAddressesOfBatches(t *testing.T) {
+	b := apptest.New(t)
+	create := func(list string, fields ...string) {
+		form := apptest.Form("file", "list.csv", list, append([]string{"name", "n", "auto_confirm", "true"}, fields...)...)
+		b.Expect(200, "", "POST", "/api/v1/batches", form, "Content-Type", apptest.FormType)
+	}
+	b.PutContacts(map[string]any{"user_id": "bob-1", "email": "bob@example.com", "dingtalk_name": "bobby"})
+	create("email,name\nBob@example.com,Bob\nann@example.com,Ann\n", "channel", "email", "subject", "{name}", "content", "x {name}")
+	create("工号,name\nbob-1,Bob\nann-1,Ann\n", "channel", "oa", "content", "x {name}")
+	create("钉钉,name\nbobby,Bob\nann,Ann\n", "channel", "dingtalk", "content", "x {name}")
+	for _, do := range []func(context.Context) (int, error){b.App.Batches.Check, b.App.Batches.Feed} {
+		if _, err := do(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Exec("UPDATE batch_rows SET task_id = NULL WHERE batch_id = (SELECT min(id) FROM batches) AND row_no = 2")
+	b.Exec("UPDATE batches SET status = 'paused', fed_row = 0, fed = 1 WHERE id = (SELECT min(id) FROM batches)")
+	b.Exec("DELETE FROM queue WHERE recipient = 'Bob@example.com'")
+	b.Exec("DELETE FROM messages WHERE recipient = 'Bob@example.com'")
+	b.Expect(200, "", "POST", path, `{"user_id":"bob-1"}`)
+	runAll(b)
+	if n := b.Count("SELECT count(*) FROM batch_rows WHERE recipient = '' AND content = '' AND contact_values IS NULL"); n != 3 {
+		t.Errorf("%d rows are erased", n)
+	}
+	if n := b.Count("SELECT count(*) FROM batch_rows WHERE code = 7"); n != 1 {
+		t.Errorf("%d rows are refused", n)
+	}
+	if n := b.Count("SELECT count(*) FROM messages WHERE recipient = '' AND contact_values IS NULL"); n != 2 {
+		t.Errorf("%d tasks are erased", n)
+	}
+	if n := b.Count("SELECT count(*) FROM messages WHERE contact_values::text LIKE '%Bob%'") + b.Count("SELECT count(*) FROM batch_rows WHERE contact_values::text LIKE '%Bob%'"); n != 0 {
+		t.Errorf("%d values are left", n)
 	}
 }

@@ -14,7 +14,7 @@ var personal = regexp.MustCompile(`phone|html|recipient|content|mail|name|user|r
 
 // erased are the columns that an erasure empties, whose rows it deletes, or that it waits for.
 var erased = words(`
-	announcements.payload announcements.user_ids audit.after audit.before audit.entity_key batch_rows.content batch_rows.recipient callbacks.body
+	announcements.payload announcements.user_ids audit.after audit.before audit.entity_key batch_rows.contact_values batch_rows.content batch_rows.recipient callbacks.body
 	contacts.attributes contacts.dingtalk_name contacts.email contacts.name contacts.phone contacts.user_id contacts.wechat_openid
 	dedup_keys.dedup_key default_contents.content default_contents.phone_number default_contents.recipient deliveries.answer deliveries.error deliveries.recipient sender_answers.answer sender_answers.error
 	erasures.asked_recipients erasures.recipients erasures.user_ids fruitless_submissions.content fruitless_submissions.phone_number fruitless_submissions.request_data

@@ -80,7 +80,7 @@ func (s *Service) refuseRows(ctx context.Context, p *person) error {
 	}
 	for _, id := range ids {
 		// The rows are counted when they are erased.
-		if _, err := s.q.ErasureUnfed(ctx, dbq.ErasureUnfedParams{BatchID: id, Recipients: p.Recipients}); err != nil {
+		if _, err := s.q.ErasureUnfed(ctx, dbq.ErasureUnfedParams{BatchID: id, Recipients: p.Recipients, Addresses: p.addresses()}); err != nil {
 			return fmt.Errorf("refuse rows of batch: %w", err)
 		}
 	}
@@ -385,23 +385,26 @@ func (p *person) isAbout(answer dbq.ErasureAnswersRow, object map[string]any) bo
 
 // eraseRows erases rows of batches.
 func (s *Service) eraseRows(ctx context.Context, p *person) error {
-	if len(p.digits) == 0 {
-		return nil
-	}
 	ids, err := s.q.ErasureBatches(ctx, dbq.ErasureBatchesParams{CompanyID: p.CompanyID})
 	if err != nil {
 		return fmt.Errorf("find batches: %w", err)
 	}
+	addresses, digits := p.addresses(), p.digits
+	if digits == nil {
+		digits = []string{}
+	}
 	for _, id := range ids {
 		for after, n := int64(0), portion; n == portion; {
-			rows, err := s.q.ErasureRowCandidates(ctx, dbq.ErasureRowCandidatesParams{BatchID: id, AfterRow: after, Digits: p.digits, Portion: portion})
+			rows, err := s.q.ErasureRowCandidates(ctx, dbq.ErasureRowCandidatesParams{
+				BatchID: id, AfterRow: after, Digits: digits, Addresses: addresses, Portion: portion,
+			})
 			if err != nil {
 				return fmt.Errorf("find rows of batch: %w", err)
 			}
 			n = len(rows)
 			var found []int64
 			for _, row := range rows {
-				if after = row.RowNo; p.isOf(row.Recipient) {
+				if after = row.RowNo; p.isOf(row.Recipient) || slices.Contains(addresses, strings.ToLower(row.Recipient)) {
 					found = append(found, row.RowNo)
 				}
 			}

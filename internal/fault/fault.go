@@ -152,6 +152,7 @@ const (
 	BadCharacters      Rule = "bad_characters"
 	Blank              Rule = "blank"
 	NotAPhoneNumber    Rule = "not_a_phone_number"
+	NotAnEmail         Rule = "not_an_email"
 	NoPartOfANumber    Rule = "no_part_of_a_number" // the character, and its place
 	RegionNotKnown     Rule = "region_not_known"
 	NotARegion         Rule = "not_a_region"
@@ -231,7 +232,7 @@ const (
 // Rules lists every rule.
 var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
-	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NoPartOfANumber, RegionNotKnown, NotARegion, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
+	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotAnEmail, NoPartOfANumber, RegionNotKnown, NotARegion, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
 	SpacedPlaceholder, NeedsPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, RepeatsRow, Reserved, NotTogether,
 	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, NotThere, NotServing, BelowZero, InThePast, BeforeSending, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
 	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,

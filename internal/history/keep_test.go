@@ -917,3 +917,21 @@ func TestWhatIsSentOnceIsNotSentAgainAfterItsTaskWasDropped(t *testing.T) {
 		t.Errorf("sent %d times", n)
 	}
 }
+
+// The text of a batch that is not sent yet is kept, however old it is.
+func TestTheTextOfABatchIsKeptUntilItIsSent(t *testing.T) {
+	b := apptest.New(t)
+	b.Submit("x")
+	b.Expect(200, "", "POST", "/api/v1/batches", map[string]any{
+		"channel": "email", "name": "n", "subject": "{n}", "content": "x", "rows": []any{map[string]any{"email": "a@example.com", "n": "1"}},
+	})
+	b.Exec("INSERT INTO renderings (title, content) VALUES ('', 'of no task')")
+	b.Exec("DELETE FROM queue")
+	drop(b, age(b, 3), false)
+	if n, err := b.App.Forgetter.ForgetTexts(t.Context()); err != nil || n != 1 {
+		t.Errorf("%d texts, %v", n, err)
+	}
+	if n := b.Count("SELECT count(*) FROM renderings r JOIN batches b ON b.rendering_id = r.id"); n != 1 {
+		t.Errorf("%d texts of the batch are left", n)
+	}
+}

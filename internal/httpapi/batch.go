@@ -12,7 +12,9 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
+	"lksms/internal/address"
 	"lksms/internal/batch"
+	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/csvfile"
 	"lksms/internal/httpapi/gate"
@@ -82,10 +84,16 @@ func (s *Server) CreateBatch(ctx context.Context, _ api.CreateBatchRequestObject
 	if origin.CompanyID, err = s.companyID(ctx, f.CompanyNo); err != nil {
 		return nil, missingCompany(err, "company_no")
 	}
+	tags := batch.Tags{All: optional.Value(f.TagsAll), Any: optional.Value(f.TagsAny), None: optional.Value(f.TagsNone)}
+	column, err := addressColumn(f)
+	if err != nil {
+		return nil, err
+	}
 	row, err := s.batches.Create(ctx, batch.Request{
-		Name: f.Name, Upload: list, Tag: optional.Value(f.Tag), PhoneColumn: optional.Value(f.PhoneColumn), DefaultRegion: optional.Value(f.DefaultRegion), SignColumn: optional.Value(f.SignColumn), MessageType: messageType(f.MessageType),
+		Name: f.Name, Channel: optional.Or(f.Channel, directory.SMS), Upload: list, Tag: optional.Value(f.Tag), Tags: tags, AddressColumn: column, DefaultRegion: optional.Value(f.DefaultRegion), SignColumn: optional.Value(f.SignColumn), MessageType: messageType(f.MessageType),
 		Priority: f.Priority, TemplateNo: optional.Value(f.TemplateNo), Language: optional.Value(f.Language), Content: optional.Value(f.Content),
-		Sign: optional.Value(f.Sign), SenderNo: optional.Value(f.SenderNo), Dedup: string(optional.Or(f.Dedup, batch.DedupPhone)),
+		Subject: optional.Value(f.Subject), HTML: optional.Value(f.HTML), BizType: f.BizType,
+		Sign: optional.Value(f.Sign), SenderNo: optional.Value(f.SenderNo), Dedup: dedupOf(f.Dedup),
 		Test: optional.Value(f.Test), AutoConfirm: optional.Value(f.AutoConfirm), ExpectSendTime: f.ExpectSendTime, ExpiresAt: f.ExpiresAt,
 		Origin: origin,
 	})
@@ -94,6 +102,28 @@ func (s *Server) CreateBatch(ctx context.Context, _ api.CreateBatchRequestObject
 	}
 	gate.Of(ctx).Note("batch_id", row.ID)
 	return api.CreateBatch200JSONResponse{Code: ok, Message: success, Data: api.BatchCreated{BatchID: row.ID, Status: api.BatchStatus(row.Status)}}, nil
+}
+
+// addressColumn returns the column with the addresses that a request names; empty: none.
+func addressColumn(f api.BatchForm) (string, error) {
+	isSMS := optional.Or(f.Channel, directory.SMS) == directory.SMS
+	switch {
+	case isSMS && f.AddressColumn != nil:
+		return "", fault.InvalidField("address_column", fault.OnlyTogether, "channel")
+	case !isSMS && f.PhoneColumn != nil:
+		return "", fault.InvalidField("phone_column", fault.NotTogether, "channel")
+	case isSMS:
+		return optional.Value(f.PhoneColumn), nil
+	}
+	return optional.Value(f.AddressColumn), nil
+}
+
+// dedupOf returns which rows are duplicates: phone and address mean the same.
+func dedupOf(asked *api.BatchFormDedup) string {
+	if dedup := optional.Value(asked); dedup != "" && dedup != "address" {
+		return string(dedup)
+	}
+	return batch.DedupPhone
 }
 
 // batchViewer is what the caller may see of batches.
@@ -112,7 +142,7 @@ func (s *Server) GetBatch(ctx context.Context, req api.GetBatchRequestObject) (a
 	if st.Status == batch.Finished || st.Status == batch.Cancelled {
 		return api.GetBatch200JSONResponse{Code: ok, Message: success, Data: data}, nil
 	}
-	held, err := s.tasks.HeldBy(ctx, st.CompanyID, st.MessageType, st.SubmittedBy, st.SenderNo, st.ID)
+	held, err := s.tasks.HeldBy(ctx, st.Channel, st.CompanyID, st.MessageType, st.SubmittedBy, st.SenderNo, st.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +152,9 @@ func (s *Server) GetBatch(ctx context.Context, req api.GetBatchRequestObject) (a
 		return nil, err
 	}
 	data.Estimate = &api.BatchEstimate{EarliestEnd: e.Earliest, LikelyEnd: e.Likely, Costs: []api.BatchCost{}}
+	if len(held) > 0 {
+		data.Estimate.LikelyEnd = nil
+	}
 	if seesNumbers(ctx) { // of several senders, costs show the weights
 		for _, c := range e.Costs {
 			data.Estimate.Costs = append(data.Estimate.Costs, api.BatchCost{SenderNo: c.SenderNo, Segments: c.Segments})
@@ -172,7 +205,7 @@ func (s *Server) batchOf(ctx context.Context, st batch.Standing) (api.Batch, err
 	b := api.Batch{
 		BatchID: st.ID, Name: st.Name, Status: api.BatchStatus(st.Status), Segments: st.Segments, CheckedRows: st.LastRow, CompanyNo: company,
 		SubmittedBy: st.SubmittedBy, ChangedBy: st.ChangedBy, MessageType: messageTypes[st.MessageType], Priority: st.Priority, TemplateNo: st.TemplateNo, Content: st.Content,
-		Sign: st.Sign, SenderNo: st.SenderNo, Tag: st.Tag, PhoneColumn: st.PhoneColumn, DefaultRegion: st.DefaultRegion, SignColumn: st.SignColumn, Dedup: st.Dedup, Test: st.IsTest,
+		Channel: &st.Channel, Subject: st.Subject, BizType: st.BizType, Sign: st.Sign, SenderNo: st.SenderNo, Tag: st.Tag, PhoneColumn: st.PhoneColumn, DefaultRegion: st.DefaultRegion, SignColumn: st.SignColumn, Dedup: st.Dedup, Test: st.IsTest,
 		ExpectSendTime: st.ExpectSendTime, ExpiresAt: st.ExpiresAt, Remark: remark, CreatedAt: st.CreatedAt, CheckedAt: st.CheckedAt,
 		ConfirmedAt: st.ConfirmedAt, ConfirmedBy: st.ConfirmedBy, StartedAt: st.StartedAt, EndedAt: st.EndedAt, Senders: []api.BatchSender{},
 		Counts: api.BatchCounts{
@@ -184,6 +217,15 @@ func (s *Server) batchOf(ctx context.Context, st batch.Standing) (api.Batch, err
 		b.WaitsFor = &api.BatchWait{
 			Reason: api.BatchWaitReason(w.Reason), SenderNo: w.SenderNo, Until: w.Until, Message: gate.Of(ctx).Text.BatchWaits[w.Reason],
 		}
+	}
+	if optional.Value(st.Tag) == "" {
+		b.Tag = nil
+	}
+	if len(st.TagsAll)+len(st.TagsAny) > 0 {
+		b.TagsAll, b.TagsAny, b.TagsNone = &st.TagsAll, &st.TagsAny, &st.TagsNone
+	}
+	if st.Channel != directory.SMS && st.Dedup == batch.DedupPhone {
+		b.Dedup = "address"
 	}
 	for _, one := range st.Senders {
 		b.Senders = append(b.Senders, api.BatchSender{
@@ -259,12 +301,13 @@ func (a csvAnswer) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
 // ExportBatchErrors writes the rows that are not sent as CSV.
 func (s *Server) ExportBatchErrors(ctx context.Context, req api.ExportBatchErrorsRequestObject) (api.ExportBatchErrorsResponseObject, error) {
 	seen := batchViewer(ctx)
-	if _, err := s.batches.Get(ctx, seen, req.BatchID); err != nil {
+	st, err := s.batches.Get(ctx, seen, req.BatchID)
+	if err != nil {
 		return nil, err
 	}
 	return csvAnswer(func(w http.ResponseWriter) error {
 		name := fmt.Sprintf("batch-%d-errors.csv", req.BatchID)
-		return csvfile.Write(w, name, []string{"row", "phone_number", "content", "code", "remark"}, func(out *csvfile.Writer) error {
+		return csvfile.Write(w, name, []string{"row", address.Field(st.Channel), "content", "code", "remark"}, func(out *csvfile.Writer) error {
 			return s.batches.EachWrong(ctx, seen, req.BatchID, func(rows []batch.Row) error {
 				lines := make([][]string, len(rows))
 				for i, row := range rows {
@@ -296,6 +339,7 @@ func (s *Server) PreviewBatch(ctx context.Context, req api.PreviewBatchRequestOb
 		Row: p.RowNo, PhoneNumber: p.Recipient, Code: optional.NonZero(p.Code), Remark: remark, Senders: []api.SenderView{},
 	}
 	if p.Message != nil {
+		data.Subject, data.HTML = optional.NonZero(p.Subject), optional.NonZero(p.HTML)
 		data.FinalContent, data.Segments, data.Senders = &p.Message.Final, p.Message.Segments, candidatesOf(ctx, p.Message.Senders)
 		if seesNumbers(ctx) {
 			data.Cost = &p.Message.Cost

@@ -145,7 +145,7 @@ func (s *Server) senderOf(row dbq.SenderListRow) (api.Sender, error) {
 		Limits: api.Limits{PerMinute: row.PerMinute, PerHour: row.PerHour, PerDay: row.PerDay, PerMonth: row.PerMonth},
 		Used:   api.Used{Minute: row.MinuteUsed, Hour: row.HourUsed, Day: row.DayUsed, Month: row.MonthUsed}, TimeZone: row.TimeZone,
 		LeaseSeconds: row.LeaseSeconds, Sign: row.Sign, SegmentSize: row.SegmentSize, Balance: row.Balance, LowWarning: row.LowWarning,
-		LowSwitch: row.LowSwitch, SegmentPrice: row.SegmentPrice, OnUnclear: api.OnUnclear(row.OnUnclear), IsReady: row.IsReady, NextAvailableAt: row.NextAvailableAt, SeenAt: row.SeenAt, SentAt: row.SentAt,
+		LowSwitch: row.LowSwitch, SegmentPrice: row.SegmentPrice, OnUnclear: api.OnUnclear(row.OnUnclear), IsReady: row.IsReady, IsSilent: &row.IsSilent, NextAvailableAt: row.NextAvailableAt, SeenAt: row.SeenAt, SentAt: row.SentAt,
 		Attempts: row.Attempts, TotalSent: row.Succeeded, Version: row.Version, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
 	if row.Balance != nil {
@@ -159,7 +159,10 @@ func (s *Server) senderOf(row dbq.SenderListRow) (api.Sender, error) {
 	}
 	if reported := row.Succeeded + row.Failed; reported > 0 {
 		rate, average := float64(row.Succeeded)/float64(reported), row.ResponseMs/reported
-		one.SuccessRate, one.AverageResponseMs = &rate, &average
+		one.SuccessRate, one.AttemptSuccessRate, one.AverageResponseMs = &rate, &rate, &average
+	}
+	if ended := row.Succeeded + row.FailedTasks; ended > 0 {
+		one.TaskSuccessRate = new(float64(row.Succeeded) / float64(ended))
 	}
 	one.ConfigGaps = s.configs.Gaps(row.Kind, row.SenderNo, row.Config)
 	config, err := s.configs.Show(row.Kind, row.SenderNo, row.Config)

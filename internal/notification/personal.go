@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"html"
 	"maps"
 	"slices"
 	"strings"
@@ -90,31 +89,15 @@ func (s *Service) personalise(ctx context.Context, n dbq.NotificationDueRow, m m
 		if err != nil {
 			return fmt.Errorf("write values of contact: %w", err)
 		}
-		title, content, body, err := ForContact(m.title, m.content, m.html, m.params, text)
+		filled, err := Text{Title: m.title, Content: m.content, HTML: m.html, Params: m.params}.ForContact(text)
 		if err != nil {
 			return err
 		}
-		if isTooLong(title, content, body) {
+		if isTooLong(filled.Title, filled.Content, filled.HTML) {
 			people[i].Refused = result.TooLong
 			continue
 		}
-		people[i].Content = content
+		people[i].Content = filled.Content
 	}
 	return nil
-}
-
-// ForContact fills the texts of a rendering that is a template, with its params and the values of a recipient.
-func ForContact(title, content, body string, params, values []byte) (_, _, _ string, err error) {
-	var all map[string]any
-	for _, text := range [][]byte{params, values} { // the values of the recipient have other keys
-		d := json.NewDecoder(strings.NewReader(string(text)))
-		d.UseNumber()
-		if err := d.Decode(&all); err != nil {
-			return "", "", "", fmt.Errorf("read values of rendering: %w", err)
-		}
-	}
-	title, _ = fill(title, all, titleMost)
-	content, _ = fill(content, all, contentMost)
-	body, _ = placeholder.Fill(body, all, contentMost, html.EscapeString)
-	return title, content, body, nil
 }

@@ -124,10 +124,11 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, signature+f.Content, f.TemplateID
 			m.Params, m.Page, m.HTML = f.Params, f.Page, f.Html
 			if f.ContactValues != nil {
-				if m.Title, m.Content, m.HTML, err = notification.ForContact(f.Title, f.Content, f.Html, f.Params, f.ContactValues); err != nil {
+				own, err := notification.Text{Title: f.Title, Content: f.Content, HTML: f.Html, Params: f.Params}.ForContact(f.ContactValues)
+				if err != nil {
 					return b, err
 				}
-				m.Content = signature + m.Content
+				m.Group, m.Title, m.Content, m.HTML, m.Params = 0, own.Title, signature+own.Content, own.HTML, own.Params
 			}
 		}
 		b.messages[i], b.last[i] = m, f.FailsUnclear

@@ -93,7 +93,7 @@ func (s *Service) RefuseAccepted(ctx context.Context, one Accepted, why string) 
 		return err
 	}
 	recipient := sub.PhoneNumber // no number stays as it was written
-	number, err := s.readNumber(ctx, sub, origin)
+	number, err := s.readAddress(ctx, sub, origin)
 	var wrong *fault.Error
 	switch {
 	case err == nil:

@@ -67,8 +67,8 @@ func (s *Service) placeOf(ctx context.Context, asOf time.Time, m Rendered, perso
 // beginningMost is how many characters of a rendering its tasks hold. A short message is not longer than the limits allow, and they hold it whole.
 const beginningMost = 200
 
-// beginning returns the beginning of a text that its tasks hold.
-func beginning(channel, text string) string {
+// Beginning returns the beginning of a text that its tasks hold.
+func Beginning(channel, text string) string {
 	if runes := []rune(text); channel != directory.SMS && len(runes) > beginningMost {
 		return string(runes[:beginningMost])
 	}
@@ -84,7 +84,7 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 	if err != nil {
 		return nil, err
 	}
-	content := beginning(m.Channel, m.Content)
+	content := Beginning(m.Channel, m.Content)
 	segments := 1 // of a message that is not a short message
 	if m.Channel == directory.SMS {
 		segments = segment.Count(segment.Signed(m.Sign, content))
@@ -115,7 +115,7 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 		if err != nil {
 			return nil, fmt.Errorf("write values of contact: %w", err)
 		}
-		p.Contents, p.ContactValues = append(p.Contents, beginning(m.Channel, person.Content)), append(p.ContactValues, values)
+		p.Contents, p.ContactValues = append(p.Contents, Beginning(m.Channel, person.Content)), append(p.ContactValues, values)
 		p.CountryNos, p.Reasons = append(p.CountryNos, place.CountryNo), append(p.Reasons, reason.result)
 		if reason == reachable {
 			news[place.PoolID]++

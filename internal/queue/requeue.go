@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"lksms/gen/dbq"
-	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
 )
@@ -87,7 +86,7 @@ func (s *Service) requeuePools(ctx context.Context, ids []string) error {
 	}
 	var pools []int64
 	for _, w := range wanted {
-		pool, err := s.directory.SenderPool(ctx, directory.SMS, w.CompanyID, w.MessageType, w.SenderNo)
+		pool, err := s.directory.SenderPool(ctx, w.Channel, w.CompanyID, w.MessageType, w.SenderNo)
 		var refused *fault.Error
 		if errors.As(err, &refused) {
 			continue

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/address"
 	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/logtext"
@@ -39,7 +40,8 @@ type Origin struct {
 
 // Submission is a message to send (S0.1). Without Content and TemplateNo, it gets the phone number's default content.
 type Submission struct {
-	PhoneNumber string
+	Channel     string // empty: sms
+	PhoneNumber string // on another channel the address
 	Region      string // of PhoneNumber, if it has no country code; empty: the one of the company
 	Content     string
 	UseTemplate bool             // Content has the parameters of the first active template
@@ -61,6 +63,8 @@ type Submission struct {
 	BatchID        int64      // the uploaded list that the message is from; 0: none
 	SenderNo       string     // the only sender that may send the message; empty: any
 	IsTrial        bool       // a test that ClaimTrial leases: it is sent, whatever the setting says of tests
+	RenderingID    int64      // has the text, of which Content is the beginning; 0: Content is the text
+	Values         []byte     // of the placeholders of the rendering; nil: it has none
 
 	taskID string // was given out before, see Accepted; empty: a new one
 }
@@ -218,7 +222,8 @@ const farthest = 366
 // prepare checks a submission and returns the task to store. One that asks for the default content has no text and no pool yet: consumeDefault
 // gives it both. asOf is when the submission came in.
 func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, origin Origin, templates *template.Finder) (newTask, error) {
-	number, err := s.readNumber(ctx, sub, origin)
+	sub.Channel = cmp.Or(sub.Channel, directory.SMS)
+	number, err := s.readAddress(ctx, sub, origin)
 	if err != nil {
 		return newTask{}, err
 	}
@@ -258,8 +263,8 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	return row, err
 }
 
-// readNumber reads the phone number of a submission. Fault: request.invalid.
-func (s *Service) readNumber(ctx context.Context, sub Submission, origin Origin) (phone.Number, error) {
+// readAddress reads the phone number of a submission, on another channel the address. Fault: request.invalid.
+func (s *Service) readAddress(ctx context.Context, sub Submission, origin Origin) (phone.Number, error) {
 	region := sub.Region
 	if region == "" {
 		var err error
@@ -267,11 +272,7 @@ func (s *Service) readNumber(ctx context.Context, sub Submission, origin Origin)
 			return phone.Number{}, err
 		}
 	}
-	if err := phone.CheckRegion("default_region", region); err != nil {
-		return phone.Number{}, err //nolint:wrapcheck // a fault
-	}
-	number, err := phone.Read("phone_number", sub.PhoneNumber, region)
-	return number, err //nolint:wrapcheck // a fault
+	return address.Read(cmp.Or(sub.Channel, directory.SMS), sub.PhoneNumber, region)
 }
 
 // DefaultRegion returns the region of phone numbers of a company that have no country code; empty: it has none.
@@ -299,8 +300,10 @@ func (s *Service) complete(ctx context.Context, row *newTask, text template.Rend
 	if strings.TrimSpace(text.Content) == "" {
 		return fault.InvalidField("content", fault.Blank, nil)
 	}
-	if err := limitsOf(row.sms, row.MessageType).Check(row.Sign, text.Content); err != nil {
-		return err
+	if row.RenderingID == 0 {
+		if err := limitsOf(row.sms, row.MessageType).Check(row.Sign, text.Content); err != nil {
+			return err
+		}
 	}
 	if row.deferred() {
 		if err := CheckExpiry(row.ExpiresAt, row.sms.NextInterval(time.Now())); err != nil {
@@ -489,8 +492,13 @@ func (t newTask) isSimulated() bool { return t.Test && !t.IsTrial && !t.sms.Send
 // signed returns the text with the signature of the submission.
 func (t newTask) signed() string { return segment.Signed(t.Sign, t.final.Content) }
 
-// segments returns how many short messages the text takes.
-func (t newTask) segments() int { return segment.Count(t.signed()) }
+// segments returns how many short messages the text takes; on another channel 1.
+func (t newTask) segments() int {
+	if t.RenderingID != 0 {
+		return 1
+	}
+	return segment.Count(t.signed())
+}
 
 func (t newTask) submitted() Submitted {
 	return Submitted{TaskID: t.id, Status: Pending, FinalContent: t.signed(), Recipient: t.recipient}
@@ -570,9 +578,9 @@ const placedMost = 4
 // put sets the pool of a task.
 func (s *Service) put(ctx context.Context, row *newTask) (err error) {
 	if row.SenderNo == "" {
-		row.place, err = s.directory.Place(ctx, row.asOf, directory.SMS, row.CompanyID, row.MessageType, row.recipient, row.Sign != "")
+		row.place, err = s.directory.Place(ctx, row.asOf, row.Channel, row.CompanyID, row.MessageType, row.recipient, row.Sign != "")
 	} else {
-		row.place, err = s.directory.PlaceOnSender(ctx, row.asOf, directory.SMS, row.CompanyID, row.MessageType, row.recipient, row.Sign != "", row.SenderNo)
+		row.place, err = s.directory.PlaceOnSender(ctx, row.asOf, row.Channel, row.CompanyID, row.MessageType, row.recipient, row.Sign != "", row.SenderNo)
 	}
 	return err
 }
@@ -606,6 +614,15 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 				p.BatchIds = make([]int64, n)
 			}
 			p.BatchIds[i] = r.BatchID
+		}
+		if r.RenderingID != 0 {
+			if p.RenderingIds == nil {
+				p.RenderingIds, p.ContactValues, p.UserIds = make([]int64, n), make([][]byte, n), make([]string, n)
+			}
+			p.RenderingIds[i], p.ContactValues[i] = r.RenderingID, r.Values
+			if address.IsUserID(r.Channel) {
+				p.UserIds[i] = r.recipient
+			}
 		}
 		if r.isSimulated() {
 			if p.Results == nil {

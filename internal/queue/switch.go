@@ -8,7 +8,6 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
-	"lksms/internal/directory"
 	"lksms/internal/postgres"
 )
 
@@ -144,9 +143,9 @@ func (s *Service) CheckOpen(ctx context.Context, companyID int64) error {
 	return s.directory.CheckOpen(ctx, companyID) //nolint:wrapcheck // a fault
 }
 
-// HeldBy returns what holds all short messages of a batch, whatever their countries. A non-nil senderNo is the only sender that may send them.
-func (s *Service) HeldBy(ctx context.Context, companyID int64, messageType int16, submitter string, senderNo *string, batchID int64) ([]Switch, error) {
-	pool, err := s.directory.PoolOf(ctx, directory.SMS, companyID, messageType, "")
+// HeldBy returns what holds all messages of a batch, whatever their countries. A non-nil senderNo is the only sender that may send them.
+func (s *Service) HeldBy(ctx context.Context, channel string, companyID int64, messageType int16, submitter string, senderNo *string, batchID int64) ([]Switch, error) {
+	pool, err := s.directory.PoolOf(ctx, channel, companyID, messageType, "")
 	if err != nil {
 		return nil, fmt.Errorf("find pool of batch: %w", err)
 	}

@@ -2,6 +2,7 @@ package sender_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -92,5 +93,35 @@ func TestS4_3_ReportsAreCountedForTheirSender(t *testing.T) {
 	if s.Attempts != 40 || s.TotalSent != 36 || s.SuccessRate == nil || *s.SuccessRate != 0.9 || s.SentAt == nil || s.SeenAt == nil || s.AverageResponseMs == nil {
 		text, _ := json.Marshal(s)
 		t.Errorf("%s", text)
+	}
+}
+
+// A retried attempt lowers the rate of the attempts of its sender, and not that of its tasks.
+func TestAttemptsAndTasksOfASenderHaveARateEach(t *testing.T) {
+	b := apptest.New(t)
+	for _, no := range []string{"one", "two"} {
+		user := b.AddCompany("of-"+no, 1)
+		b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
+		b.AddRoute("of-"+no, no, 1)
+		b.SubmitMany("x", 2, nil, user...)
+	}
+	tasks := b.Take("one", 2)
+	b.Report(tasks[0].TaskID, "one", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
+	b.Report(tasks[1].TaskID, "one", 3, nil)
+	for _, task := range b.Take("two", 2) {
+		b.Report(task.TaskID, "two", 2, nil)
+	}
+	b.Exec("UPDATE queue SET due_at = now()")
+	b.Report(b.Take("one", 1)[0].TaskID, "one", 2, nil)
+	for range 2 { // before and after the fold
+		for no, want := range map[string]string{"one": "0.33 0.33 0.50", "two": "1.00 1.00 1.00"} {
+			s := b.GetSender(no)
+			if got := fmt.Sprintf("%.2f %.2f %.2f", *s.SuccessRate, *s.AttemptSuccessRate, *s.TaskSuccessRate); got != want {
+				t.Errorf("%s: %s, want %s", no, got, want)
+			}
+		}
+		if _, err := b.App.History.Fold(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -72,7 +72,7 @@ func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, er
 			c.Why = WhyNoQuota
 		case !row.IsRested:
 			c.Why, c.Until = WhyResting, row.NextAvailableAt
-		case !row.IsThere && !s.polledLately(row.SenderNo):
+		case row.IsSilent:
 			c.Why = WhySilent
 		case row.IsOutranked:
 			c.Why = WhyOutranked

@@ -70,8 +70,8 @@ type refusal struct {
 const fullFor = time.Second
 
 const (
-	// SeenApart is the minimum time between stored polls of a sender on which no other depends, so that a thousand idle senders write almost
-	// nothing.
+	// SeenApart is the minimum time between stored polls of a sender on which no other depends while its shared pool has no waiting tasks, so that a
+	// thousand idle senders write almost nothing.
 	SeenApart = 10 * time.Minute
 	// NoteEvery is the time between sweeps that store polls.
 	NoteEvery = 5 * time.Second
@@ -106,6 +106,7 @@ func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 	}
 	params := dbq.SendersSeenParams{
 		ApartSeconds: SeenApart.Seconds(), CountedOnApartSeconds: min(values.Queue.SilentAfter()/notedSteps, SeenApart).Seconds(),
+		WaitingSeconds: values.Queue.SilentAfter().Seconds() / 2,
 	}
 	for _, senderNo := range slices.Sorted(maps.Keys(seen)) {
 		c, _ := s.pools.get(senderNo)
@@ -121,14 +122,6 @@ func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 		s.mu.Unlock()
 	}
 	return int(n), postgres.Wrap("store polls", err, nil)
-}
-
-// polledLately reports whether a sender has polled this server since the last sweep.
-func (s *Service) polledLately(no string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, polled := s.seen[no]
-	return polled
 }
 
 // CheckApp returns sender.is_driven if the server drives the sender: an app of this number could take or settle tasks

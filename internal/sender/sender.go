@@ -99,7 +99,14 @@ func (s *Service) Create(ctx context.Context, p dbq.SenderCreateParams) (dbq.Sen
 // Get returns one sender, or the fault sender.not_found. A non-nil company restricts it to the senders of that
 // company's routes.
 func (s *Service) Get(ctx context.Context, company *int64, no string) (dbq.SenderListRow, error) {
-	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{BeforeID: math.MaxInt64, SenderNo: &no, CompanyID: company, PageLimit: 1})
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return dbq.SenderListRow{}, err
+	}
+	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{
+		BeforeID: math.MaxInt64, SenderNo: &no, CompanyID: company, PageLimit: 1,
+		SilentAfter: values.Queue.SilentAfter(), NotedApart: SeenApart,
+	})
 	return postgres.One(rows, err, "get sender", errNoSender)
 }
 
@@ -112,8 +119,13 @@ type Filter struct {
 
 // List lists up to limit senders with smaller ids than before, newest first.
 func (s *Service) List(ctx context.Context, f Filter, before int64, limit int) ([]dbq.SenderListRow, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{
 		BeforeID: before, CompanyID: f.CompanyID, Status: f.Status, Part: f.Part, PageLimit: int32(limit),
+		SilentAfter: values.Queue.SilentAfter(), NotedApart: SeenApart,
 	})
 	return rows, postgres.Wrap("list senders", err, nil)
 }
@@ -228,13 +240,15 @@ func (s *Service) Answers(ctx context.Context, no string) ([]dbq.SenderAnswer, e
 func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error {
 	var sums dbq.SenderTotalsAddParams
 	for _, f := range facts {
-		if f.SenderNo == nil || f.Leases+f.ReportedSuccess+f.ReportedFailed == 0 {
+		failed := max(0, f.Failed) // a requeued task is FAILED no more, but it failed
+		if f.SenderNo == nil || f.Leases+f.ReportedSuccess+f.ReportedFailed+failed == 0 {
 			continue // only tasks changed: the sender did nothing
 		}
 		sums.SenderNos = append(sums.SenderNos, *f.SenderNo)
 		sums.Leases = append(sums.Leases, f.Leases)
 		sums.ReportedSuccess = append(sums.ReportedSuccess, f.ReportedSuccess)
 		sums.ReportedFailed = append(sums.ReportedFailed, f.ReportedFailed)
+		sums.FailedTasks = append(sums.FailedTasks, failed)
 		sums.ResponseMs = append(sums.ResponseMs, f.ResponseMs)
 		sums.Ats = append(sums.Ats, f.At)
 	}

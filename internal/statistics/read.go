@@ -44,6 +44,7 @@ type Series struct {
 type Point struct {
 	At time.Time
 	Counts
+	taken     int64 // tasks that were claimed for the first time
 	Waits     Percentiles
 	Durations Percentiles
 }
@@ -116,11 +117,56 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	if answer.Series, err = seriesOf(rows); err != nil {
 		return Answer{}, err
 	}
+	if by == BySender {
+		if err := s.countSubmissions(ctx, company, query.Step, span, zone, answer.Series); err != nil {
+			return Answer{}, err
+		}
+		answer.Series = slices.DeleteFunc(answer.Series, func(one Series) bool { return one.Totals.size() == 0 })
+	}
 	slices.SortStableFunc(answer.Series, func(a, b Series) int { return cmp.Compare(b.Totals.size(), a.Totals.size()) })
 	if query.By == ByCompany {
 		err = s.nameCompanies(ctx, query.CompanyID, answer.Series)
 	}
 	return answer, err
+}
+
+// countSubmissions counts the submissions of series by sender under the sender that took them first: a task has one wait, which its first claim ends. The
+// series without a sender keeps those that nobody took.
+func (s *Service) countSubmissions(
+	ctx context.Context, company int64, step string, span dbq.StatisticsRangeRow, zone string, all []Series,
+) error {
+	for i := range all {
+		if all[i].Key == "" {
+			rows, err := s.q.StatisticsPoints(ctx, dbq.StatisticsPointsParams{
+				Step: step, CompanyID: company, Dimension: ByNothing, FromAt: span.FromAt, ToAt: span.ToAt, Keys: []string{""}, TimeZone: zone,
+			})
+			if err != nil {
+				return postgres.Wrap("read totals of statistics", err, nil)
+			}
+			total, err := seriesOf(rows)
+			if err != nil {
+				return err
+			}
+			taken := map[int64]int64{}
+			for _, one := range total {
+				all[i].Totals.Submitted -= int64(one.Totals.Waits.Count())
+				for _, point := range one.Points {
+					taken[point.At.Unix()] = point.taken
+				}
+			}
+			all[i].Totals.Submitted = max(0, all[i].Totals.Submitted)
+			for j := range all[i].Points {
+				point := &all[i].Points[j]
+				point.Submitted = max(0, point.Submitted-taken[point.At.Unix()])
+			}
+			continue
+		}
+		all[i].Totals.Submitted = int64(all[i].Totals.Waits.Count())
+		for j := range all[i].Points {
+			all[i].Points[j].Submitted = all[i].Points[j].taken
+		}
+	}
+	return nil
 }
 
 // Events returns how many tasks of a company, or of all if company is nil, were submitted, succeeded and failed since about two days before a time.
@@ -173,7 +219,10 @@ func oneSeries(rows []dbq.StatisticsPointsRow) (Series, error) {
 		if i+1 < len(rows) && rows[i+1].At.Equal(row.At) {
 			continue
 		}
-		s.Points = append(s.Points, Point{At: row.At, Counts: point.Counts, Waits: point.Waits.Percentiles(), Durations: point.Durations.Percentiles()})
+		s.Points = append(s.Points, Point{
+			At: row.At, Counts: point.Counts, taken: int64(point.Waits.Count()),
+			Waits: point.Waits.Percentiles(), Durations: point.Durations.Percentiles(),
+		})
 		s.Totals.Counts.add(point.Counts)
 		waits.add(point.Waits)
 		durations.add(point.Durations)

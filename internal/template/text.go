@@ -64,11 +64,16 @@ func (t Text) Names() []string { return t.names }
 
 // String returns the text with its placeholders.
 func (t Text) String() string {
+	return t.Rewrite(func(part string) string { return part }, func(name string) string { return "{" + name + "}" })
+}
+
+// Rewrite returns the text in another notation: literal writes the parts between the placeholders, and place the placeholders by their names.
+func (t Text) Rewrite(literal, place func(string) string) string {
 	var out strings.Builder
-	for i, place := range t.places {
-		out.WriteString(t.literals[i] + "{" + t.names[place] + "}")
+	for i, at := range t.places {
+		out.WriteString(literal(t.literals[i]) + place(t.names[at]))
 	}
-	return out.String() + t.literals[len(t.places)]
+	return out.String() + literal(t.literals[len(t.places)])
 }
 
 // Render replaces each placeholder by the value of its name (S0.8). A value can be blank but not missing, and is not expanded again. Text beyond

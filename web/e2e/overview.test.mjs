@@ -12,7 +12,7 @@ after(async () => {
 })
 
 const words = {
-  zh: { title: '总览', tasks: '任务', first: '从这里开始', waiting: '排队任务', waits: '正常', sender: '发送方状态', silent: '没有轮询', company: /公司 acme 此刻的情况/ },
+  zh: { title: '总览', tasks: '任务', first: '从这里开始', waiting: '排队任务', waits: '正常', sender: '发送方状态', silent: '无响应', company: /公司 acme 此刻的情况/ },
   en: { title: 'Overview', tasks: 'Tasks', first: 'Start here', waiting: 'Tasks waiting', waits: 'Normal', sender: 'Senders', silent: 'Silent', company: /The company acme at this moment/ },
 }
 

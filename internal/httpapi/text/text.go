@@ -137,6 +137,7 @@ var english = &Catalogue{
 		fault.BadCharacters:      "contains characters that are not allowed",
 		fault.Blank:              "must not be blank",
 		fault.NotAPhoneNumber:    "is not a phone number that can be dialled",
+		fault.NotAnEmail:         "is not an e-mail address",
 		fault.NoPartOfANumber:    "has a character that is no part of a phone number (code and position): %v",
 		fault.RegionNotKnown:     "is no mobile number of mainland China, and its country is not known: write it with + and the country code, or give default_region",
 		fault.NotARegion:         "is not a region such as CN or ID (ISO 3166-1)",
@@ -233,6 +234,7 @@ var english = &Catalogue{
 	BatchWaits: map[string]string{
 		batch.WaitsForTime:   "It is scheduled for later.",
 		batch.WaitsForSender: "Its only sender does not exist any more, or does not serve the company any more: let the sender serve the company again, or cancel the batch.",
+		batch.WaitsForAny:    "No sender can take it now: all that may send it are off, silent, resting, or out of quota or balance.",
 	},
 	switches: map[string]string{
 		"batch":           "batch %s is paused",
@@ -353,6 +355,7 @@ var chinese = &Catalogue{
 		fault.BadCharacters:      "包含不允许的字符",
 		fault.Blank:              "不能只有空白",
 		fault.NotAPhoneNumber:    "不是可以拨打的手机号码",
+		fault.NotAnEmail:         "不是电子邮箱地址",
 		fault.NoPartOfANumber:    "含有号码中不能出现的字符（编码和位置）：%v",
 		fault.RegionNotKnown:     "不是中国大陆手机号码，也不知道属于哪个国家：请加上 + 和国家代码，或者填写 default_region",
 		fault.NotARegion:         "不是国家或地区代码，例如 CN、ID（ISO 3166-1）",
@@ -447,6 +450,7 @@ var chinese = &Catalogue{
 	BatchWaits: map[string]string{
 		batch.WaitsForTime:   "已定时，稍后发送。",
 		batch.WaitsForSender: "指定的发送方已不存在，或不再为该公司服务：请恢复该发送方的服务，或取消批次。",
+		batch.WaitsForAny:    "目前没有发送方可以领取：可以发送它的发送方已暂停、无响应、熔断中，或限额、余额不足。",
 	},
 	switches: map[string]string{
 		"batch":           "批次 %s 已暂停",

@@ -72,6 +72,7 @@ const texts: Texts<typeof zh> = {
   resume: 'Resume',
   resumed: 'The batch goes on',
   senders: 'Senders',
+  waitsForAny: 'The batch waits: no sender can take it now. All that may send it are off, silent, resting, or out of quota or balance.',
   waitsForSender: 'The batch waits: its only sender {name} does not exist any more, or does not serve the company any more. Let the sender serve the company again, or cancel the batch.',
   acts: { confirmed: 'Confirmed', paused: 'Paused', resumed: 'Resumed', cancelled: 'Cancelled', requeued: 'Failed sent again' },
   signColumn: 'Column with the signatures',
@@ -90,6 +91,10 @@ const texts: Texts<typeof zh> = {
     earliest: 'Earliest end',
     likely: 'Likely end',
     never: 'The senders cannot send all of it within their limits',
+    nobody: 'No sender can take it now',
+    paused: 'Paused: known after it goes on',
+    held: 'Held by a switch: known after it goes on',
+    unknown: 'Not known yet: too few rows have ended',
     costs: 'Segments by sender',
   },
   preview: {

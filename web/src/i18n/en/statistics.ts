@@ -33,7 +33,7 @@ const texts: Texts<typeof zh> = {
     failed: 'Failed',
     cancelled: 'Cancelled',
     ended: 'Ended',
-    success_rate: 'Success rate',
+    success_rate: 'Success rate of tasks',
     delivered: 'Delivered',
     undelivered: 'Undelivered',
     segments: 'Segments',
@@ -47,7 +47,7 @@ const texts: Texts<typeof zh> = {
   meanings: {
     title: 'What the figures mean',
     claimed: 'Claims: how often senders took a task; a retried task is taken several times.',
-    succeeded: 'Success rate: succeeded ÷ (succeeded + failed), without the cancelled.',
+    succeeded: 'Success rate of tasks: succeeded ÷ (succeeded + failed), without the cancelled.',
     delivered: 'Delivered, undelivered: receipts of providers. They may come long after the task succeeded.',
     segments: 'Segments: of the attempts that were reported as a success.',
     wait: 'Wait: from the time at which a task is due to its first claim. p95: 95% of the tasks took no longer.',

@@ -133,7 +133,7 @@ const texts: Texts<typeof zh> = {
     resting: 'Waits for its interval, or its circuit breaker is open',
     no_quota: 'Limit used up',
     no_funds: 'Balance too low',
-    silent: 'Has not polled for long',
+    silent: 'Silent',
     outranked: 'Another sender goes first',
     ahead: 'Has had its share; another goes first',
     failed_before: 'Failed with this task; another is available',

@@ -69,6 +69,7 @@ export default {
   resume: '继续发送',
   resumed: '批次继续发送',
   senders: '发送方',
+  waitsForAny: '批次正在等待：目前没有发送方可以领取（已暂停、无响应、熔断中，或限额、余额不足）。',
   waitsForSender: '批次正在等待：指定的发送方 {name} 已不存在，或不再为该公司服务。请恢复该发送方的服务，或取消批次。',
   acts: { confirmed: '确认', paused: '暂停', resumed: '继续', cancelled: '取消', requeued: '重发失败的' },
   signColumn: '签名列',
@@ -87,6 +88,10 @@ export default {
     earliest: '最早结束',
     likely: '可能结束',
     never: '按现在的限额，发送方无法发完',
+    nobody: '目前没有发送方可以领取',
+    paused: '已暂停，恢复后再估计',
+    held: '已被开关停发，恢复后再估计',
+    unknown: '还没有可用于估计的速度',
     costs: '各发送方的计费条数',
   },
   preview: {

@@ -54,7 +54,7 @@ export default {
       resting: '熔断中',
       no_quota: '额度用完',
       no_funds: '余额不足',
-      silent: '没有轮询',
+      silent: '无响应',
     },
     help: {
       resting: '服务商连续出错，系统暂停向它发送，稍后自动重试。请查看最近的应答。',

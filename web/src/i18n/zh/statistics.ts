@@ -30,7 +30,7 @@ export default {
     failed: '失败',
     cancelled: '取消',
     ended: '结束',
-    success_rate: '成功率',
+    success_rate: '任务成功率',
     delivered: '送达',
     undelivered: '未送达',
     segments: '计费条数',
@@ -44,7 +44,7 @@ export default {
   meanings: {
     title: '指标说明',
     claimed: '领取：发送方取走任务的次数；重试的任务有多次。',
-    succeeded: '成功率：成功 ÷（成功 + 失败），不含取消。',
+    succeeded: '任务成功率：成功 ÷（成功 + 失败），不含取消。',
     delivered: '送达、未送达：服务商回执的数量；回执可能在任务成功之后很久才到。',
     segments: '计费条数：上报成功的各次发送的条数。',
     wait: '等待：任务到期后到第一次被领取的时间；P95 表示 95% 的任务不超过此值。',

@@ -130,7 +130,7 @@ export default {
     resting: '发送间隔未到，或处于熔断中',
     no_quota: '限额不足',
     no_funds: '余额不足',
-    silent: '长时间没有轮询',
+    silent: '无响应',
     outranked: '有优先的发送方',
     ahead: '已用完自己的份额，轮到其他发送方',
     failed_before: '上次发送此任务失败，由其他发送方发送',

@@ -42,11 +42,8 @@ export const hasFunds = (sender: Sender): boolean => sender.balance === null || 
 
 const isLow = (sender: Sender): boolean => sender.balance !== null && sender.low_warning !== null && sender.balance <= sender.low_warning
 
-// The polls of a shared sender are recorded every ten minutes only.
-const silentAfter = 660_000
-
 /** The state of a sender. `silent`: the live figures say that it has not polled lately. */
-export function standingOf(sender: Sender, silent = false): Standing {
+export function standingOf(sender: Sender, silent = sender.is_silent): Standing {
   if (sender.status === 'retired') return { tone: 'idle', word: t('senders.state.retired'), reason: t('senders.reason.retired') }
   if (sender.status === 'off') return { tone: 'idle', word: t('senders.state.off'), reason: t('senders.reason.off') }
   if (sender.rest) {
@@ -60,7 +57,7 @@ export function standingOf(sender: Sender, silent = false): Standing {
   if (!sender.is_ready) return { tone: 'warn', word: t('senders.state.notReady'), reason: t('senders.reason.notReady') }
   if (sender.kind === 'app') {
     if (!sender.seen_at) return { tone: 'warn', word: t('senders.state.neverSeen'), reason: t('senders.reason.neverSeen') }
-    if (silent || Date.now() - Date.parse(sender.seen_at) > silentAfter)
+    if (silent)
       return { tone: 'warn', word: t('senders.state.silent'), reason: t('senders.reason.silent', { ago: formatAgo(sender.seen_at) }) }
   }
   if (isLow(sender)) return { tone: 'good', word: t('senders.state.ready'), reason: t('senders.reason.low', { balance: formatNumber(sender.balance) }) }
