@@ -61,8 +61,8 @@ SET pending_new = c.pending_new + excluded.pending_new, pending_retry = c.pendin
     processing = c.processing + excluded.processing, success = c.success + excluded.success, failed = c.failed + excluded.failed;
 
 -- TaskPartitionsMake makes the partitions that are missing for tasks of now until ahead, and for those of the last 30 days and of the days ahead
--- that came before their partition existed: these tasks move to it. It returns how many. If other partitions existed, such tasks are an operator
--- event.
+-- that came before their partition existed: these tasks move to it. If other partitions existed, such tasks are an operator event. Tasks that the
+-- drop of their partition left behind get it again when all of them are over. It returns how many partitions it made.
 -- name: TaskPartitionsMake :one
 WITH strays AS MATERIALIZED (
     SELECT d.day
@@ -73,15 +73,29 @@ WITH strays AS MATERIALIZED (
     WHERE EXISTS (
         SELECT FROM messages_default m WHERE m.task_id >= task_day_id(u.of_day) AND m.task_id < task_day_id(u.of_day + 1)
     )
+    AND NOT EXISTS (SELECT FROM task_partitions p WHERE p.dropped_at IS NOT NULL AND p.first_day <= u.of_day AND p.last_day > u.of_day)
+),
+late AS MATERIALIZED (
+    SELECT p.first_day
+    FROM task_partitions p
+    WHERE p.dropped_at IS NOT NULL
+        AND EXISTS (SELECT FROM messages_default m WHERE m.task_id >= p.first_id AND m.task_id < p.before_id)
+        AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id)
 ),
 noted AS (
     INSERT INTO events (event, subject, detail)
     SELECT 'partition.missing', 'messages', jsonb_build_object('since', min(s.day))
     FROM strays s
     HAVING count(*) > 0 AND EXISTS (SELECT FROM task_partitions)
+),
+gathered AS MATERIALIZED (
+    SELECT count(task_partition_gather(l.first_day)) AS made FROM late l
 )
-SELECT sum(task_partitions_ahead(@width::text, x.first_at, x.last_at))::integer AS made
-FROM (SELECT s.day AS first_at, s.day AS last_at FROM strays s UNION ALL SELECT now(), now() + @ahead::interval) x;
+SELECT (g.made + (
+    SELECT sum(task_partitions_ahead(@width::text, x.first_at, x.last_at))
+    FROM (SELECT s.day AS first_at, s.day AS last_at FROM strays s UNION ALL SELECT now(), now() + @ahead::interval) x
+))::integer AS made
+FROM gathered g;
 
 -- TaskPartitionList returns the partitions that begin before a day, the newest first, with their sizes in bytes.
 -- name: TaskPartitionList :many
@@ -97,29 +111,65 @@ ORDER BY p.first_day DESC
 LIMIT @page_limit::integer;
 
 -- TaskPartitionNext returns the first partition after a day with something to do: it becomes history, or is to be dropped, when so many full days
--- have passed since its last one, or since its import. All its tasks are settled.
+-- have passed since its last one, or since its import. One that becomes history may move to a tablespace, and who reports a task of it waits meanwhile.
+-- So none of its tasks is at work: leased, or due or expiring within a day before or after.
 -- name: TaskPartitionNext :one
-SELECT p.first_day, (p.history_at IS NULL)::boolean AS becomes_history,
-    (
-        @keep_days::integer > 0
-        AND greatest(p.last_day, (p.imported_at AT TIME ZONE 'UTC')::date + 1) + @keep_days::integer <= (now() AT TIME ZONE 'UTC')::date
-    )::boolean AS is_to_drop
+SELECT p.first_day, (p.history_at IS NULL)::boolean AS becomes_history, x.is_to_drop::boolean AS is_to_drop
 FROM task_partitions p
+CROSS JOIN LATERAL (
+    SELECT @keep_days::integer > 0
+        AND greatest(p.last_day, (p.imported_at AT TIME ZONE 'UTC')::date + 1) + @keep_days::integer <= (now() AT TIME ZONE 'UTC')::date AS is_to_drop
+) x
 WHERE p.dropped_at IS NULL AND p.first_day > @after_day::date AND p.last_day + @after_days::integer <= (now() AT TIME ZONE 'UTC')::date
-    AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id)
+    AND (x.is_to_drop OR NOT EXISTS (
+        SELECT FROM queue q
+        WHERE q.task_id >= p.first_id AND q.task_id < p.before_id AND (
+            q.lease_until IS NOT NULL OR q.due_at BETWEEN now() - interval '1 day' AND now() + interval '1 day'
+            OR q.expires_at BETWEEN now() - interval '1 day' AND now() + interval '1 day'
+        )
+    ))
 ORDER BY p.first_day
 LIMIT 1;
 
+-- TaskPartitionHeld records why a partition could not be made history or dropped; an empty reason: nothing holds it any more.
+-- name: TaskPartitionHeld :exec
+UPDATE task_partitions p SET held_by = nullif(@held_by::text, '')
+WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL AND p.held_by IS DISTINCT FROM nullif(@held_by::text, '');
+
+-- TaskPartitionLate returns up to most tasks of a partition that wait or are leased.
+-- name: TaskPartitionLate :many
+SELECT q.task_id FROM queue q
+WHERE q.task_id >= @first_id::text AND q.task_id < @before_id::text
+ORDER BY q.task_id
+LIMIT @most::integer;
+
+-- TaskPartitionsOverdue returns the partitions that should have become history, or have been dropped, one day ago or longer: for how many days, and what
+-- holds them. 'at_work': a task of it is leased, due or about to expire, see TaskPartitionNext; 'not_tried': the sweep has not come to it.
+-- name: TaskPartitionsOverdue :many
+SELECT p.first_day, x.days::bigint AS days, coalesce(
+    p.held_by, CASE WHEN EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN 'at_work' ELSE 'not_tried' END
+)::text AS held_by
+FROM task_partitions p
+CROSS JOIN LATERAL (
+    SELECT (now() AT TIME ZONE 'UTC')::date - least(
+        CASE WHEN p.history_at IS NULL THEN p.last_day + @after_days::integer END,
+        CASE WHEN @keep_days::integer > 0
+            THEN greatest(p.last_day + @after_days::integer, greatest(p.last_day, (p.imported_at AT TIME ZONE 'UTC')::date + 1) + @keep_days::integer) END
+    ) AS days
+) x
+WHERE p.dropped_at IS NULL AND x.days >= 1
+ORDER BY p.first_day
+LIMIT @most::integer;
+
 -- TaskPartitionGet returns the partition that begins on a day and was not dropped, as it is at read_at. It may get tasks while it is_open.
 -- name: TaskPartitionGet :one
-SELECT p.*, now()::timestamptz AS read_at, (p.last_day >= (now() AT TIME ZONE 'UTC')::date)::boolean AS is_open,
-    NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) AS is_settled
+SELECT p.*, now()::timestamptz AS read_at, (p.last_day >= (now() AT TIME ZONE 'UTC')::date)::boolean AS is_open
 FROM task_partitions p
 WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL;
 
 -- TaskPartitionKeep makes a partition history.
 -- name: TaskPartitionKeep :exec
-UPDATE task_partitions p SET history_at = now() WHERE p.first_day = @first_day AND p.dropped_at IS NULL AND p.history_at IS NULL;
+UPDATE task_partitions p SET history_at = now(), held_by = NULL WHERE p.first_day = @first_day AND p.dropped_at IS NULL AND p.history_at IS NULL;
 
 -- TaskPartitionMove moves a table or an index of a partition to a tablespace, and returns false if none was left to move.
 -- name: TaskPartitionMove :one
@@ -143,7 +193,8 @@ LOCK TABLE erasures IN SHARE ROW EXCLUSIVE MODE;
 -- name: TaskPartitionExported :exec
 WITH exported AS (
     UPDATE task_partitions p
-    SET exported_at = now(), exported_to = @folder::text, exported_messages = @messages::bigint, exported_reports = @reports::bigint
+    SET exported_at = now(), exported_to = @folder::text, exported_messages = @messages::bigint, exported_reports = @reports::bigint,
+        exported_late = nullif(@late::text[], '{}')
     WHERE p.first_day = @first_day::date AND p.created_at = @created_at::timestamptz AND p.dropped_at IS NULL
     RETURNING p.first_day
 ),
@@ -156,10 +207,10 @@ INSERT INTO events (event, subject, detail)
 SELECT 'partition.exported', to_char(x.first_day, 'YYYY-MM-DD'), jsonb_build_object('messages', @messages::bigint, 'folder', @folder::text)
 FROM exported x;
 
--- TaskPartitionDrop drops a partition, and returns 'dropped', or why it did not: see task_partition_drop.
+-- TaskPartitionDrop drops a partition without its late tasks, and returns 'dropped', or why it did not: see task_partition_drop.
 -- name: TaskPartitionDrop :one
 WITH done AS MATERIALIZED (
-    SELECT task_partition_drop(@first_day::date, @only_exported::boolean) AS outcome
+    SELECT task_partition_drop(@first_day::date, @only_exported::boolean, @late::text[]) AS outcome
 ),
 noted AS (
     INSERT INTO events (event, subject)

@@ -454,20 +454,21 @@ silenced AS (
 )
 SELECT count(*) FROM old;
 
--- NotificationsHold returns how many notifications are being sent that do not repeat, and have a task from first_id on and before before_id. Without
--- this task, nobody could tell whom they have reached.
--- name: NotificationsHold :one
-SELECT count(*)
+-- NotificationsHold returns up to most tasks from first_id on and before before_id of notifications that are being sent and do not repeat. Without
+-- these tasks, nobody could tell whom they have reached.
+-- name: NotificationsHold :many
+SELECT m.task_id
 FROM notifications n
+JOIN renderings r ON r.notification_id = n.id
+JOIN messages m ON m.rendering_id = r.id
 WHERE n.forgotten_at IS NULL AND n.deleted_at IS NULL AND n.repeat_minutes IS NULL
     AND (
         n.next_run_at IS NOT NULL
-        OR n.id IN (SELECT r.notification_id FROM queue q JOIN renderings r ON r.id = q.rendering_id)
+        OR n.id IN (SELECT o.notification_id FROM queue q JOIN renderings o ON o.id = q.rendering_id)
     )
-    AND EXISTS (
-        SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id
-        WHERE r.notification_id = n.id AND m.task_id >= @first_id::text AND m.task_id < @before_id::text
-    );
+    AND m.task_id >= @first_id::text AND m.task_id < @before_id::text
+ORDER BY m.task_id
+LIMIT @most::integer;
 
 -- RenderingsForget deletes up to batch_size texts of days that were dropped. It skips the partitions that are being imported.
 -- name: RenderingsForget :execrows

@@ -217,6 +217,20 @@ DELETE FROM fruitless_submissions f
 USING (SELECT o.id FROM fruitless_submissions o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE f.id = old.id AND f.created_at < now() - @keep::interval;
 
+-- DedupKeysForget deletes up to batch_size dedup keys for which so many full days (UTC) have passed since their submission. The key of a task that waits
+-- or is leased stays: its repeat would be sent beside it.
+-- name: DedupKeysForget :execrows
+DELETE FROM dedup_keys d
+USING (
+    SELECT o.company_id, o.submitted_by, o.dedup_key
+    FROM dedup_keys o
+    WHERE o.made_on < (now() AT TIME ZONE 'UTC' - @keep::interval)::date AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id = o.task_id)
+    ORDER BY o.made_on
+    LIMIT @batch_size::integer
+    FOR UPDATE SKIP LOCKED
+) old
+WHERE d.company_id = old.company_id AND d.submitted_by = old.submitted_by AND d.dedup_key = old.dedup_key;
+
 -- DeliveriesForget deletes up to batch_size attempts at providers whose tasks were dropped with their partitions. It skips the partitions that are
 -- being imported.
 -- name: DeliveriesForget :execrows

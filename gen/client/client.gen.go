@@ -24,6 +24,7 @@ const (
 	AlertBalanceLow        AlertKind = "balance_low"
 	AlertDiskLow           AlertKind = "disk_low"
 	AlertFailureRate       AlertKind = "failure_rate"
+	AlertHistoryOverdue    AlertKind = "history_overdue"
 	AlertPartitionMissing  AlertKind = "partition_missing"
 	AlertPoolUnserved      AlertKind = "pool_unserved"
 	AlertProviderTrouble   AlertKind = "provider_trouble"
@@ -44,6 +45,8 @@ func (e AlertKind) Valid() bool {
 	case AlertDiskLow:
 		return true
 	case AlertFailureRate:
+		return true
+	case AlertHistoryOverdue:
 		return true
 	case AlertPartitionMissing:
 		return true
@@ -838,6 +841,30 @@ func (e OnUnclear) Valid() bool {
 	case OnUnclearFail:
 		return true
 	case OnUnclearRetry:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PartitionHolder.
+const (
+	HeldByFailure     PartitionHolder = "failed"
+	HeldByLocks       PartitionHolder = "locked"
+	HeldByNoFolder    PartitionHolder = "no_folder"
+	HeldByTooManyLate PartitionHolder = "too_many_late"
+)
+
+// Valid indicates whether the value is a known member of the PartitionHolder enum.
+func (e PartitionHolder) Valid() bool {
+	switch e {
+	case HeldByFailure:
+		return true
+	case HeldByLocks:
+		return true
+	case HeldByNoFolder:
+		return true
+	case HeldByTooManyLate:
 		return true
 	default:
 		return false
@@ -4010,6 +4037,12 @@ type HistorySettings struct {
 	// AfterDays A partition whose tasks are all settled becomes history when so many full days (UTC) have passed since its last day
 	AfterDays *int64 `json:"after_days,omitempty"`
 
+	// BatchDays After so many days since their end batches are deleted with their rows. 0 means never.
+	BatchDays *int64 `json:"batch_days,omitempty"`
+
+	// DedupKeepDays After so many full days (UTC) the `dedup_key` of a message whose task has ended is free again, and a repeat is a new message. 0 means never.
+	DedupKeepDays *int64 `json:"dedup_keep_days,omitempty"`
+
 	// Export A partition is dropped only after it was exported, by a server whose environment has `HISTORY_DIR`
 	Export *bool `json:"export,omitempty"`
 
@@ -4019,7 +4052,10 @@ type HistorySettings struct {
 	// KeepDays History is dropped when so many full days (UTC) have passed since the last day of its partition, or since its import. 0 means never.
 	KeepDays *int64 `json:"keep_days,omitempty"`
 
-	// LogDays After so many days refused and repeated submissions and events are deleted, and charges in the ledger of a sender are added up by day, after eight days at least. 0 means never.
+	// LedgerDays After so many days charges in the ledger of a sender are added up by day, after eight days at least. 0 means never.
+	LedgerDays *int64 `json:"ledger_days,omitempty"`
+
+	// LogDays After so many days refused and repeated submissions and events are deleted. 0 means never.
 	LogDays *int64 `json:"log_days,omitempty"`
 
 	// PartitionWidth How many days of tasks share a partition. A change applies to partitions that do not exist yet
@@ -4305,7 +4341,7 @@ type Language = string
 // LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 type LeaseSeconds = int64
 
-// LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.log_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
+// LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.ledger_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
 type LedgerEntry struct {
 	// Balance The balance after the change
 	Balance int64 `json:"balance"`
@@ -4337,7 +4373,7 @@ type LedgerEntryResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 
-	// Data A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.log_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
+	// Data A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.ledger_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
 	Data LedgerEntry `json:"data"`
 }
 
@@ -5232,10 +5268,18 @@ type Partition struct {
 	// FirstDay The first day (UTC) of the submissions
 	FirstDay openapi_types.Date `json:"first_day"`
 
+	// HeldBy Why the last run of the sweep could not make the partition history or drop it.
+	//
+	// - `no_folder`: it must be exported first, and the server has no `HISTORY_DIR`.
+	// - `too_many_late`: more than 10,000 of its tasks wait, are being sent, or are of notifications that are being sent.
+	// - `locked`: others used its tables all the time.
+	// - `failed`: the log of the server says why.
+	HeldBy *PartitionHolder `json:"held_by,omitempty"`
+
 	// HistoryAt The time at which the partition became history
 	HistoryAt *time.Time `json:"history_at"`
 
-	// ImportedAt The time at which the partition was made from an export
+	// ImportedAt The time at which the partition was made from an export, or made again for the tasks that its drop had left behind
 	ImportedAt *time.Time `json:"imported_at"`
 
 	// IsSettled True if no task of these days waits or is being sent
@@ -5244,9 +5288,20 @@ type Partition struct {
 	// LastDay The last day
 	LastDay openapi_types.Date `json:"last_day"`
 
+	// LateTasks The number of tasks that the partition left behind when it was dropped, because they waited or were being sent. They are found as before.
+	LateTasks *int64 `json:"late_tasks,omitempty"`
+
 	// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
 	Place Place `json:"place"`
 }
+
+// PartitionHolder Why the last run of the sweep could not make the partition history or drop it.
+//
+// - `no_folder`: it must be exported first, and the server has no `HISTORY_DIR`.
+// - `too_many_late`: more than 10,000 of its tasks wait, are being sent, or are of notifications that are being sent.
+// - `locked`: others used its tables all the time.
+// - `failed`: the log of the server says why.
+type PartitionHolder string
 
 // PartitionListResponse defines model for PartitionListResponse.
 type PartitionListResponse struct {
@@ -5835,7 +5890,7 @@ type SendRequest struct {
 	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
 	Content *string `json:"content,omitempty"`
 
-	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
+	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit unless the setting `history.dedup_keep_days` says one. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
 	//
 	// Example: order-1042-paid
 	DedupKey *string `json:"dedup_key,omitempty"`
@@ -9308,6 +9363,7 @@ type ClientInterface interface {
 	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
@@ -9336,6 +9392,7 @@ type ClientInterface interface {
 	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
@@ -10456,7 +10513,7 @@ type ClientInterface interface {
 
 	// ListBatches List batches, newest first
 	//
-	// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	// Users see the batches of their company. Batches are kept for as long as `history.batch_days` of the settings says after their end.
 	//
 	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
 	ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -11739,6 +11796,7 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
@@ -11777,6 +11835,7 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
@@ -14187,7 +14246,7 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 
 // ListBatches List batches, newest first
 //
-// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+// Users see the batches of their company. Batches are kept for as long as `history.batch_days` of the settings says after their end.
 //
 // Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
 func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -25943,6 +26002,7 @@ type ClientWithResponsesInterface interface {
 	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
@@ -25971,6 +26031,7 @@ type ClientWithResponsesInterface interface {
 	// | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
@@ -27219,7 +27280,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListBatchesWithResponse List batches, newest first
 	//
-	// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	// Users see the batches of their company. Batches are kept for as long as `history.batch_days` of the settings says after their end.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -45175,6 +45236,7 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
@@ -45209,6 +45271,7 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `receipts_unmatched` | sender | as many receipts came within the window and have matched no message for two minutes; at most 10,000 are counted | receipts | channel, sender |
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `history_overdue` | day and what holds it | the day should have become history, or been dropped, as many days ago. It is held by `no_folder`, `too_many_late`, `locked` or `failed` (see `held_by` of `GET /api/v1/admin/history`), `at_work` (a task is leased, due or about to expire) or `not_tried` (the sweep has not come to it) | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
@@ -47231,7 +47294,7 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 
 // ListBatchesWithResponse List batches, newest first
 //
-// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+// Users see the batches of their company. Batches are kept for as long as `history.batch_days` of the settings says after their end.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -222,7 +222,7 @@ func (q *Queries) TaskPartitionCut(ctx context.Context, arg TaskPartitionCutPara
 
 const taskPartitionDrop = `-- name: TaskPartitionDrop :one
 WITH done AS MATERIALIZED (
-    SELECT task_partition_drop($1::date, $2::boolean) AS outcome
+    SELECT task_partition_drop($1::date, $2::boolean, $3::text[]) AS outcome
 ),
 noted AS (
     INSERT INTO events (event, subject)
@@ -234,11 +234,12 @@ SELECT d.outcome::text AS outcome FROM done d
 type TaskPartitionDropParams struct {
 	FirstDay     time.Time
 	OnlyExported bool
+	Late         []string
 }
 
-// TaskPartitionDrop drops a partition, and returns 'dropped', or why it did not: see task_partition_drop.
+// TaskPartitionDrop drops a partition without its late tasks, and returns 'dropped', or why it did not: see task_partition_drop.
 func (q *Queries) TaskPartitionDrop(ctx context.Context, arg TaskPartitionDropParams) (string, error) {
-	row := q.db.QueryRow(ctx, taskPartitionDrop, arg.FirstDay, arg.OnlyExported)
+	row := q.db.QueryRow(ctx, taskPartitionDrop, arg.FirstDay, arg.OnlyExported, arg.Late)
 	var outcome string
 	err := row.Scan(&outcome)
 	return outcome, err
@@ -247,14 +248,15 @@ func (q *Queries) TaskPartitionDrop(ctx context.Context, arg TaskPartitionDropPa
 const taskPartitionExported = `-- name: TaskPartitionExported :exec
 WITH exported AS (
     UPDATE task_partitions p
-    SET exported_at = now(), exported_to = $2::text, exported_messages = $1::bigint, exported_reports = $3::bigint
-    WHERE p.first_day = $4::date AND p.created_at = $5::timestamptz AND p.dropped_at IS NULL
+    SET exported_at = now(), exported_to = $2::text, exported_messages = $1::bigint, exported_reports = $3::bigint,
+        exported_late = nullif($4::text[], '{}')
+    WHERE p.first_day = $5::date AND p.created_at = $6::timestamptz AND p.dropped_at IS NULL
     RETURNING p.first_day
 ),
 named AS (
     UPDATE erasures e SET exports = e.exports || $2::text
     FROM exported x
-    WHERE e.finished_at IS NULL OR e.finished_at >= $6::timestamptz
+    WHERE e.finished_at IS NULL OR e.finished_at >= $7::timestamptz
 )
 INSERT INTO events (event, subject, detail)
 SELECT 'partition.exported', to_char(x.first_day, 'YYYY-MM-DD'), jsonb_build_object('messages', $1::bigint, 'folder', $2::text)
@@ -265,6 +267,7 @@ type TaskPartitionExportedParams struct {
 	Messages  int64
 	Folder    string
 	Reports   int64
+	Late      []string
 	FirstDay  time.Time
 	CreatedAt time.Time
 	BeganAt   time.Time
@@ -278,6 +281,7 @@ func (q *Queries) TaskPartitionExported(ctx context.Context, arg TaskPartitionEx
 		arg.Messages,
 		arg.Folder,
 		arg.Reports,
+		arg.Late,
 		arg.FirstDay,
 		arg.CreatedAt,
 		arg.BeganAt,
@@ -286,8 +290,7 @@ func (q *Queries) TaskPartitionExported(ctx context.Context, arg TaskPartitionEx
 }
 
 const taskPartitionGet = `-- name: TaskPartitionGet :one
-SELECT p.first_day, p.last_day, p.first_id, p.before_id, p.created_at, p.dropped_at, p.history_at, p.exported_at, p.exported_to, p.exported_messages, p.exported_reports, p.imported_at, now()::timestamptz AS read_at, (p.last_day >= (now() AT TIME ZONE 'UTC')::date)::boolean AS is_open,
-    NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) AS is_settled
+SELECT p.first_day, p.last_day, p.first_id, p.before_id, p.created_at, p.dropped_at, p.history_at, p.exported_at, p.exported_to, p.exported_messages, p.exported_reports, p.imported_at, p.exported_late, p.late_tasks, p.held_by, now()::timestamptz AS read_at, (p.last_day >= (now() AT TIME ZONE 'UTC')::date)::boolean AS is_open
 FROM task_partitions p
 WHERE p.first_day = $1::date AND p.dropped_at IS NULL
 `
@@ -305,9 +308,11 @@ type TaskPartitionGetRow struct {
 	ExportedMessages *int64
 	ExportedReports  *int64
 	ImportedAt       *time.Time
+	ExportedLate     []string
+	LateTasks        *int64
+	HeldBy           *string
 	ReadAt           time.Time
 	IsOpen           bool
-	IsSettled        bool
 }
 
 // TaskPartitionGet returns the partition that begins on a day and was not dropped, as it is at read_at. It may get tasks while it is_open.
@@ -327,11 +332,29 @@ func (q *Queries) TaskPartitionGet(ctx context.Context, firstDay time.Time) (Tas
 		&i.ExportedMessages,
 		&i.ExportedReports,
 		&i.ImportedAt,
+		&i.ExportedLate,
+		&i.LateTasks,
+		&i.HeldBy,
 		&i.ReadAt,
 		&i.IsOpen,
-		&i.IsSettled,
 	)
 	return i, err
+}
+
+const taskPartitionHeld = `-- name: TaskPartitionHeld :exec
+UPDATE task_partitions p SET held_by = nullif($1::text, '')
+WHERE p.first_day = $2::date AND p.dropped_at IS NULL AND p.held_by IS DISTINCT FROM nullif($1::text, '')
+`
+
+type TaskPartitionHeldParams struct {
+	HeldBy   string
+	FirstDay time.Time
+}
+
+// TaskPartitionHeld records why a partition could not be made history or dropped; an empty reason: nothing holds it any more.
+func (q *Queries) TaskPartitionHeld(ctx context.Context, arg TaskPartitionHeldParams) error {
+	_, err := q.db.Exec(ctx, taskPartitionHeld, arg.HeldBy, arg.FirstDay)
+	return err
 }
 
 const taskPartitionIndex = `-- name: TaskPartitionIndex :exec
@@ -350,7 +373,7 @@ func (q *Queries) TaskPartitionIndex(ctx context.Context, arg TaskPartitionIndex
 }
 
 const taskPartitionKeep = `-- name: TaskPartitionKeep :exec
-UPDATE task_partitions p SET history_at = now() WHERE p.first_day = $1 AND p.dropped_at IS NULL AND p.history_at IS NULL
+UPDATE task_partitions p SET history_at = now(), held_by = NULL WHERE p.first_day = $1 AND p.dropped_at IS NULL AND p.history_at IS NULL
 `
 
 // TaskPartitionKeep makes a partition history.
@@ -359,8 +382,42 @@ func (q *Queries) TaskPartitionKeep(ctx context.Context, firstDay time.Time) err
 	return err
 }
 
+const taskPartitionLate = `-- name: TaskPartitionLate :many
+SELECT q.task_id FROM queue q
+WHERE q.task_id >= $1::text AND q.task_id < $2::text
+ORDER BY q.task_id
+LIMIT $3::integer
+`
+
+type TaskPartitionLateParams struct {
+	FirstID  string
+	BeforeID string
+	Most     int32
+}
+
+// TaskPartitionLate returns up to most tasks of a partition that wait or are leased.
+func (q *Queries) TaskPartitionLate(ctx context.Context, arg TaskPartitionLateParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskPartitionLate, arg.FirstID, arg.BeforeID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskPartitionList = `-- name: TaskPartitionList :many
-SELECT p.first_day, p.last_day, p.first_id, p.before_id, p.created_at, p.dropped_at, p.history_at, p.exported_at, p.exported_to, p.exported_messages, p.exported_reports, p.imported_at,
+SELECT p.first_day, p.last_day, p.first_id, p.before_id, p.created_at, p.dropped_at, p.history_at, p.exported_at, p.exported_to, p.exported_messages, p.exported_reports, p.imported_at, p.exported_late, p.late_tasks, p.held_by,
     NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) AS is_settled,
     (
         coalesce(pg_total_relation_size(to_regclass('messages' || substr(p.first_id, 5))), 0)
@@ -390,6 +447,9 @@ type TaskPartitionListRow struct {
 	ExportedMessages *int64
 	ExportedReports  *int64
 	ImportedAt       *time.Time
+	ExportedLate     []string
+	LateTasks        *int64
+	HeldBy           *string
 	IsSettled        bool
 	Bytes            int64
 }
@@ -417,6 +477,9 @@ func (q *Queries) TaskPartitionList(ctx context.Context, arg TaskPartitionListPa
 			&i.ExportedMessages,
 			&i.ExportedReports,
 			&i.ImportedAt,
+			&i.ExportedLate,
+			&i.LateTasks,
+			&i.HeldBy,
 			&i.IsSettled,
 			&i.Bytes,
 		); err != nil {
@@ -448,14 +511,20 @@ func (q *Queries) TaskPartitionMove(ctx context.Context, arg TaskPartitionMovePa
 }
 
 const taskPartitionNext = `-- name: TaskPartitionNext :one
-SELECT p.first_day, (p.history_at IS NULL)::boolean AS becomes_history,
-    (
-        $1::integer > 0
-        AND greatest(p.last_day, (p.imported_at AT TIME ZONE 'UTC')::date + 1) + $1::integer <= (now() AT TIME ZONE 'UTC')::date
-    )::boolean AS is_to_drop
+SELECT p.first_day, (p.history_at IS NULL)::boolean AS becomes_history, x.is_to_drop::boolean AS is_to_drop
 FROM task_partitions p
+CROSS JOIN LATERAL (
+    SELECT $1::integer > 0
+        AND greatest(p.last_day, (p.imported_at AT TIME ZONE 'UTC')::date + 1) + $1::integer <= (now() AT TIME ZONE 'UTC')::date AS is_to_drop
+) x
 WHERE p.dropped_at IS NULL AND p.first_day > $2::date AND p.last_day + $3::integer <= (now() AT TIME ZONE 'UTC')::date
-    AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id)
+    AND (x.is_to_drop OR NOT EXISTS (
+        SELECT FROM queue q
+        WHERE q.task_id >= p.first_id AND q.task_id < p.before_id AND (
+            q.lease_until IS NOT NULL OR q.due_at BETWEEN now() - interval '1 day' AND now() + interval '1 day'
+            OR q.expires_at BETWEEN now() - interval '1 day' AND now() + interval '1 day'
+        )
+    ))
 ORDER BY p.first_day
 LIMIT 1
 `
@@ -473,7 +542,8 @@ type TaskPartitionNextRow struct {
 }
 
 // TaskPartitionNext returns the first partition after a day with something to do: it becomes history, or is to be dropped, when so many full days
-// have passed since its last one, or since its import. All its tasks are settled.
+// have passed since its last one, or since its import. One that becomes history may move to a tablespace, and who reports a task of it waits meanwhile.
+// So none of its tasks is at work: leased, or due or expiring within a day before or after.
 func (q *Queries) TaskPartitionNext(ctx context.Context, arg TaskPartitionNextParams) (TaskPartitionNextRow, error) {
 	row := q.db.QueryRow(ctx, taskPartitionNext, arg.KeepDays, arg.AfterDay, arg.AfterDays)
 	var i TaskPartitionNextRow
@@ -506,15 +576,29 @@ WITH strays AS MATERIALIZED (
     WHERE EXISTS (
         SELECT FROM messages_default m WHERE m.task_id >= task_day_id(u.of_day) AND m.task_id < task_day_id(u.of_day + 1)
     )
+    AND NOT EXISTS (SELECT FROM task_partitions p WHERE p.dropped_at IS NOT NULL AND p.first_day <= u.of_day AND p.last_day > u.of_day)
+),
+late AS MATERIALIZED (
+    SELECT p.first_day
+    FROM task_partitions p
+    WHERE p.dropped_at IS NOT NULL
+        AND EXISTS (SELECT FROM messages_default m WHERE m.task_id >= p.first_id AND m.task_id < p.before_id)
+        AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id)
 ),
 noted AS (
     INSERT INTO events (event, subject, detail)
     SELECT 'partition.missing', 'messages', jsonb_build_object('since', min(s.day))
     FROM strays s
     HAVING count(*) > 0 AND EXISTS (SELECT FROM task_partitions)
+),
+gathered AS MATERIALIZED (
+    SELECT count(task_partition_gather(l.first_day)) AS made FROM late l
 )
-SELECT sum(task_partitions_ahead($1::text, x.first_at, x.last_at))::integer AS made
-FROM (SELECT s.day AS first_at, s.day AS last_at FROM strays s UNION ALL SELECT now(), now() + $2::interval) x
+SELECT (g.made + (
+    SELECT sum(task_partitions_ahead($1::text, x.first_at, x.last_at))
+    FROM (SELECT s.day AS first_at, s.day AS last_at FROM strays s UNION ALL SELECT now(), now() + $2::interval) x
+))::integer AS made
+FROM gathered g
 `
 
 type TaskPartitionsMakeParams struct {
@@ -523,13 +607,64 @@ type TaskPartitionsMakeParams struct {
 }
 
 // TaskPartitionsMake makes the partitions that are missing for tasks of now until ahead, and for those of the last 30 days and of the days ahead
-// that came before their partition existed: these tasks move to it. It returns how many. If other partitions existed, such tasks are an operator
-// event.
+// that came before their partition existed: these tasks move to it. If other partitions existed, such tasks are an operator event. Tasks that the
+// drop of their partition left behind get it again when all of them are over. It returns how many partitions it made.
 func (q *Queries) TaskPartitionsMake(ctx context.Context, arg TaskPartitionsMakeParams) (int32, error) {
 	row := q.db.QueryRow(ctx, taskPartitionsMake, arg.Width, arg.Ahead)
 	var made int32
 	err := row.Scan(&made)
 	return made, err
+}
+
+const taskPartitionsOverdue = `-- name: TaskPartitionsOverdue :many
+SELECT p.first_day, x.days::bigint AS days, coalesce(
+    p.held_by, CASE WHEN EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN 'at_work' ELSE 'not_tried' END
+)::text AS held_by
+FROM task_partitions p
+CROSS JOIN LATERAL (
+    SELECT (now() AT TIME ZONE 'UTC')::date - least(
+        CASE WHEN p.history_at IS NULL THEN p.last_day + $1::integer END,
+        CASE WHEN $2::integer > 0
+            THEN greatest(p.last_day + $1::integer, greatest(p.last_day, (p.imported_at AT TIME ZONE 'UTC')::date + 1) + $2::integer) END
+    ) AS days
+) x
+WHERE p.dropped_at IS NULL AND x.days >= 1
+ORDER BY p.first_day
+LIMIT $3::integer
+`
+
+type TaskPartitionsOverdueParams struct {
+	AfterDays int32
+	KeepDays  int32
+	Most      int32
+}
+
+type TaskPartitionsOverdueRow struct {
+	FirstDay time.Time
+	Days     int64
+	HeldBy   string
+}
+
+// TaskPartitionsOverdue returns the partitions that should have become history, or have been dropped, one day ago or longer: for how many days, and what
+// holds them. 'at_work': a task of it is leased, due or about to expire, see TaskPartitionNext; 'not_tried': the sweep has not come to it.
+func (q *Queries) TaskPartitionsOverdue(ctx context.Context, arg TaskPartitionsOverdueParams) ([]TaskPartitionsOverdueRow, error) {
+	rows, err := q.db.Query(ctx, taskPartitionsOverdue, arg.AfterDays, arg.KeepDays, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskPartitionsOverdueRow
+	for rows.Next() {
+		var i TaskPartitionsOverdueRow
+		if err := rows.Scan(&i.FirstDay, &i.Days, &i.HeldBy); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const taskStatistics = `-- name: TaskStatistics :one

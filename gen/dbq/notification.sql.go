@@ -1320,32 +1320,47 @@ func (q *Queries) NotificationsForget(ctx context.Context, arg NotificationsForg
 	return count, err
 }
 
-const notificationsHold = `-- name: NotificationsHold :one
-SELECT count(*)
+const notificationsHold = `-- name: NotificationsHold :many
+SELECT m.task_id
 FROM notifications n
+JOIN renderings r ON r.notification_id = n.id
+JOIN messages m ON m.rendering_id = r.id
 WHERE n.forgotten_at IS NULL AND n.deleted_at IS NULL AND n.repeat_minutes IS NULL
     AND (
         n.next_run_at IS NOT NULL
-        OR n.id IN (SELECT r.notification_id FROM queue q JOIN renderings r ON r.id = q.rendering_id)
+        OR n.id IN (SELECT o.notification_id FROM queue q JOIN renderings o ON o.id = q.rendering_id)
     )
-    AND EXISTS (
-        SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id
-        WHERE r.notification_id = n.id AND m.task_id >= $1::text AND m.task_id < $2::text
-    )
+    AND m.task_id >= $1::text AND m.task_id < $2::text
+ORDER BY m.task_id
+LIMIT $3::integer
 `
 
 type NotificationsHoldParams struct {
 	FirstID  string
 	BeforeID string
+	Most     int32
 }
 
-// NotificationsHold returns how many notifications are being sent that do not repeat, and have a task from first_id on and before before_id. Without
-// this task, nobody could tell whom they have reached.
-func (q *Queries) NotificationsHold(ctx context.Context, arg NotificationsHoldParams) (int64, error) {
-	row := q.db.QueryRow(ctx, notificationsHold, arg.FirstID, arg.BeforeID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+// NotificationsHold returns up to most tasks from first_id on and before before_id of notifications that are being sent and do not repeat. Without
+// these tasks, nobody could tell whom they have reached.
+func (q *Queries) NotificationsHold(ctx context.Context, arg NotificationsHoldParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, notificationsHold, arg.FirstID, arg.BeforeID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const notificationsWaiting = `-- name: NotificationsWaiting :one

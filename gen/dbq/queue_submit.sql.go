@@ -52,6 +52,34 @@ func (q *Queries) DedupKeyTasks(ctx context.Context, arg DedupKeyTasksParams) ([
 	return items, nil
 }
 
+const dedupKeysForget = `-- name: DedupKeysForget :execrows
+DELETE FROM dedup_keys d
+USING (
+    SELECT o.company_id, o.submitted_by, o.dedup_key
+    FROM dedup_keys o
+    WHERE o.made_on < (now() AT TIME ZONE 'UTC' - $1::interval)::date AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id = o.task_id)
+    ORDER BY o.made_on
+    LIMIT $2::integer
+    FOR UPDATE SKIP LOCKED
+) old
+WHERE d.company_id = old.company_id AND d.submitted_by = old.submitted_by AND d.dedup_key = old.dedup_key
+`
+
+type DedupKeysForgetParams struct {
+	Keep      time.Duration
+	BatchSize int32
+}
+
+// DedupKeysForget deletes up to batch_size dedup keys for which so many full days (UTC) have passed since their submission. The key of a task that waits
+// or is leased stays: its repeat would be sent beside it.
+func (q *Queries) DedupKeysForget(ctx context.Context, arg DedupKeysForgetParams) (int64, error) {
+	result, err := q.db.Exec(ctx, dedupKeysForget, arg.Keep, arg.BatchSize)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const deliveriesForget = `-- name: DeliveriesForget :execrows
 DELETE FROM deliveries d
 USING (

@@ -227,6 +227,7 @@ WHERE (m.company_id, m.submitted_by, m.message_id) IN (
         SELECT FROM task_partitions n
         WHERE n.dropped_at IS NULL AND o.created_at >= n.first_day - 1 AND o.created_at < n.last_day + 2
     )
+    AND NOT EXISTS (SELECT FROM messages_default t WHERE t.task_id = ANY (o.task_ids)) -- left behind when their day was dropped
     ORDER BY o.created_at
     LIMIT $1::integer
 )

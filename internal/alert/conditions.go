@@ -417,6 +417,23 @@ func (s *Service) missingPartitions(ctx context.Context, _ []dbq.AlertRuleListRo
 	}, postgres.Wrap("count days with partitions", err, nil)
 }
 
+// overdueDays finds days that should have become history, or have been dropped, and what holds them.
+func (s *Service) overdueDays(ctx context.Context, _ []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
+	rows, err := s.q.TaskPartitionsOverdue(ctx, dbq.TaskPartitionsOverdueParams{
+		AfterDays: int32(values.History.AfterDays), KeepDays: int32(values.History.KeepDays), Most: alertsMost,
+	})
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range rows {
+			if float64(row.Days) >= *r.Threshold {
+				found = append(found, finding{
+					subject: joined(row.FirstDay.Format(time.DateOnly), row.HeldBy), value: float64(row.Days), threshold: r.Threshold,
+				})
+			}
+		}
+		return found
+	}, postgres.Wrap("find days that are over their time", err, nil)
+}
+
 // failingReceivers finds receivers that refuse alerts.
 func (s *Service) failingReceivers(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
 	least := float64(mostSeconds)

@@ -187,6 +187,8 @@ func (s *Service) find(ctx context.Context, k string, rules []dbq.AlertRuleListR
 		look = s.lowDisks
 	case PartitionMissing:
 		look = s.missingPartitions
+	case HistoryOverdue:
+		look = s.overdueDays
 	case WebhookFailing:
 		look = s.failingReceivers
 	case StatementDiffers:

@@ -444,6 +444,7 @@ func TestNothingIsSaidOfANewInstallationNorOfAnIdlePhone(t *testing.T) {
 		w.expect()
 	}
 	w.after(3 * 86400) // switched off: it had nothing to do anyway
+	w.keepHistory()
 	w.evaluate()
 	w.Exec("DELETE FROM alert_rules WHERE kind = 'partition_missing'")
 	w.evaluate()
@@ -686,6 +687,7 @@ func TestReceiptsDisksPartitionsAndReceiversAreWatched(t *testing.T) {
 	w.expect()
 
 	w.after(7 * 86400)
+	w.keepHistory()
 	w.evaluate()
 	w.expect("partition_missing critical partitions")
 	if _, err := w.App.History.MakePartitions(t.Context()); err != nil {
@@ -757,5 +759,51 @@ func TestAnAlertIsAcknowledgedOnce(t *testing.T) {
 	}
 	if n := w.Count("SELECT count(*) FROM alerts"); n != 0 {
 		t.Errorf("%d old alerts are kept", n)
+	}
+}
+
+// keepHistory applies the settings of history, as the sweep does. It may fail.
+func (w *watched) keepHistory() {
+	w.T.Helper()
+	_, _ = w.App.History.Keep(w.T.Context())
+}
+
+// A day that should have become history, or have been dropped, is an alert that names what holds it, and ends when the day leaves.
+func TestADayThatIsOverItsTimeIsAnAlert(t *testing.T) {
+	w := newWatched(t)
+	w.only(`{"kind":"history_overdue","level":"warning","for_seconds":0}`)
+	day := w.at.Format(time.DateOnly)
+	w.Submit("x")
+	w.Exec("DELETE FROM task_partitions WHERE first_day <> $1", day)
+	w.after(2 * 86400) // it becomes history as soon as a sweep runs
+	w.evaluate()
+	w.expect()
+	w.after(86400)
+	w.evaluate()
+	w.expect("history_overdue warning " + day + "/at_work")
+	if a := w.alerts("")[0]; a.Value != 1 || *a.Threshold != 1 {
+		t.Errorf("%+v", a)
+	}
+	w.Claim("app", 1)
+	w.keepHistory()
+	w.evaluateFor(70)
+	w.expect("history_overdue warning " + day + "/at_work")
+	w.Exec("UPDATE queue SET lease_until = NULL, due_at = now() + interval '9 days'")
+	w.keepHistory()
+	w.evaluateFor(70)
+	w.expect()
+
+	w.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"keep_days": 1}})
+	w.evaluateFor(10)
+	w.expect("history_overdue warning " + day + "/at_work")
+	w.keepHistory() // there is no folder for exports
+	w.evaluateFor(70)
+	w.expect("history_overdue warning " + day + "/no_folder")
+	w.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"export": false}})
+	w.keepHistory()
+	w.evaluateFor(70)
+	w.expect()
+	if n := w.Count("SELECT count(*) FROM messages"); n != 1 {
+		t.Errorf("%d messages are left", n)
 	}
 }

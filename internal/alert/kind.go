@@ -20,6 +20,7 @@ const (
 	ReceiptsUnmatched = "receipts_unmatched"
 	DiskLow           = "disk_low"
 	PartitionMissing  = "partition_missing"
+	HistoryOverdue    = "history_overdue"
 	WebhookFailing    = "webhook_failing"
 	StatementDiffers  = "statement_differs"
 )
@@ -69,6 +70,7 @@ var kinds = map[string]kind{
 	ReceiptsUnmatched: {hasThreshold: true, threshold: new(1.0), most: mostNumber, window: 3600, filters: []string{byChannel, bySender}, forSeconds: 300},
 	DiskLow:           {hasThreshold: true, threshold: new(0.1), most: 1, forSeconds: 60},
 	PartitionMissing:  {hasThreshold: true, threshold: new(2.0), most: 365, forSeconds: 1800},
+	HistoryOverdue:    {hasThreshold: true, threshold: new(1.0), most: 36500, forSeconds: 7200},
 	WebhookFailing:    {hasThreshold: true, threshold: new(300.0), most: mostSeconds},
 	StatementDiffers:  {hasThreshold: true, threshold: new(0.0), most: mostNumber, filters: []string{byChannel, bySender}},
 }

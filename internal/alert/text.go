@@ -33,7 +33,7 @@ var (
 			WaitTime: "wait time", QueueDepth: "queue depth", FailureRate: "failure rate", PoolUnserved: "no sender for waiting tasks",
 			SenderSilent: "silent sender", BalanceLow: "low balance", ProviderTrouble: "provider in trouble", ReceiptsMissing: "receipts missing",
 			ReceiptsUnmatched: "receipts without message",
-			DiskLow:           "little disk space", PartitionMissing: "partition missing", WebhookFailing: "alert receiver refuses calls",
+			DiskLow:           "little disk space", PartitionMissing: "partition missing", HistoryOverdue: "day over its time", WebhookFailing: "alert receiver refuses calls",
 			StatementDiffers: "statement does not match",
 		},
 		summaries: map[string]string{
@@ -48,6 +48,7 @@ var (
 			ReceiptsUnmatched: "sender ${s}: ${v} receipts match no message (threshold ${t})",
 			DiskLow:           "${s}: ${v}% of the disk is free (threshold ${t}%)",
 			PartitionMissing:  "tasks of ${v} days from today on have a partition (threshold ${t})",
+			HistoryOverdue:    "${s}: the day should have become history or been dropped ${v} days ago (threshold ${t})",
 			WebhookFailing:    "receiver ${s} has refused alerts for ${v} s (threshold ${t} s)",
 			StatementDiffers:  "${s}: the provider's statement differs by ${v} (threshold ${t})",
 		},
@@ -60,7 +61,7 @@ var (
 			WaitTime: "等待时间", QueueDepth: "排队数量", FailureRate: "失败率", PoolUnserved: "任务无可用发送方",
 			SenderSilent: "发送方失联", BalanceLow: "余额不足", ProviderTrouble: "服务商异常", ReceiptsMissing: "回执缺失",
 			ReceiptsUnmatched: "回执无对应短信",
-			DiskLow:           "磁盘空间不足", PartitionMissing: "缺少分区", WebhookFailing: "告警接收方拒收",
+			DiskLow:           "磁盘空间不足", PartitionMissing: "缺少分区", HistoryOverdue: "分区超期", WebhookFailing: "告警接收方拒收",
 			StatementDiffers: "对账不一致",
 		},
 		summaries: map[string]string{
@@ -75,6 +76,7 @@ var (
 			ReceiptsUnmatched: "发送方 ${s}：${v} 条回执找不到对应的短信（阈值 ${t}）",
 			DiskLow:           "${s}：磁盘剩余 ${v}%（阈值 ${t}%）",
 			PartitionMissing:  "从今天起只有 ${v} 天有任务分区（阈值 ${t}）",
+			HistoryOverdue:    "${s}：该日分区 ${v} 天前就应归档或删除（阈值 ${t} 天）",
 			WebhookFailing:    "告警接收方 ${s} 已拒收 ${v} 秒（阈值 ${t} 秒）",
 			StatementDiffers:  "${s}：与服务商对账单相差 ${v}（阈值 ${t}）",
 		},

@@ -244,7 +244,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	counts := history.New(db, settings, history.Options{
 		Consumers: []history.Consumer{senders.AddFacts, figures.AddFacts, batches.AddFacts, statements.AddFacts},
 		Observers: []history.Observer{taskmetric.New(metrics, directory.SMS).Observe},
-		Dir:       o.HistoryDir, Forget: forgetter.Forget,
+		Dir:       o.HistoryDir, Forget: forgetter.Forget, Held: forgetter.Held,
 	})
 	counts.Register(metrics)
 	receipts := receipt.New(db, tasks, configs, o.Log)

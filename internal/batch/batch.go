@@ -628,9 +628,9 @@ func (s *Service) requeue(ctx context.Context, id int64, by, remark string) (job
 // planTries is how often the failed tasks of a batch are counted, of which more fail meanwhile.
 const planTries = 5
 
-// Forget deletes batches that ended longer ago than the setting history.log_days says, with their rows, and returns how many.
+// Forget deletes batches that ended longer ago than the setting history.batch_days says, with their rows, and returns how many.
 func (s *Service) Forget(ctx context.Context) (int, error) {
-	return s.Settings.ForgetLogs(ctx, 1, func(keep time.Duration) (int64, error) {
+	return s.Settings.ForgetBatches(ctx, 1, func(keep time.Duration) (int64, error) {
 		n, err := s.q.BatchesForget(ctx, dbq.BatchesForgetParams{BatchSize: 1, Keep: keep})
 		return n, postgres.Wrap("delete batches", err, nil)
 	})

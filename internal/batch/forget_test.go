@@ -6,7 +6,7 @@ import (
 	"lksms/internal/apptest"
 )
 
-func TestABatchIsDeletedWithItsRowsAfterTheTimeOfLogs(t *testing.T) {
+func TestABatchIsDeletedWithItsRowsAfterTheTimeOfBatches(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "tenant", "name": "tenant"})
 	checked(b, numbers(1), "content", "x")
@@ -26,7 +26,7 @@ func TestABatchIsDeletedWithItsRowsAfterTheTimeOfLogs(t *testing.T) {
 	}
 	expect(b, get(b, at), "finished", "2 rows, 2 valid, 2 success")
 	running := checked(b, numbers(2), "content", "hello", "auto_confirm", "true")
-	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"log_days": 30}})
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"batch_days": 30}})
 	forget := func(want int) {
 		t.Helper()
 		if n, err := b.App.Batches.Forget(t.Context()); n != want || err != nil {

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,27 +46,36 @@ const (
 	exportPortion    = 50_000 // tasks that one statement exports: a longer one would hold back vacuum, and so the queue
 )
 
-// exported has the tables of an export, each with the query of the rows that belong to the tasks from an id on and before another.
+// exported has the tables of an export, each with the query of the rows that belong to the tasks from an id on and before another, without some.
 var exported = []struct{ table, query string }{
-	{"messages", "SELECT * FROM messages WHERE task_id >= %[1]s AND task_id < %[2]s ORDER BY task_id"},
-	{"report_logs", "SELECT * FROM report_logs WHERE task_id >= %[1]s AND task_id < %[2]s ORDER BY task_id, id"},
-	{"deliveries", "SELECT * FROM deliveries WHERE task_id >= %[1]s AND task_id < %[2]s ORDER BY task_id, id"},
+	{"messages", "SELECT * FROM messages WHERE task_id >= %[1]s AND task_id < %[2]s AND task_id <> ALL (%[3]s) ORDER BY task_id"},
+	{"report_logs", "SELECT * FROM report_logs WHERE task_id >= %[1]s AND task_id < %[2]s AND task_id <> ALL (%[3]s) ORDER BY task_id, id"},
+	{"deliveries", "SELECT * FROM deliveries WHERE task_id >= %[1]s AND task_id < %[2]s AND task_id <> ALL (%[3]s) ORDER BY task_id, id"},
 	{"renderings", `SELECT * FROM renderings WHERE id IN (
-		SELECT rendering_id FROM messages WHERE task_id >= %[1]s AND task_id < %[2]s) ORDER BY id`},
+		SELECT rendering_id FROM messages WHERE task_id >= %[1]s AND task_id < %[2]s AND task_id <> ALL (%[3]s)) ORDER BY id`},
 }
 
 // errNoFolder says which setting an export lacks.
 var errNoFolder = errors.New("there is no folder for exports: set HISTORY_DIR")
 
-// Export writes the partition that begins on a day to files in a new folder, and returns the folder. It fails while a task of the partition is not
-// settled, or may still come. Rows of receipts that come meanwhile may be missing. Drop notices that.
+// Export writes the partition that begins on a day to files in a new folder, and returns the folder. It fails while tasks of the partition may still
+// come, and leaves out those that its drop would leave behind. Rows of receipts that come meanwhile may be missing. Drop notices that.
 func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string, err error) {
-	if s.options.Dir == "" {
-		return "", errNoFolder
-	}
 	p, err := s.over(ctx, firstDay)
 	if err != nil {
 		return "", err
+	}
+	late, err := s.late(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	return s.export(ctx, p, late)
+}
+
+// export is Export of a partition without its late tasks.
+func (s *Service) export(ctx context.Context, p dbq.TaskPartitionGetRow, late []string) (folder string, err error) {
+	if s.options.Dir == "" {
+		return "", errNoFolder
 	}
 	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
 		return "", fmt.Errorf("export: %w", err)
@@ -84,12 +94,12 @@ func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string
 		return "", fmt.Errorf("export: %w", err)
 	}
 	defer files.Close() //nolint:errcheck // the files in it are closed
-	if m.Files, err = s.writeTables(ctx, files, p); err != nil {
+	if m.Files, err = s.writeTables(ctx, files, p, late); err != nil {
 		return "", fmt.Errorf("export: %w", err)
 	}
 	// If somebody dropped the partition meanwhile, rows are missing.
-	if now, err := s.over(ctx, firstDay); err != nil || !now.CreatedAt.Equal(p.CreatedAt) {
-		return "", fmt.Errorf("export: the partition was dropped meanwhile: %w", errors.Join(ofDay(firstDay, errNoPartition), err))
+	if now, err := s.over(ctx, p.FirstDay); err != nil || !now.CreatedAt.Equal(p.CreatedAt) {
+		return "", fmt.Errorf("export: the partition was dropped meanwhile: %w", errors.Join(ofDay(p.FirstDay, errNoPartition), err))
 	}
 	if err := writeManifest(files, m); err != nil {
 		return "", fmt.Errorf("export: %w", err)
@@ -104,7 +114,7 @@ func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string
 			return err
 		}
 		return s.q.TaskPartitionExported(ctx, dbq.TaskPartitionExportedParams{
-			FirstDay: p.FirstDay, CreatedAt: p.CreatedAt, BeganAt: p.ReadAt, Messages: m.rows("messages"), Reports: m.rows("report_logs"), Folder: name,
+			FirstDay: p.FirstDay, CreatedAt: p.CreatedAt, BeganAt: p.ReadAt, Messages: m.rows("messages"), Reports: m.rows("report_logs"), Folder: name, Late: late,
 		})
 	})
 	return folder, postgres.Wrap("record export", err, nil)
@@ -130,8 +140,8 @@ func (m Manifest) rows(table string) int64 {
 	return 0
 }
 
-// writeTables writes the tables of a partition to files of a folder.
-func (s *Service) writeTables(ctx context.Context, folder *os.Root, p dbq.TaskPartitionGetRow) (files []File, err error) {
+// writeTables writes the tables of a partition without late tasks to files of a folder.
+func (s *Service) writeTables(ctx context.Context, folder *os.Root, p dbq.TaskPartitionGetRow, late []string) (files []File, err error) {
 	writers := make([]*tableWriter, len(exported))
 	for i, t := range exported {
 		if writers[i], err = newTableWriter(folder, t.table); err != nil {
@@ -148,8 +158,9 @@ func (s *Service) writeTables(ctx context.Context, folder *os.Root, p dbq.TaskPa
 		if before == "" {
 			before = p.BeforeID
 		}
+		without := lateBetween(late, from, before)
 		for i, t := range exported {
-			n, err := s.db.CopyOut(ctx, writers[i].zip, fmt.Sprintf(t.query, postgres.Literal(from), postgres.Literal(before)), first)
+			n, err := s.db.CopyOut(ctx, writers[i].zip, fmt.Sprintf(t.query, postgres.Literal(from), postgres.Literal(before), without), first)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", t.table, err)
 			}
@@ -164,6 +175,17 @@ func (s *Service) writeTables(ctx context.Context, folder *os.Root, p dbq.TaskPa
 		files = append(files, w.File)
 	}
 	return files, nil
+}
+
+// lateBetween returns those of late, which are in order, from an id on and before another, as an array of SQL.
+func lateBetween(late []string, from, before string) string {
+	first, _ := slices.BinarySearch(late, from)
+	end, _ := slices.BinarySearch(late, before)
+	literals := make([]string, 0, end-first)
+	for _, id := range late[first:end] {
+		literals = append(literals, postgres.Literal(id))
+	}
+	return "ARRAY[" + strings.Join(literals, ", ") + "]::text[]"
 }
 
 // tableWriter writes one file of an export.

@@ -37,8 +37,11 @@ type Options struct {
 	Dir string // the folder for exports; empty: none
 
 	// Forget is called before a partition is dropped: what refers to the tasks with ids from firstID on and before beforeID, which were made before
-	// a time, ends. If something that has not ended still needs one of these tasks, isHeld is true, and the partition is not dropped.
-	Forget func(ctx context.Context, before time.Time, firstID, beforeID string) (isHeld bool, err error)
+	// a time, ends.
+	Forget func(ctx context.Context, before time.Time, firstID, beforeID string) error
+
+	// Held returns up to most of these tasks that something needs which has not ended, in the order of their ids.
+	Held func(ctx context.Context, firstID, beforeID string, most int) ([]string, error)
 }
 
 // New returns a Service on db.

@@ -6,18 +6,22 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"lksms/gen/dbq"
 	"lksms/internal/postgres"
 )
 
+// lateMost is how many tasks a drop leaves behind: more would make everybody wait for it.
+const lateMost = 10_000
+
 // lockedMost is how many partitions in a row may fail for their locks before Keep leaves the rest to its next run.
 const lockedMost = 3
 
-// Keep applies the settings of history to the partitions whose tasks are all settled: it makes them history, moves them to their tablespace,
-// exports and drops them. It returns how many partitions it changed. A partition that fails does not stop the others, unless locks are not to be
-// had. The settings are read for each partition, because it may take long.
+// Keep applies the settings of history to the partitions whose time has come: it makes them history, moves them to their tablespace, exports and drops
+// them. It returns how many partitions it changed. A partition that fails does not stop the others, unless locks are not to be had; task_partitions
+// says what holds it. The settings are read for each partition, because it may take long.
 func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 	var failures []error
 	var day time.Time
@@ -48,6 +52,11 @@ func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 			changed++
 		case err != nil:
 			failures = append(failures, err)
+		}
+		if ctx.Err() == nil {
+			if failure := s.q.TaskPartitionHeld(ctx, dbq.TaskPartitionHeldParams{FirstDay: day, HeldBy: holderOf(err)}); failure != nil {
+				failures = append(failures, ofDay(day, fmt.Errorf("record what holds it: %w", failure)))
+			}
 		}
 		if locked++; !postgres.IsLockTimeout(err) {
 			locked = 0
@@ -81,43 +90,68 @@ func (s *Service) settle(ctx context.Context, p dbq.TaskPartitionNextRow, tables
 var (
 	errNoPartition = errors.New("no partition begins on this day")
 	errOpen        = errors.New("tasks of these days may still come: wait until a day after the last one")
-	errUnsettled   = errors.New("a task of these days waits or is leased")
-	errHeld        = errors.New("a notification with tasks of these days is still being sent")
+	errTooManyLate = fmt.Errorf("more than %d tasks of these days wait, are leased, or are of notifications that are being sent", lateMost)
 	errChanging    = errors.New("rows were added during each export")
 )
 
-// refusals has the error of each outcome of task_partition_drop but dropped and unexported.
-var refusals = map[string]error{"absent": errNoPartition, "open": errOpen, "unsettled": errUnsettled}
+// holderOf returns what holds a partition that failed for a reason, as task_partitions records it; empty: nothing.
+func holderOf(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, errNoFolder):
+		return "no_folder"
+	case errors.Is(err, errTooManyLate):
+		return "too_many_late"
+	case postgres.IsLockTimeout(err):
+		return "locked"
+	default:
+		return "failed"
+	}
+}
+
+// refusals has the error of each outcome of task_partition_drop after which it is not tried again.
+var refusals = map[string]error{"absent": errNoPartition, "open": errOpen}
 
 const (
 	dropped    = "dropped"
 	unexported = "unexported"
 )
 
-// Drop deletes the partition that begins on a day, with all that is known of its tasks but their counts and dedup keys. It fails, and changes
-// nothing, while a task of it is not settled, or may still come: until a day after its last one. If onlyExported, the partition is exported first,
-// unless the folder of its last export is there and has all its rows. Notifications that have ended leave the lists with their first task; one that
-// is still being sent, and does not repeat, holds the partition.
+// Drop deletes the partition that begins on a day, with all that is known of its tasks but their counts and dedup keys. It fails, and changes nothing,
+// while tasks may still come: until a day after its last one. Late tasks stay behind: see late. If onlyExported, the partition is exported first
+// without these, unless the folder of its last export is there and has all other rows. Notifications that have ended leave the lists with their first
+// task.
 func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported bool) error {
-	p, err := s.over(ctx, firstDay)
-	if err != nil {
-		return err
-	}
-	if onlyExported && !s.isExported(p) {
-		if _, err := s.Export(ctx, firstDay); err != nil {
+	mustExport := false
+	for range dropMost {
+		p, err := s.over(ctx, firstDay)
+		if err != nil {
 			return err
 		}
-	}
-	switch isHeld, err := s.options.Forget(ctx, p.LastDay, p.FirstID, p.BeforeID); {
-	case err != nil:
-		return err
-	case isHeld:
-		return ofDay(firstDay, errHeld)
-	}
-	for range dropMost {
+		late, err := s.late(ctx, p)
+		if err != nil {
+			return err
+		}
+		if onlyExported && (mustExport || !s.isExported(p) || !slices.Equal(p.ExportedLate, late)) {
+			if _, err := s.export(ctx, p, late); err != nil {
+				return err
+			}
+		}
+		if err := s.options.Forget(ctx, p.LastDay, p.FirstID, p.BeforeID); err != nil {
+			return err
+		}
+		// A notification that was set to waiting meanwhile was not forgotten. From here on, none can be.
+		now, err := s.late(ctx, p)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(now, late) {
+			continue
+		}
 		var outcome string
-		err := patiently(ctx, func() (err error) {
-			outcome, err = s.q.TaskPartitionDrop(ctx, dbq.TaskPartitionDropParams{FirstDay: p.FirstDay, OnlyExported: onlyExported})
+		err = patiently(ctx, func() (err error) {
+			outcome, err = s.q.TaskPartitionDrop(ctx, dbq.TaskPartitionDropParams{FirstDay: p.FirstDay, OnlyExported: onlyExported, Late: late})
 			return err
 		})
 		switch {
@@ -125,26 +159,43 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 			return ofDay(firstDay, fmt.Errorf("drop: %w", err))
 		case outcome == dropped:
 			return nil
-		case outcome != unexported:
+		case refusals[outcome] != nil:
 			return ofDay(firstDay, refusals[outcome])
 		}
-		// Rows that came since the export make another one necessary.
-		if _, err := s.Export(ctx, p.FirstDay); err != nil {
-			return err
-		}
+		mustExport = outcome == unexported // rows that came since the export make another one necessary
 	}
 	return ofDay(firstDay, errChanging)
 }
 
 // dropMost bounds how often a partition is tried to be dropped.
-const dropMost = 3
+const dropMost = 4
+
+// late returns the tasks of a partition that stay behind when it is dropped, in the order of their ids: those that wait or are leased, and those of
+// notifications that are still being sent and do not repeat, which say whom these have reached.
+func (s *Service) late(ctx context.Context, p dbq.TaskPartitionGetRow) ([]string, error) {
+	waiting, err := s.q.TaskPartitionLate(ctx, dbq.TaskPartitionLateParams{FirstID: p.FirstID, BeforeID: p.BeforeID, Most: lateMost + 1})
+	if err != nil {
+		return nil, fmt.Errorf("find tasks that wait: %w", err)
+	}
+	held, err := s.options.Held(ctx, p.FirstID, p.BeforeID, lateMost+1)
+	if err != nil {
+		return nil, err
+	}
+	late := append(append([]string{}, waiting...), held...)
+	slices.Sort(late)
+	late = slices.Compact(late)
+	if len(late) > lateMost {
+		return nil, ofDay(p.FirstDay, errTooManyLate)
+	}
+	return late, nil
+}
 
 // ofDay names the partition that err is about.
 func ofDay(firstDay time.Time, err error) error {
 	return fmt.Errorf("partition of %s: %w", firstDay.Format(time.DateOnly), err)
 }
 
-// over returns the partition that begins on a day, if all its tasks are settled and no more can come.
+// over returns the partition that begins on a day, if no more tasks can come.
 func (s *Service) over(ctx context.Context, firstDay time.Time) (dbq.TaskPartitionGetRow, error) {
 	p, err := s.q.TaskPartitionGet(ctx, firstDay)
 	switch {
@@ -154,8 +205,6 @@ func (s *Service) over(ctx context.Context, firstDay time.Time) (dbq.TaskPartiti
 		return p, fmt.Errorf("read partition: %w", err)
 	case p.IsOpen:
 		return p, ofDay(firstDay, errOpen)
-	case !p.IsSettled:
-		return p, ofDay(firstDay, errUnsettled)
 	}
 	return p, nil
 }

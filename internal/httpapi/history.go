@@ -34,8 +34,12 @@ func partitionOf(p dbq.TaskPartitionListRow) api.Partition {
 	case p.HistoryAt != nil:
 		place = api.PlaceHistory
 	}
-	return api.Partition{
+	view := api.Partition{
 		FirstDay: types.Date{Time: p.FirstDay}, LastDay: types.Date{Time: p.LastDay.AddDate(0, 0, -1)}, Place: place, IsSettled: p.IsSettled,
-		Bytes: p.Bytes, HistoryAt: p.HistoryAt, ExportedAt: p.ExportedAt, ImportedAt: p.ImportedAt, DroppedAt: p.DroppedAt,
+		Bytes: p.Bytes, HistoryAt: p.HistoryAt, ExportedAt: p.ExportedAt, ImportedAt: p.ImportedAt, DroppedAt: p.DroppedAt, LateTasks: p.LateTasks,
 	}
+	if p.HeldBy != nil {
+		view.HeldBy = new(api.PartitionHolder(*p.HeldBy))
+	}
+	return view
 }

@@ -20,24 +20,19 @@ func NewForgetter(db *postgres.DB) Forgetter { return Forgetter{dbq.New(db)} }
 
 // Forget ends what is known of the notifications that were made before a time, have ended, and have a task with an id from firstID on and before
 // beforeID, or none: they leave all lists. A dedup key keeps the notification that it names, with its last state. It is called while the tasks
-// still tell that state. If isHeld, a notification is still being sent to those whom it has not reached, as its tasks of that range say.
-func (s Forgetter) Forget(ctx context.Context, before time.Time, firstID, beforeID string) (isHeld bool, err error) {
-	held := func() (bool, error) {
-		n, err := s.q.NotificationsHold(ctx, dbq.NotificationsHoldParams{FirstID: firstID, BeforeID: beforeID})
-		return n > 0, postgres.Wrap("find notifications that are being sent", err, nil)
-	}
-	if isHeld, err = held(); err != nil || isHeld {
-		return isHeld, err
-	}
-	_, err = postgres.InBatches(forgetBatch, func() (int64, error) {
+// still tell that state.
+func (s Forgetter) Forget(ctx context.Context, before time.Time, firstID, beforeID string) error {
+	_, err := postgres.InBatches(forgetBatch, func() (int64, error) {
 		n, err := s.q.NotificationsForget(ctx, dbq.NotificationsForgetParams{Before: before, FirstID: firstID, BeforeID: beforeID, BatchSize: forgetBatch})
 		return n, postgres.Wrap("forget notifications", err, nil)
 	})
-	if err != nil {
-		return false, err
-	}
-	// One that was set to waiting meanwhile was not forgotten. From here on, none can be.
-	return held()
+	return err
+}
+
+// Held returns up to most tasks of that range of notifications that are still being sent: they say whom these have reached.
+func (s Forgetter) Held(ctx context.Context, firstID, beforeID string, most int) ([]string, error) {
+	ids, err := s.q.NotificationsHold(ctx, dbq.NotificationsHoldParams{FirstID: firstID, BeforeID: beforeID, Most: int32(most)})
+	return ids, postgres.Wrap("find notifications that are being sent", err, nil)
 }
 
 // ForgetTexts deletes the texts and the ends of business tasks of days that were dropped, and returns how many.

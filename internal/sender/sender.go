@@ -258,10 +258,10 @@ func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error 
 // ledgerBatch is the number of rows of the ledger that one statement sums up.
 const ledgerBatch = 20_000
 
-// SumUpLedger replaces the charges and refunds of leases that are older than the setting history.log_days says by their sums for each company and
+// SumUpLedger replaces the charges and refunds of leases that are older than the setting history.ledger_days says by their sums for each company and
 // day, and returns how many. A day with more rows than one statement replaces keeps several sums.
 func (s *Service) SumUpLedger(ctx context.Context) (int, error) {
-	return s.settings.ForgetLogs(ctx, ledgerBatch, func(keep time.Duration) (int64, error) {
+	return s.settings.ForgetCharges(ctx, ledgerBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.SenderLedgerFold(ctx, dbq.SenderLedgerFoldParams{BatchSize: ledgerBatch, Keep: keep, Remark: result.LedgerOfDay})
 		return n, postgres.Wrap("sum up ledger", err, nil)
 	})

@@ -111,12 +111,15 @@ type Monitoring struct {
 // History holds the settings of the partitions of tasks, and of what is kept beside them. A day is one of UTC.
 type History struct {
 	PartitionWidth string `json:"partition_width" kind:"choice" default:"day" choices:"day,week,month"`
-	AfterDays      int64  `json:"after_days" kind:"days" default:"1" least:"1" most:"36500"`              // days after which a partition with settled tasks becomes history
-	Tablespace     string `json:"tablespace" kind:"text" default:"" least:"0" most:"63"`                  // where history is; empty: where it was
-	KeepDays       int64  `json:"keep_days" kind:"days" default:"0" least:"0" most:"36500" zero:"never"`  // days after which history is dropped
-	Export         bool   `json:"export" kind:"yes" default:"true"`                                       // a partition is exported before it is dropped
-	LogDays        int64  `json:"log_days" kind:"days" default:"180" least:"0" most:"36500" zero:"never"` // days after which refused submissions and operator events are deleted, and the ledger is summed up
-	FeedDays       int64  `json:"feed_days" kind:"days" default:"7" least:"6" most:"90"`                  // days after which events of the feed are deleted: more than webhooks may fail
+	AfterDays      int64  `json:"after_days" kind:"days" default:"1" least:"1" most:"36500"`                   // days after which a partition with settled tasks becomes history
+	Tablespace     string `json:"tablespace" kind:"text" default:"" least:"0" most:"63"`                       // where history is; empty: where it was
+	KeepDays       int64  `json:"keep_days" kind:"days" default:"0" least:"0" most:"36500" zero:"never"`       // days after which history is dropped
+	Export         bool   `json:"export" kind:"yes" default:"true"`                                            // a partition is exported before it is dropped
+	LogDays        int64  `json:"log_days" kind:"days" default:"180" least:"0" most:"36500" zero:"never"`      // days after which refused submissions and operator events are deleted
+	LedgerDays     int64  `json:"ledger_days" kind:"days" default:"180" least:"0" most:"36500" zero:"never"`   // days after which the charges of senders are added up
+	BatchDays      int64  `json:"batch_days" kind:"days" default:"180" least:"0" most:"36500" zero:"never"`    // days after their end after which batches are deleted, with their rows
+	DedupKeepDays  int64  `json:"dedup_keep_days" kind:"days" default:"0" least:"0" most:"36500" zero:"never"` // days after which a dedup key of a message is free again
+	FeedDays       int64  `json:"feed_days" kind:"days" default:"7" least:"6" most:"90"`                       // days after which events of the feed are deleted: more than webhooks may fail
 }
 
 // Access holds the lifetimes of sessions.
@@ -143,14 +146,11 @@ func (v Values) AgedPriority() int16 { return int16(max(realTimeMost, v.SMS.Prio
 // SilentAfter is how long after its last poll a sender counts as available.
 func (q Queue) SilentAfter() time.Duration { return time.Duration(q.SenderSilentAfter) * time.Second }
 
-// logsKept is how long refused submissions, operator events and the single charges of the ledger are kept; nil: forever.
-func (h History) logsKept() *time.Duration {
-	if h.LogDays == 0 {
-		return nil
-	}
-	kept := time.Duration(h.LogDays) * 24 * time.Hour
-	return &kept
-}
+// The settings that say for how many days rows are kept; 0: forever.
+func (h History) logDays() int64    { return h.LogDays }
+func (h History) ledgerDays() int64 { return h.LedgerDays }
+func (h History) batchDays() int64  { return h.BatchDays }
+func (h History) dedupDays() int64  { return h.DedupKeepDays }
 
 // FeedKept is how long events of the feed are kept, and for how long they are recorded after somebody pulled.
 func (h History) FeedKept() time.Duration { return time.Duration(h.FeedDays) * 24 * time.Hour }
@@ -233,12 +233,31 @@ func (s *Service) Get(ctx context.Context) (Values, error) { return s.cache.Get(
 
 // ForgetLogs runs forget as postgres.InBatches does, with the time that the setting history.log_days says, unless logs are kept forever.
 func (s *Service) ForgetLogs(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
+	return s.forget(ctx, History.logDays, batch, forget)
+}
+
+// ForgetCharges is ForgetLogs with history.ledger_days.
+func (s *Service) ForgetCharges(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
+	return s.forget(ctx, History.ledgerDays, batch, forget)
+}
+
+// ForgetBatches is ForgetLogs with history.batch_days.
+func (s *Service) ForgetBatches(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
+	return s.forget(ctx, History.batchDays, batch, forget)
+}
+
+// ForgetDedupKeys is ForgetLogs with history.dedup_keep_days.
+func (s *Service) ForgetDedupKeys(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
+	return s.forget(ctx, History.dedupDays, batch, forget)
+}
+
+func (s *Service) forget(ctx context.Context, days func(History) int64, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
 	values, err := s.Get(ctx)
-	keep := values.History.logsKept()
-	if err != nil || keep == nil {
+	keep := time.Duration(days(values.History)) * 24 * time.Hour
+	if err != nil || keep == 0 {
 		return 0, err
 	}
-	return postgres.InBatches(batch, func() (int64, error) { return forget(*keep) })
+	return postgres.InBatches(batch, func() (int64, error) { return forget(keep) })
 }
 
 // Put changes settings, given by category and name, all or none, and records who did it. They are in force on this

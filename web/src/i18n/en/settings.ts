@@ -68,7 +68,10 @@ const texts: Texts<typeof zh> = {
     tablespace: { label: 'Tablespace of history', hint: 'History moves to this tablespace of PostgreSQL, such as one on a cheaper disk. Empty: it stays where it is.' },
     keep_days: { label: 'Keep history for', hint: 'After that the whole partition is dropped for good. 0 means never.' },
     export: { label: 'Export before dropping', hint: 'Yes: a partition is dropped only after it was exported to files, by a server that has HISTORY_DIR.' },
-    log_days: { label: 'Keep logs for', hint: 'After that, rejected submissions, events and the audit are deleted, and charges of a sender are added up by day (after eight days at least). 0 means never.' },
+    log_days: { label: 'Keep logs for', hint: 'After that, rejected submissions, events and the audit are deleted. 0 means never.' },
+    ledger_days: { label: 'Keep single charges for', hint: 'After that, charges of a sender are added up by day (after eight days at least). 0 means never.' },
+    batch_days: { label: 'Keep batches for', hint: 'So long after its end a batch is deleted with its rows. 0 means never.' },
+    dedup_keep_days: { label: 'Keep dedup keys for', hint: 'After that, a message with the same dedup_key is a new one and is sent again. The key of a task that has not ended stays. 0 means never.' },
     feed_days: { label: 'Keep events for', hint: 'After that, events for webhooks and pulls are deleted, and nothing more is recorded for a system that stopped pulling. A webhook may fail for five days, so it loses nothing.' },
   },
   access: {

@@ -65,7 +65,10 @@ export default {
     tablespace: { label: '历史的表空间', hint: '历史移到 PostgreSQL 的这个表空间，例如更便宜的磁盘。空表示留在原处。' },
     keep_days: { label: '历史保留天数', hint: '超过后删除整个分区，无法恢复。0 表示从不删除。' },
     export: { label: '删除前先导出', hint: '“是”：分区导出成文件后才会删除，需要一台设置了 HISTORY_DIR 的服务器。' },
-    log_days: { label: '日志保留天数', hint: '被拒绝的提交、事件和审计记录在此之后删除，发送方的扣费明细按天合并（至少八天）。0 表示从不。' },
+    log_days: { label: '日志保留天数', hint: '被拒绝的提交、事件和审计记录在此之后删除。0 表示从不。' },
+    ledger_days: { label: '扣费明细保留天数', hint: '发送方的扣费明细在此之后按天合并（至少八天）。0 表示从不。' },
+    batch_days: { label: '批次保留天数', hint: '批次结束后经过这些天，连同各行一起删除。0 表示从不。' },
+    dedup_keep_days: { label: '去重键保留天数', hint: '在此之后，相同 dedup_key 的短信按新短信发送。任务未结束时，去重键一直保留。0 表示从不。' },
     feed_days: { label: '事件保留天数', hint: '供 webhook 推送和拉取的事件在此之后删除；系统停止拉取超过这段时间，就不再为它记录。webhook 最多可连续失败五天，因此不会丢失事件。' },
   },
   access: {

@@ -36,6 +36,7 @@ export const kinds: Record<Kind, Traits> = {
   receipts_unmatched: { unit: 'messages', window: true, filters: senders },
   disk_low: { unit: 'share', filters: [] },
   partition_missing: { unit: 'days', filters: [] },
+  history_overdue: { unit: 'days', filters: [] },
   webhook_failing: { unit: 'seconds', filters: [] },
   statement_differs: { unit: 'differences', filters: senders },
 }
