@@ -1269,6 +1269,49 @@ CREATE FUNCTION public.task_day_id(day date) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN ((('task_'::text || lpad((EXTRACT(year FROM day))::text, 4, '0'::text)) || lpad((EXTRACT(month FROM day))::text, 2, '0'::text)) || lpad((EXTRACT(day FROM day))::text, 2, '0'::text));
 
+CREATE FUNCTION public.task_flow(batch_id bigint, submitted_by text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN COALESCE(('#'::text || (batch_id)::text), submitted_by, ''::text);
+
+COMMENT ON FUNCTION public.task_flow(batch_id bigint, submitted_by text) IS 'The flow of a task within its company: its batch, else its submitter. Package queue computes it too.';
+
+CREATE FUNCTION public.task_flow_start(of_pool bigint, of_priority smallint, of_company bigint, of_flow text, gap double precision) RETURNS double precision
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    -- VOLATILE: it sees what was committed until the caller got the lock of the company's fair_ranks.
+    RETURN greatest(
+        least(
+            (
+                SELECT q.flow_rank FROM queue q
+                WHERE q.pool_id = of_pool AND q.lane = 32 * of_priority AND q.company_id = of_company
+                    AND q.lease_until IS NULL AND q.lane IS NOT NULL AND q.flow_rank IS NOT NULL
+                ORDER BY q.flow_rank
+                LIMIT 1
+            ),
+            task_queue_front(of_pool, of_priority)
+        ),
+        (
+            -- The last entry of queue_flows_idx that is not behind the flow. The order names all columns of the index, so that no other one serves.
+            SELECT CASE WHEN (l.pool_id, l.lane, l.company_id, l.flow) = (of_pool, 32 * of_priority, of_company, of_flow) THEN l.flow_rank + gap END
+            FROM (
+                SELECT q.pool_id, q.lane, q.company_id, task_flow(q.batch_id, q.submitted_by) AS flow, q.flow_rank FROM queue q
+                WHERE (q.pool_id, q.lane, q.company_id, task_flow(q.batch_id, q.submitted_by)) <= (of_pool, 32 * of_priority, of_company, of_flow)
+                    AND q.lease_until IS NULL AND q.lane IS NOT NULL AND q.flow_rank IS NOT NULL
+                ORDER BY q.pool_id DESC, q.lane DESC, q.company_id DESC, task_flow(q.batch_id, q.submitted_by) DESC, q.flow_rank DESC
+                LIMIT 1
+            ) l
+        )
+    );
+END
+$$;
+
+COMMENT ON FUNCTION public.task_flow_start(of_pool bigint, of_priority smallint, of_company bigint, of_flow text, gap double precision) IS 'The smallest flow_rank of a new task of a flow: behind the tasks of the flow that have a flow_rank, and not before the first waiting task of its company. gap is 1 / weight of the company; a null flow has no tasks.';
+
 CREATE FUNCTION public.task_is_withdrawn(of_task text, of_company bigint, of_rendering bigint, of_user text) RETURNS boolean
     LANGUAGE plpgsql STABLE
     AS $$
@@ -1808,6 +1851,7 @@ CREATE TABLE public.queue (
     start_until timestamp with time zone,
     due_when_resumed timestamp with time zone,
     submitted_by text,
+    flow_rank double precision,
     CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
     CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
     CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
@@ -1820,7 +1864,7 @@ COMMENT ON COLUMN public.queue.pool_id IS 'where the task waits, or the pool fro
 
 COMMENT ON COLUMN public.queue.lane IS '32 * priority for a new task, 32 * priority + retry_count for a retry; null: not queued yet. A task that has waited too long is queued in a smaller lane';
 
-COMMENT ON COLUMN public.queue.rank IS 'order within a lane, by start-time fair queueing; valid only in the pool and priority in which it was given; null: not given yet';
+COMMENT ON COLUMN public.queue.rank IS 'order between companies within a lane, by start-time fair queueing; valid only in the pool and priority in which it was given; a claim may exchange the ranks of two tasks of a company, see flow_rank; null: not given yet';
 
 COMMENT ON COLUMN public.queue.due_at IS 'the task can be claimed from then on; held_due_at(): its batch is paused';
 
@@ -1863,6 +1907,8 @@ COMMENT ON COLUMN public.queue.start_until IS 'equal to lease_until: the sender 
 COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at that a held task gets when its batch goes on, unless that is over by then; null: at once. A server that does not know this column leaves old values in it';
 
 COMMENT ON COLUMN public.queue.submitted_by IS 'the user whose task it is, as in messages; null: the task was stored by a server that did not know the column';
+
+COMMENT ON COLUMN public.queue.flow_rank IS 'order between the tasks of one company within its pool and lane, in the unit of rank and never larger: a claim that finds this task at its rank takes that task of the company with the smallest; null: equal to rank. A server that does not know this column leaves old values in it';
 
 CREATE SEQUENCE public.report_ids
     START WITH 1
@@ -3424,6 +3470,8 @@ CREATE TABLE public.fair_ranks (
     company_id bigint NOT NULL,
     start double precision NOT NULL,
     finish double precision NOT NULL,
+    flow text,
+    flow_finish double precision,
     CONSTRAINT fair_ranks_priority_range CHECK (((priority >= 0) AND (priority <= 9)))
 )
 WITH (fillfactor='50');
@@ -3433,6 +3481,10 @@ COMMENT ON TABLE public.fair_ranks IS 'The last range of ranks that a company wa
 COMMENT ON COLUMN public.fair_ranks.start IS 'rank of the first task of the range';
 
 COMMENT ON COLUMN public.fair_ranks.finish IS 'the smallest rank that the next range may begin with';
+
+COMMENT ON COLUMN public.fair_ranks.flow IS 'the only flow (task_flow) of the tasks that got ranks since the company had nothing waiting; null: several at once, or not known';
+
+COMMENT ON COLUMN public.fair_ranks.flow_finish IS 'where the tasks of flow without a flow_rank end: since then another flow of the company waits too, and each task gets a flow_rank; null: only flow waits';
 
 CREATE SEQUENCE public.feed_ids
     START WITH 1
@@ -6167,6 +6219,10 @@ CREATE INDEX queue_batch_idx ON public.queue USING btree (batch_id, task_id) WHE
 CREATE INDEX queue_due_idx ON public.queue USING btree (pool_id, due_at) WHERE ((lease_until IS NULL) AND (lane IS NULL));
 
 CREATE INDEX queue_expiry_idx ON public.queue USING btree (expires_at) WHERE ((lease_until IS NULL) AND (expires_at IS NOT NULL));
+
+CREATE INDEX queue_flow_ranks_idx ON public.queue USING btree (pool_id, lane, company_id, flow_rank, task_id) WHERE ((lease_until IS NULL) AND (lane IS NOT NULL) AND (flow_rank IS NOT NULL));
+
+CREATE INDEX queue_flows_idx ON public.queue USING btree (pool_id, lane, company_id, public.task_flow(batch_id, submitted_by), flow_rank) WHERE ((lease_until IS NULL) AND (lane IS NOT NULL) AND (flow_rank IS NOT NULL));
 
 CREATE INDEX queue_lease_idx ON public.queue USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 

@@ -4006,7 +4006,7 @@ type Explanation struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// Ahead The number of tasks that go before this task, counted up to 10000
+	// Ahead The number of tasks that go before this task, counted up to 10000, with the turns of the users and batches of its company
 	Ahead       *int64     `json:"ahead,omitempty"`
 	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
 	DueAt       *time.Time `json:"due_at"`

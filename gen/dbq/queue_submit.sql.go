@@ -280,11 +280,15 @@ stored AS (
 ),
 queued AS (
     INSERT INTO queue (
-        task_id, pool_id, lane, rank, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
+        task_id, pool_id, lane, rank, flow_rank, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
         rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by
     )
     SELECT i.task_id, i.pool_id, CASE WHEN $23::boolean THEN 32 * $14::smallint END, -- the lane of new tasks
-        CASE WHEN $23::boolean THEN task_queue_front(i.pool_id, $14::smallint) END, $16::timestamptz, $1::bigint, $2::smallint, i.country_no,
+        CASE WHEN $23::boolean THEN task_queue_front(i.pool_id, $14::smallint) END,
+        CASE WHEN $23::boolean THEN nullif(
+            task_flow_start(i.pool_id, $14::smallint, $1::bigint, NULL, 0), task_queue_front(i.pool_id, $14::smallint)
+        ) END,
+        $16::timestamptz, $1::bigint, $2::smallint, i.country_no,
         $14::smallint, $3::smallint, i.recipient, i.recipient, coalesce(i.content, $12::text), nullif($15::text, ''),
         $17::bigint, i.user_id, nullif($18::text, ''), nullif($22::text, ''), i.contact_values, $13::text
     FROM input i
@@ -326,7 +330,7 @@ type TaskEnqueueParams struct {
 }
 
 // TaskEnqueue stores the tasks of a rendering, one for each person, with their submissions. They wait as due but unqueued, like retries, unless
-// is_queued: then they stand at the front of their lane at once, and no tasks that are due before them delay them. The
+// is_queued: then they stand at the front of their lane and of their company at once, and no tasks that are due before them delay them. The
 // task of a person with a reason is FAILED from the start: nothing can be sent to that person. An empty recipient, reason, country_no or
 // sign means none.
 func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error {
@@ -477,14 +481,15 @@ input AS MATERIALIZED (
     WHERE d.is_current
 ),
 reserved AS (
-    INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)
-    SELECT g.pool_id, g.priority, g.company_id, g.front, g.front + g.width
+    INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish, flow, flow_finish)
+    SELECT g.pool_id, g.priority, g.company_id, g.front, g.front + g.width, g.flow, CASE WHEN g.flow IS NULL THEN g.front END
     FROM (
-        SELECT n.pool_id, n.priority, n.company_id, n.width, task_queue_front(n.pool_id, n.priority) AS front
+        SELECT n.pool_id, n.priority, n.company_id, n.width, n.flow, task_queue_front(n.pool_id, n.priority) AS front
         FROM (
             SELECT
                 unnest($34::bigint[]) AS pool_id, unnest($35::smallint[]) AS priority,
-                unnest($36::bigint[]) AS company_id, unnest($37::double precision[]) AS width
+                unnest($36::bigint[]) AS company_id, unnest($37::double precision[]) AS width,
+                nullif(unnest($38::text[]), '') AS flow
             FROM directory d
             WHERE d.is_current
         ) n
@@ -493,8 +498,28 @@ reserved AS (
     ORDER BY g.pool_id, g.priority, g.company_id
     ON CONFLICT (pool_id, priority, company_id) DO UPDATE
     SET start = greatest(f.finish, excluded.start),
-        finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start)
-    RETURNING f.pool_id, f.priority, f.company_id, f.start, f.finish - f.start AS width
+        finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start),
+        flow = CASE WHEN f.finish <= excluded.start THEN excluded.flow ELSE f.flow END, -- before the front: nothing of the company waits
+        flow_finish = CASE
+            WHEN f.finish <= excluded.start AND excluded.flow IS NOT NULL THEN NULL
+            WHEN f.flow = excluded.flow THEN f.flow_finish
+            ELSE coalesce(f.flow_finish, f.finish)
+        END
+    RETURNING f.pool_id, f.priority, f.company_id, f.start, f.finish - f.start AS width, f.flow, f.flow_finish
+),
+flow_ranks AS MATERIALIZED ( -- of the tasks of companies of which several flows wait; the first task of each flow looks for its start
+    SELECT n.task_id, max(CASE WHEN n.nth = 0 THEN greatest(
+            task_flow_start(n.pool_id, n.priority, n.company_id, n.flow, n.gap), CASE WHEN n.alone = n.flow OR n.alone IS NULL THEN n.flow_finish END
+        ) END) OVER (PARTITION BY n.pool_id, n.priority, n.company_id, n.flow) + n.nth * n.gap AS flow_rank
+    FROM (
+        SELECT i.task_id, i.pool_id, i.priority, i.company_id, w.flow, r.flow AS alone, r.flow_finish, 1 / c.weight AS gap,
+            row_number() OVER (PARTITION BY i.pool_id, i.priority, i.company_id, w.flow ORDER BY i.turn) - 1 AS nth
+        FROM reserved r
+        JOIN companies c ON c.id = r.company_id
+        JOIN input i ON i.turn IS NOT NULL AND i.pool_id = r.pool_id AND i.priority = r.priority AND i.company_id = r.company_id
+        CROSS JOIN LATERAL (SELECT task_flow(i.batch_id, i.submitted_by) AS flow) w
+        WHERE r.flow_finish IS NOT NULL
+    ) n
 ),
 named AS (
     INSERT INTO dedup_keys (company_id, submitted_by, dedup_key, task_id)
@@ -527,17 +552,18 @@ stored AS (
 ),
 queued AS (
     INSERT INTO queue (
-        task_id, pool_id, lane, rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
+        task_id, pool_id, lane, rank, flow_rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
         recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id
     )
     SELECT
-        m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, -- the lane of new tasks
+        m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, w.flow_rank, -- the lane of new tasks
         greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
         m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id,
         m.contact_values, m.user_id
     FROM made m
     LEFT JOIN reserved r
         ON m.turn IS NOT NULL AND r.pool_id = m.pool_id AND r.priority = m.priority AND r.company_id = m.company_id
+    LEFT JOIN flow_ranks w ON w.task_id = m.task_id
     WHERE m.result IS NULL
 ),
 simulated AS (
@@ -593,6 +619,7 @@ type TaskSubmitParams struct {
 	GroupPriorities   []int16
 	GroupCompanyIds   []int64
 	GroupWidths       []float64
+	GroupFlows        []string
 }
 
 // Submissions: storing tasks, and the log of what was submitted.
@@ -604,6 +631,10 @@ type TaskSubmitParams struct {
 // range of ranks of its company, but never one before the head of the queue. turn is the position of a task in its group, from 0 to 1; a
 // scheduled task has none, and is queued when it comes due. The fair_ranks row of the company stays locked until the tasks are stored, so
 // that ranks ascend in the order in which tasks become visible.
+//
+// While tasks of one flow of a company wait (task_flow: its submitter, or its batch), those of another get a flow_rank, by start-time fair queueing
+// within the company: their ranks come behind those that wait, but claims let them take turns. Without a second flow there is none. A group has a
+// flow if all its tasks are of one.
 //
 // A task with a result is a test that is not sent: it is SUCCESS at once, and never in the queue.
 //
@@ -652,6 +683,7 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]strin
 		arg.GroupPriorities,
 		arg.GroupCompanyIds,
 		arg.GroupWidths,
+		arg.GroupFlows,
 	)
 	if err != nil {
 		return nil, err

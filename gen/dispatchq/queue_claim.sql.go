@@ -132,21 +132,18 @@ const routeAdmit = `-- name: RouteAdmit :many
 WITH routed AS MATERIALIZED (
     SELECT r.id, r.pool_id, r.weight, r.sort, r.served, r.next_turn
     FROM routes r
-    WHERE r.sender_id = $1 AND r.status = 'on'
-        -- A task that names its sender waits while that sender may not serve its company.
-        AND EXISTS (SELECT FROM pools p WHERE p.id = r.pool_id AND (p.sender_id IS NULL OR sender_serves(p.sender_id, p.company_id)))
-        AND (
-            (SELECT count(*) FROM (
-                -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces queue_order_idx.
-                SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
-                ORDER BY t.lane, t.rank LIMIT 1
-            ) q) > 0
-            OR (SELECT count(*) FROM (
-                -- PENDING and not queued yet, by queue_due_idx.
-                SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
-                ORDER BY t.due_at LIMIT 1
-            ) d) > 0
-        )
+    WHERE r.sender_id = $1 AND r.status = 'on' AND (
+        (SELECT count(*) FROM (
+            -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces queue_order_idx.
+            SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
+            ORDER BY t.lane, t.rank LIMIT 1
+        ) q) > 0
+        OR (SELECT count(*) FROM (
+            -- PENDING and not queued yet, by queue_due_idx.
+            SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
+            ORDER BY t.due_at LIMIT 1
+        ) d) > 0
+    )
     ORDER BY r.sender_id, r.id
     FOR UPDATE
 ),
@@ -325,6 +322,7 @@ type SenderAdmitRow struct {
 // Codes: outcomes are 2 SUCCESS, 3 FAILED, 4 CANCELLED. queue.lane orders the tasks of a pool: 32 * priority for a new task, 32 * priority +
 // retry_count for a retry, null for a task that is not queued yet. So lane / 32 is the priority, lane % 32 the retry count (20 at most), and
 // lane < 32 means priority 0. A retry or a task that has waited too long is queued in a smaller lane. queue.rank orders the tasks of one lane.
+// queue.flow_rank orders the tasks that one company has in a lane, where its flows take turns.
 //
 // Plans: Dispatch switches off sequential and bitmap scans, sorts, hash joins and merge joins, so that plans do not depend on statistics.
 // Conditions on queue repeat the predicates of the partial indexes (lease_until IS NULL AND lane IS [NOT] NULL), and the ORDER BY names the
@@ -341,6 +339,8 @@ type SenderAdmitRow struct {
 //	RouteAdmit     returns the sender's share of each pool that it serves through a route; locks its routes
 //	PoolRooms      returns which tasks of the shared pool the sender leaves to other shared senders
 //	TaskOffer      locks the tasks that the sender could take next
+//	TaskFlows      locks the tasks of companies whose flows take turns, in the order of the company
+//	TaskExchange   gives the ranks of the chosen tasks to those at whose ranks they are taken
 //	TaskLease      leases the chosen tasks
 //	PoolsPassed    returns pools in which the sender leaves a task that it may not take
 //	SenderCharge   writes the cost of the claim
@@ -558,6 +558,157 @@ func (q *Queries) SenderCharge(ctx context.Context, arg SenderChargeParams) erro
 	return err
 }
 
+const taskExchange = `-- name: TaskExchange :exec
+UPDATE queue t
+SET rank = ($1::double precision[])[array_position($2::text[], t.task_id)], flow_rank = coalesce(t.flow_rank, t.rank)
+WHERE t.task_id = ANY ($2::text[]) AND t.lease_until IS NULL
+`
+
+type TaskExchangeParams struct {
+	Ranks   []float64
+	TaskIds []string
+}
+
+// TaskExchange gives tasks, at whose ranks a claim takes others of their companies, the ranks of those. Each keeps its order within its company. The
+// claim has locked them.
+func (q *Queries) TaskExchange(ctx context.Context, arg TaskExchangeParams) error {
+	_, err := q.db.Exec(ctx, taskExchange, arg.Ranks, arg.TaskIds)
+	return err
+}
+
+const taskFlows = `-- name: TaskFlows :many
+WITH switched AS MATERIALIZED (
+    SELECT w.may_hold, w.has_disabled_users FROM switches w
+),
+asked AS MATERIALIZED (
+    SELECT u.pool_id, u.lane, u.company_id, u.most, u.rival_room, u.from_segments, coalesce(e.flow_rank, 'infinity') AS last_flow_rank
+    FROM (
+        SELECT unnest($9::bigint[]) AS pool_id, unnest($10::integer[]) AS lane, unnest($11::bigint[]) AS company_id,
+            unnest($12::bigint[]) AS most, unnest($13::bigint[]) AS rival_room, unnest($14::bigint[]) AS from_segments
+    ) u
+    LEFT JOIN LATERAL (
+        SELECT t.flow_rank FROM queue t
+        WHERE t.pool_id = u.pool_id AND t.lane = u.lane AND t.company_id = u.company_id
+            AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL -- PENDING and queued, by queue_flow_ranks_idx
+            AND ($7::boolean OR u.from_segments > 0)
+        ORDER BY t.flow_rank
+        OFFSET 999 LIMIT 1
+    ) e ON true
+)
+SELECT q.task_id, q.pool_id, q.company_id, q.lane::integer AS lane, q.rank, q.flow_rank, q.created_at, q.rendering_id, q.segments::bigint AS segments,
+    coalesce(extract(epoch FROM q.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left
+FROM asked m
+CROSS JOIN LATERAL (
+    SELECT t.task_id, t.pool_id, t.company_id, t.lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
+        task_segments(t.content, t.sign, t.segments, $1, $2, $3::boolean) AS segments
+    FROM queue t
+    WHERE t.pool_id = m.pool_id AND t.lane = m.lane AND t.company_id = m.company_id
+        AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND t.flow_rank <= m.last_flow_rank
+        AND (t.expires_at IS NULL OR t.expires_at > now() + $4::interval)
+        AND NOT (
+            (SELECT w.may_hold FROM switched w)
+            AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
+        )
+        AND NOT (
+            (SELECT w.has_disabled_users FROM switched w)
+            AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
+        )
+        AND NOT (
+            t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $5::text
+            AND coalesce(t.due_at > now() - $6::interval, true)
+        )
+        AND t.segments >= m.from_segments
+        AND (
+            NOT $7::boolean
+            OR task_segments(t.content, t.sign, t.segments, $1, $2, $3::boolean)
+                <= $8::bigint
+        )
+    ORDER BY t.flow_rank, t.task_id
+    LIMIT m.most
+    FOR UPDATE SKIP LOCKED
+) q
+ORDER BY q.pool_id, q.lane, q.company_id, q.flow_rank, q.task_id
+`
+
+type TaskFlowsParams struct {
+	Sign           *string
+	SegmentSize    *int64
+	CountsSegments bool
+	LeaseLeast     time.Duration
+	SenderNo       string
+	RetryMaxWait   *time.Duration
+	IsTight        bool
+	SegmentsLeft   *int64
+	PoolIds        []int64
+	Lanes          []int32
+	CompanyIds     []int64
+	Most           []int64
+	RivalRooms     []int64
+	FromSegments   []int64
+}
+
+type TaskFlowsRow struct {
+	TaskID      string
+	PoolID      int64
+	CompanyID   int64
+	Lane        int32
+	Rank        *float64
+	FlowRank    *float64
+	CreatedAt   time.Time
+	RenderingID *int64
+	Segments    int64
+	SecondsLeft float64
+}
+
+// TaskFlows locks the tasks of companies whose flows take turns, in their order within the company: up to most for each pool, lane and company, which
+// is how many tasks of them TaskOffer returned. Tasks without a flow_rank are not among them; their order is that of their ranks, and none of those
+// that TaskOffer left goes before those that it returned. The conditions are those of TaskOffer, and so is the bound of the search.
+func (q *Queries) TaskFlows(ctx context.Context, arg TaskFlowsParams) ([]TaskFlowsRow, error) {
+	rows, err := q.db.Query(ctx, taskFlows,
+		arg.Sign,
+		arg.SegmentSize,
+		arg.CountsSegments,
+		arg.LeaseLeast,
+		arg.SenderNo,
+		arg.RetryMaxWait,
+		arg.IsTight,
+		arg.SegmentsLeft,
+		arg.PoolIds,
+		arg.Lanes,
+		arg.CompanyIds,
+		arg.Most,
+		arg.RivalRooms,
+		arg.FromSegments,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskFlowsRow
+	for rows.Next() {
+		var i TaskFlowsRow
+		if err := rows.Scan(
+			&i.TaskID,
+			&i.PoolID,
+			&i.CompanyID,
+			&i.Lane,
+			&i.Rank,
+			&i.FlowRank,
+			&i.CreatedAt,
+			&i.RenderingID,
+			&i.Segments,
+			&i.SecondsLeft,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskLease = `-- name: TaskLease :many
 WITH moment AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS at
@@ -569,15 +720,16 @@ leased AS (
         lease_until = least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), t.expires_at), -- PROCESSING
         start_until = CASE WHEN $4::boolean -- equal to lease_until
             THEN least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), t.expires_at) END,
-        lease_segments = nullif( -- without limits, only where the sender's signature or segment size makes a difference
-            ($5::bigint[])[array_position($6::text[], t.task_id)], CASE WHEN NOT $7::boolean THEN t.segments END
-        ),
+        lease_segments = CASE WHEN $5::boolean THEN ($6::bigint[])[array_position($7::text[], t.task_id)] END,
         lease_sign = CASE -- a text that begins with the signature is not signed twice
             WHEN t.sign IS NULL AND NOT starts_with(t.content, '【' || $8::text || '】') THEN $8::text
         END,
         lease_limit = $9::smallint,
-        updated_at = (SELECT moment.at FROM moment)
-    WHERE t.task_id = ANY ($6::text[]) AND t.lease_until IS NULL -- PENDING
+        updated_at = (SELECT moment.at FROM moment),
+        rank = CASE WHEN $10::boolean THEN coalesce(($11::float8[])[array_position($7::text[], t.task_id)], t.rank) ELSE t.rank END,
+        flow_rank = CASE WHEN $10::boolean AND ($11::float8[])[array_position($7::text[], t.task_id)] IS NOT NULL
+            THEN coalesce(t.flow_rank, t.rank) ELSE t.flow_rank END
+    WHERE t.task_id = ANY ($7::text[]) AND t.lease_until IS NULL -- PENDING
         AND (t.expires_at IS NULL OR t.expires_at > (SELECT moment.at FROM moment))
     RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.expires_at, t.updated_at,
         t.traceparent, t.batch_id, coalesce('【' || coalesce(t.sign, t.lease_sign) || '】', '') || t.content AS content
@@ -597,11 +749,13 @@ type TaskLeaseParams struct {
 	SenderNo     string
 	LeaseSeconds float64
 	MustStart    bool
+	IsPaced      bool
 	Segments     []int64
 	TaskIds      []string
-	IsPaced      bool
 	Sign         *string
 	Asked        int16
+	HasFlows     bool
+	Ranks        []*float64
 }
 
 type TaskLeaseRow struct {
@@ -618,7 +772,8 @@ type TaskLeaseRow struct {
 	LeasedAt    time.Time
 }
 
-// TaskLease leases tasks that TaskOffer locked, at a time: without one, now. All leases of a claim have one time. A lease ends when its task expires
+// TaskLease leases tasks that TaskOffer locked, at a time: without one, now. A task that is taken at the rank of another one of its company gets
+// that rank, where it waits again if the lease is given back (ranks, with NULLs for the others; has_flows: there are any). All leases of a claim have one time. A lease ends when its task expires
 // at the latest; a task that expired since TaskOffer is left out. What ends a lease writes it to report_logs. must_start: the sender must start
 // the leases before they run out, with TaskStart, which extends them.
 func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLeaseRow, error) {
@@ -627,11 +782,13 @@ func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLea
 		arg.SenderNo,
 		arg.LeaseSeconds,
 		arg.MustStart,
+		arg.IsPaced,
 		arg.Segments,
 		arg.TaskIds,
-		arg.IsPaced,
 		arg.Sign,
 		arg.Asked,
+		arg.HasFlows,
+		arg.Ranks,
 	)
 	if err != nil {
 		return nil, err
@@ -671,7 +828,7 @@ asked AS MATERIALIZED (
     -- last_lane, last_rank and last_due_at mark the 1000th task. As index conditions they end the scan. As filters they would let it read
     -- the whole pool where other claims have locked the first tasks. 32767 and infinity are above every lane and rank.
     SELECT u.pool_id, u.most, u.rival_room, u.from_segments, u.is_several, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
-        coalesce(d.due_at, now()) AS last_due_at
+        coalesce(d.due_at, now()) AS last_due_at, w.pool_id IS NOT NULL AS has_flows
     FROM (
         SELECT unnest($1::bigint[]) AS pool_id, unnest($2::bigint[]) AS most, unnest($3::bigint[]) AS rival_room,
             unnest($4::bigint[]) AS from_segments, cardinality($1::bigint[]) > 1 AS is_several
@@ -689,12 +846,18 @@ asked AS MATERIALIZED (
         ORDER BY t.due_at
         OFFSET 999 LIMIT 1
     ) d ON true
+    LEFT JOIN LATERAL (
+        SELECT t.pool_id FROM queue t
+        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL -- by queue_flow_ranks_idx
+        ORDER BY t.pool_id, t.lane, t.company_id, t.flow_rank
+        LIMIT 1
+    ) w ON true
 ),
 queued AS MATERIALIZED (
-    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.created_at, q.rendering_id, q.expires_at, q.segments, m.is_several
+    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.flow_rank, q.created_at, q.rendering_id, q.expires_at, q.segments, m.is_several, m.has_flows
     FROM asked m
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.created_at, t.rendering_id, t.expires_at,
+        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
             task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
@@ -723,13 +886,13 @@ queued AS MATERIALIZED (
     ) q
 ),
 due AS MATERIALIZED (
-    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.created_at, q.rendering_id, q.expires_at, q.segments, m.is_several
+    SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.flow_rank, q.created_at, q.rendering_id, q.expires_at, q.segments, m.is_several, false AS has_flows
     FROM asked m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id,
             -- the lane that TaskQueue would give it; that of a new task once it has waited too long
             32 * t.priority + CASE WHEN t.due_at <= now() - $11::interval THEN 0 ELSE t.retry_count END AS lane,
-            t.rank, t.created_at, t.rendering_id, t.expires_at,
+            t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
             task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= m.last_due_at
@@ -757,10 +920,11 @@ due AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) q
 )
-SELECT o.task_id, o.pool_id, o.lane::integer AS lane, o.rank, o.created_at, o.rendering_id, o.segments::bigint AS segments,
+SELECT o.task_id, o.pool_id, o.company_id, o.lane::integer AS lane, o.rank, o.flow_rank, o.created_at, o.rendering_id, o.segments::bigint AS segments,
+    o.has_flows::boolean AS has_flows,
     coalesce(extract(epoch FROM o.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
     coalesce(CASE WHEN o.is_several THEN (SELECT 1 / c.weight FROM companies c WHERE c.id = o.company_id) END, 0)::double precision AS gap
-FROM (SELECT task_id, pool_id, company_id, lane, rank, created_at, rendering_id, expires_at, segments, is_several FROM queued UNION ALL SELECT task_id, pool_id, company_id, lane, rank, created_at, rendering_id, expires_at, segments, is_several FROM due) o
+FROM (SELECT task_id, pool_id, company_id, lane, rank, flow_rank, created_at, rendering_id, expires_at, segments, is_several, has_flows FROM queued UNION ALL SELECT task_id, pool_id, company_id, lane, rank, flow_rank, created_at, rendering_id, expires_at, segments, is_several, has_flows FROM due) o
 ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id
 `
 
@@ -782,11 +946,14 @@ type TaskOfferParams struct {
 type TaskOfferRow struct {
 	TaskID      string
 	PoolID      int64
+	CompanyID   int64
 	Lane        int32
 	Rank        *float64
+	FlowRank    *float64
 	CreatedAt   time.Time
 	RenderingID *int64
 	Segments    int64
+	HasFlows    bool
 	SecondsLeft float64
 	Gap         float64
 }
@@ -798,7 +965,8 @@ type TaskOfferRow struct {
 //
 // Due tasks that are not queued yet are offered too: of each pool those that came due first, up to 500 of all pools together, from which
 // the caller chooses by lane. A sweep queues the others. A retry that has been due for retry_max_wait counts as a new task; null means
-// never.
+// never. has_flows: a queued task, of a pool in which several flows of some company wait. Then TaskFlows says which tasks of a company are taken at the ranks
+// of those that are returned here.
 //
 // A sender that may have fewer segments left than a task needs (is_tight) is offered only tasks that fit. A backup is offered only tasks
 // that need more segments than its primaries have left (from_segments; 0 for all). Both searches end after the first 1000 tasks of a pool.
@@ -834,11 +1002,14 @@ func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOff
 		if err := rows.Scan(
 			&i.TaskID,
 			&i.PoolID,
+			&i.CompanyID,
 			&i.Lane,
 			&i.Rank,
+			&i.FlowRank,
 			&i.CreatedAt,
 			&i.RenderingID,
 			&i.Segments,
+			&i.HasFlows,
 			&i.SecondsLeft,
 			&i.Gap,
 		); err != nil {

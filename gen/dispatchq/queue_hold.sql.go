@@ -64,7 +64,7 @@ waiting AS MATERIALIZED (
     FOR UPDATE
 ),
 held AS (
-    UPDATE queue t SET lane = NULL, rank = NULL, due_when_resumed = t.due_at, due_at = held_due_at()
+    UPDATE queue t SET lane = NULL, rank = NULL, flow_rank = NULL, due_when_resumed = t.due_at, due_at = held_due_at()
     WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w))
     RETURNING t.task_id
 )
@@ -170,7 +170,7 @@ locked AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ),
 held AS (
-    UPDATE queue t SET lane = NULL, rank = NULL, due_when_resumed = t.due_at, due_at = held_due_at()
+    UPDATE queue t SET lane = NULL, rank = NULL, flow_rank = NULL, due_when_resumed = t.due_at, due_at = held_due_at()
     WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM locked l))
     RETURNING t.task_id
 )

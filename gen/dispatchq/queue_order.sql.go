@@ -7,6 +7,7 @@ package dispatchq
 
 import (
 	"context"
+
 	"time"
 )
 
@@ -91,7 +92,7 @@ low AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ),
 moved AS (
-    UPDATE queue t SET lane = NULL, rank = NULL WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM low l))
+    UPDATE queue t SET lane = NULL, rank = NULL, flow_rank = NULL WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM low l))
 ),
 requeued AS (
     UPDATE queue t SET lane = t.lane - t.lane % 32 -- the lane of new tasks of the same priority
@@ -125,39 +126,61 @@ func (q *Queries) TaskAge(ctx context.Context, arg TaskAgeParams) (int64, error)
 }
 
 const taskAhead = `-- name: TaskAhead :one
-SELECT count(*) FROM (
-    SELECT FROM queue t
-    WHERE t.pool_id = $1 AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
-        -- The first comparison ends the scan of queue_order_idx, the second one orders equal ranks.
-        AND (t.lane, t.rank) <= ($2::smallint, $3::double precision)
-        AND (t.lane, t.rank, t.created_at, t.task_id) < ($2::smallint, $3::double precision, $4::timestamptz, $5::text)
-    ORDER BY t.pool_id, t.lane, t.rank
-    LIMIT $6::integer
-) q
+WITH me AS MATERIALIZED (
+    SELECT q.task_id, q.pool_id, q.lane, q.rank, q.due_at, q.expires_at, q.created_at, q.updated_at, q.company_id, q.message_type, q.country_no, q.priority, q.segments, q.retry_count, q.troubles, q.result, q.failed_app_id, q.processing_app_id, q.lease_id, q.lease_until, q.lease_segments, q.lease_sign, q.lease_limit, q.phone_number, q.recipient, q.content, q.sign, q.rendering_id, q.user_id, q.on_unclear, q.entered_at, q.was_claimed, q.traceparent, q.batch_id, q.is_test, q.contact_values, q.start_until, q.due_when_resumed, q.submitted_by, q.flow_rank, least(q.flow_rank, q.rank) AS own_rank
+    FROM (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank FROM queue WHERE task_id = $2::text OFFSET 0) q -- OFFSET 0: by its key, and not by an index of what waits
+    WHERE q.lease_until IS NULL AND q.lane IS NOT NULL -- PENDING and queued
+),
+waiting AS MATERIALIZED ( -- in the order of claims, by queue_order_idx
+    SELECT w.task_id, w.lane, w.rank, w.flow_rank, w.created_at, w.is_own, row_number() OVER (ORDER BY w.lane, w.rank, w.created_at, w.task_id) AS nth
+    FROM me
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.lane, t.rank, t.flow_rank, t.created_at, t.company_id = me.company_id AND t.lane = me.lane AS is_own
+        FROM queue t
+        WHERE t.pool_id = me.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.lane <= me.lane
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT $1::integer
+    ) w
+),
+before AS ( -- tasks of the company that go before
+    SELECT count(*) AS tasks
+    FROM (
+        SELECT FROM waiting w
+        CROSS JOIN me
+        WHERE w.is_own AND w.flow_rank IS NULL AND (w.rank, w.task_id) < (me.own_rank, me.task_id)
+        UNION ALL
+        SELECT FROM me
+        CROSS JOIN LATERAL (
+            SELECT FROM queue t
+            WHERE t.pool_id = me.pool_id AND t.lane = me.lane AND t.company_id = me.company_id
+                AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND (t.flow_rank, t.task_id) < (me.own_rank, me.task_id)
+            ORDER BY t.pool_id, t.lane, t.company_id, t.flow_rank, t.task_id -- by queue_flow_ranks_idx
+            LIMIT $1::integer
+        ) f
+    ) b
+),
+taken_at AS (
+    SELECT w.nth FROM waiting w
+    WHERE w.is_own
+    ORDER BY w.nth
+    OFFSET (SELECT b.tasks FROM before b)
+    LIMIT 1
+)
+SELECT least($1::integer, coalesce((SELECT a.nth - 1 FROM taken_at a), (SELECT count(*) FROM waiting w)))::bigint AS ahead
 `
 
 type TaskAheadParams struct {
-	PoolID    int64
-	Lane      int16
-	Rank      float64
-	CreatedAt time.Time
-	TaskID    string
-	Most      int32
+	Most   int32
+	TaskID string
 }
 
-// TaskAhead counts the tasks that are claimed before a queued task, up to most. Of equal rank, the older task comes first.
+// TaskAhead counts the tasks that are claimed before a queued task, up to most. Of equal rank, the older task comes first. Where the flows of its
+// company take turns, the task is claimed at the rank of another one: if n tasks of the company go before it, then at that of the task number n + 1.
 func (q *Queries) TaskAhead(ctx context.Context, arg TaskAheadParams) (int64, error) {
-	row := q.db.QueryRow(ctx, taskAhead,
-		arg.PoolID,
-		arg.Lane,
-		arg.Rank,
-		arg.CreatedAt,
-		arg.TaskID,
-		arg.Most,
-	)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	row := q.db.QueryRow(ctx, taskAhead, arg.Most, arg.TaskID)
+	var ahead int64
+	err := row.Scan(&ahead)
+	return ahead, err
 }
 
 const taskMove = `-- name: TaskMove :one
@@ -201,7 +224,8 @@ found AS MATERIALIZED (
 ),
 moved AS (
     UPDATE queue t
-    SET pool_id = pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no), lane = NULL, rank = NULL
+    SET pool_id = pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no), lane = NULL, rank = NULL,
+        flow_rank = NULL
     WHERE t.task_id = ANY (ARRAY(SELECT f.task_id FROM found f)) AND t.lease_until IS NULL
     RETURNING t.task_id
 )
@@ -245,11 +269,12 @@ WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe 
     ) n
 ),
 due AS MATERIALIZED (
-    SELECT d.task_id, d.pool_id, d.company_id, d.retry_count, d.created_at, d.priority, d.rank
+    SELECT d.task_id, d.pool_id, d.company_id, d.retry_count, d.created_at, d.priority, d.flow, d.rank, d.flow_rank
     FROM unqueued u
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.company_id, t.retry_count, t.created_at, e.priority,
-            CASE WHEN e.priority = t.priority THEN t.rank END AS rank -- valid only in its priority
+        SELECT t.task_id, t.pool_id, t.company_id, t.retry_count, t.created_at, e.priority, task_flow(t.batch_id, t.submitted_by) AS flow,
+            CASE WHEN e.priority = t.priority THEN t.rank END AS rank, -- valid only in its priority
+            CASE WHEN e.priority = t.priority AND t.rank IS NOT NULL THEN t.flow_rank END AS flow_rank
         FROM queue t
         CROSS JOIN LATERAL (
             SELECT CASE WHEN t.due_at <= now() - $1::interval
@@ -264,10 +289,12 @@ due AS MATERIALIZED (
     LIMIT $3::integer
 ),
 reserved AS (
-    INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)
-    SELECT g.pool_id, g.priority, g.company_id, v.front, v.front + g.tasks / c.weight
+    INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish, flow, flow_finish)
+    SELECT g.pool_id, g.priority, g.company_id, v.front, v.front + g.tasks / c.weight, g.flow, CASE WHEN g.flow IS NULL THEN v.front END
     FROM (
-        SELECT d.pool_id, d.priority, d.company_id, count(*) AS tasks FROM due d WHERE d.rank IS NULL
+        SELECT d.pool_id, d.priority, d.company_id, count(*) AS tasks, CASE WHEN min(d.flow) = max(d.flow) THEN min(d.flow) END AS flow
+        FROM due d
+        WHERE d.rank IS NULL
         GROUP BY d.pool_id, d.priority, d.company_id
     ) g
     JOIN companies c ON c.id = g.company_id
@@ -275,25 +302,40 @@ reserved AS (
     ORDER BY g.pool_id, g.priority, g.company_id
     ON CONFLICT (pool_id, priority, company_id) DO UPDATE
     SET start = greatest(f.finish, excluded.start),
-        finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start)
-    RETURNING f.pool_id, f.priority, f.company_id, f.start
+        finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start),
+        flow = CASE WHEN f.finish <= excluded.start THEN excluded.flow ELSE f.flow END,
+        flow_finish = CASE
+            WHEN f.finish <= excluded.start AND excluded.flow IS NOT NULL THEN NULL
+            WHEN f.flow = excluded.flow THEN f.flow_finish
+            ELSE coalesce(f.flow_finish, f.finish)
+        END
+    RETURNING f.pool_id, f.priority, f.company_id, f.start, f.flow, f.flow_finish
 ),
-ranked AS MATERIALIZED (
-    SELECT d.task_id, 32 * d.priority + d.retry_count AS lane, -- new tasks first, then retries by their count
-        coalesce(d.rank, r.start + (row_number() OVER (
-            PARTITION BY d.pool_id, d.priority, d.company_id, d.rank IS NULL ORDER BY d.created_at, d.task_id
-        ) - 1) / c.weight) AS rank
+numbered AS MATERIALIZED (
+    SELECT d.task_id, d.pool_id, d.company_id, d.retry_count, d.created_at, d.priority, d.flow, d.rank, d.flow_rank, r.start, r.flow AS alone, r.flow_finish, 1 / c.weight AS gap,
+        row_number() OVER (PARTITION BY d.pool_id, d.priority, d.company_id, d.rank IS NULL ORDER BY d.created_at, d.task_id) - 1 AS nth,
+        row_number() OVER (PARTITION BY d.pool_id, d.priority, d.company_id, d.rank IS NULL, d.flow ORDER BY d.created_at, d.task_id) - 1 AS nth_of_flow
     FROM due d
     JOIN companies c ON c.id = d.company_id
     LEFT JOIN reserved r ON r.pool_id = d.pool_id AND r.priority = d.priority AND r.company_id = d.company_id
 ),
+ranked AS MATERIALIZED (
+    SELECT n.task_id, 32 * n.priority + n.retry_count AS lane, -- new tasks first, then retries by their count
+        coalesce(n.rank, n.start + n.nth * n.gap) AS rank,
+        CASE WHEN n.rank IS NOT NULL THEN n.flow_rank ELSE n.nth_of_flow * n.gap + max(CASE
+            WHEN n.nth_of_flow = 0 AND n.flow_finish IS NOT NULL THEN greatest(
+                task_flow_start(n.pool_id, n.priority, n.company_id, n.flow, n.gap), CASE WHEN n.alone = n.flow OR n.alone IS NULL THEN n.flow_finish END
+            )
+        END) OVER (PARTITION BY n.pool_id, n.priority, n.company_id, n.rank IS NULL, n.flow) END AS flow_rank
+    FROM numbered n
+),
 columns AS MATERIALIZED (
-    SELECT array_agg(r.task_id) AS task_ids, array_agg(r.lane) AS lanes, array_agg(r.rank) AS ranks FROM ranked r
+    SELECT array_agg(r.task_id) AS task_ids, array_agg(r.lane) AS lanes, array_agg(r.rank) AS ranks, array_agg(r.flow_rank) AS flow_ranks FROM ranked r
 ),
 queued AS (
     UPDATE queue t
-    SET (lane, rank) = (
-        SELECT c.lanes[i.i], c.ranks[i.i] FROM columns c CROSS JOIN LATERAL (SELECT array_position(c.task_ids, t.task_id) AS i OFFSET 0) i
+    SET (lane, rank, flow_rank) = (
+        SELECT c.lanes[i.i], c.ranks[i.i], c.flow_ranks[i.i] FROM columns c CROSS JOIN LATERAL (SELECT array_position(c.task_ids, t.task_id) AS i OFFSET 0) i
     )
     WHERE t.task_id = ANY ((SELECT c.task_ids FROM columns c)::text[])
 )
@@ -307,7 +349,7 @@ type TaskQueueParams struct {
 }
 
 // TaskQueue queues up to batch_size tasks that have come due, and returns how many. A task that was never queued gets its rank now: it
-// uses the share of its company from the moment at which it may be sent. A task that has been due for priority_max_wait is queued with
+// uses the share of its company, and of its flow, from the moment at which it may be sent (see TaskSubmit). A task that has been due for priority_max_wait is queued with
 // aged_priority, the first one behind real-time messages, and a rank of that priority; null means never. Pools in which every task is queued
 // cost nothing.
 func (q *Queries) TaskQueue(ctx context.Context, arg TaskQueueParams) (int64, error) {

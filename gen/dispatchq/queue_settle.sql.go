@@ -179,7 +179,7 @@ func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]str
 
 const taskRecover = `-- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by,
+    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by, t.flow_rank,
         t.retry_count < coalesce((
             SELECT cardinality(c.retry_minutes)
             FROM senders s
@@ -212,9 +212,12 @@ retried AS (
         due_at = (SELECT moment.at FROM moment),
         lane = NULL,
         -- A retry waits in the pool that serves it now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
-        (pool_id, rank) = (
-            SELECT p.id, CASE WHEN t.lane / 32 <> t.priority OR p.id <> t.pool_id THEN NULL ELSE t.rank END
-            FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
+        (pool_id, rank, flow_rank) = (
+            SELECT p.id, CASE WHEN p.is_new THEN NULL ELSE t.rank END, CASE WHEN p.is_new THEN NULL ELSE t.flow_rank END
+            FROM (
+                SELECT s.id, s.id <> t.pool_id OR t.lane / 32 <> t.priority AS is_new
+                FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
+            ) p
         ),
         failed_app_id = t.processing_app_id,
         result = (SELECT left($3::text || e.why, 500) FROM expired e WHERE e.task_id = t.task_id),
@@ -302,7 +305,7 @@ held AS MATERIALIZED (
         t.updated_at AS leased_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_limit, t.pool_id, t.message_type,
         t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 returned AS MATERIALIZED (
     SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.answer, h.delay, h.delay_most, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
@@ -314,19 +317,22 @@ requeued AS (
     UPDATE queue t
     SET processing_app_id = NULL, lease_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL,
         start_until = NULL, was_claimed = true,
-        (troubles, failed_app_id, pool_id, lane, rank, due_at, updated_at) = (
+        (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
                 CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- 20 exceed delay_most
                 CASE WHEN g.is_tried THEN g.processing_app_id ELSE t.failed_app_id END,
                 p.id,
                 CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
-                -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
-                CASE WHEN p.id = t.pool_id
-                    AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) THEN t.rank END,
+                CASE WHEN p.is_ranked THEN t.rank END,
+                CASE WHEN p.is_ranked THEN t.flow_rank END,
                 coalesce(g.again_at, CASE WHEN g.is_tried THEN g.at END, t.due_at), -- from then on others may have it
                 g.at
             FROM returned g
-            CROSS JOIN (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
+            CROSS JOIN LATERAL (
+                -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
+                SELECT s.id, s.id = t.pool_id AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) AS is_ranked
+                FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
+            ) p
             WHERE g.task_id = t.task_id
         )
     WHERE t.task_id = ANY (ARRAY(SELECT g.task_id FROM returned g))
@@ -416,7 +422,7 @@ held AS MATERIALIZED (
         t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 judged AS (
     SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null: the sweep has taken the lease back
@@ -447,9 +453,12 @@ retried AS (
     SET retry_count = t.retry_count + 1,
         lane = NULL,
         -- A retry waits in the pool that serves it now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
-        (pool_id, rank) = (
-            SELECT p.id, CASE WHEN t.lane / 32 <> t.priority OR p.id <> t.pool_id THEN NULL ELSE t.rank END
-            FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
+        (pool_id, rank, flow_rank) = (
+            SELECT p.id, CASE WHEN p.is_new THEN NULL ELSE t.rank END, CASE WHEN p.is_new THEN NULL ELSE t.flow_rank END
+            FROM (
+                SELECT s.id, s.id <> t.pool_id OR t.lane / 32 <> t.priority AS is_new
+                FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
+            ) p
         ),
         (due_at, failed_app_id, result, updated_at) = (
             SELECT v.at + v.retry_delay, v.app_id, v.result, v.at FROM verdict v WHERE v.task_id = t.task_id
@@ -564,7 +573,7 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 
 const taskReturn = `-- name: TaskReturn :many
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by FROM queue t
+    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by, t.flow_rank FROM queue t
     WHERE t.task_id = ANY ($1::text[]) AND t.lease_until <= now() AND t.start_until = t.lease_until
     FOR UPDATE OF t SKIP LOCKED
 ),
@@ -573,7 +582,7 @@ moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at, $2::interval AS delay, $3::interval AS delay_most FROM (SELECT count(*) FROM expired) e
 ),
 returned AS MATERIALIZED (
-    SELECT e.task_id, e.pool_id, e.lane, e.rank, e.due_at, e.expires_at, e.created_at, e.updated_at, e.company_id, e.message_type, e.country_no, e.priority, e.segments, e.retry_count, e.troubles, e.result, e.failed_app_id, e.processing_app_id, e.lease_id, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit, e.phone_number, e.recipient, e.content, e.sign, e.rendering_id, e.user_id, e.on_unclear, e.entered_at, e.was_claimed, e.traceparent, e.batch_id, e.is_test, e.contact_values, e.start_until, e.due_when_resumed, e.submitted_by, m.at, CASE WHEN e.troubles > 0
+    SELECT e.task_id, e.pool_id, e.lane, e.rank, e.due_at, e.expires_at, e.created_at, e.updated_at, e.company_id, e.message_type, e.country_no, e.priority, e.segments, e.retry_count, e.troubles, e.result, e.failed_app_id, e.processing_app_id, e.lease_id, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit, e.phone_number, e.recipient, e.content, e.sign, e.rendering_id, e.user_id, e.on_unclear, e.entered_at, e.was_claimed, e.traceparent, e.batch_id, e.is_test, e.contact_values, e.start_until, e.due_when_resumed, e.submitted_by, e.flow_rank, m.at, CASE WHEN e.troubles > 0
         THEN m.at + least(m.delay_most, m.delay * power(2, least(20, e.troubles) - 1)) END AS again_at -- null: it keeps its lane
     FROM expired e
     CROSS JOIN moment m
@@ -582,19 +591,22 @@ requeued AS (
     UPDATE queue t
     SET processing_app_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL, start_until = NULL,
         was_claimed = true,
-        (troubles, failed_app_id, pool_id, lane, rank, due_at, updated_at) = (
+        (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
                 least(20, t.troubles + 1), -- 20 exceed delay_most
                 g.processing_app_id,
                 p.id,
                 CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
-                -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
-                CASE WHEN p.id = t.pool_id
-                    AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) THEN t.rank END,
+                CASE WHEN p.is_ranked THEN t.rank END,
+                CASE WHEN p.is_ranked THEN t.flow_rank END,
                 coalesce(g.again_at, g.at),
                 g.at
             FROM returned g
-            CROSS JOIN (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
+            CROSS JOIN LATERAL (
+                -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
+                SELECT s.id, s.id = t.pool_id AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) AS is_ranked
+                FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
+            ) p
             WHERE g.task_id = t.task_id
         )
     WHERE t.task_id = ANY (ARRAY(SELECT g.task_id FROM returned g))
@@ -666,7 +678,7 @@ held AS MATERIALIZED (
     SELECT i.task_id, i.lease_id, t.processing_app_id, t.lease_id AS held_lease_id, t.updated_at AS leased_at, t.lease_until, t.start_until,
         t.expires_at, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 live AS MATERIALIZED (
     SELECT h.task_id, h.lease_id, coalesce(h.start_until = h.lease_until, false) AS is_unstarted,

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// The result of a claim. The documents promise an order by priority, then new tasks before retries, then fairness between companies and
-// the order of submission within a company. They do not promise which of two tasks of different companies comes first. So the model does
-// not predict the result of a claim, but judges it.
+// The result of a claim. The documents promise an order by priority, then new tasks before retries, then fairness between companies, turns between
+// the users of a company, and the order of submission of a user. They do not promise which of two tasks of different companies or users comes first.
+// So the model does not predict the result of a claim, but judges it.
 
 // degree is how certain something is. The service learns late that a sender has gone silent, so that the model is not always certain.
 type degree int
@@ -204,7 +204,7 @@ func (o offer) isBehind(other offer) bool {
 		return c > 0
 	}
 	a, b := o.task, other.task
-	return o.first == o.last && other.first == other.last && o.pool == other.pool && a.company == b.company &&
+	return o.first == o.last && other.first == other.last && o.pool == other.pool && a.company == b.company && a.by == b.by &&
 		a.queued && b.queued && a.rank > 0 && b.rank > 0 && a.rank > b.rank
 }
 

@@ -90,6 +90,7 @@ func (q *sequence) actions() map[string]func(*rapid.T) {
 		"change templates":              q.step(q.changeTemplates),
 		"change default contents":       q.step(q.changeDefaults),
 		"compare two companies":         q.step(q.compareCompanies),
+		"compare users of a company":    q.step(q.compareUsers),
 	}
 }
 

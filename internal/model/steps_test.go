@@ -904,6 +904,23 @@ func (q *sequence) drain(t *rapid.T) {
 	}
 }
 
+// appForComparison returns a new app of the shared pool, in which no task of the priority 9 waits, and a function that retires it: it would take tasks
+// that senders with limits should get.
+func (q *sequence) appForComparison(t *rapid.T) (app *sender, retire func()) {
+	w := q.world
+	for _, x := range w.tasks {
+		if x.status == pending && x.priority == 9 && w.pool(x) == (pool{}) {
+			t.Skip("other tasks of this priority wait")
+		}
+	}
+	app = q.newApp()
+	q.claimed(t, app, 1, dataOf[[]claimedTask](t, q.service.call(t, "", http.MethodPost, claimPath, map[string]any{"app_id": app.no, "limit": 1})))
+	return app, func() {
+		app.status = "retired"
+		q.admin(t, http.MethodPatch, "/api/v1/admin/senders/"+app.no, map[string]any{"status": app.status})
+	}
+}
+
 // compareCompanies lets two companies wait for the same senders. Each is served by its weight.
 func (q *sequence) compareCompanies(t *rapid.T) {
 	w := q.world
@@ -916,17 +933,8 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 	if len(two) < 2 || len(w.tasks)+16 > tasksMost {
 		t.Skip("too few companies, or too many tasks")
 	}
-	for _, x := range w.tasks {
-		if x.status == pending && x.priority == 9 && w.pool(x) == (pool{}) {
-			t.Skip("other tasks of this priority wait")
-		}
-	}
-	app := q.newApp()
-	q.claimed(t, app, 1, dataOf[[]claimedTask](t, q.service.call(t, "", http.MethodPost, claimPath, map[string]any{"app_id": app.no, "limit": 1})))
-	defer func() { // the app would take tasks that senders with limits should get
-		app.status = "retired"
-		q.admin(t, http.MethodPatch, "/api/v1/admin/senders/"+app.no, map[string]any{"status": app.status})
-	}()
+	app, retire := q.appForComparison(t)
+	defer retire()
 	left := map[*company]int{}
 	of := map[*task]*company{}
 	for _, c := range two {
@@ -957,6 +965,60 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 				t.Fatalf("%s and %s, of the weights %g and %g, got %g and %g tasks", two[0].no, two[1].no, two[0].weight, two[1].weight,
 					a*two[0].weight, b*two[1].weight)
 			}
+		}
+	}
+}
+
+// compareUsers lets users of a company submit to a pool, one after another and also while claims take from it, and checks that they take turns: while
+// two of them wait, neither is ahead of the other by more than two tasks since both began to.
+func (q *sequence) compareUsers(t *rapid.T) {
+	w := q.world
+	c := someOf(t, "company", q.companies())
+	for len(c.users) < 3 {
+		q.createUser(t, c, c.top)
+	}
+	if len(w.tasks)+24 > tasksMost {
+		t.Skip("too many tasks")
+	}
+	app, retire := q.appForComparison(t)
+	defer retire()
+	left, of := map[*user]int{}, map[*task]*user{}
+	ahead := map[[2]*user]int{} // how many tasks the first user got more than the second, since both wait
+	for round, submitted := 0, 0; ; round++ {
+		if submitted < 3 && (submitted == 0 || oneOf(t, "another user submits", true, false)) {
+			batch := make([]submission, 8)
+			for i := range batch {
+				batch[i] = submission{company: c, by: c.users[submitted], to: numbers[0], kind: "marketing", content: "turn", priority: new(9)}
+			}
+			for _, x := range q.sendBatch(t, batch) {
+				left[x.by]++
+				of[x] = x.by
+			}
+			submitted++
+			if rapid.Bool().Draw(t, "and the next") {
+				continue
+			}
+		}
+		given := q.claimAs(t, app, rapid.IntRange(1, 5).Draw(t, "limit"))
+		if len(given) == 0 {
+			return // all were taken, or the app is not due
+		}
+		for _, x := range given {
+			by := of[x]
+			if by == nil {
+				continue
+			}
+			for other, n := range left {
+				if other == by || n == 0 {
+					continue
+				}
+				ahead[[2]*user{by, other}]++
+				ahead[[2]*user{other, by}]--
+				if ahead[[2]*user{by, other}] > 2 {
+					t.Fatalf("%s got %d tasks more than %s, who waits", by.name, ahead[[2]*user{by, other}], other.name)
+				}
+			}
+			left[by]--
 		}
 	}
 }

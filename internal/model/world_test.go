@@ -157,7 +157,7 @@ type task struct {
 
 	first pool  // its pool when it was submitted
 	moved *pool // its pool at the last check; nil: first
-	rank  int   // among the tasks of its company, pool and urgency; 0: no order is promised
+	rank  int   // among the tasks of its user, pool and urgency; 0: no order is promised
 	// queued: the submission or a sweep has queued the task. Until then a claim finds it by the time at which it is due.
 	queued              bool
 	retryAged, prioAged bool // a sweep has moved the task because it waited too long

@@ -114,9 +114,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	if row.Lane != nil && row.Rank != nil {
 		var ahead int64
 		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-			ahead, err = q.TaskAhead(ctx, dispatchq.TaskAheadParams{
-				PoolID: row.PoolID, Lane: *row.Lane, Rank: *row.Rank, CreatedAt: row.CreatedAt, TaskID: row.TaskID, Most: AheadMost + 1,
-			})
+			ahead, err = q.TaskAhead(ctx, dispatchq.TaskAheadParams{TaskID: row.TaskID, Most: AheadMost + 1})
 			return err
 		})
 		if err != nil {

@@ -41,6 +41,7 @@ var tables = map[string]string{
 	"leases that came after a vacuum found no task":    vacuumed + fill(", processing_app_id, lease_id, lease_until", ", 'app', i, now() + interval '1 day'"),
 	"retries that came after a vacuum found no task":   vacuumed + fill(", retry_count, due_at", ", 1, now() + interval '1 day'"),
 	"a backlog that came after a vacuum found no task": vacuumed + fill(", lane, rank", ", 320, i"),
+	"a backlog of flows that take turns":               vacuumed + fill(", lane, rank, flow_rank, submitted_by", ", 32, i, i - 0.5, i % 100"),
 	"a backlog that was analysed when empty":           "ANALYZE queue;" + fill(", created_at", ", now() - interval '1 day'"),
 }
 
@@ -66,7 +67,7 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 					if scans := reads.scans - before[table].scans; scans != 0 {
 						t.Errorf("%s was read as a whole %d times", table, scans)
 					}
-					if rows := reads.rows - before[table].rows; rows > 6000 { // of 100,000; 5,010 are those of bounded looks
+					if rows := reads.rows - before[table].rows; rows > 8000 { // of 100,000; 5,010 are those of bounded looks
 						t.Errorf("%d rows of %s were read through its indexes", rows, table)
 					}
 				}
@@ -154,8 +155,14 @@ func runDispatch(t *testing.T, url string) {
 			if i == 9 {
 				batch = int64(1 + round)
 			}
-			_, err := s.Submit(t.Context(), queue.Submission{PhoneNumber: "13800138000", Content: "x", Raw: []byte("{}"), BatchID: batch},
+			made, err := s.Submit(t.Context(), queue.Submission{PhoneNumber: "13800138000", Content: "x", Raw: []byte("{}"), BatchID: batch},
 				queue.Origin{User: fmt.Sprint(round, i), CompanyID: access.DefaultCompany})
+			if err == nil {
+				err = db.Dispatch(t.Context(), func(q *dispatchq.Queries) error {
+					_, err := q.TaskAhead(t.Context(), dispatchq.TaskAheadParams{TaskID: made.TaskID, Most: 3})
+					return err
+				})
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -465,6 +465,14 @@ type newTask struct {
 // deferred reports whether the task goes out at the next full interval of the clock.
 func (t newTask) deferred() bool { return t.final.Deferred && t.ExpectSendTime == nil }
 
+// flow returns the flow of the task within its company, as task_flow in the database.
+func (t newTask) flow() string {
+	if t.BatchID != 0 {
+		return fmt.Sprint("#", t.BatchID)
+	}
+	return t.User
+}
+
 // group is a set of tasks that get their ranks together.
 type group struct {
 	pool, company int64
@@ -649,9 +657,14 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 	for g, members := range queuedGroups(rows) {
 		p.GroupPoolIds, p.GroupPriorities = append(p.GroupPoolIds, g.pool), append(p.GroupPriorities, g.priority)
 		p.GroupCompanyIds, p.GroupWidths = append(p.GroupCompanyIds, g.company), append(p.GroupWidths, float64(len(members))/rows[members[0]].place.Weight)
+		flow := rows[members[0]].flow()
 		for turn, i := range members {
 			p.Turns[i] = new(float64(turn) / float64(len(members)))
+			if rows[i].flow() != flow {
+				flow = ""
+			}
 		}
+		p.GroupFlows = append(p.GroupFlows, flow)
 	}
 	return p
 }

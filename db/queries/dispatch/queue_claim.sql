@@ -21,6 +21,7 @@
 -- Codes: outcomes are 2 SUCCESS, 3 FAILED, 4 CANCELLED. queue.lane orders the tasks of a pool: 32 * priority for a new task, 32 * priority +
 -- retry_count for a retry, null for a task that is not queued yet. So lane / 32 is the priority, lane % 32 the retry count (20 at most), and
 -- lane < 32 means priority 0. A retry or a task that has waited too long is queued in a smaller lane. queue.rank orders the tasks of one lane.
+-- queue.flow_rank orders the tasks that one company has in a lane, where its flows take turns.
 --
 -- Plans: Dispatch switches off sequential and bitmap scans, sorts, hash joins and merge joins, so that plans do not depend on statistics.
 -- Conditions on queue repeat the predicates of the partial indexes (lease_until IS NULL AND lane IS [NOT] NULL), and the ORDER BY names the
@@ -37,6 +38,8 @@
 --    RouteAdmit     returns the sender's share of each pool that it serves through a route; locks its routes
 --    PoolRooms      returns which tasks of the shared pool the sender leaves to other shared senders
 --    TaskOffer      locks the tasks that the sender could take next
+--    TaskFlows      locks the tasks of companies whose flows take turns, in the order of the company
+--    TaskExchange   gives the ranks of the chosen tasks to those at whose ranks they are taken
 --    TaskLease      leases the chosen tasks
 --    PoolsPassed    returns pools in which the sender leaves a task that it may not take
 --    SenderCharge   writes the cost of the claim
@@ -211,7 +214,8 @@ WHERE s.id = @sender_id;
 --
 -- Due tasks that are not queued yet are offered too: of each pool those that came due first, up to 500 of all pools together, from which
 -- the caller chooses by lane. A sweep queues the others. A retry that has been due for retry_max_wait counts as a new task; null means
--- never.
+-- never. has_flows: a queued task, of a pool in which several flows of some company wait. Then TaskFlows says which tasks of a company are taken at the ranks
+-- of those that are returned here.
 --
 -- A sender that may have fewer segments left than a task needs (is_tight) is offered only tasks that fit. A backup is offered only tasks
 -- that need more segments than its primaries have left (from_segments; 0 for all). Both searches end after the first 1000 tasks of a pool.
@@ -230,7 +234,7 @@ asked AS MATERIALIZED (
     -- last_lane, last_rank and last_due_at mark the 1000th task. As index conditions they end the scan. As filters they would let it read
     -- the whole pool where other claims have locked the first tasks. 32767 and infinity are above every lane and rank.
     SELECT u.*, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
-        coalesce(d.due_at, now()) AS last_due_at
+        coalesce(d.due_at, now()) AS last_due_at, w.pool_id IS NOT NULL AS has_flows
     FROM (
         SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@most::bigint[]) AS most, unnest(@rival_rooms::bigint[]) AS rival_room,
             unnest(@from_segments::bigint[]) AS from_segments, cardinality(@pool_ids::bigint[]) > 1 AS is_several
@@ -248,12 +252,18 @@ asked AS MATERIALIZED (
         ORDER BY t.due_at
         OFFSET 999 LIMIT 1
     ) d ON true
+    LEFT JOIN LATERAL (
+        SELECT t.pool_id FROM queue t
+        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL -- by queue_flow_ranks_idx
+        ORDER BY t.pool_id, t.lane, t.company_id, t.flow_rank
+        LIMIT 1
+    ) w ON true
 ),
 queued AS MATERIALIZED (
-    SELECT q.*, m.is_several
+    SELECT q.*, m.is_several, m.has_flows
     FROM asked m
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.created_at, t.rendering_id, t.expires_at,
+        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
             task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
@@ -282,13 +292,13 @@ queued AS MATERIALIZED (
     ) q
 ),
 due AS MATERIALIZED (
-    SELECT q.*, m.is_several
+    SELECT q.*, m.is_several, false AS has_flows
     FROM asked m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id,
             -- the lane that TaskQueue would give it; that of a new task once it has waited too long
             32 * t.priority + CASE WHEN t.due_at <= now() - sqlc.narg(retry_max_wait)::interval THEN 0 ELSE t.retry_count END AS lane,
-            t.rank, t.created_at, t.rendering_id, t.expires_at,
+            t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
             task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= m.last_due_at
@@ -316,13 +326,78 @@ due AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) q
 )
-SELECT o.task_id, o.pool_id, o.lane::integer AS lane, o.rank, o.created_at, o.rendering_id, o.segments::bigint AS segments,
+SELECT o.task_id, o.pool_id, o.company_id, o.lane::integer AS lane, o.rank, o.flow_rank, o.created_at, o.rendering_id, o.segments::bigint AS segments,
+    o.has_flows::boolean AS has_flows,
     coalesce(extract(epoch FROM o.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
     coalesce(CASE WHEN o.is_several THEN (SELECT 1 / c.weight FROM companies c WHERE c.id = o.company_id) END, 0)::double precision AS gap
 FROM (SELECT * FROM queued UNION ALL SELECT * FROM due) o
 ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id;
 
--- TaskLease leases tasks that TaskOffer locked, at a time: without one, now. All leases of a claim have one time. A lease ends when its task expires
+-- TaskFlows locks the tasks of companies whose flows take turns, in their order within the company: up to most for each pool, lane and company, which
+-- is how many tasks of them TaskOffer returned. Tasks without a flow_rank are not among them; their order is that of their ranks, and none of those
+-- that TaskOffer left goes before those that it returned. The conditions are those of TaskOffer, and so is the bound of the search.
+-- name: TaskFlows :many
+WITH switched AS MATERIALIZED (
+    SELECT w.may_hold, w.has_disabled_users FROM switches w
+),
+asked AS MATERIALIZED (
+    SELECT u.*, coalesce(e.flow_rank, 'infinity') AS last_flow_rank
+    FROM (
+        SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@lanes::integer[]) AS lane, unnest(@company_ids::bigint[]) AS company_id,
+            unnest(@most::bigint[]) AS most, unnest(@rival_rooms::bigint[]) AS rival_room, unnest(@from_segments::bigint[]) AS from_segments
+    ) u
+    LEFT JOIN LATERAL (
+        SELECT t.flow_rank FROM queue t
+        WHERE t.pool_id = u.pool_id AND t.lane = u.lane AND t.company_id = u.company_id
+            AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL -- PENDING and queued, by queue_flow_ranks_idx
+            AND (@is_tight::boolean OR u.from_segments > 0)
+        ORDER BY t.flow_rank
+        OFFSET 999 LIMIT 1
+    ) e ON true
+)
+SELECT q.task_id, q.pool_id, q.company_id, q.lane::integer AS lane, q.rank, q.flow_rank, q.created_at, q.rendering_id, q.segments::bigint AS segments,
+    coalesce(extract(epoch FROM q.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left
+FROM asked m
+CROSS JOIN LATERAL (
+    SELECT t.task_id, t.pool_id, t.company_id, t.lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
+        task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean) AS segments
+    FROM queue t
+    WHERE t.pool_id = m.pool_id AND t.lane = m.lane AND t.company_id = m.company_id
+        AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND t.flow_rank <= m.last_flow_rank
+        AND (t.expires_at IS NULL OR t.expires_at > now() + @lease_least::interval)
+        AND NOT (
+            (SELECT w.may_hold FROM switched w)
+            AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
+        )
+        AND NOT (
+            (SELECT w.has_disabled_users FROM switched w)
+            AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
+        )
+        AND NOT (
+            t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @sender_no::text
+            AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)
+        )
+        AND t.segments >= m.from_segments
+        AND (
+            NOT @is_tight::boolean
+            OR task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean)
+                <= sqlc.narg(segments_left)::bigint
+        )
+    ORDER BY t.flow_rank, t.task_id
+    LIMIT m.most
+    FOR UPDATE SKIP LOCKED
+) q
+ORDER BY q.pool_id, q.lane, q.company_id, q.flow_rank, q.task_id;
+
+-- TaskExchange gives tasks, at whose ranks a claim takes others of their companies, the ranks of those. Each keeps its order within its company. The
+-- claim has locked them.
+-- name: TaskExchange :exec
+UPDATE queue t
+SET rank = (@ranks::double precision[])[array_position(@task_ids::text[], t.task_id)], flow_rank = coalesce(t.flow_rank, t.rank)
+WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL;
+
+-- TaskLease leases tasks that TaskOffer locked, at a time: without one, now. A task that is taken at the rank of another one of its company gets
+-- that rank, where it waits again if the lease is given back (ranks, with NULLs for the others; has_flows: there are any). All leases of a claim have one time. A lease ends when its task expires
 -- at the latest; a task that expired since TaskOffer is left out. What ends a lease writes it to report_logs. must_start: the sender must start
 -- the leases before they run out, with TaskStart, which extends them.
 -- name: TaskLease :many
@@ -343,7 +418,10 @@ leased AS (
             WHEN t.sign IS NULL AND NOT starts_with(t.content, '【' || sqlc.narg(sign)::text || '】') THEN sqlc.narg(sign)::text
         END,
         lease_limit = @asked::smallint,
-        updated_at = (SELECT moment.at FROM moment)
+        updated_at = (SELECT moment.at FROM moment),
+        rank = CASE WHEN @has_flows::boolean THEN coalesce((@ranks::float8[])[array_position(@task_ids::text[], t.task_id)], t.rank) ELSE t.rank END,
+        flow_rank = CASE WHEN @has_flows::boolean AND (@ranks::float8[])[array_position(@task_ids::text[], t.task_id)] IS NOT NULL
+            THEN coalesce(t.flow_rank, t.rank) ELSE t.flow_rank END
     WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL -- PENDING
         AND (t.expires_at IS NULL OR t.expires_at > (SELECT moment.at FROM moment))
     RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.expires_at, t.updated_at,

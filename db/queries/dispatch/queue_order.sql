@@ -47,7 +47,7 @@ WITH RECURSIVE found AS (
 SELECT f.pool_id FROM found f ORDER BY f.nth;
 
 -- TaskQueue queues up to batch_size tasks that have come due, and returns how many. A task that was never queued gets its rank now: it
--- uses the share of its company from the moment at which it may be sent. A task that has been due for priority_max_wait is queued with
+-- uses the share of its company, and of its flow, from the moment at which it may be sent (see TaskSubmit). A task that has been due for priority_max_wait is queued with
 -- aged_priority, the first one behind real-time messages, and a rank of that priority; null means never. Pools in which every task is queued
 -- cost nothing.
 -- name: TaskQueue :one
@@ -74,8 +74,9 @@ due AS MATERIALIZED (
     SELECT d.*
     FROM unqueued u
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.company_id, t.retry_count, t.created_at, e.priority,
-            CASE WHEN e.priority = t.priority THEN t.rank END AS rank -- valid only in its priority
+        SELECT t.task_id, t.pool_id, t.company_id, t.retry_count, t.created_at, e.priority, task_flow(t.batch_id, t.submitted_by) AS flow,
+            CASE WHEN e.priority = t.priority THEN t.rank END AS rank, -- valid only in its priority
+            CASE WHEN e.priority = t.priority AND t.rank IS NOT NULL THEN t.flow_rank END AS flow_rank
         FROM queue t
         CROSS JOIN LATERAL (
             SELECT CASE WHEN t.due_at <= now() - sqlc.narg(priority_max_wait)::interval
@@ -90,10 +91,12 @@ due AS MATERIALIZED (
     LIMIT @batch_size::integer
 ),
 reserved AS (
-    INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)
-    SELECT g.pool_id, g.priority, g.company_id, v.front, v.front + g.tasks / c.weight
+    INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish, flow, flow_finish)
+    SELECT g.pool_id, g.priority, g.company_id, v.front, v.front + g.tasks / c.weight, g.flow, CASE WHEN g.flow IS NULL THEN v.front END
     FROM (
-        SELECT d.pool_id, d.priority, d.company_id, count(*) AS tasks FROM due d WHERE d.rank IS NULL
+        SELECT d.pool_id, d.priority, d.company_id, count(*) AS tasks, CASE WHEN min(d.flow) = max(d.flow) THEN min(d.flow) END AS flow
+        FROM due d
+        WHERE d.rank IS NULL
         GROUP BY d.pool_id, d.priority, d.company_id
     ) g
     JOIN companies c ON c.id = g.company_id
@@ -101,25 +104,40 @@ reserved AS (
     ORDER BY g.pool_id, g.priority, g.company_id
     ON CONFLICT (pool_id, priority, company_id) DO UPDATE
     SET start = greatest(f.finish, excluded.start),
-        finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start)
-    RETURNING f.pool_id, f.priority, f.company_id, f.start
+        finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start),
+        flow = CASE WHEN f.finish <= excluded.start THEN excluded.flow ELSE f.flow END,
+        flow_finish = CASE
+            WHEN f.finish <= excluded.start AND excluded.flow IS NOT NULL THEN NULL
+            WHEN f.flow = excluded.flow THEN f.flow_finish
+            ELSE coalesce(f.flow_finish, f.finish)
+        END
+    RETURNING f.pool_id, f.priority, f.company_id, f.start, f.flow, f.flow_finish
 ),
-ranked AS MATERIALIZED (
-    SELECT d.task_id, 32 * d.priority + d.retry_count AS lane, -- new tasks first, then retries by their count
-        coalesce(d.rank, r.start + (row_number() OVER (
-            PARTITION BY d.pool_id, d.priority, d.company_id, d.rank IS NULL ORDER BY d.created_at, d.task_id
-        ) - 1) / c.weight) AS rank
+numbered AS MATERIALIZED (
+    SELECT d.*, r.start, r.flow AS alone, r.flow_finish, 1 / c.weight AS gap,
+        row_number() OVER (PARTITION BY d.pool_id, d.priority, d.company_id, d.rank IS NULL ORDER BY d.created_at, d.task_id) - 1 AS nth,
+        row_number() OVER (PARTITION BY d.pool_id, d.priority, d.company_id, d.rank IS NULL, d.flow ORDER BY d.created_at, d.task_id) - 1 AS nth_of_flow
     FROM due d
     JOIN companies c ON c.id = d.company_id
     LEFT JOIN reserved r ON r.pool_id = d.pool_id AND r.priority = d.priority AND r.company_id = d.company_id
 ),
+ranked AS MATERIALIZED (
+    SELECT n.task_id, 32 * n.priority + n.retry_count AS lane, -- new tasks first, then retries by their count
+        coalesce(n.rank, n.start + n.nth * n.gap) AS rank,
+        CASE WHEN n.rank IS NOT NULL THEN n.flow_rank ELSE n.nth_of_flow * n.gap + max(CASE
+            WHEN n.nth_of_flow = 0 AND n.flow_finish IS NOT NULL THEN greatest(
+                task_flow_start(n.pool_id, n.priority, n.company_id, n.flow, n.gap), CASE WHEN n.alone = n.flow OR n.alone IS NULL THEN n.flow_finish END
+            )
+        END) OVER (PARTITION BY n.pool_id, n.priority, n.company_id, n.rank IS NULL, n.flow) END AS flow_rank
+    FROM numbered n
+),
 columns AS MATERIALIZED (
-    SELECT array_agg(r.task_id) AS task_ids, array_agg(r.lane) AS lanes, array_agg(r.rank) AS ranks FROM ranked r
+    SELECT array_agg(r.task_id) AS task_ids, array_agg(r.lane) AS lanes, array_agg(r.rank) AS ranks, array_agg(r.flow_rank) AS flow_ranks FROM ranked r
 ),
 queued AS (
     UPDATE queue t
-    SET (lane, rank) = (
-        SELECT c.lanes[i.i], c.ranks[i.i] FROM columns c CROSS JOIN LATERAL (SELECT array_position(c.task_ids, t.task_id) AS i OFFSET 0) i
+    SET (lane, rank, flow_rank) = (
+        SELECT c.lanes[i.i], c.ranks[i.i], c.flow_ranks[i.i] FROM columns c CROSS JOIN LATERAL (SELECT array_position(c.task_ids, t.task_id) AS i OFFSET 0) i
     )
     WHERE t.task_id = ANY ((SELECT c.task_ids FROM columns c)::text[])
 )
@@ -147,7 +165,7 @@ low AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ),
 moved AS (
-    UPDATE queue t SET lane = NULL, rank = NULL WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM low l))
+    UPDATE queue t SET lane = NULL, rank = NULL, flow_rank = NULL WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM low l))
 ),
 requeued AS (
     UPDATE queue t SET lane = t.lane - t.lane % 32 -- the lane of new tasks of the same priority
@@ -200,23 +218,57 @@ found AS MATERIALIZED (
 ),
 moved AS (
     UPDATE queue t
-    SET pool_id = pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no), lane = NULL, rank = NULL
+    SET pool_id = pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no), lane = NULL, rank = NULL,
+        flow_rank = NULL
     WHERE t.task_id = ANY (ARRAY(SELECT f.task_id FROM found f)) AND t.lease_until IS NULL
     RETURNING t.task_id
 )
 SELECT count(*) FROM moved;
 
--- TaskAhead counts the tasks that are claimed before a queued task, up to most. Of equal rank, the older task comes first.
+-- TaskAhead counts the tasks that are claimed before a queued task, up to most. Of equal rank, the older task comes first. Where the flows of its
+-- company take turns, the task is claimed at the rank of another one: if n tasks of the company go before it, then at that of the task number n + 1.
 -- name: TaskAhead :one
-SELECT count(*) FROM (
-    SELECT FROM queue t
-    WHERE t.pool_id = @pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
-        -- The first comparison ends the scan of queue_order_idx, the second one orders equal ranks.
-        AND (t.lane, t.rank) <= (@lane::smallint, @rank::double precision)
-        AND (t.lane, t.rank, t.created_at, t.task_id) < (@lane::smallint, @rank::double precision, @created_at::timestamptz, @task_id::text)
-    ORDER BY t.pool_id, t.lane, t.rank
-    LIMIT @most::integer
-) q;
+WITH me AS MATERIALIZED (
+    SELECT q.*, least(q.flow_rank, q.rank) AS own_rank
+    FROM (SELECT * FROM queue WHERE task_id = @task_id::text OFFSET 0) q -- OFFSET 0: by its key, and not by an index of what waits
+    WHERE q.lease_until IS NULL AND q.lane IS NOT NULL -- PENDING and queued
+),
+waiting AS MATERIALIZED ( -- in the order of claims, by queue_order_idx
+    SELECT w.*, row_number() OVER (ORDER BY w.lane, w.rank, w.created_at, w.task_id) AS nth
+    FROM me
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.lane, t.rank, t.flow_rank, t.created_at, t.company_id = me.company_id AND t.lane = me.lane AS is_own
+        FROM queue t
+        WHERE t.pool_id = me.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.lane <= me.lane
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT @most::integer
+    ) w
+),
+before AS ( -- tasks of the company that go before
+    SELECT count(*) AS tasks
+    FROM (
+        SELECT FROM waiting w
+        CROSS JOIN me
+        WHERE w.is_own AND w.flow_rank IS NULL AND (w.rank, w.task_id) < (me.own_rank, me.task_id)
+        UNION ALL
+        SELECT FROM me
+        CROSS JOIN LATERAL (
+            SELECT FROM queue t
+            WHERE t.pool_id = me.pool_id AND t.lane = me.lane AND t.company_id = me.company_id
+                AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND (t.flow_rank, t.task_id) < (me.own_rank, me.task_id)
+            ORDER BY t.pool_id, t.lane, t.company_id, t.flow_rank, t.task_id -- by queue_flow_ranks_idx
+            LIMIT @most::integer
+        ) f
+    ) b
+),
+taken_at AS (
+    SELECT w.nth FROM waiting w
+    WHERE w.is_own
+    ORDER BY w.nth
+    OFFSET (SELECT b.tasks FROM before b)
+    LIMIT 1
+)
+SELECT least(@most::integer, coalesce((SELECT a.nth - 1 FROM taken_at a), (SELECT count(*) FROM waiting w)))::bigint AS ahead;
 
 -- LongestWait returns how many seconds the task that has been due for longest has waited; 0: no task is due. Each group of waiting tasks
 -- has an index by due_at, of which the first entry is read: tasks queued with priority 0, tasks queued with another priority, and tasks

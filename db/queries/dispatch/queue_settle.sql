@@ -94,9 +94,12 @@ retried AS (
     SET retry_count = t.retry_count + 1,
         lane = NULL,
         -- A retry waits in the pool that serves it now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
-        (pool_id, rank) = (
-            SELECT p.id, CASE WHEN t.lane / 32 <> t.priority OR p.id <> t.pool_id THEN NULL ELSE t.rank END
-            FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
+        (pool_id, rank, flow_rank) = (
+            SELECT p.id, CASE WHEN p.is_new THEN NULL ELSE t.rank END, CASE WHEN p.is_new THEN NULL ELSE t.flow_rank END
+            FROM (
+                SELECT s.id, s.id <> t.pool_id OR t.lane / 32 <> t.priority AS is_new
+                FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
+            ) p
         ),
         (due_at, failed_app_id, result, updated_at) = (
             SELECT v.at + v.retry_delay, v.app_id, v.result, v.at FROM verdict v WHERE v.task_id = t.task_id
@@ -163,19 +166,22 @@ requeued AS (
     UPDATE queue t
     SET processing_app_id = NULL, lease_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL,
         start_until = NULL, was_claimed = true,
-        (troubles, failed_app_id, pool_id, lane, rank, due_at, updated_at) = (
+        (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
                 CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- 20 exceed delay_most
                 CASE WHEN g.is_tried THEN g.processing_app_id ELSE t.failed_app_id END,
                 p.id,
                 CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
-                -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
-                CASE WHEN p.id = t.pool_id
-                    AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) THEN t.rank END,
+                CASE WHEN p.is_ranked THEN t.rank END,
+                CASE WHEN p.is_ranked THEN t.flow_rank END,
                 coalesce(g.again_at, CASE WHEN g.is_tried THEN g.at END, t.due_at), -- from then on others may have it
                 g.at
             FROM returned g
-            CROSS JOIN (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
+            CROSS JOIN LATERAL (
+                -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
+                SELECT s.id, s.id = t.pool_id AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) AS is_ranked
+                FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
+            ) p
             WHERE g.task_id = t.task_id
         )
     WHERE t.task_id = ANY (ARRAY(SELECT g.task_id FROM returned g))
@@ -287,19 +293,22 @@ requeued AS (
     UPDATE queue t
     SET processing_app_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL, start_until = NULL,
         was_claimed = true,
-        (troubles, failed_app_id, pool_id, lane, rank, due_at, updated_at) = (
+        (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
                 least(20, t.troubles + 1), -- 20 exceed delay_most
                 g.processing_app_id,
                 p.id,
                 CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
-                -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
-                CASE WHEN p.id = t.pool_id
-                    AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) THEN t.rank END,
+                CASE WHEN p.is_ranked THEN t.rank END,
+                CASE WHEN p.is_ranked THEN t.flow_rank END,
                 coalesce(g.again_at, g.at),
                 g.at
             FROM returned g
-            CROSS JOIN (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
+            CROSS JOIN LATERAL (
+                -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
+                SELECT s.id, s.id = t.pool_id AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) AS is_ranked
+                FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
+            ) p
             WHERE g.task_id = t.task_id
         )
     WHERE t.task_id = ANY (ARRAY(SELECT g.task_id FROM returned g))
@@ -357,9 +366,12 @@ retried AS (
         due_at = (SELECT moment.at FROM moment),
         lane = NULL,
         -- A retry waits in the pool that serves it now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
-        (pool_id, rank) = (
-            SELECT p.id, CASE WHEN t.lane / 32 <> t.priority OR p.id <> t.pool_id THEN NULL ELSE t.rank END
-            FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
+        (pool_id, rank, flow_rank) = (
+            SELECT p.id, CASE WHEN p.is_new THEN NULL ELSE t.rank END, CASE WHEN p.is_new THEN NULL ELSE t.flow_rank END
+            FROM (
+                SELECT s.id, s.id <> t.pool_id OR t.lane / 32 <> t.priority AS is_new
+                FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
+            ) p
         ),
         failed_app_id = t.processing_app_id,
         result = (SELECT left(@timed_out::text || e.why, 500) FROM expired e WHERE e.task_id = t.task_id),

@@ -99,16 +99,33 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 	if err != nil {
 		return nil, false, err
 	}
-	chosen, isCut := p.choose(a.inOrder(offers), c.InOneCall)
+	ordered, err := p.inFlows(ctx, q, a.inOrder(offers))
+	if err != nil {
+		return nil, false, err
+	}
+	chosen, isCut := p.choose(ordered, c.InOneCall)
 	if len(chosen) == 0 {
 		return nil, isCut, nil
+	}
+	if ids, ranks := passedOver(chosen); len(ids) > 0 {
+		if err := q.TaskExchange(ctx, dispatchq.TaskExchangeParams{TaskIds: ids, Ranks: ranks}); err != nil {
+			return nil, false, err
+		}
 	}
 	params := dispatchq.TaskLeaseParams{
 		SenderNo: c.SenderNo, Asked: int16(c.Limit), IsPaced: a.sender.IsPaced, LeaseSeconds: a.sender.LeaseSeconds, Sign: a.sender.Sign,
 		MustStart: c.StartWithin != nil, TaskIds: make([]string, len(chosen)), Segments: make([]int64, len(chosen)), At: p.at,
+		Ranks: []*float64{},
 	}
+	ranks := make([]*float64, len(chosen))
 	for i, o := range chosen {
 		params.TaskIds[i], params.Segments[i] = o.TaskID, o.Segments
+		if o.isForAnother() {
+			params.HasFlows, ranks[i] = true, o.rankOf.Rank
+		}
+	}
+	if params.HasFlows {
+		params.Ranks = ranks
 	}
 	rows, err := q.TaskLease(ctx, params)
 	if err != nil {

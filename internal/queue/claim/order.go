@@ -11,7 +11,8 @@ import (
 type offer struct {
 	dispatchq.TaskOfferRow
 	turn     float64
-	nextTurn float64 // the turn of the pool after this task
+	nextTurn float64                 // the turn of the pool after this task
+	rankOf   *dispatchq.TaskOfferRow // the task of the same company at whose rank this one is taken; nil: at its own, see inFlows
 }
 
 // compare orders tasks of equal turn by rank, then by age. A task without a rank comes after the tasks with one.

@@ -20,7 +20,7 @@ func Trial(ctx context.Context, q *dispatchq.Queries, senderNo, taskID string, l
 		return Lease{}, fault.InvalidField("balance", fault.BelowZero, nil)
 	}
 	rows, err := q.TaskLease(ctx, dispatchq.TaskLeaseParams{
-		SenderNo: senderNo, Asked: 1, IsPaced: t.IsPaced, LeaseSeconds: lease.Seconds(), Sign: t.Sign, TaskIds: []string{taskID}, Segments: []int64{t.Segments},
+		SenderNo: senderNo, Asked: 1, IsPaced: t.IsPaced, LeaseSeconds: lease.Seconds(), Sign: t.Sign, TaskIds: []string{taskID}, Segments: []int64{t.Segments}, Ranks: []*float64{},
 	})
 	if err != nil {
 		return Lease{}, err

@@ -1,0 +1,128 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"lksms/gen/dispatchq"
+)
+
+// A flow is what a submitter of a company has waiting, or a batch. The flows of a company take turns. The ranks of its tasks say when a company is
+// served, so that its share does not depend on the number of its flows. Which of its tasks is taken at a rank follows from their flow ranks.
+
+// companyLane is what a company has waiting in a pool and a lane.
+type companyLane struct {
+	pool, company int64
+	lane          int32
+}
+
+func (o offer) companyLane() companyLane { return companyLane{o.PoolID, o.CompanyID, o.Lane} }
+
+// isForAnother reports whether the task is taken at the rank of another one.
+func (o offer) isForAnother() bool { return o.rankOf != nil && o.rankOf.TaskID != o.TaskID }
+
+// flowRank returns the order of a queued task among those of its company. It is never behind its rank, whatever a server left in flow_rank that does
+// not know the column.
+func flowRank(t dispatchq.TaskOfferRow) float64 {
+	switch {
+	case t.Rank == nil:
+		return 0 // never: a queued task has a rank
+	case t.FlowRank == nil:
+		return *t.Rank
+	default:
+		return min(*t.Rank, *t.FlowRank)
+	}
+}
+
+// byFlowRank orders the tasks of a company, as queue_flow_ranks_idx does. Ids ascend with time.
+func byFlowRank(a, b dispatchq.TaskOfferRow) int {
+	return cmp.Or(cmp.Compare(flowRank(a), flowRank(b)), cmp.Compare(a.TaskID, b.TaskID))
+}
+
+// inFlows lets the flows of companies take turns: at the first rank that a company has among the offers, the first of its tasks by flow rank is taken,
+// and so on.
+func (p claimPart) inFlows(ctx context.Context, q *dispatchq.Queries, offers []offer) ([]offer, error) {
+	tasks, isOffered := map[companyLane][]dispatchq.TaskOfferRow{}, map[string]bool{}
+	for _, o := range offers {
+		if o.HasFlows {
+			tasks[o.companyLane()] = append(tasks[o.companyLane()], o.TaskOfferRow)
+			isOffered[o.TaskID] = true
+		}
+	}
+	if len(tasks) == 0 {
+		return offers, nil
+	}
+	rows, err := q.TaskFlows(ctx, p.flowsOf(tasks))
+	if err != nil {
+		return nil, err
+	}
+	hasFlows := map[companyLane]bool{}
+	for _, row := range rows {
+		of := companyLane{row.PoolID, row.CompanyID, row.Lane}
+		hasFlows[of] = true
+		if !isOffered[row.TaskID] {
+			tasks[of] = append(tasks[of], dispatchq.TaskOfferRow{
+				TaskID: row.TaskID, PoolID: row.PoolID, CompanyID: row.CompanyID, Lane: row.Lane, Rank: row.Rank, FlowRank: row.FlowRank,
+				CreatedAt: row.CreatedAt, RenderingID: row.RenderingID, Segments: row.Segments, SecondsLeft: row.SecondsLeft,
+			})
+		}
+	}
+	for _, all := range tasks {
+		slices.SortFunc(all, byFlowRank)
+	}
+	for i, o := range offers {
+		if of := o.companyLane(); o.HasFlows && hasFlows[of] {
+			offers[i] = offer{TaskOfferRow: tasks[of][0], turn: o.turn, nextTurn: o.nextTurn, rankOf: &o.TaskOfferRow}
+			tasks[of] = tasks[of][1:]
+		}
+	}
+	return offers, nil
+}
+
+// flowsOf asks for as many tasks of each company as it has offers.
+func (p claimPart) flowsOf(offered map[companyLane][]dispatchq.TaskOfferRow) dispatchq.TaskFlowsParams {
+	asked := dispatchq.TaskFlowsParams{
+		SenderNo: p.offer.SenderNo, RetryMaxWait: p.offer.RetryMaxWait, LeaseLeast: p.offer.LeaseLeast, Sign: p.offer.Sign,
+		SegmentSize: p.offer.SegmentSize, CountsSegments: p.offer.CountsSegments, SegmentsLeft: p.offer.SegmentsLeft, IsTight: p.offer.IsTight,
+	}
+	for of, tasks := range offered {
+		pool := slices.Index(p.offer.PoolIds, of.pool)
+		asked.PoolIds, asked.Lanes, asked.CompanyIds = append(asked.PoolIds, of.pool), append(asked.Lanes, of.lane), append(asked.CompanyIds, of.company)
+		asked.Most, asked.RivalRooms = append(asked.Most, int64(len(tasks))), append(asked.RivalRooms, p.offer.RivalRooms[pool])
+		asked.FromSegments = append(asked.FromSegments, p.offer.FromSegments[pool])
+	}
+	return asked
+}
+
+// passedOver returns the tasks at whose ranks others were chosen and that were not chosen themselves, and the ranks that they get: those of chosen
+// tasks at which nothing was chosen. So the company keeps all other ranks that it had.
+func passedOver(chosen []offer) (ids []string, ranks []float64) {
+	isChosen, isUsed := map[string]bool{}, map[string]bool{} // by the task, and by the task whose rank it is
+	for _, o := range chosen {
+		isChosen[o.TaskID] = true
+		if o.rankOf != nil {
+			isUsed[o.rankOf.TaskID] = true
+		}
+	}
+	passed, free := map[companyLane][]dispatchq.TaskOfferRow{}, map[companyLane][]float64{}
+	for _, o := range chosen {
+		if !o.isForAnother() {
+			continue
+		}
+		if !isChosen[o.rankOf.TaskID] {
+			passed[o.companyLane()] = append(passed[o.companyLane()], *o.rankOf)
+		}
+		if !isUsed[o.TaskID] {
+			free[o.companyLane()] = append(free[o.companyLane()], *o.Rank)
+		}
+	}
+	for of, tasks := range passed {
+		slices.SortFunc(tasks, byFlowRank)
+		slices.Sort(free[of])
+		for i, t := range tasks {
+			ids, ranks = append(ids, t.TaskID), append(ranks, free[of][i])
+		}
+	}
+	return ids, ranks
+}
