@@ -132,18 +132,21 @@ const routeAdmit = `-- name: RouteAdmit :many
 WITH routed AS MATERIALIZED (
     SELECT r.id, r.pool_id, r.weight, r.sort, r.served, r.next_turn
     FROM routes r
-    WHERE r.sender_id = $1 AND r.status = 'on' AND (
-        (SELECT count(*) FROM (
-            -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces queue_order_idx.
-            SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
-            ORDER BY t.lane, t.rank LIMIT 1
-        ) q) > 0
-        OR (SELECT count(*) FROM (
-            -- PENDING and not queued yet, by queue_due_idx.
-            SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
-            ORDER BY t.due_at LIMIT 1
-        ) d) > 0
-    )
+    WHERE r.sender_id = $1 AND r.status = 'on'
+        -- A task that names its sender waits while that sender may not serve its company.
+        AND EXISTS (SELECT FROM pools p WHERE p.id = r.pool_id AND (p.sender_id IS NULL OR sender_serves(p.sender_id, p.company_id)))
+        AND (
+            (SELECT count(*) FROM (
+                -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces queue_order_idx.
+                SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
+                ORDER BY t.lane, t.rank LIMIT 1
+            ) q) > 0
+            OR (SELECT count(*) FROM (
+                -- PENDING and not queued yet, by queue_due_idx.
+                SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
+                ORDER BY t.due_at LIMIT 1
+            ) d) > 0
+        )
     ORDER BY r.sender_id, r.id
     FOR UPDATE
 ),
@@ -720,16 +723,18 @@ leased AS (
         lease_until = least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), t.expires_at), -- PROCESSING
         start_until = CASE WHEN $4::boolean -- equal to lease_until
             THEN least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), t.expires_at) END,
-        lease_segments = CASE WHEN $5::boolean THEN ($6::bigint[])[array_position($7::text[], t.task_id)] END,
+        lease_segments = nullif( -- without limits, only where the sender's signature or segment size makes a difference
+            ($5::bigint[])[array_position($6::text[], t.task_id)], CASE WHEN NOT $7::boolean THEN t.segments END
+        ),
         lease_sign = CASE -- a text that begins with the signature is not signed twice
             WHEN t.sign IS NULL AND NOT starts_with(t.content, '【' || $8::text || '】') THEN $8::text
         END,
         lease_limit = $9::smallint,
         updated_at = (SELECT moment.at FROM moment),
-        rank = CASE WHEN $10::boolean THEN coalesce(($11::float8[])[array_position($7::text[], t.task_id)], t.rank) ELSE t.rank END,
-        flow_rank = CASE WHEN $10::boolean AND ($11::float8[])[array_position($7::text[], t.task_id)] IS NOT NULL
+        rank = CASE WHEN $10::boolean THEN coalesce(($11::float8[])[array_position($6::text[], t.task_id)], t.rank) ELSE t.rank END,
+        flow_rank = CASE WHEN $10::boolean AND ($11::float8[])[array_position($6::text[], t.task_id)] IS NOT NULL
             THEN coalesce(t.flow_rank, t.rank) ELSE t.flow_rank END
-    WHERE t.task_id = ANY ($7::text[]) AND t.lease_until IS NULL -- PENDING
+    WHERE t.task_id = ANY ($6::text[]) AND t.lease_until IS NULL -- PENDING
         AND (t.expires_at IS NULL OR t.expires_at > (SELECT moment.at FROM moment))
     RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.expires_at, t.updated_at,
         t.traceparent, t.batch_id, coalesce('【' || coalesce(t.sign, t.lease_sign) || '】', '') || t.content AS content
@@ -749,9 +754,9 @@ type TaskLeaseParams struct {
 	SenderNo     string
 	LeaseSeconds float64
 	MustStart    bool
-	IsPaced      bool
 	Segments     []int64
 	TaskIds      []string
+	IsPaced      bool
 	Sign         *string
 	Asked        int16
 	HasFlows     bool
@@ -782,9 +787,9 @@ func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLea
 		arg.SenderNo,
 		arg.LeaseSeconds,
 		arg.MustStart,
-		arg.IsPaced,
 		arg.Segments,
 		arg.TaskIds,
+		arg.IsPaced,
 		arg.Sign,
 		arg.Asked,
 		arg.HasFlows,
