@@ -182,10 +182,11 @@ SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::
     d.run_rendering_id, coalesce(d.run_after, '')::text AS run_after,
     d.submitted_by, m.title, m.content, m.html, m.external_id, coalesce(d.sign, m.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
-    (d.started_at IS NOT NULL)::boolean AS is_timed, (d.next_run_at > d.created_at)::boolean AS is_planned, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
+    (d.started_at IS NOT NULL)::boolean AS is_timed, (greatest(c.updated_at, o.updated_at) > d.created_at)::boolean AS is_older, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
     EXISTS (SELECT FROM renderings r WHERE r.notification_id = d.id AND r.id IS DISTINCT FROM d.run_rendering_id) AS has_run
 FROM due d
 JOIN channels c ON c.id = d.channel_id
+JOIN companies o ON o.id = d.company_id
 JOIN announcements a ON a.id = d.announcement_id
 LEFT JOIN effective_notification_templates m ON m.company_id = d.company_id AND m.biz_type = d.biz_type AND m.channel_id = d.channel_id
 ORDER BY d.next_run_at;

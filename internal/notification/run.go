@@ -183,7 +183,7 @@ func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait flo
 	if len(people) > 0 {
 		if _, err := s.tasks.Enqueue(ctx, queue.Rendered{
 			Channel: n.Channel, RenderingID: m.renderingID, Content: taskContent(m.content, m.params), Sign: n.Sign,
-			MessageType: queue.Notification, ExpiresAt: n.ExpiresAt, IsUrgent: n.SubmittedBy == Alerts, IsPlanned: n.IsPlanned, Origin: origin,
+			MessageType: queue.Notification, ExpiresAt: n.ExpiresAt, IsUrgent: n.SubmittedBy == Alerts, IsOlder: n.IsOlder, Origin: origin,
 		}, people); err != nil {
 			return err
 		}

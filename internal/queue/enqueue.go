@@ -25,7 +25,7 @@ type Rendered struct {
 	ExpiresAt   *time.Time // not after; nil: never
 	OnUnclear   string     // retry or fail; empty: as the sender has it
 	IsUrgent    bool       // goes before everything else on its channel, codes included
-	IsPlanned   bool       // was accepted before: a country that is not served holds it, and does not fail it
+	IsOlder     bool       // was accepted before its company or channel changed last: a country that is not served may have been then, and holds it
 	Origin
 }
 
@@ -53,7 +53,7 @@ var (
 // placeOf returns the pool of a message to a person, and why the person is unreachable, if so.
 func (s *Service) placeOf(ctx context.Context, asOf time.Time, m Rendered, person Person) (directory.Place, unreachable, error) {
 	place, err := s.directory.Place(ctx, asOf, m.Channel, m.CompanyID, m.MessageType, person.Address, m.Sign != "")
-	if m.IsPlanned {
+	if m.IsOlder {
 		err = directory.Held(err)
 	}
 	reason, wrong := reachable, new(fault.Error)

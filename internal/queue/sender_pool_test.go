@@ -422,8 +422,12 @@ func TestATaskThatNamesItsSenderWaitsWhileThatMayNotServe(t *testing.T) {
 		isOwn   bool // a route of the company names the sender; else it is shared
 	}{
 		{
-			"the route is off", func(b *apptest.Bundle, route string) { b.Expect(200, "", "PATCH", route, map[string]any{"status": "off"}) },
-			func(b *apptest.Bundle, route string) { b.Expect(200, "", "PATCH", route, map[string]any{"status": "on"}) }, true,
+			"the route is off", func(b *apptest.Bundle, route string) {
+				b.Expect(200, "", "PATCH", route, map[string]any{"status": "off"})
+			},
+			func(b *apptest.Bundle, route string) {
+				b.Expect(200, "", "PATCH", route, map[string]any{"status": "on"})
+			}, true,
 		},
 		{
 			"the route is deleted", func(b *apptest.Bundle, route string) { b.Expect(200, "", "DELETE", route, nil) },

@@ -339,7 +339,9 @@ const (
 )
 
 // reportGrace is how long a sender may report after its lease ended because the task expired. It is no longer than a lease.
-func reportGrace(rules setting.Rules) time.Duration { return min(reportGraceMost, rules.ProcessingTimeout) }
+func reportGrace(rules setting.Rules) time.Duration {
+	return min(reportGraceMost, rules.ProcessingTimeout)
+}
 
 // ReportGrace is how long a sender may report after its lease ended because the task expired.
 func (s *Service) ReportGrace(ctx context.Context) (time.Duration, error) {
