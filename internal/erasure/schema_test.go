@@ -42,7 +42,7 @@ var kept = map[string][]string{
 		idempotency_keys.key idempotency_keys.username statistics.key uploads.name sender_states.rest_reason
 		callbacks.body_hash notifications.dedup_key notifications.run_after
 		erasures.created_by task_job_parts.task_ids business_ends.subject facts.sender_no task_partitions.before_id
-		contact_imports.tag reconciliations.after_no reconciliations.delivered_values reconciliations.failure reconciliations.file_name
+		contact_imports.default_region contact_imports.tag reconciliations.after_no reconciliations.delivered_values reconciliations.failure reconciliations.file_name
 		reconciliations.pending_values`),
 }
 
