@@ -61,9 +61,9 @@ func (w *watched) notSent() (all []string) {
 
 // newEscalating is a server with the rule of newTelling, for one receiver of two. The first one, u1, is told through mail, and has a phone as well;
 // the second, u2, has mail only. An app sends on each channel.
-func newEscalating(t *testing.T, more string) (w *watched, first, second int64) {
+func newEscalating(t *testing.T) (w *watched, first, second int64) {
 	t.Helper()
-	w, rule := newTelling(t, more)
+	w, rule := newTelling(t, "")
 	w.Exec("DELETE FROM routes")
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	w.AddSender(map[string]any{"sender_no": "ding", "channel": "dingtalk"})
@@ -95,7 +95,7 @@ func (w *watched) pass(seconds int) {
 }
 
 func TestAnAlertIsDeliveredWhenItsMessageIsSent(t *testing.T) {
-	w, first, _ := newEscalating(t, "")
+	w, first, _ := newEscalating(t)
 	w.late()
 	w.tell()
 	if d := w.deliveries()[first]; d.DeliveredAt != nil || d.QueuedAt == nil {
@@ -129,7 +129,7 @@ func TestAnAlertIsDeliveredWhenItsMessageIsSent(t *testing.T) {
 // Nobody sends mail: the route of the receiver is switched off. The alert goes through the other channel of the receiver, and as that one sends nothing
 // either, to the other receiver. It ends there.
 func TestAnAlertThatIsNotSentEscalatesOnceByChannelAndOnceByReceiver(t *testing.T) {
-	w, first, second := newEscalating(t, "")
+	w, first, second := newEscalating(t)
 	route := fmt.Sprint("/api/v1/admin/routes/", w.AddRoute("default", "mail", 1).RouteNo)
 	w.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", `{"uses_shared_senders":false}`)
 	w.Expect(200, "", "PATCH", route, `{"status":"off"}`)
@@ -178,7 +178,7 @@ func TestAnAlertThatIsNotSentEscalatesOnceByChannelAndOnceByReceiver(t *testing.
 
 // A message that failed waits for nothing: the next way is tried at once.
 func TestAnAlertWhoseMessageFailedEscalatesAtOnce(t *testing.T) {
-	w, first, second := newEscalating(t, "")
+	w, first, second := newEscalating(t)
 	w.late()
 	w.tell()
 	w.sends("mail", 3)
@@ -202,7 +202,7 @@ func TestAnAlertWhoseMessageFailedEscalatesAtOnce(t *testing.T) {
 
 // Nobody can be reached: handing over fails, and the other receiver is told in the same run.
 func TestAnAlertThatNoChannelTakesEscalatesAtOnce(t *testing.T) {
-	w, first, second := newEscalating(t, "")
+	w, first, second := newEscalating(t)
 	w.Exec("DELETE FROM contacts WHERE user_id = 'u1'")
 	w.late()
 	w.tell()
@@ -218,7 +218,7 @@ func TestAnAlertThatNoChannelTakesEscalatesAtOnce(t *testing.T) {
 
 // The server that handed the alert over stops. What it waited for is in the table, and several other servers escalate it once.
 func TestAnotherServerEscalates(t *testing.T) {
-	w, _, _ := newEscalating(t, "")
+	w, _, _ := newEscalating(t)
 	w.late()
 	w.tell()
 	servers := []*app.App{apptest.Another(w.Bundle), apptest.Another(w.Bundle)}
@@ -249,7 +249,7 @@ func TestAnAlertThatIsOverOrAcknowledgedDoesNotEscalate(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, first, _ := newEscalating(t, "")
+			w, first, _ := newEscalating(t)
 			w.late()
 			w.tell()
 			act(w)
@@ -269,7 +269,7 @@ func TestAnAlertThatIsOverOrAcknowledgedDoesNotEscalate(t *testing.T) {
 
 // The time is the receiver's. Zero: never.
 func TestAReceiverSaysWhenItsAlertsEscalate(t *testing.T) {
-	w, first, _ := newEscalating(t, "")
+	w, first, _ := newEscalating(t)
 	path := fmt.Sprint(receiversPath, "/", first)
 	seconds := func(want int64) {
 		t.Helper()

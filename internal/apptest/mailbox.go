@@ -25,7 +25,7 @@ func (b *Bundle) AddMailbox(senderNo string) *Mailbox {
 	b.T.Helper()
 	m := &Mailbox{b: b, mails: map[string][]byte{}}
 	server := smtp.NewServer(m)
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it listens until the test ends
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.T.Fatal(err)
 	}

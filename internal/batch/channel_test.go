@@ -61,7 +61,7 @@ func TestABatchOfEmailIsCheckedPreviewedAndSent(t *testing.T) {
 		t.Errorf("rows:\n%s\nwant\n%s", got, want)
 	}
 	errors := b.Call("GET", at+"/errors.csv", nil).Raw
-	if !strings.Contains(string(errors), "row,address,content,code,remark") || strings.Count(string(errors), "@example.com") != 2 {
+	if !strings.Contains(errors, "row,address,content,code,remark") || strings.Count(errors, "@example.com") != 2 {
 		t.Errorf("%s", errors)
 	}
 	for row, want := range map[int][3]string{

@@ -161,7 +161,6 @@ func TestAnImportTakesInTheTasksThatWereLeftBehind(t *testing.T) {
 	// The settled task waits again, and its day leaves without it. The first export has it as it was.
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.settled+"/requeue", nil)
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.waiting+"/cancel", nil)
-	before = everything(w.Bundle)
 	drop(w.Bundle, w.day, true)
 	if tasks, err := w.App.History.Import(t.Context(), older); err != nil || tasks != 1 {
 		t.Fatalf("%d tasks, %v", tasks, err)

@@ -72,6 +72,9 @@ func TestARequeuedTaskHasAllItsAttemptsAgain(t *testing.T) {
 		t.Errorf("requeued: %s", a.Raw)
 	}
 	expectCounts(b, "1 new, 0 retries, 0 held, 0 sent, 0 failed")
+	if _, err := b.App.Senders.SweepSeen(t.Context()); err != nil { // stores the poll
+		t.Fatal(err)
+	}
 	e := b.Explain(id)
 	if e.Reason != api.BecauseQueued || e.RequeuedBy == nil || *e.RequeuedBy != "operator" || !e.RequeuedAt.Equal(again.UpdatedAt) {
 		t.Errorf("explanation %+v", e)

@@ -1,6 +1,7 @@
 package sheet_test
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -32,7 +33,7 @@ func readList(t *testing.T, file sheet.File) (values, name string, isDoubtful bo
 	var all []string
 	for {
 		row, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return strings.Join(all, " "), name, isDoubtful
 		}
 		if err != nil {

@@ -41,13 +41,14 @@ func (s *Service) Form(ctx context.Context, body io.Reader, spec FormSpec) (Form
 	f := Form{Fields: map[string][]string{}}
 	for parts := multipart.NewReader(bounded, spec.Boundary); ; {
 		part, err := parts.NextPart()
-		if err == io.EOF && bounded.hasRead("\n--"+spec.Boundary+"--") { //nolint:errorlint // a form that is cut off is an error that wraps io.EOF, or just io.EOF
+		switch {
+		case err == io.EOF && bounded.hasRead("\n--"+spec.Boundary+"--"): //nolint:errorlint // a form that is cut off is an error that wraps io.EOF, or just io.EOF
 			if err = s.setEncoding(ctx, f); err == nil {
 				return f, nil
 			}
-		} else if err == nil {
+		case err == nil:
 			err = s.readPart(ctx, bounded, &f, part, spec)
-		} else {
+		default:
 			err = bounded.explain(err)
 		}
 		if err != nil {
