@@ -420,3 +420,26 @@ func TestADeadlockFailsNoMessage(t *testing.T) {
 		}
 	})
 }
+
+func TestADeadlockFailsNoReport(t *testing.T) {
+	b := apptest.New(t)
+	b.Submit("x")
+	b.Submit("x")
+	tasks := b.Claim("app", 2)
+	slices.SortFunc(tasks, func(a, b api.ClaimedTask) int { return strings.Compare(a.TaskID, b.TaskID) })
+	var reports []map[string]any
+	for _, task := range tasks {
+		reports = append(reports, map[string]any{"task_id": task.TaskID, "app_id": "app", "lease_id": task.LeaseID, "status": 2})
+	}
+	touch := func(task api.ClaimedTask) string {
+		return fmt.Sprintf("UPDATE queue SET troubles = troubles WHERE task_id = '%s'", task.TaskID)
+	}
+	b.Deadlock(touch(tasks[1]), touch(tasks[0]), func() {
+		data := apptest.Decode[api.ReportedBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/report-batch", map[string]any{"reports": reports}))
+		for _, item := range data.Items {
+			if item.Effect == nil {
+				t.Errorf("%d %s", item.Code, *item.Message)
+			}
+		}
+	})
+}

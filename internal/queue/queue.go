@@ -93,11 +93,11 @@ func New(db *postgres.DB, templates *template.Service, directory *directory.Serv
 		Run: s.storeAll, Hopeless: isHopeless, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})
 	s.reports = merge.New(merge.Options[Report, ended]{
-		Run: s.settle, Hopeless: postgres.IsUnavailable, Key: func(r Report) string { return r.TaskID },
+		Run: s.settle, Hopeless: isHopeless, Key: func(r Report) string { return r.TaskID },
 		Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})
 	s.late = merge.New(merge.Options[Report, ended]{
-		Run: s.settleLate, Hopeless: postgres.IsUnavailable, Key: func(r Report) string { return r.TaskID },
+		Run: s.settleLate, Hopeless: isHopeless, Key: func(r Report) string { return r.TaskID },
 		Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})
 	s.refusals = merge.New(merge.Options[refusedRow, struct{}]{
@@ -118,11 +118,11 @@ const (
 	mergeLimit    = 10 * time.Second
 )
 
-// again repeats run once if a partition was made while it ran. In a transaction of the caller, which is broken then, it does not: the
-// caller's request may succeed later.
+// again repeats run once if a partition was made while it ran, or if PostgreSQL ended it because of a deadlock: the other transaction is done by
+// then. In a transaction of the caller, which is broken then, it does not: the caller's request may succeed later.
 func again[Out any](ctx context.Context, db *postgres.DB, run func() (Out, error)) (Out, error) {
 	out, err := run()
-	if postgres.IsMoved(err) && !db.InTx(ctx) {
+	if (postgres.IsMoved(err) || postgres.IsDeadlock(err)) && !db.InTx(ctx) {
 		return run()
 	}
 	return out, err

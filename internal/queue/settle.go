@@ -79,7 +79,7 @@ func (s *Service) judge(e ended) Reported {
 // ReportAll is Report for several. Each report has its own outcome, in their order; reports on one task apply in that order. An
 // error is the database's, or the cause of ctx if ctx has ended: some of the reports may have been stored.
 func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, error) {
-	isHopeless := func(err error) bool { return ctx.Err() != nil || postgres.IsUnavailable(err) }
+	isHopeless := func(err error) bool { return ctx.Err() != nil || isHopeless(err) }
 	started := time.Now()
 	outcomes := make([]Reported, len(reports))
 	left := make([]int, len(reports))
