@@ -1350,7 +1350,7 @@ $$;
 CREATE FUNCTION public.task_partition_attach(of_first_day date, of_last_day date) RETURNS void
     LANGUAGE plpgsql
     SET lock_timeout TO '3s'
-    SET search_path TO '$user', 'public', 'pg_temp'
+    SET search_path TO 'public', 'pg_temp'
     AS $$
 DECLARE
     parent text;
@@ -1382,7 +1382,7 @@ $$;
 CREATE FUNCTION public.task_partition_drop(of_first_day date, only_exported boolean DEFAULT false, late text[] DEFAULT '{}'::text[]) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET lock_timeout TO '3s'
-    SET search_path TO '$user', 'public', 'pg_temp'
+    SET search_path TO 'public', 'pg_temp'
     AS $_$
 DECLARE
     p task_partitions%ROWTYPE;
@@ -1441,7 +1441,7 @@ $_$;
 
 CREATE FUNCTION public.task_partition_gather(of_first_day date) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO '$user', 'public', 'pg_temp'
+    SET search_path TO 'public', 'pg_temp'
     AS $$
 DECLARE
     of_last_day date;

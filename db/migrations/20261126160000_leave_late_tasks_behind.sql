@@ -125,10 +125,11 @@ $$;
 
 DO $$
 DECLARE
+    home CONSTANT regnamespace := (SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'messages'::regclass); -- and never "$user"
     function text;
 BEGIN
     FOREACH function IN ARRAY ARRAY['task_partition_drop(date, boolean, text[])', 'task_partition_gather(date)', 'task_partition_attach(date, date)'] LOOP
-        EXECUTE pg_catalog.format('ALTER FUNCTION %s SET search_path = %s, pg_temp', function, current_setting('search_path'));
+        EXECUTE pg_catalog.format('ALTER FUNCTION %s SET search_path = %s, pg_temp', function, home);
         EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', function);
     END LOOP;
 END
@@ -205,10 +206,11 @@ END
 $$;
 DO $$
 DECLARE
+    home CONSTANT regnamespace := (SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'messages'::regclass); -- and never "$user"
     function text;
 BEGIN
     FOREACH function IN ARRAY ARRAY['task_partition_drop(date, boolean)', 'task_partition_attach(date, date)'] LOOP
-        EXECUTE pg_catalog.format('ALTER FUNCTION %s SET search_path = %s, pg_temp', function, current_setting('search_path'));
+        EXECUTE pg_catalog.format('ALTER FUNCTION %s SET search_path = %s, pg_temp', function, home);
         EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', function);
     END LOOP;
 END
