@@ -51,7 +51,7 @@ func bodiesOf(b *apptest.Bundle, query string) string {
 
 func TestReceiptsThatMatchNoMessageAreListed(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
-	b.AddSender(map[string]any{"sender_no": "another", "kind": "http-sms", "config": apptest.ReceiverConfig(p, nil)})
+	b.AddSender(map[string]any{"sender_no": "another", "kind": "http-sms", "is_shared": false, "config": apptest.ReceiverConfig(p, nil)})
 	id := b.Submit("x")
 	b.AwaitStatus(id, queue.Success)
 	number := *b.Task(id).ProviderNo
