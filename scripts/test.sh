@@ -10,10 +10,10 @@ output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 {
     status=0
-    go test -v -vet=off -p 1 "$@" "${raced[@]}" >"$output" 2>&1 &
+    go test -v -vet=off -timeout 20m -p 1 "$@" "${raced[@]}" >"$output" 2>&1 &
     # Tests wait for PostgreSQL more than they compute, so more packages run at once than there are cores. Those that take longest begin first.
     { printf '%s\n' "${longest[@]}"; go list ./... | grep -vxF -f <(printf '%s\n' "${raced[@]}" "${longest[@]}"); } |
-        CGO_ENABLED=0 xargs go test -v -vet=off -p 3 2>&1 || status=1
+        CGO_ENABLED=0 xargs go test -v -vet=off -timeout 20m -p 3 2>&1 || status=1
     wait $! || status=1
     cat "$output"
     exit $status
