@@ -31,8 +31,24 @@ func NewWithClock(t testing.TB) string {
 	if err == nil {
 		_, err = postgres.MigrateUp(ctx, url, nil)
 	}
+	if err == nil {
+		err = execute(ctx, url, func(conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, clockOfFunctions)
+			return err
+		})
+	}
 	if err != nil {
 		t.Fatalf("make database with a clock: %v", err)
 	}
 	return url
 }
+
+// clockOfFunctions gives the clock to the functions that have a search path of their own.
+const clockOfFunctions = `DO $$
+DECLARE
+	made regprocedure;
+BEGIN
+	FOR made IN SELECT p.oid FROM pg_proc p WHERE array_to_string(p.proconfig, ',') LIKE '%search_path=clock,%' LOOP
+		EXECUTE format('ALTER FUNCTION %s SET search_path = clock, public, pg_catalog, pg_temp', made);
+	END LOOP;
+END $$`
