@@ -82,7 +82,7 @@ func (w *world) urgencies(t *task) (first, last urgency) {
 	if w.isAgedRetry(t) || t.retryAged { // also if a lease that nobody started made it due again
 		first.retries = 0
 	}
-	if w.isAgedPriority(t) || t.prioAged {
+	if w.isAgedPriority(t) || t.prioAged || t.mayBeAged {
 		first.priority = min(t.priority, agedPriority)
 	}
 	if t.prioAged {

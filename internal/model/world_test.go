@@ -161,6 +161,7 @@ type task struct {
 	// queued: the submission or a sweep has queued the task. Until then a claim finds it by the time at which it is due.
 	queued              bool
 	retryAged, prioAged bool // a sweep has moved the task because it waited too long
+	mayBeAged           bool // it may have been queued as one that waited too long, before a lease that nobody started made it due again
 }
 
 // event is an entry of a timeline.
@@ -551,7 +552,7 @@ func (w *world) again(t *task, failedBy string, due time.Time) {
 		t.rank = 0
 	}
 	t.status, t.retries, t.due, t.failedBy, t.holder = pending, t.retries+1, due, failedBy, ""
-	t.queued, t.retryAged, t.prioAged = false, false, false
+	t.queued, t.retryAged, t.prioAged, t.mayBeAged = false, false, false, false
 }
 
 // start starts a lease of a sender, and returns when it runs out; nil: the sender does not hold it.
@@ -574,13 +575,14 @@ func (w *world) start(t *task, app string, lease int64) *time.Time {
 func (w *world) giveBack(t *task) {
 	s := w.sender(t.holder)
 	t.happened(event{Event: "recovered", AppID: t.holder, LeaseID: t.lease, Effect: "untried", At: w.now})
+	t.mayBeAged = t.mayBeAged || w.isAgedPriority(t)
 	t.status, t.failedBy, t.holder, t.due, t.ranOut, t.toStart = pending, t.holder, "", w.now, true, false
 	if t.untried > 0 {
 		t.due = w.now.Add(min(releaseDelayMost, releaseDelay<<(t.untried-1)))
 		if t.prioAged && t.priority > agedPriority {
 			t.rank = 0
 		}
-		t.queued, t.retryAged, t.prioAged = false, false, false
+		t.queued, t.retryAged, t.prioAged, t.mayBeAged = false, false, false, false
 	}
 	t.untried++
 	if t.charged == 0 || !s.isPaced() {
@@ -726,7 +728,7 @@ func (w *world) requeue(t *task) {
 		t.due = *t.asked
 	}
 	p := w.pool(t)
-	t.rank, t.moved, t.queued, t.retryAged, t.prioAged, t.untried = 0, &p, false, false, false, 0
+	t.rank, t.moved, t.queued, t.retryAged, t.prioAged, t.mayBeAged, t.untried = 0, &p, false, false, false, false, 0
 	t.happened(event{Event: "requeued", Effect: "requeued", At: w.now})
 }
 
