@@ -17,6 +17,7 @@ trap finish EXIT
 go build -o "$work/lksms" ./cmd/lksms
 lksms="$work/lksms"
 export BASIC_AUTH_USERNAME=admin BASIC_AUTH_PASSWORD=client-测试-password
+: >"$work/out" # the server may start later than sed
 RETRY_DELAY_MINUTES=0 APP_PORT=0 "$lksms" serve >"$work/out" 2>"$work/log" &
 server=$!
 LKSMS_URL=

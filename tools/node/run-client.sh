@@ -16,6 +16,7 @@ trap finish EXIT
 export BASIC_AUTH_USERNAME=admin BASIC_AUTH_PASSWORD=client-测试-password
 SECRETS_KEY=$("$work/lksms" secrets key)
 export SECRETS_KEY
+: >"$work/out" # the server may start later than sed
 RETRY_DELAY_MINUTES=0 APP_PORT=0 "$work/lksms" serve >"$work/out" 2>"$work/log" &
 server=$!
 for _ in $(seq 300); do
