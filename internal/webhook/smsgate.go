@@ -193,8 +193,10 @@ func (s *Service) Register(ctx context.Context, username string, company int64, 
 		if err := s.addSecret(ctx, id, secret); err != nil {
 			return err
 		}
-		row, err = s.Get(ctx, nil, id)
-		return err
+		if row, err = s.Get(ctx, nil, id); err != nil {
+			return err
+		}
+		return s.checkReach(row)
 	})
 	return row, key, err
 }

@@ -660,7 +660,14 @@ func TestAWebhookOfAUserDoesNotReachLoopback(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	url, take := receiver(t)
+	b.expect(400, "public Internet", "POST", "/webhooks", fields{"id": "w", "url": url, "event": "sms:sent"}, acme...)
+	if n := b.Count("SELECT count(*) FROM webhooks"); n != 0 {
+		t.Errorf("%d webhooks", n)
+	}
+	url = strings.Replace(url, "127.0.0.1", "localhost", 1) // what a name leads to is known when it is called
 	b.expect(201, "", "POST", "/webhooks", fields{"id": "w", "url": url, "event": "sms:sent"}, acme...)
+	b.expect(400, "public Internet", "POST", "/webhooks", fields{"id": "w", "url": "https://10.0.0.1/", "event": "sms:sent"}, acme...)
+	b.expect(400, "public Internet", "POST", "/webhooks", fields{"id": "w", "url": "https://10.0.0.1/", "event": "sms:failed"}, acme...)
 	b.expect(202, "", "POST", "/messages", to(nil, first), acme...)
 	b.Report(b.Claim("app", 1)[0].TaskID, "app", 2, nil)
 	b.deliver()
