@@ -353,6 +353,14 @@ func TestEverythingIsServedBelowABasePath(t *testing.T) {
 		if cookie := a.Header.Get("Set-Cookie"); !strings.Contains(cookie, "Path=/a/lksms/;") {
 			t.Errorf("the cookie is %s", cookie)
 		}
+		a = b.Call("GET", base+"//health", nil)
+		if to := a.Header.Get("Location"); a.Status != 307 || to != "/a/lksms/health" {
+			t.Errorf("%s//health leads to %d %s", base, a.Status, to)
+		}
+		a = b.Call("POST", base+"/smsgate/3rdparty/v1/messages", map[string]any{"phoneNumbers": []string{"+8613800138000"}, "message": "x"})
+		if to := a.Header.Get("Location"); a.Status != 202 || !strings.HasPrefix(to, "/a/lksms/smsgate/3rdparty/v1/messages/") {
+			t.Errorf("a message stands at %d %s", a.Status, to)
+		}
 	}
 	b.Expect(404, "route.not_found", "GET", "/a/lksmsx/api/v1/sms/tasks", nil)
 }

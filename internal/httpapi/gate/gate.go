@@ -134,7 +134,8 @@ func (g *Gate) Everything(next http.Handler) (http.Handler, error) {
 	return g.fromBasePath(asGet(g.observe(g.recoverPanic(g.crossOrigin(guarded))))), nil
 }
 
-// fromBasePath takes the base path off the addresses that begin with it. A proxy may have done so already: other addresses stay as they are.
+// fromBasePath takes the base path off the addresses that begin with it, and puts it before the paths to which answers refer. A proxy may have taken it
+// off already: other addresses stay as they are.
 func (g *Gate) fromBasePath(next http.Handler) http.Handler {
 	base := g.options.BasePath
 	if base == "" {
@@ -142,6 +143,7 @@ func (g *Gate) fromBasePath(next http.Handler) http.Handler {
 	}
 	below := http.StripPrefix(base, next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w = &belowBase{ResponseWriter: w, base: base}
 		switch {
 		case r.URL.Path == base:
 			http.Redirect(w, r, base+"/", http.StatusFound)
@@ -152,6 +154,23 @@ func (g *Gate) fromBasePath(next http.Handler) http.Handler {
 		}
 	})
 }
+
+// belowBase puts the base path before the path in Location, which handlers and net/http write as if there were none.
+type belowBase struct {
+	http.ResponseWriter
+	base string
+}
+
+// WriteHeader completes the header and sends it.
+func (w *belowBase) WriteHeader(status int) {
+	if to := w.Header().Get("Location"); strings.HasPrefix(to, "/") && !strings.HasPrefix(to, w.base+"/") {
+		w.Header().Set("Location", w.base+to)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *belowBase) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // asGet answers HEAD where a GET only reads and a load balancer or a monitor may ask so: net/http leaves the body out. A HEAD of another operation is
 // refused: some GETs claim tasks.
