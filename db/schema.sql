@@ -3700,6 +3700,11 @@ CREATE TABLE public.lock_check_batches (
 
 COMMENT ON TABLE public.lock_check_batches IS 'has no rows: the server that does check-batches locks the table';
 
+CREATE TABLE public.lock_close_rank_gaps (
+);
+
+COMMENT ON TABLE public.lock_close_rank_gaps IS 'no rows: a server locks the table while it runs the sweep close-rank-gaps, so that it runs on one server at a time';
+
 CREATE TABLE public.lock_compare_statements (
 );
 

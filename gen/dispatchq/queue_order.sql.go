@@ -75,6 +75,208 @@ func (q *Queries) LongestWait(ctx context.Context) (float64, error) {
 	return seconds, err
 }
 
+const rankGapClose = `-- name: RankGapClose :one
+WITH front AS MATERIALIZED (
+    SELECT task_queue_front($1::bigint, $2::smallint) AS rank, 1 / c.weight AS step,
+        (
+            SELECT count(*) FROM (
+                SELECT FROM queue t
+                WHERE t.pool_id = $1::bigint AND t.lane = 32 * $2::smallint AND t.company_id = $3::bigint
+                    AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL -- by queue_flow_ranks_idx
+                ORDER BY t.pool_id, t.lane, t.company_id, t.flow_rank, t.task_id
+                LIMIT 1
+            ) w
+        ) > 0 AS has_flows
+    FROM companies c
+    WHERE c.id = $3::bigint
+),
+waiting AS MATERIALIZED (
+    SELECT t.task_id FROM queue t
+    WHERE t.pool_id = $1::bigint AND t.lane = 32 * $2::smallint AND t.company_id = $3::bigint
+        AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued, by queue_order_idx
+    ORDER BY t.pool_id, t.lane, t.rank
+    LIMIT $4::integer
+),
+locked AS MATERIALIZED (
+    SELECT t.task_id, t.rank, t.flow_rank, task_flow(t.batch_id, t.submitted_by) AS flow FROM queue t
+    WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w)) AND t.lease_until IS NULL AND t.lane = 32 * $2::smallint
+        AND t.pool_id = $1::bigint
+    ORDER BY t.task_id
+    FOR UPDATE SKIP LOCKED
+),
+numbered AS MATERIALIZED (
+    SELECT l.task_id, l.flow, l.flow_rank, f.step, f.has_flows, least(l.rank, f.rank + f.step * (row_number() OVER (ORDER BY l.rank, l.task_id) - 1)) AS rank,
+        row_number() OVER (PARTITION BY l.flow, l.flow_rank IS NULL ORDER BY l.rank, l.task_id) - 1 AS nth_of_flow
+    FROM locked l
+    CROSS JOIN front f
+),
+ranked AS MATERIALIZED (
+    SELECT n.task_id, n.rank, coalesce(n.flow_rank, n.nth_of_flow * n.step + max(CASE
+            WHEN n.nth_of_flow = 0 AND n.flow_rank IS NULL AND n.has_flows
+            THEN task_flow_start($1::bigint, $2::smallint, $3::bigint, n.flow, n.step)
+        END) OVER (PARTITION BY n.flow, n.flow_rank IS NULL)) AS flow_rank
+    FROM numbered n
+),
+columns AS MATERIALIZED (
+    SELECT array_agg(n.task_id) AS task_ids, array_agg(n.rank) AS ranks, array_agg(n.flow_rank) AS flow_ranks FROM ranked n
+),
+moved AS (
+    UPDATE queue t
+    SET (rank, flow_rank) = (
+        SELECT c.ranks[i.i], c.flow_ranks[i.i] FROM columns c CROSS JOIN LATERAL (SELECT array_position(c.task_ids, t.task_id) AS i OFFSET 0) i
+    )
+    WHERE t.task_id = ANY ((SELECT c.task_ids FROM columns c)::text[])
+),
+finished AS (
+    UPDATE fair_ranks r
+    SET (start, finish, flow_finish) = (
+        SELECT least(r.start, e.finish), least(r.finish, e.finish), CASE WHEN r.flow_finish IS NOT NULL THEN least(r.flow_finish, e.finish) END
+        FROM (SELECT coalesce((SELECT max(n.rank) + f.step FROM numbered n), f.rank) AS finish FROM front f) e
+    )
+    WHERE r.pool_id = $1::bigint AND r.priority = $2::smallint AND r.company_id = $3::bigint
+        AND (SELECT count(*) FROM waiting) < $4::integer AND (SELECT count(*) FROM waiting) = (SELECT count(*) FROM locked)
+)
+SELECT count(*) FROM numbered
+`
+
+type RankGapCloseParams struct {
+	PoolID    int64
+	Priority  int16
+	CompanyID int64
+	Portion   int32
+}
+
+// RankGapClose gives the first portion of the tasks that a company has waiting in a pool and priority ranks from the front on, in their order, and returns
+// how many it moved. If these are all, the next task of the company comes behind them. Flow ranks stay; tasks of the first flow, which have none, get
+// those of new tasks: by their ranks, they would come behind all that the other flows have waiting.
+func (q *Queries) RankGapClose(ctx context.Context, arg RankGapCloseParams) (int64, error) {
+	row := q.db.QueryRow(ctx, rankGapClose,
+		arg.PoolID,
+		arg.Priority,
+		arg.CompanyID,
+		arg.Portion,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const rankGapLock = `-- name: RankGapLock :many
+SELECT f.company_id FROM fair_ranks f
+WHERE f.pool_id = $1 AND f.priority = $2 AND f.company_id = $3
+FOR UPDATE SKIP LOCKED
+`
+
+type RankGapLockParams struct {
+	PoolID    int64
+	Priority  int16
+	CompanyID int64
+}
+
+// RankGapLock locks the ranks of a company in a pool and priority: nothing is submitted there before the end of the transaction, and RankGapClose sees
+// what was. No row: a submission holds the lock.
+func (q *Queries) RankGapLock(ctx context.Context, arg RankGapLockParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, rankGapLock, arg.PoolID, arg.Priority, arg.CompanyID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var company_id int64
+		if err := rows.Scan(&company_id); err != nil {
+			return nil, err
+		}
+		items = append(items, company_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const rankGaps = `-- name: RankGaps :many
+
+WITH RECURSIVE lanes AS ( -- the first task of each lane, one probe of queue_order_idx for each
+    (
+        SELECT t.pool_id, t.lane, t.rank, t.company_id FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id, n.lane, n.rank, n.company_id
+    FROM lanes l
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id, t.lane, t.rank, t.company_id FROM queue t
+        WHERE (t.pool_id, t.lane) > (l.pool_id, l.lane) AND t.lease_until IS NULL AND t.lane IS NOT NULL
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT 1
+    ) n
+),
+given AS MATERIALIZED (
+    SELECT l.pool_id, l.lane, f.priority, f.company_id, l.rank + 4 * greatest(1, 1 / c.weight) AS reach
+    FROM lanes l
+    CROSS JOIN LATERAL ( -- OFFSET 0 forces one range of the primary key for each lane
+        SELECT r.priority, r.company_id, r.finish FROM fair_ranks r
+        WHERE r.pool_id = l.pool_id AND r.priority = l.lane / 32 AND r.company_id <> l.company_id AND r.finish > l.rank + 4
+        OFFSET 0
+    ) f
+    JOIN companies c ON c.id = f.company_id
+    WHERE l.lane % 32 = 0 AND f.finish > l.rank + 4 * greatest(1, 1 / c.weight) -- new tasks: retries keep the ranks that they have
+),
+first AS MATERIALIZED ( -- the first tasks of these lanes
+    SELECT w.pool_id, w.lane, n.company_id, n.rank, count(*) OVER (PARTITION BY w.pool_id, w.lane) AS tasks
+    FROM (SELECT g.pool_id, g.lane, max(g.reach) AS reach FROM given g GROUP BY g.pool_id, g.lane) w
+    CROSS JOIN LATERAL (
+        SELECT t.company_id, t.rank FROM queue t
+        WHERE t.pool_id = w.pool_id AND t.lane = w.lane AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.rank <= w.reach
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT $1::integer
+    ) n
+),
+seen AS MATERIALIZED (
+    SELECT s.pool_id, s.lane, s.company_id, min(s.rank) AS rank, max(s.tasks) AS tasks FROM first s GROUP BY s.pool_id, s.lane, s.company_id
+)
+SELECT g.pool_id, g.priority, g.company_id
+FROM given g
+WHERE NOT EXISTS (SELECT FROM seen s WHERE s.pool_id = g.pool_id AND s.lane = g.lane AND s.company_id = g.company_id AND s.rank <= g.reach)
+    AND NOT EXISTS (SELECT FROM seen s WHERE s.pool_id = g.pool_id AND s.lane = g.lane AND s.tasks >= $1::integer)
+ORDER BY g.pool_id, g.priority, g.company_id
+`
+
+type RankGapsRow struct {
+	PoolID    int64
+	Priority  int16
+	CompanyID int64
+}
+
+// The next three statements close the gaps in the ranks of companies. Ranks are given when tasks are queued. Where a part of what a company has waiting
+// leaves the queue unsent (it was cancelled, held, moved or expired), what the company has behind it would wait until the other companies have used as
+// many ranks, and so would what it submits then.
+// RankGaps returns companies that were given ranks in a pool and priority more than four tasks behind the front, and have no task before that. They
+// are those that RankGapClose helps. A pool in which one company waits costs one probe for each lane. Where the first most tasks of a lane do not
+// reach so far, it returns none: so many companies wait there that a gap cannot be told from a turn.
+func (q *Queries) RankGaps(ctx context.Context, most int32) ([]RankGapsRow, error) {
+	rows, err := q.db.Query(ctx, rankGaps, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RankGapsRow
+	for rows.Next() {
+		var i RankGapsRow
+		if err := rows.Scan(&i.PoolID, &i.Priority, &i.CompanyID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskAge = `-- name: TaskAge :one
 WITH retried AS MATERIALIZED (
     SELECT t.task_id FROM queue t

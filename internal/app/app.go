@@ -283,6 +283,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 			{Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: tasks.Move},
 			{Name: "forget-retired-pools", Interval: time.Hour, Routine: true, Run: dir.ForgetPools},
 			{Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: tasks.Age},
+			{Name: "close-rank-gaps", Interval: time.Second, Routine: true, Run: tasks.CloseGaps},
 			{Name: "run-notifications", Interval: time.Second, Routine: true, Run: notifications.Run},
 			{Name: "empty-deleted-tags", Interval: 10 * time.Second, Run: contacts.EmptyTags},
 			{Name: "import-contacts", Interval: time.Second, Limit: 30 * time.Minute, Run: contacts.Import},
