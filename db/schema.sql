@@ -502,6 +502,12 @@ $$;
 
 COMMENT ON FUNCTION public.notifications_feed() IS 'Trigger of notifications: stages that a notification may be over, if its company listens.';
 
+CREATE FUNCTION public.number_digits(number text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN replace(regexp_replace(regexp_replace(translate(number, '０１２３４５６７８９٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹．·•。'::text, '012345678901234567890123456789....'::text), '[^0-9.]'::text, ''::text, 'g'::text), '^([0-9]{7,})\.0{1,2}$'::text, '\1'::text), '.'::text, ''::text);
+
+COMMENT ON FUNCTION public.number_digits(number text) IS 'The digits of a phone number in any notation that internal/phone reads, as ASCII. It finds candidates, of which internal/phone says which number they are.';
+
 CREATE FUNCTION public.phones_end() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -6169,7 +6175,7 @@ CREATE INDEX feed_staged_task_idx ON public.feed_staged USING btree (task_id) WH
 
 CREATE INDEX feed_submitter_idx ON public.feed USING btree (company_id, submitted_by, id);
 
-CREATE INDEX fruitless_submissions_number_idx ON public.fruitless_submissions USING btree (company_id, "right"(regexp_replace(phone_number, '[^0-9]'::text, ''::text, 'g'::text), 8)) WHERE ((company_id IS NOT NULL) AND (phone_number IS NOT NULL));
+CREATE INDEX fruitless_submissions_digits_idx ON public.fruitless_submissions USING btree (company_id, "right"(public.number_digits(phone_number), 8)) WHERE ((company_id IS NOT NULL) AND (phone_number IS NOT NULL));
 
 CREATE INDEX fruitless_submissions_task_id_idx ON public.fruitless_submissions USING btree (task_id) WHERE (task_id IS NOT NULL);
 

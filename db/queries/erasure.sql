@@ -211,7 +211,7 @@ SELECT f.id FROM fruitless_submissions f WHERE f.task_id = ANY (@task_ids::text[
 -- name: ErasureCandidates :many
 SELECT f.id, f.phone_number::text AS phone_number FROM fruitless_submissions f
 WHERE f.company_id = @company_id AND f.phone_number IS NOT NULL
-    AND right(regexp_replace(f.phone_number, '[^0-9]', '', 'g'), 8) = ANY (@digits::text[]) AND f.id > @after_id
+    AND right(number_digits(f.phone_number), 8) = ANY (@digits::text[]) AND f.id > @after_id
 ORDER BY f.id
 LIMIT @portion::integer;
 
@@ -318,7 +318,7 @@ SELECT count(*) AS rows FROM refused;
 -- name: ErasureRowCandidates :many
 SELECT r.row_no, r.recipient FROM batch_rows r
 WHERE r.batch_id = @batch_id AND r.row_no > @after_row
-    AND (right(regexp_replace(r.recipient, '[^0-9]', '', 'g'), 8) = ANY (@digits::text[]) OR lower(r.recipient) = ANY (@addresses::text[]))
+    AND (right(number_digits(r.recipient), 8) = ANY (@digits::text[]) OR lower(r.recipient) = ANY (@addresses::text[]))
 ORDER BY r.row_no
 LIMIT @portion::integer;
 

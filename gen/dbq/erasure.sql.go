@@ -333,7 +333,7 @@ func (q *Queries) ErasureCallbacks(ctx context.Context, arg ErasureCallbacksPara
 const erasureCandidates = `-- name: ErasureCandidates :many
 SELECT f.id, f.phone_number::text AS phone_number FROM fruitless_submissions f
 WHERE f.company_id = $1 AND f.phone_number IS NOT NULL
-    AND right(regexp_replace(f.phone_number, '[^0-9]', '', 'g'), 8) = ANY ($2::text[]) AND f.id > $3
+    AND right(number_digits(f.phone_number), 8) = ANY ($2::text[]) AND f.id > $3
 ORDER BY f.id
 LIMIT $4::integer
 `
@@ -894,7 +894,7 @@ func (q *Queries) ErasureReports(ctx context.Context, arg ErasureReportsParams) 
 const erasureRowCandidates = `-- name: ErasureRowCandidates :many
 SELECT r.row_no, r.recipient FROM batch_rows r
 WHERE r.batch_id = $1 AND r.row_no > $2
-    AND (right(regexp_replace(r.recipient, '[^0-9]', '', 'g'), 8) = ANY ($3::text[]) OR lower(r.recipient) = ANY ($4::text[]))
+    AND (right(number_digits(r.recipient), 8) = ANY ($3::text[]) OR lower(r.recipient) = ANY ($4::text[]))
 ORDER BY r.row_no
 LIMIT $5::integer
 `

@@ -430,7 +430,7 @@ numbers AS MATERIALIZED (
     SELECT DISTINCT h.sender_no, h.provider_no FROM held h
 ),
 sent AS MATERIALIZED (
-    SELECT n.sender_no, n.provider_no, d.task_id, d.recipient, d.lease_id, right(regexp_replace(d.recipient, '[^0-9]', '', 'g'), 4) AS ending -- digits
+    SELECT n.sender_no, n.provider_no, d.task_id, d.recipient, d.lease_id, right(number_digits(d.recipient), 4) AS ending
     FROM numbers n
     CROSS JOIN LATERAL (
         -- OFFSET 0 forces one lookup by deliveries_provider_no_idx for each number.
@@ -441,7 +441,7 @@ SELECT h.id, h.sender_no, h.recipient, h.state, h.code, coalesce(s.task_id, ''):
     s.lease_id
 FROM held h
 LEFT JOIN sent s ON s.sender_no = h.sender_no AND s.provider_no = h.provider_no
-    AND (h.recipient = '' OR s.ending = right(regexp_replace(h.recipient, '[^0-9]', '', 'g'), 4))
+    AND (h.recipient = '' OR s.ending = right(number_digits(h.recipient), 4))
 ORDER BY h.id, s.task_id
 `
 

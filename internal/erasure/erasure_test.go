@@ -420,3 +420,34 @@ func TestAnErasureKnowsTheAddressesOfBatches(t *testing.T) {
 		t.Errorf("%d values are left", n)
 	}
 }
+
+// A submission or a row that was refused has the number as somebody wrote it.
+func TestAnErasureKnowsANumberInAnyNotation(t *testing.T) {
+	w := apptest.NewTwoCompanies(t)
+	list := "phone,word\n"
+	for i, number := range []string{"13712345678", "１３７１２３４５６７８", "13712345678.0", "١٣٧١٢٣٤٥٦٧٨", "\u202a+86 137\u20111234\u00a05678\u202c"} {
+		w.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": number, "content": strings.Repeat("x", 2000)}, w.Acme...)
+		if n := w.Count("SELECT count(*) FROM fruitless_submissions WHERE phone_number IS NOT NULL"); n != i+1 {
+			t.Fatalf("%d submissions have numbers", n)
+		}
+		list += number + ",\n"
+	}
+	w.Expect(200, "", "POST", "/api/v1/batches", apptest.Form("file", "list.csv", list, "name", "n", "content", "{word}"),
+		append([]string{"Content-Type", apptest.FormType}, w.Acme...)...)
+	if _, err := w.App.Batches.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Expect(200, "", "POST", path, `{"phone":"13712345678"}`, w.Acme...)
+	for range 2 {
+		w.Exec("UPDATE erasures SET next_at = now()")
+		if _, err := w.App.Erasures.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := w.Count("SELECT count(*) FROM fruitless_submissions WHERE phone_number IS NOT NULL"); n != 0 {
+		t.Errorf("%d submissions have the number of the person", n)
+	}
+	if n := w.Count("SELECT count(*) FROM batch_rows WHERE number_digits(recipient) LIKE '%12345678%'"); n != 0 {
+		t.Errorf("%d rows have the number of the person", n)
+	}
+}

@@ -191,6 +191,9 @@ func TestANumberCanBeWrittenInManyWays(t *testing.T) {
 		{"+6591234567", "1234567", false, false},
 		{"+6591234567", "", false, false},
 		{"+6591234567", "91234567 ext 5", false, false},
+		{"+8613800138000", "８６１３８００１３８０００", true, false},
+		{"+8613800138000", "13800138000.0", false, true},
+		{"+8613800138000", "\u202a138\u20110013\u00a08000\u202c", false, true},
 		{"openid-1", "openid-1", true, false},
 		{"openid-1", "1", false, false},
 	} {
