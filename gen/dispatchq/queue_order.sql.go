@@ -164,6 +164,7 @@ func (q *Queries) RankGapClose(ctx context.Context, arg RankGapCloseParams) (int
 const rankGapLock = `-- name: RankGapLock :many
 SELECT f.company_id FROM fair_ranks f
 WHERE f.pool_id = $1 AND f.priority = $2 AND f.company_id = $3
+ORDER BY f.company_id
 FOR UPDATE SKIP LOCKED
 `
 

@@ -285,6 +285,7 @@ ORDER BY g.pool_id, g.priority, g.company_id;
 -- name: RankGapLock :many
 SELECT f.company_id FROM fair_ranks f
 WHERE f.pool_id = @pool_id AND f.priority = @priority AND f.company_id = @company_id
+ORDER BY f.company_id
 FOR UPDATE SKIP LOCKED;
 
 -- RankGapClose gives the first portion of the tasks that a company has waiting in a pool and priority ranks from the front on, in their order, and returns
