@@ -175,6 +175,9 @@ func runDispatch(t *testing.T, url string) {
 		if n, err := s.ReleaseBatch(t.Context(), int64(1+round)); err != nil || n != 1 {
 			t.Fatalf("released %d, %v", n, err)
 		}
+		if _, err := s.CloseGaps(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		rows, err := s.Claim(t.Context(), claim.Request{SenderNo: "app", Limit: 10})
 		if err != nil || len(rows) != 10 {
 			t.Fatalf("claimed %d, %v", len(rows), err)
