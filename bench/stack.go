@@ -207,7 +207,7 @@ func (s *stack) exec(ctx context.Context, sql string, args ...any) error {
 // empty deletes all tasks, with their submissions, logs, counts, facts and ranks, and all batches.
 func (s *stack) empty(ctx context.Context) error {
 	return s.exec(ctx, `TRUNCATE messages, dedup_keys, queue, report_logs, fruitless_submissions, task_counts, facts, statistics_staged, statistics,
-		fair_ranks, batches, batch_rows, batch_counts`)
+		fair_ranks, batches, batch_acts, batch_rows, batch_counts`)
 }
 
 func (s *stack) settings(ctx context.Context) (map[string]string, error) {
