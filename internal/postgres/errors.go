@@ -80,7 +80,7 @@ func IsUnavailable(err error) bool {
 	if errors.As(err, &pg) {
 		// Classes: connection, resources, operator intervention, system. Codes: a deadlock that ended this
 		// transaction, a lock that was not free in time, and a read-only standby.
-		return IsMoved(err) || slices.ContainsFunc([]string{"08", "53", "57", "58", "40P01", "55P03", readOnly}, func(class string) bool {
+		return isMoved(err) || slices.ContainsFunc([]string{"08", "53", "57", "58", "40P01", "55P03", readOnly}, func(class string) bool {
 			return strings.HasPrefix(pg.Code, class)
 		})
 	}
@@ -89,9 +89,9 @@ func IsUnavailable(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || isClosed(err)
 }
 
-// IsMoved reports whether a row was refused because the partition to which it belongs was made at that moment. The same statement succeeds
+// isMoved reports whether a row was refused because the partition to which it belongs was made at that moment. The same statement succeeds
 // when it is repeated.
-func IsMoved(err error) bool {
+func isMoved(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "23514" && pg.ConstraintName == "" && strings.HasSuffix(pg.TableName, "_default")
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 
 	"lksms/internal/fault"
@@ -82,4 +83,14 @@ func InBatches(batch int64, change func() (int64, error)) (int, error) {
 			return int(total), err
 		}
 	}
+}
+
+// Again repeats run once if a partition was made while it ran, or if PostgreSQL ended it because of a deadlock: the other transaction is done by
+// then. In a transaction of the caller, which is broken then, it does not: the caller's request may succeed later.
+func Again[Out any](ctx context.Context, db *DB, run func() (Out, error)) (Out, error) {
+	out, err := run()
+	if (isMoved(err) || IsDeadlock(err)) && !db.InTx(ctx) {
+		return run()
+	}
+	return out, err
 }

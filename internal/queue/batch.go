@@ -228,7 +228,7 @@ func apart[In, Out any](ctx context.Context, b *batch, items []In, run func(cont
 	}
 	return merge.Apart(items, func(items []In) ([]Out, error) {
 		// Not in storeAll: there, the transaction is broken.
-		return again(ctx, b.s.db, func() (outs []Out, err error) {
+		return postgres.Again(ctx, b.s.db, func() (outs []Out, err error) {
 			err = b.s.db.Tx(ctx, func(ctx context.Context) (err error) {
 				outs, err = run(ctx, items)
 				return err

@@ -19,7 +19,7 @@ func apartByDay[In, Out any](ctx context.Context, db *postgres.DB, items []In, i
 		for i, of := range members {
 			some[i] = items[of]
 		}
-		outs, err := again(ctx, db, func() (outs []Out, err error) {
+		outs, err := postgres.Again(ctx, db, func() (outs []Out, err error) {
 			err = db.Briefly(ctx, func(ctx context.Context) (err error) {
 				outs, err = run(ctx, some)
 				return err

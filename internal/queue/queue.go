@@ -118,16 +118,6 @@ const (
 	mergeLimit    = 10 * time.Second
 )
 
-// again repeats run once if a partition was made while it ran, or if PostgreSQL ended it because of a deadlock: the other transaction is done by
-// then. In a transaction of the caller, which is broken then, it does not: the caller's request may succeed later.
-func again[Out any](ctx context.Context, db *postgres.DB, run func() (Out, error)) (Out, error) {
-	out, err := run()
-	if (postgres.IsMoved(err) || postgres.IsDeadlock(err)) && !db.InTx(ctx) {
-		return run()
-	}
-	return out, err
-}
-
 // isHopeless reports whether the parts of a run would fail as the run did. After a deadlock they are tried: PostgreSQL ends one of two
 // transactions, and the submissions of many callers must not fail because of one.
 func isHopeless(err error) bool { return postgres.IsUnavailable(err) && !postgres.IsDeadlock(err) }

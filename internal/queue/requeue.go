@@ -46,7 +46,7 @@ func (s *Service) RequeueAll(ctx context.Context, ids []string, by, remark strin
 	if err != nil {
 		return 0, fmt.Errorf("requeue tasks: %w", err)
 	}
-	rows, err := again(ctx, s.db, func() (rows []dbq.TaskRequeueRow, err error) {
+	rows, err := postgres.Again(ctx, s.db, func() (rows []dbq.TaskRequeueRow, err error) {
 		err = s.db.Briefly(ctx, func(ctx context.Context) (err error) {
 			if _, err = s.inParts.RequeueHold(ctx, ids); err != nil {
 				return err

@@ -180,7 +180,7 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error)
 		p.MaxRetryCounts = append(p.MaxRetryCounts, int16(most))
 		p.ProviderNos = append(p.ProviderNos, r.ProviderNo)
 	}
-	rows, err := again(ctx, s.db, func() (rows []dispatchq.TaskReportRow, err error) {
+	rows, err := postgres.Again(ctx, s.db, func() (rows []dispatchq.TaskReportRow, err error) {
 		err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 			if rows, err = q.TaskReport(ctx, p); err != nil {
 				return err

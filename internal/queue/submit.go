@@ -526,7 +526,7 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 		if tries == placedMost {
 			p.DirectoryVersions = nil // the directory changes faster than it is read: no reason to refuse a message
 		}
-		ids, err := again(ctx, s.db, func() ([]string, error) { return s.taskSubmit(ctx, rows, p) })
+		ids, err := postgres.Again(ctx, s.db, func() ([]string, error) { return s.taskSubmit(ctx, rows, p) })
 		if err != nil {
 			return nil, fmt.Errorf("submit tasks: %w", err)
 		}

@@ -188,10 +188,7 @@ func (s *Service) keep(ctx context.Context, calls []proven) ([]struct{}, error) 
 			p.States, p.Codes = append(p.States, r.State), append(p.Codes, r.Code)
 		}
 	}
-	ids, err := s.q.CallbacksKeep(ctx, p)
-	if postgres.IsDeadlock(err) { // with an erasure, which is done by now
-		ids, err = s.q.CallbacksKeep(ctx, p)
-	}
+	ids, err := postgres.Again(ctx, s.db, func() ([]int64, error) { return s.q.CallbacksKeep(ctx, p) }) // an erasure may deadlock with it
 	if err != nil {
 		return nil, fmt.Errorf("store callbacks: %w", err)
 	}
