@@ -190,13 +190,8 @@ func (s *Service) Register(ctx context.Context, username string, company int64, 
 				key = secret
 			}
 		}
-		if err := s.addSecret(ctx, id, secret); err != nil {
-			return err
-		}
-		if row, err = s.Get(ctx, nil, id); err != nil {
-			return err
-		}
-		return s.checkReach(row)
+		row, err = s.complete(ctx, id, secret)
+		return err
 	})
 	return row, key, err
 }

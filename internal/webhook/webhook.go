@@ -132,19 +132,25 @@ func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string
 			return postgres.Wrap("create webhook", err, nil)
 		}
 		key = post.NewSecret()
-		if err := s.addSecret(ctx, id, key); err != nil {
-			return err
-		}
-		if row, err = s.Get(ctx, nil, id); err != nil {
-			return err
-		}
-		return s.checkReach(row)
+		row, err = s.complete(ctx, id, key)
+		return err
 	})
 	return row, key, err
 }
 
 // sealOwner is the owner to which a sealed secret is bound.
 func sealOwner(id int64) string { return fmt.Sprintf("webhook_secret %d", id) }
+
+// complete gives a webhook that was just made its first secret, and returns it, unless posts may not reach its address.
+func (s *Service) complete(ctx context.Context, id int64, key string) (row dbq.WebhookListRow, err error) {
+	if err := s.addSecret(ctx, id, key); err != nil {
+		return row, err
+	}
+	if row, err = s.Get(ctx, nil, id); err != nil {
+		return row, err
+	}
+	return row, s.checkReach(row)
+}
 
 // addSecret stores a new secret of a webhook.
 func (s *Service) addSecret(ctx context.Context, webhook int64, key string) error {
