@@ -552,6 +552,11 @@ func (w *world) again(t *task, failedBy string, due time.Time) {
 		t.rank = 0
 	}
 	t.status, t.retries, t.due, t.failedBy, t.holder = pending, t.retries+1, due, failedBy, ""
+	t.leaveQueue()
+}
+
+// leaveQueue lets a sweep queue the task anew.
+func (t *task) leaveQueue() {
 	t.queued, t.retryAged, t.prioAged, t.mayBeAged = false, false, false, false
 }
 
@@ -582,7 +587,7 @@ func (w *world) giveBack(t *task) {
 		if t.prioAged && t.priority > agedPriority {
 			t.rank = 0
 		}
-		t.queued, t.retryAged, t.prioAged, t.mayBeAged = false, false, false, false
+		t.leaveQueue()
 	}
 	t.untried++
 	if t.charged == 0 || !s.isPaced() {
@@ -728,7 +733,8 @@ func (w *world) requeue(t *task) {
 		t.due = *t.asked
 	}
 	p := w.pool(t)
-	t.rank, t.moved, t.queued, t.retryAged, t.prioAged, t.mayBeAged, t.untried = 0, &p, false, false, false, false, 0
+	t.rank, t.moved, t.untried = 0, &p, 0
+	t.leaveQueue()
 	t.happened(event{Event: "requeued", Effect: "requeued", At: w.now})
 }
 
