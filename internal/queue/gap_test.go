@@ -15,7 +15,7 @@ func twoCompanies(b *apptest.Bundle) (blue, red []string) {
 	return b.AddUser("bea", "submit", map[string]any{"company_no": "blue"}), b.AddUser("rob", "submit", map[string]any{"company_no": "red"})
 }
 
-// expectHalf closes the gaps and fails unless blue gets half of the next tasks.
+// expectHalf closes the gaps and fails unless the tasks whose contents begin with a word are half of the next ones.
 func expectHalf(b *apptest.Bundle, word string) {
 	b.T.Helper()
 	if _, err := b.App.Tasks.CloseGaps(b.T.Context()); err != nil {
@@ -52,20 +52,9 @@ var leave = map[string]func(b *apptest.Bundle, word string){
 	},
 }
 
-func idsOf(b *apptest.Bundle, word string) (ids []string) {
-	rows, err := b.DB.Query(b.T.Context(), "SELECT task_id FROM queue WHERE content LIKE $1 || ' %' AND lease_until IS NULL", word)
-	if err != nil {
-		b.T.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			b.T.Fatal(err)
-		}
-		ids = append(ids, id)
-	}
-	return ids
+func idsOf(b *apptest.Bundle, word string) []string {
+	b.T.Helper()
+	return apptest.Scan[[]string](b, "SELECT array_agg(task_id) FROM queue WHERE content LIKE $1 || ' %' AND lease_until IS NULL", word)
 }
 
 // S4.1: a company whose backlog leaves the queue unsent keeps its share: what it has waiting behind it, and what it submits then, does not wait until
