@@ -216,7 +216,7 @@ WITH RECURSIVE lanes AS ( -- the first task of each lane, one probe of queue_ord
     ) n
 ),
 given AS MATERIALIZED (
-    SELECT l.pool_id, l.lane, f.priority, f.company_id, l.rank + 4 * greatest(1, 1 / c.weight) AS reach
+    SELECT l.pool_id, l.lane, f.priority, f.company_id, x.reach
     FROM lanes l
     CROSS JOIN LATERAL ( -- OFFSET 0 forces one range of the primary key for each lane
         SELECT r.priority, r.company_id, r.finish FROM fair_ranks r
@@ -224,7 +224,8 @@ given AS MATERIALIZED (
         OFFSET 0
     ) f
     JOIN companies c ON c.id = f.company_id
-    WHERE l.lane % 32 = 0 AND f.finish > l.rank + 4 * greatest(1, 1 / c.weight) -- new tasks: retries keep the ranks that they have
+    CROSS JOIN LATERAL (SELECT l.rank + 4 * greatest(1, 1 / c.weight) AS reach) x
+    WHERE l.lane % 32 = 0 AND f.finish > x.reach -- new tasks: retries keep the ranks that they have
 ),
 first AS MATERIALIZED ( -- the first tasks of these lanes
     SELECT w.pool_id, w.lane, n.company_id, n.rank, count(*) OVER (PARTITION BY w.pool_id, w.lane) AS tasks
