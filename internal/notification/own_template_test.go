@@ -76,6 +76,7 @@ func TestACompanyHasTemplatesOfItsOwn(t *testing.T) {
 	b.Expect(404, "template.not_found", "DELETE", at, nil, beta...)
 	b.Expect(403, "auth.forbidden", "PUT", at, body, reader...)
 	b.Expect(404, "company.not_found", "PUT", at+"?company_no=nobody", body)
+	b.Expect(404, "company.not_found", "GET", templatesPath+"?company_no=nobody", nil)
 	b.Expect(200, "", "PUT", at+"?company_no=beta", map[string]any{"title": "beta", "content": "beta ${x}"})
 	if got := text(beta); got != "beta 1" {
 		t.Errorf("%q", got)
