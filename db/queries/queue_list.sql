@@ -304,12 +304,13 @@ SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: held
 FROM tasks t
 WHERE t.task_id = @task_id;
 
--- TaskSwitches returns what holds tasks of a pool, company, country, submitter and batch: what is off or paused, and its name.
+-- TaskSwitches returns what holds tasks of a pool, company, country, submitter and batch: what is off, paused or being cancelled,
+-- and its name.
 -- name: TaskSwitches :many
 SELECT w.switch::text AS switch, w.name::text AS name
 FROM task_switches(@pool_id::bigint, @company_id::bigint, sqlc.narg(country_no)::text, @submitted_by::text) w
 UNION ALL
-SELECT 'batch', b.id::text FROM batches b WHERE b.id = sqlc.narg(batch_id)::bigint AND b.status = 'paused'
+SELECT 'batch', b.id::text FROM batches b WHERE b.id = sqlc.narg(batch_id)::bigint AND (b.status = 'paused' OR b.status = 'cancelled' AND NOT b.is_settled)
 ORDER BY switch, name;
 
 -- TaskStartUntil returns until when the sender that holds a task must start it. No row: the task is not held, is started, or needs no start.

@@ -1100,7 +1100,7 @@ const taskSwitches = `-- name: TaskSwitches :many
 SELECT w.switch::text AS switch, w.name::text AS name
 FROM task_switches($1::bigint, $2::bigint, $3::text, $4::text) w
 UNION ALL
-SELECT 'batch', b.id::text FROM batches b WHERE b.id = $5::bigint AND b.status = 'paused'
+SELECT 'batch', b.id::text FROM batches b WHERE b.id = $5::bigint AND (b.status = 'paused' OR b.status = 'cancelled' AND NOT b.is_settled)
 ORDER BY switch, name
 `
 
@@ -1117,7 +1117,8 @@ type TaskSwitchesRow struct {
 	Name   string
 }
 
-// TaskSwitches returns what holds tasks of a pool, company, country, submitter and batch: what is off or paused, and its name.
+// TaskSwitches returns what holds tasks of a pool, company, country, submitter and batch: what is off, paused or being cancelled,
+// and its name.
 func (q *Queries) TaskSwitches(ctx context.Context, arg TaskSwitchesParams) ([]TaskSwitchesRow, error) {
 	rows, err := q.db.Query(ctx, taskSwitches,
 		arg.PoolID,

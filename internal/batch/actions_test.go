@@ -81,6 +81,24 @@ func TestTheTasksOfABatchFollowARepeatedRequest(t *testing.T) {
 	}
 }
 
+// The tasks of a batch that was paused wait to be cancelled where they are held: a switch that goes on meanwhile does not release them.
+func TestASwitchReleasesNoTaskOfABatchThatIsBeingCancelled(t *testing.T) {
+	b := apptest.New(t)
+	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
+	feed(b)
+	get(b, at, "pause")
+	b.Exec("UPDATE batches SET status = 'cancelled', ended_at = now()") // by a server that has not cancelled the tasks yet
+	for _, status := range []string{"off", "on"} {
+		b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"status": status})
+	}
+	queueDue(b)
+	if got := b.Claim("app", 10); len(got) != 0 {
+		t.Errorf("claimed %v of a batch that is being cancelled", got)
+	}
+	feed(b)
+	expect(b, get(b, at), "cancelled", "3 rows, 3 valid, 3 cancelled")
+}
+
 // A paused batch that expires ends, with its tasks.
 func TestAPausedBatchExpires(t *testing.T) {
 	b := apptest.New(t)

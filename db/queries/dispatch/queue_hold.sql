@@ -151,7 +151,8 @@ held AS (
 SELECT count(*) FROM held;
 
 -- TaskReleaseSwitched releases up to portion held tasks of each pool that neither a switch nor their batch holds any more, as TaskUnhold does, and
--- returns the pools of those that are due at once (pool_ids has one for each), and how many it released.
+-- returns the pools of those that are due at once (pool_ids has one for each), and how many it released. A batch that was paused and then cancelled
+-- holds its tasks until all of them are cancelled (is_settled): released before, they would be sent.
 -- name: TaskReleaseSwitched :one
 WITH RECURSIVE held_pools AS ( -- one probe of queue_due_idx for each pool with tasks that are not queued
     (
@@ -174,7 +175,7 @@ free AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT t.task_id FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at = held_due_at()
-            AND NOT EXISTS (SELECT FROM batches b WHERE b.id = t.batch_id AND b.status = 'paused')
+            AND NOT EXISTS (SELECT FROM batches b WHERE b.id = t.batch_id AND (b.status = 'paused' OR b.status = 'cancelled' AND NOT b.is_settled))
             AND NOT EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
         LIMIT @portion::integer
         FOR UPDATE OF t SKIP LOCKED
