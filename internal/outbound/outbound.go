@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
+	"regexp"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -128,6 +130,19 @@ func (p Policy) Permits(addr netip.Addr) bool {
 		return false
 	}
 	return !within(p.Deny, addr) && (len(p.Allow) == 0 || within(p.Allow, addr))
+}
+
+// numeric is a last label of a host that makes it an address, not a name (WHATWG URL, "ends in a number").
+var numeric = regexp.MustCompile(`^([0-9]+|0[xX][0-9a-fA-F]*)$`)
+
+// AddressOf returns the address of a host that is one, and not a name. It is not valid for one in a form that programs read differently, such as 127.1
+// and 0x7f000001.
+func AddressOf(host string) (addr netip.Addr, isAddress bool) {
+	host = strings.TrimSuffix(host, ".")
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr, true
+	}
+	return netip.Addr{}, numeric.MatchString(host[strings.LastIndexByte(host, '.')+1:])
 }
 
 func within(networks []netip.Prefix, addr netip.Addr) bool {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"net/netip"
 	"net/url"
 	"slices"
 	"time"
@@ -85,14 +84,20 @@ func (c Settings) check() error {
 	return nil
 }
 
-// checkReach returns request.invalid for an address that is written as numbers and that posts to this webhook may not reach. What a name leads to is
+// checkReach returns request.invalid for a host that is an address, and no name, that posts to this webhook may not reach. What a name leads to is
 // checked at each connection.
 func (s *Service) checkReach(row dbq.WebhookListRow) error {
 	u, err := url.Parse(row.Url)
 	if err != nil {
 		return fmt.Errorf("read address of webhook: %w", err) // Settings.check has read it
 	}
-	if address, err := netip.ParseAddr(u.Hostname()); err == nil && !row.IsTrusted && !s.ofUsers.Permits(address) {
+	if row.IsTrusted {
+		return nil
+	}
+	switch address, isAddress := outbound.AddressOf(u.Hostname()); {
+	case isAddress && !address.IsValid():
+		return fault.InvalidField("url", fault.WrongFormat, nil)
+	case isAddress && !s.ofUsers.Permits(address):
 		return fault.InvalidField("url", fault.NotPublic, nil)
 	}
 	return nil

@@ -698,37 +698,31 @@ func TestAUserReachesNoNetworkOfTheServer(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	user := b.AddUser("shop", "submit", nil)
 	port := r.URL[strings.LastIndex(r.URL, ":"):]
-	var last int64
-	for _, host := range []string{"127.0.0.1", "[::1]", "10.0.0.1", "169.254.169.254", "192.168.0.1", "[::ffff:127.0.0.1]", "[fd00::1]", "0.0.0.0"} {
+	for _, host := range []string{"127.0.0.1", "[::1]", "10.0.0.1", "169.254.169.254", "192.168.0.1", "[::ffff:127.0.0.1]", "[fd00::1]", "0.0.0.0",
+		"192.168.1.1.", "127.1", "2130706433", "0x7f.1", "0X7F000001", "0177.0.0.1", "1.2.3.4.5"} {
 		body := map[string]any{"url": "http://" + host + port, "events": []string{"message.sent"}}
 		if a := b.Expect(422, "request.invalid", "POST", "/api/v1/webhooks", body, user...); a.Fields() != "url" {
 			t.Errorf("%s: %s", host, a.Raw)
 		}
 	}
-	for _, host := range []string{"localhost", "2130706433"} {
-		hook := b.hook("http://"+host+port, nil, user...)
-		last = hook.WebhookID
-		if hook.Scope != api.WebhookOfUser || *hook.Username != "shop" {
-			t.Errorf("webhook %+v", hook)
-		}
-		a := apptest.Decode[api.WebhookTest](t, b.Expect(200, "", "POST", path(hook.WebhookID)+"/test", nil, user...))
-		// A host that is no address must be looked up, which may fail without a connection.
-		isUnknown := host == "2130706433" && *a.Error == post.NotConnected
-		if a.Taken || *a.Error != post.RefusedAddress && !isUnknown {
-			t.Errorf("%s: %+v %v", host, a, *a.Error)
-		}
+	hook := b.hook("http://localhost"+port, nil, user...)
+	if hook.Scope != api.WebhookOfUser || *hook.Username != "shop" {
+		t.Errorf("webhook %+v", hook)
+	}
+	if a := apptest.Decode[api.WebhookTest](t, b.Expect(200, "", "POST", path(hook.WebhookID)+"/test", nil, user...)); a.Taken || *a.Error != post.RefusedAddress {
+		t.Errorf("localhost: %+v %v", a, *a.Error)
 	}
 	b.send(user...)
 	b.deliver()
 	if p := r.posts(); len(p) > 0 {
 		t.Errorf("the receiver got %v", ids(p))
 	}
-	if n := b.Count("SELECT count(*) FROM webhook_deliveries WHERE type <> 'webhook.test' AND error <> 'refused_address' AND webhook_id <> $1", last); n > 0 {
+	if n := b.Count("SELECT count(*) FROM webhook_deliveries WHERE type <> 'webhook.test' AND error <> 'refused_address'"); n > 0 {
 		t.Errorf("%d posts failed otherwise", n)
 	}
-	b.Expect(422, "request.invalid", "PATCH", path(last), map[string]any{"url": r.URL}) // by an admin: it stays a webhook of the user
-	b.Expect(200, "", "PATCH", path(last), map[string]any{"url": strings.Replace(r.URL, "127.0.0.1", "localhost", 1)})
-	if a := apptest.Decode[api.WebhookTest](t, b.Expect(200, "", "POST", path(last)+"/test", nil)); a.Taken {
+	b.Expect(422, "request.invalid", "PATCH", path(hook.WebhookID), map[string]any{"url": r.URL}) // by an admin: it stays a webhook of the user
+	b.Expect(200, "", "PATCH", path(hook.WebhookID), map[string]any{"url": strings.Replace(r.URL, "127.0.0.1", "localhost", 1)})
+	if a := apptest.Decode[api.WebhookTest](t, b.Expect(200, "", "POST", path(hook.WebhookID)+"/test", nil)); a.Taken {
 		t.Error("an admin lets the webhook of a user reach the server's network")
 	}
 
@@ -737,7 +731,7 @@ func TestAUserReachesNoNetworkOfTheServer(t *testing.T) {
 		w.Header().Set("Location", target.URL)
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	})
-	hook := b.hook(r.URL, nil)
+	hook = b.hook(r.URL, nil)
 	a := apptest.Decode[api.WebhookTest](t, b.Expect(200, "", "POST", path(hook.WebhookID)+"/test", nil))
 	if a.Taken || *a.StatusCode != 307 || len(target.posts()) > 0 {
 		t.Errorf("a redirect: %+v", a)
