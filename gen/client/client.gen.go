@@ -4103,7 +4103,7 @@ type HistorySettings struct {
 	// PartitionWidth How many days of tasks share a partition. A change applies to partitions that do not exist yet
 	PartitionWidth *HistorySettingsPartitionWidth `json:"partition_width,omitempty"`
 
-	// Tablespace The tablespace of PostgreSQL that history moves to. The owner of the tables needs the privilege CREATE on it. Empty means that history stays where it is.
+	// Tablespace The tablespace of PostgreSQL that history moves to. It must exist. The owner of the tables needs the privilege CREATE on it. Empty means that history stays where it is.
 	Tablespace *string `json:"tablespace,omitempty"`
 }
 
@@ -4615,7 +4615,7 @@ type MonitoringSettings struct {
 	// WaitEmergencySeconds The same of the level `emergency`
 	WaitEmergencySeconds *int64 `json:"wait_emergency_seconds,omitempty"`
 
-	// WaitWarningSeconds Threshold of the alert rules `wait_time` of the level `warning` that have none; 0 means never
+	// WaitWarningSeconds Threshold of the alert rules `wait_time` of the level `warning` that have none; 0 means never. It is at most that of each more urgent level
 	WaitWarningSeconds *int64 `json:"wait_warning_seconds,omitempty"`
 }
 

@@ -88,3 +88,31 @@ func TestOnlyAdministratorsTestAndOnlyDrivenSenders(t *testing.T) {
 		t.Errorf("%d calls", n)
 	}
 }
+
+// A test does not go where an operator switched sending off. That its company uses no shared senders does not matter: the sender is chosen.
+func TestATestObeysTheSwitches(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	b.AddCountry("CN", "86", nil)
+	p.Says(200, `{"code":"0","id":"p-7"}`)
+	for path, fields := range map[string][2]string{
+		"channels/sms": {`{"status":"off"}`, `{"status":"on"}`}, "countries/CN": {`{"status":"off"}`, `{"status":"on"}`},
+		"companies/default": {`{"countries_off":["CN"]}`, `{"countries_off":[]}`},
+	} {
+		b.Expect(200, "", "PATCH", "/api/v1/admin/"+path, fields[0])
+		a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders/pushed/test", `{"phone_number":"13800138000","content":"x"}`)
+		if a.Fields() != "phone_number" || !strings.Contains(string(a.Raw), "is not sent to now: ") {
+			t.Errorf("%s: %s", path, a.Raw)
+		}
+		b.Expect(200, "", "PATCH", "/api/v1/admin/"+path, fields[1])
+	}
+	if n := len(p.Seen()); n > 0 {
+		t.Errorf("%d calls", n)
+	}
+	if n := b.Count("SELECT count(*) FROM messages"); n > 0 {
+		t.Errorf("%d messages are stored", n)
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", `{"uses_shared_senders":false}`)
+	if got := test(b); got.Outcome != api.OutcomeSent {
+		t.Errorf("%+v", got)
+	}
+}

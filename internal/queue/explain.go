@@ -90,10 +90,10 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 		return e, err
 	}
 	e.IsDue = due.IsDue
-	if e.Senders, e.Routed, err = s.candidates(ctx, needOf(row, due.PoolID), due.FailedAppID); err != nil {
+	if e.HeldBy, err = s.switches(ctx, due.PoolID, row.CompanyID, row.CountryNo, row.SubmittedBy, row.BatchID); err != nil {
 		return e, err
 	}
-	if e.HeldBy, err = s.switches(ctx, due.PoolID, row.CompanyID, row.CountryNo, row.SubmittedBy, row.BatchID); err != nil {
+	if e.Senders, e.Routed, err = s.candidates(ctx, needOf(row, due.PoolID), due.FailedAppID, e.HeldBy); err != nil {
 		return e, err
 	}
 	able := canTake(e.Senders) > 0
@@ -140,8 +140,11 @@ func needOf(t dbq.Task, pool int64) sender.Need {
 }
 
 // candidates returns the senders that may take a task, those that can take it now first, each with the reason that a claim would find.
-// failedWith is the sender that failed with the task, so that others are preferred; it may be empty.
-func (s *Service) candidates(ctx context.Context, n sender.Need, failedWith string) ([]sender.Candidate, bool, error) {
+// failedWith is the sender that failed with the task, so that others are preferred; it may be empty. A task that is heldBy the want of a route has none.
+func (s *Service) candidates(ctx context.Context, n sender.Need, failedWith string, heldBy []Switch) ([]sender.Candidate, bool, error) {
+	if slices.ContainsFunc(heldBy, func(w Switch) bool { return w.Kind == noSharedSenders }) {
+		return nil, false, nil
+	}
 	all, routed, err := s.senders.Candidates(ctx, n)
 	if err != nil {
 		return all, routed, err
@@ -257,10 +260,10 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 		Recipient: row.recipient, CountryNo: row.place.CountryNo, Final: row.signed(),
 		Segments: row.segments(), Priority: row.priority, Verdict: WouldWait,
 	}
-	if p.Senders, p.Routed, err = s.candidates(ctx, row.need(), ""); err != nil {
+	if p.HeldBy, err = s.switches(ctx, row.place.PoolID, row.CompanyID, optional.NonZero(row.place.CountryNo), row.User, nil); err != nil {
 		return p, err
 	}
-	if p.HeldBy, err = s.switches(ctx, row.place.PoolID, row.CompanyID, optional.NonZero(row.place.CountryNo), row.User, nil); err != nil {
+	if p.Senders, p.Routed, err = s.candidates(ctx, row.need(), "", p.HeldBy); err != nil {
 		return p, err
 	}
 	p.Cost = cost(p.Segments, p.Senders)
@@ -306,7 +309,11 @@ func (s *Service) previewRepeated(ctx context.Context, first dbq.Task) (p Previe
 	if err != nil {
 		return p, err
 	}
-	p.Senders, p.Routed, err = s.candidates(ctx, needOf(first, due.PoolID), due.FailedAppID)
+	heldBy, err := s.switches(ctx, due.PoolID, first.CompanyID, first.CountryNo, first.SubmittedBy, first.BatchID)
+	if err != nil {
+		return p, err
+	}
+	p.Senders, p.Routed, err = s.candidates(ctx, needOf(first, due.PoolID), due.FailedAppID, heldBy)
 	p.Cost = cost(p.Segments, p.Senders)
 	return p, err
 }

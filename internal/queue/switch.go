@@ -17,6 +17,9 @@ type Switch struct {
 	Name string
 }
 
+// noSharedSenders is the switch that holds what no route of a company serves, and shared senders may not.
+const noSharedSenders = "shared_senders"
+
 // The portions in which tasks are held and released. A run that found something to hold looks farther.
 const (
 	switchedLook = 100
@@ -151,6 +154,6 @@ func (s *Service) HeldBy(ctx context.Context, channel string, companyID int64, m
 	}
 	all, err := s.switches(ctx, pool, companyID, nil, submitter, &batchID)
 	return slices.DeleteFunc(all, func(w Switch) bool {
-		return w.Name == "" || w.Kind == "shared_senders" && senderNo != nil // the country of no number; the pool of that sender
+		return w.Name == "" || w.Kind == noSharedSenders && senderNo != nil // the country of no number; the pool of that sender
 	}), err
 }

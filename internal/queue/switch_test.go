@@ -166,6 +166,11 @@ func TestARouteThatIsOffSendsNothingElsewhere(t *testing.T) {
 	w.sweep()
 	w.expectClaimed()
 	w.expectHeld(first, "shared_senders acme")
+	dry := apptest.Decode[api.Submitted](t, w.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true",
+		map[string]any{"phone_number": "13800138000", "content": "hello"}, w.acme...))
+	if senders := w.Explain(first).Senders; len(senders) > 0 || len(*dry.Senders) > 0 {
+		t.Errorf("shared senders can take it: %v and %v", senders, *dry.Senders)
+	}
 	w.patch(path, map[string]any{"status": "on"})
 	if got := w.Take("own", 1); len(got) != 1 || got[0].TaskID != first {
 		t.Errorf("own took %v", got)

@@ -4,6 +4,8 @@ package text
 import (
 	"cmp"
 	"fmt"
+	"reflect"
+	"strconv"
 	"strings"
 
 	"golang.org/x/text/language"
@@ -163,6 +165,7 @@ var english = &Catalogue{
 		fault.OnlyForBoundRoles:  "is allowed only for users with the role submit or read: leave it out, or set it to null if the user has a company",
 		fault.OnlyOfAllCompanies: "is an event of the service, told only to those who get the events of all companies: leave it out",
 		fault.CountryNotServed:   "is in a country that this company or channel does not send to",
+		fault.SwitchedOff:        "is not sent to now: %v",
 		fault.NotThere:           "refers to something that does not exist",
 		fault.NotServing:         "names a sender that does not exist or does not serve the company",
 		fault.BelowZero:          "would make the balance negative",
@@ -382,6 +385,7 @@ var chinese = &Catalogue{
 		fault.OnlyForBoundRoles:  "只允许用于 submit 或 read 角色的用户：请省略；用户已有公司时请设为 null",
 		fault.OnlyOfAllCompanies: "是服务本身的事件，只通知接收所有公司事件的一方：请去掉",
 		fault.CountryNotServed:   "所在国家不在该公司或通道的发送范围内",
+		fault.SwitchedOff:        "目前不能发送：%v",
 		fault.NotThere:           "所引用的对象不存在",
 		fault.NotServing:         "该发送方不存在，或不为该公司服务",
 		fault.BelowZero:          "会使余额变为负数",
@@ -564,20 +568,29 @@ func (c *Catalogue) rule(f fault.Field) string {
 	if !strings.Contains(text, "%v") {
 		return text
 	}
-	limit := f.Limit
-	switch values := limit.(type) {
-	case fault.Lengths:
-		return fmt.Sprintf(text, values.Has, values.Most)
-	case []any:
-		words := make([]string, len(values))
-		for i, v := range values {
-			words[i] = fmt.Sprint(v)
-		}
-		limit = strings.Join(words, ", ")
-	case []string:
-		limit = strings.Join(values, ", ")
-	case fault.Place:
-		limit = c.place(values)
+	if lengths, ok := f.Limit.(fault.Lengths); ok {
+		return fmt.Sprintf(text, lengths.Has, lengths.Most)
 	}
-	return fmt.Sprintf(text, limit)
+	return fmt.Sprintf(text, c.limit(f.Limit))
+}
+
+// limit returns the text for a bound, a place, or the items of a list.
+func (c *Catalogue) limit(of any) string {
+	switch v := of.(type) {
+	case fault.Place:
+		return c.place(v)
+	case float64: // of the contract
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case []queue.Switch:
+		return c.heldBy(v)
+	}
+	list := reflect.ValueOf(of)
+	if list.Kind() != reflect.Slice {
+		return fmt.Sprint(of)
+	}
+	words := make([]string, list.Len())
+	for i := range words {
+		words[i] = c.limit(list.Index(i).Interface())
+	}
+	return strings.Join(words, ", ")
 }

@@ -5,7 +5,27 @@ import (
 	"testing"
 
 	"lksms/internal/fault"
+	"lksms/internal/queue"
 )
+
+// A limit reads as people write it, whatever its type is.
+func TestLimitsAreWrittenPlainly(t *testing.T) {
+	for _, c := range []struct {
+		limit any
+		want  string
+	}{
+		{2592000.0, "must be at most 2592000"},
+		{0.001, "must be at most 0.001"},
+		{int64(7), "must be at most 7"},
+		{[]any{"on", 2592000.0}, "must be at most on, 2592000"},
+		{[]int16{3, 4}, "must be at most 3, 4"},
+		{[]queue.Switch{{Kind: "channel", Name: "sms"}, {Kind: "country", Name: "SG"}}, "must be at most channel sms is off; country SG is off"},
+	} {
+		if got := english.rule(fault.Field{Rule: fault.TooBig, Limit: c.limit}); got != c.want {
+			t.Errorf("%v is written %q, want %q", c.limit, got, c.want)
+		}
+	}
+}
 
 func TestEveryFaultHasATextInEachLanguage(t *testing.T) {
 	for name, c := range map[string]*Catalogue{"english": english, "chinese": chinese} {
