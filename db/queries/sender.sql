@@ -333,11 +333,6 @@ SELECT
 FROM senders s
 WHERE s.sender_no = @sender_no;
 
--- TimeZoneExists is whether a time zone has a name. PostgreSQL also takes abbreviations, which know no summer time, and offsets in the notation of
--- POSIX, in which UTC+8 is west of Greenwich.
--- name: TimeZoneExists :one
-SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = @zone::text);
-
 -- PoolSenders returns up to 100 senders that serve a pool: through its routes, or, for a shared pool, as shared senders. Ready senders
 -- come first; of equal sort, the one that used the smallest part of its daily limit, then the one with the fewest tasks today, then the
 -- one with the shortest response time (S4.3). has_quota and has_funds compare with the segments that this task would cost the sender. A

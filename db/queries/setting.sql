@@ -25,3 +25,12 @@ INSERT INTO events (event, subject, detail)
 SELECT 'setting.changed', @category::text || '.' || @name::text,
     jsonb_build_object('by', @updated_by::text, 'from', c.value_before, 'to', c.value)
 FROM changed c;
+
+-- TimeZoneExists is whether a time zone has a name. PostgreSQL also takes abbreviations, which know no summer time, and offsets in the notation of
+-- POSIX, in which UTC+8 is west of Greenwich.
+-- name: TimeZoneExists :one
+SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = @zone::text);
+
+-- TablespaceExists is whether a tablespace has a name.
+-- name: TablespaceExists :one
+SELECT EXISTS (SELECT FROM pg_catalog.pg_tablespace t WHERE t.spcname = @tablespace::text);

@@ -1223,16 +1223,3 @@ func (q *Queries) SendersSeen(ctx context.Context, arg SendersSeenParams) (int64
 	}
 	return result.RowsAffected(), nil
 }
-
-const timeZoneExists = `-- name: TimeZoneExists :one
-SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = $1::text)
-`
-
-// TimeZoneExists is whether a time zone has a name. PostgreSQL also takes abbreviations, which know no summer time, and offsets in the notation of
-// POSIX, in which UTC+8 is west of Greenwich.
-func (q *Queries) TimeZoneExists(ctx context.Context, zone string) (bool, error) {
-	row := q.db.QueryRow(ctx, timeZoneExists, zone)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}

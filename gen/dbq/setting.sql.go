@@ -99,3 +99,28 @@ func (q *Queries) SettingStoreDefault(ctx context.Context, arg SettingStoreDefau
 	)
 	return err
 }
+
+const tablespaceExists = `-- name: TablespaceExists :one
+SELECT EXISTS (SELECT FROM pg_catalog.pg_tablespace t WHERE t.spcname = $1::text)
+`
+
+// TablespaceExists is whether a tablespace has a name.
+func (q *Queries) TablespaceExists(ctx context.Context, tablespace string) (bool, error) {
+	row := q.db.QueryRow(ctx, tablespaceExists, tablespace)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
+const timeZoneExists = `-- name: TimeZoneExists :one
+SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = $1::text)
+`
+
+// TimeZoneExists is whether a time zone has a name. PostgreSQL also takes abbreviations, which know no summer time, and offsets in the notation of
+// POSIX, in which UTC+8 is west of Greenwich.
+func (q *Queries) TimeZoneExists(ctx context.Context, zone string) (bool, error) {
+	row := q.db.QueryRow(ctx, timeZoneExists, zone)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}

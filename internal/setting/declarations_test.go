@@ -166,6 +166,8 @@ func another(d setting.Declaration) any {
 		return d.Choices[len(d.Choices)-1]
 	case d.Name == "time_zone":
 		return "Asia/Tokyo"
+	case d.Name == "tablespace":
+		return "pg_default"
 	case d.Kind == "text":
 		return strings.Repeat("X", int(*d.Most))
 	default:

@@ -200,8 +200,13 @@ func NewWithRules(db *postgres.DB, rules Rules) *Service {
 }
 
 func (s *Service) load(ctx context.Context) (Values, error) {
+	return s.read(ctx, dbq.New(s.db.Outside()))
+}
+
+// read returns the stored settings, and of those that are not stored the first values.
+func (s *Service) read(ctx context.Context, q *dbq.Queries) (Values, error) {
 	values := s.first
-	rows, err := dbq.New(s.db.Outside()).SettingList(ctx)
+	rows, err := q.SettingList(ctx)
 	if err != nil {
 		return values, fmt.Errorf("read settings: %w", err)
 	}
@@ -262,16 +267,14 @@ func (s *Service) forget(ctx context.Context, days func(History) int64, batch in
 
 // Put changes settings, given by category and name, all or none, and records who did it. They are in force on this
 // server when Put returns. The caller must have validated changes against the contract. Fault: request.invalid for an
-// unknown setting, and for a time zone that the database does not know.
+// unknown setting, for a time zone or tablespace that the database does not know, and for waits that are not in the order of their levels.
 func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.RawMessage, by string) (Values, error) {
 	defaults, err := namesOf(s.first)
 	if err != nil {
 		return Values{}, err
 	}
-	if zone, isNamed := changes["monitoring"]["time_zone"]; isNamed {
-		if err := s.checkZone(ctx, zone); err != nil {
-			return Values{}, err
-		}
+	if err := s.checkNames(ctx, changes); err != nil {
+		return Values{}, err
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		for _, category := range slices.Sorted(maps.Keys(changes)) { // two calls lock the settings in one order
@@ -291,7 +294,11 @@ func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.Ra
 				}
 			}
 		}
-		return nil
+		values, err := s.read(ctx, s.q)
+		if err != nil {
+			return err
+		}
+		return values.Monitoring.checkWaits(changes["monitoring"])
 	})
 	if err != nil {
 		return Values{}, err
@@ -300,15 +307,54 @@ func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.Ra
 	return s.Get(ctx)
 }
 
-// checkZone returns the fault request.invalid for a time zone that the database does not know.
-func (s *Service) checkZone(ctx context.Context, text json.RawMessage) error {
-	var zone string
-	if err := json.Unmarshal(text, &zone); err != nil {
-		return fmt.Errorf("read time zone: %w", err)
+// checkNames returns the fault request.invalid for a changed setting that names something which the database does not know.
+func (s *Service) checkNames(ctx context.Context, changes map[string]map[string]json.RawMessage) error {
+	for _, c := range []struct {
+		category, name string
+		exists         func(context.Context, string) (bool, error)
+	}{
+		{"monitoring", "time_zone", s.q.TimeZoneExists},
+		{"history", "tablespace", s.q.TablespaceExists},
+	} {
+		text, isChanged := changes[c.category][c.name]
+		if !isChanged {
+			continue
+		}
+		var value string
+		if err := json.Unmarshal(text, &value); err != nil {
+			return fmt.Errorf("read %s: %w", c.name, err)
+		}
+		if value == "" { // where the contract allows it
+			continue
+		}
+		switch exists, err := c.exists(ctx, value); {
+		case err != nil:
+			return postgres.Wrap("check "+c.name, err, nil)
+		case !exists:
+			return fault.InvalidField(c.category+"."+c.name, fault.NotThere, nil)
+		}
 	}
-	isKnown, err := s.q.TimeZoneExists(ctx, zone)
-	if err == nil && !isKnown {
-		return fault.InvalidField("monitoring.time_zone", fault.NotThere, nil)
+	return nil
+}
+
+// checkWaits returns the fault request.invalid for a changed wait that is longer than one of a more urgent level. 0 is never, and compares with nothing.
+func (m Monitoring) checkWaits(changed map[string]json.RawMessage) error {
+	waits := []struct {
+		name    string
+		seconds int64
+	}{{"wait_warning_seconds", m.WaitWarning}, {"wait_critical_seconds", m.WaitCritical}, {"wait_emergency_seconds", m.WaitEmergency}}
+	for i, shorter := range waits {
+		for _, longer := range waits[i+1:] {
+			if shorter.seconds == 0 || longer.seconds == 0 || shorter.seconds <= longer.seconds {
+				continue
+			}
+			if _, isChanged := changed[shorter.name]; isChanged {
+				return fault.InvalidField("monitoring."+shorter.name, fault.TooBig, longer.seconds)
+			}
+			if _, isChanged := changed[longer.name]; isChanged {
+				return fault.InvalidField("monitoring."+longer.name, fault.TooSmall, shorter.seconds)
+			}
+		}
 	}
-	return postgres.Wrap("check time zone", err, nil)
+	return nil
 }

@@ -32,3 +32,23 @@ func TestConcurrentChangesOfSettingsDoNotDeadlock(t *testing.T) {
 		t.Errorf("%d defaults are stored", n)
 	}
 }
+
+// The more urgent level of a wait is not the shorter one, whichever of them a request changes. A wait of 0 is none.
+func TestWaitsAreInTheOrderOfTheirLevels(t *testing.T) {
+	b := apptest.New(t)
+	put := func(status int, field, body string) {
+		t.Helper()
+		got := b.Call("PUT", "/api/v1/admin/settings", `{"monitoring":`+body+`}`)
+		if got.Status != status || got.Fields() != field {
+			t.Errorf("%s: %s", body, got.Raw)
+		}
+	}
+	put(422, "monitoring.wait_warning_seconds", `{"wait_warning_seconds":601}`)
+	put(422, "monitoring.wait_critical_seconds", `{"wait_critical_seconds":299}`)
+	put(422, "monitoring.wait_emergency_seconds", `{"wait_emergency_seconds":599}`)
+	put(200, "", `{"wait_critical_seconds":0}`)
+	put(200, "", `{"wait_warning_seconds":1800}`)
+	put(422, "monitoring.wait_warning_seconds", `{"wait_warning_seconds":1801}`)
+	put(200, "", `{"wait_warning_seconds":2,"wait_critical_seconds":2,"wait_emergency_seconds":2}`)
+	put(200, "", `{"time_zone":"UTC"}`)
+}
