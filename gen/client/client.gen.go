@@ -5029,6 +5029,9 @@ type NotificationView struct {
 	Delivered *int64     `json:"delivered,omitempty"`
 	ExpiresAt *time.Time `json:"expires_at"`
 
+	// HeldBy The switches that hold all of its messages that wait, whatever their countries; empty if none does
+	HeldBy *[]Switch `json:"held_by,omitempty"`
+
 	// NextRunTime The time at which messages are sent, sent again, or retried after a failure
 	NextRunTime    *time.Time `json:"next_run_time"`
 	NotificationID int64      `json:"notification_id"`
@@ -5116,7 +5119,10 @@ type Once struct {
 	// ExpiresAt The message is not sent after this time; left out if it may be sent at any time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	FailedAt  *time.Time `json:"failed_at"`
-	MessageID int64      `json:"message_id"`
+
+	// HeldBy Of a message that waits: the switches that hold it
+	HeldBy    *[]Switch `json:"held_by,omitempty"`
+	MessageID int64     `json:"message_id"`
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear      OnUnclear `json:"on_unclear"`
@@ -10260,7 +10266,7 @@ type ClientInterface interface {
 
 	// TestSenderWithBody Send one real message through exactly this sender
 	//
-	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. The switch of shared senders does not count.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10269,7 +10275,7 @@ type ClientInterface interface {
 
 	// TestSender Send one real message through exactly this sender
 	//
-	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. The switch of shared senders does not count.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -13603,7 +13609,7 @@ func (c *Client) PairPhone(ctx context.Context, senderNo SenderNo, body PairPhon
 
 // TestSenderWithBody Send one real message through exactly this sender
 //
-// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. The switch of shared senders does not count.
 //
 // Takes any type of body and a specified content type.
 //
@@ -13622,7 +13628,7 @@ func (c *Client) TestSenderWithBody(ctx context.Context, senderNo SenderNo, cont
 
 // TestSender Send one real message through exactly this sender
 //
-// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. The switch of shared senders does not count.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -27092,7 +27098,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestSenderWithBodyWithResponse Send one real message through exactly this sender
 	//
-	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. The switch of shared senders does not count.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -27101,7 +27107,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestSenderWithResponse Send one real message through exactly this sender
 	//
-	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. The switch of shared senders does not count.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -46883,7 +46889,7 @@ func (c *ClientWithResponses) PairPhoneWithResponse(ctx context.Context, senderN
 
 // TestSenderWithBodyWithResponse Send one real message through exactly this sender
 //
-// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. The switch of shared senders does not count.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -46898,7 +46904,7 @@ func (c *ClientWithResponses) TestSenderWithBodyWithResponse(ctx context.Context
 
 // TestSenderWithResponse Send one real message through exactly this sender
 //
-// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`.
+// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. The switch of shared senders does not count.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -783,7 +783,7 @@ func (q *Queries) NotificationHold(ctx context.Context, id int64) error {
 }
 
 const notificationList = `-- name: NotificationList :many
-SELECT n.id, w.company_no, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
+SELECT n.id, n.company_id, w.company_no, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
     n.remark, n.operator, n.submitted_by, n.changed_by, n.created_at, n.updated_at, o.status, o.next_run_time, o.people, o.succeeded, o.retries
 FROM notifications n
 JOIN companies w ON w.id = n.company_id
@@ -822,6 +822,7 @@ type NotificationListParams struct {
 
 type NotificationListRow struct {
 	ID            int64
+	CompanyID     int64
 	CompanyNo     string
 	Channel       string
 	BizType       int16
@@ -868,6 +869,7 @@ func (q *Queries) NotificationList(ctx context.Context, arg NotificationListPara
 		var i NotificationListRow
 		if err := rows.Scan(
 			&i.ID,
+			&i.CompanyID,
 			&i.CompanyNo,
 			&i.Channel,
 			&i.BizType,
@@ -1828,6 +1830,7 @@ const subscribeFailures = `-- name: SubscribeFailures :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.submitted_by, m.created_at,
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
     t.expires_at, coalesce(w.reason, '')::text AS waits_because, w.until AS waits_until,
+    '{}'::text[] AS held_by,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
         SELECT l.request_data ->> 'error_code' FROM report_logs l WHERE l.task_id = m.task_id ORDER BY l.id DESC LIMIT 1
@@ -1881,6 +1884,7 @@ type SubscribeFailuresRow struct {
 	ExpiresAt      *time.Time
 	WaitsBecause   string
 	WaitsUntil     *time.Time
+	HeldBy         []string
 	ErrorMessage   string
 	ErrorCode      string
 }
@@ -1924,6 +1928,7 @@ func (q *Queries) SubscribeFailures(ctx context.Context, arg SubscribeFailuresPa
 			&i.ExpiresAt,
 			&i.WaitsBecause,
 			&i.WaitsUntil,
+			&i.HeldBy,
 			&i.ErrorMessage,
 			&i.ErrorCode,
 		); err != nil {
@@ -1984,6 +1989,10 @@ const subscribeList = `-- name: SubscribeList :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.submitted_by, m.created_at,
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
     t.expires_at, coalesce(w.reason, '')::text AS waits_because, w.until AS waits_until,
+    CASE WHEN t.status = 0 THEN ( -- PENDING
+        SELECT coalesce(array_agg(h.switch || ' ' || h.name ORDER BY h.switch, h.name), '{}')
+        FROM task_switches(t.pool_id, t.company_id, NULL, t.submitted_by) h
+    ) ELSE '{}' END::text[] AS held_by,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
         SELECT l.request_data ->> 'error_code' FROM report_logs l
@@ -2054,12 +2063,14 @@ type SubscribeListRow struct {
 	ExpiresAt      *time.Time
 	WaitsBecause   string
 	WaitsUntil     *time.Time
+	HeldBy         []string
 	ErrorMessage   string
 	ErrorCode      string
 }
 
 // SubscribeList returns send-once messages, newest first, with the states that follow from their tasks: 0 sending, 1 sent, 2 failed. The ids of the
-// tasks are from from_id to to_id. waits_because and waits_until are null unless all senders of a waiting message rest.
+// tasks are from from_id to to_id. waits_because and waits_until are null unless all senders of a waiting message rest. held_by has the
+// switches that hold a waiting message, each followed by a space and its name.
 func (q *Queries) SubscribeList(ctx context.Context, arg SubscribeListParams) ([]SubscribeListRow, error) {
 	rows, err := q.db.Query(ctx, subscribeList,
 		arg.FromID,
@@ -2101,6 +2112,7 @@ func (q *Queries) SubscribeList(ctx context.Context, arg SubscribeListParams) ([
 			&i.ExpiresAt,
 			&i.WaitsBecause,
 			&i.WaitsUntil,
+			&i.HeldBy,
 			&i.ErrorMessage,
 			&i.ErrorCode,
 		); err != nil {

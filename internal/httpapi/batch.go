@@ -142,7 +142,7 @@ func (s *Server) GetBatch(ctx context.Context, req api.GetBatchRequestObject) (a
 	if st.Status == batch.Finished || st.Status == batch.Cancelled {
 		return api.GetBatch200JSONResponse{Code: ok, Message: success, Data: data}, nil
 	}
-	held, err := s.tasks.HeldBy(ctx, st.Channel, st.CompanyID, st.MessageType, st.SubmittedBy, st.SenderNo, st.ID)
+	held, err := s.tasks.HeldBy(ctx, st.Channel, st.CompanyID, st.MessageType, st.SubmittedBy, st.SenderNo, &st.ID)
 	if err != nil {
 		return nil, err
 	}

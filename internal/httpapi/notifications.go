@@ -135,6 +135,13 @@ func (s *Server) GetNotification(ctx context.Context, req api.GetNotificationReq
 			Delivery: deliveryOf(p.Delivery), DeliveryCode: p.DeliveryCode,
 		}
 	})
+	heldBy := []queue.Switch{}
+	if n.Summary.Status == notification.Waiting {
+		heldBy, err = s.tasks.HeldBy(ctx, n.Summary.Channel, n.Summary.CompanyID, queue.Notification, n.Summary.SubmittedBy, nil, nil)
+		if err != nil {
+			return nil, err
+		}
+	}
 	of := summaryOf(n.Summary)
 	one := api.NotificationView{
 		NotificationID: of.NotificationID, CompanyNo: of.CompanyNo, Channel: of.Channel, BizType: of.BizType, BizID: of.BizID, DedupKey: of.DedupKey,
@@ -142,7 +149,7 @@ func (s *Server) GetNotification(ctx context.Context, req api.GetNotificationReq
 		RepeatMinutes: of.RepeatMinutes, StartedAt: of.StartedAt, ExpiresAt: of.ExpiresAt, Sign: of.Sign, Remark: of.Remark,
 		Operator: of.Operator, SubmittedBy: of.SubmittedBy, ChangedBy: of.ChangedBy, CreatedAt: of.CreatedAt, UpdatedAt: of.UpdatedAt,
 		Payload: payload, UserIds: n.Announcement.UserIds, Tag: n.Announcement.Tag, Recipients: &recipients,
-		Delivered: &n.Receipts.Delivered, Undelivered: &n.Receipts.Undelivered,
+		Delivered: &n.Receipts.Delivered, Undelivered: &n.Receipts.Undelivered, HeldBy: new(switchesOf(heldBy)),
 	}
 	return api.GetNotification200JSONResponse{Code: ok, Message: success, Data: one}, nil
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"math"
+	"strings"
 	"time"
 
 	"lksms/gen/api"
@@ -74,11 +75,15 @@ func (s *Server) OnceStatistics(ctx context.Context, _ api.OnceStatisticsRequest
 }
 
 func onceOf(m dbq.SubscribeListRow) api.Once {
+	heldBy := convert(m.HeldBy, func(one string) api.Switch {
+		kind, name, _ := strings.Cut(one, " ")
+		return api.Switch{Switch: api.SwitchSwitch(kind), Name: name}
+	})
 	return api.Once{
 		MessageID: m.ID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType,
 		ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID, TaskID: m.TaskID, SendStatus: api.SendStatus(m.SendStatus),
 		Sends: m.Sends, SubmittedBy: m.SubmittedBy, OnUnclear: api.OnUnclear(m.OnUnclear), ErrorCode: optional.NonZero(m.ErrorCode), ErrorMessage: optional.NonZero(m.ErrorMessage),
 		SentAt: m.SentAt, FailedAt: notification.FailedAt(m), CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt,
-		WaitsBecause: optional.NonZero(m.WaitsBecause), WaitsUntil: m.WaitsUntil,
+		WaitsBecause: optional.NonZero(m.WaitsBecause), WaitsUntil: m.WaitsUntil, HeldBy: &heldBy,
 	}
 }

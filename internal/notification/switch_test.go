@@ -88,3 +88,36 @@ func TestAMovedOrbitHasAllRemindersAfterACancellation(t *testing.T) {
 		t.Errorf("deduplicated: %v", states)
 	}
 }
+
+// What waits names the switches that hold it, until it goes on.
+func TestWhatIsHeldNamesItsSwitches(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	b.PutContacts(map[string]any{"user_id": "u1", "dingtalk_name": "u1", "wechat_openid": "o1"})
+	id := announce(b, 1, map[string]any{"next_run_time": time.Now().Add(time.Hour)})
+	b.SendOnce(nil)
+	for _, c := range []struct{ path, off, on, want string }{
+		{"companies/default", `{"status":"off"}`, `{"status":"on"}`, "[{default company}]"},
+		{"channels/dingtalk", `{"status":"off"}`, `{"status":"on"}`, "[{dingtalk channel}]"},
+	} {
+		b.Expect(200, "", "PATCH", "/api/v1/admin/"+c.path, c.off)
+		if got := fmt.Sprint(*b.Notification(id).HeldBy); got != c.want {
+			t.Errorf("the notification is held by %s, want %s", got, c.want)
+		}
+		b.Expect(200, "", "PATCH", "/api/v1/admin/"+c.path, c.on)
+		if got := *b.Notification(id).HeldBy; len(got) > 0 {
+			t.Errorf("the notification is held by %v", got)
+		}
+	}
+	once := func() string {
+		page := apptest.Decode[api.OncePage](t, b.Expect(200, "", "GET", "/api/v1/subscribe-messages", nil))
+		return fmt.Sprint(*page.Items[0].HeldBy)
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/channels/wechat", `{"status":"off"}`)
+	if got := once(); got != "[{wechat channel}]" {
+		t.Errorf("the subscribe message is held by %s", got)
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/channels/wechat", `{"status":"on"}`)
+	if got := once(); got != "[]" {
+		t.Errorf("the subscribe message is held by %s", got)
+	}
+}

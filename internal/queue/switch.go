@@ -146,13 +146,14 @@ func (s *Service) CheckOpen(ctx context.Context, companyID int64) error {
 	return s.directory.CheckOpen(ctx, companyID) //nolint:wrapcheck // a fault
 }
 
-// HeldBy returns what holds all messages of a batch, whatever their countries. A non-nil senderNo is the only sender that may send them.
-func (s *Service) HeldBy(ctx context.Context, channel string, companyID int64, messageType int16, submitter string, senderNo *string, batchID int64) ([]Switch, error) {
+// HeldBy returns what holds all messages of a batch or a notification, whatever their countries. A non-nil senderNo is the only sender that may send
+// them.
+func (s *Service) HeldBy(ctx context.Context, channel string, companyID int64, messageType int16, submitter string, senderNo *string, batchID *int64) ([]Switch, error) {
 	pool, err := s.directory.PoolOf(ctx, channel, companyID, messageType, "")
 	if err != nil {
-		return nil, fmt.Errorf("find pool of batch: %w", err)
+		return nil, fmt.Errorf("find pool: %w", err)
 	}
-	all, err := s.switches(ctx, pool, companyID, nil, submitter, &batchID)
+	all, err := s.switches(ctx, pool, companyID, nil, submitter, batchID)
 	return slices.DeleteFunc(all, func(w Switch) bool {
 		return w.Name == "" || w.Kind == noSharedSenders && senderNo != nil // the country of no number; the pool of that sender
 	}), err

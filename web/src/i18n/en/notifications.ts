@@ -25,6 +25,7 @@ const texts: Texts<typeof zh> = {
   next: 'Next run',
   repeat: 'Repeated',
   repeats: 'every {time}',
+  heldBy: 'Held by',
   remark: 'Remark',
   payload: 'Values of the template',
   about: 'About',

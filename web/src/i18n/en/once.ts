@@ -21,6 +21,7 @@ const texts: Texts<typeof zh> = {
   states: { 0: 'sending', 1: 'sent', 2: 'failed' },
   error: 'Why it failed or waits',
   waits: 'Waits: {why}',
+  held: 'Held: {by}',
   sends: 'Sends',
   time: 'Time',
   task: 'Task',

@@ -21,6 +21,7 @@ export default {
   next: '下次发送',
   repeat: '重复',
   repeats: '每 {time} 重复',
+  heldBy: '暂停原因',
   remark: '说明',
   payload: '模板的值',
   about: '概况',

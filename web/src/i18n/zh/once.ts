@@ -18,6 +18,7 @@ export default {
   states: { 0: '发送中', 1: '已发送', 2: '失败' },
   error: '失败或等待的原因',
   waits: '等待：{why}',
+  held: '已暂停：{by}',
   sends: '发送次数',
   time: '时间',
   task: '任务',
