@@ -888,7 +888,7 @@ BEGIN
     given.source_ip := host(inet_client_addr());
     given.request_id := 'sql-' || pg_current_xact_id()::text;
     given.phone_number := $4;
-    given.content := $5;
+    given.content := CASE WHEN $14 IS NULL THEN $5 END;
     given.dedup_key := $6;
     given.priority := CASE WHEN $8 IS NOT NULL THEN least(greatest($8, -1), 10) END;
     given.expect_send_time := $9;
@@ -953,72 +953,80 @@ BEGIN
     END IF;
 
     -- The fields that exclude each other.
-    IF given.template_no IS NOT NULL AND given.content <> '' THEN
+    IF given.template_no IS NOT NULL AND $5 <> '' THEN
         PERFORM sql_door_refuse('LK013', 'content', 'not_together', 'cannot be used together with template_no', place);
+    ELSIF given.template_no IS NULL AND given.content IS NULL THEN
+        PERFORM sql_door_refuse('LK001', 'content', 'required', 'is missing: give a text, or template_no', place);
     ELSIF given.template_no IS NULL AND given.params IS NOT NULL THEN
         PERFORM sql_door_refuse('LK013', 'params', 'only_together', 'can only be used together with template_no', place);
     ELSIF given.template_no IS NULL AND given.language IS NOT NULL THEN
         PERFORM sql_door_refuse('LK013', 'language', 'only_together', 'can only be used together with template_no', place);
     END IF;
 
-    -- The priority.
-    usual := CASE given.message_type
-        WHEN 0 THEN sql_door_setting('priority_verification', 1)
-        WHEN 1 THEN sql_door_setting('priority_notification', 5)
-        ELSE sql_door_setting('priority_marketing', 8)
-    END;
-    IF given.priority < least(usual, caller.top_priority) THEN
-        PERFORM sql_door_refuse('LK009', 'priority', 'too_urgent',
-            pg_catalog.format('is more urgent than allowed, the smallest number is %s', least(usual, caller.top_priority)), place);
-    END IF;
+    -- A repeat gets the first task, whatever has changed since: its times have passed, say, or its template is voided.
+    SELECT k.task_id INTO earlier FROM dedup_keys k
+    WHERE k.company_id = given.company_id AND k.submitted_by = given.submitted_by AND k.dedup_key = given.dedup_key;
 
-    -- The times, also those that no clock of the server can show.
-    IF given.expect_send_time > called_at + interval '366 days' THEN
-        PERFORM sql_door_refuse('LK011', 'expect_send_time', 'too_far_ahead', 'is too far ahead, at most 366 days are allowed', place);
-    ELSIF given.expect_send_time < '0001-01-01 00:00:00+00' THEN
-        PERFORM sql_door_refuse('LK010', 'expect_send_time', 'in_the_past', 'is before the year 1', place);
-    ELSIF given.expires_at < called_at OR given.expires_at < given.expect_send_time THEN
-        PERFORM sql_door_refuse('LK010', 'expires_at', 'in_the_past', 'is in the past, or before expect_send_time', place);
-    ELSIF given.expires_at > called_at + interval '732 days' THEN
-        PERFORM sql_door_refuse('LK011', 'expires_at', 'too_far_ahead', 'is too far ahead, at most 732 days are allowed', place);
-    END IF;
+    <<checks>>
+    BEGIN
+        EXIT checks WHEN earlier IS NOT NULL;
 
-    -- The text.
-    IF given.template_no IS NOT NULL THEN
-        given.content := NULL;
-        SELECT t.status INTO status FROM templates t
-        WHERE t.template_no = given.template_no
-            AND (t.companies = '{}' OR (SELECT c.company_no FROM companies c WHERE c.id = caller.company_id) = ANY (t.companies));
-        IF status IS NULL THEN
-            PERFORM sql_door_refuse('LK012', 'template_no', 'not_there', 'names no template that this company may use', place);
-        ELSIF status <> 'active' THEN
-            PERFORM sql_door_refuse('LK012', 'template_no', 'not_active', 'names a template that is not active', place);
-        END IF;
-    ELSIF given.content IS NULL THEN
-        PERFORM sql_door_refuse('LK001', 'content', 'required', 'is missing: give a text, or template_no', place);
-    ELSIF btrim(given.content, blank) = '' THEN
-        PERFORM sql_door_refuse('LK002', 'content', 'blank', 'must not be blank', place);
-    ELSE
-        most := CASE given.message_type
-            WHEN 0 THEN sql_door_setting('content_most_verification', 200)
-            WHEN 1 THEN sql_door_setting('content_most_notification', 200)
-            ELSE sql_door_setting('content_most_marketing', 200)
+        -- The priority.
+        usual := CASE given.message_type
+            WHEN 0 THEN sql_door_setting('priority_verification', 1)
+            WHEN 1 THEN sql_door_setting('priority_notification', 5)
+            ELSE sql_door_setting('priority_marketing', 8)
         END;
-        IF char_length(given.content) > most THEN
-            PERFORM sql_door_refuse('LK003', 'content', 'too_many_characters',
-                pg_catalog.format('is too long: %s characters, at most %s', char_length(given.content), most), place);
+        IF given.priority < least(usual, caller.top_priority) THEN
+            PERFORM sql_door_refuse('LK009', 'priority', 'too_urgent',
+                pg_catalog.format('is more urgent than allowed, the smallest number is %s', least(usual, caller.top_priority)), place);
         END IF;
-        most := CASE given.message_type
-            WHEN 0 THEN sql_door_setting('segments_most_verification', 16)
-            WHEN 1 THEN sql_door_setting('segments_most_notification', 16)
-            ELSE sql_door_setting('segments_most_marketing', 16)
-        END;
-        bare := coalesce('【' || given.sign || '】', '') || given.content;
-        IF 2 * char_length(bare) > 66 * most AND sql_door_segments(bare) > most THEN -- the first is cheap: 66 units and more fit in a part
-            PERFORM sql_door_refuse('LK003', 'content', 'too_many_segments',
-                pg_catalog.format('takes too many short messages: %s, at most %s', sql_door_segments(bare), most), place);
+
+        -- The times, also those that no clock of the server can show.
+        IF given.expect_send_time > called_at + interval '366 days' THEN
+            PERFORM sql_door_refuse('LK011', 'expect_send_time', 'too_far_ahead', 'is too far ahead, at most 366 days are allowed', place);
+        ELSIF given.expect_send_time < '0001-01-01 00:00:00+00' THEN
+            PERFORM sql_door_refuse('LK010', 'expect_send_time', 'in_the_past', 'is before the year 1', place);
+        ELSIF given.expires_at < called_at OR given.expires_at < given.expect_send_time THEN
+            PERFORM sql_door_refuse('LK010', 'expires_at', 'in_the_past', 'is in the past, or before expect_send_time', place);
+        ELSIF given.expires_at > called_at + interval '732 days' THEN
+            PERFORM sql_door_refuse('LK011', 'expires_at', 'too_far_ahead', 'is too far ahead, at most 732 days are allowed', place);
         END IF;
-    END IF;
+
+        -- The text.
+        IF given.template_no IS NOT NULL THEN
+            SELECT t.status INTO status FROM templates t
+            WHERE t.template_no = given.template_no
+                AND (t.companies = '{}' OR (SELECT c.company_no FROM companies c WHERE c.id = caller.company_id) = ANY (t.companies));
+            IF status IS NULL THEN
+                PERFORM sql_door_refuse('LK012', 'template_no', 'not_there', 'names no template that this company may use', place);
+            ELSIF status <> 'active' THEN
+                PERFORM sql_door_refuse('LK012', 'template_no', 'not_active', 'names a template that is not active', place);
+            END IF;
+        ELSIF btrim(given.content, blank) = '' THEN
+            PERFORM sql_door_refuse('LK002', 'content', 'blank', 'must not be blank', place);
+        ELSE
+            most := CASE given.message_type
+                WHEN 0 THEN sql_door_setting('content_most_verification', 200)
+                WHEN 1 THEN sql_door_setting('content_most_notification', 200)
+                ELSE sql_door_setting('content_most_marketing', 200)
+            END;
+            IF char_length(given.content) > most THEN
+                PERFORM sql_door_refuse('LK003', 'content', 'too_many_characters',
+                    pg_catalog.format('is too long: %s characters, at most %s', char_length(given.content), most), place);
+            END IF;
+            most := CASE given.message_type
+                WHEN 0 THEN sql_door_setting('segments_most_verification', 16)
+                WHEN 1 THEN sql_door_setting('segments_most_notification', 16)
+                ELSE sql_door_setting('segments_most_marketing', 16)
+            END;
+            bare := coalesce('【' || given.sign || '】', '') || given.content;
+            IF 2 * char_length(bare) > 66 * most AND sql_door_segments(bare) > most THEN -- the first is cheap: 66 units and more fit in a part
+                PERFORM sql_door_refuse('LK003', 'content', 'too_many_segments',
+                    pg_catalog.format('takes too many short messages: %s, at most %s', sql_door_segments(bare), most), place);
+            END IF;
+        END IF;
+    END checks;
 
     IF given.dedup_key IS NULL THEN
         INSERT INTO sql_inbox SELECT given.*;

@@ -392,6 +392,34 @@ func idsOf[T any](all []T, id func(T) string) []string {
 	return ids
 }
 
+// A repeat gets the first task as over HTTP, whatever has changed since. The door takes no other message then that it would refuse.
+func TestARepeatIsTakenAfterItsTimes(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	shop, _ := roleOf(b, "user-of-acme")
+	const call = "SELECT lksms.enqueue('13800138000', $1, dedup_key => $2, expires_at => $3, priority => $4)"
+	first := scan[string](t, shop, call, "x", "key", time.Now().Add(time.Hour), 5)
+	take(b)
+	past := time.Now().Add(-time.Hour)
+	if id := scan[string](t, shop, call, strings.Repeat("x", 1000), "key", past, 0); id != first {
+		t.Errorf("the repeat of %s is %s", first, id)
+	}
+	for _, key := range []*string{nil, new("another")} {
+		var refused *pgconn.PgError
+		if err := shop.QueryRow(t.Context(), call, "x", key, past, 5).Scan(new(string)); !errors.As(err, &refused) || refused.Code != "LK010" {
+			t.Errorf("%v: %v", key, err)
+		}
+	}
+	var refused *pgconn.PgError
+	if err := shop.QueryRow(t.Context(), call, nil, "key", past, 5).Scan(new(string)); !errors.As(err, &refused) || refused.Code != "LK001" {
+		t.Errorf("without content: %v", err)
+	}
+	take(b)
+	if n := b.Count("SELECT count(*) FROM messages"); n != 1 {
+		t.Errorf("%d messages", n)
+	}
+}
+
 // B12: a dedup key names one message, whichever doors it comes through.
 func TestADedupKeyNamesOneMessageInBothDoors(t *testing.T) {
 	b := apptest.New(t)
