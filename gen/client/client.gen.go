@@ -339,6 +339,7 @@ const (
 	WaitsForAny    BatchWaitReason = "no_sender"
 	WaitsForSender BatchWaitReason = "sender_gone"
 	WaitsForTime   BatchWaitReason = "scheduled"
+	WaitsInVain    BatchWaitReason = "expired"
 )
 
 // Valid indicates whether the value is a known member of the BatchWaitReason enum.
@@ -349,6 +350,8 @@ func (e BatchWaitReason) Valid() bool {
 	case WaitsForSender:
 		return true
 	case WaitsForTime:
+		return true
+	case WaitsInVain:
 		return true
 	default:
 		return false
@@ -2349,7 +2352,7 @@ type Batch struct {
 	TemplateNo *string   `json:"template_no"`
 	Test       bool      `json:"test"`
 
-	// WaitsFor Why a running batch does not go on now; null if nothing holds it up
+	// WaitsFor Why a batch that is ready or runs does not go on now; null if nothing holds it up
 	WaitsFor *BatchWait `json:"waits_for"`
 }
 
@@ -2723,7 +2726,7 @@ type BatchRequeued struct {
 	// JobID null if no task can be sent again
 	JobID *int64 `json:"job_id"`
 
-	// Skipped The tasks that are FAILED and cannot be sent again, by reason
+	// Skipped The tasks that are FAILED, and the rows that expired before they became tasks, which cannot be sent again, by reason
 	Skipped []BatchSkipped `json:"skipped"`
 }
 
@@ -2846,6 +2849,7 @@ type BatchWait struct {
 	// - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
 	//   sender serves the company again; otherwise cancel it.
 	// - `no_sender`: all senders that may send it are off, silent, resting, or out of quota or balance.
+	// - `expired`: it expired before it was confirmed, and can only be cancelled.
 	Reason BatchWaitReason `json:"reason"`
 
 	// SenderNo The sender that it waits for
@@ -2861,6 +2865,7 @@ type BatchWait struct {
 //   - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
 //     sender serves the company again; otherwise cancel it.
 //   - `no_sender`: all senders that may send it are off, silent, resting, or out of quota or balance.
+//   - `expired`: it expired before it was confirmed, and can only be cancelled.
 type BatchWaitReason string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.

@@ -550,7 +550,10 @@ func TestAnExpiredBatchIsNotConfirmedAndItsRowsSayWhy(t *testing.T) {
 	at := checked(b, numbers(2), "content", "hello", "expires_at", in(time.Hour))
 	b.Exec("UPDATE batches SET expires_at = now()")
 	b.Expect(409, "batch.expired", "POST", at+"/confirm", nil)
-	expect(b, get(b, at), "ready", "2 rows, 2 valid, 2 waiting")
+	expired := get(b, at)
+	if expect(b, expired, "ready", "2 rows, 2 valid, 2 waiting"); expired.WaitsFor == nil || expired.WaitsFor.Reason != api.WaitsInVain {
+		t.Errorf("waits for %+v", expired.WaitsFor)
+	}
 	b.Exec("UPDATE batches SET expires_at = now() + interval '1 hour', is_deferred = true, expect_send_time = now() + interval '2 hours'")
 	b.Expect(409, "batch.expired", "POST", at+"/confirm", nil)
 	preview := b.Expect(200, "", "GET", at+"/preview", nil)
@@ -570,6 +573,10 @@ func TestAnExpiredBatchIsNotConfirmedAndItsRowsSayWhy(t *testing.T) {
 	}
 	if len(rows.Items) != 2 {
 		t.Errorf("%d rows", len(rows.Items))
+	}
+	again := apptest.Decode[api.BatchRequeued](t, b.Expect(200, "", "POST", at+"/requeue", nil))
+	if again.Count != 0 || len(again.Skipped) != 1 || again.Skipped[0].Reason != "task.expired" || again.Skipped[0].Count != 2 {
+		t.Errorf("requeued %+v", again)
 	}
 	for of, want := range map[string]string{
 		at: "2,'+8613800000000,hello,8,已过期\r\n3,'+8613800000001,hello,8,已过期\r\n", checked(b, "phone\n138\n", "content", "hello"): "2,138,hello,1,",

@@ -313,9 +313,10 @@ const (
 	WaitsForTime   = "scheduled"
 	WaitsForSender = "sender_gone" // its only sender does not exist any more, or does not serve the company any more
 	WaitsForAny    = "no_sender"   // no sender that may send it is available and polls
+	WaitsInVain    = "expired"     // it expired before it was confirmed
 )
 
-// Wait says for what a running batch waits.
+// Wait says for what a batch waits that is ready or runs.
 type Wait struct {
 	Reason   string
 	SenderNo *string
@@ -323,6 +324,9 @@ type Wait struct {
 }
 
 func (s *Service) waitOf(ctx context.Context, st Standing) (*Wait, error) {
+	if st.Status == Ready && st.ExpiresAt != nil && !st.ExpiresAt.After(time.Now()) {
+		return &Wait{Reason: WaitsInVain}, nil
+	}
 	if st.Status != Running || st.Counts.Waiting == 0 {
 		return nil, nil //nolint:nilnil // nothing waits
 	}
@@ -547,18 +551,34 @@ func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, rema
 		return Requeued{}, fault.New(fault.Conflict, fault.BatchWrongStatus)
 	}
 	r, err := s.requeueable(ctx, b)
-	if err != nil || r.Count == 0 {
+	if err != nil {
 		return r, err
 	}
-	plan, err := s.requeue(ctx, id, by, remark)
-	if err != nil {
-		return Requeued{}, err
+	if r.Count > 0 {
+		plan, err := s.requeue(ctx, id, by, remark)
+		if err != nil {
+			return Requeued{}, err
+		}
+		r.Count, r.Job = plan.Count, plan.Job
+		for _, one := range r.Skipped {
+			r.Count = max(0, r.Count-one.Count)
+		}
 	}
-	r.Count, r.Job = plan.Count, plan.Job
-	for _, one := range r.Skipped {
-		r.Count = max(0, r.Count-one.Count)
+	if n := b.Valid - b.Fed; b.Status == Finished && n > 0 { // rows that expired before they became tasks
+		r.skip(fault.TaskExpired, n)
 	}
 	return r, nil
+}
+
+// skip adds n that cannot be sent again.
+func (r *Requeued) skip(reason fault.Reason, n int64) {
+	for i := range r.Skipped {
+		if r.Skipped[i].Reason == reason {
+			r.Skipped[i].Count += n
+			return
+		}
+	}
+	r.Skipped = append(r.Skipped, Skipped{reason, n})
 }
 
 // requeueable counts the FAILED tasks of a batch that can be sent again, and those that cannot.

@@ -241,6 +241,7 @@ var english = &Catalogue{
 		batch.WaitsForTime:   "It is scheduled for later.",
 		batch.WaitsForSender: "Its only sender does not exist any more, or does not serve the company any more: let the sender serve the company again, or cancel the batch.",
 		batch.WaitsForAny:    "No sender can take it now: all that may send it are off, silent, resting, or out of quota or balance.",
+		batch.WaitsInVain:    "It expired before it was confirmed: cancel it, and make a new batch.",
 	},
 	switches: map[string]string{
 		"batch":           "batch %s is paused",
@@ -459,6 +460,7 @@ var chinese = &Catalogue{
 		batch.WaitsForTime:   "已定时，稍后发送。",
 		batch.WaitsForSender: "指定的发送方已不存在，或不再为该公司服务：请恢复该发送方的服务，或取消批次。",
 		batch.WaitsForAny:    "目前没有发送方可以领取：可以发送它的发送方已暂停、无响应、熔断中，或限额、余额不足。",
+		batch.WaitsInVain:    "在确认之前已过期：请取消，并新建批次。",
 	},
 	switches: map[string]string{
 		"batch":           "批次 %s 已暂停",
