@@ -287,6 +287,19 @@ func TestEach405NamesTheMethodsOfItsPath(t *testing.T) {
 	}
 }
 
+// So it is of paths that are not in the contract.
+func TestA405OfOtherPathsNamesTheirMethods(t *testing.T) {
+	b := apptest.New(t)
+	for path, want := range map[string]string{
+		"/metrics": "GET", "/docs/": "GET", "/openapi.yaml": "GET", "/console/": "GET", "/smsgate/3rdparty/v1/messages": "GET, POST", "/smsgate/mobile/v1/device": "GET, POST, PATCH",
+	} {
+		if a := b.Call("DELETE", path, nil); a.Status != 405 || a.Header.Get("Allow") != want {
+			t.Errorf("%s: %d, Allow: %q, want %q", path, a.Status, a.Header.Get("Allow"), want)
+		}
+	}
+	b.Expect(404, "route.not_found", "DELETE", "/metrics/x", nil)
+}
+
 func TestProbesMayUseHEAD(t *testing.T) {
 	b := apptest.New(t)
 	for _, path := range []string{"/health", "/ready"} {

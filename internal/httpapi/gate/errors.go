@@ -101,15 +101,20 @@ func (g *Gate) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Erro
 	}
 	g.storeRefusal(r.Context(), f.Kind, status, body)
 	w.Header().Set("Content-Type", "application/json")
-	setFaultHeaders(w.Header(), r, f)
-	if f.Kind == fault.MethodNotAllowed {
-		w.Header().Set("Allow", strings.Join(g.contract.methods(r), ", "))
-	}
+	g.setHeaders(w.Header(), r, f)
 	w.WriteHeader(status)
 	_, _ = w.Write(append(body, '\n')) // fails only if the caller has gone
 }
 
-// setFaultHeaders sets the headers that say how to go on after a fault.
+// setHeaders sets the headers that say how to go on after a fault.
+func (g *Gate) setHeaders(header http.Header, r *http.Request, f *fault.Error) {
+	setFaultHeaders(header, r, f)
+	if f.Kind == fault.MethodNotAllowed {
+		header.Set("Allow", strings.Join(g.methods(r), ", "))
+	}
+}
+
+// setFaultHeaders sets those of them that need no Gate.
 func setFaultHeaders(header http.Header, r *http.Request, f *fault.Error) {
 	if f.Kind == fault.Unauthorized {
 		header.Set("WWW-Authenticate", challengeTo(r))

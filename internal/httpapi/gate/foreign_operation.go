@@ -43,7 +43,7 @@ func (g *Gate) MountForeign(mux *http.ServeMux, o ForeignOperation) {
 				g.answerFault(w, r, f)
 				return
 			}
-			setFaultHeaders(w.Header(), r, f)
+			g.setHeaders(w.Header(), r, f)
 			o.Answer(w, r, statuses[f.Kind], f)
 		}
 	})))
@@ -60,7 +60,6 @@ func (g *Gate) serveForeign(w http.ResponseWriter, r *http.Request, o ForeignOpe
 		return ErrOtherRole
 	}
 	if r.Method == http.MethodHead { // a ServeMux takes it for a GET, which may send messages
-		w.Header().Set("Allow", http.MethodGet)
 		return fault.New(fault.MethodNotAllowed, fault.RouteMethodNotAllowed)
 	}
 	authorise := func() error { return g.authoriseForeign(r, o) }

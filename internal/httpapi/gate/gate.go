@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"lksms/internal/access"
+	"lksms/internal/fault"
 	"lksms/internal/idempotency"
 	"lksms/internal/queue"
 	"lksms/internal/receipt"
@@ -60,7 +61,8 @@ type Gate struct {
 	services  Services
 	options   Options
 	contract  *contract
-	headers   http.Header // of every answer
+	mux       *http.ServeMux // of the operations and the pages
+	headers   http.Header    // of every answer
 	rooms     rooms
 	uploads   *room // in files
 	turns     *turns
@@ -100,13 +102,38 @@ type Operations struct {
 
 // Operations returns the Operations for a ServeMux. Requests for no operation are rejected.
 func (g *Gate) Operations(mux *http.ServeMux) Operations {
+	g.mux = mux
 	mux.Handle("/", g.NoOperation())
 	return Operations{mux, g}
 }
 
 // NoOperation rejects a request that no operation answers.
 func (g *Gate) NoOperation() http.Handler {
-	return noStore(g.guard("", g.Checked(http.NotFoundHandler())))
+	return noStore(g.guard("", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.Fail(w, r, g.NoRoute(r)) })))
+}
+
+// NoRoute returns the fault of a request that no operation answers.
+func (g *Gate) NoRoute(r *http.Request) error {
+	if methods := g.methods(r); len(methods) > 0 && !slices.Contains(methods, r.Method) {
+		return fault.New(fault.MethodNotAllowed, fault.RouteMethodNotAllowed)
+	}
+	return fault.New(fault.NotFound, fault.RouteNotFound)
+}
+
+// methods returns the methods that the path of a request has, in the contract or else beside it.
+func (g *Gate) methods(r *http.Request) []string {
+	if all := g.contract.methods(r); len(all) > 0 {
+		return all
+	}
+	var all []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		other := *r
+		other.Method = method
+		if _, pattern := g.mux.Handler(&other); strings.HasPrefix(pattern, method+" ") { // one of every method answers that there is no route
+			all = append(all, method)
+		}
+	}
+	return all
 }
 
 // Files marks requests for files that everybody may read.

@@ -90,7 +90,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, services Services) {
 	op("DELETE /auth/token/{id}", submit, noTokens, nil)
 	guard.MountForeign(mux, gate.ForeignOperation{
 		Pattern: Prefix + "/", Roles: submit, ServedBy: servers.API, Limit: limit, Answer: answerFault,
-		Handle: func(http.ResponseWriter, *http.Request) error { return fault.New(fault.NotFound, fault.RouteNotFound) },
+		Handle: func(_ http.ResponseWriter, r *http.Request) error { return guard.NoRoute(r) },
 	})
 }
 
