@@ -189,7 +189,7 @@ func (p Policy) Client(limit time.Duration) *http.Client {
 // ErrUnclear is the error of a request that may have arrived: a connection was open, and no whole answer came.
 var ErrUnclear = errors.New("no complete answer")
 
-// Do sends a request and reads the whole answer, of at most answerMost bytes, without a byte order mark. The status is 0 if no answer came.
+// Do sends a request and reads the whole answer, of at most answerMost bytes, as UTF-8. The status is 0 if no answer came.
 func Do(client *http.Client, req *http.Request) (status int, body []byte, err error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
@@ -208,7 +208,7 @@ func Do(client *http.Client, req *http.Request) (status int, body []byte, err er
 	if err != nil {
 		err = errors.Join(ErrUnclear, err)
 	}
-	return res.StatusCode, bom.Skip(body), err
+	return res.StatusCode, bom.Decode(body), err
 }
 
 // DialTLS connects like Dial and does the TLS handshake with a server called name.

@@ -985,6 +985,21 @@ func TestAMessageThatExpiresBeforeItsCallIsNotSent(t *testing.T) {
 	}
 }
 
+// What a provider means is read whatever program writes it: whole numbers with a fraction, and texts in GBK.
+func TestAnswersOfOlderProvidersAreRead(t *testing.T) {
+	t.Parallel()
+	answers := []string{`{"code":0.0,"id":7.0}`, "{\"code\":9,\"text\":\"\xd3\xe0\xb6\xee\xb2\xbb\xd7\xe3\"}"} // 余额不足
+	p := newProvider(t, func(n int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, answers[n-1]) })
+	d := makeDriver(t, "http-sms", map[string]any{"url": p.URL, "answer": map[string]any{
+		"success": "code", "equals": []string{"0"}, "number": "id", "code": "code", "error": "text",
+	}})
+	o := send(t.Context(), d, []driver.Message{{TaskID: "1", Recipient: "+8613800138000", Content: "x"}})
+	o = append(o, send(t.Context(), d, []driver.Message{{TaskID: "2", Recipient: "+8613800138000", Content: "x"}})...)
+	if !o[0].OK || o[0].ProviderNo != "7" || o[1].OK || o[1].Error != "余额不足" {
+		t.Errorf("%+v", o)
+	}
+}
+
 // A byte order mark before an answer hides neither success nor a refusal. Otherwise an accepted message would go out again.
 func TestAByteOrderMarkBeforeAnAnswerIsSkipped(t *testing.T) {
 	t.Parallel()

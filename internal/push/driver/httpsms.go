@@ -425,6 +425,12 @@ func Field(fields any, path string) (string, bool) {
 	switch value := At(fields, path).(type) {
 	case nil, map[string]any, []any:
 		return "", false
+	case json.Number: // some programs write each whole number with a fraction: 0.0
+		whole, fraction, _ := strings.Cut(value.String(), ".")
+		if strings.Trim(fraction, "0") == "" {
+			return whole, true
+		}
+		return value.String(), true
 	default:
 		return fmt.Sprint(value), true
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/url"
 	"slices"
-	"unicode/utf8"
 
 	"lksms/internal/bom"
 	"lksms/internal/fault"
@@ -32,7 +31,7 @@ type Receipt struct {
 // Read returns the receipts of a body, and counts the items of a list that are not receipts. A body with items but no
 // receipt is rejected.
 func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
-	body = bom.Skip(body)
+	body = bom.Decode(body)
 	var whole any
 	if c.Format == "form" {
 		form, err := url.ParseQuery(string(body))
@@ -64,8 +63,8 @@ func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 	for _, item := range items {
 		number, hasNumber := driver.Field(item, c.Number)
 		state, hasState := driver.Field(item, c.State)
-		number = postgres.Text(number)
-		if !hasNumber || !hasState || number == "" || utf8.RuneCountInString(number) > 200 {
+		number = cut(postgres.Text(number), 200) // as the number of a sent message is
+		if !hasNumber || !hasState || number == "" {
 			leftOut++
 			continue
 		}

@@ -1,0 +1,25 @@
+package bom_test
+
+import (
+	"testing"
+
+	"lksms/internal/bom"
+)
+
+func TestTextsOfOtherProgramsAreRead(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"UTF-8":                     {`{"msg":"失败"}`, `{"msg":"失败"}`},
+		"a mark":                    {"\uFEFF{}", "{}"},
+		"cut within a character":    {"失败"[:5], "失败"[:5]},
+		"GBK":                       {"{\"msg\":\"\xca\xa7\xb0\xdc\"}", `{"msg":"失败"}`},
+		"GBK with a backslash byte": {"{\"msg\":\"\x81\x5c\"}", `{"msg":"乗"}`},
+		"UTF-16, little endian":     {"\xff\xfe{\x00}\x00", "{}"},
+		"UTF-16, big endian":        {"\xfe\xff\x00{\x00}", "{}"},
+		"none of them":              {"\xff\xff\xff", "\xff\xff\xff"},
+		"nothing":                   {"", ""},
+	} {
+		if got := string(bom.Decode([]byte(c.text))); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
