@@ -142,6 +142,7 @@ const (
 	UnknownParameter   Rule = "unknown_parameter"
 	WrongType          Rule = "wrong_type" // the expected type
 	WrongFormat        Rule = "wrong_format"
+	NotATime           Rule = "not_a_time"
 	NotAllowed         Rule = "not_allowed" // the allowed values
 	TooShort           Rule = "too_short"   // characters
 	TooLong            Rule = "too_long"    // characters
@@ -232,7 +233,7 @@ const (
 
 // Rules lists every rule.
 var Rules = []Rule{
-	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
+	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotATime, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
 	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotAnEmail, NoPartOfANumber, RegionNotKnown, NotARegion, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
 	SpacedPlaceholder, NeedsPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, RepeatsRow, Reserved, NotTogether,
 	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, SwitchedOff, NotThere, NotServing, BelowZero, InThePast, BeforeSending, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,

@@ -256,6 +256,21 @@ func TestErrorsSpeakTheCallersLanguage(t *testing.T) {
 	}
 }
 
+// A time without its zone is refused, in bodies and in queries, with what is missing.
+func TestATimeNeedsItsZone(t *testing.T) {
+	b := apptest.New(t)
+	const says = "must be a time with its zone"
+	for _, a := range []apptest.Answer{
+		b.Call("POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x","expires_at":"2026-12-01T08:00:00"}`),
+		b.Call("GET", "/api/v1/sms/tasks?created_from=2026-12-01T08:00:00", nil),
+		b.Call("GET", "/smsgate/3rdparty/v1/messages?from=2026-12-01T08:00:00", nil),
+	} {
+		if a.Status/100 != 4 || !strings.Contains(a.Raw, says) {
+			t.Errorf("%s", a.Raw)
+		}
+	}
+}
+
 func TestUnknownRoutesAndMethods(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(404, "route.not_found", "GET", "/api/v2/sms", nil)

@@ -193,7 +193,7 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 		if text := query.Get(name); text != "" {
 			at, err := time.Parse(time.RFC3339, text)
 			if err != nil || at.UTC().Year() < 1 || at.UTC().Year() > 9999 {
-				return fault.InvalidField(name, fault.WrongFormat, nil)
+				return fault.InvalidField(name, fault.NotATime, nil)
 			}
 			*to = &at
 		}

@@ -104,9 +104,13 @@ func schemaField(name string, inBody bool, e *openapi3.SchemaError) fault.Field 
 	case "type", "nullable", "oneOf":
 		field.Rule, field.Limit = fault.WrongType, typeOf(e.Schema)
 	case "format":
-		field.Rule = fault.WrongFormat
-		if e.Schema.Type.Is(openapi3.TypeInteger) {
+		switch {
+		case e.Schema.Type.Is(openapi3.TypeInteger):
 			field.Rule, field.Limit = fault.WrongType, typeOf(e.Schema)
+		case e.Schema.Format == "date-time":
+			field.Rule = fault.NotATime
+		default:
+			field.Rule = fault.WrongFormat
 		}
 	case "enum":
 		field.Rule, field.Limit = fault.NotAllowed, e.Schema.Enum
