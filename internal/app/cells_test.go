@@ -436,8 +436,9 @@ func twoCells(t *testing.T) (a, b *cell, callers map[string][]string) {
 func TestTwoCellsBehindOneFrontDoor(t *testing.T) {
 	a, b, callers := twoCells(t)
 	p := apptest.NewProvider(t)
+	var sent atomic.Int64
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprintf(w, `{"code":"0","id":"n-%d"}`, len(p.Seen()))
+		_, _ = fmt.Fprintf(w, `{"code":"0","id":"n-%d"}`, sent.Add(1))
 	})
 	b.AddSender(map[string]any{"sender_no": "provider of beta", "kind": "http-sms", "is_shared": false, "config": apptest.ReceiverConfig(p, nil)})
 	b.Expect(200, "", "POST", "/api/v1/admin/routes", map[string]any{"company_no": "beta", "message_type": "verification", "sender_no": "provider of beta"})

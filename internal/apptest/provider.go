@@ -102,8 +102,9 @@ func NewReceiving(t *testing.T, callback map[string]any) (*Bundle, *Provider) {
 	t.Helper()
 	b := NewWith(t, DefaultRules, WithSecrets)
 	p := NewProvider(t)
+	var sent atomic.Int64
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprintf(w, `{"code":"0","id":"n-%d"}`, len(p.Seen()))
+		_, _ = fmt.Fprintf(w, `{"code":"0","id":"n-%d"}`, sent.Add(1)) // two calls at once get two numbers
 	})
 	b.AddSender(map[string]any{"sender_no": "pushed", "kind": "http-sms", "config": ReceiverConfig(p, callback)})
 	b.App.Pusher.Start()
