@@ -100,7 +100,7 @@ func TestATestObeysTheSwitches(t *testing.T) {
 	} {
 		b.Expect(200, "", "PATCH", "/api/v1/admin/"+path, fields[0])
 		a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders/pushed/test", `{"phone_number":"13800138000","content":"x"}`)
-		if a.Fields() != "phone_number" || !strings.Contains(string(a.Raw), "is not sent to now: ") {
+		if a.Fields() != "phone_number" || !strings.Contains(a.Raw, "is not sent to now: ") {
 			t.Errorf("%s: %s", path, a.Raw)
 		}
 		b.Expect(200, "", "PATCH", "/api/v1/admin/"+path, fields[1])
