@@ -55,6 +55,7 @@ func TestTheDocumentsKnowWhatStatementsNeedOfPostgreSQL(t *testing.T) {
 		"db/migrations/20261124130200_create_sql_door.sql pg_current_xact_id",
 		"db/migrations/20261126030200_hold_tasks_by_switches.sql pg_current_xact_id",
 		"db/migrations/20261126070200_read_numbers_of_sql_as_others.sql pg_current_xact_id",
+		"db/migrations/20261126200000_repeat_sql_after_its_times.sql pg_current_xact_id",
 		"db/queries/contact_import.sql xmax",
 		"db/queries/history.sql ctid",
 		"db/queries/reconcile.sql xmax",
