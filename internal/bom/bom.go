@@ -15,7 +15,7 @@ var mark = []byte("\uFEFF")
 func Skip(text []byte) []byte { return bytes.TrimPrefix(text, mark) }
 
 // Decode returns text in UTF-8, without a mark: text in UTF-16 with its mark, and text in GB18030 (GBK, GB2312), in which older Chinese providers
-// answer. What is none of these is returned as it is.
+// answer. What is none of these, or UTF-8 with a few broken characters, is returned as it is.
 func Decode(text []byte) []byte {
 	if bytes.HasPrefix(text, []byte{0xFF, 0xFE}) || bytes.HasPrefix(text, []byte{0xFE, 0xFF}) {
 		decoded, err := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Bytes(text)
@@ -23,7 +23,7 @@ func Decode(text []byte) []byte {
 			return decoded
 		}
 	}
-	if isUTF8(text) {
+	if good, bad := Count(Whole(text)); bad <= good {
 		return Skip(text)
 	}
 	decoded, err := simplifiedchinese.GB18030.NewDecoder().Bytes(text)
@@ -33,12 +33,32 @@ func Decode(text []byte) []byte {
 	return decoded
 }
 
-// isUTF8 reports whether text is UTF-8, also if it was cut within its last character.
-func isUTF8(text []byte) bool {
-	for cut := range min(utf8.UTFMax, len(text)+1) {
-		if utf8.Valid(text[:len(text)-cut]) {
-			return cut == 0 || !utf8.FullRune(text[len(text)-cut:])
+// Whole returns text without the beginning of a character of UTF-8 whose end was cut off.
+func Whole(text []byte) []byte {
+	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
+		if last := text[len(text)-i:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				return text[:len(text)-i]
+			}
+			break
 		}
 	}
-	return false
+	return text
+}
+
+// Count counts the characters of text that are several bytes of UTF-8, and the bytes that are none of it. UTF-8 with a few broken characters would pass
+// for GB18030, which has a character for nearly every pair of bytes: of Chinese in GB18030, most bytes are wrong in UTF-8, and few pairs are right by
+// chance. So text is UTF-8 if bad is at most good.
+func Count(text []byte) (good, bad int) {
+	for len(text) > 0 {
+		c, size := utf8.DecodeRune(text)
+		switch {
+		case size > 1:
+			good++
+		case c == utf8.RuneError:
+			bad++
+		}
+		text = text[size:]
+	}
+	return good, bad
 }

@@ -16,6 +16,7 @@ func TestTextsOfOtherProgramsAreRead(t *testing.T) {
 		"UTF-16, little endian":     {"\xff\xfe{\x00}\x00", "{}"},
 		"UTF-16, big endian":        {"\xfe\xff\x00{\x00}", "{}"},
 		"none of them":              {"\xff\xff\xff", "\xff\xff\xff"},
+		"UTF-8 with a broken byte":  {"{\"msg\":\"失败失败\xb0}", "{\"msg\":\"失败失败\xb0}"},
 		"nothing":                   {"", ""},
 	} {
 		if got := string(bom.Decode([]byte(c.text))); got != c.want {

@@ -12,6 +12,8 @@ import (
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/simplifiedchinese"
 	"golang.org/x/text/encoding/unicode"
+
+	"lksms/internal/bom"
 )
 
 // text is the text of a file, as UTF-8.
@@ -80,9 +82,7 @@ func textOf(ctx context.Context, file File, head []byte) (text, error) {
 }
 
 // guess reports whether a file without a byte order mark is UTF-8, and not GB18030, and whether it looks like a file of Latin letters in neither of
-// them (see latinRuns). It looks at the whole file, whose first rows may be
-// ASCII. UTF-8 with a few broken characters would pass for GB18030, which has a character for nearly every pair of bytes, so characters are
-// counted: of Chinese in GB18030, most bytes are wrong in UTF-8, and few pairs are right by chance.
+// them (see latinRuns). It looks at the whole file, whose first rows may be ASCII, and counts as bom.Count says.
 func guess(ctx context.Context, file File) (isUTF8, isLatin bool, err error) {
 	good, bad := 0, 0
 	var runs latinRuns
@@ -92,26 +92,10 @@ func guess(ctx context.Context, file File) (isUTF8, isLatin bool, err error) {
 		if len(rest) > 0 {
 			chunk = append(rest, chunk...)
 		}
-		end := len(chunk)
-		for i := 1; i < utf8.UTFMax && i <= end; i++ {
-			if utf8.RuneStart(chunk[end-i]) {
-				if !utf8.FullRune(chunk[end-i:]) {
-					end -= i
-				}
-				break
-			}
-		}
-		rest = bytes.Clone(chunk[end:])
-		for i := 0; i < end; {
-			c, size := utf8.DecodeRune(chunk[i:end])
-			switch {
-			case size > 1:
-				good++
-			case c == utf8.RuneError:
-				bad++
-			}
-			i += size
-		}
+		whole := bom.Whole(chunk)
+		rest = bytes.Clone(chunk[len(whole):])
+		more, wrong := bom.Count(whole)
+		good, bad = good+more, bad+wrong
 		return true
 	})
 	if len(rest) > 0 {
