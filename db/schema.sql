@@ -869,7 +869,7 @@ CREATE FUNCTION public.sql_door_put(caller public.users, of_id bigint, place int
     AS $_$
 #variable_conflict use_column
 DECLARE
-    -- What trims a text to nothing: the white space of Unicode.
+    -- The white space of Unicode: a text of nothing else is blank.
     blank CONSTANT text := E'\t\n\v\f\r \u0085\u00a0\u1680'
         '\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000';
     called_at CONSTANT timestamptz := clock_timestamp();
@@ -1032,12 +1032,9 @@ BEGIN
         INSERT INTO sql_inbox SELECT given.*;
         RETURN given.task_id;
     END IF;
-    -- A transaction that has inserted the same key and is not over makes the INSERT wait. After it, and at each turn, a new snapshot shows what was
+    -- A transaction that has inserted the same key and is not over makes the INSERT wait. After it, each statement has a new snapshot, with what was
     -- committed meanwhile: the inbox has the first message, or dedup_keys has its task.
-    LOOP
-        SELECT k.task_id INTO earlier FROM dedup_keys k
-        WHERE k.company_id = given.company_id AND k.submitted_by = given.submitted_by AND k.dedup_key = given.dedup_key;
-        EXIT WHEN earlier IS NOT NULL;
+    WHILE earlier IS NULL LOOP
         INSERT INTO sql_inbox SELECT given.*
         ON CONFLICT (company_id, submitted_by, dedup_key) WHERE dedup_key IS NOT NULL AND NOT is_repeat DO NOTHING;
         IF FOUND THEN
@@ -1051,7 +1048,6 @@ BEGIN
         END IF;
         SELECT i.task_id INTO earlier FROM sql_inbox i
         WHERE i.company_id = given.company_id AND i.submitted_by = given.submitted_by AND i.dedup_key = given.dedup_key AND NOT i.is_repeat;
-        EXIT WHEN earlier IS NOT NULL;
     END LOOP;
     given.is_repeat := true;
     INSERT INTO sql_inbox SELECT given.*;
