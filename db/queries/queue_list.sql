@@ -304,8 +304,8 @@ SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: held
 FROM tasks t
 WHERE t.task_id = @task_id;
 
--- TaskSwitches returns what holds tasks of a pool, company, country, submitter and batch: what is off, paused or being cancelled,
--- and its name.
+-- TaskSwitches returns what holds tasks of a pool, company, country, submitter and batch: what is off, paused or being cancelled
+-- (as in TaskReleaseSwitched), and its name.
 -- name: TaskSwitches :many
 SELECT w.switch::text AS switch, w.name::text AS name
 FROM task_switches(@pool_id::bigint, @company_id::bigint, sqlc.narg(country_no)::text, @submitted_by::text) w

@@ -6895,14 +6895,14 @@ type Switch struct {
 	// Switch - `company`, `user`, `channel`, `country`: it is off; a user is disabled.
 	// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not among its `countries`.
 	// - `shared_senders`: no route of the company that is on serves the message, and `uses_shared_senders` of the company is false.
-	// - `batch`: the batch is paused.
+	// - `batch`: the batch is paused, or is being cancelled.
 	Switch SwitchSwitch `json:"switch"`
 }
 
 // SwitchSwitch - `company`, `user`, `channel`, `country`: it is off; a user is disabled.
 // - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not among its `countries`.
 // - `shared_senders`: no route of the company that is on serves the message, and `uses_shared_senders` of the company is false.
-// - `batch`: the batch is paused.
+// - `batch`: the batch is paused, or is being cancelled.
 type SwitchSwitch string
 
 // SwitchStatus Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.

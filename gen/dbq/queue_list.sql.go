@@ -1117,8 +1117,8 @@ type TaskSwitchesRow struct {
 	Name   string
 }
 
-// TaskSwitches returns what holds tasks of a pool, company, country, submitter and batch: what is off, paused or being cancelled,
-// and its name.
+// TaskSwitches returns what holds tasks of a pool, company, country, submitter and batch: what is off, paused or being cancelled
+// (as in TaskReleaseSwitched), and its name.
 func (q *Queries) TaskSwitches(ctx context.Context, arg TaskSwitchesParams) ([]TaskSwitchesRow, error) {
 	rows, err := q.db.Query(ctx, taskSwitches,
 		arg.PoolID,
