@@ -327,7 +327,7 @@ func (s *Service) waitOf(ctx context.Context, st Standing) (*Wait, error) {
 	if st.Status == Ready && st.ExpiresAt != nil && !st.ExpiresAt.After(time.Now()) {
 		return &Wait{Reason: WaitsInVain}, nil
 	}
-	if st.Status != Running && st.Status != Ready || st.Counts.Waiting == 0 {
+	if st.Status != Running || st.Counts.Waiting == 0 {
 		return nil, nil //nolint:nilnil // nothing waits
 	}
 	isServed, err := s.serves(ctx, st.Batch)

@@ -147,10 +147,4 @@ func TestNoEndIsPromisedOfABatchThatDoesNotGoOn(t *testing.T) {
 	expect(others, "", 90*time.Minute)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{"status": "off"})
 	expect(others, "", 0)
-
-	// One rule holds before the confirmation, too.
-	ready := checked(b, numbers(2), "content", "hello")
-	expect(ready, "", 0)
-	b.Exec("UPDATE sender_states SET seen_at = now() - interval '2 minutes'")
-	expect(ready, "no_sender", 0)
 }
