@@ -3,6 +3,7 @@ package bom
 
 import (
 	"bytes"
+	"encoding/json"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/simplifiedchinese"
@@ -15,7 +16,7 @@ var mark = []byte("\uFEFF")
 func Skip(text []byte) []byte { return bytes.TrimPrefix(text, mark) }
 
 // Decode returns text in UTF-8, without a mark: text in UTF-16 with its mark, and text in GB18030 (GBK, GB2312), in which older Chinese providers
-// answer. What is none of these, or UTF-8 with a few broken characters, is returned as it is.
+// answer. What is none of these, or UTF-8 with a few broken characters, keeps its bytes.
 func Decode(text []byte) []byte {
 	if bytes.HasPrefix(text, []byte{0xFF, 0xFE}) || bytes.HasPrefix(text, []byte{0xFE, 0xFF}) {
 		decoded, err := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Bytes(text)
@@ -23,12 +24,13 @@ func Decode(text []byte) []byte {
 			return decoded
 		}
 	}
+	text = Skip(text)
 	if good, bad := Count(Whole(text)); bad <= good {
-		return Skip(text)
+		return text
 	}
 	decoded, err := simplifiedchinese.GB18030.NewDecoder().Bytes(text)
-	if err != nil || bytes.ContainsRune(decoded, utf8.RuneError) {
-		return text
+	if err != nil || bytes.ContainsRune(decoded, utf8.RuneError) || json.Valid(text) && !json.Valid(decoded) {
+		return text // the last: another encoding, whose letters and the signs of JSON behind them would become one character
 	}
 	return decoded
 }

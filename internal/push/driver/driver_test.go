@@ -995,8 +995,13 @@ func TestAnswersOfOlderProvidersAreRead(t *testing.T) {
 	}})
 	o := send(t.Context(), d, []driver.Message{{TaskID: "1", Recipient: "+8613800138000", Content: "x"}})
 	o = append(o, send(t.Context(), d, []driver.Message{{TaskID: "2", Recipient: "+8613800138000", Content: "x"}})...)
-	if !o[0].OK || o[0].ProviderNo != "7" || o[1].OK || o[1].Error != "余额不足" {
+	if !o[0].OK || o[0].ProviderNo != "7.0" || o[1].OK || o[1].Error != "余额不足" {
 		t.Errorf("%+v", o)
+	}
+	d = makeDriver(t, "http-sms", map[string]any{"url": p.URL, "answer": map[string]any{"success": "code", "equals": []string{"0.0"}}})
+	answers = append(answers, answers[0])
+	if o := send(t.Context(), d, []driver.Message{{TaskID: "3", Recipient: "+8613800138000", Content: "x"}}); !o[0].OK {
+		t.Errorf("a configuration that names the form of its provider: %+v", o)
 	}
 }
 

@@ -425,13 +425,14 @@ func Field(fields any, path string) (string, bool) {
 	switch value := At(fields, path).(type) {
 	case nil, map[string]any, []any:
 		return "", false
-	case json.Number: // some programs write each whole number with a fraction: 0.0
-		whole, fraction, _ := strings.Cut(value.String(), ".")
-		if strings.Trim(fraction, "0") == "" {
-			return whole, true
-		}
-		return value.String(), true
 	default:
 		return fmt.Sprint(value), true
 	}
+}
+
+// IsOneOf reports whether a value of a field is in a list. Some programs write each whole number with a fraction: 0.0 is 0, too.
+func IsOneOf(values []string, value string) bool {
+	whole, fraction, _ := strings.Cut(value, ".")
+	isWhole := fraction != "" && strings.Trim(fraction, "0") == "" && strings.Trim(whole, "-0123456789") == ""
+	return slices.Contains(values, value) || isWhole && slices.Contains(values, whole)
 }

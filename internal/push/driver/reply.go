@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"slices"
 
 	"lksms/internal/fault"
 )
@@ -101,7 +100,7 @@ func (r *reply) judge(status int, answer []byte) Outcome {
 	value, hasSign := Field(fields, r.Success)
 	switch {
 	case hasSign:
-		refused = !slices.Contains(r.Equals, value)
+		refused = !IsOneOf(r.Equals, value)
 	case refused || !r.isNamed():
 	case number != "" && (r.Success == "" || r.numberSuffices):
 	default:
@@ -112,13 +111,13 @@ func (r *reply) judge(status int, answer []byte) Outcome {
 	}
 	if code, found := Field(fields, r.Code); found { // the provider itself refused the message
 		failure.Code, failure.Unknown, failure.Permanent = code, false, false
-		failure.Outage = status >= 500 || slices.Contains(r.busy, code)
+		failure.Outage = status >= 500 || IsOneOf(r.busy, code)
 		switch {
-		case slices.Contains(r.Permanent, code):
+		case IsOneOf(r.Permanent, code):
 			failure.Permanent, failure.Trouble, failure.Outage = true, false, false
-		case slices.Contains(r.Trouble, code):
+		case IsOneOf(r.Trouble, code):
 			failure.Trouble = true
-		case slices.Contains(r.unclear, code):
+		case IsOneOf(r.unclear, code):
 			failure.Unknown, failure.Outage = true, true
 		}
 	}

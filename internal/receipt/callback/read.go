@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/url"
-	"slices"
 
 	"lksms/internal/bom"
 	"lksms/internal/fault"
@@ -40,7 +39,7 @@ func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 		}
 		fields := map[string]any{}
 		for name := range form {
-			fields[name] = form.Get(name)
+			fields[name] = string(bom.Decode([]byte(form.Get(name))))
 		}
 		whole = fields
 	} else {
@@ -70,9 +69,9 @@ func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 		}
 		r := Receipt{Number: number, State: Undelivered}
 		switch {
-		case slices.Contains(c.Delivered, state):
+		case driver.IsOneOf(c.Delivered, state):
 			r.State = Delivered
-		case slices.Contains(c.Pending, state):
+		case driver.IsOneOf(c.Pending, state):
 			r.State = OnItsWay
 		}
 		r.Recipient, _ = driver.Field(item, c.Recipient)
