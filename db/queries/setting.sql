@@ -1,6 +1,10 @@
 -- name: SettingList :many
 SELECT * FROM settings ORDER BY category, name;
 
+-- SettingsLock lets no other change of settings begin before the end of the transaction: a rule between settings holds for what both leave.
+-- name: SettingsLock :exec
+LOCK TABLE settings IN SHARE ROW EXCLUSIVE MODE;
+
 -- SettingStoreDefault stores the default of a setting that is about to get another value for the first time, so that SettingPut changes it: audit
 -- and events have the value before.
 -- name: SettingStoreDefault :exec
@@ -31,6 +35,6 @@ FROM changed c;
 -- name: TimeZoneExists :one
 SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = @zone::text);
 
--- TablespaceExists is whether a tablespace has a name.
+-- TablespaceExists is whether a tablespace has a name, and may hold tables of a database.
 -- name: TablespaceExists :one
-SELECT EXISTS (SELECT FROM pg_catalog.pg_tablespace t WHERE t.spcname = @tablespace::text);
+SELECT EXISTS (SELECT FROM pg_catalog.pg_tablespace t WHERE t.spcname = @tablespace::text AND t.spcname <> 'pg_global');

@@ -100,11 +100,21 @@ func (q *Queries) SettingStoreDefault(ctx context.Context, arg SettingStoreDefau
 	return err
 }
 
-const tablespaceExists = `-- name: TablespaceExists :one
-SELECT EXISTS (SELECT FROM pg_catalog.pg_tablespace t WHERE t.spcname = $1::text)
+const settingsLock = `-- name: SettingsLock :exec
+LOCK TABLE settings IN SHARE ROW EXCLUSIVE MODE
 `
 
-// TablespaceExists is whether a tablespace has a name.
+// SettingsLock lets no other change of settings begin before the end of the transaction: a rule between settings holds for what both leave.
+func (q *Queries) SettingsLock(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, settingsLock)
+	return err
+}
+
+const tablespaceExists = `-- name: TablespaceExists :one
+SELECT EXISTS (SELECT FROM pg_catalog.pg_tablespace t WHERE t.spcname = $1::text AND t.spcname <> 'pg_global')
+`
+
+// TablespaceExists is whether a tablespace has a name, and may hold tables of a database.
 func (q *Queries) TablespaceExists(ctx context.Context, tablespace string) (bool, error) {
 	row := q.db.QueryRow(ctx, tablespaceExists, tablespace)
 	var exists bool

@@ -277,7 +277,10 @@ func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.Ra
 		return Values{}, err
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		for _, category := range slices.Sorted(maps.Keys(changes)) { // two calls lock the settings in one order
+		if err := s.q.SettingsLock(ctx); err != nil {
+			return fmt.Errorf("lock settings: %w", err)
+		}
+		for _, category := range slices.Sorted(maps.Keys(changes)) { // the audit has them in one order
 			for _, name := range slices.Sorted(maps.Keys(changes[category])) {
 				value := changes[category][name]
 				standard, known := defaults[category][name]

@@ -52,3 +52,19 @@ func TestWaitsAreInTheOrderOfTheirLevels(t *testing.T) {
 	put(200, "", `{"wait_warning_seconds":2,"wait_critical_seconds":2,"wait_emergency_seconds":2}`)
 	put(200, "", `{"time_zone":"UTC"}`)
 }
+
+// It is so whoever else changes them at the same moment.
+func TestTwoChangesAtOnceKeepTheOrderOfWaits(t *testing.T) {
+	b := apptest.New(t)
+	for range 10 {
+		b.Expect(200, "", "PUT", "/api/v1/admin/settings", `{"monitoring":{"wait_warning_seconds":300,"wait_critical_seconds":600}}`)
+		var status [2]int
+		apptest.Together(2, func(i int) {
+			body := []string{`{"monitoring":{"wait_warning_seconds":500}}`, `{"monitoring":{"wait_critical_seconds":400}}`}[i]
+			status[i] = b.Call("PUT", "/api/v1/admin/settings", body).Status
+		})
+		if status != [2]int{200, 422} && status != [2]int{422, 200} {
+			t.Errorf("%v", status)
+		}
+	}
+}
