@@ -102,8 +102,16 @@ BEGIN
     END IF;
 
     -- A repeat gets the first task, whatever has changed since: its times have passed, say, or its template is voided.
-    SELECT k.task_id INTO earlier FROM dedup_keys k
-    WHERE k.company_id = given.company_id AND k.submitted_by = given.submitted_by AND k.dedup_key = given.dedup_key;
+    SELECT coalesce(
+        (
+            SELECT k.task_id FROM dedup_keys k
+            WHERE k.company_id = given.company_id AND k.submitted_by = given.submitted_by AND k.dedup_key = given.dedup_key
+        ),
+        (
+            SELECT i.task_id FROM sql_inbox i
+            WHERE i.company_id = given.company_id AND i.submitted_by = given.submitted_by AND i.dedup_key = given.dedup_key AND NOT i.is_repeat
+        )
+    ) INTO earlier;
 
     <<checks>>
     BEGIN

@@ -398,9 +398,12 @@ func TestARepeatIsTakenAfterItsTimes(t *testing.T) {
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
 	const call = "SELECT lksms.enqueue('13800138000', $1, dedup_key => $2, expires_at => $3, priority => $4)"
-	first := scan[string](t, shop, call, "x", "key", time.Now().Add(time.Hour), 5)
-	take(b)
 	past := time.Now().Add(-time.Hour)
+	first := scan[string](t, shop, call, "x", "key", time.Now().Add(time.Hour), 5)
+	if id := scan[string](t, shop, call, "x", "key", past, 5); id != first {
+		t.Errorf("the repeat of %s, which is no task yet, is %s", first, id)
+	}
+	take(b)
 	if id := scan[string](t, shop, call, strings.Repeat("x", 1000), "key", past, 0); id != first {
 		t.Errorf("the repeat of %s is %s", first, id)
 	}
