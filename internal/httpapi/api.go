@@ -152,7 +152,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	if options.Kannel {
 		kannel.Mount(mux, guard, services.Queue)
 	}
-	root := guard.NoOperation()
+	root := guard.NotFound()
 	if options.EnableDocs {
 		docs.Mount(mux, options.Gate.BasePath, guard.Fail)
 		root = http.RedirectHandler(options.Gate.BasePath+"/docs/", http.StatusFound)

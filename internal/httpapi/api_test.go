@@ -313,6 +313,12 @@ func TestA405OfOtherPathsNamesTheirMethods(t *testing.T) {
 		}
 	}
 	b.Expect(404, "route.not_found", "DELETE", "/metrics/x", nil)
+	for path, status := range map[string]int{"/smsgate/3rdparty/v1/nothing": 404, "/smsgate/3rdparty/v1/messages": 405} {
+		w, _ := b.Serve("HEAD", path, "", apptest.Basic(apptest.Username, apptest.Password)...)
+		if w.Code != status || (w.Header().Get("Allow") == "") != (status == 404) {
+			t.Errorf("HEAD %s: %d, Allow: %q", path, w.Code, w.Header().Get("Allow"))
+		}
+	}
 }
 
 func TestProbesMayUseHEAD(t *testing.T) {

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -136,6 +137,9 @@ func (c *contract) route(r *http.Request, operation string) (*routers.Route, map
 
 // methods returns the methods that the path of a request has.
 func (c *contract) methods(r *http.Request) []string {
+	if _, _, err := c.router.FindRoute(r); errors.Is(err, routers.ErrPathNotFound) { // each look reads the whole contract
+		return nil
+	}
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		other := *r

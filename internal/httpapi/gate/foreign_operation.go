@@ -60,7 +60,7 @@ func (g *Gate) serveForeign(w http.ResponseWriter, r *http.Request, o ForeignOpe
 		return ErrOtherRole
 	}
 	if r.Method == http.MethodHead { // a ServeMux takes it for a GET, which may send messages
-		return fault.New(fault.MethodNotAllowed, fault.RouteMethodNotAllowed)
+		return g.NoRoute(r)
 	}
 	authorise := func() error { return g.authoriseForeign(r, o) }
 	if o.Credentials == nil {

@@ -103,13 +103,17 @@ type Operations struct {
 // Operations returns the Operations for a ServeMux. Requests for no operation are rejected.
 func (g *Gate) Operations(mux *http.ServeMux) Operations {
 	g.mux = mux
-	mux.Handle("/", g.NoOperation())
+	mux.Handle("/", g.refusing(g.NoRoute))
 	return Operations{mux, g}
 }
 
-// NoOperation rejects a request that no operation answers.
-func (g *Gate) NoOperation() http.Handler {
-	return noStore(g.guard("", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.Fail(w, r, g.NoRoute(r)) })))
+// NotFound answers that a path does not exist.
+func (g *Gate) NotFound() http.Handler {
+	return g.refusing(func(*http.Request) error { return fault.New(fault.NotFound, fault.RouteNotFound) })
+}
+
+func (g *Gate) refusing(why func(*http.Request) error) http.Handler {
+	return noStore(g.guard("", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.Fail(w, r, why(r)) })))
 }
 
 // NoRoute returns the fault of a request that no operation answers.
