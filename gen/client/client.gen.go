@@ -2352,7 +2352,7 @@ type Batch struct {
 	TemplateNo *string   `json:"template_no"`
 	Test       bool      `json:"test"`
 
-	// WaitsFor Why a batch that is ready or runs does not go on now; null if nothing holds it up
+	// WaitsFor Why a running batch does not go on now, or that a batch which is ready has expired; null if nothing holds it up
 	WaitsFor *BatchWait `json:"waits_for"`
 }
 
@@ -10271,7 +10271,7 @@ type ClientInterface interface {
 
 	// TestSenderWithBody Send one real message through exactly this sender
 	//
-	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. The switch of shared senders does not count.
+	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10280,7 +10280,7 @@ type ClientInterface interface {
 
 	// TestSender Send one real message through exactly this sender
 	//
-	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. The switch of shared senders does not count.
+	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -13614,7 +13614,7 @@ func (c *Client) PairPhone(ctx context.Context, senderNo SenderNo, body PairPhon
 
 // TestSenderWithBody Send one real message through exactly this sender
 //
-// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. The switch of shared senders does not count.
+// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 //
 // Takes any type of body and a specified content type.
 //
@@ -13633,7 +13633,7 @@ func (c *Client) TestSenderWithBody(ctx context.Context, senderNo SenderNo, cont
 
 // TestSender Send one real message through exactly this sender
 //
-// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. The switch of shared senders does not count.
+// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -27103,7 +27103,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestSenderWithBodyWithResponse Send one real message through exactly this sender
 	//
-	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. The switch of shared senders does not count.
+	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -27112,7 +27112,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestSenderWithResponse Send one real message through exactly this sender
 	//
-	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. The switch of shared senders does not count.
+	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -46894,7 +46894,7 @@ func (c *ClientWithResponses) PairPhoneWithResponse(ctx context.Context, senderN
 
 // TestSenderWithBodyWithResponse Send one real message through exactly this sender
 //
-// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. The switch of shared senders does not count.
+// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -46909,7 +46909,7 @@ func (c *ClientWithResponses) TestSenderWithBodyWithResponse(ctx context.Context
 
 // TestSenderWithResponse Send one real message through exactly this sender
 //
-// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. The switch of shared senders does not count.
+// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -546,16 +546,20 @@ func TestABatchIsSeenAndChangedByTheUsersOfItsCompany(t *testing.T) {
 
 func TestAnExpiredBatchIsNotConfirmedAndItsRowsSayWhy(t *testing.T) {
 	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "app"})
 	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC3339) }
 	at := checked(b, numbers(2), "content", "hello", "expires_at", in(time.Hour))
 	b.Exec("UPDATE batches SET expires_at = now()")
 	b.Expect(409, "batch.expired", "POST", at+"/confirm", nil)
 	expired := get(b, at)
-	if expect(b, expired, "ready", "2 rows, 2 valid, 2 waiting"); expired.WaitsFor == nil || expired.WaitsFor.Reason != api.WaitsInVain {
-		t.Errorf("waits for %+v", expired.WaitsFor)
+	if expect(b, expired, "ready", "2 rows, 2 valid, 2 waiting"); expired.WaitsFor == nil || expired.WaitsFor.Reason != api.WaitsInVain || expired.Estimate.EarliestEnd != nil {
+		t.Errorf("waits for %+v, %+v", expired.WaitsFor, expired.Estimate)
 	}
 	b.Exec("UPDATE batches SET expires_at = now() + interval '1 hour', is_deferred = true, expect_send_time = now() + interval '2 hours'")
 	b.Expect(409, "batch.expired", "POST", at+"/confirm", nil)
+	if late := get(b, at); late.WaitsFor == nil || late.WaitsFor.Reason != api.WaitsInVain {
+		t.Errorf("waits for %+v", late.WaitsFor)
+	}
 	preview := b.Expect(200, "", "GET", at+"/preview", nil)
 	if !strings.Contains(preview.Raw, `"code":8`) || strings.Contains(preview.Raw, "would_be_scheduled") {
 		t.Errorf("the preview of a row that can only expire: %s", preview.Raw)

@@ -316,7 +316,7 @@ const (
 	WaitsInVain    = "expired"     // it expired before it was confirmed
 )
 
-// Wait says for what a batch waits that is ready or runs.
+// Wait says for what a running batch waits, or that a ready one waits in vain.
 type Wait struct {
 	Reason   string
 	SenderNo *string
@@ -324,7 +324,11 @@ type Wait struct {
 }
 
 func (s *Service) waitOf(ctx context.Context, st Standing) (*Wait, error) {
-	if st.Status == Ready && st.ExpiresAt != nil && !st.ExpiresAt.After(time.Now()) {
+	if st.Status == Ready && st.ExpiresAt != nil {
+		start, err := s.startOf(ctx, st.Batch)
+		if err != nil || st.ExpiresAt.After(start) {
+			return nil, err
+		}
 		return &Wait{Reason: WaitsInVain}, nil
 	}
 	if st.Status != Running || st.Counts.Waiting == 0 {
@@ -344,6 +348,19 @@ func (s *Service) waitOf(ctx context.Context, st Standing) (*Wait, error) {
 		return nil, err
 	}
 	return &Wait{Reason: WaitsForAny, SenderNo: st.SenderNo}, nil
+}
+
+// startOf returns when a batch would be sent that was confirmed now, as BatchConfirm does.
+func (s *Service) startOf(ctx context.Context, b dbq.Batch) (time.Time, error) {
+	now := time.Now()
+	switch {
+	case b.ExpectSendTime != nil && b.ExpectSendTime.After(now):
+		return *b.ExpectSendTime, nil
+	case b.ExpectSendTime != nil || !b.IsDeferred:
+		return now, nil
+	}
+	values, err := s.Settings.Get(ctx)
+	return values.SMS.NextInterval(now), err
 }
 
 // serves reports whether the only sender of a batch, if it has one, serves the company.

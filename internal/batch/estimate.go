@@ -63,7 +63,7 @@ func (s *Service) Estimate(ctx context.Context, st Standing) (Estimate, error) {
 	for _, no := range order {
 		e.Costs = append(e.Costs, Cost{no, int64(math.Round(costs[no]))})
 	}
-	if segments == 0 || st.Wait != nil && st.Wait.Reason == WaitsForAny {
+	if segments == 0 || st.Wait != nil && (st.Wait.Reason == WaitsForAny || st.Wait.Reason == WaitsInVain) {
 		return e, nil
 	}
 	all := make([]dbq.SenderLimitsRow, 0, len(order))

@@ -70,7 +70,7 @@ const texts: Texts<typeof zh> = {
     company_country: 'the company may not send to country {name} now',
     channel_country: 'the channel does not serve country {name} now',
     shared_senders: 'no route of company {name} serves it, and shared senders may not',
-    batch: 'batch {name} is paused',
+    batch: 'batch {name} is paused or being cancelled',
   },
   verdict: {
     would_send: 'Would be sent',

@@ -67,7 +67,7 @@ export default {
     company_country: '该公司目前不能发送到国家 {name}',
     channel_country: '该通道目前不发送到国家 {name}',
     shared_senders: '公司 {name} 没有可用的路由，且不使用共享发送方',
-    batch: '批次 {name} 已暂停',
+    batch: '批次 {name} 已暂停或正在取消',
   },
   verdict: {
     would_send: '可以发送',
