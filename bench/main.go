@@ -103,7 +103,7 @@ type step struct {
 var steps = []step{
 	{"submit", (*bench).submit}, {"processor", (*bench).processor}, {"life", (*bench).life}, {"bytes", (*bench).bytes}, {"waiting", (*bench).waiting}, {"pools", (*bench).pools}, {"handover", (*bench).handover},
 	{"senders", (*bench).senders}, {"notify", (*bench).notify}, {"fair", (*bench).fair}, {"claim", (*bench).claim}, {"statistics", (*bench).statistics}, {"lists", (*bench).lists},
-	{"partitions", (*bench).partitions}, {"batches", (*bench).batches}, {"across", (*bench).across}, {"crowd", (*bench).crowd}, {"callbacks", (*bench).callbacks},
+	{"partitions", (*bench).partitions}, {"leave", (*bench).leave}, {"batches", (*bench).batches}, {"across", (*bench).across}, {"crowd", (*bench).crowd}, {"callbacks", (*bench).callbacks},
 	{"events", (*bench).events}, {"steady", (*bench).steady},
 }
 

@@ -245,6 +245,43 @@ CREATE FUNCTION public.audit_spread(data jsonb, spread text) RETURNS jsonb
     END
 $$;
 
+CREATE FUNCTION public.batch_partition_drop(keep interval) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET lock_timeout TO '3s'
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+DECLARE
+    over CONSTANT timestamptz := now() - keep;
+    dropped number_partitions%ROWTYPE;
+BEGIN
+    SELECT p.* INTO dropped FROM number_partitions p
+    WHERE p.parent = 'batch_rows' AND p.first_number > 0 AND p.left_at < over
+        AND NOT EXISTS (
+            SELECT FROM batches b
+            WHERE b.id >= p.first_number AND b.id < p.before_number AND (b.is_settled AND coalesce(b.ended_at, b.checked_at) < over) IS NOT TRUE
+        )
+    ORDER BY p.first_number
+    LIMIT 1
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    PERFORM FROM batches b WHERE b.id >= dropped.first_number AND b.id < dropped.before_number ORDER BY b.id FOR UPDATE;
+    IF EXISTS (
+        SELECT FROM batches b
+        WHERE b.id >= dropped.first_number AND b.id < dropped.before_number AND (b.is_settled AND coalesce(b.ended_at, b.checked_at) < over) IS NOT TRUE
+    ) THEN
+        RETURN 0; -- one runs again meanwhile
+    END IF;
+    DELETE FROM batches b WHERE b.id >= dropped.first_number AND b.id < dropped.before_number;
+    PERFORM pg_catalog.set_config('lock_timeout', '100ms', true);
+    LOCK TABLE ONLY batch_rows IN ACCESS EXCLUSIVE MODE; -- in the order of readers: before its partitions
+    EXECUTE pg_catalog.format('DROP TABLE %I', 'batch_rows_' || dropped.first_number);
+    DELETE FROM number_partitions p WHERE p.parent = 'batch_rows' AND p.first_number = dropped.first_number;
+    RETURN 1;
+END
+$$;
+
 CREATE FUNCTION public.batches_feed() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -440,6 +477,50 @@ CREATE FUNCTION public.is_due(at timestamp with time zone, longest_wait interval
 
 COMMENT ON FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) IS 'Whether a time has come that was set at most longest_wait ahead. One that is further ahead was set before the clock was set back, and counts as come. The minute is for transactions that began at other times.';
 
+CREATE FUNCTION public.ledger_partition_drop(keep interval, remark text) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET lock_timeout TO '3s'
+    SET search_path TO 'public', 'pg_temp'
+    AS $_$
+DECLARE
+    part text;
+    first bigint;
+    tries integer := 0;
+BEGIN
+    SELECT p.first_number INTO first FROM number_partitions p
+    WHERE p.parent = 'sender_ledger' AND p.first_number > 0 AND p.left_at < now() - greatest(keep, interval '8 days')
+    ORDER BY p.first_number
+    LIMIT 1
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    part := 'sender_ledger_' || first;
+    EXECUTE pg_catalog.format('LOCK TABLE %I IN SHARE MODE', part);
+    EXECUTE pg_catalog.format(
+        'INSERT INTO sender_ledger_default (id, sender_id, change, balance, company_id, remark, created_at) ' -- the id is the place in the list
+        'SELECT max(r.id), r.sender_id, sum(r.change), (max(ARRAY[r.id, r.balance]))[2], r.company_id, $1, max(r.created_at) '
+        'FROM %I r GROUP BY r.sender_id, r.company_id, date_trunc(''day'', r.created_at, ''UTC'')', part
+    ) USING remark;
+    PERFORM pg_catalog.set_config('lock_timeout', '100ms', true);
+    LOOP -- tried here, because reading the partition takes longer than the lock
+        tries := tries + 1;
+        BEGIN
+            LOCK TABLE ONLY sender_ledger IN ACCESS EXCLUSIVE MODE; -- in the order of readers: before its partitions
+            EXIT;
+        EXCEPTION WHEN lock_not_available THEN
+            IF tries = 20 THEN
+                RAISE;
+            END IF;
+        END;
+        PERFORM pg_catalog.pg_sleep(1);
+    END LOOP;
+    EXECUTE pg_catalog.format('DROP TABLE %I', part);
+    DELETE FROM number_partitions p WHERE p.parent = 'sender_ledger' AND p.first_number = first;
+    RETURN 1;
+END
+$_$;
+
 CREATE FUNCTION public.lock_of_version_before(key bigint) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -507,6 +588,64 @@ CREATE FUNCTION public.number_digits(number text) RETURNS text
     RETURN replace(regexp_replace(regexp_replace(translate(number, '０１２３４５６７８９٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹．·•。'::text, '012345678901234567890123456789....'::text), '[^0-9.]'::text, ''::text, 'g'::text), '^([0-9]{7,})\.0{1,2}$'::text, '\1'::text), '.'::text, ''::text);
 
 COMMENT ON FUNCTION public.number_digits(number text) IS 'The digits of a phone number in any notation that internal/phone reads, as ASCII. It finds candidates, of which internal/phone says which number they are.';
+
+CREATE FUNCTION public.number_partitions_ahead(of_parent text, width interval) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET lock_timeout TO '3s'
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+DECLARE
+    numbers CONSTANT text := CASE of_parent WHEN 'sender_ledger' THEN 'lease_ids' ELSE 'batches_id_seq' END;
+    step CONSTANT bigint := CASE of_parent WHEN 'sender_ledger' THEN 1000000000 ELSE 10000 END; -- numbers of a partition; one that gets more goes on in the next
+    options CONSTANT text := CASE of_parent WHEN 'batch_rows' THEN 'WITH (fillfactor = 85)' ELSE '' END; -- those of the default partition
+    part text;
+    last bigint;
+    present number_partitions%ROWTYPE;
+    next number_partitions%ROWTYPE;
+    endless number_partitions%ROWTYPE;
+BEGIN
+    LOCK TABLE number_partitions IN SHARE ROW EXCLUSIVE MODE; -- one caller at a time
+    EXECUTE pg_catalog.format('SELECT s.last_value FROM %I s', numbers) INTO STRICT last;
+    UPDATE number_partitions p SET entered_at = clock_timestamp() WHERE p.parent = of_parent AND p.entered_at IS NULL AND p.first_number <= last;
+    UPDATE number_partitions p SET left_at = clock_timestamp() WHERE p.parent = of_parent AND p.left_at IS NULL AND p.before_number <= last;
+    SELECT * INTO STRICT present FROM number_partitions p
+    WHERE p.parent = of_parent AND p.first_number <= last ORDER BY p.first_number DESC LIMIT 1;
+    SELECT * INTO next FROM number_partitions p
+    WHERE p.parent = of_parent AND p.first_number > last AND p.before_number IS NOT NULL ORDER BY p.first_number LIMIT 1;
+    IF NOT FOUND THEN
+        -- The partition without end gets one, behind all numbers that may be given out meanwhile. It is empty, or the sequence was moved into it: then
+        -- attaching it reads its rows.
+        PERFORM pg_catalog.set_config('lock_timeout', '100ms', true);
+        SELECT * INTO endless FROM number_partitions p WHERE p.parent = of_parent AND p.before_number IS NULL;
+        IF FOUND THEN
+            endless.before_number := (greatest(endless.first_number, last) / step + 2) * step;
+            UPDATE number_partitions p SET before_number = endless.before_number
+            WHERE p.parent = of_parent AND p.first_number = endless.first_number;
+            part := of_parent || '_' || endless.first_number;
+            EXECUTE pg_catalog.format('LOCK TABLE ONLY %I IN ACCESS EXCLUSIVE MODE', of_parent); -- in the order of readers: before its partitions
+            EXECUTE pg_catalog.format('ALTER TABLE %I DETACH PARTITION %I', of_parent, part);
+            EXECUTE pg_catalog.format(
+                'ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)', of_parent, part, endless.first_number, endless.before_number
+            );
+        ELSE -- the first one
+            SELECT p.before_number INTO STRICT endless.before_number FROM number_partitions p WHERE p.parent = of_parent AND p.first_number = 0;
+        END IF;
+        part := of_parent || '_' || endless.before_number;
+        INSERT INTO number_partitions (parent, first_number) VALUES (of_parent, endless.before_number);
+        EXECUTE pg_catalog.format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS) %s', part, of_parent, options);
+        EXECUTE pg_catalog.format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%s) TO (MAXVALUE)', of_parent, part, endless.before_number);
+        RETURN 1;
+    END IF;
+    -- Near the end of a partition the sequence comes to the next one by itself: moved, it could give out a number twice that others take at this moment.
+    IF present.entered_at < now() - width AND last > present.first_number AND next.first_number - last > step / 10 THEN
+        PERFORM pg_catalog.setval(numbers::regclass, next.first_number, false);
+        UPDATE number_partitions p SET left_at = clock_timestamp() WHERE p.parent = of_parent AND p.first_number = present.first_number;
+        UPDATE number_partitions p SET entered_at = clock_timestamp() WHERE p.parent = of_parent AND p.first_number = next.first_number;
+        RETURN 1;
+    END IF;
+    RETURN 0;
+END
+$$;
 
 CREATE FUNCTION public.phones_end() RETURNS trigger
     LANGUAGE plpgsql
@@ -2539,9 +2678,9 @@ CREATE TABLE public.batch_rows (
     CONSTRAINT batch_rows_fault_set CHECK (((code IS NOT NULL) OR (fault IS NULL))),
     CONSTRAINT batch_rows_tasks_are_valid CHECK (((code IS NULL) OR (task_id IS NULL)))
 )
-WITH (fillfactor='85');
+PARTITION BY RANGE (batch_id);
 
-COMMENT ON TABLE public.batch_rows IS 'A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then.';
+COMMENT ON TABLE public.batch_rows IS 'A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then. Partitioned by batch_id, see number_partitions.';
 
 COMMENT ON COLUMN public.batch_rows.batch_id IS 'no foreign key: its check took two thirds of the time in which a million rows are added. Who adds or deletes rows has locked the batch.';
 
@@ -2560,6 +2699,63 @@ COMMENT ON COLUMN public.batch_rows.task_id IS 'null: the row has not become a t
 COMMENT ON COLUMN public.batch_rows.sign IS 'the signature of the row; null: that of the batch';
 
 COMMENT ON COLUMN public.batch_rows.contact_values IS 'the values of the placeholders of the rendering; null: the text has none';
+
+CREATE TABLE public.batch_rows_20000 (
+    batch_id bigint NOT NULL,
+    row_no bigint NOT NULL,
+    recipient text NOT NULL,
+    content text NOT NULL,
+    segments smallint NOT NULL,
+    country_no text,
+    code smallint,
+    fault jsonb,
+    task_id text COLLATE pg_catalog."C",
+    sign text,
+    contact_values jsonb,
+    CONSTRAINT batch_rows_code_known CHECK (((code >= 1) AND (code <= 7))),
+    CONSTRAINT batch_rows_fault_set CHECK (((code IS NOT NULL) OR (fault IS NULL))),
+    CONSTRAINT batch_rows_tasks_are_valid CHECK (((code IS NULL) OR (task_id IS NULL)))
+)
+WITH (fillfactor='85');
+
+CREATE TABLE public.batch_rows_default (
+    batch_id bigint NOT NULL,
+    row_no bigint NOT NULL,
+    recipient text NOT NULL,
+    content text NOT NULL,
+    segments smallint NOT NULL,
+    country_no text,
+    code smallint,
+    fault jsonb,
+    task_id text COLLATE pg_catalog."C",
+    sign text,
+    contact_values jsonb,
+    CONSTRAINT batch_rows_code_known CHECK (((code >= 1) AND (code <= 7))),
+    CONSTRAINT batch_rows_default_batches CHECK ((batch_id < 20000)),
+    CONSTRAINT batch_rows_fault_set CHECK (((code IS NOT NULL) OR (fault IS NULL))),
+    CONSTRAINT batch_rows_tasks_are_valid CHECK (((code IS NULL) OR (task_id IS NULL)))
+)
+WITH (fillfactor='85');
+
+COMMENT ON TABLE public.batch_rows_default IS 'Rows of batches from before there were partitions.';
+
+COMMENT ON COLUMN public.batch_rows_default.batch_id IS 'no foreign key: its check took two thirds of the time in which a million rows are added. Who adds or deletes rows has locked the batch.';
+
+COMMENT ON COLUMN public.batch_rows_default.row_no IS 'the number of the row in the list, as a spreadsheet program shows it; of a tag the position of the contact';
+
+COMMENT ON COLUMN public.batch_rows_default.recipient IS 'the address on the channel: a phone number in E.164; as it is in the list if it is not valid';
+
+COMMENT ON COLUMN public.batch_rows_default.content IS 'the text without signature, of another channel than sms its beginning; empty: it could not be made';
+
+COMMENT ON COLUMN public.batch_rows_default.code IS 'why it is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task; null: it is valid';
+
+COMMENT ON COLUMN public.batch_rows_default.fault IS 'the field, the rule that it broke, and the limit of the rule; null: code says everything';
+
+COMMENT ON COLUMN public.batch_rows_default.task_id IS 'null: the row has not become a task';
+
+COMMENT ON COLUMN public.batch_rows_default.sign IS 'the signature of the row; null: that of the batch';
+
+COMMENT ON COLUMN public.batch_rows_default.contact_values IS 'the values of the placeholders of the rendering; null: the text has none';
 
 CREATE TABLE public.facts (
     company_id bigint NOT NULL,
@@ -4146,6 +4342,26 @@ ALTER TABLE public.notifications ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTIT
     CACHE 1
 );
 
+CREATE TABLE public.number_partitions (
+    parent text NOT NULL,
+    first_number bigint NOT NULL,
+    before_number bigint,
+    entered_at timestamp with time zone,
+    left_at timestamp with time zone,
+    CONSTRAINT number_partitions_numbers CHECK ((before_number > first_number)),
+    CONSTRAINT number_partitions_parent_known CHECK ((parent = ANY (ARRAY['sender_ledger'::text, 'batch_rows'::text])))
+);
+
+COMMENT ON TABLE public.number_partitions IS 'A partition of sender_ledger or batch_rows. Written by the functions number_partitions_ahead, ledger_partition_drop and batch_partition_drop.';
+
+COMMENT ON COLUMN public.number_partitions.first_number IS 'the first lease_id or batch_id that it takes; 0: the table of before there were partitions, which also has the rows without lease_id';
+
+COMMENT ON COLUMN public.number_partitions.before_number IS 'the first one that it does not take any more; null: it has no end';
+
+COMMENT ON COLUMN public.number_partitions.entered_at IS 'when its first number was given out, or somewhat later; null: not yet';
+
+COMMENT ON COLUMN public.number_partitions.left_at IS 'since when no more of its numbers are given out; null: they are, or will be';
+
 CREATE TABLE public.phone_leases (
     sender_id bigint NOT NULL,
     lease_id bigint NOT NULL,
@@ -4734,9 +4950,12 @@ CREATE TABLE public.sender_ledger (
     low_switch bigint,
     company_id bigint,
     CONSTRAINT sender_ledger_remark_length CHECK ((char_length(remark) <= 500))
-);
+)
+PARTITION BY RANGE (lease_id);
 
-COMMENT ON TABLE public.sender_ledger IS 'A change of the balance of a sender, or of its thresholds. Written by internal/queue (charges, refunds) and internal/sender (top-ups, corrections, thresholds). No foreign keys: each charge would lock rows of senders and send_logs.';
+COMMENT ON TABLE public.sender_ledger IS 'A change of the balance of a sender, or of its thresholds. Written by internal/queue (charges, refunds) and internal/sender (top-ups, corrections, thresholds). Partitioned by lease_id, see number_partitions; rows without one are in the default partition. No foreign keys: each charge would lock rows of senders and send_logs.';
+
+COMMENT ON COLUMN public.sender_ledger.id IS 'unique, and the order of the list; no primary key, because the table is partitioned by lease_id';
 
 COMMENT ON COLUMN public.sender_ledger.change IS 'segments added; negative: a charge; 0: changed thresholds';
 
@@ -4751,6 +4970,53 @@ COMMENT ON COLUMN public.sender_ledger.low_warning IS 'the new threshold, of cha
 COMMENT ON COLUMN public.sender_ledger.low_switch IS 'as low_warning';
 
 COMMENT ON COLUMN public.sender_ledger.company_id IS 'whose tasks were charged or refunded; null: top-up, correction or thresholds';
+
+CREATE TABLE public.sender_ledger_2000000000 (
+    id bigint NOT NULL,
+    sender_id bigint NOT NULL,
+    change bigint NOT NULL,
+    balance bigint NOT NULL,
+    lease_id bigint,
+    remark text,
+    username text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    low_warning bigint,
+    low_switch bigint,
+    company_id bigint,
+    CONSTRAINT sender_ledger_remark_length CHECK ((char_length(remark) <= 500))
+);
+
+CREATE TABLE public.sender_ledger_default (
+    id bigint NOT NULL,
+    sender_id bigint NOT NULL,
+    change bigint NOT NULL,
+    balance bigint NOT NULL,
+    lease_id bigint,
+    remark text,
+    username text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    low_warning bigint,
+    low_switch bigint,
+    company_id bigint,
+    CONSTRAINT sender_ledger_default_leases CHECK (((lease_id IS NULL) OR (lease_id < 2000000000))),
+    CONSTRAINT sender_ledger_remark_length CHECK ((char_length(remark) <= 500))
+);
+
+COMMENT ON TABLE public.sender_ledger_default IS 'Rows of sender_ledger without lease_id, and charges and refunds from before there were partitions.';
+
+COMMENT ON COLUMN public.sender_ledger_default.change IS 'segments added; negative: a charge; 0: changed thresholds';
+
+COMMENT ON COLUMN public.sender_ledger_default.balance IS 'segments after the change';
+
+COMMENT ON COLUMN public.sender_ledger_default.lease_id IS 'the charged or refunded lease; null: top-up, correction, thresholds, or the sum of a day';
+
+COMMENT ON COLUMN public.sender_ledger_default.username IS 'who changed the balance or the thresholds; null: an attempt';
+
+COMMENT ON COLUMN public.sender_ledger_default.low_warning IS 'the new threshold, of changed thresholds and an opening balance; null otherwise';
+
+COMMENT ON COLUMN public.sender_ledger_default.low_switch IS 'as low_warning';
+
+COMMENT ON COLUMN public.sender_ledger_default.company_id IS 'whose tasks were charged or refunded; null: top-up, correction or thresholds';
 
 ALTER TABLE public.sender_ledger ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.sender_ledger_id_seq
@@ -5772,9 +6038,17 @@ ALTER TABLE public.webhooks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+ALTER TABLE ONLY public.batch_rows ATTACH PARTITION public.batch_rows_20000 FOR VALUES FROM ('20000') TO (MAXVALUE);
+
+ALTER TABLE ONLY public.batch_rows ATTACH PARTITION public.batch_rows_default DEFAULT;
+
 ALTER TABLE ONLY public.messages ATTACH PARTITION public.messages_default DEFAULT;
 
 ALTER TABLE ONLY public.report_logs ATTACH PARTITION public.report_logs_default DEFAULT;
+
+ALTER TABLE ONLY public.sender_ledger ATTACH PARTITION public.sender_ledger_2000000000 FOR VALUES FROM ('2000000000') TO (MAXVALUE);
+
+ALTER TABLE ONLY public.sender_ledger ATTACH PARTITION public.sender_ledger_default DEFAULT;
 
 ALTER TABLE ONLY public.alert_deliveries
     ADD CONSTRAINT alert_deliveries_pkey PRIMARY KEY (alert_id, receiver_id);
@@ -5811,6 +6085,12 @@ ALTER TABLE ONLY public.batch_counts
 
 ALTER TABLE ONLY public.batch_rows
     ADD CONSTRAINT batch_rows_pkey PRIMARY KEY (batch_id, row_no);
+
+ALTER TABLE ONLY public.batch_rows_20000
+    ADD CONSTRAINT batch_rows_20000_pkey PRIMARY KEY (batch_id, row_no);
+
+ALTER TABLE ONLY public.batch_rows_default
+    ADD CONSTRAINT batch_rows_default_pkey PRIMARY KEY (batch_id, row_no);
 
 ALTER TABLE ONLY public.batches
     ADD CONSTRAINT batches_pkey PRIMARY KEY (id);
@@ -5944,6 +6224,9 @@ ALTER TABLE ONLY public.notification_templates
 ALTER TABLE ONLY public.notifications
     ADD CONSTRAINT notifications_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.number_partitions
+    ADD CONSTRAINT number_partitions_pkey PRIMARY KEY (parent, first_number);
+
 ALTER TABLE ONLY public.phone_leases
     ADD CONSTRAINT phone_leases_pkey PRIMARY KEY (sender_id, lease_id);
 
@@ -6001,8 +6284,8 @@ ALTER TABLE ONLY public.routes
 ALTER TABLE ONLY public.sender_answers
     ADD CONSTRAINT sender_answers_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY public.sender_ledger
-    ADD CONSTRAINT sender_ledger_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.sender_ledger_default
+    ADD CONSTRAINT sender_ledger_default_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.sender_states
     ADD CONSTRAINT sender_states_pkey PRIMARY KEY (sender_id);
@@ -6125,7 +6408,11 @@ CREATE INDEX audit_entity_idx ON public.audit USING btree (entity, at, id);
 
 CREATE INDEX audit_entity_key_idx ON public.audit USING btree (entity_key, at, id);
 
-CREATE INDEX batch_rows_wrong_idx ON public.batch_rows USING btree (batch_id, row_no) WHERE (code IS NOT NULL);
+CREATE INDEX batch_rows_wrong_idx ON ONLY public.batch_rows USING btree (batch_id, row_no) WHERE (code IS NOT NULL);
+
+CREATE INDEX batch_rows_20000_batch_id_row_no_idx ON public.batch_rows_20000 USING btree (batch_id, row_no) WHERE (code IS NOT NULL);
+
+CREATE INDEX batch_rows_default_wrong_idx ON public.batch_rows_default USING btree (batch_id, row_no) WHERE (code IS NOT NULL);
 
 CREATE INDEX batches_company_idx ON public.batches USING btree (company_id, id);
 
@@ -6301,9 +6588,17 @@ CREATE INDEX routes_sender_id_idx ON public.routes USING btree (sender_id, id);
 
 CREATE INDEX sender_answers_sender_idx ON public.sender_answers USING btree (sender_id, id);
 
-CREATE UNIQUE INDEX sender_ledger_lease_key ON public.sender_ledger USING btree (lease_id, ((change > 0))) WHERE (lease_id IS NOT NULL);
+CREATE UNIQUE INDEX sender_ledger_lease_key ON ONLY public.sender_ledger USING btree (lease_id, ((change > 0))) WHERE (lease_id IS NOT NULL);
 
-CREATE INDEX sender_ledger_sender_id_idx ON public.sender_ledger USING btree (sender_id, id);
+CREATE UNIQUE INDEX sender_ledger_2000000000_lease_id_expr_idx ON public.sender_ledger_2000000000 USING btree (lease_id, ((change > 0))) WHERE (lease_id IS NOT NULL);
+
+CREATE INDEX sender_ledger_sender_id_idx ON ONLY public.sender_ledger USING btree (sender_id, id);
+
+CREATE INDEX sender_ledger_2000000000_sender_id_id_idx ON public.sender_ledger_2000000000 USING btree (sender_id, id);
+
+CREATE UNIQUE INDEX sender_ledger_default_lease_key ON public.sender_ledger_default USING btree (lease_id, ((change > 0))) WHERE (lease_id IS NOT NULL);
+
+CREATE INDEX sender_ledger_default_sender_id_idx ON public.sender_ledger_default USING btree (sender_id, id);
 
 CREATE INDEX senders_shared_driven_idx ON public.senders USING btree (channel_id) WHERE (is_shared AND (status = 'on'::text) AND (kind <> 'app'::text));
 
@@ -6369,6 +6664,14 @@ CREATE INDEX webhooks_owner_idx ON public.webhooks USING btree (owner, id);
 
 CREATE INDEX webhooks_user_id_idx ON public.webhooks USING btree (user_id);
 
+ALTER INDEX public.batch_rows_wrong_idx ATTACH PARTITION public.batch_rows_20000_batch_id_row_no_idx;
+
+ALTER INDEX public.batch_rows_pkey ATTACH PARTITION public.batch_rows_20000_pkey;
+
+ALTER INDEX public.batch_rows_pkey ATTACH PARTITION public.batch_rows_default_pkey;
+
+ALTER INDEX public.batch_rows_wrong_idx ATTACH PARTITION public.batch_rows_default_wrong_idx;
+
 ALTER INDEX public.messages_batch_idx ATTACH PARTITION public.messages_default_batch_id_task_id_idx;
 
 ALTER INDEX public.messages_submitted_by_idx ATTACH PARTITION public.messages_default_company_id_submitted_by_task_id_idx;
@@ -6392,6 +6695,14 @@ ALTER INDEX public.report_logs_failed_idx ATTACH PARTITION public.report_logs_de
 ALTER INDEX public.report_logs_pkey ATTACH PARTITION public.report_logs_default_pkey;
 
 ALTER INDEX public.report_logs_outcome_key ATTACH PARTITION public.report_logs_default_task_id_idx;
+
+ALTER INDEX public.sender_ledger_lease_key ATTACH PARTITION public.sender_ledger_2000000000_lease_id_expr_idx;
+
+ALTER INDEX public.sender_ledger_sender_id_idx ATTACH PARTITION public.sender_ledger_2000000000_sender_id_id_idx;
+
+ALTER INDEX public.sender_ledger_lease_key ATTACH PARTITION public.sender_ledger_default_lease_key;
+
+ALTER INDEX public.sender_ledger_sender_id_idx ATTACH PARTITION public.sender_ledger_default_sender_id_idx;
 
 CREATE TRIGGER outgoing_insert INSTEAD OF INSERT ON lksms.outgoing FOR EACH ROW EXECUTE FUNCTION public.sql_door_outgoing();
 

@@ -1119,6 +1119,31 @@ func TestARoleThatMayNotChangeTheSchemaServes(t *testing.T) {
 	eventually(t, "the sweeps fold what changed", func() bool {
 		return scan[int](t, conn, "SELECT count(*) FROM facts") == 0
 	})
+	// It begins partitions of charges and of rows of batches, drops old ones, and has the same rights on all.
+	const unequal = `SELECT coalesce(string_agg(p.relid::regclass::text, ' '), '') FROM pg_partition_tree($1) p WHERE NOT (
+		has_table_privilege(p.relid, 'SELECT') AND has_table_privilege(p.relid, 'INSERT') AND has_table_privilege(p.relid, 'UPDATE') AND has_table_privilege(p.relid, 'DELETE'))`
+	for parent, numbers := range map[string]string{"sender_ledger": "lease_ids", "batch_rows": "batches_id_seq"} {
+		partitions := scan[int](t, conn, "SELECT count(*) FROM pg_partition_tree($1)", parent)
+		for range 6 { // begins a partition and makes one ahead, in turns
+			scan[int64](t, conn, "SELECT nextval($1::text::regclass)", numbers)
+			if _, err := conn.Exec(t.Context(), "UPDATE number_partitions SET entered_at = now() - interval '3 days' WHERE entered_at IS NOT NULL"); err != nil {
+				t.Fatal(err)
+			}
+			scan[int](t, conn, "SELECT number_partitions_ahead($1, '1 day')", parent)
+		}
+		if made := scan[int](t, conn, "SELECT count(*) FROM pg_partition_tree($1)", parent); made <= partitions {
+			t.Errorf("%s has %d partitions, had %d", parent, made, partitions)
+		}
+		if tables := scan[string](t, conn, unequal, parent); tables != "" {
+			t.Errorf("the role lacks rights on %s", tables)
+		}
+	}
+	if _, err := conn.Exec(t.Context(), "UPDATE number_partitions SET left_at = now() - interval '1 year' WHERE left_at IS NOT NULL"); err != nil {
+		t.Fatal(err)
+	}
+	if dropped := scan[string](t, conn, "SELECT ledger_partition_drop('9 days', 'x') || ' ' || batch_partition_drop('9 days')"); dropped != "1 1" {
+		t.Errorf("dropped %s partitions of charges and of rows of batches", dropped)
+	}
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Errorf("stop: %v", err)
 	}

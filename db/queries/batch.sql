@@ -300,10 +300,17 @@ SET waiting = c.waiting + excluded.waiting, processing = c.processing + excluded
     segments = c.segments + excluded.segments;
 
 -- BatchesForget deletes up to batch_size batches that ended, or were never confirmed, longer ago than keep, and whose tasks have ended, with their rows.
+-- Batches that have a partition leave with it, and here only if others hold it until keep_held.
 -- name: BatchesForget :execrows
 WITH old AS (
     SELECT o.id FROM batches o
     WHERE o.is_settled AND coalesce(o.ended_at, o.checked_at) < now() - @keep::interval
+        AND (
+            coalesce(o.ended_at, o.checked_at) < now() - @keep_held::interval
+            OR NOT EXISTS (
+                SELECT FROM number_partitions p WHERE p.parent = 'batch_rows' AND p.first_number > 0 AND p.first_number <= o.id
+            )
+        )
     ORDER BY o.id
     LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED
@@ -312,3 +319,8 @@ gone AS (
     DELETE FROM batch_rows r USING old WHERE r.batch_id = old.id
 )
 DELETE FROM batches b USING old WHERE b.id = old.id;
+
+-- BatchRowsDrop drops the first partition of rows whose batches all ended longer ago than keep, with these batches, and returns how many it dropped: see
+-- batch_partition_drop.
+-- name: BatchRowsDrop :one
+SELECT batch_partition_drop(@keep::interval) AS dropped;

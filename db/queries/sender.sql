@@ -161,26 +161,30 @@ INSERT INTO sender_ledger (sender_id, change, balance, remark, username)
 SELECT c.sender_id, @change::bigint, c.balance, sqlc.narg(remark), @username::text FROM changed c
 RETURNING *;
 
--- SenderLedgerFold replaces those of the batch_size oldest charges and refunds of leases that are older than keep by one row for each sender,
--- company and day (UTC) that is among them, with the last balance of the day. It returns how many it replaced. It leaves those of the last eight
--- days: a lease lasts a week at most, and its refund looks for its charge.
+-- SenderLedgerFold replaces those of the batch_size oldest charges and refunds of the default partition that are older than keep by one row for each
+-- sender, company and day (UTC) that is among them, with the last balance of the day. It returns how many it replaced. It leaves those of the last eight
+-- days: a lease lasts a week at most, and its refund looks for its charge. The default partition has charges from before the first other one began.
 -- name: SenderLedgerFold :one
 WITH removed AS (
-    DELETE FROM sender_ledger l
+    DELETE FROM sender_ledger_default l
     USING (
-        SELECT o.id FROM sender_ledger o WHERE o.lease_id IS NOT NULL ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED
+        -- in the order of the index that has only these: sums of days, which stay, are many
+        SELECT o.id FROM sender_ledger_default o WHERE o.lease_id IS NOT NULL ORDER BY o.lease_id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED
     ) old
     WHERE l.id = old.id AND l.created_at < date_trunc('day', now() - greatest(@keep::interval, interval '8 days'), 'UTC')
     RETURNING l.*
 ),
 added AS (
-    INSERT INTO sender_ledger (id, sender_id, change, balance, company_id, remark, created_at)
-    OVERRIDING SYSTEM VALUE -- the place in the list, which is in the order of ids
+    INSERT INTO sender_ledger_default (id, sender_id, change, balance, company_id, remark, created_at) -- the id is the place in the list
     SELECT max(r.id), r.sender_id, sum(r.change), (array_agg(r.balance ORDER BY r.id DESC))[1], r.company_id, @remark::text, max(r.created_at)
     FROM removed r
     GROUP BY r.sender_id, r.company_id, date_trunc('day', r.created_at, 'UTC')
 )
 SELECT count(*) FROM removed;
+
+-- SenderLedgerDrop drops the first partition of charges that is older than keep, and returns how many it dropped: see ledger_partition_drop.
+-- name: SenderLedgerDrop :one
+SELECT ledger_partition_drop(@keep::interval, @remark::text) AS dropped;
 
 -- SenderLedgerList returns the ledger of a sender, newest first. With company_id, charges and refunds for tasks of other companies are
 -- left out.

@@ -4084,7 +4084,7 @@ type HistorySettings struct {
 	// AfterDays A partition whose tasks are all settled becomes history when so many full days (UTC) have passed since its last day
 	AfterDays *int64 `json:"after_days,omitempty"`
 
-	// BatchDays After so many days since their end batches are deleted with their rows. 0 means never.
+	// BatchDays After so many days since their end, and some more while others of the same time have not ended, batches are deleted with their rows. 0 means never.
 	BatchDays *int64 `json:"batch_days,omitempty"`
 
 	// DedupKeepDays After so many full days (UTC) the `dedup_key` of a message whose task has ended is free again, and a repeat is a new message. 0 means never.
@@ -4099,7 +4099,7 @@ type HistorySettings struct {
 	// KeepDays History is dropped when so many full days (UTC) have passed since the last day of its partition, or since its import. 0 means never.
 	KeepDays *int64 `json:"keep_days,omitempty"`
 
-	// LedgerDays After so many days charges in the ledger of a sender are added up by day, after eight days at least. 0 means never.
+	// LedgerDays After so many days, and up to a thirtieth of them more, charges in the ledger of a sender are added up by day, after eight days at least. 0 means never.
 	LedgerDays *int64 `json:"ledger_days,omitempty"`
 
 	// LogDays After so many days refused and repeated submissions and events are deleted. 0 means never.

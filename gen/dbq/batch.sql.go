@@ -781,6 +781,19 @@ func (q *Queries) BatchRowsAdd(ctx context.Context, arg BatchRowsAddParams) erro
 	return err
 }
 
+const batchRowsDrop = `-- name: BatchRowsDrop :one
+SELECT batch_partition_drop($1::interval) AS dropped
+`
+
+// BatchRowsDrop drops the first partition of rows whose batches all ended longer ago than keep, with these batches, and returns how many it dropped: see
+// batch_partition_drop.
+func (q *Queries) BatchRowsDrop(ctx context.Context, keep time.Duration) (int32, error) {
+	row := q.db.QueryRow(ctx, batchRowsDrop, keep)
+	var dropped int32
+	err := row.Scan(&dropped)
+	return dropped, err
+}
+
 const batchRowsDuplicate = `-- name: BatchRowsDuplicate :one
 WITH repeated AS (
     SELECT o.row_no, o.first_row
@@ -1147,8 +1160,14 @@ const batchesForget = `-- name: BatchesForget :execrows
 WITH old AS (
     SELECT o.id FROM batches o
     WHERE o.is_settled AND coalesce(o.ended_at, o.checked_at) < now() - $1::interval
+        AND (
+            coalesce(o.ended_at, o.checked_at) < now() - $2::interval
+            OR NOT EXISTS (
+                SELECT FROM number_partitions p WHERE p.parent = 'batch_rows' AND p.first_number > 0 AND p.first_number <= o.id
+            )
+        )
     ORDER BY o.id
-    LIMIT $2::integer
+    LIMIT $3::integer
     FOR UPDATE SKIP LOCKED
 ),
 gone AS (
@@ -1159,12 +1178,14 @@ DELETE FROM batches b USING old WHERE b.id = old.id
 
 type BatchesForgetParams struct {
 	Keep      time.Duration
+	KeepHeld  time.Duration
 	BatchSize int32
 }
 
 // BatchesForget deletes up to batch_size batches that ended, or were never confirmed, longer ago than keep, and whose tasks have ended, with their rows.
+// Batches that have a partition leave with it, and here only if others hold it until keep_held.
 func (q *Queries) BatchesForget(ctx context.Context, arg BatchesForgetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, batchesForget, arg.Keep, arg.BatchSize)
+	result, err := q.db.Exec(ctx, batchesForget, arg.Keep, arg.KeepHeld, arg.BatchSize)
 	if err != nil {
 		return 0, err
 	}

@@ -140,6 +140,24 @@ func (q *Queries) FactsTake(ctx context.Context, portion int32) ([]FactsTakeRow,
 	return items, nil
 }
 
+const numberPartitionsAhead = `-- name: NumberPartitionsAhead :one
+SELECT number_partitions_ahead($1::text, $2::interval) AS changed
+`
+
+type NumberPartitionsAheadParams struct {
+	Parent string
+	Width  time.Duration
+}
+
+// NumberPartitionsAhead makes a partition of the ledger or of rows of batches, or begins the next one after width, and returns how often it changed
+// something: see number_partitions_ahead.
+func (q *Queries) NumberPartitionsAhead(ctx context.Context, arg NumberPartitionsAheadParams) (int32, error) {
+	row := q.db.QueryRow(ctx, numberPartitionsAhead, arg.Parent, arg.Width)
+	var changed int32
+	err := row.Scan(&changed)
+	return changed, err
+}
+
 const taskCountsAdd = `-- name: TaskCountsAdd :exec
 INSERT INTO task_counts AS c (company_id, pending_new, pending_retry, processing, success, failed)
 SELECT f.company_id, sum(f.pending_new), sum(f.pending_retry), sum(f.processing), sum(f.success), sum(f.failed)

@@ -196,7 +196,7 @@ type Batch struct {
 	IsEncodingDoubtful bool
 }
 
-// A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then.
+// A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then. Partitioned by batch_id, see number_partitions.
 type BatchRow struct {
 	// no foreign key: its check took two thirds of the time in which a million rows are added. Who adds or deletes rows has locked the batch.
 	BatchID int64
@@ -522,8 +522,9 @@ type SenderAnswer struct {
 	CreatedAt time.Time
 }
 
-// A change of the balance of a sender, or of its thresholds. Written by internal/queue (charges, refunds) and internal/sender (top-ups, corrections, thresholds). No foreign keys: each charge would lock rows of senders and send_logs.
+// A change of the balance of a sender, or of its thresholds. Written by internal/queue (charges, refunds) and internal/sender (top-ups, corrections, thresholds). Partitioned by lease_id, see number_partitions; rows without one are in the default partition. No foreign keys: each charge would lock rows of senders and send_logs.
 type SenderLedger struct {
+	// unique, and the order of the list; no primary key, because the table is partitioned by lease_id
 	ID       int64
 	SenderID int64
 	// segments added; negative: a charge; 0: changed thresholds

@@ -422,18 +422,35 @@ func (q *Queries) SenderGauges(ctx context.Context, arg SenderGaugesParams) ([]S
 	return items, nil
 }
 
+const senderLedgerDrop = `-- name: SenderLedgerDrop :one
+SELECT ledger_partition_drop($1::interval, $2::text) AS dropped
+`
+
+type SenderLedgerDropParams struct {
+	Keep   time.Duration
+	Remark string
+}
+
+// SenderLedgerDrop drops the first partition of charges that is older than keep, and returns how many it dropped: see ledger_partition_drop.
+func (q *Queries) SenderLedgerDrop(ctx context.Context, arg SenderLedgerDropParams) (int32, error) {
+	row := q.db.QueryRow(ctx, senderLedgerDrop, arg.Keep, arg.Remark)
+	var dropped int32
+	err := row.Scan(&dropped)
+	return dropped, err
+}
+
 const senderLedgerFold = `-- name: SenderLedgerFold :one
 WITH removed AS (
-    DELETE FROM sender_ledger l
+    DELETE FROM sender_ledger_default l
     USING (
-        SELECT o.id FROM sender_ledger o WHERE o.lease_id IS NOT NULL ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED
+        -- in the order of the index that has only these: sums of days, which stay, are many
+        SELECT o.id FROM sender_ledger_default o WHERE o.lease_id IS NOT NULL ORDER BY o.lease_id LIMIT $1::integer FOR UPDATE SKIP LOCKED
     ) old
     WHERE l.id = old.id AND l.created_at < date_trunc('day', now() - greatest($2::interval, interval '8 days'), 'UTC')
     RETURNING l.id, l.sender_id, l.change, l.balance, l.lease_id, l.remark, l.username, l.created_at, l.low_warning, l.low_switch, l.company_id
 ),
 added AS (
-    INSERT INTO sender_ledger (id, sender_id, change, balance, company_id, remark, created_at)
-    OVERRIDING SYSTEM VALUE -- the place in the list, which is in the order of ids
+    INSERT INTO sender_ledger_default (id, sender_id, change, balance, company_id, remark, created_at) -- the id is the place in the list
     SELECT max(r.id), r.sender_id, sum(r.change), (array_agg(r.balance ORDER BY r.id DESC))[1], r.company_id, $3::text, max(r.created_at)
     FROM removed r
     GROUP BY r.sender_id, r.company_id, date_trunc('day', r.created_at, 'UTC')
@@ -447,9 +464,9 @@ type SenderLedgerFoldParams struct {
 	Remark    string
 }
 
-// SenderLedgerFold replaces those of the batch_size oldest charges and refunds of leases that are older than keep by one row for each sender,
-// company and day (UTC) that is among them, with the last balance of the day. It returns how many it replaced. It leaves those of the last eight
-// days: a lease lasts a week at most, and its refund looks for its charge.
+// SenderLedgerFold replaces those of the batch_size oldest charges and refunds of the default partition that are older than keep by one row for each
+// sender, company and day (UTC) that is among them, with the last balance of the day. It returns how many it replaced. It leaves those of the last eight
+// days: a lease lasts a week at most, and its refund looks for its charge. The default partition has charges from before the first other one began.
 func (q *Queries) SenderLedgerFold(ctx context.Context, arg SenderLedgerFoldParams) (int64, error) {
 	row := q.db.QueryRow(ctx, senderLedgerFold, arg.BatchSize, arg.Keep, arg.Remark)
 	var count int64

@@ -306,7 +306,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 			runJobs,
 			{Name: "forget-task-jobs", Interval: 10 * time.Minute, Run: jobs.Forget},
 			{Name: "forget-uploads", Interval: 5 * time.Minute, Run: uploads.Forget},
-			{Name: "sum-up-ledger", Interval: 10 * time.Minute, Run: senders.SumUpLedger},
+			{Name: "sum-up-ledger", Interval: 10 * time.Minute, Limit: 30 * time.Minute, Run: senders.SumUpLedger},
 			{Name: "forget-servers", Interval: 10 * time.Minute, Routine: true, Run: others.Forget},
 		},
 		// A server that takes jobs runs them too. After a restore, no server has servers.Sweep yet, and jobs must cancel what was sent already.

@@ -669,10 +669,31 @@ func (s *Service) requeue(ctx context.Context, id int64, by, remark string) (job
 // planTries is how often the failed tasks of a batch are counted, of which more fail meanwhile.
 const planTries = 5
 
-// Forget deletes batches that ended longer ago than the setting history.batch_days says, with their rows, and returns how many.
+// heldMost is how long batches stay after their time because others of their partition have not ended, beside the time in which the partition took batches.
+const heldMost = 7 * 24 * time.Hour
+
+// Forget deletes batches that ended longer ago than the setting history.batch_days says, with their rows, and returns how many batches or partitions.
+// Those of a partition leave with it, if no other batch of it stays for long.
 func (s *Service) Forget(ctx context.Context) (int, error) {
-	return s.Settings.ForgetBatches(ctx, 1, func(keep time.Duration) (int64, error) {
-		n, err := s.q.BatchesForget(ctx, dbq.BatchesForgetParams{BatchSize: 1, Keep: keep})
+	values, err := s.Settings.Get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	parts, err := s.Settings.ForgetBatches(ctx, 1, func(keep time.Duration) (n int64, err error) {
+		err = postgres.Patiently(ctx, func() error {
+			dropped, err := s.q.BatchRowsDrop(ctx, keep)
+			n = int64(dropped)
+			return err
+		})
+		return n, postgres.Wrap("drop partition of batches", err, nil)
+	})
+	if err != nil {
+		return parts, err
+	}
+	batches, err := s.Settings.ForgetBatches(ctx, 1, func(keep time.Duration) (int64, error) {
+		held := keep + values.History.BatchWidth() + heldMost
+		n, err := s.q.BatchesForget(ctx, dbq.BatchesForgetParams{BatchSize: 1, Keep: keep, KeepHeld: held})
 		return n, postgres.Wrap("delete batches", err, nil)
 	})
+	return parts + batches, err
 }

@@ -68,7 +68,7 @@ func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 // settle makes a partition history, in a tablespace if one is set. It reports whether it changed anything.
 func (s *Service) settle(ctx context.Context, p dbq.TaskPartitionNextRow, tablespace string) (changed bool, err error) {
 	for moved := tablespace != ""; moved; {
-		err := patiently(ctx, func() (err error) {
+		err := postgres.Patiently(ctx, func() (err error) {
 			moved, err = s.q.TaskPartitionMove(ctx, dbq.TaskPartitionMoveParams{FirstDay: p.FirstDay, Tablespace: tablespace})
 			return err
 		})
@@ -150,7 +150,7 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 			continue
 		}
 		var outcome string
-		err = patiently(ctx, func() (err error) {
+		err = postgres.Patiently(ctx, func() (err error) {
 			outcome, err = s.q.TaskPartitionDrop(ctx, dbq.TaskPartitionDropParams{FirstDay: p.FirstDay, OnlyExported: onlyExported, Late: late})
 			return err
 		})
@@ -222,25 +222,4 @@ func (s *Service) isExported(p dbq.TaskPartitionGetRow) bool {
 func (s *Service) Partitions(ctx context.Context, before time.Time, limit int) ([]dbq.TaskPartitionListRow, error) {
 	rows, err := s.q.TaskPartitionList(ctx, dbq.TaskPartitionListParams{BeforeDay: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list partitions", err, nil)
-}
-
-// The statements that change partitions give up soon without their locks, because others wait behind them.
-const (
-	lockTries = 20
-	lockPause = 2 * time.Second
-)
-
-// patiently repeats do while it does not get its locks.
-func patiently(ctx context.Context, do func() error) error {
-	for tries := 1; ; tries++ {
-		err := do()
-		if !postgres.IsLockTimeout(err) || tries == lockTries {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(lockPause):
-		}
-	}
 }

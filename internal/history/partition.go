@@ -6,25 +6,38 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/postgres"
 )
 
 // partitionsAhead is how far ahead partitions are made: making them may fail for days before a task is without one.
 const partitionsAhead = 7 * 24 * time.Hour
 
-// MakePartitions makes the partitions of tasks that the next days need, and returns how many. Tasks without a partition are accepted too:
-// they wait in the default partition, and move when theirs is made.
+// MakePartitions makes the partitions of tasks that the next days need, and returns how many of tasks it made. Tasks without a partition are accepted too:
+// they wait in the default partition, and move when theirs is made. It makes those of charges and of rows of batches too, and begins their next ones.
 func (s *Service) MakePartitions(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
 		return 0, err
 	}
 	var n int32
-	err = patiently(ctx, func() (err error) {
+	err = postgres.Patiently(ctx, func() (err error) {
 		n, err = s.q.TaskPartitionsMake(ctx, dbq.TaskPartitionsMakeParams{Width: values.History.PartitionWidth, Ahead: partitionsAhead})
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("make partitions: %w", err)
+	}
+	for parent, width := range map[string]time.Duration{"sender_ledger": values.History.LedgerWidth(), "batch_rows": values.History.BatchWidth()} {
+		err = postgres.Patiently(ctx, func() error {
+			_, err := postgres.InBatches(1, func() (int64, error) {
+				changed, err := s.q.NumberPartitionsAhead(ctx, dbq.NumberPartitionsAheadParams{Parent: parent, Width: width})
+				return int64(changed), err
+			})
+			return err
+		})
+		if err != nil {
+			return int(n), fmt.Errorf("make partitions of %s: %w", parent, err)
+		}
 	}
 	return int(n), nil
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"lksms/internal/fault"
 )
@@ -93,4 +94,25 @@ func Again[Out any](ctx context.Context, db *DB, run func() (Out, error)) (Out, 
 		return run()
 	}
 	return out, err
+}
+
+// The statements that change partitions give up soon without their locks, because others wait behind them.
+const (
+	lockTries = 20
+	lockPause = 2 * time.Second
+)
+
+// Patiently repeats do while it does not get its locks.
+func Patiently(ctx context.Context, do func() error) error {
+	for tries := 1; ; tries++ {
+		err := do()
+		if !IsLockTimeout(err) || tries == lockTries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lockPause):
+		}
+	}
 }

@@ -259,10 +259,23 @@ func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error 
 const ledgerBatch = 20_000
 
 // SumUpLedger replaces the charges and refunds of leases that are older than the setting history.ledger_days says by their sums for each company and
-// day, and returns how many. A day with more rows than one statement replaces keeps several sums.
+// day, and returns how many rows or partitions. Those of a partition leave with it. Of those from before the first one, a day with more rows than one
+// statement replaces keeps several sums.
 func (s *Service) SumUpLedger(ctx context.Context) (int, error) {
-	return s.settings.ForgetCharges(ctx, ledgerBatch, func(keep time.Duration) (int64, error) {
+	rows, err := s.settings.ForgetCharges(ctx, ledgerBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.SenderLedgerFold(ctx, dbq.SenderLedgerFoldParams{BatchSize: ledgerBatch, Keep: keep, Remark: result.LedgerOfDay})
 		return n, postgres.Wrap("sum up ledger", err, nil)
 	})
+	if err != nil {
+		return rows, err
+	}
+	parts, err := s.settings.ForgetCharges(ctx, 1, func(keep time.Duration) (n int64, err error) {
+		err = postgres.Patiently(ctx, func() error {
+			dropped, err := s.q.SenderLedgerDrop(ctx, dbq.SenderLedgerDropParams{Keep: keep, Remark: result.LedgerOfDay})
+			n = int64(dropped)
+			return err
+		})
+		return n, postgres.Wrap("drop partition of ledger", err, nil)
+	})
+	return rows + parts, err
 }

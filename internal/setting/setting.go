@@ -152,6 +152,23 @@ func (h History) ledgerDays() int64 { return h.LedgerDays }
 func (h History) batchDays() int64  { return h.BatchDays }
 func (h History) dedupDays() int64  { return h.DedupKeepDays }
 
+// partsKept is the number of partitions in which rows are kept for the days of a setting. They leave by partitions, so some stay a thirtieth longer.
+const partsKept = 30
+
+// partWidth returns for how many days a partition gets rows that are kept for some days; 0: forever, in partitions of a month.
+func partWidth(days int64) time.Duration {
+	if days == 0 {
+		return 30 * 24 * time.Hour
+	}
+	return time.Duration(max(1, days/partsKept)) * 24 * time.Hour
+}
+
+// LedgerWidth is how long a partition of the charges of senders takes charges.
+func (h History) LedgerWidth() time.Duration { return partWidth(h.LedgerDays) }
+
+// BatchWidth is how long a partition of the rows of batches takes batches.
+func (h History) BatchWidth() time.Duration { return partWidth(h.BatchDays) }
+
 // FeedKept is how long events of the feed are kept, and for how long they are recorded after somebody pulled.
 func (h History) FeedKept() time.Duration { return time.Duration(h.FeedDays) * 24 * time.Hour }
 

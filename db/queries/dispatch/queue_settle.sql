@@ -224,7 +224,7 @@ booked AS (
     SELECT c.sender_id, -c.change, st.balance - sum(c.change) OVER (PARTITION BY c.sender_id ORDER BY c.lease_id), c.lease_id,
         c.company_id, @remark::text, clock_timestamp()
     FROM leases l
-    JOIN sender_ledger c ON c.lease_id = l.lease_id AND c.change < 0
+    CROSS JOIN LATERAL (SELECT * FROM sender_ledger WHERE lease_id = l.lease_id AND change < 0 OFFSET 0) c -- by key: each in its partition
     JOIN states st ON st.sender_id = c.sender_id
     ORDER BY c.sender_id, c.lease_id
     RETURNING sender_id, change
