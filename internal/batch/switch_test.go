@@ -1,6 +1,7 @@
 package batch_test
 
 import (
+	"fmt"
 	"testing"
 
 	"lksms/internal/apptest"
@@ -33,5 +34,32 @@ func TestNarrowedCountriesHoldTheRowsOfABatch(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A company without shared senders whose routes serve one country only: its batches may be sent there, so no switch holds all of their messages.
+func TestRoutesToOneCountryHoldNoBatch(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCountry("CN", "86", nil)
+	b.AddCountry("SG", "65", nil)
+	acme := b.AddCompany("acme", 1)
+	b.AddSender(map[string]any{"sender_no": "own", "is_shared": false})
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{"uses_shared_senders": false})
+	at := createJSON(b, map[string]any{"name": "n", "content": "x", "rows": []any{map[string]any{"phone_number": "13800138000"}}}, acme...)
+	check(b)
+	heldBy := func() string {
+		t.Helper()
+		return fmt.Sprint(*get(b, at).HeldBy)
+	}
+	if got := heldBy(); got != "[{acme shared_senders}]" {
+		t.Errorf("without routes it is held by %s", got)
+	}
+	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "own", "message_type": "marketing", "country_no": "CN"})
+	if got := heldBy(); got != "[{acme shared_senders}]" {
+		t.Errorf("with a route of another type it is held by %s", got)
+	}
+	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "own", "country_no": "CN"})
+	if got := heldBy(); got != "[]" {
+		t.Errorf("with a route to its country it is held by %s", got)
 	}
 }

@@ -137,6 +137,20 @@ func (s *Service) PoolOf(ctx context.Context, channel string, companyID int64, m
 	return d.poolOf(d.channels[channel].ID, companyID, messageType, country), nil
 }
 
+// IsRouted reports whether a company has routes of its own for messages of a type on a channel, if only to one country.
+func (s *Service) IsRouted(ctx context.Context, channel string, companyID int64, messageType int16) (bool, error) {
+	d, err := s.cache.Get(ctx)
+	if err != nil {
+		return false, err
+	}
+	for key := range d.pools {
+		if key.channel == d.channels[channel].ID && key.company == companyID && key.messageType == messageType {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // Held returns nil for the fault of a country that is not served, and every other error as it is: see Place.
 func Held(err error) error {
 	var wrong *fault.Error

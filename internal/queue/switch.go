@@ -153,8 +153,12 @@ func (s *Service) HeldBy(ctx context.Context, channel string, companyID int64, m
 	if err != nil {
 		return nil, fmt.Errorf("find pool: %w", err)
 	}
+	isRouted, err := s.directory.IsRouted(ctx, channel, companyID, messageType)
+	if err != nil {
+		return nil, fmt.Errorf("find routes: %w", err)
+	}
 	all, err := s.switches(ctx, pool, companyID, nil, submitter, batchID)
 	return slices.DeleteFunc(all, func(w Switch) bool {
-		return w.Name == "" || w.Kind == noSharedSenders && senderNo != nil // the country of no number; the pool of that sender
+		return w.Name == "" || w.Kind == noSharedSenders && (senderNo != nil || isRouted) // the country of no number; those that a route may serve
 	}), err
 }
