@@ -4209,6 +4209,12 @@ type InboundItem struct {
 	Message     *string `json:"message,omitempty"`
 	PhoneNumber string  `json:"phone_number"`
 
+	// Recipient The phone number as it was read, in E.164; left out of a repeated submission
+	Recipient *string `json:"recipient,omitempty"`
+
+	// Region The region of the phone number (ISO 3166-1), if it has one; left out of a repeated submission
+	Region *string `json:"region,omitempty"`
+
 	// Segments Dry run: the number of segments (short messages) that the text takes
 	Segments *int `json:"segments,omitempty"`
 
@@ -7009,7 +7015,7 @@ type Task struct {
 	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt The task is not sent before this time; null while it is held, because its batch is paused, and of a task that ended then
+	// DueAt The task is not sent before this time; null while it is held, because its batch is paused or a switch holds it, and of a task that ended then
 	DueAt          *time.Time `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`
@@ -7097,7 +7103,7 @@ type TaskDetail struct {
 	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt The task is not sent before this time; null while it is held, because its batch is paused, and of a task that ended then
+	// DueAt The task is not sent before this time; null while it is held, because its batch is paused or a switch holds it, and of a task that ended then
 	DueAt          *time.Time `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`

@@ -11,6 +11,7 @@ import (
 	"lksms/internal/httpapi/paging"
 	"lksms/internal/inbound"
 	"lksms/internal/optional"
+	"lksms/internal/phone"
 	"lksms/internal/queue"
 )
 
@@ -55,16 +56,19 @@ func (s *Server) PostInbound(ctx context.Context, req api.PostInboundRequestObje
 // inboundItemOf is the answer for a message that was accepted.
 func inboundItemOf(m inbound.Message) api.InboundItem {
 	item := api.InboundItem{Code: ok, PhoneNumber: m.PhoneNumber}
+	recipient := m.Made.Recipient
 	switch {
 	case m.Err != nil:
 	case m.Preview != nil:
 		item.FinalContent, item.Segments, item.Verdict = &m.Preview.Final, &m.Preview.Segments, new(api.InboundItemVerdict(m.Preview.Verdict))
+		recipient = m.Preview.Recipient
 	case m.Made.TaskID == "": // it was dropped from the history
 		item.Deduplicated = new(true)
 	default:
 		item.TaskID, item.Status, item.FinalContent = &m.Made.TaskID, new(api.TaskStatus(m.Made.Status)), &m.Made.FinalContent
 		item.Deduplicated = optional.NonZero(m.Made.Deduplicated)
 	}
+	item.Recipient, item.Region = optional.NonZero(recipient), optional.NonZero(phone.Region(recipient))
 	return item
 }
 

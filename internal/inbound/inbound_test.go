@@ -313,6 +313,10 @@ func TestAPostHasAnOutcomeForEachRecipient(t *testing.T) {
 	if posted.Accepted != 2 || posted.Refused != 1 || len(posted.Items) != 3 || posted.Items[1].Code != 422 || posted.Items[1].PhoneNumber != "12" {
 		t.Errorf("%+v", posted)
 	}
+	if first, last := posted.Items[0], posted.Items[2]; first.Recipient == nil || *first.Recipient != "+8613800138000" || first.Region == nil || *first.Region != "CN" ||
+		posted.Items[1].Recipient != nil || last.Recipient == nil || *last.Recipient != "+8613900139000" {
+		t.Errorf("how the numbers were read: %+v", posted)
+	}
 	task := apptest.Decode[api.Task](t, b.Expect(200, "", "GET", "/api/v1/sms/task/"+*posted.Items[0].TaskID, nil))
 	if !task.Test || task.Priority != 0 {
 		t.Errorf("%+v", task)
@@ -364,7 +368,7 @@ func TestADryRunShowsWhatWouldBeSent(t *testing.T) {
 	add(b, "alertmanager", map[string]any{"phone_numbers": []string{"13800138000"}})
 	add(b, "apprise", nil)
 	posted := post(b, "alertmanager?dry_run=true", alerts)
-	if item := posted.Items[0]; posted.Accepted != 1 || item.TaskID != nil || *item.FinalContent != "[firing:5] HostDown: db1 does not answer" || *item.Segments != 1 || *item.Verdict != api.InboundWouldWait {
+	if item := posted.Items[0]; *item.Recipient != "+8613800138000" || *item.Region != "CN" || posted.Accepted != 1 || item.TaskID != nil || *item.FinalContent != "[firing:5] HostDown: db1 does not answer" || *item.Segments != 1 || *item.Verdict != api.InboundWouldWait {
 		t.Errorf("%+v", item)
 	}
 	if posted := post(b, "apprise?dry_run=true", `{"message":"m","phone_number":["12","13800138000"]}`); posted.Refused != 1 || posted.Items[0].Code != 422 {
