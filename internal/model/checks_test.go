@@ -139,13 +139,31 @@ func (q *sequence) checkTasks(t *rapid.T) {
 		if x == nil {
 			t.Fatalf("the task was never submitted: %+v", row)
 		}
+		q.followSwitches(t, x, row.DueAt)
 		want := q.world.rowOf(x)
+		if x.held {
+			want.DueAt = row.DueAt // none, once a sweep has met the task, also when it has ended
+		}
 		if x.status == failed {
 			row.Holder, want.Holder = nil, nil // only some failures show the sender that settled the task
 		}
 		if got, want := text(row), text(want); got != want {
 			t.Fatalf("%s is\n%s, want\n%s", x.name, got, want)
 		}
+	}
+}
+
+// followSwitches notes that a switch holds a task, or none any more.
+func (q *sequence) followSwitches(t *rapid.T, x *task, due time.Time) {
+	t.Helper()
+	switch now := q.world.now; {
+	case q.world.holds(x):
+		x.held = true
+	case x.held && x.status == pending:
+		if !due.Equal(x.due) && !(x.due.Before(now) && due.Equal(now)) {
+			t.Fatalf("%s was held, was due at %s, and is due at %s", x.name, x.due, due)
+		}
+		x.release(due)
 	}
 }
 

@@ -215,6 +215,8 @@ func (w *world) whyNot(s *sender, t *task) string {
 		return fmt.Sprintf("its status is %d", t.status)
 	case t.due.After(w.now):
 		return "it is due at " + t.due.String()
+	case w.holds(t):
+		return "a switch holds it"
 	case !w.waits(t):
 		return "its time is over"
 	case !w.mayServe(s, p):
@@ -280,7 +282,7 @@ func (w *world) ahead(x *task) (least, most int) {
 			continue
 		} else if !o.isBehind(of) {
 			most++
-			if t.queued && of.isBehind(o) {
+			if t.queued && of.isBehind(o) && !w.holds(t) {
 				least++
 			}
 		}

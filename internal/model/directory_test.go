@@ -63,6 +63,46 @@ func (q *sequence) changeCompany(t *rapid.T) {
 	q.admin(t, http.MethodPatch, "/api/v1/admin/companies/"+c.no, map[string]any{"weight": c.weight})
 }
 
+// flip switches something off, or on again: a company, its use of shared senders, a country, or the channel.
+func (q *sequence) flip(t *rapid.T) {
+	w := q.world
+	c := someOf(t, "company", q.companies())
+	country := oneOf(t, "country", countries...).no
+	path, body := "companies/"+c.no, map[string]any{}
+	switch oneOf(t, "switch", "company", "company", "shared senders", "shared senders", "country", "channel") {
+	case "company":
+		c.off = !c.off
+		body["status"] = onOff(!c.off)
+	case "shared senders":
+		c.routed = !c.routed
+		body["uses_shared_senders"] = !c.routed
+	case "country":
+		w.countriesOff[country] = !w.countriesOff[country]
+		path, body["status"] = "countries/"+country, onOff(!w.countriesOff[country])
+	case "channel":
+		w.channelOff = !w.channelOff
+		path, body["status"] = "channels/sms", onOff(!w.channelOff)
+	}
+	t.Logf("change %s: %s", path, encoded(t, body))
+	q.admin(t, http.MethodPatch, "/api/v1/admin/"+path, body)
+}
+
+// flipOn switches everything on.
+func (q *sequence) flipOn(t *rapid.T) {
+	for _, c := range q.companies() {
+		if c.off || c.routed {
+			c.off, c.routed = false, false
+			q.admin(t, http.MethodPatch, "/api/v1/admin/companies/"+c.no, map[string]any{"status": "on", "uses_shared_senders": true})
+		}
+	}
+	for _, c := range countries {
+		q.admin(t, http.MethodPatch, "/api/v1/admin/countries/"+c.no, map[string]any{"status": "on"})
+	}
+	q.admin(t, http.MethodPatch, "/api/v1/admin/channels/sms", map[string]any{"status": "on"})
+	q.world.channelOff, q.world.countriesOff = false, map[string]bool{}
+	t.Log("everything is on")
+}
+
 // createOrDeleteCompany creates a company, or deletes one, which succeeds unless something refers to the company.
 func (q *sequence) createOrDeleteCompany(t *rapid.T) {
 	c := oneOf(t, "company", append(q.companies(), nil)...)

@@ -86,6 +86,8 @@ func (q *sequence) actions() map[string]func(*rapid.T) {
 		"change a route":                q.step(q.changeRoute),
 		"delete a route":                q.step(q.deleteRoute),
 		"change a company":              q.step(q.changeCompany),
+		"flip a switch":                 q.step(q.flip),
+		"switch everything on":          q.step(q.flipOn),
 		"create or delete a company":    q.step(q.createOrDeleteCompany),
 		"change templates":              q.step(q.changeTemplates),
 		"change default contents":       q.step(q.changeDefaults),
@@ -154,6 +156,7 @@ func begin(t *rapid.T, s *service, prefix string) *sequence {
 			t.Fatalf("create country: %s", a.Raw)
 		}
 	}
+	q.flipOn(t) // the sequence before may have left something off
 	for i := range 3 {
 		c := q.createCompany(t, []float64{1, 1, 3}[i])
 		for range 2 {

@@ -116,6 +116,7 @@ const (
 	invalid     = "request.invalid"
 	noneActive  = "template.none_active"
 	alreadySent = "default_content.already_sent"
+	companyOff  = "company.off"
 )
 
 var usualPriority = map[string]int{"verification": 1, "notification": 5, "marketing": 8}
@@ -123,6 +124,10 @@ var usualPriority = map[string]int{"verification": 1, "notification": 5, "market
 // outcomeOf returns what a submission should lead to.
 func (w *world) outcomeOf(s submission) (o outcome) {
 	o.repeats = w.named(s.by, s.dedupKey)
+	if s.company.off {
+		o.wrong = []string{companyOff}
+		return o
+	}
 	x := &task{
 		company: s.company, by: s.by, to: s.to, kind: s.kind, priority: usualPriority[s.kind], sign: s.sign, dedupKey: s.dedupKey,
 		created: w.now, due: w.now, leasedTo: map[int64]string{}, first: w.poolOf(s.company, s.kind, s.to.country), queued: true,
@@ -465,6 +470,8 @@ func (q *sequence) checkPreview(t *rapid.T, o outcome, a answer) {
 	best := q.checkSenders(t, x, got.Senders)
 	want := []string{"would_wait", "would_send"}
 	switch {
+	case q.world.isHeld(x.company, x.to.country, p):
+		want = []string{"would_be_held"}
 	case x.due.After(q.world.now):
 		want = []string{"would_be_scheduled"}
 	case best != maybe:
@@ -478,10 +485,13 @@ func (q *sequence) checkPreview(t *rapid.T, o outcome, a answer) {
 // checkSenders compares the senders in an answer with those that could take the task, and returns how certain it is that one can.
 func (q *sequence) checkSenders(t *rapid.T, x *task, views []senderView) (best degree) {
 	t.Helper()
-	w, told := q.world, map[string]bool{}
+	w, p, told := q.world, q.world.pool(x), map[string]bool{}
+	serves := func(s *sender) bool {
+		return w.mayServe(s, p) && s.status != "retired" && (!x.company.routed || p != pool{})
+	}
 	for _, v := range views {
 		s := w.sender(v.SenderNo)
-		if s == nil || !w.mayServe(s, w.pool(x)) || s.status == "retired" || told[v.SenderNo] {
+		if s == nil || !serves(s) || told[v.SenderNo] {
 			t.Fatalf("%s may not serve the pool, but is listed", v.SenderNo)
 		}
 		told[v.SenderNo] = true
@@ -491,7 +501,7 @@ func (q *sequence) checkSenders(t *rapid.T, x *task, views []senderView) (best d
 		}
 	}
 	for _, s := range w.senders {
-		if w.mayServe(s, w.pool(x)) && s.status != "retired" && !told[s.no] {
+		if serves(s) && !told[s.no] {
 			t.Fatalf("%s may take the task, but is not listed", s.no)
 		}
 	}
@@ -521,6 +531,8 @@ func (q *sequence) explain(t *rapid.T) {
 		switch {
 		case !x.lastsUntil(w.now.Add(leaseLeast)) || !x.lastsUntil(x.due.Add(leaseLeast)):
 			want = []string{"expiring"}
+		case w.holds(x):
+			want = []string{"held"}
 		case x.due.After(w.now) && x.retries > 0:
 			want = []string{"retry_later"}
 		case x.due.After(w.now):
@@ -532,7 +544,7 @@ func (q *sequence) explain(t *rapid.T) {
 		default:
 			want = []string{"no_sender"}
 		}
-		if got.IsDue == x.due.After(w.now) || got.Routed != w.isRouted(w.pool(x)) {
+		if got.IsDue == x.due.After(w.now) && !w.holds(x) || got.Routed != w.isRouted(w.pool(x)) {
 			t.Fatalf("%s is due at %s and of %s: %s", x.name, x.due, w.pool(x), a.Raw)
 		}
 		if least, most := w.ahead(x); got.Ahead != nil && (*got.Ahead < least || *got.Ahead > most) {
@@ -856,7 +868,7 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 		defer close(answered)
 		recorded = serve(q.service.servers[0], r)
 	}()
-	submitters := slices.DeleteFunc(q.companies(), func(c *company) bool { return len(c.users) == 0 })
+	submitters := slices.DeleteFunc(q.companies(), func(c *company) bool { return len(c.users) == 0 || w.isHeld(c, numbers[0].country, pool{}) })
 	if able && !isOffered && s.shared && len(submitters) > 0 && s.budget(w.now) > 2 {
 		c := oneOf(t, "company", submitters...)
 		awaited := submission{company: c, by: c.users[0], to: numbers[0], kind: "marketing", content: "awaited"}
@@ -932,6 +944,9 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 	}
 	if len(two) < 2 || len(w.tasks)+16 > tasksMost {
 		t.Skip("too few companies, or too many tasks")
+	}
+	if slices.ContainsFunc(two, func(c *company) bool { return w.isHeld(c, numbers[0].country, pool{}) }) {
+		t.Skip("a switch holds the messages of one")
 	}
 	app, retire := q.appForComparison(t)
 	defer retire()
@@ -1179,7 +1194,7 @@ func (q *sequence) sweep(t *rapid.T) {
 	w, tasks := q.world, q.service.any().Tasks
 	var got, want int
 	var err error
-	what := oneOf(t, "what", "recover", "recover", "expire", "queue", "age", "fold")
+	what := oneOf(t, "what", "recover", "recover", "expire", "queue", "age", "switches", "fold")
 	switch what {
 	case "recover":
 		got = dataOf[struct {
@@ -1195,6 +1210,8 @@ func (q *sequence) sweep(t *rapid.T) {
 	case "age":
 		_, err = tasks.Age(t.Context())
 		w.age()
+	case "switches":
+		_, err = tasks.FollowSwitches(t.Context())
 	case "fold": // which changes no figure
 		_, err = q.service.any().History.Fold(t.Context())
 	}

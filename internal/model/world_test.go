@@ -55,6 +55,9 @@ type world struct {
 	ranks     int            // the last rank that was given
 	leases    map[int64]bool // every lease so far
 	kept      []*keptAnswer
+
+	channelOff   bool
+	countriesOff map[string]bool
 }
 
 type company struct {
@@ -63,6 +66,8 @@ type company struct {
 	top       int // the most urgent priority that its users may ask for
 	weight    float64
 	countries []string // the company may send to these; none: to all
+	off       bool
+	routed    bool // only its own routes send its messages: it uses no shared senders
 	gone      bool
 }
 
@@ -162,6 +167,7 @@ type task struct {
 	queued              bool
 	retryAged, prioAged bool // a sweep has moved the task because it waited too long
 	mayBeAged           bool // it may have been queued as one that waited too long, before a lease that nobody started made it due again
+	held                bool // a switch held it at the last check while it waited
 }
 
 // event is an entry of a timeline.
@@ -282,9 +288,26 @@ func (w *world) defaultFor(c *company, to number) *defaultContent {
 	return nil
 }
 
+// isHeld reports whether a switch holds the waiting messages of a company to a country in a pool.
+func (w *world) isHeld(c *company, country string, p pool) bool {
+	return c.off || w.channelOff || w.countriesOff[country] || c.routed && p == pool{}
+}
+
+// holds reports whether a switch holds a task.
+func (w *world) holds(t *task) bool {
+	return t.status == pending && w.isHeld(t.company, t.to.country, w.pool(t))
+}
+
+// release lets a task go on that a switch held, when it was due or, if that is over, at once. No order is promised for it.
+func (t *task) release(due time.Time) {
+	t.held, t.due, t.rank = false, due, 0
+	t.leaveQueue()
+	t.mayBeAged = true // if no sweep had taken it out of the queue
+}
+
 // waits reports whether some sender could claim a task now.
 func (w *world) waits(t *task) bool {
-	return t.status == pending && !t.due.After(w.now) && t.lastsUntil(w.now.Add(leaseLeast))
+	return t.status == pending && !t.due.After(w.now) && t.lastsUntil(w.now.Add(leaseLeast)) && !w.holds(t)
 }
 
 // lastsUntil reports whether a task expires after a time.
@@ -654,7 +677,7 @@ func (w *world) expire() (n int) {
 // queue queues the tasks that have come due.
 func (w *world) queue() {
 	for _, t := range w.tasks {
-		if t.status == pending && !t.due.After(w.now) {
+		if t.status == pending && !t.due.After(w.now) && !w.holds(t) {
 			t.queued = true
 		}
 	}
@@ -665,7 +688,7 @@ func (w *world) queue() {
 func (w *world) age() {
 	w.ranks++
 	for _, t := range w.tasks {
-		if t.status != pending || !t.queued {
+		if t.status != pending || !t.queued || w.holds(t) {
 			continue
 		}
 		t.retryAged = t.retryAged || w.isAgedRetry(t)
@@ -733,7 +756,7 @@ func (w *world) requeue(t *task) {
 		t.due = *t.asked
 	}
 	p := w.pool(t)
-	t.rank, t.moved, t.untried = 0, &p, 0
+	t.rank, t.moved, t.untried, t.held = 0, &p, 0, false
 	t.leaveQueue()
 	t.happened(event{Event: "requeued", Effect: "requeued", At: w.now})
 }
