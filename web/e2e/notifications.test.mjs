@@ -138,6 +138,52 @@ test('the template of a business type is written with a preview', async () => {
   await viewer.finish()
 })
 
+test('a company replaces a template of the platform by its own, whose HTML stays when it is disabled', async () => {
+  const submitter = { username: 'tpl-writer', password: 'password-of-tpl-writer' }
+  await server.api('POST', '/api/v1/admin/companies', { company_no: 'tpl', name: 'TPL' })
+  await server.api('POST', '/api/v1/admin/users', { ...submitter, role: 'submit', company_no: 'tpl' })
+  const own = { title: 'of tpl', content: 'text of tpl', html: '<p>html of tpl</p>' }
+  await server.api('PUT', '/api/v1/admin/notification-templates/3/email', own, submitter)
+  const stored = async () => (await server.api('GET', '/api/v1/admin/notification-templates?company_no=tpl')).items
+
+  const viewer = await openPage(browser, server, { language: 'en' })
+  const { page } = viewer
+  await viewer.signIn(submitter, 'notification-templates')
+  const row = page.getByRole('row').filter({ hasText: 'text of tpl' })
+  await row.getByText('the company').waitFor()
+  await page.getByRole('row').filter({ hasText: 'the platform (replaced)' }).waitFor()
+  await viewer.checkAccess('notification templates of a company')
+  await viewer.screenshot('notification-templates-of-company')
+  await row.getByRole('button', { name: /^Disable/ }).click()
+  await row.getByText('Disabled').waitFor()
+  assert.deepEqual((await stored()).map(({ html, enabled }) => [html, enabled]), [[own.html, false]])
+  await row.getByRole('button', { name: /^Edit/ }).click()
+  const form = page.getByRole('dialog')
+  await form.getByLabel('Text', { exact: true }).fill('another text of tpl')
+  assert.equal(await form.getByLabel('HTML').inputValue(), own.html)
+  await form.getByRole('button', { name: 'Save' }).click()
+  await page.getByRole('row').filter({ hasText: 'another text of tpl' }).waitFor()
+  assert.deepEqual((await stored()).map(({ html, content }) => [html, content]), [[own.html, 'another text of tpl']])
+
+  // One of the platform alone is replaced, and not changed.
+  const dingtalk = page.getByRole('button', { name: 'Replace the template “Task finished · dingtalk” for the company' })
+  await dingtalk.click()
+  await form.getByLabel('Text', { exact: true }).fill('replaced by tpl')
+  await form.getByRole('button', { name: 'Save' }).click()
+  await page.getByRole('row').filter({ hasText: 'replaced by tpl' }).getByText('the company').waitFor()
+  assert.deepEqual((await stored()).map(({ channel }) => channel).sort(), ['dingtalk', 'email'])
+  await viewer.finish()
+
+  const admins = await openPage(browser, server, { language: 'en' })
+  await admins.signIn(admin, 'notification-templates?company_no=tpl')
+  const theirs = admins.page.getByRole('row').filter({ hasText: 'replaced by tpl' })
+  await theirs.getByRole('button', { name: /^Delete/ }).click()
+  await admins.page.getByRole('dialog').getByRole('button', { name: 'Delete the template' }).click()
+  await theirs.waitFor({ state: 'detached' })
+  assert.deepEqual((await stored()).map(({ channel }) => channel), ['email'])
+  await admins.finish()
+})
+
 test('an admin ends the notifications of the company that the page shows, and a large business id stays exact', async () => {
   const submitter = { username: 'acme-notifier', password: 'password-of-acme-notifier' }
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'ACME' })
