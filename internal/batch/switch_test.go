@@ -43,6 +43,7 @@ func TestRoutesToOneCountryHoldNoBatch(t *testing.T) {
 	b.AddCountry("CN", "86", nil)
 	b.AddCountry("SG", "65", nil)
 	acme := b.AddCompany("acme", 1)
+	b.AddSender(map[string]any{"sender_no": "shared", "is_shared": true})
 	b.AddSender(map[string]any{"sender_no": "own", "is_shared": false})
 	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{"uses_shared_senders": false})
 	at := createJSON(b, map[string]any{"name": "n", "content": "x", "rows": []any{map[string]any{"phone_number": "13800138000"}}}, acme...)
@@ -54,6 +55,9 @@ func TestRoutesToOneCountryHoldNoBatch(t *testing.T) {
 	if got := heldBy(); got != "[{acme shared_senders}]" {
 		t.Errorf("without routes it is held by %s", got)
 	}
+	if e := get(b, at).Estimate; e.EarliestEnd != nil {
+		t.Errorf("it is held, and ends at %s", e.EarliestEnd)
+	}
 	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "own", "message_type": "marketing", "country_no": "CN"})
 	if got := heldBy(); got != "[{acme shared_senders}]" {
 		t.Errorf("with a route of another type it is held by %s", got)
@@ -61,5 +65,8 @@ func TestRoutesToOneCountryHoldNoBatch(t *testing.T) {
 	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "own", "country_no": "CN"})
 	if got := heldBy(); got != "[]" {
 		t.Errorf("with a route to its country it is held by %s", got)
+	}
+	if e := get(b, at).Estimate; e.EarliestEnd == nil {
+		t.Error("it is not held, and has no end")
 	}
 }

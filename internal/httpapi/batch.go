@@ -153,7 +153,7 @@ func (s *Server) GetBatch(ctx context.Context, req api.GetBatchRequestObject) (a
 	}
 	data.Estimate = &api.BatchEstimate{EarliestEnd: e.Earliest, LikelyEnd: e.Likely, Costs: []api.BatchCost{}}
 	if len(held) > 0 {
-		data.Estimate.LikelyEnd = nil
+		data.Estimate.EarliestEnd, data.Estimate.LikelyEnd = nil, nil
 	}
 	if seesNumbers(ctx) { // of several senders, costs show the weights
 		for _, c := range e.Costs {
