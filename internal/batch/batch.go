@@ -153,8 +153,11 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 	if err := r.chooseTags(&p); err != nil {
 		return p, nil, err
 	}
-	if (r.Upload == nil) == (p.Tag == nil) {
+	switch {
+	case r.Upload == nil && p.Tag == nil:
 		return p, nil, fault.InvalidField("file", fault.Required, nil)
+	case r.Upload != nil && p.Tag != nil:
+		return p, nil, fault.InvalidField("file", fault.NotTogether, r.tagField())
 	}
 	m, err := s.compose(ctx, r, &p)
 	if err != nil {
@@ -190,6 +193,18 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 
 // Tags select contacts: those that each of All holds, one of Any if there are any, and none of None.
 type Tags struct{ All, Any, None []string }
+
+// tagField is the field of a request that selects contacts.
+func (r Request) tagField() string {
+	switch {
+	case r.Tag != "":
+		return "tag"
+	case len(r.Tags.All) > 0:
+		return "tags_all"
+	default:
+		return "tags_any"
+	}
+}
 
 // combined is the tag of a batch whose contacts are selected by several. No tag has this name.
 const combined = ""

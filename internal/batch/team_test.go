@@ -75,6 +75,18 @@ func TestTheJSONOfABatchThatIsWrongNamesTheField(t *testing.T) {
 	}
 }
 
+// A list that has too many sources is not told that it lacks one.
+func TestAListAndATagAreNotTakenTogether(t *testing.T) {
+	b := apptest.New(t)
+	row := []any{map[string]any{"phone_number": "13800138000"}}
+	for tags, value := range map[string]any{"tag": "t", "tags_all": []string{"t", "u"}, "tags_any": []string{"t", "u"}} {
+		a := b.Expect(422, "request.invalid", "POST", "/api/v1/batches", map[string]any{"name": "n", "content": "x", "rows": row, tags: value})
+		if got := a.Body.Error.Fields; len(got) != 1 || got[0].Field != "rows" || got[0].Message != "must not be given together with "+tags {
+			t.Errorf("%s: %+v", tags, got)
+		}
+	}
+}
+
 func TestJSONThatIsSentTwiceWithAKeyMakesOneBatch(t *testing.T) {
 	b := apptest.New(t)
 	body := map[string]any{"name": "n", "content": "x", "rows": []any{map[string]any{"phone_number": "13800138000"}}}
