@@ -564,6 +564,12 @@ func TestAnExpiredBatchIsNotConfirmedAndItsRowsSayWhy(t *testing.T) {
 	if !strings.Contains(preview.Raw, `"code":8`) || strings.Contains(preview.Raw, "would_be_scheduled") {
 		t.Errorf("the preview of a row that can only expire: %s", preview.Raw)
 	}
+	cancelled := checked(b, numbers(1), "content", "hello", "expires_at", in(time.Hour))
+	get(b, cancelled, "cancel")
+	b.Exec("UPDATE batches SET expires_at = now() WHERE status = 'cancelled'")
+	if preview := b.Expect(200, "", "GET", cancelled+"/preview", nil); strings.Contains(preview.Raw, `"code":8`) || !strings.Contains(preview.Raw, "hello") {
+		t.Errorf("the preview of a row that was cancelled, and would have expired since: %s", preview.Raw)
+	}
 	b.Exec("UPDATE batches SET is_deferred = false, expect_send_time = NULL")
 	expect(b, get(b, at, "confirm"), "running", "2 rows, 2 valid, 2 waiting")
 	b.Exec("UPDATE batches SET expires_at = now()")

@@ -2,6 +2,7 @@ package batch_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -239,6 +240,8 @@ func TestABatchOnAChannelThatIsWrongNamesTheField(t *testing.T) {
 	} {
 		if a := form(b, 422, apptest.Form("file", "", "email,other\na@example.com,1\n", append([]string{"name", "n"}, c.fields...)...)); a.Fields() != c.field {
 			t.Errorf("%s: %s", name, a.Raw)
+		} else if isOfAnother := slices.Contains([]string{"a subject of SMS", "HTML of SMS", "a type of SMS"}, name); isOfAnother && !strings.Contains(a.Raw, "channel=sms") {
+			t.Errorf("%s does not name the channel: %s", name, a.Raw)
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM renderings") + b.Count("SELECT count(*) FROM batches"); n != 0 {

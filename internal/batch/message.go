@@ -181,11 +181,11 @@ func renderingOf(r Request) (notification.Text, error) {
 func (s *Service) composeText(ctx context.Context, r Request, p *dbq.BatchCreateParams) (message, error) {
 	switch {
 	case r.Subject != "":
-		return message{}, fault.InvalidField("subject", fault.OnlyTogether, "channel")
+		return message{}, fault.InvalidField("subject", fault.NotTogether, "channel="+directory.SMS)
 	case r.HTML != "":
-		return message{}, fault.InvalidField("html", fault.OnlyTogether, "channel")
+		return message{}, fault.InvalidField("html", fault.NotTogether, "channel="+directory.SMS)
 	case r.BizType != nil:
-		return message{}, fault.InvalidField("biz_type", fault.OnlyTogether, "channel")
+		return message{}, fault.InvalidField("biz_type", fault.NotTogether, "channel="+directory.SMS)
 	case r.TemplateNo != "" && r.Content != "":
 		return message{}, fault.InvalidField("content", fault.NotTogether, "template_no")
 	case r.TemplateNo == "" && r.Content == "":

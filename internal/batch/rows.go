@@ -223,7 +223,7 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 	}
 	row := rows[0]
 	p := Preview{RowNo: row.RowNo, Recipient: row.Recipient, Code: optional.Value(row.Code), Fault: row.Fault}
-	if p.Code == 0 && row.TaskID == nil && canOnlyExpire(b) {
+	if p.Code == 0 && row.TaskID == nil && b.Status != Cancelled && canOnlyExpire(b) {
 		p.Code = IsExpired
 		return p, nil
 	}
