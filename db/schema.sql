@@ -465,6 +465,10 @@ END $_$;
 
 COMMENT ON FUNCTION public.first_id_since(of_table regclass, since timestamp with time zone) IS 'The first id from which on the rows of callbacks or receipts are not older than a time; about, because created_at is when a transaction began. Callers allow for that, and compare created_at too.';
 
+CREATE FUNCTION public.handed_text(content text, sign text, sign_mode text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (sign IS NULL) THEN content WHEN (COALESCE(sign_mode, 'in_text'::text) = 'in_text'::text) THEN CASE WHEN starts_with(content, (('【'::text || sign) || '】'::text)) THEN content ELSE ((('【'::text || sign) || '】'::text) || content) END WHEN starts_with(content, (('【'::text || sign) || '】'::text)) THEN substr(content, (char_length(sign) + 3)) ELSE content END;
+
 CREATE FUNCTION public.held_due_at() RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE
     RETURN '9999-01-01 00:00:00+00'::timestamp with time zone;
@@ -896,6 +900,23 @@ BEGIN
 END
 $_$;
 
+CREATE FUNCTION public.segments_as_sent(content text, sign text, counted smallint, sender_sign text, sign_mode text, segment_size bigint) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+    IF segment_size IS NOT NULL THEN
+        RETURN attempt_segments(
+            handed_text(content, coalesce(sign, sender_sign), CASE sign_mode WHEN 'none' THEN 'none' ELSE 'in_text' END), counted, segment_size, true
+        );
+    ELSIF sign_mode = 'none' THEN
+        RETURN unsigned_segments(handed_text(content, sign, 'none'));
+    ELSIF starts_with(content, '【' || sender_sign || '】') THEN
+        RETURN counted;
+    END IF;
+    RETURN attempt_segments('【' || sender_sign || '】' || content, counted, NULL, true);
+END
+$$;
+
 CREATE FUNCTION public.sender_serves(of_sender bigint, of_company bigint) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
@@ -935,6 +956,10 @@ CREATE FUNCTION public.sender_silences(silent_after interval, noted_apart interv
 $$;
 
 COMMENT ON FUNCTION public.sender_silences(silent_after interval, noted_apart interval) IS 'The rule by which an app is silent: it has not polled for silent_after and slack. slack is how much later its polls are stored: not at all if a route names it, and hardly if work waits in its shared pool for longer than silent_after; else every noted_apart. The sweep of internal/sender stores them so.';
+
+CREATE FUNCTION public.sent_segments(content text, sign text, counted smallint, sender_sign text, sign_mode text, segment_size bigint, counts_segments boolean) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (NOT counts_segments) THEN (1)::bigint WHEN ((segment_size IS NULL) AND CASE WHEN (sign IS NULL) THEN (sender_sign IS NULL) ELSE (sign_mode <> 'none'::text) END) THEN (counted)::bigint ELSE public.segments_as_sent(content, sign, counted, sender_sign, sign_mode, segment_size) END;
 
 CREATE FUNCTION public.sql_door_number(number text) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -2009,6 +2034,7 @@ CREATE TABLE public.queue (
     due_when_resumed timestamp with time zone,
     submitted_by text,
     flow_rank double precision,
+    lease_sign_mode text,
     CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
     CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
     CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
@@ -2067,6 +2093,8 @@ COMMENT ON COLUMN public.queue.submitted_by IS 'the user whose task it is, as in
 
 COMMENT ON COLUMN public.queue.flow_rank IS 'order between the tasks of one company within its pool and lane, in the unit of rank and never larger: a claim that finds this task at its rank takes that task of the company with the smallest; null: equal to rank. A server that does not know this column leaves old values in it';
 
+COMMENT ON COLUMN public.queue.lease_sign_mode IS 'sign_mode of the sender when it took the task; null: in_text';
+
 CREATE SEQUENCE public.report_ids
     START WITH 1
     INCREMENT BY 1
@@ -2102,6 +2130,7 @@ CREATE TABLE public.report_logs (
     batch_id bigint,
     country_no text,
     is_test boolean DEFAULT false NOT NULL,
+    lease_sign_mode text,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
     CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text, 'simulated'::text]))),
@@ -2159,6 +2188,8 @@ COMMENT ON COLUMN public.report_logs.batch_id IS 'as messages.batch_id; null: no
 COMMENT ON COLUMN public.report_logs.country_no IS 'as messages.country_no; null: none, or the row is older than this column';
 
 COMMENT ON COLUMN public.report_logs.is_test IS 'as messages.is_test; false: also a row that is older than this column';
+
+COMMENT ON COLUMN public.report_logs.lease_sign_mode IS 'sign_mode of the sender when it took the task; null: in_text';
 
 CREATE VIEW public.tasks AS
  SELECT m.task_id,
@@ -2264,6 +2295,10 @@ CREATE FUNCTION public.tasks_between(from_id text, to_id text) RETURNS SETOF pub
 $$;
 
 COMMENT ON FUNCTION public.tasks_between(from_id text, to_id text) IS 'The rows of the view tasks with task_id from from_id to to_id, both included. It opens only the partitions of this range. It and the view say the same in two ways: change both together.';
+
+CREATE FUNCTION public.unsigned_segments(content text) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (content !~ '[^@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !"#¤%&''()*+,\-./0-9:;<=>?¡A-ZÄÖÑÜ§¿a-zäöñüà\f^{}\\[~\]|€]'::text) THEN CASE WHEN ((char_length(content) + char_length(regexp_replace(content, '[^\f^{}\\[~\]|€]'::text, ''::text, 'g'::text))) <= 160) THEN (1)::numeric ELSE ceil((((char_length(content) + char_length(regexp_replace(content, '[^\f^{}\\[~\]|€]'::text, ''::text, 'g'::text))))::numeric / 153.0)) END ELSE (public.attempt_segments(content, NULL::smallint, NULL::bigint, true))::numeric END;
 
 CREATE FUNCTION public.used_in_window(unit text, at timestamp with time zone, time_zone text, used bigint, used_at timestamp with time zone) RETURNS bigint
     LANGUAGE sql STABLE
@@ -4819,6 +4854,7 @@ CREATE TABLE public.report_logs_default (
     batch_id bigint,
     country_no text,
     is_test boolean DEFAULT false NOT NULL,
+    lease_sign_mode text,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
     CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text, 'simulated'::text]))),
@@ -4874,7 +4910,7 @@ CREATE VIEW public.send_logs AS
     l.task_id,
     l.app_id,
     m.phone_number,
-    (COALESCE((('【'::text || COALESCE(m.sign, l.lease_sign)) || '】'::text), ''::text) || m.content) AS content,
+    public.handed_text(m.content, COALESCE(m.sign, l.lease_sign), l.lease_sign_mode) AS content,
     ((l.retry_count + 1))::smallint AS attempt,
     l.lease_until,
     jsonb_build_object('app_id', l.app_id, 'limit', l.lease_limit) AS request_data,
@@ -4889,6 +4925,7 @@ CREATE VIEW public.send_logs AS
             report_logs.lease_until,
             report_logs.lease_segments,
             report_logs.lease_sign,
+            report_logs.lease_sign_mode,
             report_logs.lease_limit
            FROM public.report_logs
           WHERE (report_logs.leased_at IS NOT NULL)
@@ -4901,6 +4938,7 @@ CREATE VIEW public.send_logs AS
             queue.lease_until,
             queue.lease_segments,
             queue.lease_sign,
+            queue.lease_sign_mode,
             queue.lease_limit
            FROM public.queue
           WHERE (queue.lease_until IS NOT NULL)) l
@@ -5132,12 +5170,15 @@ CREATE TABLE public.senders (
     on_unclear text DEFAULT 'retry'::text NOT NULL,
     is_self_registered boolean DEFAULT false NOT NULL,
     segment_price bigint,
+    sign_mode text DEFAULT 'in_text'::text NOT NULL,
     CONSTRAINT senders_kind_length CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 50))),
     CONSTRAINT senders_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
     CONSTRAINT senders_numbers_range CHECK ((((interval_ms >= 0) AND (interval_ms <= 86400000)) AND ((lease_seconds >= 1) AND (lease_seconds <= 86400)) AND ((segment_size >= 1) AND (segment_size <= 1000)) AND (per_minute >= 0) AND (per_hour >= 0) AND (per_day >= 0) AND (per_month >= 0))),
     CONSTRAINT senders_segment_price_range CHECK (((segment_price >= 0) AND (segment_price <= 1000000000))),
     CONSTRAINT senders_sender_no_length CHECK (((char_length(sender_no) >= 1) AND (char_length(sender_no) <= 50))),
+    CONSTRAINT senders_sign_allowed CHECK (((sign_mode <> 'none'::text) OR (sign IS NULL))),
     CONSTRAINT senders_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 50))),
+    CONSTRAINT senders_sign_mode_known CHECK ((sign_mode = ANY (ARRAY['in_text'::text, 'by_provider'::text, 'none'::text]))),
     CONSTRAINT senders_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text, 'retired'::text])))
 );
 
@@ -5186,6 +5227,8 @@ COMMENT ON COLUMN public.senders.on_unclear IS 'after an attempt with an unknown
 COMMENT ON COLUMN public.senders.is_self_registered IS 'an app created it by polling; also false for senders older than this column';
 
 COMMENT ON COLUMN public.senders.segment_price IS 'what the provider takes for a segment, in 1/10000 of the currency in the setting monitoring.currency; null: not known, and costs nothing';
+
+COMMENT ON COLUMN public.senders.sign_mode IS 'in_text: the signature stands before the text that the sender gets; by_provider: the provider adds it; none: the message goes out without';
 
 CREATE VIEW public.sender_standings AS
  SELECT s.id AS sender_id,

@@ -128,9 +128,9 @@ judged AS (`},
 			"due_at = now(), failed_app_id = coalesce(t.processing_app_id, t.failed_app_id), processing_app_id = NULL, lease_until = NULL "+
 			"WHERE t.retry_count < 20) "+
 			"INSERT INTO report_logs (task_id, company_id, app_id, lease_id, event, effect, created_at, retry_count, due_at, "+
-			"leased_at, lease_until, lease_segments, lease_sign, lease_limit) "+
+			"leased_at, lease_until, lease_segments, lease_sign, lease_sign_mode, lease_limit) "+
 			"SELECT task_id, company_id, processing_app_id, lease_id, 'recovered', 'retry', clock_timestamp(), retry_count, due_at, "+
-			"updated_at, lease_until, lease_segments, lease_sign, lease_limit FROM seen", row)
+			"updated_at, lease_until, lease_segments, lease_sign, lease_sign_mode, lease_limit FROM seen", row)
 		if err != nil {
 			return err
 		}

@@ -89,13 +89,20 @@ marked AS (
 )
 SELECT count(*) AS rows, coalesce(sum(m.segments), 0)::bigint AS segments FROM marked m;
 
--- BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked. The caller has locked it. It reads all rows.
+-- BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked: unsigned are the segments without signature, for a
+-- sender that forbids it. The caller has locked it. It reads all rows.
 -- name: BatchSum :exec
 UPDATE batches b
 SET by_country = (
-    SELECT coalesce(jsonb_agg(jsonb_build_object('country_no', c.country_no, 'rows', c.rows, 'segments', c.segments) ORDER BY c.country_no), '[]')
+    SELECT coalesce(jsonb_agg(
+        jsonb_build_object('country_no', c.country_no, 'rows', c.rows, 'segments', c.segments, 'unsigned', c.unsigned) ORDER BY c.country_no
+    ), '[]')
     FROM (
-        SELECT coalesce(r.country_no, '') AS country_no, count(*) AS rows, sum(r.segments) AS segments
+        SELECT coalesce(r.country_no, '') AS country_no, count(*) AS rows, sum(r.segments) AS segments,
+            sum(CASE
+                WHEN coalesce(r.sign, b.sign) IS NULL OR r.segments = 1 THEN r.segments
+                ELSE unsigned_segments(handed_text(r.content, coalesce(r.sign, b.sign), 'none'))
+            END) AS unsigned
         FROM batch_rows r
         WHERE r.batch_id = @id AND r.code IS NULL
         GROUP BY 1

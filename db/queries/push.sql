@@ -13,7 +13,7 @@ ORDER BY s.id;
 
 -- SenderTested returns a sender as the workers read it, whatever its status, with its channel.
 -- name: SenderTested :one
-SELECT s.id, s.sender_no, s.kind, s.config, s.version, c.channel, s.status, s.sign
+SELECT s.id, s.sender_no, s.kind, s.config, s.version, c.channel, s.status
 FROM senders s
 JOIN channels c ON c.id = s.channel_id
 WHERE s.sender_no = @sender_no;
@@ -85,7 +85,7 @@ INSERT INTO events (event, subject) SELECT 'sender.recovered', @sender_no::text 
 -- TaskOutgoing returns the content of leased tasks for a driver, the seconds until their leases run out and until they expire, and the version and
 -- circuit breaker of the sender: the driver does not send for another version, nor after another server has opened the circuit breaker.
 -- name: TaskOutgoing :many
-SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.content AS task_content,
+SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
     coalesce(r.id, 0)::bigint AS rendering_id, -- 0: a message without a rendering
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.html, '')::text AS html, t.contact_values,
     coalesce(r.template_id, '')::text AS template_id,

@@ -27,12 +27,12 @@ SELECT on_unclear FROM senders WHERE sender_no = @sender_no;
 WITH made AS (
     INSERT INTO senders (
         sender_no, name, channel_id, kind, status, sort, is_shared, interval_ms, per_minute, per_hour, per_day, per_month, time_zone,
-        lease_seconds, sign, segment_size, low_warning, low_switch, config, on_unclear, has_balance, segment_price
+        lease_seconds, sign, sign_mode, segment_size, low_warning, low_switch, config, on_unclear, has_balance, segment_price
     )
     VALUES (
         @sender_no, @name, (SELECT c.id FROM channels c WHERE c.channel = @channel), @kind, @status, @sort::double precision,
         @is_shared, @interval_ms, sqlc.narg(per_minute), sqlc.narg(per_hour), sqlc.narg(per_day), sqlc.narg(per_month), @time_zone,
-        sqlc.narg(lease_seconds), sqlc.narg(sign), sqlc.narg(segment_size), sqlc.narg(low_warning), sqlc.narg(low_switch), @config,
+        sqlc.narg(lease_seconds), sqlc.narg(sign), @sign_mode, sqlc.narg(segment_size), sqlc.narg(low_warning), sqlc.narg(low_switch), @config,
         @on_unclear, sqlc.narg(balance)::bigint IS NOT NULL, sqlc.narg(segment_price)
     )
     RETURNING id
@@ -55,7 +55,7 @@ SELECT made.id FROM made;
 -- name: SenderList :many
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
-    s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning,
+    s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.sign_mode, s.segment_size, s.low_warning,
     s.low_switch, s.segment_price, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
     st.balance, st.granted, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used,
@@ -97,8 +97,8 @@ changed AS (
     UPDATE senders s
     SET name = @name, kind = @kind, status = @status, sort = sqlc.arg(sort)::double precision::numeric, is_shared = @is_shared,
         interval_ms = @interval_ms, per_minute = sqlc.narg(per_minute), per_hour = sqlc.narg(per_hour), per_day = sqlc.narg(per_day),
-        per_month = sqlc.narg(per_month), time_zone = @time_zone, lease_seconds = sqlc.narg(lease_seconds), sign = sqlc.narg(sign),
-        segment_size = sqlc.narg(segment_size), low_warning = sqlc.narg(low_warning), low_switch = sqlc.narg(low_switch),
+        per_month = sqlc.narg(per_month), time_zone = @time_zone, lease_seconds = sqlc.narg(lease_seconds),
+        sign = sqlc.narg(sign), sign_mode = @sign_mode, segment_size = sqlc.narg(segment_size), low_warning = sqlc.narg(low_warning), low_switch = sqlc.narg(low_switch),
         segment_price = sqlc.narg(segment_price), config = coalesce(sqlc.narg(config), s.config), on_unclear = @on_unclear, version = s.version + 1, updated_at = now()
     FROM before b
     WHERE s.id = b.id AND s.version = @version
@@ -364,7 +364,9 @@ WITH candidates AS (
     JOIN sender_silences(@silent_after::interval, @noted_apart::interval) z ON z.sender_id = s.id
     CROSS JOIN LATERAL (
         SELECT
-            task_segments(@content::text, sqlc.narg(sign)::text, @segments::smallint, s.sign, s.segment_size, c.channel = 'sms') AS segments
+            sent_segments(
+                @content::text, sqlc.narg(sign)::text, @segments::smallint, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms'
+            ) AS segments
     ) k
     JOIN sender_states st ON st.sender_id = s.id
     LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on'
@@ -412,7 +414,7 @@ WHERE r.nth <= CASE WHEN r.reason = '' THEN 1 ELSE @most::integer END
 ORDER BY r.reason = '', r.sender_no;
 
 -- SenderLimits returns the available senders that serve a pool, by its routes with the largest sort, or as shared senders, or only one sender if it is
--- available: the weight of each, what its limits have left, its funds if it has a balance, and whether it is silent.
+-- available: the weight of each, whether it forbids signatures, what its limits have left, its funds if it has a balance, and whether it is silent.
 -- name: SenderLimits :many
 WITH candidates AS MATERIALIZED (
     SELECT r.sender_id, r.weight::double precision AS weight, r.sort
@@ -425,7 +427,8 @@ WITH candidates AS MATERIALIZED (
     UNION ALL
     SELECT x.sender_id, 1, 0 FROM sender_standings x WHERE x.sender_id = sqlc.narg(sender_id)::bigint AND x.is_available
 )
-SELECT x.sender_no, c.weight::double precision AS weight, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month,
+SELECT x.sender_no, c.weight::double precision AS weight, s.sign_mode = 'none' AS forbids_signs,
+    s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
     s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at,
     (

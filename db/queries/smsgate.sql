@@ -80,7 +80,7 @@ WITH held AS MATERIALIZED (
     SELECT l.lease_id, q.task_id, q.recipient, q.updated_at AS leased_at,
         CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- nobody else is given it after that
             ELSE q.lease_until - least(@margin::interval, (q.lease_until - q.updated_at) / 3) END AS valid_until,
-        coalesce('【' || coalesce(q.sign, q.lease_sign) || '】', '') || q.content AS content
+        handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
     FROM phones p
     JOIN phone_leases l ON l.sender_id = p.sender_id
     CROSS JOIN LATERAL (
@@ -114,7 +114,7 @@ ended AS MATERIALIZED (
 live AS MATERIALIZED (
     SELECT q.task_id, q.lease_id, coalesce(q.expires_at <= clock_timestamp(), false) AS is_expired,
         -- Without a segment size, text of any alphabet counts as UCS-2: the phone never sends more parts.
-        attempt_segments(coalesce('【' || coalesce(q.sign, q.lease_sign) || '】', '') || q.content, q.segments, NULL, true) > 1 AS is_long
+        attempt_segments(handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode), q.segments, NULL, true) > 1 AS is_long
     FROM queue q
     WHERE q.task_id = ANY (@task_ids::text[]) AND q.processing_app_id = @sender_no::text AND q.lease_until IS NOT NULL
 )

@@ -1315,6 +1315,27 @@ func (e ServerRole) Valid() bool {
 	}
 }
 
+// Defines values for SignMode.
+const (
+	SignByProvider SignMode = "by_provider"
+	SignInText     SignMode = "in_text"
+	SignNone       SignMode = "none"
+)
+
+// Valid indicates whether the value is a known member of the SignMode enum.
+func (e SignMode) Valid() bool {
+	switch e {
+	case SignByProvider:
+		return true
+	case SignInText:
+		return true
+	case SignNone:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for StatementUnit.
 const (
 	UnitMessages StatementUnit = "messages"
@@ -2418,10 +2439,10 @@ type BatchCreatedResponse struct {
 
 // BatchEstimate defines model for BatchEstimate.
 type BatchEstimate struct {
-	// Costs The segments that each sender would take of what is left, by the weights of the routes. Empty for a caller of one company.
+	// Costs The segments that each sender would take of what is left, by the weights of the routes; without signatures for a sender with the `sign_mode` `none`. Empty for a caller of one company.
 	Costs []BatchCost `json:"costs"`
 
-	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, nobody can, or a switch holds all of it (`held_by`). A bound, no promise: it is now if no sender has limits.
+	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, nobody can, or a switch holds all of it (`held_by`). A bound, no promise: it is now if no sender has limits. Before the confirmation, senders that are silent count too: they may be back by then.
 	EarliestEnd *time.Time `json:"earliest_end"`
 
 	// LikelyEnd The end at the pace since the start. Null if too few rows have ended to tell (100, or a tenth of the rows), or the batch does not go on: it is not confirmed, paused, held (`held_by`) or waits (`waits_for`).
@@ -3126,7 +3147,9 @@ type ClaimedTask struct {
 	TaskID TaskID `json:"task_id"`
 
 	// Attempt 1 for the first attempt, 2 for the first retry, and so on
-	Attempt int16  `json:"attempt"`
+	Attempt int16 `json:"attempt"`
+
+	// Content The text to send, with the signature unless the sender has another `sign_mode`
 	Content string `json:"content"`
 
 	// ExpiresAt The sender must not send the message after this time. Missing if it never expires
@@ -3138,6 +3161,11 @@ type ClaimedTask struct {
 	// LeaseUntil The sender must report before this time. It is not after `expires_at`
 	LeaseUntil  time.Time `json:"lease_until"`
 	PhoneNumber string    `json:"phone_number"`
+
+	// Sign The signature that the provider adds (`sign_mode` `by_provider`); `content` does not have it. Otherwise it is left out
+	//
+	// Example: 示例公司
+	Sign *string `json:"sign,omitempty"`
 
 	// Traceparent The header `traceparent` of the submission. Missing if it had none
 	//
@@ -6138,8 +6166,16 @@ type Sender struct {
 	// SentAt The time at which a task of the sender was last settled as SUCCESS
 	SentAt *time.Time `json:"sent_at"`
 
-	// Sign The signature placed before a text that has none of its own
+	// Sign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
 	Sign *SenderSign `json:"sign"`
+
+	// SignMode What becomes of the signature of a message, or of the sender's `sign`. Segments count what is sent.
+	//
+	// - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
+	// - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
+	// - `none`: the provider forbids signatures. The message goes out without, and is counted without. Brackets that are part of the text stay. Senders of
+	//   the kinds `aliyun-sms` and `tencent-sms` do not have it: these providers always sign.
+	SignMode SignMode `json:"sign_mode"`
 
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort Sort `json:"sort"`
@@ -6281,8 +6317,16 @@ type SenderPatch struct {
 	// SegmentSize The number of characters that the provider counts as one segment
 	SegmentSize nullable.Nullable[int64] `json:"segment_size,omitempty"`
 
-	// Sign The signature placed before a text that has none of its own
+	// Sign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
 	Sign nullable.Nullable[string] `json:"sign,omitempty"`
+
+	// SignMode What becomes of the signature of a message, or of the sender's `sign`. Segments count what is sent.
+	//
+	// - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
+	// - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
+	// - `none`: the provider forbids signatures. The message goes out without, and is counted without. Brackets that are part of the text stay. Senders of
+	//   the kinds `aliyun-sms` and `tencent-sms` do not have it: these providers always sign.
+	SignMode *SignMode `json:"sign_mode,omitempty"`
 
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
@@ -6348,8 +6392,16 @@ type SenderRequest struct {
 	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Sign The signature placed before a text that has none of its own
+	// Sign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
 	Sign *SenderSign `json:"sign,omitempty"`
+
+	// SignMode What becomes of the signature of a message, or of the sender's `sign`. Segments count what is sent.
+	//
+	// - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
+	// - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
+	// - `none`: the provider forbids signatures. The message goes out without, and is counted without. Brackets that are part of the text stay. Senders of
+	//   the kinds `aliyun-sms` and `tencent-sms` do not have it: these providers always sign.
+	SignMode *SignMode `json:"sign_mode,omitempty"`
 
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
@@ -6387,7 +6439,7 @@ type SenderRest struct {
 // SenderRestState defines model for SenderRest.State.
 type SenderRestState string
 
-// SenderSign The signature placed before a text that has none of its own
+// SenderSign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
 type SenderSign = string
 
 // SenderStatus A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
@@ -6586,6 +6638,14 @@ type SettingsResponse struct {
 	Message Message  `json:"message"`
 	Data    Settings `json:"data"`
 }
+
+// SignMode What becomes of the signature of a message, or of the sender's `sign`. Segments count what is sent.
+//
+//   - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
+//   - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
+//   - `none`: the provider forbids signatures. The message goes out without, and is counted without. Brackets that are part of the text stay. Senders of
+//     the kinds `aliyun-sms` and `tencent-sms` do not have it: these providers always sign.
+type SignMode string
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
@@ -6856,7 +6916,7 @@ type Submitted struct {
 	// Deduplicated True if the task existed already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task.
+	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task. A sender with the `sign_mode` `none` sends the text without signature. The event `claimed` of the timeline has the text that the sender got.
 	FinalContent string `json:"final_content"`
 
 	// HeldBy Dry run: the switches that would hold the message
@@ -7055,8 +7115,10 @@ type Task struct {
 
 	// SentAt The time at which SUCCESS was reported
 	SentAt *time.Time `json:"sent_at"`
-	Sign   *string    `json:"sign"`
-	Source *string    `json:"source"`
+
+	// Sign The signature of the message; null means that of the sender. The event `claimed` of the timeline says what its sender got (`sign_mode`).
+	Sign   *string `json:"sign"`
+	Source *string `json:"source"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
@@ -7149,8 +7211,10 @@ type TaskDetail struct {
 
 	// SentAt The time at which SUCCESS was reported
 	SentAt *time.Time `json:"sent_at"`
-	Sign   *string    `json:"sign"`
-	Source *string    `json:"source"`
+
+	// Sign The signature of the message; null means that of the sender. The event `claimed` of the timeline says what its sender got (`sign_mode`).
+	Sign   *string `json:"sign"`
+	Source *string `json:"source"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
@@ -7714,6 +7778,9 @@ type TimelineEvent struct {
 	// By The user who cancelled or requeued the task
 	By *string `json:"by,omitempty"`
 
+	// Content Of `claimed`: the text that the sender got; for a notification, the beginning of the text
+	Content *string `json:"content,omitempty"`
+
 	// Effect The effect of the event on the task.
 	//
 	// - `success`, `failed`: the task was settled with this status.
@@ -7748,6 +7815,9 @@ type TimelineEvent struct {
 
 	// RequestID The request that submitted the task
 	RequestID *string `json:"request_id,omitempty"`
+
+	// Sign Of `claimed`: the signature that the provider adds to `content`, if it does (`sign_mode` of the sender)
+	Sign *string `json:"sign,omitempty"`
 
 	// SourceIP The IP address that submitted the task
 	SourceIP *string `json:"source_ip,omitempty"`

@@ -273,7 +273,7 @@ func (q *Queries) SenderAnswersKeep(ctx context.Context, arg SenderAnswersKeepPa
 }
 
 const senderTested = `-- name: SenderTested :one
-SELECT s.id, s.sender_no, s.kind, s.config, s.version, c.channel, s.status, s.sign
+SELECT s.id, s.sender_no, s.kind, s.config, s.version, c.channel, s.status
 FROM senders s
 JOIN channels c ON c.id = s.channel_id
 WHERE s.sender_no = $1
@@ -287,7 +287,6 @@ type SenderTestedRow struct {
 	Version  int64
 	Channel  string
 	Status   string
-	Sign     *string
 }
 
 // SenderTested returns a sender as the workers read it, whatever its status, with its channel.
@@ -302,7 +301,6 @@ func (q *Queries) SenderTested(ctx context.Context, senderNo string) (SenderTest
 		&i.Version,
 		&i.Channel,
 		&i.Status,
-		&i.Sign,
 	)
 	return i, err
 }
@@ -364,7 +362,7 @@ func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error)
 }
 
 const taskOutgoing = `-- name: TaskOutgoing :many
-SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.content AS task_content,
+SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
     coalesce(r.id, 0)::bigint AS rendering_id, -- 0: a message without a rendering
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.html, '')::text AS html, t.contact_values,
     coalesce(r.template_id, '')::text AS template_id,
@@ -390,7 +388,6 @@ type TaskOutgoingRow struct {
 	TaskID        string
 	Recipient     string
 	UserID        string
-	TaskContent   string
 	RenderingID   int64
 	Title         string
 	Content       string
@@ -423,7 +420,6 @@ func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]T
 			&i.TaskID,
 			&i.Recipient,
 			&i.UserID,
-			&i.TaskContent,
 			&i.RenderingID,
 			&i.Title,
 			&i.Content,

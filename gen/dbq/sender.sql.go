@@ -33,7 +33,9 @@ WITH candidates AS (
     JOIN sender_silences($1::interval, $3::interval) z ON z.sender_id = s.id
     CROSS JOIN LATERAL (
         SELECT
-            task_segments($4::text, $5::text, $2::smallint, s.sign, s.segment_size, c.channel = 'sms') AS segments
+            sent_segments(
+                $4::text, $5::text, $2::smallint, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms'
+            ) AS segments
     ) k
     JOIN sender_states st ON st.sender_id = s.id
     LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on'
@@ -215,26 +217,26 @@ const senderCreate = `-- name: SenderCreate :one
 WITH made AS (
     INSERT INTO senders (
         sender_no, name, channel_id, kind, status, sort, is_shared, interval_ms, per_minute, per_hour, per_day, per_month, time_zone,
-        lease_seconds, sign, segment_size, low_warning, low_switch, config, on_unclear, has_balance, segment_price
+        lease_seconds, sign, sign_mode, segment_size, low_warning, low_switch, config, on_unclear, has_balance, segment_price
     )
     VALUES (
         $1, $2, (SELECT c.id FROM channels c WHERE c.channel = $3), $4, $5, $6::double precision,
         $7, $8, $9, $10, $11, $12, $13,
-        $14, $15, $16, $17, $18, $19,
-        $20, $21::bigint IS NOT NULL, $22
+        $14, $15, $16, $17, $18, $19, $20,
+        $21, $22::bigint IS NOT NULL, $23
     )
     RETURNING id
 ),
 state AS (
     INSERT INTO sender_states (sender_id, balance, granted)
-    SELECT made.id, $21::bigint, coalesce($21::bigint, 0) FROM made
+    SELECT made.id, $22::bigint, coalesce($22::bigint, 0) FROM made
 ),
 ledger AS (
     INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
-    SELECT made.id, $21::bigint, $21::bigint, $17, $18,
-        'opening balance', $23::text
+    SELECT made.id, $22::bigint, $22::bigint, $18, $19,
+        'opening balance', $24::text
     FROM made
-    WHERE $21::bigint IS NOT NULL
+    WHERE $22::bigint IS NOT NULL
 )
 SELECT made.id FROM made
 `
@@ -255,6 +257,7 @@ type SenderCreateParams struct {
 	TimeZone     string
 	LeaseSeconds *int64
 	Sign         *string
+	SignMode     string
 	SegmentSize  *int64
 	LowWarning   *int64
 	LowSwitch    *int64
@@ -282,6 +285,7 @@ func (q *Queries) SenderCreate(ctx context.Context, arg SenderCreateParams) (int
 		arg.TimeZone,
 		arg.LeaseSeconds,
 		arg.Sign,
+		arg.SignMode,
 		arg.SegmentSize,
 		arg.LowWarning,
 		arg.LowSwitch,
@@ -543,7 +547,8 @@ WITH candidates AS MATERIALIZED (
     UNION ALL
     SELECT x.sender_id, 1, 0 FROM sender_standings x WHERE x.sender_id = $4::bigint AND x.is_available
 )
-SELECT x.sender_no, c.weight::double precision AS weight, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month,
+SELECT x.sender_no, c.weight::double precision AS weight, s.sign_mode = 'none' AS forbids_signs,
+    s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
     s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at,
     (
@@ -565,25 +570,26 @@ type SenderLimitsParams struct {
 }
 
 type SenderLimitsRow struct {
-	SenderNo   string
-	Weight     float64
-	IntervalMs int64
-	PerMinute  *int64
-	PerHour    *int64
-	PerDay     *int64
-	PerMonth   *int64
-	MinuteUsed int64
-	HourUsed   int64
-	DayUsed    int64
-	MonthUsed  int64
-	HasBalance bool
-	Funds      int64
-	At         time.Time
-	IsSilent   bool
+	SenderNo     string
+	Weight       float64
+	ForbidsSigns bool
+	IntervalMs   int64
+	PerMinute    *int64
+	PerHour      *int64
+	PerDay       *int64
+	PerMonth     *int64
+	MinuteUsed   int64
+	HourUsed     int64
+	DayUsed      int64
+	MonthUsed    int64
+	HasBalance   bool
+	Funds        int64
+	At           time.Time
+	IsSilent     bool
 }
 
 // SenderLimits returns the available senders that serve a pool, by its routes with the largest sort, or as shared senders, or only one sender if it is
-// available: the weight of each, what its limits have left, its funds if it has a balance, and whether it is silent.
+// available: the weight of each, whether it forbids signatures, what its limits have left, its funds if it has a balance, and whether it is silent.
 func (q *Queries) SenderLimits(ctx context.Context, arg SenderLimitsParams) ([]SenderLimitsRow, error) {
 	rows, err := q.db.Query(ctx, senderLimits,
 		arg.SilentAfter,
@@ -601,6 +607,7 @@ func (q *Queries) SenderLimits(ctx context.Context, arg SenderLimitsParams) ([]S
 		if err := rows.Scan(
 			&i.SenderNo,
 			&i.Weight,
+			&i.ForbidsSigns,
 			&i.IntervalMs,
 			&i.PerMinute,
 			&i.PerHour,
@@ -628,7 +635,7 @@ func (q *Queries) SenderLimits(ctx context.Context, arg SenderLimitsParams) ([]S
 const senderList = `-- name: SenderList :many
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
-    s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning,
+    s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.sign_mode, s.segment_size, s.low_warning,
     s.low_switch, s.segment_price, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
     st.balance, st.granted, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used,
@@ -688,6 +695,7 @@ type SenderListRow struct {
 	TimeZone        string
 	LeaseSeconds    *int64
 	Sign            *string
+	SignMode        string
 	SegmentSize     *int64
 	LowWarning      *int64
 	LowSwitch       *int64
@@ -756,6 +764,7 @@ func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]Sende
 			&i.TimeZone,
 			&i.LeaseSeconds,
 			&i.Sign,
+			&i.SignMode,
 			&i.SegmentSize,
 			&i.LowWarning,
 			&i.LowSwitch,
@@ -909,17 +918,17 @@ changed AS (
     UPDATE senders s
     SET name = $2, kind = $3, status = $4, sort = $5::double precision::numeric, is_shared = $6,
         interval_ms = $7, per_minute = $8, per_hour = $9, per_day = $10,
-        per_month = $11, time_zone = $12, lease_seconds = $13, sign = $14,
-        segment_size = $15, low_warning = $16, low_switch = $17,
-        segment_price = $18, config = coalesce($19, s.config), on_unclear = $20, version = s.version + 1, updated_at = now()
+        per_month = $11, time_zone = $12, lease_seconds = $13,
+        sign = $14, sign_mode = $15, segment_size = $16, low_warning = $17, low_switch = $18,
+        segment_price = $19, config = coalesce($20, s.config), on_unclear = $21, version = s.version + 1, updated_at = now()
     FROM before b
-    WHERE s.id = b.id AND s.version = $21
+    WHERE s.id = b.id AND s.version = $22
     RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.interval_ms AS interval_before, b.low_warning AS low_warning_before,
-        b.low_switch AS low_switch_before, $22::boolean AS is_mended
+        b.low_switch AS low_switch_before, $23::boolean AS is_mended
 ),
 noted AS (
     INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
-    SELECT c.id, 0, coalesce(st.balance, 0), c.low_warning, c.low_switch, 'thresholds', $23::text
+    SELECT c.id, 0, coalesce(st.balance, 0), c.low_warning, c.low_switch, 'thresholds', $24::text
     FROM changed c
     CROSS JOIN LATERAL (SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on, failed_tasks FROM sender_states WHERE sender_id = c.id FOR UPDATE) st
     WHERE c.low_warning IS DISTINCT FROM c.low_warning_before OR c.low_switch IS DISTINCT FROM c.low_switch_before
@@ -958,6 +967,7 @@ type SenderUpdateParams struct {
 	TimeZone     string
 	LeaseSeconds *int64
 	Sign         *string
+	SignMode     string
 	SegmentSize  *int64
 	LowWarning   *int64
 	LowSwitch    *int64
@@ -988,6 +998,7 @@ func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int
 		arg.TimeZone,
 		arg.LeaseSeconds,
 		arg.Sign,
+		arg.SignMode,
 		arg.SegmentSize,
 		arg.LowWarning,
 		arg.LowSwitch,

@@ -66,11 +66,11 @@ WITH held AS MATERIALIZED (
     SELECT l.lease_id, q.task_id, q.recipient, q.updated_at AS leased_at,
         CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- nobody else is given it after that
             ELSE q.lease_until - least($1::interval, (q.lease_until - q.updated_at) / 3) END AS valid_until,
-        coalesce('【' || coalesce(q.sign, q.lease_sign) || '】', '') || q.content AS content
+        handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
     FROM phones p
     JOIN phone_leases l ON l.sender_id = p.sender_id
     CROSS JOIN LATERAL (
-        SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank FROM queue t WHERE t.task_id = l.task_id OFFSET 0 -- one lookup for each lease, whatever the size of the queue
+        SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode FROM queue t WHERE t.task_id = l.task_id OFFSET 0 -- one lookup for each lease, whatever the size of the queue
     ) q
     WHERE p.sender_id = $2 AND p.device_no = $3::text AND q.lease_id = l.lease_id AND q.lease_until > now()
 ),
@@ -251,7 +251,7 @@ ended AS MATERIALIZED (
 live AS MATERIALIZED (
     SELECT q.task_id, q.lease_id, coalesce(q.expires_at <= clock_timestamp(), false) AS is_expired,
         -- Without a segment size, text of any alphabet counts as UCS-2: the phone never sends more parts.
-        attempt_segments(coalesce('【' || coalesce(q.sign, q.lease_sign) || '】', '') || q.content, q.segments, NULL, true) > 1 AS is_long
+        attempt_segments(handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode), q.segments, NULL, true) > 1 AS is_long
     FROM queue q
     WHERE q.task_id = ANY ($1::text[]) AND q.processing_app_id = $3::text AND q.lease_until IS NOT NULL
 )

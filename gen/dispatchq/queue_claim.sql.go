@@ -63,15 +63,15 @@ WHERE $2::integer IS NULL AND (
     SELECT count(*)
     FROM (
         SELECT t.failed_app_id, t.due_at,
-            task_segments(t.content, t.sign, t.segments, $3, $4, $5::boolean) AS segments
+            sent_segments(t.content, t.sign, t.segments, $3, $4::text, $5, $6::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING
-            AND (t.expires_at IS NULL OR t.expires_at > now() + $6::interval)
+            AND (t.expires_at IS NULL OR t.expires_at > now() + $7::interval)
         ORDER BY t.lane, t.rank
         LIMIT 1000
     ) w
-    WHERE (w.failed_app_id = $7::text AND coalesce(w.due_at > now() - $8::interval, true))
-        OR w.segments > $9::bigint
+    WHERE (w.failed_app_id = $8::text AND coalesce(w.due_at > now() - $9::interval, true))
+        OR w.segments > $10::bigint
 ) > 0
     OR (
         SELECT t.lane FROM queue t
@@ -86,6 +86,7 @@ type PoolsPassedParams struct {
 	PoolIds        []int64
 	LastLane       *int32
 	Sign           *string
+	SignMode       string
 	SegmentSize    *int64
 	CountsSegments bool
 	LeaseLeast     time.Duration
@@ -103,6 +104,7 @@ func (q *Queries) PoolsPassed(ctx context.Context, arg PoolsPassedParams) ([]int
 		arg.PoolIds,
 		arg.LastLane,
 		arg.Sign,
+		arg.SignMode,
 		arg.SegmentSize,
 		arg.CountsSegments,
 		arg.LeaseLeast,
@@ -252,7 +254,7 @@ func (q *Queries) RouteAdmit(ctx context.Context, arg RouteAdmitParams) ([]Route
 
 const senderAdmit = `-- name: SenderAdmit :one
 
-SELECT s.id AS sender_id, s.is_paced, s.sign, s.segment_size, c.channel = 'sms' AS counts_segments,
+SELECT s.id AS sender_id, s.is_paced, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms' AS counts_segments,
     coalesce(s.lease_seconds::double precision, extract(epoch FROM $1::interval))::double precision AS lease_seconds,
     (st.rest_until IS NOT NULL)::boolean AS gives_way, p.id AS shared_pool_id, st.shared_last_turn, st.shared_next_turn,
     coalesce(
@@ -289,6 +291,7 @@ type SenderAdmitRow struct {
 	SenderID       int64
 	IsPaced        bool
 	Sign           *string
+	SignMode       string
 	SegmentSize    *int64
 	CountsSegments bool
 	LeaseSeconds   float64
@@ -362,6 +365,7 @@ func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) (Sende
 		&i.SenderID,
 		&i.IsPaced,
 		&i.Sign,
+		&i.SignMode,
 		&i.SegmentSize,
 		&i.CountsSegments,
 		&i.LeaseSeconds,
@@ -379,7 +383,7 @@ func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) (Sende
 
 const senderBudget = `-- name: SenderBudget :one
 WITH me AS MATERIALIZED (
-    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, s.on_unclear, s.is_self_registered, s.segment_price, st.next_available_at, st.balance, st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
+    SELECT s.id, s.sender_no, s.name, s.channel_id, s.kind, s.status, s.sort, s.is_shared, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning, s.low_switch, s.config, s.has_balance, s.is_paced, s.version, s.created_at, s.updated_at, s.on_unclear, s.is_self_registered, s.segment_price, s.sign_mode, st.next_available_at, st.balance, st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
     FROM senders s
     JOIN sender_standings x ON x.sender_id = s.id
     LEFT JOIN LATERAL (
@@ -586,14 +590,14 @@ WITH switched AS MATERIALIZED (
 asked AS MATERIALIZED (
     SELECT u.pool_id, u.lane, u.company_id, u.most, u.rival_room, u.from_segments, coalesce(e.flow_rank, 'infinity') AS last_flow_rank
     FROM (
-        SELECT unnest($9::bigint[]) AS pool_id, unnest($10::integer[]) AS lane, unnest($11::bigint[]) AS company_id,
-            unnest($12::bigint[]) AS most, unnest($13::bigint[]) AS rival_room, unnest($14::bigint[]) AS from_segments
+        SELECT unnest($10::bigint[]) AS pool_id, unnest($11::integer[]) AS lane, unnest($12::bigint[]) AS company_id,
+            unnest($13::bigint[]) AS most, unnest($14::bigint[]) AS rival_room, unnest($15::bigint[]) AS from_segments
     ) u
     LEFT JOIN LATERAL (
         SELECT t.flow_rank FROM queue t
         WHERE t.pool_id = u.pool_id AND t.lane = u.lane AND t.company_id = u.company_id
             AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL -- PENDING and queued, by queue_flow_ranks_idx
-            AND ($7::boolean OR u.from_segments > 0)
+            AND ($8::boolean OR u.from_segments > 0)
         ORDER BY t.flow_rank
         OFFSET 999 LIMIT 1
     ) e ON true
@@ -603,11 +607,11 @@ SELECT q.task_id, q.pool_id, q.company_id, q.lane::integer AS lane, q.rank, q.fl
 FROM asked m
 CROSS JOIN LATERAL (
     SELECT t.task_id, t.pool_id, t.company_id, t.lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
-        task_segments(t.content, t.sign, t.segments, $1, $2, $3::boolean) AS segments
+        sent_segments(t.content, t.sign, t.segments, $1, $2::text, $3, $4::boolean) AS segments
     FROM queue t
     WHERE t.pool_id = m.pool_id AND t.lane = m.lane AND t.company_id = m.company_id
         AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND t.flow_rank <= m.last_flow_rank
-        AND (t.expires_at IS NULL OR t.expires_at > now() + $4::interval)
+        AND (t.expires_at IS NULL OR t.expires_at > now() + $5::interval)
         AND NOT (
             (SELECT w.may_hold FROM switched w)
             AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
@@ -617,14 +621,14 @@ CROSS JOIN LATERAL (
             AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
         )
         AND NOT (
-            t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $5::text
-            AND coalesce(t.due_at > now() - $6::interval, true)
+            t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $6::text
+            AND coalesce(t.due_at > now() - $7::interval, true)
         )
         AND t.segments >= m.from_segments
         AND (
-            NOT $7::boolean
-            OR task_segments(t.content, t.sign, t.segments, $1, $2, $3::boolean)
-                <= $8::bigint
+            NOT $8::boolean
+            OR sent_segments(t.content, t.sign, t.segments, $1, $2::text, $3, $4::boolean)
+                <= $9::bigint
         )
     ORDER BY t.flow_rank, t.task_id
     LIMIT m.most
@@ -635,6 +639,7 @@ ORDER BY q.pool_id, q.lane, q.company_id, q.flow_rank, q.task_id
 
 type TaskFlowsParams struct {
 	Sign           *string
+	SignMode       string
 	SegmentSize    *int64
 	CountsSegments bool
 	LeaseLeast     time.Duration
@@ -669,6 +674,7 @@ type TaskFlowsRow struct {
 func (q *Queries) TaskFlows(ctx context.Context, arg TaskFlowsParams) ([]TaskFlowsRow, error) {
 	rows, err := q.db.Query(ctx, taskFlows,
 		arg.Sign,
+		arg.SignMode,
 		arg.SegmentSize,
 		arg.CountsSegments,
 		arg.LeaseLeast,
@@ -726,21 +732,21 @@ leased AS (
         lease_segments = nullif( -- without limits, only where the sender's signature or segment size makes a difference
             ($5::bigint[])[array_position($6::text[], t.task_id)], CASE WHEN NOT $7::boolean THEN t.segments END
         ),
-        lease_sign = CASE -- a text that begins with the signature is not signed twice
-            WHEN t.sign IS NULL AND NOT starts_with(t.content, '【' || $8::text || '】') THEN $8::text
-        END,
-        lease_limit = $9::smallint,
+        lease_sign = CASE WHEN t.sign IS NULL THEN $8::text END,
+        lease_sign_mode = nullif($9::text, 'in_text'),
+        lease_limit = $10::smallint,
         updated_at = (SELECT moment.at FROM moment),
-        rank = CASE WHEN $10::boolean THEN coalesce(($11::float8[])[array_position($6::text[], t.task_id)], t.rank) ELSE t.rank END,
-        flow_rank = CASE WHEN $10::boolean AND ($11::float8[])[array_position($6::text[], t.task_id)] IS NOT NULL
+        rank = CASE WHEN $11::boolean THEN coalesce(($12::float8[])[array_position($6::text[], t.task_id)], t.rank) ELSE t.rank END,
+        flow_rank = CASE WHEN $11::boolean AND ($12::float8[])[array_position($6::text[], t.task_id)] IS NOT NULL
             THEN coalesce(t.flow_rank, t.rank) ELSE t.flow_rank END
     WHERE t.task_id = ANY ($6::text[]) AND t.lease_until IS NULL -- PENDING
         AND (t.expires_at IS NULL OR t.expires_at > (SELECT moment.at FROM moment))
     RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.expires_at, t.updated_at,
-        t.traceparent, t.batch_id, coalesce('【' || coalesce(t.sign, t.lease_sign) || '】', '') || t.content AS content
+        t.traceparent, t.batch_id, handed_text(t.content, coalesce(t.sign, t.lease_sign), t.lease_sign_mode) AS content,
+        CASE WHEN $9::text = 'none' THEN '' ELSE coalesce(t.sign, t.lease_sign, '') END AS sign
 )
 SELECT
-    h.task_id, h.company_id, h.phone_number, h.content::text AS content,
+    h.task_id, h.company_id, h.phone_number, h.content::text AS content, h.sign::text AS sign,
     h.lease_id::bigint AS lease_id,
     (h.retry_count + 1)::smallint AS attempt,
     h.lease_until::timestamptz AS lease_until, h.expires_at, h.traceparent, h.batch_id,
@@ -758,6 +764,7 @@ type TaskLeaseParams struct {
 	TaskIds      []string
 	IsPaced      bool
 	Sign         *string
+	SignMode     string
 	Asked        int16
 	HasFlows     bool
 	Ranks        []*float64
@@ -768,6 +775,7 @@ type TaskLeaseRow struct {
 	CompanyID   int64
 	PhoneNumber string
 	Content     string
+	Sign        string
 	LeaseID     int64
 	Attempt     int16
 	LeaseUntil  time.Time
@@ -780,7 +788,8 @@ type TaskLeaseRow struct {
 // TaskLease leases tasks that TaskOffer locked, at a time: without one, now. A task that is taken at the rank of another one of its company gets
 // that rank, where it waits again if the lease is given back (ranks, with NULLs for the others; has_flows: there are any). All leases of a claim have one time. A lease ends when its task expires
 // at the latest; a task that expired since TaskOffer is left out. What ends a lease writes it to report_logs. must_start: the sender must start
-// the leases before they run out, with TaskStart, which extends them.
+// the leases before they run out, with TaskStart, which extends them. content is the text for the sender. sign is the signature with which it
+// begins, or that the provider adds; empty: none.
 func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLeaseRow, error) {
 	rows, err := q.db.Query(ctx, taskLease,
 		arg.At,
@@ -791,6 +800,7 @@ func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLea
 		arg.TaskIds,
 		arg.IsPaced,
 		arg.Sign,
+		arg.SignMode,
 		arg.Asked,
 		arg.HasFlows,
 		arg.Ranks,
@@ -807,6 +817,7 @@ func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLea
 			&i.CompanyID,
 			&i.PhoneNumber,
 			&i.Content,
+			&i.Sign,
 			&i.LeaseID,
 			&i.Attempt,
 			&i.LeaseUntil,
@@ -863,10 +874,10 @@ queued AS MATERIALIZED (
     FROM asked m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
-            task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean) AS segments
+            sent_segments(t.content, t.sign, t.segments, $6, $7::text, $8, $9::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
-            AND (t.expires_at IS NULL OR t.expires_at > now() + $9::interval)
+            AND (t.expires_at IS NULL OR t.expires_at > now() + $10::interval)
             AND NOT (
                 (SELECT w.may_hold FROM switched w)
                 AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
@@ -876,14 +887,14 @@ queued AS MATERIALIZED (
                 AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
             )
             AND NOT (
-                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $10::text
-                AND coalesce(t.due_at > now() - $11::interval, true)
+                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $11::text
+                AND coalesce(t.due_at > now() - $12::interval, true)
             )
             AND t.segments >= m.from_segments AND (t.lane, t.rank) <= (m.last_lane, m.last_rank)
             AND (
                 NOT $5::boolean
-                OR task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean)
-                    <= $12::bigint
+                OR sent_segments(t.content, t.sign, t.segments, $6, $7::text, $8, $9::boolean)
+                    <= $13::bigint
             )
         ORDER BY t.lane, t.rank
         LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- see above: the next turn
@@ -896,12 +907,12 @@ due AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id,
             -- the lane that TaskQueue would give it; that of a new task once it has waited too long
-            32 * t.priority + CASE WHEN t.due_at <= now() - $11::interval THEN 0 ELSE t.retry_count END AS lane,
+            32 * t.priority + CASE WHEN t.due_at <= now() - $12::interval THEN 0 ELSE t.retry_count END AS lane,
             t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
-            task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean) AS segments
+            sent_segments(t.content, t.sign, t.segments, $6, $7::text, $8, $9::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= m.last_due_at
-            AND (t.expires_at IS NULL OR t.expires_at > now() + $9::interval)
+            AND (t.expires_at IS NULL OR t.expires_at > now() + $10::interval)
             AND NOT (
                 (SELECT w.may_hold FROM switched w)
                 AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
@@ -911,14 +922,14 @@ due AS MATERIALIZED (
                 AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
             )
             AND NOT (
-                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $10::text
-                AND coalesce(t.due_at > now() - $11::interval, true)
+                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $11::text
+                AND coalesce(t.due_at > now() - $12::interval, true)
             )
             AND t.segments >= m.from_segments
             AND (
                 NOT $5::boolean
-                OR task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean)
-                    <= $12::bigint
+                OR sent_segments(t.content, t.sign, t.segments, $6, $7::text, $8, $9::boolean)
+                    <= $13::bigint
             )
         ORDER BY t.due_at
         LIMIT CASE WHEN m.most > 0 AND m.rival_room = 0 THEN greatest(500 / cardinality($1::bigint[]), m.most) ELSE m.most END
@@ -940,6 +951,7 @@ type TaskOfferParams struct {
 	FromSegments   []int64
 	IsTight        bool
 	Sign           *string
+	SignMode       string
 	SegmentSize    *int64
 	CountsSegments bool
 	LeaseLeast     time.Duration
@@ -990,6 +1002,7 @@ func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOff
 		arg.FromSegments,
 		arg.IsTight,
 		arg.Sign,
+		arg.SignMode,
 		arg.SegmentSize,
 		arg.CountsSegments,
 		arg.LeaseLeast,
@@ -1029,9 +1042,9 @@ func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOff
 }
 
 const taskTest = `-- name: TaskTest :one
-SELECT s.id AS sender_id, s.is_paced, s.sign, t.company_id,
-    task_segments(t.content, t.sign, t.segments, s.sign, s.segment_size, true)::bigint AS segments,
-    coalesce(s.has_balance AND st.balance < task_segments(t.content, t.sign, t.segments, s.sign, s.segment_size, true), false)::boolean AS is_broke
+SELECT s.id AS sender_id, s.is_paced, s.sign, s.sign_mode, t.company_id,
+    sent_segments(t.content, t.sign, t.segments, s.sign, s.sign_mode, s.segment_size, true)::bigint AS segments,
+    coalesce(s.has_balance AND st.balance < sent_segments(t.content, t.sign, t.segments, s.sign, s.sign_mode, s.segment_size, true), false)::boolean AS is_broke
 FROM queue t
 JOIN senders s ON s.sender_no = $1
 JOIN sender_states st ON st.sender_id = s.id
@@ -1048,6 +1061,7 @@ type TaskTestRow struct {
 	SenderID  int64
 	IsPaced   bool
 	Sign      *string
+	SignMode  string
 	CompanyID int64
 	Segments  int64
 	IsBroke   bool
@@ -1062,6 +1076,7 @@ func (q *Queries) TaskTest(ctx context.Context, arg TaskTestParams) (TaskTestRow
 		&i.SenderID,
 		&i.IsPaced,
 		&i.Sign,
+		&i.SignMode,
 		&i.CompanyID,
 		&i.Segments,
 		&i.IsBroke,

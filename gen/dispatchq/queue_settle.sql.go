@@ -179,7 +179,7 @@ func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]str
 
 const taskRecover = `-- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by, t.flow_rank,
+    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by, t.flow_rank, t.lease_sign_mode,
         t.retry_count < coalesce((
             SELECT cardinality(c.retry_minutes)
             FROM senders s
@@ -221,7 +221,8 @@ retried AS (
         ),
         failed_app_id = t.processing_app_id,
         result = (SELECT left($3::text || e.why, 500) FROM expired e WHERE e.task_id = t.task_id),
-        processing_app_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL, start_until = NULL,
+        processing_app_id = NULL, lease_until = NULL,
+        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL,
         updated_at = (SELECT moment.at FROM moment)
     WHERE t.task_id = ANY (ARRAY(SELECT e.task_id FROM expired e WHERE e.again))
 ),
@@ -231,7 +232,8 @@ settled AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, effect, created_at, outcome, result, retry_count, due_at, leased_at, lease_until,
-        lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
+        lease_segments, lease_sign, lease_sign_mode, lease_limit,
+        pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT
         e.task_id, e.company_id, e.processing_app_id, e.lease_id, 'recovered',
@@ -241,7 +243,7 @@ logged AS (
         CASE WHEN NOT e.again THEN left(
             CASE WHEN e.is_last THEN $4::text || e.why WHEN e.is_expired THEN $5::text ELSE $6::text || e.why END, 500
         ) END,
-        e.retry_count, e.due_at, e.updated_at, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit,
+        e.retry_count, e.due_at, e.updated_at, e.lease_until, e.lease_segments, e.lease_sign, e.lease_sign_mode, e.lease_limit,
         e.pool_id, e.message_type, e.segments, e.entered_at, e.batch_id, e.country_no, e.is_test
     FROM expired e
 )
@@ -302,21 +304,21 @@ WITH input AS MATERIALIZED (
 ),
 held AS MATERIALIZED (
     SELECT i.task_id, i.lease_id, i.is_tried, i.reason, i.answer, i.delay, i.delay_most, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
-        t.updated_at AS leased_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_limit, t.pool_id, t.message_type,
-        t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
+        t.updated_at AS leased_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_limit,
+        t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 returned AS MATERIALIZED (
-    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.answer, h.delay, h.delay_most, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
+    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.answer, h.delay, h.delay_most, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
         THEN h.at + least(h.delay_most, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null: it keeps its lane
     FROM held h
     WHERE h.processing_app_id = $8::text AND h.held_lease_id = h.lease_id AND (h.lease_until > h.at OR h.expires_at <= h.at)
 ),
 requeued AS (
     UPDATE queue t
-    SET processing_app_id = NULL, lease_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL,
-        start_until = NULL, was_claimed = true,
+    SET processing_app_id = NULL, lease_id = NULL, lease_until = NULL,
+        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL, was_claimed = true,
         (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
                 CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- 20 exceed delay_most
@@ -340,11 +342,13 @@ requeued AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, effect, error_message, request_data, created_at, retry_count, due_at, leased_at,
-        lease_until, lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
+        lease_until, lease_segments, lease_sign, lease_sign_mode, lease_limit,
+        pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT g.task_id, g.company_id, $8::text, g.lease_id, 'released', CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
-        nullif(left(g.reason, 500), ''), CASE WHEN g.answer IS NOT NULL THEN jsonb_build_object('answer', g.answer) END, g.at, g.retry_count, g.due_at, g.leased_at, g.lease_until, g.lease_segments, g.lease_sign,
-        g.lease_limit, g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id, g.country_no, g.is_test
+        nullif(left(g.reason, 500), ''), CASE WHEN g.answer IS NOT NULL THEN jsonb_build_object('answer', g.answer) END,
+        g.at, g.retry_count, g.due_at, g.leased_at, g.lease_until, g.lease_segments, g.lease_sign, g.lease_sign_mode, g.lease_limit,
+        g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id, g.country_no, g.is_test
     FROM returned g
 )
 SELECT g.lease_id::bigint AS lease_id, g.leased_at::timestamptz AS leased_at, g.lease_segments FROM returned g ORDER BY g.task_id
@@ -419,13 +423,14 @@ WITH input AS MATERIALIZED (
 held AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
         i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at,
-        t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_limit,
+        t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.expires_at,
+        t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 judged AS (
-    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null: the sweep has taken the lease back
+    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null: the sweep has taken the lease back
         CASE
             WHEN h.status = 2 THEN 'success'
             WHEN NOT h.wants_retry THEN 'failed'
@@ -441,7 +446,7 @@ judged AS (
     )
 ),
 verdict AS MATERIALIZED (
-    SELECT j.task_id, j.app_id, j.named_lease_id, j.status, j.wants_retry, j.retry_delay, j.error_message, j.request_data, j.max_retry_count, j.provider_no, j.company_id, j.recipient, j.rendering_id, j.traceparent, j.retry_count, j.due_at, j.processing_app_id, j.failed_app_id, j.lease_id, j.updated_at, j.lease_until, j.expires_at, j.lease_segments, j.lease_sign, j.lease_limit, j.pool_id, j.message_type, j.segments, j.entered_at, j.batch_id, j.country_no, j.is_test, j.at, j.leased_at, j.effect, left(
+    SELECT j.task_id, j.app_id, j.named_lease_id, j.status, j.wants_retry, j.retry_delay, j.error_message, j.request_data, j.max_retry_count, j.provider_no, j.company_id, j.recipient, j.rendering_id, j.traceparent, j.retry_count, j.due_at, j.processing_app_id, j.failed_app_id, j.lease_id, j.updated_at, j.lease_until, j.expires_at, j.lease_segments, j.lease_sign, j.lease_sign_mode, j.lease_limit, j.pool_id, j.message_type, j.segments, j.entered_at, j.batch_id, j.country_no, j.is_test, j.at, j.leased_at, j.effect, left(
             CASE j.effect WHEN 'exhausted' THEN $11::text ELSE '' END
             || coalesce(j.error_message, CASE j.effect WHEN 'success' THEN $12::text ELSE $13::text END),
             500
@@ -463,8 +468,8 @@ retried AS (
         (due_at, failed_app_id, result, updated_at) = (
             SELECT v.at + v.retry_delay, v.app_id, v.result, v.at FROM verdict v WHERE v.task_id = t.task_id
         ),
-        processing_app_id = NULL, lease_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL,
-        start_until = NULL
+        processing_app_id = NULL, lease_id = NULL, lease_until = NULL,
+        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL
     WHERE t.task_id = ANY (ARRAY(SELECT v.task_id FROM verdict v WHERE v.effect = 'retry'))
 ),
 settled AS (
@@ -473,14 +478,14 @@ settled AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, status, effect, error_message, request_data, created_at, outcome, result,
-        retry_count, due_at, leased_at, lease_until, lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at,
-        batch_id, country_no, is_test
+        retry_count, due_at, leased_at, lease_until, lease_segments, lease_sign, lease_sign_mode, lease_limit,
+        pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT
         v.task_id, v.company_id, v.app_id, v.lease_id, 'reported', v.status, v.effect, v.error_message, v.request_data, v.at,
         CASE v.effect WHEN 'success' THEN 2 WHEN 'retry' THEN NULL ELSE 3 END, -- SUCCESS, PENDING, FAILED
         CASE WHEN v.effect <> 'retry' THEN v.result END,
-        v.retry_count, v.due_at, v.leased_at, v.lease_until, v.lease_segments, v.lease_sign, v.lease_limit,
+        v.retry_count, v.due_at, v.leased_at, v.lease_until, v.lease_segments, v.lease_sign, v.lease_sign_mode, v.lease_limit,
         v.pool_id, v.message_type, v.segments, v.entered_at, v.batch_id, v.country_no, v.is_test
     FROM verdict v
 ),
@@ -573,7 +578,7 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 
 const taskReturn = `-- name: TaskReturn :many
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by, t.flow_rank FROM queue t
+    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until, t.due_when_resumed, t.submitted_by, t.flow_rank, t.lease_sign_mode FROM queue t
     WHERE t.task_id = ANY ($1::text[]) AND t.lease_until <= now() AND t.start_until = t.lease_until
     FOR UPDATE OF t SKIP LOCKED
 ),
@@ -582,14 +587,15 @@ moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at, $2::interval AS delay, $3::interval AS delay_most FROM (SELECT count(*) FROM expired) e
 ),
 returned AS MATERIALIZED (
-    SELECT e.task_id, e.pool_id, e.lane, e.rank, e.due_at, e.expires_at, e.created_at, e.updated_at, e.company_id, e.message_type, e.country_no, e.priority, e.segments, e.retry_count, e.troubles, e.result, e.failed_app_id, e.processing_app_id, e.lease_id, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit, e.phone_number, e.recipient, e.content, e.sign, e.rendering_id, e.user_id, e.on_unclear, e.entered_at, e.was_claimed, e.traceparent, e.batch_id, e.is_test, e.contact_values, e.start_until, e.due_when_resumed, e.submitted_by, e.flow_rank, m.at, CASE WHEN e.troubles > 0
+    SELECT e.task_id, e.pool_id, e.lane, e.rank, e.due_at, e.expires_at, e.created_at, e.updated_at, e.company_id, e.message_type, e.country_no, e.priority, e.segments, e.retry_count, e.troubles, e.result, e.failed_app_id, e.processing_app_id, e.lease_id, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit, e.phone_number, e.recipient, e.content, e.sign, e.rendering_id, e.user_id, e.on_unclear, e.entered_at, e.was_claimed, e.traceparent, e.batch_id, e.is_test, e.contact_values, e.start_until, e.due_when_resumed, e.submitted_by, e.flow_rank, e.lease_sign_mode, m.at, CASE WHEN e.troubles > 0
         THEN m.at + least(m.delay_most, m.delay * power(2, least(20, e.troubles) - 1)) END AS again_at -- null: it keeps its lane
     FROM expired e
     CROSS JOIN moment m
 ),
 requeued AS (
     UPDATE queue t
-    SET processing_app_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL, start_until = NULL,
+    SET processing_app_id = NULL, lease_until = NULL,
+        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL,
         was_claimed = true,
         (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
@@ -614,11 +620,12 @@ requeued AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, effect, created_at, retry_count, due_at, leased_at, lease_until,
-        lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
+        lease_segments, lease_sign, lease_sign_mode, lease_limit,
+        pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT g.task_id, g.company_id, g.processing_app_id, g.lease_id, 'recovered', 'untried', g.at, g.retry_count, g.due_at, g.updated_at,
-        g.lease_until, g.lease_segments, g.lease_sign, g.lease_limit, g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id,
-        g.country_no, g.is_test
+        g.lease_until, g.lease_segments, g.lease_sign, g.lease_sign_mode, g.lease_limit,
+        g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id, g.country_no, g.is_test
     FROM returned g
 )
 SELECT g.lease_id::bigint AS lease_id, g.processing_app_id::text AS sender_no, g.updated_at::timestamptz AS leased_at, g.lease_segments
@@ -678,7 +685,7 @@ held AS MATERIALIZED (
     SELECT i.task_id, i.lease_id, t.processing_app_id, t.lease_id AS held_lease_id, t.updated_at AS leased_at, t.lease_until, t.start_until,
         t.expires_at, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 live AS MATERIALIZED (
     SELECT h.task_id, h.lease_id, coalesce(h.start_until = h.lease_until, false) AS is_unstarted,

@@ -42,7 +42,7 @@ func (s *Service) Estimate(ctx context.Context, st Standing) (Estimate, error) {
 	var order []string
 	var segments, rows float64
 	for _, country := range left {
-		segments, rows = segments+country.Segments, rows+country.Rows
+		rows += country.Rows
 		senders, err := s.sendersOf(ctx, st.Batch, country.CountryNo)
 		if err != nil {
 			return Estimate{}, err
@@ -56,7 +56,12 @@ func (s *Service) Estimate(ctx context.Context, st Standing) (Estimate, error) {
 				order = append(order, one.SenderNo)
 			}
 			limits[one.SenderNo] = one
-			costs[one.SenderNo] += country.Segments * one.Weight / weights
+			part := country.takenBy(one) * one.Weight / weights
+			costs[one.SenderNo] += part
+			segments += part
+		}
+		if len(senders) == 0 {
+			segments += country.Segments
 		}
 	}
 	var e Estimate
@@ -92,6 +97,16 @@ type countryPart struct {
 	CountryNo string  `json:"country_no"` // empty: no known country
 	Rows      float64 `json:"rows"`
 	Segments  float64 `json:"segments"`
+	// Unsigned are the segments without signatures. nil: an earlier version made the sums.
+	Unsigned *float64 `json:"unsigned"`
+}
+
+// takenBy returns the segments that a sender takes if it sends all of it.
+func (p countryPart) takenBy(one dbq.SenderLimitsRow) float64 {
+	if one.ForbidsSigns && p.Unsigned != nil {
+		return *p.Unsigned
+	}
+	return p.Segments
 }
 
 // leftOf returns what no sender has taken yet, by country: the sums that were made when the check ended, by the share of the rows that wait. So it costs
@@ -110,6 +125,9 @@ func leftOf(st Standing) (left []countryPart, err error) {
 	for i := range left {
 		share := float64(st.Counts.Waiting) / all
 		left[i].Rows, left[i].Segments = left[i].Rows*share, left[i].Segments*share
+		if left[i].Unsigned != nil {
+			*left[i].Unsigned *= share
+		}
 	}
 	return left, nil
 }

@@ -1,10 +1,13 @@
 package batch_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"lksms/internal/apptest"
+	"lksms/internal/optional"
 )
 
 // The end of a batch follows from the intervals, limits and balances of the senders that serve it.
@@ -76,6 +79,65 @@ func TestABatchWhoseSenderServesItNoLongerHasNoEnd(t *testing.T) {
 	}
 	if e := get(b, at).Estimate; e != nil {
 		t.Errorf("a cancelled batch has the estimate %+v", e)
+	}
+}
+
+// The estimate counts no signature for a sender that forbids it, as its claims do.
+func TestAnEstimateCountsAsTheSenderDoes(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "front"})
+	b.AddSender(map[string]any{"sender_no": "bare", "sign_mode": "none", "balance": 3})
+	b.Exec("UPDATE sender_states SET seen_at = now()") // a batch that waits for a silent sender has no end
+	long := strings.Repeat("长", 68)
+	list := "phone,text,sign\n13800138000," + long + ",\n13800138001,x,\n13800138002,【分店】" + long + "长长,分店\n"
+	for no, want := range map[string]int64{"front": 5, "bare": 3} {
+		at := checked(b, list, "content", "{text}", "sign", "公司", "sender_no", no, "auto_confirm", "true")
+		if costs := get(b, at).Estimate.Costs; len(costs) != 1 || costs[0].Segments != want {
+			t.Errorf("%s: %+v, want %d segments", no, costs, want)
+		}
+		if no == "front" {
+			continue
+		}
+		if e := get(b, at).Estimate; e.EarliestEnd == nil {
+			t.Error("a balance of 3 is not enough for 3")
+		}
+		b.Expect(200, "", "POST", "/api/v1/admin/senders/bare/balance", map[string]any{"change": -1, "remark": "correction"})
+		if e := get(b, at).Estimate; e.EarliestEnd != nil {
+			t.Error("a balance of 2 is enough for 3")
+		}
+		b.Expect(200, "", "POST", "/api/v1/admin/senders/bare/balance", map[string]any{"change": 1, "remark": "correction"})
+		feed(b)
+		texts := map[string]bool{}
+		for _, claimed := range b.Take("bare", 10) {
+			texts[claimed.Content+optional.Value(claimed.Sign)] = true
+		}
+		if len(texts) != 3 || !texts[long] || !texts["x"] || !texts[long+"长长"] {
+			t.Errorf("the sender got %v", texts)
+		}
+		if left := *b.GetSender("bare").Balance; left != 0 {
+			t.Errorf("the balance is %d", left)
+		}
+	}
+}
+
+// A row's own signature goes to the provider that adds it.
+func TestTheProviderAddsTheSignatureOfARow(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "adds", "sign": "平台", "sign_mode": "by_provider"})
+	list := "phone,text,sign\n13800138000,a,甲\n13800138001,b,\n13800138002,【乙】c,乙\n13800138003,【平台】d,\n"
+	for sign, want := range map[string]string{
+		"丁": "map[a:甲 b:丁 c:乙 【平台】d:丁]", // d has the signature of the batch, so the other one is text
+		"":  "map[a:甲 b:平台 c:乙 d:平台]",
+	} {
+		checked(b, list, "content", "{text}", "sign", sign, "sender_no", "adds", "auto_confirm", "true")
+		feed(b)
+		got := map[string]string{}
+		for _, claimed := range b.Take("adds", 10) {
+			got[claimed.Content] = optional.Value(claimed.Sign)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("with the signature %q of the batch: %v, want %s", sign, got, want)
+		}
 	}
 }
 

@@ -29,6 +29,7 @@ func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestOb
 		Sort: optional.Value(req.Body.Sort), IsShared: optional.Or(req.Body.IsShared, isShared), IntervalMs: optional.Value(req.Body.IntervalMs),
 		PerMinute: limits.PerMinute, PerHour: limits.PerHour, PerDay: limits.PerDay, PerMonth: limits.PerMonth,
 		TimeZone: optional.Or(req.Body.TimeZone, "Asia/Shanghai"), LeaseSeconds: req.Body.LeaseSeconds, Sign: req.Body.Sign,
+		SignMode:    string(optional.Or(req.Body.SignMode, api.SignInText)),
 		SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch, SegmentPrice: req.Body.SegmentPrice, Config: config,
 		OnUnclear: string(optional.Or(req.Body.OnUnclear, api.OnUnclearRetry)), Balance: req.Body.Balance, Username: gate.Of(ctx).Caller.User.Username,
 	})
@@ -94,6 +95,7 @@ func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestOb
 		set(&to.TimeZone, p.TimeZone)
 		setNullable(&to.LeaseSeconds, p.LeaseSeconds)
 		setNullable(&to.Sign, p.Sign)
+		set(&to.SignMode, (*string)(p.SignMode))
 		setNullable(&to.SegmentSize, p.SegmentSize)
 		setNullable(&to.LowWarning, p.LowWarning)
 		setNullable(&to.LowSwitch, p.LowSwitch)
@@ -144,7 +146,8 @@ func (s *Server) senderOf(row dbq.SenderListRow) (api.Sender, error) {
 		IsShared: row.IsShared, IntervalMs: row.IntervalMs,
 		Limits: api.Limits{PerMinute: row.PerMinute, PerHour: row.PerHour, PerDay: row.PerDay, PerMonth: row.PerMonth},
 		Used:   api.Used{Minute: row.MinuteUsed, Hour: row.HourUsed, Day: row.DayUsed, Month: row.MonthUsed}, TimeZone: row.TimeZone,
-		LeaseSeconds: row.LeaseSeconds, Sign: row.Sign, SegmentSize: row.SegmentSize, Balance: row.Balance, LowWarning: row.LowWarning,
+		LeaseSeconds: row.LeaseSeconds, Sign: row.Sign, SignMode: api.SignMode(row.SignMode), SegmentSize: row.SegmentSize,
+		Balance: row.Balance, LowWarning: row.LowWarning,
 		LowSwitch: row.LowSwitch, SegmentPrice: row.SegmentPrice, OnUnclear: api.OnUnclear(row.OnUnclear), IsReady: row.IsReady, IsSilent: &row.IsSilent, NextAvailableAt: row.NextAvailableAt, SeenAt: row.SeenAt, SentAt: row.SentAt,
 		Attempts: row.Attempts, TotalSent: row.Succeeded, Version: row.Version, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}

@@ -335,8 +335,12 @@ func taskOf(t dbq.Task, from dbq.TaskOriginsRow) api.Task {
 }
 
 func claimedOf(t claim.Lease) api.ClaimedTask {
+	var apart string
+	if t.SignMode == claim.SignByProvider {
+		apart = t.Sign
+	}
 	return api.ClaimedTask{
-		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content,
+		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content, Sign: optional.NonZero(apart),
 		LeaseID: t.LeaseID, Attempt: t.Attempt, LeaseUntil: t.LeaseUntil, ExpiresAt: t.ExpiresAt, Traceparent: t.Traceparent,
 	}
 }
@@ -354,5 +358,6 @@ func eventOf(e dbq.TaskTimelineRow) api.TimelineEvent {
 		Event: api.TimelineEventEvent(e.Event), At: e.CreatedAt, AppID: e.AppID, Attempt: e.Attempt,
 		LeaseID: e.LeaseID, LeaseUntil: e.LeaseUntil, Status: e.Status, Effect: (*api.ReportEffect)(e.Effect),
 		Message: nonEmpty(e.ErrorMessage), RequestID: e.RequestID, SourceIP: e.SourceIp, By: e.By, ProviderNo: e.ProviderNo, Template: from, Answer: e.Answer,
+		Content: optional.NonZero(e.Content), Sign: optional.NonZero(e.Sign),
 	}
 }

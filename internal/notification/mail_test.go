@@ -56,3 +56,31 @@ func TestAnEmailIsRenderedForEachContact(t *testing.T) {
 		t.Errorf("%s", a.Raw)
 	}
 }
+
+// The signature of an e-mail goes before its text part, or nowhere: no provider adds one.
+func TestASenderSignsTheTextOfAnEmail(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	box := b.AddMailbox("mail")
+	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/77/email", map[string]any{"title": "t", "content": "${what}", "html": "<p>${what}</p>"})
+	b.PutContacts(map[string]any{"user_id": "a", "name": "a", "email": "a@example.com"})
+	b.App.Pusher.Start()
+	for i, c := range []struct{ mode, sign, payload, text, html string }{
+		{"in_text", "平台", "x", "【平台】x", "<p>x</p>"},
+		{"in_text", "平台", "【平台】x", "【平台】x", "<p>【平台】x</p>"},
+		{"by_provider", "平台", "x", "x", "<p>x</p>"},
+		{"none", "", "x", "x", "<p>x</p>"},
+	} {
+		change := map[string]any{"sign_mode": c.mode, "sign": nil}
+		if c.sign != "" {
+			change["sign"] = c.sign
+		}
+		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/mail", change)
+		made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+			"biz_type": 77, "biz_id": i + 1, "channels": []string{"email"}, "payload": map[string]any{"what": c.payload}, "user_ids": []string{"a"},
+		})).Items[0]
+		b.AwaitNotification(made.NotificationID, api.NotificationSuccess)
+		if got := box.Of("a@example.com"); got != [3]string{"t", c.text, c.html} {
+			t.Errorf("%s: %q", c.mode, got)
+		}
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"lksms/gen/dbq"
@@ -19,6 +18,7 @@ import (
 	"lksms/internal/queue"
 	"lksms/internal/queue/claim"
 	"lksms/internal/result"
+	"lksms/internal/segment"
 )
 
 // batch holds the claimed tasks and their messages.
@@ -122,29 +122,36 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	b.messages, b.last = make([]driver.Message, len(rows)), make([]bool, len(rows))
 	for i, row := range rows {
 		f := byID[row.TaskID]
-		// The claimed content is the signature and the content of the task, which of a rendering is its beginning.
-		signature := strings.TrimSuffix(row.Content, f.TaskContent)
 		m := driver.Message{
 			TaskID: row.TaskID, Attempt: row.Attempt, LeaseID: row.LeaseID, EnteredAt: f.EnteredAt, Recipient: f.Recipient, UserID: f.UserID,
-			Content: row.Content, Sign: strings.Trim(signature, "【】"), Traceparent: optional.Value(row.Traceparent), IsOfBatch: row.BatchID != nil,
+			Content: row.Content, Sign: row.Sign, Traceparent: optional.Value(row.Traceparent), IsOfBatch: row.BatchID != nil,
 		}
 		if !math.IsInf(f.SecondsLeft, 1) {
 			m.ValidUntil = began.Add(time.Duration(f.SecondsLeft * float64(time.Second)))
 		}
 		if f.RenderingID != 0 {
-			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, signature+f.Content, f.TemplateID
+			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, handed(row, f.Content), f.TemplateID
 			m.Params, m.Page, m.HTML = f.Params, f.Page, f.Html
 			if f.ContactValues != nil {
 				own, err := notification.Text{Title: f.Title, Content: f.Content, HTML: f.Html, Params: f.Params}.ForContact(f.ContactValues)
 				if err != nil {
 					return b, err
 				}
-				m.Group, m.Title, m.Content, m.HTML, m.Params = 0, own.Title, signature+own.Content, own.HTML, own.Params
+				m.Group, m.Title, m.Content, m.HTML, m.Params = 0, own.Title, handed(row, own.Content), own.HTML, own.Params
 			}
 		}
 		b.messages[i], b.last[i] = m, f.FailsUnclear
 	}
 	return b, nil
+}
+
+// handed returns the text that a sender gets of a rendering, whose beginning is the content of the claim.
+func handed(row claim.Lease, content string) string {
+	content = segment.Unsigned(row.Sign, content)
+	if row.SignMode != claim.SignInText {
+		return content
+	}
+	return segment.Signed(row.Sign, content)
 }
 
 // answer is the outcome of one message of a batch.

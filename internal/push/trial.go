@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -67,7 +66,7 @@ func (p *Pusher) Test(ctx context.Context, senderNo, phoneNumber, content string
 		return Trial{}, err
 	}
 	started := time.Now()
-	o := p.try(context.WithoutCancel(ctx), made, row, lease, *recipient) // what the provider says is kept, also if the caller goes
+	o := p.try(context.WithoutCancel(ctx), made, lease, *recipient) // what the provider says is kept, also if the caller goes
 	trial := Trial{TaskID: task.TaskID, Request: asked.last(), Outcome: o, Took: time.Since(started)}
 	return trial, p.conclude(context.WithoutCancel(ctx), senderNo, lease, *recipient, o)
 }
@@ -84,16 +83,12 @@ func (p *Pusher) trialDriver(row dbq.SenderTestedRow, asked *trialRequest) (driv
 }
 
 // try sends the message of a test. A call that its time cut off before it reached the provider is trouble.
-func (p *Pusher) try(ctx context.Context, made driver.Driver, row dbq.SenderTestedRow, lease claim.Lease, recipient string) driver.Outcome {
+func (p *Pusher) try(ctx context.Context, made driver.Driver, lease claim.Lease, recipient string) driver.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, trialCall)
 	defer cancel()
 	o := driver.Outcome{Trouble: true, Code: "unreachable", Error: "the provider could not be reached in time"}
-	sign := ""
-	if row.Sign != nil && strings.HasPrefix(lease.Content, "【"+*row.Sign+"】") {
-		sign = *row.Sign
-	}
 	made.Send(ctx, []driver.Message{{
-		TaskID: lease.TaskID, Attempt: lease.Attempt, LeaseID: lease.LeaseID, Recipient: recipient, Content: lease.Content, Sign: sign,
+		TaskID: lease.TaskID, Attempt: lease.Attempt, LeaseID: lease.LeaseID, Recipient: recipient, Content: lease.Content, Sign: lease.Sign,
 	}}, func(_ int, got driver.Outcome) { o = got })
 	o.ProviderNo, o.Code, o.Error, o.Answer = postgres.Text(o.ProviderNo), postgres.Text(o.Code), postgres.Text(o.Error), postgres.Text(o.Answer)
 	return o

@@ -121,12 +121,21 @@ func TestTheProvidersOfTheDocumentsCanBeAdded(t *testing.T) {
 	if err != nil || len(files) < 3 {
 		t.Fatalf("%v, %v", files, err)
 	}
+	modes := map[api.SignMode]int{}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.Expect(200, "", "POST", "/api/v1/admin/senders", string(content))
+		added := apptest.Decode[api.Sender](t, b.Expect(200, "", "POST", "/api/v1/admin/senders", string(content)))
+		modes[added.SignMode]++
+		// A provider that adds the signature is told which one; one that forbids it gets none.
+		if takesSign := strings.Contains(string(content), "${sign}"); added.Kind == "http-sms" && takesSign != (added.SignMode == api.SignByProvider) {
+			t.Errorf("%s has the sign_mode %s", file, added.SignMode)
+		}
+	}
+	if modes[api.SignInText] == 0 || modes[api.SignByProvider] == 0 || modes[api.SignNone] == 0 {
+		t.Errorf("no example of some way to sign: %v", modes)
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
+	"lksms/internal/push/driver"
+	"lksms/internal/queue/claim"
 	"lksms/internal/result"
 	"lksms/internal/setting"
 )
@@ -62,11 +64,27 @@ func (s *Service) checkZone(ctx context.Context, zone string) error {
 	return postgres.Wrap("check time zone", err, nil)
 }
 
+// checkSigns returns request.invalid if a sender cannot sign in this way.
+func checkSigns(kind, mode string, sign *string) error {
+	switch {
+	case mode != claim.SignNone:
+		return nil
+	case driver.Signs(kind):
+		return fault.InvalidField("sign_mode", fault.NotAllowed, []string{claim.SignInText, claim.SignByProvider})
+	case sign != nil:
+		return fault.InvalidField("sign", fault.NotTogether, "sign_mode="+mode)
+	}
+	return nil
+}
+
 // Create adds a sender and opens its ledger. The secrets of its configuration are sealed. Faults: exists;
 // request.invalid for an unknown channel or time zone and for a wrong configuration.
 func (s *Service) Create(ctx context.Context, p dbq.SenderCreateParams) (dbq.SenderListRow, error) {
 	if p.Config == nil {
 		p.Config = []byte("{}")
+	}
+	if err := checkSigns(p.Kind, p.SignMode, p.Sign); err != nil {
+		return dbq.SenderListRow{}, err
 	}
 	if p.Kind != KindApp {
 		var err error
@@ -139,6 +157,7 @@ type Settings struct {
 	PerMinute, PerHour, PerDay, PerMonth    *int64
 	LeaseSeconds, SegmentSize               *int64
 	Sign                                    *string
+	SignMode                                string
 	LowWarning, LowSwitch                   *int64
 	SegmentPrice                            *int64 // in 1/10000 of the currency
 	Config                                  []byte // nil: it stays
@@ -170,12 +189,15 @@ func (s *Service) changed(ctx context.Context, was dbq.SenderListRow, change fun
 	to := Settings{
 		Name: was.Name, Kind: was.Kind, Status: was.Status, TimeZone: was.TimeZone, OnUnclear: was.OnUnclear, Sort: was.Sort,
 		IsShared: was.IsShared, IntervalMs: was.IntervalMs, PerMinute: was.PerMinute, PerHour: was.PerHour, PerDay: was.PerDay,
-		PerMonth: was.PerMonth, LeaseSeconds: was.LeaseSeconds, SegmentSize: was.SegmentSize, Sign: was.Sign,
+		PerMonth: was.PerMonth, LeaseSeconds: was.LeaseSeconds, SegmentSize: was.SegmentSize, Sign: was.Sign, SignMode: was.SignMode,
 		LowWarning: was.LowWarning, LowSwitch: was.LowSwitch, SegmentPrice: was.SegmentPrice,
 	}
 	change(&to)
 	if to.Config != nil || to.Kind != was.Kind {
 		to.Config, err = s.configs.changed(was, to.Kind, to.Config)
+	}
+	if err == nil {
+		err = checkSigns(to.Kind, to.SignMode, to.Sign)
 	}
 	if err == nil && to.TimeZone != was.TimeZone {
 		err = s.checkZone(ctx, to.TimeZone)
@@ -184,7 +206,8 @@ func (s *Service) changed(ctx context.Context, was dbq.SenderListRow, change fun
 		SenderNo: was.SenderNo, Version: was.Version, Name: to.Name, Kind: to.Kind, Status: to.Status, TimeZone: to.TimeZone,
 		OnUnclear: to.OnUnclear, Sort: to.Sort, IsShared: to.IsShared, IntervalMs: to.IntervalMs, PerMinute: to.PerMinute,
 		PerHour: to.PerHour, PerDay: to.PerDay, PerMonth: to.PerMonth, LeaseSeconds: to.LeaseSeconds, SegmentSize: to.SegmentSize,
-		Sign: to.Sign, LowWarning: to.LowWarning, LowSwitch: to.LowSwitch, SegmentPrice: to.SegmentPrice, Config: to.Config, IsMended: to.IsMended,
+		Sign: to.Sign, SignMode: to.SignMode, LowWarning: to.LowWarning, LowSwitch: to.LowSwitch, SegmentPrice: to.SegmentPrice,
+		Config: to.Config, IsMended: to.IsMended,
 	}, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"lksms/internal/apptest"
+	"lksms/internal/optional"
 	"lksms/internal/pgtest"
 	"lksms/internal/queue"
 	"lksms/internal/sqldoor"
@@ -181,6 +182,31 @@ func TestAMessageLivesAndDiesWithTheTransactionOfItsCaller(t *testing.T) {
 }
 
 // B12: the role can call, and nothing else.
+// What SQL submits is signed as its sender says, and once.
+func TestASenderSignsWhatSQLSubmits(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	shop, _ := roleOf(b, "user-of-acme")
+	for no, mode := range map[string]string{"front": "in_text", "adds": "by_provider", "bare": "none"} {
+		b.AddSender(map[string]any{"sender_no": no, "sign_mode": mode, "balance": 9})
+	}
+	long := strings.Repeat("长", 68)
+	for no, want := range map[string]struct {
+		content, sign string
+		balance       int64
+	}{"front": {"【公司】" + long, "", 7}, "adds": {long, "公司", 7}, "bare": {long, "", 8}} {
+		exec(t, shop, "SELECT lksms.enqueue('13800138000', $1, sign => '公司')", "【公司】"+long)
+		take(b)
+		got := b.Take(no, 1)
+		if len(got) != 1 || got[0].Content != want.content || optional.Value(got[0].Sign) != want.sign {
+			t.Errorf("%s got %+v", no, got)
+		}
+		if left := *b.GetSender(no).Balance; left != want.balance {
+			t.Errorf("%s has a balance of %d, want %d", no, left, want.balance)
+		}
+	}
+}
+
 func TestARoleOfTheSQLDoorReadsNoTable(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)

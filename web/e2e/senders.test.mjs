@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { admin, openPage, startBrowser, startServer } from './harness.mjs'
+import { admin, languages, openPage, startBrowser, startServer } from './harness.mjs'
 
 let server, browser
 before(async () => {
@@ -63,6 +63,46 @@ test('新增手机发送方，限额一目了然，扫码配对，暂停和恢�
   assert.equal(await page.getByText(code).count(), 0, 'the code is shown once')
   await viewer.finish()
 })
+
+for (const language of languages) {
+  test(`a sender says who signs (${language})`, async () => {
+    const words = {
+      zh: { edit: '编辑', save: '保存', field: '签名由谁加', sign: '签名', provider: '服务商', nobody: '不加：不允许签名', added: '由服务商加上【公司】。' },
+      en: { edit: 'Edit', save: 'Save', field: 'Who signs', sign: 'Signature', provider: 'The provider', nobody: 'Nobody: no signatures', added: 'The provider adds 【公司】.' },
+    }[language]
+    const sender_no = `signs-${language}`
+    await server.api('POST', '/api/v1/admin/senders', { sender_no, name: sender_no })
+    const viewer = await openPage(browser, server, { language })
+    const { page } = viewer
+    const form = page.getByRole('dialog')
+    const choose = async (mode) => {
+      await page.getByRole('button', { name: words.edit, exact: true }).click()
+      await form.getByLabel(words.field).click({ force: true })
+      await page.getByRole('option', { name: mode, exact: true }).click()
+    }
+    await viewer.signIn(admin, `senders/${sender_no}`)
+    await choose(words.provider)
+    await form.getByLabel(words.sign, { exact: true }).fill('公司')
+    await viewer.checkAccess('form of a sender whose provider signs')
+    await form.getByRole('button', { name: words.save }).click()
+    await page.getByRole('definition').filter({ hasText: '【公司】' }).waitFor()
+    assert.equal((await server.api('GET', `/api/v1/admin/senders/${sender_no}`)).sign_mode, 'by_provider')
+    const { task_id } = await server.api('POST', '/api/v1/sms/send', { phone_number: '13800138000', content: 'x' })
+    await server.api('POST', '/api/v1/sms/tasks/claim', { app_id: sender_no, limit: 1 })
+    await viewer.go(`tasks/${task_id}`)
+    await page.getByText(words.added).waitFor()
+
+    await viewer.go(`senders/${sender_no}`)
+    await choose(words.nobody)
+    await form.getByLabel(words.sign, { exact: true }).waitFor({ state: 'detached' })
+    await form.getByRole('button', { name: words.save }).click()
+    await page.getByRole('definition').filter({ hasText: words.nobody }).waitFor()
+    const { sign, sign_mode } = await server.api('GET', `/api/v1/admin/senders/${sender_no}`)
+    assert.deepEqual([sign, sign_mode], [null, 'none'])
+    await server.api('PATCH', `/api/v1/admin/senders/${sender_no}`, { status: 'off' })
+    await viewer.finish()
+  })
+}
 
 test('a provider keeps its secrets, its balance is topped up, and a test message shows its answer', async () => {
   const viewer = await openPage(browser, server, { language: 'en', expected: [/^422 PATCH \S+\/api\/v1\/admin\/senders\/provider$/] })

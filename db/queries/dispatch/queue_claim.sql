@@ -52,7 +52,7 @@
 -- claim must then note the poll if others depend on it. These are the senders that share pools with its routes (has_routes), and the
 -- shared senders that ask whether this one is available: those with a smaller sort, and driven ones (has_dependents).
 -- name: SenderAdmit :one
-SELECT s.id AS sender_id, s.is_paced, s.sign, s.segment_size, c.channel = 'sms' AS counts_segments,
+SELECT s.id AS sender_id, s.is_paced, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms' AS counts_segments,
     coalesce(s.lease_seconds::double precision, extract(epoch FROM @lease::interval))::double precision AS lease_seconds,
     (st.rest_until IS NOT NULL)::boolean AS gives_way, p.id AS shared_pool_id, st.shared_last_turn, st.shared_next_turn,
     coalesce(
@@ -264,7 +264,7 @@ queued AS MATERIALIZED (
     FROM asked m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
-            task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean) AS segments
+            sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
             AND (t.expires_at IS NULL OR t.expires_at > now() + @lease_least::interval)
@@ -283,7 +283,7 @@ queued AS MATERIALIZED (
             AND t.segments >= m.from_segments AND (t.lane, t.rank) <= (m.last_lane, m.last_rank)
             AND (
                 NOT @is_tight::boolean
-                OR task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean)
+                OR sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean)
                     <= sqlc.narg(segments_left)::bigint
             )
         ORDER BY t.lane, t.rank
@@ -299,7 +299,7 @@ due AS MATERIALIZED (
             -- the lane that TaskQueue would give it; that of a new task once it has waited too long
             32 * t.priority + CASE WHEN t.due_at <= now() - sqlc.narg(retry_max_wait)::interval THEN 0 ELSE t.retry_count END AS lane,
             t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
-            task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean) AS segments
+            sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= m.last_due_at
             AND (t.expires_at IS NULL OR t.expires_at > now() + @lease_least::interval)
@@ -318,7 +318,7 @@ due AS MATERIALIZED (
             AND t.segments >= m.from_segments
             AND (
                 NOT @is_tight::boolean
-                OR task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean)
+                OR sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean)
                     <= sqlc.narg(segments_left)::bigint
             )
         ORDER BY t.due_at
@@ -360,7 +360,7 @@ SELECT q.task_id, q.pool_id, q.company_id, q.lane::integer AS lane, q.rank, q.fl
 FROM asked m
 CROSS JOIN LATERAL (
     SELECT t.task_id, t.pool_id, t.company_id, t.lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
-        task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean) AS segments
+        sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
     FROM queue t
     WHERE t.pool_id = m.pool_id AND t.lane = m.lane AND t.company_id = m.company_id
         AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND t.flow_rank <= m.last_flow_rank
@@ -380,7 +380,7 @@ CROSS JOIN LATERAL (
         AND t.segments >= m.from_segments
         AND (
             NOT @is_tight::boolean
-            OR task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean)
+            OR sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean)
                 <= sqlc.narg(segments_left)::bigint
         )
     ORDER BY t.flow_rank, t.task_id
@@ -399,7 +399,8 @@ WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL;
 -- TaskLease leases tasks that TaskOffer locked, at a time: without one, now. A task that is taken at the rank of another one of its company gets
 -- that rank, where it waits again if the lease is given back (ranks, with NULLs for the others; has_flows: there are any). All leases of a claim have one time. A lease ends when its task expires
 -- at the latest; a task that expired since TaskOffer is left out. What ends a lease writes it to report_logs. must_start: the sender must start
--- the leases before they run out, with TaskStart, which extends them.
+-- the leases before they run out, with TaskStart, which extends them. content is the text for the sender. sign is the signature with which it
+-- begins, or that the provider adds; empty: none.
 -- name: TaskLease :many
 WITH moment AS MATERIALIZED (
     SELECT coalesce(sqlc.narg(at)::timestamptz, clock_timestamp()) AS at
@@ -414,9 +415,8 @@ leased AS (
         lease_segments = nullif( -- without limits, only where the sender's signature or segment size makes a difference
             (@segments::bigint[])[array_position(@task_ids::text[], t.task_id)], CASE WHEN NOT @is_paced::boolean THEN t.segments END
         ),
-        lease_sign = CASE -- a text that begins with the signature is not signed twice
-            WHEN t.sign IS NULL AND NOT starts_with(t.content, '【' || sqlc.narg(sign)::text || '】') THEN sqlc.narg(sign)::text
-        END,
+        lease_sign = CASE WHEN t.sign IS NULL THEN sqlc.narg(sign)::text END,
+        lease_sign_mode = nullif(@sign_mode::text, 'in_text'),
         lease_limit = @asked::smallint,
         updated_at = (SELECT moment.at FROM moment),
         rank = CASE WHEN @has_flows::boolean THEN coalesce((@ranks::float8[])[array_position(@task_ids::text[], t.task_id)], t.rank) ELSE t.rank END,
@@ -425,10 +425,11 @@ leased AS (
     WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL -- PENDING
         AND (t.expires_at IS NULL OR t.expires_at > (SELECT moment.at FROM moment))
     RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.expires_at, t.updated_at,
-        t.traceparent, t.batch_id, coalesce('【' || coalesce(t.sign, t.lease_sign) || '】', '') || t.content AS content
+        t.traceparent, t.batch_id, handed_text(t.content, coalesce(t.sign, t.lease_sign), t.lease_sign_mode) AS content,
+        CASE WHEN @sign_mode::text = 'none' THEN '' ELSE coalesce(t.sign, t.lease_sign, '') END AS sign
 )
 SELECT
-    h.task_id, h.company_id, h.phone_number, h.content::text AS content,
+    h.task_id, h.company_id, h.phone_number, h.content::text AS content, h.sign::text AS sign,
     h.lease_id::bigint AS lease_id,
     (h.retry_count + 1)::smallint AS attempt,
     h.lease_until::timestamptz AS lease_until, h.expires_at, h.traceparent, h.batch_id,
@@ -439,9 +440,9 @@ ORDER BY h.task_id;
 -- TaskTest returns what a test costs a sender, whatever its state, and locks it. segments are those of the task with the signature of the sender.
 -- No row: the sender or the task is gone.
 -- name: TaskTest :one
-SELECT s.id AS sender_id, s.is_paced, s.sign, t.company_id,
-    task_segments(t.content, t.sign, t.segments, s.sign, s.segment_size, true)::bigint AS segments,
-    coalesce(s.has_balance AND st.balance < task_segments(t.content, t.sign, t.segments, s.sign, s.segment_size, true), false)::boolean AS is_broke
+SELECT s.id AS sender_id, s.is_paced, s.sign, s.sign_mode, t.company_id,
+    sent_segments(t.content, t.sign, t.segments, s.sign, s.sign_mode, s.segment_size, true)::bigint AS segments,
+    coalesce(s.has_balance AND st.balance < sent_segments(t.content, t.sign, t.segments, s.sign, s.sign_mode, s.segment_size, true), false)::boolean AS is_broke
 FROM queue t
 JOIN senders s ON s.sender_no = @sender_no
 JOIN sender_states st ON st.sender_id = s.id
@@ -459,7 +460,7 @@ WHERE sqlc.narg(last_lane)::integer IS NULL AND (
     SELECT count(*)
     FROM (
         SELECT t.failed_app_id, t.due_at,
-            task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean) AS segments
+            sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING
             AND (t.expires_at IS NULL OR t.expires_at > now() + @lease_least::interval)

@@ -58,6 +58,37 @@ func TestAPhoneOfSMSGateSendsFromItsPairingToTheReceipt(t *testing.T) {
 	}
 }
 
+// A carrier that adds the signature, or forbids it, has phones that send the text alone.
+func TestAPhoneWhoseCarrierSignsSendsTheTextAlone(t *testing.T) {
+	s := newServer(t)
+	s.AddSender(map[string]any{"sender_no": "phone", "sign": "ACME", "sign_mode": "by_provider"})
+	p := newPhone(t, s.client, s.address)
+	p.signInByCode(s.pair("phone", map[string]any{}).Code)
+	s.Submit("one")
+	s.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "two", "sign": "Other"})
+	p.pull()
+	if out := p.sendPending(); !slices.Equal(out, []string{"+8613800138000 one", "+8613800138000 two"}) {
+		t.Errorf("the phone sent %q", out)
+	}
+	// What the phone holds does not change with the sender: the answer may not have arrived.
+	s.Submit("held")
+	first := p.must(200, "GET", "/message?order=fifo", p.bearer(), nil)
+	s.Expect(200, "", "PATCH", "/api/v1/admin/senders/phone", map[string]any{"sign_mode": "in_text"})
+	if again := p.must(200, "GET", "/message?order=fifo", p.bearer(), nil); string(again) != string(first) {
+		t.Errorf("first %s, then %s", first, again)
+	}
+	p.pull()
+	if out := p.sendPending(); !slices.Equal(out, []string{"+8613800138000 held"}) {
+		t.Errorf("the phone sent %q", out)
+	}
+	s.Expect(200, "", "PATCH", "/api/v1/admin/senders/phone", map[string]any{"sign": nil, "sign_mode": "none"})
+	s.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "three", "sign": "Other"})
+	p.pull()
+	if out := p.sendPending(); !slices.Equal(out, []string{"+8613800138000 three"}) {
+		t.Errorf("the phone sent %q", out)
+	}
+}
+
 func TestAPhoneIsGivenAgainWhatItHolds(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")

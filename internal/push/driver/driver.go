@@ -33,7 +33,7 @@ type Message struct {
 	UserID      string     // user of a notification; can be empty
 	Title       string     // title of a notification; can be empty
 	Content     string
-	Sign        string          // the signature with which Content begins, without its brackets; empty: none
+	Sign        string          // the signature with which Content begins, or that the provider adds, without its brackets; empty: none
 	HTML        string          // Content as HTML, for channels that show it; empty: none
 	TemplateID  string          // the provider's id of the template; can be empty
 	Params      json.RawMessage // JSON object with the values for the template; can be nil
@@ -146,18 +146,19 @@ type kind struct {
 	addresses []string // fields with the URLs that are called, which may hold a token
 	batch     int      // maximum number of messages in one Send
 	merges    bool     // one call sends all messages of a group
+	signs     bool     // the provider adds a signature to every message
 	make      func(config []byte, t Tools) (Driver, error)
 }
 
 var kinds = map[string]kind{
-	"log":         {nil, nil, 1000, false, newLog},
-	"dingtalk":    {nil, []string{"baseUrl"}, 1000, true, newDingTalk},
-	"oa":          {[]string{"secret"}, []string{"url"}, 100, false, newOA},
-	"wechat":      {[]string{"appSecret"}, []string{"baseUrl"}, 100, false, newWeChat},
-	"email":       {[]string{"password"}, nil, 100, false, newEmail},
-	"http-sms":    {[]string{"secrets"}, []string{"url", "batchUrl"}, 100, false, newHTTPSMS},
-	"aliyun-sms":  {[]string{"accessKeySecret"}, []string{"baseUrl"}, 100, false, newAliyun},
-	"tencent-sms": {[]string{"secretKey"}, []string{"baseUrl"}, 100, false, newTencent},
+	"log":         {nil, nil, 1000, false, false, newLog},
+	"dingtalk":    {nil, []string{"baseUrl"}, 1000, true, false, newDingTalk},
+	"oa":          {[]string{"secret"}, []string{"url"}, 100, false, false, newOA},
+	"wechat":      {[]string{"appSecret"}, []string{"baseUrl"}, 100, false, false, newWeChat},
+	"email":       {[]string{"password"}, nil, 100, false, false, newEmail},
+	"http-sms":    {[]string{"secrets"}, []string{"url", "batchUrl"}, 100, false, false, newHTTPSMS},
+	"aliyun-sms":  {[]string{"accessKeySecret"}, []string{"baseUrl"}, 100, false, true, newAliyun},
+	"tencent-sms": {[]string{"secretKey"}, []string{"baseUrl"}, 100, false, true, newTencent},
 }
 
 // Kinds returns the names of the drivers.
@@ -177,6 +178,9 @@ func Batch(name string) int { return kinds[name].batch }
 
 // Merges reports whether a driver sends all messages of a group in one call.
 func Merges(name string) bool { return kinds[name].merges }
+
+// Signs reports whether the provider of a driver adds a signature to every message, so that none goes out without.
+func Signs(name string) bool { return kinds[name].signs }
 
 // New returns a driver. A fault names what is wrong with config, a JSON object.
 func New(name string, config []byte, t Tools) (Driver, error) {

@@ -29,7 +29,9 @@ type Request struct {
 // Lease is a task that a sender holds until LeaseUntil, which is not after ExpiresAt.
 type Lease struct {
 	TaskID, PhoneNumber string
-	Content             string // with the signature
+	Content             string // the text for the sender, with the signature unless SignMode says otherwise
+	Sign                string // the signature with which Content begins, or that the provider adds; empty: none
+	SignMode            string // of the sender
 	LeaseID             int64
 	Attempt             int16
 	LeaseUntil          time.Time
@@ -44,6 +46,13 @@ type Lease struct {
 	lane           int32
 	turn, nextTurn float64
 }
+
+// What becomes of the signature of a message: the values of a sender's sign_mode.
+const (
+	SignInText     = "in_text"     // it stands before the text that the sender gets
+	SignByProvider = "by_provider" // the provider adds it
+	SignNone       = "none"        // the provider forbids it
+)
 
 // Rules are the configured times of a claim.
 type Rules struct {
@@ -113,7 +122,8 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 		}
 	}
 	params := dispatchq.TaskLeaseParams{
-		SenderNo: c.SenderNo, Asked: int16(c.Limit), IsPaced: a.sender.IsPaced, LeaseSeconds: a.sender.LeaseSeconds, Sign: a.sender.Sign,
+		SenderNo: c.SenderNo, Asked: int16(c.Limit), IsPaced: a.sender.IsPaced, LeaseSeconds: a.sender.LeaseSeconds,
+		Sign: a.sender.Sign, SignMode: a.sender.SignMode,
 		MustStart: c.StartWithin != nil, TaskIds: make([]string, len(chosen)), Segments: make([]int64, len(chosen)), At: p.at,
 		Ranks: []*float64{},
 	}
@@ -141,8 +151,9 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 			continue
 		}
 		leases = append(leases, Lease{
-			TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content, LeaseID: row.LeaseID, Attempt: row.Attempt,
-			LeaseUntil: row.LeaseUntil, ExpiresAt: row.ExpiresAt, Traceparent: row.Traceparent, BatchID: row.BatchID, leasedAt: row.LeasedAt,
+			TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content, Sign: row.Sign, SignMode: a.sender.SignMode,
+			LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, ExpiresAt: row.ExpiresAt,
+			Traceparent: row.Traceparent, BatchID: row.BatchID, leasedAt: row.LeasedAt,
 			PoolID: o.PoolID, companyID: row.CompanyID, segments: o.Segments, lane: o.Lane, turn: o.turn, nextTurn: o.nextTurn,
 		})
 	}
@@ -326,7 +337,7 @@ func (a admission) part(c Request, rules Rules, leases []Lease) (p claimPart, ma
 	taken, segments := takenOf(leases)
 	p = claimPart{limit: a.tasks - int64(len(leases)), most: map[int64]int64{}, taken: int64(len(leases)), interval: a.interval, offer: dispatchq.TaskOfferParams{
 		SenderNo: c.SenderNo, RetryMaxWait: rules.RetryMaxWait, LeaseLeast: LeaseLeast,
-		Sign: a.sender.Sign, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
+		Sign: a.sender.Sign, SignMode: a.sender.SignMode, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
 		SegmentsLeft: a.segmentsLeft(segments),
 	}}
 	if len(leases) > 0 {
@@ -360,7 +371,8 @@ func takenOf(leases []Lease) (tasks map[int64]int64, segments int64) {
 func (a admission) passed(ctx context.Context, q *dispatchq.Queries, senderNo string, rules Rules, leases []Lease) ([]int64, error) {
 	taken, segments := takenOf(leases)
 	p := dispatchq.PoolsPassedParams{
-		SenderNo: senderNo, Sign: a.sender.Sign, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
+		SenderNo: senderNo, Sign: a.sender.Sign, SignMode: a.sender.SignMode,
+		SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
 		SegmentsLeft: a.segmentsLeft(segments), RetryMaxWait: rules.RetryMaxWait, LeaseLeast: LeaseLeast,
 	}
 	for _, pool := range a.pools {

@@ -20,7 +20,8 @@ func Trial(ctx context.Context, q *dispatchq.Queries, senderNo, taskID string, l
 		return Lease{}, fault.InvalidField("balance", fault.BelowZero, nil)
 	}
 	rows, err := q.TaskLease(ctx, dispatchq.TaskLeaseParams{
-		SenderNo: senderNo, Asked: 1, IsPaced: t.IsPaced, LeaseSeconds: lease.Seconds(), Sign: t.Sign, TaskIds: []string{taskID}, Segments: []int64{t.Segments}, Ranks: []*float64{},
+		SenderNo: senderNo, Asked: 1, IsPaced: t.IsPaced, LeaseSeconds: lease.Seconds(), Sign: t.Sign, SignMode: t.SignMode,
+		TaskIds: []string{taskID}, Segments: []int64{t.Segments}, Ranks: []*float64{},
 	})
 	if err != nil {
 		return Lease{}, err
@@ -34,7 +35,7 @@ func Trial(ctx context.Context, q *dispatchq.Queries, senderNo, taskID string, l
 		RouteIds: []int64{}, Served: []float64{}, LastTurns: []float64{}, NextTurns: []float64{},
 	})
 	return Lease{
-		TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content, LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil,
-		Traceparent: row.Traceparent,
+		TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content, Sign: row.Sign, SignMode: t.SignMode, LeaseID: row.LeaseID,
+		Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, Traceparent: row.Traceparent,
 	}, err
 }

@@ -142,6 +142,7 @@ const texts: Texts<typeof zh> = {
     received: 'Received',
     repeated: 'Submitted again with the same dedup_key',
     claimed: '{sender} claimed it (attempt {attempt})',
+    sign: 'The provider adds 【{sign}】.',
     reported: '{sender} reported: {status}',
     recovered: 'The lease of {sender} ran out',
     released: '{sender} gave the lease back',

@@ -139,6 +139,7 @@ export default {
     received: '收到提交',
     repeated: '重复提交（相同的 dedup_key）',
     claimed: '{sender} 领取（第 {attempt} 次尝试）',
+    sign: '由服务商加上【{sign}】。',
     reported: '{sender} 上报：{status}',
     recovered: '{sender} 的租约到期，任务收回',
     released: '{sender} 归还租约',
