@@ -247,6 +247,7 @@ func (b *Bundle) Deadlock(first, second string, call func()) {
 		if err != nil {
 			b.T.Fatal(err)
 		}
+		defer other.Rollback(context.WithoutCancel(b.T.Context())) //nolint:errcheck // if the test fails; otherwise it has ended
 		if _, err := other.Exec(b.T.Context(), first); err != nil {
 			b.T.Fatal(err)
 		}
@@ -256,7 +257,7 @@ func (b *Bundle) Deadlock(first, second string, call func()) {
 		// The first that waited looks for a deadlock first, unless it did before there was one.
 		_, err = other.Exec(b.T.Context(), second)
 		var ended *pgconn.PgError
-		if isOther = errors.As(err, &ended) && ended.Code == "40P01"; isOther {
+		if isOther = errors.As(err, &ended) && ended.Code == "40P01"; isOther { // what call did is done then: it must wait the next time, too
 			err = other.Rollback(b.T.Context())
 		} else {
 			err = errors.Join(err, other.Commit(b.T.Context()))
