@@ -247,7 +247,7 @@ func (b *Bundle) Deadlock(first, second string, call func()) {
 		if err != nil {
 			b.T.Fatal(err)
 		}
-		defer other.Rollback(context.WithoutCancel(b.T.Context())) //nolint:errcheck // if the test fails; otherwise it has ended
+		defer other.Rollback(context.WithoutCancel(b.T.Context())) // if the test fails; otherwise it has ended
 		if _, err := other.Exec(b.T.Context(), first); err != nil {
 			b.T.Fatal(err)
 		}

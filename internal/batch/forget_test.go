@@ -128,7 +128,7 @@ func TestABatchThatRunsAgainKeepsItsPartition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // it is over
+	defer other.Rollback(context.WithoutCancel(t.Context())) // it is over
 	if _, err := other.Exec(t.Context(), "UPDATE batches SET checked_at = now() WHERE id = 20000"); err != nil {
 		t.Fatal(err)
 	}

@@ -170,7 +170,7 @@ func TestAPartitionOfChargesIsDroppedWhenItsLocksAreFree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // it changes nothing
+	defer reader.Rollback(context.WithoutCancel(t.Context())) // it changes nothing
 	if _, err := reader.Exec(t.Context(), "SELECT FROM sender_ledger"); err != nil {
 		t.Fatal(err)
 	}

@@ -160,7 +160,7 @@ func (q *sequence) followSwitches(t *rapid.T, x *task, due time.Time) {
 	case q.world.holds(x):
 		x.held = true
 	case x.held && x.status == pending:
-		if !due.Equal(x.due) && !(x.due.Before(now) && due.Equal(now)) {
+		if isAtOnce := x.due.Before(now) && due.Equal(now); !isAtOnce && !due.Equal(x.due) {
 			t.Fatalf("%s was held, was due at %s, and is due at %s", x.name, x.due, due)
 		}
 		x.release(due)
