@@ -199,8 +199,8 @@ judged AS (`},
 		{batching, "\t\t_, err := s.Tasks.HoldBatch(ctx, id)\n\t\treturn err\n", "\t\treturn nil // a sweep does it too\n"},
 	}},
 	{"F10", "the log of a claim, which is the time and the limit of its leases, is written after its COMMIT", []change{
-		{claims, "        lease_limit = $9::smallint,\n        updated_at = (SELECT moment.at FROM moment),\n",
-			"        lease_limit = CASE WHEN false THEN $9::smallint END,\n"},
+		{claims, "        lease_limit = $10::smallint,\n        updated_at = (SELECT moment.at FROM moment),\n",
+			"        lease_limit = CASE WHEN false THEN $10::smallint END,\n"},
 		{claims, "    h.updated_at AS leased_at\nFROM leased h\n", "    (SELECT moment.at FROM moment) AS leased_at\nFROM leased h\n"},
 		{claiming, "\ts.claimed.Add(", `	for _, r := range leases {
 		if _, err := s.db.Exec(ctx, "UPDATE queue SET lease_limit = $1, updated_at = $2 WHERE task_id = $3 AND lease_id = $4",

@@ -2442,7 +2442,7 @@ type BatchEstimate struct {
 	// Costs The segments that each sender would take of what is left, by the weights of the routes; without signatures for a sender with the `sign_mode` `none`. Empty for a caller of one company.
 	Costs []BatchCost `json:"costs"`
 
-	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, nobody can, or a switch holds all of it (`held_by`). A bound, no promise: it is now if no sender has limits. Before the confirmation, senders that are silent count too: they may be back by then.
+	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, nobody can, or it is paused or held (`held_by`). A bound, no promise: it is now if no sender has limits. Before the confirmation, senders that are silent count too: they may be back by then.
 	EarliestEnd *time.Time `json:"earliest_end"`
 
 	// LikelyEnd The end at the pace since the start. Null if too few rows have ended to tell (100, or a tenth of the rows), or the batch does not go on: it is not confirmed, paused, held (`held_by`) or waits (`waits_for`).

@@ -208,6 +208,9 @@ func TestTheLargestBodyOfEveryOperationCostsASmallMultipleOfItsSize(t *testing.T
 				delete(object, "tag") // in place of user_ids
 			}
 		}
+		if object, ok := value.(map[string]any); ok && object["sign"] != nil {
+			delete(object, "sign_mode") // which may forbid the sign
+		}
 		body := fitting(value, most)
 		before := b.Count("SELECT pg_database_size(current_database())")
 		w, _ := b.Serve(o.Method, o.Path, string(body), apptest.Basic(apptest.Username, apptest.Password)...)
