@@ -331,8 +331,12 @@ ROW  NUMBER          STATUS     WHY
 func TestSendersAndClaim(t *testing.T) {
 	s := newShell(t)
 	s.server.AddSender(map[string]any{"sender_no": "account_1", "name": "账号一", "balance": 10})
-	s.expectTable(`SENDER     NAME    CHANNEL  KIND  STATE  BALANCE  TODAY  SEEN  SENT
-account_1  账号一  sms      app   ready  10       0
+	s.expectTable(`SENDER     NAME    CHANNEL  KIND  STATE   BALANCE  TODAY  SEEN  SENT
+account_1  账号一  sms      app   silent  10       0
+`, "senders") // it has never polled
+	s.server.Exec("UPDATE sender_states SET seen_at = now()")
+	s.expectTable(`SENDER     NAME    CHANNEL  KIND  STATE  BALANCE  TODAY  SEEN                 SENT
+account_1  账号一  sms      app   ready  10       0      yyyy-mm-dd hh:mm:ss
 `, "senders")
 	if all := decode[[]client.Sender](s, "senders", "--search", "nobody"); all == nil || len(all) != 0 {
 		t.Errorf("senders: %+v", all)
