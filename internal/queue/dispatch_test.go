@@ -589,9 +589,10 @@ func TestS4_3_TheLeastUsedOfTheAppsThatWaitIsServedFirst(t *testing.T) {
 		t.Errorf("folded: the task went to %s", got)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/preferred", map[string]any{"sort": 0})
-	if got := raceFor(other, "folded", "preferred", "often", "seldom"); got != "seldom" {
-		t.Errorf("on the other server, folded: the task went to %s", got)
-	}
+	// The other server may have kept what it read before the change, which it sees within seconds.
+	apptest.Eventually(t, "on the other server, folded, the task goes to seldom", func() bool {
+		return raceFor(other, "folded", "preferred", "often", "seldom") == "seldom"
+	})
 }
 
 // A limit or a used-up share may keep the first waiting sender from a task. Then the next waiting sender gets the task.
