@@ -34,7 +34,7 @@ func (b *bench) leave(ctx context.Context) error {
 		return err
 	}
 	for i := range partsMade {
-		if err := b.nextParts(ctx); err != nil {
+		if err := b.nextParts(ctx, q); err != nil {
 			return err
 		}
 		size := perPart
@@ -61,8 +61,7 @@ func (b *bench) leave(ctx context.Context) error {
 		return err
 	}
 	whole, err := timed(ctx, func() (int64, error) {
-		dropped, err := q.SenderLedgerDrop(ctx, dbq.SenderLedgerDropParams{Keep: long / 2, Remark: "leave"})
-		return int64(dropped), err
+		return q.SenderLedgerDrop(ctx, dbq.SenderLedgerDropParams{Keep: long / 2, Remark: "leave"})
 	}, 1)
 	if err != nil {
 		return err
@@ -75,10 +74,7 @@ func (b *bench) leave(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	whole, err = timed(ctx, func() (int64, error) {
-		dropped, err := q.BatchRowsDrop(ctx, long/2)
-		return int64(dropped), err
-	}, 1)
+	whole, err = timed(ctx, func() (int64, error) { return q.BatchRowsDrop(ctx, long/2) }, 1)
 	if err != nil {
 		return err
 	}
@@ -106,10 +102,13 @@ func (b *bench) leaving(ctx context.Context, n int) error {
 }
 
 // nextParts begins the next partitions, as if the present ones had been begun long ago.
-func (b *bench) nextParts(ctx context.Context) error {
+func (b *bench) nextParts(ctx context.Context, q *dbq.Queries) error {
 	for range 2 { // made by one call, and begun by the next
 		for _, parent := range []string{"sender_ledger", "batch_rows"} {
-			if err := postgres.Patiently(ctx, func() error { return b.exec(ctx, "SELECT number_partitions_ahead($1, '1 day')", parent) }); err != nil {
+			_, err := postgres.Patiently(ctx, func() (int64, error) {
+				return q.NumberPartitionsAhead(ctx, dbq.NumberPartitionsAheadParams{Parent: parent, Width: 24 * time.Hour})
+			})
+			if err != nil {
 				return err
 			}
 		}
@@ -141,8 +140,8 @@ func (b *bench) ledgerPage(ctx context.Context, q *dbq.Queries, pages int) (floa
 func timed(ctx context.Context, do func() (int64, error), n int64) (time.Duration, error) {
 	began := time.Now()
 	for done := int64(0); done < n; {
-		var more int64
-		if err := postgres.Patiently(ctx, func() (err error) { more, err = do(); return err }); err != nil {
+		more, err := postgres.Patiently(ctx, do)
+		if err != nil {
 			return 0, err
 		}
 		if more == 0 {

@@ -330,4 +330,4 @@ DELETE FROM batches b USING old WHERE b.id = old.id;
 -- BatchRowsDrop drops the first partition of rows whose batches all ended longer ago than keep, with these batches, and returns how many it dropped: see
 -- batch_partition_drop.
 -- name: BatchRowsDrop :one
-SELECT batch_partition_drop(@keep::interval) AS dropped;
+SELECT batch_partition_drop(@keep::interval)::bigint AS dropped;

@@ -100,7 +100,7 @@ FROM gathered g;
 -- NumberPartitionsAhead makes a partition of the ledger or of rows of batches, or begins the next one after width, and returns how often it changed
 -- something: see number_partitions_ahead.
 -- name: NumberPartitionsAhead :one
-SELECT number_partitions_ahead(@parent::text, @width::interval) AS changed;
+SELECT number_partitions_ahead(@parent::text, @width::interval)::bigint AS changed;
 
 -- TaskPartitionList returns the partitions that begin before a day, the newest first, with their sizes in bytes.
 -- name: TaskPartitionList :many

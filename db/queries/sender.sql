@@ -98,7 +98,8 @@ changed AS (
     SET name = @name, kind = @kind, status = @status, sort = sqlc.arg(sort)::double precision::numeric, is_shared = @is_shared,
         interval_ms = @interval_ms, per_minute = sqlc.narg(per_minute), per_hour = sqlc.narg(per_hour), per_day = sqlc.narg(per_day),
         per_month = sqlc.narg(per_month), time_zone = @time_zone, lease_seconds = sqlc.narg(lease_seconds),
-        sign = sqlc.narg(sign), sign_mode = @sign_mode, segment_size = sqlc.narg(segment_size), low_warning = sqlc.narg(low_warning), low_switch = sqlc.narg(low_switch),
+        sign = sqlc.narg(sign), sign_mode = @sign_mode, segment_size = sqlc.narg(segment_size),
+        low_warning = sqlc.narg(low_warning), low_switch = sqlc.narg(low_switch),
         segment_price = sqlc.narg(segment_price), config = coalesce(sqlc.narg(config), s.config), on_unclear = @on_unclear, version = s.version + 1, updated_at = now()
     FROM before b
     WHERE s.id = b.id AND s.version = @version
@@ -184,7 +185,7 @@ SELECT count(*) FROM removed;
 
 -- SenderLedgerDrop drops the first partition of charges that is older than keep, and returns how many it dropped: see ledger_partition_drop.
 -- name: SenderLedgerDrop :one
-SELECT ledger_partition_drop(@keep::interval, @remark::text) AS dropped;
+SELECT ledger_partition_drop(@keep::interval, @remark::text)::bigint AS dropped;
 
 -- SenderLedgerList returns the ledger of a sender, newest first. With company_id, charges and refunds for tasks of other companies are
 -- left out.

@@ -782,14 +782,14 @@ func (q *Queries) BatchRowsAdd(ctx context.Context, arg BatchRowsAddParams) erro
 }
 
 const batchRowsDrop = `-- name: BatchRowsDrop :one
-SELECT batch_partition_drop($1::interval) AS dropped
+SELECT batch_partition_drop($1::interval)::bigint AS dropped
 `
 
 // BatchRowsDrop drops the first partition of rows whose batches all ended longer ago than keep, with these batches, and returns how many it dropped: see
 // batch_partition_drop.
-func (q *Queries) BatchRowsDrop(ctx context.Context, keep time.Duration) (int32, error) {
+func (q *Queries) BatchRowsDrop(ctx context.Context, keep time.Duration) (int64, error) {
 	row := q.db.QueryRow(ctx, batchRowsDrop, keep)
-	var dropped int32
+	var dropped int64
 	err := row.Scan(&dropped)
 	return dropped, err
 }

@@ -141,7 +141,7 @@ func (q *Queries) FactsTake(ctx context.Context, portion int32) ([]FactsTakeRow,
 }
 
 const numberPartitionsAhead = `-- name: NumberPartitionsAhead :one
-SELECT number_partitions_ahead($1::text, $2::interval) AS changed
+SELECT number_partitions_ahead($1::text, $2::interval)::bigint AS changed
 `
 
 type NumberPartitionsAheadParams struct {
@@ -151,9 +151,9 @@ type NumberPartitionsAheadParams struct {
 
 // NumberPartitionsAhead makes a partition of the ledger or of rows of batches, or begins the next one after width, and returns how often it changed
 // something: see number_partitions_ahead.
-func (q *Queries) NumberPartitionsAhead(ctx context.Context, arg NumberPartitionsAheadParams) (int32, error) {
+func (q *Queries) NumberPartitionsAhead(ctx context.Context, arg NumberPartitionsAheadParams) (int64, error) {
 	row := q.db.QueryRow(ctx, numberPartitionsAhead, arg.Parent, arg.Width)
-	var changed int32
+	var changed int64
 	err := row.Scan(&changed)
 	return changed, err
 }

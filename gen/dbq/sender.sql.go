@@ -427,7 +427,7 @@ func (q *Queries) SenderGauges(ctx context.Context, arg SenderGaugesParams) ([]S
 }
 
 const senderLedgerDrop = `-- name: SenderLedgerDrop :one
-SELECT ledger_partition_drop($1::interval, $2::text) AS dropped
+SELECT ledger_partition_drop($1::interval, $2::text)::bigint AS dropped
 `
 
 type SenderLedgerDropParams struct {
@@ -436,9 +436,9 @@ type SenderLedgerDropParams struct {
 }
 
 // SenderLedgerDrop drops the first partition of charges that is older than keep, and returns how many it dropped: see ledger_partition_drop.
-func (q *Queries) SenderLedgerDrop(ctx context.Context, arg SenderLedgerDropParams) (int32, error) {
+func (q *Queries) SenderLedgerDrop(ctx context.Context, arg SenderLedgerDropParams) (int64, error) {
 	row := q.db.QueryRow(ctx, senderLedgerDrop, arg.Keep, arg.Remark)
-	var dropped int32
+	var dropped int64
 	err := row.Scan(&dropped)
 	return dropped, err
 }
@@ -919,7 +919,8 @@ changed AS (
     SET name = $2, kind = $3, status = $4, sort = $5::double precision::numeric, is_shared = $6,
         interval_ms = $7, per_minute = $8, per_hour = $9, per_day = $10,
         per_month = $11, time_zone = $12, lease_seconds = $13,
-        sign = $14, sign_mode = $15, segment_size = $16, low_warning = $17, low_switch = $18,
+        sign = $14, sign_mode = $15, segment_size = $16,
+        low_warning = $17, low_switch = $18,
         segment_price = $19, config = coalesce($20, s.config), on_unclear = $21, version = s.version + 1, updated_at = now()
     FROM before b
     WHERE s.id = b.id AND s.version = $22

@@ -694,12 +694,8 @@ func (s *Service) Forget(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	parts, err := s.Settings.ForgetBatches(ctx, 1, func(keep time.Duration) (n int64, err error) {
-		err = postgres.Patiently(ctx, func() error {
-			dropped, err := s.q.BatchRowsDrop(ctx, keep)
-			n = int64(dropped)
-			return err
-		})
+	parts, err := s.Settings.ForgetBatches(ctx, 1, func(keep time.Duration) (int64, error) {
+		n, err := postgres.Patiently(ctx, func() (int64, error) { return s.q.BatchRowsDrop(ctx, keep) })
 		return n, postgres.Wrap("drop partition of batches", err, nil)
 	})
 	if err != nil {

@@ -279,8 +279,8 @@ func (s *Service) Import(ctx context.Context, folder string) (tasks int64, err e
 			return fmt.Errorf("build indexes: %w", err)
 		}
 		tasks = m.rows("messages")
-		err := postgres.Patiently(ctx, func() error {
-			return s.db.Tx(ctx, func(ctx context.Context) error {
+		_, err := postgres.Patiently(ctx, func() (struct{}, error) {
+			return struct{}{}, s.db.Tx(ctx, func(ctx context.Context) error {
 				return s.q.TaskPartitionAttach(ctx, dbq.TaskPartitionAttachParams{FirstDay: firstDay, LastDay: beforeDay, Messages: tasks})
 			})
 		})

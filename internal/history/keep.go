@@ -68,9 +68,8 @@ func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 // settle makes a partition history, in a tablespace if one is set. It reports whether it changed anything.
 func (s *Service) settle(ctx context.Context, p dbq.TaskPartitionNextRow, tablespace string) (changed bool, err error) {
 	for moved := tablespace != ""; moved; {
-		err := postgres.Patiently(ctx, func() (err error) {
-			moved, err = s.q.TaskPartitionMove(ctx, dbq.TaskPartitionMoveParams{FirstDay: p.FirstDay, Tablespace: tablespace})
-			return err
+		moved, err = postgres.Patiently(ctx, func() (bool, error) {
+			return s.q.TaskPartitionMove(ctx, dbq.TaskPartitionMoveParams{FirstDay: p.FirstDay, Tablespace: tablespace})
 		})
 		if err != nil {
 			return changed, ofDay(p.FirstDay, fmt.Errorf("move to tablespace: %w", err))
@@ -149,10 +148,8 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 		if !slices.Equal(now, late) {
 			continue
 		}
-		var outcome string
-		err = postgres.Patiently(ctx, func() (err error) {
-			outcome, err = s.q.TaskPartitionDrop(ctx, dbq.TaskPartitionDropParams{FirstDay: p.FirstDay, OnlyExported: onlyExported, Late: late})
-			return err
+		outcome, err := postgres.Patiently(ctx, func() (string, error) {
+			return s.q.TaskPartitionDrop(ctx, dbq.TaskPartitionDropParams{FirstDay: p.FirstDay, OnlyExported: onlyExported, Late: late})
 		})
 		switch {
 		case err != nil:

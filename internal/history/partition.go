@@ -19,21 +19,17 @@ func (s *Service) MakePartitions(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var n int32
-	err = postgres.Patiently(ctx, func() (err error) {
-		n, err = s.q.TaskPartitionsMake(ctx, dbq.TaskPartitionsMakeParams{Width: values.History.PartitionWidth, Ahead: partitionsAhead})
-		return err
+	n, err := postgres.Patiently(ctx, func() (int32, error) {
+		return s.q.TaskPartitionsMake(ctx, dbq.TaskPartitionsMakeParams{Width: values.History.PartitionWidth, Ahead: partitionsAhead})
 	})
 	if err != nil {
 		return 0, fmt.Errorf("make partitions: %w", err)
 	}
 	for parent, width := range map[string]time.Duration{"sender_ledger": values.History.LedgerWidth(), "batch_rows": values.History.BatchWidth()} {
-		err = postgres.Patiently(ctx, func() error {
-			_, err := postgres.InBatches(1, func() (int64, error) {
-				changed, err := s.q.NumberPartitionsAhead(ctx, dbq.NumberPartitionsAheadParams{Parent: parent, Width: width})
-				return int64(changed), err
+		_, err := postgres.InBatches(1, func() (int64, error) {
+			return postgres.Patiently(ctx, func() (int64, error) {
+				return s.q.NumberPartitionsAhead(ctx, dbq.NumberPartitionsAheadParams{Parent: parent, Width: width})
 			})
-			return err
 		})
 		if err != nil {
 			return int(n), fmt.Errorf("make partitions of %s: %w", parent, err)

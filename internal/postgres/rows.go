@@ -103,15 +103,15 @@ const (
 )
 
 // Patiently repeats do while it does not get its locks.
-func Patiently(ctx context.Context, do func() error) error {
+func Patiently[Out any](ctx context.Context, do func() (Out, error)) (Out, error) {
 	for tries := 1; ; tries++ {
-		err := do()
+		out, err := do()
 		if !IsLockTimeout(err) || tries == lockTries {
-			return err
+			return out, err
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return out, ctx.Err()
 		case <-time.After(lockPause):
 		}
 	}

@@ -292,11 +292,9 @@ func (s *Service) SumUpLedger(ctx context.Context) (int, error) {
 	if err != nil {
 		return rows, err
 	}
-	parts, err := s.settings.ForgetCharges(ctx, 1, func(keep time.Duration) (n int64, err error) {
-		err = postgres.Patiently(ctx, func() error {
-			dropped, err := s.q.SenderLedgerDrop(ctx, dbq.SenderLedgerDropParams{Keep: keep, Remark: result.LedgerOfDay})
-			n = int64(dropped)
-			return err
+	parts, err := s.settings.ForgetCharges(ctx, 1, func(keep time.Duration) (int64, error) {
+		n, err := postgres.Patiently(ctx, func() (int64, error) {
+			return s.q.SenderLedgerDrop(ctx, dbq.SenderLedgerDropParams{Keep: keep, Remark: result.LedgerOfDay})
 		})
 		return n, postgres.Wrap("drop partition of ledger", err, nil)
 	})
