@@ -40,3 +40,12 @@ func Promptly(t *testing.T, what string, do func()) {
 		t.Errorf("%s took %s", what, took)
 	}
 }
+
+// NextNumberPartitions begins the next partitions of charges and of rows of batches, as the sweep does when the present ones are old enough.
+func (b *Bundle) NextNumberPartitions() {
+	b.T.Helper()
+	b.Exec("UPDATE number_partitions SET entered_at = now() - interval '31 days' WHERE entered_at IS NOT NULL")
+	if _, err := b.App.History.MakePartitions(b.T.Context()); err != nil {
+		b.T.Fatal(err)
+	}
+}

@@ -47,13 +47,6 @@ func TestABatchIsDeletedWithItsRowsAfterTheTimeOfBatches(t *testing.T) {
 // Batches of a partition leave with it when all of them are over. One that runs for long holds the others for a while.
 func TestBatchesLeaveByPartitions(t *testing.T) {
 	b := apptest.New(t)
-	begin := func() {
-		t.Helper()
-		b.Exec("UPDATE number_partitions SET entered_at = now() - interval '31 days' WHERE entered_at IS NOT NULL")
-		if _, err := b.App.History.MakePartitions(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
 	left := func(when, want string) {
 		t.Helper()
 		if _, err := b.App.Batches.Forget(t.Context()); err != nil {
@@ -67,10 +60,10 @@ func TestBatchesLeaveByPartitions(t *testing.T) {
 	}
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"batch_days": 30}})
 	checked(b, numbers(1), "content", "before")
-	begin()
+	b.NextNumberPartitions()
 	checked(b, numbers(2), "content", "ready")
 	checked(b, numbers(3), "content", "ready")
-	begin()
+	b.NextNumberPartitions()
 	sent := checked(b, numbers(4), "content", "hello", "auto_confirm", "true")
 	feed(b)
 	for _, task := range b.Claim("app", 10) {
@@ -82,10 +75,10 @@ func TestBatchesLeaveByPartitions(t *testing.T) {
 		t.Errorf("rows: %s", got)
 	}
 	running := checked(b, numbers(5), "content", "hello", "auto_confirm", "true")
-	begin()
+	b.NextNumberPartitions()
 	checked(b, numbers(2), "content", "ready")
 	checked(b, numbers(4), "content", "ready")
-	begin()
+	b.NextNumberPartitions()
 	left("at first", "20000:5 40000:9 60000:6 default:1, batches 7")
 	older := func(days string) {
 		t.Helper()
@@ -110,18 +103,11 @@ func TestBatchesLeaveByPartitions(t *testing.T) {
 func TestABatchThatRunsAgainKeepsItsPartition(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"batch_days": 30}})
-	begin := func() {
-		t.Helper()
-		b.Exec("UPDATE number_partitions SET entered_at = now() - interval '31 days' WHERE entered_at IS NOT NULL")
-		if _, err := b.App.History.MakePartitions(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
 	checked(b, numbers(1), "content", "before")
-	begin()
+	b.NextNumberPartitions()
 	checked(b, numbers(2), "content", "ready")
 	checked(b, numbers(2), "content", "ready")
-	begin()
+	b.NextNumberPartitions()
 	b.Exec("UPDATE batches SET checked_at = now() - interval '31 days' WHERE id >= 20000")
 	b.Exec("UPDATE number_partitions SET left_at = now() - interval '31 days' WHERE left_at IS NOT NULL")
 	other, err := b.DB.Begin(t.Context())

@@ -15,15 +15,6 @@ import (
 	"lksms/internal/queue"
 )
 
-// begin begins the next partition of charges and of rows of batches, as the sweep does when the present one is old enough.
-func begin(b *apptest.Bundle) {
-	b.T.Helper()
-	b.Exec("UPDATE number_partitions SET entered_at = now() - interval '31 days' WHERE entered_at IS NOT NULL")
-	if _, err := b.App.History.MakePartitions(b.T.Context()); err != nil {
-		b.T.Fatal(err)
-	}
-}
-
 // charges returns how many rows of the ledger are in each partition.
 func charges(b *apptest.Bundle) string {
 	b.T.Helper()
@@ -56,10 +47,10 @@ func TestChargesLeaveByPartitions(t *testing.T) {
 	b.SubmitMany("x", 30, nil)
 	before := b.Take("paid", 5)
 	expectCharges(b, "at first", "default:6")
-	begin(b)
+	b.NextNumberPartitions()
 	inside := b.Take("paid", 6)
 	expectCharges(b, "in a partition", "2000000000:6 default:6")
-	begin(b)
+	b.NextNumberPartitions()
 	after := b.Take("paid", 7)
 	expectCharges(b, "in the next one", "2000000000:6 4000000000:7 default:6")
 	var unused []queue.Unused
@@ -100,7 +91,7 @@ func TestChargesLeaveByPartitions(t *testing.T) {
 	if sums := slices.DeleteFunc(items, func(e api.LedgerEntry) bool { return e.LeaseID != nil || e.Change > 0 }); len(sums) != 1 || sums[0].Change != -4 || sums[0].Balance != 85 {
 		t.Errorf("the sum of the day: %+v", sums)
 	}
-	begin(b)
+	b.NextNumberPartitions()
 	b.Take("paid", 1)
 	expectCharges(b, "the one after", "4000000000:10 6000000000:1 default:8")
 }
@@ -110,13 +101,13 @@ func TestEveryNumberHasAPartition(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 100})
 	b.SubmitMany("x", 30, nil)
-	begin(b)
+	b.NextNumberPartitions()
 	b.Take("paid", 1)
 	b.Exec("SELECT setval('lease_ids', last_value + 70000000000) FROM lease_ids")
 	b.Take("paid", 2)
 	expectCharges(b, "after the jump", "2000000000:1 6000000000:2 default:1")
-	begin(b) // gives it an end
-	begin(b)
+	b.NextNumberPartitions() // gives it an end
+	b.NextNumberPartitions()
 	b.Take("paid", 3)
 	expectCharges(b, "after the next run", "2000000000:1 6000000000:2 74000000000:3 default:1")
 	if open := apptest.Scan[string](b, `SELECT string_agg(first_number::text, ' ' ORDER BY first_number) FROM number_partitions
@@ -162,9 +153,9 @@ func TestAPartitionOfChargesIsDroppedWhenItsLocksAreFree(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 100})
 	b.SubmitMany("x", 5, nil)
-	begin(b)
+	b.NextNumberPartitions()
 	b.Take("paid", 2)
-	begin(b)
+	b.NextNumberPartitions()
 	b.Exec("UPDATE number_partitions SET left_at = left_at - interval '400 days' WHERE first_number = 2000000000")
 	reader, err := b.DB.Begin(t.Context())
 	if err != nil {
