@@ -143,8 +143,12 @@ func (s *Service) IsRouted(ctx context.Context, channel string, companyID int64,
 	if err != nil {
 		return false, err
 	}
-	for key := range d.pools {
-		if key.channel == d.channels[channel].ID && key.company == companyID && key.messageType == messageType {
+	key := poolKey{channel: d.channels[channel].ID, company: companyID, messageType: messageType}
+	if _, toAny := d.pools[key]; toAny {
+		return true, nil
+	}
+	for key.country = range d.countries {
+		if _, found := d.pools[key]; found {
 			return true, nil
 		}
 	}
