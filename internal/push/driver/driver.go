@@ -151,14 +151,14 @@ type kind struct {
 }
 
 var kinds = map[string]kind{
-	"log":         {nil, nil, 1000, false, false, newLog},
-	"dingtalk":    {nil, []string{"baseUrl"}, 1000, true, false, newDingTalk},
-	"oa":          {[]string{"secret"}, []string{"url"}, 100, false, false, newOA},
-	"wechat":      {[]string{"appSecret"}, []string{"baseUrl"}, 100, false, false, newWeChat},
-	"email":       {[]string{"password"}, nil, 100, false, false, newEmail},
-	"http-sms":    {[]string{"secrets"}, []string{"url", "batchUrl"}, 100, false, false, newHTTPSMS},
-	"aliyun-sms":  {[]string{"accessKeySecret"}, []string{"baseUrl"}, 100, false, true, newAliyun},
-	"tencent-sms": {[]string{"secretKey"}, []string{"baseUrl"}, 100, false, true, newTencent},
+	"log":         {batch: 1000, make: newLog},
+	"dingtalk":    {addresses: []string{"baseUrl"}, batch: 1000, merges: true, make: newDingTalk},
+	"oa":          {secrets: []string{"secret"}, addresses: []string{"url"}, batch: 100, make: newOA},
+	"wechat":      {secrets: []string{"appSecret"}, addresses: []string{"baseUrl"}, batch: 100, make: newWeChat},
+	"email":       {secrets: []string{"password"}, batch: 100, make: newEmail},
+	"http-sms":    {secrets: []string{"secrets"}, addresses: []string{"url", "batchUrl"}, batch: 100, make: newHTTPSMS},
+	"aliyun-sms":  {secrets: []string{"accessKeySecret"}, addresses: []string{"baseUrl"}, batch: 100, signs: true, make: newAliyun},
+	"tencent-sms": {secrets: []string{"secretKey"}, addresses: []string{"baseUrl"}, batch: 100, signs: true, make: newTencent},
 }
 
 // Kinds returns the names of the drivers.
