@@ -129,7 +129,7 @@ func TestTheProvidersOfTheDocumentsCanBeAdded(t *testing.T) {
 		}
 		added := apptest.Decode[api.Sender](t, b.Expect(200, "", "POST", "/api/v1/admin/senders", string(content)))
 		modes[added.SignMode]++
-		// A provider that adds the signature is told which one; one that forbids it gets none.
+		// Only a provider that adds the signature itself needs it apart.
 		if takesSign := strings.Contains(string(content), "${sign}"); added.Kind == "http-sms" && takesSign != (added.SignMode == api.SignByProvider) {
 			t.Errorf("%s has the sign_mode %s", file, added.SignMode)
 		}

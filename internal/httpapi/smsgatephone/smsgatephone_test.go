@@ -70,7 +70,7 @@ func TestAPhoneWhoseCarrierSignsSendsTheTextAlone(t *testing.T) {
 	if out := p.sendPending(); !slices.Equal(out, []string{"+8613800138000 one", "+8613800138000 two"}) {
 		t.Errorf("the phone sent %q", out)
 	}
-	// What the phone holds does not change with the sender: the answer may not have arrived.
+	// The phone gets a message that it holds unchanged when it asks again: the first answer may have been lost.
 	s.Submit("held")
 	first := p.must(200, "GET", "/message?order=fifo", p.bearer(), nil)
 	s.Expect(200, "", "PATCH", "/api/v1/admin/senders/phone", map[string]any{"sign_mode": "in_text"})

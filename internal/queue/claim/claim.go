@@ -47,7 +47,7 @@ type Lease struct {
 	turn, nextTurn float64
 }
 
-// What becomes of the signature of a message: the values of a sender's sign_mode.
+// The values of a sender's sign_mode, which says how the signature of a message is sent.
 const (
 	SignInText     = "in_text"     // it stands before the text that the sender gets
 	SignByProvider = "by_provider" // the provider adds it
