@@ -208,8 +208,11 @@ func TestADeadlockFailsNoCallback(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	const body = `{"msgid":"n-1","status":"DELIVRD"}`
 	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", body)
-	b.Deadlock("DELETE FROM receipts", "UPDATE callbacks SET body = body", func() {
-		callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", body)
+	b.Deadlock("DELETE FROM receipts", "UPDATE callbacks SET body = body", func() string {
+		if a := b.Call("POST", "/api/v1/callbacks/pushed?token="+apptest.CallbackKey, body); a.Status != 200 {
+			return a.Raw
+		}
+		return ""
 	})
 	if n := b.Count("SELECT count(*) FROM receipts"); n != 1 {
 		t.Errorf("%d receipts", n)
@@ -536,7 +539,8 @@ func receivingList(t *testing.T) (*apptest.Bundle, *apptest.Provider) {
 		"config.callback.delivered": {"verify": "token", "number": "n", "state": "s"},
 		"config.callback.header":    {"verify": "hmac"},
 		"config.callback.addresses": {"verify": "token", "number": "n", "state": "s", "delivered": []string{"d"}, "addresses": []string{"everywhere"}},
-		"config.callback":           {"verrify": "token"},
+		"config.callback.verrify":   {"verrify": "token"},
+		"config.callback.list":      {"verify": "token", "list": []string{"reports"}},
 	} {
 		wrong := p.SenderConfig()
 		wrong["callback"] = change

@@ -380,3 +380,22 @@ func TestAPatchDoesNotUndoARotationOfSecrets(t *testing.T) {
 		t.Errorf("%s %v", got.Name, got.Config)
 	}
 }
+
+// A value of another type is answered with the type that it must have, wherever it is in the configuration.
+func TestAConfigurationWithAnotherTypeSaysWhichItMustHave(t *testing.T) {
+	t.Parallel()
+	b := apptest.Open(t, apptest.DefaultRules, apptest.WithSecrets)
+	for field, c := range map[string]struct{ config, want string }{
+		"config.answer.success":     {`{"answer":{"success":["code"]}}`, "must be of type string"},
+		"config.answer.equals":      {`{"answer":{"equals":"0"}}`, "must be of type array"},
+		"config.atOnce":             {`{"atOnce":"16"}`, "must be of type integer"},
+		"config.headers":            {`{"headers":[]}`, "must be of type object"},
+		"config.callback.delivered": {`{"callback":{"delivered":"yes"}}`, "must be of type array"},
+		"config.callback":           {`{"callback":"yes"}`, "must be of type object"},
+	} {
+		a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders", `{"sender_no":"p","name":"p","kind":"http-sms","channel":"sms","config":`+c.config+`}`)
+		if a.Fields() != field || !strings.Contains(a.Raw, c.want) {
+			t.Errorf("%s: %s", c.config, a.Raw)
+		}
+	}
+}

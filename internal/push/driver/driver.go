@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -204,8 +205,11 @@ func Review(d Driver) error {
 	return nil
 }
 
-// read reads a configuration. A fault names a field that is unknown or has the wrong type.
-func read[Config any](text []byte, config *Config) error {
+// read reads a configuration as Read does.
+func read[Config any](text []byte, config *Config) error { return Read("config", text, config) }
+
+// Read reads the object of a field, such as config. A fault names a field in it that is unknown, or has another type than it must have.
+func Read(name string, text []byte, config any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	err := d.Decode(config)
@@ -214,19 +218,37 @@ func read[Config any](text []byte, config *Config) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &wrong):
-		return fault.InvalidField("config."+wrong.Field, fault.WrongType, nil)
+		return fault.InvalidField(strings.TrimSuffix(name+"."+wrong.Field, "."), fault.WrongType, typeOf(wrong.Type))
 	default:
-		return unknownField(err)
+		return unknownField(name, err)
+	}
+}
+
+// typeOf returns the type of JSON that a Go type is read from.
+func typeOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "string"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Float32, reflect.Float64:
+		return "number"
+	case reflect.Slice, reflect.Array:
+		return "array"
+	case reflect.Struct, reflect.Map, reflect.Pointer, reflect.Interface:
+		return "object"
+	default:
+		return "integer"
 	}
 }
 
 // unknownField names the field that the decoder did not know. The decoder has no type for this error.
-func unknownField(err error) error {
-	var name string
-	if n, _ := fmt.Sscanf(err.Error(), "json: unknown field %q", &name); n == 1 {
-		return fault.InvalidField("config."+name, fault.UnknownField, nil)
+func unknownField(name string, err error) error {
+	var unknown string
+	if n, _ := fmt.Sscanf(err.Error(), "json: unknown field %q", &unknown); n == 1 {
+		return fault.InvalidField(name+"."+unknown, fault.UnknownField, nil)
 	}
-	return fault.InvalidField("config", fault.NothingElseIsKnown, nil)
+	return fault.InvalidField(name, fault.NothingElseIsKnown, nil)
 }
 
 // field is a field of a configuration.

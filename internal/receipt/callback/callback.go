@@ -3,7 +3,6 @@
 package callback
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"lksms/internal/fault"
 	"lksms/internal/outbound"
+	"lksms/internal/push/driver"
 	"lksms/internal/standardwebhooks"
 )
 
@@ -58,10 +58,8 @@ func Split(opened []byte) (rest []byte, config *Config, secret string, err error
 	}
 	if text, found := fields[Field]; found {
 		config = &Config{}
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.DisallowUnknownFields()
-		if err := d.Decode(config); err != nil {
-			return nil, nil, "", fault.InvalidField("config."+Field, fault.NothingElseIsKnown, nil)
+		if err := driver.Read("config."+Field, text, config); err != nil {
+			return nil, nil, "", err
 		}
 	}
 	if text, found := fields[Secret]; found {
