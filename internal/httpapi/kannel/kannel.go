@@ -316,7 +316,7 @@ func checkUnsupported(all url.Values) error {
 	return nil
 }
 
-// textOf returns the text of a message in UTF-8.
+// textOf returns the text of a message in UTF-8, without a byte order mark.
 func textOf(all url.Values) (string, error) {
 	charset := all.Get("charset")
 	switch coding := all.Get("coding"); {
@@ -337,7 +337,7 @@ func textOf(all url.Values) (string, error) {
 		if !postgres.IsText(text) {
 			return "", refusal("Charset or body misformed, rejected")
 		}
-		return text, nil
+		return strings.TrimPrefix(text, "\uFEFF"), nil
 	}
 	known, err := htmlindex.Get(charset)
 	if err != nil {
@@ -347,7 +347,7 @@ func textOf(all url.Values) (string, error) {
 	if err != nil || !postgres.IsText(decoded) || strings.ContainsRune(decoded, '\uFFFD') { // what is no text of the charset
 		return "", refusal("Charset or body misformed, rejected")
 	}
-	return decoded, nil
+	return strings.TrimPrefix(decoded, "\uFEFF"), nil
 }
 
 // storeRefusal stores a refused message, as refused submissions of other doors.

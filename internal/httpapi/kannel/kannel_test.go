@@ -182,12 +182,13 @@ func TestTextsOfOtherCharsets(t *testing.T) {
 	b := setup(t)
 	for _, c := range [][3]string{
 		{"", "2", "\x60\xa8\x59\x7d"}, {"UTF-16BE", "2", "\x60\xa8\x59\x7d"}, {"UTF-8", "2", "您好"}, {"utf-8", "0", "您好"}, {"GBK", "", "\xc4\xfa\xba\xc3"},
+		{"", "2", "\xfe\xff\x60\xa8\x59\x7d"}, {"", "", "\ufeff您好"}, // with a byte order mark
 	} {
 		b.expect(202, accepted, with("charset", c[0], "coding", c[1], "text", c[2]))
 	}
 	b.expect(202, accepted, with("charset", "ISO-8859-1", "text", "caf\xe9"))
-	if n := b.Count("SELECT count(*) FROM messages WHERE content = '您好'"); n != 5 {
-		t.Errorf("%d texts arrived, want 5", n)
+	if n := b.Count("SELECT count(*) FROM messages WHERE content = '您好'"); n != 7 {
+		t.Errorf("%d texts arrived, want 7", n)
 	}
 	if n := b.Count("SELECT count(*) FROM messages WHERE content = 'café'"); n != 1 {
 		t.Error("the text in ISO-8859-1 did not arrive")
