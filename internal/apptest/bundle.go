@@ -239,8 +239,9 @@ func (b *Bundle) AwaitLockWait() {
 }
 
 // Deadlock lets what call makes the server do deadlock with another transaction, again until PostgreSQL ends the transaction of the server. first locks
-// what the server waits for, and second what the server has locked by then.
-func (b *Bundle) Deadlock(first, second string, call func()) {
+// what the server waits for, and second what the server has locked by then. call returns what went wrong. It counts only if the transaction of the server
+// was ended: otherwise the server may have waited for longer than it does.
+func (b *Bundle) Deadlock(first, second string, call func() (wrong string)) {
 	b.T.Helper()
 	for isOther := true; isOther; {
 		other, err := b.DB.Begin(b.T.Context())
@@ -251,9 +252,9 @@ func (b *Bundle) Deadlock(first, second string, call func()) {
 		if _, err := other.Exec(b.T.Context(), first); err != nil {
 			b.T.Fatal(err)
 		}
-		var called sync.WaitGroup
-		called.Go(call)
-		Eventually(b.T, "the server waits", func() bool { return b.Count("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0 })
+		called := make(chan string, 1)
+		go func() { called <- call() }()
+		Eventually(b.T, "the server waits", func() bool { return b.Count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") > 0 })
 		// The first that waited looks for a deadlock first, unless it did before there was one.
 		_, err = other.Exec(b.T.Context(), second)
 		var ended *pgconn.PgError
@@ -265,7 +266,9 @@ func (b *Bundle) Deadlock(first, second string, call func()) {
 		if err != nil {
 			b.T.Fatal(err)
 		}
-		called.Wait()
+		if wrong := <-called; wrong != "" && !isOther {
+			b.T.Error(wrong)
+		}
 	}
 }
 

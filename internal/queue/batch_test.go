@@ -411,13 +411,17 @@ func TestADeadlockFailsNoMessage(t *testing.T) {
 	rank := func(priority int16) string {
 		return fmt.Sprint("UPDATE fair_ranks SET start = start WHERE priority = ", priority)
 	}
-	b.Deadlock(rank(ranks[1]), rank(ranks[0]), func() {
-		sent := apptest.Decode[api.SentBatch](t, b.Call("POST", "/api/v1/sms/send-batch", both, tenant...))
-		for _, item := range sent.Items {
+	b.Deadlock(rank(ranks[1]), rank(ranks[0]), func() (wrong string) {
+		a := b.Call("POST", "/api/v1/sms/send-batch", both, tenant...)
+		if a.Status != 200 {
+			return a.Raw
+		}
+		for _, item := range apptest.Decode[api.SentBatch](t, a).Items {
 			if item.TaskID == nil {
-				t.Errorf("%d %s", item.Code, *item.Message)
+				wrong += fmt.Sprintln(item.Code, *item.Message)
 			}
 		}
+		return wrong
 	})
 }
 
@@ -434,12 +438,16 @@ func TestADeadlockFailsNoReport(t *testing.T) {
 	touch := func(task api.ClaimedTask) string {
 		return fmt.Sprintf("UPDATE queue SET troubles = troubles WHERE task_id = '%s'", task.TaskID)
 	}
-	b.Deadlock(touch(tasks[1]), touch(tasks[0]), func() {
-		data := apptest.Decode[api.ReportedBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/report-batch", map[string]any{"reports": reports}))
-		for _, item := range data.Items {
+	b.Deadlock(touch(tasks[1]), touch(tasks[0]), func() (wrong string) {
+		a := b.Call("POST", "/api/v1/sms/report-batch", map[string]any{"reports": reports})
+		if a.Status != 200 {
+			return a.Raw
+		}
+		for _, item := range apptest.Decode[api.ReportedBatch](t, a).Items {
 			if item.Effect == nil {
-				t.Errorf("%d %s", item.Code, *item.Message)
+				wrong += fmt.Sprintln(item.Code, *item.Message)
 			}
 		}
+		return wrong
 	})
 }
