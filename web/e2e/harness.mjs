@@ -163,6 +163,13 @@ export async function openPage(browser, server, { language = 'zh', dark = false,
       assert.deepEqual(found, [], `accessibility of ${name} (${language}, ${dark ? 'dark' : 'light'}, ${narrow ? 390 : 1440} pixels)`)
       const beyond = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
       assert.ok(beyond <= 0, `${name} scrolls sideways by ${beyond} pixels (${language}, ${narrow ? 390 : 1440} pixels)`)
+      // On a narrow screen a row of a table is a list of labels, with the values beside them.
+      const below = await page.evaluate(() =>
+        [...document.querySelectorAll('td[data-label]')]
+          .filter((cell) => getComputedStyle(cell).display === 'grid')
+          .flatMap((cell) => [...cell.children].filter((part) => part.offsetParent && part.getBoundingClientRect().left < cell.getBoundingClientRect().left + 84).map(() => cell.dataset.label)),
+      )
+      assert.deepEqual(below, [], `${name} has values under their labels`)
     },
     /** Keeps a picture in e2e/screenshots, or at LKSMS_E2E_SCREENSHOTS. */
     async screenshot(name, options = {}) {
