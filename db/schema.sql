@@ -2774,24 +2774,6 @@ WITH (fillfactor='85');
 
 COMMENT ON TABLE public.batch_rows_default IS 'Rows of batches from before there were partitions.';
 
-COMMENT ON COLUMN public.batch_rows_default.batch_id IS 'no foreign key: its check took two thirds of the time in which a million rows are added. Who adds or deletes rows has locked the batch.';
-
-COMMENT ON COLUMN public.batch_rows_default.row_no IS 'the number of the row in the list, as a spreadsheet program shows it; of a tag the position of the contact';
-
-COMMENT ON COLUMN public.batch_rows_default.recipient IS 'the address on the channel: a phone number in E.164; as it is in the list if it is not valid';
-
-COMMENT ON COLUMN public.batch_rows_default.content IS 'the text without signature, of another channel than sms its beginning; empty: it could not be made';
-
-COMMENT ON COLUMN public.batch_rows_default.code IS 'why it is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task; null: it is valid';
-
-COMMENT ON COLUMN public.batch_rows_default.fault IS 'the field, the rule that it broke, and the limit of the rule; null: code says everything';
-
-COMMENT ON COLUMN public.batch_rows_default.task_id IS 'null: the row has not become a task';
-
-COMMENT ON COLUMN public.batch_rows_default.sign IS 'the signature of the row; null: that of the batch';
-
-COMMENT ON COLUMN public.batch_rows_default.contact_values IS 'the values of the placeholders of the rendering; null: the text has none';
-
 CREATE TABLE public.facts (
     company_id bigint NOT NULL,
     at timestamp with time zone NOT NULL,
@@ -3942,242 +3924,242 @@ CREATE SEQUENCE public.lease_ids
 CREATE TABLE public.lock_age_tasks (
 );
 
-COMMENT ON TABLE public.lock_age_tasks IS 'has no rows: the server that does age-tasks locks the table';
+COMMENT ON TABLE public.lock_age_tasks IS 'no rows: the server that does age-tasks locks the table, so that only one does it';
 
 CREATE TABLE public.lock_check_batches (
 );
 
-COMMENT ON TABLE public.lock_check_batches IS 'has no rows: the server that does check-batches locks the table';
+COMMENT ON TABLE public.lock_check_batches IS 'no rows: the server that does check-batches locks the table, so that only one does it';
 
 CREATE TABLE public.lock_close_rank_gaps (
 );
 
-COMMENT ON TABLE public.lock_close_rank_gaps IS 'no rows: a server locks the table while it runs the sweep close-rank-gaps, so that it runs on one server at a time';
+COMMENT ON TABLE public.lock_close_rank_gaps IS 'no rows: the server that does close-rank-gaps locks the table, so that only one does it';
 
 CREATE TABLE public.lock_compare_statements (
 );
 
-COMMENT ON TABLE public.lock_compare_statements IS 'has no rows: the server that does compare-statements locks the table';
+COMMENT ON TABLE public.lock_compare_statements IS 'no rows: the server that does compare-statements locks the table, so that only one does it';
 
 CREATE TABLE public.lock_empty_deleted_tags (
 );
 
-COMMENT ON TABLE public.lock_empty_deleted_tags IS 'has no rows: the server that does empty-deleted-tags locks the table';
+COMMENT ON TABLE public.lock_empty_deleted_tags IS 'no rows: the server that does empty-deleted-tags locks the table, so that only one does it';
 
 CREATE TABLE public.lock_erase_people (
 );
 
-COMMENT ON TABLE public.lock_erase_people IS 'has no rows: the server that does erase-people locks the table';
+COMMENT ON TABLE public.lock_erase_people IS 'no rows: the server that does erase-people locks the table, so that only one does it';
 
 CREATE TABLE public.lock_evaluate_alert_rules (
 );
 
-COMMENT ON TABLE public.lock_evaluate_alert_rules IS 'has no rows: the server that does evaluate-alert-rules locks the table';
+COMMENT ON TABLE public.lock_evaluate_alert_rules IS 'no rows: the server that does evaluate-alert-rules locks the table, so that only one does it';
 
 CREATE TABLE public.lock_expire_tasks (
 );
 
-COMMENT ON TABLE public.lock_expire_tasks IS 'has no rows: the server that does expire-tasks locks the table';
+COMMENT ON TABLE public.lock_expire_tasks IS 'no rows: the server that does expire-tasks locks the table, so that only one does it';
 
 CREATE TABLE public.lock_feed (
 );
 
-COMMENT ON TABLE public.lock_feed IS 'has no rows: the server that does feed locks the table';
+COMMENT ON TABLE public.lock_feed IS 'no rows: the server that does feed locks the table, so that only one does it';
 
 CREATE TABLE public.lock_feed_batches (
 );
 
-COMMENT ON TABLE public.lock_feed_batches IS 'has no rows: the server that does feed-batches locks the table';
+COMMENT ON TABLE public.lock_feed_batches IS 'no rows: the server that does feed-batches locks the table, so that only one does it';
 
 CREATE TABLE public.lock_fold_facts (
 );
 
-COMMENT ON TABLE public.lock_fold_facts IS 'has no rows: the server that does fold-facts locks the table';
+COMMENT ON TABLE public.lock_fold_facts IS 'no rows: the server that does fold-facts locks the table, so that only one does it';
 
 CREATE TABLE public.lock_follow_switches (
 );
 
-COMMENT ON TABLE public.lock_follow_switches IS 'no rows: a server locks the table while it runs the sweep follow-switches, so that it runs on one server at a time';
+COMMENT ON TABLE public.lock_follow_switches IS 'no rows: the server that does follow-switches locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_audit (
 );
 
-COMMENT ON TABLE public.lock_forget_audit IS 'has no rows: the server that does forget-audit locks the table';
+COMMENT ON TABLE public.lock_forget_audit IS 'no rows: the server that does forget-audit locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_batches (
 );
 
-COMMENT ON TABLE public.lock_forget_batches IS 'has no rows: the server that does forget-batches locks the table';
+COMMENT ON TABLE public.lock_forget_batches IS 'no rows: the server that does forget-batches locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_callbacks (
 );
 
-COMMENT ON TABLE public.lock_forget_callbacks IS 'has no rows: the server that does forget-callbacks locks the table';
+COMMENT ON TABLE public.lock_forget_callbacks IS 'no rows: the server that does forget-callbacks locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_contact_imports (
 );
 
-COMMENT ON TABLE public.lock_forget_contact_imports IS 'has no rows: the server that does forget-contact-imports locks the table';
+COMMENT ON TABLE public.lock_forget_contact_imports IS 'no rows: the server that does forget-contact-imports locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_erasures (
 );
 
-COMMENT ON TABLE public.lock_forget_erasures IS 'has no rows: the server that does forget-erasures locks the table';
+COMMENT ON TABLE public.lock_forget_erasures IS 'no rows: the server that does forget-erasures locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_events (
 );
 
-COMMENT ON TABLE public.lock_forget_events IS 'has no rows: the server that does forget-events locks the table';
+COMMENT ON TABLE public.lock_forget_events IS 'no rows: the server that does forget-events locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_feed (
 );
 
-COMMENT ON TABLE public.lock_forget_feed IS 'has no rows: the server that does forget-feed locks the table';
+COMMENT ON TABLE public.lock_forget_feed IS 'no rows: the server that does forget-feed locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_idempotency_keys (
 );
 
-COMMENT ON TABLE public.lock_forget_idempotency_keys IS 'has no rows: the server that does forget-idempotency-keys locks the table';
+COMMENT ON TABLE public.lock_forget_idempotency_keys IS 'no rows: the server that does forget-idempotency-keys locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_reconciliations (
 );
 
-COMMENT ON TABLE public.lock_forget_reconciliations IS 'has no rows: the server that does forget-reconciliations locks the table';
+COMMENT ON TABLE public.lock_forget_reconciliations IS 'no rows: the server that does forget-reconciliations locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_retired_pools (
 );
 
-COMMENT ON TABLE public.lock_forget_retired_pools IS 'has no rows: the server that does forget-retired-pools locks the table';
+COMMENT ON TABLE public.lock_forget_retired_pools IS 'no rows: the server that does forget-retired-pools locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_servers (
 );
 
-COMMENT ON TABLE public.lock_forget_servers IS 'has no rows: the server that does forget-servers locks the table';
+COMMENT ON TABLE public.lock_forget_servers IS 'no rows: the server that does forget-servers locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_sessions (
 );
 
-COMMENT ON TABLE public.lock_forget_sessions IS 'has no rows: the server that does forget-sessions locks the table';
+COMMENT ON TABLE public.lock_forget_sessions IS 'no rows: the server that does forget-sessions locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_smsgate_messages (
 );
 
-COMMENT ON TABLE public.lock_forget_smsgate_messages IS 'has no rows: the server that does forget-smsgate-messages locks the table';
+COMMENT ON TABLE public.lock_forget_smsgate_messages IS 'no rows: the server that does forget-smsgate-messages locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_statistics (
 );
 
-COMMENT ON TABLE public.lock_forget_statistics IS 'has no rows: the server that does forget-statistics locks the table';
+COMMENT ON TABLE public.lock_forget_statistics IS 'no rows: the server that does forget-statistics locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_submissions (
 );
 
-COMMENT ON TABLE public.lock_forget_submissions IS 'has no rows: the server that does forget-submissions locks the table';
+COMMENT ON TABLE public.lock_forget_submissions IS 'no rows: the server that does forget-submissions locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_task_jobs (
 );
 
-COMMENT ON TABLE public.lock_forget_task_jobs IS 'has no rows: the server that does forget-task-jobs locks the table';
+COMMENT ON TABLE public.lock_forget_task_jobs IS 'no rows: the server that does forget-task-jobs locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_texts (
 );
 
-COMMENT ON TABLE public.lock_forget_texts IS 'has no rows: the server that does forget-texts locks the table';
+COMMENT ON TABLE public.lock_forget_texts IS 'no rows: the server that does forget-texts locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_uploads (
 );
 
-COMMENT ON TABLE public.lock_forget_uploads IS 'has no rows: the server that does forget-uploads locks the table';
+COMMENT ON TABLE public.lock_forget_uploads IS 'no rows: the server that does forget-uploads locks the table, so that only one does it';
 
 CREATE TABLE public.lock_forget_webhooks (
 );
 
-COMMENT ON TABLE public.lock_forget_webhooks IS 'has no rows: the server that does forget-webhooks locks the table';
+COMMENT ON TABLE public.lock_forget_webhooks IS 'no rows: the server that does forget-webhooks locks the table, so that only one does it';
 
 CREATE TABLE public.lock_import_contacts (
 );
 
-COMMENT ON TABLE public.lock_import_contacts IS 'has no rows: the server that does import-contacts locks the table';
+COMMENT ON TABLE public.lock_import_contacts IS 'no rows: the server that does import-contacts locks the table, so that only one does it';
 
 CREATE TABLE public.lock_keep_history (
 );
 
-COMMENT ON TABLE public.lock_keep_history IS 'has no rows: the server that does keep-history locks the table';
+COMMENT ON TABLE public.lock_keep_history IS 'no rows: the server that does keep-history locks the table, so that only one does it';
 
 CREATE TABLE public.lock_make_partitions (
 );
 
-COMMENT ON TABLE public.lock_make_partitions IS 'has no rows: the server that does make-partitions locks the table';
+COMMENT ON TABLE public.lock_make_partitions IS 'no rows: the server that does make-partitions locks the table, so that only one does it';
 
 CREATE TABLE public.lock_match_receipts (
 );
 
-COMMENT ON TABLE public.lock_match_receipts IS 'has no rows: the server that does match-receipts locks the table';
+COMMENT ON TABLE public.lock_match_receipts IS 'no rows: the server that does match-receipts locks the table, so that only one does it';
 
 CREATE TABLE public.lock_move_tasks_to_their_routes (
 );
 
-COMMENT ON TABLE public.lock_move_tasks_to_their_routes IS 'has no rows: the server that does move-tasks-to-their-routes locks the table';
+COMMENT ON TABLE public.lock_move_tasks_to_their_routes IS 'no rows: the server that does move-tasks-to-their-routes locks the table, so that only one does it';
 
 CREATE TABLE public.lock_post_webhooks (
 );
 
-COMMENT ON TABLE public.lock_post_webhooks IS 'has no rows: the server that does post-webhooks locks the table';
+COMMENT ON TABLE public.lock_post_webhooks IS 'no rows: the server that does post-webhooks locks the table, so that only one does it';
 
 CREATE TABLE public.lock_queue_due_tasks (
 );
 
-COMMENT ON TABLE public.lock_queue_due_tasks IS 'has no rows: the server that does queue-due-tasks locks the table';
+COMMENT ON TABLE public.lock_queue_due_tasks IS 'no rows: the server that does queue-due-tasks locks the table, so that only one does it';
 
 CREATE TABLE public.lock_recover_zombie_tasks (
 );
 
-COMMENT ON TABLE public.lock_recover_zombie_tasks IS 'has no rows: the server that does recover-zombie-tasks locks the table';
+COMMENT ON TABLE public.lock_recover_zombie_tasks IS 'no rows: the server that does recover-zombie-tasks locks the table, so that only one does it';
 
 CREATE TABLE public.lock_roll_up_statistics (
 );
 
-COMMENT ON TABLE public.lock_roll_up_statistics IS 'has no rows: the server that does roll-up-statistics locks the table';
+COMMENT ON TABLE public.lock_roll_up_statistics IS 'no rows: the server that does roll-up-statistics locks the table, so that only one does it';
 
 CREATE TABLE public.lock_run_notifications (
 );
 
-COMMENT ON TABLE public.lock_run_notifications IS 'has no rows: the server that does run-notifications locks the table';
+COMMENT ON TABLE public.lock_run_notifications IS 'no rows: the server that does run-notifications locks the table, so that only one does it';
 
 CREATE TABLE public.lock_run_task_jobs (
 );
 
-COMMENT ON TABLE public.lock_run_task_jobs IS 'has no rows: the server that does run-task-jobs locks the table';
+COMMENT ON TABLE public.lock_run_task_jobs IS 'no rows: the server that does run-task-jobs locks the table, so that only one does it';
 
 CREATE TABLE public.lock_sequence_feed (
 );
 
-COMMENT ON TABLE public.lock_sequence_feed IS 'has no rows: the server that does sequence-feed locks the table';
+COMMENT ON TABLE public.lock_sequence_feed IS 'no rows: the server that does sequence-feed locks the table, so that only one does it';
 
 CREATE TABLE public.lock_statistics (
 );
 
-COMMENT ON TABLE public.lock_statistics IS 'has no rows: the server that does statistics locks the table';
+COMMENT ON TABLE public.lock_statistics IS 'no rows: the server that does statistics locks the table, so that only one does it';
 
 CREATE TABLE public.lock_sum_up_ledger (
 );
 
-COMMENT ON TABLE public.lock_sum_up_ledger IS 'has no rows: the server that does sum-up-ledger locks the table';
+COMMENT ON TABLE public.lock_sum_up_ledger IS 'no rows: the server that does sum-up-ledger locks the table, so that only one does it';
 
 CREATE TABLE public.lock_take_messages_of_sql (
 );
 
-COMMENT ON TABLE public.lock_take_messages_of_sql IS 'has no rows: the server that does take-messages-of-sql locks the table';
+COMMENT ON TABLE public.lock_take_messages_of_sql IS 'no rows: the server that does take-messages-of-sql locks the table, so that only one does it';
 
 CREATE TABLE public.lock_task_jobs (
 );
 
-COMMENT ON TABLE public.lock_task_jobs IS 'has no rows: the server that does task-jobs locks the table';
+COMMENT ON TABLE public.lock_task_jobs IS 'no rows: the server that does task-jobs locks the table, so that only one does it';
 
 CREATE TABLE public.lock_tell_alerts (
 );
 
-COMMENT ON TABLE public.lock_tell_alerts IS 'has no rows: the server that does tell-alerts locks the table';
+COMMENT ON TABLE public.lock_tell_alerts IS 'no rows: the server that does tell-alerts locks the table, so that only one does it';
 
 CREATE TABLE public.messages_default (
     task_id text NOT NULL COLLATE pg_catalog."C",
@@ -5042,20 +5024,6 @@ CREATE TABLE public.sender_ledger_default (
 
 COMMENT ON TABLE public.sender_ledger_default IS 'Rows of sender_ledger without lease_id, and charges and refunds from before there were partitions.';
 
-COMMENT ON COLUMN public.sender_ledger_default.change IS 'segments added; negative: a charge; 0: changed thresholds';
-
-COMMENT ON COLUMN public.sender_ledger_default.balance IS 'segments after the change';
-
-COMMENT ON COLUMN public.sender_ledger_default.lease_id IS 'the charged or refunded lease; null: top-up, correction, thresholds, or the sum of a day';
-
-COMMENT ON COLUMN public.sender_ledger_default.username IS 'who changed the balance or the thresholds; null: an attempt';
-
-COMMENT ON COLUMN public.sender_ledger_default.low_warning IS 'the new threshold, of changed thresholds and an opening balance; null otherwise';
-
-COMMENT ON COLUMN public.sender_ledger_default.low_switch IS 'as low_warning';
-
-COMMENT ON COLUMN public.sender_ledger_default.company_id IS 'whose tasks were charged or refunded; null: top-up, correction or thresholds';
-
 ALTER TABLE public.sender_ledger ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.sender_ledger_id_seq
     START WITH 1
@@ -5174,6 +5142,7 @@ CREATE TABLE public.senders (
     CONSTRAINT senders_kind_length CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 50))),
     CONSTRAINT senders_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
     CONSTRAINT senders_numbers_range CHECK ((((interval_ms >= 0) AND (interval_ms <= 86400000)) AND ((lease_seconds >= 1) AND (lease_seconds <= 86400)) AND ((segment_size >= 1) AND (segment_size <= 1000)) AND (per_minute >= 0) AND (per_hour >= 0) AND (per_day >= 0) AND (per_month >= 0))),
+    CONSTRAINT senders_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))),
     CONSTRAINT senders_segment_price_range CHECK (((segment_price >= 0) AND (segment_price <= 1000000000))),
     CONSTRAINT senders_sender_no_length CHECK (((char_length(sender_no) >= 1) AND (char_length(sender_no) <= 50))),
     CONSTRAINT senders_sign_allowed CHECK (((sign_mode <> 'none'::text) OR (sign IS NULL))),
@@ -6327,17 +6296,11 @@ ALTER TABLE ONLY public.routes
 ALTER TABLE ONLY public.sender_answers
     ADD CONSTRAINT sender_answers_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY public.sender_ledger_default
-    ADD CONSTRAINT sender_ledger_default_pkey PRIMARY KEY (id);
-
 ALTER TABLE ONLY public.sender_states
     ADD CONSTRAINT sender_states_pkey PRIMARY KEY (sender_id);
 
 ALTER TABLE ONLY public.sender_tokens
     ADD CONSTRAINT sender_tokens_pkey PRIMARY KEY (sender_id);
-
-ALTER TABLE public.senders
-    ADD CONSTRAINT senders_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))) NOT VALID;
 
 ALTER TABLE ONLY public.senders
     ADD CONSTRAINT senders_pkey PRIMARY KEY (id);
@@ -6455,7 +6418,7 @@ CREATE INDEX batch_rows_wrong_idx ON ONLY public.batch_rows USING btree (batch_i
 
 CREATE INDEX batch_rows_20000_batch_id_row_no_idx ON public.batch_rows_20000 USING btree (batch_id, row_no) WHERE (code IS NOT NULL);
 
-CREATE INDEX batch_rows_default_wrong_idx ON public.batch_rows_default USING btree (batch_id, row_no) WHERE (code IS NOT NULL);
+CREATE INDEX batch_rows_default_batch_id_row_no_idx ON public.batch_rows_default USING btree (batch_id, row_no) WHERE (code IS NOT NULL);
 
 CREATE INDEX batches_company_idx ON public.batches USING btree (company_id, id);
 
@@ -6639,9 +6602,9 @@ CREATE INDEX sender_ledger_sender_id_idx ON ONLY public.sender_ledger USING btre
 
 CREATE INDEX sender_ledger_2000000000_sender_id_id_idx ON public.sender_ledger_2000000000 USING btree (sender_id, id);
 
-CREATE UNIQUE INDEX sender_ledger_default_lease_key ON public.sender_ledger_default USING btree (lease_id, ((change > 0))) WHERE (lease_id IS NOT NULL);
+CREATE UNIQUE INDEX sender_ledger_default_lease_id_expr_idx ON public.sender_ledger_default USING btree (lease_id, ((change > 0))) WHERE (lease_id IS NOT NULL);
 
-CREATE INDEX sender_ledger_default_sender_id_idx ON public.sender_ledger_default USING btree (sender_id, id);
+CREATE INDEX sender_ledger_default_sender_id_id_idx ON public.sender_ledger_default USING btree (sender_id, id);
 
 CREATE INDEX senders_shared_driven_idx ON public.senders USING btree (channel_id) WHERE (is_shared AND (status = 'on'::text) AND (kind <> 'app'::text));
 
@@ -6711,9 +6674,9 @@ ALTER INDEX public.batch_rows_wrong_idx ATTACH PARTITION public.batch_rows_20000
 
 ALTER INDEX public.batch_rows_pkey ATTACH PARTITION public.batch_rows_20000_pkey;
 
-ALTER INDEX public.batch_rows_pkey ATTACH PARTITION public.batch_rows_default_pkey;
+ALTER INDEX public.batch_rows_wrong_idx ATTACH PARTITION public.batch_rows_default_batch_id_row_no_idx;
 
-ALTER INDEX public.batch_rows_wrong_idx ATTACH PARTITION public.batch_rows_default_wrong_idx;
+ALTER INDEX public.batch_rows_pkey ATTACH PARTITION public.batch_rows_default_pkey;
 
 ALTER INDEX public.messages_batch_idx ATTACH PARTITION public.messages_default_batch_id_task_id_idx;
 
@@ -6743,9 +6706,9 @@ ALTER INDEX public.sender_ledger_lease_key ATTACH PARTITION public.sender_ledger
 
 ALTER INDEX public.sender_ledger_sender_id_idx ATTACH PARTITION public.sender_ledger_2000000000_sender_id_id_idx;
 
-ALTER INDEX public.sender_ledger_lease_key ATTACH PARTITION public.sender_ledger_default_lease_key;
+ALTER INDEX public.sender_ledger_lease_key ATTACH PARTITION public.sender_ledger_default_lease_id_expr_idx;
 
-ALTER INDEX public.sender_ledger_sender_id_idx ATTACH PARTITION public.sender_ledger_default_sender_id_idx;
+ALTER INDEX public.sender_ledger_sender_id_idx ATTACH PARTITION public.sender_ledger_default_sender_id_id_idx;
 
 CREATE TRIGGER outgoing_insert INSTEAD OF INSERT ON lksms.outgoing FOR EACH ROW EXECUTE FUNCTION public.sql_door_outgoing();
 

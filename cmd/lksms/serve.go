@@ -86,13 +86,6 @@ func (c *serveCmd) Run(ctx context.Context) error {
 func (c *serveCmd) serve(ctx context.Context, db *database, listener net.Listener, starting *app.Starting, log *slog.Logger) error {
 	migrating, cancel := context.WithTimeout(ctx, migrateLimit)
 	defer cancel()
-	upgrade, err := postgres.PendingUpgrade(migrating, db.url)
-	if err != nil {
-		return err
-	}
-	if upgrade != "" {
-		log.Warn(upgrade)
-	}
 	applied, err := postgres.MigrateUp(migrating, db.url, log)
 	if err != nil {
 		return err
@@ -217,13 +210,6 @@ type migrateUpCmd struct {
 
 func (c *migrateUpCmd) Run(ctx context.Context) error {
 	return withDatabase(ctx, c.Database, func(ctx context.Context, url string) error {
-		upgrade, err := postgres.PendingUpgrade(ctx, url)
-		if err != nil {
-			return err
-		}
-		if upgrade != "" {
-			fmt.Println(upgrade)
-		}
 		applied, err := postgres.MigrateUp(ctx, url, warnings())
 		if err == nil {
 			fmt.Printf("%d applied\n", applied)

@@ -190,16 +190,9 @@ func withUsers(ctx context.Context, cfg config.Database, fn func(context.Context
 	})
 }
 
-// withMigrated runs fn with the configured database, after applying missing migrations. It refuses those that take long.
+// withMigrated runs fn with the configured database, after applying missing migrations.
 func withMigrated(ctx context.Context, cfg config.Database, fn func(context.Context, *postgres.DB) error) error {
 	return withDatabase(ctx, cfg, func(ctx context.Context, url string) error {
-		upgrade, err := postgres.PendingUpgrade(ctx, url)
-		if err != nil {
-			return err
-		}
-		if upgrade != "" {
-			return fmt.Errorf("the database is not migrated to this version: run `lksms migrate up` first. %s", upgrade)
-		}
 		if _, err := postgres.MigrateUp(ctx, url, warnings()); err != nil {
 			return err
 		}

@@ -5,9 +5,9 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/url"
@@ -67,58 +67,6 @@ type Migration struct {
 	Applied bool
 }
 
-// upgradeTasks is the number of tasks from which PendingUpgrade speaks of them.
-const upgradeTasks = 10_000
-
-// PendingUpgrade says what the missing migrations will do that takes long; empty: nothing. It changes nothing.
-func PendingUpgrade(ctx context.Context, databaseURL string) (string, error) {
-	var tasks, bytes int64
-	err := withConn(ctx, databaseURL, func(conn *pgx.Conn) error {
-		// Only before the tasks are moved is one of these a table with rows.
-		return conn.QueryRow(ctx, `SELECT coalesce(max(c.reltuples), 0)::bigint, coalesce(max(s.bytes), 0)::bigint
-			FROM pg_class c CROSS JOIN LATERAL (
-				SELECT sum(pg_total_relation_size(to_regclass(replace(c.relname, 'tasks', l.name)))) AS bytes
-				FROM unnest(ARRAY['tasks', 'receive_logs', 'send_logs', 'report_logs']) AS l (name)
-			) s
-			WHERE c.oid IN (to_regclass('tasks'), to_regclass('old_tasks')) AND c.relkind = 'r'`).Scan(&tasks, &bytes)
-	})
-	if err != nil {
-		return "", fmt.Errorf("look for tasks to move: %w", redact(err))
-	}
-	if tasks < upgradeTasks {
-		return "", nil
-	}
-	return fmt.Sprintf("The upgrade moves about %d tasks (%d MB) to other tables, which takes about a minute for a million. It needs as much free "+
-		"space again. Stop all other servers of this database. If it is interrupted, it goes on at the next start.", tasks, bytes>>20), nil
-}
-
-// serversRunning counts the sessions of servers if the missing migrations do not bear them: while the tasks are still to be moved, a server of the
-// version before would take the notifications whose tasks are not moved yet for failed; and it would fold facts without their new columns, so that
-// statistics and batches would lack what happened.
-const serversRunning = `SELECT count(*) FROM pg_stat_activity
-	WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = ANY ($1::text[]) AND (
-		EXISTS (SELECT FROM pg_class c WHERE c.oid IN (to_regclass('tasks'), to_regclass('old_tasks')) AND c.relkind = 'r')
-		OR (to_regclass('facts') IS NOT NULL AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = to_regclass('facts') AND a.attname = 'batch_id'))
-	)`
-
-// refuseBesideServers fails if the missing migrations do not bear servers and one is connected. Servers are recognised by the name of their
-// connections: the usual one, or that of the database URL.
-func refuseBesideServers(ctx context.Context, conn *pgx.Conn) error {
-	names := []string{applicationName, conn.Config().RuntimeParams["application_name"]}
-	if names[1] == "" {
-		names = names[:1] // psql and others may have no name
-	}
-	var sessions int
-	if err := conn.QueryRow(ctx, serversRunning, names).Scan(&sessions); err != nil {
-		return fmt.Errorf("look for servers: %w", err)
-	}
-	if sessions > 0 {
-		return fmt.Errorf("this upgrade cannot run beside servers of the version before, and %d connections of servers to the database are open "+
-			"(pg_stat_activity, application_name %s): stop all servers, then run `lksms migrate up`", sessions, strings.Join(names, " or "))
-	}
-	return nil
-}
-
 // firstPartitions makes the partitions of the next days, unless today has one already: the server makes those that follow. A migration
 // could not, because db/schema.sql would then depend on the day.
 const firstPartitions = `SELECT task_partitions_ahead('day', now(), now() + interval '7 days')
@@ -128,25 +76,23 @@ const firstPartitions = `SELECT task_partitions_ahead('day', now(), now() + inte
 // file is a transaction of its own, unless it says otherwise. One that does not get its locks soon is undone, and repeated until it does: the log
 // says for whom it waits. It may be nil.
 func MigrateUp(ctx context.Context, databaseURL string, log *slog.Logger) (int, error) {
+	return migrateUp(ctx, databaseURL, log, db.Migrations)
+}
+
+func migrateUp(ctx context.Context, databaseURL string, log *slog.Logger, files fs.FS) (int, error) {
 	applied := 0
-	err := withMigrator(ctx, databaseURL, func(ctx context.Context, m *migrator) error {
-		before, err := m.FindMigrations()
-		if err != nil {
+	err := withMigrator(ctx, databaseURL, files, func(ctx context.Context, m *migrator) (err error) {
+		if applied, err = m.missing(); err != nil || applied == 0 {
 			return err
 		}
-		for _, migration := range before {
-			if !migration.Applied {
-				applied++
-			}
+		if err := withConn(ctx, databaseURL, func(conn *pgx.Conn) error { return adopt(ctx, conn) }); err != nil {
+			return err
 		}
-		if applied == 0 {
-			return nil
+		if applied, err = m.missing(); err != nil || applied == 0 {
+			return err
 		}
 		err = m.repeatUntilFree(ctx, log, func() error {
 			err := withConn(ctx, databaseURL, func(conn *pgx.Conn) error {
-				if err := refuseBesideServers(ctx, conn); err != nil {
-					return err
-				}
 				// Those of this turn: the ones before may have been applied, or left an index.
 				missing, err := m.FindMigrations()
 				if err != nil {
@@ -180,9 +126,31 @@ func MigrateUp(ctx context.Context, databaseURL string, log *slog.Logger) (int, 
 	return applied, nil
 }
 
+// missing counts the migrations that are not applied.
+func (m *migrator) missing() (n int, err error) {
+	all, err := m.FindMigrations()
+	for _, migration := range all {
+		if !migration.Applied {
+			n++
+		}
+	}
+	return n, err
+}
+
 // MigrateDown reverts the newest migration. It waits as MigrateUp does.
 func MigrateDown(ctx context.Context, databaseURL string, log *slog.Logger) error {
-	err := withMigrator(ctx, databaseURL, func(ctx context.Context, m *migrator) error {
+	return migrateDown(ctx, databaseURL, log, db.Migrations)
+}
+
+func migrateDown(ctx context.Context, databaseURL string, log *slog.Logger, files fs.FS) error {
+	err := withMigrator(ctx, databaseURL, files, func(ctx context.Context, m *migrator) error {
+		all, err := m.FindMigrations()
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(all, func(one dbmate.Migration) bool { return one.Applied && !isBaseline(one.Version) }) {
+			return errBaseline
+		}
 		return m.repeatUntilFree(ctx, log, m.Rollback)
 	})
 	if err != nil {
@@ -194,7 +162,7 @@ func MigrateDown(ctx context.Context, databaseURL string, log *slog.Logger) erro
 // Migrations lists the migrations of this binary, oldest first.
 func Migrations(ctx context.Context, databaseURL string) ([]Migration, error) {
 	var list []Migration
-	err := withMigrator(ctx, databaseURL, func(_ context.Context, m *migrator) error {
+	err := withMigrator(ctx, databaseURL, db.Migrations, func(_ context.Context, m *migrator) error {
 		found, err := m.FindMigrations()
 		for _, migration := range found {
 			list = append(list, Migration{File: migration.FileName, Applied: migration.Applied})
@@ -241,7 +209,7 @@ func knownVersions() ([]string, error) {
 
 // withMigrator runs fn under the lock of migrations. The context of fn ends when the lock is lost. A role that may not take the lock may not migrate
 // either: then fn runs without it.
-func withMigrator(ctx context.Context, databaseURL string, fn func(context.Context, *migrator) error) error {
+func withMigrator(ctx context.Context, databaseURL string, files fs.FS, fn func(context.Context, *migrator) error) error {
 	if !strings.HasPrefix(databaseURL, "postgres://") && !strings.HasPrefix(databaseURL, "postgresql://") {
 		return errors.New("DATABASE_URL must have the form postgresql://user:password@host:port/name")
 	}
@@ -278,7 +246,7 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(context.Conte
 	if err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
-	m.FS = &bounded{FS: db.Migrations, path: path, wait: lockWait, stopped: func() error { return context.Cause(while) }}
+	m.FS = &bounded{FS: files, path: path, wait: lockWait, stopped: func() error { return context.Cause(while) }}
 	m.MigrationsDir = []string{"migrations"}
 	m.AutoDumpSchema = false
 	var output bytes.Buffer
@@ -419,7 +387,7 @@ func (m *migrator) waits(ctx context.Context) (isWaiting bool, oldest string) {
 // is empty. Parameters of the connection would do it too, but poolers refuse them. Migrations without a transaction cannot: each is one statement. It
 // names a table, and an index is in the schema of its table; and while it waits for locks, only other changes of the table wait behind it.
 type bounded struct {
-	embed.FS
+	fs.FS
 	path    string
 	wait    time.Duration
 	stopped func() error // the reason why no further migration may begin
@@ -430,7 +398,7 @@ func (b *bounded) ReadFile(name string) ([]byte, error) {
 	if err := b.stopped(); err != nil {
 		return nil, err
 	}
-	content, err := b.FS.ReadFile(name)
+	content, err := fs.ReadFile(b.FS, name)
 	content = bytes.ReplaceAll(content, []byte("\nSET LOCAL lock_timeout = '5s';\n"), []byte("\n"))
 	settings := fmt.Sprintf("SET LOCAL lock_timeout = '%dms';\n", b.wait.Milliseconds())
 	if b.path != "" {

@@ -63,12 +63,35 @@ func await(t *testing.T, db *postgres.DB, query string) {
 	}
 }
 
+// Migrations as later versions have them.
+const (
+	addColumn = `-- migrate:up
+ALTER TABLE queue ADD COLUMN later integer;
+
+-- migrate:down
+ALTER TABLE queue DROP COLUMN later;
+`
+	buildIndex = `-- migrate:up transaction:false
+CREATE INDEX CONCURRENTLY IF NOT EXISTS feed_later_idx ON feed (at, id);
+
+-- migrate:down transaction:false
+DROP INDEX CONCURRENTLY IF EXISTS feed_later_idx;
+`
+)
+
+// migratedDatabase returns a database with all migrations.
+func migratedDatabase(t *testing.T) (url string, db *postgres.DB) {
+	t.Helper()
+	url = pgtest.New(t) + "&application_name=test"
+	return url, open(t, url)
+}
+
 // A long transaction, as that of pg_dump, must not stop a whole service: whatever comes behind a migration that waits for it goes on soon.
 func TestAMigrationThatWaitsForALockLetsOthersGoOn(t *testing.T) {
 	t.Parallel()
-	url, db := migratedBefore(t, "20261124133000") // adds a column to queue
+	url, db := migratedDatabase(t)
 	long := begin(t, db, "LOCK TABLE queue IN ACCESS SHARE MODE")
-	log, migrated := migrating(t.Context(), url)
+	log, migrated := migrating(t.Context(), url, addColumn)
 	for range 2 {
 		await(t, db, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'relation' AND NOT granted AND relation = 'queue'::regclass
 			AND mode = 'AccessExclusiveLock')`)
@@ -89,7 +112,7 @@ func TestAMigrationThatWaitsForALockLetsOthersGoOn(t *testing.T) {
 	if err := <-migrated; err != nil {
 		t.Error(err)
 	}
-	await(t, db, "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'queue'::regclass AND attname = 'start_until')")
+	await(t, db, "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'queue'::regclass AND attname = 'later')")
 	if !strings.Contains(log.String(), "application_name test") {
 		t.Errorf("the log does not say for whom the migration waits: %s", log)
 	}
@@ -98,13 +121,13 @@ func TestAMigrationThatWaitsForALockLetsOthersGoOn(t *testing.T) {
 // CREATE INDEX CONCURRENTLY sets no limit itself, but a role or a database may have one.
 func TestAnIndexThatIsBuiltConcurrentlyOutlastsALimitOfTheDatabase(t *testing.T) {
 	t.Parallel()
-	url, db := migratedBefore(t, "20261124125000") // builds feed_at_idx
+	url, db := migratedDatabase(t)
 	if _, err := db.Pool().Exec(t.Context(), "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET lock_timeout = ''100ms''', current_database()); END $$"); err != nil {
 		t.Fatal(err)
 	}
 	long := begin(t, db, "LOCK TABLE feed IN ROW EXCLUSIVE MODE")
-	log, migrated := migrating(t.Context(), url)
-	const isInvalid = "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('feed_at_idx') AND NOT indisvalid)"
+	log, migrated := migrating(t.Context(), url, buildIndex)
+	const isInvalid = "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('feed_later_idx') AND NOT indisvalid)"
 	await(t, db, isInvalid)
 	for !strings.Contains(log.String(), "lock timeout") {
 		select {
@@ -119,7 +142,7 @@ func TestAnIndexThatIsBuiltConcurrentlyOutlastsALimitOfTheDatabase(t *testing.T)
 	if err := <-migrated; err != nil {
 		t.Fatal(err)
 	}
-	await(t, db, "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = 'feed_at_idx'::regclass AND indisvalid)")
+	await(t, db, "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = 'feed_later_idx'::regclass AND indisvalid)")
 }
 
 // leaveUnfinished leaves an invalid index, as an interrupted build does.
@@ -160,14 +183,14 @@ func TestOnlyUnfinishedIndexesOfMigrationsAreDropped(t *testing.T) {
 			exec("CREATE SCHEMA IF NOT EXISTS " + schema)
 			exec("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = " + schema + ", public', current_database()); END $$")
 			db.Pool().Reset()
-			if err := postgres.MigrateUpBefore(t.Context(), url, "20261124125000"); err != nil { // builds feed_at_idx
+			if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
 				t.Fatal(err)
 			}
 			exec("CREATE TABLE theirs (a int); CREATE TABLE parts (a int) PARTITION BY LIST (a); CREATE TABLE part PARTITION OF parts DEFAULT; CREATE INDEX parts_idx ON ONLY parts (a)")
 			leaveUnfinished(t, db, "theirs", "CREATE INDEX CONCURRENTLY theirs_idx ON theirs (a)")
-			leaveUnfinished(t, db, "feed", "CREATE INDEX CONCURRENTLY feed_at_idx ON feed (at, id)")
+			leaveUnfinished(t, db, "feed", "CREATE INDEX CONCURRENTLY feed_later_idx ON feed (at, id)")
 			const state = `SELECT string_agg(c.relname || ' ' || i.indisvalid, ', ' ORDER BY c.relname) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-				WHERE c.relname IN ('theirs_idx', 'parts_idx', 'feed_at_idx') AND c.relnamespace = to_regnamespace($1)`
+				WHERE c.relname IN ('theirs_idx', 'parts_idx', 'feed_later_idx') AND c.relnamespace = to_regnamespace($1)`
 			expect := func(want string) {
 				t.Helper()
 				var got string
@@ -175,11 +198,11 @@ func TestOnlyUnfinishedIndexesOfMigrationsAreDropped(t *testing.T) {
 					t.Errorf("the indexes are %s, %v; want %s", got, err, want)
 				}
 			}
-			expect("feed_at_idx false, parts_idx false, theirs_idx false")
-			if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
+			expect("feed_later_idx false, parts_idx false, theirs_idx false")
+			if _, err := postgres.MigrateUpTo(t.Context(), url, buildIndex, nil); err != nil {
 				t.Fatal(err)
 			}
-			expect("feed_at_idx true, parts_idx false, theirs_idx false")
+			expect("feed_later_idx true, parts_idx false, theirs_idx false")
 		})
 	}
 }
@@ -187,29 +210,29 @@ func TestOnlyUnfinishedIndexesOfMigrationsAreDropped(t *testing.T) {
 // Whatever a migration builds concurrently must be found again if it is interrupted.
 func TestEveryIndexThatIsBuiltConcurrentlyIsKnown(t *testing.T) {
 	t.Parallel()
-	builds, mentions, err := postgres.ConcurrentBuilds()
+	builds, mentions, err := postgres.ConcurrentBuilds(buildIndex)
 	if err != nil || builds != mentions || builds == 0 {
 		t.Errorf("%d of %d CREATE INDEX CONCURRENTLY are known, %v", builds, mentions, err)
 	}
 }
 
-// migrating begins to apply the missing migrations, and returns what it logs and how it ends.
-func migrating(ctx context.Context, url string) (log *logBuffer, migrated chan error) {
+// migrating begins to apply a migration of a later version, and returns what it logs and how it ends.
+func migrating(ctx context.Context, url, later string) (log *logBuffer, migrated chan error) {
 	log, migrated = &logBuffer{}, make(chan error, 1)
 	go func() {
-		_, err := postgres.MigrateUp(ctx, url, slog.New(slog.NewTextHandler(log, nil)))
+		_, err := postgres.MigrateUpTo(ctx, url, later, slog.New(slog.NewTextHandler(log, nil)))
 		migrated <- err
 	}()
 	return log, migrated
 }
 
-// startIndex begins a migration that builds feed_at_idx, and returns when it waits for another transaction. The migrator's own limits do not end it.
+// startIndex begins a migration that builds feed_later_idx, and returns when it waits for another transaction. The migrator's own limits do not end it.
 func startIndex(ctx context.Context, t *testing.T) (db *postgres.DB, log *logBuffer, migrated chan error) {
 	t.Helper()
-	url, db := migratedBefore(t, "20261124125000") // builds feed_at_idx
+	url, db := migratedDatabase(t)
 	begin(t, db, "LOCK TABLE feed IN ROW EXCLUSIVE MODE")
-	log, migrated = migrating(ctx, url)
-	await(t, db, "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('feed_at_idx') AND NOT indisvalid)")
+	log, migrated = migrating(ctx, url, buildIndex)
+	await(t, db, "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('feed_later_idx') AND NOT indisvalid)")
 	return db, log, migrated
 }
 

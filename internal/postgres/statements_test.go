@@ -49,13 +49,9 @@ func sources(t *testing.T, ending string, folders ...string) []string {
 func TestTheDocumentsKnowWhatStatementsNeedOfPostgreSQL(t *testing.T) {
 	t.Parallel()
 	known := []string{
-		"db/migrations/20261122000701_number_directory_changes.sql pg_current_xact_id",
-		"db/migrations/20261122000801_number_changes_of_credentials.sql pg_current_xact_id",
-		"db/migrations/20261123000103_move_tasks.sql pg_advisory_lock",
-		"db/migrations/20261124130200_create_sql_door.sql pg_current_xact_id",
-		"db/migrations/20261126030200_hold_tasks_by_switches.sql pg_current_xact_id",
-		"db/migrations/20261126070200_read_numbers_of_sql_as_others.sql pg_current_xact_id",
-		"db/migrations/20261126200000_repeat_sql_after_its_times.sql pg_current_xact_id",
+		"db/migrations/20261127000001_create_platform.sql pg_current_xact_id",
+		"db/migrations/20261127000002_create_directory.sql pg_current_xact_id",
+		"db/migrations/20261127000010_create_sql_inbox.sql pg_current_xact_id",
 		"db/queries/contact_import.sql xmax",
 		"db/queries/history.sql ctid",
 		"db/queries/reconcile.sql xmax",
