@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 
+	"lksms/internal/build"
 	"lksms/internal/config"
 )
 
@@ -44,7 +45,7 @@ type cli struct {
 	Health  healthCmd  `cmd:"" group:"server" help:"Check whether a running server is ready. The exit status is 0 if it is."`
 
 	Completion completionCmd `cmd:"" group:"other" help:"Print a script that completes commands, flags and profiles in a shell."`
-	Version    versionCmd    `cmd:"" group:"other" help:"Print the version."`
+	Version    versionCmd    `cmd:"" group:"other" help:"Print the version, and from which commit it was built."`
 }
 
 func main() {
@@ -110,13 +111,10 @@ func refuse(parser *kong.Kong, err error) {
 	parser.Exit(exitStatus(errUsage))
 }
 
-// version is set by make build.
-var version = "devel"
-
 type versionCmd struct{}
 
 func (versionCmd) Run() error {
-	_, err := fmt.Println("lksms", version)
+	_, err := fmt.Println("lksms", build.Read())
 	return err
 }
 

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"lksms/client"
+	"lksms/internal/build"
 	"lksms/internal/config"
 )
 
@@ -149,7 +150,7 @@ func (c *loginCmd) Run(ctx context.Context) error {
 		return err
 	}
 	p := profile{Server: strings.TrimRight(c.Server, "/"), Username: c.Username, Secret: config.Secret(secret)}
-	try, err := client.New(p.Server, p.credentials(), client.WithUserAgent("lksms/"+version))
+	try, err := client.New(p.Server, p.credentials(), client.WithUserAgent("lksms/"+build.Read().Version))
 	if err != nil {
 		return usage("%w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"lksms/client"
+	"lksms/internal/build"
 	"lksms/internal/config"
 )
 
@@ -88,7 +89,7 @@ func (r *remote) caller(env config.Remote, more ...client.Option) (*caller, erro
 		out.answers = &answers{}
 		more = append(more, client.WithAnswers(out.answers.keep))
 	}
-	options := append([]client.Option{client.WithUserAgent("lksms/" + version), client.WithRetryNotice(func(err error, wait time.Duration) {
+	options := append([]client.Option{client.WithUserAgent("lksms/" + build.Read().Version), client.WithRetryNotice(func(err error, wait time.Duration) {
 		out.say("%s; again in %s", firstLine(err), wait.Round(100*time.Millisecond))
 	})}, more...)
 	c, err := client.New(address, credentials, options...)

@@ -101,7 +101,6 @@ func (c *serveCmd) serve(ctx context.Context, db *database, listener net.Listene
 	if err != nil {
 		return err
 	}
-	options.Version = version
 	server, err := app.New(ctx, options)
 	if err != nil {
 		return err

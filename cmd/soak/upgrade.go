@@ -136,7 +136,7 @@ func buildVersions(ctx context.Context, dir, ref string) (older, newer version, 
 		return older, newer, fmt.Errorf("read the contract of %s: %w", ref, err)
 	}
 	older = version{"older", filepath.Join(dir, "lksms-older"), string(contract)}
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-X main.version="+ref, "-o", older.binary, "./cmd/lksms")
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-X main.version="+ref+" -X lksms/internal/build.version="+ref, "-o", older.binary, "./cmd/lksms")
 	cmd.Dir = source
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return older, newer, fmt.Errorf("build %s: %w\n%s", ref, err, out)

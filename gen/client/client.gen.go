@@ -2892,6 +2892,28 @@ type BatchWaitReason string
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
 
+// BuildInfo defines model for BuildInfo.
+type BuildInfo struct {
+	// Version Of the program, such as v1.0.0; `devel` if it was built without one
+	Version string `json:"version"`
+
+	// Commit The commit from which the program was built; null if it is not known
+	Commit *string `json:"commit"`
+
+	// CommittedAt When that commit was made
+	CommittedAt *time.Time `json:"committed_at"`
+}
+
+// BuildInfoResponse defines model for BuildInfoResponse.
+type BuildInfoResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    BuildInfo `json:"data"`
+}
+
 // Callback defines model for Callback.
 type Callback struct {
 	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
@@ -11800,7 +11822,7 @@ type ClientInterface interface {
 	// Corresponds with GET /app/api/v1/sms/tasks/pending (the `AppClaimTasks` operationId).
 	AppClaimTasks(ctx context.Context, params *AppClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// Health Check that the process answers
+	// Health Check that the process answers, and see from what it was built
 	//
 	// Corresponds with GET /health (the `Health` operationId).
 	Health(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -16423,7 +16445,7 @@ func (c *Client) AppClaimTasks(ctx context.Context, params *AppClaimTasksParams,
 	return c.Client.Do(req)
 }
 
-// Health Check that the process answers
+// Health Check that the process answers, and see from what it was built
 //
 // Corresponds with GET /health (the `Health` operationId).
 func (c *Client) Health(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -28754,7 +28776,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /app/api/v1/sms/tasks/pending (the `AppClaimTasks` operationId).
 	AppClaimTasksWithResponse(ctx context.Context, params *AppClaimTasksParams, reqEditors ...RequestEditorFn) (*AppClaimTasksResponse, error)
 
-	// HealthWithResponse Check that the process answers
+	// HealthWithResponse Check that the process answers, and see from what it was built
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -45286,13 +45308,13 @@ type HealthResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *Done
+	JSON200 *BuildInfoResponse
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r HealthResponse) GetJSON200() *Done {
+func (r HealthResponse) GetJSON200() *BuildInfoResponse {
 	return r.JSON200
 }
 
@@ -49313,7 +49335,7 @@ func (c *ClientWithResponses) AppClaimTasksWithResponse(ctx context.Context, par
 	return ParseAppClaimTasksResponse(rsp)
 }
 
-// HealthWithResponse Check that the process answers
+// HealthWithResponse Check that the process answers, and see from what it was built
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -63329,7 +63351,7 @@ func ParseHealthResponse(rsp *http.Response) (*HealthResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest Done
+		var dest BuildInfoResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -22,6 +22,7 @@ import (
 	"lksms/internal/alert"
 	"lksms/internal/audit"
 	"lksms/internal/batch"
+	"lksms/internal/build"
 	"lksms/internal/config"
 	"lksms/internal/contact"
 	"lksms/internal/directory"
@@ -76,7 +77,6 @@ type Options struct {
 	PlatformURL string // value of ${platformUrl} in notifications
 	HistoryDir  string // folder for exports; empty: none
 
-	Version  string // of the program; empty: not known
 	TraceURL string // the collector of traces; empty: none
 
 	Folders []string // whose file systems are watched
@@ -190,9 +190,9 @@ func New(ctx context.Context, o Options) (*App, error) {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		postgres.PoolCollector{DB: db},
-		buildInfo(o.Version),
+		buildInfo(),
 	)
-	tracer, err := tracing.New(ctx, tracing.Options{URL: o.TraceURL, Version: o.Version, Log: o.Log})
+	tracer, err := tracing.New(ctx, tracing.Options{URL: o.TraceURL, Log: o.Log})
 	if err != nil {
 		db.Close()
 		return nil, err
@@ -222,7 +222,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if o.Roles == nil {
 		o.Roles = servers.All()
 	}
-	others := servers.New(db, servers.Options{Host: host, Roles: o.Roles, Version: o.Version, LateReceipts: receipt.KeptFor, Log: o.Log})
+	others := servers.New(db, servers.Options{Host: host, Roles: o.Roles, LateReceipts: receipt.KeptFor, Log: o.Log})
 	others.Register(metrics)
 	alerts := alert.New(db, settings, o.Secrets, alert.Options{Host: host, Folders: o.Folders}, metrics)
 	changes := audit.New(db, settings)
@@ -370,10 +370,10 @@ func warnOfNamesake(ctx context.Context, users *access.Service, o Options) {
 }
 
 // buildInfo returns the metric that names the version of the program.
-func buildInfo(version string) prometheus.Collector {
+func buildInfo() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "lksms_build_info", Help: "The version of the server, and of Go that built it. Always 1.",
-		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
+		ConstLabels: prometheus.Labels{"version": build.Read().Version, "go": runtime.Version()},
 	}, func() float64 { return 1 })
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"lksms/internal/app"
 	"lksms/internal/apptest"
 	"lksms/internal/queue"
 )
@@ -17,10 +16,7 @@ import (
 // newBusy starts a server, and lets happen what each of its metrics counts.
 func newBusy(t *testing.T) *apptest.Bundle {
 	t.Helper()
-	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
-		apptest.WithSecrets(o)
-		o.Version = "v1.2.3"
-	})
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	if _, err := b.App.Servers.Beat(t.Context()); err != nil {
 		t.Fatal(err)
 	}

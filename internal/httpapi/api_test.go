@@ -401,7 +401,10 @@ func TestEverythingIsServedBelowABasePath(t *testing.T) {
 
 func TestHealthAndReadiness(t *testing.T) {
 	b := apptest.New(t)
-	b.Expect(200, "", "GET", "/health", nil, "Authorization", "")
+	info := apptest.Decode[api.BuildInfo](t, b.Expect(200, "", "GET", "/health", nil, "Authorization", ""))
+	if info.Version != "devel" || (info.Commit == nil) != (info.CommittedAt == nil) {
+		t.Errorf("built from %+v", info)
+	}
 	b.Expect(200, "", "GET", "/ready", nil, "Authorization", "")
 	b.Exec("DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)")
 	a := b.Expect(503, "unavailable", "GET", "/ready", nil, "Authorization", "")

@@ -61,9 +61,9 @@ func (s *Server) TaskStatusInfo(ctx context.Context, _ api.TaskStatusInfoRequest
 	return api.TaskStatusInfo200JSONResponse{Code: ok, Message: success, Data: infos}, nil
 }
 
-// Health says that the process answers.
+// Health says that the process answers, and from what it was built.
 func (s *Server) Health(context.Context, api.HealthRequestObject) (api.HealthResponseObject, error) {
-	return api.Health200JSONResponse{DoneJSONResponse: done()}, nil
+	return api.Health200JSONResponse(gate.Health()), nil
 }
 
 // Ready says whether requests can be served.

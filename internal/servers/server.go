@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lksms/gen/dbq"
+	"lksms/internal/build"
 	"lksms/internal/postgres"
 )
 
@@ -24,9 +25,8 @@ const (
 
 // Options describe this server.
 type Options struct {
-	Host    string
-	Roles   Roles
-	Version string // empty: not known
+	Host  string
+	Roles Roles
 	// LateReceipts is for how long receipts may come for a sender that was retired.
 	LateReceipts time.Duration
 	Log          *slog.Logger
@@ -116,7 +116,7 @@ func (s *Service) write(ctx context.Context) error {
 		return nil
 	}
 	return postgres.Wrap("write down that this server is alive", s.q.ServerBeat(ctx, dbq.ServerBeatParams{
-		ServerID: s.id, Host: s.options.Host, Roles: s.options.Roles.Names(), Version: s.options.Version,
+		ServerID: s.id, Host: s.options.Host, Roles: s.options.Roles.Names(), Version: build.Read().Version,
 	}), nil)
 }
 

@@ -16,13 +16,14 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+
+	"lksms/internal/build"
 )
 
 // Options configures a Tracer.
 type Options struct {
-	URL     string // to which spans are posted as OTLP; empty: none are made
-	Version string // of the program
-	Log     *slog.Logger
+	URL string // to which spans are posted as OTLP; empty: none are made
+	Log *slog.Logger
 }
 
 // Tracer makes spans.
@@ -45,7 +46,7 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 		return nil, fmt.Errorf("start the export of traces: %w", err)
 	}
 	described, err := resource.New(ctx,
-		resource.WithAttributes(attribute.String("service.name", serviceName), attribute.String("service.version", o.Version)),
+		resource.WithAttributes(attribute.String("service.name", serviceName), attribute.String("service.version", build.Read().Version)),
 		resource.WithTelemetrySDK(), resource.WithFromEnv(),
 	)
 	if err != nil {

@@ -10,12 +10,26 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"lksms/gen/api"
+	"lksms/internal/build"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/text"
 )
 
 // errStarting is the fault of a request that comes before the server can serve.
 var errStarting = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServerStarting, RetryAfter: ErrUnavailable.RetryAfter}
+
+// Health is the answer of a process that answers.
+func Health() api.BuildInfoResponse {
+	info := build.Read()
+	health := api.BuildInfo{Version: info.Version}
+	if info.Commit != "" {
+		health.Commit = &info.Commit
+	}
+	if !info.Date.IsZero() {
+		health.CommittedAt = &info.Date
+	}
+	return api.BuildInfoResponse{Code: http.StatusOK, Message: "success", Data: health}
+}
 
 // Starting answers every request before the server can serve. It is alive, so that nobody kills it within a migration, and it is not ready. It reads
 // no bodies and knows no callers. isTLS: callers speak TLS.
@@ -30,7 +44,7 @@ func Starting(isTLS bool) http.Handler {
 		var answer any = api.Error{Code: status, Message: texts.Reason(errStarting), RequestID: id, Error: texts.Detail(errStarting)}
 		if (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.HasSuffix(r.URL.Path, "/health") { // with or without the base path
 			status = http.StatusOK
-			answer = api.Done{Code: status, Message: "success"}
+			answer = Health()
 		} else {
 			setFaultHeaders(w.Header(), r, errStarting)
 		}
