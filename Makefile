@@ -19,7 +19,7 @@ SOAK = $(GO) run ./cmd/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--dura
 # The version that landed last, from which test-upgrade upgrades. Move it when a version lands.
 LANDED := 28b18f70
 
-.PHONY: help run build demo test race fuzz test-restore test-upgrade soak soak-mutants soak-hostile drill bench postgres generate verify lint schema test-clients test-alertmanager alertmanager packages test-packages test-three-machines node-tools client-modules console test-console console-modules
+.PHONY: help run build demo test race fuzz test-restore test-upgrade soak soak-mutants soak-hostile drill bench postgres generate verify lint schema test-clients test-alertmanager alertmanager packages release test-packages test-three-machines node-tools client-modules console test-console console-modules
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ bench: postgres ## Measure against pgbench and River on the same PostgreSQL, for
 
 packages: ## Build binaries, deb and rpm packages, SBOMs and checksums into dist/ (VERSION=1.0, PLATFORMS="linux/amd64 ...")
 	@GO=$(GO) scripts/packages.sh
+
+release: ## Tag the last commit as VERSION (1.0.0), and build its packages
+	@GO=$(GO) scripts/release.sh "$(VERSION)"
 
 test-packages: ## Install the deb package on a clean Debian, and use, upgrade and purge it (needs root)
 	@GO=$(GO) scripts/check-packages.sh
