@@ -33,7 +33,7 @@ demo: build ## Send messages through the running server with a simulated sender
 	@exec bin/lksms demo
 
 build: ## Build bin/lksms, one static binary
-	@$(GO) build -buildvcs=auto -ldflags="-s -w -X lksms/internal/build.version=$$(git describe --tags --always --dirty 2>/dev/null || echo devel)" -o bin/lksms ./cmd/lksms
+	@$(GO) build -buildvcs=false -ldflags="$$(scripts/ldflags.sh)" -o bin/lksms ./cmd/lksms
 
 test: postgres ## Run all tests against a real PostgreSQL that is started for them
 	@cd bench && $(GO) test ./...

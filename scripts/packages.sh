@@ -45,7 +45,7 @@ for platform in $platforms; do
     name=lksms_${version}_${os}_$arch
     folder=$work/$name
     mkdir "$folder"
-    GOOS=$os GOARCH=$arch "$go" build -trimpath -buildvcs=true -ldflags="-s -w -X lksms/internal/build.version=$version" -o "$folder/lksms" ./cmd/lksms
+    GOOS=$os GOARCH=$arch "$go" build -trimpath -buildvcs=false -ldflags="$(scripts/ldflags.sh)" -o "$folder/lksms" ./cmd/lksms
     cp LICENSE README.md CHANGELOG.md "$folder/"
     # The Go modules that are in this very binary.
     "$tools/cyclonedx-gomod" bin -json -std -noserial -notimestamp -output "dist/$name.cdx.json" "$folder/lksms"
