@@ -3,7 +3,7 @@
 
 -- FeedLock lets one transaction at a time give out ids of the feed, until its end: ids that it gives out can be seen before any larger one exists.
 -- name: FeedLock :exec
-SELECT lock_table('lock_feed'), lock_of_version_before(hashtext('lksms feed'));
+SELECT lock_table('lock_feed');
 
 -- FeedTake deletes up to portion staged events and returns them, in the order in which they were staged. Those of tasks of locked_days stay: a day is
 -- how the ids of its tasks begin.

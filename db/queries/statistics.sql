@@ -15,7 +15,7 @@ SELECT unnest(@ats::timestamptz[]), unnest(@company_ids::bigint[]), unnest(@chan
 
 -- StatisticsLock makes others wait who move staged rows: each adds to histograms that it has read before.
 -- name: StatisticsLock :exec
-SELECT lock_table('lock_statistics'), lock_of_version_before(hashtextextended('statistics', 0));
+SELECT lock_table('lock_statistics');
 
 -- StatisticsTake deletes up to portion staged rows of minutes that are over, the oldest first, and returns their sums: a row for each minute,
 -- company, channel, sender, message type and outcome, with the hour and the day in which the minute is. taken counts the staged rows.

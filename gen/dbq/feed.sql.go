@@ -240,7 +240,7 @@ func (q *Queries) FeedListenersForget(ctx context.Context) (int64, error) {
 
 const feedLock = `-- name: FeedLock :exec
 
-SELECT lock_table('lock_feed'), lock_of_version_before(hashtext('lksms feed'))
+SELECT lock_table('lock_feed')
 `
 
 // The feed: what happened, in the order in which it can be seen. Triggers stage events; FeedTake and FeedAppend move them to the feed, by one

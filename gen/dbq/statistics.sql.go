@@ -209,7 +209,7 @@ func (q *Queries) StatisticsHistograms(ctx context.Context, arg StatisticsHistog
 }
 
 const statisticsLock = `-- name: StatisticsLock :exec
-SELECT lock_table('lock_statistics'), lock_of_version_before(hashtextextended('statistics', 0))
+SELECT lock_table('lock_statistics')
 `
 
 // StatisticsLock makes others wait who move staged rows: each adds to histograms that it has read before.
