@@ -19,6 +19,7 @@ import (
 	"lksms/internal/notification"
 	"lksms/internal/optional"
 	"lksms/internal/phone"
+	"lksms/internal/placeholder"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/setting"
@@ -139,7 +140,7 @@ func (s *Service) Create(ctx context.Context, r Request) (dbq.Batch, error) {
 }
 
 // prepared checks a request, and returns the batch to store, and the text of another channel than sms.
-func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreateParams, rendering *notification.Text, err error) {
+func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreateParams, rendering *placeholder.Text, err error) {
 	p = dbq.BatchCreateParams{
 		CompanyID: r.Origin.CompanyID, SubmittedBy: r.Origin.User, Name: r.Name, MessageType: r.MessageType, Priority: r.Priority,
 		Channel: r.Channel, PhoneColumn: r.AddressColumn, TemplateNo: optional.NonZero(r.TemplateNo), Content: r.Content,

@@ -10,8 +10,8 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/fault"
-	"lksms/internal/notification"
 	"lksms/internal/optional"
+	"lksms/internal/placeholder"
 	"lksms/internal/queue"
 	"lksms/internal/sheet"
 	"lksms/internal/template"
@@ -21,8 +21,8 @@ import (
 type message struct {
 	channel   string
 	text      template.Text
-	rendering *notification.Text // nil: short messages
-	keys      []string           // placeholders of the rendering; none: it is filled
+	rendering *placeholder.Text // nil: short messages
+	keys      []string          // placeholders of the rendering; none: it is filled
 }
 
 // message reads the text of a batch.
@@ -114,7 +114,7 @@ func (m message) fill(value func(name string) (string, bool)) (content string, v
 }
 
 // filled returns the rendering with the values of a row.
-func (m message) filled(values []byte) (notification.Text, error) {
+func (m message) filled(values []byte) (placeholder.Text, error) {
 	if len(m.keys) == 0 {
 		return *m.rendering, nil
 	}
@@ -143,7 +143,7 @@ func (s *Service) compose(ctx context.Context, r Request, p *dbq.BatchCreatePara
 	case r.HTML != "" && r.Channel != directory.Email:
 		return message{}, fault.InvalidField("html", fault.NotAllowed, []string{directory.Email})
 	}
-	var rendering notification.Text
+	var rendering placeholder.Text
 	var err error
 	if r.BizType != nil {
 		rendering, err = s.Notifications.TemplateText(ctx, r.Origin.CompanyID, *r.BizType, r.Channel)
@@ -165,16 +165,16 @@ func notThere(err error, field string) error {
 }
 
 // renderingOf returns the rendering of the texts of a request, in which names of columns stand in braces.
-func renderingOf(r Request) (notification.Text, error) {
+func renderingOf(r Request) (placeholder.Text, error) {
 	var texts [3]string
 	for i, one := range []struct{ field, text string }{{"subject", r.Subject}, {"content", r.Content}, {"html", r.HTML}} {
 		text, err := template.Parse(one.field, one.text)
 		if err != nil {
-			return notification.Text{}, err //nolint:wrapcheck // a fault
+			return placeholder.Text{}, err //nolint:wrapcheck // a fault
 		}
-		texts[i] = text.Rewrite(notification.Literal, notification.Place)
+		texts[i] = text.Rewrite(placeholder.Literal, placeholder.Place)
 	}
-	return notification.NewText(texts[0], texts[1], texts[2]), nil
+	return placeholder.NewText(texts[0], texts[1], texts[2]), nil
 }
 
 // composeText is compose for short messages.
@@ -215,10 +215,10 @@ func (s *Service) composeText(ctx context.Context, r Request, p *dbq.BatchCreate
 const contentMost = 1024
 
 // filledText returns what a row of a batch on another channel than sms becomes.
-func (s *Service) filledText(ctx context.Context, b dbq.Batch, values []byte) (notification.Text, error) {
+func (s *Service) filledText(ctx context.Context, b dbq.Batch, values []byte) (placeholder.Text, error) {
 	m, err := s.message(ctx, b)
 	if err != nil {
-		return notification.Text{}, err
+		return placeholder.Text{}, err
 	}
 	text, err := m.filled(values)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"lksms/internal/fault"
+	"lksms/internal/placeholder"
 )
 
 // FuzzFill fills any template with any payload: a value is not filled in again, and missing keys are named.
@@ -21,7 +22,7 @@ func FuzzFill(f *testing.F) {
 		if d.Decode(&fields) != nil {
 			return
 		}
-		text, missing := fill(template, fields, len(template)+1000)
+		text, missing := placeholder.Fill(template, fields, len(template)+1000, nil)
 		for _, key := range missing {
 			if fields[key] != nil {
 				t.Errorf("%q is named as missing, but the payload has it", key)

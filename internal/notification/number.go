@@ -3,14 +3,7 @@ package notification
 import (
 	"encoding/json"
 	"math"
-
-	"lksms/internal/placeholder"
 )
-
-// fill fills a text that is not HTML.
-func fill(template string, payload map[string]any, most int) (text string, missing []string) {
-	return placeholder.Fill(template, payload, most, nil)
-}
 
 // number reads an integer from a payload. It rounds fractions.
 func number(v any) (int64, bool) {

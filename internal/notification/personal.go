@@ -89,11 +89,11 @@ func (s *Service) personalise(ctx context.Context, n dbq.NotificationDueRow, m m
 		if err != nil {
 			return fmt.Errorf("write values of contact: %w", err)
 		}
-		filled, err := Text{Title: m.title, Content: m.content, HTML: m.html, Params: m.params}.ForContact(text)
+		filled, err := placeholder.Text{Title: m.title, Content: m.content, HTML: m.html, Params: m.params}.ForContact(text)
 		if err != nil {
 			return err
 		}
-		if isTooLong(filled.Title, filled.Content, filled.HTML) {
+		if filled.IsTooLong() {
 			people[i].Refused = result.TooLong
 			continue
 		}

@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
@@ -232,23 +230,20 @@ func (s *Service) text(ctx context.Context, n dbq.NotificationDueRow) (m message
 	if m.params, err = placeholder.JSON(payload); err != nil {
 		return m, nil, fmt.Errorf("write payload: %w", err)
 	}
-	title, missing := fill(m.title, payload, titleMost)
-	content, more := fill(m.content, payload, contentMost)
-	body, evenMore := placeholder.Fill(m.html, payload, contentMost, html.EscapeString)
-	missing = slices.DeleteFunc(distinct(slices.Concat(missing, more, evenMore)), func(key string) bool { return slices.Contains(m.keys, key) })
+	filled, missing := placeholder.Text{Title: m.title, Content: m.content, HTML: m.html}.Fill(payload)
+	missing = slices.DeleteFunc(distinct(missing), func(key string) bool { return slices.Contains(m.keys, key) })
 	switch {
 	case len(missing) > 0:
 		return m, &failReason{noParameters.remark + strings.Join(missing, ", "), noParameters.label}, nil
 	case len(m.keys) == 0:
-		m.title, m.content, m.html = title, content, body
-		if isTooLong(title, content, body) {
+		m.title, m.content, m.html = filled.Title, filled.Content, filled.HTML
+		if filled.IsTooLong() {
 			return m, &tooLong, nil
 		}
 	}
 	if n.Channel == directory.SMS {
-		content = segment.Unsigned(n.Sign, content) // it is not signed twice
-		m.content = content
-		reason, err := s.smsTooLong(ctx, n.Sign, content)
+		m.content = segment.Unsigned(n.Sign, filled.Content) // it is not signed twice
+		reason, err := s.smsTooLong(ctx, n.Sign, m.content)
 		if err != nil || reason != "" {
 			return m, &failReason{reason, tooLong.label}, err
 		}
@@ -261,11 +256,6 @@ func (s *Service) text(ctx context.Context, n dbq.NotificationDueRow) (m message
 		IsTemplate: len(m.keys) > 0,
 	})
 	return m, nil, postgres.Wrap("store rendering", err, nil)
-}
-
-// isTooLong reports whether a rendered text is too long.
-func isTooLong(title, content, body string) bool {
-	return utf8.RuneCountInString(title) > titleMost || utf8.RuneCountInString(content) > contentMost || utf8.RuneCountInString(body) > contentMost
 }
 
 // payload returns the values for the placeholders of a due notification.
@@ -296,12 +286,6 @@ func taskContent(content string, params []byte) string {
 // filledByProvider lists the channels whose providers fill a template of their own with the payload. If the template
 // has an external id there, the rendered text can be empty.
 var filledByProvider = []string{directory.WeChat, "dingtalk"}
-
-// Maximum lengths in characters: of a rendered title, and of a rendered content.
-const (
-	titleMost   = 1000
-	contentMost = 100_000
-)
 
 // smsTooLong returns why a rendered short message is too long; empty: it is not.
 func (s *Service) smsTooLong(ctx context.Context, sign, content string) (string, error) {

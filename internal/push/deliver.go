@@ -11,8 +11,8 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
-	"lksms/internal/notification"
 	"lksms/internal/optional"
+	"lksms/internal/placeholder"
 	"lksms/internal/postgres"
 	"lksms/internal/push/driver"
 	"lksms/internal/queue"
@@ -133,7 +133,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, handed(row, f.Content), f.TemplateID
 			m.Params, m.Page, m.HTML = f.Params, f.Page, f.Html
 			if f.ContactValues != nil {
-				own, err := notification.Text{Title: f.Title, Content: f.Content, HTML: f.Html, Params: f.Params}.ForContact(f.ContactValues)
+				own, err := placeholder.Text{Title: f.Title, Content: f.Content, HTML: f.Html, Params: f.Params}.ForContact(f.ContactValues)
 				if err != nil {
 					return b, err
 				}
