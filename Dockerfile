@@ -5,7 +5,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=devel
-RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w -X lksms/internal/build.version=${VERSION}" -o /out/lksms ./cmd/lksms && mkdir /out/data
+RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w -X lksms/internal/platform/build.version=${VERSION}" -o /out/lksms ./cmd/lksms && mkdir /out/data
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/

@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 GO ?= go
 TOOL := $(GO) tool -modfile=tools/go.mod
-PGRUN := $(GO) run ./internal/pgtest/pgrun
+PGRUN := $(GO) run ./internal/testkit/pgtest/pgrun
 # The race detector needs a C compiler; without one, go env CGO_ENABLED is 0.
 CGO := $(shell $(GO) env CGO_ENABLED)
 RACE := $(if $(filter 1,$(CGO)),-race)
@@ -13,8 +13,8 @@ RACE := $(if $(filter 1,$(CGO)),-race)
 export CGO_ENABLED := 0
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 
-SOAK_MODEL = $(PGRUN) $(GO) test ./internal/model -run WhileServersDie -v -timeout 0 -model.duration=$(or $(DURATION),10m) $(if $(SEED),-rapid.seed=$(SEED))
-SOAK = $(GO) run ./cmd/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
+SOAK_MODEL = $(PGRUN) $(GO) test ./test/model -run WhileServersDie -v -timeout 0 -model.duration=$(or $(DURATION),10m) $(if $(SEED),-rapid.seed=$(SEED))
+SOAK = $(GO) run ./test/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
 
 # The version that landed last, from which test-upgrade upgrades. Move it when a version lands.
 LANDED := 28b18f70
@@ -39,7 +39,7 @@ test: postgres ## Run all tests against a real PostgreSQL that is started for th
 	@cd bench && $(GO) test ./...
 	@answers=$$(mktemp -d); trap 'rm -rf "$$answers"' EXIT; \
 		LKSMS_TEST_ANSWERS=$$answers $(PGRUN) env CGO_ENABLED=$(CGO) scripts/test.sh $(RACE); \
-		$(GO) run ./internal/contracttest/missing "$$answers" # prints the answers of the contract that no test saw
+		$(GO) run ./internal/testkit/contracttest/missing "$$answers" # prints the answers of the contract that no test saw
 
 race: postgres ## Run all tests with the race detector, for half an hour
 	@$(PGRUN) env CGO_ENABLED=1 $(GO) test -p 4 -race ./...
@@ -61,7 +61,7 @@ test-restore: postgres ## Back up a database under load, destroy it, and restore
 	@$(GO) test ./cmd/lksms -run TestARestoreToAPointInTime -count=1 -v -timeout 9m -restore.seed=$(or $(SEED),$$(date +%s))
 
 test-upgrade: postgres ## Replace servers of the last version by this one under load, and go back (SEED=n, DURATION=d, 40s for a short one, FROM=<git ref>)
-	@$(GO) run ./cmd/soak --upgrade --from=$(or $(FROM),$(LANDED)) $(if $(SEED),--seed=$(SEED)) --duration=$(or $(DURATION),3m)
+	@$(GO) run ./test/soak --upgrade --from=$(or $(FROM),$(LANDED)) $(if $(SEED),--seed=$(SEED)) --duration=$(or $(DURATION),3m)
 
 drill: postgres ## Fail over: servers of different roles on three PostgreSQL nodes under Patroni, for ten minutes (SEED=n, DURATION=d, ARGS=--async)
 	@scripts/programs.sh patroni=patroni etcd=etcd-server haproxy=haproxy pgbouncer=pgbouncer

@@ -15,7 +15,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
-	"lksms/internal/queue/claim"
+	"lksms/internal/dispatch/queue/claim"
 )
 
 const sendPath = "/api/v1/sms/send"

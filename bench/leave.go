@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
-	"lksms/internal/postgres"
+	"lksms/internal/platform/postgres"
 )
 
 const (

@@ -18,8 +18,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"lksms/internal/config"
-	"lksms/internal/postgres"
+	"lksms/internal/platform/config"
+	"lksms/internal/platform/postgres"
 )
 
 const (

@@ -26,8 +26,8 @@ import (
 
 	"lksms/client"
 	api "lksms/gen/client"
-	"lksms/internal/apptest"
-	"lksms/internal/standardwebhooks"
+	"lksms/internal/platform/standardwebhooks"
+	"lksms/internal/testkit/apptest"
 )
 
 func TestMain(m *testing.M) { apptest.Main(m) }

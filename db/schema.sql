@@ -591,7 +591,7 @@ CREATE FUNCTION public.number_digits(number text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN replace(regexp_replace(regexp_replace(translate(number, '０１２３４５６７８９٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹．·•。'::text, '012345678901234567890123456789....'::text), '[^0-9.]'::text, ''::text, 'g'::text), '^([0-9]{7,})\.0{1,2}$'::text, '\1'::text), '.'::text, ''::text);
 
-COMMENT ON FUNCTION public.number_digits(number text) IS 'The digits of a phone number in any notation that internal/phone reads, as ASCII. It finds candidates, of which internal/phone says which number they are.';
+COMMENT ON FUNCTION public.number_digits(number text) IS 'The digits of a phone number in any notation that internal/dispatch/phone reads, as ASCII. It finds candidates, of which internal/dispatch/phone says which number they are.';
 
 CREATE FUNCTION public.number_partitions_ahead(of_parent text, width interval) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
@@ -955,7 +955,7 @@ CREATE FUNCTION public.sender_silences(silent_after interval, noted_apart interv
     ) l
 $$;
 
-COMMENT ON FUNCTION public.sender_silences(silent_after interval, noted_apart interval) IS 'The rule by which an app is silent: it has not polled for silent_after and slack. slack is how much later its polls are stored: not at all if a route names it, and hardly if work waits in its shared pool for longer than silent_after; else every noted_apart. The sweep of internal/sender stores them so.';
+COMMENT ON FUNCTION public.sender_silences(silent_after interval, noted_apart interval) IS 'The rule by which an app is silent: it has not polled for silent_after and slack. slack is how much later its polls are stored: not at all if a route names it, and hardly if work waits in its shared pool for longer than silent_after; else every noted_apart. The sweep of internal/dispatch/sender stores them so.';
 
 CREATE FUNCTION public.sent_segments(content text, sign text, counted smallint, sender_sign text, sign_mode text, segment_size bigint, counts_segments boolean) RETURNS bigint
     LANGUAGE sql IMMUTABLE
@@ -1012,7 +1012,7 @@ CREATE TABLE public.users (
     CONSTRAINT users_username_form CHECK ((((char_length(username) >= 1) AND (char_length(username) <= 50)) AND (strpos(username, ':'::text) = 0)))
 );
 
-COMMENT ON TABLE public.users IS 'A user of the API: a system, a sender or a person. Written by internal/access.';
+COMMENT ON TABLE public.users IS 'A user of the API: a system, a sender or a person. Written by internal/platform/access.';
 
 COMMENT ON COLUMN public.users.role IS 'submit, send, read or admin';
 
@@ -1939,7 +1939,7 @@ CREATE TABLE public.messages (
 )
 PARTITION BY RANGE (task_id);
 
-COMMENT ON TABLE public.messages IS 'A task as it was submitted, with its submission. Written once by internal/queue; only the erasure of a person changes it. Partitioned by task_id, which ascends with time. The state of the task is in queue until it is settled, then in report_logs; the view tasks shows both. No foreign keys: each submission would lock rows of other tables.';
+COMMENT ON TABLE public.messages IS 'A task as it was submitted, with its submission. Written once by internal/dispatch/queue; only the erasure of a person changes it. Partitioned by task_id, which ascends with time. The state of the task is in queue until it is settled, then in report_logs; the view tasks shows both. No foreign keys: each submission would lock rows of other tables.';
 
 COMMENT ON COLUMN public.messages.task_id IS 'contains the day and ascends with time';
 
@@ -2041,7 +2041,7 @@ CREATE TABLE public.queue (
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
 
-COMMENT ON TABLE public.queue IS 'A task that waits for a sender or is held by one. Written by internal/queue: inserted with its message, updated when it is leased or waits again, deleted when the task is settled. It repeats what a claim and a report need of the message, so that neither reads messages. No foreign keys: each change would lock rows of other tables.';
+COMMENT ON TABLE public.queue IS 'A task that waits for a sender or is held by one. Written by internal/dispatch/queue: inserted with its message, updated when it is leased or waits again, deleted when the task is settled. It repeats what a claim and a report need of the message, so that neither reads messages. No foreign keys: each change would lock rows of other tables.';
 
 COMMENT ON COLUMN public.queue.pool_id IS 'where the task waits, or the pool from which it was leased; no foreign key, because each insert would lock the row of the pool';
 
@@ -2141,7 +2141,7 @@ CREATE TABLE public.report_logs (
 )
 PARTITION BY RANGE (task_id);
 
-COMMENT ON TABLE public.report_logs IS 'What ended a lease or a task, reports that changed nothing, receipts of providers, and who requeued a task. Written by internal/queue. A requeue takes the outcome of a row, and the erasure of a person its texts; nothing else changes rows. Partitioned like messages, so that the facts of a task leave together.';
+COMMENT ON TABLE public.report_logs IS 'What ended a lease or a task, reports that changed nothing, receipts of providers, and who requeued a task. Written by internal/dispatch/queue. A requeue takes the outcome of a row, and the erasure of a person its texts; nothing else changes rows. Partitioned like messages, so that the facts of a task leave together.';
 
 COMMENT ON COLUMN public.report_logs.company_id IS 'as messages.company_id';
 
@@ -2335,7 +2335,7 @@ CREATE FUNCTION public.wait_bucket(wait interval) RETURNS bytea
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (wait IS NOT NULL) THEN set_byte('\x00'::bytea, 0, (LEAST((255)::double precision, ceil((ln(GREATEST((1)::double precision, (date_part('epoch'::text, wait) * (1000)::double precision))) / (0.0953101798043249)::double precision))))::integer) ELSE NULL::bytea END;
 
-COMMENT ON FUNCTION public.wait_bucket(wait interval) IS 'The bucket of a time in a histogram, as one byte: 0 up to 1 ms; n above 1.1^(n-1) ms and up to 1.1^n ms; 255 also all above (416 days); null of null. internal/statistics has the same bounds.';
+COMMENT ON FUNCTION public.wait_bucket(wait interval) IS 'The bucket of a time in a histogram, as one byte: 0 up to 1 ms; n above 1.1^(n-1) ms and up to 1.1^n ms; 255 also all above (416 days); null of null. internal/insight/statistics has the same bounds.';
 
 CREATE VIEW lksms.outgoing AS
  SELECT NULL::text AS task_id,
@@ -2374,7 +2374,7 @@ CREATE TABLE public.alert_deliveries (
     escalated_from bigint
 );
 
-COMMENT ON TABLE public.alert_deliveries IS 'What one receiver was told of one alert. Written by internal/alert. receiver_id has no foreign key: it stays when the receiver is deleted.';
+COMMENT ON TABLE public.alert_deliveries IS 'What one receiver was told of one alert. Written by internal/insight/alert. receiver_id has no foreign key: it stays when the receiver is deleted.';
 
 COMMENT ON COLUMN public.alert_deliveries.told_at IS 'when the receiver was last told that the alert fires: a program; or the queue took the messages to people; null: not yet';
 
@@ -2410,7 +2410,7 @@ CREATE TABLE public.alert_receiver_states (
     next_call_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
-COMMENT ON TABLE public.alert_receiver_states IS 'How the last calls of a receiver of the kind alertmanager went, one row for each. Written by internal/alert. Apart from alert_receivers, because no admin changes it.';
+COMMENT ON TABLE public.alert_receiver_states IS 'How the last calls of a receiver of the kind alertmanager went, one row for each. Written by internal/insight/alert. Apart from alert_receivers, because no admin changes it.';
 
 COMMENT ON COLUMN public.alert_receiver_states.failing_since IS 'when the first of the failed calls failed; null: the last call succeeded';
 
@@ -2443,7 +2443,7 @@ END),
     CONSTRAINT alert_receivers_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100)))
 );
 
-COMMENT ON TABLE public.alert_receivers IS 'People, or a program, to whom alerts are told. Written by internal/alert.';
+COMMENT ON TABLE public.alert_receivers IS 'People, or a program, to whom alerts are told. Written by internal/insight/alert.';
 
 COMMENT ON COLUMN public.alert_receivers.kind IS 'notification: to users, through channels; alertmanager: to a program with the API of Alertmanager, at url';
 
@@ -2487,7 +2487,7 @@ CREATE TABLE public.alert_rules (
     CONSTRAINT alert_rules_seconds_range CHECK (((for_seconds >= 0) AND (resolve_seconds >= 0) AND (repeat_seconds >= 0) AND (window_seconds > 0)))
 );
 
-COMMENT ON TABLE public.alert_rules IS 'A condition that is watched. Written by internal/alert. Companies, channels and senders that a rule names cannot be deleted.';
+COMMENT ON TABLE public.alert_rules IS 'A condition that is watched. Written by internal/insight/alert. Companies, channels and senders that a rule names cannot be deleted.';
 
 COMMENT ON COLUMN public.alert_rules.name IS 'null: it is called by its kind and level, in the language of the reader';
 
@@ -2539,7 +2539,7 @@ CREATE TABLE public.alerts (
     CONSTRAINT alerts_times_order CHECK (((fired_at >= started_at) AND (resolved_at >= fired_at)))
 );
 
-COMMENT ON TABLE public.alerts IS 'One incident: a condition of a rule about one subject, from its start to its end. Written by internal/alert, which deletes old rows. No foreign keys: an alert outlives its rule and its subject, whose names it keeps.';
+COMMENT ON TABLE public.alerts IS 'One incident: a condition of a rule about one subject, from its start to its end. Written by internal/insight/alert, which deletes old rows. No foreign keys: an alert outlives its rule and its subject, whose names it keeps.';
 
 COMMENT ON COLUMN public.alerts.subject IS 'what the condition is about, in the words of the kind: a sender_no, a channel, a pool, a file system';
 
@@ -2574,7 +2574,7 @@ CREATE TABLE public.announcements (
     CONSTRAINT announcements_payload_is_object CHECK ((jsonb_typeof(payload) = 'object'::text))
 );
 
-COMMENT ON TABLE public.announcements IS 'The text data and the people of the notifications of one request. Written by internal/notification with the first notification of the request. user_ids has no foreign key: a person may have no contact yet.';
+COMMENT ON TABLE public.announcements IS 'The text data and the people of the notifications of one request. Written by internal/audience/notification with the first notification of the request. user_ids has no foreign key: a person may have no contact yet.';
 
 COMMENT ON COLUMN public.announcements.payload IS 'values for the placeholders of the template; own_payload of a notification overrides them';
 
@@ -2600,7 +2600,7 @@ CREATE TABLE public.api_keys (
     CONSTRAINT api_keys_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100)))
 );
 
-COMMENT ON TABLE public.api_keys IS 'An API key of a user. Written by internal/access.';
+COMMENT ON TABLE public.api_keys IS 'An API key of a user. Written by internal/platform/access.';
 
 COMMENT ON COLUMN public.api_keys.key_hash IS 'SHA-256 of the key. A key is 256 random bits, so it needs no slow hash.';
 
@@ -2631,7 +2631,7 @@ CREATE TABLE public.audit (
     CONSTRAINT audit_action_known CHECK ((action = ANY (ARRAY['created'::text, 'changed'::text, 'deleted'::text])))
 );
 
-COMMENT ON TABLE public.audit IS 'One row is one administrative change of one entity. Written by the trigger function audit_change and by internal/audit; deleted by internal/audit after the setting history.log_days.';
+COMMENT ON TABLE public.audit IS 'One row is one administrative change of one entity. Written by the trigger function audit_change and by internal/insight/audit; deleted by internal/insight/audit after the setting history.log_days.';
 
 COMMENT ON COLUMN public.audit.at IS 'begin of the transaction of the change';
 
@@ -2665,7 +2665,7 @@ CREATE TABLE public.batch_acts (
     CONSTRAINT batch_acts_act_known CHECK ((act = ANY (ARRAY['confirmed'::text, 'paused'::text, 'resumed'::text, 'cancelled'::text, 'requeued'::text])))
 );
 
-COMMENT ON TABLE public.batch_acts IS 'What a user did with a batch. Written by internal/batch, in the statement or the transaction of the change.';
+COMMENT ON TABLE public.batch_acts IS 'What a user did with a batch. Written by internal/audience/batch, in the statement or the transaction of the change.';
 
 COMMENT ON COLUMN public.batch_acts.username IS 'no foreign key: the configured user is in no table';
 
@@ -2691,7 +2691,7 @@ CREATE TABLE public.batch_counts (
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE public.batch_counts IS 'The numbers of tasks of a batch in each state, by the sender that facts name, without what facts still holds. Written by internal/batch, which consumes facts.';
+COMMENT ON TABLE public.batch_counts IS 'The numbers of tasks of a batch in each state, by the sender that facts name, without what facts still holds. Written by internal/audience/batch, which consumes facts.';
 
 COMMENT ON COLUMN public.batch_counts.sender_no IS 'empty: no sender';
 
@@ -2715,7 +2715,7 @@ CREATE TABLE public.batch_rows (
 )
 PARTITION BY RANGE (batch_id);
 
-COMMENT ON TABLE public.batch_rows IS 'A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then. Partitioned by batch_id, see number_partitions.';
+COMMENT ON TABLE public.batch_rows IS 'A row of a batch, as it was checked. Written by internal/audience/batch: added once, and changed once, when it becomes a task or is refused then. Partitioned by batch_id, see number_partitions.';
 
 COMMENT ON COLUMN public.batch_rows.batch_id IS 'no foreign key: its check took two thirds of the time in which a million rows are added. Who adds or deletes rows has locked the batch.';
 
@@ -2803,7 +2803,7 @@ CREATE TABLE public.facts (
     accepted_at timestamp with time zone
 );
 
-COMMENT ON TABLE public.facts IS 'What one statement changed of the tasks of one company, pool, type, country and batch that one sender holds, held or reported; or of tasks that no sender holds. Tests are apart. Written by triggers of queue and report_logs only. internal/history deletes the rows within seconds, and adds them to the figures of all consumers in the same transaction; until then, readers add them to these figures. There is no cursor: a row that is deleted is consumed exactly once, in whatever order transactions commit, and also after a dump is restored into another cluster.';
+COMMENT ON TABLE public.facts IS 'What one statement changed of the tasks of one company, pool, type, country and batch that one sender holds, held or reported; or of tasks that no sender holds. Tests are apart. Written by triggers of queue and report_logs only. internal/insight/history deletes the rows within seconds, and adds them to the figures of all consumers in the same transaction; until then, readers add them to these figures. There is no cursor: a row that is deleted is consumed exactly once, in whatever order transactions commit, and also after a dump is restored into another cluster.';
 
 COMMENT ON COLUMN public.facts.company_id IS 'no foreign key: each change of a task would lock the company';
 
@@ -2967,7 +2967,7 @@ CREATE TABLE public.batches (
     CONSTRAINT batches_template_complete CHECK ((num_nulls(template_no, template_id, template_version) = ANY (ARRAY[0, 3])))
 );
 
-COMMENT ON TABLE public.batches IS 'A list of messages that a company uploaded, and how far it is: checked, confirmed, fed to the queue. Written by internal/batch. Every change of status is guarded by the status that it expects.';
+COMMENT ON TABLE public.batches IS 'A list of messages that a company uploaded, and how far it is: checked, confirmed, fed to the queue. Written by internal/audience/batch. Every change of status is guarded by the status that it expects.';
 
 COMMENT ON COLUMN public.batches.submitted_by IS 'the username; no foreign key: the configured user is in no table';
 
@@ -3045,7 +3045,7 @@ COMMENT ON COLUMN public.batches.tags_none IS 'and none of these';
 
 COMMENT ON COLUMN public.batches.encoding IS 'as which the text of the list is read; null: a workbook, a tag, or not known';
 
-COMMENT ON COLUMN public.batches.is_encoding_doubtful IS 'encoding is a guess, and the list looks like one of Latin letters in another encoding (internal/sheet)';
+COMMENT ON COLUMN public.batches.is_encoding_doubtful IS 'encoding is a guess, and the list looks like one of Latin letters in another encoding (internal/audience/sheet)';
 
 ALTER TABLE public.batches ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.batches_id_seq
@@ -3066,7 +3066,7 @@ CREATE TABLE public.business_ends (
     CONSTRAINT business_ends_subject_known CHECK ((subject = ANY (ARRAY['task'::text, 'node'::text])))
 );
 
-COMMENT ON TABLE public.business_ends IS 'A business task or one of its nodes that has ended. Written by internal/notification from business events, and deleted when the task or node starts again.';
+COMMENT ON TABLE public.business_ends IS 'A business task or one of its nodes that has ended. Written by internal/audience/notification from business events, and deleted when the task or node starts again.';
 
 COMMENT ON COLUMN public.business_ends.subject IS 'task or node';
 
@@ -3094,7 +3094,7 @@ CREATE TABLE public.callbacks (
     repeats bigint DEFAULT 0 NOT NULL
 );
 
-COMMENT ON TABLE public.callbacks IS 'An HTTP callback of a provider, as it came. Written by internal/receipt, which deletes old rows. sender_no has no foreign key: a callback does not stop the deletion of its sender.';
+COMMENT ON TABLE public.callbacks IS 'An HTTP callback of a provider, as it came. Written by internal/dispatch/receipt, which deletes old rows. sender_no has no foreign key: a callback does not stop the deletion of its sender.';
 
 COMMENT ON COLUMN public.callbacks.body IS 'as it came, without characters that PostgreSQL cannot store';
 
@@ -3122,7 +3122,7 @@ CREATE TABLE public.channel_countries (
     CONSTRAINT channel_countries_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text])))
 );
 
-COMMENT ON TABLE public.channel_countries IS 'A country that a channel serves, or that is switched off for it. Without a row that is on, channels.any_country says whether the channel serves the others. Written by internal/directory.';
+COMMENT ON TABLE public.channel_countries IS 'A country that a channel serves, or that is switched off for it. Without a row that is on, channels.any_country says whether the channel serves the others. Written by internal/dispatch/directory.';
 
 COMMENT ON COLUMN public.channel_countries.status IS 'on or off; off: tasks of the channel to the country are held';
 
@@ -3143,7 +3143,7 @@ CREATE TABLE public.channels (
     CONSTRAINT channels_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text])))
 );
 
-COMMENT ON TABLE public.channels IS 'A kind of delivery: sms, oa, dingtalk, wechat, email. Written by internal/directory.';
+COMMENT ON TABLE public.channels IS 'A kind of delivery: sms, oa, dingtalk, wechat, email. Written by internal/dispatch/directory.';
 
 COMMENT ON COLUMN public.channels.channel IS 'the name in requests';
 
@@ -3185,7 +3185,7 @@ CREATE TABLE public.companies (
     CONSTRAINT companies_weight_range CHECK (((weight >= (0.01)::double precision) AND (weight <= (1000)::double precision)))
 );
 
-COMMENT ON TABLE public.companies IS 'A tenant: it owns users, tasks, routes and contacts, and is the unit of fairness. Written by internal/directory. The first row, default, is created by a migration.';
+COMMENT ON TABLE public.companies IS 'A tenant: it owns users, tasks, routes and contacts, and is the unit of fairness. Written by internal/dispatch/directory. The first row, default, is created by a migration.';
 
 COMMENT ON COLUMN public.companies.company_no IS 'the name in requests';
 
@@ -3217,7 +3217,7 @@ CREATE TABLE public.company_countries (
     CONSTRAINT company_countries_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text])))
 );
 
-COMMENT ON TABLE public.company_countries IS 'A country to which a company may send, or that is switched off for it. Without a row that is on, companies.any_country says whether the company may send to the others. Written by internal/directory.';
+COMMENT ON TABLE public.company_countries IS 'A country to which a company may send, or that is switched off for it. Without a row that is on, companies.any_country says whether the company may send to the others. Written by internal/dispatch/directory.';
 
 COMMENT ON COLUMN public.company_countries.status IS 'on or off; off: tasks of the company to the country are held';
 
@@ -3237,7 +3237,7 @@ CREATE TABLE public.company_notification_templates (
     CONSTRAINT company_notification_templates_lengths CHECK ((((char_length(title) >= 1) AND (char_length(title) <= 200)) AND ((char_length(content) >= 1) AND (char_length(content) <= 20000)) AND (char_length(external_id) <= 64) AND ((char_length(html) >= 1) AND (char_length(html) <= 100000)) AND ((char_length(sign) >= 1) AND (char_length(sign) <= 20))))
 );
 
-COMMENT ON TABLE public.company_notification_templates IS 'The title and text of a business type on a channel, of one company, in place of that in notification_templates. Written by internal/notification.';
+COMMENT ON TABLE public.company_notification_templates IS 'The title and text of a business type on a channel, of one company, in place of that in notification_templates. Written by internal/audience/notification.';
 
 COMMENT ON COLUMN public.company_notification_templates.biz_type IS 'see notifications.biz_type';
 
@@ -3265,7 +3265,7 @@ CREATE TABLE public.contact_counts (
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE public.contact_counts IS 'The number of contacts of a company; no row: it never had one. Written by triggers of contacts. internal/contact locks the row before it changes contacts or tags of the company, so that these changes wait for each other.';
+COMMENT ON TABLE public.contact_counts IS 'The number of contacts of a company; no row: it never had one. Written by triggers of contacts. internal/audience/contact locks the row before it changes contacts or tags of the company, so that these changes wait for each other.';
 
 CREATE TABLE public.contact_import_errors (
     import_id bigint NOT NULL,
@@ -3273,7 +3273,7 @@ CREATE TABLE public.contact_import_errors (
     failure jsonb NOT NULL
 );
 
-COMMENT ON TABLE public.contact_import_errors IS 'A row of a list of which nothing was stored; of an import the first 10,000. Written by internal/contact with its portion. It holds no value of the row.';
+COMMENT ON TABLE public.contact_import_errors IS 'A row of a list of which nothing was stored; of an import the first 10,000. Written by internal/audience/contact with its portion. It holds no value of the row.';
 
 COMMENT ON COLUMN public.contact_import_errors.failure IS 'the first thing that is wrong: a fault.Field as JSON';
 
@@ -3301,7 +3301,7 @@ CREATE TABLE public.contact_imports (
     CONSTRAINT contact_imports_status_known CHECK ((status = ANY (ARRAY['running'::text, 'finished'::text, 'failed'::text])))
 );
 
-COMMENT ON TABLE public.contact_imports IS 'An uploaded list of contacts, and how far its rows are stored. Written by internal/contact: a portion of rows and the numbers that count it are stored in one transaction, so that any server can go on behind row_no.';
+COMMENT ON TABLE public.contact_imports IS 'An uploaded list of contacts, and how far its rows are stored. Written by internal/audience/contact: a portion of rows and the numbers that count it are stored in one transaction, so that any server can go on behind row_no.';
 
 COMMENT ON COLUMN public.contact_imports.upload_id IS 'the list; no foreign key: the upload is deleted when the import ends; null: it has ended';
 
@@ -3349,7 +3349,7 @@ CREATE TABLE public.contacts (
     CONSTRAINT contacts_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100)))
 );
 
-COMMENT ON TABLE public.contacts IS 'A person whom a company may notify, with the addresses on each channel. Written by internal/contact.';
+COMMENT ON TABLE public.contacts IS 'A person whom a company may notify, with the addresses on each channel. Written by internal/audience/contact.';
 
 COMMENT ON COLUMN public.contacts.user_id IS 'the person in the systems of the company; not a row of users';
 
@@ -3383,7 +3383,7 @@ CREATE TABLE public.countries (
     CONSTRAINT countries_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text])))
 );
 
-COMMENT ON TABLE public.countries IS 'A country, or any other set of phone numbers that routes can name. Written by internal/directory.';
+COMMENT ON TABLE public.countries IS 'A country, or any other set of phone numbers that routes can name. Written by internal/dispatch/directory.';
 
 COMMENT ON COLUMN public.countries.country_no IS 'the name in requests';
 
@@ -3431,7 +3431,7 @@ CREATE TABLE public.daily_totals (
     cost bigint NOT NULL
 );
 
-COMMENT ON TABLE public.daily_totals IS 'What a sender did for a company on one day of the setting monitoring.time_zone, in messages of one type to one country. Tests are apart: no company sees them, but a provider counts them. Written by internal/reconcile alone, in the transaction that deletes the facts; kept for ever.';
+COMMENT ON TABLE public.daily_totals IS 'What a sender did for a company on one day of the setting monitoring.time_zone, in messages of one type to one country. Tests are apart: no company sees them, but a provider counts them. Written by internal/insight/reconcile alone, in the transaction that deletes the facts; kept for ever.';
 
 COMMENT ON COLUMN public.daily_totals.day IS 'on which the attempts ended: the day on which the provider accepted them';
 
@@ -3471,7 +3471,7 @@ CREATE TABLE public.dedup_keys (
     CONSTRAINT dedup_keys_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 100)))
 );
 
-COMMENT ON TABLE public.dedup_keys IS 'The task that a submitter named with a dedup_key. Written by internal/queue with the message, and kept when the message leaves, for as long as the setting history.dedup_keep_days says.';
+COMMENT ON TABLE public.dedup_keys IS 'The task that a submitter named with a dedup_key. Written by internal/dispatch/queue with the message, and kept when the message leaves, for as long as the setting history.dedup_keep_days says.';
 
 COMMENT ON COLUMN public.dedup_keys.made_on IS 'the day (UTC) of the submission; of a key that is older than the column the day of the upgrade';
 
@@ -3488,7 +3488,7 @@ CREATE TABLE public.default_contents (
     CONSTRAINT default_contents_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024)))
 );
 
-COMMENT ON TABLE public.default_contents IS 'The text that is sent once to a phone number when a submission has none. Written by internal/template.';
+COMMENT ON TABLE public.default_contents IS 'The text that is sent once to a phone number when a submission has none. Written by internal/dispatch/template.';
 
 COMMENT ON COLUMN public.default_contents.phone_number IS 'as the caller wrote it';
 
@@ -3513,7 +3513,7 @@ CREATE TABLE public.deleted_tags (
     tag_id bigint NOT NULL
 );
 
-COMMENT ON TABLE public.deleted_tags IS 'A tag that was deleted, and may still have rows in tag_contacts. Written by a trigger of tags, and deleted by internal/contact after these rows.';
+COMMENT ON TABLE public.deleted_tags IS 'A tag that was deleted, and may still have rows in tag_contacts. Written by a trigger of tags, and deleted by internal/audience/contact after these rows.';
 
 CREATE TABLE public.deliveries (
     id bigint NOT NULL,
@@ -3529,7 +3529,7 @@ CREATE TABLE public.deliveries (
     CONSTRAINT deliveries_provider_no_length CHECK (((char_length(provider_no) >= 1) AND (char_length(provider_no) <= 200)))
 );
 
-COMMENT ON TABLE public.deliveries IS 'An attempt to send a task through a provider: what a report said (the number of the provider), or why the outcome is unclear. Written by internal/queue (reports) and internal/push (unclear outcomes). No foreign keys: each insert would lock rows of other tables.';
+COMMENT ON TABLE public.deliveries IS 'An attempt to send a task through a provider: what a report said (the number of the provider), or why the outcome is unclear. Written by internal/dispatch/queue (reports) and internal/dispatch/push (unclear outcomes). No foreign keys: each insert would lock rows of other tables.';
 
 COMMENT ON COLUMN public.deliveries.lease_id IS 'the lease of the attempt';
 
@@ -3568,7 +3568,7 @@ CREATE TABLE public.disk_spaces (
     measured_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
-COMMENT ON TABLE public.disk_spaces IS 'The file system of a folder that one server uses. Written by internal/alert on that server, once a minute; rows of servers that are gone are deleted after a day.';
+COMMENT ON TABLE public.disk_spaces IS 'The file system of a folder that one server uses. Written by internal/insight/alert on that server, once a minute; rows of servers that are gone are deleted after a day.';
 
 COMMENT ON COLUMN public.disk_spaces.free_bytes IS 'what an ordinary user may still use';
 
@@ -3589,7 +3589,7 @@ CREATE TABLE public.notification_templates (
     CONSTRAINT notification_templates_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20)))
 );
 
-COMMENT ON TABLE public.notification_templates IS 'The title and text of a business type on a channel. Written by internal/notification.';
+COMMENT ON TABLE public.notification_templates IS 'The title and text of a business type on a channel. Written by internal/audience/notification.';
 
 COMMENT ON COLUMN public.notification_templates.biz_type IS 'see notifications.biz_type; 32767: an alert';
 
@@ -3645,7 +3645,7 @@ CREATE TABLE public.erasures (
     CONSTRAINT erasures_status_known CHECK ((status = ANY (ARRAY['running'::text, 'finished'::text])))
 );
 
-COMMENT ON TABLE public.erasures IS 'A request to erase a person from what a company has stored. Written by internal/erasure, which forgets whom it was about when it is done.';
+COMMENT ON TABLE public.erasures IS 'A request to erase a person from what a company has stored. Written by internal/audience/erasure, which forgets whom it was about when it is done.';
 
 COMMENT ON COLUMN public.erasures.user_ids IS 'contacts.user_id of the person; empty: finished, or not known';
 
@@ -3678,7 +3678,7 @@ CREATE TABLE public.events (
     created_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
-COMMENT ON TABLE public.events IS 'Something that operators should know: a changed setting, a sender with a low balance, an open circuit breaker, a slow queue. Written by internal/alert, internal/push, internal/queue and internal/setting in the transaction of the change.';
+COMMENT ON TABLE public.events IS 'Something that operators should know: a changed setting, a sender with a low balance, an open circuit breaker, a slow queue. Written by internal/insight/alert, internal/dispatch/push, internal/dispatch/queue and internal/platform/setting in the transaction of the change.';
 
 COMMENT ON COLUMN public.events.event IS 'the kind, such as sender.low_warning';
 
@@ -3707,7 +3707,7 @@ CREATE TABLE public.fair_ranks (
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE public.fair_ranks IS 'The last range of ranks that a company was given in a pool and priority (start-time fair queueing: a task uses 1 / weight of its company). Written by internal/queue, and deleted with its pool by internal/directory. pool_id has no foreign key: each submission would lock the pool.';
+COMMENT ON TABLE public.fair_ranks IS 'The last range of ranks that a company was given in a pool and priority (start-time fair queueing: a task uses 1 / weight of its company). Written by internal/dispatch/queue, and deleted with its pool by internal/dispatch/directory. pool_id has no foreign key: each submission would lock the pool.';
 
 COMMENT ON COLUMN public.fair_ranks.start IS 'rank of the first task of the range';
 
@@ -3736,7 +3736,7 @@ CREATE TABLE public.feed (
     CONSTRAINT feed_task_has_log CHECK ((((task_id IS NULL) = (log_id IS NULL)) AND ((task_id IS NULL) = (data IS NOT NULL))))
 );
 
-COMMENT ON TABLE public.feed IS 'Something that happened and of which submitters are told, kept for a week. Written by internal/feed from feed_staged, by one transaction at a time: ids ascend in the order in which the rows can be seen, so that a reader who goes on behind the last id misses nothing. No personal data: the content of an event of a task is read from messages and report_logs when it is told.';
+COMMENT ON TABLE public.feed IS 'Something that happened and of which submitters are told, kept for a week. Written by internal/events/feed from feed_staged, by one transaction at a time: ids ascend in the order in which the rows can be seen, so that a reader who goes on behind the last id misses nothing. No personal data: the content of an event of a task is read from messages and report_logs when it is told.';
 
 COMMENT ON COLUMN public.feed.company_id IS '0: of the service itself, only for those who hear every company. No foreign key: the row outlives the company';
 
@@ -3760,7 +3760,7 @@ CREATE TABLE public.feed_listeners (
     listens_until timestamp with time zone NOT NULL
 );
 
-COMMENT ON TABLE public.feed_listeners IS 'A company whose events are recorded: it has webhooks, or somebody pulled its events within a week. Written by internal/feed and internal/webhook. Nothing is recorded for a company without a row here.';
+COMMENT ON TABLE public.feed_listeners IS 'A company whose events are recorded: it has webhooks, or somebody pulled its events within a week. Written by internal/events/feed and internal/events/webhook. Nothing is recorded for a company without a row here.';
 
 COMMENT ON COLUMN public.feed_listeners.company_id IS 'null: every company';
 
@@ -3790,7 +3790,7 @@ CREATE TABLE public.feed_staged (
     data jsonb
 );
 
-COMMENT ON TABLE public.feed_staged IS 'A row of feed to be, in the transaction in which it happened. Written by triggers of report_logs, batches, notifications and events, only if somebody listens. internal/feed moves it to feed within a second. Of one task, a later event has a larger id.';
+COMMENT ON TABLE public.feed_staged IS 'A row of feed to be, in the transaction in which it happened. Written by triggers of report_logs, batches, notifications and events, only if somebody listens. internal/events/feed moves it to feed within a second. Of one task, a later event has a larger id.';
 
 COMMENT ON COLUMN public.feed_staged.company_id IS '0: of the service itself';
 
@@ -3811,7 +3811,7 @@ CREATE TABLE public.feed_state (
     CONSTRAINT feed_state_one_row CHECK (is_only)
 );
 
-COMMENT ON TABLE public.feed_state IS 'One row: how much of feed is deleted. Written by internal/feed in the transaction of the deletion.';
+COMMENT ON TABLE public.feed_state IS 'One row: how much of feed is deleted. Written by internal/events/feed in the transaction of the deletion.';
 
 COMMENT ON COLUMN public.feed_state.pruned_id IS 'the largest id that was deleted';
 
@@ -3831,7 +3831,7 @@ CREATE TABLE public.fruitless_submissions (
     company_id bigint
 );
 
-COMMENT ON TABLE public.fruitless_submissions IS 'A submission that created no task: it was refused, or it repeated a dedup_key. Written by internal/queue.';
+COMMENT ON TABLE public.fruitless_submissions IS 'A submission that created no task: it was refused, or it repeated a dedup_key. Written by internal/dispatch/queue.';
 
 COMMENT ON COLUMN public.fruitless_submissions.task_id IS 'the task that was repeated; null: refused';
 
@@ -3852,7 +3852,7 @@ CREATE TABLE public.idempotency_keys (
     created_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
-COMMENT ON TABLE public.idempotency_keys IS 'The response to a request with an Idempotency-Key. Written by internal/idempotency, which deletes rows after a day. username has no foreign key: the configured user is in no table.';
+COMMENT ON TABLE public.idempotency_keys IS 'The response to a request with an Idempotency-Key. Written by internal/platform/idempotency, which deletes rows after a day. username has no foreign key: the configured user is in no table.';
 
 COMMENT ON COLUMN public.idempotency_keys.operation IS 'operation of the API; a caller may use the same key for different operations';
 
@@ -3887,9 +3887,9 @@ CREATE TABLE public.inbounds (
     CONSTRAINT inbounds_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text])))
 );
 
-COMMENT ON TABLE public.inbounds IS 'How the posts of one other program become messages of a company. Written by internal/inbound; the erasure of a person takes a number out of phone_numbers.';
+COMMENT ON TABLE public.inbounds IS 'How the posts of one other program become messages of a company. Written by internal/transport/inbound; the erasure of a person takes a number out of phone_numbers.';
 
-COMMENT ON COLUMN public.inbounds.preset IS 'name of the description that internal/inbound has for a program; custom: none';
+COMMENT ON COLUMN public.inbounds.preset IS 'name of the description that internal/transport/inbound has for a program; custom: none';
 
 COMMENT ON COLUMN public.inbounds.description IS 'members that replace those of the preset; null: the preset as it is';
 
@@ -4237,7 +4237,7 @@ CREATE TABLE public.notifications (
     CONSTRAINT notifications_repeat_minutes_range CHECK (((repeat_minutes >= 1) AND (repeat_minutes <= 525600)))
 );
 
-COMMENT ON TABLE public.notifications IS 'An announcement to some people on one channel. Written by internal/notification. Its messages are in renderings and their tasks. submitted_by has no foreign key: the configured user is in no table.';
+COMMENT ON TABLE public.notifications IS 'An announcement to some people on one channel. Written by internal/audience/notification. Its messages are in renderings and their tasks. submitted_by has no foreign key: the configured user is in no table.';
 
 COMMENT ON COLUMN public.notifications.biz_type IS '0 task created, 1 node done, 2 orbit reminder, 3 task finished, 4 task abnormal, 5 node timeout; callers may use other numbers';
 
@@ -4295,7 +4295,7 @@ CREATE TABLE public.renderings (
     CONSTRAINT renderings_title_length CHECK ((char_length(title) <= 1000))
 );
 
-COMMENT ON TABLE public.renderings IS 'The text of one run of a notification, of one send-once message, or of one batch, which its tasks share. Written by internal/notification. notification_id has no foreign key: rows of notifications are never deleted.';
+COMMENT ON TABLE public.renderings IS 'The text of one run of a notification, of one send-once message, or of one batch, which its tasks share. Written by internal/audience/notification. notification_id has no foreign key: rows of notifications are never deleted.';
 
 COMMENT ON COLUMN public.renderings.template_id IS 'template of the provider; empty: none';
 
@@ -4385,7 +4385,7 @@ CREATE TABLE public.phone_leases (
     task_id text NOT NULL COLLATE pg_catalog."C"
 );
 
-COMMENT ON TABLE public.phone_leases IS 'A lease that a phone took and has not ended yet, or had when it pulled last: a phone that lost the answer gets these messages again. An index of queue by holder would cost each claim of every sender. Written by internal/smsgate.';
+COMMENT ON TABLE public.phone_leases IS 'A lease that a phone took and has not ended yet, or had when it pulled last: a phone that lost the answer gets these messages again. An index of queue by holder would cost each claim of every sender. Written by internal/transport/smsgate.';
 
 COMMENT ON COLUMN public.phone_leases.task_id IS 'no foreign key: it would lock rows of queue';
 
@@ -4411,7 +4411,7 @@ CREATE TABLE public.phones (
     CONSTRAINT phones_sim_number_range CHECK (((sim_number >= 1) AND (sim_number <= 3)))
 );
 
-COMMENT ON TABLE public.phones IS 'A phone with the app of SMSGate that is a sender, or shall become one. Written by internal/smsgate.';
+COMMENT ON TABLE public.phones IS 'A phone with the app of SMSGate that is a sender, or shall become one. Written by internal/transport/smsgate.';
 
 COMMENT ON COLUMN public.phones.code_hash IS 'SHA-256 of the code with which one phone can register; null: none is open';
 
@@ -4455,7 +4455,7 @@ CREATE TABLE public.pools (
     CONSTRAINT pools_of_sender_have_company CHECK (((sender_id IS NULL) OR ((company_id IS NOT NULL) AND (country_id IS NULL))))
 );
 
-COMMENT ON TABLE public.pools IS 'A set of waiting tasks that the same routes serve: those of a company, message type and country. A pool without company is the shared pool of a channel, for tasks without a route. A pool with a sender has the tasks that only this sender may send. Written by internal/directory; unsettled_since also by internal/queue.';
+COMMENT ON TABLE public.pools IS 'A set of waiting tasks that the same routes serve: those of a company, message type and country. A pool without company is the shared pool of a channel, for tasks without a route. A pool with a sender has the tasks that only this sender may send. Written by internal/dispatch/directory; unsettled_since also by internal/dispatch/queue.';
 
 COMMENT ON COLUMN public.pools.company_id IS 'null: the shared pool of a channel, or a retired pool';
 
@@ -4493,7 +4493,7 @@ CREATE TABLE public.receipts (
     CONSTRAINT receipts_state_known CHECK ((state = ANY (ARRAY[0, 1, 2])))
 );
 
-COMMENT ON TABLE public.receipts IS 'What a provider reported later about one accepted message. Written by internal/receipt, which deletes old rows. callback_id and sender_no have no foreign keys: a receipt may outlive its callback, and does not stop the deletion of its sender.';
+COMMENT ON TABLE public.receipts IS 'What a provider reported later about one accepted message. Written by internal/dispatch/receipt, which deletes old rows. callback_id and sender_no have no foreign keys: a receipt may outlive its callback, and does not stop the deletion of its sender.';
 
 COMMENT ON COLUMN public.receipts.provider_no IS 'the number that the provider gave the message, as deliveries.provider_no';
 
@@ -4570,7 +4570,7 @@ CREATE TABLE public.statistics_staged (
     durations bytea NOT NULL
 );
 
-COMMENT ON TABLE public.statistics_staged IS 'What one fold found in a minute of one company, channel, sender, message type and outcome. Written by internal/statistics in the transaction of the fold; a sweep moves the rows to statistics when their minute is over.';
+COMMENT ON TABLE public.statistics_staged IS 'What one fold found in a minute of one company, channel, sender, message type and outcome. Written by internal/insight/statistics in the transaction of the fold; a sweep moves the rows to statistics when their minute is over.';
 
 COMMENT ON COLUMN public.statistics_staged.at IS 'the minute';
 
@@ -4651,7 +4651,7 @@ CREATE TABLE public.reconciliation_differences (
     CONSTRAINT reconciliation_differences_kind_known CHECK ((kind = ANY (ARRAY['missing_here'::text, 'missing_there'::text, 'status_differs'::text, 'segments_differ'::text, 'repeated'::text, 'unreadable'::text, 'near_midnight'::text])))
 );
 
-COMMENT ON TABLE public.reconciliation_differences IS 'A message about which a provider''s file and LKSMS differ; of each kind and reconciliation the first 10,000. Written by internal/reconcile with its portion.';
+COMMENT ON TABLE public.reconciliation_differences IS 'A message about which a provider''s file and LKSMS differ; of each kind and reconciliation the first 10,000. Written by internal/insight/reconcile with its portion.';
 
 COMMENT ON COLUMN public.reconciliation_differences.provider_no IS 'null: the row of the file has none that can be read';
 
@@ -4683,7 +4683,7 @@ CREATE TABLE public.reconciliation_rows (
     segments bigint
 );
 
-COMMENT ON TABLE public.reconciliation_rows IS 'A message of a provider''s file that is being compared. Written by internal/reconcile, which deletes it when the file is compared.';
+COMMENT ON TABLE public.reconciliation_rows IS 'A message of a provider''s file that is being compared. Written by internal/insight/reconcile, which deletes it when the file is compared.';
 
 COMMENT ON COLUMN public.reconciliation_rows.row_no IS 'the first row that has the number, as a spreadsheet program shows it';
 
@@ -4744,7 +4744,7 @@ END) STORED NOT NULL,
     CONSTRAINT reconciliations_unit_known CHECK ((((unit = ANY (ARRAY['messages'::text, 'segments'::text])) AND (file_name IS NULL)) OR ((unit IS NULL) AND (file_name IS NOT NULL))))
 );
 
-COMMENT ON TABLE public.reconciliations IS 'What a provider says it accepted of a sender on one day, compared with what LKSMS has. Written by internal/reconcile: a total in one statement, the rows of a file in portions, each in one transaction with the place behind it, so that any server can go on there.';
+COMMENT ON TABLE public.reconciliations IS 'What a provider says it accepted of a sender on one day, compared with what LKSMS has. Written by internal/insight/reconcile: a total in one statement, the rows of a file in portions, each in one transaction with the place behind it, so that any server can go on there.';
 
 COMMENT ON COLUMN public.reconciliations.sender_no IS 'no foreign key: the row outlives the sender';
 
@@ -4864,7 +4864,7 @@ CREATE TABLE public.routes (
 )
 WITH (fillfactor='70');
 
-COMMENT ON TABLE public.routes IS 'A sender that serves a pool. Written by internal/directory; served, last_turn and next_turn by the claims of internal/queue.';
+COMMENT ON TABLE public.routes IS 'A sender that serves a pool. Written by internal/dispatch/directory; served, last_turn and next_turn by the claims of internal/dispatch/queue.';
 
 COMMENT ON COLUMN public.routes.weight IS 'share of the sender among the routes with the same sort';
 
@@ -4940,7 +4940,7 @@ CREATE TABLE public.sender_answers (
     CONSTRAINT sender_answers_outcome_known CHECK ((outcome = ANY (ARRAY['sent'::text, 'refused'::text, 'unclear'::text, 'trouble'::text])))
 );
 
-COMMENT ON TABLE public.sender_answers IS 'One of the last ten outcomes of calls of a driven sender. Written by internal/push, which deletes older rows. task_id has no foreign key: the task may leave first.';
+COMMENT ON TABLE public.sender_answers IS 'One of the last ten outcomes of calls of a driven sender. Written by internal/dispatch/push, which deletes older rows. task_id has no foreign key: the task may leave first.';
 
 COMMENT ON COLUMN public.sender_answers.code IS 'the code of a failure, of the provider or of the driver; null: it has none';
 
@@ -4973,7 +4973,7 @@ CREATE TABLE public.sender_ledger (
 )
 PARTITION BY RANGE (lease_id);
 
-COMMENT ON TABLE public.sender_ledger IS 'A change of the balance of a sender, or of its thresholds. Written by internal/queue (charges, refunds) and internal/sender (top-ups, corrections, thresholds). Partitioned by lease_id, see number_partitions; rows without one are in the default partition. No foreign keys: each charge would lock rows of senders and send_logs.';
+COMMENT ON TABLE public.sender_ledger IS 'A change of the balance of a sender, or of its thresholds. Written by internal/dispatch/queue (charges, refunds) and internal/dispatch/sender (top-ups, corrections, thresholds). Partitioned by lease_id, see number_partitions; rows without one are in the default partition. No foreign keys: each charge would lock rows of senders and send_logs.';
 
 COMMENT ON COLUMN public.sender_ledger.id IS 'unique, and the order of the list; no primary key, because the table is partitioned by lease_id';
 
@@ -5063,7 +5063,7 @@ CREATE TABLE public.sender_states (
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE public.sender_states IS 'The counters and the circuit breaker of a sender, one row for each row of senders. Written by internal/queue (claims, refunds), internal/push (circuit breaker) and internal/sender. Apart from senders, so that a claim updates a short row in place.';
+COMMENT ON TABLE public.sender_states IS 'The counters and the circuit breaker of a sender, one row for each row of senders. Written by internal/dispatch/queue (claims, refunds), internal/dispatch/push (circuit breaker) and internal/dispatch/sender. Apart from senders, so that a claim updates a short row in place.';
 
 COMMENT ON COLUMN public.sender_states.next_available_at IS 'the sender is ready from then on: one interval for each call of the last claim, and not while the circuit breaker is open; -infinity: always ready';
 
@@ -5151,7 +5151,7 @@ CREATE TABLE public.senders (
     CONSTRAINT senders_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text, 'retired'::text])))
 );
 
-COMMENT ON TABLE public.senders IS 'A sender: an app that polls, or a provider account that the server drives. Written by internal/sender.';
+COMMENT ON TABLE public.senders IS 'A sender: an app that polls, or a provider account that the server drives. Written by internal/dispatch/sender.';
 
 COMMENT ON COLUMN public.senders.sender_no IS 'the name in requests; of an app its app_id';
 
@@ -5270,7 +5270,7 @@ CREATE TABLE public.sender_tokens (
     fetch_until timestamp with time zone
 );
 
-COMMENT ON TABLE public.sender_tokens IS 'The access token of a driven sender at its provider. Written by internal/push.';
+COMMENT ON TABLE public.sender_tokens IS 'The access token of a driven sender at its provider. Written by internal/dispatch/push.';
 
 COMMENT ON COLUMN public.sender_tokens.token IS 'sealed; empty: none was fetched yet';
 
@@ -5332,7 +5332,7 @@ CREATE TABLE public.servers (
     CONSTRAINT servers_roles_check CHECK ((cardinality(roles) > 0))
 );
 
-COMMENT ON TABLE public.servers IS 'A server that runs, or ran within a day. Written by internal/servers.';
+COMMENT ON TABLE public.servers IS 'A server that runs, or ran within a day. Written by internal/platform/servers.';
 
 COMMENT ON COLUMN public.servers.seen_at IS 'When the server last wrote this row. It does so every few seconds, and deletes the row when it stops.';
 
@@ -5349,7 +5349,7 @@ CREATE TABLE public.sessions (
     CONSTRAINT sessions_token_hash_length CHECK ((octet_length(token_hash) = 32))
 );
 
-COMMENT ON TABLE public.sessions IS 'One session of a web page. Written by internal/access. username has no foreign key: the configured user is in no table. A trigger of users ends the sessions of a user that is disabled or gets another password.';
+COMMENT ON TABLE public.sessions IS 'One session of a web page. Written by internal/platform/access. username has no foreign key: the configured user is in no table. A trigger of users ends the sessions of a user that is disabled or gets another password.';
 
 COMMENT ON COLUMN public.sessions.token_hash IS 'SHA-256 of the token in the cookie. A token is 256 random bits, so it needs no slow hash.';
 
@@ -5378,7 +5378,7 @@ CREATE TABLE public.settings (
     updated_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
-COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds.';
+COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/platform/setting, which knows the names, defaults and bounds.';
 
 COMMENT ON COLUMN public.settings.updated_by IS 'null: nobody changed the value, which is the default; only inside the transaction of the first change. No foreign key: the configured user is in no table';
 
@@ -5393,7 +5393,7 @@ CREATE TABLE public.smsgate_messages (
     CONSTRAINT smsgate_messages_task_ids_size CHECK (((cardinality(task_ids) >= 1) AND (cardinality(task_ids) <= 100)))
 );
 
-COMMENT ON TABLE public.smsgate_messages IS 'A message that a program submitted through the third-party API of SMSGate: one task for each recipient. Written by internal/smsgateclient in the transaction that submits the tasks, so that a message_id exists once; deleted when the days of its tasks are dropped.';
+COMMENT ON TABLE public.smsgate_messages IS 'A message that a program submitted through the third-party API of SMSGate: one task for each recipient. Written by internal/transport/smsgateclient in the transaction that submits the tasks, so that a message_id exists once; deleted when the days of its tasks are dropped.';
 
 COMMENT ON COLUMN public.smsgate_messages.submitted_by IS 'as messages.submitted_by: the user name, which no foreign key keeps';
 
@@ -5437,7 +5437,7 @@ CREATE TABLE public.sql_inbox (
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
 
-COMMENT ON TABLE public.sql_inbox IS 'A message that was submitted by SQL, until it is a task. Inserted by lksms.enqueue in the transaction of its caller, which may be long: so it touches no row for which others wait. internal/sqldoor makes a task of it and deletes it, in one transaction. No foreign keys: they would lock rows of companies.';
+COMMENT ON TABLE public.sql_inbox IS 'A message that was submitted by SQL, until it is a task. Inserted by lksms.enqueue in the transaction of its caller, which may be long: so it touches no row for which others wait. internal/transport/sqldoor makes a task of it and deletes it, in one transaction. No foreign keys: they would lock rows of companies.';
 
 COMMENT ON COLUMN public.sql_inbox.task_id IS 'the id that the task will have, which the caller knows; of a repeat an id that is never used';
 
@@ -5479,7 +5479,7 @@ CREATE TABLE public.sql_roles (
     CONSTRAINT sql_roles_role_name_length CHECK (((char_length(role_name) >= 1) AND (char_length(role_name) <= 63)))
 );
 
-COMMENT ON TABLE public.sql_roles IS 'A role of PostgreSQL that may call the functions of the schema lksms, and the user for whom it submits. Written by internal/sqldoor, with the grants. The role needs both: a migration that makes a function of lksms again must grant it to these roles.';
+COMMENT ON TABLE public.sql_roles IS 'A role of PostgreSQL that may call the functions of the schema lksms, and the user for whom it submits. Written by internal/transport/sqldoor, with the grants. The role needs both: a migration that makes a function of lksms again must grant it to these roles.';
 
 COMMENT ON COLUMN public.sql_roles.role_name IS 'session_user of the caller; no foreign key: a role belongs to the cluster';
 
@@ -5506,7 +5506,7 @@ CREATE TABLE public.statistics (
 )
 WITH (fillfactor='80');
 
-COMMENT ON TABLE public.statistics IS 'What happened in one minute, hour or day: to all tasks of a company, or to those of one key of a dimension. Written by internal/statistics only, from statistics_staged; minutes and hours are deleted later.';
+COMMENT ON TABLE public.statistics IS 'What happened in one minute, hour or day: to all tasks of a company, or to those of one key of a dimension. Written by internal/insight/statistics only, from statistics_staged; minutes and hours are deleted later.';
 
 COMMENT ON COLUMN public.statistics.company_id IS '0: all companies. No foreign key: figures outlive their company';
 
@@ -5539,7 +5539,7 @@ CREATE TABLE public.subscribe_messages (
     CONSTRAINT subscribe_messages_lengths CHECK ((((char_length(business_type) >= 1) AND (char_length(business_type) <= 50)) AND ((char_length(template_type) >= 1) AND (char_length(template_type) <= 50)) AND ((char_length(receiver_user_id) >= 1) AND (char_length(receiver_user_id) <= 64)) AND ((char_length(template_id) >= 1) AND (char_length(template_id) <= 100))))
 );
 
-COMMENT ON TABLE public.subscribe_messages IS 'A message that a person gets once for a business object and template type. Written by internal/notification. task_id has no foreign key: the row is created before its task.';
+COMMENT ON TABLE public.subscribe_messages IS 'A message that a person gets once for a business object and template type. Written by internal/audience/notification. task_id has no foreign key: the row is created before its task.';
 
 COMMENT ON COLUMN public.subscribe_messages.business_id IS 'the object in the system of the caller';
 
@@ -5586,7 +5586,7 @@ CREATE TABLE public.tag_contacts (
     user_id text NOT NULL
 );
 
-COMMENT ON TABLE public.tag_contacts IS 'A contact that a tag holds. Written by internal/contact. tag_id has no foreign key: a tag may hold a million contacts, and is deleted at once; a sweep deletes its rows here, which deleted_tags names.';
+COMMENT ON TABLE public.tag_contacts IS 'A contact that a tag holds. Written by internal/audience/contact. tag_id has no foreign key: a tag may hold a million contacts, and is deleted at once; a sweep deletes its rows here, which deleted_tags names.';
 
 CREATE TABLE public.tags (
     id bigint NOT NULL,
@@ -5599,7 +5599,7 @@ CREATE TABLE public.tags (
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE public.tags IS 'A tag of a company, which holds contacts. Written by internal/contact; contacts by triggers of tag_contacts.';
+COMMENT ON TABLE public.tags IS 'A tag of a company, which holds contacts. Written by internal/audience/contact; contacts by triggers of tag_contacts.';
 
 COMMENT ON COLUMN public.tags.contacts IS 'how many contacts it holds';
 
@@ -5622,7 +5622,7 @@ CREATE TABLE public.task_counts (
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE public.task_counts IS 'The numbers of tasks of one company in each state, without what facts still holds. Written by internal/history, which folds facts.';
+COMMENT ON TABLE public.task_counts IS 'The numbers of tasks of one company in each state, without what facts still holds. Written by internal/insight/history, which folds facts.';
 
 COMMENT ON COLUMN public.task_counts.company_id IS 'no foreign key: a fold would lock all companies';
 
@@ -5636,7 +5636,7 @@ CREATE TABLE public.task_job_parts (
     task_ids text[] NOT NULL
 );
 
-COMMENT ON TABLE public.task_job_parts IS 'Tasks that a job has not changed yet, some hundred in the order of their ids. Written by internal/job, which deletes a part in the transaction that changes its tasks.';
+COMMENT ON TABLE public.task_job_parts IS 'Tasks that a job has not changed yet, some hundred in the order of their ids. Written by internal/dispatch/job, which deletes a part in the transaction that changes its tasks.';
 
 CREATE TABLE public.task_jobs (
     id bigint NOT NULL,
@@ -5659,7 +5659,7 @@ CREATE TABLE public.task_jobs (
     CONSTRAINT task_jobs_status_known CHECK ((status = ANY (ARRAY['running'::text, 'finished'::text, 'stopped'::text])))
 );
 
-COMMENT ON TABLE public.task_jobs IS 'A request to cancel or requeue all tasks of a filter, and how far it is. Written by internal/job; a batch of tasks and the numbers that count it are changed in one transaction.';
+COMMENT ON TABLE public.task_jobs IS 'A request to cancel or requeue all tasks of a filter, and how far it is. Written by internal/dispatch/job; a batch of tasks and the numbers that count it are changed in one transaction.';
 
 COMMENT ON COLUMN public.task_jobs.filter IS 'as the request gave it; the tasks that it selected then are in task_job_parts';
 
@@ -5766,7 +5766,7 @@ CREATE TABLE public.template_versions (
     created_by text DEFAULT NULLIF(current_setting('lksms.actor'::text, true), ''::text)
 );
 
-COMMENT ON TABLE public.template_versions IS 'One row is the texts of a template at one time; the one with the greatest version is current. Written by internal/template; deleted with the template.';
+COMMENT ON TABLE public.template_versions IS 'One row is the texts of a template at one time; the one with the greatest version is current. Written by internal/dispatch/template; deleted with the template.';
 
 COMMENT ON COLUMN public.template_versions.created_by IS 'name of the user who set these texts; null: nobody did through the service, or before versions were kept';
 
@@ -5801,7 +5801,7 @@ CREATE TABLE public.templates (
     CONSTRAINT templates_translations_object CHECK ((jsonb_typeof(translations) = 'object'::text))
 );
 
-COMMENT ON TABLE public.templates IS 'A text for submissions. Written by internal/template.';
+COMMENT ON TABLE public.templates IS 'A text for submissions. Written by internal/dispatch/template.';
 
 COMMENT ON COLUMN public.templates.send_type IS 'realtime: sent at once; scheduled: sent at the next full interval of the setting sms.scheduled_every_seconds, unless the submission names a time';
 
@@ -5840,7 +5840,7 @@ CREATE TABLE public.upload_parts (
 );
 ALTER TABLE ONLY public.upload_parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
 
-COMMENT ON TABLE public.upload_parts IS '262,144 bytes of an upload, less in the last part. Written once by internal/upload.';
+COMMENT ON TABLE public.upload_parts IS '262,144 bytes of an upload, less in the last part. Written once by internal/audience/upload.';
 
 COMMENT ON COLUMN public.upload_parts.part IS 'from 0';
 
@@ -5859,7 +5859,7 @@ CREATE TABLE public.uploads (
     CONSTRAINT uploads_used_by_length CHECK (((char_length(used_by) >= 1) AND (char_length(used_by) <= 100)))
 );
 
-COMMENT ON TABLE public.uploads IS 'A file that a request brought, until it is worked up. Written by internal/upload; the package that works it up deletes it.';
+COMMENT ON TABLE public.uploads IS 'A file that a request brought, until it is worked up. Written by internal/audience/upload; the package that works it up deletes it.';
 
 COMMENT ON COLUMN public.uploads.submitted_by IS 'the user who sent it; no foreign key: the configured user is in no table';
 
@@ -5886,7 +5886,7 @@ CREATE TABLE public.user_addresses (
     seen_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
-COMMENT ON TABLE public.user_addresses IS 'An address at which a user proved its password. Written by internal/access after a right password, at most once a day. Rows older than 30 days do not count, and are deleted when the user proves its password again.';
+COMMENT ON TABLE public.user_addresses IS 'An address at which a user proved its password. Written by internal/platform/access after a right password, at most once a day. Rows older than 30 days do not count, and are deleted when the user proves its password again.';
 
 COMMENT ON COLUMN public.user_addresses.network IS 'an IPv4 address, or the /64 network of an IPv6 address';
 
@@ -5917,7 +5917,7 @@ CREATE TABLE public.webhook_deliveries (
     CONSTRAINT webhook_deliveries_response_length CHECK ((char_length(response) <= 1024))
 );
 
-COMMENT ON TABLE public.webhook_deliveries IS 'One post of an event: the last hundred of each webhook, and the last one of each event that waits for another. Written by internal/webhook in the transaction that moves the webhook on. The body of the post is not stored: it is made of feed again.';
+COMMENT ON TABLE public.webhook_deliveries IS 'One post of an event: the last hundred of each webhook, and the last one of each event that waits for another. Written by internal/events/webhook in the transaction that moves the webhook on. The body of the post is not stored: it is made of feed again.';
 
 COMMENT ON COLUMN public.webhook_deliveries.feed_id IS 'no foreign key: it may outlive the event, and a webhook.test is in no feed';
 
@@ -5947,7 +5947,7 @@ CREATE TABLE public.webhook_retries (
     delivery_id bigint
 );
 
-COMMENT ON TABLE public.webhook_retries IS 'An event that a webhook has left behind its after_id and must still post: it failed, it waits for an earlier one of its task, or it is replayed. Written by internal/webhook; deleted when the event is taken, and with the event.';
+COMMENT ON TABLE public.webhook_retries IS 'An event that a webhook has left behind its after_id and must still post: it failed, it waits for an earlier one of its task, or it is replayed. Written by internal/events/webhook; deleted when the event is taken, and with the event.';
 
 COMMENT ON COLUMN public.webhook_retries.task_id IS 'as feed.task_id: events of one task are posted in their order';
 
@@ -5964,7 +5964,7 @@ CREATE TABLE public.webhook_secrets (
     valid_until timestamp with time zone
 );
 
-COMMENT ON TABLE public.webhook_secrets IS 'A secret with which the posts of a webhook are signed, sealed. Written by internal/webhook.';
+COMMENT ON TABLE public.webhook_secrets IS 'A secret with which the posts of a webhook are signed, sealed. Written by internal/events/webhook.';
 
 COMMENT ON COLUMN public.webhook_secrets.valid_until IS 'it was replaced, and still signs until then; null: the current one';
 
@@ -6013,7 +6013,7 @@ END) STORED NOT NULL,
     CONSTRAINT webhooks_user_has_company CHECK (((user_id IS NULL) OR (company_id IS NOT NULL)))
 );
 
-COMMENT ON TABLE public.webhooks IS 'An address to which events of the feed are posted, and how far. Written by internal/webhook. A run reads events behind after_id, posts them, and moves after_id in one transaction with what failed, guarded by the after_id that it read: whatever is killed, each event is posted at least once.';
+COMMENT ON TABLE public.webhooks IS 'An address to which events of the feed are posted, and how far. Written by internal/events/webhook. A run reads events behind after_id, posts them, and moves after_id in one transaction with what failed, guarded by the after_id that it read: whatever is killed, each event is posted at least once.';
 
 COMMENT ON COLUMN public.webhooks.company_id IS 'whose events; null: those of every company';
 

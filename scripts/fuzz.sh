@@ -20,5 +20,5 @@ while IFS=: read -r file target; do
     executions=$(sed -n 's/.*execs: \([0-9]*\).*/\1/p' "$log" | tail -1)
     sum=$((sum + ${executions:-0}))
     printf '%12d  %s %s\n' "${executions:-0}" "$package" "$target"
-done < <(grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9]+' internal cmd | sed 's/func //' | sort)
+done < <(grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9]+' internal cmd test | sed 's/func //' | sort)
 printf '%12d  in total\n' "$sum"

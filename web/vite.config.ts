@@ -7,7 +7,7 @@ import { defineConfig } from 'vite'
 // LKSMS_SERVER is the server that `npm run dev` sends the requests of the console to.
 const server = process.env.LKSMS_SERVER ?? 'http://127.0.0.1:8000'
 
-// The policy with which the server sends the console (internal/httpapi/console).
+// The policy with which the server sends the console (internal/transport/httpapi/console).
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	api "lksms/gen/client"
-	"lksms/internal/config"
+	"lksms/internal/platform/config"
 )
 
 // demoCmd shows the life of a message through the public API, with the generated client.

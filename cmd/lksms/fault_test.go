@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	api "lksms/gen/client"
-	"lksms/internal/pgtest"
+	"lksms/internal/testkit/pgtest"
 )
 
 // eventually waits for a condition, not for a time.

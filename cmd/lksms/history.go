@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"lksms/internal/config"
-	"lksms/internal/history"
-	"lksms/internal/notification"
-	"lksms/internal/postgres"
-	"lksms/internal/setting"
+	"lksms/internal/audience/notification"
+	"lksms/internal/insight/history"
+	"lksms/internal/platform/config"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/setting"
 )
 
 type historyCmd struct {

@@ -16,8 +16,8 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 
-	"lksms/internal/build"
-	"lksms/internal/config"
+	"lksms/internal/platform/build"
+	"lksms/internal/platform/config"
 )
 
 type cli struct {

@@ -30,11 +30,11 @@ import (
 	"github.com/oapi-codegen/nullable"
 
 	api "lksms/gen/client"
-	"lksms/internal/config"
-	"lksms/internal/contracttest"
-	"lksms/internal/pgtest"
-	"lksms/internal/postgres"
-	"lksms/internal/secret"
+	"lksms/internal/platform/config"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/secret"
+	"lksms/internal/testkit/contracttest"
+	"lksms/internal/testkit/pgtest"
 )
 
 // binary is the path of the program lksms.

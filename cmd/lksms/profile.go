@@ -20,8 +20,8 @@ import (
 	"golang.org/x/term"
 
 	"lksms/client"
-	"lksms/internal/build"
-	"lksms/internal/config"
+	"lksms/internal/platform/build"
+	"lksms/internal/platform/config"
 )
 
 // profile is a server, and a user with a password or an API key.

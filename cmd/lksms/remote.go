@@ -14,8 +14,8 @@ import (
 	"golang.org/x/term"
 
 	"lksms/client"
-	"lksms/internal/build"
-	"lksms/internal/config"
+	"lksms/internal/platform/build"
+	"lksms/internal/platform/config"
 )
 
 // remote is the server that a command calls, and the form in which it shows the answer.

@@ -27,8 +27,8 @@ import (
 
 	"lksms/client"
 	api "lksms/gen/client"
-	"lksms/internal/apptest"
-	"lksms/internal/pgtest"
+	"lksms/internal/testkit/apptest"
+	"lksms/internal/testkit/pgtest"
 )
 
 // shell runs commands against a server.

@@ -20,8 +20,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	api "lksms/gen/client"
-	"lksms/internal/config"
-	"lksms/internal/pgtest"
+	"lksms/internal/platform/config"
+	"lksms/internal/testkit/pgtest"
 )
 
 // restoreSeed makes TestARestoreToAPointInTime repeatable, and lets it run: make test-restore sets it.

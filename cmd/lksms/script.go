@@ -22,7 +22,7 @@ import (
 	"unicode/utf8"
 
 	"lksms/client"
-	"lksms/internal/config"
+	"lksms/internal/platform/config"
 )
 
 // The exit statuses of a script that mean something else than a failure of the message.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"lksms/internal/app"
-	"lksms/internal/config"
-	"lksms/internal/secret"
+	"lksms/internal/platform/config"
+	"lksms/internal/platform/secret"
 )
 
 type secretsCmd struct {

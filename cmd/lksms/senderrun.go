@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"lksms/client"
-	"lksms/internal/config"
+	"lksms/internal/platform/config"
 )
 
 type senderCmd struct {

@@ -7,7 +7,7 @@ import (
 
 	"lksms/client"
 	api "lksms/gen/client"
-	"lksms/internal/config"
+	"lksms/internal/platform/config"
 )
 
 type sendersCmd struct {

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/term"
 
 	"lksms/internal/app"
-	"lksms/internal/config"
-	"lksms/internal/postgres"
+	"lksms/internal/platform/config"
+	"lksms/internal/platform/postgres"
 )
 
 type serveCmd struct {

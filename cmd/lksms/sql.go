@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"lksms/internal/config"
-	"lksms/internal/postgres"
-	"lksms/internal/sqldoor"
+	"lksms/internal/platform/config"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/transport/sqldoor"
 )
 
 type sqlCmd struct {

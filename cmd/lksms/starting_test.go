@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"lksms/internal/pgtest"
+	"lksms/internal/testkit/pgtest"
 )
 
 // A migration that waits keeps the server from serving for as long as it takes.

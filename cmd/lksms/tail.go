@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"lksms/client"
-	"lksms/internal/config"
+	"lksms/internal/platform/config"
 )
 
 type tailCmd struct {

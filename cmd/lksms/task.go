@@ -14,7 +14,7 @@ import (
 
 	"lksms/client"
 	api "lksms/gen/client"
-	"lksms/internal/config"
+	"lksms/internal/platform/config"
 )
 
 var statusNames = map[client.TaskStatus]string{

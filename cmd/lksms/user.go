@@ -11,9 +11,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"lksms/internal/access"
-	"lksms/internal/config"
-	"lksms/internal/postgres"
+	"lksms/internal/platform/access"
+	"lksms/internal/platform/config"
+	"lksms/internal/platform/postgres"
 )
 
 type userCmd struct {

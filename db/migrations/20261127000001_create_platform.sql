@@ -1,6 +1,6 @@
 -- migrate:up
 -- The first of the ten files of version 1.0: they make an empty database, in this order, and are never run on another one. A database of the version
--- before is recognised, and gets no change (internal/postgres/baseline.go).
+-- before is recognised, and gets no change (internal/platform/postgres/baseline.go).
 --
 -- Companies and their users, settings, the servers, what administrators changed, and the locks of the servers.
 
@@ -25,7 +25,7 @@ CREATE TABLE companies (
     CONSTRAINT companies_weight_range CHECK (weight BETWEEN 0.01 AND 1000)
 );
 COMMENT ON TABLE companies IS
-    'A tenant: it owns users, tasks, routes and contacts, and is the unit of fairness. Written by internal/directory. The first row, '
+    'A tenant: it owns users, tasks, routes and contacts, and is the unit of fairness. Written by internal/dispatch/directory. The first row, '
     'default, is created by a migration.';
 COMMENT ON COLUMN companies.company_no IS 'the name in requests';
 COMMENT ON COLUMN companies.weight IS 'its share of the service among the companies with waiting tasks';
@@ -60,7 +60,7 @@ CREATE TABLE users (
     CONSTRAINT users_top_priority_range CHECK (top_priority BETWEEN 0 AND 9),
     CONSTRAINT users_username_form CHECK (char_length(username) BETWEEN 1 AND 50 AND strpos(username, ':') = 0)
 );
-COMMENT ON TABLE users IS 'A user of the API: a system, a sender or a person. Written by internal/access.';
+COMMENT ON TABLE users IS 'A user of the API: a system, a sender or a person. Written by internal/platform/access.';
 COMMENT ON COLUMN users.role IS 'submit, send, read or admin';
 COMMENT ON COLUMN users.app_id IS 'with the role send: the only sender_no for which the user may claim and report; null: any';
 COMMENT ON COLUMN users.password_hash IS 'argon2id; null: the user has only API keys';
@@ -82,7 +82,7 @@ CREATE TABLE api_keys (
     CONSTRAINT api_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE,
     CONSTRAINT api_keys_name_length CHECK (char_length(name) BETWEEN 1 AND 100)
 );
-COMMENT ON TABLE api_keys IS 'An API key of a user. Written by internal/access.';
+COMMENT ON TABLE api_keys IS 'An API key of a user. Written by internal/platform/access.';
 COMMENT ON COLUMN api_keys.key_hash IS 'SHA-256 of the key. A key is 256 random bits, so it needs no slow hash.';
 COMMENT ON COLUMN api_keys.name IS 'a label that distinguishes the keys of a user';
 CREATE INDEX api_keys_user_id_idx ON api_keys (user_id);
@@ -104,7 +104,7 @@ CREATE TABLE audit (
     CONSTRAINT audit_action_known CHECK (action IN ('created', 'changed', 'deleted'))
 );
 COMMENT ON TABLE audit IS
-    'One row is one administrative change of one entity. Written by the trigger function audit_change and by internal/audit; deleted by internal/audit after the setting history.log_days.';
+    'One row is one administrative change of one entity. Written by the trigger function audit_change and by internal/insight/audit; deleted by internal/insight/audit after the setting history.log_days.';
 COMMENT ON COLUMN audit.at IS 'begin of the transaction of the change';
 COMMENT ON COLUMN audit.actor IS
     'name of the user who asked for the change, or cli: and the name of the user of the operating system; null: nobody did. The service itself changed the row, or SQL by hand';
@@ -138,7 +138,7 @@ CREATE TABLE disk_spaces (
     measured_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT disk_spaces_pkey PRIMARY KEY (host, folder)
 );
-COMMENT ON TABLE disk_spaces IS 'The file system of a folder that one server uses. Written by internal/alert on that server, once a minute; rows of servers that are gone are deleted after a day.';
+COMMENT ON TABLE disk_spaces IS 'The file system of a folder that one server uses. Written by internal/insight/alert on that server, once a minute; rows of servers that are gone are deleted after a day.';
 COMMENT ON COLUMN disk_spaces.free_bytes IS 'what an ordinary user may still use';
 
 CREATE TABLE idempotency_keys (
@@ -151,7 +151,7 @@ CREATE TABLE idempotency_keys (
     CONSTRAINT idempotency_keys_pkey PRIMARY KEY (username, operation, key)
 );
 COMMENT ON TABLE idempotency_keys IS
-    'The response to a request with an Idempotency-Key. Written by internal/idempotency, which deletes rows after a day. username has '
+    'The response to a request with an Idempotency-Key. Written by internal/platform/idempotency, which deletes rows after a day. username has '
     'no foreign key: the configured user is in no table.';
 COMMENT ON COLUMN idempotency_keys.operation IS 'operation of the API; a caller may use the same key for different operations';
 COMMENT ON COLUMN idempotency_keys.request_hash IS 'SHA-256 of the request; the same key with another request is rejected';
@@ -168,7 +168,7 @@ CREATE TABLE servers (
     CONSTRAINT servers_pkey PRIMARY KEY (server_id),
     CONSTRAINT servers_roles_check CHECK (cardinality(roles) > 0)
 );
-COMMENT ON TABLE servers IS 'A server that runs, or ran within a day. Written by internal/servers.';
+COMMENT ON TABLE servers IS 'A server that runs, or ran within a day. Written by internal/platform/servers.';
 COMMENT ON COLUMN servers.seen_at IS 'When the server last wrote this row. It does so every few seconds, and deletes the row when it stops.';
 
 CREATE TABLE sessions (
@@ -186,7 +186,7 @@ CREATE TABLE sessions (
     CONSTRAINT sessions_token_hash_length CHECK (octet_length(token_hash) = 32)
 );
 COMMENT ON TABLE sessions IS
-    'One session of a web page. Written by internal/access. username has no foreign key: the configured user is in no table. A trigger of '
+    'One session of a web page. Written by internal/platform/access. username has no foreign key: the configured user is in no table. A trigger of '
     'users ends the sessions of a user that is disabled or gets another password.';
 COMMENT ON COLUMN sessions.token_hash IS 'SHA-256 of the token in the cookie. A token is 256 random bits, so it needs no slow hash.';
 COMMENT ON COLUMN sessions.password_proof IS
@@ -206,7 +206,7 @@ CREATE TABLE settings (
     CONSTRAINT settings_pkey PRIMARY KEY (category, name)
 );
 COMMENT ON TABLE settings IS
-    'A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds.';
+    'A setting that was changed from its default. Written by internal/platform/setting, which knows the names, defaults and bounds.';
 COMMENT ON COLUMN settings.updated_by IS
     'null: nobody changed the value, which is the default; only inside the transaction of the first change. No foreign key: the configured user is in no table';
 
@@ -217,7 +217,7 @@ CREATE TABLE user_addresses (
     CONSTRAINT user_addresses_pkey PRIMARY KEY (network, username)
 );
 COMMENT ON TABLE user_addresses IS
-    'An address at which a user proved its password. Written by internal/access after a right password, at most once a day. Rows older '
+    'An address at which a user proved its password. Written by internal/platform/access after a right password, at most once a day. Rows older '
     'than 30 days do not count, and are deleted when the user proves its password again.';
 COMMENT ON COLUMN user_addresses.network IS 'an IPv4 address, or the /64 network of an IPv6 address';
 COMMENT ON COLUMN user_addresses.username IS 'no foreign key: the configured user is in no table';
@@ -439,7 +439,7 @@ RETURN replace(
     '.', ''
 );
 COMMENT ON FUNCTION number_digits IS
-    'The digits of a phone number in any notation that internal/phone reads, as ASCII. It finds candidates, of which internal/phone says which number they are.';
+    'The digits of a phone number in any notation that internal/dispatch/phone reads, as ASCII. It finds candidates, of which internal/dispatch/phone says which number they are.';
 
 -- What callers create and what stays until somebody deletes it has a bound: for its company, for its user, or for all together. The
 -- bounds are the arguments of the triggers below. They are far above what an honest caller needs, and small enough for the code that reads

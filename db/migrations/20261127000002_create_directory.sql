@@ -22,7 +22,7 @@ CREATE TABLE channels (
 ),
     CONSTRAINT channels_status_known CHECK (status IN ('on', 'off'))
 );
-COMMENT ON TABLE channels IS 'A kind of delivery: sms, oa, dingtalk, wechat, email. Written by internal/directory.';
+COMMENT ON TABLE channels IS 'A kind of delivery: sms, oa, dingtalk, wechat, email. Written by internal/dispatch/directory.';
 COMMENT ON COLUMN channels.channel IS 'the name in requests';
 COMMENT ON COLUMN channels.signature_required IS 'a message without a signature is rejected';
 COMMENT ON COLUMN channels.version IS 'incremented by each update; a caller names the version that it saw';
@@ -51,7 +51,7 @@ CREATE TABLE countries (
     CONSTRAINT countries_region_form CHECK (region ~ '^[A-Z]{2}$'),
     CONSTRAINT countries_status_known CHECK (status IN ('on', 'off'))
 );
-COMMENT ON TABLE countries IS 'A country, or any other set of phone numbers that routes can name. Written by internal/directory.';
+COMMENT ON TABLE countries IS 'A country, or any other set of phone numbers that routes can name. Written by internal/dispatch/directory.';
 COMMENT ON COLUMN countries.country_no IS 'the name in requests';
 COMMENT ON COLUMN countries.dial_prefix IS 'without the +; if several prefixes match a number, the longest counts';
 COMMENT ON COLUMN countries.signature_required IS 'a message without a signature is rejected';
@@ -72,7 +72,7 @@ CREATE TABLE channel_countries (
     CONSTRAINT channel_countries_status_known CHECK (status IN ('on', 'off'))
 );
 COMMENT ON TABLE channel_countries IS
-    'A country that a channel serves, or that is switched off for it. Without a row that is on, channels.any_country says whether the channel serves the others. Written by internal/directory.';
+    'A country that a channel serves, or that is switched off for it. Without a row that is on, channels.any_country says whether the channel serves the others. Written by internal/dispatch/directory.';
 COMMENT ON COLUMN channel_countries.status IS 'on or off; off: tasks of the channel to the country are held';
 
 CREATE TABLE company_countries (
@@ -85,7 +85,7 @@ CREATE TABLE company_countries (
     CONSTRAINT company_countries_status_known CHECK (status IN ('on', 'off'))
 );
 COMMENT ON TABLE company_countries IS
-    'A country to which a company may send, or that is switched off for it. Without a row that is on, companies.any_country says whether the company may send to the others. Written by internal/directory.';
+    'A country to which a company may send, or that is switched off for it. Without a row that is on, companies.any_country says whether the company may send to the others. Written by internal/dispatch/directory.';
 COMMENT ON COLUMN company_countries.status IS 'on or off; off: tasks of the company to the country are held';
 
 CREATE TABLE directory_version (
@@ -156,7 +156,7 @@ CREATE TABLE senders (
     CONSTRAINT senders_sign_mode_known CHECK (sign_mode IN ('in_text', 'by_provider', 'none')),
     CONSTRAINT senders_status_known CHECK (status IN ('on', 'off', 'retired'))
 );
-COMMENT ON TABLE senders IS 'A sender: an app that polls, or a provider account that the server drives. Written by internal/sender.';
+COMMENT ON TABLE senders IS 'A sender: an app that polls, or a provider account that the server drives. Written by internal/dispatch/sender.';
 COMMENT ON COLUMN senders.sender_no IS 'the name in requests; of an app its app_id';
 COMMENT ON COLUMN senders.kind IS 'app: it polls; otherwise the name of the driver';
 COMMENT ON COLUMN senders.status IS 'on, off, or retired: off and hidden from explanations';
@@ -205,8 +205,8 @@ CREATE TABLE pools (
 );
 COMMENT ON TABLE pools IS
     'A set of waiting tasks that the same routes serve: those of a company, message type and country. A pool without company is the shared pool of a '
-    'channel, for tasks without a route. A pool with a sender has the tasks that only this sender may send. Written by internal/directory; '
-    'unsettled_since also by internal/queue.';
+    'channel, for tasks without a route. A pool with a sender has the tasks that only this sender may send. Written by internal/dispatch/directory; '
+    'unsettled_since also by internal/dispatch/queue.';
 COMMENT ON COLUMN pools.company_id IS 'null: the shared pool of a channel, or a retired pool';
 COMMENT ON COLUMN pools.message_type IS 'as messages.message_type; null: see company_id';
 COMMENT ON COLUMN pools.country_id IS 'null: every country without a pool of its own';
@@ -240,7 +240,7 @@ CREATE TABLE routes (
     CONSTRAINT routes_weight_range CHECK (weight BETWEEN 1 AND 10000)
 ) WITH (fillfactor=70);
 COMMENT ON TABLE routes IS
-    'A sender that serves a pool. Written by internal/directory; served, last_turn and next_turn by the claims of internal/queue.';
+    'A sender that serves a pool. Written by internal/dispatch/directory; served, last_turn and next_turn by the claims of internal/dispatch/queue.';
 COMMENT ON COLUMN routes.weight IS 'share of the sender among the routes with the same sort';
 COMMENT ON COLUMN routes.sort IS 'of the available senders of a pool, only those with the largest sort are served';
 COMMENT ON COLUMN routes.served IS 'number of tasks taken, divided by the weight; the route with the smallest value is served first';
@@ -263,7 +263,7 @@ CREATE TABLE sender_answers (
     CONSTRAINT sender_answers_outcome_known CHECK (outcome IN ('sent', 'refused', 'unclear', 'trouble'))
 );
 COMMENT ON TABLE sender_answers IS
-    'One of the last ten outcomes of calls of a driven sender. Written by internal/push, which deletes older rows. task_id has no foreign key: the task may leave first.';
+    'One of the last ten outcomes of calls of a driven sender. Written by internal/dispatch/push, which deletes older rows. task_id has no foreign key: the task may leave first.';
 COMMENT ON COLUMN sender_answers.code IS 'the code of a failure, of the provider or of the driver; null: it has none';
 COMMENT ON COLUMN sender_answers.error IS 'the failure as text; null: the message was sent';
 COMMENT ON COLUMN sender_answers.answer IS 'the answer of the provider as it came, without secrets, at most 2,000 characters; null: none came';
@@ -300,8 +300,8 @@ CREATE TABLE sender_states (
     CONSTRAINT sender_states_balance_range CHECK (balance >= 0)
 ) WITH (fillfactor=50);
 COMMENT ON TABLE sender_states IS
-    'The counters and the circuit breaker of a sender, one row for each row of senders. Written by internal/queue (claims, refunds), '
-    'internal/push (circuit breaker) and internal/sender. Apart from senders, so that a claim updates a short row in place.';
+    'The counters and the circuit breaker of a sender, one row for each row of senders. Written by internal/dispatch/queue (claims, refunds), '
+    'internal/dispatch/push (circuit breaker) and internal/dispatch/sender. Apart from senders, so that a claim updates a short row in place.';
 COMMENT ON COLUMN sender_states.next_available_at IS
     'the sender is ready from then on: one interval for each call of the last claim, and not while the circuit breaker is open; '
     '-infinity: always ready';
@@ -337,7 +337,7 @@ CREATE TABLE sender_tokens (
     CONSTRAINT sender_tokens_pkey PRIMARY KEY (sender_id),
     CONSTRAINT sender_tokens_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES senders(id) ON DELETE CASCADE
 );
-COMMENT ON TABLE sender_tokens IS 'The access token of a driven sender at its provider. Written by internal/push.';
+COMMENT ON TABLE sender_tokens IS 'The access token of a driven sender at its provider. Written by internal/dispatch/push.';
 COMMENT ON COLUMN sender_tokens.token IS 'sealed; empty: none was fetched yet';
 COMMENT ON COLUMN sender_tokens.expires_at IS '-infinity: none was fetched yet';
 COMMENT ON COLUMN sender_tokens.fetches IS 'number of leases to fetch the token; only the last of them may store it';

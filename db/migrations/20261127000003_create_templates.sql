@@ -17,7 +17,7 @@ CREATE TABLE default_contents (
     CONSTRAINT default_contents_content_length CHECK (char_length(content) BETWEEN 1 AND 1024)
 );
 COMMENT ON TABLE default_contents IS
-    'The text that is sent once to a phone number when a submission has none. Written by internal/template.';
+    'The text that is sent once to a phone number when a submission has none. Written by internal/dispatch/template.';
 COMMENT ON COLUMN default_contents.phone_number IS 'as the caller wrote it';
 COMMENT ON COLUMN default_contents.recipient IS 'the same number in E.164, so that it is unique in every notation';
 COMMENT ON COLUMN default_contents.use_template IS 'render the active template with the content as its parameters';
@@ -56,7 +56,7 @@ CREATE TABLE templates (
     CONSTRAINT templates_template_name_length CHECK (char_length(template_name) BETWEEN 1 AND 100),
     CONSTRAINT templates_translations_object CHECK (jsonb_typeof(translations) = 'object')
 );
-COMMENT ON TABLE templates IS 'A text for submissions. Written by internal/template.';
+COMMENT ON TABLE templates IS 'A text for submissions. Written by internal/dispatch/template.';
 COMMENT ON COLUMN templates.send_type IS
     'realtime: sent at once; scheduled: sent at the next full interval of the setting sms.scheduled_every_seconds, unless the '
     'submission names a time';
@@ -85,7 +85,7 @@ CREATE TABLE template_versions (
     CONSTRAINT template_versions_template_id_fkey FOREIGN KEY (template_id) REFERENCES templates(id) ON DELETE CASCADE
 );
 COMMENT ON TABLE template_versions IS
-    'One row is the texts of a template at one time; the one with the greatest version is current. Written by internal/template; deleted with the template.';
+    'One row is the texts of a template at one time; the one with the greatest version is current. Written by internal/dispatch/template; deleted with the template.';
 COMMENT ON COLUMN template_versions.created_by IS 'name of the user who set these texts; null: nobody did through the service, or before versions were kept';
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE OF company_id, phone_number, recipient, content, use_template OR DELETE ON default_contents

@@ -47,7 +47,7 @@ CREATE TABLE messages (
     CONSTRAINT messages_source_length CHECK (char_length(source) BETWEEN 1 AND 50),
     CONSTRAINT messages_task_id_length CHECK (char_length(task_id) BETWEEN 1 AND 50)
 ) PARTITION BY RANGE (task_id);
-COMMENT ON TABLE messages IS 'A task as it was submitted, with its submission. Written once by internal/queue; only the erasure of a person changes it. Partitioned by task_id, which ascends with time. The state of the task is in queue until it is settled, then in report_logs; the view tasks shows both. No foreign keys: each submission would lock rows of other tables.';
+COMMENT ON TABLE messages IS 'A task as it was submitted, with its submission. Written once by internal/dispatch/queue; only the erasure of a person changes it. Partitioned by task_id, which ascends with time. The state of the task is in queue until it is settled, then in report_logs; the view tasks shows both. No foreign keys: each submission would lock rows of other tables.';
 COMMENT ON COLUMN messages.task_id IS 'contains the day and ascends with time';
 COMMENT ON COLUMN messages.phone_number IS 'the recipient as the caller wrote it';
 COMMENT ON COLUMN messages.recipient IS 'on the channel sms the same number in E.164; on others the address; empty if the person has none, or was erased';
@@ -141,7 +141,7 @@ CREATE TABLE queue (
     )
 ) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.05);
 COMMENT ON TABLE queue IS
-    'A task that waits for a sender or is held by one. Written by internal/queue: inserted with its message, updated when it is leased or waits '
+    'A task that waits for a sender or is held by one. Written by internal/dispatch/queue: inserted with its message, updated when it is leased or waits '
     'again, deleted when the task is settled. It repeats what a claim and a report need of the message, so that neither reads messages. No '
     'foreign keys: each change would lock rows of other tables.';
 COMMENT ON COLUMN queue.pool_id IS
@@ -247,7 +247,7 @@ CREATE TABLE report_logs (
         AND lease_until BETWEEN '1970-01-01 00:00:00+00' AND '9999-01-01 00:00:00+00'
     )
 ) PARTITION BY RANGE (task_id);
-COMMENT ON TABLE report_logs IS 'What ended a lease or a task, reports that changed nothing, receipts of providers, and who requeued a task. Written by internal/queue. A requeue takes the outcome of a row, and the erasure of a person its texts; nothing else changes rows. Partitioned like messages, so that the facts of a task leave together.';
+COMMENT ON TABLE report_logs IS 'What ended a lease or a task, reports that changed nothing, receipts of providers, and who requeued a task. Written by internal/dispatch/queue. A requeue takes the outcome of a row, and the erasure of a person its texts; nothing else changes rows. Partitioned like messages, so that the facts of a task leave together.';
 COMMENT ON COLUMN report_logs.company_id IS 'as messages.company_id';
 COMMENT ON COLUMN report_logs.app_id IS 'sender_no; null: no sender did it';
 COMMENT ON COLUMN report_logs.lease_id IS 'the lease that was ended, or that the report named; null: none';
@@ -317,7 +317,7 @@ CREATE TABLE facts (
 );
 COMMENT ON TABLE facts IS
     'What one statement changed of the tasks of one company, pool, type, country and batch that one sender holds, held or reported; or of tasks that '
-    'no sender holds. Tests are apart. Written by triggers of queue and report_logs only. internal/history deletes the rows within seconds, and adds '
+    'no sender holds. Tests are apart. Written by triggers of queue and report_logs only. internal/insight/history deletes the rows within seconds, and adds '
     'them to the figures of all consumers in the same transaction; until then, readers add them to these figures. There is no cursor: a row that is '
     'deleted is consumed exactly once, in whatever order transactions commit, and also after a dump is restored into another cluster.';
 COMMENT ON COLUMN facts.company_id IS 'no foreign key: each change of a task would lock the company';
@@ -361,7 +361,7 @@ CREATE TABLE dedup_keys (
     CONSTRAINT dedup_keys_dedup_key_length CHECK (char_length(dedup_key) BETWEEN 1 AND 100)
 );
 COMMENT ON TABLE dedup_keys IS
-    'The task that a submitter named with a dedup_key. Written by internal/queue with the message, and kept when the message leaves, for as long as the setting '
+    'The task that a submitter named with a dedup_key. Written by internal/dispatch/queue with the message, and kept when the message leaves, for as long as the setting '
     'history.dedup_keep_days says.';
 COMMENT ON COLUMN dedup_keys.made_on IS 'the day (UTC) of the submission; of a key that is older than the column the day of the upgrade';
 CREATE INDEX dedup_keys_made_on_idx ON dedup_keys (made_on);
@@ -380,7 +380,7 @@ CREATE TABLE fair_ranks (
 ) WITH (fillfactor=50);
 COMMENT ON TABLE fair_ranks IS
     'The last range of ranks that a company was given in a pool and priority (start-time fair queueing: a task uses 1 / weight of its '
-    'company). Written by internal/queue, and deleted with its pool by internal/directory. pool_id has no foreign key: each submission '
+    'company). Written by internal/dispatch/queue, and deleted with its pool by internal/dispatch/directory. pool_id has no foreign key: each submission '
     'would lock the pool.';
 COMMENT ON COLUMN fair_ranks.start IS 'rank of the first task of the range';
 COMMENT ON COLUMN fair_ranks.finish IS 'the smallest rank that the next range may begin with';
@@ -424,7 +424,7 @@ CREATE TABLE sender_ledger (
     CONSTRAINT sender_ledger_remark_length CHECK (char_length(remark) <= 500)
 ) PARTITION BY RANGE (lease_id);
 COMMENT ON TABLE sender_ledger IS
-    'A change of the balance of a sender, or of its thresholds. Written by internal/queue (charges, refunds) and internal/sender (top-ups, corrections, thresholds). '
+    'A change of the balance of a sender, or of its thresholds. Written by internal/dispatch/queue (charges, refunds) and internal/dispatch/sender (top-ups, corrections, thresholds). '
     'Partitioned by lease_id, see number_partitions; rows without one are in the default partition. No foreign keys: each charge would lock rows of senders and send_logs.';
 COMMENT ON COLUMN sender_ledger.id IS 'unique, and the order of the list; no primary key, because the table is partitioned by lease_id';
 COMMENT ON COLUMN sender_ledger.change IS 'segments added; negative: a charge; 0: changed thresholds';
@@ -452,7 +452,7 @@ CREATE TABLE task_counts (
     CONSTRAINT task_counts_pkey PRIMARY KEY (company_id)
 ) WITH (fillfactor=50);
 COMMENT ON TABLE task_counts IS
-    'The numbers of tasks of one company in each state, without what facts still holds. Written by internal/history, which folds facts.';
+    'The numbers of tasks of one company in each state, without what facts still holds. Written by internal/insight/history, which folds facts.';
 COMMENT ON COLUMN task_counts.company_id IS 'no foreign key: a fold would lock all companies';
 COMMENT ON COLUMN task_counts.pending_new IS 'PENDING with retry_count 0';
 COMMENT ON COLUMN task_counts.pending_retry IS 'PENDING with retry_count above 0';
@@ -482,7 +482,7 @@ CREATE TABLE task_jobs (
     CONSTRAINT task_jobs_status_known CHECK (status IN ('running', 'finished', 'stopped'))
 );
 COMMENT ON TABLE task_jobs IS
-    'A request to cancel or requeue all tasks of a filter, and how far it is. Written by internal/job; a batch of tasks and the numbers that count '
+    'A request to cancel or requeue all tasks of a filter, and how far it is. Written by internal/dispatch/job; a batch of tasks and the numbers that count '
     'it are changed in one transaction.';
 COMMENT ON COLUMN task_jobs.filter IS 'as the request gave it; the tasks that it selected then are in task_job_parts';
 COMMENT ON COLUMN task_jobs.total IS 'number of tasks that the filter selected when the job was created';
@@ -500,7 +500,7 @@ CREATE TABLE task_job_parts (
     CONSTRAINT task_job_parts_job_id_fkey FOREIGN KEY (job_id) REFERENCES task_jobs(id) ON DELETE CASCADE
 );
 COMMENT ON TABLE task_job_parts IS
-    'Tasks that a job has not changed yet, some hundred in the order of their ids. Written by internal/job, which deletes a part in the transaction '
+    'Tasks that a job has not changed yet, some hundred in the order of their ids. Written by internal/dispatch/job, which deletes a part in the transaction '
     'that changes its tasks.';
 
 CREATE FUNCTION task_day_id(day date) RETURNS text LANGUAGE sql IMMUTABLE
@@ -964,7 +964,7 @@ RETURNS TABLE (sender_id bigint, is_silent boolean, slack interval) LANGUAGE sql
     ) l
 $$;
 COMMENT ON FUNCTION sender_silences(interval, interval) IS
-    'The rule by which an app is silent: it has not polled for silent_after and slack. slack is how much later its polls are stored: not at all if a route names it, and hardly if work waits in its shared pool for longer than silent_after; else every noted_apart. The sweep of internal/sender stores them so.';
+    'The rule by which an app is silent: it has not polled for silent_after and slack. slack is how much later its polls are stored: not at all if a route names it, and hardly if work waits in its shared pool for longer than silent_after; else every noted_apart. The sweep of internal/dispatch/sender stores them so.';
 
 -- sent_segments is what an attempt of a task costs a sender. It replaces task_segments, which servers of the version before call. counted are the segments
 -- with the message's own signature. A signature counts once, whoever adds it, and not at a sender that forbids it.

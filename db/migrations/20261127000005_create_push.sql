@@ -14,7 +14,7 @@ CREATE TABLE callbacks (
     CONSTRAINT callbacks_pkey PRIMARY KEY (id)
 );
 COMMENT ON TABLE callbacks IS
-    'An HTTP callback of a provider, as it came. Written by internal/receipt, which deletes old rows. sender_no has no foreign key: a callback does not stop the deletion of its sender.';
+    'An HTTP callback of a provider, as it came. Written by internal/dispatch/receipt, which deletes old rows. sender_no has no foreign key: a callback does not stop the deletion of its sender.';
 COMMENT ON COLUMN callbacks.body IS 'as it came, without characters that PostgreSQL cannot store';
 COMMENT ON COLUMN callbacks.refused IS 'the error reason that the provider got; null: the callback was accepted';
 COMMENT ON COLUMN callbacks.left_out IS 'number of unreadable items among readable ones';
@@ -40,7 +40,7 @@ CREATE TABLE deliveries (
 );
 COMMENT ON TABLE deliveries IS
     'An attempt to send a task through a provider: what a report said (the number of the provider), or why the outcome is unclear. Written by '
-    'internal/queue (reports) and internal/push (unclear outcomes). No foreign keys: each insert would lock rows of other tables.';
+    'internal/dispatch/queue (reports) and internal/dispatch/push (unclear outcomes). No foreign keys: each insert would lock rows of other tables.';
 COMMENT ON COLUMN deliveries.lease_id IS 'the lease of the attempt';
 COMMENT ON COLUMN deliveries.recipient IS 'of the task, to match receipts';
 COMMENT ON COLUMN deliveries.provider_no IS
@@ -68,7 +68,7 @@ CREATE TABLE fruitless_submissions (
     CONSTRAINT fruitless_submissions_pkey PRIMARY KEY (id)
 );
 COMMENT ON TABLE fruitless_submissions IS
-    'A submission that created no task: it was refused, or it repeated a dedup_key. Written by internal/queue.';
+    'A submission that created no task: it was refused, or it repeated a dedup_key. Written by internal/dispatch/queue.';
 COMMENT ON COLUMN fruitless_submissions.task_id IS 'the task that was repeated; null: refused';
 COMMENT ON COLUMN fruitless_submissions.phone_number IS 'as the caller wrote it; null: not given or unreadable';
 COMMENT ON COLUMN fruitless_submissions.response_data IS 'the answer; data.deduplicated is true if the submission repeated a dedup_key';
@@ -94,7 +94,7 @@ CREATE TABLE renderings (
     CONSTRAINT renderings_content_length CHECK (char_length(content) <= 100000),
     CONSTRAINT renderings_title_length CHECK (char_length(title) <= 1000)
 );
-COMMENT ON TABLE renderings IS 'The text of one run of a notification, of one send-once message, or of one batch, which its tasks share. Written by internal/notification. notification_id has no foreign key: rows of notifications are never deleted.';
+COMMENT ON TABLE renderings IS 'The text of one run of a notification, of one send-once message, or of one batch, which its tasks share. Written by internal/audience/notification. notification_id has no foreign key: rows of notifications are never deleted.';
 COMMENT ON COLUMN renderings.template_id IS 'template of the provider; empty: none';
 COMMENT ON COLUMN renderings.params IS 'values for the template of the provider';
 COMMENT ON COLUMN renderings.page IS 'page that a WeChat message opens; empty: none';
@@ -124,7 +124,7 @@ CREATE TABLE receipts (
     CONSTRAINT receipts_state_known CHECK (state IN (0, 1, 2))
 );
 COMMENT ON TABLE receipts IS
-    'What a provider reported later about one accepted message. Written by internal/receipt, which deletes old rows. callback_id and '
+    'What a provider reported later about one accepted message. Written by internal/dispatch/receipt, which deletes old rows. callback_id and '
     'sender_no have no foreign keys: a receipt may outlive its callback, and does not stop the deletion of its sender.';
 COMMENT ON COLUMN receipts.provider_no IS 'the number that the provider gave the message, as deliveries.provider_no';
 COMMENT ON COLUMN receipts.recipient IS 'as the provider wrote it; empty: not given';

@@ -10,7 +10,7 @@ CREATE TABLE announcements (
     CONSTRAINT announcements_payload_is_object CHECK (jsonb_typeof(payload) = 'object')
 );
 COMMENT ON TABLE announcements IS
-    'The text data and the people of the notifications of one request. Written by internal/notification with the first notification of '
+    'The text data and the people of the notifications of one request. Written by internal/audience/notification with the first notification of '
     'the request. user_ids has no foreign key: a person may have no contact yet.';
 COMMENT ON COLUMN announcements.payload IS 'values for the placeholders of the template; own_payload of a notification overrides them';
 COMMENT ON COLUMN announcements.user_ids IS 'contacts.user_id of the people';
@@ -93,7 +93,7 @@ CREATE TABLE batches (
     CONSTRAINT batches_template_complete CHECK (num_nulls(template_no, template_id, template_version) IN (0, 3))
 );
 COMMENT ON TABLE batches IS
-    'A list of messages that a company uploaded, and how far it is: checked, confirmed, fed to the queue. Written by internal/batch. Every change of '
+    'A list of messages that a company uploaded, and how far it is: checked, confirmed, fed to the queue. Written by internal/audience/batch. Every change of '
     'status is guarded by the status that it expects.';
 COMMENT ON COLUMN batches.submitted_by IS 'the username; no foreign key: the configured user is in no table';
 COMMENT ON COLUMN batches.priority IS 'as messages.priority; null: that of the message type';
@@ -134,7 +134,7 @@ COMMENT ON COLUMN batches.tags_all IS 'the rows are contacts that each of these 
 COMMENT ON COLUMN batches.tags_any IS 'and at least one of these; none: whichever';
 COMMENT ON COLUMN batches.tags_none IS 'and none of these';
 COMMENT ON COLUMN batches.encoding IS 'as which the text of the list is read; null: a workbook, a tag, or not known';
-COMMENT ON COLUMN batches.is_encoding_doubtful IS 'encoding is a guess, and the list looks like one of Latin letters in another encoding (internal/sheet)';
+COMMENT ON COLUMN batches.is_encoding_doubtful IS 'encoding is a guess, and the list looks like one of Latin letters in another encoding (internal/audience/sheet)';
 CREATE INDEX batches_company_idx ON batches (company_id, id);
 CREATE INDEX batches_rendering_idx ON batches (rendering_id) WHERE rendering_id IS NOT NULL;
 CREATE INDEX batches_unsettled_idx ON batches (id) WHERE NOT is_settled;
@@ -149,7 +149,7 @@ CREATE TABLE batch_acts (
     CONSTRAINT batch_acts_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batches(id) ON DELETE CASCADE,
     CONSTRAINT batch_acts_act_known CHECK (act IN ('confirmed', 'paused', 'resumed', 'cancelled', 'requeued'))
 );
-COMMENT ON TABLE batch_acts IS 'What a user did with a batch. Written by internal/batch, in the statement or the transaction of the change.';
+COMMENT ON TABLE batch_acts IS 'What a user did with a batch. Written by internal/audience/batch, in the statement or the transaction of the change.';
 COMMENT ON COLUMN batch_acts.username IS 'no foreign key: the configured user is in no table';
 
 CREATE TABLE batch_counts (
@@ -166,7 +166,7 @@ CREATE TABLE batch_counts (
     CONSTRAINT batch_counts_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batches(id) ON DELETE CASCADE
 ) WITH (fillfactor=50);
 COMMENT ON TABLE batch_counts IS
-    'The numbers of tasks of a batch in each state, by the sender that facts name, without what facts still holds. Written by internal/batch, which consumes facts.';
+    'The numbers of tasks of a batch in each state, by the sender that facts name, without what facts still holds. Written by internal/audience/batch, which consumes facts.';
 COMMENT ON COLUMN batch_counts.sender_no IS 'empty: no sender';
 COMMENT ON COLUMN batch_counts.segments IS 'short messages of the leases that were reported SUCCESS';
 
@@ -188,7 +188,7 @@ CREATE TABLE batch_rows (
     CONSTRAINT batch_rows_tasks_are_valid CHECK (code IS NULL OR task_id IS NULL)
 ) PARTITION BY RANGE (batch_id);
 COMMENT ON TABLE batch_rows IS
-    'A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then. Partitioned by '
+    'A row of a batch, as it was checked. Written by internal/audience/batch: added once, and changed once, when it becomes a task or is refused then. Partitioned by '
     'batch_id, see number_partitions.';
 COMMENT ON COLUMN batch_rows.batch_id IS
     'no foreign key: its check took two thirds of the time in which a million rows are added. Who adds or deletes rows has locked the batch.';
@@ -220,7 +220,7 @@ CREATE TABLE business_ends (
     CONSTRAINT business_ends_subject_known CHECK (subject IN ('task', 'node'))
 );
 COMMENT ON TABLE business_ends IS
-    'A business task or one of its nodes that has ended. Written by internal/notification from business events, and deleted when the '
+    'A business task or one of its nodes that has ended. Written by internal/audience/notification from business events, and deleted when the '
     'task or node starts again.';
 COMMENT ON COLUMN business_ends.subject IS 'task or node';
 COMMENT ON COLUMN business_ends.subject_id IS 'the number of the task or node in the system of the caller';
@@ -256,7 +256,7 @@ CREATE TABLE company_notification_templates (
         AND char_length(html) BETWEEN 1 AND 100000 AND char_length(sign) BETWEEN 1 AND 20
     )
 );
-COMMENT ON TABLE company_notification_templates IS 'The title and text of a business type on a channel, of one company, in place of that in notification_templates. Written by internal/notification.';
+COMMENT ON TABLE company_notification_templates IS 'The title and text of a business type on a channel, of one company, in place of that in notification_templates. Written by internal/audience/notification.';
 COMMENT ON COLUMN company_notification_templates.biz_type IS 'see notifications.biz_type';
 COMMENT ON COLUMN company_notification_templates.html IS 'the content as HTML, for e-mail; null: none';
 COMMENT ON COLUMN company_notification_templates.external_id IS 'template of the provider; empty: none';
@@ -272,7 +272,7 @@ CREATE TABLE contact_counts (
     CONSTRAINT contact_counts_contacts_range CHECK (contacts >= 0)
 ) WITH (fillfactor=50);
 COMMENT ON TABLE contact_counts IS
-    'The number of contacts of a company; no row: it never had one. Written by triggers of contacts. internal/contact locks the row before it changes '
+    'The number of contacts of a company; no row: it never had one. Written by triggers of contacts. internal/audience/contact locks the row before it changes '
     'contacts or tags of the company, so that these changes wait for each other.';
 
 CREATE TABLE contact_imports (
@@ -301,7 +301,7 @@ CREATE TABLE contact_imports (
     CONSTRAINT contact_imports_status_known CHECK (status IN ('running', 'finished', 'failed'))
 );
 COMMENT ON TABLE contact_imports IS
-    'An uploaded list of contacts, and how far its rows are stored. Written by internal/contact: a portion of rows and the numbers that count it are '
+    'An uploaded list of contacts, and how far its rows are stored. Written by internal/audience/contact: a portion of rows and the numbers that count it are '
     'stored in one transaction, so that any server can go on behind row_no.';
 COMMENT ON COLUMN contact_imports.upload_id IS 'the list; no foreign key: the upload is deleted when the import ends; null: it has ended';
 COMMENT ON COLUMN contact_imports.sheet IS 'of a workbook; empty: the first that is not hidden';
@@ -325,7 +325,7 @@ CREATE TABLE contact_import_errors (
     CONSTRAINT contact_import_errors_import_id_fkey FOREIGN KEY (import_id) REFERENCES contact_imports(id) ON DELETE CASCADE
 );
 COMMENT ON TABLE contact_import_errors IS
-    'A row of a list of which nothing was stored; of an import the first 10,000. Written by internal/contact with its portion. It holds no value of the row.';
+    'A row of a list of which nothing was stored; of an import the first 10,000. Written by internal/audience/contact with its portion. It holds no value of the row.';
 COMMENT ON COLUMN contact_import_errors.failure IS 'the first thing that is wrong: a fault.Field as JSON';
 
 CREATE TABLE contacts (
@@ -349,7 +349,7 @@ CREATE TABLE contacts (
     ),
     CONSTRAINT contacts_name_length CHECK (char_length(name) BETWEEN 1 AND 100)
 );
-COMMENT ON TABLE contacts IS 'A person whom a company may notify, with the addresses on each channel. Written by internal/contact.';
+COMMENT ON TABLE contacts IS 'A person whom a company may notify, with the addresses on each channel. Written by internal/audience/contact.';
 COMMENT ON COLUMN contacts.user_id IS 'the person in the systems of the company; not a row of users';
 COMMENT ON COLUMN contacts.phone IS 'null: no address on the channel sms';
 COMMENT ON COLUMN contacts.dingtalk_name IS 'null: no address on the channel dingtalk';
@@ -367,7 +367,7 @@ CREATE TABLE deleted_tags (
     CONSTRAINT deleted_tags_pkey PRIMARY KEY (tag_id)
 );
 COMMENT ON TABLE deleted_tags IS
-    'A tag that was deleted, and may still have rows in tag_contacts. Written by a trigger of tags, and deleted by internal/contact after these rows.';
+    'A tag that was deleted, and may still have rows in tag_contacts. Written by a trigger of tags, and deleted by internal/audience/contact after these rows.';
 
 CREATE TABLE notification_templates (
     id bigint GENERATED ALWAYS AS IDENTITY,
@@ -390,7 +390,7 @@ CREATE TABLE notification_templates (
     ),
     CONSTRAINT notification_templates_sign_length CHECK (char_length(sign) BETWEEN 1 AND 20)
 );
-COMMENT ON TABLE notification_templates IS 'The title and text of a business type on a channel. Written by internal/notification.';
+COMMENT ON TABLE notification_templates IS 'The title and text of a business type on a channel. Written by internal/audience/notification.';
 COMMENT ON COLUMN notification_templates.biz_type IS 'see notifications.biz_type; 32767: an alert';
 COMMENT ON COLUMN notification_templates.external_id IS 'template of the provider; empty: none';
 COMMENT ON COLUMN notification_templates.sign IS 'signature before the text if the notification has none; null: that of the sender';
@@ -417,7 +417,7 @@ CREATE TABLE erasures (
     ),
     CONSTRAINT erasures_status_known CHECK (status IN ('running', 'finished'))
 );
-COMMENT ON TABLE erasures IS 'A request to erase a person from what a company has stored. Written by internal/erasure, which forgets whom it was about when it is done.';
+COMMENT ON TABLE erasures IS 'A request to erase a person from what a company has stored. Written by internal/audience/erasure, which forgets whom it was about when it is done.';
 COMMENT ON COLUMN erasures.user_ids IS 'contacts.user_id of the person; empty: finished, or not known';
 COMMENT ON COLUMN erasures.recipients IS 'phone numbers in E.164 and e-mail addresses of the person; empty: finished, or not known. A message to one of them counts unless it was made for another user';
 COMMENT ON COLUMN erasures.asked_recipients IS 'those of recipients that the request named: every contact with one of them, and every message to it, is of the person; empty: finished, or a user was named';
@@ -467,7 +467,7 @@ CREATE TABLE notifications (
     CONSTRAINT notifications_repeat_minutes_range CHECK (repeat_minutes BETWEEN 1 AND 525600)
 );
 COMMENT ON TABLE notifications IS
-    'An announcement to some people on one channel. Written by internal/notification. Its messages are in renderings and their tasks. '
+    'An announcement to some people on one channel. Written by internal/audience/notification. Its messages are in renderings and their tasks. '
     'submitted_by has no foreign key: the configured user is in no table.';
 COMMENT ON COLUMN notifications.biz_type IS
     '0 task created, 1 node done, 2 orbit reminder, 3 task finished, 4 task abnormal, 5 node timeout; callers may use other numbers';
@@ -528,7 +528,7 @@ CREATE TABLE subscribe_messages (
         AND char_length(receiver_user_id) BETWEEN 1 AND 64 AND char_length(template_id) BETWEEN 1 AND 100
     )
 );
-COMMENT ON TABLE subscribe_messages IS 'A message that a person gets once for a business object and template type. Written by internal/notification. task_id has no foreign key: the row is created before its task.';
+COMMENT ON TABLE subscribe_messages IS 'A message that a person gets once for a business object and template type. Written by internal/audience/notification. task_id has no foreign key: the row is created before its task.';
 COMMENT ON COLUMN subscribe_messages.business_id IS 'the object in the system of the caller';
 COMMENT ON COLUMN subscribe_messages.receiver_user_id IS
     'contacts.user_id; no foreign key: a person whose address the request carries needs no contact';
@@ -550,7 +550,7 @@ CREATE TABLE tag_contacts (
     CONSTRAINT tag_contacts_contact_fkey FOREIGN KEY (company_id, user_id) REFERENCES contacts(company_id, user_id) ON DELETE CASCADE
 );
 COMMENT ON TABLE tag_contacts IS
-    'A contact that a tag holds. Written by internal/contact. tag_id has no foreign key: a tag may hold a million contacts, and is deleted at once; '
+    'A contact that a tag holds. Written by internal/audience/contact. tag_id has no foreign key: a tag may hold a million contacts, and is deleted at once; '
     'a sweep deletes its rows here, which deleted_tags names.';
 CREATE INDEX tag_contacts_contact_idx ON tag_contacts (company_id, user_id);
 
@@ -566,7 +566,7 @@ CREATE TABLE tags (
     CONSTRAINT tags_contacts_range CHECK (contacts >= 0),
     CONSTRAINT tags_tag_length CHECK (char_length(tag) BETWEEN 1 AND 100)
 ) WITH (fillfactor=50);
-COMMENT ON TABLE tags IS 'A tag of a company, which holds contacts. Written by internal/contact; contacts by triggers of tag_contacts.';
+COMMENT ON TABLE tags IS 'A tag of a company, which holds contacts. Written by internal/audience/contact; contacts by triggers of tag_contacts.';
 COMMENT ON COLUMN tags.contacts IS 'how many contacts it holds';
 
 CREATE TABLE uploads (
@@ -586,7 +586,7 @@ CREATE TABLE uploads (
     CONSTRAINT uploads_used_by_length CHECK (char_length(used_by) BETWEEN 1 AND 100)
 );
 COMMENT ON TABLE uploads IS
-    'A file that a request brought, until it is worked up. Written by internal/upload; the package that works it up deletes it.';
+    'A file that a request brought, until it is worked up. Written by internal/audience/upload; the package that works it up deletes it.';
 COMMENT ON COLUMN uploads.submitted_by IS 'the user who sent it; no foreign key: the configured user is in no table';
 COMMENT ON COLUMN uploads.name IS 'of the file, as its owner calls it; may be empty';
 COMMENT ON COLUMN uploads.size IS 'bytes; null: it is still being received, or its request was broken off';
@@ -603,7 +603,7 @@ CREATE TABLE upload_parts (
     CONSTRAINT upload_parts_upload_id_fkey FOREIGN KEY (upload_id) REFERENCES uploads(id) ON DELETE CASCADE,
     CONSTRAINT upload_parts_bytes_length CHECK (octet_length(bytes) BETWEEN 1 AND 262144)
 );
-COMMENT ON TABLE upload_parts IS '262,144 bytes of an upload, less in the last part. Written once by internal/upload.';
+COMMENT ON TABLE upload_parts IS '262,144 bytes of an upload, less in the last part. Written once by internal/audience/upload.';
 COMMENT ON COLUMN upload_parts.part IS 'from 0';
 ALTER TABLE upload_parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
 

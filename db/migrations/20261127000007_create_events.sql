@@ -11,7 +11,7 @@ CREATE TABLE events (
 );
 COMMENT ON TABLE events IS
     'Something that operators should know: a changed setting, a sender with a low balance, an open circuit breaker, a slow queue. '
-    'Written by internal/alert, internal/push, internal/queue and internal/setting in the transaction of the change.';
+    'Written by internal/insight/alert, internal/dispatch/push, internal/dispatch/queue and internal/platform/setting in the transaction of the change.';
 COMMENT ON COLUMN events.event IS 'the kind, such as sender.low_warning';
 COMMENT ON COLUMN events.subject IS 'the sender_no, the category and name of a setting, or queue';
 COMMENT ON COLUMN events.detail IS 'values that depend on the kind';
@@ -31,7 +31,7 @@ CREATE TABLE feed (
     CONSTRAINT feed_task_has_log CHECK ((task_id IS NULL) = (log_id IS NULL) AND (task_id IS NULL) = (data IS NOT NULL))
 );
 COMMENT ON TABLE feed IS
-    'Something that happened and of which submitters are told, kept for a week. Written by internal/feed from feed_staged, by one transaction at a time: ids '
+    'Something that happened and of which submitters are told, kept for a week. Written by internal/events/feed from feed_staged, by one transaction at a time: ids '
     'ascend in the order in which the rows can be seen, so that a reader who goes on behind the last id misses nothing. No personal data: the content '
     'of an event of a task is read from messages and report_logs when it is told.';
 COMMENT ON COLUMN feed.company_id IS '0: of the service itself, only for those who hear every company. No foreign key: the row outlives the company';
@@ -55,7 +55,7 @@ CREATE TABLE feed_listeners (
     CONSTRAINT feed_listeners_company_id_fkey FOREIGN KEY (company_id) REFERENCES companies(id) ON DELETE CASCADE
 );
 COMMENT ON TABLE feed_listeners IS
-    'A company whose events are recorded: it has webhooks, or somebody pulled its events within a week. Written by internal/feed and internal/webhook. '
+    'A company whose events are recorded: it has webhooks, or somebody pulled its events within a week. Written by internal/events/feed and internal/events/webhook. '
     'Nothing is recorded for a company without a row here.';
 COMMENT ON COLUMN feed_listeners.company_id IS 'null: every company';
 COMMENT ON COLUMN feed_listeners.since_id IS 'the id of feed behind which all events of the company were recorded';
@@ -76,7 +76,7 @@ CREATE TABLE feed_staged (
 );
 COMMENT ON TABLE feed_staged IS
     'A row of feed to be, in the transaction in which it happened. Written by triggers of report_logs, batches, notifications and events, only if somebody '
-    'listens. internal/feed moves it to feed within a second. Of one task, a later event has a larger id.';
+    'listens. internal/events/feed moves it to feed within a second. Of one task, a later event has a larger id.';
 COMMENT ON COLUMN feed_staged.company_id IS '0: of the service itself';
 COMMENT ON COLUMN feed_staged.submitted_by IS 'null: of a task, whose message says it';
 CREATE INDEX feed_staged_notification_idx ON feed_staged ((data ->> 'notification_id')) WHERE type = 'notification.finished';
@@ -88,7 +88,7 @@ CREATE TABLE feed_state (
     CONSTRAINT feed_state_pkey PRIMARY KEY (is_only),
     CONSTRAINT feed_state_one_row CHECK (is_only)
 );
-COMMENT ON TABLE feed_state IS 'One row: how much of feed is deleted. Written by internal/feed in the transaction of the deletion.';
+COMMENT ON TABLE feed_state IS 'One row: how much of feed is deleted. Written by internal/events/feed in the transaction of the deletion.';
 COMMENT ON COLUMN feed_state.pruned_id IS 'the largest id that was deleted';
 
 CREATE TABLE webhooks (
@@ -125,7 +125,7 @@ CREATE TABLE webhooks (
     CONSTRAINT webhooks_user_has_company CHECK (user_id IS NULL OR company_id IS NOT NULL)
 );
 COMMENT ON TABLE webhooks IS
-    'An address to which events of the feed are posted, and how far. Written by internal/webhook. A run reads events behind after_id, posts them, and '
+    'An address to which events of the feed are posted, and how far. Written by internal/events/webhook. A run reads events behind after_id, posts them, and '
     'moves after_id in one transaction with what failed, guarded by the after_id that it read: whatever is killed, each event is posted at least once.';
 COMMENT ON COLUMN webhooks.company_id IS 'whose events; null: those of every company';
 COMMENT ON COLUMN webhooks.user_id IS 'only what this user submitted; it leaves with the user. Null: everything of the company';
@@ -163,7 +163,7 @@ CREATE TABLE webhook_deliveries (
     CONSTRAINT webhook_deliveries_response_length CHECK (char_length(response) <= 1024)
 );
 COMMENT ON TABLE webhook_deliveries IS
-    'One post of an event: the last hundred of each webhook, and the last one of each event that waits for another. Written by internal/webhook in the '
+    'One post of an event: the last hundred of each webhook, and the last one of each event that waits for another. Written by internal/events/webhook in the '
     'transaction that moves the webhook on. The body of the post is not stored: it is made of feed again.';
 COMMENT ON COLUMN webhook_deliveries.feed_id IS 'no foreign key: it may outlive the event, and a webhook.test is in no feed';
 COMMENT ON COLUMN webhook_deliveries.attempt IS 'from 1';
@@ -186,7 +186,7 @@ CREATE TABLE webhook_retries (
 );
 COMMENT ON TABLE webhook_retries IS
     'An event that a webhook has left behind its after_id and must still post: it failed, it waits for an earlier one of its task, or it is replayed. '
-    'Written by internal/webhook; deleted when the event is taken, and with the event.';
+    'Written by internal/events/webhook; deleted when the event is taken, and with the event.';
 COMMENT ON COLUMN webhook_retries.task_id IS 'as feed.task_id: events of one task are posted in their order';
 COMMENT ON COLUMN webhook_retries.tries IS 'posts that failed';
 COMMENT ON COLUMN webhook_retries.due_at IS 'null: it waits for an earlier event of its task';
@@ -203,7 +203,7 @@ CREATE TABLE webhook_secrets (
     CONSTRAINT webhook_secrets_pkey PRIMARY KEY (id),
     CONSTRAINT webhook_secrets_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES webhooks(id) ON DELETE CASCADE
 );
-COMMENT ON TABLE webhook_secrets IS 'A secret with which the posts of a webhook are signed, sealed. Written by internal/webhook.';
+COMMENT ON TABLE webhook_secrets IS 'A secret with which the posts of a webhook are signed, sealed. Written by internal/events/webhook.';
 COMMENT ON COLUMN webhook_secrets.valid_until IS 'it was replaced, and still signs until then; null: the current one';
 CREATE UNIQUE INDEX webhook_secrets_current_idx ON webhook_secrets (webhook_id) WHERE valid_until IS NULL;
 CREATE INDEX webhook_secrets_webhook_idx ON webhook_secrets (webhook_id, id);

@@ -30,7 +30,7 @@ CREATE TABLE alerts (
     CONSTRAINT alerts_subject_length CHECK (char_length(subject) BETWEEN 1 AND 300),
     CONSTRAINT alerts_times_order CHECK (fired_at >= started_at AND resolved_at >= fired_at)
 );
-COMMENT ON TABLE alerts IS 'One incident: a condition of a rule about one subject, from its start to its end. Written by internal/alert, which deletes old rows. No foreign keys: an alert outlives its rule and its subject, whose names it keeps.';
+COMMENT ON TABLE alerts IS 'One incident: a condition of a rule about one subject, from its start to its end. Written by internal/insight/alert, which deletes old rows. No foreign keys: an alert outlives its rule and its subject, whose names it keeps.';
 COMMENT ON COLUMN alerts.subject IS 'what the condition is about, in the words of the kind: a sender_no, a channel, a pool, a file system';
 COMMENT ON COLUMN alerts.value IS 'what was measured when the condition was last found';
 COMMENT ON COLUMN alerts.threshold IS 'with what the value is compared; null: the kind has none';
@@ -63,7 +63,7 @@ CREATE TABLE alert_deliveries (
     CONSTRAINT alert_deliveries_pkey PRIMARY KEY (alert_id, receiver_id),
     CONSTRAINT alert_deliveries_alert_id_fkey FOREIGN KEY (alert_id) REFERENCES alerts(id) ON DELETE CASCADE
 );
-COMMENT ON TABLE alert_deliveries IS 'What one receiver was told of one alert. Written by internal/alert. receiver_id has no foreign key: it stays when the receiver is deleted.';
+COMMENT ON TABLE alert_deliveries IS 'What one receiver was told of one alert. Written by internal/insight/alert. receiver_id has no foreign key: it stays when the receiver is deleted.';
 COMMENT ON COLUMN alert_deliveries.told_at IS 'when the receiver was last told that the alert fires: a program; or the queue took the messages to people; null: not yet';
 COMMENT ON COLUMN alert_deliveries.end_told_at IS 'when the receiver was told that the alert is resolved; null: not yet, or it was never told that it fires';
 COMMENT ON COLUMN alert_deliveries.tries IS 'number of tries that have an outcome; part of the dedup key of the next one';
@@ -106,7 +106,7 @@ CREATE TABLE alert_receivers (
     CONSTRAINT alert_receivers_language_known CHECK (language IN ('zh', 'en')),
     CONSTRAINT alert_receivers_name_length CHECK (char_length(name) BETWEEN 1 AND 100)
 );
-COMMENT ON TABLE alert_receivers IS 'People, or a program, to whom alerts are told. Written by internal/alert.';
+COMMENT ON TABLE alert_receivers IS 'People, or a program, to whom alerts are told. Written by internal/insight/alert.';
 COMMENT ON COLUMN alert_receivers.kind IS 'notification: to users, through channels; alertmanager: to a program with the API of Alertmanager, at url';
 COMMENT ON COLUMN alert_receivers.channels IS 'no foreign keys: a channel that was deleted is an error of each delivery, beside the other channels';
 COMMENT ON COLUMN alert_receivers.sealed_authorization IS 'the header Authorization, sealed; null: none';
@@ -121,7 +121,7 @@ CREATE TABLE alert_receiver_states (
     CONSTRAINT alert_receiver_states_pkey PRIMARY KEY (receiver_id),
     CONSTRAINT alert_receiver_states_receiver_id_fkey FOREIGN KEY (receiver_id) REFERENCES alert_receivers(id) ON DELETE CASCADE
 );
-COMMENT ON TABLE alert_receiver_states IS 'How the last calls of a receiver of the kind alertmanager went, one row for each. Written by internal/alert. Apart from alert_receivers, because no admin changes it.';
+COMMENT ON TABLE alert_receiver_states IS 'How the last calls of a receiver of the kind alertmanager went, one row for each. Written by internal/insight/alert. Apart from alert_receivers, because no admin changes it.';
 COMMENT ON COLUMN alert_receiver_states.failing_since IS 'when the first of the failed calls failed; null: the last call succeeded';
 COMMENT ON COLUMN alert_receiver_states.failures IS 'number of failed calls since the last that succeeded';
 COMMENT ON COLUMN alert_receiver_states.next_call_at IS 'it is not called before: a call failed, or a server is calling';
@@ -154,7 +154,7 @@ CREATE TABLE alert_rules (
     CONSTRAINT alert_rules_name_length CHECK (char_length(name) BETWEEN 1 AND 100),
     CONSTRAINT alert_rules_seconds_range CHECK (for_seconds >= 0 AND resolve_seconds >= 0 AND repeat_seconds >= 0 AND window_seconds > 0)
 );
-COMMENT ON TABLE alert_rules IS 'A condition that is watched. Written by internal/alert. Companies, channels and senders that a rule names cannot be deleted.';
+COMMENT ON TABLE alert_rules IS 'A condition that is watched. Written by internal/insight/alert. Companies, channels and senders that a rule names cannot be deleted.';
 COMMENT ON COLUMN alert_rules.name IS 'null: it is called by its kind and level, in the language of the reader';
 COMMENT ON COLUMN alert_rules.threshold IS 'unit and direction depend on the kind; null: of wait_time the setting of its level, of balance_low the low_warning of each sender, of pool_unserved and provider_trouble none';
 COMMENT ON COLUMN alert_rules.window_seconds IS 'null: the kind has no window';
@@ -181,7 +181,7 @@ CREATE TABLE daily_totals (
 );
 COMMENT ON TABLE daily_totals IS
     'What a sender did for a company on one day of the setting monitoring.time_zone, in messages of one type to one country. Tests are apart: no company '
-    'sees them, but a provider counts them. Written by internal/reconcile alone, in the transaction that deletes the facts; kept for ever.';
+    'sees them, but a provider counts them. Written by internal/insight/reconcile alone, in the transaction that deletes the facts; kept for ever.';
 COMMENT ON COLUMN daily_totals.day IS 'on which the attempts ended: the day on which the provider accepted them';
 COMMENT ON COLUMN daily_totals.company_id IS 'no foreign key: the row outlives the company';
 COMMENT ON COLUMN daily_totals.sender_no IS 'no foreign key, as facts.sender_no';
@@ -215,7 +215,7 @@ CREATE TABLE statistics_staged (
     durations bytea NOT NULL
 );
 COMMENT ON TABLE statistics_staged IS
-    'What one fold found in a minute of one company, channel, sender, message type and outcome. Written by internal/statistics in the transaction '
+    'What one fold found in a minute of one company, channel, sender, message type and outcome. Written by internal/insight/statistics in the transaction '
     'of the fold; a sweep moves the rows to statistics when their minute is over.';
 COMMENT ON COLUMN statistics_staged.at IS 'the minute';
 COMMENT ON COLUMN statistics_staged.company_id IS 'no foreign key: figures outlive their company';
@@ -278,7 +278,7 @@ CREATE TABLE reconciliations (
     CONSTRAINT reconciliations_unit_known CHECK (unit IN ('messages', 'segments') AND file_name IS NULL OR unit IS NULL AND file_name IS NOT NULL)
 );
 COMMENT ON TABLE reconciliations IS
-    'What a provider says it accepted of a sender on one day, compared with what LKSMS has. Written by internal/reconcile: a total in one statement, the '
+    'What a provider says it accepted of a sender on one day, compared with what LKSMS has. Written by internal/insight/reconcile: a total in one statement, the '
     'rows of a file in portions, each in one transaction with the place behind it, so that any server can go on there.';
 COMMENT ON COLUMN reconciliations.sender_no IS 'no foreign key: the row outlives the sender';
 COMMENT ON COLUMN reconciliations.from_at IS 'the beginning of the day, by the setting monitoring.time_zone when it was created';
@@ -325,7 +325,7 @@ CREATE TABLE reconciliation_differences (
     ))
 );
 COMMENT ON TABLE reconciliation_differences IS
-    'A message about which a provider''s file and LKSMS differ; of each kind and reconciliation the first 10,000. Written by internal/reconcile with its portion.';
+    'A message about which a provider''s file and LKSMS differ; of each kind and reconciliation the first 10,000. Written by internal/insight/reconcile with its portion.';
 COMMENT ON COLUMN reconciliation_differences.provider_no IS 'null: the row of the file has none that can be read';
 COMMENT ON COLUMN reconciliation_differences.row_no IS 'of the file, as a spreadsheet program shows it; null: the file has no such row';
 COMMENT ON COLUMN reconciliation_differences.task_id IS 'null: no attempt has the number. No foreign key: tasks leave with their partitions';
@@ -344,7 +344,7 @@ CREATE TABLE reconciliation_rows (
     CONSTRAINT reconciliation_rows_pkey PRIMARY KEY (reconciliation_id, provider_no),
     CONSTRAINT reconciliation_rows_reconciliation_id_fkey FOREIGN KEY (reconciliation_id) REFERENCES reconciliations(id) ON DELETE CASCADE
 );
-COMMENT ON TABLE reconciliation_rows IS 'A message of a provider''s file that is being compared. Written by internal/reconcile, which deletes it when the file is compared.';
+COMMENT ON TABLE reconciliation_rows IS 'A message of a provider''s file that is being compared. Written by internal/insight/reconcile, which deletes it when the file is compared.';
 COMMENT ON COLUMN reconciliation_rows.row_no IS 'the first row that has the number, as a spreadsheet program shows it';
 COMMENT ON COLUMN reconciliation_rows.copies IS 'how many rows have the number';
 COMMENT ON COLUMN reconciliation_rows.status IS 'as in all of these rows; null: not compared, or they differ';
@@ -373,7 +373,7 @@ CREATE TABLE statistics (
     CONSTRAINT statistics_step_known CHECK (step IN ('minute', 'hour', 'day'))
 ) WITH (fillfactor=80);
 COMMENT ON TABLE statistics IS
-    'What happened in one minute, hour or day: to all tasks of a company, or to those of one key of a dimension. Written by internal/statistics '
+    'What happened in one minute, hour or day: to all tasks of a company, or to those of one key of a dimension. Written by internal/insight/statistics '
     'only, from statistics_staged; minutes and hours are deleted later.';
 COMMENT ON COLUMN statistics.company_id IS '0: all companies. No foreign key: figures outlive their company';
 COMMENT ON COLUMN statistics.dimension IS 'company: only of company_id 0';
@@ -401,7 +401,7 @@ RETURN CASE WHEN wait IS NOT NULL THEN -- greatest would take a null for 1 ms
 END;
 COMMENT ON FUNCTION wait_bucket(interval) IS
     'The bucket of a time in a histogram, as one byte: 0 up to 1 ms; n above 1.1^(n-1) ms and up to 1.1^n ms; 255 also all above (416 days); null of null. '
-    'internal/statistics has the same bounds.';
+    'internal/insight/statistics has the same bounds.';
 
 CREATE VIEW recent_statistics AS
 SELECT at, company_id, channel, sender_no, message_type, outcome, submitted, requeued, claimed, succeeded, failed, reported_failed, cancelled,

@@ -30,8 +30,8 @@ CREATE TABLE inbounds (
     CONSTRAINT inbounds_repeat_seconds_range CHECK (repeat_seconds > 0),
     CONSTRAINT inbounds_status_known CHECK (status IN ('on', 'off'))
 );
-COMMENT ON TABLE inbounds IS 'How the posts of one other program become messages of a company. Written by internal/inbound; the erasure of a person takes a number out of phone_numbers.';
-COMMENT ON COLUMN inbounds.preset IS 'name of the description that internal/inbound has for a program; custom: none';
+COMMENT ON TABLE inbounds IS 'How the posts of one other program become messages of a company. Written by internal/transport/inbound; the erasure of a person takes a number out of phone_numbers.';
+COMMENT ON COLUMN inbounds.preset IS 'name of the description that internal/transport/inbound has for a program; custom: none';
 COMMENT ON COLUMN inbounds.description IS 'members that replace those of the preset; null: the preset as it is';
 COMMENT ON COLUMN inbounds.phone_numbers IS 'recipients of every post, in E.164; null: the body of the post names them; empty: an erasure took the last one, and posts are refused';
 COMMENT ON COLUMN inbounds.message_type IS 'as messages.message_type';
@@ -68,7 +68,7 @@ CREATE TABLE phones (
     CONSTRAINT phones_model_length CHECK (char_length(model) <= 128),
     CONSTRAINT phones_sim_number_range CHECK (sim_number BETWEEN 1 AND 3)
 );
-COMMENT ON TABLE phones IS 'A phone with the app of SMSGate that is a sender, or shall become one. Written by internal/smsgate.';
+COMMENT ON TABLE phones IS 'A phone with the app of SMSGate that is a sender, or shall become one. Written by internal/transport/smsgate.';
 COMMENT ON COLUMN phones.code_hash IS 'SHA-256 of the code with which one phone can register; null: none is open';
 COMMENT ON COLUMN phones.code_until IS 'until when the code can be used';
 COMMENT ON COLUMN phones.code_sim_number IS 'the sim_number of the phone that registers with the code';
@@ -88,7 +88,7 @@ CREATE TABLE phone_leases (
     CONSTRAINT phone_leases_pkey PRIMARY KEY (sender_id, lease_id),
     CONSTRAINT phone_leases_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES phones(sender_id) ON DELETE CASCADE
 );
-COMMENT ON TABLE phone_leases IS 'A lease that a phone took and has not ended yet, or had when it pulled last: a phone that lost the answer gets these messages again. An index of queue by holder would cost each claim of every sender. Written by internal/smsgate.';
+COMMENT ON TABLE phone_leases IS 'A lease that a phone took and has not ended yet, or had when it pulled last: a phone that lost the answer gets these messages again. An index of queue by holder would cost each claim of every sender. Written by internal/transport/smsgate.';
 COMMENT ON COLUMN phone_leases.task_id IS 'no foreign key: it would lock rows of queue';
 
 CREATE TABLE smsgate_messages (
@@ -103,7 +103,7 @@ CREATE TABLE smsgate_messages (
     CONSTRAINT smsgate_messages_task_ids_size CHECK (cardinality(task_ids) BETWEEN 1 AND 100)
 );
 COMMENT ON TABLE smsgate_messages IS
-    'A message that a program submitted through the third-party API of SMSGate: one task for each recipient. Written by internal/smsgateclient in the '
+    'A message that a program submitted through the third-party API of SMSGate: one task for each recipient. Written by internal/transport/smsgateclient in the '
     'transaction that submits the tasks, so that a message_id exists once; deleted when the days of its tasks are dropped.';
 COMMENT ON COLUMN smsgate_messages.submitted_by IS 'as messages.submitted_by: the user name, which no foreign key keeps';
 COMMENT ON COLUMN smsgate_messages.message_id IS 'the id that the program gave, or one that was made; of one user of a company';

@@ -40,7 +40,7 @@ CREATE TABLE sql_inbox (
 ) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.05);
 COMMENT ON TABLE sql_inbox IS
     'A message that was submitted by SQL, until it is a task. Inserted by lksms.enqueue in the transaction of its caller, which may be long: '
-    'so it touches no row for which others wait. internal/sqldoor makes a task of it and deletes it, in one transaction. No foreign keys: they '
+    'so it touches no row for which others wait. internal/transport/sqldoor makes a task of it and deletes it, in one transaction. No foreign keys: they '
     'would lock rows of companies.';
 COMMENT ON COLUMN sql_inbox.task_id IS 'the id that the task will have, which the caller knows; of a repeat an id that is never used';
 COMMENT ON COLUMN sql_inbox.submitted_by IS 'as messages.submitted_by';
@@ -66,7 +66,7 @@ CREATE TABLE sql_roles (
     CONSTRAINT sql_roles_role_name_length CHECK (char_length(role_name) BETWEEN 1 AND 63)
 );
 COMMENT ON TABLE sql_roles IS
-    'A role of PostgreSQL that may call the functions of the schema lksms, and the user for whom it submits. Written by internal/sqldoor, '
+    'A role of PostgreSQL that may call the functions of the schema lksms, and the user for whom it submits. Written by internal/transport/sqldoor, '
     'with the grants. The role needs both: a migration that makes a function of lksms again must grant it to these roles.';
 COMMENT ON COLUMN sql_roles.role_name IS 'session_user of the caller; no foreign key: a role belongs to the cluster';
 CREATE INDEX sql_roles_user_id_idx ON sql_roles (user_id);

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// One incident: a condition of a rule about one subject, from its start to its end. Written by internal/alert, which deletes old rows. No foreign keys: an alert outlives its rule and its subject, whose names it keeps.
+// One incident: a condition of a rule about one subject, from its start to its end. Written by internal/insight/alert, which deletes old rows. No foreign keys: an alert outlives its rule and its subject, whose names it keeps.
 type Alert struct {
 	ID     int64
 	RuleID int64
@@ -40,7 +40,7 @@ type Alert struct {
 	OnlyOwnChannel bool
 }
 
-// What one receiver was told of one alert. Written by internal/alert. receiver_id has no foreign key: it stays when the receiver is deleted.
+// What one receiver was told of one alert. Written by internal/insight/alert. receiver_id has no foreign key: it stays when the receiver is deleted.
 type AlertDelivery struct {
 	AlertID    int64
 	ReceiverID int64
@@ -72,7 +72,7 @@ type AlertDelivery struct {
 	EscalatedFrom *int64
 }
 
-// One row is one administrative change of one entity. Written by the trigger function audit_change and by internal/audit; deleted by internal/audit after the setting history.log_days.
+// One row is one administrative change of one entity. Written by the trigger function audit_change and by internal/insight/audit; deleted by internal/insight/audit after the setting history.log_days.
 type Audit struct {
 	ID int64
 	// begin of the transaction of the change
@@ -95,7 +95,7 @@ type Audit struct {
 	After []byte
 }
 
-// A list of messages that a company uploaded, and how far it is: checked, confirmed, fed to the queue. Written by internal/batch. Every change of status is guarded by the status that it expects.
+// A list of messages that a company uploaded, and how far it is: checked, confirmed, fed to the queue. Written by internal/audience/batch. Every change of status is guarded by the status that it expects.
 type Batch struct {
 	ID        int64
 	CompanyID int64
@@ -192,11 +192,11 @@ type Batch struct {
 	TagsNone []string
 	// as which the text of the list is read; null: a workbook, a tag, or not known
 	Encoding *string
-	// encoding is a guess, and the list looks like one of Latin letters in another encoding (internal/sheet)
+	// encoding is a guess, and the list looks like one of Latin letters in another encoding (internal/audience/sheet)
 	IsEncodingDoubtful bool
 }
 
-// A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then. Partitioned by batch_id, see number_partitions.
+// A row of a batch, as it was checked. Written by internal/audience/batch: added once, and changed once, when it becomes a task or is refused then. Partitioned by batch_id, see number_partitions.
 type BatchRow struct {
 	// no foreign key: its check took two thirds of the time in which a million rows are added. Who adds or deletes rows has locked the batch.
 	BatchID int64
@@ -233,7 +233,7 @@ type BatchTotal struct {
 	Segments    int64
 }
 
-// An HTTP callback of a provider, as it came. Written by internal/receipt, which deletes old rows. sender_no has no foreign key: a callback does not stop the deletion of its sender.
+// An HTTP callback of a provider, as it came. Written by internal/dispatch/receipt, which deletes old rows. sender_no has no foreign key: a callback does not stop the deletion of its sender.
 type Callback struct {
 	ID       int64
 	SenderNo string
@@ -251,7 +251,7 @@ type Callback struct {
 	Repeats int64
 }
 
-// A person whom a company may notify, with the addresses on each channel. Written by internal/contact.
+// A person whom a company may notify, with the addresses on each channel. Written by internal/audience/contact.
 type Contact struct {
 	CompanyID int64
 	// the person in the systems of the company; not a row of users
@@ -271,7 +271,7 @@ type Contact struct {
 	Attributes []byte
 }
 
-// An uploaded list of contacts, and how far its rows are stored. Written by internal/contact: a portion of rows and the numbers that count it are stored in one transaction, so that any server can go on behind row_no.
+// An uploaded list of contacts, and how far its rows are stored. Written by internal/audience/contact: a portion of rows and the numbers that count it are stored in one transaction, so that any server can go on behind row_no.
 type ContactImport struct {
 	ID        int64
 	CompanyID int64
@@ -303,7 +303,7 @@ type ContactImport struct {
 	DefaultRegion string
 }
 
-// A country, or any other set of phone numbers that routes can name. Written by internal/directory.
+// A country, or any other set of phone numbers that routes can name. Written by internal/dispatch/directory.
 type Country struct {
 	ID int64
 	// the name in requests
@@ -323,7 +323,7 @@ type Country struct {
 	Status string
 }
 
-// The text that is sent once to a phone number when a submission has none. Written by internal/template.
+// The text that is sent once to a phone number when a submission has none. Written by internal/dispatch/template.
 type DefaultContent struct {
 	ID int64
 	// as the caller wrote it
@@ -341,7 +341,7 @@ type DefaultContent struct {
 	CompanyID int64
 }
 
-// A request to erase a person from what a company has stored. Written by internal/erasure, which forgets whom it was about when it is done.
+// A request to erase a person from what a company has stored. Written by internal/audience/erasure, which forgets whom it was about when it is done.
 type Erasure struct {
 	ID        int64
 	CompanyID int64
@@ -365,7 +365,7 @@ type Erasure struct {
 	FinishedAt *time.Time
 }
 
-// Something that operators should know: a changed setting, a sender with a low balance, an open circuit breaker, a slow queue. Written by internal/alert, internal/push, internal/queue and internal/setting in the transaction of the change.
+// Something that operators should know: a changed setting, a sender with a low balance, an open circuit breaker, a slow queue. Written by internal/insight/alert, internal/dispatch/push, internal/dispatch/queue and internal/platform/setting in the transaction of the change.
 type Event struct {
 	ID int64
 	// the kind, such as sender.low_warning
@@ -377,12 +377,12 @@ type Event struct {
 	CreatedAt time.Time
 }
 
-// How the posts of one other program become messages of a company. Written by internal/inbound; the erasure of a person takes a number out of phone_numbers.
+// How the posts of one other program become messages of a company. Written by internal/transport/inbound; the erasure of a person takes a number out of phone_numbers.
 type Inbound struct {
 	ID        int64
 	InboundNo string
 	CompanyID int64
-	// name of the description that internal/inbound has for a program; custom: none
+	// name of the description that internal/transport/inbound has for a program; custom: none
 	Preset string
 	// members that replace those of the preset; null: the preset as it is
 	Description []byte
@@ -405,7 +405,7 @@ type Inbound struct {
 	UpdatedAt     time.Time
 }
 
-// What a provider reported later about one accepted message. Written by internal/receipt, which deletes old rows. callback_id and sender_no have no foreign keys: a receipt may outlive its callback, and does not stop the deletion of its sender.
+// What a provider reported later about one accepted message. Written by internal/dispatch/receipt, which deletes old rows. callback_id and sender_no have no foreign keys: a receipt may outlive its callback, and does not stop the deletion of its sender.
 type Receipt struct {
 	ID         int64
 	CallbackID int64
@@ -425,7 +425,7 @@ type Receipt struct {
 	LookAt *time.Time
 }
 
-// What a provider says it accepted of a sender on one day, compared with what LKSMS has. Written by internal/reconcile: a total in one statement, the rows of a file in portions, each in one transaction with the place behind it, so that any server can go on there.
+// What a provider says it accepted of a sender on one day, compared with what LKSMS has. Written by internal/insight/reconcile: a total in one statement, the rows of a file in portions, each in one transaction with the place behind it, so that any server can go on there.
 type Reconciliation struct {
 	ID int64
 	// no foreign key: the row outlives the sender
@@ -488,7 +488,7 @@ type Reconciliation struct {
 	FinishedAt *time.Time
 }
 
-// A message about which a provider's file and LKSMS differ; of each kind and reconciliation the first 10,000. Written by internal/reconcile with its portion.
+// A message about which a provider's file and LKSMS differ; of each kind and reconciliation the first 10,000. Written by internal/insight/reconcile with its portion.
 type ReconciliationDifference struct {
 	ReconciliationID int64
 	ID               int64
@@ -507,7 +507,7 @@ type ReconciliationDifference struct {
 	Theirs *string
 }
 
-// One of the last ten outcomes of calls of a driven sender. Written by internal/push, which deletes older rows. task_id has no foreign key: the task may leave first.
+// One of the last ten outcomes of calls of a driven sender. Written by internal/dispatch/push, which deletes older rows. task_id has no foreign key: the task may leave first.
 type SenderAnswer struct {
 	ID       int64
 	SenderID int64
@@ -522,7 +522,7 @@ type SenderAnswer struct {
 	CreatedAt time.Time
 }
 
-// A change of the balance of a sender, or of its thresholds. Written by internal/queue (charges, refunds) and internal/sender (top-ups, corrections, thresholds). Partitioned by lease_id, see number_partitions; rows without one are in the default partition. No foreign keys: each charge would lock rows of senders and send_logs.
+// A change of the balance of a sender, or of its thresholds. Written by internal/dispatch/queue (charges, refunds) and internal/dispatch/sender (top-ups, corrections, thresholds). Partitioned by lease_id, see number_partitions; rows without one are in the default partition. No foreign keys: each charge would lock rows of senders and send_logs.
 type SenderLedger struct {
 	// unique, and the order of the list; no primary key, because the table is partitioned by lease_id
 	ID       int64
@@ -545,7 +545,7 @@ type SenderLedger struct {
 	CompanyID *int64
 }
 
-// A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds.
+// A setting that was changed from its default. Written by internal/platform/setting, which knows the names, defaults and bounds.
 type Setting struct {
 	Category string
 	Name     string
@@ -555,7 +555,7 @@ type Setting struct {
 	UpdatedAt time.Time
 }
 
-// A message that was submitted by SQL, until it is a task. Inserted by lksms.enqueue in the transaction of its caller, which may be long: so it touches no row for which others wait. internal/sqldoor makes a task of it and deletes it, in one transaction. No foreign keys: they would lock rows of companies.
+// A message that was submitted by SQL, until it is a task. Inserted by lksms.enqueue in the transaction of its caller, which may be long: so it touches no row for which others wait. internal/transport/sqldoor makes a task of it and deletes it, in one transaction. No foreign keys: they would lock rows of companies.
 type SqlInbox struct {
 	ID int64
 	// the id that the task will have, which the caller knows; of a repeat an id that is never used
@@ -595,7 +595,7 @@ type SqlInbox struct {
 	DueAt time.Time
 }
 
-// A tag of a company, which holds contacts. Written by internal/contact; contacts by triggers of tag_contacts.
+// A tag of a company, which holds contacts. Written by internal/audience/contact; contacts by triggers of tag_contacts.
 type Tag struct {
 	ID        int64
 	CompanyID int64
@@ -648,7 +648,7 @@ type Task struct {
 	SenderNo        *string
 }
 
-// A request to cancel or requeue all tasks of a filter, and how far it is. Written by internal/job; a batch of tasks and the numbers that count it are changed in one transaction.
+// A request to cancel or requeue all tasks of a filter, and how far it is. Written by internal/dispatch/job; a batch of tasks and the numbers that count it are changed in one transaction.
 type TaskJob struct {
 	ID     int64
 	Action string
@@ -671,7 +671,7 @@ type TaskJob struct {
 	FinishedAt *time.Time
 }
 
-// A text for submissions. Written by internal/template.
+// A text for submissions. Written by internal/dispatch/template.
 type Template struct {
 	ID              int64
 	TemplateName    string
@@ -702,7 +702,7 @@ type Template struct {
 	Version int64
 }
 
-// One row is the texts of a template at one time; the one with the greatest version is current. Written by internal/template; deleted with the template.
+// One row is the texts of a template at one time; the one with the greatest version is current. Written by internal/dispatch/template; deleted with the template.
 type TemplateVersion struct {
 	TemplateID      int64
 	Version         int64
@@ -715,7 +715,7 @@ type TemplateVersion struct {
 	CreatedBy *string
 }
 
-// A user of the API: a system, a sender or a person. Written by internal/access.
+// A user of the API: a system, a sender or a person. Written by internal/platform/access.
 type User struct {
 	ID       int64
 	Username string

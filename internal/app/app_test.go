@@ -12,8 +12,8 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/app"
-	"lksms/internal/apptest"
-	"lksms/internal/setting"
+	"lksms/internal/platform/setting"
+	"lksms/internal/testkit/apptest"
 )
 
 func TestMain(m *testing.M) { apptest.Main(m) }

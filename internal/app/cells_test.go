@@ -22,8 +22,8 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/app"
-	"lksms/internal/apptest"
-	"lksms/internal/pgtest"
+	"lksms/internal/testkit/apptest"
+	"lksms/internal/testkit/pgtest"
 )
 
 // door is the front door of cells: HAProxy with the configuration of deploy/haproxy.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"lksms/internal/apptest"
+	"lksms/internal/testkit/apptest"
 )
 
 // stopAt stops the clock of the database at a time.

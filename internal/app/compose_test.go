@@ -11,7 +11,7 @@ import (
 
 	yaml "github.com/oasdiff/yaml3"
 
-	"lksms/internal/servers"
+	"lksms/internal/platform/servers"
 )
 
 // container is a service of compose.yaml.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"lksms/internal/httpapi/gate"
-	"lksms/internal/outbound"
+	"lksms/internal/platform/outbound"
+	"lksms/internal/transport/httpapi/gate"
 )
 
 const (

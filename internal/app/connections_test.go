@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"lksms/internal/app"
-	"lksms/internal/apptest"
+	"lksms/internal/testkit/apptest"
 )
 
 func TestSlowCallersDoNotHoldTheConnections(t *testing.T) {

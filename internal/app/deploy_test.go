@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"lksms/internal/apptest"
-	"lksms/internal/queue"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/testkit/apptest"
 )
 
 // newBusy starts a server, and lets happen what each of its metrics counts.

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"lksms/internal/app"
-	"lksms/internal/apptest"
-	"lksms/internal/pgtest"
-	"lksms/internal/postgres"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/testkit/apptest"
+	"lksms/internal/testkit/pgtest"
 )
 
 // pair starts a primary with a standby that has what the primary committed, and a server on both.

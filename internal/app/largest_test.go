@@ -12,7 +12,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"lksms/gen/api"
-	"lksms/internal/apptest"
+	"lksms/internal/testkit/apptest"
 )
 
 // Bounds of the cost of a request, besides a multiple of its length: even a message of ten letters needs an answer and a row.

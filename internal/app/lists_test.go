@@ -12,9 +12,9 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	api "lksms/gen/client"
-	"lksms/internal/apptest"
-	"lksms/internal/push/driver"
-	"lksms/internal/setting"
+	"lksms/internal/dispatch/driver"
+	"lksms/internal/platform/setting"
+	"lksms/internal/testkit/apptest"
 )
 
 // namesInTable returns the names in backticks in the first column of the table of docs/architecture.md that begins with head.
@@ -75,7 +75,7 @@ func TestTheArchitectureListsEveryTableAndEveryTableIsExplained(t *testing.T) {
 	rows, err := b.DB.Query(t.Context(), `SELECT c.relname::text, obj_description(c.oid, 'pg_class') IS NOT NULL
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname IN ('public', 'lksms') AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname <> 'schema_migrations'
-			AND c.relname NOT LIKE 'lock\_%' -- one for each lock: internal/sweep and internal/postgres name them
+			AND c.relname NOT LIKE 'lock\_%' -- one for each lock: internal/platform/sweep and internal/platform/postgres name them
 		ORDER BY 1`)
 	if err != nil {
 		t.Fatal(err)

@@ -9,9 +9,9 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/app"
-	"lksms/internal/apptest"
-	"lksms/internal/pgtest"
-	"lksms/internal/postgres"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/testkit/apptest"
+	"lksms/internal/testkit/pgtest"
 )
 
 // The server works through a pooler that gives each transaction another session (S4.6).

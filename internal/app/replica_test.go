@@ -12,9 +12,9 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/app"
-	"lksms/internal/apptest"
-	"lksms/internal/pgtest"
-	"lksms/internal/postgres"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/testkit/apptest"
+	"lksms/internal/testkit/pgtest"
 )
 
 // withReplica starts a primary with a standby, and a server that reads from the standby, which is fresh.

@@ -14,8 +14,8 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/app"
-	"lksms/internal/apptest"
-	"lksms/internal/servers"
+	"lksms/internal/platform/servers"
+	"lksms/internal/testkit/apptest"
 )
 
 // serving starts a server of a database with some roles, as lksms serve does, and returns it with what stops it.

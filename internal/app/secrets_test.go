@@ -3,7 +3,7 @@ package app_test
 import (
 	"testing"
 
-	"lksms/internal/config"
+	"lksms/internal/platform/config"
 )
 
 func TestTheSecretsKeyIsStoredBesideAPrivateDatabase(t *testing.T) {

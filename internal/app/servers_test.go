@@ -14,8 +14,8 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/app"
-	"lksms/internal/apptest"
-	"lksms/internal/queue/claim"
+	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/testkit/apptest"
 )
 
 // A change that one server has acknowledged can be used on all other servers at once, in spite of their caches.

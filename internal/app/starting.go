@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lksms/internal/config"
-	"lksms/internal/httpapi/gate"
+	"lksms/internal/platform/config"
+	"lksms/internal/transport/httpapi/gate"
 )
 
 // Starting answers requests before there is an App: while PostgreSQL starts, and while migrations run. A listener without answers would let proxies and

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"lksms/internal/app"
-	"lksms/internal/apptest"
+	"lksms/internal/testkit/apptest"
 )
 
 // writeCertificate makes a self-signed certificate with this serial number.

@@ -17,8 +17,8 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/app"
-	"lksms/internal/apptest"
-	"lksms/internal/queue"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/testkit/apptest"
 )
 
 const (

@@ -22,7 +22,7 @@ export const ended = ({ counts }: Batch): number => counts.success + counts.fail
 
 export const share = (batch: Batch): number => (batch.counts.valid === 0 ? 0 : Math.floor((ended(batch) / batch.counts.valid) * 100))
 
-// As the server looks for the column with the phone numbers (internal/batch/source.go).
+// As the server looks for the column with the phone numbers (internal/audience/batch/source.go).
 const usualNames = ['phone_number', 'phone', 'mobile', '手机号', '手机号码', '手机', '电话号码', '电话', '号码', '接收号码']
 
 // As the server looks for the column with the signatures.
@@ -52,7 +52,7 @@ export const channels = ['sms', 'email', 'dingtalk', 'wechat', 'oa'] as const
 /** The field of a contact with its address on a channel. */
 export const addressField = (channel: string) => (({ sms: 'phone', email: 'email', dingtalk: 'dingtalk_name', wechat: 'wechat_openid' }) as const)[channel] ?? 'user_id'
 
-// As the server looks for the column with the addresses (internal/contact/field.go).
+// As the server looks for the column with the addresses (internal/audience/contact/field.go).
 const usualAddresses: Record<string, string[]> = {
   email: ['email', 'e-mail', 'mail', '邮箱', '电子邮箱', '邮件', '电子邮件', '邮箱地址'],
   dingtalk_name: ['dingtalk_name', 'dingtalk', '钉钉', '钉钉账号', '钉钉用户名', '钉钉用户ID'],

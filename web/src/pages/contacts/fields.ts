@@ -32,7 +32,7 @@ const words: Record<string, 'user_id' | 'name' | AddressField> = {
   微信: 'wechat_openid',
 }
 
-// As the server finds the columns of an imported list (internal/contact/field.go).
+// As the server finds the columns of an imported list (internal/audience/contact/field.go).
 const importNames: Record<'user_id' | 'name' | AddressField, string[]> = {
   user_id: ['user_id', 'userid', '用户id', '用户编号', '用户标识', '工号', '编号', '账号'],
   name: ['name', '姓名', '名字', '名称', '客户姓名'],

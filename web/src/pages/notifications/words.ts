@@ -19,7 +19,7 @@ const placeholder = /\$\{([^{}]*)\}/g
 
 export const placeholders = (text: string): string[] => [...new Set([...text.matchAll(placeholder)].map((match) => match[1]!))]
 
-/** The text with its values, as the server fills it (internal/notification/fill.go). */
+/** The text with its values, as the server fills it (internal/audience/notification/fill.go). */
 export const fill = (text: string, values: Record<string, unknown>): string =>
   text.replace(placeholder, (whole, name: string) => {
     const value = values[name]

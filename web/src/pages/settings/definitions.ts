@@ -1,4 +1,4 @@
-// How each setting is shown. The server declares the settings (internal/setting), and its tests keep declarations.json and the texts complete.
+// How each setting is shown. The server declares the settings (internal/platform/setting), and its tests keep declarations.json and the texts complete.
 import type { Schema } from '@/api/types'
 import declarations from './declarations.json'
 

@@ -1,4 +1,4 @@
-// Placeholders of a template, as the server reads them (internal/template/render.go).
+// Placeholders of a template, as the server reads them (internal/dispatch/template/render.go).
 
 const placeholder = /\{([\p{L}\p{M}\p{N}_.\u200C\u200D-]+)\}/gu
 

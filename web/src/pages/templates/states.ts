@@ -1,4 +1,4 @@
-// The states of a template, and which may follow which (internal/template).
+// The states of a template, and which may follow which (internal/dispatch/template).
 import type { Schema } from '@/api/types'
 import type { Tone } from '@/components/StatusTag.vue'
 

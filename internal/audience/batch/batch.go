@@ -1,0 +1,711 @@
+// Package batch owns uploaded lists of messages: their check, the review of their rows, and how they are fed to the queue (S3.4, B14). Any server
+// works on any batch, and goes on after another one that was killed.
+package batch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/audience/contact"
+	"lksms/internal/audience/notification"
+	"lksms/internal/audience/upload"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/job"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/placeholder"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/template"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/setting"
+)
+
+// The states of a batch.
+const (
+	Checking  = "checking"
+	Ready     = "ready"
+	Running   = "running"
+	Paused    = "paused"
+	Finished  = "finished"
+	Cancelled = "cancelled"
+)
+
+// Which rows are duplicates: none, those with the address of a row before, or those with its text, too.
+const (
+	DedupNone  = "none"
+	DedupPhone = "phone" // the address, whatever the channel
+	DedupRow   = "row"
+)
+
+// The codes of rows that are not sent. The first four are those of the document.
+const (
+	WrongAddress int16 = iota + 1
+	WrongContent
+	WrongSegments
+	WrongSign
+	IsDuplicate
+	IsBlocked // the company may not send to the country
+	IsRefused // when it was to become a task
+	IsExpired // the batch expired before it became a task; not stored
+)
+
+// Services are what a Service uses.
+type Services struct {
+	Tasks     *queue.Service
+	Jobs      *job.Service
+	Templates *template.Service
+	Contacts  *contact.Service
+	Uploads   *upload.Service
+	Directory *directory.Service
+	Settings  *setting.Service
+
+	Notifications *notification.Service
+}
+
+// Service keeps batches. Every method is at most one transaction, except the sweeps and those that say so.
+type Service struct {
+	Services
+
+	db      *postgres.DB
+	q       *dbq.Queries
+	inParts *dbq.Queries // statements that read tasks by their ids
+	log     *slog.Logger
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, services Services, log *slog.Logger) *Service {
+	return &Service{Services: services, db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), log: log}
+}
+
+// Request is a batch to create, with an upload or a tag.
+type Request struct {
+	Name           string
+	Channel        string
+	Upload         *upload.Upload
+	Tag            string
+	Tags           Tags
+	AddressColumn  string // of the phone numbers, on another channel of the addresses; empty: the one with a usual name
+	DefaultRegion  string // of numbers without a country code; empty: the one of the company
+	SignColumn     string // with the signatures of rows; empty: the one of a list with a usual name, if it has one
+	MessageType    int16
+	Priority       *int16
+	TemplateNo     string // of short messages, or Content
+	Language       string // of the template
+	Subject        string // of another channel than sms, with the names of columns in braces
+	Content        string // with the names of columns in braces
+	HTML           string // of e-mail: Content as HTML, in which values are escaped; empty: none
+	BizType        *int16 // of the notification template, in place of Subject and Content; nil: none
+	Sign           string
+	SenderNo       string // the only sender that may send it; empty: any by the routes
+	Dedup          string
+	Test           bool
+	AutoConfirm    bool
+	ExpectSendTime *time.Time
+	ExpiresAt      *time.Time
+	Origin         queue.Origin
+}
+
+// Create stores a batch, whose rows are then checked in the background. It opens the list, so that a wrong file, column or placeholder is refused at
+// once. Faults: request.invalid, template.not_active, limit.reached.
+func (s *Service) Create(ctx context.Context, r Request) (dbq.Batch, error) {
+	p, rendering, err := s.prepared(ctx, r)
+	if err != nil {
+		return dbq.Batch{}, err
+	}
+	var id int64
+	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		if rendering != nil {
+			stored, err := s.Notifications.StoreText(ctx, r.Channel, *rendering)
+			if err != nil {
+				return err
+			}
+			p.RenderingID = &stored
+		}
+		if id, err = s.q.BatchCreate(ctx, p); err != nil || r.Upload == nil {
+			return err
+		}
+		return s.Uploads.Use(ctx, r.Upload.ID, fmt.Sprintf("batch %d", id))
+	})
+	if err != nil {
+		return dbq.Batch{}, postgres.Wrap("create batch", err, nil)
+	}
+	return s.get(ctx, Viewer{}, id)
+}
+
+// prepared checks a request, and returns the batch to store, and the text of another channel than sms.
+func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreateParams, rendering *placeholder.Text, err error) {
+	p = dbq.BatchCreateParams{
+		CompanyID: r.Origin.CompanyID, SubmittedBy: r.Origin.User, Name: r.Name, MessageType: r.MessageType, Priority: r.Priority,
+		Channel: r.Channel, PhoneColumn: r.AddressColumn, TemplateNo: optional.NonZero(r.TemplateNo), Content: r.Content,
+		Sign: optional.NonZero(r.Sign), SenderNo: optional.NonZero(r.SenderNo), Dedup: r.Dedup, IsTest: r.Test, IsConfirmed: r.AutoConfirm,
+		ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, RequestID: r.Origin.RequestID, SourceIp: r.Origin.SourceIP,
+		UserAgent: r.Origin.UserAgent, DefaultRegion: r.DefaultRegion,
+	}
+	if err := phone.CheckRegion("default_region", r.DefaultRegion); err != nil {
+		return p, nil, err //nolint:wrapcheck // a fault
+	}
+	if err := r.chooseTags(&p); err != nil {
+		return p, nil, err
+	}
+	switch {
+	case r.Upload == nil && p.Tag == nil:
+		return p, nil, fault.InvalidField("file", fault.Required, nil)
+	case r.Upload != nil && p.Tag != nil:
+		return p, nil, fault.InvalidField("file", fault.NotTogether, r.tagField())
+	}
+	m, err := s.compose(ctx, r, &p)
+	if err != nil {
+		return p, nil, err
+	}
+	shared := queue.Submission{
+		MessageType: r.MessageType, Priority: r.Priority, ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, Deferred: p.IsDeferred,
+	}
+	if err := s.Tasks.CheckShared(ctx, shared, r.Origin); err != nil {
+		return p, nil, err
+	}
+	if r.SenderNo != "" {
+		if _, err := s.Directory.SenderPool(ctx, r.Channel, p.CompanyID, r.MessageType, r.SenderNo); err != nil {
+			return p, nil, err
+		}
+	}
+	rows, err := s.open(ctx, dbq.Batch{CompanyID: p.CompanyID, Channel: r.Channel, Tag: p.Tag, TagsAll: p.TagsAll, TagsAny: p.TagsAny, TagsNone: p.TagsNone, PhoneColumn: p.PhoneColumn, SignColumn: optional.NonZero(r.SignColumn), UploadID: uploadID(r.Upload)})
+	if err != nil {
+		return p, nil, err
+	}
+	defer rows.close()
+	p.SignColumn = optional.NonZero(rows.signColumn(m.names()))
+	if read, is := rows.(*list); is {
+		name, isDoubtful := read.Encoding()
+		p.Encoding, p.IsEncodingDoubtful = optional.NonZero(name), isDoubtful
+	}
+	p.UploadID, p.PhoneColumn = uploadID(r.Upload), rows.addressColumn()
+	if missing := rows.missing(m.names()); len(missing) > 0 {
+		return p, nil, fault.InvalidField("content", fault.MissingColumns, missing)
+	}
+	return p, m.rendering, nil
+}
+
+// Tags select contacts: those that each of All holds, one of Any if there are any, and none of None.
+type Tags struct{ All, Any, None []string }
+
+// tagField is the field of a request that selects contacts.
+func (r Request) tagField() string {
+	switch {
+	case r.Tag != "":
+		return "tag"
+	case len(r.Tags.All) > 0:
+		return "tags_all"
+	default:
+		return "tags_any"
+	}
+}
+
+// combined is the tag of a batch whose contacts are selected by several. No tag has this name.
+const combined = ""
+
+// chooseTags stores which contacts are the rows: those of one tag, or those that several select. Fault: request.invalid.
+func (r Request) chooseTags(p *dbq.BatchCreateParams) error {
+	p.TagsAll, p.TagsAny, p.TagsNone = []string{}, []string{}, []string{}
+	all := r.Tags.All
+	if r.Tag != "" {
+		all = append([]string{r.Tag}, all...)
+	}
+	switch n := len(all) + len(r.Tags.Any); {
+	case n == 0 && len(r.Tags.None) > 0: // everybody else must be meant
+		return fault.InvalidField("tags_none", fault.OnlyTogether, "tags_all")
+	case n == 0:
+	case len(all) == 1 && n == 1 && len(r.Tags.None) == 0:
+		p.Tag = &all[0]
+	default:
+		p.Tag = new(combined)
+		p.TagsAll, p.TagsAny, p.TagsNone = append(p.TagsAll, all...), append(p.TagsAny, r.Tags.Any...), append(p.TagsNone, r.Tags.None...)
+	}
+	return nil
+}
+
+func uploadID(u *upload.Upload) *int64 {
+	if u == nil {
+		return nil
+	}
+	return &u.ID
+}
+
+// Viewer narrows what a call may see to a company: its users share its batches.
+type Viewer struct {
+	CompanyID *int64 // nil: all
+}
+
+var errNoBatch = fault.New(fault.NotFound, fault.BatchNotFound)
+
+func (s *Service) get(ctx context.Context, viewer Viewer, id int64) (dbq.Batch, error) {
+	rows, err := s.q.BatchList(ctx, dbq.BatchListParams{
+		BeforeID: math.MaxInt64, ID: &id, CompanyID: viewer.CompanyID, PageLimit: 1,
+	})
+	return postgres.One(rows, err, "get batch", errNoBatch)
+}
+
+// Standing is a batch and its figures.
+type Standing struct {
+	dbq.Batch
+
+	Counts  Counts
+	Wait    *Wait         // why it does not go on now; nil: nothing holds it up
+	Senders []SenderCount // those that have or had tasks of it
+}
+
+// Counts has the numbers of rows of a batch. Rows is the sum of Valid, Invalid, Duplicate and Blocked; Valid that of Waiting, Processing, Success,
+// Failed and Cancelled.
+type Counts struct {
+	Rows, Valid, Invalid, Duplicate, Blocked        int64
+	Waiting, Processing, Success, Failed, Cancelled int64
+	Delivered, Undelivered                          int64
+}
+
+// SenderCount says what a sender did for a batch.
+type SenderCount struct {
+	SenderNo                                            string
+	Processing, Success, Failed, Delivered, Undelivered int64
+	Segments                                            int64 // of the messages that it reported SUCCESS
+}
+
+// Get returns a batch with its figures, which are exact. Fault: batch.not_found.
+func (s *Service) Get(ctx context.Context, viewer Viewer, id int64) (Standing, error) {
+	row, err := s.get(ctx, viewer, id)
+	if err != nil {
+		return Standing{}, err
+	}
+	all, err := s.standings(ctx, []dbq.Batch{row})
+	if err != nil {
+		return Standing{}, err
+	}
+	return all[0], nil
+}
+
+// List returns up to limit batches with smaller ids than before, newest first, of one status or of any.
+func (s *Service) List(ctx context.Context, viewer Viewer, status *string, before int64, limit int) ([]Standing, error) {
+	rows, err := s.q.BatchList(ctx, dbq.BatchListParams{
+		BeforeID: before, CompanyID: viewer.CompanyID, Status: status, PageLimit: int32(limit),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list batches: %w", err)
+	}
+	return s.standings(ctx, rows)
+}
+
+// standings reads the figures of batches. The rows were read a moment before: a row that became a task meanwhile is not counted as waiting twice,
+// because all but waiting is counted, and waiting is the rest.
+func (s *Service) standings(ctx context.Context, rows []dbq.Batch) ([]Standing, error) {
+	ids := make([]int64, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	totals, err := s.q.BatchTotals(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read figures of batches: %w", err)
+	}
+	of := map[int64][]dbq.BatchTotal{}
+	for _, t := range totals {
+		of[t.BatchID] = append(of[t.BatchID], t)
+	}
+	all := make([]Standing, len(rows))
+	for i, row := range rows {
+		all[i] = standing(row, of[row.ID])
+		if all[i].Wait, err = s.waitOf(ctx, all[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// The reasons of a Wait.
+const (
+	WaitsForTime   = "scheduled"
+	WaitsForSender = "sender_gone" // its only sender does not exist any more, or does not serve the company any more
+	WaitsForAny    = "no_sender"   // no sender that may send it is available and polls
+	WaitsInVain    = "expired"     // it expired before it was confirmed
+)
+
+// Wait says for what a running batch waits, or that a ready one waits in vain.
+type Wait struct {
+	Reason   string
+	SenderNo *string
+	Until    *time.Time // nil: nobody knows
+}
+
+func (s *Service) waitOf(ctx context.Context, st Standing) (*Wait, error) {
+	if st.Status == Ready && st.ExpiresAt != nil {
+		start, err := s.startOf(ctx, st.Batch)
+		if err != nil || st.ExpiresAt.After(start) {
+			return nil, err
+		}
+		return &Wait{Reason: WaitsInVain}, nil
+	}
+	if st.Status != Running || st.Counts.Waiting == 0 {
+		return nil, nil //nolint:nilnil // nothing waits
+	}
+	isServed, err := s.serves(ctx, st.Batch)
+	switch {
+	case err != nil:
+		return nil, err
+	case !isServed:
+		return &Wait{Reason: WaitsForSender, SenderNo: st.SenderNo}, nil
+	case st.ExpectSendTime != nil && st.ExpectSendTime.After(time.Now()):
+		return &Wait{Reason: WaitsForTime, Until: st.ExpectSendTime}, nil
+	}
+	isClaimed, err := s.isClaimed(ctx, st)
+	if err != nil || isClaimed {
+		return nil, err
+	}
+	return &Wait{Reason: WaitsForAny, SenderNo: st.SenderNo}, nil
+}
+
+// startOf returns when a batch would be sent that was confirmed now, as BatchConfirm does.
+func (s *Service) startOf(ctx context.Context, b dbq.Batch) (time.Time, error) {
+	now := time.Now()
+	switch {
+	case b.ExpectSendTime != nil && b.ExpectSendTime.After(now):
+		return *b.ExpectSendTime, nil
+	case b.ExpectSendTime != nil || !b.IsDeferred:
+		return now, nil
+	}
+	values, err := s.Settings.Get(ctx)
+	return values.SMS.NextInterval(now), err
+}
+
+// serves reports whether the only sender of a batch, if it has one, serves the company.
+func (s *Service) serves(ctx context.Context, b dbq.Batch) (bool, error) {
+	if b.SenderNo == nil {
+		return true, nil
+	}
+	_, err := s.Directory.ServingSender(ctx, b.Channel, b.CompanyID, b.MessageType, *b.SenderNo)
+	var refused *fault.Error
+	if errors.As(err, &refused) {
+		return false, nil
+	}
+	return err == nil, err //nolint:wrapcheck // says what it is
+}
+
+func standing(b dbq.Batch, totals []dbq.BatchTotal) Standing {
+	st := Standing{Batch: b, Counts: Counts{
+		Rows: b.Rows, Valid: b.Valid, Invalid: b.Invalid, Duplicate: b.Duplicate, Blocked: b.Blocked,
+	}}
+	c, queued := &st.Counts, int64(0)
+	for _, t := range totals {
+		queued += t.Waiting
+		c.Processing += t.Processing
+		c.Success += t.Success
+		c.Failed += t.Failed
+		c.Delivered += t.Delivered
+		c.Undelivered += t.Undelivered
+		if t.SenderNo != "" {
+			st.Senders = append(st.Senders, SenderCount{
+				SenderNo: t.SenderNo, Processing: t.Processing, Success: t.Success, Failed: t.Failed, Delivered: t.Delivered,
+				Undelivered: t.Undelivered, Segments: t.Segments,
+			})
+		}
+	}
+	left := max(0, c.Valid-c.Processing-c.Success-c.Failed)
+	switch b.Status {
+	case Finished, Cancelled: // what never became a task, and what was cancelled
+		c.Waiting = min(left, queued)
+		c.Cancelled = left - c.Waiting
+	default:
+		// A task that was cancelled alone is the only one that is neither counted nor will be: fed tasks that are nowhere else.
+		c.Cancelled = max(0, b.Fed-queued-c.Processing-c.Success-c.Failed)
+		c.Waiting = left - min(left, c.Cancelled)
+	}
+	return st
+}
+
+// Confirm lets a batch that was checked be sent. Faults: batch.not_found, batch.wrong_status, batch.nothing_to_send, batch.expired; template.not_active if its template
+// is not, or not any more one of the company. From then on it keeps its text, whatever becomes of the template.
+func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by string) (Standing, error) {
+	row, err := s.get(ctx, viewer, id)
+	if err != nil {
+		return Standing{}, err
+	}
+	n := int64(0)
+	if row.Status == Ready { // one whose check ends at this moment has not been looked at
+		if row.Valid == 0 {
+			return Standing{}, fault.New(fault.Conflict, fault.BatchNothingToSend)
+		}
+		if err := s.checkTemplate(ctx, row); err != nil {
+			return Standing{}, err
+		}
+		every, err := s.every(ctx)
+		if err != nil {
+			return Standing{}, err
+		}
+		if n, err = s.q.BatchConfirm(ctx, dbq.BatchConfirmParams{ID: id, Every: every, ConfirmedBy: by}); err != nil {
+			return Standing{}, postgres.Wrap("confirm batch", err, nil)
+		}
+	}
+	if n == 0 {
+		st, err := s.Get(ctx, viewer, id)
+		switch {
+		case err != nil || st.ConfirmedAt != nil && st.Status != Cancelled: // sent twice
+			return st, err
+		case row.Status == Ready && st.Status == Ready:
+			return Standing{}, fault.New(fault.Conflict, fault.BatchExpired)
+		}
+	}
+	return s.changed(ctx, viewer, id, n, nil, "confirm batch", Running, nil)
+}
+
+// checkTemplate returns template.not_active unless the template of a batch, if it has one, is the same as when it was made, and the company may use it.
+func (s *Service) checkTemplate(ctx context.Context, b dbq.Batch) error {
+	if b.TemplateNo == nil {
+		return nil
+	}
+	t, err := s.Templates.Find(ctx, b.CompanyID, *b.TemplateNo)
+	var refused *fault.Error
+	if errors.As(err, &refused) && refused.Kind != fault.Unavailable || err == nil && t.ID != *b.TemplateID {
+		return fault.New(fault.Conflict, fault.TemplateNotActive)
+	}
+	return err
+}
+
+// every is the interval at whose multiples messages of scheduled templates are sent.
+func (s *Service) every(ctx context.Context) (time.Duration, error) {
+	values, err := s.Settings.Get(ctx)
+	return time.Duration(values.SMS.ScheduledEvery) * time.Second, err
+}
+
+// Pause lets the tasks of a batch that no sender holds wait until Resume. Faults: batch.not_found, batch.wrong_status.
+func (s *Service) Pause(ctx context.Context, viewer Viewer, id int64, by string) (Standing, error) {
+	if _, err := s.get(ctx, viewer, id); err != nil {
+		return Standing{}, err
+	}
+	n, err := s.q.BatchPause(ctx, dbq.BatchPauseParams{ID: id, Username: by})
+	return s.changed(ctx, viewer, id, n, err, "pause batch", Paused, func() error {
+		_, err := s.Tasks.HoldBatch(ctx, id)
+		return err
+	})
+}
+
+// Resume lets a paused batch go on. Faults: batch.not_found, batch.wrong_status.
+func (s *Service) Resume(ctx context.Context, viewer Viewer, id int64, by string) (Standing, error) {
+	if _, err := s.get(ctx, viewer, id); err != nil {
+		return Standing{}, err
+	}
+	n, err := s.q.BatchResume(ctx, dbq.BatchResumeParams{ID: id, Username: by})
+	return s.changed(ctx, viewer, id, n, err, "resume batch", Running, func() error { return s.release(ctx, id) })
+}
+
+// Cancel ends a batch and those of its tasks that no sender holds. Faults: batch.not_found, batch.wrong_status.
+func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string) (Standing, error) {
+	if _, err := s.get(ctx, viewer, id); err != nil {
+		return Standing{}, err
+	}
+	n := int64(1)
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		uploadID, err := s.q.BatchCancel(ctx, id)
+		switch {
+		case postgres.IsNoRows(err):
+			n = 0
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := s.noteAct(ctx, id, "cancelled", by); err != nil || uploadID == nil {
+			return err
+		}
+		return s.Uploads.Delete(ctx, *uploadID)
+	})
+	return s.changed(ctx, viewer, id, n, err, "cancel batch", Cancelled, func() error {
+		_, err := s.Tasks.CancelBatch(ctx, id, by)
+		return err
+	})
+}
+
+// changed returns a batch after a change of n rows that its tasks follow. A batch that has the wanted status already, as after a request that was sent
+// twice, is no conflict. Its tasks follow then too: the server that changed it may have died before they did, and a sweep comes later than the answer.
+func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err error, act, wanted string, follow func() error) (Standing, error) {
+	if err == nil && n == 0 {
+		b, err := s.get(ctx, viewer, id)
+		if err == nil && b.Status != wanted {
+			err = fault.New(fault.Conflict, fault.BatchWrongStatus)
+		}
+		if err != nil {
+			return Standing{}, err
+		}
+	}
+	if err == nil && follow != nil {
+		err = follow()
+	}
+	if err != nil {
+		return Standing{}, postgres.Wrap(act, err, nil)
+	}
+	return s.Get(ctx, viewer, id)
+}
+
+// noteAct notes what a user did with a batch, in the transaction of ctx.
+func (s *Service) noteAct(ctx context.Context, id int64, act, by string) error {
+	return postgres.Wrap("note act", s.q.BatchActAdd(ctx, dbq.BatchActAddParams{BatchID: id, Act: act, Username: by}), nil)
+}
+
+// actsMost is how many acts of a batch are shown.
+const actsMost = 100
+
+// Acts returns what users did with a batch, newest first.
+func (s *Service) Acts(ctx context.Context, id int64) ([]dbq.BatchActsRow, error) {
+	acts, err := s.q.BatchActs(ctx, dbq.BatchActsParams{BatchID: id, Most: actsMost})
+	return acts, postgres.Wrap("read acts of batch", err, nil)
+}
+
+// Requeued says what a requeue of a batch does.
+type Requeued struct {
+	Count   int64        // FAILED tasks that are sent again
+	Skipped []Skipped    // FAILED tasks that cannot be sent again
+	Job     *dbq.TaskJob // nil: no task can be sent again
+}
+
+// Skipped is a number of tasks that cannot be sent again, and why.
+type Skipped struct {
+	Reason fault.Reason
+	Count  int64
+}
+
+// Requeue sends the failed tasks of a batch again, as Requeue of a task does, in the background. Faults: batch.not_found, batch.wrong_status,
+// limit.reached.
+func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, remark string) (Requeued, error) {
+	b, err := s.get(ctx, viewer, id)
+	if err != nil {
+		return Requeued{}, err
+	}
+	if b.Status != Finished && b.Status != Running && b.Status != Paused {
+		return Requeued{}, fault.New(fault.Conflict, fault.BatchWrongStatus)
+	}
+	r, err := s.requeueable(ctx, b)
+	if err != nil {
+		return r, err
+	}
+	if r.Count > 0 {
+		plan, err := s.requeue(ctx, id, by, remark)
+		if err != nil {
+			return Requeued{}, err
+		}
+		r.Count, r.Job = plan.Count, plan.Job
+		for _, one := range r.Skipped {
+			r.Count = max(0, r.Count-one.Count)
+		}
+	}
+	if n := b.Valid - b.Fed; b.Status == Finished && n > 0 { // rows that expired before they became tasks
+		r.skip(fault.TaskExpired, n)
+	}
+	return r, nil
+}
+
+// skip adds n that cannot be sent again.
+func (r *Requeued) skip(reason fault.Reason, n int64) {
+	for i := range r.Skipped {
+		if r.Skipped[i].Reason == reason {
+			r.Skipped[i].Count += n
+			return
+		}
+	}
+	r.Skipped = append(r.Skipped, Skipped{reason, n})
+}
+
+// requeueable counts the FAILED tasks of a batch that can be sent again, and those that cannot.
+func (s *Service) requeueable(ctx context.Context, b dbq.Batch) (r Requeued, err error) {
+	_, first, _, err := s.Tasks.Span(ctx, queue.Filter{CreatedFrom: &b.CreatedAt}, "")
+	if err != nil {
+		return r, err //nolint:wrapcheck // names no number
+	}
+	values, err := s.Settings.Get(ctx)
+	if err != nil {
+		return r, err
+	}
+	isServed, err := s.serves(ctx, b)
+	if err != nil {
+		return r, err
+	}
+	rows, err := s.inParts.BatchFailedVerdicts(ctx, dbq.BatchFailedVerdictsParams{
+		FromID: first, BatchID: b.ID, SendTests: values.SMS.SendTests, IsServed: isServed,
+	})
+	if err != nil {
+		return r, fmt.Errorf("count failed tasks: %w", err)
+	}
+	for _, row := range rows {
+		if reason, isRefused := queue.RefusalOf(row.Verdict); isRefused {
+			r.Skipped = append(r.Skipped, Skipped{reason, row.Tasks})
+		} else {
+			r.Count += row.Tasks
+		}
+	}
+	return r, nil
+}
+
+// requeue creates the job that sends the failed tasks of a batch again, and lets the batch run. It has no job if none has failed.
+func (s *Service) requeue(ctx context.Context, id int64, by, remark string) (job.Plan, error) {
+	shown, err := json.Marshal(map[string]int64{"batch_id": id})
+	if err != nil {
+		return job.Plan{}, fmt.Errorf("write filter: %w", err)
+	}
+	r := job.Request{
+		Action: job.Requeue, Filter: queue.Filter{BatchID: &id}, Shown: shown, Remark: remark, By: by,
+	}
+	for range planTries {
+		plan, err := s.Jobs.Plan(ctx, r)
+		if err != nil || plan.Count == 0 {
+			return plan, err
+		}
+		r.Count = &plan.Count
+		err = s.db.Tx(ctx, func(ctx context.Context) error {
+			n, err := s.q.BatchRuns(ctx, id)
+			if err == nil && n == 0 { // cancelled meanwhile
+				return fault.New(fault.Conflict, fault.BatchWrongStatus)
+			}
+			if err != nil {
+				return postgres.Wrap("run batch again", err, nil)
+			}
+			if plan, err = s.Jobs.Plan(ctx, r); err != nil {
+				return err
+			}
+			return s.noteAct(ctx, id, "requeued", by)
+		})
+		var changed *fault.Error
+		if errors.As(err, &changed) && changed.Reason == fault.JobCountChanged {
+			r.Count = nil
+			continue
+		}
+		return plan, err
+	}
+	return job.Plan{}, fault.New(fault.Unavailable, fault.ServiceUnavailable)
+}
+
+// planTries is how often the failed tasks of a batch are counted, of which more fail meanwhile.
+const planTries = 5
+
+// heldMost is how long batches stay after their time because others of their partition have not ended, beside the time in which the partition took batches.
+const heldMost = 7 * 24 * time.Hour
+
+// Forget deletes batches that ended longer ago than the setting history.batch_days says, with their rows, and returns how many batches or partitions.
+// Those of a partition leave with it, if no other batch of it stays for long.
+func (s *Service) Forget(ctx context.Context) (int, error) {
+	values, err := s.Settings.Get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	parts, err := s.Settings.ForgetBatches(ctx, 1, func(keep time.Duration) (int64, error) {
+		n, err := postgres.Patiently(ctx, func() (int64, error) { return s.q.BatchRowsDrop(ctx, keep) })
+		return n, postgres.Wrap("drop partition of batches", err, nil)
+	})
+	if err != nil {
+		return parts, err
+	}
+	batches, err := s.Settings.ForgetBatches(ctx, 1, func(keep time.Duration) (int64, error) {
+		held := keep + values.History.BatchWidth() + heldMost
+		n, err := s.q.BatchesForget(ctx, dbq.BatchesForgetParams{BatchSize: 1, Keep: keep, KeepHeld: held})
+		return n, postgres.Wrap("delete batches", err, nil)
+	})
+	return parts + batches, err
+}

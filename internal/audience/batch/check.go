@@ -1,0 +1,419 @@
+package batch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"lksms/gen/dbq"
+	"lksms/internal/audience/sheet"
+	"lksms/internal/dispatch/address"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/template"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+)
+
+const (
+	checkedAtOnce = 3    // batches that one run reads in turn, so that a short list does not wait for a long one
+	checkedRows   = 2000 // rows that one transaction adds
+)
+
+// Check reads the lists of batches, checks their rows and stores them, until nothing is left, and returns how many rows it checked. A list whose
+// check was broken off goes on after the last row that is stored; contacts of a tag are read again. If two servers run it, one of them finds that the other stored rows, and stops.
+func (s *Service) Check(ctx context.Context) (int, error) {
+	checked, failures := 0, map[int64]error{} // batches that are left to the next run
+	open := map[int64]*check{}
+	defer func() {
+		for _, c := range open {
+			c.close()
+		}
+	}()
+	for ctx.Err() == nil {
+		ids, err := s.q.BatchesChecking(ctx, int32(checkedAtOnce+len(failures)))
+		if err != nil {
+			return checked, fmt.Errorf("find batches to check: %w", err)
+		}
+		isIdle := true
+		for _, id := range ids {
+			if failures[id] != nil {
+				continue
+			}
+			c := open[id]
+			if c == nil {
+				if len(open) >= checkedAtOnce {
+					continue
+				}
+				if c, err = s.beginCheck(ctx, id); err != nil {
+					failures[id] = err
+					continue
+				}
+				open[id] = c
+			}
+			isIdle = false
+			n, isDone, err := s.checkPortion(c.reading, c)
+			checked += n
+			if err != nil {
+				failures[id] = err
+			}
+			if isDone || err != nil {
+				c.close()
+				delete(open, id)
+			}
+		}
+		if isIdle {
+			break
+		}
+	}
+	var all error
+	for id, err := range failures {
+		if !errors.Is(err, errElsewhere) {
+			all = errors.Join(all, fmt.Errorf("check batch %d: %w", id, err))
+		}
+	}
+	return checked, all
+}
+
+var errElsewhere = errors.New("the check of this batch has ended, or another server goes on with it")
+
+// check is a batch that is being checked.
+type check struct {
+	batch dbq.Batch
+	text  message
+	rows  source
+
+	reading context.Context // until the check is closed; rows keep it from one portion to the next
+	stop    context.CancelFunc
+}
+
+func (c *check) close() {
+	if c.rows != nil {
+		c.rows.close()
+	}
+	c.stop()
+}
+
+// beginCheck begins the check of a batch, or goes on behind the rows that are stored.
+func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
+	var err error
+	c := &check{}
+	c.reading, c.stop = context.WithCancel(ctx)
+	if c.batch, err = s.get(ctx, Viewer{}, id); err == nil {
+		c.text, err = s.message(ctx, c.batch)
+	}
+	if err == nil && c.batch.Status != Checking { // ended since it was found
+		err = errElsewhere
+	}
+	if err == nil && c.batch.Tag != nil && c.batch.LastRow > 0 {
+		err = s.restart(ctx, c)
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// restart begins a check of contacts from the first one. Their rows have no numbers of their own: of contacts that joined or left the tag since the check
+// was broken off, all later rows would be moved.
+func (s *Service) restart(ctx context.Context, c *check) error {
+	isChecking := false
+	err := s.while(ctx, c.batch.ID, Checking, func(ctx context.Context, _ dbq.BatchHoldRow) error {
+		isChecking = true
+		return s.q.BatchRowsForget(ctx, c.batch.ID)
+	})
+	if err == nil && !isChecking { // cancelled meanwhile
+		err = errElsewhere
+	}
+	c.batch.LastRow = 0
+	return postgres.Wrap("begin check again", err, nil)
+}
+
+// checkPortion checks the next rows of a batch, and ends the check behind the last one.
+func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone bool, err error) {
+	rows, isLast, err := s.read(ctx, c)
+	var unreadable *fault.Error
+	if errors.As(err, &unreadable) && unreadable.Kind == fault.Invalid && len(unreadable.Fields) > 0 {
+		return 0, true, s.refuse(ctx, c.batch, unreadable.Fields[0])
+	}
+	if err != nil {
+		if b, again := s.get(ctx, Viewer{}, c.batch.ID); again == nil && b.Status != Checking { // cancelled, and its list was deleted
+			return 0, true, nil
+		}
+		return 0, false, err
+	}
+	p, sums := s.judge(ctx, c, rows)
+	if sums.err != nil {
+		return 0, false, sums.err
+	}
+	isDone = true // unless it is still being checked
+	err = s.while(ctx, c.batch.ID, Checking, func(ctx context.Context, held dbq.BatchHoldRow) error {
+		isDone = isLast
+		if held.Batch.LastRow != c.batch.LastRow {
+			return errElsewhere
+		}
+		if len(rows) > 0 {
+			if err := s.q.BatchRowsAdd(ctx, p); err != nil {
+				return err
+			}
+			if err := s.q.BatchChecked(ctx, sums.BatchCheckedParams); err != nil {
+				return err
+			}
+		}
+		if isLast {
+			return s.endCheck(ctx, held.Batch)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, false, postgres.Wrap("store rows", err, nil)
+	}
+	c.batch.LastRow = sums.LastRow
+	return len(rows), isDone, nil
+}
+
+// endCheck marks duplicates, and lets the batch go on. The caller has locked it, and it has all its rows.
+func (s *Service) endCheck(ctx context.Context, b dbq.Batch) (err error) {
+	var repeated dbq.BatchRowsDuplicateRow
+	if b.Dedup != DedupNone {
+		if repeated, err = s.q.BatchRowsDuplicate(ctx, dbq.BatchRowsDuplicateParams{
+			BatchID: b.ID, Dedup: b.Dedup, FoldsCase: address.FoldsCase(b.Channel), Address: address.Field(b.Channel),
+		}); err != nil {
+			return fmt.Errorf("find duplicates: %w", err)
+		}
+	}
+	every, err := s.every(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.q.BatchSum(ctx, b.ID); err != nil {
+		return fmt.Errorf("sum rows by country: %w", err)
+	}
+	if _, err := s.q.BatchReady(ctx, dbq.BatchReadyParams{ID: b.ID, Every: every, Duplicate: repeated.Rows, Segments: repeated.Segments}); err != nil {
+		return fmt.Errorf("end check: %w", err)
+	}
+	if b.UploadID != nil {
+		return s.Uploads.Delete(ctx, *b.UploadID)
+	}
+	return nil
+}
+
+// refuse ends a batch whose list cannot be read.
+func (s *Service) refuse(ctx context.Context, b dbq.Batch, wrong fault.Field) error {
+	why, err := fault.Encode(wrong)
+	if err != nil {
+		return err //nolint:wrapcheck // says what it is
+	}
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		n, err := s.q.BatchUnreadable(ctx, dbq.BatchUnreadableParams{ID: b.ID, Fault: why})
+		if err != nil || n == 0 || b.UploadID == nil {
+			return postgres.Wrap("refuse list", err, nil)
+		}
+		return s.Uploads.Delete(ctx, *b.UploadID)
+	})
+}
+
+// checkRow is what is kept of a row until its portion is stored. A list can have columns that the text does not name, and cells that are longer than any
+// message, so a portion of whole rows could need more memory than the server has.
+type checkRow struct {
+	no      int64
+	address sheet.Cell // up to shownMost characters
+	sign    string     // of the row; empty: that of the batch
+	text    string
+	values  []byte       // that fill the rendering; nil: none
+	wrong   *fault.Error // why the row has no text, or no valid signature
+}
+
+// read reads the next rows of a list that are not stored.
+func (s *Service) read(ctx context.Context, c *check) (rows []checkRow, isLast bool, err error) {
+	if c.rows == nil {
+		if c.rows, err = s.open(ctx, c.batch); err != nil {
+			return nil, false, err
+		}
+	}
+	for kept := 0; len(rows) < checkedRows && kept < keptMost; {
+		row, err := c.rows.next(ctx)
+		if errors.Is(err, io.EOF) {
+			return rows, true, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		if row.no > c.batch.LastRow {
+			rows = append(rows, c.keep(row))
+			kept += len(rows[len(rows)-1].values)
+		}
+	}
+	return rows, false, nil
+}
+
+// keptMost is after how many bytes of values a portion ends.
+const keptMost = 8 << 20
+
+// shownMost is how many characters of an address that is not valid are kept: one more than a valid one has.
+func shownMost(channel string) int {
+	if channel == directory.SMS {
+		return phone.Longest + 1
+	}
+	return address.Longest + 1
+}
+
+// keep returns what is needed of a row, as copies.
+func (c *check) keep(row sourceRow) checkRow {
+	k := checkRow{no: row.no, address: addressCell(row, shownMost(c.batch.Channel))}
+	k.text, k.values, k.wrong = c.text.of(row)
+	if k.wrong == nil {
+		k.sign, k.wrong = signOf(row.sign)
+	}
+	return k
+}
+
+// signMost is how many characters a signature has at most.
+const signMost = 20
+
+// signOf returns the signature of a row, which may be written in 【】, or what is wrong with it.
+func signOf(cell sheet.Cell) (string, *fault.Error) {
+	sign := strings.TrimSpace(cell.Text)
+	if inner, isOpen := strings.CutPrefix(sign, "【"); isOpen {
+		sign = strings.TrimSpace(strings.TrimSuffix(inner, "】"))
+	}
+	isBad := func(r rune) bool { return r < ' ' || r == '【' || r == '】' }
+	switch {
+	case cell.Lossy:
+		return "", fault.InvalidField("sign", fault.Shortened, nil)
+	case utf8.RuneCountInString(sign) > signMost:
+		return "", fault.InvalidField("sign", fault.TooLong, signMost)
+	case strings.ContainsFunc(sign, isBad) || !postgres.IsText(sign):
+		return "", fault.InvalidField("sign", fault.BadCharacters, nil)
+	}
+	return strings.Clone(sign), nil
+}
+
+// sums counts the rows of a portion.
+type sums struct {
+	dbq.BatchCheckedParams
+
+	err error // of the database: the rows could not be judged
+}
+
+// judge checks rows.
+func (s *Service) judge(ctx context.Context, c *check, rows []checkRow) (p dbq.BatchRowsAddParams, n sums) {
+	p.BatchID, n.ID, n.LastRow, n.Rows = c.batch.ID, c.batch.ID, c.batch.LastRow, int64(len(rows))
+	asOf := time.Now()
+	for _, row := range rows {
+		j, err := s.judgeRow(ctx, asOf, c, row)
+		if err != nil {
+			n.err = err
+			return p, n
+		}
+		switch j.code {
+		case 0:
+			n.Valid++
+			n.Segments += int64(j.segments)
+		case IsBlocked:
+			n.Blocked++
+		default:
+			n.Invalid++
+		}
+		n.LastRow = row.no
+		p.RowNos, p.Recipients, p.Contents = append(p.RowNos, row.no), append(p.Recipients, j.recipient), append(p.Contents, j.content)
+		p.Signs = append(p.Signs, row.sign)
+		p.Segments, p.CountryNos = append(p.Segments, j.segments), append(p.CountryNos, j.country)
+		p.Codes, p.Faults = append(p.Codes, j.code), append(p.Faults, j.fault)
+		if c.batch.RenderingID != nil {
+			p.ContactValues = append(p.ContactValues, row.values)
+		}
+	}
+	return p, n
+}
+
+// judged is a row after its check.
+type judged struct {
+	recipient, content, country string
+	segments                    int16
+	code                        int16 // 0: valid
+	fault                       []byte
+}
+
+func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row checkRow) (judged, error) {
+	j := judged{recipient: postgres.Text(row.address.Text), content: row.text}
+	field := address.Field(c.batch.Channel)
+	wrong := row.wrong
+	switch {
+	case row.address.Lossy:
+		wrong = fault.InvalidField(field, fault.Shortened, nil)
+	case row.address.Text == "":
+		wrong = fault.InvalidField(field, fault.Required, nil)
+	case wrong == nil:
+		sub := submission(c.batch, dbq.BatchRowsNextRow{
+			RowNo: row.no, Recipient: row.address.Text, Content: row.text, Sign: &row.sign, ContactValues: row.values,
+		})
+		sub.ExpiresAt = nil // it says nothing about a row: an expired batch is not fed, and ends
+		checked, err := s.Tasks.Check(ctx, asOf, sub, originOf(c.batch))
+		var known *fault.Error
+		if err != nil && (!errors.As(err, &known) || len(known.Fields) == 0) { // no fault of the row
+			return j, fmt.Errorf("check row %d: %w", row.no, err)
+		}
+		if checked.Recipient != "" {
+			j.recipient = checked.Recipient
+		}
+		j.country, j.segments = checked.CountryNo, int16(min(checked.Segments, segmentsMost))
+		wrong = known
+	}
+	if wrong == nil {
+		return j, nil
+	}
+	j.code = codeOf(wrong)
+	var err error
+	j.fault, err = fault.Encode(wrong.Fields[0])
+	return j, err //nolint:wrapcheck // says what it is
+}
+
+// segmentsMost is the largest number of segments that a row shows: one with more is not valid.
+const segmentsMost = 100
+
+// codeOf returns the code of a row with a fault.
+func codeOf(wrong *fault.Error) int16 {
+	if len(wrong.Fields) == 0 {
+		return IsRefused
+	}
+	switch field := wrong.Fields[0]; {
+	case field.Rule == fault.CountryNotServed:
+		return IsBlocked
+	case field.Rule == fault.TooManySegments:
+		return WrongSegments
+	case field.Name == address.Field(directory.SMS) || field.Name == address.Field(directory.Email):
+		return WrongAddress
+	case field.Name == "sign":
+		return WrongSign
+	default:
+		return WrongContent
+	}
+}
+
+// submission returns the message of a row. Without a signature of its own it has that of the batch.
+func submission(b dbq.Batch, row dbq.BatchRowsNextRow) queue.Submission {
+	var from *template.Source
+	if b.TemplateNo != nil {
+		from = &template.Source{ID: *b.TemplateID, TemplateNo: *b.TemplateNo, Version: *b.TemplateVersion, Language: optional.Value(b.TemplateLanguage)}
+	}
+	return queue.Submission{
+		From: from, Channel: b.Channel, PhoneNumber: row.Recipient, Region: b.DefaultRegion, Content: row.Content, MessageType: b.MessageType,
+		Priority: b.Priority, ExpiresAt: b.ExpiresAt, Sign: cmp.Or(optional.Value(row.Sign), optional.Value(b.Sign)), Test: b.IsTest, BatchID: b.ID,
+		SenderNo: optional.Value(b.SenderNo), Raw: fmt.Appendf(nil, `{"batch_id":%d,"row":%d}`, b.ID, row.RowNo),
+		RenderingID: optional.Value(b.RenderingID), Values: row.ContactValues,
+	}
+}
+
+// originOf returns the request that made a batch. It was checked that its user may ask for its priority.
+func originOf(b dbq.Batch) queue.Origin {
+	return queue.Origin{User: b.SubmittedBy, CompanyID: b.CompanyID, RequestID: b.RequestID, SourceIP: b.SourceIp, UserAgent: b.UserAgent}
+}

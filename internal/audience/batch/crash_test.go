@@ -1,0 +1,117 @@
+package batch_test
+
+import (
+	"fmt"
+	"testing"
+
+	api "lksms/gen/client"
+	"lksms/internal/app"
+	"lksms/internal/testkit/apptest"
+)
+
+// refuse makes the database refuse a change of batch_rows when a row with a number takes part in it, until allow is called.
+func refuse(b *apptest.Bundle, change string, row int) (allow func()) {
+	b.T.Helper()
+	b.Exec(fmt.Sprintf(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN IF NEW.row_no = %d THEN RAISE EXCEPTION 'refused by the test'; END IF; RETURN NEW; END $$`, row))
+	b.Exec(`CREATE TRIGGER refuse BEFORE ` + change + ` ON batch_rows FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	return func() {
+		b.T.Helper()
+		b.Exec("DROP TRIGGER refuse ON batch_rows")
+	}
+}
+
+// expectOnce fails unless each of n rows has a task of its own, and there is no other.
+func expectOnce(b *apptest.Bundle, n int) {
+	b.T.Helper()
+	tasks, rows := b.Count("SELECT count(*) FROM messages WHERE batch_id IS NOT NULL"),
+		b.Count("SELECT count(DISTINCT m.task_id) FROM batch_rows r JOIN messages m ON m.task_id = r.task_id AND m.batch_id = r.batch_id AND m.recipient = r.recipient")
+	if tasks != n || rows != n {
+		b.T.Errorf("%d tasks, of %d rows, want %d", tasks, rows, n)
+	}
+}
+
+// B14: whatever is broken off goes on where it stopped, on another server, too.
+func TestABatchThatIsBrokenOffGoesOn(t *testing.T) {
+	b := apptest.New(t)
+	at := create(b, numbers(4500), "content", "hello", "auto_confirm", "true")
+	allow := refuse(b, "INSERT", 4100) // in the third portion
+	if n, err := b.App.Batches.Check(t.Context()); n != 4000 || err == nil {
+		t.Errorf("checked %d, %v", n, err)
+	}
+	expect(b, get(b, at), "checking", "4000 rows, 4000 valid, 4000 waiting")
+	allow()
+	second := apptest.Another(b)
+	if n, err := second.Batches.Check(t.Context()); n != 500 || err != nil {
+		t.Errorf("checked %d, %v", n, err)
+	}
+	expect(b, get(b, at), "running", "4500 rows, 4500 valid, 4500 waiting")
+	b.Exec("DROP FUNCTION refuse")
+	allow = refuse(b, "UPDATE", 1050)
+	if n, err := b.App.Batches.Feed(t.Context()); n != 1000 || err == nil {
+		t.Errorf("fed %d, %v", n, err)
+	}
+	expectOnce(b, 1000)
+	allow()
+	if n, err := second.Batches.Feed(t.Context()); n != 3500 || err != nil {
+		t.Errorf("fed %d, %v", n, err)
+	}
+	expectOnce(b, 4500)
+	expect(b, get(b, at), "running", "4500 rows, 4500 valid, 4500 waiting")
+}
+
+// Contacts have no numbers: of a check that is broken off, no row can be trusted once one has left or joined.
+func TestACheckOfATagThatIsBrokenOffBeginsAgain(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
+	for first := 0; first < 2500; first += 500 {
+		var contacts []map[string]any
+		var ids []string
+		for i := first; i < first+500; i++ {
+			ids = append(ids, fmt.Sprintf("u%04d", i))
+			contacts = append(contacts, map[string]any{"user_id": ids[i-first], "phone": fmt.Sprintf("138%08d", i)})
+		}
+		b.PutContacts(contacts...)
+		b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", map[string]any{"add": ids})
+	}
+	at := fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](t, form(b, 200,
+		apptest.Form("", "", "", "name", "n", "content", "hello", "tag", "vip"))).BatchID)
+	allow := refuse(b, "INSERT", 2100)
+	if n, err := b.App.Batches.Check(t.Context()); n != 2000 || err == nil {
+		t.Errorf("checked %d, %v", n, err)
+	}
+	allow()
+	b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", map[string]any{"remove": []string{"u0003"}})
+	check(b)
+	expect(b, get(b, at), "ready", "2499 rows, 2499 valid, 2499 waiting")
+	if n := b.Count("SELECT count(*) FROM batch_rows WHERE recipient = '+8613800000003'"); n != 0 {
+		t.Error("who left the tag has a row")
+	}
+	if n := b.Count("SELECT count(*) FROM batch_rows WHERE recipient = '+8613800002000'"); n != 1 {
+		t.Errorf("who was next has %d rows", n)
+	}
+}
+
+func TestTwoServersWorkOnABatchTogether(t *testing.T) {
+	b := apptest.New(t)
+	servers := []*app.App{b.App, apptest.Another(b)}
+	var all []string
+	for range 3 {
+		all = append(all, create(b, numbers(2100), "content", "hello", "auto_confirm", "true"))
+	}
+	apptest.Together(4, func(i int) {
+		for range 3 {
+			if _, err := servers[i%2].Batches.Check(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if _, err := servers[i%2].Batches.Feed(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	feed(b)
+	expectOnce(b, 3*2100)
+	for _, at := range all {
+		expect(b, get(b, at), "running", "2100 rows, 2100 valid, 2100 waiting")
+	}
+}

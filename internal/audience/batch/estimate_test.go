@@ -1,0 +1,218 @@
+package batch_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lksms/internal/platform/optional"
+	"lksms/internal/testkit/apptest"
+)
+
+// The end of a batch follows from the intervals, limits and balances of the senders that serve it.
+func TestTheEndOfABatchFollowsFromTheLimitsOfItsSenders(t *testing.T) {
+	b := apptest.New(t)
+	apart := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	for no, c := range map[string]struct {
+		limits map[string]any
+		list   string
+		fields []string
+		begin  time.Time // zero: now
+		takes  time.Duration
+	}{
+		"unlimited": {nil, numbers(100), nil, time.Time{}, 0},
+		"interval":  {map[string]any{"interval_ms": 10_000}, numbers(13), nil, time.Time{}, 2 * time.Minute},
+		"long":      {map[string]any{"interval_ms": 10_000}, "phone,text\n13800138000,1\n13800138001,2\n", []string{"content", long + "{text}"}, time.Time{}, 10 * time.Second},
+		"minute":    {map[string]any{"limits": map[string]any{"per_minute": 10}}, numbers(31), nil, time.Time{}, 3 * time.Minute},
+		"both":      {map[string]any{"interval_ms": 1000, "limits": map[string]any{"per_day": 5}}, numbers(11), nil, time.Time{}, 48 * time.Hour},
+		"rich":      {map[string]any{"interval_ms": 1000, "balance": 61}, numbers(61), nil, time.Time{}, time.Minute},
+		"poor":      {map[string]any{"balance": 60}, numbers(61), nil, time.Time{}, -1},
+		"later":     {map[string]any{"interval_ms": 1000}, numbers(61), []string{"expect_send_time", apart.Format(time.RFC3339)}, apart, time.Minute},
+	} {
+		body := map[string]any{"sender_no": no}
+		for k, v := range c.limits {
+			body[k] = v
+		}
+		b.AddSender(body)
+		fields := append([]string{"sender_no", no}, c.fields...)
+		if c.fields == nil || c.fields[0] != "content" {
+			fields = append(fields, "content", "hello")
+		}
+		began := time.Now()
+		e := get(b, checked(b, c.list, fields...)).Estimate
+		switch {
+		case e == nil || (e.EarliestEnd == nil) != (c.takes < 0):
+			t.Errorf("%s: %+v, want %s", no, e, c.takes)
+		case c.takes >= 0:
+			begin, slack := c.begin, time.Second
+			if begin.IsZero() {
+				begin, slack = began, time.Second+time.Since(began)
+			}
+			if off := e.EarliestEnd.Sub(begin.Add(c.takes)); off < -time.Second || off > slack {
+				t.Errorf("%s: ends %s, want %s after %s", no, e.EarliestEnd, c.takes, begin)
+			}
+		}
+	}
+}
+
+// A batch can be read whatever became of its sender, and reading it changes nothing.
+func TestABatchWhoseSenderServesItNoLongerHasNoEnd(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "one"})
+	at := checked(b, numbers(2), "content", "hello", "sender_no", "one")
+	b.Exec("DELETE FROM routes")
+	b.Exec("DELETE FROM pools WHERE sender_id IS NOT NULL")
+	if e := get(b, at).Estimate; e.EarliestEnd == nil || len(e.Costs) != 1 {
+		t.Errorf("%+v", e)
+	}
+	if n := b.Count("SELECT count(*) FROM pools WHERE sender_id IS NOT NULL"); n != 0 {
+		t.Errorf("%d pools", n)
+	}
+	b.AddCompany("acme", 1)
+	b.AddRoute("acme", "one", 1) // so it serves nobody else
+	if e := get(b, at).Estimate; e.EarliestEnd != nil || len(e.Costs) != 0 {
+		t.Errorf("%+v", e)
+	}
+	if e := get(b, at, "cancel").Estimate; e != nil {
+		t.Errorf("a cancelled batch has the estimate %+v", e)
+	}
+	if e := get(b, at).Estimate; e != nil {
+		t.Errorf("a cancelled batch has the estimate %+v", e)
+	}
+}
+
+// The estimate counts no signature for a sender that forbids it, as its claims do.
+func TestAnEstimateCountsAsTheSenderDoes(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "front"})
+	b.AddSender(map[string]any{"sender_no": "bare", "sign_mode": "none", "balance": 3})
+	b.Exec("UPDATE sender_states SET seen_at = now()") // a batch that waits for a silent sender has no end
+	long := strings.Repeat("长", 68)
+	list := "phone,text,sign\n13800138000," + long + ",\n13800138001,x,\n13800138002,【分店】" + long + "长长,分店\n"
+	for no, want := range map[string]int64{"front": 5, "bare": 3} {
+		at := checked(b, list, "content", "{text}", "sign", "公司", "sender_no", no, "auto_confirm", "true")
+		if costs := get(b, at).Estimate.Costs; len(costs) != 1 || costs[0].Segments != want {
+			t.Errorf("%s: %+v, want %d segments", no, costs, want)
+		}
+		if no == "front" {
+			continue
+		}
+		if e := get(b, at).Estimate; e.EarliestEnd == nil {
+			t.Error("a balance of 3 is not enough for 3")
+		}
+		b.Expect(200, "", "POST", "/api/v1/admin/senders/bare/balance", map[string]any{"change": -1, "remark": "correction"})
+		if e := get(b, at).Estimate; e.EarliestEnd != nil {
+			t.Error("a balance of 2 is enough for 3")
+		}
+		b.Expect(200, "", "POST", "/api/v1/admin/senders/bare/balance", map[string]any{"change": 1, "remark": "correction"})
+		feed(b)
+		texts := map[string]bool{}
+		for _, claimed := range b.Take("bare", 10) {
+			texts[claimed.Content+optional.Value(claimed.Sign)] = true
+		}
+		if len(texts) != 3 || !texts[long] || !texts["x"] || !texts[long+"长长"] {
+			t.Errorf("the sender got %v", texts)
+		}
+		if left := *b.GetSender("bare").Balance; left != 0 {
+			t.Errorf("the balance is %d", left)
+		}
+	}
+}
+
+// A row's own signature goes to the provider that adds it.
+func TestTheProviderAddsTheSignatureOfARow(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "adds", "sign": "平台", "sign_mode": "by_provider"})
+	list := "phone,text,sign\n13800138000,a,甲\n13800138001,b,\n13800138002,【乙】c,乙\n13800138003,【平台】d,\n"
+	for sign, want := range map[string]string{
+		"丁": "map[a:甲 b:丁 c:乙 【平台】d:丁]", // d has the signature of the batch, so the other one is text
+		"":  "map[a:甲 b:平台 c:乙 d:平台]",
+	} {
+		checked(b, list, "content", "{text}", "sign", sign, "sender_no", "adds", "auto_confirm", "true")
+		feed(b)
+		got := map[string]string{}
+		for _, claimed := range b.Take("adds", 10) {
+			got[claimed.Content] = optional.Value(claimed.Sign)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("with the signature %q of the batch: %v, want %s", sign, got, want)
+		}
+	}
+}
+
+// long takes two segments.
+const long = "各位用户，为了给您带来更好的服务，我们的门店将于本周六上午九点在人民广场隆重开业，届时全场商品八折优惠，前一百名进店的顾客还可以领取精美礼品一份，欢迎您携家人和朋友光临，地址见官网"
+
+// Rows that became tasks are left until a sender takes them.
+func TestTheEndOfABatchCountsTasksThatWait(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "app", "interval_ms": 10_000})
+	b.AddSender(map[string]any{"sender_no": "other"})
+	b.Exec("UPDATE sender_states SET seen_at = now()")
+	at := checked(b, numbers(13), "content", "hello", "sender_no", "app", "auto_confirm", "true")
+	feed(b)
+	for _, left := range []int64{13, 12} {
+		e := get(b, at).Estimate
+		if e == nil || e.EarliestEnd == nil || len(e.Costs) != 1 || e.Costs[0].Segments != left {
+			t.Fatalf("%+v, want %d segments", e, left)
+		}
+		if takes, want := time.Until(*e.EarliestEnd), time.Duration(left-1)*10*time.Second; takes > want+time.Second || takes < want-5*time.Second {
+			t.Errorf("ends in %s, want %s", takes, want)
+		}
+		b.Claim("app", 1)
+	}
+}
+
+// An end is promised by a measured pace only, and by nothing while the batch does not go on. The batch of another company has its own.
+func TestNoEndIsPromisedOfABatchThatDoesNotGoOn(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	for no, company := range map[string]string{"app": "default", "acmes": "acme"} {
+		b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
+		b.AddRoute(company, no, 1)
+	}
+	b.Exec("UPDATE sender_states SET seen_at = now()")
+	at := checked(b, numbers(20), "content", "hello", "auto_confirm", "true")
+	others := checked(b, numbers(20), "content", "hello", "auto_confirm", "true", "company_no", "acme")
+	feed(b)
+	expect := func(at, waits string, likely time.Duration) {
+		t.Helper()
+		got := get(b, at)
+		reason := ""
+		if got.WaitsFor != nil {
+			reason = string(got.WaitsFor.Reason)
+		}
+		e := got.Estimate
+		if reason != waits || e == nil || (e.EarliestEnd == nil) != (waits != "") || (e.LikelyEnd == nil) != (likely == 0) {
+			t.Fatalf("waits for %q, want %q; %+v", reason, waits, e)
+		}
+		if likely > 0 && (time.Until(*e.LikelyEnd) < likely-time.Minute || time.Until(*e.LikelyEnd) > likely+time.Minute) {
+			t.Errorf("ends %s, want in %s", e.LikelyEnd, likely)
+		}
+	}
+	expectNoEnd := func(at string) {
+		t.Helper()
+		if e := get(b, at).Estimate; e.EarliestEnd != nil || e.LikelyEnd != nil {
+			t.Errorf("a batch that is held ends at %v, %v", e.EarliestEnd, e.LikelyEnd)
+		}
+	}
+	expect(at, "", 0) // nothing was sent
+	for _, no := range []string{"app", "acmes"} {
+		for _, task := range b.Claim(no, 2) {
+			b.Report(task.TaskID, no, 2, nil)
+		}
+	}
+	feed(b)
+	b.Exec("UPDATE batches SET started_at = now() - interval '10 minutes'")
+	expect(at, "", 90*time.Minute) // 18 rows at 5 minutes
+	b.Exec("UPDATE sender_states st SET seen_at = now() - interval '2 minutes' FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'app'")
+	expect(at, "no_sender", 0)
+	expect(others, "", 90*time.Minute)
+	b.Exec("UPDATE sender_states SET seen_at = now()")
+	get(b, at, "pause")
+	expectNoEnd(at)
+	expect(others, "", 90*time.Minute)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{"status": "off"})
+	expectNoEnd(others)
+}

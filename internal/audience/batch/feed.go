@@ -1,0 +1,239 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+)
+
+const (
+	// fedRows is how many rows one transaction makes tasks of. It locks the ranks of the company, for which other submissions of the company wait,
+	// and keeps PostgreSQL busy, for which all wait.
+	fedRows = 100
+
+	// waitingMost is how many tasks of a batch wait in the queue at most. Pausing and cancelling change so many rows; senders that take more in a
+	// second than this find the queue empty for a moment.
+	waitingMost = 10_000
+
+	// fedInTurn is how many rows of a batch are fed before it is the turn of the next one.
+	fedInTurn = 10 * fedRows
+)
+
+// Feed makes tasks of the rows of running batches, lets the tasks of batches follow their status, and ends batches of which nothing is left. It returns
+// how many rows it fed. Several servers may run it.
+func (s *Service) Feed(ctx context.Context) (int, error) {
+	fed, failures := 0, map[int64]error{} // the first failure of each batch, which is left to the next run
+	for isIdle := false; !isIdle && ctx.Err() == nil; {
+		batches, err := s.q.BatchesUnsettled(ctx) // again after each turn, so that one that feeds for long does not hold up a change of another
+		if err != nil {
+			return fed, fmt.Errorf("find batches: %w", err)
+		}
+		isIdle = true
+		for _, b := range batches {
+			if failures[b.ID] != nil {
+				continue
+			}
+			n, err := s.turn(ctx, b)
+			if fed += n; err != nil {
+				failures[b.ID] = fmt.Errorf("batch %d: %w", b.ID, err)
+			}
+			isIdle = isIdle && n < fedInTurn
+		}
+	}
+	return fed, errors.Join(slices.Collect(maps.Values(failures))...)
+}
+
+// turn does what is to be done for a batch, and returns how many of its rows it fed.
+func (s *Service) turn(ctx context.Context, b dbq.BatchesUnsettledRow) (fed int, err error) {
+	if err := s.follow(ctx, b); err != nil || b.Status != Running {
+		return 0, err
+	}
+	return s.feedTurn(ctx, b.ID)
+}
+
+// follow lets the tasks of a batch follow its status, and ends it if nothing is left of it.
+func (s *Service) follow(ctx context.Context, b dbq.BatchesUnsettledRow) error {
+	switch {
+	case b.Status == Paused: // again: a task that a sender held may be to be retried
+		if _, err := s.Tasks.HoldBatch(ctx, b.ID); err != nil {
+			return fmt.Errorf("hold tasks: %w", err)
+		}
+	case b.Status == Cancelled:
+		if _, err := s.Tasks.CancelBatch(ctx, b.ID, cancelledBy); err != nil {
+			return fmt.Errorf("cancel tasks: %w", err)
+		}
+	case b.IsHeld:
+		if err := s.release(ctx, b.ID); err != nil {
+			return err
+		}
+	}
+	err := s.while(ctx, b.ID, b.Status, func(ctx context.Context, _ dbq.BatchHoldRow) error {
+		_, err := s.q.BatchFinish(ctx, b.ID)
+		return err
+	})
+	return postgres.Wrap("finish batch", err, nil)
+}
+
+// cancelledBy is the user who cancels tasks of a cancelled batch that come back from their senders.
+const cancelledBy = "system:batches"
+
+// release lets the held tasks of a batch go on, unless it is not running any more.
+func (s *Service) release(ctx context.Context, id int64) error {
+	if _, err := s.Tasks.ReleaseBatch(ctx, id); err != nil {
+		return fmt.Errorf("release tasks: %w", err)
+	}
+	err := s.while(ctx, id, Running, func(ctx context.Context, _ dbq.BatchHoldRow) error { return s.q.BatchReleased(ctx, id) })
+	return postgres.Wrap("note release", err, nil)
+}
+
+// while runs do in a transaction that has locked a batch in a status. It does nothing if the batch has another status by now.
+func (s *Service) while(ctx context.Context, id int64, status string, do func(context.Context, dbq.BatchHoldRow) error) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		held, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: id, Status: status})
+		if postgres.IsNoRows(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("lock batch: %w", err)
+		}
+		return do(ctx, held)
+	})
+}
+
+// feedTurn feeds the next rows of a batch, up to fedInTurn, and returns how many.
+func (s *Service) feedTurn(ctx context.Context, id int64) (fed int, err error) {
+	room, err := s.Tasks.RoomOfBatch(ctx, id, waitingMost)
+	if err != nil {
+		return 0, fmt.Errorf("count waiting tasks: %w", err)
+	}
+	for fed < fedInTurn && room >= fedRows {
+		n, err := s.feedPortion(ctx, id)
+		fed, room = fed+n, room-n
+		if err != nil || n < fedRows {
+			return fed, err
+		}
+	}
+	return fed, nil
+}
+
+// feedPortion makes tasks of the next rows of a batch, in one transaction with the note that they became tasks: whatever is killed, each row becomes
+// one task at most.
+func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) {
+	err = s.while(ctx, id, Running, func(ctx context.Context, held dbq.BatchHoldRow) error {
+		b := held.Batch
+		switch {
+		case !held.IsDue:
+			return nil
+		case !b.IsRead:
+			if err := s.q.BatchReread(ctx, id); err != nil {
+				return fmt.Errorf("read contacts again: %w", err)
+			}
+			return postgres.Wrap("forget rows", s.q.BatchRowsForget(ctx, id), nil)
+		}
+		if isServed, err := s.isServed(ctx, b); err != nil || !isServed {
+			return err
+		}
+		rows, err := s.q.BatchRowsNext(ctx, dbq.BatchRowsNextParams{BatchID: id, AfterRow: b.FedRow, Portion: fedRows})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		n = len(rows)
+		return s.submit(ctx, b, rows)
+	})
+	if errors.Is(err, errMustWait) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, postgres.Wrap("feed rows", err, nil)
+	}
+	return n, nil
+}
+
+// errMustWait says that a batch cannot be fed now, for a reason that is none of its rows.
+var errMustWait = errors.New("the batch must wait")
+
+// isServed reports whether the only sender of a batch, if it has one, serves the company. While routes are replaced it may not for a moment.
+func (s *Service) isServed(ctx context.Context, b dbq.Batch) (bool, error) {
+	if b.SenderNo == nil {
+		return true, nil
+	}
+	_, err := s.Directory.SenderPool(ctx, b.Channel, b.CompanyID, b.MessageType, *b.SenderNo)
+	var refused *fault.Error
+	if errors.As(err, &refused) {
+		return false, nil
+	}
+	return err == nil, postgres.Wrap("find pool of sender", err, nil)
+}
+
+// submit makes tasks of rows, in the transaction of ctx. A failure that is not one of the rows is an error, so that nothing is stored and the same rows
+// are tried again.
+func (s *Service) submit(ctx context.Context, b dbq.Batch, rows []dbq.BatchRowsNextRow) error {
+	subs := make([]queue.Submission, len(rows))
+	for i, row := range rows {
+		subs[i] = submission(b, row)
+		subs[i].WasChecked = true
+	}
+	outcomes, err := s.Tasks.SubmitAll(ctx, subs, originOf(b))
+	if err != nil {
+		return fmt.Errorf("submit rows: %w", err)
+	}
+	if err := sharedFailure(outcomes); err != nil {
+		return err
+	}
+	n := dbq.BatchFedParams{ID: b.ID, FedRow: rows[len(rows)-1].RowNo}
+	p := dbq.BatchRowsFedParams{BatchID: b.ID}
+	for i, o := range outcomes {
+		code, why := int16(0), []byte(nil)
+		if o.Err != nil {
+			code = IsRefused
+			if why, err = s.reasonOf(ctx, b, rows[i], o.Err); err != nil {
+				return err
+			}
+			n.Refused++
+			n.RefusedSegments += int64(rows[i].Segments)
+		} else {
+			n.Fed++
+		}
+		p.RowNos, p.TaskIds, p.Codes, p.Faults = append(p.RowNos, rows[i].RowNo), append(p.TaskIds, o.TaskID), append(p.Codes, code), append(p.Faults, why)
+	}
+	if err := s.q.BatchRowsFed(ctx, p); err != nil {
+		return fmt.Errorf("note tasks of rows: %w", err)
+	}
+	return postgres.Wrap("count fed rows", s.q.BatchFed(ctx, n), nil)
+}
+
+// sharedFailure returns an error if the outcomes of a portion say nothing about its rows: the database refused all of them, as while its schema is
+// changed, or the fault is one of a field that the whole batch shares.
+func sharedFailure(outcomes []queue.Outcome) error {
+	isRefused := true // all, by the database
+	for _, o := range outcomes {
+		var wrong *fault.Error
+		if isFault := errors.As(o.Err, &wrong); o.Err == nil || isFault {
+			isRefused = false
+		}
+		if wrong != nil && len(wrong.Fields) > 0 && (wrong.Fields[0].Name == "sender_no" || wrong.Fields[0].Name == "expires_at") {
+			return errMustWait
+		}
+	}
+	if isRefused {
+		return fmt.Errorf("submit rows: %w", outcomes[0].Err)
+	}
+	return nil
+}
+
+// reasonOf returns why a row was refused, as it is stored. A row that the database refuses alone must not hold up the rows after it.
+func (s *Service) reasonOf(ctx context.Context, b dbq.Batch, row dbq.BatchRowsNextRow, err error) ([]byte, error) {
+	var wrong *fault.Error
+	if errors.As(err, &wrong) && len(wrong.Fields) > 0 {
+		return fault.Encode(wrong.Fields[0]) //nolint:wrapcheck // says what it is
+	}
+	s.log.ErrorContext(ctx, "a row of a batch could not become a task", "batch_id", b.ID, "row", row.RowNo, "error", err)
+	return nil, nil
+}

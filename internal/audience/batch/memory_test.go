@@ -1,0 +1,58 @@
+package batch
+
+import (
+	"context"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+
+	"lksms/internal/audience/sheet"
+	"lksms/internal/dispatch/template"
+)
+
+// wide is a source whose rows have values that no message has room for.
+type wide struct{ rows int }
+
+func (w *wide) addressColumn() string     { return "phone" }
+func (w *wide) missing([]string) []string { return nil }
+func (w *wide) close()                    {}
+
+func (w *wide) signColumn([]string) string { return "" }
+
+func (w *wide) next(context.Context) (sourceRow, error) {
+	if w.rows == 0 {
+		return sourceRow{}, io.EOF
+	}
+	w.rows--
+	cell := sheet.Cell{Text: strings.Repeat("x", 32_767)}
+	return sourceRow{no: int64(w.rows), address: cell, value: func(string) (sheet.Cell, bool) { return cell, true }}, nil
+}
+
+// A portion needs little memory, whatever its rows have. The test is not parallel, so that the memory is its own.
+func TestAPortionKeepsOnlyWhatItStores(t *testing.T) { //nolint:paralleltest // see above
+	text, err := template.Parse("content", "{name}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &check{text: message{text: text}, rows: &wide{checkedRows}}
+	c.batch.LastRow = -1
+	before := heap()
+	rows, _, err := new(Service).read(t.Context(), c)
+	if err != nil || len(rows) != checkedRows {
+		t.Fatal(len(rows), err)
+	}
+	if kept := heap() - before; kept > 10<<20 {
+		t.Errorf("%d rows keep %d MiB", len(rows), kept>>20)
+	}
+	if wrong := rows[0].wrong; wrong == nil || len([]rune(rows[0].address.Text)) > shownMost(c.batch.Channel) {
+		t.Errorf("%+v", rows[0])
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

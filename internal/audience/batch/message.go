@@ -1,0 +1,237 @@
+package batch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"lksms/gen/dbq"
+	"lksms/internal/audience/sheet"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/placeholder"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/template"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+)
+
+// message makes the messages of rows: short messages of a text, and those of another channel of a rendering, which the values of each row fill.
+type message struct {
+	channel   string
+	text      template.Text
+	rendering *placeholder.Text // nil: short messages
+	keys      []string          // placeholders of the rendering; none: it is filled
+}
+
+// message reads the text of a batch.
+func (s *Service) message(ctx context.Context, b dbq.Batch) (message, error) {
+	if b.RenderingID == nil {
+		text, err := template.Parse("content", b.Content)
+		return message{channel: b.Channel, text: text}, err //nolint:wrapcheck // a fault
+	}
+	rendering, isTemplate, err := s.Notifications.StoredText(ctx, *b.RenderingID)
+	m := message{channel: b.Channel, rendering: &rendering}
+	if isTemplate {
+		m.keys = rendering.Keys()
+	}
+	return m, err
+}
+
+// contactPrefix may begin a placeholder of a notification template, which names the same field or attribute without it.
+const contactPrefix = "contact."
+
+// names returns the columns that the text needs.
+func (m message) names() []string {
+	if m.rendering == nil {
+		return m.text.Names()
+	}
+	names := make([]string, len(m.keys))
+	for i, key := range m.keys {
+		names[i] = strings.TrimPrefix(key, contactPrefix)
+	}
+	return names
+}
+
+// of returns the text of a row and the values that fill the rendering, or what is wrong with the row. Without a rendering there are no values.
+func (m message) of(row sourceRow) (content string, values []byte, wrong *fault.Error) {
+	if row.extra > 0 {
+		return "", nil, fault.InvalidField("row", fault.TooManyCells, nil)
+	}
+	var lossy string
+	value := func(name string) (string, bool) {
+		cell, is := row.value(name)
+		if cell.Lossy {
+			lossy = name
+		}
+		value := strings.TrimSpace(cell.Text)
+		return value, is && value != ""
+	}
+	var err error
+	if m.rendering == nil {
+		content, err = m.text.Render(value)
+	} else {
+		content, values, err = m.fill(value)
+	}
+	switch {
+	case lossy != "":
+		return "", nil, fault.InvalidField(lossy, fault.Shortened, nil)
+	case errors.As(err, &wrong):
+		return "", nil, wrong
+	case err != nil:
+		return "", nil, fault.InvalidField("content", fault.BadCharacters, nil)
+	}
+	return content, values, nil
+}
+
+// fill returns the beginning of the text and the values of a row.
+func (m message) fill(value func(name string) (string, bool)) (content string, values []byte, err error) {
+	own, missing := map[string]string{}, []string{}
+	for i, name := range m.names() {
+		text, is := value(name)
+		if !is {
+			missing = append(missing, name)
+		}
+		own[m.keys[i]] = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "")
+	}
+	if len(missing) > 0 {
+		return "", nil, fault.InvalidField("content", fault.MissingParameters, strings.Join(missing, ", "))
+	}
+	if len(m.keys) > 0 {
+		if values, err = json.Marshal(own); err != nil {
+			return "", nil, fmt.Errorf("write values of row: %w", err)
+		}
+	}
+	filled, err := m.filled(values)
+	if err == nil {
+		err = filled.Check()
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	return strings.Clone(queue.Beginning(m.channel, filled.Content)), values, nil
+}
+
+// filled returns the rendering with the values of a row.
+func (m message) filled(values []byte) (placeholder.Text, error) {
+	if len(m.keys) == 0 {
+		return *m.rendering, nil
+	}
+	return m.rendering.ForContact(values) //nolint:wrapcheck // says what it is
+}
+
+// compose reads the text that a request asks for into the batch to store. Faults: request.invalid, template.not_active.
+func (s *Service) compose(ctx context.Context, r Request, p *dbq.BatchCreateParams) (message, error) {
+	if r.Channel == directory.SMS {
+		return s.composeText(ctx, r, p)
+	}
+	if _, err := s.Directory.GetChannel(ctx, r.Channel); err != nil {
+		return message{}, notThere(err, "channel")
+	}
+	switch {
+	case r.TemplateNo != "":
+		return message{}, fault.InvalidField("template_no", fault.NotTogether, "channel")
+	case r.BizType != nil && (r.Content != "" || r.Subject != "" || r.HTML != ""):
+		return message{}, fault.InvalidField("biz_type", fault.NotTogether, "content")
+	case r.BizType == nil && r.Channel == directory.WeChat: // its provider sends nothing but its own templates
+		return message{}, fault.InvalidField("biz_type", fault.Required, nil)
+	case r.BizType == nil && r.Content == "":
+		return message{}, fault.InvalidField("content", fault.Required, nil)
+	case r.BizType == nil && r.Subject == "" && r.Channel == directory.Email:
+		return message{}, fault.InvalidField("subject", fault.Required, nil)
+	case r.HTML != "" && r.Channel != directory.Email:
+		return message{}, fault.InvalidField("html", fault.NotAllowed, []string{directory.Email})
+	}
+	var rendering placeholder.Text
+	var err error
+	if r.BizType != nil {
+		rendering, err = s.Notifications.TemplateText(ctx, r.Origin.CompanyID, *r.BizType, r.Channel)
+		p.Content, p.Subject, p.BizType = rendering.Content, &rendering.Title, r.BizType
+	} else {
+		rendering, err = renderingOf(r)
+		p.Subject = optional.NonZero(r.Subject)
+	}
+	return message{channel: r.Channel, rendering: &rendering, keys: rendering.Keys()}, notThere(err, "biz_type")
+}
+
+// notThere names the field that names what is not there.
+func notThere(err error, field string) error {
+	var missing *fault.Error
+	if errors.As(err, &missing) && missing.Kind == fault.NotFound {
+		return fault.InvalidField(field, fault.NotThere, nil)
+	}
+	return err
+}
+
+// renderingOf returns the rendering of the texts of a request, in which names of columns stand in braces.
+func renderingOf(r Request) (placeholder.Text, error) {
+	var texts [3]string
+	for i, one := range []struct{ field, text string }{{"subject", r.Subject}, {"content", r.Content}, {"html", r.HTML}} {
+		text, err := template.Parse(one.field, one.text)
+		if err != nil {
+			return placeholder.Text{}, err //nolint:wrapcheck // a fault
+		}
+		texts[i] = text.Rewrite(placeholder.Literal, placeholder.Place)
+	}
+	return placeholder.NewText(texts[0], texts[1], texts[2]), nil
+}
+
+// composeText is compose for short messages.
+func (s *Service) composeText(ctx context.Context, r Request, p *dbq.BatchCreateParams) (message, error) {
+	switch {
+	case r.Subject != "":
+		return message{}, fault.InvalidField("subject", fault.NotTogether, "channel="+directory.SMS)
+	case r.HTML != "":
+		return message{}, fault.InvalidField("html", fault.NotTogether, "channel="+directory.SMS)
+	case r.BizType != nil:
+		return message{}, fault.InvalidField("biz_type", fault.NotTogether, "channel="+directory.SMS)
+	case r.TemplateNo != "" && r.Content != "":
+		return message{}, fault.InvalidField("content", fault.NotTogether, "template_no")
+	case r.TemplateNo == "" && r.Content == "":
+		return message{}, fault.InvalidField("content", fault.Required, nil)
+	case r.TemplateNo == "" && r.Language != "":
+		return message{}, fault.InvalidField("language", fault.OnlyTogether, "template_no")
+	case len([]rune(r.Content)) > contentMost:
+		return message{}, fault.InvalidField("content", fault.TooLong, contentMost)
+	}
+	if r.TemplateNo != "" {
+		t, err := s.Templates.Find(ctx, r.Origin.CompanyID, r.TemplateNo)
+		if err != nil {
+			return message{}, err
+		}
+		text, language := t.In(r.Language)
+		p.Content, p.IsDeferred = text.String(), t.Deferred
+		p.TemplateID, p.TemplateVersion, p.TemplateLanguage = &t.ID, &t.Version, optional.NonZero(language)
+		if p.Sign == nil {
+			p.Sign = optional.NonZero(t.Sign)
+		}
+	}
+	text, err := template.Parse("content", p.Content)
+	return message{channel: r.Channel, text: text}, err //nolint:wrapcheck // a fault
+}
+
+// contentMost is how many characters the text of short messages has at most, with its placeholders.
+const contentMost = 1024
+
+// filledText returns what a row of a batch on another channel than sms becomes.
+func (s *Service) filledText(ctx context.Context, b dbq.Batch, values []byte) (placeholder.Text, error) {
+	m, err := s.message(ctx, b)
+	if err != nil {
+		return placeholder.Text{}, err
+	}
+	text, err := m.filled(values)
+	if err != nil {
+		return text, fmt.Errorf("fill text of row: %w", err)
+	}
+	return text, nil
+}
+
+// addressCell returns the cell with the address of a row.
+func addressCell(row sourceRow, most int) sheet.Cell {
+	text := strings.TrimSpace(row.address.Text)
+	if runes := []rune(text); len(runes) > most {
+		text = string(runes[:most])
+	}
+	return sheet.Cell{Text: strings.Clone(text), Lossy: row.address.Lossy}
+}

@@ -1,0 +1,255 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/callback"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/segment"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/result"
+)
+
+// The states of rows in a filter, beside those of tasks.
+const (
+	RowInvalid    = "invalid" // also those that were refused later
+	RowDuplicate  = "duplicate"
+	RowBlocked    = "blocked"
+	RowWaiting    = "waiting" // it has not become a task yet, or its task is PENDING
+	RowProcessing = "processing"
+	RowSuccess    = "success"
+	RowFailed     = "failed"
+	RowCancelled  = "cancelled" // its task is, or it will never become one
+	RowDelivered  = "delivered" // a success whose receipt says that it arrived
+)
+
+// Row is a row of a batch and the state of its task.
+type Row struct {
+	dbq.BatchRow
+
+	Status   string
+	Delivery int16   // 1 delivered, 2 undelivered, 0 no receipt
+	Result   *string // of the task
+}
+
+// DuplicateOf returns the first row that a row repeats; nil: it is no duplicate, or a server that does not keep this marked it.
+func (r Row) DuplicateOf() (*int64, error) {
+	if optional.Value(r.Code) != IsDuplicate || r.Fault == nil {
+		return nil, nil //nolint:nilnil // nothing is known
+	}
+	why, err := fault.Decode(r.Fault)
+	if err != nil {
+		return nil, fmt.Errorf("read first row: %w", err)
+	}
+	first, is := why.Limit.(int64)
+	if !is {
+		return nil, nil //nolint:nilnil // as above
+	}
+	return &first, nil
+}
+
+// rowsScanned bounds the rows that one page reads.
+const rowsScanned = 2000
+
+// Rows returns up to limit rows behind the row after, in their order, of one status or of any. It reads at most rowsScanned rows: if the page is not full
+// by then, end is the row behind which to continue. Otherwise end is 0. Fault: batch.not_found.
+func (s *Service) Rows(ctx context.Context, viewer Viewer, id int64, status string, after int64, limit int) (page []Row, end int64, err error) {
+	b, err := s.get(ctx, viewer, id)
+	if err != nil {
+		return nil, 0, err
+	}
+	rows, err := s.rowsOf(ctx, id, status, after)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list rows: %w", err)
+	}
+	all, err := s.withTasks(ctx, b, rows)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, row := range all {
+		if status != "" && row.Status != status && (status != RowDelivered || row.Delivery != callback.Delivered) {
+			continue
+		}
+		if page = append(page, row); len(page) == limit {
+			if i+1 < len(all) || len(rows) == rowsScanned {
+				end = row.RowNo
+			}
+			return page, end, nil
+		}
+	}
+	if len(rows) == rowsScanned {
+		end = rows[len(rows)-1].RowNo
+	}
+	return page, end, nil
+}
+
+// codesOf has the codes of the states of rows that are not sent.
+var codesOf = map[string][]int16{
+	RowInvalid: {WrongAddress, WrongContent, WrongSegments, WrongSign, IsRefused}, RowDuplicate: {IsDuplicate}, RowBlocked: {IsBlocked},
+}
+
+// rowsOf reads rows that may have a status.
+func (s *Service) rowsOf(ctx context.Context, id int64, status string, after int64) ([]dbq.BatchRow, error) {
+	if codes, isWrong := codesOf[status]; isWrong {
+		return s.q.BatchRowsWrong(ctx, dbq.BatchRowsWrongParams{BatchID: id, AfterRow: after, Codes: codes, PageLimit: rowsScanned})
+	}
+	return s.q.BatchRowList(ctx, dbq.BatchRowListParams{BatchID: id, AfterRow: after, OnlyValid: status != "", PageLimit: rowsScanned})
+}
+
+// withTasks adds the states of their tasks to rows.
+func (s *Service) withTasks(ctx context.Context, b dbq.Batch, rows []dbq.BatchRow) ([]Row, error) {
+	var ids []string
+	for _, row := range rows {
+		if row.TaskID != nil {
+			ids = append(ids, *row.TaskID)
+		}
+	}
+	states := map[string]dbq.TaskStatesRow{}
+	if len(ids) > 0 {
+		found, err := s.inParts.TaskStates(ctx, ids)
+		if err != nil {
+			return nil, fmt.Errorf("read tasks of rows: %w", err)
+		}
+		for _, t := range found {
+			states[t.TaskID] = t
+		}
+	}
+	all := make([]Row, len(rows))
+	for i, row := range rows {
+		all[i] = Row{BatchRow: row}
+		switch optional.Value(row.Code) {
+		case 0:
+			all[i].Status = RowWaiting
+			if b.Status == Cancelled || b.Status == Finished {
+				all[i].Status = RowCancelled
+			}
+			if b.Status == Finished && row.TaskID == nil { // it ended before it was fed
+				all[i].Code, all[i].Result = new(IsExpired), new(result.Expired)
+			}
+		case IsDuplicate:
+			all[i].Status = RowDuplicate
+		case IsBlocked:
+			all[i].Status = RowBlocked
+		default:
+			all[i].Status = RowInvalid
+		}
+		if row.TaskID == nil {
+			continue
+		}
+		t, isKept := states[*row.TaskID]
+		if !isKept { // dropped with its partition
+			all[i].Status = ""
+			continue
+		}
+		all[i].Delivery, all[i].Result = t.Delivery, t.Result
+		all[i].Status = map[int16]string{
+			queue.Pending: RowWaiting, queue.Processing: RowProcessing, queue.Success: RowSuccess, queue.Failed: RowFailed, queue.Cancelled: RowCancelled,
+		}[t.Status]
+	}
+	return all, nil
+}
+
+// EachWrong calls do with portions of the rows that are not sent, in their order. No transaction is open while do works. Fault:
+// batch.not_found.
+func (s *Service) EachWrong(ctx context.Context, viewer Viewer, id int64, do func([]Row) error) error {
+	b, err := s.get(ctx, viewer, id)
+	if err != nil {
+		return err
+	}
+	p := dbq.BatchRowsWrongParams{BatchID: id, Codes: slices.Concat(codesOf[RowInvalid], codesOf[RowDuplicate], codesOf[RowBlocked]), PageLimit: rowsScanned}
+	for {
+		var rows []dbq.BatchRow
+		if b.Status == Finished {
+			rows, err = s.q.BatchRowsUnsent(ctx, dbq.BatchRowsUnsentParams{BatchID: id, AfterRow: p.AfterRow, PageLimit: p.PageLimit})
+		} else {
+			rows, err = s.q.BatchRowsWrong(ctx, p)
+		}
+		if err != nil {
+			return fmt.Errorf("read rows: %w", err)
+		}
+		all, err := s.withTasks(ctx, b, rows)
+		if err != nil {
+			return err
+		}
+		if err := do(all); err != nil {
+			return err
+		}
+		if len(rows) < rowsScanned {
+			return nil
+		}
+		p.AfterRow = rows[len(rows)-1].RowNo
+	}
+}
+
+// canOnlyExpire reports whether the messages of a batch would expire before they can be sent.
+func canOnlyExpire(b dbq.Batch) bool {
+	return queue.CheckExpiry(b.ExpiresAt, optional.Or(b.ExpectSendTime, time.Now())) != nil
+}
+
+// Preview is what a row becomes.
+type Preview struct {
+	RowNo     int64
+	Recipient string
+	Code      int16
+	Fault     []byte
+	Message   *queue.Preview // nil: the row is not valid
+	Subject   string         // of another channel than sms; empty: none
+	HTML      string         // of e-mail; empty: none
+}
+
+var errNoRow = fault.New(fault.NotFound, fault.BatchRowNotFound)
+
+// Preview shows what a row becomes: its text, segments, and who would send it. A row of 0 is the first valid one. While the list is being checked, only
+// rows that were checked can be shown. Faults: batch.not_found, batch.row_not_found.
+func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo int64) (Preview, error) {
+	b, err := s.get(ctx, viewer, id)
+	if err != nil {
+		return Preview{}, err
+	}
+	rows, err := s.q.BatchRowList(ctx, dbq.BatchRowListParams{
+		BatchID: id, AfterRow: max(0, rowNo-1), OnlyValid: rowNo == 0, PageLimit: 1,
+	})
+	if err == nil && (len(rows) == 0 || rowNo != 0 && rows[0].RowNo != rowNo) {
+		return Preview{}, errNoRow
+	}
+	if err != nil {
+		return Preview{}, fmt.Errorf("read row: %w", err)
+	}
+	row := rows[0]
+	p := Preview{RowNo: row.RowNo, Recipient: row.Recipient, Code: optional.Value(row.Code), Fault: row.Fault}
+	if p.Code == 0 && row.TaskID == nil && b.Status != Cancelled && canOnlyExpire(b) {
+		p.Code = IsExpired
+		return p, nil
+	}
+	if row.Code != nil && *row.Code != IsDuplicate || row.Content == "" {
+		return p, nil
+	}
+	sub := submission(b, dbq.BatchRowsNextRow{
+		RowNo: row.RowNo, Recipient: row.Recipient, Content: row.Content, Sign: row.Sign, ContactValues: row.ContactValues,
+	})
+	sub.ExpectSendTime, sub.ExpiresAt = b.ExpectSendTime, nil // its task may have expired by now
+	message, err := s.Tasks.Preview(ctx, sub, originOf(b))
+	var wrong *fault.Error
+	if errors.As(err, &wrong) && len(wrong.Fields) > 0 { // what was valid is not any more, as after a change of countries
+		p.Code = codeOf(wrong)
+		p.Fault, err = fault.Encode(wrong.Fields[0])
+		return p, err //nolint:wrapcheck // says what it is
+	}
+	if err != nil {
+		return p, fmt.Errorf("preview row: %w", err)
+	}
+	p.Message = &message
+	if b.RenderingID == nil {
+		return p, nil
+	}
+	text, err := s.filledText(ctx, b, row.ContactValues)
+	message.Final = segment.Signed(sub.Sign, segment.Unsigned(sub.Sign, text.Content))
+	p.Subject, p.HTML = text.Title, text.HTML
+	return p, err
+}

@@ -1,0 +1,267 @@
+package batch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"golang.org/x/text/unicode/norm"
+
+	"lksms/gen/dbq"
+	"lksms/internal/audience/contact"
+	"lksms/internal/audience/sheet"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+)
+
+// source yields the rows of a batch, in the order of their numbers. A list yields the same ones each time it is opened; the contacts of a tag change.
+type source interface {
+	addressColumn() string
+	signColumn(used []string) string // the column with the signatures of rows; empty: none. used are the names that the text has
+	missing(names []string) []string // those of names that are no column, as far as that is known before the rows are read
+	next(ctx context.Context) (sourceRow, error)
+	close()
+}
+
+// sourceRow is a row as it is in its list.
+type sourceRow struct {
+	no      int64
+	address sheet.Cell
+	sign    sheet.Cell
+	value   func(name string) (cell sheet.Cell, is bool)
+	extra   int // as sheet.Row.Extra
+}
+
+// open begins to read the rows of a batch. Faults: request.invalid for the list, the column with addresses, and the tag.
+func (s *Service) open(ctx context.Context, b dbq.Batch) (source, error) {
+	if b.Tag != nil {
+		return s.openTag(ctx, b)
+	}
+	file, err := s.Uploads.Open(ctx, *b.UploadID)
+	if err != nil {
+		return nil, fmt.Errorf("open list: %w", err)
+	}
+	r, err := sheet.Open(ctx, file, sheet.Options{})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // a fault of the list
+	}
+	l := &list{Reader: r, indexes: map[string]int{}}
+	if l.address, err = addressIndex(r, b.Channel, b.PhoneColumn); err != nil {
+		l.close()
+		return nil, err
+	}
+	if l.sign, err = signIndex(r, b.SignColumn); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// signIndex returns the index of the column with signatures that a request names; -1: it names none.
+func signIndex(r *sheet.Reader, name *string) (int, error) {
+	if name == nil {
+		return -1, nil
+	}
+	i, is := r.Column(*name)
+	if !is {
+		return 0, fault.InvalidField("sign_column", fault.NotThere, nil)
+	}
+	return i, nil
+}
+
+// usualSigns are the names of columns with signatures, in the order in which they are looked for.
+var usualSigns = []string{"sign", "sms_sign", "短信签名", "签名"}
+
+// usualNumbers are the names of columns with phone numbers, in the order in which they are looked for.
+var usualNumbers = []string{"phone_number", "phone", "mobile", "手机号", "手机号码", "手机", "电话号码", "电话", "号码", "接收号码"}
+
+// columnField is the field of a request with the name of the column with addresses.
+func columnField(channel string) string {
+	if channel == directory.SMS {
+		return "phone_column"
+	}
+	return "address_column"
+}
+
+// addressIndex returns the index of the column with addresses. Without a name it is the one with a usual name, or the only one.
+func addressIndex(r *sheet.Reader, channel, name string) (int, error) {
+	if name != "" {
+		if i, is := r.Column(name); is {
+			return i, nil
+		}
+		return 0, fault.InvalidField(columnField(channel), fault.NotThere, nil)
+	}
+	usualNames := usualNumbers
+	if channel != directory.SMS {
+		_, usualNames = contact.AddressField(channel)
+	}
+	for _, usual := range usualNames {
+		if i, is := r.Column(usual); is {
+			return i, nil
+		}
+	}
+	if len(r.Columns()) == 1 {
+		return 0, nil
+	}
+	return 0, fault.InvalidField(columnField(channel), fault.Required, nil)
+}
+
+// list is a source of an uploaded list.
+type list struct {
+	*sheet.Reader
+
+	address int
+	sign    int            // -1: none
+	indexes map[string]int // of columns by the names that the text has for them; -1: none
+}
+
+func (l *list) addressColumn() string { return l.Columns()[l.address] }
+
+// signColumn returns the column that the request named, or the first one with a usual name that is not a placeholder of the text.
+func (l *list) signColumn(used []string) string {
+	if l.sign >= 0 {
+		return l.Columns()[l.sign]
+	}
+	for _, usual := range usualSigns {
+		i, is := l.Column(usual)
+		isUsed := slices.ContainsFunc(used, func(name string) bool {
+			at, isThere := l.index(name)
+			return isThere && at == i
+		})
+		if is && i != l.address && !isUsed {
+			return l.Columns()[i]
+		}
+	}
+	return ""
+}
+
+func (l *list) close() { _ = l.Close() } // nothing can be lost by it
+
+// index returns the index of a column. Names of placeholders are in NFC.
+func (l *list) index(name string) (int, bool) {
+	i, known := l.indexes[name]
+	if !known {
+		column, is := l.Column(name)
+		if i = column; !is {
+			i = slices.IndexFunc(l.Columns(), func(column string) bool { return norm.NFC.String(column) == name })
+		}
+		l.indexes[name] = i
+	}
+	return i, i >= 0
+}
+
+func (l *list) missing(names []string) (missing []string) {
+	for _, name := range names {
+		if _, is := l.index(name); !is {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+func (l *list) next(context.Context) (sourceRow, error) {
+	row, err := l.Next()
+	if err != nil {
+		return sourceRow{}, err //nolint:wrapcheck // a fault of the list, or io.EOF
+	}
+	var sign sheet.Cell
+	if l.sign >= 0 {
+		sign = row.Cells[l.sign]
+	}
+	return sourceRow{no: row.No, address: row.Cells[l.address], sign: sign, extra: row.Extra, value: func(name string) (sheet.Cell, bool) {
+		i, is := l.index(name)
+		if !is {
+			return sheet.Cell{}, false
+		}
+		return row.Cells[i], true
+	}}, nil
+}
+
+// contactPage is how many contacts one statement reads.
+const contactPage = 1000
+
+// tagged is a source of the contacts of a tag.
+type tagged struct {
+	contacts  *contact.Service
+	channel   string
+	field     string // with the address
+	selection contact.Selection
+	sign      string // the field or attribute with the signature; empty: none
+	page      []dbq.Contact
+	after     string
+	isLast    bool
+	no        int64
+}
+
+func (s *Service) openTag(ctx context.Context, b dbq.Batch) (source, error) {
+	field, _ := contact.AddressField(b.Channel)
+	if b.PhoneColumn != "" && b.PhoneColumn != field {
+		return nil, fault.InvalidField(columnField(b.Channel), fault.NotAllowed, field)
+	}
+	t := &tagged{contacts: s.Contacts, channel: b.Channel, field: field, sign: optional.Value(b.SignColumn)}
+	t.selection = contact.Selection{CompanyID: b.CompanyID, Tags: b.TagsAll, AnyTags: b.TagsAny, NotTags: b.TagsNone}
+	named := map[string][]string{"tags_all": b.TagsAll, "tags_any": b.TagsAny, "tags_none": b.TagsNone}
+	if *b.Tag != combined {
+		t.selection.Tags = []string{*b.Tag}
+		named = map[string][]string{"tag": t.selection.Tags}
+	}
+	for _, field := range slices.Sorted(maps.Keys(named)) {
+		for _, tag := range named[field] {
+			if _, err := s.Contacts.GetTag(ctx, b.CompanyID, tag); err != nil {
+				return nil, notThere(err, field)
+			}
+		}
+	}
+	return t, nil
+}
+
+func (t *tagged) addressColumn() string { return t.field }
+
+func (t *tagged) signColumn([]string) string { return t.sign }
+
+// missing cannot know: attributes differ from contact to contact.
+func (t *tagged) missing([]string) []string { return nil }
+
+func (t *tagged) close() {}
+
+func (t *tagged) next(ctx context.Context) (sourceRow, error) {
+	for len(t.page) == 0 {
+		if t.isLast {
+			return sourceRow{}, io.EOF
+		}
+		page, end, err := t.contacts.ListSelected(ctx, t.selection, t.after, contactPage)
+		if err != nil {
+			return sourceRow{}, fmt.Errorf("read contacts: %w", err)
+		}
+		switch {
+		case end != "":
+			t.after = end
+		case len(page) < contactPage:
+			t.isLast = true
+		default:
+			t.after = page[len(page)-1].UserID
+		}
+		t.page = page
+	}
+	c := t.page[0]
+	t.page, t.no = t.page[1:], t.no+1
+	values := map[string]string{}
+	if err := json.Unmarshal(c.Attributes, &values); err != nil {
+		return sourceRow{}, fmt.Errorf("read attributes of contact: %w", err)
+	}
+	for name, value := range map[string]*string{
+		"user_id": &c.UserID, "name": c.Name, "phone": c.Phone, "email": c.Email, "dingtalk_name": c.DingtalkName, "wechat_openid": c.WechatOpenid,
+	} {
+		if value != nil {
+			values[name] = *value
+		}
+	}
+	return sourceRow{no: t.no, address: sheet.Cell{Text: contact.Address(c, t.channel)}, sign: sheet.Cell{Text: values[t.sign]}, value: func(name string) (sheet.Cell, bool) {
+		value, is := values[name]
+		return sheet.Cell{Text: value}, is
+	}}, nil
+}

@@ -1,0 +1,72 @@
+package batch_test
+
+import (
+	"fmt"
+	"testing"
+
+	"lksms/internal/testkit/apptest"
+)
+
+// A row that was checked is held, and not refused, when its country is taken away before it becomes a task: it can be undone.
+func TestNarrowedCountriesHoldTheRowsOfABatch(t *testing.T) {
+	for _, path := range []string{"companies/default", "channels/sms"} {
+		for _, senderNo := range []string{"", "app"} {
+			t.Run(path+" "+senderNo, func(t *testing.T) {
+				b := apptest.New(t)
+				b.AddCountry("CN", "86", nil)
+				b.AddCountry("SG", "65", nil)
+				b.Claim("app", 1) // registers
+				fields := []string{"content", "hello"}
+				if senderNo != "" {
+					fields = append(fields, "sender_no", senderNo)
+				}
+				at := checked(b, "phone_number\n13800138000\n", fields...)
+				b.Expect(200, "", "PATCH", "/api/v1/admin/"+path, map[string]any{"countries": []string{"SG"}})
+				get(b, at, "confirm")
+				feed(b)
+				expect(b, get(b, at), "running", "1 rows, 1 valid, 1 waiting")
+				if got := b.Claim("app", 10); len(got) != 0 {
+					t.Errorf("claimed %v", got)
+				}
+				b.Expect(200, "", "PATCH", "/api/v1/admin/"+path, map[string]any{"countries": []string{"SG", "CN"}})
+				if got := b.Claim("app", 10); len(got) != 1 {
+					t.Errorf("claimed %v", got)
+				}
+			})
+		}
+	}
+}
+
+// A company without shared senders whose routes serve one country only: its batches may be sent there, so no switch holds all of their messages.
+func TestRoutesToOneCountryHoldNoBatch(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCountry("CN", "86", nil)
+	b.AddCountry("SG", "65", nil)
+	acme := b.AddCompany("acme", 1)
+	b.AddSender(map[string]any{"sender_no": "shared", "is_shared": true})
+	b.AddSender(map[string]any{"sender_no": "own", "is_shared": false})
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{"uses_shared_senders": false})
+	at := createJSON(b, map[string]any{"name": "n", "content": "x", "rows": []any{map[string]any{"phone_number": "13800138000"}}}, acme...)
+	check(b)
+	heldBy := func() string {
+		t.Helper()
+		return fmt.Sprint(*get(b, at).HeldBy)
+	}
+	if got := heldBy(); got != "[{acme shared_senders}]" {
+		t.Errorf("without routes it is held by %s", got)
+	}
+	if e := get(b, at).Estimate; e.EarliestEnd != nil {
+		t.Errorf("it is held, and ends at %s", e.EarliestEnd)
+	}
+	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "own", "message_type": "marketing", "country_no": "CN"})
+	if got := heldBy(); got != "[{acme shared_senders}]" {
+		t.Errorf("with a route of another type it is held by %s", got)
+	}
+	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "own", "country_no": "CN"})
+	if got := heldBy(); got != "[]" {
+		t.Errorf("with a route to its country it is held by %s", got)
+	}
+	if e := get(b, at).Estimate; e.EarliestEnd == nil {
+		t.Error("it is not held, and has no end")
+	}
+}

@@ -1,0 +1,280 @@
+// Package contact owns the contacts of companies, users with their addresses on each channel, and the tags that hold contacts.
+package contact
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"unicode/utf8"
+
+	"lksms/gen/dbq"
+	"lksms/internal/audience/upload"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/setting"
+)
+
+// Service manages contacts.
+type Service struct {
+	db        *postgres.DB
+	q         *dbq.Queries
+	uploads   *upload.Service
+	settings  *setting.Service
+	directory *directory.Service
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, uploads *upload.Service, settings *setting.Service, dir *directory.Service) *Service {
+	return &Service{db: db, q: dbq.New(db), uploads: uploads, settings: settings, directory: dir}
+}
+
+// Contact is what is known of one user. On a change of an existing contact, a nil field is left unchanged, and an empty
+// one is cleared. Attributes that are given replace all others.
+type Contact struct {
+	UserID                                         string
+	Name, Phone, DingTalkName, WeChatOpenID, Email *string
+	Attributes                                     *map[string]string // an empty text is no attribute
+}
+
+// regionOr returns the region of phone numbers without a country code: that of a request, else that of the company. Fault: request.invalid.
+func (s *Service) regionOr(ctx context.Context, companyID int64, region string) (string, error) {
+	if region == "" {
+		return s.directory.DefaultRegion(ctx, &companyID)
+	}
+	return region, phone.CheckRegion("default_region", region)
+}
+
+// Put inserts or changes contacts, all or none in one transaction, and returns how many. Phone numbers without a country code are of the region; empty:
+// that of the company. Faults: request.invalid, limit.reached.
+func (s *Service) Put(ctx context.Context, companyID int64, region string, contacts []Contact) (int, error) {
+	region, err := s.regionOr(ctx, companyID, region)
+	if err != nil {
+		return 0, err
+	}
+	p := dbq.ContactChangeParams{CompanyID: companyID}
+	addField := func(texts *[]string, given *[]bool, text *string) {
+		*texts, *given = append(*texts, optional.Value(text)), append(*given, text != nil)
+	}
+	seen := map[string]bool{}
+	for i, c := range contacts {
+		field := func(name string) string { return fmt.Sprintf("contacts.%d.%s", i, name) }
+		if seen[c.UserID] {
+			return 0, fault.InvalidField(field("user_id"), fault.Duplicate, nil)
+		}
+		seen[c.UserID] = true
+		if err := c.normalise(region, field); err != nil {
+			return 0, err
+		}
+		attributes, err := encodeAttributes(field("attributes"), optional.Value(c.Attributes))
+		if err != nil {
+			return 0, err
+		}
+		p.UserIds = append(p.UserIds, c.UserID)
+		p.Attributes, p.AttributesGiven = append(p.Attributes, attributes), append(p.AttributesGiven, c.Attributes != nil)
+		addField(&p.Names, &p.NamesGiven, c.Name)
+		addField(&p.Phones, &p.PhonesGiven, c.Phone)
+		addField(&p.DingtalkNames, &p.DingtalkNamesGiven, c.DingTalkName)
+		addField(&p.WechatOpenids, &p.WechatOpenidsGiven, c.WeChatOpenID)
+		addField(&p.Emails, &p.EmailsGiven, c.Email)
+	}
+	var n int64
+	err = s.change(ctx, companyID, func(ctx context.Context) (err error) {
+		if err = s.q.ContactAdd(ctx, dbq.ContactAddParams{
+			CompanyID: companyID, UserIds: p.UserIds, Names: p.Names, Phones: p.Phones, DingtalkNames: p.DingtalkNames, WechatOpenids: p.WechatOpenids,
+			Emails: p.Emails, Attributes: p.Attributes,
+		}); err != nil {
+			return postgres.Wrap("add contacts", err, nil)
+		}
+		n, err = s.q.ContactChange(ctx, p)
+		return postgres.Wrap("change contacts", err, nil)
+	})
+	return int(n), err
+}
+
+// change runs do in a transaction in which nobody else changes the contacts and tags of the company.
+func (s *Service) change(ctx context.Context, companyID int64, do func(ctx context.Context) error) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		if _, err := s.q.ContactsHold(ctx, companyID); err != nil {
+			return fmt.Errorf("lock contacts: %w", err)
+		}
+		return do(ctx)
+	})
+}
+
+// Bounds of attributes. A constraint of contacts bounds all of them together.
+const (
+	attributesMost     = 50
+	attributeNameMost  = 50  // characters
+	attributeValueMost = 500 // characters
+)
+
+// encodeAttributes returns attributes as JSON, without those that are empty. Fault: request.invalid.
+func encodeAttributes(field string, attributes map[string]string) ([]byte, error) {
+	kept := make(map[string]string, len(attributes))
+	for name, value := range attributes {
+		if f := checkAttribute(field, name, value); f != nil {
+			return nil, f
+		}
+		if value != "" {
+			kept[name] = value
+		}
+	}
+	if len(kept) > attributesMost {
+		return nil, fault.InvalidField(field, fault.TooManyItems, attributesMost)
+	}
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return nil, fmt.Errorf("write attributes: %w", err)
+	}
+	return text, nil
+}
+
+// checkAttribute returns what is wrong with an attribute, or nil. A name with a brace could not be the name of a placeholder.
+func checkAttribute(field, name, value string) *fault.Error {
+	isForbidden := func(r rune) bool { return r < ' ' || r == '{' || r == '}' }
+	switch {
+	case name == "":
+		return fault.InvalidField(field, fault.Empty, nil)
+	case utf8.RuneCountInString(name) > attributeNameMost:
+		return fault.InvalidField(field, fault.TooLong, attributeNameMost)
+	case strings.ContainsFunc(name, isForbidden) || strings.TrimSpace(name) != name:
+		return fault.InvalidField(field, fault.BadCharacters, nil)
+	case utf8.RuneCountInString(value) > attributeValueMost:
+		return fault.InvalidField(field+"."+name, fault.TooLong, attributeValueMost)
+	}
+	return nil
+}
+
+// Attributes returns the attributes of a contact.
+func Attributes(c dbq.Contact) (attributes map[string]string, err error) {
+	if err := json.Unmarshal(c.Attributes, &attributes); err != nil {
+		return nil, fmt.Errorf("read attributes: %w", err)
+	}
+	return attributes, nil
+}
+
+// List returns up to limit contacts in the order of user ids, starting behind the user id after.
+func (s *Service) List(ctx context.Context, companyID int64, after string, limit int) ([]dbq.Contact, error) {
+	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, AfterID: after, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list contacts", err, nil)
+}
+
+// Place is a place in the order of a search: behind a field that begins with the text of the search (Term, in lower case) and its contact.
+type Place struct{ Term, UserID string }
+
+// from returns the place behind which terms that begin with prefix are.
+func (p Place) from(prefix string) Place {
+	if p.Term < prefix {
+		return Place{Term: prefix}
+	}
+	return p
+}
+
+// fieldsFound is the number of fields that Search looks at.
+const fieldsFound = 4
+
+// Search returns up to limit contacts of which a field begins with a text, in the order of these fields, each once. The case of the letters A to Z
+// does not matter. The next page starts behind next; nil: there is none. It reads a bounded number of entries, so that there may be fewer contacts,
+// or none, and still a next page.
+func (s *Service) Search(ctx context.Context, companyID int64, text string, after Place, limit int) (found []dbq.Contact, next *Place, err error) {
+	region, err := s.directory.DefaultRegion(ctx, &companyID)
+	if err != nil {
+		return nil, nil, err
+	}
+	prefix := strings.Map(lower, text)
+	from := after.from(prefix)
+	p := dbq.ContactSearchParams{
+		CompanyID: companyID, Prefix: prefix, AfterTerm: from.Term, AfterID: from.UserID, Most: int32(fieldsFound*limit + 1),
+	}
+	if number := phone.Beginning(text, region); number != "" {
+		from := after.from(number)
+		p.Number, p.NumberAfter, p.NumberAfterID = &number, &from.Term, from.UserID
+	}
+	rows, err := s.q.ContactSearch(ctx, p)
+	if err != nil {
+		return nil, nil, postgres.Wrap("search contacts", err, nil)
+	}
+	var last Place
+	for _, row := range rows {
+		if row.IsFirst {
+			if len(found) == limit {
+				return found, &last, nil
+			}
+			found = append(found, row.Contact)
+		}
+		last = Place{Term: row.Term, UserID: row.Contact.UserID}
+	}
+	if len(rows) == int(p.Most) {
+		return found, &last, nil
+	}
+	return found, nil, nil
+}
+
+// lower does what PostgreSQL's lower does with the collation C.
+func lower(r rune) rune {
+	if 'A' <= r && r <= 'Z' {
+		return r + ('a' - 'A')
+	}
+	return r
+}
+
+var errNoContact = fault.New(fault.NotFound, fault.ContactNotFound)
+
+// Get returns one contact. Fault: contact.not_found.
+func (s *Service) Get(ctx context.Context, companyID int64, userID string) (dbq.Contact, error) {
+	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, UserIds: []string{userID}, PageLimit: 1})
+	return postgres.One(rows, err, "get contact", errNoContact)
+}
+
+// Delete removes a contact. Fault: contact.not_found.
+func (s *Service) Delete(ctx context.Context, companyID int64, userID string) error {
+	return s.change(ctx, companyID, func(ctx context.Context) error {
+		n, err := s.q.ContactDelete(ctx, dbq.ContactDeleteParams{CompanyID: companyID, UserID: userID})
+		return postgres.DeletedOne(n, err, "delete contact", errNoContact)
+	})
+}
+
+// Named returns those contacts of a company that are there, in the order of user ids.
+func (s *Service) Named(ctx context.Context, companyID int64, userIDs []string) ([]dbq.Contact, error) {
+	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, UserIds: userIDs, PageLimit: int32(len(userIDs))})
+	return rows, postgres.Wrap("find contacts", err, nil)
+}
+
+// Address returns the address of a contact on a channel; empty: it has none. On a channel for which contacts have no field, the user id is the address.
+func Address(c dbq.Contact, channel string) string {
+	switch channel {
+	case directory.SMS:
+		return optional.Value(c.Phone)
+	case directory.DingTalk:
+		return optional.Value(c.DingtalkName)
+	case directory.WeChat:
+		return optional.Value(c.WechatOpenid)
+	case directory.Email:
+		return optional.Value(c.Email)
+	}
+	return c.UserID
+}
+
+// Addresses returns the addresses of users on a channel, in the order of userIDs; empty where a user has none.
+func (s *Service) Addresses(ctx context.Context, companyID int64, channel string, userIDs []string) ([]string, error) {
+	rows, err := s.Named(ctx, companyID, userIDs)
+	if err != nil {
+		return nil, err
+	}
+	contacts := make(map[string]dbq.Contact, len(rows))
+	for _, row := range rows {
+		contacts[row.UserID] = row
+	}
+	addresses := make([]string, len(userIDs))
+	for i, id := range userIDs {
+		c := contacts[id]
+		c.UserID = id
+		addresses[i] = Address(c, channel)
+	}
+	return addresses, nil
+}

@@ -1,0 +1,94 @@
+package contact
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"lksms/internal/dispatch/address"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+)
+
+// field is a field of a contact that is a text.
+type field struct {
+	name    string
+	columns []string // other names of a column of a list that has it
+	of      func(c *Contact) **string
+	most    int            // characters
+	form    *regexp.Regexp // nil: anything but control characters
+}
+
+var (
+	userIDForm = regexp.MustCompile(`^[0-9A-Za-z._@-]{1,64}$`)
+	openIDForm = regexp.MustCompile(`^[0-9A-Za-z_-]*$`)
+)
+
+// fields are the fields of a contact but its user id and its attributes. The contract has the same bounds.
+var fields = []field{
+	{name: "name", columns: []string{"姓名", "名字", "名称", "客户姓名"}, of: func(c *Contact) **string { return &c.Name }, most: 100},
+	{
+		name: "phone", columns: []string{"phone_number", "mobile", "手机", "手机号", "手机号码", "电话", "电话号码", "联系电话", "移动电话"},
+		of: func(c *Contact) **string { return &c.Phone }, most: phone.Longest,
+	},
+	{
+		name: "dingtalk_name", columns: []string{"dingtalk", "钉钉", "钉钉账号", "钉钉用户名", "钉钉用户ID"},
+		of: func(c *Contact) **string { return &c.DingTalkName }, most: 100,
+	},
+	{
+		name: "wechat_openid", columns: []string{"openid", "微信openid", "微信"},
+		of: func(c *Contact) **string { return &c.WeChatOpenID }, most: 100, form: openIDForm,
+	},
+	{
+		name: "email", columns: []string{"e-mail", "mail", "邮箱", "电子邮箱", "邮件", "电子邮件", "邮箱地址"},
+		of: func(c *Contact) **string { return &c.Email }, most: 254,
+	},
+}
+
+// userIDColumns are other names of the column with the user ids.
+var userIDColumns = []string{"userid", "用户ID", "用户编号", "用户标识", "工号", "编号", "账号"}
+
+// AddressField returns the field of a contact with its address on a channel, and the names that a column of a list with such addresses usually has.
+func AddressField(channel string) (name string, columns []string) {
+	name = map[string]string{
+		directory.SMS: "phone", directory.DingTalk: "dingtalk_name", directory.WeChat: "wechat_openid", directory.Email: "email",
+	}[channel]
+	for _, f := range fields {
+		if f.name == name {
+			return name, append([]string{name}, f.columns...)
+		}
+	}
+	return "user_id", append([]string{"user_id"}, userIDColumns...)
+}
+
+// isUserID reports whether text can be a user id. A path cannot contain the others.
+func isUserID(text string) bool { return userIDForm.MatchString(text) && text != "." && text != ".." }
+
+// checkText returns what is wrong with the text of a field, or nil.
+func (f field) checkText(text string) *fault.Error {
+	switch {
+	case utf8.RuneCountInString(text) > f.most:
+		return fault.InvalidField(f.name, fault.TooLong, f.most)
+	case f.form != nil && !f.form.MatchString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }):
+		return fault.InvalidField(f.name, fault.BadCharacters, nil)
+	}
+	return nil
+}
+
+// normalise checks the addresses of a contact, and writes its phone number, without a country code one of region, in E.164. nameOf returns the name of a field in the request. Fault:
+// request.invalid.
+func (c *Contact) normalise(region string, nameOf func(field string) string) error {
+	if optional.Value(c.Phone) != "" {
+		number, err := phone.Normalise(nameOf("phone"), *c.Phone, region)
+		if err != nil {
+			return err //nolint:wrapcheck // a fault
+		}
+		c.Phone = &number
+	}
+	if email := optional.Value(c.Email); email != "" && !address.IsEmail(email) {
+		return fault.InvalidField(nameOf("email"), fault.WrongFormat, nil)
+	}
+	return nil
+}

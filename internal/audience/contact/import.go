@@ -1,0 +1,557 @@
+package contact
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/audience/sheet"
+	"lksms/internal/audience/upload"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+)
+
+const (
+	portionRows    = 5000      // of a list that one transaction stores
+	importsMost    = 10        // imports of a company that run
+	errorsMost     = 10_000    // rows of an import whose errors are kept
+	columnsMost    = 200       // of a list; those that are no fields are attributes, of which a row may fill attributesMost
+	importRowsMost = 2_000_000 // of a list: as many as a company may have contacts
+	importsForget  = 100       // imports that one statement deletes
+)
+
+// ImportRequest asks for the import of an upload.
+type ImportRequest struct {
+	CompanyID int64
+	Upload    upload.Upload
+	Sheet     string  // of a workbook; empty: the first
+	Region    string  // of phone numbers without a country code; empty: that of the company
+	Tag       *string // gets the contacts, and is made if it does not exist; nil: none
+	By        string  // username
+}
+
+// StartImport begins an import, of which Import stores the rows, and keeps the upload. Faults: request.invalid for a list that cannot be read or has no
+// user ids, limit.reached.
+func (s *Service) StartImport(ctx context.Context, r ImportRequest) (dbq.ContactImport, error) {
+	list, err := s.openList(ctx, r.CompanyID, r.Upload.ID, r.Sheet, r.Region)
+	if err != nil {
+		return dbq.ContactImport{}, err
+	}
+	_ = list.rows.Close() // its columns are known
+	var id int64
+	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		if r.Tag != nil {
+			if _, err := s.PutTag(ctx, r.CompanyID, *r.Tag); err != nil {
+				return err
+			}
+		}
+		id, err = s.q.ImportCreate(ctx, dbq.ImportCreateParams{
+			CompanyID: r.CompanyID, FileName: r.Upload.Name, UploadID: r.Upload.ID, Sheet: r.Sheet, Tag: r.Tag, DefaultRegion: r.Region, CreatedBy: r.By, Most: importsMost,
+		})
+		if err != nil {
+			return postgres.Wrap("create import", err, fault.AtLimit(importsMost))
+		}
+		return s.uploads.Use(ctx, r.Upload.ID, fmt.Sprint("contact import ", id))
+	})
+	if err != nil {
+		return dbq.ContactImport{}, err
+	}
+	return s.GetImport(ctx, r.CompanyID, id)
+}
+
+// Imports returns up to limit imports of a company with smaller ids than before, newest first.
+func (s *Service) Imports(ctx context.Context, companyID, before int64, limit int) ([]dbq.ContactImport, error) {
+	rows, err := s.q.ImportList(ctx, dbq.ImportListParams{CompanyID: companyID, BeforeID: before, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list imports", err, nil)
+}
+
+var errNoImport = fault.New(fault.NotFound, fault.ImportNotFound)
+
+// GetImport returns an import. Fault: import.not_found.
+func (s *Service) GetImport(ctx context.Context, companyID, id int64) (dbq.ContactImport, error) {
+	rows, err := s.q.ImportList(ctx, dbq.ImportListParams{CompanyID: companyID, ID: &id, BeforeID: id + 1, PageLimit: 1})
+	return postgres.One(rows, err, "get import", errNoImport)
+}
+
+// ImportError is a row of which nothing was stored, and why.
+type ImportError struct {
+	Row   int64 // as a spreadsheet program shows it
+	Fault *fault.Error
+}
+
+// ImportErrors returns up to limit rows behind the row after of which nothing was stored.
+func (s *Service) ImportErrors(ctx context.Context, importID, after int64, limit int) ([]ImportError, error) {
+	rows, err := s.q.ImportErrorList(ctx, dbq.ImportErrorListParams{ImportID: importID, AfterRow: after, PageLimit: int32(limit)})
+	if err != nil {
+		return nil, fmt.Errorf("list errors of import: %w", err)
+	}
+	all := make([]ImportError, len(rows))
+	for i, row := range rows {
+		all[i].Row = row.RowNo
+		wrong, err := fault.Decode(row.Failure)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // says what it is
+		}
+		all[i].Fault = fault.InvalidField(wrong.Name, wrong.Rule, wrong.Limit)
+	}
+	return all, nil
+}
+
+// encodeFailure returns the first field of a fault as it is stored.
+func encodeFailure(f *fault.Error) []byte {
+	text, err := fault.Encode(f.Fields[0])
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	return text
+}
+
+// list is a list that is being read.
+type list struct {
+	region     string // of phone numbers without a country code
+	rows       *sheet.Reader
+	userID     int
+	fields     map[int]field
+	attributes map[int]string
+}
+
+// openList opens an upload as a list of contacts. Fault: request.invalid.
+func (s *Service) openList(ctx context.Context, companyID, uploadID int64, sheetName, region string) (list, error) {
+	region, err := s.regionOr(ctx, companyID, region)
+	if err != nil {
+		return list{}, err
+	}
+	file, err := s.uploads.Open(ctx, uploadID)
+	if err != nil {
+		return list{}, err
+	}
+	rows, err := sheet.Open(ctx, file, sheet.Options{Sheet: sheetName, Columns: columnsMost, Rows: importRowsMost})
+	if err != nil {
+		return list{}, err
+	}
+	l := list{rows: rows, region: region, fields: map[int]field{}, attributes: map[int]string{}}
+	if err := l.readColumns(); err != nil {
+		_ = rows.Close() // the error of the columns says more
+		return list{}, err
+	}
+	return l, nil
+}
+
+// find returns the column of a field: the one with its name, else the only one with another of its names; -1: none. Fault: request.invalid.
+func (l *list) find(name string, others []string) (int, error) {
+	if at, is := l.rows.Column(name); is {
+		return at, nil
+	}
+	found := -1
+	for _, other := range others {
+		at, is := l.rows.Column(other)
+		switch {
+		case !is || at == found:
+		case found >= 0:
+			return -1, fault.InvalidField("file", fault.DuplicateColumn, name)
+		default:
+			found = at
+		}
+	}
+	return found, nil
+}
+
+// readColumns finds out what the columns hold. Fault: request.invalid.
+func (l *list) readColumns() (err error) {
+	if l.userID, err = l.find("user_id", userIDColumns); err != nil {
+		return err
+	}
+	if l.userID < 0 {
+		return fault.InvalidField("file", fault.NoColumn, "user_id")
+	}
+	for _, f := range fields {
+		at, err := l.find(f.name, f.columns)
+		if err != nil {
+			return err
+		}
+		if at >= 0 {
+			l.fields[at] = f
+		}
+	}
+	for at, name := range l.rows.Columns() {
+		if _, isField := l.fields[at]; isField || at == l.userID {
+			continue
+		}
+		if checkAttribute("file", name, "") != nil {
+			return fault.InvalidField("file", fault.BadColumn, name)
+		}
+		l.attributes[at] = name
+	}
+	return nil
+}
+
+// portion is some rows of a list, ready to be stored.
+type portion struct {
+	contacts []dbContact // of different users
+	byUser   map[string]int
+	rows     int64
+	lastRow  int64
+	errors   []rowError
+	isLast   bool
+	wrong    *fault.Error // the list cannot be read behind these rows; nil: it can
+}
+
+// dbContact is a contact as it is stored; an empty text leaves a field.
+type dbContact struct {
+	userID     string
+	texts      []string // by fields
+	attributes map[string]string
+	row        int64 // the last one of the list that has it
+}
+
+type rowError struct {
+	row   int64
+	fault *fault.Error
+}
+
+// next reads the next portion. Errors are those of the storage.
+func (l *list) next() (portion, error) {
+	p := portion{byUser: map[string]int{}}
+	for p.rows < portionRows {
+		row, err := l.rows.Next()
+		var wrong *fault.Error
+		switch {
+		case err == io.EOF: //nolint:errorlint // Next returns it bare
+			p.isLast = true
+			return p, nil
+		case errors.As(err, &wrong):
+			p.isLast, p.wrong = true, wrong
+			return p, nil
+		case err != nil:
+			return p, err //nolint:wrapcheck // of upload
+		}
+		p.rows, p.lastRow = p.rows+1, row.No
+		p.add(l, row)
+	}
+	return p, nil
+}
+
+// add adds the contact of a row, or its error. A later row of the same user overrides an earlier one.
+func (p *portion) add(l *list, row sheet.Row) {
+	c, wrong := l.read(row)
+	if wrong != nil {
+		p.errors = append(p.errors, rowError{row.No, wrong})
+		return
+	}
+	at, isKnown := p.byUser[c.userID]
+	if !isKnown {
+		p.byUser[c.userID] = len(p.contacts)
+		p.contacts = append(p.contacts, c)
+		return
+	}
+	earlier := &p.contacts[at]
+	for i, text := range c.texts {
+		if text != "" {
+			earlier.texts[i] = text
+		}
+	}
+	for name, value := range c.attributes {
+		earlier.attributes[name] = value
+	}
+	earlier.row = row.No
+}
+
+// read reads the contact of a row, or returns what is wrong with it.
+func (l *list) read(row sheet.Row) (dbContact, *fault.Error) {
+	c := dbContact{texts: make([]string, len(fields)), attributes: map[string]string{}, row: row.No}
+	if row.Extra > 0 {
+		return c, fault.InvalidField("row", fault.TooManyCells, nil)
+	}
+	var known Contact
+	for at, cell := range row.Cells {
+		text := withoutApostrophe(strings.TrimSpace(postgres.Text(cell.Text)))
+		column := l.rows.Columns()[at]
+		switch f, isField := l.fields[at]; {
+		case cell.Lossy:
+			return c, fault.InvalidField(column, fault.Shortened, nil)
+		case at == l.userID:
+			if text == "" {
+				return c, fault.InvalidField("user_id", fault.Required, nil)
+			}
+			if !isUserID(text) {
+				return c, fault.InvalidField("user_id", fault.BadCharacters, nil)
+			}
+			c.userID = text
+		case text == "":
+		case isField:
+			if wrong := f.checkText(text); wrong != nil {
+				return c, wrong
+			}
+			*f.of(&known) = &text
+		default:
+			if wrong := checkAttribute("", column, text); wrong != nil {
+				wrong.Fields[0].Name = column
+				return c, wrong
+			}
+			c.attributes[column] = text
+		}
+	}
+	if err := known.normalise(l.region, func(field string) string { return field }); err != nil {
+		var wrong *fault.Error
+		errors.As(err, &wrong)
+		return c, wrong
+	}
+	if len(c.attributes) > attributesMost {
+		return c, tooManyAttributes()
+	}
+	for i, f := range fields {
+		c.texts[i] = optional.Value(*f.of(&known))
+	}
+	return c, nil
+}
+
+// withoutApostrophe returns a text without the apostrophe that an export put before it, lest spreadsheet programs take it for a formula.
+func withoutApostrophe(text string) string {
+	if len(text) > 1 && text[0] == '\'' && strings.IndexByte("=+-@\t", text[1]) >= 0 {
+		return text[1:]
+	}
+	return text
+}
+
+func tooManyAttributes() *fault.Error {
+	return fault.InvalidField("attributes", fault.TooManyItems, attributesMost)
+}
+
+// errMoved says that another server works on an import, or that it has ended.
+var errMoved = errors.New("the import was moved on by another server")
+
+// Import stores the rows of imports that run, a portion of each in turn, until nothing is left, and returns how many rows it worked up. It goes on
+// where another server stopped.
+func (s *Service) Import(ctx context.Context) (int, error) {
+	ids, err := s.q.ImportIDsRunning(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("find imports: %w", err)
+	}
+	open := map[int64]*running{}
+	defer func() {
+		for _, r := range open {
+			r.close()
+		}
+	}()
+	total := 0
+	var failures []error
+	for len(ids) > 0 && ctx.Err() == nil {
+		var left []int64
+		for _, id := range ids {
+			if open[id] == nil {
+				open[id] = &running{id: id}
+			}
+			n, isOver, err := s.importPortion(ctx, open[id])
+			total += n
+			switch {
+			case errors.Is(err, errMoved):
+			case err != nil:
+				failures = append(failures, fmt.Errorf("import %d: %w", id, err))
+			case !isOver:
+				left = append(left, id)
+			}
+		}
+		ids = left
+	}
+	return total, errors.Join(failures...)
+}
+
+// running is an import that this server works on.
+type running struct {
+	id   int64
+	row  dbq.ContactImport // RowNo: the last row that is stored
+	list *list             // nil: not open yet
+}
+
+func (r *running) close() {
+	if r.list != nil {
+		_ = r.list.rows.Close() // its rows are stored
+	}
+}
+
+// importPortion stores the next portion of an import, and returns how many rows it has. After an error, the portion can be repeated by another
+// call of Import.
+func (s *Service) importPortion(ctx context.Context, r *running) (rows int, isOver bool, err error) {
+	if r.list == nil {
+		if err := s.resume(ctx, r); err != nil {
+			return 0, true, err
+		}
+		if r.list == nil { // its list cannot be read any more
+			return 0, true, nil
+		}
+	}
+	p, err := r.list.next()
+	if err != nil {
+		return 0, true, err
+	}
+	err = s.storePortion(ctx, r, p)
+	var known *fault.Error
+	switch {
+	case errors.As(err, &known): // the company has as many contacts as it may, or the tag was deleted
+		return 0, true, s.endImport(ctx, r, known)
+	case err != nil && !errors.Is(err, errMoved) && ctx.Err() == nil && !postgres.IsUnavailable(err): // it would fail again
+		return 0, true, errors.Join(err, s.endImport(ctx, r, fault.InvalidField("file", fault.NothingElseIsKnown, nil)))
+	case err != nil:
+		return 0, true, err
+	}
+	r.row.RowNo = max(r.row.RowNo, p.lastRow)
+	return int(p.rows), p.isLast, nil
+}
+
+// resume opens the list of an import behind the rows that are stored.
+func (s *Service) resume(ctx context.Context, r *running) error {
+	row, err := s.q.ImportGet(ctx, r.id)
+	if err != nil {
+		return postgres.Wrap("read import", err, nil)
+	}
+	r.row = row
+	l, err := s.openList(ctx, row.CompanyID, *row.UploadID, row.Sheet, row.DefaultRegion)
+	for err == nil && row.RowNo > 0 {
+		var read sheet.Row
+		if read, err = l.rows.Next(); err == nil && read.No >= row.RowNo {
+			break
+		}
+	}
+	var wrong *fault.Error
+	switch {
+	case errors.As(err, &wrong):
+		return s.endImport(ctx, r, wrong)
+	case err == io.EOF: //nolint:errorlint // Next returns it bare
+		return s.endImport(ctx, r, nil)
+	case err != nil:
+		return fmt.Errorf("open list: %w", err)
+	}
+	r.list = &l
+	return nil
+}
+
+// endImport ends an import, with the fault because of which its list cannot be read, or nil.
+func (s *Service) endImport(ctx context.Context, r *running, wrong *fault.Error) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		if _, err := s.q.ImportHold(ctx, dbq.ImportHoldParams{ID: r.id, RowNo: r.row.RowNo}); err != nil {
+			return heldOr(err)
+		}
+		return s.end(ctx, r, wrong)
+	})
+}
+
+// end ends an import that is locked, and deletes its list.
+func (s *Service) end(ctx context.Context, r *running, wrong *fault.Error) error {
+	p := dbq.ImportEndParams{ID: r.id}
+	if wrong != nil {
+		if len(wrong.Fields) == 0 { // limit.reached
+			wrong = fault.InvalidField("file", fault.BeyondLimit, wrong.Limit)
+		}
+		p.Failure = encodeFailure(wrong)
+	}
+	if err := s.q.ImportEnd(ctx, p); err != nil {
+		return fmt.Errorf("end import: %w", err)
+	}
+	return s.uploads.Delete(ctx, *r.row.UploadID)
+}
+
+func heldOr(err error) error {
+	if postgres.IsNoRows(err) {
+		return errMoved
+	}
+	return fmt.Errorf("lock import: %w", err)
+}
+
+// storePortion stores a portion and counts it, and ends the import with the last one, in one transaction. Faults: limit.reached, request.invalid if
+// the tag was deleted.
+func (s *Service) storePortion(ctx context.Context, r *running, p portion) error {
+	company := r.row.CompanyID
+	return s.change(ctx, company, func(ctx context.Context) error {
+		if _, err := s.q.ImportHold(ctx, dbq.ImportHoldParams{ID: r.id, RowNo: r.row.RowNo}); err != nil {
+			return heldOr(err)
+		}
+		if err := s.refuseOverfull(ctx, company, r.list, &p); err != nil {
+			return err
+		}
+		params, err := storeParams(company, p.contacts)
+		if err != nil {
+			return err
+		}
+		stored, err := s.q.ImportStore(ctx, params)
+		if err != nil {
+			return postgres.Wrap("store contacts", err, nil)
+		}
+		if r.row.Tag != nil {
+			tag, err := s.GetTag(ctx, company, *r.row.Tag)
+			if err != nil {
+				return fault.OfField(err, errNoTag, "tag") //nolint:wrapcheck // a fault
+			}
+			if _, err := s.q.TagAdd(ctx, dbq.TagAddParams{TagID: tag.ID, CompanyID: company, UserIds: params.UserIds}); err != nil {
+				return fmt.Errorf("add contacts to tag: %w", err)
+			}
+		}
+		counted := dbq.ImportAdvanceParams{
+			ID: r.id, RowNo: max(r.row.RowNo, p.lastRow), Rows: p.rows, Added: stored.Added, Changed: stored.Changed, ErrorsMost: errorsMost,
+			ErrorRows: []int64{}, Failures: [][]byte{},
+		}
+		slices.SortFunc(p.errors, func(a, b rowError) int { return cmp.Compare(a.row, b.row) })
+		for _, e := range p.errors {
+			counted.ErrorRows, counted.Failures = append(counted.ErrorRows, e.row), append(counted.Failures, encodeFailure(e.fault))
+		}
+		if err := s.q.ImportAdvance(ctx, counted); err != nil {
+			return fmt.Errorf("count rows of import: %w", err)
+		}
+		if p.isLast {
+			return s.end(ctx, r, p.wrong)
+		}
+		return nil
+	})
+}
+
+// refuseOverfull makes errors of the contacts that would have too many attributes, together with those that they have.
+func (s *Service) refuseOverfull(ctx context.Context, companyID int64, l *list, p *portion) error {
+	if len(l.attributes) == 0 || len(p.contacts) == 0 {
+		return nil
+	}
+	params, err := storeParams(companyID, p.contacts)
+	if err != nil {
+		return err
+	}
+	overfull, err := s.q.ImportOverfull(ctx, dbq.ImportOverfullParams{
+		CompanyID: companyID, UserIds: params.UserIds, Attributes: params.Attributes, Most: attributesMost,
+	})
+	if err != nil {
+		return fmt.Errorf("count attributes: %w", err)
+	}
+	for _, id := range overfull {
+		p.errors = append(p.errors, rowError{p.contacts[p.byUser[id]].row, tooManyAttributes()})
+	}
+	p.contacts = slices.DeleteFunc(p.contacts, func(c dbContact) bool { return slices.Contains(overfull, c.userID) })
+	return nil
+}
+
+func storeParams(companyID int64, contacts []dbContact) (dbq.ImportStoreParams, error) {
+	p := dbq.ImportStoreParams{CompanyID: companyID}
+	for _, c := range contacts {
+		attributes, err := json.Marshal(c.attributes)
+		if err != nil {
+			return p, fmt.Errorf("write attributes: %w", err)
+		}
+		p.UserIds, p.Attributes = append(p.UserIds, c.userID), append(p.Attributes, attributes)
+		for i, to := range []*[]string{&p.Names, &p.Phones, &p.DingtalkNames, &p.WechatOpenids, &p.Emails} { // in the order of fields
+			*to = append(*to, c.texts[i])
+		}
+	}
+	return p, nil
+}
+
+// ForgetImports deletes imports that ended longer ago than the setting history.log_days says, and returns how many.
+func (s *Service) ForgetImports(ctx context.Context) (int, error) {
+	return s.settings.ForgetLogs(ctx, importsForget, func(keep time.Duration) (int64, error) {
+		n, err := s.q.ImportsForget(ctx, dbq.ImportsForgetParams{BatchSize: importsForget, Keep: keep})
+		return n, postgres.Wrap("delete imports", err, nil)
+	})
+}

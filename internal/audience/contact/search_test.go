@@ -1,0 +1,164 @@
+package contact_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	api "lksms/gen/client"
+	"lksms/internal/audience/contact"
+	"lksms/internal/testkit/apptest"
+)
+
+const contactsPath = "/api/v1/admin/contacts"
+
+// search returns the user ids that a search finds, in pages of a size.
+func search(b *apptest.Bundle, q string, size int, headers ...string) []string {
+	b.T.Helper()
+	ids := []string{}
+	for cursor, pages := "", 0; ; pages++ {
+		page := apptest.Decode[api.ContactPage](b.T, b.Expect(200, "", "GET", fmt.Sprintf("%s?limit=%d&q=%s%s", contactsPath, size, url.QueryEscape(q), cursor), nil, headers...))
+		if len(page.Items) > size || pages > 1000 {
+			b.T.Fatalf("page %d has %d contacts", pages, len(page.Items))
+		}
+		for _, c := range page.Items {
+			ids = append(ids, c.UserID)
+		}
+		if page.NextCursor == nil {
+			return ids
+		}
+		cursor = "&cursor=" + *page.NextCursor
+	}
+}
+
+func TestContactsAreFoundByTheBeginningOfAField(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	b.PutContacts(
+		map[string]any{"user_id": "Zhang.San", "phone": "13800138000", "email": "Zhang.San@example.com", "dingtalk_name": "张三"},
+		map[string]any{"user_id": "zhangsi", "phone": "13900139000", "email": "si@example.com", "dingtalk_name": "zhangsi"},
+		map[string]any{"user_id": "u-3", "phone": "+14165550123", "email": "a_b%c@example.com", "dingtalk_name": "张小五"},
+		map[string]any{"user_id": "138", "wechat_openid": "zhang-openid"},
+	)
+	b.Expect(200, "", "PUT", contactsPath, map[string]any{"contacts": []any{map[string]any{"user_id": "zhang-of-acme"}}}, acme...)
+	for q, want := range map[string]string{
+		"zhang":                  "Zhang.San zhangsi",
+		"ZHANG.":                 "Zhang.San",
+		"zhang.san@":             "Zhang.San",
+		"hang":                   "",
+		"张":                      "Zhang.San u-3",
+		"张三":                     "Zhang.San",
+		"138":                    "Zhang.San 138",
+		"13800138000":            "Zhang.San",
+		"138 0013-80":            "Zhang.San",
+		"+86138":                 "Zhang.San",
+		"+86 139":                "zhangsi",
+		"+1":                     "u-3",
+		"+":                      "u-3 Zhang.San zhangsi",
+		"416":                    "",
+		"si@":                    "zhangsi",
+		"a_":                     "u-3",
+		"a_b%":                   "u-3",
+		"_":                      "",
+		"%":                      "",
+		"u%":                     "",
+		`\`:                      "",
+		"zhang-openid":           "",
+		"-":                      "",
+		strings.Repeat("语", 100): "",
+	} {
+		for _, size := range []int{1, 2, 100} {
+			if got := strings.Join(search(b, q, size), " "); got != want {
+				t.Errorf("%q in pages of %d finds %q, want %q", q, size, got, want)
+			}
+		}
+	}
+	if got := search(b, "zhang", 10, acme...); !slices.Equal(got, []string{"zhang-of-acme"}) {
+		t.Errorf("acme finds %v", got)
+	}
+	for query, field := range map[string]string{"q=": "q", "q=" + strings.Repeat("x", 101): "q", "q=%00": "q", "q=x&cursor=eA": "cursor", "q=x&cursor=!": "cursor"} {
+		if a := b.Expect(422, "request.invalid", "GET", contactsPath+"?"+query, nil); a.Fields() != field {
+			t.Errorf("%s: fields %q, want %q", query, a.Fields(), field)
+		}
+	}
+}
+
+// The pages of a search have each contact that matches once, in one order, whatever is in the fields.
+func TestThePagesOfASearchHaveEachContactOnce(t *testing.T) {
+	b := apptest.New(t)
+	b.Exec(`INSERT INTO contacts (company_id, user_id, phone, email, dingtalk_name)
+		SELECT 1, CASE i % 3 WHEN 0 THEN 'a' WHEN 1 THEN 'A' ELSE 'b' END || i, CASE WHEN i % 2 = 0 THEN '+86138' || lpad(i::text, 8, '0') END,
+			CASE i % 5 WHEN 0 THEN 'a' || i || '@example.com' WHEN 1 THEN 'Ab@example.com' WHEN 2 THEN 'b@example.com' END,
+			CASE i % 7 WHEN 0 THEN 'a' || i WHEN 1 THEN 'ab' WHEN 2 THEN '138' END
+		FROM generate_series(1, 500) i`)
+	for _, q := range []string{"a", "A1", "ab", "b", "138", "+86", "b1"} {
+		want := apptest.Scan[[]string](b, `SELECT coalesce(array_agg(user_id ORDER BY user_id), '{}') FROM contacts
+			WHERE lower(user_id) LIKE lower($1) || '%' OR lower(email) LIKE lower($1) || '%' OR lower(dingtalk_name) LIKE lower($1) || '%'
+				OR phone LIKE CASE WHEN $1 = '138' THEN '+86138' WHEN $1 = '+86' THEN $1 ELSE 'none' END || '%'`, q)
+		whole := search(b, q, 100)
+		if got := slices.Sorted(slices.Values(whole)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+			t.Errorf("%q finds %d contacts, want %d", q, len(got), len(want))
+		}
+		for _, size := range []int{1, 7, 20} {
+			if got := search(b, q, size); !slices.Equal(got, whole) {
+				t.Errorf("%q in pages of %d finds other contacts, or in another order", q, size)
+			}
+		}
+	}
+}
+
+// A page of a search reads a bounded number of rows, however many contacts match and wherever it begins.
+func TestAPageOfASearchReadsABoundedNumberOfRows(t *testing.T) {
+	b := apptest.New(t)
+	b.Exec(`ALTER TABLE contacts DISABLE TRIGGER audited;
+		INSERT INTO contacts (company_id, user_id, phone, email, dingtalk_name)
+		SELECT 1, 'user' || lpad(i::text, 6, '0'), '+86138' || lpad(i::text, 8, '0'), 'user' || lpad(i::text, 6, '0') || '@example.com', 'user' || i FROM generate_series(1, 50000) i;
+		ANALYZE contacts`)
+	read := func(ctx context.Context) (n int, err error) { // rows of the table by this connection, since it last told the statistics
+		err = b.App.DB.QueryRow(ctx, "SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = 'contacts'").Scan(&n)
+		return n, err
+	}
+	contacts := b.App.Contacts
+	const limit = 20
+	for name, c := range map[string]struct {
+		text  string
+		after contact.Place
+		most  int // rows
+	}{
+		"all":                       {"u", contact.Place{}, 2000},
+		"all, near the end":         {"u", contact.Place{Term: "user049000", UserID: "user049000"}, 2000},
+		"the last ones":             {"u", contact.Place{Term: "user9999", UserID: "user009999"}, 2000},
+		"one":                       {"user000777@", contact.Place{}, 10},
+		"none":                      {"nobody", contact.Place{}, 0},
+		"all by phone":              {"138", contact.Place{}, 500},
+		"all by phone, near an end": {"138", contact.Place{Term: "+8613800049000", UserID: "user049000"}, 500},
+	} {
+		best := time.Hour
+		for range 7 { // a generic plan would come after five
+			err := b.App.DB.Tx(t.Context(), func(ctx context.Context) error {
+				before, err := read(ctx)
+				if err != nil {
+					return err
+				}
+				began := time.Now()
+				if _, _, err := contacts.Search(ctx, 1, c.text, c.after, limit); err != nil {
+					return err
+				}
+				best = min(best, time.Since(began))
+				n, err := read(ctx)
+				if n -= before; n > c.most {
+					t.Errorf("%s: %d rows were read", name, n)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Logf("%s: %v", name, best)
+	}
+}

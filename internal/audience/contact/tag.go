@@ -1,0 +1,248 @@
+package contact
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+)
+
+var errNoTag = fault.New(fault.NotFound, fault.TagNotFound)
+
+// PutTag makes sure that a tag exists, and returns it. Fault: limit.reached.
+func (s *Service) PutTag(ctx context.Context, companyID int64, tag string) (row dbq.Tag, err error) {
+	err = s.change(ctx, companyID, func(ctx context.Context) error {
+		if err := s.q.TagPut(ctx, dbq.TagPutParams{CompanyID: companyID, Tag: tag}); err != nil {
+			return postgres.Wrap("put tag", err, nil)
+		}
+		row, err = s.GetTag(ctx, companyID, tag)
+		return err
+	})
+	return row, err
+}
+
+// DeleteTag removes a tag. The contacts that it held stay. Fault: tag.not_found.
+func (s *Service) DeleteTag(ctx context.Context, companyID int64, tag string) error {
+	return s.change(ctx, companyID, func(ctx context.Context) error {
+		n, err := s.q.TagDelete(ctx, dbq.TagDeleteParams{CompanyID: companyID, Tag: tag})
+		return postgres.DeletedOne(n, err, "delete tag", errNoTag)
+	})
+}
+
+// GetTag returns a tag. Fault: tag.not_found.
+func (s *Service) GetTag(ctx context.Context, companyID int64, tag string) (dbq.Tag, error) {
+	rows, err := s.q.TagList(ctx, dbq.TagListParams{CompanyID: companyID, Tags: []string{tag}, BeforeID: math.MaxInt64, PageLimit: 1})
+	return postgres.One(rows, err, "get tag", errNoTag)
+}
+
+// Tags returns up to limit tags with smaller ids than before, newest first; with a userID those that hold this contact. Fault: contact.not_found.
+func (s *Service) Tags(ctx context.Context, companyID int64, userID *string, before int64, limit int) ([]dbq.Tag, error) {
+	if userID != nil {
+		if _, err := s.Get(ctx, companyID, *userID); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := s.q.TagList(ctx, dbq.TagListParams{CompanyID: companyID, UserID: userID, BeforeID: before, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list tags", err, nil)
+}
+
+// Changed is what a change of a tag did.
+type Changed struct {
+	Added, Removed int64
+	Unknown        []string // of the contacts to add: those that do not exist
+}
+
+// ChangeTag takes contacts out of a tag, and then puts others in. Fault: tag.not_found.
+func (s *Service) ChangeTag(ctx context.Context, companyID int64, tag string, add, remove []string) (c Changed, err error) {
+	err = s.change(ctx, companyID, func(ctx context.Context) error {
+		row, err := s.GetTag(ctx, companyID, tag)
+		if err != nil {
+			return err
+		}
+		if c.Removed, err = s.q.TagRemove(ctx, dbq.TagRemoveParams{TagID: row.ID, UserIds: remove}); err != nil {
+			return fmt.Errorf("remove contacts from tag: %w", err)
+		}
+		if c.Added, err = s.q.TagAdd(ctx, dbq.TagAddParams{TagID: row.ID, CompanyID: companyID, UserIds: add}); err != nil {
+			return fmt.Errorf("add contacts to tag: %w", err)
+		}
+		if c.Unknown, err = s.q.ContactsUnknown(ctx, dbq.ContactsUnknownParams{CompanyID: companyID, UserIds: add}); err != nil {
+			return fmt.Errorf("find unknown contacts: %w", err)
+		}
+		c.Unknown = slices.Compact(c.Unknown)
+		if c.Added+c.Removed == 0 {
+			return nil
+		}
+		err = s.q.TagRecord(ctx, dbq.TagRecordParams{TagID: row.ID, Added: c.Added, Removed: c.Removed})
+		return postgres.Wrap("write audit", err, nil)
+	})
+	return c, err
+}
+
+// Selection selects contacts of a company: those that each of Tags holds, one of AnyTags if there are any, and none of NotTags.
+type Selection struct {
+	CompanyID              int64
+	Tags, AnyTags, NotTags []string
+}
+
+// selected is a Selection as statements read it: the contacts of the smallest tag (0: of the company) are looked at.
+type selected struct {
+	tagID                   int64
+	contacts                int64 // of this tag, or of the company
+	others, anyOf, excluded []int64
+}
+
+// resolve finds the tags of a selection. Fault: tag.not_found.
+func (s *Service) resolve(ctx context.Context, of Selection) (found selected, err error) {
+	if len(of.AnyTags) == 1 {
+		of.Tags, of.AnyTags = append(slices.Clone(of.Tags), of.AnyTags...), nil
+	}
+	names := distinct(slices.Concat(of.Tags, of.AnyTags, of.NotTags))
+	rows := []dbq.Tag{}
+	if len(names) > 0 {
+		if rows, err = s.q.TagList(ctx, dbq.TagListParams{CompanyID: of.CompanyID, Tags: names, BeforeID: math.MaxInt64, PageLimit: int32(len(names))}); err != nil {
+			return found, fmt.Errorf("find tags: %w", err)
+		}
+	}
+	if len(rows) < len(names) {
+		return found, errNoTag
+	}
+	slices.SortFunc(rows, func(a, b dbq.Tag) int { return cmp.Compare(a.Contacts, b.Contacts) })
+	found.others, found.anyOf, found.excluded = []int64{}, []int64{}, []int64{}
+	for _, row := range rows {
+		if slices.Contains(of.NotTags, row.Tag) {
+			found.excluded = append(found.excluded, row.ID)
+		}
+		if slices.Contains(of.AnyTags, row.Tag) {
+			found.anyOf = append(found.anyOf, row.ID)
+		}
+		switch {
+		case !slices.Contains(of.Tags, row.Tag):
+		case found.tagID == 0:
+			found.tagID, found.contacts = row.ID, row.Contacts
+		default:
+			found.others = append(found.others, row.ID)
+		}
+	}
+	if found.tagID == 0 {
+		found.contacts, err = s.q.ContactCount(ctx, of.CompanyID)
+	}
+	return found, postgres.Wrap("count contacts", err, nil)
+}
+
+func distinct(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// scanMost bounds the contacts that a page looks at.
+const scanMost = 5000
+
+// ListSelected returns up to limit selected contacts in the order of user ids, starting behind the user id after. It looks at scanMost contacts: if the
+// page is not full by then, end is the user id at which to continue. Otherwise end is empty. Fault: tag.not_found.
+func (s *Service) ListSelected(ctx context.Context, of Selection, after string, limit int) (rows []dbq.Contact, end string, err error) {
+	found, err := s.resolve(ctx, of)
+	if err != nil {
+		return nil, "", err
+	}
+	rows, err = s.q.ContactListTagged(ctx, dbq.ContactListTaggedParams{
+		CompanyID: of.CompanyID, TagID: found.tagID, TagIds: found.others, AnyTagIds: found.anyOf, NotTagIds: found.excluded, AfterID: after, ScanLimit: scanMost, PageLimit: int32(limit),
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("list contacts: %w", err)
+	}
+	if len(rows) == limit || found.contacts <= scanMost {
+		return rows, "", nil
+	}
+	end, err = s.q.ContactScanEnd(ctx, dbq.ContactScanEndParams{CompanyID: of.CompanyID, TagID: found.tagID, AfterID: after, ScanLimit: scanMost})
+	if postgres.IsNoRows(err) {
+		return rows, "", nil
+	}
+	return rows, end, postgres.Wrap("find the end of a page", err, nil)
+}
+
+// countMost bounds the contacts that a count looks at, some seconds of work.
+const countMost = 1_000_000
+
+// Count counts the selected contacts. isExact is false if it looked at countMost contacts only: there may be more. Fault: tag.not_found.
+func (s *Service) Count(ctx context.Context, of Selection) (n int64, isExact bool, err error) {
+	found, err := s.resolve(ctx, of)
+	if err != nil {
+		return 0, false, err
+	}
+	if len(found.others)+len(found.anyOf)+len(found.excluded) == 0 {
+		return found.contacts, true, nil
+	}
+	n, err = s.q.ContactCountTagged(ctx, dbq.ContactCountTaggedParams{
+		CompanyID: of.CompanyID, TagID: found.tagID, TagIds: found.others, AnyTagIds: found.anyOf, NotTagIds: found.excluded, ScanLimit: countMost,
+	})
+	return n, found.contacts <= countMost, postgres.Wrap("count contacts", err, nil)
+}
+
+const (
+	exportPage = 1000 // contacts that one statement of an export reads
+	namesMost  = 1000 // columns of an export for attributes
+)
+
+// Export returns the names of all attributes, and a function that calls page with all selected contacts in the order of user ids, some at a time. No
+// transaction is open between the pages: a contact that is changed meanwhile is exported in one of its states. Faults: tag.not_found, request.invalid
+// if there are too many names.
+func (s *Service) Export(ctx context.Context, of Selection) (attributes []string, each func(page func([]dbq.Contact) error) error, err error) {
+	if _, err := s.resolve(ctx, of); err != nil {
+		return nil, nil, err
+	}
+	attributes, err = s.q.ContactAttributes(ctx, dbq.ContactAttributesParams{CompanyID: of.CompanyID, Most: namesMost + 1})
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("find attributes: %w", err)
+	case len(attributes) > namesMost:
+		return nil, nil, fault.InvalidField("attributes", fault.TooManyItems, namesMost)
+	}
+	return attributes, func(page func([]dbq.Contact) error) error {
+		for after := ""; ; {
+			rows, end, err := s.ListSelected(ctx, of, after, exportPage)
+			if err != nil {
+				return err
+			}
+			if err := page(rows); err != nil {
+				return err
+			}
+			switch {
+			case end != "":
+				after = end
+			case len(rows) == exportPage:
+				after = rows[exportPage-1].UserID
+			default:
+				return nil
+			}
+		}
+	}, nil
+}
+
+// emptyBatch is the number of contacts that one statement takes out of a deleted tag.
+const emptyBatch = 5000
+
+// EmptyTags takes all contacts out of tags that were deleted, and returns how many.
+func (s *Service) EmptyTags(ctx context.Context) (int, error) {
+	ids, err := s.q.DeletedTags(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("find deleted tags: %w", err)
+	}
+	total := 0
+	for _, id := range ids {
+		n, err := postgres.InBatches(emptyBatch, func() (int64, error) {
+			return s.q.DeletedTagEmpty(ctx, dbq.DeletedTagEmptyParams{TagID: id, BatchSize: emptyBatch})
+		})
+		if total += n; err == nil {
+			err = s.q.DeletedTagForget(ctx, id)
+		}
+		if err != nil {
+			return total, fmt.Errorf("empty tag: %w", err)
+		}
+	}
+	return total, nil
+}

@@ -1,0 +1,275 @@
+// Package erasure owns the erasure of people from what a company has stored. Facts and counters stay: a task keeps its times, its sender and its
+// outcome, and loses its recipient and its texts.
+package erasure
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/setting"
+)
+
+const (
+	portion      = 500 // rows that one transaction changes
+	contactsMost = 100 // contacts of one erasure, as many as may share an address
+	runningMost  = 100 // erasures of a company that run
+	dueMost      = 10  // erasures that one run works on
+	answersMost  = 1000
+	forgetBatch  = 100
+	waitSeconds  = 5 // until tasks that senders hold, and lists that are being read, are looked at again
+)
+
+// Service erases people.
+type Service struct {
+	db       *postgres.DB
+	q        *dbq.Queries
+	tasks    *queue.Service
+	settings *setting.Service
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, tasks *queue.Service, settings *setting.Service) *Service {
+	return &Service{db: db, q: dbq.New(db), tasks: tasks, settings: settings}
+}
+
+// Request asks to erase a person: a user, or everybody with an address. Nil fields are not known.
+type Request struct {
+	CompanyID            int64
+	UserID, Phone, Email *string
+	By                   string // username
+}
+
+// Counts are how many rows were erased, by their kind.
+type Counts struct {
+	Contacts        int64 `json:"contacts,omitempty"`
+	Tags            int64 `json:"tags,omitempty"`      // that contacts left
+	Cancelled       int64 `json:"cancelled,omitempty"` // tasks
+	Tasks           int64 `json:"tasks,omitempty"`
+	Reports         int64 `json:"reports,omitempty"`
+	Attempts        int64 `json:"attempts,omitempty"`
+	Receipts        int64 `json:"receipts,omitempty"`
+	Callbacks       int64 `json:"callbacks,omitempty"`
+	Texts           int64 `json:"texts,omitempty"` // renderings
+	Notifications   int64 `json:"notifications,omitempty"`
+	SentOnce        int64 `json:"sent_once,omitempty"`
+	BatchRows       int64 `json:"batch_rows,omitempty"`
+	DefaultContents int64 `json:"default_contents,omitempty"`
+	Submissions     int64 `json:"submissions,omitempty"` // without a task of their own
+	DedupKeys       int64 `json:"dedup_keys,omitempty"`
+	Answers         int64 `json:"answers,omitempty"` // of idempotency keys
+	Jobs            int64 `json:"jobs,omitempty"`
+	Changes         int64 `json:"changes,omitempty"` // in the audit
+}
+
+// CountsOf returns the counts of an erasure.
+func CountsOf(e dbq.Erasure) (c Counts, err error) {
+	if err := json.Unmarshal(e.Counts, &c); err != nil {
+		return c, fmt.Errorf("read counts of erasure: %w", err)
+	}
+	return c, nil
+}
+
+var errNone = fault.New(fault.NotFound, fault.ErasureNotFound)
+
+// Start stores a request to erase a person, which Run carries out. Faults: request.invalid, limit.reached.
+func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
+	p := dbq.ErasureCreateParams{CompanyID: r.CompanyID, UserIds: []string{}, AskedRecipients: []string{}, CreatedBy: r.By, Most: runningMost}
+	if r.UserID != nil {
+		p.UserIds = append(p.UserIds, *r.UserID)
+	}
+	if r.Phone != nil {
+		number, err := s.tasks.NormaliseNumber(ctx, &r.CompanyID, "phone", r.Phone)
+		if err != nil {
+			return dbq.Erasure{}, err
+		}
+		p.AskedRecipients = append(p.AskedRecipients, *number)
+	}
+	if r.Email != nil {
+		p.AskedRecipients = append(p.AskedRecipients, distinct([]string{*r.Email, strings.ToLower(*r.Email)})...)
+	}
+	if len(p.UserIds)+len(p.AskedRecipients) == 0 {
+		return dbq.Erasure{}, fault.InvalidField("user_id", fault.Required, nil)
+	}
+	contacts, err := s.q.ErasedContacts(ctx, dbq.ErasedContactsParams{
+		CompanyID: r.CompanyID, UserIds: p.UserIds, Recipients: p.AskedRecipients, Most: contactsMost + 1,
+	})
+	switch {
+	case err != nil:
+		return dbq.Erasure{}, fmt.Errorf("find contacts: %w", err)
+	case len(contacts) > contactsMost:
+		return dbq.Erasure{}, fault.InvalidField("phone", fault.TooManySelected, contactsMost)
+	}
+	p.Recipients = slices.Clone(p.AskedRecipients)
+	for _, c := range contacts {
+		p.UserIds = append(p.UserIds, c.UserID)
+		for _, address := range []*string{c.Phone, c.Email, c.DingtalkName, c.WechatOpenid} {
+			if address != nil {
+				p.Recipients = append(p.Recipients, *address)
+			}
+		}
+	}
+	p.UserIds, p.Recipients = distinct(p.UserIds), distinct(p.Recipients)
+	id, err := s.q.ErasureCreate(ctx, p)
+	if err != nil {
+		return dbq.Erasure{}, postgres.Wrap("create erasure", err, fault.AtLimit(runningMost))
+	}
+	return s.Get(ctx, r.CompanyID, id)
+}
+
+func distinct(all []string) []string {
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Get returns an erasure. Fault: erasure.not_found.
+func (s *Service) Get(ctx context.Context, companyID, id int64) (dbq.Erasure, error) {
+	rows, err := s.q.ErasureList(ctx, dbq.ErasureListParams{CompanyID: companyID, ID: &id, BeforeID: id + 1, PageLimit: 1})
+	return postgres.One(rows, err, "get erasure", errNone)
+}
+
+// List returns up to limit erasures of a company with smaller ids than before, newest first.
+func (s *Service) List(ctx context.Context, companyID, before int64, limit int) ([]dbq.Erasure, error) {
+	rows, err := s.q.ErasureList(ctx, dbq.ErasureListParams{CompanyID: companyID, BeforeID: before, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list erasures", err, nil)
+}
+
+// Unsearched returns the folders of exports whose tasks have been dropped: nobody can say whether they have a person.
+func (s *Service) Unsearched(ctx context.Context) ([]string, error) {
+	folders, err := s.q.ExportsDropped(ctx)
+	return append([]string{}, folders...), postgres.Wrap("find exports", err, nil)
+}
+
+// Forget deletes erasures that ended longer ago than the setting history.log_days says, and returns how many.
+func (s *Service) Forget(ctx context.Context) (int, error) {
+	return s.settings.ForgetLogs(ctx, forgetBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.ErasuresForget(ctx, dbq.ErasuresForgetParams{BatchSize: forgetBatch, Keep: keep})
+		return n, postgres.Wrap("delete erasures", err, nil)
+	})
+}
+
+// Run works on the erasures that are due, and returns how many ended. Each goes through all of its steps again until no sender holds a task of the
+// person, no list that may have the person is being read, no message that was submitted by SQL before it waits, and nothing new is found. A step that was broken off is repeated: it finds what is left.
+func (s *Service) Run(ctx context.Context) (ended int, err error) {
+	due, err := s.q.ErasuresDue(ctx, dueMost)
+	if err != nil {
+		return 0, fmt.Errorf("find erasures: %w", err)
+	}
+	var failures []error
+	for _, e := range due {
+		isOver, err := s.run(ctx, newPerson(e))
+		if err != nil {
+			// The next erasures must not wait for this one.
+			failures = append(failures, fmt.Errorf("erasure %d: %w", e.ID, err), s.wait(ctx, e.ID, e.Held))
+		} else if isOver {
+			ended++
+		}
+	}
+	return ended, errors.Join(failures...)
+}
+
+func (s *Service) wait(ctx context.Context, id, held int64) error {
+	return postgres.Wrap("wait with erasure", s.q.ErasureWait(ctx, dbq.ErasureWaitParams{ID: id, Held: held, Seconds: waitSeconds}), nil)
+}
+
+// person is whom an erasure is about.
+type person struct {
+	dbq.Erasure
+
+	pseudonym string   // of the user ids, before the place of each
+	digits    []string // last digits of the phone numbers
+	hasFound  bool     // contacts or tasks in this pass
+	recent    []string // tasks that are looked at now, and are younger than idempotency keys are kept
+}
+
+// digitsShown is how many digits of a number are compared before the number itself is.
+const digitsShown = 8
+
+func newPerson(e dbq.Erasure) *person {
+	p := &person{Erasure: e, pseudonym: fmt.Sprintf("erased-%d-", e.ID)}
+	for _, address := range e.Recipients {
+		if strings.HasPrefix(address, "+") {
+			digits := address[1:]
+			p.digits = append(p.digits, digits[max(0, len(digits)-digitsShown):])
+		}
+	}
+	return p
+}
+
+// addresses are the addresses of the person in lower case, as rows of batches may have them: user ids too.
+func (p *person) addresses() (all []string) {
+	for _, one := range slices.Concat(p.Recipients, p.UserIds) {
+		all = append(all, strings.ToLower(one))
+	}
+	return all
+}
+
+// isOf reports whether a number, as somebody wrote it, is one of the person.
+func (p *person) isOf(number string) bool {
+	normal, err := phone.Normalise("", number, "")
+	if err != nil {
+		normal = number
+	}
+	return slices.ContainsFunc(p.Recipients, func(address string) bool {
+		return normal == address || strings.HasPrefix(address, "+") && (phone.IsInFull(address, number) || phone.IsAtHome(address, number))
+	})
+}
+
+// run goes through the steps of an erasure once.
+func (s *Service) run(ctx context.Context, p *person) (isOver bool, err error) {
+	for _, step := range []func(context.Context, *person) error{s.eraseContacts, s.refuseRows, s.eraseAnnouncements} {
+		if err := step(ctx, p); err != nil {
+			return false, err
+		}
+	}
+	// Before the tasks: what leaves the inbox now is among them, or is found by the next pass.
+	hasInbox, err := s.q.SqlInboxHas(ctx, dbq.SqlInboxHasParams{CompanyID: p.CompanyID, Before: p.CreatedAt})
+	if err != nil {
+		return false, fmt.Errorf("look into the inbox: %w", err)
+	}
+	held, err := s.eraseTasks(ctx, p)
+	if err != nil {
+		return false, err
+	}
+	lists, err := s.q.ErasureLists(ctx, dbq.ErasureListsParams{CompanyID: p.CompanyID, Before: p.CreatedAt})
+	if err != nil {
+		return false, fmt.Errorf("find lists: %w", err)
+	}
+	if held+lists > 0 || p.hasFound || hasInbox { // a transaction that read the contact before it was erased may commit tasks after they were looked for
+		return false, s.wait(ctx, p.ID, held+lists)
+	}
+	for _, step := range []func(context.Context, *person) error{s.eraseAnswers, s.eraseRows, s.eraseSubmissions, s.eraseRest} {
+		if err := step(ctx, p); err != nil {
+			return false, err
+		}
+	}
+	return true, postgres.Wrap("end erasure", s.q.ErasureEnd(ctx, p.ID), nil)
+}
+
+// count runs do in a transaction, and adds what it returns to the counts of the erasure. ids are the tasks that it changes.
+func (s *Service) count(ctx context.Context, p *person, ids []string, do func(ctx context.Context) (Counts, error)) error {
+	if ids == nil {
+		ids = []string{}
+	}
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		c, err := do(ctx)
+		p.hasFound = p.hasFound || c.Contacts+c.Tasks+c.Cancelled > 0
+		if err != nil || c == (Counts{}) && len(ids) == 0 {
+			return err
+		}
+		text, err := json.Marshal(c)
+		if err != nil {
+			return fmt.Errorf("write counts: %w", err)
+		}
+		return postgres.Wrap("count", s.q.ErasureCount(ctx, dbq.ErasureCountParams{ID: p.ID, Counts: text, TaskIds: ids}), nil)
+	})
+}

@@ -1,0 +1,79 @@
+package erasure_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"lksms/internal/testkit/apptest"
+)
+
+// personal are the names of columns that may hold something of a person.
+var personal = regexp.MustCompile(`phone|html|recipient|content|mail|name|user|receiver|dingtalk|openid|payload|param|body|data|response|detail|` +
+	`value|attribute|text|error|result|before|after|entity_key|filter|title|remark|answer|key$|bytes|row|fault|failure|page|address|contact|values`)
+
+// erased are the columns that an erasure empties, whose rows it deletes, or that it waits for.
+var erased = words(`
+	announcements.payload announcements.user_ids audit.after audit.before audit.entity_key batch_rows.contact_values batch_rows.content batch_rows.recipient callbacks.body
+	contacts.attributes contacts.dingtalk_name contacts.email contacts.name contacts.phone contacts.user_id contacts.wechat_openid
+	dedup_keys.dedup_key default_contents.content default_contents.phone_number default_contents.recipient deliveries.answer deliveries.error deliveries.recipient sender_answers.answer sender_answers.error
+	erasures.asked_recipients erasures.recipients erasures.user_ids fruitless_submissions.content fruitless_submissions.phone_number fruitless_submissions.request_data
+	fruitless_submissions.response_data inbounds.phone_numbers idempotency_keys.response messages.content messages.dedup_key messages.phone_number messages.recipient
+	messages.request_data messages.submitted_content messages.user_id notifications.own_payload queue.content queue.phone_number queue.recipient
+	queue.result queue.user_id receipts.recipient renderings.content renderings.html renderings.page renderings.params messages.contact_values queue.contact_values renderings.title smsgate_messages.message_id sql_inbox.content sql_inbox.dedup_key
+	sql_inbox.params sql_inbox.phone_number report_logs.error_message
+	report_logs.request_data report_logs.result subscribe_messages.receiver_user_id tag_contacts.user_id task_jobs.filter upload_parts.bytes webhook_deliveries.response
+`)
+
+// kept are the columns with such names that hold nothing of a person to whom messages go.
+var kept = map[string][]string{
+	"of users, senders and the configuration": words(`
+		alert_receiver_states.error alert_receivers.name alert_receivers.user_ids alert_deliveries.error alert_rules.name api_keys.key_hash api_keys.name
+		batch_acts.username batches.default_region companies.default_region batches.content batches.name batches.phone_column channels.name companies.name countries.name notification_templates.content
+		notification_templates.html notification_templates.title company_notification_templates.content company_notification_templates.html company_notification_templates.title senders.name sender_tokens.token settings.name settings.value template_versions.template_content
+		templates.template_content templates.template_name user_addresses.username users.username sessions.username
+		sessions.user_agent sessions.password_proof messages.user_agent fruitless_submissions.user_agent batches.user_agent sender_ledger.username
+		sender_ledger.remark alerts.remark task_jobs.remark callbacks.refused callbacks.source_ip
+		users.app_id events.detail webhook_deliveries.error feed.data feed_staged.data notifications.remark alert_receivers.user_ids senders.config sql_inbox.role_name
+		sql_roles.role_name`),
+	"texts about columns, keys that callers choose, and what is forgotten in a moment": words(`
+		batch_rows.fault batches.fault contact_import_errors.failure
+		contact_imports.failure contact_imports.file_name
+		idempotency_keys.key idempotency_keys.username statistics.key uploads.name sender_states.rest_reason
+		callbacks.body_hash notifications.dedup_key notifications.run_after
+		erasures.created_by task_job_parts.task_ids business_ends.subject facts.sender_no task_partitions.before_id
+		contact_imports.default_region contact_imports.tag reconciliations.after_no reconciliations.delivered_values reconciliations.failure reconciliations.file_name
+		reconciliations.pending_values`),
+}
+
+func words(text string) []string { return strings.Fields(text) }
+
+// S4.10: a column that may hold something of a person is one that an erasure knows. Who adds one decides what an erasure does with it.
+func TestAnErasureKnowsEveryColumnThatMayNameAPerson(t *testing.T) {
+	b := apptest.New(t)
+	known := map[string]bool{}
+	for _, name := range erased {
+		known[name] = true
+	}
+	for _, names := range kept {
+		for _, name := range names {
+			known[name] = true
+		}
+	}
+	columns := apptest.Scan[string](b, `SELECT string_agg(c.relname || '.' || a.attname, ' ' ORDER BY c.relname, a.attname)
+		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+		WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace AND c.relname <> 'schema_migrations'
+			AND a.atttypid::regtype::text IN ('text', 'text[]', 'jsonb', 'bytea', 'json', 'character varying')`)
+	exist := map[string]bool{}
+	for _, column := range strings.Fields(columns) {
+		exist[column] = true
+		if _, name, _ := strings.Cut(column, "."); personal.MatchString(name) && !known[column] {
+			t.Errorf("%s may hold something of a person: erase it in internal/audience/erasure, or say here that it does not", column)
+		}
+	}
+	for column := range known {
+		if !exist[column] {
+			t.Errorf("%s does not exist", column)
+		}
+	}
+}

@@ -1,0 +1,475 @@
+package erasure
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/result"
+)
+
+// cancelledBy is the user who cancels the waiting tasks to a person.
+const cancelledBy = "system:erasures"
+
+// eraseContacts deletes the contacts of the person, also those that an import has added meanwhile, and takes the person out of what other programs
+// post to.
+func (s *Service) eraseContacts(ctx context.Context, p *person) error {
+	return s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
+		if _, err := s.q.ContactsHold(ctx, p.CompanyID); err != nil {
+			return c, fmt.Errorf("lock contacts: %w", err)
+		}
+		if len(p.AskedRecipients) > 0 {
+			added, err := s.q.ErasedContacts(ctx, dbq.ErasedContactsParams{
+				CompanyID: p.CompanyID, UserIds: []string{}, Recipients: p.AskedRecipients, Most: contactsMost,
+			})
+			if err != nil {
+				return c, fmt.Errorf("find contacts: %w", err)
+			}
+			for _, one := range added {
+				if !slices.Contains(p.UserIds, one.UserID) {
+					p.UserIds = append(p.UserIds, one.UserID)
+				}
+			}
+			// The contacts are deleted below, so no later pass finds their ids again.
+			if err := s.q.ErasureUsers(ctx, dbq.ErasureUsersParams{ID: p.ID, UserIds: p.UserIds}); err != nil {
+				return c, fmt.Errorf("keep users: %w", err)
+			}
+		}
+		n, err := s.q.ErasureContacts(ctx, dbq.ErasureContactsParams{CompanyID: p.CompanyID, UserIds: p.UserIds})
+		if err != nil {
+			return c, fmt.Errorf("delete contacts: %w", err)
+		}
+		c.Contacts, c.Tags = n.Contacts, n.Tags
+		defaults, err := s.q.ErasureDefaults(ctx, dbq.ErasureDefaultsParams{CompanyID: p.CompanyID, Recipients: p.Recipients})
+		if err != nil {
+			return c, fmt.Errorf("delete default contents: %w", err)
+		}
+		c.DefaultContents = int64(len(defaults))
+		if err := s.q.ErasureInbounds(ctx, dbq.ErasureInboundsParams{CompanyID: p.CompanyID, Recipients: p.Recipients}); err != nil {
+			return c, fmt.Errorf("take numbers out of inbounds: %w", err)
+		}
+		c.Changes, err = s.eraseAudit(ctx, p, []string{})
+		return c, err
+	})
+}
+
+func (s *Service) eraseAudit(ctx context.Context, p *person, jobs []string) (int64, error) {
+	n, err := s.q.ErasureAudit(ctx, dbq.ErasureAuditParams{
+		CompanyID: p.CompanyID, Pseudonym: p.pseudonym, UserIds: p.UserIds, Recipients: p.Recipients, JobIds: jobs,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("erase audit: %w", err)
+	}
+	return n, nil
+}
+
+// refuseRows lets no batch send to the person any more.
+func (s *Service) refuseRows(ctx context.Context, p *person) error {
+	ids, err := s.q.ErasureBatches(ctx, dbq.ErasureBatchesParams{CompanyID: p.CompanyID, OnlyOpen: true})
+	if err != nil {
+		return fmt.Errorf("find batches: %w", err)
+	}
+	for _, id := range ids {
+		// The rows are counted when they are erased.
+		if _, err := s.q.ErasureUnfed(ctx, dbq.ErasureUnfedParams{BatchID: id, Recipients: p.Recipients, Addresses: p.addresses()}); err != nil {
+			return fmt.Errorf("refuse rows of batch: %w", err)
+		}
+	}
+	return nil
+}
+
+// eraseAnnouncements takes the person out of notifications, so that no task is made any more.
+func (s *Service) eraseAnnouncements(ctx context.Context, p *person) error {
+	for n := portion; n == portion; {
+		err := s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
+			ids, err := s.q.ErasureAnnouncements(ctx, dbq.ErasureAnnouncementsParams{CompanyID: p.CompanyID, UserIds: p.UserIds, Portion: portion})
+			if n = len(ids); err != nil || n == 0 {
+				return c, err
+			}
+			notifications, err := s.q.ErasureAnnounced(ctx, ids)
+			if err != nil {
+				return c, err
+			}
+			c.Notifications = int64(len(notifications))
+			return c, s.q.ErasureAnnouncement(ctx, dbq.ErasureAnnouncementParams{Ids: ids, UserIds: p.UserIds})
+		})
+		if err != nil {
+			return fmt.Errorf("erase notifications: %w", err)
+		}
+	}
+	return nil
+}
+
+// eraseTasks cancels the tasks that wait, erases those that have ended, and returns how many senders hold.
+func (s *Service) eraseTasks(ctx context.Context, p *person) (held int64, err error) {
+	for after, n := "", portion; n == portion; {
+		rows, err := s.q.ErasureTasks(ctx, dbq.ErasureTasksParams{
+			CompanyID: p.CompanyID, UserIds: p.UserIds, Recipients: p.Recipients, AskedRecipients: p.AskedRecipients, AfterID: after, Portion: portion,
+		})
+		if err != nil {
+			return held, fmt.Errorf("find tasks: %w", err)
+		}
+		if n = len(rows); n == 0 {
+			break
+		}
+		after = rows[n-1].TaskID
+		p.hasFound = true // one that is requeued while it is erased is looked for again
+		open, err := s.erasePortion(ctx, p, rows)
+		if err != nil {
+			return held, err
+		}
+		held += open
+	}
+	return held, nil
+}
+
+func (s *Service) erasePortion(ctx context.Context, p *person, rows []dbq.ErasureTasksRow) (held int64, err error) {
+	ids := make([]string, len(rows))
+	var renderings []int64
+	var recent []string
+	for i, row := range rows {
+		ids[i] = row.TaskID
+		if row.RenderingID != nil {
+			renderings = append(renderings, *row.RenderingID)
+		}
+		if row.IsRecent {
+			recent = append(recent, row.TaskID)
+		}
+	}
+	if p.recent = recent; len(recent) > 0 { // before the tasks are erased, which are not found again
+		if err := s.eraseAnswers(ctx, p); err != nil {
+			return 0, err
+		}
+	}
+	var cancelled int
+	if open, err := s.q.ErasureOpen(ctx, ids); err != nil {
+		return 0, fmt.Errorf("find waiting tasks: %w", err)
+	} else if len(open) > 0 {
+		// A transaction of its own: it locks rows of the queue, for which senders wait.
+		err := s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
+			cancelled, err = s.tasks.CancelAll(ctx, open, cancelledBy)
+			c.Cancelled = int64(cancelled)
+			return c, err
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	open, err := s.q.ErasureOpen(ctx, ids)
+	if err != nil {
+		return 0, fmt.Errorf("find tasks that senders hold: %w", err)
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(open, id) })
+	if len(ids) == 0 {
+		return int64(len(open)), nil
+	}
+	err = s.count(ctx, p, ids, func(ctx context.Context) (Counts, error) { return s.eraseEnded(ctx, p, ids, renderings) })
+	return int64(len(open)), err
+}
+
+// eraseEnded erases tasks that have ended, in the transaction of ctx. A task that was requeued meanwhile keeps its recipient, so that it is found
+// again.
+func (s *Service) eraseEnded(ctx context.Context, p *person, ids []string, renderings []int64) (c Counts, err error) {
+	if c.Receipts, c.Callbacks, err = s.eraseReceipts(ctx, p, ids); err != nil {
+		return c, err
+	}
+	repeats, err := s.q.ErasureRepeats(ctx, ids)
+	if err != nil {
+		return c, fmt.Errorf("find repeated submissions: %w", err)
+	}
+	for _, act := range []struct {
+		n  *int64
+		do func() (int64, error)
+	}{
+		{&c.Submissions, func() (int64, error) {
+			return s.q.ErasureSubmissions(ctx, dbq.ErasureSubmissionsParams{Ids: repeats, Erased: result.Erased})
+		}},
+		{&c.DedupKeys, func() (int64, error) { return s.q.ErasureKeys(ctx, ids) }},
+		{new(int64), func() (int64, error) { return s.q.ErasureSmsgateIDs(ctx, ids) }}, // counted nowhere
+		{&c.Reports, func() (int64, error) {
+			return s.q.ErasureReports(ctx, dbq.ErasureReportsParams{TaskIds: ids, Erased: result.Erased, Own: result.Own})
+		}},
+		{&c.Attempts, func() (int64, error) {
+			return s.q.ErasureDeliveries(ctx, dbq.ErasureDeliveriesParams{TaskIds: ids, Erased: result.Erased})
+		}},
+		{new(int64), func() (int64, error) { return s.q.ErasureWebhooks(ctx, ids) }}, // counted nowhere
+		{&c.Tasks, func() (int64, error) {
+			return s.q.ErasureMessages(ctx, dbq.ErasureMessagesParams{
+				TaskIds: ids, Erased: result.Erased, Pseudonym: p.pseudonym, UserIds: p.UserIds,
+			})
+		}},
+		{&c.Texts, func() (int64, error) {
+			return s.q.ErasureRenderings(ctx, dbq.ErasureRenderingsParams{Ids: renderings, Erased: result.Erased})
+		}},
+	} {
+		if *act.n, err = act.do(); err != nil {
+			return c, fmt.Errorf("erase tasks: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// eraseReceipts deletes the receipts of tasks that name the person, and hides the person in the callbacks that brought them. A callback may have
+// receipts of other people.
+func (s *Service) eraseReceipts(ctx context.Context, p *person, taskIDs []string) (receipts, callbacks int64, err error) {
+	rows, err := s.q.ErasureReceipts(ctx, taskIDs)
+	if err != nil {
+		return 0, 0, fmt.Errorf("find receipts: %w", err)
+	}
+	var ids, callbackIDs []int64
+	var spellings []string
+	for _, address := range p.Recipients {
+		spellings = append(spellings, address, strings.TrimPrefix(address, "+"), phone.AtHome(address))
+	}
+	for _, r := range rows {
+		if p.isOf(r.Recipient) {
+			ids, callbackIDs, spellings = append(ids, r.ID), append(callbackIDs, r.CallbackID), append(spellings, r.Recipient)
+		}
+	}
+	if len(ids) == 0 {
+		return 0, 0, nil
+	}
+	if receipts, err = s.q.ErasureReceiptsDelete(ctx, ids); err != nil {
+		return 0, 0, fmt.Errorf("delete receipts: %w", err)
+	}
+	callbacks, err = s.q.ErasureCallbacks(ctx, dbq.ErasureCallbacksParams{Ids: callbackIDs, Pattern: patternOf(spellings)})
+	return receipts, callbacks, postgres.Wrap("erase callbacks", err, nil)
+}
+
+// notWithin returns a regular expression for a place that is not behind a character, unless this ends the escape of another one, in a URL or in JSON.
+func notWithin(character string) string {
+	return `(?:(?<!` + character + `)|(?<=%[0-9A-Fa-f]{2})|(?<=%25[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\[nrtbf]))`
+}
+
+// patternOf returns a regular expression of PostgreSQL for addresses in callbacks, which may be URL-encoded, but not for a part of a longer address.
+func patternOf(addresses []string) string {
+	var numbers, mails []string
+	for _, address := range addresses {
+		if address == "" {
+			continue
+		}
+		both := regexp.QuoteMeta(address) + "|" + regexp.QuoteMeta(url.QueryEscape(address))
+		if strings.Contains(address, "@") {
+			mails = append(mails, both)
+		} else {
+			numbers = append(numbers, both)
+		}
+	}
+	var forms []string
+	if len(numbers) > 0 {
+		forms = append(forms, notWithin(`[0-9]`)+`(?:00)?(?:`+strings.Join(numbers, "|")+`)(?![0-9])`)
+	}
+	if len(mails) > 0 {
+		forms = append(forms, notWithin(`[0-9A-Za-z._+-]`)+`(?:`+strings.Join(mails, "|")+`)(?![0-9A-Za-z-]|\.[0-9A-Za-z])`)
+	}
+	return strings.Join(forms, "|")
+}
+
+// eraseAnswers takes the person out of the answers that are stored for requests which are repeated.
+func (s *Service) eraseAnswers(ctx context.Context, p *person) error {
+	about := p.texts()
+	for n := answersMost; n == answersMost; {
+		err := s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
+			rows, err := s.q.ErasureAnswers(ctx, dbq.ErasureAnswersParams{
+				CompanyID: p.CompanyID, Texts: about, Most: answersMost,
+			})
+			if n = len(rows); err != nil {
+				return c, err
+			}
+			for _, row := range rows {
+				text, isChanged, err := p.scrubbed(row)
+				if err != nil {
+					return c, err
+				}
+				if !isChanged {
+					n = 0 // the rest is found again, and is not of the person
+					continue
+				}
+				c.Answers++
+				if err := s.q.ErasureAnswer(ctx, dbq.ErasureAnswerParams{
+					Response: text, Username: row.Username, Operation: row.Operation, Key: row.Key,
+				}); err != nil {
+					return c, err
+				}
+			}
+			return c, nil
+		})
+		if err != nil {
+			return fmt.Errorf("erase answers: %w", err)
+		}
+	}
+	return nil
+}
+
+// texts returns what an answer about the person has.
+func (p *person) texts() []string {
+	texts := slices.Clone(p.recent)
+	for _, address := range p.Recipients {
+		texts = append(texts, address)
+		if at := phone.AtHome(address); at != "" {
+			texts = append(texts, at)
+		}
+	}
+	for _, id := range p.UserIds {
+		texts = append(texts, strconv.Quote(id))
+	}
+	return texts
+}
+
+// names are the members of answers that say who gets a message, and its text.
+var names = []string{"phone_number", "recipient", "user_id", "content", "final_content"}
+
+// scrubbed returns an answer without the person: an object that names the person or a task to the person loses who and what it is about.
+func (p *person) scrubbed(answer dbq.ErasureAnswersRow) (text []byte, isChanged bool, err error) {
+	var all any
+	d := json.NewDecoder(bytes.NewReader(answer.Response))
+	d.UseNumber()
+	if err := d.Decode(&all); err != nil {
+		return nil, false, fmt.Errorf("read answer: %w", err)
+	}
+	if !p.scrub(answer, all) {
+		return nil, false, nil
+	}
+	text, err = json.Marshal(all)
+	if err != nil {
+		return nil, false, fmt.Errorf("write answer: %w", err)
+	}
+	return text, true, nil
+}
+
+func (p *person) scrub(answer dbq.ErasureAnswersRow, value any) (isChanged bool) {
+	switch value := value.(type) {
+	case []any:
+		for _, one := range value {
+			isChanged = p.scrub(answer, one) || isChanged
+		}
+	case map[string]any:
+		for _, one := range value {
+			isChanged = p.scrub(answer, one) || isChanged
+		}
+		if !p.isAbout(answer, value) {
+			return isChanged
+		}
+		for _, name := range names {
+			if was, is := value[name].(string); is && was != result.Erased {
+				value[name], isChanged = result.Erased, true
+			}
+		}
+	}
+	return isChanged
+}
+
+// isAbout reports whether an object of an answer names the person, or a task to the person. An administrator's answers are about any company.
+func (p *person) isAbout(answer dbq.ErasureAnswersRow, object map[string]any) bool {
+	is := func(name string, test func(string) bool) bool {
+		text, isText := object[name].(string)
+		return isText && test(text)
+	}
+	if is("task_id", func(id string) bool { return slices.Contains(p.recent, id) }) {
+		return true
+	}
+	if company, says := object["company_no"]; says && company != answer.CompanyNo || !says && !answer.IsOwn {
+		return false
+	}
+	return is("user_id", func(id string) bool { return slices.Contains(p.UserIds, id) }) || is("phone_number", p.isOf) || is("recipient", p.isOf)
+}
+
+// eraseRows erases rows of batches.
+func (s *Service) eraseRows(ctx context.Context, p *person) error {
+	ids, err := s.q.ErasureBatches(ctx, dbq.ErasureBatchesParams{CompanyID: p.CompanyID})
+	if err != nil {
+		return fmt.Errorf("find batches: %w", err)
+	}
+	addresses, digits := p.addresses(), p.digits
+	if digits == nil {
+		digits = []string{}
+	}
+	for _, id := range ids {
+		for after, n := int64(0), portion; n == portion; {
+			rows, err := s.q.ErasureRowCandidates(ctx, dbq.ErasureRowCandidatesParams{
+				BatchID: id, AfterRow: after, Digits: digits, Addresses: addresses, Portion: portion,
+			})
+			if err != nil {
+				return fmt.Errorf("find rows of batch: %w", err)
+			}
+			n = len(rows)
+			var found []int64
+			for _, row := range rows {
+				if after = row.RowNo; p.isOf(row.Recipient) || slices.Contains(addresses, strings.ToLower(row.Recipient)) {
+					found = append(found, row.RowNo)
+				}
+			}
+			if len(found) == 0 {
+				continue
+			}
+			err = s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
+				c.BatchRows, err = s.q.ErasureRows(ctx, dbq.ErasureRowsParams{BatchID: id, RowNos: found})
+				return c, err
+			})
+			if err != nil {
+				return fmt.Errorf("erase rows of batch: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// eraseSubmissions erases the submissions that were refused.
+func (s *Service) eraseSubmissions(ctx context.Context, p *person) error {
+	for after, n := int64(0), portion; n == portion && len(p.digits) > 0; {
+		rows, err := s.q.ErasureCandidates(ctx, dbq.ErasureCandidatesParams{CompanyID: &p.CompanyID, Digits: p.digits, AfterID: after, Portion: portion})
+		if err != nil {
+			return fmt.Errorf("find submissions: %w", err)
+		}
+		n = len(rows)
+		var ids []int64
+		for _, row := range rows {
+			if after = row.ID; p.isOf(row.PhoneNumber) {
+				ids = append(ids, row.ID)
+			}
+		}
+		err = s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
+			c.Submissions, err = s.q.ErasureSubmissions(ctx, dbq.ErasureSubmissionsParams{Ids: ids, Erased: result.Erased})
+			return c, err
+		})
+		if err != nil {
+			return fmt.Errorf("erase submissions: %w", err)
+		}
+	}
+	return nil
+}
+
+// eraseRest erases messages that are sent once, and jobs that selected the tasks of a number.
+func (s *Service) eraseRest(ctx context.Context, p *person) error {
+	return s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
+		c.SentOnce, err = s.q.ErasureOnce(ctx, dbq.ErasureOnceParams{CompanyID: p.CompanyID, UserIds: p.UserIds, Pseudonym: p.pseudonym})
+		if err != nil {
+			return c, fmt.Errorf("erase messages that are sent once: %w", err)
+		}
+		jobs, err := s.q.ErasureJobs(ctx, p.CompanyID)
+		if err != nil {
+			return c, fmt.Errorf("find jobs: %w", err)
+		}
+		var ids []int64
+		keys := []string{}
+		for _, j := range jobs {
+			if p.isOf(j.PhoneNumber) {
+				ids, keys = append(ids, j.ID), append(keys, strconv.FormatInt(j.ID, 10))
+			}
+		}
+		if c.Jobs, err = s.q.ErasureJob(ctx, ids); err != nil {
+			return c, fmt.Errorf("erase jobs: %w", err)
+		}
+		c.Changes, err = s.eraseAudit(ctx, p, keys)
+		return c, err
+	})
+}

@@ -1,0 +1,390 @@
+package notification
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+)
+
+// Event is a business event: something that happened to a business task or one of its nodes (S1.4). It creates
+// notifications or ends pending ones. An event that is reported again creates no second notification. Starts and ends
+// of a node are told apart by their times: a start without StartedAt that comes after the end of its node begins the
+// node again, and an end after such a start ends it again.
+type Event struct {
+	Name      string
+	TaskID    int64
+	NodeID    *int64
+	Channels  []string
+	Payload   map[string]any
+	UserIDs   []string
+	Initiator string
+	Orbits    []Orbit
+	StartedAt *time.Time // start of a node; nil: now
+	EndedAt   *time.Time // end of a task or a node; nil: now
+	MaxMins   *int64     // minutes that a node can take
+	Repeat    *int64     // minutes between reminders; nil: those of the payload
+	Sign      *string
+	Operator  *string
+}
+
+// Orbit is a pass over the station, with reminders before it.
+type Orbit struct {
+	No     int64
+	InTime time.Time
+}
+
+// reminderLife is how long a reminder before an orbit is of use: until the next one is due.
+const reminderLife = 15 * time.Minute
+
+// reminderMinutes lists how many minutes before an orbit its reminders are due.
+var reminderMinutes = []int{60, 45, 30, 15, 0}
+
+// channelNumbers are the documented numbers of channels in dedup keys; other channels appear there with their names.
+var channelNumbers = map[string]string{"oa": "0", "dingtalk": "1"}
+
+func channelNumber(channel string) string {
+	if n, ok := channelNumbers[channel]; ok {
+		return n
+	}
+	return channel
+}
+
+// Outcome is the result of an event.
+type Outcome struct {
+	Made          []Made
+	HasMoreFailed bool // Made leaves out some unreachable recipients
+	Ended         int  // number of notifications that were ended
+}
+
+// isEnd reports whether the event says that something is over. It is taken also from a company that is off: reminders must not outlast it.
+func (e Event) isEnd() bool {
+	return e.Name == "node_finished" || e.Name == "task_finished" || e.Name == "task_abnormal"
+}
+
+// Take processes a business event in one transaction. Faults: request.invalid, limit.reached, company.off.
+func (s *Service) Take(ctx context.Context, e Event, origin queue.Origin) (Outcome, error) {
+	if err := e.complete(); err != nil {
+		return Outcome{}, err
+	}
+	if err := e.check(); err != nil {
+		return Outcome{}, err
+	}
+	if !e.isEnd() {
+		if err := s.tasks.CheckOpen(ctx, origin.CompanyID); err != nil {
+			return Outcome{}, err
+		}
+	}
+	var o Outcome
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		// The start and the end of one thing may be reported at the same moment, and in either order.
+		if _, err := s.q.BusinessLock(ctx, dbq.BusinessLockParams{CompanyID: origin.CompanyID, TaskID: e.TaskID}); err != nil {
+			return fmt.Errorf("lock business task: %w", err)
+		}
+		ends, err := s.readEnds(ctx, origin.CompanyID, e)
+		if err != nil {
+			return err
+		}
+		now, err := s.q.Now(ctx)
+		if err != nil {
+			return fmt.Errorf("read database time: %w", err)
+		}
+		var all []Notification
+		switch e.Name {
+		case "task_created":
+			e.UserIDs = slices.DeleteFunc(slices.Clone(e.UserIDs), func(id string) bool { return id == e.Initiator })
+			all = e.onEachChannel(TaskCreated, e.TaskID, fmt.Sprintf("0_%d", e.TaskID))
+		case "node_done":
+			all = e.onEachChannel(NodeDone, *e.NodeID, fmt.Sprintf("1_%d_%d", e.TaskID, *e.NodeID))
+		case "orbit_plan":
+			if ends.task == nil {
+				all = e.orbitReminders(now)
+				o.Ended, err = s.moveReminders(ctx, e, origin)
+			}
+		case "task_finished", "task_abnormal":
+			bizType, as, key := TaskFinished, Cancelled, "3_%d"
+			if e.Name == "task_abnormal" {
+				bizType, as, key = TaskAbnormal, EndedAbnormally, "4_%d"
+			}
+			all = e.onEachChannel(bizType, e.TaskID, fmt.Sprintf(key, e.TaskID))
+			// Reminders of something that is over are pointless.
+			o.Ended, err = s.End(ctx, origin.CompanyID, nil, []int16{OrbitRemind, NodeTimeout}, nil, &e.TaskID, as, []int16{Waiting}, By{origin.User, e.Operator})
+			if err == nil && ends.task == nil {
+				err = s.endTask(ctx, origin.CompanyID, e.TaskID, optional.Or(e.EndedAt, now))
+			}
+		case "node_started":
+			all = e.timeoutReminders(now)
+			err = s.startNode(ctx, origin.CompanyID, e, ends, all)
+		case "node_finished":
+			o.Ended, all, err = s.endNode(ctx, origin, e, ends, now)
+		default:
+			return fault.InvalidField("event", fault.NotAllowed, nil)
+		}
+		if err != nil {
+			return err
+		}
+		made, err := s.enqueueAll(ctx, &Announcement{Payload: e.Payload, UserIDs: e.UserIDs}, all, origin)
+		if e.Name != "node_finished" {
+			o.Made, o.HasMoreFailed = made.Made, made.HasMoreFailed
+		}
+		return err
+	})
+	return o, err
+}
+
+// ending is the recorded end of a business task or a node.
+type ending struct {
+	at          time.Time
+	awaitsStart bool // the end was reported before the start
+}
+
+// endings are the recorded ends of the task and the node of an event; nil: not over.
+type endings struct{ task, node *ending }
+
+// The subjects of endings.
+const (
+	taskSubject = "task"
+	nodeSubject = "node"
+)
+
+func (s *Service) readEnds(ctx context.Context, companyID int64, e Event) (found endings, err error) {
+	rows, err := s.q.BusinessEnds(ctx, dbq.BusinessEndsParams{CompanyID: companyID, TaskID: e.TaskID, NodeID: e.NodeID})
+	for _, row := range rows {
+		one := &ending{row.EndedAt, row.AwaitsStart}
+		if row.Subject == taskSubject {
+			found.task = one
+		} else {
+			found.node = one
+		}
+	}
+	return found, postgres.Wrap("read ends", err, nil)
+}
+
+func (s *Service) storeEnd(ctx context.Context, companyID int64, subject string, id int64, e ending) error {
+	return postgres.Wrap("store end", s.q.BusinessEndPut(ctx, dbq.BusinessEndPutParams{
+		CompanyID: companyID, Subject: subject, SubjectID: id, EndedAt: e.at, AwaitsStart: e.awaitsStart,
+	}), nil)
+}
+
+func (s *Service) endTask(ctx context.Context, companyID, taskID int64, at time.Time) error {
+	if err := s.storeEnd(ctx, companyID, taskSubject, taskID, ending{at: at}); err != nil {
+		return err
+	}
+	return postgres.Wrap("store ends of nodes", s.q.BusinessEndNodes(ctx, dbq.BusinessEndNodesParams{
+		CompanyID: companyID, TaskID: &taskID, EndedAt: at,
+	}), nil)
+}
+
+// startNode decides whether the start of a node comes too late; then its reminders, all, are marked as over. A start
+// begins a node or task that is over again only if it is after the end. A start without a time counts as after the
+// end of the node, unless that end was reported before any start, and as before the end of the task.
+func (s *Service) startNode(ctx context.Context, companyID int64, e Event, ends endings, all []Notification) error {
+	isAfter := func(end *ending) bool { return e.StartedAt != nil && e.StartedAt.After(end.at) }
+	isLate := ends.node != nil && !isAfter(ends.node) && (e.StartedAt != nil || ends.node.awaitsStart)
+	if isLate || (ends.task != nil && !isAfter(ends.task)) {
+		for i := range all {
+			all[i].isOver = true
+		}
+		if ends.node != nil && ends.node.awaitsStart {
+			return s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{at: ends.node.at})
+		}
+		return nil
+	}
+	if ends.node == nil && ends.task == nil {
+		return nil
+	}
+	err := s.q.NodeRemindersReplace(ctx, dbq.NodeRemindersReplaceParams{CompanyID: companyID, NodeID: *e.NodeID})
+	if err == nil {
+		err = s.q.BusinessEndDelete(ctx, dbq.BusinessEndDeleteParams{CompanyID: companyID, Subject: nodeSubject, SubjectID: *e.NodeID})
+	}
+	if err == nil {
+		err = s.q.BusinessEndDelete(ctx, dbq.BusinessEndDeleteParams{CompanyID: companyID, Subject: taskSubject, SubjectID: e.TaskID})
+	}
+	return postgres.Wrap("begin node again", err, nil)
+}
+
+// endNode ends the reminders of a node, and returns how many. For a node that was never started it returns reminders
+// that are over, so that a late start finds their dedup keys taken. An end before the latest start of the node
+// changes nothing, if that start was reported with its time.
+func (s *Service) endNode(ctx context.Context, origin queue.Origin, e Event, ends endings, now time.Time) (ended int, all []Notification, err error) {
+	companyID := origin.CompanyID
+	reminders, err := s.q.NodeReminders(ctx, dbq.NodeRemindersParams{CompanyID: companyID, NodeID: *e.NodeID})
+	if err != nil {
+		return 0, nil, fmt.Errorf("read reminders: %w", err)
+	}
+	if e.EndedAt != nil && reminders.StartedAt.After(*e.EndedAt) {
+		return 0, nil, nil
+	}
+	ended, err = s.End(ctx, companyID, nil, []int16{NodeTimeout}, []int64{*e.NodeID}, nil, Cancelled, []int16{Waiting}, By{origin.User, e.Operator})
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case ends.node == nil:
+		if err := s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{optional.Or(e.EndedAt, now), !reminders.HasAny}); err != nil {
+			return 0, nil, err
+		}
+	case e.EndedAt != nil:
+		if err := s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{*e.EndedAt, ends.node.awaitsStart}); err != nil {
+			return 0, nil, err
+		}
+	}
+	if !reminders.HasAny {
+		all = e.timeoutReminders(now)
+		for i := range all {
+			all[i].isOver = true
+		}
+	}
+	return ended, all, nil
+}
+
+// moveReminders withdraws the reminders of orbits that are planned for another time now, and returns how many people had not been reminded by. Their
+// dedup keys are free for the reminders of the new time. A reminder that was sent stays sent, unless it comes again later by more than its life.
+func (s *Service) moveReminders(ctx context.Context, e Event, origin queue.Origin) (int, error) {
+	p := dbq.OrbitRemindersParams{CompanyID: origin.CompanyID, TaskID: e.TaskID, Life: reminderLife}
+	for _, orbit := range e.Orbits {
+		p.OrbitNos, p.InTimes = append(p.OrbitNos, orbit.No), append(p.InTimes, orbit.InTime)
+	}
+	stale, err := s.q.OrbitReminders(ctx, p)
+	if err != nil || len(stale) == 0 {
+		return 0, postgres.Wrap("find reminders of another time", err, nil)
+	}
+	all, waiting := make([]int64, len(stale)), []int64{}
+	for i, n := range stale {
+		if all[i] = n.ID; n.IsWaiting {
+			waiting = append(waiting, n.ID)
+		}
+	}
+	err = s.q.RemindersReplace(ctx, dbq.RemindersReplaceParams{Ids: all, WaitingIds: waiting, Operator: e.Operator, ChangedBy: origin.User})
+	if err != nil {
+		return 0, postgres.Wrap("replace reminders", err, nil)
+	}
+	_, err = s.tasks.Withdraw(ctx, waiting, optional.Or(e.Operator, origin.User))
+	return len(waiting), err
+}
+
+// Maximum numbers of notifications, and of messages once they are due, that the orbits of one event can cause.
+const (
+	remindersMost = 1000
+	messagesMost  = 50_000
+)
+
+// orbitsMost is the maximum number of orbits of an event with its number of channels and recipients; at least one is
+// allowed.
+func (e Event) orbitsMost() int {
+	reminders := min(remindersMost, messagesMost/max(len(e.UserIDs), 1))
+	return max(reminders/(len(reminderMinutes)*max(len(e.Channels), 1)), 1)
+}
+
+// How many days ahead times can lie, and how many years back the start or end of a node can lie.
+const (
+	maxDaysAhead = 366
+	maxYearsBack = 20
+)
+
+// complete reads from the payload what the start of a node does not name itself.
+func (e *Event) complete() (err error) {
+	if e.Name == "node_started" && e.MaxMins == nil {
+		e.MaxMins, err = minutesOf(e.Payload, "maxDuration")
+	}
+	return err
+}
+
+// check returns request.invalid for what is wrong with an event.
+func (e Event) check() error {
+	times := map[int64]time.Time{}
+	for i, orbit := range e.Orbits {
+		if at, isKnown := times[orbit.No]; isKnown && !at.Equal(orbit.InTime) {
+			return fault.InvalidField(fmt.Sprintf("orbits.%d.orbit_no", i), fault.Duplicate, nil)
+		}
+		times[orbit.No] = orbit.InTime
+		if orbit.InTime.After(time.Now().AddDate(0, 0, maxDaysAhead)) {
+			return fault.InvalidField(fmt.Sprintf("orbits.%d.in_time", i), fault.TooFarAhead, maxDaysAhead)
+		}
+	}
+	if at := e.StartedAt; at != nil && at.After(time.Now().AddDate(0, 0, maxDaysAhead)) {
+		return fault.InvalidField("started_at", fault.TooFarAhead, maxDaysAhead)
+	}
+	if at := e.StartedAt; at != nil && at.Before(time.Now().AddDate(-maxYearsBack, 0, 0)) {
+		return fault.InvalidField("started_at", fault.InThePast, nil)
+	}
+	if at := e.EndedAt; at != nil && at.After(time.Now().AddDate(0, 0, maxDaysAhead)) {
+		return fault.InvalidField("finished_at", fault.TooFarAhead, maxDaysAhead)
+	}
+	if at := e.EndedAt; at != nil && at.Before(time.Now().AddDate(-maxYearsBack, 0, 0)) {
+		return fault.InvalidField("finished_at", fault.InThePast, nil)
+	}
+	isNodeEvent := slices.Contains([]string{"node_done", "node_started", "node_finished"}, e.Name)
+	switch {
+	case isNodeEvent && e.NodeID == nil:
+		return fault.InvalidField("node_inst_id", fault.Required, nil)
+	case e.Name == "node_started" && e.MaxMins == nil:
+		return fault.InvalidField("max_duration", fault.Required, nil)
+	case e.Name == "orbit_plan" && len(e.Orbits) == 0:
+		return fault.InvalidField("orbits", fault.Required, nil)
+	case e.Name != "node_finished" && len(e.UserIDs) == 0:
+		return fault.InvalidField("user_ids", fault.Required, nil)
+	case e.Name == "orbit_plan" && len(e.Orbits) > e.orbitsMost():
+		return fault.InvalidField("orbits", fault.TooManyTogether, e.orbitsMost())
+	}
+	return nil
+}
+
+// onEachChannel returns one notification for each channel.
+func (e Event) onEachChannel(bizType int16, bizID int64, key string) []Notification {
+	all := make([]Notification, len(e.Channels))
+	for i, channel := range e.Channels {
+		all[i] = Notification{
+			BizType: bizType, BizID: bizID, BizTaskID: &e.TaskID, Channel: channel,
+			DedupKey: new(key + "_" + channelNumber(channel)), Sign: e.Sign, Operator: e.Operator,
+		}
+	}
+	return all
+}
+
+// orbitReminders returns the reminders before each orbit that are not in the past.
+func (e Event) orbitReminders(now time.Time) []Notification {
+	var all []Notification
+	for _, orbit := range e.Orbits {
+		for _, minutes := range reminderMinutes {
+			at := orbit.InTime.Add(-time.Duration(minutes) * time.Minute)
+			if at.Before(now) {
+				continue
+			}
+			own := map[string]any{"orbitNo": orbit.No, "remainMin": minutes}
+			if _, isSet := e.Payload["inTime"]; !isSet {
+				own["inTime"] = orbit.InTime.Format("2006-01-02 15:04")
+			}
+			for _, n := range e.onEachChannel(OrbitRemind, e.TaskID, fmt.Sprintf("2_%d_%d_%d", e.TaskID, orbit.No, minutes)) {
+				n.NextRunAt, n.Own, n.ExpiresAt = &at, own, new(at.Add(reminderLife))
+				all = append(all, n)
+			}
+		}
+	}
+	return all
+}
+
+// timeoutReminders returns the reminders of a node that takes too long.
+func (e Event) timeoutReminders(now time.Time) []Notification {
+	all := e.onEachChannel(NodeTimeout, *e.NodeID, fmt.Sprintf("5_%d", *e.NodeID))
+	started := optional.Or(e.StartedAt, now)
+	own := map[string]any{"nodeInstId": *e.NodeID}
+	var limit int64
+	if e.MaxMins != nil {
+		limit = *e.MaxMins
+		own["maxDuration"] = limit
+	}
+	if e.Repeat != nil {
+		own["timeoutRemind"] = *e.Repeat
+	}
+	at := started.Add(time.Duration(limit) * time.Minute)
+	for i := range all {
+		all[i].Own, all[i].NextRunAt, all[i].StartedAt, all[i].Repeat = own, &at, &started, e.Repeat
+	}
+	return all
+}

@@ -1,0 +1,341 @@
+package notification_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	api "lksms/gen/client"
+	"lksms/internal/platform/optional"
+	"lksms/internal/testkit/apptest"
+)
+
+// people of a company and an admin that name the same notification or message.
+type namers struct {
+	*apptest.Bundle
+
+	acme, colleague []string
+}
+
+func newNamers(t *testing.T, b *apptest.Bundle) namers {
+	t.Helper()
+	n := namers{Bundle: b, acme: b.AddCompany("acme", 1)}
+	n.colleague = b.AddUser("colleague", "submit", map[string]any{"company_no": "acme"})
+	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"company_no": "acme", "contacts": []any{
+		map[string]any{"user_id": "u1", "dingtalk_name": "ding-u1", "wechat_openid": "open-u1"},
+	}})
+	return n
+}
+
+// each calls once as a user of the company, as another one, and as an admin for the company.
+func (n namers) each(path string, body map[string]any) (all []apptest.Answer) {
+	n.T.Helper()
+	for _, headers := range [][]string{n.acme, n.colleague} {
+		all = append(all, n.Expect(200, "", "POST", path, body, headers...))
+	}
+	body["company_no"] = "acme"
+	return append(all, n.Expect(200, "", "POST", path, body))
+}
+
+func TestTwoUsersAndAnAdminNotifyAPersonOnce(t *testing.T) {
+	b, p := apptest.NewNotifying(t)
+	n := newNamers(t, b)
+	body := map[string]any{
+		"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"u1"}, "dedup_key": "k",
+	}
+	var first int64
+	for i, a := range n.each("/api/v1/notifications", body) {
+		made := apptest.Decode[api.NotificationsMade](t, a).Items[0]
+		if i == 0 {
+			first = made.NotificationID
+			b.AwaitNotification(first, api.NotificationSuccess)
+		} else if !made.Deduplicated || made.NotificationID != first {
+			t.Errorf("%d: %+v", i, made)
+		}
+	}
+	if len(p.Seen()) != 1 {
+		t.Errorf("%d messages were sent", len(p.Seen()))
+	}
+	b.Expect(403, "auth.other_company", "POST", "/api/v1/notifications", map[string]any{
+		"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"u1"}, "company_no": "default",
+	}, n.acme...)
+	body["company_no"] = "nobody"
+	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/notifications", body); a.Fields() != "company_no" {
+		t.Errorf("wrong fields %s", a.Fields())
+	}
+}
+
+func TestTwoUsersAndAnAdminSendAPersonOneSubscribeMessage(t *testing.T) {
+	b, p, _ := apptest.NewWeChat(t)
+	n := newNamers(t, b)
+	body := apptest.Booking(map[string]any{"receiver_user_id": "u1", "retry": true})
+	var first int64
+	for i, a := range n.each("/api/v1/subscribe-messages", body) {
+		one := apptest.Decode[api.Once](t, a)
+		if i == 0 {
+			first = one.MessageID
+			apptest.Eventually(t, "the message is sent", func() bool { return apptest.SentToWeChat(p) == 1 })
+		} else if !*one.Deduplicated || one.MessageID != first || one.SubmittedBy != "user-of-acme" {
+			t.Errorf("%d: %+v", i, one)
+		}
+	}
+	if n := apptest.SentToWeChat(p); n != 1 {
+		t.Errorf("sent %d times", n)
+	}
+	// A server of the version before sent one for each submitter. The one that was sent counts, whoever asks.
+	b.Exec("INSERT INTO subscribe_messages (company_id, submitted_by, business_type, business_id, template_type, receiver_user_id, template_id, task_id) SELECT company_id, 'before', business_type, business_id, template_type, receiver_user_id, template_id, task_id FROM subscribe_messages")
+	b.Exec("UPDATE subscribe_messages SET is_companys = false")
+	if one := apptest.Decode[api.Once](t, b.Expect(200, "", "POST", "/api/v1/subscribe-messages", body)); !*one.Deduplicated || one.MessageID != first {
+		t.Errorf("%+v", one)
+	}
+}
+
+// Rows of the version before that share a key keep it. The oldest one counts for whoever names it next.
+func TestTheOldestNotificationOfAKeyThatSeveralSubmittersHadCounts(t *testing.T) {
+	b, p := apptest.NewNotifying(t)
+	made := createNotification(b, map[string]any{"dedup_key": "k", "user_ids": []string{"u1"}})
+	b.AwaitNotification(made.NotificationID, api.NotificationSuccess)
+	b.Exec("UPDATE notifications SET is_companys = false, submitted_by = 'one'")
+	b.Exec("INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, dedup_key, submitted_by, announcement_id) SELECT company_id, channel_id, biz_type, biz_id, dedup_key, 'two', announcement_id FROM notifications")
+	for _, headers := range [][]string{b.AddUser("two", "submit", nil), nil} {
+		again := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+			"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"u1"}, "dedup_key": "k",
+		}, headers...)).Items[0]
+		if !again.Deduplicated || again.NotificationID != made.NotificationID {
+			t.Errorf("%+v", again)
+		}
+	}
+	if len(p.Seen()) != 1 {
+		t.Errorf("sent %v", p.Seen())
+	}
+}
+
+func TestANotificationThatReachedNobodyGivesUpItsKey(t *testing.T) {
+	for name, c := range map[string]struct {
+		wrong, right map[string]any
+		mend         func(b *apptest.Bundle)
+		remark       string
+	}{
+		"parameter": {wrong: map[string]any{"payload": map[string]any{"other": "x"}}, remark: "taskName"},
+		"template": {mend: func(b *apptest.Bundle) {
+			putTemplate(b, "dingtalk", map[string]any{"title": "t", "content": "${taskName}"})
+		}, remark: "模板"},
+		"address": {wrong: map[string]any{"user_ids": []string{"nobody"}}, remark: "地址"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, p := apptest.NewNotifying(t)
+			if c.mend != nil {
+				b.Expect(200, "", "DELETE", "/api/v1/admin/notification-templates/3/dingtalk", nil)
+			}
+			event := func(more map[string]any) api.NotificationMade {
+				t.Helper()
+				return postEvent(b, "task_finished", more).Items[0]
+			}
+			named := func(more map[string]any) api.NotificationMade {
+				t.Helper()
+				all := map[string]any{"dedup_key": "k", "user_ids": []string{"u1"}}
+				for k, v := range more {
+					all[k] = v
+				}
+				return createNotification(b, all)
+			}
+			for i, post := range []func(map[string]any) api.NotificationMade{event, named} {
+				failed := post(c.wrong)
+				if failed.Status != api.NotificationFailed || failed.Replaces != nil {
+					t.Fatalf("%+v", failed)
+				}
+				if c.mend != nil && i == 0 {
+					c.mend(b)
+				} else if c.mend != nil {
+					continue // the template is there now
+				}
+				made := post(c.right)
+				if made.Deduplicated || made.Replaces == nil || made.Replaces.NotificationID != failed.NotificationID || !strings.Contains(made.Replaces.Remark, c.remark) {
+					t.Fatalf("%+v %+v", made, made.Replaces)
+				}
+				b.AwaitNotification(made.NotificationID, api.NotificationSuccess)
+				if again := post(c.right); !again.Deduplicated || again.NotificationID != made.NotificationID || again.Replaces != nil {
+					t.Errorf("%+v", again)
+				}
+				if n := b.Notification(failed.NotificationID); n.Status != api.NotificationFailed {
+					t.Errorf("%+v", n)
+				}
+				if c.mend != nil {
+					break
+				}
+			}
+			if len(p.Seen()) == 0 {
+				t.Error("nobody was notified")
+			}
+		})
+	}
+}
+
+func TestConcurrentAttemptsAfterAFailureNotifyOnce(t *testing.T) {
+	b, p := apptest.NewNotifying(t)
+	postEvent(b, "task_finished", map[string]any{"payload": map[string]any{"other": "x"}, "user_ids": []string{"u1"}})
+	made := make([]api.NotificationMade, 20)
+	apptest.Together(len(made), func(i int) {
+		made[i] = postEvent(b, "task_finished", map[string]any{"user_ids": []string{"u1"}}).Items[0]
+	})
+	firsts := 0
+	for _, m := range made {
+		if !m.Deduplicated {
+			firsts++
+		}
+		if m.NotificationID != made[0].NotificationID {
+			t.Errorf("%d and %d", m.NotificationID, made[0].NotificationID)
+		}
+	}
+	b.AwaitNotification(made[0].NotificationID, api.NotificationSuccess)
+	if firsts != 1 || len(p.Seen()) != 1 {
+		t.Errorf("%d answers are no repeats, sent %v", firsts, p.Seen())
+	}
+}
+
+// A lease that ran out may have been sent, so the key stays.
+func TestANotificationThatMayHaveReachedSomebodyKeepsItsKey(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	b.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
+	putTemplate(b, "email", map[string]any{"title": "t", "content": "${taskName}"})
+	b.Expect(200, "", "PATCH", "/api/v1/admin/channels/email", map[string]any{"retry_minutes": []int{}})
+	post := func() api.NotificationMade {
+		t.Helper()
+		return createNotification(b, map[string]any{"channels": []string{"email"}, "dedup_key": "k", "user_ids": []string{"u1"}})
+	}
+	made := post()
+	for range 10 {
+		if len(b.Take("mail", 1)) == 0 {
+			break
+		}
+		b.ExpireLeases()
+		b.Recover()
+		b.Exec("UPDATE queue SET due_at = now()")
+	}
+	b.AwaitNotification(made.NotificationID, api.NotificationFailed)
+	if again := post(); !again.Deduplicated || again.NotificationID != made.NotificationID {
+		t.Errorf("%+v", again)
+	}
+}
+
+func TestRemindersMoveWithTheirOrbit(t *testing.T) {
+	b, p := apptest.NewNotifying(t)
+	now := time.Now().Truncate(time.Second)
+	plan := func(no int, at time.Time) api.NotificationsMade {
+		t.Helper()
+		return postEvent(b, "orbit_plan", map[string]any{"orbits": []any{map[string]any{"orbit_no": no, "in_time": at}}})
+	}
+	waiting := func() (all []string) {
+		t.Helper()
+		for _, n := range apptest.Decode[api.NotificationPage](t, b.Expect(200, "", "GET", "/api/v1/notifications?status=0&limit=100", nil)).Items {
+			all = append(all, fmt.Sprint(*n.DedupKey, " ", int(n.NextRunTime.Sub(now).Minutes())))
+		}
+		slices.Sort(all)
+		return all
+	}
+	plan(8, now.Add(2*time.Hour)) // stays
+	stays := waiting()
+	first := plan(9, now.Add(2*time.Hour))
+	b.Exec("UPDATE notifications SET next_run_at = now() WHERE id = $1", first.Items[0].NotificationID)
+	runNotifications(b)
+	b.AwaitNotification(first.Items[0].NotificationID, api.NotificationSuccess)
+	moved := plan(9, now.Add(125*time.Minute)) // by less than a reminder is of use: what was sent is not sent again
+	if moved.Ended != 4 || !moved.Items[0].Deduplicated || moved.Items[1].Deduplicated {
+		t.Errorf("%+v", moved)
+	}
+	want := func(more ...string) {
+		t.Helper()
+		all := append(slices.Clone(stays), more...)
+		if slices.Sort(all); !slices.Equal(waiting(), all) {
+			t.Errorf("%v wait, want %v", waiting(), all)
+		}
+	}
+	want("2_1001_9_0_1 125", "2_1001_9_15_1 110", "2_1001_9_30_1 95", "2_1001_9_45_1 80")
+	if again := plan(9, now.Add(125*time.Minute)); again.Ended != 0 || !again.Items[4].Deduplicated {
+		t.Errorf("%+v", again)
+	}
+	moved = plan(9, now.Add(4*time.Hour)) // the reminder that was sent is of no use any more
+	if moved.Ended != 4 || moved.Items[0].Deduplicated || b.Notification(first.Items[0].NotificationID).Status != api.NotificationSuccess {
+		t.Errorf("%+v", moved)
+	}
+	want("2_1001_9_0_1 240", "2_1001_9_15_1 225", "2_1001_9_30_1 210", "2_1001_9_45_1 195", "2_1001_9_60_1 180")
+	if moved = plan(9, now.Add(20*time.Minute)); moved.Ended != 5 || len(moved.Items) != 2 { // those of the past are withdrawn too
+		t.Errorf("%+v", moved)
+	}
+	want("2_1001_9_0_1 20", "2_1001_9_15_1 5")
+	if len(p.Seen()) == 0 {
+		t.Error("nobody was reminded")
+	}
+	b.Expect(422, "request.invalid", "POST", "/api/v1/notifications/events", map[string]any{
+		"event": "orbit_plan", "task_id": 1, "channels": []string{"dingtalk"}, "user_ids": []string{"u1"},
+		"orbits": []any{map[string]any{"orbit_no": 1, "in_time": now.Add(time.Hour)}, map[string]any{"orbit_no": 1, "in_time": now.Add(2 * time.Hour)}},
+	})
+}
+
+func TestAStartedNodeReadsItsLimitFromThePayload(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	begun := time.Now().Truncate(time.Second)
+	body := func(limit any) map[string]any {
+		return map[string]any{
+			"event": "node_started", "task_id": 1, "node_inst_id": 7, "channels": []string{"dingtalk"}, "user_ids": []string{"u1"}, "started_at": begun,
+			"payload": map[string]any{"taskName": "x", "nodeName": "y", "maxDuration": limit, "timeoutRemind": 30},
+		}
+	}
+	made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications/events", body(45))).Items[0]
+	n := b.Notification(made.NotificationID)
+	if n.NextRunTime == nil || !n.NextRunTime.Equal(begun.Add(45*time.Minute)) || optional.Value(n.RepeatMinutes) != 30 {
+		t.Errorf("%+v", n)
+	}
+	for field, limit := range map[string]any{"max_duration": nil, "payload.maxDuration": "soon"} {
+		if a := b.Expect(422, "request.invalid", "POST", "/api/v1/notifications/events", body(limit)); a.Fields() != field {
+			t.Errorf("%v: wrong fields %s", limit, a.Fields())
+		}
+	}
+	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/notifications/events", body(-1)); a.Fields() != "payload.maxDuration" {
+		t.Errorf("wrong fields %s", a.Fields())
+	}
+	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/notifications", map[string]any{
+		"biz_type": 5, "biz_id": 1, "channels": []string{"dingtalk"}, "user_ids": []string{"u1"}, "started_at": begun, "payload": map[string]any{"maxDuration": "soon"},
+	}); a.Fields() != "payload.maxDuration" {
+		t.Errorf("wrong fields %s", a.Fields())
+	}
+}
+
+func TestNotificationsAndMessagesNameTheirSubmitters(t *testing.T) {
+	w := apptest.NewTwoCompanies(t)
+	n := w.Notification(1)
+	if n.SubmittedBy == "" || n.ChangedBy != nil {
+		t.Errorf("%+v", n)
+	}
+	for _, path := range []string{"/api/v1/notifications", "/api/v1/subscribe-messages"} {
+		count := func(user string) int {
+			t.Helper()
+			page := apptest.Decode[struct {
+				Items []struct {
+					By string `json:"submitted_by"`
+				}
+			}](t, w.Expect(200, "", "GET", path+"?submitted_by="+user, nil))
+			for _, one := range page.Items {
+				if one.By != user {
+					t.Errorf("%s shows one of %s", path, one.By)
+				}
+			}
+			return len(page.Items)
+		}
+		if count(n.SubmittedBy) == 0 || count("stranger") != 0 {
+			t.Errorf("%s: %d of %s, %d of a stranger", path, count(n.SubmittedBy), n.SubmittedBy, count("stranger"))
+		}
+	}
+	task := apptest.Decode[api.Task](t, w.Expect(200, "", "GET", "/api/v1/sms/task/"+w.IDs["task"], nil))
+	if task.SubmittedBy != n.SubmittedBy {
+		t.Errorf("%+v", task)
+	}
+	w.Expect(200, "", "POST", "/api/v1/notifications/status", map[string]any{
+		"biz_type": n.BizType, "biz_ids": []int64{n.BizID}, "status": 3, "expected_statuses": []int{0, 1, 2, 5}, "company_no": n.CompanyNo,
+	})
+	if changed := w.Notification(1); optional.Value(changed.ChangedBy) != apptest.Username || changed.SubmittedBy != n.SubmittedBy {
+		t.Errorf("%+v", changed)
+	}
+}

@@ -1,0 +1,274 @@
+package notification
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/placeholder"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+)
+
+// Create is Enqueue for notifications that a caller creates directly. If one of the messages is empty, it rejects the
+// request as a whole. Faults: request.invalid, limit.reached.
+func (s *Service) Create(ctx context.Context, a *Announcement, all []Notification, origin queue.Origin) (o Outcome, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		if o, err = s.Enqueue(ctx, a, all, origin); err != nil {
+			return err
+		}
+		for _, m := range o.Made {
+			if !m.Deduplicated && m.Remark == empty.remark {
+				return fault.InvalidField("payload", fault.RenderedBlank, nil)
+			}
+		}
+		return nil
+	})
+	return o, err
+}
+
+// Enqueue stores the notifications of an announcement and runs those that are due, all or none; the others run when
+// they are due. Of several calls at once with one dedup key, one stores its notification, and all return its id
+// (S1.3). Faults: request.invalid, limit.reached, company.off.
+func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notification, origin queue.Origin) (Outcome, error) {
+	if err := s.tasks.CheckOpen(ctx, origin.CompanyID); err != nil {
+		return Outcome{}, err
+	}
+	return s.enqueueAll(ctx, a, all, origin)
+}
+
+// enqueueAll is Enqueue, also for a company that is off, which holds the messages.
+func (s *Service) enqueueAll(ctx context.Context, a *Announcement, all []Notification, origin queue.Origin) (Outcome, error) {
+	for i := range all {
+		if at := all[i].NextRunAt; at != nil && at.After(time.Now().AddDate(0, 0, maxDaysAhead)) {
+			return Outcome{}, fault.InvalidField("next_run_time", fault.TooFarAhead, maxDaysAhead)
+		}
+		if err := all[i].complete(a.Payload); err != nil {
+			return Outcome{}, err
+		}
+		if a.Tag != nil && all[i].Repeat != nil {
+			return Outcome{}, fault.InvalidField("tag", fault.NotTogether, "repeat_minutes")
+		}
+	}
+	if a.Tag != nil {
+		if err := s.checkTag(ctx, origin.CompanyID, *a.Tag); err != nil {
+			return Outcome{}, err
+		}
+	}
+	content := a.Payload
+	if content == nil {
+		content = map[string]any{}
+	}
+	payload, err := placeholder.JSON(content)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("write payload: %w", err)
+	}
+	made := make([]Made, len(all))
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	// Two calls with the same dedup keys lock them in one order, so that they cannot deadlock.
+	slices.SortStableFunc(order, func(a, b int) int {
+		return strings.Compare(all[a].Channel+"\x00"+optional.Value(all[a].DedupKey), all[b].Channel+"\x00"+optional.Value(all[b].DedupKey))
+	})
+	o := Outcome{Made: made}
+	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		announcement, isMoreWaiting := storedAnnouncement{payload: payload, userIDs: distinct(a.UserIDs), tag: a.Tag}, false
+		for _, i := range order {
+			if made[i], err = s.enqueue(ctx, &announcement, all[i], origin); err != nil {
+				return err
+			}
+			isMoreWaiting = isMoreWaiting || !made[i].Deduplicated && all[i].waits()
+		}
+		if isMoreWaiting {
+			if err := s.checkWaiting(ctx, origin.CompanyID); err != nil {
+				return err
+			}
+		}
+		o.HasMoreFailed, err = s.readOutcomes(ctx, made, origin.User)
+		return err
+	})
+	return o, err
+}
+
+// waitingMost bounds the notifications of a company that wait for their time, those with reminders included: as many
+// as five reminders for each of 50 things a day for a year. It bounds the work that one company causes in the sweeps.
+const waitingMost = 100_000
+
+// checkWaiting returns limit.reached if too many notifications of the company wait, those just stored included.
+func (s *Service) checkWaiting(ctx context.Context, companyID int64) error {
+	n, err := s.q.NotificationsWaiting(ctx, dbq.NotificationsWaitingParams{CompanyID: companyID, Most: waitingMost + 1})
+	if err == nil && n > waitingMost {
+		return fault.AtLimit(waitingMost)
+	}
+	return postgres.Wrap("count waiting notifications", err, nil)
+}
+
+// waits reports whether a notification still has to run after its request.
+func (n *Notification) waits() bool {
+	return !n.isOver && (n.Repeat != nil || n.NextRunAt != nil && n.NextRunAt.After(time.Now()))
+}
+
+// failuresMost is how many unreachable recipients one answer names.
+const failuresMost = 100
+
+// readOutcomes fills in the state, the remark and the failures of the notifications that the user submitted. hasMore
+// reports whether there are more unreachable recipients than it filled in.
+func (s *Service) readOutcomes(ctx context.Context, made []Made, user string) (hasMore bool, err error) {
+	ids := make([]int64, len(made))
+	for i := range made {
+		ids[i] = made[i].ID
+	}
+	outcomes, err := s.q.NotificationOutcomes(ctx, dbq.NotificationOutcomesParams{Ids: ids, SubmittedBy: user})
+	if err != nil {
+		return false, fmt.Errorf("read outcomes: %w", err)
+	}
+	failures, err := s.q.NotificationFailures(ctx, dbq.NotificationFailuresParams{Ids: ids, SubmittedBy: user, Most: failuresMost + 1})
+	if err != nil {
+		return false, fmt.Errorf("read failures: %w", err)
+	}
+	if hasMore = len(failures) > failuresMost; hasMore {
+		failures = failures[:failuresMost]
+	}
+	byID := map[int64]dbq.NotificationOutcomesRow{}
+	for _, o := range outcomes {
+		byID[o.ID] = o
+	}
+	failed := map[int64][]Failure{}
+	for _, f := range failures {
+		failed[f.NotificationID] = append(failed[f.NotificationID], Failure{f.UserID, f.Reason})
+	}
+	for i := range made {
+		made[i].Status, made[i].Remark, made[i].Failed = byID[made[i].ID].Status, byID[made[i].ID].Remark, failed[made[i].ID]
+	}
+	return hasMore, nil
+}
+
+// storedAnnouncement is an announcement that is stored together with the first of its notifications.
+type storedAnnouncement struct {
+	id      *int64 // nil: not stored yet
+	payload []byte
+	userIDs []string
+	tag     *string // whose contacts are meant; nil: userIDs
+}
+
+func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notification, origin queue.Origin) (Made, error) {
+	made := Made{Channel: n.Channel}
+	own := []byte("{}")
+	if n.Own != nil {
+		var err error
+		if own, err = placeholder.JSON(n.Own); err != nil {
+			return made, fmt.Errorf("write payload: %w", err)
+		}
+	}
+	p := dbq.NotificationCreateParams{
+		CompanyID: origin.CompanyID, Channel: n.Channel, BizType: n.BizType, BizID: n.BizID, BizTaskID: n.BizTaskID, DedupKey: n.DedupKey,
+		AnnouncementID: a.id, OwnPayload: own, NextRunAt: n.NextRunAt, RepeatMinutes: n.Repeat, StartedAt: n.StartedAt,
+		Operator: n.Operator, SubmittedBy: origin.User, Sign: n.Sign, ExpiresAt: n.ExpiresAt,
+	}
+	if n.isOver {
+		p.EndedAs = new(Cancelled)
+	}
+	isNew := a.id == nil // first look for the dedup key: the statement below would store an announcement in vain
+	if isNew {
+		p.Payload, p.UserIds, p.Tag = a.payload, a.userIDs, a.tag
+	}
+	for attempt := range 10 { // a notification with the key may be deleted between the two statements
+		if n.DedupKey != nil && (isNew || attempt > 0) {
+			id, replaced, err := s.findNamed(ctx, n, origin)
+			switch {
+			case err != nil:
+				return made, err
+			case id != 0:
+				made.ID, made.Deduplicated = id, true
+				return made, nil
+			case replaced != nil:
+				made.Replaces = replaced
+			}
+		}
+		if err := n.checkTimes(); err != nil { // not of a repeat, which gets the first outcome
+			return made, err
+		}
+		row, err := s.q.NotificationCreate(ctx, p)
+		if err == nil {
+			made.ID, a.id = row.ID, &row.AnnouncementID
+			if !n.isOver && (n.NextRunAt == nil || !n.NextRunAt.After(time.Now())) {
+				_, err = s.run(ctx, &made.ID, 1, origin)
+			}
+			return made, err
+		}
+		if !postgres.IsNoRows(err) {
+			return made, fmt.Errorf("create notification: %w", err)
+		}
+		if n.DedupKey == nil {
+			break
+		}
+	}
+	return made, fault.InvalidField("channels", fault.NotThere, nil)
+}
+
+// findNamed returns the id of the notification that has the dedup key of n; 0: none has. One that failed and reached nobody gives its key up, and is
+// replaced. It is locked before: of several attempts at once, one takes its place.
+func (s *Service) findNamed(ctx context.Context, n Notification, origin queue.Origin) (id int64, replaced *Replaced, err error) {
+	found, err := s.q.NotificationFind(ctx, dbq.NotificationFindParams{
+		CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
+	})
+	switch {
+	case postgres.IsNoRows(err):
+		return 0, nil, nil
+	case err != nil:
+		return 0, nil, fmt.Errorf("find notification: %w", err)
+	case found.Status != Failed:
+		return found.ID, nil, nil
+	}
+	if err := s.q.NotificationHold(ctx, found.ID); err != nil {
+		return 0, nil, fmt.Errorf("lock notification: %w", err)
+	}
+	remark, err := s.q.NotificationFree(ctx, found.ID)
+	if err == nil {
+		return 0, &Replaced{found.ID, remark}, nil
+	}
+	if !postgres.IsNoRows(err) {
+		return 0, nil, fmt.Errorf("free dedup key: %w", err)
+	}
+	// It keeps the key, or another attempt has just taken it.
+	again, err := s.q.NotificationFind(ctx, dbq.NotificationFindParams{
+		CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
+	})
+	if postgres.IsNoRows(err) {
+		return 0, nil, nil
+	}
+	return again.ID, nil, postgres.Wrap("find notification", err, nil)
+}
+
+// distinct removes duplicates and keeps the order.
+func distinct(all []string) []string {
+	result := make([]string, 0, len(all))
+	seen := map[string]bool{}
+	for _, one := range all {
+		if !seen[one] {
+			seen[one] = true
+			result = append(result, one)
+		}
+	}
+	return result
+}
+
+// people returns users with their addresses on a channel.
+func (s *Service) people(ctx context.Context, companyID int64, channel string, userIDs []string) ([]queue.Person, error) {
+	addresses, err := s.contacts.Addresses(ctx, companyID, channel, userIDs)
+	if err != nil {
+		return nil, err
+	}
+	people := make([]queue.Person, len(userIDs))
+	for i, id := range userIDs {
+		people[i] = queue.Person{UserID: id, Address: addresses[i]}
+	}
+	return people, nil
+}

@@ -1,0 +1,143 @@
+package notification
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+)
+
+// By is who acts: the user of LKSMS, and the person on whose behalf the user acts, if it says so.
+type By struct {
+	User     string
+	Operator *string
+}
+
+// End sets the notifications of a business that are in one of the expected states, usually Waiting, to another state,
+// and returns how many (S1.6). Their waiting tasks are cancelled, and tasks that are being sent are not tried again.
+// If the new state is Waiting, the recipients that were not reached get a task again.
+func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, bizTask *int64, as int16, expected []int16, by By) (int, error) {
+	ended := 0
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		held, err := s.lock(ctx, companyID, owner, bizTypes, bizIDs, bizTask)
+		if err != nil {
+			return err
+		}
+		ids, err := s.q.NotificationSet(ctx, dbq.NotificationSetParams{Ids: held, Target: as, Expected: expected, Operator: by.Operator, ChangedBy: by.User})
+		if err != nil {
+			return fmt.Errorf("set state of notifications: %w", err)
+		}
+		if ended = len(ids); as == Waiting {
+			return nil
+		}
+		_, err = s.tasks.Withdraw(ctx, ids, optional.Or(by.Operator, by.User))
+		return err
+	})
+	return ended, err
+}
+
+// lock locks the notifications of a business, and returns their ids.
+func (s *Service) lock(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, bizTask *int64) ([]int64, error) {
+	ids, err := s.q.NotificationLock(ctx, dbq.NotificationLockParams{CompanyID: companyID, Owner: owner, BizTypes: bizTypes, BizIds: bizIDs, BizTaskID: bizTask})
+	return ids, postgres.Wrap("lock notifications", err, nil)
+}
+
+// Delete marks the notifications of a business as deleted and returns how many (S1.6). Their waiting tasks are
+// cancelled, and their dedup keys are free again.
+func (s *Service) Delete(ctx context.Context, companyID int64, owner *string, bizType int16, bizIDs []int64, by By) (int, error) {
+	deleted := 0
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		ids, err := s.lock(ctx, companyID, owner, []int16{bizType}, bizIDs, nil)
+		if err != nil {
+			return err
+		}
+		n, err := s.q.NotificationDelete(ctx, dbq.NotificationDeleteParams{Ids: ids, Operator: by.Operator, ChangedBy: by.User})
+		if err != nil {
+			return fmt.Errorf("delete notifications: %w", err)
+		}
+		deleted = int(n)
+		_, err = s.tasks.Withdraw(ctx, ids, optional.Or(by.Operator, by.User))
+		return err
+	})
+	return deleted, err
+}
+
+var errNoNotification = fault.New(fault.NotFound, fault.NotificationNotFound)
+
+// Filter selects notifications to list; nil matches all.
+type Filter struct {
+	Viewer  queue.Viewer
+	BizType *int16
+	BizID   *int64
+	Channel *string
+	UserID  *string // one of the recipients
+
+	SubmittedBy *string
+	Status      *int16
+	Before      int64
+	Limit       int
+}
+
+// scanMost bounds the notifications that a page with a filter by state reads: the state is computed from the tasks.
+const scanMost = 2000
+
+// List returns notifications, newest first. A filter by state stops after scanMost notifications: if the page is not
+// full by then, before is the id at which to continue. Otherwise before is 0.
+func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.NotificationListRow, before int64, err error) {
+	p := dbq.NotificationListParams{
+		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, SubmittedBy: f.SubmittedBy,
+		BeforeID: f.Before, PageLimit: int32(f.Limit),
+	}
+	if f.Status != nil {
+		scanned, err := s.q.NotificationStatuses(ctx, dbq.NotificationStatusesParams{
+			CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, SubmittedBy: f.SubmittedBy,
+			BeforeID: f.Before, ScanLimit: scanMost,
+		})
+		if err != nil {
+			return nil, 0, fmt.Errorf("read states: %w", err)
+		}
+		p.Ids = []int64{}
+		for _, row := range scanned {
+			if row.Status == *f.Status && len(p.Ids) < f.Limit {
+				p.Ids = append(p.Ids, row.ID)
+			}
+		}
+		if len(scanned) == scanMost && len(p.Ids) < f.Limit {
+			before = scanned[scanMost-1].ID
+		}
+	}
+	rows, err = s.q.NotificationList(ctx, p)
+	return rows, before, postgres.Wrap("list notifications", err, nil)
+}
+
+// Whole is a complete notification. Lists have only the summary, because an announcement may be long.
+type Whole struct {
+	Summary      dbq.NotificationListRow
+	Announcement dbq.NotificationAnnouncementRow
+	People       []dbq.NotificationPeopleRow
+	Receipts     dbq.NotificationReceiptsRow
+}
+
+// peopleMost is how many people of a notification to a tag are returned.
+const peopleMost = 1000
+
+// Get returns one notification with the outcome of each recipient's task. Fault: notification.not_found.
+func (s *Service) Get(ctx context.Context, viewer queue.Viewer, id int64) (n Whole, err error) {
+	rows, err := s.q.NotificationList(ctx, dbq.NotificationListParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner, ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
+	if n.Summary, err = postgres.One(rows, err, "get notification", errNoNotification); err != nil {
+		return n, err
+	}
+	if n.Announcement, err = s.q.NotificationAnnouncement(ctx, id); err != nil {
+		return n, fmt.Errorf("get announcement: %w", err)
+	}
+	if n.Receipts, err = s.q.NotificationReceipts(ctx, id); err != nil {
+		return n, fmt.Errorf("count receipts: %w", err)
+	}
+	n.People, err = s.q.NotificationPeople(ctx, dbq.NotificationPeopleParams{ID: id, PeopleMost: peopleMost})
+	return n, postgres.Wrap("get recipients", err, nil)
+}

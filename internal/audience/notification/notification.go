@@ -1,0 +1,168 @@
+// Package notification owns notifications, business events, notification templates and messages that are sent once.
+// It keeps notifications until their time, renders their texts and enqueues a task for each recipient.
+package notification
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"lksms/gen/dbq"
+	"lksms/internal/audience/contact"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/tracing"
+)
+
+// The documented business types (S1.1). Callers can use others.
+const (
+	TaskCreated int16 = iota
+	NodeDone
+	OrbitRemind
+	TaskFinished
+	TaskAbnormal
+	NodeTimeout
+)
+
+// The states of a notification (S1.2). SomeFailed, which is not in the documents, is neither success nor failure.
+const (
+	Waiting int16 = iota
+	Succeeded
+	Failed
+	Cancelled
+	EndedAbnormally
+	SomeFailed
+)
+
+// Alerts is the user of the notifications that tell alerts. No user can have this name. Their messages go before all others.
+const Alerts = "system:alerts"
+
+// Service manages notifications. Every method is at most one transaction, except Run.
+type Service struct {
+	db          *postgres.DB
+	q           *dbq.Queries
+	tasks       *queue.Service
+	contacts    *contact.Service
+	platformURL string
+	tracer      *tracing.Tracer
+	failed      *prometheus.CounterVec
+}
+
+// New returns a Service. platformURL is the value of ${platformUrl} for payloads that have none; it can be empty.
+func New(db *postgres.DB, tasks *queue.Service, contacts *contact.Service, platformURL string, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
+	failed := promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
+		Name: "lksms_notifications_failed_total", Help: "Notifications that failed without a task, by reason.",
+	}, []string{"reason"})
+	for _, reason := range failReasons { // Prometheus sees no increase in a series that begins with the first failure
+		failed.WithLabelValues(reason.label)
+	}
+	return &Service{
+		db: db, q: dbq.New(db), tasks: tasks, contacts: contacts, platformURL: platformURL, tracer: tracer, failed: failed,
+	}
+}
+
+// Announcement is the content and the recipients that the notifications of one request share.
+type Announcement struct {
+	Payload map[string]any
+	UserIDs []string
+	Tag     *string // whose contacts get it, in place of UserIDs; who they are is read when it is sent
+}
+
+// Notification is an announcement on one channel (S1.2).
+type Notification struct {
+	BizType   int16
+	BizID     int64
+	BizTaskID *int64 // the business task whose event caused it, and with which it ends; nil: a caller created it directly
+	Channel   string
+	Own       map[string]any // added to the payload of the announcement; overrides its keys
+	DedupKey  *string        // identifies it on its channel in its company, apart from those of events: a second one with the key is the first
+	NextRunAt *time.Time     // nil: now, or by the payload of a NodeTimeout
+	Repeat    *int64         // minutes between reminders; nil: none, or by the payload of a NodeTimeout
+	StartedAt *time.Time     // start of the node, for a timeout reminder
+	Sign      *string        // signature before the text; nil: that of the template
+	ExpiresAt *time.Time     // no task is enqueued after this time; nil: never expires
+	Operator  *string
+
+	isOver bool // stored as cancelled: its node or task had ended before
+}
+
+// Made is the result of creating a Notification.
+type Made struct {
+	ID           int64
+	Channel      string
+	Deduplicated bool
+	Status       int16
+	Remark       string    // why no task was enqueued; empty: no reason
+	Failed       []Failure // recipients that are already known to be unreachable
+	Replaces     *Replaced // the earlier attempt whose key it took; nil: none
+}
+
+// Replaced is a notification that had failed and reached nobody, and whose dedup key was freed for a later attempt.
+type Replaced struct {
+	ID     int64
+	Remark string // why it failed
+}
+
+// Failure names a recipient that cannot be reached, and the reason.
+type Failure struct{ UserID, Reason string }
+
+// complete reads from the payload of a node's announcement what the notification does not set itself (S1.5): the time
+// of the first reminder, and the minutes between reminders.
+func (n *Notification) complete(payload map[string]any) error {
+	if n.BizType != NodeTimeout {
+		return nil
+	}
+	if n.Repeat == nil {
+		minutes, err := minutesOf(payload, "timeoutRemind")
+		if err != nil {
+			return err
+		}
+		if optional.Value(minutes) > 0 {
+			n.Repeat = minutes
+		}
+	}
+	if n.NextRunAt == nil && n.StartedAt != nil {
+		limit, err := minutesOf(payload, "maxDuration")
+		if err != nil {
+			return err
+		}
+		n.NextRunAt = new(n.StartedAt.Add(time.Duration(optional.Value(limit)) * time.Minute))
+	}
+	return nil
+}
+
+// minutesOf reads a number of minutes from a payload; nil: it has none. Fault: request.invalid.
+func minutesOf(payload map[string]any, key string) (*int64, error) {
+	value := payload[key]
+	if value == nil {
+		return nil, nil
+	}
+	minutes, isNumber := number(value)
+	switch {
+	case !isNumber:
+		return nil, fault.InvalidField("payload."+key, fault.WrongType, "integer")
+	case minutes < 0:
+		return nil, fault.InvalidField("payload."+key, fault.TooSmall, 0)
+	case minutes > maxRepeatMinutes:
+		return nil, fault.InvalidField("payload."+key, fault.TooBig, maxRepeatMinutes)
+	}
+	return &minutes, nil
+}
+
+// maxRepeatMinutes is the maximum number of minutes between two reminders, and that a node can take: a year.
+const maxRepeatMinutes = 525600
+
+// checkTimes returns request.invalid for times that are too far in the past or ahead.
+func (n *Notification) checkTimes() error {
+	now := time.Now()
+	if at := n.StartedAt; at != nil && at.After(now.AddDate(0, 0, maxDaysAhead)) {
+		return fault.InvalidField("started_at", fault.TooFarAhead, maxDaysAhead)
+	}
+	if at := n.StartedAt; at != nil && at.Before(now.AddDate(-maxYearsBack, 0, 0)) {
+		return fault.InvalidField("started_at", fault.InThePast, nil)
+	}
+	return queue.CheckExpiry(n.ExpiresAt, optional.Or(n.NextRunAt, now))
+}

@@ -1,0 +1,204 @@
+package notification
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/placeholder"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+)
+
+// The states of a message that is sent once (S2.2).
+const (
+	Sending int16 = iota
+	Sent
+	NotSent
+)
+
+// Once is a message on the WeChat channel that a company sends a user at most once for a business object and a kind
+// of message (S2.1).
+type Once struct {
+	BusinessType, TemplateType, ReceiverUserID, TemplateID string
+
+	BusinessID int64
+	OpenID     string         // overrides the openid of the contact; can be empty
+	Data       map[string]any // in WeChat's format
+	Page       string         // can be empty
+	Again      bool           // send the message again if it failed
+	OnUnclear  string         // retry or fail, if it is unknown whether the provider sent the message
+	ExpiresAt  *time.Time     // not after; nil: never
+}
+
+// SendOnce sends a message unless the company has sent one with the same identity or one is on its way: then it
+// returns that one, and deduplicated; the times of a repetition are not checked. Of several calls at once, one sends. A message that a crash interrupted, or of
+// which nobody knows whether it was sent, has failed, unless OnUnclear says to send it again (S2.2).
+func (s *Service) SendOnce(ctx context.Context, m Once, origin queue.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
+	data, err := placeholder.JSON(m.Data)
+	if err == nil {
+		err = s.tasks.CheckOpen(ctx, origin.CompanyID)
+	}
+	if err != nil {
+		return row, false, err
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		row, deduplicated, err = s.earlierOnce(ctx, m, origin.CompanyID)
+		if err != nil || deduplicated && (row.SendStatus != NotSent || !m.Again) {
+			return err
+		}
+		id := row.ID
+		if !deduplicated {
+			id, err = s.q.SubscribeCreate(ctx, dbq.SubscribeCreateParams{
+				CompanyID: origin.CompanyID, SubmittedBy: origin.User, BusinessType: m.BusinessType, BusinessID: m.BusinessID,
+				TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID,
+			})
+			if postgres.IsNoRows(err) { // another call has just made it
+				if row, deduplicated, err = s.earlierOnce(ctx, m, origin.CompanyID); err != nil || row.SendStatus != NotSent || !m.Again {
+					return err
+				}
+				id = row.ID
+			}
+		}
+		if err == nil {
+			err = s.enqueueOnce(ctx, id, m, data, origin)
+		}
+		if err != nil {
+			return postgres.Wrap("send once", err, nil)
+		}
+		deduplicated = false
+		row, err = s.readOnce(ctx, id)
+		return err
+	})
+	return row, deduplicated, err
+}
+
+// earlierOnce locks the messages of a company with the identity of m, and returns the one that counts, if there is any: one that was sent or is on its
+// way, else the oldest. In the version before, each submitter had one.
+func (s *Service) earlierOnce(ctx context.Context, m Once, companyID int64) (row dbq.SubscribeListRow, isFound bool, err error) {
+	ids, err := s.q.SubscribeHold(ctx, dbq.SubscribeHoldParams{
+		CompanyID: companyID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID,
+	})
+	if err != nil {
+		return row, false, fmt.Errorf("lock messages: %w", err)
+	}
+	isUnknown := false
+	for _, id := range ids {
+		one, err := s.readOnce(ctx, id)
+		switch {
+		case errors.Is(err, errNoNotification):
+			isUnknown = true // its outcome is not stored any more
+		case err != nil:
+			return row, false, err
+		case one.SendStatus != NotSent:
+			return one, true, nil
+		case !isFound:
+			row, isFound = one, true
+		}
+	}
+	if isUnknown {
+		return row, false, fault.New(fault.Conflict, fault.TaskDropped)
+	}
+	return row, isFound, nil
+}
+
+// readOnce returns one message.
+func (s *Service) readOnce(ctx context.Context, id int64) (dbq.SubscribeListRow, error) {
+	task, err := s.q.SubscribeTask(ctx, id)
+	if err != nil {
+		return dbq.SubscribeListRow{}, fmt.Errorf("find task of message: %w", err)
+	}
+	rows, err := dbq.New(s.db.InPartitions()).SubscribeList(ctx, dbq.SubscribeListParams{ID: &id, BeforeID: math.MaxInt64, FromID: task, ToID: task, PageLimit: 1})
+	return postgres.One(rows, err, "read message", errNoNotification)
+}
+
+// enqueueOnce enqueues the task of a message.
+func (s *Service) enqueueOnce(ctx context.Context, id int64, m Once, data []byte, origin queue.Origin) error {
+	if err := queue.CheckExpiry(m.ExpiresAt, time.Now()); err != nil {
+		return err
+	}
+	rendering, err := s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
+		Title: m.TemplateType, Content: string(data), TemplateID: m.TemplateID, Params: data, Page: m.Page,
+	})
+	if err != nil {
+		return fmt.Errorf("store rendering: %w", err)
+	}
+	person := queue.Person{UserID: m.ReceiverUserID, Address: m.OpenID}
+	if person.Address == "" {
+		people, err := s.people(ctx, origin.CompanyID, directory.WeChat, []string{m.ReceiverUserID})
+		if err != nil {
+			return err
+		}
+		person = people[0]
+	}
+	ids, err := s.tasks.Enqueue(ctx, queue.Rendered{
+		Channel: directory.WeChat, RenderingID: rendering, Content: string(data), MessageType: queue.Notification, OnUnclear: m.OnUnclear,
+		ExpiresAt: m.ExpiresAt, Origin: origin,
+	}, []queue.Person{person})
+	if err != nil {
+		return err
+	}
+	err = s.q.SubscribeSend(ctx, dbq.SubscribeSendParams{ID: id, TaskID: ids[0], TemplateID: m.TemplateID})
+	return postgres.Wrap("store task of message", err, nil)
+}
+
+// OnceFilter selects messages to list; nil matches all.
+type OnceFilter struct {
+	Viewer         queue.Viewer
+	SubmittedBy    *string
+	BusinessType   *string
+	BusinessID     *int64
+	ReceiverUserID *string
+	Status         *int16
+	BeforeFailure  time.Time // for lists of failures: failure time of the message with the id Before
+	Before         int64
+	Limit          int
+}
+
+// IsOfFailures reports whether a list has only failed messages. Such a list is in the order of the failures.
+func (f OnceFilter) IsOfFailures() bool { return f.Status != nil && *f.Status == NotSent }
+
+// FailedAt is when a message failed; nil: it did not fail.
+func FailedAt(m dbq.SubscribeListRow) *time.Time {
+	switch {
+	case m.SendStatus != NotSent:
+		return nil
+	case m.ReportedAt != nil:
+		return m.ReportedAt
+	default:
+		return &m.ChangedAt // the task was cancelled
+	}
+}
+
+// SentOnce lists messages, newest first (S2.4), or failed messages, the latest failure first.
+func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]dbq.SubscribeListRow, error) {
+	if f.IsOfFailures() {
+		failures, err := s.q.SubscribeFailures(ctx, dbq.SubscribeFailuresParams{
+			CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, SubmittedBy: f.SubmittedBy, BusinessType: f.BusinessType, BusinessID: f.BusinessID, ReceiverUserID: f.ReceiverUserID,
+			BeforeFailedAt: f.BeforeFailure, BeforeID: f.Before, PageLimit: int32(f.Limit),
+		})
+		rows := make([]dbq.SubscribeListRow, len(failures))
+		for i, failure := range failures {
+			rows[i] = dbq.SubscribeListRow(failure)
+		}
+		return rows, postgres.Wrap("list failures", err, nil)
+	}
+	// The tasks of a page may be of any day: a submitter sends the same message again.
+	rows, err := s.q.SubscribeList(ctx, dbq.SubscribeListParams{
+		ToID:      queue.LastID,
+		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, SubmittedBy: f.SubmittedBy, BusinessType: f.BusinessType, BusinessID: f.BusinessID, ReceiverUserID: f.ReceiverUserID, SendStatus: f.Status, BeforeID: f.Before,
+		PageLimit: int32(f.Limit),
+	})
+	return rows, postgres.Wrap("list messages", err, nil)
+}
+
+// OnceStatistics counts messages by template type (S2.4).
+func (s *Service) OnceStatistics(ctx context.Context, viewer queue.Viewer) ([]dbq.SubscribeStatisticsRow, error) {
+	rows, err := s.q.SubscribeStatistics(ctx, dbq.SubscribeStatisticsParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner})
+	return rows, postgres.Wrap("count messages", err, nil)
+}

@@ -1,0 +1,375 @@
+package notification
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/placeholder"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/segment"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/result"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// runBatch is how many notifications one transaction runs. Each may have thousands of recipients.
+const runBatch = 20
+
+// sweepOrigin is the origin of the tasks of planned notifications.
+var sweepOrigin = queue.Origin{RequestID: "notifications"}
+
+// Run enqueues the tasks of every notification that is due, in batches with a transaction each, and returns how many
+// notifications it ran; one to a tag counts with each portion. If a batch fails, its notifications run one by one, so that one that cannot run fails alone.
+func (s *Service) Run(ctx context.Context) (int, error) {
+	total := 0
+	for {
+		n, err := s.runInTx(ctx, nil, runBatch)
+		if err != nil && ctx.Err() == nil && !postgres.IsUnavailable(err) {
+			n, err = s.runEach(ctx)
+		}
+		if err != nil {
+			return total, err
+		}
+		if total += n; n == 0 { // a notification to a tag stays due until its last contact
+			return total, nil
+		}
+	}
+}
+
+// runInTx is run in a transaction.
+func (s *Service) runInTx(ctx context.Context, id *int64, most int32) (n int, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		n, err = s.run(ctx, id, most, sweepOrigin)
+		return err
+	})
+	return n, err
+}
+
+// runEach runs the due notifications of a batch one by one. Those that cannot run fail.
+func (s *Service) runEach(ctx context.Context) (int, error) {
+	ids, err := s.q.NotificationDueIDs(ctx, runBatch)
+	if err != nil {
+		return 0, fmt.Errorf("find due notifications: %w", err)
+	}
+	for _, id := range ids {
+		_, err := s.runInTx(ctx, &id, 1)
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil || postgres.IsUnavailable(err) {
+			return 0, err
+		}
+		if err := s.fail(ctx, id, internalError); err != nil {
+			return 0, err
+		}
+	}
+	return len(ids), nil
+}
+
+// run runs up to most due notifications, or the one with the given id if it is due. It takes part in the caller's
+// transaction.
+func (s *Service) run(ctx context.Context, id *int64, most int32, origin queue.Origin) (int, error) {
+	due, err := s.q.NotificationDue(ctx, dbq.NotificationDueParams{ID: id, BatchSize: most})
+	if err != nil {
+		return 0, fmt.Errorf("find due notifications: %w", err)
+	}
+	waits, err := s.waits(ctx, due)
+	if err != nil {
+		return 0, err
+	}
+	for _, n := range due {
+		if err := s.runTraced(ctx, n, waits[n.ID], origin); err != nil {
+			return 0, err
+		}
+	}
+	return len(due), nil
+}
+
+// runTraced is runOne with a span.
+func (s *Service) runTraced(ctx context.Context, n dbq.NotificationDueRow, wait float64, origin queue.Origin) error {
+	ctx, span := s.tracer.Start(ctx, "", "notification", trace.SpanKindInternal,
+		attribute.Int64("lksms.notification_id", n.ID), attribute.String("lksms.channel", n.Channel))
+	defer span.End()
+	err := s.runOne(ctx, n, wait, origin)
+	if err != nil {
+		span.SetStatus(codes.Error, "")
+	}
+	return err
+}
+
+// lockedWait is after how many seconds notifications are tried again that ran before, while a partition of tasks is locked.
+const lockedWait = 60
+
+// waits returns for how many seconds due notifications must still wait: for their last messages. One that never ran does not wait, not even while
+// a partition is moved to a tablespace.
+func (s *Service) waits(ctx context.Context, due []dbq.NotificationDueRow) (map[int64]float64, error) {
+	waits := map[int64]float64{}
+	var ids []int64
+	for _, n := range due {
+		if n.HasRun && n.RunRenderingID == nil { // a run that goes on does not wait for its own messages
+			ids = append(ids, n.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return waits, nil
+	}
+	err := s.db.Briefly(ctx, func(ctx context.Context) error {
+		rows, err := s.q.NotificationWaits(ctx, ids)
+		for _, row := range rows {
+			waits[row.ID] = row.Wait
+		}
+		return postgres.Wrap("read the last tasks of notifications", err, nil)
+	})
+	if !postgres.IsLockTimeout(err) {
+		return waits, err
+	}
+	for _, id := range ids {
+		waits[id] = lockedWait
+	}
+	return waits, nil
+}
+
+// runOne renders a due notification, enqueues a task for each recipient, and plans the next reminder. A notification
+// that cannot be rendered fails.
+func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait float64, origin queue.Origin) error {
+	switch {
+	case n.IsExpired && n.RunRenderingID != nil:
+		return s.fail(ctx, n.ID, tagExpired)
+	case n.IsExpired && n.HasRun:
+		return s.planNext(ctx, n.ID, nil)
+	case n.IsExpired:
+		return s.fail(ctx, n.ID, expired)
+	case wait > 0:
+		return s.planNext(ctx, n.ID, &wait)
+	}
+	to, reason, err := s.recipients(ctx, n)
+	switch {
+	case err != nil:
+		return err
+	case reason != nil:
+		return s.fail(ctx, n.ID, *reason)
+	case len(to.userIDs) == 0 && to.isLast:
+		return s.planNext(ctx, n.ID, nil)
+	}
+	m, reason, err := s.text(ctx, n)
+	switch {
+	case err != nil:
+		return err
+	case reason != nil:
+		return s.fail(ctx, n.ID, *reason)
+	}
+	people, err := s.people(ctx, n.CompanyID, n.Channel, to.userIDs)
+	if err != nil {
+		return err
+	}
+	if err := s.personalise(ctx, n, m, people); err != nil {
+		return err
+	}
+	origin.CompanyID, origin.User = n.CompanyID, n.SubmittedBy
+	if len(people) > 0 {
+		if _, err := s.tasks.Enqueue(ctx, queue.Rendered{
+			Channel: n.Channel, RenderingID: m.renderingID, Content: taskContent(m.content, m.params), Sign: n.Sign,
+			MessageType: queue.Notification, ExpiresAt: n.ExpiresAt, IsUrgent: n.SubmittedBy == Alerts, IsOlder: n.IsOlder, Origin: origin,
+		}, people); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !to.isLast:
+		err := s.q.NotificationAdvance(ctx, dbq.NotificationAdvanceParams{ID: n.ID, RenderingID: m.renderingID, RunAfter: to.last})
+		return postgres.Wrap("advance notification", err, nil)
+	case n.RepeatMinutes == nil:
+		return s.planNext(ctx, n.ID, nil)
+	}
+	again := float64(*n.RepeatMinutes) * 60
+	return s.planNext(ctx, n.ID, &again)
+}
+
+// message is the text of a notification, as its rendering has it.
+type message struct {
+	renderingID          int64
+	title, content, html string
+	params               []byte
+	keys                 []string // placeholders that each recipient fills: the texts are templates; none: they are filled
+}
+
+// text renders a due notification and stores the text, or returns why that is not possible. A run that goes on has its text.
+func (s *Service) text(ctx context.Context, n dbq.NotificationDueRow) (m message, _ *failReason, err error) {
+	payload, err := s.payload(n)
+	if err != nil {
+		return m, nil, err
+	}
+	if n.RunRenderingID != nil {
+		stored, err := s.q.RenderingText(ctx, *n.RunRenderingID)
+		if err != nil {
+			return m, nil, fmt.Errorf("read rendering: %w", err)
+		}
+		m = message{renderingID: *n.RunRenderingID, title: stored.Title, content: stored.Content, html: stored.Html, params: stored.Params}
+		if stored.IsTemplate {
+			m.keys = contactKeys(n.Channel, payload, m.title, m.content, m.html)
+		}
+		return m, nil, nil
+	}
+	if n.Title == nil {
+		return m, &noTemplate, nil
+	}
+	m = message{title: *n.Title, content: *n.Content, html: optional.Value(n.Html)}
+	m.keys = contactKeys(n.Channel, payload, m.title, m.content, m.html)
+	if m.params, err = placeholder.JSON(payload); err != nil {
+		return m, nil, fmt.Errorf("write payload: %w", err)
+	}
+	filled, missing := placeholder.Text{Title: m.title, Content: m.content, HTML: m.html}.Fill(payload)
+	missing = slices.DeleteFunc(distinct(missing), func(key string) bool { return slices.Contains(m.keys, key) })
+	switch {
+	case len(missing) > 0:
+		return m, &failReason{noParameters.remark + strings.Join(missing, ", "), noParameters.label}, nil
+	case len(m.keys) == 0:
+		m.title, m.content, m.html = filled.Title, filled.Content, filled.HTML
+		if filled.IsTooLong() {
+			return m, &tooLong, nil
+		}
+	}
+	if n.Channel == directory.SMS {
+		m.content = segment.Unsigned(n.Sign, filled.Content) // it is not signed twice
+		reason, err := s.smsTooLong(ctx, n.Sign, m.content)
+		if err != nil || reason != "" {
+			return m, &failReason{reason, tooLong.label}, err
+		}
+	}
+	if strings.TrimSpace(m.content) == "" && (optional.Value(n.ExternalID) == "" || !slices.Contains(filledByProvider, n.Channel)) {
+		return m, &empty, nil
+	}
+	m.renderingID, err = s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
+		NotificationID: &n.ID, Title: m.title, Content: m.content, Html: m.html, TemplateID: optional.Value(n.ExternalID), Params: m.params,
+		IsTemplate: len(m.keys) > 0,
+	})
+	return m, nil, postgres.Wrap("store rendering", err, nil)
+}
+
+// payload returns the values for the placeholders of a due notification.
+func (s *Service) payload(n dbq.NotificationDueRow) (payload map[string]any, err error) {
+	d := json.NewDecoder(bytes.NewReader(n.Payload))
+	d.UseNumber()
+	if err := d.Decode(&payload); err != nil {
+		return nil, fmt.Errorf("read payload: %w", err)
+	}
+	if _, isSet := payload["platformUrl"]; !isSet && s.platformURL != "" {
+		payload["platformUrl"] = s.platformURL
+	}
+	if n.IsTimed { // elapsed time by the database's clock (S1.5)
+		limit, _ := number(payload["maxDuration"])
+		payload["overtime"], payload["maxDuration"] = max(0, n.ElapsedMinutes-limit), n.ElapsedMinutes
+	}
+	return payload, nil
+}
+
+// taskContent is the content of the tasks of a rendering. A text that only the provider has is shown by its values.
+func taskContent(content string, params []byte) string {
+	if strings.TrimSpace(content) == "" {
+		return string(params)
+	}
+	return content
+}
+
+// filledByProvider lists the channels whose providers fill a template of their own with the payload. If the template
+// has an external id there, the rendered text can be empty.
+var filledByProvider = []string{directory.WeChat, "dingtalk"}
+
+// smsTooLong returns why a rendered short message is too long; empty: it is not.
+func (s *Service) smsTooLong(ctx context.Context, sign, content string) (string, error) {
+	limits, err := s.tasks.Limits(ctx, queue.Notification)
+	if err != nil {
+		return "", err
+	}
+	var wrong *fault.Error
+	if !errors.As(limits.Check(sign, content), &wrong) {
+		return "", nil
+	}
+	text := result.SMSTooLong
+	if wrong.Fields[0].Rule == fault.TooManySegments {
+		text = result.SMSTooManySegments
+	}
+	lengths, _ := wrong.Fields[0].Limit.(fault.Lengths)
+	return fmt.Sprintf(text, lengths.Most), nil
+}
+
+// planNext makes a notification due again in some seconds; nil: never.
+func (s *Service) planNext(ctx context.Context, id int64, seconds *float64) error {
+	return postgres.Wrap("plan notification", s.q.NotificationNext(ctx, dbq.NotificationNextParams{ID: id, Seconds: seconds}), nil)
+}
+
+// audience is who gets a task now.
+type audience struct {
+	userIDs []string
+	isLast  bool   // nobody is left
+	last    string // the last contact of the tag that was looked at
+}
+
+// recipients returns the users that get a task now, or why nobody does. If a notification without reminders runs again because it was set
+// back to Waiting, these are the users that have not been reached.
+func (s *Service) recipients(ctx context.Context, n dbq.NotificationDueRow) (to audience, reason *failReason, err error) {
+	to = audience{userIDs: n.UserIds, isLast: true}
+	if n.Tag != nil {
+		if to, reason, err = s.tagged(ctx, n); err != nil || reason != nil {
+			return to, reason, err
+		}
+	}
+	if !n.HasRun || n.RepeatMinutes != nil {
+		return to, nil, nil
+	}
+	p := dbq.NotificationReachedParams{ID: n.ID}
+	if n.Tag != nil {
+		p.UserIds = to.userIDs
+	}
+	reached, err := s.q.NotificationReached(ctx, p)
+	if err != nil {
+		return to, nil, fmt.Errorf("find reached recipients: %w", err)
+	}
+	to.userIDs = slices.DeleteFunc(to.userIDs, func(id string) bool { return slices.Contains(reached, id) })
+	return to, nil, nil
+}
+
+// failReason is why a notification fails: the remark, and the label in the metric.
+type failReason struct{ remark, label string }
+
+var (
+	internalError = failReason{result.Internal, "internal"}
+	expired       = failReason{result.Expired, "expired"}
+	noTemplate    = failReason{result.NoTemplate, "template"}
+	noParameters  = failReason{result.MissingParameters, "parameters"}
+	tooLong       = failReason{result.TooLong, "too_long"}
+	empty         = failReason{result.Empty, "empty"}
+	noTag         = failReason{result.NoTag, "tag"}
+	tagExpired    = failReason{result.TagExpired, "expired"}
+	tagGone       = failReason{result.TagGone, "tag"}
+	emptyTag      = failReason{result.EmptyTag, "tag"}
+	bigTag        = failReason{fmt.Sprintf(result.BigTag, tagMost), "tag"}
+)
+
+// failReasons lists all of them.
+var failReasons = []failReason{internalError, expired, noTemplate, noParameters, tooLong, empty, noTag}
+
+// fail records why a notification cannot run now. One with reminders that ran before goes on with the next reminder;
+// any other has failed.
+func (s *Service) fail(ctx context.Context, id int64, reason failReason) error {
+	isFailed, err := s.q.NotificationFail(ctx, dbq.NotificationFailParams{ID: id, Remark: reason.remark})
+	if postgres.IsNoRows(err) { // the notification ended meanwhile
+		return nil
+	}
+	if isFailed {
+		s.db.AfterCommit(ctx, func() { s.failed.WithLabelValues(reason.label).Inc() })
+	}
+	return postgres.Wrap("fail notification", err, nil)
+}

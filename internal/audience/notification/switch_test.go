@@ -1,0 +1,123 @@
+package notification_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	api "lksms/gen/client"
+	"lksms/internal/testkit/apptest"
+)
+
+// A notification that was planned before a country was taken away is held, and goes on when it is back.
+func TestNarrowedCountriesHoldAPlannedNotification(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	b.AddCountry("CN", "86", nil)
+	b.AddCountry("SG", "65", nil)
+	putTemplate(b, "sms", map[string]any{"title": "t", "content": "${taskName}"})
+	b.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone})
+	planned := announce(b, 1, map[string]any{"channels": []string{"sms"}, "next_run_time": time.Now().Add(time.Hour)})
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"countries": []string{"SG"}})
+	now := announce(b, 2, map[string]any{"channels": []string{"sms"}})
+	if n := b.Notification(now); n.Status != api.NotificationFailed {
+		t.Errorf("%+v", n)
+	}
+	b.Exec("UPDATE notifications SET next_run_at = now() WHERE id = $1", planned)
+	run(b)
+	if n := b.Notification(planned); n.Status != api.NotificationWaiting {
+		t.Errorf("%+v", n)
+	}
+	if got := b.Claim("app", 10); len(got) != 0 {
+		t.Errorf("claimed %v", got)
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"any_country": true})
+	if got := b.Claim("app", 10); len(got) != 1 {
+		t.Errorf("claimed %v", got)
+	}
+}
+
+// What ends reminders is taken from a company that is off too: else they would outlast it.
+func TestACompanyThatIsOffCanEndItsReminders(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	b.PutContacts(map[string]any{"user_id": "u1", "dingtalk_name": "u1"})
+	at := time.Now().Add(-time.Hour)
+	made := postEvent(b, "node_started", map[string]any{
+		"node_inst_id": 7, "started_at": at, "payload": map[string]any{"maxDuration": 120, "timeoutRemind": 1},
+	})
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"status": "off"})
+	body := map[string]any{"event": "node_started", "task_id": 1, "node_inst_id": 8, "channels": []string{"dingtalk"}, "user_ids": []string{"u1"}, "started_at": at,
+		"payload": map[string]any{"maxDuration": 120, "timeoutRemind": 1}}
+	b.Expect(409, "company.off", "POST", "/api/v1/notifications/events", body)
+	postEvent(b, "node_finished", map[string]any{"node_inst_id": 7})
+	if n := b.Notification(made.Items[0].NotificationID); n.Status != api.NotificationCancelled {
+		t.Errorf("%+v", n)
+	}
+	postEvent(b, "task_finished", nil)
+}
+
+// A repeat with a dedup key gets the first outcome, also when the times of the request have passed.
+func TestARepeatAfterItsTimeGetsTheFirstNotification(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	b.PutContacts(map[string]any{"user_id": "u1", "dingtalk_name": "u1"})
+	expires := time.Now().Add(2 * time.Second)
+	body := map[string]any{"dedup_key": "k", "expires_at": expires}
+	first := announce(b, 1, body)
+	apptest.Eventually(t, "the time has passed", func() bool { return time.Now().After(expires) })
+	if again := announce(b, 1, body); again != first {
+		t.Errorf("%d, then %d", first, again)
+	}
+	b.Expect(422, "request.invalid", "POST", "/api/v1/notifications", map[string]any{
+		"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"u1"}, "expires_at": expires,
+	})
+}
+
+// A new plan of an orbit has all of its reminders, also if those of the plan before were cancelled.
+func TestAMovedOrbitHasAllRemindersAfterACancellation(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	now := time.Now()
+	plan := func(minutes time.Duration) api.NotificationsMade {
+		return postEvent(b, "orbit_plan", map[string]any{"orbits": []any{map[string]any{"orbit_no": 9, "in_time": now.Add(minutes * time.Minute)}}})
+	}
+	first := plan(50)
+	b.Expect(200, "", "POST", "/api/v1/notifications/status", map[string]any{"biz_type": 2, "biz_ids": []int64{b.Notification(first.Items[0].NotificationID).BizID}, "status": 3})
+	var states []string
+	for _, one := range plan(70).Items {
+		states = append(states, fmt.Sprint(one.Deduplicated))
+	}
+	if fmt.Sprint(states) != "[false false false false false]" {
+		t.Errorf("deduplicated: %v", states)
+	}
+}
+
+// What waits names the switches that hold it, until it goes on.
+func TestWhatIsHeldNamesItsSwitches(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	b.PutContacts(map[string]any{"user_id": "u1", "dingtalk_name": "u1", "wechat_openid": "o1"})
+	id := announce(b, 1, map[string]any{"next_run_time": time.Now().Add(time.Hour)})
+	b.SendOnce(nil)
+	for _, c := range []struct{ path, off, on, want string }{
+		{"companies/default", `{"status":"off"}`, `{"status":"on"}`, "[{default company}]"},
+		{"channels/dingtalk", `{"status":"off"}`, `{"status":"on"}`, "[{dingtalk channel}]"},
+	} {
+		b.Expect(200, "", "PATCH", "/api/v1/admin/"+c.path, c.off)
+		if got := fmt.Sprint(*b.Notification(id).HeldBy); got != c.want {
+			t.Errorf("the notification is held by %s, want %s", got, c.want)
+		}
+		b.Expect(200, "", "PATCH", "/api/v1/admin/"+c.path, c.on)
+		if got := *b.Notification(id).HeldBy; len(got) > 0 {
+			t.Errorf("the notification is held by %v", got)
+		}
+	}
+	once := func() string {
+		page := apptest.Decode[api.OncePage](t, b.Expect(200, "", "GET", "/api/v1/subscribe-messages", nil))
+		return fmt.Sprint(*page.Items[0].HeldBy)
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/channels/wechat", `{"status":"off"}`)
+	if got := once(); got != "[{wechat channel}]" {
+		t.Errorf("the subscribe message is held by %s", got)
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/channels/wechat", `{"status":"on"}`)
+	if got := once(); got != "[]" {
+		t.Errorf("the subscribe message is held by %s", got)
+	}
+}

@@ -1,0 +1,68 @@
+package notification
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"lksms/gen/dbq"
+	"lksms/internal/audience/contact"
+	"lksms/internal/platform/fault"
+)
+
+const (
+	// tagMost bounds the contacts of a tag that gets a notification: whoever looks at a notification counts its tasks. Batches go to more.
+	tagMost = 100_000
+
+	// tagPortion is how many contacts of a tag get their tasks in one transaction.
+	tagPortion = 500
+)
+
+// checkTag returns request.invalid unless a company has a tag that can get a notification.
+func (s *Service) checkTag(ctx context.Context, companyID int64, tag string) error {
+	row, err := s.contacts.GetTag(ctx, companyID, tag)
+	switch {
+	case isNoTag(err):
+		return fault.InvalidField("tag", fault.NotThere, nil)
+	case err != nil:
+		return fmt.Errorf("find tag: %w", err)
+	case row.Contacts > tagMost:
+		return fault.InvalidField("tag", fault.TooManySelected, tagMost)
+	}
+	return nil
+}
+
+func isNoTag(err error) bool {
+	var missing *fault.Error
+	return errors.As(err, &missing) && missing.Reason == fault.TagNotFound
+}
+
+// tagged returns the next contacts of the tag of a notification, behind those who got their tasks in this run, or why nobody gets any. The run notes
+// the last of them together with their tasks, so that each contact gets one, whatever is killed.
+func (s *Service) tagged(ctx context.Context, n dbq.NotificationDueRow) (to audience, _ *failReason, err error) {
+	if n.RunRenderingID == nil {
+		row, err := s.contacts.GetTag(ctx, n.CompanyID, *n.Tag)
+		switch {
+		case isNoTag(err):
+			return to, &noTag, nil
+		case err != nil:
+			return to, nil, fmt.Errorf("find tag: %w", err)
+		case row.Contacts > tagMost:
+			return to, &bigTag, nil
+		case row.Contacts == 0:
+			return to, &emptyTag, nil
+		}
+	}
+	rows, _, err := s.contacts.ListSelected(ctx, contact.Selection{CompanyID: n.CompanyID, Tags: []string{*n.Tag}}, n.RunAfter, tagPortion)
+	if isNoTag(err) {
+		return to, &tagGone, nil
+	}
+	if err != nil {
+		return to, nil, fmt.Errorf("read contacts of tag: %w", err)
+	}
+	to.isLast = len(rows) < tagPortion
+	for _, row := range rows {
+		to.userIDs, to.last = append(to.userIDs, row.UserID), row.UserID
+	}
+	return to, nil, nil
+}

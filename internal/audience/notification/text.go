@@ -1,0 +1,50 @@
+package notification
+
+import (
+	"context"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/placeholder"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+)
+
+// TemplateText returns the text of the template of a business type on a channel for a company. Fault: template.not_found.
+func (s *Service) TemplateText(ctx context.Context, companyID int64, bizType int16, channel string) (placeholder.Text, error) {
+	row, err := s.q.EffectiveTemplate(ctx, dbq.EffectiveTemplateParams{CompanyID: companyID, BizType: bizType, Channel: channel})
+	if err != nil {
+		return placeholder.Text{}, postgres.Wrap("read template", err, errNoTemplate)
+	}
+	shared := map[string]any{}
+	if s.platformURL != "" {
+		shared["platformUrl"] = s.platformURL
+	}
+	t := placeholder.Text{Title: row.Title, Content: row.Content, TemplateID: row.ExternalID}
+	if row.Html != nil {
+		t.HTML = *row.Html
+	}
+	t.Params, err = placeholder.JSON(shared)
+	return t, err //nolint:wrapcheck // says what it is
+}
+
+// StoreText stores the text of a batch on a channel, filled if there is nothing that recipients fill, and returns the id of the rendering.
+func (s *Service) StoreText(ctx context.Context, channel string, t placeholder.Text) (int64, error) {
+	isTemplate := len(t.Keys()) > 0
+	if !isTemplate {
+		var err error
+		if t, err = t.ForContact([]byte("{}")); err != nil {
+			return 0, err
+		}
+	}
+	id, err := s.q.RenderingCreateOfBatch(ctx, dbq.RenderingCreateOfBatchParams{
+		Channel: channel, Title: t.Title, Content: t.Content, Html: t.HTML, TemplateID: t.TemplateID, Params: t.Params, IsTemplate: isTemplate,
+	})
+	return id, postgres.Wrap("store rendering", err, fault.New(fault.NotFound, fault.ChannelNotFound))
+}
+
+// StoredText returns the text of a rendering, and whether each recipient fills it.
+func (s *Service) StoredText(ctx context.Context, renderingID int64) (t placeholder.Text, isTemplate bool, err error) {
+	row, err := s.q.RenderingText(ctx, renderingID)
+	t = placeholder.Text{Title: row.Title, Content: row.Content, HTML: row.Html, TemplateID: row.TemplateID, Params: row.Params}
+	return t, row.IsTemplate, postgres.Wrap("read rendering", err, nil)
+}

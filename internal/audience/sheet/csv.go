@@ -1,0 +1,148 @@
+package sheet
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"lksms/internal/platform/fault"
+)
+
+// csvRows reads CSV as spreadsheet programs do: rows end with LF, CRLF or CR; a quote is special only at the beginning of a cell. The reader of
+// the standard library rejects more, passes over empty rows without counting them, and holds all of a row, which after a forgotten quote is
+// all of the file.
+type csvRows struct {
+	text     text
+	comma    byte
+	cellMost int
+	row      int64
+	cell     []byte
+	isOver   bool
+}
+
+// newCSV begins to read CSV. The comma is the separator that occurs most often in the first row, outside of quotes, or the one of the line
+// "sep=;", which is for Excel and no row.
+func newCSV(t text, options Options) *csvRows {
+	c := &csvRows{text: t, comma: ',', cellMost: options.CellMost}
+	if line := strings.ToLower(t.start); strings.HasPrefix(line, "sep=") && len(line) > 4 {
+		if rest := line[5:]; rest == "" || rest[0] == '\n' || rest[0] == '\r' {
+			c.comma = line[4]
+			_, _ = t.Discard(5 + len(rest) - len(strings.TrimPrefix(strings.TrimPrefix(rest, "\r"), "\n"))) // all of it is in the buffer
+			return c
+		}
+	}
+	counts, isQuoted := map[byte]int{}, false
+	for i := range len(t.start) {
+		switch b := t.start[i]; {
+		case b == '"':
+			isQuoted = !isQuoted
+		case isQuoted:
+		case (b == '\n' || b == '\r') && len(counts) > 0:
+			return c.separated(counts)
+		case b == ',' || b == ';' || b == '\t':
+			counts[b]++
+		case b > ' ':
+			counts[0]++ // the row is not empty
+		}
+	}
+	return c.separated(counts)
+}
+
+func (c *csvRows) separated(counts map[byte]int) *csvRows {
+	for _, comma := range []byte{';', '\t'} {
+		if counts[comma] > counts[c.comma] {
+			c.comma = comma
+		}
+	}
+	return c
+}
+
+func (c *csvRows) close() error { return nil }
+
+// next implements rows.
+func (c *csvRows) next(most int) (Row, error) {
+	if c.isOver {
+		return Row{}, io.EOF
+	}
+	c.row++
+	row := Row{No: c.row}
+	for column := 0; ; column++ {
+		end, err := c.readCell(column)
+		if err != nil {
+			return Row{}, err
+		}
+		if end == endOfFile && column == 0 && len(c.cell) == 0 {
+			c.isOver = true
+			return Row{}, io.EOF
+		}
+		switch {
+		case !c.text.isGood(c.cell):
+			return Row{}, wrongAt(fault.NotText, c.row)
+		case len(c.cell) > c.cellMost && utf8.RuneCount(c.cell) > c.cellMost:
+			return Row{}, c.tooLong(column)
+		case column < most:
+			row.Cells = append(row.Cells, cellOf(string(c.cell)))
+		case trim(string(c.cell)) != "":
+			row.Extra++
+		}
+		switch end {
+		case endOfFile:
+			c.isOver = true
+			return row, nil
+		case endOfRow:
+			return row, nil
+		}
+	}
+}
+
+func (c *csvRows) tooLong(column int) error {
+	return wrong(fault.CellTooLong, fault.Place{Row: c.row, Column: columnName(column), Most: c.cellMost})
+}
+
+// The ends of a cell.
+const (
+	endOfCell = iota
+	endOfRow
+	endOfFile
+)
+
+// readCell reads a cell into c.cell.
+func (c *csvRows) readCell(column int) (end int, err error) {
+	c.cell = c.cell[:0]
+	isQuoted := false
+	for isFirst := true; ; isFirst = false {
+		b, err := c.text.ReadByte()
+		switch {
+		case errors.Is(err, io.EOF) && isQuoted:
+			return 0, wrongAt(fault.CutShort, c.row)
+		case errors.Is(err, io.EOF):
+			return endOfFile, nil
+		case err != nil:
+			return 0, err //nolint:wrapcheck // the file names itself
+		case b == '"' && isFirst:
+			isQuoted = true
+			continue
+		case b == '"' && isQuoted:
+			if next, _ := c.text.Peek(1); len(next) == 0 || next[0] != '"' {
+				isQuoted = false
+				continue
+			}
+			_, _ = c.text.ReadByte() // the second of two quotes, which stand for one
+		case isQuoted:
+		case b == c.comma:
+			return endOfCell, nil
+		case b == '\n':
+			return endOfRow, nil
+		case b == '\r':
+			if next, _ := c.text.Peek(1); len(next) > 0 && next[0] == '\n' {
+				_, _ = c.text.ReadByte()
+			}
+			return endOfRow, nil
+		}
+		if len(c.cell) >= utf8.UTFMax*c.cellMost {
+			return 0, c.tooLong(column)
+		}
+		c.cell = append(c.cell, b)
+	}
+}

@@ -1,0 +1,128 @@
+package sheet_test
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/simplifiedchinese"
+
+	"lksms/internal/audience/sheet"
+)
+
+// named is a file whose owner names its encoding.
+type named struct {
+	sheet.File
+	encoding string
+}
+
+func (n named) Encoding() string { return n.encoding }
+
+// readList returns the values of a list in one line, its encoding, and whether that is doubtful.
+func readList(t *testing.T, file sheet.File) (values, name string, isDoubtful bool) {
+	t.Helper()
+	r, err := sheet.Open(t.Context(), file, sheet.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	name, isDoubtful = r.Encoding()
+	var all []string
+	for {
+		row, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return strings.Join(all, " "), name, isDoubtful
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, cell := range row.Cells {
+			all = append(all, cell.Text)
+		}
+	}
+}
+
+func inEncoding(t *testing.T, in encoding.Encoding, text string) sheet.File {
+	t.Helper()
+	content, err := in.NewEncoder().String(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sheet.Bytes("list.csv", []byte(content))
+}
+
+// A list of Latin letters in Windows-1252 that is legal GB18030 is read as Chinese, and says that this is doubtful. Its owner names the encoding.
+func TestAListOfLatinLettersThatPassesForChineseIsDoubtful(t *testing.T) {
+	t.Parallel()
+	for language, names := range map[string][]string{
+		"German":  {"Müller", "Schäfer", "Köhler", "Krüger", "Schröder", "Jörg Lange", "Größer"},
+		"French":  {"Hélène", "François", "Frédéric Lefèvre", "Benoît", "Gaëlle", "Thérèse"},
+		"Spanish": {"Muñoz", "Gutiérrez", "Gómez", "Fernández", "Álvarez", "Íñigo", "Peña"},
+		"one":     {"Müller"},
+	} {
+		content := "phone,name\n"
+		for _, name := range names {
+			content += "13800138000," + name + "x\n" // no name ends with an accent, so that GB18030 is legal
+		}
+		file := inEncoding(t, charmap.Windows1252, content)
+		read, name, isDoubtful := readList(t, file)
+		if name != "GB18030" || !isDoubtful || strings.Contains(read, names[0]) {
+			t.Errorf("%s is read as %s, doubtful: %t: %s", language, name, isDoubtful, read)
+		}
+		read, name, isDoubtful = readList(t, named{file, "Windows-1252"})
+		if name != "Windows-1252" || isDoubtful || !strings.Contains(read, names[len(names)-1]) {
+			t.Errorf("%s is read as %s, doubtful: %t: %s", language, name, isDoubtful, read)
+		}
+	}
+}
+
+// Where the bytes are no legal GB18030, the list is refused, and can be read when its owner names the encoding.
+func TestAListThatIsNoChineseIsReadAsItsOwnerSays(t *testing.T) {
+	t.Parallel()
+	file := inEncoding(t, charmap.Windows1252, "phone,name\n13800138000,Zoé Lambert\n13900139000,Weiß GmbH\n13700137000,Núñez\n")
+	if r, err := sheet.Open(t.Context(), file, sheet.Options{}); err == nil {
+		if _, err = r.Next(); err == nil {
+			t.Error("a list that is no text was read")
+		}
+		r.Close()
+	}
+	if read, name, isDoubtful := readList(t, named{file, "Windows-1252"}); read != "13800138000 Zoé Lambert 13900139000 Weiß GmbH 13700137000 Núñez" || isDoubtful {
+		t.Errorf("read as %s: %s", name, read)
+	}
+}
+
+// Chinese lists in GBK are sure, also those with rare characters whose second byte is a letter, with Latin words, and with one name only. So is UTF-8 with
+// any names, whatever the letters.
+func TestAChineseListIsNotDoubtful(t *testing.T) {
+	t.Parallel()
+	for what, content := range map[string]string{
+		"names":           "手机号,姓名\n13800138000,张三\n13900139000,李四\n13700137000,欧阳娜娜\n",
+		"rare characters": "phone,name\n13800138000,朱镕基\n13900139000,陶喆\n13700137000,李堃\n13600136000,王珺\n13500135000,赵昞\n",
+		"texts":           "phone,text\n13800138000,您的VIP卡A区B座已开通，请回复TD退订\n13900139000,iPhone手机壳x2件\n",
+		"one name":        "phone,name\n13800138000,镕\n13800138001,张伟\n",
+		"traditional":     "phone,name\n13800138000,陳綺貞\n13900139000,龔詩嘉\n",
+	} {
+		read, name, isDoubtful := readList(t, inEncoding(t, simplifiedchinese.GBK, content))
+		if name != "GB18030" || isDoubtful {
+			t.Errorf("%s are read as %s, doubtful: %t: %s", what, name, isDoubtful, read)
+		}
+		if read, name, isDoubtful = readList(t, sheet.Bytes("list.csv", []byte(content))); name != "UTF-8" || isDoubtful {
+			t.Errorf("%s in UTF-8 are read as %s, doubtful: %t: %s", what, name, isDoubtful, read)
+		}
+	}
+	if read, name, isDoubtful := readList(t, sheet.Bytes("list.csv", []byte("phone,name\n13800138000,Müller\n"))); name != "UTF-8" || isDoubtful {
+		t.Errorf("read as %s, doubtful: %t: %s", name, isDoubtful, read)
+	}
+}
+
+// A byte order mark says more than the owner.
+func TestAByteOrderMarkIsStrongerThanANamedEncoding(t *testing.T) {
+	t.Parallel()
+	file := named{sheet.Bytes("list.csv", []byte("\xEF\xBB\xBFname\nMüller\n")), "Windows-1252"}
+	if read, name, _ := readList(t, file); name != "UTF-8" || read != "Müller" {
+		t.Errorf("read as %s: %s", name, read)
+	}
+}

@@ -1,0 +1,132 @@
+package sheet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"path"
+	"strings"
+
+	"lksms/internal/platform/fault"
+)
+
+// headSize is how much of a file says of which kind it is.
+const headSize = 4 << 10
+
+// The first bytes of files.
+const (
+	zipMagic = "PK\x03\x04"
+	oleMagic = "\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1" // Excel until 2003, and every program of Office for a file with a password
+)
+
+// binaryMagics are the first bytes of files that are often taken for a list.
+var binaryMagics = []string{"PK", "%PDF", "\x1F\x8B", "Rar!", "7z\xBC\xAF", "\x89PNG", "\xFF\xD8\xFF", "GIF8", "BM", "SQLite format"}
+
+// rowsOf finds out of which kind a file is, and begins to read it. Its content decides. Its name decides only what a text is that begins with a
+// bracket: a JSON array, or CSV whose first column has a bracket in its name.
+func rowsOf(ctx context.Context, file File, options Options) (rows, error) {
+	head := make([]byte, min(headSize, file.Size()))
+	if _, err := readAt(file, head, 0); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(head) == 0:
+		return nil, wrong(fault.Empty, nil)
+	case bytes.HasPrefix(head, []byte(zipMagic)):
+		return openWorkbook(ctx, file, options)
+	case bytes.HasPrefix(head, []byte(oleMagic)):
+		isEncrypted, err := contains(ctx, file, utf16Of("EncryptedPackage"))
+		if err != nil {
+			return nil, err
+		}
+		if isEncrypted {
+			return nil, wrong(fault.Encrypted, nil)
+		}
+		return nil, wrong(fault.OldWorkbook, nil)
+	}
+	for _, magic := range binaryMagics {
+		if bytes.HasPrefix(head, []byte(magic)) && bytes.ContainsFunc(head, isControl) {
+			return nil, wrong(fault.NotAList, nil)
+		}
+	}
+	t, err := textOf(ctx, file, head)
+	if err != nil {
+		return nil, err
+	}
+	start := strings.TrimLeftFunc(t.start, isBlank)
+	switch {
+	case start == "":
+		return nil, wrong(fault.NoHeader, nil)
+	case isJSON(file, start):
+		return openJSON(ctx, file, head, options)
+	case start[0] == '{' && isNamed(file, ".json"):
+		return nil, wrong(fault.NotAList, nil)
+	case start[0] == '<': // a web page, or an old form of XML, which spreadsheet programs open as a list
+		return nil, wrong(fault.NotAList, nil)
+	}
+	return newCSV(t, options), nil
+}
+
+// isControl reports whether a character occurs in no text.
+func isControl(c rune) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' && c != '\x1A' }
+
+// isJSON reports whether a text is a JSON array: its name says so, or it begins as one whose elements are objects.
+func isJSON(file File, start string) bool {
+	rest, is := strings.CutPrefix(start, "[")
+	rest = strings.TrimLeft(rest, " \t\r\n")
+	return is && (isNamed(file, ".json") || strings.HasPrefix(rest, "{") || strings.HasPrefix(rest, "]"))
+}
+
+// isNamed reports whether a file has an extension.
+func isNamed(file File, extension string) bool {
+	return strings.EqualFold(path.Ext(file.Name()), extension)
+}
+
+// readAt fills p with the bytes of a file at an offset, as far as the file goes.
+func readAt(file File, p []byte, at int64) (int, error) {
+	n, err := file.ReadAt(p, at)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err //nolint:wrapcheck // the file names itself
+}
+
+// eachChunk calls do with the content of a file, a chunk after the other, until do returns false.
+func eachChunk(ctx context.Context, file File, do func(chunk []byte) bool) error {
+	chunk := make([]byte, 256<<10)
+	for at := int64(0); at < file.Size(); {
+		if err := ctx.Err(); err != nil {
+			return err //nolint:wrapcheck // Open is told why
+		}
+		n, err := readAt(file, chunk, at)
+		if err != nil {
+			return err
+		}
+		if n == 0 || !do(chunk[:n]) {
+			return nil
+		}
+		at += int64(n)
+	}
+	return nil
+}
+
+// contains reports whether a file has a sequence of bytes anywhere.
+func contains(ctx context.Context, file File, wanted []byte) (is bool, err error) {
+	var window []byte // the end of the chunk before, and a chunk
+	err = eachChunk(ctx, file, func(chunk []byte) bool {
+		window = append(window[max(0, len(window)-len(wanted)+1):], chunk...)
+		is = bytes.Contains(window, wanted)
+		return !is
+	})
+	return is, err
+}
+
+// utf16Of returns ASCII as little-endian UTF-16.
+func utf16Of(ascii string) []byte {
+	wide := make([]byte, 0, 2*len(ascii))
+	for i := range len(ascii) {
+		wide = append(wide, ascii[i], 0)
+	}
+	return wide
+}

@@ -1,0 +1,76 @@
+package sheet
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+
+	"lksms/internal/platform/fault"
+)
+
+// xmlReader reads the tokens of a part of a workbook. Names are without their namespaces, which differ between the variants of the format.
+type xmlReader struct {
+	source *budgetReader
+	tokens *xml.Decoder
+}
+
+func newXML(part io.Reader) *xmlReader {
+	source := &budgetReader{Reader: part}
+	return &xmlReader{source, xml.NewDecoder(source)}
+}
+
+// next returns the next token, which is valid until the following one. Errors: io.EOF, errTokenTooLong, those of the part, and the fault damaged.
+func (x *xmlReader) next() (xml.Token, error) {
+	x.source.spend(tokenMost)
+	token, err := x.tokens.RawToken()
+	switch {
+	case err == nil || err == io.EOF || errors.Is(err, errTokenTooLong): //nolint:errorlint // the decoder returns io.EOF bare
+		return token, err //nolint:wrapcheck // the callers know them
+	case x.source.failed != nil:
+		return nil, x.source.failed
+	default:
+		return nil, wrong(fault.Damaged, nil) // no XML, or of another version or encoding
+	}
+}
+
+// each calls do with every element of a part. do is told the elements around it.
+func (x *xmlReader) each(do func(path []string, element xml.StartElement)) error {
+	var path []string
+	for {
+		token, err := x.next()
+		switch {
+		case errors.Is(err, io.EOF) && len(path) == 0:
+			return nil
+		case errors.Is(err, io.EOF), errors.Is(err, errTokenTooLong):
+			return wrong(fault.Damaged, nil)
+		case err != nil:
+			return err
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			if len(path) == pathMost {
+				return wrong(fault.Damaged, nil)
+			}
+			do(path, token)
+			path = append(path, token.Name.Local)
+		case xml.EndElement:
+			if len(path) == 0 || path[len(path)-1] != token.Name.Local {
+				return wrong(fault.Damaged, nil)
+			}
+			path = path[:len(path)-1]
+		}
+	}
+}
+
+// pathMost is how deep elements may be nested.
+const pathMost = 100
+
+// attribute returns an attribute of an element; empty: it has none.
+func attribute(element xml.StartElement, name string) string {
+	for _, a := range element.Attr {
+		if a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,110 @@
+package sheet
+
+import (
+	"archive/zip"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"path"
+	"strings"
+
+	"lksms/internal/platform/fault"
+)
+
+const (
+	directoryMost = 2 << 20  // bytes of the directory of a workbook: each of its entries, of which a workbook has some tens, needs hundreds in memory
+	smallPartMost = 16 << 20 // bytes of a part of a workbook other than its rows and strings
+)
+
+// archive is a workbook as the ZIP file that it is.
+type archive struct {
+	ctx    context.Context // of Open
+	source *budgetReaderAt
+	parts  map[string]*zip.File
+}
+
+// openArchive reads the directory of a ZIP file.
+func openArchive(ctx context.Context, file File) (*archive, error) {
+	a := &archive{ctx: ctx, source: &budgetReaderAt{ReaderAt: file, left: directoryMost}, parts: map[string]*zip.File{}}
+	directory, err := zip.NewReader(a.source, file.Size())
+	if err != nil {
+		return nil, a.explain(err)
+	}
+	a.source.left = math.MaxInt
+	for _, part := range directory.File {
+		a.parts[strings.ToLower(strings.TrimPrefix(strings.ReplaceAll(part.Name, `\`, "/"), "/"))] = part
+	}
+	return a, nil
+}
+
+// explain returns the error of the file's storage, or else the fault for a ZIP file that is wrong.
+func (a *archive) explain(err error) error {
+	var known *fault.Error
+	switch {
+	case a.source.failed != nil:
+		return a.source.failed
+	case errors.As(err, &known), a.ctx.Err() != nil:
+		return err
+	default:
+		return wrong(fault.Damaged, nil)
+	}
+}
+
+// has reports whether the archive has a part.
+func (a *archive) has(name string) bool { return a.parts[strings.ToLower(name)] != nil }
+
+// open returns a part, unpacked, of at most most bytes.
+func (a *archive) open(name string, most int64) (io.ReadCloser, error) {
+	part := a.parts[strings.ToLower(name)]
+	switch {
+	case part == nil:
+		return nil, wrong(fault.Damaged, nil)
+	case part.Flags&1 != 0:
+		return nil, wrong(fault.Encrypted, nil)
+	case part.UncompressedSize64 > uint64(most):
+		return nil, wrong(fault.UnpackedTooBig, most)
+	}
+	unpacked, err := part.Open()
+	if err != nil {
+		return nil, a.explain(err)
+	}
+	return &partReader{ReadCloser: unpacked, archive: a, most: most, left: most}, nil
+}
+
+// partReader reads a part, whose true size its directory may hide.
+type partReader struct {
+	io.ReadCloser
+	archive *archive
+	most    int64
+	left    int64
+}
+
+// Read implements io.Reader.
+func (p *partReader) Read(b []byte) (int, error) {
+	if err := p.archive.ctx.Err(); err != nil {
+		return 0, err //nolint:wrapcheck // Open and Next are told why
+	}
+	n, err := p.ReadCloser.Read(b)
+	if p.left -= int64(n); p.left < 0 {
+		return 0, wrong(fault.UnpackedTooBig, p.most)
+	}
+	if err != nil && err != io.EOF { //nolint:errorlint // io.ErrUnexpectedEOF is another error
+		err = p.archive.explain(err)
+	}
+	return n, err
+}
+
+// targetOf returns the name of the part that a relationship of another part refers to.
+func targetOf(from, target string) string {
+	if strings.HasPrefix(target, "/") {
+		return strings.TrimPrefix(path.Clean(target), "/")
+	}
+	return path.Join(path.Dir(from), target)
+}
+
+// Close implements io.Closer. It repeats no error of Read.
+func (p *partReader) Close() error {
+	_ = p.ReadCloser.Close()
+	return nil
+}

@@ -1,0 +1,167 @@
+package upload
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime/multipart"
+	"slices"
+	"strings"
+
+	"lksms/gen/dbq"
+	"lksms/internal/audience/sheet"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+)
+
+// fieldsMost is the maximum size in bytes of a form without its file: headers, fields, and what is between them.
+const fieldsMost = 256 << 10
+
+// FormSpec says what a form may have.
+type FormSpec struct {
+	Boundary string
+	Files    []string // fields that are files, of which a form has at most one
+	Fields   []string // the other fields
+	Meta     Meta     // of the file; Form sets the name
+}
+
+// Form is a form of the type multipart/form-data.
+type Form struct {
+	Fields    map[string][]string
+	File      *Upload // nil: none
+	FileField string
+}
+
+// Form reads a form, whose parts may have any order, and stores its file as Receive does. Errors: *SourceError; faults: those of Receive,
+// request.malformed, request.invalid for an unknown field and for a second file.
+func (s *Service) Form(ctx context.Context, body io.Reader, spec FormSpec) (Form, error) {
+	bounded := &boundedReader{Reader: body, left: fieldsMost, tail: []byte("\n")}
+	f := Form{Fields: map[string][]string{}}
+	for parts := multipart.NewReader(bounded, spec.Boundary); ; {
+		part, err := parts.NextPart()
+		switch {
+		case err == io.EOF && bounded.hasRead("\n--"+spec.Boundary+"--"): //nolint:errorlint // a form that is cut off is an error that wraps io.EOF, or just io.EOF
+			if err = s.setEncoding(ctx, f); err == nil {
+				return f, nil
+			}
+		case err == nil:
+			err = s.readPart(ctx, bounded, &f, part, spec)
+		default:
+			err = bounded.explain(err)
+		}
+		if err != nil {
+			if f.File != nil {
+				err = errors.Join(err, s.Drop(ctx, *f.File))
+			}
+			return Form{}, err
+		}
+	}
+}
+
+// encodingField is the field of a form that names the encoding of its file. It may come behind the file.
+const encodingField = "encoding"
+
+// setEncoding stores the encoding of the file of a form, if the form names one. The contract refuses a form with an encoding that is not known.
+func (s *Service) setEncoding(ctx context.Context, f Form) error {
+	named := f.Fields[encodingField]
+	if f.File == nil || len(named) == 0 || !slices.Contains(sheet.Encodings, named[0]) {
+		return nil
+	}
+	return postgres.Wrap("store encoding of upload", s.q.UploadSetEncoding(ctx, dbq.UploadSetEncodingParams{ID: f.File.ID, Encoding: &named[0]}), nil)
+}
+
+// readPart reads a part of a form.
+func (s *Service) readPart(ctx context.Context, bounded *boundedReader, f *Form, part *multipart.Part, spec FormSpec) error {
+	switch name := part.FormName(); {
+	case name == "":
+		return fault.New(fault.Malformed, fault.RequestMalformed)
+	case slices.Contains(spec.Files, name):
+		return s.readFile(ctx, bounded, f, part, spec.Meta)
+	case !slices.Contains(spec.Fields, name):
+		return fault.InvalidField(postgres.Text(name), fault.UnknownField, nil)
+	default:
+		var value strings.Builder
+		if _, err := io.Copy(&value, part); err != nil {
+			return bounded.explain(err)
+		}
+		if !postgres.IsText(value.String()) {
+			return fault.InvalidField(name, fault.BadCharacters, nil)
+		}
+		f.Fields[name] = append(f.Fields[name], value.String())
+		return nil
+	}
+}
+
+// readFile stores the file of a form. A browser sends an empty one for a field in which nothing was chosen.
+func (s *Service) readFile(ctx context.Context, bounded *boundedReader, f *Form, part *multipart.Part, meta Meta) error {
+	bounded.isFile = true
+	defer func() { bounded.isFile = false }()
+	content := bufio.NewReader(part)
+	if _, err := content.Peek(1); errors.Is(err, io.EOF) && part.FileName() == "" {
+		return nil
+	}
+	if f.File != nil {
+		return fault.InvalidField(part.FormName(), fault.Duplicate, nil)
+	}
+	meta.Name = part.FileName()
+	u, err := s.Receive(ctx, content, meta)
+	var source *SourceError
+	switch {
+	case errors.As(err, &source):
+		return bounded.explain(source.Err)
+	case err != nil:
+		return err
+	}
+	f.File, f.FileField = &u, part.FormName()
+	return nil
+}
+
+// boundedReader reads a body, and bounds the bytes that are not of a file.
+type boundedReader struct {
+	io.Reader
+	left   int
+	isFile bool
+	tail   []byte // what was read last
+	failed error  // of the body
+}
+
+// tailMost is how much of what was read last is kept: the end of a form is in the last buffer of multipart.Reader, which has 4 KiB, or begins in the one
+// before.
+const tailMost = 8 << 10
+
+// hasRead reports whether a text is in what was read last.
+func (b *boundedReader) hasRead(text string) bool { return bytes.Contains(b.tail, []byte(text)) }
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		b.failed = fault.New(fault.TooLarge, fault.RequestTooLarge)
+		return 0, b.failed
+	}
+	n, err := b.Reader.Read(p)
+	if !b.isFile {
+		b.left -= n
+	}
+	kept := copy(b.tail, b.tail[max(0, len(b.tail)-max(0, tailMost-n)):])
+	b.tail = append(b.tail[:kept], p[max(0, n-tailMost):n]...)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.failed = err
+	}
+	return n, err //nolint:wrapcheck // explain does
+}
+
+// explain returns the error of a form that could not be read: of its body, or, if the body could be read, of its form.
+func (b *boundedReader) explain(err error) error {
+	var known *fault.Error
+	switch {
+	case errors.As(b.failed, &known):
+		return known
+	case b.failed != nil:
+		return &SourceError{b.failed}
+	case errors.As(err, &known):
+		return known
+	default:
+		return fault.New(fault.Malformed, fault.RequestMalformed)
+	}
+}

@@ -1,0 +1,186 @@
+// Package upload owns the files that requests bring. A file is stored in the database in parts, as it arrives, so that any server can work on
+// it. It is deleted when it is worked up, or an hour after it came if nothing uses it by then.
+package upload
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+)
+
+const (
+	// Most is the maximum size of a file in bytes.
+	Most = 100 << 20
+
+	partSize    = 256 << 10
+	nameMost    = 255     // characters
+	companyMost = 1 << 30 // bytes of the complete uploads of a company, beyond which it cannot begin another
+	unusedFor   = time.Hour
+	forgetBatch = 10
+)
+
+// Service stores uploads.
+type Service struct {
+	db *postgres.DB
+	q  *dbq.Queries
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB) *Service { return &Service{db: db, q: dbq.New(db)} }
+
+// Meta says whose an upload is.
+type Meta struct {
+	CompanyID   int64
+	SubmittedBy string // username
+	Name        string // of the file; folders in it are dropped
+}
+
+// Upload is a file that was received.
+type Upload struct {
+	ID   int64
+	Name string
+	Size int64
+	Hash [sha256.Size]byte // SHA-256 of the content
+}
+
+var errTooMuch = &fault.Error{Kind: fault.TooMany, Reason: fault.RequestTooMuch, RetryAfter: time.Minute}
+
+// SourceError is an error of the reader from which Receive reads, and not of the database.
+type SourceError struct{ Err error }
+
+func (e *SourceError) Error() string { return "read upload: " + e.Err.Error() }
+
+// Unwrap returns the error of the reader.
+func (e *SourceError) Unwrap() error { return e.Err }
+
+// Receive stores what r yields, each part in a transaction of its own. It must not be called in a transaction, which would stay open for as long
+// as the file takes to arrive. After an error it deletes what it has stored. Errors: *SourceError; faults: request.too_large, request.too_much.
+func (s *Service) Receive(ctx context.Context, r io.Reader, meta Meta) (Upload, error) {
+	if s.db.InTx(ctx) {
+		return Upload{}, errors.New("receive upload: inside a transaction")
+	}
+	u, err := s.add(ctx, r, meta)
+	if err != nil && u.ID != 0 {
+		return Upload{}, errors.Join(err, s.Drop(ctx, u))
+	}
+	return u, err
+}
+
+// Put is Receive for content that is in memory. It may be a part of the transaction of ctx.
+func (s *Service) Put(ctx context.Context, content []byte, meta Meta) (u Upload, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		u, err = s.add(ctx, bytes.NewReader(content), meta)
+		return err
+	})
+	return u, postgres.Wrap("store upload", err, nil)
+}
+
+// add stores what r yields. After an error, the upload that it returns may have been stored in part.
+func (s *Service) add(ctx context.Context, r io.Reader, meta Meta) (Upload, error) {
+	u := Upload{Name: nameOf(meta.Name)}
+	var err error
+	u.ID, err = s.q.UploadAdd(ctx, dbq.UploadAddParams{
+		CompanyID: meta.CompanyID, SubmittedBy: meta.SubmittedBy, Name: u.Name, Most: companyMost,
+	})
+	if err != nil {
+		return Upload{}, postgres.Wrap("begin upload", err, errTooMuch)
+	}
+	err = s.store(ctx, &u, r)
+	return u, err
+}
+
+// store stores the parts of an upload, and completes it.
+func (s *Service) store(ctx context.Context, u *Upload, r io.Reader) error {
+	hash, part := sha256.New(), make([]byte, partSize)
+	for no := int32(0); ; no++ {
+		n, err := fill(r, part)
+		isLast := err == io.EOF //nolint:errorlint // readers return it bare, and io.ErrUnexpectedEOF is another error
+		if err != nil && !isLast {
+			return &SourceError{err}
+		}
+		if u.Size += int64(n); u.Size > Most {
+			return fault.New(fault.TooLarge, fault.RequestTooLarge)
+		}
+		if n > 0 {
+			_, _ = hash.Write(part[:n]) // never fails
+			if err := s.q.UploadPartAdd(ctx, dbq.UploadPartAddParams{UploadID: u.ID, Part: no, Bytes: part[:n]}); err != nil {
+				return fmt.Errorf("store part of upload: %w", err)
+			}
+		}
+		if isLast {
+			break
+		}
+	}
+	hash.Sum(u.Hash[:0])
+	n, err := s.q.UploadComplete(ctx, dbq.UploadCompleteParams{ID: u.ID, Size: u.Size})
+	if err == nil && n == 0 {
+		err = errGone
+	}
+	return postgres.Wrap("complete upload", err, nil)
+}
+
+// fill is io.ReadFull with the errors of r itself: io.ReadFull calls a part that is not full io.ErrUnexpectedEOF, as r calls a body that is cut off.
+func fill(r io.Reader, p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		var read int
+		read, err = r.Read(p[n:])
+		n += read
+	}
+	return n, err
+}
+
+var errGone = errors.New("the upload was deleted")
+
+// nameOf returns the name of a file without folders, as PostgreSQL can store it.
+func nameOf(name string) string {
+	name = path.Base(strings.ReplaceAll(postgres.Text(name), `\`, "/"))
+	if name == "." || name == "/" {
+		return ""
+	}
+	if runes := []rune(name); len(runes) > nameMost {
+		return string(runes[len(runes)-nameMost:]) // the end has the extension
+	}
+	return name
+}
+
+// Use keeps an upload until Delete. Call it in the transaction that stores what needs the file: usedBy names that, as in "batch 17".
+func (s *Service) Use(ctx context.Context, id int64, usedBy string) error {
+	n, err := s.q.UploadUse(ctx, dbq.UploadUseParams{ID: id, UsedBy: usedBy})
+	if err == nil && n == 0 {
+		err = errGone
+	}
+	return postgres.Wrap("use upload", err, nil)
+}
+
+// Delete deletes an upload. Its user calls it when the file is worked up, in the transaction that records this.
+func (s *Service) Delete(ctx context.Context, id int64) error {
+	return postgres.Wrap("delete upload", s.q.UploadDelete(ctx, id), nil)
+}
+
+// dropLimit bounds Drop.
+const dropLimit = 10 * time.Second
+
+// Drop deletes an upload that nothing uses, also after ctx has ended. Forget would delete it later.
+func (s *Service) Drop(ctx context.Context, u Upload) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropLimit)
+	defer cancel()
+	return postgres.Wrap("drop upload", s.q.UploadDrop(ctx, u.ID), nil)
+}
+
+// Forget deletes the uploads that nothing has used within an hour, and returns how many.
+func (s *Service) Forget(ctx context.Context) (int, error) {
+	n, err := postgres.InBatches(forgetBatch, func() (int64, error) {
+		return s.q.UploadsForget(ctx, dbq.UploadsForgetParams{Keep: unusedFor, BatchSize: forgetBatch})
+	})
+	return n, postgres.Wrap("delete unused uploads", err, nil)
+}

@@ -1,0 +1,80 @@
+// Package address reads the addresses of people on channels.
+package address
+
+import (
+	"net/mail"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/platform/fault"
+)
+
+// Longest is how many characters an address can have, with what is not part of it.
+const Longest = 254
+
+// usualMost is how many characters an address on a channel without rules of its own has at most.
+const usualMost = 100
+
+// Field is what a row calls its address on a channel.
+func Field(channel string) string {
+	if channel == directory.SMS {
+		return "phone_number"
+	}
+	return "address"
+}
+
+// IsUserID reports whether the address on a channel is the id of a user.
+func IsUserID(channel string) bool {
+	switch channel {
+	case directory.SMS, directory.Email, directory.DingTalk, directory.WeChat:
+		return false
+	}
+	return true
+}
+
+// FoldsCase reports whether upper and lower case make no other address on a channel.
+func FoldsCase(channel string) bool { return channel == directory.Email }
+
+// Read reads an address on a channel, of sms a phone number of region. Fault: request.invalid, which names Field.
+func Read(channel, text, region string) (phone.Number, error) {
+	field := Field(channel)
+	if channel == directory.SMS {
+		if err := phone.CheckRegion("default_region", region); err != nil {
+			return phone.Number{}, err //nolint:wrapcheck // a fault
+		}
+		return phone.Read(field, text, region) //nolint:wrapcheck // a fault
+	}
+	text = strings.TrimSpace(strings.Map(visible, text))
+	most := usualMost
+	if channel == directory.Email {
+		most = Longest
+	}
+	switch {
+	case text == "":
+		return phone.Number{}, fault.InvalidField(field, fault.Required, nil)
+	case utf8.RuneCountInString(text) > most:
+		return phone.Number{}, fault.InvalidField(field, fault.TooLong, most)
+	case channel == directory.Email && !IsEmail(text):
+		return phone.Number{}, fault.InvalidField(field, fault.NotAnEmail, nil)
+	case strings.ContainsFunc(text, unicode.IsControl):
+		return phone.Number{}, fault.InvalidField(field, fault.BadCharacters, nil)
+	}
+	return phone.Number{E164: text, Written: text}, nil
+}
+
+// visible drops the invisible marks that come with a text that was copied.
+func visible(r rune) rune {
+	if unicode.Is(unicode.Cf, r) {
+		return -1
+	}
+	return r
+}
+
+// IsEmail reports whether text is a bare e-mail address.
+func IsEmail(text string) bool {
+	a, err := mail.ParseAddress(text)
+	return err == nil && a.Address == text
+}

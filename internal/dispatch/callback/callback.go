@@ -1,0 +1,137 @@
+// Package callback owns the configuration of a provider's callbacks: how they prove where they come from, and how
+// they are read (S3.11). It does not use the database.
+package callback
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"lksms/internal/dispatch/driver"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/outbound"
+	"lksms/internal/platform/standardwebhooks"
+)
+
+// The fields of a sender's configuration for callbacks.
+const (
+	Field  = "callback"       // a Config
+	Secret = "callbackSecret" // the key as text
+)
+
+// secretLeast is the minimum length of a secret in bytes: a shorter one can be guessed.
+const secretLeast = 16
+
+// The values of Config.Verify.
+const (
+	Token            = "token" // the URL holds the secret as ?token=
+	HMAC             = "hmac"
+	StandardWebhooks = "standard-webhooks"
+)
+
+// Config describes the callbacks of a provider. Fields of the body are named by their paths through the JSON.
+type Config struct {
+	Verify    string   `json:"verify"`
+	Header    string   `json:"header"`    // of HMAC: the header with the signature of the body, in hex or base64
+	Addresses []string `json:"addresses"` // networks from which callbacks are accepted; empty: all
+	Format    string   `json:"format"`    // json (default) or form
+	List      string   `json:"list"`      // the field with the list of receipts; empty: the body is a receipt or a list
+	Number    string   `json:"number"`    // the field with the provider's id of the message
+	Recipient string   `json:"recipient"` // the field with the recipient; can be empty
+	State     string   `json:"state"`     // the field with the state
+	Delivered []string `json:"delivered"` // values of State that mean delivered
+	Pending   []string `json:"pending"`   // values of State that are not final; all others mean undelivered
+	Code      string   `json:"code"`
+	Answer    struct {
+		Body        string `json:"body"`
+		ContentType string `json:"contentType"`
+	} `json:"answer"`
+}
+
+// Split separates the fields for callbacks from a sender's configuration with open secrets. rest is the configuration
+// without them. config is nil if the sender accepts no callbacks.
+func Split(opened []byte) (rest []byte, config *Config, secret string, err error) {
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(opened, &fields); err != nil {
+		return nil, nil, "", fmt.Errorf("read config: %w", err)
+	}
+	if text, found := fields[Field]; found {
+		config = &Config{}
+		if err := driver.Read("config."+Field, text, config); err != nil {
+			return nil, nil, "", err
+		}
+	}
+	if text, found := fields[Secret]; found {
+		if err := json.Unmarshal(text, &secret); err != nil {
+			return nil, nil, "", fault.InvalidField("config."+Secret, fault.WrongType, "string")
+		}
+	}
+	delete(fields, Field)
+	delete(fields, Secret)
+	rest, err = json.Marshal(fields)
+	return rest, config, secret, err
+}
+
+// key returns the key of a secret, or a fault if the secret is not well-formed.
+func key(verify, secret string) ([]byte, error) {
+	if verify != StandardWebhooks {
+		return []byte(secret), nil
+	}
+	key, err := standardwebhooks.Key(secret)
+	if err != nil {
+		return nil, fault.InvalidField("config."+Secret, fault.WrongFormat, nil)
+	}
+	return key, nil
+}
+
+// CheckSecret rejects a secret that is short enough to be guessed. c can be nil.
+func (c *Config) CheckSecret(secret string) error {
+	key, err := key(c.Proof().Verify, secret)
+	if err == nil && len(key) < secretLeast {
+		err = fault.InvalidField("config."+Secret, fault.TooShort, secretLeast)
+	}
+	return err
+}
+
+// Check returns a fault for an invalid c or a missing secret.
+func (c *Config) Check(secret string) error {
+	invalid := func(field string, rule fault.Rule, limit any) error {
+		return fault.InvalidField("config.callback."+field, rule, limit)
+	}
+	allowed := []string{Token, HMAC, StandardWebhooks}
+	switch {
+	case !slices.Contains(allowed, c.Verify):
+		return invalid("verify", fault.NotAllowed, allowed)
+	case secret == "":
+		return fault.InvalidField("config."+Secret, fault.Required, nil)
+	case c.Verify == HMAC && c.Header == "":
+		return invalid("header", fault.Required, nil)
+	case c.Format != "" && c.Format != "json" && c.Format != "form":
+		return invalid("format", fault.NotAllowed, []string{"json", "form"})
+	case c.Number == "":
+		return invalid("number", fault.Required, nil)
+	case c.State == "":
+		return invalid("state", fault.Required, nil)
+	case len(c.Delivered) == 0:
+		return invalid("delivered", fault.Required, nil)
+	}
+	if _, err := outbound.Networks(c.Addresses); err != nil {
+		return invalid("addresses", fault.WrongFormat, nil)
+	}
+	return nil
+}
+
+// Proof is how a provider proves its identity.
+type Proof struct{ Verify, Header string }
+
+// Proof returns how callbacks are proven; the zero Proof if c is nil.
+func (c *Config) Proof() (p Proof) {
+	if c != nil {
+		p.Verify = c.Verify
+		if c.Verify == HMAC {
+			p.Header = http.CanonicalHeaderKey(c.Header)
+		}
+	}
+	return p
+}

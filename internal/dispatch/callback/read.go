@@ -1,0 +1,96 @@
+package callback
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+
+	"lksms/internal/dispatch/driver"
+	"lksms/internal/platform/bom"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+)
+
+// receiptsMost is the maximum number of receipts in a callback.
+const receiptsMost = 1000
+
+// The states of a message at a provider.
+const (
+	OnItsWay int16 = iota
+	Delivered
+	Undelivered
+)
+
+// Receipt is the state of one message at the provider.
+type Receipt struct {
+	Number, Recipient, Code string
+	State                   int16
+}
+
+// Read returns the receipts of a body, and counts the items of a list that are not receipts. A body with items but no
+// receipt is rejected.
+func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
+	body = bom.Decode(body)
+	var whole any
+	if c.Format == "form" {
+		form, err := url.ParseQuery(string(body))
+		if err != nil {
+			return nil, 0, fault.New(fault.Malformed, fault.RequestMalformed)
+		}
+		fields := map[string]any{}
+		for name := range form {
+			fields[name] = string(bom.Decode([]byte(form.Get(name))))
+		}
+		whole = fields
+	} else {
+		d := json.NewDecoder(bytes.NewReader(body))
+		d.UseNumber()
+		if d.Decode(&whole) != nil {
+			return nil, 0, fault.New(fault.Malformed, fault.RequestMalformed)
+		}
+	}
+	if c.List != "" {
+		whole = driver.At(whole, c.List)
+	}
+	items, isList := whole.([]any)
+	if !isList {
+		items = []any{whole}
+	}
+	if len(items) > receiptsMost {
+		return nil, 0, fault.New(fault.TooLarge, fault.RequestTooLarge)
+	}
+	for _, item := range items {
+		number, hasNumber := driver.Field(item, c.Number)
+		state, hasState := driver.Field(item, c.State)
+		number = cut(postgres.Text(number), 200) // as the number of a sent message is
+		if !hasNumber || !hasState || number == "" {
+			leftOut++
+			continue
+		}
+		r := Receipt{Number: number, State: Undelivered}
+		switch {
+		case driver.IsOneOf(c.Delivered, state):
+			r.State = Delivered
+		case driver.IsOneOf(c.Pending, state):
+			r.State = OnItsWay
+		}
+		r.Recipient, _ = driver.Field(item, c.Recipient)
+		var hasCode bool
+		if r.Code, hasCode = driver.Field(item, c.Code); !hasCode {
+			r.Code = state
+		}
+		r.Recipient, r.Code = cut(postgres.Text(r.Recipient), 100), cut(postgres.Text(r.Code), 100)
+		all = append(all, r)
+	}
+	if len(all) == 0 && leftOut > 0 {
+		return nil, leftOut, fault.InvalidField("body.0", fault.MissingParameters, []string{c.Number, c.State})
+	}
+	return all, leftOut, nil
+}
+
+func cut(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most])
+	}
+	return text
+}

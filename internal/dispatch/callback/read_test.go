@@ -1,0 +1,50 @@
+package callback_test
+
+import (
+	"strings"
+	"testing"
+
+	"lksms/internal/dispatch/callback"
+)
+
+func TestAByteOrderMarkBeforeACallbackIsSkipped(t *testing.T) {
+	t.Parallel()
+	for format, body := range map[string]string{"json": `{"id":"7","state":"ok"}`, "form": "id=7&state=ok"} {
+		c := callback.Config{Format: format, Number: "id", State: "state", Delivered: []string{"ok"}}
+		got, leftOut, err := c.Read([]byte("\uFEFF" + body))
+		if err != nil || leftOut > 0 || len(got) != 1 || got[0].Number != "7" || got[0].State != callback.Delivered {
+			t.Errorf("%s: %+v, %d left out, %v", format, got, leftOut, err)
+		}
+	}
+}
+
+// A number is cut as that of the sent message is, so that both are equal.
+func TestALongNumberIsCut(t *testing.T) {
+	t.Parallel()
+	c := callback.Config{Number: "id", State: "state"}
+	got, _, err := c.Read([]byte(`{"id":"` + strings.Repeat("7", 300) + `","state":"x"}`))
+	if err != nil || len(got) != 1 || got[0].Number != strings.Repeat("7", 200) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A state is known by both forms of a whole number, and in GBK.
+func TestStatesOfOlderProvidersAreRead(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		config callback.Config
+		body   string
+	}{
+		"0.0 for 0":         {callback.Config{Delivered: []string{"0"}}, `{"id":7,"state":0.0}`},
+		"0.0 for itself":    {callback.Config{Delivered: []string{"0.0"}}, `{"id":7,"state":0.0}`},
+		"GBK":               {callback.Config{Delivered: []string{"成功"}}, "{\"id\":7,\"state\":\"\xb3\xc9\xb9\xa6\"}"},
+		"GBK in a form":     {callback.Config{Delivered: []string{"成功"}, Format: "form"}, "id=7&state=%B3%C9%B9%A6"},
+		"a mark and a list": {callback.Config{Delivered: []string{"1"}, List: "all"}, "\uFEFF{\"all\":[{\"id\":7,\"state\":1.00}]}"},
+	} {
+		c.config.Number, c.config.State = "id", "state"
+		got, leftOut, err := c.config.Read([]byte(c.body))
+		if err != nil || leftOut > 0 || len(got) != 1 || got[0].Number != "7" || got[0].State != callback.Delivered {
+			t.Errorf("%s: %+v, %d left out, %v", name, got, leftOut, err)
+		}
+	}
+}

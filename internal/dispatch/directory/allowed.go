@@ -1,0 +1,98 @@
+package directory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/fault"
+)
+
+// The states of a company, a channel, a country and a route.
+const (
+	On  = "on"
+	Off = "off"
+)
+
+// Countries are the countries to which a company may send, or that a channel serves, by their numbers.
+type Countries struct {
+	Any bool     // all that are not Off, if none is On
+	On  []string // none: Any decides
+	Off []string // messages to them are accepted and held
+}
+
+// CountriesOf returns the countries of a stored company or channel. Any counts only while no country is on.
+func CountriesOf(isAny bool, on, off []string) Countries {
+	return Countries{Any: isAny && len(on) == 0, On: on, Off: off}
+}
+
+// Change changes the countries as a request says. What it leaves out is nil. A list that differs means these countries alone, unless the request says any. A
+// country that is switched off by name alone leaves the list.
+func (c *Countries) Change(on, off *[]string, isAny *bool) {
+	if on != nil && !slices.Equal(*on, c.On) {
+		c.On, c.Any = *on, false
+	}
+	if off != nil {
+		c.Off = *off
+		if on == nil {
+			c.On = slices.DeleteFunc(slices.Clone(c.On), func(no string) bool { return slices.Contains(*off, no) })
+		}
+	} else if on != nil { // a country that is listed again is on
+		c.Off = slices.DeleteFunc(slices.Clone(c.Off), func(no string) bool { return slices.Contains(*on, no) })
+	}
+	if isAny != nil {
+		c.Any = *isAny
+		if on == nil && *isAny {
+			c.On = nil
+		}
+	}
+}
+
+// lists returns both lists as parameters of a statement: a nil slice would be NULL, and compare with nothing.
+func (c Countries) lists() (on, off []string) {
+	return append([]string{}, c.On...), append([]string{}, c.Off...)
+}
+
+// hasRowsOf reports whether the same countries are on and off.
+func (c Countries) hasRowsOf(other Countries) bool {
+	return slices.Equal(c.On, other.On) && slices.Equal(c.Off, other.Off)
+}
+
+// checkCountries returns request.invalid for a country that does not exist or is both on and off, and for any country together with some.
+func (s *Service) checkCountries(ctx context.Context, c Countries) error {
+	if c.Any && len(c.On) > 0 {
+		return fault.InvalidField("any_country", fault.NotTogether, "countries")
+	}
+	for _, no := range c.Off {
+		if slices.Contains(c.On, no) {
+			return fault.InvalidField("countries_off", fault.NotTogether, "countries")
+		}
+	}
+	for field, numbers := range map[string][]string{"countries": c.On, "countries_off": c.Off} {
+		if len(numbers) == 0 {
+			continue
+		}
+		unknown, err := s.q.CountriesUnknown(ctx, numbers)
+		if err != nil {
+			return fmt.Errorf("check countries: %w", err)
+		}
+		if len(unknown) > 0 {
+			return fault.InvalidField(field, fault.NotThere, nil)
+		}
+	}
+	return nil
+}
+
+// allows reports whether messages to a country are accepted by a company or channel: those to a country that is switched off are.
+func allows(isAny bool, on, off []int64, country int64) bool {
+	return slices.Contains(on, country) || slices.Contains(off, country) || isAny && len(on) == 0
+}
+
+func companyAllows(c dbq.DirectoryCompaniesRow, country int64) bool {
+	return allows(c.AnyCountry, c.Countries, c.CountriesOff, country)
+}
+
+func channelAllows(c dbq.DirectoryChannelsRow, country int64) bool {
+	return allows(c.AnyCountry, c.Countries, c.CountriesOff, country)
+}

@@ -1,0 +1,159 @@
+package directory
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+)
+
+// Company is a company to create.
+type Company struct {
+	No        string
+	Name      string
+	Weight    float64
+	Status    string // On or Off
+	Countries Countries
+
+	DefaultRegion     string // of phone numbers without a country code; empty: none
+	UsesSharedSenders bool   // shared senders may send what no route of the company serves
+}
+
+// CreateCompany adds a company. Fault: exists.
+func (s *Service) CreateCompany(ctx context.Context, c Company) (dbq.CompanyListRow, error) {
+	err := s.Change(ctx, func(ctx context.Context) error {
+		if err := phone.CheckRegion("default_region", c.DefaultRegion); err != nil {
+			return err //nolint:wrapcheck // a fault
+		}
+		if err := s.checkCountries(ctx, c.Countries); err != nil {
+			return err
+		}
+		_, err := s.q.CompanyCreate(ctx, dbq.CompanyCreateParams{
+			CompanyNo: c.No, Name: c.Name, Weight: c.Weight, Status: c.Status, Countries: c.Countries.On, CountriesOff: c.Countries.Off,
+			AnyCountry: c.Countries.Any, UsesSharedSenders: c.UsesSharedSenders, DefaultRegion: c.DefaultRegion,
+		})
+		if postgres.Violates(err, "companies_company_no_key") {
+			return fault.New(fault.Conflict, fault.Exists)
+		}
+		return postgres.Wrap("create company", err, nil)
+	})
+	if err != nil {
+		return dbq.CompanyListRow{}, err
+	}
+	return s.GetCompany(ctx, c.No)
+}
+
+// GetCompany returns one company, or the fault company.not_found.
+func (s *Service) GetCompany(ctx context.Context, no string) (dbq.CompanyListRow, error) {
+	rows, err := s.q.CompanyList(ctx, dbq.CompanyListParams{BeforeID: math.MaxInt64, CompanyNo: &no, PageLimit: 1})
+	return postgres.One(rows, err, "get company", errNoCompany)
+}
+
+// ListCompanies lists up to limit companies with smaller ids than before, newest first. A non-nil visible is the only
+// company that the caller can see.
+func (s *Service) ListCompanies(ctx context.Context, visible *int64, before int64, limit int) ([]dbq.CompanyListRow, error) {
+	rows, err := s.q.CompanyList(ctx, dbq.CompanyListParams{BeforeID: before, ID: visible, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list companies", err, nil)
+}
+
+// UpdateCompany changes a company by change, which may not change its number. A non-nil version is the one that it must have. Faults:
+// company.not_found, version.stale, request.invalid.
+func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, change func(*Company)) (row dbq.CompanyListRow, err error) {
+	err = s.Change(ctx, func(ctx context.Context) error {
+		s.switchAfterCommit(ctx)
+		read := func() (dbq.CompanyListRow, error) { return s.GetCompany(ctx, no) }
+		row, err = postgres.Patch(version, read, func(r dbq.CompanyListRow) int64 { return r.Version }, func(was dbq.CompanyListRow) (int64, error) {
+			c := Company{
+				No: no, Name: was.Name, Weight: was.Weight, Status: was.Status, Countries: CountriesOf(was.AnyCountry, was.Countries, was.CountriesOff),
+				UsesSharedSenders: was.UsesSharedSenders, DefaultRegion: was.DefaultRegion,
+			}
+			listed := c.Countries
+			change(&c)
+			if err := phone.CheckRegion("default_region", c.DefaultRegion); err != nil {
+				return 0, err //nolint:wrapcheck // a fault
+			}
+			if err := s.checkCountries(ctx, c.Countries); err != nil {
+				return 0, err
+			}
+			n, err := s.q.CompanyUpdate(ctx, dbq.CompanyUpdateParams{
+				CompanyNo: no, Name: c.Name, Weight: c.Weight, Status: c.Status, AnyCountry: c.Countries.Any, UsesSharedSenders: c.UsesSharedSenders,
+				DefaultRegion: c.DefaultRegion, Version: was.Version,
+			})
+			if err == nil && n > 0 && !c.Countries.hasRowsOf(listed) {
+				err = s.list(ctx, no, c.Countries)
+			}
+			return n, postgres.Wrap("update company", err, nil)
+		})
+		return err
+	})
+	return row, err
+}
+
+// list replaces the countries that are on or off for a company.
+func (s *Service) list(ctx context.Context, companyNo string, c Countries) error {
+	on, off := c.lists()
+	err := s.q.CompanyUnlist(ctx, dbq.CompanyUnlistParams{CompanyNo: companyNo, Countries: on, CountriesOff: off})
+	if err != nil || len(on)+len(off) == 0 {
+		return err
+	}
+	return s.q.CompanyAllow(ctx, dbq.CompanyAllowParams{CompanyNo: companyNo, Countries: on, CountriesOff: off})
+}
+
+// CheckOpen returns the fault company.off for a company that is switched off: nobody submits messages for it. A change made on another server is
+// seen within four seconds.
+func (s *Service) CheckOpen(ctx context.Context, companyID int64) error {
+	d, err := s.cache.Get(ctx)
+	if err != nil {
+		return err
+	}
+	if d.companies[companyID].Status == Off {
+		return fault.New(fault.Conflict, fault.CompanyOff)
+	}
+	return nil
+}
+
+// DeleteCompany removes a company that nothing references. Faults: company.not_found, in_use.
+func (s *Service) DeleteCompany(ctx context.Context, no string) error {
+	return s.Change(ctx, func(ctx context.Context) error {
+		// The foreign key would delete them too, but then the audit could not name the company.
+		if err := s.list(ctx, no, Countries{}); err != nil {
+			return postgres.Wrap("delete countries of company", err, nil)
+		}
+		if _, err := s.deleteSenderPools(ctx, 0, nil, &no); err != nil {
+			return err
+		}
+		if _, err := s.q.CompanyHold(ctx, no); err != nil {
+			return postgres.Wrap("lock company", err, nil)
+		}
+		n, err := s.q.CompanyDelete(ctx, no)
+		return postgres.Deleted(n, err, "delete company", func() (dbq.CompanyListRow, error) { return s.GetCompany(ctx, no) })
+	})
+}
+
+// CompanyNo returns the number of a company that exists.
+func (s *Service) CompanyNo(ctx context.Context, id int64) (string, error) {
+	d, err := s.cache.Get(ctx)
+	if err == nil && d.companies[id].CompanyNo == "" { // another server may have added it since the view was loaded
+		d, err = s.cache.Since(ctx, time.Now())
+	}
+	if err != nil {
+		return "", err
+	}
+	return d.companies[id].CompanyNo, nil
+}
+
+// DefaultRegion returns the region of phone numbers of a company that have no country code; empty: it has none. A nil company has none.
+func (s *Service) DefaultRegion(ctx context.Context, companyID *int64) (string, error) {
+	if companyID == nil {
+		return "", nil
+	}
+	d, err := s.cache.Get(ctx)
+	if err != nil {
+		return "", err
+	}
+	return d.companies[*companyID].DefaultRegion, nil
+}

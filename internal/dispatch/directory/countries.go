@@ -1,0 +1,114 @@
+package directory
+
+import (
+	"context"
+	"math"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+)
+
+// Country is a country to create.
+type Country struct {
+	No                string
+	Name              string
+	DialPrefix        string // without the +
+	Region            *string
+	AnyRegion         bool // the country has every number of the prefix; if false and Region is nil, No is the region if it is one with this prefix
+	SignatureRequired bool
+	Status            string // On or Off
+}
+
+// defaultRegion is the region of a country for which none was given: the number of the country, if that is a region
+// with this dial prefix.
+func defaultRegion(no, prefix string) *string {
+	if phone.HasDialPrefix(no, prefix) {
+		return &no
+	}
+	return nil
+}
+
+// errNotOfPrefix is the fault of a region whose numbers do not have a dial prefix.
+func errNotOfPrefix(prefix string) error {
+	return fault.InvalidField("region", fault.NotAllowed, phone.RegionsOf(prefix))
+}
+
+// CreateCountry adds a country. Faults: exists, for the number and for a prefix that is taken in the region;
+// request.invalid.
+func (s *Service) CreateCountry(ctx context.Context, c Country) (dbq.Country, error) {
+	switch {
+	case c.Region != nil && !phone.HasDialPrefix(*c.Region, c.DialPrefix):
+		return dbq.Country{}, errNotOfPrefix(c.DialPrefix)
+	case c.Region == nil && !c.AnyRegion:
+		c.Region = defaultRegion(c.No, c.DialPrefix)
+	}
+	err := s.Change(ctx, func(ctx context.Context) error {
+		err := s.q.CountryCreate(ctx, dbq.CountryCreateParams{
+			CountryNo: c.No, Name: c.Name, DialPrefix: c.DialPrefix, Region: c.Region, SignatureRequired: c.SignatureRequired,
+			Status: c.Status,
+		})
+		return wrapCountryError(err, "create country")
+	})
+	if err != nil {
+		return dbq.Country{}, err
+	}
+	return s.GetCountry(ctx, c.No)
+}
+
+// wrapCountryError returns the fault exists for a number or a prefix that is taken.
+func wrapCountryError(err error, act string) error {
+	if postgres.Violates(err, "countries_country_no_key") || postgres.Violates(err, "countries_dial_prefix_region_key") {
+		return fault.New(fault.Conflict, fault.Exists)
+	}
+	return postgres.Wrap(act, err, nil)
+}
+
+// GetCountry returns one country, or the fault country.not_found.
+func (s *Service) GetCountry(ctx context.Context, no string) (dbq.Country, error) {
+	rows, err := s.q.CountryList(ctx, dbq.CountryListParams{BeforeID: math.MaxInt64, CountryNo: &no, PageLimit: 1})
+	return postgres.One(rows, err, "get country", errNoCountry)
+}
+
+// ListCountries lists up to limit countries with smaller ids than before, newest first.
+func (s *Service) ListCountries(ctx context.Context, before int64, limit int) ([]dbq.Country, error) {
+	rows, err := s.q.CountryList(ctx, dbq.CountryListParams{BeforeID: before, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list countries", err, nil)
+}
+
+// UpdateCountry changes a country, as UpdateCompany does. A region that change leaves stays unless it does not have a new prefix. Faults:
+// country.not_found, exists, version.stale, request.invalid.
+func (s *Service) UpdateCountry(ctx context.Context, no string, version *int64, change func(*Country)) (row dbq.Country, err error) {
+	err = s.Change(ctx, func(ctx context.Context) error {
+		s.switchAfterCommit(ctx)
+		read := func() (dbq.Country, error) { return s.GetCountry(ctx, no) }
+		row, err = postgres.Patch(version, read, func(r dbq.Country) int64 { return r.Version }, func(was dbq.Country) (int64, error) {
+			c := Country{No: no, Name: was.Name, DialPrefix: was.DialPrefix, Region: was.Region, SignatureRequired: was.SignatureRequired, Status: was.Status}
+			change(&c)
+			switch {
+			case c.Region == nil || phone.HasDialPrefix(*c.Region, c.DialPrefix):
+			case c.Region == was.Region && c.DialPrefix == was.DialPrefix: // it is not about them
+			case c.Region != was.Region: // change set it
+				return 0, errNotOfPrefix(c.DialPrefix)
+			default:
+				c.Region = defaultRegion(no, c.DialPrefix)
+			}
+			n, err := s.q.CountryUpdate(ctx, dbq.CountryUpdateParams{
+				CountryNo: no, Name: c.Name, DialPrefix: c.DialPrefix, Region: c.Region, SignatureRequired: c.SignatureRequired,
+				Status: c.Status, Version: was.Version,
+			})
+			return n, wrapCountryError(err, "update country")
+		})
+		return err
+	})
+	return row, err
+}
+
+// DeleteCountry removes a country that nothing references. Faults: country.not_found, in_use.
+func (s *Service) DeleteCountry(ctx context.Context, no string) error {
+	return s.Change(ctx, func(ctx context.Context) error {
+		n, err := s.q.CountryDelete(ctx, no)
+		return postgres.Deleted(n, err, "delete country", func() (dbq.Country, error) { return s.GetCountry(ctx, no) })
+	})
+}

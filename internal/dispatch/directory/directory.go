@@ -1,0 +1,96 @@
+// Package directory owns companies, channels, countries and routes, and finds the pool of a message. It keeps a view
+// of them in memory, so that a submission reads no tables of the directory.
+package directory
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/expirable"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/snapshot"
+)
+
+// Service manages the directory. Every method is at most one transaction.
+type Service struct {
+	db     *postgres.DB
+	q      *dbq.Queries
+	cache  snapshot.Cache[*view]
+	loaded atomic.Pointer[view] // the view loaded last
+
+	senderPools *expirable.LRU[senderPoolKey, int64]
+
+	changed       []func()
+	routesChanged func(pool int64)
+	switched      func()
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB) *Service {
+	s := &Service{
+		db: db, q: dbq.New(db), routesChanged: func(int64) {}, switched: func() {},
+		senderPools: expirable.NewLRU[senderPoolKey, int64](senderPoolsMost, nil, senderPoolsFresh),
+	}
+	s.cache.Load = s.load
+	return s
+}
+
+// The channels with built-in support. SMS always exists.
+const (
+	SMS      = "sms"
+	OA       = "oa"
+	DingTalk = "dingtalk"
+	WeChat   = "wechat"
+	Email    = "email"
+)
+
+// The faults for something that does not exist.
+var (
+	errNoCompany = fault.New(fault.NotFound, fault.CompanyNotFound)
+	ErrNoChannel = fault.New(fault.NotFound, fault.ChannelNotFound)
+	errNoCountry = fault.New(fault.NotFound, fault.CountryNotFound)
+	errNoRoute   = fault.New(fault.NotFound, fault.RouteRuleNotFound)
+)
+
+// Change runs fn in a transaction. After the commit this server discards its view of the directory and calls the
+// functions of OnChanged.
+func (s *Service) Change(ctx context.Context, fn func(ctx context.Context) error) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		s.db.AfterCommit(ctx, func() {
+			s.Forget()
+			for _, do := range s.changed {
+				do()
+			}
+		})
+		return fn(ctx)
+	})
+}
+
+// OnChanged adds a function that is called after each change of the directory by this server, before the change is
+// answered. Call OnChanged before any change.
+func (s *Service) OnChanged(do func()) { s.changed = append(s.changed, do) }
+
+// OnSwitched sets the function that is called after this server has changed something that may hold tasks, before the change is answered.
+func (s *Service) OnSwitched(do func()) { s.switched = do }
+
+// switchAfterCommit lets tasks follow a change of something that may hold them: after the commit and before the change is answered.
+func (s *Service) switchAfterCommit(ctx context.Context) {
+	s.db.AfterCommit(ctx, func() { s.switched() })
+}
+
+// Forget discards the view, so that the next use loads it again.
+func (s *Service) Forget() {
+	s.cache.Forget()
+	s.senderPools.Purge()
+}
+
+// Renew makes Place use a view that is loaded after this call.
+func (s *Service) Renew(ctx context.Context) error {
+	s.senderPools.Purge()
+	_, err := s.cache.Since(ctx, time.Now())
+	return err
+}

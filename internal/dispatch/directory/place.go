@@ -1,0 +1,271 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/platform/fault"
+)
+
+// view is a copy of the part of the directory that submissions need. It is small, and only administrators change the
+// directory.
+type view struct {
+	version   int64 // version of the directory in the database, read before the other fields
+	companies map[int64]dbq.DirectoryCompaniesRow
+	countries map[int64]dbq.DirectoryCountriesRow
+	byPrefix  map[string]map[string]int64 // dial prefix, then region, to the id of the country; region "" is any
+	channels  map[string]dbq.DirectoryChannelsRow
+	pools     map[poolKey]int64
+	driven    map[string]struct{} // senders that the server drives
+}
+
+// poolKey identifies a pool. Company 0 means the shared pool of a channel, country 0 any country.
+type poolKey struct {
+	channel, company int64
+	messageType      int16
+	country          int64
+}
+
+// load returns a view of the directory. It reuses the last one if the version has not changed.
+func (s *Service) load(ctx context.Context) (*view, error) {
+	q := dbq.New(s.db.Outside())
+	version, err := q.DirectoryVersion(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read version of directory: %w", err)
+	}
+	if d := s.loaded.Load(); d != nil && d.version == version {
+		return d, nil
+	}
+	d := &view{
+		version: version, companies: map[int64]dbq.DirectoryCompaniesRow{}, countries: map[int64]dbq.DirectoryCountriesRow{},
+		byPrefix: map[string]map[string]int64{}, channels: map[string]dbq.DirectoryChannelsRow{}, pools: map[poolKey]int64{},
+		driven: map[string]struct{}{},
+	}
+	companies, err := q.DirectoryCompanies(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read companies: %w", err)
+	}
+	for _, c := range companies {
+		d.companies[c.ID] = c
+	}
+	countries, err := q.DirectoryCountries(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read countries: %w", err)
+	}
+	for _, c := range countries {
+		d.countries[c.ID] = c
+		d.addPrefix(c)
+	}
+	channels, err := q.DirectoryChannels(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read channels: %w", err)
+	}
+	for _, c := range channels {
+		d.channels[c.Channel] = c
+	}
+	pools, err := q.DirectoryPools(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read pools: %w", err)
+	}
+	for _, p := range pools {
+		key := poolKey{channel: p.ChannelID}
+		if p.CompanyID != nil {
+			key.company, key.messageType = *p.CompanyID, *p.MessageType
+		}
+		if p.CountryID != nil {
+			key.country = *p.CountryID
+		}
+		d.pools[key] = p.ID
+	}
+	driven, err := q.DirectoryDriven(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read driven senders: %w", err)
+	}
+	for _, no := range driven {
+		d.driven[no] = struct{}{}
+	}
+	s.loaded.Store(d)
+	return d, nil
+}
+
+// Place is the result of finding the pool of a message.
+type Place struct {
+	Version   int64 // version of the directory that was used
+	PoolID    int64
+	CountryNo string  // empty: no known country
+	Weight    float64 // weight of the company
+}
+
+// Place finds the pool of a company's message to recipient on a channel. On SMS the recipient is a phone number in
+// E.164, and its country counts; on other channels the address has no country. A message is rejected only by a view
+// that was loaded after asOf, because another server may have added what an older view lacks. Faults: request.invalid
+// for a country to which the company cannot send or which the channel does not serve, and for a missing signature;
+// Place is set also with these. A message that was accepted before the country was taken away gets that Place all the same: a switch holds it there
+// (Held).
+func (s *Service) Place(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool) (Place, error) {
+	d, err := s.cache.Get(ctx)
+	if err != nil {
+		return Place{}, err
+	}
+	place, err := d.findPlace(channel, companyID, messageType, recipient, signed)
+	if err == nil {
+		return place, nil
+	}
+	if d, err = s.cache.Since(ctx, asOf); err != nil {
+		return Place{}, err
+	}
+	return d.findPlace(channel, companyID, messageType, recipient, signed)
+}
+
+// PoolOf returns the pool of a company's messages of a type to a country on a channel. An empty country is that of numbers of no known country.
+func (s *Service) PoolOf(ctx context.Context, channel string, companyID int64, messageType int16, countryNo string) (int64, error) {
+	d, err := s.cache.Get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	country := int64(0)
+	for id, c := range d.countries {
+		if countryNo != "" && c.CountryNo == countryNo {
+			country = id
+		}
+	}
+	return d.poolOf(d.channels[channel].ID, companyID, messageType, country), nil
+}
+
+// IsRouted reports whether a company has routes of its own for messages of a type on a channel, if only to one country.
+func (s *Service) IsRouted(ctx context.Context, channel string, companyID int64, messageType int16) (bool, error) {
+	d, err := s.cache.Get(ctx)
+	if err != nil {
+		return false, err
+	}
+	key := poolKey{channel: d.channels[channel].ID, company: companyID, messageType: messageType}
+	if _, toAny := d.pools[key]; toAny {
+		return true, nil
+	}
+	for key.country = range d.countries {
+		if _, found := d.pools[key]; found {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Held returns nil for the fault of a country that is not served, and every other error as it is: see Place.
+func Held(err error) error {
+	var wrong *fault.Error
+	if errors.As(err, &wrong) && len(wrong.Fields) == 1 && wrong.Fields[0].Rule == fault.CountryNotServed {
+		return nil
+	}
+	return err
+}
+
+func (d *view) findPlace(channel string, companyID int64, messageType int16, recipient string, signed bool) (Place, error) {
+	ch, ok := d.channels[channel]
+	if !ok {
+		return Place{}, fmt.Errorf("channel %s does not exist", channel)
+	}
+	company, ok := d.companies[companyID]
+	if !ok {
+		return Place{}, fmt.Errorf("company %d does not exist", companyID)
+	}
+	var country int64
+	if channel == SMS {
+		country = d.countryOf(recipient)
+	}
+	place := Place{Version: d.version, CountryNo: d.countries[country].CountryNo, Weight: company.Weight}
+	place.PoolID = d.poolOf(ch.ID, companyID, messageType, country)
+	switch {
+	case !signed && (ch.SignatureRequired || d.countries[country].SignatureRequired):
+		return place, fault.InvalidField("sign", fault.Required, nil)
+	case channel == SMS && (!companyAllows(company, country) || !channelAllows(ch, country)):
+		return place, fault.InvalidField("phone_number", fault.CountryNotServed, nil)
+	}
+	return place, nil
+}
+
+// poolOf returns the pool of the company's routes for the country, else of its routes for any country, else the
+// shared pool of the channel.
+func (d *view) poolOf(channel, company int64, messageType int16, country int64) int64 {
+	for _, key := range []poolKey{{channel, company, messageType, country}, {channel, company, messageType, 0}} {
+		if pool, ok := d.pools[key]; ok {
+			return pool
+		}
+	}
+	return d.pools[poolKey{channel: channel}]
+}
+
+// addPrefix adds a country under its dial prefix. A country whose region shares its calling code with no other is
+// added for all regions, so that countryOf need not look up the region of its numbers.
+func (d *view) addPrefix(c dbq.DirectoryCountriesRow) {
+	region := ""
+	if c.Region != nil && phone.SharesCallingCode(*c.Region) {
+		region = *c.Region
+	}
+	byRegion := d.byPrefix[c.DialPrefix]
+	if byRegion == nil {
+		byRegion = map[string]int64{}
+		d.byPrefix[c.DialPrefix] = byRegion
+	}
+	if _, taken := byRegion[region]; !taken || c.Region != nil { // a country with a region replaces one without
+		byRegion[region] = c.ID
+	}
+}
+
+// countryOf returns the country with the longest dial prefix of a number in E.164. Of several countries with this
+// prefix it returns the one of the number's region, else the one for any region. 0: no country matches.
+func (d *view) countryOf(number string) int64 {
+	digits := strings.TrimPrefix(number, "+")
+	region, known := "", false
+	for n := min(len(digits), maxDialPrefix); n > 0; n-- {
+		byRegion, ok := d.byPrefix[digits[:n]]
+		if !ok {
+			continue
+		}
+		id, hasAny := byRegion[""]
+		if hasAny && len(byRegion) == 1 {
+			return id
+		}
+		if !known {
+			region, known = phone.Region(number), true
+		}
+		if regional, ok := byRegion[region]; ok {
+			return regional
+		}
+		if hasAny {
+			return id
+		}
+	}
+	return 0
+}
+
+// maxDialPrefix is the maximum length of a dial prefix in digits.
+const maxDialPrefix = 7
+
+// IsDriven reports whether the server drives a sender. A change made on another server is seen within four seconds.
+func (s *Service) IsDriven(ctx context.Context, senderNo string) (bool, error) {
+	v, err := s.cache.Get(ctx)
+	if err != nil {
+		return false, err
+	}
+	_, isDriven := v.driven[senderNo]
+	return isDriven, nil
+}
+
+// IsShared reports whether a pool is the shared pool of a channel.
+func (s *Service) IsShared(ctx context.Context, pool int64) (bool, error) {
+	v, err := s.cache.Get(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, c := range v.channels {
+		if v.pools[poolKey{channel: c.ID}] == pool {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,104 @@
+package directory
+
+import (
+	"context"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+)
+
+// senderPoolKey identifies a pool of one sender.
+type senderPoolKey struct {
+	channel     string
+	companyID   int64
+	messageType int16
+	senderNo    string
+}
+
+// The pools of one sender that are in memory: how many, and for how long, so that a change made on another server is seen as soon as one of the view.
+const (
+	senderPoolsMost  = 10_000
+	senderPoolsFresh = 2 * time.Second
+)
+
+// PlaceOnSender is Place for a message that only one sender may send, whatever the routes are. Faults: as Place; request.invalid, naming sender_no,
+// for a sender that does not exist, is of another channel, or does not serve the company: a route of the company names it, or it is shared and no
+// route names it.
+func (s *Service) PlaceOnSender(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool, senderNo string) (Place, error) {
+	place, refused := s.Place(ctx, asOf, channel, companyID, messageType, recipient, signed)
+	if Held(refused) != nil {
+		return place, refused
+	}
+	pool, err := s.SenderPool(ctx, channel, companyID, messageType, senderNo)
+	if err != nil {
+		return place, err
+	}
+	place.PoolID = pool
+	return place, refused
+}
+
+// SenderPool returns the pool of one sender for a company's messages of a type, and makes it if it does not exist, in the transaction of ctx if there
+// is one. Who adds tasks to it must hold it (HoldSenderPools). Fault: request.invalid, naming sender_no, as PlaceOnSender.
+func (s *Service) SenderPool(ctx context.Context, channel string, companyID int64, messageType int16, senderNo string) (int64, error) {
+	key := senderPoolKey{channel, companyID, messageType, senderNo}
+	if pool, isKnown := s.senderPools.Get(key); isKnown {
+		return pool, nil
+	}
+	found, err := s.q.SenderPoolFind(ctx, dbq.SenderPoolFindParams{Channel: channel, CompanyID: companyID, MessageType: messageType, SenderNo: senderNo})
+	if err != nil {
+		return 0, postgres.Wrap("find pool of sender", err, fault.InvalidField("sender_no", fault.NotServing, nil))
+	}
+	if found.PoolID != nil {
+		s.senderPools.Add(key, *found.PoolID)
+		return *found.PoolID, nil
+	}
+	var pool int64
+	err = s.Change(ctx, func(ctx context.Context) (err error) {
+		pool, err = s.q.SenderPoolMake(ctx, dbq.SenderPoolMakeParams{
+			ChannelID: found.ChannelID, CompanyID: companyID, MessageType: messageType, SenderID: found.SenderID,
+		})
+		if err == nil {
+			err = s.q.SenderPoolRoute(ctx, dbq.SenderPoolRouteParams{PoolID: pool, SenderID: found.SenderID})
+		}
+		return postgres.Wrap("make pool of sender", err, nil)
+	})
+	return pool, err
+}
+
+// ServingSender returns the id of a sender that serves a company. It makes no pool. Fault: request.invalid, naming sender_no, as PlaceOnSender.
+func (s *Service) ServingSender(ctx context.Context, channel string, companyID int64, messageType int16, senderNo string) (int64, error) {
+	found, err := s.q.SenderPoolFind(ctx, dbq.SenderPoolFindParams{Channel: channel, CompanyID: companyID, MessageType: messageType, SenderNo: senderNo})
+	return found.SenderID, postgres.Wrap("find sender", err, fault.InvalidField("sender_no", fault.NotServing, nil))
+}
+
+// HoldSenderPools keeps pools of one sender from being deleted until the end of the transaction of ctx, and reports whether all exist.
+func (s *Service) HoldSenderPools(ctx context.Context, pools []int64) (bool, error) {
+	held, err := s.q.SenderPoolsHold(ctx, pools)
+	return len(held) == len(pools), postgres.Wrap("hold pools of senders", err, nil)
+}
+
+// senderPoolsUnused is how long after it was made an empty pool of one sender is deleted. One that is used every day is made again every day.
+const senderPoolsUnused = 24 * time.Hour
+
+// deleteSenderPools deletes pools of one sender that have no tasks and were made longer ago than older, of one sender and one company if they are
+// named, and returns how many.
+func (s *Service) deleteSenderPools(ctx context.Context, older time.Duration, senderNo, companyNo *string) (deleted int, err error) {
+	err = s.Change(ctx, func(ctx context.Context) error {
+		ids, err := s.q.SenderPoolsLock(ctx, dbq.SenderPoolsLockParams{Older: older, SenderNo: senderNo, CompanyNo: companyNo})
+		if err != nil || len(ids) == 0 {
+			return postgres.Wrap("lock pools of senders", err, nil)
+		}
+		n, err := s.q.SenderPoolsDelete(ctx, ids)
+		deleted = int(n)
+		return postgres.Wrap("delete pools of senders", err, nil)
+	})
+	return deleted, err
+}
+
+// DeletePoolsOfSender deletes the pools of one sender that have no tasks.
+func (s *Service) DeletePoolsOfSender(ctx context.Context, senderNo string) error {
+	_, err := s.deleteSenderPools(ctx, 0, &senderNo, nil)
+	return err
+}

@@ -1,0 +1,157 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"lksms/internal/platform/fault"
+)
+
+// dingTalkTitle is the maximum length of a title in characters (S1.10).
+const dingTalkTitle = 20
+
+// dingTalk sends messages of one group to all their recipients in one call (S1.10).
+type dingTalk struct {
+	config struct {
+		BaseURL        string  `json:"baseUrl"` // complete URL
+		AgentID        string  `json:"agentId"`
+		CorpID         string  `json:"corpId"`
+		Answer         *reply  `json:"answer"` // nil: errcode 0 or a msgid is success
+		TimeoutSeconds float64 `json:"timeoutSeconds"`
+	}
+	answer reply
+	client *http.Client
+	limit  time.Duration
+	tools  Tools
+}
+
+func newDingTalk(config []byte, t Tools) (Driver, error) {
+	d := &dingTalk{tools: t}
+	if err := read(config, &d.config); err != nil {
+		return nil, err
+	}
+	if err := required(field{"baseUrl", d.config.BaseURL}, field{"agentId", d.config.AgentID}, field{"corpId", d.config.CorpID}); err != nil {
+		return nil, err
+	}
+	if err := address("baseUrl", d.config.BaseURL); err != nil {
+		return nil, err
+	}
+	d.answer = errCodes(dingTalkPermanent, dingTalkTrouble, dingTalkBusy)
+	if d.config.Answer != nil {
+		d.answer = *d.config.Answer
+		d.answer.busy = dingTalkBusy
+	}
+	if err := d.answer.check(); err != nil {
+		return nil, err
+	}
+	if !d.answer.saysSuccess() {
+		return nil, fault.InvalidField("config.answer.success", fault.Required, nil)
+	}
+	var err error
+	d.limit, err = timeout(d.config.TimeoutSeconds)
+	d.client = t.client(d.limit)
+	return d, err
+}
+
+func (d *dingTalk) Target() string { return target(d.config.BaseURL) }
+
+func (d *dingTalk) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
+	attempts := newAttempts(ctx, d.limit, d.tools)
+	groups := map[int64][]person{}
+	var order []int64
+	for i, m := range messages {
+		key := m.Group
+		if key == 0 {
+			key = -int64(i) - 1 // a group of its own
+		}
+		people, known := groups[key]
+		if !known {
+			order = append(order, key)
+		}
+		at := slices.IndexFunc(people, func(p person) bool { return p.name == m.Recipient })
+		if at < 0 {
+			at, people = len(people), append(people, person{name: m.Recipient})
+		}
+		people[at].indexes = append(people[at].indexes, i)
+		groups[key] = people
+	}
+	for _, key := range order {
+		people := groups[key]
+		d.deliver(attempts, messages[people[0].indexes[0]], people, report)
+	}
+}
+
+// person is one user of a call, with the indexes of the messages for the user.
+type person struct {
+	name    string
+	indexes []int
+}
+
+// deliver sends a message to people in one call. A refused call reached nobody, and may have been refused for one
+// name only: it is repeated for each half of the people, until every refused name is alone in its call.
+func (d *dingTalk) deliver(attempts *attempts, m Message, people []person, report func(int, Outcome)) {
+	if !attempts.canStart() {
+		return
+	}
+	o := attempts.try(m, func(ctx context.Context) Outcome { return d.call(ctx, m, people) })
+	if len(people) > 1 && isRetriedInHalves(o) {
+		half := len(people) / 2
+		d.deliver(attempts, m, people[:half], report)
+		d.deliver(attempts, m, people[half:], report)
+		return
+	}
+	if !attempts.record(o) {
+		return
+	}
+	for _, p := range people {
+		for _, i := range p.indexes {
+			report(i, o)
+		}
+	}
+}
+
+// isRetriedInHalves reports whether a call may have been refused for one of its users: the provider looked at the
+// call, and does not say that it is broken or too busy.
+func isRetriedInHalves(o Outcome) bool {
+	return !o.OK && !o.Unknown && !o.Trouble && !o.Outage && !o.Unasked && o != untried
+}
+
+func (d *dingTalk) call(ctx context.Context, m Message, people []person) Outcome {
+	if n := utf8.RuneCountInString(m.Title); n > dingTalkTitle {
+		d.tools.Log.WarnContext(ctx, "title truncated for DingTalk", "task_id", m.TaskID, "characters", n, "most", dingTalkTitle)
+		m.Title = string([]rune(m.Title)[:dingTalkTitle])
+	}
+	params := m.Params
+	if params == nil {
+		params = json.RawMessage("{}")
+	}
+	users := make([]string, len(people))
+	for i, p := range people {
+		users[i] = p.name
+	}
+	body, err := json.Marshal(map[string]any{
+		"agentId": d.config.AgentID, "corpId": d.config.CorpID, "userIds": users, "templateId": m.TemplateID,
+		"title": m.Title, "content": m.Content, "template_params": params,
+	})
+	if err != nil {
+		return unwritable
+	}
+	status, answer, failure := post(ctx, d.client, d.config.BaseURL, nil, body)
+	if failure != nil {
+		return *failure
+	}
+	return d.answer.outcome(status, answer)
+}
+
+var (
+	// dingTalkPermanent are codes of messages that cannot be sent: their users, departments or template do not exist.
+	dingTalkPermanent = []string{"33012", "40035", "60003", "60121", "400002"}
+	// dingTalkTrouble are codes about the caller: its token, agent, address or permission.
+	dingTalkTrouble = []string{"88", "40001", "40014", "40056", "41001", "42001", "60011", "60020"}
+	// dingTalkBusy are codes of an overloaded provider.
+	dingTalkBusy = []string{"-1", "90002", "90003", "90004", "90005", "90006", "90018"}
+)

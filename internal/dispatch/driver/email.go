@@ -1,0 +1,325 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	netmail "net/mail"
+	"net/textproto"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/wneessen/go-mail"
+	"github.com/wneessen/go-mail/smtp"
+	"golang.org/x/net/idna"
+
+	"lksms/internal/dispatch/placeholder"
+	"lksms/internal/platform/fault"
+)
+
+// email sends by SMTP. One connection serves all messages of a Send (S4.8).
+type email struct {
+	config struct {
+		Host           string  `json:"host"`
+		Port           int     `json:"port"` // 0: the default port of the TLS mode
+		TLS            string  `json:"tls"`  // starttls (default), implicit or none
+		Username       string  `json:"username"`
+		Password       string  `json:"password"`
+		From           string  `json:"from"`
+		ReplyTo        string  `json:"replyTo"`
+		BounceTo       string  `json:"bounceTo"`       // the envelope sender; empty: from
+		UnsubscribeURL string  `json:"unsubscribeUrl"` // with the placeholders of unsubscribeKeys
+		Helo           string  `json:"helo"`           // the name of this server in EHLO; empty: that of the machine
+		TimeoutSeconds float64 `json:"timeoutSeconds"`
+	}
+	options []mail.Option
+	tools   Tools
+	limit   time.Duration
+}
+
+func newEmail(config []byte, t Tools) (Driver, error) {
+	d := &email{tools: t}
+	if err := read(config, &d.config); err != nil {
+		return nil, err
+	}
+	c := &d.config
+	if err := required(field{"host", c.Host}, field{"from", c.From}); err != nil {
+		return nil, err
+	}
+	limit, err := timeout(c.TimeoutSeconds)
+	if err != nil {
+		return nil, err
+	}
+	for _, address := range []struct {
+		name string
+		text *string
+	}{{"config.from", &c.From}, {"config.replyTo", &c.ReplyTo}, {"config.bounceTo", &c.BounceTo}} {
+		if *address.text == "" {
+			continue
+		}
+		if *address.text, err = asciiDomain(*address.text); err != nil {
+			return nil, fault.InvalidField(address.name, fault.WrongFormat, nil)
+		}
+	}
+	if c.Helo != "" && !heloForm.MatchString(c.Helo) {
+		return nil, fault.InvalidField("config.helo", fault.WrongFormat, nil)
+	}
+	if c.UnsubscribeURL != "" {
+		if err := checkUnsubscribe(c.UnsubscribeURL); err != nil {
+			return nil, err
+		}
+	}
+	if c.Port < 0 || c.Port > 65535 {
+		return nil, fault.InvalidField("config.port", fault.TooBig, 65535)
+	}
+	d.limit = limit
+	d.options = []mail.Option{mail.WithTimeout(limit), mail.WithDialContextFunc(t.Outbound.Dial)}
+	if c.Helo != "" {
+		d.options = append(d.options, mail.WithHELO(c.Helo))
+	}
+	port := mail.DefaultPortTLS
+	switch c.TLS {
+	case "", "starttls":
+		d.options = append(d.options, mail.WithTLSPolicy(mail.TLSMandatory))
+	case "implicit":
+		port = mail.DefaultPortSSL
+		d.options = append(d.options, mail.WithSSL(), mail.WithDialContextFunc(t.Outbound.DialTLS(c.Host)))
+	case "none":
+		port = mail.DefaultPort
+		d.options = append(d.options, mail.WithTLSPolicy(mail.NoTLS))
+	default:
+		return nil, fault.InvalidField("config.tls", fault.NotAllowed, []string{"starttls", "implicit", "none"})
+	}
+	if c.Port == 0 {
+		c.Port = port
+	}
+	d.options = append(d.options, mail.WithPort(c.Port))
+	if c.Username != "" {
+		auth := mail.SMTPAuthAutoDiscover
+		if c.TLS == "none" || c.TLS == "implicit" {
+			auth = mail.SMTPAuthPlainNoEnc // "none" was configured, or the connection is encrypted, which the client does not know
+		}
+		d.options = append(d.options, mail.WithSMTPAuth(auth), mail.WithUsername(c.Username), mail.WithPassword(c.Password))
+	}
+	if _, err := mail.NewClient(c.Host, d.options...); err != nil {
+		return nil, fault.InvalidField("config", fault.NothingElseIsKnown, nil)
+	}
+	return d, nil
+}
+
+// unsubscribeKeys are the placeholders of an address for unsubscribing.
+var unsubscribeKeys = []string{"task_id", "user_id", "email"}
+
+// unsubscribe returns the address at which the recipient of a message unsubscribes.
+func unsubscribe(address string, m Message) string {
+	filled, _ := placeholder.Fill(address, map[string]any{"task_id": m.TaskID, "user_id": m.UserID, "email": m.Recipient}, unsubscribeMost, url.QueryEscape)
+	return filled
+}
+
+const unsubscribeMost = 2000 // characters
+
+// checkUnsubscribe returns what is wrong with an address for unsubscribing: programs call only HTTPS.
+func checkUnsubscribe(text string) error {
+	const field = "config.unsubscribeUrl"
+	for _, key := range placeholder.Keys(text) {
+		if !slices.Contains(unsubscribeKeys, key) {
+			return fault.InvalidField(field, fault.NotAllowed, unsubscribeKeys)
+		}
+	}
+	filled := unsubscribe(text, Message{TaskID: "t", UserID: "u", Recipient: "e"})
+	to, err := url.Parse(filled)
+	isForbidden := func(r rune) bool { return r <= ' ' || r == '<' || r == '>' || r > '~' }
+	if err != nil || to.Scheme != "https" || to.Host == "" || len(text) > unsubscribeMost || strings.ContainsFunc(filled, isForbidden) {
+		return fault.InvalidField(field, fault.WrongFormat, nil)
+	}
+	return nil
+}
+
+func (d *email) Target() string {
+	mode := d.config.TLS
+	if mode == "" {
+		mode = "starttls"
+	}
+	return mode + "://" + net.JoinHostPort(strings.ToLower(d.config.Host), strconv.Itoa(d.config.Port))
+}
+
+func (d *email) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
+	attempts := newAttempts(ctx, d.limit, d.tools)
+	var open *session
+	defer func() {
+		if open != nil {
+			_ = open.client.CloseWithSMTPClient(open.smtp) // accepted messages stay accepted
+		}
+	}()
+	for i, m := range messages {
+		if !attempts.canStart() {
+			return
+		}
+		if m.isExpired() {
+			continue
+		}
+		isOpen := false
+		o := attempts.try(m, func(ctx context.Context) (o Outcome) {
+			if open == nil {
+				var err error
+				if open, err = d.login(ctx); err != nil {
+					return loginOutcome(ctx, err)
+				}
+			}
+			if m.isExpired() { // the login may have taken long
+				isOpen = true
+				return untried
+			}
+			o, isOpen = d.send(open, m)
+			return o
+		})
+		if attempts.record(o) {
+			report(i, o)
+		}
+		if !isOpen { // the next Send sends the others over a new connection
+			return
+		}
+	}
+}
+
+// session is an open connection to the mail server.
+type session struct {
+	client *mail.Client
+	smtp   *smtp.Client
+}
+
+// login opens a connection to the mail server.
+func (d *email) login(ctx context.Context) (*session, error) {
+	client, err := mail.NewClient(d.config.Host, d.options...)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := client.DialToSMTPClientWithContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &session{client: client, smtp: opened}, nil
+}
+
+// heloForm is the form of a name in EHLO.
+var heloForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$`)
+
+// asciiDomain returns an address, which may have the name of its owner before it, with its domain as mail servers know it: in ASCII.
+func asciiDomain(text string) (string, error) {
+	address, err := netmail.ParseAddress(text)
+	if err != nil {
+		return "", fmt.Errorf("read address: %w", err)
+	}
+	at := strings.LastIndex(address.Address, "@")
+	domain, err := idna.Lookup.ToASCII(address.Address[at+1:])
+	if err != nil {
+		return "", fmt.Errorf("read domain: %w", err)
+	}
+	address.Address = address.Address[:at+1] + domain
+	return address.String(), nil
+}
+
+// isASCII reports whether the local part of an address that asciiDomain returned is ASCII: the name before it is encoded.
+func isASCII(address string) bool {
+	return !strings.ContainsFunc(address, func(c rune) bool { return c > unicode.MaxASCII })
+}
+
+// send sends a message, and reports whether the connection can be used for another one.
+func (d *email) send(open *session, m Message) (o Outcome, isOpen bool) {
+	msg := mail.NewMsg()
+	to, err := asciiDomain(m.Recipient)
+	if err == nil {
+		err = msg.To(to)
+	}
+	if err != nil {
+		return Outcome{Permanent: true, Unasked: true, Code: "bad_address", Error: "the recipient is not an e-mail address"}, true
+	}
+	if err := msg.From(d.config.From); err != nil {
+		return Outcome{Trouble: true, Code: "bad_address", Error: "the sender is not an e-mail address"}, true
+	}
+	if d.config.ReplyTo != "" {
+		_ = msg.ReplyTo(d.config.ReplyTo) // checked by newEmail
+	}
+	if d.config.BounceTo != "" {
+		_ = msg.EnvelopeFrom(d.config.BounceTo) // checked by newEmail
+	}
+	if d.config.UnsubscribeURL != "" { // RFC 8058: the reader's program unsubscribes with one click
+		msg.SetGenHeader(mail.HeaderListUnsubscribe, "<"+unsubscribe(d.config.UnsubscribeURL, m)+">")
+		msg.SetGenHeader(mail.HeaderListUnsubscribePost, "List-Unsubscribe=One-Click")
+	}
+	title := m.Title
+	if title == "" {
+		title, _, _ = strings.Cut(m.Content, "\n")
+	}
+	msg.Subject(strings.Join(strings.Fields(title), " ")) // a subject is one line
+	// The id is the same for each attempt until a requeue, so that the receiver can recognise a repeated message.
+	id := fmt.Sprintf("%s.%d@%s", m.TaskID, m.enteredUnixMs(), d.config.Host)
+	msg.SetMessageIDWithValue(id)
+	msg.SetDate()
+	msg.SetBodyString(mail.TypeTextPlain, m.Content)
+	if m.HTML != "" {
+		msg.AddAlternativeString(mail.TypeTextHTML, m.HTML)
+	}
+	// A server that is asked for SMTPUTF8 without need may refuse to pass the message on to one without it.
+	needsUTF8 := !isASCII(to) || !isASCII(d.config.From) || !isASCII(d.config.BounceTo)
+	if has, _ := open.smtp.Extension("SMTPUTF8"); needsUTF8 && !has {
+		return Outcome{Permanent: true, Unasked: true, Code: "smtputf8", Error: "the mail server takes no addresses beyond ASCII (SMTPUTF8)"}, true
+	}
+	open.smtp.SkipSMTPUTF8(!needsUTF8)
+	d.tools.askedBy(d.Target(), msg)
+	err = open.client.SendWithSMTPClient(open.smtp, msg)
+	sent := Outcome{OK: true, ProviderNo: id, Answer: msg.ServerResponse()}
+	var failure *mail.SendError
+	switch {
+	case err == nil:
+		return sent, true
+	case !errors.As(err, &failure):
+		return unread("unreadable", "the mail program failed"), false
+	case failure.Reason == mail.ErrSMTPReset: // the server had accepted the message
+		return sent, false
+	default:
+		return mailOutcome(failure), failure.ErrorCode() != 0 && failure.Reason != mail.ErrSMTPData
+	}
+}
+
+const (
+	mailClosing  = 421 // the service is closing the connection
+	mailTooLarge = 552 // the message is too large
+)
+
+// mailLogin are codes that ask for another login, at any step.
+var mailLogin = []int{454, 530, 534, 535, 538}
+
+// mailOutcome returns the outcome of a failed step by the server's code: 5xx is permanent, anything else temporary. A
+// sender that lacks the permission to send is not the message's fault. If the connection breaks after the text was
+// sent, the outcome is unknown.
+func mailOutcome(failure *mail.SendError) Outcome {
+	code := failure.ErrorCode()
+	switch {
+	case failure.Reason == mail.ErrNoUnencoded, failure.Reason == mail.ErrGetRcpts:
+		return unwritable
+	case code == 0 && (failure.Reason == mail.ErrSMTPDataClose || failure.Reason == mail.ErrWriteContent):
+		return Outcome{Unknown: true, Outage: true, Code: "smtp", Error: "the mail server closed the connection"}
+	case code == 0:
+		return Outcome{Trouble: true, Code: "smtp", Error: "the mail server closed the connection"}
+	}
+	o := Outcome{Code: fmt.Sprint(code), Error: fmt.Sprintf("the mail server answered %d", code), Answer: failure.Error()}
+	o.Trouble = code == mailClosing || slices.Contains(mailLogin, code) || failure.Reason == mail.ErrSMTPMailFrom && code != mailTooLarge
+	o.Permanent = !o.Trouble && code >= 500
+	return o
+}
+
+// loginOutcome returns the outcome of a failed connection or login, before any message.
+func loginOutcome(ctx context.Context, err error) Outcome {
+	var answer *textproto.Error
+	if errors.As(err, &answer) {
+		return Outcome{Trouble: true, Code: fmt.Sprint(answer.Code), Error: fmt.Sprintf("the mail server answered %d", answer.Code), Answer: answer.Error()}
+	}
+	return failed(ctx, err)
+}

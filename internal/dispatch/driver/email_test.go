@@ -1,0 +1,146 @@
+package driver_test
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/mail"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lksms/internal/dispatch/driver"
+	"lksms/internal/platform/outbound"
+)
+
+// parts returns the parts of a mail by their types, and its header.
+func parts(t *testing.T, text string) (mail.Header, map[string]string) {
+	t.Helper()
+	m, err := mail.ReadMessage(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	if err != nil || kind != "multipart/alternative" {
+		t.Fatalf("the mail is %s, %v", kind, err)
+	}
+	found := map[string]string{}
+	var order []string
+	for r := multipart.NewReader(m.Body, params["boundary"]); ; {
+		part, err := r.NextPart() // decodes quoted-printable
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, _, _ := mime.ParseMediaType(part.Header.Get("Content-Type"))
+		found[kind], order = string(body), append(order, kind)
+	}
+	if strings.Join(order, " ") != "text/plain text/html" { // a reader shows the last one that it can
+		t.Errorf("the parts are %v", order)
+	}
+	return m.Header, found
+}
+
+// S4.8: an e-mail has its text and its HTML, one Message-ID for each attempt, and headers for bounces and unsubscribing.
+func TestAMailHasHTMLAndHeadersForBouncesAndUnsubscribing(t *testing.T) {
+	t.Parallel()
+	s, config := newMailServer(t)
+	config["bounceTo"] = "bounces@example.com"
+	config["unsubscribeUrl"] = "https://example.com/u?t=${task_id}&u=${user_id}&e=${email}"
+	d := makeDriver(t, "email", config)
+	at := time.Unix(1_700_000_000, 0)
+	m := driver.Message{
+		TaskID: "task_1", EnteredAt: &at, Recipient: "a+b@example.com", UserID: "u>\r\nBcc: x@example.com", Title: "标题", Content: "文本 1 < 2", HTML: "<p>文本 1 &lt; 2</p>",
+	}
+	for _, o := range send(t.Context(), d, []driver.Message{m, m}) {
+		if !o.OK {
+			t.Fatalf("%+v", o)
+		}
+	}
+	var ids []string
+	for i, text := range s.mails {
+		header, body := parts(t, text)
+		if body["text/plain"] != m.Content || body["text/html"] != m.HTML {
+			t.Errorf("%q", body)
+		}
+		if got := header.Get("List-Unsubscribe"); got != "<https://example.com/u?t=task_1&u=u%3E%0D%0ABcc%3A+x%40example.com&e=a%2Bb%40example.com>" {
+			t.Errorf("List-Unsubscribe: %s", got)
+		}
+		if header.Get("List-Unsubscribe-Post") != "List-Unsubscribe=One-Click" || header.Get("Bcc") != "" {
+			t.Errorf("%v", header)
+		}
+		if s.from[i] != "bounces@example.com" || !strings.Contains(header.Get("From"), "noreply@example.com") {
+			t.Errorf("from %s, %s", s.from[i], header.Get("From"))
+		}
+		ids = append(ids, header.Get("Message-ID"))
+	}
+	if len(ids) != 2 || ids[0] == "" || ids[0] != ids[1] {
+		t.Errorf("message ids %q", ids)
+	}
+}
+
+// S4.8: without the options, an e-mail is as before.
+func TestAMailWithoutHTMLIsPlain(t *testing.T) {
+	t.Parallel()
+	s, config := newMailServer(t)
+	send(t.Context(), makeDriver(t, "email", config), []driver.Message{{TaskID: "1", Recipient: "a@example.com", Content: "c"}})
+	if len(s.mails) != 1 || strings.Contains(s.mails[0], "multipart") || strings.Contains(s.mails[0], "List-Unsubscribe") || s.from[0] != "noreply@example.com" {
+		t.Errorf("%q from %q", s.mails, s.from)
+	}
+}
+
+// S4.8: what would break a header, and what no mail program calls, is refused.
+func TestMailOptionsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	_, config := newMailServer(t)
+	for _, c := range [][2]string{
+		{"bounceTo", "nobody"}, {"bounceTo", "a@example.com\r\nRCPT TO:<b@example.com>"},
+		{"unsubscribeUrl", "http://example.com"}, {"unsubscribeUrl", "https://example.com/>\r\nBcc: x"}, {"unsubscribeUrl", "mailto:x@example.com"},
+		{"unsubscribeUrl", "https://example.com/${name}"}, {"unsubscribeUrl", "https:///${task_id}"},
+	} {
+		one := map[string]any{c[0]: c[1]}
+		for k, v := range config {
+			one[k] = v
+		}
+		if _, err := tryDriver("email", one, outbound.Policy{}); err == nil || !strings.Contains(err.Error(), "config."+c[0]) {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+}
+
+// S4.8: domains of any language reach the mail server in ASCII; SMTPUTF8 is asked for only where an address needs it.
+func TestAMailToADomainOfAnyLanguage(t *testing.T) {
+	t.Parallel()
+	s, config := newMailServer(t)
+	s.server.EnableSMTPUTF8 = true
+	config["from"], config["helo"] = "快递 <noreply@例子.测试>", "mail.example.com"
+	d := makeDriver(t, "email", config)
+	out := send(t.Context(), d, []driver.Message{
+		{TaskID: "task_1", Recipient: "jose@münchen.example", Content: "x"}, {TaskID: "task_2", Recipient: "张三@例子.测试", Content: "x"},
+		{TaskID: "task_3", Recipient: "a@-.example", Content: "x"},
+	})
+	if !out[0].OK || !out[1].OK || out[2].Code != "bad_address" {
+		t.Errorf("%+v", out)
+	}
+	if got := strings.Join(s.to, " "); got != "jose@xn--mnchen-3ya.example 张三@xn--fsqu00a.xn--0zwm56d" {
+		t.Errorf("the recipients are %s", got)
+	}
+	if !slices.Equal(s.utf8, []bool{false, true}) || s.helo != "mail.example.com" || s.from[0] != "noreply@xn--fsqu00a.xn--0zwm56d" {
+		t.Errorf("SMTPUTF8 %v, EHLO %s, from %s", s.utf8, s.helo, s.from[0])
+	}
+
+	old, config := newMailServer(t)
+	d = makeDriver(t, "email", config)
+	out = send(t.Context(), d, []driver.Message{{TaskID: "task_1", Recipient: "张三@例子.测试", Content: "x"}, {TaskID: "task_2", Recipient: "a@例子.测试", Content: "x"}})
+	if !out[0].Permanent || out[0].Code != "smtputf8" || !out[1].OK || old.utf8[0] {
+		t.Errorf("a server without SMTPUTF8: %+v, %v", out, old.utf8)
+	}
+}

@@ -1,0 +1,96 @@
+package driver
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"lksms/internal/platform/fault"
+)
+
+// FuzzNew makes a driver of any configuration. An error is a fault that names what is wrong.
+func FuzzNew(f *testing.F) {
+	f.Add("http-sms", []byte(`{"url":"http://x/${content}","headers":{"a":"${values.b}"},"values":{"b":"c"},"format":"form","body":{"a":[1]},"answer":{"pattern":"(?P<a>.)"}}`))
+	f.Add("email", []byte(`{"host":"x","from":"\"a\" <a@b.example>","port":65536,"timeoutSeconds":1e-9}`))
+	f.Add("oa", []byte(`{"url":"https://[::1]:0/%zz","secret":"whsec_!"}`))
+	f.Add("wechat", []byte(`{"baseUrl":"http://x","appId":"a","appSecret":"s","lang":1}`))
+	f.Add("dingtalk", []byte(`{"baseUrl":"http://x","agentId":"a","corpId":"c","answer":{"equals":[]}}`))
+	f.Add("log", []byte(`{"a\u0000":1}`))
+	kinds := Kinds()
+	f.Fuzz(func(t *testing.T, kind string, config []byte) {
+		if len(kinds) > 0 && Secrets(kind) == nil {
+			kind = kinds[len(kind)%len(kinds)]
+		}
+		_, err := New(kind, config, Tools{Log: slog.New(slog.DiscardHandler)})
+		var expected *fault.Error
+		if err != nil && !errors.As(err, &expected) {
+			t.Errorf("not a fault: %v", err)
+		}
+	})
+}
+
+// FuzzReply judges any answer of a provider under any configuration: the outcome is consistent, and its texts are bounded.
+func FuzzReply(f *testing.F) {
+	f.Add("", "code", "0", "data.0.id", "code", "text", 200, []byte(`{"code":0,"data":[{"id":"a\u0000"}],"text":"x"}`))
+	f.Add(`^(?P<code>\d+),(?P<id>.*)$`, "code", "0", "id", "code", "", 200, []byte("0,\xff"))
+	f.Add("", "", "", "", "", "", 302, []byte("<html>"))
+	f.Add("", "a", "b", "a.b.1", "a", "a", 500, []byte(`{"a":1e999999}`))
+	f.Fuzz(func(t *testing.T, pattern, success, equals, number, code, text string, status int, answer []byte) {
+		r := reply{Pattern: pattern, Success: success, Equals: []string{equals}, Number: number, Code: code, Error: text, Permanent: []string{"1"}, Trouble: []string{"2"}}
+		if r.check() != nil {
+			return
+		}
+		o := r.outcome(status, answer)
+		if o.OK && (o.Unknown || o.Trouble || o.Permanent) {
+			t.Errorf("sent and not sent: %+v", o)
+		}
+		if !o.OK && o.Error == "" || utf8.RuneCountInString(o.Error) > replyTextMost {
+			t.Errorf("error text %q", o.Error)
+		}
+	})
+}
+
+// FuzzHTTPRequest makes a request with any text wherever a template can have one. The text stays in its part of the request.
+func FuzzHTTPRequest(f *testing.F) {
+	made, err := New("http-sms", []byte(`{"url":"https://provider.example/v1/${recipient}/send?a=${content}&b=1","query":{"q":"${content}"},"headers":{"X-Text":"${content}"},
+		"body":{"text":"${content}","to":["${recipient}"],"${content}":1}}`), Tools{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		f.Fatal(err)
+	}
+	d, ok := made.(*httpSMS)
+	if !ok {
+		f.Fatalf("a %T", made)
+	}
+	for _, seed := range []string{"你好", "a\r\nX-Evil: 1", `","to":["x`, "&b=2#", "../..", "${values.x}", "@evil.example/", "%2F%00", "?", "\xff"} {
+		f.Add(seed, seed)
+	}
+	f.Fuzz(func(t *testing.T, content, recipient string) {
+		req, err := d.request(t.Context(), Message{Content: content, Recipient: recipient})
+		if err != nil {
+			return
+		}
+		if req.URL.Scheme != "https" || req.URL.Host != "provider.example" || req.URL.User != nil || strings.Count(req.URL.EscapedPath(), "/") != 3 {
+			t.Errorf("the URL is %s", req.URL)
+		}
+		query, err := url.ParseQuery(req.URL.RawQuery)
+		if err != nil || len(query) != 3 || query.Get("q") != content || query.Get("a") != content || query.Get("b") != "1" {
+			t.Errorf("the query is %q, %v", query, err)
+		}
+		if header := req.Header.Get("X-Text"); header != content || strings.ContainsAny(header, "\r\n\x00") || len(req.Header) != 2 {
+			t.Errorf("the headers are %q", req.Header)
+		}
+		body, err := io.ReadAll(req.Body)
+		var said map[string]any
+		if err == nil {
+			err = json.Unmarshal(body, &said)
+		}
+		if list, _ := said["to"].([]any); err != nil || len(said) != 3 || len(list) != 1 || utf8.ValidString(content) && said["text"] != content {
+			t.Errorf("the body is %s, %v", body, err)
+		}
+	})
+}

@@ -1,0 +1,438 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"lksms/internal/dispatch/segment"
+	"lksms/internal/platform/fault"
+)
+
+// httpSMS sends short messages through a provider that its configuration describes (S3.7): one call for each message.
+type httpSMS struct {
+	config struct {
+		Method   string            `json:"method"` // empty: POST
+		URL      string            `json:"url"`
+		BatchURL string            `json:"batchUrl"` // for the messages of uploaded lists; empty: URL
+		Headers  map[string]string `json:"headers"`
+		Query    map[string]string `json:"query"`
+		Format   string            `json:"format"` // format of the body: json (default), form or none
+		Body     any               `json:"body"`   // placeholders in its texts are replaced
+		Answer   reply             `json:"answer"`
+		Values   map[string]string `json:"values"`  // values of ${values.account}
+		Secrets  map[string]string `json:"secrets"` // values of ${secrets.password}
+
+		AtOnce         int     `json:"atOnce"` // number of concurrent calls; 0: 8
+		TimeoutSeconds float64 `json:"timeoutSeconds"`
+	}
+	tools  Tools
+	client *http.Client
+	limit  time.Duration
+}
+
+const httpAtOnceMost = 64
+
+// addressMost is the length in bytes up to which servers reliably accept a URL. The refusal of a longer one would
+// look like an outage.
+const addressMost = 8000
+
+func newHTTPSMS(config []byte, t Tools) (Driver, error) {
+	d := &httpSMS{tools: t}
+	if err := read(config, &d.config); err != nil {
+		return nil, err
+	}
+	c := &d.config
+	if err := required(field{"url", c.URL}); err != nil {
+		return nil, err
+	}
+	if c.Method == "" {
+		c.Method = http.MethodPost
+	}
+	if !slices.Contains([]string{"GET", "POST", "PUT"}, c.Method) {
+		return nil, fault.InvalidField("config.method", fault.NotAllowed, []string{"GET", "POST", "PUT"})
+	}
+	if c.Format == "" {
+		c.Format = "json"
+	}
+	_, isObject := c.Body.(map[string]any)
+	switch {
+	case !slices.Contains([]string{"json", "form", "none"}, c.Format):
+		return nil, fault.InvalidField("config.format", fault.NotAllowed, []string{"json", "form", "none"})
+	case c.Format == "form" && !isObject:
+		return nil, fault.InvalidField("config.body", fault.WrongType, "object")
+	}
+	if err := atOnce(&c.AtOnce); err != nil {
+		return nil, err
+	}
+	if err := c.Answer.check(); err != nil {
+		return nil, err
+	}
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	var err error
+	d.limit, err = timeout(c.TimeoutSeconds)
+	d.client = t.client(d.limit)
+	return d, err
+}
+
+// check builds the request for two messages that differ in every text. It finds configurations that can never be
+// sent, and those in which a message would choose the host that it is sent to, before any message arrives.
+func (d *httpSMS) check() error {
+	one, other := d.sample("a"), d.sample("b")
+	for name, parts := range map[string]any{
+		"url": d.config.URL, "batchUrl": d.config.BatchURL, "headers": anyMap(d.config.Headers), "query": anyMap(d.config.Query), "body": d.config.Body,
+	} {
+		if _, err := one.fill(parts); err != nil {
+			return fault.InvalidField("config."+name, fault.MissingParameters, []string{err.Error()})
+		}
+	}
+	if _, err := d.headers(one); err != nil {
+		return fault.InvalidField("config.headers", fault.BadCharacters, nil)
+	}
+	for name, configured := range d.urls() {
+		to, err := addressOf(configured, one)
+		elsewhere, errElsewhere := addressOf(configured, other)
+		if err != nil || errElsewhere != nil || to.Scheme != elsewhere.Scheme || to.Host != elsewhere.Host ||
+			to.User.String() != elsewhere.User.String() {
+			return fault.InvalidField("config."+name, fault.WrongFormat, nil)
+		}
+		if err := address(name, to.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// review refuses a configuration whose requests do not say to whom a message goes, or not which, or that does not say what success is.
+func (d *httpSMS) review() error {
+	for name, configured := range d.urls() {
+		used := d.used(configured)
+		for _, needed := range [][]string{{"recipient", "digits"}, {"content", "template_id"}} {
+			if !slices.ContainsFunc(needed, func(placeholder string) bool { return used[placeholder] }) {
+				if name == "url" {
+					name = "body"
+				}
+				return fault.InvalidField("config."+name, fault.NeedsPlaceholder, "${"+strings.Join(needed, "} ${")+"}")
+			}
+		}
+	}
+	if !d.config.Answer.saysSuccess() {
+		return fault.InvalidField("config.answer.success", fault.Required, nil)
+	}
+	return nil
+}
+
+// used returns the names of the placeholders in a request to a URL.
+func (d *httpSMS) used(configured string) map[string]bool {
+	parts := []any{configured, anyMap(d.config.Headers), anyMap(d.config.Query)}
+	if d.config.Format != "none" {
+		parts = append(parts, d.config.Body)
+	}
+	used := map[string]bool{}
+	for _, text := range texts(parts) {
+		for _, found := range placeholderForm.FindAllStringSubmatch(text, -1) {
+			used[found[1]] = true
+		}
+	}
+	return used
+}
+
+// urls returns the configured URLs by the names of their fields.
+func (d *httpSMS) urls() map[string]string {
+	all := map[string]string{"url": d.config.URL}
+	if d.config.BatchURL != "" {
+		all["batchUrl"] = d.config.BatchURL
+	}
+	return all
+}
+
+// urlOf returns the configured URL for a message.
+func (d *httpSMS) urlOf(m Message) string {
+	if m.IsOfBatch && d.config.BatchURL != "" {
+		return d.config.BatchURL
+	}
+	return d.config.URL
+}
+
+// sample returns the values of a message in which every text is the same.
+func (d *httpSMS) sample(text string) filler {
+	f := d.filler(Message{})
+	for name := range f.values {
+		if !strings.HasPrefix(name, "values.") && !strings.HasPrefix(name, "secrets.") {
+			f.values[name] = text
+		}
+	}
+	return f
+}
+
+func anyMap(m map[string]string) map[string]any {
+	all := make(map[string]any, len(m))
+	for k, v := range m {
+		all[k] = v
+	}
+	return all
+}
+
+// filler replaces placeholders by values.
+type filler struct {
+	values map[string]string
+}
+
+func (d *httpSMS) filler(m Message) filler {
+	now := time.Now()
+	values := map[string]string{
+		"task_id": m.TaskID, "recipient": m.Recipient, "digits": strings.TrimPrefix(m.Recipient, "+"), "content": m.Content,
+		"text": segment.Unsigned(m.Sign, m.Content), "sign": m.Sign,
+		"title": m.Title, "template_id": m.TemplateID, "attempt": strconv.Itoa(int(m.Attempt)),
+		"lease_id": strconv.FormatInt(m.LeaseID, 10), "entered_unix_ms": strconv.FormatInt(m.enteredUnixMs(), 10),
+		"unix": strconv.FormatInt(now.Unix(), 10), "unix_ms": strconv.FormatInt(now.UnixMilli(), 10),
+	}
+	for name, value := range d.config.Values {
+		values["values."+name] = value
+	}
+	for name, value := range d.config.Secrets {
+		values["secrets."+name] = value
+	}
+	return filler{values}
+}
+
+var placeholderForm = regexp.MustCompile(`\$\{([^}]*)\}`)
+
+type errPlaceholder string
+
+func (e errPlaceholder) Error() string { return string(e) }
+
+// fill replaces the placeholders in every text of part, which is a JSON value. A value stays text: it cannot add
+// fields or end a string.
+func (f filler) fill(part any) (any, error) {
+	switch part := part.(type) {
+	case string:
+		var missing error
+		filled := placeholderForm.ReplaceAllStringFunc(part, func(found string) string {
+			name := found[2 : len(found)-1]
+			value, ok := f.values[name]
+			if !ok {
+				missing = errPlaceholder(name)
+			}
+			return value
+		})
+		return filled, missing
+	case []any:
+		filled := make([]any, len(part))
+		for i, one := range part {
+			var err error
+			if filled[i], err = f.fill(one); err != nil {
+				return nil, err
+			}
+		}
+		return filled, nil
+	case map[string]any:
+		filled := make(map[string]any, len(part))
+		for name, one := range part {
+			var err error
+			if filled[name], err = f.fill(one); err != nil {
+				return nil, err
+			}
+		}
+		return filled, nil
+	default:
+		return part, nil
+	}
+}
+
+func (d *httpSMS) Target() string {
+	var all []string
+	for _, configured := range d.urls() {
+		if to, err := addressOf(configured, d.sample("a")); err == nil {
+			all = append(all, target(to.String()))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), " ")
+}
+
+func (d *httpSMS) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
+	newAttempts(ctx, d.limit, d.tools).each(messages, d.config.AtOnce, report, d.call)
+}
+
+func (d *httpSMS) call(ctx context.Context, m Message) Outcome {
+	req, err := d.request(ctx, m)
+	if err != nil {
+		return unwritable
+	}
+	status, answer, failure := call(d.client, req)
+	if failure != nil {
+		return *failure
+	}
+	return d.config.Answer.outcome(status, answer)
+}
+
+var (
+	errHeader = errors.New("the text is not allowed in a header")
+	errFolder = errors.New("a text in the path changes the folder")
+	errLong   = errors.New("the URL is longer than servers accept")
+)
+
+// addressOf builds a configured URL. Values are escaped, so that they cannot end a part of the URL or change the folder
+// of the path.
+func addressOf(configured string, f filler) (*url.URL, error) {
+	text, err := filler{escaped(f.values)}.fill(configured)
+	if err != nil {
+		return nil, err
+	}
+	to, err := url.Parse(fmt.Sprint(text))
+	if err != nil {
+		return nil, err
+	}
+	if hasDots(to.Path) || hasDots(unescapedAgain.Replace(to.Path)) {
+		return nil, errFolder
+	}
+	if len(text.(string)) > addressMost {
+		return nil, errLong
+	}
+	return to, nil
+}
+
+// unescapedAgain decodes sequences that could change the folder, as a server does behind a proxy that decoded the
+// path before.
+var unescapedAgain = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", `\`, "%5C", `\`, "%3b", ";", "%3B", ";")
+
+// hasDots reports whether a path has a segment for the same folder or the one above, as any server may read it: with
+// backslashes, or with parameters behind the segment.
+func hasDots(path string) bool {
+	for segment := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '/' || c == '\\' }) {
+		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *httpSMS) headers(f filler) (http.Header, error) {
+	header := http.Header{}
+	for name, value := range d.config.Headers {
+		filled, err := f.fill(value)
+		if err != nil {
+			return nil, err
+		}
+		text := fmt.Sprint(filled)
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(text) { // for example a line break
+			return nil, errHeader
+		}
+		header.Set(name, text)
+	}
+	return header, nil
+}
+
+func (d *httpSMS) request(ctx context.Context, m Message) (*http.Request, error) {
+	f := d.filler(m)
+	to, err := addressOf(d.urlOf(m), f)
+	if err != nil {
+		return nil, err
+	}
+	header, err := d.headers(f)
+	if err != nil {
+		return nil, err
+	}
+	body, err := f.fill(d.config.Body)
+	if err != nil {
+		return nil, err
+	}
+	var content []byte
+	var media string
+	switch d.config.Format {
+	case "json":
+		media = "application/json"
+		if content, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
+	case "form":
+		media = "application/x-www-form-urlencoded"
+		form := url.Values{}
+		for name, value := range body.(map[string]any) {
+			form.Set(name, text(value))
+		}
+		content = []byte(form.Encode())
+	}
+	query := to.Query()
+	for name, value := range d.config.Query {
+		filled, err := f.fill(value)
+		if err != nil {
+			return nil, err
+		}
+		query.Set(name, fmt.Sprint(filled))
+	}
+	to.RawQuery = query.Encode()
+	req, err := http.NewRequestWithContext(ctx, d.config.Method, to.String(), bytes.NewReader(content))
+	if err != nil {
+		return nil, err
+	}
+	if media != "" && header.Get("Content-Type") == "" {
+		header.Set("Content-Type", media)
+	}
+	req.Header = header
+	return req, nil
+}
+
+// escaped escapes values for any part of a URL. A space is %20, because + has no special meaning in a path.
+func escaped(values map[string]string) map[string]string {
+	all := make(map[string]string, len(values))
+	for name, value := range values {
+		all[name] = strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
+	}
+	return all
+}
+
+// At follows a path through JSON: names and list indexes, separated by points. It returns nil if the path leads
+// nowhere.
+func At(fields any, path string) any {
+	for step := range strings.SplitSeq(path, ".") {
+		switch at := fields.(type) {
+		case map[string]any:
+			fields = at[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(at) {
+				return nil
+			}
+			fields = at[i]
+		default:
+			return nil
+		}
+	}
+	return fields
+}
+
+// Field returns the value at the end of a path as text, and whether it exists. Objects, lists and null do not count;
+// an empty path leads nowhere.
+func Field(fields any, path string) (string, bool) {
+	if path == "" {
+		return "", false
+	}
+	switch value := At(fields, path).(type) {
+	case nil, map[string]any, []any:
+		return "", false
+	default:
+		return fmt.Sprint(value), true
+	}
+}
+
+// IsOneOf reports whether a value of a field is in a list. Some programs write each whole number with a fraction: 0.0 is 0, too.
+func IsOneOf(values []string, value string) bool {
+	whole, fraction, _ := strings.Cut(value, ".")
+	isWhole := fraction != "" && strings.Trim(fraction, "0") == "" && strings.Trim(whole, "-0123456789") == ""
+	return slices.Contains(values, value) || isWhole && slices.Contains(values, whole)
+}

@@ -1,0 +1,82 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/standardwebhooks"
+)
+
+// oa posts each message as JSON, signed by Standard Webhooks (S1.11).
+type oa struct {
+	config struct {
+		URL            string  `json:"url"`
+		Secret         string  `json:"secret"` // whsec_ with base64, or any text
+		Answer         reply   `json:"answer"` // if it names no sign of success, 2xx is success, as in Standard Webhooks
+		TimeoutSeconds float64 `json:"timeoutSeconds"`
+	}
+	key    []byte
+	tools  Tools
+	client *http.Client
+	limit  time.Duration
+}
+
+// oaAtOnce is the number of concurrent calls.
+const oaAtOnce = 8
+
+func newOA(config []byte, t Tools) (Driver, error) {
+	d := &oa{tools: t}
+	if err := read(config, &d.config); err != nil {
+		return nil, err
+	}
+	if err := required(field{"url", d.config.URL}, field{"secret", d.config.Secret}); err != nil {
+		return nil, err
+	}
+	if err := address("url", d.config.URL); err != nil {
+		return nil, err
+	}
+	var err error
+	if d.key, err = standardwebhooks.Key(d.config.Secret); err != nil {
+		return nil, fault.InvalidField("config.secret", fault.WrongFormat, nil)
+	}
+	if len(d.key) == 0 { // anybody could sign with an empty key
+		return nil, fault.InvalidField("config.secret", fault.Empty, nil)
+	}
+	if err := d.config.Answer.check(); err != nil {
+		return nil, err
+	}
+	d.limit, err = timeout(d.config.TimeoutSeconds)
+	d.client = t.client(d.limit)
+	return d, err
+}
+
+func (d *oa) Target() string { return target(d.config.URL) }
+
+func (d *oa) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
+	newAttempts(ctx, d.limit, d.tools).each(messages, oaAtOnce, report, d.call)
+}
+
+// call posts a message. Its webhook-id is the task id, so that the receiver can recognise a repeated message.
+func (d *oa) call(ctx context.Context, m Message) Outcome {
+	body, err := json.Marshal(map[string]any{
+		"id": m.TaskID, "attempt": m.Attempt, "lease_id": m.LeaseID, "entered_at": m.EnteredAt, "to": m.Recipient, "user_id": m.UserID,
+		"title": m.Title, "content": m.Content, "template_id": m.TemplateID, "params": m.Params,
+	})
+	if err != nil {
+		return unwritable
+	}
+	at := strconv.FormatInt(time.Now().Unix(), 10)
+	header := http.Header{}
+	header.Set("Webhook-Id", m.TaskID)
+	header.Set("Webhook-Timestamp", at)
+	header.Set("Webhook-Signature", "v1,"+standardwebhooks.Sign(d.key, m.TaskID, at, body))
+	status, answer, failure := post(ctx, d.client, d.config.URL, header, body)
+	if failure != nil {
+		return *failure
+	}
+	return d.config.Answer.outcome(status, answer)
+}

@@ -1,0 +1,177 @@
+package driver
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+
+	"lksms/internal/platform/fault"
+)
+
+// reply says how to read a provider's answer. A field is named by its path through the JSON: data.0.code.
+type reply struct {
+	Pattern   string   `json:"pattern"`   // regular expression for an answer that is not JSON: its named groups are the fields
+	Success   string   `json:"success"`   // the field that shows success; byStatus without Equals: the HTTP status shows it
+	Equals    []string `json:"equals"`    // values of Success that mean success
+	Number    string   `json:"number"`    // the field with the provider's id of the message
+	Code      string   `json:"code"`      // the field with the code of a failure
+	Error     string   `json:"error"`     // the field with the text of a failure
+	Permanent []string `json:"permanent"` // codes after which a retry is useless
+	Trouble   []string `json:"trouble"`   // codes about the sender: wrong credentials, an empty account
+
+	busy           []string // codes of an overloaded provider
+	unclear        []string // codes after which the provider may have the message
+	pattern        *regexp.Regexp
+	numberSuffices bool // an id shows success if the field Success is missing
+	byStatus       bool // the HTTP status alone shows success
+}
+
+// byStatus is the value of Success that says that any 2xx is a success, if Equals is empty: a field may have the same name.
+const byStatus = "status"
+
+// errCodes is the reply of DingTalk, WeChat and their gateways: errcode 0 or a msgid is success.
+func errCodes(permanent, trouble, busy []string) reply {
+	return reply{
+		Success: "errcode", Equals: []string{"0"}, Number: "msgid", Code: "errcode", Error: "errmsg", Permanent: permanent, Trouble: trouble,
+		busy: busy, numberSuffices: true,
+	}
+}
+
+// check compiles the pattern. A fault names what is wrong with the configuration.
+func (r *reply) check() error {
+	if r.Success == byStatus && len(r.Equals) == 0 {
+		r.Success, r.byStatus = "", true
+	}
+	if r.Success != "" && len(r.Equals) == 0 {
+		return fault.InvalidField("config.answer.equals", fault.Required, nil)
+	}
+	if r.Pattern == "" {
+		return nil
+	}
+	var err error
+	if r.pattern, err = regexp.Compile(r.Pattern); err != nil {
+		return fault.InvalidField("config.answer.pattern", fault.WrongFormat, nil)
+	}
+	return nil
+}
+
+// isNamed reports whether the answer must have a sign of success.
+func (r *reply) isNamed() bool { return !r.byStatus && (r.Success != "" || r.Number != "") }
+
+// saysSuccess reports whether the configuration says what success is.
+func (r *reply) saysSuccess() bool { return r.byStatus || r.isNamed() }
+
+// unread returns the outcome of an answer that was not understood, and why.
+func unread(code, why string) Outcome {
+	return Outcome{Unknown: true, Code: code, Error: "answer not understood: " + why}
+}
+
+// unread returns the outcome of an answer without the sign of success.
+func (r *reply) unread(isReadable bool) Outcome {
+	switch {
+	case isReadable && r.Success != "":
+		return unread("unsaid", fmt.Sprintf("no field `%s`", r.Success))
+	case isReadable:
+		return unread("unsaid", fmt.Sprintf("no field `%s`", r.Number))
+	case r.pattern != nil:
+		return unread("unreadable", "it does not match `pattern`")
+	default:
+		return unread("unreadable", "it is not JSON")
+	}
+}
+
+const replyTextMost = 300 // characters of a provider's text that are stored
+
+// outcome returns the outcome of an answer. If the configuration names a sign of success, an answer without it is
+// unclear; otherwise the HTTP status decides. A code of the provider is about the message, unless the configuration
+// says that it is about the sender, or the status or the code says that the provider is broken or overloaded.
+func (r *reply) outcome(status int, answer []byte) Outcome {
+	o := r.judge(status, answer)
+	o.Answer = httpAnswer(status, answer)
+	return o
+}
+
+func (r *reply) judge(status int, answer []byte) Outcome {
+	failure, refused := refusal(status)
+	fields, readable := r.read(answer)
+	number, _ := Field(fields, r.Number)
+	value, hasSign := Field(fields, r.Success)
+	switch {
+	case hasSign:
+		refused = !IsOneOf(r.Equals, value)
+	case refused || !r.isNamed():
+	case number != "" && (r.Success == "" || r.numberSuffices):
+	default:
+		return r.unread(readable)
+	}
+	if !refused {
+		return Outcome{OK: true, ProviderNo: number}
+	}
+	if code, found := Field(fields, r.Code); found { // the provider itself refused the message
+		failure.Code, failure.Unknown, failure.Permanent = code, false, false
+		failure.Outage = status >= 500 || IsOneOf(r.busy, code)
+		switch {
+		case IsOneOf(r.Permanent, code):
+			failure.Permanent, failure.Trouble, failure.Outage = true, false, false
+		case IsOneOf(r.Trouble, code):
+			failure.Trouble = true
+		case IsOneOf(r.unclear, code):
+			failure.Unknown, failure.Outage = true, true
+		}
+	}
+	if text, found := Field(fields, r.Error); found {
+		failure.Error = string([]rune(text)[:min(replyTextMost, len([]rune(text)))])
+	}
+	if failure.Error == "" {
+		failure.Error = "the provider refused it"
+	}
+	return failure
+}
+
+// read parses an answer into fields, and reports whether it could.
+func (r *reply) read(answer []byte) (any, bool) {
+	if r.pattern == nil {
+		var fields any
+		decoder := json.NewDecoder(bytes.NewReader(answer))
+		decoder.UseNumber()
+		err := decoder.Decode(&fields)
+		return fields, err == nil && fields != nil
+	}
+	found := r.pattern.FindSubmatch(answer)
+	if found == nil {
+		return nil, false
+	}
+	fields := map[string]any{}
+	for i, name := range r.pattern.SubexpNames() {
+		if name != "" {
+			fields[name] = string(found[i])
+		}
+	}
+	return fields, true
+}
+
+// refusal returns the outcome that an HTTP status alone means, and whether the status is a refusal. A gateway that
+// refuses does not know what happened to the request behind it.
+func refusal(status int) (Outcome, bool) {
+	if status >= 200 && status < 300 {
+		return Outcome{}, false
+	}
+	o := Outcome{Code: fmt.Sprint("http_", status), Error: fmt.Sprintf("the provider answered %d", status)}
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		o.Outage = true
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		o.Unknown, o.Outage = true, true
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusProxyAuthRequired, http.StatusGone, http.StatusMisdirectedRequest, http.StatusUpgradeRequired,
+		http.StatusNetworkAuthenticationRequired:
+		o.Trouble = true // of a key, an account or an address, which belong to the sender
+	default:
+		o.Trouble = status < 400 // redirects are not followed
+		o.Permanent = status >= 400 && status < 500
+		o.Outage = status >= 500
+	}
+	return o, true
+}

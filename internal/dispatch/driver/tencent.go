@@ -1,0 +1,178 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lksms/internal/platform/fault"
+)
+
+// tencent sends short messages through Tencent Cloud (SendSms, 2021-01-11), one call for each (B16).
+type tencent struct {
+	config struct {
+		SecretID       string            `json:"secretId"`
+		SecretKey      string            `json:"secretKey"`
+		SDKAppID       string            `json:"sdkAppId"`
+		Region         string            `json:"region"`    // empty: ap-guangzhou
+		SignName       string            `json:"signName"`  // of messages without a signature; can be empty
+		Templates      map[string]string `json:"templates"` // the texts of the approved templates, with {1}, {2}, by TemplateId
+		BaseURL        string            `json:"baseUrl"`   // empty: https://sms.tencentcloudapi.com
+		AtOnce         int               `json:"atOnce"`
+		TimeoutSeconds float64           `json:"timeoutSeconds"`
+	}
+	templates []providedTemplate
+	tools     Tools
+	client    *http.Client
+	limit     time.Duration
+}
+
+const (
+	tencentURL     = "https://sms.tencentcloudapi.com"
+	tencentVersion = "2021-01-11"
+	tencentRegion  = "ap-guangzhou"
+)
+
+var tencentPlaceholder = regexp.MustCompile(`\{([1-9][0-9]?)\}`)
+
+// Codes of Tencent Cloud, which come for the message or for the request.
+var (
+	tencentPermanent = []string{
+		"InvalidParameterValue.IncorrectPhoneNumber", "InvalidParameterValue.TemplateParameterFormatError",
+		"InvalidParameterValue.TemplateParameterLengthLimit", "InvalidParameterValue.ContentLengthLimit",
+		"InvalidParameterValue.ProhibitedUseUrlInTemplateParameter", "FailedOperation.ContainSensitiveWord", "FailedOperation.PhoneNumberInBlacklist",
+		"UnsupportedOperation.ContainDomesticAndInternationalPhoneNumber",
+	}
+	tencentTrouble = []string{
+		"AuthFailure.SecretIdNotFound", "AuthFailure.SignatureFailure", "AuthFailure.SignatureExpire", "AuthFailure.InvalidSecretId",
+		"AuthFailure.UnauthorizedOperation", "AuthFailure.TokenFailure", "UnauthorizedOperation.SmsSdkAppIdVerifyFail",
+		"UnauthorizedOperation.RequestIpNotInWhitelist", "UnauthorizedOperation.ServiceSuspendDueToArrears", "UnauthorizedOperation.SdkAppIdIsDisabled",
+		"UnauthorizedOperation.RequestPermissionDeny", "FailedOperation.InsufficientBalanceInSmsPackage", "FailedOperation.OtherError.BalanceNotEnough",
+		"InvalidParameterValue.SdkAppIdNotExist", "LimitExceeded.AppDailyLimit", "LimitExceeded.AppMainlandChinaDailyLimit", "LimitExceeded.AppGlobalDailyLimit",
+	}
+	tencentBusy = []string{
+		"InternalError.RequestTimeException", // refused before it was read
+		"RequestLimitExceeded", "LimitExceeded", "ResourceUnavailable",
+	}
+	tencentUnclear = []string{ // the message may be on its way
+		"InternalError", "InternalError.OtherError", "InternalError.UnknownError", "InternalError.ParseBackendResponseFail", "InternalError.Timeout",
+		"InternalError.SendAndRecvFail",
+	}
+	// Codes about the signature, and about the template, which is never the message's own.
+	tencentSigns     = []string{"FailedOperation.SignatureIncorrectOrUnapproved"}
+	tencentTemplates = []string{
+		"FailedOperation.TemplateIncorrectOrUnapproved", "FailedOperation.TemplateUnapprovedOrNotExist", "FailedOperation.TemplateIdNotExist",
+		"FailedOperation.TemplateParamSetNotMatchApprovedTemplate",
+	}
+	tencentReply = reply{
+		Success: "Response.SendStatusSet.0.Code", Equals: []string{"Ok"}, Number: "Response.SendStatusSet.0.SerialNo",
+		Code: "Response.SendStatusSet.0.Code", Error: "Response.SendStatusSet.0.Message",
+		Permanent: tencentPermanent, Trouble: tencentTrouble, busy: tencentBusy, unclear: tencentUnclear,
+	}
+	// tencentRefusal is for a request that is refused as a whole: its code is never one of success.
+	tencentRefusal = reply{
+		Success: "Response.Error.Code", Equals: []string{}, Code: "Response.Error.Code", Error: "Response.Error.Message",
+		Permanent: tencentPermanent, Trouble: tencentTrouble, busy: tencentBusy, unclear: tencentUnclear,
+	}
+)
+
+func newTencent(config []byte, t Tools) (Driver, error) {
+	d := &tencent{tools: t}
+	c := &d.config
+	if err := read(config, c); err != nil {
+		return nil, err
+	}
+	if err := required(field{"secretId", c.SecretID}, field{"secretKey", c.SecretKey}, field{"sdkAppId", c.SDKAppID}); err != nil {
+		return nil, err
+	}
+	if c.BaseURL == "" {
+		c.BaseURL = tencentURL
+	}
+	if c.Region == "" {
+		c.Region = tencentRegion
+	}
+	if err := signedAddress("baseUrl", c.BaseURL); err != nil {
+		return nil, err
+	}
+	var err error
+	if d.templates, err = providedTemplates(c.Templates, tencentPlaceholder); err != nil {
+		return nil, err
+	}
+	for _, t := range d.templates { // the values are a list: {1} and {3} without {2} have none
+		for i := range len(slices.Compact(slices.Sorted(slices.Values(t.names)))) {
+			if !slices.Contains(t.names, strconv.Itoa(i+1)) {
+				return nil, fault.InvalidField("config.templates", fault.WrongFormat, nil)
+			}
+		}
+	}
+	if err := atOnce(&c.AtOnce); err != nil {
+		return nil, err
+	}
+	d.limit, err = timeout(c.TimeoutSeconds)
+	d.client = t.client(d.limit)
+	return d, err
+}
+
+func (d *tencent) Target() string { return target(d.config.BaseURL) }
+
+func (d *tencent) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
+	newAttempts(ctx, d.limit, d.tools).each(messages, d.config.AtOnce, report, d.call)
+}
+
+func (d *tencent) call(ctx context.Context, m Message) Outcome {
+	p, refused := provide(m, d.templates, d.config.SignName)
+	if refused != nil {
+		return *refused
+	}
+	values := make([]string, len(p.values))
+	for i := range values {
+		values[i] = p.values[strconv.Itoa(i+1)]
+	}
+	body, err := json.Marshal(map[string]any{
+		"PhoneNumberSet": []string{m.Recipient}, "SmsSdkAppId": d.config.SDKAppID, "SignName": p.sign, "TemplateId": p.code, "TemplateParamSet": values,
+		"SessionContext": m.TaskID,
+	})
+	if err != nil {
+		return unwritable
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(d.config.BaseURL, "/")+"/", bytes.NewReader(body))
+	if err != nil {
+		return unwritable
+	}
+	req.Header.Set("X-TC-Action", "SendSms")
+	req.Header.Set("X-TC-Version", tencentVersion)
+	req.Header.Set("X-TC-Region", d.config.Region)
+	tencentSign(req, d.config.SecretID, d.config.SecretKey, "sms", body, time.Now())
+	status, answer, failure := call(d.client, req)
+	if failure != nil {
+		return *failure
+	}
+	if fields, readable := tencentRefusal.read(answer); readable {
+		if _, isRefused := Field(fields, tencentRefusal.Code); isRefused {
+			return p.blame(tencentRefusal.outcome(status, answer), tencentSigns, tencentTemplates, len(d.templates))
+		}
+	}
+	return p.blame(tencentReply.outcome(status, answer), tencentSigns, tencentTemplates, len(d.templates))
+}
+
+// tencentSign adds the headers of the signature TC3-HMAC-SHA256 to a request with a JSON body.
+func tencentSign(req *http.Request, id, key, service string, body []byte, at time.Time) {
+	const algorithm, signed, media = "TC3-HMAC-SHA256", "content-type;host", "application/json; charset=utf-8"
+	req.Header.Set("Content-Type", media)
+	req.Header.Set("X-TC-Timestamp", strconv.FormatInt(at.Unix(), 10))
+	canonical := strings.Join([]string{
+		req.Method, "/", "", "content-type:" + media + "\nhost:" + req.URL.Host + "\n", signed, hashed(body),
+	}, "\n")
+	day := at.UTC().Format(time.DateOnly)
+	scope := day + "/" + service + "/tc3_request"
+	toSign := strings.Join([]string{algorithm, strconv.FormatInt(at.Unix(), 10), scope, hashed([]byte(canonical))}, "\n")
+	derived := hmacOf(hmacOf(hmacOf([]byte("TC3"+key), day), service), "tc3_request")
+	req.Header.Set("Authorization", algorithm+" Credential="+id+"/"+scope+", SignedHeaders="+signed+", Signature="+hex.EncodeToString(hmacOf(derived, toSign)))
+}

@@ -1,0 +1,308 @@
+// Package job cancels or requeues all tasks of a filter, in the background.
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/merge"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/setting"
+)
+
+// The actions of a job.
+const (
+	Cancel  = "cancel"
+	Requeue = "requeue"
+)
+
+const (
+	// TasksMost is the largest number of tasks of a job: as many as a batch has rows.
+	TasksMost   = 1 << 20
+	runningMost = 100 // jobs
+	companyMost = 10  // jobs about batches of one company: its users make them, and must not take the places of others
+	partSize    = 500 // tasks that one transaction changes: tens of milliseconds
+	forgetBatch = 1000
+)
+
+// Service creates and runs jobs.
+type Service struct {
+	db       *postgres.DB
+	q        *dbq.Queries
+	inParts  *dbq.Queries // statements that read tasks by their ids
+	tasks    *queue.Service
+	settings *setting.Service
+	log      *slog.Logger
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, tasks *queue.Service, settings *setting.Service, log *slog.Logger) *Service {
+	return &Service{db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), tasks: tasks, settings: settings, log: log}
+}
+
+// Request asks for a job.
+type Request struct {
+	Action string
+	Filter queue.Filter
+	Shown  json.RawMessage // the filter as the caller wrote it
+	Count  *int64          // the number of tasks that the caller expects; nil: it only asks for the number
+	Remark string
+	By     string // username
+}
+
+// Plan is the answer to a Request: the number of tasks that its filter selects now, and the job if one was created.
+type Plan struct {
+	Count  int64
+	Capped bool // the filter selects more
+	Job    *dbq.TaskJob
+}
+
+// Plan counts the tasks of a filter and, if the caller expects this number, creates a job. Faults: request.invalid, job.count_changed,
+// job.already_running, limit.reached.
+func (s *Service) Plan(ctx context.Context, r Request) (Plan, error) {
+	status, err := statusOf(r)
+	if err != nil {
+		return Plan{}, err
+	}
+	recipient, first, before, err := s.tasks.Span(ctx, r.Filter, "filter.phone_number")
+	if err != nil {
+		return Plan{}, err
+	}
+	p := dbq.JobPlanParams{
+		Action: r.Action, FromID: first, BeforeID: before, CompanyID: r.Filter.Viewer.CompanyID, Recipient: recipient, Source: r.Filter.Source,
+		MessageType: r.Filter.MessageType, CreatedFrom: r.Filter.CreatedFrom, CreatedTo: r.Filter.CreatedTo, SenderNo: r.Filter.SenderNo,
+		Result: r.Filter.Result, Delivery: r.Filter.Delivery, BatchID: r.Filter.BatchID, IsTest: r.Filter.Test,
+		CountryNo: r.Filter.CountryNo, TemplateNo: r.Filter.TemplateNo, SubmittedBy: r.Filter.SubmittedBy, ProviderNo: r.Filter.ProviderNo,
+		Status: status, Most: TasksMost, Filter: r.Shown, Remark: r.Remark, CreatedBy: r.By, Expected: r.Count,
+		BatchSize: partSize,
+	}
+	var plan Plan
+	run := func(ctx context.Context) error {
+		return s.db.Briefly(ctx, func(ctx context.Context) error {
+			row, err := s.inParts.JobPlan(ctx, p)
+			if err != nil {
+				return err
+			}
+			plan.Count, plan.Capped = min(row.Tasks, TasksMost), row.Tasks > TasksMost
+			if row.JobID == 0 {
+				return nil
+			}
+			job, err := s.q.JobGet(ctx, row.JobID)
+			plan.Job = &job
+			return err
+		})
+	}
+	if r.Count == nil {
+		err = run(ctx)
+	} else {
+		err = s.db.Tx(ctx, func(ctx context.Context) error {
+			if err := s.admit(ctx, r); err != nil {
+				return err
+			}
+			return run(ctx)
+		})
+	}
+	switch {
+	case err != nil:
+		return Plan{}, postgres.Wrap("plan job", err, nil)
+	case r.Count == nil || plan.Job != nil:
+		return plan, nil
+	case plan.Capped:
+		return Plan{}, fault.InvalidField("filter", fault.TooManySelected, TasksMost)
+	}
+	changed := fault.New(fault.Conflict, fault.JobCountChanged)
+	changed.Count = &plan.Count
+	return Plan{}, changed
+}
+
+// admit makes the creation of other jobs wait until the end of the transaction of ctx. Faults: job.already_running, limit.reached.
+func (s *Service) admit(ctx context.Context, r Request) error {
+	if err := s.q.JobsLock(ctx); err != nil {
+		return err
+	}
+	switch running, err := s.q.JobsRunning(ctx, dbq.JobsRunningParams{Action: r.Action, Filter: r.Shown}); {
+	case err != nil:
+		return err
+	case running.Same > 0: // the request was sent twice
+		return fault.New(fault.Conflict, fault.JobAlreadyRunning)
+	case running.Jobs >= runningMost:
+		return fault.AtLimit(runningMost)
+	case running.OfCompany >= companyMost:
+		return fault.AtLimit(companyMost)
+	}
+	return nil
+}
+
+// statusOf returns the state of the tasks of a job. Fault: request.invalid for a state that the action does not allow.
+func statusOf(r Request) (int16, error) {
+	allowed := []int16{queue.Pending}
+	if r.Action == Requeue {
+		allowed = []int16{queue.Failed, queue.Cancelled}
+	}
+	status := optional.Or(r.Filter.Status, allowed[0])
+	for _, one := range allowed {
+		if status == one {
+			return status, nil
+		}
+	}
+	return 0, fault.InvalidField("filter.status", fault.NotAllowed, allowed)
+}
+
+var errNoJob = fault.New(fault.NotFound, fault.JobNotFound)
+
+// Get returns a job, or the fault job.not_found.
+func (s *Service) Get(ctx context.Context, id int64) (dbq.TaskJob, error) {
+	job, err := s.q.JobGet(ctx, id)
+	return job, postgres.Wrap("get job", err, errNoJob)
+}
+
+// List returns up to limit jobs with smaller ids than before, newest first.
+func (s *Service) List(ctx context.Context, before int64, limit int) ([]dbq.TaskJob, error) {
+	jobs, err := s.q.JobList(ctx, dbq.JobListParams{BeforeID: before, PageLimit: int32(limit)})
+	return jobs, postgres.Wrap("list jobs", err, nil)
+}
+
+// Stop ends a job. The tasks that are being changed are changed still. Faults: job.not_found, job.not_running.
+func (s *Service) Stop(ctx context.Context, id int64, by string) (dbq.TaskJob, error) {
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		n, err := s.q.JobStop(ctx, dbq.JobStopParams{ID: id, StoppedBy: by})
+		switch {
+		case err != nil:
+			return err
+		case n > 0:
+			return s.q.JobPartsDelete(ctx, id)
+		}
+		if _, err := s.Get(ctx, id); err != nil {
+			return err
+		}
+		return fault.New(fault.Conflict, fault.JobNotRunning)
+	})
+	if err != nil {
+		return dbq.TaskJob{}, postgres.Wrap("stop job", err, nil)
+	}
+	return s.Get(ctx, id)
+}
+
+// Run works on the jobs that run, a part of each in turn, until nothing is left, and returns how many tasks it changed. A part that needs a locked
+// partition, or fails, is left for the next run.
+func (s *Service) Run(ctx context.Context) (int, error) {
+	ids, err := s.q.JobIDsRunning(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("find jobs: %w", err)
+	}
+	changed, failures := 0, map[int64]error{} // the first failure of each job
+	after := map[int64]int32{}                // the last part of each job that was tried
+	for _, id := range ids {
+		after[id] = -1
+	}
+	for len(ids) > 0 && ctx.Err() == nil {
+		var left []int64
+		for _, id := range ids {
+			part, n, err := s.runPart(ctx, id, after[id])
+			changed += n
+			switch {
+			case errors.Is(err, errNoPart):
+				continue
+			case err != nil && !postgres.IsLockTimeout(err) && failures[id] == nil:
+				failures[id] = fmt.Errorf("job %d: %w", id, err)
+			}
+			if part == after[id] { // none was read
+				continue
+			}
+			after[id] = part
+			left = append(left, id)
+		}
+		ids = left
+	}
+	return changed, errors.Join(slices.Collect(maps.Values(failures))...)
+}
+
+// errNoPart says that a job has nothing left to do now: it has ended, another server works on it, or its last parts were tried.
+var errNoPart = errors.New("no part of the job is left")
+
+// runPart changes the tasks of the first part of a job after another, and counts them, in one transaction. It returns the part, also if it failed; the
+// other one if it read none.
+func (s *Service) runPart(ctx context.Context, id int64, after int32) (part int32, changed int, err error) {
+	part = after
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		job, err := s.q.JobHold(ctx, id)
+		if postgres.IsNoRows(err) {
+			return errNoPart
+		}
+		if err != nil {
+			return fmt.Errorf("lock job: %w", err)
+		}
+		row, err := s.q.JobPart(ctx, dbq.JobPartParams{JobID: id, After: after})
+		if postgres.IsNoRows(err) {
+			return errNoPart
+		}
+		if err != nil {
+			return fmt.Errorf("read part: %w", err)
+		}
+		part = row.Part
+		p, err := s.change(ctx, job, row.TaskIds)
+		if err != nil {
+			return err
+		}
+		changed = int(p.Done)
+		p.ID, p.Part = id, row.Part
+		return postgres.Wrap("count tasks of job", s.q.JobAdvance(ctx, p), nil)
+	})
+	if err != nil {
+		return part, 0, err
+	}
+	return part, changed, nil
+}
+
+// change does the action of a job on tasks, and counts them. A task of which the database refuses the change fails alone. An error means that none was
+// changed: they must be tried again.
+func (s *Service) change(ctx context.Context, job dbq.TaskJob, ids []string) (p dbq.JobAdvanceParams, err error) {
+	isHopeless := func(err error) bool { return ctx.Err() != nil || postgres.IsUnavailable(err) }
+	done := 0
+	results := merge.Apart(ids, func(ids []string) ([]struct{}, error) {
+		n := 0
+		err := s.db.Briefly(ctx, func(ctx context.Context) (err error) {
+			if job.Action == Cancel {
+				n, err = s.tasks.CancelAll(ctx, ids, job.CreatedBy)
+			} else {
+				n, err = s.tasks.RequeueAll(ctx, ids, job.CreatedBy, optional.Value(job.Remark))
+			}
+			return err
+		})
+		if err == nil {
+			done += n
+		}
+		return make([]struct{}, len(ids)), err
+	}, isHopeless)
+	for i, r := range results {
+		if r.Err == nil {
+			continue
+		}
+		if isHopeless(r.Err) {
+			return p, r.Err
+		}
+		p.Failed++
+		s.log.ErrorContext(ctx, "a job could not change a task", "job_id", job.ID, "task_id", ids[i], "error", r.Err)
+	}
+	p.Done = int32(done)
+	p.Skipped = int32(len(ids)) - p.Done - p.Failed
+	return p, nil
+}
+
+// Forget deletes jobs that ended longer ago than the setting history.log_days says, and returns how many.
+func (s *Service) Forget(ctx context.Context) (int, error) {
+	return s.settings.ForgetLogs(ctx, forgetBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.JobsForget(ctx, dbq.JobsForgetParams{BatchSize: forgetBatch, Keep: keep})
+		return n, postgres.Wrap("delete jobs", err, nil)
+	})
+}

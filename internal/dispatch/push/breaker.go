@@ -1,0 +1,126 @@
+package push
+
+import (
+	"context"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/driver"
+)
+
+// The circuit breaker of a sender. While it is closed, the sender sends. When it opens, the sender is paused. After
+// the pause one worker of all servers sends one message as a probe, which closes the breaker or opens it for twice as
+// long.
+const (
+	firstPause   = 2 * time.Second
+	maxPause     = 5 * time.Minute
+	fruitlessMax = 5               // batches in a row in which the provider gave no answer, or said that it is broken or too busy; answers in a row that were not understood
+	probeSpare   = 5 * time.Second // how much longer than its lease a probe is held
+)
+
+// circuit is the state of a sender's circuit breaker, as last read from the database, which holds it for all servers.
+type circuit struct {
+	openings int64     // since a message last got through; 0: closed
+	pauseEnd time.Time // end of the pause, by the clock of this process
+}
+
+func circuitOf(openings int64, restSeconds float64) circuit {
+	return circuit{openings: openings, pauseEnd: time.Now().Add(time.Duration(restSeconds * float64(time.Second)))}
+}
+
+// pause is how long the sender is still paused.
+func (c circuit) pause() time.Duration { return time.Until(c.pauseEnd) }
+
+// setCircuit stores the state of the circuit breaker in the setup, unless this is of another version.
+func (w *worker) setCircuit(version int64, c circuit) {
+	for {
+		current := w.setup.Load()
+		if current == nil || current.row.Version != version || w.setup.CompareAndSwap(current, &setup{row: current.row, driver: current.driver, circuit: c}) {
+			return
+		}
+	}
+}
+
+// probe takes the right to send one message after the pause, for the rest of its lease. It reports whether it got the
+// right.
+func (w *worker) probe(ctx context.Context, openings int64, lease time.Duration) bool {
+	n, err := w.p.q.BreakerProbe(ctx, dbq.BreakerProbeParams{SenderNo: w.senderNo, Openings: openings, Seconds: (lease + probeSpare).Seconds()})
+	return err == nil && n > 0
+}
+
+// tally counts what a batch shows about its sender. A message that the provider refuses shows that the sender works:
+// otherwise the texts of one company could stop the sender for all. A message that cannot be sent shows nothing.
+// Answers that were not understood show, if no other came, that the configuration does not fit the provider.
+type tally struct {
+	tried   int             // messages with an outcome
+	unread  int             // messages with an answer that was not understood
+	through int             // messages that the provider accepted or refused
+	failure *driver.Outcome // a failure of the sender or the provider; Trouble takes precedence
+}
+
+func (t *tally) count(o driver.Outcome) {
+	t.tried++
+	if o.IsUnread() {
+		t.unread++
+	}
+	switch {
+	case o.Trouble || o.Outage || o.Unknown:
+		if t.failure == nil || o.Trouble && (!t.failure.Trouble || o.Rest != driver.Rest{}) {
+			t.failure = &o
+		}
+	case !o.Unasked:
+		t.through++
+	}
+}
+
+// conclude opens or closes the circuit breaker after a batch. Trouble opens it if no message got through, or if the
+// provider said how long to pause. After a probe that showed nothing, the breaker stays as it is, and another message
+// is the next probe.
+func (w *worker) conclude(ctx context.Context, current *setup, t tally) {
+	c := current.circuit
+	switch {
+	case t.failure != nil && t.failure.Trouble && (t.through == 0 || t.failure.Rest != driver.Rest{}):
+		w.open(ctx, current, *t.failure)
+	case t.through > 0:
+		w.fruitless = 0
+		if c.openings > 0 {
+			w.close(ctx, current)
+		}
+	case t.failure != nil:
+		w.fruitless += max(1, t.unread)
+		if c.openings > 0 || w.fruitless >= fruitlessMax {
+			w.open(ctx, current, *t.failure)
+		}
+	case t.tried > 0 && c.openings > 0:
+		err := w.p.q.BreakerProbed(ctx, dbq.BreakerProbedParams{SenderNo: w.senderNo, Openings: c.openings})
+		if err != nil {
+			w.p.log.WarnContext(ctx, "the end of a probe could not be stored", "sender_no", w.senderNo, "error", err) // the probe expires by itself
+		}
+	}
+}
+
+func (w *worker) open(ctx context.Context, current *setup, cause driver.Outcome) {
+	w.fruitless = 0
+	rows, err := w.p.q.BreakerOpen(ctx, dbq.BreakerOpenParams{
+		SenderNo: w.senderNo, Version: current.row.Version, Openings: current.circuit.openings, Reason: cause.Code + ": " + cause.Error,
+		DayOf: cause.Rest.DayOf, ForSeconds: cause.Rest.For.Seconds(), Rest: firstPause, RestMost: maxPause,
+	})
+	if err != nil {
+		w.p.log.WarnContext(ctx, "the pause of a sender could not be stored", "sender_no", w.senderNo, "error", err)
+		w.setCircuit(current.row.Version, circuitOf(current.circuit.openings, firstPause.Seconds()))
+		return
+	}
+	for _, row := range rows { // no row: another worker opened the breaker, or the sender was changed
+		w.p.log.WarnContext(ctx, "sender paused", "sender_no", w.senderNo, "code", cause.Code, "reason", cause.Error, "seconds", row.RestSeconds)
+		w.setCircuit(current.row.Version, circuitOf(row.Openings, row.RestSeconds))
+	}
+}
+
+func (w *worker) close(ctx context.Context, current *setup) {
+	if _, err := w.p.q.BreakerClose(ctx, dbq.BreakerCloseParams{SenderNo: w.senderNo, Openings: current.circuit.openings}); err != nil {
+		w.p.log.WarnContext(ctx, "the end of a sender's pause could not be stored", "sender_no", w.senderNo, "error", err)
+		return // the probe expires, and the next one closes the breaker
+	}
+	w.p.log.InfoContext(ctx, "sender resumed", "sender_no", w.senderNo)
+	w.setCircuit(current.row.Version, circuit{})
+}

@@ -1,0 +1,349 @@
+package push
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/placeholder"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/dispatch/segment"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/result"
+)
+
+// batch holds the claimed tasks and their messages.
+type batch struct {
+	rows     []claim.Lease
+	messages []driver.Message
+	last     []bool    // by row: an unclear outcome fails the task
+	leaseEnd time.Time // until then calls may go on, by the clock of this process: the latest end of a lease that does not end with its message, else the last moment to report
+	version  int64     // version of the sender at the claim
+	circuit  circuit
+}
+
+// Reasons for returning leases.
+const (
+	becauseUnread  = "the message could not be read"
+	becauseChanged = "the sender was disabled, or its configuration cannot be used"
+	becausePaused  = "the sender is paused"
+	becauseProbing = "a probe with another message comes first"
+	becauseStopped = "the server stopped before this message was sent"
+	becauseLate    = "the time of the batch ended before this message was sent"
+	becauseExpired = "the message expired before it was sent"
+)
+
+// deliver sends claimed tasks and reports each outcome as soon as it is known. Tasks that were not tried, or that the
+// sender could not send, are returned. An unclear outcome is not reported, so that the lease expires first, unless
+// on_unclear says that the task fails.
+func (w *worker) deliver(current *setup, rows []claim.Lease) {
+	b, err := w.read(rows)
+	if err != nil {
+		w.p.log.Error("claimed tasks could not be read", "sender_no", w.senderNo, "error", err)
+		w.release(b, unused(rows, becauseUnread))
+		return
+	}
+	ctx, cancel := context.WithTimeout(w.p.sending, max(time.Until(b.leaseEnd)-leaseSpare, time.Second))
+	defer cancel()
+	if b.version != current.row.Version { // changed since the last refresh
+		if current = w.latest(ctx); current == nil || current.driver == nil {
+			w.release(b, unused(rows, becauseChanged))
+			return
+		}
+	}
+	w.setCircuit(current.row.Version, b.circuit)
+	if b.circuit.pause() > 0 {
+		w.release(b, unused(rows, becausePaused))
+		return
+	}
+	if b.circuit.openings > 0 {
+		if !w.probe(ctx, b.circuit.openings, time.Until(b.leaseEnd)) {
+			w.release(b, unused(rows, becauseProbing))
+			w.p.sleep(time.Second)
+			return
+		}
+		w.release(b, unused(rows[1:], becauseProbing))
+		b.rows, b.messages = b.rows[:1], b.messages[:1]
+	}
+	w.release(b, w.send(ctx, &setup{current.row, current.driver, b.circuit}, b))
+}
+
+// read reads the messages of claimed tasks.
+func (w *worker) read(rows []claim.Lease) (batch, error) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(w.p.sending, maxBackoff)
+	defer cancel()
+	b := batch{rows: rows, leaseEnd: began.Add(maxBackoff)}
+	ids := make([]string, len(rows))
+	for i, row := range rows {
+		ids[i] = row.TaskID
+	}
+	found, err := w.p.q.TaskOutgoing(ctx, dbq.TaskOutgoingParams{SenderNo: w.senderNo, TaskIds: ids})
+	if err != nil {
+		return b, fmt.Errorf("read outgoing tasks: %w", err)
+	}
+	grace, err := w.p.tasks.ReportGrace(ctx)
+	if err != nil {
+		return b, fmt.Errorf("read settings: %w", err)
+	}
+	byID := make(map[string]dbq.TaskOutgoingRow, len(found))
+	var leaseEnds, reportEnds []time.Time
+	for _, f := range found {
+		byID[f.TaskID] = f
+		end := began.Add(time.Duration(f.LeaseSeconds * float64(time.Second)))
+		// Nobody else is given a message that expired: a call that began before goes on, and its outcome counts.
+		if f.SecondsLeft > f.LeaseSeconds {
+			leaseEnds = append(leaseEnds, end)
+		} else {
+			reportEnds = append(reportEnds, end.Add(grace))
+		}
+		b.version, b.circuit = f.Version, circuitOf(f.Openings, f.RestSeconds)
+	}
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row claim.Lease) bool { // its task was settled meanwhile
+		_, isThere := byID[row.TaskID]
+		return !isThere
+	})
+	if len(rows) == 0 {
+		return b, errors.New("every lease has ended")
+	}
+	if len(leaseEnds) == 0 {
+		leaseEnds = reportEnds
+	}
+	b.rows, b.leaseEnd = rows, slices.MaxFunc(leaseEnds, time.Time.Compare)
+	b.messages, b.last = make([]driver.Message, len(rows)), make([]bool, len(rows))
+	for i, row := range rows {
+		f := byID[row.TaskID]
+		m := driver.Message{
+			TaskID: row.TaskID, Attempt: row.Attempt, LeaseID: row.LeaseID, EnteredAt: f.EnteredAt, Recipient: f.Recipient, UserID: f.UserID,
+			Content: row.Content, Sign: row.Sign, Traceparent: optional.Value(row.Traceparent), IsOfBatch: row.BatchID != nil,
+		}
+		if !math.IsInf(f.SecondsLeft, 1) {
+			m.ValidUntil = began.Add(time.Duration(f.SecondsLeft * float64(time.Second)))
+		}
+		if f.RenderingID != 0 {
+			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, handed(row, f.Content), f.TemplateID
+			m.Params, m.Page, m.HTML = f.Params, f.Page, f.Html
+			if f.ContactValues != nil {
+				own, err := placeholder.Text{Title: f.Title, Content: f.Content, HTML: f.Html, Params: f.Params}.ForContact(f.ContactValues)
+				if err != nil {
+					return b, err
+				}
+				m.Group, m.Title, m.Content, m.HTML, m.Params = 0, own.Title, handed(row, own.Content), own.HTML, own.Params
+			}
+		}
+		b.messages[i], b.last[i] = m, f.FailsUnclear
+	}
+	return b, nil
+}
+
+// handed returns the text that a sender gets of a rendering, whose beginning is the content of the claim.
+func handed(row claim.Lease, content string) string {
+	content = segment.Unsigned(row.Sign, content)
+	if row.SignMode != claim.SignInText {
+		return content
+	}
+	return segment.Signed(row.Sign, content)
+}
+
+// answer is the outcome of one message of a batch.
+type answer struct {
+	i       int // index in the batch
+	outcome driver.Outcome
+}
+
+// send sends a batch, reports the outcomes, updates the circuit breaker, and returns the leases that are left.
+func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unused {
+	outcomes := make(chan answer, len(b.rows))
+	left := make(map[int]queue.Unused, len(b.rows))
+	for i, u := range unused(b.rows, "") {
+		left[i] = u
+	}
+	var t tally
+	var latest latest
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
+		for k := range outcomes {
+			results := []answer{k}
+			for len(outcomes) > 0 {
+				results = append(results, <-outcomes)
+			}
+			var settled []answer
+			for _, k := range results {
+				t.count(k.outcome)
+				latest.add(b.rows[k.i].TaskID, k.outcome)
+				if k.outcome.Trouble {
+					left[k.i] = queue.Unused{TaskID: b.rows[k.i].TaskID, LeaseID: b.rows[k.i].LeaseID, Tried: true, Reason: k.outcome.Error, Answer: k.outcome.Answer}
+					continue
+				}
+				delete(left, k.i)
+				settled = append(settled, k)
+			}
+			w.report(current, b, settled)
+		}
+	}()
+	current.driver.Send(ctx, b.messages, func(i int, o driver.Outcome) { outcomes <- answer{i, o} })
+	close(outcomes)
+	<-reported
+
+	concluding, cancel := context.WithTimeout(context.WithoutCancel(w.p.sending), maxBackoff)
+	defer cancel()
+	w.p.keep(concluding, w.senderNo, latest)
+	w.conclude(concluding, current, t) // before the leases are returned: other servers must know about the pause
+	reason := becauseLate
+	switch {
+	case t.failure != nil && t.failure.Trouble:
+		reason = becausePaused
+	case w.p.sending.Err() != nil:
+		reason = becauseStopped
+	}
+	var all []queue.Unused
+	for i := range b.rows {
+		if u, is := left[i]; is {
+			switch until := b.messages[i].ValidUntil; {
+			case u.Tried:
+			case !until.IsZero() && time.Now().After(until):
+				u.Reason = becauseExpired
+			default:
+				u.Reason = reason
+			}
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+// unused returns the leases of rows that were not tried.
+func unused(rows []claim.Lease, reason string) []queue.Unused {
+	all := make([]queue.Unused, len(rows))
+	for i, row := range rows {
+		all[i] = queue.Unused{TaskID: row.TaskID, LeaseID: row.LeaseID, Reason: reason}
+	}
+	return all
+}
+
+// release returns leases.
+func (w *worker) release(b batch, leases []queue.Unused) {
+	if len(leases) == 0 {
+		return
+	}
+	for i := range leases {
+		leases[i].Reason, leases[i].Answer = postgres.Text(leases[i].Reason), postgres.Text(leases[i].Answer)
+	}
+	w.insist(b, len(leases), func(ctx context.Context) error {
+		_, err := w.p.tasks.Release(ctx, w.senderNo, leases)
+		return err
+	})
+}
+
+// report reports outcomes.
+func (w *worker) report(current *setup, b batch, all []answer) {
+	var reports []queue.Report
+	unclear := dbq.DeliveryUnclearParams{SenderNo: w.senderNo}
+	for _, k := range all {
+		o, row := k.outcome, b.rows[k.i]
+		// Texts of a provider can hold anything. A report that PostgreSQL rejects would be lost, and the message sent
+		// again.
+		o.ProviderNo, o.Code, o.Error, o.Answer = postgres.Text(o.ProviderNo), postgres.Text(o.Code), postgres.Text(o.Error), postgres.Text(o.Answer)
+		if o.Unknown {
+			unclear.TaskIds = append(unclear.TaskIds, row.TaskID)
+			unclear.LeaseIds = append(unclear.LeaseIds, row.LeaseID)
+			unclear.Recipients = append(unclear.Recipients, b.messages[k.i].Recipient)
+			unclear.Errors = append(unclear.Errors, o.Error)
+			unclear.Answers = append(unclear.Answers, o.Answer)
+			if !b.last[k.i] {
+				continue
+			}
+			o.Permanent, o.Error = true, result.UnclearFrom+o.Error
+		}
+		reports = append(reports, current.reportOf(row, o))
+	}
+	if len(unclear.TaskIds) > 0 {
+		w.insist(b, len(unclear.TaskIds), func(ctx context.Context) error {
+			return postgres.Wrap("store unclear deliveries", w.p.q.DeliveryUnclear(ctx, unclear), nil)
+		})
+	}
+	if len(reports) > 0 {
+		left := reports
+		w.insist(b, len(reports), func(ctx context.Context) (err error) {
+			if left, err = w.reportAll(ctx, left); err == nil {
+				w.p.receipts.MatchSent(ctx, w.senderNo, reports)
+			}
+			return err
+		})
+	}
+}
+
+// insist runs a database act again and again until it succeeds or the leases expire.
+func (w *worker) insist(b batch, leases int, act func(ctx context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.p.sending), max(time.Until(b.leaseEnd), leaseSpare))
+	defer cancel()
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, maxBackoff) {
+		err := act(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			w.p.log.Error("outcomes could not be reported before the leases expired", "sender_no", w.senderNo, "leases", leases, "error", err)
+			return
+		case <-w.p.sending.Done():
+			cancel() // no further attempt after a cut-off
+		case <-time.After(wait):
+		}
+	}
+}
+
+// reportAll reports outcomes. It logs those that the queue cannot take. It returns those that it may take later, with the error of the database.
+func (w *worker) reportAll(ctx context.Context, reports []queue.Report) (left []queue.Report, err error) {
+	outcomes, err := w.p.tasks.ReportAll(ctx, reports)
+	if err != nil {
+		return reports, err
+	}
+	for i, o := range outcomes {
+		switch known := new(fault.Error); {
+		case o.Err == nil || errors.As(o.Err, &known):
+		case postgres.IsUnavailable(o.Err):
+			left, err = append(left, reports[i]), o.Err
+		default:
+			w.p.log.ErrorContext(ctx, "an outcome could not be reported", "task_id", reports[i].TaskID, "error", o.Err)
+		}
+	}
+	return left, err
+}
+
+// reportOf returns the report of an outcome.
+func (w *setup) reportOf(row claim.Lease, o driver.Outcome) queue.Report {
+	r := queue.Report{TaskID: row.TaskID, SenderNo: w.row.SenderNo, LeaseID: &row.LeaseID, Status: queue.Success, ProviderNo: o.ProviderNo}
+	raw := map[string]any{"task_id": row.TaskID, "app_id": w.row.SenderNo, "lease_id": row.LeaseID, "status": queue.Success}
+	for name, value := range map[string]string{"provider_no": o.ProviderNo, "answer": o.Answer} {
+		if value != "" {
+			raw[name] = value
+		}
+	}
+	if w.row.RetryMinutes != nil {
+		most := len(w.row.RetryMinutes)
+		r.MaxRetries = &most
+	}
+	if !o.OK {
+		r.Status, r.ShouldRetry, r.ErrorMessage, r.Refund = queue.Failed, !o.Permanent, &o.Error, o.Permanent && !o.Unknown
+		raw["status"], raw["should_retry"], raw["error_code"], raw["error_message"] = queue.Failed, r.ShouldRetry, o.Code, o.Error
+		if o.RetryAfter > 0 {
+			r.RetryAfter = &o.RetryAfter
+		} else if n := int(row.Attempt) - 1; n < len(w.row.RetryMinutes) {
+			wait := time.Duration(w.row.RetryMinutes[n]) * time.Minute
+			r.RetryAfter = &wait
+		}
+	}
+	r.Raw, _ = json.Marshal(raw) // cannot fail for texts and numbers
+	return r
+}

@@ -1,0 +1,303 @@
+// Package push owns the workers that send for driven senders. A driven sender claims, sends and reports like an app,
+// through the same methods and under the same leases, limits and retries.
+package push
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/dispatch/receipt"
+	"lksms/internal/dispatch/sender"
+	"lksms/internal/platform/outbound"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/tracing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+const (
+	refreshEvery = 2 * time.Second  // between reads of the driven senders
+	claimWait    = 30 * time.Second // how long a claim waits; a task or StopClaiming ends the wait at once
+	maxBackoff   = 5 * time.Second  // after a failed claim, and the longest wait between failed reports
+	leaseSpare   = 2 * time.Second  // end of a lease that is left for reports
+)
+
+// Pusher runs a worker for each driven sender.
+type Pusher struct {
+	db       *postgres.DB
+	q        *dbq.Queries
+	tasks    *queue.Service
+	receipts *receipt.Service
+	configs  *sender.Configs
+	out      outbound.Policy
+	log      *slog.Logger
+	requests *prometheus.HistogramVec
+	tracer   *tracing.Tracer
+
+	changed  chan struct{}   // signals that the senders are to be read at once
+	claiming context.Context // ends when no further task may be claimed
+	stop     context.CancelFunc
+	sending  context.Context // ends when sends in progress must end
+	cut      context.CancelFunc
+	workers  sync.WaitGroup
+}
+
+// Options configures a Pusher.
+type Options struct {
+	Outbound outbound.Policy
+	Log      *slog.Logger
+	Metrics  prometheus.Registerer
+	Tracer   *tracing.Tracer
+}
+
+// New returns a Pusher.
+func New(db *postgres.DB, tasks *queue.Service, receipts *receipt.Service, configs *sender.Configs, o Options) *Pusher {
+	claiming, stop := context.WithCancel(context.Background())
+	sending, cut := context.WithCancel(context.Background())
+	return &Pusher{
+		db: db, q: dbq.New(db), tasks: tasks, receipts: receipts, configs: configs, out: o.Outbound, log: o.Log, tracer: o.Tracer,
+		requests: promauto.With(o.Metrics).NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "lksms_driver_request_seconds",
+			Help:    "Time of attempts at providers by kind of the driver and by outcome: sent, refused, unclear, trouble. An attempt may be one request for several people.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"kind", "outcome"}),
+		changed: make(chan struct{}, 1), claiming: claiming, stop: stop, sending: sending, cut: cut,
+	}
+}
+
+// Start starts the workers of all enabled senders. They run until Stop.
+func (p *Pusher) Start() { p.workers.Go(p.run) }
+
+func (p *Pusher) run() {
+	driven := map[string]*worker{}
+	for {
+		p.refresh(driven)
+		select {
+		case <-p.claiming.Done():
+			return
+		case <-p.changed:
+		case <-time.After(refreshEvery):
+		}
+	}
+}
+
+// Changed makes the Pusher read the senders at once, after this server added or changed one.
+func (p *Pusher) Changed() {
+	select {
+	case p.changed <- struct{}{}:
+	default: // a signal is pending already
+	}
+}
+
+// StopClaiming makes the workers end after they have sent and reported the tasks that they hold.
+func (p *Pusher) StopClaiming() { p.stop() }
+
+// Stop ends all workers. When ctx ends, it cuts off sends in progress: their leases expire, because nobody knows
+// whether the messages were sent.
+func (p *Pusher) Stop(ctx context.Context) {
+	p.StopClaiming()
+	finished := make(chan struct{})
+	go func() {
+		p.workers.Wait()
+		close(finished)
+	}()
+	select {
+	case <-finished:
+	case <-ctx.Done():
+		p.cut()
+		<-finished
+	}
+	p.cut()
+}
+
+// sleep waits for d, or until claiming stops.
+func (p *Pusher) sleep(d time.Duration) {
+	select {
+	case <-p.claiming.Done():
+	case <-time.After(d):
+	}
+}
+
+// refresh reads the driven senders. It starts a worker for each new one, and gives the other workers the current
+// configuration.
+func (p *Pusher) refresh(driven map[string]*worker) {
+	ctx, cancel := context.WithTimeout(p.sending, refreshEvery)
+	defer cancel()
+	rows, err := p.q.SendersDriven(ctx)
+	if err != nil {
+		return // the next refresh may succeed; failing claims log the cause
+	}
+	enabled := map[string]bool{}
+	for _, row := range rows {
+		enabled[row.SenderNo] = true
+		w, known := driven[row.SenderNo]
+		if !known {
+			w = &worker{p: p, senderNo: row.SenderNo}
+			driven[row.SenderNo] = w
+		}
+		current := w.setup.Load()
+		isChanged := current == nil || current.row.Version != row.Version
+		if isChanged {
+			current = p.prepare(row)
+		}
+		if isChanged || current.circuit.openings != row.Openings {
+			defer w.endWait() // after Store
+		}
+		w.setup.Store(&setup{row, current.driver, circuitOf(row.Openings, row.RestSeconds)}) // the circuit changes without the version
+		if !known {
+			p.workers.Go(w.run)
+		}
+	}
+	for no, w := range driven {
+		if !enabled[no] {
+			w.setup.Store(nil)
+			w.endWait()
+		}
+	}
+}
+
+// worker sends for one sender, with the current setup. Every sender has exactly one worker as long as the server
+// runs: a second one could still use the previous configuration.
+type worker struct {
+	p        *Pusher
+	senderNo string
+	setup    atomic.Pointer[setup]      // nil: the sender is not driven now
+	enough   atomic.Pointer[time.Timer] // ends the wait of the claim
+
+	fruitless int // batches in a row in which no message got through, with each answer that was not understood; used by run only
+}
+
+// setup is a version of a sender with its driver and circuit breaker.
+type setup struct {
+	row     dbq.SendersDrivenRow
+	driver  driver.Driver // nil: the configuration cannot be used
+	circuit circuit
+}
+
+// prepare returns the setup of a sender. If the configuration cannot be used, the driver is nil, and the error is
+// logged.
+func (p *Pusher) prepare(row dbq.SendersDrivenRow) *setup {
+	log := p.log.With("sender_no", row.SenderNo)
+	opened, err := p.configs.Open(row.Kind, row.SenderNo, row.Config)
+	prepared := &setup{row: row, circuit: circuitOf(row.Openings, row.RestSeconds)}
+	if err == nil {
+		prepared.driver, err = driver.New(row.Kind, opened.Driver, driver.Tools{
+			Outbound: p.out, Log: log, Began: p.began(row.Kind, row.SenderNo), Secrets: []string{opened.Secret}, Token: (&tokens{p, row.SenderNo, sha256.Sum256(opened.Driver)}).get,
+		})
+	}
+	if err != nil {
+		log.Error("sender cannot be driven", "error", err)
+		prepared.driver = nil
+	}
+	return prepared
+}
+
+// began follows the attempts of a sender of a kind: it measures them, and makes a span of each. Only the attempts at messages whose submission had
+// a traceparent send theirs to the provider.
+func (p *Pusher) began(kind, senderNo string) func(ctx context.Context, m driver.Message) (context.Context, func(driver.Outcome)) {
+	return func(ctx context.Context, m driver.Message) (context.Context, func(driver.Outcome)) {
+		started := time.Now()
+		traced, span := p.tracer.Start(ctx, m.Traceparent, "send", trace.SpanKindClient, attribute.String("lksms.kind", kind),
+			attribute.String("lksms.sender_no", senderNo), attribute.String("lksms.task_id", m.TaskID), attribute.Int("lksms.attempt", int(m.Attempt)))
+		if m.Traceparent != "" {
+			ctx = traced
+		}
+		return ctx, func(o driver.Outcome) {
+			span.SetAttributes(attribute.String("lksms.outcome", o.Kind()))
+			if o.Code != "" {
+				span.SetAttributes(attribute.String("lksms.code", o.Code))
+			}
+			if !o.OK {
+				span.SetStatus(codes.Error, "")
+			}
+			span.End()
+			if o.IsCall() {
+				p.requests.WithLabelValues(kind, o.Kind()).Observe(time.Since(started).Seconds())
+			}
+		}
+	}
+}
+
+func (w *worker) run() {
+	for w.p.claiming.Err() == nil {
+		current := w.setup.Load()
+		if current == nil || current.driver == nil {
+			w.p.sleep(refreshEvery)
+			continue
+		}
+		if pause := current.circuit.pause(); pause > 0 {
+			w.p.sleep(min(pause, time.Second))
+			continue
+		}
+		limit := current.maxClaim()
+		if current.circuit.openings > 0 {
+			limit = 1
+		}
+		rows, err := w.claim(claim.Request{SenderNo: w.senderNo, Limit: limit, InOneCall: current.isOneCall()})
+		switch {
+		case err != nil:
+			w.p.log.Warn("driven sender could not claim", "sender_no", w.senderNo, "error", err)
+			w.p.sleep(maxBackoff)
+		case len(rows) > 0:
+			w.deliver(current, rows)
+		}
+	}
+}
+
+// claim waits for tasks until StopClaiming, which ends the wait and no claim: a claim that is cut off may hold tasks.
+func (w *worker) claim(c claim.Request) ([]claim.Lease, error) {
+	ctx, cancel := context.WithTimeout(w.p.sending, claimWait+10*time.Second)
+	defer cancel()
+	enough := time.NewTimer(claimWait)
+	defer enough.Stop()
+	w.enough.Store(enough)
+	defer context.AfterFunc(w.p.claiming, func() { enough.Reset(0) })()
+	return w.p.tasks.ClaimUntil(ctx, c, enough.C)
+}
+
+// endWait ends the wait of the claim, so that the next one has the current setup.
+func (w *worker) endWait() {
+	if enough := w.enough.Load(); enough != nil {
+		enough.Reset(0)
+	}
+}
+
+// isOneCall reports whether a claim is sent in one call, because the interval of the sender counts calls.
+func (w *setup) isOneCall() bool { return w.row.IntervalMs > 0 && driver.Merges(w.row.Kind) }
+
+// maxClaim returns how many tasks to claim at once: with an interval, as many as can be sent in a second.
+func (w *setup) maxClaim() int {
+	most := driver.Batch(w.row.Kind)
+	if w.row.IntervalMs > 0 && !w.isOneCall() {
+		most = min(most, max(1, int(1000/w.row.IntervalMs)))
+	}
+	return most
+}
+
+// latest reads the setup of the sender again; nil if it is not driven any more or cannot be read.
+func (w *worker) latest(ctx context.Context) *setup {
+	rows, err := w.p.q.SendersDriven(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, row := range rows {
+		if row.SenderNo == w.senderNo {
+			prepared := w.p.prepare(row)
+			w.setup.Store(prepared)
+			return prepared
+		}
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package push
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/postgres"
+)
+
+// tokens shares the access token of a sender among all processes: sealed in the database. The token can be opened
+// only with the configuration for which it was fetched, because a token of another account must not go to a provider
+// that was configured since.
+type tokens struct {
+	p        *Pusher
+	senderNo string
+	config   [sha256.Size]byte // digest of the driver's configuration
+}
+
+// field returns the name under which the token is sealed, with the digest of its configuration.
+func (t *tokens) field() string { return "token/" + hex.EncodeToString(t.config[:]) }
+
+const (
+	tokenSpare = time.Minute            // a token is not used if it expires within this time, which is longer than one use
+	fetchLease = 65 * time.Second       // longer than a call can take
+	fetchPoll  = 100 * time.Millisecond // between checks whether another caller has fetched the token
+)
+
+// get returns a token that is good for a while. If none is stored, or only the stale one, one caller of all servers
+// leases the sender's row and fetches a token; the others wait until it is stored. No transaction is open meanwhile.
+// If a server dies while it fetches, the others wait until its lease ends.
+func (t *tokens) get(ctx context.Context, stale string, fetch func(ctx context.Context) (string, time.Duration, error)) (string, error) {
+	if token, err := t.read(ctx, stale); err != nil || token != "" {
+		return token, err
+	}
+	if err := t.p.q.TokenOpen(ctx, t.senderNo); err != nil {
+		return "", fmt.Errorf("create token row: %w", err)
+	}
+	for {
+		lease, err := t.p.q.TokenLease(ctx, dbq.TokenLeaseParams{SenderNo: t.senderNo, Seconds: fetchLease.Seconds()})
+		if err == nil {
+			return t.fetch(ctx, lease, stale, fetch)
+		}
+		if !postgres.IsNoRows(err) {
+			return "", fmt.Errorf("lease token: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("wait for token: %w", ctx.Err())
+		case <-time.After(fetchPoll):
+		}
+		if token, err := t.read(ctx, stale); err != nil || token != "" {
+			return token, err
+		}
+	}
+}
+
+// fetch fetches a token under a lease and stores it, unless another one was stored before the lease was taken.
+func (t *tokens) fetch(ctx context.Context, lease int64, stale string, fetch func(ctx context.Context) (string, time.Duration, error)) (string, error) {
+	token, err := t.read(ctx, stale)
+	var lasts time.Duration
+	var sealed string
+	if err == nil && token == "" {
+		if token, lasts, err = fetch(ctx); err == nil {
+			sealed, err = t.p.configs.SealField(t.senderNo, t.field(), token)
+		}
+	}
+	// The token is stored even if ctx has ended, because the other callers wait for the lease.
+	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxBackoff)
+	defer cancel()
+	if err != nil || sealed == "" {
+		released := t.p.q.TokenRelease(storing, dbq.TokenReleaseParams{SenderNo: t.senderNo, Fetches: lease})
+		return token, errors.Join(err, postgres.Wrap("release token", released, nil))
+	}
+	err = t.p.q.TokenSet(storing, dbq.TokenSetParams{SenderNo: t.senderNo, Token: sealed, Seconds: lasts.Seconds(), Fetches: lease})
+	return token, postgres.Wrap("store token", err, nil)
+}
+
+// read returns the stored token; empty if it is stale or expires soon.
+func (t *tokens) read(ctx context.Context, stale string) (string, error) {
+	row, err := t.p.q.TokenGet(ctx, t.senderNo)
+	if postgres.IsNoRows(err) || err == nil && row.Seconds < tokenSpare.Seconds() {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read token: %w", err)
+	}
+	token, err := t.p.configs.OpenField(t.senderNo, t.field(), row.Token)
+	if err != nil || token == stale {
+		return "", nil //nolint:nilerr // a token of another configuration, or of a key that is gone, is fetched again
+	}
+	return token, nil
+}

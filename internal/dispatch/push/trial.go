@@ -1,0 +1,143 @@
+package push
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/dispatch/sender"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/result"
+)
+
+const (
+	trialCall  = 35 * time.Second       // for the call of a test; the answer to its caller must come before the limit of the operation
+	trialLease = trialCall + maxBackoff // the outcome is reported before the lease ends
+)
+
+// Trial is the outcome of a test of a sender.
+type Trial struct {
+	TaskID  string
+	Request *driver.Request // the last request to the provider; nil: none was made
+	Outcome driver.Outcome
+	Took    time.Duration
+}
+
+// Test sends one message through exactly one driven sender, also while it is off or rests, and says how the answer of the provider was read. The
+// message is a task that counts as a test. It is tried once. Faults: sender.not_found, sender.not_testable, those of queue.Submit and of a
+// configuration that cannot be used.
+func (p *Pusher) Test(ctx context.Context, senderNo, phoneNumber, content string, origin queue.Origin) (Trial, error) {
+	row, err := p.q.SenderTested(ctx, senderNo)
+	if err != nil {
+		return Trial{}, postgres.Wrap("read sender", err, fault.New(fault.NotFound, fault.SenderNotFound))
+	}
+	if row.Kind == sender.KindApp || row.Channel != directory.SMS {
+		return Trial{}, fault.New(fault.Conflict, fault.SenderNotTestable)
+	}
+	var asked trialRequest
+	made, err := p.trialDriver(row, &asked)
+	if err != nil {
+		return Trial{}, err
+	}
+	recipient, err := p.tasks.NormaliseNumber(ctx, &origin.CompanyID, "phone_number", &phoneNumber)
+	if err != nil {
+		return Trial{}, err
+	}
+	raw, err := json.Marshal(map[string]string{"phone_number": phoneNumber, "content": content, "sender_no": senderNo})
+	if err != nil {
+		return Trial{}, fmt.Errorf("write submission: %w", err)
+	}
+	task, err := p.tasks.SubmitTrial(ctx, queue.Submission{
+		PhoneNumber: phoneNumber, Content: content, MessageType: queue.Notification, Sign: "", Raw: raw,
+	}, trialLease, origin)
+	if err != nil {
+		return Trial{}, err
+	}
+	lease, err := p.tasks.ClaimTrial(ctx, senderNo, task.TaskID, trialLease)
+	if err != nil {
+		return Trial{}, err
+	}
+	started := time.Now()
+	o := p.try(context.WithoutCancel(ctx), made, lease, *recipient) // what the provider says is kept, also if the caller goes
+	trial := Trial{TaskID: task.TaskID, Request: asked.last(), Outcome: o, Took: time.Since(started)}
+	return trial, p.conclude(context.WithoutCancel(ctx), senderNo, lease, *recipient, o)
+}
+
+// trialDriver makes the driver of a sender. Faults name what is wrong with its configuration.
+func (p *Pusher) trialDriver(row dbq.SenderTestedRow, asked *trialRequest) (driver.Driver, error) {
+	opened, err := p.configs.Open(row.Kind, row.SenderNo, row.Config)
+	if err != nil {
+		return nil, fmt.Errorf("open configuration: %w", err)
+	}
+	return driver.New(row.Kind, opened.Driver, driver.Tools{
+		Outbound: p.out, Log: p.log.With("sender_no", row.SenderNo), Began: p.began(row.Kind, row.SenderNo), Asked: asked.set, Secrets: []string{opened.Secret},
+	})
+}
+
+// try sends the message of a test. A call that its time cut off before it reached the provider is trouble.
+func (p *Pusher) try(ctx context.Context, made driver.Driver, lease claim.Lease, recipient string) driver.Outcome {
+	ctx, cancel := context.WithTimeout(ctx, trialCall)
+	defer cancel()
+	o := driver.Outcome{Trouble: true, Code: "unreachable", Error: "the provider could not be reached in time"}
+	made.Send(ctx, []driver.Message{{
+		TaskID: lease.TaskID, Attempt: lease.Attempt, LeaseID: lease.LeaseID, Recipient: recipient, Content: lease.Content, Sign: lease.Sign,
+	}}, func(_ int, got driver.Outcome) { o = got })
+	o.ProviderNo, o.Code, o.Error, o.Answer = postgres.Text(o.ProviderNo), postgres.Text(o.Code), postgres.Text(o.Error), postgres.Text(o.Answer)
+	return o
+}
+
+// conclude reports the outcome of a test. It does not open or close the circuit breaker.
+func (p *Pusher) conclude(ctx context.Context, senderNo string, lease claim.Lease, recipient string, o driver.Outcome) error {
+	ctx, cancel := context.WithTimeout(ctx, maxBackoff)
+	defer cancel()
+	var last latest
+	last.add(lease.TaskID, o)
+	p.keep(ctx, senderNo, last)
+	if o.Unknown {
+		if err := p.q.DeliveryUnclear(ctx, dbq.DeliveryUnclearParams{
+			SenderNo: senderNo, TaskIds: []string{lease.TaskID}, LeaseIds: []int64{lease.LeaseID}, Recipients: []string{recipient},
+			Errors: []string{o.Error}, Answers: []string{o.Answer},
+		}); err != nil {
+			return fmt.Errorf("store unclear delivery: %w", err)
+		}
+		o.Error = result.UnclearFrom + o.Error
+	}
+	o.Permanent = !o.OK // a test is tried once
+	reports := []queue.Report{(&setup{row: dbq.SendersDrivenRow{SenderNo: senderNo}}).reportOf(lease, o)}
+	outcomes, err := p.tasks.ReportAll(ctx, reports)
+	if err == nil {
+		err = outcomes[0].Err
+	}
+	if err != nil {
+		return fmt.Errorf("report test: %w", err)
+	}
+	p.receipts.MatchSent(ctx, senderNo, reports)
+	return nil
+}
+
+// trialRequest keeps the last request of a test.
+type trialRequest struct {
+	mu  sync.Mutex
+	all *driver.Request
+}
+
+func (r *trialRequest) set(one driver.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one.Body = postgres.Text(one.Body)
+	r.all = &one
+}
+
+func (r *trialRequest) last() *driver.Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all
+}

@@ -1,0 +1,118 @@
+package push_test
+
+import (
+	"strings"
+	"testing"
+
+	api "lksms/gen/client"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/testkit/apptest"
+)
+
+// test sends a test message through the sender pushed.
+func test(b *apptest.Bundle) api.SenderTested {
+	b.T.Helper()
+	return apptest.Decode[api.SenderTested](b.T, b.Expect(200, "", "POST", "/api/v1/admin/senders/pushed/test",
+		map[string]any{"phone_number": "13800138000", "content": "a test"}))
+}
+
+// A new provider account is tried before it gets any message: it is off and serves nobody.
+func TestASenderThatIsOffIsTested(t *testing.T) {
+	b, p := apptest.NewPushing(t, map[string]any{"status": "off", "is_shared": false, "sign": "ACME", "balance": 10, "limits": map[string]any{"per_day": 1}})
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"send_tests": false})
+	waiting := b.Submit("waits")
+	for name, c := range map[string]struct {
+		status  int
+		says    string
+		outcome api.SenderOutcome
+		task    int16
+		error   string
+	}{
+		"accepted":        {200, `{"code":"0","id":"p-7","echo":"hunter2"}`, api.OutcomeSent, queue.Success, ""},
+		"refused":         {200, `{"code":"9","text":"no"}`, api.OutcomeRefused, queue.Failed, "no"},
+		"refused for now": {200, `{"code":"8","text":"later"}`, api.OutcomeRefused, queue.Failed, "later"},
+		"not understood":  {200, `{"state":"ok"}`, api.OutcomeUnclear, queue.Failed, "answer not understood: no field `code`"},
+		"a wrong key":     {401, `{"message":"hunter2"}`, api.OutcomeTrouble, queue.Failed, "the provider answered 401"},
+	} {
+		before := *b.GetSender("pushed").Balance
+		p.Says(c.status, c.says)
+		got := test(b)
+		if got.Outcome != c.outcome || got.Answer == nil || !strings.Contains(*got.Answer, strings.ReplaceAll(c.says, "hunter2", "***")) {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if c.error != "" && (got.Error == nil || *got.Error != c.error) {
+			t.Errorf("%s: error %v", name, got.Error)
+		}
+		if r := got.Request; r == nil || r.Method != "POST" || !strings.HasPrefix(r.URL, p.URL) || r.Body != `{"password":"***","text":"【ACME】a test","to":"+8613800138000"}` {
+			t.Errorf("%s: request %+v", name, got.Request)
+		}
+		task := b.Task(got.TaskID)
+		if int16(task.Status) != c.task || !task.Test {
+			t.Errorf("%s: the task is %+v", name, task)
+		}
+		cost := int64(1)
+		if c.outcome == api.OutcomeRefused || c.outcome == api.OutcomeTrouble {
+			cost = 0
+		}
+		if after := *b.GetSender("pushed").Balance; before-after != cost {
+			t.Errorf("%s took %d from the balance", name, before-after)
+		}
+	}
+	if s := b.GetSender("pushed"); s.Status != api.SenderOff || s.Rest != nil {
+		t.Errorf("the sender is %s, rest %+v", s.Status, s.Rest)
+	}
+	if n := len(p.Seen()); n != 5 {
+		t.Errorf("%d calls", n)
+	}
+	if got := b.Task(waiting); got.Status != api.TaskPending {
+		t.Errorf("the waiting task is %v", got.Status)
+	}
+	b.Exec("UPDATE sender_states SET balance = 0")
+	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders/pushed/test", `{"phone_number":"13800138000","content":"x"}`); a.Fields() != "balance" {
+		t.Errorf("wrong fields %s", a.Fields())
+	}
+}
+
+func TestOnlyAdministratorsTestAndOnlyDrivenSenders(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	b.AddSender(map[string]any{"sender_no": "phone"})
+	body := `{"phone_number":"13800138000","content":"x"}`
+	for _, role := range []string{"submit", "read", "send"} {
+		b.Expect(403, "auth.forbidden", "POST", "/api/v1/admin/senders/pushed/test", body, b.AddUser("user-"+role, role, nil)...)
+	}
+	b.Expect(409, "sender.not_testable", "POST", "/api/v1/admin/senders/phone/test", body)
+	b.Expect(404, "sender.not_found", "POST", "/api/v1/admin/senders/nobody/test", body)
+	b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders/pushed/test", `{"phone_number":"12","content":"x"}`)
+	b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders/pushed/test", `{"phone_number":"13800138000"}`)
+	if n := len(p.Seen()); n > 0 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// A test does not go where an operator switched sending off. That its company uses no shared senders does not matter: the sender is chosen.
+func TestATestObeysTheSwitches(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	b.AddCountry("CN", "86", nil)
+	p.Says(200, `{"code":"0","id":"p-7"}`)
+	for path, fields := range map[string][2]string{
+		"channels/sms": {`{"status":"off"}`, `{"status":"on"}`}, "countries/CN": {`{"status":"off"}`, `{"status":"on"}`},
+		"companies/default": {`{"countries_off":["CN"]}`, `{"countries_off":[]}`},
+	} {
+		b.Expect(200, "", "PATCH", "/api/v1/admin/"+path, fields[0])
+		a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders/pushed/test", `{"phone_number":"13800138000","content":"x"}`)
+		if a.Fields() != "phone_number" || !strings.Contains(a.Raw, "is not sent to now: ") {
+			t.Errorf("%s: %s", path, a.Raw)
+		}
+		b.Expect(200, "", "PATCH", "/api/v1/admin/"+path, fields[1])
+	}
+	if n := len(p.Seen()); n > 0 {
+		t.Errorf("%d calls", n)
+	}
+	if n := b.Count("SELECT count(*) FROM messages"); n > 0 {
+		t.Errorf("%d messages are stored", n)
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", `{"uses_shared_senders":false}`)
+	if got := test(b); got.Outcome != api.OutcomeSent {
+		t.Errorf("%+v", got)
+	}
+}

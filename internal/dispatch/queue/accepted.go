@@ -1,0 +1,161 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/segment"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/logtext"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/result"
+)
+
+// Accepted is a submission that another door has accepted: its submitter has the id of its task already, and cannot be told any more that it is
+// refused. It has a text or a TemplateNo.
+type Accepted struct {
+	TaskID     string
+	Submission Submission
+	Origin     Origin
+
+	// MayWait says that the submission comes again if it is refused. What this server knows of settings, countries and routes may be older than the
+	// submission (package snapshot), so that a first refusal may be wrong.
+	MayWait bool
+}
+
+// SubmitAccepted stores submissions of one company, in the transaction of its caller. Each becomes the task with its TaskID, or is logged as a repeat
+// if its dedup key is taken. One that must be refused becomes a FAILED task with the reason, unless it may wait. An outcome with an error is one that
+// waits, or that the database refuses alone: nothing is stored of it. An error is the database's: nothing is stored.
+func (s *Service) SubmitAccepted(ctx context.Context, all []Accepted) ([]Outcome, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	subs := make([]Submission, len(all))
+	for i, one := range all {
+		subs[i] = one.Submission
+		subs[i].taskID = one.TaskID
+	}
+	outcomes, err := s.submitAll(ctx, subs, all[0].Origin.CompanyID, func(i int) Origin { return all[i].Origin })
+	if err != nil {
+		return nil, err
+	}
+	for i := range outcomes {
+		o := &outcomes[i]
+		var refused *fault.Error
+		switch {
+		case errors.Is(o.Err, errDropped): // a task had the dedup key, and left with its partition: this one is a repeat
+			*o = Outcome{Submitted: Submitted{Deduplicated: true}}
+		case errors.As(o.Err, &refused) && !all[i].MayWait:
+			o.Submitted, o.Err = Submitted{TaskID: all[i].TaskID, Status: Failed}, s.RefuseAccepted(ctx, all[i], refusedResult(refused))
+		}
+	}
+	return outcomes, nil
+}
+
+// refusedResult returns the result of a task for the fault of its submission.
+func refusedResult(refused *fault.Error) string {
+	if refused.Reason == fault.TemplateNotActive || len(refused.Fields) == 0 {
+		return result.NoSMSText
+	}
+	switch field := refused.Fields[0]; {
+	case field.Rule == fault.CountryNotServed:
+		return result.NotServed
+	case field.Name == "phone_number":
+		return result.NotANumber
+	case field.Name == "sign":
+		return result.NoSignature
+	case field.Name == "expires_at":
+		return result.Expired
+	case field.Name == "template_no":
+		return result.NoSMSText
+	case strings.HasPrefix(field.Name, "params"):
+		return result.WrongParams
+	case field.Rule == fault.RenderedBlank || field.Rule == fault.Blank:
+		return result.TextBlank
+	case field.Name == "content":
+		return result.TextTooLong
+	default:
+		return result.NotSendable
+	}
+}
+
+// RefuseAccepted stores the task of a submission that cannot be sent: FAILED, with a result of package result. It is part of the transaction of ctx.
+func (s *Service) RefuseAccepted(ctx context.Context, one Accepted, why string) error {
+	sub, origin := one.Submission, one.Origin
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return err
+	}
+	recipient := sub.PhoneNumber // no number stays as it was written
+	number, err := s.readAddress(ctx, sub, origin)
+	var wrong *fault.Error
+	switch {
+	case err == nil:
+		recipient, sub.PhoneNumber = number.E164, number.Written
+	case !errors.As(err, &wrong):
+		return err
+	}
+	pool, country, err := s.poolOfRefused(ctx, one, recipient)
+	if err != nil {
+		return err
+	}
+	text, isParams := sub.logged()
+	if text = strings.TrimSpace(text); text == "" { // a task has a text
+		text = sub.TemplateNo
+	}
+	if runes := []rune(text); len(runes) > contentMost {
+		text = string(runes[:contentMost])
+	}
+	priority := priorityOf(values.SMS, sub.MessageType)
+	if sub.Priority != nil {
+		priority = *sub.Priority
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		return s.q.TaskRefuse(ctx, dbq.TaskRefuseParams{
+			TaskID: one.TaskID, CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKey: optional.Value(sub.DedupKey), PhoneNumber: sub.PhoneNumber,
+			Recipient: recipient, Content: text, Source: optional.Value(sub.Source), PoolID: pool, MessageType: sub.MessageType, CountryNo: country,
+			Priority: priority, Segments: int16(min(segmentsMost, segment.Count(segment.Signed(sub.Sign, text)))), Sign: sub.Sign, IsTest: sub.Test,
+			ExpectSendTime: sub.ExpectSendTime, ExpiresAt: sub.ExpiresAt, RequestID: origin.RequestID, UseTemplate: isParams, SourceIp: origin.SourceIP,
+			UserAgent: logtext.Text(origin.UserAgent), RequestData: sub.Raw, Result: why,
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("store refused task: %w", err)
+	}
+	return nil
+}
+
+const (
+	contentMost  = 1024 // characters of a text, as the database stores it
+	segmentsMost = 100  // short messages of a text, as the database stores them
+)
+
+// poolOfRefused returns the pool in which a message would be, or would be without its number; 0: none, its company is gone.
+func (s *Service) poolOfRefused(ctx context.Context, one Accepted, recipient string) (pool int64, countryNo string, err error) {
+	if strings.HasPrefix(recipient, "+") {
+		place, err := s.directory.Place(ctx, time.Now(), directory.SMS, one.Origin.CompanyID, one.Submission.MessageType, recipient, true)
+		if place.PoolID != 0 {
+			return place.PoolID, place.CountryNo, nil
+		}
+		if postgres.IsUnavailable(err) {
+			return 0, "", err
+		}
+	}
+	pool, err = s.directory.PoolOf(ctx, directory.SMS, one.Origin.CompanyID, one.Submission.MessageType, "")
+	if err != nil {
+		return 0, "", fmt.Errorf("find pool: %w", err)
+	}
+	return pool, "", nil
+}
+
+// LogRepeated logs submissions of one user that repeat the dedup key of an earlier one, if its task exists.
+func (s *Service) LogRepeated(ctx context.Context, subs []Submission, origin Origin) error {
+	_, err := s.allRepeated(ctx, subs, origin)
+	return err
+}

@@ -1,0 +1,444 @@
+// Package claim decides how many tasks a sender may take now, from which pools and in which order, and leases these tasks. A claim is one
+// transaction of the statements in queue_claim.sql.
+package claim
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"lksms/gen/dispatchq"
+	"lksms/internal/platform/postgres"
+)
+
+// Request is a claim of a sender.
+type Request struct {
+	SenderNo string
+	Limit    int // maximum number of tasks
+	// InOneCall: the sender sends tasks of one rendering in one call. The claim takes only tasks of one rendering, and they use one
+	// interval together.
+	InOneCall bool
+	// StartWithin is how long the leases last unless the sender starts them; at most the sender's own lease time. Nil: they need no start.
+	StartWithin *time.Duration
+	// StillMay returns a fault if the caller may no longer claim. It is called after each wait for tasks. Nil: the caller always may.
+	StillMay func(ctx context.Context) error
+	// Note stores more about leases, at least one, in the transaction of the claim. After an error nothing is leased. Nil: nothing more is stored.
+	Note func(ctx context.Context, q *dispatchq.Queries, leases []Lease) error
+}
+
+// Lease is a task that a sender holds until LeaseUntil, which is not after ExpiresAt.
+type Lease struct {
+	TaskID, PhoneNumber string
+	Content             string // the text for the sender, with the signature unless SignMode says otherwise
+	Sign                string // the signature with which Content begins, or that the provider adds; empty: none
+	SignMode            string // of the sender
+	LeaseID             int64
+	Attempt             int16
+	LeaseUntil          time.Time
+	ExpiresAt           *time.Time // the message must not be sent after it; nil: at any time
+	Traceparent         *string    // of the submission; nil: none
+	BatchID             *int64     // nil: the task is of no batch
+
+	leasedAt       time.Time
+	PoolID         int64
+	companyID      int64
+	segments       int64
+	lane           int32
+	turn, nextTurn float64
+}
+
+// The values of a sender's sign_mode, which says how the signature of a message is sent.
+const (
+	SignInText     = "in_text"     // it stands before the text that the sender gets
+	SignByProvider = "by_provider" // the provider adds it
+	SignNone       = "none"        // the provider forbids it
+)
+
+// Rules are the configured times of a claim.
+type Rules struct {
+	Lease        time.Duration  // for a sender without a lease time of its own
+	RetryMaxWait *time.Duration // a retry that has been due for so long counts as a new task; nil: never
+	SilentAfter  time.Duration  // a sender that did not poll for so long is not available
+}
+
+// LeaseLeast is how long a task that is claimed is valid at least: one that expires sooner could not be sent in time.
+const LeaseLeast = time.Second
+
+// On leases tasks to a sender, in the transaction of q, which must be a transaction of postgres.DB.Dispatch. It leases none to a sender
+// that is unknown or off.
+func On(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) ([]Lease, error) {
+	a, err := admit(ctx, q, c, rules)
+	if err != nil || a == nil {
+		return nil, err
+	}
+	var leases []Lease
+	for isCut := false; ; {
+		// Repeat only if a task may have been left out because it needs more segments than are left: a smaller task may follow it.
+		p, may := a.part(c, rules, leases)
+		p.offer.IsTight = p.offer.IsTight || isCut
+		if !may || len(leases) > 0 && (!p.offer.IsTight || c.InOneCall) {
+			break
+		}
+		var more []Lease
+		if more, isCut, err = a.lease(ctx, q, c, p); err != nil {
+			return nil, err
+		}
+		if len(more) == 0 && (p.offer.IsTight || !isCut) {
+			break
+		}
+		leases = append(leases, more...)
+		a.advance(more)
+	}
+	passed, err := a.passed(ctx, q, c.SenderNo, rules, leases)
+	if err != nil {
+		return nil, err
+	}
+	if p, any := a.charge(c, leases, passed); any {
+		err = q.SenderCharge(ctx, p)
+	}
+	if err == nil && len(leases) > 0 && c.Note != nil {
+		err = c.Note(ctx, q, leases)
+	}
+	return leases, err
+}
+
+// lease leases tasks within the limits of p. isCut: it stopped at a task that needs more segments than are left.
+func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p claimPart) (leases []Lease, isCut bool, err error) {
+	offers, err := q.TaskOffer(ctx, p.offer)
+	if err != nil {
+		return nil, false, err
+	}
+	ordered, err := p.inFlows(ctx, q, a.inOrder(offers))
+	if err != nil {
+		return nil, false, err
+	}
+	chosen, isCut := p.choose(ordered, c.InOneCall)
+	if len(chosen) == 0 {
+		return nil, isCut, nil
+	}
+	if ids, ranks := passedOver(chosen); len(ids) > 0 {
+		if err := q.TaskExchange(ctx, dispatchq.TaskExchangeParams{TaskIds: ids, Ranks: ranks}); err != nil {
+			return nil, false, err
+		}
+	}
+	params := dispatchq.TaskLeaseParams{
+		SenderNo: c.SenderNo, Asked: int16(c.Limit), IsPaced: a.sender.IsPaced, LeaseSeconds: a.sender.LeaseSeconds,
+		Sign: a.sender.Sign, SignMode: a.sender.SignMode,
+		MustStart: c.StartWithin != nil, TaskIds: make([]string, len(chosen)), Segments: make([]int64, len(chosen)), At: p.at,
+		Ranks: []*float64{},
+	}
+	ranks := make([]*float64, len(chosen))
+	for i, o := range chosen {
+		params.TaskIds[i], params.Segments[i] = o.TaskID, o.Segments
+		if o.isForAnother() {
+			params.HasFlows, ranks[i] = true, o.rankOf.Rank
+		}
+	}
+	if params.HasFlows {
+		params.Ranks = ranks
+	}
+	rows, err := q.TaskLease(ctx, params)
+	if err != nil {
+		return nil, false, err
+	}
+	byID := make(map[string]dispatchq.TaskLeaseRow, len(rows))
+	for _, row := range rows {
+		byID[row.TaskID] = row
+	}
+	for _, o := range chosen {
+		row, isLeased := byID[o.TaskID]
+		if !isLeased { // expired since TaskOffer, which locked it
+			continue
+		}
+		leases = append(leases, Lease{
+			TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content, Sign: row.Sign, SignMode: a.sender.SignMode,
+			LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, ExpiresAt: row.ExpiresAt,
+			Traceparent: row.Traceparent, BatchID: row.BatchID, leasedAt: row.LeasedAt,
+			PoolID: o.PoolID, companyID: row.CompanyID, segments: o.Segments, lane: o.Lane, turn: o.turn, nextTurn: o.nextTurn,
+		})
+	}
+	return leases, isCut, nil
+}
+
+// admission holds the limits of a claim, and the pools from which the sender may take.
+type admission struct {
+	sender   dispatchq.SenderAdmitRow
+	tasks    int64   // maximum number of tasks
+	segments *int64  // maximum number of segments; nil: no limit
+	interval float64 // seconds between two tasks; 0: none
+	lastTurn float64 // the largest turn at which the sender took a task
+	pools    []admittedPool
+}
+
+// admittedPool is a pool from which a sender may take, and the sender's share of the pool.
+type admittedPool struct {
+	id        int64
+	companyID int64   // 0: the shared pool of a channel
+	gap       float64 // the part of the company's share that one task uses
+	turn      float64 // turn of the pool's first task; moves with each task taken
+	most      int64   // tasks that the sender may take from the pool
+
+	fromSegments int64 // an outranked sender takes only tasks with at least so many segments; 0: all tasks
+	rivalRoom    int64 // tasks that failed with the sender are left to its rivals if they have at most so many segments
+
+	routeID int64 // 0: the sender has no route to the pool
+	weight  int64
+	served  float64 // of the route, from Share
+	top     float64 // served of the rival that is furthest ahead; 0 without rivals
+
+	hasMoved bool    // turn has moved in this claim
+	lastTurn float64 // the largest turn of a task taken in this claim; 0: none
+}
+
+// seenSteps is how many times in silent_after the polls of a sender are noted in the database.
+const seenSteps = 4
+
+// admit returns the limits and the pools of a claim; nil if the sender is unknown or off.
+func admit(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) (*admission, error) {
+	sender, err := q.SenderAdmit(ctx, dispatchq.SenderAdmitParams{
+		SenderNo: c.SenderNo, Lease: rules.Lease, NotedWithin: rules.SilentAfter / seenSteps,
+	})
+	if postgres.IsNoRows(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.StartWithin != nil { // also for the budget: the sender may start each task only when it sends it
+		sender.LeaseSeconds = min(sender.LeaseSeconds, c.StartWithin.Seconds())
+	}
+	a := &admission{sender: sender, tasks: int64(c.Limit), lastTurn: sender.SharedLastTurn}
+	if sender.IsPaced {
+		budget, err := q.SenderBudget(ctx, dispatchq.SenderBudgetParams{
+			SenderID: sender.SenderID, ClaimLimit: a.tasks, InOneCall: c.InOneCall, LeaseSeconds: sender.LeaseSeconds,
+		})
+		if postgres.IsNoRows(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		a.tasks, a.interval = budget.Tasks, budget.IntervalSeconds
+		if budget.HasLimit {
+			a.segments = &budget.Segments
+		}
+	}
+	if a.tasks == 0 {
+		return a, nil
+	}
+	if err := a.addRoutes(ctx, q, rules); err != nil {
+		return nil, err
+	}
+	if err := a.addShared(ctx, q, rules); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// addRoutes adds the pools of the sender's routes.
+func (a *admission) addRoutes(ctx context.Context, q *dispatchq.Queries, rules Rules) error {
+	if !a.sender.HasRoutes {
+		return nil
+	}
+	routes, err := q.RouteAdmit(ctx, dispatchq.RouteAdmitParams{
+		SenderID: a.sender.SenderID, GivesWay: a.sender.GivesWay, SilentAfter: rules.SilentAfter,
+	})
+	if err != nil {
+		return err
+	}
+	for _, r := range routes {
+		a.lastTurn = max(a.lastTurn, r.LastTurn)
+		p := admittedPool{
+			id: r.PoolID, companyID: r.CompanyID, gap: r.Gap, turn: max(r.NextTurn, a.lastTurn), most: a.tasks,
+			rivalRoom: r.RivalRoom, routeID: r.RouteID, weight: r.Weight, served: r.Served,
+		}
+		if len(r.RivalsServed) > 0 {
+			rivals := make([]RouteShare, len(r.RivalsServed))
+			for i := range rivals {
+				rivals[i] = RouteShare{r.RivalsServed[i], r.RivalsWeights[i]}
+			}
+			most, served, top := Share(RouteShare{r.Served, r.Weight}, r.WasServed, rivals)
+			p.most, p.served, p.top = min(most, a.tasks), served, top
+		}
+		a.add(p, r.IsOutranked, r.PrimaryRoom)
+	}
+	return nil
+}
+
+// addShared adds the shared pool of the sender's channel. Call addRoutes before: it finds the last turn.
+func (a *admission) addShared(ctx context.Context, q *dispatchq.Queries, rules Rules) error {
+	if a.sender.SharedPoolID == nil {
+		return nil
+	}
+	p := admittedPool{id: *a.sender.SharedPoolID, turn: max(a.sender.SharedNextTurn, a.lastTurn), most: a.tasks}
+	var rooms dispatchq.PoolRoomsRow
+	if a.sender.HasPrimaries || a.sender.GivesWay {
+		var err error
+		rooms, err = q.PoolRooms(ctx, dispatchq.PoolRoomsParams{SenderID: a.sender.SenderID, GivesWay: a.sender.GivesWay, SilentAfter: rules.SilentAfter})
+		if err != nil {
+			return err
+		}
+	}
+	p.rivalRoom = rooms.RivalRoom
+	a.add(p, rooms.IsOutranked, rooms.PrimaryRoom)
+	return nil
+}
+
+// add adds a pool. It leaves out a pool whose primaries can send every task, if the sender is outranked by them.
+func (a *admission) add(p admittedPool, isOutranked bool, primaryRoom int64) {
+	if isOutranked {
+		if primaryRoom >= tasksSegmentsMost {
+			return
+		}
+		p.fromSegments = primaryRoom + 1
+	}
+	a.pools = append(a.pools, p)
+}
+
+// tasksSegmentsMost is the maximum number of segments of a task, as counted at its submission (messages_segments_range).
+const tasksSegmentsMost = 100
+
+// segmentsMost returns the maximum number of segments that an attempt of the sender costs, for a text of 200 characters and a signature
+// of 50 with its brackets. A sender with fewer segments left is offered at once only what fits. Longer texts are rare: that one does not fit shows
+// when it is chosen.
+func (a admission) segmentsMost() int64 {
+	switch {
+	case !a.sender.CountsSegments:
+		return 1
+	case a.sender.SegmentSize != nil:
+		return 252 / *a.sender.SegmentSize + 1
+	default:
+		return 8 // characters outside the basic plane count twice
+	}
+}
+
+// segmentsLeft returns the segments that are left after taken; nil: no limit.
+func (a admission) segmentsLeft(taken int64) *int64 {
+	if a.segments == nil {
+		return nil
+	}
+	left := *a.segments - taken
+	return &left
+}
+
+// claimPart holds the limits of one TaskOffer and TaskLease.
+type claimPart struct {
+	offer dispatchq.TaskOfferParams
+	limit int64
+	most  map[int64]int64 // tasks of each pool
+	at    *time.Time      // of the leases before; nil: these are the first
+
+	taken    int64   // tasks that the sender sends before these
+	interval float64 // see admission
+}
+
+// part returns the limits that remain after leases, and whether the sender may take anything more.
+func (a admission) part(c Request, rules Rules, leases []Lease) (p claimPart, may bool) {
+	taken, segments := takenOf(leases)
+	p = claimPart{limit: a.tasks - int64(len(leases)), most: map[int64]int64{}, taken: int64(len(leases)), interval: a.interval, offer: dispatchq.TaskOfferParams{
+		SenderNo: c.SenderNo, RetryMaxWait: rules.RetryMaxWait, LeaseLeast: LeaseLeast,
+		Sign: a.sender.Sign, SignMode: a.sender.SignMode, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
+		SegmentsLeft: a.segmentsLeft(segments),
+	}}
+	if len(leases) > 0 {
+		p.at = &leases[0].leasedAt
+	}
+	p.offer.IsTight = p.offer.SegmentsLeft != nil && *p.offer.SegmentsLeft < a.segmentsMost()
+	for _, pool := range a.pools {
+		most := min(pool.most-taken[pool.id], p.limit)
+		if most <= 0 {
+			continue
+		}
+		p.most[pool.id] = most
+		p.offer.PoolIds, p.offer.Most = append(p.offer.PoolIds, pool.id), append(p.offer.Most, most)
+		p.offer.RivalRooms, p.offer.FromSegments = append(p.offer.RivalRooms, pool.rivalRoom), append(p.offer.FromSegments, pool.fromSegments)
+	}
+	return p, p.limit > 0 && len(p.most) > 0 && (p.offer.SegmentsLeft == nil || *p.offer.SegmentsLeft > 0)
+}
+
+// takenOf counts the tasks of each pool, and the segments of all.
+func takenOf(leases []Lease) (tasks map[int64]int64, segments int64) {
+	tasks = map[int64]int64{}
+	for _, l := range leases {
+		tasks[l.PoolID]++
+		segments += l.segments
+	}
+	return tasks, segments
+}
+
+// passed returns the pools in which the sender is behind its rivals and took less than it could, because the tasks there are not for it
+// (PoolsPassed). The sender gives up its turn in these pools, so that its rivals do not wait for it.
+func (a admission) passed(ctx context.Context, q *dispatchq.Queries, senderNo string, rules Rules, leases []Lease) ([]int64, error) {
+	taken, segments := takenOf(leases)
+	p := dispatchq.PoolsPassedParams{
+		SenderNo: senderNo, Sign: a.sender.Sign, SignMode: a.sender.SignMode,
+		SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
+		SegmentsLeft: a.segmentsLeft(segments), RetryMaxWait: rules.RetryMaxWait, LeaseLeast: LeaseLeast,
+	}
+	for _, pool := range a.pools {
+		if pool.served < pool.top && taken[pool.id] < pool.most {
+			p.PoolIds = append(p.PoolIds, pool.id)
+		}
+	}
+	if n := len(leases); int64(n) == a.tasks && n > 0 {
+		p.LastLane = &leases[n-1].lane
+	}
+	if len(p.PoolIds) == 0 {
+		return nil, nil
+	}
+	return q.PoolsPassed(ctx, p)
+}
+
+// charge returns the cost of a claim for the sender and its routes, and whether there is anything to write.
+func (a admission) charge(c Request, leases []Lease, passed []int64) (p dispatchq.SenderChargeParams, any bool) {
+	isToBeSeen := a.sender.IsUnseen && (a.sender.HasRoutes || a.sender.HasDependents)
+	p = dispatchq.SenderChargeParams{SenderID: a.sender.SenderID, IsToBeSeen: isToBeSeen, Calls: int64(len(leases))}
+	if c.InOneCall {
+		p.Calls = min(1, p.Calls)
+	}
+	taken, _ := takenOf(leases)
+	for _, l := range leases {
+		p.LeaseIds, p.CompanyIds = append(p.LeaseIds, l.LeaseID), append(p.CompanyIds, l.companyID)
+		p.Segments, p.At = append(p.Segments, l.segments), &l.leasedAt
+	}
+	for _, pool := range a.pools {
+		hasPassed := slices.Contains(passed, pool.id)
+		switch {
+		case pool.routeID == 0:
+			if pool.hasMoved && len(a.pools) > 1 {
+				p.SharedLastTurn, p.SharedNextTurn = &pool.lastTurn, &pool.turn
+			}
+		case pool.hasMoved || hasPassed || taken[pool.id] > 0:
+			served := pool.served + float64(taken[pool.id])/float64(pool.weight)
+			if hasPassed {
+				served = max(served, pool.top)
+			}
+			p.RouteIds, p.Served = append(p.RouteIds, pool.routeID), append(p.Served, served)
+			p.LastTurns, p.NextTurns = append(p.LastTurns, pool.lastTurn), append(p.NextTurns, pool.turn)
+		}
+	}
+	return p, isToBeSeen || a.sender.IsPaced && len(leases) > 0 || p.SharedNextTurn != nil || len(p.RouteIds) > 0
+}
+
+// advance moves the turns of the pools from which tasks were taken, and of the other pools of the same companies: a company has one share
+// of all its pools. Only the last lane counts, because all tasks of the lanes before it were taken, in whatever turn.
+func (a *admission) advance(leases []Lease) {
+	companies := map[int64]int64{} // by pool
+	for _, p := range a.pools {
+		companies[p.id] = p.companyID
+	}
+	for _, l := range leases {
+		if l.lane != leases[len(leases)-1].lane {
+			continue
+		}
+		for i := range a.pools {
+			p := &a.pools[i]
+			switch {
+			case p.id == l.PoolID && p.companyID == 0:
+				p.hasMoved, p.lastTurn, p.turn = true, max(p.lastTurn, l.turn), max(p.turn, l.nextTurn)
+			case p.companyID != 0 && p.companyID == companies[l.PoolID]:
+				p.hasMoved, p.lastTurn, p.turn = true, max(p.lastTurn, l.turn), max(p.turn, l.turn+p.gap)
+			}
+		}
+	}
+}

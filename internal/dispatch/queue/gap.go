@@ -1,0 +1,41 @@
+package queue
+
+import (
+	"context"
+
+	"lksms/gen/dispatchq"
+	"lksms/internal/platform/postgres"
+)
+
+// gapTasks is how many tasks of a lane are read to see which companies have their turn soon.
+const gapTasks = 5000
+
+// CloseGaps moves tasks of companies whose backlog left the queue unsent to the front of their lanes, one portion of each company, and returns how many.
+// A later call moves the next portion when this one is used up. Until then, nothing is behind a gap.
+func (s *Service) CloseGaps(ctx context.Context) (moved int, err error) {
+	var gaps []dispatchq.RankGapsRow
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		gaps, err = q.RankGaps(ctx, gapTasks)
+		return err
+	})
+	if err != nil {
+		return 0, postgres.Wrap("find gaps in ranks", err, nil)
+	}
+	for _, gap := range gaps {
+		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
+			locked, err := q.RankGapLock(ctx, dispatchq.RankGapLockParams(gap))
+			if err != nil || len(locked) == 0 {
+				return err
+			}
+			n, err := q.RankGapClose(ctx, dispatchq.RankGapCloseParams{
+				PoolID: gap.PoolID, Priority: gap.Priority, CompanyID: gap.CompanyID, Portion: sweepBatch,
+			})
+			moved += int(n)
+			return err
+		})
+		if err != nil {
+			return moved, postgres.Wrap("close a gap in ranks", err, nil)
+		}
+	}
+	return moved, nil
+}

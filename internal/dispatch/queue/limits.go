@@ -1,0 +1,59 @@
+package queue
+
+import (
+	"context"
+	"sort"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"lksms/internal/dispatch/segment"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/setting"
+)
+
+// Limits bound the text of a short message of one type. The settings say how, up to what the database stores: 1024 characters.
+type Limits struct{ characters, segments int64 }
+
+// Limits returns the limits of messages of a type.
+func (s *Service) Limits(ctx context.Context, messageType int16) (Limits, error) {
+	values, err := s.settings.Get(ctx)
+	return limitsOf(values.SMS, messageType), err
+}
+
+func limitsOf(values setting.SMS, messageType int16) Limits {
+	return [...]Limits{
+		{values.ContentMostVerification, values.SegmentsMostVerification},
+		{values.ContentMostNotification, values.SegmentsMostNotification},
+		{values.ContentMostMarketing, values.SegmentsMostMarketing},
+	}[messageType]
+}
+
+// Check returns request.invalid, naming content, for a text that is too long, or that takes too many segments with its signature.
+func (l Limits) Check(sign, content string) error {
+	if n := int64(utf8.RuneCountInString(content)); n > l.characters {
+		return fault.InvalidField("content", fault.TooManyCharacters, fault.Lengths{Has: n, Most: l.characters})
+	}
+	if n := int64(segment.Count(segment.Signed(sign, content))); n > l.segments {
+		return fault.InvalidField("content", fault.TooManySegments, fault.Lengths{Has: n, Most: l.segments})
+	}
+	return nil
+}
+
+// Fit returns content as it is if Check accepts it, else its longest beginning that Check accepts with an ellipsis behind it. A text of
+// GSM 03.38 gets three points: the character for an ellipsis would make the whole text UCS-2.
+func (l Limits) Fit(sign, content string) string {
+	if l.Check(sign, content) == nil {
+		return content
+	}
+	ellipsis := "…"
+	if segment.IsGSM(segment.Signed(sign, content)) {
+		ellipsis = "..."
+	}
+	content = segment.Beginning(content, int(l.characters)) // a body may have a megabyte
+	cut := func(n int) string {
+		return strings.TrimRightFunc(segment.Beginning(content, n), unicode.IsSpace) + ellipsis
+	}
+	tooLong := sort.Search(utf8.RuneCountInString(content)+1, func(n int) bool { return l.Check(sign, cut(n)) != nil })
+	return cut(max(0, tooLong-1))
+}

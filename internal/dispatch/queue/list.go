@@ -1,0 +1,315 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+)
+
+// Viewer narrows what a call may see: to what one user submitted, to what one company owns, or to both; the zero Viewer sees everything.
+// To the call, other tasks do not exist.
+type Viewer struct {
+	Owner     *string
+	CompanyID *int64
+}
+
+// Get returns one task, or the fault task.not_found (S0.2).
+func (s *Service) Get(ctx context.Context, viewer Viewer, id string) (dbq.Task, error) {
+	row, err := s.inParts.TaskGet(ctx, dbq.TaskGetParams{TaskID: id, Owner: viewer.Owner, CompanyID: viewer.CompanyID})
+	return row, postgres.Wrap("get task", err, fault.New(fault.NotFound, fault.TaskNotFound))
+}
+
+// Origins returns what each of the tasks belongs to, in their order.
+func (s *Service) Origins(ctx context.Context, tasks []dbq.Task) ([]dbq.TaskOriginsRow, error) {
+	var p dbq.TaskOriginsParams
+	for _, t := range tasks {
+		p.TaskIds = append(p.TaskIds, t.TaskID)
+		p.CompanyIds, p.PoolIds = append(p.CompanyIds, t.CompanyID), append(p.PoolIds, t.PoolID)
+		p.RenderingIds = append(p.RenderingIds, optional.Value(t.RenderingID))
+	}
+	rows, err := s.q.TaskOrigins(ctx, p)
+	return rows, postgres.Wrap("read what tasks belong to", err, nil)
+}
+
+// Times says when a task first could be claimed and was, and how long it waited and took; nil: not known, or not yet.
+type Times struct {
+	QueuedAt       *time.Time
+	FirstClaimedAt *time.Time // since QueuedAt
+	Wait           *time.Duration
+	Total          *time.Duration
+}
+
+// Detail returns one task with its times, or the fault task.not_found.
+func (s *Service) Detail(ctx context.Context, viewer Viewer, id string) (dbq.Task, Times, error) {
+	task, err := s.Get(ctx, viewer, id)
+	if err != nil {
+		return task, Times{}, err
+	}
+	marks, err := s.inParts.TaskMarks(ctx, id)
+	return task, timesOf(marks), postgres.Wrap("read times of task", err, nil)
+}
+
+func timesOf(marks []dbq.TaskMarksRow) (t Times) {
+	var ended *time.Time
+	for _, m := range marks {
+		if m.IsWaiting && m.EnteredAt != nil && !m.EnteredAt.After(m.SeenAt) {
+			t.QueuedAt = m.EnteredAt
+		}
+		if m.Outcome != nil {
+			t.QueuedAt, ended = m.EnteredAt, &m.At
+		}
+	}
+	if t.QueuedAt == nil {
+		return t
+	}
+	for _, m := range marks {
+		isOfThisLife := m.LeasedAt != nil && !m.LeasedAt.Before(*t.QueuedAt) // a requeued task has leases from before
+		if isOfThisLife && (t.FirstClaimedAt == nil || m.LeasedAt.Before(*t.FirstClaimedAt)) {
+			t.FirstClaimedAt = m.LeasedAt
+		}
+	}
+	waited := marks[0].SeenAt
+	switch {
+	case t.FirstClaimedAt != nil:
+		waited = *t.FirstClaimedAt
+	case ended != nil:
+		waited = *ended
+	}
+	t.Wait = new(max(0, waited.Sub(*t.QueuedAt)))
+	if ended != nil {
+		t.Total = new(max(0, ended.Sub(*t.QueuedAt)))
+	}
+	return t
+}
+
+// Filter selects the tasks of a list; nil means any. The page starts before BeforeID.
+type Filter struct {
+	Viewer      Viewer
+	Status      *int16
+	PhoneNumber *string
+	Source      *string
+	MessageType *int16
+	SenderNo    *string // the sender that holds or settled the task
+	Delivery    *int16  // 1 delivered, 2 undelivered
+	Result      *string // how the result begins
+	BatchID     *int64
+	Test        *bool // only tests, or none
+	CountryNo   *string
+	TemplateNo  *string // the template of which the text was made
+	SubmittedBy *string
+	ProviderNo  *string // the number that a provider gave to a message of the task
+	CreatedFrom *time.Time
+	CreatedTo   *time.Time
+	BeforeID    string
+	Limit       int
+}
+
+// The bounds of one page of a list: after scanMost tasks no further statement reads any, and partitionsMost is the number of partitions.
+const (
+	scanMost       = 1000
+	partitionsMost = 16 // one with a task or two of a rare filter takes a millisecond, mostly for planning, and more if it is not in memory
+)
+
+// Page is a page of a list of tasks, newest first.
+type Page struct {
+	Tasks []dbq.Task
+	// Before is the id before which the next page starts, if the list stopped at a bound.
+	Before     string
+	partitions []dbq.TaskPartitionsRow // newest first
+}
+
+// IsHistory reports whether a task of the page comes from a partition that is history.
+func (p Page) IsHistory(id string) bool {
+	for _, part := range p.partitions {
+		if id >= part.FirstID {
+			return id < part.BeforeID && part.IsHistory
+		}
+	}
+	return false
+}
+
+// List returns the tasks that match, newest first.
+func (s *Service) List(ctx context.Context, f Filter) (p Page, err error) {
+	if f.PhoneNumber, err = s.NormaliseNumber(ctx, f.Viewer.CompanyID, "phone_number", f.PhoneNumber); err != nil {
+		return Page{}, err
+	}
+	if f.BatchID != nil { // the users of a company share its batches
+		f.Viewer.Owner = nil
+	}
+	err = s.db.ByKey(ctx, func(q *dbq.Queries) (err error) {
+		p, err = list(ctx, q, f)
+		return err
+	})
+	return p, postgres.Wrap("list tasks", err, nil)
+}
+
+// list reads windows of partitions, newest first, each in portions. A window that does not fill the page is followed by one of twice as many
+// partitions: a statement for two costs less than two statements, and one for all costs too much.
+func list(ctx context.Context, q *dbq.Queries, f Filter) (p Page, err error) {
+	first, last := idsCreated(f.CreatedFrom, f.CreatedTo)
+	before := min(f.BeforeID, last)
+	if p.partitions, err = q.TaskPartitions(ctx, dbq.TaskPartitionsParams{BeforeID: before, Most: partitionsMost}); err != nil {
+		return Page{}, err
+	}
+	var starts []string
+	for _, part := range p.partitions {
+		starts = append(starts, part.FirstID)
+	}
+	if len(starts) < partitionsMost {
+		starts = append(starts, "") // before all partitions
+	}
+	var held []string
+	if f.SenderNo != nil {
+		if held, err = q.TaskIDsHeld(ctx, *f.SenderNo); err != nil {
+			return Page{}, err
+		}
+	}
+	most, scanned, end := f.Limit, 0, LastID
+	for width := 1; len(starts) > 0; width *= 2 {
+		width = min(width, len(starts))
+		start := starts[width-1]
+		for inWindow := true; inWindow; {
+			if scanned >= scanMost {
+				p.Before = before
+				return p, nil
+			}
+			ids, err := listIDs(ctx, q, f, window{held: held, start: start, end: end, from: max(start, first), before: before, most: int32(most)})
+			if err != nil {
+				return Page{}, err
+			}
+			if len(ids) == 0 {
+				break
+			}
+			more, err := q.TaskListOf(ctx, dbq.TaskListOfParams{
+				Ids: ids, FromID: ids[len(ids)-1], ToID: ids[0], Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, Recipient: f.PhoneNumber,
+				Status: f.Status, Source: f.Source, MessageType: f.MessageType, SenderNo: f.SenderNo, Delivery: f.Delivery, Result: f.Result,
+				BatchID: f.BatchID, IsTest: f.Test, CountryNo: f.CountryNo, TemplateNo: f.TemplateNo, SubmittedBy: f.SubmittedBy,
+				CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit - len(p.Tasks)),
+			})
+			if err != nil {
+				return Page{}, err
+			}
+			if p.Tasks = append(p.Tasks, more...); len(p.Tasks) == f.Limit {
+				return p, nil
+			}
+			inWindow = len(ids) == most
+			read := ids[len(ids)-1]
+			scanned, before, most = scanned+len(ids), f.skip(read), min(4*most, scanMost)
+			if before != read {
+				most = f.Limit // the tasks that were skipped say nothing about those that follow
+			}
+		}
+		if start <= first {
+			return p, nil
+		}
+		starts, before, end = starts[width:], start, start
+	}
+	p.Before = before
+	return p, nil
+}
+
+// window says which ids of a list a statement reads: those not before from and before before, newest first, at most most of them. They
+// are in the partitions from the id start to the id end. The sender of the filter holds the tasks held.
+type window struct {
+	held         []string
+	start, end   string
+	from, before string
+	most         int32
+}
+
+// listIDs returns the next ids of a list, by the index of the filter that leaves the fewest tasks.
+func listIDs(ctx context.Context, q *dbq.Queries, f Filter, w window) ([]string, error) {
+	is := func(status int16) bool { return f.Status != nil && *f.Status == status }
+	submitter := f.SubmittedBy
+	if submitter == nil {
+		submitter = f.Viewer.Owner
+	}
+	switch v := f.Viewer; {
+	case f.ProviderNo != nil: // TaskListOf does not compare it
+		return q.TaskIDsOfProviderNo(ctx, dbq.TaskIDsOfProviderNoParams{ProviderNo: *f.ProviderNo, BeforeID: w.before, FromID: w.from, Most: w.most})
+	case f.PhoneNumber != nil:
+		return q.TaskIDsOfRecipient(ctx, dbq.TaskIDsOfRecipientParams{Recipient: *f.PhoneNumber, BeforeID: w.before, FromID: w.from, Most: w.most})
+	case f.BatchID != nil:
+		return q.TaskIDsOfBatch(ctx, dbq.TaskIDsOfBatchParams{BatchID: *f.BatchID, BeforeID: w.before, FromID: w.from, Most: w.most})
+	case is(Processing):
+		return q.TaskIDsProcessing(ctx, dbq.TaskIDsProcessingParams{BeforeID: w.before, FromID: w.from, Most: w.most})
+	case (is(Failed) || is(Cancelled)) && v.CompanyID != nil:
+		return q.TaskIDsOfCompanyFailed(ctx, dbq.TaskIDsOfCompanyFailedParams{CompanyID: *v.CompanyID, Outcome: *f.Status, BeforeID: w.before, FromID: w.from, Most: w.most})
+	case is(Failed) || is(Cancelled):
+		return q.TaskIDsFailed(ctx, dbq.TaskIDsFailedParams{Outcome: *f.Status, BeforeID: w.before, FromID: w.from, Most: w.most})
+	case f.SenderNo != nil:
+		return q.TaskIDsOfSender(ctx, dbq.TaskIDsOfSenderParams{SenderNo: *f.SenderNo, Held: w.held, BeforeID: w.before, FromID: w.from, Most: w.most})
+	case f.Delivery != nil:
+		return q.TaskIDsOfReceipt(ctx, dbq.TaskIDsOfReceiptParams{Delivery: *f.Delivery, BeforeID: w.before, FromID: w.from, Most: w.most})
+	case is(Pending):
+		return q.TaskIDsPending(ctx, dbq.TaskIDsPendingParams{BeforeID: w.before, FromID: w.from, Most: w.most})
+	case v.CompanyID != nil && submitter != nil:
+		return q.TaskIDsOfSubmitter(ctx, dbq.TaskIDsOfSubmitterParams{CompanyID: *v.CompanyID, SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, Most: w.most})
+	case submitter != nil:
+		return q.TaskIDsOfSubmitterAnywhere(ctx, dbq.TaskIDsOfSubmitterAnywhereParams{SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, Most: w.most})
+	case v.CompanyID != nil:
+		return q.TaskIDsOfCompany(ctx, dbq.TaskIDsOfCompanyParams{CompanyID: *v.CompanyID, StartID: w.start, EndID: w.end, BeforeID: w.before, FromID: w.from, Most: w.most})
+	case is(Success):
+		return q.TaskIDsSettled(ctx, dbq.TaskIDsSettledParams{BeforeID: w.before, FromID: w.from, Most: w.most})
+	default:
+		return q.TaskIDs(ctx, dbq.TaskIDsParams{BeforeID: w.before, FromID: w.from, Most: w.most})
+	}
+}
+
+// Span returns the recipient of the filter in E.164, and bounds for the ids of its tasks: from firstID on and before beforeID. Fault:
+// request.invalid for the phone number, which is called field.
+func (s *Service) Span(ctx context.Context, f Filter, field string) (recipient *string, firstID, beforeID string, err error) {
+	recipient, err = s.NormaliseNumber(ctx, f.Viewer.CompanyID, field, f.PhoneNumber)
+	firstID, beforeID = idsCreated(f.CreatedFrom, f.CreatedTo)
+	return recipient, firstID, beforeID, err
+}
+
+// idsCreated returns bounds for the ids of tasks created in [from, before). An id contains the day by the server's clock, and created_at
+// is the database's: the bounds allow a day of difference.
+func idsCreated(from, before *time.Time) (first, last string) {
+	first, last = "", LastID
+	if from != nil && from.Year() > 2000 { // no task is older
+		first = FirstID(*from)
+	}
+	if before != nil && before.Year() < 9999 {
+		last = idDay(before.Add(2 * day))
+	}
+	return first, last
+}
+
+// clockDifference is how far the clock of a server may be from that of the database, for lists of tasks created in a range of time.
+const clockDifference = time.Minute
+
+// skip returns the id before which a list goes on when it has read last. This is last itself, unless last contains a time, and tasks of
+// that time are not listed: then it is the latest id of the same day that may be listed. Ids of other shapes come before or after those
+// of a day that contain a time, so none is skipped.
+func (f Filter) skip(last string) string {
+	at, ok := idTime(last)
+	if !ok {
+		return last
+	}
+	to := at.Truncate(day)
+	switch {
+	case f.CreatedFrom != nil && at.Before(f.CreatedFrom.Add(-clockDifference)):
+		return idAt(to)
+	case f.CreatedTo != nil && at.After(f.CreatedTo.Add(clockDifference)):
+		if until := f.CreatedTo.Add(clockDifference); until.After(to) {
+			to = until
+		}
+		return idAt(to)
+	}
+	return last
+}
+
+// Timeline returns everything that happened to one task, oldest first, or the fault task.not_found.
+func (s *Service) Timeline(ctx context.Context, viewer Viewer, id string) ([]dbq.TaskTimelineRow, error) {
+	if _, err := s.Get(ctx, viewer, id); err != nil {
+		return nil, err
+	}
+	rows, err := s.inParts.TaskTimeline(ctx, id)
+	return rows, postgres.Wrap("read timeline", err, nil)
+}

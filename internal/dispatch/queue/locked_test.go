@@ -1,0 +1,207 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	api "lksms/gen/client"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/testkit/apptest"
+)
+
+// While the partition of a day is moved, dropped or imported, requests for other days do not wait.
+func TestALockedPartitionHoldsUpOnlyItsDay(t *testing.T) {
+	waiting := func(b *apptest.Bundle) string { return b.Submit("x") }
+	settled := func(b *apptest.Bundle) string {
+		b.Submit("x")
+		id := b.ClaimIDs(1)[0]
+		b.Report(id, "app", 2, nil)
+		return id
+	}
+	named := func(b *apptest.Bundle) string {
+		return b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "k"}).TaskID
+	}
+	repeat := map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "k"}
+	today := "/api/v1/sms/tasks?created_from=" + url.QueryEscape(time.Now().Add(-time.Minute).Format(time.RFC3339))
+	for name, c := range map[string]struct {
+		make func(b *apptest.Bundle) string // the task, before the lock
+		do   func(b *apptest.Bundle, id string)
+	}{
+		"look-up":            {settled, func(b *apptest.Bundle, id string) { b.Task(id) }},
+		"timeline":           {settled, func(b *apptest.Bundle, id string) { timeline(b, id) }},
+		"explanation":        {waiting, func(b *apptest.Bundle, id string) { b.Explain(id) }},
+		"submission":         {waiting, func(b *apptest.Bundle, _ string) { b.Submit("y") }},
+		"repeated dedup_key": {named, func(b *apptest.Bundle, _ string) { b.SubmitBody(repeat) }},
+		"dry run of a repeated dedup_key": {named, func(b *apptest.Bundle, _ string) {
+			b.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", repeat)
+		}},
+		"repeated dedup_key in a batch": {named, func(b *apptest.Bundle, _ string) {
+			b.Expect(200, "", "POST", apptest.BatchPath, map[string]any{"messages": []any{repeat, repeat}})
+		}},
+		"claim and report": {waiting, func(b *apptest.Bundle, _ string) {
+			b.Submit("y")
+			b.Report(b.ClaimIDs(1)[0], "app", 2, nil)
+		}},
+		"late report": {settled, func(b *apptest.Bundle, id string) { b.Report(id, "app", 2, nil) }},
+		"cancellation": {waiting, func(b *apptest.Bundle, _ string) {
+			b.Expect(200, "", "POST", "/api/v1/sms/task/"+b.Submit("y")+"/cancel", nil)
+		}},
+		"requeue": {waiting, func(b *apptest.Bundle, _ string) { requeue(b, fail(b, "y")) }},
+		"list":    {waiting, func(b *apptest.Bundle, _ string) { b.Expect(200, "", "GET", today, nil) }},
+		"receipt": {settled, func(b *apptest.Bundle, id string) {
+			settleReceipts(b, []queue.Final{{TaskID: id, State: 1}}, false)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := apptest.New(t)
+			id := c.make(b)
+			b.LockDay(5)
+			for range apptest.Often {
+				apptest.Promptly(t, name, func() { c.do(b, id) })
+			}
+		})
+	}
+}
+
+// Late reports that come together have different fates: only those of the locked partition must be repeated.
+func TestALateReportOfALockedPartitionFailsAlone(t *testing.T) {
+	b := apptest.New(t)
+	for range 10 {
+		b.Submit("x")
+	}
+	ids := b.ClaimIDs(10)
+	for _, id := range ids {
+		b.Report(id, "app", 2, nil)
+	}
+	locked, unlock := b.LockDay(5)
+	all := append(slices.Clone(ids), locked)
+	statuses := make([]int, len(all))
+	apptest.Promptly(t, "reports that come together", func() {
+		apptest.Together(len(all), func(i int) {
+			statuses[i] = b.Call("POST", "/api/v1/sms/report", apptest.ReportBody(all[i], "app", 2, nil)).Status
+		})
+	})
+	want := append(slices.Repeat([]int{http.StatusOK}, len(ids)), http.StatusServiceUnavailable)
+	if !slices.Equal(statuses, want) {
+		t.Errorf("statuses %v, want %v", statuses, want)
+	}
+	var reports []any
+	for _, id := range all {
+		reports = append(reports, apptest.ReportBody(id, "app", 2, nil))
+	}
+	apptest.Promptly(t, "a batch of reports", func() {
+		items := apptest.Decode[api.ReportedBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/report-batch", map[string]any{"reports": reports})).Items
+		for i, item := range items {
+			if item.Code != want[i] {
+				t.Errorf("report %d of a batch: %d", i, item.Code)
+			}
+		}
+	})
+	unlock()
+	b.Expect(409, "task.not_held", "POST", "/api/v1/sms/report", apptest.ReportBody(locked, "app", 2, nil)) // its sender repeats it
+	for _, id := range ids {
+		b.ExpectEffects(id, "reported success", "reported ignored", "reported ignored")
+	}
+}
+
+// A batch whose messages repeat others is not refused because one of these is in a locked partition.
+func TestARepeatOfALockedPartitionFailsAlone(t *testing.T) {
+	b := apptest.New(t)
+	id := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "k"}).TaskID
+	_, unlock := b.LockDay(5)
+	message := func(key string) any {
+		return map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": key}
+	}
+	batch := map[string]any{"messages": []any{message("locked"), message("k"), message("new")}}
+	apptest.Promptly(t, "a batch", func() {
+		items := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", apptest.BatchPath, batch)).Items
+		if got := fmt.Sprint(itemOutcomes(items)); items[0].Code != 503 || items[1].Code != 200 || *items[1].TaskID != id || items[2].Code != 200 {
+			t.Errorf("outcomes %s", got)
+		}
+	})
+	// With an Idempotency-Key all is one transaction, which the caller repeats.
+	apptest.Promptly(t, "a batch in one transaction", func() { b.Expect(503, "unavailable", "POST", apptest.BatchPath, batch, apptest.KeyHeader, "i") })
+	unlock()
+	items := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", apptest.BatchPath, batch, apptest.KeyHeader, "i")).Items
+	for i, item := range items {
+		if item.Code != 200 || item.Deduplicated == nil {
+			t.Errorf("message %d, repeated: %d", i, item.Code)
+		}
+	}
+}
+
+// A repeat of a locked partition is not refused for good because it could not be stored a second time.
+func TestARepeatOfALockedPartitionHasNoFinalAnswer(t *testing.T) {
+	b := apptest.New(t)
+	_, unlock := b.LockDay(5)
+	// It names no content, and no template is active: a first submission of this kind is refused.
+	repeat := map[string]any{"phone_number": apptest.Phone, "use_template": true, "dedup_key": "locked"}
+	first := map[string]any{"phone_number": apptest.Phone, "use_template": true, "dedup_key": "other"}
+	refused := b.Call("POST", "/api/v1/sms/send", first)
+	if refused.Status < 400 || refused.Status >= 500 {
+		t.Fatalf("the first submission: %d", refused.Status)
+	}
+	b.Expect(503, "unavailable", "POST", "/api/v1/sms/send", repeat)
+	items := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", apptest.BatchPath, map[string]any{
+		"messages": []any{repeat, first, map[string]any{"phone_number": apptest.Phone, "content": "x"}},
+	})).Items
+	if items[0].Code != 503 || items[1].Code != refused.Status || items[2].Code != 200 {
+		t.Errorf("outcomes %v", itemOutcomes(items))
+	}
+	unlock()
+	b.Expect(200, "", "POST", "/api/v1/sms/send", repeat)
+}
+
+// settleReceipts stores receipts in one transaction, and expects which of them are left.
+func settleReceipts(b *apptest.Bundle, finals []queue.Final, want ...bool) {
+	b.T.Helper()
+	ctx, cancel := context.WithTimeout(b.T.Context(), 5*time.Second)
+	defer cancel()
+	err := b.App.DB.Tx(ctx, func(ctx context.Context) error {
+		left, err := b.App.Tasks.SettleReceipts(ctx, finals)
+		if err == nil && !slices.Equal(left, want) {
+			b.T.Errorf("left %v, want %v", left, want)
+		}
+		return err
+	})
+	if err != nil {
+		b.T.Error(err)
+	}
+}
+
+// A task of a locked partition is requeued later.
+func TestATaskOfALockedPartitionIsRequeuedLater(t *testing.T) {
+	b := apptest.New(t)
+	locked, unlock := b.LockDay(5)
+	apptest.Promptly(t, "a requeue", func() {
+		if n, err := b.App.Tasks.RequeueAll(t.Context(), []string{locked}, "admin", ""); n != 0 || !postgres.IsLockTimeout(err) {
+			t.Errorf("requeued %d, %v", n, err)
+		}
+	})
+	unlock()
+	b.Exec("UPDATE report_logs SET outcome = 4 WHERE task_id = $1", locked)
+	requeue(b, locked)
+}
+
+// A receipt of a locked partition is left for later.
+func TestAReceiptOfALockedPartitionIsLeft(t *testing.T) {
+	b := apptest.New(t)
+	b.Submit("x")
+	id := b.ClaimIDs(1)[0]
+	b.Report(id, "app", 2, nil)
+	locked, unlock := b.LockDay(5)
+	finals := []queue.Final{{TaskID: locked, State: 1}, {TaskID: id, State: 1}}
+	settleReceipts(b, finals, true, false)
+	if task := b.Task(id); task.Delivery == nil {
+		t.Error("the other receipt was not stored")
+	}
+	unlock()
+	settleReceipts(b, finals, false, false)
+	b.ExpectEffects(locked, "reported success", "receipt delivered")
+}

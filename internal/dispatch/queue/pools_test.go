@@ -1,0 +1,734 @@
+package queue_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	api "lksms/gen/client"
+	"lksms/gen/dispatchq"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/testkit/apptest"
+)
+
+func routePath(r api.Route) string {
+	return fmt.Sprint("/api/v1/admin/routes/", r.RouteNo)
+}
+
+// rivals adds senders with equal routes of the default company, and lets each poll once.
+func rivals(b *apptest.Bundle, senders ...string) {
+	b.T.Helper()
+	for _, no := range senders {
+		b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
+		b.AddRoute("default", no, 1)
+		b.Take(no, 1)
+	}
+}
+
+const abroad = "+4915112345678"
+
+func TestS3_9_SharesHoldForPollsOfAnySize(t *testing.T) {
+	for _, limit := range []int{1, 4, 7, 100} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			b := apptest.New(t)
+			weights := map[string]int{"three": 3, "one": 1, "two": 2}
+			for no, weight := range weights {
+				b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
+				b.AddRoute("default", no, weight)
+			}
+			for no := range weights {
+				b.Take(no, 1) // a sender that has polled is not silent
+			}
+			b.SubmitMany("x", 1000, nil)
+			var took []string
+			for empty := 0; len(took) < 1000 && empty < 100; {
+				for no := range weights {
+					got := b.Take(no, limit)
+					for range got {
+						took = append(took, no)
+					}
+					if empty++; len(got) > 0 {
+						empty = 0
+					}
+				}
+			}
+			for from := 0; from+500 <= len(took); from++ {
+				n := map[string]int{}
+				for _, no := range took[from : from+500] {
+					n[no]++
+				}
+				for no, weight := range weights {
+					if off := math.Abs(float64(n[no])/500 - float64(weight)/6); off > 0.02 {
+						t.Fatalf("of the 500 tasks from %d on, %s has %d, off by %.3f", from, no, n[no], off)
+					}
+				}
+			}
+			if len(took) != 1000 {
+				t.Errorf("%d of 1000 tasks were taken", len(took))
+			}
+		})
+	}
+}
+
+// A message follows today's routes, even if it already waits: the routes of its country, else those of any country, else the shared
+// senders.
+func TestWaitingTasksFollowTheRoutes(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	b.AddCountry("DE", "49", nil)
+	for _, no := range []string{"german", "anywhere"} {
+		b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
+	}
+	expect := func(when, no string, want ...string) {
+		t.Helper()
+		var got []string
+		for _, task := range b.Take(no, 100) {
+			got = append(got, task.Content)
+			b.Report(task.TaskID, no, 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
+		}
+		b.Exec("UPDATE tasks SET retry_count = 0")
+		slices.Sort(got)
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s, %s got %v, want %v", when, no, got, want)
+		}
+	}
+	b.SubmitMany("home", 1, nil, acme...)
+	b.SubmitMany("abroad", 1, map[string]any{"phone_number": abroad}, acme...)
+	b.SubmitMany("later", 1, map[string]any{"phone_number": abroad, "expect_send_time": time.Now().Add(time.Hour)}, acme...)
+
+	anywhere := b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "anywhere"})
+	expect("with a route", "shared")
+	german := b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "german", "country_no": "DE"})
+	expect("with a route of the country", "german", "abroad 0")
+	expect("with a route of the country", "anywhere", "home 0")
+
+	b.Expect(200, "", "PATCH", routePath(german), map[string]any{"status": "off"})
+	expect("with the route of the country off", "shared")
+	expect("with the route of the country off", "german")
+	expect("with the route of the country off", "anywhere", "abroad 0", "home 0")
+	b.SubmitMany("new", 1, map[string]any{"phone_number": abroad}, acme...)
+	expect("with the route of the country off", "anywhere", "abroad 0", "home 0", "new 0")
+
+	b.Expect(200, "", "PATCH", routePath(german), map[string]any{"status": "on"})
+	b.Exec("UPDATE tasks SET due_at = now() WHERE due_at > now()")
+	expect("with the route of the country on again", "german", "abroad 0", "later 0", "new 0")
+	b.Expect(200, "", "DELETE", routePath(german), nil)
+	expect("without the route of the country", "shared")
+	expect("without the route of the country", "anywhere", "abroad 0", "home 0", "later 0", "new 0")
+
+	// A task that is held while its route is deleted follows today's routes when it is retried.
+	b.Exec("UPDATE tasks SET status = 4")
+	b.SubmitMany("held", 1, nil, acme...)
+	held := b.Take("anywhere", 1)
+	if len(held) != 1 || held[0].Content != "held 0" {
+		t.Fatalf("%v", held)
+	}
+	b.Expect(200, "", "DELETE", routePath(anywhere), nil)
+	b.Report(held[0].TaskID, "anywhere", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
+	expect("without a route", "anywhere")
+	expect("without a route", "shared", "held 0")
+	if n := b.Count("SELECT count(*) FROM tasks t JOIN pools p ON p.id = t.pool_id WHERE t.status = 0 AND p.company_id IS NOT NULL"); n != 0 {
+		t.Errorf("%d tasks wait in pools of a company", n)
+	}
+	b.Expect(200, "", "DELETE", "/api/v1/admin/countries/DE", nil)
+}
+
+func TestACountryAndACompanyWithoutRoutesCanBeDeleted(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "acme"})
+	b.AddCountry("DE", "49", nil)
+	b.AddSender(map[string]any{"sender_no": "german"})
+	r := b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "german", "country_no": "DE"})
+	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/countries/DE", nil)
+	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
+	b.Expect(200, "", "DELETE", routePath(r), nil)
+	r = b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "german", "country_no": "DE"})
+	b.Expect(200, "", "DELETE", routePath(r), nil)
+	b.Expect(200, "", "DELETE", "/api/v1/admin/countries/DE", nil)
+	b.Expect(200, "", "DELETE", "/api/v1/admin/companies/acme", nil)
+	b.Exec("UPDATE pools SET retired_at = now() - interval '31 days' WHERE retired_at IS NOT NULL")
+	if n, err := b.App.Directory.ForgetPools(t.Context()); n != 2 || err != nil {
+		t.Errorf("forgot %d pools, %v", n, err)
+	}
+}
+
+func TestAForgottenPoolTakesItsRanksWithIt(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "theirs", "is_shared": false})
+	r := b.AddRoute("default", "theirs", 1)
+	b.SubmitMany("x", 2, nil)
+	b.Expect(200, "", "DELETE", routePath(r), nil)
+	b.SubmitMany("y", 1, nil)
+	b.Exec("UPDATE pools SET retired_at = now() - interval '31 days' WHERE retired_at IS NOT NULL")
+	if n, err := b.App.Directory.ForgetPools(t.Context()); n != 1 || err != nil {
+		t.Errorf("forgot %d pools, %v", n, err)
+	}
+	if n := b.Count("SELECT count(*) FROM fair_ranks WHERE pool_id NOT IN (SELECT id FROM pools)"); n != 0 {
+		t.Errorf("%d ranks of a pool that is gone", n)
+	}
+	if n := b.Count("SELECT count(*) FROM fair_ranks"); n != 1 {
+		t.Errorf("%d ranks of the shared pool", n)
+	}
+}
+
+// A server with an older view of the routes may store a task in the wrong pool. A sweep moves the task: into a pool that is new, and out
+// of a pool that is gone.
+func TestLateSubmissionsFollowTheRoutes(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "theirs", "is_shared": false})
+	r := b.AddRoute("default", "theirs", 1)
+	pool := apptest.Scan[int64](b, "SELECT pool_id FROM routes")
+	b.SubmitMany("x", 2, nil)
+	b.Exec("UPDATE tasks SET pool_id = 1, lane = NULL, rank = NULL WHERE content = 'x 0'")
+	b.Exec("UPDATE tasks SET pool_id = 1 WHERE content = 'x 1'")
+	if n, err := b.App.Tasks.Move(t.Context()); n != 2 || err != nil {
+		t.Errorf("moved %d, %v", n, err)
+	}
+	if got := b.Take("theirs", 10); len(got) != 2 {
+		t.Errorf("the route's sender got %v", got)
+	}
+	// A late sweep moves such tasks too. After this sweep the pools are settled: no server has the old view any longer.
+	b.SubmitMany("late", 1, nil)
+	b.Exec("UPDATE tasks SET pool_id = 1 WHERE content = 'late 0'")
+	b.Exec("UPDATE pools SET unsettled_since = now() - interval '1 hour' WHERE unsettled_since IS NOT NULL")
+	if n, err := b.App.Tasks.Move(t.Context()); n != 1 || err != nil {
+		t.Errorf("moved %d, %v", n, err)
+	}
+	if n := b.Count("SELECT count(*) FROM pools WHERE unsettled_since IS NOT NULL"); n != 0 {
+		t.Errorf("%d pools are still unsettled", n)
+	}
+	b.Take("theirs", 10)
+	b.Expect(200, "", "DELETE", routePath(r), nil)
+	b.SubmitMany("y", 1, nil)
+	b.Exec("UPDATE tasks SET pool_id = $1 WHERE content = 'y 0'", pool)
+	if n, err := b.App.Tasks.Move(t.Context()); n != 1 || err != nil {
+		t.Errorf("moved %d, %v", n, err)
+	}
+	if got := b.Take("shared", 10); len(got) != 1 {
+		t.Errorf("a shared sender got %v", got)
+	}
+}
+
+// takeAsAll lets the sender all take n tasks, limit at a time, and counts them by company.
+func takeAsAll(b *apptest.Bundle, limit, n int) map[string]int {
+	b.T.Helper()
+	got := map[string]int{}
+	for taken := 0; taken < n; {
+		tasks := b.Take("all", min(limit, n-taken))
+		if len(tasks) == 0 {
+			b.T.Fatalf("took %d of %d", taken, n)
+		}
+		taken += len(tasks)
+		for who, k := range owners(tasks) {
+			got[who] += k
+		}
+	}
+	return got
+}
+
+func TestASenderServesTheCompaniesOfItsPoolsByWeight(t *testing.T) {
+	for _, limit := range []int{1, 3, 10, 100} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			b := apptest.New(t)
+			b.AddSender(map[string]any{"sender_no": "all"})
+			b.AddCountry("DE", "49", nil)
+			weights := map[string]float64{"one": 1, "three": 3, "two": 2, "shared": 2, "also": 1}
+			var sum float64
+			for _, no := range []string{"one", "three", "two", "shared", "also"} {
+				sum += weights[no]
+				who := b.AddCompany(no, weights[no])
+				if no != "shared" && no != "also" {
+					b.AddRouteWith(map[string]any{"company_no": no, "sender_no": "all"})
+				}
+				if no == "two" { // two pools, but one share
+					b.AddRouteWith(map[string]any{"company_no": no, "sender_no": "all", "country_no": "DE"})
+					b.SubmitMany(no, 300, map[string]any{"phone_number": abroad}, who...)
+				}
+				b.SubmitMany(no, 500, nil, who...)
+				if no == "one" {
+					takeAsAll(b, 100, 100) // alone, one may have everything, and does not pay for it later
+				}
+			}
+			got := takeAsAll(b, limit, 400)
+			for no, weight := range weights {
+				if want := 400 * weight / sum; math.Abs(float64(got[no])-want) > want/10 {
+					t.Errorf("%s got %d of 400, want %.0f: %v", no, got[no], want, got)
+				}
+			}
+			// A pool earns no credit while it is empty.
+			b.Exec("UPDATE tasks SET status = 4 WHERE status = 0 AND content LIKE 'three %'")
+			takeAsAll(b, 50, 100)
+			b.SubmitMany("three", 300, nil, apptest.Basic("user-of-three", apptest.UserPassword)...)
+			got = takeAsAll(b, limit, 90)
+			if n := got["three"]; n < 27 || n > 33 {
+				t.Errorf("after a pause, the company with a third of the weight got %d of 90: %v", n, got)
+			}
+		})
+	}
+}
+
+// A task that has waited for an hour goes out as if it had the highest priority below real time: among the tasks of that priority, not behind all of them.
+func TestAgedTasksDoNotStarveBehindTheHighestPriorityBelowRealTime(t *testing.T) {
+	b := apptest.New(t)
+	b.SubmitMany("old", 30, map[string]any{"priority": 9})
+	b.Exec("UPDATE tasks SET rank = rank + 1e6") // as after many tasks of this priority
+	b.SubmitMany("urgent", 50, map[string]any{"priority": 2})
+	b.Exec("UPDATE tasks SET due_at = now() - interval '61 minutes' WHERE priority = 9")
+	if n, err := b.App.Tasks.Age(t.Context()); n != 30 || err != nil {
+		t.Fatalf("aged %d, %v", n, err)
+	}
+	took := map[string]int{}
+	for range 8 { // urgent tasks keep coming
+		b.SubmitMany("urgent", 10, map[string]any{"priority": 2})
+		for who, n := range owners(b.Take("app", 10)) {
+			took[who] += n
+		}
+	}
+	if took["old"] != 30 {
+		t.Errorf("of the next 80: %v", took)
+	}
+	if n, err := b.App.Tasks.Age(t.Context()); n != 0 || err != nil {
+		t.Errorf("aged %d again, %v", n, err)
+	}
+}
+
+func TestS3_9_ABackupIsServedWhileNoPrimaryIsAvailable(t *testing.T) {
+	for name, routed := range map[string]bool{"of a route": true, "shared": false} {
+		t.Run(name, func(t *testing.T) {
+			b := apptest.New(t)
+			for no, sort := range map[string]float64{"primary": 2, "second": 2, "backup": 1.5, "last": 0} {
+				body := map[string]any{"sender_no": no, "is_shared": !routed, "interval_ms": 1}
+				if !routed {
+					body["sort"] = sort
+				}
+				b.AddSender(body)
+				if routed {
+					b.AddRouteWith(map[string]any{"company_no": "default", "sender_no": no, "sort": sort})
+				}
+			}
+			b.SubmitMany("x", 300, nil)
+			makeReady := func() { b.Exec("UPDATE sender_states SET next_available_at = '-infinity'") }
+			takes := func(when string, want string) {
+				t.Helper()
+				var got []string
+				for _, no := range []string{"primary", "second", "backup", "last"} {
+					makeReady()
+					b.Take(no, 1) // the sender is not silent
+				}
+				for _, no := range []string{"last", "backup", "second", "primary"} {
+					makeReady()
+					if len(b.Take(no, 4)) > 0 {
+						got = append(got, no)
+					}
+				}
+				if fmt.Sprint(got) != want {
+					t.Errorf("%s: %v, want %s", when, got, want)
+				}
+			}
+			patch := func(no string, body map[string]any) {
+				t.Helper()
+				b.Expect(200, "", "PATCH", "/api/v1/admin/senders/"+no, body)
+			}
+			takes("all are available", "[second primary]")
+			// A primary in the interval between two messages is available.
+			b.Exec("UPDATE sender_states st SET next_available_at = now() + interval '10 seconds' FROM senders s WHERE s.id = st.sender_id AND s.sort = 2")
+			if got := b.Take("backup", 1); len(got) != 0 && !routed {
+				t.Errorf("the backup took %v beside a primary in its interval", got)
+			}
+			patch("primary", map[string]any{"status": "off"})
+			takes("one primary is off", "[second]")
+			patch("second", map[string]any{"limits": map[string]any{"per_day": 0}})
+			takes("the other primary is out of quota", "[backup]")
+			patch("backup", map[string]any{"low_switch": 5})
+			b.Expect(200, "", "POST", "/api/v1/admin/senders/backup/balance", map[string]any{"change": 5})
+			takes("the backup is at low_switch", "[last]")
+			patch("second", map[string]any{"limits": map[string]any{"per_day": nil}})
+			takes("a primary is back", "[second]")
+			breaker := func(until string) {
+				b.Exec("UPDATE sender_states st SET openings = 1, rest_reason = 'x', rest_until = " + until + " FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'second'")
+			}
+			breaker("now() + interval '1 minute'")
+			takes("the breaker of the primary is open", "[last second]") // its worker would not claim, but the test does
+			breaker("NULL")
+			takes("the breaker is closed", "[second]")
+			b.Exec("UPDATE sender_states st SET seen_at = now() - interval '2 minutes' FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'second'")
+			makeReady()
+			if got := b.Take("last", 1); len(got) != 1 {
+				t.Errorf("the last sender waits for a silent primary")
+			}
+		})
+	}
+}
+
+// A claim passes over tasks that are too large for the sender, with any limit and in every pool.
+func TestATaskThatIsTooLargeDoesNotHideOthers(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	b.AddSender(map[string]any{"sender_no": "few", "limits": map[string]any{"per_day": 1}})
+	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "few"})
+	large := strings.Repeat("长", 100)
+	b.SubmitMany(large, 20, nil)
+	b.SubmitMany(large, 20, nil, acme...)
+	b.SubmitMany("small", 1, nil, acme...)
+	if got := b.Take("few", 1); len(got) != 1 || got[0].Content != "small 0" {
+		t.Errorf("in the other pool: %v", got)
+	}
+	b.SubmitMany("small", 2, nil)
+	more := func(n int) {
+		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/few", map[string]any{"limits": map[string]any{"per_day": n}})
+	}
+	more(2)
+	if got := b.Take("few", 1); len(got) != 1 || got[0].Content != "small 0" {
+		t.Errorf("behind the large ones: %v", got)
+	}
+	more(5)
+	if got := owners(b.Take("few", 10)); got["small"] != 1 || got[large] != 1 {
+		t.Errorf("with three segments left: %v", got)
+	}
+	// The search is bounded.
+	b.SubmitMany(large, 2000, nil, acme...)
+	b.SubmitMany("small", 1, nil, acme...)
+	more(6)
+	if got := b.Take("few", 1); len(got) != 0 {
+		t.Errorf("claimed from behind 2000 tasks that are too large: %v", got)
+	}
+}
+
+// Concurrent claims have locked the first tasks of the pool. A sender with a quota takes the tasks behind them, however many those are.
+// A sender with less quota left than a message may need stops its search there, and does not read the whole pool.
+func TestASenderWithAQuotaTakesFromBehindWhatOthersHold(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "quota", "limits": map[string]any{"per_day": 150}})
+	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, lane, rank)
+		SELECT 't' || lpad(i::text, 5, '0'), '', '', 'x', 160, i FROM generate_series(1, 20000) i`)
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	if _, err := tx.Exec(t.Context(), "SELECT FROM queue WHERE rank <= 1000 FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Take("quota", 100); len(got) != 100 || got[0].TaskID != "t01001" {
+		t.Errorf("with a quota of 150: %d tasks", len(got))
+	}
+	if got := b.Take("quota", 100); len(got) != 50 {
+		t.Errorf("with 50 left: %d tasks", len(got))
+	}
+	claim, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer claim.Rollback(t.Context())
+	if _, err := claim.Exec(t.Context(), "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off"); err != nil {
+		t.Fatal(err)
+	}
+	one, read := int64(1), 0
+	offers, err := dispatchq.New(claim).TaskOffer(t.Context(), dispatchq.TaskOfferParams{
+		SenderNo: "last", PoolIds: []int64{1}, Most: []int64{1}, RivalRooms: []int64{0}, FromSegments: []int64{0},
+		IsTight: true, CountsSegments: true, SegmentsLeft: &one,
+	})
+	if err == nil {
+		err = claim.QueryRow(t.Context(), "SELECT idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'queue'").Scan(&read)
+	}
+	if err != nil || len(offers) != 0 || read > 6000 {
+		t.Errorf("with one segment left: %d offers from %d rows read, %v", len(offers), read, err)
+	}
+}
+
+func TestAMessageOnAnotherChannelThanSMSCostsOneSegment(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "pager", "name": "pager"})
+	b.AddSender(map[string]any{"sender_no": "pager", "channel": "pager", "balance": 10, "segment_size": 5, "sign": "签"})
+	long := strings.Repeat("长", 180)
+	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, segments, pool_id)
+		SELECT 't' || i, 'a', 'a', $1, 3, (SELECT p.id FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = 'pager') FROM generate_series(1, 4) i`, long)
+	if got := b.Take("pager", 4); len(got) != 4 {
+		t.Errorf("took %d", len(got))
+	}
+	if got := *b.GetSender("pager").Balance; got != 6 {
+		t.Errorf("balance %d, want 6", got)
+	}
+}
+
+// A channel is deleted with its shared pool, so no task may wait there.
+func TestAChannelWithAWaitingTaskCannotBeDeleted(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "pager", "name": "pager"})
+	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, pool_id)
+		SELECT 't', 'a', 'a', 'x', (SELECT p.id FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = 'pager')`)
+	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/channels/pager", nil)
+	b.Exec("UPDATE tasks SET status = 4")
+	b.Expect(200, "", "DELETE", "/api/v1/admin/channels/pager", nil)
+}
+
+// The test enqueues a message without a notification: the row of a notification would keep its company from being deleted.
+func TestADeletedChannelTakesItsRanksWithIt(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "pager", "name": "pager"})
+	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "acme"})
+	b.Submit("the rank of another channel stays")
+	ids, err := b.App.Tasks.Enqueue(t.Context(), queue.Rendered{
+		Channel: "pager", Content: "x", MessageType: queue.Notification,
+		Origin: queue.Origin{CompanyID: apptest.Scan[int64](b, "SELECT id FROM companies WHERE company_no = 'acme'")},
+	}, []queue.Person{{UserID: "u", Address: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := b.App.Tasks.Queue(t.Context()); n != 1 || err != nil {
+		t.Fatalf("queued %d, %v", n, err)
+	}
+	expectRanks := func(when string, want int) {
+		t.Helper()
+		if n := b.Count("SELECT count(*) FROM fair_ranks"); n != want {
+			t.Errorf("%s: %d ranks, want %d", when, n, want)
+		}
+	}
+	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/channels/pager", nil)
+	expectRanks("while a task waits", 2)
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+ids[0]+"/cancel", nil)
+	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
+	b.Expect(200, "", "DELETE", "/api/v1/admin/channels/pager", nil)
+	expectRanks("without the channel", 1)
+	b.Expect(200, "", "DELETE", "/api/v1/admin/companies/acme", nil)
+}
+
+// The explanation of a task says for each sender what a claim of the sender would find.
+func TestAnExplanationAgreesWithClaims(t *testing.T) {
+	b := apptest.New(t)
+	why := func(id string) map[string]string {
+		t.Helper()
+		said := map[string]string{}
+		for _, s := range apptest.Decode[api.Explanation](t, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil)).Senders {
+			if said[s.SenderNo] = "can"; s.Why != nil {
+				said[s.SenderNo] = string(*s.Why)
+			}
+		}
+		return said
+	}
+	for no, body := range map[string]map[string]any{
+		"first": {}, "rival": {}, "few": {"limits": map[string]any{"per_month": 1}}, "poor": {"balance": 1}, "small": {"segment_size": 10, "limits": map[string]any{"per_day": 9}},
+	} {
+		body["sender_no"], body["is_shared"] = no, false
+		b.AddSender(body)
+		b.AddRoute("default", no, 1)
+		b.Take(no, 1)
+	}
+	b.AddSender(map[string]any{"sender_no": "backup", "is_shared": false})
+	b.AddRouteWith(map[string]any{"company_no": "default", "sender_no": "backup", "sort": -1})
+	b.Take("backup", 1)
+	id := b.Submit(strings.Repeat("长", 100)) // two segments, or ten of small's
+	if got := fmt.Sprint(why(id)); got != "map[backup:outranked few:no_quota first:can poor:no_funds rival:can small:no_quota]" {
+		t.Error(got)
+	}
+	dry := apptest.Decode[struct {
+		Senders []struct {
+			CanTake bool `json:"can_take"`
+		}
+	}](t, b.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", map[string]any{"phone_number": apptest.Phone, "content": "x"}))
+	able := 0
+	for _, s := range dry.Senders {
+		if s.CanTake {
+			able++
+		}
+	}
+	if able != 5 {
+		t.Errorf("%d senders can take a short message: %+v", able, dry.Senders)
+	}
+	for _, no := range []string{"few", "poor", "small", "backup"} {
+		if got := b.Take(no, 10); len(got) != 0 {
+			t.Errorf("%s took %v", no, got)
+		}
+	}
+	b.SubmitMany("x", 100, nil)
+	if n := len(b.Take("first", 100)); n == 0 || n > 20 {
+		t.Fatalf("took %d", n)
+	}
+	next := apptest.Scan[string](b, "SELECT task_id FROM tasks WHERE status = 0 ORDER BY rank LIMIT 1")
+	if got := why(next); got["first"] != "ahead" || got["rival"] != "can" {
+		t.Errorf("after first took its share: %v", got)
+	}
+	if got := b.Take("first", 100); len(got) != 0 {
+		t.Errorf("first took %d more", len(got))
+	}
+	if got := b.Take("rival", 1); len(got) != 1 || got[0].TaskID != next {
+		t.Errorf("rival got %v", got)
+	}
+}
+
+// A sender that is busy with a higher priority in another pool does not hold up its rivals in this pool.
+func TestARivalThatIsBusyElsewhereHoldsUpNobody(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("busy", 1)
+	rivals(b, "both", "only")
+	b.AddRouteWith(map[string]any{"company_no": "busy", "sender_no": "both"})
+	b.SubmitMany("urgent", 200, map[string]any{"priority": 0}, apptest.Basic("user-of-busy", apptest.UserPassword)...)
+	b.SubmitMany("x", 100, nil)
+	took := 0
+	for range 12 {
+		took += len(b.Take("only", 10))
+		if got := owners(b.Take("both", 10)); got["x"] != 0 {
+			t.Fatalf("took %v", got)
+		}
+	}
+	if took < 90 {
+		t.Errorf("the sender only took %d of 100", took)
+	}
+}
+
+// A claim that waited for another claim of its sender sees what that claim took, but sees its rivals as they were before. It must not
+// take them for absent and go ahead of them again.
+func TestS3_9_ASenderThatPollsTwiceAtOnceKeepsToItsShare(t *testing.T) {
+	b := apptest.New(t)
+	for no, weight := range map[string]int{"one": 1, "three": 3} {
+		b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
+		b.AddRoute("default", no, weight)
+		b.Take(no, 1) // a sender that has polled is not silent
+	}
+	b.SubmitMany("x", 100, nil)
+	b.Exec("UPDATE routes SET served = 100")
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	serve := func(no string, served int) {
+		if _, err := tx.Exec(t.Context(), "UPDATE routes r SET served = $2 FROM senders s WHERE s.id = r.sender_id AND s.sender_no = $1", no, served); err != nil {
+			t.Error(err)
+		}
+	}
+	serve("one", 109) // as far ahead as it may be
+	serve("three", 105)
+	took := make(chan int, 1)
+	go func() { took <- len(b.Take("one", 50)) }()
+	apptest.Eventually(t, "the claim waits for the other", func() bool {
+		return b.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
+	})
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-took; n != 0 {
+		t.Errorf("one took %d more", n)
+	}
+	if n := len(b.Take("three", 3)); n != 3 {
+		t.Errorf("three took %d", n)
+	}
+	if served := apptest.Scan[float64](b, "SELECT r.served FROM routes r JOIN senders s ON s.id = r.sender_id WHERE s.sender_no = 'three'"); served != 106 {
+		t.Errorf("three counts as served %v", served)
+	}
+}
+
+// A hole in the ranks of the shared pool, as an old retry leaves it, does not make the pool wait for the sender's other pools.
+func TestAHoleInTheRanksOfAPoolStarvesNoCompany(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	b.AddSender(map[string]any{"sender_no": "all"})
+	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "all"})
+	b.SubmitMany("default", 50, nil)
+	b.Exec("UPDATE tasks SET rank = rank + 1e6 WHERE content <> 'default 0'")
+	b.SubmitMany("acme", 50, nil, acme...)
+	if got := takeAsAll(b, 1, 40); got["default"] < 18 || got["default"] > 22 {
+		t.Errorf("of 40: %v", got)
+	}
+}
+
+// A company with a route for one country and other tasks in the shared pool gets its share in each pool, and the other companies get
+// theirs.
+func TestACompanyInASharedAndInARoutedPoolLeavesTheOthersTheirShares(t *testing.T) {
+	for _, limit := range []int{1, 5, 50} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			b := apptest.New(t)
+			b.AddCountry("DE", "49", nil)
+			both, other := b.AddCompany("both", 1), b.AddCompany("other", 1)
+			b.AddSender(map[string]any{"sender_no": "all"})
+			b.AddRouteWith(map[string]any{"company_no": "both", "sender_no": "all", "country_no": "DE"})
+			b.AddRouteWith(map[string]any{"company_no": "other", "sender_no": "all"})
+			b.SubmitMany("both", 150, nil, both...)
+			b.SubmitMany("both", 150, map[string]any{"phone_number": abroad}, both...)
+			b.SubmitMany("other", 300, nil, other...)
+			b.SubmitMany("default", 300, nil)
+			got := takeAsAll(b, limit, 280)
+			if got["both"] < 126 || got["both"] > 154 || got["other"] < 63 || got["other"] > 77 || got["default"] < 63 || got["default"] > 77 {
+				t.Errorf("of 280: %v", got)
+			}
+		})
+	}
+}
+
+// A backup gets as many tasks as it asks for of those that are too large for its primaries' quota, and no others.
+func TestABackupTakesWhatIsTooLargeForItsPrimaries(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "primary", "is_shared": false, "limits": map[string]any{"per_month": 1}})
+	b.AddSender(map[string]any{"sender_no": "backup", "is_shared": false})
+	b.AddRouteWith(map[string]any{"company_no": "default", "sender_no": "primary", "sort": 1})
+	b.AddRouteWith(map[string]any{"company_no": "default", "sender_no": "backup"})
+	b.Take("primary", 1)
+	b.SubmitMany("small", 5, nil)
+	b.SubmitMany(strings.Repeat("长", 100), 20, nil)
+	if got := owners(b.Take("backup", 15)); len(got) != 1 || got["small"] != 0 {
+		t.Errorf("the backup got %v", got)
+	}
+	if got := owners(b.Take("primary", 15)); got["small"] != 1 {
+		t.Errorf("the primary got %v", got)
+	}
+	if got := b.Take("backup", 15); len(got) != 9 {
+		t.Errorf("then the backup got %d, want 9", len(got))
+	}
+}
+
+// A sender retries a task that failed with it, if its rivals have too little quota left for the task.
+func TestARetryDoesNotWaitForARivalWithoutQuota(t *testing.T) {
+	b := apptest.New(t)
+	rivals(b, "one", "few")
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/few", map[string]any{"limits": map[string]any{"per_month": 1}})
+	b.Submit(strings.Repeat("长", 100))
+	got := b.Take("one", 1)
+	b.Report(got[0].TaskID, "one", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
+	if got := b.Take("one", 1); len(got) != 1 {
+		t.Errorf("the retry waits for a rival without quota")
+	}
+}
+
+// A retry that a sender may not take costs the sender its turn only if it found nothing else.
+func TestARetryInAPoolCostsNoShareWhereTheSenderIsBusyInAnother(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("busy", 1)
+	rivals(b, "both", "only")
+	b.AddRouteWith(map[string]any{"company_no": "busy", "sender_no": "both"})
+	b.SubmitMany("x", 1, nil)
+	failed := b.Take("both", 1)
+	b.Report(failed[0].TaskID, "both", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
+	b.SubmitMany("busy", 300, nil, apptest.Basic("user-of-busy", apptest.UserPassword)...)
+	b.SubmitMany("x", 300, nil)
+	if n, err := b.App.Tasks.Queue(t.Context()); n != 1 || err != nil {
+		t.Fatalf("queued %d, %v", n, err)
+	}
+	both, only := 0, 0
+	for range 100 {
+		both += owners(b.Take("both", 1))["x"]
+		only += len(b.Take("only", 1))
+	}
+	if both < 40 || only-both > 20 {
+		t.Errorf("the sender both took %d tasks of the pool, the sender only took %d", both, only)
+	}
+}
+
+// A rank has a meaning only within its priority. A retry returns to the task's own priority, so it gets a new rank.
+func TestARetryOfAnAgedTaskGetsARankOfItsOwnPriority(t *testing.T) {
+	b := apptest.New(t)
+	b.SubmitMany("urgent", 50, map[string]any{"priority": 0})
+	b.Take("app", 50) // the ranks of priority 0 are far ahead
+	b.SubmitMany("old", 1, map[string]any{"priority": 9})
+	b.Exec("UPDATE tasks SET due_at = now() - interval '61 minutes' WHERE content = 'old 0'")
+	if n, err := b.App.Tasks.Age(t.Context()); n != 1 || err != nil {
+		t.Fatalf("aged %d, %v", n, err)
+	}
+	old := b.Take("app", 1)
+	b.Report(old[0].TaskID, "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
+	if rank := apptest.Scan[*float64](b, "SELECT rank FROM tasks WHERE content = 'old 0'"); rank != nil {
+		t.Errorf("the retry keeps the rank %v of priority 0", *rank)
+	}
+}

@@ -1,0 +1,155 @@
+// Package queue is the only writer of tasks, their leases and their logs: submissions, claims, reports, expired leases, cancellation,
+// receipts.
+package queue
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/queue/line"
+	"lksms/internal/dispatch/sender"
+	"lksms/internal/dispatch/template"
+	"lksms/internal/platform/merge"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/setting"
+	"lksms/internal/platform/tracing"
+)
+
+// The states of a task (S0.15). CANCELLED is ours.
+const (
+	Pending int16 = iota
+	Processing
+	Success
+	Failed
+	Cancelled
+)
+
+// Service changes and reads tasks. Every method is at most one transaction, unless it says otherwise.
+type Service struct {
+	db        *postgres.DB
+	q         *dbq.Queries
+	inParts   *dbq.Queries // statements that read tasks by their ids
+	templates *template.Service
+	directory *directory.Service
+	senders   *sender.Service
+	settings  *setting.Service
+	submits   *merge.Merger[newTask, bool]
+	reports   *merge.Merger[Report, ended]
+	late      *merge.Merger[Report, ended] // of reports, those that ended no lease
+	refusals  *merge.Merger[refusedRow, struct{}]
+	line      *line.Line
+	followed  atomic.Int64 // version of the directory that FollowSwitches followed last; 0: none
+	tracer    *tracing.Tracer
+
+	claimed   prometheus.Counter
+	reported  *prometheus.CounterVec
+	recovered *prometheus.CounterVec
+	unreached *prometheus.CounterVec
+	requeued  prometheus.Counter
+	looks     prometheus.Histogram
+}
+
+// New returns a Service whose counters are registered with reg.
+func New(db *postgres.DB, templates *template.Service, directory *directory.Service, senders *sender.Service, settings *setting.Service, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
+	metrics := promauto.With(reg)
+	s := &Service{
+		db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), templates: templates, directory: directory, senders: senders, settings: settings, tracer: tracer,
+		claimed: metrics.NewCounter(prometheus.CounterOpts{
+			Name: "lksms_tasks_claimed_total", Help: "Tasks handed to senders.",
+		}),
+		reported: metrics.NewCounterVec(prometheus.CounterOpts{
+			Name: "lksms_reports_total", Help: "Reports of senders by what they changed.",
+		}, []string{"effect"}),
+		recovered: metrics.NewCounterVec(prometheus.CounterOpts{
+			Name: "lksms_tasks_recovered_total", Help: "Expired leases, by what became of the task.",
+		}, []string{"effect"}),
+	}
+	s.requeued = metrics.NewCounter(prometheus.CounterOpts{
+		Name: "lksms_tasks_requeued_total", Help: "Tasks that had ended and were requeued.",
+	})
+	directory.OnRoutesChanged(s.routesChanged)
+	directory.OnSwitched(s.Switched)
+	s.line = line.New(s.poll, s.readUsage)
+	metrics.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "lksms_senders_waiting", Help: "Senders that wait for work at this server.",
+	}, func() float64 { return float64(s.Waiting()) })
+	s.looks = metrics.NewHistogram(prometheus.HistogramOpts{
+		Name:    "lksms_waiting_look_seconds",
+		Help:    "Time of looks at the database for the senders that wait at this server. One look serves all of them.",
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5},
+	})
+	s.unreached = metrics.NewCounterVec(prometheus.CounterOpts{
+		Name: "lksms_notification_people_failed_total", Help: "People whom a notification did not reach, by the reason.",
+	}, []string{"reason"})
+	s.submits = merge.New(merge.Options[newTask, bool]{
+		Run: s.storeAll, Hopeless: isHopeless, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+	})
+	s.reports = merge.New(merge.Options[Report, ended]{
+		Run: s.settle, Hopeless: isHopeless, Key: func(r Report) string { return r.TaskID },
+		Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+	})
+	s.late = merge.New(merge.Options[Report, ended]{
+		Run: s.settleLate, Hopeless: isHopeless, Key: func(r Report) string { return r.TaskID },
+		Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+	})
+	s.refusals = merge.New(merge.Options[refusedRow, struct{}]{
+		Run: func(ctx context.Context, rows []refusedRow) ([]struct{}, error) {
+			return make([]struct{}, len(rows)), s.logRefused(ctx, rows)
+		},
+		Hopeless: isHopeless, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+	})
+	return s
+}
+
+// Requests that arrive together are written together: one statement and one commit for hundreds of tasks. A run that waits for a
+// lock, or whose connection stalls, delays the others only for mergePatience.
+const (
+	mergedMost    = 500
+	mergePatience = 50 * time.Millisecond
+	mergesAtOnce  = 4
+	mergeLimit    = 10 * time.Second
+)
+
+// isHopeless reports whether the parts of a run would fail as the run did. After a deadlock they are tried: PostgreSQL ends one of two
+// transactions, and the submissions of many callers must not fail because of one.
+func isHopeless(err error) bool { return postgres.IsUnavailable(err) && !postgres.IsDeadlock(err) }
+
+// Close waits for the runs that write.
+func (s *Service) Close() {
+	s.StopWaiting()
+	s.line.Wait()
+	s.submits.Wait()
+	s.reports.Wait()
+	s.late.Wait()
+	s.refusals.Wait()
+}
+
+// inBatches repeats a statement until it changes fewer rows than a batch.
+func (s *Service) inBatches(ctx context.Context, act string, batch int64, run func(q *dispatchq.Queries) (int64, error)) (int, error) {
+	total := 0
+	for {
+		var n int64
+		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+			n, err = run(q)
+			return err
+		})
+		if err != nil {
+			return total, fmt.Errorf("%s: %w", act, err)
+		}
+		total += int(n)
+		if n < batch {
+			return total, nil
+		}
+	}
+}
+
+// sweepBatch bounds how many rows one statement of a sweep changes.
+const sweepBatch = 1000

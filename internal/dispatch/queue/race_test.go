@@ -1,0 +1,134 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/sender"
+	"lksms/internal/dispatch/template"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/secret"
+	"lksms/internal/platform/setting"
+	"lksms/internal/platform/tracing"
+	"lksms/internal/testkit/apptest"
+	"lksms/internal/testkit/pgtest"
+)
+
+func TestMain(m *testing.M) { apptest.Main(m) }
+
+func newService(db *postgres.DB, rules setting.Rules) *queue.Service {
+	settings, directories := setting.NewWithRules(db, rules), directory.New(db)
+	senders := sender.New(db, settings, directories, sender.NewConfigs(db, &secret.Box{}))
+	return queue.New(db, template.New(db, settings), directories, senders, settings, tracing.Off(), prometheus.NewRegistry())
+}
+
+func service(t *testing.T) (*queue.Service, *pgxpool.Pool) {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), pgtest.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	s := newService(db, setting.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Minute})
+	t.Cleanup(s.Close)
+	return s, db.Pool()
+}
+
+func exec(t *testing.T, db dbq.DBTX, sql string) {
+	t.Helper()
+	if _, err := db.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A SUCCESS whose statement began before the sweep committed, and locked the row afterwards, settles the task. Its log row says what it
+// did.
+func TestALateSuccessThatWaitedForTheSweepSettlesTheTask(t *testing.T) {
+	t.Parallel()
+	s, db := service(t)
+	exec(t, db, `INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
+		VALUES ('t', '', '', 'x', 1, 'app', 1, now() - interval '1 second')`)
+	sweep, err := db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, sweep, `UPDATE queue SET retry_count = 1, lease_until = NULL, failed_app_id = processing_app_id, processing_app_id = NULL`)
+	reported := make(chan error, 1)
+	go func() {
+		reported <- s.Report(t.Context(), queue.Report{TaskID: "t", SenderNo: "app", Status: queue.Success, Raw: []byte("{}")})
+	}()
+	for waits := false; !waits; time.Sleep(time.Millisecond) {
+		if err := db.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+			AND wait_event_type = 'Lock')`).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := sweep.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-reported; err != nil {
+		t.Fatal(err)
+	}
+	var status int
+	var effect string
+	if err := db.QueryRow(t.Context(), "SELECT t.status, effect FROM tasks t JOIN report_logs USING (task_id)").Scan(&status, &effect); err != nil {
+		t.Fatal(err)
+	}
+	if status != int(queue.Success) || effect != "success" {
+		t.Errorf("the task is %d, and the log says %s", status, effect)
+	}
+}
+
+// After its deadline, a batch of which nothing is stored fails as a whole, with the deadline as the reason. The context of a request is
+// cancelled by its deadline, so that its error alone does not say so.
+func TestABatchEndsAtTheDeadlineOfItsRequest(t *testing.T) {
+	t.Parallel()
+	s, db := service(t)
+	exec(t, db, `INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
+		SELECT 't' || i, '', '', 'x', 1, 'app', i, now() + interval '1 hour' FROM generate_series(1, 100) i`)
+	submissions, reports := make([]queue.Submission, 100), make([]queue.Report, 100)
+	for i := range reports {
+		submissions[i] = queue.Submission{PhoneNumber: apptest.Phone, Content: "x", MessageType: queue.Notification, Raw: []byte("{}")}
+		reports[i] = queue.Report{TaskID: fmt.Sprint("t", i+1), SenderNo: "app", Status: queue.Success, Raw: []byte("{}")}
+	}
+	for name, run := range map[string]func(context.Context) error{
+		"messages": func(ctx context.Context) error {
+			_, err := s.SubmitAll(ctx, submissions, queue.Origin{CompanyID: 1, User: "u"})
+			return err
+		},
+		"report_logs": func(ctx context.Context) error {
+			_, err := s.ReportAll(ctx, reports)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hanging, err := db.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer hanging.Rollback(t.Context())
+			exec(t, hanging, "LOCK TABLE "+name+" IN ACCESS EXCLUSIVE MODE")
+			ctx, end := context.WithCancelCause(t.Context())
+			defer end(nil)
+			ended := make(chan error, 1)
+			go func() { ended <- run(ctx) }()
+			apptest.Eventually(t, "the batch waits", func() (waits bool) {
+				err := db.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").Scan(&waits)
+				return err == nil && waits
+			})
+			end(context.DeadlineExceeded)
+			if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the batch ended with %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,49 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/postgres"
+)
+
+// Final is a receipt: whether the message of a task, which the provider accepted, was delivered.
+type Final struct {
+	TaskID, SenderNo, Code string
+	State                  int16  // callback.Delivered or callback.Undelivered
+	LeaseID                *int64 // the lease under which the message was sent; nil: not known
+}
+
+// SettleReceipts stores with tasks whether their messages were delivered, in the transaction of ctx (S3.11). Repeats and another order
+// give the same result: delivered wins over undelivered. It returns which of all it could not store because the partition of the task is locked:
+// they must come again.
+func (s *Service) SettleReceipts(ctx context.Context, all []Final) (left []bool, err error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	store := func(ctx context.Context, all []Final) ([]struct{}, error) {
+		var p dbq.TaskReceiptParams
+		for _, one := range all {
+			p.TaskIds, p.SenderNos = append(p.TaskIds, one.TaskID), append(p.SenderNos, one.SenderNo)
+			p.Codes, p.States = append(p.Codes, one.Code), append(p.States, one.State)
+			p.LeaseIds = append(p.LeaseIds, one.LeaseID)
+		}
+		if _, err := s.inParts.TaskReceiptHold(ctx, p.TaskIds); err != nil {
+			return nil, err
+		}
+		return make([]struct{}, len(all)), s.inParts.TaskReceipt(ctx, p)
+	}
+	results, err := apartByDay(ctx, s.db, all, func(one Final) string { return one.TaskID }, store)
+	if err != nil {
+		return nil, fmt.Errorf("settle receipts: %w", err)
+	}
+	left = make([]bool, len(all))
+	for i, r := range results {
+		if r.Err != nil && !postgres.IsLockTimeout(r.Err) {
+			return nil, fmt.Errorf("settle receipts: %w", r.Err)
+		}
+		left[i] = r.Err != nil
+	}
+	return left, nil
+}

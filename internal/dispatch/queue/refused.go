@@ -1,0 +1,97 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/logtext"
+)
+
+// Refused is a submission that was refused.
+type Refused struct {
+	Raw    []byte // as it came, JSON or not
+	Status int
+	Answer []byte // JSON
+}
+
+// refusedRow is the row of a refused submission, as SubmissionsRefused reads it.
+type refusedRow struct {
+	RequestID    string          `json:"request_id"`
+	CompanyID    int64           `json:"company_id"`
+	PhoneNumber  *string         `json:"phone_number"`
+	Content      *string         `json:"content"`
+	UseTemplate  *bool           `json:"use_template"`
+	SourceIP     string          `json:"source_ip"`
+	UserAgent    string          `json:"user_agent"`
+	RequestData  json.RawMessage `json:"request_data"`
+	ResponseData json.RawMessage `json:"response_data"`
+	StatusCode   int             `json:"status_code"`
+}
+
+// LogRefused logs refused submissions with their answers (S0.14), in portions. If a portion fails, it and the portions after it are not
+// logged.
+func (s *Service) LogRefused(ctx context.Context, origin Origin, all ...Refused) error {
+	rows := make([]refusedRow, len(all))
+	for i, one := range all {
+		rows[i] = refusedRowOf(origin, one)
+	}
+	if len(rows) == 1 && !s.db.InTx(ctx) {
+		_, err := s.refusals.Do(ctx, rows[0])
+		return err
+	}
+	for portion := range slices.Chunk(rows, portionMost) {
+		if err := s.logRefused(ctx, portion); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) logRefused(ctx context.Context, rows []refusedRow) error {
+	list, err := json.Marshal(rows)
+	if err != nil {
+		return fmt.Errorf("write refused submissions as JSON: %w", err)
+	}
+	if err := s.q.SubmissionsRefused(ctx, dbq.SubmissionsRefusedParams{Refused: list, Alone: !s.db.InTx(ctx)}); err != nil {
+		return fmt.Errorf("log refused submissions: %w", err)
+	}
+	return nil
+}
+
+func refusedRowOf(origin Origin, one Refused) refusedRow {
+	row := refusedRow{
+		RequestID: origin.RequestID, CompanyID: origin.CompanyID, SourceIP: origin.SourceIP, UserAgent: logtext.Text(origin.UserAgent),
+		RequestData: logtext.JSON(one.Raw), ResponseData: logtext.JSON(one.Answer), StatusCode: one.Status,
+	}
+	// The columns repeat the members of the body that have the right type.
+	var said struct {
+		PhoneNumber any             `json:"phone_number"`
+		Content     any             `json:"content"`
+		UseTemplate any             `json:"use_template"`
+		TemplateNo  any             `json:"template_no"`
+		Params      json.RawMessage `json:"params"`
+	}
+	if json.Unmarshal(row.RequestData, &said) == nil {
+		row.PhoneNumber, row.Content = textOf(said.PhoneNumber), textOf(said.Content)
+		if b, ok := said.UseTemplate.(bool); ok {
+			row.UseTemplate = &b
+		}
+		if no, ok := said.TemplateNo.(string); ok && no != "" {
+			params, isParams := Submission{TemplateNo: no, Params: said.Params}.logged()
+			row.Content, row.UseTemplate = textOf(params), &isParams
+		}
+	}
+	return row
+}
+
+func textOf(v any) *string {
+	s, ok := v.(string)
+	if !ok {
+		return nil
+	}
+	s = logtext.Text(s)
+	return &s
+}

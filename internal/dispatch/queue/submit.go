@@ -1,0 +1,690 @@
+package queue
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/address"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/dispatch/segment"
+	"lksms/internal/dispatch/template"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/logtext"
+	"lksms/internal/platform/merge"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/result"
+	"lksms/internal/platform/setting"
+)
+
+// Origin is the user and the request of a submission. UserAgent may have any length; its first 500 characters are kept.
+type Origin struct {
+	User        string
+	CompanyID   int64
+	TopPriority int16 // the most urgent priority that the user may ask for
+	RequestID   string
+	SourceIP    string
+	UserAgent   string
+	Traceparent string // of the request, see package tracing; empty: none
+}
+
+// Submission is a message to send (S0.1). Without Content and TemplateNo, it gets the phone number's default content.
+type Submission struct {
+	Channel     string // empty: sms
+	PhoneNumber string // on another channel the address
+	Region      string // of PhoneNumber, if it has no country code; empty: the one of the company
+	Content     string
+	UseTemplate bool             // Content has the parameters of the first active template
+	TemplateNo  string           // the number of the template to use in place of Content; empty: none
+	Params      json.RawMessage  // the parameters of that template, as they were sent; nil: none
+	Language    string           // the language of that template's text; empty: its own
+	From        *template.Source // the template of which Content was made; nil: none, or the submission names it
+	Deferred    bool             // Content is sent at the next full interval
+	Source      *string
+	DedupKey    *string // the user's name for the message: a second submission with it returns the task of the first
+	Raw         []byte  // the request as JSON, for the log
+
+	MessageType    int16      // Verification, Notification or Marketing
+	Priority       *int16     // 0 to 9, the smallest first; nil: the priority of the message type
+	ExpectSendTime *time.Time // not before; nil: now
+	ExpiresAt      *time.Time // not after; nil: never
+	Sign           string     // the signature that goes before the text; may be empty
+	Test           bool       // statistics count it apart, and a setting may keep it from being sent
+	BatchID        int64      // the uploaded list that the message is from; 0: none
+	SenderNo       string     // the only sender that may send the message; empty: any
+	WasChecked     bool       // was accepted before, by Check: a country that is not served any more holds it, and does not refuse it
+	IsTrial        bool       // a test that ClaimTrial leases: it is sent, whatever the setting says of tests
+	RenderingID    int64      // has the text, of which Content is the beginning; 0: Content is the text
+	Values         []byte     // of the placeholders of the rendering; nil: it has none
+
+	taskID string // was given out before, see Accepted; empty: a new one
+}
+
+// isRendered reports whether the text comes from a template that the submission asks for.
+func (sub Submission) isRendered() bool {
+	return sub.TemplateNo != "" || sub.UseTemplate && sub.Content != ""
+}
+
+// isDefault reports whether the submission asks for the default content.
+func (sub Submission) isDefault() bool { return sub.TemplateNo == "" && sub.Content == "" }
+
+// logged returns what the log shows as the content, and whether it is parameters of a template.
+func (sub Submission) logged() (content string, isParams bool) {
+	if sub.TemplateNo == "" {
+		return sub.Content, sub.UseTemplate
+	}
+	var joined string
+	if json.Unmarshal(sub.Params, &joined) == nil {
+		return joined, true
+	}
+	var named bytes.Buffer
+	if json.Compact(&named, sub.Params) != nil {
+		return "", true // there are none
+	}
+	return named.String(), true
+}
+
+// checkChoice returns request.invalid for fields that exclude each other.
+func (sub Submission) checkChoice() error {
+	switch {
+	case sub.TemplateNo != "" && sub.Content != "":
+		return fault.InvalidField("content", fault.NotTogether, "template_no")
+	case sub.TemplateNo != "" && sub.UseTemplate:
+		return fault.InvalidField("use_template", fault.NotTogether, "template_no")
+	case sub.TemplateNo == "" && sub.Params != nil:
+		return fault.InvalidField("params", fault.OnlyTogether, "template_no")
+	case sub.TemplateNo == "" && sub.Language != "":
+		return fault.InvalidField("language", fault.OnlyTogether, "template_no")
+	}
+	return nil
+}
+
+// Submitted is the task that a submission made.
+type Submitted struct {
+	TaskID       string
+	Status       int16  // Pending, also of a test that is not sent and has ended already
+	Recipient    string // in E.164, as the number was read; empty: an earlier submission made the task
+	FinalContent string // with the signature of the submission; a sender's own is added when it claims
+	Deduplicated bool   // an earlier submission made the task; Status is its state now
+	isDropped    bool   // that task was dropped with its partition: nothing but TaskID is known
+}
+
+// errRepeated rolls back what a submission did before its dedup key turned out to be taken.
+var errRepeated = errors.New("the dedup key is taken")
+
+// errDropped refuses a dedup key for which nobody can say any more what became of its task.
+var errDropped = fault.New(fault.Conflict, fault.TaskDropped)
+
+// Submit stores one task with its submission; when it returns without an error, both are durable. A default
+// content is consumed in the same transaction (S0.9). Expected failures: request.invalid, template.none_active,
+// default_content.already_sent.
+func (s *Service) Submit(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
+	made, err := s.submit(ctx, sub, origin)
+	if err != nil && sub.DedupKey != nil {
+		// Also after another error: the first submission may have taken the default content that this one looked for.
+		first, again := s.repeated(ctx, sub, origin)
+		switch {
+		case first != nil && first.isDropped:
+			return Submitted{}, errDropped
+		case first != nil:
+			return *first, nil
+		case again != nil && (errors.Is(err, errRepeated) || postgres.IsUnavailable(again)):
+			return Submitted{}, again // nobody knows whether this was submitted before: an answer must not be final
+		}
+	}
+	return made, err
+}
+
+// repeated returns the task that has the dedup key of sub, or nil, and logs sub as a repeat.
+func (s *Service) repeated(ctx context.Context, sub Submission, origin Origin) (*Submitted, error) {
+	all, err := s.allRepeated(ctx, []Submission{sub}, origin)
+	if err != nil {
+		return nil, err
+	}
+	return all[0].Out, all[0].Err
+}
+
+// allRepeated is repeated for several, in their order. A submission whose task is in a partition that is locked fails alone.
+func (s *Service) allRepeated(ctx context.Context, subs []Submission, origin Origin) ([]merge.Result[*Submitted], error) {
+	found := make([]merge.Result[*Submitted], len(subs))
+	keys := make([]string, len(subs))
+	for i, sub := range subs {
+		keys[i] = *sub.DedupKey
+	}
+	rows, err := s.q.DedupKeyTasks(ctx, dbq.DedupKeyTasksParams{CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKeys: keys})
+	if err != nil {
+		return nil, fmt.Errorf("find tasks by dedup key: %w", err)
+	}
+	if len(rows) == 0 {
+		return found, nil
+	}
+	repeats, err := apartByDay(ctx, s.db, rows, func(row dbq.DedupKeyTasksRow) string { return row.TaskID },
+		func(ctx context.Context, rows []dbq.DedupKeyTasksRow) ([]*Submitted, error) {
+			return s.logRepeats(ctx, subs, rows, origin)
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read tasks by dedup key: %w", err)
+	}
+	for i, row := range rows {
+		found[row.Place] = repeats[i]
+	}
+	return found, nil
+}
+
+// logRepeats returns the tasks of rows, and logs that submissions repeated them. The place of a row is the index of its submission.
+func (s *Service) logRepeats(ctx context.Context, subs []Submission, rows []dbq.DedupKeyTasksRow, origin Origin) ([]*Submitted, error) {
+	n := len(rows)
+	p := dbq.SubmissionsRepeatedParams{
+		RequestID: origin.RequestID, CompanyID: origin.CompanyID, SourceIp: origin.SourceIP, UserAgent: logtext.Text(origin.UserAgent),
+		TaskIds: make([]string, n), PhoneNumbers: make([]string, n), Contents: make([]string, n), UseTemplates: make([]bool, n),
+		RequestData: make([][]byte, n),
+	}
+	for i, row := range rows {
+		sub := subs[row.Place]
+		p.TaskIds[i], p.PhoneNumbers[i], p.RequestData[i] = row.TaskID, sub.PhoneNumber, sub.Raw
+		p.Contents[i], p.UseTemplates[i] = sub.logged()
+	}
+	tasks, err := s.inParts.SubmissionsRepeated(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]*Submitted, n)
+	for _, t := range tasks {
+		found[t.Place] = &Submitted{TaskID: t.TaskID, Status: t.Status, FinalContent: t.FinalContent, Deduplicated: true, isDropped: t.IsDropped}
+	}
+	return found, nil
+}
+
+func (s *Service) submit(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
+	row, err := s.prepare(ctx, time.Now(), sub, origin, s.templates.Finder(origin.CompanyID))
+	switch {
+	case err != nil:
+		return Submitted{}, err
+	case sub.isDefault():
+		return s.submitDefault(ctx, row)
+	default:
+		return s.insert(ctx, row)
+	}
+}
+
+// farthest is how many days ahead a message may be scheduled.
+const farthest = 366
+
+// prepare checks a submission and returns the task to store. One that asks for the default content has no text and no pool yet: consumeDefault
+// gives it both. asOf is when the submission came in.
+func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, origin Origin, templates *template.Finder) (newTask, error) {
+	sub.Channel = cmp.Or(sub.Channel, directory.SMS)
+	number, err := s.readAddress(ctx, sub, origin)
+	if err != nil {
+		return newTask{}, err
+	}
+	sub.PhoneNumber = number.Written
+	if sub.BatchID == 0 && sub.taskID == "" { // others were accepted before the company was switched off
+		if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
+			return newTask{}, err
+		}
+	}
+	row := newTask{id: cmp.Or(sub.taskID, newID()), recipient: number.E164, asOf: asOf, Submission: sub, Origin: origin}
+	if err := sub.checkChoice(); err != nil {
+		return row, err
+	}
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return row, err
+	}
+	row.sms = values.SMS
+	if row.priority, err = priority(values.SMS, sub, origin); err != nil {
+		return row, err
+	}
+	if err := checkTimes(sub); err != nil {
+		return row, err
+	}
+	text := template.Rendered{Content: sub.Content, Source: sub.From, Deferred: sub.Deferred}
+	switch {
+	case sub.isDefault():
+		return row, nil
+	case sub.isRendered():
+		text, err = templates.Render(ctx, template.Choice{TemplateNo: sub.TemplateNo, Params: sub.Params, Language: sub.Language, Form: sub.Content})
+	case strings.TrimSpace(sub.Content) == "":
+		err = fault.InvalidField("content", fault.Blank, nil)
+	}
+	if err == nil {
+		err = s.complete(ctx, &row, text)
+	}
+	return row, err
+}
+
+// readAddress reads the phone number of a submission, on another channel the address. Fault: request.invalid.
+func (s *Service) readAddress(ctx context.Context, sub Submission, origin Origin) (phone.Number, error) {
+	region := sub.Region
+	if region == "" {
+		var err error
+		if region, err = s.directory.DefaultRegion(ctx, &origin.CompanyID); err != nil {
+			return phone.Number{}, err
+		}
+	}
+	return address.Read(cmp.Or(sub.Channel, directory.SMS), sub.PhoneNumber, region)
+}
+
+// DefaultRegion returns the region of phone numbers of a company that have no country code; empty: it has none.
+func (s *Service) DefaultRegion(ctx context.Context, companyID int64) (string, error) {
+	return s.directory.DefaultRegion(ctx, &companyID)
+}
+
+// NormaliseNumber returns a phone number of a company, of an optional filter too, in E.164. Fault: request.invalid, which names field.
+func (s *Service) NormaliseNumber(ctx context.Context, companyID *int64, field string, number *string) (*string, error) {
+	region, err := s.directory.DefaultRegion(ctx, companyID)
+	if err != nil {
+		return nil, err
+	}
+	return phone.NormaliseFilter(field, number, region)
+}
+
+// complete gives a task its text and then its pool: a signature of the template counts where one is required. Fault: request.invalid for a text
+// that is longer than the message type allows, and those of a place.
+func (s *Service) complete(ctx context.Context, row *newTask, text template.Rendered) (err error) {
+	if row.Sign == "" {
+		row.Sign = text.Sign
+	}
+	text.Content = segment.Unsigned(row.Sign, text.Content) // it is not signed twice
+	row.final = text
+	if strings.TrimSpace(text.Content) == "" {
+		return fault.InvalidField("content", fault.Blank, nil)
+	}
+	if row.RenderingID == 0 {
+		if err := limitsOf(row.sms, row.MessageType).Check(row.Sign, text.Content); err != nil {
+			return err
+		}
+	}
+	if row.deferred() {
+		if err := CheckExpiry(row.ExpiresAt, row.sms.NextInterval(time.Now())); err != nil {
+			return err
+		}
+	}
+	if row.Raw, err = text.Source.AddTo(row.Raw); err != nil {
+		return fmt.Errorf("name template in the log: %w", err)
+	}
+	return s.put(ctx, row)
+}
+
+// consumeDefault gives a task the default content of its phone number, in the transaction of ctx. A test that is not sent consumes none.
+func (s *Service) consumeDefault(ctx context.Context, row *newTask) error {
+	take := s.templates.ConsumeDefault
+	if row.isSimulated() {
+		take = s.templates.PeekDefault
+	}
+	text, err := take(ctx, row.CompanyID, row.recipient, row.UseTemplate)
+	if err != nil {
+		return err
+	}
+	return s.complete(ctx, row, text)
+}
+
+// checkTimes checks the times of a submission.
+func checkTimes(sub Submission) error {
+	now := time.Now()
+	if at := sub.ExpectSendTime; at != nil && at.After(now.AddDate(0, 0, farthest)) {
+		return fault.InvalidField("expect_send_time", fault.TooFarAhead, farthest)
+	}
+	return CheckExpiry(sub.ExpiresAt, optional.Or(sub.ExpectSendTime, now))
+}
+
+// CheckExpiry returns request.invalid for an expires_at that is in the past or too far ahead, or of a message that could only expire, because it is not
+// sent before sendAt. ExpiresAt may be nil: never.
+func CheckExpiry(expiresAt *time.Time, sendAt time.Time) error {
+	switch now := time.Now(); {
+	case expiresAt == nil:
+		return nil
+	case expiresAt.Before(now):
+		return fault.InvalidField("expires_at", fault.InThePast, nil)
+	case sendAt.After(now) && !expiresAt.After(sendAt.Add(claim.LeaseLeast)):
+		return fault.InvalidField("expires_at", fault.BeforeSending, sendAt.UTC().Format(time.RFC3339))
+	case expiresAt.After(now.AddDate(0, 0, 2*farthest)):
+		return fault.InvalidField("expires_at", fault.TooFarAhead, 2*farthest)
+	default:
+		return nil
+	}
+}
+
+// CheckShared checks what messages of one list have in common: priority and times. Faults: request.invalid, company.off.
+func (s *Service) CheckShared(ctx context.Context, sub Submission, origin Origin) error {
+	if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
+		return err
+	}
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := priority(values.SMS, sub, origin); err != nil {
+		return err
+	}
+	if sub.Deferred && sub.ExpectSendTime == nil {
+		if err := CheckExpiry(sub.ExpiresAt, values.SMS.NextInterval(time.Now())); err != nil {
+			return err
+		}
+	}
+	return checkTimes(sub)
+}
+
+// Checked is what a submission would become.
+type Checked struct {
+	Recipient string // in E.164
+	CountryNo string // empty: no known country
+	Segments  int    // of the text with the signature of the submission
+}
+
+// Check is Submit of a text, but stores nothing. With a fault, what was found before it is set. asOf is as for prepare.
+func (s *Service) Check(ctx context.Context, asOf time.Time, sub Submission, origin Origin) (Checked, error) {
+	row, err := s.prepare(ctx, asOf, sub, origin, nil)
+	c := Checked{Recipient: row.recipient, CountryNo: row.place.CountryNo}
+	if sub.Content != "" {
+		c.Segments = row.segments()
+	}
+	return c, err
+}
+
+// The message types, as stored.
+const (
+	Verification int16 = iota
+	Notification
+	Marketing
+)
+
+// priorityOf returns the priority of a message type.
+func priorityOf(values setting.SMS, messageType int16) int16 {
+	return int16([...]int64{values.PriorityVerification, values.PriorityNotification, values.PriorityMarketing}[messageType])
+}
+
+// priority returns the priority that a submission asks for, if its user may, or that of its message type.
+func priority(values setting.SMS, sub Submission, origin Origin) (int16, error) {
+	usual := priorityOf(values, sub.MessageType)
+	switch {
+	case sub.Priority == nil:
+		return usual, nil
+	case *sub.Priority < min(usual, origin.TopPriority):
+		return 0, fault.InvalidField("priority", fault.TooUrgent, min(usual, origin.TopPriority))
+	default:
+		return *sub.Priority, nil
+	}
+}
+
+func (s *Service) submitDefault(ctx context.Context, row newTask) (Submitted, error) {
+	var made Submitted
+	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		if err := s.consumeDefault(ctx, &row); err != nil {
+			return err
+		}
+		made, err = s.insert(ctx, row)
+		return err
+	})
+	return made, err
+}
+
+func (s *Service) insert(ctx context.Context, row newTask) (Submitted, error) {
+	var made bool
+	var err error
+	if s.db.InTx(ctx) {
+		made, err = s.store(ctx, row)
+	} else {
+		made, err = s.submits.Do(ctx, row)
+	}
+	switch {
+	case err != nil:
+		return Submitted{}, err
+	case !made && row.DedupKey == nil:
+		return Submitted{}, fmt.Errorf("task of company %d was not stored", row.CompanyID)
+	case !made:
+		return Submitted{}, errRepeated
+	default:
+		return row.submitted(), nil
+	}
+}
+
+// newTask is a valid submission and the task that it becomes.
+type newTask struct {
+	id, recipient string
+	final         template.Rendered
+	priority      int16
+	place         directory.Place
+	asOf          time.Time   // when the submission came in: an older view of the directory must not refuse it
+	sms           setting.SMS // when the submission came in
+	Submission
+	Origin
+}
+
+// deferred reports whether the task goes out at the next full interval of the clock.
+func (t newTask) deferred() bool { return t.final.Deferred && t.ExpectSendTime == nil }
+
+// flow returns the flow of the task within its company, as task_flow in the database.
+func (t newTask) flow() string {
+	if t.BatchID != 0 {
+		return fmt.Sprint("#", t.BatchID)
+	}
+	return t.User
+}
+
+// group is a set of tasks that get their ranks together.
+type group struct {
+	pool, company int64
+	priority      int16
+}
+
+// queuedGroups returns the groups of the rows that are queued at once, as indexes of rows in their order.
+func queuedGroups(rows []newTask) map[group][]int {
+	groups := map[group][]int{}
+	for i, r := range rows {
+		if r.ExpectSendTime == nil && !r.deferred() && !r.isSimulated() {
+			g := group{r.place.PoolID, r.CompanyID, r.priority}
+			groups[g] = append(groups[g], i)
+		}
+	}
+	return groups
+}
+
+// isSimulated reports whether the task is a test that is not sent.
+func (t newTask) isSimulated() bool { return t.Test && !t.IsTrial && !t.sms.SendTests }
+
+// signed returns the text with the signature of the submission.
+func (t newTask) signed() string { return segment.Signed(t.Sign, t.final.Content) }
+
+// segments returns how many short messages the text takes; on another channel 1.
+func (t newTask) segments() int {
+	if t.RenderingID != 0 {
+		return 1
+	}
+	return segment.Count(t.signed())
+}
+
+func (t newTask) submitted() Submitted {
+	return Submitted{TaskID: t.id, Status: Pending, FinalContent: t.signed(), Recipient: t.recipient}
+}
+
+func (s *Service) store(ctx context.Context, row newTask) (made bool, err error) {
+	all, err := s.storeAll(ctx, []newTask{row})
+	if err != nil {
+		return false, err
+	}
+	return all[0], nil
+}
+
+// storeAll stores tasks with their submissions, all or none, and reports which it made: the dedup keys of the others are
+// taken. If the directory has changed since the tasks were prepared, they are placed again, and may then be refused.
+func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) {
+	rows = slices.Clone(rows)
+	for tries := 1; ; tries++ {
+		p := submitParams(rows)
+		if tries == placedMost {
+			p.DirectoryVersions = nil // the directory changes faster than it is read: no reason to refuse a message
+		}
+		ids, err := postgres.Again(ctx, s.db, func() ([]string, error) { return s.taskSubmit(ctx, rows, p) })
+		if err != nil {
+			return nil, fmt.Errorf("submit tasks: %w", err)
+		}
+		if len(ids) != 1 || ids[0] != "" {
+			return s.stored(ctx, rows, ids), nil
+		}
+		if tries == placedMost {
+			return nil, errNoSenderPool
+		}
+		if err := s.directory.Renew(ctx); err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			if err := s.put(ctx, &rows[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// errNoSenderPool says that the pool of one sender was deleted each time before a task was stored in it.
+var errNoSenderPool = errors.New("submit tasks: the pool of the sender is gone")
+
+// taskSubmit runs TaskSubmit, and holds the pools of one sender that the rows need. If one is gone, it returns what TaskSubmit returns for another
+// version of the directory.
+func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p dbq.TaskSubmitParams) (ids []string, err error) {
+	var pools []int64
+	for _, r := range rows {
+		if r.SenderNo != "" && !slices.Contains(pools, r.place.PoolID) {
+			pools = append(pools, r.place.PoolID)
+		}
+	}
+	if len(pools) == 0 {
+		return s.q.TaskSubmit(ctx, p)
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		exist, err := s.directory.HoldSenderPools(ctx, pools)
+		switch {
+		case err != nil:
+			return err
+		case !exist:
+			ids = []string{""}
+			return nil
+		}
+		ids, err = s.q.TaskSubmit(ctx, p)
+		return err
+	})
+	return ids, err
+}
+
+// placedMost bounds how often tasks are placed, each time by the directory of that moment.
+const placedMost = 4
+
+// put sets the pool of a task.
+func (s *Service) put(ctx context.Context, row *newTask) (err error) {
+	if row.SenderNo == "" {
+		row.place, err = s.directory.Place(ctx, row.asOf, row.Channel, row.CompanyID, row.MessageType, row.recipient, row.Sign != "")
+	} else {
+		row.place, err = s.directory.PlaceOnSender(ctx, row.asOf, row.Channel, row.CompanyID, row.MessageType, row.recipient, row.Sign != "", row.SenderNo)
+	}
+	if row.WasChecked {
+		return directory.Held(err) //nolint:wrapcheck // a fault
+	}
+	return err
+}
+
+func submitParams(rows []newTask) dbq.TaskSubmitParams {
+	n := len(rows)
+	p := dbq.TaskSubmitParams{
+		TaskIds: make([]string, n), PhoneNumbers: make([]string, n), Recipients: make([]string, n),
+		FinalContents: make([]string, n), Sources: make([]string, n), Submitters: make([]string, n),
+		DedupKeys: make([]string, n), RequestIds: make([]string, n), Contents: make([]string, n),
+		UseTemplates: make([]bool, n), SourceIps: make([]string, n), UserAgents: make([]string, n),
+		RequestData: make([][]byte, n), CompanyIds: make([]int64, n), PoolIds: make([]int64, n), MessageTypes: make([]int16, n),
+		CountryNos: make([]string, n), Priorities: make([]int16, n), Segments: make([]int16, n), Signs: make([]string, n),
+		AreTests: make([]bool, n), EverySeconds: make([]*int64, n), ExpectSendTimes: make([]*time.Time, n),
+		ExpireTimes: make([]*time.Time, n), Turns: make([]*float64, n),
+	}
+	for i, r := range rows {
+		p.TaskIds[i], p.PhoneNumbers[i], p.Recipients[i], p.FinalContents[i] = r.id, r.PhoneNumber, r.recipient, r.final.Content
+		p.Sources[i], p.Submitters[i], p.DedupKeys[i] = optional.Value(r.Source), r.User, optional.Value(r.DedupKey)
+		p.RequestIds[i] = r.RequestID
+		p.Contents[i], p.UseTemplates[i] = r.logged()
+		p.SourceIps[i], p.UserAgents[i], p.RequestData[i] = r.SourceIP, logtext.Text(r.UserAgent), r.Raw
+		p.CompanyIds[i], p.PoolIds[i], p.MessageTypes[i], p.CountryNos[i] = r.CompanyID, r.place.PoolID, r.MessageType, r.place.CountryNo
+		p.Priorities[i], p.Segments[i], p.Signs[i], p.AreTests[i] = r.priority, int16(r.segments()), r.Sign, r.Test
+		if r.deferred() {
+			p.EverySeconds[i] = &r.sms.ScheduledEvery
+		}
+		p.ExpectSendTimes[i], p.ExpireTimes[i] = r.ExpectSendTime, r.ExpiresAt
+		if r.BatchID != 0 {
+			if p.BatchIds == nil {
+				p.BatchIds = make([]int64, n)
+			}
+			p.BatchIds[i] = r.BatchID
+		}
+		if r.RenderingID != 0 {
+			if p.RenderingIds == nil {
+				p.RenderingIds, p.ContactValues, p.UserIds = make([]int64, n), make([][]byte, n), make([]string, n)
+			}
+			p.RenderingIds[i], p.ContactValues[i] = r.RenderingID, r.Values
+			if address.IsUserID(r.Channel) {
+				p.UserIds[i] = r.recipient
+			}
+		}
+		if r.isSimulated() {
+			if p.Results == nil {
+				p.Results = make([]string, n)
+			}
+			p.Results[i] = result.Simulated
+		}
+		if r.SenderNo != "" {
+			if p.OnlySenderNos == nil {
+				p.OnlySenderNos = make([]string, n)
+			}
+			p.OnlySenderNos[i] = r.SenderNo
+		}
+		if r.Traceparent != "" {
+			if p.Traceparents == nil {
+				p.Traceparents = make([]string, n)
+			}
+			p.Traceparents[i] = r.Traceparent
+		}
+		if !slices.Contains(p.DirectoryVersions, r.place.Version) { // nearly always the same for all rows
+			p.DirectoryVersions = append(p.DirectoryVersions, r.place.Version)
+		}
+	}
+	for g, members := range queuedGroups(rows) {
+		p.GroupPoolIds, p.GroupPriorities = append(p.GroupPoolIds, g.pool), append(p.GroupPriorities, g.priority)
+		p.GroupCompanyIds, p.GroupWidths = append(p.GroupCompanyIds, g.company), append(p.GroupWidths, float64(len(members))/rows[members[0]].place.Weight)
+		flow := rows[members[0]].flow()
+		for turn, i := range members {
+			p.Turns[i] = new(float64(turn) / float64(len(members)))
+			if rows[i].flow() != flow {
+				flow = ""
+			}
+		}
+		p.GroupFlows = append(p.GroupFlows, flow)
+	}
+	return p
+}
+
+// stored reports which of rows are among ids, and wakes senders that wait for them.
+func (s *Service) stored(ctx context.Context, rows []newTask, ids []string) []bool {
+	stored := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		stored[id] = true
+	}
+	made, news := make([]bool, len(rows)), map[int64]int{}
+	for i, r := range rows {
+		if made[i] = stored[r.id]; made[i] && !r.isSimulated() {
+			news[r.place.PoolID]++
+		}
+	}
+	s.db.AfterCommit(ctx, func() {
+		for pool, n := range news {
+			s.line.Wake(pool, n)
+		}
+	})
+	return made
+}

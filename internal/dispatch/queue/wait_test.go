@@ -1,0 +1,120 @@
+package queue_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/testkit/apptest"
+)
+
+// waiting returns a server at which three senders share a pool. They have a limit and an interval, and one of them waits, so that looks go on. Its limit
+// is used up.
+func waiting(t *testing.T) *apptest.Bundle {
+	t.Helper()
+	b := apptest.New(t)
+	for _, no := range []string{"app", "another", "rival"} {
+		b.AddSender(map[string]any{"sender_no": no, "is_shared": false, "interval_ms": 1, "limits": map[string]any{"per_day": 10}})
+		b.AddRoute("default", no, 1)
+	}
+	b.Exec(`UPDATE sender_states st SET day_used = 10, last_taken_at = now() FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'rival'`)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.App.Tasks.ClaimOrWait(t.Context(), claim.Request{SenderNo: "rival", Limit: 1}, time.Minute)
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		b.App.Tasks.StopWaiting()
+		<-ended
+	})
+	apptest.Eventually(t, "the rival waits", func() bool { return b.App.Tasks.Waiting() == 1 })
+	return b
+}
+
+// sinceSeen sets how many seconds ago a poll of a sender was stored, lets it wait for a moment, and returns how many seconds ago a poll was stored.
+func sinceSeen(b *apptest.Bundle, senderNo string, seconds int) int {
+	b.T.Helper()
+	b.Exec(fmt.Sprintf("UPDATE sender_states SET seen_at = now() - interval '%d seconds'", seconds))
+	leases, err := b.App.Tasks.ClaimOrWait(b.T.Context(), claim.Request{SenderNo: senderNo, Limit: 1}, time.Millisecond)
+	if err != nil || len(leases) > 0 {
+		b.T.Fatal(leases, err)
+	}
+	return secondsSinceSeen(b, senderNo)
+}
+
+func secondsSinceSeen(b *apptest.Bundle, senderNo string) int {
+	b.T.Helper()
+	return b.Count(`SELECT extract(epoch FROM now() - st.seen_at)::bigint FROM sender_states st JOIN senders s ON s.id = st.sender_id
+		WHERE s.sender_no = $1`, senderNo)
+}
+
+// A sender on which others depend waits without a claim while no task waits. A sweep stores that it waits.
+func TestASenderWaitsWithoutAClaim(t *testing.T) {
+	b := waiting(t)
+	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })
+	stored := 0
+	apptest.Eventually(t, "the polls of the two are stored", func() bool { // not before the rival has read its pools again, which just came
+		n, err := b.App.Tasks.NotePolls(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored += n
+		return stored == 2
+	})
+	if since := secondsSinceSeen(b, "app"); since >= 30 {
+		t.Errorf("the last stored poll was %d seconds ago", since)
+	}
+	if n, err := b.App.Tasks.NotePolls(t.Context()); n != 0 || err != nil {
+		t.Errorf("stored polls of %d senders again, %v", n, err)
+	}
+	// A sender that has rested is seen to be ready.
+	b.Exec("UPDATE sender_states SET seen_at = now() - interval '2 seconds', next_available_at = now() - interval '1 second'")
+	if n, err := b.App.Tasks.NotePolls(t.Context()); n != 1 || err != nil { // the rival alone waits
+		t.Errorf("stored polls of %d senders, %v", n, err)
+	}
+}
+
+// If a sender counts as silent so soon that a sweep comes too late, each of its polls is a claim, which stores it.
+func TestASenderThatIsSoonSilentClaims(t *testing.T) {
+	b := waiting(t)
+	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings/queue", map[string]any{"sender_silent_after_seconds": 19})
+	if since := sinceSeen(b, "app", 15); since >= 15 {
+		t.Errorf("the last stored poll was %d seconds ago", since)
+	}
+}
+
+// A claim that took tasks makes a sender rest, so the next one must look.
+func TestASenderThatTookATaskClaims(t *testing.T) {
+	b := waiting(t)
+	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })
+	b.Submit("x")
+	task := b.Claim("app", 1)
+	if len(task) != 1 {
+		t.Fatalf("claimed %v", task)
+	}
+	b.Report(task[0].TaskID, "app", 2, nil)
+	apptest.Eventually(t, "another sender waits without a claim", func() bool { return sinceSeen(b, "another", 30) >= 30 })
+	if since := sinceSeen(b, "app", 30); since >= 30 {
+		t.Error("the sender did not claim after it took a task")
+	}
+}
+
+// A sender that took a task before it rested, and sends it since or died, is not seen to be ready by a sweep: the others of its route would wait for it.
+func TestASenderThatDoesNotComeBackIsNotSeen(t *testing.T) {
+	b := waiting(t)
+	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })
+	b.Submit("x")
+	if task := b.Claim("app", 1); len(task) != 1 {
+		t.Fatalf("claimed %v", task)
+	}
+	b.Exec(`UPDATE sender_states st SET seen_at = now() - interval '2 seconds', next_available_at = now() - interval '1 second'
+		FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'app'`)
+	if _, err := b.App.Tasks.NotePolls(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if since := secondsSinceSeen(b, "app"); since < 2 {
+		t.Errorf("its poll before the rest was stored after it, %d seconds ago", since)
+	}
+}

@@ -1,0 +1,233 @@
+package receipt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/callback"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+)
+
+// Filter selects callbacks or receipts of a list; nil means any. The page starts before BeforeID.
+type Filter struct {
+	SenderNo, ProviderNo *string
+	Matched              *bool // only receipts whose message is known, or only the others
+	Unreadable           *bool // only callbacks that could not be read, or not in full, or only the others
+	From, To             *time.Time
+	BeforeID             int64
+	Limit                int
+}
+
+// Page is a page of a list, newest first. Before is the id before which the next page starts; 0: the list is at its end.
+type Page[Row any] struct {
+	Rows   []Row
+	Before int64
+}
+
+const (
+	scanMost    = 10_000      // rows that one page reads, about
+	portionMost = 1000        // ids that one statement reads
+	bodyMost    = 1000        // characters of a body in a list
+	skew        = time.Minute // how far the order of ids may be from that of times
+)
+
+// walk fills a page: it reads ids in portions, and the rows of those that match.
+func walk[Row any](f Filter, idOf func(Row) int64, ids func(before int64, most int32) ([]int64, error), rows func(ids []int64) ([]Row, error)) (p Page[Row], err error) {
+	before, most := f.BeforeID, f.Limit+1
+	for scanned := 0; scanned < scanMost; {
+		found, err := ids(before, int32(most))
+		if err != nil || len(found) == 0 {
+			return p, err
+		}
+		more, err := rows(found)
+		if err != nil {
+			return p, err
+		}
+		if p.Rows = append(p.Rows, more...); len(p.Rows) > f.Limit {
+			p.Rows = p.Rows[:f.Limit]
+			p.Before = idOf(p.Rows[f.Limit-1])
+			return p, nil
+		}
+		if len(found) < most {
+			return p, nil
+		}
+		before, scanned, most = found[len(found)-1], scanned+len(found), portionMost
+	}
+	p.Before = before
+	return p, nil
+}
+
+// span returns bounds for the ids of rows that came between the times of f: from first on, and before before.
+func (f Filter) span(since func(time.Time) (int64, error)) (first, before int64, err error) {
+	before = f.BeforeID
+	if f.From != nil {
+		if first, err = since(f.From.Add(-skew)); err != nil {
+			return 0, 0, err
+		}
+	}
+	if f.To != nil {
+		end, err := since(f.To.Add(skew))
+		if err != nil {
+			return 0, 0, err
+		}
+		before = min(before, end)
+	}
+	return first, before, nil
+}
+
+// senders returns the sender of f, or all senders of which callbacks are stored.
+func (s *Service) senders(ctx context.Context, f Filter) ([]string, error) {
+	if f.SenderNo != nil {
+		return []string{*f.SenderNo}, nil
+	}
+	return s.q.CallbackSenders(ctx)
+}
+
+// Receipts lists the receipts that match, newest first.
+func (s *Service) Receipts(ctx context.Context, f Filter) (p Page[dbq.Receipt], err error) {
+	first, before, err := f.span(func(t time.Time) (int64, error) { return s.q.FirstReceiptSince(ctx, t) })
+	if err != nil {
+		return p, postgres.Wrap("list receipts", err, nil)
+	}
+	f.BeforeID = before
+	var senders []string
+	isUnmatched := f.Matched != nil && !*f.Matched
+	if isUnmatched || f.ProviderNo != nil {
+		if senders, err = s.senders(ctx, f); err != nil {
+			return p, postgres.Wrap("list receipts", err, nil)
+		}
+	}
+	p, err = walk(f, func(r dbq.Receipt) int64 { return r.ID }, func(before int64, most int32) ([]int64, error) {
+		switch {
+		case f.ProviderNo != nil:
+			return s.q.ReceiptIDsOfNumber(ctx, dbq.ReceiptIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, Most: most})
+		case isUnmatched:
+			return s.q.ReceiptIDsUnmatched(ctx, dbq.ReceiptIDsUnmatchedParams{SenderNos: senders, BeforeID: before, FromID: first, Most: most})
+		case f.SenderNo != nil:
+			return s.q.ReceiptIDsOfSender(ctx, dbq.ReceiptIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, Most: most})
+		default:
+			return s.q.ReceiptIDs(ctx, dbq.ReceiptIDsParams{BeforeID: before, FromID: first, Most: most})
+		}
+	}, func(ids []int64) ([]dbq.Receipt, error) {
+		return s.q.ReceiptListOf(ctx, dbq.ReceiptListOfParams{
+			Ids: ids, SenderNo: f.SenderNo, ProviderNo: f.ProviderNo, IsMatched: f.Matched, CreatedFrom: f.From, CreatedTo: f.To,
+		})
+	})
+	return p, postgres.Wrap("list receipts", err, nil)
+}
+
+// Callbacks lists the callbacks that match, newest first, with the beginnings of their bodies.
+func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[dbq.CallbackListOfRow], err error) {
+	first, before, err := f.span(func(t time.Time) (int64, error) { return s.q.FirstCallbackSince(ctx, t) })
+	if err != nil {
+		return p, postgres.Wrap("list callbacks", err, nil)
+	}
+	f.BeforeID = before
+	var senders []string
+	isUnreadable := f.Unreadable != nil && *f.Unreadable
+	if isUnreadable || f.ProviderNo != nil {
+		if senders, err = s.senders(ctx, f); err != nil {
+			return p, postgres.Wrap("list callbacks", err, nil)
+		}
+	}
+	p, err = walk(f, func(c dbq.CallbackListOfRow) int64 { return c.ID }, func(before int64, most int32) ([]int64, error) {
+		switch {
+		case f.ProviderNo != nil:
+			return s.q.CallbackIDsOfNumber(ctx, dbq.CallbackIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, Most: most})
+		case isUnreadable:
+			return s.q.CallbackIDsUnreadable(ctx, dbq.CallbackIDsUnreadableParams{SenderNos: senders, BeforeID: before, FromID: first, Most: most})
+		case f.SenderNo != nil:
+			return s.q.CallbackIDsOfSender(ctx, dbq.CallbackIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, Most: most})
+		default:
+			return s.q.CallbackIDs(ctx, dbq.CallbackIDsParams{BeforeID: before, FromID: first, Most: most})
+		}
+	}, func(ids []int64) ([]dbq.CallbackListOfRow, error) {
+		return s.q.CallbackListOf(ctx, dbq.CallbackListOfParams{
+			Ids: ids, BodyMost: 2 * bodyMost, SenderNo: f.SenderNo, IsUnreadable: f.Unreadable, CreatedFrom: f.From, CreatedTo: f.To,
+		})
+	})
+	if err != nil {
+		return p, postgres.Wrap("list callbacks", err, nil)
+	}
+	all, err := s.receivers.Get(ctx)
+	for i, c := range p.Rows {
+		p.Rows[i].Body = all[c.SenderNo].beginning(c.Body, int(c.Length))
+	}
+	return p, err
+}
+
+// beginning returns the first bodyMost characters of a masked body of length characters, of which twice as many are given. What may be the beginning of
+// the secret, at the end of those, is left out.
+func (r receiver) beginning(body string, length int) string {
+	runes := []rune(body)
+	if length > len(runes) {
+		runes = runes[:max(0, len(runes)-len(r.secret))]
+	}
+	runes = []rune(r.masked(string(runes)))
+	return string(runes[:min(len(runes), bodyMost)])
+}
+
+// masked hides the secret of a sender in a body: some providers send it there.
+func (r receiver) masked(body string) string {
+	if r.secret == "" {
+		return body
+	}
+	return strings.ReplaceAll(body, r.secret, "***")
+}
+
+// Read is what a stored callback says, as the sender is configured now.
+type Read struct {
+	Receipts []ReadReceipt
+	Unread   string // why nothing can be read; empty: it can
+}
+
+// ReadReceipt is a receipt of a body. Stored is nil if no such receipt is stored.
+type ReadReceipt struct {
+	callback.Receipt
+	Stored *dbq.ReceiptsFindRow
+}
+
+// NoCallback says that the sender of a callback was deleted, or accepts no callbacks.
+const NoCallback = "sender.no_callback"
+
+// Callback returns a callback and what is read from it, or the fault callback.not_found.
+func (s *Service) Callback(ctx context.Context, id int64) (c dbq.Callback, read Read, err error) {
+	if c, err = s.q.CallbackGet(ctx, id); err != nil {
+		return c, read, postgres.Wrap("get callback", err, fault.New(fault.NotFound, fault.CallbackNotFound))
+	}
+	all, err := s.receivers.Get(ctx)
+	if err != nil {
+		return c, read, err
+	}
+	r := all[c.SenderNo]
+	body := c.Body
+	c.Body = r.masked(body)
+	if r.verifier == nil {
+		read.Unread = NoCallback
+		return c, read, nil
+	}
+	receipts, _, unread := r.verifier.Config.Read([]byte(body))
+	if refused := new(fault.Error); errors.As(unread, &refused) {
+		read.Unread = string(refused.Reason)
+		return c, read, nil
+	}
+	p := dbq.ReceiptsFindParams{SenderNo: c.SenderNo}
+	for _, one := range receipts {
+		read.Receipts = append(read.Receipts, ReadReceipt{Receipt: one})
+		p.ProviderNos, p.Recipients = append(p.ProviderNos, one.Number), append(p.Recipients, one.Recipient)
+		p.States, p.Codes = append(p.States, one.State), append(p.Codes, one.Code)
+	}
+	stored, err := s.q.ReceiptsFind(ctx, p)
+	if err != nil {
+		return c, read, fmt.Errorf("find the receipts of a callback: %w", err)
+	}
+	for _, one := range stored {
+		read.Receipts[one.Nth-1].Stored = &one
+	}
+	return c, read, nil
+}

@@ -1,0 +1,125 @@
+package receipt
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/callback"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/postgres"
+)
+
+// Match matches receipts that came before the answers to their sending, and returns how many it matched. Its cost
+// depends only on the receipts that are due, not on how many are parked.
+func (s *Service) Match(ctx context.Context) (int, error) {
+	total := 0
+	for {
+		ids, err := s.q.ReceiptsDue(ctx, matchBatch)
+		if err != nil {
+			return total, fmt.Errorf("find due receipts: %w", err)
+		}
+		n, err := s.match(ctx, ids)
+		if total += n; err != nil || len(ids) < matchBatch {
+			return total, err
+		}
+	}
+}
+
+// MatchSent matches the receipts that came before the reports just made. The sweep matches those that come at the
+// same moment. Errors are logged only.
+func (s *Service) MatchSent(ctx context.Context, senderNo string, reports []queue.Report) {
+	var numbers []string
+	for _, r := range reports {
+		if r.ProviderNo != "" {
+			numbers = append(numbers, r.ProviderNo)
+		}
+	}
+	if len(numbers) == 0 {
+		return
+	}
+	ids, err := s.q.ReceiptsWaiting(ctx, dbq.ReceiptsWaitingParams{SenderNo: senderNo, ProviderNos: numbers})
+	if err == nil {
+		_, err = s.match(ctx, ids)
+	}
+	if err != nil {
+		s.log.WarnContext(ctx, "receipts will be matched later", "sender_no", senderNo, "error", err)
+	}
+}
+
+// match matches receipts with tasks in one transaction, and returns how many it matched: by the provider's number
+// and, if the receipt names one, by the recipient.
+func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	params := dbq.ReceiptLookedParams{ParkedFor: parkedFor, Found: []int64{}, LeftOver: []int64{}}
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		rows, err := s.q.ReceiptCandidates(ctx, ids)
+		if err != nil {
+			return fmt.Errorf("find the messages of receipts: %w", err)
+		}
+		var final []queue.Final
+		var of []int64 // of final, their receipts
+		for len(rows) > 0 {
+			n := slices.IndexFunc(rows, func(r dbq.ReceiptCandidatesRow) bool { return r.ID != rows[0].ID })
+			if n < 0 {
+				n = len(rows)
+			}
+			params.Ids = append(params.Ids, rows[0].ID)
+			matched := matchedBy(rows[:n])
+			if len(matched) > 0 {
+				params.Found = append(params.Found, rows[0].ID)
+			}
+			for _, r := range matched {
+				if r.State == callback.OnItsWay {
+					continue
+				}
+				of = append(of, r.ID)
+				final = append(final, queue.Final{TaskID: r.TaskID, SenderNo: r.SenderNo, Code: r.Code, State: r.State, LeaseID: r.LeaseID})
+			}
+			rows = rows[n:]
+		}
+		left, err := s.tasks.SettleReceipts(ctx, final)
+		if err != nil {
+			return err
+		}
+		for i, id := range of {
+			if left[i] {
+				params.LeftOver = append(params.LeftOver, id)
+			}
+		}
+		params.Found = slices.DeleteFunc(params.Found, func(id int64) bool { return slices.Contains(params.LeftOver, id) })
+		return postgres.Wrap("mark receipts as matched", s.q.ReceiptLooked(ctx, params), nil)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(params.Found), nil
+}
+
+// matchedBy returns the candidates that one receipt means: those whose recipient it names in full, else those that it
+// names without the prefix of the country. It returns none if that number belongs to several recipients.
+func matchedBy(candidates []dbq.ReceiptCandidatesRow) []dbq.ReceiptCandidatesRow {
+	var inFull, national []dbq.ReceiptCandidatesRow
+	for _, c := range candidates {
+		if c.TaskID == "" {
+			continue
+		}
+		switch {
+		case c.Recipient == "" || phone.IsInFull(c.SentTo, c.Recipient):
+			inFull = append(inFull, c)
+		case phone.IsAtHome(c.SentTo, c.Recipient):
+			national = append(national, c)
+		}
+	}
+	if len(inFull) > 0 {
+		return inFull
+	}
+	if slices.ContainsFunc(national, func(c dbq.ReceiptCandidatesRow) bool { return c.SentTo != national[0].SentTo }) {
+		return nil
+	}
+	return national
+}

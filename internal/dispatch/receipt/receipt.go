@@ -1,0 +1,218 @@
+// Package receipt owns the callbacks of providers and the receipts in them: what a provider says about messages that
+// it accepted. It finds the tasks of these messages, and settles them through queue.
+package receipt
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/callback"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/sender"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/merge"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/snapshot"
+)
+
+const (
+	matchBatch  = 1000           // receipts matched in one transaction: as many as a callback may have
+	parkedFor   = 72 * time.Hour // how long a receipt is matched before it is given up
+	deleteBatch = 1000           // rows deleted by one statement
+)
+
+// KeptFor is how long callbacks and receipts are stored, and how long the receipts of a retired sender are taken.
+const KeptFor = 30 * 24 * time.Hour
+
+// Service accepts callbacks.
+type Service struct {
+	db      *postgres.DB
+	q       *dbq.Queries
+	tasks   *queue.Service
+	configs *sender.Configs
+	log     *slog.Logger
+
+	calls     *merge.Merger[proven, struct{}]
+	receivers snapshot.Cache[map[string]receiver] // by sender number
+	strangers *strangers
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, tasks *queue.Service, configs *sender.Configs, log *slog.Logger) *Service {
+	s := &Service{db: db, q: dbq.New(db), tasks: tasks, configs: configs, log: log, strangers: newStrangers()}
+	s.receivers.Load = s.loadReceivers
+	s.calls = merge.New(merge.Options[proven, struct{}]{
+		Run: s.keep, Hopeless: postgres.IsUnavailable, Key: func(p proven) string { return p.SenderNo + string(p.hash[:]) },
+		Pace: callsPace, Most: callsMerged, Patience: 50 * time.Millisecond, AtOnce: 4, Limit: 10 * time.Second,
+	})
+	return s
+}
+
+// Changed discards the cached receivers, after this server changed a sender.
+func (s *Service) Changed() { s.receivers.Forget() }
+
+// receiver checks and reads the callbacks of a sender.
+type receiver struct {
+	verifier *callback.Verifier // nil: the sender accepts no callbacks
+	err      error              // set if the configuration cannot be used
+	secret   string             // callbackSecret
+}
+
+// loadReceivers reads the receivers of all senders at once, so that callbacks for senders that do not exist cost no query.
+func (s *Service) loadReceivers(ctx context.Context) (map[string]receiver, error) {
+	rows, err := s.q.SendersCalled(ctx, KeptFor)
+	if err != nil {
+		return nil, fmt.Errorf("read senders with callbacks: %w", err)
+	}
+	all := make(map[string]receiver, len(rows))
+	for _, row := range rows {
+		opened, err := s.configs.Open("", row.SenderNo, row.Config)
+		r := receiver{err: err}
+		if err == nil && opened.Callback != nil {
+			r.secret = opened.Secret
+			r.verifier, r.err = callback.NewVerifier(*opened.Callback, opened.Secret)
+		}
+		all[row.SenderNo] = r
+	}
+	return all, nil
+}
+
+// verifierOf returns the verifier for a call, if the call proves to come from the provider. A network with many
+// unproven calls has to wait, but a right proof is accepted from it, because a stranger may share the provider's
+// address. Only a secret that is short enough to be guessed is not compared during the wait.
+func (s *Service) verifierOf(ctx context.Context, call callback.Call, isProven func(*callback.Verifier, callback.Call) bool) (*callback.Verifier, error) {
+	all, err := s.receivers.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, known := all[call.SenderNo]
+	switch {
+	case known && r.err != nil && s.strangers.add(call.SourceIP) == 0: // the error is shown only until the network has to wait, because anybody can call
+		return nil, fmt.Errorf("read callback configuration of sender %s: %w", call.SenderNo, r.err)
+	case known && r.err == nil && r.verifier != nil && (!r.verifier.IsGuessable() || s.strangers.wait(call.SourceIP) == 0) && isProven(r.verifier, call):
+		return r.verifier, nil
+	}
+	if wait := s.strangers.add(call.SourceIP); wait > 0 {
+		return nil, &fault.Error{Kind: fault.TooMany, Reason: fault.AuthTooManyFailures, RetryAfter: wait}
+	}
+	return nil, fault.New(fault.Forbidden, fault.AuthForbidden)
+}
+
+// Admit rejects, before its body is read, a call that no body could prove. isKnown reports whether the token or the
+// address already proves the caller. Faults: auth.forbidden, auth.too_many_failures.
+func (s *Service) Admit(ctx context.Context, call callback.Call) (isKnown bool, err error) {
+	v, err := s.verifierOf(ctx, call, (*callback.Verifier).MayBeProven)
+	return err == nil && v.IsKnownBeforeBody(), err
+}
+
+// IsUnproven reports whether err rejects a call that did not prove to come from the provider.
+func IsUnproven(err error) bool {
+	f := new(fault.Error)
+	return errors.As(err, &f) && (f.Reason == fault.AuthForbidden || f.Reason == fault.AuthTooManyFailures)
+}
+
+// Take processes a callback (S3.11), and returns the answer that the provider expects. A proven call is stored unchanged,
+// also if it cannot be read; a repeated body is stored once. An unproven call is rejected and not stored, because anybody could
+// fill the disk. Faults: auth.forbidden, auth.too_many_failures, request.malformed, request.invalid, request.too_large.
+func (s *Service) Take(ctx context.Context, call callback.Call) (answer, contentType string, err error) {
+	v, err := s.verifierOf(ctx, call, (*callback.Verifier).IsProven)
+	if err != nil {
+		return "", "", err
+	}
+	p := proven{Call: call, hash: sha256.Sum256(call.Body)}
+	unread := call.Cut
+	if unread == nil {
+		p.receipts, p.leftOut, unread = v.Config.Read(call.Body)
+	}
+	if refused := new(fault.Error); errors.As(unread, &refused) {
+		p.refused, p.leftOut = string(refused.Reason), 0
+	}
+	if len(p.receipts) > receiptsMerged || len(p.Body) > bytesMerged {
+		_, err = s.keep(ctx, []proven{p})
+	} else {
+		_, err = s.calls.Do(ctx, p)
+	}
+	if err == nil {
+		err = unread
+	}
+	if err != nil {
+		return "", "", err
+	}
+	if p.leftOut > 0 {
+		s.log.WarnContext(ctx, "items of a callback could not be read", "sender_no", call.SenderNo, "body_hash", hex.EncodeToString(p.hash[:]), "items", p.leftOut)
+	}
+	contentType = v.Config.Answer.ContentType
+	if contentType == "" {
+		contentType = "text/plain; charset=utf-8"
+	}
+	return v.Config.Answer.Body, contentType, nil
+}
+
+// proven is a call that proved to come from the provider, and what it says.
+type proven struct {
+	callback.Call
+	hash     [sha256.Size]byte
+	receipts []callback.Receipt
+	refused  string // the reason why it cannot be read
+	leftOut  int    // items that cannot be read
+}
+
+// Calls that arrive together are stored together, and their receipts matched together: two commits for all of them. They also wait together while
+// a receipt is about a day that is being moved.
+//
+// No provider needs its answer within milliseconds. So a server has at most fifty such runs a second, whatever comes: the commits of a flood slow those
+// that submit and claim at other servers of the database.
+const (
+	callsPace      = 20 * time.Millisecond
+	callsMerged    = 100       // calls of one run
+	receiptsMerged = 10        // a call with more receipts, or
+	bytesMerged    = 64 * 1024 // with a longer body, runs alone
+)
+
+// keep stores calls with distinct bodies, and matches the receipts in them. A receipt that cannot be matched now is matched by the sweep.
+func (s *Service) keep(ctx context.Context, calls []proven) ([]struct{}, error) {
+	var p dbq.CallbacksKeepParams
+	for i, c := range calls {
+		p.SenderNos, p.SourceIps = append(p.SenderNos, c.SenderNo), append(p.SourceIps, c.SourceIP)
+		p.Bodies, p.BodyHashes = append(p.Bodies, postgres.Text(string(c.Body))), append(p.BodyHashes, c.hash[:])
+		p.Refusals, p.LeftOuts = append(p.Refusals, c.refused), append(p.LeftOuts, int64(c.leftOut))
+		for _, r := range c.receipts {
+			p.ReceiptCalls = append(p.ReceiptCalls, int32(i+1))
+			p.ProviderNos, p.Recipients = append(p.ProviderNos, r.Number), append(p.Recipients, r.Recipient)
+			p.States, p.Codes = append(p.States, r.State), append(p.Codes, r.Code)
+		}
+	}
+	ids, err := postgres.Again(ctx, s.db, func() ([]int64, error) { return s.q.CallbacksKeep(ctx, p) }) // an erasure may deadlock with it
+	if err != nil {
+		return nil, fmt.Errorf("store callbacks: %w", err)
+	}
+	if _, err := s.match(ctx, ids); err != nil { // the sweep will match them
+		s.log.WarnContext(ctx, "receipts are matched later", "receipts", len(ids), "first_sender_no", calls[0].SenderNo, "error", err)
+	}
+	return make([]struct{}, len(calls)), nil
+}
+
+// Close waits for the runs that write.
+func (s *Service) Close() { s.calls.Wait() }
+
+// Forget deletes old callbacks and receipts in batches, and returns how many.
+func (s *Service) Forget(ctx context.Context) (int, error) {
+	callbacks, err := postgres.InBatches(deleteBatch, func() (int64, error) {
+		n, err := s.q.CallbacksForget(ctx, dbq.CallbacksForgetParams{BatchSize: deleteBatch, Keep: KeptFor})
+		return n, postgres.Wrap("delete callbacks", err, nil)
+	})
+	if err != nil {
+		return callbacks, err
+	}
+	receipts, err := postgres.InBatches(deleteBatch, func() (int64, error) {
+		n, err := s.q.ReceiptsForget(ctx, dbq.ReceiptsForgetParams{BatchSize: deleteBatch, Keep: KeptFor})
+		return n, postgres.Wrap("delete receipts", err, nil)
+	})
+	return callbacks + receipts, err
+}

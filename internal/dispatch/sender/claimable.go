@@ -1,0 +1,147 @@
+package sender
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/expirable"
+
+	"lksms/internal/platform/postgres"
+)
+
+// claimable holds the pools of a sender.
+type claimable struct {
+	pools       map[int64]float64 // id of the pool to the sort of the sender there
+	isPaced     bool              // a claim that takes tasks may make it rest
+	isRested    bool              // no rest held it back when it was read, and it took no tasks at this server since
+	isCountedOn bool              // others depend on its presence, by a route or its sort, so that its polls must be stored soon
+}
+
+// poolsKept is how long the pools of a sender are cached. While a sender waits, a change of the directory clears the cache before; an app that registers
+// itself is no such change, but others may depend on a sender since.
+const poolsKept = time.Minute
+
+// claimables caches the pools of senders.
+type claimables struct {
+	cache *expirable.LRU[string, claimable]
+
+	mu      sync.Mutex
+	clears  int   // number of clears; a read that a clear interrupts is not cached
+	version int64 // last seen version of the directory
+}
+
+func newClaimables() *claimables {
+	return &claimables{cache: expirable.NewLRU[string, claimable](100_000, nil, poolsKept)}
+}
+
+func (c *claimables) get(senderNo string) (claimable, bool) { return c.cache.Get(senderNo) }
+
+// beginRead starts a read of a sender's pools, and returns the function that caches the result. The result is not
+// cached if the cache was cleared meanwhile: a sender that is cached without a pool would find no task for a minute.
+func (c *claimables) beginRead(senderNo string) (keep func(claimable)) {
+	c.mu.Lock()
+	before := c.clears
+	c.mu.Unlock()
+	return func(found claimable) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.clears == before {
+			c.cache.Add(senderNo, found)
+		}
+	}
+}
+
+// took notes that a sender took tasks at this server.
+func (c *claimables) took(senderNo string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, isKnown := c.cache.Peek(senderNo); isKnown && known.isPaced && known.isRested {
+		known.isRested = false
+		c.cache.Add(senderNo, known)
+	}
+}
+
+// forget clears the cache after a change of the directory by this server.
+func (c *claimables) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clear()
+}
+
+func (c *claimables) clear() {
+	c.clears++
+	c.cache.Purge()
+}
+
+// setVersion stores the version of the directory, and reports whether it changed; then it clears the cache.
+func (c *claimables) setVersion(version int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.version == version {
+		return false
+	}
+	c.version = version
+	c.clear()
+	return true
+}
+
+// Waits returns, for a sender that found no task, how long its interval still holds it back, and the pools that it
+// serves with its sort in each. A change made on another server is seen after Notice.
+func (s *Service) Waits(ctx context.Context, senderNo string) (wait time.Duration, pools map[int64]float64, err error) {
+	if c, known := s.pools.get(senderNo); known && !c.isPaced {
+		return 0, c.pools, nil
+	}
+	wait, c, err := s.readPools(ctx, senderNo)
+	return wait, c.pools, err
+}
+
+// readPools reads and caches the pools of a sender.
+func (s *Service) readPools(ctx context.Context, senderNo string) (wait time.Duration, c claimable, err error) {
+	keep := s.pools.beginRead(senderNo)
+	row, err := s.q.SenderWaits(ctx, senderNo)
+	if err != nil {
+		return 0, c, postgres.Wrap("read pools of sender", err, errNoSender)
+	}
+	wait = time.Duration(row.Seconds * float64(time.Second))
+	c = claimable{make(map[int64]float64, len(row.Pools)), row.IsPaced, wait == 0, row.IsCountedOn}
+	for i, pool := range row.Pools {
+		c.pools[pool] = row.Sorts[i]
+	}
+	keep(c)
+	return wait, c, nil
+}
+
+// MayWait returns the pools of a sender with its sort in each, and whether the sender may wait without a claim if no task waits there: no rest holds it
+// back, and its polls are stored soon enough without a claim. Call Polled before.
+func (s *Service) MayWait(ctx context.Context, senderNo string) (pools map[int64]float64, may bool, err error) {
+	c, known := s.pools.get(senderNo)
+	if !known {
+		if _, c, err = s.readPools(ctx, senderNo); err != nil {
+			return nil, false, err
+		}
+	}
+	if c.isCountedOn {
+		values, err := s.settings.Get(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		if values.Queue.SilentAfter() < notedSteps*NoteEvery {
+			return c.pools, false, nil
+		}
+	}
+	return c.pools, c.isRested, nil
+}
+
+// Took notes that a sender took tasks at this server.
+func (s *Service) Took(senderNo string) { s.pools.took(senderNo) }
+
+// Notice takes the version of the directory in the database, and reports whether it changed since the last call. Then
+// the pools of senders may have changed, and the caches are cleared.
+func (s *Service) Notice(version int64) (isNew bool) {
+	isNew = s.pools.setVersion(version)
+	if isNew {
+		s.directory.Forget()
+	}
+	return isNew
+}

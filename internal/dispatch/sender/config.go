@@ -1,0 +1,432 @@
+package sender
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/callback"
+	"lksms/internal/dispatch/driver"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/outbound"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/secret"
+)
+
+// Configs seals, opens and shows the configurations of driven senders.
+type Configs struct {
+	q   *dbq.Queries
+	box *secret.Box
+}
+
+// NewConfigs returns Configs on db.
+func NewConfigs(db *postgres.DB, box *secret.Box) *Configs { return &Configs{q: dbq.New(db), box: box} }
+
+// SealField seals a text for a field of a sender. Error: secret.ErrNoKey.
+func (c *Configs) SealField(senderNo, field, text string) (string, error) {
+	return c.box.Seal(text, sealOwner(senderNo, field))
+}
+
+// OpenField opens what SealField returned for the same field.
+func (c *Configs) OpenField(senderNo, field, sealed string) (string, error) {
+	return c.box.Open(sealed, sealOwner(senderNo, field))
+}
+
+// hidden stands for a secret in answers. If a caller sends it back, the stored secret is kept.
+const hidden = "***"
+
+// sealOwner is the owner that a sealed field is bound to. It cannot be opened for another field or sender.
+func sealOwner(senderNo, field string) string { return senderNo + "/" + field }
+
+// secretsOf returns the fields of a configuration that are never shown.
+func secretsOf(kind string) []string {
+	return append([]string{callback.Secret}, driver.Secrets(kind)...)
+}
+
+// sealedOf returns the fields of a configuration that are stored sealed: its secrets, and the URLs, which may hold a
+// token.
+func sealedOf(kind string) []string { return append(secretsOf(kind), driver.Addresses(kind)...) }
+
+// Opened is a configuration with open secrets.
+type Opened struct {
+	Driver   []byte           // configuration of the driver
+	Callback *callback.Config // nil: the sender accepts no callbacks
+	Secret   string           // secret that proves callbacks
+}
+
+// Open opens the stored configuration of a sender.
+func (c *Configs) Open(kind, senderNo string, stored []byte) (Opened, error) {
+	opened, err := openConfig(c.box, kind, senderNo, stored)
+	if err != nil {
+		return Opened{}, err
+	}
+	return split(opened)
+}
+
+func split(opened []byte) (o Opened, err error) {
+	o.Driver, o.Callback, o.Secret, err = callback.Split(opened)
+	return o, err
+}
+
+// openConfig opens the sealed fields of a configuration.
+func openConfig(box *secret.Box, kind, senderNo string, config []byte) ([]byte, error) {
+	return eachSealed(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
+		return openField(box, senderNo, name, value)
+	})
+}
+
+// openField opens a field. A field that is not sealed was stored without a key, or before it had to be sealed.
+func openField(box *secret.Box, senderNo, name string, value json.RawMessage) (json.RawMessage, error) {
+	sealed, ok := sealedIn(value)
+	if !ok {
+		return value, nil
+	}
+	opened, err := box.Open(sealed, sealOwner(senderNo, name))
+	return json.RawMessage(opened), err
+}
+
+// sealedIn returns the sealed text of a field, and whether it holds one.
+func sealedIn(value json.RawMessage) (text string, ok bool) {
+	ok = json.Unmarshal(value, &text) == nil && secret.IsSealed(text)
+	return text, ok
+}
+
+// Show hides the secrets of a configuration, and everything in its URLs but the host.
+func (c *Configs) Show(kind, senderNo string, config []byte) ([]byte, error) {
+	return eachSealed(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
+		if !driver.IsAddress(kind, name) {
+			return json.RawMessage(`"` + hidden + `"`), nil
+		}
+		opened, err := openField(c.box, senderNo, name, value)
+		if err != nil {
+			return json.RawMessage(`"` + hidden + `"`), nil //nolint:nilerr // a missing key is not shown to readers of the sender
+		}
+		return json.Marshal(shownAddress(opened))
+	})
+}
+
+// shownAddress returns the shown form of a URL, given as JSON text: credentials, path and query may hold a token.
+func shownAddress(value json.RawMessage) string {
+	var address string
+	_ = json.Unmarshal(value, &address) // the driver has checked it
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		return hidden
+	}
+	host, behind := rest, ""
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		host, behind = rest[:i], rest[i:]
+	}
+	credentials := strings.LastIndex(host, "@")
+	if credentials < 0 && strings.Trim(behind, "/") == "" {
+		return address
+	}
+	return scheme + "://" + host[credentials+1:] + "/" + hidden
+}
+
+// isHidden reports whether a field has the form in which it is shown.
+func isHidden(value json.RawMessage) bool {
+	var text string
+	return json.Unmarshal(value, &text) == nil && (text == hidden || strings.HasSuffix(text, "/"+hidden))
+}
+
+// holdsCredentials reports whether a URL, given as JSON text, has a part for credentials.
+func holdsCredentials(value json.RawMessage) bool { return bytes.ContainsAny(value, "?@") }
+
+// dropSecrets removes the sealed fields of a configuration.
+func dropSecrets(kind string, config []byte) ([]byte, error) {
+	return eachSealed(kind, config, func(string, json.RawMessage) (json.RawMessage, error) { return nil, nil })
+}
+
+// eachSealed replaces those fields of a configuration that are stored sealed, if it has them. If replace returns nil,
+// the field is removed.
+func eachSealed(kind string, config []byte, replace func(name string, value json.RawMessage) (json.RawMessage, error)) ([]byte, error) {
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(config, &fields); err != nil {
+		return nil, fmt.Errorf("read config: %w", err)
+	}
+	for _, name := range sealedOf(kind) {
+		value, found := fields[name]
+		if !found {
+			continue
+		}
+		replaced, err := replace(name, value)
+		if err != nil {
+			return nil, fmt.Errorf("config.%s: %w", name, err)
+		}
+		if fields[name] = replaced; replaced == nil {
+			delete(fields, name)
+		}
+	}
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("write config: %w", err)
+	}
+	return text, nil
+}
+
+// storedConfig is a configuration as stored in the database.
+type storedConfig struct {
+	Kind   string
+	Config []byte
+}
+
+// changed returns the configuration to store after a change; a nil config keeps the current one. The configuration of
+// an app is not sealed.
+func (c *Configs) changed(was dbq.SenderListRow, kind string, config []byte) (changed []byte, err error) {
+	switch {
+	case kind == KindApp && config != nil:
+		return config, nil
+	case kind == KindApp:
+		return dropSecrets(was.Kind, was.Config)
+	}
+	if config == nil {
+		if config, err = c.Show(was.Kind, was.SenderNo, was.Config); err != nil {
+			return nil, err
+		}
+	}
+	return c.checkAndSeal(kind, was.SenderNo, config, &storedConfig{Kind: was.Kind, Config: was.Config})
+}
+
+// checkAndSeal checks the configuration of a driven sender and seals its secrets for storage. Secrets that are left out or
+// given as shown, and a URL given as shown, are taken from before, the stored configuration, which can be nil. Null removes them. They
+// are not taken over for another provider, and the secret of callbacks not for another way of proof: otherwise a
+// caller that can change a sender, but not see its secrets, could have them sent elsewhere. Faults: request.invalid.
+func (c *Configs) checkAndSeal(kind, senderNo string, config []byte, before *storedConfig) ([]byte, error) {
+	m := merging{kind: kind, fields: map[string]json.RawMessage{}}
+	if err := json.Unmarshal(config, &m.fields); err != nil {
+		return nil, fmt.Errorf("read config: %w", err)
+	}
+	for name := range m.fields {
+		for _, sealed := range sealedOf(kind) {
+			if name != sealed && strings.EqualFold(name, sealed) { // a driver would accept the field, and it would not be sealed
+				return nil, fault.InvalidField("config."+name, fault.UnknownField, nil)
+			}
+		}
+	}
+	m.takeOver(c.box, senderNo, before)
+	if len(m.missing) > 0 {
+		return nil, m.missingFault(before != nil)
+	}
+	parts, built, err := check(kind, m.fields)
+	if err != nil {
+		return nil, err
+	}
+	if err := driver.Review(built); err != nil {
+		return nil, err
+	}
+	if m.fields[callback.Secret] != nil && !slices.Contains(m.kept, callback.Secret) {
+		if err := parts.Callback.CheckSecret(parts.Secret); err != nil {
+			return nil, err
+		}
+	}
+	if len(m.kept) > 0 {
+		m.compare(parts, built)
+	}
+	if len(m.missing) > 0 {
+		return nil, m.missingFault(true)
+	}
+	opened, err := json.Marshal(m.fields)
+	if err != nil {
+		return nil, fmt.Errorf("write config: %w", err)
+	}
+	sealed, err := c.seal(kind, senderNo, opened)
+	if err != nil {
+		return nil, err
+	}
+	return eachSealed(kind, sealed, func(name string, value json.RawMessage) (json.RawMessage, error) {
+		if m.isStored(c.box, name) {
+			return m.stored[name], nil
+		}
+		return value, nil
+	})
+}
+
+// Gaps returns the fields of a stored configuration without which no sender can be saved any more. The sender goes on as it was saved.
+func (c *Configs) Gaps(kind, senderNo string, stored []byte) []string {
+	gaps := []string{}
+	if kind == KindApp {
+		return gaps
+	}
+	opened, err := c.Open(kind, senderNo, stored)
+	if err != nil {
+		return gaps // another error says so
+	}
+	var missing *fault.Error
+	if built, err := build(kind, opened); err == nil && errors.As(driver.Review(built), &missing) {
+		for _, f := range missing.Fields {
+			gaps = append(gaps, f.Name)
+		}
+	}
+	return gaps
+}
+
+// build makes a driver that calls nobody.
+func build(kind string, parts Opened) (driver.Driver, error) {
+	return driver.New(kind, parts.Driver, driver.Tools{Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler)})
+}
+
+// check splits an open configuration, and builds its driver.
+func check(kind string, fields map[string]json.RawMessage) (Opened, driver.Driver, error) {
+	opened, err := json.Marshal(fields)
+	if err != nil {
+		return Opened{}, nil, fmt.Errorf("write config: %w", err)
+	}
+	parts, err := split(opened)
+	if err != nil {
+		return Opened{}, nil, err
+	}
+	if parts.Callback != nil {
+		if err := parts.Callback.Check(parts.Secret); err != nil {
+			return Opened{}, nil, err
+		}
+	}
+	built, err := build(kind, parts)
+	return parts, built, err
+}
+
+// merging is a new configuration together with the fields taken over from the previous one.
+type merging struct {
+	kind    string
+	fields  map[string]json.RawMessage // as given, with the fields that were taken over
+	stored  map[string]json.RawMessage // the previous configuration as stored
+	old     map[string]json.RawMessage // the previous configuration, open; nil: none of this kind exists, or it cannot be opened
+	kept    []string                   // names of the fields that were taken over
+	missing []string                   // names of hidden fields that cannot be taken over
+}
+
+// takeOver fills the hidden fields that are not given from the previous configuration.
+func (m *merging) takeOver(box *secret.Box, senderNo string, before *storedConfig) {
+	m.stored = map[string]json.RawMessage{}
+	if before != nil && before.Kind == m.kind {
+		_ = json.Unmarshal(before.Config, &m.stored) // valid JSON: the column is jsonb
+		if opened, err := openConfig(box, m.kind, senderNo, before.Config); err == nil {
+			_ = json.Unmarshal(opened, &m.old)
+		}
+	}
+	for _, name := range sealedOf(m.kind) {
+		value, given := m.fields[name]
+		was := m.old[name]
+		switch {
+		case string(value) == "null":
+			delete(m.fields, name)
+		case given && !isHidden(value) || !given && m.stored[name] == nil:
+			continue
+		case !driver.IsAddress(m.kind, name) && was != nil, given && was != nil && shownAddress(was) == shownAddress(value):
+			m.fields[name] = was
+			m.kept = append(m.kept, name)
+		case !driver.IsAddress(m.kind, name) || given:
+			m.missing = append(m.missing, name)
+		}
+	}
+	isAddress := func(name string) bool { return driver.IsAddress(m.kind, name) }
+	if slices.ContainsFunc(m.missing, isAddress) { // the URL is of another provider
+		m.missing = append(m.missing, m.kept...)
+	}
+}
+
+// isStored reports whether a field is stored as it would be sealed now. It then stays as it is stored: sealed once more it would look changed,
+// and the audit would say so.
+func (m *merging) isStored(box *secret.Box, name string) bool {
+	sealed, ok := sealedIn(m.stored[name])
+	return ok && box.IsCurrent(sealed) && bytes.Equal(m.old[name], m.fields[name])
+}
+
+// compare finds the fields that must not be taken over: all of them for another provider, the secret of callbacks for
+// another way of proof.
+func (m *merging) compare(parts Opened, built driver.Driver) {
+	old, builtBefore, err := check(m.kind, m.old)
+	switch {
+	case err != nil || builtBefore.Target() != built.Target():
+		if parts.Callback == nil { // without callbacks the secret is useless
+			delete(m.fields, callback.Secret)
+			m.kept = slices.DeleteFunc(m.kept, func(name string) bool { return name == callback.Secret })
+		}
+		m.missing = m.kept
+	case parts.Callback != nil && old.Callback.Proof() != parts.Callback.Proof() && slices.Contains(m.kept, callback.Secret):
+		m.missing = []string{callback.Secret}
+	}
+}
+
+// missingFault returns the fault that names the fields to give.
+func (m *merging) missingFault(isChange bool) *fault.Error {
+	rule := fault.Required
+	if isChange {
+		rule = fault.GiveAgain
+	}
+	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
+	slices.Sort(m.missing)
+	for _, name := range m.missing {
+		all.Fields = append(all.Fields, fault.Field{Name: "config." + name, Rule: rule})
+	}
+	return all
+}
+
+// seal seals the fields of an open configuration.
+func (c *Configs) seal(kind, senderNo string, opened []byte) ([]byte, error) {
+	return eachSealed(kind, opened, func(name string, value json.RawMessage) (json.RawMessage, error) {
+		if isOpen(kind, name, value) {
+			return value, nil
+		}
+		sealed, err := c.box.Seal(string(value), sealOwner(senderNo, name))
+		if errors.Is(err, secret.ErrNoKey) {
+			if driver.IsAddress(kind, name) && !holdsCredentials(value) {
+				return value, nil
+			}
+			return nil, fault.InvalidField("config."+name, fault.NoSecretsKey, nil)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(sealed)
+	})
+}
+
+// isOpen reports whether a field is shown as it is: a URL with nothing but a host.
+func isOpen(kind, name string, value json.RawMessage) bool {
+	return driver.IsAddress(kind, name) && !strings.HasSuffix(shownAddress(value), hidden)
+}
+
+// Rotate seals all fields again that the first key did not seal, and returns how many configurations it changed. Each
+// is stored in a statement of its own; a configuration that is changed meanwhile is left as it is.
+func (c *Configs) Rotate(ctx context.Context) (int, error) {
+	rows, err := c.q.SenderConfigs(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read configurations: %w", err)
+	}
+	changed := 0
+	for _, row := range rows {
+		current := true
+		_, err := eachSealed(row.Kind, row.Config, func(name string, value json.RawMessage) (json.RawMessage, error) {
+			sealed, ok := sealedIn(value)
+			current = current && (ok && c.box.IsCurrent(sealed) || !ok && isOpen(row.Kind, name, value))
+			return value, nil
+		})
+		if err != nil || current {
+			if err != nil {
+				return changed, fmt.Errorf("sender %s: %w", row.SenderNo, err)
+			}
+			continue
+		}
+		opened, err := openConfig(c.box, row.Kind, row.SenderNo, row.Config)
+		if err != nil {
+			return changed, fmt.Errorf("sender %s: %w", row.SenderNo, err)
+		}
+		sealed, err := c.seal(row.Kind, row.SenderNo, opened)
+		if err != nil {
+			return changed, fmt.Errorf("sender %s: %w", row.SenderNo, err)
+		}
+		n, err := c.q.SenderReseal(ctx, dbq.SenderResealParams{SenderNo: row.SenderNo, Version: row.Version, Config: sealed})
+		if err != nil {
+			return changed, postgres.Wrap("store sealed configuration", err, nil)
+		}
+		changed += int(n)
+	}
+	return changed, nil
+}

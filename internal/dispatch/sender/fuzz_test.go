@@ -1,0 +1,98 @@
+package sender
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"lksms/internal/dispatch/driver"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/secret"
+)
+
+// isFault reports whether err is an expected failure.
+func isFault(err error) bool {
+	var expected *fault.Error
+	return errors.As(err, &expected)
+}
+
+// FuzzConfig seals any configuration of any kind of sender. A refusal is a fault. An accepted configuration shows no secret, can be opened
+// unchanged, and can be sent back as it was shown.
+func FuzzConfig(f *testing.F) {
+	box, err := secret.NewBox(secret.NewKey())
+	if err != nil {
+		f.Fatal(err)
+	}
+	configs := &Configs{box: box}
+	callback := `"callback":{"verify":"token","number":"id","state":"s","delivered":["ok"],"addresses":["10.0.0.0/8"]},"callbackSecret":"sealed:0123456789abcdef"`
+	f.Add("http-sms", []byte(`{"url":"http://x/${content}","secrets":{"password":"hunter2"},"body":{"p":"${secrets.password}"},"answer":{"pattern":"(?P<a>.)"},`+callback+`}`))
+	f.Add("oa", []byte(`{"url":"https://x","secret":"sealed:00000000:AAAA",`+callback+`}`))
+	f.Add("wechat", []byte(`{"appId":"a","appSecret":"***"}`))
+	f.Add("email", []byte(`{"host":"x","from":"a@b.example","password":"p","username":"u","tls":"implicit"}`))
+	f.Add("dingtalk", []byte(`{"baseUrl":"http://x","agentId":"a","corpId":"c","answer":{"success":"a","equals":["b"]}}`))
+	f.Add("log", []byte(`{"showContent":true,"callbackSecret":null}`))
+	kinds := driver.Kinds()
+	f.Fuzz(func(t *testing.T, kind string, config []byte) {
+		fields := map[string]json.RawMessage{}
+		if json.Unmarshal(config, &fields) != nil {
+			return // the contract requires an object
+		}
+		if !slices.Contains(kinds, kind) {
+			kind = kinds[len(kind)%len(kinds)]
+		}
+		sealed, err := configs.checkAndSeal(kind, "s", config, nil)
+		if err != nil {
+			if !isFault(err) {
+				t.Fatalf("not a fault: %v", err)
+			}
+			return
+		}
+		opened, err := openConfig(box, kind, "s", sealed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := openedFields(opened)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range sealedOf(kind) {
+			if given := fields[name]; given != nil && string(given) != "null" && !isHidden(given) && !sameJSON(given, again[name]) {
+				t.Errorf("%s was %s, and is opened as %s", name, given, again[name])
+			}
+		}
+		shown, err := configs.Show(kind, "s", sealed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(shown), "sealed:") && !strings.Contains(string(config), "sealed:") {
+			t.Errorf("shown: %s", shown)
+		}
+		resealed, err := configs.checkAndSeal(kind, "s", shown, &storedConfig{Kind: kind, Config: sealed})
+		if err != nil {
+			t.Fatalf("the shown configuration cannot be sent back: %v", err)
+		}
+		if reopened, err := openConfig(box, kind, "s", resealed); err != nil || !sameJSON(opened, reopened) {
+			t.Errorf("%s was %s before the shown configuration was sent back, %v", reopened, opened, err)
+		}
+	})
+}
+
+func openedFields(text []byte) (fields map[string]json.RawMessage, err error) {
+	err = json.Unmarshal(text, &fields)
+	return fields, err
+}
+
+func sameJSON(a, b []byte) bool {
+	var first, second bytes.Buffer
+	return json.Compact(&first, a) == nil && json.Compact(&second, b) == nil && bytes.Equal(escaped(first.Bytes()), escaped(second.Bytes()))
+}
+
+// escaped escapes < and similar characters as encoding/json does.
+func escaped(text []byte) []byte {
+	var out bytes.Buffer
+	json.HTMLEscape(&out, text)
+	return out.Bytes()
+}

@@ -1,0 +1,135 @@
+package sender
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+)
+
+// Polled records a poll of an app in memory. It registers an unknown app if the settings allow it. Faults:
+// sender.not_found, limit.reached if too many apps have registered themselves.
+func (s *Service) Polled(ctx context.Context, senderNo string) error {
+	_, known := s.known.Get(senderNo)
+	if !known {
+		_, known = s.pools.get(senderNo)
+	}
+	if !known {
+		if err := s.register(ctx, senderNo); err != nil {
+			return err
+		}
+		s.known.Add(senderNo, struct{}{})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note(senderNo, false)
+	return nil
+}
+
+// note notes a poll of a sender. The caller holds mu.
+func (s *Service) note(senderNo string, isWaiting bool) {
+	s.seen[senderNo] = isWaiting || s.seen[senderNo]
+}
+
+func (s *Service) register(ctx context.Context, senderNo string) error {
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = s.q.SenderFind(ctx, senderNo)
+	if !postgres.IsNoRows(err) {
+		return postgres.Wrap("find sender", err, nil)
+	}
+	if !values.Queue.RegisterUnknownSenders {
+		return errNoSender
+	}
+	if full := s.full.Load(); full != nil && time.Since(full.at) < fullFor {
+		return full.fault
+	}
+	err = postgres.Wrap("register sender", s.q.SenderRegister(ctx, senderNo), nil)
+	var limit *fault.Error
+	if errors.As(err, &limit) && limit.Reason == fault.LimitReached {
+		s.full.Store(&refusal{limit, time.Now()})
+	}
+	return err
+}
+
+// refusal is a failed registration because of too many apps.
+type refusal struct {
+	fault *fault.Error
+	at    time.Time
+}
+
+// fullFor is how long no further app is registered after a refusal. Each attempt leaves a dead row in tables that
+// every claim reads.
+const fullFor = time.Second
+
+const (
+	// SeenApart is the minimum time between stored polls of a sender on which no other depends while its shared pool has no waiting tasks, so that a
+	// thousand idle senders write almost nothing.
+	SeenApart = 10 * time.Minute
+	// NoteEvery is the time between sweeps that store polls.
+	NoteEvery = 5 * time.Second
+	// notedSteps is how many times in silent_after the polls are stored of a sender on which others depend.
+	notedSteps = 4
+)
+
+// Waiting notes that senders wait at this server for tasks, or for the end of their interval, which counts as a poll.
+func (s *Service) Waiting(forTasks, forInterval []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, senderNo := range forInterval {
+		s.note(senderNo, false)
+	}
+	for _, senderNo := range forTasks {
+		s.note(senderNo, true)
+	}
+}
+
+// SweepSeen stores the polls since the last sweep, and returns how many rows it changed.
+func (s *Service) SweepSeen(ctx context.Context) (int, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	seen := s.seen
+	s.seen = map[string]bool{}
+	s.mu.Unlock()
+	if len(seen) == 0 {
+		return 0, nil
+	}
+	params := dbq.SendersSeenParams{
+		ApartSeconds: SeenApart.Seconds(), CountedOnApartSeconds: min(values.Queue.SilentAfter()/notedSteps, SeenApart).Seconds(),
+		WaitingSeconds: values.Queue.SilentAfter().Seconds() / 2,
+	}
+	for _, senderNo := range slices.Sorted(maps.Keys(seen)) {
+		c, _ := s.pools.get(senderNo)
+		params.SenderNos, params.AreCountedOn = append(params.SenderNos, senderNo), append(params.AreCountedOn, c.isCountedOn)
+		params.AreWaiting = append(params.AreWaiting, seen[senderNo])
+	}
+	n, err := s.q.SendersSeen(ctx, params)
+	if err != nil { // the next sweep stores them
+		s.mu.Lock()
+		for senderNo := range seen {
+			s.note(senderNo, false)
+		}
+		s.mu.Unlock()
+	}
+	return int(n), postgres.Wrap("store polls", err, nil)
+}
+
+// CheckApp returns sender.is_driven if the server drives the sender: an app of this number could take or settle tasks
+// that the server is about to send. A change made on another server is seen within four seconds.
+func (s *Service) CheckApp(ctx context.Context, senderNo string) error {
+	isDriven, err := s.directory.IsDriven(ctx, senderNo)
+	if err == nil && isDriven {
+		err = fault.New(fault.Conflict, fault.SenderIsDriven)
+	}
+	return err
+}

@@ -1,0 +1,302 @@
+// Package sender owns senders: their configuration, balances, ledgers and last polls. The statements of a claim use
+// up balances and quotas themselves.
+package sender
+
+import (
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/expirable"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/result"
+	"lksms/internal/platform/setting"
+)
+
+// KindApp is the kind of a sender that polls. The other kinds are the names of drivers.
+const KindApp = "app"
+
+// drivenLease is the default lease of a driven sender in seconds. It is much longer than a provider is waited for.
+const drivenLease int64 = 120
+
+// Service manages senders. Every method is at most one transaction.
+type Service struct {
+	db        *postgres.DB
+	q         *dbq.Queries
+	settings  *setting.Service
+	directory *directory.Service
+	configs   *Configs
+	known     *expirable.LRU[string, struct{}] // numbers of senders that exist
+	full      atomic.Pointer[refusal]          // the last refused registration
+	pools     *claimables
+
+	mu   sync.Mutex
+	seen map[string]bool // senders that polled since SweepSeen; true: it waits for tasks
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, settings *setting.Service, directory *directory.Service, configs *Configs) *Service {
+	s := &Service{
+		db: db, q: dbq.New(db), settings: settings, directory: directory, configs: configs, seen: map[string]bool{},
+		known: expirable.NewLRU[string, struct{}](100_000, nil, time.Minute),
+		pools: newClaimables(),
+	}
+	directory.OnChanged(s.pools.forget)
+	return s
+}
+
+var errNoSender = fault.New(fault.NotFound, fault.SenderNotFound)
+
+// checkZone returns request.invalid if the database does not know the time zone.
+func (s *Service) checkZone(ctx context.Context, zone string) error {
+	isKnown, err := s.q.TimeZoneExists(ctx, zone)
+	if err == nil && !isKnown {
+		return fault.InvalidField("time_zone", fault.NotThere, nil)
+	}
+	return postgres.Wrap("check time zone", err, nil)
+}
+
+// checkSigns returns request.invalid if a sender cannot sign in this way.
+func checkSigns(kind, mode string, sign *string) error {
+	switch {
+	case mode != claim.SignNone:
+		return nil
+	case driver.Signs(kind):
+		return fault.InvalidField("sign_mode", fault.NotAllowed, []string{claim.SignInText, claim.SignByProvider})
+	case sign != nil:
+		return fault.InvalidField("sign", fault.NotTogether, "sign_mode="+mode)
+	}
+	return nil
+}
+
+// Create adds a sender and opens its ledger. The secrets of its configuration are sealed. Faults: exists;
+// request.invalid for an unknown channel or time zone and for a wrong configuration.
+func (s *Service) Create(ctx context.Context, p dbq.SenderCreateParams) (dbq.SenderListRow, error) {
+	if p.Config == nil {
+		p.Config = []byte("{}")
+	}
+	if err := checkSigns(p.Kind, p.SignMode, p.Sign); err != nil {
+		return dbq.SenderListRow{}, err
+	}
+	if p.Kind != KindApp {
+		var err error
+		if p.Config, err = s.configs.checkAndSeal(p.Kind, p.SenderNo, p.Config, nil); err != nil {
+			return dbq.SenderListRow{}, err
+		}
+		if p.LeaseSeconds == nil {
+			p.LeaseSeconds = new(drivenLease)
+		}
+	}
+	err := s.directory.Change(ctx, func(ctx context.Context) error {
+		if _, err := s.directory.GetChannel(ctx, p.Channel); err != nil {
+			return fault.OfField(err, directory.ErrNoChannel, "channel")
+		}
+		if err := s.checkZone(ctx, p.TimeZone); err != nil {
+			return err
+		}
+		_, err := s.q.SenderCreate(ctx, p)
+		if postgres.Violates(err, "senders_sender_no_key") {
+			return fault.New(fault.Conflict, fault.Exists)
+		}
+		return postgres.Wrap("create sender", err, nil)
+	})
+	if err != nil {
+		return dbq.SenderListRow{}, err
+	}
+	return s.Get(ctx, nil, p.SenderNo)
+}
+
+// Get returns one sender, or the fault sender.not_found. A non-nil company restricts it to the senders of that
+// company's routes.
+func (s *Service) Get(ctx context.Context, company *int64, no string) (dbq.SenderListRow, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return dbq.SenderListRow{}, err
+	}
+	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{
+		BeforeID: math.MaxInt64, SenderNo: &no, CompanyID: company, PageLimit: 1,
+		SilentAfter: values.Queue.SilentAfter(), NotedApart: SeenApart,
+	})
+	return postgres.One(rows, err, "get sender", errNoSender)
+}
+
+// Filter selects senders of a list; nil means any.
+type Filter struct {
+	CompanyID *int64 // only senders of this company's routes
+	Status    *string
+	Part      *string // of the number or the name
+}
+
+// List lists up to limit senders with smaller ids than before, newest first.
+func (s *Service) List(ctx context.Context, f Filter, before int64, limit int) ([]dbq.SenderListRow, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{
+		BeforeID: before, CompanyID: f.CompanyID, Status: f.Status, Part: f.Part, PageLimit: int32(limit),
+		SilentAfter: values.Queue.SilentAfter(), NotedApart: SeenApart,
+	})
+	return rows, postgres.Wrap("list senders", err, nil)
+}
+
+// Settings are what can be changed of a sender.
+type Settings struct {
+	Name, Kind, Status, TimeZone, OnUnclear string
+	Sort                                    float64
+	IsShared                                bool
+	IntervalMs                              int64
+	PerMinute, PerHour, PerDay, PerMonth    *int64
+	LeaseSeconds, SegmentSize               *int64
+	Sign                                    *string
+	SignMode                                string
+	LowWarning, LowSwitch                   *int64
+	SegmentPrice                            *int64 // in 1/10000 of the currency
+	Config                                  []byte // nil: it stays
+	IsMended                                bool   // the circuit breaker is closed, because what was changed may have mended the sender
+}
+
+// Update changes a sender by change. A non-nil version is the one that it must have. Secrets that the configuration leaves out, or gives
+// as they are shown, are kept. Faults: sender.not_found, version.stale; request.invalid for an unknown time zone and for a wrong
+// configuration.
+func (s *Service) Update(ctx context.Context, no string, version *int64, by string, change func(*Settings)) (row dbq.SenderListRow, err error) {
+	err = s.directory.Change(ctx, func(ctx context.Context) error {
+		read := func() (dbq.SenderListRow, error) { return s.Get(ctx, nil, no) }
+		row, err = postgres.Patch(version, read, func(r dbq.SenderListRow) int64 { return r.Version }, func(was dbq.SenderListRow) (int64, error) {
+			p, err := s.changed(ctx, was, change)
+			if err != nil {
+				return 0, err
+			}
+			p.Username = by
+			n, err := s.q.SenderUpdate(ctx, p)
+			return n, postgres.Wrap("update sender", err, nil)
+		})
+		return err
+	})
+	return row, err
+}
+
+// changed returns what a change makes of a sender.
+func (s *Service) changed(ctx context.Context, was dbq.SenderListRow, change func(*Settings)) (p dbq.SenderUpdateParams, err error) {
+	to := Settings{
+		Name: was.Name, Kind: was.Kind, Status: was.Status, TimeZone: was.TimeZone, OnUnclear: was.OnUnclear, Sort: was.Sort,
+		IsShared: was.IsShared, IntervalMs: was.IntervalMs, PerMinute: was.PerMinute, PerHour: was.PerHour, PerDay: was.PerDay,
+		PerMonth: was.PerMonth, LeaseSeconds: was.LeaseSeconds, SegmentSize: was.SegmentSize, Sign: was.Sign, SignMode: was.SignMode,
+		LowWarning: was.LowWarning, LowSwitch: was.LowSwitch, SegmentPrice: was.SegmentPrice,
+	}
+	change(&to)
+	if to.Config != nil || to.Kind != was.Kind {
+		to.Config, err = s.configs.changed(was, to.Kind, to.Config)
+	}
+	if err == nil {
+		err = checkSigns(to.Kind, to.SignMode, to.Sign)
+	}
+	if err == nil && to.TimeZone != was.TimeZone {
+		err = s.checkZone(ctx, to.TimeZone)
+	}
+	return dbq.SenderUpdateParams{
+		SenderNo: was.SenderNo, Version: was.Version, Name: to.Name, Kind: to.Kind, Status: to.Status, TimeZone: to.TimeZone,
+		OnUnclear: to.OnUnclear, Sort: to.Sort, IsShared: to.IsShared, IntervalMs: to.IntervalMs, PerMinute: to.PerMinute,
+		PerHour: to.PerHour, PerDay: to.PerDay, PerMonth: to.PerMonth, LeaseSeconds: to.LeaseSeconds, SegmentSize: to.SegmentSize,
+		Sign: to.Sign, SignMode: to.SignMode, LowWarning: to.LowWarning, LowSwitch: to.LowSwitch, SegmentPrice: to.SegmentPrice,
+		Config: to.Config, IsMended: to.IsMended,
+	}, err
+}
+
+// Delete removes a sender that has never sent, that no route names, and for which no task waits. Faults: sender.not_found, in_use.
+func (s *Service) Delete(ctx context.Context, no string) error {
+	defer s.known.Remove(no)
+	defer s.full.Store(nil)
+	return s.directory.Change(ctx, func(ctx context.Context) error {
+		if err := s.directory.DeletePoolsOfSender(ctx, no); err != nil {
+			return err
+		}
+		n, err := s.q.SenderDelete(ctx, no)
+		return postgres.Deleted(n, err, "delete sender", func() (dbq.SenderListRow, error) { return s.Get(ctx, nil, no) })
+	})
+}
+
+// ChangeBalance adds change, in segments, to a balance and writes the ledger in the same transaction (S3.8). Faults:
+// sender.not_found; request.invalid for a balance below 0.
+func (s *Service) ChangeBalance(ctx context.Context, no string, change int64, remark *string, by string) (entry dbq.SenderLedger, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		entry, err = s.q.SenderBalanceChange(ctx, dbq.SenderBalanceChangeParams{SenderNo: no, Change: change, Remark: remark, Username: by})
+		if !postgres.IsNoRows(err) {
+			return postgres.Wrap("change balance", err, nil)
+		}
+		if _, err := s.Get(ctx, nil, no); err != nil {
+			return err
+		}
+		return fault.InvalidField("change", fault.BelowZero, nil)
+	})
+	return entry, err
+}
+
+// Ledger lists up to limit changes of a balance with smaller ids than before, newest first. A non-nil company leaves
+// out the attempts for other companies. Fault: sender.not_found.
+func (s *Service) Ledger(ctx context.Context, company *int64, no string, before int64, limit int) ([]dbq.SenderLedger, error) {
+	if _, err := s.Get(ctx, company, no); err != nil {
+		return nil, err
+	}
+	rows, err := s.q.SenderLedgerList(ctx, dbq.SenderLedgerListParams{SenderNo: no, CompanyID: company, BeforeID: before, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("read ledger", err, nil)
+}
+
+// Answers returns the last answers of a sender's provider, newest first. Fault: sender.not_found.
+func (s *Service) Answers(ctx context.Context, no string) ([]dbq.SenderAnswer, error) {
+	if _, err := s.Get(ctx, nil, no); err != nil {
+		return nil, err
+	}
+	rows, err := s.q.SenderAnswers(ctx, no)
+	return rows, postgres.Wrap("read answers of sender", err, nil)
+}
+
+// AddFacts adds the leases and reports of facts to the totals of their senders, in the transaction of ctx.
+func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error {
+	var sums dbq.SenderTotalsAddParams
+	for _, f := range facts {
+		failed := max(0, f.Failed) // a requeued task is FAILED no more, but it failed
+		if f.SenderNo == nil || f.Leases+f.ReportedSuccess+f.ReportedFailed+failed == 0 {
+			continue // only tasks changed: the sender did nothing
+		}
+		sums.SenderNos = append(sums.SenderNos, *f.SenderNo)
+		sums.Leases = append(sums.Leases, f.Leases)
+		sums.ReportedSuccess = append(sums.ReportedSuccess, f.ReportedSuccess)
+		sums.ReportedFailed = append(sums.ReportedFailed, f.ReportedFailed)
+		sums.FailedTasks = append(sums.FailedTasks, failed)
+		sums.ResponseMs = append(sums.ResponseMs, f.ResponseMs)
+		sums.Ats = append(sums.Ats, f.At)
+	}
+	return postgres.Wrap("add facts to senders", s.q.SenderTotalsAdd(ctx, sums), nil)
+}
+
+// ledgerBatch is the number of rows of the ledger that one statement sums up.
+const ledgerBatch = 20_000
+
+// SumUpLedger replaces the charges and refunds of leases that are older than the setting history.ledger_days says by their sums for each company and
+// day, and returns how many rows or partitions. Those of a partition leave with it. Of those from before the first one, a day with more rows than one
+// statement replaces keeps several sums.
+func (s *Service) SumUpLedger(ctx context.Context) (int, error) {
+	rows, err := s.settings.ForgetCharges(ctx, ledgerBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.SenderLedgerFold(ctx, dbq.SenderLedgerFoldParams{BatchSize: ledgerBatch, Keep: keep, Remark: result.LedgerOfDay})
+		return n, postgres.Wrap("sum up ledger", err, nil)
+	})
+	if err != nil {
+		return rows, err
+	}
+	parts, err := s.settings.ForgetCharges(ctx, 1, func(keep time.Duration) (int64, error) {
+		n, err := postgres.Patiently(ctx, func() (int64, error) {
+			return s.q.SenderLedgerDrop(ctx, dbq.SenderLedgerDropParams{Keep: keep, Remark: result.LedgerOfDay})
+		})
+		return n, postgres.Wrap("drop partition of ledger", err, nil)
+	})
+	return rows + parts, err
+}

@@ -1,0 +1,418 @@
+// Package template owns templates and default contents: the texts from which a submission can be rendered.
+package template
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"unicode/utf8"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/setting"
+)
+
+// Service manages templates and default contents (S0.5, S0.6, S3.10).
+type Service struct {
+	db       *postgres.DB
+	q        *dbq.Queries
+	settings *setting.Service
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, settings *setting.Service) *Service {
+	return &Service{db: db, q: dbq.New(db), settings: settings}
+}
+
+var (
+	errTemplateNotFound = fault.New(fault.NotFound, fault.TemplateNotFound)
+	errDefaultNotFound  = fault.New(fault.NotFound, fault.DefaultContentNotFound)
+)
+
+// scheduled is the send type of a template whose messages are sent at the next full interval (S3.2).
+const scheduled = "scheduled"
+
+// The states of a template (S3.10). Only active ones are sent.
+const (
+	Draft    = "draft"
+	InReview = "in_review"
+	Active   = "active"
+	Disabled = "disabled"
+	Voided   = "voided"
+)
+
+// next has the states that may follow each state. Voided is final.
+var next = map[string][]string{
+	Draft:    {InReview, Voided},
+	InReview: {Draft, Active, Voided},
+	Active:   {Disabled, Voided},
+	Disabled: {Active, Draft, Voided},
+	Voided:   {},
+}
+
+// before returns the states in which a template may be given a state, which may be the one that it has.
+func before(status string) []string {
+	var from []string
+	for state, allowed := range next {
+		if state != Voided && (state == status || slices.Contains(allowed, status)) {
+			from = append(from, state)
+		}
+	}
+	return from
+}
+
+// Settings are what an administrator sets of a template.
+type Settings struct {
+	Name, Content, Scene, Purpose string
+	Language                      *string           // of Content; nil: not known
+	Translations                  map[string]string // by language
+	Sign                          *string           // nil: that of the sender
+	Status                        string
+	SendType                      string
+	Companies                     []string // by number; empty: every company can use it
+}
+
+// Enable enables or disables a template as the documented is_active does. A template that is not active stays in its state if it is disabled.
+func (t *Settings) Enable(isActive bool) {
+	switch {
+	case isActive:
+		t.Status = Active
+	case t.Status == Active:
+		t.Status = Disabled
+	}
+}
+
+// givenNo is the form of numbers that are made from ids. No other template can have one.
+var givenNo = regexp.MustCompile(`^template-[0-9]+$`)
+
+// Create adds a template. Without a number it gets one that is made from its id. Faults: exists for a taken number, limit.reached, and
+// request.invalid for an unknown company, a reserved number and bad texts.
+func (s *Service) Create(ctx context.Context, no *string, t Settings) (row dbq.Template, err error) {
+	if no != nil && givenNo.MatchString(*no) {
+		return row, fault.InvalidField("template_no", fault.Reserved, nil)
+	}
+	if err := checkTexts(Settings{}, t); err != nil {
+		return row, err
+	}
+	translations, err := encoded(t.Translations)
+	if err != nil {
+		return row, err
+	}
+	if t.Companies == nil {
+		t.Companies = []string{}
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		if err := s.checkCompanies(ctx, t.Companies); err != nil {
+			return err
+		}
+		row, err = s.q.TemplateCreate(ctx, dbq.TemplateCreateParams{
+			GivenNo: no, TemplateName: t.Name, TemplateContent: t.Content, Scene: t.Scene, Purpose: t.Purpose, Language: t.Language,
+			Translations: translations, Sign: t.Sign, Status: t.Status, SendType: t.SendType, Companies: t.Companies,
+		})
+		if postgres.Violates(err, "templates_template_no_key") {
+			return fault.New(fault.Conflict, fault.Exists)
+		}
+		if err != nil {
+			return postgres.Wrap("create template", err, nil)
+		}
+		return postgres.Wrap("keep version of template", s.q.TemplateVersionKeep(ctx, row.ID), nil)
+	})
+	return row, err
+}
+
+// checkTexts checks the texts of a template that changed: those that were stored before a check existed stay as they are.
+func checkTexts(was, t Settings) error {
+	hasOtherContent := t.Content != was.Content
+	if hasOtherContent {
+		if _, err := Parse("template_content", t.Content); err != nil {
+			return err
+		}
+	}
+	if !hasOtherContent && maps.Equal(t.Translations, was.Translations) && optional.Value(t.Language) == optional.Value(was.Language) {
+		return nil
+	}
+	own := parse(t.Content).Names()
+	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
+	for _, language := range slices.Sorted(maps.Keys(t.Translations)) {
+		field := fault.Field{Name: "translations." + language}
+		text, err := Parse(field.Name, t.Translations[language])
+		if err != nil {
+			return err
+		}
+		names := text.Names()
+		isOwn := func(name string) bool { return slices.Contains(own, name) }
+		isTranslated := func(name string) bool { return slices.Contains(names, name) }
+		others := append(slices.DeleteFunc(slices.Clone(own), isTranslated), slices.DeleteFunc(slices.Clone(names), isOwn)...)
+		switch {
+		case !languageTag.MatchString(language):
+			field.Rule = fault.WrongFormat
+		case language == optional.Value(t.Language):
+			field.Rule = fault.Duplicate
+		case len(others) > 0:
+			field.Rule, field.Limit = fault.OtherPlaceholders, joined(others)
+		default:
+			continue
+		}
+		all.Fields = append(all.Fields, field)
+	}
+	if len(all.Fields) > 0 {
+		return all
+	}
+	return nil
+}
+
+// languageTag matches the languages that the contract allows.
+var languageTag = regexp.MustCompile(`^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?$`)
+
+// encoded writes translations as PostgreSQL stores them: an object, also if there are none.
+func encoded(translations map[string]string) ([]byte, error) {
+	if len(translations) == 0 {
+		return []byte("{}"), nil
+	}
+	object, err := json.Marshal(translations)
+	if err != nil {
+		return nil, fmt.Errorf("write translations: %w", err)
+	}
+	return object, nil
+}
+
+// checkCompanies returns request.invalid if one of the companies does not exist.
+func (s *Service) checkCompanies(ctx context.Context, companies []string) error {
+	if len(companies) == 0 {
+		return nil
+	}
+	known, err := s.q.TemplateCompanies(ctx, companies)
+	if err == nil && len(known) < len(slices.Compact(slices.Sorted(slices.Values(companies)))) {
+		return fault.InvalidField("companies", fault.NotThere, nil)
+	}
+	return postgres.Wrap("check companies", err, nil)
+}
+
+// Get returns one template, or the fault template.not_found.
+func (s *Service) Get(ctx context.Context, id int64) (dbq.Template, error) {
+	row, err := s.q.TemplateGet(ctx, id)
+	return row, postgres.Wrap("get template", err, errTemplateNotFound)
+}
+
+// Filter selects templates for a list: up to Limit with smaller ids than BeforeID. Nil selects all.
+type Filter struct {
+	TemplateNo, Scene, Status *string
+	CompanyNo                 *string // a company that may use them
+	OnlyActive                bool
+	BeforeID                  int64
+	Limit                     int
+}
+
+// List returns templates, newest first.
+func (s *Service) List(ctx context.Context, f Filter) ([]dbq.Template, error) {
+	rows, err := s.q.TemplateList(ctx, dbq.TemplateListParams{
+		BeforeID: f.BeforeID, TemplateNo: f.TemplateNo, Scene: f.Scene, Status: f.Status, CompanyNo: f.CompanyNo, OnlyActive: f.OnlyActive,
+		PageLimit: int32(f.Limit),
+	})
+	return rows, postgres.Wrap("list templates", err, nil)
+}
+
+// Versions returns up to limit versions of a template with smaller numbers than before, newest first, or the fault template.not_found.
+func (s *Service) Versions(ctx context.Context, id int64, before int64, limit int) ([]dbq.TemplateVersion, error) {
+	rows, err := s.q.TemplateVersionList(ctx, dbq.TemplateVersionListParams{TemplateID: id, BeforeVersion: before, PageLimit: int32(limit)})
+	if err == nil && len(rows) == 0 {
+		if _, err := s.Get(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	return rows, postgres.Wrap("list versions of template", err, nil)
+}
+
+// Update changes a template. version is the version of its texts that the caller read; nil: any. Faults: template.not_found, version.stale,
+// template.voided, template.wrong_status, template.in_review, limit.reached, and those of Create for what changes.
+func (s *Service) Update(ctx context.Context, id int64, version *int64, change func(*Settings)) (row dbq.Template, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		was, err := s.q.TemplateLock(ctx, id)
+		if err != nil {
+			return postgres.Wrap("lock template", err, errTemplateNotFound)
+		}
+		if version != nil && *version != was.Version {
+			return fault.New(fault.Conflict, fault.VersionStale)
+		}
+		row, err = s.update(ctx, was, change)
+		return err
+	})
+	return row, err
+}
+
+func (s *Service) update(ctx context.Context, was dbq.Template, change func(*Settings)) (row dbq.Template, err error) {
+	from := Settings{
+		Name: was.TemplateName, Content: was.TemplateContent, Scene: was.Scene, Purpose: was.Purpose, Language: was.Language, Sign: was.Sign,
+		Status: was.Status, SendType: was.SendType, Companies: was.Companies,
+	}
+	if err := json.Unmarshal(was.Translations, &from.Translations); err != nil {
+		return row, fmt.Errorf("read translations of template %d: %w", was.ID, err)
+	}
+	to := from
+	change(&to)
+	if err := checkTexts(from, to); err != nil {
+		return row, err
+	}
+	if !slices.Equal(from.Companies, to.Companies) {
+		if err := s.checkCompanies(ctx, to.Companies); err != nil {
+			return row, err
+		}
+	}
+	translations, err := encoded(to.Translations)
+	if err != nil {
+		return row, err
+	}
+	row, err = s.q.TemplateUpdate(ctx, dbq.TemplateUpdateParams{
+		ID: was.ID, TemplateName: to.Name, TemplateContent: to.Content, Scene: to.Scene, Purpose: to.Purpose, Language: to.Language,
+		Translations: translations, Sign: to.Sign, Status: to.Status, SendType: to.SendType, Companies: to.Companies,
+		FromStatuses: before(to.Status),
+	})
+	switch {
+	case postgres.IsNoRows(err) && was.Status == Voided:
+		return row, fault.New(fault.Conflict, fault.TemplateVoided)
+	case postgres.IsNoRows(err):
+		return row, &fault.Error{Kind: fault.Conflict, Reason: fault.TemplateWrongStatus, Fields: []fault.Field{
+			{Name: "status", Rule: fault.NotAllowed, Limit: next[was.Status]},
+		}}
+	case err != nil:
+		return row, fmt.Errorf("update template: %w", err)
+	case row.Version != was.Version && was.Status == InReview && row.Status != Draft:
+		return row, fault.New(fault.Conflict, fault.TemplateInReview) // what is approved must be what was reviewed
+	}
+	return row, postgres.Wrap("keep version of template", s.q.TemplateVersionKeep(ctx, was.ID), nil)
+}
+
+// Delete removes a template with its versions, or returns the fault template.not_found.
+func (s *Service) Delete(ctx context.Context, id int64) error {
+	n, err := s.q.TemplateDelete(ctx, id)
+	return postgres.DeletedOne(n, err, "delete template", errTemplateNotFound)
+}
+
+// CreateDefault stores the default content of a company for a phone number. If the number has one already, in any
+// notation, the fault is default_content.exists. A number without a country code is one of region.
+func (s *Service) CreateDefault(ctx context.Context, companyID int64, region, number, content string, useTemplate bool) (dbq.DefaultContent, error) {
+	read, err := phone.Read("phone_number", number, region)
+	if err == nil {
+		err = s.checkDefault(ctx, content, useTemplate)
+	}
+	if err != nil {
+		return dbq.DefaultContent{}, err
+	}
+	row, err := s.q.DefaultContentCreate(ctx, dbq.DefaultContentCreateParams{
+		CompanyID: companyID, PhoneNumber: read.Written, Recipient: read.E164, Content: content, UseTemplate: useTemplate,
+	})
+	if postgres.Violates(err, "default_contents_company_id_recipient_key") {
+		return row, fault.New(fault.Conflict, fault.DefaultContentExists)
+	}
+	return row, postgres.Wrap("create default content", err, nil)
+}
+
+// checkDefault returns request.invalid for a default content that no message may have. The limit of its message type holds when it is sent.
+func (s *Service) checkDefault(ctx context.Context, content string, useTemplate bool) error {
+	values, err := s.settings.Get(ctx)
+	if err != nil || useTemplate {
+		return err
+	}
+	if n, most := int64(utf8.RuneCountInString(content)), values.SMS.LongestContent(); n > most {
+		return fault.InvalidField("content", fault.TooManyCharacters, fault.Lengths{Has: n, Most: most})
+	}
+	return nil
+}
+
+// GetDefault returns one default content, or the fault default_content.not_found.
+func (s *Service) GetDefault(ctx context.Context, id int64) (dbq.DefaultContent, error) {
+	row, err := s.q.DefaultContentGet(ctx, id)
+	return row, postgres.Wrap("get default content", err, errDefaultNotFound)
+}
+
+// ListDefaults returns up to limit default contents with smaller ids than before, newest first. A non-nil companyID
+// or number restricts the list.
+func (s *Service) ListDefaults(ctx context.Context, companyID *int64, region string, number *string, before int64, limit int) ([]dbq.DefaultContent, error) {
+	recipient, err := phone.NormaliseFilter("phone_number", number, region)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.q.DefaultContentList(ctx, dbq.DefaultContentListParams{
+		BeforeID: before, CompanyID: companyID, Recipient: recipient, PageLimit: int32(limit),
+	})
+	return rows, postgres.Wrap("list default contents", err, nil)
+}
+
+// DefaultPatch is a change of a default content; a nil field is left unchanged.
+type DefaultPatch = dbq.DefaultContentUpdateParams
+
+// UpdateDefault changes a default content, or returns the fault default_content.not_found.
+func (s *Service) UpdateDefault(ctx context.Context, patch DefaultPatch) (row dbq.DefaultContent, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		if row, err = s.q.DefaultContentUpdate(ctx, patch); err != nil {
+			return postgres.Wrap("update default content", err, errDefaultNotFound)
+		}
+		if patch.Content == nil && patch.UseTemplate == nil {
+			return nil
+		}
+		return s.checkDefault(ctx, row.Content, row.UseTemplate)
+	})
+	return row, err
+}
+
+// ResetDefault allows a default content to be sent once more, or returns the fault default_content.not_found.
+func (s *Service) ResetDefault(ctx context.Context, id int64) (dbq.DefaultContent, error) {
+	row, err := s.q.DefaultContentReset(ctx, id)
+	return row, postgres.Wrap("reset default content", err, errDefaultNotFound)
+}
+
+// DeleteDefault removes a default content, or returns the fault default_content.not_found.
+func (s *Service) DeleteDefault(ctx context.Context, id int64) error {
+	n, err := s.q.DefaultContentDelete(ctx, id)
+	return postgres.DeletedOne(n, err, "delete default content", errDefaultNotFound)
+}
+
+// ConsumeDefault returns the default content of a company for recipient, rendered if it or isForm asks for a template, and
+// marks it as sent (S0.9). The mark is committed with the transaction of ctx; only one transaction can set it.
+// Faults: default_content.already_sent, request.invalid, and those of FirstActive.
+func (s *Service) ConsumeDefault(ctx context.Context, companyID int64, recipient string, isForm bool) (Rendered, error) {
+	row, err := s.q.DefaultContentConsume(ctx, dbq.DefaultContentConsumeParams{CompanyID: companyID, Recipient: recipient})
+	return s.renderDefault(ctx, companyID, recipient, isForm, row.Content, row.UseTemplate, err)
+}
+
+// PeekDefault is ConsumeDefault, but consumes nothing.
+func (s *Service) PeekDefault(ctx context.Context, companyID int64, recipient string, isForm bool) (Rendered, error) {
+	row, err := s.q.DefaultContentPeek(ctx, dbq.DefaultContentPeekParams{CompanyID: companyID, Recipient: recipient})
+	return s.renderDefault(ctx, companyID, recipient, isForm, row.Content, row.UseTemplate, err)
+}
+
+// renderDefault renders a default content that was read, or says why there is none.
+func (s *Service) renderDefault(
+	ctx context.Context, companyID int64, recipient string, isForm bool, content string, usesTemplate bool, err error,
+) (Rendered, error) {
+	if postgres.IsNoRows(err) {
+		exists, err := s.q.DefaultContentExists(ctx, dbq.DefaultContentExistsParams{CompanyID: companyID, Recipient: recipient})
+		switch {
+		case err != nil:
+			return Rendered{}, fmt.Errorf("find default content: %w", err)
+		case exists:
+			return Rendered{}, fault.New(fault.Conflict, fault.DefaultContentSent)
+		default:
+			return Rendered{}, fault.InvalidField("content", fault.NoDefaultContent, nil)
+		}
+	}
+	if err != nil {
+		return Rendered{}, fmt.Errorf("consume default content: %w", err)
+	}
+	if usesTemplate || isForm {
+		return s.Finder(companyID).Render(ctx, Choice{Form: content})
+	}
+	return Rendered{Content: content}, nil
+}
+
+// ReturnDefault undoes a ConsumeDefault of the same transaction.
+func (s *Service) ReturnDefault(ctx context.Context, companyID int64, recipient string) error {
+	err := s.q.DefaultContentReturn(ctx, dbq.DefaultContentReturnParams{CompanyID: companyID, Recipient: recipient})
+	return postgres.Wrap("return default content", err, nil)
+}

@@ -1,0 +1,137 @@
+package feed
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/postgres"
+)
+
+// Event is a row of the feed.
+type Event = dbq.FeedReadRow
+
+// Told is an event as it is told.
+type Told struct {
+	ID        int64           `json:"-"`
+	Type      string          `json:"type"`
+	Timestamp time.Time       `json:"timestamp"`
+	Data      json.RawMessage `json:"data"`
+
+	SmsgateID string `json:"-"` // of the message of SMSGate that the task belongs to; empty: none, or an erasure took it
+}
+
+// idPrefix is before the id of an event wherever it is told.
+const idPrefix = "evt_"
+
+// IDText returns the id of an event as it is told.
+func IDText(id int64) string { return idPrefix + strconv.FormatInt(id, 10) }
+
+// ParseID reads what IDText wrote.
+func ParseID(text string) (id int64, isID bool) {
+	digits, hasPrefix := strings.CutPrefix(text, idPrefix)
+	id, err := strconv.ParseInt(digits, 10, 64)
+	return id, hasPrefix && err == nil && id > 0
+}
+
+// message is what is told of a task. The names are those of a task in the contract. It follows from the message and one row of report_logs alone, so
+// that an event is told in the same way each time, whatever becomes of the task later; only the erasure of the person changes it.
+type message struct {
+	TaskID          string     `json:"task_id"`
+	CompanyNo       *string    `json:"company_no,omitempty"`
+	PhoneNumber     *string    `json:"phone_number,omitempty"`
+	Status          int16      `json:"status,omitempty"`
+	Result          *string    `json:"result,omitempty"`
+	Source          *string    `json:"source,omitempty"`
+	DedupKey        *string    `json:"dedup_key,omitempty"`
+	MessageType     string     `json:"message_type,omitempty"`
+	BatchID         *int64     `json:"batch_id,omitempty"`
+	NotificationID  *int64     `json:"notification_id,omitempty"`
+	ProcessingAppID *string    `json:"processing_app_id,omitempty"`
+	Segments        int16      `json:"segments,omitempty"`
+	Attempt         int32      `json:"attempt,omitempty"`
+	Test            *bool      `json:"test,omitempty"`
+	CreatedAt       *time.Time `json:"created_at,omitempty"`
+	EndedAt         *time.Time `json:"ended_at,omitempty"`
+	Delivery        string     `json:"delivery,omitempty"`
+	DeliveryCode    *string    `json:"delivery_code,omitempty"`
+}
+
+// statuses are the states in which events say that a task ended.
+var statuses = map[string]int16{
+	MessageSent: 2, MessageFailed: 3, MessageExpired: 3, MessageCancelled: 4, // SUCCESS, FAILED, FAILED, CANCELLED
+}
+
+// messageTypes are the names of message types, by how tasks keep them.
+var messageTypes = [...]string{queue.Verification: "verification", queue.Notification: "notification", queue.Marketing: "marketing"}
+
+// messageOf returns what is told of a task. Who settled it is the same as in the view tasks.
+func messageOf(e Event, t dbq.FeedTasksRow) message {
+	m := message{
+		TaskID: t.TaskID, CompanyNo: t.CompanyNo, PhoneNumber: &t.PhoneNumber, Source: t.Source, DedupKey: t.DedupKey,
+		MessageType: messageTypes[t.MessageType], BatchID: t.BatchID, NotificationID: t.NotificationID, Segments: t.Segments, Test: &t.IsTest,
+		CreatedAt: &t.CreatedAt,
+	}
+	status, isEnd := statuses[e.Type]
+	if !isEnd {
+		m.Delivery, m.DeliveryCode = strings.TrimPrefix(e.Type, "message."), t.Result
+		return m
+	}
+	m.Status, m.Result, m.EndedAt = status, t.Result, &e.At
+	if t.Event == "reported" && t.Effect != "exhausted" {
+		m.ProcessingAppID = t.AppID
+	}
+	if t.RetryCount != nil {
+		m.Attempt = int32(*t.RetryCount) + 1
+	}
+	return m
+}
+
+// Tell returns events as they are told, in their order.
+func (s *Service) Tell(ctx context.Context, events []Event) ([]Told, error) {
+	var p dbq.FeedTasksParams
+	for _, e := range events {
+		if e.TaskID != "" {
+			p.TaskIds, p.LogIds = append(p.TaskIds, e.TaskID), append(p.LogIds, e.LogID)
+		}
+	}
+	tasks := map[int64]dbq.FeedTasksRow{}
+	if len(p.TaskIds) > 0 {
+		rows, err := s.inParts.FeedTasks(ctx, p)
+		if err != nil {
+			return nil, postgres.Wrap("read tasks of events", err, nil)
+		}
+		for _, row := range rows {
+			tasks[row.LogID] = row
+		}
+	}
+	all := make([]Told, len(events))
+	for i, e := range events {
+		all[i] = Told{ID: e.ID, Type: e.Type, Timestamp: e.At, Data: e.Data}
+		if e.TaskID == "" {
+			continue
+		}
+		m := message{TaskID: e.TaskID} // its day was dropped
+		if t, isKept := tasks[e.LogID]; isKept {
+			m, all[i].SmsgateID = messageOf(e, t), t.SmsgateID
+		}
+		var err error
+		if all[i].Data, err = json.Marshal(m); err != nil {
+			return nil, fmt.Errorf("write event: %w", err)
+		}
+	}
+	return all, nil
+}
+
+// Read returns up to limit events behind an id, oldest first, of those that a viewer sees.
+func (s *Service) Read(ctx context.Context, viewer queue.Viewer, after int64, limit int) ([]Event, error) {
+	rows, err := s.inParts.FeedRead(ctx, dbq.FeedReadParams{
+		AfterID: after, CompanyID: viewer.CompanyID, SubmittedBy: viewer.Owner, PageLimit: int32(limit),
+	})
+	return rows, postgres.Wrap("read feed", err, nil)
+}

@@ -1,0 +1,237 @@
+// Package feed owns the feed: what happened to messages and batches, in one order that every reader sees, for those who pull it and for webhooks.
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/setting"
+)
+
+// The types of events.
+const (
+	MessageSent        = "message.sent"
+	MessageFailed      = "message.failed"
+	MessageExpired     = "message.expired"
+	MessageCancelled   = "message.cancelled"
+	MessageDelivered   = "message.delivered"
+	MessageUndelivered = "message.undelivered"
+	BatchFinished      = "batch.finished"
+
+	NotificationFinished = "notification.finished"
+
+	// Of the service itself: only those hear them who hear every company.
+	SenderSilent     = "sender.silent"
+	SenderRecovered  = "sender.recovered"
+	SenderLowBalance = "sender.low_balance"
+	AlertFiring      = "alert.firing"
+	AlertResolved    = "alert.resolved"
+	AlertNotSent     = "alert.not_sent"
+)
+
+// IsOfService reports whether a type is that of events of the service itself.
+func IsOfService(ofType string) bool {
+	return strings.HasPrefix(ofType, "sender.") || strings.HasPrefix(ofType, "alert.")
+}
+
+// Service records the feed and reads it.
+type Service struct {
+	db       *postgres.DB
+	settings *setting.Service
+	q        *dbq.Queries
+	inParts  *dbq.Queries // each run is planned for its parameters, see DB.InPartitions
+	watcher  *watcher
+}
+
+// New returns a Service on db. Close ends it.
+func New(db *postgres.DB, settings *setting.Service) *Service {
+	s := &Service{db: db, settings: settings, q: dbq.New(db), inParts: dbq.New(db.InPartitions())}
+	s.watcher = &watcher{look: s.news, waiters: map[*waiter]struct{}{}}
+	return s
+}
+
+// portion is how many events one transaction of Sequence moves: milliseconds of work.
+const portion = 1000
+
+// Sequence moves staged events to the feed and returns how many. Several servers may run it: their transactions follow each other. While a partition
+// is locked, the events of its tasks stay staged, in their order, and hold up no others.
+func (s *Service) Sequence(ctx context.Context) (moved int, err error) {
+	locked := []string{} // days whose partitions are
+	for isMore := true; isMore; {
+		var n int
+		var found []string
+		err = s.db.Tx(ctx, func(ctx context.Context) error {
+			n, found, err = s.sequencePortion(ctx, locked)
+			return err
+		})
+		if errors.Is(err, errLocked) { // the portion is tried again without them
+			locked = append(locked, found...)
+			continue
+		}
+		if err != nil {
+			return moved, postgres.Wrap("move events to the feed", err, nil)
+		}
+		moved, isMore = moved+n, n == portion
+	}
+	if moved == 0 {
+		return 0, nil
+	}
+	// Without this, the next runs would read the dead rows until autovacuum runs, a minute later.
+	return moved, postgres.Wrap("vacuum staged events", s.db.Vacuum(ctx, "feed_staged"), nil)
+}
+
+// errLocked says that a portion has events of tasks whose partition is locked, so that its transaction is rolled back.
+var errLocked = errors.New("a partition is locked")
+
+// sequencePortion moves up to portion events, but none of the tasks of some days. With errLocked, it returns further days to leave out.
+func (s *Service) sequencePortion(ctx context.Context, without []string) (n int, locked []string, err error) {
+	if err := s.q.FeedLock(ctx); err != nil {
+		return 0, nil, fmt.Errorf("lock feed: %w", err)
+	}
+	staged, err := s.q.FeedTake(ctx, dbq.FeedTakeParams{LockedDays: without, Portion: portion})
+	if err != nil || len(staged) == 0 {
+		return 0, nil, err
+	}
+	tasks, locked, err := s.submitters(ctx, staged)
+	if err != nil {
+		return 0, locked, err
+	}
+	var p dbq.FeedAppendParams
+	c := causes{latest: map[int64]time.Time{}}
+	for _, e := range staged {
+		if e.Type == NotificationFinished {
+			if err := c.note(e); err != nil {
+				return 0, nil, err
+			}
+			continue
+		}
+		if _, isEnd := statuses[e.Type]; isEnd {
+			c.add(tasks[e.TaskID].NotificationID, e.At)
+		}
+		by := tasks[e.TaskID].SubmittedBy
+		if e.SubmittedBy != nil {
+			by = *e.SubmittedBy
+		}
+		appendEvent(&p, e.CompanyID, by, e.Type, e.TaskID, e.LogID, e.At, e.Data)
+	}
+	if err := s.tellNotifications(ctx, &p, c); err != nil {
+		return 0, nil, err
+	}
+	return len(staged), nil, s.q.FeedAppend(ctx, p)
+}
+
+// submitters returns who submitted the tasks of events. With errLocked, it returns the days whose partitions are locked: an old one is moved to a
+// tablespace, which takes minutes.
+func (s *Service) submitters(ctx context.Context, staged []dbq.FeedTakeRow) (tasks map[string]dbq.FeedSubmittersRow, locked []string, err error) {
+	tasks = map[string]dbq.FeedSubmittersRow{}
+	read := func(ids []string) error {
+		return s.db.Briefly(ctx, func(ctx context.Context) error {
+			rows, err := s.inParts.FeedSubmitters(ctx, ids)
+			for _, row := range rows {
+				tasks[row.TaskID] = row
+			}
+			return err
+		})
+	}
+	var all []string
+	days := map[string][]string{}
+	for _, e := range staged {
+		if e.TaskID != "" {
+			day := queue.DayOf(e.TaskID)
+			all, days[day] = append(all, e.TaskID), append(days[day], e.TaskID)
+		}
+	}
+	if len(all) == 0 {
+		return tasks, nil, nil
+	}
+	if err = read(all); !postgres.IsLockTimeout(err) {
+		return tasks, nil, postgres.Wrap("find submitters", err, nil)
+	}
+	for day, ids := range days {
+		switch err := read(ids); {
+		case postgres.IsLockTimeout(err) && day != "": // tasks without a day are in a partition that is never moved
+			locked = append(locked, day)
+		case err != nil:
+			return nil, nil, postgres.Wrap("find submitters of a day", err, nil)
+		}
+	}
+	if len(locked) > 0 {
+		return nil, locked, errLocked
+	}
+	return tasks, nil, nil
+}
+
+func appendEvent(p *dbq.FeedAppendParams, company int64, by, ofType, task string, log int64, at time.Time, data []byte) {
+	p.CompanyIds, p.Submitters, p.Types = append(p.CompanyIds, company), append(p.Submitters, by), append(p.Types, ofType)
+	p.TaskIds, p.LogIds, p.Ats, p.Datas = append(p.TaskIds, task), append(p.LogIds, log), append(p.Ats, at), append(p.Datas, data)
+}
+
+// forgetBatch is how many events one transaction of Forget deletes.
+const forgetBatch = 10_000
+
+// Kept is how long events are kept, and for how long they are recorded after somebody pulled. It is longer than a webhook may fail before it is
+// switched off, so that none of its events are gone by then.
+func (s *Service) Kept(ctx context.Context) (time.Duration, error) {
+	values, err := s.settings.Get(ctx)
+	return values.History.FeedKept(), err
+}
+
+// Forget deletes events that are older than Kept, and listeners that listen no more. It returns how many events. A webhook that loses some of them, because
+// it is too slow or its user was disabled for too long, is an operator event of the same transaction.
+func (s *Service) Forget(ctx context.Context) (int, error) {
+	kept, err := s.Kept(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n, err := postgres.InBatches(forgetBatch, func() (n int64, err error) {
+		err = s.db.Tx(ctx, func(ctx context.Context) error {
+			old, err := s.q.FeedOld(ctx, dbq.FeedOldParams{BatchSize: forgetBatch, Keep: kept})
+			if n = 0; err != nil || len(old) == 0 {
+				return err
+			}
+			behind, err := s.q.WebhooksBehind(ctx, slices.Max(old))
+			if err != nil {
+				return err
+			}
+			gone, err := s.q.FeedForget(ctx, dbq.FeedForgetParams{Ids: old, WebhookIds: append([]int64{}, behind...)})
+			if n = gone.Events; err != nil || n == 0 {
+				return err
+			}
+			return s.q.FeedPruned(ctx, gone.LastID)
+		})
+		return n, err
+	})
+	if err != nil {
+		return n, postgres.Wrap("forget events", err, nil)
+	}
+	_, err = s.q.FeedListenersForget(ctx)
+	return n, postgres.Wrap("forget listeners", err, nil)
+}
+
+// Listen lets the events of a company be recorded from now on, or those of every company if it is nil: for as long as it has webhooks that are on if
+// isPushed, and for Kept in any case. It returns the id behind which all of them were recorded, and the last id.
+func (s *Service) Listen(ctx context.Context, company *int64, isPushed bool) (since, last int64, err error) {
+	kept, err := s.Kept(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	ends, err := s.q.FeedEnds(ctx)
+	if err != nil {
+		return 0, 0, postgres.Wrap("read ends of the feed", err, nil)
+	}
+	since, err = s.q.FeedListen(ctx, dbq.FeedListenParams{CompanyID: company, SinceID: ends.LastID, IsPushed: isPushed, Listens: kept})
+	return since, ends.LastID, postgres.Wrap("listen", err, nil)
+}
+
+// Close ends the waits, and waits for what the Service runs.
+func (s *Service) Close() {
+	s.StopWaiting()
+	s.watcher.running.Wait()
+}

@@ -1,0 +1,517 @@
+package feed_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	api "lksms/gen/client"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/events/feed"
+	"lksms/internal/testkit/apptest"
+)
+
+func TestMain(m *testing.M) { apptest.Main(m) }
+
+// pull pulls events behind a cursor; "" is now.
+func pull(b *apptest.Bundle, after, more string, headers ...string) api.EventFeed {
+	b.T.Helper()
+	path := "/api/v1/events?limit=1000" + more
+	if after != "" {
+		path += "&after=" + after
+	}
+	return apptest.Decode[api.EventFeed](b.T, b.Expect(200, "", "GET", path, nil, headers...))
+}
+
+// sequence moves all staged events to the feed.
+func sequence(b *apptest.Bundle) {
+	b.T.Helper()
+	if _, err := b.App.Feed.Sequence(b.T.Context()); err != nil {
+		b.T.Fatal(err)
+	}
+}
+
+// dataOf returns the data of an event of a task.
+func dataOf(t *testing.T, e api.EventOfFeed) (d api.MessageEventData) {
+	t.Helper()
+	if err := json.Unmarshal(e.Data, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// taskTypes returns the types of the events of a task, in their order.
+func taskTypes(t *testing.T, f api.EventFeed, id string) (types []string) {
+	for _, e := range f.Items {
+		if dataOf(t, e).TaskID == id {
+			types = append(types, string(e.Type))
+		}
+	}
+	return types
+}
+
+// send submits a message and lets the sender app send it.
+func send(b *apptest.Bundle, status int, more map[string]any) string {
+	b.T.Helper()
+	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
+	for k, v := range more {
+		body[k] = v
+	}
+	id := apptest.Decode[api.Submitted](b.T, b.Expect(200, "", "POST", "/api/v1/sms/send", body)).TaskID
+	b.ClaimIDs(100)
+	b.Report(id, "app", status, apptest.Report{"error_message": "gone"})
+	return id
+}
+
+// receipt settles a receipt of a provider.
+func receipt(b *apptest.Bundle, f queue.Final) {
+	b.T.Helper()
+	err := b.App.DB.Tx(b.T.Context(), func(ctx context.Context) error {
+		_, err := b.App.Tasks.SettleReceipts(ctx, []queue.Final{f})
+		return err
+	})
+	if err != nil {
+		b.T.Error(err)
+	}
+}
+
+// B13: each end of a task is an event with its data, and a requeued task ends again.
+func TestEachEndOfATaskIsAnEvent(t *testing.T) {
+	b := apptest.New(t)
+	start := pull(b, "", "")
+	if len(start.Items) > 0 {
+		t.Errorf("%d events before the beginning", len(start.Items))
+	}
+	sent := send(b, 2, map[string]any{"dedup_key": "order-42", "source": "shop", "test": true})
+	failed := send(b, 3, nil)
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+failed+"/requeue", map[string]any{})
+	b.ClaimIDs(1)
+	b.Report(failed, "app", 2, nil)
+	cancelled := b.Submit("y")
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+cancelled+"/cancel", nil)
+	expired := b.Submit("z")
+	b.Exec("UPDATE queue SET expires_at = now() - interval '1 second' WHERE task_id = $1", expired)
+	if _, err := b.App.Tasks.Expire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, state := range []int16{2, 1} { // undelivered, and then delivered after all
+		receipt(b, queue.Final{TaskID: sent, State: state, Code: fmt.Sprint("C", state), SenderNo: "app"})
+	}
+	sequence(b)
+
+	got := pull(b, start.NextCursor, "")
+	for id, want := range map[string][]string{
+		sent: {feed.MessageSent, feed.MessageUndelivered, feed.MessageDelivered}, failed: {feed.MessageFailed, feed.MessageSent},
+		cancelled: {feed.MessageCancelled}, expired: {feed.MessageExpired},
+	} {
+		if types := taskTypes(t, got, id); !slices.Equal(types, want) {
+			t.Errorf("events %v, want %v", types, want)
+		}
+	}
+	first := dataOf(t, got.Items[0])
+	if first.TaskID != sent || *first.Status != 2 || *first.PhoneNumber != apptest.Phone || *first.DedupKey != "order-42" || *first.Source != "shop" || !*first.Test ||
+		*first.Attempt != 1 || *first.ProcessingAppID != "app" || *first.CompanyNo != "default" || first.EndedAt == nil || first.Delivery != nil {
+		t.Errorf("data of the first event: %s", got.Items[0].Data)
+	}
+	for _, e := range got.Items {
+		if d := dataOf(t, e); e.Type == feed.MessageDelivered && (*d.Delivery != api.TaskDelivered || *d.DeliveryCode != "C1" || d.Status != nil) {
+			t.Errorf("data of the receipt: %s", e.Data)
+		}
+	}
+	if types := pull(b, start.NextCursor, "&type=message.expired&type=message.failed"); len(types.Items) != 2 || types.NextCursor != got.NextCursor {
+		t.Errorf("of two types: %+v", types)
+	}
+	if rest := pull(b, got.NextCursor, ""); len(rest.Items) > 0 || rest.NextCursor != got.NextCursor {
+		t.Errorf("behind the last event: %+v", rest)
+	}
+	page := apptest.Decode[api.EventFeed](t, b.Expect(200, "", "GET", "/api/v1/events?limit=2&after="+start.NextCursor, nil))
+	if len(page.Items) != 2 || pull(b, page.NextCursor, "").Items[0].ID != got.Items[2].ID {
+		t.Errorf("a page of two: %+v", page)
+	}
+}
+
+// B13: nothing is recorded for a company that does not listen, and nothing of one for another.
+func TestOnlyCompaniesThatListenRecord(t *testing.T) {
+	w := apptest.NewTwoCompanies(t)
+	rows := func() int { return w.Count("SELECT (SELECT count(*) FROM feed_staged) + (SELECT count(*) FROM feed)") }
+	cancel := func(headers []string) string {
+		id := apptest.Decode[api.Submitted](t, w.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}, headers...)).TaskID
+		w.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil, headers...)
+		return id
+	}
+	cancel(w.Acme)
+	cancel(w.Beta)
+	if n := rows(); n != 0 {
+		t.Fatalf("%d events while nobody listens", n)
+	}
+	start := pull(w.Bundle, "", "", w.Acme...)
+	cancel(w.Beta)
+	if n := rows(); n != 0 {
+		t.Fatalf("%d events of a company that does not listen", n)
+	}
+	id := cancel(w.Acme)
+	other := pull(w.Bundle, "", "", w.Beta...)
+	cancel(w.Beta)
+	sequence(w.Bundle)
+	if n := rows(); n != 2 {
+		t.Errorf("%d events, want 2", n)
+	}
+	if got := pull(w.Bundle, start.NextCursor, "", w.Acme...); len(got.Items) != 1 || dataOf(t, got.Items[0]).TaskID != id {
+		t.Errorf("acme gets %+v", got)
+	}
+	if got := pull(w.Bundle, other.NextCursor, "", w.Beta...); len(got.Items) != 1 || dataOf(t, got.Items[0]).TaskID == id {
+		t.Errorf("beta gets %+v", got)
+	}
+	reader := pull(w.Bundle, start.NextCursor, "", w.Reader...) // of acme
+	if len(reader.Items) != 1 {
+		t.Errorf("a reader of acme gets %+v", reader)
+	}
+	second := w.AddUser("second-of-acme", "submit", map[string]any{"company_no": "acme"})
+	if got := pull(w.Bundle, start.NextCursor, "", second...); len(got.Items) != 0 {
+		t.Errorf("another user of acme gets %+v", got)
+	}
+	w.Expect(403, "auth.other_company", "GET", "/api/v1/events?company_no=beta", nil, w.Reader...)
+	w.Expect(404, "company.not_found", "GET", "/api/v1/events?company_no=nobody", nil)
+
+	w.Exec("UPDATE feed_listeners SET listens_until = now() - interval '1 second'")
+	cancel(w.Acme)
+	if n := rows(); n != 2 {
+		t.Errorf("%d events after the listeners ended, want 2", n)
+	}
+	all := pull(w.Bundle, "", "")
+	a, c := cancel(w.Acme), cancel(w.Beta)
+	sequence(w.Bundle)
+	got := pull(w.Bundle, all.NextCursor, "")
+	if len(got.Items) != 2 || dataOf(t, got.Items[0]).TaskID != a || dataOf(t, got.Items[1]).TaskID != c {
+		t.Errorf("an admin gets %+v", got)
+	}
+	if got := pull(w.Bundle, all.NextCursor, "&company_no=beta"); len(got.Items) != 1 || dataOf(t, got.Items[0]).TaskID != c {
+		t.Errorf("an admin gets of beta %+v", got)
+	}
+}
+
+// B13: a transaction of the sequencer that is broken off loses nothing, and doubles nothing.
+func TestAnEventSurvivesASequencerThatIsKilled(t *testing.T) {
+	b := apptest.New(t)
+	start := pull(b, "", "")
+	var ids []string
+	for range 5 {
+		ids = append(ids, send(b, 2, nil))
+	}
+	b.Exec(`CREATE FUNCTION break_off() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$`)
+	b.Exec(`CREATE TRIGGER break_off AFTER INSERT ON feed FOR EACH STATEMENT EXECUTE FUNCTION break_off()`)
+	if _, err := b.App.Feed.Sequence(t.Context()); err == nil {
+		t.Fatal("the transaction was not broken off")
+	}
+	if got := pull(b, start.NextCursor, ""); len(got.Items) > 0 {
+		t.Errorf("events of a broken transaction: %+v", got)
+	}
+	b.Exec("DROP TRIGGER break_off ON feed")
+	sequence(b)
+	got := pull(b, start.NextCursor, "")
+	for i, id := range ids {
+		if len(got.Items) != len(ids) || dataOf(t, got.Items[i]).TaskID != id {
+			t.Fatalf("events %+v, want those of %v", got.Items, ids)
+		}
+	}
+}
+
+// B13: a reader that goes on behind the last id sees every event, while tasks end and two servers sequence. Those of one task are in order.
+func TestAReaderMissesNothingWhileTwoServersSequence(t *testing.T) {
+	b := apptest.New(t)
+	second := apptest.Another(b)
+	cursor := pull(b, "", "").NextCursor
+	const tasks = 300
+	b.SubmitMany("x", tasks, nil)
+	leased := b.Take("app", tasks)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		apptest.Together(2, func(i int) {
+			for ctx.Err() == nil {
+				_, _ = []*feed.Service{b.App.Feed, second.Feed}[i].Sequence(ctx)
+			}
+		})
+	}()
+	go apptest.Together(4, func(i int) {
+		for n := i; n < tasks; n += 4 {
+			b.Call("POST", "/api/v1/sms/report", apptest.ReportBody(leased[n].TaskID, "app", 2, nil))
+			receipt(b, queue.Final{TaskID: leased[n].TaskID, State: 1, SenderNo: "app"})
+		}
+	})
+	types := map[string][]string{}
+	apptest.Eventually(t, "all events are read", func() bool {
+		f := pull(b, cursor, "")
+		for _, e := range f.Items {
+			id := dataOf(t, e).TaskID
+			types[id] = append(types[id], string(e.Type))
+		}
+		cursor = f.NextCursor
+		n := 0
+		for _, all := range types {
+			n += len(all)
+		}
+		return n == 2*tasks
+	})
+	stop()
+	<-done
+	for id, all := range types {
+		if !slices.Equal(all, []string{feed.MessageSent, feed.MessageDelivered}) {
+			t.Errorf("%s: %v", id, all)
+		}
+	}
+}
+
+// B13: a cursor behind which events were deleted, or not recorded, is refused, and one of another database is too.
+func TestACursorThatIsGoneIsRefused(t *testing.T) {
+	b := apptest.New(t)
+	start := pull(b, "", "").NextCursor
+	send(b, 2, nil)
+	sequence(b)
+	b.Exec("UPDATE feed SET at = at - interval '8 days'")
+	for _, keep := range []struct{ days, forgets int }{{9, 0}, {7, 1}} {
+		b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"feed_days": keep.days}})
+		if n, err := b.App.Feed.Forget(t.Context()); n != keep.forgets || err != nil {
+			t.Fatalf("forgot %d after %d days, %v", n, keep.days, err)
+		}
+	}
+	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"feed_days": 5}}) // webhooks fail for five
+	oldest := func(cursor string) string {
+		var body struct{ Error struct{ Oldest string } }
+		if err := json.Unmarshal([]byte(b.Expect(409, "events.cursor_gone", "GET", "/api/v1/events?after="+cursor, nil).Raw), &body); err != nil {
+			t.Fatal(err)
+		}
+		return body.Error.Oldest
+	}
+	next := oldest(start)
+	pull(b, next, "")
+	b.Exec("UPDATE feed_listeners SET listens_until = now() - interval '1 second'")
+	send(b, 2, nil)                                                                                                     // nobody hears of it
+	b.Exec("INSERT INTO feed (company_id, submitted_by, type, at, data) VALUES (1, '', 'batch.finished', now(), '{}')") // of another listener
+	if again := oldest(next); again == next {
+		t.Errorf("the oldest cursor is %s, from before a time without a listener", again)
+	}
+	b.Expect(422, "request.invalid", "GET", "/api/v1/events?after=999999", nil)
+}
+
+// B13: events that were recorded before the clock was set back do not keep older ones from being forgotten.
+func TestEventsFromBeforeTheClockWasSetBackStopNoForgetting(t *testing.T) {
+	b := apptest.New(t)
+	add := "INSERT INTO feed (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now() + $1::text::interval, '{}' FROM generate_series(1, $2)"
+	b.Exec(add, "8 days", 10_000)
+	b.Exec(add, "-8 days", 2)
+	b.Exec(add, "0", 1)
+	if n, err := b.App.Feed.Forget(t.Context()); n != 2 || err != nil {
+		t.Errorf("forgot %d, %v", n, err)
+	}
+}
+
+// B13: a request with wait gets an event when it comes, and ends without one when the time is over or the server stops.
+func TestAPullWaitsForAnEvent(t *testing.T) {
+	b := apptest.New(t)
+	start := pull(b, "", "").NextCursor
+	if got := pull(b, start, "&wait=1"); len(got.Items) > 0 {
+		t.Errorf("got %+v", got)
+	}
+	got := make(chan api.EventFeed, 1)
+	go func() { got <- pull(b, start, "&wait=30") }()
+	apptest.Eventually(t, "the request waits", func() bool { return b.App.Feed.Waiting() == 1 })
+	id := send(b, 2, nil)
+	sequence(b)
+	select {
+	case f := <-got:
+		if len(f.Items) != 1 || dataOf(t, f.Items[0]).TaskID != id {
+			t.Errorf("got %+v", f)
+		}
+	case <-time.After(15 * time.Second):
+		t.Fatal("the request still waits")
+	}
+	ended := make(chan api.EventFeed, 1)
+	cursor := pull(b, start, "").NextCursor
+	go func() { ended <- pull(b, cursor, "&wait=30") }()
+	apptest.Eventually(t, "the request waits again", func() bool { return b.App.Feed.Waiting() == 1 })
+	b.App.Feed.StopWaiting()
+	select {
+	case f := <-ended:
+		if len(f.Items) > 0 {
+			t.Errorf("got %+v", f)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the request waits for a server that stops")
+	}
+}
+
+// B13: a waiting request of a user that is disabled gets nothing any more.
+func TestAUserThatIsDisabledGetsNoEvents(t *testing.T) {
+	b := apptest.New(t)
+	headers := b.AddUser("shop", "submit", nil)
+	start := pull(b, "", "", headers...).NextCursor
+	got := make(chan apptest.Answer, 1)
+	go func() { got <- b.Call("GET", "/api/v1/events?wait=30&after="+start, nil, headers...) }()
+	apptest.Eventually(t, "the request waits", func() bool { return b.App.Feed.Waiting() == 1 })
+	id := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}, headers...)).TaskID
+	b.Expect(200, "", "PATCH", "/api/v1/admin/users/shop", map[string]any{"is_disabled": true})
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
+	sequence(b)
+	if a := <-got; a.Status != 401 {
+		t.Errorf("got %d %s", a.Status, a.Raw)
+	}
+}
+
+// B13: a waiting request of a user that gets another company meanwhile gets no events of the company before.
+func TestAUserThatGetsAnotherCompanyGetsNoEventsOfTheOneBefore(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	b.AddCompany("beta", 1)
+	reader := b.AddUser("reader", "read", map[string]any{"company_no": "acme"})
+	start := pull(b, "", "", reader...).NextCursor
+	got := make(chan apptest.Answer, 1)
+	go func() { got <- b.Call("GET", "/api/v1/events?wait=30&after="+start, nil, reader...) }()
+	apptest.Eventually(t, "the request waits", func() bool { return b.App.Feed.Waiting() == 1 })
+	b.Expect(200, "", "PATCH", "/api/v1/admin/users/reader", map[string]any{"company_no": "beta"})
+	id := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}, acme...)).TaskID
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
+	sequence(b)
+	if a := <-got; a.Status != 403 || a.Body.Error.Reason != "auth.other_company" {
+		t.Errorf("got %d %s", a.Status, a.Raw)
+	}
+}
+
+// B13: a batch that ends is an event. It is recorded once.
+func TestTheEndOfABatchIsAnEvent(t *testing.T) {
+	b := apptest.New(t)
+	start := pull(b, "", "").NextCursor
+	form := apptest.Form("file", "list.csv", "phone\n13800138000\n13800138001\n", "name", "spring", "content", "x")
+	batch := apptest.Decode[api.Batch](t, b.Expect(200, "", "POST", "/api/v1/batches", form, "Content-Type", apptest.FormType))
+	if _, err := b.App.Batches.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Expect(200, "", "POST", fmt.Sprintf("/api/v1/batches/%d/confirm", batch.BatchID), nil)
+	feedBatches := func() {
+		if _, err := b.App.Batches.Feed(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	feedBatches()
+	for i, id := range b.ClaimIDs(10) {
+		b.Report(id, "app", 2+i, nil)
+	}
+	feedBatches()
+	feedBatches()
+	sequence(b)
+	got := pull(b, start, "&type=batch.finished")
+	var d api.BatchEventData
+	if len(got.Items) != 1 || json.Unmarshal(got.Items[0].Data, &d) != nil {
+		t.Fatalf("got %+v", got)
+	}
+	if d.BatchID != batch.BatchID || d.Name != "spring" || d.Status != api.BatchEndedFinished || d.Counts.Success != 1 || d.Counts.Failed != 1 || d.Counts.Rows != 2 {
+		t.Errorf("data %s", got.Items[0].Data)
+	}
+}
+
+// B13: a batch that ends before it was confirmed ends once, too.
+func TestTheEndOfABatchThatWasNeverConfirmedIsAnEvent(t *testing.T) {
+	b := apptest.New(t)
+	start := pull(b, "", "").NextCursor
+	create := func(list string) int64 {
+		form := apptest.Form("file", "list.csv", list, "name", "spring", "content", "x")
+		return apptest.Decode[api.Batch](t, b.Expect(200, "", "POST", "/api/v1/batches", form, "Content-Type", apptest.FormType)).BatchID
+	}
+	check := func() {
+		if _, err := b.App.Batches.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ready := create("phone\n13800138000\n13800138001\n")
+	check()
+	checking := create("phone\n13800138000\n")
+	for _, id := range []int64{ready, checking, checking} {
+		b.Expect(200, "", "POST", fmt.Sprintf("/api/v1/batches/%d/cancel", id), nil)
+	}
+	unreadable := create("phone\n\"1380013")
+	check()
+	if _, err := b.App.Batches.Feed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sequence(b)
+	var ended []string
+	for _, e := range pull(b, start, "&type=batch.finished").Items {
+		var d api.BatchEventData
+		if err := json.Unmarshal(e.Data, &d); err != nil {
+			t.Fatal(err)
+		}
+		ended = append(ended, fmt.Sprint(d.BatchID, " ", d.Status, " ", d.Counts.Cancelled))
+	}
+	if want := []string{fmt.Sprint(ready, " cancelled 2"), fmt.Sprint(checking, " cancelled 0"), fmt.Sprint(unreadable, " cancelled 0")}; !slices.Equal(ended, want) {
+		t.Errorf("ended %v, want %v", ended, want)
+	}
+}
+
+// B13: of a task whose day was dropped, an event tells the id alone.
+func TestAnEventOutlivesTheDayOfItsTask(t *testing.T) {
+	b := apptest.New(t)
+	start := pull(b, "", "").NextCursor
+	id := send(b, 2, nil)
+	sequence(b)
+	b.Exec("DELETE FROM report_logs WHERE task_id = $1", id)
+	got := pull(b, start, "")
+	if want := fmt.Sprintf(`{"task_id":%q}`, id); len(got.Items) != 1 || string(got.Items[0].Data) != want {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// B13: the schedule of a server sequences by itself, and a server with waiting requests stops.
+func TestAServerTellsEventsByItself(t *testing.T) {
+	b := apptest.New(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, served := apptest.ServeUntil(t, b.App, listener)
+	start := pull(b, "", "").NextCursor
+	id := send(b, 2, nil)
+	if got := pull(b, start, "&wait=20"); len(got.Items) != 1 || dataOf(t, got.Items[0]).TaskID != id {
+		t.Errorf("got %+v", got)
+	}
+	waited := make(chan error, 1)
+	cursor := pull(b, start, "").NextCursor
+	go func() {
+		req, _ := http.NewRequest("GET", "http://"+listener.Addr().String()+"/api/v1/events?wait=30&after="+cursor, nil)
+		req.SetBasicAuth(apptest.Username, apptest.Password)
+		res, err := http.DefaultClient.Do(req)
+		if err == nil {
+			res.Body.Close()
+			if res.StatusCode != 200 {
+				err = fmt.Errorf("status %d", res.StatusCode)
+			}
+		}
+		waited <- err
+	}()
+	apptest.Eventually(t, "the request waits", func() bool { return b.App.Feed.Waiting() == 1 })
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if err := <-waited; err != nil && !strings.Contains(err.Error(), "EOF") {
+		t.Error(err)
+	}
+}
+
+// B13: an empty cursor is the beginning of what is kept.
+func TestAnEmptyCursorIsTheBeginning(t *testing.T) {
+	b := apptest.New(t)
+	pull(b, "", "")
+	id := send(b, 2, nil)
+	sequence(b)
+	got := apptest.Decode[api.EventFeed](t, b.Expect(200, "", "GET", "/api/v1/events?after=", nil))
+	if len(got.Items) != 1 || dataOf(t, got.Items[0]).TaskID != id {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -1,0 +1,82 @@
+package feed
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/postgres"
+)
+
+// causes are notifications that may be over, because something was staged.
+type causes struct {
+	latest map[int64]time.Time // by notification: when the last of it happened
+	noted  []int64             // those that were ended themselves, or have no further run
+}
+
+// add notes that a task of a notification ended; 0 is none.
+func (c *causes) add(notification int64, at time.Time) {
+	if notification != 0 && at.After(c.latest[notification]) {
+		c.latest[notification] = at
+	}
+}
+
+// note reads what the trigger of notifications staged.
+func (c *causes) note(e dbq.FeedTakeRow) error {
+	var of struct {
+		ID int64 `json:"notification_id"`
+	}
+	if err := json.Unmarshal(e.Data, &of); err != nil {
+		return fmt.Errorf("read staged notification: %w", err)
+	}
+	c.add(of.ID, e.At)
+	c.noted = append(c.noted, of.ID)
+	return nil
+}
+
+// tellNotifications adds the events of notifications that are over, behind those of their tasks. All that staged a cause has committed, and of several
+// causes the last one that is moved tells it, so that each end is told once.
+func (s *Service) tellNotifications(ctx context.Context, p *dbq.FeedAppendParams, c causes) error {
+	if len(c.latest) == 0 {
+		return nil
+	}
+	over := dbq.FeedNotificationsParams{NotedIds: append([]int64{}, c.noted...)}
+	for id := range c.latest {
+		over.Ids = append(over.Ids, id)
+	}
+	rows, err := s.q.FeedNotifications(ctx, over)
+	if err != nil {
+		return fmt.Errorf("find notifications that are over: %w", err)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	tell, oldest := dbq.FeedNotificationsTellParams{}, rows[0].CreatedAt
+	var again dbq.FeedNotificationsAgainParams
+	for _, row := range rows {
+		tell.Ids = append(tell.Ids, row.ID)
+		again.Ids, again.Ats = append(again.Ids, row.ID), append(again.Ats, c.latest[row.ID])
+		if row.CreatedAt.Before(oldest) {
+			oldest = row.CreatedAt
+		}
+	}
+	tell.FromID = queue.FirstID(oldest)
+	var told []dbq.FeedNotificationsTellRow
+	err = s.db.Briefly(ctx, func(ctx context.Context) error {
+		told, err = s.inParts.FeedNotificationsTell(ctx, tell)
+		return err
+	})
+	if postgres.IsLockTimeout(err) { // an old partition of theirs is being moved to a tablespace: all other events go on
+		return s.q.FeedNotificationsAgain(ctx, again)
+	}
+	if err != nil {
+		return fmt.Errorf("read notifications that are over: %w", err)
+	}
+	for _, n := range told {
+		appendEvent(p, n.CompanyID, n.SubmittedBy, NotificationFinished, "", 0, c.latest[n.ID], n.Data)
+	}
+	return nil
+}

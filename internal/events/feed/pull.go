@@ -1,0 +1,147 @@
+package feed
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+)
+
+// Pull is a request for events.
+type Pull struct {
+	queue.Viewer
+	After    *int64   // nil: from now on
+	Types    []string // nil: all
+	Limit    int
+	Wait     time.Duration
+	StillMay func(context.Context) error // called before events are returned that were waited for: the caller may have been disabled. Nil: it may
+}
+
+// readMost is how many events one statement reads at least, when only some types are asked for.
+const readMost = 1000
+
+// Pull returns events, oldest first, and the id to go on from. Without events it waits. Faults: events.cursor_gone, request.invalid, those of StillMay.
+func (s *Service) Pull(ctx context.Context, p Pull) (found []Told, next int64, err error) {
+	if p.CompanyID != nil && slices.ContainsFunc(p.Types, IsOfService) {
+		return nil, 0, fault.InvalidField("type", fault.OnlyOfAllCompanies, nil)
+	}
+	since, err := s.listen(ctx, p.CompanyID)
+	if err != nil {
+		return nil, 0, err
+	}
+	if p.After == nil {
+		ends, err := s.q.FeedEnds(ctx)
+		return nil, ends.LastID, postgres.Wrap("read ends of the feed", err, nil)
+	}
+	if p.Wait <= 0 {
+		return s.read(ctx, p, since, *p.After)
+	}
+	enough := time.NewTimer(p.Wait)
+	defer enough.Stop()
+	for next = *p.After; ; {
+		mine := s.watcher.join(p.Viewer) // before the read: an event that comes after it must find it
+		found, next, err = s.read(ctx, p, since, next)
+		if err == nil && len(found) > 0 && p.StillMay != nil {
+			err = p.StillMay(ctx)
+		}
+		if err != nil || len(found) > 0 {
+			s.watcher.leave(mine)
+			return found, next, err
+		}
+		if again := s.watcher.await(ctx, mine, enough.C); !again {
+			return nil, next, ctx.Err()
+		}
+	}
+}
+
+// listenAgain is how long after it was written down a puller is written down again: not with each request.
+const listenAgain = 24 * time.Hour
+
+// listen lets the events of a puller be recorded, and returns the id behind which all of them were.
+func (s *Service) listen(ctx context.Context, company *int64) (since int64, err error) {
+	kept, err := s.Kept(ctx)
+	if err != nil {
+		return 0, err
+	}
+	listeners, err := s.q.FeedListeners(ctx, dbq.FeedListenersParams{CompanyID: company, AtLeast: kept - listenAgain})
+	if err != nil {
+		return 0, postgres.Wrap("find listeners", err, nil)
+	}
+	if !slices.ContainsFunc(listeners, func(l dbq.FeedListenersRow) bool { return l.IsFresh }) {
+		if since, _, err = s.Listen(ctx, company, false); err != nil {
+			return 0, err
+		}
+		listeners = append(listeners, dbq.FeedListenersRow{SinceID: since})
+	}
+	since = listeners[0].SinceID
+	for _, l := range listeners {
+		since = min(since, l.SinceID)
+	}
+	return since, nil
+}
+
+// read returns the next events behind an id, and the id behind which to go on. since is the id behind which all of them were recorded.
+func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found []Told, next int64, err error) {
+	limit := p.Limit
+	if p.Types != nil {
+		limit = max(limit, readMost)
+	}
+	for next = after; ; {
+		// Before the events: those up to the last id can be seen, and all of them are read.
+		ends, err := s.q.FeedEnds(ctx)
+		if err != nil {
+			return nil, after, postgres.Wrap("read ends of the feed", err, nil)
+		}
+		rows, err := s.Read(ctx, p.Viewer, next, limit)
+		if err != nil {
+			return nil, after, err
+		}
+		// After them: what was deleted meanwhile is missing among them.
+		now, err := s.q.FeedEnds(ctx)
+		if err != nil {
+			return nil, after, postgres.Wrap("read ends of the feed", err, nil)
+		}
+		if oldest := max(since, now.PrunedID); next < oldest {
+			return nil, after, cursorGone(oldest)
+		}
+		if next > now.LastID {
+			return nil, after, errNotACursor // of another database
+		}
+		if len(rows) < limit {
+			next = max(next, ends.LastID)
+		}
+		if len(rows) > 0 {
+			next = max(rows[len(rows)-1].ID, next)
+		}
+		wanted := rows
+		if p.Types != nil {
+			wanted = slices.DeleteFunc(slices.Clone(rows), func(e Event) bool { return !slices.Contains(p.Types, e.Type) })
+			if len(wanted) > p.Limit {
+				wanted = wanted[:p.Limit]
+				next = wanted[p.Limit-1].ID
+			}
+		}
+		if len(wanted) == 0 && len(rows) == limit {
+			continue
+		}
+		found, err = s.Tell(ctx, wanted)
+		return found, next, err
+	}
+}
+
+var errNotACursor = fault.InvalidField("after", fault.NotACursor, nil)
+
+// cursorGone is the fault of a cursor behind which events were deleted, or not recorded.
+func cursorGone(oldest int64) *fault.Error {
+	err := fault.New(fault.Conflict, fault.EventsCursorGone)
+	err.Oldest = strconv.FormatInt(oldest, 10)
+	return err
+}
+
+// StopWaiting ends every wait without events, now and from now on, because the server stops.
+func (s *Service) StopWaiting() { s.watcher.close() }

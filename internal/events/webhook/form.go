@@ -1,0 +1,60 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"lksms/internal/events/feed"
+	"lksms/internal/events/webhook/post"
+	"lksms/internal/platform/optional"
+)
+
+// The forms of webhooks: how posts are written and signed.
+const (
+	Standard = "standard" // Standard Webhooks
+	Smsgate  = "smsgate"  // as the app of SMSGate does
+)
+
+// form writes the bodies of posts.
+type form interface {
+	body(e feed.Told) ([]byte, error)
+	// test returns the body of a post that tests a webhook.
+	test(webhook, event int64, at time.Time) ([]byte, error)
+}
+
+// formOf returns the form of a webhook. externalID is the id by which its receiver knows it.
+func formOf(name string, externalID *string) form {
+	if name == Smsgate {
+		return smsgateForm{optional.Value(externalID)}
+	}
+	return standardForm{}
+}
+
+// signedAs returns how posts of a form are signed.
+func signedAs(name string) post.Form {
+	if name == Smsgate {
+		return post.Smsgate
+	}
+	return post.Standard
+}
+
+type standardForm struct{}
+
+func (standardForm) body(e feed.Told) ([]byte, error) { return encoded(e) }
+
+func (standardForm) test(webhook, _ int64, at time.Time) ([]byte, error) {
+	data, err := encoded(map[string]int64{"webhook_id": webhook})
+	if err != nil {
+		return nil, err
+	}
+	return encoded(feed.Told{Type: test, Timestamp: at.UTC().Truncate(time.Microsecond), Data: data})
+}
+
+func encoded(v any) ([]byte, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("write event: %w", err)
+	}
+	return body, nil
+}

@@ -1,0 +1,184 @@
+// Package post posts events to webhooks, as Standard Webhooks says (https://www.standardwebhooks.com) or as the app of SMSGate does.
+package post
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"lksms/internal/platform/bom"
+	"lksms/internal/platform/outbound"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/standardwebhooks"
+)
+
+// limit is how long a post takes at most.
+const limit = 10 * time.Second
+
+// responseMost is how many bytes of an answer are kept.
+const responseMost = 1024
+
+// Poster posts under a policy.
+type Poster struct{ http *http.Client }
+
+// idleMost is how many connections to one host are kept for the next posts: the receivers of many webhooks may be behind one gateway.
+const idleMost = 64
+
+// New returns a Poster that connects under a policy.
+func New(policy outbound.Policy) *Poster {
+	client := policy.Client(limit)
+	if transport, isHTTP := client.Transport.(*http.Transport); isHTTP {
+		transport.MaxIdleConnsPerHost = idleMost
+	}
+	return &Poster{client}
+}
+
+// Why a post was not taken.
+const (
+	RefusedAddress = "refused_address" // the policy forbids the address
+	NotConnected   = "not_connected"
+	Timeout        = "timeout"
+	BadStatus      = "status" // the status of the answer is none of success; a redirect is not followed
+	NoSecret       = "no_secret"
+)
+
+// Answer is how a post went. It says nothing about the network of the server: users who are no administrators see it.
+type Answer struct {
+	At         time.Time
+	Duration   time.Duration
+	Status     int           // 0: no answer came
+	Error      string        // empty: it was taken
+	Response   string        // the beginning of the answer
+	RetryAfter time.Duration // what the receiver asked for: for all posts if IsPause, otherwise for this event; 0: nothing
+}
+
+// IsGone reports whether the receiver wants no posts any more.
+func (a Answer) IsGone() bool { return a.Status == http.StatusGone }
+
+// IsPause reports whether further posts would fail now: the receiver does not answer, or takes nothing for a while.
+func (a Answer) IsPause() bool {
+	return a.Status == 0 || a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable
+}
+
+// Post is one post of an event.
+type Post struct {
+	URL     string
+	ID      string // the same at each attempt
+	Body    []byte
+	Secrets []string // each signs, the current one first
+	Form    Form
+}
+
+// Form is how a post is signed.
+type Form int
+
+// The forms.
+const (
+	Standard Form = iota
+	Smsgate       // with the current secret alone
+)
+
+// Do posts an event. Every status of success counts as taken, whatever the body holds.
+func (p *Poster) Do(ctx context.Context, one Post) (a Answer) {
+	a.At = time.Now()
+	defer func() { a.Duration = time.Since(a.At) }()
+	if len(one.Secrets) == 0 {
+		a.Error = NoSecret
+		return a
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, one.URL, bytes.NewReader(one.Body))
+	if err != nil {
+		a.Error = NotConnected
+		return a
+	}
+	stamp := strconv.FormatInt(a.At.Unix(), 10)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "lksms")
+	if !one.sign(req.Header, stamp) {
+		a.Error = NoSecret
+		return a
+	}
+	res, err := p.http.Do(req)
+	if err != nil {
+		a.Error = errorOf(err)
+		return a
+	}
+	defer res.Body.Close() //nolint:errcheck // the beginning was read, and the rest is not needed
+	text, _ := io.ReadAll(io.LimitReader(res.Body, responseMost))
+	a.Status, a.Response = res.StatusCode, postgres.Text(string(bom.Skip(text)))
+	if a.Status < 200 || a.Status > 299 {
+		a.Error, a.RetryAfter = BadStatus, retryAfter(res.Header.Get("Retry-After"), a.At)
+	}
+	return a
+}
+
+// sign sets the headers that prove a post, and reports whether its secrets can sign.
+func (p Post) sign(header http.Header, stamp string) bool {
+	if p.Form == Smsgate {
+		mac := hmac.New(sha256.New, []byte(p.Secrets[0]))
+		mac.Write(p.Body)
+		mac.Write([]byte(stamp))
+		header.Set("X-Timestamp", stamp)
+		header.Set("X-Signature", hex.EncodeToString(mac.Sum(nil)))
+		return true
+	}
+	signatures := make([]string, len(p.Secrets))
+	for i, secret := range p.Secrets {
+		key, err := standardwebhooks.Key(secret)
+		if err != nil {
+			return false
+		}
+		signatures[i] = "v1," + standardwebhooks.Sign(key, p.ID, stamp, p.Body)
+	}
+	header.Set("webhook-id", p.ID)
+	header.Set("webhook-timestamp", stamp)
+	header.Set("webhook-signature", strings.Join(signatures, " "))
+	return true
+}
+
+// errorOf returns why no answer came.
+func errorOf(err error) string {
+	var network net.Error
+	switch {
+	case errors.Is(err, outbound.ErrRefused):
+		return RefusedAddress
+	case errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return Timeout
+	default:
+		return NotConnected
+	}
+}
+
+// retryMost is the longest time that a receiver may ask for.
+const retryMost = 24 * time.Hour
+
+// retryAfter reads a header Retry-After: seconds, or a time.
+func retryAfter(text string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) { // out of range: the nearest number
+		return time.Duration(min(max(0, seconds), int64(retryMost/time.Second))) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(0, at.Sub(now)), retryMost)
+	}
+	return 0
+}
+
+// NewSecret returns a new secret.
+func NewSecret() string {
+	raw := make([]byte, 32)
+	_, _ = rand.Read(raw) // never fails
+	return standardwebhooks.Prefix + base64.StdEncoding.EncodeToString(raw)
+}

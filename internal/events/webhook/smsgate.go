@@ -1,0 +1,276 @@
+package webhook
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"lksms/gen/dbq"
+	"lksms/internal/events/feed"
+	"lksms/internal/events/webhook/post"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+)
+
+// smsgateEvent is an event of SMSGate: the types of the feed that it tells, and its member of the payload for the time.
+type smsgateEvent struct {
+	name  string
+	types []string
+	time  string
+}
+
+// smsgateEvents are the events of SMSGate that happen to messages which are sent.
+var smsgateEvents = []smsgateEvent{
+	{"sms:sent", []string{feed.MessageSent}, "sentAt"},
+	{"sms:delivered", []string{feed.MessageDelivered}, "deliveredAt"},
+	{"sms:failed", []string{feed.MessageFailed, feed.MessageExpired, feed.MessageUndelivered}, "failedAt"},
+	{"sms:cancelled", []string{feed.MessageCancelled}, "cancelledAt"},
+}
+
+// smsgatePing is the event that tests a webhook.
+const smsgatePing = "system:ping"
+
+// smsgateEventOf returns the event that tells a type of the feed.
+func smsgateEventOf(ofType string) smsgateEvent {
+	for _, e := range smsgateEvents {
+		if slices.Contains(e.types, ofType) {
+			return e
+		}
+	}
+	return smsgateEvent{} // none: Register and Update let no other type be
+}
+
+// smsgateForm writes posts for the webhook with this id.
+type smsgateForm struct{ webhookID string }
+
+type smsgateBody struct {
+	ID        string         `json:"id"`
+	WebhookID string         `json:"webhookId"`
+	Event     string         `json:"event"`
+	DeviceID  string         `json:"deviceId"`
+	Payload   map[string]any `json:"payload"`
+}
+
+func (f smsgateForm) body(told feed.Told) ([]byte, error) {
+	var m struct {
+		TaskID          string  `json:"task_id"`
+		PhoneNumber     string  `json:"phone_number"`
+		Result          *string `json:"result"`
+		DeliveryCode    *string `json:"delivery_code"`
+		ProcessingAppID string  `json:"processing_app_id"`
+		Segments        int     `json:"segments"`
+	}
+	if err := json.Unmarshal(told.Data, &m); err != nil {
+		return nil, fmt.Errorf("read event: %w", err)
+	}
+	e := smsgateEventOf(told.Type)
+	messageID := told.SmsgateID
+	if messageID == "" {
+		messageID = m.TaskID
+	}
+	payload := map[string]any{
+		"messageId": messageID, "phoneNumber": m.PhoneNumber, "recipient": m.PhoneNumber, "sender": "", e.time: told.Timestamp,
+	}
+	switch e.name {
+	case "sms:sent":
+		payload["partsCount"] = m.Segments
+	case "sms:failed": // the app writes reason, and its client for npm reads error
+		reason := optional.Or(m.Result, optional.Or(m.DeliveryCode, strings.TrimPrefix(told.Type, "message.")))
+		payload["reason"], payload["error"] = reason, reason
+	}
+	return encoded(smsgateBody{ID: feed.IDText(told.ID), WebhookID: f.webhookID, Event: e.name, DeviceID: m.ProcessingAppID, Payload: payload})
+}
+
+func (f smsgateForm) test(_, event int64, _ time.Time) ([]byte, error) {
+	return encoded(smsgateBody{ID: feed.IDText(event), WebhookID: f.webhookID, Event: smsgatePing, Payload: map[string]any{}})
+}
+
+// Registration is a webhook as a program registers it that was written for SMSGate.
+type Registration struct {
+	ID    string // empty: one is made
+	URL   string
+	Event string
+}
+
+// SmsgateEvent returns the event of a webhook in the form of SMSGate.
+func SmsgateEvent(row dbq.WebhookListRow) string { return smsgateEventOf(row.Events[0]).name }
+
+const externalIDMost = 36
+
+func (r Registration) check() (types []string, err error) {
+	var names []string
+	for _, e := range smsgateEvents {
+		names = append(names, e.name)
+		if e.name == r.Event {
+			types = e.types
+		}
+	}
+	switch {
+	case r.Event == "":
+		return nil, fault.InvalidField("event", fault.Required, nil)
+	case types == nil:
+		return nil, fault.InvalidField("event", fault.NotAllowed, names)
+	case len([]rune(r.ID)) > externalIDMost:
+		return nil, fault.InvalidField("id", fault.TooLong, externalIDMost)
+	case strings.Contains(r.ID, "/"): // no address of the API could name it
+		return nil, fault.InvalidField("id", fault.BadCharacters, nil)
+	case len([]rune(r.URL)) > urlMost:
+		return nil, fault.InvalidField("url", fault.TooLong, urlMost)
+	}
+	return types, nil
+}
+
+// urlMost is the maximum length of an address, which the contract has too.
+const urlMost = 2000
+
+// Register adds a webhook of a user in the form of SMSGate, or replaces the one with its id. All such webhooks of a user are signed with the same
+// key, as those of a phone are: key is a new one, which is shown once, or empty if the user has one. Faults: request.invalid, limit.reached,
+// auth.forbidden for the configured admin, who is in no table and can own nothing.
+func (s *Service) Register(ctx context.Context, username string, company int64, r Registration) (row dbq.WebhookListRow, key string, err error) {
+	types, err := r.check()
+	if err != nil {
+		return row, "", err
+	}
+	settings := Settings{URL: r.URL, Events: types, Status: On}
+	if err := settings.check(); err != nil {
+		return row, "", err
+	}
+	if r.ID == "" {
+		r.ID = ulid.MustNew(ulid.Now(), rand.Reader).String()
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		all, err := s.holdSmsgate(ctx, username, company)
+		if err != nil {
+			return err
+		}
+		_, last, err := s.feed.Listen(ctx, &company, true)
+		if err != nil {
+			return err
+		}
+		var secret string // of the one that is replaced
+		for _, was := range all {
+			if optional.Value(was.ExternalID) != r.ID {
+				continue
+			}
+			if slices.Equal(was.Events, types) { // a program may register at each of its starts: what waits stays
+				if was.Url == r.URL && was.Status == On { // an update would let it try again at once
+					row = was
+					return nil
+				}
+				row, err = s.Update(ctx, nil, was.ID, nil, func(to *Settings) { to.URL, to.Status = r.URL, On })
+				return err
+			}
+			if secret, _, err = s.smsgateKey(ctx, all); err != nil {
+				return err
+			}
+			if _, err := s.q.WebhookDelete(ctx, was.ID); err != nil {
+				return postgres.Wrap("replace webhook", err, nil)
+			}
+		}
+		id, err := s.q.WebhookCreate(ctx, dbq.WebhookCreateParams{
+			CompanyID: &company, Username: &username, Url: r.URL, Events: types, CreatedBy: username, AfterID: last, Form: Smsgate, ExternalID: r.ID,
+		})
+		if err != nil {
+			return postgres.Wrap("create webhook", err, nil)
+		}
+		if secret == "" {
+			var isNew bool
+			if secret, isNew, err = s.smsgateKey(ctx, all); err != nil {
+				return err
+			}
+			if isNew {
+				key = secret
+			}
+		}
+		row, err = s.complete(ctx, id, secret)
+		return err
+	})
+	return row, key, err
+}
+
+// holdSmsgate returns the webhooks of a user in the form of SMSGate, newest first, and keeps others from changing which there are.
+func (s *Service) holdSmsgate(ctx context.Context, username string, company int64) ([]dbq.WebhookListRow, error) {
+	if _, err := s.q.WebhookUserHold(ctx, dbq.WebhookUserHoldParams{Username: username, CompanyID: company}); err != nil {
+		return nil, postgres.Wrap("lock user", err, fault.New(fault.Forbidden, fault.AuthForbidden))
+	}
+	return s.ListSmsgate(ctx, username)
+}
+
+// smsgateKey returns the key of a user's webhooks, or a new one if there are none, or none whose key can be opened.
+func (s *Service) smsgateKey(ctx context.Context, all []dbq.WebhookListRow) (key string, isNew bool, err error) {
+	for _, w := range all {
+		keys, err := s.secretsOf(ctx, w.ID)
+		if err != nil {
+			return "", false, err
+		}
+		if len(keys) > 0 {
+			return keys[0], false, nil
+		}
+	}
+	return post.NewSecret(), true, nil
+}
+
+// listMost is how many webhooks an owner may have: see the trigger webhooks_rows_bound.
+const listMost = 20
+
+// ListSmsgate returns the webhooks of a user in the form of SMSGate, newest first.
+func (s *Service) ListSmsgate(ctx context.Context, username string) ([]dbq.WebhookListRow, error) {
+	rows, err := s.q.WebhookList(ctx, dbq.WebhookListParams{BeforeID: math.MaxInt64, Username: &username, Form: new(Smsgate), PageLimit: listMost})
+	return rows, postgres.Wrap("list webhooks", err, nil)
+}
+
+// Unregister deletes a webhook of a user in the form of SMSGate by its id there. Fault: webhook.not_found.
+func (s *Service) Unregister(ctx context.Context, username, externalID string) error {
+	rows, err := s.q.WebhookList(ctx, dbq.WebhookListParams{
+		BeforeID: math.MaxInt64, Username: &username, Form: new(Smsgate), ExternalID: &externalID, PageLimit: 1,
+	})
+	row, err := postgres.One(rows, err, "get webhook", errNone)
+	if err != nil {
+		return err
+	}
+	n, err := s.q.WebhookDelete(ctx, row.ID)
+	return postgres.DeletedOne(n, err, "delete webhook", errNone)
+}
+
+// The bounds of a key that a program chooses.
+const signingKeyLeast, signingKeyMost = 8, 200
+
+// SetSigningKey gives all webhooks of a user in the form of SMSGate this key, at once: a receiver of SMSGate knows one. Faults: request.invalid;
+// webhook.not_found if there are none; auth.forbidden as for Register.
+func (s *Service) SetSigningKey(ctx context.Context, username string, company int64, key string) error {
+	switch length := len([]rune(key)); {
+	case length < signingKeyLeast:
+		return fault.InvalidField("webhooks.signing_key", fault.TooShort, signingKeyLeast)
+	case length > signingKeyMost:
+		return fault.InvalidField("webhooks.signing_key", fault.TooLong, signingKeyMost)
+	}
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		all, err := s.holdSmsgate(ctx, username, company)
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			return errNone
+		}
+		slices.Reverse(all) // locked in the order of their ids
+		for _, w := range all {
+			if keys, err := s.secretsOf(ctx, w.ID); err != nil {
+				return err
+			} else if len(keys) == 1 && keys[0] == key { // a program may set it at each of its starts
+				continue
+			}
+			if err := s.replaceSecret(ctx, w.ID, key, 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,350 @@
+// Package webhook owns webhooks: the addresses to which events of the feed are posted, how far each is, and what failed.
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/url"
+	"slices"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/events/feed"
+	"lksms/internal/events/webhook/post"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/outbound"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/secret"
+)
+
+// The states of a webhook.
+const (
+	On  = "on"
+	Off = "off"
+)
+
+// Why a webhook was switched off by itself.
+const (
+	gone    = "gone"    // the receiver answered 410
+	failing = "failing" // it failed for failingMost
+)
+
+// Service keeps webhooks and posts events to them.
+type Service struct {
+	db      *postgres.DB
+	q       *dbq.Queries
+	box     *secret.Box
+	feed    *feed.Service
+	log     *slog.Logger
+	trusted *post.Poster // for addresses that administrators gave
+	public  *post.Poster // for those of users
+	ofUsers outbound.Policy
+}
+
+// Options configures a Service.
+type Options struct {
+	Outbound outbound.Policy // for addresses that administrators gave
+	OfUsers  outbound.Policy // for those that other users gave
+	Log      *slog.Logger
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, box *secret.Box, events *feed.Service, o Options) *Service {
+	return &Service{db: db, q: dbq.New(db), box: box, feed: events, log: o.Log, trusted: post.New(o.Outbound), public: post.New(o.OfUsers), ofUsers: o.OfUsers}
+}
+
+// Settings are what can be changed of a webhook.
+type Settings struct {
+	URL         string
+	Events      []string
+	Description string
+	Status      string
+}
+
+// Owner says whose events a webhook gets: those that a user submitted for its company, those of a company, or those of every one.
+type Owner struct {
+	CompanyID *int64
+	Username  *string
+}
+
+var errNone = fault.New(fault.NotFound, fault.WebhookNotFound)
+
+// check returns request.invalid for settings that cannot be.
+func (c Settings) check() error {
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+		return fault.InvalidField("url", fault.WrongFormat, nil)
+	}
+	if sorted := slices.Sorted(slices.Values(c.Events)); len(slices.Compact(sorted)) < len(c.Events) {
+		return fault.InvalidField("events", fault.Duplicate, nil)
+	}
+	return nil
+}
+
+// checkReach returns request.invalid for a host that is an address, and no name, that posts to this webhook may not reach. What a name leads to is
+// checked at each connection.
+func (s *Service) checkReach(row dbq.WebhookListRow) error {
+	u, err := url.Parse(row.Url)
+	if err != nil {
+		return fmt.Errorf("read address of webhook: %w", err) // Settings.check has read it
+	}
+	if row.IsTrusted {
+		return nil
+	}
+	switch address, isAddress := outbound.AddressOf(u.Hostname()); {
+	case isAddress && !address.IsValid():
+		return fault.InvalidField("url", fault.WrongFormat, nil)
+	case isAddress && !s.ofUsers.Permits(address):
+		return fault.InvalidField("url", fault.NotPublic, nil)
+	}
+	return nil
+}
+
+// checkHeard returns request.invalid, which names the item, for events that a webhook of a company or of a user never gets.
+func checkHeard(events []string, company *int64) error {
+	if company == nil {
+		return nil
+	}
+	for i, one := range events {
+		if feed.IsOfService(one) {
+			return fault.InvalidField(fmt.Sprintf("events.%d", i), fault.OnlyOfAllCompanies, nil)
+		}
+	}
+	return nil
+}
+
+// Create adds a webhook that gets the events from now on, and returns its secret, which is shown once. Faults: request.invalid, limit.reached.
+func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string) (row dbq.WebhookListRow, key string, err error) {
+	if err := c.check(); err != nil {
+		return row, "", err
+	}
+	if err := checkHeard(c.Events, owner.CompanyID); err != nil {
+		return row, "", err
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		_, last, err := s.feed.Listen(ctx, owner.CompanyID, true)
+		if err != nil {
+			return err
+		}
+		id, err := s.q.WebhookCreate(ctx, dbq.WebhookCreateParams{
+			CompanyID: owner.CompanyID, Username: owner.Username, Url: c.URL, Events: c.Events, Description: c.Description, CreatedBy: by, AfterID: last,
+			Form: Standard,
+		})
+		if err != nil {
+			return postgres.Wrap("create webhook", err, nil)
+		}
+		key = post.NewSecret()
+		row, err = s.complete(ctx, id, key)
+		return err
+	})
+	return row, key, err
+}
+
+// sealOwner is the owner to which a sealed secret is bound.
+func sealOwner(id int64) string { return fmt.Sprintf("webhook_secret %d", id) }
+
+// complete gives a webhook that was just made its first secret, and returns it, unless posts may not reach its address.
+func (s *Service) complete(ctx context.Context, id int64, key string) (row dbq.WebhookListRow, err error) {
+	if err := s.addSecret(ctx, id, key); err != nil {
+		return row, err
+	}
+	if row, err = s.Get(ctx, nil, id); err != nil {
+		return row, err
+	}
+	return row, s.checkReach(row)
+}
+
+// addSecret stores a new secret of a webhook.
+func (s *Service) addSecret(ctx context.Context, webhook int64, key string) error {
+	id, err := s.q.WebhookSecretAdd(ctx, webhook)
+	if err != nil {
+		return postgres.Wrap("store secret", err, nil)
+	}
+	sealed, err := s.box.Seal(key, sealOwner(id))
+	if errors.Is(err, secret.ErrNoKey) {
+		return fault.InvalidField("secret", fault.NoSecretsKey, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("seal secret: %w", err)
+	}
+	_, err = s.q.WebhookSecretSeal(ctx, dbq.WebhookSecretSealParams{ID: id, Sealed: sealed})
+	return postgres.Wrap("store secret", err, nil)
+}
+
+// Get returns a webhook, or the fault webhook.not_found. A user that is given sees its own alone.
+func (s *Service) Get(ctx context.Context, user *string, id int64) (dbq.WebhookListRow, error) {
+	rows, err := s.q.WebhookList(ctx, dbq.WebhookListParams{BeforeID: math.MaxInt64, ID: &id, Username: user, PageLimit: 1})
+	return postgres.One(rows, err, "get webhook", errNone)
+}
+
+// List returns up to limit webhooks with smaller ids than before, newest first.
+func (s *Service) List(ctx context.Context, user *string, before int64, limit int) ([]dbq.WebhookListRow, error) {
+	rows, err := s.q.WebhookList(ctx, dbq.WebhookListParams{BeforeID: before, Username: user, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list webhooks", err, nil)
+}
+
+// Update changes a webhook by change, and lets it try again at once. change finds no events: the webhook keeps its own unless change sets some.
+// Switched on again, the webhook goes on with the event at which it stopped, as far as events are kept. A non-nil version is the one that it must
+// have. Faults: webhook.not_found, version.stale, request.invalid.
+func (s *Service) Update(ctx context.Context, user *string, id int64, version *int64, change func(*Settings)) (row dbq.WebhookListRow, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		read := func() (dbq.WebhookListRow, error) { return s.Get(ctx, user, id) }
+		row, err = postgres.Patch(version, read, func(r dbq.WebhookListRow) int64 { return r.Version }, func(was dbq.WebhookListRow) (int64, error) {
+			c := Settings{URL: was.Url, Description: was.Description, Status: was.Status}
+			change(&c)
+			// Only those that are set: webhooks that were stored before this check stay editable.
+			if err := checkHeard(c.Events, was.CompanyID); err != nil {
+				return 0, err
+			}
+			if c.Events == nil {
+				c.Events = was.Events
+			}
+			if err := c.check(); err != nil {
+				return 0, err
+			}
+			changed := was
+			if changed.Url = c.URL; c.URL != was.Url {
+				if err := s.checkReach(changed); err != nil {
+					return 0, err
+				}
+			}
+			if was.Form == Smsgate && !slices.Equal(c.Events, was.Events) { // its receiver knows it for one event
+				return 0, fault.InvalidField("events", fault.NotAllowed, was.Events)
+			}
+			if c.Status == On {
+				if _, _, err := s.feed.Listen(ctx, was.CompanyID, true); err != nil {
+					return 0, err
+				}
+			}
+			n, err := s.q.WebhookUpdate(ctx, dbq.WebhookUpdateParams{
+				ID: id, Version: was.Version, Url: c.URL, Events: c.Events, Description: c.Description, Status: c.Status,
+			})
+			if err == nil && n > 0 {
+				err = s.q.WebhookRetriesNow(ctx, id)
+			}
+			return n, postgres.Wrap("update webhook", err, nil)
+		})
+		return err
+	})
+	return row, err
+}
+
+// Delete deletes a webhook with all that it still has to post. Fault: webhook.not_found.
+func (s *Service) Delete(ctx context.Context, user *string, id int64) error {
+	if _, err := s.Get(ctx, user, id); err != nil {
+		return err
+	}
+	n, err := s.q.WebhookDelete(ctx, id)
+	return postgres.DeletedOne(n, err, "delete webhook", errNone)
+}
+
+// secretsMost is how many secrets of a webhook sign at most, without the new one.
+const secretsMost = 4
+
+// Rotate gives a webhook a new secret and returns it. The one before still signs for overlap. Fault: webhook.not_found.
+func (s *Service) Rotate(ctx context.Context, user *string, id int64, overlap time.Duration) (row dbq.WebhookListRow, key string, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		if _, err := s.Get(ctx, user, id); err != nil {
+			return err
+		}
+		key = post.NewSecret()
+		if err := s.replaceSecret(ctx, id, key, overlap); err != nil {
+			return err
+		}
+		row, err = s.Get(ctx, nil, id)
+		return err
+	})
+	return row, key, err
+}
+
+// replaceSecret gives a webhook another secret, in the transaction of ctx. The one before still signs for overlap. Fault: webhook.not_found.
+func (s *Service) replaceSecret(ctx context.Context, id int64, key string, overlap time.Duration) error {
+	if _, err := s.q.WebhookHold(ctx, id); err != nil {
+		return postgres.Wrap("lock webhook", err, errNone)
+	}
+	if err := s.q.WebhookSecretsExpire(ctx, dbq.WebhookSecretsExpireParams{WebhookID: id, Overlap: overlap, Most: secretsMost}); err != nil {
+		return postgres.Wrap("replace secret", err, nil)
+	}
+	if err := s.addSecret(ctx, id, key); err != nil {
+		return err
+	}
+	return postgres.Wrap("note rotation", s.q.WebhookRotated(ctx, id), nil)
+}
+
+// secretsOf returns the secrets with which posts of a webhook are signed. One that cannot be opened is left out: a key is missing.
+func (s *Service) secretsOf(ctx context.Context, id int64) (keys []string, err error) {
+	rows, err := s.q.WebhookSecrets(ctx, id)
+	if err != nil {
+		return nil, postgres.Wrap("read secrets", err, nil)
+	}
+	for _, row := range rows {
+		key, err := s.box.Open(row.Sealed, sealOwner(row.ID))
+		if err != nil {
+			s.log.ErrorContext(ctx, "a secret of a webhook cannot be opened", "webhook_id", id, "error", err)
+			continue
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// posterFor returns who posts to the address of a webhook: one that a user gave who is no administrator must not reach the networks of the server.
+func (s *Service) posterFor(isTrusted bool) *post.Poster {
+	if isTrusted {
+		return s.trusted
+	}
+	return s.public
+}
+
+// Forget lets companies without webhooks listen only for a while more, and events go on whose earlier ones are forgotten. It returns how many did.
+func (s *Service) Forget(ctx context.Context) (int, error) {
+	kept, err := s.feed.Kept(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var n int64
+	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		if _, err = s.q.WebhookListenersHold(ctx); err != nil {
+			return err
+		}
+		n, err = s.q.WebhookListenersEnd(ctx, kept)
+		return err
+	})
+	if err != nil {
+		return 0, postgres.Wrap("end listeners", err, nil)
+	}
+	freed, err := s.q.WebhookRetriesFreed(ctx)
+	return int(n + freed), postgres.Wrap("free events", err, nil)
+}
+
+// RotateSecrets seals the secrets of all webhooks with the first key of box, and returns how many it changed.
+func RotateSecrets(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error) {
+	q := dbq.New(db)
+	rows, err := q.WebhookSecretList(ctx)
+	if err != nil {
+		return 0, postgres.Wrap("read secrets of webhooks", err, nil)
+	}
+	changed := 0
+	for _, row := range rows {
+		if box.IsCurrent(row.Sealed) {
+			continue
+		}
+		opened, err := box.Open(row.Sealed, sealOwner(row.ID))
+		var sealed string
+		if err == nil {
+			sealed, err = box.Seal(opened, sealOwner(row.ID))
+		}
+		if err != nil {
+			return changed, fmt.Errorf("secret %d of a webhook: %w", row.ID, err)
+		}
+		n, err := q.WebhookSecretSeal(ctx, dbq.WebhookSecretSealParams{ID: row.ID, Before: row.Sealed, Sealed: sealed})
+		if err != nil {
+			return changed, postgres.Wrap("store sealed secret", err, nil)
+		}
+		changed += int(n)
+	}
+	return changed, nil
+}

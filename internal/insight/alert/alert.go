@@ -1,0 +1,88 @@
+// Package alert owns the rules by which the service is watched, the alerts that they raise, the receivers to whom alerts are told, and the list
+// of operator events. Most operator events are written by the SQL statement that makes the change which they record.
+package alert
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/secret"
+	"lksms/internal/platform/setting"
+)
+
+// Options configures a Service.
+type Options struct {
+	Host    string   // name of this server among those of the database
+	Folders []string // whose file systems this server watches
+}
+
+// Service watches the service. Every method is at most one transaction, except the sweeps.
+type Service struct {
+	db       *postgres.DB
+	q        *dbq.Queries
+	settings *setting.Service
+	box      *secret.Box
+	options  Options
+}
+
+// New returns a Service on db, and registers with reg a gauge of the longest wait that is read at each scrape.
+func New(db *postgres.DB, settings *setting.Service, box *secret.Box, options Options, reg prometheus.Registerer) *Service {
+	s := &Service{db: db, q: dbq.New(db), settings: settings, box: box, options: options}
+	reg.MustRegister(waitCollector{s})
+	return s
+}
+
+// Events lists up to limit operator events with smaller ids than before, newest first. A nil event or subject matches
+// all.
+func (s *Service) Events(ctx context.Context, event, subject *string, before int64, limit int) ([]dbq.Event, error) {
+	rows, err := s.q.EventList(ctx, dbq.EventListParams{BeforeID: before, Event: event, Subject: subject, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list events", err, nil)
+}
+
+// deleteBatch is the number of rows that one statement deletes.
+const deleteBatch = 1000
+
+// Forget deletes the events that are older, and the alerts that ended longer ago, than the setting history.log_days says, and returns how many.
+func (s *Service) Forget(ctx context.Context) (int, error) {
+	alerts, err := s.settings.ForgetLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.AlertsForget(ctx, dbq.AlertsForgetParams{BatchSize: deleteBatch, Keep: keep})
+		return n, postgres.Wrap("delete alerts", err, nil)
+	})
+	if err != nil {
+		return alerts, err
+	}
+	events, err := s.settings.ForgetLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.EventsForget(ctx, dbq.EventsForgetParams{BatchSize: deleteBatch, Keep: keep})
+		return n, postgres.Wrap("delete events", err, nil)
+	})
+	return alerts + events, err
+}
+
+// longestWait returns for how many seconds the longest due task has waited.
+func (s *Service) longestWait(ctx context.Context) (seconds float64, err error) {
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		seconds, err = q.LongestWait(ctx)
+		return err
+	})
+	return seconds, err
+}
+
+var waitDesc = prometheus.NewDesc("lksms_queue_oldest_pending_seconds", "How long the task that has been due for longest has waited.", nil, nil)
+
+// waitCollector asks the database at each scrape.
+type waitCollector struct{ alerts *Service }
+
+func (c waitCollector) Describe(out chan<- *prometheus.Desc) { out <- waitDesc }
+
+func (c waitCollector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	if seconds, err := c.alerts.longestWait(ctx); err == nil { // on error the gauge is left out of this scrape; the pool's gauges show why
+		out <- prometheus.MustNewConstMetric(waitDesc, prometheus.GaugeValue, seconds)
+	}
+}

@@ -1,0 +1,65 @@
+// Package alertmanager tells alerts to programs with the API of Alertmanager.
+package alertmanager
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"lksms/internal/platform/outbound"
+)
+
+// Alert is an alert as POST /api/v2/alerts takes it.
+type Alert struct {
+	Labels      map[string]string `json:"labels"` // together they identify the alert; none is empty
+	Annotations map[string]string `json:"annotations"`
+	StartsAt    time.Time         `json:"startsAt"`
+	EndsAt      time.Time         `json:"endsAt,omitzero"` // zero while the alert fires: it ends when it is not told again for some minutes
+}
+
+// limit is how long a call takes at most.
+const limit = 10 * time.Second
+
+// Client calls Alertmanagers.
+type Client struct{ http *http.Client }
+
+// New returns a Client that connects under a policy.
+func New(policy outbound.Policy) *Client { return &Client{policy.Client(limit)} }
+
+// errorMost is how many bytes of a refusal are shown.
+const errorMost = 200
+
+// Tell posts alerts to the program at base. Every status of success counts as taken, whatever the body holds; a redirect does not.
+func (c *Client) Tell(ctx context.Context, base, authorization string, alerts []Alert) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if alerts == nil {
+		alerts = []Alert{}
+	}
+	body, err := json.Marshal(alerts)
+	if err != nil {
+		return fmt.Errorf("write alerts: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(base, "/")+"/api/v2/alerts", bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("make request: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	status, answer, err := outbound.Do(c.http, req)
+	switch {
+	case err != nil && status == 0:
+		return fmt.Errorf("call receiver: %w", err)
+	case status < 200 || status > 299:
+		return fmt.Errorf("the receiver answered %d: %s", status, answer[:min(len(answer), errorMost)])
+	case err != nil:
+		return fmt.Errorf("read answer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,495 @@
+package alert
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
+	"lksms/internal/audience/notification"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/receipt"
+	"lksms/internal/dispatch/sender"
+	"lksms/internal/insight/statistics"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/setting"
+)
+
+// finder says what a rule finds. The functions of this file look once for all rules of a kind, and return one.
+type finder = func(dbq.AlertRuleListRow) []finding
+
+// matches reports whether a rule is about a company, channel and sender.
+func matches(r dbq.AlertRuleListRow, company, channel, senderNo string) bool {
+	return (r.CompanyNo == nil || *r.CompanyNo == company) && (r.Channel == nil || *r.Channel == channel) && (r.SenderNo == nil || *r.SenderNo == senderNo)
+}
+
+// lateMost is how many tasks of each order are looked at for the longest waits.
+const lateMost = 10_000
+
+// waits finds channels in which a task waits for longer than the threshold.
+func (s *Service) waits(ctx context.Context, rules []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
+	thresholdOf := func(r dbq.AlertRuleListRow) (float64, bool) {
+		if r.Threshold != nil {
+			return *r.Threshold, true
+		}
+		return waitThreshold(r.Level, values.Monitoring)
+	}
+	least := float64(mostSeconds)
+	for _, r := range rules {
+		if seconds, isOn := thresholdOf(r); isOn {
+			least = min(least, seconds)
+		}
+	}
+	longest, err := s.longestWait(ctx) // costs next to nothing, and almost always says that there is no more to look for
+	if err != nil {
+		return nil, postgres.Wrap("read longest wait", err, nil)
+	}
+	var late []dispatchq.TasksLateRow
+	if longest > least {
+		if late, err = s.late(ctx, least); err != nil {
+			return nil, err
+		}
+	}
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		threshold, isOn := thresholdOf(r)
+		longest := map[string]float64{} // by channel
+		for _, row := range late {
+			if isOn && row.Seconds > threshold && matches(r, row.CompanyNo, row.Channel, "") {
+				longest[row.Channel] = max(longest[row.Channel], row.Seconds)
+			}
+		}
+		company := optional.Value(r.CompanyNo)
+		for _, channel := range slices.Sorted(maps.Keys(longest)) {
+			found = append(found, finding{
+				subject: joined(company, channel), company: company, channel: channel, value: longest[channel], threshold: &threshold,
+			})
+		}
+		return found
+	}, nil
+}
+
+// late returns the longest waits of more than after seconds.
+func (s *Service) late(ctx context.Context, after float64) (rows []dispatchq.TasksLateRow, err error) {
+	ignored, err := s.tellingOfWaits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		rows, err = q.TasksLate(ctx, dispatchq.TasksLateParams{AfterSeconds: after, Most: lateMost, Ignored: ignored})
+		return err
+	})
+	return rows, postgres.Wrap("read waits", err, nil)
+}
+
+// waitKinds are the kinds of alerts about waiting tasks.
+var waitKinds = []string{WaitTime, QueueDepth, PoolUnserved}
+
+// tellingOfWaits returns the renderings of waiting tasks that tell alerts about waiting tasks. Their own wait is no reason for an alert: on a channel
+// on which nobody sends, each alert would be the reason for the next one.
+func (s *Service) tellingOfWaits(ctx context.Context) ([]int64, error) {
+	ids, err := s.q.AlertRenderings(ctx, dbq.AlertRenderingsParams{
+		BizType: BizType, SubmittedBy: notification.Alerts, Kinds: waitKinds,
+	})
+	return ids, postgres.Wrap("read renderings of alerts", err, nil)
+}
+
+// laterMost is up to how many tasks that are due later are counted.
+const laterMost = 20_000
+
+// depths finds a queue in which too many tasks wait.
+func (s *Service) depths(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	rows, err := s.q.TasksPending(ctx)
+	if err != nil {
+		return nil, postgres.Wrap("read numbers of tasks", err, nil)
+	}
+	pending := map[string]float64{}
+	var all, most float64
+	for _, row := range rows {
+		pending[row.CompanyNo] = float64(row.Pending)
+		all += float64(row.Pending)
+	}
+	for _, r := range rules {
+		if r.CompanyNo == nil {
+			most = max(most, *r.Threshold)
+		}
+	}
+	due := all
+	if slices.ContainsFunc(rules, func(r dbq.AlertRuleListRow) bool { return r.CompanyNo == nil && all > *r.Threshold }) {
+		if due, err = s.due(ctx, all, most); err != nil {
+			return nil, err
+		}
+	}
+	return func(r dbq.AlertRuleListRow) []finding {
+		if r.CompanyNo != nil {
+			return whether(pending[*r.CompanyNo] > *r.Threshold, finding{
+				subject: *r.CompanyNo, company: *r.CompanyNo, value: pending[*r.CompanyNo], threshold: r.Threshold,
+			})
+		}
+		return whether(due > *r.Threshold, finding{subject: "queue", value: due, threshold: r.Threshold})
+	}, nil
+}
+
+// due returns how many of pending tasks are due, exactly up to most. Either few tasks are due later, and are counted, or those that are due are.
+func (s *Service) due(ctx context.Context, pending, most float64) (due float64, err error) {
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
+		later, err := q.TasksLater(ctx, laterMost)
+		if err != nil {
+			return err
+		}
+		if due = pending - float64(later); later < laterMost {
+			return nil
+		}
+		queued, err := q.TasksDue(ctx, int64(most)+1)
+		due = float64(queued)
+		return err
+	})
+	return due, postgres.Wrap("count due tasks", err, nil)
+}
+
+// whether returns one finding, or none.
+func whether(holds bool, f finding) []finding {
+	if !holds {
+		return nil
+	}
+	return []finding{f}
+}
+
+// endedLeast is how many must have ended within a window, so that a share of them says something.
+const endedLeast = 20
+
+// sums reads what has ended within windows. All arrays of p have one element for each question, and so has the answer.
+func (s *Service) sums(ctx context.Context, p dbq.OutcomeSumsParams) ([]dbq.OutcomeSumsRow, error) {
+	if len(p.Keys) == 0 {
+		return nil, nil
+	}
+	rows, err := s.q.OutcomeSums(ctx, p)
+	return rows, postgres.Wrap("read outcomes", err, nil)
+}
+
+// failureRates finds a share of failures that is too large: of the tasks that ended, or if a rule names a channel or a sender, of the reports.
+func (s *Service) failureRates(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	var p dbq.OutcomeSumsParams
+	for _, r := range rules {
+		dimension, key := statistics.ByNothing, ""
+		switch {
+		case r.Channel != nil:
+			dimension, key = statistics.ByChannel, *r.Channel
+		case r.SenderNo != nil:
+			dimension, key = statistics.BySender, *r.SenderNo
+		}
+		p.CompanyIds = append(p.CompanyIds, optional.Or(r.CompanyID, statistics.AllCompanies))
+		p.Dimensions = append(p.Dimensions, dimension)
+		p.Keys = append(p.Keys, key)
+		p.WindowSeconds = append(p.WindowSeconds, optional.Value(r.WindowSeconds))
+	}
+	rows, err := s.sums(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	sums := map[int64]dbq.OutcomeSumsRow{} // by rule
+	for _, row := range rows {
+		sums[rules[row.Place].ID] = row
+	}
+	return func(r dbq.AlertRuleListRow) []finding {
+		succeeded, failed := sums[r.ID].Succeeded, sums[r.ID].Failed
+		if r.Channel != nil || r.SenderNo != nil {
+			failed = sums[r.ID].ReportedFailed
+		}
+		ended := succeeded + failed
+		if ended < endedLeast {
+			return nil
+		}
+		f := finding{
+			subject: joined(optional.Value(r.CompanyNo), optional.Value(r.Channel), optional.Value(r.SenderNo)),
+			company: optional.Value(r.CompanyNo), channel: optional.Value(r.Channel), sender: optional.Value(r.SenderNo),
+			value: float64(failed) / float64(ended), threshold: r.Threshold,
+		}
+		if f.subject == "" {
+			f.subject = "all"
+		}
+		if r.SenderNo != nil {
+			f.channel = optional.Value(r.SenderChannel)
+		}
+		return whether(f.value > *r.Threshold, f)
+	}, nil
+}
+
+// poolsMost is up to how many pools with waiting tasks are looked at.
+const poolsMost = 5000
+
+// messageTypes has the names of message types, by how pools keep them.
+var messageTypes = [...]string{queue.Verification: "verification", queue.Notification: "notification", queue.Marketing: "marketing"}
+
+// unservedPools finds pools in which a task waits and that no available sender serves.
+func (s *Service) unservedPools(ctx context.Context, _ []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
+	ignored, err := s.tellingOfWaits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var waiting []dispatchq.PoolsWaitingRow
+	if err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		waiting, err = q.PoolsWaiting(ctx, dispatchq.PoolsWaitingParams{Most: poolsMost, Ignored: ignored})
+		return err
+	}); err != nil {
+		return nil, postgres.Wrap("find pools with tasks", err, nil)
+	}
+	if len(waiting) == 0 {
+		return func(dbq.AlertRuleListRow) []finding { return nil }, nil
+	}
+	p := dbq.PoolsUnservedParams{SilentAfter: values.Queue.SilentAfter(), NotedApart: sender.SeenApart}
+	seconds := map[int64]float64{}
+	for _, w := range waiting {
+		p.PoolIds = append(p.PoolIds, w.PoolID)
+		seconds[w.PoolID] = w.Seconds
+	}
+	rows, err := s.q.PoolsUnserved(ctx, p)
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range rows {
+			company := optional.Value(row.CompanyNo)
+			if !matches(r, company, row.Channel, "") {
+				continue
+			}
+			f := finding{subject: row.Channel, company: company, channel: row.Channel, value: seconds[row.ID]}
+			if row.MessageType != nil {
+				f.subject = joined(row.Channel, company, messageTypes[*row.MessageType], optional.Value(row.CountryNo))
+			}
+			found = append(found, f)
+		}
+		return found
+	}, postgres.Wrap("find pools without sender", err, nil)
+}
+
+// goneAfter is for how much longer than the threshold an app is missed. One that is silent for longer is gone, and is missed by rules only that name it.
+const goneAfter = 7 * 24 * time.Hour
+
+// silentSenders finds apps that have stopped polling.
+func (s *Service) silentSenders(ctx context.Context, rules []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
+	goneSeconds := func(r dbq.AlertRuleListRow) float64 { return *r.Threshold + goneAfter.Seconds() }
+	p := dbq.SendersSilentParams{
+		AfterSeconds: mostSeconds, SilentAfter: values.Queue.SilentAfter(), NotedApart: sender.SeenApart, Named: []string{},
+	}
+	for _, r := range rules {
+		p.AfterSeconds = min(p.AfterSeconds, *r.Threshold)
+		p.GoneSeconds = max(p.GoneSeconds, goneSeconds(r))
+		if r.SenderNo != nil {
+			p.Named = append(p.Named, *r.SenderNo)
+		}
+	}
+	rows, err := s.q.SendersSilent(ctx, p)
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range rows {
+			isMissed := r.SenderNo != nil || row.IsUsed && row.Seconds <= goneSeconds(r)+row.Slack
+			if isMissed && row.Seconds > *r.Threshold+row.Slack && matches(r, "", row.Channel, row.SenderNo) {
+				found = append(found, finding{subject: row.SenderNo, channel: row.Channel, sender: row.SenderNo, value: row.Seconds, threshold: r.Threshold})
+			}
+		}
+		return found
+	}, postgres.Wrap("find silent senders", err, nil)
+}
+
+// failingSenders finds senders of whose attempts too large a share failed.
+func (s *Service) failingSenders(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	byWindow := map[int64][]dbq.SenderOutcomesRow{}
+	for _, r := range rules {
+		window := optional.Value(r.WindowSeconds)
+		if _, isKnown := byWindow[window]; isKnown {
+			continue
+		}
+		rows, err := s.q.SenderOutcomes(ctx, dbq.SenderOutcomesParams{WindowSeconds: float64(window), Least: endedLeast})
+		if err != nil {
+			return nil, postgres.Wrap("read outcomes of senders", err, nil)
+		}
+		byWindow[window] = rows
+	}
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range byWindow[optional.Value(r.WindowSeconds)] {
+			if share := float64(row.Failed) / float64(row.Attempts); share > *r.Threshold && matches(r, "", row.Channel, row.SenderNo) {
+				found = append(found, finding{subject: row.SenderNo, channel: row.Channel, sender: row.SenderNo, value: share, threshold: r.Threshold})
+			}
+		}
+		return found
+	}, nil
+}
+
+// lowBalances finds senders that have little left.
+func (s *Service) lowBalances(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	most := -1.0
+	for _, r := range rules {
+		most = max(most, optional.Or(r.Threshold, most))
+	}
+	rows, err := s.q.BalancesLow(ctx, most)
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range rows {
+			threshold := r.Threshold
+			if threshold == nil && row.LowWarning != nil {
+				threshold = new(float64(*row.LowWarning))
+			}
+			if threshold != nil && float64(row.Balance) <= *threshold && matches(r, "", row.Channel, row.SenderNo) {
+				found = append(found, finding{
+					subject: row.SenderNo, channel: row.Channel, sender: row.SenderNo, value: float64(row.Balance), threshold: threshold,
+				})
+			}
+		}
+		return found
+	}, postgres.Wrap("find low balances", err, nil)
+}
+
+// openBreakers finds senders whose circuit breaker is open.
+func (s *Service) openBreakers(ctx context.Context, _ []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	rows, err := s.q.BreakersOpen(ctx)
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range rows {
+			if matches(r, "", row.Channel, row.SenderNo) {
+				found = append(found, finding{subject: row.SenderNo, channel: row.Channel, sender: row.SenderNo, value: float64(row.Openings)})
+			}
+		}
+		return found
+	}, postgres.Wrap("find open circuit breakers", err, nil)
+}
+
+// missingReceipts finds senders whose provider has accepted messages and sends no receipts.
+func (s *Service) missingReceipts(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	var p dbq.OutcomeSumsParams
+	var asked []*finding               // by place in p
+	suspects := map[int64][]*finding{} // by window
+	for _, r := range rules {
+		window := optional.Value(r.WindowSeconds)
+		if _, isKnown := suspects[window]; isKnown {
+			continue
+		}
+		rows, err := s.q.ReceiptsMissing(ctx, float64(window))
+		if err != nil {
+			return nil, postgres.Wrap("find senders without receipts", err, nil)
+		}
+		suspects[window] = []*finding{}
+		for _, row := range rows {
+			f := &finding{subject: row.SenderNo, channel: row.Channel, sender: row.SenderNo}
+			suspects[window], asked = append(suspects[window], f), append(asked, f)
+			p.CompanyIds = append(p.CompanyIds, statistics.AllCompanies)
+			p.Dimensions = append(p.Dimensions, statistics.BySender)
+			p.Keys = append(p.Keys, row.SenderNo)
+			p.WindowSeconds = append(p.WindowSeconds, window)
+		}
+	}
+	rows, err := s.sums(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		asked[row.Place].value = float64(row.Succeeded) // accepted messages
+	}
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, f := range suspects[optional.Value(r.WindowSeconds)] {
+			if f.value > 0 && f.value >= *r.Threshold && matches(r, "", f.channel, f.sender) {
+				one := *f
+				one.threshold = r.Threshold
+				found = append(found, one)
+			}
+		}
+		return found
+	}, nil
+}
+
+// unmatchedReceipts finds senders whose provider sends receipts that match no message.
+func (s *Service) unmatchedReceipts(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	byWindow := map[int64][]dbq.ReceiptsUnmatchedRow{}
+	for _, r := range rules {
+		window := optional.Value(r.WindowSeconds)
+		if _, isKnown := byWindow[window]; isKnown {
+			continue
+		}
+		rows, err := receipt.Unmatched(ctx, s.q, time.Duration(window)*time.Second)
+		if err != nil {
+			return nil, err
+		}
+		byWindow[window] = rows
+	}
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range byWindow[optional.Value(r.WindowSeconds)] {
+			if float64(row.Receipts) >= *r.Threshold && matches(r, "", row.Channel, row.SenderNo) {
+				found = append(found, finding{
+					subject: row.SenderNo, channel: row.Channel, sender: row.SenderNo, value: float64(row.Receipts), threshold: r.Threshold,
+				})
+			}
+		}
+		return found
+	}, nil
+}
+
+// lowDisks finds file systems that are almost full.
+func (s *Service) lowDisks(ctx context.Context, _ []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	rows, err := s.q.DiskSpaces(ctx)
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range rows {
+			if row.Free < *r.Threshold {
+				found = append(found, finding{subject: row.Host + ":" + row.Folder, value: row.Free, threshold: r.Threshold})
+			}
+		}
+		return found
+	}, postgres.Wrap("read disk spaces", err, nil)
+}
+
+// missingPartitions finds that tasks of the next days have no partition.
+func (s *Service) missingPartitions(ctx context.Context, _ []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	days, err := s.q.PartitionDays(ctx)
+	return func(r dbq.AlertRuleListRow) []finding {
+		return whether(float64(days) < *r.Threshold, finding{subject: "partitions", value: float64(days), threshold: r.Threshold})
+	}, postgres.Wrap("count days with partitions", err, nil)
+}
+
+// overdueDays finds days that should have become history, or have been dropped, and what holds them.
+func (s *Service) overdueDays(ctx context.Context, _ []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
+	rows, err := s.q.TaskPartitionsOverdue(ctx, dbq.TaskPartitionsOverdueParams{
+		AfterDays: int32(values.History.AfterDays), KeepDays: int32(values.History.KeepDays), Most: alertsMost,
+	})
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range rows {
+			if float64(row.Days) >= *r.Threshold {
+				found = append(found, finding{
+					subject: joined(row.FirstDay.Format(time.DateOnly), row.HeldBy), value: float64(row.Days), threshold: r.Threshold,
+				})
+			}
+		}
+		return found
+	}, postgres.Wrap("find days that are over their time", err, nil)
+}
+
+// failingReceivers finds receivers that refuse alerts.
+func (s *Service) failingReceivers(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	least := float64(mostSeconds)
+	for _, r := range rules {
+		least = min(least, *r.Threshold)
+	}
+	rows, err := s.q.ReceiversFailing(ctx, least)
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range rows {
+			if row.Seconds > *r.Threshold {
+				found = append(found, finding{subject: fmt.Sprintf("%d (%s)", row.ID, row.Name), value: row.Seconds, threshold: r.Threshold})
+			}
+		}
+		return found
+	}, postgres.Wrap("find failing receivers", err, nil)
+}
+
+// differKept is for how long a reconciliation that found differences is an alert, unless a later one of its day finds none.
+const differKept = 7 * 24 * time.Hour
+
+// differingStatements finds days that do not match what the provider says of them.
+func (s *Service) differingStatements(ctx context.Context, _ []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	rows, err := s.q.StatementsDiffer(ctx, differKept)
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range rows {
+			if float64(row.Differences) > *r.Threshold && matches(r, "", row.Channel, row.SenderNo) {
+				found = append(found, finding{
+					subject: joined(row.SenderNo, row.Day.Format(time.DateOnly)), channel: row.Channel, sender: row.SenderNo, value: float64(row.Differences),
+					threshold: r.Threshold,
+				})
+			}
+		}
+		return found
+	}, postgres.Wrap("find statements that differ", err, nil)
+}

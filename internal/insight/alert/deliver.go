@@ -1,0 +1,409 @@
+package alert
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/audience/contact"
+	"lksms/internal/audience/notification"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/sender"
+	"lksms/internal/insight/alert/alertmanager"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/outbound"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/secret"
+	"lksms/internal/platform/setting"
+)
+
+// BizType is the business type of notifications that tell alerts.
+const BizType int16 = 32767
+
+// Teller tells alerts to their receivers.
+type Teller struct {
+	db            *postgres.DB
+	q             *dbq.Queries
+	box           *secret.Box
+	notifications *notification.Service
+	contacts      *contact.Service
+	settings      *setting.Service
+	client        *alertmanager.Client
+}
+
+// NewTeller returns a Teller on db, which calls receivers under a policy.
+func NewTeller(
+	db *postgres.DB, settings *setting.Service, box *secret.Box, notifications *notification.Service, contacts *contact.Service, policy outbound.Policy,
+) *Teller {
+	return &Teller{
+		db: db, q: dbq.New(db), settings: settings, box: box, notifications: notifications, contacts: contacts, client: alertmanager.New(policy),
+	}
+}
+
+// tellBatch is how many deliveries one run makes.
+const tellBatch = 1000
+
+// messagesMost is after how many messages within five minutes people are told of no more warnings, until some of these messages are older.
+const messagesMost = 3
+
+// callsMost is how many receivers are called at the same time.
+const callsMost = 8
+
+// Tell makes the deliveries that are due, those by escalation included, and returns how many succeeded. No transaction is open while a receiver is
+// called. Several servers may run it at the same time.
+func (t *Teller) Tell(ctx context.Context) (int, error) {
+	if _, err := t.q.AlertDeliveriesOpen(ctx); err != nil {
+		return 0, postgres.Wrap("open deliveries", err, nil)
+	}
+	err := t.escalate(ctx)
+	if err != nil && (ctx.Err() != nil || postgres.IsUnavailable(err)) {
+		return 0, err
+	}
+	told, failed := t.tellDue(ctx)
+	return told, errors.Join(err, failed)
+}
+
+// tellDue makes the deliveries that are due.
+func (t *Teller) tellDue(ctx context.Context) (int, error) {
+	due, err := t.q.AlertDeliveriesDue(ctx, dbq.AlertDeliveriesDueParams{MessagesMost: messagesMost, BatchSize: tellBatch})
+	if err != nil {
+		return 0, postgres.Wrap("find due deliveries", err, nil)
+	}
+	failing, err := t.q.AlertReceiversFailing(ctx)
+	if err != nil {
+		return 0, postgres.Wrap("find failing receivers", err, nil)
+	}
+	if len(due)+len(failing) == 0 {
+		return 0, nil
+	}
+	run, err := t.newRun(ctx)
+	if err != nil {
+		return 0, err
+	}
+	calls := map[int64][]dbq.AlertDeliveriesDueRow{}
+	for _, id := range failing {
+		calls[id] = nil // with nothing to tell, an empty call says whether it is well again
+	}
+	var people []dbq.AlertDeliveriesDueRow
+	for _, d := range due {
+		switch run.receivers[d.ReceiverID].Kind {
+		case ByAlertmanager:
+			calls[d.ReceiverID] = append(calls[d.ReceiverID], d)
+		case ByNotification:
+			people = append(people, d)
+		}
+	}
+	// People are told first: it takes milliseconds, and a receiver may hang.
+	told, failures := 0, run.guard(ctx, due)
+	for _, together := range bunches(people) {
+		n, err := run.notify(ctx, together)
+		if err != nil {
+			failures = errors.Join(failures, fmt.Errorf("alert %d: %w", together[0].Alert.ID, err))
+		}
+		told += n
+	}
+	n, err := run.call(ctx, calls)
+	return told + n, errors.Join(failures, err)
+}
+
+// run is what one run of Tell has read.
+type run struct {
+	*Teller
+	receivers map[int64]dbq.AlertReceiverListRow
+	usable    []string           // channels through which alerts can be told
+	reached   map[int64][]string // by receiver, see reach
+}
+
+func (t *Teller) newRun(ctx context.Context) (*run, error) {
+	r := &run{Teller: t, receivers: map[int64]dbq.AlertReceiverListRow{}, reached: map[int64][]string{}}
+	rows, err := t.q.AlertReceiverList(ctx, dbq.AlertReceiverListParams{BeforeID: math.MaxInt64, PageLimit: math.MaxInt32})
+	if err != nil {
+		return nil, postgres.Wrap("read receivers", err, nil)
+	}
+	for _, row := range rows {
+		r.receivers[row.ID] = row
+	}
+	values, err := t.settings.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.usable, err = t.q.AlertChannels(ctx, dbq.AlertChannelsParams{
+		BizType: BizType, SilentAfter: values.Queue.SilentAfter(), NotedApart: sender.SeenApart,
+	})
+	return r, postgres.Wrap("read channels", err, nil)
+}
+
+// phaseOf returns what a delivery tells.
+func phaseOf(d dbq.AlertDeliveriesDueRow) string {
+	switch {
+	case d.IsEnd:
+		return resolved
+	case d.WasTold:
+		return repeated
+	default:
+		return firing
+	}
+}
+
+// singlesMost is up to how many alerts are told to people in a message each, if they are due at the same time and can be told together.
+const singlesMost = 3
+
+// bunches returns what is told in one message each. More than singlesMost deliveries are told together if they have the receiver and the phase in
+// common, and the own channel, so that the same ways are safe for all of them. Alerts about waits are apart, see tellingOfWaits.
+func bunches(due []dbq.AlertDeliveriesDueRow) (all [][]dbq.AlertDeliveriesDueRow) {
+	type common struct {
+		receiver     int64
+		phase, own   string
+		isAboutWaits bool
+	}
+	of := map[common][]dbq.AlertDeliveriesDueRow{}
+	var order []common
+	for _, d := range due {
+		key := common{d.ReceiverID, phaseOf(d), ownChannel(d.Alert), slices.Contains(waitKinds, d.Alert.Kind)}
+		if of[key] == nil {
+			order = append(order, key)
+		}
+		of[key] = append(of[key], d)
+	}
+	for _, key := range order {
+		if len(of[key]) > singlesMost {
+			all = append(all, of[key])
+		} else {
+			all = slices.AppendSeq(all, slices.Chunk(of[key], 1))
+		}
+	}
+	return all
+}
+
+// keptFor is how long a notification waits for a channel that cannot send: older news of an alert is of no use.
+const keptFor = 24 * time.Hour
+
+// retrySeconds is after how many seconds a failed notification is tried again, doubled with each failure.
+const retrySeconds = 30
+
+// notify tells people of a bunch of alerts, through each channel by a notification of its own, so that one that fails does not stop the others, and
+// returns how many alerts it told. The deliveries are marked in the same transaction. That alerts fire counts as told when enough channels took it
+// to reach people if the own channel of the alerts fails, if there are enough; until then, those that took it are not used again.
+func (r *run) notify(ctx context.Context, due []dbq.AlertDeliveriesDueRow) (told int, err error) {
+	to, own := r.receivers[due[0].ReceiverID], ownChannel(due[0].Alert)
+	channels, isSafe, err := r.ways(ctx, own, to)
+	if err != nil {
+		return 0, err
+	}
+	err = r.db.Tx(ctx, func(ctx context.Context) error {
+		due, err := r.hold(ctx, due)
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		made, err := r.enqueue(ctx, to, due, channels, dedupKey(due))
+		if err != nil {
+			return err
+		}
+		isTold := len(made.took) > 0
+		if isSafe && !due[0].IsEnd {
+			isTold = areEnough(own, made.took)
+		}
+		if isTold {
+			told = len(due)
+		}
+		return r.mark(ctx, to.ID, due, outcome{isTold: isTold, awaits: made.ids, failure: strings.Join(made.failures, "; "), retry: retrySeconds})
+	})
+	if err != nil {
+		return 0, err
+	}
+	return told, nil
+}
+
+// enqueued is what became of the notifications of one bunch of alerts.
+type enqueued struct {
+	ids            []int64  // those that were made, never nil
+	took, failures []string // the channels that took one; why others did not
+}
+
+// enqueue makes a notification of a bunch of alerts for each channel, in the caller's transaction.
+func (r *run) enqueue(ctx context.Context, to dbq.AlertReceiverListRow, due []dbq.AlertDeliveriesDueRow, channels []string, key string) (enqueued, error) {
+	all := enqueued{ids: []int64{}}
+	at, err := r.q.Now(ctx)
+	if err != nil {
+		return all, postgres.Wrap("read time", err, nil)
+	}
+	for _, channel := range channels {
+		err := r.db.Tx(ctx, func(ctx context.Context) error { // a savepoint: a notification that failed is not kept, and has not used its key
+			o, err := r.notifications.Enqueue(ctx, &notification.Announcement{
+				Payload: languageOf(to.Language).payload(due), UserIDs: to.UserIds,
+			}, []notification.Notification{{
+				BizType: BizType, BizID: due[0].Alert.ID, Channel: channel, DedupKey: &key, ExpiresAt: new(at.Add(keptFor)),
+			}}, queue.Origin{User: notification.Alerts, CompanyID: *to.CompanyID, RequestID: "alerts"})
+			if err != nil {
+				return err
+			}
+			made := o.Made[0]
+			if !made.Deduplicated && made.Status == notification.Failed {
+				return errors.New(reasonOf(made))
+			}
+			all.ids = append(all.ids, made.ID)
+			return nil
+		})
+		switch {
+		case err != nil && (ctx.Err() != nil || postgres.IsUnavailable(err)):
+			return all, err
+		case err != nil:
+			all.failures = append(all.failures, channel+": "+err.Error())
+		default:
+			all.took = append(all.took, channel)
+		}
+	}
+	return all, nil
+}
+
+// hold locks deliveries to one receiver until the end of the transaction, and returns those that no other server has told meanwhile.
+func (t *Teller) hold(ctx context.Context, due []dbq.AlertDeliveriesDueRow) ([]dbq.AlertDeliveriesDueRow, error) {
+	p := dbq.AlertDeliveriesHoldParams{}
+	for _, d := range due {
+		p.ReceiverID = d.ReceiverID
+		p.AlertIds = append(p.AlertIds, d.Alert.ID)
+		p.Tries = append(p.Tries, d.Tries)
+	}
+	ids, err := t.q.AlertDeliveriesHold(ctx, p)
+	if err != nil {
+		return nil, postgres.Wrap("hold deliveries", err, nil)
+	}
+	return slices.DeleteFunc(slices.Clone(due), func(d dbq.AlertDeliveriesDueRow) bool { return !slices.Contains(ids, d.Alert.ID) }), nil
+}
+
+// dedupKey identifies what is told by a bunch of deliveries. It is the same for each try after a failure, and no other once they are told.
+func dedupKey(due []dbq.AlertDeliveriesDueRow) string {
+	var told strings.Builder
+	for _, d := range due {
+		fmt.Fprintf(&told, "%d.%d ", d.Alert.ID, d.Tries-d.Failures)
+	}
+	return fmt.Sprintf("alerts:%s:%d:%x", phaseOf(due[0]), due[0].ReceiverID, sha256.Sum256([]byte(told.String())))
+}
+
+// reasonOf returns why a notification failed at once.
+func reasonOf(made notification.Made) string {
+	if made.Remark != "" || len(made.Failed) == 0 {
+		return made.Remark
+	}
+	return made.Failed[0].Reason
+}
+
+// outcome is how a receiver was told.
+type outcome struct {
+	isTold  bool
+	awaits  []int64 // the notifications, of people; nil: a program was called
+	failure string
+	retry   float64 // seconds after the first failure
+}
+
+// mark records how a receiver was told.
+func (t *Teller) mark(ctx context.Context, receiver int64, all []dbq.AlertDeliveriesDueRow, o outcome) error {
+	p := dbq.AlertDeliveriesMarkParams{
+		ReceiverID: receiver, IsTold: o.isTold, Awaits: o.awaits, Error: optional.NonZero(cut(o.failure, errorMost)), RetrySeconds: o.retry,
+	}
+	for _, d := range all {
+		p.AlertIds = append(p.AlertIds, d.Alert.ID)
+		p.Tries = append(p.Tries, d.Tries)
+		p.Ends = append(p.Ends, d.IsEnd)
+	}
+	return postgres.Wrap("mark deliveries", t.q.AlertDeliveriesMark(ctx, p), nil)
+}
+
+// errorMost is how many characters of an error are kept.
+const errorMost = 500
+
+// call calls receivers, some at the same time, and returns how many deliveries succeeded.
+func (r *run) call(ctx context.Context, calls map[int64][]dbq.AlertDeliveriesDueRow) (told int, failures error) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	slots := make(chan struct{}, callsMost)
+	for _, id := range slices.Sorted(maps.Keys(calls)) {
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			n, err := r.callOne(ctx, r.receivers[id], calls[id])
+			mu.Lock()
+			defer mu.Unlock()
+			told += n
+			failures = errors.Join(failures, err)
+		})
+	}
+	all.Wait()
+	return told, failures
+}
+
+// callOne calls one receiver, unless another server does, or has told it all that is due. A refusal is recorded, and is no error.
+func (r *run) callOne(ctx context.Context, to dbq.AlertReceiverListRow, due []dbq.AlertDeliveriesDueRow) (int, error) {
+	if to.Url == nil {
+		return 0, nil // deleted meanwhile
+	}
+	var claimed int64
+	err := r.db.Tx(ctx, func(ctx context.Context) error {
+		isProbe := len(due) == 0
+		held, err := r.hold(ctx, due)
+		if err != nil || len(held) == 0 && !isProbe {
+			return err
+		}
+		due = held
+		claimed, err = r.q.AlertReceiverClaim(ctx, to.ID)
+		return postgres.Wrap("claim receiver", err, nil)
+	})
+	if err != nil || claimed == 0 {
+		return 0, err
+	}
+	alerts := make([]alertmanager.Alert, len(due))
+	for i, d := range due {
+		alerts[i] = posted(d, languageOf(to.Language))
+	}
+	authorization := ""
+	if to.SealedAuthorization != nil {
+		authorization, err = r.box.Open(*to.SealedAuthorization, sealOwner(to.ID))
+	}
+	if err == nil {
+		err = r.client.Tell(ctx, *to.Url, authorization, alerts)
+	}
+	if ctx.Err() != nil {
+		return 0, ctx.Err() // the server stops: that is no failure of the receiver
+	}
+	failure, n := "", len(due)
+	if err != nil {
+		failure, n = err.Error(), 0
+	}
+	if err := r.mark(ctx, to.ID, due, outcome{isTold: err == nil, failure: failure}); err != nil {
+		return 0, err
+	}
+	return n, postgres.Wrap("record call", r.q.AlertReceiverCalled(ctx, dbq.AlertReceiverCalledParams{
+		ReceiverID: to.ID, Error: optional.NonZero(cut(failure, errorMost)),
+	}), nil)
+}
+
+// posted returns an alert as an Alertmanager takes it. The labels are the same from its start to its end. While it fires it has no end: an
+// Alertmanager whose clock is behind would keep an end in the future and miss the earlier one that is told later.
+func posted(d dbq.AlertDeliveriesDueRow, language Language) alertmanager.Alert {
+	a := d.Alert
+	one := alertmanager.Alert{
+		Labels: map[string]string{
+			"alertname": "lksms_" + a.Kind, "severity": a.Level, "subject": a.Subject, "rule_no": strconv.FormatInt(a.RuleID, 10), "service": "lksms",
+		},
+		Annotations: map[string]string{"summary": language.Summary(a), "alert_id": strconv.FormatInt(a.ID, 10)},
+		StartsAt:    a.StartedAt, EndsAt: optional.Value(a.ResolvedAt),
+	}
+	for name, value := range map[string]*string{byCompany: a.CompanyNo, byChannel: a.Channel, bySender: a.SenderNo} {
+		if value != nil {
+			one.Labels[name] = *value
+		}
+	}
+	if d.RuleName != "" {
+		one.Annotations["rule"] = d.RuleName
+	}
+	return one
+}

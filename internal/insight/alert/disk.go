@@ -1,0 +1,46 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/postgres"
+)
+
+// MeasureDisks records the space of the file systems of this server's folders, and returns how many. Each server runs it for itself.
+func (s *Service) MeasureDisks(ctx context.Context) (int, error) {
+	n := 0
+	for _, folder := range s.options.Folders {
+		bytes, free, err := diskSpace(existing(folder))
+		if errors.Is(err, errors.ErrUnsupported) {
+			return 0, nil
+		}
+		if err == nil {
+			err = s.q.DiskSpacePut(ctx, dbq.DiskSpacePutParams{Host: s.options.Host, Folder: folder, Bytes: bytes, FreeBytes: free})
+		}
+		if err != nil {
+			return n, postgres.Wrap("measure "+folder, err, nil)
+		}
+		n++
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	return n, postgres.Wrap("forget disks", s.q.DiskSpacesForget(ctx), nil)
+}
+
+// existing returns a folder, or if it is not made yet, the nearest one above it, in whose file system it will be.
+func existing(folder string) string {
+	for {
+		_, err := os.Stat(folder)
+		above := filepath.Dir(folder)
+		if !errors.Is(err, fs.ErrNotExist) || above == folder {
+			return folder
+		}
+		folder = above
+	}
+}

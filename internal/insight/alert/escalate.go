@@ -1,0 +1,120 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/postgres"
+)
+
+// escalate records which deliveries were sent, and escalates those that were not: through the other channels of their receiver, and if these send
+// nothing either, to the other receivers. An escalation does not escalate, so each delivery escalates twice at most.
+func (t *Teller) escalate(ctx context.Context) error {
+	if err := t.noteSent(ctx); err != nil {
+		return err
+	}
+	rows, err := t.q.AlertDeliveriesUnsent(ctx, tellBatch)
+	if err != nil || len(rows) == 0 {
+		return postgres.Wrap("find deliveries that were not sent", err, nil)
+	}
+	run, err := t.newRun(ctx)
+	if err != nil {
+		return err
+	}
+	dues := map[bool][]dbq.AlertDeliveriesDueRow{} // by whether they escalated before
+	at := map[int64]map[int64]time.Time{}          // escalate_at by receiver and alert
+	for _, row := range rows {
+		dues[row.WasEscalated] = append(dues[row.WasEscalated], dbq.AlertDeliveriesDueRow{
+			Alert: row.Alert, ReceiverID: row.ReceiverID, Tries: row.Tries, Failures: row.Failures, RuleName: row.RuleName,
+		})
+		if at[row.ReceiverID] == nil {
+			at[row.ReceiverID] = map[int64]time.Time{}
+		}
+		at[row.ReceiverID][row.Alert.ID] = row.EscalateAt
+	}
+	var failures error
+	for _, isLast := range []bool{false, true} {
+		for _, together := range bunches(dues[isLast]) {
+			if err := run.escalate(ctx, together, at[together[0].ReceiverID], isLast); err != nil {
+				failures = errors.Join(failures, fmt.Errorf("escalate alert %d: %w", together[0].Alert.ID, err))
+			}
+		}
+	}
+	return failures
+}
+
+// noteSent records which messages were sent that tell alerts. While a partition of tasks is locked it waits for the next run.
+func (t *Teller) noteSent(ctx context.Context) error {
+	ids, err := t.q.AlertsAwaited(ctx)
+	if err != nil || len(ids) == 0 {
+		return postgres.Wrap("find messages of alerts", err, nil)
+	}
+	err = t.db.Briefly(ctx, func(ctx context.Context) error {
+		return postgres.Wrap("record sent alerts", t.q.AlertDeliveriesSent(ctx, ids), nil)
+	})
+	if postgres.IsLockTimeout(err) {
+		return nil
+	}
+	return err
+}
+
+// escalate escalates a bunch of deliveries to one receiver. If isLast, its other channels were tried before; otherwise they come first, and if none of
+// them takes the alerts, the other receivers follow at once.
+func (r *run) escalate(ctx context.Context, due []dbq.AlertDeliveriesDueRow, at map[int64]time.Time, isLast bool) error {
+	to, isKnown := r.receivers[due[0].ReceiverID]
+	if !isKnown {
+		return nil // deleted meanwhile
+	}
+	others, err := r.otherWays(ctx, ownChannel(due[0].Alert), to)
+	if err != nil {
+		return err
+	}
+	return r.db.Tx(ctx, func(ctx context.Context) error {
+		due, err := r.holdUnsent(ctx, due, at)
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		var made enqueued
+		if !isLast && len(others) > 0 {
+			if made, err = r.enqueue(ctx, to, due, others, dedupKey(due)); err != nil {
+				return err
+			}
+		}
+		p := dbq.AlertDeliveriesEscalateParams{
+			ReceiverID: to.ID, Awaits: made.ids, Channels: made.took, IsLast: len(made.took) == 0,
+		}
+		for _, d := range due {
+			p.AlertIds = append(p.AlertIds, d.Alert.ID)
+		}
+		return postgres.Wrap("escalate deliveries", r.q.AlertDeliveriesEscalate(ctx, p), nil)
+	})
+}
+
+// otherWays returns the channels that reach people of a receiver and through which they are not told of alerts with this own channel.
+func (r *run) otherWays(ctx context.Context, own string, to dbq.AlertReceiverListRow) ([]string, error) {
+	if to.Kind != ByNotification {
+		return nil, nil
+	}
+	used, _, err := r.ways(ctx, own, to)
+	if err != nil {
+		return nil, err
+	}
+	reach, err := r.reach(ctx, to)
+	return slices.DeleteFunc(slices.Clone(reach), func(channel string) bool { return slices.Contains(used, channel) }), err
+}
+
+// holdUnsent locks deliveries to one receiver until the end of the transaction, and returns those that still escalate.
+func (t *Teller) holdUnsent(ctx context.Context, due []dbq.AlertDeliveriesDueRow, at map[int64]time.Time) ([]dbq.AlertDeliveriesDueRow, error) {
+	p := dbq.AlertDeliveriesHoldUnsentParams{ReceiverID: due[0].ReceiverID}
+	for _, d := range due {
+		p.AlertIds = append(p.AlertIds, d.Alert.ID)
+		p.EscalateAts = append(p.EscalateAts, at[d.Alert.ID])
+	}
+	ids, err := t.q.AlertDeliveriesHoldUnsent(ctx, p)
+	return slices.DeleteFunc(slices.Clone(due), func(d dbq.AlertDeliveriesDueRow) bool { return !slices.Contains(ids, d.Alert.ID) }),
+		postgres.Wrap("hold deliveries", err, nil)
+}

@@ -1,0 +1,329 @@
+package alert_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lksms/internal/app"
+	"lksms/internal/testkit/apptest"
+)
+
+// delivery is how one receiver was told of an alert, as the API shows it.
+type delivery struct {
+	ReceiverNo            int64      `json:"receiver_no"`
+	DeliveredAt           *time.Time `json:"delivered_at"`
+	ResolutionDeliveredAt *time.Time `json:"resolution_delivered_at"`
+	QueuedAt              *time.Time `json:"queued_at"`
+	EscalatedAt           *time.Time `json:"escalated_at"`
+	EscalatedFrom         *int64     `json:"escalated_from"`
+}
+
+// deliveries returns those of the newest alert, by receiver.
+func (w *watched) deliveries() map[int64]delivery {
+	w.T.Helper()
+	page := apptest.Decode[struct {
+		Items []struct {
+			Deliveries []delivery `json:"deliveries"`
+		} `json:"items"`
+	}](w.T, w.Expect(200, "", "GET", alertsPath+"?limit=1", nil))
+	if len(page.Items) == 0 {
+		w.T.Fatal("no alert")
+	}
+	by := map[int64]delivery{}
+	for _, d := range page.Items[0].Deliveries {
+		by[d.ReceiverNo] = d
+	}
+	return by
+}
+
+// notSent returns the details of the events alert.not_sent, in order.
+func (w *watched) notSent() (all []string) {
+	w.T.Helper()
+	for _, text := range apptest.Scan[[]string](w.Bundle, `SELECT coalesce(array_agg(detail::text ORDER BY id), '{}') FROM events WHERE event = 'alert.not_sent'`) {
+		var d struct {
+			ReceiverNo int64    `json:"receiver_no"`
+			Channels   []string `json:"escalated_channels"`
+			Receivers  []int64  `json:"escalated_receivers"`
+		}
+		if err := json.Unmarshal([]byte(text), &d); err != nil {
+			w.T.Fatal(err)
+		}
+		slices.Sort(d.Channels)
+		all = append(all, fmt.Sprint(d.ReceiverNo, d.Channels, d.Receivers))
+	}
+	return all
+}
+
+// newEscalating is a server with the rule of newTelling, for one receiver of two. The first one, u1, is told through mail, and has a phone as well;
+// the second, u2, has mail only. An app sends on each channel.
+func newEscalating(t *testing.T) (w *watched, first, second int64) {
+	t.Helper()
+	w, rule := newTelling(t, "")
+	w.Exec("DELETE FROM routes")
+	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
+	w.AddSender(map[string]any{"sender_no": "ding", "channel": "dingtalk"})
+	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com", "dingtalk_name": "u1"}, map[string]any{"user_id": "u2", "email": "u2@example.com"})
+	first = addReceiver(w.Bundle, `{"name":"first","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`).ReceiverNo
+	second = addReceiver(w.Bundle, `{"name":"second","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u2"]}`).ReceiverNo
+	w.patch(rule, fmt.Sprintf(`{"receivers":[%d]}`, first))
+	w.polled("mail", "ding")
+	return w, first, second
+}
+
+// sends lets an app report all its tasks, with a status.
+func (w *watched) sends(sender string, status int) int {
+	w.T.Helper()
+	tasks := w.Claim(sender, 100)
+	for _, task := range tasks {
+		w.Report(task.TaskID, sender, status, nil)
+	}
+	return len(tasks)
+}
+
+// pass moves the clock on as servers do, and tells.
+func (w *watched) pass(seconds int) {
+	w.T.Helper()
+	w.after(seconds)
+	w.polled("mail", "ding")
+	w.evaluate()
+	w.tell()
+}
+
+func TestAnAlertIsDeliveredWhenItsMessageIsSent(t *testing.T) {
+	w, first, _ := newEscalating(t)
+	w.late()
+	w.tell()
+	if d := w.deliveries()[first]; d.DeliveredAt != nil || d.QueuedAt == nil {
+		t.Fatalf("delivered before it was sent: %+v", d)
+	}
+	w.pass(20)
+	if n := w.sends("mail", 2); n != 1 {
+		t.Fatalf("%d messages", n)
+	}
+	sent := w.at
+	w.pass(10)
+	if d := w.deliveries()[first]; d.DeliveredAt == nil || !d.DeliveredAt.Equal(sent) || d.EscalatedAt != nil {
+		t.Fatalf("sent at %s: %+v", sent, d)
+	}
+	w.pass(600) // nothing escalates that was sent
+	w.over()
+	w.tell()
+	if d := w.deliveries()[first]; d.ResolutionDeliveredAt != nil {
+		t.Errorf("its end is delivered before it was sent: %+v", d)
+	}
+	w.sends("mail", 2)
+	w.pass(10)
+	if d := w.deliveries()[first]; d.ResolutionDeliveredAt == nil || len(w.deliveries()) != 1 {
+		t.Errorf("%+v", w.deliveries())
+	}
+	if all := w.notSent(); len(all) != 0 {
+		t.Errorf("events %v", all)
+	}
+}
+
+// Nobody sends mail: the route of the receiver is switched off. The alert goes through the other channel of the receiver, and as that one sends nothing
+// either, to the other receiver. It ends there.
+func TestAnAlertThatIsNotSentEscalatesOnceByChannelAndOnceByReceiver(t *testing.T) {
+	w, first, second := newEscalating(t)
+	route := fmt.Sprint("/api/v1/admin/routes/", w.AddRoute("default", "mail", 1).RouteNo)
+	w.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", `{"uses_shared_senders":false}`)
+	w.Expect(200, "", "PATCH", route, `{"status":"off"}`)
+	w.late()
+	w.tell()
+	if n := w.sends("mail", 2); n != 0 {
+		t.Fatalf("sent %d through a route that is switched off", n)
+	}
+	w.pass(290)
+	if d := w.deliveries(); len(d) != 1 || d[first].EscalatedAt != nil || w.toldThrough() != "email" {
+		t.Fatalf("too early: %+v", d)
+	}
+	w.pass(10)
+	if d := w.deliveries(); len(d) != 1 || d[first].EscalatedAt == nil || d[first].DeliveredAt != nil || w.toldThrough() != "dingtalk,email" {
+		t.Fatalf("through %s: %+v", w.toldThrough(), d)
+	}
+	w.pass(290)
+	if d := w.deliveries(); len(d) != 1 {
+		t.Fatalf("too early: %+v", d)
+	}
+	w.pass(10)
+	d := w.deliveries()
+	if len(d) != 2 || d[second].EscalatedFrom == nil || *d[second].EscalatedFrom != first || d[second].QueuedAt == nil || w.toldThrough() != "dingtalk,email,email" {
+		t.Fatalf("through %s: %+v", w.toldThrough(), d)
+	}
+	for range 20 { // and nothing more, although the second one gets nothing either
+		w.pass(300)
+	}
+	want := []string{fmt.Sprint(first, []string{"dingtalk"}, []int64{}), fmt.Sprint(first, []string{}, []int64{second})}
+	if got := w.notSent(); !slices.Equal(got, want) || w.toldThrough() != "dingtalk,email,email" {
+		t.Errorf("through %s, events %v, want %v", w.toldThrough(), got, want)
+	}
+	w.Expect(200, "", "PATCH", route, `{"status":"on"}`)
+	w.pass(1)
+	w.sends("mail", 2)
+	w.pass(1)
+	if d := w.deliveries(); d[first].DeliveredAt == nil || d[second].DeliveredAt == nil {
+		t.Errorf("%+v", d)
+	}
+	w.over() // everybody who was told is told the end
+	w.tell()
+	if w.toldThrough() != "dingtalk,email,email,email,email" {
+		t.Errorf("the end is told through %s", w.toldThrough())
+	}
+}
+
+// A message that failed waits for nothing: the next way is tried at once.
+func TestAnAlertWhoseMessageFailedEscalatesAtOnce(t *testing.T) {
+	w, first, second := newEscalating(t)
+	w.late()
+	w.tell()
+	w.sends("mail", 3)
+	w.pass(5)
+	if w.toldThrough() != "dingtalk,email" {
+		t.Fatalf("told through %s", w.toldThrough())
+	}
+	w.sends("ding", 3)
+	w.pass(5)
+	d := w.deliveries()
+	if d[second].QueuedAt == nil || d[first].DeliveredAt != nil {
+		t.Fatalf("%+v", d)
+	}
+	w.sends("mail", 3) // the message of the second one fails too
+	w.pass(5)
+	w.pass(600)
+	if got := w.notSent(); len(got) != 2 {
+		t.Errorf("events %v", got)
+	}
+}
+
+// Nobody can be reached: handing over fails, and the other receiver is told in the same run.
+func TestAnAlertThatNoChannelTakesEscalatesAtOnce(t *testing.T) {
+	w, first, second := newEscalating(t)
+	w.Exec("DELETE FROM contacts WHERE user_id = 'u1'")
+	w.late()
+	w.tell()
+	w.pass(5)
+	d := w.deliveries()
+	if d[second].QueuedAt == nil || d[first].EscalatedAt == nil {
+		t.Fatalf("%+v", d)
+	}
+	if got := w.notSent(); len(got) != 1 || !strings.Contains(got[0], fmt.Sprint([]int64{second})) {
+		t.Errorf("events %v", got)
+	}
+}
+
+// The server that handed the alert over stops. What it waited for is in the table, and several other servers escalate it once.
+func TestAnotherServerEscalates(t *testing.T) {
+	w, _, _ := newEscalating(t)
+	w.late()
+	w.tell()
+	servers := []*app.App{apptest.Another(w.Bundle), apptest.Another(w.Bundle)}
+	w.after(300)
+	w.polled("mail", "ding")
+	apptest.Together(4, func(i int) {
+		if _, err := servers[i%2].Teller.Tell(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	if got := w.notSent(); len(got) != 1 || w.toldThrough() != "dingtalk,email" {
+		t.Errorf("through %s, events %v", w.toldThrough(), got)
+	}
+}
+
+// What is over, what somebody looks after, and what is silenced wakes nobody else.
+func TestAnAlertThatIsOverOrAcknowledgedDoesNotEscalate(t *testing.T) {
+	for name, act := range map[string]func(w *watched){
+		"over": (*watched).over,
+		"acknowledged": func(w *watched) {
+			w.Expect(200, "", "POST", fmt.Sprintf("%s/%d/acknowledge", alertsPath, w.alerts("")[0].AlertID), `{}`)
+		},
+		"silenced": func(w *watched) {
+			w.Exec("UPDATE alert_rules SET silenced_until = now() + interval '1 day'")
+		},
+		"never": func(w *watched) { // the receiver does not escalate
+			w.Exec("UPDATE alert_deliveries SET escalate_at = NULL")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, first, _ := newEscalating(t)
+			w.late()
+			w.tell()
+			act(w)
+			w.pass(301)
+			w.pass(301)
+			if got := w.notSent(); len(got) != 0 || len(w.deliveries()) != 1 {
+				t.Errorf("events %v, %+v", got, w.deliveries())
+			}
+			w.sends("mail", 2) // what was queued is sent, and shown
+			w.pass(1)
+			if w.deliveries()[first].DeliveredAt == nil {
+				t.Errorf("%+v", w.deliveries())
+			}
+		})
+	}
+}
+
+// The time is the receiver's. Zero: never.
+func TestAReceiverSaysWhenItsAlertsEscalate(t *testing.T) {
+	w, first, _ := newEscalating(t)
+	path := fmt.Sprint(receiversPath, "/", first)
+	seconds := func(want int64) {
+		t.Helper()
+		r := apptest.Decode[struct {
+			EscalateSeconds int64 `json:"escalate_seconds"`
+		}](t, w.Expect(200, "", "GET", path, nil))
+		if r.EscalateSeconds != want {
+			t.Errorf("escalates after %d s, want %d", r.EscalateSeconds, want)
+		}
+	}
+	seconds(300)
+	w.Expect(200, "", "PATCH", path, `{"escalate_seconds":60}`)
+	seconds(60)
+	w.late()
+	w.tell()
+	w.pass(60)
+	if got := w.notSent(); len(got) != 1 {
+		t.Errorf("events %v", got)
+	}
+	w.over()
+	w.Expect(200, "", "PATCH", path, `{"escalate_seconds":0}`)
+	seconds(0)
+	w.late()
+	w.tell()
+	w.sends("mail", 3)
+	w.pass(3600)
+	if got := w.notSent(); len(got) != 1 {
+		t.Errorf("events %v", got)
+	}
+	w.Expect(422, "request.invalid", "PATCH", path, `{"escalate_seconds":-1}`)
+}
+
+// A program that refuses is no delivery: after its time people are told.
+func TestAnAlertThatAProgramRefusesEscalatesToPeople(t *testing.T) {
+	w, rule := newTelling(t, "")
+	am := newAlertmanager(t)
+	am.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
+	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
+	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
+	program := addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL)).ReceiverNo
+	people := addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`).ReceiverNo
+	w.patch(rule, fmt.Sprintf(`{"receivers":[%d]}`, program))
+	w.polled("mail")
+	w.late()
+	w.tell()
+	w.after(60)
+	w.tell()
+	if d := w.deliveries(); len(d) != 1 {
+		t.Fatalf("too early: %+v", d)
+	}
+	w.after(300)
+	w.polled("mail")
+	w.tell()
+	if d := w.deliveries(); d[people].QueuedAt == nil || d[program].DeliveredAt != nil {
+		t.Errorf("%+v", d)
+	}
+}

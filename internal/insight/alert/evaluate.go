@@ -1,0 +1,226 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/segment"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/setting"
+)
+
+// finding is one subject for which the condition of a rule holds.
+type finding struct {
+	subject                  string
+	company, channel, sender string // what it is about; empty: nothing of this sort
+	value                    float64
+	threshold                *float64
+}
+
+// alertsMost is the maximum number of alerts of one rule at a time.
+const alertsMost = 1000
+
+// Evaluate looks for the conditions of all rules, and moves their alerts on. It returns how many alerts began or ended. A kind whose condition
+// cannot be looked for leaves its alerts as they are. Several servers may evaluate at the same time.
+func (s *Service) Evaluate(ctx context.Context) (int, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	lookedAt, err := s.q.Now(ctx)
+	if err != nil {
+		return 0, postgres.Wrap("read time", err, nil)
+	}
+	rules, err := s.enabledRules(ctx)
+	if err != nil {
+		return 0, err
+	}
+	rows, err := s.q.AlertsOpen(ctx)
+	if err != nil {
+		return 0, postgres.Wrap("read open alerts", err, nil)
+	}
+	open := map[int64][]string{}
+	for _, row := range rows {
+		open[row.RuleID] = append(open[row.RuleID], row.Subject)
+	}
+	byKind := map[string][]dbq.AlertRuleListRow{}
+	for _, r := range rules {
+		byKind[r.Kind] = append(byKind[r.Kind], r)
+	}
+	for _, same := range byKind { // the worst first: while it fires, people are not told of the others
+		slices.SortStableFunc(same, func(a, b dbq.AlertRuleListRow) int {
+			return slices.Index(levels, b.Level) - slices.Index(levels, a.Level)
+		})
+	}
+	total := 0
+	var failures error
+	for _, k := range slices.Sorted(maps.Keys(byKind)) {
+		found, err := s.find(ctx, k, byKind[k], values)
+		for i := 0; err == nil && i < len(found); i++ {
+			var n int
+			rule := byKind[k][i]
+			n, err = s.advance(ctx, rule, lookedAt, chosen(found[i], open[rule.ID]), len(open[rule.ID]) > 0)
+			total += n
+		}
+		if ctx.Err() != nil {
+			return total, ctx.Err()
+		}
+		if err != nil {
+			failures = errors.Join(failures, fmt.Errorf("%s: %w", k, err))
+		}
+	}
+	return total, failures
+}
+
+// rulesMost is more than the number of rules that can exist.
+const rulesMost = 10_000
+
+func (s *Service) enabledRules(ctx context.Context) ([]dbq.AlertRuleListRow, error) {
+	rows, err := s.q.AlertRuleList(ctx, dbq.AlertRuleListParams{BeforeID: math.MaxInt64, OnlyEnabled: true, PageLimit: rulesMost})
+	return rows, postgres.Wrap("read alert rules", err, nil)
+}
+
+// chosen returns up to alertsMost findings with a subject each: those that are open, and then the first of the others.
+func chosen(found []finding, open []string) []finding {
+	seen := map[string]bool{}
+	found = slices.DeleteFunc(found, func(f finding) bool {
+		was := seen[f.subject]
+		seen[f.subject] = true
+		return was
+	})
+	if len(found) > alertsMost {
+		isOpen := map[string]bool{}
+		for _, subject := range open {
+			isOpen[subject] = true
+		}
+		slices.SortStableFunc(found, func(a, b finding) int {
+			switch {
+			case isOpen[a.subject] == isOpen[b.subject]:
+				return 0
+			case isOpen[a.subject]:
+				return -1
+			default:
+				return 1
+			}
+		})
+		found = found[:alertsMost]
+	}
+	return found
+}
+
+// advance moves the alerts of one rule on, and returns how many began to fire or were resolved. Nothing happens if the rule was changed since it
+// was read, or if another server looked later than at lookedAt and has moved the alerts on: what this one found may not be true any more.
+func (s *Service) advance(ctx context.Context, r dbq.AlertRuleListRow, lookedAt time.Time, found []finding, hasOpen bool) (n int, err error) {
+	if len(found) == 0 && !hasOpen {
+		return 0, nil
+	}
+	p := dbq.AlertsFoundParams{RuleID: r.ID, Kind: r.Kind, Level: r.Level, Subjects: []string{}}
+	for _, f := range found {
+		p.Subjects = append(p.Subjects, f.subject)
+		p.CompanyNos = append(p.CompanyNos, f.company)
+		p.Channels = append(p.Channels, f.channel)
+		p.SenderNos = append(p.SenderNos, f.sender)
+		p.Vals = append(p.Vals, f.value)
+		p.Thresholds = append(p.Thresholds, f.threshold)
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		_, err := s.q.AlertRuleHold(ctx, dbq.AlertRuleHoldParams{ID: r.ID, Version: r.Version})
+		if postgres.IsNoRows(err) {
+			return nil
+		}
+		isMoved := false
+		if err == nil {
+			isMoved, err = s.q.AlertRuleIsMoved(ctx, dbq.AlertRuleIsMovedParams{RuleID: r.ID, LookedAt: lookedAt})
+		}
+		if err != nil || isMoved {
+			return err
+		}
+		if len(found) > 0 {
+			err = s.q.AlertsFound(ctx, p)
+		}
+		if err == nil {
+			err = s.q.AlertsLost(ctx, dbq.AlertsLostParams{RuleID: r.ID, Subjects: p.Subjects})
+		}
+		var fired, resolved int64
+		if err == nil {
+			fired, err = s.q.AlertsFire(ctx, dbq.AlertsFireParams{RuleID: r.ID, ForSeconds: float64(r.ForSeconds)})
+		}
+		if err == nil {
+			resolved, err = s.q.AlertsResolve(ctx, dbq.AlertsResolveParams{RuleID: r.ID, ResolveSeconds: float64(r.ResolveSeconds)})
+		}
+		n = int(fired + resolved)
+		return err
+	})
+	return n, postgres.Wrap("move alerts on", err, nil)
+}
+
+// find returns what the rules of one kind find, in the order of the rules.
+func (s *Service) find(ctx context.Context, k string, rules []dbq.AlertRuleListRow, values setting.Values) ([][]finding, error) {
+	var look func(context.Context, []dbq.AlertRuleListRow, setting.Values) (func(dbq.AlertRuleListRow) []finding, error)
+	switch k {
+	case WaitTime:
+		look = s.waits
+	case QueueDepth:
+		look = s.depths
+	case FailureRate:
+		look = s.failureRates
+	case PoolUnserved:
+		look = s.unservedPools
+	case SenderSilent:
+		look = s.silentSenders
+	case SenderFailing:
+		look = s.failingSenders
+	case BalanceLow:
+		look = s.lowBalances
+	case ProviderTrouble:
+		look = s.openBreakers
+	case ReceiptsMissing:
+		look = s.missingReceipts
+	case ReceiptsUnmatched:
+		look = s.unmatchedReceipts
+	case DiskLow:
+		look = s.lowDisks
+	case PartitionMissing:
+		look = s.missingPartitions
+	case HistoryOverdue:
+		look = s.overdueDays
+	case WebhookFailing:
+		look = s.failingReceivers
+	case StatementDiffers:
+		look = s.differingStatements
+	default:
+		return nil, nil // a rule of a newer version of this program
+	}
+	of, err := look(ctx, rules, values)
+	if err != nil {
+		return nil, err
+	}
+	found := make([][]finding, len(rules))
+	for i, r := range rules {
+		found[i] = of(r)
+		for j := range found[i] {
+			found[i][j].subject = cut(found[i][j].subject, subjectMost)
+		}
+	}
+	return found, nil
+}
+
+// subjectMost is the maximum length of a subject in characters.
+const subjectMost = 300
+
+// joined writes the parts of a subject that are not empty.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "/")
+}
+
+// cut shortens a text to at most most characters that PostgreSQL can store.
+func cut(text string, most int) string {
+	return segment.Shortened(postgres.Text(text), most)
+}

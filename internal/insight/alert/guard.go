@@ -1,0 +1,111 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/postgres"
+)
+
+// reach returns the usable channels on which one of the people of a receiver has an address.
+func (r *run) reach(ctx context.Context, to dbq.AlertReceiverListRow) ([]string, error) {
+	if channels, isKnown := r.reached[to.ID]; isKnown {
+		return channels, nil
+	}
+	channels := []string{}
+	for _, channel := range r.usable {
+		addresses, err := r.contacts.Addresses(ctx, *to.CompanyID, channel, to.UserIds)
+		if err != nil {
+			return nil, fmt.Errorf("find addresses: %w", err)
+		}
+		if slices.ContainsFunc(addresses, func(address string) bool { return address != "" }) {
+			channels = append(channels, channel)
+		}
+	}
+	r.reached[to.ID] = channels
+	return channels, nil
+}
+
+// allChannels is the own channel of alerts about tasks of all channels. No channel can have this name.
+const allChannels = "*"
+
+// ownChannel returns the channel of which an alert tells that it may fail; empty: the alert is about no channel.
+func ownChannel(a dbq.Alert) string {
+	switch {
+	case a.Channel != nil:
+		return *a.Channel
+	case a.Kind == QueueDepth || a.Kind == FailureRate:
+		return allChannels
+	default:
+		return ""
+	}
+}
+
+// areEnough reports whether one of channels is left if the own channel of an alert fails: any one, if it is about all.
+func areEnough(own string, channels []string) bool {
+	if own == allChannels {
+		return len(channels) > 1
+	}
+	return slices.ContainsFunc(channels, func(channel string) bool { return channel != own })
+}
+
+// ways returns the channels through which people are told of alerts with this own channel: those of the receiver, and if those of them that reach
+// its people are not enough, all others that do. isSafe reports whether they are enough.
+func (r *run) ways(ctx context.Context, own string, to dbq.AlertReceiverListRow) (channels []string, isSafe bool, err error) {
+	if own == "" {
+		return to.Channels, true, nil
+	}
+	reach, err := r.reach(ctx, to)
+	if err != nil {
+		return nil, false, err
+	}
+	isOf := func(channel string) bool { return slices.Contains(to.Channels, channel) }
+	if areEnough(own, slices.DeleteFunc(slices.Clone(reach), func(channel string) bool { return !isOf(channel) })) {
+		return to.Channels, true, nil
+	}
+	others := slices.DeleteFunc(slices.Clone(reach), func(channel string) bool { return isOf(channel) || channel == own })
+	return slices.Concat(to.Channels, others), areEnough(own, reach), nil
+}
+
+// guard records of each alert that is to be told whether its own channel is the only way to its receivers.
+func (r *run) guard(ctx context.Context, due []dbq.AlertDeliveriesDueRow) error {
+	alerts := map[int64]dbq.Alert{}
+	for _, d := range due {
+		if !d.IsEnd && ownChannel(d.Alert) != "" {
+			alerts[d.Alert.ID] = d.Alert
+		}
+	}
+	rows, err := r.q.AlertReceiversOf(ctx, slices.Sorted(maps.Keys(alerts)))
+	if err != nil {
+		return postgres.Wrap("read receivers of alerts", err, nil)
+	}
+	reach, isSafe := map[int64][]string{}, map[int64]bool{} // by alert
+	for _, row := range rows {
+		switch to := r.receivers[row.ReceiverID]; to.Kind {
+		case ByAlertmanager:
+			isSafe[row.AlertID] = isSafe[row.AlertID] || to.FailingSince == nil
+		case ByNotification:
+			channels, err := r.reach(ctx, to)
+			if err != nil {
+				return err
+			}
+			reach[row.AlertID] = append(reach[row.AlertID], channels...)
+		}
+	}
+	var failures error
+	for _, id := range slices.Sorted(maps.Keys(alerts)) {
+		slices.Sort(reach[id])
+		onlyOwn := !isSafe[id] && !areEnough(ownChannel(alerts[id]), slices.Compact(reach[id]))
+		if onlyOwn == alerts[id].OnlyOwnChannel {
+			continue
+		}
+		if err := r.q.AlertGuard(ctx, dbq.AlertGuardParams{ID: id, OnlyOwnChannel: onlyOwn}); err != nil {
+			failures = errors.Join(failures, fmt.Errorf("guard alert %d: %w", id, err))
+		}
+	}
+	return failures
+}

@@ -1,0 +1,124 @@
+package alert
+
+import (
+	"slices"
+
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/setting"
+)
+
+// The kinds of rules.
+const (
+	WaitTime          = "wait_time"
+	QueueDepth        = "queue_depth"
+	FailureRate       = "failure_rate"
+	PoolUnserved      = "pool_unserved"
+	SenderSilent      = "sender_silent"
+	SenderFailing     = "sender_failing"
+	BalanceLow        = "balance_low"
+	ProviderTrouble   = "provider_trouble"
+	ReceiptsMissing   = "receipts_missing"
+	ReceiptsUnmatched = "receipts_unmatched"
+	DiskLow           = "disk_low"
+	PartitionMissing  = "partition_missing"
+	HistoryOverdue    = "history_overdue"
+	WebhookFailing    = "webhook_failing"
+	StatementDiffers  = "statement_differs"
+)
+
+// The levels of rules.
+const (
+	Warning   = "warning"
+	Critical  = "critical"
+	Emergency = "emergency"
+)
+
+// levels has the levels, the worst last. alert_rank in the database is the index in it plus one.
+var levels = []string{Warning, Critical, Emergency}
+
+// kind is what rules of one kind have in common.
+type kind struct {
+	hasThreshold bool
+	threshold    *float64 // of a rule that names none; nil: the threshold comes from elsewhere, see threshold
+	most         float64  // largest threshold
+	window       int64    // seconds of a rule that names none; 0: the kind has no window
+	filters      []string // fields by which a rule may be narrowed
+	oneFilter    bool     // at most one of them
+	forSeconds   int64    // of a rule that names none
+}
+
+const (
+	byCompany = "company_no"
+	byChannel = "channel"
+	bySender  = "sender_no"
+)
+
+const (
+	mostSeconds = 30 * 24 * 3600
+	mostNumber  = 1e12
+)
+
+// kinds has every kind. The numbers are those of the shipped rules.
+var kinds = map[string]kind{
+	WaitTime:          {hasThreshold: true, most: mostSeconds, filters: []string{byCompany, byChannel}},
+	QueueDepth:        {hasThreshold: true, threshold: new(100_000.0), most: mostNumber, filters: []string{byCompany}, forSeconds: 300},
+	FailureRate:       {hasThreshold: true, threshold: new(0.2), most: 1, window: 900, filters: []string{byCompany, byChannel, bySender}, oneFilter: true, forSeconds: 120},
+	PoolUnserved:      {filters: []string{byCompany, byChannel}, forSeconds: 300},
+	SenderSilent:      {hasThreshold: true, threshold: new(600.0), most: mostSeconds, filters: []string{byChannel, bySender}, forSeconds: 60},
+	SenderFailing:     {hasThreshold: true, threshold: new(0.3), most: 1, window: 900, filters: []string{byChannel, bySender}, forSeconds: 120},
+	BalanceLow:        {hasThreshold: true, most: mostNumber, filters: []string{byChannel, bySender}},
+	ProviderTrouble:   {filters: []string{byChannel, bySender}, forSeconds: 60},
+	ReceiptsMissing:   {hasThreshold: true, threshold: new(20.0), most: mostNumber, window: 3600, filters: []string{byChannel, bySender}, forSeconds: 900},
+	ReceiptsUnmatched: {hasThreshold: true, threshold: new(1.0), most: mostNumber, window: 3600, filters: []string{byChannel, bySender}, forSeconds: 300},
+	DiskLow:           {hasThreshold: true, threshold: new(0.1), most: 1, forSeconds: 60},
+	PartitionMissing:  {hasThreshold: true, threshold: new(2.0), most: 365, forSeconds: 1800},
+	HistoryOverdue:    {hasThreshold: true, threshold: new(1.0), most: 36500, forSeconds: 7200},
+	WebhookFailing:    {hasThreshold: true, threshold: new(300.0), most: mostSeconds},
+	StatementDiffers:  {hasThreshold: true, threshold: new(0.0), most: mostNumber, filters: []string{byChannel, bySender}},
+}
+
+// resolveSeconds is for how long a condition must not hold before an alert is resolved, of a rule that does not say.
+const resolveSeconds = 60
+
+// check returns request.invalid for what a rule of the kind cannot have, and fills in what it leaves out.
+func (k kind) check(r *Settings) error {
+	switch {
+	case r.Threshold != nil && !k.hasThreshold:
+		return fault.InvalidField("threshold", fault.UnknownField, nil)
+	case r.Threshold != nil && *r.Threshold > k.most:
+		return fault.InvalidField("threshold", fault.TooBig, k.most)
+	case r.Threshold == nil:
+		r.Threshold = k.threshold
+	}
+	switch {
+	case r.WindowSeconds != nil && k.window == 0:
+		return fault.InvalidField("window_seconds", fault.UnknownField, nil)
+	case r.WindowSeconds == nil && k.window > 0:
+		r.WindowSeconds = &k.window
+	}
+	filters := 0
+	for _, f := range []struct {
+		name  string
+		value *string
+	}{{byCompany, r.CompanyNo}, {byChannel, r.Channel}, {bySender, r.SenderNo}} {
+		if f.value == nil {
+			continue
+		}
+		if filters++; !slices.Contains(k.filters, f.name) || k.oneFilter && filters > 1 {
+			return fault.InvalidField(f.name, fault.UnknownField, nil)
+		}
+	}
+	return nil
+}
+
+// waitThreshold returns the threshold of rules about waits that name none. ok is false if the setting switches them off.
+func waitThreshold(level string, m setting.Monitoring) (seconds float64, ok bool) {
+	n := m.WaitWarning
+	switch level {
+	case Critical:
+		n = m.WaitCritical
+	case Emergency:
+		n = m.WaitEmergency
+	}
+	return float64(n), n > 0
+}

@@ -1,0 +1,231 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/secret"
+)
+
+// The kinds of receivers.
+const (
+	ByNotification = "notification"
+	ByAlertmanager = "alertmanager"
+)
+
+// EscalateSeconds is after how many seconds an alert escalates that was not sent to a receiver which does not say.
+const EscalateSeconds int64 = 300
+
+// Receiver is what can be changed of a receiver.
+type Receiver struct {
+	Name, Language    string
+	CompanyNo         *string // of a notification, as the two that follow
+	Channels, UserIDs []string
+	URL               *string // of an alertmanager
+	Authorization     *string // nil: it stays
+	IsOpen            bool    // the header Authorization is removed
+	EscalateSeconds   int64   // after which an alert escalates that was not sent; 0: never
+}
+
+var errNoReceiver = fault.New(fault.NotFound, fault.AlertReceiverNotFound)
+
+// checkReceiver returns the company of a receiver, or request.invalid for fields that its kind lacks or does not have.
+func (s *Service) checkReceiver(ctx context.Context, ofKind string, r *Receiver) (company *int64, err error) {
+	isPeople := ofKind == ByNotification
+	for _, f := range []struct {
+		name          string
+		isGiven, isIn bool
+		isNeeded      bool
+	}{
+		{"company_no", r.CompanyNo != nil, isPeople, true}, {"channels", r.Channels != nil, isPeople, true},
+		{"user_ids", r.UserIDs != nil, isPeople, true}, {"url", r.URL != nil, !isPeople, true},
+		{"authorization", r.Authorization != nil, !isPeople, false},
+	} {
+		if f.isGiven && !f.isIn {
+			return nil, fault.InvalidField(f.name, fault.UnknownField, nil)
+		}
+		if !f.isGiven && f.isIn && f.isNeeded {
+			return nil, fault.InvalidField(f.name, fault.Required, nil)
+		}
+	}
+	if !isPeople {
+		if u, err := url.Parse(*r.URL); err != nil || u.Host == "" {
+			return nil, fault.InvalidField("url", fault.WrongFormat, nil)
+		}
+		return nil, nil
+	}
+	found, err := s.q.AlertScopeFind(ctx, dbq.AlertScopeFindParams{CompanyNo: r.CompanyNo})
+	if err != nil {
+		return nil, postgres.Wrap("find company", err, nil)
+	}
+	if found.CompanyID == 0 {
+		return nil, fault.InvalidField("company_no", fault.NotThere, nil)
+	}
+	missing, err := s.q.AlertChannelsMissing(ctx, r.Channels)
+	if err != nil {
+		return nil, postgres.Wrap("find channels", err, nil)
+	}
+	if len(missing) > 0 {
+		return nil, fault.InvalidField("channels", fault.NotThere, nil)
+	}
+	for name, values := range map[string][]string{"channels": r.Channels, "user_ids": r.UserIDs} {
+		if sorted := slices.Sorted(slices.Values(values)); len(slices.Compact(sorted)) < len(values) {
+			return nil, fault.InvalidField(name, fault.Duplicate, nil)
+		}
+	}
+	return &found.CompanyID, nil
+}
+
+// sealOwner is the owner that a sealed header is bound to: it cannot be opened for another receiver.
+func sealOwner(id int64) string { return fmt.Sprintf("alert_receiver %d/authorization", id) }
+
+// seal stores the header Authorization of a receiver.
+func (s *Service) seal(ctx context.Context, id int64, authorization string) error {
+	sealed, err := s.box.Seal(authorization, sealOwner(id))
+	if errors.Is(err, secret.ErrNoKey) {
+		return fault.InvalidField("authorization", fault.NoSecretsKey, nil)
+	}
+	if err == nil {
+		err = s.q.AlertReceiverSeal(ctx, dbq.AlertReceiverSealParams{ID: id, SealedAuthorization: &sealed})
+	}
+	return postgres.Wrap("seal authorization", err, nil)
+}
+
+// CreateReceiver adds a receiver. Faults: request.invalid, limit.reached.
+func (s *Service) CreateReceiver(ctx context.Context, ofKind string, r Receiver) (row dbq.AlertReceiverListRow, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		company, err := s.checkReceiver(ctx, ofKind, &r)
+		if err != nil {
+			return err
+		}
+		id, err := s.q.AlertReceiverCreate(ctx, dbq.AlertReceiverCreateParams{
+			Name: r.Name, Kind: ofKind, Language: r.Language, CompanyID: company, Channels: r.Channels, UserIds: r.UserIDs, Url: r.URL,
+			EscalateSeconds: r.EscalateSeconds,
+		})
+		if err != nil {
+			return postgres.Wrap("create receiver", err, nil)
+		}
+		if r.Authorization != nil {
+			if err := s.seal(ctx, id, *r.Authorization); err != nil {
+				return err
+			}
+		}
+		row, err = s.Receiver(ctx, id)
+		return err
+	})
+	return row, err
+}
+
+// Receiver returns one receiver, or the fault alert_receiver.not_found.
+func (s *Service) Receiver(ctx context.Context, id int64) (dbq.AlertReceiverListRow, error) {
+	rows, err := s.q.AlertReceiverList(ctx, dbq.AlertReceiverListParams{BeforeID: math.MaxInt64, ID: &id, PageLimit: 1})
+	return postgres.One(rows, err, "get receiver", errNoReceiver)
+}
+
+// Receivers lists up to limit receivers with smaller ids than before, newest first.
+func (s *Service) Receivers(ctx context.Context, before int64, limit int) ([]dbq.AlertReceiverListRow, error) {
+	rows, err := s.q.AlertReceiverList(ctx, dbq.AlertReceiverListParams{BeforeID: before, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list receivers", err, nil)
+}
+
+// UpdateReceiver changes a receiver by change. A non-nil version is the one that it must have. Faults: alert_receiver.not_found,
+// version.stale, request.invalid.
+func (s *Service) UpdateReceiver(ctx context.Context, id int64, version *int64, change func(*Receiver)) (row dbq.AlertReceiverListRow, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		var to Receiver
+		read := func() (dbq.AlertReceiverListRow, error) { return s.Receiver(ctx, id) }
+		row, err = postgres.Patch(version, read, func(r dbq.AlertReceiverListRow) int64 { return r.Version }, func(was dbq.AlertReceiverListRow) (int64, error) {
+			to = Receiver{
+				Name: was.Name, Language: was.Language, CompanyNo: was.CompanyNo, Channels: was.Channels, UserIDs: was.UserIds, URL: was.Url,
+				EscalateSeconds: was.EscalateSeconds,
+			}
+			change(&to)
+			company, err := s.checkReceiver(ctx, was.Kind, &to)
+			if err != nil {
+				return 0, err
+			}
+			if was.SealedAuthorization != nil && to.Authorization == nil && !to.IsOpen && hostOf(was.Url) != hostOf(to.URL) {
+				return 0, fault.InvalidField("authorization", fault.GiveAgain, nil) // otherwise a caller could have it sent to a host of its own
+			}
+			n, err := s.q.AlertReceiverUpdate(ctx, dbq.AlertReceiverUpdateParams{
+				ID: id, Version: was.Version, Name: to.Name, Language: to.Language, CompanyID: company, Channels: to.Channels,
+				UserIds: to.UserIDs, Url: to.URL, EscalateSeconds: to.EscalateSeconds,
+			})
+			return n, postgres.Wrap("update receiver", err, nil)
+		})
+		switch {
+		case err != nil:
+			return err
+		case to.Authorization != nil:
+			err = s.seal(ctx, id, *to.Authorization)
+		case to.IsOpen:
+			err = s.q.AlertReceiverSeal(ctx, dbq.AlertReceiverSealParams{ID: id})
+		}
+		if err == nil {
+			err = s.q.AlertReceiverRenewed(ctx, id)
+		}
+		if err != nil {
+			return postgres.Wrap("update receiver", err, nil)
+		}
+		row, err = s.Receiver(ctx, id)
+		return err
+	})
+	return row, err
+}
+
+// hostOf returns the scheme and the host of a URL.
+func hostOf(address *string) string {
+	u, err := url.Parse(optional.Value(address))
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// DeleteReceiver deletes a receiver. Faults: alert_receiver.not_found, in_use.
+func (s *Service) DeleteReceiver(ctx context.Context, id int64) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		if _, err := s.q.AlertReceiverLock(ctx, id); err != nil {
+			return postgres.Wrap("lock receiver", err, nil)
+		}
+		n, err := s.q.AlertReceiverDelete(ctx, id)
+		return postgres.Deleted(n, err, "delete receiver", func() (dbq.AlertReceiverListRow, error) { return s.Receiver(ctx, id) })
+	})
+}
+
+// Rotate seals the headers of all receivers with the first key of box, and returns how many it changed.
+func Rotate(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error) {
+	s := &Service{db: db, q: dbq.New(db), box: box}
+	rows, err := s.Receivers(ctx, math.MaxInt64, math.MaxInt32)
+	if err != nil {
+		return 0, err
+	}
+	changed := 0
+	for _, row := range rows {
+		if row.SealedAuthorization == nil || s.box.IsCurrent(*row.SealedAuthorization) {
+			continue
+		}
+		opened, err := s.box.Open(*row.SealedAuthorization, sealOwner(row.ID))
+		var sealed string
+		if err == nil {
+			sealed, err = s.box.Seal(opened, sealOwner(row.ID))
+		}
+		if err != nil {
+			return changed, fmt.Errorf("receiver %d: %w", row.ID, err)
+		}
+		n, err := s.q.AlertReceiverReseal(ctx, dbq.AlertReceiverResealParams{ID: row.ID, Before: row.SealedAuthorization, SealedAuthorization: &sealed})
+		if err != nil {
+			return changed, postgres.Wrap("store sealed authorization", err, nil)
+		}
+		changed += int(n)
+	}
+	return changed, nil
+}

@@ -1,0 +1,265 @@
+package alert
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+)
+
+// Settings are what can be changed of a rule.
+type Settings struct {
+	Name                                      *string // nil: it is called by its kind and level
+	Level                                     string
+	Threshold                                 *float64 // nil: that of its kind
+	WindowSeconds                             *int64   // nil: that of its kind
+	ForSeconds, ResolveSeconds, RepeatSeconds int64
+	SilencedUntil                             *time.Time
+	CompanyNo, Channel, SenderNo              *string
+	Receivers                                 []int64 // nil: all
+	IsEnabled                                 bool
+}
+
+// NewSettings returns the settings of a rule of a kind of which only the level is given.
+func NewSettings(ofKind, level string) Settings {
+	return Settings{Level: level, ForSeconds: kinds[ofKind].forSeconds, ResolveSeconds: resolveSeconds, IsEnabled: true}
+}
+
+var errNoRule = fault.New(fault.NotFound, fault.AlertRuleNotFound)
+
+// scope has the ids of what a rule names.
+type scope struct{ company, channel, sender *int64 }
+
+// scopeOf checks the settings of a rule, fills in what its kind says, and holds its receivers until the end of the transaction. Fault:
+// request.invalid.
+func (s *Service) scopeOf(ctx context.Context, ofKind string, r *Settings) (scope, error) {
+	if err := kinds[ofKind].check(r); err != nil {
+		return scope{}, err
+	}
+	found, err := s.q.AlertScopeFind(ctx, dbq.AlertScopeFindParams{CompanyNo: r.CompanyNo, Channel: r.Channel, SenderNo: r.SenderNo})
+	if err != nil {
+		return scope{}, postgres.Wrap("find what the rule names", err, nil)
+	}
+	for _, f := range []struct {
+		name  string
+		value *string
+		id    int64
+	}{{byCompany, r.CompanyNo, found.CompanyID}, {byChannel, r.Channel, found.ChannelID}, {bySender, r.SenderNo, found.SenderID}} {
+		if f.value != nil && f.id == 0 {
+			return scope{}, fault.InvalidField(f.name, fault.NotThere, nil)
+		}
+	}
+	if r.Receivers != nil {
+		slices.Sort(r.Receivers)
+		r.Receivers = slices.Compact(r.Receivers)
+		n, err := s.q.AlertReceiversHold(ctx, r.Receivers)
+		if err != nil {
+			return scope{}, postgres.Wrap("find receivers", err, nil)
+		}
+		if n < int64(len(r.Receivers)) {
+			return scope{}, fault.InvalidField("receivers", fault.NotThere, nil)
+		}
+	}
+	return scope{optional.NonZero(found.CompanyID), optional.NonZero(found.ChannelID), optional.NonZero(found.SenderID)}, nil
+}
+
+// CreateRule adds a rule. Faults: request.invalid, limit.reached.
+func (s *Service) CreateRule(ctx context.Context, ofKind string, r Settings) (row dbq.AlertRuleListRow, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		of, err := s.scopeOf(ctx, ofKind, &r)
+		if err != nil {
+			return err
+		}
+		id, err := s.q.AlertRuleCreate(ctx, dbq.AlertRuleCreateParams{
+			Name: r.Name, Kind: ofKind, Level: r.Level, Threshold: r.Threshold, WindowSeconds: r.WindowSeconds, ForSeconds: r.ForSeconds,
+			ResolveSeconds: r.ResolveSeconds, RepeatSeconds: r.RepeatSeconds, SilencedUntil: r.SilencedUntil, CompanyID: of.company,
+			ChannelID: of.channel, SenderID: of.sender, Receivers: r.Receivers, IsEnabled: r.IsEnabled,
+		})
+		if err != nil {
+			return postgres.Wrap("create alert rule", err, nil)
+		}
+		row, err = s.Rule(ctx, id)
+		return err
+	})
+	return row, err
+}
+
+// Rule returns one rule, or the fault alert_rule.not_found.
+func (s *Service) Rule(ctx context.Context, id int64) (dbq.AlertRuleListRow, error) {
+	rows, err := s.q.AlertRuleList(ctx, dbq.AlertRuleListParams{BeforeID: math.MaxInt64, ID: &id, PageLimit: 1})
+	return postgres.One(rows, err, "get alert rule", errNoRule)
+}
+
+// Rules lists up to limit rules with smaller ids than before, newest first.
+func (s *Service) Rules(ctx context.Context, before int64, limit int) ([]dbq.AlertRuleListRow, error) {
+	rows, err := s.q.AlertRuleList(ctx, dbq.AlertRuleListParams{BeforeID: before, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list alert rules", err, nil)
+}
+
+// UpdateRule changes a rule by change. A non-nil version is the one that it must have. A rule that is disabled, or that watches something else
+// or with another level from then on, ends its alerts. Faults: alert_rule.not_found, version.stale, request.invalid.
+func (s *Service) UpdateRule(ctx context.Context, id int64, version *int64, change func(*Settings)) (row dbq.AlertRuleListRow, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		var before dbq.AlertRuleListRow
+		read := func() (dbq.AlertRuleListRow, error) { return s.Rule(ctx, id) }
+		row, err = postgres.Patch(version, read, func(r dbq.AlertRuleListRow) int64 { return r.Version }, func(was dbq.AlertRuleListRow) (int64, error) {
+			before = was
+			to := Settings{
+				Name: was.Name, Level: was.Level, Threshold: was.Threshold, WindowSeconds: was.WindowSeconds, ForSeconds: was.ForSeconds,
+				ResolveSeconds: was.ResolveSeconds, RepeatSeconds: was.RepeatSeconds, SilencedUntil: was.SilencedUntil,
+				CompanyNo: was.CompanyNo, Channel: was.Channel, SenderNo: was.SenderNo, Receivers: was.Receivers, IsEnabled: was.IsEnabled,
+			}
+			change(&to)
+			of, err := s.scopeOf(ctx, was.Kind, &to)
+			if err != nil {
+				return 0, err
+			}
+			n, err := s.q.AlertRuleUpdate(ctx, dbq.AlertRuleUpdateParams{
+				ID: id, Version: was.Version, Name: to.Name, Level: to.Level, Threshold: to.Threshold, WindowSeconds: to.WindowSeconds,
+				ForSeconds: to.ForSeconds, ResolveSeconds: to.ResolveSeconds, RepeatSeconds: to.RepeatSeconds, SilencedUntil: to.SilencedUntil,
+				CompanyID: of.company, ChannelID: of.channel, SenderID: of.sender, Receivers: to.Receivers, IsEnabled: to.IsEnabled,
+			})
+			return n, postgres.Wrap("update alert rule", err, nil)
+		})
+		if err != nil {
+			return err
+		}
+		switch {
+		case !row.IsEnabled:
+			return s.endAlerts(ctx, id, "rule_disabled")
+		case row.Level != before.Level || !watchesTheSame(row, before):
+			return s.endAlerts(ctx, id, "rule_changed")
+		}
+		return nil
+	})
+	return row, err
+}
+
+// watchesTheSame reports whether two versions of a rule are about the same subjects.
+func watchesTheSame(a, b dbq.AlertRuleListRow) bool {
+	return optional.Value(a.CompanyID) == optional.Value(b.CompanyID) && optional.Value(a.ChannelID) == optional.Value(b.ChannelID) &&
+		optional.Value(a.SenderID) == optional.Value(b.SenderID)
+}
+
+// endAlerts ends the alerts of a rule, whose row the transaction has changed, so that no evaluation of the rule runs.
+func (s *Service) endAlerts(ctx context.Context, rule int64, by string) error {
+	_, err := s.q.AlertsEnd(ctx, dbq.AlertsEndParams{RuleID: rule, EndedBy: by})
+	return postgres.Wrap("end alerts", err, nil)
+}
+
+// DeleteRule deletes a rule and ends its alerts. Fault: alert_rule.not_found.
+func (s *Service) DeleteRule(ctx context.Context, id int64) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		n, err := s.q.AlertRuleDelete(ctx, id)
+		if err := postgres.DeletedOne(n, err, "delete alert rule", errNoRule); err != nil {
+			return err
+		}
+		return s.endAlerts(ctx, id, "rule_deleted")
+	})
+}
+
+// Incident is an alert with what its receivers were told.
+type Incident struct {
+	dbq.Alert
+	Deliveries []dbq.AlertDelivery
+}
+
+// DeliveredAt returns when the receiver of a delivery was last told that the alert fires: people, when a message was sent; a program, when it was
+// called. Nil: not yet.
+func DeliveredAt(d dbq.AlertDelivery) *time.Time {
+	if d.Awaits == nil {
+		return d.ToldAt
+	}
+	return d.SentAt
+}
+
+// EndDeliveredAt is DeliveredAt for the end of the alert.
+func EndDeliveredAt(d dbq.AlertDelivery) *time.Time {
+	if d.EndAwaits == nil {
+		return d.EndToldAt
+	}
+	return d.EndSentAt
+}
+
+var (
+	errNoAlert   = fault.New(fault.NotFound, fault.AlertNotFound)
+	errNotFiring = fault.New(fault.Conflict, fault.AlertNotFiring)
+)
+
+// Filter narrows a list of alerts; nil matches all.
+type Filter struct {
+	IsResolved *bool
+	Rule       *int64
+	Level      *string
+}
+
+// Alerts lists up to limit alerts that fire or have fired with smaller ids than before, newest first.
+func (s *Service) Alerts(ctx context.Context, f Filter, before int64, limit int) (all []Incident, err error) {
+	var rows []dbq.Alert
+	if f.IsResolved != nil && !*f.IsResolved {
+		rows, err = s.q.AlertListFiring(ctx, dbq.AlertListFiringParams{BeforeID: before, RuleID: f.Rule, Level: f.Level, PageLimit: int32(limit)})
+	} else {
+		rows, err = s.q.AlertList(ctx, dbq.AlertListParams{
+			BeforeID: before, IsResolved: f.IsResolved, RuleID: f.Rule, Level: f.Level, PageLimit: int32(limit),
+		})
+	}
+	if err != nil {
+		return nil, postgres.Wrap("list alerts", err, nil)
+	}
+	return s.withDeliveries(ctx, rows)
+}
+
+// Firing returns how many alerts fire.
+func (s *Service) Firing(ctx context.Context) (int64, error) {
+	n, err := s.q.AlertsFiring(ctx)
+	return n, postgres.Wrap("count alerts", err, nil)
+}
+
+func (s *Service) withDeliveries(ctx context.Context, rows []dbq.Alert) ([]Incident, error) {
+	ids := make([]int64, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	deliveries, err := s.q.AlertDeliveriesOf(ctx, ids)
+	if err != nil {
+		return nil, postgres.Wrap("read deliveries of alerts", err, nil)
+	}
+	of := map[int64][]dbq.AlertDelivery{}
+	for _, d := range deliveries {
+		of[d.AlertID] = append(of[d.AlertID], d)
+	}
+	all := make([]Incident, len(rows))
+	for i, row := range rows {
+		all[i] = Incident{row, of[row.ID]}
+	}
+	return all, nil
+}
+
+// Acknowledge notes that a user looks after an alert that fires. Faults: alert.not_found, alert.not_firing.
+func (s *Service) Acknowledge(ctx context.Context, id int64, remark *string, by string) (one Incident, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		n, err := s.q.AlertAcknowledge(ctx, dbq.AlertAcknowledgeParams{ID: id, Remark: remark, Username: by})
+		if err != nil {
+			return postgres.Wrap("acknowledge alert", err, nil)
+		}
+		rows, err := s.q.AlertList(ctx, dbq.AlertListParams{BeforeID: math.MaxInt64, ID: &id, PageLimit: 1})
+		row, err := postgres.One(rows, err, "get alert", errNoAlert)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return errNotFiring
+		}
+		all, err := s.withDeliveries(ctx, []dbq.Alert{row})
+		if err == nil {
+			one = all[0]
+		}
+		return err
+	})
+	return one, err
+}

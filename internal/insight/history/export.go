@@ -1,0 +1,371 @@
+package history
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/postgres"
+)
+
+// Manifest says what an export has. It is the last file that an export writes: a folder with a manifest is complete.
+type Manifest struct {
+	Format     int       `json:"format"`    // 1
+	FirstDay   string    `json:"first_day"` // of the tasks, such as 2026-11-01
+	BeforeDay  string    `json:"before_day"`
+	ExportedAt time.Time `json:"exported_at"`
+	Files      []File    `json:"files"`
+}
+
+// File is one table of an export: CSV as PostgreSQL writes it, with the names of the columns, compressed by gzip.
+type File struct {
+	Name   string `json:"name"`
+	Table  string `json:"table"`
+	Rows   int64  `json:"rows"`
+	SHA256 string `json:"sha256"` // of the compressed file
+}
+
+const (
+	manifestName     = "manifest.json"
+	manifestFormat   = 1
+	unfinishedPrefix = "unfinished-"
+	unfinishedKept   = 24 * time.Hour
+	exportPortion    = 50_000 // tasks that one statement exports: a longer one would hold back vacuum, and so the queue
+)
+
+// exported has the tables of an export, each with the query of the rows that belong to the tasks from an id on and before another, without some.
+var exported = []struct{ table, query string }{
+	{"messages", "SELECT * FROM messages WHERE task_id >= %[1]s AND task_id < %[2]s AND task_id <> ALL (%[3]s) ORDER BY task_id"},
+	{"report_logs", "SELECT * FROM report_logs WHERE task_id >= %[1]s AND task_id < %[2]s AND task_id <> ALL (%[3]s) ORDER BY task_id, id"},
+	{"deliveries", "SELECT * FROM deliveries WHERE task_id >= %[1]s AND task_id < %[2]s AND task_id <> ALL (%[3]s) ORDER BY task_id, id"},
+	{"renderings", `SELECT * FROM renderings WHERE id IN (
+		SELECT rendering_id FROM messages WHERE task_id >= %[1]s AND task_id < %[2]s AND task_id <> ALL (%[3]s)) ORDER BY id`},
+}
+
+// errNoFolder says which setting an export lacks.
+var errNoFolder = errors.New("there is no folder for exports: set HISTORY_DIR")
+
+// Export writes the partition that begins on a day to files in a new folder, and returns the folder. It fails while tasks of the partition may still
+// come, and leaves out those that its drop would leave behind. Rows of receipts that come meanwhile may be missing. Drop notices that.
+func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string, err error) {
+	p, err := s.over(ctx, firstDay)
+	if err != nil {
+		return "", err
+	}
+	late, err := s.late(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	return s.export(ctx, p, late)
+}
+
+// export is Export of a partition without its late tasks.
+func (s *Service) export(ctx context.Context, p dbq.TaskPartitionGetRow, late []string) (folder string, err error) {
+	if s.options.Dir == "" {
+		return "", errNoFolder
+	}
+	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
+		return "", fmt.Errorf("export: %w", err)
+	}
+	s.removeUnfinished()
+	unfinished, err := os.MkdirTemp(s.options.Dir, unfinishedPrefix)
+	if err != nil {
+		return "", fmt.Errorf("export: %w", err)
+	}
+	defer os.RemoveAll(unfinished) //nolint:errcheck // after a failure, or nothing: it was renamed
+	m := Manifest{
+		Format: manifestFormat, FirstDay: p.FirstDay.Format(time.DateOnly), BeforeDay: p.LastDay.Format(time.DateOnly), ExportedAt: time.Now().UTC(),
+	}
+	files, err := os.OpenRoot(unfinished)
+	if err != nil {
+		return "", fmt.Errorf("export: %w", err)
+	}
+	defer files.Close() //nolint:errcheck // the files in it are closed
+	if m.Files, err = s.writeTables(ctx, files, p, late); err != nil {
+		return "", fmt.Errorf("export: %w", err)
+	}
+	// If somebody dropped the partition meanwhile, rows are missing.
+	if now, err := s.over(ctx, p.FirstDay); err != nil || !now.CreatedAt.Equal(p.CreatedAt) {
+		return "", fmt.Errorf("export: the partition was dropped meanwhile: %w", errors.Join(ofDay(p.FirstDay, errNoPartition), err))
+	}
+	if err := writeManifest(files, m); err != nil {
+		return "", fmt.Errorf("export: %w", err)
+	}
+	name := m.FirstDay + "_" + m.ExportedAt.Format("20060102T150405.000Z")
+	folder = filepath.Join(s.options.Dir, name)
+	if err := rename(s.options.Dir, unfinished, folder); err != nil {
+		return "", fmt.Errorf("export: %w", err)
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		if err := s.q.ErasuresHold(ctx); err != nil {
+			return err
+		}
+		return s.q.TaskPartitionExported(ctx, dbq.TaskPartitionExportedParams{
+			FirstDay: p.FirstDay, CreatedAt: p.CreatedAt, BeganAt: p.ReadAt, Messages: m.rows("messages"), Reports: m.rows("report_logs"), Folder: name, Late: late,
+		})
+	})
+	return folder, postgres.Wrap("record export", err, nil)
+}
+
+// removeUnfinished removes what exports left that were killed long ago. Another may be at work.
+func (s *Service) removeUnfinished() {
+	left, _ := filepath.Glob(filepath.Join(s.options.Dir, unfinishedPrefix+"*")) // a folder whose name is a bad pattern keeps them
+	for _, folder := range left {
+		if info, err := os.Stat(folder); err == nil && time.Since(info.ModTime()) > unfinishedKept {
+			_ = os.RemoveAll(folder) // the next export tries again
+		}
+	}
+}
+
+// rows returns how many rows of a table an export has.
+func (m Manifest) rows(table string) int64 {
+	for _, f := range m.Files {
+		if f.Table == table {
+			return f.Rows
+		}
+	}
+	return 0
+}
+
+// writeTables writes the tables of a partition without late tasks to files of a folder.
+func (s *Service) writeTables(ctx context.Context, folder *os.Root, p dbq.TaskPartitionGetRow, late []string) (files []File, err error) {
+	writers := make([]*tableWriter, len(exported))
+	for i, t := range exported {
+		if writers[i], err = newTableWriter(folder, t.table); err != nil {
+			return nil, err
+		}
+		defer writers[i].file.Close() //nolint:errcheck // after a failure, or a second time
+	}
+	for from, first := p.FirstID, true; from != ""; first = false {
+		next, err := s.inParts.TaskPartitionCut(ctx, dbq.TaskPartitionCutParams{FromID: from, BeforeID: p.BeforeID, BatchSize: exportPortion})
+		if err != nil && !postgres.IsNoRows(err) {
+			return nil, fmt.Errorf("read ids: %w", err)
+		}
+		before := next // empty: the rest
+		if before == "" {
+			before = p.BeforeID
+		}
+		without := lateBetween(late, from, before)
+		for i, t := range exported {
+			n, err := s.db.CopyOut(ctx, writers[i].zip, fmt.Sprintf(t.query, postgres.Literal(from), postgres.Literal(before), without), first)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", t.table, err)
+			}
+			writers[i].Rows += n
+		}
+		from = next
+	}
+	for _, w := range writers {
+		if err := w.close(); err != nil {
+			return nil, err
+		}
+		files = append(files, w.File)
+	}
+	return files, nil
+}
+
+// lateBetween returns those of late, which are in order, from an id on and before another, as an array of SQL.
+func lateBetween(late []string, from, before string) string {
+	first, _ := slices.BinarySearch(late, from)
+	end, _ := slices.BinarySearch(late, before)
+	literals := make([]string, 0, end-first)
+	for _, id := range late[first:end] {
+		literals = append(literals, postgres.Literal(id))
+	}
+	return "ARRAY[" + strings.Join(literals, ", ") + "]::text[]"
+}
+
+// tableWriter writes one file of an export.
+type tableWriter struct {
+	File
+	file *os.File
+	hash hash.Hash
+	zip  *gzip.Writer
+}
+
+func newTableWriter(folder *os.Root, table string) (*tableWriter, error) {
+	name := table + ".csv.gz"
+	file, err := folder.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	w := &tableWriter{File: File{Name: name, Table: table}, file: file, hash: sha256.New()}
+	w.zip, err = gzip.NewWriterLevel(io.MultiWriter(file, w.hash), gzip.BestSpeed)
+	return w, err
+}
+
+// close makes the file durable.
+func (w *tableWriter) close() error {
+	err := errors.Join(w.zip.Close(), w.file.Sync(), w.file.Close())
+	w.SHA256 = hex.EncodeToString(w.hash.Sum(nil))
+	return err
+}
+
+func writeManifest(folder *os.Root, m Manifest) error {
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	file, err := folder.OpenFile(manifestName, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(text, '\n'))
+	return errors.Join(err, file.Sync(), file.Close(), syncFolder(folder))
+}
+
+// syncFolder makes the names of the files in a folder durable.
+func syncFolder(folder *os.Root) error {
+	f, err := folder.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// rename renames a folder in another, durably.
+func rename(in, from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	parent, err := os.OpenRoot(in)
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncFolder(parent), parent.Close())
+}
+
+// Import makes a partition of an export again, all or nothing, and returns how many tasks it has. The partition must have been dropped. Import
+// checks the files before it changes anything. The role of the database must own the tables. Counts of tasks do not change: they kept the tasks
+// when they were dropped. The transaction is as long as the import, and holds back vacuum for as long.
+func (s *Service) Import(ctx context.Context, folder string) (tasks int64, err error) {
+	files, err := os.OpenRoot(folder)
+	if err != nil {
+		return 0, fmt.Errorf("import: %w", err)
+	}
+	defer files.Close() //nolint:errcheck // only read
+	m, err := readManifest(files)
+	if err != nil {
+		return 0, fmt.Errorf("import: %w", err)
+	}
+	firstDay, err1 := time.Parse(time.DateOnly, m.FirstDay)
+	beforeDay, err2 := time.Parse(time.DateOnly, m.BeforeDay)
+	if err := errors.Join(err1, err2); err != nil {
+		return 0, fmt.Errorf("import: %s: %w", manifestName, err)
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		if err := s.q.TaskPartitionStage(ctx, dbq.TaskPartitionStageParams{FirstDay: firstDay, LastDay: beforeDay}); err != nil {
+			return fmt.Errorf("make tables: %w", err)
+		}
+		for _, f := range m.Files {
+			if err := s.readTable(ctx, files, f, firstDay); err != nil {
+				return fmt.Errorf("%s: %w", f.Name, err)
+			}
+		}
+		if err := s.q.TaskPartitionIndex(ctx, dbq.TaskPartitionIndexParams{FirstDay: firstDay, LastDay: beforeDay}); err != nil {
+			return fmt.Errorf("build indexes: %w", err)
+		}
+		tasks = m.rows("messages")
+		_, err := postgres.Patiently(ctx, func() (struct{}, error) {
+			return struct{}{}, s.db.Tx(ctx, func(ctx context.Context) error {
+				return s.q.TaskPartitionAttach(ctx, dbq.TaskPartitionAttachParams{FirstDay: firstDay, LastDay: beforeDay, Messages: tasks})
+			})
+		})
+		return postgres.Wrap("attach partition", err, nil)
+	})
+	return tasks, postgres.Wrap("import", err, nil)
+}
+
+// readManifest reads the manifest of a folder, and checks that its files are those that were written.
+func readManifest(folder *os.Root) (m Manifest, err error) {
+	text, err := folder.ReadFile(manifestName)
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, fmt.Errorf("%s: %w", manifestName, err)
+	}
+	if m.Format != manifestFormat {
+		return m, fmt.Errorf("%s: format is %d: this version reads %d", manifestName, m.Format, manifestFormat)
+	}
+	if len(m.Files) != len(exported) {
+		return m, fmt.Errorf("%s: files has %d items, not %d", manifestName, len(m.Files), len(exported))
+	}
+	for i, f := range m.Files {
+		if f.Table != exported[i].table {
+			return m, fmt.Errorf("%s: files[%d] is not the file of %s", manifestName, i, exported[i].table)
+		}
+		sum, err := sumOf(folder, f.Name)
+		if err != nil {
+			return m, err
+		}
+		if sum != f.SHA256 {
+			return m, fmt.Errorf("%s: the file was changed: its SHA-256 is %s, not %s", f.Name, sum, f.SHA256)
+		}
+	}
+	return m, nil
+}
+
+func sumOf(folder *os.Root, name string) (string, error) {
+	file, err := folder.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close() //nolint:errcheck // only read
+	h := sha256.New()
+	_, err = io.Copy(h, file)
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+// readTable adds the rows of a file to its table. Rows of deliveries and renderings may exist still.
+func (s *Service) readTable(ctx context.Context, folder *os.Root, f File, firstDay time.Time) error {
+	file, err := folder.Open(f.Name)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // only read
+	zip, err := gzip.NewReader(bufio.NewReaderSize(file, 1<<16))
+	if err != nil {
+		return err
+	}
+	rows := bufio.NewReaderSize(zip, 1<<16)
+	header, err := rows.ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("read names of columns: %w", err)
+	}
+	columns := strings.Split(strings.TrimSuffix(header, "\n"), ",")
+	table, isPartitioned := f.Table, f.Table == "messages" || f.Table == "report_logs"
+	if isPartitioned {
+		table += firstDay.Format("_20060102")
+	} else {
+		table = "imported_" + table
+		if _, err := s.db.Exec(ctx, fmt.Sprintf("CREATE TEMPORARY TABLE %s (LIKE %s INCLUDING DEFAULTS) ON COMMIT DROP", table, f.Table)); err != nil {
+			return err
+		}
+	}
+	n, err := s.db.CopyIn(ctx, rows, table, columns)
+	if err != nil {
+		return err
+	}
+	if n != f.Rows {
+		return fmt.Errorf("the file has %d rows, not %d", n, f.Rows)
+	}
+	if !isPartitioned {
+		names := postgres.Columns(columns)
+		_, err = s.db.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s ON CONFLICT DO NOTHING", f.Table, names, names, table))
+	}
+	return err
+}

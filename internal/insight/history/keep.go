@@ -1,0 +1,222 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/postgres"
+)
+
+// lateMost is how many tasks a drop leaves behind: more would make everybody wait for it.
+const lateMost = 10_000
+
+// lockedMost is how many partitions in a row may fail for their locks before Keep leaves the rest to its next run.
+const lockedMost = 3
+
+// Keep applies the settings of history to the partitions whose time has come: it makes them history, moves them to their tablespace, exports and drops
+// them. It returns how many partitions it changed. A partition that fails does not stop the others, unless locks are not to be had; task_partitions
+// says what holds it. The settings are read for each partition, because it may take long.
+func (s *Service) Keep(ctx context.Context) (changed int, err error) {
+	var failures []error
+	var day time.Time
+	for locked := 0; locked < lockedMost; {
+		values, err := s.settings.Get(ctx)
+		if err != nil {
+			return changed, errors.Join(append(failures, err)...)
+		}
+		rules := values.History
+		p, err := s.q.TaskPartitionNext(ctx, dbq.TaskPartitionNextParams{
+			AfterDay: day, AfterDays: int32(rules.AfterDays), KeepDays: int32(rules.KeepDays),
+		})
+		if postgres.IsNoRows(err) {
+			break
+		}
+		if err != nil {
+			return changed, errors.Join(append(failures, fmt.Errorf("find partition that is over: %w", err))...)
+		}
+		day = p.FirstDay
+		isChanged := p.IsToDrop
+		if p.IsToDrop {
+			err = s.Drop(ctx, day, rules.Export)
+		} else {
+			isChanged, err = s.settle(ctx, p, rules.Tablespace)
+		}
+		switch {
+		case err == nil && isChanged:
+			changed++
+		case err != nil:
+			failures = append(failures, err)
+		}
+		if ctx.Err() == nil {
+			if failure := s.q.TaskPartitionHeld(ctx, dbq.TaskPartitionHeldParams{FirstDay: day, HeldBy: holderOf(err)}); failure != nil {
+				failures = append(failures, ofDay(day, fmt.Errorf("record what holds it: %w", failure)))
+			}
+		}
+		if locked++; !postgres.IsLockTimeout(err) {
+			locked = 0
+		}
+	}
+	return changed, errors.Join(failures...)
+}
+
+// settle makes a partition history, in a tablespace if one is set. It reports whether it changed anything.
+func (s *Service) settle(ctx context.Context, p dbq.TaskPartitionNextRow, tablespace string) (changed bool, err error) {
+	for moved := tablespace != ""; moved; {
+		moved, err = postgres.Patiently(ctx, func() (bool, error) {
+			return s.q.TaskPartitionMove(ctx, dbq.TaskPartitionMoveParams{FirstDay: p.FirstDay, Tablespace: tablespace})
+		})
+		if err != nil {
+			return changed, ofDay(p.FirstDay, fmt.Errorf("move to tablespace: %w", err))
+		}
+		changed = changed || moved
+	}
+	if p.BecomesHistory {
+		changed, err = true, s.q.TaskPartitionKeep(ctx, p.FirstDay)
+	}
+	if err != nil {
+		return changed, ofDay(p.FirstDay, fmt.Errorf("make history: %w", err))
+	}
+	return changed, nil
+}
+
+// Reasons why a partition is not exported or dropped.
+var (
+	errNoPartition = errors.New("no partition begins on this day")
+	errOpen        = errors.New("tasks of these days may still come: wait until a day after the last one")
+	errTooManyLate = fmt.Errorf("more than %d tasks of these days wait, are leased, or are of notifications that are being sent", lateMost)
+	errChanging    = errors.New("rows were added during each export")
+)
+
+// holderOf returns what holds a partition that failed for a reason, as task_partitions records it; empty: nothing.
+func holderOf(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, errNoFolder):
+		return "no_folder"
+	case errors.Is(err, errTooManyLate):
+		return "too_many_late"
+	case postgres.IsLockTimeout(err):
+		return "locked"
+	default:
+		return "failed"
+	}
+}
+
+// refusals has the error of each outcome of task_partition_drop after which it is not tried again.
+var refusals = map[string]error{"absent": errNoPartition, "open": errOpen}
+
+const (
+	dropped    = "dropped"
+	unexported = "unexported"
+)
+
+// Drop deletes the partition that begins on a day, with all that is known of its tasks but their counts and dedup keys. It fails, and changes nothing,
+// while tasks may still come: until a day after its last one. Late tasks stay behind: see late. If onlyExported, the partition is exported first
+// without these, unless the folder of its last export is there and has all other rows. Notifications that have ended leave the lists with their first
+// task.
+func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported bool) error {
+	mustExport := false
+	for range dropMost {
+		p, err := s.over(ctx, firstDay)
+		if err != nil {
+			return err
+		}
+		late, err := s.late(ctx, p)
+		if err != nil {
+			return err
+		}
+		if onlyExported && (mustExport || !s.isExported(p) || !slices.Equal(p.ExportedLate, late)) {
+			if _, err := s.export(ctx, p, late); err != nil {
+				return err
+			}
+		}
+		if err := s.options.Forget(ctx, p.LastDay, p.FirstID, p.BeforeID); err != nil {
+			return err
+		}
+		// A notification that was set to waiting meanwhile was not forgotten. From here on, none can be.
+		now, err := s.late(ctx, p)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(now, late) {
+			continue
+		}
+		outcome, err := postgres.Patiently(ctx, func() (string, error) {
+			return s.q.TaskPartitionDrop(ctx, dbq.TaskPartitionDropParams{FirstDay: p.FirstDay, OnlyExported: onlyExported, Late: late})
+		})
+		switch {
+		case err != nil:
+			return ofDay(firstDay, fmt.Errorf("drop: %w", err))
+		case outcome == dropped:
+			return nil
+		case refusals[outcome] != nil:
+			return ofDay(firstDay, refusals[outcome])
+		}
+		mustExport = outcome == unexported // rows that came since the export make another one necessary
+	}
+	return ofDay(firstDay, errChanging)
+}
+
+// dropMost bounds how often a partition is tried to be dropped.
+const dropMost = 4
+
+// late returns the tasks of a partition that stay behind when it is dropped, in the order of their ids: those that wait or are leased, and those of
+// notifications that are still being sent and do not repeat, which say whom these have reached.
+func (s *Service) late(ctx context.Context, p dbq.TaskPartitionGetRow) ([]string, error) {
+	waiting, err := s.q.TaskPartitionLate(ctx, dbq.TaskPartitionLateParams{FirstID: p.FirstID, BeforeID: p.BeforeID, Most: lateMost + 1})
+	if err != nil {
+		return nil, fmt.Errorf("find tasks that wait: %w", err)
+	}
+	held, err := s.options.Held(ctx, p.FirstID, p.BeforeID, lateMost+1)
+	if err != nil {
+		return nil, err
+	}
+	late := append(append([]string{}, waiting...), held...)
+	slices.Sort(late)
+	late = slices.Compact(late)
+	if len(late) > lateMost {
+		return nil, ofDay(p.FirstDay, errTooManyLate)
+	}
+	return late, nil
+}
+
+// ofDay names the partition that err is about.
+func ofDay(firstDay time.Time, err error) error {
+	return fmt.Errorf("partition of %s: %w", firstDay.Format(time.DateOnly), err)
+}
+
+// over returns the partition that begins on a day, if no more tasks can come.
+func (s *Service) over(ctx context.Context, firstDay time.Time) (dbq.TaskPartitionGetRow, error) {
+	p, err := s.q.TaskPartitionGet(ctx, firstDay)
+	switch {
+	case postgres.IsNoRows(err):
+		return p, ofDay(firstDay, errNoPartition)
+	case err != nil:
+		return p, fmt.Errorf("read partition: %w", err)
+	case p.IsOpen:
+		return p, ofDay(firstDay, errOpen)
+	}
+	return p, nil
+}
+
+// isExported reports whether the last export of a partition is in the folder of this server.
+func (s *Service) isExported(p dbq.TaskPartitionGetRow) bool {
+	if p.ExportedTo == nil || s.options.Dir == "" {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(s.options.Dir, *p.ExportedTo, manifestName))
+	return err == nil
+}
+
+// Partitions lists up to limit partitions that begin before a day, the newest first.
+func (s *Service) Partitions(ctx context.Context, before time.Time, limit int) ([]dbq.TaskPartitionListRow, error) {
+	rows, err := s.q.TaskPartitionList(ctx, dbq.TaskPartitionListParams{BeforeDay: before, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list partitions", err, nil)
+}

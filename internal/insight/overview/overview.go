@@ -1,0 +1,191 @@
+// Package overview owns the figures of this moment: what waits, how fast tasks come and go, and which senders can take them. Each server reads them
+// once for all who ask, and only while somebody asks.
+package overview
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
+	"lksms/internal/dispatch/sender"
+	"lksms/internal/insight/history"
+	"lksms/internal/insight/statistics"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/snapshot"
+)
+
+const (
+	// Every is the age at which figures are read again.
+	Every = 2 * time.Second
+	// sendersEvery is the age at which senders are read again: that takes longer, and they change more slowly.
+	sendersEvery = 5 * time.Second
+	// rateOver is the time over which rates are taken.
+	rateOver = 10 * time.Second
+	// longestOf is how many of the tasks that have waited longest are searched for one of a company.
+	longestOf = 2000
+	// heldMost is how many held tasks of a pool are counted, and heldNamed how many switches are named.
+	heldMost, heldNamed = 10_000, 20
+	// maxCompanies bounds the companies whose latest figures are kept.
+	maxCompanies = 1000
+)
+
+// Figures are the figures of one company, or of all.
+type Figures struct {
+	Tasks        dbq.TaskStatisticsRow // with the time of the figures
+	LongestWait  *float64              // seconds; nil: no task is due, or none of the company is among the longestOf
+	Rates        *Rates                // nil: not known yet
+	FiringAlerts *int64                // nil: of a company
+	Senders      sender.Readiness
+	Held         []dispatchq.TasksHeldRow // what holds tasks, and how many: up to heldMost of each pool
+}
+
+// Rates are tasks per second.
+type Rates struct{ In, Out, Failed float64 }
+
+// Service reads figures.
+type Service struct {
+	db         *postgres.DB
+	history    *history.Service
+	statistics *statistics.Service
+	senders    *sender.Service
+	alerts     func(context.Context) (int64, error)
+
+	mu      sync.Mutex
+	readers *lru.Cache[int64, *reader] // by company; 0: all
+}
+
+// New returns a Service on db. firingAlerts counts the alerts that fire.
+func New(
+	db *postgres.DB, history *history.Service, statistics *statistics.Service, senders *sender.Service, firingAlerts func(context.Context) (int64, error),
+) *Service {
+	readers, err := lru.New[int64, *reader](maxCompanies)
+	if err != nil {
+		panic(err) // only for a size below 1
+	}
+	return &Service{db: db, history: history, statistics: statistics, senders: senders, alerts: firingAlerts, readers: readers}
+}
+
+// Get returns the figures of a company, or of all companies if company is nil. They are at most twice Every old.
+func (s *Service) Get(ctx context.Context, company *int64) (Figures, error) {
+	return s.reader(company).figures.Get(ctx)
+}
+
+func (s *Service) reader(company *int64) *reader {
+	var key int64
+	if company != nil {
+		key = *company
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, is := s.readers.Get(key); is {
+		return r
+	}
+	r := &reader{service: s, company: company}
+	r.figures = snapshot.Cache[Figures]{Load: r.read, Fresh: Every}
+	r.held = snapshot.Cache[[]dispatchq.TasksHeldRow]{Fresh: sendersEvery, Load: func(ctx context.Context) (held []dispatchq.TasksHeldRow, err error) {
+		err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+			held, err = q.TasksHeld(ctx, dispatchq.TasksHeldParams{CompanyID: company, Most: heldMost, Named: heldNamed})
+			return err
+		})
+		return held, postgres.Wrap("count held tasks", err, nil)
+	}}
+	r.senders = snapshot.Cache[sender.Readiness]{Fresh: sendersEvery, Load: func(ctx context.Context) (sender.Readiness, error) {
+		return s.senders.Readiness(ctx, company)
+	}}
+	s.readers.Add(key, r)
+	return r
+}
+
+// reader reads the figures of one company, or of all.
+type reader struct {
+	service *Service
+	company *int64
+	figures snapshot.Cache[Figures]
+	senders snapshot.Cache[sender.Readiness]
+	held    snapshot.Cache[[]dispatchq.TasksHeldRow]
+
+	mu    sync.Mutex
+	since time.Time // of the first reading
+	past  []reading // those of the last rateOver, oldest first
+}
+
+// reading has what rates are made of.
+type reading struct {
+	at     time.Time
+	events dbq.StatisticsEventsRow // counts of tasks do not do: a task that is cancelled, requeued or dropped makes them smaller
+}
+
+func (r *reader) read(ctx context.Context) (f Figures, err error) {
+	if f.Tasks, err = r.service.history.Tasks(ctx, r.company); err != nil {
+		return f, err
+	}
+	if f.LongestWait, err = r.service.longestWait(ctx, r.company); err != nil {
+		return f, err
+	}
+	if f.Senders, err = r.senders.Get(ctx); err != nil {
+		return f, err
+	}
+	if f.Held, err = r.held.Get(ctx); err != nil {
+		return f, err
+	}
+	if r.company == nil {
+		firing, err := r.service.alerts(ctx)
+		if err != nil {
+			return f, err
+		}
+		f.FiringAlerts = &firing
+	}
+	f.Rates, err = r.rates(ctx, f.Tasks.CountedAt)
+	return f, err
+}
+
+// longestWait returns for how many seconds the longest due task has waited.
+func (s *Service) longestWait(ctx context.Context, company *int64) (seconds *float64, err error) {
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		if company != nil {
+			seconds, err = q.CompanyLongestWait(ctx, dispatchq.CompanyLongestWaitParams{CompanyID: *company, Most: longestOf})
+			return err
+		}
+		longest, err := q.LongestWait(ctx)
+		if longest > 0 {
+			seconds = &longest
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read longest wait: %w", err)
+	}
+	return seconds, nil
+}
+
+// rates compares a reading with the oldest one of the last rateOver. Nil: there is none to compare with.
+func (r *reader) rates(ctx context.Context, at time.Time) (*Rates, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.since.IsZero() {
+		r.since = at
+	}
+	events, err := r.service.statistics.Events(ctx, r.company, r.since)
+	if err != nil {
+		return nil, err
+	}
+	for len(r.past) > 0 && at.Sub(r.past[0].at) > rateOver+Every {
+		r.past = r.past[1:]
+	}
+	r.past = append(r.past, reading{at, events})
+	before := r.past[0]
+	seconds := at.Sub(before.at).Seconds()
+	if seconds <= 0 {
+		return nil, nil
+	}
+	return &Rates{
+		In:     float64(events.Submitted-before.events.Submitted) / seconds,
+		Out:    float64(events.Succeeded-before.events.Succeeded) / seconds,
+		Failed: float64(events.Failed-before.events.Failed) / seconds,
+	}, nil
+}

@@ -1,0 +1,316 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/fault"
+)
+
+const (
+	// neighbouring is how long before or after a day a message may have been accepted that its provider counts on this day: both read other clocks, and
+	// an answer takes its time.
+	neighbouring = time.Hour
+
+	// nearEnds is how close to midnight a message may have been accepted that its provider may count on the neighbouring day.
+	nearEnds = 5 * time.Minute
+)
+
+// The states of an attempt.
+const (
+	accepted    = "accepted" // and no receipt came
+	delivered   = "delivered"
+	undelivered = "undelivered"
+	failed      = "failed" // its sender reported FAILED
+)
+
+// lease names an attempt.
+type lease struct {
+	taskID string
+	id     int64
+}
+
+// numbered names an attempt to which its provider gave a number. It may give several.
+type numbered struct {
+	number string
+	lease
+}
+
+// attempt is what is known of an attempt.
+type attempt struct {
+	lease
+	at       time.Time
+	state    string
+	others   string // the final state that a receipt of another sender gave the task, which may have kept the own one from being stored; empty: none
+	segments int64  // 0: not known
+}
+
+// states fills in what is known of attempts of a sender. One whose report is not found is accepted: it has a number of its provider.
+func (s *Service) states(ctx context.Context, senderNo string, all []*attempt) error {
+	if len(all) == 0 {
+		return nil
+	}
+	ids := make([]string, len(all))
+	byLease := map[lease][]*attempt{}
+	for i, a := range all {
+		a.state, ids[i] = accepted, a.taskID
+		byLease[a.lease] = append(byLease[a.lease], a)
+	}
+	rows, err := s.inParts.AttemptStates(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("read reports: %w", err)
+	}
+	receipts, others := map[string]string{}, map[string]string{} // by task
+	for _, row := range rows {
+		if row.Event != "reported" {
+			of := receipts
+			if row.SenderNo != senderNo {
+				of = others
+			}
+			if of[row.TaskID] != delivered { // delivered wins
+				of[row.TaskID] = row.Effect
+			}
+			continue
+		}
+		for _, a := range byLease[lease{row.TaskID, row.LeaseID}] {
+			if row.Segments > 0 {
+				a.segments = row.Segments
+			}
+			if a.state = accepted; row.Status != statusSuccess {
+				a.state = failed
+			}
+		}
+	}
+	for _, a := range all {
+		if a.state != accepted {
+			continue
+		}
+		a.others = others[a.taskID]
+		if receipt, has := receipts[a.taskID]; has {
+			a.state = receipt
+		}
+	}
+	return nil
+}
+
+// statusSuccess is the status of a report SUCCESS.
+const statusSuccess = 2
+
+// match compares the next rows of a file with the attempts that have their numbers.
+func (s *Service) match(ctx context.Context, r dbq.Reconciliation) error {
+	rows, err := s.q.StatementRows(ctx, dbq.StatementRowsParams{ID: r.ID, AfterNo: r.AfterNo, Portion: matchPortion})
+	if err != nil {
+		return fmt.Errorf("read rows: %w", err)
+	}
+	st := stepOf(r)
+	compared, err := s.compare(ctx, r, st, rows)
+	if err != nil {
+		return err
+	}
+	if compared > 0 {
+		st.move.AfterNo = rows[compared-1].ProviderNo
+	}
+	if compared == len(rows) && len(rows) < matchPortion {
+		st.move.Phase = searching
+	}
+	return s.store(ctx, r, st, nil)
+}
+
+// attemptsOf returns the attempts that have the numbers of rows, and for how many of the rows: one portion takes no more attempts than attemptsMost. A
+// number that alone has more is unreadable.
+func (s *Service) attemptsOf(ctx context.Context, r dbq.Reconciliation, st *step, rows []dbq.StatementRowsRow) ([]dbq.AttemptsOfNumbersRow, int, error) {
+	numbers := make([]string, len(rows))
+	for i, row := range rows {
+		numbers[i] = row.ProviderNo
+	}
+	found, err := s.q.AttemptsOfNumbers(ctx, dbq.AttemptsOfNumbersParams{SenderNo: r.SenderNo, ProviderNos: numbers, Most: attemptsMost})
+	if err != nil {
+		return nil, 0, fmt.Errorf("find attempts: %w", err)
+	}
+	if len(found) <= attemptsMost {
+		return found, len(rows), nil
+	}
+	last := found[attemptsMost].ProviderNo // it may have more
+	complete := slices.Index(numbers, last)
+	if complete == 0 {
+		st.add(r, unreadable, difference{number: last, row: rows[0].RowNo, theirs: string(fault.SharedByMany)})
+		return nil, 0, nil
+	}
+	return found[:slices.IndexFunc(found, func(f dbq.AttemptsOfNumbersRow) bool { return f.ProviderNo == last })], complete, nil
+}
+
+// compare compares rows of a file with attempts, and returns how many of the rows are done.
+func (s *Service) compare(ctx context.Context, r dbq.Reconciliation, st *step, rows []dbq.StatementRowsRow) (int, error) {
+	found, complete, err := s.attemptsOf(ctx, r, st, rows)
+	if err != nil {
+		return 0, err
+	}
+	if complete == 0 {
+		return min(1, len(rows)), nil // the first is unreadable
+	}
+	byNumber, nearby, elsewhere := map[string][]*attempt{}, map[string][]*attempt{}, map[string]*attempt{}
+	isKnown := map[numbered]bool{}
+	for _, f := range found {
+		one := &attempt{lease: lease{f.TaskID, f.LeaseID}, at: f.CreatedAt}
+		if isKnown[numbered{f.ProviderNo, one.lease}] {
+			continue // the report was repeated
+		}
+		isKnown[numbered{f.ProviderNo, one.lease}] = true
+		switch away := fromDay(r, f.CreatedAt); {
+		case away == 0:
+			byNumber[f.ProviderNo] = append(byNumber[f.ProviderNo], one)
+		case away <= neighbouring:
+			nearby[f.ProviderNo] = append(nearby[f.ProviderNo], one)
+		default:
+			elsewhere[f.ProviderNo] = one
+		}
+	}
+	var taken []*attempt
+	for _, row := range rows[:complete] {
+		all := byNumber[row.ProviderNo]
+		if missing := int(row.Copies) - len(all); missing > 0 { // a number that the provider used again is another message
+			near := nearby[row.ProviderNo]
+			slices.SortStableFunc(near, func(a, b *attempt) int { return cmp.Compare(fromDay(r, a.at), fromDay(r, b.at)) })
+			all = append(all, near[:min(missing, len(near))]...)
+			byNumber[row.ProviderNo] = all
+		}
+		taken = append(taken, all...)
+	}
+	if err := s.states(ctx, r.SenderNo, taken); err != nil {
+		return 0, err
+	}
+	for _, row := range rows[:complete] {
+		all := byNumber[row.ProviderNo]
+		if len(all) == 0 {
+			d := difference{number: row.ProviderNo, row: row.RowNo, theirs: row.Status}
+			if one := elsewhere[row.ProviderNo]; one != nil {
+				d.taskID, d.acceptedAt = one.taskID, &one.at
+			}
+			st.add(r, missingHere, d)
+			continue
+		}
+		st.move.Matched++
+		st.move.Ours++
+		compareRow(r, st, row, all)
+	}
+	return complete, nil
+}
+
+// fromDay returns how far a time is from the day of a reconciliation; 0: it is in it.
+func fromDay(r dbq.Reconciliation, at time.Time) time.Duration {
+	switch {
+	case at.Before(r.FromAt):
+		return r.FromAt.Sub(at)
+	case !at.Before(r.ToAt):
+		return at.Sub(r.ToAt) + 1 // the day ends before ToAt
+	}
+	return 0
+}
+
+// compareRow compares a row with the attempts that have its number.
+func compareRow(r dbq.Reconciliation, st *step, row dbq.StatementRowsRow, all []*attempt) {
+	of := func(a *attempt, ours, theirs string) difference {
+		return difference{number: row.ProviderNo, row: row.RowNo, taskID: a.taskID, acceptedAt: &a.at, ours: ours, theirs: theirs}
+	}
+	if row.Copies > int64(len(all)) {
+		st.add(r, repeated, of(all[0], strconv.Itoa(len(all)), strconv.FormatInt(row.Copies, 10)))
+	}
+	var segments int64
+	areKnown := true
+	for _, a := range all {
+		segments += a.segments
+		areKnown = areKnown && a.segments > 0
+	}
+	if row.Segments != nil && areKnown && *row.Segments != segments {
+		st.add(r, segmentsDiffer, of(all[0], strconv.FormatInt(segments, 10), strconv.FormatInt(*row.Segments, 10)))
+	}
+	if row.Copies > 1 && row.Status == "" && r.StatusColumn != "" {
+		return // the rows have different states
+	}
+	for _, a := range all {
+		if statusIsOther(r, a, row.Status) {
+			st.add(r, statusDiffers, of(a, a.state, row.Status))
+			return // a number counts once
+		}
+	}
+}
+
+// statusIsOther reports whether the state of an attempt contradicts the one of a file. A state that is not final contradicts none. A task stores each
+// state once, and none after delivered: where another sender's receipt came first, a missing one contradicts nothing.
+func statusIsOther(r dbq.Reconciliation, a *attempt, theirs string) bool {
+	isUndelivered := theirs != "" && !isAny(r.DeliveredValues, theirs) && !isAny(r.PendingValues, theirs)
+	switch {
+	case a.state == failed:
+		return !isUndelivered // the provider has accepted it
+	case theirs == "" || isAny(r.PendingValues, theirs) || a.others == delivered:
+		return false
+	case isUndelivered:
+		return a.state != undelivered && a.others != undelivered
+	default:
+		return a.state != delivered
+	}
+}
+
+// search looks for accepted attempts in the next part of the day that are not in the file.
+func (s *Service) search(ctx context.Context, r dbq.Reconciliation) error {
+	from, afterID := r.FromAt, r.AfterID
+	if r.AfterAt != nil {
+		from = *r.AfterAt
+	}
+	to := from.Add(slice)
+	if to.After(r.ToAt) {
+		to = r.ToAt
+	}
+	if r.AfterAt == nil {
+		afterID = -1 // nothing was looked at: an attempt of this moment counts
+	}
+	rows, err := s.q.AttemptsUnlisted(ctx, dbq.AttemptsUnlistedParams{
+		FromAt: from, ToAt: to, AfterAt: from, AfterID: afterID, SenderNo: r.SenderNo, ReconciliationID: r.ID, Portion: slicePortion,
+	})
+	if err != nil {
+		return fmt.Errorf("search for attempts: %w", err)
+	}
+	st := stepOf(r)
+	if len(rows) == slicePortion {
+		last := rows[len(rows)-1]
+		st.move.AfterAt, st.move.AfterID = &last.CreatedAt, last.ID
+	} else {
+		st.move.AfterAt, st.move.AfterID = &to, -1
+	}
+	if len(rows) < slicePortion && !to.Before(r.ToAt) {
+		st.move.Phase = clearing
+	}
+	if err := s.list(ctx, r, st, rows); err != nil {
+		return err
+	}
+	return s.store(ctx, r, st, nil)
+}
+
+// list adds accepted attempts that are not in the file.
+func (s *Service) list(ctx context.Context, r dbq.Reconciliation, st *step, rows []dbq.AttemptsUnlistedRow) error {
+	all := make([]*attempt, len(rows))
+	for i, row := range rows {
+		all[i] = &attempt{lease: lease{row.TaskID, row.LeaseID}, at: row.CreatedAt}
+	}
+	if err := s.states(ctx, r.SenderNo, all); err != nil {
+		return err
+	}
+	for i, a := range all {
+		if a.state == failed {
+			continue
+		}
+		kind := missingThere
+		if a.at.Before(r.FromAt.Add(nearEnds)) || !a.at.Before(r.ToAt.Add(-nearEnds)) {
+			kind = nearMidnight
+		} else {
+			st.move.Ours++
+		}
+		st.add(r, kind, difference{number: rows[i].ProviderNo, taskID: a.taskID, acceptedAt: &a.at, ours: a.state})
+	}
+	return nil
+}

@@ -1,0 +1,282 @@
+// Package reconcile owns daily totals, what senders did on each day, and reconciliations, which compare a day with what a provider says of it (S3.13).
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/audience/sheet"
+	"lksms/internal/audience/upload"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/setting"
+)
+
+// The units of a total.
+const (
+	Messages = "messages"
+	Segments = "segments"
+)
+
+// The states of a reconciliation.
+const (
+	Running  = "running"
+	Finished = "finished"
+)
+
+// Services are what a Service works with.
+type Services struct {
+	Uploads  *upload.Service
+	Settings *setting.Service
+}
+
+// Service keeps daily totals and reconciliations.
+type Service struct {
+	Services
+
+	db      *postgres.DB
+	q       *dbq.Queries
+	inParts *dbq.Queries // statements that read tasks by their ids
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, services Services) *Service {
+	return &Service{Services: services, db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions())}
+}
+
+const (
+	runningMost = 10     // files that are compared at a time
+	forgetBatch = 100    // reconciliations that one statement deletes
+	keptMost    = 10_000 // differences of a kind that are kept
+)
+
+// Statement is what a provider says of a day of a sender.
+type Statement struct {
+	SenderNo string
+	Day      time.Time
+	By       string // username
+}
+
+var errNoSender = fault.New(fault.NotFound, fault.SenderNotFound)
+
+// day checks the sender and the day of a statement, and returns what is known of the day.
+func (s *Service) day(ctx context.Context, st Statement) (day dbq.DayOfRow, defaults dbq.StatementDefaultsRow, err error) {
+	defaults, err = s.q.StatementDefaults(ctx, st.SenderNo)
+	if err != nil {
+		return day, defaults, fault.OfField(postgres.Wrap("find sender", err, errNoSender), errNoSender, "sender_no")
+	}
+	values, err := s.Settings.Get(ctx)
+	if err != nil {
+		return day, defaults, err
+	}
+	day, err = s.q.DayOf(ctx, dbq.DayOfParams{Day: st.Day, TimeZone: values.Monitoring.TimeZone})
+	switch {
+	case err != nil:
+		return day, defaults, fmt.Errorf("read day: %w", err)
+	case day.IsAhead:
+		return day, defaults, fault.InvalidField("day", fault.InTheFuture, nil)
+	case day.IsBefore:
+		return day, defaults, fault.InvalidField("day", fault.NotCounted, nil)
+	}
+	return day, defaults, nil
+}
+
+// checkHistory checks that the attempts of a day are still there. Fault: request.invalid.
+func (s *Service) checkHistory(ctx context.Context, from, to time.Time) error {
+	isDropped, err := s.q.DayIsDropped(ctx, dbq.DayIsDroppedParams{FromAt: from, ToAt: to})
+	if err != nil {
+		return fmt.Errorf("read history of day: %w", err)
+	}
+	if isDropped {
+		return fault.InvalidField("day", fault.WasDropped, nil)
+	}
+	return nil
+}
+
+// CompareTotal compares a total with what was accepted on the day, tests included, and keeps the result. Fault: request.invalid.
+func (s *Service) CompareTotal(ctx context.Context, st Statement, unit string, total int64) (dbq.Reconciliation, error) {
+	day, _, err := s.day(ctx, st)
+	if err != nil {
+		return dbq.Reconciliation{}, err
+	}
+	id, err := s.q.TotalReconcile(ctx, dbq.TotalReconcileParams{
+		SenderNo: st.SenderNo, Day: st.Day, FromAt: day.FromAt, ToAt: day.ToAt, Unit: unit, Theirs: total, CreatedBy: st.By,
+	})
+	if err != nil {
+		return dbq.Reconciliation{}, fmt.Errorf("compare total: %w", err)
+	}
+	return s.Get(ctx, id)
+}
+
+// FileOptions say how a file is read.
+type FileOptions struct {
+	Sheet          string // of a workbook; empty: the first that is not hidden
+	NumberColumn   string // empty: the one with a usual name
+	StatusColumn   string // empty: states are not compared
+	SegmentsColumn string // empty: segments are not compared
+	Delivered      []string
+	Pending        []string
+}
+
+// The values of a state, where neither the request nor the callbacks of the sender name them.
+var (
+	usualDelivered = []string{"delivrd", "delivered", "成功"}
+	usualPending   = []string{"acceptd", "enroute", "unknown", "未知"}
+)
+
+// CompareFile begins to compare a file, which Run does, and keeps the upload. Faults: request.invalid, also for a file that cannot be read,
+// limit.reached.
+func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload, o FileOptions) (dbq.Reconciliation, error) {
+	day, defaults, err := s.day(ctx, st)
+	if err == nil {
+		err = s.checkHistory(ctx, day.FromAt, day.ToAt)
+	}
+	if err != nil {
+		return dbq.Reconciliation{}, err
+	}
+	p := dbq.FileReconcileParams{
+		SenderNo: st.SenderNo, Day: st.Day, FromAt: day.FromAt, ToAt: day.ToAt, FileName: u.Name, UploadID: u.ID, Sheet: o.Sheet,
+		StatusColumn: o.StatusColumn, SegmentsColumn: o.SegmentsColumn, CreatedBy: st.By, Most: runningMost,
+	}
+	if p.DeliveredValues, err = valuesOf(o.Delivered, defaults.Delivered, usualDelivered); err == nil {
+		p.PendingValues, err = valuesOf(o.Pending, defaults.Pending, usualPending)
+	}
+	if err != nil {
+		return dbq.Reconciliation{}, err
+	}
+	l, err := s.open(ctx, u.ID, o)
+	if err != nil {
+		return dbq.Reconciliation{}, err
+	}
+	_ = l.rows.Close() // its columns are known
+	p.NumberColumn = l.rows.Columns()[l.number]
+	var id int64
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		if id, err = s.q.FileReconcile(ctx, p); err != nil {
+			return postgres.Wrap("create reconciliation", err, fault.AtLimit(runningMost))
+		}
+		return s.Uploads.Use(ctx, u.ID, fmt.Sprint("reconciliation ", id))
+	})
+	if err != nil {
+		return dbq.Reconciliation{}, err
+	}
+	return s.Get(ctx, id)
+}
+
+// valuesOf returns the values that a request gives, else those of the sender's callbacks, else the usual ones, in lower case.
+func valuesOf(given []string, callback []byte, usual []string) ([]string, error) {
+	if len(given) == 0 {
+		if err := json.Unmarshal(callback, &given); err != nil {
+			return nil, fmt.Errorf("read callback of sender: %w", err)
+		}
+	}
+	if len(given) == 0 {
+		return usual, nil
+	}
+	values := make([]string, len(given))
+	for i, value := range given {
+		values[i] = strings.ToLower(strings.TrimSpace(value))
+	}
+	return values, nil
+}
+
+// list is a file that is being read.
+type list struct {
+	rows                     *sheet.Reader
+	number, status, segments int // columns; -1: none
+}
+
+// numberColumns are the usual names of the column with the provider's number of a message.
+var numberColumns = []string{
+	"provider_no", "msgid", "msg_id", "message_id", "messageid", "smsid", "sms_id", "sid", "bizid", "biz_id", "return_no", "消息编号", "消息ID", "短信编号",
+	"短信ID", "流水号", "回执ID", "回执编号", "发送回执ID",
+}
+
+// open opens an upload as a statement. Fault: request.invalid.
+func (s *Service) open(ctx context.Context, uploadID int64, o FileOptions) (list, error) {
+	file, err := s.Uploads.Open(ctx, uploadID)
+	if err != nil {
+		return list{}, err
+	}
+	rows, err := sheet.Open(ctx, file, sheet.Options{Sheet: o.Sheet})
+	if err != nil {
+		return list{}, err
+	}
+	l := list{rows: rows, status: -1, segments: -1}
+	if err := l.findColumns(o); err != nil {
+		_ = rows.Close() // the error of the columns says more
+		return list{}, err
+	}
+	return l, nil
+}
+
+func (l *list) findColumns(o FileOptions) error {
+	for _, c := range []struct {
+		field, name string
+		at          *int
+	}{{"number_column", o.NumberColumn, &l.number}, {"status_column", o.StatusColumn, &l.status}, {"segments_column", o.SegmentsColumn, &l.segments}} {
+		if c.name == "" {
+			continue
+		}
+		at, is := l.rows.Column(c.name)
+		if !is {
+			return fault.InvalidField(c.field, fault.NotThere, nil)
+		}
+		*c.at = at
+	}
+	if o.NumberColumn != "" {
+		return nil
+	}
+	l.number = -1
+	for _, name := range numberColumns {
+		at, is := l.rows.Column(name)
+		if is && l.number >= 0 && l.number != at {
+			return fault.InvalidField("number_column", fault.Required, nil)
+		}
+		if is {
+			l.number = at
+		}
+	}
+	if l.number < 0 {
+		return fault.InvalidField("number_column", fault.Required, nil)
+	}
+	return nil
+}
+
+var errNotThere = fault.New(fault.NotFound, fault.ReconciliationNotFound)
+
+// Get returns a reconciliation. Fault: reconciliation.not_found.
+func (s *Service) Get(ctx context.Context, id int64) (dbq.Reconciliation, error) {
+	rows, err := s.q.ReconciliationList(ctx, dbq.ReconciliationListParams{ID: &id, BeforeID: id + 1, PageLimit: 1})
+	return postgres.One(rows, err, "get reconciliation", errNotThere)
+}
+
+// List lists up to limit reconciliations with smaller ids than before, newest first. nil means any sender or day.
+func (s *Service) List(ctx context.Context, senderNo *string, day *time.Time, before int64, limit int) ([]dbq.Reconciliation, error) {
+	rows, err := s.q.ReconciliationList(ctx, dbq.ReconciliationListParams{SenderNo: senderNo, Day: day, BeforeID: before, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list reconciliations", err, nil)
+}
+
+// Differences lists up to limit differences of a reconciliation behind an id, in the order in which they were found. A nil kind means any.
+func (s *Service) Differences(ctx context.Context, id int64, kind *string, after int64, limit int) ([]dbq.ReconciliationDifference, error) {
+	rows, err := s.q.DifferenceList(ctx, dbq.DifferenceListParams{ReconciliationID: id, AfterID: after, Kind: kind, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list differences", err, nil)
+}
+
+// Forget deletes reconciliations that ended longer ago than the setting history.log_days says, and returns how many.
+func (s *Service) Forget(ctx context.Context) (int, error) {
+	return s.Settings.ForgetLogs(ctx, forgetBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.ReconciliationsForget(ctx, dbq.ReconciliationsForgetParams{BatchSize: forgetBatch, Keep: keep})
+		return n, postgres.Wrap("delete reconciliations", err, nil)
+	})
+}
+
+// isAny reports whether a value of a state is one of values.
+func isAny(values []string, value string) bool {
+	return slices.Contains(values, strings.ToLower(strings.TrimSpace(value)))
+}

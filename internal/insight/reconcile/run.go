@@ -1,0 +1,385 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/audience/sheet"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+)
+
+// The phases of a reconciliation that runs.
+const (
+	reading   = "read"   // the rows of the file are stored
+	matching  = "match"  // each is compared with the attempts that have its number
+	searching = "search" // attempts of the day without a row are looked for
+	clearing  = "clear"  // the rows are deleted
+)
+
+const (
+	readPortion  = 5000   // rows of a file that one transaction stores
+	matchPortion = 2000   // numbers that one transaction compares
+	attemptsMost = 10_000 // attempts that one transaction compares them with
+	slicePortion = 5000   // attempts without a row that one transaction takes
+	clearPortion = 20_000
+
+	slice = 15 * time.Minute // of the day, in which one transaction searches
+)
+
+// errMoved says that another server has moved a reconciliation on, or that it has ended.
+var errMoved = errors.New("the reconciliation was moved on by another server")
+
+// Run compares files, a portion of each in turn, until nothing is left, and returns how many portions it worked up. It goes on where another server
+// stopped.
+func (s *Service) Run(ctx context.Context) (int, error) {
+	ids, err := s.q.ReconciliationIDsRunning(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("find reconciliations: %w", err)
+	}
+	open := map[int64]*list{}
+	defer func() {
+		for _, l := range open {
+			_ = l.rows.Close() // its rows are stored
+		}
+	}()
+	total := 0
+	var failures []error
+	for len(ids) > 0 && ctx.Err() == nil {
+		var left []int64
+		for _, id := range ids {
+			isOver, err := s.portion(ctx, id, open)
+			switch {
+			case errors.Is(err, errMoved):
+			case err != nil:
+				failures = append(failures, fmt.Errorf("reconciliation %d: %w", id, err))
+			default:
+				total++
+				if !isOver {
+					left = append(left, id)
+				}
+			}
+		}
+		ids = left
+	}
+	return total, errors.Join(failures...)
+}
+
+// portion works up the next portion of a reconciliation. After an error it can be repeated by another call of Run.
+func (s *Service) portion(ctx context.Context, id int64, open map[int64]*list) (isOver bool, err error) {
+	r, err := s.q.ReconciliationGet(ctx, id)
+	if postgres.IsNoRows(err) {
+		return true, errMoved
+	}
+	if err != nil {
+		return true, fmt.Errorf("read reconciliation: %w", err)
+	}
+	switch *r.Phase {
+	case reading:
+		return false, s.read(ctx, r, open)
+	case matching:
+		return false, s.match(ctx, r)
+	case searching:
+		return false, s.search(ctx, r)
+	default:
+		return s.clear(ctx, r)
+	}
+}
+
+// step is what a portion found, and where the reconciliation goes on.
+type step struct {
+	move        dbq.ReconciliationMoveParams
+	differences map[string]*dbq.DifferencesAddParams // by kind
+}
+
+// stepOf begins a portion: nothing is found, and the place is the one before.
+func stepOf(r dbq.Reconciliation) *step {
+	return &step{
+		move:        dbq.ReconciliationMoveParams{ID: r.ID, Phase: *r.Phase, RowNo: r.RowNo, AfterNo: r.AfterNo, AfterAt: r.AfterAt, AfterID: r.AfterID},
+		differences: map[string]*dbq.DifferencesAddParams{},
+	}
+}
+
+// difference is one message about which both sides differ; empty texts and zeros are unknown.
+type difference struct {
+	number       string
+	row          int64
+	taskID       string
+	acceptedAt   *time.Time
+	ours, theirs string
+}
+
+// The kinds of differences.
+const (
+	missingHere    = "missing_here"
+	missingThere   = "missing_there"
+	statusDiffers  = "status_differs"
+	segmentsDiffer = "segments_differ"
+	repeated       = "repeated"
+	unreadable     = "unreadable"
+	nearMidnight   = "near_midnight"
+)
+
+// counter returns the number of a kind in a portion, and how many the reconciliation had before it.
+func counter(kind string, m *dbq.ReconciliationMoveParams, r dbq.Reconciliation) (*int64, int64) {
+	switch kind {
+	case missingHere:
+		return &m.MissingHere, r.MissingHere
+	case missingThere:
+		return &m.MissingThere, r.MissingThere
+	case statusDiffers:
+		return &m.StatusDiffers, r.StatusDiffers
+	case segmentsDiffer:
+		return &m.SegmentsDiffer, r.SegmentsDiffer
+	case repeated:
+		return &m.Repeated, r.Repeated
+	case unreadable:
+		return &m.Unreadable, r.Unreadable
+	default:
+		return &m.NearMidnight, r.NearMidnight
+	}
+}
+
+// add counts a difference, and keeps it.
+func (st *step) add(r dbq.Reconciliation, kind string, d difference) {
+	n, before := counter(kind, &st.move, r)
+	*n++
+	p := st.differences[kind]
+	if p == nil {
+		p = &dbq.DifferencesAddParams{ReconciliationID: r.ID, Kind: kind, Most: keptMost, Counted: before}
+		st.differences[kind] = p
+	}
+	p.ProviderNos, p.RowNos, p.TaskIds = append(p.ProviderNos, d.number), append(p.RowNos, d.row), append(p.TaskIds, d.taskID)
+	p.AcceptedAts, p.Ours, p.Theirs = append(p.AcceptedAts, d.acceptedAt), append(p.Ours, d.ours), append(p.Theirs, d.theirs)
+}
+
+// store stores a portion in one transaction, if no other server has moved the reconciliation on, together with what change does.
+func (s *Service) store(ctx context.Context, r dbq.Reconciliation, st *step, change func(context.Context) error) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		if err := s.hold(ctx, r); err != nil {
+			return err
+		}
+		if change != nil {
+			if err := change(ctx); err != nil {
+				return err
+			}
+		}
+		for _, kind := range []string{missingHere, missingThere, statusDiffers, segmentsDiffer, repeated, unreadable, nearMidnight} {
+			if p := st.differences[kind]; p != nil {
+				if err := s.q.DifferencesAdd(ctx, *p); err != nil {
+					return fmt.Errorf("store differences: %w", err)
+				}
+			}
+		}
+		return postgres.Wrap("count portion", s.q.ReconciliationMove(ctx, st.move), nil)
+	})
+}
+
+// hold locks a reconciliation that stands where it was read.
+func (s *Service) hold(ctx context.Context, r dbq.Reconciliation) error {
+	_, err := s.q.ReconciliationHold(ctx, dbq.ReconciliationHoldParams{
+		ID: r.ID, Phase: *r.Phase, RowNo: r.RowNo, AfterNo: r.AfterNo, AfterID: r.AfterID, AfterAt: r.AfterAt,
+	})
+	if postgres.IsNoRows(err) {
+		return errMoved
+	}
+	return postgres.Wrap("lock reconciliation", err, nil)
+}
+
+// read stores the next rows of the file. The last of them deletes the upload.
+func (s *Service) read(ctx context.Context, r dbq.Reconciliation, open map[int64]*list) error {
+	l := open[r.ID]
+	if l == nil {
+		opened, err := s.reopen(ctx, r)
+		var wrong *fault.Error
+		if errors.As(err, &wrong) {
+			return s.fail(ctx, r, wrong)
+		}
+		if err != nil {
+			return err
+		}
+		l = &opened
+		open[r.ID] = l
+	}
+	st := stepOf(r)
+	rows, isLast, wrong, err := l.next(r, st)
+	if err != nil {
+		return err
+	}
+	if wrong != nil {
+		return s.fail(ctx, r, wrong)
+	}
+	if isLast {
+		st.move.Phase = matching
+	}
+	return s.store(ctx, r, st, func(ctx context.Context) error {
+		if len(rows.ProviderNos) > 0 {
+			added, err := s.q.StatementRowsStore(ctx, rows)
+			if err != nil {
+				return fmt.Errorf("store rows: %w", err)
+			}
+			st.move.Theirs = added
+		}
+		if isLast {
+			return s.Uploads.Delete(ctx, *r.UploadID)
+		}
+		return nil
+	})
+}
+
+// reopen opens the file of a reconciliation behind the rows that are stored.
+func (s *Service) reopen(ctx context.Context, r dbq.Reconciliation) (list, error) {
+	l, err := s.open(ctx, *r.UploadID, FileOptions{
+		Sheet: r.Sheet, NumberColumn: r.NumberColumn, StatusColumn: r.StatusColumn, SegmentsColumn: r.SegmentsColumn,
+	})
+	for err == nil && r.RowNo > 0 {
+		var row sheet.Row
+		if row, err = l.rows.Next(); err == nil && row.No >= r.RowNo {
+			break
+		}
+	}
+	return l, err
+}
+
+// fail ends the reading of a file that cannot be read, and deletes the upload. What is known of it is no result.
+func (s *Service) fail(ctx context.Context, r dbq.Reconciliation, wrong *fault.Error) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		if err := s.hold(ctx, r); err != nil {
+			return err
+		}
+		if err := s.record(ctx, r, wrong); err != nil {
+			return err
+		}
+		return s.Uploads.Delete(ctx, *r.UploadID)
+	})
+}
+
+// record records why a reconciliation that is held fails.
+func (s *Service) record(ctx context.Context, r dbq.Reconciliation, wrong *fault.Error) error {
+	failure, err := fault.Encode(wrong.Fields[0])
+	if err != nil {
+		return err //nolint:wrapcheck // says what it is
+	}
+	return postgres.Wrap("fail reconciliation", s.q.ReconciliationFail(ctx, dbq.ReconciliationFailParams{ID: r.ID, Failure: failure}), nil)
+}
+
+// numberMost is the longest number of a provider, as in deliveries.
+const numberMost = 200
+
+// next reads the next rows, each number once. wrong says why the file cannot be read on.
+func (l *list) next(r dbq.Reconciliation, st *step) (p dbq.StatementRowsStoreParams, isLast bool, wrong *fault.Error, err error) {
+	p.ID = r.ID
+	places := map[string]int{}
+	for st.move.Rows < readPortion {
+		row, err := l.rows.Next()
+		switch {
+		case err == io.EOF: //nolint:errorlint // Next returns it bare
+			return p, true, nil, nil
+		case errors.As(err, &wrong):
+			return p, false, wrong, nil
+		case err != nil:
+			return p, false, nil, err //nolint:wrapcheck // of upload
+		}
+		st.move.Rows++
+		st.move.RowNo = row.No
+		number, status, segments, rule := l.rowOf(row)
+		if rule != "" {
+			st.add(r, unreadable, difference{row: row.No, number: number, theirs: string(rule)})
+			if number == "" {
+				continue
+			}
+			segments = nil // the message is there, and only its segments are unknown
+		}
+		at, isKnown := places[number]
+		if !isKnown {
+			places[number] = len(p.ProviderNos)
+			p.ProviderNos, p.RowNos, p.Copies = append(p.ProviderNos, number), append(p.RowNos, row.No), append(p.Copies, 1)
+			p.Statuses, p.Segments = append(p.Statuses, status), append(p.Segments, segments)
+			continue
+		}
+		p.Copies[at]++
+		if p.Statuses[at] != status {
+			p.Statuses[at] = "" // whose state is which, the file does not say
+		}
+		if p.Segments[at] != nil && segments != nil {
+			segments = new(*p.Segments[at] + *segments)
+		} else {
+			segments = nil
+		}
+		p.Segments[at] = segments
+	}
+	return p, false, nil, nil
+}
+
+// rowOf returns what a row says. rule says why it cannot be compared; number is empty if that is why.
+func (l *list) rowOf(row sheet.Row) (number, status string, segments *int64, rule fault.Rule) {
+	cell := row.Cells[l.number]
+	number = withoutApostrophe(trimmed(cell.Text))
+	switch {
+	case row.Extra > 0:
+		return "", "", nil, fault.TooManyCells
+	case cell.Lossy:
+		return "", "", nil, fault.Shortened
+	case number == "":
+		return "", "", nil, fault.Required
+	case len([]rune(number)) > numberMost:
+		return "", "", nil, fault.WrongFormat
+	}
+	if l.status >= 0 {
+		status = cut(trimmed(row.Cells[l.status].Text), 100)
+	}
+	if l.segments < 0 {
+		return number, status, nil, ""
+	}
+	n, err := strconv.ParseInt(trimmed(row.Cells[l.segments].Text), 10, 64)
+	if err != nil || n < 0 || n > 1000 || row.Cells[l.segments].Lossy {
+		return number, status, nil, fault.WrongFormat
+	}
+	return number, status, &n, ""
+}
+
+// trimmed returns a text that PostgreSQL can store, without white space and invisible marks around it.
+func trimmed(text string) string {
+	return strings.Trim(postgres.Text(text), "\u0020\t\r\n\v\f\u00A0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200A\u200B\u200C\u200D\u200E\u200F\u202F\u2060\u3000\uFEFF")
+}
+
+// withoutApostrophe returns a number without the apostrophe before it, with which spreadsheet programs mark texts.
+func withoutApostrophe(text string) string { return strings.TrimPrefix(text, "'") }
+
+func cut(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most])
+	}
+	return text
+}
+
+// clear deletes rows of a file that is compared, and ends the reconciliation after the last.
+func (s *Service) clear(ctx context.Context, r dbq.Reconciliation) (isOver bool, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		if err := s.hold(ctx, r); err != nil {
+			return err
+		}
+		n, err := s.q.StatementRowsDelete(ctx, dbq.StatementRowsDeleteParams{ID: r.ID, BatchSize: clearPortion})
+		if isOver = n < clearPortion; err != nil || !isOver {
+			return postgres.Wrap("delete rows", err, nil)
+		}
+		if r.Failure == nil { // attempts that were dropped while the file was compared were missing here
+			var wrong *fault.Error
+			err := s.checkHistory(ctx, r.FromAt, r.ToAt)
+			if errors.As(err, &wrong) {
+				err = s.record(ctx, r, wrong)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return postgres.Wrap("end reconciliation", s.q.ReconciliationEnd(ctx, r.ID), nil)
+	})
+	return isOver, err
+}

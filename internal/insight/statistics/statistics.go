@@ -1,0 +1,280 @@
+// Package statistics owns figures over time: what happened to tasks in each minute, hour and day, by company, channel, sender, message type and
+// outcome. They are made of facts alone, and exact at any time.
+package statistics
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/setting"
+)
+
+// Service keeps and reads statistics.
+type Service struct {
+	db       *postgres.DB
+	q        *dbq.Queries
+	settings *setting.Service
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, settings *setting.Service) *Service {
+	return &Service{db: db, q: dbq.New(db), settings: settings}
+}
+
+// The names of steps and dimensions in the database.
+const (
+	Minute = "minute"
+	Hour   = "hour"
+	Day    = "day"
+
+	ByNothing     = "total"
+	ByCompany     = "company"
+	ByChannel     = "channel"
+	BySender      = "sender"
+	ByMessageType = "message_type"
+	ByOutcome     = "outcome"
+)
+
+// Tests is the key of all tests in ByMessageType. No other dimension counts them.
+const Tests = "test"
+
+// kept is how long the points of a step are kept; days are kept for ever.
+var kept = map[string]time.Duration{Minute: 2 * 24 * time.Hour, Hour: 93 * 24 * time.Hour}
+
+// Counts says how often something happened.
+type Counts struct {
+	Submitted      int64
+	Requeued       int64
+	Claimed        int64 // leases
+	Succeeded      int64
+	Failed         int64
+	ReportedFailed int64 // leases that their sender ended by reporting FAILED, also those that are retried
+	Cancelled      int64
+	Delivered      int64 // receipts that said so
+	Undelivered    int64
+	Segments       int64 // of leases that were reported SUCCESS
+}
+
+func (c *Counts) add(o Counts) {
+	c.Submitted += o.Submitted
+	c.Requeued += o.Requeued
+	c.Claimed += o.Claimed
+	c.Succeeded += o.Succeeded
+	c.Failed += o.Failed
+	c.ReportedFailed += o.ReportedFailed
+	c.Cancelled += o.Cancelled
+	c.Delivered += o.Delivered
+	c.Undelivered += o.Undelivered
+	c.Segments += o.Segments
+}
+
+// Figures are counts, and how long tasks took since they first could be claimed.
+type Figures struct {
+	Counts
+	Waits     Histogram // to their first claim
+	Durations Histogram // to SUCCESS or FAILED
+}
+
+// AddFacts stages the events that facts count, in the transaction of ctx. It is a history.Consumer.
+func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error {
+	var rows dbq.StatisticsStageParams
+	for _, f := range facts {
+		succeeded, failed := max(0, f.Success), max(0, f.Failed) // a requeued task is FAILED no more: that is no event of a minute
+		if f.Submitted+f.Requeued+f.Leases+succeeded+failed+f.ReportedFailed+f.Cancelled+f.Delivered+f.Undelivered == 0 {
+			continue
+		}
+		sender := ""
+		if f.SenderNo != nil {
+			sender = *f.SenderNo
+		}
+		rows.Ats = append(rows.Ats, f.Minute)
+		rows.CompanyIds = append(rows.CompanyIds, f.CompanyID)
+		rows.Channels = append(rows.Channels, f.Channel)
+		rows.SenderNos = append(rows.SenderNos, sender)
+		messageType := f.MessageType
+		if f.IsTest {
+			messageType = Tests
+		}
+		rows.MessageTypes = append(rows.MessageTypes, messageType)
+		rows.Outcomes = append(rows.Outcomes, f.Outcome)
+		rows.Submitted = append(rows.Submitted, f.Submitted)
+		rows.Requeued = append(rows.Requeued, f.Requeued)
+		rows.Claimed = append(rows.Claimed, f.Leases)
+		rows.Succeeded = append(rows.Succeeded, succeeded)
+		rows.Failed = append(rows.Failed, failed)
+		rows.ReportedFailed = append(rows.ReportedFailed, f.ReportedFailed)
+		rows.Cancelled = append(rows.Cancelled, f.Cancelled)
+		rows.Delivered = append(rows.Delivered, f.Delivered)
+		rows.Undelivered = append(rows.Undelivered, f.Undelivered)
+		rows.Segments = append(rows.Segments, f.Segments)
+		rows.Waits = append(rows.Waits, f.Waits)
+		rows.Durations = append(rows.Durations, f.Durations)
+	}
+	if len(rows.Ats) == 0 {
+		return nil
+	}
+	return postgres.Wrap("stage statistics", s.q.StatisticsStage(ctx, rows), nil)
+}
+
+// portion is how many staged rows one transaction of RollUp moves.
+const portion = 20_000
+
+// RollUp moves the staged minutes that are over to the minutes, hours and days of statistics, and returns how many staged rows there were.
+func (s *Service) RollUp(ctx context.Context) (int, error) {
+	return postgres.InBatches(portion, func() (n int64, err error) {
+		values, err := s.settings.Get(ctx)
+		if err != nil {
+			return 0, err
+		}
+		err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+			n, err = s.rollUpPortion(ctx, values.Monitoring.TimeZone)
+			return err
+		})
+		return n, postgres.Wrap("roll up statistics", err, nil)
+	})
+}
+
+// place is the key of a row of statistics.
+type place struct {
+	step      string
+	company   int64
+	dimension string
+	at        int64 // Unix seconds
+	key       string
+}
+
+// compare returns the order of statistics_pkey.
+func (p place) compare(o place) int {
+	return cmp.Or(
+		cmp.Compare(p.step, o.step), cmp.Compare(p.company, o.company), cmp.Compare(p.dimension, o.dimension), cmp.Compare(p.at, o.at),
+		cmp.Compare(p.key, o.key),
+	)
+}
+
+func (s *Service) rollUpPortion(ctx context.Context, zone string) (taken int64, err error) {
+	if err := s.q.StatisticsLock(ctx); err != nil {
+		return 0, err
+	}
+	staged, err := s.q.StatisticsTake(ctx, dbq.StatisticsTakeParams{Portion: portion, TimeZone: zone})
+	if err != nil || len(staged) == 0 {
+		return 0, err
+	}
+	sums := map[place]*Figures{}
+	for _, row := range staged {
+		taken += row.Taken
+		addTo(sums, row)
+	}
+	return taken, s.store(ctx, sums)
+}
+
+// AllCompanies is the id of no company: rows with it count the tasks of all.
+const AllCompanies = 0
+
+// addTo adds a staged row to all rows of statistics that count it.
+func addTo(sums map[place]*Figures, row dbq.StatisticsTakeRow) {
+	f := Figures{Counts: Counts{
+		Submitted: row.Submitted, Requeued: row.Requeued, Claimed: row.Claimed, Succeeded: row.Succeeded, Failed: row.Failed,
+		ReportedFailed: row.ReportedFailed, Cancelled: row.Cancelled, Delivered: row.Delivered, Undelivered: row.Undelivered, Segments: row.Segments,
+	}}
+	f.Waits.Add(row.Waits)
+	f.Durations.Add(row.Durations)
+	add := func(p place) {
+		sum := sums[p]
+		if sum == nil {
+			sum = &Figures{}
+			sums[p] = sum
+		}
+		sum.add(f)
+	}
+	keys := map[string]string{ByMessageType: row.MessageType}
+	if row.MessageType != Tests {
+		keys = map[string]string{ByNothing: "", ByChannel: row.Channel, BySender: row.SenderNo, ByMessageType: row.MessageType, ByOutcome: row.Outcome}
+	}
+	for step, at := range map[string]time.Time{Minute: row.Minute, Hour: row.Hour, Day: row.Day} {
+		for dimension, key := range keys {
+			add(place{step, row.CompanyID, dimension, at.Unix(), key})
+			add(place{step, AllCompanies, dimension, at.Unix(), key})
+		}
+		if row.MessageType == Tests {
+			continue
+		}
+		add(place{step, AllCompanies, ByCompany, at.Unix(), strconv.FormatInt(row.CompanyID, 10)})
+	}
+}
+
+func (f *Figures) add(o Figures) {
+	f.Counts.add(o.Counts)
+	f.Waits.Merge(o.Waits)
+	f.Durations.Merge(o.Durations)
+}
+
+// addStored adds two stored histograms.
+func (f *Figures) addStored(waits, durations []byte) error {
+	return errors.Join(f.Waits.addPacked(waits), f.Durations.addPacked(durations))
+}
+
+// store adds sums to the rows of statistics. The caller holds StatisticsLock.
+func (s *Service) store(ctx context.Context, sums map[place]*Figures) error {
+	var rows dbq.StatisticsAddParams
+	added := make([]*Figures, 0, len(sums))
+	for _, p := range slices.SortedFunc(maps.Keys(sums), place.compare) { // rows that are read together are stored side by side
+		f := sums[p]
+		added = append(added, f)
+		rows.Steps = append(rows.Steps, p.step)
+		rows.CompanyIds = append(rows.CompanyIds, p.company)
+		rows.Dimensions = append(rows.Dimensions, p.dimension)
+		rows.Ats = append(rows.Ats, time.Unix(p.at, 0))
+		rows.Keys = append(rows.Keys, p.key)
+		rows.Submitted = append(rows.Submitted, f.Submitted)
+		rows.Requeued = append(rows.Requeued, f.Requeued)
+		rows.Claimed = append(rows.Claimed, f.Claimed)
+		rows.Succeeded = append(rows.Succeeded, f.Succeeded)
+		rows.Failed = append(rows.Failed, f.Failed)
+		rows.ReportedFailed = append(rows.ReportedFailed, f.ReportedFailed)
+		rows.Cancelled = append(rows.Cancelled, f.Cancelled)
+		rows.Delivered = append(rows.Delivered, f.Delivered)
+		rows.Undelivered = append(rows.Undelivered, f.Undelivered)
+		rows.Segments = append(rows.Segments, f.Segments)
+	}
+	stored, err := s.q.StatisticsHistograms(ctx, dbq.StatisticsHistogramsParams{
+		Steps: rows.Steps, CompanyIds: rows.CompanyIds, Dimensions: rows.Dimensions, Ats: rows.Ats, Keys: rows.Keys,
+	})
+	if err != nil {
+		return err
+	}
+	for _, row := range stored {
+		if err := added[row.Place].addStored(row.Waits, row.Durations); err != nil {
+			return err
+		}
+	}
+	for _, f := range added {
+		rows.Waits = append(rows.Waits, f.Waits.pack())
+		rows.Durations = append(rows.Durations, f.Durations.pack())
+	}
+	return s.q.StatisticsAdd(ctx, rows)
+}
+
+// forgetBatch is the number of rows that one statement deletes.
+const forgetBatch = 10_000
+
+// Forget deletes the minutes and hours that are older than they are kept, and returns how many rows.
+func (s *Service) Forget(ctx context.Context) (int, error) {
+	total := 0
+	for step, keep := range kept {
+		n, err := postgres.InBatches(forgetBatch, func() (int64, error) {
+			n, err := s.q.StatisticsForget(ctx, dbq.StatisticsForgetParams{Step: step, Keep: keep, BatchSize: forgetBatch})
+			return n, postgres.Wrap("forget statistics", err, nil)
+		})
+		if total += n; err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}

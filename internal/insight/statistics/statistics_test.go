@@ -1,0 +1,790 @@
+package statistics_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	api "lksms/gen/client"
+	"lksms/internal/app"
+	"lksms/internal/dispatch/callback"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/insight/statistics"
+	"lksms/internal/platform/optional"
+	"lksms/internal/testkit/apptest"
+)
+
+func TestMain(m *testing.M) { apptest.Main(m) }
+
+func fold(b *apptest.Bundle) {
+	b.T.Helper()
+	if _, err := b.App.History.Fold(b.T.Context()); err != nil {
+		b.T.Error(err)
+	}
+}
+
+func rollUp(b *apptest.Bundle) int {
+	b.T.Helper()
+	n, err := b.App.Statistics.RollUp(b.T.Context())
+	if err != nil {
+		b.T.Error(err)
+	}
+	return n
+}
+
+// ripen lets the staged minutes be over, which moves their figures a minute back.
+func ripen(b *apptest.Bundle) {
+	b.T.Helper()
+	b.Exec("UPDATE statistics_staged SET at = at - interval '1 minute' WHERE at >= date_trunc('minute', now(), 'UTC')")
+}
+
+func read(b *apptest.Bundle, q statistics.Query) statistics.Answer {
+	b.T.Helper()
+	if q.From.IsZero() {
+		q.From = time.Now().Add(-20 * time.Hour)
+		q.To = new(time.Now().Add(time.Hour))
+	}
+	if q.Step == "" {
+		q.Step = statistics.Hour
+	}
+	if q.By == "" {
+		q.By = statistics.ByNothing
+	}
+	if q.Limit == 0 {
+		q.Limit = 100
+	}
+	answer, err := b.App.Statistics.Read(b.T.Context(), q)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	return answer
+}
+
+// events has a row for each event that the logs know: who, what (as in Counts), and how long it took. kind is the message type, or test. requeued has
+// the requeued tasks.
+const events = `
+	WITH ended AS (
+		SELECT r.*, CASE WHEN is_test THEN 'test' ELSE message_type::text END AS kind, CASE WHEN effect = 'success' THEN 'SUCCESS' WHEN effect = 'cancelled' THEN 'CANCELLED' ELSE 'FAILED' END AS ended_as
+		FROM report_logs r
+		WHERE effect IN ('success', 'failed', 'exhausted', 'unclear', 'expired', 'cancelled')
+	),
+	leases AS (
+		SELECT task_id, company_id, pool_id, app_id, CASE WHEN is_test THEN 'test' ELSE message_type::text END AS kind, entered_at, leased_at, retry_count
+		FROM report_logs WHERE leased_at IS NOT NULL
+		UNION ALL
+		SELECT task_id, company_id, pool_id, processing_app_id, CASE WHEN is_test THEN 'test' ELSE message_type::text END, entered_at, updated_at, retry_count
+		FROM queue WHERE lease_until IS NOT NULL
+	),
+	firsts AS (
+		SELECT DISTINCT ON (l.task_id) l.* FROM leases l
+		WHERE NOT EXISTS (SELECT FROM requeued q WHERE q.task_id = l.task_id AND q.at <= l.leased_at)
+		ORDER BY l.task_id, l.leased_at
+	),
+	events AS (
+		SELECT m.company_id, m.pool_id, '' AS sender, CASE WHEN m.is_test THEN 'test' ELSE m.message_type::text END AS kind,
+			coalesce(max(CASE r.event WHEN 'unreachable' THEN 'FAILED' WHEN 'simulated' THEN 'SUCCESS' END), '') AS outcome,
+			'submitted' AS what, 1 AS n, NULL::bytea AS took
+		FROM messages m LEFT JOIN report_logs r ON r.task_id = m.task_id GROUP BY m.task_id, m.company_id, m.pool_id, m.message_type, m.is_test
+		UNION ALL SELECT q.company_id, q.pool_id, '', CASE WHEN m.is_test THEN 'test' ELSE q.message_type::text END, '', 'requeued', 1, NULL
+			FROM requeued q JOIN messages m ON m.task_id = q.task_id
+		UNION ALL SELECT company_id, pool_id, app_id, kind, '', 'claimed', 1, NULL FROM leases
+		UNION ALL SELECT company_id, pool_id, app_id, kind, '', 'waits', 1, wait_bucket(leased_at - entered_at) FROM firsts WHERE retry_count = 0
+		UNION ALL SELECT company_id, pool_id, coalesce(app_id, ''), kind, ended_as,
+			CASE ended_as WHEN 'SUCCESS' THEN 'succeeded' ELSE lower(ended_as) END, 1, NULL FROM ended
+		UNION ALL SELECT company_id, pool_id, app_id, CASE WHEN is_test THEN 'test' ELSE message_type::text END,
+			CASE effect WHEN 'retry' THEN '' ELSE 'FAILED' END, 'reported_failed', 1, NULL
+			FROM report_logs WHERE status = 3 AND effect IN ('failed', 'exhausted', 'retry')
+		UNION ALL SELECT company_id, pool_id, coalesce(app_id, ''), kind, ended_as, 'durations', 1, wait_bucket(created_at - entered_at)
+			FROM ended WHERE ended_as <> 'CANCELLED' AND event NOT IN ('unreachable', 'simulated')
+		UNION ALL SELECT company_id, pool_id, app_id, kind, 'SUCCESS', 'segments', coalesce(lease_segments, segments), NULL FROM ended WHERE status = 2
+		UNION ALL SELECT r.company_id, r.pool_id, r.app_id, CASE WHEN r.is_test THEN 'test' ELSE r.message_type::text END, '', r.effect, 1, NULL
+			FROM report_logs r WHERE r.event IN ('receipt', 'past_receipt')
+		-- A submission counts for the sender that took it first.
+		UNION ALL SELECT f.company_id, f.pool_id, x.sender, f.kind, '', 'submitted', x.n, NULL
+			FROM firsts f CROSS JOIN LATERAL (VALUES (f.app_id, 1), ('', -1)) AS x (sender, n) WHERE f.retry_count = 0 AND $2 = 'sender'
+	)`
+
+// recount counts the events of a dimension, of one company or of all, as lines of text.
+func recount(b *apptest.Bundle, by string, company *int64) string {
+	b.T.Helper()
+	key := map[string]string{
+		statistics.ByNothing: "''", statistics.ByCompany: "e.company_id::text", statistics.ByChannel: "p.channel", statistics.BySender: "e.sender",
+		statistics.ByMessageType: "e.kind", statistics.ByOutcome: "e.outcome",
+	}[by]
+	return apptest.Scan[string](b, events+` SELECT coalesce(string_agg(x.line, E'\n' ORDER BY x.line COLLATE "C"), '') FROM (
+		SELECT k.key || ' ' || k.what || ' ' || sum(k.n) || ' ' || coalesce(encode(string_agg(k.took, '' ORDER BY k.took), 'hex'), '') AS line
+		FROM (
+			SELECT `+key+` AS key, e.* FROM events e LEFT JOIN pool_channels p ON p.pool_id = e.pool_id
+			WHERE ($1::bigint IS NULL OR e.company_id = $1) AND (e.kind <> 'test' OR $2 = 'message_type')
+		) k
+		GROUP BY k.key, k.what
+		HAVING sum(k.n) <> 0) x`, company, by)
+}
+
+// lines returns the totals of an answer as recount does.
+func lines(answer statistics.Answer) string {
+	var all []string
+	for _, s := range answer.Series {
+		t := s.Totals
+		for what, n := range map[string]int64{
+			"submitted": t.Submitted, "requeued": t.Requeued, "claimed": t.Claimed, "succeeded": t.Succeeded, "failed": t.Failed,
+			"reported_failed": t.ReportedFailed, "cancelled": t.Cancelled, "delivered": t.Delivered, "undelivered": t.Undelivered, "segments": t.Segments,
+		} {
+			if n != 0 {
+				all = append(all, fmt.Sprintf("%s %s %d ", s.Key, what, n))
+			}
+		}
+		for what, h := range map[string]statistics.Histogram{"waits": t.Waits, "durations": t.Durations} {
+			if h.Count() > 0 {
+				all = append(all, fmt.Sprintf("%s %s %d %x", s.Key, what, h.Count(), h.Buckets()))
+			}
+		}
+	}
+	slices.Sort(all)
+	text := ""
+	for i, line := range all {
+		if i > 0 {
+			text += "\n"
+		}
+		text += line
+	}
+	return text
+}
+
+var dimensions = []string{
+	statistics.ByNothing, statistics.ByCompany, statistics.ByChannel, statistics.BySender, statistics.ByMessageType, statistics.ByOutcome,
+}
+
+// compare compares what readers see with the logs.
+func compare(b *apptest.Bundle, when string, companies []*int64) {
+	b.T.Helper()
+	for _, company := range companies {
+		for _, by := range dimensions {
+			got, want := lines(read(b, statistics.Query{By: by, CompanyID: company, Step: []string{statistics.Minute, statistics.Hour, statistics.Day}[rand.IntN(3)]})), recount(b, by, company)
+			if got != want {
+				b.T.Fatalf("after %s, by %s, company %v:\n%s\nthe logs say:\n%s", when, by, company, got, want)
+			}
+		}
+	}
+}
+
+// requeue does to a settled task what an operator may do: it becomes PENDING again, and is settled no more.
+const requeue = `
+	WITH one AS (
+		SELECT r.task_id FROM report_logs r WHERE r.outcome IN (3, 4) AND r.event <> 'unreachable' ORDER BY hashtext(r.task_id || $1) LIMIT 1
+	),
+	undone AS (
+		UPDATE report_logs r SET outcome = NULL FROM one WHERE r.task_id = one.task_id AND r.outcome IS NOT NULL RETURNING r.company_id, 1
+	),
+	fewer AS (
+		INSERT INTO facts (company_id, at, failed) SELECT company_id, clock_timestamp(), -1 FROM undone
+	),
+	noted AS (
+		INSERT INTO requeued SELECT m.task_id, m.company_id, m.pool_id, m.message_type, clock_timestamp() FROM messages m JOIN one ON one.task_id = m.task_id
+	)
+	INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, was_claimed, entered_at, updated_at, is_test)
+	SELECT m.task_id, m.pool_id, m.company_id, m.message_type, m.priority, m.segments, m.phone_number, m.recipient, m.content, true, now(), now(), m.is_test
+	FROM messages m JOIN one ON one.task_id = m.task_id`
+
+// Whatever happens to tasks of two companies, and whenever facts are folded and rolled up, figures equal a recount of the logs: by each
+// dimension, of each company and of all.
+func TestFiguresEqualTheLogs(t *testing.T) {
+	b := apptest.New(t)
+	seed := time.Now().UnixNano()
+	t.Log("seed", seed)
+	random := rand.New(rand.NewPCG(uint64(seed), 0))
+	b.Exec("CREATE TABLE requeued (task_id text, company_id bigint, pool_id bigint, message_type smallint, at timestamptz)")
+	headers := [][]string{nil, b.AddCompany("acme", 1)}
+	b.AddSender(map[string]any{"sender_no": "mine", "is_shared": false, "balance": 100000})
+	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "mine", "message_type": "marketing"})
+	b.PutContacts(map[string]any{"user_id": "boss", "dingtalk_name": "ding-boss"}, map[string]any{"user_id": "ghost", "email": "g@example.com"})
+	acme := int64(b.Count("SELECT id FROM companies WHERE company_no = 'acme'"))
+	companies := []*int64{nil, new(int64(1)), &acme}
+	apps := []string{"a", "b", "mine"}
+	types := []string{"verification", "notification", "marketing"}
+	type held struct {
+		api.ClaimedTask
+		app string
+	}
+	leases := []held{}
+	withLease := func(do func(l held)) {
+		if len(leases) > 0 {
+			do(leases[random.IntN(len(leases))])
+		}
+	}
+	may := func(a apptest.Answer) {
+		t.Helper()
+		if a.Status != 200 && a.Status != 409 { // 409: the task is in another state
+			t.Fatal(a.Raw)
+		}
+	}
+	ids := func() []string { // of some tasks
+		return apptest.Scan[[]string](b, "SELECT coalesce(array_agg(x.task_id), '{}') FROM (SELECT task_id FROM messages ORDER BY hashtext(task_id || $1) LIMIT 4) x", strconv.Itoa(random.Int()))
+	}
+	steps := []struct {
+		name string
+		do   func()
+	}{
+		{"submit", func() {
+			b.SubmitMany("x", 1+random.IntN(6), map[string]any{"message_type": types[random.IntN(3)]}, headers[random.IntN(2)]...)
+		}},
+		{"submit tests", func() {
+			b.SubmitMany("x", 1+random.IntN(6), map[string]any{"message_type": types[random.IntN(3)], "test": true}, headers[random.IntN(2)]...)
+		}},
+		{"simulate", func() {
+			b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"send_tests": false})
+			b.SubmitMany("x", 1+random.IntN(3), map[string]any{"message_type": types[random.IntN(3)], "test": true}, headers[random.IntN(2)]...)
+			b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"send_tests": true})
+		}},
+		{"submit for later", func() {
+			b.SubmitMany("x", 1, map[string]any{"expect_send_time": time.Now().Add(300 * time.Millisecond)})
+		}},
+		{"notify", func() {
+			b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+				"biz_type": 3, "biz_id": random.IntN(1 << 30), "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"boss", "ghost"},
+			})
+			if _, err := b.App.Notifications.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"claim", func() {
+			app := apps[random.IntN(len(apps))]
+			for _, task := range b.Take(app, 1+random.IntN(8)) {
+				leases = append(leases, held{task, app})
+			}
+		}},
+		{"report", func() {
+			withLease(func(l held) {
+				may(b.Call("POST", "/api/v1/sms/report", apptest.ReportBody(l.TaskID, l.app, 2+random.IntN(2), apptest.Report{"should_retry": random.IntN(2) == 0})))
+			})
+		}},
+		{"release", func() {
+			withLease(func(l held) {
+				if _, err := b.App.Tasks.Release(t.Context(), l.app, []queue.Unused{{TaskID: l.TaskID, LeaseID: l.LeaseID, Tried: random.IntN(2) == 0}}); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}},
+		{"recover", func() {
+			b.Exec("UPDATE queue SET lease_until = now() - interval '1 second' WHERE lease_until IS NOT NULL AND hashtext(task_id || $1) % 3 = 0", strconv.Itoa(random.Int()))
+			b.Recover()
+			b.Exec("UPDATE queue SET due_at = now() WHERE due_at > now()")
+		}},
+		{"cancel", func() { withLease(func(l held) { may(b.Call("POST", "/api/v1/sms/task/"+l.TaskID+"/cancel", nil)) }) }},
+		{"expire", func() {
+			b.Exec("UPDATE queue SET expires_at = now() WHERE lease_until IS NULL AND hashtext(task_id || $1) % 9 = 0", strconv.Itoa(random.Int()))
+			if _, err := b.App.Tasks.Expire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"receipts", func() {
+			var finals []queue.Final
+			for _, id := range ids() {
+				finals = append(finals, queue.Final{TaskID: id, SenderNo: "a", State: callback.Delivered + int16(random.IntN(2))})
+			}
+			if _, err := b.App.Tasks.SettleReceipts(t.Context(), finals); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"requeue", func() { b.Exec(requeue, strconv.Itoa(random.Int())) }},
+		{"fold", func() { fold(b) }},
+		{"roll up", func() { ripen(b); rollUp(b) }},
+	}
+	did := map[string]int{}
+	for range 250 {
+		step := steps[random.IntN(len(steps))]
+		step.do()
+		did[step.name]++
+		if random.IntN(4) == 0 {
+			compare(b, step.name, companies)
+		}
+	}
+	compare(b, "all", companies)
+	fold(b)
+	ripen(b)
+	rollUp(b)
+	compare(b, "the last roll-up", companies)
+	if n := b.Count("SELECT (SELECT count(*) FROM facts) + (SELECT count(*) FROM statistics_staged)"); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+	if n := b.Count("SELECT count(*) FROM report_logs WHERE event = 'unreachable'"); n == 0 && did["notify"] > 0 {
+		t.Error("nobody was unreachable")
+	}
+	t.Log(did)
+}
+
+// Tests are in the series of their own message type, and in no other figure.
+func TestTestsAreCountedApart(t *testing.T) {
+	b := apptest.New(t)
+	b.SubmitMany("x", 2, map[string]any{"message_type": "marketing"})
+	b.SubmitMany("x", 3, map[string]any{"message_type": "marketing", "test": true})
+	for _, task := range b.Take("app", 10) {
+		b.Report(task.TaskID, "app", 2, nil)
+	}
+	from := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	check := func(when string) {
+		t.Helper()
+		for query, want := range map[string]string{
+			"": " 2", "&by=company": "default 2", "&by=channel": "sms 2", "&by=sender": "app 2", "&by=outcome": " 2,SUCCESS 2",
+			"&by=message_type": "test 3,marketing 2", "&by=message_type&key=test": "test 3", "&by=message_type&key=marketing": "marketing 2",
+		} {
+			got := []string{}
+			for _, s := range apptest.Decode[api.StatisticsRange](t, b.Expect(200, "", "GET", "/api/v1/admin/statistics?from="+from+query, nil)).Series {
+				got = append(got, fmt.Sprint(optional.Value(s.Key), " ", max(s.Totals.Submitted, s.Totals.Claimed, s.Totals.Succeeded)))
+			}
+			if strings.Join(got, ",") != want {
+				t.Errorf("%s, %s: %v, want %s", when, query, got, want)
+			}
+		}
+		if n, err := b.App.Statistics.Events(t.Context(), nil, time.Now()); n.Submitted != 5 || err != nil {
+			t.Errorf("%s: %d tasks were submitted, %v", when, n.Submitted, err)
+		}
+	}
+	check("facts")
+	fold(b)
+	check("staged")
+	ripen(b)
+	rollUp(b)
+	check("rolled up")
+}
+
+// While facts are folded and minutes rolled up, by several at once, every reader sees every event once.
+func TestReadersSeeEachEventOnceWhileItMoves(t *testing.T) {
+	b := apptest.New(t)
+	b.Exec("CREATE TABLE requeued (task_id text, company_id bigint, pool_id bigint, message_type smallint, at timestamptz)")
+	work := func() {
+		for i := range 40 {
+			b.SubmitMany("x", 3, nil)
+			for _, task := range b.Take("app", 2) {
+				b.Report(task.TaskID, "app", 2+i%2, nil)
+			}
+		}
+	}
+	work()
+	b.Exec("UPDATE facts SET at = at - interval '1 minute' * (1 + random() * 60)")
+	want := recount(b, statistics.BySender, nil)
+	end := make(chan struct{})
+	var movers, readers sync.WaitGroup
+	for range 2 {
+		movers.Go(func() {
+			for range 10 {
+				// One fact at a time: what moves is staged, and rolled up with what others staged.
+				b.Exec(`SET LOCAL lksms.facts_version = '3'; WITH one AS (DELETE FROM facts WHERE ctid IN (SELECT ctid FROM facts ORDER BY random() LIMIT 5 FOR UPDATE SKIP LOCKED) RETURNING *)
+					INSERT INTO facts SELECT * FROM one`)
+				fold(b)
+				rollUp(b)
+			}
+		})
+	}
+	for _, step := range []string{statistics.Minute, statistics.Hour, statistics.Day} {
+		readers.Go(func() {
+			for {
+				if got := lines(read(b, statistics.Query{By: statistics.BySender, Step: step})); got != want {
+					t.Errorf("by %s a reader sees\n%s\nwant\n%s", step, got, want)
+					return
+				}
+				select {
+				case <-end:
+					return
+				default:
+				}
+			}
+		})
+	}
+	movers.Wait()
+	close(end)
+	readers.Wait()
+	if n := b.Count("SELECT (SELECT count(*) FROM facts) + (SELECT count(*) FROM statistics_staged)"); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+}
+
+// The buckets of the database have the bounds of this package.
+func TestBucketsOfTheDatabaseHaveTheseBounds(t *testing.T) {
+	b := apptest.New(t)
+	bucket := func(seconds float64) int {
+		return b.Count("SELECT get_byte(wait_bucket(make_interval(secs => $1)), 0)", seconds)
+	}
+	for want, seconds := range map[int]float64{0: 0.001, 1: 0.00105, 255: 1e9} {
+		if got := bucket(seconds); got != want {
+			t.Errorf("%v s are in bucket %d, want %d", seconds, got, want)
+		}
+	}
+	if n := b.Count("SELECT count(wait_bucket(NULL))"); n != 0 {
+		t.Error("null has a bucket")
+	}
+	if got := bucket(-5); got != 0 { // the clock was set back
+		t.Errorf("a negative time is in bucket %d", got)
+	}
+	for n := 10; n < 255; n += 7 { // an interval has microseconds
+		bound := statistics.Bound(byte(n))
+		if under, over := bucket(bound*0.9995), bucket(bound*1.0005); under != n || over != n+1 {
+			t.Errorf("around %v s, the bound of %d, are the buckets %d and %d", bound, n, under, over)
+		}
+	}
+}
+
+func TestPercentilesAreAtMostATenthTooHigh(t *testing.T) {
+	t.Parallel()
+	var h statistics.Histogram
+	if none := (statistics.Percentiles{}); h.Percentiles() != none {
+		t.Error("a percentile of nothing")
+	}
+	h.Add([]byte{80})
+	if one := h.Percentiles(); *one.P50 != 2.048 || *one.P95 != 2.048 || *one.P99 != 2.048 {
+		t.Errorf("one time of %v s has the percentiles %v, %v, %v", statistics.Bound(80), *one.P50, *one.P95, *one.P99)
+	}
+	h = nil
+	var buckets []byte
+	for ms := 1; ms <= 10_000; ms++ {
+		buckets = append(buckets, byte(math.Ceil(math.Log(float64(ms))/math.Log(1.1))))
+	}
+	rand.Shuffle(len(buckets), func(i, j int) { buckets[i], buckets[j] = buckets[j], buckets[i] })
+	h.Add(buckets[:4000])
+	var other statistics.Histogram
+	other.Add(buckets[4000:])
+	h.Merge(other)
+	all := h.Percentiles()
+	for exact, got := range map[float64]float64{5: *all.P50, 9.5: *all.P95, 9.9: *all.P99} {
+		if got < exact || got > exact*1.1+0.001 {
+			t.Errorf("a percentile is %v, exactly %v", got, exact)
+		}
+	}
+}
+
+// stage adds events of a minute of one company by hand, as a fold does. A task waited for a time of bucket 10.
+func stage(b *apptest.Bundle, at time.Time, submitted int) {
+	b.T.Helper()
+	b.Exec(`INSERT INTO statistics_staged SELECT $1, 1, $2::integer, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'sms', 'app', '1', '', decode(repeat('0a', $2::integer), 'hex'), ''`,
+		at.Truncate(time.Minute), submitted)
+}
+
+// Of two sweeps that add to the same rows, the second waits: it adds to the histograms that the first wrote.
+func TestTwoSweepsAddToTheSameHistograms(t *testing.T) {
+	b := apptest.New(t)
+	at := time.Now().Add(-time.Hour)
+	stage(b, at, 1)
+	rollUp(b)
+	stage(b, at, 2)
+	second := make(chan int, 1)
+	if err := b.App.DB.Tx(t.Context(), func(ctx context.Context) error {
+		if _, err := b.App.Statistics.RollUp(ctx); err != nil {
+			return err
+		}
+		stage(b, at, 4)
+		go func() { second <- rollUp(b) }()
+		b.AwaitLockWait()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-second; n != 1 {
+		t.Errorf("the second moved %d rows", n)
+	}
+	for _, step := range []string{statistics.Minute, statistics.Hour, statistics.Day} {
+		if got := read(b, statistics.Query{Step: step}).Series[0].Totals; got.Submitted != 7 || got.Waits.Count() != 7 {
+			t.Errorf("by %s: %d submitted, %d waits", step, got.Submitted, got.Waits.Count())
+		}
+	}
+}
+
+// points lists the points of the first series: when, and how many tasks were submitted.
+func points(answer statistics.Answer) (text string) {
+	for _, s := range answer.Series[:min(1, len(answer.Series))] {
+		for _, p := range s.Points {
+			text += fmt.Sprintf("%s %d\n", p.At.UTC().Format("02 15:04"), p.Submitted)
+		}
+	}
+	return text
+}
+
+// A fact that comes late belongs to its own minute, hour and day, before and after it is rolled up. Days are those of the time zone; after a change
+// of the zone, new days are those of the new one, and nothing is lost.
+func TestLateFactsAndDaysOfAnotherZone(t *testing.T) {
+	b := apptest.New(t)
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	from, to := today.AddDate(0, 0, -6), today.AddDate(0, 0, -2)
+	day := func(ago int) string { return today.AddDate(0, 0, -ago).Format("02") }
+	at := func(ago int, clock string) time.Time {
+		t.Helper()
+		d, err := time.Parse("15:04", clock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return today.AddDate(0, 0, -ago).Add(d.Sub(d.Truncate(24 * time.Hour)))
+	}
+	late := func(at time.Time, n int) {
+		t.Helper()
+		b.Exec("INSERT INTO facts (company_id, at, submitted) VALUES (1, $1, $2)", at, n)
+	}
+	expect := func(when, step, want string) {
+		t.Helper()
+		if got := points(read(b, statistics.Query{From: from, To: &to, Step: step})); got != want {
+			t.Errorf("%s, by %s:\n%swant:\n%s", when, step, got, want)
+		}
+	}
+	late(at(5, "15:59"), 1) // a minute before midnight in Shanghai
+	late(at(5, "16:00"), 10)
+	late(at(4, "15:30"), 100)
+	for _, when := range []string{"unfolded", "staged", "rolled up"} {
+		expect(when, statistics.Day, day(6)+" 16:00 1\n"+day(5)+" 16:00 110\n")
+		expect(when, statistics.Hour, day(5)+" 15:00 1\n"+day(5)+" 16:00 10\n"+day(4)+" 15:00 100\n")
+		if when == "unfolded" {
+			fold(b)
+		} else {
+			rollUp(b)
+		}
+	}
+	late(at(5, "15:10"), 1000)
+	expect("with a late fact", statistics.Day, day(6)+" 16:00 1001\n"+day(5)+" 16:00 110\n")
+	fold(b)
+	rollUp(b)
+	expect("with a late fact", statistics.Hour, day(5)+" 15:00 1001\n"+day(5)+" 16:00 10\n"+day(4)+" 15:00 100\n")
+
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings/monitoring", map[string]any{"time_zone": "America/New_York"})
+	if zone := read(b, statistics.Query{}).TimeZone; zone != "America/New_York" {
+		t.Errorf("the zone is %s", zone)
+	}
+	late(at(3, "12:00"), 10000)
+	begins := at(3, "12:00").In(must(time.LoadLocation("America/New_York")))
+	midnight := time.Date(begins.Year(), begins.Month(), begins.Day(), 0, 0, 0, 0, begins.Location()).UTC().Format("02 15:04")
+	for _, when := range []string{"unfolded", "staged", "rolled up"} {
+		expect("in New York, "+when, statistics.Day, day(6)+" 16:00 1001\n"+day(5)+" 16:00 110\n"+midnight+" 10000\n")
+		if when == "unfolded" {
+			fold(b)
+		} else {
+			rollUp(b)
+		}
+	}
+	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings/monitoring", map[string]any{"time_zone": "Mars/Olympus"})
+	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings/monitoring", map[string]any{"time_zone": "CST-8"})
+	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"monitoring": map[string]any{"time_zone": "Local"}})
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// Minutes and hours are forgotten in time, days never.
+func TestOnlyMinutesAndHoursAreForgotten(t *testing.T) {
+	b := apptest.New(t)
+	for _, ago := range []int{1, 3, 92, 94, 4000} {
+		stage(b, time.Now().AddDate(0, 0, -ago), 1)
+	}
+	rollUp(b)
+	rows := func(step string) int {
+		return b.Count("SELECT count(DISTINCT at) FROM statistics WHERE step = $1", step)
+	}
+	if rows("minute") != 5 || rows("hour") != 5 || rows("day") != 5 {
+		t.Fatalf("%d minutes, %d hours, %d days", rows("minute"), rows("hour"), rows("day"))
+	}
+	if n, err := b.App.Statistics.Forget(t.Context()); n == 0 || err != nil {
+		t.Errorf("forgot %d, %v", n, err)
+	}
+	if rows("minute") != 1 || rows("hour") != 3 || rows("day") != 5 {
+		t.Errorf("%d minutes, %d hours, %d days are left", rows("minute"), rows("hour"), rows("day"))
+	}
+}
+
+// Figures keep the names of a channel, and the number of a company, that are deleted before the figures are read, or even before they are folded.
+func TestFiguresOutliveChannelsAndCompanies(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "fax", "name": "Fax"})
+	b.Exec(`INSERT INTO facts (company_id, pool_id, message_type, at, submitted) SELECT 77, p.id, 1, now(), 3 FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = 'fax'`)
+	b.Expect(200, "", "DELETE", "/api/v1/admin/channels/fax", nil)
+	for range 2 {
+		if got := read(b, statistics.Query{By: statistics.ByChannel}).Series; len(got) != 1 || got[0].Key != "fax" || got[0].Totals.Submitted != 3 {
+			t.Errorf("by channel: %+v", got)
+		}
+		fold(b)
+	}
+	if got := b.Expect(200, "", "GET", path("hour", time.Now().Add(-time.Hour))+"&by=company", nil); !strings.Contains(got.Raw, `"key":"#77"`) {
+		t.Error(got.Raw)
+	}
+	if got := b.Expect(200, "", "GET", path("hour", time.Now().Add(-time.Hour))+"&by=company&key=%2377", nil); !strings.Contains(got.Raw, `"key":"#77"`) || !strings.Contains(got.Raw, `"submitted":3`) {
+		t.Error(got.Raw)
+	}
+}
+
+func path(step string, from time.Time) string {
+	return "/api/v1/admin/statistics?step=" + step + "&from=" + from.UTC().Format(time.RFC3339)
+}
+
+func TestSeriesOfTheOperation(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	reader := b.AddUser("reader-of-acme", "read", map[string]any{"company_no": "acme"})
+	b.SubmitMany("x", 3, nil)
+	b.SubmitMany("x", 2, map[string]any{"message_type": "marketing"}, acme...)
+	for _, task := range b.Take("app", 3) {
+		b.Report(task.TaskID, "app", 2, nil)
+	}
+	get := func(query string, headers ...string) api.StatisticsRange {
+		t.Helper()
+		return apptest.Decode[api.StatisticsRange](t, b.Expect(200, "", "GET", path("minute", time.Now().Add(-time.Hour))+query, nil, headers...))
+	}
+	keys := func(r api.StatisticsRange) (text string) {
+		for _, s := range r.Series {
+			key := "-"
+			if s.Key != nil {
+				key = *s.Key
+			}
+			text += fmt.Sprintf("%s %d %d %d; ", key, s.Totals.Submitted, s.Totals.Claimed, s.Totals.Succeeded)
+		}
+		return text + fmt.Sprint(r.MoreSeries)
+	}
+	for query, want := range map[string]string{
+		"": "- 5 3 3; 0", "&by=channel": "sms 5 3 3; 0", "&by=sender": "app 3 3 3; - 2 0 0; 0", "&by=sender&key=app": "app 3 3 3; 0", "&by=sender&limit=1": "app 3 3 3; 1",
+		"&by=outcome": "- 5 3 0; SUCCESS 0 0 3; 0", "&by=channel&key=fax": "0", "&company_no=acme&by=message_type&key=verification": "0",
+		"&company_no=acme&by=message_type": keys(get("&by=message_type", reader...)),
+	} {
+		if got := keys(get(query)); got != want {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+	own := keys(get("", reader...))
+	if !strings.HasPrefix(own, "- 2 ") {
+		t.Errorf("acme sees %s", own)
+	}
+	for _, query := range []string{"&by=company", "&by=company&key=acme", "&by=company&company_no=acme"} {
+		if got := keys(get(query, reader...)); got != "acme"+own[1:] {
+			t.Errorf("%s: acme sees %s, and not %s", query, got, own)
+		}
+	}
+	totals := get("").Series[0]
+	if p := totals.Totals.WaitP99; p == nil || *p <= 0 || totals.Totals.DurationP50 == nil || len(totals.Points) == 0 {
+		t.Errorf("%+v", totals)
+	}
+	now := time.Now()
+	for query, field := range map[string]string{
+		path("minute", now.AddDate(0, 0, -4)): "from", path("hour", now.AddDate(0, 0, -95)): "from", path("day", now.AddDate(-11, 0, 0)): "from",
+		path("hour", now) + "&to=" + now.Add(-3*time.Hour).UTC().Format(time.RFC3339): "from", path("hour", now.Add(48*time.Hour)): "from",
+		path("week", now): "step", path("hour", now) + "&by=phone": "by", path("hour", now) + "&key=app": "by", path("hour", now) + "&by=message_type&key=spam": "key",
+		path("minute", now.Add(-49*time.Hour)): "from", path("hour", now.Add(-93*24*time.Hour-3*time.Hour)): "from",
+		path("day", time.Date(9999, 12, 31, 1, 0, 0, 0, time.UTC)) + "&to=9999-12-31T23:59:59Z":  "to",
+		path("hour", time.Date(9999, 12, 31, 1, 0, 0, 0, time.UTC)) + "&to=9999-12-31T23:59:59Z": "to",
+		"/api/v1/admin/statistics?step=day&from=0001-01-01T00:00:00Z&to=0001-01-02T00:00:00Z":    "from",
+		path("hour", now) + "&by=company&key=acme&company_no=default":                            "key",
+		path("hour", now) + "&limit=101":                                                         "limit", "/api/v1/admin/statistics": "from",
+	} {
+		if a := b.Expect(422, "request.invalid", "GET", query, nil); !strings.Contains(a.Raw, `"`+field+`"`) {
+			t.Errorf("%s does not name %s: %s", query, field, a.Raw)
+		}
+	}
+	for _, query := range []string{
+		path("minute", now.Add(-48*time.Hour)), path("hour", now.Add(-93*24*time.Hour)), path("day", now.Add(-3660*24*time.Hour)), "/api/v1/admin/statistics?step=day&from=0001-01-02T00:00:00Z&to=0001-01-03T00:00:00Z",
+		path("hour", now) + "&by=company&key=acme&company_no=acme",
+	} {
+		b.Expect(200, "", "GET", query, nil)
+	}
+	b.Expect(404, "company.not_found", "GET", path("hour", now)+"&company_no=nobody", nil)
+	for _, key := range []string{"nobody", "%23x", "%2399999999999999999999"} {
+		b.Expect(404, "company.not_found", "GET", path("hour", now)+"&by=company&key="+key, nil)
+	}
+	b.Expect(403, "auth.other_company", "GET", path("hour", now)+"&by=company&key=%231", nil, reader...)
+	b.Expect(403, "auth.other_company", "GET", path("hour", now)+"&company_no=default", nil, reader...)
+}
+
+// addYear adds a year of days of 100 senders, each with all its figures, day by day as roll-ups do, and some tasks of now.
+func addYear(b *apptest.Bundle) {
+	b.T.Helper()
+	b.Exec(`INSERT INTO statistics SELECT 'day', c, d, date_trunc('day', now(), 'Asia/Shanghai') - x * interval '1 day', CASE d WHEN 'sender' THEN 'sender-' || k ELSE '' END,
+			1000, 0, 1000, 990, 10, 12, 0, 900, 5, 1200, h.packed, h.packed
+		FROM generate_series(0, 1) c, (VALUES ('total', 1), ('sender', 100)) AS v (d, n), generate_series(1, v.n) k, generate_series(0, 364) x,
+			(SELECT string_agg(set_byte('\x0007', 0, i), '' ORDER BY i) AS packed FROM generate_series(20, 79) i) h
+		ORDER BY x DESC, c, d, k::text COLLATE "C"`)
+	b.Exec("ANALYZE statistics")
+	b.SubmitMany("x", 100, nil)
+}
+
+// BenchmarkAYearOfDays answers requests of the server without net/http. best-ms is the fastest one: what other programs do counts least in it.
+func BenchmarkAYearOfDays(b *testing.B) {
+	server := apptest.Open(b, apptest.DefaultRules, func(o *app.Options) { o.Log = slog.New(slog.DiscardHandler) })
+	addYear(server)
+	for name, query := range map[string]string{
+		"one series": "", "one of 100": "&by=sender&key=sender-7", "20 of 100": "&by=sender", "all 100": "&by=sender&limit=100",
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			best := time.Hour
+			for b.Loop() {
+				began := time.Now()
+				r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, path("day", time.Now().AddDate(0, 0, -364))+query, nil)
+				r.SetBasicAuth(apptest.Username, apptest.Password)
+				w := &counted{header: http.Header{}}
+				if server.App.Handler.ServeHTTP(w, r); w.status != http.StatusOK {
+					b.Fatal(w.status)
+				}
+				b.SetBytes(w.bytes)
+				best = min(best, time.Since(began))
+			}
+			b.ReportMetric(float64(best.Microseconds())/1000, "best-ms")
+		})
+	}
+}
+
+// counted is an answer of which only the size is kept.
+type counted struct {
+	header http.Header
+	status int
+	bytes  int64
+}
+
+func (c *counted) Header() http.Header { return c.header }
+
+func (c *counted) WriteHeader(status int) { c.status = status }
+
+func (c *counted) Write(p []byte) (int, error) {
+	c.bytes += int64(len(p))
+	return len(p), nil
+}
+
+// A year of days is read within the time that the service promises.
+func TestAYearOfDaysIsReadInTime(t *testing.T) {
+	b := apptest.New(t)
+	addYear(b)
+	from := time.Now().AddDate(0, 0, -364)
+	for name, q := range map[string]struct {
+		query statistics.Query
+		rows  int
+	}{
+		"one series":    {statistics.Query{By: statistics.ByNothing}, 365},
+		"20 series":     {statistics.Query{By: statistics.BySender, Limit: 20}, 20 * 365},
+		"one of 100":    {statistics.Query{By: statistics.BySender, Key: new("sender-7")}, 365},
+		"one company's": {statistics.Query{By: statistics.ByNothing, CompanyID: new(int64(1))}, 365},
+		"many series":   {statistics.Query{By: statistics.BySender, Limit: 100}, 26 * 365}, // as many as fit into 10,000 points
+	} {
+		q.query.From, q.query.Step, q.query.To = from, statistics.Day, new(time.Now())
+		best := time.Hour
+		var n int
+		for range 5 {
+			began := time.Now()
+			answer := read(b, q.query)
+			best = min(best, time.Since(began))
+			n = 0
+			for _, s := range answer.Series {
+				n += len(s.Points)
+			}
+		}
+		t.Logf("%s: %d points in %v", name, n, best)
+		if n < q.rows || n > 10_000 {
+			t.Errorf("%s: %d points, want %d", name, n, q.rows)
+		}
+		if limit := 50 * time.Millisecond; best > limit && q.rows == 365 {
+			t.Errorf("%s takes %v", name, best)
+		}
+	}
+}

@@ -1,0 +1,338 @@
+// Package access owns users, API keys and sessions, and verifies the credentials of callers.
+package access
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/alexedwards/argon2id"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/setting"
+	"lksms/internal/platform/snapshot"
+)
+
+// The roles.
+const (
+	RoleSubmit = "submit" // submits, and sees what it submitted itself
+	RoleSend   = "send"   // claims and reports for every company; if it has an app_id, as this app only
+	RoleRead   = "read"   // changes nothing; sees what its company owns, or everything without a company
+	RoleAdmin  = "admin"  // sees and changes everything
+)
+
+// Principal is an authenticated caller.
+type Principal struct {
+	Username string
+	Role     string
+	AppID    string // the only app that a send user can act as; empty: any app
+
+	CompanyID   int64
+	SeesAll     bool  // true for an admin and for a reader without a company
+	TopPriority int16 // the most urgent (smallest) priority that it can request
+}
+
+// DefaultCompany is the id of the company of every user without a company, the configured user included.
+const DefaultCompany int64 = 1
+
+// An API key is keyPrefix and keyBytes random bytes.
+const (
+	keyPrefix = "lksms_"
+	keyBytes  = 32
+)
+
+// isKey reports whether a text has the form of an API key. A password of a user cannot have it, but can start with
+// the prefix.
+func isKey(text string) bool {
+	random, hasPrefix := strings.CutPrefix(text, keyPrefix)
+	if !hasPrefix || len(random) != base64.RawURLEncoding.EncodedLen(keyBytes) {
+		return false
+	}
+	decoded, err := base64.RawURLEncoding.DecodeString(random)
+	return err == nil && len(decoded) == keyBytes
+}
+
+// hashing sets the cost of a password hash: 19 MiB and about 20 ms.
+var hashing = &argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
+
+// Service verifies credentials and manages users.
+type Service struct {
+	db       *postgres.DB
+	q        *dbq.Queries
+	admin    Principal
+	settings *setting.Service
+	verifier *verifier
+	sessions sessions
+	switched func()
+}
+
+// Options configures a Service. Username and Password belong to the configured admin, which is not in the table users
+// (S0.7).
+type Options struct {
+	Username, Password string
+
+	Settings *setting.Service // nil: one of its own
+
+	Now func() time.Time // clock of the caches and of the waits of guesses; nil: time.Now
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, o Options) (*Service, error) {
+	nobody, err := argon2id.CreateHash(rand.Text(), hashing)
+	if err != nil {
+		return nil, fmt.Errorf("prepare password hashing: %w", err)
+	}
+	secret := make([]byte, sha256.Size)
+	if _, err := rand.Read(secret); err != nil {
+		return nil, fmt.Errorf("make secret: %w", err)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Settings == nil {
+		o.Settings = setting.New(db)
+	}
+	admin := Principal{Username: o.Username, Role: RoleAdmin, CompanyID: DefaultCompany, SeesAll: true}
+	// Hashing uses half of the cores: the others serve callers whose credentials are cached.
+	slots := max(1, runtime.GOMAXPROCS(0)/2)
+	return &Service{db: db, q: dbq.New(db), admin: admin, switched: func() {}, settings: o.Settings, sessions: sessions{known: newLRU[knownSession](50_000)}, verifier: &verifier{
+		versions: snapshot.Cache[int64]{Load: dbq.New(db.Outside()).CredentialsVersion, Fresh: versionTTL, Now: o.Now},
+		q:        dbq.New(db), now: o.Now, bootstrap: digest(o.Username, o.Password), admin: admin, secret: secret, nobody: nobody,
+		visitStored: newLRU[time.Time](50_000), unstored: map[visit]struct{}{},
+		verdicts: newLRU[verdict](50_000), proofs: newLRU[proof](100_000), mistakes: newLRU[mistake](50_000), residents: newLRU[household](1000),
+		failures: newFailures(o.Now), gates: gates{open: map[string]*gate{}},
+		hashing: make(chan struct{}, slots), reserved: make(chan struct{}, 1), lookups: make(chan struct{}, 4),
+	}}, nil
+}
+
+// OnSwitched sets the function that is called after this server has disabled or enabled a user, before the change is answered.
+func (s *Service) OnSwitched(do func()) { s.switched = do }
+
+// ErrRequired is the fault for missing or wrong credentials.
+var ErrRequired = fault.New(fault.Unauthorized, fault.AuthRequired)
+
+var (
+	errNoUser    = fault.New(fault.NotFound, fault.UserNotFound)
+	errNoCompany = fault.InvalidField("company_no", fault.NotThere, nil)
+	errUnbound   = fault.InvalidField("company_no", fault.OnlyForBoundRoles, nil)
+	errNoKey     = fault.New(fault.NotFound, fault.KeyNotFound)
+)
+
+// Basic verifies a user name and a password, or a user name and an API key of that user. address is the caller's IP
+// address. Faults: auth.required, auth.too_many_failures, unavailable. A wrong password and an unknown user take the
+// same time.
+func (s *Service) Basic(ctx context.Context, username, password, address string) (Principal, error) {
+	return s.verifier.verify(ctx, s.verifier.attempt(username, password, address))
+}
+
+// Bearer verifies an API key. Faults as for Basic.
+func (s *Service) Bearer(ctx context.Context, key, address string) (Principal, error) {
+	if !isKey(key) {
+		return Principal{}, ErrRequired
+	}
+	return s.Basic(ctx, "", key, address) // a key identifies its user
+}
+
+// NoteVisits stores the addresses of users whose credentials were remembered while they kept calling, and returns how
+// many visits it stored. After an error the rest is stored by the next call.
+func (s *Service) NoteVisits(ctx context.Context) (int, error) { return s.verifier.storeVisits(ctx) }
+
+// SeesAll reports whether a user sees every company.
+func SeesAll(user dbq.User) bool {
+	return user.Role == RoleAdmin || user.Role == RoleRead && !user.HasCompany
+}
+
+func principalOf(user dbq.User) Principal {
+	return Principal{
+		Username: user.Username, Role: user.Role, AppID: optional.Value(user.AppID), CompanyID: user.CompanyID, SeesAll: SeesAll(user), TopPriority: user.TopPriority,
+	}
+}
+
+// digest gives credentials of any length one length. A user name contains no colon, because HTTP Basic splits there.
+func digest(username, password string) [sha256.Size]byte {
+	return sha256.Sum256([]byte(username + ":" + password))
+}
+
+// User is a user to create. With an empty Password the user can log in with API keys only.
+type User struct {
+	Username string
+	Password string
+	Role     string
+	AppID    *string
+
+	CompanyNo   *string // for submit and read only; nil: the default company for submit, every company for read
+	TopPriority *int16  // most urgent priority that the user can request; nil: 1
+}
+
+// Create adds a user. Faults: user.exists; request.invalid for an app_id with a role other than send, for an unknown
+// company, for a company with a role that has none, and for a password in the form of an API key.
+func (s *Service) Create(ctx context.Context, u User) (dbq.User, error) {
+	if u.AppID != nil && u.Role != RoleSend {
+		return dbq.User{}, fault.InvalidField("app_id", fault.OnlyForSenders, nil)
+	}
+	if u.Username == s.admin.Username {
+		return dbq.User{}, fault.New(fault.Conflict, fault.UserExists)
+	}
+	hash, err := s.hash(ctx, u.Password)
+	if err != nil {
+		return dbq.User{}, err
+	}
+	row, err := s.q.UserCreate(ctx, dbq.UserCreateParams{
+		Username: u.Username, Role: u.Role, AppID: u.AppID, PasswordHash: hash, CompanyNo: u.CompanyNo, TopPriority: u.TopPriority,
+	})
+	switch {
+	case postgres.IsNoRows(err):
+		return row, errNoCompany
+	case postgres.Violates(err, bindsRole):
+		return row, errUnbound
+	case postgres.Violates(err, "users_username_key"):
+		return row, fault.New(fault.Conflict, fault.UserExists)
+	}
+	s.changed(ctx)
+	return row, postgres.Wrap("create user", err, nil)
+}
+
+// HasNamesake reports whether a stored user that is not disabled has the name of the configured admin. Its password does not work, its API keys do, and what either of
+// both submits belongs to both.
+func (s *Service) HasNamesake(ctx context.Context) (bool, error) {
+	user, err := s.Get(ctx, s.admin.Username)
+	if errors.Is(err, errNoUser) {
+		return false, nil
+	}
+	return !user.IsDisabled, err
+}
+
+// Get returns one user, or the fault user.not_found.
+func (s *Service) Get(ctx context.Context, username string) (dbq.User, error) {
+	row, err := s.q.UserGet(ctx, username)
+	return row, postgres.Wrap("get user", err, errNoUser)
+}
+
+// List returns up to limit users with smaller ids than before, newest first.
+func (s *Service) List(ctx context.Context, before int64, limit int) ([]dbq.User, error) {
+	rows, err := s.q.UserList(ctx, dbq.UserListParams{BeforeID: before, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list users", err, nil)
+}
+
+// Patch is a change of a user. A nil field is left unchanged; an empty AppID removes the app_id.
+type Patch struct {
+	Username   string
+	Password   *string
+	Role       *string
+	AppID      *string
+	IsDisabled *bool
+
+	CompanyNo      *string
+	WithoutCompany bool // removes the user from its company
+	TopPriority    *int16
+	Version        *int64 // the version that the user must have; nil: any
+}
+
+// bindsRole is the constraint that only the roles submit and read can have a company.
+const bindsRole = "users_company_binds_role"
+
+// Update changes a user. The change is in force on this server when Update returns, and on others within two seconds.
+// Faults: user.not_found, version.stale; request.invalid for an unknown company, for a company with a role that has
+// none, and for a password in the form of an API key.
+func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
+	params := dbq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled, CompanyNo: p.CompanyNo, TopPriority: p.TopPriority,
+		WithoutCompany: p.WithoutCompany, Version: p.Version,
+	}
+	if p.CompanyNo != nil {
+		if _, err := s.q.CompanyFind(ctx, *p.CompanyNo); err != nil {
+			return dbq.User{}, postgres.Wrap("find company", err, errNoCompany)
+		}
+	}
+	if p.Password != nil {
+		hash, err := s.hash(ctx, *p.Password)
+		if err != nil {
+			return dbq.User{}, err
+		}
+		params.PasswordHash = hash
+	}
+	row, err := s.q.UserUpdate(ctx, params)
+	s.changed(ctx)
+	if err == nil && p.IsDisabled != nil {
+		s.db.AfterCommit(ctx, s.switched)
+	}
+	if postgres.Violates(err, bindsRole) {
+		return row, errUnbound
+	}
+	if postgres.IsNoRows(err) && p.Version != nil {
+		if _, err := s.Get(ctx, p.Username); err == nil {
+			return row, fault.New(fault.Conflict, fault.VersionStale)
+		}
+	}
+	return row, postgres.Wrap("update user", err, errNoUser)
+}
+
+// CreateKey creates an API key and returns it. The key cannot be read again: only its hash is stored. Fault:
+// user.not_found.
+func (s *Service) CreateKey(ctx context.Context, username, name string) (dbq.KeyCreateRow, string, error) {
+	random := make([]byte, keyBytes)
+	if _, err := rand.Read(random); err != nil {
+		return dbq.KeyCreateRow{}, "", fmt.Errorf("make API key: %w", err)
+	}
+	key := keyPrefix + base64.RawURLEncoding.EncodeToString(random)
+	sum := sha256.Sum256([]byte(key))
+	row, err := s.q.KeyCreate(ctx, dbq.KeyCreateParams{Username: username, Name: name, KeyHash: sum[:]})
+	s.changed(ctx)
+	return row, key, postgres.Wrap("create API key", err, errNoUser)
+}
+
+// ListKeys lists the keys of a user, newest first. Fault: user.not_found.
+func (s *Service) ListKeys(ctx context.Context, username string) ([]dbq.KeyListRow, error) {
+	if _, err := s.Get(ctx, username); err != nil {
+		return nil, err
+	}
+	rows, err := s.q.KeyList(ctx, username)
+	return rows, postgres.Wrap("list API keys", err, nil)
+}
+
+// DeleteKey deletes an API key. The key stops working on this server when DeleteKey returns, and on others within two
+// seconds. Fault: key.not_found.
+func (s *Service) DeleteKey(ctx context.Context, username string, id int64) error {
+	n, err := s.q.KeyDelete(ctx, dbq.KeyDeleteParams{Username: username, ID: id})
+	s.changed(ctx)
+	return postgres.DeletedOne(n, err, "delete API key", errNoKey)
+}
+
+// changed makes this server read the version of the stored credentials again, which outdates every cached verdict. It
+// runs also after an error, because the change may have been committed all the same. Changes are rare, so that they
+// need not be matched to single verdicts. Inside a transaction it waits for the commit: no other connection sees the
+// change before.
+func (s *Service) changed(ctx context.Context) {
+	s.db.AfterCommit(ctx, func() {
+		s.verifier.versions.Forget()
+		s.sessions.ends.Add(1)
+	})
+}
+
+// hash hashes a password; an empty one gives nil. It takes a slot of the comparisons, because it needs as much
+// memory.
+func (s *Service) hash(ctx context.Context, password string) (*string, error) {
+	if password == "" {
+		return nil, nil
+	}
+	if isKey(password) { // verification would look it up as a key and never compare it with the hash
+		return nil, fault.InvalidField("password", fault.MadeLikeAKey, nil)
+	}
+	if err := acquire(ctx, s.verifier.hashing); err != nil {
+		return nil, err
+	}
+	defer func() { <-s.verifier.hashing }()
+	hash, err := argon2id.CreateHash(password, hashing)
+	if err != nil {
+		return nil, errors.New("hash password") // the cause may quote the password
+	}
+	return &hash, nil
+}

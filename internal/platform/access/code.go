@@ -1,0 +1,31 @@
+package access
+
+import (
+	"context"
+
+	"lksms/internal/platform/outbound"
+)
+
+// TryCode lets a caller try a code that takes the place of credentials once. use reports whether the code is right, and uses it up then. Wrong
+// codes delay other codes of the same network, right ones included: a code is short enough to be guessed. Of each network, one code is tried at a
+// time. Faults: auth.required, auth.too_many_failures, unavailable, and those of use.
+func (s *Service) TryCode(ctx context.Context, address string, use func(context.Context) (isRight bool, err error)) error {
+	v, network := s.verifier, outbound.NetworkOf(address)
+	if wait := v.failures.waitWithCode(network); wait > 0 {
+		return tooMany(wait)
+	}
+	leave, err := v.enterLookup(ctx, "code", network)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if wait := v.failures.waitWithCode(network); wait > 0 { // wrong codes came meanwhile
+		return tooMany(wait)
+	}
+	isRight, err := use(ctx)
+	if err == nil && !isRight {
+		v.failures.addCode(network)
+		err = ErrRequired
+	}
+	return err
+}

@@ -1,0 +1,208 @@
+package access
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/logtext"
+	"lksms/internal/platform/outbound"
+	"lksms/internal/platform/postgres"
+)
+
+const (
+	tokenBytes = 32
+
+	// sessionTTL is the age at which a session is read again. The end of a session on another server is noticed within this time.
+	sessionTTL = 2 * time.Second
+	// maxSessions is how many sessions a user has; one more ends the oldest. Two that begin at the same moment can be one too many, until the next.
+	maxSessions = 100
+	// forgetBatch is the number of sessions that one statement deletes.
+	forgetBatch = 1000
+)
+
+// tokens is how a token is written in a cookie: in one way only.
+var tokens = base64.RawURLEncoding.Strict()
+
+// Session is a session that begins or that authenticated a request.
+type Session struct {
+	Principal Principal
+	ExpiresAt time.Time // at the latest
+}
+
+// sessions remembers the sessions that this server has verified.
+type sessions struct {
+	known *lru.Cache[digested, knownSession] // by the hash of the token
+	ends  atomic.Int64                       // number of changes by this server that may have ended sessions
+}
+
+type knownSession struct {
+	Session
+	id       int64
+	isUnseen bool // the database does not know that it was used within the last minute
+	at       time.Time
+	ends     int64 // sessions.ends before it was read
+}
+
+// SignIn begins a session of a user whose password is right, and returns the token that the caller has to show. Faults as for Basic: the same
+// guesses are counted, and wait as long. An API key cannot begin a session.
+func (s *Service) SignIn(ctx context.Context, username, password, address, userAgent string) (token string, begun Session, err error) {
+	// With a colon in the name, the sum of the credentials would be that of another name and password.
+	if strings.Contains(username, ":") {
+		return "", begun, ErrRequired
+	}
+	v := s.verifier
+	a := v.attempt(username, password, address)
+	if a.isKey {
+		return "", begun, ErrRequired
+	}
+	if begun.Principal, err = v.verify(ctx, a); err != nil {
+		return "", begun, err
+	}
+	p, isProved := v.proofs.Get(a.credentialsKey)
+	if !isProved { // others displaced it meanwhile
+		return "", begun, errBusy
+	}
+	_, most, err := s.sessionLimits(ctx)
+	if err != nil {
+		return "", begun, err
+	}
+	random := make([]byte, tokenBytes)
+	if _, err := rand.Read(random); err != nil {
+		return "", begun, fmt.Errorf("make token: %w", err)
+	}
+	hash := sha256.Sum256(random)
+	createdAt, err := s.q.SessionCreate(ctx, dbq.SessionCreateParams{
+		TokenHash: hash[:], Username: username, PasswordProof: passwordProof(random, p.storedDigest), IsConfigured: a.isConfigured, Most: maxSessions,
+		SourceIp: address, UserAgent: logtext.Text(userAgent),
+	})
+	if postgres.IsNoRows(err) { // disabled meanwhile
+		return "", begun, ErrRequired
+	}
+	begun.ExpiresAt = createdAt.Add(most)
+	return tokens.EncodeToString(random), begun, postgres.Wrap("begin session", err, nil)
+}
+
+// passwordProof shows that a session began with the password of an account, to those who know its token.
+func passwordProof(token []byte, stored digested) []byte {
+	mac := hmac.New(sha256.New, token)
+	mac.Write(stored[:])
+	return mac.Sum(nil)
+}
+
+// Session returns the session of a token, and stores that it is used unless isWatched, which is for checks that no person asked for. address is the
+// caller's IP address. Faults: auth.required, unavailable. Wrong tokens are not counted, because tokens cannot be guessed.
+func (s *Service) Session(ctx context.Context, token, address string, isWatched bool) (Session, error) {
+	random, err := tokens.DecodeString(token)
+	if err != nil || len(random) != tokenBytes {
+		return Session{}, ErrRequired
+	}
+	hash := sha256.Sum256(random)
+	one, isKnown := s.sessions.known.Get(hash)
+	if !isKnown || one.ends != s.sessions.ends.Load() || s.verifier.now().Sub(one.at) >= sessionTTL {
+		if one, err = s.readSession(ctx, random, hash, address, isKnown); err != nil {
+			return Session{}, err
+		}
+	}
+	if one.isUnseen && !isWatched {
+		if err := s.q.SessionSeen(ctx, one.id); err != nil {
+			return Session{}, fmt.Errorf("store use of session: %w", err)
+		}
+		one.isUnseen = false
+		s.sessions.known.Add(hash, one)
+	}
+	return one.Session, nil
+}
+
+// readSession reads the session of a token and its user, and remembers them.
+func (s *Service) readSession(ctx context.Context, token []byte, hash digested, address string, isKnown bool) (one knownSession, err error) {
+	if !isKnown { // strangers leave connections to callers whose sessions are known
+		leave, err := s.verifier.enterLookup(ctx, "session", outbound.NetworkOf(address))
+		if err != nil {
+			return one, err
+		}
+		defer leave()
+	}
+	one.at, one.ends = s.verifier.now(), s.sessions.ends.Load()
+	idle, most, err := s.sessionLimits(ctx)
+	if err != nil {
+		return one, err
+	}
+	row, err := s.q.SessionGet(ctx, dbq.SessionGetParams{TokenHash: hash[:], Idle: idle, Most: most})
+	if postgres.IsNoRows(err) {
+		s.sessions.known.Remove(hash)
+		return one, ErrRequired
+	}
+	if err != nil {
+		return one, fmt.Errorf("read session: %w", err)
+	}
+	owner, err := s.ownerOf(ctx, row, token)
+	if err != nil {
+		return one, err
+	}
+	one.id, one.isUnseen, one.Session = row.ID, row.IsUnseen, Session{Principal: owner, ExpiresAt: row.CreatedAt.Add(most)}
+	s.sessions.known.Add(hash, one)
+	return one, nil
+}
+
+// ownerOf returns the user that began a session. Fault: auth.required, if it is disabled or has another password.
+func (s *Service) ownerOf(ctx context.Context, row dbq.SessionGetRow, token []byte) (Principal, error) {
+	isOf := func(a account) bool { return hmac.Equal(row.PasswordProof, passwordProof(token, a.storedDigest)) }
+	if configured := s.verifier.configured(); row.Username == configured.principal.Username && isOf(configured) {
+		return configured.principal, nil
+	}
+	owner, err := s.verifier.account(ctx, attempt{username: row.Username})
+	if err != nil {
+		return Principal{}, err
+	}
+	if owner.user == nil || !owner.isOpen() || !isOf(owner) {
+		return Principal{}, ErrRequired
+	}
+	return owner.principal, nil
+}
+
+// SignOut ends the session of a token, if there is one.
+func (s *Service) SignOut(ctx context.Context, token string) error {
+	random, err := tokens.DecodeString(token)
+	if err != nil {
+		return nil //nolint:nilerr // no session has such a token
+	}
+	hash := sha256.Sum256(random)
+	err = s.q.SessionEnd(ctx, hash[:])
+	s.sessions.ends.Add(1) // also after an error: the change may have been committed
+	return postgres.Wrap("end session", err, nil)
+}
+
+// SignOutEverywhere ends all sessions of a user. They end on this server when it returns, and on others within two seconds.
+func (s *Service) SignOutEverywhere(ctx context.Context, username string) error {
+	err := s.q.SessionsEnd(ctx, username)
+	s.sessions.ends.Add(1)
+	return postgres.Wrap("end sessions", err, nil)
+}
+
+// ForgetSessions deletes the sessions that are over, and returns how many.
+func (s *Service) ForgetSessions(ctx context.Context) (int, error) {
+	idle, most, err := s.sessionLimits(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return postgres.InBatches(forgetBatch, func() (int64, error) {
+		n, err := s.q.SessionsForget(ctx, dbq.SessionsForgetParams{Idle: idle, Most: most, BatchSize: forgetBatch})
+		return n, postgres.Wrap("delete sessions", err, nil)
+	})
+}
+
+// sessionLimits returns how long a session lasts without a request, and in any case.
+func (s *Service) sessionLimits(ctx context.Context) (idle, most time.Duration, err error) {
+	values, err := s.settings.Get(ctx)
+	return values.Access.SessionIdle(), values.Access.SessionMost(), err
+}

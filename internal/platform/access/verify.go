@@ -1,0 +1,572 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/alexedwards/argon2id"
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/outbound"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/snapshot"
+)
+
+const (
+	// verdictTTL is how long a verdict on credentials is used without reading the user again, as long as the version
+	// of the stored credentials stays the same.
+	verdictTTL = time.Minute
+	// versionTTL is the age at which the cached version is read again; a change made on another server is noticed
+	// within twice this time. All callers together cost one small query in this time.
+	versionTTL = time.Second
+	// proofTTL is how long after their last use credentials are recognised without a comparison at the address where
+	// they were proved.
+	proofTTL = 7 * 24 * time.Hour
+	// visitStoredFor is how long the visit of a user at an address is not stored again. It is longer than a day,
+	// because the database updates a row only after a day.
+	visitStoredFor = 25 * time.Hour
+	// maxResidents bounds the residents that are read for one address, and the visits that wait to be stored.
+	maxResidents = 10_000
+	// maxQueue bounds the callers that wait for the turn of one address, and the guesses that wait for a hashing
+	// slot.
+	maxQueue = 256
+)
+
+// digested is a SHA-256 sum.
+type digested = [sha256.Size]byte
+
+// verifier verifies credentials. It tries the cheap ways first, and a caller that has proved its credentials never
+// pays for the guesses of others:
+//
+//   - A verdict of the last minute is reused unless a user or an API key was changed since, on this server or another.
+//   - Credentials that were compared before with the still stored password or key keep the result of that comparison, and
+//     wrong ones are not counted again.
+//   - An API key costs one index lookup. It cannot be guessed.
+//   - Everything else is a guess: it waits for the earlier guesses of its user and its address, and then costs an argon2id.
+//
+// Where guesses have to wait, a guess with the name of a resident is compared all the same, on separate allowances:
+// other callers at the address do not keep the user out, not even after a restart or a change of its password. If the
+// guess is wrong, the answer is the same as for a guess that was not compared, so that callers cannot find out the
+// names of residents.
+//
+// While the database is unreachable nobody is let in by an old verdict, because the user may have been disabled
+// since: the answer is 503. Only the configured user is verified without the database, because it is in no table.
+type verifier struct {
+	q         *dbq.Queries
+	now       func() time.Time
+	bootstrap digested // digest of the configured user's credentials
+	admin     Principal
+	secret    []byte // random for each process, so that the cached sums are useless elsewhere
+	nobody    string // the hash against which the password of an unknown user is compared
+
+	versions snapshot.Cache[int64] // version of the stored credentials
+
+	verdicts    *lru.Cache[digested, verdict]   // by credentials
+	proofs      *lru.Cache[digested, proof]     // by credentials and address
+	mistakes    *lru.Cache[digested, mistake]   // by credentials
+	residents   *lru.Cache[digested, household] // by address
+	visitStored *lru.Cache[digested, time.Time] // by user and address: when the visit was last stored or queued
+
+	visits   sync.Mutex
+	unstored map[visit]struct{} // visits to store
+
+	failures *failures
+	gates    gates
+	hashing  chan struct{} // slots for comparisons: they bound the memory and the cores used by hashing
+	reserved chan struct{} // one more slot, for residents
+	lookups  chan struct{} // slots for lookups of API keys without a verdict
+}
+
+// attempt is one set of credentials at one network.
+type attempt struct {
+	username, password, network string
+	isConfigured                bool // these are the configured user's credentials
+	isKey                       bool
+	credentialsKey              digested // keyed sum of the credentials
+	addressKey                  digested // keyed sum of the credentials and the network
+}
+
+// verdict is the result for credentials.
+type verdict struct {
+	principal Principal
+	isGood    bool
+	at        time.Time
+	version   int64 // version of the stored credentials, read before the credentials themselves
+}
+
+// proof records that credentials were right.
+type proof struct {
+	storedDigest digested // account.storedDigest at the comparison
+	at           time.Time
+}
+
+// mistake records that credentials were wrong.
+type mistake struct {
+	storedDigest  digested // account.storedDigest at the comparison
+	isUndisclosed bool     // the answer was "too many failures" and hid that a comparison took place
+}
+
+// visit is the use of a proved password by a user at a network.
+type visit struct{ username, network string }
+
+// household holds the residents of a network.
+type household struct {
+	names map[string]struct{}
+	at    time.Time
+}
+
+// account is the account that credentials claim.
+type account struct {
+	storedDigest digested  // of the stored hash or key, so that it changes with them; zero: nothing is stored
+	user         *dbq.User // nil for the configured user, and if no such user exists
+	principal    Principal
+}
+
+// isOpen reports whether the owner can log in: the user is not disabled.
+func (a account) isOpen() bool { return a.user == nil || !a.user.IsDisabled }
+
+func (v *verifier) attempt(username, password, address string) attempt {
+	a := attempt{username: username, password: password, network: outbound.NetworkOf(address)}
+	sum := digest(username, password)
+	a.isConfigured = subtle.ConstantTimeCompare(sum[:], v.bootstrap[:]) == 1
+	a.isKey = isKey(password) && !a.isConfigured // the configured password can have the form of a key
+	a.credentialsKey = v.sign(sum, "")
+	a.addressKey = v.sign(sum, a.network)
+	return a
+}
+
+// sign returns a keyed sum. HMAC would take five times as long, and protects sums that others see; these never leave the process.
+func (v *verifier) sign(sum digested, network string) digested {
+	keyed := make([]byte, 0, 128) // on the stack
+	keyed = append(append(append(keyed, v.secret...), sum[:]...), network...)
+	return sha256.Sum256(keyed)
+}
+
+// version returns the version of the stored credentials. It is read before the credentials: a result that is cached
+// with it is outdated by any change in between. The configured user's credentials change only with a restart.
+func (v *verifier) version(ctx context.Context, a attempt) (int64, error) {
+	if a.isConfigured {
+		return 0, nil
+	}
+	version, err := v.versions.Get(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read version of credentials: %w", err)
+	}
+	return version, nil
+}
+
+// verify returns the caller. Faults: auth.required, auth.too_many_failures, unavailable.
+func (v *verifier) verify(ctx context.Context, a attempt) (Principal, error) {
+	if who, err, known := v.recall(ctx, a); known {
+		return who, err
+	}
+	if a.isKey {
+		return v.lookUp(ctx, a)
+	}
+	return v.guess(ctx, a)
+}
+
+// recall answers from earlier comparisons, if they still hold.
+func (v *verifier) recall(ctx context.Context, a attempt) (principal Principal, err error, known bool) {
+	j, isJudged := v.verdicts.Get(a.credentialsKey)
+	isJudged = isJudged && v.now().Sub(j.at) < verdictTTL
+	right, isRight := v.proofs.Get(a.addressKey)
+	isRight = isRight && v.now().Sub(right.at) < proofTTL
+	wrong, isWrong := v.mistakes.Get(a.credentialsKey)
+	if !isJudged && !isRight && !isWrong {
+		return Principal{}, nil, false
+	}
+	version, err := v.version(ctx, a)
+	if err != nil {
+		return Principal{}, err, true
+	}
+	if isJudged && j.version == version {
+		if !j.isGood {
+			return Principal{}, ErrRequired, true
+		}
+		if !isRight { // the credentials were proved at another address
+			if p, ok := v.proofs.Get(a.credentialsKey); ok {
+				v.proofs.Add(a.addressKey, p)
+			}
+		}
+		return j.principal, nil, true
+	}
+	if !isRight && !isWrong {
+		return Principal{}, nil, false
+	}
+	current, err := v.account(ctx, a)
+	switch {
+	case err != nil:
+		return Principal{}, err, true
+	case isRight && right.storedDigest == current.storedDigest:
+		principal, err = v.admit(a, current, version)
+		return principal, err, true
+	case isWrong && wrong.storedDigest == current.storedDigest && wrong.isUndisclosed:
+		wait := v.failures.wait(a.username, a.network)
+		return Principal{}, tooMany(wait), wait > 0
+	case isWrong && wrong.storedDigest == current.storedDigest:
+		v.verdicts.Add(a.credentialsKey, verdict{at: v.now(), version: version})
+		return Principal{}, ErrRequired, true
+	default: // the stored credentials were changed since
+		return Principal{}, nil, false
+	}
+}
+
+// admit caches that the credentials of an account are right, and lets its owner in unless the user is disabled.
+func (v *verifier) admit(a attempt, owned account, version int64) (Principal, error) {
+	p := proof{storedDigest: owned.storedDigest, at: v.now()}
+	v.proofs.Add(a.addressKey, p)
+	v.proofs.Add(a.credentialsKey, p)
+	v.mistakes.Remove(a.credentialsKey)
+	v.verdicts.Add(a.credentialsKey, verdict{principal: owned.principal, isGood: owned.isOpen(), at: p.at, version: version})
+	if !owned.isOpen() {
+		return Principal{}, ErrRequired
+	}
+	v.recordVisit(a)
+	return owned.principal, nil
+}
+
+// refuse caches that credentials are wrong, and counts the failure.
+func (v *verifier) refuse(a attempt, compared account, version int64) error {
+	if a.isKey {
+		v.failures.addKey(a.network)
+	} else {
+		v.failures.add(a.username, a.network)
+	}
+	v.mistakes.Add(a.credentialsKey, mistake{storedDigest: compared.storedDigest})
+	v.verdicts.Add(a.credentialsKey, verdict{at: v.now(), version: version})
+	return ErrRequired
+}
+
+// lookUp verifies an API key without a verdict. A right key is let in whatever others do; a wrong key delays other
+// wrong keys of its address.
+func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
+	leave, err := v.enterLookup(ctx, "key", a.network)
+	if err != nil {
+		return Principal{}, err
+	}
+	defer leave()
+	version, err := v.version(ctx, a)
+	if err != nil {
+		return Principal{}, err
+	}
+	owned, err := v.account(ctx, a)
+	if err != nil {
+		return Principal{}, err
+	}
+	if owned.user != nil {
+		return v.admit(a, owned, version)
+	}
+	if wait := v.failures.waitWithKey(a.network); wait > 0 {
+		return Principal{}, tooMany(wait)
+	}
+	return Principal{}, v.refuse(a, owned, version)
+}
+
+// enterLookup takes a slot to look up credentials of a kind that are not known yet. Of each kind, one caller of a network has a slot, so that
+// one network leaves slots to others.
+func (v *verifier) enterLookup(ctx context.Context, kind, network string) (leave func(), err error) {
+	quit, err := v.gates.enter(ctx, kind+" "+network)
+	if err != nil {
+		return nil, err
+	}
+	if err := acquire(ctx, v.lookups); err != nil {
+		quit()
+		return nil, err
+	}
+	return func() {
+		<-v.lookups
+		quit()
+	}, nil
+}
+
+// guess verifies a password without a verdict, one at a time for each address.
+func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
+	wait, err := v.checkGuessWait(ctx, a)
+	if err != nil {
+		return Principal{}, err
+	}
+	leave, err := v.gates.enter(ctx, a.network)
+	if errors.Is(err, errBusy) && wait > 0 {
+		err = tooMany(wait)
+	}
+	if err != nil {
+		return Principal{}, err
+	}
+	defer leave()
+	// Meanwhile another request may have proved the same credentials, or used up the guesses of the address.
+	if principal, err, known := v.recall(ctx, a); known {
+		return principal, err
+	}
+	if wait, err = v.checkGuessWait(ctx, a); err != nil {
+		return Principal{}, err
+	}
+	version, err := v.version(ctx, a)
+	if err != nil {
+		return Principal{}, err
+	}
+	owned, isRight, err := v.compare(ctx, a)
+	switch {
+	case err != nil:
+		return Principal{}, err
+	case !isRight && wait > 0:
+		v.failures.addAsResident(a.username, a.network)
+		v.mistakes.Add(a.credentialsKey, mistake{storedDigest: owned.storedDigest, isUndisclosed: true})
+		return Principal{}, tooMany(wait)
+	case !isRight:
+		return Principal{}, v.refuse(a, owned, version)
+	}
+	v.failures.clear(a.username, a.network)
+	if v.storeVisit(ctx, visit{a.username, a.network}) == nil { // the request succeeds even if this fails
+		v.visitStored.Add(userKey(a.username, a.network), v.now())
+	}
+	return v.admit(a, owned, version)
+}
+
+// checkGuessWait returns auth.too_many_failures for a guess that has to wait. The guess of a resident can be compared
+// while others have to wait: then wait is the time to answer with if the guess is wrong.
+func (v *verifier) checkGuessWait(ctx context.Context, a attempt) (wait time.Duration, err error) {
+	wait = v.failures.wait(a.username, a.network)
+	if wait > 0 && (v.failures.waitAsResident(a.username, a.network) > 0 || !v.isResident(ctx, a)) {
+		return 0, tooMany(wait)
+	}
+	return wait, nil
+}
+
+func tooMany(wait time.Duration) error {
+	return &fault.Error{Kind: fault.TooMany, Reason: fault.AuthTooManyFailures, RetryAfter: wait}
+}
+
+// compare compares a password with the account that it claims. A wrong password and an unknown user take the same
+// time.
+func (v *verifier) compare(ctx context.Context, a attempt) (owned account, isRight bool, err error) {
+	release, err := v.takeHashing(ctx, a)
+	if err != nil {
+		return owned, false, err
+	}
+	defer release()
+	if a.isConfigured {
+		return v.configured(), true, nil
+	}
+	owned, err = v.account(ctx, a)
+	if err != nil {
+		return owned, false, err
+	}
+	hash, known := v.nobody, owned.user != nil && owned.user.PasswordHash != nil
+	if known {
+		hash = *owned.user.PasswordHash
+	}
+	same, err := argon2id.ComparePasswordAndHash(a.password, hash)
+	if err != nil {
+		return owned, false, fmt.Errorf("verify password: %w", err)
+	}
+	return owned, same && known, nil
+}
+
+// account returns the account that credentials claim; a zero one if it does not exist.
+func (v *verifier) account(ctx context.Context, a attempt) (account, error) {
+	if a.isConfigured {
+		return v.configured(), nil
+	}
+	var user dbq.User
+	var err error
+	switch {
+	case a.isKey:
+		sum := sha256.Sum256([]byte(a.password))
+		if user, err = v.q.UserByKey(ctx, sum[:]); err == nil && a.username != "" && a.username != user.Username {
+			return account{}, nil
+		}
+	case postgres.IsText(a.username):
+		user, err = v.q.UserGet(ctx, a.username)
+	default: // PostgreSQL cannot store such a name, so that no user has it
+		return account{}, nil
+	}
+	if postgres.IsNoRows(err) {
+		return account{}, nil
+	}
+	if err != nil {
+		return account{}, fmt.Errorf("find user: %w", err)
+	}
+	owned := account{user: &user, principal: principalOf(user)}
+	switch {
+	case a.isKey:
+		owned.storedDigest = sha256.Sum256([]byte(a.password))
+	case user.PasswordHash != nil:
+		owned.storedDigest = sha256.Sum256([]byte(*user.PasswordHash))
+	}
+	return owned, nil
+}
+
+func (v *verifier) configured() account {
+	return account{storedDigest: v.bootstrap, principal: v.admin}
+}
+
+// takeHashing takes a slot to compare a password. The reserved slot is for residents only.
+func (v *verifier) takeHashing(ctx context.Context, a attempt) (release func(), err error) {
+	select {
+	case v.hashing <- struct{}{}:
+		return func() { <-v.hashing }, nil
+	default:
+	}
+	reserved := v.reserved
+	if !v.isResident(ctx, a) {
+		reserved = nil
+		leave, err := v.gates.join(anyNetwork)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
+	select {
+	case v.hashing <- struct{}{}:
+		return func() { <-v.hashing }, nil
+	case reserved <- struct{}{}:
+		return func() { <-v.reserved }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait to verify password: %w", ctx.Err())
+	}
+}
+
+func acquire(ctx context.Context, slots chan struct{}) error {
+	select {
+	case slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait to verify key: %w", ctx.Err())
+	}
+}
+
+// isResident reports whether the user proved its password at this address within a month. While the database is
+// unreachable, only cached residents are known.
+func (v *verifier) isResident(ctx context.Context, a attempt) bool {
+	key := networkKey(a.network)
+	home, ok := v.residents.Get(key)
+	if !ok || v.now().Sub(home.at) >= verdictTTL {
+		home = household{names: map[string]struct{}{}, at: v.now()}
+		names, err := v.q.UserAddressList(ctx, dbq.UserAddressListParams{Network: a.network, PageLimit: maxResidents})
+		if err != nil {
+			return false
+		}
+		for _, name := range names {
+			home.names[name] = struct{}{}
+		}
+		v.residents.Add(key, home)
+	}
+	_, isResident := home.names[a.username]
+	return isResident
+}
+
+// recordVisit queues, about once a day, a row for the visit of a user. API keys are not recorded.
+func (v *verifier) recordVisit(a attempt) {
+	key := userKey(a.username, a.network)
+	if at, ok := v.visitStored.Get(key); a.isKey || ok && v.now().Sub(at) < visitStoredFor {
+		return
+	}
+	v.visits.Lock()
+	defer v.visits.Unlock()
+	if len(v.unstored) < maxResidents {
+		v.unstored[visit{a.username, a.network}] = struct{}{}
+		v.visitStored.Add(key, v.now())
+	}
+}
+
+// storeVisits stores the queued visits, and returns how many. After an error, the rest stays queued.
+func (v *verifier) storeVisits(ctx context.Context) (int, error) {
+	v.visits.Lock()
+	visits := v.unstored
+	v.unstored = map[visit]struct{}{}
+	v.visits.Unlock()
+	n := 0
+	for one := range visits {
+		if err := v.storeVisit(ctx, one); err != nil {
+			v.visits.Lock()
+			maps.Copy(v.unstored, visits)
+			v.visits.Unlock()
+			return n, err
+		}
+		delete(visits, one)
+		n++
+	}
+	return n, nil
+}
+
+// storeVisit stores that a user proved its password at an address.
+func (v *verifier) storeVisit(ctx context.Context, one visit) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := v.q.UserAddressNote(ctx, dbq.UserAddressNoteParams{Username: one.username, Network: one.network}); err != nil {
+		return fmt.Errorf("store address of user: %w", err)
+	}
+	v.residents.Remove(networkKey(one.network))
+	return nil
+}
+
+// gates let one guess at a time through for each address.
+type gates struct {
+	mu   sync.Mutex
+	open map[string]*gate
+}
+
+type gate struct {
+	turn    chan struct{}
+	callers int // that hold the turn or wait for it
+}
+
+// anyNetwork is the queue of guesses that wait for a hashing slot; it is not an address.
+const anyNetwork = "any"
+
+// errBusy is the fault for callers that would have to wait behind too many others.
+var errBusy = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: time.Second}
+
+// join takes a position in the bounded queue of a network, without waiting for the turn.
+func (g *gates) join(network string) (leave func(), err error) {
+	_, leave, err = g.queue(network)
+	return leave, err
+}
+
+func (g *gates) queue(network string) (one *gate, leave func(), err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	one = g.open[network]
+	if one == nil {
+		one = &gate{turn: make(chan struct{}, 1)}
+		g.open[network] = one
+	}
+	if one.callers >= maxQueue {
+		return nil, nil, errBusy
+	}
+	one.callers++
+	return one, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if one.callers--; one.callers == 0 {
+			delete(g.open, network)
+		}
+	}, nil
+}
+
+// enter waits for the turn of a network.
+func (g *gates) enter(ctx context.Context, network string) (leave func(), err error) {
+	one, quit, err := g.queue(network)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case one.turn <- struct{}{}:
+		return func() {
+			<-one.turn
+			quit()
+		}, nil
+	case <-ctx.Done():
+		quit()
+		return nil, errors.Join(errors.New("wait to verify password"), ctx.Err())
+	}
+}

@@ -1,0 +1,308 @@
+// Package config owns the configuration. It is the only reader of the environment: flags, variables and a .env file
+// become one struct, once.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lksms/internal/platform/outbound"
+	"lksms/internal/platform/servers"
+)
+
+// Secret is a string that is never printed or logged.
+type Secret string
+
+func (Secret) String() string { return "(secret)" }
+
+// LogValue implements slog.LogValuer.
+func (Secret) LogValue() slog.Value { return slog.StringValue("(secret)") }
+
+// Database configures the database. Without a URL, a private PostgreSQL is started in DataDir.
+type Database struct {
+	DatabaseURL Secret `name:"database-url" env:"DATABASE_URL" placeholder:"postgresql://user:password@host:5432/name" help:"PostgreSQL to use. Without it, a private server is started."`
+	DataDir     string `name:"data-dir" env:"LKSMS_DATA" default:"${data_dir}" help:"Folder of the private PostgreSQL and of the generated password."`
+	PostgresBin string `name:"pg-bin" env:"LKSMS_PG_BIN" help:"Folder of initdb and postgres. Without it, the usual folders are searched."`
+}
+
+// Account is the configured user, an admin that is in no table (S0.7).
+type Account struct {
+	Username string `name:"basic-auth-username" env:"BASIC_AUTH_USERNAME" default:"admin" help:"User name of the configured admin."`
+	Password Secret `name:"basic-auth-password" env:"BASIC_AUTH_PASSWORD" help:"Password of the configured admin, at least 12 characters. Without it, a password is generated and kept in the data folder."`
+}
+
+// Edge configures connections from callers.
+type Edge struct {
+	MaxConnections int      `name:"max-connections" env:"MAX_CONNECTIONS" default:"4096" help:"Most connections at once. Further callers are answered 503."`
+	MaxOfAddress   int      `name:"max-connections-per-address" env:"MAX_CONNECTIONS_PER_ADDRESS" default:"0" help:"Most connections at once from one address that is not a trusted proxy. 0: half of MAX_CONNECTIONS."`
+	TrustedProxies []string `name:"trusted-proxies" env:"TRUSTED_PROXIES" placeholder:"10.0.0.0/8,..." help:"Addresses or networks of proxies whose X-Forwarded-For is trusted."`
+	BasePath       string   `name:"base-path" env:"BASE_PATH" placeholder:"/lksms" help:"Path below which a proxy in front of the server serves the API, the console and the documentation. Requests may come with or without it."`
+	CORSOrigins    []string `name:"cors-origins" env:"CORS_ORIGINS" placeholder:"https://console.example.com,..." help:"Origins of web pages that can call the API. Default: none."`
+	TLSCertFile    string   `name:"tls-cert-file" env:"TLS_CERT_FILE" help:"Certificate file for TLS. The file is read again when it changes."`
+	TLSKeyFile     string   `name:"tls-key-file" env:"TLS_KEY_FILE" help:"Key file of the certificate."`
+}
+
+// Proxies returns TrustedProxies as networks.
+func (e *Edge) Proxies() ([]netip.Prefix, error) {
+	return networks("TRUSTED_PROXIES", e.TrustedProxies)
+}
+
+// networks parses the list of a variable. The error names the variable.
+func networks(variable string, texts []string) ([]netip.Prefix, error) {
+	all, err := outbound.Networks(texts)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", variable, err)
+	}
+	return all, nil
+}
+
+func (e *Edge) validate() error {
+	if e.MaxConnections < 1 {
+		return errors.New("MAX_CONNECTIONS must be at least 1")
+	}
+	if e.MaxOfAddress < 0 {
+		return errors.New("MAX_CONNECTIONS_PER_ADDRESS must not be negative")
+	}
+	if (e.TLSCertFile == "") != (e.TLSKeyFile == "") {
+		return errors.New("TLS_CERT_FILE and TLS_KEY_FILE must be set together")
+	}
+	for _, origin := range e.CORSOrigins {
+		u, err := url.Parse(origin)
+		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || !strings.EqualFold(origin, u.Scheme+"://"+u.Host) {
+			return fmt.Errorf("CORS_ORIGINS: %q is not an origin such as https://console.example.com", origin)
+		}
+		if strings.Contains(origin, "*") {
+			return fmt.Errorf("CORS_ORIGINS: %q contains a *: list each origin", origin)
+		}
+	}
+	if e.BasePath != "" && !basePath.MatchString(e.BasePath) {
+		return fmt.Errorf("BASE_PATH: %q is not a path such as /lksms, without a / at its end", e.BasePath)
+	}
+	_, err := e.Proxies()
+	return err
+}
+
+var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
+
+// Outbound configures where drivers can connect to, and the key that seals their credentials.
+type Outbound struct {
+	SecretsKey  Secret   `name:"secrets-key" env:"SECRETS_KEY" placeholder:"32 bytes in base64" help:"Key that seals the secrets of senders. All servers of a database need the same key."`
+	SecretsFile string   `name:"secrets-key-file" env:"SECRETS_KEY_FILE" placeholder:"secrets.key of the data folder, with a private PostgreSQL" help:"File of the key, if SECRETS_KEY is not set. If the file is missing, a key is generated in it."`
+	SecretsOld  Secret   `name:"secrets-key-old" env:"SECRETS_KEY_OLD" help:"Previous key, needed until lksms secrets rotate has run."`
+	AllowedNets []string `name:"outbound-allow" env:"OUTBOUND_ALLOW" placeholder:"10.0.0.0/8,..." help:"Addresses or networks that drivers can connect to, and no others. Default: all."`
+	DeniedNets  []string `name:"outbound-deny" env:"OUTBOUND_DENY" placeholder:"10.1.0.0/16,..." help:"Addresses or networks that drivers cannot connect to. Link-local and metadata addresses are always denied."`
+}
+
+// Policy returns AllowedNets and DeniedNets as a policy.
+func (o *Outbound) Policy() (outbound.Policy, error) {
+	allow, err := networks("OUTBOUND_ALLOW", o.AllowedNets)
+	if err != nil {
+		return outbound.Policy{}, err
+	}
+	deny, err := networks("OUTBOUND_DENY", o.DeniedNets)
+	return outbound.Policy{Allow: allow, Deny: deny}, err
+}
+
+// Log configures the log of the server.
+type Log struct {
+	Debug  bool      `name:"debug" env:"DEBUG" negatable:"" help:"The same as --log-level=debug."`
+	Level  LogLevel  `name:"log-level" env:"LOG_LEVEL" default:"info" help:"Lowest level to log: debug, info, warn or error."`
+	Format LogFormat `name:"log-format" env:"LOG_FORMAT" default:"auto" help:"text, json or auto. auto: text on a terminal, JSON otherwise."`
+}
+
+// Tracing configures the export of traces. The exporter reads the other variables of OpenTelemetry itself.
+type Tracing struct {
+	Endpoint string `name:"otlp-endpoint" env:"OTEL_EXPORTER_OTLP_ENDPOINT" placeholder:"http://127.0.0.1:4318" help:"OpenTelemetry collector to which traces are sent as OTLP over HTTP. Default: none."`
+}
+
+// TraceURL returns the address to which traces are posted; empty: none.
+func (t *Tracing) TraceURL() string {
+	if t.Endpoint == "" {
+		return ""
+	}
+	return strings.TrimSuffix(t.Endpoint, "/") + "/v1/traces"
+}
+
+func (t *Tracing) validate() error {
+	if t.Endpoint == "" {
+		return nil
+	}
+	u, err := url.Parse(t.Endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return errors.New("OTEL_EXPORTER_OTLP_ENDPOINT must be an HTTP address, such as http://127.0.0.1:4318")
+	}
+	return nil
+}
+
+// Server is the configuration of lksms serve.
+type Server struct {
+	Host string `name:"app-host" env:"APP_HOST" default:"127.0.0.1" help:"Address to listen on. 0.0.0.0: all addresses."`
+	Port int    `name:"app-port" env:"APP_PORT" default:"8000" help:"Port to listen on."`
+
+	RoleNames []string `name:"roles" env:"ROLES" placeholder:"api,claim,..." help:"What this server does, of: api, claim, callback, push, sweep, watch, webhook, console. Default: all."`
+
+	Account  `embed:""`
+	Database `embed:""`
+	Edge     `embed:""`
+	Outbound `embed:""`
+	Tracing  `embed:""`
+
+	MaxRetryCount            int           `name:"max-retry-count" env:"MAX_RETRY_COUNT" default:"3" help:"Retries of a task after its first attempt, 0 to 20."`
+	RetryDelayMinutes        float64       `name:"retry-delay-minutes" env:"RETRY_DELAY_MINUTES" default:"5" help:"Minutes before a retry that a sender asked for. Fractions are allowed."`
+	RetryMaxWait             time.Duration `name:"retry-max-wait" env:"RETRY_MAX_WAIT" default:"10m" help:"A retry that has been due for this time is treated as a new task. 0: never."`
+	ProcessingTimeoutMinutes float64       `name:"processing-timeout-minutes" env:"PROCESSING_TIMEOUT_MINUTES" default:"30" help:"Minutes that a lease of a task lasts. Fractions are allowed."`
+
+	ReplicaURL    Secret        `name:"database-replica-url" env:"DATABASE_REPLICA_URL" placeholder:"postgresql://user:password@host1:5432,host2:5432/name" help:"Standbys of the database that answer reads which may be some seconds old. Default: none."`
+	ReplicaMaxLag time.Duration `name:"database-replica-max-lag" env:"DATABASE_REPLICA_MAX_LAG" default:"5s" help:"A standby that is further behind is not used. 2s to 1h."`
+
+	HistoryDir  string `name:"history-dir" env:"HISTORY_DIR" help:"Folder for exports of old tasks, private to the server. Without it, nothing is exported."`
+	PlatformURL string `name:"platform-url" env:"PLATFORM_URL" help:"Value of platformUrl in notifications whose payload has none."`
+
+	EnableKannel bool `name:"enable-kannel" env:"ENABLE_KANNEL" negatable:"" help:"Answer Kannel's /cgi-bin/sendsms. Its callers send passwords in the address, which proxies log."`
+
+	EnableDocs bool `name:"enable-docs" env:"ENABLE_DOCS" default:"true" negatable:"" help:"Serve Swagger UI and the OpenAPI document."`
+
+	Log `embed:""`
+}
+
+// maxRetryCap is the maximum that the table allows; the claim searches the retries of each count up to it.
+const maxRetryCap = 20
+
+// retryMaxWaitMost is the maximum of the setting queue.retry_max_wait_seconds.
+const retryMaxWaitMost = 720 * time.Hour
+
+// samplePasswords are printed in public documents.
+var samplePasswords = []Secret{"your_password_here", "your_secure_password"}
+
+// examplePassword is in the .env.example of the Python service, whose same file opens the host to others. A server
+// must start with that file, so that this password only causes a warning, where the samples are rejected.
+const examplePassword Secret = "your_secure_password_here"
+
+// IsSamplePassword reports whether the password is printed in a public document.
+func (a *Account) IsSamplePassword() bool {
+	return a.Password == examplePassword || slices.Contains(samplePasswords, a.Password)
+}
+
+// Validate rejects a configuration that a server must not start with. The error names the variable.
+func (s *Server) Validate() error {
+	const week = 7 * 24 * 60
+	switch {
+	case s.Port < 0 || s.Port > 65535:
+		return errors.New("APP_PORT must be between 0 and 65535")
+	case s.MaxRetryCount < 0 || s.MaxRetryCount > maxRetryCap:
+		return fmt.Errorf("MAX_RETRY_COUNT must be between 0 and %d", maxRetryCap)
+	case !(s.RetryDelayMinutes >= 0 && s.RetryDelayMinutes <= week):
+		return fmt.Errorf("RETRY_DELAY_MINUTES must be between 0 and %d", week)
+	case s.RetryMaxWait < 0 || s.RetryMaxWait > retryMaxWaitMost:
+		return fmt.Errorf("RETRY_MAX_WAIT must be between 0 and %s", retryMaxWaitMost)
+	case !(s.ProcessingTimeoutMinutes > 0 && s.ProcessingTimeoutMinutes <= week):
+		return fmt.Errorf("PROCESSING_TIMEOUT_MINUTES must be more than 0 and at most %d", week)
+	case s.ReplicaURL != "" && s.DatabaseURL == "":
+		return errors.New("DATABASE_REPLICA_URL needs DATABASE_URL: a private PostgreSQL has no replicas")
+	case s.ReplicaMaxLag < 2*time.Second || s.ReplicaMaxLag > time.Hour:
+		return errors.New("DATABASE_REPLICA_MAX_LAG must be between 2s and 1h")
+	case s.Username == "":
+		return errors.New("BASIC_AUTH_USERNAME must not be empty")
+	case strings.Contains(s.Username, ":"):
+		return errors.New("BASIC_AUTH_USERNAME must not contain a colon: HTTP Basic Auth separates the name from the password with it")
+	case s.Password != "" && isShort(s.Password):
+		return fmt.Errorf("BASIC_AUTH_PASSWORD is too short: it needs at least %d characters; leave it unset to have a password generated", MinPassword)
+	}
+	for _, sample := range samplePasswords {
+		if s.Password == sample && !isLoopback(s.Host) {
+			return errors.New("BASIC_AUTH_PASSWORD is a sample from the documentation, and APP_HOST is not a loopback address: set a password of your own")
+		}
+	}
+	if _, err := s.Roles(); err != nil {
+		return err
+	}
+	if _, err := s.Policy(); err != nil {
+		return err
+	}
+	if err := s.Tracing.validate(); err != nil {
+		return err
+	}
+	return s.Edge.validate()
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Roles returns RoleNames as roles.
+func (s *Server) Roles() (servers.Roles, error) {
+	roles, err := servers.ParseRoles(s.RoleNames)
+	if err != nil {
+		return nil, fmt.Errorf("ROLES: %w", err)
+	}
+	return roles, nil
+}
+
+// RetryDelay is RetryDelayMinutes as a duration.
+func (s *Server) RetryDelay() time.Duration { return minutes(s.RetryDelayMinutes) }
+
+// ProcessingTimeout is ProcessingTimeoutMinutes as a duration.
+func (s *Server) ProcessingTimeout() time.Duration { return minutes(s.ProcessingTimeoutMinutes) }
+
+func minutes(n float64) time.Duration { return time.Duration(n * float64(time.Minute)) }
+
+// Address is the host and port to listen on.
+func (s *Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
+
+// SlogLevel is the lowest level to log.
+func (l *Log) SlogLevel() slog.Level {
+	if l.Debug {
+		return slog.LevelDebug
+	}
+	return slog.Level(l.Level)
+}
+
+// DefaultDataDir is /var/lib/lksms for root, and otherwise the user's own data folder.
+func DefaultDataDir() string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/lksms"
+	}
+	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
+		return filepath.Join(dir, "lksms")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return filepath.Join("/tmp", "lksms-"+strconv.Itoa(os.Geteuid()))
+	}
+	if runtime.GOOS == "darwin" {
+		return filepath.Join(home, "Library", "Application Support", "lksms")
+	}
+	return filepath.Join(home, ".local", "share", "lksms")
+}
+
+// UnpackedPostgres returns globs for the folders into which make unpacks a PostgreSQL if no package manager installed
+// one.
+func UnpackedPostgres() []string {
+	return []string{filepath.Join(DefaultDataDir(), "pgsql", "*", "bin")}
+}
+
+// PostgresBin is the value of LKSMS_PG_BIN, for tests.
+func PostgresBin() string { return os.Getenv("LKSMS_PG_BIN") }
+
+// TestServerVariable is the variable that holds the URL of the PostgreSQL shared by tests.
+const TestServerVariable = "LKSMS_TEST_SERVER"
+
+// TestServer is that URL, for a superuser; empty if each test process starts its own PostgreSQL.
+func TestServer() string { return os.Getenv(TestServerVariable) }
+
+// TestAnswers is LKSMS_TEST_ANSWERS, a folder in which test processes note the statuses of the contract that they saw; empty: they note
+// nothing.
+func TestAnswers() string { return os.Getenv("LKSMS_TEST_ANSWERS") }

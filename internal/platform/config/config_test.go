@@ -1,0 +1,279 @@
+package config
+
+import (
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// names returns the texts that the first group of pattern finds, each once.
+func names(pattern, text string) []string {
+	var all []string
+	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(all, match[1]) {
+			all = append(all, match[1])
+		}
+	}
+	return all
+}
+
+func compare(t *testing.T, got, want []string) {
+	t.Helper()
+	for _, name := range want {
+		if !slices.Contains(got, name) {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	for _, name := range got {
+		if !slices.Contains(want, name) {
+			t.Errorf("%s is no setting", name)
+		}
+	}
+}
+
+func TestEverySettingIsDocumented(t *testing.T) {
+	t.Parallel()
+	for path, heading := range map[string]string{"../../../docs/configuration.md": "## Configuration", "../../../docs/zh-CN/configuration.md": "## 配置"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			_, section, found := strings.Cut(read(t, path), heading+"\n")
+			if !found {
+				t.Fatalf("the document has no %s", heading)
+			}
+			section, _, _ = strings.Cut(section, "\n## ")
+			var listed []string
+			for line := range strings.Lines(section) {
+				if cells := strings.Split(line, "|"); len(cells) > 2 {
+					listed = append(listed, names("`([A-Z_]+)`", cells[1])...)
+				}
+			}
+			compare(t, listed, Variables())
+		})
+	}
+	t.Run(".env.example", func(t *testing.T) {
+		t.Parallel()
+		compare(t, names(`(?m)^#?([A-Z_]+)=`, read(t, "../../../.env.example")), Variables())
+	})
+}
+
+func TestEverySettingReachesTheContainer(t *testing.T) {
+	t.Parallel()
+	compose := read(t, "../../../compose.yaml")
+	_, environment, _ := strings.Cut(compose, "    environment: &environment\n")
+	environment, _, _ = strings.Cut(environment, "    volumes: &volumes")
+	own := []string{
+		"APP_HOST", "APP_PORT", // the image listens on every address: these are the address and the port outside the container
+		"LKSMS_PG_BIN", // the image has no PostgreSQL
+	}
+	want := slices.DeleteFunc(Variables(), func(name string) bool { return slices.Contains(own, name) })
+	compare(t, names(`(?m)^      ([A-Z_]+):`, environment), want)
+	for _, match := range regexp.MustCompile(`(?m)^      ([A-Z_]+): (.*)$`).FindAllStringSubmatch(environment, -1) {
+		name, value := match[1], match[2]
+		if name != "DATABASE_URL" && name != "LKSMS_DATA" && !strings.HasPrefix(value, "${"+name+":") {
+			t.Errorf("%s is %s, not the value from outside", name, value)
+		}
+	}
+	// The files that serve generates are in a volume that the user of the image may write to.
+	for _, want := range []string{`volumes: &volumes ["lksms:/var/lib/lksms"]`, "LKSMS_DATA: /var/lib/lksms\n", "${SECRETS_KEY_FILE:-/var/lib/lksms/"} {
+		if !strings.Contains(compose, want) {
+			t.Errorf("compose.yaml has no %s", want)
+		}
+	}
+	if dockerfile := read(t, "../../../Dockerfile"); !strings.Contains(dockerfile, "--chown=65532:65532 /out/data /var/lib/lksms\nUSER 65532:65532\n") {
+		t.Error("the user of the image does not own /var/lib/lksms")
+	}
+}
+
+// By default the containers publish only plain HTTP to this machine, and no port of PostgreSQL.
+func TestTheContainersAreReachedFromThisMachineOnly(t *testing.T) {
+	t.Parallel()
+	published := regexp.MustCompile(`(?m)^ +ports:.*$`).FindAllString(read(t, "../../../compose.yaml"), -1)
+	here := regexp.MustCompile(`^    ports: \["(\$\{APP_HOST:-127\.0\.0\.1\}|127\.0\.0\.1):(\d+|\$\{\w+:-\d+\}):\d+"\]$`)
+	if !slices.Contains(published, `    ports: ["${APP_HOST:-127.0.0.1}:${APP_PORT:-8000}:8000"]`) {
+		t.Errorf("compose.yaml publishes %q, without the service", published)
+	}
+	for _, line := range published {
+		if !here.MatchString(line) {
+			t.Errorf("compose.yaml publishes %q to other machines", line)
+		}
+	}
+}
+
+// In the container too, the service is no superuser and does not know a superuser's password.
+func TestTheContainerOfPostgresGetsAnOrdinaryRole(t *testing.T) {
+	t.Parallel()
+	compose, setup := read(t, "../../../compose.yaml"), read(t, "../../../scripts/compose.sql")
+	if strings.Contains(compose, "POSTGRES_USER") || !strings.Contains(compose, "./scripts/compose.sql:/docker-entrypoint-initdb.d/lksms.sql:ro") {
+		t.Error("compose.yaml makes the role of the service a superuser")
+	}
+	for _, want := range []string{"CREATE ROLE lksms LOGIN PASSWORD :'password';", "CREATE DATABASE lksms OWNER lksms;", "ALTER ROLE postgres PASSWORD NULL;"} {
+		if !strings.Contains(setup, want) {
+			t.Errorf("scripts/compose.sql has no %s", want)
+		}
+	}
+}
+
+// parse reads the settings from env only.
+func parse(t *testing.T, env map[string]string) (Server, error) {
+	t.Helper()
+	for _, name := range Variables() {
+		t.Setenv(name, env[name])
+	}
+	t.Chdir(t.TempDir()) // no .env
+	if err := LoadEnvironment(); err != nil {
+		t.Fatal(err)
+	}
+	var s Server
+	parser, err := kong.New(&s, Booleans(), kong.Vars{"data_dir": "/nowhere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = parser.Parse(nil)
+	return s, err
+}
+
+func TestLevelsAndSwitchesAreReadInAnyCase(t *testing.T) {
+	for text, want := range map[string]slog.Level{
+		"": slog.LevelInfo, "INFO": slog.LevelInfo, "Debug": slog.LevelDebug, "warn": slog.LevelWarn, "WARNING": slog.LevelWarn,
+		"Error": slog.LevelError, "CRITICAL": slog.LevelError,
+	} {
+		s, err := parse(t, map[string]string{"LOG_LEVEL": text, "LOG_FORMAT": "JSON"})
+		if err != nil || s.SlogLevel() != want || s.Format != "json" {
+			t.Errorf("LOG_LEVEL=%s: %v %s %v", text, s.SlogLevel(), s.Format, err)
+		}
+	}
+	for text, want := range map[string]bool{
+		"": true, "True": true, "YES": true, "on": true, "1": true, "False": false, "no": false, "OFF": false, "0": false,
+	} {
+		s, err := parse(t, map[string]string{"ENABLE_DOCS": text})
+		if err != nil || s.EnableDocs != want {
+			t.Errorf("ENABLE_DOCS=%s: %v %v", text, s.EnableDocs, err)
+		}
+	}
+	for name, text := range map[string]string{"DEBUG": "perhaps", "LOG_LEVEL": "loud", "LOG_FORMAT": "xml"} {
+		if _, err := parse(t, map[string]string{name: text}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s=%s: %v", name, text, err)
+		}
+	}
+}
+
+func TestOriginsAreListedOneByOne(t *testing.T) {
+	for text, isGood := range map[string]bool{
+		"https://console.example.com": true, "http://localhost:5173,HTTPS://Console.example.com:8443": true,
+		"*": false, "https://*.example.com": false, "https://x.example/y": false, "https://x.example/": false, "https://x.example?y": false,
+		"https://x.example#y": false, "https://user@x.example": false, "ftp://x.example": false, "x.example": false, "null": false,
+	} {
+		s, err := parse(t, map[string]string{"CORS_ORIGINS": text})
+		if err == nil {
+			err = s.Validate()
+		}
+		if isGood && err != nil || !isGood && (err == nil || !strings.Contains(err.Error(), "CORS_ORIGINS")) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestASettingThatIsEmptyHasItsDefault(t *testing.T) {
+	s, err := parse(t, nil)
+	if err != nil || s.Port != 8000 || s.Username != "admin" || !s.EnableDocs || s.Debug || s.MaxRetryCount != 3 || len(s.TrustedProxies) != 0 {
+		t.Errorf("%+v %v", s, err)
+	}
+}
+
+func TestSwitchesAreFlagsToo(t *testing.T) {
+	var s Server
+	parser, err := kong.New(&s, Booleans(), kong.Vars{"data_dir": "/nowhere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse([]string{"--debug", "--no-enable-docs"}); err != nil || !s.Debug || s.EnableDocs {
+		t.Errorf("%v %v %v", s.Debug, s.EnableDocs, err)
+	}
+	if _, err := parser.Parse([]string{"--no-debug", "--enable-docs=On"}); err != nil || s.Debug || !s.EnableDocs {
+		t.Errorf("%v %v %v", s.Debug, s.EnableDocs, err)
+	}
+}
+
+func TestAConfiguredPasswordHasAMinimumLength(t *testing.T) {
+	for password, isTaken := range map[string]bool{
+		"": true, "x": false, "elevencharz": false, "密码密码密码密码密码密": false, "密码密码密码密码密码密码": true, "twelve chars": true,
+		"your_password_here": true, "your_secure_password": true, "your_secure_password_here": true, // of the documents
+	} {
+		_, err := parse(t, map[string]string{"BASIC_AUTH_PASSWORD": password})
+		if isTaken != (err == nil) {
+			t.Errorf("%q: %v", password, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), "BASIC_AUTH_PASSWORD") || strings.Contains(err.Error(), password+" ")) {
+			t.Errorf("%q is refused with %v", password, err)
+		}
+	}
+}
+
+func TestAKeptPasswordHasAMinimumLength(t *testing.T) {
+	t.Parallel()
+	database := Database{DataDir: t.TempDir()}
+	generated, _, err := ResolvePassword(Account{}, database, true)
+	if err != nil || isShort(generated) {
+		t.Fatalf("%d characters, %v", len(generated), err)
+	}
+	for _, content := range []string{"", "\n", "short\n"} {
+		if err := os.WriteFile(database.PasswordFile(), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := ResolvePassword(Account{}, database, true); err == nil || !strings.Contains(err.Error(), database.PasswordFile()) {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
+}
+
+func TestTracesGoToTheConfiguredCollector(t *testing.T) {
+	for endpoint, want := range map[string]string{
+		"": "", "http://127.0.0.1:4318": "http://127.0.0.1:4318/v1/traces", "https://otel.example/in/": "https://otel.example/in/v1/traces",
+	} {
+		s, err := parse(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint})
+		if err == nil {
+			err = s.Validate()
+		}
+		if err != nil || s.TraceURL() != want {
+			t.Errorf("%q: %q %v", endpoint, s.TraceURL(), err)
+		}
+	}
+	for _, endpoint := range []string{"127.0.0.1:4318", "grpc://127.0.0.1:4317", "http://"} {
+		s, err := parse(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint})
+		if err == nil {
+			err = s.Validate()
+		}
+		if err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_ENDPOINT") {
+			t.Errorf("%q: %v", endpoint, err)
+		}
+	}
+}
+
+func TestANameThatBasicAuthCannotCarryIsRefused(t *testing.T) {
+	_, err := parse(t, map[string]string{"BASIC_AUTH_USERNAME": "ops:admin"})
+	if err == nil || !strings.Contains(err.Error(), "BASIC_AUTH_USERNAME must not contain a colon") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestABasePathIsAPath(t *testing.T) {
+	for text, isPath := range map[string]bool{"/lksms": true, "/a/b-c": true, "lksms": false, "/lksms/": false, "/": false, "/a//b": false, "/a?b": false} {
+		if _, err := parse(t, map[string]string{"BASE_PATH": text}); (err == nil) != isPath {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

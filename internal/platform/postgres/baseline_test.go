@@ -1,0 +1,116 @@
+package postgres_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"lksms/internal/platform/postgres"
+	"lksms/internal/testkit/pgtest"
+)
+
+// ofBefore returns a database that records the migrations of the time before version 1.0, as many as are asked for.
+func ofBefore(t *testing.T, count int) (url string, db *postgres.DB) {
+	t.Helper()
+	url = pgtest.New(t)
+	db = open(t, url)
+	versions := []string{postgres.EarlierLast}
+	for i := range postgres.EarlierCount - 1 {
+		versions = append(versions, fmt.Sprint(20261121000001+i))
+	}
+	slices.Sort(versions)
+	if _, err := db.Pool().Exec(t.Context(), "WITH gone AS (DELETE FROM schema_migrations) INSERT INTO schema_migrations SELECT unnest($1::text[])", versions[:count]); err != nil {
+		t.Fatal(err)
+	}
+	return url, db
+}
+
+// A database of the last version before 1.0 has all that the files of 1.0 make. Servers of that version go on: they count their own migrations.
+func TestADatabaseOfTheVersionBeforeIsRecognised(t *testing.T) {
+	t.Parallel()
+	url, db := ofBefore(t, postgres.EarlierCount)
+	if isMigrated, err := db.Migrated(t.Context()); err != nil || isMigrated {
+		t.Errorf("before: migrated is %v, %v", isMigrated, err)
+	}
+	for range 2 {
+		if n, err := postgres.MigrateUp(t.Context(), url, nil); err != nil || n != 0 {
+			t.Fatalf("%d were applied, %v", n, err)
+		}
+	}
+	if isMigrated, err := db.Migrated(t.Context()); err != nil || !isMigrated {
+		t.Errorf("migrated is %v, %v", isMigrated, err)
+	}
+	var earlier int
+	if err := db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM schema_migrations WHERE version <= $1", postgres.EarlierLast).Scan(&earlier); err != nil || earlier != postgres.EarlierCount {
+		t.Errorf("%d migrations of before are left, %v", earlier, err)
+	}
+	if n, err := postgres.MigrateUpTo(t.Context(), url, addColumn, nil); err != nil || n != 1 {
+		t.Errorf("%d migrations of a later version were applied, %v", n, err)
+	}
+}
+
+func TestADatabaseOfAnEarlierVersionIsToldWhichToPassThrough(t *testing.T) {
+	t.Parallel()
+	for _, count := range []int{1, postgres.EarlierCount - 1} {
+		url, db := ofBefore(t, count)
+		if _, err := postgres.MigrateUp(t.Context(), url, nil); err == nil || !strings.Contains(err.Error(), "from before version 1.0") || !strings.Contains(err.Error(), "lksms migrate up") {
+			t.Errorf("with %d migrations: %v", count, err)
+		}
+		if isMigrated, err := db.Migrated(t.Context()); err != nil || isMigrated {
+			t.Errorf("with %d migrations, migrated is %v, %v", count, isMigrated, err)
+		}
+	}
+}
+
+func TestWhatMakesAnEmptyDatabaseIsNotUndone(t *testing.T) {
+	t.Parallel()
+	url, db := migratedDatabase(t)
+	if _, err := postgres.MigrateUpTo(t.Context(), url, addColumn, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.MigrateDownFrom(t.Context(), url, addColumn); err != nil {
+		t.Errorf("a migration of a later version: %v", err)
+	}
+	if err := postgres.MigrateDown(t.Context(), url, nil); err == nil || !strings.Contains(err.Error(), "drop the database") {
+		t.Errorf("the first ones: %v", err)
+	}
+	if isMigrated, err := db.Migrated(t.Context()); err != nil || !isMigrated {
+		t.Errorf("migrated is %v, %v", isMigrated, err)
+	}
+}
+
+// A migration that a later version adds goes down and up again, and leaves nothing.
+func TestEveryMigrationAfterTheFirstOnesGoesDownAndUpAgain(t *testing.T) {
+	t.Parallel()
+	url, db := migratedDatabase(t)
+	objects := func() (n int) {
+		t.Helper()
+		if err := db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := objects()
+	all, err := postgres.Migrations(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := 0
+	for _, migration := range all {
+		if !postgres.IsBaseline(migration.File) {
+			steps++
+		}
+	}
+	for range steps {
+		if err := postgres.MigrateDown(t.Context(), url, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := postgres.MigrateUp(t.Context(), url, nil); err != nil || n != steps {
+		t.Errorf("up again applied %d, want %d: %v", n, steps, err)
+	}
+	if after := objects(); after != before {
+		t.Errorf("%d tables and indexes, want %d", after, before)
+	}
+}

@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"lksms/internal/platform/fault"
+)
+
+// IsNoRows reports whether a :one query found nothing.
+func IsNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
+
+// Violates reports whether err is the violation of the named constraint.
+func Violates(err error, constraint string) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.ConstraintName == constraint
+}
+
+// isCode reports whether err is PostgreSQL's error with this SQLSTATE.
+func isCode(err error, code string) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == code
+}
+
+// readOnly is the SQLSTATE of a statement that a standby, or a primary that may not write, refuses because it writes.
+const readOnly = "25006"
+
+// isReferred reports whether err is a deletion of a row that others reference.
+func isReferred(err error) bool { return isCode(err, "23503") }
+
+// IsText reports whether PostgreSQL can store s as text: valid UTF-8 without NUL.
+func IsText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
+
+// Text returns s without NUL, and with invalid UTF-8 replaced, so that PostgreSQL can store it.
+func Text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
+
+// Wrap adds the name of the failed act to err. It returns none instead if the query found nothing and none is not
+// nil, and the fault limit.reached if the trigger rows_bound rejected the row. A nil err gives nil.
+func Wrap(act string, err error, none *fault.Error) error {
+	switch {
+	case err == nil:
+		return nil
+	case none != nil && IsNoRows(err):
+		return none
+	}
+	if most, isReached := rowsBound(err); isReached {
+		return fault.AtLimit(most)
+	}
+	return fmt.Errorf("%s: %w", act, err)
+}
+
+// rowsBound reports whether the trigger rows_bound rejected rows because a table would hold too many, and returns the
+// maximum.
+func rowsBound(err error) (most int64, isReached bool) {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.ConstraintName != "rows_bound" {
+		return 0, false
+	}
+	most, parsed := strconv.ParseInt(pg.Detail, 10, 64)
+	return most, parsed == nil
+}
+
+// IsUnavailable reports whether err means that the database could not be reached or did not answer in time. The same
+// request may succeed later.
+func IsUnavailable(err error) bool {
+	var connect *pgconn.ConnectError
+	if errors.As(err, &connect) { // with any SQLSTATE: a full disk gives XX000
+		return true
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		// Classes: connection, resources, operator intervention, system. Codes: a deadlock that ended this
+		// transaction, a lock that was not free in time, and a read-only standby.
+		return isMoved(err) || slices.ContainsFunc([]string{"08", "53", "57", "58", "40P01", "55P03", readOnly}, func(class string) bool {
+			return strings.HasPrefix(pg.Code, class)
+		})
+	}
+	var network net.Error
+	return errors.As(err, &network) || pgconn.Timeout(err) ||
+		errors.Is(err, context.DeadlineExceeded) || isClosed(err)
+}
+
+// isMoved reports whether a row was refused because the partition to which it belongs was made at that moment. The same statement succeeds
+// when it is repeated.
+func isMoved(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "23514" && pg.ConstraintName == "" && strings.HasSuffix(pg.TableName, "_default")
+}
+
+// IsLockTimeout reports whether a statement gave up because it did not get a lock in time.
+func IsLockTimeout(err error) bool { return isCode(err, "55P03") }
+
+// IsDeadlock reports whether PostgreSQL ended the transaction because of a deadlock with another one.
+func IsDeadlock(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "40P01"
+}
+
+// isClosed recognises a connection that was lost during a query. pgconn has no error type for it.
+func isClosed(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "conn closed") || strings.Contains(text, "unexpected EOF") ||
+		strings.Contains(text, "closed pool")
+}
+
+// redact replaces errors of URL parsing, which may contain the password.
+func redact(err error) error { return redactAs("DATABASE_URL", err) }
+
+// redactAs is redact for the URL in a variable.
+func redactAs(variable string, err error) error {
+	var parse *pgconn.ParseConfigError
+	if errors.As(err, &parse) {
+		return errors.New(variable + " is not a PostgreSQL connection string")
+	}
+	return err
+}

@@ -1,0 +1,58 @@
+package postgres_test
+
+import (
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"lksms/db"
+	"lksms/internal/platform/postgres"
+)
+
+// locking finds the table that a statement of a migration locks against statements of servers.
+var locking = regexp.MustCompile(`(?is)^\s*(?:ALTER TABLE (?:IF EXISTS )?(?:ONLY )?(\w+)|(?:CREATE (?:CONSTRAINT )?|DROP )TRIGGER .*?\sON\s+(\w+)|CREATE (?:UNIQUE )?INDEX (?:IF NOT EXISTS )?\w+ ON (?:ONLY )?(\w+)|LOCK TABLE (\w+))`)
+
+// bodies are those of functions, which run later.
+var bodies = regexp.MustCompile(`(?s)\bAS \$\$.*?\$\$`)
+
+// A migration that waits for a second table while it has locked a first one can deadlock with a statement that reads both.
+func TestAMigrationLocksOneTableThatServersUse(t *testing.T) {
+	t.Parallel()
+	files, err := fs.Glob(db.Migrations, "migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if postgres.IsBaseline(strings.TrimPrefix(file, "migrations/")) {
+			continue // no server runs on an empty database
+		}
+		content, err := fs.ReadFile(db.Migrations, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		up, _, _ := strings.Cut(string(content), "-- migrate:down")
+		if locked := lockedBy(bodies.ReplaceAllString(comments.ReplaceAllString(up, ""), "")); len(locked) > 1 {
+			t.Errorf("%s locks %v: split it", file, locked)
+		}
+	}
+	if locked := lockedBy("CREATE TABLE new (a int);\nCREATE INDEX new_a ON new (a);\nALTER TABLE one ADD b int;\nALTER TABLE three VALIDATE CONSTRAINT c;\nCREATE TRIGGER t AFTER UPDATE OF b\nON two;"); !slices.Equal(locked, []string{"one", "two"}) {
+		t.Errorf("found %v", locked)
+	}
+}
+
+// lockedBy returns the tables that exist before a migration and that it locks. VALIDATE CONSTRAINT stops no statement of a server.
+func lockedBy(up string) (locked []string) {
+	for statement := range strings.SplitSeq(up, ";") {
+		found := locking.FindStringSubmatch(statement)
+		if found == nil || strings.Contains(statement, " VALIDATE CONSTRAINT ") {
+			continue
+		}
+		table := strings.Join(found[1:], "")
+		if !slices.Contains(locked, table) && !regexp.MustCompile(`(?i)CREATE TABLE `+table+`\b`).MatchString(up) {
+			locked = append(locked, table)
+		}
+	}
+	return locked
+}

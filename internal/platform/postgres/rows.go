@@ -1,0 +1,118 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"lksms/internal/platform/fault"
+)
+
+var (
+	errStale = fault.New(fault.Conflict, fault.VersionStale)
+	errInUse = fault.New(fault.Conflict, fault.InUse)
+)
+
+// One returns the first row, or the error none if rows is empty.
+func One[Row any](rows []Row, err error, act string, none error) (Row, error) {
+	var zero Row
+	if err != nil {
+		return zero, fmt.Errorf("%s: %w", act, err)
+	}
+	if len(rows) == 0 {
+		return zero, none
+	}
+	return rows[0], nil
+}
+
+// patchTries is how often a patch that names no version is made anew, because somebody else changed the row meanwhile.
+const patchTries = 10
+
+// Patch changes a row: it is read, and written if it still has the version that was read. A version that the caller names must be that
+// one: version.stale. Without one, the row is read again when somebody else was quicker.
+func Patch[Row any](version *int64, read func() (Row, error), versionOf func(Row) int64, write func(Row) (int64, error)) (Row, error) {
+	var zero Row
+	for tries := 1; ; tries++ {
+		row, err := read()
+		if err != nil {
+			return zero, err
+		}
+		if version != nil && *version != versionOf(row) {
+			return zero, errStale
+		}
+		switch n, err := write(row); {
+		case err != nil:
+			return zero, err
+		case n > 0:
+			return read()
+		case version != nil || tries == patchTries:
+			return zero, errStale
+		}
+	}
+}
+
+// DeletedOne returns the result of a deletion that removed n rows: the error none if n is 0.
+func DeletedOne(n int64, err error, act string, none *fault.Error) error {
+	if err == nil && n == 0 {
+		return none
+	}
+	return Wrap(act, err, nil)
+}
+
+// Deleted returns the result of a deletion that removed n rows. If n is 0, the row is missing, and the error of get
+// is returned, or other rows reference it, and the fault is in_use.
+func Deleted[Row any](n int64, err error, act string, get func() (Row, error)) error {
+	switch {
+	case isReferred(err):
+		return errInUse
+	case err != nil:
+		return fmt.Errorf("%s: %w", act, err)
+	case n > 0:
+		return nil
+	}
+	if _, err := get(); err != nil {
+		return err
+	}
+	return errInUse
+}
+
+// InBatches repeats change, which changes up to batch rows, until it changes fewer, and returns how many it changed.
+func InBatches(batch int64, change func() (int64, error)) (int, error) {
+	for total := int64(0); ; {
+		n, err := change()
+		if total += n; err != nil || n < batch {
+			return int(total), err
+		}
+	}
+}
+
+// Again repeats run once if a partition was made while it ran, or if PostgreSQL ended it because of a deadlock: the other transaction is done by
+// then. In a transaction of the caller, which is broken then, it does not: the caller's request may succeed later.
+func Again[Out any](ctx context.Context, db *DB, run func() (Out, error)) (Out, error) {
+	out, err := run()
+	if (isMoved(err) || IsDeadlock(err)) && !db.InTx(ctx) {
+		return run()
+	}
+	return out, err
+}
+
+// The statements that change partitions give up soon without their locks, because others wait behind them.
+const (
+	lockTries = 20
+	lockPause = 2 * time.Second
+)
+
+// Patiently repeats do while it does not get its locks.
+func Patiently[Out any](ctx context.Context, do func() (Out, error)) (Out, error) {
+	for tries := 1; ; tries++ {
+		out, err := do()
+		if !IsLockTimeout(err) || tries == lockTries {
+			return out, err
+		}
+		select {
+		case <-ctx.Done():
+			return out, ctx.Err()
+		case <-time.After(lockPause):
+		}
+	}
+}

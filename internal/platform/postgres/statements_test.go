@@ -1,0 +1,105 @@
+package postgres_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// special are words of statements of which docs/scale.md (distributed PostgreSQL) and docs/operations.md (PgBouncer) say where they are used.
+var special = regexp.MustCompile(`(?i)\b(ctid|xmin|xmax|pg_notify|pg_current_xact_id|txid_current|pg_export_snapshot)\b|\bpg_(try_)?advisory_(lock|unlock)|\bTEMP(ORARY)? TABLE\b|(?-i:\b(LISTEN|NOTIFY) )`)
+
+// comments are those of SQL and Go. A literal has none of both.
+var comments = regexp.MustCompile(`(?m)(^|\s)(--|//).*$`)
+
+// sources returns the files below folders of the repository, but those of tests.
+func sources(t *testing.T, ending string, folders ...string) []string {
+	t.Helper()
+	root := filepath.Join("..", "..", "..")
+	var all []string
+	for _, folder := range folders {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if name := entry.Name(); entry.IsDir() && (name == "pgtest" || name == "apptest") {
+				return filepath.SkipDir
+			}
+			if strings.HasSuffix(path, ending) && !strings.HasSuffix(path, "_test.go") {
+				name, err := filepath.Rel(root, path)
+				all = append(all, filepath.ToSlash(name))
+				return err
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(all) == 0 {
+		t.Fatalf("no file of %v ends with %s", folders, ending)
+	}
+	return all
+}
+
+func TestTheDocumentsKnowWhatStatementsNeedOfPostgreSQL(t *testing.T) {
+	t.Parallel()
+	known := []string{
+		"db/migrations/20261127000001_create_platform.sql pg_current_xact_id",
+		"db/migrations/20261127000002_create_directory.sql pg_current_xact_id",
+		"db/migrations/20261127000010_create_sql_inbox.sql pg_current_xact_id",
+		"db/queries/contact_import.sql xmax",
+		"db/queries/history.sql ctid",
+		"db/queries/reconcile.sql xmax",
+		"db/queries/statistics.sql ctid",
+		"internal/insight/history/export.go temporary table",
+	}
+	var found []string
+	for _, name := range slices.Concat(sources(t, ".sql", "db/queries", "db/migrations"), sources(t, ".go", "internal", "cmd/lksms")) {
+		content, err := os.ReadFile(filepath.Join("..", "..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range special.FindAllString(comments.ReplaceAllString(string(content), ""), -1) {
+			found = append(found, name+" "+strings.ToLower(word))
+		}
+	}
+	slices.Sort(found)
+	found = slices.Compact(found)
+	for _, use := range found {
+		if !slices.Contains(known, use) {
+			t.Errorf("%s: say so in docs/scale.md and docs/operations.md, and here", use)
+		}
+	}
+	for _, use := range known {
+		if !slices.Contains(found, use) {
+			t.Errorf("%s: is no more, and docs/scale.md and docs/operations.md may say it is", use)
+		}
+	}
+}
+
+func TestTheDocumentOfScaleNamesEachFileOfQueries(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "scale.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(page), "\n### File by file\n")
+	list, _, _ = strings.Cut(list, "\n### ")
+	var listed, exist []string
+	for _, found := range regexp.MustCompile("`([a-z_/]+\\.sql)`").FindAllStringSubmatch(list, -1) {
+		listed = append(listed, found[1])
+	}
+	for _, name := range sources(t, ".sql", "db/queries") {
+		exist = append(exist, strings.TrimPrefix(name, "db/queries/"))
+	}
+	slices.Sort(listed)
+	slices.Sort(exist)
+	if !slices.Equal(listed, exist) {
+		t.Errorf("docs/scale.md, File by file, lists %v, and there are %v", listed, exist)
+	}
+}

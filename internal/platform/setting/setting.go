@@ -1,0 +1,380 @@
+// Package setting owns the settings that operators change while the service runs (S3.12, S4.7).
+package setting
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/snapshot"
+)
+
+// Values holds the settings in force. The tags of a field declare its setting: declarations.go reads them, and tests compare the contract and the
+// console with them.
+type Values struct {
+	Queue      Queue      `json:"queue"`
+	SMS        SMS        `json:"sms"`
+	Monitoring Monitoring `json:"monitoring"`
+	History    History    `json:"history"`
+	Access     Access     `json:"access"`
+}
+
+// Queue holds the settings of dispatch. Times are in seconds. The environment gives the first values of those in Rules.
+type Queue struct {
+	PriorityMaxWait        int64   `json:"priority_max_wait_seconds" kind:"seconds" default:"3600" least:"0" most:"2592000" zero:"never"` // how long a low priority waits for all higher ones
+	SenderSilentAfter      int64   `json:"sender_silent_after_seconds" kind:"seconds" default:"60" least:"1" most:"86400"`                // time since its last poll after which a sender counts as silent
+	RegisterUnknownSenders bool    `json:"register_unknown_senders" kind:"yes" default:"true"`                                            // an app that polls for the first time becomes a sender
+	MaxRetryCount          int64   `json:"max_retry_count" kind:"number" default:"3" least:"0" most:"20"`                                 // retries of a task after its first attempt
+	RetryDelay             float64 `json:"retry_delay_seconds" kind:"seconds" default:"300" least:"0" most:"604800"`                      // time before a retry that a sender asked for
+	RetryMaxWait           float64 `json:"retry_max_wait_seconds" kind:"seconds" default:"600" least:"0" most:"2592000" zero:"never"`     // a retry due for so long goes out as if it were new
+	ProcessingTimeout      float64 `json:"processing_timeout_seconds" kind:"seconds" default:"1800" least:"0.001" most:"604800"`          // time that a lease lasts
+}
+
+// Rules limits the attempts of a task and their times (S0.11, S0.12).
+type Rules struct {
+	MaxRetryCount     int
+	RetryDelay        time.Duration
+	RetryMaxWait      time.Duration // 0: never
+	ProcessingTimeout time.Duration
+}
+
+// Rules returns the rules in force.
+func (q Queue) Rules() Rules {
+	return Rules{
+		MaxRetryCount: int(q.MaxRetryCount), RetryDelay: duration(q.RetryDelay), RetryMaxWait: duration(q.RetryMaxWait),
+		ProcessingTimeout: duration(q.ProcessingTimeout),
+	}
+}
+
+// setRules makes r the rules in force.
+func (q *Queue) setRules(r Rules) {
+	q.MaxRetryCount, q.RetryDelay, q.RetryMaxWait = int64(r.MaxRetryCount), r.RetryDelay.Seconds(), r.RetryMaxWait.Seconds()
+	q.ProcessingTimeout = r.ProcessingTimeout.Seconds()
+}
+
+func duration(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds * float64(time.Second)))
+}
+
+// RetryWait is how long a due retry waits before it goes out as if it were new; nil: for ever.
+func (r Rules) RetryWait() *time.Duration {
+	if r.RetryMaxWait == 0 {
+		return nil
+	}
+	return &r.RetryMaxWait
+}
+
+// SMS holds the defaults and the limits of submissions.
+type SMS struct {
+	PriorityVerification int64 `json:"priority_verification" kind:"number" default:"1" least:"0" most:"9"`
+	PriorityNotification int64 `json:"priority_notification" kind:"number" default:"5" least:"0" most:"9"`
+	PriorityMarketing    int64 `json:"priority_marketing" kind:"number" default:"8" least:"0" most:"9"`
+	ScheduledEvery       int64 `json:"scheduled_every_seconds" kind:"seconds" default:"300" least:"1" most:"86400"` // interval at whose multiples scheduled templates are sent
+	SendTests            bool  `json:"send_tests" kind:"yes" default:"true"`                                        // otherwise test messages are SUCCESS at once
+
+	// The most characters of a text, and the most segments that it takes with its signature.
+	ContentMostVerification  int64 `json:"content_most_verification" kind:"number" default:"200" least:"1" most:"1024"`
+	ContentMostNotification  int64 `json:"content_most_notification" kind:"number" default:"200" least:"1" most:"1024"`
+	ContentMostMarketing     int64 `json:"content_most_marketing" kind:"number" default:"200" least:"1" most:"1024"`
+	SegmentsMostVerification int64 `json:"segments_most_verification" kind:"number" default:"16" least:"1" most:"16"`
+	SegmentsMostNotification int64 `json:"segments_most_notification" kind:"number" default:"16" least:"1" most:"16"`
+	SegmentsMostMarketing    int64 `json:"segments_most_marketing" kind:"number" default:"16" least:"1" most:"16"`
+}
+
+// LongestContent is the most characters of a text whose message type is not known yet.
+func (s SMS) LongestContent() int64 {
+	return max(s.ContentMostVerification, s.ContentMostNotification, s.ContentMostMarketing)
+}
+
+// NextInterval returns when a message of a scheduled template is sent that is submitted at a time.
+func (s SMS) NextInterval(at time.Time) time.Time {
+	return time.Unix((at.Unix()/s.ScheduledEvery+1)*s.ScheduledEvery, 0)
+}
+
+// Monitoring holds the thresholds of the alert rules that name none: after how many seconds a task has waited too long. And it says what a day of
+// statistics is.
+type Monitoring struct {
+	WaitWarning   int64  `json:"wait_warning_seconds" kind:"seconds" default:"300" least:"0" most:"2592000" zero:"never"`
+	WaitCritical  int64  `json:"wait_critical_seconds" kind:"seconds" default:"600" least:"0" most:"2592000" zero:"never"`
+	WaitEmergency int64  `json:"wait_emergency_seconds" kind:"seconds" default:"1800" least:"0" most:"2592000" zero:"never"`
+	TimeZone      string `json:"time_zone" kind:"text" default:"Asia/Shanghai" least:"1" most:"50"` // of the days of statistics and of daily totals
+	Currency      string `json:"currency" kind:"text" default:"CNY" least:"3" most:"3"`             // of the prices of senders, and of costs
+}
+
+// History holds the settings of the partitions of tasks, and of what is kept beside them. A day is one of UTC.
+type History struct {
+	PartitionWidth string `json:"partition_width" kind:"choice" default:"day" choices:"day,week,month"`
+	AfterDays      int64  `json:"after_days" kind:"days" default:"1" least:"1" most:"36500"`                   // days after which a partition with settled tasks becomes history
+	Tablespace     string `json:"tablespace" kind:"text" default:"" least:"0" most:"63"`                       // where history is; empty: where it was
+	KeepDays       int64  `json:"keep_days" kind:"days" default:"0" least:"0" most:"36500" zero:"never"`       // days after which history is dropped
+	Export         bool   `json:"export" kind:"yes" default:"true"`                                            // a partition is exported before it is dropped
+	LogDays        int64  `json:"log_days" kind:"days" default:"180" least:"0" most:"36500" zero:"never"`      // days after which refused submissions and operator events are deleted
+	LedgerDays     int64  `json:"ledger_days" kind:"days" default:"180" least:"0" most:"36500" zero:"never"`   // days after which the charges of senders are added up
+	BatchDays      int64  `json:"batch_days" kind:"days" default:"180" least:"0" most:"36500" zero:"never"`    // days after their end after which batches are deleted, with their rows
+	DedupKeepDays  int64  `json:"dedup_keep_days" kind:"days" default:"0" least:"0" most:"36500" zero:"never"` // days after which a dedup key of a message is free again
+	FeedDays       int64  `json:"feed_days" kind:"days" default:"7" least:"6" most:"90"`                       // days after which events of the feed are deleted: more than webhooks may fail
+}
+
+// Access holds the lifetimes of sessions.
+type Access struct {
+	SessionIdleMinutes int64 `json:"session_idle_minutes" kind:"minutes" default:"480" least:"5" most:"525600"` // minutes without a request after which a session ends
+	SessionMaxHours    int64 `json:"session_max_hours" kind:"hours" default:"168" least:"1" most:"8760"`        // hours after which a session ends in any case
+}
+
+// PriorityWait is how long a low priority waits for higher ones that are not real-time; nil: forever.
+func (q Queue) PriorityWait() *time.Duration {
+	if q.PriorityMaxWait == 0 {
+		return nil
+	}
+	wait := time.Duration(q.PriorityMaxWait) * time.Second
+	return &wait
+}
+
+// realTimeMost is the last priority of real-time messages, beside that of verifications: they wait for nothing else.
+const realTimeMost = 1
+
+// AgedPriority is the priority with which a task is queued that has waited too long: the first one behind real-time messages.
+func (v Values) AgedPriority() int16 { return int16(max(realTimeMost, v.SMS.PriorityVerification)) + 1 }
+
+// SilentAfter is how long after its last poll a sender counts as available.
+func (q Queue) SilentAfter() time.Duration { return time.Duration(q.SenderSilentAfter) * time.Second }
+
+// The settings that say for how many days rows are kept; 0: forever.
+func (h History) logDays() int64    { return h.LogDays }
+func (h History) ledgerDays() int64 { return h.LedgerDays }
+func (h History) batchDays() int64  { return h.BatchDays }
+func (h History) dedupDays() int64  { return h.DedupKeepDays }
+
+// partsKept is the number of partitions in which rows are kept for the days of a setting. They leave by partitions, so some stay a thirtieth longer.
+const partsKept = 30
+
+// partWidth returns for how many days a partition gets rows that are kept for some days; 0: forever, in partitions of a month.
+func partWidth(days int64) time.Duration {
+	if days == 0 {
+		return 30 * 24 * time.Hour
+	}
+	return time.Duration(max(1, days/partsKept)) * 24 * time.Hour
+}
+
+// LedgerWidth is how long a partition of the charges of senders takes charges.
+func (h History) LedgerWidth() time.Duration { return partWidth(h.LedgerDays) }
+
+// BatchWidth is how long a partition of the rows of batches takes batches.
+func (h History) BatchWidth() time.Duration { return partWidth(h.BatchDays) }
+
+// FeedKept is how long events of the feed are kept, and for how long they are recorded after somebody pulled.
+func (h History) FeedKept() time.Duration { return time.Duration(h.FeedDays) * 24 * time.Hour }
+
+// SessionIdle is how long a session lasts without a request.
+func (a Access) SessionIdle() time.Duration { return time.Duration(a.SessionIdleMinutes) * time.Minute }
+
+// SessionMost is how long a session lasts in any case.
+func (a Access) SessionMost() time.Duration { return time.Duration(a.SessionMaxHours) * time.Hour }
+
+// byName holds settings by category and name.
+type byName map[string]map[string]json.RawMessage
+
+// namesOf returns v by category and name.
+func namesOf(v Values) (byName, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("write settings: %w", err)
+	}
+	var k byName
+	if err := json.Unmarshal(text, &k); err != nil {
+		return nil, fmt.Errorf("read settings: %w", err)
+	}
+	return k, nil
+}
+
+// Service reads and changes settings.
+type Service struct {
+	db    *postgres.DB
+	q     *dbq.Queries
+	first Values // in force until a setting is stored
+	cache snapshot.Cache[Values]
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB) *Service {
+	s := &Service{db: db, q: dbq.New(db), first: defaultValues()}
+	s.cache.Load = s.load
+	return s
+}
+
+// NewWithRules is New with rules that are in force until they are stored as settings.
+func NewWithRules(db *postgres.DB, rules Rules) *Service {
+	s := New(db)
+	s.first.Queue.setRules(rules)
+	return s
+}
+
+func (s *Service) load(ctx context.Context) (Values, error) {
+	return s.read(ctx, dbq.New(s.db.Outside()))
+}
+
+// read returns the stored settings, and of those that are not stored the first values.
+func (s *Service) read(ctx context.Context, q *dbq.Queries) (Values, error) {
+	values := s.first
+	rows, err := q.SettingList(ctx)
+	if err != nil {
+		return values, fmt.Errorf("read settings: %w", err)
+	}
+	k := byName{}
+	for _, row := range rows {
+		if k[row.Category] == nil {
+			k[row.Category] = map[string]json.RawMessage{}
+		}
+		k[row.Category][row.Name] = row.Value
+	}
+	text, err := json.Marshal(k)
+	if err == nil {
+		err = json.Unmarshal(text, &values)
+	}
+	if err != nil {
+		return values, fmt.Errorf("read settings: %w", err)
+	}
+	return values, nil
+}
+
+// Rules returns the rules in force, as Get does.
+func (s *Service) Rules(ctx context.Context) (Rules, error) {
+	values, err := s.Get(ctx)
+	return values.Queue.Rules(), err
+}
+
+// Get returns the settings in force on this server. A change made on another server is seen within four seconds.
+func (s *Service) Get(ctx context.Context) (Values, error) { return s.cache.Get(ctx) }
+
+// ForgetLogs runs forget as postgres.InBatches does, with the time that the setting history.log_days says, unless logs are kept forever.
+func (s *Service) ForgetLogs(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
+	return s.forget(ctx, History.logDays, batch, forget)
+}
+
+// ForgetCharges is ForgetLogs with history.ledger_days.
+func (s *Service) ForgetCharges(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
+	return s.forget(ctx, History.ledgerDays, batch, forget)
+}
+
+// ForgetBatches is ForgetLogs with history.batch_days.
+func (s *Service) ForgetBatches(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
+	return s.forget(ctx, History.batchDays, batch, forget)
+}
+
+// ForgetDedupKeys is ForgetLogs with history.dedup_keep_days.
+func (s *Service) ForgetDedupKeys(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
+	return s.forget(ctx, History.dedupDays, batch, forget)
+}
+
+func (s *Service) forget(ctx context.Context, days func(History) int64, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
+	values, err := s.Get(ctx)
+	keep := time.Duration(days(values.History)) * 24 * time.Hour
+	if err != nil || keep == 0 {
+		return 0, err
+	}
+	return postgres.InBatches(batch, func() (int64, error) { return forget(keep) })
+}
+
+// Put changes settings, given by category and name, all or none, and records who did it. They are in force on this
+// server when Put returns. The caller must have validated changes against the contract. Fault: request.invalid for an
+// unknown setting, for a time zone or tablespace that the database does not know, and for waits that are not in the order of their levels.
+func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.RawMessage, by string) (Values, error) {
+	defaults, err := namesOf(s.first)
+	if err != nil {
+		return Values{}, err
+	}
+	if err := s.checkNames(ctx, changes); err != nil {
+		return Values{}, err
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		if err := s.q.SettingsLock(ctx); err != nil {
+			return fmt.Errorf("lock settings: %w", err)
+		}
+		for _, category := range slices.Sorted(maps.Keys(changes)) { // the audit has them in one order
+			for _, name := range slices.Sorted(maps.Keys(changes[category])) {
+				value := changes[category][name]
+				standard, known := defaults[category][name]
+				if !known {
+					return fault.InvalidField(category+"."+name, fault.UnknownField, nil)
+				}
+				if err := s.q.SettingStoreDefault(ctx, dbq.SettingStoreDefaultParams{
+					Category: category, Name: name, DefaultValue: standard, Value: value,
+				}); err != nil {
+					return fmt.Errorf("store default of setting: %w", err)
+				}
+				if err := s.q.SettingPut(ctx, dbq.SettingPutParams{Category: category, Name: name, Value: value, UpdatedBy: by}); err != nil {
+					return fmt.Errorf("change setting: %w", err)
+				}
+			}
+		}
+		values, err := s.read(ctx, s.q)
+		if err != nil {
+			return err
+		}
+		return values.Monitoring.checkWaits(changes["monitoring"])
+	})
+	if err != nil {
+		return Values{}, err
+	}
+	s.cache.Forget()
+	return s.Get(ctx)
+}
+
+// checkNames returns the fault request.invalid for a changed setting that names something which the database does not know.
+func (s *Service) checkNames(ctx context.Context, changes map[string]map[string]json.RawMessage) error {
+	for _, c := range []struct {
+		category, name string
+		exists         func(context.Context, string) (bool, error)
+	}{
+		{"monitoring", "time_zone", s.q.TimeZoneExists},
+		{"history", "tablespace", s.q.TablespaceExists},
+	} {
+		text, isChanged := changes[c.category][c.name]
+		if !isChanged {
+			continue
+		}
+		var value string
+		if err := json.Unmarshal(text, &value); err != nil {
+			return fmt.Errorf("read %s: %w", c.name, err)
+		}
+		if value == "" { // where the contract allows it
+			continue
+		}
+		switch exists, err := c.exists(ctx, value); {
+		case err != nil:
+			return postgres.Wrap("check "+c.name, err, nil)
+		case !exists:
+			return fault.InvalidField(c.category+"."+c.name, fault.NotThere, nil)
+		}
+	}
+	return nil
+}
+
+// checkWaits returns the fault request.invalid for a changed wait that is longer than one of a more urgent level. 0 is never, and compares with nothing.
+func (m Monitoring) checkWaits(changed map[string]json.RawMessage) error {
+	waits := []struct {
+		name    string
+		seconds int64
+	}{{"wait_warning_seconds", m.WaitWarning}, {"wait_critical_seconds", m.WaitCritical}, {"wait_emergency_seconds", m.WaitEmergency}}
+	for i, shorter := range waits {
+		for _, longer := range waits[i+1:] {
+			if shorter.seconds == 0 || longer.seconds == 0 || shorter.seconds <= longer.seconds {
+				continue
+			}
+			if _, isChanged := changed[shorter.name]; isChanged {
+				return fault.InvalidField("monitoring."+shorter.name, fault.TooBig, longer.seconds)
+			}
+			if _, isChanged := changed[longer.name]; isChanged {
+				return fault.InvalidField("monitoring."+longer.name, fault.TooSmall, shorter.seconds)
+			}
+		}
+	}
+	return nil
+}

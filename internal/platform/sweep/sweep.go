@@ -1,0 +1,150 @@
+// Package sweep owns the schedule of periodic work. The work itself belongs to the domain packages.
+package sweep
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"lksms/internal/platform/postgres"
+)
+
+// Job is one kind of periodic work. Run must be bounded and safe to repeat at any time; it returns how much it did.
+type Job struct {
+	Name       string
+	Interval   time.Duration
+	Routine    bool          // successful runs are not logged
+	AtStart    bool          // it runs when the schedule starts, and then after each interval
+	EachServer bool          // every server runs it for itself
+	Limit      time.Duration // bounds one run; 0: runLimit
+	Run        func(ctx context.Context) (int, error)
+}
+
+// stopLimit is how long a stopping server waits for its cancelled jobs.
+const stopLimit = 3 * time.Second
+
+// runLimit bounds one run of a job that has no Limit.
+const runLimit = 5 * time.Minute
+
+// limit bounds one run.
+func (j Job) limit() time.Duration { return cmp.Or(j.Limit, runLimit) }
+
+// patience is how long a job may be without a good run: one run takes its limit at most, and starts within an interval after another. More than that
+// is a job that hangs, or whose runs fail.
+func (j Job) patience() time.Duration { return j.limit() + 2*j.Interval }
+
+// scope is the label that says whether one server runs the job for all.
+func (j Job) scope() string {
+	if j.EachServer {
+		return "server"
+	}
+	return "cluster"
+}
+
+// Sweeper runs jobs on a schedule, each job on one server of a database at a time unless it is EachServer.
+type Sweeper struct {
+	scheduler gocron.Scheduler
+	db        *postgres.DB
+	log       *slog.Logger
+	succeeded *prometheus.GaugeVec
+	cancel    context.CancelFunc
+}
+
+// New returns a Sweeper of jobs. Start starts it.
+func New(db *postgres.DB, log *slog.Logger, metrics prometheus.Registerer, jobs ...Job) (*Sweeper, error) {
+	scheduler, err := gocron.NewScheduler(gocron.WithStopTimeout(stopLimit))
+	if err != nil {
+		return nil, fmt.Errorf("create scheduler: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Sweeper{scheduler: scheduler, db: db, log: log, cancel: cancel, succeeded: promauto.With(metrics).NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lksms_sweep_last_success_timestamp_seconds",
+		Help: "Unix time of the last good run of a sweep at this server; at first the time at which the server started. Another server may run those of the scope cluster.",
+	}, []string{"sweep", "scope"})}
+	patience := promauto.With(metrics).NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lksms_sweep_patience_seconds", Help: "How long a sweep may be without a good run: the limit of one run, and two intervals.",
+	}, []string{"sweep", "scope"})
+	for _, job := range jobs {
+		s.succeeded.WithLabelValues(job.Name, job.scope()).SetToCurrentTime() // a job that never succeeds is seen too
+		patience.WithLabelValues(job.Name, job.scope()).Set(job.patience().Seconds())
+		options := []gocron.JobOption{gocron.WithName(job.Name), gocron.WithSingletonMode(gocron.LimitModeReschedule)}
+		if job.AtStart {
+			options = append(options, gocron.WithStartAt(gocron.WithStartImmediately()))
+		}
+		_, err := scheduler.NewJob(
+			gocron.DurationJob(job.Interval),
+			gocron.NewTask(func() { s.runOnce(ctx, job) }),
+			options...,
+		)
+		if err != nil {
+			cancel()
+			return nil, fmt.Errorf("schedule %s: %w", job.Name, err)
+		}
+	}
+	return s, nil
+}
+
+// runOnce runs a job now, unless another server runs it: then it need not run again.
+func (s *Sweeper) runOnce(ctx context.Context, job Job) {
+	if job.EachServer {
+		s.run(ctx, job)
+		return
+	}
+	lock, err := s.db.TryLock(ctx, job.Name)
+	if err != nil {
+		s.log.Debug("sweep not started", "sweep", job.Name, "error", err) // many times a second while the database is away; the time of the last good run tells
+		return
+	}
+	if lock == nil {
+		return
+	}
+	defer func() {
+		if err := lock.Unlock(ctx); err != nil {
+			s.log.Debug("sweep not unlocked", "sweep", job.Name, "error", err) // the lock ends with its connection
+		}
+	}()
+	locked, cancel := lock.While(ctx)
+	defer cancel()
+	s.run(locked, job)
+}
+
+// run runs a job, and notes a good run. It logs failures, and runs that did something unless the job is routine.
+func (s *Sweeper) run(ctx context.Context, job Job) {
+	ctx, cancel := context.WithTimeout(ctx, job.limit())
+	defer cancel()
+	n, err := job.Run(ctx)
+	switch {
+	case errors.Is(context.Cause(ctx), postgres.ErrLockLost):
+		s.log.Warn("sweep ended early: another server may run it now", "sweep", job.Name, "done", n, "error", context.Cause(ctx))
+	case errors.Is(err, context.Canceled): // the server stops
+	case n > 0 && errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded): // there is more to do than fits into a run
+		s.succeeded.WithLabelValues(job.Name, job.scope()).SetToCurrentTime()
+		s.log.Warn("sweep goes on in its next run", "sweep", job.Name, "done", n, "error", err)
+	case err != nil:
+		s.log.Error("sweep failed", "sweep", job.Name, "done", n, "error", err)
+	default:
+		s.succeeded.WithLabelValues(job.Name, job.scope()).SetToCurrentTime()
+		if n > 0 && !job.Routine {
+			s.log.Info("swept", "sweep", job.Name, "done", n)
+		}
+	}
+}
+
+// Start starts the schedule. Each job first runs after its interval, unless it is AtStart.
+func (s *Sweeper) Start() { s.scheduler.Start() }
+
+// Stop cancels the running jobs and waits for them.
+func (s *Sweeper) Stop() error {
+	s.cancel()
+	if err := s.scheduler.Shutdown(); err != nil {
+		return fmt.Errorf("stop sweeps: %w", err)
+	}
+	return nil
+}

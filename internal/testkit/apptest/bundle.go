@@ -1,0 +1,323 @@
+// Package apptest runs the whole service for the tests of a package: a server on a database of its own, with helpers that call it.
+package apptest
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	api "lksms/gen/client"
+	"lksms/internal/app"
+	"lksms/internal/platform/config"
+	"lksms/internal/platform/setting"
+	"lksms/internal/testkit/contracttest"
+	"lksms/internal/testkit/pgtest"
+)
+
+// Main is the TestMain of a package that uses New. It saves the statuses that its tests saw, if the run collects them.
+func Main(m *testing.M) {
+	code := pgtest.Run(m)
+	if dir := config.TestAnswers(); dir != "" {
+		if err := contracttest.Save(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// The credentials of the built-in admin, and a phone number.
+const (
+	Username = "admin"
+	Password = "秘密 with:colon"
+	Phone    = "13800138000"
+)
+
+// Bundle is a whole server on a database of its own, with helpers for tests.
+type Bundle struct {
+	T      testing.TB
+	App    *app.App
+	URL    string
+	Client *api.ClientWithResponses
+	DB     *pgxpool.Pool
+	Log    *LogBuffer
+
+	Options app.Options // of the server
+}
+
+// DefaultRules are the rules of a server of New.
+var DefaultRules = setting.Rules{MaxRetryCount: 3, RetryDelay: 5 * time.Minute, ProcessingTimeout: 30 * time.Minute}
+
+// New starts a server on a database of its own for a test. The test runs in parallel to others.
+func New(t *testing.T) *Bundle { return NewWith(t, DefaultRules, nil) }
+
+// NewWith is New with other rules, and with options that change has changed.
+func NewWith(t *testing.T, rules setting.Rules, change func(*app.Options)) *Bundle {
+	t.Helper()
+	t.Parallel()
+	return Open(t, rules, change)
+}
+
+// Open is NewWith for a test that runs alone, and for a fuzz target.
+func Open(t testing.TB, rules setting.Rules, change func(*app.Options)) *Bundle {
+	t.Helper()
+	log := &LogBuffer{}
+	options := app.Options{
+		DatabaseURL: pgtest.New(t), Username: Username, Password: Password, EnableDocs: true, Rules: rules,
+		Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	if change != nil {
+		change(&options)
+	}
+	a, err := app.New(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	server := httptest.NewServer(CheckAnswers(t, a.Handler))
+	t.Cleanup(server.Close)
+	client, err := api.NewClientWithResponses(server.URL, api.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
+		r.SetBasicAuth(Username, Password)
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Bundle{T: t, App: a, URL: server.URL, Client: client, DB: a.DB.Pool(), Log: log, Options: options}
+}
+
+// CheckAnswers passes requests on to h, and fails t for each answer that breaks the contract.
+func CheckAnswers(t testing.TB, h http.Handler) http.Handler {
+	return contracttest.Handler(h, func(err error) { t.Error(err) })
+}
+
+// Answer is an answer of the server.
+type Answer struct {
+	Status int
+	Header http.Header
+	Raw    string
+	Body   struct {
+		Code    int
+		Message string
+		Data    json.RawMessage
+		Error   struct {
+			Reason string
+			Fields []api.FieldError
+			Limit  int64
+		}
+		RequestID string `json:"request_id"`
+	}
+}
+
+// Fields lists the names of the wrong fields.
+func (a Answer) Fields() string {
+	names := make([]string, len(a.Body.Error.Fields))
+	for i, f := range a.Body.Error.Fields {
+		names[i] = f.Field
+	}
+	return strings.Join(names, ",")
+}
+
+// Call sends a request as the built-in admin, unless the headers say otherwise. A body that is a string is sent as it is, any other as
+// JSON.
+func (b *Bundle) Call(method, path string, body any, headers ...string) Answer {
+	b.T.Helper()
+	var reader io.Reader
+	switch body := body.(type) {
+	case nil:
+	case string:
+		reader = strings.NewReader(body)
+	default:
+		encoded, err := json.Marshal(body)
+		if err != nil {
+			b.T.Fatal(err)
+		}
+		reader = bytes.NewReader(encoded)
+	}
+	req, err := http.NewRequestWithContext(b.T.Context(), method, b.URL+path, reader)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	req.SetBasicAuth(Username, Password)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Del(headers[i])
+		if headers[i+1] != "" {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+	}
+	res, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(req)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	a := Answer{Status: res.StatusCode, Header: res.Header, Raw: string(raw)}
+	if strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
+		if err := json.Unmarshal(raw, &a.Body); err != nil {
+			b.T.Fatalf("the answer to %s %s is no envelope: %s", method, path, raw)
+		}
+	}
+	return a
+}
+
+// Expect sends a request and fails unless the answer has this status and, for an error, this reason.
+func (b *Bundle) Expect(status int, reason, method, path string, body any, headers ...string) Answer {
+	b.T.Helper()
+	a := b.Call(method, path, body, headers...)
+	if a.Status != status || a.Body.Error.Reason != reason {
+		b.T.Fatalf("%s %s: got %d %q, want %d %q: %s", method, path, a.Status, a.Body.Error.Reason, status, reason, a.Raw)
+	}
+	return a
+}
+
+// Basic returns the headers of a call as another user.
+func Basic(name, secret string) []string {
+	return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(name+":"+secret))}
+}
+
+// Exec runs a statement.
+func (b *Bundle) Exec(sql string, args ...any) {
+	b.T.Helper()
+	if _, err := b.DB.Exec(b.T.Context(), sql, args...); err != nil {
+		b.T.Fatal(err)
+	}
+}
+
+// Count runs a query that returns one number.
+func (b *Bundle) Count(sql string, args ...any) int {
+	b.T.Helper()
+	return Scan[int](b, sql, args...)
+}
+
+// Scan runs a query that returns one value.
+func Scan[T any](b *Bundle, sql string, args ...any) T {
+	b.T.Helper()
+	var v T
+	if err := b.DB.QueryRow(b.T.Context(), sql, args...).Scan(&v); err != nil {
+		b.T.Fatalf("%s: %v", sql, err)
+	}
+	return v
+}
+
+// Decode decodes the data of an answer.
+func Decode[T any](t testing.TB, a Answer) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal(a.Body.Data, &v); err != nil {
+		t.Fatalf("data of %s: %v", a.Raw, err)
+	}
+	return v
+}
+
+// AwaitLockWait returns when exactly one statement in the database waits for a lock.
+func (b *Bundle) AwaitLockWait() {
+	b.T.Helper()
+	Eventually(b.T, "a statement waits for a lock", func() bool {
+		return b.Count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == 1
+	})
+}
+
+// Deadlock lets what call makes the server do deadlock with another transaction, again until PostgreSQL ends the transaction of the server. first locks
+// what the server waits for, and second what the server has locked by then. call returns what went wrong. It counts only if the transaction of the server
+// was ended: otherwise the server may have waited for longer than it does.
+func (b *Bundle) Deadlock(first, second string, call func() (wrong string)) {
+	b.T.Helper()
+	for isOther := true; isOther; {
+		other, err := b.DB.Begin(b.T.Context())
+		if err != nil {
+			b.T.Fatal(err)
+		}
+		defer other.Rollback(context.WithoutCancel(b.T.Context())) // if the test fails; otherwise it has ended
+		if _, err := other.Exec(b.T.Context(), first); err != nil {
+			b.T.Fatal(err)
+		}
+		called := make(chan string, 1)
+		go func() { called <- call() }()
+		Eventually(b.T, "the server waits", func() bool {
+			return b.Count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") > 0
+		})
+		// The first that waited looks for a deadlock first, unless it did before there was one.
+		_, err = other.Exec(b.T.Context(), second)
+		var ended *pgconn.PgError
+		if isOther = errors.As(err, &ended) && ended.Code == "40P01"; isOther { // what call did is done then: it must wait the next time, too
+			err = other.Rollback(b.T.Context())
+		} else {
+			err = errors.Join(err, other.Commit(b.T.Context()))
+		}
+		if err != nil {
+			b.T.Fatal(err)
+		}
+		if wrong := <-called; wrong != "" && !isOther {
+			b.T.Error(wrong)
+		}
+	}
+}
+
+// Eventually waits until a condition holds.
+func Eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if condition() {
+			return
+		}
+	}
+	t.Fatalf("never happened: %s", what)
+}
+
+// Together runs n calls that start at the same time.
+func Together(n int, call func(i int)) {
+	var ready, done sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		ready.Add(1)
+		done.Go(func() {
+			ready.Done()
+			<-start
+			call(i)
+		})
+	}
+	ready.Wait()
+	close(start)
+	done.Wait()
+}
+
+// LogBuffer is a log that can be read while it is written.
+type LogBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *LogBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+// String returns the log so far.
+func (l *LogBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}

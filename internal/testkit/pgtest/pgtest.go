@@ -1,0 +1,317 @@
+// Package pgtest gives each test a migrated PostgreSQL database of its own, on a real server that it starts if none
+// is given.
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"lksms/db"
+	"lksms/internal/platform/config"
+	"lksms/internal/platform/postgres"
+)
+
+const (
+	dirPrefix  = "lksms-test-"
+	setupLimit = time.Minute
+)
+
+// Tests and the programs that they start must use the server that was started for them, whatever PostgreSQL variables
+// the developer's environment has.
+func init() { postgres.ForgetLibpq() }
+
+// Main is the TestMain of a package that uses New.
+func Main(m *testing.M) { os.Exit(Run(m)) }
+
+// Run runs the tests of a package and stops the server that they started, if any.
+func Run(m *testing.M) int {
+	code := m.Run()
+	if shared.server != nil {
+		shared.stop()
+	}
+	return code
+}
+
+// New returns the URL of a new migrated database. It is dropped when t ends.
+func New(t testing.TB) string {
+	t.Helper()
+	return fresh(t, Create)
+}
+
+// CreateMigrated is Create of a database with nothing but the migrations, as that of a server is.
+func CreateMigrated(ctx context.Context, admin string) (created string, drop func(), err error) {
+	created, drop, err = createDatabase(ctx, admin, "template0")
+	if err == nil {
+		_, err = postgres.MigrateUp(ctx, created, nil)
+	}
+	return created, drop, err
+}
+
+// NewEmpty is New without the migrations.
+func NewEmpty(t testing.TB) string {
+	t.Helper()
+	return fresh(t, func(ctx context.Context, admin string) (string, func(), error) {
+		return createDatabase(ctx, admin, "template0")
+	})
+}
+
+func fresh(t testing.TB, create func(ctx context.Context, admin string) (string, func(), error)) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
+	defer cancel()
+	admin, err := serverURL(ctx)
+	if err != nil {
+		t.Fatalf("start PostgreSQL: %v", err)
+	}
+	created, drop, err := create(ctx, admin)
+	if err != nil {
+		t.Fatalf("create test database: %v", err)
+	}
+	t.Cleanup(drop)
+	return created
+}
+
+// Admin returns the superuser's URL of a database made by New.
+func Admin(t testing.TB, database string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
+	defer cancel()
+	admin, err := serverURL(ctx)
+	if err != nil {
+		t.Fatalf("start PostgreSQL: %v", err)
+	}
+	to, err := url.Parse(admin)
+	if err != nil {
+		t.Fatalf("read URL: %v", err)
+	}
+	source, err := url.Parse(database)
+	if err != nil {
+		t.Fatalf("read URL: %v", err)
+	}
+	to.Path = source.Path
+	return to.String()
+}
+
+// Dir returns a folder for a private server, removed when t ends. Unlike t.TempDir, its path is short enough for a
+// socket, and the account that PostgreSQL runs as can enter it.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "lksms-dir-")
+	if err == nil {
+		t.Cleanup(func() { _ = os.RemoveAll(dir) }) // best effort
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		t.Fatalf("make folder: %v", err)
+	}
+	return dir
+}
+
+// shared is the server of this test process if LKSMS_TEST_SERVER names none.
+var shared struct {
+	sync.Mutex
+	server *postgres.Server
+	stop   func()
+}
+
+func serverURL(ctx context.Context) (string, error) {
+	if given := config.TestServer(); given != "" {
+		return given, nil
+	}
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server == nil {
+		server, stop, err := Start(ctx)
+		if err != nil {
+			return "", err
+		}
+		shared.server, shared.stop = server, stop
+	}
+	return shared.server.AdminURL(), nil
+}
+
+// Start starts a PostgreSQL that keeps nothing, with its data in memory if /dev/shm exists. stop ends it and deletes
+// its data. Start also deletes the data of runs that were killed.
+func Start(ctx context.Context) (server *postgres.Server, stop func(), err error) {
+	base := "/dev/shm"
+	if info, err := os.Stat(base); err != nil || !info.IsDir() {
+		base = "/tmp" // not $TMPDIR: a socket's path has to be short
+	}
+	clearAbandoned(base)
+	dir, err := os.MkdirTemp(base, dirPrefix)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make test folder: %w", err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // under root the server runs as another account, which needs to pass through the folder
+		return nil, nil, fmt.Errorf("open test folder: %w", err)
+	}
+	server, err = postgres.StartServer(ctx, postgres.ServerOptions{
+		Dir: dir, Ephemeral: true, Log: slog.New(slog.DiscardHandler),
+		BinDir: config.PostgresBin(), MoreBins: config.UnpackedPostgres(),
+	})
+	if err != nil {
+		_ = os.RemoveAll(dir) // the first error is more useful
+		return nil, nil, err
+	}
+	return server, func() {
+		_ = server.Stop()     // its data is deleted anyway
+		_ = os.RemoveAll(dir) // the next run deletes the rest
+	}, nil
+}
+
+// clearAbandoned deletes the folders of runs that were killed: their lock is free.
+func clearAbandoned(base string) {
+	dirs, err := filepath.Glob(filepath.Join(base, dirPrefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range dirs {
+		lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
+		if err != nil {
+			continue // the folder is being created, or belongs to another user
+		}
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			_ = os.RemoveAll(dir) // best effort
+		}
+		_ = lock.Close() // nothing was written
+	}
+}
+
+// owner is the role that owns the databases of tests and connects to them. It is an ordinary role, like that of the
+// service.
+const owner = "lksms_test"
+
+// Create creates a migrated database on the server of admin, which is a superuser's URL.
+func Create(ctx context.Context, admin string) (created string, drop func(), err error) {
+	template, err := templateDatabase(ctx, admin)
+	if err != nil {
+		return "", nil, err
+	}
+	return createDatabase(ctx, admin, template)
+}
+
+func createDatabase(ctx context.Context, admin, template string) (created string, drop func(), err error) {
+	name := "test_" + strings.ToLower(rand.Text())
+	err = execute(ctx, admin, func(conn *pgx.Conn) error {
+		// Copying files takes milliseconds; the default strategy writes every page to the WAL. PostgreSQL 15
+		// introduced the option.
+		strategy := ""
+		if conn.PgConn().ParameterStatus("server_version") >= "15" {
+			strategy = " STRATEGY FILE_COPY"
+		}
+		if err := ensureOwner(ctx, conn); err != nil {
+			return err
+		}
+		_, err := conn.Exec(ctx, "CREATE DATABASE "+name+" OWNER "+owner+" TEMPLATE "+template+strategy)
+		return err
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	return ownersURL(admin, name), func() {
+		ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
+		defer cancel()
+		_ = execute(ctx, admin, func(conn *pgx.Conn) error { // the server is stopped anyway
+			_, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
+			return err
+		})
+	}, nil
+}
+
+// writableTasks makes the view tasks writable, as a fixture.
+//
+//go:embed tasks.sql
+var writableTasks string
+
+// templateDatabase creates the database that the others are copied from, once for each state of the migrations.
+func templateDatabase(ctx context.Context, admin string) (string, error) {
+	sum := sha256.New()
+	err := fs.WalkDir(db.Migrations, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := db.Migrations.ReadFile(path)
+		sum.Write(content) // never fails
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("hash migrations: %w", err)
+	}
+	sum.Write([]byte(writableTasks))
+	name := "lksms_" + hex.EncodeToString(sum.Sum(nil))[:16]
+	err = execute(ctx, admin, func(conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock(hashtext($1))", name); err != nil {
+			return err
+		}
+		var exists bool
+		err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists)
+		if err != nil || exists {
+			return err
+		}
+		// A database with the final name is complete, because it is created under another name and renamed.
+		if err := ensureOwner(ctx, conn); err != nil {
+			return err
+		}
+		if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+"_new OWNER "+owner+" TEMPLATE template0"); err != nil {
+			return err
+		}
+		if _, err := postgres.MigrateUp(ctx, ownersURL(admin, name+"_new"), nil); err != nil {
+			return err
+		}
+		err = execute(ctx, ownersURL(admin, name+"_new"), func(conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, writableTasks+"; SELECT task_partitions_ahead('day', now() - interval '1 day', now())")
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		_, err = conn.Exec(ctx, "ALTER DATABASE "+name+"_new RENAME TO "+name)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("make template database: %w", err)
+	}
+	return name, nil
+}
+
+func execute(ctx context.Context, target string, fn func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, target)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // closing releases the advisory lock
+	return fn(conn)
+}
+
+// ensureOwner creates the owner. Its password is no secret: only the user that runs the tests reaches the server.
+func ensureOwner(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `DO $$ BEGIN CREATE ROLE `+owner+` LOGIN PASSWORD '`+owner+`';
+		EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$`)
+	return err
+}
+
+// ownersURL returns the owner's URL of a database on the server of admin.
+func ownersURL(admin, name string) string {
+	u, err := url.Parse(admin)
+	if err != nil {
+		panic(err) // a connection to this URL has just succeeded
+	}
+	u.User, u.Path = url.UserPassword(owner, owner), "/"+name
+	return u.String()
+}

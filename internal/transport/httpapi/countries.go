@@ -1,0 +1,67 @@
+package httpapi
+
+import (
+	"context"
+
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/platform/optional"
+	"lksms/internal/transport/httpapi/paging"
+)
+
+// CreateCountry adds a country.
+func (s *Server) CreateCountry(ctx context.Context, req api.CreateCountryRequestObject) (api.CreateCountryResponseObject, error) {
+	row, err := s.directory.CreateCountry(ctx, directory.Country{
+		No: req.Body.CountryNo, Name: req.Body.Name, DialPrefix: req.Body.DialPrefix, Region: given(req.Body.Region),
+		AnyRegion: req.Body.Region.IsNull(), SignatureRequired: optional.Value(req.Body.SignatureRequired),
+		Status: string(optional.Or(req.Body.Status, api.SwitchOn)),
+	})
+	return api.CreateCountry200JSONResponse(countryAnswer(row)), err
+}
+
+// ListCountries pages through countries, newest first.
+func (s *Server) ListCountries(ctx context.Context, req api.ListCountriesRequestObject) (api.ListCountriesResponseObject, error) {
+	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.directory.ListCountries(ctx, before, limit+1)
+	items, next := paging.Page(rows, limit, countryOf, func(c dbq.Country) string { return paging.IDText(c.ID) })
+	return api.ListCountries200JSONResponse{Code: ok, Message: success, Data: api.CountryPage{Items: items, NextCursor: next}}, err
+}
+
+// GetCountry shows one country.
+func (s *Server) GetCountry(ctx context.Context, req api.GetCountryRequestObject) (api.GetCountryResponseObject, error) {
+	row, err := s.directory.GetCountry(ctx, req.CountryNo)
+	return api.GetCountry200JSONResponse(countryAnswer(row)), err
+}
+
+// UpdateCountry changes a country.
+func (s *Server) UpdateCountry(ctx context.Context, req api.UpdateCountryRequestObject) (api.UpdateCountryResponseObject, error) {
+	row, err := s.directory.UpdateCountry(ctx, req.CountryNo, req.Body.Version, func(c *directory.Country) {
+		set(&c.Name, req.Body.Name)
+		set(&c.DialPrefix, req.Body.DialPrefix)
+		setNullable(&c.Region, req.Body.Region)
+		set(&c.SignatureRequired, req.Body.SignatureRequired)
+		setStatus(&c.Status, req.Body.Status)
+	})
+	return api.UpdateCountry200JSONResponse(countryAnswer(row)), err
+}
+
+// DeleteCountry removes a country.
+func (s *Server) DeleteCountry(ctx context.Context, req api.DeleteCountryRequestObject) (api.DeleteCountryResponseObject, error) {
+	err := s.directory.DeleteCountry(ctx, req.CountryNo)
+	return api.DeleteCountry200JSONResponse{DoneJSONResponse: done()}, err
+}
+
+func countryAnswer(c dbq.Country) api.CountryResponse {
+	return api.CountryResponse{Code: ok, Message: success, Data: countryOf(c)}
+}
+
+func countryOf(c dbq.Country) api.Country {
+	return api.Country{
+		CountryNo: c.CountryNo, Name: c.Name, DialPrefix: c.DialPrefix, Region: c.Region, SignatureRequired: c.SignatureRequired, Status: api.SwitchStatus(c.Status), Version: c.Version,
+		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
+	}
+}

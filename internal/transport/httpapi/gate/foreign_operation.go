@@ -1,0 +1,156 @@
+package gate
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"lksms/internal/platform/access"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
+)
+
+// ForeignOperation is an operation of a protocol of another program. It is not in the contract, and has the bounds of operations that are: sizes and
+// pace of bodies, turns, pace of answers, and the slowing down of guesses.
+type ForeignOperation struct {
+	Pattern   string   // in the ServeMux
+	Roles     []string // roles that may call it, beside admins; none: everybody
+	ServedBy  servers.Role
+	BodyBytes int64 // the largest body; 0: it has none. Of an operation whose body has the credentials: at most the share of one network
+	IsJSON    bool  // the body is JSON, and Body.Plain has it
+	IsCostly  bool  // it reads or writes many rows
+	IsAudited bool  // it changes what the audit records
+	Limit     time.Duration
+
+	// IsCostlyFor reports whether a request reads or writes many rows, of an operation that is not costly always. nil: none does.
+	IsCostlyFor func(r *http.Request, body []byte) bool
+
+	// Credentials returns the user name and the password of a caller that sends them in its query or body. nil: they are in Authorization.
+	Credentials func(r *http.Request, body []byte) (username, password string)
+
+	// Answer writes the answer of a failure; status is the one that the API has for it. nil: the answer of the API.
+	Answer func(w http.ResponseWriter, r *http.Request, status int, f *fault.Error)
+	Handle func(w http.ResponseWriter, r *http.Request) error
+}
+
+// MountForeign registers an operation of a foreign protocol with a ServeMux, behind the gate. Sessions of web pages do not count for it.
+func (g *Gate) MountForeign(mux *http.ServeMux, o ForeignOperation) {
+	mux.Handle(o.Pattern, noStore(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := g.serveForeign(w, r, o); err != nil {
+			f := g.faultOf(r, err)
+			if o.Answer == nil {
+				g.answerFault(w, r, f)
+				return
+			}
+			g.setHeaders(w.Header(), r, f)
+			o.Answer(w, r, statuses[f.Kind], f)
+		}
+	})))
+}
+
+// serveForeign answers a request of a foreign protocol, unless it returns an error.
+func (g *Gate) serveForeign(w http.ResponseWriter, r *http.Request, o ForeignOperation) error {
+	x := Of(r.Context())
+	x.Operation, x.isCostly = o.Pattern, o.IsCostly
+	if isBusy(r.Context()) {
+		return ErrUnavailable
+	}
+	if !g.serves(o.ServedBy) {
+		return ErrOtherRole
+	}
+	if r.Method == http.MethodHead { // a ServeMux takes it for a GET, which may send messages
+		return g.NoRoute(r)
+	}
+	authorise := func() error { return g.authoriseForeign(r, o) }
+	if o.Credentials == nil {
+		if len(o.Roles) > 0 {
+			x.Caller.Authorise = func() error {
+				x.Caller.isRepeated = true
+				return authorise()
+			}
+		}
+		if err := authorise(); err != nil {
+			return err
+		}
+	}
+	if !postgres.IsText(r.URL.Path) {
+		return fault.New(fault.NotFound, fault.RouteNotFound)
+	}
+	release := func() {}
+	defer func() { release() }()
+	if began := time.Now(); o.BodyBytes > 0 && r.Body != nil && r.Body != http.NoBody {
+		done, err := g.receive(w, r, x, o.BodyBytes)
+		if err != nil {
+			return err
+		}
+		release = done
+		if x.Caller.Authorise != nil && time.Since(began) > bodySoon {
+			if err := x.Caller.Authorise(); err != nil { // the user may have been disabled while the body arrived
+				return err
+			}
+		}
+	}
+	r.Body = http.NoBody
+	if x.Body.Cut != nil {
+		return x.Body.Cut
+	}
+	if o.Credentials != nil {
+		if err := authorise(); err != nil {
+			return err
+		}
+	}
+	if o.IsCostlyFor != nil {
+		x.isCostly = o.IsCostlyFor(r, x.Body.Raw)
+	}
+	leave, err := g.turn(r.Context(), x)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	done := release
+	x.answering = func() { leave(); done() } // a caller that reads slowly must not hold memory and turns that others wait for
+	if o.IsJSON {
+		if err := g.parse(x); err != nil {
+			return err
+		}
+		if x.Body.Broken != nil {
+			return fault.New(fault.Malformed, fault.RequestMalformed)
+		}
+	}
+	if o.IsAudited {
+		r = r.WithContext(postgres.As(r.Context(), postgres.Actor{
+			Name: x.Caller.User.Username, Role: x.Caller.User.Role, SourceIP: x.Origin.SourceIP, RequestID: x.Origin.RequestID,
+		}))
+	}
+	x.within(o.Limit)
+	return o.Handle(w, r)
+}
+
+// authoriseForeign authenticates the caller and checks that it has one of the roles.
+func (g *Gate) authoriseForeign(r *http.Request, o ForeignOperation) error {
+	x := Of(r.Context())
+	switch {
+	case len(o.Roles) == 0:
+		return nil
+	case o.Credentials == nil && r.Header.Get("Authorization") == "": // a session is for pages of this server
+		return access.ErrRequired
+	case o.Credentials == nil:
+		return g.authorise(r, o.Roles)
+	}
+	username, password := o.Credentials(r, x.Body.Raw)
+	if username == "" || !postgres.IsText(username) || !postgres.IsText(password) {
+		return access.ErrRequired
+	}
+	who, err := g.services.Access.Basic(r.Context(), username, password, x.Origin.SourceIP)
+	if err != nil {
+		return err
+	}
+	return x.admit(who, o.Roles)
+}
+
+// IsForm reports whether a body is form-encoded, as its header says.
+func IsForm(r *http.Request) bool {
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "application/x-www-form-urlencoded")
+}

@@ -1,0 +1,104 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"lksms/internal/platform/idempotency"
+)
+
+const idempotencyHeader = "Idempotency-Key"
+
+// keyedOperations reads from the contract which operations take an Idempotency-Key, by their patterns in a ServeMux.
+func keyedOperations(spec *openapi3.T) map[string]bool {
+	keyed := map[string]bool{}
+	for pattern, operation := range operationsOf(spec) {
+		keyed[pattern] = operation.Parameters.GetByInAndName(openapi3.ParameterInHeader, idempotencyHeader) != nil
+	}
+	return keyed
+}
+
+// errRefused rolls back a request that was answered with an error.
+var errRefused = errors.New("answered with an error")
+
+// idempotent runs a request with an Idempotency-Key once, and answers a repeat with the first answer, byte for byte. An error
+// is not stored as the answer: its transaction is rolled back, and the request can be sent again.
+func (g *Gate) idempotent(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := Of(r.Context())
+		key := r.Header.Get(idempotencyHeader)
+		// A dry run creates nothing, so it needs no key.
+		if key == "" || !g.contract.keyed[x.Operation] || x.DryRun {
+			next.ServeHTTP(w, r)
+			return
+		}
+		answer := &recorder{ResponseWriter: w}
+		x.InTransaction = true
+		scope := idempotency.Key{Username: x.Caller.User.Username, Operation: target(r), Key: key}
+		stored, replayed, err := g.services.Idempotency.Do(r.Context(), scope, x.Body.Raw, func(ctx context.Context) ([]byte, error) {
+			next.ServeHTTP(answer, r.WithContext(ctx))
+			if answer.status != http.StatusOK {
+				return nil, errRefused
+			}
+			return answer.body.Bytes(), nil
+		})
+		x.InTransaction = false
+		if x.refused != nil {
+			g.StoreRefusals(r.Context(), *x.refused)
+		}
+		switch {
+		case errors.Is(err, errRefused):
+			w.WriteHeader(answer.status)
+			_, _ = w.Write(answer.body.Bytes()) // fails only if the caller has gone
+		case err != nil:
+			g.Fail(w, r, err)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			if replayed {
+				w.Header().Set("Idempotency-Replayed", "true")
+			}
+			_, _ = w.Write(stored) // as above
+		}
+	})
+}
+
+// targetMost is the maximum length of a target in bytes. A longer target is replaced by its hash.
+const targetMost = 500
+
+// target returns the method, path and query of a request in one spelling. A key for another target is another key.
+func target(r *http.Request) string {
+	whole := r.Method + " " + r.URL.Path
+	if query := r.URL.Query(); len(query) > 0 {
+		query.Del("dry_run") // false here, if given: a dry run needs no key
+		if len(query) > 0 {
+			whole += "?" + query.Encode()
+		}
+	}
+	if len(whole) <= targetMost {
+		return whole
+	}
+	sum := sha256.Sum256([]byte(whole))
+	return r.Method + " " + hex.EncodeToString(sum[:])
+}
+
+// recorder holds an answer back until its transaction is committed.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) WriteHeader(status int) { r.status = status }
+
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.body.Write(p)
+}

@@ -1,0 +1,253 @@
+package gate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"lksms/gen/api"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/transport/httpapi/jsonbody"
+	"lksms/internal/transport/httpapi/violation"
+)
+
+// strict reads the body, and waits for the turn of the request. It rejects query parameters that the operation does not declare, and
+// text in the address or the body that PostgreSQL cannot store. It also rejects bodies that JSON parsers read differently: duplicate
+// names, invalid UTF-8 and lone surrogates. encoding/json takes the last of two names and replaces invalid text, so the server would
+// store something else than was sent. The validator checks whether the body is JSON.
+func (g *Gate) strict(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := Of(r.Context())
+		query, wrong := badAddress(r, x.Operation, g.contract.parameters[x.Operation])
+		if x.Operation == "" {
+			wrong = nil
+		}
+		x.DryRun, _ = strconv.ParseBool(query.Get("dry_run")) // as the generated code reads it
+		limits, is := g.contract.limits[x.Operation]
+		if !is {
+			limits.time = LongestAnswer
+		}
+		hasBody := r.Body != nil && r.Body != http.NoBody && limits.bodyBytes > 0 // an operation without a body reads nothing
+		if wrong != nil && (!hasBody || x.Operation == callbackOperation) {
+			g.Fail(w, r, wrong)
+			return
+		}
+		if !hasBody {
+			r.Body = http.NoBody
+			leave, err := g.turn(r.Context(), x)
+			if err != nil {
+				g.Fail(w, r, err)
+				return
+			}
+			defer leave()
+			x.answering = leave
+			x.within(limits.time)
+			next.ServeHTTP(w, r)
+			return
+		}
+		began := time.Now()
+		form, isForm := g.contract.forms[x.Operation]
+		var done func()
+		var err error
+		if isForm = isForm && isFormType(r); isForm {
+			done, err = g.receiveForm(w, r, x, form)
+		} else {
+			done, err = g.receive(w, r, x, limits.bodyBytes)
+		}
+		if err != nil {
+			g.Fail(w, r, err)
+			return
+		}
+		defer done()
+		leave, err := g.turn(r.Context(), x)
+		if err != nil {
+			g.Fail(w, r, err)
+			return
+		}
+		defer leave()
+		x.answering = func() { leave(); done() } // a caller that reads slowly must not hold memory and turns that others wait for
+		if x.Caller.Authorise != nil && time.Since(began) > bodySoon {
+			if err := x.Caller.Authorise(); err != nil { // the user may have been disabled while the body arrived
+				g.Fail(w, r, err)
+				return
+			}
+		}
+		if x.Operation == callbackOperation { // a provider chooses the form, and even an incomplete body is stored
+			x.within(limits.time)
+			next.ServeHTTP(w, r)
+			return
+		}
+		if x.Body.Cut != nil {
+			g.Fail(w, r, x.Body.Cut)
+			return
+		}
+		if isForm {
+			err = g.parseForm(x, form)
+		} else {
+			err = g.parse(x)
+		}
+		if wrong != nil { // the body may be wrong as well
+			if err == nil {
+				err = g.contract.check(r)
+			}
+			err = withFieldsOf(wrong, err)
+		}
+		if err != nil {
+			g.Fail(w, r, err)
+			return
+		}
+		r.Body = parsedBody{Reader: bytes.NewReader(x.Body.Plain), value: x.Body.Value}
+		x.within(limits.time)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// parse reads the JSON of a body. Faults: request.malformed, request.invalid.
+func (g *Gate) parse(x *Exchange) (err error) {
+	b := &x.Body
+	b.Plain = jsonbody.WholeNumbers(b.Raw)
+	b.Value, err = jsonbody.Parse(b.Plain)
+	if errors.Is(err, jsonbody.ErrNotJSON) {
+		b.Broken = err // the validator looks at the content type first
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if batch, is := g.contract.batches[x.Operation]; is {
+		b.Items, err = batch.items(b)
+	}
+	return err
+}
+
+// parsedBody is the body of a request whose value is known. The generated code binds the value. If it cannot, it reads the body, and its
+// error names the field.
+type parsedBody struct {
+	io.Reader
+	value any
+}
+
+func (parsedBody) Close() error { return nil }
+
+// ValidatedValue is called by runtime.BindJSONBody.
+func (b parsedBody) ValidatedValue() any { return b.value }
+
+// parametersOf returns the names of the query parameters of each operation, by its pattern in a ServeMux.
+func parametersOf(spec *openapi3.T) map[string][]string {
+	names := map[string][]string{}
+	for path, item := range spec.Paths.Map() {
+		for method, operation := range item.Operations() {
+			for _, p := range slices.Concat(item.Parameters, operation.Parameters) {
+				if p.Value.In == openapi3.ParameterInQuery {
+					names[method+" "+path] = append(names[method+" "+path], p.Value.Name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// badAddress returns a fault that names the parameters of path and query that PostgreSQL cannot store, and the query parameters that
+// the operation does not declare: the server must not silently ignore a part of a request. Without a fault it returns the query; nil for
+// a callback.
+func badAddress(r *http.Request, operation string, parameters []string) (url.Values, *fault.Error) {
+	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
+	if !postgres.IsText(r.URL.Path) {
+		_, pattern, _ := strings.Cut(operation, " ")
+		names := strings.Split(pattern, "/")
+		for i, escaped := range strings.Split(r.URL.EscapedPath(), "/") {
+			if text, err := url.PathUnescape(escaped); err != nil || !postgres.IsText(text) {
+				all.Fields = append(all.Fields, fault.Field{Name: strings.Trim(names[min(i, len(names)-1)], "{}"), Rule: fault.BadCharacters})
+			}
+		}
+	}
+	var query url.Values
+	if r.URL.RawQuery != "" && operation != callbackOperation { // a provider chooses the query
+		var err error
+		if query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
+			query = nil
+			all.Fields = append(all.Fields, fault.Field{Name: "query", Rule: fault.WrongFormat})
+		}
+	}
+	for name, values := range query {
+		switch {
+		case !slices.Contains(parameters, name):
+			all.Fields = append(all.Fields, fault.Field{Name: postgres.Text(name), Rule: fault.UnknownParameter})
+		case slices.ContainsFunc(values, func(value string) bool { return !postgres.IsText(value) }):
+			all.Fields = append(all.Fields, fault.Field{Name: name, Rule: fault.BadCharacters})
+		}
+	}
+	if len(all.Fields) == 0 {
+		return query, nil
+	}
+	return nil, violation.Sorted(all)
+}
+
+// withFieldsOf returns the fault of an address with the fields of the body that are wrong too. A body that cannot be read says nothing of its fields.
+func withFieldsOf(address *fault.Error, err error) *fault.Error {
+	var body *fault.Error
+	if !errors.As(err, &body) || body.Reason != fault.RequestInvalid {
+		return address
+	}
+	both := *address
+	for _, field := range body.Fields {
+		isKnown := func(known fault.Field) bool { return known.Name == field.Name }
+		if !slices.ContainsFunc(address.Fields, isKnown) {
+			both.Fields = append(both.Fields, field)
+		}
+	}
+	return violation.Sorted(&both)
+}
+
+// unreadable returns the fault for a body of which only start could be read.
+func unreadable(err error, start []byte) *fault.Error {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return fault.New(fault.TooLarge, fault.RequestTooLarge)
+	case errors.Is(err, jsonbody.ErrTooDeep):
+		return fault.New(fault.Malformed, fault.RequestTooDeep)
+	case errors.Is(err, jsonbody.ErrTooMany):
+		return jsonbody.TooMany(start)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fault.New(fault.Malformed, fault.RequestTooSlow)
+	default:
+		return fault.New(fault.Malformed, fault.RequestMalformed)
+	}
+}
+
+// Undecodable answers a request that the validator accepts and the generated code cannot decode, such as a number that fits the
+// contract only when it is rounded.
+func (g *Gate) Undecodable(w http.ResponseWriter, r *http.Request, err error) {
+	var param *api.InvalidParamFormatError
+	switch {
+	case errors.As(err, &param):
+		g.Fail(w, r, fault.InvalidField(param.ParamName, fault.WrongFormat, nil))
+	default:
+		g.Fail(w, r, undecoded(err))
+	}
+}
+
+// undecoded returns a fault that names the field which the generated type cannot hold; nil if err is nil.
+func undecoded(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrong):
+		return fault.InvalidField(wrong.Field, fault.WrongFormat, nil)
+	default:
+		return unreadable(err, nil)
+	}
+}

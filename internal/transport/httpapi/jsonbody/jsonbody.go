@@ -1,0 +1,239 @@
+// Package jsonbody reads JSON bodies. It rejects bodies of an excessive shape, bodies that parsers read differently, and values that
+// PostgreSQL cannot store. It also reads objects whose fields the contract leaves open.
+package jsonbody
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/big"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"lksms/internal/platform/fault"
+)
+
+// ErrNotJSON is the error of a body that is not JSON.
+var ErrNotJSON = errors.New("body is not JSON")
+
+// Parse reads a body: objects as maps, lists as slices, numbers as json.Number. Its error is ErrNotJSON, or the fault of a body that JSON
+// parsers read differently, because of a duplicate name, invalid UTF-8, a lone surrogate or text after its end, or that PostgreSQL cannot
+// store.
+func Parse(body []byte) (any, error) {
+	p := parsers.Get().(*parser) //nolint:forcetypeassert // the pool holds nothing else
+	defer func() {
+		p.rest, p.unstorable = bytes.Buffer{}, nil
+		parsers.Put(p)
+	}()
+	p.rest = *bytes.NewBuffer(body)
+	p.tokens.Reset(&p.rest)
+	value, err := p.next()
+	if err == nil {
+		if _, err := p.tokens.ReadToken(); !errors.Is(err, io.EOF) {
+			return nil, fault.New(fault.Malformed, fault.RequestMalformed) // text after the end
+		}
+		if p.unstorable != nil {
+			return nil, p.unstorable
+		}
+		return value, nil
+	}
+	var syntax *jsontext.SyntacticError
+	switch {
+	case !errors.As(err, &syntax):
+		return nil, ErrNotJSON
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return nil, fault.InvalidField(fieldAt(syntax.JSONPointer), fault.Duplicate, nil)
+	case strings.Contains(syntax.Err.Error(), "UTF-8"), strings.Contains(syntax.Err.Error(), "surrogate"):
+		return nil, fault.InvalidField(fieldAt(syntax.JSONPointer), fault.BadCharacters, nil)
+	default:
+		return nil, ErrNotJSON
+	}
+}
+
+// Items returns the text of each item of a list in a body that Parse has read; none if the body is no object with such a list. It copies nothing.
+func Items(body []byte, field string) (items []json.RawMessage) {
+	tokens := jsontext.NewDecoder(bytes.NewBuffer(body))
+	if token, err := tokens.ReadToken(); err != nil || token.Kind() != '{' {
+		return nil
+	}
+	for tokens.PeekKind() == '"' {
+		name, err := tokens.ReadToken()
+		if err != nil {
+			return nil
+		}
+		if name.String() != field || tokens.PeekKind() != '[' {
+			if tokens.SkipValue() != nil {
+				return nil
+			}
+			continue
+		}
+		_, _ = tokens.ReadToken() // the bracket
+		for kind := tokens.PeekKind(); kind != ']' && kind != jsontext.KindInvalid; kind = tokens.PeekKind() {
+			item, err := tokens.ReadValue()
+			if err != nil {
+				return nil
+			}
+			end := int(tokens.InputOffset())
+			items = append(items, body[end-len(item):end])
+		}
+		return items
+	}
+	return nil
+}
+
+// parser reads one body at a time.
+type parser struct {
+	rest       bytes.Buffer
+	tokens     *jsontext.Decoder
+	unstorable *fault.Error // the first value that PostgreSQL cannot store, or only at many times its length: a NUL, or a huge number
+}
+
+var parsers = sync.Pool{New: func() any { return &parser{tokens: jsontext.NewDecoder(bytes.NewReader(nil))} }}
+
+func (p *parser) next() (any, error) {
+	token, err := p.tokens.ReadToken()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // Parse turns it into a fault
+	}
+	switch token.Kind() {
+	case '{':
+		return p.object()
+	case '[':
+		return p.list()
+	case '"':
+		return p.text(token), nil
+	case '0':
+		number := token.String()
+		if isHuge(number) && p.unstorable == nil {
+			p.unstorable = fault.InvalidField(fieldAt(p.tokens.StackPointer()), fault.WrongFormat, nil)
+		}
+		return json.Number(number), nil
+	case 't', 'f':
+		return token.Bool(), nil
+	default:
+		return nil, nil
+	}
+}
+
+func (p *parser) text(token jsontext.Token) string {
+	text := token.String()
+	if strings.Contains(text, "\x00") && p.unstorable == nil {
+		p.unstorable = fault.InvalidField(fieldAt(p.tokens.StackPointer()), fault.BadCharacters, nil)
+	}
+	return text
+}
+
+func (p *parser) object() (any, error) {
+	object := map[string]any{}
+	for p.tokens.PeekKind() == '"' {
+		name, err := p.tokens.ReadToken()
+		if err != nil {
+			return nil, err //nolint:wrapcheck // as above
+		}
+		key := p.text(name)
+		if object[key], err = p.next(); err != nil {
+			return nil, err
+		}
+	}
+	_, err := p.tokens.ReadToken() // the end of the object, or the error in its place
+	return object, err             //nolint:wrapcheck // as above
+}
+
+func (p *parser) list() (any, error) {
+	list := []any{}
+	for kind := p.tokens.PeekKind(); kind != ']' && kind != jsontext.KindInvalid; kind = p.tokens.PeekKind() {
+		value, err := p.next()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, value)
+	}
+	_, err := p.tokens.ReadToken() // as above
+	return list, err               //nolint:wrapcheck // as above
+}
+
+// numberMost is the maximum length of a number in characters.
+const numberMost = 100
+
+// isHuge reports whether a number is longer than numberMost, or has an exponent of more than two digits.
+func isHuge(number string) bool {
+	e := strings.IndexAny(number, "eE")
+	return len(number) > numberMost || e >= 0 && len(strings.TrimLeft(number[e+1:], "+-")) > 2
+}
+
+// isPointed reports whether a number is written with a point or an exponent, and may be whole.
+func isPointed(number []byte) bool {
+	return bytes.Contains(number, []byte(".0")) || bytes.ContainsAny(number, "eE")
+}
+
+// IsLong reports whether a number may exceed a generated type. The smallest type has 32 bits.
+func IsLong(number []byte) bool { return len(number) > 9 || bytes.ContainsAny(number, "eE") }
+
+// HasNumber reports whether is holds for any number in a body. It reads each byte once, and skips strings.
+func HasNumber(body []byte, is func(number []byte) bool) bool {
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case c == '"':
+			for i++; i < len(body) && body[i] != '"'; i++ {
+				if body[i] == '\\' {
+					i++
+				}
+			}
+		case c >= '0' && c <= '9':
+			end := i + 1
+			for end < len(body) && strings.IndexByte("0123456789.eE+-", body[end]) >= 0 {
+				end++
+			}
+			if is(body[i:end]) {
+				return true
+			}
+			i = end - 1
+		}
+	}
+	return false
+}
+
+// wholeMost is the maximum length in characters of a whole number that a generated type can hold. Longer ones stay as they are: 1e99 would
+// grow to 100 characters.
+const wholeMost = 20
+
+// WholeNumbers returns a body with its whole numbers written without point and exponent: the contract accepts 1.0 as an integer, but the
+// generated types do not.
+func WholeNumbers(body []byte) []byte {
+	if !HasNumber(body, isPointed) {
+		return body
+	}
+	var plain []byte
+	copied := 0
+	decoder := jsontext.NewDecoder(bytes.NewReader(body))
+	for {
+		token, err := decoder.ReadToken()
+		if errors.Is(err, io.EOF) {
+			return append(plain, body[copied:]...)
+		}
+		if err != nil {
+			return body // not JSON: with another number before the error, it could be
+		}
+		text := token.String()
+		if token.Kind() != '0' || !isPointed([]byte(text)) || isHuge(text) { // Parse rejects a huge number
+			continue
+		}
+		if n, ok := new(big.Rat).SetString(text); ok && n.IsInt() && len(n.Num().String()) <= wholeMost {
+			end := int(decoder.InputOffset())
+			plain = append(append(plain, body[copied:end-len(text)]...), n.Num().String()...)
+			copied = end
+		}
+	}
+}
+
+// fieldAt returns the name of a field as faults give it: its path, joined with dots.
+func fieldAt(pointer jsontext.Pointer) string {
+	field := strings.ReplaceAll(strings.TrimPrefix(string(pointer), "/"), "/", ".")
+	if field == "" {
+		return "body"
+	}
+	return field
+}

@@ -1,0 +1,295 @@
+package kannel_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"lksms/internal/app"
+	"lksms/internal/testkit/apptest"
+)
+
+func TestMain(m *testing.M) { apptest.Main(m) }
+
+type bundle struct{ *apptest.Bundle }
+
+// setup returns a server that answers Kannel's programs, with two companies.
+func setup(t *testing.T) bundle {
+	t.Helper()
+	b := bundle{apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Kannel = true })}
+	b.AddCompany("acme", 1)
+	b.AddCompany("beta", 1)
+	return b
+}
+
+// with returns the parameters of user-of-acme, with more of them: names and values.
+func with(more ...string) url.Values {
+	all := url.Values{"username": {"user-of-acme"}, "password": {apptest.UserPassword}, "to": {"13800138000"}, "text": {"您好"}}
+	for i := 0; i < len(more); i += 2 {
+		if all.Del(more[i]); more[i+1] != "" {
+			all.Set(more[i], more[i+1])
+		}
+	}
+	return all
+}
+
+func (b bundle) do(req *http.Request, err error) (int, string) {
+	b.T.Helper()
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	return res.StatusCode, string(raw)
+}
+
+func (b bundle) get(all url.Values) (int, string) {
+	b.T.Helper()
+	return b.do(http.NewRequestWithContext(b.T.Context(), "GET", b.URL+"/cgi-bin/sendsms?"+all.Encode(), nil))
+}
+
+// expect sends a request by GET, and fails unless the answer is this.
+func (b bundle) expect(status int, text string, all url.Values) {
+	b.T.Helper()
+	if got, raw := b.get(all); got != status || !strings.Contains(raw, text) {
+		b.T.Fatalf("%v: %d %q, want %d with %q", all, got, raw, status, text)
+	}
+}
+
+const accepted = "0: Accepted for delivery"
+
+// A request becomes a task for each receiver, of the user's company, by GET and by POST.
+func TestReceiversGetOneTaskEach(t *testing.T) {
+	b := setup(t)
+	b.expect(202, accepted, with("to", "13800138000 13900139000,+8613700137000", "from", "1000", "priority", "3", "validity", "60", "deferred", "30"))
+	if n := b.Count(`SELECT count(*) FROM messages WHERE content = '您好' AND source = 'kannel' AND submitted_by = 'user-of-acme' AND priority = 0
+		AND request_data ->> 'from' = '1000' AND expires_at - created_at BETWEEN interval '59 minutes' AND interval '61 minutes'
+		AND expect_send_time - created_at BETWEEN interval '29 minutes' AND interval '31 minutes'`); n != 3 {
+		t.Errorf("%d tasks are as asked for, want 3", n)
+	}
+	form := with("username", "user-of-beta", "dlr-mask", "0", "dlr-url", "http://shop.example/dlr") // no report is asked for
+	post := func(kind, body string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "POST", b.URL+"/cgi-bin/sendsms", strings.NewReader(body))
+		if err == nil {
+			req.Header.Set("Content-Type", kind)
+		}
+		return b.do(req, err)
+	}
+	if status, raw := post("application/x-www-form-urlencoded; charset=utf-8", form.Encode()); status != 202 || raw != accepted {
+		t.Errorf("a form: %d %q", status, raw)
+	}
+	if n := b.Count("SELECT count(*) FROM messages m JOIN companies c ON c.id = m.company_id WHERE c.company_no = 'beta' AND m.submitted_by = 'user-of-beta'"); n != 1 {
+		t.Errorf("%d tasks of beta", n)
+	}
+	if status, _ := post("text/plain", "hello"); status != 403 { // its credentials are nowhere
+		t.Errorf("a text: %d", status)
+	}
+	if status, _ := post("application/x-www-form-urlencoded", strings.Repeat("x", 65<<10)); status != 413 {
+		t.Errorf("a large body: %d", status)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), "POST", b.URL+"/cgi-bin/sendsms?"+with().Encode(), strings.NewReader("<xml/>"))
+	if status, raw := b.do(req, err); status != 400 || raw != "Unsupported content-type, rejected" {
+		t.Errorf("XML: %d %q", status, raw)
+	}
+	req, err = http.NewRequestWithContext(t.Context(), "HEAD", b.URL+"/cgi-bin/sendsms?"+with().Encode(), nil)
+	if status, _ := b.do(req, err); status != 405 {
+		t.Errorf("HEAD: %d", status)
+	}
+	if n := b.Count("SELECT count(*) FROM messages"); n != 4 {
+		t.Errorf("%d tasks, want 4", n)
+	}
+}
+
+// What cannot be is refused in the words of Kannel, and stores nothing.
+func TestRefusalsHaveTheWordsOfKannel(t *testing.T) {
+	b := setup(t)
+	many := make([]string, 101)
+	for i := range many {
+		many[i] = fmt.Sprintf("1380013%04d", i)
+	}
+	for _, c := range []struct {
+		status int
+		says   string
+		all    url.Values
+	}{
+		{403, "Authorization failed for sendsms", with("password", "wrong")},
+		{403, "Authorization failed for sendsms", with("username", "")},
+		{403, "Authorization failed for sendsms", with("username", "nobody\x00")},
+		{400, "Missing receiver number, rejected", with("to", "")},
+		{400, "Empty receiver number not allowed, rejected", with("to", " , ")},
+		{400, "Too many receivers", with("to", strings.Join(many, ","))},
+		{400, "to ", with("to", "13800138000 12")},
+		{400, "text ", with("text", strings.Repeat("x", 4000), "to", strings.Join(many[:100], ","))},
+		{400, "Empty text", with("text", "")},
+		{400, "text ", with("text", strings.Repeat("长", 2000))},
+		{400, "smsc ", with("smsc", "nobody")},
+		{400, "DLR-URL is not supported", with("dlr-mask", "31", "dlr-url", "http://shop.example/dlr")},
+		{400, "DLR-URL is not supported", with("dlr-mask", "31")},
+		{400, "DLR-URL is not supported", with("dlr-url", "http://shop.example/dlr")},
+		{400, "DLR-Mask field misformed", with("dlr-mask", "all")},
+		{400, "udh is not supported", with("udh", "\x06\x05\x04\x23\xf4\x00\x00")},
+		{400, "mclass is not supported", with("mclass", "0")},
+		{400, "8-bit", with("coding", "1")},
+		{400, "Coding field misformed", with("coding", "7")},
+		{400, "Charset or body misformed", with("charset", "EBCDIC")},
+		{400, "Charset or body misformed", with("text", "\xff\xfe")},
+		{400, "Charset or body misformed", with("text", "a\x00b")},
+		{400, "misformed", with("smsc", "a\x00b")},
+		{400, "Priority field misformed", with("priority", "4")},
+		{400, "Validity field misformed", with("validity", "-5")},
+		{400, "Deferred field misformed", with("deferred", "9999999999999999999")},
+		{400, "validity ", with("validity", "10", "deferred", "20")},
+	} {
+		b.expect(c.status, c.says, c.all)
+	}
+	if n := b.Count("SELECT count(*) FROM messages"); n != 0 {
+		t.Errorf("%d tasks of refused requests", n)
+	}
+	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE phone_number = '12' AND status_code = 400"); n != 1 {
+		t.Errorf("%d rows for the wrong number", n)
+	}
+	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE length(request_data::text) > 2000"); n != 0 {
+		t.Errorf("%d rows have a long text each", n)
+	}
+	b.AddUser("reader", "read", nil)
+	b.expect(403, "not allowed", with("username", "reader"))
+	// A user that is gone is nobody.
+	b.Exec("DELETE FROM users WHERE username = 'user-of-acme'")
+	apptest.Eventually(t, "the user is forgotten", func() bool { status, _ := b.get(with("text", " ")); return status == 403 })
+	// Credentials of the header are not those of this protocol: a page of another site could make a browser send them.
+	req, err := http.NewRequestWithContext(t.Context(), "GET", b.URL+"/cgi-bin/sendsms?to=13800138000&text=x", nil)
+	if err == nil {
+		req.SetBasicAuth(apptest.Username, apptest.Password)
+	}
+	if status, _ := b.do(req, err); status != 403 {
+		t.Errorf("Basic auth: %d", status)
+	}
+}
+
+// A text arrives as it was written, in the charsets that Kannel's programs use.
+func TestTextsOfOtherCharsets(t *testing.T) {
+	b := setup(t)
+	for _, c := range [][3]string{
+		{"", "2", "\x60\xa8\x59\x7d"}, {"UTF-16BE", "2", "\x60\xa8\x59\x7d"}, {"UTF-8", "2", "您好"}, {"utf-8", "0", "您好"}, {"GBK", "", "\xc4\xfa\xba\xc3"},
+		{"", "2", "\xfe\xff\x60\xa8\x59\x7d"}, {"", "", "\ufeff您好"}, // with a byte order mark
+	} {
+		b.expect(202, accepted, with("charset", c[0], "coding", c[1], "text", c[2]))
+	}
+	b.expect(202, accepted, with("charset", "ISO-8859-1", "text", "caf\xe9"))
+	if n := b.Count("SELECT count(*) FROM messages WHERE content = '您好'"); n != 7 {
+		t.Errorf("%d texts arrived, want 7", n)
+	}
+	if n := b.Count("SELECT count(*) FROM messages WHERE content = 'café'"); n != 1 {
+		t.Error("the text in ISO-8859-1 did not arrive")
+	}
+}
+
+// Passwords and texts, which stand in the address, are not in the log, and guesses are slowed down.
+func TestTheLogHasNoQuery(t *testing.T) {
+	b := setup(t)
+	b.expect(202, accepted, with("text", "a text of its own"))
+	for i := range 60 {
+		if status, raw := b.get(with("username", "nobody", "password", fmt.Sprint("a guess of its own", i))); status == 429 {
+			if raw != "Temporal failure, try again later." {
+				t.Errorf("a guess too much: %q", raw)
+			}
+			break
+		} else if status != 403 || i == 59 {
+			t.Fatalf("guess %d: %d", i, status)
+		}
+	}
+	apptest.Eventually(t, "the request is logged", func() bool { return strings.Contains(b.Log.String(), "/cgi-bin/sendsms") })
+	for _, secret := range []string{"a password", "a text of its own", "a guess of its own", "13800138000"} {
+		if strings.Contains(b.Log.String(), secret) || strings.Contains(b.Log.String(), url.QueryEscape(secret)) {
+			t.Errorf("the log has %q", secret)
+		}
+	}
+}
+
+// Without its switch, the server does not know the path.
+func TestItIsOffUnlessItIsSwitchedOn(t *testing.T) {
+	b := bundle{apptest.New(t)}
+	b.AddCompany("acme", 1)
+	if status, _ := b.get(with()); status != 404 {
+		t.Errorf("status %d", status)
+	}
+	if n := b.Count("SELECT count(*) FROM messages"); n != 0 {
+		t.Errorf("%d tasks", n)
+	}
+}
+
+// raw sends parameters as they are written.
+func (b bundle) raw(text string) (int, string) {
+	b.T.Helper()
+	all := with()
+	all.Del("to")
+	all.Del("text")
+	return b.do(http.NewRequestWithContext(b.T.Context(), "GET", b.URL+"/cgi-bin/sendsms?"+all.Encode()+"&"+text, nil))
+}
+
+// A plus that a program does not escape begins a number, or separates two.
+func TestAPlusThatIsNotEscaped(t *testing.T) {
+	b := setup(t)
+	for i, c := range []struct{ to, want string }{
+		{"+14155550123", "+14155550123"},
+		{"+14155550123++14155550124", "+14155550123 +14155550124"},
+		{"+14155550123,+14155550124", "+14155550123 +14155550124"},
+		{"%2B14155550123+%2B14155550124", "+14155550123 +14155550124"},
+		{"13800138000+13900139000", "+8613800138000 +8613900139000"},
+		{"13800138000%2C+13900139000", "+8613800138000 +8613900139000"},
+		{"+13800138000%20", ""}, // no number of North America
+		{"8613800138000+", "+8613800138000"},
+	} {
+		status, raw := b.raw(fmt.Sprintf("to=%s&text=t%d", c.to, i))
+		if c.want == "" && status == 400 {
+			continue
+		}
+		if status != 202 {
+			t.Errorf("to=%s: %d %q", c.to, status, raw)
+			continue
+		}
+		got := apptest.Scan[string](b.Bundle, fmt.Sprintf("SELECT string_agg(recipient, ' ' ORDER BY recipient) FROM messages WHERE content = 't%d'", i))
+		if got != c.want {
+			t.Errorf("to=%s goes to %s, want %s", c.to, got, c.want)
+		}
+	}
+}
+
+// A semicolon is a character of a text, and what cannot be read is no wrong password.
+func TestTextsThatAreNotEscaped(t *testing.T) {
+	b := setup(t)
+	if status, raw := b.raw("to=13800138000&text=a;b=c"); status != 202 {
+		t.Errorf("a semicolon: %d %q", status, raw)
+	}
+	if n := b.Count("SELECT count(*) FROM messages WHERE content = 'a;b=c'"); n != 1 {
+		t.Error("the text with a semicolon did not arrive")
+	}
+	if status, raw := b.raw("to=13800138000&text=50%"); status != 400 || raw != "Parameter misformed, rejected" {
+		t.Errorf("a percent sign: %d %q", status, raw)
+	}
+	form := with()
+	form.Del("text")
+	for text, want := range map[string]int{"d;e": 202, "50%": 400} {
+		req, err := http.NewRequestWithContext(t.Context(), "POST", b.URL+"/cgi-bin/sendsms", strings.NewReader(form.Encode()+"&text="+text))
+		if err == nil {
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		if status, raw := b.do(req, err); status != want {
+			t.Errorf("a form with %s: %d %q", text, status, raw)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM messages WHERE content = 'd;e'"); n != 1 {
+		t.Error("the text of the form did not arrive")
+	}
+}

@@ -1,0 +1,44 @@
+package paging
+
+import (
+	"errors"
+	"testing"
+
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
+)
+
+// FuzzCursor reads any cursor. PostgreSQL can take the values of a cursor that is accepted.
+func FuzzCursor(f *testing.F) {
+	for _, seed := range []string{"task_x", "task_\xff", "12", "2026-01-01T00:00:00.5Z,3", "9999-12-31T23:59:59-23:59,1", "u-1\nzhang\n", ""} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, cursor := range []string{text, CursorOf(text)} {
+			id, taskErr := TaskCursor(&cursor)
+			number, idErr := IDCursor(&cursor)
+			key, textErr := TextCursor(&cursor)
+			at, _, failureErr := TimeCursor(&cursor)
+			place, placeErr := PlaceCursor(&cursor)
+			for _, err := range []error{taskErr, idErr, textErr, failureErr, placeErr} {
+				var expected *fault.Error
+				if err != nil && (!errors.As(err, &expected) || expected.Fields[0].Rule != fault.NotACursor) {
+					t.Errorf("%q: %v", cursor, err)
+				}
+			}
+			if taskErr == nil && !postgres.IsText(id) || textErr == nil && !postgres.IsText(key) {
+				t.Errorf("%q holds %q and %q", cursor, id, key)
+			}
+			if placeErr == nil && (!postgres.IsText(place.Term) || !postgres.IsText(place.UserID) || *CursorOfPlace(&place) != CursorOf(place.UserID+"\n"+place.Term)) {
+				t.Errorf("%q holds %+v", cursor, place)
+			}
+			if failureErr == nil && (at.Year() < 1 || at.Year() > 9999) {
+				t.Errorf("%q holds %s", cursor, at)
+			}
+			again := CursorOf(IDText(number))
+			if read, err := IDCursor(&again); idErr == nil && (err != nil || read != number) {
+				t.Errorf("%q holds %d, and then %d, %v", cursor, number, read, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package httpapi
+
+import (
+	"context"
+
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/callback"
+	"lksms/internal/dispatch/receipt"
+	"lksms/internal/platform/optional"
+	"lksms/internal/transport/httpapi/paging"
+)
+
+// ListCallbacks pages through callbacks of providers, newest first.
+func (s *Server) ListCallbacks(ctx context.Context, req api.ListCallbacksRequestObject) (api.ListCallbacksResponseObject, error) {
+	p := req.Params
+	before, err := paging.IDCursor(p.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.receipts.Callbacks(ctx, receipt.Filter{
+		SenderNo: p.SenderNo, ProviderNo: p.ProviderNo, Unreadable: p.Unreadable, From: p.From, To: p.To, BeforeID: before, Limit: paging.Size(p.Limit),
+	})
+	return api.ListCallbacks200JSONResponse{Code: ok, Message: success, Data: api.CallbackPage{
+		Items: convert(page.Rows, callbackOf), NextCursor: cursorBefore(page.Before),
+	}}, err
+}
+
+// cursorBefore returns the cursor of a page that starts before an id; 0: there is none.
+func cursorBefore(id int64) *string {
+	if id == 0 {
+		return nil
+	}
+	return new(paging.CursorOf(paging.IDText(id)))
+}
+
+// GetCallback shows a callback and what is read from it.
+func (s *Server) GetCallback(ctx context.Context, req api.GetCallbackRequestObject) (api.GetCallbackResponseObject, error) {
+	c, read, err := s.receipts.Callback(ctx, req.CallbackID)
+	return api.GetCallback200JSONResponse{Code: ok, Message: success, Data: api.CallbackDetail{
+		CallbackID: c.ID, SenderNo: c.SenderNo, CreatedAt: c.CreatedAt, SourceIP: c.SourceIp, Body: c.Body, BodyLength: int32(len([]rune(c.Body))),
+		Refused: c.Refused, LeftOut: c.LeftOut, Repeats: c.Repeats, Receipts: convert(read.Receipts, readReceiptOf), Unread: optional.NonZero(read.Unread),
+	}}, err
+}
+
+// ListReceipts pages through receipts of providers, newest first.
+func (s *Server) ListReceipts(ctx context.Context, req api.ListReceiptsRequestObject) (api.ListReceiptsResponseObject, error) {
+	p := req.Params
+	before, err := paging.IDCursor(p.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.receipts.Receipts(ctx, receipt.Filter{
+		SenderNo: p.SenderNo, ProviderNo: p.ProviderNo, Matched: p.Matched, From: p.From, To: p.To, BeforeID: before, Limit: paging.Size(p.Limit),
+	})
+	return api.ListReceipts200JSONResponse{Code: ok, Message: success, Data: api.ReceiptPage{
+		Items: convert(page.Rows, receiptOf), NextCursor: cursorBefore(page.Before),
+	}}, err
+}
+
+func callbackOf(c dbq.CallbackListOfRow) api.Callback {
+	return api.Callback{
+		CallbackID: c.ID, SenderNo: c.SenderNo, CreatedAt: c.CreatedAt, SourceIP: c.SourceIp, Body: c.Body, BodyLength: c.Length, Refused: c.Refused,
+		LeftOut: c.LeftOut, Repeats: c.Repeats,
+	}
+}
+
+func receiptOf(r dbq.Receipt) api.Receipt {
+	return api.Receipt{
+		ReceiptID: r.ID, CallbackID: r.CallbackID, SenderNo: r.SenderNo, ProviderNo: r.ProviderNo, Recipient: optional.NonZero(r.Recipient),
+		State: receiptStates[r.State], Code: optional.NonZero(r.Code), CreatedAt: r.CreatedAt, MatchedAt: r.MatchedAt, LookAt: r.LookAt,
+	}
+}
+
+func readReceiptOf(r receipt.ReadReceipt) api.ReadReceipt {
+	read := api.ReadReceipt{
+		ProviderNo: r.Number, Recipient: optional.NonZero(r.Recipient), State: receiptStates[r.State], Code: optional.NonZero(r.Code),
+	}
+	if r.Stored != nil {
+		read.ReceiptID, read.MatchedAt = &r.Stored.ID, r.Stored.MatchedAt
+	}
+	return read
+}
+
+// receiptStates has the names of the states of messages at providers.
+var receiptStates = [...]api.ReceiptState{
+	callback.OnItsWay: api.ReceiptOnItsWay, callback.Delivered: api.ReceiptDelivered, callback.Undelivered: api.ReceiptUndelivered,
+}

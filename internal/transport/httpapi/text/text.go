@@ -1,0 +1,600 @@
+// Package text has every text that people read, in English and in Chinese.
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"golang.org/x/text/language"
+
+	"lksms/gen/api"
+	"lksms/internal/audience/batch"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/segment"
+	"lksms/internal/insight/alert"
+	"lksms/internal/platform/fault"
+)
+
+// Catalogue holds every text for people, in one language.
+type Catalogue struct {
+	Alerts      alert.Language
+	reasons     map[fault.Reason]string     // %d stands for the limit of the fault, if it has one
+	rules       map[fault.Rule]string       // %v stands for the limit of the rule, if it has one
+	Recovered   string                      // %d stands for the number of tasks
+	States      [queue.Cancelled + 1]string // names of a task's states, by status code
+	Description [queue.Cancelled + 1]string
+	place       func(fault.Place) string
+	explained   map[string]string // by queue.Explanation.Reason; %d stands for the number of tasks ahead
+	BatchWaits  map[string]string // by batch.Wait.Reason
+	switches    map[string]string // what holds a task, by its kind; empty: nothing any more
+
+	switchesApart string
+
+	DoubtfulEncoding string // about a list that was read as GB18030
+}
+
+var english = &Catalogue{
+	Alerts: alert.English,
+	reasons: map[fault.Reason]string{
+		fault.RequestMalformed:       "The request body cannot be read: it must be valid JSON, or a complete form.",
+		fault.RequestInvalid:         "A field is not valid.",
+		fault.RequestTooLarge:        "The request body is too large: split the request or the file, or shorten its texts.",
+		fault.RequestTooDeep:         "The request body is nested too deeply: use fewer levels of objects and lists.",
+		fault.RequestTooSlow:         "The request body did not arrive in time: send it faster, or split the request.",
+		fault.RequestTooMuch:         "Too many or too large requests of your company are in progress: try again later.",
+		fault.RequestMediaType:       "The Content-Type must be application/json, or multipart/form-data for a file.",
+		fault.RequestCoding:          "The Content-Encoding must be gzip, or be left out; that of a file must be left out.",
+		fault.RequestCrossSite:       "Web pages of other sites may not send this request: add the site to CORS_ORIGINS to allow it.",
+		fault.RouteNotFound:          "There is no such path: check the URL.",
+		fault.RouteMethodNotAllowed:  "This path does not support this HTTP method.",
+		fault.AuthRequired:           "Credentials are missing or wrong: send a user name and password, or an API key.",
+		fault.AuthForbidden:          "These credentials are not allowed to do this.",
+		fault.AuthOtherApp:           "This user is bound to another app: use the app_id of that app.",
+		fault.AuthOtherCompany:       "This user belongs to another company: leave out company_no, or use the user's own company.",
+		fault.AuthTooManyFailures:    "Too many failed attempts from this address: try again later.",
+		fault.UserNotFound:           "There is no such user.",
+		fault.UserExists:             "A user with this name already exists: choose another name.",
+		fault.KeyNotFound:            "There is no such API key.",
+		fault.TaskNotFound:           "There is no such task.",
+		fault.MessageNotFound:        "There is no such message.",
+		fault.TaskNotPending:         "The task is no longer PENDING, so it cannot be cancelled.",
+		fault.TaskNotHeld:            "This app never held the task, so it cannot report it.",
+		fault.LeaseNotHeld:           "This app does not hold this lease, or not any more: do not send the message.",
+		fault.TaskDropped:            "The message was settled long ago and is no longer kept. It was not sent again.",
+		fault.TaskNotEnded:           "The task has not ended: it is still PENDING or PROCESSING.",
+		fault.TaskSucceeded:          "The task is SUCCESS: submit the message again to send it twice.",
+		fault.TaskDelivered:          "The provider says that this message arrived: submit it again to send it twice.",
+		fault.TaskExpired:            "The expires_at of the task has passed: submit the message again.",
+		fault.TaskUnreachable:        "The person could not be reached when the task was made: set the notification to waiting, so that it reads the contact again.",
+		fault.TaskErased:             "The message and its recipient were erased: the task cannot be sent again.",
+		fault.TaskTestsOff:           "The task is a test message, and the setting sms.send_tests is off.",
+		fault.TaskSenderGone:         "Only one sender may send the task, and it does not exist any more or does not serve the company.",
+		fault.TaskWithdrawn:          "The task may not be sent any more: its notification has ended, a later message took its place, or its company was deleted.",
+		fault.BatchNotFound:          "There is no such batch.",
+		fault.BatchRowNotFound:       "The batch has no such row, or the row has not been checked yet.",
+		fault.BatchWrongStatus:       "The status of the batch does not allow this.",
+		fault.BatchNothingToSend:     "The batch has no row that can be sent.",
+		fault.BatchExpired:           "The batch expires before it could be sent: create it again with a later expires_at.",
+		fault.CallbackNotFound:       "There is no such callback.",
+		fault.JobNotFound:            "There is no such job.",
+		fault.JobNotRunning:          "The job has ended already.",
+		fault.JobAlreadyRunning:      "A job with this action and this filter is running.",
+		fault.JobCountChanged:        "The filter now selects %d tasks: check them, and repeat the request with this count.",
+		fault.SenderNotTestable:      "Only a sender for short messages that the server drives can be tested: an app sends by itself.",
+		fault.SenderIsDriven:         "The server itself runs the sender with this number: apps must use another app_id.",
+		fault.TemplateNotFound:       "There is no such template.",
+		fault.NotificationNotFound:   "There is no such notification.",
+		fault.ContactNotFound:        "There is no such contact.",
+		fault.TagNotFound:            "There is no such tag.",
+		fault.ImportNotFound:         "There is no such import.",
+		fault.ReconciliationNotFound: "There is no such reconciliation.",
+		fault.ErasureNotFound:        "There is no such erasure.",
+		fault.TemplateNoneActive:     "No template is active: add a template or enable one.",
+		fault.TemplateNotActive:      "The template is not active: enable it, or choose another one.",
+		fault.TemplateWrongStatus:    "The template cannot be given this status now: error.fields names those that it can be given.",
+		fault.TemplateInReview:       "The texts of a template in review cannot be changed: make it a draft first.",
+		fault.TemplateVoided:         "The template is voided, which is final: add another one.",
+		fault.DefaultContentNotFound: "There is no such default content.",
+		fault.DefaultContentExists:   "This phone number already has a default content: change the existing one.",
+		fault.DefaultContentSent:     "The default content of this phone number was already sent: send content, or reset the default content.",
+		fault.CompanyNotFound:        "There is no such company.",
+		fault.CompanyOff:             "The company is switched off: it submits no messages.",
+		fault.ChannelNotFound:        "There is no such channel.",
+		fault.CountryNotFound:        "There is no such country.",
+		fault.SenderNotFound:         "There is no such sender.",
+		fault.RouteRuleNotFound:      "There is no such route.",
+		fault.InboundNotFound:        "There is no such inbound, or it is off.",
+		fault.AlertRuleNotFound:      "There is no such alert rule.",
+		fault.AlertReceiverNotFound:  "There is no such receiver of alerts.",
+		fault.AlertNotFound:          "There is no such alert.",
+		fault.AlertNotFiring:         "The alert is already resolved, so it cannot be acknowledged.",
+		fault.WebhookNotFound:        "There is no such webhook.",
+		fault.EventsCursorGone:       "Events behind this cursor are deleted, or were not recorded: read the tasks, and go on from the oldest cursor or from now.",
+		fault.Exists:                 "This record already exists: change the existing one, or choose another number.",
+		fault.InUse:                  "The record is in use and cannot be deleted: remove what refers to it first, or retire it if it is a sender.",
+		fault.LimitReached:           "The limit of %d is reached: delete what is no longer needed.",
+		fault.VersionStale:           "The record was changed in the meantime: read it again, then repeat the change with the new version.",
+		fault.IdempotencyInFlight:    "A request with this Idempotency-Key is still in progress: try again shortly.",
+		fault.IdempotencyKeyReused:   "This Idempotency-Key was already used with a different body: use a new key.",
+		fault.ServerOtherRole:        "A server with another role answers this request: see the roles of the servers.",
+		fault.ServerStarting:         "The server is starting, or brings its database up to date: try again later, or call another server.",
+		fault.ServiceUnavailable:     "The service is temporarily unavailable: try again shortly.",
+		fault.InternalError:          "Internal server error: quote the request_id when you report it.",
+	},
+	rules: map[fault.Rule]string{
+		fault.Required:           "is required",
+		fault.UnknownField:       "is not a known field",
+		fault.UnknownParameter:   "is not a query parameter of this operation",
+		fault.WrongType:          "must be of type %v",
+		fault.WrongFormat:        "has the wrong format",
+		fault.NotATime:           "must be a time with its zone, such as 2026-12-01T00:00:00Z",
+		fault.NotPublic:          "must be an address of the public Internet: the webhook of a user reaches no private network",
+		fault.NotAllowed:         "must be one of: %v",
+		fault.TooShort:           "must have at least %v characters",
+		fault.TooLong:            "must have at most %v characters",
+		fault.TooSmall:           "must be at least %v",
+		fault.TooBig:             "must be at most %v",
+		fault.Empty:              "must not be empty",
+		fault.TooManyItems:       "must have at most %v items or members",
+		fault.BadCharacters:      "contains characters that are not allowed",
+		fault.Blank:              "must not be blank",
+		fault.NotAPhoneNumber:    "is not a phone number that can be dialled",
+		fault.NotAnEmail:         "is not an e-mail address",
+		fault.NoPartOfANumber:    "has a character that is no part of a phone number (code and position): %v",
+		fault.RegionNotKnown:     "is no mobile number of mainland China, and its country is not known: write it with + and the country code, or give default_region",
+		fault.NotARegion:         "is not a region such as CN or ID (ISO 3166-1)",
+		fault.NotFormEncoded:     "must be form-encoded: name=value&name=value",
+		fault.MissingParameters:  "lacks parameters that the template needs: %v",
+		fault.UnknownParameters:  "has parameters that the template does not have: %v",
+		fault.WrongCount:         "must have one value for each placeholder of the template, in this order, with ; between them; a value with ; needs an object. The placeholders: %v",
+		fault.OtherPlaceholders:  "must have the same placeholders as template_content; these are in only one of them: %v",
+		fault.NeedsPlaceholder:   "must contain one of the placeholders %v; without it, the request would be the same for every message",
+		fault.SpacedPlaceholder:  "contains a placeholder with spaces, which would be sent unchanged; remove the spaces: %v",
+		fault.RenderedTooLong:    "is too long after the template is applied: %v characters, at most %v",
+		fault.RenderedBlank:      "the rendered message is empty",
+		fault.NoDefaultContent:   "is empty, and this phone number has no default content: send content, or store a default content",
+		fault.NotACursor:         "is not a cursor of this list: use next_cursor of the previous page",
+		fault.Duplicate:          "is a duplicate, or contains duplicates",
+		fault.RepeatsRow:         "repeats row %v",
+		fault.Reserved:           "is reserved for templates that are given no number: choose another one",
+		fault.NotTogether:        "must not be given together with %v",
+		fault.OnlyTogether:       "is allowed only together with %v",
+		fault.OnlyForSenders:     "is allowed only for users with the role send",
+		fault.OnlyForBoundRoles:  "is allowed only for users with the role submit or read: leave it out, or set it to null if the user has a company",
+		fault.OnlyOfAllCompanies: "is an event of the service, told only to those who get the events of all companies: leave it out",
+		fault.CountryNotServed:   "is in a country that this company or channel does not send to",
+		fault.SwitchedOff:        "is not sent to now: %v",
+		fault.NotThere:           "refers to something that does not exist",
+		fault.NotServing:         "names a sender that does not exist or does not serve the company",
+		fault.BelowZero:          "would make the balance negative",
+		fault.InThePast:          "is in the past, or earlier than allowed",
+		fault.BeforeSending:      "is not after the time at which the message would be sent, %v: it could only expire",
+		fault.TooFarAhead:        "must be at most %v days in the future",
+		fault.InTheFuture:        "is in the future",
+		fault.NotCounted:         "is from before the first daily total",
+		fault.WasDropped:         "has messages that were dropped from the history: import these days first, or give a total",
+		fault.TooUrgent:          "must be at least %v for this user",
+		fault.NoSecretsKey:       "is a secret, which this server cannot store without a SECRETS_KEY",
+		fault.GiveAgain:          "must be given again: a hidden value is not kept when the address, the kind or the verification changes",
+		fault.MadeLikeAKey:       "has the format of an API key: choose another password",
+		fault.TooManyBytes:       "must be at most %v bytes as JSON",
+		fault.TooManyTogether:    "has too many items for this number of channels and people: at most %v",
+		fault.RangeEmpty:         "must be before the end of the range",
+		fault.RangeTooLong:       "is too early for this step: the range has at most %v days",
+		fault.TooManySelected:    "selects more than %v tasks: make it narrower",
+		fault.MissingColumns:     "has placeholders without a column in the list: %v",
+		fault.TooManyCharacters:  "is too long: the text has %v characters, and a message of this type at most %v",
+		fault.TooManySegments:    "is too long: the text takes %v segments, and a message of this type at most %v",
+		fault.NothingElseIsKnown: "is not valid",
+		fault.NotAList:           "is not a list: send CSV, an Excel workbook (.xlsx) or a JSON array of objects",
+		fault.OldWorkbook:        "is a workbook of an old form (.xls): save it as .xlsx or as CSV UTF-8",
+		fault.Encrypted:          "is protected by a password: save it without one",
+		fault.Damaged:            "is damaged or incomplete: save it again and send the new file",
+		fault.DamagedAt:          "is damaged or written wrongly: %v",
+		fault.CutShort:           "ends in the middle of a value: %v",
+		fault.NotText:            "contains bytes that are not text in UTF-8, UTF-16 or GB18030: %v",
+		fault.NotAValue:          "must have one text, number or truth value in each place: %v",
+		fault.CellTooLong:        "has a value that is too long: %v",
+		fault.NoHeader:           "has no header: the first row must name the columns",
+		fault.UnnamedColumn:      "has a column without a name: name or delete it: %v",
+		fault.DuplicateColumn:    "has two columns with the same name: %v",
+		fault.TooManyColumns:     "has too many columns: at most %v",
+		fault.TooManyRows:        "has too many rows: at most %v",
+		fault.MergedCells:        "has merged cells: split them and fill each one: %v",
+		fault.UnpackedTooBig:     "is too large when it is unpacked: at most %v bytes; delete other sheets and pictures, or send CSV",
+		fault.NoColumn:           "has no column %v: add it, or name it in the header",
+		fault.BadColumn:          "has a column whose name cannot be an attribute: %v; a name has at most 50 characters, and no braces",
+		fault.BeyondLimit:        "has more than fits: at most %v are allowed",
+		fault.Shortened:          "was shortened by the spreadsheet program, or could not be computed: format the column as text, and enter the value again",
+		fault.SharedByMany:       "identifies no message: more than 10,000 attempts of the sender have this number",
+		fault.TooManyCells:       "has more cells than the list has columns: put texts that contain the separator into quotes",
+	},
+	place: func(p fault.Place) string {
+		text := fmt.Sprintf("row %d", p.Row)
+		if p.Column != "" {
+			text += ", column " + p.Column
+		}
+		if p.Most > 0 {
+			text += fmt.Sprintf(", at most %d characters", p.Most)
+		}
+		return text
+	},
+	Recovered: "Recovered %d zombie tasks.",
+	States:    [queue.Cancelled + 1]string{"PENDING", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED"},
+	Description: [queue.Cancelled + 1]string{
+		"waiting for a sender", "held by a sender", "sent", "failed, with no further attempt", "cancelled before it was sent",
+	},
+	explained: map[string]string{
+		queue.BecauseScheduled:  "It is scheduled for later.",
+		queue.BecauseRetryLater: "It will be retried later: the last attempt did not succeed.",
+		queue.BecauseHeld:       "It is held: %s.",
+		queue.BecauseExpiring:   "It will expire: its `expires_at` comes before it could be sent.",
+		queue.BecauseQueued:     "It waits for a sender; %d go before it.",
+		queue.BecauseNoSender:   "It waits, and no sender can take it now; %d go before it.",
+		queue.BecauseProcessing: "A sender holds it.",
+		queue.BecauseSettled:    "It is settled: nothing more will happen to it, unless it is requeued.",
+	},
+	DoubtfulEncoding: "The list was read as Chinese (GB18030), but looks like a text with Latin letters in Windows-1252. Check the rows; if names are wrong, upload the list again with encoding Windows-1252, or saved as UTF-8.",
+	BatchWaits: map[string]string{
+		batch.WaitsForTime:   "It is scheduled for later.",
+		batch.WaitsForSender: "Its only sender does not exist any more, or does not serve the company any more: let the sender serve the company again, or cancel the batch.",
+		batch.WaitsForAny:    "No sender can take it now: all that may send it are off, silent, resting, or out of quota or balance.",
+		batch.WaitsInVain:    "It expired before it was confirmed: cancel it, and make a new batch.",
+	},
+	switches: map[string]string{
+		"batch":           "batch %s is paused or being cancelled",
+		"company":         "company %s is off",
+		"user":            "user %s is disabled",
+		"channel":         "channel %s is off",
+		"country":         "country %s is off",
+		"company_country": "the company may not send to country %s now",
+		"channel_country": "the channel does not serve country %s now",
+		"shared_senders":  "no route of company %s serves it, and shared senders may not",
+		"":                "it goes on in a moment",
+	},
+	switchesApart: "; ",
+}
+
+var chinese = &Catalogue{
+	Alerts: alert.Chinese,
+	reasons: map[fault.Reason]string{
+		fault.RequestMalformed:       "无法读取请求体：必须是有效的 JSON 或完整的表单。",
+		fault.RequestInvalid:         "字段不正确。",
+		fault.RequestTooLarge:        "请求体过大：请拆分请求或文件，或缩短内容。",
+		fault.RequestTooDeep:         "请求体嵌套过深：请减少层级。",
+		fault.RequestTooSlow:         "请求体未能及时到达：请加快发送，或拆分请求。",
+		fault.RequestTooMuch:         "贵公司处理中的请求过多或过大，请稍后再试。",
+		fault.RequestMediaType:       "Content-Type 必须是 application/json；上传文件时为 multipart/form-data。",
+		fault.RequestCoding:          "Content-Encoding 只能是 gzip，或不带该请求头；上传文件时不能带该请求头。",
+		fault.RequestCrossSite:       "其他网站的网页不能发起此请求；如需允许，请把该网站加入 CORS_ORIGINS。",
+		fault.RouteNotFound:          "路径不存在，请检查 URL。",
+		fault.RouteMethodNotAllowed:  "此路径不支持该 HTTP 方法。",
+		fault.AuthRequired:           "凭证缺失或不正确：请提供用户名和密码，或 API 密钥。",
+		fault.AuthForbidden:          "当前凭证无权进行此操作。",
+		fault.AuthOtherApp:           "该用户绑定的是另一个 APP：请使用所绑定的 app_id。",
+		fault.AuthOtherCompany:       "该用户属于另一家公司：请省略 company_no，或填写用户所属的公司。",
+		fault.AuthTooManyFailures:    "此地址失败次数过多，请稍后再试。",
+		fault.UserNotFound:           "用户不存在。",
+		fault.UserExists:             "同名用户已存在，请换一个用户名。",
+		fault.KeyNotFound:            "API 密钥不存在。",
+		fault.TaskNotFound:           "任务不存在。",
+		fault.MessageNotFound:        "没有这条消息。",
+		fault.TaskNotPending:         "任务已不是 PENDING 状态，不能取消。",
+		fault.TaskNotHeld:            "该 APP 从未领取过此任务，不能上报。",
+		fault.LeaseNotHeld:           "该 APP 不持有此租约，或租约已结束：不要发送这条消息。",
+		fault.TaskDropped:            "该消息早已结束，已超过保留期；没有再次发送。",
+		fault.TaskNotEnded:           "任务尚未结束，仍为 PENDING 或 PROCESSING 状态。",
+		fault.TaskSucceeded:          "任务已是 SUCCESS 状态；如需再发一次，请重新提交消息。",
+		fault.TaskDelivered:          "服务商回执显示该消息已送达；如需再发一次，请重新提交消息。",
+		fault.TaskExpired:            "任务已过 expires_at 期限，请重新提交消息。",
+		fault.TaskUnreachable:        "创建任务时无法联系到此人：请把通知设为等待，以便重新读取联系人。",
+		fault.TaskErased:             "该消息及其收件人已清除，不能再发送。",
+		fault.TaskTestsOff:           "该任务是测试短信，而设置 sms.send_tests 已关闭。",
+		fault.TaskSenderGone:         "任务只能由指定的发送方发送，而该发送方已不存在，或不再为该公司服务。",
+		fault.TaskWithdrawn:          "任务不能再发送：其通知已结束，或已有更新的消息，或其公司已删除。",
+		fault.BatchNotFound:          "批次不存在。",
+		fault.BatchRowNotFound:       "批次中没有这一行，或者这一行尚未检查。",
+		fault.BatchWrongStatus:       "批次当前的状态不允许此操作。",
+		fault.BatchNothingToSend:     "批次中没有可以发送的行。",
+		fault.BatchExpired:           "批次在可以发送之前就会过期：请用更晚的 expires_at 重新创建。",
+		fault.CallbackNotFound:       "回调不存在。",
+		fault.JobNotFound:            "作业不存在。",
+		fault.JobNotRunning:          "作业已经结束。",
+		fault.JobAlreadyRunning:      "相同操作、相同筛选条件的作业正在运行。",
+		fault.JobCountChanged:        "筛选条件现在选中 %d 条任务：请核对后，用此 count 重新请求。",
+		fault.SenderNotTestable:      "只能测试由服务器驱动的短信发送方；APP 自行发送。",
+		fault.SenderIsDriven:         "此编号的发送方由服务器运行，APP 请使用其他 app_id。",
+		fault.TemplateNotFound:       "模板不存在。",
+		fault.NotificationNotFound:   "通知不存在。",
+		fault.ContactNotFound:        "联系人不存在。",
+		fault.TagNotFound:            "标签不存在。",
+		fault.ImportNotFound:         "导入不存在。",
+		fault.ReconciliationNotFound: "对账不存在。",
+		fault.ErasureNotFound:        "清除请求不存在。",
+		fault.TemplateNoneActive:     "没有启用的模板：请添加或启用一个模板。",
+		fault.TemplateNotActive:      "该模板未启用：请启用它，或选择其他模板。",
+		fault.TemplateWrongStatus:    "该模板目前不能改为此状态；error.fields 列出允许的状态。",
+		fault.TemplateInReview:       "审核中的模板不能修改内容，请先改回草稿。",
+		fault.TemplateVoided:         "该模板已作废，不能再修改，请另建模板。",
+		fault.DefaultContentNotFound: "默认内容不存在。",
+		fault.DefaultContentExists:   "该手机号已有默认内容，请修改现有的内容。",
+		fault.DefaultContentSent:     "该手机号的默认内容已发送过：请填写 content，或重置默认内容。",
+		fault.CompanyNotFound:        "公司不存在。",
+		fault.CompanyOff:             "公司已停用，不能提交消息。",
+		fault.ChannelNotFound:        "通道不存在。",
+		fault.CountryNotFound:        "国家不存在。",
+		fault.SenderNotFound:         "发送方不存在。",
+		fault.RouteRuleNotFound:      "路由不存在。",
+		fault.InboundNotFound:        "入站接口不存在或已停用。",
+		fault.AlertRuleNotFound:      "告警规则不存在。",
+		fault.AlertReceiverNotFound:  "告警接收方不存在。",
+		fault.AlertNotFound:          "告警不存在。",
+		fault.AlertNotFiring:         "告警已恢复，不能再确认。",
+		fault.WebhookNotFound:        "没有此 Webhook。",
+		fault.EventsCursorGone:       "此游标之后的事件已删除或未记录：请查询任务，再从最早的游标或从现在继续。",
+		fault.Exists:                 "记录已存在：请修改现有记录，或换一个编号。",
+		fault.InUse:                  "记录正在使用，不能删除：请先移除对它的引用；发送方可以停用（retired）。",
+		fault.LimitReached:           "数量已达上限 %d：请删除不再需要的记录。",
+		fault.VersionStale:           "记录已被修改：请重新读取，再用新的 version 修改。",
+		fault.IdempotencyInFlight:    "使用此 Idempotency-Key 的请求仍在处理，请稍后再试。",
+		fault.IdempotencyKeyReused:   "此 Idempotency-Key 已用于不同的请求体，请换一个新的。",
+		fault.ServerOtherRole:        "此请求由其他角色的服务器处理，请检查各服务器的角色。",
+		fault.ServerStarting:         "服务器正在启动或升级数据库，请稍后再试，或调用其他服务器。",
+		fault.ServiceUnavailable:     "服务暂时不可用，请稍后再试。",
+		fault.InternalError:          "服务器内部错误，反馈时请提供 request_id。",
+	},
+	rules: map[fault.Rule]string{
+		fault.Required:           "必填",
+		fault.UnknownField:       "不是已知字段",
+		fault.UnknownParameter:   "不是此操作的查询参数",
+		fault.WrongType:          "类型必须是 %v",
+		fault.WrongFormat:        "格式不正确",
+		fault.NotATime:           "必须是带时区的时间，例如 2026-12-01T00:00:00Z",
+		fault.NotPublic:          "必须是公网地址：用户的 webhook 不能访问内网",
+		fault.NotAllowed:         "必须是以下之一：%v",
+		fault.TooShort:           "至少 %v 个字符",
+		fault.TooLong:            "最多 %v 个字符",
+		fault.TooSmall:           "不能小于 %v",
+		fault.TooBig:             "不能大于 %v",
+		fault.Empty:              "不能为空",
+		fault.TooManyItems:       "最多 %v 项",
+		fault.BadCharacters:      "包含不允许的字符",
+		fault.Blank:              "不能只有空白",
+		fault.NotAPhoneNumber:    "不是可以拨打的手机号码",
+		fault.NotAnEmail:         "不是电子邮箱地址",
+		fault.NoPartOfANumber:    "含有号码中不能出现的字符（编码和位置）：%v",
+		fault.RegionNotKnown:     "不是中国大陆手机号码，也不知道属于哪个国家：请加上 + 和国家代码，或者填写 default_region",
+		fault.NotARegion:         "不是国家或地区代码，例如 CN、ID（ISO 3166-1）",
+		fault.NotFormEncoded:     "必须是表单编码：name=value&name=value",
+		fault.MissingParameters:  "缺少模板所需的参数：%v",
+		fault.UnknownParameters:  "含有模板没有的参数：%v",
+		fault.WrongCount:         "须按顺序为模板的每个占位符各给一个值，以 ; 分隔；值中含有 ; 时请使用对象。占位符：%v",
+		fault.OtherPlaceholders:  "占位符必须与 template_content 相同；只出现在其中之一的占位符：%v",
+		fault.NeedsPlaceholder:   "必须包含占位符 %v 中的一个，否则每条短信的请求都相同",
+		fault.SpacedPlaceholder:  "占位符中有空格，会被原样发送，请去掉空格：%v",
+		fault.RenderedTooLong:    "套用模板后过长：%v 个字符，最多 %v 个",
+		fault.RenderedBlank:      "渲染后的消息为空",
+		fault.NoDefaultContent:   "为空，且该手机号没有默认内容：请填写 content，或保存默认内容",
+		fault.NotACursor:         "不是此列表的游标：请使用上一页的 next_cursor",
+		fault.Duplicate:          "重复，或包含重复项",
+		fault.RepeatsRow:         "与第 %v 行重复",
+		fault.Reserved:           "保留给未指定编号的模板，请换一个",
+		fault.NotTogether:        "不能与 %v 同时填写",
+		fault.OnlyTogether:       "只能与 %v 一起填写",
+		fault.OnlyForSenders:     "只允许用于 send 角色的用户",
+		fault.OnlyForBoundRoles:  "只允许用于 submit 或 read 角色的用户：请省略；用户已有公司时请设为 null",
+		fault.OnlyOfAllCompanies: "是服务本身的事件，只通知接收所有公司事件的一方：请去掉",
+		fault.CountryNotServed:   "所在国家不在该公司或通道的发送范围内",
+		fault.SwitchedOff:        "目前不能发送：%v",
+		fault.NotThere:           "所引用的对象不存在",
+		fault.NotServing:         "该发送方不存在，或不为该公司服务",
+		fault.BelowZero:          "会使余额变为负数",
+		fault.InThePast:          "已过去，或早于允许的时间",
+		fault.BeforeSending:      "不晚于短信的发送时间 %v，短信只会过期",
+		fault.TooFarAhead:        "最多是 %v 天之后",
+		fault.InTheFuture:        "在将来",
+		fault.NotCounted:         "早于第一个每日合计",
+		fault.WasDropped:         "当天的短信已从历史中删除：请先导入这些天，或只给出总数",
+		fault.TooUrgent:          "该用户的取值不能小于 %v",
+		fault.NoSecretsKey:       "是机密；服务器没有设置 SECRETS_KEY，无法保存",
+		fault.GiveAgain:          "必须重新填写：地址、类型或校验方式改变时，不会保留已隐藏的值",
+		fault.MadeLikeAKey:       "与 API 密钥格式相同，请换一个密码",
+		fault.TooManyBytes:       "按 JSON 计最多 %v 字节",
+		fault.TooManyTogether:    "相对于通道数和人数，项数过多：最多 %v 项",
+		fault.RangeEmpty:         "必须早于结束时间",
+		fault.RangeTooLong:       "对于该步长过早：时间范围最多 %v 天",
+		fault.TooManySelected:    "选中的任务超过 %v 条，请缩小范围",
+		fault.MissingColumns:     "中的占位符在名单里没有对应的列：%v",
+		fault.TooManyCharacters:  "过长：文本有 %v 个字符，该类型的消息最多 %v 个",
+		fault.TooManySegments:    "过长：文本的计费条数为 %v，该类型的消息最多 %v",
+		fault.NothingElseIsKnown: "不正确",
+		fault.NotAList:           "不是名单：请上传 CSV、Excel 工作簿（.xlsx）或由对象组成的 JSON 数组",
+		fault.OldWorkbook:        "是旧格式的工作簿（.xls）：请另存为 .xlsx 或 CSV UTF-8",
+		fault.Encrypted:          "已加密：请取消密码后保存",
+		fault.Damaged:            "已损坏或不完整：请重新保存后再上传",
+		fault.DamagedAt:          "已损坏或格式有误：%v",
+		fault.CutShort:           "在一个值的中间结束：%v",
+		fault.NotText:            "含有不是 UTF-8、UTF-16 或 GB18030 文本的字节：%v",
+		fault.NotAValue:          "每处只能是一个文本、数字或真假值：%v",
+		fault.CellTooLong:        "有过长的值：%v",
+		fault.NoHeader:           "没有表头：第一行必须是列名",
+		fault.UnnamedColumn:      "有一列没有列名，请填写列名或删除该列：%v",
+		fault.DuplicateColumn:    "有两列同名：%v",
+		fault.TooManyColumns:     "列数过多：最多 %v 列",
+		fault.TooManyRows:        "行数过多：最多 %v 行",
+		fault.MergedCells:        "有合并的单元格，请取消合并并逐格填写：%v",
+		fault.UnpackedTooBig:     "解压后过大：最多 %v 字节；请删除其他工作表和图片，或上传 CSV",
+		fault.NoColumn:           "缺少列 %v：请添加该列，或在表头中命名",
+		fault.BadColumn:          "有一列的列名不能作为属性：%v；列名最多 50 个字符，且不能有大括号",
+		fault.BeyondLimit:        "超出上限：最多 %v",
+		fault.Shortened:          "被表格软件缩短或未能计算：请把该列设为文本格式，再重新填写",
+		fault.SharedByMany:       "不能确定消息：该发送方有超过 10,000 次发送使用此编号",
+		fault.TooManyCells:       "的单元格多于列数：含有分隔符的文本需要加引号",
+	},
+	place: func(p fault.Place) string {
+		text := fmt.Sprintf("第 %d 行", p.Row)
+		if p.Column != "" {
+			text += fmt.Sprintf("，%s 列", p.Column)
+		}
+		if p.Most > 0 {
+			text += fmt.Sprintf("，最多 %d 个字符", p.Most)
+		}
+		return text
+	},
+	Recovered:   "成功恢复 %d 个僵尸任务",
+	States:      english.States,
+	Description: [queue.Cancelled + 1]string{"待处理", "处理中", "成功", "失败", "已取消"},
+	explained: map[string]string{
+		queue.BecauseScheduled:  "已定时，稍后发送。",
+		queue.BecauseRetryLater: "将稍后重试：上次发送未成功。",
+		queue.BecauseHeld:       "已暂停：%s。",
+		queue.BecauseExpiring:   "将会过期：过期时间早于可发送的时间。",
+		queue.BecauseQueued:     "正在等待发送方，前面还有 %d 条。",
+		queue.BecauseNoSender:   "正在等待，目前没有发送方可以领取；前面还有 %d 条。",
+		queue.BecauseProcessing: "正由发送方处理。",
+		queue.BecauseSettled:    "已结束；除非重新入队，不会再有变化。",
+	},
+	DoubtfulEncoding: "列表按中文编码（GB18030）读取，但看起来像 Windows-1252 编码的西文。请核对各行；如果姓名不对，请指定 encoding 为 Windows-1252 后重新上传，或另存为 UTF-8。",
+	BatchWaits: map[string]string{
+		batch.WaitsForTime:   "已定时，稍后发送。",
+		batch.WaitsForSender: "指定的发送方已不存在，或不再为该公司服务：请恢复该发送方的服务，或取消批次。",
+		batch.WaitsForAny:    "目前没有发送方可以领取：可以发送它的发送方已暂停、无响应、熔断中，或限额、余额不足。",
+		batch.WaitsInVain:    "在确认之前已过期：请取消，并新建批次。",
+	},
+	switches: map[string]string{
+		"batch":           "批次 %s 已暂停或正在取消",
+		"company":         "公司 %s 已停用",
+		"user":            "用户 %s 已禁用",
+		"channel":         "通道 %s 已停用",
+		"country":         "国家 %s 已停用",
+		"company_country": "该公司目前不能发送到国家 %s",
+		"channel_country": "该通道目前不发送到国家 %s",
+		"shared_senders":  "公司 %s 没有可用的路由，且不使用共享发送方",
+		"":                "即将继续",
+	},
+	switchesApart: "；",
+}
+
+var languages = language.NewMatcher([]language.Tag{language.English, language.Chinese})
+
+// For picks the language by Accept-Language. English is the default.
+func For(acceptLanguage string) *Catalogue {
+	acceptLanguage = acceptLanguage[:min(len(acceptLanguage), languagesMost)]
+	if acceptLanguage == "" {
+		return english
+	}
+	if _, index := language.MatchStrings(languages, acceptLanguage); index == 1 {
+		return chinese
+	}
+	return english
+}
+
+// languagesMost is how many bytes of Accept-Language are read.
+const languagesMost = 200
+
+// Limits of the wrong fields that an answer names: a body or a query can have any number of fields of two bytes each, and names of any length.
+const (
+	fieldsMost     = 100
+	ItemFieldsMost = 10  // of an item of a batch
+	fieldNameMost  = 200 // characters
+)
+
+// Detail builds the part of an error answer that programs read.
+func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
+	detail := api.ErrorDetail{Reason: string(f.Reason)}
+	if len(f.Fields) > 0 {
+		fields := make([]api.FieldError, min(len(f.Fields), fieldsMost))
+		for i := range fields {
+			field := f.Fields[i]
+			fields[i] = api.FieldError{Field: segment.Shortened(field.Name, fieldNameMost), Message: c.rule(field)}
+		}
+		detail.Fields = &fields
+	}
+	if f.Limit > 0 {
+		detail.Limit = &f.Limit
+	}
+	detail.Count = f.Count
+	if f.Oldest != "" {
+		detail.Oldest = &f.Oldest
+	}
+	return detail
+}
+
+// Explain returns the text for an explanation.
+func (c *Catalogue) Explain(e queue.Explanation) string {
+	text := c.explained[e.Reason]
+	if e.Reason == queue.BecauseHeld {
+		return fmt.Sprintf(text, c.heldBy(e.HeldBy))
+	}
+	if strings.Contains(text, "%d") {
+		var ahead int64
+		if e.Ahead != nil {
+			ahead = min(*e.Ahead, queue.AheadMost)
+		}
+		return fmt.Sprintf(text, ahead)
+	}
+	return text
+}
+
+// heldBy returns the text for what holds a task; without switches, for a task that is about to go on.
+func (c *Catalogue) heldBy(all []queue.Switch) string {
+	if len(all) == 0 {
+		return c.switches[""]
+	}
+	texts := make([]string, len(all))
+	for i, w := range all {
+		texts[i] = fmt.Sprintf(c.switches[w.Kind], cmp.Or(w.Name, "?"))
+	}
+	return strings.Join(texts, c.switchesApart)
+}
+
+// Reason returns the text for a fault.
+func (c *Catalogue) Reason(f *fault.Error) string {
+	text := c.reasons[f.Reason]
+	switch {
+	case f.Count != nil:
+		return fmt.Sprintf(text, *f.Count)
+	case strings.Contains(text, "%d"):
+		return fmt.Sprintf(text, f.Limit)
+	}
+	return text
+}
+
+// Remark returns what is wrong with a field, in one sentence.
+func (c *Catalogue) Remark(f fault.Field) string { return f.Name + " " + c.rule(f) }
+
+// rule returns the text for a wrong field.
+func (c *Catalogue) rule(f fault.Field) string {
+	text := c.rules[f.Rule]
+	if !strings.Contains(text, "%v") {
+		return text
+	}
+	if lengths, ok := f.Limit.(fault.Lengths); ok {
+		return fmt.Sprintf(text, lengths.Has, lengths.Most)
+	}
+	return fmt.Sprintf(text, c.limit(f.Limit))
+}
+
+// limit returns the text for a bound, a place, or the items of a list.
+func (c *Catalogue) limit(of any) string {
+	switch v := of.(type) {
+	case fault.Place:
+		return c.place(v)
+	case float64: // of the contract
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case []queue.Switch:
+		return c.heldBy(v)
+	}
+	list := reflect.ValueOf(of)
+	if list.Kind() != reflect.Slice {
+		return fmt.Sprint(of)
+	}
+	words := make([]string, list.Len())
+	for i := range words {
+		words[i] = c.limit(list.Index(i).Interface())
+	}
+	return strings.Join(words, ", ")
+}

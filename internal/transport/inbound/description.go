@@ -1,0 +1,304 @@
+package inbound
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/platform/fault"
+)
+
+// Description says how a body becomes messages; it mirrors the configuration of http-sms. Fields of the body are named by paths through the JSON:
+// names and indexes, separated by points. * stands for each item of a list, [name=value] for a list of those items whose member has the value, # at the
+// end for their number, if there are any.
+type Description struct {
+	Expect        map[string][]string `json:"expect,omitzero"`        // values that the body must have at a path
+	Number        *string             `json:"number,omitzero"`        // path of the numbers; empty: the body has none
+	International *bool               `json:"international,omitzero"` // numbers without + have their country code
+	Text          []string            `json:"text,omitzero"`          // the first text whose placeholders all have a value is sent
+	Params        map[string]string   `json:"params,omitzero"`        // paths of the parameters of a template
+	Dedup         []string            `json:"dedup,omitzero"`         // paths of the values that a repeated post has in common; empty: none. The first must have one
+}
+
+// over returns d with the members of above in place of its own.
+func (d Description) over(above Description) Description {
+	if above.Expect != nil {
+		d.Expect = above.Expect
+	}
+	if above.Number != nil {
+		d.Number = above.Number
+	}
+	if above.International != nil {
+		d.International = above.International
+	}
+	if above.Text != nil {
+		d.Text = above.Text
+	}
+	if above.Params != nil {
+		d.Params = above.Params
+	}
+	if above.Dedup != nil {
+		d.Dedup = above.Dedup
+	}
+	return d
+}
+
+// Effective returns the description by which an inbound reads bodies: that of its preset, with the members of its own, which may be nil.
+func Effective(ofPreset string, own []byte) (Description, error) {
+	var above Description
+	if own != nil {
+		if err := json.Unmarshal(own, &above); err != nil {
+			return above, fmt.Errorf("read description: %w", err)
+		}
+	}
+	return presets[ofPreset].description.over(above), nil
+}
+
+// hasNumber reports whether the body names the recipients.
+func (d Description) hasNumber() bool { return d.Number != nil && *d.Number != "" }
+
+var (
+	placeholderForm = regexp.MustCompile(`\$\{([^}]*)\}`)
+	stepForm        = regexp.MustCompile(`^[^.*#|+\[\]]+$`)
+	filterForm      = regexp.MustCompile(`^\[([^.*#|+\[\]=]+)=([^.*#|+\[\]=]+)\]$`)
+)
+
+// isPath reports whether a path can lead to a value.
+func isPath(path string) bool {
+	steps := strings.Split(path, ".")
+	for i, step := range steps {
+		isLast := i == len(steps)-1
+		if !stepForm.MatchString(step) && !filterForm.MatchString(step) && step != "*" && (step != "#" || !isLast) {
+			return false
+		}
+	}
+	return true
+}
+
+// check returns request.invalid for a description that can never be used.
+func (d Description) check() error {
+	paths := map[string][]string{"expect": slices.Collect(maps.Keys(d.Expect)), "params": slices.Collect(maps.Values(d.Params)), "dedup": d.Dedup}
+	if d.hasNumber() {
+		paths["number"] = []string{*d.Number}
+	}
+	for _, text := range d.Text {
+		for _, found := range placeholderForm.FindAllStringSubmatch(text, -1) {
+			for alternative := range strings.SplitSeq(found[1], "|") {
+				for path := range strings.SplitSeq(alternative, "+") {
+					paths["text"] = append(paths["text"], strings.TrimSpace(path))
+				}
+			}
+		}
+	}
+	for _, member := range slices.Sorted(maps.Keys(paths)) {
+		for _, path := range paths[member] {
+			if !isPath(path) {
+				return fault.InvalidField("description."+member, fault.WrongFormat, nil)
+			}
+		}
+	}
+	return nil
+}
+
+// at returns the values at a path of a body: texts, numbers and booleans, also those of a list. A value that is missing, null or an object leads
+// to none.
+func at(value any, path string) []string {
+	step, rest, isLonger := strings.Cut(path, ".")
+	if path == "" {
+		switch value := value.(type) {
+		case string:
+			return []string{value}
+		case json.Number, bool:
+			return []string{fmt.Sprint(value)}
+		case []any:
+			return at(value, "*")
+		default:
+			return nil
+		}
+	}
+	if !isLonger {
+		rest = ""
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		return at(value[step], rest)
+	case []any:
+		if filter := filterForm.FindStringSubmatch(step); filter != nil {
+			return at(itemsWith(value, filter[1], filter[2]), rest)
+		}
+		switch step {
+		case "#":
+			return []string{strconv.Itoa(len(value))}
+		case "*":
+			var all []string
+			for _, one := range value {
+				all = append(all, at(one, rest)...)
+			}
+			return all
+		}
+		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(value) {
+			return at(value[i], rest)
+		}
+	}
+	return nil
+}
+
+// itemsWith returns the items of a list whose member has a value; nil if no item has.
+func itemsWith(list []any, member, value string) any {
+	var all []any
+	for _, one := range list {
+		if slices.Equal(at(one, member), []string{value}) {
+			all = append(all, one)
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	return all
+}
+
+// checkExpected returns request.invalid for a body that lacks an expected value: another program posted it, or in another form.
+func (d Description) checkExpected(body any) error {
+	for _, path := range slices.Sorted(maps.Keys(d.Expect)) {
+		values := at(body, path)
+		if len(values) == 0 {
+			return fault.InvalidField(path, fault.Required, nil)
+		}
+		for _, value := range values {
+			if !slices.Contains(d.Expect[path], value) {
+				return fault.InvalidField(path, fault.NotAllowed, d.Expect[path])
+			}
+		}
+	}
+	return nil
+}
+
+// value returns what stands for a placeholder; empty: nothing. Alternatives are separated by |: the first that has a value counts. Whole numbers
+// that are joined by + are added up; of these, a missing one counts as nothing.
+func (d Description) value(body any, placeholder string) string {
+	for alternative := range strings.SplitSeq(placeholder, "|") {
+		paths := strings.Split(alternative, "+")
+		if len(paths) == 1 {
+			text := []rune(strings.TrimSpace(strings.Join(at(body, strings.TrimSpace(alternative)), ", ")))
+			if len(text) > 0 {
+				return string(text[:min(len(text), valueMost+1)]) // one more than fits, so that the text is cut visibly
+			}
+			continue
+		}
+		sum, count, areNumbers := 0, 0, true
+		for _, path := range paths {
+			for _, text := range at(body, strings.TrimSpace(path)) {
+				n, err := strconv.Atoi(text)
+				sum, count, areNumbers = sum+n, count+1, areNumbers && err == nil
+			}
+		}
+		if count > 0 && areNumbers {
+			return strconv.Itoa(sum)
+		}
+	}
+	return ""
+}
+
+// textOf returns the first text whose placeholders all have a value. Fault: request.invalid, naming a path that the last text lacks.
+func (d Description) textOf(body any) (string, error) {
+	missing := "text"
+	for _, candidate := range d.Text {
+		lacks := ""
+		filled := placeholderForm.ReplaceAllStringFunc(candidate, func(found string) string {
+			placeholder := found[2 : len(found)-1]
+			value := d.value(body, placeholder)
+			if value == "" && lacks == "" {
+				lacks, _, _ = strings.Cut(placeholder, "|")
+			}
+			return value
+		})
+		if lacks == "" && strings.TrimSpace(filled) != "" {
+			return strings.TrimSpace(filled), nil
+		}
+		if lacks != "" {
+			missing = strings.TrimSpace(lacks)
+		}
+	}
+	return "", fault.InvalidField(missing, fault.Required, nil)
+}
+
+// paramsOf returns the parameters of a template. Fault: request.invalid, naming a path that the body lacks.
+func (d Description) paramsOf(body any) (map[string]string, error) {
+	params := make(map[string]string, len(d.Params))
+	for _, name := range slices.Sorted(maps.Keys(d.Params)) {
+		values := at(body, d.Params[name])
+		if len(values) == 0 {
+			return nil, fault.InvalidField(d.Params[name], fault.Required, nil)
+		}
+		params[name] = strings.Join(values, ", ")
+	}
+	return params, nil
+}
+
+// dedupOf returns the values that a repeated post has in common; nil: nothing tells a repeated post from another one.
+func (d Description) dedupOf(body any) [][]string {
+	var parts [][]string
+	for i, path := range d.Dedup {
+		values := at(body, path)
+		if i == 0 && len(values) == 0 {
+			return nil
+		}
+		parts = append(parts, values)
+	}
+	return parts
+}
+
+// numbersMost is the maximum number of recipients of a post.
+const numbersMost = 100
+
+// recipient is a number that a body names.
+type recipient struct {
+	number string // as it is submitted
+	e164   string // empty: err says why
+	err    error
+}
+
+// numbersOf returns the recipients that a body names, each once. A text may have several numbers, separated by commas. Fault: request.invalid if
+// there are none, or too many. A number without a country code is one of region.
+func (d Description) numbersOf(body any, region string) ([]recipient, error) {
+	path := *d.Number
+	var all []recipient
+	known := map[string]bool{}
+	for _, value := range at(body, path) {
+		for number := range strings.FieldsFuncSeq(value, func(c rune) bool { return c == ',' || c == ';' }) {
+			r := recipient{number: d.dialled(strings.TrimSpace(number))}
+			if r.number == "" {
+				continue
+			}
+			r.e164, r.err = phone.Normalise(path, r.number, region)
+			key := r.e164
+			if r.err != nil {
+				key = r.number
+			}
+			if known[key] {
+				continue
+			}
+			known[key] = true
+			if all = append(all, r); len(all) > numbersMost {
+				return nil, fault.InvalidField(path, fault.TooManyItems, numbersMost)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, fault.InvalidField(path, fault.Required, nil)
+	}
+	return all, nil
+}
+
+// dialled returns a number with the + that an international number may lack.
+func (d Description) dialled(number string) string {
+	if d.International == nil || !*d.International || number == "" || strings.ContainsAny(number, "+＋") {
+		return number
+	}
+	return "+" + strings.TrimPrefix(number, "00")
+}

@@ -1,0 +1,214 @@
+// Package inbound makes messages of what other programs post in a form of their own: a description says where a body has the numbers and the text.
+package inbound
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/template"
+	"lksms/internal/platform/access"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+)
+
+// Service owns the inbounds.
+type Service struct {
+	db        *postgres.DB
+	q         *dbq.Queries
+	tasks     *queue.Service
+	templates *template.Service
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, tasks *queue.Service, templates *template.Service) *Service {
+	return &Service{db: db, q: dbq.New(db), tasks: tasks, templates: templates}
+}
+
+// Settings are what can be changed of an inbound.
+type Settings struct {
+	Preset        string
+	Description   *Description // replaces members of the preset's; nil: none
+	PhoneNumbers  []string     // nil: the body names them
+	MessageType   int16
+	Priority      *int16
+	TemplateNo    *string // nil: the description has the text
+	Sign          *string
+	RepeatSeconds *int64
+	IsTest        bool
+	Status        string
+}
+
+var errNone = fault.New(fault.NotFound, fault.InboundNotFound)
+
+// MessageType returns the message type of an inbound that is created without one.
+func MessageType(ofPreset string) int16 { return presets[ofPreset].messageType }
+
+// checked checks the settings of an inbound of a company, and returns its own description as it is stored. It normalises the numbers. was are the
+// settings before; nil: the inbound is new. Faults: request.invalid; template.not_active.
+func (s *Service) checked(ctx context.Context, company int64, was, to *Settings) ([]byte, error) {
+	known, isKnown := presets[to.Preset]
+	if !isKnown {
+		return nil, fault.InvalidField("preset", fault.NotAllowed, slices.Sorted(maps.Keys(presets)))
+	}
+	effective := known.description
+	var own []byte
+	if to.Description != nil {
+		var err error
+		if err := to.Description.check(); err != nil {
+			return nil, err
+		}
+		if own, err = json.Marshal(to.Description); err != nil {
+			return nil, fmt.Errorf("write description: %w", err)
+		}
+		effective = effective.over(*to.Description)
+	}
+	to.PhoneNumbers = slices.Clone(to.PhoneNumbers)
+	for i, number := range to.PhoneNumbers {
+		normal, err := s.tasks.NormaliseNumber(ctx, &company, fmt.Sprint("phone_numbers.", i), &number)
+		if err != nil {
+			return nil, err
+		}
+		to.PhoneNumbers[i] = *normal
+	}
+	if sorted := slices.Sorted(slices.Values(to.PhoneNumbers)); len(slices.Compact(sorted)) < len(to.PhoneNumbers) {
+		return nil, fault.InvalidField("phone_numbers", fault.Duplicate, nil)
+	}
+	if to.PhoneNumbers == nil && !effective.hasNumber() {
+		return nil, fault.InvalidField("phone_numbers", fault.Required, nil)
+	}
+	switch {
+	case to.TemplateNo == nil && len(effective.Text) == 0:
+		return nil, fault.InvalidField("description.text", fault.Required, nil)
+	case to.TemplateNo == nil, was != nil && was.Preset == to.Preset && optional.Value(was.TemplateNo) == *to.TemplateNo &&
+		reflect.DeepEqual(was.Description, to.Description):
+		return own, nil // an inbound whose template was disabled can be switched off
+	}
+	return own, s.checkTemplate(ctx, company, *to.TemplateNo, effective)
+}
+
+// checkTemplate returns a fault if a company may not use a template, or a description lacks a parameter for it or has others.
+func (s *Service) checkTemplate(ctx context.Context, company int64, no string, d Description) error {
+	t, err := s.templates.Find(ctx, company, no)
+	if err != nil {
+		return err
+	}
+	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
+	differ := func(rule fault.Rule, names, others []string) {
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
+		if len(names) > 0 {
+			all.Fields = append(all.Fields, fault.Field{Name: "description.params", Rule: rule, Limit: strings.Join(names, ", ")})
+		}
+	}
+	params := slices.Sorted(maps.Keys(d.Params))
+	differ(fault.MissingParameters, t.Names(), params)
+	differ(fault.UnknownParameters, params, t.Names())
+	if len(all.Fields) > 0 {
+		return all
+	}
+	return nil
+}
+
+// Create adds an inbound of a company; nil: the default company. Faults: exists, limit.reached, request.invalid, template.not_active.
+func (s *Service) Create(ctx context.Context, no string, companyNo *string, to Settings) (row dbq.InboundListRow, err error) {
+	company := access.DefaultCompany
+	if companyNo != nil {
+		if company, err = s.q.CompanyFind(ctx, *companyNo); err != nil {
+			return row, postgres.Wrap("find company", err, fault.InvalidField("company_no", fault.NotThere, nil))
+		}
+	}
+	own, err := s.checked(ctx, company, nil, &to)
+	if err != nil {
+		return row, err
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		_, err := s.q.InboundCreate(ctx, dbq.InboundCreateParams{
+			InboundNo: no, CompanyID: company, Preset: to.Preset, Description: own, PhoneNumbers: to.PhoneNumbers, MessageType: to.MessageType,
+			Priority: to.Priority, TemplateNo: to.TemplateNo, Sign: to.Sign, RepeatSeconds: to.RepeatSeconds, IsTest: to.IsTest, Status: to.Status,
+		})
+		switch {
+		case postgres.Violates(err, "inbounds_inbound_no_key"):
+			return fault.New(fault.Conflict, fault.Exists)
+		case postgres.Violates(err, "inbounds_company_id_fkey"): // it was deleted meanwhile
+			return fault.InvalidField("company_no", fault.NotThere, nil)
+		case err != nil:
+			return postgres.Wrap("create inbound", err, nil)
+		}
+		row, err = s.Get(ctx, nil, no)
+		return err
+	})
+	return row, err
+}
+
+// Get returns an inbound, or the fault inbound.not_found. A non-nil company restricts it to the inbounds of that company.
+func (s *Service) Get(ctx context.Context, company *int64, no string) (dbq.InboundListRow, error) {
+	rows, err := s.q.InboundList(ctx, dbq.InboundListParams{BeforeID: math.MaxInt64, InboundNo: &no, CompanyID: company, PageLimit: 1})
+	return postgres.One(rows, err, "get inbound", error(errNone))
+}
+
+// List returns up to limit inbounds with smaller ids than before, newest first. A non-nil company restricts it to those of that company.
+func (s *Service) List(ctx context.Context, company *int64, before int64, limit int) ([]dbq.InboundListRow, error) {
+	rows, err := s.q.InboundList(ctx, dbq.InboundListParams{BeforeID: before, CompanyID: company, PageLimit: int32(limit)})
+	return rows, postgres.Wrap("list inbounds", err, nil)
+}
+
+// Update changes an inbound by change. A non-nil version is the one that it must have. Faults: inbound.not_found, version.stale, request.invalid,
+// template.not_active.
+func (s *Service) Update(ctx context.Context, no string, version *int64, change func(*Settings)) (row dbq.InboundListRow, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		read := func() (dbq.InboundListRow, error) { return s.Get(ctx, nil, no) }
+		row, err = postgres.Patch(version, read, func(r dbq.InboundListRow) int64 { return r.Version }, func(was dbq.InboundListRow) (int64, error) {
+			before, err := settingsOf(was)
+			if err != nil {
+				return 0, err
+			}
+			to := before
+			change(&to)
+			own, err := s.checked(ctx, was.CompanyID, &before, &to)
+			if err != nil {
+				return 0, err
+			}
+			n, err := s.q.InboundUpdate(ctx, dbq.InboundUpdateParams{
+				InboundNo: no, Version: was.Version, Preset: to.Preset, Description: own, PhoneNumbers: to.PhoneNumbers, MessageType: to.MessageType,
+				Priority: to.Priority, TemplateNo: to.TemplateNo, Sign: to.Sign, RepeatSeconds: to.RepeatSeconds, IsTest: to.IsTest, Status: to.Status,
+			})
+			return n, postgres.Wrap("update inbound", err, nil)
+		})
+		return err
+	})
+	return row, err
+}
+
+func settingsOf(row dbq.InboundListRow) (Settings, error) {
+	to := Settings{
+		Preset: row.Preset, PhoneNumbers: row.PhoneNumbers, MessageType: row.MessageType, Priority: row.Priority, TemplateNo: row.TemplateNo,
+		Sign: row.Sign, RepeatSeconds: row.RepeatSeconds, IsTest: row.IsTest, Status: row.Status,
+	}
+	if row.Description != nil {
+		if err := json.Unmarshal(row.Description, &to.Description); err != nil {
+			return to, fmt.Errorf("read description: %w", err)
+		}
+	}
+	return to, nil
+}
+
+// Delete deletes an inbound. Fault: inbound.not_found.
+func (s *Service) Delete(ctx context.Context, no string) error {
+	n, err := s.q.InboundDelete(ctx, no)
+	return postgres.DeletedOne(n, err, "delete inbound", errNone)
+}
+
+// isExpected reports whether an error is the caller's, and not one of the server.
+func isExpected(err error) bool {
+	var expected *fault.Error
+	return errors.As(err, &expected) && expected.Kind != fault.Internal && expected.Kind != fault.Unavailable
+}

@@ -1,0 +1,262 @@
+package inbound
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sort"
+	"strconv"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/segment"
+	"lksms/internal/dispatch/template"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+)
+
+// Message is one message of a post, and its outcome.
+type Message struct {
+	PhoneNumber string
+	Raw         []byte          // what is submitted, as JSON
+	Made        queue.Submitted // without TaskID: an earlier post made the task, and it was dropped from the history
+	Preview     *queue.Preview  // of a dry run
+	Err         error           // a fault: the message is refused
+}
+
+// post is what a body says, before it is submitted.
+type post struct {
+	messages []Message
+	subs     []queue.Submission // those of messages without Err
+	places   []int              // indexes of messages
+	origin   queue.Origin
+}
+
+// Post submits the messages of a body that was posted to an inbound of the user's company. Each message has its own outcome. If nothing was
+// accepted, the fault of the first message is returned too. All are submitted in one transaction: after another error none is, and the post can
+// be repeated. Faults: inbound.not_found, also for one that is off or of another company; request.invalid, naming a path of the body; those of
+// queue.Submit.
+func (s *Service) Post(ctx context.Context, no string, body any, origin queue.Origin) ([]Message, error) {
+	p, err := s.read(ctx, no, body, origin)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(p.subs) == 1:
+		of := &p.messages[p.places[0]]
+		if of.Made, of.Err = s.tasks.Submit(ctx, p.subs[0], p.origin); of.Err != nil && !isExpected(of.Err) {
+			return nil, of.Err
+		}
+		of.Err = unlessDropped(of.Err)
+	case len(p.subs) > 1:
+		err := s.db.Tx(ctx, func(ctx context.Context) error {
+			outcomes, err := s.tasks.SubmitAll(ctx, p.subs, p.origin)
+			if err != nil {
+				return err
+			}
+			for i, o := range outcomes {
+				if o.Err != nil && !isExpected(o.Err) {
+					return o.Err
+				}
+				of := &p.messages[p.places[i]]
+				of.Made, of.Err = o.Submitted, unlessDropped(o.Err)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return p.messages, p.refused()
+}
+
+// Preview is Post, but stores nothing.
+func (s *Service) Preview(ctx context.Context, no string, body any, origin queue.Origin) ([]Message, error) {
+	p, err := s.read(ctx, no, body, origin)
+	if err != nil {
+		return nil, err
+	}
+	for i, sub := range p.subs {
+		preview, err := s.tasks.Preview(ctx, sub, p.origin)
+		if err != nil && !isExpected(err) {
+			return nil, err
+		}
+		of := &p.messages[p.places[i]]
+		if of.Preview, of.Err = &preview, unlessDropped(err); err != nil && of.Err == nil {
+			preview.Verdict = queue.WouldRepeat
+		}
+	}
+	return p.messages, p.refused()
+}
+
+// unlessDropped returns err, or nil if it says that the task of an earlier post was dropped from the history: that post was accepted, and the program
+// would repeat this one.
+func unlessDropped(err error) error {
+	var expected *fault.Error
+	if errors.As(err, &expected) && expected.Reason == fault.TaskDropped {
+		return nil
+	}
+	return err
+}
+
+// refused returns the fault of the first message if all were refused.
+func (p *post) refused() error {
+	for _, m := range p.messages {
+		if m.Err == nil {
+			return nil
+		}
+	}
+	return p.messages[0].Err
+}
+
+// read reads a body.
+func (s *Service) read(ctx context.Context, no string, body any, origin queue.Origin) (*post, error) {
+	row, err := s.q.InboundFind(ctx, dbq.InboundFindParams{InboundNo: no, CompanyID: origin.CompanyID})
+	if err != nil {
+		return nil, postgres.Wrap("find inbound", err, errNone)
+	}
+	d, err := Effective(row.Preset, row.Description)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.checkExpected(body); err != nil {
+		return nil, err
+	}
+	region, err := s.tasks.DefaultRegion(ctx, row.CompanyID)
+	if err != nil {
+		return nil, err
+	}
+	all, err := recipientsOf(row, d, body, region)
+	if err != nil {
+		return nil, err
+	}
+	text, err := s.textOf(ctx, row, d, body)
+	if err != nil {
+		return nil, err
+	}
+	p := &post{origin: origin}
+	if row.Priority != nil { // an administrator chose it
+		p.origin.TopPriority = min(p.origin.TopPriority, *row.Priority)
+	}
+	parts := d.dedupOf(body)
+	for _, r := range all {
+		m := Message{PhoneNumber: r.number, Err: r.err}
+		if m.Raw, err = json.Marshal(map[string]string{"inbound_no": no, "phone_number": r.number, "content": text.Content}); err != nil {
+			return nil, fmt.Errorf("write submission: %w", err)
+		}
+		if r.err == nil {
+			sub := queue.Submission{
+				PhoneNumber: r.number, Content: text.Content, From: text.Source, Deferred: text.Deferred, Sign: text.Sign, Source: &row.InboundNo,
+				Raw: m.Raw, MessageType: row.MessageType, Priority: row.Priority, Test: row.IsTest,
+			}
+			if parts != nil {
+				sub.DedupKey = new(dedupKey(row, parts, r.e164, time.Now()))
+			}
+			p.subs, p.places = append(p.subs, sub), append(p.places, len(p.messages))
+		}
+		p.messages = append(p.messages, m)
+	}
+	return p, nil
+}
+
+// recipientsOf returns the numbers of an inbound, or if it has none those of the body; at least one.
+func recipientsOf(row dbq.Inbound, d Description, body any, region string) ([]recipient, error) {
+	if row.PhoneNumbers == nil {
+		if !d.hasNumber() { // a newer version may have taken the path out of the preset
+			return nil, fault.InvalidField("phone_numbers", fault.Required, nil)
+		}
+		return d.numbersOf(body, region)
+	}
+	all := make([]recipient, len(row.PhoneNumbers))
+	for i, number := range row.PhoneNumbers {
+		all[i] = recipient{number: number, e164: number}
+	}
+	if len(all) == 0 {
+		return nil, fault.InvalidField("phone_numbers", fault.Empty, nil)
+	}
+	return all, nil
+}
+
+// textOf returns the text of the messages, cut to what their type allows.
+func (s *Service) textOf(ctx context.Context, row dbq.Inbound, d Description, body any) (template.Rendered, error) {
+	limits, err := s.tasks.Limits(ctx, row.MessageType)
+	if err != nil {
+		return template.Rendered{}, err
+	}
+	sign := optional.Value(row.Sign)
+	if row.TemplateNo == nil {
+		text, err := d.textOf(body)
+		return template.Rendered{Content: limits.Fit(sign, text), Sign: sign}, err
+	}
+	t, err := s.templates.Find(ctx, row.CompanyID, *row.TemplateNo)
+	if err != nil {
+		return template.Rendered{}, err
+	}
+	values, err := d.paramsOf(body)
+	if err != nil {
+		return template.Rendered{}, err
+	}
+	text, err := fitted(t, values, func(text template.Rendered) error {
+		if sign != "" {
+			text.Sign = sign
+		}
+		return limits.Check(text.Sign, text.Content)
+	})
+	if sign != "" {
+		text.Sign = sign
+	}
+	return text, err
+}
+
+// valueMost is the maximum length of a value in characters: that of a message.
+const valueMost = 1024
+
+// fitted renders a template. If the text is too long, all values are cut to the greatest length with which it is not.
+func fitted(t template.Template, values map[string]string, check func(template.Rendered) error) (template.Rendered, error) {
+	render := func(most int) (template.Rendered, error) {
+		cut := make(map[string]string, len(values))
+		for name, value := range values {
+			cut[name] = segment.Shortened(value, most)
+		}
+		sent, err := json.Marshal(cut)
+		if err != nil {
+			return template.Rendered{}, fmt.Errorf("write parameters: %w", err)
+		}
+		params, err := template.ParseParams(sent)
+		if err != nil {
+			return template.Rendered{}, err
+		}
+		text, err := t.Render(params, "")
+		if err == nil {
+			err = check(text)
+		}
+		return text, err
+	}
+	text, err := render(valueMost)
+	if err == nil {
+		return text, nil
+	}
+	if fits := sort.Search(valueMost, func(n int) bool { _, err := render(n + 1); return err != nil }); fits > 0 {
+		return render(fits)
+	}
+	return text, err
+}
+
+// dedupKey returns the dedup key of the message to one recipient. If an inbound repeats messages, the time of the post counts.
+func dedupKey(row dbq.Inbound, parts [][]string, recipient string, now time.Time) string {
+	turn := int64(0)
+	if row.RepeatSeconds != nil {
+		turn = now.Unix() / *row.RepeatSeconds
+	}
+	whole, err := json.Marshal([]any{row.ID, parts, recipient, turn})
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	sum := sha256.Sum256(whole)
+	return "inbound:" + strconv.FormatInt(row.ID, 10) + ":" + base64.RawURLEncoding.EncodeToString(sum[:])
+}

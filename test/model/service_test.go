@@ -1,0 +1,263 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"pgregory.net/rapid"
+
+	"lksms/gen/api"
+	"lksms/internal/app"
+	"lksms/internal/platform/setting"
+	"lksms/internal/testkit/pgtest"
+)
+
+const (
+	username = "admin"
+	password = "a-password-of-this-test"
+)
+
+// service is servers on a database whose clock stands still until the test moves it. Their sweeps run only when the test calls them.
+type service struct {
+	url     string
+	db      *pgxpool.Pool // used by the test alone
+	router  routers.Router
+	servers []*server
+	made    int // number of servers started so far
+	turn    int // the server that gets the next request
+}
+
+// server is a server of the service. The first one gets all changes and submissions, because another server learns of a change of routes
+// up to four seconds later.
+type server struct {
+	*app.App
+	name string // application_name of its connections
+}
+
+func newService(t *testing.T, servers int) *service {
+	t.Helper()
+	s := &service{url: pgtest.NewWithClock(t), router: contract(t)}
+	var err error
+	if s.db, err = pgxpool.New(t.Context(), s.url); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.db.Close)
+	for range servers {
+		server, err := s.start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.servers = append(s.servers, server)
+	}
+	t.Cleanup(func() {
+		for _, server := range s.servers {
+			server.Close()
+		}
+	})
+	return s
+}
+
+// start starts another server.
+func (s *service) start() (*server, error) {
+	s.made++
+	name := fmt.Sprint("server", s.made)
+	a, err := app.New(context.Background(), app.Options{
+		DatabaseURL: s.url + "&application_name=" + name, Username: username, Password: password,
+		Rules: setting.Rules{MaxRetryCount: maxRetries, RetryDelay: retryDelay, RetryMaxWait: retryMaxWait, ProcessingTimeout: usualLease},
+		Log:   slog.New(slog.DiscardHandler),
+	})
+	return &server{a, name}, err
+}
+
+func (s *service) any() *server {
+	s.turn++
+	return s.servers[s.turn%len(s.servers)]
+}
+
+// cut lets a server die while it works on a request: after some time its database connections end, nobody gets its answer, and another
+// server replaces it. When cut returns, nothing more is done for the request.
+func (s *service) cut(t *rapid.T, dying *server, after time.Duration, r *http.Request) {
+	t.Helper()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		dying.Handler.ServeHTTP(httptest.NewRecorder(), r)
+	}()
+	select {
+	case <-answered:
+	case <-time.After(after):
+	}
+	_, err := s.db.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", dying.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-answered
+	dying.Close()
+	next, err := s.start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.servers[slices.Index(s.servers, dying)] = next
+}
+
+// contract returns a router that finds the operation of a request. Answers are checked against the schemas of the operation.
+func contract(t *testing.T) routers.Router {
+	t.Helper()
+	spec, err := api.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Servers = openapi3.Servers{{URL: "/"}}
+	router, err := gorillamux.NewRouter(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return router
+}
+
+// empty deletes everything but the countries and the data that the migrations create.
+func (s *service) empty(t *rapid.T) {
+	_, err := s.db.Exec(t.Context(), `DO $$
+		DECLARE names text;
+		BEGIN
+			SELECT string_agg(quote_ident(c.relname), ', ') INTO names FROM pg_class c
+			WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'tasks'::regclass) AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+				AND c.relname NOT IN ('hand', 'schema_migrations', 'channels', 'channel_countries', 'companies', 'countries', 'pools', 'senders', 'company_countries'); -- pools refer to senders
+			EXECUTE 'TRUNCATE ' || names;
+			DELETE FROM pools WHERE company_id IS NOT NULL;
+			DELETE FROM senders;
+			DELETE FROM company_countries;
+			DELETE FROM companies WHERE company_no <> 'default';
+		END $$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// set stops the clock of the database at a time.
+func (s *service) set(t *rapid.T, at time.Time) {
+	if _, err := s.db.Exec(t.Context(), "UPDATE clock.hand SET stopped = $1", at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answer is an answer of the service.
+type answer struct {
+	Status int
+	Raw    string
+	Body   struct {
+		Data  json.RawMessage
+		Error struct{ Reason string }
+	}
+}
+
+// call sends a request, as the admin unless a key is given, and checks the answer against the contract.
+func (s *service) call(t *rapid.T, key, method, path string, body any, headers ...string) answer {
+	t.Helper()
+	r := s.request(t.Context(), t, key, method, path, body, headers...)
+	return s.checked(t, r, serve(s.any(), r))
+}
+
+// list is call without the check against the contract, for long lists that were checked while they were short.
+func (s *service) list(t *rapid.T, path string) answer {
+	t.Helper()
+	answer := serve(s.any(), s.request(t.Context(), t, "", http.MethodGet, path, nil))
+	if answer.Code != http.StatusOK {
+		t.Fatalf("GET %s: %d %s", path, answer.Code, answer.Body)
+	}
+	return decoded(t, answer)
+}
+
+func (s *service) request(ctx context.Context, t *rapid.T, key, method, path string, body any, headers ...string) *http.Request {
+	t.Helper()
+	var reader io.Reader
+	switch body := body.(type) {
+	case nil:
+	case string:
+		reader = strings.NewReader(body)
+	default:
+		reader = strings.NewReader(encoded(t, body))
+	}
+	r := httptest.NewRequestWithContext(ctx, method, path, reader)
+	r.Header.Set("Content-Type", "application/json")
+	if key == "" {
+		r.SetBasicAuth(username, password)
+	} else {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return r
+}
+
+func serve(server *server, r *http.Request) *httptest.ResponseRecorder {
+	answer := httptest.NewRecorder()
+	server.Handler.ServeHTTP(answer, r)
+	return answer
+}
+
+// checked checks an answer against the contract and decodes it.
+func (s *service) checked(t *rapid.T, r *http.Request, answer *httptest.ResponseRecorder) answer {
+	t.Helper()
+	if answer.Code >= http.StatusInternalServerError {
+		t.Fatalf("%s %s: %d %s", r.Method, r.URL, answer.Code, answer.Body)
+	}
+	route, params, err := s.router.FindRoute(r)
+	if err != nil {
+		t.Fatalf("%s %s: %v", r.Method, r.URL, err)
+	}
+	input := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route},
+		Status:                 answer.Code, Header: answer.Header(),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	}
+	if err := openapi3filter.ValidateResponse(t.Context(), input.SetBodyBytes(answer.Body.Bytes())); err != nil {
+		t.Fatalf("%s %s: the answer disagrees with the contract: %v\n%s", r.Method, r.URL, err, answer.Body)
+	}
+	return decoded(t, answer)
+}
+
+func encoded(t *rapid.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func decoded(t *rapid.T, recorded *httptest.ResponseRecorder) answer {
+	t.Helper()
+	a := answer{Status: recorded.Code, Raw: recorded.Body.String()}
+	if err := json.NewDecoder(bytes.NewReader(recorded.Body.Bytes())).Decode(&a.Body); err != nil {
+		t.Fatalf("%s: %v", a.Raw, err)
+	}
+	return a
+}
+
+func dataOf[T any](t *rapid.T, a answer) (v T) {
+	t.Helper()
+	if a.Status != http.StatusOK {
+		t.Fatalf("answer %d: %s", a.Status, a.Raw)
+	}
+	if err := json.Unmarshal(a.Body.Data, &v); err != nil {
+		t.Fatalf("%s: %v", a.Raw, err)
+	}
+	return v
+}

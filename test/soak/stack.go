@@ -1,0 +1,438 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"lksms/internal/platform/config"
+	"lksms/internal/platform/postgres"
+)
+
+const (
+	password   = "soak-soak-soak"
+	secretsKey = "c29hay1zb2FrLXNvYWstc29hay1zb2FrLXNvYWstc28=" // seals the secrets of webhooks
+	maxRetries = 3
+	retryDelay = 600 * time.Millisecond
+	lease      = 3 * time.Second
+	poolSize   = 16 + 2 + 16 // connections of one server at most: its main pool, the small one, and those of locks
+)
+
+// diskSize is the size of the file system for the database in bytes. Only root can mount one.
+const diskSize = 1536 << 20
+
+// stack is the system under test: two servers on one PostgreSQL, each behind a proxy. With a cluster it is that of the drill.
+type stack struct {
+	dir     string
+	mounted bool // the folder of the database is a small file system
+	servers []*server
+	doors   []*server // what clients call: the servers, or what leads to them
+	cluster *cluster  // nil: one PostgreSQL
+	aside   *proxy    // between clients and PostgreSQL; nil: none
+
+	mu       sync.Mutex
+	postgres *postgres.Server
+}
+
+func startStack(ctx context.Context, dir, binary string) (*stack, error) {
+	s := &stack{dir: dir}
+	if err := os.Mkdir(s.dataDir(), 0o755); err != nil {
+		return s, fmt.Errorf("create folder: %w", err)
+	}
+	s.mounted = os.Geteuid() == 0 && exec.CommandContext(ctx, "mount", "-t", "tmpfs",
+		"-o", "size="+strconv.Itoa(diskSize)+",mode=0755", "tmpfs", s.dataDir()).Run() == nil
+	if err := s.startPostgres(ctx); err != nil {
+		return s, err
+	}
+	err := s.query(ctx, func(conn *pgx.Conn) error {
+		for setting, value := range map[string]string{
+			"max_wal_size": "256MB", "checkpoint_timeout": "30s", "autovacuum_naptime": "5s",
+		} {
+			if _, err := conn.Exec(ctx, "ALTER SYSTEM SET "+setting+" = '"+value+"'"); err != nil {
+				return err
+			}
+		}
+		_, err := conn.Exec(ctx, "SELECT pg_reload_conf()")
+		return err
+	})
+	if err != nil {
+		return s, fmt.Errorf("set up PostgreSQL: %w", err)
+	}
+	for i := range 2 {
+		srv, err := newServer(fmt.Sprintf("server-%d", i+1), dir, binary, s.postgres.URL())
+		if err != nil {
+			return s, err
+		}
+		s.servers = append(s.servers, srv)
+	}
+	s.doors = s.servers
+	for _, srv := range s.servers {
+		srv.supervise(ctx)
+	}
+	return s, s.awaitServing(ctx, time.Minute)
+}
+
+func (s *stack) dataDir() string { return filepath.Join(s.dir, "db") }
+
+// stop stops all processes. It removes the folder unless keep is set; then the folder also stays mounted.
+func (s *stack) stop(keep bool) error {
+	for _, srv := range s.servers {
+		srv.stop()
+	}
+	var failed []error
+	if s.aside != nil {
+		s.aside.stop()
+	}
+	if s.cluster != nil {
+		return s.cluster.stop(keep)
+	}
+	if s.postgres != nil {
+		failed = append(failed, s.postgres.Stop())
+	}
+	if s.mounted && !keep {
+		if err := exec.Command("umount", s.dataDir()).Run(); err != nil {
+			failed = append(failed, fmt.Errorf("unmount %s: %w", s.dataDir(), err))
+		}
+	}
+	if !keep {
+		failed = append(failed, os.RemoveAll(s.dir))
+	}
+	return errors.Join(failed...)
+}
+
+func (s *stack) startPostgres(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	started, err := postgres.StartServer(ctx, postgres.ServerOptions{
+		Dir: s.dataDir(), Log: slog.New(slog.DiscardHandler),
+		BinDir: config.PostgresBin(), MoreBins: config.UnpackedPostgres(),
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.postgres = started
+	return nil
+}
+
+// revivePostgres starts PostgreSQL again if it has ended.
+func (s *stack) revivePostgres(ctx context.Context) error {
+	select {
+	case <-s.postgres.Exited():
+	default:
+		return nil
+	}
+	if err := s.postgres.Stop(); err != nil { // releases the lock on its folder
+		return err
+	}
+	return s.startPostgres(ctx)
+}
+
+// query runs fn on a new connection as a superuser, without a proxy: the soak changes settings and ends sessions.
+func (s *stack) query(ctx context.Context, fn func(*pgx.Conn) error) error {
+	return s.queryWithin(ctx, time.Minute, fn)
+}
+
+func (s *stack) adminURL() string {
+	if s.cluster != nil {
+		return s.cluster.adminURL()
+	}
+	return s.postgres.AdminURL()
+}
+
+// queryWithin is query with a time limit.
+func (s *stack) queryWithin(ctx context.Context, limit time.Duration, fn func(*pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cfg, err := pgx.ParseConfig(s.adminURL())
+	if err != nil {
+		return err
+	}
+	cfg.RuntimeParams["application_name"] = "soak"
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // the connection is no longer needed
+	return fn(conn)
+}
+
+// postgresProcesses returns the postmaster and its children: stopping the postmaster alone would let the sessions go
+// on.
+func (s *stack) postgresProcesses() ([]int, error) {
+	return postgresProcesses(filepath.Join(s.dataDir(), "postgres"))
+}
+
+func postgresProcesses(data string) ([]int, error) {
+	content, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+	if err != nil {
+		return nil, fmt.Errorf("find PostgreSQL: %w", err)
+	}
+	first, _, _ := strings.Cut(string(content), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		return nil, fmt.Errorf("find PostgreSQL: %w", err)
+	}
+	pids := []int{pid}
+	// Systems other than Linux have no such file: there only the postmaster is stopped.
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for child := range strings.FieldsSeq(string(children)) {
+		if n, err := strconv.Atoi(child); err == nil {
+			pids = append(pids, n)
+		}
+	}
+	return pids, nil
+}
+
+// awaitServing returns when both servers are ready.
+func (s *stack) awaitServing(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for _, srv := range s.servers {
+		for !srv.ready(ctx) {
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%s is not ready within %s: see %s", srv.name, limit, srv.logPath)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+// server is one lksms process. It is restarted whenever it ends, as a service manager would do.
+type server struct {
+	name    string
+	url     string
+	logPath string
+	proxy   *proxy // to its database; nil: it has none of its own
+	binary  string
+	args    []string
+	env     []string
+
+	mu      sync.Mutex
+	process *os.Process
+	gone    chan struct{} // closed when process has ended
+	ended   bool          // no further restarts
+	drains  []window      // shutdowns
+	done    sync.WaitGroup
+}
+
+// window is a time span; a zero to means that it has not ended.
+type window struct{ from, to time.Time }
+
+func (w window) holds(t time.Time) bool { return t.After(w.from) && (w.to.IsZero() || t.Before(w.to)) }
+
+func newServer(name, dir, binary, databaseURL string) (*server, error) {
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("read database URL: %w", err)
+	}
+	through, err := startProxy(filepath.Join(u.Query().Get("host"), ".s.PGSQL.5432"))
+	if err != nil {
+		return nil, err
+	}
+	u.Host = through.address()
+	u.RawQuery = url.Values{"sslmode": {"disable"}, "application_name": {name}}.Encode()
+	s, err := newServerOn(u.String(), name, dir, binary)
+	if err != nil {
+		through.stop()
+		return nil, err
+	}
+	s.proxy = through
+	return s, nil
+}
+
+// newServerOn is newServer without a proxy.
+func newServerOn(databaseURL, name, dir, binary string, args ...string) (*server, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	return &server{
+		name: name, url: "http://127.0.0.1:" + port, logPath: filepath.Join(dir, name+".log"), binary: binary, args: append([]string{"serve"}, args...),
+		env: append(os.Environ(),
+			"DATABASE_URL="+databaseURL, "APP_HOST=127.0.0.1", "APP_PORT="+port, "LKSMS_DATA="+dir,
+			"BASIC_AUTH_USERNAME=admin", "BASIC_AUTH_PASSWORD="+password, "SECRETS_KEY="+secretsKey, "LOG_LEVEL=info", "LOG_FORMAT=json", "DEBUG=false",
+			"MAX_RETRY_COUNT="+strconv.Itoa(maxRetries), "RETRY_DELAY_MINUTES="+inMinutes(retryDelay),
+			"PROCESSING_TIMEOUT_MINUTES="+inMinutes(lease), "RETRY_MAX_WAIT=10m",
+		),
+	}, nil
+}
+
+func inMinutes(d time.Duration) string { return strconv.FormatFloat(d.Minutes(), 'f', -1, 64) }
+
+// Ports from firstOutgoing on are those that Linux gives to outgoing connections: one of them could be taken while its server is down.
+const firstPort, firstOutgoing = 10000, 32768
+
+// freePort returns a port that a server can use again after each restart.
+func freePort() (string, error) {
+	var all error
+	for range 100 {
+		port := strconv.Itoa(firstPort + rand.IntN(firstOutgoing-firstPort))
+		listener, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			return port, listener.Close()
+		}
+		all = err
+	}
+	return "", fmt.Errorf("find port: %w", all)
+}
+
+func (s *server) supervise(ctx context.Context) {
+	s.done.Go(func() {
+		for ctx.Err() == nil && s.run() {
+			time.Sleep(50 * time.Millisecond) // a server that cannot start must not spin
+		}
+	})
+}
+
+// run starts the process and waits for its end. It reports whether to start another one.
+func (s *server) run() bool {
+	log, err := os.OpenFile(s.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false
+	}
+	defer log.Close() //nolint:errcheck // the process has a descriptor of its own
+	cmd := exec.Command(s.binary, s.args...)
+	cmd.Dir = filepath.Dir(s.logPath)
+	cmd.Env = s.env
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C reaches only the soak
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		return false
+	}
+	err = cmd.Start()
+	if err == nil {
+		s.process, s.gone = cmd.Process, make(chan struct{})
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return false
+	}
+	_ = cmd.Wait() // the log shows how it ended
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.process = nil
+	close(s.gone)
+	return !s.ended
+}
+
+// signal sends sig, which must end the process, and waits for its end. Without a process it does nothing.
+func (s *server) signal(sig syscall.Signal) {
+	s.mu.Lock()
+	process, gone := s.process, s.gone
+	s.mu.Unlock()
+	if process == nil {
+		return
+	}
+	_ = process.Signal(sig) // the process may end by itself meanwhile
+	<-gone
+}
+
+// drain stops the process as a service manager does, and records the time span.
+func (s *server) drain() {
+	s.mu.Lock()
+	s.drains = append(s.drains, window{from: time.Now()})
+	s.mu.Unlock()
+	s.signal(syscall.SIGTERM)
+	s.mu.Lock()
+	s.drains[len(s.drains)-1].to = time.Now()
+	s.mu.Unlock()
+}
+
+// draining reports whether the server was shutting down at t.
+func (s *server) draining(t time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.drains {
+		if w.holds(t) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *server) stop() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	if s.proxy != nil {
+		s.proxy.resume()
+	}
+	s.signal(syscall.SIGTERM)
+	s.done.Wait()
+	if s.proxy != nil {
+		s.proxy.stop()
+	}
+}
+
+// probe calls servers without keep-alive connections, which the kill of a server would break.
+var probe = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+func (s *server) get(ctx context.Context, path string) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	req.SetBasicAuth("admin", password)
+	res, err := probe.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close() //nolint:errcheck // read to its end
+	body, err := io.ReadAll(res.Body)
+	return res.StatusCode, body, err
+}
+
+func (s *server) ready(ctx context.Context) bool {
+	status, _, err := s.get(ctx, "/ready")
+	return err == nil && status == http.StatusOK
+}
+
+// statistics returns the task counts of the server, by their names in the API.
+func (s *server) statistics(ctx context.Context) (map[string]int, error) {
+	_, body, err := s.get(ctx, "/api/v1/admin/task-statistics")
+	if err != nil {
+		return nil, err
+	}
+	var answer struct{ Data map[string]int }
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, fmt.Errorf("read statistics: %w", err)
+	}
+	return answer.Data, nil
+}
+
+// gauge reads one value from the server's metrics.
+func (s *server) gauge(ctx context.Context, name string) (float64, error) {
+	_, body, err := s.get(ctx, "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(body)) {
+		if value, found := strings.CutPrefix(line, name+" "); found {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, fmt.Errorf("%s has no metric %s", s.name, name)
+}
