@@ -1,4 +1,5 @@
 -- migrate:up
+-- squawk-ignore-file prefer-bigint-over-int
 -- Tasks: what was submitted (messages), what waits (queue), what became of each attempt (report_logs), and the facts from which all counts are made.
 -- messages and report_logs are partitioned by day, the ledger by the number of the lease.
 

@@ -1,4 +1,5 @@
 -- migrate:up
+-- squawk-ignore-file prefer-bigint-over-int
 -- Whom many messages go to: contacts, tags and lists, batches, and notifications about business events.
 
 CREATE TABLE announcements (
