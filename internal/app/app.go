@@ -173,191 +173,165 @@ type App struct {
 	Servers       *servers.Service
 	DB            *postgres.DB
 
-	streams *stream.Streams
-	sweeper *sweep.Sweeper
-	tracer  *tracing.Tracer
-	options Options
+	host      string
+	metrics   *prometheus.Registry
+	settings  *setting.Service
+	users     *access.Service
+	templates *template.Service
+	configs   *sender.Configs
+	streams   *stream.Streams
+	sweeper   *sweep.Sweeper
+	tracer    *tracing.Tracer
+	options   Options
 }
 
 // New builds an App on a migrated database. Call Close afterwards.
 func New(ctx context.Context, o Options) (*App, error) {
-	db, err := postgres.OpenWith(ctx, o.DatabaseURL, o.Replicas)
-	if err != nil {
-		return nil, err
-	}
-	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		postgres.PoolCollector{DB: db},
-		buildInfo(),
-	)
-	tracer, err := tracing.New(ctx, tracing.Options{URL: o.TraceURL, Log: o.Log})
-	if err != nil {
-		db.Close()
-		return nil, err
-	}
-	settings := setting.NewWithRules(db, o.Rules)
-	users, err := access.New(db, access.Options{Username: o.Username, Password: o.Password, Settings: settings, Now: o.Now})
-	if err != nil {
-		db.Close()
-		return nil, err
-	}
-	warnOfNamesake(ctx, users, o)
-	answers := idempotency.New(db)
-	templates := template.New(db, settings)
 	if o.Secrets == nil {
 		o.Secrets = &secret.Box{}
-	}
-	configs := sender.NewConfigs(db, o.Secrets)
-	dir := directory.New(db)
-	senders := sender.New(db, settings, dir, configs)
-	senders.Register(metrics)
-	tasks := queue.New(db, templates, dir, senders, settings, tracer, metrics)
-	host, err := os.Hostname()
-	if err != nil {
-		db.Close()
-		return nil, fmt.Errorf("read host name: %w", err)
 	}
 	if o.Roles == nil {
 		o.Roles = servers.All()
 	}
-	others := servers.New(db, servers.Options{Host: host, Roles: o.Roles, LateReceipts: receipt.KeptFor, Log: o.Log})
-	others.Register(metrics)
-	alerts := alert.New(db, settings, o.Secrets, alert.Options{Host: host, Folders: o.Folders}, metrics)
-	changes := audit.New(db, settings)
-	uploads := upload.New(db)
-	events := feed.New(db, settings)
-	webhooks := webhook.New(db, o.Secrets, events, webhook.Options{Outbound: o.Outbound, OfUsers: o.Outbound.Public(), Log: o.Log})
-	contacts := contact.New(db, uploads, settings, dir)
-	notifications := notification.New(db, tasks, contacts, o.PlatformURL, tracer, metrics)
-	teller := alert.NewTeller(db, settings, o.Secrets, notifications, contacts, o.Outbound)
-	forgetter := notification.NewForgetter(db)
-	figures := statistics.New(db, settings)
-	erasures := erasure.New(db, tasks, settings)
-	jobs := job.New(db, tasks, settings, o.Log)
-	batches := batch.New(db, batch.Services{
-		Tasks: tasks, Jobs: jobs, Templates: templates, Contacts: contacts, Uploads: uploads, Directory: dir, Settings: settings,
-		Notifications: notifications,
-	}, o.Log)
-	statements := reconcile.New(db, reconcile.Services{Uploads: uploads, Settings: settings})
-	counts := history.New(db, settings, history.Options{
-		Consumers: []history.Consumer{senders.AddFacts, figures.AddFacts, batches.AddFacts, statements.AddFacts},
-		Observers: []history.Observer{taskmetric.New(metrics, directory.SMS).Observe},
-		Dir:       o.HistoryDir, Forget: forgetter.Forget, Held: forgetter.Held,
-	})
-	counts.Register(metrics)
-	receipts := receipt.New(db, tasks, configs, o.Log)
-	receipts.Register(metrics)
-	pusher := push.New(db, tasks, receipts, configs, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: metrics, Tracer: tracer})
-	clients := smsgateclient.New(db, tasks, dir)
-	inbox := sqldoor.New(db, tasks, o.Log, metrics)
-	dir.OnChanged(receipts.Changed)
-	dir.OnChanged(pusher.Changed)
-	users.OnSwitched(tasks.Switched)
-	streams := stream.New(streamsOf(o.MaxConnections))
-	handler, err := httpapi.New(httpapi.Services{
-		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
-		Senders: senders, Configs: configs, Pusher: pusher, Settings: settings, Receipts: receipts, Inbounds: inbound.New(db, tasks, templates),
-		Phones: smsgate.New(db, smsgate.Services{Access: users, Queue: tasks, Senders: senders}), Notifications: notifications, Contacts: contacts, Erasures: erasures, Jobs: jobs, Batches: batches, Uploads: uploads,
-		Statistics: figures, Reconcile: statements, Feed: events, Webhooks: webhooks, SmsgateClient: clients, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
-		Servers: others,
-	}, httpapi.Options{
-		EnableDocs: o.EnableDocs, Kannel: o.Kannel, Ready: readiness(db), Streams: streams,
-		Gate: gate.Options{Roles: o.Roles, BasePath: o.BasePath, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics, Tracer: tracer},
-	})
+	db, err := postgres.OpenWith(ctx, o.DatabaseURL, o.Replicas)
 	if err != nil {
+		return nil, err
+	}
+	a := &App{DB: db, options: o, metrics: prometheus.NewRegistry(), streams: stream.New(streamsOf(o.MaxConnections))}
+	if err := a.wire(ctx); err != nil {
 		db.Close()
 		return nil, err
 	}
-	runJobs := sweep.Job{Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: jobs.Run}
-	sweeper, err := sweep.New(db, o.Log, metrics, jobsOf(o.Roles, map[servers.Role][]sweep.Job{
-		servers.Sweep: {
-			{Name: "recover-zombie-tasks", Interval: time.Second, Run: tasks.Recover},
-			{Name: "forget-idempotency-keys", Interval: 10 * time.Minute, Run: answers.Sweep},
-			{Name: "forget-sessions", Interval: 10 * time.Minute, Run: users.ForgetSessions},
-			{Name: "take-messages-of-sql", Interval: 250 * time.Millisecond, Routine: true, Run: inbox.Take},
-			{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
-			{Name: "expire-tasks", Interval: time.Second, Routine: true, Run: tasks.Expire},
-			{Name: "follow-switches", Interval: 5 * time.Second, Routine: true, Run: tasks.FollowSwitches},
-			{Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: tasks.Move},
-			{Name: "forget-retired-pools", Interval: time.Hour, Routine: true, Run: dir.ForgetPools},
-			{Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: tasks.Age},
-			{Name: "close-rank-gaps", Interval: time.Second, Routine: true, Run: tasks.CloseGaps},
-			{Name: "run-notifications", Interval: time.Second, Routine: true, Run: notifications.Run},
-			{Name: "empty-deleted-tags", Interval: 10 * time.Second, Run: contacts.EmptyTags},
-			{Name: "import-contacts", Interval: time.Second, Limit: 30 * time.Minute, Run: contacts.Import},
-			{Name: "forget-contact-imports", Interval: 10 * time.Minute, Run: contacts.ForgetImports},
-			{Name: "erase-people", Interval: time.Second, Limit: 30 * time.Minute, Run: erasures.Run},
-			{Name: "forget-erasures", Interval: 10 * time.Minute, Run: erasures.Forget},
-			{Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: receipts.Match},
-			{Name: "forget-callbacks", Interval: 10 * time.Minute, Run: receipts.Forget},
-			{Name: "make-partitions", Interval: 10 * time.Minute, AtStart: true, Run: counts.MakePartitions},
-			{Name: "keep-history", Interval: 20 * time.Minute, Limit: 6 * time.Hour, Run: counts.Keep},
-			{Name: "forget-submissions", Interval: 10 * time.Minute, Run: tasks.Forget},
-			{Name: "forget-texts", Interval: 10 * time.Minute, Run: forgetter.ForgetTexts},
-			{Name: "forget-smsgate-messages", Interval: 10 * time.Minute, Run: clients.Forget},
-			{Name: "forget-audit", Interval: 10 * time.Minute, Run: changes.Forget},
-			{Name: "check-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: batches.Check},
-			{Name: "feed-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: batches.Feed},
-			{Name: "forget-batches", Interval: 10 * time.Minute, Run: batches.Forget},
-			{Name: "compare-statements", Interval: time.Second, Limit: 30 * time.Minute, Run: statements.Run},
-			{Name: "forget-reconciliations", Interval: 10 * time.Minute, Run: statements.Forget},
-			runJobs,
-			{Name: "forget-task-jobs", Interval: 10 * time.Minute, Run: jobs.Forget},
-			{Name: "forget-uploads", Interval: 5 * time.Minute, Run: uploads.Forget},
-			{Name: "sum-up-ledger", Interval: 10 * time.Minute, Limit: 30 * time.Minute, Run: senders.SumUpLedger},
-			{Name: "forget-servers", Interval: 10 * time.Minute, Routine: true, Run: others.Forget},
-		},
-		// A server that takes jobs runs them too. After a restore, no server has servers.Sweep yet, and jobs must cancel what was sent already.
-		servers.API:     {runJobs},
-		servers.Console: {runJobs},
-		servers.Watch: {
-			{Name: "fold-facts", Interval: 2 * time.Second, Routine: true, Run: counts.Fold},
-			{Name: "roll-up-statistics", Interval: time.Minute, Routine: true, Run: figures.RollUp},
-			{Name: "forget-statistics", Interval: 10 * time.Minute, Run: figures.Forget},
-			{Name: "forget-events", Interval: 10 * time.Minute, Run: alerts.Forget},
-			{Name: "evaluate-alert-rules", Interval: 10 * time.Second, Run: alerts.Evaluate},
-			{Name: "tell-alerts", Interval: 5 * time.Second, Run: teller.Tell},
-		},
-		servers.Webhook: {
-			{Name: "sequence-feed", Interval: time.Second, Routine: true, Run: events.Sequence},
-			{Name: "forget-feed", Interval: 10 * time.Minute, Run: events.Forget},
-			{Name: "post-webhooks", Interval: time.Second, Routine: true, Limit: 30 * time.Minute, Run: webhooks.Deliver},
-			{Name: "forget-webhooks", Interval: 10 * time.Minute, Run: webhooks.Forget},
-		},
-		ofEachServer: {
-			{Name: "write-down-server", Interval: servers.BeatEvery, AtStart: true, Routine: true, EachServer: true, Run: others.Beat},
-			{Name: "note-polls", Interval: sender.NoteEvery, Routine: true, EachServer: true, Run: tasks.NotePolls},
-			{Name: "note-user-addresses", Interval: 5 * time.Second, Routine: true, EachServer: true, Run: users.NoteVisits},
-			{Name: "measure-disks", Interval: time.Minute, AtStart: true, Routine: true, EachServer: true, Run: alerts.MeasureDisks},
-		},
-	})...)
-	if err != nil {
-		db.Close()
-		return nil, err
-	}
-	return &App{
-		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Reconcile: statements, Jobs: jobs, Batches: batches, Contacts: contacts, Erasures: erasures, Feed: events, Webhooks: webhooks, Uploads: uploads, SmsgateClient: clients, SQLDoor: inbox, Teller: teller, DB: db,
-		Pusher: pusher, Servers: others, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
-	}, nil
+	return a, nil
 }
 
-// ofEachServer stands for the jobs that every server runs for itself, whatever its roles.
-const ofEachServer servers.Role = ""
-
-// jobsOf returns the jobs of a server with some roles, each once.
-func jobsOf(roles servers.Roles, all map[servers.Role][]sweep.Job) []sweep.Job {
-	jobs := all[ofEachServer]
-	for _, role := range roles {
-		for _, job := range all[role] {
-			if !slices.ContainsFunc(jobs, func(other sweep.Job) bool { return other.Name == job.Name }) {
-				jobs = append(jobs, job)
-			}
-		}
+// wire makes the services, from the lowest wing to the highest: each gets those that it uses.
+func (a *App) wire(ctx context.Context) (err error) {
+	if err := a.wirePlatform(ctx); err != nil {
+		return err
 	}
-	return jobs
+	a.wireDispatch()
+	a.wireEventsAndAudience()
+	a.wireInsight()
+	if err := a.wireTransport(); err != nil {
+		return err
+	}
+	a.sweeper, err = sweep.New(a.DB, a.options.Roles, a.options.Log, a.metrics, a.Sweeps()...)
+	return err
+}
+
+// Sweeps are those of all services, whatever the roles of the server.
+func (a *App) Sweeps() []sweep.Job {
+	return slices.Concat(
+		serverSweeps(a.Servers), a.users.Sweeps(), a.Answers.Sweeps(),
+		a.Directory.Sweeps(), a.Senders.Sweeps(), a.Tasks.Sweeps(), a.Receipts.Sweeps(), a.Jobs.Sweeps(),
+		a.Feed.Sweeps(), a.Webhooks.Sweeps(),
+		a.Uploads.Sweeps(), a.Contacts.Sweeps(), a.Notifications.Sweeps(), a.Forgetter.Sweeps(), a.Batches.Sweeps(), a.Erasures.Sweeps(),
+		a.Audit.Sweeps(), a.Alerts.Sweeps(), a.Teller.Sweeps(), a.Statistics.Sweeps(), a.Reconcile.Sweeps(), a.History.Sweeps(),
+		a.SmsgateClient.Sweeps(), a.SQLDoor.Sweeps(),
+	)
+}
+
+func (a *App) wirePlatform(ctx context.Context) (err error) {
+	o := a.options
+	a.metrics.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		postgres.PoolCollector{DB: a.DB},
+		buildInfo(),
+	)
+	if a.tracer, err = tracing.New(ctx, tracing.Options{URL: o.TraceURL, Log: o.Log}); err != nil {
+		return err
+	}
+	a.settings = setting.NewWithRules(a.DB, o.Rules)
+	a.users, err = access.New(a.DB, access.Options{Username: o.Username, Password: o.Password, Settings: a.settings, Now: o.Now})
+	if err != nil {
+		return err
+	}
+	warnOfNamesake(ctx, a.users, o)
+	a.Answers = idempotency.New(a.DB)
+	if a.host, err = os.Hostname(); err != nil {
+		return fmt.Errorf("read host name: %w", err)
+	}
+	a.Servers = servers.New(a.DB, servers.Options{Host: a.host, Roles: o.Roles, LateReceipts: receipt.KeptFor, Log: o.Log})
+	a.Servers.Register(a.metrics)
+	return nil
+}
+
+func (a *App) wireDispatch() {
+	o := a.options
+	a.templates = template.New(a.DB, a.settings)
+	a.configs = sender.NewConfigs(a.DB, o.Secrets)
+	a.Directory = directory.New(a.DB)
+	a.Senders = sender.New(a.DB, a.settings, a.Directory, a.configs)
+	a.Senders.Register(a.metrics)
+	a.Tasks = queue.New(a.DB, a.templates, a.Directory, a.Senders, a.settings, a.tracer, a.metrics)
+	a.Jobs = job.New(a.DB, a.Tasks, a.settings, o.Log)
+	a.Receipts = receipt.New(a.DB, a.Tasks, a.configs, o.Log)
+	a.Receipts.Register(a.metrics)
+	a.Pusher = push.New(a.DB, a.Tasks, a.Receipts, a.configs, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: a.metrics, Tracer: a.tracer})
+	a.Directory.OnChanged(a.Receipts.Changed)
+	a.Directory.OnChanged(a.Pusher.Changed)
+	a.users.OnSwitched(a.Tasks.Switched)
+}
+
+func (a *App) wireEventsAndAudience() {
+	o := a.options
+	a.Feed = feed.New(a.DB, a.settings)
+	a.Webhooks = webhook.New(a.DB, o.Secrets, a.Feed, webhook.Options{Outbound: o.Outbound, OfUsers: o.Outbound.Public(), Log: o.Log})
+	a.Uploads = upload.New(a.DB)
+	a.Contacts = contact.New(a.DB, a.Uploads, a.settings, a.Directory)
+	a.Notifications = notification.New(a.DB, a.Tasks, a.Contacts, o.PlatformURL, a.tracer, a.metrics)
+	a.Forgetter = notification.NewForgetter(a.DB)
+	a.Erasures = erasure.New(a.DB, a.Tasks, a.settings)
+	a.Batches = batch.New(a.DB, batch.Services{
+		Tasks: a.Tasks, Jobs: a.Jobs, Templates: a.templates, Contacts: a.Contacts, Uploads: a.Uploads, Directory: a.Directory, Settings: a.settings,
+		Notifications: a.Notifications,
+	}, o.Log)
+}
+
+func (a *App) wireInsight() {
+	o := a.options
+	a.Audit = audit.New(a.DB, a.settings)
+	a.Alerts = alert.New(a.DB, a.settings, o.Secrets, alert.Options{Host: a.host, Folders: o.Folders}, a.metrics)
+	a.Teller = alert.NewTeller(a.DB, a.settings, o.Secrets, a.Notifications, a.Contacts, o.Outbound)
+	a.Statistics = statistics.New(a.DB, a.settings)
+	a.Reconcile = reconcile.New(a.DB, reconcile.Services{Uploads: a.Uploads, Settings: a.settings})
+	a.History = history.New(a.DB, a.settings, history.Options{
+		Consumers: []history.Consumer{a.Senders.AddFacts, a.Statistics.AddFacts, a.Batches.AddFacts, a.Reconcile.AddFacts},
+		Observers: []history.Observer{taskmetric.New(a.metrics, directory.SMS).Observe},
+		Dir:       o.HistoryDir, Forget: a.Forgetter.Forget, Held: a.Forgetter.Held,
+	})
+	a.History.Register(a.metrics)
+}
+
+func (a *App) wireTransport() (err error) {
+	o := a.options
+	a.SmsgateClient = smsgateclient.New(a.DB, a.Tasks, a.Directory)
+	a.SQLDoor = sqldoor.New(a.DB, a.Tasks, o.Log, a.metrics)
+	a.Handler, err = httpapi.New(httpapi.Services{
+		Queue: a.Tasks, Templates: a.templates, History: a.History, Alerts: a.Alerts, Audit: a.Audit, Access: a.users, Idempotency: a.Answers,
+		Directory: a.Directory, Senders: a.Senders, Configs: a.configs, Pusher: a.Pusher, Settings: a.settings, Receipts: a.Receipts,
+		Inbounds: inbound.New(a.DB, a.Tasks, a.templates), Phones: smsgate.New(a.DB, smsgate.Services{Access: a.users, Queue: a.Tasks, Senders: a.Senders}),
+		Notifications: a.Notifications, Contacts: a.Contacts, Erasures: a.Erasures, Jobs: a.Jobs, Batches: a.Batches, Uploads: a.Uploads,
+		Statistics: a.Statistics, Reconcile: a.Reconcile, Feed: a.Feed, Webhooks: a.Webhooks, SmsgateClient: a.SmsgateClient,
+		Overview: overview.New(a.DB, a.History, a.Statistics, a.Senders, a.Alerts.Firing), Servers: a.Servers,
+	}, httpapi.Options{
+		EnableDocs: o.EnableDocs, Kannel: o.Kannel, Ready: readiness(a.DB), Streams: a.streams,
+		Gate: gate.Options{
+			Roles: o.Roles, BasePath: o.BasePath, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log,
+			Metrics: a.metrics, Tracer: a.tracer,
+		},
+	})
+	return err
+}
+
+// serverSweeps are those of package servers, which cannot name them: a sweep names roles of servers.
+func serverSweeps(s *servers.Service) []sweep.Job {
+	return []sweep.Job{
+		{Name: "write-down-server", Interval: servers.BeatEvery, AtStart: true, Routine: true, Run: s.Beat},
+		{Roles: servers.Roles{servers.Sweep}, Name: "forget-servers", Interval: 10 * time.Minute, Routine: true, Run: s.Forget},
+	}
 }
 
 // warnOfNamesake warns if a user in the database has the name of the configured admin. Without its database a server starts, and does not know.

@@ -24,7 +24,9 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
+	"lksms/internal/platform/sweep"
 )
 
 // The states of a batch.
@@ -82,6 +84,15 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB, services Services, log *slog.Logger) *Service {
 	return &Service{Services: services, db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), log: log}
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "check-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Check},
+		{Roles: servers.Roles{servers.Sweep}, Name: "feed-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Feed},
+		{Roles: servers.Roles{servers.Sweep}, Name: "forget-batches", Interval: 10 * time.Minute, Run: s.Forget},
+	}
 }
 
 // Request is a batch to create, with an upload or a tag.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"unicode/utf8"
 
@@ -16,7 +17,9 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
+	"lksms/internal/platform/sweep"
 )
 
 // Service manages contacts.
@@ -31,6 +34,15 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB, uploads *upload.Service, settings *setting.Service, dir *directory.Service) *Service {
 	return &Service{db: db, q: dbq.New(db), uploads: uploads, settings: settings, directory: dir}
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "empty-deleted-tags", Interval: 10 * time.Second, Run: s.EmptyTags},
+		{Roles: servers.Roles{servers.Sweep}, Name: "import-contacts", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Import},
+		{Roles: servers.Roles{servers.Sweep}, Name: "forget-contact-imports", Interval: 10 * time.Minute, Run: s.ForgetImports},
+	}
 }
 
 // Contact is what is known of one user. On a change of an existing contact, a nil field is left unchanged, and an empty

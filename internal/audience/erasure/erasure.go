@@ -16,7 +16,9 @@ import (
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
+	"lksms/internal/platform/sweep"
 )
 
 const (
@@ -40,6 +42,14 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB, tasks *queue.Service, settings *setting.Service) *Service {
 	return &Service{db: db, q: dbq.New(db), tasks: tasks, settings: settings}
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "erase-people", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Run},
+		{Roles: servers.Roles{servers.Sweep}, Name: "forget-erasures", Interval: 10 * time.Minute, Run: s.Forget},
+	}
 }
 
 // Request asks to erase a person: a user, or everybody with an address. Nil fields are not known.

@@ -7,6 +7,8 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
+	"lksms/internal/platform/sweep"
 )
 
 // forgetBatch is the number of rows that one statement forgets.
@@ -17,6 +19,13 @@ type Forgetter struct{ q *dbq.Queries }
 
 // NewForgetter returns a Forgetter on db.
 func NewForgetter(db *postgres.DB) Forgetter { return Forgetter{dbq.New(db)} }
+
+// Sweeps are what the service does again and again.
+func (f Forgetter) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "forget-texts", Interval: 10 * time.Minute, Run: f.ForgetTexts},
+	}
+}
 
 // Forget ends what is known of the notifications that were made before a time, have ended, and have a task with an id from firstID on and before
 // beforeID, or none: they leave all lists. A dedup key keeps the notification that it names, with its last state. It is called while the tasks

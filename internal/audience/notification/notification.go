@@ -14,6 +14,8 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
+	"lksms/internal/platform/sweep"
 	"lksms/internal/platform/tracing"
 )
 
@@ -61,6 +63,13 @@ func New(db *postgres.DB, tasks *queue.Service, contacts *contact.Service, platf
 	}
 	return &Service{
 		db: db, q: dbq.New(db), tasks: tasks, contacts: contacts, platformURL: platformURL, tracer: tracer, failed: failed,
+	}
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "run-notifications", Interval: time.Second, Routine: true, Run: s.Run},
 	}
 }
 

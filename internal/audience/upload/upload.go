@@ -16,6 +16,8 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
+	"lksms/internal/platform/sweep"
 )
 
 const (
@@ -37,6 +39,13 @@ type Service struct {
 
 // New returns a Service on db.
 func New(db *postgres.DB) *Service { return &Service{db: db, q: dbq.New(db)} }
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "forget-uploads", Interval: 5 * time.Minute, Run: s.Forget},
+	}
+}
 
 // Meta says whose an upload is.
 type Meta struct {

@@ -12,7 +12,9 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/snapshot"
+	"lksms/internal/platform/sweep"
 )
 
 // Service manages the directory. Every method is at most one transaction.
@@ -37,6 +39,13 @@ func New(db *postgres.DB) *Service {
 	}
 	s.cache.Load = s.load
 	return s
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "forget-retired-pools", Interval: time.Hour, Routine: true, Run: s.ForgetPools},
+	}
 }
 
 // The channels with built-in support. SMS always exists.

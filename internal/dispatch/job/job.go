@@ -17,7 +17,9 @@ import (
 	"lksms/internal/platform/merge"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
+	"lksms/internal/platform/sweep"
 )
 
 // The actions of a job.
@@ -48,6 +50,14 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB, tasks *queue.Service, settings *setting.Service, log *slog.Logger) *Service {
 	return &Service{db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), tasks: tasks, settings: settings, log: log}
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep, servers.API, servers.Console}, Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Run},
+		{Roles: servers.Roles{servers.Sweep}, Name: "forget-task-jobs", Interval: 10 * time.Minute, Run: s.Forget},
+	}
 }
 
 // Request asks for a job.

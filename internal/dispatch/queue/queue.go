@@ -19,7 +19,9 @@ import (
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/merge"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
+	"lksms/internal/platform/sweep"
 	"lksms/internal/platform/tracing"
 )
 
@@ -107,6 +109,21 @@ func New(db *postgres.DB, templates *template.Service, directory *directory.Serv
 		Hopeless: isHopeless, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})
 	return s
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "recover-zombie-tasks", Interval: time.Second, Run: s.Recover},
+		{Roles: servers.Roles{servers.Sweep}, Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: s.Queue},
+		{Roles: servers.Roles{servers.Sweep}, Name: "expire-tasks", Interval: time.Second, Routine: true, Run: s.Expire},
+		{Roles: servers.Roles{servers.Sweep}, Name: "follow-switches", Interval: 5 * time.Second, Routine: true, Run: s.FollowSwitches},
+		{Roles: servers.Roles{servers.Sweep}, Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: s.Move},
+		{Roles: servers.Roles{servers.Sweep}, Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: s.Age},
+		{Roles: servers.Roles{servers.Sweep}, Name: "close-rank-gaps", Interval: time.Second, Routine: true, Run: s.CloseGaps},
+		{Roles: servers.Roles{servers.Sweep}, Name: "forget-submissions", Interval: 10 * time.Minute, Run: s.Forget},
+		{Name: "note-polls", Interval: sender.NoteEvery, Routine: true, Run: s.NotePolls},
+	}
 }
 
 // Requests that arrive together are written together: one statement and one commit for hundreds of tasks. A run that waits for a

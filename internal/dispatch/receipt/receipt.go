@@ -18,7 +18,9 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/merge"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/snapshot"
+	"lksms/internal/platform/sweep"
 )
 
 const (
@@ -52,6 +54,14 @@ func New(db *postgres.DB, tasks *queue.Service, configs *sender.Configs, log *sl
 		Pace: callsPace, Most: callsMerged, Patience: 50 * time.Millisecond, AtOnce: 4, Limit: 10 * time.Second,
 	})
 	return s
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: s.Match},
+		{Roles: servers.Roles{servers.Sweep}, Name: "forget-callbacks", Interval: 10 * time.Minute, Run: s.Forget},
+	}
 }
 
 // Changed discards the cached receivers, after this server changed a sender.

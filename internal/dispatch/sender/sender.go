@@ -18,7 +18,9 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/result"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
+	"lksms/internal/platform/sweep"
 )
 
 // KindApp is the kind of a sender that polls. The other kinds are the names of drivers.
@@ -51,6 +53,13 @@ func New(db *postgres.DB, settings *setting.Service, directory *directory.Servic
 	}
 	directory.OnChanged(s.pools.forget)
 	return s
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "sum-up-ledger", Interval: 10 * time.Minute, Limit: 30 * time.Minute, Run: s.SumUpLedger},
+	}
 }
 
 var errNoSender = fault.New(fault.NotFound, fault.SenderNotFound)

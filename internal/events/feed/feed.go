@@ -12,7 +12,9 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
+	"lksms/internal/platform/sweep"
 )
 
 // The types of events.
@@ -55,6 +57,14 @@ func New(db *postgres.DB, settings *setting.Service) *Service {
 	s := &Service{db: db, settings: settings, q: dbq.New(db), inParts: dbq.New(db.InPartitions())}
 	s.watcher = &watcher{look: s.news, waiters: map[*waiter]struct{}{}}
 	return s
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Webhook}, Name: "sequence-feed", Interval: time.Second, Routine: true, Run: s.Sequence},
+		{Roles: servers.Roles{servers.Webhook}, Name: "forget-feed", Interval: 10 * time.Minute, Run: s.Forget},
+	}
 }
 
 // portion is how many events one transaction of Sequence moves: milliseconds of work.

@@ -18,6 +18,8 @@ import (
 	"lksms/internal/platform/outbound"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/secret"
+	"lksms/internal/platform/servers"
+	"lksms/internal/platform/sweep"
 )
 
 // The states of a webhook.
@@ -54,6 +56,14 @@ type Options struct {
 // New returns a Service on db.
 func New(db *postgres.DB, box *secret.Box, events *feed.Service, o Options) *Service {
 	return &Service{db: db, q: dbq.New(db), box: box, feed: events, log: o.Log, trusted: post.New(o.Outbound), public: post.New(o.OfUsers), ofUsers: o.OfUsers}
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Webhook}, Name: "post-webhooks", Interval: time.Second, Routine: true, Limit: 30 * time.Minute, Run: s.Deliver},
+		{Roles: servers.Roles{servers.Webhook}, Name: "forget-webhooks", Interval: 10 * time.Minute, Run: s.Forget},
+	}
 }
 
 // Settings are what can be changed of a webhook.

@@ -12,7 +12,9 @@ import (
 	"lksms/gen/dispatchq"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/secret"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
+	"lksms/internal/platform/sweep"
 )
 
 // Options configures a Service.
@@ -35,6 +37,15 @@ func New(db *postgres.DB, settings *setting.Service, box *secret.Box, options Op
 	s := &Service{db: db, q: dbq.New(db), settings: settings, box: box, options: options}
 	reg.MustRegister(waitCollector{s})
 	return s
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Watch}, Name: "forget-events", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Watch}, Name: "evaluate-alert-rules", Interval: 10 * time.Second, Run: s.Evaluate},
+		{Name: "measure-disks", Interval: time.Minute, AtStart: true, Routine: true, Run: s.MeasureDisks},
+	}
 }
 
 // Events lists up to limit operator events with smaller ids than before, newest first. A nil event or subject matches

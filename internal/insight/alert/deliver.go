@@ -23,7 +23,9 @@ import (
 	"lksms/internal/platform/outbound"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/secret"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
+	"lksms/internal/platform/sweep"
 )
 
 // BizType is the business type of notifications that tell alerts.
@@ -46,6 +48,13 @@ func NewTeller(
 ) *Teller {
 	return &Teller{
 		db: db, q: dbq.New(db), settings: settings, box: box, notifications: notifications, contacts: contacts, client: alertmanager.New(policy),
+	}
+}
+
+// Sweeps are what the service does again and again.
+func (t *Teller) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Watch}, Name: "tell-alerts", Interval: 5 * time.Second, Run: t.Tell},
 	}
 }
 

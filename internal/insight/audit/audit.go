@@ -10,7 +10,9 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
+	"lksms/internal/platform/sweep"
 )
 
 // Service lists the record, adds to it and forgets what is old.
@@ -23,6 +25,13 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB, settings *setting.Service) *Service {
 	return &Service{q: dbq.New(db), planned: dbq.New(db.InPartitions()), settings: settings}
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "forget-audit", Interval: 10 * time.Minute, Run: s.Forget},
+	}
 }
 
 // Filter selects changes; nil matches all. The list begins before a time and, of the changes at this time, before an id.

@@ -10,7 +10,9 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
+	"lksms/internal/platform/sweep"
 )
 
 // Consumer adds facts to figures of its own. The transaction of ctx deletes the facts: if Consumer fails, they stay.
@@ -49,6 +51,15 @@ func New(db *postgres.DB, settings *setting.Service, options Options) *Service {
 	s := &Service{db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), settings: settings, options: options}
 	s.consumers = append([]Consumer{s.countTasks}, options.Consumers...)
 	return s
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "make-partitions", Interval: 10 * time.Minute, AtStart: true, Run: s.MakePartitions},
+		{Roles: servers.Roles{servers.Sweep}, Name: "keep-history", Interval: 20 * time.Minute, Limit: 6 * time.Hour, Run: s.Keep},
+		{Roles: servers.Roles{servers.Watch}, Name: "fold-facts", Interval: 2 * time.Second, Routine: true, Run: s.Fold},
+	}
 }
 
 // Register registers with reg gauges of the queue depth that are read at each scrape.

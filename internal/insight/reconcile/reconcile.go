@@ -14,7 +14,9 @@ import (
 	"lksms/internal/audience/upload"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
+	"lksms/internal/platform/sweep"
 )
 
 // The units of a total.
@@ -47,6 +49,14 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB, services Services) *Service {
 	return &Service{Services: services, db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions())}
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "compare-statements", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Run},
+		{Roles: servers.Roles{servers.Sweep}, Name: "forget-reconciliations", Interval: 10 * time.Minute, Run: s.Forget},
+	}
 }
 
 const (

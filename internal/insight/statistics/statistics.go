@@ -13,7 +13,9 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
+	"lksms/internal/platform/sweep"
 )
 
 // Service keeps and reads statistics.
@@ -26,6 +28,14 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB, settings *setting.Service) *Service {
 	return &Service{db: db, q: dbq.New(db), settings: settings}
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Watch}, Name: "roll-up-statistics", Interval: time.Minute, Routine: true, Run: s.RollUp},
+		{Roles: servers.Roles{servers.Watch}, Name: "forget-statistics", Interval: 10 * time.Minute, Run: s.Forget},
+	}
 }
 
 // The names of steps and dimensions in the database.

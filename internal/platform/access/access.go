@@ -18,8 +18,10 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
 	"lksms/internal/platform/snapshot"
+	"lksms/internal/platform/sweep"
 )
 
 // The roles.
@@ -112,6 +114,14 @@ func New(db *postgres.DB, o Options) (*Service, error) {
 		failures: newFailures(o.Now), gates: gates{open: map[string]*gate{}},
 		hashing: make(chan struct{}, slots), reserved: make(chan struct{}, 1), lookups: make(chan struct{}, 4),
 	}}, nil
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "forget-sessions", Interval: 10 * time.Minute, Run: s.ForgetSessions},
+		{Name: "note-user-addresses", Interval: 5 * time.Second, Routine: true, Run: s.NoteVisits},
+	}
 }
 
 // OnSwitched sets the function that is called after this server has disabled or enabled a user, before the change is answered.

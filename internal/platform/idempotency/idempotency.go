@@ -12,6 +12,8 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
+	"lksms/internal/platform/sweep"
 )
 
 // Service stores the answers of requests for a day.
@@ -22,6 +24,13 @@ type Service struct {
 
 // New returns a Service on db.
 func New(db *postgres.DB) *Service { return &Service{db: db, q: dbq.New(db)} }
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "forget-idempotency-keys", Interval: 10 * time.Minute, Run: s.Sweep},
+	}
+}
 
 // Key identifies one request of a caller. Callers and operations have separate keys.
 type Key struct {

@@ -14,18 +14,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
 )
 
 // Job is one kind of periodic work. Run must be bounded and safe to repeat at any time; it returns how much it did.
 type Job struct {
-	Name       string
-	Interval   time.Duration
-	Routine    bool          // successful runs are not logged
-	AtStart    bool          // it runs when the schedule starts, and then after each interval
-	EachServer bool          // every server runs it for itself
-	Limit      time.Duration // bounds one run; 0: runLimit
-	Run        func(ctx context.Context) (int, error)
+	Roles    servers.Roles // one server at a time runs it, of those that have one of these; none: every server runs it for itself
+	Name     string
+	Interval time.Duration
+	Routine  bool          // successful runs are not logged
+	AtStart  bool          // it runs when the schedule starts, and then after each interval
+	Limit    time.Duration // bounds one run; 0: runLimit
+	Run      func(ctx context.Context) (int, error)
 }
+
+// isOfEachServer reports whether every server runs the job for itself.
+func (j Job) isOfEachServer() bool { return len(j.Roles) == 0 }
 
 // stopLimit is how long a stopping server waits for its cancelled jobs.
 const stopLimit = 3 * time.Second
@@ -42,13 +46,13 @@ func (j Job) patience() time.Duration { return j.limit() + 2*j.Interval }
 
 // scope is the label that says whether one server runs the job for all.
 func (j Job) scope() string {
-	if j.EachServer {
+	if j.isOfEachServer() {
 		return "server"
 	}
 	return "cluster"
 }
 
-// Sweeper runs jobs on a schedule, each job on one server of a database at a time unless it is EachServer.
+// Sweeper runs jobs on a schedule, each job on one server of a database at a time unless it is one of each server.
 type Sweeper struct {
 	scheduler gocron.Scheduler
 	db        *postgres.DB
@@ -57,8 +61,8 @@ type Sweeper struct {
 	cancel    context.CancelFunc
 }
 
-// New returns a Sweeper of jobs. Start starts it.
-func New(db *postgres.DB, log *slog.Logger, metrics prometheus.Registerer, jobs ...Job) (*Sweeper, error) {
+// New returns a Sweeper of the jobs that a server with some roles runs. Start starts it.
+func New(db *postgres.DB, roles servers.Roles, log *slog.Logger, metrics prometheus.Registerer, jobs ...Job) (*Sweeper, error) {
 	scheduler, err := gocron.NewScheduler(gocron.WithStopTimeout(stopLimit))
 	if err != nil {
 		return nil, fmt.Errorf("create scheduler: %w", err)
@@ -72,6 +76,9 @@ func New(db *postgres.DB, log *slog.Logger, metrics prometheus.Registerer, jobs 
 		Name: "lksms_sweep_patience_seconds", Help: "How long a sweep may be without a good run: the limit of one run, and two intervals.",
 	}, []string{"sweep", "scope"})
 	for _, job := range jobs {
+		if !job.isOfEachServer() && !roles.Has(job.Roles...) {
+			continue
+		}
 		s.succeeded.WithLabelValues(job.Name, job.scope()).SetToCurrentTime() // a job that never succeeds is seen too
 		patience.WithLabelValues(job.Name, job.scope()).Set(job.patience().Seconds())
 		options := []gocron.JobOption{gocron.WithName(job.Name), gocron.WithSingletonMode(gocron.LimitModeReschedule)}
@@ -93,7 +100,7 @@ func New(db *postgres.DB, log *slog.Logger, metrics prometheus.Registerer, jobs 
 
 // runOnce runs a job now, unless another server runs it: then it need not run again.
 func (s *Sweeper) runOnce(ctx context.Context, job Job) {
-	if job.EachServer {
+	if job.isOfEachServer() {
 		s.run(ctx, job)
 		return
 	}

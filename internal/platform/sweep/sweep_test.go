@@ -12,8 +12,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
 	"lksms/internal/testkit/pgtest"
 )
+
+// bySweep are the roles of what one server does for all.
+var bySweep = servers.Roles{servers.Sweep}
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
@@ -32,8 +36,8 @@ func TestASweepEndsSoonAfterItsLockIsLost(t *testing.T) {
 	url := pgtest.New(t)
 	db := open(t, url)
 	started, ended := make(chan struct{}, 1), make(chan error, 1)
-	s, err := New(db, slog.New(slog.DiscardHandler), prometheus.NewRegistry(), Job{
-		Name: "age-tasks", Interval: 10 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
+	s, err := New(db, servers.All(), slog.New(slog.DiscardHandler), prometheus.NewRegistry(), Job{
+		Roles: bySweep, Name: "age-tasks", Interval: 10 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
 			select {
 			case started <- struct{}{}:
 			default:
@@ -69,7 +73,7 @@ func TestTwoServersNeverRunAJobAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	var running, most, runs atomic.Int32
-	job := Job{Name: "age-tasks", Interval: 20 * time.Millisecond, Run: func(context.Context) (int, error) {
+	job := Job{Roles: bySweep, Name: "age-tasks", Interval: 20 * time.Millisecond, Run: func(context.Context) (int, error) {
 		if n := running.Add(1); n > most.Load() {
 			most.Store(n)
 		}
@@ -79,7 +83,7 @@ func TestTwoServersNeverRunAJobAtTheSameTime(t *testing.T) {
 		return 0, nil
 	}}
 	for range 2 {
-		s, err := New(open(t, url), slog.New(slog.DiscardHandler), prometheus.NewRegistry(), job)
+		s, err := New(open(t, url), servers.All(), slog.New(slog.DiscardHandler), prometheus.NewRegistry(), job)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,8 +107,8 @@ func TestTwoServersNeverRunAJobAtTheSameTime(t *testing.T) {
 func TestStopEndsARunningJob(t *testing.T) {
 	t.Parallel()
 	started := make(chan struct{}, 1)
-	s, err := New(open(t, pgtest.New(t)), slog.New(slog.DiscardHandler), prometheus.NewRegistry(), Job{
-		Name: "age-tasks", Interval: 10 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
+	s, err := New(open(t, pgtest.New(t)), servers.All(), slog.New(slog.DiscardHandler), prometheus.NewRegistry(), Job{
+		Roles: bySweep, Name: "age-tasks", Interval: 10 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
 			started <- struct{}{}
 			<-ctx.Done()
 			return 0, ctx.Err()
@@ -164,20 +168,20 @@ func TestTheLastGoodRunOfEachJobIsExported(t *testing.T) {
 	good := func(context.Context) (int, error) { return 0, nil }
 	registry := prometheus.NewRegistry()
 	const often = 10 * time.Millisecond
-	s, err := New(open(t, url), slog.New(slog.DiscardHandler), registry,
-		Job{Name: "good", Interval: often, Run: good},
-		Job{Name: "of-each", Interval: often, EachServer: true, Run: good},
-		Job{Name: "elsewhere", Interval: often, Run: good},
-		Job{Name: "fails", Interval: often, Run: func(context.Context) (int, error) {
+	s, err := New(open(t, url), servers.All(), slog.New(slog.DiscardHandler), registry,
+		Job{Roles: bySweep, Name: "good", Interval: often, Run: good},
+		Job{Name: "of-each", Interval: often, Run: good},
+		Job{Roles: bySweep, Name: "elsewhere", Interval: often, Run: good},
+		Job{Roles: bySweep, Name: "fails", Interval: often, Run: func(context.Context) (int, error) {
 			failed.Add(1)
 			return 1, errors.New("no")
 		}},
-		Job{Name: "hangs", Interval: often, Limit: 50 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
+		Job{Roles: bySweep, Name: "hangs", Interval: often, Limit: 50 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
 			<-ctx.Done()
 			hung.Add(1)
 			return 0, ctx.Err()
 		}},
-		Job{Name: "catches-up", Interval: often, Limit: 50 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
+		Job{Roles: bySweep, Name: "catches-up", Interval: often, Limit: 50 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
 			<-ctx.Done()
 			return 1, fmt.Errorf("fold: %w", ctx.Err())
 		}},

@@ -21,6 +21,8 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
+	"lksms/internal/platform/sweep"
 )
 
 // Service submits such messages and tells their states. A caller sees its own messages alone.
@@ -35,6 +37,13 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB, tasks *queue.Service, dir *directory.Service) *Service {
 	return &Service{db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), tasks: tasks, directory: dir}
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "forget-smsgate-messages", Interval: 10 * time.Minute, Run: s.Forget},
+	}
 }
 
 // The bounds of a message.

@@ -20,6 +20,8 @@ import (
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/result"
+	"lksms/internal/platform/servers"
+	"lksms/internal/platform/sweep"
 )
 
 const (
@@ -58,6 +60,13 @@ func New(db *postgres.DB, tasks *queue.Service, log *slog.Logger, reg prometheus
 	}
 	reg.MustRegister(waitCollector{s})
 	return s
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "take-messages-of-sql", Interval: 250 * time.Millisecond, Routine: true, Run: s.Take},
+	}
 }
 
 // Take makes tasks of the messages in the inbox, a portion of each company in turn, and returns how many it took out. What the database cannot
