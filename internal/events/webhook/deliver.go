@@ -347,84 +347,78 @@ func (s *Service) bodies(ctx context.Context, items []*item, form form) (map[int
 	return bodies, nil
 }
 
-// settle stores what a turn did, in one transaction. If the webhook was changed meanwhile, it stores nothing, and the events are posted again.
-func (s *Service) settle(ctx context.Context, t *turn) error {
-	put := dbq.WebhookRetriesPutParams{WebhookID: t.ID}
-	keep := func(one *item, tries int64, wait float64) {
-		put.FeedIds, put.Tries, put.Waits, put.DeliveryIds = append(put.FeedIds, one.ID), append(put.Tries, tries), append(put.Waits, wait), append(put.DeliveryIds, 0)
-		put.AreRetries = append(put.AreRetries, one.isRetry)
-	}
-	// reached is the last event behind after_id that was posted, or waits for another one of its task. The webhook goes on behind it: earlier events that
-	// were not posted become retries, later ones are read again.
-	reached := t.AfterID
-	for _, one := range t.items {
+// outcome is what a turn did, as settle stores it.
+type outcome struct {
+	posted    []*item // with an answer
+	done      []int64 // retries that were taken
+	retries   dbq.WebhookRetriesPutParams
+	reached   int64 // the webhook goes on behind this event: earlier ones that were not posted become retries, later ones are read again
+	hasFailed bool
+	pause     time.Duration // before the next turn
+}
+
+// outcome sorts the events of a turn into those that were taken, those that are tried again, and those that are read again.
+func (t *turn) outcome() outcome {
+	o := outcome{reached: t.AfterID, retries: dbq.WebhookRetriesPutParams{WebhookID: t.ID}}
+	for _, one := range t.items { // the last one that was posted, or that waits for another one of its task
 		if !one.isRetry && (one.answer != nil || one.isLate) {
-			reached = max(reached, one.ID)
+			o.reached = max(o.reached, one.ID)
 		}
 	}
-	var posted []*item
-	var done []int64
-	hasFailed := false
 	for _, one := range t.items {
 		switch {
 		case one.answer != nil && one.answer.Error == "":
-			posted, t.taken = append(posted, one), append(t.taken, one)
+			o.posted, t.taken = append(o.posted, one), append(t.taken, one)
 			if one.isRetry {
-				done = append(done, one.ID)
+				o.done = append(o.done, one.ID)
 			}
 		case one.answer != nil:
-			posted, hasFailed = append(posted, one), true
+			o.posted, o.hasFailed = append(o.posted, one), true
 			t.isGone = t.isGone || one.answer.IsGone()
 			if one.answer.IsPause() { // otherwise it is said of this event alone
 				t.retryAfter = max(t.retryAfter, one.answer.RetryAfter)
 			}
 			wait := max(jittered(delays[min(int(one.tries), len(delays)-1)]), one.answer.RetryAfter)
-			keep(one, one.tries+1, wait.Seconds())
+			o.retry(one, one.tries+1, wait.Seconds())
 		case one.isLate:
-			keep(one, one.tries, behind)
-		case !one.isRetry && one.ID < reached:
-			keep(one, 0, 0)
+			o.retry(one, one.tries, behind)
+		case !one.isRetry && one.ID < o.reached:
+			o.retry(one, 0, 0)
 		case !one.isRetry: // it was not posted, and none behind it
 			t.next = min(t.next, one.ID-1)
 		}
 	}
-	isTaken := len(t.taken) > 0
-	rest := t.retryAfter
-	if hasFailed && !isTaken {
-		rest = max(rest, jittered(min(restMost, restLeast<<min(t.FailedRuns, 10))))
+	o.pause = t.retryAfter
+	if o.hasFailed && len(t.taken) == 0 {
+		o.pause = max(o.pause, jittered(min(restMost, restLeast<<min(t.FailedRuns, 10))))
 	}
-	t.hasMore = t.hasMore && rest == 0
+	return o
+}
+
+// retry notes that an event is tried again after some seconds.
+func (o *outcome) retry(one *item, tries int64, wait float64) {
+	r := &o.retries
+	r.FeedIds, r.Tries, r.Waits = append(r.FeedIds, one.ID), append(r.Tries, tries), append(r.Waits, wait)
+	r.DeliveryIds, r.AreRetries = append(r.DeliveryIds, 0), append(r.AreRetries, one.isRetry)
+}
+
+// settle stores what a turn did, in one transaction. If the webhook was changed meanwhile, it stores nothing, and the events are posted again.
+func (s *Service) settle(ctx context.Context, t *turn) error {
+	o := t.outcome()
+	t.hasMore = t.hasMore && o.pause == 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		now, err := s.q.WebhookSettle(ctx, dbq.WebhookSettleParams{
-			ID: t.ID, Version: t.Version, AfterID: t.AfterID, NextID: max(t.next, reached), Taken: isTaken, Failed: hasFailed, Rest: rest, FailingMost: failingMost,
+			ID: t.ID, Version: t.Version, AfterID: t.AfterID, NextID: max(t.next, o.reached), Taken: len(t.taken) > 0, Failed: o.hasFailed, Rest: o.pause,
+			FailingMost: failingMost,
 		})
 		if postgres.IsNoRows(err) {
 			t.taken, t.hasMore = nil, false
 			return nil
 		}
-		if err == nil && len(done) > 0 {
-			err = s.q.WebhookRetriesDone(ctx, dbq.WebhookRetriesDoneParams{WebhookID: t.ID, FeedIds: done})
-		}
-		if err == nil && isTaken && t.FailedRuns >= wellAfter {
-			err = s.q.WebhookRetriesNow(ctx, t.ID)
-		}
 		if err != nil {
 			return err
 		}
-		if err := s.keepDeliveries(ctx, t.ID, posted, &put); err != nil {
-			return err
-		}
-		if len(put.FeedIds) > 0 {
-			if err := s.q.WebhookRetriesPut(ctx, put); err != nil {
-				return err
-			}
-		}
-		if hasFailed {
-			if err := s.q.WebhookRetriesBehind(ctx, t.ID); err != nil {
-				return err
-			}
-		}
-		if err := s.q.WebhookRetriesFree(ctx, t.ID); err != nil {
+		if err := s.storeRetries(ctx, t, &o); err != nil {
 			return err
 		}
 		if err := s.q.WebhookDeliveriesForget(ctx, dbq.WebhookDeliveriesForgetParams{WebhookID: t.ID, Most: deliveriesMost}); err != nil {
@@ -439,6 +433,34 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 		return nil
 	})
 	return postgres.Wrap("settle posts", err, nil)
+}
+
+// storeRetries stores what was posted, and which events are tried again. A webhook that takes events again gets all its retries at once.
+func (s *Service) storeRetries(ctx context.Context, t *turn, o *outcome) error {
+	if len(o.done) > 0 {
+		if err := s.q.WebhookRetriesDone(ctx, dbq.WebhookRetriesDoneParams{WebhookID: t.ID, FeedIds: o.done}); err != nil {
+			return err
+		}
+	}
+	if len(t.taken) > 0 && t.FailedRuns >= wellAfter {
+		if err := s.q.WebhookRetriesNow(ctx, t.ID); err != nil {
+			return err
+		}
+	}
+	if err := s.keepDeliveries(ctx, t.ID, o.posted, &o.retries); err != nil {
+		return err
+	}
+	if len(o.retries.FeedIds) > 0 {
+		if err := s.q.WebhookRetriesPut(ctx, o.retries); err != nil {
+			return err
+		}
+	}
+	if o.hasFailed {
+		if err := s.q.WebhookRetriesBehind(ctx, t.ID); err != nil {
+			return err
+		}
+	}
+	return s.q.WebhookRetriesFree(ctx, t.ID)
 }
 
 // behind is the wait of an event that waits for an earlier one of its task.
