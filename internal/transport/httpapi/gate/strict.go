@@ -43,33 +43,16 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			g.Fail(w, r, wrong)
 			return
 		}
-		if !hasBody {
-			r.Body = http.NoBody
-			leave, err := g.turn(r.Context(), x)
-			if err != nil {
+		began := time.Now()
+		done, read := func() {}, func() error { r.Body = http.NoBody; return nil }
+		if hasBody {
+			var err error
+			if done, read, err = g.receiveBody(w, r, x, limits.bodyBytes, wrong); err != nil {
 				g.Fail(w, r, err)
 				return
 			}
-			defer leave()
-			x.answering = leave
-			x.within(limits.time)
-			next.ServeHTTP(w, r)
-			return
+			defer done()
 		}
-		began := time.Now()
-		form, isForm := g.contract.forms[x.Operation]
-		var done func()
-		var err error
-		if isForm = isForm && isFormType(r); isForm {
-			done, err = g.receiveForm(w, r, x, form)
-		} else {
-			done, err = g.receive(w, r, x, limits.bodyBytes)
-		}
-		if err != nil {
-			g.Fail(w, r, err)
-			return
-		}
-		defer done()
 		leave, err := g.turn(r.Context(), x)
 		if err != nil {
 			g.Fail(w, r, err)
@@ -77,40 +60,50 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 		}
 		defer leave()
 		x.answering = func() { leave(); done() } // a caller that reads slowly must not hold memory and turns that others wait for
-		if x.Caller.Authorise != nil && time.Since(began) > bodySoon {
+		if hasBody && x.Caller.Authorise != nil && time.Since(began) > bodySoon {
 			if err := x.Caller.Authorise(); err != nil { // the user may have been disabled while the body arrived
 				g.Fail(w, r, err)
 				return
 			}
 		}
-		if x.Operation == callbackOperation { // a provider chooses the form, and even an incomplete body is stored
-			x.within(limits.time)
-			next.ServeHTTP(w, r)
+		if err := read(); err != nil {
+			g.Fail(w, r, err)
 			return
+		}
+		x.within(limits.time)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// receiveBody receives a body. done frees its memory, and read parses it: what it returns also names what is wrong with the address.
+func (g *Gate) receiveBody(w http.ResponseWriter, r *http.Request, x *Exchange, most int64, wrong *fault.Error) (done func(), read func() error, err error) {
+	form, isForm := g.contract.forms[x.Operation]
+	parse := g.parse
+	if isForm && isFormType(r) {
+		parse = func(x *Exchange) error { return g.parseForm(x, form) }
+		done, err = g.receiveForm(w, r, x, form)
+	} else {
+		done, err = g.receive(w, r, x, most)
+	}
+	return done, func() error {
+		if x.Operation == callbackOperation { // a provider chooses the form, and even an incomplete body is stored
+			return nil
 		}
 		if x.Body.Cut != nil {
-			g.Fail(w, r, x.Body.Cut)
-			return
+			return x.Body.Cut
 		}
-		if isForm {
-			err = g.parseForm(x, form)
-		} else {
-			err = g.parse(x)
-		}
+		err := parse(x)
 		if wrong != nil { // the body may be wrong as well
 			if err == nil {
 				err = g.contract.check(r)
 			}
 			err = withFieldsOf(wrong, err)
 		}
-		if err != nil {
-			g.Fail(w, r, err)
-			return
+		if err == nil {
+			r.Body = parsedBody{Reader: bytes.NewReader(x.Body.Plain), value: x.Body.Value}
 		}
-		r.Body = parsedBody{Reader: bytes.NewReader(x.Body.Plain), value: x.Body.Value}
-		x.within(limits.time)
-		next.ServeHTTP(w, r)
-	})
+		return err
+	}, err
 }
 
 // parse reads the JSON of a body. Faults: request.malformed, request.invalid.
