@@ -98,30 +98,12 @@ func parseSection(code string) (s section, rest string) {
 			continue
 		case c == '[':
 			inner, after, _ := strings.Cut(code[1:], "]")
-			switch lower := strings.ToLower(inner); {
-			case strings.HasPrefix(inner, "$"):
-				symbol, locale, _ := strings.Cut(inner[1:], "-")
-				literal(symbol)
-				locale = strings.ToLower(locale)
-				s.isChinese = s.isChinese || strings.HasSuffix(locale, "804") || strings.HasSuffix(locale, "404") || strings.HasPrefix(locale, "zh")
-			case lower != "" && (strings.Trim(lower, "h") == "" || strings.Trim(lower, "m") == "" || strings.Trim(lower, "s") == ""):
-				field("[" + lower[:1] + strconv.Itoa(len(lower)) + "]")
-			case strings.ContainsAny(inner, "<>="):
-				isKnown = false // a condition, in place of the sign
-			}
+			isKnown = s.setBrackets(inner) && isKnown
 			code = after
 			continue
-		case strings.HasPrefix(lower, "am/pm"):
-			field("am/pm")
-			code = code[5:]
-			continue
-		case strings.HasPrefix(lower, "a/p"):
-			field("a/p")
-			code = code[3:]
-			continue
-		case strings.HasPrefix(code, "上午/下午"):
-			field("上午/下午")
-			code = code[len("上午/下午"):]
+		case halfOfDay(lower) != "":
+			field(halfOfDay(lower))
+			code = code[len(halfOfDay(lower)):]
 			continue
 		case strings.HasPrefix(lower, "general"), strings.HasPrefix(lower, "g/通用格式"):
 			isKnown = false
@@ -168,6 +150,34 @@ func parseSection(code string) (s section, rest string) {
 		code = code[1:]
 	}
 	return s.finish(isKnown), ""
+}
+
+// halfOfDay returns the field of the halves of a day with which a code in small letters begins; empty: with none.
+func halfOfDay(lower string) string {
+	for _, name := range []string{"am/pm", "a/p", "上午/下午"} {
+		if strings.HasPrefix(lower, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// setBrackets adds what stands in brackets: a currency with a locale, a duration, or a color, which is left out. It returns false for a condition, which
+// stands in place of the sign.
+func (s *section) setBrackets(inner string) (isKnown bool) {
+	switch lower := strings.ToLower(inner); {
+	case strings.HasPrefix(inner, "$"):
+		symbol, locale, _ := strings.Cut(inner[1:], "-")
+		s.parts = append(s.parts, part{text: symbol})
+		locale = strings.ToLower(locale)
+		s.isChinese = s.isChinese || strings.HasSuffix(locale, "804") || strings.HasSuffix(locale, "404") || strings.HasPrefix(locale, "zh")
+	case lower != "" && (strings.Trim(lower, "h") == "" || strings.Trim(lower, "m") == "" || strings.Trim(lower, "s") == ""):
+		s.isDate = true
+		s.parts = append(s.parts, part{field: "[" + lower[:1] + strconv.Itoa(len(lower)) + "]"})
+	case strings.ContainsAny(inner, "<>="):
+		return false
+	}
+	return true
 }
 
 func firstRune(text string) string {
