@@ -171,7 +171,14 @@ func (b *bench) events(ctx context.Context) (err error) {
 	b.ratio("events posted meanwhile", median(posted), median(with), "/s", "tasks that ended", "told", true)
 	b.add(figure{Name: "from the end of a task to its post, median and p99", Value: fmt.Sprintf("%.2g s, %.2g s", median(p50), median(p99)), Target: "told", Met: true})
 
-	// The events of the last round once more, while nothing else runs.
+	if err := b.postAlone(ctx, r); err != nil {
+		return err
+	}
+	return b.exec(ctx, function+"; "+hearNobody+"; DELETE FROM webhooks; TRUNCATE feed, feed_staged, feed_listeners, webhook_retries")
+}
+
+// postAlone posts the events of the last round once more, while nothing else runs.
+func (b *bench) postAlone(ctx context.Context, r *receivers) error {
 	if err := b.exec(ctx, hearAll+"; UPDATE webhooks SET after_id = 0"); err != nil {
 		return err
 	}
@@ -189,7 +196,7 @@ func (b *bench) events(ctx context.Context) (err error) {
 		Name: "processor time of an event that is posted", Target: "told", Met: true,
 		Value: fmt.Sprintf("%.0f µs in the server, %.0f µs in PostgreSQL", (b.cpu()-used-database)/n*1e6, database/n*1e6),
 	})
-	return b.exec(ctx, function+"; "+hearNobody+"; DELETE FROM webhooks; TRUNCATE feed, feed_staged, feed_listeners, webhook_retries")
+	return nil
 }
 
 // posted returns when nothing is left to be posted to the webhooks that take events.

@@ -219,15 +219,8 @@ func (b *bench) waitAcross(ctx context.Context, servers, senders int, isPoolEach
 		return err
 	}
 	defer func() { err = errors.Join(err, c.stop(ctx), b.removeCrowd(ctx), b.empty(ctx)) }()
-	var mu sync.Mutex
-	leasedAt := map[string]time.Time{}
-	c.onLease = func(at time.Time, tasks []leased) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, task := range tasks {
-			leasedAt[task.TaskID] = at
-		}
-	}
+	leases := &leaseTimes{at: map[string]time.Time{}}
+	c.onLease = leases.note
 	// Nobody waits at the first of several servers: messages are submitted there.
 	at := make([][]string, servers)
 	for i := range senders {
@@ -253,13 +246,36 @@ func (b *bench) waitAcross(ctx context.Context, servers, senders int, isPoolEach
 	if isPoolEach {
 		return nil
 	}
-	submittedAt := map[string]time.Time{}
+	name = "from submit to a sender that waits at the same server"
+	if servers > 1 {
+		name = "from submit at one server to a sender that waits at another"
+	}
+	return b.wakes(ctx, c, leases, fmt.Sprintf("%s, %d senders, %d servers", name, senders, servers))
+}
+
+// leaseTimes are the times at which tasks were leased.
+type leaseTimes struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+func (l *leaseTimes) note(at time.Time, tasks []leased) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, task := range tasks {
+		l.at[task.TaskID] = at
+	}
+}
+
+// wakes submits messages at the first server, and adds how long they took to a sender that waits.
+func (b *bench) wakes(ctx context.Context, c *cluster, leases *leaseTimes, name string) error {
+	submittedAt := map[string]time.Time{} // guarded by leases.mu
 	if _, err := openLoop(ctx, 16, 20, 2*b.Time, func() error {
 		began := time.Now()
 		var sent leased
 		err := c.clients[0].call("POST", sendPath, sendBody(), &sent)
-		mu.Lock()
-		defer mu.Unlock()
+		leases.mu.Lock()
+		defer leases.mu.Unlock()
 		submittedAt[sent.TaskID] = began
 		return err
 	}); err != nil {
@@ -268,24 +284,20 @@ func (b *bench) waitAcross(ctx context.Context, servers, senders int, isPoolEach
 	var took []time.Duration
 	for deadline := time.Now().Add(10 * time.Second); len(took) < len(submittedAt) && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		took = took[:0]
-		mu.Lock()
+		leases.mu.Lock()
 		for id, began := range submittedAt {
-			if at, isLeased := leasedAt[id]; isLeased {
+			if at, isLeased := leases.at[id]; isLeased {
 				took = append(took, at.Sub(began))
 			}
 		}
-		mu.Unlock()
+		leases.mu.Unlock()
 	}
 	if len(took) < len(submittedAt) {
 		return fmt.Errorf("%d of %d messages were claimed", len(took), len(submittedAt))
 	}
 	p50, p99 := millis(quantile(took, 0.5)), millis(quantile(took, 0.99))
-	name = "from submit to a sender that waits at the same server"
-	if servers > 1 {
-		name = "from submit at one server to a sender that waits at another"
-	}
 	b.add(figure{
-		Name: fmt.Sprintf("%s, %d senders, %d servers", name, senders, servers), Value: fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", p50, p99),
+		Name: name, Value: fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", p50, p99),
 		Compared: fmt.Sprint(len(took), " messages"), Target: "p99 <= 300 ms", Met: p99 <= 300,
 	})
 	return nil
@@ -434,30 +446,11 @@ func (b *bench) callbacks(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, claimed.stop(), b.removeCrowd(ctx)) }()
 	submitter, caller, claimer := b.clientAt(api.address, connections), b.clientAt(called.address, connections), b.clientAt(claimed.address, connections)
 
-	// A provider accepts the messages that the callbacks are about.
-	admin := b.client(8)
-	config := fmt.Sprintf(`{"url":"http://%s/","body":{"to":"${recipient}","text":"${content}"},"answer":{"success":"code","equals":["0"],"number":"id"},
-		"callback":{"verify":"token","number":"msgid","recipient":"mobile","state":"status","delivered":["DELIVRD"],"pending":["ENROUTE"],
-		"answer":{"body":"{}","contentType":"application/json"}},"callbackSecret":"s3cret-of-16-bytes"}`, provider.Addr())
-	if err := admin.call("POST", "/api/v1/admin/senders", `{"sender_no":"called","name":"called","kind":"http-sms","status":"on","is_shared":true,"config":`+config+`}`, nil); err != nil {
-		return err
-	}
-	seconds := b.Time.Seconds()
-	n := int((few+2*many)*seconds*float64(b.Rounds)) + int(3000*seconds) // the second part is for the flood without a bound
+	n := int((few+2*many)*b.Time.Seconds()*float64(b.Rounds)) + int(3000*b.Time.Seconds()) // the second part is for the flood without a bound
 	if b.Short {
 		n = 2000
 	}
-	for from := 0; from < n; from += 1000 {
-		if err := admin.call("POST", "/api/v1/sms/send-batch", lifeBody(min(1000, n-from)), nil); err != nil {
-			return err
-		}
-	}
-	for reached := 0; reached < n; time.Sleep(100 * time.Millisecond) {
-		if err := b.db.QueryRow(ctx, "SELECT count(*) FROM report_logs WHERE outcome = 2").Scan(&reached); err != nil {
-			return err
-		}
-	}
-	if err := admin.call("PATCH", "/api/v1/admin/senders/called", `{"status":"off"}`, nil); err != nil { // it takes no more messages
+	if err := b.sendThrough(ctx, provider.Addr(), n); err != nil {
 		return err
 	}
 	if err := b.makeCrowd(ctx, 0, 1); err != nil {
@@ -487,7 +480,43 @@ func (b *bench) callbacks(ctx context.Context) (err error) {
 		return err
 	}
 
-	// Callbacks without a bound take both cores.
+	if err := b.floodCallbacks(ctx, submits, submit, callBack, alone); err != nil {
+		return err
+	}
+	var delivered int
+	if err := b.db.QueryRow(ctx, "SELECT count(*) FROM receipts WHERE matched_at IS NOT NULL").Scan(&delivered); err != nil {
+		return err
+	}
+	if int64(delivered) < min(next.Load(), int64(n))*9/10 {
+		return fmt.Errorf("of %d callbacks, %d were matched", next.Load(), delivered)
+	}
+	return errors.Join(b.besideSweep(ctx, submitter, claimer, submits, submit), b.empty(ctx))
+}
+
+// sendThrough sends n messages through a provider at an address, which callbacks can be about then.
+func (b *bench) sendThrough(ctx context.Context, provider net.Addr, n int) error {
+	admin := b.client(8)
+	config := fmt.Sprintf(`{"url":"http://%s/","body":{"to":"${recipient}","text":"${content}"},"answer":{"success":"code","equals":["0"],"number":"id"},
+		"callback":{"verify":"token","number":"msgid","recipient":"mobile","state":"status","delivered":["DELIVRD"],"pending":["ENROUTE"],
+		"answer":{"body":"{}","contentType":"application/json"}},"callbackSecret":"s3cret-of-16-bytes"}`, provider)
+	if err := admin.call("POST", "/api/v1/admin/senders", `{"sender_no":"called","name":"called","kind":"http-sms","status":"on","is_shared":true,"config":`+config+`}`, nil); err != nil {
+		return err
+	}
+	for from := 0; from < n; from += 1000 {
+		if err := admin.call("POST", "/api/v1/sms/send-batch", lifeBody(min(1000, n-from)), nil); err != nil {
+			return err
+		}
+	}
+	for reached := 0; reached < n; time.Sleep(100 * time.Millisecond) {
+		if err := b.db.QueryRow(ctx, "SELECT count(*) FROM report_logs WHERE outcome = 2").Scan(&reached); err != nil {
+			return err
+		}
+	}
+	return admin.call("PATCH", "/api/v1/admin/senders/called", `{"status":"off"}`, nil) // it takes no more messages
+}
+
+// floodCallbacks submits beside callbacks without a bound, which take both cores. alone is the p99 of submits without callbacks.
+func (b *bench) floodCallbacks(ctx context.Context, submits float64, submit, callBack func() error, alone float64) error {
 	flooded := make(chan error, 1)
 	var rate float64
 	go func() {
@@ -500,15 +529,8 @@ func (b *bench) callbacks(ctx context.Context) (err error) {
 		return err
 	}
 	full := millis(quantile(took, 0.99))
-	b.atMost(1.2, fmt.Sprintf("p99 of %d submits/s at a server of its own, beside as many callbacks as go, %.0f/s", submits, rate), full, alone, "ms", "without callbacks")
-	var delivered int
-	if err := b.db.QueryRow(ctx, "SELECT count(*) FROM receipts WHERE matched_at IS NOT NULL").Scan(&delivered); err != nil {
-		return err
-	}
-	if int64(delivered) < min(next.Load(), int64(n))*9/10 {
-		return fmt.Errorf("of %d callbacks, %d were matched", next.Load(), delivered)
-	}
-	return errors.Join(b.besideSweep(ctx, submitter, claimer, submits, submit), b.empty(ctx))
+	b.atMost(1.2, fmt.Sprintf("p99 of %.0f submits/s at a server of its own, beside as many callbacks as go, %.0f/s", submits, rate), full, alone, "ms", "without callbacks")
+	return nil
 }
 
 // besideCallbacks compares calls at a server of their own without callbacks and beside them at another server, and returns the p99 without.
