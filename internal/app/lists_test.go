@@ -118,7 +118,7 @@ func TestTheDumpOfTheSchemaHasNothingOfTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fixture, err := os.ReadFile("../pgtest/tasks.sql")
+	fixture, err := os.ReadFile("../testkit/pgtest/tasks.sql")
 	if err != nil {
 		t.Fatal(err)
 	}

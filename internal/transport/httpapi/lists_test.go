@@ -31,7 +31,7 @@ func TestAPreviewShowsHowAListIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	workbook, err := os.ReadFile("../sheet/testdata/workbooks/openpyxl.xlsx")
+	workbook, err := os.ReadFile("../../audience/sheet/testdata/workbooks/openpyxl.xlsx")
 	if err != nil {
 		t.Fatal(err)
 	}
