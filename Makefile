@@ -120,7 +120,8 @@ verify: node-tools client-modules generate console ## Generate again and fail on
 	@cd bench && $(GO) mod tidy -diff
 	@echo "verify: ok"
 
-lint: ## Lint the Go code
+lint: ## Lint the Go code, and the titles of the commits since the last version
+	@scripts/titles.sh $(LANDED)
 	@$(TOOL) golangci-lint run ./...
 	@cd bench && $(GO) vet ./...
 	@files=$$(gofmt -l bench tools/alertmanager); test -z "$$files" || { echo "lint: not formatted by gofmt: $$files"; exit 1; }

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Fails if a commit since a version has a title that does not begin with one of these words, or is longer than a line of a log. Without that version in the
+# history, as in a shallow clone, it checks nothing.
+set -euo pipefail
+words='Add|Document|Fix|Measure|Move|Remove|Rename|Revert|Speed up|Split|Test|Update|Use'
+git rev-parse --verify --quiet "$1^{commit}" >/dev/null || { echo "titles: $1 is not in the history of this clone, so that no title is checked"; exit 0; }
+wrong=$(git log --no-merges --format=%s "$1..HEAD" | grep -vE "^($words) .{1,90}$" || true)
+[ -z "$wrong" ] || { printf 'titles: these begin with none of %s, or have more than 100 characters:\n%s\n' "${words//|/, }" "$wrong" >&2; exit 1; }
