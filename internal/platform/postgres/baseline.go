@@ -35,6 +35,10 @@ func isBaseline(version string) bool {
 // adopt records the files that make an empty database as applied on a database that had all migrations of the time before. Their rows stay: servers of
 // the version before count them to see whether the database is migrated, and find it as they left it if an upgrade is taken back.
 func adopt(ctx context.Context, conn *pgx.Conn) error {
+	var exists bool // a role that may not migrate could not make the table
+	if err := conn.QueryRow(ctx, "SELECT to_regclass('schema_migrations') IS NOT NULL").Scan(&exists); err != nil || !exists {
+		return Wrap("look for migrations", err, nil)
+	}
 	var earlier, adopted int
 	var last string
 	err := conn.QueryRow(ctx, `SELECT count(*) FILTER (WHERE version < $1), coalesce(max(version) FILTER (WHERE version < $1), ''), count(*) FILTER (WHERE version BETWEEN $1 AND $2)

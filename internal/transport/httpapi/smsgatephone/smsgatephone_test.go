@@ -689,7 +689,7 @@ func TestAPhoneThatAnswersNonsenseHarmsNothing(t *testing.T) {
 		}
 	}
 	for _, body := range []string{`[]`, `[{"id":"-1","state":"Sent"}]`, `[{"id":"` + id + `-","state":"Sent"}]`, `[{"id":"` + id + `-99999999999999999999","state":"Sent"}]`,
-		`[{"id":"` + id + `-1","state":"Sent","recipients":[{"state":"Failed","error":"x"},{"state":"Sent"}],"states":7}]`,
+		`[{"id":"` + id + `-7","state":"Sent","recipients":[{"state":"Failed","error":"x"},{"state":"Sent"}],"states":7}]`,
 		`[{"id":"` + strings.Repeat("9", 5000) + `-1","state":"Sent"}]`,
 	} {
 		if status, raw := p.call("PATCH", "/message", p.bearer(), body); status != 204 {
