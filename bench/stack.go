@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"lksms/internal/platform/config"
+	"lksms/internal/platform/pgserver"
 	"lksms/internal/platform/postgres"
 )
 
@@ -30,7 +31,7 @@ const (
 // stack is one server and its PostgreSQL.
 type stack struct {
 	dir      string
-	private  *postgres.Server
+	private  *pgserver.Server
 	database string // URL of the database
 	binary   string // path of the server's executable
 	address  string
@@ -48,7 +49,7 @@ func start(ctx context.Context, databaseURL string) (*stack, error) {
 		return s, err
 	}
 	if s.database == "" {
-		if s.private, err = postgres.StartServer(ctx, postgres.ServerOptions{
+		if s.private, err = pgserver.Start(ctx, pgserver.Options{
 			Dir: s.dir, Log: slog.New(slog.DiscardHandler), BinDir: config.PostgresBin(), MoreBins: config.UnpackedPostgres(),
 		}); err != nil {
 			return s, err

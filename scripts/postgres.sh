@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that this machine has a PostgreSQL server to start: finds one, or installs one with the package manager if this
-# user may do so, or unpacks a prebuilt one into the data folder. internal/platform/postgres searches the same folders.
+# user may do so, or unpacks a prebuilt one into the data folder. internal/platform/pgserver searches the same folders.
 set -eu
 
 oldest=14

@@ -19,6 +19,7 @@ import (
 
 	"lksms/internal/app"
 	"lksms/internal/platform/config"
+	"lksms/internal/platform/pgserver"
 	"lksms/internal/platform/postgres"
 )
 
@@ -184,7 +185,7 @@ func openDatabase(ctx context.Context, cfg config.Database, log *slog.Logger) (*
 	if cfg.DatabaseURL != "" {
 		return &database{url: string(cfg.DatabaseURL), stop: func() error { return nil }}, nil
 	}
-	server, err := postgres.StartServer(ctx, postgres.ServerOptions{
+	server, err := pgserver.Start(ctx, pgserver.Options{
 		Dir: cfg.DataDir, BinDir: cfg.PostgresBin, MoreBins: config.UnpackedPostgres(), Log: log,
 	})
 	if err != nil {

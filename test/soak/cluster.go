@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"lksms/internal/platform/config"
-	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/pgserver"
 )
 
 const (
@@ -184,7 +184,7 @@ func (c *cluster) start(ctx context.Context) error {
 		}
 	}
 	var err error
-	if c.bin, err = postgres.Binaries(config.PostgresBin(), config.UnpackedPostgres()); err != nil {
+	if c.bin, err = pgserver.Binaries(config.PostgresBin(), config.UnpackedPostgres()); err != nil {
 		return err
 	}
 	for _, port := range []*string{&c.database, &c.bouncerPort, &c.front} {
@@ -233,7 +233,7 @@ func (c *cluster) makeFolder(name string) error {
 
 // own gives a folder to the account of PostgreSQL.
 func own(path string) error {
-	owner, err := postgres.Prepare(exec.Command("true")) // never run
+	owner, err := pgserver.Prepare(exec.Command("true")) // never run
 	if err == nil && owner != nil {
 		err = os.Chown(path, int(owner.Uid), int(owner.Gid))
 	}

@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/pgserver"
 )
 
 // daemon is a program that is started again whenever it ends, as a service manager does, unless it is held down. It runs as the account of
@@ -83,7 +83,7 @@ func (d *daemon) spawn() (*exec.Cmd, error) {
 	}
 	defer log.Close() //nolint:errcheck // the process has a descriptor of its own
 	cmd := exec.Command(d.command[0], d.command[1:]...)
-	if _, err := postgres.Prepare(cmd); err != nil {
+	if _, err := pgserver.Prepare(cmd); err != nil {
 		return nil, err
 	}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = d.dir, log, log

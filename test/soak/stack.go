@@ -23,7 +23,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"lksms/internal/platform/config"
-	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/pgserver"
 )
 
 const (
@@ -48,7 +48,7 @@ type stack struct {
 	aside   *proxy    // between clients and PostgreSQL; nil: none
 
 	mu       sync.Mutex
-	postgres *postgres.Server
+	postgres *pgserver.Server
 }
 
 func startStack(ctx context.Context, dir, binary string) (*stack, error) {
@@ -120,7 +120,7 @@ func (s *stack) stop(keep bool) error {
 func (s *stack) startPostgres(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	started, err := postgres.StartServer(ctx, postgres.ServerOptions{
+	started, err := pgserver.Start(ctx, pgserver.Options{
 		Dir: s.dataDir(), Log: slog.New(slog.DiscardHandler),
 		BinDir: config.PostgresBin(), MoreBins: config.UnpackedPostgres(),
 	})

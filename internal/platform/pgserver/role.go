@@ -1,11 +1,12 @@
-package postgres
+package pgserver
 
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"lksms/internal/platform/postgres"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 // version the superuser owns everything. Every step checks what exists, so that the next start completes an
 // interrupted one.
 func (s *Server) prepare(ctx context.Context) error {
-	err := withConn(ctx, s.url(adminRole, s.admin, "postgres"), func(conn *pgx.Conn) error {
+	err := postgres.WithConn(ctx, s.url(adminRole, s.admin, "postgres"), func(conn *pgx.Conn) error {
 		if err := execUnless(ctx, conn, "SELECT FROM pg_roles WHERE rolname = '"+serviceRole+"'",
 			"CREATE ROLE "+serviceRole+" NOLOGIN"); err != nil { // handOver and allowLogin follow: the role can log in once it owns everything
 			return err
@@ -29,9 +30,9 @@ func (s *Server) prepare(ctx context.Context) error {
 			"CREATE DATABASE "+serverDatabase)
 	})
 	if err == nil {
-		err = withConn(ctx, s.AdminURL(), func(conn *pgx.Conn) error {
+		err = postgres.WithConn(ctx, s.AdminURL(), func(conn *pgx.Conn) error {
 			return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-				_, err := tx.Exec(ctx, handOver+allowLogin+Literal(s.password))
+				_, err := tx.Exec(ctx, handOver+allowLogin+postgres.Literal(s.password))
 				return err
 			})
 		})
@@ -99,20 +100,5 @@ func execUnless(ctx context.Context, conn *pgx.Conn, query, statement string) er
 
 // ping connects as the service does.
 func (s *Server) ping(ctx context.Context) error {
-	return withConn(ctx, s.URL(), func(*pgx.Conn) error { return nil })
-}
-
-func withConn(ctx context.Context, url string, fn func(*pgx.Conn) error) error {
-	connecting, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	cfg, err := parse(url)
-	if err != nil {
-		return err
-	}
-	conn, err := pgx.ConnectConfig(connecting, cfg)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the connection is no longer needed
-	return fn(conn)
+	return postgres.WithConn(ctx, s.URL(), func(*pgx.Conn) error { return nil })
 }

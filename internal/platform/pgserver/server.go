@@ -1,4 +1,5 @@
-package postgres
+// Package pgserver starts and stops the private PostgreSQL of a server, with a folder and an account of its own.
+package pgserver
 
 import (
 	"context"
@@ -18,10 +19,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"lksms/internal/platform/postgres"
 )
 
-// ServerOptions configures a private PostgreSQL.
-type ServerOptions struct {
+// Options configures a private PostgreSQL.
+type Options struct {
 	Dir       string   // folder of the cluster, the socket, the passwords and the log; created if it is missing
 	BinDir    string   // folder of initdb and postgres; empty: it is searched
 	MoreBins  []string // globs of more folders to search
@@ -32,7 +36,7 @@ type ServerOptions struct {
 // Server is a private PostgreSQL on a Unix socket. It is a child of this process, or is owned by another process and
 // shared with this one.
 type Server struct {
-	options  ServerOptions
+	options  Options
 	password string   // password of serviceRole
 	admin    string   // password of adminRole; empty if another process owns the server
 	account  *account // account of PostgreSQL; nil: the user of this process
@@ -49,12 +53,12 @@ const (
 	stopGrace     = 3 * time.Second
 )
 
-// StartServer starts the PostgreSQL of options.Dir, and creates its cluster if none exists. If another process
-// already runs it, StartServer waits until it is ready and uses it; see Owned. A lock on the folder serialises
+// Start starts the PostgreSQL of options.Dir, and creates its cluster if none exists. If another process
+// already runs it, Start waits until it is ready and uses it; see Owned. A lock on the folder serialises
 // concurrent starts. The server stops with Stop, and on Linux also when this process ends in any other way.
 //
 // This process and its children have no variables of libpq afterwards: see ForgetLibpq.
-func StartServer(ctx context.Context, options ServerOptions) (*Server, error) {
+func Start(ctx context.Context, options Options) (*Server, error) {
 	ForgetLibpq()
 	dir, err := filepath.Abs(options.Dir)
 	if err != nil {
@@ -449,16 +453,22 @@ func (s *Server) spawn(bin string) error {
 	return nil
 }
 
+// isRefused reports whether the server refused the password or the role.
+func isRefused(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && (refused.Code == "28P01" || refused.Code == "28000")
+}
+
 // awaitReady returns when the server accepts connections. Recovery from a crash may take any time, so that only the
 // end of the server or of ctx ends the wait.
 func (s *Server) awaitReady(ctx context.Context) error {
 	var refused error
 	for {
-		err := withConn(ctx, s.url(adminRole, s.admin, "postgres"), func(*pgx.Conn) error { return nil })
+		err := postgres.WithConn(ctx, s.url(adminRole, s.admin, "postgres"), func(*pgx.Conn) error { return nil })
 		switch {
 		case err == nil:
 			return nil
-		case isCode(err, "28P01") || isCode(err, "28000"): // another cluster's password, or an edited pg_hba.conf: waiting does not help
+		case isRefused(err): // another cluster's password, or an edited pg_hba.conf: waiting does not help
 			return fmt.Errorf("PostgreSQL rejects the password in %s: %w; end of its log:\n%s", s.adminPassword(), err, s.logEnd())
 		case refused == nil || ctx.Err() == nil: // the end of ctx is not the cause
 			refused = err

@@ -1,5 +1,4 @@
-// Package postgres owns the access to PostgreSQL: connection pools, transactions, errors, migrations, and a private
-// server if no database is configured.
+// Package postgres owns the access to PostgreSQL: connection pools, transactions, errors and migrations.
 package postgres
 
 import (
@@ -389,4 +388,20 @@ func (db *DB) Dispatch(ctx context.Context, fn func(q *dispatchq.Queries) error)
 	return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{BeginQuery: dispatchBegin}, func(tx pgx.Tx) error {
 		return fn(dispatchq.New(tx))
 	})
+}
+
+// WithConn runs fn with a connection of its own, which it closes.
+func WithConn(ctx context.Context, url string, fn func(*pgx.Conn) error) error {
+	connecting, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	cfg, err := parse(url)
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.ConnectConfig(connecting, cfg)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the connection is no longer needed
+	return fn(conn)
 }

@@ -85,14 +85,14 @@ func migrateUp(ctx context.Context, databaseURL string, log *slog.Logger, files 
 		if applied, err = m.missing(); err != nil || applied == 0 {
 			return err
 		}
-		if err := withConn(ctx, databaseURL, func(conn *pgx.Conn) error { return adopt(ctx, conn) }); err != nil {
+		if err := WithConn(ctx, databaseURL, func(conn *pgx.Conn) error { return adopt(ctx, conn) }); err != nil {
 			return err
 		}
 		if applied, err = m.missing(); err != nil || applied == 0 {
 			return err
 		}
 		err = m.repeatUntilFree(ctx, log, func() error {
-			err := withConn(ctx, databaseURL, func(conn *pgx.Conn) error {
+			err := WithConn(ctx, databaseURL, func(conn *pgx.Conn) error {
 				// Those of this turn: the ones before may have been applied, or left an index.
 				missing, err := m.FindMigrations()
 				if err != nil {
@@ -112,7 +112,7 @@ func migrateUp(ctx context.Context, databaseURL string, log *slog.Logger, files 
 		if err != nil {
 			return err
 		}
-		return withConn(ctx, databaseURL, func(conn *pgx.Conn) error {
+		return WithConn(ctx, databaseURL, func(conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, firstPartitions)
 			return err
 		})

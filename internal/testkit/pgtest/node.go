@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"lksms/internal/platform/config"
-	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/pgserver"
 )
 
 // Node is a PostgreSQL that a test stops, starts and promotes. It listens on a port of 127.0.0.1.
@@ -56,7 +56,7 @@ func (n *Node) Standby() *Node {
 
 func newNode(t testing.TB) *Node {
 	t.Helper()
-	bin, err := postgres.Binaries(config.PostgresBin(), config.UnpackedPostgres())
+	bin, err := pgserver.Binaries(config.PostgresBin(), config.UnpackedPostgres())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func (n *Node) Demote(primary *Node) {
 	if err == nil {
 		err = os.WriteFile(signal, nil, 0o600)
 	}
-	own, ownErr := postgres.Prepare(exec.Command("true")) // never run
+	own, ownErr := pgserver.Prepare(exec.Command("true")) // never run
 	if err == nil && ownErr == nil && own != nil {
 		err = os.Chown(signal, int(own.Uid), int(own.Gid))
 	}

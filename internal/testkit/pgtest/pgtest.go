@@ -24,6 +24,7 @@ import (
 
 	"lksms/db"
 	"lksms/internal/platform/config"
+	"lksms/internal/platform/pgserver"
 	"lksms/internal/platform/postgres"
 )
 
@@ -34,7 +35,7 @@ const (
 
 // Tests and the programs that they start must use the server that was started for them, whatever PostgreSQL variables
 // the developer's environment has.
-func init() { postgres.ForgetLibpq() }
+func init() { pgserver.ForgetLibpq() }
 
 // Main is the TestMain of a package that uses New.
 func Main(m *testing.M) { os.Exit(Run(m)) }
@@ -126,7 +127,7 @@ func Dir(t testing.TB) string {
 // shared is the server of this test process if LKSMS_TEST_SERVER names none.
 var shared struct {
 	sync.Mutex
-	server *postgres.Server
+	server *pgserver.Server
 	stop   func()
 }
 
@@ -148,7 +149,7 @@ func serverURL(ctx context.Context) (string, error) {
 
 // Start starts a PostgreSQL that keeps nothing, with its data in memory if /dev/shm exists. stop ends it and deletes
 // its data. Start also deletes the data of runs that were killed.
-func Start(ctx context.Context) (server *postgres.Server, stop func(), err error) {
+func Start(ctx context.Context) (server *pgserver.Server, stop func(), err error) {
 	base := "/dev/shm"
 	if info, err := os.Stat(base); err != nil || !info.IsDir() {
 		base = "/tmp" // not $TMPDIR: a socket's path has to be short
@@ -161,7 +162,7 @@ func Start(ctx context.Context) (server *postgres.Server, stop func(), err error
 	if err := os.Chmod(dir, 0o755); err != nil { // under root the server runs as another account, which needs to pass through the folder
 		return nil, nil, fmt.Errorf("open test folder: %w", err)
 	}
-	server, err = postgres.StartServer(ctx, postgres.ServerOptions{
+	server, err = pgserver.Start(ctx, pgserver.Options{
 		Dir: dir, Ephemeral: true, Log: slog.New(slog.DiscardHandler),
 		BinDir: config.PostgresBin(), MoreBins: config.UnpackedPostgres(),
 	})

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/pgserver"
 )
 
 // process is a program that a test has started.
@@ -29,7 +29,7 @@ func start(t testing.TB, log, program string, args ...string) *process {
 	}
 	defer out.Close() //nolint:errcheck // the child has a descriptor of its own
 	cmd := exec.Command(program, args...)
-	if _, err := postgres.Prepare(cmd); err != nil {
+	if _, err := pgserver.Prepare(cmd); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", out, out
@@ -82,7 +82,7 @@ func (p *process) await(t testing.TB, log string, ready func() error) {
 func run(t testing.TB, program string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
-	if _, err := postgres.Prepare(cmd); err != nil {
+	if _, err := pgserver.Prepare(cmd); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Dir = "/"
@@ -95,7 +95,7 @@ func run(t testing.TB, program string, args ...string) {
 func ownedDir(t testing.TB) string {
 	t.Helper()
 	dir := Dir(t)
-	owner, err := postgres.Prepare(exec.Command("true")) // never run
+	owner, err := pgserver.Prepare(exec.Command("true")) // never run
 	if err == nil && owner != nil {
 		err = os.Chown(dir, int(owner.Uid), int(owner.Gid))
 	}

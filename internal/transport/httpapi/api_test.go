@@ -18,6 +18,7 @@ import (
 	api "lksms/gen/client"
 	"lksms/internal/app"
 	"lksms/internal/platform/config"
+	"lksms/internal/platform/pgserver"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/testkit/apptest"
 	"lksms/internal/testkit/pgtest"
@@ -43,12 +44,12 @@ func TestRefusalsAndFailuresAreCounted(t *testing.T) {
 }
 
 func TestReadinessFollowsTheDatabase(t *testing.T) {
-	options := postgres.ServerOptions{
+	options := pgserver.Options{
 		Dir: pgtest.Dir(t), Ephemeral: true, Log: slog.New(slog.DiscardHandler),
 		BinDir: config.PostgresBin(), MoreBins: config.UnpackedPostgres(),
 	}
-	start := func() *postgres.Server {
-		server, err := postgres.StartServer(t.Context(), options)
+	start := func() *pgserver.Server {
+		server, err := pgserver.Start(t.Context(), options)
 		if err != nil {
 			t.Fatal(err)
 		}
