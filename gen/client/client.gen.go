@@ -10952,6 +10952,7 @@ type ClientInterface interface {
 	//   what is there. If a `user_id` is in several rows, each of them counts, in their order.
 	// - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
 	// - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+	// - A text whose encoding is a doubtful guess is refused, as nobody looks at the rows before they are stored: name the `encoding`.
 	//
 	// A company has at most 10 imports at a time; one more gets 409.
 	//
@@ -14895,6 +14896,7 @@ func (c *Client) ExportContacts(ctx context.Context, params *ExportContactsParam
 //     what is there. If a `user_id` is in several rows, each of them counts, in their order.
 //   - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
 //   - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+//   - A text whose encoding is a doubtful guess is refused, as nobody looks at the rows before they are stored: name the `encoding`.
 //
 // A company has at most 10 imports at a time; one more gets 409.
 //
@@ -27850,6 +27852,7 @@ type ClientWithResponsesInterface interface {
 	//   what is there. If a `user_id` is in several rows, each of them counts, in their order.
 	// - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
 	// - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+	// - A text whose encoding is a doubtful guess is refused, as nobody looks at the rows before they are stored: name the `encoding`.
 	//
 	// A company has at most 10 imports at a time; one more gets 409.
 	//
@@ -48001,6 +48004,7 @@ func (c *ClientWithResponses) ExportContactsWithResponse(ctx context.Context, pa
 //     what is there. If a `user_id` is in several rows, each of them counts, in their order.
 //   - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
 //   - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+//   - A text whose encoding is a doubtful guess is refused, as nobody looks at the rows before they are stored: name the `encoding`.
 //
 // A company has at most 10 imports at a time; one more gets 409.
 //

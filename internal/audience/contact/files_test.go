@@ -57,6 +57,24 @@ func TestAnImportNamesARegionAndAnEncoding(t *testing.T) {
 	}
 }
 
+// Nobody looks at the rows of an import before they are stored: an encoding that is a doubtful guess must be named.
+func TestAnImportWhoseEncodingIsDoubtfulMustNameIt(t *testing.T) {
+	b := apptest.New(t)
+	const latin = "user_id;name;phone\nm;M\xFCller;+4917612345678\n" // also legal GB18030
+	for language, want := range map[string]string{"en": "encoding must be named", "zh-CN": "必须指定"} {
+		a := b.Expect(422, "request.invalid", "POST", importPath, apptest.Form("file", "x.csv", latin), "Content-Type", apptest.FormType, "Accept-Language", language)
+		if a.Fields() != "encoding" || !strings.Contains(a.Raw, strings.TrimPrefix(want, "encoding ")) {
+			t.Errorf("%s", a.Raw)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM contact_imports"); n != 0 {
+		t.Errorf("%d imports began", n)
+	}
+	for _, encoding := range []string{"Windows-1252", "GB18030"} {
+		b.Expect(200, "", "POST", importPath, apptest.Form("file", "x.csv", latin, "encoding", encoding), "Content-Type", apptest.FormType)
+	}
+}
+
 // S4.10: an import goes on after its request, says how far it is, and names the rows that are wrong in the language of the caller.
 func TestAnImportOverHTTP(t *testing.T) {
 	b := apptest.New(t)

@@ -46,6 +46,9 @@ func (s *Service) StartImport(ctx context.Context, r ImportRequest) (dbq.Contact
 		return dbq.ContactImport{}, err
 	}
 	_ = list.rows.Close() // its columns are known
+	if _, isDoubtful := list.rows.Encoding(); isDoubtful { // nobody looks at the rows before they are stored
+		return dbq.ContactImport{}, fault.InvalidField("encoding", fault.NotCertain, nil)
+	}
 	var id int64
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
 		if r.Tag != nil {

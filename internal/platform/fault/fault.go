@@ -212,6 +212,7 @@ const (
 	CutShort        Rule = "cut_short"     // a Place
 	NotText         Rule = "not_text"      // a Place
 	NotAValue       Rule = "not_a_value"   // a Place
+	NotCertain      Rule = "not_certain"   // of an encoding
 	CellTooLong     Rule = "cell_too_long" // a Place
 	NoHeader        Rule = "no_header"
 	UnnamedColumn   Rule = "unnamed_column"   // a Place
@@ -239,7 +240,7 @@ var Rules = []Rule{
 	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, OnlyOfAllCompanies, NotPublic, CountryNotServed, SwitchedOff, NotThere, NotServing, BelowZero, InThePast, BeforeSending, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
 	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
 	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
-	NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
+	NotText, NotAValue, NotCertain, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
 	NoColumn, BadColumn, BeyondLimit, Shortened, SharedByMany,
 }
 
