@@ -126,6 +126,13 @@ func at(value any, path string) []string {
 	}
 	switch value := value.(type) {
 	case map[string]any:
+		if step == "*" {
+			var all []string
+			for _, name := range slices.Sorted(maps.Keys(value)) {
+				all = append(all, at(value[name], rest)...)
+			}
+			return all
+		}
 		return at(value[step], rest)
 	case []any:
 		if filter := filterForm.FindStringSubmatch(step); filter != nil {

@@ -3,6 +3,7 @@ package inbound_test
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -503,11 +504,11 @@ func TestAnErasureTakesANumberOutOfInbounds(t *testing.T) {
 	}
 }
 
-// An Alertmanager of before does not know truncatedAlerts.
+// An Alertmanager of before knows neither truncatedAlerts nor fingerprints.
 func TestARepeatLacksAValueOfItsKey(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "alertmanager", map[string]any{"phone_numbers": []string{"13800138000"}})
-	body := strings.Replace(alerts, `,"truncatedAlerts":3`, "", 1)
+	body := regexp.MustCompile(`,"fingerprint":"[0-9a-f]+"`).ReplaceAllString(strings.Replace(alerts, `,"truncatedAlerts":3`, "", 1), "")
 	first, again := post(b, "alertmanager", body), post(b, "alertmanager", body)
 	if *first.Items[0].TaskID != *again.Items[0].TaskID {
 		t.Errorf("the repeat made another task: %+v", again)
@@ -515,6 +516,9 @@ func TestARepeatLacksAValueOfItsKey(t *testing.T) {
 	changed := post(b, "alertmanager", strings.Replace(body, "10:00:05", "10:00:06", 1))
 	if *changed.Items[0].TaskID == *first.Items[0].TaskID {
 		t.Error("another state of the group was taken for a repeat")
+	}
+	if other := post(b, "alertmanager", strings.Replace(body, `"instance":"db2"`, `"instance":"db9"`, 1)); *other.Items[0].TaskID == *first.Items[0].TaskID {
+		t.Error("an alert of another host was taken for a repeat")
 	}
 	keyless := strings.Replace(body, `"groupKey"`, `"other"`, 1)
 	if a, c := post(b, "alertmanager", keyless), post(b, "alertmanager", keyless); *a.Items[0].TaskID == *c.Items[0].TaskID {

@@ -12,8 +12,8 @@ type preset struct {
 }
 
 // alertKey names a state of a group of alerts: a post that is repeated has the same values, and each change of an alert has others. Of alerts that
-// max_alerts left out, only their number is known.
-var alertKey = []string{"groupKey", "status", "truncatedAlerts", "alerts.*.status", "alerts.*.fingerprint", "alerts.*.startsAt"}
+// max_alerts left out, only their number is known. The labels tell alerts apart: older Alertmanagers send no fingerprint of them.
+var alertKey = []string{"groupKey", "status", "truncatedAlerts", "alerts.*.status", "alerts.*.labels.*", "alerts.*.startsAt"}
 
 // alertCount is the number of alerts in a group, also of those that max_alerts left out. alertCounts are those of a group in which some fire and some
 // are resolved.
