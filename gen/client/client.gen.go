@@ -2325,7 +2325,7 @@ type Batch struct {
 	ExpectSendTime *time.Time     `json:"expect_send_time"`
 	ExpiresAt      *time.Time     `json:"expires_at"`
 
-	// HeldBy Of one batch that has not ended: the switches that hold all of its tasks, whatever their countries
+	// HeldBy Of one batch that has not ended: the switches that hold all of its tasks, whatever their countries; or those of the countries, if each country of its rows has one
 	HeldBy *[]Switch `json:"held_by,omitempty"`
 
 	// MessageType `notification` by default

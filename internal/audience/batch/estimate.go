@@ -132,6 +132,15 @@ func leftOf(st Standing) (left []countryPart, err error) {
 	return left, nil
 }
 
+// Countries returns the countries of the valid rows, empty for numbers of no known country; nil: the batch is being checked.
+func (st Standing) Countries() (all []string, err error) {
+	parts, err := leftOf(st)
+	for _, part := range parts {
+		all = append(all, part.CountryNo)
+	}
+	return all, err
+}
+
 // isClaimed reports whether a sender that is there may take a part of what is left of a batch.
 func (s *Service) isClaimed(ctx context.Context, st Standing) (bool, error) {
 	left, err := leftOf(st)

@@ -70,3 +70,39 @@ func TestRoutesToOneCountryHoldNoBatch(t *testing.T) {
 		t.Error("it is not held, and has no end")
 	}
 }
+
+// A batch whose rows all go to countries that are off is held by them, and promises no end. One that may be sent in part is not.
+func TestABatchIsHeldByItsCountries(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCountry("CN", "86", nil)
+	b.AddCountry("SG", "65", nil)
+	b.AddSender(map[string]any{"sender_no": "app"})
+	b.Claim("app", 1)
+	rows := func(numbers ...string) (all []any) {
+		for _, number := range numbers {
+			all = append(all, map[string]any{"phone_number": number})
+		}
+		return all
+	}
+	one := createJSON(b, map[string]any{"name": "one", "content": "x", "rows": rows("13800138000", "13800138001")})
+	both := createJSON(b, map[string]any{"name": "both", "content": "x", "rows": rows("13800138000", "+6591234567")})
+	check(b)
+	expect := func(when, at, want string) {
+		t.Helper()
+		got := get(b, at)
+		if text := fmt.Sprint(*got.HeldBy); text != want {
+			t.Errorf("%s, %s is held by %s, want %s", when, got.Name, text, want)
+		}
+		if isHeld := want != "[]"; isHeld != (got.Estimate.EarliestEnd == nil) {
+			t.Errorf("%s, %s ends at %v", when, got.Name, got.Estimate.EarliestEnd)
+		}
+	}
+	expect("at first", one, "[]")
+	b.Expect(200, "", "PATCH", "/api/v1/admin/countries/CN", map[string]any{"status": "off"})
+	expect("without CN", one, "[{CN country}]")
+	expect("without CN", both, "[]")
+	b.Expect(200, "", "PATCH", "/api/v1/admin/channels/sms", map[string]any{"countries_off": []string{"SG"}})
+	expect("without CN and SG", both, "[{CN country} {SG channel_country}]")
+	b.Expect(200, "", "PATCH", "/api/v1/admin/countries/CN", map[string]any{"status": "on"})
+	expect("with CN again", one, "[]")
+}

@@ -8,6 +8,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
+	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 )
 
@@ -146,19 +147,47 @@ func (s *Service) CheckOpen(ctx context.Context, companyID int64) error {
 	return s.directory.CheckOpen(ctx, companyID) //nolint:wrapcheck // a fault
 }
 
-// HeldBy returns what holds all messages of a batch or a notification, whatever their countries. A non-nil senderNo is the only sender that may send
-// them.
-func (s *Service) HeldBy(ctx context.Context, channel string, companyID int64, messageType int16, submitter string, senderNo *string, batchID *int64) ([]Switch, error) {
-	pool, err := s.directory.PoolOf(ctx, channel, companyID, messageType, "")
-	if err != nil {
-		return nil, fmt.Errorf("find pool: %w", err)
-	}
-	isRouted, err := s.directory.IsRouted(ctx, channel, companyID, messageType)
+// Messages are those of a batch or a notification.
+type Messages struct {
+	Channel     string
+	CompanyID   int64
+	MessageType int16
+	Submitter   string
+	SenderNo    *string  // the only sender that may send them; nil: any
+	BatchID     *int64   // nil: of no batch
+	Countries   []string // all to which they go, empty for numbers of no known country; nil: not known
+}
+
+// HeldBy returns what holds all of some messages: what does so whatever their countries, or else the switches of the countries, if each has one.
+func (s *Service) HeldBy(ctx context.Context, m Messages) ([]Switch, error) {
+	isRouted, err := s.directory.IsRouted(ctx, m.Channel, m.CompanyID, m.MessageType)
 	if err != nil {
 		return nil, fmt.Errorf("find routes: %w", err)
 	}
-	all, err := s.switches(ctx, pool, companyID, nil, submitter, batchID)
-	return slices.DeleteFunc(all, func(w Switch) bool {
-		return w.Name == "" || w.Kind == noSharedSenders && (senderNo != nil || isRouted) // the country of no number; those that a route may serve
-	}), err
+	heldIn := func(country string) ([]Switch, error) {
+		pool, err := s.directory.PoolOf(ctx, m.Channel, m.CompanyID, m.MessageType, country)
+		if err != nil {
+			return nil, fmt.Errorf("find pool: %w", err)
+		}
+		all, err := s.switches(ctx, pool, m.CompanyID, optional.NonZero(country), m.Submitter, m.BatchID)
+		return slices.DeleteFunc(all, func(w Switch) bool {
+			return w.Name == "" || w.Kind == noSharedSenders && (m.SenderNo != nil || isRouted) // the country of no number; those that a route may serve
+		}), err
+	}
+	all, err := heldIn("")
+	if err != nil || len(all) > 0 {
+		return all, err
+	}
+	for _, country := range m.Countries {
+		held, err := heldIn(country)
+		if err != nil || len(held) == 0 {
+			return nil, err
+		}
+		for _, one := range held {
+			if !slices.Contains(all, one) {
+				all = append(all, one)
+			}
+		}
+	}
+	return all, nil
 }

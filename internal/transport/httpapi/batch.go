@@ -18,6 +18,7 @@ import (
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/queue"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/csvfile"
@@ -142,7 +143,14 @@ func (s *Server) GetBatch(ctx context.Context, req api.GetBatchRequestObject) (a
 	if st.Status == batch.Finished || st.Status == batch.Cancelled {
 		return api.GetBatch200JSONResponse{Code: ok, Message: success, Data: data}, nil
 	}
-	held, err := s.tasks.HeldBy(ctx, st.Channel, st.CompanyID, st.MessageType, st.SubmittedBy, st.SenderNo, &st.ID)
+	countries, err := st.Countries()
+	if err != nil {
+		return nil, err
+	}
+	held, err := s.tasks.HeldBy(ctx, queue.Messages{
+		Channel: st.Channel, CompanyID: st.CompanyID, MessageType: st.MessageType, Submitter: st.SubmittedBy, SenderNo: st.SenderNo, BatchID: &st.ID,
+		Countries: countries,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -137,7 +137,7 @@ func (s *Server) GetNotification(ctx context.Context, req api.GetNotificationReq
 	})
 	heldBy := []queue.Switch{}
 	if n.Summary.Status == notification.Waiting {
-		heldBy, err = s.tasks.HeldBy(ctx, n.Summary.Channel, n.Summary.CompanyID, queue.Notification, n.Summary.SubmittedBy, nil, nil)
+		heldBy, err = s.tasks.HeldBy(ctx, queue.Messages{Channel: n.Summary.Channel, CompanyID: n.Summary.CompanyID, MessageType: queue.Notification, Submitter: n.Summary.SubmittedBy})
 		if err != nil {
 			return nil, err
 		}
