@@ -230,7 +230,7 @@ func (r Request) chooseTags(p *dbq.BatchCreateParams) error {
 	}
 	switch n := len(all) + len(r.Tags.Any); {
 	case n == 0 && len(r.Tags.None) > 0: // everybody else must be meant
-		return fault.InvalidField("tags_none", fault.OnlyTogether, "tags_all")
+		return fault.InvalidField("tags_none", fault.OnlyTogether, "tag, tags_all or tags_any")
 	case n == 0:
 	case len(all) == 1 && n == 1 && len(r.Tags.None) == 0:
 		p.Tag = &all[0]
