@@ -50,7 +50,8 @@ const (
 	serverPort = "5432" // part of the name of the socket
 	// maxSocketPath is the maximum length of a path in sockaddr_un on common Unix systems.
 	maxSocketPath = 103
-	stopGrace     = 3 * time.Second
+	// stopGrace is for the checkpoint of a shutdown: on a busy disk, that of a new cluster takes some seconds.
+	stopGrace = 8 * time.Second
 )
 
 // Start starts the PostgreSQL of options.Dir, and creates its cluster if none exists. If another process
