@@ -565,7 +565,7 @@ WHERE c.id = t.channel_id AND c.channel = @channel AND t.biz_type = @biz_type AN
 
 -- EffectiveTemplate returns the template that a company uses for a business type on a channel, its own or the platform's. No row: there is none.
 -- name: EffectiveTemplate :one
-SELECT t.title, t.content, t.html, t.external_id
+SELECT t.title, t.content, t.html, t.external_id, t.sign
 FROM effective_notification_templates t
 JOIN channels c ON c.id = t.channel_id
 WHERE t.company_id = @company_id AND t.biz_type = @biz_type AND c.channel = @channel;

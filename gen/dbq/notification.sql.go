@@ -272,7 +272,7 @@ func (q *Queries) CompanyTemplatePut(ctx context.Context, arg CompanyTemplatePut
 }
 
 const effectiveTemplate = `-- name: EffectiveTemplate :one
-SELECT t.title, t.content, t.html, t.external_id
+SELECT t.title, t.content, t.html, t.external_id, t.sign
 FROM effective_notification_templates t
 JOIN channels c ON c.id = t.channel_id
 WHERE t.company_id = $1 AND t.biz_type = $2 AND c.channel = $3
@@ -289,6 +289,7 @@ type EffectiveTemplateRow struct {
 	Content    string
 	Html       *string
 	ExternalID string
+	Sign       *string
 }
 
 // EffectiveTemplate returns the template that a company uses for a business type on a channel, its own or the platform's. No row: there is none.
@@ -300,6 +301,7 @@ func (q *Queries) EffectiveTemplate(ctx context.Context, arg EffectiveTemplatePa
 		&i.Content,
 		&i.Html,
 		&i.ExternalID,
+		&i.Sign,
 	)
 	return i, err
 }

@@ -261,3 +261,16 @@ func TestBatchesOnAChannelAreOfTheirCompany(t *testing.T) {
 	}
 	b.Expect(404, "batch.not_found", "GET", at+"/preview", nil, beta...)
 }
+
+// The signature of a notification template is that of the batch, unless the batch or a row has its own.
+func TestABatchHasTheSignatureOfItsNotificationTemplate(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/77/oa", map[string]any{"title": "t", "content": "${name}", "sign": "公司"})
+	for want, body := range map[string]map[string]any{"公司": {}, "own": {"sign": "own"}} {
+		body["name"], body["channel"], body["biz_type"] = "n", "oa", 77
+		body["rows"] = []any{map[string]any{"user_id": "u1", "name": "x"}}
+		if got := get(b, createJSON(b, body)); got.Sign == nil || *got.Sign != want {
+			t.Errorf("%v has the signature %v, want %s", body, got.Sign, want)
+		}
+	}
+}

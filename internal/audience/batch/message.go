@@ -146,7 +146,11 @@ func (s *Service) compose(ctx context.Context, r Request, p *dbq.BatchCreatePara
 	var rendering placeholder.Text
 	var err error
 	if r.BizType != nil {
-		rendering, err = s.Notifications.TemplateText(ctx, r.Origin.CompanyID, *r.BizType, r.Channel)
+		var sign *string
+		rendering, sign, err = s.Notifications.TemplateText(ctx, r.Origin.CompanyID, *r.BizType, r.Channel)
+		if p.Sign == nil {
+			p.Sign = sign
+		}
 		p.Content, p.Subject, p.BizType = rendering.Content, &rendering.Title, r.BizType
 	} else {
 		rendering, err = renderingOf(r)

@@ -9,22 +9,23 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// TemplateText returns the text of the template of a business type on a channel for a company. Fault: template.not_found.
-func (s *Service) TemplateText(ctx context.Context, companyID int64, bizType int16, channel string) (placeholder.Text, error) {
+// TemplateText returns the text and the signature, which may be nil, of the template of a business type on a channel for a company. Fault:
+// template.not_found.
+func (s *Service) TemplateText(ctx context.Context, companyID int64, bizType int16, channel string) (t placeholder.Text, sign *string, err error) {
 	row, err := s.q.EffectiveTemplate(ctx, dbq.EffectiveTemplateParams{CompanyID: companyID, BizType: bizType, Channel: channel})
 	if err != nil {
-		return placeholder.Text{}, postgres.Wrap("read template", err, errNoTemplate)
+		return t, nil, postgres.Wrap("read template", err, errNoTemplate)
 	}
 	shared := map[string]any{}
 	if s.platformURL != "" {
 		shared["platformUrl"] = s.platformURL
 	}
-	t := placeholder.Text{Title: row.Title, Content: row.Content, TemplateID: row.ExternalID}
+	t = placeholder.Text{Title: row.Title, Content: row.Content, TemplateID: row.ExternalID}
 	if row.Html != nil {
 		t.HTML = *row.Html
 	}
 	t.Params, err = placeholder.JSON(shared)
-	return t, err //nolint:wrapcheck // says what it is
+	return t, row.Sign, err //nolint:wrapcheck // says what it is
 }
 
 // StoreText stores the text of a batch on a channel, filled if there is nothing that recipients fill, and returns the id of the rendering.
