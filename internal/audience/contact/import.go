@@ -45,7 +45,7 @@ func (s *Service) StartImport(ctx context.Context, r ImportRequest) (dbq.Contact
 	if err != nil {
 		return dbq.ContactImport{}, err
 	}
-	_ = list.rows.Close() // its columns are known
+	_ = list.rows.Close()                                  // its columns are known
 	if _, isDoubtful := list.rows.Encoding(); isDoubtful { // nobody looks at the rows before they are stored
 		return dbq.ContactImport{}, fault.InvalidField("encoding", fault.NotCertain, nil)
 	}
