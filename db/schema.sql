@@ -126,7 +126,7 @@ BEGIN
         TG_ARGV[0], (SELECT string_agg(whole ->> k.name, '/' ORDER BY k.place) FROM unnest(kept) WITH ORDINALITY AS k (name, place)),
         whole ->> 'company_no',
         CASE WHEN TG_OP <> 'INSERT' THEN coalesce(jsonb_object_agg(c.name, c.shown_before) FILTER (WHERE was ? c.name), '{}') END,
-        -- A change that is hidden is told.
+        -- A secret that changed is shown as changed, without its values.
         CASE WHEN TG_OP <> 'DELETE' THEN coalesce(jsonb_object_agg(c.name, CASE
             WHEN c.shown_before = c.shown_after THEN to_jsonb((c.shown_after #>> '{}') || ' (changed)')
             ELSE c.shown_after
@@ -539,7 +539,7 @@ BEGIN
     END IF;
 END $$;
 
-COMMENT ON FUNCTION public.lock_of_version_before(key bigint) IS 'takes an advisory lock that servers of the version before take, and waits for it while one of them holds it. It ignores the lock of another role. The next version drops it';
+COMMENT ON FUNCTION public.lock_of_version_before(key bigint) IS 'takes an advisory lock. Only servers of before 1.0 call it: the next version drops it';
 
 CREATE FUNCTION public.lock_table(locked regclass) RETURNS void
     LANGUAGE plpgsql

@@ -264,7 +264,7 @@ BEGIN
         TG_ARGV[0], (SELECT string_agg(whole ->> k.name, '/' ORDER BY k.place) FROM unnest(kept) WITH ORDINALITY AS k (name, place)),
         whole ->> 'company_no',
         CASE WHEN TG_OP <> 'INSERT' THEN coalesce(jsonb_object_agg(c.name, c.shown_before) FILTER (WHERE was ? c.name), '{}') END,
-        -- A change that is hidden is told.
+        -- A secret that changed is shown as changed, without its values.
         CASE WHEN TG_OP <> 'DELETE' THEN coalesce(jsonb_object_agg(c.name, CASE
             WHEN c.shown_before = c.shown_after THEN to_jsonb((c.shown_after #>> '{}') || ' (changed)')
             ELSE c.shown_after
@@ -401,7 +401,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION lock_of_version_before IS
-    'takes an advisory lock that servers of the version before take, and waits for it while one of them holds it. It ignores the lock of another role. The next version drops it';
+    'takes an advisory lock. Only servers of before 1.0 call it: the next version drops it';
 
 CREATE FUNCTION lock_table(locked regclass) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -442,9 +442,9 @@ COMMENT ON FUNCTION number_digits IS
     'The digits of a phone number in any notation that internal/dispatch/phone reads, as ASCII. It finds candidates, of which internal/dispatch/phone says which number they are.';
 
 -- What callers create and what stays until somebody deletes it has a bound: for its company, for its user, or for all together. The
--- bounds are the arguments of the triggers below. They are far above what an honest caller needs, and small enough for the code that reads
--- a whole table or lists it without pages. The new column and the triggers lock these small tables for a moment. Building the index of
--- notifications reads that table and keeps writers out meanwhile.
+-- bounds are the arguments of the triggers of these tables. They are far above what an honest caller needs, and small enough for the code that reads
+-- a whole table or lists it without pages.
+--
 -- rows_bound refuses the rows that a statement added, if there are more then than the first argument allows. The second names the column
 -- of those among which rows are counted; without it all count. Two transactions at once do not see each other's rows, so both may add the
 -- last one.

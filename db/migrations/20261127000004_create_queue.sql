@@ -556,7 +556,6 @@ RETURN CASE
     ELSE ceil((char_length(text_sent) + char_length(regexp_replace(text_sent, '[^\U00010000-\U0010FFFF]', '', 'g'))) / 67.0)
 END;
 
--- Adds functions only, and locks no table.
 -- pool_waits reads the first task that is not queued and the first 100 that are: nobody takes a task of a pool in which these wait too long. The
 -- settings keep the planner to queue_due_idx and queue_order_idx, whatever statistics say.
 CREATE FUNCTION pool_waits(of_pool bigint, since timestamptz) RETURNS boolean LANGUAGE sql STABLE
@@ -578,7 +577,7 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 $$;
 COMMENT ON FUNCTION pool_waits(bigint, timestamptz) IS 'Whether a task of the pool has been due since then, among those that senders take first.';
 
--- The next two have one SELECT and no volatile function: the planner puts them in the place of their call.
+-- One SELECT and no volatile function: the planner puts it in the place of the call.
 CREATE FUNCTION channels_waiting(since timestamptz) RETURNS TABLE (channel_id bigint) LANGUAGE sql STABLE AS $$
     SELECT p.channel_id FROM pools p WHERE p.company_id IS NULL AND p.retired_at IS NULL AND pool_waits(p.id, since)
 $$;
@@ -770,8 +769,7 @@ RETURNS bigint LANGUAGE sql STABLE AS $$
     ), of_pool)
 $$;
 
--- For the comments on the rows that each function counts, see measure_waits and requeue_tasks. The task of a row 'simulated' never was in the queue,
--- as that of a row 'unreachable'.
+-- queue_facts counts what a statement changed in the queue. The task of a row 'simulated' or 'unreachable' of report_logs never was in it.
 CREATE FUNCTION queue_facts() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
@@ -967,8 +965,8 @@ $$;
 COMMENT ON FUNCTION sender_silences(interval, interval) IS
     'The rule by which an app is silent: it has not polled for silent_after and slack. slack is how much later its polls are stored: not at all if a route names it, and hardly if work waits in its shared pool for longer than silent_after; else every noted_apart. The sweep of internal/dispatch/sender stores them so.';
 
--- sent_segments is what an attempt of a task costs a sender. It replaces task_segments, which servers of the version before call. counted are the segments
--- with the message's own signature. A signature counts once, whoever adds it, and not at a sender that forbids it.
+-- sent_segments is what an attempt of a task costs a sender. counted are the segments with the message's own signature. A signature counts once, whoever
+-- adds it, and not at a sender that forbids it.
 CREATE FUNCTION sent_segments(
     content text, sign text, counted smallint, sender_sign text, sign_mode text, segment_size bigint, counts_segments boolean
 ) RETURNS bigint
@@ -1313,7 +1311,6 @@ BEGIN
 END
 $$;
 
--- As before, for the new table.
 CREATE FUNCTION task_queue_front(of_pool bigint, of_priority smallint) RETURNS double precision
 LANGUAGE plpgsql STABLE COST 1
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
@@ -1331,8 +1328,7 @@ BEGIN
 END
 $$;
 
--- A claim passes over tasks that need more segments than the sender has left, and takes those behind them.
--- task_segments is what an attempt of a task costs a sender, in segments. Off SMS a message is one, whatever its length.
+-- task_segments is what an attempt of a task costs a sender, in segments, for servers of before 1.0. Off SMS a message is one, whatever its length.
 CREATE FUNCTION task_segments(
     content text, sign text, counted smallint, sender_sign text, segment_size bigint, counts_segments boolean
 ) RETURNS bigint

@@ -215,6 +215,7 @@ func (s *server) read(r *http.Request, all url.Values) ([]queue.Submission, erro
 	x := gate.Of(r.Context())
 	to := receivers(all)
 	text, err := textOf(all)
+	text = strings.TrimPrefix(text, "\uFEFF")    // a byte order mark
 	if utf8.RuneCountInString(text) > textMost { // before each receiver has a copy
 		err, text = fault.InvalidField("content", fault.TooLong, textMost), logtext.Text(text)
 	}
@@ -316,7 +317,7 @@ func checkUnsupported(all url.Values) error {
 	return nil
 }
 
-// textOf returns the text of a message in UTF-8, without a byte order mark.
+// textOf returns the text of a message in UTF-8.
 func textOf(all url.Values) (string, error) {
 	charset := all.Get("charset")
 	switch coding := all.Get("coding"); {
@@ -337,7 +338,7 @@ func textOf(all url.Values) (string, error) {
 		if !postgres.IsText(text) {
 			return "", refusal("Charset or body misformed, rejected")
 		}
-		return strings.TrimPrefix(text, "\uFEFF"), nil
+		return text, nil
 	}
 	known, err := htmlindex.Get(charset)
 	if err != nil {
@@ -347,7 +348,7 @@ func textOf(all url.Values) (string, error) {
 	if err != nil || !postgres.IsText(decoded) || strings.ContainsRune(decoded, '\uFFFD') { // what is no text of the charset
 		return "", refusal("Charset or body misformed, rejected")
 	}
-	return strings.TrimPrefix(decoded, "\uFEFF"), nil
+	return decoded, nil
 }
 
 // storeRefusal stores a refused message, as refused submissions of other doors.
