@@ -79,8 +79,18 @@ test('a task is found by its id, and a wrong filter is named', async () => {
     assert.equal(new URL(page.url()).pathname, '/console/tasks')
   }
   await viewer.checkAccess('wrong filter')
+  // The task itself is answered last: what belongs to it says nothing before.
+  let early
+  const others = ['timeline', 'explain'].map((name) => page.waitForResponse(`**/task_20200101_nothing/${name}`))
+  await page.route('**/api/v1/sms/task/task_20200101_nothing', async (route) => {
+    await Promise.all(others)
+    await page.locator('body').evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
+    early = await page.getByRole('alert').count()
+    await route.continue()
+  })
   await viewer.go('tasks/task_20200101_nothing')
   await page.getByRole('alert').getByText('There is no such task').waitFor()
+  assert.equal(early, 0)
   await viewer.finish()
 })
 
