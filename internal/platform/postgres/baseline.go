@@ -21,7 +21,8 @@ const (
 )
 
 // errEarlier is the error for a database that lacks migrations of the time before version 1.0.
-var errEarlier = fmt.Errorf("this database is from before version 1.0 and lacks changes of that time: run `lksms migrate up` of commit %s first, and then this version", earlierCommit)
+var errEarlier = fmt.Errorf("this database (of LKSMS_DATA or DATABASE_URL) is from before version 1.0 and lacks changes of that time: "+
+	"run `lksms migrate up` of commit %s first, and then this version; or name an empty one", earlierCommit)
 
 // errBaseline is the error for undoing the files that make an empty database.
 var errBaseline = errors.New("there is no version before 1.0 to go back to: drop the database instead")

@@ -54,8 +54,11 @@ func TestADatabaseOfAnEarlierVersionIsToldWhichToPassThrough(t *testing.T) {
 	t.Parallel()
 	for _, count := range []int{1, postgres.EarlierCount - 1} {
 		url, db := ofBefore(t, count)
-		if _, err := postgres.MigrateUp(t.Context(), url, nil); err == nil || !strings.Contains(err.Error(), "from before version 1.0") || !strings.Contains(err.Error(), "lksms migrate up") {
-			t.Errorf("with %d migrations: %v", count, err)
+		_, err := postgres.MigrateUp(t.Context(), url, nil)
+		for _, want := range []string{"LKSMS_DATA or DATABASE_URL", "from before version 1.0", "lksms migrate up", "an empty one"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("with %d migrations: %v does not say %q", count, err, want)
+			}
 		}
 		if isMigrated, err := db.Migrated(t.Context()); err != nil || isMigrated {
 			t.Errorf("with %d migrations, migrated is %v, %v", count, isMigrated, err)
