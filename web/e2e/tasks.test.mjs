@@ -83,8 +83,8 @@ test('a task is found by its id, and a wrong filter is named', async () => {
   let early
   const others = ['timeline', 'explain'].map((name) => page.waitForResponse(`**/task_20200101_nothing/${name}`))
   await page.route('**/api/v1/sms/task/task_20200101_nothing', async (route) => {
-    await Promise.all(others)
-    await page.locator('body').evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
+    for (const other of others) await (await other).finished()
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))) // the page has drawn both
     early = await page.getByRole('alert').count()
     await route.continue()
   })
