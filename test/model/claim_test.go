@@ -313,7 +313,7 @@ func (w *world) canTake(s *sender, t *task) degree {
 			return maybe
 		}
 		return no
-	case s.polled.Before(w.now.Add(-silentAfter + time.Second)):
+	case !s.polled.After(w.now.Add(-silentAfter * 3 / 4)): // it may count from an earlier poll: the last is stored up to a quarter of silentAfter late
 		return maybe
 	case w.isRouted(p) && !s.routedAt.After(w.now.Add(-silentAfter*3/4)): // it had no route when it polled: such polls are stored later
 		return maybe
