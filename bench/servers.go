@@ -160,7 +160,7 @@ func (c *cluster) costs(ctx context.Context, d time.Duration, meanwhile func() e
 		}
 		database = c.databaseCPU()
 		if err = c.db.QueryRow(ctx, "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()").Scan(&transactions); err == nil {
-			looks, err = c.metrics("lksms_waiting_look_seconds_count", "lksms_waiting_look_seconds_sum")
+			looks, err = c.metrics("lksms_waiting_query_seconds_count", "lksms_waiting_query_seconds_sum")
 		}
 		return servers, database, transactions, looks, err
 	}

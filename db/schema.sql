@@ -8,8 +8,8 @@ CREATE FUNCTION lksms.enqueue(phone_number text, content text DEFAULT NULL::text
     SET search_path TO 'public', 'pg_temp'
     AS $$
 BEGIN
-    RETURN sql_door_put(
-        sql_door_user(), nextval(pg_get_serial_sequence('sql_inbox', 'id')), NULL, phone_number, content, dedup_key, message_type, priority,
+    RETURN sql_inbox_put(
+        sql_inbox_user(), nextval(pg_get_serial_sequence('sql_inbox', 'id')), NULL, phone_number, content, dedup_key, message_type, priority,
         expect_send_time, expires_at, sign, source, test, template_no, params, language
     );
 END
@@ -27,7 +27,7 @@ DECLARE
         'params', 'language'
     ];
     most CONSTANT integer := 1000;
-    caller CONSTANT users := sql_door_user();
+    caller CONSTANT users := sql_inbox_user();
     ids bigint[];
     made text[];
     message jsonb;
@@ -38,9 +38,9 @@ BEGIN
     IF messages IS NULL OR jsonb_typeof(messages) = 'null' THEN
         RETURN; -- what jsonb_agg makes of no rows
     ELSIF jsonb_typeof(messages) <> 'array' THEN
-        PERFORM sql_door_refuse('LK014', 'messages', 'wrong_type', 'must be an array of objects');
+        PERFORM sql_inbox_refuse('LK014', 'messages', 'wrong_type', 'must be an array of objects');
     ELSIF jsonb_array_length(messages) > most THEN
-        PERFORM sql_door_refuse('LK016', 'messages', 'too_many_items', pg_catalog.format('has too many items, at most %s are allowed', most));
+        PERFORM sql_inbox_refuse('LK016', 'messages', 'too_many_items', pg_catalog.format('has too many items, at most %s are allowed', most));
     END IF;
     -- The order in which tasks are made is that of the ids. The order of the loop is that of the keys: two sets with the same keys cannot deadlock.
     ids := ARRAY(SELECT nextval(pg_get_serial_sequence('sql_inbox', 'id')) FROM generate_series(1, jsonb_array_length(messages)));
@@ -49,28 +49,28 @@ BEGIN
         ORDER BY (e.value ->> 'dedup_key') COLLATE "C" NULLS FIRST, e.ordinality
     LOOP
         IF jsonb_typeof(message) <> 'object' THEN
-            PERFORM sql_door_refuse('LK014', 'messages', 'wrong_type', 'must be an array of objects', n);
+            PERFORM sql_inbox_refuse('LK014', 'messages', 'wrong_type', 'must be an array of objects', n);
         END IF;
         SELECT k INTO stranger FROM jsonb_object_keys(message) AS k WHERE k <> ALL (known) ORDER BY k LIMIT 1;
         IF stranger IS NOT NULL THEN
-            PERFORM sql_door_refuse('LK015', left(stranger, 63), 'unknown_field', 'is not a known field', n);
+            PERFORM sql_inbox_refuse('LK015', left(stranger, 63), 'unknown_field', 'is not a known field', n);
         ELSIF jsonb_typeof(message -> 'priority') NOT IN ('number', 'null') THEN
-            PERFORM sql_door_refuse('LK014', 'priority', 'wrong_type', 'must be an integer', n);
+            PERFORM sql_inbox_refuse('LK014', 'priority', 'wrong_type', 'must be an integer', n);
         ELSIF jsonb_typeof(message -> 'test') NOT IN ('boolean', 'null') THEN
-            PERFORM sql_door_refuse('LK014', 'test', 'wrong_type', 'must be true or false', n);
+            PERFORM sql_inbox_refuse('LK014', 'test', 'wrong_type', 'must be true or false', n);
         END IF;
         urgency := (message ->> 'priority')::numeric;
         IF urgency IS NOT NULL THEN
             urgency := least(greatest(urgency, -1), 10);
         END IF;
         IF urgency <> trunc(urgency) THEN
-            PERFORM sql_door_refuse('LK014', 'priority', 'wrong_type', 'must be an integer', n);
+            PERFORM sql_inbox_refuse('LK014', 'priority', 'wrong_type', 'must be an integer', n);
         END IF;
-        made[n] := sql_door_put(
-            caller, ids[n], n, sql_door_text(message, 'phone_number', n), sql_door_text(message, 'content', n),
-            sql_door_text(message, 'dedup_key', n), sql_door_text(message, 'message_type', n), urgency::integer, sql_door_time(message, 'expect_send_time', n),
-            sql_door_time(message, 'expires_at', n), sql_door_text(message, 'sign', n), sql_door_text(message, 'source', n),
-            (message ->> 'test')::boolean, sql_door_text(message, 'template_no', n), message -> 'params', sql_door_text(message, 'language', n)
+        made[n] := sql_inbox_put(
+            caller, ids[n], n, sql_inbox_text(message, 'phone_number', n), sql_inbox_text(message, 'content', n),
+            sql_inbox_text(message, 'dedup_key', n), sql_inbox_text(message, 'message_type', n), urgency::integer, sql_inbox_time(message, 'expect_send_time', n),
+            sql_inbox_time(message, 'expires_at', n), sql_inbox_text(message, 'sign', n), sql_inbox_text(message, 'source', n),
+            (message ->> 'test')::boolean, sql_inbox_text(message, 'template_no', n), message -> 'params', sql_inbox_text(message, 'language', n)
         );
     END LOOP;
     RETURN QUERY SELECT i.i, made[i.i] FROM generate_series(1, jsonb_array_length(messages)) AS i (i) ORDER BY i.i;
@@ -961,36 +961,147 @@ CREATE FUNCTION public.sent_segments(content text, sign text, counted smallint, 
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (NOT counts_segments) THEN (1)::bigint WHEN ((segment_size IS NULL) AND CASE WHEN (sign IS NULL) THEN (sender_sign IS NULL) ELSE (sign_mode <> 'none'::text) END) THEN (counted)::bigint ELSE public.segments_as_sent(content, sign, counted, sender_sign, sign_mode, segment_size) END;
 
-CREATE FUNCTION public.sql_door_number(number text) RETURNS text
-    LANGUAGE sql IMMUTABLE
-    AS $_$
-SELECT regexp_replace(
-    regexp_replace(
-        regexp_replace(
-            translate(number, E'０１２３４５６７８９＋．（）－［］·•。‘’＇', E'0123456789+.()-[]...\'\'\''),
-            E'[\\s\u0085\u00a0\u00ad\u061c\u1680\u180e\u2000-\u200f\u2010-\u2015\u2028-\u202f\u205f\u2060-\u206f\u2212\u3000\ufe63\ufeff()\\[\\]-]', '', 'g'
-        ),
-        '^(\+?[0-9]{7,})\.0{1,2}$', '\1'
-    ),
-    E'\\.|^\'+', '', 'g'
+CREATE TABLE public.sql_inbox (
+    id bigint NOT NULL,
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    company_id bigint NOT NULL,
+    submitted_by text NOT NULL,
+    role_name text NOT NULL,
+    source_ip text,
+    request_id text NOT NULL,
+    phone_number text NOT NULL,
+    content text,
+    template_no text,
+    params jsonb,
+    language text,
+    source text,
+    dedup_key text,
+    is_repeat boolean DEFAULT false NOT NULL,
+    message_type smallint NOT NULL,
+    priority smallint,
+    expect_send_time timestamp with time zone,
+    expires_at timestamp with time zone,
+    sign text,
+    is_test boolean NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    tries smallint DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT sql_inbox_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 100))),
+    CONSTRAINT sql_inbox_has_text CHECK (((content IS NULL) <> (template_no IS NULL))),
+    CONSTRAINT sql_inbox_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
+    CONSTRAINT sql_inbox_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT sql_inbox_repeat_has_key CHECK (((NOT is_repeat) OR (dedup_key IS NOT NULL))),
+    CONSTRAINT sql_inbox_task_id_length CHECK (((char_length(task_id) >= 1) AND (char_length(task_id) <= 50)))
 )
-$_$;
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
 
-COMMENT ON FUNCTION public.sql_door_number(number text) IS 'A number without what people write between its digits, as package phone reads it, which a test compares.';
+COMMENT ON TABLE public.sql_inbox IS 'A message that was submitted by SQL, until it is a task. Inserted by lksms.enqueue in the transaction of its caller, which may be long: so it touches no row for which others wait. internal/transport/sqldoor makes a task of it and deletes it, in one transaction. No foreign keys: they would lock rows of companies.';
 
-CREATE FUNCTION public.sql_door_outgoing() RETURNS trigger
-    LANGUAGE plpgsql
+COMMENT ON COLUMN public.sql_inbox.task_id IS 'the id that the task will have, which the caller knows; of a repeat an id that is never used';
+
+COMMENT ON COLUMN public.sql_inbox.submitted_by IS 'as messages.submitted_by';
+
+COMMENT ON COLUMN public.sql_inbox.role_name IS 'session_user of the caller';
+
+COMMENT ON COLUMN public.sql_inbox.source_ip IS 'the address of the caller''s connection to PostgreSQL; null: a socket';
+
+COMMENT ON COLUMN public.sql_inbox.request_id IS 'sql- and the number of the transaction';
+
+COMMENT ON COLUMN public.sql_inbox.content IS 'null: the text comes from the template template_no';
+
+COMMENT ON COLUMN public.sql_inbox.is_repeat IS 'an earlier message has the dedup key: the row is logged, and becomes no task';
+
+COMMENT ON COLUMN public.sql_inbox.message_type IS 'as messages.message_type';
+
+COMMENT ON COLUMN public.sql_inbox.priority IS 'null: that of the message type';
+
+COMMENT ON COLUMN public.sql_inbox.created_at IS 'when it was submitted; its transaction was committed later';
+
+COMMENT ON COLUMN public.sql_inbox.tries IS 'how often the database refused to make a task of it alone';
+
+COMMENT ON COLUMN public.sql_inbox.due_at IS 'not tried before; later than created_at after a failed try';
+
+CREATE FUNCTION public.sql_inbox_check_content(given public.sql_inbox, place integer) RETURNS void
+    LANGUAGE plpgsql STABLE
     AS $$
+DECLARE
+    -- The white space of Unicode: a text of nothing else is blank.
+    blank CONSTANT text := E'\t\n\v\f\r \u0085\u00a0\u1680'
+        '\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000';
+    kind CONSTANT text := (ARRAY['verification', 'notification', 'marketing'])[given.message_type + 1];
+    max_characters CONSTANT bigint := sql_inbox_setting('max_content_' || kind, 200);
+    max_segments CONSTANT bigint := sql_inbox_setting('max_segments_' || kind, 16);
+    signed CONSTANT text := coalesce('【' || given.sign || '】', '') || given.content;
 BEGIN
-    NEW.task_id := lksms.enqueue(
-        NEW.phone_number, NEW.content, NEW.dedup_key, NEW.message_type, NEW.priority, NEW.expect_send_time, NEW.expires_at, NEW.sign, NEW.source,
-        NEW.test, NEW.template_no, NEW.params, NEW.language
-    );
-    RETURN NEW;
+    IF btrim(given.content, blank) = '' THEN
+        PERFORM sql_inbox_refuse('LK002', 'content', 'blank', 'must not be blank', place);
+    ELSIF char_length(given.content) > max_characters THEN
+        PERFORM sql_inbox_refuse('LK003', 'content', 'too_many_characters',
+            pg_catalog.format('is too long: %s characters, at most %s', char_length(given.content), max_characters), place);
+    ELSIF 2 * char_length(signed) > 66 * max_segments AND sql_inbox_segments(signed) > max_segments THEN -- the first is cheap: 66 units and more fit in a part
+        PERFORM sql_inbox_refuse('LK003', 'content', 'too_many_segments',
+            pg_catalog.format('takes too many short messages: %s, at most %s', sql_inbox_segments(signed), max_segments), place);
+    END IF;
 END
 $$;
 
-COMMENT ON FUNCTION public.sql_door_outgoing() IS 'Trigger of lksms.outgoing: submits the row, with the rights of the caller.';
+COMMENT ON FUNCTION public.sql_inbox_check_content(given public.sql_inbox, place integer) IS 'Refuses a text that is blank, or longer than its message type may be.';
+
+CREATE FUNCTION public.sql_inbox_check_fields(given public.sql_inbox, content text, place integer) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+    IF given.template_no IS NOT NULL AND content <> '' THEN
+        PERFORM sql_inbox_refuse('LK013', 'content', 'not_together', 'cannot be used together with template_no', place);
+    ELSIF given.template_no IS NULL AND given.content IS NULL THEN
+        PERFORM sql_inbox_refuse('LK001', 'content', 'required', 'is missing: give a text, or template_no', place);
+    ELSIF given.template_no IS NULL AND given.params IS NOT NULL THEN
+        PERFORM sql_inbox_refuse('LK013', 'params', 'only_together', 'can only be used together with template_no', place);
+    ELSIF given.template_no IS NULL AND given.language IS NOT NULL THEN
+        PERFORM sql_inbox_refuse('LK013', 'language', 'only_together', 'can only be used together with template_no', place);
+    END IF;
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_inbox_check_fields(given public.sql_inbox, content text, place integer) IS 'Refuses fields that exclude or need each other. content is what the caller gave: given.content is null beside a template.';
+
+CREATE FUNCTION public.sql_inbox_check_lengths(given public.sql_inbox, place integer) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+BEGIN
+    IF char_length(given.source) > 50 THEN
+        PERFORM sql_inbox_refuse('LK003', 'source', 'too_long', 'is too long, at most 50 characters are allowed', place);
+    ELSIF given.dedup_key = '' THEN
+        PERFORM sql_inbox_refuse('LK004', 'dedup_key', 'too_short', 'is empty: leave it out, or give it a character', place);
+    ELSIF char_length(given.dedup_key) > 100 THEN
+        PERFORM sql_inbox_refuse('LK003', 'dedup_key', 'too_long', 'is too long, at most 100 characters are allowed', place);
+    ELSIF given.sign = '' THEN
+        PERFORM sql_inbox_refuse('LK004', 'sign', 'too_short', 'is empty: leave it out, or give it a character', place);
+    ELSIF char_length(given.sign) > 20 THEN
+        PERFORM sql_inbox_refuse('LK003', 'sign', 'too_long', 'is too long, at most 20 characters are allowed', place);
+    ELSIF given.sign ~ E'[\u0001-\u001f【】]' THEN
+        PERFORM sql_inbox_refuse('LK006', 'sign', 'bad_characters', 'has a control character, or one of 【】', place);
+    ELSIF given.template_no = '' THEN
+        PERFORM sql_inbox_refuse('LK004', 'template_no', 'too_short', 'is empty: leave it out, or name a template', place);
+    ELSIF char_length(given.template_no) > 50 THEN
+        PERFORM sql_inbox_refuse('LK003', 'template_no', 'too_long', 'is too long, at most 50 characters are allowed', place);
+    ELSIF given.language !~ '^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?$' THEN
+        PERFORM sql_inbox_refuse('LK006', 'language', 'bad_characters', 'is no language such as en or zh-Hant', place);
+    ELSIF jsonb_typeof(given.params) NOT IN ('object', 'string') THEN
+        PERFORM sql_inbox_refuse('LK014', 'params', 'wrong_type', 'must be an object or a text', place);
+    ELSIF char_length(given.params::text) > 131072 THEN
+        PERFORM sql_inbox_refuse('LK003', 'params', 'too_long', 'is too long', place);
+    ELSIF char_length(given.content) > 1024 THEN
+        PERFORM sql_inbox_refuse('LK003', 'content', 'too_long', 'is too long, at most 1024 characters are allowed', place);
+    ELSIF given.priority < 0 THEN
+        PERFORM sql_inbox_refuse('LK008', 'priority', 'too_small', 'must be at least 0', place);
+    ELSIF given.priority > 9 THEN
+        PERFORM sql_inbox_refuse('LK008', 'priority', 'too_big', 'must be at most 9', place);
+    END IF;
+END
+$_$;
+
+COMMENT ON FUNCTION public.sql_inbox_check_lengths(given public.sql_inbox, place integer) IS 'Refuses a message with a field that is too long, too short, or of a wrong form.';
 
 CREATE TABLE public.users (
     id bigint NOT NULL,
@@ -1028,24 +1139,142 @@ COMMENT ON COLUMN public.users.version IS 'incremented by each update; a caller 
 
 COMMENT ON COLUMN public.users.has_company IS 'the company limits what the user sees; false: company_id only says for whom it submits, and a read user sees every company';
 
-CREATE FUNCTION public.sql_door_put(caller public.users, of_id bigint, place integer, phone_number text, content text, dedup_key text, message_type text, priority integer, expect_send_time timestamp with time zone, expires_at timestamp with time zone, sign text, source text, test boolean, template_no text, params jsonb, language text) RETURNS text
+CREATE FUNCTION public.sql_inbox_check_number(caller public.users, phone_number text, place integer) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $_$
+DECLARE
+    bare CONSTANT text := sql_inbox_number(phone_number);
+BEGIN
+    IF phone_number IS NULL THEN
+        PERFORM sql_inbox_refuse('LK001', 'phone_number', 'required', 'is missing', place);
+    ELSIF char_length(phone_number) > 50 OR bare !~ '^\+?[0-9]{5,17}$'
+        OR bare ~ '^(\+|00)861[3-9]' AND bare !~ '^(\+|00)861[3-9][0-9]{9}$' AND bare !~ '^(\+|00)8616[08]' THEN
+        PERFORM sql_inbox_refuse('LK005', 'phone_number', 'not_a_phone_number', 'is not a valid phone number', place);
+    ELSIF bare !~ '^(\+|00)' AND bare !~ '^(86)?1[3-9][0-9]{9}$'
+        AND (SELECT c.default_region FROM companies c WHERE c.id = caller.company_id) = '' THEN
+        PERFORM sql_inbox_refuse('LK005', 'phone_number', 'region_not_known',
+            'is no mobile number of mainland China, and its country is not known: write it with + and the country code', place);
+    END IF;
+END
+$_$;
+
+COMMENT ON FUNCTION public.sql_inbox_check_number(caller public.users, phone_number text, place integer) IS 'Refuses a text that is no phone number, and a number whose country is not known.';
+
+CREATE FUNCTION public.sql_inbox_check_priority(caller public.users, given public.sql_inbox, place integer) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    usual CONSTANT bigint := CASE given.message_type
+        WHEN 0 THEN sql_inbox_setting('priority_verification', 1)
+        WHEN 1 THEN sql_inbox_setting('priority_notification', 5)
+        ELSE sql_inbox_setting('priority_marketing', 8)
+    END;
+BEGIN
+    IF given.priority < least(usual, caller.top_priority) THEN
+        PERFORM sql_inbox_refuse('LK009', 'priority', 'too_urgent',
+            pg_catalog.format('is more urgent than allowed, the smallest number is %s', least(usual, caller.top_priority)), place);
+    END IF;
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_inbox_check_priority(caller public.users, given public.sql_inbox, place integer) IS 'Refuses a priority that is more urgent than the user and the message type allow.';
+
+CREATE FUNCTION public.sql_inbox_check_template(caller public.users, given public.sql_inbox, place integer) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    status CONSTANT text := (
+        SELECT t.status FROM templates t
+        WHERE t.template_no = given.template_no
+            AND (t.companies = '{}' OR (SELECT c.company_no FROM companies c WHERE c.id = caller.company_id) = ANY (t.companies))
+    );
+BEGIN
+    IF status IS NULL THEN
+        PERFORM sql_inbox_refuse('LK012', 'template_no', 'not_there', 'names no template that this company may use', place);
+    ELSIF status <> 'active' THEN
+        PERFORM sql_inbox_refuse('LK012', 'template_no', 'not_active', 'names a template that is not active', place);
+    END IF;
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_inbox_check_template(caller public.users, given public.sql_inbox, place integer) IS 'Refuses a template that does not exist, is not active, or belongs to others.';
+
+CREATE FUNCTION public.sql_inbox_check_times(given public.sql_inbox, place integer) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+    IF given.expect_send_time > given.created_at + interval '366 days' THEN
+        PERFORM sql_inbox_refuse('LK011', 'expect_send_time', 'too_far_ahead', 'is too far ahead, at most 366 days are allowed', place);
+    ELSIF given.expect_send_time < '0001-01-01 00:00:00+00' THEN
+        PERFORM sql_inbox_refuse('LK010', 'expect_send_time', 'in_the_past', 'is before the year 1', place);
+    ELSIF given.expires_at < given.created_at OR given.expires_at < given.expect_send_time THEN
+        PERFORM sql_inbox_refuse('LK010', 'expires_at', 'in_the_past', 'is in the past, or before expect_send_time', place);
+    ELSIF given.expires_at > given.created_at + interval '732 days' THEN
+        PERFORM sql_inbox_refuse('LK011', 'expires_at', 'too_far_ahead', 'is too far ahead, at most 732 days are allowed', place);
+    END IF;
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_inbox_check_times(given public.sql_inbox, place integer) IS 'Refuses times that are past or too far ahead, also those that no clock of the server can show.';
+
+CREATE FUNCTION public.sql_inbox_first(given public.sql_inbox) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+SELECT coalesce(
+    (
+        SELECT k.task_id FROM dedup_keys k
+        WHERE k.company_id = given.company_id AND k.submitted_by = given.submitted_by AND k.dedup_key = given.dedup_key
+    ),
+    (
+        SELECT i.task_id FROM sql_inbox i
+        WHERE i.company_id = given.company_id AND i.submitted_by = given.submitted_by AND i.dedup_key = given.dedup_key AND NOT i.is_repeat
+    )
+)
+$$;
+
+COMMENT ON FUNCTION public.sql_inbox_first(given public.sql_inbox) IS 'The task of the first message with the same dedup key, or null.';
+
+CREATE FUNCTION public.sql_inbox_number(number text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+SELECT regexp_replace(
+    regexp_replace(
+        regexp_replace(
+            translate(number, E'０１２３４５６７８９＋．（）－［］·•。‘’＇', E'0123456789+.()-[]...\'\'\''),
+            E'[\\s\u0085\u00a0\u00ad\u061c\u1680\u180e\u2000-\u200f\u2010-\u2015\u2028-\u202f\u205f\u2060-\u206f\u2212\u3000\ufe63\ufeff()\\[\\]-]', '', 'g'
+        ),
+        '^(\+?[0-9]{7,})\.0{1,2}$', '\1'
+    ),
+    E'\\.|^\'+', '', 'g'
+)
+$_$;
+
+COMMENT ON FUNCTION public.sql_inbox_number(number text) IS 'A number without what people write between its digits, as package phone reads it, which a test compares.';
+
+CREATE FUNCTION public.sql_inbox_outgoing() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    NEW.task_id := lksms.enqueue(
+        NEW.phone_number, NEW.content, NEW.dedup_key, NEW.message_type, NEW.priority, NEW.expect_send_time, NEW.expires_at, NEW.sign, NEW.source,
+        NEW.test, NEW.template_no, NEW.params, NEW.language
+    );
+    RETURN NEW;
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_inbox_outgoing() IS 'Trigger of lksms.outgoing: submits the row, with the rights of the caller.';
+
+CREATE FUNCTION public.sql_inbox_put(caller public.users, of_id bigint, place integer, phone_number text, content text, dedup_key text, message_type text, priority integer, expect_send_time timestamp with time zone, expires_at timestamp with time zone, sign text, source text, test boolean, template_no text, params jsonb, language text) RETURNS text
     LANGUAGE plpgsql
     AS $_$
-#variable_conflict use_column
 DECLARE
-    -- The white space of Unicode: a text of nothing else is blank.
-    blank CONSTANT text := E'\t\n\v\f\r \u0085\u00a0\u1680'
-        '\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000';
     called_at CONSTANT timestamptz := clock_timestamp();
     given sql_inbox;
-    bare text;
-    usual bigint;
-    most bigint;
-    status text;
     earlier text;
 BEGIN
     given.id := of_id;
-    given.task_id := sql_door_task_id(called_at, coalesce(place, 0));
+    given.task_id := sql_inbox_task_id(called_at, coalesce(place, 0));
     given.company_id := caller.company_id;
     given.submitted_by := caller.username;
     given.role_name := session_user;
@@ -1068,168 +1297,30 @@ BEGIN
     given.created_at := called_at;
     given.due_at := called_at;
 
-    -- The lengths.
-    IF char_length(given.source) > 50 THEN
-        PERFORM sql_door_refuse('LK003', 'source', 'too_long', 'is too long, at most 50 characters are allowed', place);
-    ELSIF given.dedup_key = '' THEN
-        PERFORM sql_door_refuse('LK004', 'dedup_key', 'too_short', 'is empty: leave it out, or give it a character', place);
-    ELSIF char_length(given.dedup_key) > 100 THEN
-        PERFORM sql_door_refuse('LK003', 'dedup_key', 'too_long', 'is too long, at most 100 characters are allowed', place);
-    ELSIF given.sign = '' THEN
-        PERFORM sql_door_refuse('LK004', 'sign', 'too_short', 'is empty: leave it out, or give it a character', place);
-    ELSIF char_length(given.sign) > 20 THEN
-        PERFORM sql_door_refuse('LK003', 'sign', 'too_long', 'is too long, at most 20 characters are allowed', place);
-    ELSIF given.sign ~ E'[\u0001-\u001f【】]' THEN
-        PERFORM sql_door_refuse('LK006', 'sign', 'bad_characters', 'has a control character, or one of 【】', place);
-    ELSIF given.template_no = '' THEN
-        PERFORM sql_door_refuse('LK004', 'template_no', 'too_short', 'is empty: leave it out, or name a template', place);
-    ELSIF char_length(given.template_no) > 50 THEN
-        PERFORM sql_door_refuse('LK003', 'template_no', 'too_long', 'is too long, at most 50 characters are allowed', place);
-    ELSIF given.language !~ '^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?$' THEN
-        PERFORM sql_door_refuse('LK006', 'language', 'bad_characters', 'is no language such as en or zh-Hant', place);
-    ELSIF jsonb_typeof(given.params) NOT IN ('object', 'string') THEN
-        PERFORM sql_door_refuse('LK014', 'params', 'wrong_type', 'must be an object or a text', place);
-    ELSIF char_length(given.params::text) > 131072 THEN
-        PERFORM sql_door_refuse('LK003', 'params', 'too_long', 'is too long', place);
-    ELSIF char_length(given.content) > 1024 THEN
-        PERFORM sql_door_refuse('LK003', 'content', 'too_long', 'is too long, at most 1024 characters are allowed', place);
-    ELSIF given.priority < 0 THEN
-        PERFORM sql_door_refuse('LK008', 'priority', 'too_small', 'must be at least 0', place);
-    ELSIF given.priority > 9 THEN
-        PERFORM sql_door_refuse('LK008', 'priority', 'too_big', 'must be at most 9', place);
-    END IF;
+    PERFORM sql_inbox_check_lengths(given, place);
     given.message_type := pg_catalog.array_position(ARRAY['verification', 'notification', 'marketing'], coalesce($7, 'notification')) - 1;
     IF given.message_type IS NULL THEN
-        PERFORM sql_door_refuse('LK007', 'message_type', 'not_allowed', 'must be verification, notification or marketing', place);
+        PERFORM sql_inbox_refuse('LK007', 'message_type', 'not_allowed', 'must be verification, notification or marketing', place);
     END IF;
-
-    -- The number. A mobile number of mainland China is known to be right or wrong (16[08] begins short numbers too); of others the server knows more.
-    bare := sql_door_number(given.phone_number);
-    IF given.phone_number IS NULL THEN
-        PERFORM sql_door_refuse('LK001', 'phone_number', 'required', 'is missing', place);
-    ELSIF char_length(given.phone_number) > 50 OR bare !~ '^\+?[0-9]{5,17}$'
-        OR bare ~ '^(\+|00)861[3-9]' AND bare !~ '^(\+|00)861[3-9][0-9]{9}$' AND bare !~ '^(\+|00)8616[08]' THEN
-        PERFORM sql_door_refuse('LK005', 'phone_number', 'not_a_phone_number', 'is not a valid phone number', place);
-    ELSIF bare !~ '^(\+|00)' AND bare !~ '^(86)?1[3-9][0-9]{9}$'
-        AND (SELECT c.default_region FROM companies c WHERE c.id = caller.company_id) = '' THEN
-        PERFORM sql_door_refuse('LK005', 'phone_number', 'region_not_known',
-            'is no mobile number of mainland China, and its country is not known: write it with + and the country code', place);
-    END IF;
-
-    -- The fields that exclude each other.
-    IF given.template_no IS NOT NULL AND $5 <> '' THEN
-        PERFORM sql_door_refuse('LK013', 'content', 'not_together', 'cannot be used together with template_no', place);
-    ELSIF given.template_no IS NULL AND given.content IS NULL THEN
-        PERFORM sql_door_refuse('LK001', 'content', 'required', 'is missing: give a text, or template_no', place);
-    ELSIF given.template_no IS NULL AND given.params IS NOT NULL THEN
-        PERFORM sql_door_refuse('LK013', 'params', 'only_together', 'can only be used together with template_no', place);
-    ELSIF given.template_no IS NULL AND given.language IS NOT NULL THEN
-        PERFORM sql_door_refuse('LK013', 'language', 'only_together', 'can only be used together with template_no', place);
-    END IF;
-
-    -- A repeat gets the first task, whatever has changed since: its times have passed, say, or its template is voided.
-    SELECT coalesce(
-        (
-            SELECT k.task_id FROM dedup_keys k
-            WHERE k.company_id = given.company_id AND k.submitted_by = given.submitted_by AND k.dedup_key = given.dedup_key
-        ),
-        (
-            SELECT i.task_id FROM sql_inbox i
-            WHERE i.company_id = given.company_id AND i.submitted_by = given.submitted_by AND i.dedup_key = given.dedup_key AND NOT i.is_repeat
-        )
-    ) INTO earlier;
-
-    <<checks>>
-    BEGIN
-        EXIT checks WHEN earlier IS NOT NULL;
-
-        -- The priority.
-        usual := CASE given.message_type
-            WHEN 0 THEN sql_door_setting('priority_verification', 1)
-            WHEN 1 THEN sql_door_setting('priority_notification', 5)
-            ELSE sql_door_setting('priority_marketing', 8)
-        END;
-        IF given.priority < least(usual, caller.top_priority) THEN
-            PERFORM sql_door_refuse('LK009', 'priority', 'too_urgent',
-                pg_catalog.format('is more urgent than allowed, the smallest number is %s', least(usual, caller.top_priority)), place);
-        END IF;
-
-        -- The times, also those that no clock of the server can show.
-        IF given.expect_send_time > called_at + interval '366 days' THEN
-            PERFORM sql_door_refuse('LK011', 'expect_send_time', 'too_far_ahead', 'is too far ahead, at most 366 days are allowed', place);
-        ELSIF given.expect_send_time < '0001-01-01 00:00:00+00' THEN
-            PERFORM sql_door_refuse('LK010', 'expect_send_time', 'in_the_past', 'is before the year 1', place);
-        ELSIF given.expires_at < called_at OR given.expires_at < given.expect_send_time THEN
-            PERFORM sql_door_refuse('LK010', 'expires_at', 'in_the_past', 'is in the past, or before expect_send_time', place);
-        ELSIF given.expires_at > called_at + interval '732 days' THEN
-            PERFORM sql_door_refuse('LK011', 'expires_at', 'too_far_ahead', 'is too far ahead, at most 732 days are allowed', place);
-        END IF;
-
-        -- The text.
+    PERFORM sql_inbox_check_number(caller, given.phone_number, place);
+    PERFORM sql_inbox_check_fields(given, $5, place);
+    earlier := sql_inbox_first(given);
+    IF earlier IS NULL THEN -- a repeat gets the first task, whatever has changed since: its times have passed, say, or its template is disabled
+        PERFORM sql_inbox_check_priority(caller, given, place);
+        PERFORM sql_inbox_check_times(given, place);
         IF given.template_no IS NOT NULL THEN
-            SELECT t.status INTO status FROM templates t
-            WHERE t.template_no = given.template_no
-                AND (t.companies = '{}' OR (SELECT c.company_no FROM companies c WHERE c.id = caller.company_id) = ANY (t.companies));
-            IF status IS NULL THEN
-                PERFORM sql_door_refuse('LK012', 'template_no', 'not_there', 'names no template that this company may use', place);
-            ELSIF status <> 'active' THEN
-                PERFORM sql_door_refuse('LK012', 'template_no', 'not_active', 'names a template that is not active', place);
-            END IF;
-        ELSIF btrim(given.content, blank) = '' THEN
-            PERFORM sql_door_refuse('LK002', 'content', 'blank', 'must not be blank', place);
+            PERFORM sql_inbox_check_template(caller, given, place);
         ELSE
-            most := CASE given.message_type
-                WHEN 0 THEN sql_door_setting('content_most_verification', 200)
-                WHEN 1 THEN sql_door_setting('content_most_notification', 200)
-                ELSE sql_door_setting('content_most_marketing', 200)
-            END;
-            IF char_length(given.content) > most THEN
-                PERFORM sql_door_refuse('LK003', 'content', 'too_many_characters',
-                    pg_catalog.format('is too long: %s characters, at most %s', char_length(given.content), most), place);
-            END IF;
-            most := CASE given.message_type
-                WHEN 0 THEN sql_door_setting('segments_most_verification', 16)
-                WHEN 1 THEN sql_door_setting('segments_most_notification', 16)
-                ELSE sql_door_setting('segments_most_marketing', 16)
-            END;
-            bare := coalesce('【' || given.sign || '】', '') || given.content;
-            IF 2 * char_length(bare) > 66 * most AND sql_door_segments(bare) > most THEN -- the first is cheap: 66 units and more fit in a part
-                PERFORM sql_door_refuse('LK003', 'content', 'too_many_segments',
-                    pg_catalog.format('takes too many short messages: %s, at most %s', sql_door_segments(bare), most), place);
-            END IF;
+            PERFORM sql_inbox_check_content(given, place);
         END IF;
-    END checks;
-
-    IF given.dedup_key IS NULL THEN
-        INSERT INTO sql_inbox SELECT given.*;
-        RETURN given.task_id;
     END IF;
-    -- A transaction that has inserted the same key and is not over makes the INSERT wait. After it, each statement has a new snapshot, with what was
-    -- committed meanwhile: the inbox has the first message, or dedup_keys has its task.
-    WHILE earlier IS NULL LOOP
-        INSERT INTO sql_inbox SELECT given.*
-        ON CONFLICT (company_id, submitted_by, dedup_key) WHERE dedup_key IS NOT NULL AND NOT is_repeat DO NOTHING;
-        IF FOUND THEN
-            SELECT k.task_id INTO earlier FROM dedup_keys k
-            WHERE k.company_id = given.company_id AND k.submitted_by = given.submitted_by AND k.dedup_key = given.dedup_key;
-            IF earlier IS NULL THEN
-                RETURN given.task_id;
-            END IF;
-            UPDATE sql_inbox i SET is_repeat = true WHERE i.id = given.id;
-            RETURN earlier;
-        END IF;
-        SELECT i.task_id INTO earlier FROM sql_inbox i
-        WHERE i.company_id = given.company_id AND i.submitted_by = given.submitted_by AND i.dedup_key = given.dedup_key AND NOT i.is_repeat;
-    END LOOP;
-    given.is_repeat := true;
-    INSERT INTO sql_inbox SELECT given.*;
-    RETURN earlier;
+    RETURN sql_inbox_store(given, earlier);
 END
 $_$;
 
-COMMENT ON FUNCTION public.sql_door_put(caller public.users, of_id bigint, place integer, phone_number text, content text, dedup_key text, message_type text, priority integer, expect_send_time timestamp with time zone, expires_at timestamp with time zone, sign text, source text, test boolean, template_no text, params jsonb, language text) IS 'Checks a message as package queue does, in the same order, puts it in the inbox, and returns the id of its task: of a repeated dedup key the first one.';
+COMMENT ON FUNCTION public.sql_inbox_put(caller public.users, of_id bigint, place integer, phone_number text, content text, dedup_key text, message_type text, priority integer, expect_send_time timestamp with time zone, expires_at timestamp with time zone, sign text, source text, test boolean, template_no text, params jsonb, language text) IS 'Checks a message as package queue does, in the same order, puts it in the inbox, and returns the id of its task: of a repeated dedup key the first one.';
 
-CREATE FUNCTION public.sql_door_refuse(code text, field text, rule text, text_of_error text, place integer DEFAULT NULL::integer) RETURNS void
+CREATE FUNCTION public.sql_inbox_refuse(code text, field text, rule text, text_of_error text, place integer DEFAULT NULL::integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
 BEGIN
@@ -1241,9 +1332,9 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION public.sql_door_refuse(code text, field text, rule text, text_of_error text, place integer) IS 'Refuses a message: the SQLSTATE says what is wrong, the column which field, the constraint which rule of package fault. place is that in a set.';
+COMMENT ON FUNCTION public.sql_inbox_refuse(code text, field text, rule text, text_of_error text, place integer) IS 'Refuses a message: the SQLSTATE says what is wrong, the column which field, the constraint which rule of package fault. place is that in a set.';
 
-CREATE FUNCTION public.sql_door_segments(signed text) RETURNS integer
+CREATE FUNCTION public.sql_inbox_segments(signed text) RETURNS integer
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
 DECLARE
@@ -1272,17 +1363,51 @@ BEGIN
 END
 $_$;
 
-COMMENT ON FUNCTION public.sql_door_segments(signed text) IS 'The short messages that a text takes, as package segment counts them, which a test compares.';
+COMMENT ON FUNCTION public.sql_inbox_segments(signed text) IS 'The short messages that a text takes, as package segment counts them, which a test compares.';
 
-CREATE FUNCTION public.sql_door_setting(of_name text, otherwise bigint) RETURNS bigint
+CREATE FUNCTION public.sql_inbox_setting(of_name text, otherwise bigint) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
     SELECT coalesce((SELECT (s.value #>> '{}')::bigint FROM settings s WHERE s.category = 'sms' AND s.name = of_name), otherwise)
 $$;
 
-COMMENT ON FUNCTION public.sql_door_setting(of_name text, otherwise bigint) IS 'A setting of the category sms. Its default is that of package setting, which a test compares.';
+COMMENT ON FUNCTION public.sql_inbox_setting(of_name text, otherwise bigint) IS 'A setting of the category sms. Its default is that of package setting, which a test compares.';
 
-CREATE FUNCTION public.sql_door_task_id(at timestamp with time zone, ordinal integer) RETURNS text
+CREATE FUNCTION public.sql_inbox_store(given public.sql_inbox, earlier text) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    IF given.dedup_key IS NULL THEN
+        INSERT INTO sql_inbox SELECT given.*;
+        RETURN given.task_id;
+    END IF;
+    -- A transaction that has inserted the same key and is not over makes the INSERT wait. After it, each statement has a new snapshot, with what was
+    -- committed meanwhile: the inbox has the first message, or dedup_keys has its task.
+    WHILE earlier IS NULL LOOP
+        INSERT INTO sql_inbox SELECT given.*
+        ON CONFLICT (company_id, submitted_by, dedup_key) WHERE dedup_key IS NOT NULL AND NOT is_repeat DO NOTHING;
+        IF FOUND THEN
+            SELECT k.task_id INTO earlier FROM dedup_keys k
+            WHERE k.company_id = given.company_id AND k.submitted_by = given.submitted_by AND k.dedup_key = given.dedup_key;
+            IF earlier IS NULL THEN
+                RETURN given.task_id;
+            END IF;
+            UPDATE sql_inbox i SET is_repeat = true WHERE i.id = given.id;
+            RETURN earlier;
+        END IF;
+        SELECT i.task_id INTO earlier FROM sql_inbox i
+        WHERE i.company_id = given.company_id AND i.submitted_by = given.submitted_by AND i.dedup_key = given.dedup_key AND NOT i.is_repeat;
+    END LOOP;
+    given.is_repeat := true;
+    INSERT INTO sql_inbox SELECT given.*;
+    RETURN earlier;
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_inbox_store(given public.sql_inbox, earlier text) IS 'Puts a checked message in the inbox, and returns the id of its task: of a repeated dedup key the first one, which is earlier if it was known before.';
+
+CREATE FUNCTION public.sql_inbox_task_id(at timestamp with time zone, ordinal integer) RETURNS text
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -1301,41 +1426,41 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION public.sql_door_task_id(at timestamp with time zone, ordinal integer) IS 'A task id as package queue makes them: the day and a ULID. It ascends with the microsecond and then with ordinal, the place in a set below 1024.';
+COMMENT ON FUNCTION public.sql_inbox_task_id(at timestamp with time zone, ordinal integer) IS 'A task id as package queue makes them: the day and a ULID. It ascends with the microsecond and then with ordinal, the place in a set below 1024.';
 
-CREATE FUNCTION public.sql_door_text(message jsonb, field text, place integer) RETURNS text
+CREATE FUNCTION public.sql_inbox_text(message jsonb, field text, place integer) RETURNS text
     LANGUAGE plpgsql STABLE
     AS $$
 BEGIN
     IF jsonb_typeof(message -> field) NOT IN ('string', 'null') THEN
-        PERFORM sql_door_refuse('LK014', field, 'wrong_type', 'must be a text', place);
+        PERFORM sql_inbox_refuse('LK014', field, 'wrong_type', 'must be a text', place);
     END IF;
     RETURN message ->> field;
 END
 $$;
 
-COMMENT ON FUNCTION public.sql_door_text(message jsonb, field text, place integer) IS 'A member of a message of a set that must be a text; null: it is missing.';
+COMMENT ON FUNCTION public.sql_inbox_text(message jsonb, field text, place integer) IS 'A member of a message of a set that must be a text; null: it is missing.';
 
-CREATE FUNCTION public.sql_door_time(message jsonb, field text, place integer) RETURNS timestamp with time zone
+CREATE FUNCTION public.sql_inbox_time(message jsonb, field text, place integer) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
     AS $_$
 DECLARE
-    given CONSTANT text := sql_door_text(message, field, place);
+    given CONSTANT text := sql_inbox_text(message, field, place);
 BEGIN
     IF given ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})$' THEN
         RETURN given::timestamptz;
     ELSIF given IS NOT NULL THEN
-        PERFORM sql_door_refuse('LK014', field, 'wrong_format', 'must be a time such as 2026-01-31T08:00:00Z', place);
+        PERFORM sql_inbox_refuse('LK014', field, 'wrong_format', 'must be a time such as 2026-01-31T08:00:00Z', place);
     END IF;
     RETURN NULL;
 EXCEPTION WHEN data_exception THEN
-    PERFORM sql_door_refuse('LK014', field, 'wrong_format', 'must be a time such as 2026-01-31T08:00:00Z', place);
+    PERFORM sql_inbox_refuse('LK014', field, 'wrong_format', 'must be a time such as 2026-01-31T08:00:00Z', place);
 END
 $_$;
 
-COMMENT ON FUNCTION public.sql_door_time(message jsonb, field text, place integer) IS 'A member of a message of a set that must be a time; null: it is missing.';
+COMMENT ON FUNCTION public.sql_inbox_time(message jsonb, field text, place integer) IS 'A member of a message of a set that must be a time; null: it is missing.';
 
-CREATE FUNCTION public.sql_door_user() RETURNS public.users
+CREATE FUNCTION public.sql_inbox_user() RETURNS public.users
     LANGUAGE plpgsql STABLE
     AS $$
 DECLARE
@@ -1358,7 +1483,7 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION public.sql_door_user() IS 'The user for whom the session submits. session_user: a function of its owner''s rights has another current_user.';
+COMMENT ON FUNCTION public.sql_inbox_user() IS 'The user for whom the session submits. session_user: a function of its owner''s rights has another current_user.';
 
 CREATE FUNCTION public.sql_role_grant(role_name text) RETURNS void
     LANGUAGE plpgsql
@@ -5403,66 +5528,6 @@ COMMENT ON COLUMN public.smsgate_messages.task_ids IS 'in the order of the recip
 
 COMMENT ON COLUMN public.smsgate_messages.sender_no IS 'the only sender that may send it, as it was asked for; null: any';
 
-CREATE TABLE public.sql_inbox (
-    id bigint NOT NULL,
-    task_id text NOT NULL COLLATE pg_catalog."C",
-    company_id bigint NOT NULL,
-    submitted_by text NOT NULL,
-    role_name text NOT NULL,
-    source_ip text,
-    request_id text NOT NULL,
-    phone_number text NOT NULL,
-    content text,
-    template_no text,
-    params jsonb,
-    language text,
-    source text,
-    dedup_key text,
-    is_repeat boolean DEFAULT false NOT NULL,
-    message_type smallint NOT NULL,
-    priority smallint,
-    expect_send_time timestamp with time zone,
-    expires_at timestamp with time zone,
-    sign text,
-    is_test boolean NOT NULL,
-    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    tries smallint DEFAULT 0 NOT NULL,
-    due_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT sql_inbox_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 100))),
-    CONSTRAINT sql_inbox_has_text CHECK (((content IS NULL) <> (template_no IS NULL))),
-    CONSTRAINT sql_inbox_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
-    CONSTRAINT sql_inbox_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
-    CONSTRAINT sql_inbox_repeat_has_key CHECK (((NOT is_repeat) OR (dedup_key IS NOT NULL))),
-    CONSTRAINT sql_inbox_task_id_length CHECK (((char_length(task_id) >= 1) AND (char_length(task_id) <= 50)))
-)
-WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
-
-COMMENT ON TABLE public.sql_inbox IS 'A message that was submitted by SQL, until it is a task. Inserted by lksms.enqueue in the transaction of its caller, which may be long: so it touches no row for which others wait. internal/transport/sqldoor makes a task of it and deletes it, in one transaction. No foreign keys: they would lock rows of companies.';
-
-COMMENT ON COLUMN public.sql_inbox.task_id IS 'the id that the task will have, which the caller knows; of a repeat an id that is never used';
-
-COMMENT ON COLUMN public.sql_inbox.submitted_by IS 'as messages.submitted_by';
-
-COMMENT ON COLUMN public.sql_inbox.role_name IS 'session_user of the caller';
-
-COMMENT ON COLUMN public.sql_inbox.source_ip IS 'the address of the caller''s connection to PostgreSQL; null: a socket';
-
-COMMENT ON COLUMN public.sql_inbox.request_id IS 'sql- and the number of the transaction';
-
-COMMENT ON COLUMN public.sql_inbox.content IS 'null: the text comes from the template template_no';
-
-COMMENT ON COLUMN public.sql_inbox.is_repeat IS 'an earlier message has the dedup key: the row is logged, and becomes no task';
-
-COMMENT ON COLUMN public.sql_inbox.message_type IS 'as messages.message_type';
-
-COMMENT ON COLUMN public.sql_inbox.priority IS 'null: that of the message type';
-
-COMMENT ON COLUMN public.sql_inbox.created_at IS 'when it was submitted; its transaction was committed later';
-
-COMMENT ON COLUMN public.sql_inbox.tries IS 'how often the database refused to make a task of it alone';
-
-COMMENT ON COLUMN public.sql_inbox.due_at IS 'not tried before; later than created_at after a failed try';
-
 ALTER TABLE public.sql_inbox ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.sql_inbox_id_seq
     START WITH 1
@@ -6710,7 +6775,7 @@ ALTER INDEX public.sender_ledger_lease_key ATTACH PARTITION public.sender_ledger
 
 ALTER INDEX public.sender_ledger_sender_id_idx ATTACH PARTITION public.sender_ledger_default_sender_id_id_idx;
 
-CREATE TRIGGER outgoing_insert INSTEAD OF INSERT ON lksms.outgoing FOR EACH ROW EXECUTE FUNCTION public.sql_door_outgoing();
+CREATE TRIGGER outgoing_insert INSTEAD OF INSERT ON lksms.outgoing FOR EACH ROW EXECUTE FUNCTION public.sql_inbox_outgoing();
 
 CREATE TRIGGER alert_receivers_rows_bound AFTER INSERT ON public.alert_receivers REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100');
 

@@ -45,8 +45,8 @@ func senderState(s client.Sender) string {
 	switch {
 	case s.Status == api.SenderOff:
 		return "off"
-	case s.Rest != nil:
-		return string(s.Rest.State) + ": " + shorten(s.Rest.Reason, 40)
+	case s.Pause != nil:
+		return string(s.Pause.State) + ": " + shorten(s.Pause.Reason, 40)
 	case s.IsReady && s.IsSilent != nil && *s.IsSilent:
 		return "silent"
 	case s.IsReady:

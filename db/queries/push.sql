@@ -1,10 +1,10 @@
 -- Statements of the workers that push to driven senders: senders, the content of messages, circuit breakers and tokens.
 
--- SendersDriven returns the driven senders that are on, with the states of their circuit breakers. A positive rest_seconds: the circuit
+-- SendersDriven returns the driven senders that are on, with the states of their circuit breakers. A positive pause_seconds: the circuit
 -- breaker is open.
 -- name: SendersDriven :many
 SELECT s.id, s.sender_no, s.kind, s.config, s.version, s.interval_ms, c.retry_minutes, st.openings,
-    greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds
+    greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds
 FROM senders s
 JOIN channels c ON c.id = s.channel_id
 JOIN sender_states st ON st.sender_id = s.id
@@ -19,13 +19,13 @@ JOIN channels c ON c.id = s.channel_id
 WHERE s.sender_no = @sender_no;
 
 -- BreakerOpen opens the circuit breaker of a sender, also again after a failed probe: until the time that the provider named (for_seconds,
--- or the next day of time zone day_of), else for rest, doubled with each opening up to rest_most. The caller names the version and the
+-- or the next day of time zone day_of), else for pause, doubled with each opening up to max_pause. The caller names the version and the
 -- openings that it saw, so that only one of several concurrent failures opens it. Only the first opening since it was closed adds an
 -- event. No row: another worker opened it, or the sender was changed.
 -- name: BreakerOpen :many
 WITH asked AS MATERIALIZED (
     SELECT clock_timestamp() AS at, nullif(@day_of::text, '') AS day_of,
-        nullif(@for_seconds::double precision, 0) AS for_seconds, @rest::interval AS shortest, @rest_most::interval AS longest,
+        nullif(@for_seconds::double precision, 0) AS for_seconds, @pause::interval AS shortest, @max_pause::interval AS longest,
         @openings::bigint AS openings
 ),
 pause AS MATERIALIZED (
@@ -47,11 +47,11 @@ opened AS (
 ),
 noted AS (
     INSERT INTO events (event, subject, detail)
-    SELECT 'sender.resting', @sender_no::text, jsonb_build_object('reason', o.rest_reason, 'until', o.rest_until)
+    SELECT 'sender.paused', @sender_no::text, jsonb_build_object('reason', o.rest_reason, 'until', o.rest_until)
     FROM opened o
     WHERE o.openings = 1
 )
-SELECT o.openings, extract(epoch FROM o.rest_until - o.at)::double precision AS rest_seconds
+SELECT o.openings, extract(epoch FROM o.rest_until - o.at)::double precision AS pause_seconds
 FROM opened o
 ORDER BY o.openings;
 
@@ -90,7 +90,7 @@ SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.html, '')::text AS html, t.contact_values,
     coalesce(r.template_id, '')::text AS template_id,
     r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
-    greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds,
+    greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds,
     coalesce(extract(epoch FROM t.lease_until - clock_timestamp()), 0)::double precision AS lease_seconds, t.entered_at,
     coalesce(extract(epoch FROM t.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
     coalesce(t.on_unclear, s.on_unclear) = 'fail' AS fails_unclear

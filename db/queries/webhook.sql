@@ -79,7 +79,7 @@ ORDER BY s.id DESC;
 SELECT s.id, s.sealed FROM webhook_secrets s ORDER BY s.id;
 
 -- WebhooksDue returns webhooks for which there is something to post, or to pass over: those that fail last. A webhook of a user who is disabled waits.
--- A webhook rests for a day at most, and an event waits for 27 hours at most: the last delay and a tenth.
+-- A webhook is paused for a day at most, and an event waits for 27 hours at most: the last delay and a tenth.
 -- name: WebhooksDue :many
 SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0: of all
 FROM webhooks w
@@ -126,14 +126,14 @@ SELECT DISTINCT r.task_id::text AS task_id FROM webhook_retries r
 WHERE r.webhook_id = @webhook_id AND r.task_id = ANY (@task_ids::text[])
 ORDER BY task_id;
 
--- WebhookSettle moves a webhook on after a run, and notes how it went: taken, if a post was. Of a run in which none was, the webhook rests. No row: it was
+-- WebhookSettle moves a webhook on after a run, and notes how it went: taken, if a post was. Of a run in which none was, the webhook is paused. No row: it was
 -- changed, switched off or moved meanwhile, and the run counts for nothing.
 -- name: WebhookSettle :one
 UPDATE webhooks w
 SET after_id = greatest(w.after_id, @next_id::bigint),
     failing_since = CASE WHEN @taken::boolean THEN NULL WHEN @failed::boolean THEN coalesce(w.failing_since, now()) ELSE w.failing_since END,
     failed_runs = CASE WHEN @taken::boolean THEN 0 WHEN @failed::boolean THEN w.failed_runs + 1 ELSE w.failed_runs END,
-    rest_until = CASE WHEN @rest::interval > interval '0' THEN now() + @rest::interval END
+    rest_until = CASE WHEN @pause::interval > interval '0' THEN now() + @pause::interval END
 WHERE w.id = @id AND w.version = @version AND w.after_id = @after_id::bigint AND w.status = 'on'
 RETURNING w.failing_since, coalesce(w.failing_since < now() - @failing_most::interval, false)::boolean AS is_over;
 
@@ -203,7 +203,7 @@ SELECT coalesce(min(f.id + 0), 0)::bigint AS first_id, coalesce(max(f.id + 0), 0
 FROM feed f
 WHERE f.at >= @from_at AND f.at < @to_at;
 
--- WebhookBegins ends the rest of a webhook, and lets a run that began before count for nothing. The caller holds the webhook.
+-- WebhookBegins ends the pause of a webhook, and lets a run that began before count for nothing. The caller holds the webhook.
 -- name: WebhookBegins :exec
 UPDATE webhooks w SET version = w.version + 1, rest_until = NULL WHERE w.id = @id;
 

@@ -731,7 +731,7 @@ func (e MessageType) Valid() bool {
 const (
 	NotReadyNoFunds NotReadySenderReason = "no_funds"
 	NotReadyNoQuota NotReadySenderReason = "no_quota"
-	NotReadyResting NotReadySenderReason = "resting"
+	NotReadyPaused  NotReadySenderReason = "paused"
 	NotReadySilent  NotReadySenderReason = "silent"
 )
 
@@ -742,7 +742,7 @@ func (e NotReadySenderReason) Valid() bool {
 		return true
 	case NotReadyNoQuota:
 		return true
-	case NotReadyResting:
+	case NotReadyPaused:
 		return true
 	case NotReadySilent:
 		return true
@@ -1204,18 +1204,18 @@ func (e SenderOutcome) Valid() bool {
 	}
 }
 
-// Defines values for SenderRestState.
+// Defines values for SenderPauseState.
 const (
-	RestHalfOpen SenderRestState = "half_open"
-	RestOpen     SenderRestState = "open"
+	PauseHalfOpen SenderPauseState = "half_open"
+	PauseOpen     SenderPauseState = "open"
 )
 
-// Valid indicates whether the value is a known member of the SenderRestState enum.
-func (e SenderRestState) Valid() bool {
+// Valid indicates whether the value is a known member of the SenderPauseState enum.
+func (e SenderPauseState) Valid() bool {
 	switch e {
-	case RestHalfOpen:
+	case PauseHalfOpen:
 		return true
-	case RestOpen:
+	case PauseOpen:
 		return true
 	default:
 		return false
@@ -1251,7 +1251,7 @@ const (
 	WhyNoQuota      SenderViewWhy = "no_quota"
 	WhyOff          SenderViewWhy = "off"
 	WhyOutranked    SenderViewWhy = "outranked"
-	WhyResting      SenderViewWhy = "resting"
+	WhyPaused       SenderViewWhy = "paused"
 	WhySilent       SenderViewWhy = "silent"
 )
 
@@ -1270,7 +1270,7 @@ func (e SenderViewWhy) Valid() bool {
 		return true
 	case WhyOutranked:
 		return true
-	case WhyResting:
+	case WhyPaused:
 		return true
 	case WhySilent:
 		return true
@@ -2869,7 +2869,7 @@ type BatchWait struct {
 	// - `scheduled`: its `expect_send_time` has not come.
 	// - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
 	//   sender serves the company again; otherwise cancel it.
-	// - `no_sender`: all senders that may send it are off, silent, resting, or out of quota or balance.
+	// - `no_sender`: all senders that may send it are off, silent, paused, or out of quota or balance.
 	// - `expired`: it expired before it was confirmed, and can only be cancelled.
 	Reason BatchWaitReason `json:"reason"`
 
@@ -2885,7 +2885,7 @@ type BatchWait struct {
 //   - `scheduled`: its `expect_send_time` has not come.
 //   - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
 //     sender serves the company again; otherwise cancel it.
-//   - `no_sender`: all senders that may send it are off, silent, resting, or out of quota or balance.
+//   - `no_sender`: all senders that may send it are off, silent, paused, or out of quota or balance.
 //   - `expired`: it expired before it was confirmed, and can only be cancelled.
 type BatchWaitReason string
 
@@ -3684,7 +3684,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.max_content_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -3696,7 +3696,7 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.max_content_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
@@ -3720,7 +3720,7 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.max_content_…`, 200 by default; the limit of the message type holds when it is sent.
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
@@ -4758,11 +4758,11 @@ type NotReadySender struct {
 	SenderNo string `json:"sender_no"`
 	Name     string `json:"name"`
 
-	// Reason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender says
+	// Reason `paused`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender says
 	Reason NotReadySenderReason `json:"reason"`
 }
 
-// NotReadySenderReason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender says
+// NotReadySenderReason `paused`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender says
 type NotReadySenderReason string
 
 // NotificationEndRequest defines model for NotificationEndRequest.
@@ -5201,7 +5201,7 @@ type Once struct {
 	TemplateID   string `json:"template_id"`
 	TemplateType string `json:"template_type"`
 
-	// WaitsBecause Of a message that waits because all of its senders rest: what the provider said, such as that the quota of the day is used up
+	// WaitsBecause Of a message that waits because all of its senders are paused: what the provider said, such as that the quota of the day is used up
 	WaitsBecause *string `json:"waits_because,omitempty"`
 
 	// WaitsUntil When the first of these senders tries again
@@ -6026,7 +6026,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
+	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent. The settings `sms.max_content_…` limit the characters of the final text by its message type, 200 by default, and `sms.max_segments_…` its segments with the signature, 16 by default.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit unless the setting `history.dedup_keep_days` says one. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -6168,8 +6168,8 @@ type Sender struct {
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear OnUnclear `json:"on_unclear"`
 
-	// Rest The circuit breaker of a driven sender that could not send, for example because of a wrong key, an address that does not answer, or a quota that is used up. Null while the sender works. While it is `open`, the sender sends nothing. After `until` it is `half_open`, and the sender tries one message. Success closes it; failure opens it again for twice as long. A change of `config`, `kind` or `status` closes it at once.
-	Rest *SenderRest `json:"rest"`
+	// Pause The circuit breaker of a driven sender that could not send, for example because of a wrong key, an address that does not answer, or a quota that is used up. Null while the sender works. While it is `open`, the sender sends nothing. After `until` it is `half_open`, and the sender tries one message. Success closes it; failure opens it again for twice as long. A change of `config`, `kind` or `status` closes it at once.
+	Pause *SenderPause `json:"pause"`
 
 	// SeenAt The time of the last poll. Up to ten minutes late if no route names the sender.
 	SeenAt *time.Time `json:"seen_at"`
@@ -6365,6 +6365,20 @@ type SenderPatch struct {
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
+// SenderPause The circuit breaker of a driven sender that could not send, for example because of a wrong key, an address that does not answer, or a quota that is used up. Null while the sender works. While it is `open`, the sender sends nothing. After `until` it is `half_open`, and the sender tries one message. Success closes it; failure opens it again for twice as long. A change of `config`, `kind` or `status` closes it at once.
+type SenderPause struct {
+	// Openings How often the circuit breaker opened since the last successful message
+	Openings int64 `json:"openings"`
+
+	// Reason The provider's error, beginning with its code
+	Reason string           `json:"reason"`
+	State  SenderPauseState `json:"state"`
+	Until  time.Time        `json:"until"`
+}
+
+// SenderPauseState defines model for SenderPause.State.
+type SenderPauseState string
+
 // SenderRequest defines model for SenderRequest.
 type SenderRequest struct {
 	// Balance Segments that the sender may still send; if left out, they are not counted
@@ -6446,20 +6460,6 @@ type SenderResponse struct {
 	Message Message `json:"message"`
 	Data    Sender  `json:"data"`
 }
-
-// SenderRest The circuit breaker of a driven sender that could not send, for example because of a wrong key, an address that does not answer, or a quota that is used up. Null while the sender works. While it is `open`, the sender sends nothing. After `until` it is `half_open`, and the sender tries one message. Success closes it; failure opens it again for twice as long. A change of `config`, `kind` or `status` closes it at once.
-type SenderRest struct {
-	// Openings How often the circuit breaker opened since the last successful message
-	Openings int64 `json:"openings"`
-
-	// Reason The provider's error, beginning with its code
-	Reason string          `json:"reason"`
-	State  SenderRestState `json:"state"`
-	Until  time.Time       `json:"until"`
-}
-
-// SenderRestState defines model for SenderRest.State.
-type SenderRestState string
 
 // SenderSign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
 type SenderSign = string
@@ -6671,29 +6671,29 @@ type SignMode string
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	// ContentMostMarketing The same of a marketing message
-	ContentMostMarketing *int64 `json:"content_most_marketing,omitempty"`
+	// MaxContentMarketing The same of a marketing message
+	MaxContentMarketing *int64 `json:"max_content_marketing,omitempty"`
 
-	// ContentMostNotification The same of a notification
-	ContentMostNotification *int64 `json:"content_most_notification,omitempty"`
+	// MaxContentNotification The same of a notification
+	MaxContentNotification *int64 `json:"max_content_notification,omitempty"`
 
-	// ContentMostVerification The most characters of the final text of a verification code
-	ContentMostVerification *int64 `json:"content_most_verification,omitempty"`
+	// MaxContentVerification The most characters of the final text of a verification code
+	MaxContentVerification *int64 `json:"max_content_verification,omitempty"`
+
+	// MaxSegmentsMarketing The same of a marketing message
+	MaxSegmentsMarketing *int64 `json:"max_segments_marketing,omitempty"`
+
+	// MaxSegmentsNotification The same of a notification
+	MaxSegmentsNotification *int64 `json:"max_segments_notification,omitempty"`
+
+	// MaxSegmentsVerification The most segments that the final text of a verification code takes with its signature
+	MaxSegmentsVerification *int64 `json:"max_segments_verification,omitempty"`
 	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
 	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
 	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
-
-	// SegmentsMostMarketing The same of a marketing message
-	SegmentsMostMarketing *int64 `json:"segments_most_marketing,omitempty"`
-
-	// SegmentsMostNotification The same of a notification
-	SegmentsMostNotification *int64 `json:"segments_most_notification,omitempty"`
-
-	// SegmentsMostVerification The most segments that the final text of a verification code takes with its signature
-	SegmentsMostVerification *int64 `json:"segments_most_verification,omitempty"`
 
 	// SendTests Whether test messages are sent. Otherwise each is SUCCESS at once, and no sender gets it. Those that wait when it is turned off are still sent; none is requeued
 	SendTests *bool `json:"send_tests,omitempty"`
@@ -9970,7 +9970,7 @@ type ClientInterface interface {
 	//
 	// - `setting.changed`: a setting was changed.
 	// - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
-	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
+	// - `sender.paused`: a driven sender could not send, and sends nothing for a while. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 	// - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
@@ -12894,7 +12894,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //
 //   - `setting.changed`: a setting was changed.
 //   - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
-//   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
+//   - `sender.paused`: a driven sender could not send, and sends nothing for a while. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 //   - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
@@ -26760,7 +26760,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - `setting.changed`: a setting was changed.
 	// - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
-	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
+	// - `sender.paused`: a driven sender could not send, and sends nothing for a while. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 	// - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
@@ -46300,7 +46300,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //
 //   - `setting.changed`: a setting was changed.
 //   - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
-//   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
+//   - `sender.paused`: a driven sender could not send, and sends nothing for a while. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 //   - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.

@@ -60,11 +60,11 @@ opened AS (
 ),
 noted AS (
     INSERT INTO events (event, subject, detail)
-    SELECT 'sender.resting', $7::text, jsonb_build_object('reason', o.rest_reason, 'until', o.rest_until)
+    SELECT 'sender.paused', $7::text, jsonb_build_object('reason', o.rest_reason, 'until', o.rest_until)
     FROM opened o
     WHERE o.openings = 1
 )
-SELECT o.openings, extract(epoch FROM o.rest_until - o.at)::double precision AS rest_seconds
+SELECT o.openings, extract(epoch FROM o.rest_until - o.at)::double precision AS pause_seconds
 FROM opened o
 ORDER BY o.openings
 `
@@ -72,8 +72,8 @@ ORDER BY o.openings
 type BreakerOpenParams struct {
 	DayOf      string
 	ForSeconds float64
-	Rest       time.Duration
-	RestMost   time.Duration
+	Pause      time.Duration
+	MaxPause   time.Duration
 	Openings   int64
 	Reason     string
 	SenderNo   string
@@ -81,20 +81,20 @@ type BreakerOpenParams struct {
 }
 
 type BreakerOpenRow struct {
-	Openings    int64
-	RestSeconds float64
+	Openings     int64
+	PauseSeconds float64
 }
 
 // BreakerOpen opens the circuit breaker of a sender, also again after a failed probe: until the time that the provider named (for_seconds,
-// or the next day of time zone day_of), else for rest, doubled with each opening up to rest_most. The caller names the version and the
+// or the next day of time zone day_of), else for pause, doubled with each opening up to max_pause. The caller names the version and the
 // openings that it saw, so that only one of several concurrent failures opens it. Only the first opening since it was closed adds an
 // event. No row: another worker opened it, or the sender was changed.
 func (q *Queries) BreakerOpen(ctx context.Context, arg BreakerOpenParams) ([]BreakerOpenRow, error) {
 	rows, err := q.db.Query(ctx, breakerOpen,
 		arg.DayOf,
 		arg.ForSeconds,
-		arg.Rest,
-		arg.RestMost,
+		arg.Pause,
+		arg.MaxPause,
 		arg.Openings,
 		arg.Reason,
 		arg.SenderNo,
@@ -107,7 +107,7 @@ func (q *Queries) BreakerOpen(ctx context.Context, arg BreakerOpenParams) ([]Bre
 	var items []BreakerOpenRow
 	for rows.Next() {
 		var i BreakerOpenRow
-		if err := rows.Scan(&i.Openings, &i.RestSeconds); err != nil {
+		if err := rows.Scan(&i.Openings, &i.PauseSeconds); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -308,7 +308,7 @@ func (q *Queries) SenderTested(ctx context.Context, senderNo string) (SenderTest
 const sendersDriven = `-- name: SendersDriven :many
 
 SELECT s.id, s.sender_no, s.kind, s.config, s.version, s.interval_ms, c.retry_minutes, st.openings,
-    greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds
+    greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds
 FROM senders s
 JOIN channels c ON c.id = s.channel_id
 JOIN sender_states st ON st.sender_id = s.id
@@ -325,11 +325,11 @@ type SendersDrivenRow struct {
 	IntervalMs   int64
 	RetryMinutes []int64
 	Openings     int64
-	RestSeconds  float64
+	PauseSeconds float64
 }
 
 // Statements of the workers that push to driven senders: senders, the content of messages, circuit breakers and tokens.
-// SendersDriven returns the driven senders that are on, with the states of their circuit breakers. A positive rest_seconds: the circuit
+// SendersDriven returns the driven senders that are on, with the states of their circuit breakers. A positive pause_seconds: the circuit
 // breaker is open.
 func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error) {
 	rows, err := q.db.Query(ctx, sendersDriven)
@@ -349,7 +349,7 @@ func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error)
 			&i.IntervalMs,
 			&i.RetryMinutes,
 			&i.Openings,
-			&i.RestSeconds,
+			&i.PauseSeconds,
 		); err != nil {
 			return nil, err
 		}
@@ -367,7 +367,7 @@ SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.html, '')::text AS html, t.contact_values,
     coalesce(r.template_id, '')::text AS template_id,
     r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
-    greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds,
+    greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds,
     coalesce(extract(epoch FROM t.lease_until - clock_timestamp()), 0)::double precision AS lease_seconds, t.entered_at,
     coalesce(extract(epoch FROM t.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
     coalesce(t.on_unclear, s.on_unclear) = 'fail' AS fails_unclear
@@ -398,7 +398,7 @@ type TaskOutgoingRow struct {
 	Page          string
 	Version       int64
 	Openings      int64
-	RestSeconds   float64
+	PauseSeconds  float64
 	LeaseSeconds  float64
 	EnteredAt     *time.Time
 	SecondsLeft   float64
@@ -430,7 +430,7 @@ func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]T
 			&i.Page,
 			&i.Version,
 			&i.Openings,
-			&i.RestSeconds,
+			&i.PauseSeconds,
 			&i.LeaseSeconds,
 			&i.EnteredAt,
 			&i.SecondsLeft,

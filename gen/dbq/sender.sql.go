@@ -1134,7 +1134,7 @@ FROM (
             CASE
                 WHEN NOT x.has_funds THEN 'no_funds'
                 WHEN NOT x.has_quota THEN 'no_quota'
-                WHEN st.rest_until > now() THEN 'resting'
+                WHEN st.rest_until > now() THEN 'paused'
                 WHEN z.is_silent THEN 'silent'
                 ELSE ''
             END AS reason

@@ -59,7 +59,7 @@ const webhookBegins = `-- name: WebhookBegins :exec
 UPDATE webhooks w SET version = w.version + 1, rest_until = NULL WHERE w.id = $1
 `
 
-// WebhookBegins ends the rest of a webhook, and lets a run that began before count for nothing. The caller holds the webhook.
+// WebhookBegins ends the pause of a webhook, and lets a run that began before count for nothing. The caller holds the webhook.
 func (q *Queries) WebhookBegins(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, webhookBegins, id)
 	return err
@@ -852,7 +852,7 @@ type WebhookSettleParams struct {
 	NextID      int64
 	Taken       bool
 	Failed      bool
-	Rest        time.Duration
+	Pause       time.Duration
 	ID          int64
 	Version     int64
 	AfterID     int64
@@ -864,14 +864,14 @@ type WebhookSettleRow struct {
 	IsOver       bool
 }
 
-// WebhookSettle moves a webhook on after a run, and notes how it went: taken, if a post was. Of a run in which none was, the webhook rests. No row: it was
+// WebhookSettle moves a webhook on after a run, and notes how it went: taken, if a post was. Of a run in which none was, the webhook is paused. No row: it was
 // changed, switched off or moved meanwhile, and the run counts for nothing.
 func (q *Queries) WebhookSettle(ctx context.Context, arg WebhookSettleParams) (WebhookSettleRow, error) {
 	row := q.db.QueryRow(ctx, webhookSettle,
 		arg.NextID,
 		arg.Taken,
 		arg.Failed,
-		arg.Rest,
+		arg.Pause,
 		arg.ID,
 		arg.Version,
 		arg.AfterID,
@@ -1013,7 +1013,7 @@ type WebhooksDueRow struct {
 }
 
 // WebhooksDue returns webhooks for which there is something to post, or to pass over: those that fail last. A webhook of a user who is disabled waits.
-// A webhook rests for a day at most, and an event waits for 27 hours at most: the last delay and a tenth.
+// A webhook is paused for a day at most, and an event waits for 27 hours at most: the last delay and a tenth.
 func (q *Queries) WebhooksDue(ctx context.Context, arg WebhooksDueParams) ([]WebhooksDueRow, error) {
 	rows, err := q.db.Query(ctx, webhooksDue, arg.Running, arg.WaitingMost)
 	if err != nil {

@@ -178,7 +178,7 @@ func TestAMessageReachesASenderThatWaitsAtAnotherServer(t *testing.T) {
 	}
 	apptest.Eventually(t, "all senders wait", func() bool { return other.App.Tasks.Waiting() == len(senders) })
 	looks := func() int {
-		_, after, _ := strings.Cut(other.Expect(200, "", "GET", "/metrics", nil).Raw, "\nlksms_waiting_look_seconds_count ")
+		_, after, _ := strings.Cut(other.Expect(200, "", "GET", "/metrics", nil).Raw, "\nlksms_waiting_query_seconds_count ")
 		number, _, _ := strings.Cut(after, "\n")
 		n, err := strconv.Atoi(number)
 		if err != nil {

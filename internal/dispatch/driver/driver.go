@@ -70,11 +70,11 @@ type Outcome struct {
 	Error      string        // the failure as text
 	Answer     string        // the provider's answer as it came, without secrets, at most AnswerMost characters; empty: none came
 	RetryAfter time.Duration // of a refusal: time until the retry; 0: the delay of the channel
-	Rest       Rest          // of Trouble: the pause that the provider asked for
+	Pause      Pause         // of Trouble: the pause that the provider asked for
 }
 
-// Rest is the pause that a provider asked for.
-type Rest struct {
+// Pause is the pause that a provider asked for.
+type Pause struct {
 	For   time.Duration // 0: the circuit breaker decides
 	DayOf string        // time zone: pause until the next day begins there; empty: none
 }

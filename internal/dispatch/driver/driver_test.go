@@ -444,7 +444,7 @@ func TestWeChatWithoutATokenIsInTrouble(t *testing.T) {
 	} {
 		p := newProvider(t, says(200, answer))
 		o := send(t.Context(), makeDriver(t, "wechat", map[string]any{"baseUrl": p.URL, "appId": "a", "appSecret": "s"}), []driver.Message{{TaskID: "1"}})[0]
-		if !o.Trouble || o.Unknown || o.Permanent || o.Rest.DayOf != day {
+		if !o.Trouble || o.Unknown || o.Permanent || o.Pause.DayOf != day {
 			t.Errorf("%s: %+v", answer, o)
 		}
 	}
@@ -506,7 +506,7 @@ func TestWeChatFetchesATokenAgainOnlyWhenItIsStale(t *testing.T) {
 		messages = append(messages, driver.Message{TaskID: openid, Recipient: openid, TemplateID: "T", Params: data, Page: "pages/index"})
 	}
 	o := send(t.Context(), d, messages)
-	if !o[0].OK || o[0].ProviderNo != "9" || !o[1].Permanent || o[1].Code != "43101" || !o[2].Trouble || o[2].Rest.DayOf != "Asia/Shanghai" {
+	if !o[0].OK || o[0].ProviderNo != "9" || !o[1].Permanent || o[1].Code != "43101" || !o[2].Trouble || o[2].Pause.DayOf != "Asia/Shanghai" {
 		t.Errorf("%+v", o)
 	}
 	if tokens != 2 {

@@ -120,9 +120,9 @@ func (d *weChat) judge(status int, answer []byte) Outcome {
 	o := d.answer.outcome(status, answer)
 	switch o.Code {
 	case weChatDay:
-		o.Rest.DayOf = weChatZone
+		o.Pause.DayOf = weChatZone
 	case weChatMinute:
-		o.Rest.For = time.Minute
+		o.Pause.For = time.Minute
 	}
 	return o
 }
@@ -146,7 +146,7 @@ func noToken(err error) Outcome {
 	if !errors.As(err, &refused) {
 		return untried
 	}
-	return Outcome{Trouble: true, Code: refused.outcome.Code, Error: refused.Error(), Answer: refused.outcome.Answer, Rest: refused.outcome.Rest}
+	return Outcome{Trouble: true, Code: refused.outcome.Code, Error: refused.Error(), Answer: refused.outcome.Answer, Pause: refused.outcome.Pause}
 }
 
 // fetch fetches a token, and returns how long it is valid.

@@ -98,15 +98,15 @@ func TestAnswersThatAreNotUnderstoodOpenTheBreaker(t *testing.T) {
 	for i := range 60 {
 		b.Submit(fmt.Sprint("x", i))
 	}
-	rest := b.AwaitOpenBreaker("pushed")
-	if rest.Reason != "unsaid: answer not understood: no field `code`" {
-		t.Errorf("rest %+v", rest)
+	pause := b.AwaitOpenBreaker("pushed")
+	if pause.Reason != "unsaid: answer not understood: no field `code`" {
+		t.Errorf("pause %+v", pause)
 	}
 	if n := len(p.Seen()); n > 40 {
 		t.Errorf("%d messages went out before", n)
 	}
 	p.Says(200, `{"code":"0"}`)
-	apptest.Eventually(t, "the sender goes on", func() bool { return b.GetSender("pushed").Rest == nil })
+	apptest.Eventually(t, "the sender goes on", func() bool { return b.GetSender("pushed").Pause == nil })
 }
 
 // The result of a task whose lease ran out says what the driver did not understand.

@@ -65,7 +65,7 @@ func (t *tally) count(o driver.Outcome) {
 	}
 	switch {
 	case o.Trouble || o.Outage || o.Unknown:
-		if t.failure == nil || o.Trouble && (!t.failure.Trouble || o.Rest != driver.Rest{}) {
+		if t.failure == nil || o.Trouble && (!t.failure.Trouble || o.Pause != driver.Pause{}) {
 			t.failure = &o
 		}
 	case !o.Unasked:
@@ -79,7 +79,7 @@ func (t *tally) count(o driver.Outcome) {
 func (w *worker) conclude(ctx context.Context, current *setup, t tally) {
 	c := current.circuit
 	switch {
-	case t.failure != nil && t.failure.Trouble && (t.through == 0 || t.failure.Rest != driver.Rest{}):
+	case t.failure != nil && t.failure.Trouble && (t.through == 0 || t.failure.Pause != driver.Pause{}):
 		w.open(ctx, current, *t.failure)
 	case t.through > 0:
 		w.fruitless = 0
@@ -103,7 +103,7 @@ func (w *worker) open(ctx context.Context, current *setup, cause driver.Outcome)
 	w.fruitless = 0
 	rows, err := w.p.q.BreakerOpen(ctx, dbq.BreakerOpenParams{
 		SenderNo: w.senderNo, Version: current.row.Version, Openings: current.circuit.openings, Reason: cause.Code + ": " + cause.Error,
-		DayOf: cause.Rest.DayOf, ForSeconds: cause.Rest.For.Seconds(), Rest: firstPause, RestMost: maxPause,
+		DayOf: cause.Pause.DayOf, ForSeconds: cause.Pause.For.Seconds(), Pause: firstPause, MaxPause: maxPause,
 	})
 	if err != nil {
 		w.p.log.WarnContext(ctx, "the pause of a sender could not be stored", "sender_no", w.senderNo, "error", err)
@@ -111,8 +111,8 @@ func (w *worker) open(ctx context.Context, current *setup, cause driver.Outcome)
 		return
 	}
 	for _, row := range rows { // no row: another worker opened the breaker, or the sender was changed
-		w.p.log.WarnContext(ctx, "sender paused", "sender_no", w.senderNo, "code", cause.Code, "reason", cause.Error, "seconds", row.RestSeconds)
-		w.setCircuit(current.row.Version, circuitOf(row.Openings, row.RestSeconds))
+		w.p.log.WarnContext(ctx, "sender paused", "sender_no", w.senderNo, "code", cause.Code, "reason", cause.Error, "seconds", row.PauseSeconds)
+		w.setCircuit(current.row.Version, circuitOf(row.Openings, row.PauseSeconds))
 	}
 }
 

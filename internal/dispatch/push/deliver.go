@@ -106,7 +106,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 		} else {
 			reportEnds = append(reportEnds, end.Add(grace))
 		}
-		b.version, b.circuit = f.Version, circuitOf(f.Openings, f.RestSeconds)
+		b.version, b.circuit = f.Version, circuitOf(f.Openings, f.PauseSeconds)
 	}
 	rows = slices.DeleteFunc(slices.Clone(rows), func(row claim.Lease) bool { // its task was settled meanwhile
 		_, isThere := byID[row.TaskID]

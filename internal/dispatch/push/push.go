@@ -155,7 +155,7 @@ func (p *Pusher) refresh(driven map[string]*worker) {
 		if isChanged || current.circuit.openings != row.Openings {
 			defer w.endWait() // after Store
 		}
-		w.setup.Store(&setup{row, current.driver, circuitOf(row.Openings, row.RestSeconds)}) // the circuit changes without the version
+		w.setup.Store(&setup{row, current.driver, circuitOf(row.Openings, row.PauseSeconds)}) // the circuit changes without the version
 		if !known {
 			p.workers.Go(w.run)
 		}
@@ -191,7 +191,7 @@ type setup struct {
 func (p *Pusher) prepare(row dbq.SendersDrivenRow) *setup {
 	log := p.log.With("sender_no", row.SenderNo)
 	opened, err := p.configs.Open(row.Kind, row.SenderNo, row.Config)
-	prepared := &setup{row: row, circuit: circuitOf(row.Openings, row.RestSeconds)}
+	prepared := &setup{row: row, circuit: circuitOf(row.Openings, row.PauseSeconds)}
 	if err == nil {
 		prepared.driver, err = driver.New(row.Kind, opened.Driver, driver.Tools{
 			Outbound: p.out, Log: log, Began: p.began(row.Kind, row.SenderNo), Secrets: []string{opened.Secret}, Token: (&tokens{p, row.SenderNo, sha256.Sum256(opened.Driver)}).get,

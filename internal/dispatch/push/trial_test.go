@@ -58,8 +58,8 @@ func TestASenderThatIsOffIsTested(t *testing.T) {
 			t.Errorf("%s took %d from the balance", name, before-after)
 		}
 	}
-	if s := b.GetSender("pushed"); s.Status != api.SenderOff || s.Rest != nil {
-		t.Errorf("the sender is %s, rest %+v", s.Status, s.Rest)
+	if s := b.GetSender("pushed"); s.Status != api.SenderOff || s.Pause != nil {
+		t.Errorf("the sender is %s, pause %+v", s.Status, s.Pause)
 	}
 	if n := len(p.Seen()); n != 5 {
 		t.Errorf("%d calls", n)

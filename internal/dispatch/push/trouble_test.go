@@ -38,16 +38,16 @@ func TestAWrongKeyFailsNoMessage(t *testing.T) {
 	p.WantsKey("right")
 	b.SubmitMany("x", messages, nil)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on", "config": withKey(p.SenderConfig(), "wrong")})
-	rest := b.AwaitOpenBreaker("pushed")
-	if !strings.Contains(rest.Reason, "401") || rest.Openings < 1 {
-		t.Errorf("breaker: %+v", rest)
+	pause := b.AwaitOpenBreaker("pushed")
+	if !strings.Contains(pause.Reason, "401") || pause.Openings < 1 {
+		t.Errorf("breaker: %+v", pause)
 	}
 	apptest.Eventually(t, "the breaker opened again", func() bool { return b.AwaitOpenBreaker("pushed").Openings >= 2 })
 	if n := b.Count("SELECT count(*) FROM tasks WHERE status IN (0, 1) AND retry_count = 0"); n != messages {
 		t.Errorf("%d of %d messages wait without a failed attempt", n, messages)
 	}
-	if n := countEvents(b, "sender.resting", "pushed"); n != 1 {
-		t.Errorf("%d events sender.resting, want 1", n)
+	if n := countEvents(b, "sender.paused", "pushed"); n != 1 {
+		t.Errorf("%d events sender.paused, want 1", n)
 	}
 	if calls := len(p.Seen()); calls > 20 {
 		t.Errorf("%d calls with a wrong key", calls)
@@ -56,8 +56,8 @@ func TestAWrongKeyFailsNoMessage(t *testing.T) {
 	apptest.Eventually(t, "all are sent", func() bool {
 		return b.Count("SELECT count(*) FROM tasks WHERE status = 2 AND retry_count = 0") == messages
 	})
-	if s := b.GetSender("pushed"); s.Rest != nil || !s.IsReady {
-		t.Errorf("the breaker is still open: %+v", s.Rest)
+	if s := b.GetSender("pushed"); s.Pause != nil || !s.IsReady {
+		t.Errorf("the breaker is still open: %+v", s.Pause)
 	}
 	if n := b.Count("SELECT count(*) FROM report_logs WHERE event = 'reported' AND effect = 'success'"); n != messages {
 		t.Errorf("%d reports of success", n)
@@ -118,8 +118,8 @@ func TestTroubleOfASenderFailsNoMessage(t *testing.T) {
 			b.AddSender(map[string]any{"sender_no": "pushed", "kind": "http-sms", "config": config})
 			id := b.Submit("x")
 			b.App.Pusher.Start()
-			if rest := b.AwaitOpenBreaker("pushed"); !strings.Contains(rest.Reason, c.reason) {
-				t.Errorf("breaker: %+v", rest)
+			if pause := b.AwaitOpenBreaker("pushed"); !strings.Contains(pause.Reason, c.reason) {
+				t.Errorf("breaker: %+v", pause)
 			}
 			apptest.Eventually(t, "the lease is released", func() bool {
 				got := b.Task(id)
@@ -163,7 +163,7 @@ func TestAnOpenBreakerHoldsOnAllServers(t *testing.T) {
 	b.SubmitMany("x", 50, nil)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on"})
 	apptest.Eventually(t, "the breaker opened again", func() bool { return b.AwaitOpenBreaker("pushed").Openings >= 2 })
-	if n := countEvents(b, "sender.resting", "pushed"); n != 1 {
+	if n := countEvents(b, "sender.paused", "pushed"); n != 1 {
 		t.Errorf("%d events", n)
 	}
 	// Both servers may have sent a first batch at the same time. Each probe is one call.
@@ -232,8 +232,8 @@ func TestRefusedTextsDoNotStopTheirSender(t *testing.T) {
 	if n := len(p.Seen()); n < 20 {
 		t.Errorf("the text was refused %d times, want at least 20", n)
 	}
-	if s := b.GetSender("pushed"); s.Rest != nil || b.Count("SELECT count(*) FROM events WHERE event = 'sender.resting'") != 0 {
-		t.Errorf("the breaker is open: %+v", s.Rest)
+	if s := b.GetSender("pushed"); s.Pause != nil || b.Count("SELECT count(*) FROM events WHERE event = 'sender.paused'") != 0 {
+		t.Errorf("the breaker is open: %+v", s.Pause)
 	}
 	b.AwaitStatus(b.Submit("good"), queue.Success)
 }
@@ -379,10 +379,10 @@ func TestTheBreakerOfAWeChatSenderStaysOpenUntilItsQuotasNextDay(t *testing.T) {
 	b, _, says := apptest.NewWeChat(t)
 	says(`{"errcode":45009,"errmsg":"reach max api daily quota limit"}`)
 	id := b.SendOnce(nil).TaskID
-	rest := b.AwaitOpenBreaker("mini")
+	pause := b.AwaitOpenBreaker("mini")
 	tomorrow := apptest.Scan[time.Time](b, "SELECT (date_trunc('day', now() AT TIME ZONE 'Asia/Shanghai') + interval '1 day') AT TIME ZONE 'Asia/Shanghai'")
-	if !rest.Until.Equal(tomorrow) || rest.State != api.RestOpen || !strings.Contains(rest.Reason, "45009") {
-		t.Errorf("breaker %+v, want open until %v", rest, tomorrow)
+	if !pause.Until.Equal(tomorrow) || pause.State != api.PauseOpen || !strings.Contains(pause.Reason, "45009") {
+		t.Errorf("breaker %+v, want open until %v", pause, tomorrow)
 	}
 	if s := b.GetSender("mini"); s.IsReady || s.NextAvailableAt == nil || !s.NextAvailableAt.Equal(tomorrow) {
 		t.Errorf("sender %+v", s)
@@ -552,7 +552,7 @@ func TestACallThatHasBegunOutlastsItsMessage(t *testing.T) {
 	if task := b.Task(code); task.Status != api.TaskSuccess {
 		t.Errorf("%d: %v", task.Status, task.Result)
 	}
-	if s := b.GetSender("pushed"); s.Rest != nil {
-		t.Errorf("the sender rests: %+v", s.Rest)
+	if s := b.GetSender("pushed"); s.Pause != nil {
+		t.Errorf("the sender is paused: %+v", s.Pause)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // A text that fits is not changed; of any other, one character more than what is left would be too long.
 func TestATextIsCutToItsLimits(t *testing.T) {
 	b := apptest.New(t)
-	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"content_most_marketing":1024,"segments_most_marketing":1,"content_most_notification":20}`)
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"max_content_marketing":1024,"max_segments_marketing":1,"max_content_notification":20}`)
 	limits := func(messageType int16) queue.Limits {
 		l, err := b.App.Tasks.Limits(t.Context(), messageType)
 		if err != nil {

@@ -23,9 +23,9 @@ func (s *Service) Limits(ctx context.Context, messageType int16) (Limits, error)
 
 func limitsOf(values setting.SMS, messageType int16) Limits {
 	return [...]Limits{
-		{values.ContentMostVerification, values.SegmentsMostVerification},
-		{values.ContentMostNotification, values.SegmentsMostNotification},
-		{values.ContentMostMarketing, values.SegmentsMostMarketing},
+		{values.MaxContentVerification, values.MaxSegmentsVerification},
+		{values.MaxContentNotification, values.MaxSegmentsNotification},
+		{values.MaxContentMarketing, values.MaxSegmentsMarketing},
 	}[messageType]
 }
 

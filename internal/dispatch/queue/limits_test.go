@@ -40,15 +40,15 @@ func TestASettingSaysHowLongTheTextsOfATypeMayBe(t *testing.T) {
 	if !strings.Contains(chinese.Raw, "文本有 201 个字符，该类型的消息最多 200 个") {
 		t.Error(chinese.Raw)
 	}
-	putSMS(b, map[string]any{"content_most_marketing": 1024})
+	putSMS(b, map[string]any{"max_content_marketing": 1024})
 	longest := strings.Repeat("验", 1024)
 	if got := b.SubmitBody(message("marketing", longest)); got.FinalContent != longest || b.Task(got.TaskID).Segments != 16 {
 		t.Errorf("%+v", b.Task(got.TaskID))
 	}
 	expectTooLong(b, message("marketing", longest+"验"), "at most 1024 characters")
 	expectTooLong(b, message("notification", long+"验"), "at most 200")
-	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings/sms", map[string]any{"content_most_marketing": 1025})
-	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings/sms", map[string]any{"segments_most_marketing": 17})
+	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings/sms", map[string]any{"max_content_marketing": 1025})
+	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings/sms", map[string]any{"max_segments_marketing": 17})
 	var taken []string
 	for _, task := range b.Take("app", 10) {
 		taken = append(taken, task.Content)
@@ -60,12 +60,12 @@ func TestASettingSaysHowLongTheTextsOfATypeMayBe(t *testing.T) {
 
 func TestASettingSaysHowManySegmentsTheTextsOfATypeMayTake(t *testing.T) {
 	b := apptest.New(t)
-	putSMS(b, map[string]any{"content_most_marketing": 1024})
+	putSMS(b, map[string]any{"max_content_marketing": 1024})
 	b.SubmitBody(message("marketing", strings.Repeat("😀", 16*33))) // a character takes two units, and is never split
 	signed := message("marketing", strings.Repeat("😀", 16*33))
 	signed["sign"] = "签"
 	expectTooLong(b, signed, "takes 17 segments, and a message of this type at most 16")
-	putSMS(b, map[string]any{"segments_most_verification": 1})
+	putSMS(b, map[string]any{"max_segments_verification": 1})
 	b.SubmitBody(message("verification", strings.Repeat("验", 70)))
 	expectTooLong(b, message("verification", strings.Repeat("验", 71)), "takes 2 segments, and a message of this type at most 1")
 	b.SubmitBody(message("notification", strings.Repeat("验", 71)))
@@ -74,7 +74,7 @@ func TestASettingSaysHowManySegmentsTheTextsOfATypeMayTake(t *testing.T) {
 // The limit of the type holds for templates, default contents, batches and previews, and a refused default content can still be sent.
 func TestTheLimitsHoldForEveryWayIn(t *testing.T) {
 	b := apptest.New(t)
-	putSMS(b, map[string]any{"content_most_marketing": 500})
+	putSMS(b, map[string]any{"max_content_marketing": 500})
 	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_name":"n","template_content":"{a}"}`)
 	rendered := func(kind string, n int) map[string]any {
 		m := message(kind, "a="+url.QueryEscape(strings.Repeat("x", n)))
@@ -118,7 +118,7 @@ func TestTheLimitsHoldForEveryWayIn(t *testing.T) {
 // A sender with few segments left gets the tasks that fit, also if a longer text goes before them.
 func TestALongTextDoesNotBlockASenderWithFewSegmentsLeft(t *testing.T) {
 	b := apptest.New(t)
-	putSMS(b, map[string]any{"content_most_marketing": 1024})
+	putSMS(b, map[string]any{"max_content_marketing": 1024})
 	b.AddSender(map[string]any{"sender_no": "few", "limits": map[string]any{"per_day": 12}, "is_shared": true})
 	b.SubmitBody(message("marketing", strings.Repeat("验", 1024)))
 	for range 3 {
@@ -140,7 +140,7 @@ func TestTheSettingsShowTheLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{"verification", "notification", "marketing"} {
-		if sms["content_most_"+kind] != 200.0 || sms["segments_most_"+kind] != 16.0 {
+		if sms["max_content_"+kind] != 200.0 || sms["max_segments_"+kind] != 16.0 {
 			t.Errorf("%v", sms)
 		}
 	}

@@ -84,7 +84,7 @@ func New(db *postgres.DB, templates *template.Service, directory *directory.Serv
 		Name: "lksms_senders_waiting", Help: "Senders that wait for work at this server.",
 	}, func() float64 { return float64(s.Waiting()) })
 	s.looks = metrics.NewHistogram(prometheus.HistogramOpts{
-		Name:    "lksms_waiting_look_seconds",
+		Name:    "lksms_waiting_query_seconds",
 		Help:    "Time of looks at the database for the senders that wait at this server. One look serves all of them.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5},
 	})

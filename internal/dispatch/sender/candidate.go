@@ -11,7 +11,7 @@ import (
 // The reasons why a sender cannot take the tasks of a pool.
 const (
 	WhyOff          = "off"
-	WhyResting      = "resting"
+	WhyPaused       = "paused"
 	WhyNoQuota      = "no_quota"
 	WhyNoFunds      = "no_funds"
 	WhySilent       = "silent"
@@ -71,7 +71,7 @@ func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, er
 		case !row.HasQuota:
 			c.Why = WhyNoQuota
 		case !row.IsRested:
-			c.Why, c.Until = WhyResting, row.NextAvailableAt
+			c.Why, c.Until = WhyPaused, row.NextAvailableAt
 		case row.IsSilent:
 			c.Why = WhySilent
 		case row.IsOutranked:

@@ -306,7 +306,7 @@ func TestTokensInURLsAreSealedAndHidden(t *testing.T) {
 	id := b.Submit("y")
 	rest := b.AwaitOpenBreaker("pushed")
 	timeline := b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/timeline", nil)
-	events := b.Expect(200, "", "GET", "/api/v1/admin/events?event=sender.resting", nil)
+	events := b.Expect(200, "", "GET", "/api/v1/admin/events?event=sender.paused", nil)
 	for _, text := range []string{rest.Reason, timeline.Raw, events.Raw, b.Log.String()} {
 		if strings.Contains(text, "tok1") || strings.Contains(text, "tok2") || strings.Contains(text, "tok3") || strings.Contains(text, "tok4") {
 			t.Errorf("a token is in %s", text)

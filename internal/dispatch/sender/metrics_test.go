@@ -30,7 +30,7 @@ func TestMetricsShowTheStateOfSenders(t *testing.T) {
 	b.AddSender(map[string]any{"sender_no": "slow", "interval_ms": 60_000})
 	b.AddSender(map[string]any{"sender_no": "off", "status": "off"})
 	b.AddSender(map[string]any{"sender_no": "driven", "kind": "http-sms", "config": p.SenderConfig()})
-	b.AddSender(map[string]any{"sender_no": "resting", "kind": "http-sms", "config": p.SenderConfig()})
+	b.AddSender(map[string]any{"sender_no": "paused", "kind": "http-sms", "config": p.SenderConfig()})
 	b.Exec("UPDATE sender_states SET openings = 1, rest_until = now() + interval '1 minute' WHERE sender_id = (SELECT id FROM senders WHERE sender_no = 'resting')")
 	b.Submit("one")
 	b.Submit("two")
@@ -45,7 +45,7 @@ func TestMetricsShowTheStateOfSenders(t *testing.T) {
 		`lksms_sender_ready{sender="slow"} 1`, // it only waits for its interval
 		`lksms_sender_ready{sender="off"} 0`,
 		`lksms_sender_ready{sender="driven"} 1`,
-		`lksms_sender_ready{sender="resting"} 0`,
+		`lksms_sender_ready{sender="paused"} 0`,
 		`lksms_sender_balance{sender="limited"} 29`,
 		`lksms_sender_limit_used_ratio{sender="limited",window="day"} 0.1`,
 		`lksms_sender_last_seen_seconds{sender="limited"} `,

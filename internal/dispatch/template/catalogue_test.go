@@ -526,7 +526,7 @@ func TestS3_10_ARenderedMessageKeepsToTheLimitsOfItsType(t *testing.T) {
 	}
 	b.SubmitBody(chosen("free", a(200), nil))
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", chosen("free", a(201), nil))
-	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"content_most_marketing": 1024, "segments_most_marketing": 3})
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"max_content_marketing": 1024, "max_segments_marketing": 3})
 	marketing := map[string]any{"message_type": "marketing"}
 	for n, status := range map[int]int{200: 200, 201: 200, 202: 422, 1024: 422} { // 201 characters are three segments
 		for _, path := range []string{"/api/v1/sms/send", "/api/v1/sms/send?dry_run=true"} {
@@ -549,7 +549,7 @@ func TestS3_10_ARenderedMessageKeepsToTheLimitsOfItsType(t *testing.T) {
 		t.Errorf("%s", got.Raw)
 	}
 	b.Expect(422, "request.invalid", "POST", pathOf(free)+"/preview", map[string]any{"params": a(201), "message_type": "marketing"})
-	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"segments_most_marketing": 16})
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"max_segments_marketing": 16})
 	task := b.Task(b.SubmitBody(chosen("of-1024", nil, marketing)).TaskID)
 	if task.Content != a(1024) || task.Segments != 16 {
 		t.Errorf("%d segments", task.Segments)

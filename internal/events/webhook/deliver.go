@@ -32,15 +32,15 @@ const (
 	// runLast is how long a run begins further posts: a receiver that is slow, but takes what it gets, leaves its place to others.
 	runLast = 10 * time.Second
 
-	// againAfter is when a run that could not be settled is tried again, and then twice as long each time, up to restMost.
+	// againAfter is when a run that could not be settled is tried again, and then twice as long each time, up to maxPause.
 	againAfter = 5 * time.Second
 
 	// waitingMost is how many events of a webhook may have failed; with more, it does not go on to further events, which stay in the feed.
 	waitingMost = 1000
 
 	failingMost = 5 * 24 * time.Hour // without a post that is taken, a webhook is switched off after it
-	restMost    = 5 * time.Minute    // how long a webhook rests after a run that failed, unless its receiver asked for more
-	restLeast   = 5 * time.Second
+	maxPause    = 5 * time.Minute    // the pause of a webhook after a run that failed, unless its receiver asked for more
+	minPause   = 5 * time.Second
 
 	deliveriesMost = 100 // posts of a webhook that are kept
 
@@ -77,7 +77,7 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 			delete(broken, e.id)
 		} else {
 			b := broken[e.id]
-			broken[e.id] = breakage{err: fmt.Errorf("webhook %d: %w", e.id, e.err), runs: b.runs + 1, until: time.Now().Add(min(restMost, againAfter<<min(b.runs, 10)))}
+			broken[e.id] = breakage{err: fmt.Errorf("webhook %d: %w", e.id, e.err), runs: b.runs + 1, until: time.Now().Add(min(maxPause, againAfter<<min(b.runs, 10)))}
 		}
 	}
 	defer func() {
@@ -390,7 +390,7 @@ func (t *turn) outcome() outcome {
 	}
 	o.pause = t.retryAfter
 	if o.hasFailed && len(t.taken) == 0 {
-		o.pause = max(o.pause, jittered(min(restMost, restLeast<<min(t.FailedRuns, 10))))
+		o.pause = max(o.pause, jittered(min(maxPause, minPause<<min(t.FailedRuns, 10))))
 	}
 	return o
 }
@@ -408,7 +408,7 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 	t.hasMore = t.hasMore && o.pause == 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		now, err := s.q.WebhookSettle(ctx, dbq.WebhookSettleParams{
-			ID: t.ID, Version: t.Version, AfterID: t.AfterID, NextID: max(t.next, o.reached), Taken: len(t.taken) > 0, Failed: o.hasFailed, Rest: o.pause,
+			ID: t.ID, Version: t.Version, AfterID: t.AfterID, NextID: max(t.next, o.reached), Taken: len(t.taken) > 0, Failed: o.hasFailed, Pause: o.pause,
 			FailingMost: failingMost,
 		})
 		if postgres.IsNoRows(err) {
@@ -645,7 +645,7 @@ func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) 
 		if err == nil {
 			err = s.q.WebhookRetriesBehind(ctx, id)
 		}
-		if err == nil && row.Events > 0 { // an event that is posted at this moment is posted again, and nobody waits for the end of a rest
+		if err == nil && row.Events > 0 { // an event that is posted at this moment is posted again, and nobody waits for the end of a pause
 			err = s.q.WebhookBegins(ctx, id)
 		}
 		out = Replayed{Events: row.Events, LastID: row.LastID, IsComplete: row.Events < room}

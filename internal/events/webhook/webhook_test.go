@@ -156,7 +156,7 @@ func (b bundle) deliver() {
 	}
 }
 
-// wait lets time pass for the webhooks: what waits is due, and they do not rest.
+// wait lets time pass for the webhooks: what waits is due, and they are not paused.
 func (b bundle) wait() {
 	b.T.Helper()
 	b.Exec("UPDATE webhook_retries SET due_at = now() WHERE due_at IS NOT NULL")
@@ -835,7 +835,7 @@ func TestAReplayEndsTheRestOfAWebhook(t *testing.T) {
 	r.answers(nil)
 	b.deliver()
 	if p := r.posts(); len(p) != 0 {
-		t.Fatalf("the webhook does not rest: posts %v", ids(p))
+		t.Fatalf("the webhook is not paused: posts %v", ids(p))
 	}
 	b.Expect(200, "", "POST", path(hook.WebhookID)+"/replay", map[string]any{"event_ids": []string{event}})
 	b.deliver()

@@ -15,8 +15,8 @@ type Declaration struct {
 	Name        string   `json:"name"`
 	Kind        string   `json:"kind"` // number, seconds, minutes, hours, days, yes, text or choice
 	Default     any      `json:"default"`
-	Least       *float64 `json:"least,omitempty"` // the smallest number, or the length of the shortest text
-	Most        *float64 `json:"most,omitempty"`
+	Min         *float64 `json:"min,omitempty"` // the smallest number, or the length of the shortest text
+	Max         *float64 `json:"max,omitempty"`
 	Choices     []string `json:"choices,omitempty"`
 	ZeroIsNever bool     `json:"zero_is_never,omitempty"`
 	IsFraction  bool     `json:"is_fraction,omitempty"` // the number need not be whole
@@ -40,7 +40,7 @@ func Declarations() []Declaration {
 // declarationOf reads the tags of a field.
 func declarationOf(field reflect.StructField) Declaration {
 	d := Declaration{
-		Name: field.Tag.Get("json"), Kind: field.Tag.Get("kind"), Least: bound(field, "least"), Most: bound(field, "most"),
+		Name: field.Tag.Get("json"), Kind: field.Tag.Get("kind"), Min: bound(field, "min"), Max: bound(field, "max"),
 		ZeroIsNever: field.Tag.Get("zero") == "never", IsFraction: field.Type.Kind() == reflect.Float64,
 	}
 	if choices := field.Tag.Get("choices"); choices != "" {

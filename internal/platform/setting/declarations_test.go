@@ -67,7 +67,7 @@ func TestTheContractHasEverySettingWithItsBounds(t *testing.T) {
 
 func compareBounds(t *testing.T, d setting.Declaration, s *openapi3.Schema) {
 	t.Helper()
-	least, most, choices, kind := s.Min, s.Max, []string(nil), "integer"
+	smallest, largest, choices, kind := s.Min, s.Max, []string(nil), "integer"
 	switch {
 	case d.Kind == "yes":
 		kind = "boolean"
@@ -79,11 +79,11 @@ func compareBounds(t *testing.T, d setting.Declaration, s *openapi3.Schema) {
 	case d.Kind == "text":
 		kind = "string"
 		shortest, longest := float64(s.MinLength), float64(*s.MaxLength)
-		least, most = &shortest, &longest
+		smallest, largest = &shortest, &longest
 	case d.IsFraction:
 		kind = "number"
 	}
-	if !s.Type.Is(kind) || !reflect.DeepEqual(least, d.Least) || !reflect.DeepEqual(most, d.Most) || !slices.Equal(choices, d.Choices) {
+	if !s.Type.Is(kind) || !reflect.DeepEqual(smallest, d.Min) || !reflect.DeepEqual(largest, d.Max) || !slices.Equal(choices, d.Choices) {
 		t.Errorf("%s.%s: the contract has other bounds than the declaration %+v", d.Category, d.Name, d)
 	}
 }
@@ -169,9 +169,9 @@ func another(d setting.Declaration) any {
 	case d.Name == "tablespace":
 		return "pg_default"
 	case d.Kind == "text":
-		return strings.Repeat("X", int(*d.Most))
+		return strings.Repeat("X", int(*d.Max))
 	default:
-		return *d.Most
+		return *d.Max
 	}
 }
 
@@ -181,8 +181,8 @@ func outside(d setting.Declaration) []any {
 	case "yes", "choice":
 		return []any{"perhaps"}
 	case "text":
-		return []any{strings.Repeat("X", int(*d.Most)+1)}
+		return []any{strings.Repeat("X", int(*d.Max)+1)}
 	default:
-		return []any{*d.Least - 1, *d.Most + 1}
+		return []any{*d.Min - 1, *d.Max + 1}
 	}
 }

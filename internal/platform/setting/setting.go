@@ -28,13 +28,13 @@ type Values struct {
 
 // Queue holds the settings of dispatch. Times are in seconds. The environment gives the first values of those in Rules.
 type Queue struct {
-	PriorityMaxWait        int64   `json:"priority_max_wait_seconds" kind:"seconds" default:"3600" least:"0" most:"2592000" zero:"never"` // how long a low priority waits for all higher ones
-	SenderSilentAfter      int64   `json:"sender_silent_after_seconds" kind:"seconds" default:"60" least:"1" most:"86400"`                // time since its last poll after which a sender counts as silent
-	RegisterUnknownSenders bool    `json:"register_unknown_senders" kind:"yes" default:"true"`                                            // an app that polls for the first time becomes a sender
-	MaxRetryCount          int64   `json:"max_retry_count" kind:"number" default:"3" least:"0" most:"20"`                                 // retries of a task after its first attempt
-	RetryDelay             float64 `json:"retry_delay_seconds" kind:"seconds" default:"300" least:"0" most:"604800"`                      // time before a retry that a sender asked for
-	RetryMaxWait           float64 `json:"retry_max_wait_seconds" kind:"seconds" default:"600" least:"0" most:"2592000" zero:"never"`     // a retry due for so long goes out as if it were new
-	ProcessingTimeout      float64 `json:"processing_timeout_seconds" kind:"seconds" default:"1800" least:"0.001" most:"604800"`          // time that a lease lasts
+	PriorityMaxWait        int64   `json:"priority_max_wait_seconds" kind:"seconds" default:"3600" min:"0" max:"2592000" zero:"never"` // how long a low priority waits for all higher ones
+	SenderSilentAfter      int64   `json:"sender_silent_after_seconds" kind:"seconds" default:"60" min:"1" max:"86400"`                // time since its last poll after which a sender counts as silent
+	RegisterUnknownSenders bool    `json:"register_unknown_senders" kind:"yes" default:"true"`                                         // an app that polls for the first time becomes a sender
+	MaxRetryCount          int64   `json:"max_retry_count" kind:"number" default:"3" min:"0" max:"20"`                                 // retries of a task after its first attempt
+	RetryDelay             float64 `json:"retry_delay_seconds" kind:"seconds" default:"300" min:"0" max:"604800"`                      // time before a retry that a sender asked for
+	RetryMaxWait           float64 `json:"retry_max_wait_seconds" kind:"seconds" default:"600" min:"0" max:"2592000" zero:"never"`     // a retry due for so long goes out as if it were new
+	ProcessingTimeout      float64 `json:"processing_timeout_seconds" kind:"seconds" default:"1800" min:"0.001" max:"604800"`          // time that a lease lasts
 }
 
 // Rules limits the attempts of a task and their times (S0.11, S0.12).
@@ -73,24 +73,24 @@ func (r Rules) RetryWait() *time.Duration {
 
 // SMS holds the defaults and the limits of submissions.
 type SMS struct {
-	PriorityVerification int64 `json:"priority_verification" kind:"number" default:"1" least:"0" most:"9"`
-	PriorityNotification int64 `json:"priority_notification" kind:"number" default:"5" least:"0" most:"9"`
-	PriorityMarketing    int64 `json:"priority_marketing" kind:"number" default:"8" least:"0" most:"9"`
-	ScheduledEvery       int64 `json:"scheduled_every_seconds" kind:"seconds" default:"300" least:"1" most:"86400"` // interval at whose multiples scheduled templates are sent
-	SendTests            bool  `json:"send_tests" kind:"yes" default:"true"`                                        // otherwise test messages are SUCCESS at once
+	PriorityVerification int64 `json:"priority_verification" kind:"number" default:"1" min:"0" max:"9"`
+	PriorityNotification int64 `json:"priority_notification" kind:"number" default:"5" min:"0" max:"9"`
+	PriorityMarketing    int64 `json:"priority_marketing" kind:"number" default:"8" min:"0" max:"9"`
+	ScheduledEvery       int64 `json:"scheduled_every_seconds" kind:"seconds" default:"300" min:"1" max:"86400"` // interval at whose multiples scheduled templates are sent
+	SendTests            bool  `json:"send_tests" kind:"yes" default:"true"`                                     // otherwise test messages are SUCCESS at once
 
 	// The most characters of a text, and the most segments that it takes with its signature.
-	ContentMostVerification  int64 `json:"content_most_verification" kind:"number" default:"200" least:"1" most:"1024"`
-	ContentMostNotification  int64 `json:"content_most_notification" kind:"number" default:"200" least:"1" most:"1024"`
-	ContentMostMarketing     int64 `json:"content_most_marketing" kind:"number" default:"200" least:"1" most:"1024"`
-	SegmentsMostVerification int64 `json:"segments_most_verification" kind:"number" default:"16" least:"1" most:"16"`
-	SegmentsMostNotification int64 `json:"segments_most_notification" kind:"number" default:"16" least:"1" most:"16"`
-	SegmentsMostMarketing    int64 `json:"segments_most_marketing" kind:"number" default:"16" least:"1" most:"16"`
+	MaxContentVerification  int64 `json:"max_content_verification" kind:"number" default:"200" min:"1" max:"1024"`
+	MaxContentNotification  int64 `json:"max_content_notification" kind:"number" default:"200" min:"1" max:"1024"`
+	MaxContentMarketing     int64 `json:"max_content_marketing" kind:"number" default:"200" min:"1" max:"1024"`
+	MaxSegmentsVerification int64 `json:"max_segments_verification" kind:"number" default:"16" min:"1" max:"16"`
+	MaxSegmentsNotification int64 `json:"max_segments_notification" kind:"number" default:"16" min:"1" max:"16"`
+	MaxSegmentsMarketing    int64 `json:"max_segments_marketing" kind:"number" default:"16" min:"1" max:"16"`
 }
 
 // LongestContent is the most characters of a text whose message type is not known yet.
 func (s SMS) LongestContent() int64 {
-	return max(s.ContentMostVerification, s.ContentMostNotification, s.ContentMostMarketing)
+	return max(s.MaxContentVerification, s.MaxContentNotification, s.MaxContentMarketing)
 }
 
 // NextInterval returns when a message of a scheduled template is sent that is submitted at a time.
@@ -101,31 +101,31 @@ func (s SMS) NextInterval(at time.Time) time.Time {
 // Monitoring holds the thresholds of the alert rules that name none: after how many seconds a task has waited too long. And it says what a day of
 // statistics is.
 type Monitoring struct {
-	WaitWarning   int64  `json:"wait_warning_seconds" kind:"seconds" default:"300" least:"0" most:"2592000" zero:"never"`
-	WaitCritical  int64  `json:"wait_critical_seconds" kind:"seconds" default:"600" least:"0" most:"2592000" zero:"never"`
-	WaitEmergency int64  `json:"wait_emergency_seconds" kind:"seconds" default:"1800" least:"0" most:"2592000" zero:"never"`
-	TimeZone      string `json:"time_zone" kind:"text" default:"Asia/Shanghai" least:"1" most:"50"` // of the days of statistics and of daily totals
-	Currency      string `json:"currency" kind:"text" default:"CNY" least:"3" most:"3"`             // of the prices of senders, and of costs
+	WaitWarning   int64  `json:"wait_warning_seconds" kind:"seconds" default:"300" min:"0" max:"2592000" zero:"never"`
+	WaitCritical  int64  `json:"wait_critical_seconds" kind:"seconds" default:"600" min:"0" max:"2592000" zero:"never"`
+	WaitEmergency int64  `json:"wait_emergency_seconds" kind:"seconds" default:"1800" min:"0" max:"2592000" zero:"never"`
+	TimeZone      string `json:"time_zone" kind:"text" default:"Asia/Shanghai" min:"1" max:"50"` // of the days of statistics and of daily totals
+	Currency      string `json:"currency" kind:"text" default:"CNY" min:"3" max:"3"`             // of the prices of senders, and of costs
 }
 
 // History holds the settings of the partitions of tasks, and of what is kept beside them. A day is one of UTC.
 type History struct {
 	PartitionWidth string `json:"partition_width" kind:"choice" default:"day" choices:"day,week,month"`
-	AfterDays      int64  `json:"after_days" kind:"days" default:"1" least:"1" most:"36500"`                   // days after which a partition with settled tasks becomes history
-	Tablespace     string `json:"tablespace" kind:"text" default:"" least:"0" most:"63"`                       // where history is; empty: where it was
-	KeepDays       int64  `json:"keep_days" kind:"days" default:"0" least:"0" most:"36500" zero:"never"`       // days after which history is dropped
-	Export         bool   `json:"export" kind:"yes" default:"true"`                                            // a partition is exported before it is dropped
-	LogDays        int64  `json:"log_days" kind:"days" default:"180" least:"0" most:"36500" zero:"never"`      // days after which refused submissions and operator events are deleted
-	LedgerDays     int64  `json:"ledger_days" kind:"days" default:"180" least:"0" most:"36500" zero:"never"`   // days after which the charges of senders are added up
-	BatchDays      int64  `json:"batch_days" kind:"days" default:"180" least:"0" most:"36500" zero:"never"`    // days after their end after which batches are deleted, with their rows
-	DedupKeepDays  int64  `json:"dedup_keep_days" kind:"days" default:"0" least:"0" most:"36500" zero:"never"` // days after which a dedup key of a message is free again
-	FeedDays       int64  `json:"feed_days" kind:"days" default:"7" least:"6" most:"90"`                       // days after which events of the feed are deleted: more than webhooks may fail
+	AfterDays      int64  `json:"after_days" kind:"days" default:"1" min:"1" max:"36500"`                   // days after which a partition with settled tasks becomes history
+	Tablespace     string `json:"tablespace" kind:"text" default:"" min:"0" max:"63"`                       // where history is; empty: where it was
+	KeepDays       int64  `json:"keep_days" kind:"days" default:"0" min:"0" max:"36500" zero:"never"`       // days after which history is dropped
+	Export         bool   `json:"export" kind:"yes" default:"true"`                                         // a partition is exported before it is dropped
+	LogDays        int64  `json:"log_days" kind:"days" default:"180" min:"0" max:"36500" zero:"never"`      // days after which refused submissions and operator events are deleted
+	LedgerDays     int64  `json:"ledger_days" kind:"days" default:"180" min:"0" max:"36500" zero:"never"`   // days after which the charges of senders are added up
+	BatchDays      int64  `json:"batch_days" kind:"days" default:"180" min:"0" max:"36500" zero:"never"`    // days after their end after which batches are deleted, with their rows
+	DedupKeepDays  int64  `json:"dedup_keep_days" kind:"days" default:"0" min:"0" max:"36500" zero:"never"` // days after which a dedup key of a message is free again
+	FeedDays       int64  `json:"feed_days" kind:"days" default:"7" min:"6" max:"90"`                       // days after which events of the feed are deleted: more than webhooks may fail
 }
 
 // Access holds the lifetimes of sessions.
 type Access struct {
-	SessionIdleMinutes int64 `json:"session_idle_minutes" kind:"minutes" default:"480" least:"5" most:"525600"` // minutes without a request after which a session ends
-	SessionMaxHours    int64 `json:"session_max_hours" kind:"hours" default:"168" least:"1" most:"8760"`        // hours after which a session ends in any case
+	SessionIdleMinutes int64 `json:"session_idle_minutes" kind:"minutes" default:"480" min:"5" max:"525600"` // minutes without a request after which a session ends
+	SessionMaxHours    int64 `json:"session_max_hours" kind:"hours" default:"168" min:"1" max:"8760"`        // hours after which a session ends in any case
 }
 
 // PriorityWait is how long a low priority waits for higher ones that are not real-time; nil: forever.

@@ -128,17 +128,17 @@ func ReceiverConfig(p *Provider, callback map[string]any) map[string]any {
 const CallbackKey = "s3cret-of-16-bytes"
 
 // AwaitOpenBreaker waits until the circuit breaker of a sender has opened, and returns its state. It may be probing by then.
-func (b *Bundle) AwaitOpenBreaker(no string) api.SenderRest {
+func (b *Bundle) AwaitOpenBreaker(no string) api.SenderPause {
 	b.T.Helper()
-	var rest api.SenderRest
+	var pause api.SenderPause
 	Eventually(b.T, "the breaker of "+no+" is open", func() bool {
 		s := b.GetSender(no)
-		if s.Rest != nil {
-			rest = *s.Rest
+		if s.Pause != nil {
+			pause = *s.Pause
 		}
-		return s.Rest != nil
+		return s.Pause != nil
 	})
-	return rest
+	return pause
 }
 
 // Recipients counts the messages for each recipient that a provider of kind http-sms got.

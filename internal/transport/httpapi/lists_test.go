@@ -84,7 +84,7 @@ func TestAListThatCannotBeReadIsExplainedInBothLanguages(t *testing.T) {
 		apptest.Form("file", "", ""):                                    {"file", "is required", "必填"}, // no file was chosen
 		apptest.Form("file", "a.csv", ""):                               {"file", "must not be empty", "不能为空"},
 		apptest.Form("file", "", "a,a\n"):                               {"file", "has two columns with the same name: a", "有两列同名：a"},
-		apptest.Form("file", "", "a,b\n1,2\n3,\"4\n"):                   {"file", "ends in the middle of a value: row 3", "在一个值的中间结束：第 3 行"},
+		apptest.Form("file", "", "a,b\n1,2\n3,\"4\n"):                   {"file", "ends in the middle of a value: row 3", "数据在某个值中间被截断：第 3 行"},
 		apptest.Form("file", "", "a,b\n1,"+strings.Repeat("x", 32_768)): {"file", "has a value that is too long: row 2, column B, at most 32767 characters", "有过长的值：第 2 行，B 列，最多 32767 个字符"},
 		apptest.Form("file", "", "PK\x03\x04"):                          {"file", "is damaged or incomplete: save it again and send the new file", "已损坏或不完整：请重新保存后再上传"},
 		apptest.Form("file", "", "a\n", "colour", "red"):                {"colour", "is not a known field", "不是已知字段"},

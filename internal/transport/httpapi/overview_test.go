@@ -182,14 +182,14 @@ func TestRatesAndWaits(t *testing.T) {
 
 func TestSendersThatAreNotReadyHaveAReason(t *testing.T) {
 	b := apptest.New(t)
-	for _, sender := range []string{"ready", "resting", "no_quota", "no_funds", "silent", "never", "off"} {
+	for _, sender := range []string{"ready", "paused", "no_quota", "no_funds", "silent", "never", "off"} {
 		b.Expect(200, "", "POST", "/api/v1/admin/senders", map[string]any{"sender_no": sender, "name": "Sender " + sender})
 	}
 	b.Exec("UPDATE sender_states SET seen_at = now()")
 	at := func(sender, change string) {
 		b.Exec("UPDATE sender_states SET "+change+" WHERE sender_id = (SELECT id FROM senders WHERE sender_no = $1)", sender)
 	}
-	at("resting", "rest_until = now() + interval '1 minute'")
+	at("paused", "rest_until = now() + interval '1 minute'")
 	at("no_quota", "minute_used = 1, last_taken_at = now()")
 	b.Exec("UPDATE senders SET per_day = 1 WHERE sender_no = 'no_quota'")
 	at("no_quota", "day_used = 1, last_taken_at = now()")

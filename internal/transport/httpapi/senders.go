@@ -155,9 +155,9 @@ func (s *Server) senderOf(row dbq.SenderListRow) (api.Sender, error) {
 		one.Consumed = new(row.Granted - *row.Balance)
 	}
 	if row.Openings > 0 {
-		one.Rest = &api.SenderRest{State: api.RestHalfOpen, Reason: optional.Value(row.RestReason), Until: optional.Value(row.RestUntil), Openings: row.Openings}
+		one.Pause = &api.SenderPause{State: api.PauseHalfOpen, Reason: optional.Value(row.RestReason), Until: optional.Value(row.RestUntil), Openings: row.Openings}
 		if row.IsOpen {
-			one.Rest.State = api.RestOpen
+			one.Pause.State = api.PauseOpen
 		}
 	}
 	if reported := row.Succeeded + row.Failed; reported > 0 {

@@ -243,7 +243,7 @@ func TestATextIsCutToWhatItsTypeAllows(t *testing.T) {
 	if got := long("apprise", strings.Repeat("b", 200)); got != strings.Repeat("b", 200) {
 		t.Errorf("%s", got)
 	}
-	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"segments_most_notification":1}`)
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"max_segments_notification":1}`)
 	if got, want := long("apprise", strings.Repeat("c", 180)), strings.Repeat("c", 157)+"..."; got != want {
 		t.Errorf("%s", got)
 	}

@@ -147,7 +147,7 @@ func (s *Service) room(ctx context.Context, p Phone, held int) (int, error) {
 		return 0, nil
 	case err != nil:
 		return 0, fmt.Errorf("read troubles of phone: %w", err)
-	case state.IsResting:
+	case state.IsPaused:
 		return 0, nil
 	case state.Troubles > 0:
 		return max(0, probedMost-held), nil

@@ -97,7 +97,7 @@ func TestBothDoorsRefuseTheSame(t *testing.T) {
 	b.AddCompany("acme", 1)
 	b.AddCompany("beta", 1)
 	acme := b.AddUser("shop", "submit", map[string]any{"company_no": "acme", "top_priority": 1})
-	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"content_most_marketing":30,"segments_most_verification":1}`)
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"max_content_marketing":30,"max_segments_verification":1}`)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_no":"code","template_name":"n","template_content":"Your code is {code}"}`)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_no":"of-beta","template_name":"n","template_content":"x","companies":["beta"]}`)
 	shop, _ := roleOf(b, "shop")
@@ -203,8 +203,8 @@ func TestTheSQLDoorKnowsSegmentsAndNumbersAsTheServerDoes(t *testing.T) {
 		}
 		texts, segments = append(texts, string(text)), append(segments, segment.Count(string(text)))
 	}
-	if wrong := apptest.Scan[*string](b, `SELECT string_agg(x.text || ': ' || sql_door_segments(x.text) || ', not ' || x.n, E'\n')
-		FROM unnest($1::text[], $2::int[]) AS x (text, n) WHERE sql_door_segments(x.text) <> x.n`, texts, segments); wrong != nil {
+	if wrong := apptest.Scan[*string](b, `SELECT string_agg(x.text || ': ' || sql_inbox_segments(x.text) || ', not ' || x.n, E'\n')
+		FROM unnest($1::text[], $2::int[]) AS x (text, n) WHERE sql_inbox_segments(x.text) <> x.n`, texts, segments); wrong != nil {
 		t.Error(*wrong)
 	}
 	gsm := make([]string, 0, 0x3000)
@@ -213,7 +213,7 @@ func TestTheSQLDoorKnowsSegmentsAndNumbersAsTheServerDoes(t *testing.T) {
 		text := strings.Repeat(string(r), 71) // one segment of GSM without its extension, two of UCS-2
 		gsm, isGSM = append(gsm, text), append(isGSM, segment.Count(text))
 	}
-	if wrong := apptest.Scan[*string](b, `SELECT string_agg(to_hex(ascii(x.text)), ' ') FROM unnest($1::text[], $2::int[]) AS x (text, n) WHERE sql_door_segments(x.text) <> x.n`,
+	if wrong := apptest.Scan[*string](b, `SELECT string_agg(to_hex(ascii(x.text)), ' ') FROM unnest($1::text[], $2::int[]) AS x (text, n) WHERE sql_inbox_segments(x.text) <> x.n`,
 		gsm, isGSM); wrong != nil {
 		t.Errorf("characters are counted otherwise: %s", *wrong)
 	}
@@ -249,8 +249,8 @@ func TestTheSQLDoorKnowsSegmentsAndNumbersAsTheServerDoes(t *testing.T) {
 func TestIDsOfSQLAscendAsOthersDo(t *testing.T) {
 	b := apptest.New(t)
 	before := b.Submit("before")
-	ids := apptest.Scan[[]string](b, "SELECT array_agg(sql_door_task_id(clock_timestamp(), 0) ORDER BY i) FROM generate_series(1, 2000) i")
-	ids = append(ids, apptest.Scan[[]string](b, "SELECT array_agg(sql_door_task_id(now() + interval '1 second', i) ORDER BY i) FROM generate_series(0, 1000) i")...)
+	ids := apptest.Scan[[]string](b, "SELECT array_agg(sql_inbox_task_id(clock_timestamp(), 0) ORDER BY i) FROM generate_series(1, 2000) i")
+	ids = append(ids, apptest.Scan[[]string](b, "SELECT array_agg(sql_inbox_task_id(now() + interval '1 second', i) ORDER BY i) FROM generate_series(0, 1000) i")...)
 	if !slices.IsSorted(ids[2000:]) || len(slices.Compact(slices.Sorted(slices.Values(ids)))) != len(ids) {
 		t.Error("the ids of one moment do not ascend, or repeat")
 	}

@@ -64,7 +64,7 @@ func newOutbox(t *testing.T) *outbox {
 	}
 	o := &outbox{Bundle: apptest.New(t), t: t, dir: pgtest.Dir(t)}
 	o.AddCompany("acme", 1)
-	o.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"content_most_notification":1024}`)
+	o.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"max_content_notification":1024}`)
 	key := apptest.Decode[api.NewKey](t, o.Expect(200, "", "POST", "/api/v1/admin/users/user-of-acme/keys", `{"name":"outbox"}`)).Key
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o.asked.Add(1)

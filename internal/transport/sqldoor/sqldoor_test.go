@@ -213,8 +213,8 @@ func TestARoleOfTheSQLDoorReadsNoTable(t *testing.T) {
 	shop, role := roleOf(b, "user-of-acme")
 	for _, sql := range []string{
 		"SELECT * FROM messages", "SELECT * FROM queue", "SELECT * FROM sql_inbox", "SELECT * FROM sql_roles", "SELECT * FROM users",
-		"INSERT INTO sql_roles (role_name, user_id) SELECT 'x', 1", "DELETE FROM sql_inbox", "SELECT sql_door_user()", "SELECT sql_role_grant('x')",
-		"SELECT sql_door_put(NULL, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+		"INSERT INTO sql_roles (role_name, user_id) SELECT 'x', 1", "DELETE FROM sql_inbox", "SELECT sql_inbox_user()", "SELECT sql_role_grant('x')",
+		"SELECT sql_inbox_put(NULL, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
 		"CREATE TABLE lksms.mine (id int)", "CREATE FUNCTION lksms.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
 	} {
 		if _, err := shop.Exec(t.Context(), sql); refusal(err).Code != "42501" {
@@ -640,7 +640,7 @@ func TestAServerThatKnowsLessThanTheDatabaseFailsNothing(t *testing.T) {
 	acme := b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
 	b.Expect(200, "", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"this server reads the settings"}`, acme...)
-	b.Exec(`INSERT INTO settings (category, name, value, updated_by) VALUES ('sms', 'content_most_notification', '400', 'another server')
+	b.Exec(`INSERT INTO settings (category, name, value, updated_by) VALUES ('sms', 'max_content_notification', '400', 'another server')
 		ON CONFLICT ON CONSTRAINT settings_pkey DO UPDATE SET value = excluded.value`)
 	id := scan[string](t, shop, "SELECT lksms.enqueue('13800138000', repeat('x', 300))")
 	take(b)

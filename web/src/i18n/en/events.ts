@@ -18,7 +18,7 @@ const texts: Texts<typeof zh> = {
     alert_resolved: { name: 'Alert resolved', text: 'The condition of the alert no longer holds.' },
     alert_not_sent: { name: 'Alert not sent', text: 'It goes through other channels, or to other receivers. Look why the first way sends nothing.' },
     alert_only_channel: { name: 'Alert only through the failing channel', text: 'Give its receivers an address on another channel.' },
-    sender_resting: { name: 'Circuit breaker open', text: 'The provider cannot send. It is tried again after a pause.' },
+    sender_paused: { name: 'Circuit breaker open', text: 'The provider cannot send. It is tried again after a pause.' },
     sender_recovered: { name: 'Sender recovered', text: 'The provider sends again.' },
     sender_low_warning: { name: 'Low balance', text: 'The balance reached its warning level. Top it up.' },
     sender_low_switch: { name: 'Balance too low, stopped', text: 'The balance reached its stop level. The sender gets no more tasks.' },

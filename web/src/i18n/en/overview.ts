@@ -55,13 +55,13 @@ const texts: Texts<typeof zh> = {
     more: '{more} more are not ready.',
     showAll: 'Show all senders',
     reasons: {
-      resting: 'Resting',
+      paused: 'Resting',
       no_quota: 'Limit reached',
       no_funds: 'No balance',
       silent: 'Silent',
     },
     help: {
-      resting: 'The provider failed again and again. The service pauses and tries again by itself. Look at its last answers.',
+      paused: 'The provider failed again and again. The service pauses and tries again by itself. Look at its last answers.',
       no_quota: 'Its limits are used up until the next window begins. Raise them if that is too late.',
       no_funds: 'Its balance is used up. Add to it, or route the tasks to another sender.',
       silent: 'The phone or gateway has not asked for tasks lately. Check that its app runs and has a network.',

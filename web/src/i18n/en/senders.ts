@@ -78,7 +78,7 @@ const texts: Texts<typeof zh> = {
     ready: 'Ready',
     off: 'Paused',
     retired: 'Retired',
-    resting: 'Circuit breaker open',
+    paused: 'Circuit breaker open',
     noFunds: 'No balance left',
     noQuota: 'Limit used up',
     notReady: 'Not ready',
@@ -88,7 +88,7 @@ const texts: Texts<typeof zh> = {
   reason: {
     off: 'Paused: it gets no tasks.',
     retired: 'Retired: it is no longer in use.',
-    resting: 'It sends nothing until {until}: {reason}',
+    paused: 'It sends nothing until {until}: {reason}',
     trying: 'It tries one message from {until} on. The last failure: {reason}',
     noFunds: 'The balance of {balance} is not above the stop level of {least}. Top it up.',
     noQuota: {
@@ -104,7 +104,7 @@ const texts: Texts<typeof zh> = {
   },
   why: {
     off: 'The sender is paused.',
-    resting: 'It waits for the end of its interval, or its circuit breaker is open.',
+    paused: 'It waits for the end of its interval, or its circuit breaker is open.',
     no_quota: 'The remaining limit is too small.',
     no_funds: 'The balance is too small.',
     silent: 'Silent: the app has not asked for tasks for long.',
@@ -153,7 +153,7 @@ const texts: Texts<typeof zh> = {
     none: 'No events.',
     sender_low_warning: 'The balance fell to the warning level',
     sender_low_switch: 'The balance fell to the stop level: no more tasks',
-    sender_resting: 'The circuit breaker opened',
+    sender_paused: 'The circuit breaker opened',
     sender_recovered: 'It sends again',
   },
   ledger: {

@@ -130,7 +130,7 @@ const texts: Texts<typeof zh> = {
   weight: 'Weight',
   why: {
     off: 'Paused',
-    resting: 'Waits for its interval, or its circuit breaker is open',
+    paused: 'Waits for its interval, or its circuit breaker is open',
     no_quota: 'Limit used up',
     no_funds: 'Balance too low',
     silent: 'Silent',

@@ -42,7 +42,7 @@ export default {
     default_contents: '默认内容',
     submissions: '被拒绝或重复的提交',
     dedup_keys: '去重键',
-    answers: '保存的应答',
+    answers: '保存的响应',
     task_jobs: '批量作业',
     audit: '审计记录',
   },

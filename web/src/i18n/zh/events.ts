@@ -15,7 +15,7 @@ export default {
     alert_resolved: { name: '告警解除', text: '告警的条件不再成立。' },
     alert_not_sent: { name: '告警未发出', text: '已改经其他通道或通知其他接收方。请查看原来的通道为什么没有发出。' },
     alert_only_channel: { name: '告警只能经由故障通道发出', text: '请为接收人添加另一个通道的地址。' },
-    sender_resting: { name: '发送方熔断', text: '服务商无法发送，暂停后自动重试。' },
+    sender_paused: { name: '发送方熔断', text: '服务商无法发送，暂停后自动重试。' },
     sender_recovered: { name: '发送方恢复', text: '服务商又能发送了。' },
     sender_low_warning: { name: '余额告警', text: '余额降到告警线，请充值。' },
     sender_low_switch: { name: '余额不足，已停发', text: '余额降到停发线，该发送方不再领取任务。' },

@@ -75,7 +75,7 @@ export default {
     ready: '就绪',
     off: '已暂停',
     retired: '已停用',
-    resting: '熔断中',
+    paused: '熔断中',
     noFunds: '余额不足',
     noQuota: '限额用完',
     notReady: '未就绪',
@@ -85,7 +85,7 @@ export default {
   reason: {
     off: '已暂停，不取任务。',
     retired: '已停用，不再使用。',
-    resting: '到 {until} 为止不发送：{reason}',
+    paused: '到 {until} 为止不发送：{reason}',
     trying: '{until} 起先试发一条；上次失败：{reason}',
     noFunds: '余额 {balance} 条，不高于停发线 {least} 条。请充值。',
     noQuota: {
@@ -101,7 +101,7 @@ export default {
   },
   why: {
     off: '发送方已暂停。',
-    resting: '发送间隔未到，或处于熔断中。',
+    paused: '发送间隔未到，或处于熔断中。',
     no_quota: '剩余限额不够。',
     no_funds: '余额不够。',
     silent: '无响应：App 很久没有来取任务。',
@@ -150,7 +150,7 @@ export default {
     none: '没有事件。',
     sender_low_warning: '余额低于告警线',
     sender_low_switch: '余额低于停发线，停止取任务',
-    sender_resting: '开始熔断',
+    sender_paused: '开始熔断',
     sender_recovered: '恢复发送',
   },
   ledger: {

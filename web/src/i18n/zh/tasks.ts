@@ -127,7 +127,7 @@ export default {
   weight: '权重',
   why: {
     off: '已暂停',
-    resting: '发送间隔未到，或处于熔断中',
+    paused: '发送间隔未到，或处于熔断中',
     no_quota: '限额不足',
     no_funds: '余额不足',
     silent: '无响应',

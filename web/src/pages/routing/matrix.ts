@@ -23,7 +23,7 @@ export interface Row {
 
 /** Whether the sender could take messages now. A sender that the page does not know counts as available. */
 export const isAvailable = (sender: Sender | undefined): boolean =>
-  !sender || (sender.status === 'on' && !sender.rest && hasFunds(sender) && usesOf(sender).every((use) => use.used < use.limit))
+  !sender || (sender.status === 'on' && !sender.pause && hasFunds(sender) && usesOf(sender).every((use) => use.used < use.limit))
 
 /** The routes of one pool with their shares: the available ones with the greatest sort share the messages by weight. */
 export function sharesOf(routes: Route[], senders: Map<string, Sender>): Entry[] {

@@ -46,10 +46,10 @@ const isLow = (sender: Sender): boolean => sender.balance !== null && sender.low
 export function standingOf(sender: Sender, silent = sender.is_silent): Standing {
   if (sender.status === 'retired') return { tone: 'idle', word: t('senders.state.retired'), reason: t('senders.reason.retired') }
   if (sender.status === 'off') return { tone: 'idle', word: t('senders.state.off'), reason: t('senders.reason.off') }
-  if (sender.rest) {
-    const until = formatTime(sender.rest.until)
-    const trying = sender.rest.state === 'half_open'
-    return { tone: 'bad', word: t('senders.state.resting'), reason: t(trying ? 'senders.reason.trying' : 'senders.reason.resting', { until, reason: sender.rest.reason }) }
+  if (sender.pause) {
+    const until = formatTime(sender.pause.until)
+    const trying = sender.pause.state === 'half_open'
+    return { tone: 'bad', word: t('senders.state.paused'), reason: t(trying ? 'senders.reason.trying' : 'senders.reason.paused', { until, reason: sender.pause.reason }) }
   }
   if (!hasFunds(sender)) return { tone: 'bad', word: t('senders.state.noFunds'), reason: t('senders.reason.noFunds', { balance: formatNumber(sender.balance), least: formatNumber(sender.low_switch ?? 0) }) }
   const full = usesOf(sender).find((use) => use.used >= use.limit)

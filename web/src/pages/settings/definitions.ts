@@ -7,8 +7,8 @@ export type Value = number | boolean | string
 export interface Definition {
   default: Value
   kind: 'seconds' | 'minutes' | 'hours' | 'days' | 'number' | 'yes' | 'text' | 'choice'
-  least?: number
-  most?: number
+  min?: number
+  max?: number
   choices?: string[]
   zero_is_never?: boolean
   /** The number need not be whole. */
