@@ -39,13 +39,11 @@ import (
 	"lksms/internal/transport/httpapi/console"
 	"lksms/internal/transport/httpapi/docs"
 	"lksms/internal/transport/httpapi/gate"
-	"lksms/internal/transport/httpapi/kannel"
-	smsgatedoor "lksms/internal/transport/httpapi/smsgateclient"
-	"lksms/internal/transport/httpapi/smsgatephone"
 	"lksms/internal/transport/httpapi/stream"
 	"lksms/internal/transport/inbound"
-	"lksms/internal/transport/smsgate"
-	"lksms/internal/transport/smsgateclient"
+	"lksms/internal/transport/kannel"
+	"lksms/internal/transport/smsgate/mobile"
+	"lksms/internal/transport/smsgate/thirdparty"
 )
 
 // Options says what the door needs beside the services.
@@ -71,7 +69,7 @@ type Server struct {
 	pusher    *push.Pusher
 	receipts  *receipt.Service
 	inbounds  *inbound.Service
-	phones    *smsgate.Service
+	phones    *mobile.Service
 	notify    *notification.Service
 	contacts  *contact.Service
 	erasures  *erasure.Service
@@ -109,7 +107,7 @@ type Services struct {
 	Settings      *setting.Service
 	Receipts      *receipt.Service
 	Inbounds      *inbound.Service
-	Phones        *smsgate.Service
+	Phones        *mobile.Service
 	Notifications *notification.Service
 	Contacts      *contact.Service
 	Erasures      *erasure.Service
@@ -121,7 +119,7 @@ type Services struct {
 	Batches       *batch.Service
 	Uploads       *upload.Service
 	Overview      *overview.Service
-	SmsgateClient *smsgateclient.Service
+	ThirdParty    *thirdparty.Service
 	Servers       *servers.Service
 }
 
@@ -146,9 +144,9 @@ func New(services Services, options Options) (http.Handler, error) {
 		}),
 		api.StdHTTPServerOptions{BaseRouter: guard.Operations(mux), ErrorHandlerFunc: guard.Undecodable},
 	)
-	smsgatephone.Mount(mux, guard, services.Phones, smsgatephone.Options{Streams: options.Streams, Log: options.Gate.Log})
+	mobile.Mount(mux, guard, services.Phones, mobile.Options{Streams: options.Streams, Log: options.Gate.Log})
 	mux.Handle("GET /metrics", guard.RequireReadAll(promhttp.HandlerFor(options.Gate.Metrics, promhttp.HandlerOpts{})))
-	smsgatedoor.Mount(mux, guard, smsgatedoor.Services{Messages: services.SmsgateClient, Webhooks: services.Webhooks, Ready: options.Ready})
+	thirdparty.Mount(mux, guard, thirdparty.Services{Messages: services.ThirdParty, Webhooks: services.Webhooks, Ready: options.Ready})
 	if options.Kannel {
 		kannel.Mount(mux, guard, services.Queue)
 	}

@@ -5,13 +5,13 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/transport/httpapi/gate"
-	"lksms/internal/transport/httpapi/smsgatephone"
+	"lksms/internal/transport/smsgate/mobile"
 )
 
 // PairPhone opens a code with which a phone becomes a sender.
 func (s *Server) PairPhone(ctx context.Context, req api.PairPhoneRequestObject) (api.PairPhoneResponseObject, error) {
 	made, err := s.phones.Pair(ctx, req.SenderNo, req.Body.SimNumber)
-	address := "https://" + gate.Of(ctx).Host() + smsgatephone.Prefix // the app calls no other scheme
+	address := "https://" + gate.Of(ctx).Host() + mobile.Prefix // the app calls no other scheme
 	return api.PairPhone200JSONResponse{Code: ok, Message: success, Data: api.Pairing{
 		Code: made.Code, ExpiresAt: made.Until, Address: address, Qr: address + "\n" + made.Code,
 	}}, err

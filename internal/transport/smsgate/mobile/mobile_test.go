@@ -1,4 +1,4 @@
-package smsgatephone_test
+package mobile_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/testkit/apptest"
-	"lksms/internal/transport/smsgate"
+	"lksms/internal/transport/smsgate/mobile"
 )
 
 // B16: the phone does what the app does, by its source.
@@ -457,7 +457,7 @@ func TestAPhoneWaitsForItsOtherPull(t *testing.T) {
 func TestAPhoneThatIsFullOrRestsDoesNotCountAsPresent(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
-	phones := smsgate.New(s.App.DB, smsgate.Services{Queue: s.App.Tasks, Senders: s.App.Senders})
+	phones := mobile.New(s.App.DB, mobile.Services{Queue: s.App.Tasks, Senders: s.App.Senders})
 	registered, err := phones.Get(t.Context(), p.info.Login)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
-// Package smsgateclient owns messages of programs that were written for the third-party API of SMSGate: one text to some recipients under one id,
+// Package thirdparty owns messages of programs that were written for the third-party API of SMSGate: one text to some recipients under one id,
 // which are one task each, and the state of the whole.
-package smsgateclient
+// Its handlers answer with the shapes of SMSGate. docs/smsgate-clients.md says what the API has, and what is refused.
+package thirdparty
 
 import (
 	"context"

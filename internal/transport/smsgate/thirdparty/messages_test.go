@@ -1,4 +1,4 @@
-package smsgateclient
+package thirdparty
 
 import "testing"
 

@@ -1,4 +1,4 @@
-package smsgatephone_test
+package mobile_test
 
 import (
 	"bufio"

@@ -1,4 +1,4 @@
-package smsgateclient
+package thirdparty
 
 import (
 	"encoding/json"
@@ -15,7 +15,6 @@ import (
 	"lksms/internal/platform/logtext"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/transport/httpapi/gate"
-	"lksms/internal/transport/smsgateclient"
 )
 
 // message is a message as a program posts it.
@@ -73,12 +72,12 @@ func (m message) check() error {
 	return nil
 }
 
-func (m message) asked() smsgateclient.Message {
+func (m message) asked() Message {
 	text := m.Message
 	if m.TextMessage != nil {
 		text = m.TextMessage.Text
 	}
-	return smsgateclient.Message{
+	return Message{
 		ID: m.ID, PhoneNumbers: m.PhoneNumbers, Text: text, DeviceID: m.DeviceID, Priority: m.Priority, TTL: m.TTL, ValidUntil: (*time.Time)(m.ValidUntil),
 		ScheduleAt: (*time.Time)(m.ScheduleAt),
 	}
@@ -103,7 +102,7 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 	if hours := r.URL.Query().Get("deviceActiveWithin"); hours != "" && hours != "0" {
 		return refuse("deviceActiveWithin: not supported: a message waits for a sender")
 	}
-	state, err := smsgateclient.State{}, m.check()
+	state, err := State{}, m.check()
 	if err == nil {
 		state, err = s.Messages.Send(r.Context(), m.asked(), x.Origin)
 	}
@@ -121,7 +120,7 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 
 // storeRefusal stores a refused message, as refused submissions of other doors: one row for each recipient, so that an erasure finds it by the
 // number.
-func (s *server) storeRefusal(r *http.Request, m smsgateclient.Message, err error) {
+func (s *server) storeRefusal(r *http.Request, m Message, err error) {
 	var status int
 	var answer errorAnswer
 	var own *refusal
@@ -134,7 +133,7 @@ func (s *server) storeRefusal(r *http.Request, m smsgateclient.Message, err erro
 	default:
 		return
 	}
-	m.PhoneNumbers = m.PhoneNumbers[:min(len(m.PhoneNumbers), smsgateclient.RecipientsMost)]
+	m.PhoneNumbers = m.PhoneNumbers[:min(len(m.PhoneNumbers), RecipientsMost)]
 	m.ID, m.Text = logtext.Text(m.ID), logtext.Text(m.Text) // each row has them
 	raws, err := m.Raws()
 	if err != nil {
@@ -179,7 +178,7 @@ const pageSize = 50
 // list answers the states of messages.
 func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
-	f := smsgateclient.Filter{Limit: pageSize}
+	f := Filter{Limit: pageSize}
 	for name, to := range map[string]*int{"limit": &f.Limit, "offset": &f.Offset} {
 		if text := query.Get(name); text != "" {
 			n, err := strconv.ParseInt(text, 10, 32)
@@ -239,21 +238,21 @@ type messageState struct {
 	State       string               `json:"state"`
 	IsHashed    bool                 `json:"isHashed"`
 	IsEncrypted bool                 `json:"isEncrypted"`
-	Recipients  []recipientState     `json:"recipients"`
+	Recipients  []recipientAnswer     `json:"recipients"`
 	States      map[string]time.Time `json:"states"`
 	TextMessage *content             `json:"textMessage,omitempty"`
 }
 
-type recipientState struct {
+type recipientAnswer struct {
 	PhoneNumber string  `json:"phoneNumber"`
 	State       string  `json:"state"`
 	Error       *string `json:"error,omitempty"`
 }
 
-func messageOf(s smsgateclient.State, withContent bool) messageState {
-	m := messageState{ID: s.ID, DeviceID: s.DeviceID, State: s.State, Recipients: make([]recipientState, len(s.Recipients)), States: s.States}
+func messageOf(s State, withContent bool) messageState {
+	m := messageState{ID: s.ID, DeviceID: s.DeviceID, State: s.State, Recipients: make([]recipientAnswer, len(s.Recipients)), States: s.States}
 	for i, one := range s.Recipients {
-		m.Recipients[i] = recipientState{PhoneNumber: one.PhoneNumber, State: one.State}
+		m.Recipients[i] = recipientAnswer{PhoneNumber: one.PhoneNumber, State: one.State}
 		if one.Error != "" {
 			m.Recipients[i].Error = &one.Error
 		}

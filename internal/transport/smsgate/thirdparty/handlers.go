@@ -1,6 +1,4 @@
-// Package smsgateclient answers the third-party API of SMSGate, so that a program that was written for it sends through LKSMS.
-// docs/smsgate-clients.md says what it has, and what is refused. Its answers have the shapes of SMSGate.
-package smsgateclient
+package thirdparty
 
 import (
 	"context"
@@ -15,7 +13,6 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/servers"
 	"lksms/internal/transport/httpapi/gate"
-	"lksms/internal/transport/smsgateclient"
 )
 
 // Prefix is where the API begins.
@@ -23,7 +20,7 @@ const Prefix = "/smsgate/3rdparty/v1"
 
 // Services are what the API leads to.
 type Services struct {
-	Messages *smsgateclient.Service
+	Messages *Service
 	Webhooks *webhook.Service
 	Ready    func(context.Context) error // nil when requests can be served
 }

@@ -1,6 +1,4 @@
-// Package smsgatephone speaks the protocol with which the app of SMSGate calls its server, so that a phone becomes a sender. What the app expects is
-// read from the app; docs/smsgate.md has the routes.
-package smsgatephone
+package mobile
 
 import (
 	"context"
@@ -17,7 +15,6 @@ import (
 	"lksms/internal/platform/servers"
 	"lksms/internal/transport/httpapi/gate"
 	"lksms/internal/transport/httpapi/stream"
-	"lksms/internal/transport/smsgate"
 )
 
 // Prefix is the path under which phones call.
@@ -36,13 +33,13 @@ type Options struct {
 }
 
 type server struct {
-	phones  *smsgate.Service
+	phones  *Service
 	options Options
 	streams streams
 }
 
 // Mount serves the routes.
-func Mount(mux *http.ServeMux, guard *gate.Gate, phones *smsgate.Service, options Options) {
+func Mount(mux *http.ServeMux, guard *gate.Gate, phones *Service, options Options) {
 	s := &server{phones: phones, options: options, streams: streams{ends: map[string]*context.CancelFunc{}}}
 	mount := func(route string, body int64, roles []string, handle func(http.ResponseWriter, *http.Request) error) {
 		method, path, _ := strings.Cut(route, " ")
@@ -62,11 +59,11 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, phones *smsgate.Service, option
 	mount("GET /webhooks", 0, phone, s.as(s.webhooks))
 	mount("GET /events", 0, phone, s.as(s.events))
 	mount("GET /user/code", 0, nil, s.refuse)
-	mount("PATCH /user/password", bodyMost, phone, s.as(func(w http.ResponseWriter, r *http.Request, _ smsgate.Phone) error { return s.refuse(w, r) }))
+	mount("PATCH /user/password", bodyMost, phone, s.as(func(w http.ResponseWriter, r *http.Request, _ Phone) error { return s.refuse(w, r) }))
 }
 
 // as calls a handler with the phone of the caller. The caller must have sent a token: a browser would send a password or a cookie by itself.
-func (s *server) as(handle func(http.ResponseWriter, *http.Request, smsgate.Phone) error) func(http.ResponseWriter, *http.Request) error {
+func (s *server) as(handle func(http.ResponseWriter, *http.Request, Phone) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " "); !strings.EqualFold(scheme, "Bearer") {
 			return access.ErrRequired
@@ -136,7 +133,7 @@ func (s *server) register(w http.ResponseWriter, r *http.Request) error {
 		return access.ErrRequired
 	}
 	x := gate.Of(r.Context())
-	applicant := smsgate.Applicant{Code: strings.TrimSpace(code), SourceIP: x.Origin.SourceIP, RequestID: x.Origin.RequestID}
+	applicant := Applicant{Code: strings.TrimSpace(code), SourceIP: x.Origin.SourceIP, RequestID: x.Origin.RequestID}
 	if body.Name != nil {
 		applicant.Model = *body.Name
 	}
@@ -153,7 +150,7 @@ func (s *server) register(w http.ResponseWriter, r *http.Request) error {
 }
 
 // update takes what the app tells at each start: a token for pushes by Google, of which this server sends none, and its SIMs.
-func (s *server) update(w http.ResponseWriter, r *http.Request, phone smsgate.Phone) error {
+func (s *server) update(w http.ResponseWriter, r *http.Request, phone Phone) error {
 	var body struct {
 		ID string `json:"id"`
 	}
@@ -185,7 +182,7 @@ type textMessage struct {
 }
 
 // pull gives a phone the messages that it shall send. The app asks for an order, which its own setting keeps: see settings.
-func (s *server) pull(w http.ResponseWriter, r *http.Request, phone smsgate.Phone) error {
+func (s *server) pull(w http.ResponseWriter, r *http.Request, phone Phone) error {
 	held, err := s.phones.Pull(r.Context(), phone)
 	if err != nil {
 		return err
@@ -195,14 +192,14 @@ func (s *server) pull(w http.ResponseWriter, r *http.Request, phone smsgate.Phon
 	for i, m := range held {
 		messages[i] = message{
 			ID: m.ID, Message: m.Text, TextMessage: textMessage{m.Text}, PhoneNumbers: []string{m.PhoneNumber}, SimNumber: phone.SimNumber,
-			WithDeliveryReport: true, ValidUntil: moment(m.ValidUntil), State: smsgate.Pending, CreatedAt: moment(m.CreatedAt),
+			WithDeliveryReport: true, ValidUntil: moment(m.ValidUntil), State: Pending, CreatedAt: moment(m.CreatedAt),
 		}
 	}
 	return write(w, http.StatusOK, messages)
 }
 
 // report takes states of messages.
-func (s *server) report(w http.ResponseWriter, r *http.Request, phone smsgate.Phone) error {
+func (s *server) report(w http.ResponseWriter, r *http.Request, phone Phone) error {
 	var items []json.RawMessage
 	if err := read(r, &items); err != nil {
 		return err
@@ -210,7 +207,7 @@ func (s *server) report(w http.ResponseWriter, r *http.Request, phone smsgate.Ph
 	if len(items) > statesMost {
 		return fault.New(fault.TooLarge, fault.RequestTooLarge)
 	}
-	states := make([]smsgate.State, len(items))
+	states := make([]State, len(items))
 	for i, item := range items {
 		state, err := stateOf(item)
 		if err != nil {
@@ -227,7 +224,7 @@ func (s *server) report(w http.ResponseWriter, r *http.Request, phone smsgate.Ph
 }
 
 // stateOf reads the state of one message. Each message has one recipient, whose state is more exact than that of the message.
-func stateOf(raw json.RawMessage) (smsgate.State, error) {
+func stateOf(raw json.RawMessage) (State, error) {
 	var item struct {
 		ID         string `json:"id"`
 		State      string `json:"state"`
@@ -237,17 +234,17 @@ func stateOf(raw json.RawMessage) (smsgate.State, error) {
 		} `json:"recipients"`
 	}
 	if err := json.Unmarshal(raw, &item); err != nil {
-		return smsgate.State{}, fault.New(fault.Malformed, fault.RequestMalformed)
+		return State{}, fault.New(fault.Malformed, fault.RequestMalformed)
 	}
-	state := smsgate.State{ID: item.ID, State: item.State, Raw: raw}
+	state := State{ID: item.ID, State: item.State, Raw: raw}
 	if len(item.Recipients) == 1 {
 		state.State = item.Recipients[0].State
 		if said := item.Recipients[0].Error; said != nil {
 			state.Error = *said
 		}
 	}
-	if item.ID == "" || !slices.Contains(smsgate.States, state.State) {
-		return smsgate.State{}, fault.New(fault.Malformed, fault.RequestMalformed)
+	if item.ID == "" || !slices.Contains(States, state.State) {
+		return State{}, fault.New(fault.Malformed, fault.RequestMalformed)
 	}
 	return state, nil
 }
@@ -255,7 +252,7 @@ func stateOf(raw json.RawMessage) (smsgate.State, error) {
 // settings tells the app what it needs to be a sender of this server; all other settings stay as they are on the phone. Without the first, a phone
 // with Google's services waits for pushes by Google, which this server does not send. Without the second, it sends its newest message first, while
 // the leases of the others end.
-func (s *server) settings(w http.ResponseWriter, _ *http.Request, _ smsgate.Phone) error {
+func (s *server) settings(w http.ResponseWriter, _ *http.Request, _ Phone) error {
 	return write(w, http.StatusOK, map[string]map[string]string{
 		"gateway":  {"notification_channel": "SSE_ONLY"},
 		"messages": {"processing_order": "FIFO"},
@@ -263,6 +260,6 @@ func (s *server) settings(w http.ResponseWriter, _ *http.Request, _ smsgate.Phon
 }
 
 // webhooks tells the app where to post what it receives: nowhere.
-func (s *server) webhooks(w http.ResponseWriter, _ *http.Request, _ smsgate.Phone) error {
+func (s *server) webhooks(w http.ResponseWriter, _ *http.Request, _ Phone) error {
 	return write(w, http.StatusOK, []struct{}{})
 }

@@ -1,4 +1,4 @@
-package smsgate
+package mobile
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package smsgatephone
+package mobile
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package smsgatephone
+package mobile
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/transport/httpapi/gate"
 	"lksms/internal/transport/httpapi/stream"
-	"lksms/internal/transport/smsgate"
 )
 
 const (
@@ -84,7 +83,7 @@ func (p *pacer) idle() { p.apart = eventApart }
 var errNothing = errors.New("nothing waits for the phone")
 
 // events tells a phone that messages wait for it, for as long as it listens. The data is not read by the app.
-func (s *server) events(w http.ResponseWriter, r *http.Request, phone smsgate.Phone) error {
+func (s *server) events(w http.ResponseWriter, r *http.Request, phone Phone) error {
 	x := gate.Of(r.Context())
 	leave, err := s.options.Streams.Open(x.Caller.User.Username, "phones")
 	if err != nil {
