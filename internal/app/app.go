@@ -56,7 +56,7 @@ import (
 	"lksms/internal/transport/inbound"
 	"lksms/internal/transport/smsgate/mobile"
 	"lksms/internal/transport/smsgate/thirdparty"
-	"lksms/internal/transport/sqldoor"
+	"lksms/internal/transport/sqlinbox"
 )
 
 // Options configures an App.
@@ -167,7 +167,7 @@ type App struct {
 	Webhooks      *webhook.Service
 	Uploads       *upload.Service
 	ThirdParty    *thirdparty.Service
-	SQLDoor       *sqldoor.Service
+	SQLInbox      *sqlinbox.Service
 	Teller        *alert.Teller
 	Pusher        *push.Pusher
 	Servers       *servers.Service
@@ -228,7 +228,7 @@ func (a *App) Sweeps() []sweep.Job {
 		a.Feed.Sweeps(), a.Webhooks.Sweeps(),
 		a.Uploads.Sweeps(), a.Contacts.Sweeps(), a.Notifications.Sweeps(), a.Forgetter.Sweeps(), a.Batches.Sweeps(), a.Erasures.Sweeps(),
 		a.Audit.Sweeps(), a.Alerts.Sweeps(), a.Teller.Sweeps(), a.Statistics.Sweeps(), a.Reconcile.Sweeps(), a.History.Sweeps(),
-		a.ThirdParty.Sweeps(), a.SQLDoor.Sweeps(),
+		a.ThirdParty.Sweeps(), a.SQLInbox.Sweeps(),
 	)
 }
 
@@ -308,7 +308,7 @@ func (a *App) wireInsight() {
 func (a *App) wireTransport() (err error) {
 	o := a.options
 	a.ThirdParty = thirdparty.New(a.DB, a.Tasks, a.Directory)
-	a.SQLDoor = sqldoor.New(a.DB, a.Tasks, o.Log, a.metrics)
+	a.SQLInbox = sqlinbox.New(a.DB, a.Tasks, o.Log, a.metrics)
 	a.Handler, err = httpapi.New(httpapi.Services{
 		Queue: a.Tasks, Templates: a.templates, History: a.History, Alerts: a.Alerts, Audit: a.Audit, Access: a.users, Idempotency: a.Answers,
 		Directory: a.Directory, Senders: a.Senders, Configs: a.configs, Pusher: a.Pusher, Settings: a.settings, Receipts: a.Receipts,

@@ -211,8 +211,8 @@ func TestTheStatesOfTasksAreThoseOfTheContract(t *testing.T) {
 	}
 }
 
-// The functions of the SQL door read settings themselves, with defaults of their own.
-func TestTheSQLDoorHasTheDefaultsOfTheSettings(t *testing.T) {
+// The functions of the SQL inbox read settings themselves, with defaults of their own.
+func TestTheSQLInboxHasTheDefaultsOfTheSettings(t *testing.T) {
 	t.Parallel()
 	dump, err := os.ReadFile("../../db/schema.sql")
 	if err != nil {
@@ -220,7 +220,7 @@ func TestTheSQLDoorHasTheDefaultsOfTheSettings(t *testing.T) {
 	}
 	found := regexp.MustCompile(`sql_door_setting\('(\w+)', (\d+)\)`).FindAllStringSubmatch(string(dump), -1)
 	if len(found) == 0 {
-		t.Error("the SQL door reads no setting")
+		t.Error("the SQL inbox reads no setting")
 	}
 	for _, one := range found {
 		if !slices.ContainsFunc(setting.Declarations(), func(d setting.Declaration) bool {

@@ -351,7 +351,7 @@ func textOf(all url.Values) (string, error) {
 	return decoded, nil
 }
 
-// storeRefusal stores a refused message, as refused submissions of other doors.
+// storeRefusal stores a refused message, as refused submissions of other ways in.
 func (s *server) storeRefusal(r *http.Request, subs []queue.Submission, err error) {
 	status, reason := http.StatusBadRequest, err.Error()
 	var f *fault.Error

@@ -118,7 +118,7 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// storeRefusal stores a refused message, as refused submissions of other doors: one row for each recipient, so that an erasure finds it by the
+// storeRefusal stores a refused message, as refused submissions of other ways in: one row for each recipient, so that an erasure finds it by the
 // number.
 func (s *server) storeRefusal(r *http.Request, m Message, err error) {
 	var status int
@@ -238,7 +238,7 @@ type messageState struct {
 	State       string               `json:"state"`
 	IsHashed    bool                 `json:"isHashed"`
 	IsEncrypted bool                 `json:"isEncrypted"`
-	Recipients  []recipientAnswer     `json:"recipients"`
+	Recipients  []recipientAnswer    `json:"recipients"`
 	States      map[string]time.Time `json:"states"`
 	TextMessage *content             `json:"textMessage,omitempty"`
 }

@@ -243,7 +243,7 @@ func (s *Service) get(ctx context.Context, origin queue.Origin, id string) (dbq.
 	return row, postgres.Wrap("get message", err, errNone)
 }
 
-// Get returns the state of a message. A task of the caller that came in through another door is a message too, under its task_id. Fault:
+// Get returns the state of a message. A task of the caller that came in in another way is a message too, under its task_id. Fault:
 // message.not_found.
 func (s *Service) Get(ctx context.Context, origin queue.Origin, id string) (State, error) {
 	row, err := s.get(ctx, origin, id)

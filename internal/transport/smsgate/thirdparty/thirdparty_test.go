@@ -161,7 +161,7 @@ func TestTheStateOfAMessageFollowsItsTasks(t *testing.T) {
 	b.expect(200, `"state":"Failed"`, "GET", "/message/m2", nil, acme...)
 	b.receipt(task.TaskID, 1)
 	b.expect(200, `"state":"Delivered"`, "GET", "/message/m2", nil, acme...)
-	// A message of another door is known by the id of its task.
+	// A message that was submitted in another way is known by the id of its task.
 	plain := b.Call("POST", "/api/v1/sms/send", fields{"phone_number": first, "content": "x"}, acme...)
 	var made struct {
 		TaskID string `json:"task_id"`
@@ -482,7 +482,7 @@ func (b bundle) deliver() {
 	}
 }
 
-// Webhooks get the events of what their user submitted through any door, in the shape and with the signature of SMSGate.
+// Webhooks get the events of what their user submitted in any way, in the shape and with the signature of SMSGate.
 func TestWebhooksGetEventsAsOfAPhone(t *testing.T) {
 	b := setup(t)
 	b.AddCompany("acme", 1)
@@ -513,7 +513,7 @@ func TestWebhooksGetEventsAsOfAPhone(t *testing.T) {
 	}
 	b.expect(202, "", "POST", "/messages", to(fields{"id": "gone"}, first), boss...)
 	b.expect(200, "", "DELETE", "/messages/gone", nil, boss...)
-	plain := b.Submit("of another door") // by the configured admin
+	plain := b.Submit("of another way") // by the configured admin
 	mine := b.Call("POST", "/api/v1/sms/send", fields{"phone_number": first, "content": "x"}, boss...)
 	_, _ = plain, mine
 	for _, one := range b.Claim("app", 10) {

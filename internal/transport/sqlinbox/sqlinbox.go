@@ -1,6 +1,6 @@
-// Package sqldoor owns the SQL door: the roles of PostgreSQL that may submit messages with the functions of the schema lksms, and the inbox in
+// Package sqlinbox owns submission by SQL: the roles of PostgreSQL that may submit messages with the functions of the schema lksms, and the inbox in
 // which these put them. Its sweep makes tasks of the inbox, through package queue.
-package sqldoor
+package sqlinbox
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package sqldoor_test
+package sqlinbox_test
 
 import (
 	"context"

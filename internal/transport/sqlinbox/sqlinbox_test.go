@@ -1,4 +1,4 @@
-package sqldoor_test
+package sqlinbox_test
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"lksms/internal/platform/optional"
 	"lksms/internal/testkit/apptest"
 	"lksms/internal/testkit/pgtest"
-	"lksms/internal/transport/sqldoor"
+	"lksms/internal/transport/sqlinbox"
 )
 
 func TestMain(m *testing.M) { apptest.Main(m) }
@@ -54,7 +54,7 @@ func newRole(b *apptest.Bundle) (name, to string) {
 func roleOf(b *apptest.Bundle, username string) (*pgx.Conn, string) {
 	b.T.Helper()
 	name, to := newRole(b)
-	if err := sqldoor.NewRoles(b.App.DB).Grant(b.T.Context(), username, name); err != nil {
+	if err := sqlinbox.NewRoles(b.App.DB).Grant(b.T.Context(), username, name); err != nil {
 		b.T.Fatal(err)
 	}
 	return connect(b.T, to), name
@@ -114,7 +114,7 @@ func commit(t testing.TB, tx pgx.Tx) {
 // take lets the sweep run once.
 func take(b *apptest.Bundle) int {
 	b.T.Helper()
-	n, err := b.App.SQLDoor.Take(b.T.Context())
+	n, err := b.App.SQLInbox.Take(b.T.Context())
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestASenderSignsWhatSQLSubmits(t *testing.T) {
 	}
 }
 
-func TestARoleOfTheSQLDoorReadsNoTable(t *testing.T) {
+func TestARoleOfTheSQLInboxReadsNoTable(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, role := roleOf(b, "user-of-acme")
@@ -249,7 +249,7 @@ func TestARoleWithoutAUserWhoMaySubmitIsRefused(t *testing.T) {
 	b.AddCompany("acme", 1)
 	b.AddUser("reader", "read", nil)
 	shop, role := roleOf(b, "user-of-acme")
-	roles := sqldoor.NewRoles(b.App.DB)
+	roles := sqlinbox.NewRoles(b.App.DB)
 	expect := func(what, hint string) {
 		t.Helper()
 		_, err := shop.Exec(t.Context(), enqueue, "x")
@@ -305,7 +305,7 @@ func TestNoRoleIsLetInWhileEverybodyMayMakeFunctions(t *testing.T) {
 	admin := connect(t, pgtest.Admin(t, b.Options.DatabaseURL))
 	for _, maker := range []string{"PUBLIC", name} {
 		exec(t, admin, "GRANT CREATE ON SCHEMA public TO "+maker)
-		err := sqldoor.NewRoles(b.App.DB).Grant(t.Context(), "user-of-acme", name)
+		err := sqlinbox.NewRoles(b.App.DB).Grant(t.Context(), "user-of-acme", name)
 		if r := refusal(err); r.Code != "42501" || !strings.Contains(r.Message, "REVOKE CREATE ON SCHEMA public FROM "+maker) {
 			t.Errorf("granted while %s may make functions: %v", maker, err)
 		}
@@ -418,7 +418,7 @@ func idsOf[T any](all []T, id func(T) string) []string {
 	return ids
 }
 
-// A repeat gets the first task as over HTTP, whatever has changed since. The door takes no other message then that it would refuse.
+// A repeat gets the first task as over HTTP, whatever has changed since. SQL accepts no other message then that it would refuse.
 func TestARepeatIsTakenAfterItsTimes(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -449,7 +449,7 @@ func TestARepeatIsTakenAfterItsTimes(t *testing.T) {
 	}
 }
 
-// B12: a dedup key names one message, whichever doors it comes through.
+// B12: a dedup key names one message, whichever way it is submitted.
 func TestADedupKeyNamesOneMessageInBothDoors(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -562,7 +562,7 @@ func TestASweepThatIsKilledLosesAndDoublesNothing(t *testing.T) {
 		CREATE CONSTRAINT TRIGGER dies AFTER DELETE ON sql_inbox DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION die()`)
 	failures := 0
 	apptest.Eventually(t, "all messages leave the inbox", func() bool {
-		if _, err := b.App.SQLDoor.Take(t.Context()); err != nil {
+		if _, err := b.App.SQLInbox.Take(t.Context()); err != nil {
 			failures++
 		}
 		return b.Count("SELECT count(*) FROM sql_inbox") == 0
@@ -583,9 +583,9 @@ func TestASweepThatIsKilledLosesAndDoublesNothing(t *testing.T) {
 	another := apptest.Another(b)
 	apptest.Together(2, func(i int) {
 		if i == 0 {
-			_, _ = another.SQLDoor.Take(t.Context())
+			_, _ = another.SQLInbox.Take(t.Context())
 		} else {
-			_, _ = b.App.SQLDoor.Take(t.Context())
+			_, _ = b.App.SQLInbox.Take(t.Context())
 		}
 	})
 	take(b)

@@ -1,4 +1,4 @@
-package sqldoor_test
+package sqlinbox_test
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	"lksms/internal/platform/postgres"
 	"lksms/internal/testkit/apptest"
 	"lksms/internal/testkit/pgtest"
-	"lksms/internal/transport/sqldoor"
+	"lksms/internal/transport/sqlinbox"
 )
 
 // A role that may only submit takes every lock of servers that it can: it stops nothing.
@@ -63,7 +63,7 @@ func TestAGrantBoundsWhatARoleCanUseUp(t *testing.T) {
 	const settings = `SELECT r.rolconnlimit || ' ' || coalesce(array_to_string(s.setconfig, ' '), '') FROM pg_roles r
 		LEFT JOIN pg_db_role_setting s ON s.setrole = r.oid WHERE r.rolname = $1`
 
-	missing, err := sqldoor.NewRoles(b.App.DB).Bound(t.Context(), name, sqldoor.DefaultBounds)
+	missing, err := sqlinbox.NewRoles(b.App.DB).Bound(t.Context(), name, sqlinbox.DefaultBounds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestAGrantBoundsWhatARoleCanUseUp(t *testing.T) {
 	}
 	defer super.Close()
 	for range 2 { // the second time it finds bounds, and changes none
-		if missing, err = sqldoor.NewRoles(super).Bound(t.Context(), name, sqldoor.DefaultBounds); err != nil || len(missing) > 0 {
+		if missing, err = sqlinbox.NewRoles(super).Bound(t.Context(), name, sqlinbox.DefaultBounds); err != nil || len(missing) > 0 {
 			t.Fatal(missing, err)
 		}
 		if got := apptest.Scan[string](b, settings, name); got != "20 idle_in_transaction_session_timeout=30s temp_file_limit=1GB" {
@@ -88,7 +88,7 @@ func TestAGrantBoundsWhatARoleCanUseUp(t *testing.T) {
 	own, _ := newRole(b)
 	admin := connect(t, pgtest.Admin(t, b.Options.DatabaseURL))
 	exec(t, admin, "ALTER ROLE "+own+" CONNECTION LIMIT 3; ALTER ROLE "+own+" SET temp_file_limit = '5MB'")
-	if missing, err = sqldoor.NewRoles(super).Bound(t.Context(), own, sqldoor.Bounds{Connections: 50, TempFiles: "2GB"}); err != nil || len(missing) > 0 {
+	if missing, err = sqlinbox.NewRoles(super).Bound(t.Context(), own, sqlinbox.Bounds{Connections: 50, TempFiles: "2GB"}); err != nil || len(missing) > 0 {
 		t.Fatal(missing, err)
 	}
 	if got := apptest.Scan[string](b, settings, own); got != "3 temp_file_limit=5MB" {

@@ -1,4 +1,4 @@
-package sqldoor_test
+package sqlinbox_test
 
 import (
 	"encoding/json"
@@ -15,8 +15,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// door is one message as both doors get it, and the SQLSTATE and the field with which both refuse it; empty: both accept it.
-type door struct {
+// submission is one message as it is submitted over HTTP and by SQL, and the SQLSTATE and the field with which both refuse it; empty: both accept it.
+type submission struct {
 	name        string
 	body        map[string]any
 	code, field string
@@ -26,10 +26,10 @@ func in(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC
 
 const day = 24 * time.Hour
 
-// doors are the cases of TestBothDoorsRefuseTheSame. phone_number and content are good where a case does not say otherwise; nil takes a field away.
-func doors() []door {
+// submissions are the cases of TestSQLAndHTTPRefuseTheSame. phone_number and content are good where a case does not say otherwise; nil takes a field away.
+func submissions() []submission {
 	long := func(n int) string { return strings.Repeat("长", n) }
-	return []door{
+	return []submission{
 		{name: "good"},
 		{name: "the number with separators", body: map[string]any{"phone_number": "+86 138-0013-8000"}},
 		{name: "a foreign number", body: map[string]any{"phone_number": "+1 202 555 0143"}},
@@ -92,7 +92,7 @@ func doors() []door {
 }
 
 // B12: one table of messages goes through HTTP, lksms.enqueue, lksms.enqueue_all and lksms.outgoing: all refuse the same, with the same field.
-func TestBothDoorsRefuseTheSame(t *testing.T) {
+func TestSQLAndHTTPRefuseTheSame(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddCompany("beta", 1)
@@ -102,7 +102,7 @@ func TestBothDoorsRefuseTheSame(t *testing.T) {
 	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_no":"of-beta","template_name":"n","template_content":"x","companies":["beta"]}`)
 	shop, _ := roleOf(b, "shop")
 	casts := map[string]string{"params": "::jsonb", "expect_send_time": "::timestamptz", "expires_at": "::timestamptz", "priority": "::integer", "test": "::boolean"}
-	for _, c := range doors() {
+	for _, c := range submissions() {
 		body := map[string]any{"phone_number": apptest.Phone, "content": "a text"}
 		maps.Copy(body, c.body)
 		maps.DeleteFunc(body, func(_ string, v any) bool { return v == nil })
@@ -169,12 +169,12 @@ func TestBothDoorsRefuseTheSame(t *testing.T) {
 		t.Errorf("SQL made other tasks than HTTP, the number of each text by SQL:\n%s", *different)
 	}
 	if n := b.Count("SELECT count(*) FROM tasks WHERE status = 3"); n != 0 {
-		t.Errorf("%d of the messages that both doors accept failed", n)
+		t.Errorf("%d of the messages that SQL and HTTP accept failed", n)
 	}
 }
 
 // A template that is not active is refused by both, over HTTP as a conflict that names no field.
-func TestATemplateThatIsNotActiveIsRefusedByBothDoors(t *testing.T) {
+func TestATemplateThatIsNotActiveIsRefusedBySQLAndHTTP(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_no":"code","template_name":"n","template_content":"x"}`)
@@ -187,8 +187,8 @@ func TestATemplateThatIsNotActiveIsRefusedByBothDoors(t *testing.T) {
 	}
 }
 
-// The SQL door counts segments as package segment does, and refuses no number that package phone accepts, for mainland mobile numbers exactly.
-func TestTheSQLDoorKnowsSegmentsAndNumbersAsTheServerDoes(t *testing.T) {
+// The SQL inbox counts segments as package segment does, and refuses no number that package phone accepts, for mainland mobile numbers exactly.
+func TestTheSQLInboxKnowsSegmentsAndNumbersAsTheServerDoes(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")

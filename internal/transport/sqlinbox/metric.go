@@ -1,4 +1,4 @@
-package sqldoor
+package sqlinbox
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package sqldoor_test
+package sqlinbox_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"lksms/internal/testkit/apptest"
 	"lksms/internal/testkit/pgtest"
-	"lksms/internal/transport/sqldoor"
+	"lksms/internal/transport/sqlinbox"
 )
 
 // B12: a transaction in another database of the cluster submits through postgres_fdw, and takes the message with it when it is rolled back.
@@ -19,7 +19,7 @@ func TestATransactionInAnotherDatabaseSubmitsThroughAForeignTable(t *testing.T) 
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	role, to := newRole(b)
-	if err := sqldoor.NewRoles(b.App.DB).Grant(t.Context(), "user-of-acme", role); err != nil {
+	if err := sqlinbox.NewRoles(b.App.DB).Grant(t.Context(), "user-of-acme", role); err != nil {
 		t.Fatal(err)
 	}
 	remote, err := pgx.ParseConfig(to)

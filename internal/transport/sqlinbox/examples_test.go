@@ -1,4 +1,4 @@
-package sqldoor_test
+package sqlinbox_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 	"lksms/internal/testkit/apptest"
 	"lksms/internal/testkit/pgtest"
-	"lksms/internal/transport/sqldoor"
+	"lksms/internal/transport/sqlinbox"
 )
 
 // shop is a database with the tables of the examples of docs/sql.md. A commit fails if it adds a second order for a number.
@@ -33,7 +33,7 @@ func newShop(t *testing.T) *shop {
 	s.AddCompany("acme", 1)
 	role, to := newRole(s.Bundle)
 	s.url = to
-	if err := sqldoor.NewRoles(s.App.DB).Grant(t.Context(), "user-of-acme", role); err != nil {
+	if err := sqlinbox.NewRoles(s.App.DB).Grant(t.Context(), "user-of-acme", role); err != nil {
 		t.Fatal(err)
 	}
 	s.Exec(`CREATE SCHEMA shop;

@@ -1,4 +1,4 @@
--- The SQL door: the inbox of messages that were submitted by SQL, and the roles that may submit.
+-- The inbox of messages that were submitted by SQL, and the roles that may submit.
 
 -- SqlInboxCompanies returns the companies that have messages in the inbox. It jumps from one to the next, however many messages they have.
 -- name: SqlInboxCompanies :many
