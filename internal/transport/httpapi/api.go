@@ -37,7 +37,6 @@ import (
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
 	"lksms/internal/transport/httpapi/console"
-	"lksms/internal/transport/httpapi/docs"
 	"lksms/internal/transport/httpapi/gate"
 	"lksms/internal/transport/httpapi/stream"
 	"lksms/internal/transport/inbound"
@@ -152,7 +151,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	}
 	root := guard.NotFound()
 	if options.EnableDocs {
-		docs.Mount(mux, options.Gate.BasePath, guard.Fail)
+		mountDocs(mux, options.Gate.BasePath, guard.Fail)
 		root = http.RedirectHandler(options.Gate.BasePath+"/docs/", http.StatusFound)
 	}
 	if !options.Gate.Roles.Has(servers.Console) {

@@ -21,9 +21,9 @@ import (
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
-	"lksms/internal/transport/httpapi/csvfile"
 	"lksms/internal/transport/httpapi/gate"
 	"lksms/internal/transport/httpapi/paging"
+	"lksms/internal/transport/httpapi/stream"
 )
 
 // batchFields are the fields of a batch without its list.
@@ -316,7 +316,7 @@ func (s *Server) ExportBatchErrors(ctx context.Context, req api.ExportBatchError
 	}
 	return csvAnswer(func(w http.ResponseWriter) error {
 		name := fmt.Sprintf("batch-%d-errors.csv", req.BatchID)
-		return csvfile.Write(w, name, []string{"row", address.Field(st.Channel), "content", "code", "remark"}, func(out *csvfile.Writer) error {
+		return stream.WriteCSV(w, name, []string{"row", address.Field(st.Channel), "content", "code", "remark"}, func(out *stream.CSVWriter) error {
 			return s.batches.EachWrong(ctx, seen, req.BatchID, func(rows []batch.Row) error {
 				lines := make([][]string, len(rows))
 				for i, row := range rows {

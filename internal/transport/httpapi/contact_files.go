@@ -11,9 +11,9 @@ import (
 	"lksms/internal/audience/contact"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
-	"lksms/internal/transport/httpapi/csvfile"
 	"lksms/internal/transport/httpapi/gate"
 	"lksms/internal/transport/httpapi/paging"
+	"lksms/internal/transport/httpapi/stream"
 )
 
 // fileAnswer answers with a file.
@@ -40,7 +40,7 @@ func (s *Server) file(ctx context.Context, name string, header []string, fill fu
 	return func(w http.ResponseWriter) error {
 		defer leave()
 		x.Stream()
-		err := csvfile.Write(w, name, header, func(out *csvfile.Writer) error {
+		err := stream.WriteCSV(w, name, header, func(out *stream.CSVWriter) error {
 			return fill(func(rows [][]string) error {
 				if err := x.Caller.Authorise(); err != nil {
 					return err

@@ -1,5 +1,4 @@
-// Package docs serves Swagger UI, and the contract as YAML and as JSON.
-package docs
+package httpapi
 
 import (
 	"bytes"
@@ -17,8 +16,8 @@ import (
 // forgetCredentials removes credentials that earlier versions of the page stored in the browser, where anybody could read them.
 const forgetCredentials = `<script>localStorage.removeItem("authorized")</script>`
 
-// Mount serves Swagger UI, from the binary, and the document in both forms (S0.16), which name the base path as the server. fail answers an error.
-func Mount(mux *http.ServeMux, basePath string, fail func(w http.ResponseWriter, r *http.Request, err error)) {
+// mountDocs serves Swagger UI, from the binary, and the document in both forms (S0.16), which name the base path as the server. fail answers an error.
+func mountDocs(mux *http.ServeMux, basePath string, fail func(w http.ResponseWriter, r *http.Request, err error)) {
 	contract := bytes.Replace(document.YAML, []byte("\nservers:\n  - url: /\n"), []byte("\nservers:\n  - url: "+basePath+"/\n"), 1)
 	asJSON := sync.OnceValues(func() ([]byte, error) { return inJSON(contract) })
 	ui := v5emb.NewHandlerWithConfig(swgui.Config{
@@ -41,14 +40,14 @@ func Mount(mux *http.ServeMux, basePath string, fail func(w http.ResponseWriter,
 		_, _ = w.Write(contract)
 	})
 	mux.HandleFunc("GET /docs/", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", policy)
+		w.Header().Set("Content-Security-Policy", docsPolicy)
 		ui.ServeHTTP(w, r)
 	})
 	mux.Handle("GET /docs", http.RedirectHandler(basePath+"/docs/", http.StatusFound))
 }
 
-// policy lets Swagger UI run its own scripts, one of them inline, and talk to this server only.
-const policy = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; " +
+// docsPolicy lets Swagger UI run its own scripts, one of them inline, and talk to this server only.
+const docsPolicy = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; " +
 	"img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 // inJSON returns the document as JSON. It does not use the generated copy, whose operations have the names of Go methods.

@@ -1,4 +1,4 @@
-package csvfile
+package stream
 
 import (
 	"errors"
@@ -20,14 +20,14 @@ func TestCellsThatWouldBeComputedAreHarmless(t *testing.T) {
 func TestAFile(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
-	if err := Write(w, "x.csv", []string{"名", "=b"}, func(w *Writer) error { return w.Add([][]string{{`a"b`, "c,d"}, {"", "e\nf"}}) }); err != nil {
+	if err := WriteCSV(w, "x.csv", []string{"名", "=b"}, func(w *CSVWriter) error { return w.Add([][]string{{`a"b`, "c,d"}, {"", "e\nf"}}) }); err != nil {
 		t.Fatal(err)
 	}
 	if want := "\uFEFF名,'=b\r\n\"a\"\"b\",\"c,d\"\r\n,\"e\r\nf\"\r\n"; w.Body.String() != want || w.Header().Get("Content-Disposition") != `attachment; filename="x.csv"` {
 		t.Errorf("%q, want %q", w.Body, want)
 	}
 	failed := errors.New("failed")
-	if err := Write(httptest.NewRecorder(), "x.csv", nil, func(*Writer) error { return failed }); !errors.Is(err, failed) {
+	if err := WriteCSV(httptest.NewRecorder(), "x.csv", nil, func(*CSVWriter) error { return failed }); !errors.Is(err, failed) {
 		t.Error(err)
 	}
 }

@@ -1,5 +1,4 @@
-// Package csvfile answers requests with CSV files, which spreadsheet programs open as they are meant.
-package csvfile
+package stream
 
 import (
 	"encoding/csv"
@@ -9,19 +8,19 @@ import (
 	"time"
 )
 
-// pageLimit is how long a reader may take for the rows that one call of Writer.Add brings.
+// pageLimit is how long a reader may take for the rows that one call of CSVWriter.Add brings.
 const pageLimit = 30 * time.Second
 
-// Writer writes the rows of a file.
-type Writer struct {
+// CSVWriter writes the rows of a CSV file.
+type CSVWriter struct {
 	connection *http.ResponseController
 	rows       *csv.Writer
 }
 
-// Write answers with a file: its header, and the rows that fill adds. Once the answer has begun, an error can only break it off, so that the reader
-// does not take a part for the whole; Write returns the error for the log.
-func Write(w http.ResponseWriter, name string, header []string, fill func(*Writer) error) error {
-	out := &Writer{connection: http.NewResponseController(w), rows: csv.NewWriter(w)}
+// WriteCSV answers with a CSV file, which spreadsheet programs open as it is meant: its header, and the rows that fill adds. Once the answer has begun, an error can only break it off, so that the reader
+// does not take a part for the whole; WriteCSV returns the error for the log.
+func WriteCSV(w http.ResponseWriter, name string, header []string, fill func(*CSVWriter) error) error {
+	out := &CSVWriter{connection: http.NewResponseController(w), rows: csv.NewWriter(w)}
 	out.rows.UseCRLF = true
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
@@ -41,7 +40,7 @@ func Write(w http.ResponseWriter, name string, header []string, fill func(*Write
 }
 
 // Add writes rows. They are sent before it returns, so that a slow reader holds no more than these.
-func (w *Writer) Add(rows [][]string) error {
+func (w *CSVWriter) Add(rows [][]string) error {
 	_ = w.connection.SetWriteDeadline(time.Now().Add(pageLimit)) // recorders of tests have none
 	for _, row := range rows {
 		cells := make([]string, len(row))
