@@ -19,6 +19,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/servers"
+	"lksms/internal/transport/httpapi/gate/capacity"
 	"lksms/internal/transport/httpapi/violation"
 )
 
@@ -35,7 +36,7 @@ type contract struct {
 	limits     map[string]limits
 
 	forms   map[string]formOf // operations that take a form
-	costly  map[string]bool   // whether the operation needs a turn
+	costly  map[string]bool   // whether the operation needs a slot
 	batches map[string]Batch
 	changes Batch // checks a change of settings
 }
@@ -227,7 +228,7 @@ const limitsKey = "x-lksms-limits"
 // limits bound a request.
 type limits struct {
 	bodyBytes int64         // 0: the operation has no body
-	time      time.Duration // for the work after the body and the turn have come
+	time      time.Duration // for the work after the body and the slot have come
 }
 
 // limitsOf reads the limits of each operation from the contract, by its pattern in a ServeMux. A limit that is missing or above the
@@ -246,9 +247,9 @@ func limitsOf(spec *openapi3.T, roles map[string][]string) (map[string]limits, e
 			return 0
 		}
 		l := limits{bodyBytes: int64(number("body_bytes")), time: time.Duration(number("seconds") * float64(time.Second))}
-		room := int64(bodiesOfOne)
+		room := int64(capacity.BodiesOfOne)
 		if slices.Contains(roles[pattern], public) {
-			room = bodiesOfSource
+			room = capacity.BodiesOfSource
 		}
 		if l.bodyBytes <= 0 || l.bodyBytes > room || l.time <= 0 || l.time > LongestAnswer {
 			return nil, fmt.Errorf("contract: %s of %s: %+v is out of range", limitsKey, pattern, l)

@@ -9,6 +9,8 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/platform/fault"
+	"lksms/internal/transport/httpapi/gate/capacity"
+	"lksms/internal/transport/httpapi/jsonbody"
 )
 
 // In the contract, every operation has an id, a summary, a tag, examples, and the statuses that every operation of its kind can answer.
@@ -78,7 +80,7 @@ func TestALimitThatNoBodyCouldReachIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 		callbacks := spec.Paths.Find(callbackPath).Post
-		callbacks.Extensions[limitsKey] = map[string]any{"body_bytes": float64(bodiesOfSource + 1)}
+		callbacks.Extensions[limitsKey] = map[string]any{"body_bytes": float64(capacity.BodiesOfSource + 1)}
 		_, err = limitsOf(spec, map[string][]string{callbackOperation: {access}})
 		if (err != nil) != wrong {
 			t.Errorf("access %s: %v", access, err)
@@ -108,6 +110,21 @@ func TestReplacedSchemasHaveTheFieldsOfTheContract(t *testing.T) {
 	} {
 		if want, got := fields(of(contract)), fields(of(generated)); len(want) == 0 || !slices.Equal(want, got) {
 			t.Errorf("%s: %v in the contract, %v in the generated types", name, want, got)
+		}
+	}
+}
+
+// The shape of a body does not refuse a list that the contract allows.
+func TestListsOfTheContractFitIntoABody(t *testing.T) {
+	c, err := readContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, schema := range c.routes["GET /health"].Spec.Components.Schemas {
+		for property, of := range schema.Value.Properties {
+			if most := of.Value.MaxItems; most != nil && *most > jsonbody.ListMost {
+				t.Errorf("%s.%s may have %d items, a list in a body at most %d", name, property, *most, jsonbody.ListMost)
+			}
 		}
 	}
 }

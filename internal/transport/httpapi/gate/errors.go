@@ -16,6 +16,7 @@ import (
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/transport/httpapi/gate/capacity"
 	"lksms/internal/transport/httpapi/text"
 )
 
@@ -38,9 +39,8 @@ var statuses = map[fault.Kind]int{
 // StatusOf returns the HTTP status of a kind of failure.
 func StatusOf(kind fault.Kind) int { return statuses[kind] }
 
-// ErrUnavailable is the fault of a server that cannot serve a request now: the database is unreachable, or the requests of others
-// hold the connections, memory or turns.
-var ErrUnavailable = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 2 * time.Second}
+// ErrUnavailable is the fault of a server that cannot serve a request now.
+var ErrUnavailable = capacity.ErrUnavailable
 
 // Fail answers any failure. If the caller has gone, the failure is not logged as an error of the server. The answer is written
 // nevertheless: the caller may have closed only its sending side.

@@ -53,7 +53,7 @@ type Exchange struct {
 	request   *http.Request  // as it came: any part of a callback can hold the proof
 	answering func()         // called when the answer begins; may be nil
 	isFile    bool           // the answer is a file that everybody may read
-	isCostly  bool           // the operation is of a foreign protocol, and needs a turn
+	isCostly  bool           // the operation is of a foreign protocol, and needs a slot
 	isStream  bool           // the answer goes on for as long as the caller reads it
 	isGone    bool           // the caller has gone before the answer
 	refused   *queue.Refused // a rejected submission that is stored after the transaction

@@ -83,7 +83,7 @@ func (g *Gate) receiveForm(w http.ResponseWriter, r *http.Request, x *Exchange, 
 	if r.ContentLength > formMost {
 		return nil, fault.New(fault.TooLarge, fault.RequestTooLarge)
 	}
-	give, err := g.uploads.take(r.Context(), x.holder(), 1)
+	give, err := g.uploads.Take(r.Context(), x.holder(), 1)
 	if err != nil {
 		return nil, err
 	}

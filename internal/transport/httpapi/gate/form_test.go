@@ -327,7 +327,7 @@ func TestAFormIsReadOnlyOnceItMayBe(t *testing.T) {
 			t.Errorf("%s: %d, want %d: %s", name, w.Code, c.status, w.Body)
 		}
 	}
-	give, err := b.gate.uploads.take(t.Context(), "admin", uploadsOfOne)
+	give, err := b.gate.uploads.Take(t.Context(), "admin", uploadsOfOne)
 	if err != nil {
 		t.Fatal(err)
 	}

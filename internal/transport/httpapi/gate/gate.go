@@ -1,5 +1,5 @@
-// Package gate handles every request before its handler and every answer after it. It decides who may call, which bodies are valid, whose
-// turn it is, and how fast rejections and unknown callers are answered. The contract holds its rules.
+// Package gate handles every request before its handler and every answer after it. It decides who may call, which bodies are valid, when
+// a costly request may run, and how fast rejections and unknown callers are answered. The contract holds its rules.
 package gate
 
 import (
@@ -22,6 +22,7 @@ import (
 	"lksms/internal/platform/idempotency"
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/tracing"
+	"lksms/internal/transport/httpapi/gate/capacity"
 )
 
 // The operations whose items have their own outcomes.
@@ -63,10 +64,10 @@ type Gate struct {
 	contract  *contract
 	mux       *http.ServeMux // of the operations and the pages
 	headers   http.Header    // of every answer
-	rooms     rooms
-	uploads   *room // in files
-	turns     *turns
-	pace      pace
+	rooms     capacity.Rooms
+	uploads   *capacity.Room // in files
+	slots     *capacity.Slots
+	pace      capacity.Pace
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 }
@@ -83,7 +84,7 @@ func New(services Services, options Options) (*Gate, error) {
 	}
 	metrics := promauto.With(options.Metrics)
 	return &Gate{
-		services: services, options: options, contract: contract, headers: headersOf(options), rooms: newRooms(), uploads: newRoom(uploadsMost, uploadsOfOne), turns: newTurns(runtime.GOMAXPROCS(0)),
+		services: services, options: options, contract: contract, headers: headersOf(options), rooms: capacity.NewRooms(), uploads: capacity.NewRoom(uploadsMost, uploadsOfOne), slots: capacity.NewSlots(runtime.GOMAXPROCS(0)),
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),
@@ -153,7 +154,7 @@ func (o Operations) HandleFunc(pattern string, handler func(http.ResponseWriter,
 	o.Handle(pattern, noStore(o.gate.guard(pattern, o.gate.Checked(o.gate.idempotent(http.HandlerFunc(handler))))))
 }
 
-// Checked checks requests for operations by the contract, reads their bodies and gives them their turn.
+// Checked checks requests for operations by the contract, reads their bodies and gives them their slot.
 func (g *Gate) Checked(next http.Handler) http.Handler { return g.strict(g.validate(next)) }
 
 // Everything guards every handler of the server: it logs and counts requests, answers panics, and rejects requests of other sites.

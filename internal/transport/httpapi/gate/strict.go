@@ -22,7 +22,7 @@ import (
 	"lksms/internal/transport/httpapi/violation"
 )
 
-// strict reads the body, and waits for the turn of the request. It rejects query parameters that the operation does not declare, and
+// strict reads the body, and waits for the slot of the request. It rejects query parameters that the operation does not declare, and
 // text in the address or the body that PostgreSQL cannot store. It also rejects bodies that JSON parsers read differently: duplicate
 // names, invalid UTF-8 and lone surrogates. encoding/json takes the last of two names and replaces invalid text, so the server would
 // store something else than was sent. The validator checks whether the body is JSON.
@@ -53,13 +53,13 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			}
 			defer done()
 		}
-		leave, err := g.turn(r.Context(), x)
+		leave, err := g.slot(r.Context(), x)
 		if err != nil {
 			g.Fail(w, r, err)
 			return
 		}
 		defer leave()
-		x.answering = func() { leave(); done() } // a caller that reads slowly must not hold memory and turns that others wait for
+		x.answering = func() { leave(); done() } // a caller that reads slowly must not hold memory and slots that others wait for
 		if hasBody && x.Caller.Authorise != nil && time.Since(began) > bodySoon {
 			if err := x.Caller.Authorise(); err != nil { // the user may have been disabled while the body arrived
 				g.Fail(w, r, err)

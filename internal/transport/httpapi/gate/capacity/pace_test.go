@@ -1,4 +1,4 @@
-package gate
+package capacity
 
 import (
 	"fmt"
@@ -8,48 +8,48 @@ import (
 
 func TestAnswersArePacedForEachCaller(t *testing.T) {
 	t.Parallel()
-	var p pace
+	var p Pace
 	now := time.Now()
 	for i := range paceBurst {
-		if wait := p.owe("a", now, paceWait); wait > 0 {
+		if wait := p.owe("a", now, PaceWait); wait > 0 {
 			t.Fatalf("answer %d waits %s", i+1, wait)
 		}
 	}
-	if wait := p.owe("a", now, paceWait); wait != time.Second/paceRate {
+	if wait := p.owe("a", now, PaceWait); wait != time.Second/paceRate {
 		t.Errorf("the first answer beyond the burst waits %s", wait)
 	}
-	if wait := p.owe("b", now, paceWait); wait != 0 {
+	if wait := p.owe("b", now, PaceWait); wait != 0 {
 		t.Errorf("another caller waits %s", wait)
 	}
 	for range 10 * paceRate {
-		p.owe("a", now, paceWait)
+		p.owe("a", now, PaceWait)
 	}
-	if wait := p.owe("a", now, paceWait); wait != paceWait {
+	if wait := p.owe("a", now, PaceWait); wait != PaceWait {
 		t.Errorf("an answer in a flood waits %s", wait)
 	}
-	now = now.Add(paceWait + paceCredit)
+	now = now.Add(PaceWait + paceCredit)
 	for i := range paceBurst {
-		if wait := p.owe("a", now, paceWait); wait > 0 {
+		if wait := p.owe("a", now, PaceWait); wait > 0 {
 			t.Fatalf("answer %d waits %s although the debt is paid", i+1, wait)
 		}
 	}
 	// Credit for good requests does not raise the burst.
 	for range 3 * paceBurst {
-		p.earn("a")
+		p.Earn("a")
 	}
 	for range paceBurst {
-		p.owe("a", now, paceWait)
+		p.owe("a", now, PaceWait)
 	}
-	if wait := p.owe("a", now, paceWait); wait != paceEach {
+	if wait := p.owe("a", now, PaceWait); wait != paceEach {
 		t.Errorf("after good requests, the first answer beyond the burst waits %s", wait)
 	}
-	p.earn("a")
-	if wait := p.owe("a", now, paceWait); wait != paceEach {
+	p.Earn("a")
+	if wait := p.owe("a", now, PaceWait); wait != paceEach {
 		t.Errorf("after one good request, the next answer waits %s", wait)
 	}
 	// Callers without a debt are forgotten.
 	for i := range 10_000 {
-		p.owe(fmt.Sprint(i), now.Add(time.Duration(i)*10*time.Millisecond), paceWait)
+		p.owe(fmt.Sprint(i), now.Add(time.Duration(i)*10*time.Millisecond), PaceWait)
 	}
 	if n := len(p.debts); n > 500 {
 		t.Errorf("%d callers are remembered", n)
@@ -58,10 +58,10 @@ func TestAnswersArePacedForEachCaller(t *testing.T) {
 
 func TestAProbeWaitsNoLongerThanAProbeMay(t *testing.T) {
 	t.Parallel()
-	var p pace
+	var p Pace
 	now := time.Now()
 	for range 1000 {
-		if wait := p.owe("probe", now, paceProbe); wait > paceProbe {
+		if wait := p.owe("probe", now, ProbeWait); wait > ProbeWait {
 			t.Fatalf("a probe waits %s", wait)
 		}
 	}

@@ -1,4 +1,4 @@
-package gate
+package capacity
 
 import (
 	"context"
@@ -8,16 +8,15 @@ import (
 	"time"
 
 	"lksms/internal/platform/fault"
-	"lksms/internal/transport/httpapi/jsonbody"
 )
 
 // A caller cannot hold more than its part of the room, so that others find room. When the room is full, callers wait for a bounded time.
 func TestTheRoomForBodiesIsBoundedForACallerAndInAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoom(16, 8)
+		r := NewRoom(16, 8)
 		take := func(caller string, n int64) func(int64) {
 			t.Helper()
-			give, err := r.take(t.Context(), caller, n)
+			give, err := r.Take(t.Context(), caller, n)
 			if err != nil {
 				t.Fatalf("%s is refused %d: %v", caller, n, err)
 			}
@@ -26,11 +25,11 @@ func TestTheRoomForBodiesIsBoundedForACallerAndInAll(t *testing.T) {
 		give := take("a", 8)
 		var busy *fault.Error
 		began := time.Now()
-		if _, err := r.take(t.Context(), "a", 1); !errors.As(err, &busy) || busy.Kind != fault.TooMany || time.Since(began) != roomWait {
+		if _, err := r.Take(t.Context(), "a", 1); !errors.As(err, &busy) || busy.Kind != fault.TooMany || time.Since(began) != roomWait {
 			t.Errorf("one byte beyond the part of a caller: %v after %s", err, time.Since(began))
 		}
 		giveB := take("b", 8)
-		if _, err := r.take(t.Context(), "c", 1); err == nil {
+		if _, err := r.Take(t.Context(), "c", 1); err == nil {
 			t.Error("a byte beyond the room of all callers is admitted")
 		}
 		waited := make(chan func(int64))
@@ -47,33 +46,18 @@ func TestTheRoomForBodiesIsBoundedForACallerAndInAll(t *testing.T) {
 }
 
 func TestACallerThatLeavesHoldsNoRoom(t *testing.T) {
-	r := newRoom(16, 8)
+	r := NewRoom(16, 8)
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	give, err := r.take(t.Context(), "a", 8)
+	give, err := r.Take(t.Context(), "a", 8)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.take(gone, "a", 8); err == nil {
+	if _, err := r.Take(gone, "a", 8); err == nil {
 		t.Error("a caller that has left gets room")
 	}
 	give(8)
 	if len(r.callers) != 0 || !r.all.TryAcquire(16) {
 		t.Errorf("%d callers still hold room", len(r.callers))
-	}
-}
-
-// The shape of a body does not refuse a list that the contract allows.
-func TestListsOfTheContractFitIntoABody(t *testing.T) {
-	c, err := readContract()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, schema := range c.routes["GET /health"].Spec.Components.Schemas {
-		for property, of := range schema.Value.Properties {
-			if most := of.Value.MaxItems; most != nil && *most > jsonbody.ListMost {
-				t.Errorf("%s.%s may have %d items, a list in a body at most %d", name, property, *most, jsonbody.ListMost)
-			}
-		}
 	}
 }

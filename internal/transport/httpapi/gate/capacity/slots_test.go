@@ -1,4 +1,4 @@
-package gate
+package capacity
 
 import (
 	"context"
@@ -9,21 +9,19 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"lksms/internal/platform/access"
 )
 
-func mustTake(t *testing.T, all *turns, company string) (leave func()) {
+func mustTake(t *testing.T, all *Slots, company string) (leave func()) {
 	t.Helper()
-	leave, err := all.take(t.Context(), company)
+	leave, err := all.Take(t.Context(), company)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return leave
 }
 
-// mayBegin reports whether a request of a company gets a turn at once. It keeps the turn.
-func mayBegin(t *testing.T, all *turns, company string) bool {
+// mayBegin reports whether a request of a company gets a slot at once. It keeps the slot.
+func mayBegin(t *testing.T, all *Slots, company string) bool {
 	t.Helper()
 	mine, err := all.join(company)
 	if err != nil {
@@ -35,7 +33,7 @@ func mayBegin(t *testing.T, all *turns, company string) bool {
 func TestCostlyRequestsOfACompanyWaitForEachOtherBesideAnotherCompany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newTurns(turnPart)
+		all := NewSlots(slotPart)
 		keepSeeing := func(companies ...string) (stop func()) {
 			end := make(chan struct{})
 			go func() {
@@ -43,36 +41,36 @@ func TestCostlyRequestsOfACompanyWaitForEachOtherBesideAnotherCompany(t *testing
 					select {
 					case <-end:
 						return
-					case <-time.After(companyGone / 4):
+					case <-time.After(idleAfter / 4):
 					}
 					for _, company := range companies {
-						all.see(company)
+						all.See(company)
 					}
 				}
 			}()
 			return func() { close(end); synctest.Wait() }
 		}
-		all.see("1")
+		all.See("1")
 		var held []func()
 		for range 3 {
 			held = append(held, mustTake(t, all, "1"))
 		}
 		stop := keepSeeing("1", "2")
-		time.Sleep(companyGone)
+		time.Sleep(idleAfter)
 		leave := mustTake(t, all, "2") // the company's first request does not wait
 		began := time.Now()
-		if _, err := all.take(t.Context(), "2"); !errors.Is(err, errTooMuch) || time.Since(began) < turnWait {
-			t.Errorf("while the company has its turn: %v after %s", err, time.Since(began))
+		if _, err := all.Take(t.Context(), "2"); !errors.Is(err, errTooMuch) || time.Since(began) < slotWait {
+			t.Errorf("while the company has its slot: %v after %s", err, time.Since(began))
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := all.take(gone, "2"); !errors.Is(err, context.Canceled) {
+		if _, err := all.Take(gone, "2"); !errors.Is(err, context.Canceled) {
 			t.Errorf("of a caller that has left: %v", err)
 		}
 		time.AfterFunc(time.Second, leave)
 		began = time.Now()
 		mustTake(t, all, "2")()
-		if waited := time.Since(began); waited < time.Second || waited > time.Second+turnCheck {
+		if waited := time.Since(began); waited < time.Second || waited > time.Second+slotCheck {
 			t.Errorf("the next request begins after %s", waited)
 		}
 		leave() // leaving twice does no harm
@@ -85,7 +83,7 @@ func TestCostlyRequestsOfACompanyWaitForEachOtherBesideAnotherCompany(t *testing
 		leave = mustTake(t, all, "3")
 		stop = keepSeeing("3", "2")
 		time.AfterFunc(2*time.Second, stop)
-		time.Sleep(companyGone)
+		time.Sleep(idleAfter)
 		stopOwn := keepSeeing("3")
 		began = time.Now()
 		mustTake(t, all, "3")()
@@ -100,10 +98,10 @@ func TestCostlyRequestsOfACompanyWaitForEachOtherBesideAnotherCompany(t *testing
 func TestACompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newTurns(2)
+		all := NewSlots(2)
 		request := func(company string, took time.Duration) (waited time.Duration) {
 			began := time.Now()
-			all.see(company)
+			all.See(company)
 			leave := mustTake(t, all, company)
 			waited = time.Since(began)
 			time.Sleep(took)
@@ -114,35 +112,35 @@ func TestACompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
 		if waited := request("1", 100*time.Millisecond); waited != 0 {
 			t.Errorf("alone, a request waits %s", waited)
 		}
-		all.see("2")
+		all.See("2")
 		if waited := request("1", 200*time.Millisecond); waited != 300*time.Millisecond {
 			t.Errorf("beside another company, a request waits %s", waited)
 		}
-		all.see("2")
+		all.See("2")
 		if waited := request("1", time.Minute); waited != 600*time.Millisecond {
 			t.Errorf("after a longer request, the next waits %s", waited)
 		}
-		all.see("2")
+		all.See("2")
 		go func() {
-			time.Sleep(companyGone / 2)
-			all.see("2")
-			time.Sleep(companyGone / 2)
-			all.see("2")
-			time.Sleep(companyGone / 2)
-			all.see("2")
+			time.Sleep(idleAfter / 2)
+			all.See("2")
+			time.Sleep(idleAfter / 2)
+			all.See("2")
+			time.Sleep(idleAfter / 2)
+			all.See("2")
 		}()
-		if waited := request("1", 0); waited != turnPauseMost {
+		if waited := request("1", 0); waited != maxPause {
 			t.Errorf("after a request of a minute, the next waits %s", waited)
 		}
-		time.Sleep(companyGone)
-		all.see("4")
+		time.Sleep(idleAfter)
+		all.See("4")
 		mustTake(t, all, "4")()
 		if len(all.companies) != 0 {
 			t.Errorf("%d companies are kept", len(all.companies))
 		}
-		many := newTurns(2 * turnPart)
-		many.see("1")
-		many.see("2")
+		many := NewSlots(2 * slotPart)
+		many.See("1")
+		many.See("2")
 		for range 2 {
 			mustTake(t, many, "1")
 		}
@@ -154,15 +152,15 @@ func TestACompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
 
 func TestCostlyRequestsOfAllCompaniesLeaveHalfOfTheProcessors(t *testing.T) {
 	t.Parallel()
-	all := newTurns(2 * turnPart)
-	all.see("0")
+	all := NewSlots(2 * slotPart)
+	all.See("0")
 	var leave func()
-	for i := range turnPart {
+	for i := range slotPart {
 		company := fmt.Sprint(i)
-		all.see(company)
+		all.See(company)
 		leave = mustTake(t, all, company)
 	}
-	all.see("last")
+	all.See("last")
 	if mayBegin(t, all, "last") {
 		t.Error("all companies may use more than half of the processors")
 	}
@@ -177,22 +175,22 @@ func TestCostlyRequestsOfAllCompaniesLeaveHalfOfTheProcessors(t *testing.T) {
 func TestACompanyWithAWaitingRequestCountsAsActive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newTurns(2)
-		all.see("many")
+		all := NewSlots(2)
+		all.See("many")
 		for range 100 {
 			mustTake(t, all, "many")
 		}
-		all.see("seldom")
+		all.See("seldom")
 		leave := mustTake(t, all, "seldom")
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			all.see("seldom")
+			all.See("seldom")
 			mustTake(t, all, "seldom")()
 		}()
 		synctest.Wait()
-		time.Sleep(2 * companyGone)
-		all.see("many")
+		time.Sleep(2 * idleAfter)
+		all.See("many")
 		if mayBegin(t, all, "many") {
 			t.Error("the company many counts as alone")
 		}
@@ -201,19 +199,19 @@ func TestACompanyWithAWaitingRequestCountsAsActive(t *testing.T) {
 	})
 }
 
-// A turn goes to the company that has waited longest, however many requests of another company wait.
-func TestTurnsRotateAmongCompanies(t *testing.T) {
+// A slot goes to the company that has waited longest, however many requests of another company wait.
+func TestSlotsRotateAmongCompanies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newTurns(2)
+		all := NewSlots(2)
 		for _, company := range []string{"a", "b", "c", "late"} {
-			all.see(company)
+			all.See(company)
 		}
 		first := mustTake(t, all, "late")
 		served := make(chan string, 100)
 		ask := func(company string) {
 			go func() {
-				leave, err := all.take(t.Context(), company)
+				leave, err := all.Take(t.Context(), company)
 				if err != nil {
 					return
 				}
@@ -237,23 +235,23 @@ func TestTurnsRotateAmongCompanies(t *testing.T) {
 		if !slices.Contains(order, "late") {
 			t.Errorf("served %v", order)
 		}
-		time.Sleep(2 * turnWait)
+		time.Sleep(2 * slotWait)
 	})
 }
 
-// A company that had a turn during the wait asks for too much. A company that had none did nothing wrong.
-func TestOnlyACompanyThatHadATurnIsRefusedForAskingTooMuch(t *testing.T) {
+// A company that had a slot during the wait asks for too much. A company that had none did nothing wrong.
+func TestOnlyACompanyThatHadASlotIsRefusedForAskingTooMuch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newTurns(1)
-		all.see("1")
-		all.see("2")
+		all := NewSlots(1)
+		all.See("1")
+		all.See("2")
 		leave := mustTake(t, all, "1")
 		defer leave()
 		var waiting sync.WaitGroup
 		for company, want := range map[string]error{"1": errTooMuch, "2": ErrUnavailable} {
 			waiting.Go(func() {
-				if _, err := all.take(t.Context(), company); !errors.Is(err, want) {
+				if _, err := all.Take(t.Context(), company); !errors.Is(err, want) {
 					t.Errorf("company %s is refused with %v", company, err)
 				}
 			})
@@ -265,15 +263,15 @@ func TestOnlyACompanyThatHadATurnIsRefusedForAskingTooMuch(t *testing.T) {
 func TestALaterRequestDoesNotShortenAPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newTurns(1)
-		all.see("1")
+		all := NewSlots(1)
+		all.See("1")
 		long, short := mustTake(t, all, "1"), mustTake(t, all, "1")
 		time.Sleep(time.Second)
 		long()
 		another := mustTake(t, all, "1")
 		another()
 		short()
-		all.see("2")
+		all.See("2")
 		if mayBegin(t, all, "1") {
 			t.Error("a request begins during the pause")
 		}
@@ -282,11 +280,11 @@ func TestALaterRequestDoesNotShortenAPause(t *testing.T) {
 
 func TestTheWaitingRequestsOfACompanyAreBounded(t *testing.T) {
 	t.Parallel()
-	all := newTurns(2)
-	all.see("1")
-	all.see("2")
+	all := NewSlots(2)
+	all.See("1")
+	all.See("2")
 	defer mustTake(t, all, "1")()
-	for range turnWaiters {
+	for range maxWaiters {
 		if _, err := all.join("1"); err != nil {
 			t.Fatal(err)
 		}
@@ -294,53 +292,4 @@ func TestTheWaitingRequestsOfACompanyAreBounded(t *testing.T) {
 	if _, err := all.join("1"); !errors.Is(err, errTooMuch) {
 		t.Errorf("one more request: %v", err)
 	}
-}
-
-func TestOnlyCostlyRequestsOfCompaniesTakeTurns(t *testing.T) {
-	t.Parallel()
-	contract, err := readContract()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for pattern := range contract.costly {
-		if contract.roles[pattern] == nil {
-			t.Errorf("%s is no operation", pattern)
-		}
-	}
-	submitter := access.Principal{Username: "acme", Role: access.RoleSubmit, CompanyID: 7}
-	for name, c := range map[string]struct {
-		who       access.Principal
-		operation string
-		body      int
-		takes     bool
-	}{
-		"a message":              {submitter, "POST /api/v1/sms/send", 100, false},
-		"an explanation":         {submitter, "GET /api/v1/sms/task/{task_id}/explain", 0, true},
-		"a cancellation":         {submitter, "POST /api/v1/sms/task/{task_id}/cancel", 0, false},
-		"an event":               {submitter, "POST /api/v1/notifications/events", 100, false},
-		"a large message":        {submitter, "POST /api/v1/sms/send", smallBody + 1, true},
-		"a batch":                {submitter, "POST " + sendBatchPath, 100, true},
-		"a list":                 {submitter, "GET /api/v1/sms/tasks", 0, true},
-		"statistics":             {access.Principal{Username: "reads", Role: access.RoleRead, CompanyID: 7}, "GET /api/v1/admin/statistics", 0, true},
-		"a task":                 {submitter, "GET /api/v1/sms/task/{task_id}", 0, false},
-		"a batch without a user": {access.Principal{}, "POST " + sendBatchPath, 100, false},
-		"a batch of an admin":    {access.Principal{Username: "admin", Role: access.RoleAdmin, SeesAll: true}, "POST " + sendBatchPath, 100, false},
-		"a claim of a sender":    {access.Principal{Username: "phone", Role: access.RoleSend}, "POST /api/v1/sms/tasks/claim", 100, false},
-	} {
-		s := &Gate{turns: newTurns(1), contract: contract}
-		leave, err := s.turn(t.Context(), &Exchange{Caller: Caller{User: c.who}, Operation: c.operation, Body: Body{Raw: make([]byte, c.body)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if takes := len(s.turns.companies) > 0; takes != c.takes {
-			t.Errorf("%s takes a turn: %v", name, takes)
-		}
-		leave()
-	}
-	s := &Gate{turns: newTurns(1), contract: contract}
-	leave, err := s.turn(t.Context(), &Exchange{Caller: Caller{User: submitter}, Operation: "POST /api/v1/sms/send", DryRun: true})
-	if err != nil || len(s.turns.companies) != 1 {
-		t.Errorf("a dry run takes no turn: %v", err)
-	}
-	leave()
 }
