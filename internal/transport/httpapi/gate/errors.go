@@ -128,7 +128,8 @@ func setFaultHeaders(header http.Header, r *http.Request, f *fault.Error) {
 // submit, dry runs, rate-limited requests and failures of the server leave no row.
 func (g *Gate) storeRefusal(ctx context.Context, kind fault.Kind, status int, answer []byte) {
 	x := Of(ctx)
-	maySubmit := x.Caller.User.Role == access.RoleAdmin || slices.Contains(g.contract.roles[x.Operation], x.Caller.User.Role)
+	asked, _ := g.contract.Operation(x.Operation)
+	maySubmit := x.Caller.User.Role == access.RoleAdmin || slices.Contains(asked.Roles, x.Caller.User.Role)
 	if !slices.Contains(submitOperations, x.Operation) || x.DryRun || IsServerError(kind) || kind == fault.TooMany || !maySubmit {
 		return
 	}

@@ -15,7 +15,9 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/outbound"
 	"lksms/internal/transport/httpapi/gate/capacity"
+	"lksms/internal/transport/httpapi/gate/contract"
 	"lksms/internal/transport/httpapi/jsonbody"
+	"lksms/internal/transport/httpapi/violation"
 )
 
 // Limits of the time that bodies and answers take.
@@ -61,11 +63,11 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most
 	_, err = body.ReadFrom(&jsonbody.ShapeReader{Reader: decoded(w, paced, coding, most)})
 	paced.clearDeadline()
 	x.Body.Raw = body.Bytes()
-	if x.Operation != callbackOperation { // a signature covers the body as it came
+	if x.Operation != contract.Callback { // a signature covers the body as it came
 		x.Body.Raw = bom.Skip(x.Body.Raw)
 	}
 	if err != nil {
-		x.Body.Cut = unreadable(err, x.Body.Raw)
+		x.Body.Cut = violation.OfReading(err, x.Body.Raw)
 	}
 	held := min(max(int64(len(x.Body.Raw)), 1), needed)
 	if held < needed {
@@ -103,7 +105,7 @@ type gunzip struct {
 func (g *gunzip) Read(b []byte) (n int, err error) {
 	if g.plain == nil {
 		if g.plain, err = gzip.NewReader(g.coded); err != nil {
-			return 0, err //nolint:wrapcheck // unreadable judges it
+			return 0, err //nolint:wrapcheck // violation.OfReading judges it
 		}
 	}
 	return g.plain.Read(b) //nolint:wrapcheck // a Reader returns io.EOF as it is

@@ -7,6 +7,7 @@ import (
 
 	"lksms/internal/platform/outbound"
 	"lksms/internal/transport/httpapi/gate/capacity"
+	"lksms/internal/transport/httpapi/gate/contract"
 )
 
 // slot waits for a slot if the request needs one. Requests that act for no company (admins, senders) need none.
@@ -16,7 +17,7 @@ func (g *Gate) slot(ctx context.Context, x *Exchange) (leave func(), err error) 
 		return func() {}, nil
 	}
 	g.slots.See(company)
-	if !g.contract.costly[x.Operation] && !x.isCostly && !x.DryRun && len(x.Body.Raw) <= capacity.SmallBody {
+	if asked, _ := g.contract.Operation(x.Operation); !asked.IsCostly && !x.isCostly && !x.DryRun && len(x.Body.Raw) <= capacity.SmallBody {
 		return func() {}, nil
 	}
 	return g.slots.Take(ctx, company)
@@ -32,7 +33,7 @@ func (g *Gate) paced(ctx context.Context, x *Exchange, status int) {
 		if x.isFile { // a page has many, and must not delay the rest
 			who = "files " + who
 		}
-		if slices.Contains(alwaysServed, x.Operation) {
+		if slices.Contains(contract.AlwaysServed, x.Operation) {
 			g.pace.Delay(ctx, "probe "+who, capacity.ProbeWait)
 			return
 		}

@@ -5,18 +5,14 @@ import (
 
 	"lksms/internal/platform/access"
 	"lksms/internal/transport/httpapi/gate/capacity"
+	"lksms/internal/transport/httpapi/gate/contract"
 )
 
 func TestOnlyCostlyRequestsOfCompaniesTakeSlots(t *testing.T) {
 	t.Parallel()
-	contract, err := readContract()
+	rules, err := contract.Read()
 	if err != nil {
 		t.Fatal(err)
-	}
-	for pattern := range contract.costly {
-		if contract.roles[pattern] == nil {
-			t.Errorf("%s is no operation", pattern)
-		}
 	}
 	submitter := access.Principal{Username: "acme", Role: access.RoleSubmit, CompanyID: 7}
 	for name, c := range map[string]struct {
@@ -30,15 +26,15 @@ func TestOnlyCostlyRequestsOfCompaniesTakeSlots(t *testing.T) {
 		"a cancellation":         {submitter, "POST /api/v1/sms/task/{task_id}/cancel", 0, false},
 		"an event":               {submitter, "POST /api/v1/notifications/events", 100, false},
 		"a large message":        {submitter, "POST /api/v1/sms/send", capacity.SmallBody + 1, true},
-		"a batch":                {submitter, "POST " + sendBatchPath, 100, true},
+		"a batch":                {submitter, contract.SendBatch, 100, true},
 		"a list":                 {submitter, "GET /api/v1/sms/tasks", 0, true},
 		"statistics":             {access.Principal{Username: "reads", Role: access.RoleRead, CompanyID: 7}, "GET /api/v1/admin/statistics", 0, true},
 		"a task":                 {submitter, "GET /api/v1/sms/task/{task_id}", 0, false},
-		"a batch without a user": {access.Principal{}, "POST " + sendBatchPath, 100, false},
-		"a batch of an admin":    {access.Principal{Username: "admin", Role: access.RoleAdmin, SeesAll: true}, "POST " + sendBatchPath, 100, false},
+		"a batch without a user": {access.Principal{}, contract.SendBatch, 100, false},
+		"a batch of an admin":    {access.Principal{Username: "admin", Role: access.RoleAdmin, SeesAll: true}, contract.SendBatch, 100, false},
 		"a claim of a sender":    {access.Principal{Username: "phone", Role: access.RoleSend}, "POST /api/v1/sms/tasks/claim", 100, false},
 	} {
-		s := &Gate{slots: capacity.NewSlots(1), contract: contract}
+		s := &Gate{slots: capacity.NewSlots(1), contract: rules}
 		leave, err := s.slot(t.Context(), &Exchange{Caller: Caller{User: c.who}, Operation: c.operation, Body: Body{Raw: make([]byte, c.body)}})
 		if err != nil {
 			t.Fatal(err)
@@ -48,7 +44,7 @@ func TestOnlyCostlyRequestsOfCompaniesTakeSlots(t *testing.T) {
 		}
 		leave()
 	}
-	s := &Gate{slots: capacity.NewSlots(1), contract: contract}
+	s := &Gate{slots: capacity.NewSlots(1), contract: rules}
 	leave, err := s.slot(t.Context(), &Exchange{Caller: Caller{User: submitter}, Operation: "POST /api/v1/sms/send", DryRun: true})
 	if err != nil || s.slots.Active() != 1 {
 		t.Errorf("a dry run takes no slot: %v", err)

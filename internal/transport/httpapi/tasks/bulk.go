@@ -12,6 +12,7 @@ import (
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/convert"
 	"lksms/internal/transport/httpapi/gate"
+	"lksms/internal/transport/httpapi/gate/contract"
 )
 
 // SendSmsBatch accepts many messages.
@@ -78,8 +79,8 @@ func (h *Handlers) logRefused(ctx context.Context, refused []queue.Refused) erro
 	return nil
 }
 
-func wrongOf(items []gate.Item) []error {
-	return convert.List(items, func(one gate.Item) error { return one.Wrong })
+func wrongOf(items []contract.Item) []error {
+	return convert.List(items, func(one contract.Item) error { return one.Wrong })
 }
 
 // ReportTasks takes the outcomes of many tasks.

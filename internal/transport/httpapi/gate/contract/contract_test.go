@@ -1,4 +1,4 @@
-package gate
+package contract
 
 import (
 	"maps"
@@ -8,7 +8,6 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"lksms/gen/api"
-	"lksms/internal/platform/fault"
 	"lksms/internal/transport/httpapi/gate/capacity"
 	"lksms/internal/transport/httpapi/jsonbody"
 )
@@ -26,15 +25,15 @@ func TestEveryOperationIsCompleteInTheContract(t *testing.T) {
 	for _, tag := range spec.Tags {
 		tags[tag.Name] = tag.Description != ""
 	}
-	if _, err := rolesOf(spec); err != nil {
-		t.Error(err)
-	}
 	for name, operation := range operationsOf(spec) {
 		if operation.OperationID == "" || operation.Summary == "" || len(operation.Tags) != 1 || !tags[operation.Tags[0]] {
 			t.Errorf("%s lacks an id, a summary or a described tag", name)
 		}
-		roles, _ := operation.Extensions[accessKey].([]any)
-		open := slices.Equal(roles, []any{public})
+		roles, err := rolesOf(name, operation)
+		if err != nil {
+			t.Error(err)
+		}
+		open := slices.Equal(roles, []string{Public})
 		if open != (operation.Security != nil && len(*operation.Security) == 0) {
 			t.Errorf("%s: access %v and security %v disagree", name, roles, operation.Security)
 		}
@@ -48,7 +47,7 @@ func TestEveryOperationIsCompleteInTheContract(t *testing.T) {
 		}
 		if body := operation.RequestBody; body != nil {
 			for kind, media := range body.Value.Content {
-				if (kind == "application/json" || kind == formType) && media.Example == nil && len(media.Examples) == 0 {
+				if (kind == "application/json" || kind == FormType) && media.Example == nil && len(media.Examples) == 0 {
 					t.Errorf("%s has no example of its body in %s", name, kind)
 				}
 			}
@@ -61,27 +60,15 @@ func TestEveryOperationIsCompleteInTheContract(t *testing.T) {
 	}
 }
 
-func TestEveryKindOfFaultHasAStatus(t *testing.T) {
-	t.Parallel()
-	for kind := fault.Malformed; kind <= fault.Unavailable; kind++ {
-		if statuses[kind] < 400 {
-			t.Errorf("kind %d has the status %d", kind, statuses[kind])
-		}
-	}
-	if len(statuses) != int(fault.Unavailable) {
-		t.Error("a status for an unknown kind")
-	}
-}
-
 func TestALimitThatNoBodyCouldReachIsAnError(t *testing.T) {
-	for access, wrong := range map[string]bool{public: true, "submit": false} {
+	for access, wrong := range map[string]bool{Public: true, "submit": false} {
 		spec, err := api.GetSpec()
 		if err != nil {
 			t.Fatal(err)
 		}
 		callbacks := spec.Paths.Find(callbackPath).Post
 		callbacks.Extensions[limitsKey] = map[string]any{"body_bytes": float64(capacity.BodiesOfSource + 1)}
-		_, err = limitsOf(spec, map[string][]string{callbackOperation: {access}})
+		_, err = limitsOf(spec, Callback, callbacks, []string{access})
 		if (err != nil) != wrong {
 			t.Errorf("access %s: %v", access, err)
 		}
@@ -91,7 +78,7 @@ func TestALimitThatNoBodyCouldReachIsAnError(t *testing.T) {
 // The generated types replace some schemas of the contract (api/go.overlay.yaml): a field that is missing there would be rejected.
 func TestReplacedSchemasHaveTheFieldsOfTheContract(t *testing.T) {
 	t.Parallel()
-	contract, err := openapi3.NewLoader().LoadFromFile("../../../../api/openapi.yaml")
+	contract, err := openapi3.NewLoader().LoadFromFile("../../../../../api/openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +103,7 @@ func TestReplacedSchemasHaveTheFieldsOfTheContract(t *testing.T) {
 
 // The shape of a body does not refuse a list that the contract allows.
 func TestListsOfTheContractFitIntoABody(t *testing.T) {
-	c, err := readContract()
+	c, err := Read()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,6 +112,18 @@ func TestListsOfTheContractFitIntoABody(t *testing.T) {
 			if most := of.Value.MaxItems; most != nil && *most > jsonbody.ListMost {
 				t.Errorf("%s.%s may have %d items, a list in a body at most %d", name, property, *most, jsonbody.ListMost)
 			}
+		}
+	}
+}
+
+func TestEveryCostlyOperationIsInTheContract(t *testing.T) {
+	c, err := Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range namedCostly {
+		if _, isKnown := c.Operation(pattern); !isKnown {
+			t.Errorf("%s is no operation", pattern)
 		}
 	}
 }

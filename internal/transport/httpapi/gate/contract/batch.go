@@ -1,4 +1,4 @@
-package gate
+package contract
 
 import (
 	"bytes"
@@ -38,9 +38,9 @@ func relax[Item any](spec *openapi3.T, path, field string) Batch {
 	return b
 }
 
-// items checks and returns the items of a body; none if the body has no such list. In the value of the body and in Plain, it replaces
+// Items checks and returns the items of a body; none if the body has no such list. In the value of the body and in Plain, it replaces
 // wrong items by {}: with one wrong value, the generated type could not hold the body. Fault: request.invalid if the list is too long.
-func (b Batch) items(body *Body) ([]Item, error) {
+func (b Batch) Items(body *JSON) ([]Item, error) {
 	members, _ := body.Value.(map[string]any)
 	values, _ := members[b.field].([]any)
 	if uint64(len(values)) > b.most {
@@ -90,7 +90,7 @@ func (b Batch) check(value any, item []byte) error {
 		if b.decode == nil || !jsonbody.HasNumber(item, jsonbody.IsLong) {
 			return nil
 		}
-		return undecoded(b.decode(item))
+		return violation.OfDecoding(b.decode(item))
 	}
 	if all := new(fault.Error); errors.As(err, &all) {
 		all.Fields = all.Fields[:min(len(all.Fields), text.ItemFieldsMost)]
