@@ -7,7 +7,7 @@ import (
 
 	"lksms/internal/platform/config"
 	"lksms/internal/platform/postgres"
-	"lksms/internal/transport/sqldoor"
+	"lksms/internal/transport/sqlinbox"
 )
 
 type sqlCmd struct {
@@ -23,7 +23,7 @@ type sqlGrantCmd struct {
 	Database config.Database `embed:""`
 }
 
-// sqlBounds are sqldoor.Bounds, whose defaults these are.
+// sqlBounds are sqlinbox.Bounds, whose defaults these are.
 type sqlBounds struct {
 	Connections int           `default:"20" help:"Connections that the role may have at the same time, unless it has a bound already; 0: leave it as it is."`
 	IdleAfter   time.Duration `default:"30s" help:"End transactions of the role that are idle for so long, unless it has a bound already; 0: leave it as it is."`
@@ -31,11 +31,11 @@ type sqlBounds struct {
 }
 
 func (c *sqlGrantCmd) Run(ctx context.Context) error {
-	return withRoles(ctx, c.Database, func(ctx context.Context, roles sqldoor.Roles) error {
+	return withRoles(ctx, c.Database, func(ctx context.Context, roles sqlinbox.Roles) error {
 		if err := roles.Grant(ctx, c.Username, c.Role); err != nil {
 			return err
 		}
-		missing, err := roles.Bound(ctx, c.Role, sqldoor.Bounds{
+		missing, err := roles.Bound(ctx, c.Role, sqlinbox.Bounds{
 			Connections: c.Bounds.Connections, IdleInTransaction: c.Bounds.IdleAfter, TempFiles: c.Bounds.TempFiles,
 		})
 		if len(missing) > 0 {
@@ -54,7 +54,7 @@ type sqlRevokeCmd struct {
 }
 
 func (c *sqlRevokeCmd) Run(ctx context.Context) error {
-	return withRoles(ctx, c.Database, func(ctx context.Context, roles sqldoor.Roles) error { return roles.Revoke(ctx, c.Role) })
+	return withRoles(ctx, c.Database, func(ctx context.Context, roles sqlinbox.Roles) error { return roles.Revoke(ctx, c.Role) })
 }
 
 type sqlListCmd struct {
@@ -62,7 +62,7 @@ type sqlListCmd struct {
 }
 
 func (c *sqlListCmd) Run(ctx context.Context) error {
-	return withRoles(ctx, c.Database, func(ctx context.Context, roles sqldoor.Roles) error {
+	return withRoles(ctx, c.Database, func(ctx context.Context, roles sqlinbox.Roles) error {
 		rows, err := roles.List(ctx)
 		if err != nil {
 			return err
@@ -82,6 +82,6 @@ func (c *sqlListCmd) Run(ctx context.Context) error {
 }
 
 // withRoles runs fn with the roles of the configured database.
-func withRoles(ctx context.Context, cfg config.Database, fn func(context.Context, sqldoor.Roles) error) error {
-	return withMigrated(ctx, cfg, func(ctx context.Context, db *postgres.DB) error { return fn(ctx, sqldoor.NewRoles(db)) })
+func withRoles(ctx context.Context, cfg config.Database, fn func(context.Context, sqlinbox.Roles) error) error {
+	return withMigrated(ctx, cfg, func(ctx context.Context, db *postgres.DB) error { return fn(ctx, sqlinbox.NewRoles(db)) })
 }

@@ -54,9 +54,9 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 	"lksms/internal/transport/httpapi/stream"
 	"lksms/internal/transport/inbound"
-	"lksms/internal/transport/smsgate"
-	"lksms/internal/transport/smsgateclient"
-	"lksms/internal/transport/sqldoor"
+	"lksms/internal/transport/smsgate/mobile"
+	"lksms/internal/transport/smsgate/thirdparty"
+	"lksms/internal/transport/sqlinbox"
 )
 
 // Options configures an App.
@@ -166,8 +166,8 @@ type App struct {
 	Feed          *feed.Service
 	Webhooks      *webhook.Service
 	Uploads       *upload.Service
-	SmsgateClient *smsgateclient.Service
-	SQLDoor       *sqldoor.Service
+	ThirdParty    *thirdparty.Service
+	SQLInbox      *sqlinbox.Service
 	Teller        *alert.Teller
 	Pusher        *push.Pusher
 	Servers       *servers.Service
@@ -228,7 +228,7 @@ func (a *App) Sweeps() []sweep.Job {
 		a.Feed.Sweeps(), a.Webhooks.Sweeps(),
 		a.Uploads.Sweeps(), a.Contacts.Sweeps(), a.Notifications.Sweeps(), a.Forgetter.Sweeps(), a.Batches.Sweeps(), a.Erasures.Sweeps(),
 		a.Audit.Sweeps(), a.Alerts.Sweeps(), a.Teller.Sweeps(), a.Statistics.Sweeps(), a.Reconcile.Sweeps(), a.History.Sweeps(),
-		a.SmsgateClient.Sweeps(), a.SQLDoor.Sweeps(),
+		a.ThirdParty.Sweeps(), a.SQLInbox.Sweeps(),
 	)
 }
 
@@ -307,14 +307,14 @@ func (a *App) wireInsight() {
 
 func (a *App) wireTransport() (err error) {
 	o := a.options
-	a.SmsgateClient = smsgateclient.New(a.DB, a.Tasks, a.Directory)
-	a.SQLDoor = sqldoor.New(a.DB, a.Tasks, o.Log, a.metrics)
+	a.ThirdParty = thirdparty.New(a.DB, a.Tasks, a.Directory)
+	a.SQLInbox = sqlinbox.New(a.DB, a.Tasks, o.Log, a.metrics)
 	a.Handler, err = httpapi.New(httpapi.Services{
 		Queue: a.Tasks, Templates: a.templates, History: a.History, Alerts: a.Alerts, Audit: a.Audit, Access: a.users, Idempotency: a.Answers,
 		Directory: a.Directory, Senders: a.Senders, Configs: a.configs, Pusher: a.Pusher, Settings: a.settings, Receipts: a.Receipts,
-		Inbounds: inbound.New(a.DB, a.Tasks, a.templates), Phones: smsgate.New(a.DB, smsgate.Services{Access: a.users, Queue: a.Tasks, Senders: a.Senders}),
+		Inbounds: inbound.New(a.DB, a.Tasks, a.templates), Phones: mobile.New(a.DB, mobile.Services{Access: a.users, Queue: a.Tasks, Senders: a.Senders}),
 		Notifications: a.Notifications, Contacts: a.Contacts, Erasures: a.Erasures, Jobs: a.Jobs, Batches: a.Batches, Uploads: a.Uploads,
-		Statistics: a.Statistics, Reconcile: a.Reconcile, Feed: a.Feed, Webhooks: a.Webhooks, SmsgateClient: a.SmsgateClient,
+		Statistics: a.Statistics, Reconcile: a.Reconcile, Feed: a.Feed, Webhooks: a.Webhooks, ThirdParty: a.ThirdParty,
 		Overview: overview.New(a.DB, a.History, a.Statistics, a.Senders, a.Alerts.Firing), Servers: a.Servers,
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Kannel: o.Kannel, Ready: readiness(a.DB), Streams: a.streams,

@@ -21,7 +21,7 @@ func TestEveryMutantStillAppliesAndCompiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := exec.Command("go", "build", "-overlay", overlay, "./internal/dispatch/queue/...", "./internal/dispatch/template", "./internal/platform/access", "./internal/dispatch/push/...",
-			"./internal/events/feed", "./internal/transport/sqldoor", "./internal/events/webhook/...", "./internal/insight/alert/...", "./db")
+			"./internal/events/feed", "./internal/transport/sqlinbox", "./internal/events/webhook/...", "./internal/insight/alert/...", "./db")
 		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 		out, err := cmd.CombinedOutput()
 		return string(out), err

@@ -209,8 +209,8 @@ func TestTheServiceIsAnOrdinaryRoleThatOwnsItsDatabase(t *testing.T) {
 	expectOwnDatabase(t, server.URL())
 }
 
-// B12: the role of the service makes the schema of the SQL door, and lets a role of PostgreSQL use it.
-func TestTheServiceGrantsTheSQLDoor(t *testing.T) {
+// B12: the role of the service makes the schema of the SQL inbox, and lets a role of PostgreSQL use it.
+func TestTheServiceGrantsTheSQLInbox(t *testing.T) {
 	t.Parallel()
 	server := run(t, pgtest.Dir(t))
 	if _, err := postgres.MigrateUp(t.Context(), server.URL(), nil); err != nil {
@@ -235,7 +235,7 @@ func TestTheServiceGrantsTheSQLDoor(t *testing.T) {
 }
 
 // A role that is called lksms has the schema lksms first in its search path. Its tables and partitions are in public all the same.
-func TestARoleWithTheNameOfTheSQLDoorKeepsItsTablesInPublic(t *testing.T) {
+func TestARoleWithTheNameOfTheSQLInboxKeepsItsTablesInPublic(t *testing.T) {
 	t.Parallel()
 	server := run(t, pgtest.Dir(t))
 	database := server.AdminURL() // the superuser is called lksms

@@ -1,5 +1,5 @@
-// Package httpapi is the HTTP door: it answers the operations of the contract, one file of handlers for each domain. What comes before
-// and after a handler is in gate.
+// Package httpapi serves HTTP: the operations of the contract, whose handlers are in a package for each domain beneath it, and the pages of the
+// contract. Package gate does what comes before and after a handler.
 //
 // A handler may return an answer together with an error: the caller is told the error, and the answer is dropped.
 package httpapi
@@ -36,19 +36,21 @@ import (
 	"lksms/internal/platform/idempotency"
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
+	"lksms/internal/transport/httpapi/admin"
+	"lksms/internal/transport/httpapi/audience"
+	"lksms/internal/transport/httpapi/caller"
 	"lksms/internal/transport/httpapi/console"
-	"lksms/internal/transport/httpapi/docs"
 	"lksms/internal/transport/httpapi/gate"
-	"lksms/internal/transport/httpapi/kannel"
-	smsgatedoor "lksms/internal/transport/httpapi/smsgateclient"
-	"lksms/internal/transport/httpapi/smsgatephone"
+	"lksms/internal/transport/httpapi/insight"
 	"lksms/internal/transport/httpapi/stream"
+	"lksms/internal/transport/httpapi/tasks"
 	"lksms/internal/transport/inbound"
-	"lksms/internal/transport/smsgate"
-	"lksms/internal/transport/smsgateclient"
+	"lksms/internal/transport/kannel"
+	"lksms/internal/transport/smsgate/mobile"
+	"lksms/internal/transport/smsgate/thirdparty"
 )
 
-// Options says what the door needs beside the services.
+// Options are what httpapi needs beside the services.
 type Options struct {
 	EnableDocs bool
 	Kannel     bool                        // answer Kannel's sendsms too
@@ -59,41 +61,23 @@ type Options struct {
 
 // Server answers the operations of the contract.
 type Server struct {
-	tasks     *queue.Service
-	templates *template.Service
-	history   *history.Service
-	alerts    *alert.Service
-	audit     *audit.Service
-	access    *access.Service
-	directory *directory.Service
-	senders   *sender.Service
-	configs   *sender.Configs
-	pusher    *push.Pusher
-	receipts  *receipt.Service
-	inbounds  *inbound.Service
-	phones    *smsgate.Service
-	notify    *notification.Service
-	contacts  *contact.Service
-	erasures  *erasure.Service
-	feed      *feed.Service
-	webhooks  *webhook.Service
-	servers   *servers.Service
-	settings  *setting.Service
-	figures   *statistics.Service
-	reconcile *reconcile.Service
-	jobs      *job.Service
-	batches   *batch.Service
-	uploads   *upload.Service
-	now       *overview.Service
-	streams   *stream.Streams
-	options   Options
-
-	gate *gate.Gate
+	*taskHandlers
+	*audienceHandlers
+	*adminHandlers
+	*insightHandlers
 }
+
+// The handlers have names of their own, so that one struct can embed all.
+type (
+	taskHandlers     = tasks.Handlers
+	audienceHandlers = audience.Handlers
+	adminHandlers    = admin.Handlers
+	insightHandlers  = insight.Handlers
+)
 
 var _ api.StrictServerInterface = (*Server)(nil)
 
-// Services are what the door leads to.
+// Services are the services that handlers call.
 type Services struct {
 	Queue         *queue.Service
 	Templates     *template.Service
@@ -109,7 +93,7 @@ type Services struct {
 	Settings      *setting.Service
 	Receipts      *receipt.Service
 	Inbounds      *inbound.Service
-	Phones        *smsgate.Service
+	Phones        *mobile.Service
 	Notifications *notification.Service
 	Contacts      *contact.Service
 	Erasures      *erasure.Service
@@ -121,7 +105,7 @@ type Services struct {
 	Batches       *batch.Service
 	Uploads       *upload.Service
 	Overview      *overview.Service
-	SmsgateClient *smsgateclient.Service
+	ThirdParty    *thirdparty.Service
 	Servers       *servers.Service
 }
 
@@ -133,11 +117,27 @@ func New(services Services, options Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	scope := caller.NewScope(services.Directory, services.Senders)
 	s := &Server{
-		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
-		directory: services.Directory, senders: services.Senders, configs: services.Configs, pusher: services.Pusher, settings: services.Settings,
-		receipts: services.Receipts, inbounds: services.Inbounds, phones: services.Phones, notify: services.Notifications, contacts: services.Contacts, erasures: services.Erasures, feed: services.Feed, webhooks: services.Webhooks, servers: services.Servers, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
-		now: services.Overview, streams: options.Streams, options: options, gate: guard,
+		taskHandlers: tasks.New(tasks.Services{
+			Queue: services.Queue, Jobs: services.Jobs, Receipts: services.Receipts, Inbounds: services.Inbounds, Feed: services.Feed,
+			Webhooks: services.Webhooks, Gate: guard,
+		}, scope),
+		audienceHandlers: audience.New(audience.Services{
+			Queue: services.Queue, Batches: services.Batches, Uploads: services.Uploads, Notifications: services.Notifications,
+			Contacts: services.Contacts, Erasures: services.Erasures, Directory: services.Directory, Streams: options.Streams,
+			Log: options.Gate.Log,
+		}, scope),
+		adminHandlers: admin.New(admin.Services{
+			Access: services.Access, Directory: services.Directory, Senders: services.Senders, Configs: services.Configs,
+			Pusher: services.Pusher, Phones: services.Phones, Templates: services.Templates, Queue: services.Queue,
+			Settings: services.Settings, Gate: guard,
+		}, scope),
+		insightHandlers: insight.New(insight.Services{
+			Queue: services.Queue, Directory: services.Directory, Alerts: services.Alerts, Audit: services.Audit, History: services.History,
+			Statistics: services.Statistics, Overview: services.Overview, Reconcile: services.Reconcile, Settings: services.Settings,
+			Servers: services.Servers, Streams: options.Streams, Log: options.Gate.Log, Ready: options.Ready,
+		}, scope),
 	}
 	mux := http.NewServeMux()
 	api.HandlerWithOptions(
@@ -146,15 +146,15 @@ func New(services Services, options Options) (http.Handler, error) {
 		}),
 		api.StdHTTPServerOptions{BaseRouter: guard.Operations(mux), ErrorHandlerFunc: guard.Undecodable},
 	)
-	smsgatephone.Mount(mux, guard, services.Phones, smsgatephone.Options{Streams: options.Streams, Log: options.Gate.Log})
+	mobile.Mount(mux, guard, services.Phones, mobile.Options{Streams: options.Streams, Log: options.Gate.Log})
 	mux.Handle("GET /metrics", guard.RequireReadAll(promhttp.HandlerFor(options.Gate.Metrics, promhttp.HandlerOpts{})))
-	smsgatedoor.Mount(mux, guard, smsgatedoor.Services{Messages: services.SmsgateClient, Webhooks: services.Webhooks, Ready: options.Ready})
+	thirdparty.Mount(mux, guard, thirdparty.Services{Messages: services.ThirdParty, Webhooks: services.Webhooks, Ready: options.Ready})
 	if options.Kannel {
 		kannel.Mount(mux, guard, services.Queue)
 	}
 	root := guard.NotFound()
 	if options.EnableDocs {
-		docs.Mount(mux, options.Gate.BasePath, guard.Fail)
+		mountDocs(mux, options.Gate.BasePath, guard.Fail)
 		root = http.RedirectHandler(options.Gate.BasePath+"/docs/", http.StatusFound)
 	}
 	if !options.Gate.Roles.Has(servers.Console) {

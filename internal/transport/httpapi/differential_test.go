@@ -64,7 +64,7 @@ func newPipeline(t *testing.T) *pipeline {
 		}
 	}
 	api.HandlerWithOptions(
-		api.NewStrictHandlerWithOptions(&Server{gate: guard}, []api.StrictMiddlewareFunc{keep}, api.StrictHTTPServerOptions{
+		api.NewStrictHandlerWithOptions(&Server{}, []api.StrictMiddlewareFunc{keep}, api.StrictHTTPServerOptions{
 			RequestErrorHandlerFunc: guard.Undecodable, ResponseErrorHandlerFunc: guard.Fail,
 		}),
 		api.StdHTTPServerOptions{BaseRouter: p.operations, ErrorHandlerFunc: guard.Undecodable},

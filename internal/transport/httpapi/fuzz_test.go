@@ -17,7 +17,9 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/servers"
 	"lksms/internal/testkit/contracttest"
+	"lksms/internal/transport/httpapi/convert"
 	"lksms/internal/transport/httpapi/gate"
+	"lksms/internal/transport/httpapi/tasks"
 	"lksms/internal/transport/httpapi/text"
 )
 
@@ -29,10 +31,10 @@ func convertingHandler(t testing.TB) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{gate: guard}
+	s := &Server{}
 	convertOnly := func(api.StrictHandlerFunc, string) api.StrictHandlerFunc {
 		return func(ctx context.Context, _ http.ResponseWriter, _ *http.Request, request any) (any, error) {
-			if err := convertRequest(ctx, s, request); err != nil {
+			if err := convertRequest(ctx, guard, request); err != nil {
 				return nil, err
 			}
 			return nil, fault.New(fault.NotFound, fault.RouteNotFound)
@@ -56,32 +58,32 @@ func convertingHandler(t testing.TB) http.Handler {
 }
 
 // convertRequest converts a request as its handler does, without calling a domain package.
-func convertRequest(ctx context.Context, s *Server, request any) error {
+func convertRequest(ctx context.Context, guard *gate.Gate, request any) error {
 	x := gate.Of(ctx)
 	var err error
 	switch request := request.(type) {
 	case api.SendSmsRequestObject:
-		submissionOf(*request.Body, x.Body.Raw)
+		tasks.SubmissionOf(*request.Body, x.Body.Raw)
 	case api.SendSmsBatchRequestObject:
 		if len(x.Body.Items) != len(request.Body.Messages) {
 			err = fmt.Errorf("%d items of %d messages", len(x.Body.Items), len(request.Body.Messages))
 		}
 	case api.ReportTaskRequestObject:
-		reportOf(*request.Body, x.Body.Raw)
+		tasks.ReportOf(*request.Body, x.Body.Raw)
 	case api.ReportTasksRequestObject:
 		if len(x.Body.Items) != len(request.Body.Reports) {
 			err = fmt.Errorf("%d items of %d reports", len(x.Body.Items), len(request.Body.Reports))
 		}
 	case api.CreateSenderRequestObject, api.UpdateSenderRequestObject:
-		_, err = fieldsOf(ctx, "config")
+		_, err = convert.Fields(ctx, "config")
 	case api.CreateNotificationsRequestObject, api.TakeEventRequestObject:
-		_, err = fieldsOf(ctx, "payload")
+		_, err = convert.Fields(ctx, "payload")
 	case api.SendOnceRequestObject:
-		_, err = fieldsOf(ctx, "data")
+		_, err = convert.Fields(ctx, "data")
 	case api.PutSettingsCategoryRequestObject:
 		var body []byte
 		if body, err = json.Marshal(map[api.Category]json.RawMessage{request.Category: x.Body.Plain}); err == nil {
-			err = s.gate.CheckSettings(body)
+			err = guard.CheckSettings(body)
 		}
 	}
 	return err

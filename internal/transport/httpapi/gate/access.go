@@ -2,63 +2,18 @@ package gate
 
 import (
 	"context"
-	"fmt"
-	"iter"
 	"net/http"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
 
-	"github.com/getkin/kin-openapi/openapi3"
-
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
+	"lksms/internal/transport/httpapi/gate/contract"
 )
-
-// accessKey is the extension of the contract that lists the roles which may call an operation.
-const accessKey = "x-lksms-access"
-
-// public marks an operation that needs no credentials. readAll allows readers who see all companies.
-const (
-	public  = "public"
-	readAll = "read_all"
-)
-
-// rolesOf reads from the contract the roles that may call each operation, by its pattern in a ServeMux. An operation without
-// roles or with an unknown role is an error.
-func rolesOf(spec *openapi3.T) (map[string][]string, error) {
-	known := []string{access.RoleSubmit, access.RoleSend, access.RoleRead, access.RoleAdmin, public, readAll}
-	allowed := map[string][]string{}
-	for pattern, operation := range operationsOf(spec) {
-		list, _ := operation.Extensions[accessKey].([]any)
-		for _, entry := range list {
-			role, _ := entry.(string)
-			if !slices.Contains(known, role) {
-				return nil, fmt.Errorf("contract: %s of %s: unknown role %v", accessKey, pattern, entry)
-			}
-			allowed[pattern] = append(allowed[pattern], role)
-		}
-		if len(list) == 0 {
-			return nil, fmt.Errorf("contract: %s lacks %s", pattern, accessKey)
-		}
-	}
-	return allowed, nil
-}
-
-// operationsOf yields the operations of the contract by their patterns in a ServeMux.
-func operationsOf(spec *openapi3.T) iter.Seq2[string, *openapi3.Operation] {
-	return func(yield func(string, *openapi3.Operation) bool) {
-		for path, item := range spec.Paths.Map() {
-			for method, operation := range item.Operations() {
-				if !yield(method+" "+path, operation) {
-					return
-				}
-			}
-		}
-	}
-}
 
 // guard checks whether the caller may call the operation, before anything of the body is read. A request for no operation
 // passes, and validate rejects it.
@@ -66,11 +21,12 @@ func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := Of(r.Context())
 		x.Operation = operation
-		if isBusy(r.Context()) && !slices.Contains(alwaysServed, operation) {
+		if isBusy(r.Context()) && !slices.Contains(contract.AlwaysServed, operation) {
 			g.Fail(w, r, ErrUnavailable)
 			return
 		}
-		if !g.serves(g.contract.servedBy[operation]) {
+		asked, _ := g.contract.Operation(operation)
+		if !g.serves(asked.ServedBy) {
 			g.Fail(w, r, ErrOtherRole)
 			return
 		}
@@ -78,17 +34,17 @@ func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 			g.Fail(w, r, errCrossSite)
 			return
 		}
-		if roles := g.contract.roles[operation]; operation != "" && !slices.Contains(roles, public) {
+		if operation != "" && !slices.Contains(asked.Roles, contract.Public) {
 			x.Caller.Authorise = func() error {
 				x.Caller.isRepeated = true
-				return g.authorise(r, roles)
+				return g.authorise(r, asked.Roles)
 			}
-			if err := g.authorise(r, roles); err != nil {
+			if err := g.authorise(r, asked.Roles); err != nil {
 				g.Fail(w, r, err)
 				return
 			}
 		}
-		if operation == callbackOperation {
+		if operation == contract.Callback {
 			senderNo, err := url.PathUnescape(path.Base(r.URL.EscapedPath())) // it may contain a slash
 			if err != nil {
 				g.Fail(w, r, fault.New(fault.Malformed, fault.RequestMalformed))
@@ -109,7 +65,7 @@ func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 			}))
 		}
 		answering := r // only the handler may read from a replica: a caller is always checked by what is true now
-		if g.contract.stale[operation] {
+		if asked.IsStale {
 			answering = r.WithContext(postgres.MayBeStale(r.Context()))
 		}
 		next.ServeHTTP(w, answering)
@@ -131,13 +87,9 @@ func isAudited(operation string) bool {
 	return operation == auditedDeletion || method != http.MethodGet && slices.ContainsFunc(auditedPaths, func(start string) bool { return strings.HasPrefix(path, start) })
 }
 
-// alwaysServed are the operations that are answered even when all connections are taken. The metrics and the documentation are
-// answered too, because they do not pass guard.
-var alwaysServed = []string{"GET /health", "GET /ready"}
-
 type busyKey struct{}
 
-// Busy marks the requests of a connection beyond the limit of connections. Of the operations, only alwaysServed are answered there.
+// Busy marks the requests of a connection beyond the limit of connections. Of the operations, only contract.AlwaysServed are answered there.
 func Busy(ctx context.Context) context.Context { return context.WithValue(ctx, busyKey{}, true) }
 
 func isBusy(ctx context.Context) bool { return ctx.Value(busyKey{}) != nil }
@@ -162,8 +114,8 @@ func (x *Exchange) admit(who access.Principal, roles []string) error {
 
 // isAllowed reports whether a user may call the operation of these roles.
 func isAllowed(who access.Principal, roles []string) bool {
-	return who.Role == access.RoleAdmin || slices.Contains(roles, who.Role) || slices.Contains(roles, public) ||
-		who.Role == access.RoleRead && who.SeesAll && slices.Contains(roles, readAll)
+	return who.Role == access.RoleAdmin || slices.Contains(roles, who.Role) || slices.Contains(roles, contract.Public) ||
+		who.Role == access.RoleRead && who.SeesAll && slices.Contains(roles, contract.ReadAll)
 }
 
 // authenticate returns the user whose credentials a request has. Authorization goes before the cookie of a session.
@@ -185,7 +137,7 @@ func (g *Gate) authenticate(r *http.Request) (access.Principal, error) {
 // RequireReadAll guards a handler that is not in the contract. It admits admins, and readers who see all companies.
 func (g *Gate) RequireReadAll(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := g.authorise(r, []string{readAll}); err != nil {
+		if err := g.authorise(r, []string{contract.ReadAll}); err != nil {
 			g.Fail(w, r, err)
 			return
 		}
@@ -201,4 +153,12 @@ func noStore(next http.Handler) http.Handler {
 		w.Header()["Cache-Control"] = noStoreValue
 		next.ServeHTTP(w, r)
 	})
+}
+
+// ErrOtherRole is the fault of a request that servers with another role answer.
+var ErrOtherRole = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServerOtherRole, RetryAfter: ErrUnavailable.RetryAfter}
+
+// serves reports whether this server answers what servers with a role answer; without a role, every server does.
+func (g *Gate) serves(role servers.Role) bool {
+	return role == "" || g.options.Roles.Has(role) || role == servers.API && g.options.Roles.Has(servers.Console)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/cors"
 
 	"lksms/internal/platform/fault"
+	"lksms/internal/transport/httpapi/gate/contract"
 )
 
 // clientIP returns the address of the client: the peer, or, if the peer is a trusted proxy, the last address in X-Forwarded-For
@@ -74,7 +75,7 @@ func (g *Gate) crossOrigin(next http.Handler) http.Handler {
 	return cors.New(cors.Options{
 		AllowedOrigins: g.options.CORSOrigins,
 		AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete},
-		AllowedHeaders: []string{"Authorization", "Content-Type", "Accept-Language", "X-Request-Id", idempotencyHeader},
+		AllowedHeaders: []string{"Authorization", "Content-Type", "Accept-Language", "X-Request-Id", contract.IdempotencyHeader},
 		ExposedHeaders: []string{"X-Request-Id", "Retry-After"},
 		MaxAge:         600,
 	}).Handler(next)
@@ -90,7 +91,7 @@ var claimPaths = []string{"/api/v1/sms/tasks/pending", "/app/api/v1/sms/tasks/pe
 // Callbacks are exempt: their proof is not a credential that a browser remembers.
 func (g *Gate) refuseOtherSites(next http.Handler) (http.Handler, error) {
 	protection := http.NewCrossOriginProtection()
-	protection.AddInsecureBypassPattern(callbackOperation)
+	protection.AddInsecureBypassPattern(contract.Callback)
 	for _, origin := range g.options.CORSOrigins {
 		if err := protection.AddTrustedOrigin(origin); err != nil {
 			return nil, fmt.Errorf("read CORS origins: %w", err)

@@ -16,6 +16,7 @@ import (
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/transport/httpapi/gate/capacity"
 	"lksms/internal/transport/httpapi/text"
 )
 
@@ -38,9 +39,8 @@ var statuses = map[fault.Kind]int{
 // StatusOf returns the HTTP status of a kind of failure.
 func StatusOf(kind fault.Kind) int { return statuses[kind] }
 
-// ErrUnavailable is the fault of a server that cannot serve a request now: the database is unreachable, or the requests of others
-// hold the connections, memory or turns.
-var ErrUnavailable = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 2 * time.Second}
+// ErrUnavailable is the fault of a server that cannot serve a request now.
+var ErrUnavailable = capacity.ErrUnavailable
 
 // Fail answers any failure. If the caller has gone, the failure is not logged as an error of the server. The answer is written
 // nevertheless: the caller may have closed only its sending side.
@@ -128,7 +128,8 @@ func setFaultHeaders(header http.Header, r *http.Request, f *fault.Error) {
 // submit, dry runs, rate-limited requests and failures of the server leave no row.
 func (g *Gate) storeRefusal(ctx context.Context, kind fault.Kind, status int, answer []byte) {
 	x := Of(ctx)
-	maySubmit := x.Caller.User.Role == access.RoleAdmin || slices.Contains(g.contract.roles[x.Operation], x.Caller.User.Role)
+	asked, _ := g.contract.Operation(x.Operation)
+	maySubmit := x.Caller.User.Role == access.RoleAdmin || slices.Contains(asked.Roles, x.Caller.User.Role)
 	if !slices.Contains(submitOperations, x.Operation) || x.DryRun || IsServerError(kind) || kind == fault.TooMany || !maySubmit {
 		return
 	}

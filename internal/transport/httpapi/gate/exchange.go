@@ -25,18 +25,13 @@ import (
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/tracing"
+	"lksms/internal/transport/httpapi/gate/contract"
 	"lksms/internal/transport/httpapi/text"
 )
 
 // submitOperations are the operations whose rejected requests are stored (S0.14). The handler of the batch stores the messages that it
 // rejects itself, and so does that of inbounds: an erasure finds messages by their number, and not the body of another program.
-var submitOperations = []string{"POST /api/v1/sms/send", "POST " + sendBatchPath}
-
-// callbackOperation is the operation whose bodies have any form, as each provider chooses.
-const (
-	callbackPath      = "/api/v1/callbacks/{sender_no}"
-	callbackOperation = "POST " + callbackPath
-)
+var submitOperations = []string{"POST /api/v1/sms/send", contract.SendBatch}
 
 // Exchange holds what the server knows about a request. observe creates it, and the middlewares fill it in.
 type Exchange struct {
@@ -53,7 +48,7 @@ type Exchange struct {
 	request   *http.Request  // as it came: any part of a callback can hold the proof
 	answering func()         // called when the answer begins; may be nil
 	isFile    bool           // the answer is a file that everybody may read
-	isCostly  bool           // the operation is of a foreign protocol, and needs a turn
+	isCostly  bool           // the operation is of a foreign protocol, and needs a slot
 	isStream  bool           // the answer goes on for as long as the caller reads it
 	isGone    bool           // the caller has gone before the answer
 	refused   *queue.Refused // a rejected submission that is stored after the transaction
@@ -77,13 +72,18 @@ type Caller struct {
 
 // Body is the body of a request.
 type Body struct {
-	Raw    []byte       // as sent, as far as it could be read; of a form: what tells it from another one; nil: not read
-	Plain  []byte       // Raw in the form that the generated types can read
-	Value  any          // Plain as jsonbody.Parse reads it
-	Items  []Item       // of a batch
-	Form   *upload.Form // nil: the body is no form
-	Cut    error        // why Raw is incomplete; nil: it is complete
-	Broken error        // why Plain is not JSON; nil: it is
+	Raw    []byte          // as sent, as far as it could be read; of a form: what tells it from another one; nil: not read
+	Plain  []byte          // Raw in the form that the generated types can read
+	Value  any             // Plain as jsonbody.Parse reads it
+	Items  []contract.Item // of a batch
+	Form   *upload.Form    // nil: the body is no form
+	Cut    error           // why Raw is incomplete; nil: it is complete
+	Broken error           // why Plain is not JSON; nil: it is
+}
+
+// json returns what the contract checks of a body.
+func (b Body) json() contract.JSON {
+	return contract.JSON{Raw: b.Raw, Plain: b.Plain, Value: b.Value, Broken: b.Broken}
 }
 
 func (b Body) isWhole() bool { return b.Raw != nil && b.Cut == nil }

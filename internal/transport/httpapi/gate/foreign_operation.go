@@ -12,7 +12,7 @@ import (
 )
 
 // ForeignOperation is an operation of a protocol of another program. It is not in the contract, and has the bounds of operations that are: sizes and
-// pace of bodies, turns, pace of answers, and the slowing down of guesses.
+// pace of bodies, slots, pace of answers, and the slowing down of guesses.
 type ForeignOperation struct {
 	Pattern   string   // in the ServeMux
 	Roles     []string // roles that may call it, beside admins; none: everybody
@@ -103,13 +103,13 @@ func (g *Gate) serveForeign(w http.ResponseWriter, r *http.Request, o ForeignOpe
 	if o.IsCostlyFor != nil {
 		x.isCostly = o.IsCostlyFor(r, x.Body.Raw)
 	}
-	leave, err := g.turn(r.Context(), x)
+	leave, err := g.slot(r.Context(), x)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	done := release
-	x.answering = func() { leave(); done() } // a caller that reads slowly must not hold memory and turns that others wait for
+	x.answering = func() { leave(); done() } // a caller that reads slowly must not hold memory and slots that others wait for
 	if o.IsJSON {
 		if err := g.parse(x); err != nil {
 			return err

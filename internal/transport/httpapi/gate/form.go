@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"mime"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +16,8 @@ import (
 
 	"lksms/internal/audience/upload"
 	"lksms/internal/platform/fault"
+	"lksms/internal/transport/httpapi/gate/contract"
+	"lksms/internal/transport/httpapi/violation"
 )
 
 // Limits of forms, whose files are stored as they arrive, and are never in memory as a whole.
@@ -31,48 +31,15 @@ const (
 	storeMost   = 15 * time.Second // for storing what was read last
 )
 
-// formOf is a form as the contract has it.
-type formOf struct {
-	schema *openapi3.Schema
-	fields []string // but files
-	files  []string
-}
-
-// formType is the media type of forms.
-const formType = "multipart/form-data"
-
-// formsOf reads from the contract which operations take a form, by their patterns in a ServeMux. A public operation cannot take one.
-func formsOf(spec *openapi3.T, roles map[string][]string) (map[string]formOf, error) {
-	forms := map[string]formOf{}
-	for pattern, operation := range operationsOf(spec) {
-		if operation.RequestBody == nil || operation.RequestBody.Value.Content[formType] == nil {
-			continue
-		}
-		if slices.Contains(roles[pattern], public) {
-			return nil, fmt.Errorf("contract: %s is public and takes a form", pattern)
-		}
-		f := formOf{schema: operation.RequestBody.Value.Content[formType].Schema.Value}
-		for _, name := range slices.Sorted(maps.Keys(f.schema.Properties)) {
-			if f.schema.Properties[name].Value.Format == "binary" {
-				f.files = append(f.files, name)
-			} else {
-				f.fields = append(f.fields, name)
-			}
-		}
-		forms[pattern] = f
-	}
-	return forms, nil
-}
-
 // isFormType reports whether a request says that its body is a form. receiveForm reads the rest of what it says.
 func isFormType(r *http.Request) bool {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	return media == formType && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter))
+	return media == contract.FormType && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter))
 }
 
 // receiveForm reads the form of a request into x, and stores its file. done must be called when the request is answered: it deletes the file unless
 // the handler uses it.
-func (g *Gate) receiveForm(w http.ResponseWriter, r *http.Request, x *Exchange, of formOf) (done func(), err error) {
+func (g *Gate) receiveForm(w http.ResponseWriter, r *http.Request, x *Exchange, of contract.Form) (done func(), err error) {
 	_, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || parameters["boundary"] == "" {
 		return nil, fault.New(fault.Malformed, fault.RequestMalformed)
@@ -83,7 +50,7 @@ func (g *Gate) receiveForm(w http.ResponseWriter, r *http.Request, x *Exchange, 
 	if r.ContentLength > formMost {
 		return nil, fault.New(fault.TooLarge, fault.RequestTooLarge)
 	}
-	give, err := g.uploads.take(r.Context(), x.holder(), 1)
+	give, err := g.uploads.Take(r.Context(), x.holder(), 1)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +58,7 @@ func (g *Gate) receiveForm(w http.ResponseWriter, r *http.Request, x *Exchange, 
 	x.prolong(formLongest)
 	paced := &formReader{body: http.MaxBytesReader(w, r.Body, formMost), connection: http.NewResponseController(w), x: x}
 	form, err := g.services.Uploads.Form(r.Context(), paced, upload.FormSpec{
-		Boundary: parameters["boundary"], Files: of.files, Fields: of.fields,
+		Boundary: parameters["boundary"], Files: of.Files, Fields: of.Fields,
 		Meta: upload.Meta{CompanyID: x.Caller.User.CompanyID, SubmittedBy: x.Caller.User.Username},
 	})
 	if err == nil {
@@ -104,7 +71,7 @@ func (g *Gate) receiveForm(w http.ResponseWriter, r *http.Request, x *Exchange, 
 	var source *upload.SourceError
 	switch {
 	case errors.As(err, &source):
-		return nil, unreadable(source.Err, nil)
+		return nil, violation.OfReading(source.Err, nil)
 	case err != nil:
 		return nil, err
 	}
@@ -147,11 +114,11 @@ func (f *formReader) Read(b []byte) (int, error) {
 func (f *formReader) clearDeadline() { _ = f.connection.SetReadDeadline(time.Time{}) }
 
 // parseForm makes an object of the fields of a form, which the validator checks as it checks JSON, and which FormOf decodes.
-func (g *Gate) parseForm(x *Exchange, of formOf) error {
+func (g *Gate) parseForm(x *Exchange, of contract.Form) error {
 	form := x.Body.Form
 	values := map[string]json.RawMessage{}
 	for name, texts := range form.Fields {
-		value, err := valueOf(name, texts, of.schema.Properties[name].Value)
+		value, err := valueOf(name, texts, of.Schema.Properties[name].Value)
 		if err != nil {
 			return err
 		}
@@ -215,5 +182,5 @@ func FormOf[Fields any](ctx context.Context) (fields Fields, form upload.Form, e
 	if x.Body.Form == nil {
 		return fields, form, fault.New(fault.UnsupportedMedia, fault.RequestMediaType)
 	}
-	return fields, *x.Body.Form, undecoded(json.Unmarshal(x.Body.Plain, &fields))
+	return fields, *x.Body.Form, violation.OfDecoding(json.Unmarshal(x.Body.Plain, &fields))
 }

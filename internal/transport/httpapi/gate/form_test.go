@@ -27,6 +27,7 @@ import (
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
 	"lksms/internal/testkit/pgtest"
+	"lksms/internal/transport/httpapi/gate/contract"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -85,11 +86,11 @@ func setupForms(t *testing.T) *formBundle {
 		WithProperty("what", openapi3.NewStringSchema())
 	schema.AdditionalProperties.Has = &isFalse
 	spec.Paths.Set("/api/v1/forms", &openapi3.PathItem{Post: &openapi3.Operation{
-		OperationID: "takeForm", Extensions: map[string]any{accessKey: []any{access.RoleSubmit}}, Responses: openapi3.NewResponses(),
-		Parameters:  openapi3.Parameters{{Value: openapi3.NewHeaderParameter(idempotencyHeader).WithSchema(openapi3.NewStringSchema())}},
-		RequestBody: &openapi3.RequestBodyRef{Value: openapi3.NewRequestBody().WithRequired(true).WithSchema(schema, []string{formType})},
+		OperationID: "takeForm", Extensions: map[string]any{contract.AccessKey: []any{access.RoleSubmit}}, Responses: openapi3.NewResponses(),
+		Parameters:  openapi3.Parameters{{Value: openapi3.NewHeaderParameter(contract.IdempotencyHeader).WithSchema(openapi3.NewStringSchema())}},
+		RequestBody: &openapi3.RequestBodyRef{Value: openapi3.NewRequestBody().WithRequired(true).WithSchema(schema, []string{contract.FormType})},
 	}})
-	if b.gate.contract, err = contractOf(spec); err != nil {
+	if b.gate.contract, err = contract.Of(spec); err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
@@ -247,7 +248,7 @@ func TestAKeyCoversTheFieldsAndTheFileOfAForm(t *testing.T) {
 	file := strings.Repeat("a,b\n", 200_000)
 	send := func(file, what string) (int, string, string) {
 		body, contentType := form(file, "what", what, "name", "n")
-		status, header, text := b.post(body, contentType, idempotencyHeader, "k")
+		status, header, text := b.post(body, contentType, contract.IdempotencyHeader, "k")
 		return status, header.Get("Idempotency-Replayed"), text
 	}
 	if status, _, text := send(file, "use fail"); status != 409 {
@@ -327,7 +328,7 @@ func TestAFormIsReadOnlyOnceItMayBe(t *testing.T) {
 			t.Errorf("%s: %d, want %d: %s", name, w.Code, c.status, w.Body)
 		}
 	}
-	give, err := b.gate.uploads.take(t.Context(), "admin", uploadsOfOne)
+	give, err := b.gate.uploads.Take(t.Context(), "admin", uploadsOfOne)
 	if err != nil {
 		t.Fatal(err)
 	}

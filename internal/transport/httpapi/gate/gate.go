@@ -1,5 +1,5 @@
-// Package gate handles every request before its handler and every answer after it. It decides who may call, which bodies are valid, whose
-// turn it is, and how fast rejections and unknown callers are answered. The contract holds its rules.
+// Package gate handles every request before its handler and every answer after it. It decides who may call, which bodies are valid, when
+// a costly request may run, and how fast rejections and unknown callers are answered. The contract holds its rules.
 package gate
 
 import (
@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -22,18 +21,12 @@ import (
 	"lksms/internal/platform/idempotency"
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/tracing"
-)
-
-// The operations whose items have their own outcomes.
-const (
-	SendBatch       = "POST " + sendBatchPath
-	ReportBatch     = "POST " + reportBatchPath
-	sendBatchPath   = "/api/v1/sms/send-batch"
-	reportBatchPath = "/api/v1/sms/report-batch"
+	"lksms/internal/transport/httpapi/gate/capacity"
+	"lksms/internal/transport/httpapi/gate/contract"
 )
 
 // LongestAnswer is the longest time that the contract can allow for a request.
-const LongestAnswer = 45 * time.Second
+const LongestAnswer = contract.LongestAnswer
 
 // Services are the services that the gate calls.
 type Services struct {
@@ -60,20 +53,20 @@ type Options struct {
 type Gate struct {
 	services  Services
 	options   Options
-	contract  *contract
+	contract  *contract.Contract
 	mux       *http.ServeMux // of the operations and the pages
 	headers   http.Header    // of every answer
-	rooms     rooms
-	uploads   *room // in files
-	turns     *turns
-	pace      pace
+	rooms     capacity.Rooms
+	uploads   *capacity.Room // in files
+	slots     *capacity.Slots
+	pace      capacity.Pace
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 }
 
 // New returns a Gate.
 func New(services Services, options Options) (*Gate, error) {
-	contract, err := readContract()
+	rules, err := contract.Read()
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +76,7 @@ func New(services Services, options Options) (*Gate, error) {
 	}
 	metrics := promauto.With(options.Metrics)
 	return &Gate{
-		services: services, options: options, contract: contract, headers: headersOf(options), rooms: newRooms(), uploads: newRoom(uploadsMost, uploadsOfOne), turns: newTurns(runtime.GOMAXPROCS(0)),
+		services: services, options: options, contract: rules, headers: headersOf(options), rooms: capacity.NewRooms(), uploads: capacity.NewRoom(uploadsMost, uploadsOfOne), slots: capacity.NewSlots(runtime.GOMAXPROCS(0)),
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),
@@ -126,7 +119,7 @@ func (g *Gate) NoRoute(r *http.Request) error {
 
 // methods returns the methods that the path of a request has, in the contract or else beside it.
 func (g *Gate) methods(r *http.Request) []string {
-	if all := g.contract.methods(r); len(all) > 0 {
+	if all := g.contract.Methods(r); len(all) > 0 {
 		return all
 	}
 	var all []string
@@ -153,7 +146,7 @@ func (o Operations) HandleFunc(pattern string, handler func(http.ResponseWriter,
 	o.Handle(pattern, noStore(o.gate.guard(pattern, o.gate.Checked(o.gate.idempotent(http.HandlerFunc(handler))))))
 }
 
-// Checked checks requests for operations by the contract, reads their bodies and gives them their turn.
+// Checked checks requests for operations by the contract, reads their bodies and gives them their slot.
 func (g *Gate) Checked(next http.Handler) http.Handler { return g.strict(g.validate(next)) }
 
 // Everything guards every handler of the server: it logs and counts requests, answers panics, and rejects requests of other sites.
@@ -207,7 +200,7 @@ func (w *belowBase) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // refused: some GETs claim tasks.
 func asGet(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodHead && slices.Contains(alwaysServed, "GET "+r.URL.Path) {
+		if r.Method == http.MethodHead && slices.Contains(contract.AlwaysServed, "GET "+r.URL.Path) {
 			get := *r
 			get.Method = http.MethodGet
 			r = &get
@@ -217,15 +210,24 @@ func asGet(next http.Handler) http.Handler {
 }
 
 // Reports returns the batch of reports.
-func (g *Gate) Reports() Batch { return g.contract.batches[ReportBatch] }
+func (g *Gate) Reports() contract.Batch {
+	o, _ := g.contract.Operation(contract.ReportBatch)
+	return *o.Batch
+}
 
 // CheckSettings checks a change of settings against the contract.
-func (g *Gate) CheckSettings(body []byte) error { return g.contract.changes.Check(body) }
+func (g *Gate) CheckSettings(body []byte) error { return g.contract.CheckSettings(body) }
+
+// check checks a request against the contract.
+func (g *Gate) check(r *http.Request) error {
+	x := Of(r.Context())
+	return g.contract.Check(r, x.Operation, x.Body.json())
+}
 
 // validate checks requests against the contract.
 func (g *Gate) validate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := g.contract.check(r); err != nil {
+		if err := g.check(r); err != nil {
 			g.Fail(w, r, err)
 			return
 		}

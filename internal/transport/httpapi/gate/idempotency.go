@@ -8,21 +8,9 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/getkin/kin-openapi/openapi3"
-
 	"lksms/internal/platform/idempotency"
+	"lksms/internal/transport/httpapi/gate/contract"
 )
-
-const idempotencyHeader = "Idempotency-Key"
-
-// keyedOperations reads from the contract which operations take an Idempotency-Key, by their patterns in a ServeMux.
-func keyedOperations(spec *openapi3.T) map[string]bool {
-	keyed := map[string]bool{}
-	for pattern, operation := range operationsOf(spec) {
-		keyed[pattern] = operation.Parameters.GetByInAndName(openapi3.ParameterInHeader, idempotencyHeader) != nil
-	}
-	return keyed
-}
 
 // errRefused rolls back a request that was answered with an error.
 var errRefused = errors.New("answered with an error")
@@ -32,9 +20,10 @@ var errRefused = errors.New("answered with an error")
 func (g *Gate) idempotent(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := Of(r.Context())
-		key := r.Header.Get(idempotencyHeader)
+		key := r.Header.Get(contract.IdempotencyHeader)
+		asked, _ := g.contract.Operation(x.Operation)
 		// A dry run creates nothing, so it needs no key.
-		if key == "" || !g.contract.keyed[x.Operation] || x.DryRun {
+		if key == "" || !asked.IsKeyed || x.DryRun {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -3,8 +3,6 @@ package gate
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -12,26 +10,18 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/bom"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/outbound"
+	"lksms/internal/transport/httpapi/gate/capacity"
+	"lksms/internal/transport/httpapi/gate/contract"
 	"lksms/internal/transport/httpapi/jsonbody"
+	"lksms/internal/transport/httpapi/violation"
 )
 
-// Limits of bodies. A request needs many times the memory of its body, so the sums below bound the memory of the server.
+// Limits of the time that bodies and answers take.
 const (
-	smallBody = 64 << 10
-
-	smallBodies    = 16 << 20 // bytes of all small bodies at once
-	largeBodies    = 24 << 20 // bytes of all larger bodies at once
-	bodiesOfOne    = 8 << 20  // of these, and of the small ones: those of one company, one provider, or one user without a company
-	strangers      = 4 << 20  // bytes of all bodies of unknown callers at once
-	bodiesOfSource = 2 << 20  // of these: those of one network
-	roomWait       = 5 * time.Second
-
 	// A body must arrive whole within bodyGrace, or as fast as bodyRate after that.
 	bodyGrace   = 5 * time.Second
 	bodyRate    = 64 << 10 // bytes a second
@@ -46,97 +36,6 @@ const (
 	strangersAnswer = 15 * time.Second
 )
 
-// room bounds the bytes of bodies that are in memory at once: of all callers together, and of each.
-type room struct {
-	all *semaphore.Weighted
-	one int64
-
-	mu      sync.Mutex
-	callers map[string]*callerRoom
-}
-
-type callerRoom struct {
-	bytes *semaphore.Weighted
-	users int // requests that hold room or wait for it
-}
-
-func newRoom(all, one int64) *room {
-	return &room{all: semaphore.NewWeighted(all), one: one, callers: map[string]*callerRoom{}}
-}
-
-// errTooMuch is the fault for a caller whose own requests hold all the memory or turns that it may have.
-var errTooMuch = &fault.Error{Kind: fault.TooMany, Reason: fault.RequestTooMuch, RetryAfter: time.Second}
-
-// take waits for room for n bytes of a caller; n is at most the room of one caller. A caller waits for its own room first, so that it
-// takes none from others while it waits. give returns a part of the room; the parts must add up to n. Faults: request.too_much, unavailable.
-func (r *room) take(ctx context.Context, caller string, n int64) (give func(part int64), err error) {
-	late := time.Now().Add(roomWait)
-	own := r.enter(caller)
-	if acquire(ctx, own.bytes, n, late) != nil {
-		r.leave(caller)
-		return nil, goneOr(ctx, errTooMuch)
-	}
-	if acquire(ctx, r.all, n, late) != nil {
-		own.bytes.Release(n)
-		r.leave(caller)
-		return nil, goneOr(ctx, ErrUnavailable)
-	}
-	held := n
-	return func(part int64) {
-		r.all.Release(part)
-		own.bytes.Release(part)
-		if held -= part; held == 0 {
-			r.leave(caller)
-		}
-	}, nil
-}
-
-// acquire waits for n bytes until a time. Nearly always they are free, and the timer is spared.
-func acquire(ctx context.Context, bytes *semaphore.Weighted, n int64, late time.Time) error {
-	if bytes.TryAcquire(n) {
-		return nil
-	}
-	waiting, cancel := context.WithDeadline(ctx, late)
-	defer cancel()
-	return bytes.Acquire(waiting, n) //nolint:wrapcheck // take answers a fault
-}
-
-// goneOr returns err, or another error if the caller has gone.
-func goneOr(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("wait for room: %w", ctx.Err())
-	}
-	return err
-}
-
-func (r *room) enter(caller string) *callerRoom {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	own := r.callers[caller]
-	if own == nil {
-		own = &callerRoom{bytes: semaphore.NewWeighted(r.one)}
-		r.callers[caller] = own
-	}
-	own.users++
-	return own
-}
-
-func (r *room) leave(caller string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	own := r.callers[caller]
-	if own.users--; own.users == 0 {
-		delete(r.callers, caller)
-	}
-}
-
-// rooms holds a room for each kind of body.
-type rooms struct{ small, large, strangers *room }
-
-func newRooms() rooms {
-	return rooms{small: newRoom(smallBodies, bodiesOfOne), large: newRoom(largeBodies, bodiesOfOne), strangers: newRoom(strangers, bodiesOfSource)}
-}
-
 // receive reads the body of a request, up to most bytes, into x. done must be called when the body is no longer needed.
 func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most int64) (done func(), err error) {
 	coding, err := codingOf(w, r)
@@ -148,27 +47,27 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most
 		needed = min(r.ContentLength, most)
 	}
 	needed = max(needed, 1)
-	where, caller := g.rooms.large, x.holder()
+	where, caller := g.rooms.Large, x.holder()
 	switch {
 	case caller == "":
-		where, caller = g.rooms.strangers, outbound.NetworkOf(x.Origin.SourceIP)
-	case needed <= smallBody:
-		where = g.rooms.small
+		where, caller = g.rooms.Strangers, outbound.NetworkOf(x.Origin.SourceIP)
+	case needed <= capacity.SmallBody:
+		where = g.rooms.Small
 	}
-	give, err := where.take(r.Context(), caller, needed)
+	give, err := where.Take(r.Context(), caller, needed)
 	if err != nil {
 		return nil, err
 	}
 	paced := &pacedReader{body: http.MaxBytesReader(w, r.Body, most), connection: http.NewResponseController(w), started: time.Now()}
-	body := bytes.NewBuffer(make([]byte, 0, min(needed, smallBody)+bytes.MinRead)) // grows with the bytes that arrive, not with Content-Length
+	body := bytes.NewBuffer(make([]byte, 0, min(needed, capacity.SmallBody)+bytes.MinRead)) // grows with the bytes that arrive, not with Content-Length
 	_, err = body.ReadFrom(&jsonbody.ShapeReader{Reader: decoded(w, paced, coding, most)})
 	paced.clearDeadline()
 	x.Body.Raw = body.Bytes()
-	if x.Operation != callbackOperation { // a signature covers the body as it came
+	if x.Operation != contract.Callback { // a signature covers the body as it came
 		x.Body.Raw = bom.Skip(x.Body.Raw)
 	}
 	if err != nil {
-		x.Body.Cut = unreadable(err, x.Body.Raw)
+		x.Body.Cut = violation.OfReading(err, x.Body.Raw)
 	}
 	held := min(max(int64(len(x.Body.Raw)), 1), needed)
 	if held < needed {
@@ -206,7 +105,7 @@ type gunzip struct {
 func (g *gunzip) Read(b []byte) (n int, err error) {
 	if g.plain == nil {
 		if g.plain, err = gzip.NewReader(g.coded); err != nil {
-			return 0, err //nolint:wrapcheck // unreadable judges it
+			return 0, err //nolint:wrapcheck // violation.OfReading judges it
 		}
 	}
 	return g.plain.Read(b) //nolint:wrapcheck // a Reader returns io.EOF as it is

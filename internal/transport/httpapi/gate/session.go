@@ -4,10 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/getkin/kin-openapi/openapi3"
 
 	"lksms/internal/platform/access"
 )
@@ -111,21 +108,11 @@ func challengeTo(r *http.Request) string {
 // OperationsOf returns the ids of the operations that a user may call.
 func (g *Gate) OperationsOf(who access.Principal) []string {
 	ids := []string{}
-	for pattern, id := range g.contract.ids {
-		if isAllowed(who, g.contract.roles[pattern]) {
-			ids = append(ids, id)
+	for _, o := range g.contract.Operations() {
+		if isAllowed(who, o.Roles) {
+			ids = append(ids, o.ID)
 		}
 	}
 	slices.Sort(ids)
-	return ids
-}
-
-// idsOf reads from the contract the id of each operation, by its pattern in a ServeMux. The generated copy of the contract has the names of Go
-// methods, which begin with a capital.
-func idsOf(spec *openapi3.T) map[string]string {
-	ids := map[string]string{}
-	for pattern, operation := range operationsOf(spec) {
-		ids[pattern] = strings.ToLower(operation.OperationID[:1]) + operation.OperationID[1:]
-	}
 	return ids
 }

@@ -2,44 +2,42 @@ package gate
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/getkin/kin-openapi/openapi3"
-
 	"lksms/gen/api"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/transport/httpapi/gate/contract"
 	"lksms/internal/transport/httpapi/jsonbody"
 	"lksms/internal/transport/httpapi/violation"
 )
 
-// strict reads the body, and waits for the turn of the request. It rejects query parameters that the operation does not declare, and
+// strict reads the body, and waits for the slot of the request. It rejects query parameters that the operation does not declare, and
 // text in the address or the body that PostgreSQL cannot store. It also rejects bodies that JSON parsers read differently: duplicate
 // names, invalid UTF-8 and lone surrogates. encoding/json takes the last of two names and replaces invalid text, so the server would
 // store something else than was sent. The validator checks whether the body is JSON.
 func (g *Gate) strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := Of(r.Context())
-		query, wrong := badAddress(r, x.Operation, g.contract.parameters[x.Operation])
+		asked, isKnown := g.contract.Operation(x.Operation)
+		query, wrong := badAddress(r, x.Operation, asked.Parameters)
 		if x.Operation == "" {
 			wrong = nil
 		}
 		x.DryRun, _ = strconv.ParseBool(query.Get("dry_run")) // as the generated code reads it
-		limits, is := g.contract.limits[x.Operation]
-		if !is {
-			limits.time = LongestAnswer
+		limits := asked.Limits
+		if !isKnown {
+			limits.Time = LongestAnswer
 		}
-		hasBody := r.Body != nil && r.Body != http.NoBody && limits.bodyBytes > 0 // an operation without a body reads nothing
-		if wrong != nil && (!hasBody || x.Operation == callbackOperation) {
+		hasBody := r.Body != nil && r.Body != http.NoBody && limits.BodyBytes > 0 // an operation without a body reads nothing
+		if wrong != nil && (!hasBody || x.Operation == contract.Callback) {
 			g.Fail(w, r, wrong)
 			return
 		}
@@ -47,19 +45,19 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 		done, read := func() {}, func() error { r.Body = http.NoBody; return nil }
 		if hasBody {
 			var err error
-			if done, read, err = g.receiveBody(w, r, x, limits.bodyBytes, wrong); err != nil {
+			if done, read, err = g.receiveBody(w, r, x, limits.BodyBytes, wrong); err != nil {
 				g.Fail(w, r, err)
 				return
 			}
 			defer done()
 		}
-		leave, err := g.turn(r.Context(), x)
+		leave, err := g.slot(r.Context(), x)
 		if err != nil {
 			g.Fail(w, r, err)
 			return
 		}
 		defer leave()
-		x.answering = func() { leave(); done() } // a caller that reads slowly must not hold memory and turns that others wait for
+		x.answering = func() { leave(); done() } // a caller that reads slowly must not hold memory and slots that others wait for
 		if hasBody && x.Caller.Authorise != nil && time.Since(began) > bodySoon {
 			if err := x.Caller.Authorise(); err != nil { // the user may have been disabled while the body arrived
 				g.Fail(w, r, err)
@@ -70,23 +68,23 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			g.Fail(w, r, err)
 			return
 		}
-		x.within(limits.time)
+		x.within(limits.Time)
 		next.ServeHTTP(w, r)
 	})
 }
 
 // receiveBody receives a body. done frees its memory, and read parses it: what it returns also names what is wrong with the address.
 func (g *Gate) receiveBody(w http.ResponseWriter, r *http.Request, x *Exchange, most int64, wrong *fault.Error) (done func(), read func() error, err error) {
-	form, isForm := g.contract.forms[x.Operation]
+	asked, _ := g.contract.Operation(x.Operation)
 	parse := g.parse
-	if isForm && isFormType(r) {
-		parse = func(x *Exchange) error { return g.parseForm(x, form) }
-		done, err = g.receiveForm(w, r, x, form)
+	if asked.Form != nil && isFormType(r) {
+		parse = func(x *Exchange) error { return g.parseForm(x, *asked.Form) }
+		done, err = g.receiveForm(w, r, x, *asked.Form)
 	} else {
 		done, err = g.receive(w, r, x, most)
 	}
 	return done, func() error {
-		if x.Operation == callbackOperation { // a provider chooses the form, and even an incomplete body is stored
+		if x.Operation == contract.Callback { // a provider chooses the form, and even an incomplete body is stored
 			return nil
 		}
 		if x.Body.Cut != nil {
@@ -95,7 +93,7 @@ func (g *Gate) receiveBody(w http.ResponseWriter, r *http.Request, x *Exchange, 
 		err := parse(x)
 		if wrong != nil { // the body may be wrong as well
 			if err == nil {
-				err = g.contract.check(r)
+				err = g.check(r)
 			}
 			err = withFieldsOf(wrong, err)
 		}
@@ -118,8 +116,10 @@ func (g *Gate) parse(x *Exchange) (err error) {
 	if err != nil {
 		return err
 	}
-	if batch, is := g.contract.batches[x.Operation]; is {
-		b.Items, err = batch.items(b)
+	if asked, _ := g.contract.Operation(x.Operation); asked.Batch != nil {
+		body := b.json()
+		b.Items, err = asked.Batch.Items(&body)
+		b.Plain = body.Plain
 	}
 	return err
 }
@@ -136,21 +136,6 @@ func (parsedBody) Close() error { return nil }
 // ValidatedValue is called by runtime.BindJSONBody.
 func (b parsedBody) ValidatedValue() any { return b.value }
 
-// parametersOf returns the names of the query parameters of each operation, by its pattern in a ServeMux.
-func parametersOf(spec *openapi3.T) map[string][]string {
-	names := map[string][]string{}
-	for path, item := range spec.Paths.Map() {
-		for method, operation := range item.Operations() {
-			for _, p := range slices.Concat(item.Parameters, operation.Parameters) {
-				if p.Value.In == openapi3.ParameterInQuery {
-					names[method+" "+path] = append(names[method+" "+path], p.Value.Name)
-				}
-			}
-		}
-	}
-	return names
-}
-
 // badAddress returns a fault that names the parameters of path and query that PostgreSQL cannot store, and the query parameters that
 // the operation does not declare: the server must not silently ignore a part of a request. Without a fault it returns the query; nil for
 // a callback.
@@ -166,7 +151,7 @@ func badAddress(r *http.Request, operation string, parameters []string) (url.Val
 		}
 	}
 	var query url.Values
-	if r.URL.RawQuery != "" && operation != callbackOperation { // a provider chooses the query
+	if r.URL.RawQuery != "" && operation != contract.Callback { // a provider chooses the query
 		var err error
 		if query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
 			query = nil
@@ -203,23 +188,6 @@ func withFieldsOf(address *fault.Error, err error) *fault.Error {
 	return violation.Sorted(&both)
 }
 
-// unreadable returns the fault for a body of which only start could be read.
-func unreadable(err error, start []byte) *fault.Error {
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return fault.New(fault.TooLarge, fault.RequestTooLarge)
-	case errors.Is(err, jsonbody.ErrTooDeep):
-		return fault.New(fault.Malformed, fault.RequestTooDeep)
-	case errors.Is(err, jsonbody.ErrTooMany):
-		return jsonbody.TooMany(start)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fault.New(fault.Malformed, fault.RequestTooSlow)
-	default:
-		return fault.New(fault.Malformed, fault.RequestMalformed)
-	}
-}
-
 // Undecodable answers a request that the validator accepts and the generated code cannot decode, such as a number that fits the
 // contract only when it is rounded.
 func (g *Gate) Undecodable(w http.ResponseWriter, r *http.Request, err error) {
@@ -228,19 +196,6 @@ func (g *Gate) Undecodable(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &param):
 		g.Fail(w, r, fault.InvalidField(param.ParamName, fault.WrongFormat, nil))
 	default:
-		g.Fail(w, r, undecoded(err))
-	}
-}
-
-// undecoded returns a fault that names the field which the generated type cannot hold; nil if err is nil.
-func undecoded(err error) error {
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &wrong):
-		return fault.InvalidField(wrong.Field, fault.WrongFormat, nil)
-	default:
-		return unreadable(err, nil)
+		g.Fail(w, r, violation.OfDecoding(err))
 	}
 }

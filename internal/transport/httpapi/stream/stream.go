@@ -1,4 +1,4 @@
-// Package stream answers requests with server-sent events, for as long as the caller reads them and may read them.
+// Package stream answers requests for as long as their callers read: with server-sent events, while the caller may read them, and with CSV files.
 package stream
 
 import (

@@ -1,9 +1,12 @@
-// Package violation turns the errors of the validator into faults that name each field and the broken rule, but not the value.
+// Package violation turns the errors of the validator, and of reading a body, into faults that name each field and the broken rule, but not the value.
 package violation
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
+	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +16,7 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 
 	"lksms/internal/platform/fault"
+	"lksms/internal/transport/httpapi/jsonbody"
 )
 
 // OfRoute returns the fault of a request for no operation. Another error is returned as it is.
@@ -186,4 +190,34 @@ func flatten(err error) []error {
 		return list
 	}
 	return []error{err}
+}
+
+// OfReading returns the fault for a body of which only start could be read.
+func OfReading(err error, start []byte) *fault.Error {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return fault.New(fault.TooLarge, fault.RequestTooLarge)
+	case errors.Is(err, jsonbody.ErrTooDeep):
+		return fault.New(fault.Malformed, fault.RequestTooDeep)
+	case errors.Is(err, jsonbody.ErrTooMany):
+		return jsonbody.TooMany(start)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fault.New(fault.Malformed, fault.RequestTooSlow)
+	default:
+		return fault.New(fault.Malformed, fault.RequestMalformed)
+	}
+}
+
+// OfDecoding returns a fault that names the field which the generated type cannot hold; nil if err is nil.
+func OfDecoding(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrong):
+		return fault.InvalidField(wrong.Field, fault.WrongFormat, nil)
+	default:
+		return OfReading(err, nil)
+	}
 }

@@ -1,0 +1,90 @@
+package admin
+
+import (
+	"context"
+
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/transport/httpapi/caller"
+	"lksms/internal/transport/httpapi/convert"
+	"lksms/internal/transport/httpapi/paging"
+)
+
+// CreateCompany adds a company.
+func (h *Handlers) CreateCompany(ctx context.Context, req api.CreateCompanyRequestObject) (api.CreateCompanyResponseObject, error) {
+	row, err := h.services.Directory.CreateCompany(ctx, directory.Company{
+		No: req.Body.CompanyNo, Name: req.Body.Name, Weight: optional.Or(req.Body.Weight, 1), Status: string(optional.Or(req.Body.Status, api.SwitchOn)),
+		Countries: countriesOf(req.Body.Countries, req.Body.CountriesOff, req.Body.AnyCountry), UsesSharedSenders: optional.Or(req.Body.UsesSharedSenders, true),
+		DefaultRegion: optional.Value(req.Body.DefaultRegion),
+	})
+	return api.CreateCompany200JSONResponse(companyAnswer(row)), err
+}
+
+// ListCompanies pages through companies, newest first.
+func (h *Handlers) ListCompanies(ctx context.Context, req api.ListCompaniesRequestObject) (api.ListCompaniesResponseObject, error) {
+	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := h.services.Directory.ListCompanies(ctx, caller.OwnCompany(ctx), before, limit+1)
+	items, next := paging.Page(rows, limit, companyOf, func(c dbq.CompanyListRow) string { return paging.IDText(c.ID) })
+	return api.ListCompanies200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.CompanyPage{Items: items, NextCursor: next}}, err
+}
+
+// GetCompany shows one company.
+func (h *Handlers) GetCompany(ctx context.Context, req api.GetCompanyRequestObject) (api.GetCompanyResponseObject, error) {
+	row, err := h.services.Directory.GetCompany(ctx, req.CompanyNo)
+	if own := caller.OwnCompany(ctx); err == nil && own != nil && row.ID != *own {
+		return nil, fault.New(fault.NotFound, fault.CompanyNotFound)
+	}
+	return api.GetCompany200JSONResponse(companyAnswer(row)), err
+}
+
+// UpdateCompany changes a company.
+func (h *Handlers) UpdateCompany(ctx context.Context, req api.UpdateCompanyRequestObject) (api.UpdateCompanyResponseObject, error) {
+	row, err := h.services.Directory.UpdateCompany(ctx, req.CompanyNo, req.Body.Version, func(c *directory.Company) {
+		convert.Set(&c.Name, req.Body.Name)
+		convert.Set(&c.Weight, req.Body.Weight)
+		setStatus(&c.Status, req.Body.Status)
+		c.Countries.Change(req.Body.Countries, req.Body.CountriesOff, req.Body.AnyCountry)
+		convert.Set(&c.UsesSharedSenders, req.Body.UsesSharedSenders)
+		convert.Set(&c.DefaultRegion, req.Body.DefaultRegion)
+	})
+	return api.UpdateCompany200JSONResponse(companyAnswer(row)), err
+}
+
+// DeleteCompany removes a company.
+func (h *Handlers) DeleteCompany(ctx context.Context, req api.DeleteCompanyRequestObject) (api.DeleteCompanyResponseObject, error) {
+	err := h.services.Directory.DeleteCompany(ctx, req.CompanyNo)
+	return api.DeleteCompany200JSONResponse{DoneJSONResponse: convert.Done()}, err
+}
+
+func companyAnswer(c dbq.CompanyListRow) api.CompanyResponse {
+	return api.CompanyResponse{Code: convert.OK, Message: convert.Success, Data: companyOf(c)}
+}
+
+// countriesOf returns the countries of a company or channel to create: all, unless the request names some.
+func countriesOf(on, off *[]string, isAny *bool) directory.Countries {
+	c := directory.Countries{Any: true}
+	c.Change(on, off, isAny)
+	return c
+}
+
+// setStatus sets the status of something that can be switched off, if the request names one.
+func setStatus(status *string, to *api.SwitchStatus) {
+	if to != nil {
+		*status = string(*to)
+	}
+}
+
+func companyOf(c dbq.CompanyListRow) api.Company {
+	allowed := directory.CountriesOf(c.AnyCountry, c.Countries, c.CountriesOff)
+	return api.Company{
+		CompanyNo: c.CompanyNo, Name: c.Name, Weight: c.Weight, Status: api.SwitchStatus(c.Status), Countries: allowed.On, CountriesOff: allowed.Off,
+		AnyCountry: allowed.Any, UsesSharedSenders: c.UsesSharedSenders, Version: c.Version,
+		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, DefaultRegion: c.DefaultRegion,
+	}
+}

@@ -1,0 +1,39 @@
+// Package admin has the handlers of what administrators set up: users, companies, countries, channels, senders, routes, templates and settings; and
+// of sessions.
+package admin
+
+import (
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/push"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/sender"
+	"lksms/internal/dispatch/template"
+	"lksms/internal/platform/access"
+	"lksms/internal/platform/setting"
+	"lksms/internal/transport/httpapi/caller"
+	"lksms/internal/transport/httpapi/gate"
+	"lksms/internal/transport/smsgate/mobile"
+)
+
+// Services are the services that the handlers call.
+type Services struct {
+	Access    *access.Service
+	Directory *directory.Service
+	Senders   *sender.Service
+	Configs   *sender.Configs
+	Pusher    *push.Pusher
+	Phones    *mobile.Service
+	Templates *template.Service
+	Queue     *queue.Service
+	Settings  *setting.Service
+	Gate      *gate.Gate
+}
+
+// Handlers answer operations of the contract.
+type Handlers struct {
+	services Services
+	scope    *caller.Scope
+}
+
+// New returns Handlers that call services.
+func New(services Services, scope *caller.Scope) *Handlers { return &Handlers{services, scope} }

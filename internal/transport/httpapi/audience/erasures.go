@@ -1,0 +1,83 @@
+package audience
+
+import (
+	"context"
+
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/internal/audience/erasure"
+	"lksms/internal/transport/httpapi/convert"
+	"lksms/internal/transport/httpapi/gate"
+	"lksms/internal/transport/httpapi/paging"
+)
+
+// EraseContacts begins to erase a person (S4.10).
+func (h *Handlers) EraseContacts(ctx context.Context, req api.EraseContactsRequestObject) (api.EraseContactsResponseObject, error) {
+	company, err := h.scope.CompanyID(ctx, req.Body.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	row, err := h.services.Erasures.Start(ctx, erasure.Request{
+		CompanyID: company, UserID: req.Body.UserID, Phone: req.Body.Phone, Email: req.Body.Email, By: gate.Of(ctx).Caller.User.Username,
+	})
+	if err != nil {
+		return nil, err
+	}
+	one, err := h.wholeErasure(ctx, row)
+	return api.EraseContacts200JSONResponse{Code: convert.OK, Message: convert.Success, Data: one}, err
+}
+
+// ListErasures pages through erasures, newest first.
+func (h *Handlers) ListErasures(ctx context.Context, req api.ListErasuresRequestObject) (api.ListErasuresResponseObject, error) {
+	company, err := h.scope.CompanyID(ctx, req.Params.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := h.services.Erasures.List(ctx, company, before, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	items, next, err := paging.TryPage(rows, limit, erasureOf, func(e dbq.Erasure) string { return paging.IDText(e.ID) })
+	return api.ListErasures200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.ErasurePage{Items: items, NextCursor: next}}, err
+}
+
+// GetErasure shows an erasure and what it has erased.
+func (h *Handlers) GetErasure(ctx context.Context, req api.GetErasureRequestObject) (api.GetErasureResponseObject, error) {
+	company, err := h.scope.CompanyID(ctx, req.Params.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	row, err := h.services.Erasures.Get(ctx, company, req.ErasureID)
+	if err != nil {
+		return nil, err
+	}
+	one, err := h.wholeErasure(ctx, row)
+	return api.GetErasure200JSONResponse{Code: convert.OK, Message: convert.Success, Data: one}, err
+}
+
+// wholeErasure is an erasure with the exports in which nobody looked for the person.
+func (h *Handlers) wholeErasure(ctx context.Context, e dbq.Erasure) (api.Erasure, error) {
+	one, err := erasureOf(e)
+	if err == nil {
+		one.ExportsNotSearched, err = h.services.Erasures.Unsearched(ctx)
+	}
+	return one, err
+}
+
+func erasureOf(e dbq.Erasure) (api.Erasure, error) {
+	c, err := erasure.CountsOf(e)
+	return api.Erasure{
+		ErasureID: e.ID, Status: api.ErasureStatus(e.Status), Held: e.Held, Exports: e.Exports, ExportsNotSearched: []string{}, CreatedBy: e.CreatedBy,
+		CreatedAt: e.CreatedAt, FinishedAt: e.FinishedAt,
+		Counts: api.ErasureCounts{
+			Contacts: c.Contacts, Tags: c.Tags, TasksCancelled: c.Cancelled, Tasks: c.Tasks, Reports: c.Reports, Attempts: c.Attempts,
+			Receipts: c.Receipts, Callbacks: c.Callbacks, Texts: c.Texts, Notifications: c.Notifications, SendOnce: c.SentOnce,
+			BatchRows: c.BatchRows, DefaultContents: c.DefaultContents, Submissions: c.Submissions, DedupKeys: c.DedupKeys, Answers: c.Answers,
+			TaskJobs: c.Jobs, Audit: c.Changes,
+		},
+	}, err
+}

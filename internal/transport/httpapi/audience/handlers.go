@@ -1,0 +1,38 @@
+// Package audience has the handlers of messages to many: batches and their lists, notifications, contacts with their tags, and erasures.
+package audience
+
+import (
+	"log/slog"
+
+	"lksms/internal/audience/batch"
+	"lksms/internal/audience/contact"
+	"lksms/internal/audience/erasure"
+	"lksms/internal/audience/notification"
+	"lksms/internal/audience/upload"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/transport/httpapi/caller"
+	"lksms/internal/transport/httpapi/stream"
+)
+
+// Services are the services that the handlers call.
+type Services struct {
+	Queue         *queue.Service
+	Batches       *batch.Service
+	Uploads       *upload.Service
+	Notifications *notification.Service
+	Contacts      *contact.Service
+	Erasures      *erasure.Service
+	Directory     *directory.Service
+	Streams       *stream.Streams
+	Log           *slog.Logger
+}
+
+// Handlers answer operations of the contract.
+type Handlers struct {
+	services Services
+	scope    *caller.Scope
+}
+
+// New returns Handlers that call services.
+func New(services Services, scope *caller.Scope) *Handlers { return &Handlers{services, scope} }

@@ -1,0 +1,64 @@
+package httpapi
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/swaggest/swgui"
+	"github.com/swaggest/swgui/v5emb"
+
+	document "lksms/api"
+)
+
+// forgetCredentials removes credentials that earlier versions of the page stored in the browser, where anybody could read them.
+const forgetCredentials = `<script>localStorage.removeItem("authorized")</script>`
+
+// mountDocs serves Swagger UI, from the binary, and the document in both forms (S0.16), which name the base path as the server. fail answers an error.
+func mountDocs(mux *http.ServeMux, basePath string, fail func(w http.ResponseWriter, r *http.Request, err error)) {
+	contract := bytes.Replace(document.YAML, []byte("\nservers:\n  - url: /\n"), []byte("\nservers:\n  - url: "+basePath+"/\n"), 1)
+	asJSON := sync.OnceValues(func() ([]byte, error) { return inJSON(contract) })
+	ui := v5emb.NewHandlerWithConfig(swgui.Config{
+		Title: "LKSMS", BasePath: basePath + "/docs/", InternalBasePath: "/docs/",
+		SwaggerJSON: basePath + "/openapi.yaml", // keeps the order of operations and examples, which JSON loses
+		SettingsUI:  map[string]string{"persistAuthorization": "false", "displayRequestDuration": "true", "tryItOutEnabled": "true"},
+		AppendHead:  forgetCredentials,
+	})
+	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
+		body, err := asJSON()
+		if err != nil {
+			fail(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body) // on error the caller has gone
+	})
+	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/yaml")
+		_, _ = w.Write(contract)
+	})
+	mux.HandleFunc("GET /docs/", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", docsPolicy)
+		ui.ServeHTTP(w, r)
+	})
+	mux.Handle("GET /docs", http.RedirectHandler(basePath+"/docs/", http.StatusFound))
+}
+
+// docsPolicy lets Swagger UI run its own scripts, one of them inline, and talk to this server only.
+const docsPolicy = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; " +
+	"img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
+// inJSON returns the document as JSON. It does not use the generated copy, whose operations have the names of Go methods.
+func inJSON(contract []byte) ([]byte, error) {
+	spec, err := openapi3.NewLoader().LoadFromData(contract)
+	if err != nil {
+		return nil, fmt.Errorf("load contract: %w", err)
+	}
+	body, err := spec.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("write contract as JSON: %w", err)
+	}
+	return body, nil
+}

@@ -1,0 +1,63 @@
+package capacity
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lksms/internal/platform/fault"
+)
+
+// A caller cannot hold more than its part of the room, so that others find room. When the room is full, callers wait for a bounded time.
+func TestTheRoomForBodiesIsBoundedForACallerAndInAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRoom(16, 8)
+		take := func(caller string, n int64) func(int64) {
+			t.Helper()
+			give, err := r.Take(t.Context(), caller, n)
+			if err != nil {
+				t.Fatalf("%s is refused %d: %v", caller, n, err)
+			}
+			return give
+		}
+		give := take("a", 8)
+		var busy *fault.Error
+		began := time.Now()
+		if _, err := r.Take(t.Context(), "a", 1); !errors.As(err, &busy) || busy.Kind != fault.TooMany || time.Since(began) != roomWait {
+			t.Errorf("one byte beyond the part of a caller: %v after %s", err, time.Since(began))
+		}
+		giveB := take("b", 8)
+		if _, err := r.Take(t.Context(), "c", 1); err == nil {
+			t.Error("a byte beyond the room of all callers is admitted")
+		}
+		waited := make(chan func(int64))
+		go func() { waited <- take("c", 4) }()
+		synctest.Wait()
+		give(4)
+		(<-waited)(4)
+		give(4)
+		giveB(8)
+		if len(r.callers) != 0 || !r.all.TryAcquire(16) {
+			t.Errorf("%d callers still hold room", len(r.callers))
+		}
+	})
+}
+
+func TestACallerThatLeavesHoldsNoRoom(t *testing.T) {
+	r := NewRoom(16, 8)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	give, err := r.Take(t.Context(), "a", 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Take(gone, "a", 8); err == nil {
+		t.Error("a caller that has left gets room")
+	}
+	give(8)
+	if len(r.callers) != 0 || !r.all.TryAcquire(16) {
+		t.Errorf("%d callers still hold room", len(r.callers))
+	}
+}

@@ -1,0 +1,110 @@
+package contract
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"lksms/internal/platform/fault"
+	"lksms/internal/transport/httpapi/jsonbody"
+	"lksms/internal/transport/httpapi/text"
+	"lksms/internal/transport/httpapi/violation"
+)
+
+// Batch is an operation that takes a list of items. Each item has its own outcome. So the validator accepts any object as an item,
+// and Check applies the contract to each item.
+type Batch struct {
+	field  string                  // name of the list in the body
+	most   uint64                  // maximum number of items
+	item   *openapi3.Schema        // schema of an item
+	decode func(text []byte) error // decodes an item into its generated type
+}
+
+// Item is one item of a batch.
+type Item struct {
+	Raw   json.RawMessage // as it was sent
+	Plain json.RawMessage // in the form that the generated type can read
+	Wrong error           // why the contract rejects the item; nil: it is valid
+}
+
+// relax makes the contract of a batch accept any object as an item, and returns the Batch. Item is the generated type of an item.
+func relax[Item any](spec *openapi3.T, path, field string) Batch {
+	list := spec.Paths.Value(path).Post.RequestBody.Value.Content.Get("application/json").Schema.Value.Properties[field].Value
+	b := Batch{field: field, item: list.Items.Value, most: *list.MaxItems, decode: func(text []byte) error { return json.Unmarshal(text, new(Item)) }}
+	list.Items = &openapi3.SchemaRef{Value: openapi3.NewObjectSchema()}
+	return b
+}
+
+// Items checks and returns the items of a body; none if the body has no such list. In the value of the body and in Plain, it replaces
+// wrong items by {}: with one wrong value, the generated type could not hold the body. Fault: request.invalid if the list is too long.
+func (b Batch) Items(body *JSON) ([]Item, error) {
+	members, _ := body.Value.(map[string]any)
+	values, _ := members[b.field].([]any)
+	if uint64(len(values)) > b.most {
+		return nil, fault.InvalidField(b.field, fault.TooManyItems, b.most)
+	}
+	if len(values) == 0 {
+		return nil, nil
+	}
+	raw := jsonbody.Items(body.Raw, b.field)
+	plain := raw // the same items, but with whole numbers
+	if !bytes.Equal(body.Plain, body.Raw) {
+		plain = jsonbody.Items(body.Plain, b.field)
+	}
+	items, isWrong := make([]Item, len(values)), false
+	for i, value := range values {
+		items[i] = Item{Raw: raw[i], Plain: plain[i], Wrong: b.check(value, plain[i])}
+		if items[i].Wrong != nil {
+			values[i], plain[i], isWrong = map[string]any{}, json.RawMessage("{}"), true
+		}
+	}
+	if !isWrong {
+		return items, nil
+	}
+	members[b.field] = plain
+	text, err := json.Marshal(members)
+	members[b.field] = values
+	if err != nil {
+		return nil, fmt.Errorf("write body without wrong items: %w", err)
+	}
+	body.Plain = text
+	return items, nil
+}
+
+// Check checks an item against the contract. Its error is a fault if the contract rejects the item.
+func (b Batch) Check(item []byte) error {
+	value, err := jsonbody.Parse(item)
+	if err != nil {
+		return fmt.Errorf("read item: %w", err)
+	}
+	return b.check(value, item)
+}
+
+// check is Check for an item whose value is known.
+func (b Batch) check(value any, item []byte) error {
+	err := violation.OfRequest(nil, b.item.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsRequest()))
+	if err == nil {
+		if b.decode == nil || !jsonbody.HasNumber(item, jsonbody.IsLong) {
+			return nil
+		}
+		return violation.OfDecoding(b.decode(item))
+	}
+	if all := new(fault.Error); errors.As(err, &all) {
+		all.Fields = all.Fields[:min(len(all.Fields), text.ItemFieldsMost)]
+	}
+	return err
+}
+
+// TaskID returns the task_id of an item, nil if the item has no valid one.
+func (b Batch) TaskID(item []byte) *string {
+	var named struct {
+		TaskID *string `json:"task_id"`
+	}
+	if json.Unmarshal(item, &named) != nil || named.TaskID == nil || b.item.Properties["task_id"].Value.VisitJSON(*named.TaskID) != nil {
+		return nil
+	}
+	return named.TaskID
+}

@@ -1,0 +1,316 @@
+// Package contract reads the contract of the API, and checks requests by it.
+package contract
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+
+	"lksms/gen/api"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/servers"
+	"lksms/internal/transport/httpapi/gate/capacity"
+	"lksms/internal/transport/httpapi/violation"
+)
+
+// Operation is what the contract says of an operation.
+type Operation struct {
+	ID         string   // operationId
+	Roles      []string // that may call it; Public: needs no credentials
+	ServedBy   servers.Role
+	IsStale    bool     // a replica may answer
+	IsKeyed    bool     // it takes an Idempotency-Key
+	IsCostly   bool     // it needs a slot
+	Parameters []string // names of the query parameters
+	Limits     Limits
+	Form       *Form  // nil: it takes no form
+	Batch      *Batch // nil: its body is no batch
+}
+
+// Contract is the API contract as the gate enforces it.
+type Contract struct {
+	router     routers.Router // finds the operation of any request
+	routes     map[string]*routers.Route
+	operations map[string]Operation // by pattern in a ServeMux
+	changes    Batch                // checks a change of settings
+}
+
+// Operation returns an operation by its pattern in a ServeMux. isKnown: the contract has it.
+func (c *Contract) Operation(pattern string) (o Operation, isKnown bool) {
+	o, isKnown = c.operations[pattern]
+	return o, isKnown
+}
+
+// Operations yields the operations by their patterns in a ServeMux, in no order.
+func (c *Contract) Operations() iter.Seq2[string, Operation] { return maps.All(c.operations) }
+
+// CheckSettings checks a change of settings.
+func (c *Contract) CheckSettings(body []byte) error { return c.changes.Check(body) }
+
+// The operations that the gate knows by name.
+const (
+	// SendBatch and ReportBatch are the operations whose items have their own outcomes.
+	SendBatch       = "POST " + sendBatchPath
+	ReportBatch     = "POST " + reportBatchPath
+	sendBatchPath   = "/api/v1/sms/send-batch"
+	reportBatchPath = "/api/v1/sms/report-batch"
+
+	// Callback is the operation whose bodies have any form, as each provider chooses.
+	Callback     = "POST " + callbackPath
+	callbackPath = "/api/v1/callbacks/{sender_no}"
+)
+
+// AlwaysServed are the operations that are answered even when all connections are taken. The metrics and the documentation are
+// answered too, because the gate does not guard them.
+var AlwaysServed = []string{"GET /health", "GET /ready"}
+
+// LongestAnswer is the longest time that the contract can allow for a request.
+const LongestAnswer = 45 * time.Second
+
+// Read reads the contract once for all servers of a process, because reading takes longer than the rest of a start.
+// Nobody changes the contract afterwards.
+var Read = sync.OnceValues(func() (*Contract, error) {
+	// The library's own checks are patterns that accept the 30th of February.
+	openapi3.DefineStringFormatValidator("date-time", openapi3.NewCallbackValidator(checkTime))
+	openapi3.DefineStringFormatValidator("date", openapi3.NewCallbackValidator(checkDay))
+	spec, err := api.GetSpec()
+	if err != nil {
+		return nil, fmt.Errorf("load contract: %w", err)
+	}
+	return Of(spec)
+})
+
+// Of returns what the gate enforces of a contract, which it changes.
+func Of(spec *openapi3.T) (*Contract, error) {
+	spec.Security = nil // the gate has authenticated the caller
+	batches := map[string]Batch{
+		SendBatch:   relax[api.SendRequest](spec, sendBatchPath, "messages"),
+		ReportBatch: relax[api.ReportRequest](spec, reportBatchPath, "reports"),
+	}
+	c := &Contract{operations: map[string]Operation{}, changes: Batch{item: spec.Components.Schemas["SettingsChange"].Value}}
+	for pattern, operation := range operationsOf(spec) {
+		o, err := operationOf(spec, pattern, operation)
+		if err != nil {
+			return nil, err
+		}
+		if batch, is := batches[pattern]; is {
+			o.Batch = &batch
+		}
+		o.IsCostly = isCostly(pattern, o)
+		c.operations[pattern] = o
+	}
+	spec.Paths.Find(callbackPath).Post.RequestBody = nil // any body is valid, and the validator would copy it
+	spec.Servers = nil                                   // the API is served under any name
+	var err error
+	if c.router, err = gorillamux.NewRouter(spec); err != nil {
+		return nil, fmt.Errorf("route by contract: %w", err)
+	}
+	c.routes = routesOf(spec)
+	return c, nil
+}
+
+// operationOf returns what a contract says of an operation, but whether it is a batch or costly.
+func operationOf(spec *openapi3.T, pattern string, operation *openapi3.Operation) (o Operation, err error) {
+	if o.Roles, err = rolesOf(pattern, operation); err != nil {
+		return o, err
+	}
+	if o.ServedBy, err = servedByOf(pattern, operation); err != nil {
+		return o, err
+	}
+	if o.Limits, err = limitsOf(spec, pattern, operation, o.Roles); err != nil {
+		return o, err
+	}
+	if o.Form, err = formOf(pattern, operation, o.Roles); err != nil {
+		return o, err
+	}
+	o.ID = strings.ToLower(operation.OperationID[:1]) + operation.OperationID[1:] // the generated copy has the names of Go methods
+	o.IsStale, _ = operation.Extensions[staleKey].(bool)
+	o.IsKeyed = operation.Parameters.GetByInAndName(openapi3.ParameterInHeader, IdempotencyHeader) != nil
+	_, path, _ := strings.Cut(pattern, " ")
+	for _, p := range slices.Concat(spec.Paths.Value(path).Parameters, operation.Parameters) {
+		if p.Value.In == openapi3.ParameterInQuery {
+			o.Parameters = append(o.Parameters, p.Value.Name)
+		}
+	}
+	return o, nil
+}
+
+// IdempotencyHeader is the header of a request that shall run once.
+const IdempotencyHeader = "Idempotency-Key"
+
+// staleKey is the extension of the contract that marks an operation whose answer may be some seconds old.
+const staleKey = "x-lksms-stale"
+
+// routesOf returns the operations without path parameters as the validator knows them.
+func routesOf(spec *openapi3.T) map[string]*routers.Route {
+	routes := map[string]*routers.Route{}
+	for pattern, operation := range operationsOf(spec) {
+		method, path, _ := strings.Cut(pattern, " ")
+		if !strings.Contains(path, "{") {
+			routes[pattern] = &routers.Route{Spec: spec, Path: path, PathItem: spec.Paths.Value(path), Method: method, Operation: operation}
+		}
+	}
+	return routes
+}
+
+// route returns the operation of a request, and its path parameters. The router of the library tries each path of the contract in turn, so
+// it is asked only for paths with parameters, and for paths that do not exist. It reads some paths otherwise than the ServeMux
+// (/users/%2F): a request for which the ServeMux has no operation has no route.
+func (c *Contract) route(r *http.Request, operation string) (*routers.Route, map[string]string, error) {
+	if route := c.routes[operation]; route != nil && route.Method == r.Method && route.Path == r.URL.EscapedPath() {
+		return route, nil, nil
+	}
+	route, params, err := c.router.FindRoute(r)
+	if err == nil && operation == "" {
+		err = routers.ErrPathNotFound
+	}
+	for name, escaped := range params { // the library checks a name of any language as it is escaped
+		text, err := url.PathUnescape(escaped)
+		if err != nil {
+			return nil, nil, fault.InvalidField(name, fault.WrongFormat, nil)
+		}
+		params[name] = text
+	}
+	return route, params, err
+}
+
+// Methods returns the methods that the path of a request has.
+func (c *Contract) Methods(r *http.Request) []string {
+	if _, _, err := c.router.FindRoute(r); errors.Is(err, routers.ErrPathNotFound) { // each look reads the whole contract
+		return nil
+	}
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		other := *r
+		other.Method = method
+		_, _, err := c.router.FindRoute(&other)
+		if err == nil || method == http.MethodHead && slices.Contains(AlwaysServed, "GET "+r.URL.Path) {
+			allowed = append(allowed, method)
+		}
+	}
+	return allowed
+}
+
+// JSON is the body of a request.
+type JSON struct {
+	Raw    []byte // as sent
+	Plain  []byte // Raw in the form that the generated types can read
+	Value  any    // Plain as jsonbody.Parse reads it
+	Broken error  // why Plain is not JSON; nil: it is
+}
+
+// Check checks a request: its route, its parameters, and its body. operation is the pattern of the operation in a ServeMux.
+func (c *Contract) Check(r *http.Request, operation string, body JSON) error {
+	route, params, err := c.route(r, operation)
+	if err != nil {
+		return violation.OfRoute(err)
+	}
+	schema, err := body.schema(route.Operation.RequestBody, r.Header.Get("Content-Type"))
+	if err != nil {
+		return err
+	}
+	err = openapi3filter.ValidateRequest(r.Context(), &openapi3filter.RequestValidationInput{
+		Request: r, PathParams: params, Route: route, Options: parametersOnly,
+	})
+	var wrong error
+	if schema != nil {
+		wrong = schema.VisitJSON(body.Value, openapi3.MultiErrors(), openapi3.VisitAsRequest())
+	}
+	return violation.OfRequest(err, wrong)
+}
+
+// parametersOnly make the validator check all parameters. The handlers apply the defaults.
+var parametersOnly = &openapi3filter.Options{
+	MultiError: true, SkipSettingDefaults: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, ExcludeRequestBody: true,
+}
+
+// schema returns the schema to which the contract binds a body; nil if it binds the body to none. Faults: request.malformed,
+// request.media_type.
+func (b JSON) schema(expected *openapi3.RequestBodyRef, contentType string) (*openapi3.Schema, error) {
+	if expected == nil || len(b.Plain) == 0 && !expected.Value.Required {
+		return nil, nil
+	}
+	media := expected.Value.Content.Get(contentType)
+	switch {
+	case len(b.Plain) == 0:
+		return nil, fault.New(fault.Malformed, fault.RequestMalformed)
+	case media == nil:
+		return nil, fault.New(fault.UnsupportedMedia, fault.RequestMediaType)
+	case b.Broken != nil:
+		return nil, fault.New(fault.Malformed, fault.RequestMalformed)
+	}
+	return media.Schema.Value, nil
+}
+
+// checkTime rejects text that is not a time, and a time that could be stored but not shown again: encoding/json writes only the
+// years 0 to 9999, and a time zone can move a time of the year 0 into the year before.
+func checkTime(text string) error {
+	var at time.Time
+	if err := at.UnmarshalText([]byte(text)); err != nil {
+		return fmt.Errorf("read time: %w", err)
+	}
+	if year := at.UTC().Year(); year < 1 || year > 9999 {
+		return fmt.Errorf("the year %d is not between 1 and 9999", year)
+	}
+	return nil
+}
+
+// checkDay rejects text that is not a day of the years 1 to 9999.
+func checkDay(text string) error {
+	day, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return fmt.Errorf("read day: %w", err)
+	}
+	if day.Year() < 1 {
+		return fmt.Errorf("the year %d is not between 1 and 9999", day.Year())
+	}
+	return nil
+}
+
+// limitsKey is the extension of the contract that holds the limits of all operations. An operation can have its own.
+const limitsKey = "x-lksms-limits"
+
+// Limits bound a request.
+type Limits struct {
+	BodyBytes int64         // 0: the operation has no body
+	Time      time.Duration // for the work after the body and the slot have come
+}
+
+// limitsOf returns the limits of an operation. A limit that is missing or above the bounds of the gate is an error: the largest allowed body must find
+// room.
+func limitsOf(spec *openapi3.T, pattern string, operation *openapi3.Operation, roles []string) (Limits, error) {
+	usual, _ := spec.Info.Extensions[limitsKey].(map[string]any)
+	own, _ := operation.Extensions[limitsKey].(map[string]any)
+	number := func(name string) float64 {
+		for _, from := range []map[string]any{own, usual} {
+			if n, is := from[name].(float64); is {
+				return n
+			}
+		}
+		return 0
+	}
+	l := Limits{BodyBytes: int64(number("body_bytes")), Time: time.Duration(number("seconds") * float64(time.Second))}
+	room := int64(capacity.BodiesOfOne)
+	if slices.Contains(roles, Public) {
+		room = capacity.BodiesOfSource
+	}
+	if l.BodyBytes <= 0 || l.BodyBytes > room || l.Time <= 0 || l.Time > LongestAnswer {
+		return Limits{}, fmt.Errorf("contract: %s of %s: %+v is out of range", limitsKey, pattern, l)
+	}
+	if operation.RequestBody == nil {
+		l.BodyBytes = 0
+	}
+	return l, nil
+}

@@ -1,0 +1,26 @@
+package contract
+
+import "slices"
+
+// namedCostly are operations that read or write many rows, beside those with a cursor, the batches and the forms.
+var namedCostly = []string{
+	"GET /api/v1/sms/task/{task_id}/explain",
+	"GET /api/v1/sms/task/{task_id}/timeline",
+	"GET /api/v1/admin/statistics",
+	"GET /api/v1/subscribe-messages/statistics",
+	"GET /api/v1/admin/notification-templates",
+	"PUT /api/v1/admin/contacts",
+	"POST /api/v1/tags/{tag}/contacts",
+	"GET /api/v1/contacts/count",
+	"GET /api/v1/contacts/export.csv",
+	"GET /api/v1/contacts/imports/{import_id}/errors.csv",
+	"POST /api/v1/notifications",
+	"DELETE /api/v1/notifications",
+	"POST /api/v1/notifications/status",
+}
+
+// isCostly reports whether an operation reads or writes many rows, so that each of its requests needs a slot. Any other request is costly if its body
+// is large, or if it is a dry run, which compares all senders.
+func isCostly(pattern string, o Operation) bool {
+	return o.Form != nil || o.Batch != nil || slices.Contains(o.Parameters, "cursor") || slices.Contains(namedCostly, pattern)
+}

@@ -1,0 +1,113 @@
+package insight
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
+	"lksms/internal/insight/overview"
+	"lksms/internal/platform/access"
+	"lksms/internal/platform/fault"
+	"lksms/internal/transport/httpapi/caller"
+	"lksms/internal/transport/httpapi/convert"
+	"lksms/internal/transport/httpapi/gate"
+	"lksms/internal/transport/httpapi/stream"
+)
+
+// GetOverview shows the figures of this moment.
+func (h *Handlers) GetOverview(ctx context.Context, _ api.GetOverviewRequestObject) (api.GetOverviewResponseObject, error) {
+	data, err := h.overview(ctx, gate.Of(ctx).Caller.User)
+	return api.GetOverview200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, err
+}
+
+// StreamOverview sends the figures again and again.
+func (h *Handlers) StreamOverview(ctx context.Context, req api.StreamOverviewRequestObject) (api.StreamOverviewResponseObject, error) {
+	x := gate.Of(ctx)
+	who := x.Caller.User
+	var company string // of all who see all
+	if own := caller.OwnCompany(ctx); own != nil {
+		company = fmt.Sprint(*own)
+	}
+	leave, err := h.services.Streams.Open(who.Username, company)
+	if err != nil {
+		return nil, err
+	}
+	x.Stream()
+	return streamAnswer(func(w http.ResponseWriter) error {
+		defer leave()
+		source := stream.Source{
+			Event: "overview", Every: overview.Every,
+			Next: func(ctx context.Context) (event, figures []byte, err error) {
+				data, err := h.overview(ctx, who)
+				if err != nil {
+					return nil, nil, err
+				}
+				if event, err = json.Marshal(data); err != nil {
+					return nil, nil, fmt.Errorf("write figures: %w", err)
+				}
+				data.At = time.Time{} // the same figures of a later moment are no news
+				if figures, err = json.Marshal(data); err != nil {
+					return nil, nil, fmt.Errorf("write figures: %w", err)
+				}
+				return event, figures, nil
+			},
+			MayRead: func() error {
+				err := x.Caller.Authorise()
+				if err == nil && x.Caller.User != who { // it has another role or company, of which other figures are shown
+					err = fault.New(fault.Forbidden, fault.AuthForbidden)
+				}
+				return err
+			},
+		}
+		if req.Params.Seconds != nil {
+			source.Limit = new(time.Duration(*req.Params.Seconds) * time.Second)
+		}
+		if err := h.services.Streams.Serve(ctx, w, source); err != nil {
+			h.services.Log.Debug("stream ended", "request_id", x.Origin.RequestID, "error", err) // its reader has gone or is too slow
+		}
+		return nil
+	}), nil
+}
+
+// streamAnswer is an answer that goes on.
+type streamAnswer func(http.ResponseWriter) error
+
+// VisitStreamOverviewResponse implements api.StreamOverviewResponseObject.
+func (a streamAnswer) VisitStreamOverviewResponse(w http.ResponseWriter) error { return a(w) }
+
+// overview returns the figures that a user may see.
+func (h *Handlers) overview(ctx context.Context, who access.Principal) (api.Overview, error) {
+	var data api.Overview
+	var company *int64
+	if !who.SeesAll {
+		company = &who.CompanyID
+		no, err := h.services.Directory.CompanyNo(ctx, who.CompanyID)
+		if err != nil {
+			return data, err
+		}
+		data.CompanyNo = &no
+	}
+	f, err := h.services.Overview.Get(ctx, company)
+	if err != nil {
+		return data, err
+	}
+	data.At, data.OldestWaitSeconds, data.FiringAlerts = f.Tasks.CountedAt, f.LongestWait, f.FiringAlerts
+	data.Tasks.PendingNew, data.Tasks.PendingRetry, data.Tasks.Processing = f.Tasks.PendingNewTasks, f.Tasks.PendingRetryTasks, f.Tasks.ProcessingTasks
+	data.Tasks.Success, data.Tasks.Failed = f.Tasks.SuccessTasks, f.Tasks.FailedTasks
+	if f.Rates != nil {
+		data.Rates.In, data.Rates.Out, data.Rates.Failed = &f.Rates.In, &f.Rates.Out, &f.Rates.Failed
+	}
+	data.Senders.Ready, data.Senders.NotReady = f.Senders.Ready, f.Senders.NotReady
+	data.SendersNotReady = convert.List(f.Senders.NotReadyFirst, func(r dbq.SendersReadyRow) api.NotReadySender {
+		return api.NotReadySender{SenderNo: r.SenderNo, Name: r.Name, Reason: api.NotReadySenderReason(r.Reason)}
+	})
+	data.HeldBy = new(convert.List(f.Held, func(r dispatchq.TasksHeldRow) api.HoldingSwitch {
+		return api.HoldingSwitch{By: api.Switch{Switch: api.SwitchSwitch(r.Switch), Name: r.Name}, Tasks: r.Tasks}
+	}))
+	return data, nil
+}

@@ -1,0 +1,152 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"lksms/gen/api"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/transport/httpapi/convert"
+	"lksms/internal/transport/httpapi/gate"
+	"lksms/internal/transport/httpapi/gate/contract"
+)
+
+// SendSmsBatch accepts many messages.
+func (h *Handlers) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestObject) (api.SendSmsBatchResponseObject, error) {
+	x := gate.Of(ctx)
+	wrong := wrongOf(x.Body.Items)
+	var good []queue.Submission
+	var places []int
+	for i, m := range req.Body.Messages {
+		if wrong[i] == nil {
+			good, places = append(good, SubmissionOf(m, x.Body.Items[i].Raw)), append(places, i)
+		}
+	}
+	outcomes, err := h.services.Queue.SubmitAll(ctx, good, x.Origin)
+	if err != nil {
+		return nil, err
+	}
+	data := api.SentBatch{Items: make([]api.SentItem, len(x.Body.Items))}
+	for j, o := range outcomes {
+		item := &data.Items[places[j]]
+		if wrong[places[j]] = o.Err; o.Err != nil {
+			continue
+		}
+		status := api.TaskStatus(o.Status)
+		item.Code, item.TaskID, item.Status, item.FinalContent = convert.OK, &o.TaskID, &status, &o.FinalContent
+		item.Deduplicated, item.Recipient, item.Region = optional.NonZero(o.Deduplicated), optional.NonZero(o.Recipient), optional.NonZero(phone.Region(o.Recipient))
+		data.Accepted++
+	}
+	var refused []queue.Refused
+	toFault := h.services.Gate.ToFaults(ctx)
+	for i := range data.Items {
+		if wrong[i] == nil {
+			continue
+		}
+		item, f := &data.Items[i], toFault(wrong[i])
+		item.Code, item.Message, item.Error = gate.ItemError(x.Text, f)
+		data.Refused++
+		if gate.IsServerError(f.Kind) {
+			continue
+		}
+		answer, err := json.Marshal(item)
+		if err != nil {
+			return nil, fmt.Errorf("write answer for the log: %w", err)
+		}
+		refused = append(refused, queue.Refused{Raw: x.Body.Items[i].Raw, Status: item.Code, Answer: answer})
+	}
+	if err := h.logRefused(ctx, refused); err != nil {
+		return nil, err
+	}
+	x.Note("accepted", data.Accepted, "refused", data.Refused)
+	return api.SendSmsBatch200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
+}
+
+// logRefused logs the messages of a request that were rejected while others were accepted; in the transaction of the request, if it has one.
+func (h *Handlers) logRefused(ctx context.Context, refused []queue.Refused) error {
+	x := gate.Of(ctx)
+	switch {
+	case len(refused) == 0:
+	case x.InTransaction:
+		return h.services.Queue.LogRefused(ctx, x.Origin, refused...)
+	default:
+		h.services.Gate.StoreRefusals(ctx, refused...)
+	}
+	return nil
+}
+
+func wrongOf(items []contract.Item) []error {
+	return convert.List(items, func(one contract.Item) error { return one.Wrong })
+}
+
+// ReportTasks takes the outcomes of many tasks.
+func (h *Handlers) ReportTasks(ctx context.Context, req api.ReportTasksRequestObject) (api.ReportTasksResponseObject, error) {
+	x, reports := gate.Of(ctx), h.services.Gate.Reports()
+	wrong := wrongOf(x.Body.Items)
+	var good []queue.Report
+	var places []int
+	for i, r := range req.Body.Reports {
+		if wrong[i] == nil {
+			wrong[i] = h.scope.RequireApp(ctx, r.AppID)
+		}
+		if wrong[i] == nil {
+			good, places = append(good, ReportOf(r, x.Body.Items[i].Raw)), append(places, i)
+		}
+	}
+	outcomes, err := h.services.Queue.ReportAll(ctx, good)
+	if err != nil {
+		return nil, err
+	}
+	data := api.ReportedBatch{Items: make([]api.ReportedItem, len(x.Body.Items))}
+	for i, one := range x.Body.Items {
+		data.Items[i].TaskID = reports.TaskID(one.Plain)
+	}
+	for j, o := range outcomes {
+		wrong[places[j]], data.Items[places[j]].Effect = o.Err, optional.NonZero(api.ReportEffect(o.Effect))
+	}
+	toFault := h.services.Gate.ToFaults(ctx)
+	for i := range data.Items {
+		item := &data.Items[i]
+		if wrong[i] == nil {
+			item.Code = convert.OK
+			data.Accepted++
+			continue
+		}
+		item.Code, item.Message, item.Error = gate.ItemError(x.Text, toFault(wrong[i]))
+		data.Refused++
+	}
+	x.Note("accepted", data.Accepted, "refused", data.Refused)
+	return api.ReportTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
+}
+
+// StartTasks notes which tasks a sender starts to send (S4.6).
+func (h *Handlers) StartTasks(ctx context.Context, req api.StartTasksRequestObject) (api.StartTasksResponseObject, error) {
+	if err := h.scope.RequireApp(ctx, req.Body.AppID); err != nil {
+		return nil, err
+	}
+	x := gate.Of(ctx)
+	leases := convert.List(req.Body.Leases, func(l api.HeldLease) queue.Held { return queue.Held{TaskID: l.TaskID, LeaseID: l.LeaseID} })
+	live, err := h.services.Queue.Start(ctx, req.Body.AppID, leases)
+	if err != nil {
+		return nil, err
+	}
+	refused := h.services.Gate.ToFaults(ctx)(fault.New(fault.Conflict, fault.LeaseNotHeld))
+	data := api.StartedBatch{Items: make([]api.StartedItem, len(leases))}
+	for i, l := range leases {
+		item := api.StartedItem{Code: convert.OK, TaskID: l.TaskID, LeaseID: l.LeaseID}
+		if until, isLive := live[l]; isLive {
+			item.LeaseUntil = &until
+			data.Started++
+		} else {
+			item.Code, item.Message, item.Error = gate.ItemError(x.Text, refused)
+			data.Refused++
+		}
+		data.Items[i] = item
+	}
+	x.Note("app_id", req.Body.AppID, "started", data.Started, "refused", data.Refused)
+	return api.StartTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
+}

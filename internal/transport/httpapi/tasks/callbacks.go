@@ -1,0 +1,21 @@
+package tasks
+
+import (
+	"context"
+	"strings"
+
+	"lksms/gen/api"
+	"lksms/internal/dispatch/receipt"
+	"lksms/internal/transport/httpapi/gate"
+)
+
+// TakeCallback takes what a provider tells of messages (S3.11).
+func (h *Handlers) TakeCallback(ctx context.Context, req api.TakeCallbackRequestObject) (api.TakeCallbackResponseObject, error) {
+	x := gate.Of(ctx)
+	answer, contentType, err := h.services.Receipts.Take(ctx, x.Call(req.SenderNo))
+	x.Caller.Provider = req.SenderNo // also if what it says is rejected
+	if receipt.IsUnproven(err) {
+		x.Caller.Provider = ""
+	}
+	return api.TakeCallback200AsteriskResponse{Body: strings.NewReader(answer), ContentLength: int64(len(answer)), ContentType: contentType}, err
+}

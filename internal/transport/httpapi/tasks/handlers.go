@@ -1,0 +1,34 @@
+// Package tasks has the handlers of what submitters, senders and providers call: messages, claims, reports, receipts, inbounds, and the events of
+// tasks with their webhooks.
+package tasks
+
+import (
+	"lksms/internal/dispatch/job"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/receipt"
+	"lksms/internal/events/feed"
+	"lksms/internal/events/webhook"
+	"lksms/internal/transport/httpapi/caller"
+	"lksms/internal/transport/httpapi/gate"
+	"lksms/internal/transport/inbound"
+)
+
+// Services are the services that the handlers call.
+type Services struct {
+	Queue    *queue.Service
+	Jobs     *job.Service
+	Receipts *receipt.Service
+	Inbounds *inbound.Service
+	Feed     *feed.Service
+	Webhooks *webhook.Service
+	Gate     *gate.Gate
+}
+
+// Handlers answer operations of the contract.
+type Handlers struct {
+	services Services
+	scope    *caller.Scope
+}
+
+// New returns Handlers that call services.
+func New(services Services, scope *caller.Scope) *Handlers { return &Handlers{services, scope} }

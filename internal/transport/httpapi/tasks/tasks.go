@@ -1,0 +1,336 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/callback"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/platform/optional"
+	"lksms/internal/transport/httpapi/caller"
+	"lksms/internal/transport/httpapi/convert"
+	"lksms/internal/transport/httpapi/gate"
+	"lksms/internal/transport/httpapi/paging"
+)
+
+// SendSms accepts a message (S0.1).
+func (h *Handlers) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api.SendSmsResponseObject, error) {
+	x := gate.Of(ctx)
+	x.Note("phone", phone.Mask(req.Body.PhoneNumber))
+	if optional.Value(req.Params.DryRun) {
+		return h.dryRun(ctx, x, *req.Body)
+	}
+	made, err := h.services.Queue.Submit(ctx, SubmissionOf(*req.Body, x.Body.Raw), x.Origin)
+	if err != nil {
+		return nil, err
+	}
+	x.Note("task_id", made.TaskID)
+	return api.SendSms200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.Submitted{
+		TaskID: made.TaskID, Status: api.TaskStatus(made.Status), FinalContent: made.FinalContent,
+		Deduplicated: optional.NonZero(made.Deduplicated), Recipient: optional.NonZero(made.Recipient), Region: optional.NonZero(phone.Region(made.Recipient)),
+	}}, nil
+}
+
+func (h *Handlers) dryRun(ctx context.Context, x *gate.Exchange, body api.SendRequest) (api.SendSmsResponseObject, error) {
+	p, err := h.services.Queue.Preview(ctx, SubmissionOf(body, x.Body.Raw), x.Origin)
+	if err != nil {
+		return nil, err
+	}
+	senders, verdict := convert.Candidates(ctx, p.Senders), api.SubmittedVerdict(p.Verdict)
+	data := api.Submitted{
+		FinalContent: p.Final, Recipient: &p.Recipient, Region: optional.NonZero(phone.Region(p.Recipient)), CountryNo: optional.NonZero(p.CountryNo), Segments: &p.Segments,
+		Priority: &p.Priority, Routed: &p.Routed, Senders: &senders, Verdict: &verdict,
+	}
+	if heldBy := convert.Switches(p.HeldBy); len(heldBy) > 0 {
+		data.HeldBy = &heldBy
+	}
+	if caller.SeesNumbers(ctx) {
+		data.Cost = &p.Cost
+	}
+	return api.SendSms200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
+}
+
+// ExplainTask tells why a task is where it is.
+func (h *Handlers) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObject) (api.ExplainTaskResponseObject, error) {
+	e, err := h.services.Queue.Explain(ctx, caller.Viewer(ctx), req.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	data := api.Explanation{
+		TaskID: e.Task.TaskID, Status: api.TaskStatus(e.Task.Status), Reason: api.ExplanationReason(e.Reason),
+		Summary: gate.Of(ctx).Text.Explain(e), DueAt: e.Task.DueAt, IsDue: e.IsDue, ExpiresAt: e.Task.ExpiresAt,
+		Priority: e.Task.Priority, Routed: e.Routed, HeldBy: convert.Switches(e.HeldBy), Senders: convert.Candidates(ctx, e.Senders),
+		OnUnclear: optional.NonZero(api.OnUnclear(e.OnUnclear)), StartUntil: e.StartUntil, RequeuedAt: e.RequeuedAt, RequeuedBy: optional.NonZero(e.RequeuedBy),
+	}
+	if e.Ahead != nil {
+		ahead, more := *e.Ahead, *e.Ahead > queue.AheadMost
+		ahead = min(ahead, queue.AheadMost)
+		data.Ahead, data.AheadIsMore = &ahead, &more
+	}
+	return api.ExplainTask200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
+}
+
+// SubmissionOf returns the submission of a body, which is kept as raw.
+func SubmissionOf(body api.SendRequest, raw []byte) queue.Submission {
+	var params json.RawMessage
+	if body.Params != nil {
+		params = convert.Params(raw)
+	}
+	return queue.Submission{
+		TemplateNo: optional.Value(body.TemplateNo), Params: params, Language: optional.Value(body.Language),
+		PhoneNumber: body.PhoneNumber, Region: optional.Value(body.DefaultRegion), Content: optional.Value(body.Content), UseTemplate: optional.Value(body.UseTemplate),
+		Source: convert.NonEmpty(body.Source), DedupKey: body.DedupKey, Raw: raw, MessageType: convert.MessageType(body.MessageType),
+		Priority: body.Priority, ExpectSendTime: body.ExpectSendTime, ExpiresAt: body.ExpiresAt, Sign: optional.Value(body.Sign),
+		Test: optional.Value(body.Test),
+	}
+}
+
+// GetTask shows one task (S0.2).
+func (h *Handlers) GetTask(ctx context.Context, req api.GetTaskRequestObject) (api.GetTaskResponseObject, error) {
+	row, times, err := h.services.Queue.Detail(ctx, caller.Viewer(ctx), req.TaskID)
+	t, err := h.taskAnswer(ctx, row, err)
+	return api.GetTask200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TaskDetail{
+		TaskID: t.TaskID, CompanyNo: t.CompanyNo, Channel: t.Channel, NotificationID: t.NotificationID, PhoneNumber: t.PhoneNumber, Content: t.Content, Status: t.Status, Source: t.Source, SubmittedBy: t.SubmittedBy, RetryCount: t.RetryCount,
+		ProcessingAppID: t.ProcessingAppID, Result: t.Result, DueAt: t.DueAt, LeaseUntil: t.LeaseUntil, CreatedAt: t.CreatedAt,
+		UpdatedAt: t.UpdatedAt, SentAt: t.SentAt, ReportedAt: t.ReportedAt, MessageType: t.MessageType, Priority: t.Priority,
+		Segments: t.Segments, CountryNo: t.CountryNo, Sign: t.Sign, Test: t.Test, ExpectSendTime: t.ExpectSendTime, ExpiresAt: t.ExpiresAt,
+		UserID: t.UserID, BatchID: t.BatchID, Delivery: t.Delivery, DeliveryCode: t.DeliveryCode, DeliveredAt: t.DeliveredAt, ProviderNo: t.ProviderNo,
+		QueuedAt: times.QueuedAt, FirstClaimedAt: times.FirstClaimedAt, WaitSeconds: secondsOf(times.Wait), TotalSeconds: secondsOf(times.Total),
+	}}, err
+}
+
+func secondsOf(d *time.Duration) *float64 {
+	if d == nil {
+		return nil
+	}
+	return new(d.Seconds())
+}
+
+// CancelTask ends a task that no sender holds.
+func (h *Handlers) CancelTask(ctx context.Context, req api.CancelTaskRequestObject) (api.CancelTaskResponseObject, error) {
+	row, err := h.services.Queue.Cancel(ctx, caller.Viewer(ctx), req.TaskID, gate.Of(ctx).Caller.User.Username)
+	t, err := h.taskAnswer(ctx, row, err)
+	return api.CancelTask200JSONResponse{Code: convert.OK, Message: convert.Success, Data: t}, err
+}
+
+// RequeueTask sends a task again that has ended.
+func (h *Handlers) RequeueTask(ctx context.Context, req api.RequeueTaskRequestObject) (api.RequeueTaskResponseObject, error) {
+	remark := ""
+	if req.Body != nil {
+		remark = optional.Value(req.Body.Remark)
+	}
+	row, err := h.services.Queue.Requeue(ctx, caller.Viewer(ctx), req.TaskID, gate.Of(ctx).Caller.User.Username, remark)
+	t, err := h.taskAnswer(ctx, row, err)
+	return api.RequeueTask200JSONResponse{Code: convert.OK, Message: convert.Success, Data: t}, err
+}
+
+// ListTasks pages through tasks, newest first.
+func (h *Handlers) ListTasks(ctx context.Context, req api.ListTasksRequestObject) (api.ListTasksResponseObject, error) {
+	p := req.Params
+	before, err := paging.TaskCursor(p.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	seen, limit := caller.Viewer(ctx), paging.Size(p.Limit)
+	if p.CompanyNo != nil {
+		company, err := h.scope.CompanyID(ctx, p.CompanyNo)
+		if err != nil {
+			return nil, err
+		}
+		seen.CompanyID = &company
+	}
+	var delivery *int16
+	if p.Delivery != nil {
+		delivery = new(callback.Undelivered)
+		if *p.Delivery == api.OnlyDelivered {
+			*delivery = callback.Delivered
+		}
+	}
+	page, err := h.services.Queue.List(ctx, queue.Filter{
+		Viewer: seen,
+		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source, MessageType: convert.OnlyMessageType(p.MessageType),
+		SenderNo: p.SenderNo, Delivery: delivery, Result: p.Result,
+		CountryNo: p.CountryNo, TemplateNo: p.TemplateNo, SubmittedBy: p.SubmittedBy, ProviderNo: p.ProviderNo,
+		BatchID: p.BatchID, Test: p.Test, CreatedFrom: p.CreatedFrom, CreatedTo: p.CreatedTo, BeforeID: before, Limit: limit + 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows, next := paging.Page(page.Tasks, limit, func(t dbq.Task) dbq.Task { return t }, func(t dbq.Task) string { return t.TaskID })
+	items, err := h.tasksOf(ctx, rows)
+	if next == nil && page.Before != "" {
+		next = new(paging.CursorOf(page.Before))
+	}
+	return api.ListTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TaskPage{Items: items, NextCursor: next, Places: placesOf(page, items)}}, err
+}
+
+// placesOf counts the items of a page that follow each other and come from one place.
+func placesOf(page queue.Page, items []api.Task) []api.PlaceOfItems {
+	places := []api.PlaceOfItems{}
+	for _, item := range items {
+		place := api.PlaceRecent
+		if page.IsHistory(item.TaskID) {
+			place = api.PlaceHistory
+		}
+		if n := len(places); n > 0 && places[n-1].Place == place {
+			places[n-1].Items++
+		} else {
+			places = append(places, api.PlaceOfItems{Place: place, Items: 1})
+		}
+	}
+	return places
+}
+
+// GetTaskTimeline tells everything that happened to one task.
+func (h *Handlers) GetTaskTimeline(ctx context.Context, req api.GetTaskTimelineRequestObject) (api.GetTaskTimelineResponseObject, error) {
+	rows, err := h.services.Queue.Timeline(ctx, caller.Viewer(ctx), req.TaskID)
+	return api.GetTaskTimeline200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, eventOf)}, err
+}
+
+// ClaimTasks leases tasks to a sender (S0.3).
+func (h *Handlers) ClaimTasks(ctx context.Context, req api.ClaimTasksRequestObject) (api.ClaimTasksResponseObject, error) {
+	rows, err := h.claim(ctx, claim.Request{SenderNo: req.Params.AppID, Limit: optional.Or(req.Params.Limit, claimDefault)}, req.Params.Wait)
+	return api.ClaimTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, claimedOf)}, err
+}
+
+// ClaimTasksNow is ClaimTasks for senders that want more at once.
+func (h *Handlers) ClaimTasksNow(ctx context.Context, req api.ClaimTasksNowRequestObject) (api.ClaimTasksNowResponseObject, error) {
+	c := claim.Request{SenderNo: req.Body.AppID, Limit: optional.Or(req.Body.Limit, claimDefault)}
+	if req.Body.StartSeconds != nil {
+		c.StartWithin = new(time.Duration(*req.Body.StartSeconds) * time.Second)
+	}
+	rows, err := h.claim(ctx, c, req.Body.Wait)
+	return api.ClaimTasksNow200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, claimedOf)}, err
+}
+
+// AppClaimTasks is ClaimTasks in the form of the installed sender app (S0.18).
+func (h *Handlers) AppClaimTasks(ctx context.Context, req api.AppClaimTasksRequestObject) (api.AppClaimTasksResponseObject, error) {
+	rows, err := h.claim(ctx, claim.Request{SenderNo: req.Params.AppID, Limit: optional.Or(req.Params.Limit, claimDefault)}, nil)
+	return api.AppClaimTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.AppTaskPage{
+		TotalCount: len(rows), AppID: req.Params.AppID, Tasks: convert.List(rows, appTaskOf),
+	}}, err
+}
+
+// claimDefault is the contract's default of limit.
+const claimDefault = 10
+
+func (h *Handlers) claim(ctx context.Context, c claim.Request, wait *int) ([]claim.Lease, error) {
+	if err := h.scope.RequireApp(ctx, c.SenderNo); err != nil {
+		return nil, err
+	}
+	x := gate.Of(ctx)
+	c.StillMay = func(ctx context.Context) error { // the user may have been disabled while it waited
+		if err := x.Caller.Authorise(); err != nil {
+			return err
+		}
+		return caller.RequireBinding(ctx, c.SenderNo)
+	}
+	rows, err := h.services.Queue.ClaimOrWait(ctx, c, time.Duration(optional.Value(wait))*time.Second)
+	x.Note("app_id", c.SenderNo, "claimed", len(rows))
+	return rows, err
+}
+
+// ReportTask takes the outcome of a task (S0.4).
+func (h *Handlers) ReportTask(ctx context.Context, req api.ReportTaskRequestObject) (api.ReportTaskResponseObject, error) {
+	err := h.report(ctx, *req.Body)
+	return api.ReportTask200JSONResponse{DoneJSONResponse: convert.Done()}, err
+}
+
+// AppReportTask is ReportTask for the installed sender app (S0.18).
+func (h *Handlers) AppReportTask(ctx context.Context, req api.AppReportTaskRequestObject) (api.AppReportTaskResponseObject, error) {
+	err := h.report(ctx, api.ReportRequest(*req.Body))
+	return api.AppReportTask200JSONResponse{DoneJSONResponse: convert.Done()}, err
+}
+
+func (h *Handlers) report(ctx context.Context, body api.ReportRequest) error {
+	if err := h.scope.RequireApp(ctx, body.AppID); err != nil {
+		return err
+	}
+	x := gate.Of(ctx)
+	x.Note("app_id", body.AppID, "task_id", body.TaskID, "reported", body.Status)
+	return h.services.Queue.Report(ctx, ReportOf(body, x.Body.Raw))
+}
+
+// ReportOf returns the report of a body, which is kept as raw.
+func ReportOf(body api.ReportRequest, raw []byte) queue.Report {
+	report := queue.Report{
+		TaskID: body.TaskID, SenderNo: body.AppID, Status: int16(body.Status), ErrorMessage: body.ErrorMessage,
+		ShouldRetry: optional.Value(body.ShouldRetry), LeaseID: body.LeaseID, Raw: raw,
+	}
+	if body.RetryAfterSeconds != nil {
+		after := time.Duration(*body.RetryAfterSeconds) * time.Second
+		report.RetryAfter = &after
+	}
+	return report
+}
+
+// taskAnswer is a task, or the error of reading or changing it.
+func (h *Handlers) taskAnswer(ctx context.Context, row dbq.Task, err error) (api.Task, error) {
+	if err != nil {
+		return api.Task{}, err
+	}
+	tasks, err := h.tasksOf(ctx, []dbq.Task{row})
+	if err != nil {
+		return api.Task{}, err
+	}
+	return tasks[0], nil
+}
+
+// tasksOf returns the answers for tasks.
+func (h *Handlers) tasksOf(ctx context.Context, rows []dbq.Task) ([]api.Task, error) {
+	origins, err := h.services.Queue.Origins(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	tasks := make([]api.Task, len(rows))
+	for i, row := range rows {
+		tasks[i] = taskOf(row, origins[i])
+	}
+	return tasks, nil
+}
+
+func taskOf(t dbq.Task, from dbq.TaskOriginsRow) api.Task {
+	return api.Task{
+		TaskID: t.TaskID, CompanyNo: from.CompanyNo, Channel: from.Channel, NotificationID: from.NotificationID,
+		PhoneNumber: t.PhoneNumber, Content: t.Content, Status: api.TaskStatus(t.Status),
+		Source: t.Source, SubmittedBy: t.SubmittedBy, RetryCount: t.RetryCount, ProcessingAppID: t.ProcessingAppID, Result: t.Result,
+		DueAt: t.DueAt, LeaseUntil: t.LeaseUntil, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
+		SentAt: t.SentAt, ReportedAt: t.ReportedAt, MessageType: convert.MessageTypes[t.MessageType], Priority: t.Priority,
+		Segments: t.Segments, CountryNo: t.CountryNo, Sign: t.Sign, Test: t.IsTest, ExpectSendTime: t.ExpectSendTime,
+		ExpiresAt: t.ExpiresAt, UserID: t.UserID, BatchID: t.BatchID, Delivery: convert.Delivery(t.Delivery), DeliveryCode: t.DeliveryCode, DeliveredAt: t.DeliveredAt,
+		ProviderNo: from.ProviderNo,
+	}
+}
+
+func claimedOf(t claim.Lease) api.ClaimedTask {
+	var apart string
+	if t.SignMode == claim.SignByProvider {
+		apart = t.Sign
+	}
+	return api.ClaimedTask{
+		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content, Sign: optional.NonZero(apart),
+		LeaseID: t.LeaseID, Attempt: t.Attempt, LeaseUntil: t.LeaseUntil, ExpiresAt: t.ExpiresAt, Traceparent: t.Traceparent,
+	}
+}
+
+func appTaskOf(t claim.Lease) api.AppTask {
+	return api.AppTask{TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content, ExpiresAt: t.ExpiresAt}
+}
+
+func eventOf(e dbq.TaskTimelineRow) api.TimelineEvent {
+	var from *api.MessageTemplate
+	if len(e.Template) > 0 && json.Unmarshal(e.Template, &from) != nil {
+		from = nil // the row was made by hand
+	}
+	return api.TimelineEvent{
+		Event: api.TimelineEventEvent(e.Event), At: e.CreatedAt, AppID: e.AppID, Attempt: e.Attempt,
+		LeaseID: e.LeaseID, LeaseUntil: e.LeaseUntil, Status: e.Status, Effect: (*api.ReportEffect)(e.Effect),
+		Message: convert.NonEmpty(e.ErrorMessage), RequestID: e.RequestID, SourceIP: e.SourceIp, By: e.By, ProviderNo: e.ProviderNo, Template: from, Answer: e.Answer,
+		Content: optional.NonZero(e.Content), Sign: optional.NonZero(e.Sign),
+	}
+}

@@ -1,0 +1,380 @@
+// Package kannel answers the sendsms of Kannel, so that a program that was written for it sends through LKSMS. docs/smsgate-clients.md says what it
+// has, and what is refused. Passwords stand in addresses: no query is logged.
+package kannel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/htmlindex"
+
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/access"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/logtext"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
+	"lksms/internal/transport/httpapi/gate"
+)
+
+const (
+	path     = "/cgi-bin/sendsms"
+	bodyMost = 64 << 10
+	limit    = 10 * time.Second
+
+	recipientsMost = 100
+	textMost       = 1024 // characters; what the database stores, see queue.Limits
+)
+
+// source is the source of the tasks.
+const source = "kannel"
+
+type server struct {
+	tasks *queue.Service
+	gate  *gate.Gate
+}
+
+// Mount registers sendsms with a ServeMux.
+func Mount(mux *http.ServeMux, guard *gate.Gate, tasks *queue.Service) {
+	s := &server{tasks, guard}
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		o := gate.ForeignOperation{
+			Pattern: method + " " + path, Roles: []string{access.RoleSubmit}, ServedBy: servers.API, IsCostlyFor: isToMany, Limit: limit,
+			Credentials: credentials, Answer: answerFault, Handle: s.send,
+		}
+		if method == http.MethodPost {
+			o.BodyBytes = bodyMost
+		}
+		guard.MountForeign(mux, o)
+	}
+}
+
+// request is what a program asks for, of the query and of a form.
+type request struct {
+	values   url.Values
+	isForm   bool // the body is a form, or there is none
+	isBroken bool // a value cannot be read, and is left out
+}
+
+// requestOf reads a request.
+func requestOf(r *http.Request, body []byte) request {
+	asked := request{values: url.Values{}, isForm: len(body) == 0 || gate.IsForm(r)}
+	asked.add(r.URL.RawQuery)
+	if asked.isForm {
+		asked.add(string(body))
+	}
+	return asked
+}
+
+// add reads parameters as Kannel does: & and the first = separate, and a semicolon is a character of a text.
+func (q *request) add(text string) {
+	for pair := range strings.SplitSeq(text, "&") {
+		if pair == "" {
+			continue
+		}
+		rawName, rawValue, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(rawName)
+		if err == nil && name == "to" {
+			rawValue = withPluses(rawValue)
+		}
+		value, broken := url.QueryUnescape(rawValue)
+		if err != nil || broken != nil {
+			q.isBroken = true
+			continue
+		}
+		q.values[name] = append(q.values[name], value)
+	}
+}
+
+// withPluses escapes each + of an escaped list of numbers that begins a number: many programs write +14155550123 as it is, and as a blank it would
+// make the number one of China. Any other + is a blank. So is one behind an escaped comma or blank: who escapes those escapes a plus too.
+func withPluses(list string) string {
+	var b strings.Builder
+	isStart := true
+	for i := range len(list) {
+		c := list[i]
+		if c == '+' && isStart && i+1 < len(list) && list[i+1] >= '0' && list[i+1] <= '9' {
+			b.WriteString("%2B")
+		} else {
+			b.WriteByte(c)
+		}
+		isStart = c == '+' || c == ','
+	}
+	return b.String()
+}
+
+// isToMany reports whether a request has more than one receiver.
+func isToMany(r *http.Request, body []byte) bool {
+	return len(receivers(requestOf(r, body).values)) > 1
+}
+
+func receivers(all url.Values) []string {
+	return strings.FieldsFunc(all.Get("to"), func(c rune) bool { return c == ' ' || c == ',' })
+}
+
+// first returns the first value of a parameter that has one of some names.
+func first(all url.Values, names ...string) string {
+	for _, name := range names {
+		if value := all.Get(name); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+func credentials(r *http.Request, body []byte) (username, password string) {
+	all := requestOf(r, body).values
+	return first(all, "username", "user"), first(all, "password", "pass")
+}
+
+// refusal is a request that is refused, with the sentence that is answered.
+type refusal string
+
+// Error implements error.
+func (r refusal) Error() string { return string(r) }
+
+// answer answers in the form of Kannel.
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text)) // fails only if the caller has gone
+}
+
+// answerFault answers a fault with the statuses and, where it has them, the sentences of Kannel.
+func answerFault(w http.ResponseWriter, r *http.Request, status int, f *fault.Error) {
+	x := gate.Of(r.Context())
+	switch {
+	case f.Kind == fault.Unauthorized:
+		w.Header().Del("WWW-Authenticate") // credentials are parameters
+		answer(w, http.StatusForbidden, "Authorization failed for sendsms")
+	case f.Kind == fault.TooMany:
+		answer(w, status, "Temporal failure, try again later.")
+	case gate.IsServerError(f.Kind):
+		answer(w, http.StatusServiceUnavailable, "Temporal failure, try again later.")
+	case f.Kind == fault.Invalid:
+		texts := make([]string, 0, len(f.Fields))
+		for _, field := range f.Fields {
+			field.Name = names[field.Name]
+			texts = append(texts, x.Text.Remark(field))
+		}
+		answer(w, http.StatusBadRequest, strings.TrimSpace(strings.Join(texts, "; ")+" rejected"))
+	default:
+		answer(w, status, x.Text.Reason(f))
+	}
+}
+
+// names are the parameters of Kannel that set the fields of a submission.
+var names = map[string]string{
+	"phone_number": "to", "content": "text", "sender_no": "smsc", "priority": "priority", "expect_send_time": "deferred", "expires_at": "validity",
+}
+
+// unsupported are parameters that would change what a phone gets, by the values with which they change nothing.
+var unsupported = map[string][]string{
+	"udh": nil, "mclass": nil, "mwi": nil, "alt-dcs": {"0"}, "compress": {"0"}, "pid": {"0"}, "rpi": {"0"},
+}
+
+// send submits a text to all receivers, or to none.
+func (s *server) send(w http.ResponseWriter, r *http.Request) error {
+	x := gate.Of(r.Context())
+	asked := requestOf(r, x.Body.Raw)
+	if !asked.isForm {
+		answer(w, http.StatusBadRequest, "Unsupported content-type, rejected")
+		return nil
+	}
+	if asked.isBroken {
+		answer(w, http.StatusBadRequest, "Parameter misformed, rejected")
+		return nil
+	}
+	subs, err := s.read(r, asked.values)
+	x.Note("recipients", len(subs))
+	if err == nil {
+		_, err = s.tasks.SubmitTogether(r.Context(), subs, x.Origin, nil)
+	}
+	if err == nil {
+		answer(w, http.StatusAccepted, "0: Accepted for delivery")
+		return nil
+	}
+	s.storeRefusal(r, subs, err)
+	var own refusal
+	if errors.As(err, &own) {
+		answer(w, http.StatusBadRequest, string(own))
+		return nil
+	}
+	return err
+}
+
+// read returns the submissions that a request asks for. With an error, it returns those of the receivers that it knows.
+func (s *server) read(r *http.Request, all url.Values) ([]queue.Submission, error) {
+	x := gate.Of(r.Context())
+	to := receivers(all)
+	text, err := textOf(all)
+	text = strings.TrimPrefix(text, "\uFEFF")    // a byte order mark
+	if utf8.RuneCountInString(text) > textMost { // before each receiver has a copy
+		err, text = fault.InvalidField("content", fault.TooLong, textMost), logtext.Text(text)
+	}
+	shown := to[:min(len(to), recipientsMost)]
+	subs := make([]queue.Submission, len(shown))
+	for i, number := range shown {
+		raw, broken := json.Marshal(map[string]string{
+			"phone_number": postgres.Text(number), "content": postgres.Text(text), "from": logtext.Text(all.Get("from")),
+		})
+		if broken != nil {
+			return nil, fmt.Errorf("write submission: %w", broken)
+		}
+		subs[i] = queue.Submission{
+			PhoneNumber: number, Content: text, Source: new(source), Raw: raw, MessageType: queue.Notification, SenderNo: all.Get("smsc"),
+		}
+	}
+	switch {
+	case !all.Has("to"):
+		return subs, refusal("Missing receiver number, rejected")
+	case len(to) == 0:
+		return subs, refusal("Empty receiver number not allowed, rejected")
+	case len(to) > recipientsMost:
+		return subs, refusal(fmt.Sprintf("Too many receivers: %d, at most %d, rejected", len(to), recipientsMost))
+	case err != nil:
+		return subs, err
+	case strings.TrimSpace(text) == "": // queue would send the default content of the number
+		return subs, refusal("Empty text not allowed, rejected")
+	}
+	if err := checkUnsupported(all); err != nil {
+		return subs, err
+	}
+	for name, values := range all {
+		for _, value := range values {
+			if !postgres.IsText(value) && name != "text" {
+				return subs, refusal("Parameter misformed, rejected")
+			}
+		}
+	}
+	minutes := map[string]*time.Time{"validity": nil, "deferred": nil}
+	for name := range minutes {
+		n, isSet, err := number(all, name, 0, minutesMost)
+		if err != nil {
+			return subs, err
+		}
+		if isSet && n > 0 {
+			minutes[name] = new(time.Now().Add(time.Duration(n) * time.Minute))
+		}
+	}
+	urgency, _, err := number(all, "priority", 0, urgencyMost)
+	if err != nil {
+		return subs, err
+	}
+	priority, err := s.tasks.Scaled(r.Context(), queue.Notification, float64(urgency)/urgencyMost, x.Origin)
+	if err != nil {
+		return subs, err
+	}
+	for i := range subs {
+		subs[i].Priority, subs[i].ExpiresAt, subs[i].ExpectSendTime = priority, minutes["validity"], minutes["deferred"]
+	}
+	return subs, nil
+}
+
+const (
+	urgencyMost = 3
+	minutesMost = 2 * 366 * 24 * 60 // the farthest time at which a message may expire
+)
+
+// number reads a parameter that is a whole number, and reports whether it is set.
+func number(all url.Values, name string, least, most int64) (n int64, isSet bool, err error) {
+	text := all.Get(name)
+	if text == "" {
+		return 0, false, nil
+	}
+	if n, err = strconv.ParseInt(text, 10, 64); err != nil || n < least || n > most {
+		return 0, false, refusal(strings.ToUpper(name[:1]) + name[1:] + " field misformed, rejected")
+	}
+	return n, true, nil
+}
+
+// checkUnsupported refuses what this server does not do, so that no message goes out otherwise than it was asked for.
+func checkUnsupported(all url.Values) error {
+	mask, isSet, err := number(all, "dlr-mask", 0, 63)
+	if err != nil {
+		return refusal("DLR-Mask field misformed, rejected")
+	}
+	if isSet && mask > 0 || !isSet && all.Get("dlr-url") != "" { // with the mask 0, Kannel reports nothing
+		return refusal("DLR-URL is not supported: register a webhook for delivery reports, and leave out dlr-url and dlr-mask, rejected")
+	}
+	for name, harmless := range unsupported {
+		value := all.Get(name)
+		isHarmless := value == "" || value == "-1"
+		for _, other := range harmless {
+			isHarmless = isHarmless || value == other
+		}
+		if !isHarmless {
+			return refusal(name + " is not supported, rejected")
+		}
+	}
+	return nil
+}
+
+// textOf returns the text of a message in UTF-8.
+func textOf(all url.Values) (string, error) {
+	charset := all.Get("charset")
+	switch coding := all.Get("coding"); {
+	case coding == "1":
+		return "", refusal("Coding of 8-bit data is not supported, rejected")
+	case coding != "" && coding != "0" && coding != "2" && coding != "-1":
+		return "", refusal("Coding field misformed, rejected")
+	case charset == "" && coding == "2":
+		charset = "UTF-16BE" // as Kannel reads it
+	case charset == "":
+		charset = "UTF-8"
+	}
+	if strings.EqualFold(charset, "UCS-2") || strings.EqualFold(charset, "UCS2") {
+		charset = "UTF-16BE"
+	}
+	text := all.Get("text")
+	if strings.EqualFold(charset, "UTF-8") || strings.EqualFold(charset, "UTF8") {
+		if !postgres.IsText(text) {
+			return "", refusal("Charset or body misformed, rejected")
+		}
+		return text, nil
+	}
+	known, err := htmlindex.Get(charset)
+	if err != nil {
+		return "", refusal("Charset or body misformed, rejected")
+	}
+	decoded, err := known.NewDecoder().String(text)
+	if err != nil || !postgres.IsText(decoded) || strings.ContainsRune(decoded, '\uFFFD') { // what is no text of the charset
+		return "", refusal("Charset or body misformed, rejected")
+	}
+	return decoded, nil
+}
+
+// storeRefusal stores a refused message, as refused submissions of other ways in.
+func (s *server) storeRefusal(r *http.Request, subs []queue.Submission, err error) {
+	status, reason := http.StatusBadRequest, err.Error()
+	var f *fault.Error
+	var own refusal
+	switch {
+	case errors.As(err, &own):
+	case errors.As(err, &f) && !gate.IsServerError(f.Kind) && f.Kind != fault.TooMany:
+		reason = string(f.Reason)
+		if status = gate.StatusOf(f.Kind); f.Kind == fault.Invalid {
+			status = http.StatusBadRequest
+		}
+	default:
+		return
+	}
+	answer, err := json.Marshal(map[string]string{"message": reason})
+	if err != nil {
+		return
+	}
+	refused := make([]queue.Refused, len(subs))
+	for i, sub := range subs {
+		refused[i] = queue.Refused{Raw: sub.Raw, Status: status, Answer: answer}
+	}
+	if len(refused) > 0 {
+		s.gate.StoreRefusals(r.Context(), refused...)
+	}
+}

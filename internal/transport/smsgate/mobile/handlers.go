@@ -1,0 +1,265 @@
+package mobile
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"lksms/internal/platform/access"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/servers"
+	"lksms/internal/transport/httpapi/gate"
+	"lksms/internal/transport/httpapi/stream"
+)
+
+// Prefix is the path under which phones call.
+const Prefix = "/smsgate/mobile/v1"
+
+const (
+	bodyMost   = 64 << 10
+	workMost   = 15 * time.Second
+	statesMost = 100 // in one request; the app sends one
+)
+
+// Options are what the routes need beside the domain.
+type Options struct {
+	Streams *stream.Streams
+	Log     *slog.Logger
+}
+
+type server struct {
+	phones  *Service
+	options Options
+	streams streams
+}
+
+// Mount serves the routes.
+func Mount(mux *http.ServeMux, guard *gate.Gate, phones *Service, options Options) {
+	s := &server{phones: phones, options: options, streams: streams{ends: map[string]*context.CancelFunc{}}}
+	mount := func(route string, body int64, roles []string, handle func(http.ResponseWriter, *http.Request) error) {
+		method, path, _ := strings.Cut(route, " ")
+		pattern := method + " " + Prefix + path
+		isRead := body > 0 && path != "/user/password"
+		guard.MountForeign(mux, gate.ForeignOperation{Pattern: pattern, Roles: roles, ServedBy: servers.Claim, BodyBytes: body, IsJSON: isRead, Limit: workMost, Handle: handle})
+	}
+	phone := []string{access.RoleSend}
+	mount("POST /device", bodyMost, nil, s.register)
+	mount("GET /device", 0, nil, s.address)
+	mount("PATCH /device", bodyMost, phone, s.as(s.update))
+	for _, path := range []string{"/message", "/messages"} {
+		mount("GET "+path, 0, phone, s.as(s.pull))
+		mount("PATCH "+path, bodyMost, phone, s.as(s.report))
+	}
+	mount("GET /settings", 0, phone, s.as(s.settings))
+	mount("GET /webhooks", 0, phone, s.as(s.webhooks))
+	mount("GET /events", 0, phone, s.as(s.events))
+	mount("GET /user/code", 0, nil, s.refuse)
+	mount("PATCH /user/password", bodyMost, phone, s.as(func(w http.ResponseWriter, r *http.Request, _ Phone) error { return s.refuse(w, r) }))
+}
+
+// as calls a handler with the phone of the caller. The caller must have sent a token: a browser would send a password or a cookie by itself.
+func (s *server) as(handle func(http.ResponseWriter, *http.Request, Phone) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " "); !strings.EqualFold(scheme, "Bearer") {
+			return access.ErrRequired
+		}
+		x := gate.Of(r.Context())
+		phone, err := s.phones.Get(r.Context(), x.Caller.User.Username)
+		if err != nil {
+			return err
+		}
+		x.Note("sender_no", phone.SenderNo)
+		return handle(w, r, phone)
+	}
+}
+
+// refuse answers what the app offers and phones of this server do not have: codes of users, and passwords.
+func (s *server) refuse(http.ResponseWriter, *http.Request) error {
+	return fault.New(fault.Forbidden, fault.AuthForbidden)
+}
+
+// write answers with JSON.
+func write(w http.ResponseWriter, status int, answer any) error {
+	body, err := json.Marshal(answer)
+	if err != nil {
+		return fmt.Errorf("write answer: %w", err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // fails only if the caller has gone
+	return nil
+}
+
+// read reads the body of a request.
+func read(r *http.Request, into any) error {
+	b := gate.Of(r.Context()).Body
+	if b.Broken != nil || len(b.Plain) == 0 {
+		return fault.New(fault.Malformed, fault.RequestMalformed)
+	}
+	if err := json.Unmarshal(b.Plain, into); err != nil {
+		return fault.New(fault.Malformed, fault.RequestMalformed)
+	}
+	return nil
+}
+
+// moment is a time as the app reads it: its pattern takes all digits after the point for milliseconds.
+type moment time.Time
+
+// MarshalJSON implements json.Marshaler.
+func (m moment) MarshalJSON() ([]byte, error) {
+	return []byte(time.Time(m).UTC().Format(`"2006-01-02T15:04:05.000Z07:00"`)), nil
+}
+
+// address tells a caller its address; the app shows it. The app sends its token if it has one, which may be old.
+func (s *server) address(w http.ResponseWriter, r *http.Request) error {
+	return write(w, http.StatusOK, map[string]string{"externalIp": gate.Of(r.Context()).Origin.SourceIP})
+}
+
+// register makes a phone with a code a sender.
+func (s *server) register(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Name *string `json:"name"`
+	}
+	if err := read(r, &body); err != nil {
+		return err
+	}
+	scheme, code, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Code") { // the app asks without one when its token was refused
+		return access.ErrRequired
+	}
+	x := gate.Of(r.Context())
+	applicant := Applicant{Code: strings.TrimSpace(code), SourceIP: x.Origin.SourceIP, RequestID: x.Origin.RequestID}
+	if body.Name != nil {
+		applicant.Model = *body.Name
+	}
+	made, err := s.phones.Register(r.Context(), applicant)
+	if err != nil {
+		return err
+	}
+	x.Note("sender_no", made.SenderNo, "device_no", made.DeviceNo)
+	return write(w, http.StatusCreated, struct {
+		ID    string `json:"id"`
+		Token string `json:"token"`
+		Login string `json:"login"` // without a password, the app shows none
+	}{made.DeviceNo, made.Token, made.Username})
+}
+
+// update takes what the app tells at each start: a token for pushes by Google, of which this server sends none, and its SIMs.
+func (s *server) update(w http.ResponseWriter, r *http.Request, phone Phone) error {
+	var body struct {
+		ID string `json:"id"`
+	}
+	if err := read(r, &body); err != nil {
+		return err
+	}
+	if body.ID != phone.DeviceNo {
+		return fault.New(fault.Forbidden, fault.AuthForbidden)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// message is a message as the app reads it.
+type message struct {
+	ID                 string      `json:"id"`
+	Message            string      `json:"message"` // of installations from before textMessage
+	TextMessage        textMessage `json:"textMessage"`
+	PhoneNumbers       []string    `json:"phoneNumbers"`
+	SimNumber          *int16      `json:"simNumber,omitempty"`
+	WithDeliveryReport bool        `json:"withDeliveryReport"`
+	ValidUntil         moment      `json:"validUntil"`
+	State              string      `json:"state"`
+	CreatedAt          moment      `json:"createdAt"`
+}
+
+type textMessage struct {
+	Text string `json:"text"`
+}
+
+// pull gives a phone the messages that it shall send. The app asks for an order, which its own setting keeps: see settings.
+func (s *server) pull(w http.ResponseWriter, r *http.Request, phone Phone) error {
+	held, err := s.phones.Pull(r.Context(), phone)
+	if err != nil {
+		return err
+	}
+	gate.Of(r.Context()).Note("held", len(held))
+	messages := make([]message, len(held))
+	for i, m := range held {
+		messages[i] = message{
+			ID: m.ID, Message: m.Text, TextMessage: textMessage{m.Text}, PhoneNumbers: []string{m.PhoneNumber}, SimNumber: phone.SimNumber,
+			WithDeliveryReport: true, ValidUntil: moment(m.ValidUntil), State: Pending, CreatedAt: moment(m.CreatedAt),
+		}
+	}
+	return write(w, http.StatusOK, messages)
+}
+
+// report takes states of messages.
+func (s *server) report(w http.ResponseWriter, r *http.Request, phone Phone) error {
+	var items []json.RawMessage
+	if err := read(r, &items); err != nil {
+		return err
+	}
+	if len(items) > statesMost {
+		return fault.New(fault.TooLarge, fault.RequestTooLarge)
+	}
+	states := make([]State, len(items))
+	for i, item := range items {
+		state, err := stateOf(item)
+		if err != nil {
+			return err
+		}
+		states[i] = state
+	}
+	if err := s.phones.Report(r.Context(), phone, states); err != nil {
+		return err
+	}
+	gate.Of(r.Context()).Note("states", len(states))
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// stateOf reads the state of one message. Each message has one recipient, whose state is more exact than that of the message.
+func stateOf(raw json.RawMessage) (State, error) {
+	var item struct {
+		ID         string `json:"id"`
+		State      string `json:"state"`
+		Recipients []struct {
+			State string  `json:"state"`
+			Error *string `json:"error"`
+		} `json:"recipients"`
+	}
+	if err := json.Unmarshal(raw, &item); err != nil {
+		return State{}, fault.New(fault.Malformed, fault.RequestMalformed)
+	}
+	state := State{ID: item.ID, State: item.State, Raw: raw}
+	if len(item.Recipients) == 1 {
+		state.State = item.Recipients[0].State
+		if said := item.Recipients[0].Error; said != nil {
+			state.Error = *said
+		}
+	}
+	if item.ID == "" || !slices.Contains(States, state.State) {
+		return State{}, fault.New(fault.Malformed, fault.RequestMalformed)
+	}
+	return state, nil
+}
+
+// settings tells the app what it needs to be a sender of this server; all other settings stay as they are on the phone. Without the first, a phone
+// with Google's services waits for pushes by Google, which this server does not send. Without the second, it sends its newest message first, while
+// the leases of the others end.
+func (s *server) settings(w http.ResponseWriter, _ *http.Request, _ Phone) error {
+	return write(w, http.StatusOK, map[string]map[string]string{
+		"gateway":  {"notification_channel": "SSE_ONLY"},
+		"messages": {"processing_order": "FIFO"},
+	})
+}
+
+// webhooks tells the app where to post what it receives: nowhere.
+func (s *server) webhooks(w http.ResponseWriter, _ *http.Request, _ Phone) error {
+	return write(w, http.StatusOK, []struct{}{})
+}

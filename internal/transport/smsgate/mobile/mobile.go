@@ -1,0 +1,186 @@
+// Package mobile owns the phones with the app of SMSGate that are senders: how a phone becomes one, what it is given to send, and what its
+// states mean. A phone is an app sender with a user of its own; claims, reports and receipts go through queue.
+// Its handlers speak the protocol with which the app calls its server. What the app expects is read from the app; docs/smsgate.md has the routes.
+package mobile
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/sender"
+	"lksms/internal/platform/access"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+)
+
+const (
+	codeDigits = 12               // the app accepts digits only
+	codeValid  = 10 * time.Minute // how long a code is open
+	modelMost  = 128              // characters of a model that are stored
+)
+
+// Services are the services that phones need.
+type Services struct {
+	Access  *access.Service
+	Queue   *queue.Service
+	Senders *sender.Service
+}
+
+// Service serves phones.
+type Service struct {
+	Services
+	db      *postgres.DB
+	q       *dbq.Queries
+	inParts *dbq.Queries // statements that read tasks by their ids
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, services Services) *Service {
+	return &Service{Services: services, db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions())}
+}
+
+// Code is a code with which one phone can register.
+type Code struct {
+	Code  string
+	Until time.Time
+}
+
+// Pair opens a code for a sender. A nil simNumber lets the phone choose the SIM. Faults: sender.not_found, sender.is_driven; request.invalid for a
+// sender of another channel than sms.
+func (s *Service) Pair(ctx context.Context, senderNo string, simNumber *int16) (Code, error) {
+	row, err := s.Senders.Get(ctx, nil, senderNo)
+	if err != nil {
+		return Code{}, err
+	}
+	if row.Kind != sender.KindApp {
+		return Code{}, fault.New(fault.Conflict, fault.SenderIsDriven)
+	}
+	if row.Channel != directory.SMS {
+		return Code{}, fault.InvalidField("sender_no", fault.NotAllowed, nil)
+	}
+	code, err := newCode()
+	if err != nil {
+		return Code{}, err
+	}
+	until, err := s.q.PhonePair(ctx, dbq.PhonePairParams{SenderNo: senderNo, CodeHash: hashOf(code), ValidFor: codeValid, SimNumber: simNumber})
+	return Code{code, until}, postgres.Wrap("open code of phone", err, fault.New(fault.NotFound, fault.SenderNotFound))
+}
+
+func newCode() (string, error) {
+	most := new(big.Int).Exp(big.NewInt(10), big.NewInt(codeDigits), nil)
+	n, err := rand.Int(rand.Reader, most)
+	if err != nil {
+		return "", fmt.Errorf("make code: %w", err)
+	}
+	return fmt.Sprintf("%0*d", codeDigits, n), nil
+}
+
+func hashOf(code string) []byte {
+	sum := sha256.Sum256([]byte(code))
+	return sum[:]
+}
+
+// Registration is what a phone needs to call as itself.
+type Registration struct {
+	DeviceNo string
+	Username string
+	Token    string // an API key of the user
+	SenderNo string
+}
+
+// Applicant is a phone that asks to be registered, and its request.
+type Applicant struct {
+	Code, Model         string
+	SourceIP, RequestID string
+}
+
+// errWrongCode ends the transaction of a registration.
+var errWrongCode = errors.New("no such code is open")
+
+// Register registers a phone that names an open code, for the sender of the code. The phone that was registered before loses its user, and with
+// it its token. Faults: auth.required, auth.too_many_failures.
+func (s *Service) Register(ctx context.Context, a Applicant) (made Registration, err error) {
+	err = s.Access.TryCode(ctx, a.SourceIP, func(ctx context.Context) (isRight bool, err error) {
+		if !isCode(a.Code) {
+			return false, nil
+		}
+		made, err = s.register(ctx, a)
+		if errors.Is(err, errWrongCode) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	return made, err
+}
+
+func isCode(text string) bool {
+	return len(text) == codeDigits && strings.Trim(text, "0123456789") == ""
+}
+
+func (s *Service) register(ctx context.Context, a Applicant) (made Registration, err error) {
+	made.DeviceNo = strings.ToLower(rand.Text()[:16])
+	made.Username = "phone-" + made.DeviceNo
+	ctx = postgres.As(ctx, postgres.Actor{Name: made.Username, Role: access.RoleSend, SourceIP: a.SourceIP, RequestID: a.RequestID})
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		opened, err := s.q.PhoneCodeUse(ctx, hashOf(a.Code))
+		if postgres.IsNoRows(err) {
+			return errWrongCode
+		}
+		if err != nil {
+			return fmt.Errorf("use code of phone: %w", err)
+		}
+		made.SenderNo = opened.SenderNo
+		if err := s.q.PhoneUserDelete(ctx, opened.SenderID); err != nil {
+			return fmt.Errorf("end phone of before: %w", err)
+		}
+		if _, err := s.Access.Create(ctx, access.User{Username: made.Username, Role: access.RoleSend, AppID: &made.SenderNo}); err != nil {
+			return err
+		}
+		if _, made.Token, err = s.Access.CreateKey(ctx, made.Username, "SMSGate"); err != nil {
+			return err
+		}
+		if err := s.q.PhoneLeasesForget(ctx, opened.SenderID); err != nil {
+			return fmt.Errorf("forget leases of phone: %w", err)
+		}
+		return postgres.Wrap("register phone", s.q.PhoneRegister(ctx, dbq.PhoneRegisterParams{
+			SenderID: opened.SenderID, DeviceNo: made.DeviceNo, Model: optional.NonZero(shortened(a.Model, modelMost)), Username: made.Username,
+		}), nil)
+	})
+	return made, err
+}
+
+// shortened returns the first characters of a text, at most most, as PostgreSQL can store them.
+func shortened(text string, most int) string {
+	runes := []rune(postgres.Text(text))
+	return string(runes[:min(len(runes), most)])
+}
+
+// Phone is a registered phone.
+type Phone struct {
+	senderID  int64
+	SenderNo  string
+	DeviceNo  string
+	SimNumber *int16    // the SIM that sends; nil: the phone chooses
+	ClaimedAt time.Time // when it last got new messages; zero: never
+}
+
+// Get returns the phone of a user. Faults: auth.forbidden if the user is no phone's, sender.is_driven.
+func (s *Service) Get(ctx context.Context, username string) (Phone, error) {
+	row, err := s.q.PhoneGet(ctx, username)
+	if err != nil {
+		return Phone{}, postgres.Wrap("find phone", err, fault.New(fault.Forbidden, fault.AuthForbidden))
+	}
+	return Phone{
+		senderID: row.SenderID, SenderNo: row.SenderNo, DeviceNo: row.DeviceNo, SimNumber: row.SimNumber, ClaimedAt: optional.Value(row.ClaimedAt),
+	}, s.Senders.CheckApp(ctx, row.SenderNo)
+}

@@ -1,0 +1,774 @@
+package mobile_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	api "lksms/gen/client"
+	"lksms/internal/testkit/apptest"
+	"lksms/internal/transport/smsgate/mobile"
+)
+
+// B16: the phone does what the app does, by its source.
+func TestAPhoneOfSMSGateSendsFromItsPairingToTheReceipt(t *testing.T) {
+	s := newServer(t)
+	s.AddSender(map[string]any{"sender_no": "phone", "sign": "ACME"})
+	paired := s.pair("phone", map[string]any{})
+	if !strings.HasSuffix(paired.Address, "/smsgate/mobile/v1") || paired.Qr != paired.Address+"\n"+paired.Code || len(paired.Code) != 12 {
+		t.Errorf("paired %+v", paired)
+	}
+	if left := time.Until(paired.ExpiresAt); left < 9*time.Minute || left > 11*time.Minute {
+		t.Errorf("the code is open for %v", left)
+	}
+	p := newPhone(t, s.client, s.address)
+	p.signInByCode(paired.Code)
+	if p.channel != "SSE_ONLY" || p.processing != "FIFO" || p.info.Password != nil {
+		t.Errorf("the phone has %s, %s and the password %v", p.channel, p.processing, p.info.Password)
+	}
+	first, second := s.Submit("one"), s.Submit("two")
+	p.pull()
+	if out := p.sendPending(); !slices.Equal(out, []string{"+8613800138000 【ACME】one", "+8613800138000 【ACME】two"}) {
+		t.Errorf("the phone sent %q", out)
+	}
+	for _, id := range []string{first, second} {
+		if task := s.Task(id); task.Status != api.TaskSuccess || task.ProcessingAppID == nil || *task.ProcessingAppID != "phone" {
+			t.Errorf("the task is %+v", task)
+		}
+		s.ExpectEffects(id, "reported success")
+	}
+	p.tells(p.order[0], "Delivered", "")
+	p.tells(p.order[1], "Failed", "Delivery result from SC +8613800: 70")
+	if task := s.Task(first); task.Delivery == nil || *task.Delivery != api.TaskDelivered {
+		t.Errorf("the task is %+v", task)
+	}
+	if task := s.Task(second); task.Status != api.TaskSuccess || *task.Delivery != api.TaskUndelivered || *task.DeliveryCode != "Delivery result from SC +8613800: 70" {
+		t.Errorf("the task is %+v", task)
+	}
+	if got := p.pull(); len(got) > 0 {
+		t.Errorf("the phone is given again what it reported: %v", got)
+	}
+	if !strings.Contains(string(p.must(200, "GET", "/device", "", nil)), `"externalIp":"127.0.0.1"`) {
+		t.Error("the app does not learn its address")
+	}
+}
+
+// A carrier that adds the signature, or forbids it, has phones that send the text alone.
+func TestAPhoneWhoseCarrierSignsSendsTheTextAlone(t *testing.T) {
+	s := newServer(t)
+	s.AddSender(map[string]any{"sender_no": "phone", "sign": "ACME", "sign_mode": "by_provider"})
+	p := newPhone(t, s.client, s.address)
+	p.signInByCode(s.pair("phone", map[string]any{}).Code)
+	s.Submit("one")
+	s.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "two", "sign": "Other"})
+	p.pull()
+	if out := p.sendPending(); !slices.Equal(out, []string{"+8613800138000 one", "+8613800138000 two"}) {
+		t.Errorf("the phone sent %q", out)
+	}
+	// The phone gets a message that it holds unchanged when it asks again: the first answer may have been lost.
+	s.Submit("held")
+	first := p.must(200, "GET", "/message?order=fifo", p.bearer(), nil)
+	s.Expect(200, "", "PATCH", "/api/v1/admin/senders/phone", map[string]any{"sign_mode": "in_text"})
+	if again := p.must(200, "GET", "/message?order=fifo", p.bearer(), nil); string(again) != string(first) {
+		t.Errorf("first %s, then %s", first, again)
+	}
+	p.pull()
+	if out := p.sendPending(); !slices.Equal(out, []string{"+8613800138000 held"}) {
+		t.Errorf("the phone sent %q", out)
+	}
+	s.Expect(200, "", "PATCH", "/api/v1/admin/senders/phone", map[string]any{"sign": nil, "sign_mode": "none"})
+	s.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "three", "sign": "Other"})
+	p.pull()
+	if out := p.sendPending(); !slices.Equal(out, []string{"+8613800138000 three"}) {
+		t.Errorf("the phone sent %q", out)
+	}
+}
+
+func TestAPhoneIsGivenAgainWhatItHolds(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	s.SubmitMany("text", 14, nil)
+	lost := p.must(200, "GET", "/message?order=fifo", p.bearer(), nil) // the answer does not arrive
+	got := p.pull()
+	if again := newPhone(t, s.client, s.address).take(lost); !slices.Equal(got, again) || len(got) != 10 {
+		t.Fatalf("first %v, then %v", again, got)
+	}
+	if got := p.must(200, "GET", "/messages", p.bearer(), nil); lineOf(got) != lineOf(lost) {
+		t.Errorf("first %s, then %s", lost, got)
+	}
+	p.pull() // tells that all is pending
+	for i, id := range p.order {
+		if i < 3 {
+			p.tells(id, "Sent", "")
+		}
+	}
+	if got := p.pull(); len(got) != 10 || !slices.Equal(got[:7], p.order[3:10]) || len(p.ids()) != 13 {
+		t.Errorf("the phone holds %v, and knows %v", got, p.ids())
+	}
+	// A message whose lease ended comes under another id.
+	s.ExpireLeases()
+	s.Recover()
+	s.Exec("UPDATE queue SET due_at = now() - interval '1 minute'")
+	if got := p.pull(); len(got) != 10 || slices.ContainsFunc(got, func(id string) bool { return slices.Contains(p.order[:13], id) }) {
+		t.Errorf("the phone is given %v, and knew %v", got, p.order[:13])
+	}
+	if n := s.Count("SELECT count(*) FROM phone_leases"); n != 10 {
+		t.Errorf("%d leases are noted", n)
+	}
+}
+
+// A lease that no phone knows would end as unclear, and fail a message that nobody sent.
+func TestAMessageThatNoPhoneWasGivenIsNotLeased(t *testing.T) {
+	s := newServer(t)
+	s.AddSender(map[string]any{"sender_no": "phone", "on_unclear": "fail"})
+	p := s.registered("phone")
+	id := s.Submit("text")
+	expectFree := func(why string) {
+		t.Helper()
+		if n := s.Count("SELECT count(*) FROM queue WHERE task_id = $1 AND lease_id IS NULL AND retry_count = 0", id); n != 1 {
+			t.Errorf("%s: the task is leased, to nobody", why)
+		}
+		if n := s.Count("SELECT count(*) FROM phone_leases"); n != 0 {
+			t.Errorf("%s: %d leases are noted", why, n)
+		}
+	}
+	s.Exec("ALTER TABLE phone_leases ADD CONSTRAINT broken CHECK (false) NOT VALID")
+	p.must(500, "GET", "/message", p.bearer(), nil)
+	expectFree("the note failed")
+	s.Exec("ALTER TABLE phone_leases DROP CONSTRAINT broken")
+
+	// Another phone is registered while this one claims.
+	s.Exec(`CREATE FUNCTION replace_phone() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE phones SET device_no = 'next'; RETURN NEW; END $$`)
+	s.Exec("CREATE TRIGGER replace_phone AFTER UPDATE OF lease_id ON queue FOR EACH ROW EXECUTE FUNCTION replace_phone()")
+	if got := p.pull(); len(got) > 0 {
+		t.Errorf("a phone that was replaced is given %v", got)
+	}
+	expectFree("the phone was replaced")
+	s.Exec("DROP TRIGGER replace_phone ON queue")
+	if got := p.pull(); len(got) != 1 {
+		t.Errorf("the phone is given %v", got)
+	}
+}
+
+// A ServeMux takes HEAD for GET, and a pull without an answer would strand its leases.
+func TestHeadClaimsNothing(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	s.Submit("text")
+	p.must(405, "HEAD", "/message", p.bearer(), nil)
+	if got := p.pull(); len(got) != 1 {
+		t.Errorf("the phone got %v", got)
+	}
+	if n := s.Count("SELECT count(*) FROM phone_leases"); n != 1 {
+		t.Errorf("%d leases", n)
+	}
+}
+
+func TestAMessageThatAPhoneRefusedAsTooLateIsTriedAgain(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	id := s.Submit("text")
+	p.pull()
+	var from, until time.Time
+	if err := s.DB.QueryRow(t.Context(), "SELECT updated_at, lease_until FROM queue WHERE task_id = $1", id).Scan(&from, &until); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.known[p.only()]; !got.ValidUntil.Equal(until.Add(-time.Minute).Truncate(time.Millisecond)) || !got.CreatedAt.Equal(from.Truncate(time.Millisecond)) {
+		t.Errorf("the message is from %v and valid until %v, and leased from %v until %v", got.CreatedAt, got.ValidUntil, from, until)
+	}
+	p.clock = time.Hour // the phone was off for so long, or its clock is ahead
+	if out := p.sendPending(); len(out) > 0 {
+		t.Errorf("the phone sent %v", out)
+	}
+	s.ExpectEffects(id, "released troubled")
+	if n := apptest.Scan[int](s.Bundle, "SELECT retry_count FROM queue WHERE task_id = $1", id); n != 0 {
+		t.Errorf("the clock of the phone cost %d attempts", n)
+	}
+	p.clock = 0
+	s.endRests()
+	p.pull()
+	if out := p.sendPending(); len(out) != 1 || len(p.order) != 2 {
+		t.Errorf("the phone sent %v", out)
+	}
+	s.AwaitStatus(id, 2)
+	p.sendState(p.order[0]) // the refusal comes again, late
+	s.ExpectEffects(id, "released troubled", "reported success")
+
+	// It comes when the lease is over: the sweep takes the message back.
+	id = s.Submit("text")
+	got := p.pull()
+	s.ExpireLeases()
+	p.tells(got[0], "Failed", "TTL expired")
+	s.ExpectEffects(id)
+	s.Recover()
+	p.sendState(got[0])
+	s.ExpectEffects(id, "recovered retry")
+}
+
+func TestStatesOfAPhoneComeInAnyOrderAndAgain(t *testing.T) {
+	s := newServer(t)
+	p, other := s.newPhone("phone"), s.newPhone("other")
+	id := s.Submit("text")
+	p.pull()
+	of := p.only()
+	p.tells(of, "Processed", "")
+	s.ExpectEffects(id)
+	p.becomes(of, "Sent", "")
+	early := p.stateOf(of)
+	p.tells(of, "Delivered", "") // Sent is on its way
+	s.ExpectEffects(id, "reported success", "receipt delivered")
+	for range 3 {
+		p.must(204, "PATCH", "/message", p.bearer(), []any{early})
+		p.sendState(of)
+	}
+	late := p.stateOf(of)
+	late["recipients"] = []any{map[string]any{"phoneNumber": "x", "state": "Failed", "error": "Delivery result: 2"}}
+	p.must(204, "PATCH", "/messages", p.bearer(), []any{late, late, early})
+	s.ExpectEffects(id, "reported success", "receipt delivered")
+
+	// States of leases that the phone never held are ignored, and answered with success so that the app does not repeat them.
+	second := s.Submit("text")
+	other.pull()
+	stolen := other.stateOf(other.only())
+	stolen["state"], stolen["recipients"] = "Sent", []any{}
+	unknown := map[string]any{"id": "aQslD_GefqiYV6RQXdkM6", "state": "Sent", "recipients": []any{map[string]any{"phoneNumber": "x", "state": "Sent"}}}
+	none := map[string]any{"id": "task_20261124_01JDABCDEFGHJKMNPQRSTVWXYZ-77", "state": "Delivered", "recipients": []any{}}
+	p.must(204, "PATCH", "/message", p.bearer(), []any{stolen, unknown, none})
+	s.ExpectEffects(second)
+	if task := s.Task(second); task.Status != api.TaskProcessing || task.Delivery != nil {
+		t.Errorf("the task is %+v", task)
+	}
+}
+
+func TestAMessageThatWasSentAfterItsLeaseIsSent(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	id := s.Submit("text")
+	p.pull()
+	p.becomes(p.only(), "Sent", "")
+	s.ExpireLeases()
+	s.Recover()
+	p.sendState(p.only())
+	s.ExpectEffects(id, "recovered retry", "reported success")
+	s.AwaitStatus(id, 2)
+}
+
+// A task that has ended stays as it ended.
+func TestAMessageThatFailedAsUnclearStaysFailedWithItsReceipt(t *testing.T) {
+	s := newServer(t)
+	s.AddSender(map[string]any{"sender_no": "phone", "on_unclear": "fail"})
+	p := s.registered("phone")
+	id := s.Submit("text")
+	p.pull()
+	p.becomes(p.only(), "Sent", "")
+	s.ExpireLeases()
+	s.Recover()
+	s.AwaitStatus(id, 3)
+	p.sendState(p.only())
+	s.AwaitStatus(id, 3)
+	p.tells(p.only(), "Delivered", "")
+	if task := s.Task(id); task.Status != api.TaskFailed || task.Delivery == nil || *task.Delivery != api.TaskDelivered {
+		t.Errorf("the task is %+v", task)
+	}
+}
+
+func TestTheErrorOfAPhoneSaysWhetherAMessageIsTriedAgain(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	for said, want := range map[string]string{
+		"TTL expired":                       "released troubled",
+		"Can't send message: No SIMs found": "released troubled",
+		"Send result: RESULT_ERROR_NO_SERVICE (Failed because service is currently unavailable)": "released troubled",
+		"Send result: RESULT_RIL_SIM_ABSENT (x)":                                                 "released troubled",
+		"Send result: RESULT_ERROR_GENERIC_FAILURE (Generic failure cause)":                      "reported retry",
+		"Send result: Unknown error code: 4711.":                                                 "reported retry",
+		"":                                                                                       "reported retry",
+		"Send result: RESULT_INVALID_SMS_FORMAT (Failed because the SMS format is not valid)": "reported failed",
+		"Send result: RESULT_RIL_ENCODING_ERR (The SMS message was not encoded properly)":     "reported failed",
+		"sendSMS: Invalid destinationAddress":                                                 "reported failed",
+		"Delivery result: 2":                                                                  "reported success,receipt undelivered",
+	} {
+		id := s.Submit("one part")
+		got := p.pull()
+		p.tells(got[0], "Failed", said)
+		s.ExpectEffects(id, strings.Split(want, ",")...)
+		s.Exec("DELETE FROM queue")
+		s.endRests()
+	}
+	// A part of a message was sent, and another was not.
+	id := s.Submit("long")
+	of := p.pull()[0]
+	p.tells(of, "Sent", "")
+	p.tells(of, "Failed", "Send result: RESULT_ERROR_NO_SERVICE (x)")
+	s.ExpectEffects(id, "reported success", "receipt undelivered")
+	s.endRests()
+	// A part may be sent already, and be paid.
+	for said, want := range map[string]string{
+		"Send result: RESULT_ERROR_NO_SERVICE (x)": "reported retry",
+		"Can't send message: No SIMs found":        "released troubled",
+		"TTL expired":                              "released troubled",
+	} {
+		id := s.Submit(strings.Repeat("long ", 40))
+		p.tells(p.pull()[0], "Failed", said)
+		s.ExpectEffects(id, want)
+		if n := s.Count("SELECT count(*) FROM phones WHERE rest_until > now()"); n != 1 {
+			t.Errorf("the phone does not rest after %q", said)
+		}
+		s.Exec("DELETE FROM queue")
+		s.endRests()
+	}
+	id = s.Submit("cancelled")
+	p.tells(p.pull()[0], "Cancelled", "")
+	s.ExpectEffects(id, "released troubled")
+}
+
+// endRests lets phones that rest try again.
+func (s *server) endRests() {
+	s.T.Helper()
+	s.Exec("UPDATE phones SET rest_until = now() - interval '1 second' WHERE rest_until IS NOT NULL")
+}
+
+func TestAPhoneInTroubleRestsAndThenTriesOneMessage(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	restsFor := func() time.Duration {
+		t.Helper()
+		return time.Until(apptest.Scan[time.Time](s.Bundle, "SELECT rest_until FROM phones")).Round(10 * time.Second)
+	}
+	s.SubmitMany("text", 30, nil)
+	p.clock = time.Hour
+	p.pull()
+	p.sendPending()
+	if got := p.pull(); len(got) > 0 {
+		t.Fatalf("a phone that could not send is given %v", got)
+	}
+	if got := restsFor(); got != 30*time.Second {
+		t.Errorf("the phone rests for %v after ten troubles in a row", got)
+	}
+	for range 4 { // a minute, then two, four and eight
+		s.endRests()
+		if got := p.pull(); len(got) != 1 {
+			t.Fatalf("a phone that could not send tries %v", got)
+		}
+		p.sendPending()
+	}
+	if got := restsFor(); got != 8*time.Minute {
+		t.Errorf("the phone rests for %v after five rests", got)
+	}
+	if n := s.Count("SELECT count(*) FROM report_logs WHERE event = 'released'"); n != 14 {
+		t.Errorf("%d messages were given back", n)
+	}
+	s.endRests()
+	p.clock = 0
+	s.Exec("UPDATE queue SET due_at = now()")
+	p.pull()
+	if out := p.sendPending(); len(out) != 1 {
+		t.Errorf("the phone sent %v", out)
+	}
+	if got := p.pull(); len(got) != 10 {
+		t.Errorf("a phone that sends again is given %v", got)
+	}
+	if n := s.Count("SELECT count(*) FROM phones WHERE troubles = 0 AND rest_until IS NULL"); n != 1 {
+		t.Error("a phone that sends again still rests")
+	}
+}
+
+func TestAMessageNearTheEndOfItsLeaseIsNotGivenAgain(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	id := s.Submit("text")
+	p.pull()
+	s.Exec("UPDATE queue SET lease_until = now() + interval '50 seconds', updated_at = now() - interval '5 minutes'")
+	if got := p.pull(); len(got) > 0 {
+		t.Errorf("the phone is given %v", got)
+	}
+	s.Exec("UPDATE queue SET updated_at = now() - interval '10 seconds'") // a third of a lease of one minute
+	if got := p.pull(); len(got) != 1 {
+		t.Errorf("the phone is given %v", got)
+	}
+	p.sendPending()
+	s.ExpectEffects(id, "reported success")
+}
+
+func TestAFailureOfALeaseThatWasLostIsNoReceipt(t *testing.T) {
+	s := newServer(t)
+	p, next := s.newPhone("phone"), s.newPhone("next")
+	id := s.Submit("text")
+	p.pull()
+	s.ExpireLeases()
+	s.Recover()
+	s.Exec("UPDATE queue SET due_at = now() - interval '1 minute'")
+	next.pull()
+	next.sendPending()
+	s.AwaitStatus(id, 2)
+	p.tells(p.only(), "Sent", "")
+	p.tells(p.only(), "Failed", "Delivery result: 2")
+	p.must(204, "PATCH", "/message", p.bearer(), []any{map[string]any{
+		"id": p.only(), "state": "Failed", "recipients": []any{map[string]any{"state": "Failed", "error": "Delivery result: 2"}},
+	}})
+	if task := s.Task(id); task.Delivery != nil || *task.ProcessingAppID != "next" {
+		t.Errorf("the task is %+v", task)
+	}
+}
+
+func TestPullsOfAPhoneAtTheSameTimeGiveItWhatItMayHold(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	s.SubmitMany("text", 60, nil)
+	var all sync.WaitGroup
+	for i := range 6 {
+		ctx, breakOff := context.WithTimeout(t.Context(), time.Duration(2+5*i)*time.Millisecond) // the app does so
+		r, err := http.NewRequestWithContext(ctx, "GET", p.address+"/message", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", p.bearer())
+		all.Go(func() {
+			defer breakOff()
+			if res, err := s.client.Do(r); err == nil {
+				_ = res.Body.Close()
+			}
+		})
+	}
+	all.Wait()
+	if got := p.pull(); len(got) != 10 {
+		t.Errorf("the phone holds %v", got)
+	}
+	if n := s.Count("SELECT count(*) FROM queue WHERE lease_until IS NOT NULL"); n != 10 {
+		t.Errorf("%d messages are leased", n)
+	}
+}
+
+func TestAPhoneWaitsForItsOtherPull(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	s.Submit("text")
+	s.Exec("UPDATE phones SET pull_until = now() + interval '300 milliseconds'")
+	if started := time.Now(); len(p.pull()) != 1 || time.Since(started) < 200*time.Millisecond {
+		t.Errorf("after %v, the phone holds %v", time.Since(started), p.order)
+	}
+}
+
+func TestAPhoneThatIsFullOrRestsDoesNotCountAsPresent(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	phones := mobile.New(s.App.DB, mobile.Services{Queue: s.App.Tasks, Senders: s.App.Senders})
+	registered, err := phones.Get(t.Context(), p.info.Login)
+	if err != nil {
+		t.Fatal(err)
+	}
+	polls := func() int {
+		t.Helper()
+		s.Exec("UPDATE sender_states SET seen_at = '2020-01-01'")
+		if _, err := phones.AwaitMessages(t.Context(), registered, time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		n, err := s.App.Senders.SweepSeen(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := polls(); n != 1 {
+		t.Errorf("a phone that waits polled %d times", n)
+	}
+	s.SubmitMany("text", 12, nil)
+	p.pull()
+	polls() // that of the pull
+	if n := polls(); n != 0 {
+		t.Errorf("a full phone polled %d times", n)
+	}
+	s.Exec("DELETE FROM queue")
+	s.Exec("UPDATE phones SET rest_until = now() + interval '1 minute', troubles = 1")
+	if n := polls(); n != 0 {
+		t.Errorf("a phone that rests polled %d times", n)
+	}
+}
+
+func TestANewStreamOfAPhoneEndsItsOldOne(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	old := p.listen()
+	p.listen()
+	apptest.Eventually(t, "the old stream ends", func() bool {
+		select {
+		case _, isOpen := <-old:
+			return !isOpen
+		default:
+			return false
+		}
+	})
+}
+
+func TestACodeForTheNextPhoneLeavesTheOneOfNowAsItIs(t *testing.T) {
+	s := newServer(t)
+	s.AddSender(map[string]any{"sender_no": "phone"})
+	p := newPhone(t, s.client, s.address)
+	p.signInByCode(s.pair("phone", map[string]any{"sim_number": 1}).Code)
+	code := s.pair("phone", map[string]any{"sim_number": 2}).Code
+	s.Submit("one")
+	p.pull()
+	if sim := p.known[p.only()].SimNumber; sim == nil || *sim != 1 {
+		t.Errorf("the message goes by SIM %v", sim)
+	}
+	next := newPhone(t, s.client, s.address)
+	next.signInByCode(code)
+	s.Submit("two")
+	next.pull()
+	if sim := next.known[next.only()].SimNumber; sim == nil || *sim != 2 {
+		t.Errorf("the message goes by SIM %v", sim)
+	}
+}
+
+func TestACodeRegistersOnePhoneOnce(t *testing.T) {
+	s := newServer(t)
+	s.AddSender(map[string]any{"sender_no": "phone"})
+	replaced, code := s.pair("phone", map[string]any{}).Code, s.pair("phone", map[string]any{}).Code
+	p, second := newPhone(t, s.client, s.address), newPhone(t, s.client, s.address)
+	if status := second.tryCode(replaced); status != 401 {
+		t.Errorf("a code that was replaced answers %d", status)
+	}
+	p.signInByCode(code)
+	if status := second.tryCode(code); status != 401 {
+		t.Errorf("a used code answers %d", status)
+	}
+	old := s.pair("phone", map[string]any{}).Code
+	s.Exec("UPDATE phones SET code_until = now() - interval '1 second'")
+	if status := second.tryCode(old); status != 401 {
+		t.Errorf("a code that is over answers %d", status)
+	}
+	for _, authorization := range []string{"", "Bearer private-token", basic("admin", "x"), "Code"} {
+		if status, _ := second.call("POST", "/device", authorization, map[string]any{"name": "x", "simCards": []any{}}); status != 401 {
+			t.Errorf("registering with %q answers %d", authorization, status)
+		}
+	}
+	for range 3 {
+		second.tryCode("000000000000")
+	}
+	right := s.pair("phone", map[string]any{}).Code
+	if status := second.tryCode(right); status != http.StatusTooManyRequests {
+		t.Errorf("after many wrong codes, another answers %d", status)
+	}
+	p.pull() // a phone with a token does not wait for the guesses of others
+	if n := s.Count("SELECT count(*) FROM phones WHERE code_hash = sha256(convert_to($1, 'UTF8'))", right); n != 1 {
+		t.Errorf("%d codes are stored as their sums", n)
+	}
+	if strings.Contains(s.Log.String(), right) || strings.Contains(s.Log.String(), p.info.Token) {
+		t.Error("the log has a code or a token")
+	}
+}
+
+func TestTheNextPhoneOfASenderEndsTheOneBefore(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	s.Submit("text")
+	p.pull()
+	next := s.registered("phone")
+	if len(next.order) > 0 {
+		t.Errorf("the next phone is given what the one before may have sent: %v", next.order)
+	}
+	for _, path := range []string{"/message", "/settings", "/events"} {
+		if status, _ := p.call("GET", path, p.bearer(), nil); status != 401 {
+			t.Errorf("%s answers the old phone %d", path, status)
+		}
+	}
+	next.must(403, "PATCH", "/device", next.bearer(), map[string]any{"id": p.info.ID})
+	if n := s.Count("SELECT count(*) FROM users WHERE username LIKE 'phone-%'"); n != 1 {
+		t.Errorf("there are %d users of phones", n)
+	}
+}
+
+func TestThePhoneOfADeletedSenderIsRefused(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	p.must(204, "PATCH", "/device", p.bearer(), map[string]any{"id": p.info.ID})
+	s.Expect(200, "", "DELETE", "/api/v1/admin/senders/phone", nil)
+	apptest.Eventually(t, "the token is refused", func() bool {
+		status, _ := p.call("GET", "/message", p.bearer(), nil)
+		if status == 200 {
+			t.Fatal("the phone is served")
+		}
+		return status == 401
+	})
+	s.Expect(404, "sender.not_found", "GET", "/api/v1/admin/senders/phone", nil)
+	if n := s.Count("SELECT count(*) FROM audit WHERE action = 'deleted' AND entity = 'phone' AND entity_key = 'phone'"); n != 1 {
+		t.Errorf("%d rows of audit name the sender of the deleted phone", n)
+	}
+	if n := s.Count("SELECT count(*) FROM users") + s.Count("SELECT count(*) FROM api_keys") + s.Count("SELECT count(*) FROM phones"); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+}
+
+func TestAPhoneIsGivenTheMessagesOfItsRoutesOnly(t *testing.T) {
+	s := newServer(t)
+	acme, beta := s.AddCompany("acme", 1), s.AddCompany("beta", 1)
+	s.AddSender(map[string]any{"sender_no": "phone", "is_shared": false, "sign": "X"})
+	s.AddSender(map[string]any{"sender_no": "other"})
+	s.AddRoute("acme", "phone", 1)
+	s.AddRoute("beta", "other", 1)
+	p := s.registered("phone")
+	for i, of := range [][]string{acme, beta} {
+		s.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": fmt.Sprint("of ", i)}, of...)
+	}
+	p.pull()
+	if out := p.sendPending(); !slices.Equal(out, []string{"+8613800138000 【X】of 0"}) {
+		t.Errorf("the phone sent %q", out)
+	}
+}
+
+func TestAPhoneIsPacedAsItsSender(t *testing.T) {
+	s := newServer(t)
+	s.AddSender(map[string]any{"sender_no": "phone", "limits": map[string]any{"per_hour": 3}})
+	p := newPhone(t, s.client, s.address)
+	p.signInByCode(s.pair("phone", map[string]any{"sim_number": 2}).Code)
+	s.SubmitMany("text", 5, nil)
+	if got := p.pull(); len(got) != 3 {
+		t.Errorf("the phone is given %d messages", len(got))
+	}
+	if sim := p.known[p.order[0]].SimNumber; sim == nil || *sim != 2 {
+		t.Errorf("the message goes by SIM %v", sim)
+	}
+	s.Expect(200, "", "PATCH", "/api/v1/admin/senders/phone", map[string]any{"status": "off", "limits": map[string]any{"per_hour": nil}})
+	if got := p.pull(); len(got) != 3 {
+		t.Errorf("a phone whose sender is off holds %d messages", len(got))
+	}
+}
+
+func TestAPhoneHearsThatMessagesWait(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	events := p.listen()
+	s.Submit("text")
+	select {
+	case event := <-events:
+		if event != "MessageEnqueued" {
+			t.Errorf("the app does not know the event %q", event)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("no event came")
+	}
+	p.pull()
+	if out := p.sendPending(); len(out) != 1 {
+		t.Errorf("the phone sent %v", out)
+	}
+	s.registered("phone")
+	apptest.Eventually(t, "the stream of the old phone ends", func() bool {
+		select {
+		case event, isOpen := <-events:
+			if isOpen && event != "MessageEnqueued" {
+				t.Fatalf("the app does not know the event %q", event)
+			}
+			return !isOpen
+		default:
+			return false
+		}
+	})
+}
+
+func TestAPhoneThatAnswersNonsenseHarmsNothing(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	id := s.Submit("text")
+	p.pull()
+	for _, body := range []string{
+		``, `{`, `[`, `{}`, `null x`, `"x"`, `[1]`, `[null]`, `[[]]`, `[{"id":7}]`, `[{"id":"x","state":"Sunk"}]`, `[{"state":"Sent"}]`,
+		`[{"id":"x","state":"Sent","state":"Failed"}]`, `[{"id":"x\u0000","state":"Sent"}]`, `[{"id":"x","state":"Sent","recipients":{}}]`,
+		`[` + strings.Repeat(`{"id":"x","state":"Sent"},`, 100) + `{"id":"x","state":"Sent"}]`, `[{"id":"` + strings.Repeat("x", 70<<10) + `"}]`,
+		strings.Repeat("[", 5000),
+	} {
+		if status, raw := p.call("PATCH", "/message", p.bearer(), body); status < 400 || status >= 500 {
+			t.Errorf("%.60s answers %d %s", body, status, raw)
+		}
+		if status, _ := p.call("POST", "/device", "Code 000000000000", body); status < 400 || status >= 500 {
+			t.Errorf("registering with %.60s answers %d", body, status)
+		}
+	}
+	for _, body := range []string{`[]`, `[{"id":"-1","state":"Sent"}]`, `[{"id":"` + id + `-","state":"Sent"}]`, `[{"id":"` + id + `-99999999999999999999","state":"Sent"}]`,
+		`[{"id":"` + id + `-7","state":"Sent","recipients":[{"state":"Failed","error":"x"},{"state":"Sent"}],"states":7}]`,
+		`[{"id":"` + strings.Repeat("9", 5000) + `-1","state":"Sent"}]`,
+	} {
+		if status, raw := p.call("PATCH", "/message", p.bearer(), body); status != 204 {
+			t.Errorf("%.60s answers %d %s", body, status, raw)
+		}
+	}
+	long := map[string]any{"id": p.only(), "state": "Failed", "recipients": []any{map[string]any{"phoneNumber": "x", "state": "Failed", "error": strings.Repeat("é\U0001F4A9", 5000)}}}
+	p.must(204, "PATCH", "/message", p.bearer(), []any{long})
+	s.ExpectEffects(id, "reported retry")
+	for _, path := range []string{"/nothing", "/logs", ""} {
+		if status, _ := p.call("GET", path, p.bearer(), nil); status != 404 {
+			t.Errorf("%s answers %d", path, status)
+		}
+	}
+}
+
+func TestOnlyAPhoneIsServedAsAPhone(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	s.AddUser("app", "send", map[string]any{"app_id": "phone"})
+	key := apptest.Decode[api.NewKey](t, s.Expect(200, "", "POST", "/api/v1/admin/users/app/keys", map[string]any{"name": "n"})).Key
+	s.AddUser("shop", "submit", nil)
+	submits := apptest.Decode[api.NewKey](t, s.Expect(200, "", "POST", "/api/v1/admin/users/shop/keys", map[string]any{"name": "n"})).Key
+	for authorization, want := range map[string]int{
+		"": 401, "Bearer x": 401, "Bearer " + key: 403, "Bearer " + submits: 403, basic(apptest.Username, apptest.Password): 401,
+		basic(p.info.Login, p.info.Token): 401,
+	} {
+		for _, path := range []string{"/message", "/settings", "/webhooks", "/events"} {
+			if status, _ := p.call("GET", path, authorization, nil); status != want {
+				t.Errorf("%s answers %q with %d, want %d", path, authorization, status, want)
+			}
+		}
+	}
+	p.must(403, "PATCH", "/user/password", p.bearer(), map[string]any{"currentPassword": "x", "newPassword": "abcdefghijklmn"})
+	p.must(403, "GET", "/user/code", basic(p.info.Login, "x"), nil)
+	s.AddSender(map[string]any{"sender_no": "mailer", "channel": "email"})
+	s.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders/mailer/pairing", map[string]any{})
+	s.AddSender(map[string]any{"sender_no": "driven", "kind": "log"})
+	s.Expect(409, "sender.is_driven", "POST", "/api/v1/admin/senders/driven/pairing", map[string]any{})
+	s.Expect(404, "sender.not_found", "POST", "/api/v1/admin/senders/nobody/pairing", map[string]any{})
+	s.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders/phone/pairing", map[string]any{"sim_number": 4})
+}
+
+// The app looks at validUntil right before it sends a message.
+func TestAMessageOfAPhoneIsValidUntilItExpires(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	submit := func() string {
+		return s.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code", "expires_at": time.Now().Add(40 * time.Second)}).TaskID
+	}
+	expires := func(id string) {
+		s.Exec("UPDATE queue SET expires_at = now() - interval '1 second', lease_until = now() - interval '1 second' WHERE task_id = $1", id)
+	}
+	id := submit()
+	p.pull()
+	if got, want := p.known[p.only()].ValidUntil, s.Task(id).ExpiresAt.Truncate(time.Millisecond); !got.Equal(want) {
+		t.Errorf("valid until %s, expires at %s", got, want)
+	}
+	expires(id)
+	if got := p.pull(); len(got) > 0 {
+		t.Errorf("an expired message is given again: %v", got)
+	}
+	p.clock = time.Minute // its own time goes on, too
+	if out := p.sendPending(); len(out) > 0 {
+		t.Errorf("the phone sent %v", out)
+	}
+	s.ExpectEffects(id, "released untried")
+	if n, err := s.App.Tasks.Expire(t.Context()); n != 1 || err != nil {
+		t.Errorf("expired %d, %v", n, err)
+	}
+	if n := apptest.Scan[int](s.Bundle, "SELECT count(*)::int FROM phones WHERE rest_until > now()"); n != 0 {
+		t.Error("the phone rests, although it was right")
+	}
+
+	p.clock = 0
+	late := submit()
+	p.pull()
+	if out := p.sendPending(); len(out) != 1 {
+		t.Errorf("the phone sent %v", out)
+	}
+	s.AwaitStatus(late, 2)
+}

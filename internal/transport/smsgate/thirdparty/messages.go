@@ -1,0 +1,264 @@
+package thirdparty
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"time"
+
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/logtext"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/transport/httpapi/gate"
+)
+
+// message is a message as a program posts it.
+type message struct {
+	ID          string    `json:"id"`
+	DeviceID    string    `json:"deviceId"`
+	Message     string    `json:"message"` // the older form of TextMessage
+	TextMessage *content  `json:"textMessage"`
+	DataMessage *struct{} `json:"dataMessage"`
+
+	PhoneNumbers []string `json:"phoneNumbers"`
+	IsEncrypted  bool     `json:"isEncrypted"`
+	SimNumber    *int     `json:"simNumber"`
+	Priority     int      `json:"priority"`
+	TTL          *int64   `json:"ttl"`
+	ValidUntil   *instant `json:"validUntil"`
+	ScheduleAt   *instant `json:"scheduleAt"`
+
+	// Read and ignored: a receipt of the provider is always told.
+	WithDeliveryReport *bool `json:"withDeliveryReport"`
+}
+
+type content struct {
+	Text string `json:"text"`
+}
+
+// instant is a time with its zone. The error of another text names the field.
+type instant time.Time
+
+// UnmarshalJSON reads a time of RFC 3339.
+func (i *instant) UnmarshalJSON(text []byte) error {
+	if (*time.Time)(i).UnmarshalJSON(text) != nil {
+		return &json.UnmarshalTypeError{Value: "string", Type: reflect.TypeFor[time.Time]()}
+	}
+	return nil
+}
+
+// simMost is the largest number of a SIM in SMSGate.
+const simMost = 3
+
+// check refuses what this server does not do.
+func (m message) check() error {
+	switch {
+	case m.IsEncrypted:
+		return refuse("isEncrypted: this server reads texts, so that it cannot send encrypted ones: send the text as it is")
+	case m.DataMessage != nil:
+		return refuse("dataMessage: data messages are not supported: send a textMessage")
+	case m.Message != "" && m.TextMessage != nil:
+		return refuse("must specify exactly one of: textMessage or message")
+	case m.SimNumber != nil && (*m.SimNumber < 1 || *m.SimNumber > simMost):
+		return refuse("simNumber: must be between 1 and 3")
+	case m.SimNumber != nil && *m.SimNumber > 1:
+		return refuse("simNumber: a device has one SIM here: choose another deviceId, or leave simNumber out")
+	}
+	return nil
+}
+
+func (m message) asked() Message {
+	text := m.Message
+	if m.TextMessage != nil {
+		text = m.TextMessage.Text
+	}
+	return Message{
+		ID: m.ID, PhoneNumbers: m.PhoneNumbers, Text: text, DeviceID: m.DeviceID, Priority: m.Priority, TTL: m.TTL, ValidUntil: (*time.Time)(m.ValidUntil),
+		ScheduleAt: (*time.Time)(m.ScheduleAt),
+	}
+}
+
+// isToMany reports whether a body may be a message to more than one recipient.
+func isToMany(_ *http.Request, body []byte) bool {
+	var m struct {
+		PhoneNumbers []json.RawMessage `json:"phoneNumbers"`
+	}
+	return json.Unmarshal(body, &m) != nil || len(m.PhoneNumbers) > 1
+}
+
+// send submits a message.
+func (s *server) send(w http.ResponseWriter, r *http.Request) error {
+	x := gate.Of(r.Context())
+	var m message
+	if err := read(r, &m); err != nil {
+		return err
+	}
+	x.Note("recipients", len(m.PhoneNumbers))
+	if hours := r.URL.Query().Get("deviceActiveWithin"); hours != "" && hours != "0" {
+		return refuse("deviceActiveWithin: not supported: a message waits for a sender")
+	}
+	state, err := State{}, m.check()
+	if err == nil {
+		state, err = s.Messages.Send(r.Context(), m.asked(), x.Origin)
+	}
+	if err != nil {
+		s.storeRefusal(r, m.asked(), err)
+		return err
+	}
+	if len(m.PhoneNumbers) == 1 { // before, it may be anything but a number
+		x.Note("phone", phone.Mask(m.PhoneNumbers[0]))
+	}
+	w.Header().Set("Location", Prefix+"/messages/"+url.PathEscape(state.ID))
+	write(w, http.StatusAccepted, messageOf(state, false))
+	return nil
+}
+
+// storeRefusal stores a refused message, as refused submissions of other ways in: one row for each recipient, so that an erasure finds it by the
+// number.
+func (s *server) storeRefusal(r *http.Request, m Message, err error) {
+	var status int
+	var answer errorAnswer
+	var own *refusal
+	var f *fault.Error
+	switch {
+	case errors.As(err, &own):
+		status, answer = own.status, errorAnswer{Message: own.text}
+	case errors.As(err, &f) && !gate.IsServerError(f.Kind) && f.Kind != fault.TooMany:
+		status, answer = faultAnswer(r, gate.StatusOf(f.Kind), f)
+	default:
+		return
+	}
+	m.PhoneNumbers = m.PhoneNumbers[:min(len(m.PhoneNumbers), RecipientsMost)]
+	m.ID, m.Text = logtext.Text(m.ID), logtext.Text(m.Text) // each row has them
+	raws, err := m.Raws()
+	if err != nil {
+		return
+	}
+	body, err := json.Marshal(answer)
+	if err != nil {
+		return
+	}
+	refused := make([]queue.Refused, len(raws))
+	for i, raw := range raws {
+		refused[i] = queue.Refused{Raw: raw, Status: status, Answer: body}
+	}
+	if len(refused) > 0 {
+		s.gate.StoreRefusals(r.Context(), refused...)
+	}
+}
+
+// get answers the state of a message.
+func (s *server) get(w http.ResponseWriter, r *http.Request) error {
+	state, err := s.Messages.Get(r.Context(), gate.Of(r.Context()).Origin, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	write(w, http.StatusOK, messageOf(state, true))
+	return nil
+}
+
+// cancel cancels a message that no device has yet.
+func (s *server) cancel(w http.ResponseWriter, r *http.Request) error {
+	state, err := s.Messages.Cancel(r.Context(), gate.Of(r.Context()).Origin, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	write(w, http.StatusOK, messageOf(state, false))
+	return nil
+}
+
+// pageSize is how many messages a list has that asks for no number.
+const pageSize = 50
+
+// list answers the states of messages.
+func (s *server) list(w http.ResponseWriter, r *http.Request) error {
+	query := r.URL.Query()
+	f := Filter{Limit: pageSize}
+	for name, to := range map[string]*int{"limit": &f.Limit, "offset": &f.Offset} {
+		if text := query.Get(name); text != "" {
+			n, err := strconv.ParseInt(text, 10, 32)
+			if err != nil {
+				return fault.InvalidField(name, fault.WrongFormat, nil)
+			}
+			*to = int(n)
+		}
+	}
+	for name, to := range map[string]**time.Time{"from": &f.From, "to": &f.To} {
+		if text := query.Get(name); text != "" {
+			at, err := time.Parse(time.RFC3339, text)
+			if err != nil || at.UTC().Year() < 1 || at.UTC().Year() > 9999 {
+				return fault.InvalidField(name, fault.NotATime, nil)
+			}
+			*to = &at
+		}
+	}
+	if query.Get("state") != "" {
+		return refuse("state: lists cannot be narrowed by state: register a webhook, or read the state of each message")
+	}
+	if device := query.Get("deviceId"); device != "" {
+		if !postgres.IsText(device) {
+			return fault.InvalidField("deviceId", fault.BadCharacters, nil)
+		}
+		f.DeviceID = &device
+	}
+	switch query.Get("sort") {
+	case "", "-created_at":
+	case "created_at":
+		f.Ascending = true
+	default:
+		return fault.InvalidField("sort", fault.NotAllowed, []string{"created_at", "-created_at"})
+	}
+	withContent, err := strconv.ParseBool(query.Get("includeContent"))
+	if err != nil && query.Get("includeContent") != "" {
+		return fault.InvalidField("includeContent", fault.WrongFormat, nil)
+	}
+	f.WithText = withContent
+	states, total, err := s.Messages.List(r.Context(), gate.Of(r.Context()).Origin, f)
+	if err != nil {
+		return err
+	}
+	answer := make([]messageState, len(states))
+	for i, state := range states {
+		answer[i] = messageOf(state, withContent)
+	}
+	w.Header().Set("X-Total-Count", strconv.FormatInt(total, 10))
+	write(w, http.StatusOK, answer)
+	return nil
+}
+
+// messageState is the state of a message.
+type messageState struct {
+	ID          string               `json:"id"`
+	DeviceID    string               `json:"deviceId"`
+	State       string               `json:"state"`
+	IsHashed    bool                 `json:"isHashed"`
+	IsEncrypted bool                 `json:"isEncrypted"`
+	Recipients  []recipientAnswer    `json:"recipients"`
+	States      map[string]time.Time `json:"states"`
+	TextMessage *content             `json:"textMessage,omitempty"`
+}
+
+type recipientAnswer struct {
+	PhoneNumber string  `json:"phoneNumber"`
+	State       string  `json:"state"`
+	Error       *string `json:"error,omitempty"`
+}
+
+func messageOf(s State, withContent bool) messageState {
+	m := messageState{ID: s.ID, DeviceID: s.DeviceID, State: s.State, Recipients: make([]recipientAnswer, len(s.Recipients)), States: s.States}
+	for i, one := range s.Recipients {
+		m.Recipients[i] = recipientAnswer{PhoneNumber: one.PhoneNumber, State: one.State}
+		if one.Error != "" {
+			m.Recipients[i].Error = &one.Error
+		}
+	}
+	if withContent && s.Text != "" {
+		m.TextMessage = &content{s.Text}
+	}
+	return m
+}

@@ -1,0 +1,372 @@
+// Package thirdparty owns messages of programs that were written for the third-party API of SMSGate: one text to some recipients under one id,
+// which are one task each, and the state of the whole.
+// Its handlers answer with the shapes of SMSGate. docs/smsgate-clients.md says what the API has, and what is refused.
+package thirdparty
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oklog/ulid/v2"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/servers"
+	"lksms/internal/platform/sweep"
+)
+
+// Service submits such messages and tells their states. A caller sees its own messages alone.
+type Service struct {
+	db        *postgres.DB
+	q         *dbq.Queries
+	inParts   *dbq.Queries // each run is planned for its parameters, see DB.InPartitions
+	tasks     *queue.Service
+	directory *directory.Service
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, tasks *queue.Service, dir *directory.Service) *Service {
+	return &Service{db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), tasks: tasks, directory: dir}
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "forget-smsgate-messages", Interval: 10 * time.Minute, Run: s.Forget},
+	}
+}
+
+// The bounds of a message.
+const (
+	RecipientsMost = 100
+	idMost         = 36
+	textMost       = 1024 // characters; what the database stores, see queue.Limits
+	ttlLeast       = 5
+	ttlMost        = 2 * 366 * 24 * 60 * 60 // seconds; the farthest time at which a message may expire
+
+	// urgentFrom is the priority from which SMSGate sends a message before all others, and at once.
+	urgentFrom, priorityLeast, priorityMost = 100, -128, 127
+)
+
+// source is the source of the tasks.
+const source = "smsgate"
+
+// Message is a message as a program submits it.
+type Message struct {
+	ID           string // empty: one is made
+	PhoneNumbers []string
+	Text         string
+	DeviceID     string // the only sender that may send it; empty: any
+	Priority     int    // 0: the usual one; larger is more urgent
+	TTL          *int64 // seconds
+	ValidUntil   *time.Time
+	ScheduleAt   *time.Time
+}
+
+// fields are the names that SMSGate has for fields of a submission.
+var fields = map[string]string{
+	"content": "textMessage.text", "sender_no": "deviceId", "expires_at": "validUntil", "expect_send_time": "scheduleAt",
+}
+
+// inTheirWords returns a fault of a submission with the names that SMSGate has for the fields, and any other error as it is. The recipient counts
+// from 0.
+func inTheirWords(err error, recipient int, m Message) error {
+	var f *fault.Error
+	if !errors.As(err, &f) || len(f.Fields) == 0 {
+		return err
+	}
+	renamed := *f
+	renamed.Fields = nil
+	for _, field := range f.Fields {
+		switch name := field.Name; {
+		case name == "phone_number":
+			field.Name = fmt.Sprintf("phoneNumbers[%d]", recipient)
+		case name == "expires_at" && m.TTL != nil:
+			field.Name = "ttl"
+		case fields[name] != "":
+			field.Name = fields[name]
+		}
+		renamed.Fields = append(renamed.Fields, field)
+	}
+	return &renamed
+}
+
+// check checks what queue does not, and returns the numbers in E.164. Fault: request.invalid.
+func (m Message) check(region string) (numbers []string, err error) {
+	switch {
+	case len(m.ID) > 0 && len([]rune(m.ID)) > idMost:
+		return nil, fault.InvalidField("id", fault.TooLong, idMost)
+	case strings.Contains(m.ID, "/"): // no address of the API could name it
+		return nil, fault.InvalidField("id", fault.BadCharacters, nil)
+	case len(m.PhoneNumbers) == 0:
+		return nil, fault.InvalidField("phoneNumbers", fault.Required, nil)
+	case len(m.PhoneNumbers) > RecipientsMost:
+		return nil, fault.InvalidField("phoneNumbers", fault.TooManyItems, RecipientsMost)
+	case strings.TrimSpace(m.Text) == "": // queue would send the default content of the number
+		return nil, fault.InvalidField("textMessage.text", fault.Blank, nil)
+	case utf8.RuneCountInString(m.Text) > textMost: // before each recipient has a copy
+		return nil, fault.InvalidField("textMessage.text", fault.TooLong, textMost)
+	case m.Priority < priorityLeast:
+		return nil, fault.InvalidField("priority", fault.TooSmall, priorityLeast)
+	case m.Priority > priorityMost:
+		return nil, fault.InvalidField("priority", fault.TooBig, priorityMost)
+	case m.TTL != nil && m.ValidUntil != nil:
+		return nil, fault.InvalidField("ttl", fault.NotTogether, "validUntil")
+	case m.TTL != nil && *m.TTL < ttlLeast:
+		return nil, fault.InvalidField("ttl", fault.TooSmall, ttlLeast)
+	case m.TTL != nil && *m.TTL > ttlMost:
+		return nil, fault.InvalidField("ttl", fault.TooBig, ttlMost)
+	case m.ScheduleAt != nil && !m.ScheduleAt.After(time.Now()):
+		return nil, fault.InvalidField("scheduleAt", fault.InThePast, nil)
+	}
+	seen := map[string]bool{}
+	for i, number := range m.PhoneNumbers {
+		e164, err := phone.Normalise("phone_number", number, region)
+		if err != nil {
+			return nil, inTheirWords(err, i, m)
+		}
+		if seen[e164] {
+			return nil, fault.InvalidField(fmt.Sprintf("phoneNumbers[%d]", i), fault.Duplicate, nil)
+		}
+		seen[e164] = true
+		numbers = append(numbers, e164)
+	}
+	return numbers, nil
+}
+
+// urgency returns how urgent a priority of SMSGate is, see queue.Scaled.
+func urgency(priority int) float64 {
+	if priority < 0 {
+		return float64(priority) / -priorityLeast
+	}
+	return min(1, float64(priority)/urgentFrom)
+}
+
+// errExists refuses an id that the submitter has used.
+var errExists = fault.New(fault.Conflict, fault.Exists)
+
+// Raws returns what the log shows of a message: one submission for each recipient.
+func (m Message) Raws() ([][]byte, error) {
+	raws := make([][]byte, len(m.PhoneNumbers))
+	for i, number := range m.PhoneNumbers {
+		var err error
+		if raws[i], err = json.Marshal(map[string]string{"phone_number": number, "content": m.Text, "smsgate_id": m.ID}); err != nil {
+			return nil, fmt.Errorf("write submission: %w", err)
+		}
+	}
+	return raws, nil
+}
+
+// Send submits a message: one task for each recipient, all or none. The state that it returns has no text. Faults: request.invalid, with the names of SMSGate; exists, for an id that the
+// submitter has used; those of queue.Submit.
+func (s *Service) Send(ctx context.Context, m Message, origin queue.Origin) (State, error) {
+	region, err := s.directory.DefaultRegion(ctx, &origin.CompanyID)
+	if err != nil {
+		return State{}, err
+	}
+	numbers, err := m.check(region)
+	if err != nil {
+		return State{}, err
+	}
+	if m.ID == "" {
+		m.ID = ulid.MustNew(ulid.Now(), rand.Reader).String()
+	} else if _, err := s.get(ctx, origin, m.ID); err == nil { // most repeats cost no more; the key decides about those at the same time
+		return State{}, errExists
+	} else if !isNone(err) {
+		return State{}, err
+	}
+	priority, err := s.tasks.Scaled(ctx, queue.Notification, urgency(m.Priority), origin)
+	if err != nil {
+		return State{}, err
+	}
+	expires := m.ValidUntil
+	if m.TTL != nil {
+		expires = new(time.Now().Add(time.Duration(*m.TTL) * time.Second))
+	}
+	raws, err := m.Raws()
+	if err != nil {
+		return State{}, err
+	}
+	subs := make([]queue.Submission, len(m.PhoneNumbers))
+	for i, number := range m.PhoneNumbers {
+		subs[i] = queue.Submission{
+			PhoneNumber: number, Content: m.Text, Source: new(source), Raw: raws[i], MessageType: queue.Notification, Priority: priority,
+			ExpectSendTime: m.ScheduleAt, ExpiresAt: expires, SenderNo: m.DeviceID,
+		}
+	}
+	var ids []string
+	var at time.Time
+	_, err = s.tasks.SubmitTogether(ctx, subs, origin, func(ctx context.Context, made []queue.Submitted) error {
+		for _, one := range made {
+			ids = append(ids, one.TaskID)
+		}
+		var err error
+		at, err = s.q.SmsgateMessagePut(ctx, dbq.SmsgateMessagePutParams{
+			CompanyID: origin.CompanyID, SubmittedBy: origin.User, MessageID: m.ID, TaskIds: ids, SenderNo: m.DeviceID,
+		})
+		return postgres.Wrap("store message", err, errExists) // no row: a request at the same time has the id
+	})
+	var refused *queue.RefusedError
+	if errors.As(err, &refused) {
+		return State{}, inTheirWords(refused.Err, refused.Index, m)
+	}
+	if err != nil {
+		return State{}, err
+	}
+	// Nothing is read after the commit: a failure now would make the program send the message again.
+	state := State{
+		ID: m.ID, DeviceID: m.DeviceID, State: Pending, Recipients: make([]Recipient, len(numbers)), States: map[string]time.Time{Pending: at}, taskIDs: ids,
+	}
+	for i, number := range numbers {
+		state.Recipients[i] = Recipient{PhoneNumber: number, State: Pending}
+	}
+	return state, nil
+}
+
+var errNone = fault.New(fault.NotFound, fault.MessageNotFound)
+
+func isNone(err error) bool { return errors.Is(err, errNone) }
+
+func (s *Service) get(ctx context.Context, origin queue.Origin, id string) (dbq.SmsgateMessageGetRow, error) {
+	row, err := s.q.SmsgateMessageGet(ctx, dbq.SmsgateMessageGetParams{CompanyID: origin.CompanyID, SubmittedBy: origin.User, MessageID: id})
+	return row, postgres.Wrap("get message", err, errNone)
+}
+
+// Get returns the state of a message. A task of the caller that came in in another way is a message too, under its task_id. Fault:
+// message.not_found.
+func (s *Service) Get(ctx context.Context, origin queue.Origin, id string) (State, error) {
+	row, err := s.get(ctx, origin, id)
+	if isNone(err) {
+		t, err := s.tasks.Get(ctx, queue.Viewer{Owner: &origin.User, CompanyID: &origin.CompanyID}, id)
+		var f *fault.Error
+		switch {
+		case errors.As(err, &f) && f.Kind == fault.NotFound:
+			return State{}, errNone
+		case err != nil:
+			return State{}, err
+		}
+		row = dbq.SmsgateMessageGetRow{MessageID: id, TaskIds: []string{t.TaskID}, SenderNo: t.SenderNo, CreatedAt: t.CreatedAt}
+	} else if err != nil {
+		return State{}, err
+	}
+	all, err := s.statesOf(ctx, []dbq.SmsgateMessageGetRow{row}, true)
+	if err != nil {
+		return State{}, err
+	}
+	if len(all) == 0 {
+		return State{}, errNone
+	}
+	return all[0], nil
+}
+
+// The bounds of a list.
+const (
+	ListMost = 100
+	seenMost = 10_000 // messages of the time of a list that count
+)
+
+// Filter selects messages of a list.
+type Filter struct {
+	From, To      *time.Time
+	DeviceID      *string
+	Ascending     bool
+	WithText      bool
+	Limit, Offset int
+}
+
+// List returns messages of the caller, and how many there are, of the first ten thousand of the time. Fault: request.invalid.
+func (s *Service) List(ctx context.Context, origin queue.Origin, f Filter) (all []State, total int64, err error) {
+	switch {
+	case f.Limit < 1:
+		return nil, 0, fault.InvalidField("limit", fault.TooSmall, 1)
+	case f.Limit > ListMost:
+		return nil, 0, fault.InvalidField("limit", fault.TooBig, ListMost)
+	case f.Offset < 0:
+		return nil, 0, fault.InvalidField("offset", fault.TooSmall, 0)
+	case f.Offset > seenMost:
+		return nil, 0, fault.InvalidField("offset", fault.TooBig, seenMost)
+	}
+	p := dbq.SmsgateMessageListParams{
+		Ascending: f.Ascending, CompanyID: origin.CompanyID, SubmittedBy: origin.User, FromAt: optional.Value(f.From), ToAt: optional.Or(f.To, forever),
+		SeenMost: seenMost, SenderNo: f.DeviceID, Skipped: int32(f.Offset), PageLimit: int32(f.Limit),
+	}
+	rows, err := s.q.SmsgateMessageList(ctx, p)
+	if err == nil && len(rows) == 0 && f.Offset > 0 { // only a row can say how many there are
+		p.Skipped, p.PageLimit = 0, 1
+		first, again := s.q.SmsgateMessageList(ctx, p)
+		if err = again; len(first) > 0 {
+			total = first[0].Matching
+		}
+	}
+	if err != nil {
+		return nil, 0, postgres.Wrap("list messages", err, nil)
+	}
+	messages := make([]dbq.SmsgateMessageGetRow, len(rows))
+	for i, row := range rows {
+		total = row.Matching
+		messages[i] = dbq.SmsgateMessageGetRow{MessageID: row.MessageID, TaskIds: row.TaskIds, SenderNo: row.SenderNo, CreatedAt: row.CreatedAt}
+	}
+	all, err = s.statesOf(ctx, messages, f.WithText)
+	return all, total, err
+}
+
+// forever is later than any message.
+var forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Cancel cancels a message of which no task was claimed yet: all tasks or none. Faults: message.not_found; task.not_pending.
+func (s *Service) Cancel(ctx context.Context, origin queue.Origin, id string) (State, error) {
+	state, err := s.Get(ctx, origin, id)
+	if err != nil {
+		return state, err
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		n, err := s.tasks.CancelAll(ctx, state.taskIDs, origin.User)
+		if err == nil && n < len(state.taskIDs) {
+			return fault.New(fault.Conflict, fault.TaskNotPending)
+		}
+		return err
+	})
+	if err != nil {
+		return State{}, err
+	}
+	return s.Get(ctx, origin, id)
+}
+
+// forgetBatch is how many messages one statement of Forget deletes.
+const forgetBatch = 10_000
+
+// Forget deletes messages whose tasks were dropped from the history, and returns how many.
+func (s *Service) Forget(ctx context.Context) (int, error) {
+	n, err := postgres.InBatches(forgetBatch, func() (int64, error) { return s.q.SmsgateMessagesForget(ctx, forgetBatch) })
+	return n, postgres.Wrap("forget messages", err, nil)
+}
+
+// devicesMost bounds the devices of a list.
+const devicesMost = 1000
+
+// Devices returns the senders that the caller's company may name.
+func (s *Service) Devices(ctx context.Context, origin queue.Origin) ([]dbq.SmsgateDevicesRow, error) {
+	rows, err := s.q.SmsgateDevices(ctx, dbq.SmsgateDevicesParams{Channel: directory.SMS, CompanyID: origin.CompanyID, Most: devicesMost})
+	return rows, postgres.Wrap("list devices", err, nil)
+}
+
+// HasDevice reports whether the caller's company may name a sender.
+func (s *Service) HasDevice(ctx context.Context, origin queue.Origin, senderNo string) (bool, error) {
+	_, err := s.directory.ServingSender(ctx, directory.SMS, origin.CompanyID, queue.Notification, senderNo)
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,97 @@
+package sqlinbox_test
+
+import (
+	"strings"
+	"testing"
+
+	"lksms/internal/platform/postgres"
+	"lksms/internal/testkit/apptest"
+	"lksms/internal/testkit/pgtest"
+	"lksms/internal/transport/sqlinbox"
+)
+
+// A role that may only submit takes every lock of servers that it can: it stops nothing.
+func TestARoleThatMayOnlySubmitStopsNoServer(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	b.Call("GET", "/api/v1/events", nil) // from now on there is a listener
+	shop, _ := roleOf(b, "user-of-acme")
+	tables := apptest.Scan[[]string](b, "SELECT array_agg(relname::text) FROM pg_class WHERE relkind = 'r' AND relname LIKE 'lock\\_%'")
+	jobs := make([]string, len(tables))
+	for i, table := range tables {
+		jobs[i] = strings.ReplaceAll(strings.TrimPrefix(table, "lock_"), "_", "-")
+		// The locks of servers of the version before.
+		exec(t, shop, "SELECT pg_advisory_lock(1818981239, hashtext($1)), pg_advisory_lock(hashtextextended(replace($1, '-', '_'), 0))", jobs[i])
+		for _, sql := range []string{"DO $$ BEGIN LOCK TABLE " + table + " IN ACCESS SHARE MODE; END $$", "SELECT lock_table('" + table + "')", "SELECT lock_table_try('" + table + "')"} {
+			if _, err := shop.Exec(t.Context(), sql); refusal(err).Code != "42501" {
+				t.Errorf("%s: %v", sql, err)
+			}
+		}
+	}
+	exec(t, shop, "SELECT pg_advisory_lock(hashtext('lksms feed')), pg_advisory_lock(465659194739)") // 465659194739: migrations
+	if _, err := shop.Exec(t.Context(), "SELECT FROM business_locks FOR UPDATE"); refusal(err).Code != "42501" {
+		t.Errorf("business_locks: %v", err)
+	}
+
+	for _, job := range jobs {
+		lock, err := b.App.DB.TryLock(t.Context(), job)
+		if err != nil || lock == nil {
+			t.Fatalf("no server can do %s: %v", job, err)
+		}
+		if err := lock.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	id := b.Submit("x")
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
+	if n, err := b.App.Feed.Sequence(t.Context()); n == 0 || err != nil {
+		t.Errorf("the feed got %d events: %v", n, err)
+	}
+	if _, err := b.App.Statistics.RollUp(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := postgres.MigrateUp(t.Context(), b.Options.DatabaseURL, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a role can use up is bounded where it is let in, unless it has bounds already.
+func TestAGrantBoundsWhatARoleCanUseUp(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	name, _ := newRole(b)
+	const settings = `SELECT r.rolconnlimit || ' ' || coalesce(array_to_string(s.setconfig, ' '), '') FROM pg_roles r
+		LEFT JOIN pg_db_role_setting s ON s.setrole = r.oid WHERE r.rolname = $1`
+
+	missing, err := sqlinbox.NewRoles(b.App.DB).Bound(t.Context(), name, sqlinbox.DefaultBounds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := apptest.Scan[string](b, settings, name); got != "-1 " || len(missing) != 3 {
+		t.Errorf("the role of the service may not change others: %q, it left %v to a superuser", got, missing)
+	}
+
+	super, err := postgres.Open(t.Context(), pgtest.Admin(t, b.Options.DatabaseURL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer super.Close()
+	for range 2 { // the second time it finds bounds, and changes none
+		if missing, err = sqlinbox.NewRoles(super).Bound(t.Context(), name, sqlinbox.DefaultBounds); err != nil || len(missing) > 0 {
+			t.Fatal(missing, err)
+		}
+		if got := apptest.Scan[string](b, settings, name); got != "20 idle_in_transaction_session_timeout=30s temp_file_limit=1GB" {
+			t.Errorf("a superuser set %q", got)
+		}
+		exec(t, b.DB, "SELECT 1")
+	}
+	own, _ := newRole(b)
+	admin := connect(t, pgtest.Admin(t, b.Options.DatabaseURL))
+	exec(t, admin, "ALTER ROLE "+own+" CONNECTION LIMIT 3; ALTER ROLE "+own+" SET temp_file_limit = '5MB'")
+	if missing, err = sqlinbox.NewRoles(super).Bound(t.Context(), own, sqlinbox.Bounds{Connections: 50, TempFiles: "2GB"}); err != nil || len(missing) > 0 {
+		t.Fatal(missing, err)
+	}
+	if got := apptest.Scan[string](b, settings, own); got != "3 temp_file_limit=5MB" {
+		t.Errorf("bounds of its own became %q", got)
+	}
+}

@@ -1,0 +1,227 @@
+// Package sqlinbox owns submission by SQL: the roles of PostgreSQL that may submit messages with the functions of the schema lksms, and the inbox in
+// which these put them. Its sweep makes tasks of the inbox, through package queue.
+package sqlinbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/result"
+	"lksms/internal/platform/servers"
+	"lksms/internal/platform/sweep"
+)
+
+const (
+	// portionMost is how many messages of a company one transaction makes tasks of. It locks the ranks of the company, for which its
+	// other submissions wait.
+	portionMost = 100
+
+	// triesMost is how often the database may refuse a message alone before it becomes a FAILED task, in about half an hour.
+	triesMost = 9
+)
+
+// Service makes tasks of messages that were submitted by SQL.
+type Service struct {
+	db    *postgres.DB
+	q     *dbq.Queries
+	tasks *queue.Service
+	log   *slog.Logger
+
+	taken *prometheus.CounterVec
+}
+
+// What becomes of a message, as the metric has it.
+const (
+	becameTask = "task"
+	wasRepeat  = "repeat"
+	hasFailed  = "failed"
+)
+
+// New returns a Service on db, whose metrics are registered with reg.
+func New(db *postgres.DB, tasks *queue.Service, log *slog.Logger, reg prometheus.Registerer) *Service {
+	s := &Service{db: db, q: dbq.New(db), tasks: tasks, log: log, taken: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
+		Name: "lksms_sql_messages_total", Help: "Messages that were submitted by SQL, by what became of them.",
+	}, []string{"outcome"})}
+	for _, outcome := range []string{becameTask, wasRepeat, hasFailed} {
+		s.taken.WithLabelValues(outcome)
+	}
+	reg.MustRegister(waitCollector{s})
+	return s
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "take-messages-of-sql", Interval: 250 * time.Millisecond, Routine: true, Run: s.Take},
+	}
+}
+
+// Take makes tasks of the messages in the inbox, a portion of each company in turn, and returns how many it took out. What the database cannot
+// store now stays for the next run. Several servers may run it.
+func (s *Service) Take(ctx context.Context) (int, error) {
+	taken, failures := 0, map[int64]error{} // the first failure of each company, which is left to the next run
+	for isOver := false; !isOver && ctx.Err() == nil; {
+		companies, err := s.q.SqlInboxCompanies(ctx) // again after each round, so that a company with few messages waits for one round at most
+		if err != nil {
+			return taken, fmt.Errorf("find companies: %w", err)
+		}
+		isOver = true
+		for _, company := range companies {
+			if failures[company] != nil {
+				continue
+			}
+			n, err := s.takePortion(ctx, company)
+			if taken += n; err != nil {
+				failures[company] = fmt.Errorf("company %d: %w", company, err)
+			}
+			isOver = isOver && n < portionMost
+		}
+	}
+	return taken, errors.Join(slices.Collect(maps.Values(failures))...)
+}
+
+// takePortion makes tasks of the next messages of a company and takes them out of the inbox, in one transaction: whatever is killed, each becomes
+// one task.
+func (s *Service) takePortion(ctx context.Context, companyID int64) (taken int, err error) {
+	outcomes := map[string]int{}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		rows, err := s.q.SqlInboxTake(ctx, dbq.SqlInboxTakeParams{CompanyID: companyID, Portion: portionMost})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		var firsts []dbq.SqlInbox
+		var accepted []queue.Accepted
+		repeats := map[queue.Origin][]queue.Submission{}
+		var done, failed []int64
+		for _, row := range rows {
+			one, err := acceptedOf(row)
+			if err != nil {
+				s.log.ErrorContext(ctx, "a message that was submitted by SQL cannot be read", "task_id", row.TaskID, "error", err)
+				failed = append(failed, row.ID)
+				continue
+			}
+			if row.IsRepeat {
+				repeats[one.Origin] = append(repeats[one.Origin], one.Submission)
+				done = append(done, row.ID)
+				continue
+			}
+			one.MayWait = row.Tries == 0
+			firsts, accepted = append(firsts, row), append(accepted, one)
+		}
+		made, err := s.tasks.SubmitAccepted(ctx, accepted)
+		if err != nil {
+			return fmt.Errorf("submit: %w", err)
+		}
+		isAnyMade := slices.ContainsFunc(made, func(o queue.Outcome) bool { return o.Err == nil })
+		for i, o := range made {
+			// One that fails while others become tasks is refused in the end. While all fail, the fault is not theirs.
+			if o.Err != nil && firsts[i].Tries >= triesMost && isAnyMade {
+				s.log.ErrorContext(ctx, "a message that was submitted by SQL could not become a task", "task_id", firsts[i].TaskID, "error", o.Err)
+				o.Submitted, o.Err = queue.Submitted{Status: queue.Failed}, s.tasks.RefuseAccepted(ctx, accepted[i], result.NotSendable)
+			}
+			if o.Err != nil {
+				s.log.WarnContext(ctx, "a message that was submitted by SQL waits for another try", "task_id", firsts[i].TaskID, "error", o.Err)
+				failed = append(failed, firsts[i].ID)
+				continue
+			}
+			done = append(done, firsts[i].ID)
+			outcomes[outcomeOf(o.Submitted)]++
+		}
+		s.logRepeats(ctx, repeats)
+		outcomes[wasRepeat] += len(rows) - len(firsts)
+		if len(failed) > 0 {
+			if err := s.q.SqlInboxPostpone(ctx, failed); err != nil {
+				return fmt.Errorf("postpone: %w", err)
+			}
+		}
+		taken = len(rows)
+		return postgres.Wrap("take out of the inbox", s.q.SqlInboxDelete(ctx, done), nil)
+	})
+	if err != nil {
+		return 0, err
+	}
+	for outcome, n := range outcomes {
+		s.taken.WithLabelValues(outcome).Add(float64(n))
+	}
+	return taken, nil
+}
+
+// outcomeOf returns the label of the metric.
+func outcomeOf(made queue.Submitted) string {
+	switch {
+	case made.Deduplicated:
+		return wasRepeat
+	case made.Status == queue.Failed:
+		return hasFailed
+	default:
+		return becameTask
+	}
+}
+
+// logRepeats logs repeats, after the first messages were stored. Their submitters have their answer: a log that fails must not hold up other
+// messages.
+func (s *Service) logRepeats(ctx context.Context, repeats map[queue.Origin][]queue.Submission) {
+	for origin, subs := range repeats {
+		err := s.db.Tx(ctx, func(ctx context.Context) error { return s.tasks.LogRepeated(ctx, subs, origin) })
+		if err != nil {
+			s.log.WarnContext(ctx, "repeated messages of SQL were not logged", "messages", len(subs), "error", err)
+		}
+	}
+}
+
+// acceptedOf returns the submission of a row. The function that put it there has checked it: the priority too, which the user may not be
+// allowed any more.
+func acceptedOf(row dbq.SqlInbox) (queue.Accepted, error) {
+	said := map[string]any{"phone_number": row.PhoneNumber}
+	for name, value := range map[string]*string{
+		"content": row.Content, "template_no": row.TemplateNo, "language": row.Language, "source": row.Source, "dedup_key": row.DedupKey, "sign": row.Sign,
+	} {
+		if value != nil {
+			said[name] = *value
+		}
+	}
+	if row.Params != nil {
+		said["params"] = json.RawMessage(row.Params)
+	}
+	if row.Priority != nil {
+		said["priority"] = *row.Priority
+	}
+	said["message_type"] = []string{"verification", "notification", "marketing"}[row.MessageType]
+	for name, value := range map[string]*time.Time{"expect_send_time": row.ExpectSendTime, "expires_at": row.ExpiresAt} {
+		if value != nil {
+			said[name] = *value
+		}
+	}
+	if row.IsTest {
+		said["test"] = true
+	}
+	raw, err := json.Marshal(said)
+	if err != nil {
+		return queue.Accepted{}, fmt.Errorf("write submission: %w", err)
+	}
+	return queue.Accepted{
+		TaskID: row.TaskID,
+		Submission: queue.Submission{
+			PhoneNumber: row.PhoneNumber, Content: optional.Value(row.Content), TemplateNo: optional.Value(row.TemplateNo), Params: row.Params,
+			Language: optional.Value(row.Language), Source: row.Source, DedupKey: row.DedupKey, Raw: raw, MessageType: row.MessageType, Priority: row.Priority,
+			ExpectSendTime: row.ExpectSendTime, ExpiresAt: row.ExpiresAt, Sign: optional.Value(row.Sign), Test: row.IsTest,
+		},
+		Origin: queue.Origin{
+			User: row.SubmittedBy, CompanyID: row.CompanyID, RequestID: row.RequestID, SourceIP: optional.Value(row.SourceIp),
+			UserAgent: "SQL, role " + row.RoleName,
+		},
+	}, nil
+}

@@ -1,0 +1,762 @@
+package sqlinbox_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/optional"
+	"lksms/internal/testkit/apptest"
+	"lksms/internal/testkit/pgtest"
+	"lksms/internal/transport/sqlinbox"
+)
+
+func TestMain(m *testing.M) { apptest.Main(m) }
+
+// newRole makes a role of PostgreSQL that can log in, and returns its name and the URL with which it connects to the database of b.
+func newRole(b *apptest.Bundle) (name, to string) {
+	b.T.Helper()
+	name = "shop_" + strings.ToLower(rand.Text())[:12]
+	admin := connect(b.T, pgtest.Admin(b.T, b.Options.DatabaseURL))
+	exec(b.T, admin, "CREATE ROLE "+name+" LOGIN PASSWORD 'shop'")
+	b.T.Cleanup(func() {
+		ctx := context.WithoutCancel(b.T.Context())
+		conn, err := pgx.Connect(ctx, pgtest.Admin(b.T, b.Options.DatabaseURL))
+		if err != nil {
+			b.T.Error(err)
+			return
+		}
+		defer conn.Close(ctx)
+		if _, err := conn.Exec(ctx, "DROP OWNED BY "+name+"; DROP ROLE "+name); err != nil {
+			b.T.Error(err)
+		}
+	})
+	u, err := url.Parse(b.Options.DatabaseURL)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	u.User = url.UserPassword(name, "shop")
+	return name, u.String()
+}
+
+// roleOf returns a connection of a new role that submits for a user.
+func roleOf(b *apptest.Bundle, username string) (*pgx.Conn, string) {
+	b.T.Helper()
+	name, to := newRole(b)
+	if err := sqlinbox.NewRoles(b.App.DB).Grant(b.T.Context(), username, name); err != nil {
+		b.T.Fatal(err)
+	}
+	return connect(b.T, to), name
+}
+
+func connect(t testing.TB, to string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.WithoutCancel(t.Context())) })
+	return conn
+}
+
+// querier is a connection or a transaction.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+func exec(t testing.TB, on querier, sql string, args ...any) {
+	t.Helper()
+	if _, err := on.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func scan[T any](t testing.TB, on querier, sql string, args ...any) T {
+	t.Helper()
+	var v T
+	if err := on.QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return v
+}
+
+const enqueue = "SELECT lksms.enqueue('13800138000', $1)"
+
+func begin(t testing.TB, conn *pgx.Conn) pgx.Tx {
+	t.Helper()
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	return tx
+}
+
+func commit(t testing.TB, tx pgx.Tx) {
+	t.Helper()
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// take lets the sweep run once.
+func take(b *apptest.Bundle) int {
+	b.T.Helper()
+	n, err := b.App.SQLInbox.Take(b.T.Context())
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	return n
+}
+
+// again takes the messages that wait for another try.
+func again(b *apptest.Bundle) {
+	b.T.Helper()
+	b.Exec("UPDATE sql_inbox SET due_at = now()")
+	take(b)
+}
+
+func refusal(err error) *pgconn.PgError {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return refused
+	}
+	return &pgconn.PgError{}
+}
+
+// B12: the message is there with the transaction of its caller, and gone with it.
+func TestAMessageLivesAndDiesWithTheTransactionOfItsCaller(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	shop, role := roleOf(b, "user-of-acme")
+
+	tx := begin(t, shop)
+	scan[string](t, tx, enqueue, "rolled back")
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := take(b); n != 0 {
+		t.Fatalf("%d messages of a transaction that was rolled back", n)
+	}
+
+	tx = begin(t, shop)
+	id := scan[string](t, tx, "SELECT lksms.enqueue('13800138000', 'paid', dedup_key => 'order-1', sign => 'Acme', source => 'shop', priority => 2, test => true)")
+	if n := take(b); n != 0 {
+		t.Errorf("%d messages of an open transaction", n)
+	}
+	commit(t, tx)
+	if n := take(b); n != 1 {
+		t.Fatalf("took %d messages", n)
+	}
+	if n := b.Count("SELECT count(*) FROM sql_inbox"); n != 0 {
+		t.Errorf("%d messages are left in the inbox", n)
+	}
+	var task map[string]any
+	if err := json.Unmarshal(b.Expect(200, "", "GET", "/api/v1/sms/task/"+id, nil, acme...).Body.Data, &task); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{"content": "paid", "sign": "Acme", "source": "shop", "priority": 2.0, "test": true, "message_type": "notification", "status": 0.0} {
+		if task[name] != want {
+			t.Errorf("%s is %v, want %v", name, task[name], want)
+		}
+	}
+	log := apptest.Scan[string](b, "SELECT concat_ws('|', m.user_agent, m.submitted_by, c.company_no, m.request_data ->> 'content', m.request_id LIKE 'sql-%') FROM messages m JOIN companies c ON c.id = m.company_id WHERE m.task_id = $1", id)
+	if want := "SQL, role " + role + "|user-of-acme|acme|paid|t"; log != want {
+		t.Errorf("the log says %s, want %s", log, want)
+	}
+	if leases := b.Claim("phone", 10); len(leases) != 1 || leases[0].TaskID != id {
+		t.Errorf("a sender got %v", leases)
+	}
+}
+
+// B12: the role can call, and nothing else.
+// What SQL submits is signed as its sender says, and once.
+func TestASenderSignsWhatSQLSubmits(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	shop, _ := roleOf(b, "user-of-acme")
+	for no, mode := range map[string]string{"front": "in_text", "adds": "by_provider", "bare": "none"} {
+		b.AddSender(map[string]any{"sender_no": no, "sign_mode": mode, "balance": 9})
+	}
+	long := strings.Repeat("长", 68)
+	for no, want := range map[string]struct {
+		content, sign string
+		balance       int64
+	}{"front": {"【公司】" + long, "", 7}, "adds": {long, "公司", 7}, "bare": {long, "", 8}} {
+		exec(t, shop, "SELECT lksms.enqueue('13800138000', $1, sign => '公司')", "【公司】"+long)
+		take(b)
+		got := b.Take(no, 1)
+		if len(got) != 1 || got[0].Content != want.content || optional.Value(got[0].Sign) != want.sign {
+			t.Errorf("%s got %+v", no, got)
+		}
+		if left := *b.GetSender(no).Balance; left != want.balance {
+			t.Errorf("%s has a balance of %d, want %d", no, left, want.balance)
+		}
+	}
+}
+
+func TestARoleOfTheSQLInboxReadsNoTable(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	shop, role := roleOf(b, "user-of-acme")
+	for _, sql := range []string{
+		"SELECT * FROM messages", "SELECT * FROM queue", "SELECT * FROM sql_inbox", "SELECT * FROM sql_roles", "SELECT * FROM users",
+		"INSERT INTO sql_roles (role_name, user_id) SELECT 'x', 1", "DELETE FROM sql_inbox", "SELECT sql_inbox_user()", "SELECT sql_role_grant('x')",
+		"SELECT sql_inbox_put(NULL, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+		"CREATE TABLE lksms.mine (id int)", "CREATE FUNCTION lksms.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+	} {
+		if _, err := shop.Exec(t.Context(), sql); refusal(err).Code != "42501" {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+	may := apptest.Scan[*string](b, `SELECT string_agg(c.oid::regclass::text, ' ' ORDER BY c.oid) FROM pg_class c
+		WHERE c.relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace) AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+			AND has_table_privilege($1, c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')`, role)
+	if may == nil || *may != "lksms.outgoing" {
+		t.Errorf("the role may use %v", may)
+	}
+	functions := apptest.Scan[string](b, `SELECT string_agg(p.oid::regproc::text, ' ' ORDER BY p.proname) FROM pg_proc p
+		WHERE (p.prosecdef OR p.proname LIKE 'sql\_%') AND p.pronamespace IN ('public'::regnamespace, 'lksms'::regnamespace) AND has_function_privilege($1, p.oid, 'EXECUTE')`, role)
+	if functions != "lksms.enqueue lksms.enqueue_all" {
+		t.Errorf("the role may call %s", functions)
+	}
+	if n := scan[int](t, shop, "SELECT count(*) FROM lksms.outgoing"); n != 0 {
+		t.Errorf("outgoing has %d rows", n)
+	}
+	// Tables of the caller that are named like those of the service do not come before them.
+	exec(t, shop, "CREATE TEMPORARY TABLE sql_roles AS SELECT session_user::text AS role_name, 1::bigint AS user_id; SET search_path = pg_temp")
+	scan[string](t, shop, enqueue, "as before")
+	if got := apptest.Scan[string](b, "SELECT submitted_by FROM sql_inbox"); got != "user-of-acme" {
+		t.Errorf("submitted by %s", got)
+	}
+}
+
+// B12: a role submits for one user of LKSMS, who may do it now.
+func TestARoleWithoutAUserWhoMaySubmitIsRefused(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	b.AddUser("reader", "read", nil)
+	shop, role := roleOf(b, "user-of-acme")
+	roles := sqlinbox.NewRoles(b.App.DB)
+	expect := func(what, hint string) {
+		t.Helper()
+		_, err := shop.Exec(t.Context(), enqueue, "x")
+		if r := refusal(err); r.Code != "42501" || !strings.Contains(r.Hint, hint) {
+			t.Errorf("%s: %v, hint %s", what, err, r.Hint)
+		}
+	}
+	scan[string](t, shop, enqueue, "x")
+	b.Expect(200, "", "PATCH", "/api/v1/admin/users/user-of-acme", `{"is_disabled":true}`)
+	expect("a disabled user", "lksms user enable")
+	if _, err := shop.Exec(t.Context(), "SELECT * FROM lksms.enqueue_all('[]')"); refusal(err).Code != "42501" {
+		t.Errorf("an empty set of a disabled user: %v", err)
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/users/user-of-acme", `{"is_disabled":false}`)
+	scan[string](t, shop, enqueue, "x")
+	b.Expect(200, "", "PATCH", "/api/v1/admin/users/user-of-acme", `{"role":"read"}`)
+	expect("a user who only reads", "submit or admin")
+	exec(t, b.DB, "DELETE FROM users WHERE username = 'user-of-acme'")
+	expect("a deleted user", "lksms sql grant")
+	if n := take(b); n != 2 {
+		t.Errorf("%d of the messages that were accepted became tasks", n)
+	}
+
+	for _, name := range []string{"reader", "nobody"} {
+		if err := roles.Grant(t.Context(), name, role); err == nil || !strings.Contains(err.Error(), "username") {
+			t.Errorf("granted for %s: %v", name, err)
+		}
+	}
+	if err := roles.Grant(t.Context(), "reader", "no role"); err == nil || !strings.Contains(err.Error(), "role") {
+		t.Errorf("granted to no role: %v", err)
+	}
+	b.AddUser("other", "submit", map[string]any{"company_no": "acme"})
+	if err := roles.Grant(t.Context(), "other", role); err != nil {
+		t.Fatal(err)
+	}
+	scan[string](t, shop, enqueue, "x")
+	if err := roles.Revoke(t.Context(), role); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shop.Exec(t.Context(), enqueue, "x"); refusal(err).Code != "42501" {
+		t.Errorf("a role without grants: %v", err)
+	}
+	if err := roles.Revoke(t.Context(), role); err == nil {
+		t.Error("revoked twice")
+	}
+}
+
+// A role is not let in while everybody may make functions beside the tables, which the functions of the owner could call.
+func TestNoRoleIsLetInWhileEverybodyMayMakeFunctions(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	name, _ := newRole(b)
+	admin := connect(t, pgtest.Admin(t, b.Options.DatabaseURL))
+	for _, maker := range []string{"PUBLIC", name} {
+		exec(t, admin, "GRANT CREATE ON SCHEMA public TO "+maker)
+		err := sqlinbox.NewRoles(b.App.DB).Grant(t.Context(), "user-of-acme", name)
+		if r := refusal(err); r.Code != "42501" || !strings.Contains(r.Message, "REVOKE CREATE ON SCHEMA public FROM "+maker) {
+			t.Errorf("granted while %s may make functions: %v", maker, err)
+		}
+		exec(t, admin, "REVOKE CREATE ON SCHEMA public FROM "+maker)
+	}
+	if n := b.Count("SELECT count(*) FROM sql_roles"); n != 0 {
+		t.Errorf("%d roles are stored", n)
+	}
+}
+
+// Somebody who may make schemas could make one with the name of the owner, with functions that run in place of ours.
+func TestNoFunctionLooksIntoTheSchemaOfAUser(t *testing.T) {
+	b := apptest.New(t)
+	if n := b.Count("SELECT count(*) FROM pg_proc WHERE prosecdef AND pronamespace IN ('lksms'::regnamespace, 'public'::regnamespace)"); n < 3 {
+		t.Errorf("only %d functions have the rights of their owner", n)
+	}
+	if n := b.Count(`SELECT count(*) FROM pg_proc WHERE pronamespace IN ('lksms'::regnamespace, 'public'::regnamespace)
+		AND (prosecdef AND proconfig IS NULL OR array_to_string(proconfig, ',') LIKE '%$user%')`); n != 0 {
+		t.Errorf("%d functions have another search path", n)
+	}
+}
+
+// B12: companies do not meet in the inbox, and a flood of one does not hold up another.
+func TestAFloodOfOneCompanyDoesNotHoldUpAnother(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	b.AddCompany("beta", 1)
+	acme, _ := roleOf(b, "user-of-acme")
+	beta, _ := roleOf(b, "user-of-beta")
+	flood := make([]map[string]any, 450)
+	for i := range flood {
+		flood[i] = map[string]any{"phone_number": "13800138000", "content": fmt.Sprint("flood ", i)}
+	}
+	exec(t, acme, "SELECT * FROM lksms.enqueue_all($1)", flood)
+	scan[string](t, beta, enqueue, "of beta")
+	if n := take(b); n != 451 {
+		t.Errorf("took %d", n)
+	}
+	if n := b.Count("SELECT count(*) FROM messages WHERE created_at <= (SELECT created_at FROM messages WHERE content = 'of beta') AND content LIKE 'flood%'"); n > 100 {
+		t.Errorf("%d messages of another company went before", n)
+	}
+	if n := b.Count("SELECT count(*) FROM messages m JOIN companies c ON c.id = m.company_id WHERE c.company_no <> CASE WHEN m.content = 'of beta' THEN 'beta' ELSE 'acme' END"); n > 0 {
+		t.Errorf("%d messages belong to another company", n)
+	}
+}
+
+// B12: a set is all or nothing, keeps its order, and has an id for each place.
+func TestASetOfAThousandKeepsItsOrder(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	shop, _ := roleOf(b, "user-of-acme")
+	all := make([]map[string]any, 1000)
+	for i := range all {
+		all[i] = map[string]any{"phone_number": "13800138000", "content": fmt.Sprint("no ", i), "dedup_key": fmt.Sprint("key-", 999-i)}
+	}
+	rows, err := shop.Query(t.Context(), "SELECT place, task_id FROM lksms.enqueue_all($1)", all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type made struct {
+		Place  int
+		TaskID string
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowToStructByPos[made])
+	if err != nil || len(ids) != 1000 {
+		t.Fatalf("%d ids, %v", len(ids), err)
+	}
+	if n := take(b); n != 1000 {
+		t.Fatalf("took %d", n)
+	}
+	for i, one := range ids {
+		if one.Place != i+1 {
+			t.Fatalf("place %d is at %d", one.Place, i)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM messages m JOIN unnest($1::text[]) WITH ORDINALITY AS i (task_id, n) ON m.task_id = i.task_id AND m.content = 'no ' || (i.n - 1)",
+		idsOf(ids, func(m made) string { return m.TaskID })); n != 1000 {
+		t.Errorf("%d tasks have the id of their place", n)
+	}
+	leases := b.Claim("phone", 100)
+	for i, lease := range leases {
+		if lease.TaskID != ids[i].TaskID {
+			t.Fatalf("task %d is claimed as %d", slices.IndexFunc(ids, func(m made) bool { return m.TaskID == lease.TaskID }), i)
+		}
+	}
+
+	all[998]["phone_number"] = "12"
+	_, err = shop.Exec(t.Context(), "SELECT * FROM lksms.enqueue_all($1)", all)
+	if r := refusal(err); r.Code != "LK005" || r.ColumnName != "phone_number" || !strings.Contains(r.Detail, "Message 999 ") {
+		t.Errorf("a set with a bad number: %v, %s", err, r.Detail)
+	}
+	if n := b.Count("SELECT count(*) FROM sql_inbox"); n != 0 {
+		t.Errorf("%d messages of a refused set", n)
+	}
+	for set, want := range map[string]string{`[]`: "", `null`: "", `{}`: "LK014", `[1]`: "LK014", `[{"phone":"x"}]`: "LK015"} {
+		if _, err := shop.Exec(t.Context(), "SELECT * FROM lksms.enqueue_all($1::text::jsonb)", set); refusal(err).Code != want {
+			t.Errorf("%s: %v", set, err)
+		}
+	}
+	if _, err := shop.Exec(t.Context(), "SELECT * FROM lksms.enqueue_all($1)", append(all, all[0])); refusal(err).Code != "LK016" {
+		t.Errorf("a set of 1001: %v", err)
+	}
+}
+
+func idsOf[T any](all []T, id func(T) string) []string {
+	ids := make([]string, len(all))
+	for i, one := range all {
+		ids[i] = id(one)
+	}
+	return ids
+}
+
+// A repeat gets the first task as over HTTP, whatever has changed since. SQL accepts no other message then that it would refuse.
+func TestARepeatIsTakenAfterItsTimes(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	shop, _ := roleOf(b, "user-of-acme")
+	const call = "SELECT lksms.enqueue('13800138000', $1, dedup_key => $2, expires_at => $3, priority => $4)"
+	past := time.Now().Add(-time.Hour)
+	first := scan[string](t, shop, call, "x", "key", time.Now().Add(time.Hour), 5)
+	if id := scan[string](t, shop, call, "x", "key", past, 5); id != first {
+		t.Errorf("the repeat of %s, which is no task yet, is %s", first, id)
+	}
+	take(b)
+	if id := scan[string](t, shop, call, strings.Repeat("x", 1000), "key", past, 0); id != first {
+		t.Errorf("the repeat of %s is %s", first, id)
+	}
+	for _, key := range []*string{nil, new("another")} {
+		var refused *pgconn.PgError
+		if err := shop.QueryRow(t.Context(), call, "x", key, past, 5).Scan(new(string)); !errors.As(err, &refused) || refused.Code != "LK010" {
+			t.Errorf("%v: %v", key, err)
+		}
+	}
+	var refused *pgconn.PgError
+	if err := shop.QueryRow(t.Context(), call, nil, "key", past, 5).Scan(new(string)); !errors.As(err, &refused) || refused.Code != "LK001" {
+		t.Errorf("without content: %v", err)
+	}
+	take(b)
+	if n := b.Count("SELECT count(*) FROM messages"); n != 1 {
+		t.Errorf("%d messages", n)
+	}
+}
+
+// B12: a dedup key names one message, whichever way it is submitted.
+func TestADedupKeyNamesOneMessageInBothDoors(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	shop, role := roleOf(b, "user-of-acme")
+	u := shop.Config().ConnString()
+	again := connect(t, u)
+	named := func(on querier, key string) string {
+		t.Helper()
+		return scan[string](t, on, "SELECT lksms.enqueue('13800138000', 'x', dedup_key => $1)", key)
+	}
+	send := func(key string) string {
+		t.Helper()
+		var made struct {
+			TaskID string `json:"task_id"`
+		}
+		answer := b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": "13800138000", "content": "x", "dedup_key": key}, acme...)
+		if err := json.Unmarshal(answer.Body.Data, &made); err != nil {
+			t.Fatal(err)
+		}
+		return made.TaskID
+	}
+	count := func(key string) int { return b.Count("SELECT count(*) FROM messages WHERE dedup_key = $1", key) }
+
+	first := send("http first")
+	if id := named(shop, "http first"); id != first {
+		t.Errorf("the repeat of %s is %s", first, id)
+	}
+	first = named(shop, "sql first")
+	if id := named(shop, "sql first"); id != first {
+		t.Errorf("the repeat of %s in the inbox is %s", first, id)
+	}
+	take(b)
+	if id := send("sql first"); id != first {
+		t.Errorf("the repeat of %s over HTTP is %s", first, id)
+	}
+	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE status_code = 200 AND user_agent = $1", "SQL, role "+role); n != 2 {
+		t.Errorf("%d repeats of SQL are logged", n)
+	}
+
+	// Over HTTP while the transaction is open: that message is the first.
+	tx := begin(t, shop)
+	lost := named(tx, "race")
+	first = send("race")
+	commit(t, tx)
+	take(b)
+	if count("race") != 1 || lost == first {
+		t.Errorf("%d tasks, of %s and %s", count("race"), first, lost)
+	}
+	if id := named(shop, "race"); id != first {
+		t.Errorf("later it is %s, not %s", id, first)
+	}
+	b.Expect(404, "task.not_found", "GET", "/api/v1/sms/task/"+lost, nil, acme...)
+
+	// Two open transactions: the second waits for the first.
+	for _, isCommitted := range []bool{true, false} {
+		key := fmt.Sprint("together ", isCommitted)
+		tx := begin(t, shop)
+		first := named(tx, key)
+		second := make(chan string, 1)
+		go func() {
+			var id string
+			_ = again.QueryRow(t.Context(), "SELECT lksms.enqueue('13800138000', 'x', dedup_key => $1)", key).Scan(&id)
+			second <- id
+		}()
+		apptest.Eventually(t, "the second waits for the first", func() bool {
+			return b.Count("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = $1", again.PgConn().PID()) > 0
+		})
+		if isCommitted {
+			commit(t, tx)
+		} else if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		id := <-second
+		if id == "" || (id == first) != isCommitted {
+			t.Errorf("%s: the first is %s, the second %s", key, first, id)
+		}
+		take(b)
+		if count(key) != 1 || b.Count("SELECT count(*) FROM messages WHERE task_id = $1", id) != 1 {
+			t.Errorf("%s: %d tasks", key, count(key))
+		}
+	}
+
+	// The key of another user of the company is another message.
+	b.AddUser("other", "submit", map[string]any{"company_no": "acme"})
+	other, _ := roleOf(b, "other")
+	ids := []string{named(shop, "both"), named(other, "both")}
+	take(b)
+	if ids[0] == ids[1] || count("both") != 2 {
+		t.Errorf("%d tasks of two users", count("both"))
+	}
+}
+
+// B12: whatever ends the sweep in the middle, each message becomes one task.
+func TestASweepThatIsKilledLosesAndDoublesNothing(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	shop, _ := roleOf(b, "user-of-acme")
+	for i := range 250 {
+		scan[string](t, shop, enqueue, fmt.Sprint(i))
+	}
+	b.Exec(`CREATE SEQUENCE deaths;
+		CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			IF nextval('deaths') IN (1, 3) THEN
+				PERFORM pg_terminate_backend(pg_backend_pid());
+				PERFORM 1;
+			END IF;
+			RETURN NULL;
+		END $$;
+		CREATE CONSTRAINT TRIGGER dies AFTER DELETE ON sql_inbox DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION die()`)
+	failures := 0
+	apptest.Eventually(t, "all messages leave the inbox", func() bool {
+		if _, err := b.App.SQLInbox.Take(t.Context()); err != nil {
+			failures++
+		}
+		return b.Count("SELECT count(*) FROM sql_inbox") == 0
+	})
+	if failures != 2 {
+		t.Errorf("%d runs were killed", failures)
+	}
+	if n := b.Count("SELECT count(*) FROM messages"); n != 250 {
+		t.Errorf("%d tasks", n)
+	}
+	if n := b.Count("SELECT count(DISTINCT content) FROM messages"); n != 250 {
+		t.Errorf("%d different texts", n)
+	}
+	// Two servers at once.
+	for i := range 250 {
+		scan[string](t, shop, enqueue, fmt.Sprint("again ", i))
+	}
+	another := apptest.Another(b)
+	apptest.Together(2, func(i int) {
+		if i == 0 {
+			_, _ = another.SQLInbox.Take(t.Context())
+		} else {
+			_, _ = b.App.SQLInbox.Take(t.Context())
+		}
+	})
+	take(b)
+	if n := b.Count("SELECT count(DISTINCT content) FROM messages WHERE content LIKE 'again%'"); n != 250 || b.Count("SELECT count(*) FROM messages") != 500 {
+		t.Errorf("%d texts of two servers", n)
+	}
+}
+
+// B12: a message that was accepted does not vanish when the server finds that it cannot be sent.
+func TestWhatTheServerRefusesBecomesAFailedTask(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	acme := b.AddCompany("acme", 1)
+	b.AddCountry("NZ", "64", nil)
+	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_no":"code","template_name":"n","template_content":"Your code is {code}"}`)
+	b.Expect(200, "", "POST", "/api/v1/webhooks", `{"url":"https://example.com/","events":["message.failed"]}`, acme...)
+	shop, _ := roleOf(b, "user-of-acme")
+	made := map[string]string{
+		"短信模板参数不符": scan[string](t, shop, `SELECT lksms.enqueue('13800138000', template_no => 'code', params => '{"name":"x"}')`),
+		"手机号码无效":   scan[string](t, shop, "SELECT lksms.enqueue('+999 1234 56789', 'x', dedup_key => 'no number')"),
+		"已过期":      scan[string](t, shop, "SELECT lksms.enqueue('13800138000', 'x', expires_at => clock_timestamp() + interval '1 hour')"),
+	}
+	rendered := scan[string](t, shop, `SELECT lksms.enqueue('13800138000', template_no => 'code', params => '{"code":"42"}')`)
+	good := scan[string](t, shop, enqueue, "good")
+	b.Exec("UPDATE sql_inbox SET expires_at = now() - interval '1 second' WHERE expires_at IS NOT NULL") // its transaction was long
+	take(b)
+	again(b)
+	for why, id := range made {
+		got := apptest.Scan[string](b, "SELECT concat_ws('|', t.status, t.result, t.submitted_by, r.event) FROM tasks t JOIN report_logs r USING (task_id) WHERE t.task_id = $1", id)
+		if want := "3|" + why + "|user-of-acme|unreachable"; got != want {
+			t.Errorf("the task is %s, want %s", got, want)
+		}
+		b.Expect(200, "", "GET", "/api/v1/sms/task/"+id, nil, acme...)
+		b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/timeline", nil, acme...)
+		if n := b.Count("SELECT count(*) FROM feed_staged WHERE task_id = $1 AND type = 'message.failed'", id); n != 1 {
+			t.Errorf("%s: %d events", why, n)
+		}
+	}
+	if got := b.Task(rendered).Content; got != "Your code is 42" {
+		t.Errorf("rendered: %s", got)
+	}
+	if got := b.Task(good).Status; int16(got) != queue.Pending {
+		t.Errorf("the good one is %d", got)
+	}
+	if id := scan[string](t, shop, "SELECT lksms.enqueue('13800138000', 'x', dedup_key => 'no number')"); id != made["手机号码无效"] {
+		t.Errorf("the repeat of a refused message is %s", id)
+	}
+}
+
+// B12: a server that has not seen yet that a limit was raised, or a country added, fails no message that was accepted under it.
+func TestAServerThatKnowsLessThanTheDatabaseFailsNothing(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	shop, _ := roleOf(b, "user-of-acme")
+	b.Expect(200, "", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"this server reads the settings"}`, acme...)
+	b.Exec(`INSERT INTO settings (category, name, value, updated_by) VALUES ('sms', 'max_content_notification', '400', 'another server')
+		ON CONFLICT ON CONSTRAINT settings_pkey DO UPDATE SET value = excluded.value`)
+	id := scan[string](t, shop, "SELECT lksms.enqueue('13800138000', repeat('x', 300))")
+	take(b)
+	if got := apptest.Scan[string](b, "SELECT concat_ws(' ', tries, due_at > now() + interval '4 seconds') FROM sql_inbox WHERE task_id = $1", id); got != "1 t" {
+		t.Fatalf("the message does not wait: %s", got)
+	}
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", `{"queue":{"priority_max_wait_seconds":3600}}`) // a change of its own lets it read all of them
+	again(b)
+	if got := b.Task(id).Status; int16(got) != queue.Pending {
+		t.Errorf("the task is %d", got)
+	}
+}
+
+// B12: a message that the database refuses does not hold up those behind it, is tried again, and ends as FAILED.
+func TestAPoisonedMessageHoldsUpNoOther(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	shop, _ := roleOf(b, "user-of-acme")
+	b.Exec(`CREATE FUNCTION spit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'poison'; END $$;
+		CREATE TRIGGER spits BEFORE INSERT ON messages FOR EACH ROW WHEN (NEW.content LIKE 'poison%' AND NEW.pool_id > 0 AND NEW.user_agent <> '') EXECUTE FUNCTION spit()`)
+	bad := scan[string](t, shop, enqueue, "poison")
+	for i := range 120 {
+		scan[string](t, shop, enqueue, fmt.Sprint("good ", i))
+	}
+	take(b)
+	if n := b.Count("SELECT count(*) FROM messages WHERE content LIKE 'good%'"); n != 120 {
+		t.Fatalf("%d good messages became tasks", n)
+	}
+	if got := apptest.Scan[string](b, "SELECT concat_ws(' ', tries, due_at > now()) FROM sql_inbox WHERE task_id = $1", bad); got != "1 t" {
+		t.Errorf("the poisoned one: %s", got)
+	}
+	b.Exec("UPDATE sql_inbox SET tries = 9, due_at = now()")
+	scan[string](t, shop, enqueue, "good")
+	take(b) // the database refuses the FAILED task too
+	if got := apptest.Scan[string](b, "SELECT concat_ws(' ', tries, due_at > now()) FROM sql_inbox WHERE task_id = $1", bad); got != "10 t" {
+		t.Errorf("the poisoned one: %s", got)
+	}
+	b.Exec("DROP TRIGGER spits ON messages; CREATE TRIGGER spits BEFORE INSERT ON queue FOR EACH ROW WHEN (NEW.content LIKE 'poison%') EXECUTE FUNCTION spit(); UPDATE sql_inbox SET due_at = now()")
+	take(b)
+	if n := b.Count("SELECT count(*) FROM sql_inbox WHERE tries = 11"); n != 1 { // nothing shows that the fault is its own
+		t.Error("alone, the poisoned one is not tried again")
+	}
+	b.Exec("UPDATE sql_inbox SET due_at = now()")
+	scan[string](t, shop, enqueue, "good too")
+	take(b)
+	if task := b.Task(bad); int16(task.Status) != queue.Failed || *task.Result != "内部错误，无法发送" {
+		t.Errorf("the poisoned one is %d", task.Status)
+	}
+	if n := b.Count("SELECT count(*) FROM sql_inbox"); n != 0 {
+		t.Errorf("%d messages are left", n)
+	}
+}
+
+// S4.10: an erasure waits until what was submitted before it is among the tasks.
+func TestAnErasureWaitsForTheInbox(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	shop, _ := roleOf(b, "user-of-acme")
+	scan[string](t, shop, enqueue, "to a person")
+	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"phone": apptest.Phone}, b.AddUser("boss", "admin", nil)...)
+	_ = acme
+	if got := b.Count("SELECT count(*) FROM erasures WHERE status = 'done'"); got != 0 {
+		t.Fatal("done before it ran")
+	}
+	run := func() {
+		t.Helper()
+		b.Exec("UPDATE erasures SET next_at = now(), company_id = (SELECT id FROM companies WHERE company_no = 'acme') WHERE finished_at IS NULL")
+		if _, err := b.App.Erasures.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run()
+	if n := b.Count("SELECT count(*) FROM erasures WHERE finished_at IS NOT NULL"); n != 0 {
+		t.Fatal("the erasure ended with the person in the inbox")
+	}
+	take(b)
+	apptest.Eventually(t, "the erasure ends", func() bool {
+		run()
+		return b.Count("SELECT count(*) FROM erasures WHERE finished_at IS NOT NULL") == 1
+	})
+	if n := b.Count("SELECT count(*) FROM messages WHERE recipient = '+8613800138000' OR content = 'to a person'"); n != 0 {
+		t.Errorf("%d messages have the person", n)
+	}
+}
+
+func TestTheAgeOfTheInboxIsAMetric(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	shop, _ := roleOf(b, "user-of-acme")
+	metric := func(line string) {
+		t.Helper()
+		if got := b.Call("GET", "/metrics", nil).Raw; !strings.Contains(got, line) {
+			t.Errorf("no %q in the metrics", line)
+		}
+	}
+	metric("\nlksms_sql_inbox_oldest_seconds 0\n")
+	scan[string](t, shop, enqueue, "x")
+	b.Exec("UPDATE sql_inbox SET created_at = now() - interval '1 hour'")
+	metric("\nlksms_sql_inbox_oldest_seconds 360")
+	take(b)
+	metric("\nlksms_sql_inbox_oldest_seconds 0\n")
+	metric("lksms_sql_messages_total{outcome=\"task\"} 1\n")
+}
+
+// An open transaction holds no lock for which the submissions of others wait.
+func TestAnOpenTransactionOfACallerHoldsUpNobody(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	shop, _ := roleOf(b, "user-of-acme")
+	tx := begin(t, shop)
+	scan[string](t, tx, "SELECT lksms.enqueue('13800138000', 'x', dedup_key => 'held')")
+	start := time.Now()
+	b.Expect(200, "", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x","dedup_key":"held"}`, acme...)
+	b.Claim("phone", 10)
+	take(b)
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("the others took %s", took)
+	}
+}
