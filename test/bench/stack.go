@@ -61,9 +61,9 @@ func start(ctx context.Context, databaseURL string) (*stack, error) {
 	}
 	s.binary = filepath.Join(s.dir, "lksms")
 	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", s.binary, "./cmd/lksms")
-	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
-		return s, fmt.Errorf("build the server: run this from bench/: %w\n%s", err, out)
+		return s, fmt.Errorf("build the server: run this from test/bench: %w\n%s", err, out)
 	}
 	return s, s.serve(ctx)
 }

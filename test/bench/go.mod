@@ -1,8 +1,8 @@
-module lksms/bench
+module lksms/test/bench
 
 go 1.26.0
 
-replace lksms => ../
+replace lksms => ../../
 
 require (
 	github.com/alecthomas/kong v1.17.0
