@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,13 +12,6 @@ import (
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/result"
 )
-
-// invariant is a condition on the history and the database. Its statement returns a text for each violation; $1 is
-// MAX_RETRY_COUNT.
-type invariant struct {
-	name string
-	sql  string
-}
 
 // evidence creates the temporary tables. submissions, ids, claims, report_outcomes, cancelled, taken (by the
 // provider), lists and pauses hold the recorded history; cancelled lacks tasks that somebody requeued. task_states and leases are the views tasks and send_logs, read
@@ -273,20 +264,6 @@ var invariants = []invariant{
 	{"the queue is empty", `SELECT task_id || ' is ' || status FROM task_states WHERE status IN (0, 1)`},
 }
 
-// verdict is the result of checking one invariant.
-type verdict struct {
-	name    string
-	broken  int
-	samples []string
-}
-
-func (v *verdict) add(text string) {
-	v.broken++
-	if len(v.samples) < 3 {
-		v.samples = append(v.samples, text)
-	}
-}
-
 // analyze updates the statistics of the tables that the invariants read: autovacuum may be far behind.
 const analyze = "ANALYZE messages, queue, report_logs, fruitless_submissions, dedup_keys, deliveries, sender_ledger"
 
@@ -322,74 +299,6 @@ func checkUnderLoad(ctx context.Context, s *stack) (verdicts []verdict, waiting,
 
 // checkLimit is how long all invariants together may take. They read every message of the soak.
 const checkLimit = 10 * time.Minute
-
-// check compares the whole history with the whole database, while nothing runs.
-func (sc *scene) check(ctx context.Context) ([]verdict, error) {
-	var verdicts []verdict
-	err := sc.stack.queryWithin(ctx, checkLimit, func(conn *pgx.Conn) (err error) {
-		if verdicts, err = checkSnapshots(ctx, conn, ""); err != nil {
-			return err
-		}
-		if err := copyHistory(ctx, conn, sc.history, sc.load.provider); err != nil {
-			return fmt.Errorf("copy history: %w", err)
-		}
-		for _, i := range slices.Concat(invariants, listInvariants) {
-			v, err := i.check(ctx, conn)
-			if err != nil {
-				return fmt.Errorf("%s: %w", i.name, err)
-			}
-			verdicts = append(verdicts, v)
-		}
-		ofTenants, err := sc.tenants.verdicts(ctx, conn)
-		if err != nil {
-			return err
-		}
-		verdicts = append(verdicts, ofTenants...)
-		ofEvents, err := sc.events.verdicts(ctx, conn)
-		if err != nil {
-			return err
-		}
-		verdicts = append(verdicts, ofEvents...)
-		for _, c := range sc.crowds {
-			more, err := c.verdicts(ctx, conn)
-			if err != nil {
-				return err
-			}
-			verdicts = append(verdicts, more...)
-		}
-		for _, more := range []func(context.Context, *pgx.Conn, *stack) (verdict, error){countersEqualRows, baseline} {
-			v, err := more(ctx, conn, sc.stack)
-			if err != nil {
-				return fmt.Errorf("%s: %w", v.name, err)
-			}
-			verdicts = append(verdicts, v)
-		}
-		return nil
-	})
-	return append(verdicts, sc.history.verdicts()...), err
-}
-
-// check returns the violations of the invariant.
-func (i invariant) check(ctx context.Context, conn *pgx.Conn) (verdict, error) {
-	v := verdict{name: i.name}
-	var args []any
-	if strings.Contains(i.sql, "$1") {
-		args = append(args, maxRetries)
-	}
-	rows, err := conn.Query(ctx, i.sql, args...)
-	if err != nil {
-		return v, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return v, err
-		}
-		v.add(text)
-	}
-	return v, rows.Err()
-}
 
 // copyHistory copies the history into temporary tables.
 func copyHistory(ctx context.Context, conn *pgx.Conn, h *history, p *provider) error {
@@ -450,22 +359,6 @@ func copyHistory(ctx context.Context, conn *pgx.Conn, h *history, p *provider) e
 		}
 	}
 	return nil
-}
-
-// verdicts checks the recorded answers themselves.
-func (h *history) verdicts() []verdict {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	answers := verdict{name: "no answer violates the contract, and every fault is survived"}
-	for _, b := range h.breaches {
-		answers.add(b)
-	}
-	return []verdict{
-		answers,
-		{name: "a server answers no 5xx during its shutdown", broken: int(h.drainErrors.Load())},
-		{name: "nobody with the right password is refused for wrong passwords of others (429)", broken: int(h.lockouts.Load())},
-		{name: "no server answers an unexpected error (500)", broken: int(h.failures.Load())},
-	}
 }
 
 // countersEqualRows compares the statistics of each server with the rows.
@@ -567,9 +460,4 @@ func baseline(ctx context.Context, conn *pgx.Conn, s *stack) (verdict, error) {
 			return v, nil
 		}
 	}
-}
-
-// broken returns the verdicts of broken invariants.
-func broken(verdicts []verdict) []verdict {
-	return slices.DeleteFunc(slices.Clone(verdicts), func(v verdict) bool { return v.broken == 0 })
 }

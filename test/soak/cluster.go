@@ -138,18 +138,6 @@ func (c *cluster) leadsToPrimary(ctx context.Context) bool {
 	return true
 }
 
-// await waits until isSo, or returns an error with the text.
-func await(ctx context.Context, limit time.Duration, text string, isSo func(context.Context) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for !isSo(ctx) {
-		if !pause(ctx, 50*time.Millisecond) {
-			return fmt.Errorf("%s within %s", text, limit)
-		}
-	}
-	return nil
-}
-
 // adminURL returns the URL of the primary for a superuser, through HAProxy.
 func (c *cluster) adminURL() string {
 	return "postgres://postgres@127.0.0.1:" + c.database + "/lksms?sslmode=disable&application_name=soak"
@@ -411,22 +399,6 @@ func (c *cluster) stop(keep bool) error {
 		failed = append(failed, c.release())
 	}
 	return errors.Join(failed...)
-}
-
-// statusOf returns the status of an answer that comes within readyLimit; 0: none.
-func statusOf(ctx context.Context, address string) int {
-	ctx, cancel := context.WithTimeout(ctx, readyLimit)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return 0
-	}
-	res, err := probe.Do(req)
-	if err != nil {
-		return 0
-	}
-	_ = res.Body.Close()
-	return res.StatusCode
 }
 
 // primary returns the node that says that it is the primary and holds the key of the leader; nil: none.

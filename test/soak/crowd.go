@@ -33,36 +33,6 @@ func newCrowds(s *stack, l *load, t *tenants) ([]crowd, error) {
 	return []crowd{newStarters(l), &forgotten{load: l, stack: s, tenants: t}, &shop{load: l, stack: s, url: u.String()}, newElders(l, s)}, nil
 }
 
-// crowdLimit is how long the crowds may need until nothing is left of what they asked for.
-const crowdLimit = 4 * time.Minute
-
-// settleCrowds lets the crowds settle, and returns a channel that is closed when they have.
-func (sc *scene) settleCrowds(ctx context.Context) <-chan struct{} {
-	settled := make(chan struct{})
-	go func() {
-		defer close(settled)
-		limited, cancel := context.WithTimeout(ctx, crowdLimit)
-		defer cancel()
-		for _, c := range sc.crowds {
-			if err := c.settle(limited); err != nil {
-				sc.history.breach("%v", err)
-			}
-		}
-	}()
-	return settled
-}
-
-func checkAll(ctx context.Context, conn *pgx.Conn, invariants []invariant) (all []verdict, err error) {
-	for _, i := range invariants {
-		v, err := i.check(ctx, conn)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", i.name, err)
-		}
-		all = append(all, v)
-	}
-	return all, nil
-}
-
 // awaitNone returns when a count is 0.
 func awaitNone(ctx context.Context, s *stack, what, sql string) error {
 	for {
@@ -75,19 +45,4 @@ func awaitNone(ctx context.Context, s *stack, what, sql string) error {
 			return fmt.Errorf("%d %s are left: %w", left, what, ctx.Err())
 		}
 	}
-}
-
-// queryAside is query through the proxy of the clients, which can be aimed at.
-func (s *stack) queryAside(ctx context.Context, fn func(*pgx.Conn) error) error {
-	u, err := url.Parse(s.adminURL())
-	if err != nil {
-		return err
-	}
-	u.Host, u.RawQuery = s.aside.address(), url.Values{"sslmode": {"disable"}, "application_name": {"soak"}}.Encode()
-	conn, err := pgx.Connect(ctx, u.String())
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx) //nolint:errcheck // the connection is no longer needed
-	return fn(conn)
 }

@@ -14,12 +14,7 @@ import (
 	api "lksms/gen/client"
 )
 
-// The company whose marketing waits too long, and its only sender.
-const (
-	elder       = "elder"
-	elderSender = "sender-elder"
-	elderTasks  = 12 // of each kind, in a round
-)
+const elderTasks = 12 // of each kind, in a round
 
 // elders let marketing wait until it has aged, submit codes then, and claim both with one sender, one claim at a time: no code may be left behind
 // aged marketing. A round in which a claim or a code has an unknown outcome is not judged: its transaction may still hold rows for a moment.

@@ -249,3 +249,19 @@ func hasExpired(r *http.Request) bool {
 	}
 	return json.NewDecoder(body).Decode(&m) == nil && !m.ExpiresAt.IsZero() && m.ExpiresAt.Before(time.Now())
 }
+
+// verdicts checks the recorded answers themselves.
+func (h *history) verdicts() []verdict {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	answers := verdict{name: "no answer violates the contract, and every fault is survived"}
+	for _, b := range h.breaches {
+		answers.add(b)
+	}
+	return []verdict{
+		answers,
+		{name: "a server answers no 5xx during its shutdown", broken: int(h.drainErrors.Load())},
+		{name: "nobody with the right password is refused for wrong passwords of others (429)", broken: int(h.lockouts.Load())},
+		{name: "no server answers an unexpected error (500)", broken: int(h.failures.Load())},
+	}
+}

@@ -30,11 +30,8 @@ const (
 // ofServer is the work of the server with a place in drillRoles.
 func ofServer(i int) work { return readyWork + work(i) }
 
-// readyEvery is how often each server is asked, and readyLimit how long it may take to answer.
-const (
-	readyEvery = 50 * time.Millisecond
-	readyLimit = time.Second
-)
+// readyEvery is how often each server is asked.
+const readyEvery = 50 * time.Millisecond
 
 // watch asks the servers whether they reach the primary, until the returned function is called.
 func (k *keeper) watch(ctx context.Context, all []*server) (stop func()) {
@@ -56,17 +53,6 @@ func (k *keeper) watch(ctx context.Context, all []*server) (stop func()) {
 		done.Wait()
 	}
 }
-
-// The kinds of calls that must work again after a fault.
-const (
-	submitCall = iota
-	claimCall
-	waitCall
-	reportCall
-	kindsOfCalls
-)
-
-var kindNames = [kindsOfCalls]string{"submission", "claim", "waiting claim", "report"}
 
 // note takes an answer. Claims by POST may wait.
 func (k *keeper) note(r *http.Request, began time.Time, status int) {

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"cmp"
-	"context"
-	"math/rand/v2"
 	"slices"
-	"time"
 )
 
 // allMutants returns the mutants of both kinds.
@@ -38,15 +34,4 @@ var killMutants = []mutant{
 	{"unheld", "a claim answers the leases that it took, though its COMMIT failed", []change{
 		{claiming, "	if err != nil {\n		return nil, fmt.Errorf(\"claim tasks: %w\", err)", "	if err != nil && len(leases) == 0 {\n		return nil, fmt.Errorf(\"claim tasks: %w\", err)"},
 	}},
-}
-
-// mutantKills is how many kills may be needed to find a mutant.
-const mutantKills = 100
-
-// killMutant runs a round of kills against a mutant.
-func (s *soak) killMutant(ctx context.Context, m *mutant) error {
-	s.began = time.Now()
-	s.options.Duration, s.options.Round = 24*time.Hour, 24*time.Hour // the kills end a round
-	_, err := s.killRound(ctx, cmp.Or(s.options.Seed, rand.Uint64()>>40), cmp.Or(s.options.Kills, mutantKills), m)
-	return err
 }

@@ -536,3 +536,14 @@ func (k *killLog) print(out *os.File) {
 	}
 	say("  seeds: %s\n", strings.Join(seeds, ", "))
 }
+
+// mutantKills is how many kills may be needed to find a mutant.
+const mutantKills = 100
+
+// killMutant runs a round of kills against a mutant.
+func (s *soak) killMutant(ctx context.Context, m *mutant) error {
+	s.began = time.Now()
+	s.options.Duration, s.options.Round = 24*time.Hour, 24*time.Hour // the kills end a round
+	_, err := s.killRound(ctx, cmp.Or(s.options.Seed, rand.Uint64()>>40), cmp.Or(s.options.Kills, mutantKills), m)
+	return err
+}

@@ -184,15 +184,6 @@ func (l *load) drain(ctx context.Context, empty func() bool) {
 	}
 }
 
-// pause waits for d, and reports whether ctx has not ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-	return ctx.Err() == nil
-}
-
 // call returns the context of a call. A call has its own deadline: the end of a round must not break it off.
 func call() context.Context { return context.Background() }
 

@@ -9,12 +9,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -57,8 +54,6 @@ func main() {
 		os.Exit(1)
 	}
 }
-
-var errBroken = errors.New("an invariant does not hold")
 
 func run(ctx context.Context, o options) error {
 	if o.Attack != "" {
@@ -118,20 +113,6 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// soak is one run.
-type soak struct {
-	options  options
-	began    time.Time // start of the first round
-	findings []string  // names of the broken invariants
-	code     string    // the commit that runs
-}
-
-func (s *soak) elapsed() time.Duration { return time.Since(s.began) }
-
-func (s *soak) say(format string, args ...any) {
-	fmt.Printf("%6.1f s  %s\n", s.elapsed().Seconds(), fmt.Sprintf(format, args...))
-}
-
 func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 	s.began = time.Now()
 	fmt.Printf("soak: seed %d, %s in rounds of %s\n", s.options.Seed, s.options.Duration, s.options.Round)
@@ -180,62 +161,6 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 	return ctx.Err()
 }
 
-// injector injects faults until ctx ends. Every fault is undone when run returns.
-type injector interface {
-	run(ctx context.Context) error
-}
-
-// round runs load with faults, then lets the queue empty without faults, then checks.
-func (s *soak) round(ctx context.Context, number int, sc *scene, n injector) ([]verdict, error) {
-	fire, cease := context.WithTimeout(ctx, min(s.options.Round, max(s.options.Duration-s.elapsed(), time.Second)))
-	defer cease()
-	loading, unload := context.WithCancel(context.WithoutCancel(ctx))
-	defer unload()
-	var clients sync.WaitGroup
-	clients.Go(func() { sc.run(loading, number) })
-	err := n.run(fire) // the load goes on until the last fault is over, because the nemesis waits for answers
-	var underLoad []verdict
-	var waiting, held int
-	if err == nil {
-		underLoad, waiting, held, err = checkUnderLoad(context.WithoutCancel(ctx), sc.stack)
-	}
-	unload()
-	clients.Wait()
-	if err != nil {
-		return nil, err
-	}
-	settled := sc.settleCrowds(context.WithoutCancel(ctx))
-	emptied, err := sc.quieten(context.WithoutCancel(ctx))
-	if err != nil {
-		sc.history.breach("%v", err)
-	}
-	if <-settled; len(sc.crowds) > 0 { // what they left became tasks meanwhile
-		if _, err := sc.quieten(context.WithoutCancel(ctx)); err != nil {
-			sc.history.breach("%v", err)
-		}
-	}
-	s.say("round %d: %s", number, emptied)
-	if sc.archive != nil {
-		if err := sc.archive.restore(context.WithoutCancel(ctx)); err != nil {
-			sc.history.breach("%v", err) // the check names the tasks that are lost
-		}
-	}
-	if err := sc.tenants.measure(context.WithoutCancel(ctx), number); err != nil {
-		return nil, err
-	}
-	if err := sc.events.settle(context.WithoutCancel(ctx), sc.stack); err != nil {
-		sc.history.breach("%v", err)
-	}
-	verdicts, err := sc.check(context.WithoutCancel(ctx))
-	if err != nil {
-		return nil, fmt.Errorf("check: %w", err)
-	}
-	verdicts = append(underLoad, verdicts...)
-	s.say("round %d: %d messages accepted; under load %d waited and %d were held; %d invariants of %d hold", number,
-		sc.history.accepted(), waiting, held, len(verdicts)-len(broken(verdicts)), len(verdicts))
-	return verdicts, nil
-}
-
 func (s *soak) summary(rounds int, sc *scene, n *nemesis, verdicts []verdict) {
 	fmt.Printf("\nsoak: seed %d, %d rounds in %s\n\n", s.options.Seed, rounds, s.elapsed().Round(time.Second))
 	total := 0
@@ -251,67 +176,4 @@ func (s *soak) summary(rounds int, sc *scene, n *nemesis, verdicts []verdict) {
 			n.returns[len(n.returns)/2].Milliseconds(), n.returns[len(n.returns)-1].Milliseconds(), len(n.returns))
 	}
 	printVerdicts(verdicts)
-}
-
-// printVerdicts prints which invariants hold.
-func printVerdicts(verdicts []verdict) {
-	fmt.Println()
-	for _, v := range verdicts {
-		mark := "holds "
-		if v.broken > 0 {
-			mark = "BROKEN"
-		}
-		fmt.Printf("  %s  %s\n", mark, v.name)
-		if v.broken > 0 {
-			fmt.Printf("          %d times: %s\n", v.broken, strings.Join(v.samples, "; "))
-		}
-	}
-	held := len(verdicts) - len(broken(verdicts))
-	fmt.Printf("\nsoak: %d invariants hold, %d are broken\n", held, len(verdicts)-held)
-}
-
-// newDir makes the folder of a run.
-func newDir() (string, error) {
-	dir, err := os.MkdirTemp("/tmp", "lksms-soak-") // not $TMPDIR: the path of a socket must be short
-	if err != nil {
-		return "", fmt.Errorf("create folder: %w", err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { // under root PostgreSQL runs as another account, which needs to pass through the folder
-		return "", fmt.Errorf("open folder: %w", err)
-	}
-	return dir, nil
-}
-
-// stopStack stops the stack of a run, and adds its error to err, that of the run. The folder is kept with --keep, and after an error unless a mutant was to
-// cause it.
-func (s *soak) stopStack(stack *stack, m *mutant, err error) error {
-	keep := s.options.Keep || err != nil && m == nil
-	if keep {
-		fmt.Println("kept:", stack.dir)
-	}
-	return errors.Join(err, stack.stop(keep))
-}
-
-// build builds the server, with the changes of the mutant if m is not nil.
-func build(ctx context.Context, dir string, m *mutant) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the project (run soak inside its folder): %w", err)
-	}
-	root := strings.TrimSpace(string(out))
-	binary := filepath.Join(dir, "lksms")
-	args := []string{"build", "-o", binary}
-	if m != nil {
-		overlay, err := m.overlay(root, dir)
-		if err != nil {
-			return "", err
-		}
-		args = append(args, "-overlay", overlay)
-	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/lksms")...)
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return binary, nil
 }

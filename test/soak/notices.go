@@ -36,7 +36,6 @@ const (
 var noticeActNames = [noticeActs]string{"notifications created", "notifications ended", "alert rules switched off and on"}
 
 const (
-	quiet      = "sender-quiet"  // polls seldom
 	quietAfter = 1.0             // seconds after which it is silent
 	bizType    = api.BizType(77) // of callers: the numbers to 5 have templates and rules
 	people     = 3

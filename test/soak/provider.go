@@ -107,3 +107,29 @@ func (p *provider) total() int {
 	}
 	return total
 }
+
+// The troubles of the provider of sick.
+const (
+	healthy int32 = iota
+	unauthorized
+	redirecting
+	nonsense
+	ailments
+)
+
+// ail answers for the provider of sick during a trouble, without accepting the message. It reports whether it
+// answered.
+func (p *provider) ail(w http.ResponseWriter, r *http.Request) bool {
+	switch p.ailment.Load() {
+	case unauthorized:
+		w.WriteHeader(http.StatusUnauthorized)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": "the key is wrong"})
+	case redirecting:
+		http.Redirect(w, r, "/login", http.StatusFound)
+	case nonsense:
+		_, _ = w.Write([]byte("<html><h1>Maintenance</h1></html>"))
+	default:
+		return false
+	}
+	return true
+}

@@ -9,30 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The end of a round waits as long as something is left that may wait, or something goes on. It does not wait for a number of minutes: after a long
-// outage much is left, and a task that several troubles of providers held up waits for minutes by right.
-const (
-	slowestTurn = 10 * time.Second // of the periodic jobs that the end of a round needs: evaluate-alert-rules
-	stillLimit  = 3 * slowestTurn  // nothing may stand still longer while something could be done
-)
-
-// standstill measures how long nothing has changed while something could be done.
-type standstill struct {
-	state   string
-	since   time.Time
-	longest time.Duration
-}
-
-// see takes a look at the state, and returns how long it has been the same while something could be done.
-func (s *standstill) see(state string, couldGoOn bool) time.Duration {
-	if state != s.state || !couldGoOn || s.since.IsZero() {
-		s.state, s.since = state, time.Now()
-	}
-	still := time.Since(s.since)
-	s.longest = max(s.longest, still)
-	return still
-}
-
 // leftOver is what has not ended. Nobody submits, cancels or requeues any more, so that each task that ends changes done.
 type leftOver struct {
 	tasks, batches, jobs, notifications int

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // scene is the clients of a run, what they recorded, and the stack that they use.
@@ -119,3 +123,68 @@ func (sc *scene) print() {
 		c.print()
 	}
 }
+
+// check compares the whole history with the whole database, while nothing runs.
+func (sc *scene) check(ctx context.Context) ([]verdict, error) {
+	var verdicts []verdict
+	err := sc.stack.queryWithin(ctx, checkLimit, func(conn *pgx.Conn) (err error) {
+		if verdicts, err = checkSnapshots(ctx, conn, ""); err != nil {
+			return err
+		}
+		if err := copyHistory(ctx, conn, sc.history, sc.load.provider); err != nil {
+			return fmt.Errorf("copy history: %w", err)
+		}
+		for _, i := range slices.Concat(invariants, listInvariants) {
+			v, err := i.check(ctx, conn)
+			if err != nil {
+				return fmt.Errorf("%s: %w", i.name, err)
+			}
+			verdicts = append(verdicts, v)
+		}
+		ofTenants, err := sc.tenants.verdicts(ctx, conn)
+		if err != nil {
+			return err
+		}
+		verdicts = append(verdicts, ofTenants...)
+		ofEvents, err := sc.events.verdicts(ctx, conn)
+		if err != nil {
+			return err
+		}
+		verdicts = append(verdicts, ofEvents...)
+		for _, c := range sc.crowds {
+			more, err := c.verdicts(ctx, conn)
+			if err != nil {
+				return err
+			}
+			verdicts = append(verdicts, more...)
+		}
+		for _, more := range []func(context.Context, *pgx.Conn, *stack) (verdict, error){countersEqualRows, baseline} {
+			v, err := more(ctx, conn, sc.stack)
+			if err != nil {
+				return fmt.Errorf("%s: %w", v.name, err)
+			}
+			verdicts = append(verdicts, v)
+		}
+		return nil
+	})
+	return append(verdicts, sc.history.verdicts()...), err
+}
+
+// settleCrowds lets the crowds settle, and returns a channel that is closed when they have.
+func (sc *scene) settleCrowds(ctx context.Context) <-chan struct{} {
+	settled := make(chan struct{})
+	go func() {
+		defer close(settled)
+		limited, cancel := context.WithTimeout(ctx, crowdLimit)
+		defer cancel()
+		for _, c := range sc.crowds {
+			if err := c.settle(limited); err != nil {
+				sc.history.breach("%v", err)
+			}
+		}
+	}()
+	return settled
+}
+
+// crowdLimit is how long the crowds may need until nothing is left of what they asked for.
+const crowdLimit = 4 * time.Minute

@@ -436,3 +436,18 @@ func (s *server) gauge(ctx context.Context, name string) (float64, error) {
 	}
 	return 0, fmt.Errorf("%s has no metric %s", s.name, name)
 }
+
+// queryAside is query through the proxy of the clients, which can be aimed at.
+func (s *stack) queryAside(ctx context.Context, fn func(*pgx.Conn) error) error {
+	u, err := url.Parse(s.adminURL())
+	if err != nil {
+		return err
+	}
+	u.Host, u.RawQuery = s.aside.address(), url.Values{"sslmode": {"disable"}, "application_name": {"soak"}}.Encode()
+	conn, err := pgx.Connect(ctx, u.String())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // the connection is no longer needed
+	return fn(conn)
+}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -79,6 +78,14 @@ const (
 	sick      = "sender-push-sick"
 	well      = "sender-push-well"
 )
+
+// The company whose marketing waits too long, and its only sender.
+const (
+	elder       = "elder"
+	elderSender = "sender-elder"
+)
+
+const quiet = "sender-quiet" // polls seldom
 
 // tenantSenders are the apps of the tenants.
 var tenantSenders = []string{acmeThree, acmeOne, ofBoth, boltAny, boltChina}
@@ -515,30 +522,4 @@ func (m measure) check(ctx context.Context, conn *pgx.Conn, v *verdict) error {
 		}
 	}
 	return nil
-}
-
-// The troubles of the provider of sick.
-const (
-	healthy int32 = iota
-	unauthorized
-	redirecting
-	nonsense
-	ailments
-)
-
-// ail answers for the provider of sick during a trouble, without accepting the message. It reports whether it
-// answered.
-func (p *provider) ail(w http.ResponseWriter, r *http.Request) bool {
-	switch p.ailment.Load() {
-	case unauthorized:
-		w.WriteHeader(http.StatusUnauthorized)
-		_ = json.NewEncoder(w).Encode(map[string]string{"error": "the key is wrong"})
-	case redirecting:
-		http.Redirect(w, r, "/login", http.StatusFound)
-	case nonsense:
-		_, _ = w.Write([]byte("<html><h1>Maintenance</h1></html>"))
-	default:
-		return false
-	}
-	return true
 }

@@ -146,14 +146,6 @@ func buildVersions(ctx context.Context, dir, ref string) (older, newer version, 
 	return older, newer, errors.Join(err, os.RemoveAll(source))
 }
 
-func projectRoot(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the project (run soak inside its folder): %w", err)
-	}
-	return strings.TrimSpace(string(out)), nil
-}
-
 // turn replaces all servers, one after another.
 type turn struct {
 	name     string
@@ -403,10 +395,6 @@ func (f *traffic) note(r *http.Request, began time.Time, status int) {
 	if kind, ok := kindsByPath[r.URL.Path]; ok && status == http.StatusOK {
 		f.answers[kind] = append(f.answers[kind], one)
 	}
-}
-
-var kindsByPath = map[string]int{
-	"/api/v1/sms/send": submitCall, "/api/v1/sms/tasks/pending": claimCall, "/api/v1/sms/tasks/claim": waitCall, "/api/v1/sms/report": reportCall,
 }
 
 // verdict says which answers of 5xx came from a server that was ready.

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -90,28 +89,4 @@ func (c *cluster) startPgBouncer(ctx context.Context) error {
 	c.bouncer = newDaemon(filepath.Join(c.dir, "run"), filepath.Join(c.dir, "pgbouncer.log"), bouncerProgram, path)
 	c.bouncer.start()
 	return nil
-}
-
-// readProject reads a file of the project.
-func readProject(ctx context.Context, name string) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the project: %w", err)
-	}
-	content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), filepath.FromSlash(name)))
-	if err != nil {
-		return "", fmt.Errorf("read %s: %w", name, err)
-	}
-	return string(content), nil
-}
-
-// replaceAll makes changes in the text of a file, which must have the old text of each exactly once: else what runs is not what the file says.
-func replaceAll(text, file string, changes [][2]string) (string, error) {
-	for _, change := range changes {
-		if strings.Count(text, change[0]) != 1 {
-			return "", fmt.Errorf("%s has %q not once: change test/soak too", file, change[0])
-		}
-		text = strings.Replace(text, change[0], change[1], 1)
-	}
-	return text, nil
 }

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// newDir makes the folder of a run.
+func newDir() (string, error) {
+	dir, err := os.MkdirTemp("/tmp", "lksms-soak-") // not $TMPDIR: the path of a socket must be short
+	if err != nil {
+		return "", fmt.Errorf("create folder: %w", err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // under root PostgreSQL runs as another account, which needs to pass through the folder
+		return "", fmt.Errorf("open folder: %w", err)
+	}
+	return dir, nil
+}
+
+// build builds the server, with the changes of the mutant if m is not nil.
+func build(ctx context.Context, dir string, m *mutant) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the project (run soak inside its folder): %w", err)
+	}
+	root := strings.TrimSpace(string(out))
+	binary := filepath.Join(dir, "lksms")
+	args := []string{"build", "-o", binary}
+	if m != nil {
+		overlay, err := m.overlay(root, dir)
+		if err != nil {
+			return "", err
+		}
+		args = append(args, "-overlay", overlay)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/lksms")...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+func projectRoot(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the project (run soak inside its folder): %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// readProject reads a file of the project.
+func readProject(ctx context.Context, name string) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the project: %w", err)
+	}
+	content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), filepath.FromSlash(name)))
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	return string(content), nil
+}
+
+// replaceAll makes changes in the text of a file, which must have the old text of each exactly once: else what runs is not what the file says.
+func replaceAll(text, file string, changes [][2]string) (string, error) {
+	for _, change := range changes {
+		if strings.Count(text, change[0]) != 1 {
+			return "", fmt.Errorf("%s has %q not once: change test/soak too", file, change[0])
+		}
+		text = strings.Replace(text, change[0], change[1], 1)
+	}
+	return text, nil
+}
