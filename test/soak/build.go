@@ -21,21 +21,20 @@ func newDir() (string, error) {
 	return dir, nil
 }
 
-// build builds the server, with the changes of the mutant if m is not nil.
-func build(ctx context.Context, dir string, m *mutant) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+// build builds the server. overlay writes a file with changes for the Go command; nil: without changes.
+func build(ctx context.Context, dir string, overlay func(root, dir string) (string, error)) (string, error) {
+	root, err := projectRoot(ctx)
 	if err != nil {
-		return "", fmt.Errorf("find the project (run soak inside its folder): %w", err)
+		return "", err
 	}
-	root := strings.TrimSpace(string(out))
 	binary := filepath.Join(dir, "lksms")
 	args := []string{"build", "-o", binary}
-	if m != nil {
-		overlay, err := m.overlay(root, dir)
+	if overlay != nil {
+		path, err := overlay(root, dir)
 		if err != nil {
 			return "", err
 		}
-		args = append(args, "-overlay", overlay)
+		args = append(args, "-overlay", path)
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/lksms")...)
 	cmd.Dir = root
@@ -45,6 +44,7 @@ func build(ctx context.Context, dir string, m *mutant) (string, error) {
 	return binary, nil
 }
 
+// projectRoot returns the folder of the project.
 func projectRoot(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
@@ -55,11 +55,11 @@ func projectRoot(ctx context.Context) (string, error) {
 
 // readProject reads a file of the project.
 func readProject(ctx context.Context, name string) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	root, err := projectRoot(ctx)
 	if err != nil {
-		return "", fmt.Errorf("find the project: %w", err)
+		return "", err
 	}
-	content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), filepath.FromSlash(name)))
+	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", name, err)
 	}

@@ -69,10 +69,18 @@ type node struct {
 
 func (n *node) data() string { return filepath.Join(n.dir, "data") }
 
+// clusterOptions are the variants of a cluster.
+type clusterOptions struct {
+	seed    uint64 // of the ways of the servers to the primary
+	isAsync bool   // it replicates asynchronously
+	isThird bool   // Patroni uses the third API of etcd
+	isShort bool   // the drill is to be over soon
+}
+
 // startDrill starts a cluster and servers of different roles on it.
-func startDrill(ctx context.Context, dir, binary string, o options) (*stack, error) {
-	c := &cluster{dir: dir, isAsync: o.Async, isThird: o.Etcd3, patience: drillPatience}
-	if o.isShortDrill() {
+func startDrill(ctx context.Context, dir, binary string, o clusterOptions) (*stack, error) {
+	c := &cluster{dir: dir, isAsync: o.isAsync, isThird: o.isThird, patience: drillPatience}
+	if o.isShort {
 		c.patience = shortPatience
 	}
 	s := &stack{dir: dir, cluster: c}
@@ -89,7 +97,7 @@ func startDrill(ctx context.Context, dir, binary string, o options) (*stack, err
 	}
 	for i, roles := range drillRoles {
 		name := fmt.Sprintf("server-%d", i+1)
-		srv, err := newServerOn(c.serverURL(wayOf(i, o.Seed), name), name, dir, binary, "--roles="+roles)
+		srv, err := newServerOn(c.serverURL(wayOf(i, o.seed), name), name, dir, binary, "--roles="+roles)
 		if err != nil {
 			return s, err
 		}

@@ -27,11 +27,19 @@ const (
 	wholeLimit   = 90 * time.Second // until all nodes follow the primary again
 )
 
+// drillOptions are the flags of a drill.
+type drillOptions struct {
+	Async bool   // replicate asynchronously
+	Etcd3 bool   // Patroni uses the third API of etcd
+	Fault string // name of the only fault; empty: all
+}
+
 // drill runs the load of the soak on a cluster that fails over, and its checks.
-func (s *soak) drill(ctx context.Context) (err error) {
-	s.options.Round = min(drillRound, s.options.Duration)
-	fmt.Printf("drill: seed %d, %s in rounds of %s\n", s.options.Seed, s.options.Duration, s.options.Round)
-	s.began = time.Now()
+func drill(ctx context.Context, soak *soak, o drillOptions) (err error) {
+	soak.RoundLength = min(drillRound, soak.Duration)
+	isShort := soak.Duration <= shortDrill
+	fmt.Printf("drill: seed %d, %s in rounds of %s\n", soak.Seed, soak.Duration, soak.RoundLength)
+	soak.Began = time.Now()
 	dir, err := newDir()
 	if err != nil {
 		return err
@@ -40,16 +48,16 @@ func (s *soak) drill(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	stack, err := startDrill(ctx, dir, binary, s.options)
-	defer func() { err = s.stopStack(stack, nil, err) }()
+	stack, err := startDrill(ctx, dir, binary, clusterOptions{seed: soak.Seed, isAsync: o.Async, isThird: o.Etcd3, isShort: isShort})
+	defer func() { err = soak.stopStack(stack, false, err) }()
 	if err != nil {
 		return err
 	}
 	if !stack.mounted {
 		fmt.Println("drill: no small file system could be mounted (this needs root): the fault 'disk of the primary full' is left out")
 	}
-	s.say("three nodes and three servers run")
-	sc, err := newScene(s.options.Seed, stack)
+	soak.say("three nodes and three servers run")
+	sc, err := newScene(soak.Seed, stack)
 	if err != nil {
 		return err
 	}
@@ -61,42 +69,42 @@ func (s *soak) drill(ctx context.Context) (err error) {
 	sc.crowds = []crowd{r}
 	k := &keeper{}
 	sc.history.note = k.note
-	if s.options.isShortDrill() {
+	if isShort {
 		sc.load.many /= 2 // what waits at the end is sent before the drill ends
 	}
 	if err := sc.setUp(ctx); err != nil {
 		return err
 	}
 	n := &driller{
-		stack: stack, cluster: stack.cluster, history: sc.history, keeper: k, seed: s.options.Seed, rng: rand.New(rand.NewPCG(s.options.Seed, 0)), say: s.say,
-		isShort: s.options.isShortDrill(), struck: map[string][]recovery{}, only: s.options.Fault,
+		stack: stack, cluster: stack.cluster, history: sc.history, keeper: k, seed: soak.Seed, rng: rand.New(rand.NewPCG(soak.Seed, 0)), say: soak.say,
+		isShort: isShort, struck: map[string][]recovery{}, only: o.Fault,
 	}
-	if s.options.Async {
+	if o.Async {
 		n.only = lagging
 	}
 	if n.deal(); len(n.deck) == 0 {
 		return fmt.Errorf("fault %q does not exist", n.only)
 	}
-	s.began = time.Now()
+	soak.Began = time.Now()
 	var verdicts []verdict
 	rounds := 0
-	for rounds == 0 || !n.isShort && s.elapsed() < s.options.Duration && ctx.Err() == nil && len(broken(verdicts)) == 0 {
+	for rounds == 0 || !n.isShort && soak.elapsed() < soak.Duration && ctx.Err() == nil && len(broken(verdicts)) == 0 {
 		rounds++
-		if verdicts, err = s.round(ctx, rounds, sc, n); err != nil {
+		if verdicts, err = soak.round(ctx, rounds, sc, n); err != nil {
 			return err
 		}
 	}
-	fmt.Printf("\ndrill: seed %d, %d rounds in %s\n\n", s.options.Seed, rounds, s.elapsed().Round(time.Second))
+	fmt.Printf("\ndrill: seed %d, %d rounds in %s\n\n", soak.Seed, rounds, soak.elapsed().Round(time.Second))
 	n.print()
 	sc.print()
 	printVerdicts(verdicts)
-	return s.drillVerdict(ctx, verdicts)
+	return drillVerdict(ctx, o.Async, verdicts)
 }
 
 // drillVerdict returns the result of a drill. An asynchronous one must have lost a message.
-func (s *soak) drillVerdict(ctx context.Context, verdicts []verdict) error {
+func drillVerdict(ctx context.Context, isAsync bool, verdicts []verdict) error {
 	found := broken(verdicts)
-	if !s.options.Async {
+	if !isAsync {
 		if len(found) > 0 {
 			return errBroken
 		}
@@ -137,8 +145,6 @@ var drillFaults = []drillFault{
 
 // shortFaults are the faults of a short drill, in their order. After the last one, nobody waits for the old primary, which is rewound.
 var shortFaults = []string{replicaStops, "switchover", "primary cut from etcd", "server killed", "primary killed with its Patroni"}
-
-func (o options) isShortDrill() bool { return o.Duration <= shortDrill }
 
 // driller injects the faults of a drill, one after another.
 type driller struct {

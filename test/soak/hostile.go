@@ -59,8 +59,8 @@ var attacks = []attack{
 }
 
 // hostile runs rounds without and with the attack, and compares them.
-func (s *soak) hostile(ctx context.Context) (err error) {
-	s.began = time.Now()
+func hostile(ctx context.Context, soak *soak) (err error) {
+	soak.Began = time.Now()
 	dir, err := newDir()
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (s *soak) hostile(ctx context.Context) (err error) {
 		return err
 	}
 	stack, err := startStack(ctx, dir, binary)
-	defer func() { err = errors.Join(err, stack.stop(s.options.Keep || err != nil)) }()
+	defer func() { err = errors.Join(err, stack.stop(soak.Keep || err != nil)) }()
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *soak) hostile(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, attacker.end()) }()
 	var runs [2]tally // without and with the attack
 	var ratios []float64
-	for round := 0; time.Since(s.began) < s.options.Duration && ctx.Err() == nil; round++ {
+	for round := 0; time.Since(soak.Began) < soak.Duration && ctx.Err() == nil; round++ {
 		var p99s [2]time.Duration
 		for with := range runs {
 			if with == 1 {
@@ -106,7 +106,7 @@ func (s *soak) hostile(ctx context.Context) (err error) {
 			}
 			runs[with].add(t)
 			p99s[with] = t.p99()
-			s.say("round %d, %s the attack: %s", round+1, []string{"without", "with"}[with], t)
+			soak.say("round %d, %s the attack: %s", round+1, []string{"without", "with"}[with], t)
 		}
 		ratios = append(ratios, p99s[1].Seconds()/p99s[0].Seconds())
 	}
@@ -465,37 +465,4 @@ func (a *attacker) lists(ctx context.Context) error {
 
 func (a *attacker) refused(ctx context.Context) error {
 	return a.evil(ctx, http.MethodPost, "/api/v1/sms/send", []byte(`{"phone_number":"no","content":""}`))
-}
-
-// post sends a request that must succeed.
-func (s *server) post(ctx context.Context, username, path, body string) error {
-	status, err := ask(ctx, probe, http.MethodPost, s.url+path, username, password, strings.NewReader(body))
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("the server answers %d", status)
-	}
-	if err != nil {
-		return fmt.Errorf("POST %s: %w", path, err)
-	}
-	return nil
-}
-
-// peakMemory returns the peak resident memory of the process in bytes.
-func (s *server) peakMemory() (int64, error) {
-	s.mu.Lock()
-	process := s.process
-	s.mu.Unlock()
-	if process == nil {
-		return 0, errors.New("the server is not running")
-	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process.Pid))
-	if err != nil {
-		return 0, fmt.Errorf("read memory of the server: %w", err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if rest, found := strings.CutPrefix(line, "VmHWM:"); found {
-			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-			return kib << 10, err
-		}
-	}
-	return 0, errors.New("the system does not report the memory of the server")
 }

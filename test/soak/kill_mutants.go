@@ -1,17 +1,5 @@
 package main
 
-import (
-	"slices"
-)
-
-// allMutants returns the mutants of both kinds.
-func allMutants() []mutant { return slices.Concat(mutants, killMutants) }
-
-// isOfKills reports whether only kills find a mutant.
-func (m mutant) isOfKills() bool {
-	return slices.ContainsFunc(killMutants, func(k mutant) bool { return k.name == m.name })
-}
-
 // killMutants are faults that do nothing unless something is killed at the wrong moment.
 var killMutants = []mutant{
 	{"hasty", "a submission is answered before its COMMIT", []change{

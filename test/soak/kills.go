@@ -339,37 +339,47 @@ func (k *killLog) kills() (n int) {
 	return n
 }
 
-// kills runs rounds of kills, each on a fresh database with a seed of its own, until options.Kills have hit.
-func (s *soak) kills(ctx context.Context) error {
-	s.began = time.Now()
-	s.options.Duration, s.options.Round = 24*time.Hour, 24*time.Hour // the kills end a round
-	s.code = codeOf(ctx)
-	if s.options.Seed != 0 { // again what a round did
-		r, err := s.killRound(ctx, s.options.Seed, s.options.Kills, nil)
+// killOptions are the flags of a run of kills.
+type killOptions struct {
+	Kills   int    // how many have to hit
+	Dir     string // folder of the rounds so far
+	Portion int    // kills of a round
+	Binary  string // the server, already built; empty: it is built
+
+	code string // the commit that runs
+}
+
+// kills runs rounds of kills, each on a fresh database with a seed of its own, until o.Kills have hit.
+func kills(ctx context.Context, soak *soak, o killOptions) error {
+	soak.Began = time.Now()
+	soak.Duration, soak.RoundLength = 24*time.Hour, 24*time.Hour // the kills end a round
+	o.code = codeOf(ctx)
+	if soak.Seed != 0 { // again what a round did
+		r, err := killRound(ctx, soak, o, soak.Seed, o.Kills, nil)
 		if err == nil {
 			(&killLog{Rounds: []killedRound{r}}).print(os.Stdout)
 		}
 		return err
 	}
-	log, err := openKillLog(s.options.KillsDir)
+	log, err := openKillLog(o.Dir)
 	if err != nil {
 		return err
 	}
 	if done := log.kills(); done > 0 {
 		fmt.Printf("soak: goes on after %d kills in %d rounds, which %s has\n", done, len(log.Rounds), log.path)
 	}
-	if s.options.Binary == "" {
-		dir, err := filepath.Abs(s.options.KillsDir)
+	if o.Binary == "" {
+		dir, err := filepath.Abs(o.Dir)
 		if err == nil {
-			s.options.Binary, err = build(ctx, dir, nil)
+			o.Binary, err = build(ctx, dir, nil)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	for log.kills() < s.options.Kills && ctx.Err() == nil {
+	for log.kills() < o.Kills && ctx.Err() == nil {
 		seed := rand.Uint64() >> 40
-		r, err := s.killRound(ctx, seed, min(s.options.Portion, s.options.Kills-log.kills()), nil)
+		r, err := killRound(ctx, soak, o, seed, min(o.Portion, o.Kills-log.kills()), nil)
 		if err != nil && !errors.Is(err, errBroken) {
 			if ctx.Err() != nil { // it was interrupted before its check
 				return fmt.Errorf("round with seed %d: %w", seed, err)
@@ -379,7 +389,7 @@ func (s *soak) kills(ctx context.Context) error {
 		if keeping := log.add(r); keeping != nil {
 			return keeping
 		}
-		fmt.Printf("soak: %d kills of %d, in %s\n", log.kills(), s.options.Kills, s.elapsed().Round(time.Second))
+		fmt.Printf("soak: %d kills of %d, in %s\n", log.kills(), o.Kills, soak.elapsed().Round(time.Second))
 		if err != nil {
 			return fmt.Errorf("seed %d, again with `make soak KILLS=%d SEED=%d`: %w", seed, r.Kills, seed, err)
 		}
@@ -406,21 +416,21 @@ func (s *soak) kills(ctx context.Context) error {
 const manyKills = 200
 
 // killRound runs one round of kills. It returns errBroken if an invariant does not hold.
-func (s *soak) killRound(ctx context.Context, seed uint64, budget int, m *mutant) (r killedRound, err error) {
+func killRound(ctx context.Context, soak *soak, o killOptions, seed uint64, budget int, m *mutant) (r killedRound, err error) {
 	began := time.Now()
 	fmt.Printf("soak: seed %d, %d kills\n", seed, budget)
 	dir, err := newDir()
 	if err != nil {
 		return r, err
 	}
-	binary := s.options.Binary
+	binary := o.Binary
 	if binary == "" {
-		if binary, err = build(ctx, dir, m); err != nil {
+		if binary, err = build(ctx, dir, m.overlayOrNil()); err != nil {
 			return r, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
 	stack, err := startStack(ctx, dir, binary)
-	defer func() { err = s.stopStack(stack, m, err) }()
+	defer func() { err = soak.stopStack(stack, m != nil, err) }()
 	if err != nil {
 		return r, err
 	}
@@ -433,13 +443,13 @@ func (s *soak) killRound(ctx context.Context, seed uint64, budget int, m *mutant
 	if err := sc.setUp(ctx); err != nil {
 		return r, err
 	}
-	k := &killer{nemesis: newNemesis(seed, stack, sc.history, s.say), budget: budget}
-	verdicts, err := s.round(ctx, 1, sc, k)
+	k := &killer{nemesis: newNemesis(seed, stack, sc.history, soak.say), budget: budget}
+	verdicts, err := soak.round(ctx, 1, sc, k)
 	if err != nil {
 		return r, err
 	}
 	r = killedRound{
-		Seed: seed, Code: s.code, Began: began, Seconds: time.Since(began).Seconds(), Kills: len(k.hits), Misses: k.misses,
+		Seed: seed, Code: o.code, Began: began, Seconds: time.Since(began).Seconds(), Kills: len(k.hits), Misses: k.misses,
 		ByPath: map[string]map[string]int{}, ByMoment: map[string]int{},
 		Accepted: sc.history.accepted(), Leases: len(sc.history.claims), Pushed: sc.load.provider.total(), Unknown: sc.history.calls[unknown].Load(),
 		Lost: countBroken(verdicts, lossInvariants), Doubled: countBroken(verdicts, doubleInvariants), Invariants: len(verdicts),
@@ -452,12 +462,12 @@ func (s *soak) killRound(ctx context.Context, seed uint64, budget int, m *mutant
 		r.ByMoment[h.moment]++
 	}
 	sc.print()
-	s.findings = nil
+	soak.Findings = nil
 	for _, v := range broken(verdicts) {
-		s.findings = append(s.findings, v.name)
+		soak.Findings = append(soak.Findings, v.name)
 		r.Broken = append(r.Broken, fmt.Sprintf("%s: %d times: %s", v.name, v.broken, strings.Join(v.samples, "; ")))
 	}
-	if len(s.findings) > 0 {
+	if len(soak.Findings) > 0 {
 		printVerdicts(verdicts)
 		return r, errBroken
 	}
@@ -541,9 +551,9 @@ func (k *killLog) print(out *os.File) {
 const mutantKills = 100
 
 // killMutant runs a round of kills against a mutant.
-func (s *soak) killMutant(ctx context.Context, m *mutant) error {
-	s.began = time.Now()
-	s.options.Duration, s.options.Round = 24*time.Hour, 24*time.Hour // the kills end a round
-	_, err := s.killRound(ctx, cmp.Or(s.options.Seed, rand.Uint64()>>40), cmp.Or(s.options.Kills, mutantKills), m)
+func killMutant(ctx context.Context, soak *soak, o killOptions, m *mutant) error {
+	soak.Began = time.Now()
+	soak.Duration, soak.RoundLength = 24*time.Hour, 24*time.Hour // the kills end a round
+	_, err := killRound(ctx, soak, o, cmp.Or(soak.Seed, rand.Uint64()>>40), cmp.Or(o.Kills, mutantKills), m)
 	return err
 }

@@ -47,7 +47,7 @@ func main() {
 		o.Seed = rand.Uint64() >> 40 // short enough to type
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, o)
+	err := runMode(ctx, o)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
@@ -55,53 +55,54 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, o options) error {
-	if o.Attack != "" {
+func runMode(ctx context.Context, o options) error {
+	one := &soak{Seed: o.Seed, Duration: o.Duration, RoundLength: o.Round, Keep: o.Keep}
+	ofKills := killOptions{Kills: o.Kills, Dir: o.KillsDir, Portion: o.Portion, Binary: o.Binary}
+	switch {
+	case o.Attack != "":
 		attackOn(ctx, o.Attack, os.Stdin)
 		return nil
-	}
-	if o.Guard != "" {
+	case o.Guard != "":
 		return guard(o.Guard, os.Stdin)
+	case o.Upgrade:
+		return upgrade(ctx, one, o.From)
+	case o.Drill:
+		return drill(ctx, one, drillOptions{Async: o.Async, Etcd3: o.Etcd3, Fault: o.Fault})
+	case o.Hostile:
+		return hostile(ctx, one)
+	case o.Mutants || o.Mutant != "":
+		return runMutants(ctx, o, ofKills)
+	case o.Kills > 0:
+		return kills(ctx, one, ofKills)
+	default:
+		return inject(ctx, one, nil)
 	}
-	if o.Upgrade {
-		return (&soak{options: o}).upgrade(ctx)
-	}
-	if o.Drill {
-		return (&soak{options: o}).drill(ctx)
-	}
-	if o.Hostile {
-		return (&soak{options: o}).hostile(ctx)
-	}
-	if o.Kills > 0 && o.Mutant == "" && !o.Mutants {
-		return (&soak{options: o}).kills(ctx)
-	}
-	if !o.Mutants && o.Mutant == "" {
-		s := &soak{options: o}
-		return s.run(ctx, nil)
-	}
+}
+
+// runMutants runs the soak against each mutant, or against that of --mutant, and returns an error unless it was found.
+func runMutants(ctx context.Context, o options, ofKills killOptions) error {
 	var found []string
 	for _, m := range allMutants() {
 		if o.Mutant != "" && o.Mutant != m.name {
 			continue
 		}
 		fmt.Printf("\nmutant %s: %s\n", m.name, m.what)
-		limited := o
-		limited.Duration, limited.Round = min(o.Duration, 5*time.Minute), min(o.Round, 20*time.Second)
-		s := &soak{options: limited}
+		one := &soak{Seed: o.Seed, Duration: min(o.Duration, 5*time.Minute), RoundLength: min(o.Round, 20*time.Second), Keep: o.Keep}
+		limit := one.Duration
 		var err error
 		if m.isOfKills() {
-			err = s.killMutant(ctx, &m)
+			err = killMutant(ctx, one, ofKills, &m)
 		} else {
-			err = s.run(ctx, &m)
+			err = inject(ctx, one, &m)
 		}
 		switch {
 		case errors.Is(err, errBroken):
-			if by := finders[m.name]; !slices.ContainsFunc(s.findings, func(name string) bool { return strings.HasPrefix(name, by) }) {
+			if by := finders[m.name]; !slices.ContainsFunc(one.Findings, func(name string) bool { return strings.HasPrefix(name, by) }) {
 				return fmt.Errorf("mutant %s was not found by %q", m.name, by)
 			}
-			found = append(found, fmt.Sprintf("  %-7s found after %3.0f s: %s", m.name, s.elapsed().Seconds(), strings.Join(s.findings, "; ")))
+			found = append(found, fmt.Sprintf("  %-7s found after %3.0f s: %s", m.name, one.elapsed().Seconds(), strings.Join(one.Findings, "; ")))
 		case err == nil:
-			return fmt.Errorf("mutant %s was not found in %s", m.name, limited.Duration)
+			return fmt.Errorf("mutant %s was not found in %s", m.name, limit)
 		default:
 			return err
 		}
@@ -111,69 +112,4 @@ func run(ctx context.Context, o options) error {
 	}
 	fmt.Printf("\nmutants, all found:\n%s\n", strings.Join(found, "\n"))
 	return nil
-}
-
-func (s *soak) run(ctx context.Context, m *mutant) (err error) {
-	s.began = time.Now()
-	fmt.Printf("soak: seed %d, %s in rounds of %s\n", s.options.Seed, s.options.Duration, s.options.Round)
-	dir, err := newDir()
-	if err != nil {
-		return err
-	}
-	binary, err := build(ctx, dir, m)
-	if err != nil {
-		return err
-	}
-	stack, err := startStack(ctx, dir, binary)
-	defer func() { err = s.stopStack(stack, m, err) }()
-	if err != nil {
-		return err
-	}
-	if !stack.mounted {
-		fmt.Println("soak: no small file system could be mounted (this needs root): the fault 'disk full' is left out")
-	}
-	sc, err := newScene(s.options.Seed, stack)
-	if err != nil {
-		return err
-	}
-	defer sc.close()
-	sc.hasAllClients = true
-	if err := sc.setUp(ctx); err != nil {
-		return err
-	}
-	n := newNemesis(s.options.Seed, stack, sc.history, s.say)
-	s.began = time.Now()
-	var verdicts []verdict
-	rounds := 0
-	for rounds == 0 || s.elapsed() < s.options.Duration && ctx.Err() == nil && len(broken(verdicts)) == 0 {
-		rounds++
-		if verdicts, err = s.round(ctx, rounds, sc, n); err != nil {
-			return err
-		}
-	}
-	s.summary(rounds, sc, n, verdicts)
-	if found := broken(verdicts); len(found) > 0 {
-		for _, v := range found {
-			s.findings = append(s.findings, v.name)
-		}
-		return errBroken
-	}
-	return ctx.Err()
-}
-
-func (s *soak) summary(rounds int, sc *scene, n *nemesis, verdicts []verdict) {
-	fmt.Printf("\nsoak: seed %d, %d rounds in %s\n\n", s.options.Seed, rounds, s.elapsed().Round(time.Second))
-	total := 0
-	for _, f := range faults {
-		fmt.Printf("  %5d  %s\n", n.struck[f.name], f.name)
-		total += n.struck[f.name]
-	}
-	fmt.Printf("  %5d  faults in total, all survived\n\n", total)
-	sc.print()
-	if len(n.returns) > 0 {
-		slices.Sort(n.returns)
-		fmt.Printf("  from PostgreSQL's return until both servers answer: %d ms (median), %d ms (longest) of %d\n",
-			n.returns[len(n.returns)/2].Milliseconds(), n.returns[len(n.returns)-1].Milliseconds(), len(n.returns))
-	}
-	printVerdicts(verdicts)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -284,6 +285,14 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 	}},
 }
 
+// overlayOrNil returns the function with which the server is built; nil without a mutant.
+func (m *mutant) overlayOrNil() func(root, dir string) (string, error) {
+	if m == nil {
+		return nil
+	}
+	return m.overlay
+}
+
 // overlay writes the changed files into dir, and returns the overlay file for the Go command.
 func (m mutant) overlay(root, dir string) (string, error) {
 	changed := map[string]string{}
@@ -316,4 +325,12 @@ func (m mutant) overlay(root, dir string) (string, error) {
 	}
 	path := filepath.Join(dir, m.name+".json")
 	return path, os.WriteFile(path, content, 0o600)
+}
+
+// allMutants returns the mutants of both kinds.
+func allMutants() []mutant { return slices.Concat(mutants, killMutants) }
+
+// isOfKills reports whether only kills find a mutant.
+func (m mutant) isOfKills() bool {
+	return slices.ContainsFunc(killMutants, func(k mutant) bool { return k.name == m.name })
 }

@@ -10,13 +10,16 @@ import (
 
 // soak is one run.
 type soak struct {
-	options  options
-	began    time.Time // start of the first round
-	findings []string  // names of the broken invariants
-	code     string    // the commit that runs
+	Seed        uint64
+	Duration    time.Duration // minimum length; the current round is completed
+	RoundLength time.Duration
+	Keep        bool // keep the folder, even if every invariant holds
+
+	Began    time.Time // start of the first round
+	Findings []string  // names of the broken invariants
 }
 
-func (s *soak) elapsed() time.Duration { return time.Since(s.began) }
+func (s *soak) elapsed() time.Duration { return time.Since(s.Began) }
 
 func (s *soak) say(format string, args ...any) {
 	fmt.Printf("%6.1f s  %s\n", s.elapsed().Seconds(), fmt.Sprintf(format, args...))
@@ -24,7 +27,7 @@ func (s *soak) say(format string, args ...any) {
 
 // round runs load with faults, then lets the queue empty without faults, then checks.
 func (s *soak) round(ctx context.Context, number int, sc *scene, n injector) ([]verdict, error) {
-	fire, cease := context.WithTimeout(ctx, min(s.options.Round, max(s.options.Duration-s.elapsed(), time.Second)))
+	fire, cease := context.WithTimeout(ctx, min(s.RoundLength, max(s.Duration-s.elapsed(), time.Second)))
 	defer cease()
 	loading, unload := context.WithCancel(context.WithoutCancel(ctx))
 	defer unload()
@@ -75,8 +78,8 @@ func (s *soak) round(ctx context.Context, number int, sc *scene, n injector) ([]
 
 // stopStack stops the stack of a run, and adds its error to err, that of the run. The folder is kept with --keep, and after an error unless a mutant was to
 // cause it.
-func (s *soak) stopStack(stack *stack, m *mutant, err error) error {
-	keep := s.options.Keep || err != nil && m == nil
+func (s *soak) stopStack(stack *stack, isMutant bool, err error) error {
+	keep := s.Keep || err != nil && !isMutant
 	if keep {
 		fmt.Println("kept:", stack.dir)
 	}

@@ -451,3 +451,36 @@ func (s *stack) queryAside(ctx context.Context, fn func(*pgx.Conn) error) error 
 	defer conn.Close(ctx) //nolint:errcheck // the connection is no longer needed
 	return fn(conn)
 }
+
+// post sends a request that must succeed.
+func (s *server) post(ctx context.Context, username, path, body string) error {
+	status, err := ask(ctx, probe, http.MethodPost, s.url+path, username, password, strings.NewReader(body))
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("the server answers %d", status)
+	}
+	if err != nil {
+		return fmt.Errorf("POST %s: %w", path, err)
+	}
+	return nil
+}
+
+// peakMemory returns the peak resident memory of the process in bytes.
+func (s *server) peakMemory() (int64, error) {
+	s.mu.Lock()
+	process := s.process
+	s.mu.Unlock()
+	if process == nil {
+		return 0, errors.New("the server is not running")
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process.Pid))
+	if err != nil {
+		return 0, fmt.Errorf("read memory of the server: %w", err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, found := strings.CutPrefix(line, "VmHWM:"); found {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, errors.New("the system does not report the memory of the server")
+}

@@ -38,24 +38,24 @@ const (
 type version struct{ name, binary, contract string }
 
 // upgrade replaces servers of an earlier version by those of this one under the load of the soak, goes back, and forward again.
-func (s *soak) upgrade(ctx context.Context) (err error) {
-	fmt.Printf("upgrade: seed %d, from %s, %s\n", s.options.Seed, s.options.From, s.options.Duration)
-	s.began = time.Now()
+func upgrade(ctx context.Context, soak *soak, from string) (err error) {
+	fmt.Printf("upgrade: seed %d, from %s, %s\n", soak.Seed, from, soak.Duration)
+	soak.Began = time.Now()
 	dir, err := newDir()
 	if err != nil {
 		return err
 	}
-	older, newer, err := buildVersions(ctx, dir, s.options.From)
+	older, newer, err := buildVersions(ctx, dir, from)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	s.say("both versions are built")
+	soak.say("both versions are built")
 	stack, err := startStack(ctx, dir, older.binary)
-	defer func() { err = s.stopStack(stack, nil, err) }()
+	defer func() { err = soak.stopStack(stack, false, err) }()
 	if err != nil {
 		return err
 	}
-	sc, err := newScene(s.options.Seed, stack)
+	sc, err := newScene(soak.Seed, stack)
 	if err != nil {
 		return err
 	}
@@ -69,19 +69,19 @@ func (s *soak) upgrade(ctx context.Context) (err error) {
 	if err := sc.setUp(ctx); err != nil {
 		return err
 	}
-	u := &upgrader{stack: stack, history: sc.history, traffic: f, rng: rand.New(rand.NewPCG(s.options.Seed, 0)), say: s.say}
+	u := &upgrader{stack: stack, history: sc.history, traffic: f, rng: rand.New(rand.NewPCG(soak.Seed, 0)), say: soak.say}
 	turns := []turn{{"forward", older, newer}, {"back", newer, older}, {"forward again", older, newer}}
 	rounds := [][]turn{turns}
-	if s.options.Duration > shortUpgrade {
+	if soak.Duration > shortUpgrade {
 		rounds = [][]turn{turns[:1], turns[1:2], turns[2:]}
 	}
-	s.began = time.Now()
-	u.load = s.options.Duration / time.Duration(len(turns))
-	s.options.Round = s.options.Duration // turns take their time, whatever is left of it
+	soak.Began = time.Now()
+	u.load = soak.Duration / time.Duration(len(turns))
+	soak.RoundLength = soak.Duration // turns take their time, whatever is left of it
 	var verdicts []verdict
 	for i, these := range rounds {
 		u.turns = these
-		if verdicts, err = s.round(ctx, i+1, sc, u); err != nil {
+		if verdicts, err = soak.round(ctx, i+1, sc, u); err != nil {
 			return err
 		}
 		if len(broken(verdicts)) > 0 || ctx.Err() != nil {
@@ -93,7 +93,7 @@ func (s *soak) upgrade(ctx context.Context) (err error) {
 		return err
 	}
 	verdicts = append(verdicts, f.verdict(u.unready), ofLogs)
-	fmt.Printf("\nupgrade: seed %d, from %s, in %s\n\n", s.options.Seed, s.options.From, s.elapsed().Round(time.Second))
+	fmt.Printf("\nupgrade: seed %d, from %s, in %s\n\n", soak.Seed, from, soak.elapsed().Round(time.Second))
 	u.print()
 	sc.print()
 	printVerdicts(verdicts)
