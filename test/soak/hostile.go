@@ -248,24 +248,6 @@ func (n *normalTenant) run(ctx context.Context) tally {
 	return all
 }
 
-func ask(ctx context.Context, client *http.Client, method, url, username, password string, body io.Reader) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, method, url, body)
-	if err != nil {
-		return 0, err
-	}
-	if username != "" {
-		req.SetBasicAuth(username, password)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	res, err := client.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer res.Body.Close() //nolint:errcheck // read to its end
-	_, err = io.Copy(io.Discard, res.Body)
-	return res.StatusCode, err
-}
-
 // uplink limits the bandwidth from the attacker to the server. On the loopback interface without a limit, more than
 // half of the work would be copying between the attacker and the kernel, which a real attacker's machine would do.
 type uplink struct {

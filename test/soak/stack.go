@@ -484,3 +484,21 @@ func (s *server) peakMemory() (int64, error) {
 	}
 	return 0, errors.New("the system does not report the memory of the server")
 }
+
+func ask(ctx context.Context, client *http.Client, method, url, username, password string, body io.Reader) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		return 0, err
+	}
+	if username != "" {
+		req.SetBasicAuth(username, password)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close() //nolint:errcheck // read to its end
+	_, err = io.Copy(io.Discard, res.Body)
+	return res.StatusCode, err
+}
