@@ -16,6 +16,15 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"lksms/test/soak/drill"
+	"lksms/test/soak/faults"
+	"lksms/test/soak/hostile"
+	"lksms/test/soak/kills"
+	"lksms/test/soak/mutants"
+	"lksms/test/soak/run"
+	"lksms/test/soak/stack"
+	"lksms/test/soak/upgrade"
 )
 
 type options struct {
@@ -56,53 +65,53 @@ func main() {
 }
 
 func runMode(ctx context.Context, o options) error {
-	one := &soak{Seed: o.Seed, Duration: o.Duration, RoundLength: o.Round, Keep: o.Keep}
-	ofKills := killOptions{Kills: o.Kills, Dir: o.KillsDir, Portion: o.Portion, Binary: o.Binary}
+	one := &run.Run{Seed: o.Seed, Duration: o.Duration, RoundLength: o.Round, Keep: o.Keep}
+	ofKills := kills.Options{Kills: o.Kills, Dir: o.KillsDir, Portion: o.Portion, Binary: o.Binary}
 	switch {
 	case o.Attack != "":
-		attackOn(ctx, o.Attack, os.Stdin)
+		hostile.Attack(ctx, o.Attack, os.Stdin)
 		return nil
 	case o.Guard != "":
-		return guard(o.Guard, os.Stdin)
+		return stack.Guard(o.Guard, os.Stdin)
 	case o.Upgrade:
-		return upgrade(ctx, one, o.From)
+		return upgrade.Run(ctx, one, o.From)
 	case o.Drill:
-		return drill(ctx, one, drillOptions{Async: o.Async, Etcd3: o.Etcd3, Fault: o.Fault})
+		return drill.Run(ctx, one, drill.Options{Async: o.Async, Etcd3: o.Etcd3, Fault: o.Fault})
 	case o.Hostile:
-		return hostile(ctx, one)
+		return hostile.Run(ctx, one)
 	case o.Mutants || o.Mutant != "":
 		return runMutants(ctx, o, ofKills)
 	case o.Kills > 0:
-		return kills(ctx, one, ofKills)
+		return kills.Run(ctx, one, ofKills)
 	default:
-		return inject(ctx, one, nil)
+		return faults.Run(ctx, one, nil)
 	}
 }
 
 // runMutants runs the soak against each mutant, or against that of --mutant, and returns an error unless it was found.
-func runMutants(ctx context.Context, o options, ofKills killOptions) error {
+func runMutants(ctx context.Context, o options, ofKills kills.Options) error {
 	var found []string
-	for _, m := range allMutants() {
-		if o.Mutant != "" && o.Mutant != m.name {
+	for _, m := range mutants.All() {
+		if o.Mutant != "" && o.Mutant != m.Name {
 			continue
 		}
-		fmt.Printf("\nmutant %s: %s\n", m.name, m.what)
-		one := &soak{Seed: o.Seed, Duration: min(o.Duration, 5*time.Minute), RoundLength: min(o.Round, 20*time.Second), Keep: o.Keep}
+		fmt.Printf("\nmutant %s: %s\n", m.Name, m.What)
+		one := &run.Run{Seed: o.Seed, Duration: min(o.Duration, 5*time.Minute), RoundLength: min(o.Round, 20*time.Second), Keep: o.Keep}
 		limit := one.Duration
 		var err error
-		if m.isOfKills() {
-			err = killMutant(ctx, one, ofKills, &m)
+		if m.IsOfKills() {
+			err = kills.RunMutant(ctx, one, ofKills, &m)
 		} else {
-			err = inject(ctx, one, &m)
+			err = faults.Run(ctx, one, &m)
 		}
 		switch {
-		case errors.Is(err, errBroken):
-			if by := finders[m.name]; !slices.ContainsFunc(one.Findings, func(name string) bool { return strings.HasPrefix(name, by) }) {
-				return fmt.Errorf("mutant %s was not found by %q", m.name, by)
+		case errors.Is(err, run.ErrBroken):
+			if by := mutants.Finders[m.Name]; !slices.ContainsFunc(one.Findings, func(name string) bool { return strings.HasPrefix(name, by) }) {
+				return fmt.Errorf("mutant %s was not found by %q", m.Name, by)
 			}
-			found = append(found, fmt.Sprintf("  %-7s found after %3.0f s: %s", m.name, one.elapsed().Seconds(), strings.Join(one.Findings, "; ")))
+			found = append(found, fmt.Sprintf("  %-7s found after %3.0f s: %s", m.Name, one.Elapsed().Seconds(), strings.Join(one.Findings, "; ")))
 		case err == nil:
-			return fmt.Errorf("mutant %s was not found in %s", m.name, limit)
+			return fmt.Errorf("mutant %s was not found in %s", m.Name, limit)
 		default:
 			return err
 		}
