@@ -1,3 +1,4 @@
+// Package check says what an invariant is, and what its check finds.
 package check
 
 import (
@@ -25,6 +26,7 @@ type Verdict struct {
 	Samples []string
 }
 
+// Add counts a violation, and keeps the first three as samples.
 func (v *Verdict) Add(text string) {
 	v.Broken++
 	if len(v.Samples) < 3 {
@@ -54,6 +56,7 @@ func (i Invariant) Check(ctx context.Context, conn *pgx.Conn) (Verdict, error) {
 	return v, rows.Err()
 }
 
+// All checks invariants.
 func All(ctx context.Context, conn *pgx.Conn, invariants []Invariant) (all []Verdict, err error) {
 	for _, i := range invariants {
 		v, err := i.Check(ctx, conn)

@@ -50,6 +50,7 @@ const (
 	archiveActs
 )
 
+// ArchiveActNames are what is done with partitions of earlier days.
 var ArchiveActNames = [archiveActs]string{"exported", "dropped", "imported", "moved", "made"}
 
 // NewArchive makes the tasks of earlier days, through the API, and records them in the history of l under their later ids.

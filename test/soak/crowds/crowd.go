@@ -1,3 +1,4 @@
+// Package crowds has the groups of clients that work beside the load, each with its own invariants.
 package crowds
 
 import (

@@ -19,6 +19,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
+// The bounds of reads from replicas, and the names of the readers.
 const (
 	replicaLag   = 5 * time.Second          // DATABASE_REPLICA_MAX_LAG, which has its default
 	StaleLimit   = replicaLag + time.Second // the oldest state that an answer may show. The second is of commits that do not wait for the disk
@@ -65,6 +66,7 @@ type acceptance struct {
 
 const staleInvariant = "lists and statistics from replicas are no older than the bound, none fails while the primary answers, and replicas serve them again after failovers"
 
+// NewReaders returns clients that read from replicas.
 func NewReaders(s *stack.Stack, l *load.Load, t *load.Tenants) (*readers, error) {
 	door := s.Endpoints[0]
 	client, err := api.NewClientWithResponses(door.URL,

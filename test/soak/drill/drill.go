@@ -1,3 +1,4 @@
+// Package drill lets a cluster of PostgreSQL under Patroni fail over, again and again, and measures how long the service is away.
 package drill
 
 import (

@@ -1,3 +1,4 @@
+// Package events has the clients that pull events and receive webhooks, those of notifications and alerts, and their invariants.
 package events
 
 import (
@@ -66,6 +67,7 @@ const (
 	eventActs
 )
 
+// EventActNames are what the clients of events do.
 var EventActNames = [eventActs]string{
 	"posts taken", "posts answered with an error", "posts answered with Retry-After", "posts cut off", "posts that hung",
 	"webhooks switched off by their receivers", "webhooks switched on again", "pulls answered",

@@ -36,6 +36,7 @@ const (
 	noticeActs
 )
 
+// NoticeActNames are what the clients of notifications and alerts do.
 var NoticeActNames = [noticeActs]string{"notifications created", "notifications ended", "alert rules switched off and on"}
 
 const (

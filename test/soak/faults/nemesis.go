@@ -1,3 +1,4 @@
+// Package faults injects faults into two servers and their PostgreSQL under load.
 package faults
 
 import (
@@ -51,6 +52,7 @@ type Nemesis struct {
 	returns []time.Duration // times from PostgreSQL's return until both servers answer
 }
 
+// NewNemesis returns a nemesis whose faults depend on the seed alone.
 func NewNemesis(seed uint64, s *stack.Stack, h *load.History, say func(string, ...any)) *Nemesis {
 	return &Nemesis{Stack: s, History: h, Rng: rand.New(rand.NewPCG(seed, 0)), Say: say, struck: map[string]int{}}
 }
@@ -129,6 +131,7 @@ func (n *Nemesis) awaitPostgres(ctx context.Context) error {
 	}
 }
 
+// Between returns a random number of milliseconds.
 func (n *Nemesis) Between(low, high int) time.Duration {
 	return time.Duration(low+n.Rng.IntN(high-low)) * time.Millisecond
 }

@@ -1,3 +1,4 @@
+// Package hostile lets two tenants attack, and compares what another tenant sees with and without the attack.
 package hostile
 
 import (

@@ -1,3 +1,4 @@
+// Package invariants compares the recorded answers of all clients with the database.
 package invariants
 
 import (

@@ -1,3 +1,4 @@
+// Package kills kills servers, sessions and PostgreSQL at known moments of known transactions.
 package kills
 
 import (

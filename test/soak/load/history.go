@@ -19,6 +19,7 @@ import (
 // Outcome is what a client knows about a call.
 type Outcome int
 
+// The outcomes of a call.
 const (
 	Answered Outcome = iota // the call was done
 	Refused                 // the call was not done, and will not be
@@ -78,6 +79,7 @@ type History struct {
 	OnAnswer func(r *http.Request, began time.Time, status int) // called for each answer; nil: not
 }
 
+// NewHistory returns a history without an answer.
 func NewHistory() *History {
 	return &History{Messages: map[string]*message{}, Reports: map[string]*reportCount{}, Requeued: map[string]bool{}}
 }

@@ -42,6 +42,7 @@ const (
 	listActs
 )
 
+// ListActNames are what is done with a batch.
 var ListActNames = [listActs]string{"confirmed", "paused", "resumed", "cancelled", "requeued"}
 
 // list is a batch that was answered.

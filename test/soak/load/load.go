@@ -1,3 +1,4 @@
+// Package load has the clients that submit, claim and report, and records their answers.
 package load
 
 import (
@@ -14,6 +15,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
+// The size of the load, and its bounds.
 const (
 	submitters = 32
 	senders    = 12
@@ -49,8 +51,10 @@ const (
 	misdeeds
 )
 
+// MisdeedNames are what senders do wrong with reports.
 var MisdeedNames = [misdeeds]string{"duplicated", "delayed", "reordered", "lost", "missing, of a sender that vanished", "forged"}
 
+// New returns a load with a client for each server.
 func New(seed uint64, h *History, p *Provider, servers []*stack.Server) (*Load, error) {
 	l := &Load{History: h, Provider: p, servers: servers, Seed: seed, Many: submitters}
 	for _, s := range servers {
@@ -188,6 +192,7 @@ func (l *Load) Drain(ctx context.Context, empty func() bool) {
 // CallContext returns the context of a call. A call has its own deadline: the end of a round must not break it off.
 func CallContext() context.Context { return context.Background() }
 
+// Any returns the client of a random server.
 func (l *Load) Any(rng *rand.Rand) *api.ClientWithResponses {
 	return l.Clients[rng.IntN(len(l.Clients))]
 }
@@ -331,6 +336,7 @@ func (l *Load) createDefault(rng *rand.Rand, phone, text string) bool {
 	return false
 }
 
+// Cancel cancels a task, and records it.
 func (l *Load) Cancel(client *api.ClientWithResponses, id string) {
 	res, err := client.CancelTaskWithResponse(CallContext(), id)
 	if err == nil && res.StatusCode() == http.StatusOK {
@@ -387,6 +393,7 @@ type Sender struct {
 	Late sync.WaitGroup
 }
 
+// Run claims and reports until ctx ends.
 func (s *Sender) Run(ctx context.Context) {
 	defer s.Late.Wait()
 	for ctx.Err() == nil {
@@ -406,6 +413,7 @@ func (s *Sender) Run(ctx context.Context) {
 	}
 }
 
+// Claim claims a random number of tasks; a calm sender as many as are allowed.
 func (s *Sender) Claim() []api.ClaimedTask {
 	limit := MaxClaim
 	if !s.Calm {

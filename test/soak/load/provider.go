@@ -14,6 +14,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
+// The driven senders, and the timeout of their calls.
 const (
 	Pushed           = 2 // number of driven senders without a tenant
 	providerPatience = 400 * time.Millisecond
@@ -30,6 +31,7 @@ type Provider struct {
 	Accepted map[string]int // number of acceptances, by task
 }
 
+// StartProvider starts a provider on this machine.
 func StartProvider() (*Provider, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -69,6 +69,7 @@ type measure struct {
 	off    float64            // allowed deviation of a share
 }
 
+// The companies and their senders.
 const (
 	Acme      = "acme"
 	Bolt      = "bolt"
@@ -87,7 +88,8 @@ const (
 	ElderSender = "sender-elder"
 )
 
-const Quiet = "sender-quiet" // polls seldom
+// Quiet is an app that polls so seldom that it counts as silent now and then.
+const Quiet = "sender-quiet"
 
 // tenantSenders are the apps of the tenants.
 var tenantSenders = []string{acmeThree, acmeOne, ofBoth, BoltAny, boltChina}
@@ -95,6 +97,7 @@ var tenantSenders = []string{acmeThree, acmeOne, ofBoth, BoltAny, boltChina}
 // kinds are the numbers of the message types.
 var kinds = map[api.MessageType]int{api.Verification: 0, api.Notification: 1, api.Marketing: 2}
 
+// NewTenants returns the tenants of a load; SetUp creates them.
 func NewTenants(l *Load) *Tenants { return &Tenants{load: l} }
 
 // CheckCreated returns an error unless a call has created something.
@@ -184,6 +187,7 @@ func (t *Tenants) SetUp(ctx context.Context) error {
 	return nil
 }
 
+// MakeSender creates a sender.
 func (t *Tenants) MakeSender(ctx context.Context, body api.SenderRequest) error {
 	res, err := t.load.Clients[0].CreateSenderWithResponse(ctx, nil, body)
 	return CheckCreated("sender", err, res)

@@ -1,3 +1,4 @@
+// Package mutants has known faults that are put back into the code, to see that the checks find them.
 package mutants
 
 import (

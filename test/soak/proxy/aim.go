@@ -18,6 +18,7 @@ type Path struct {
 	IsClient bool     // a client sends them, no server
 }
 
+// Paths are the transactions of the service that can be aimed at.
 var Paths = []*Path{
 	{Name: "submit", Names: []string{"TaskSubmit", "DefaultContentConsume", "IdempotencyStore", "SubmissionsRepeated"}, Without: []string{"BatchHold", "SqlInboxTake"}},
 	{Name: "claim", Names: []string{"TaskOffer", "TaskLease", "SenderAdmit", "SenderCharge", "RouteAdmit"}},

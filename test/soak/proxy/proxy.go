@@ -1,3 +1,4 @@
+// Package proxy forwards connections to PostgreSQL, follows their transactions, and breaks them on request.
 package proxy
 
 import (
@@ -15,6 +16,7 @@ import (
 // Point is a moment of a transaction at which a fault can strike.
 type Point int
 
+// The points of a transaction.
 const (
 	AtStatement          Point = iota // the server sends a statement
 	AtCommit                          // the server sends COMMIT
@@ -45,6 +47,7 @@ type Proxy struct {
 	done    sync.WaitGroup
 }
 
+// Start starts a proxy to a socket of PostgreSQL.
 func Start(upstream string) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -55,8 +58,10 @@ func Start(upstream string) (*Proxy, error) {
 	return p, nil
 }
 
+// Address is where the proxy listens.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
+// Stop ends the proxy and its connections.
 func (p *Proxy) Stop() {
 	p.Resume()
 	_ = p.listener.Close() // ends accept
@@ -73,6 +78,7 @@ func (p *Proxy) Stall() {
 	}
 }
 
+// Resume ends a stall.
 func (p *Proxy) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,6 +105,7 @@ func (p *Proxy) Arm(g *Gate) {
 	p.gate = g
 }
 
+// Disarm removes the gate.
 func (p *Proxy) Disarm() { p.Arm(nil) }
 
 // takeGate removes and returns the gate if it is for this point; otherwise it returns nil.

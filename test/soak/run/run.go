@@ -1,3 +1,4 @@
+// Package run runs rounds of load, faults and checks.
 package run
 
 import (
@@ -23,8 +24,10 @@ type Run struct {
 	Findings []string  // names of the broken invariants
 }
 
+// Elapsed is the time since the run began.
 func (s *Run) Elapsed() time.Duration { return time.Since(s.Began) }
 
+// Say prints a line with the time since the run began.
 func (s *Run) Say(format string, args ...any) {
 	fmt.Printf("%6.1f s  %s\n", s.Elapsed().Seconds(), fmt.Sprintf(format, args...))
 }
@@ -95,4 +98,5 @@ type Injector interface {
 	Run(ctx context.Context) error
 }
 
+// ErrBroken is the result of a run in which an invariant did not hold.
 var ErrBroken = errors.New("an invariant does not hold")

@@ -21,12 +21,12 @@ import (
 	"lksms/internal/platform/pgserver"
 )
 
+// The size of a cluster, and the names of its nodes.
 const (
 	ClusterServers = 3
 	ClusterNodes   = 3
 	NodePrefix     = "node-"
 	nodeSize       = 1 << 30 // bytes of the file system of a node
-
 )
 
 // patience is how long Patroni waits, in seconds: ttl, loop_wait and retry_timeout. Its usual times are 30, 10 and 10. A primary that is gone is replaced

@@ -1,3 +1,4 @@
+// Package stack starts what is tested: servers, and one PostgreSQL or a cluster under Patroni.
 package stack
 
 import (
@@ -27,6 +28,7 @@ import (
 	"lksms/test/soak/proxy"
 )
 
+// The settings of the servers.
 const (
 	Password   = "soak-soak-soak"
 	secretsKey = "c29hay1zb2FrLXNvYWstc29hay1zb2FrLXNvYWstc28=" // seals the secrets of webhooks
@@ -52,6 +54,7 @@ type Stack struct {
 	Postgres *pgserver.Server
 }
 
+// Start starts PostgreSQL and two servers on it, each behind a proxy.
 func Start(ctx context.Context, dir, binary string) (*Stack, error) {
 	s := &Stack{Dir: dir}
 	if err := os.Mkdir(s.DataDir(), 0o755); err != nil {
@@ -90,6 +93,7 @@ func Start(ctx context.Context, dir, binary string) (*Stack, error) {
 	return s, s.AwaitServing(ctx, time.Minute)
 }
 
+// DataDir is the folder of PostgreSQL.
 func (s *Stack) DataDir() string { return filepath.Join(s.Dir, "db") }
 
 // Stop stops all processes. It removes the folder unless keep is set; then the folder also stays mounted.
@@ -152,6 +156,7 @@ func (s *Stack) Query(ctx context.Context, fn func(*pgx.Conn) error) error {
 	return s.QueryWithin(ctx, time.Minute, fn)
 }
 
+// AdminURL is the URL of the database for a superuser.
 func (s *Stack) AdminURL() string {
 	if s.Cluster != nil {
 		return s.Cluster.adminURL()
@@ -240,6 +245,7 @@ type Server struct {
 // Window is a time span; a zero to means that it has not ended.
 type Window struct{ From, To time.Time }
 
+// Holds reports whether t is in the window.
 func (w Window) Holds(t time.Time) bool { return t.After(w.From) && (w.To.IsZero() || t.Before(w.To)) }
 
 func newServer(name, dir, binary, databaseURL string) (*Server, error) {
@@ -406,6 +412,7 @@ func (s *Server) get(ctx context.Context, path string) (int, []byte, error) {
 	return res.StatusCode, body, err
 }
 
+// Ready reports whether the server says that it is ready.
 func (s *Server) Ready(ctx context.Context) bool {
 	status, _, err := s.get(ctx, "/ready")
 	return err == nil && status == http.StatusOK
@@ -486,6 +493,7 @@ func (s *Server) PeakMemory() (int64, error) {
 	return 0, errors.New("the system does not report the memory of the server")
 }
 
+// Ask sends a request of a user, and returns the status of the response.
 func Ask(ctx context.Context, client *http.Client, method, url, username, password string, body io.Reader) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {

@@ -72,7 +72,7 @@ func (c *Cluster) startPgBouncer(ctx context.Context) error {
 	_, text, _ = strings.Cut(text, "```ini\n")
 	text, _, isFound := strings.Cut(text, "```\n")
 	if !isFound {
-		return errors.New("docs/operations.md has no pgbouncer.ini: change test/soak/ways.go too")
+		return errors.New("docs/operations.md has no pgbouncer.ini: change test/soak/stack/ways.go too")
 	}
 	text, err = replaceAll(text, "pgbouncer.ini of docs/operations.md", [][2]string{
 		{"host=10.0.0.11 port=5432", "host=127.0.0.1 port=" + c.database + " user=lksms"},

@@ -1,3 +1,4 @@
+// Package upgrade replaces servers of an earlier version by those of this one under load, and goes back.
 package upgrade
 
 import (

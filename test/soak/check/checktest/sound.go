@@ -1,3 +1,4 @@
+// Package checktest has rows that the tests of several packages start from.
 package checktest
 
 // Sound are four messages: a waits after an expired lease, b is held, c was sent in its second lease, and d was cancelled.
