@@ -36,7 +36,7 @@ build: ## Build bin/lksms, one static binary
 	@$(GO) build -buildvcs=false -ldflags="$$(scripts/ldflags.sh)" -o bin/lksms ./cmd/lksms
 
 test: postgres ## Run all tests against a real PostgreSQL that is started for them
-	@cd bench && $(GO) test ./...
+	@cd test/bench && $(GO) test ./...
 	@answers=$$(mktemp -d); trap 'rm -rf "$$answers"' EXIT; \
 		LKSMS_TEST_ANSWERS=$$answers $(PGRUN) env CGO_ENABLED=$(CGO) scripts/test.sh $(RACE); \
 		$(GO) run ./internal/testkit/contracttest/missing "$$answers" # prints the answers of the contract that no test saw
@@ -68,7 +68,7 @@ drill: postgres ## Fail over: servers of different roles on three PostgreSQL nod
 	@$(SOAK) --drill $(ARGS)
 
 bench: postgres ## Measure against pgbench and River on the same PostgreSQL, for 40 minutes (ARGS=--short for one)
-	@cd bench && $(GO) run . $(ARGS)
+	@cd test/bench && $(GO) run . $(ARGS)
 
 packages: ## Build binaries, deb and rpm packages, SBOMs and checksums into dist/ (VERSION=1.0, PLATFORMS="linux/amd64 ...")
 	@GO=$(GO) scripts/packages.sh
@@ -117,14 +117,14 @@ verify: node-tools client-modules generate console ## Generate again and fail on
 	@# The client is generated at each build, so it cannot be stale; this shows that it still fits the contract.
 	@cd clients/typescript && npm test --silent
 	@$(GO) mod tidy -diff
-	@cd bench && $(GO) mod tidy -diff
+	@cd test/bench && $(GO) mod tidy -diff
 	@echo "verify: ok"
 
 lint: ## Lint the Go code, and the titles of the commits since the last version
 	@scripts/titles.sh $(LANDED)
 	@$(TOOL) golangci-lint run ./...
-	@cd bench && $(GO) vet ./...
-	@files=$$(gofmt -l bench tools/alertmanager); test -z "$$files" || { echo "lint: not formatted by gofmt: $$files"; exit 1; }
+	@cd test/bench && $(GO) vet ./...
+	@files=$$(gofmt -l test/bench tools/alertmanager); test -z "$$files" || { echo "lint: not formatted by gofmt: $$files"; exit 1; }
 
 test-clients: postgres node-tools client-modules ## Run the main job with each client: command line, TypeScript, generated, SMSGate for npm
 	@$(PGRUN) -database scripts/check-clients.sh

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"reflect"
@@ -14,7 +13,6 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
-	"golang.org/x/term"
 
 	"lksms/internal/platform/build"
 	"lksms/internal/platform/config"
@@ -49,7 +47,7 @@ type cli struct {
 }
 
 func main() {
-	remote := config.ReadRemote()
+	environment := config.ReadRemote()
 	if usesServer(os.Args[1:]) {
 		config.IgnoreEmpty()
 	} else if err := config.LoadEnvironment(); err != nil {
@@ -68,7 +66,7 @@ func main() {
 		config.Booleans(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(remote),
+		kong.Bind(environment),
 	)
 	if len(os.Args) > 1 && os.Args[1] == completionWord {
 		for _, word := range complete(parser.Model, os.Args[2:]) {
@@ -116,12 +114,4 @@ type versionCmd struct{}
 func (versionCmd) Run() error {
 	_, err := fmt.Println("lksms", build.Read())
 	return err
-}
-
-func newLogger(cfg config.Log) *slog.Logger {
-	options := &slog.HandlerOptions{Level: cfg.SlogLevel()}
-	if cfg.Format == "text" || cfg.Format == "auto" && term.IsTerminal(int(os.Stderr.Fd())) {
-		return slog.New(slog.NewTextHandler(os.Stderr, options))
-	}
-	return slog.New(slog.NewJSONHandler(os.Stderr, options))
 }

@@ -2,13 +2,11 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -622,26 +620,6 @@ func TestShellsCompleteCommandsFlagsAndProfiles(t *testing.T) {
 	}
 }
 
-func TestWhatATerminalWouldObeyIsReplaced(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"a\x1b[2Jb": "a�[2Jb", "two\nlines\tx": "two lines x", "您好": "您好", "\u202eabc": "�abc", "\x9b31m": "�31m", "\u0085": "�",
-	} {
-		if got := printable(strings.ToValidUTF8(in, "�")); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-	var written bytes.Buffer
-	if err := writeJSON(&written, "a\x1b\u007f\u009b\u202e您", ""); err != nil || written.String() != `"a\u001b\u007f\u009b\u202e您"`+"\n" {
-		t.Errorf("JSON: %s, %v", written.String(), err)
-	}
-	for in, want := range map[string]string{"short": "short", "很长的中文文本": "很长的中…", "abcdefghijk": "abcdefghi…"} {
-		if got := shorten(in, 10); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}
-
 // effects counts the reports by what they did.
 func (s *shell) effects() map[string]int {
 	s.t.Helper()
@@ -799,7 +777,7 @@ func expectGone(t *testing.T, pid string) {
 	})
 }
 
-func TestNoScriptIsStartedForAMessageThatExpired(t *testing.T) {
+func TestAScriptGetsTheEndOfItsMessage(t *testing.T) {
 	s := newShell(t)
 	given := filepath.Join(s.dir, "given")
 	r := s.send("cat > " + given)
@@ -810,41 +788,14 @@ func TestNoScriptIsStartedForAMessageThatExpired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var task scriptTask
+	var task struct {
+		ExpiresAt *time.Time `json:"expires_at"`
+	}
 	if err := json.Unmarshal(raw, &task); err != nil || task.ExpiresAt == nil || !task.ExpiresAt.Equal(expires) {
 		t.Errorf("given %s, %v", raw, err)
 	}
 	r.Process.Signal(syscall.SIGTERM)
 	r.ends(0)
-
-	reported := make(chan map[string]any, 1)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var body map[string]any
-		_ = json.NewDecoder(r.Body).Decode(&body)
-		reported <- body
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"code":200,"message":"success","data":{}}`)
-	}))
-	t.Cleanup(server.Close)
-	caller, err := client.New(server.URL, client.Key("k"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	started := filepath.Join(s.dir, "started")
-	late := scriptRunner{
-		client: caller, script: script{"/bin/sh", []string{"-c", "touch " + started}}, limit: time.Minute, log: slog.New(slog.DiscardHandler),
-		slots: make(chan struct{}, 1), life: t.Context(),
-	}
-	past := time.Now().Add(-time.Second)
-	if err := late.send(t.Context(), client.ClaimedTask{TaskID: id, LeaseID: 1, Attempt: 1, LeaseUntil: past, ExpiresAt: &past}); err != nil {
-		t.Error(err)
-	}
-	if body := <-reported; body["status"] != 3.0 || body["should_retry"] != true {
-		t.Errorf("reported %v", body)
-	}
-	if _, err := os.Stat(started); err == nil {
-		t.Error("the script was started")
-	}
 }
 
 func TestAScriptThatHangsIsKilledWithItsGroup(t *testing.T) {
@@ -928,106 +879,6 @@ func TestALostReportIsRepeated(t *testing.T) {
 	}
 }
 
-// answering is a server that gives these answers, one after the other, and then success. A page is what a proxy answers: no JSON.
-func answering(t *testing.T, asked *atomic.Int64, statuses ...int) *client.Client {
-	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if n := int(asked.Add(1)); n <= len(statuses) {
-			w.WriteHeader(statuses[n-1])
-			io.WriteString(w, "<html>the page of a proxy")
-			return
-		}
-		io.WriteString(w, `{"code":200,"message":"ok","data":{}}`)
-	}))
-	t.Cleanup(server.Close)
-	c, err := client.New(server.URL, client.Key("k"), client.WithRetries(0), client.WithHTTPClient(&http.Client{Transport: &http.Transport{}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// Attempts are made at once, after one second, three and seven. The lease has ended before the first.
-func TestASuccessIsReportedAfterTheEndOfItsLease(t *testing.T) {
-	t.Parallel()
-	for name, one := range map[string]struct {
-		status api.ReportStatus
-		stops  bool
-		lost   bool
-	}{
-		"success":             {client.ReportSuccess, false, false},
-		"success at the stop": {client.ReportSuccess, true, true},
-		"failure":             {client.ReportFailed, false, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var asked atomic.Int64
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			if one.stops {
-				stop()
-			}
-			r := &scriptRunner{client: answering(t, &asked, 404, 200, 503), log: slog.New(slog.DiscardHandler), life: t.Context()}
-			err := r.report(ctx, client.Report{TaskID: "task_1", LeaseID: new(int64(1)), Status: one.status}, time.Now().Add(-time.Minute))
-			if (err != nil) != one.lost {
-				t.Errorf("%v after %d attempts", err, asked.Load())
-			}
-		})
-	}
-}
-
-// refusing is a server that refuses like LKSMS with these statuses, one after the other, and with the last one from then on. 200 takes the report.
-func refusing(t *testing.T, asked *atomic.Int64, statuses ...int) *client.Client {
-	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		status := statuses[min(int(asked.Add(1)), len(statuses))-1]
-		w.WriteHeader(status)
-		fmt.Fprintf(w, `{"code":%d,"message":"m","data":{},"error":{"reason":"r"}}`, status)
-	}))
-	t.Cleanup(server.Close)
-	c, err := client.New(server.URL, client.Key("k"), client.WithRetries(0), client.WithHTTPClient(&http.Client{Transport: &http.Transport{}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// With one place, a report that the server can never take would keep all other messages from being sent.
-func TestASuccessThatIsNeverTakenIsGivenUpAnHourAfterItsLease(t *testing.T) {
-	t.Parallel()
-	var asked atomic.Int64
-	life, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	r := &scriptRunner{client: refusing(t, &asked, 500), log: slog.New(slog.DiscardHandler), life: life}
-	err := r.report(t.Context(), client.Report{TaskID: "task_1", LeaseID: new(int64(1)), Status: client.ReportSuccess}, time.Now().Add(-time.Hour))
-	if err == nil || !strings.HasPrefix(err.Error(), "given up 1h0m0s after the end of its lease: 500 r") || asked.Load() < 2 {
-		t.Errorf("%v after %d attempts", err, asked.Load())
-	}
-}
-
-// A key is replaced, or a user is disabled for a minute: what the script has sent would go out again.
-func TestAReportOutlastsARefusalOfTheCredentialsWithinItsLease(t *testing.T) {
-	t.Parallel()
-	for _, refusal := range []int{http.StatusUnauthorized, http.StatusForbidden} {
-		for left, want := range map[time.Duration]int64{time.Minute: 2, -time.Minute: 1} {
-			for _, status := range []api.ReportStatus{client.ReportSuccess, client.ReportFailed} {
-				var asked atomic.Int64
-				r := &scriptRunner{client: refusing(t, &asked, refusal, 200), log: slog.New(slog.DiscardHandler), life: t.Context()}
-				err := r.report(t.Context(), client.Report{TaskID: "task_1", LeaseID: new(int64(1)), Status: status}, time.Now().Add(left))
-				if (err == nil) != (left > 0) || asked.Load() != want {
-					t.Errorf("%d with %s left: %v after %d attempts", refusal, left, err, asked.Load())
-				}
-			}
-		}
-	}
-	var asked atomic.Int64
-	r := &scriptRunner{client: refusing(t, &asked, http.StatusConflict), log: slog.New(slog.DiscardHandler), life: t.Context()}
-	err := r.report(t.Context(), client.Report{TaskID: "task_1", LeaseID: new(int64(1)), Status: client.ReportSuccess}, time.Now().Add(time.Minute))
-	if err == nil || asked.Load() != 1 {
-		t.Errorf("the lease is another's: %v after %d attempts", err, asked.Load())
-	}
-}
-
 func TestAPageOfAProxyStopsNoSenderThatHasClaimed(t *testing.T) {
 	s := newShell(t)
 	claims := 0
@@ -1080,20 +931,6 @@ func TestAStopEndsTheRetriesOfAClaim(t *testing.T) {
 	r.ends(0)
 	if n := claims.Load(); n != 1 {
 		t.Errorf("%d claims", n)
-	}
-}
-
-func TestABrokenScriptIsStartedForNoLaterClaim(t *testing.T) {
-	t.Parallel()
-	var asked atomic.Int64
-	r := &scriptRunner{
-		client: answering(t, &asked), log: slog.New(slog.DiscardHandler), life: t.Context(), limit: time.Minute,
-		script: script{path: "/bin/sh", args: []string{"-c", "exit 0"}},
-	}
-	r.broken.Store(new(errors.New("it does not work")))
-	r.send(t.Context(), client.ClaimedTask{TaskID: "task_1", LeaseID: 1, LeaseUntil: time.Now().Add(time.Hour)})
-	if r.sent.Load() != 0 || r.retried.Load() != 1 || asked.Load() != 1 {
-		t.Errorf("sent %d, to be tried again %d, reports %d", r.sent.Load(), r.retried.Load(), asked.Load())
 	}
 }
 
@@ -1154,9 +991,6 @@ func TestAProgramThatCannotBeRunIsRefusedAtTheStart(t *testing.T) {
 		"good.sh": "write ./good.sh", "./missing.sh": "no such file",
 	} {
 		s.expect(2, []string{"--exec: ", want}, "sender", "run", "--exec", exec, "--app-id", "phone_1")
-	}
-	if _, err := findProgram(filepath.Join(s.dir, "good.sh")); err != nil {
-		t.Errorf("a script that can be run: %v", err)
 	}
 }
 

@@ -62,7 +62,7 @@ func (c *senderRunCmd) Run(ctx context.Context, env config.Remote) error {
 	if err != nil {
 		return usage("--exec: %w", err)
 	}
-	log := newLogger(c.LogFlags)
+	log := c.LogFlags.Logger()
 	target := remote{Server: c.Server, Profile: c.Profile, Output: "table"}
 	caller, err := target.caller(env, client.WithTimeout(10*time.Second), client.WithRetryNotice(func(err error, wait time.Duration) {
 		log.Warn("the server does not answer as it should", "error", err, "again_in", wait)

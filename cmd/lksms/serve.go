@@ -45,7 +45,7 @@ const gcPercent = 300
 const memoryLimit = 256 << 20
 
 func (c *serveCmd) Run(ctx context.Context) error {
-	log := newLogger(c.Server.Log)
+	log := c.Server.Log.Logger()
 	if before := debug.SetGCPercent(gcPercent); before != 100 {
 		debug.SetGCPercent(before)
 	}

@@ -19,7 +19,7 @@ func cited(t *testing.T) map[string]string {
 	row := regexp.MustCompile(`\b(?:S[0-4]\.\d+|B(?:[1-9]|1\d|20))\b`)
 	ofTest := regexp.MustCompile(`\bTest(S[0-4]|B)_?(\d+)_`)
 	root := filepath.Join("..", "..")
-	for _, folder := range []string{"internal", "cmd", "test", "bench", "client", "clients", "db/queries", "db/migrations", "tools", "web/src", "api"} {
+	for _, folder := range []string{"internal", "cmd", "test", "client", "clients", "db/queries", "db/migrations", "tools", "web/src", "api"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil {
 				return err

@@ -9,16 +9,22 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"lksms/test/soak/drill"
+	"lksms/test/soak/faults"
+	"lksms/test/soak/hostile"
+	"lksms/test/soak/kills"
+	"lksms/test/soak/mutants"
+	"lksms/test/soak/run"
+	"lksms/test/soak/stack"
+	"lksms/test/soak/upgrade"
 )
 
 type options struct {
@@ -50,7 +56,7 @@ func main() {
 		o.Seed = rand.Uint64() >> 40 // short enough to type
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, o)
+	err := runMode(ctx, o)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
@@ -58,55 +64,54 @@ func main() {
 	}
 }
 
-var errBroken = errors.New("an invariant does not hold")
-
-func run(ctx context.Context, o options) error {
-	if o.Attack != "" {
-		attackOn(ctx, o.Attack, os.Stdin)
+func runMode(ctx context.Context, o options) error {
+	one := &run.Run{Seed: o.Seed, Duration: o.Duration, RoundLength: o.Round, Keep: o.Keep}
+	ofKills := kills.Options{Kills: o.Kills, Dir: o.KillsDir, Portion: o.Portion, Binary: o.Binary}
+	switch {
+	case o.Attack != "":
+		hostile.Attack(ctx, o.Attack, os.Stdin)
 		return nil
+	case o.Guard != "":
+		return stack.Guard(o.Guard, os.Stdin)
+	case o.Upgrade:
+		return upgrade.Run(ctx, one, o.From)
+	case o.Drill:
+		return drill.Run(ctx, one, drill.Options{Async: o.Async, Etcd3: o.Etcd3, Fault: o.Fault})
+	case o.Hostile:
+		return hostile.Run(ctx, one)
+	case o.Mutants || o.Mutant != "":
+		return runMutants(ctx, o, ofKills)
+	case o.Kills > 0:
+		return kills.Run(ctx, one, ofKills)
+	default:
+		return faults.Run(ctx, one, nil)
 	}
-	if o.Guard != "" {
-		return guard(o.Guard, os.Stdin)
-	}
-	if o.Upgrade {
-		return (&soak{options: o}).upgrade(ctx)
-	}
-	if o.Drill {
-		return (&soak{options: o}).drill(ctx)
-	}
-	if o.Hostile {
-		return (&soak{options: o}).hostile(ctx)
-	}
-	if o.Kills > 0 && o.Mutant == "" && !o.Mutants {
-		return (&soak{options: o}).kills(ctx)
-	}
-	if !o.Mutants && o.Mutant == "" {
-		s := &soak{options: o}
-		return s.run(ctx, nil)
-	}
+}
+
+// runMutants runs the soak against each mutant, or against that of --mutant, and returns an error unless it was found.
+func runMutants(ctx context.Context, o options, ofKills kills.Options) error {
 	var found []string
-	for _, m := range allMutants() {
-		if o.Mutant != "" && o.Mutant != m.name {
+	for _, m := range mutants.All() {
+		if o.Mutant != "" && o.Mutant != m.Name {
 			continue
 		}
-		fmt.Printf("\nmutant %s: %s\n", m.name, m.what)
-		limited := o
-		limited.Duration, limited.Round = min(o.Duration, 5*time.Minute), min(o.Round, 20*time.Second)
-		s := &soak{options: limited}
+		fmt.Printf("\nmutant %s: %s\n", m.Name, m.What)
+		one := &run.Run{Seed: o.Seed, Duration: min(o.Duration, 5*time.Minute), RoundLength: min(o.Round, 20*time.Second), Keep: o.Keep}
+		limit := one.Duration
 		var err error
-		if m.isOfKills() {
-			err = s.killMutant(ctx, &m)
+		if m.IsOfKills() {
+			err = kills.RunMutant(ctx, one, ofKills, &m)
 		} else {
-			err = s.run(ctx, &m)
+			err = faults.Run(ctx, one, &m)
 		}
 		switch {
-		case errors.Is(err, errBroken):
-			if by := finders[m.name]; !slices.ContainsFunc(s.findings, func(name string) bool { return strings.HasPrefix(name, by) }) {
-				return fmt.Errorf("mutant %s was not found by %q", m.name, by)
+		case errors.Is(err, run.ErrBroken):
+			if by := mutants.Finders[m.Name]; !slices.ContainsFunc(one.Findings, func(name string) bool { return strings.HasPrefix(name, by) }) {
+				return fmt.Errorf("mutant %s was not found by %q", m.Name, by)
 			}
-			found = append(found, fmt.Sprintf("  %-7s found after %3.0f s: %s", m.name, s.elapsed().Seconds(), strings.Join(s.findings, "; ")))
+			found = append(found, fmt.Sprintf("  %-7s found after %3.0f s: %s", m.Name, one.Elapsed().Seconds(), strings.Join(one.Findings, "; ")))
 		case err == nil:
-			return fmt.Errorf("mutant %s was not found in %s", m.name, limited.Duration)
+			return fmt.Errorf("mutant %s was not found in %s", m.Name, limit)
 		default:
 			return err
 		}
@@ -116,202 +121,4 @@ func run(ctx context.Context, o options) error {
 	}
 	fmt.Printf("\nmutants, all found:\n%s\n", strings.Join(found, "\n"))
 	return nil
-}
-
-// soak is one run.
-type soak struct {
-	options  options
-	began    time.Time // start of the first round
-	findings []string  // names of the broken invariants
-	code     string    // the commit that runs
-}
-
-func (s *soak) elapsed() time.Duration { return time.Since(s.began) }
-
-func (s *soak) say(format string, args ...any) {
-	fmt.Printf("%6.1f s  %s\n", s.elapsed().Seconds(), fmt.Sprintf(format, args...))
-}
-
-func (s *soak) run(ctx context.Context, m *mutant) (err error) {
-	s.began = time.Now()
-	fmt.Printf("soak: seed %d, %s in rounds of %s\n", s.options.Seed, s.options.Duration, s.options.Round)
-	dir, err := newDir()
-	if err != nil {
-		return err
-	}
-	binary, err := build(ctx, dir, m)
-	if err != nil {
-		return err
-	}
-	stack, err := startStack(ctx, dir, binary)
-	defer func() { err = s.stopStack(stack, m, err) }()
-	if err != nil {
-		return err
-	}
-	if !stack.mounted {
-		fmt.Println("soak: no small file system could be mounted (this needs root): the fault 'disk full' is left out")
-	}
-	sc, err := newScene(s.options.Seed, stack)
-	if err != nil {
-		return err
-	}
-	defer sc.close()
-	sc.hasAllClients = true
-	if err := sc.setUp(ctx); err != nil {
-		return err
-	}
-	n := newNemesis(s.options.Seed, stack, sc.history, s.say)
-	s.began = time.Now()
-	var verdicts []verdict
-	rounds := 0
-	for rounds == 0 || s.elapsed() < s.options.Duration && ctx.Err() == nil && len(broken(verdicts)) == 0 {
-		rounds++
-		if verdicts, err = s.round(ctx, rounds, sc, n); err != nil {
-			return err
-		}
-	}
-	s.summary(rounds, sc, n, verdicts)
-	if found := broken(verdicts); len(found) > 0 {
-		for _, v := range found {
-			s.findings = append(s.findings, v.name)
-		}
-		return errBroken
-	}
-	return ctx.Err()
-}
-
-// injector injects faults until ctx ends. Every fault is undone when run returns.
-type injector interface {
-	run(ctx context.Context) error
-}
-
-// round runs load with faults, then lets the queue empty without faults, then checks.
-func (s *soak) round(ctx context.Context, number int, sc *scene, n injector) ([]verdict, error) {
-	fire, cease := context.WithTimeout(ctx, min(s.options.Round, max(s.options.Duration-s.elapsed(), time.Second)))
-	defer cease()
-	loading, unload := context.WithCancel(context.WithoutCancel(ctx))
-	defer unload()
-	var clients sync.WaitGroup
-	clients.Go(func() { sc.run(loading, number) })
-	err := n.run(fire) // the load goes on until the last fault is over, because the nemesis waits for answers
-	var underLoad []verdict
-	var waiting, held int
-	if err == nil {
-		underLoad, waiting, held, err = checkUnderLoad(context.WithoutCancel(ctx), sc.stack)
-	}
-	unload()
-	clients.Wait()
-	if err != nil {
-		return nil, err
-	}
-	settled := sc.settleCrowds(context.WithoutCancel(ctx))
-	emptied, err := sc.quieten(context.WithoutCancel(ctx))
-	if err != nil {
-		sc.history.breach("%v", err)
-	}
-	if <-settled; len(sc.crowds) > 0 { // what they left became tasks meanwhile
-		if _, err := sc.quieten(context.WithoutCancel(ctx)); err != nil {
-			sc.history.breach("%v", err)
-		}
-	}
-	s.say("round %d: %s", number, emptied)
-	if sc.archive != nil {
-		if err := sc.archive.restore(context.WithoutCancel(ctx)); err != nil {
-			sc.history.breach("%v", err) // the check names the tasks that are lost
-		}
-	}
-	if err := sc.tenants.measure(context.WithoutCancel(ctx), number); err != nil {
-		return nil, err
-	}
-	if err := sc.events.settle(context.WithoutCancel(ctx), sc.stack); err != nil {
-		sc.history.breach("%v", err)
-	}
-	verdicts, err := sc.check(context.WithoutCancel(ctx))
-	if err != nil {
-		return nil, fmt.Errorf("check: %w", err)
-	}
-	verdicts = append(underLoad, verdicts...)
-	s.say("round %d: %d messages accepted; under load %d waited and %d were held; %d invariants of %d hold", number,
-		sc.history.accepted(), waiting, held, len(verdicts)-len(broken(verdicts)), len(verdicts))
-	return verdicts, nil
-}
-
-func (s *soak) summary(rounds int, sc *scene, n *nemesis, verdicts []verdict) {
-	fmt.Printf("\nsoak: seed %d, %d rounds in %s\n\n", s.options.Seed, rounds, s.elapsed().Round(time.Second))
-	total := 0
-	for _, f := range faults {
-		fmt.Printf("  %5d  %s\n", n.struck[f.name], f.name)
-		total += n.struck[f.name]
-	}
-	fmt.Printf("  %5d  faults in total, all survived\n\n", total)
-	sc.print()
-	if len(n.returns) > 0 {
-		slices.Sort(n.returns)
-		fmt.Printf("  from PostgreSQL's return until both servers answer: %d ms (median), %d ms (longest) of %d\n",
-			n.returns[len(n.returns)/2].Milliseconds(), n.returns[len(n.returns)-1].Milliseconds(), len(n.returns))
-	}
-	printVerdicts(verdicts)
-}
-
-// printVerdicts prints which invariants hold.
-func printVerdicts(verdicts []verdict) {
-	fmt.Println()
-	for _, v := range verdicts {
-		mark := "holds "
-		if v.broken > 0 {
-			mark = "BROKEN"
-		}
-		fmt.Printf("  %s  %s\n", mark, v.name)
-		if v.broken > 0 {
-			fmt.Printf("          %d times: %s\n", v.broken, strings.Join(v.samples, "; "))
-		}
-	}
-	held := len(verdicts) - len(broken(verdicts))
-	fmt.Printf("\nsoak: %d invariants hold, %d are broken\n", held, len(verdicts)-held)
-}
-
-// newDir makes the folder of a run.
-func newDir() (string, error) {
-	dir, err := os.MkdirTemp("/tmp", "lksms-soak-") // not $TMPDIR: the path of a socket must be short
-	if err != nil {
-		return "", fmt.Errorf("create folder: %w", err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { // under root PostgreSQL runs as another account, which needs to pass through the folder
-		return "", fmt.Errorf("open folder: %w", err)
-	}
-	return dir, nil
-}
-
-// stopStack stops the stack of a run, and adds its error to err, that of the run. The folder is kept with --keep, and after an error unless a mutant was to
-// cause it.
-func (s *soak) stopStack(stack *stack, m *mutant, err error) error {
-	keep := s.options.Keep || err != nil && m == nil
-	if keep {
-		fmt.Println("kept:", stack.dir)
-	}
-	return errors.Join(err, stack.stop(keep))
-}
-
-// build builds the server, with the changes of the mutant if m is not nil.
-func build(ctx context.Context, dir string, m *mutant) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the project (run soak inside its folder): %w", err)
-	}
-	root := strings.TrimSpace(string(out))
-	binary := filepath.Join(dir, "lksms")
-	args := []string{"build", "-o", binary}
-	if m != nil {
-		overlay, err := m.overlay(root, dir)
-		if err != nil {
-			return "", err
-		}
-		args = append(args, "-overlay", overlay)
-	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/lksms")...)
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return binary, nil
 }

@@ -20,6 +20,8 @@ import (
 
 	"lksms/internal/platform/outbound"
 	"lksms/internal/platform/servers"
+
+	"golang.org/x/term"
 )
 
 // Secret is a string that is never printed or logged.
@@ -268,6 +270,15 @@ func (l *Log) SlogLevel() slog.Level {
 		return slog.LevelDebug
 	}
 	return slog.Level(l.Level)
+}
+
+// Logger returns a logger that writes to standard error.
+func (l *Log) Logger() *slog.Logger {
+	options := &slog.HandlerOptions{Level: l.SlogLevel()}
+	if l.Format == "text" || l.Format == "auto" && term.IsTerminal(int(os.Stderr.Fd())) {
+		return slog.New(slog.NewTextHandler(os.Stderr, options))
+	}
+	return slog.New(slog.NewJSONHandler(os.Stderr, options))
 }
 
 // DefaultDataDir is /var/lib/lksms for root, and otherwise the user's own data folder.

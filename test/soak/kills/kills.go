@@ -1,0 +1,568 @@
+// Package kills kills servers, sessions and PostgreSQL at known moments of known transactions.
+package kills
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"lksms/test/soak/check"
+	"lksms/test/soak/faults"
+	"lksms/test/soak/load"
+	"lksms/test/soak/mutants"
+	"lksms/test/soak/proxy"
+	"lksms/test/soak/run"
+	"lksms/test/soak/stack"
+)
+
+// killKind is what is killed.
+type killKind int
+
+const (
+	endSession killKind = iota
+	killServer
+	killSession
+	stopPostgres
+	killPostgres
+	killKinds
+)
+
+var killKindNames = [killKinds]string{
+	"session ended (SIGTERM)", "server killed", "session killed, PostgreSQL recovers", "PostgreSQL stopped at once, recovers", "PostgreSQL killed, recovers",
+}
+
+// killWeights are how often each kind is dealt, of 20. One that makes PostgreSQL recover takes a second or two.
+var killWeights = [killKinds]int{9, 6, 2, 1, 2}
+
+// killMoment names the moment that a kill hit. isServed: PostgreSQL had done the statement or the COMMIT, and the server did not know it yet.
+func killMoment(at proxy.Point, isServed bool) string {
+	switch {
+	case at == proxy.AtCommitReply:
+		return "at the reply to COMMIT"
+	case at == proxy.AtCommit && isServed:
+		return "right after COMMIT"
+	case at == proxy.AtCommit:
+		return "at COMMIT"
+	case isServed:
+		return "between two statements"
+	default:
+		return "in a statement"
+	}
+}
+
+// hit is a kill that struck what it was aimed at, within the transaction.
+type hit struct {
+	path   string
+	kind   killKind
+	moment string
+}
+
+// killer kills what is on a path right now, each path in turn, until its budget of hits is used up.
+type killer struct {
+	*faults.Nemesis
+	budget int
+	hits   []hit
+	misses int // aims that nothing came into
+	until  time.Time
+}
+
+// killSubmitters is how many clients submit. A kill hits its path whatever the load is, and a long queue makes the end of a round long.
+const killSubmitters = 6
+
+// The longest waits of a killer.
+const (
+	aimLimit   = 2 * time.Second  // for a path
+	fallLimit  = 10 * time.Second // for the end of a connection whose session was ended
+	roundLimit = 15 * time.Minute // for the kills of a round
+)
+
+// Run implements run.Injector.
+func (k *killer) Run(ctx context.Context) error {
+	var deck []*proxy.Path
+	k.until = time.Now().Add(roundLimit)
+	for len(k.hits) < k.budget && time.Now().Before(k.until) && stack.Pause(ctx, k.Between(20, 350)) {
+		if len(deck) == 0 {
+			deck = slices.Clone(proxy.Paths)
+			k.Rng.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
+		}
+		p := deck[0]
+		deck = deck[1:]
+		if err := k.killOn(context.WithoutCancel(ctx), p); err != nil {
+			return fmt.Errorf("kill on the path %s: %w", p.Name, err)
+		}
+	}
+	if len(k.hits) < k.budget && ctx.Err() == nil {
+		k.History.Breach("%d kills of %d hit within %s", len(k.hits), k.budget, roundLimit)
+	}
+	return nil
+}
+
+// deal returns a kind of kill for a path.
+func (k *killer) deal(p *proxy.Path) killKind {
+	for {
+		n, kind := k.Rng.IntN(20), endSession
+		for n >= killWeights[kind] {
+			n -= killWeights[kind]
+			kind++
+		}
+		if !p.IsClient || kind != killServer {
+			return kind
+		}
+	}
+}
+
+// killOn kills once on a path. If nothing reaches the chosen moment, the next statement of the path will do.
+func (k *killer) killOn(ctx context.Context, p *proxy.Path) error {
+	kind, at := k.deal(p), []proxy.Point{proxy.AtStatement, proxy.AtStatement, proxy.AtCommit, proxy.AtCommitReply}[k.Rng.IntN(4)]
+	struck, err := k.kill(p, kind, at)
+	if err == nil && struck == nil && at != proxy.AtStatement {
+		at = proxy.AtStatement
+		struck, err = k.kill(p, kind, at)
+	}
+	switch {
+	case err != nil:
+		return err
+	case struck == nil:
+		k.misses++
+		return nil
+	}
+	moment := killMoment(at, struck.WasServed())
+	k.hits = append(k.hits, hit{p.Name, kind, moment})
+	what := fmt.Sprintf("%s, %s", p.Name, moment)
+	if kind != endSession && kind != killServer {
+		if err := k.returnPostgres(ctx); err != nil {
+			return err
+		}
+	}
+	if kind == endSession || k.Rng.IntN(4) > 0 {
+		k.Say("%3d  %-41s%s", len(k.hits), killKindNames[kind], what)
+		return nil // the next kill meets servers that still start, or connect again
+	}
+	k.AwaitAnswers(faults.Fault{Name: killKindNames[kind], Database: kind != killServer}, fmt.Sprintf("  %3d  %s", len(k.hits), what))
+	return nil
+}
+
+// kill aims, and returns the link that was on the path when its session or its server was killed. nil: nothing came to that point.
+func (k *killer) kill(p *proxy.Path, kind killKind, at proxy.Point) (struck *proxy.Link, err error) {
+	isForwarded := k.Rng.IntN(2) == 0
+	delay := time.Duration(k.Rng.IntN([]int{200, 2000}[k.Rng.IntN(2)])) * time.Microsecond // many statements take less than a millisecond
+	var failure error
+	links := make(chan *proxy.Link, 1)
+	a := &proxy.Aim{Path: p, At: at}
+	a.Strike = func(l *proxy.Link) (pass bool) {
+		if kind == killServer {
+			k.serverOf(l.Proxy).Signal(syscall.SIGKILL)
+			links <- l
+			return at != proxy.AtCommitReply && isForwarded
+		}
+		pid := l.Hold()
+		strike := func() {
+			failure = k.strikeSession(kind, pid)
+			links <- l
+		}
+		if at == proxy.AtCommitReply {
+			strike()
+			return false
+		}
+		go func() {
+			time.Sleep(delay)
+			strike()
+		}()
+		return true
+	}
+	k.aimAll(a)
+	defer k.aimAll(nil)
+	var l *proxy.Link
+	select {
+	case l = <-links:
+	case <-time.After(aimLimit):
+		if a.Taken.CompareAndSwap(false, true) {
+			return nil, nil
+		}
+		l = <-links
+	}
+	if errors.Is(failure, syscall.ESRCH) { // it has ended by itself
+		return nil, nil
+	}
+	if failure != nil {
+		return nil, failure
+	}
+	select {
+	case <-l.Over:
+		return l, nil
+	case <-time.After(fallLimit):
+		k.History.Breach("a session went on after: %s", killKindNames[kind])
+		return nil, nil
+	}
+}
+
+// aimAll sets what all proxies aim at.
+func (k *killer) aimAll(a *proxy.Aim) {
+	for _, s := range k.Stack.Servers {
+		s.Proxy.Aim.Store(a)
+	}
+	k.Stack.ClientProxy.Aim.Store(a)
+}
+
+func (k *killer) serverOf(p *proxy.Proxy) *stack.Server {
+	for _, s := range k.Stack.Servers {
+		if s.Proxy == p {
+			return s
+		}
+	}
+	panic("a kill of a server was aimed at a client")
+}
+
+// strikeSession kills a session, or PostgreSQL.
+func (k *killer) strikeSession(kind killKind, pid int) error {
+	if kind == endSession { // as pg_terminate_backend does
+		return syscall.Kill(pid, syscall.SIGTERM)
+	}
+	if kind == killSession {
+		return syscall.Kill(pid, syscall.SIGKILL)
+	}
+	pids, err := k.Stack.PostgresProcesses()
+	if err != nil {
+		return err
+	}
+	if kind == stopPostgres {
+		return syscall.Kill(pids[0], syscall.SIGQUIT)
+	}
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // a child may have ended meanwhile
+	}
+	return nil
+}
+
+// returnPostgres starts PostgreSQL if it has ended, and returns when it accepts connections.
+func (k *killer) returnPostgres(ctx context.Context) error {
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := k.Stack.RevivePostgres(ctx) // fails while processes of the killed one still end
+		if err == nil {
+			err = k.Stack.Query(ctx, func(conn *pgx.Conn) error { return conn.Ping(ctx) })
+		}
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("PostgreSQL does not return: %w", err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// killedRound is what a round of kills did, as it is kept between runs.
+type killedRound struct {
+	Seed       uint64                    `json:"seed"`
+	Code       string                    `json:"code"` // the commit
+	Began      time.Time                 `json:"began"`
+	Seconds    float64                   `json:"seconds"`
+	Kills      int                       `json:"kills"`
+	Misses     int                       `json:"misses"` // aims that nothing came into
+	ByPath     map[string]map[string]int `json:"by_path"`
+	ByMoment   map[string]int            `json:"by_moment"`
+	Accepted   int                       `json:"accepted"`
+	Leases     int                       `json:"leases"`
+	Pushed     int                       `json:"pushed"` // messages that the provider accepted
+	Unknown    int64                     `json:"unknown"`
+	Lost       int                       `json:"lost"`
+	Doubled    int                       `json:"doubled"`
+	Invariants int                       `json:"invariants"`
+	Broken     []string                  `json:"broken,omitempty"`
+}
+
+// lossInvariants and doubleInvariants are the beginnings of the names of the invariants that count lost messages, and those that were given out twice
+// without an expired lease.
+var (
+	lossInvariants   = []string{"every accepted message exists", "every message has exactly one place", "the queue is empty", "an order is stored"}
+	doubleInvariants = []string{
+		"no message exists twice", "leases of a task never overlap", "a lease ends once", "a task ends once", "every message that the provider accepted",
+		"a lease that its sender started",
+	}
+)
+
+func countBroken(verdicts []check.Verdict, of []string) (n int) {
+	for _, v := range verdicts {
+		if slices.ContainsFunc(of, func(name string) bool { return strings.HasPrefix(v.Name, name) }) {
+			n += v.Broken
+		}
+	}
+	return n
+}
+
+// killLog is the file in which the rounds are kept, so that a run that was broken off goes on.
+type killLog struct {
+	path   string
+	Rounds []killedRound `json:"rounds"`
+}
+
+func openKillLog(dir string) (*killLog, error) {
+	k := &killLog{path: filepath.Join(dir, "kills.json")}
+	content, err := os.ReadFile(k.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return k, os.MkdirAll(dir, 0o755)
+	}
+	if err == nil {
+		err = json.Unmarshal(content, k)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the rounds so far: %w", err)
+	}
+	return k, nil
+}
+
+// add keeps a round. The file is replaced as a whole.
+func (k *killLog) add(r killedRound) error {
+	k.Rounds = append(k.Rounds, r)
+	content, err := json.MarshalIndent(k, "", "  ")
+	if err == nil {
+		err = os.WriteFile(k.path+".new", content, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(k.path+".new", k.path)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the round: %w", err)
+	}
+	return nil
+}
+
+func (k *killLog) kills() (n int) {
+	for _, r := range k.Rounds {
+		n += r.Kills
+	}
+	return n
+}
+
+// Options are the flags of a run of kills.
+type Options struct {
+	Kills   int    // how many have to hit
+	Dir     string // folder of the rounds so far
+	Portion int    // kills of a round
+	Binary  string // the server, already built; empty: it is built
+
+	code string // the commit that runs
+}
+
+// Run runs rounds of kills, each on a fresh database with a seed of its own, until o.Kills have hit.
+func Run(ctx context.Context, soak *run.Run, o Options) error {
+	soak.Began = time.Now()
+	soak.Duration, soak.RoundLength = 24*time.Hour, 24*time.Hour // the kills end a round
+	o.code = codeOf(ctx)
+	if soak.Seed != 0 { // again what a round did
+		r, err := killRound(ctx, soak, o, soak.Seed, o.Kills, nil)
+		if err == nil {
+			(&killLog{Rounds: []killedRound{r}}).print(os.Stdout)
+		}
+		return err
+	}
+	log, err := openKillLog(o.Dir)
+	if err != nil {
+		return err
+	}
+	if done := log.kills(); done > 0 {
+		fmt.Printf("soak: goes on after %d kills in %d rounds, which %s has\n", done, len(log.Rounds), log.path)
+	}
+	if o.Binary == "" {
+		dir, err := filepath.Abs(o.Dir)
+		if err == nil {
+			o.Binary, err = stack.Build(ctx, dir, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for log.kills() < o.Kills && ctx.Err() == nil {
+		seed := rand.Uint64() >> 40
+		r, err := killRound(ctx, soak, o, seed, min(o.Portion, o.Kills-log.kills()), nil)
+		if err != nil && !errors.Is(err, run.ErrBroken) {
+			if ctx.Err() != nil { // it was interrupted before its check
+				return fmt.Errorf("round with seed %d: %w", seed, err)
+			}
+			r.Seed, r.Broken = seed, append(r.Broken, err.Error()) // a PostgreSQL that does not come back is a finding, and stays one
+		}
+		if keeping := log.add(r); keeping != nil {
+			return keeping
+		}
+		fmt.Printf("soak: %d kills of %d, in %s\n", log.kills(), o.Kills, soak.Elapsed().Round(time.Second))
+		if err != nil {
+			return fmt.Errorf("seed %d, again with `make soak KILLS=%d SEED=%d`: %w", seed, r.Kills, seed, err)
+		}
+	}
+	log.print(os.Stdout)
+	hit := map[string]bool{}
+	for _, r := range log.Rounds {
+		if len(r.Broken) > 0 {
+			return fmt.Errorf("round with seed %d: %w", r.Seed, run.ErrBroken)
+		}
+		for path := range r.ByPath {
+			hit[path] = true
+		}
+	}
+	for _, p := range proxy.Paths {
+		if !hit[p.Name] && log.kills() >= manyKills && ctx.Err() == nil {
+			return fmt.Errorf("no kill hit %q: its statements have other names, or nobody runs them", p.Name)
+		}
+	}
+	return ctx.Err()
+}
+
+// manyKills hit every path: they take turns.
+const manyKills = 200
+
+// killRound runs one round of kills. It returns errBroken if an invariant does not hold.
+func killRound(ctx context.Context, soak *run.Run, o Options, seed uint64, budget int, m *mutants.Mutant) (r killedRound, err error) {
+	began := time.Now()
+	fmt.Printf("soak: seed %d, %d kills\n", seed, budget)
+	dir, err := stack.NewDir()
+	if err != nil {
+		return r, err
+	}
+	binary := o.Binary
+	if binary == "" {
+		if binary, err = stack.Build(ctx, dir, m.OverlayOrNil()); err != nil {
+			return r, errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	stack, err := stack.Start(ctx, dir, binary)
+	defer func() { err = soak.StopStack(stack, m != nil, err) }()
+	if err != nil {
+		return r, err
+	}
+	sc, err := run.NewScene(seed, stack)
+	if err != nil {
+		return r, err
+	}
+	defer sc.Close()
+	sc.Load.Many, sc.HasAllClients = killSubmitters, true
+	if err := sc.SetUp(ctx); err != nil {
+		return r, err
+	}
+	k := &killer{Nemesis: faults.NewNemesis(seed, stack, sc.History, soak.Say), budget: budget}
+	verdicts, err := soak.Round(ctx, 1, sc, k)
+	if err != nil {
+		return r, err
+	}
+	r = killedRound{
+		Seed: seed, Code: o.code, Began: began, Seconds: time.Since(began).Seconds(), Kills: len(k.hits), Misses: k.misses,
+		ByPath: map[string]map[string]int{}, ByMoment: map[string]int{},
+		Accepted: sc.History.Accepted(), Leases: len(sc.History.Claims), Pushed: sc.Load.Provider.Total(), Unknown: sc.History.Calls[load.Unknown].Load(),
+		Lost: countBroken(verdicts, lossInvariants), Doubled: countBroken(verdicts, doubleInvariants), Invariants: len(verdicts),
+	}
+	for _, h := range k.hits {
+		if r.ByPath[h.path] == nil {
+			r.ByPath[h.path] = map[string]int{}
+		}
+		r.ByPath[h.path][killKindNames[h.kind]]++
+		r.ByMoment[h.moment]++
+	}
+	sc.Print()
+	soak.Findings = nil
+	for _, v := range check.Broken(verdicts) {
+		soak.Findings = append(soak.Findings, v.Name)
+		r.Broken = append(r.Broken, fmt.Sprintf("%s: %d times: %s", v.Name, v.Broken, strings.Join(v.Samples, "; ")))
+	}
+	if len(soak.Findings) > 0 {
+		check.Print(verdicts)
+		return r, run.ErrBroken
+	}
+	return r, nil // also after an interruption: what was killed before was checked
+}
+
+// codeOf returns the commit of the project.
+func codeOf(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// print prints the sum of the rounds.
+func (k *killLog) print(out *os.File) {
+	total := killedRound{ByPath: map[string]map[string]int{}, ByMoment: map[string]int{}}
+	byKind := map[string]int{}
+	var seeds []string
+	for _, r := range k.Rounds {
+		seeds = append(seeds, fmt.Sprint(r.Seed))
+		total.Kills, total.Misses, total.Seconds = total.Kills+r.Kills, total.Misses+r.Misses, total.Seconds+r.Seconds
+		total.Accepted, total.Leases, total.Pushed = total.Accepted+r.Accepted, total.Leases+r.Leases, total.Pushed+r.Pushed
+		total.Unknown, total.Lost, total.Doubled = total.Unknown+r.Unknown, total.Lost+r.Lost, total.Doubled+r.Doubled
+		total.Invariants = cmp.Or(total.Invariants, r.Invariants)
+		for _, b := range r.Broken {
+			total.Broken = append(total.Broken, fmt.Sprintf("seed %d: %s", r.Seed, b))
+		}
+		for path, kinds := range r.ByPath {
+			if total.ByPath[path] == nil {
+				total.ByPath[path] = map[string]int{}
+			}
+			for kind, n := range kinds {
+				total.ByPath[path][kind] += n
+				byKind[kind] += n
+			}
+		}
+		for at, n := range r.ByMoment {
+			total.ByMoment[at] += n
+		}
+	}
+	say := func(format string, values ...any) { _, _ = fmt.Fprintf(out, format, values...) }
+	say("\nsoak: %d kills in %d rounds, %s; %d aims found nothing and do not count\n\n", total.Kills, len(k.Rounds),
+		time.Duration(total.Seconds*float64(time.Second)).Round(time.Second), total.Misses)
+	say("| path | kills |")
+	for _, name := range killKindNames {
+		say(" %s |", name)
+	}
+	say("\n|---%s|\n", strings.Repeat("|---", int(killKinds)+1))
+	row := func(name string, kinds map[string]int) {
+		n := 0
+		for _, of := range kinds {
+			n += of
+		}
+		say("| %s | %d |", name, n)
+		for _, kind := range killKindNames {
+			say(" %d |", kinds[kind])
+		}
+		say("\n")
+	}
+	for _, p := range proxy.Paths {
+		row(p.Name, total.ByPath[p.Name])
+	}
+	row("**all**", byKind)
+	say("\n")
+	for _, at := range slices.Sorted(maps.Keys(total.ByMoment)) {
+		say("  %6d  %s\n", total.ByMoment[at], at)
+	}
+	say("\n  %d messages accepted, %d leases, %d messages accepted by the provider, %d calls with an unknown outcome\n",
+		total.Accepted, total.Leases, total.Pushed, total.Unknown)
+	say("  %d lost, %d doubled without an expired lease; %d invariants after each round, %d broken\n", total.Lost, total.Doubled,
+		total.Invariants, len(total.Broken))
+	for _, b := range total.Broken {
+		say("  BROKEN  %s\n", b)
+	}
+	say("  seeds: %s\n", strings.Join(seeds, ", "))
+}
+
+// mutantKills is how many kills may be needed to find a mutant.
+const mutantKills = 100
+
+// RunMutant runs a round of kills against a mutant.
+func RunMutant(ctx context.Context, soak *run.Run, o Options, m *mutants.Mutant) error {
+	soak.Began = time.Now()
+	soak.Duration, soak.RoundLength = 24*time.Hour, 24*time.Hour // the kills end a round
+	_, err := killRound(ctx, soak, o, cmp.Or(soak.Seed, rand.Uint64()>>40), cmp.Or(o.Kills, mutantKills), m)
+	return err
+}

@@ -1,0 +1,157 @@
+package kills
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"lksms/internal/testkit/pgtest"
+	"lksms/test/soak/proxy"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// A path that names a statement nobody sends would never be hit.
+func TestEveryStatementOfAPathExists(t *testing.T) {
+	t.Parallel()
+	exist := map[string]bool{}
+	files, _ := filepath.Glob("../../../gen/*/*.sql.go")
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`(?m)-- name: (\w+) :`).FindAllSubmatch(content, -1) {
+			exist[string(found[1])] = true
+		}
+	}
+	if len(exist) == 0 {
+		t.Fatal("no statement was found")
+	}
+	for _, p := range proxy.Paths {
+		for _, name := range slices.Concat(p.Names, p.Without) {
+			if beginning, isMany := strings.CutSuffix(name, "*"); isMany {
+				name = ""
+				for of := range exist {
+					if strings.HasPrefix(of, beginning) {
+						name = of
+					}
+				}
+			}
+			if !exist[name] {
+				t.Errorf("%s names %q, which is no statement", p.Name, name)
+			}
+		}
+	}
+}
+
+func TestAnAimIsTakenOnItsPathAlone(t *testing.T) {
+	t.Parallel()
+	u, err := url.Parse(pgtest.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := proxy.Start(filepath.Join(u.Query().Get("host"), ".s.PGSQL.5432"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	u.Host, u.RawQuery = p.Address(), "sslmode=disable"
+	conn, err := pgx.Connect(t.Context(), u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	exec := func(on interface {
+		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	}, statement string,
+	) {
+		t.Helper()
+		rows, err := on.Query(t.Context(), statement, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mine := &proxy.Path{Name: "mine", Names: []string{"Mine"}, Without: []string{"Other"}}
+	const isMine, isOther, hasNone = "-- name: Mine :one\nSELECT $1::integer", "-- name: Other :one\nSELECT $1::integer", "SELECT $1::integer"
+	for name, c := range map[string]struct {
+		at                 proxy.Point
+		statements         []string
+		inTx, isRolledBack bool
+		isTaken            bool
+	}{
+		"a statement of the path":               {at: proxy.AtStatement, statements: []string{isMine}, isTaken: true},
+		"a statement in a transaction":          {at: proxy.AtStatement, statements: []string{hasNone, isMine}, inTx: true, isTaken: true},
+		"another statement":                     {at: proxy.AtStatement, statements: []string{isOther, hasNone}},
+		"after a statement of another path":     {at: proxy.AtStatement, statements: []string{isOther, isMine}, inTx: true},
+		"the same, in a transaction of its own": {at: proxy.AtStatement, statements: []string{isOther, isMine}, isTaken: true},
+		"COMMIT of the path":                    {at: proxy.AtCommit, statements: []string{isMine, hasNone}, inTx: true, isTaken: true},
+		"COMMIT of another":                     {at: proxy.AtCommit, statements: []string{hasNone}, inTx: true},
+		"the reply to COMMIT of the path":       {at: proxy.AtCommitReply, statements: []string{isMine}, inTx: true, isTaken: true},
+		"the reply to a statement alone":        {at: proxy.AtCommitReply, statements: []string{isMine}, isTaken: true},
+		"a reply to ROLLBACK":                   {at: proxy.AtCommitReply, statements: []string{isMine}, inTx: true, isRolledBack: true},
+		"the reply to COMMIT of a later one":    {at: proxy.AtCommitReply, statements: []string{hasNone}, inTx: true},
+	} {
+		times := 0
+		a := &proxy.Aim{Path: mine, At: c.at, Strike: func(*proxy.Link) bool { times++; return true }}
+		p.Aim.Store(a)
+		if c.inTx {
+			tx, err := conn.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range c.statements {
+				exec(tx, s)
+			}
+			if c.isRolledBack {
+				err = tx.Rollback(t.Context())
+			} else {
+				err = tx.Commit(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			for _, s := range c.statements {
+				exec(conn, s)
+			}
+		}
+		p.Aim.Store(nil)
+		if want := map[bool]int{true: 1}[c.isTaken]; times != want {
+			t.Errorf("%s: taken %d times, want %d", name, times, want)
+		}
+	}
+}
+
+func TestKillsGoOnAfterAnInterruption(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "kills")
+	for _, r := range []killedRound{{Seed: 1, Kills: 80}, {Seed: 2, Kills: 45, Broken: []string{"x"}}} {
+		log, err := openKillLog(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := log.add(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, err := openKillLog(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log.kills() != 125 || len(log.Rounds) != 2 || len(log.Rounds[1].Broken) != 1 {
+		t.Errorf("the log has %+v", log.Rounds)
+	}
+}

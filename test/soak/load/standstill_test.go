@@ -1,0 +1,26 @@
+package load
+
+import (
+	"testing"
+	"time"
+)
+
+func TestAStandstillIsWhereSomethingCouldGoOn(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		state   string
+		could   bool
+		isStill bool
+	}{
+		"the same, and it could go on": {"1", true, true},
+		"another state":                {"2", true, false},
+		"it waits by right":            {"1", false, false},
+	} {
+		var s Standstill
+		s.See("1", true)
+		s.since = s.since.Add(-time.Hour)
+		if still := s.See(c.state, c.could) > time.Minute; still != c.isStill {
+			t.Errorf("%s: still %t", what, still)
+		}
+	}
+}

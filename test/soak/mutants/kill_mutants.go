@@ -1,0 +1,25 @@
+package mutants
+
+// killMutants are faults that do nothing unless something is killed at the wrong moment.
+var killMutants = []Mutant{
+	{"hasty", "a submission is answered before its COMMIT", []change{
+		{"internal/dispatch/queue/submit.go", "		made, err = s.submits.Do(ctx, row)\n", `		if row.DedupKey == nil {
+			stored := make(chan bool, 1)
+			go func() {
+				made, err = s.submits.Do(context.WithoutCancel(ctx), row)
+				stored <- true
+			}()
+			select {
+			case <-stored:
+			case <-time.After(2 * time.Millisecond):
+				return row.submitted(), nil
+			}
+		} else {
+			made, err = s.submits.Do(ctx, row)
+		}
+`},
+	}},
+	{"unheld", "a claim answers the leases that it took, though its COMMIT failed", []change{
+		{claiming, "	if err != nil {\n		return nil, fmt.Errorf(\"claim tasks: %w\", err)", "	if err != nil && len(leases) == 0 {\n		return nil, fmt.Errorf(\"claim tasks: %w\", err)"},
+	}},
+}

@@ -1,0 +1,337 @@
+// Package mutants has known faults that are put back into the code, to see that the checks find them.
+package mutants
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Mutant is a known fault that is put back into the code, to see that the checks find it. F1 to F10 are faults of an earlier
+// implementation of the service.
+type Mutant struct {
+	Name    string
+	What    string
+	changes []change
+}
+
+// Finders are the invariants that must find a mutant, by their first words. The other mutants can be found by any
+// invariant.
+var Finders = map[string]string{
+	"F1":      "a task ends once",
+	"F2":      "attempts are 1, 2, 3",
+	"F4":      "a lease ends once",
+	"requeue": "a lease ends once",
+	"F10":     "every lease has its facts exactly once",
+	"share":   "senders of a route share by weight",
+	"fair":    "a sender of two pools",
+	"route":   "no message goes through a sender",
+	"chosen":  "no message goes through a sender",
+	"trouble": "no message fails, nor loses an attempt",
+	"lockout": "nobody with the right password",
+	"pause":   "no task of a batch is leased for the first time while",
+	"staged":  "every end of a task has exactly its event",
+	"order":   "a pull gets every event",
+	"cursor":  "every event was taken by each webhook",
+	"behind":  "no later event of a task is posted before",
+	"again":   "every event that was told is one of the feed",
+	"body":    "each post of an event has the same",
+	"sign":    "every post is signed",
+	"scope":   "nobody is told an event of another company",
+	"early":   "every notification that is over has exactly one event",
+	"ahead":   "the end of a notification is in the feed behind",
+	"refire":  "every alert that fired has one event of its start",
+	"back":    "a sender is told to be silent once by each alert",
+	"low":     "each fall of a balance to a mark is told once",
+	"hasty":   "every accepted message exists",
+	"unheld":  "every lease that is held",
+	"expiry":  "nothing is handed out past expires_at",
+	"aged":    "no code goes behind",
+}
+
+// change replaces the only occurrence of before in a file of the project.
+type change struct{ file, before, after string }
+
+const (
+	claims    = "gen/dispatchq/queue_claim.sql.go"
+	ends      = "gen/dispatchq/queue_settle.sql.go"
+	updates   = "gen/dbq/queue_update.sql.go"
+	contents  = "gen/dbq/template.sql.go"
+	settle    = "internal/dispatch/queue/settle.go"
+	order     = "internal/dispatch/queue/order.go"
+	claiming  = "internal/dispatch/queue/claim.go"
+	ordering  = "internal/dispatch/queue/claim/order.go"
+	sharing   = "internal/dispatch/queue/claim/share.go"
+	driving   = "internal/dispatch/push/deliver.go"
+	answers   = "internal/dispatch/driver/reply.go"
+	verifying = "internal/platform/access/verify.go"
+	batches   = "gen/dbq/batch.sql.go"
+	batching  = "internal/audience/batch/batch.go"
+	feeds     = "gen/dbq/feed.sql.go"
+	feeding   = "internal/events/feed/feed.go"
+	telling   = "internal/events/feed/event.go"
+	watching  = "gen/dbq/alert_watch.sql.go"
+	switching = "db/migrations/20261127000004_create_queue.sql"
+	staging   = "db/migrations/20261127000007_create_events.sql"
+	posting   = "internal/events/webhook/deliver.go"
+	signing   = "internal/events/webhook/post/post.go"
+	settings  = "internal/platform/setting/setting.go"
+)
+
+// withoutLease lets a report end a task without a lease: a mutated guard must not end in the error that the answer lacks a lease.
+var withoutLease = change{ends, "v.lease_id::bigint AS lease_id", "coalesce(v.lease_id, 0)::bigint AS lease_id"}
+
+var mutants = []Mutant{
+	{"F1", "a report changes a task in any state, from any app", []change{
+		{ends, " FOR UPDATE) t\n),\njudged AS (", ` FOR UPDATE) t
+    UNION ALL
+    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count,
+        i.provider_no, t.company_id, t.recipient, t.rendering_id, NULL, t.retry_count, t.due_at, t.processing_app_id, t.failed_app_id, t.lease_id,
+        t.updated_at, NULL, NULL, NULL, NULL, NULL, t.pool_id, t.message_type, t.segments, NULL, t.batch_id, t.country_no, t.is_test, clock_timestamp()
+    FROM input i
+    JOIN tasks t ON t.task_id = i.task_id AND t.status IN (2, 3) -- SUCCESS, FAILED
+),
+judged AS (`},
+		{ends, "(h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.expires_at <= h.at))", "true"},
+		withoutLease,
+	}},
+	{"F2", "each repeat of a FAILED with a retry counts as an attempt", []change{
+		{ends, "(h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (",
+			"(h.lease_until IS NULL AND h.retry_count > 0 AND h.wants_retry) OR (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND ("},
+		withoutLease,
+	}},
+	{"F4", "the sweep reads first and writes afterwards, by id", []change{
+		{settle, "\ttotal, failed := 0, []string{}\n", `	if err := s.lookThenWrite(ctx); err != nil {
+		return 0, err
+	}
+	total, failed := 0, []string{}
+`},
+		{settle, "// Recover takes back", `func (s *Service) lookThenWrite(ctx context.Context) error {
+	rules, err := s.settings.Rules(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := s.db.Query(ctx, "SELECT to_jsonb(q)::text FROM queue q WHERE lease_until <= now() AND retry_count < $1", rules.MaxRetryCount)
+	if err != nil {
+		return err
+	}
+	seen, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	for _, row := range seen {
+		_, err := s.db.Exec(ctx, "WITH seen AS (SELECT * FROM jsonb_populate_record(NULL::queue, $1::jsonb)), "+
+			"retried AS (INSERT INTO queue AS t SELECT * FROM jsonb_populate_record(NULL::queue, $1::jsonb || jsonb_build_object("+
+			"'retry_count', ($1::jsonb ->> 'retry_count')::int + 1, 'due_at', now(), 'failed_app_id', $1::jsonb -> 'processing_app_id', "+
+			"'processing_app_id', NULL, 'lease_until', NULL)) ON CONFLICT (task_id) DO UPDATE SET retry_count = t.retry_count + 1, "+
+			"due_at = now(), failed_app_id = coalesce(t.processing_app_id, t.failed_app_id), processing_app_id = NULL, lease_until = NULL "+
+			"WHERE t.retry_count < 20) "+
+			"INSERT INTO report_logs (task_id, company_id, app_id, lease_id, event, effect, created_at, retry_count, due_at, "+
+			"leased_at, lease_until, lease_segments, lease_sign, lease_sign_mode, lease_limit) "+
+			"SELECT task_id, company_id, processing_app_id, lease_id, 'recovered', 'retry', clock_timestamp(), retry_count, due_at, "+
+			"updated_at, lease_until, lease_segments, lease_sign, lease_sign_mode, lease_limit FROM seen", row)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Recover takes back`},
+		{settle, "\t\"lksms/gen/dispatchq\"", "\t\"github.com/jackc/pgx/v5\"\n\n\t\"lksms/gen/dispatchq\""},
+	}},
+	{"expiry", "a lease outlasts its message", []change{
+		{claims, ", t.expires_at), -- PROCESSING", ", NULL), -- PROCESSING"},
+	}},
+	{"F7", "a default content is read first and marked afterwards", []change{
+		{contents, "WHERE company_id = $1 AND recipient = $2 AND NOT is_sent",
+			"WHERE company_id = $1 AND recipient = $2 AND EXISTS (SELECT FROM default_contents d WHERE d.recipient = $2 AND NOT d.is_sent)"},
+	}},
+	{"requeue", "a requeued task keeps its last lease, so that a late SUCCESS of it ends the new life", []change{
+		{updates, "is_test,\n        contact_values, submitted_by\n    )\n    SELECT f.task_id, f.pool_today,",
+			"is_test,\n        contact_values, submitted_by, lease_id, failed_app_id\n    )\n    SELECT f.task_id, f.pool_today,"},
+		{updates, "f.traceparent, f.batch_id, f.is_test, f.contact_values,\n        f.submitted_by\n    FROM fit f\n", `f.traceparent, f.batch_id, f.is_test, f.contact_values,
+        f.submitted_by,
+        (SELECT l.lease_id FROM report_logs l WHERE l.task_id = f.task_id AND l.leased_at IS NOT NULL ORDER BY l.id DESC LIMIT 1),
+        (SELECT l.app_id FROM report_logs l WHERE l.task_id = f.task_id AND l.leased_at IS NOT NULL ORDER BY l.id DESC LIMIT 1)
+    FROM fit f
+`},
+	}},
+	{"pace", "a claim computes the remaining quota of a sender without locking it", []change{
+		{claims, "x.has_quota AND x.has_funds FOR UPDATE", "x.has_quota AND x.has_funds"},
+	}},
+	{"doubt", "an unclear delivery is reported as failed", []change{
+		{driving, "\t\tif o.Unknown {\n", "\t\tif o.Unknown && o.OK {\n"},
+	}},
+	{"share", "each poll forgives a sender the tasks that it had beyond its share", []change{
+		{sharing, "\tserved = own.Served\n\tswitch {", "\tserved = min(own.Served, level)\n\tswitch {"},
+	}},
+	{"fair", "pools are merged by their own ranks", []change{
+		{ordering, "\t\toffers[i] = offer{TaskOfferRow: row, turn: pools[row.PoolID].turn}\n\t\tif i == 0 ||",
+			"\t\toffers[i] = offer{TaskOfferRow: row}\n\t\tif row.Rank != nil {\n\t\t\toffers[i].turn = *row.Rank\n\t\t}\n\t\tif i >= 0 ||"},
+	}},
+	{"route", "the tasks of a pool without routes are open to every shared sender", []change{
+		{order, "return q.TaskMove(ctx, dispatchq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})", "return 0, nil"},
+		{claims, "p.company_id IS NULL AND p.retired_at IS NULL\nWHERE s.sender_no = $3::text AND s.status = 'on'",
+			"p.company_id IS NULL\nWHERE s.sender_no = $3::text AND s.status = 'on'\n" +
+				"ORDER BY p.retired_at IS NOT NULL AND EXISTS (SELECT FROM queue t WHERE t.pool_id = p.id AND t.lease_until IS NULL) DESC LIMIT 1"},
+	}},
+	{"chosen", "shared senders take the tasks of a company that does not use them", []change{
+		{switching, "p.retired_at IS NULL AND NOT c.uses_shared_senders\n", "p.retired_at IS NULL AND false\n"},
+	}},
+	{"trouble", "a message fails when its sender's key is wrong", []change{
+		{answers, "\t\to.Trouble = true // of a key", "\t\to.Permanent = true // of a key"},
+	}},
+	{"lockout", "wrong passwords delay every caller of the same address", []change{
+		{verifying, "	if who, err, known := v.recall(ctx, a); known {\n		return who, err\n	}\n	if a.isKey {", `	if wait := v.failures.wait(a.username, a.network); wait > 0 {
+		return Principal{}, tooMany(wait)
+	}
+	if who, err, known := v.recall(ctx, a); known {
+		return who, err
+	}
+	if a.isKey {`},
+	}},
+	{"list", "two servers feed the same rows of a list", []change{
+		{batches, "WHERE b.id = $1 AND b.status = $2::text\nFOR NO KEY UPDATE", "WHERE b.id = $1 AND b.status = $2::text"},
+	}},
+	{"pause", "only the sweep holds the tasks of a paused batch", []change{
+		{batching, "\t\t_, err := s.Tasks.HoldBatch(ctx, id)\n\t\treturn err\n", "\t\treturn nil // a sweep does it too\n"},
+	}},
+	{"F10", "the log of a claim, which is the time and the limit of its leases, is written after its COMMIT", []change{
+		{claims, "        lease_limit = $10::smallint,\n        updated_at = (SELECT moment.at FROM moment),\n",
+			"        lease_limit = CASE WHEN false THEN $10::smallint END,\n"},
+		{claims, "    h.updated_at AS leased_at\nFROM leased h\n", "    (SELECT moment.at FROM moment) AS leased_at\nFROM leased h\n"},
+		{claiming, "\ts.claimed.Add(", `	for _, r := range leases {
+		if _, err := s.db.Exec(ctx, "UPDATE queue SET lease_limit = $1, updated_at = $2 WHERE task_id = $3 AND lease_id = $4",
+			c.Limit, r.LeaseUntil.Add(-rules.ProcessingTimeout), r.TaskID, r.LeaseID); err != nil {
+			return nil, err
+		}
+	}
+	s.claimed.Add(`},
+	}},
+	{"staged", "staged events are read first, and all that is there is deleted afterwards", []change{
+		{feeds, "DELETE FROM feed_staged s\n    WHERE s.id = ANY", "SELECT * FROM feed_staged s\n    WHERE s.id = ANY"},
+		{feeds, "    RETURNING id, company_id, submitted_by, type, task_id, log_id, at, data\n)\nSELECT t.company_id", ")\nSELECT t.company_id"},
+		{feeding, "\treturn len(staged), nil, s.q.FeedAppend(ctx, p)\n", `	if err := s.q.FeedAppend(ctx, p); err != nil {
+		return 0, nil, err
+	}
+	_, err = s.db.Exec(ctx, "DELETE FROM feed_staged")
+	return len(staged), nil, err
+`},
+	}},
+	{"order", "an event has its id from when it happened, and not from when it can be seen", []change{
+		{feeds, "\n)\nSELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS task_id,", `
+),
+put AS (
+    INSERT INTO feed (id, company_id, submitted_by, type, task_id, log_id, at, data)
+    SELECT t.id, t.company_id, coalesce(t.submitted_by, (SELECT m.submitted_by FROM messages m WHERE m.task_id = t.task_id), ''), t.type, t.task_id,
+        t.log_id, t.at, t.data
+    FROM taken t
+)
+SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS task_id,`},
+		{feeds, "FROM taken t\nORDER BY t.id", "FROM taken t\nWHERE t.id IS NULL\nORDER BY t.id"},
+	}},
+	{"cursor", "a webhook goes on behind its events before they are posted", []change{
+		{posting, "\tif err := s.post(ctx, t); err != nil {\n", `	if _, err := s.db.Exec(ctx, "UPDATE webhooks SET after_id = $1 WHERE id = $2 AND after_id = $3", t.next, t.ID, t.AfterID); err != nil {
+		return nil, err
+	}
+	t.AfterID = t.next
+	if err := s.post(ctx, t); err != nil {
+`},
+	}},
+	{"behind", "a later event of a task does not wait for one that failed in an earlier turn", []change{
+		{posting, `one.isLate = !one.isRetry && one.TaskID != "" && slices.Contains(waiting, one.TaskID)`,
+			`one.isLate = !one.isRetry && one.TaskID == "" && slices.Contains(waiting, one.TaskID)`},
+	}},
+	{"again", "each attempt has an id of its own", []change{
+		{posting, "ID: feed.IDText(one.ID), Body: bodies[one.ID]", "ID: feed.IDText(one.ID + one.tries<<40), Body: bodies[one.ID]"},
+	}},
+	{"body", "an event is of the time of its post", []change{
+		{telling, "Type: e.Type, Timestamp: e.At,", "Type: e.Type, Timestamp: time.Now(),"},
+	}},
+	{"sign", "the signature leaves out the body", []change{
+		{signing, "standardwebhooks.Sign(key, p.ID, stamp, p.Body)", "standardwebhooks.Sign(key, p.ID, stamp, nil)"},
+	}},
+	{"scope", "a webhook reads the events of every company", []change{
+		{posting, "s.feed.Read(ctx, queue.Viewer{CompanyID: t.CompanyID, Owner: t.Username}, t.AfterID", "s.feed.Read(ctx, queue.Viewer{}, t.AfterID"},
+	}},
+	{"early", "each end of a message tells that its notification is over", []change{
+		{feeds, "ELSE n.next_run_at IS NULL AND NOT EXISTS (SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id) END",
+			"ELSE true END"},
+	}},
+	{"ahead", "the end of a notification is told before the ends of messages that are moved with it", []change{
+		{feeding, "\tif err := s.tellNotifications(ctx, &p, c); err != nil {\n\t\treturn 0, nil, err\n\t}\n", `	var ahead dbq.FeedAppendParams
+	if err := s.tellNotifications(ctx, &ahead, c); err != nil {
+		return 0, nil, err
+	}
+	if err := s.q.FeedAppend(ctx, ahead); err != nil {
+		return 0, nil, err
+	}
+`},
+	}},
+	{"refire", "each evaluation of its rule lets an alert fire again", []change{
+		{watching, "a.resolved_at IS NULL AND a.fired_at IS NULL\n        AND a.started_at <=", "a.resolved_at IS NULL\n        AND a.started_at <="},
+	}},
+	{"back", "a sender is told to be back when the alert about it ends, whatever ended it", []change{
+		{staging, "AND (NEW.event = 'alert.firing' OR a.ended_by = 'condition' AND t.seen_at > a.started_at)", ""},
+	}},
+	{"aged", "what waited long goes before everything, codes included", []change{
+		{settings, "return int16(max(realTimeMost, v.SMS.PriorityVerification)) + 1 }", "return int16(0 * realTimeMost) }"},
+	}},
+	{"low", "each claim below a mark tells that the balance is low", []change{
+		{claims, "me.has_balance AND me.balance > mark.level AND me.balance - taken.segments", "me.has_balance AND me.balance - taken.segments"},
+	}},
+}
+
+// OverlayOrNil returns the function with which the server is built; nil without a mutant.
+func (m *Mutant) OverlayOrNil() func(root, dir string) (string, error) {
+	if m == nil {
+		return nil
+	}
+	return m.overlay
+}
+
+// overlay writes the changed files into dir, and returns the overlay file for the Go command.
+func (m Mutant) overlay(root, dir string) (string, error) {
+	changed := map[string]string{}
+	for _, c := range m.changes {
+		path := filepath.Join(root, c.file)
+		text, ok := changed[path]
+		if !ok {
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return "", fmt.Errorf("read file to change: %w", err)
+			}
+			text = string(content)
+		}
+		if n := strings.Count(text, c.before); n != 1 {
+			return "", fmt.Errorf("mutant %s: %q occurs %d times in %s, want once", m.Name, c.before, n, c.file)
+		}
+		changed[path] = strings.Replace(text, c.before, c.after, 1)
+	}
+	replace := map[string]string{}
+	for path, text := range changed {
+		replacement := filepath.Join(dir, fmt.Sprintf("%s-%d-%s", m.Name, len(replace), filepath.Base(path)))
+		if err := os.WriteFile(replacement, []byte(text), 0o600); err != nil {
+			return "", fmt.Errorf("write changed file: %w", err)
+		}
+		replace[path] = replacement
+	}
+	content, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", fmt.Errorf("write overlay: %w", err)
+	}
+	path := filepath.Join(dir, m.Name+".json")
+	return path, os.WriteFile(path, content, 0o600)
+}
+
+// All returns the mutants of both kinds.
+func All() []Mutant { return slices.Concat(mutants, killMutants) }
+
+// IsOfKills reports whether only kills find a mutant.
+func (m Mutant) IsOfKills() bool {
+	return slices.ContainsFunc(killMutants, func(k Mutant) bool { return k.Name == m.Name })
+}

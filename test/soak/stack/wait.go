@@ -1,0 +1,48 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Pause waits for d, and reports whether ctx has not ended.
+func Pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	return ctx.Err() == nil
+}
+
+// Await waits until isSo, or returns an error with the text.
+func Await(ctx context.Context, limit time.Duration, text string, isSo func(context.Context) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for !isSo(ctx) {
+		if !Pause(ctx, 50*time.Millisecond) {
+			return fmt.Errorf("%s within %s", text, limit)
+		}
+	}
+	return nil
+}
+
+// readyLimit is how long a server may take to answer.
+const readyLimit = time.Second
+
+// StatusOf returns the status of an answer that comes within readyLimit; 0: none.
+func StatusOf(ctx context.Context, address string) int {
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return 0
+	}
+	res, err := probe.Do(req)
+	if err != nil {
+		return 0
+	}
+	_ = res.Body.Close()
+	return res.StatusCode
+}

@@ -1,0 +1,465 @@
+// Package upgrade replaces servers of an earlier version by those of this one under load, and goes back.
+package upgrade
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"lksms/test/soak/check"
+	"lksms/test/soak/load"
+	"lksms/test/soak/run"
+	"lksms/test/soak/stack"
+)
+
+const (
+	// shortUpgrade is the length up to which all turns are in one round, with one check.
+	shortUpgrade = time.Minute
+	// upgradeLimit is how long a new server may take until it is ready: its migrations wait for the long transaction.
+	upgradeLimit = 2 * time.Minute
+	// longTransaction is how long the long transaction lasts at most.
+	longTransaction = 15 * time.Second
+	// waitsOfMigration is how often a migration must have waited for the long transaction before that ends.
+	waitsOfMigration = 2
+)
+
+// version is a build of the server.
+type version struct{ name, binary, contract string }
+
+// Run replaces servers of an earlier version by those of this one under the load of the soak, goes back, and forward again.
+func Run(ctx context.Context, soak *run.Run, from string) (err error) {
+	fmt.Printf("upgrade: seed %d, from %s, %s\n", soak.Seed, from, soak.Duration)
+	soak.Began = time.Now()
+	dir, err := stack.NewDir()
+	if err != nil {
+		return err
+	}
+	older, newer, err := buildVersions(ctx, dir, from)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	soak.Say("both versions are built")
+	stack, err := stack.Start(ctx, dir, older.binary)
+	defer func() { err = soak.StopStack(stack, false, err) }()
+	if err != nil {
+		return err
+	}
+	sc, err := run.NewScene(soak.Seed, stack)
+	if err != nil {
+		return err
+	}
+	defer sc.Close()
+	sc.Load.IsPlain = !strings.Contains(older.contract, "uses_shared_senders")
+	f := newTraffic(stack.Servers)
+	sc.History.OnAnswer = f.record
+	for _, pool := range sc.Load.Pools {
+		pool.DialContext = f.dial
+	}
+	if err := sc.SetUp(ctx); err != nil {
+		return err
+	}
+	u := &upgrader{stack: stack, history: sc.History, traffic: f, rng: rand.New(rand.NewPCG(soak.Seed, 0)), say: soak.Say}
+	turns := []turn{{"forward", older, newer}, {"back", newer, older}, {"forward again", older, newer}}
+	rounds := [][]turn{turns}
+	if soak.Duration > shortUpgrade {
+		rounds = [][]turn{turns[:1], turns[1:2], turns[2:]}
+	}
+	soak.Began = time.Now()
+	u.load = soak.Duration / time.Duration(len(turns))
+	soak.RoundLength = soak.Duration // turns take their time, whatever is left of it
+	var verdicts []check.Verdict
+	for i, these := range rounds {
+		u.turns = these
+		if verdicts, err = soak.Round(ctx, i+1, sc, u); err != nil {
+			return err
+		}
+		if len(check.Broken(verdicts)) > 0 || ctx.Err() != nil {
+			break
+		}
+	}
+	ofLogs, err := u.logVerdict()
+	if err != nil {
+		return err
+	}
+	verdicts = append(verdicts, f.verdict(u.unready), ofLogs)
+	fmt.Printf("\nupgrade: seed %d, from %s, in %s\n\n", soak.Seed, from, soak.Elapsed().Round(time.Second))
+	u.print()
+	sc.Print()
+	check.Print(verdicts)
+	if len(check.Broken(verdicts)) > 0 {
+		return run.ErrBroken
+	}
+	return ctx.Err()
+}
+
+// buildVersions builds the server of a commit, and that of the working folder.
+func buildVersions(ctx context.Context, dir, ref string) (older, newer version, err error) {
+	root, err := stack.ProjectRoot(ctx)
+	if err != nil {
+		return older, newer, err
+	}
+	git := func(args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, "git", args...)
+		cmd.Dir = root
+		return cmd.Output()
+	}
+	commit, err := git("rev-parse", "--verify", "--quiet", ref+"^{commit}")
+	if err != nil {
+		return older, newer, fmt.Errorf("git does not have %s, the version to upgrade from. In a shallow clone, fetch it: git fetch --unshallow", ref)
+	}
+	source := filepath.Join(dir, "older")
+	if err := os.Mkdir(source, 0o755); err != nil {
+		return older, newer, fmt.Errorf("create folder: %w", err)
+	}
+	packed, err := git("archive", strings.TrimSpace(string(commit)))
+	if err != nil {
+		return older, newer, fmt.Errorf("read %s from git: %w", ref, err)
+	}
+	unpack := exec.CommandContext(ctx, "tar", "-x", "-C", source)
+	unpack.Stdin = bytes.NewReader(packed)
+	if out, err := unpack.CombinedOutput(); err != nil {
+		return older, newer, fmt.Errorf("unpack %s: %w\n%s", ref, err, out)
+	}
+	contract, err := os.ReadFile(filepath.Join(source, "api", "openapi.yaml"))
+	if err != nil {
+		return older, newer, fmt.Errorf("read the contract of %s: %w", ref, err)
+	}
+	older = version{"older", filepath.Join(dir, "lksms-older"), string(contract)}
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-X main.version="+ref+" -X lksms/internal/platform/build.version="+ref, "-o", older.binary, "./cmd/lksms")
+	cmd.Dir = source
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return older, newer, fmt.Errorf("build %s: %w\n%s", ref, err, out)
+	}
+	newer.name = "newer"
+	newer.binary, err = stack.Build(ctx, dir, nil)
+	return older, newer, errors.Join(err, os.RemoveAll(source))
+}
+
+// turn replaces all servers, one after another.
+type turn struct {
+	name     string
+	from, to version
+}
+
+// restart is what the replacement of one server took.
+type restart struct {
+	turn, server    string
+	stop, wait      time.Duration // until the process ended, and from then until the next one was ready
+	waitsOfMigrator int
+}
+
+// upgrader is an injector that replaces servers.
+type upgrader struct {
+	stack   *stack.Stack
+	history *load.History
+	traffic *traffic
+	rng     *rand.Rand
+	say     func(format string, args ...any)
+	turns   []turn
+	load    time.Duration // of each turn
+
+	restarts []restart
+	laps     []lap
+	unready  map[*stack.Server][]stack.Window // from the signal to stop until the next process was ready
+}
+
+// lap is the time of a turn.
+type lap struct {
+	name string
+	span stack.Window
+}
+
+// Run implements run.Injector.
+func (u *upgrader) Run(ctx context.Context) error {
+	for _, t := range u.turns {
+		began := time.Now()
+		if err := u.replaceAll(context.WithoutCancel(ctx), t, began); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+		u.laps = append(u.laps, lap{t.name, stack.Window{From: began, To: time.Now()}})
+	}
+	return nil
+}
+
+// replaceAll replaces the servers by those of another version. Load goes on before, between and behind.
+func (u *upgrader) replaceAll(ctx context.Context, t turn, began time.Time) error {
+	share := u.load / time.Duration(len(u.stack.Servers)+1)
+	for i, s := range u.stack.Servers {
+		until := began.Add(time.Duration(i)*share + time.Duration(float64(share)*(0.5+u.rng.Float64()/2)))
+		stack.Pause(ctx, time.Until(until))
+		isFirst := len(u.restarts) == 0 // its migrations run
+		var over func() int
+		if isFirst {
+			var err error
+			if over, err = u.beginLongTransaction(ctx); err != nil {
+				return err
+			}
+		}
+		r, err := u.replace(ctx, t, s)
+		if over != nil {
+			r.waitsOfMigrator = over()
+		}
+		if err != nil {
+			return err
+		}
+		u.restarts = append(u.restarts, r)
+		u.say("%-14s%s: stopped in %d ms, then ready after %d ms%s", t.name, s.Name, r.stop.Milliseconds(), r.wait.Milliseconds(), r.told())
+	}
+	stack.Pause(ctx, time.Until(began.Add(u.load)))
+	return nil
+}
+
+func (r restart) told() string {
+	if r.waitsOfMigrator == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; a migration waited %d times for a long transaction", r.waitsOfMigrator)
+}
+
+// replace stops a server with SIGTERM, and waits until its successor is ready.
+func (u *upgrader) replace(ctx context.Context, t turn, s *stack.Server) (restart, error) {
+	began := time.Now()
+	log := filepath.Join(u.stack.Dir, s.Name+"-"+t.to.name+".log")
+	s.Binary, s.LogPath = t.to.binary, log // read when the process has ended
+	s.Drain()
+	stopped := time.Now()
+	err := stack.Await(ctx, upgradeLimit, s.Name+" is not ready (see "+log+")", s.Ready)
+	now := time.Now()
+	if u.unready == nil {
+		u.unready = map[*stack.Server][]stack.Window{}
+	}
+	u.unready[s] = append(u.unready[s], stack.Window{From: began, To: now})
+	return restart{turn: t.name, server: s.Name, stop: stopped.Sub(began), wait: now.Sub(stopped)}, err
+}
+
+// beginLongTransaction begins a transaction that has read every table, as that of a backup. It ends when a migration has waited for it some times, or
+// when over is called, which returns how often one did.
+func (u *upgrader) beginLongTransaction(ctx context.Context) (over func() int, err error) {
+	begun, end, done := make(chan error, 1), make(chan struct{}), make(chan int, 1)
+	go func() {
+		waits := 0
+		err := u.stack.Query(ctx, func(conn *pgx.Conn) error {
+			tx, err := conn.Begin(ctx)
+			if err != nil {
+				return err
+			}
+			defer tx.Rollback(ctx) //nolint:errcheck // it changes nothing
+			if _, err := tx.Exec(ctx, `DO $$ BEGIN EXECUTE (
+				SELECT 'LOCK TABLE ' || string_agg(c.oid::regclass::text, ', ') || ' IN ACCESS SHARE MODE' FROM pg_class c
+				WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+			); END $$`); err != nil {
+				return err
+			}
+			begun <- nil
+			deadline, wasWaiting := time.After(longTransaction), false
+			for waits < waitsOfMigration || wasWaiting {
+				isWaiting := false
+				if err := u.stack.Query(ctx, func(look *pgx.Conn) error {
+					return look.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+						WHERE NOT l.granted AND l.locktype = 'relation' AND starts_with(a.application_name, 'lksms migrate'))`).Scan(&isWaiting)
+				}); err != nil {
+					return err
+				}
+				if isWaiting && !wasWaiting {
+					waits++
+				}
+				wasWaiting = isWaiting
+				select {
+				case <-deadline:
+					return nil
+				case <-end:
+					return nil
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			u.history.Breach("the long transaction: %v", err)
+		}
+		select {
+		case begun <- err:
+		default:
+		}
+		done <- waits
+	}()
+	if err := <-begun; err != nil {
+		return nil, fmt.Errorf("begin a long transaction: %w", err)
+	}
+	return sync.OnceValue(func() int { close(end); return <-done }), nil
+}
+
+// schemaStates are the classes of SQLSTATE of a statement that does not fit the schema, and of one that was refused a lock or a plan for it.
+var schemaStates = []string{"SQLSTATE 42", "SQLSTATE 23", "SQLSTATE 0A", "SQLSTATE 55", "SQLSTATE 40", "SQLSTATE 22", "SQLSTATE XX"}
+
+// logVerdict looks for errors in the logs of all servers.
+func (u *upgrader) logVerdict() (check.Verdict, error) {
+	v := check.Verdict{Name: "no server logs an error, and none of the older version a trouble with the schema"}
+	paths, err := filepath.Glob(filepath.Join(u.stack.Dir, "server-*.log"))
+	if err != nil {
+		return v, err
+	}
+	for _, path := range paths {
+		file, err := os.Open(path)
+		if err != nil {
+			return v, fmt.Errorf("read log: %w", err)
+		}
+		lines := bufio.NewScanner(file)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if isTrouble(lines.Bytes()) {
+				v.Add(filepath.Base(path) + ": " + lines.Text())
+			}
+		}
+		if err := errors.Join(lines.Err(), file.Close()); err != nil {
+			return v, fmt.Errorf("read log: %w", err)
+		}
+	}
+	return v, nil
+}
+
+// isTrouble reports whether a line of a server's log tells of an error of the server, or of a statement that the schema refused.
+func isTrouble(line []byte) bool {
+	var entry struct {
+		Level, Msg, Error string
+	}
+	if json.Unmarshal(line, &entry) != nil {
+		return false // the greeting
+	}
+	if entry.Level == "ERROR" {
+		// Clients count their answers themselves. A request whose caller has gone, or whose time is over, is one of a slow machine.
+		return entry.Msg != "request" && !strings.Contains(entry.Error, "context canceled") && !strings.Contains(entry.Error, "context deadline exceeded")
+	}
+	return entry.Level == "WARN" && slices.ContainsFunc(schemaStates, func(state string) bool { return strings.Contains(entry.Error, state) }) &&
+		!strings.HasPrefix(entry.Msg, "a migration waits")
+}
+
+// traffic notes what the clients see while servers are replaced.
+type traffic struct {
+	byHost map[string]*stack.Server
+
+	mu       sync.Mutex
+	answers  [load.KindsOfCalls][]span
+	failures []failure
+	refusals atomic.Int64 // connections that were refused
+}
+
+// span is a call that was answered.
+type span struct{ began, ended time.Time }
+
+// failure is an answer of 5xx.
+type failure struct {
+	server *stack.Server
+	span
+	status int
+	path   string
+}
+
+func newTraffic(servers []*stack.Server) *traffic {
+	f := &traffic{byHost: map[string]*stack.Server{}}
+	for _, s := range servers {
+		f.byHost[strings.TrimPrefix(s.URL, "http://")] = s
+	}
+	return f
+}
+
+// dial counts the connections that are refused.
+func (f *traffic) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		f.refusals.Add(1)
+	}
+	return conn, err
+}
+
+// record takes an answer, as history.note.
+func (f *traffic) record(r *http.Request, began time.Time, status int) {
+	one := span{began, time.Now()}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if status >= http.StatusInternalServerError {
+		f.failures = append(f.failures, failure{f.byHost[r.URL.Host], one, status, r.URL.Path})
+	}
+	if kind, ok := load.KindsByPath[r.URL.Path]; ok && status == http.StatusOK {
+		f.answers[kind] = append(f.answers[kind], one)
+	}
+}
+
+// verdict says which answers of 5xx came from a server that was ready.
+func (f *traffic) verdict(unready map[*stack.Server][]stack.Window) check.Verdict {
+	v := check.Verdict{Name: "every 5xx is a 503 of a server that is not ready"}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, one := range f.failures {
+		isUnready := slices.ContainsFunc(unready[one.server], func(w stack.Window) bool { return w.Holds(one.ended) || w.Holds(one.began) })
+		if !isUnready || one.status != http.StatusServiceUnavailable {
+			v.Add(fmt.Sprintf("%d of %s for %s at %s", one.status, one.server.Name, one.path, one.ended.Format("15:04:05.000")))
+		}
+	}
+	return v
+}
+
+// longest returns the longest time without an answer to a kind of calls within w, and the longest time that a call took which ended in it.
+func (f *traffic) longest(kind int, w stack.Window) (without, took time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last := w.From
+	for _, one := range slices.SortedFunc(slices.Values(f.answers[kind]), func(a, b span) int { return cmp.Compare(a.ended.UnixNano(), b.ended.UnixNano()) }) {
+		if !w.Holds(one.ended) {
+			continue
+		}
+		without, took, last = max(without, one.ended.Sub(last)), max(took, one.ended.Sub(one.began)), one.ended
+	}
+	return max(without, w.To.Sub(last)), took
+}
+
+// failuresIn returns the number of answers of 5xx within w.
+func (f *traffic) failuresIn(w stack.Window) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, one := range f.failures {
+		if w.Holds(one.ended) {
+			n++
+		}
+	}
+	return n
+}
+
+// print prints what each turn did to the clients.
+func (u *upgrader) print() {
+	fmt.Printf("  %-14s%8s%10s%10s%14s%14s%14s%14s\n", "", "503", "stop", "ready", load.KindNames[load.SubmitCall], load.KindNames[load.ClaimCall], load.KindNames[load.WaitCall], load.KindNames[load.ReportCall])
+	for _, p := range u.laps {
+		var stop, wait time.Duration
+		for _, r := range u.restarts {
+			if r.turn == p.name {
+				stop, wait = max(stop, r.stop), max(wait, r.wait)
+			}
+		}
+		fmt.Printf("  %-14s%8d%8.1f s%8.1f s", p.name, u.traffic.failuresIn(p.span), stop.Seconds(), wait.Seconds())
+		for kind := range load.KindsOfCalls {
+			without, took := u.traffic.longest(kind, p.span)
+			fmt.Printf("%6.2f /%4.1f s", without.Seconds(), took.Seconds())
+		}
+		fmt.Println()
+	}
+	fmt.Println("  503: by servers that were not ready. stop, ready: the slower server. The others: longest time without an answer / longest call that was answered.")
+	fmt.Printf("  %5d  connections refused\n\n", u.traffic.refusals.Load())
+}
