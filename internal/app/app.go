@@ -43,6 +43,7 @@ import (
 	"lksms/internal/platform/build"
 	"lksms/internal/platform/config"
 	"lksms/internal/platform/idempotency"
+	"lksms/internal/platform/migrate"
 	"lksms/internal/platform/outbound"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/secret"
@@ -384,7 +385,7 @@ func readiness(db *postgres.DB) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
-		migrated, err := db.Migrated(ctx)
+		migrated, err := migrate.IsDone(ctx, db)
 		if err == nil && !migrated {
 			err = errNotMigrated
 		}
