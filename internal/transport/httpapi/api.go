@@ -29,7 +29,6 @@ import (
 	"lksms/internal/insight/alert"
 	"lksms/internal/insight/audit"
 	"lksms/internal/insight/history"
-	"lksms/internal/insight/overview"
 	"lksms/internal/insight/reconcile"
 	"lksms/internal/insight/statistics"
 	"lksms/internal/platform/access"
@@ -84,7 +83,7 @@ type Server struct {
 	jobs      *job.Service
 	batches   *batch.Service
 	uploads   *upload.Service
-	now       *overview.Service
+	now       *statistics.Overview
 	streams   *stream.Streams
 	options   Options
 
@@ -120,7 +119,7 @@ type Services struct {
 	Jobs          *job.Service
 	Batches       *batch.Service
 	Uploads       *upload.Service
-	Overview      *overview.Service
+	Overview      *statistics.Overview
 	SmsgateClient *smsgateclient.Service
 	Servers       *servers.Service
 }
