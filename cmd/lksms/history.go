@@ -9,6 +9,7 @@ import (
 	"lksms/internal/audience/notification"
 	"lksms/internal/insight/history"
 	"lksms/internal/platform/config"
+	"lksms/internal/platform/migrate"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/setting"
 )
@@ -106,7 +107,7 @@ func withHistory(ctx context.Context, cfg config.Database, dir string, fn func(c
 			return err
 		}
 		defer db.Close()
-		switch current, err := db.Migrated(ctx); {
+		switch current, err := migrate.IsDone(ctx, db); {
 		case err != nil:
 			return err
 		case !current:

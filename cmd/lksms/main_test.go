@@ -31,7 +31,7 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/platform/config"
-	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/migrate"
 	"lksms/internal/platform/secret"
 	"lksms/internal/testkit/contracttest"
 	"lksms/internal/testkit/pgtest"
@@ -1069,7 +1069,7 @@ func TestARoleThatMayNotChangeTheSchemaServes(t *testing.T) {
 	if out, err := early.CombinedOutput(); err == nil || !strings.Contains(string(out), "lksms migrate up") {
 		t.Errorf("without the migrations: %v\n%s", err, out)
 	}
-	if _, err := postgres.MigrateUp(t.Context(), ownersURL, nil); err != nil {
+	if _, err := migrate.Up(t.Context(), ownersURL, nil); err != nil {
 		t.Fatal(err)
 	}
 	conn := connect(t, databaseURL)

@@ -19,6 +19,7 @@ import (
 
 	"lksms/internal/app"
 	"lksms/internal/platform/config"
+	"lksms/internal/platform/migrate"
 	"lksms/internal/platform/pgserver"
 	"lksms/internal/platform/postgres"
 )
@@ -87,7 +88,7 @@ func (c *serveCmd) Run(ctx context.Context) error {
 func (c *serveCmd) serve(ctx context.Context, db *database, listener net.Listener, starting *app.Starting, log *slog.Logger) error {
 	migrating, cancel := context.WithTimeout(ctx, migrateLimit)
 	defer cancel()
-	applied, err := postgres.MigrateUp(migrating, db.url, log)
+	applied, err := migrate.Up(migrating, db.url, log)
 	if err != nil {
 		return err
 	}
@@ -210,7 +211,7 @@ type migrateUpCmd struct {
 
 func (c *migrateUpCmd) Run(ctx context.Context) error {
 	return withDatabase(ctx, c.Database, func(ctx context.Context, url string) error {
-		applied, err := postgres.MigrateUp(ctx, url, warnings())
+		applied, err := migrate.Up(ctx, url, warnings())
 		if err == nil {
 			fmt.Printf("%d applied\n", applied)
 		}
@@ -223,7 +224,7 @@ type migrateDownCmd struct {
 }
 
 func (c *migrateDownCmd) Run(ctx context.Context) error {
-	return withDatabase(ctx, c.Database, func(ctx context.Context, url string) error { return postgres.MigrateDown(ctx, url, warnings()) })
+	return withDatabase(ctx, c.Database, func(ctx context.Context, url string) error { return migrate.Down(ctx, url, warnings()) })
 }
 
 type migrateStatusCmd struct {
@@ -232,7 +233,7 @@ type migrateStatusCmd struct {
 
 func (c *migrateStatusCmd) Run(ctx context.Context) error {
 	return withDatabase(ctx, c.Database, func(ctx context.Context, url string) error {
-		list, err := postgres.Migrations(ctx, url)
+		list, err := migrate.List(ctx, url)
 		for _, migration := range list {
 			state := "missing"
 			if migration.Applied {

@@ -13,6 +13,7 @@ import (
 
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/config"
+	"lksms/internal/platform/migrate"
 	"lksms/internal/platform/postgres"
 )
 
@@ -193,7 +194,7 @@ func withUsers(ctx context.Context, cfg config.Database, fn func(context.Context
 // withMigrated runs fn with the configured database, after applying missing migrations.
 func withMigrated(ctx context.Context, cfg config.Database, fn func(context.Context, *postgres.DB) error) error {
 	return withDatabase(ctx, cfg, func(ctx context.Context, url string) error {
-		if _, err := postgres.MigrateUp(ctx, url, warnings()); err != nil {
+		if _, err := migrate.Up(ctx, url, warnings()); err != nil {
 			return err
 		}
 		db, err := postgres.Open(ctx, url)

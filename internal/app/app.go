@@ -35,14 +35,13 @@ import (
 	"lksms/internal/insight/alert"
 	"lksms/internal/insight/audit"
 	"lksms/internal/insight/history"
-	"lksms/internal/insight/overview"
 	"lksms/internal/insight/reconcile"
 	"lksms/internal/insight/statistics"
-	"lksms/internal/insight/taskmetric"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/build"
 	"lksms/internal/platform/config"
 	"lksms/internal/platform/idempotency"
+	"lksms/internal/platform/migrate"
 	"lksms/internal/platform/outbound"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/secret"
@@ -299,7 +298,7 @@ func (a *App) wireInsight() {
 	a.Reconcile = reconcile.New(a.DB, reconcile.Services{Uploads: a.Uploads, Settings: a.settings})
 	a.History = history.New(a.DB, a.settings, history.Options{
 		Consumers: []history.Consumer{a.Senders.AddFacts, a.Statistics.AddFacts, a.Batches.AddFacts, a.Reconcile.AddFacts},
-		Observers: []history.Observer{taskmetric.New(a.metrics, directory.SMS).Observe},
+		Observers: []history.Observer{statistics.NewMetrics(a.metrics, directory.SMS).Observe},
 		Dir:       o.HistoryDir, Forget: a.Forgetter.Forget, Held: a.Forgetter.Held,
 	})
 	a.History.Register(a.metrics)
@@ -315,7 +314,7 @@ func (a *App) wireTransport() (err error) {
 		Inbounds: inbound.New(a.DB, a.Tasks, a.templates), Phones: mobile.New(a.DB, mobile.Services{Access: a.users, Queue: a.Tasks, Senders: a.Senders}),
 		Notifications: a.Notifications, Contacts: a.Contacts, Erasures: a.Erasures, Jobs: a.Jobs, Batches: a.Batches, Uploads: a.Uploads,
 		Statistics: a.Statistics, Reconcile: a.Reconcile, Feed: a.Feed, Webhooks: a.Webhooks, ThirdParty: a.ThirdParty,
-		Overview: overview.New(a.DB, a.History, a.Statistics, a.Senders, a.Alerts.Firing), Servers: a.Servers,
+		Overview: statistics.NewOverview(a.DB, a.History, a.Statistics, a.Senders, a.Alerts.Firing), Servers: a.Servers,
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Kannel: o.Kannel, Ready: readiness(a.DB), Streams: a.streams,
 		Gate: gate.Options{
@@ -384,7 +383,7 @@ func readiness(db *postgres.DB) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
-		migrated, err := db.Migrated(ctx)
+		migrated, err := migrate.IsDone(ctx, db)
 		if err == nil && !migrated {
 			err = errNotMigrated
 		}

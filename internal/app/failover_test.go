@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"lksms/internal/app"
-	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/migrate"
 	"lksms/internal/testkit/apptest"
 	"lksms/internal/testkit/pgtest"
 )
@@ -15,7 +15,7 @@ import (
 func pair(t *testing.T) (b *apptest.Bundle, primary, standby *pgtest.Node) {
 	t.Helper()
 	primary = pgtest.NewPrimary(t)
-	if _, err := postgres.MigrateUp(t.Context(), pgtest.URL(primary), nil); err != nil {
+	if _, err := migrate.Up(t.Context(), pgtest.URL(primary), nil); err != nil {
 		t.Fatal(err)
 	}
 	standby = primary.Standby()
@@ -66,7 +66,7 @@ func TestAServerFindsTheStandbyThatWasPromoted(t *testing.T) {
 		t.Error("the lock of the dead primary is not lost")
 	}
 	_ = lock.Unlock(t.Context())
-	if _, err := postgres.MigrateUp(t.Context(), b.Options.DatabaseURL, nil); err != nil {
+	if _, err := migrate.Up(t.Context(), b.Options.DatabaseURL, nil); err != nil {
 		t.Errorf("migrate: %v", err)
 	}
 
@@ -82,7 +82,7 @@ func TestAServerFindsTheStandbyThatWasPromoted(t *testing.T) {
 func TestAServerLeavesAPrimaryThatHangs(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.NewPrimary(t)
-	if _, err := postgres.MigrateUp(t.Context(), pgtest.URL(primary), nil); err != nil {
+	if _, err := migrate.Up(t.Context(), pgtest.URL(primary), nil); err != nil {
 		t.Fatal(err)
 	}
 	standby := primary.Standby()

@@ -9,6 +9,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/app"
+	"lksms/internal/platform/migrate"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/testkit/apptest"
 	"lksms/internal/testkit/pgtest"
@@ -107,7 +108,7 @@ func TestNothingIsLeftInTheSessionsOfAPooler(t *testing.T) {
 	migrated := make(chan error, 2)
 	for range 2 {
 		go func() {
-			_, err := postgres.MigrateUp(t.Context(), through, nil)
+			_, err := migrate.Up(t.Context(), through, nil)
 			migrated <- err
 		}()
 	}

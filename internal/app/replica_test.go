@@ -12,6 +12,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/app"
+	"lksms/internal/platform/migrate"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/testkit/apptest"
 	"lksms/internal/testkit/pgtest"
@@ -21,7 +22,7 @@ import (
 func withReplica(t *testing.T, maxLag time.Duration) (b *apptest.Bundle, primary, standby *pgtest.Node) {
 	t.Helper()
 	primary = pgtest.NewPrimary(t)
-	if _, err := postgres.MigrateUp(t.Context(), pgtest.URL(primary), nil); err != nil {
+	if _, err := migrate.Up(t.Context(), pgtest.URL(primary), nil); err != nil {
 		t.Fatal(err)
 	}
 	standby = primary.Standby()

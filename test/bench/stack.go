@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"lksms/internal/platform/config"
+	"lksms/internal/platform/migrate"
 	"lksms/internal/platform/pgserver"
 	"lksms/internal/platform/postgres"
 )
@@ -158,7 +159,7 @@ func (s *stack) beside(ctx context.Context, database string) (*stack, error) {
 	}
 	address.Path = "/" + database
 	second.database = address.String()
-	if _, err := postgres.MigrateUp(ctx, second.database, nil); err != nil {
+	if _, err := migrate.Up(ctx, second.database, nil); err != nil {
 		return second, err
 	}
 	second.db, err = postgres.Open(ctx, second.database)

@@ -1,5 +1,5 @@
 // Package statistics owns figures over time: what happened to tasks in each minute, hour and day, by company, channel, sender, message type and
-// outcome. They are made of facts alone, and exact at any time.
+// outcome. They are made of facts alone, and exact at any time. It also owns what is derived from them: the metrics of tasks, and the figures of this moment.
 package statistics
 
 import (

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"lksms/internal/platform/migrate"
 	"lksms/internal/platform/pgserver"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/testkit/pgtest"
@@ -203,7 +204,7 @@ func expectOwnDatabase(t *testing.T, url string) {
 func TestTheServiceIsAnOrdinaryRoleThatOwnsItsDatabase(t *testing.T) {
 	t.Parallel()
 	server := run(t, pgtest.Dir(t))
-	if _, err := postgres.MigrateUp(t.Context(), server.URL(), nil); err != nil {
+	if _, err := migrate.Up(t.Context(), server.URL(), nil); err != nil {
 		t.Fatal(err)
 	}
 	expectOwnDatabase(t, server.URL())
@@ -213,7 +214,7 @@ func TestTheServiceIsAnOrdinaryRoleThatOwnsItsDatabase(t *testing.T) {
 func TestTheServiceGrantsTheSQLInbox(t *testing.T) {
 	t.Parallel()
 	server := run(t, pgtest.Dir(t))
-	if _, err := postgres.MigrateUp(t.Context(), server.URL(), nil); err != nil {
+	if _, err := migrate.Up(t.Context(), server.URL(), nil); err != nil {
 		t.Fatal(err)
 	}
 	admin, service := connect(t, server.AdminURL()), connect(t, server.URL())
@@ -239,10 +240,10 @@ func TestARoleWithTheNameOfTheSQLInboxKeepsItsTablesInPublic(t *testing.T) {
 	t.Parallel()
 	server := run(t, pgtest.Dir(t))
 	database := server.AdminURL() // the superuser is called lksms
-	if _, err := postgres.MigrateUp(t.Context(), database, nil); err != nil {
+	if _, err := migrate.Up(t.Context(), database, nil); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := postgres.MigrateUp(t.Context(), database, nil); err != nil || n != 0 {
+	if n, err := migrate.Up(t.Context(), database, nil); err != nil || n != 0 {
 		t.Errorf("%d migrations were applied again: %v", n, err)
 	}
 	conn := connect(t, database)
@@ -269,7 +270,7 @@ func ofAnEarlierVersion(t *testing.T) string {
 		must(t, err)
 	}
 	must(t, admin.Close(t.Context()))
-	if _, err := postgres.MigrateUp(t.Context(), server.AdminURL(), nil); err != nil {
+	if _, err := migrate.Up(t.Context(), server.AdminURL(), nil); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := pgx.Connect(t.Context(), server.AdminURL())
@@ -333,7 +334,7 @@ func TestAHandOverThatWasCutShortIsCompleted(t *testing.T) {
 			must(t, admin.Close(t.Context()), server.Stop(), os.Remove(filepath.Join(dir, "postgres.service.password")))
 			server = run(t, dir)
 			expectOwnDatabase(t, server.URL())
-			if _, err := postgres.MigrateUp(t.Context(), server.URL(), nil); err != nil {
+			if _, err := migrate.Up(t.Context(), server.URL(), nil); err != nil {
 				t.Error(err)
 			}
 		})

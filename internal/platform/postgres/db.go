@@ -1,4 +1,4 @@
-// Package postgres owns the access to PostgreSQL: connection pools, transactions, errors and migrations.
+// Package postgres owns the access to PostgreSQL: connection pools, transactions and errors.
 package postgres
 
 import (

@@ -52,6 +52,16 @@ func hostsOf(cfg *pgconn.Config) [][]*pgconn.FallbackConfig {
 	return hosts
 }
 
+// Connect connects to the first host of a URL that answers as the URL demands. The configuration of the connection names this host.
+func Connect(ctx context.Context, databaseURL, applicationName string) (*pgx.Conn, error) {
+	cfg, err := parse(databaseURL)
+	if err != nil {
+		return nil, err
+	}
+	cfg.RuntimeParams["application_name"] = applicationName
+	return connectOne(ctx, cfg)
+}
+
 // connectOne connects to the first host that answers as the URL demands. Unlike those of pgx.ConnectConfig, the configuration of the connection names this host.
 func connectOne(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
 	var all error

@@ -51,6 +51,15 @@ func (db *DB) TryLock(ctx context.Context, name string) (*Lock, error) {
 	return hold(conn.Conn(), conn.Release, name), nil
 }
 
+// TryLockOn takes a lock in a transaction on conn with a statement that returns whether it did, or returns nil. The name is that in errors.
+func TryLockOn(ctx context.Context, conn *pgx.Conn, name, statement string) (*Lock, error) {
+	held, err := tryLock(ctx, conn, statement)
+	if err != nil || !held {
+		return nil, err
+	}
+	return hold(conn, func() {}, name), nil
+}
+
 // tryLock opens a transaction in which a statement takes a lock and returns whether it did. It reports whether it got the lock. Otherwise no
 // transaction is open.
 func tryLock(ctx context.Context, conn *pgx.Conn, statement string) (bool, error) {

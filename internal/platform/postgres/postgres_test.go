@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,64 +14,6 @@ import (
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
-
-func TestFourConcurrentMigrationsApplyEachFileOnce(t *testing.T) {
-	t.Parallel()
-	url := pgtest.NewEmpty(t)
-	applied := make([]int, 4)
-	var wg sync.WaitGroup
-	for i := range applied {
-		wg.Go(func() {
-			n, err := postgres.MigrateUp(t.Context(), url, nil)
-			if err != nil {
-				t.Error(err)
-			}
-			applied[i] = n
-		})
-	}
-	wg.Wait()
-	list, err := postgres.Migrations(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	total := 0
-	for _, n := range applied {
-		total += n
-	}
-	if total != len(list) || total == 0 {
-		t.Errorf("applied %v of %d files", applied, len(list))
-	}
-}
-
-func TestMigratedReportsMissingMigrations(t *testing.T) {
-	t.Parallel()
-	url := pgtest.NewEmpty(t)
-	db, err := postgres.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	expect := func(want bool) {
-		t.Helper()
-		if got, err := db.Migrated(t.Context()); err != nil || got != want {
-			t.Errorf("migrated is %v, %v; want %v", got, err, want)
-		}
-	}
-	expect(false)
-	if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
-		t.Fatal(err)
-	}
-	expect(true)
-	// A newer binary has migrated the database.
-	if _, err := db.Pool().Exec(t.Context(), "INSERT INTO schema_migrations VALUES ('99991231000000')"); err != nil {
-		t.Fatal(err)
-	}
-	expect(true)
-	if _, err := db.Pool().Exec(t.Context(), "DELETE FROM schema_migrations WHERE version <> '99991231000000'"); err != nil {
-		t.Fatal(err)
-	}
-	expect(false)
-}
 
 // A session that PostgreSQL refuses may be accepted later, whatever the reason is.
 func TestARefusedSessionCountsAsAnUnavailableDatabase(t *testing.T) {

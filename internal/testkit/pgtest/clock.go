@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/migrate"
 )
 
 // NewWithClock is New for a database with a clock of its own: all functions and statements in it use this clock. The
@@ -29,7 +29,7 @@ func NewWithClock(t testing.TB) string {
 		return err
 	})
 	if err == nil {
-		_, err = postgres.MigrateUp(ctx, url, nil)
+		_, err = migrate.Up(ctx, url, nil)
 	}
 	if err == nil {
 		err = execute(ctx, url, func(conn *pgx.Conn) error {

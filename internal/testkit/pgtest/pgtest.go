@@ -24,8 +24,8 @@ import (
 
 	"lksms/db"
 	"lksms/internal/platform/config"
+	"lksms/internal/platform/migrate"
 	"lksms/internal/platform/pgserver"
-	"lksms/internal/platform/postgres"
 )
 
 const (
@@ -59,7 +59,7 @@ func New(t testing.TB) string {
 func CreateMigrated(ctx context.Context, admin string) (created string, drop func(), err error) {
 	created, drop, err = createDatabase(ctx, admin, "template0")
 	if err == nil {
-		_, err = postgres.MigrateUp(ctx, created, nil)
+		_, err = migrate.Up(ctx, created, nil)
 	}
 	return created, drop, err
 }
@@ -272,7 +272,7 @@ func templateDatabase(ctx context.Context, admin string) (string, error) {
 		if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+"_new OWNER "+owner+" TEMPLATE template0"); err != nil {
 			return err
 		}
-		if _, err := postgres.MigrateUp(ctx, ownersURL(admin, name+"_new"), nil); err != nil {
+		if _, err := migrate.Up(ctx, ownersURL(admin, name+"_new"), nil); err != nil {
 			return err
 		}
 		err = execute(ctx, ownersURL(admin, name+"_new"), func(conn *pgx.Conn) error {

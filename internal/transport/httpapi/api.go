@@ -29,7 +29,6 @@ import (
 	"lksms/internal/insight/alert"
 	"lksms/internal/insight/audit"
 	"lksms/internal/insight/history"
-	"lksms/internal/insight/overview"
 	"lksms/internal/insight/reconcile"
 	"lksms/internal/insight/statistics"
 	"lksms/internal/platform/access"
@@ -104,7 +103,7 @@ type Services struct {
 	Jobs          *job.Service
 	Batches       *batch.Service
 	Uploads       *upload.Service
-	Overview      *overview.Service
+	Overview      *statistics.Overview
 	ThirdParty    *thirdparty.Service
 	Servers       *servers.Service
 }

@@ -18,8 +18,8 @@ import (
 	api "lksms/gen/client"
 	"lksms/internal/app"
 	"lksms/internal/platform/config"
+	"lksms/internal/platform/migrate"
 	"lksms/internal/platform/pgserver"
-	"lksms/internal/platform/postgres"
 	"lksms/internal/testkit/apptest"
 	"lksms/internal/testkit/pgtest"
 )
@@ -56,7 +56,7 @@ func TestReadinessFollowsTheDatabase(t *testing.T) {
 		return server
 	}
 	server := start()
-	if _, err := postgres.MigrateUp(t.Context(), server.URL(), nil); err != nil {
+	if _, err := migrate.Up(t.Context(), server.URL(), nil); err != nil {
 		t.Fatal(err)
 	}
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.DatabaseURL = server.URL() })

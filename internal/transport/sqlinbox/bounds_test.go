@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"lksms/internal/platform/migrate"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/testkit/apptest"
 	"lksms/internal/testkit/pgtest"
@@ -50,7 +51,7 @@ func TestARoleThatMayOnlySubmitStopsNoServer(t *testing.T) {
 	if _, err := b.App.Statistics.RollUp(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, err := postgres.MigrateUp(t.Context(), b.Options.DatabaseURL, nil); err != nil {
+	if _, err := migrate.Up(t.Context(), b.Options.DatabaseURL, nil); err != nil {
 		t.Error(err)
 	}
 }

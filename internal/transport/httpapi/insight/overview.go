@@ -10,7 +10,7 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
-	"lksms/internal/insight/overview"
+	"lksms/internal/insight/statistics"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
 	"lksms/internal/transport/httpapi/caller"
@@ -41,7 +41,7 @@ func (h *Handlers) StreamOverview(ctx context.Context, req api.StreamOverviewReq
 	return streamAnswer(func(w http.ResponseWriter) error {
 		defer leave()
 		source := stream.Source{
-			Event: "overview", Every: overview.Every,
+			Event: "overview", Every: statistics.NowEvery,
 			Next: func(ctx context.Context) (event, figures []byte, err error) {
 				data, err := h.overview(ctx, who)
 				if err != nil {

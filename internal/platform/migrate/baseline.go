@@ -1,4 +1,4 @@
-package postgres
+package migrate
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"lksms/internal/platform/postgres"
 )
 
 // Version 1.0 begins with files that make an empty database. A database that had all migrations of the time before has the same tables already, except
@@ -38,7 +40,7 @@ func isBaseline(version string) bool {
 func adopt(ctx context.Context, conn *pgx.Conn) error {
 	var exists bool // a role that may not migrate could not make the table
 	if err := conn.QueryRow(ctx, "SELECT to_regclass('schema_migrations') IS NOT NULL").Scan(&exists); err != nil || !exists {
-		return Wrap("look for migrations", err, nil)
+		return postgres.Wrap("look for migrations", err, nil)
 	}
 	var earlier, adopted int
 	var last string

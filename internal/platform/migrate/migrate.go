@@ -1,4 +1,5 @@
-package postgres
+// Package migrate applies and reverts the migrations of the database.
+package migrate
 
 import (
 	"bytes"
@@ -24,6 +25,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"lksms/db"
+	"lksms/internal/platform/postgres"
 )
 
 // migrationsTable is the table in which dbmate records what is applied. Migrations run under a lock on it: dbmate takes none, so that two servers that
@@ -36,7 +38,7 @@ const migrateLockEvery = 100 * time.Millisecond
 // A migration that waits for a lock on a table makes everything wait that others begin with the table. So it waits for lockWait, lets others go on for
 // lockRest, and is repeated.
 const (
-	// lockWait is less than what statements of servers bear (DB.Briefly).
+	// lockWait is less than what statements of servers bear (postgres.DB.Briefly).
 	lockWait = 300 * time.Millisecond
 	lockRest = time.Second
 	// lockPatience is how long one of lockTurns tries waits. It is longer than deadlock_timeout (1s), after which PostgreSQL cancels an autovacuum that
@@ -50,6 +52,9 @@ const migratorName = "lksms migrate"
 
 // cancelLimit is how long a migration may take to end once it was cancelled. A host that vanished does not end it.
 const cancelLimit = 10 * time.Second
+
+// watchLimit bounds the query for what a migration waits for.
+const watchLimit = 5 * time.Second
 
 // tellWaitEvery is how often the log says that a migration waits that sets no limit.
 var tellWaitEvery = 30 * time.Second
@@ -72,27 +77,27 @@ type Migration struct {
 const firstPartitions = `SELECT task_partitions_ahead('day', now(), now() + interval '7 days')
 	WHERE NOT EXISTS (SELECT FROM task_partitions WHERE first_day <= (now() AT TIME ZONE 'UTC')::date AND last_day > (now() AT TIME ZONE 'UTC')::date)`
 
-// MigrateUp applies the missing migrations and returns how many. Callers at the same time wait for each other. Each
+// Up applies the missing migrations and returns how many. Callers at the same time wait for each other. Each
 // file is a transaction of its own, unless it says otherwise. One that does not get its locks soon is undone, and repeated until it does: the log
 // says for whom it waits. It may be nil.
-func MigrateUp(ctx context.Context, databaseURL string, log *slog.Logger) (int, error) {
-	return migrateUp(ctx, databaseURL, log, db.Migrations)
+func Up(ctx context.Context, databaseURL string, log *slog.Logger) (int, error) {
+	return up(ctx, databaseURL, log, db.Migrations)
 }
 
-func migrateUp(ctx context.Context, databaseURL string, log *slog.Logger, files fs.FS) (int, error) {
+func up(ctx context.Context, databaseURL string, log *slog.Logger, files fs.FS) (int, error) {
 	applied := 0
 	err := withMigrator(ctx, databaseURL, files, func(ctx context.Context, m *migrator) (err error) {
 		if applied, err = m.missing(); err != nil || applied == 0 {
 			return err
 		}
-		if err := WithConn(ctx, databaseURL, func(conn *pgx.Conn) error { return adopt(ctx, conn) }); err != nil {
+		if err := postgres.WithConn(ctx, databaseURL, func(conn *pgx.Conn) error { return adopt(ctx, conn) }); err != nil {
 			return err
 		}
 		if applied, err = m.missing(); err != nil || applied == 0 {
 			return err
 		}
 		err = m.repeatUntilFree(ctx, log, func() error {
-			err := WithConn(ctx, databaseURL, func(conn *pgx.Conn) error {
+			err := postgres.WithConn(ctx, databaseURL, func(conn *pgx.Conn) error {
 				// Those of this turn: the ones before may have been applied, or left an index.
 				missing, err := m.FindMigrations()
 				if err != nil {
@@ -112,7 +117,7 @@ func migrateUp(ctx context.Context, databaseURL string, log *slog.Logger, files 
 		if err != nil {
 			return err
 		}
-		return WithConn(ctx, databaseURL, func(conn *pgx.Conn) error {
+		return postgres.WithConn(ctx, databaseURL, func(conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, firstPartitions)
 			return err
 		})
@@ -137,12 +142,12 @@ func (m *migrator) missing() (n int, err error) {
 	return n, err
 }
 
-// MigrateDown reverts the newest migration. It waits as MigrateUp does.
-func MigrateDown(ctx context.Context, databaseURL string, log *slog.Logger) error {
-	return migrateDown(ctx, databaseURL, log, db.Migrations)
+// Down reverts the newest migration. It waits as Up does.
+func Down(ctx context.Context, databaseURL string, log *slog.Logger) error {
+	return down(ctx, databaseURL, log, db.Migrations)
 }
 
-func migrateDown(ctx context.Context, databaseURL string, log *slog.Logger, files fs.FS) error {
+func down(ctx context.Context, databaseURL string, log *slog.Logger, files fs.FS) error {
 	err := withMigrator(ctx, databaseURL, files, func(ctx context.Context, m *migrator) error {
 		all, err := m.FindMigrations()
 		if err != nil {
@@ -159,8 +164,8 @@ func migrateDown(ctx context.Context, databaseURL string, log *slog.Logger, file
 	return nil
 }
 
-// Migrations lists the migrations of this binary, oldest first.
-func Migrations(ctx context.Context, databaseURL string) ([]Migration, error) {
+// List lists the migrations of this binary, oldest first.
+func List(ctx context.Context, databaseURL string) ([]Migration, error) {
 	var list []Migration
 	err := withMigrator(ctx, databaseURL, db.Migrations, func(_ context.Context, m *migrator) error {
 		found, err := m.FindMigrations()
@@ -175,20 +180,20 @@ func Migrations(ctx context.Context, databaseURL string) ([]Migration, error) {
 	return list, nil
 }
 
-// Migrated reports whether all migrations of this binary have been applied. A database with newer migrations counts
+// IsDone reports whether all migrations of this binary have been applied. A database with newer migrations counts
 // as migrated too, because an old server sees it during a rolling upgrade.
-func (d *DB) Migrated(ctx context.Context) (bool, error) {
+func IsDone(ctx context.Context, on *postgres.DB) (bool, error) {
 	versions, err := knownVersions()
 	if err != nil {
 		return false, err
 	}
 	var present, applied int
 	const tableExists = `SELECT count(*) FROM pg_catalog.pg_class WHERE oid = to_regclass('schema_migrations')`
-	if err := d.pool.QueryRow(ctx, tableExists).Scan(&present); err != nil || present == 0 {
-		return false, Wrap("look for migrations", err, nil)
+	if err := on.QueryRow(ctx, tableExists).Scan(&present); err != nil || present == 0 {
+		return false, postgres.Wrap("look for migrations", err, nil)
 	}
 	const countApplied = `SELECT count(*) FROM schema_migrations WHERE version = ANY ($1::text[])`
-	if err := d.pool.QueryRow(ctx, countApplied, versions).Scan(&applied); err != nil {
+	if err := on.QueryRow(ctx, countApplied, versions).Scan(&applied); err != nil {
 		return false, fmt.Errorf("count migrations: %w", err)
 	}
 	return applied == len(versions), nil
@@ -213,12 +218,7 @@ func withMigrator(ctx context.Context, databaseURL string, files fs.FS, fn func(
 	if !strings.HasPrefix(databaseURL, "postgres://") && !strings.HasPrefix(databaseURL, "postgresql://") {
 		return errors.New("DATABASE_URL must have the form postgresql://user:password@host:port/name")
 	}
-	cfg, err := parse(databaseURL)
-	if err != nil {
-		return err
-	}
-	cfg.RuntimeParams["application_name"] = migratorName
-	conn, err := connectOne(ctx, cfg)
+	conn, err := postgres.Connect(ctx, databaseURL, migratorName)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
@@ -366,7 +366,7 @@ func (m *migrator) withSession(ctx context.Context, fn func(*pgx.Conn) error) er
 // waits reports whether a statement of the migrator waits for a lock. It describes the oldest open transaction of others in the database, which may hold
 // what the migration waits for; empty: none that the role may see.
 func (m *migrator) waits(ctx context.Context) (isWaiting bool, oldest string) {
-	ctx, cancel := context.WithTimeout(ctx, lockLimit)
+	ctx, cancel := context.WithTimeout(ctx, watchLimit)
 	defer cancel()
 	_ = m.withSession(ctx, func(conn *pgx.Conn) error { // without it, the log says less
 		return conn.QueryRow(ctx, `SELECT EXISTS (
@@ -448,7 +448,7 @@ func dropUnfinished(ctx context.Context, conn *pgx.Conn, builds []build) error {
 		err := conn.QueryRow(ctx, `SELECT format('%I.%I', n.nspname, c.relname)
 			FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 			WHERE i.indrelid = to_regclass($1) AND c.relname = $2 AND c.relkind = 'i' AND NOT i.indisvalid`, b.table, b.index).Scan(&name)
-		if errors.Is(err, pgx.ErrNoRows) {
+		if postgres.IsNoRows(err) {
 			continue
 		}
 		if err != nil {
@@ -467,14 +467,13 @@ func lockMigrations(ctx context.Context, conn *pgx.Conn, table string) (while co
 	retry := time.NewTicker(migrateLockEvery)
 	defer retry.Stop()
 	for {
-		isLocked, err := tryLockMigrations(ctx, conn, table)
+		lock, err := tryLockMigrations(ctx, conn, table)
 		switch {
 		case stateOf(err) == "42501": // no permission
 			return ctx, func() error { return nil }, nil
 		case err != nil:
 			return nil, nil, err
-		case isLocked:
-			lock := hold(conn, func() {}, "migrations")
+		case lock != nil:
 			while, end := lock.While(ctx)
 			return while, func() error { end(); return lock.Unlock(ctx) }, nil
 		}
@@ -488,24 +487,24 @@ func lockMigrations(ctx context.Context, conn *pgx.Conn, table string) (while co
 
 // tryLockMigrations makes the table of migrations, as dbmate does, and tries to lock it. It looks first whether another session holds the lock: a lock
 // that cannot be taken is an error in the log of PostgreSQL.
-func tryLockMigrations(ctx context.Context, conn *pgx.Conn, table string) (bool, error) {
+func tryLockMigrations(ctx context.Context, conn *pgx.Conn, table string) (*postgres.Lock, error) {
 	var exists, isHeld bool
 	err := conn.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL, EXISTS (SELECT FROM pg_locks l WHERE l.relation = to_regclass($1)
 		AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND l.mode = 'ShareUpdateExclusiveLock' AND l.granted)`,
 		table).Scan(&exists, &isHeld)
 	if err != nil || isHeld {
-		return false, err
+		return nil, err
 	}
 	if !exists {
 		if _, err := conn.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+table+" (version varchar PRIMARY KEY)"); err != nil && stateOf(err) != "23505" { // another session made it
-			return false, err
+			return nil, err
 		}
 	}
-	isLocked, err := tryLock(ctx, conn, "LOCK TABLE "+table+" IN SHARE UPDATE EXCLUSIVE MODE NOWAIT; SELECT true")
+	lock, err := postgres.TryLockOn(ctx, conn, "migrations", "LOCK TABLE "+table+" IN SHARE UPDATE EXCLUSIVE MODE NOWAIT; SELECT true")
 	if stateOf(err) == "55P03" { // another session was quicker
-		return false, nil
+		return nil, nil
 	}
-	return isLocked, err
+	return lock, err
 }
 
 // migratorURL adapts a URL to dbmate's driver, which assumes TLS and does not know sslmode prefer and allow: it sets what pgx found out, which

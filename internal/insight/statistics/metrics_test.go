@@ -1,4 +1,4 @@
-package taskmetric_test
+package statistics_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"lksms/gen/dbq"
-	"lksms/internal/insight/taskmetric"
+	"lksms/internal/insight/statistics"
 )
 
 // gather returns the metrics of a registry by name and labels, as name{value,value}.
@@ -33,7 +33,7 @@ func gather(t *testing.T, reg *prometheus.Registry) map[string]*dto.Metric {
 
 func TestTasksAreCountedAndTheirTimesMeasured(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	tasks := taskmetric.New(reg, "sms")
+	tasks := statistics.NewMetrics(reg, "sms")
 	if got := gather(t, reg)["lksms_tasks_finished_total,sms,marketing,failed"]; got == nil || got.GetCounter().GetValue() != 0 {
 		t.Errorf("before the first task: %v", got)
 	}

@@ -1,5 +1,4 @@
-// Package taskmetric owns the metrics of tasks that are made of folded facts: how long tasks wait, how long they take, and how they end.
-package taskmetric
+package statistics
 
 import (
 	"strconv"
@@ -8,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"lksms/gen/dbq"
-	"lksms/internal/insight/statistics"
 )
 
 // Metrics are the metrics of tasks. A server counts what it folded itself, so that the sum over all servers is what happened.
@@ -21,8 +19,8 @@ type Metrics struct {
 // and to a week.
 var buckets = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 21_600, 86_400, 604_800}
 
-// New returns metrics that are registered with reg. The series of channel exist from the start, so that a rate sees their first task.
-func New(reg prometheus.Registerer, channel string) *Metrics {
+// NewMetrics returns metrics that are registered with reg. The series of channel exist from the start, so that a rate sees their first task.
+func NewMetrics(reg prometheus.Registerer, channel string) *Metrics {
 	metrics := promauto.With(reg)
 	m := &Metrics{
 		waits: metrics.NewHistogramVec(prometheus.HistogramOpts{
@@ -77,9 +75,9 @@ func observe(histogram prometheus.Observer, times []byte) {
 
 // seconds has the time that stands for all times of a bucket of statistics: the middle between its bounds.
 var seconds = func() (times [256]float64) {
-	times[0] = statistics.Bound(0)
+	times[0] = Bound(0)
 	for n := 1; n < len(times); n++ {
-		times[n] = (statistics.Bound(byte(n-1)) + statistics.Bound(byte(n))) / 2
+		times[n] = (Bound(byte(n-1)) + Bound(byte(n))) / 2
 	}
 	return times
 }()

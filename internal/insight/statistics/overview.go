@@ -1,6 +1,4 @@
-// Package overview owns the figures of this moment: what waits, how fast tasks come and go, and which senders can take them. Each server reads them
-// once for all who ask, and only while somebody asks.
-package overview
+package statistics
 
 import (
 	"context"
@@ -14,14 +12,13 @@ import (
 	"lksms/gen/dispatchq"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/insight/history"
-	"lksms/internal/insight/statistics"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/snapshot"
 )
 
 const (
-	// Every is the age at which figures are read again.
-	Every = 2 * time.Second
+	// NowEvery is the age at which figures are read again.
+	NowEvery = 2 * time.Second
 	// sendersEvery is the age at which senders are read again: that takes longer, and they change more slowly.
 	sendersEvery = 5 * time.Second
 	// rateOver is the time over which rates are taken.
@@ -34,8 +31,8 @@ const (
 	maxCompanies = 1000
 )
 
-// Figures are the figures of one company, or of all.
-type Figures struct {
+// Now are the figures of one company, or of all.
+type Now struct {
 	Tasks        dbq.TaskStatisticsRow // with the time of the figures
 	LongestWait  *float64              // seconds; nil: no task is due, or none of the company is among the longestOf
 	Rates        *Rates                // nil: not known yet
@@ -47,11 +44,12 @@ type Figures struct {
 // Rates are tasks per second.
 type Rates struct{ In, Out, Failed float64 }
 
-// Service reads figures.
-type Service struct {
+// Overview reads the figures of this moment: what waits, how fast tasks come and go, and which senders can take them. Each server reads them once for all
+// who ask, and only while somebody asks.
+type Overview struct {
 	db         *postgres.DB
 	history    *history.Service
-	statistics *statistics.Service
+	statistics *Service
 	senders    *sender.Service
 	alerts     func(context.Context) (int64, error)
 
@@ -59,23 +57,23 @@ type Service struct {
 	readers *lru.Cache[int64, *reader] // by company; 0: all
 }
 
-// New returns a Service on db. firingAlerts counts the alerts that fire.
-func New(
-	db *postgres.DB, history *history.Service, statistics *statistics.Service, senders *sender.Service, firingAlerts func(context.Context) (int64, error),
-) *Service {
+// NewOverview returns an Overview on db. firingAlerts counts the alerts that fire.
+func NewOverview(
+	db *postgres.DB, history *history.Service, statistics *Service, senders *sender.Service, firingAlerts func(context.Context) (int64, error),
+) *Overview {
 	readers, err := lru.New[int64, *reader](maxCompanies)
 	if err != nil {
 		panic(err) // only for a size below 1
 	}
-	return &Service{db: db, history: history, statistics: statistics, senders: senders, alerts: firingAlerts, readers: readers}
+	return &Overview{db: db, history: history, statistics: statistics, senders: senders, alerts: firingAlerts, readers: readers}
 }
 
-// Get returns the figures of a company, or of all companies if company is nil. They are at most twice Every old.
-func (s *Service) Get(ctx context.Context, company *int64) (Figures, error) {
+// Get returns the figures of a company, or of all companies if company is nil. They are at most twice NowEvery old.
+func (s *Overview) Get(ctx context.Context, company *int64) (Now, error) {
 	return s.reader(company).figures.Get(ctx)
 }
 
-func (s *Service) reader(company *int64) *reader {
+func (s *Overview) reader(company *int64) *reader {
 	var key int64
 	if company != nil {
 		key = *company
@@ -86,7 +84,7 @@ func (s *Service) reader(company *int64) *reader {
 		return r
 	}
 	r := &reader{service: s, company: company}
-	r.figures = snapshot.Cache[Figures]{Load: r.read, Fresh: Every}
+	r.figures = snapshot.Cache[Now]{Load: r.read, Fresh: NowEvery}
 	r.held = snapshot.Cache[[]dispatchq.TasksHeldRow]{Fresh: sendersEvery, Load: func(ctx context.Context) (held []dispatchq.TasksHeldRow, err error) {
 		err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 			held, err = q.TasksHeld(ctx, dispatchq.TasksHeldParams{CompanyID: company, Most: heldMost, Named: heldNamed})
@@ -103,9 +101,9 @@ func (s *Service) reader(company *int64) *reader {
 
 // reader reads the figures of one company, or of all.
 type reader struct {
-	service *Service
+	service *Overview
 	company *int64
-	figures snapshot.Cache[Figures]
+	figures snapshot.Cache[Now]
 	senders snapshot.Cache[sender.Readiness]
 	held    snapshot.Cache[[]dispatchq.TasksHeldRow]
 
@@ -120,7 +118,7 @@ type reading struct {
 	events dbq.StatisticsEventsRow // counts of tasks do not do: a task that is cancelled, requeued or dropped makes them smaller
 }
 
-func (r *reader) read(ctx context.Context) (f Figures, err error) {
+func (r *reader) read(ctx context.Context) (f Now, err error) {
 	if f.Tasks, err = r.service.history.Tasks(ctx, r.company); err != nil {
 		return f, err
 	}
@@ -145,7 +143,7 @@ func (r *reader) read(ctx context.Context) (f Figures, err error) {
 }
 
 // longestWait returns for how many seconds the longest due task has waited.
-func (s *Service) longestWait(ctx context.Context, company *int64) (seconds *float64, err error) {
+func (s *Overview) longestWait(ctx context.Context, company *int64) (seconds *float64, err error) {
 	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 		if company != nil {
 			seconds, err = q.CompanyLongestWait(ctx, dispatchq.CompanyLongestWaitParams{CompanyID: *company, Most: longestOf})
@@ -174,7 +172,7 @@ func (r *reader) rates(ctx context.Context, at time.Time) (*Rates, error) {
 	if err != nil {
 		return nil, err
 	}
-	for len(r.past) > 0 && at.Sub(r.past[0].at) > rateOver+Every {
+	for len(r.past) > 0 && at.Sub(r.past[0].at) > rateOver+NowEvery {
 		r.past = r.past[1:]
 	}
 	r.past = append(r.past, reading{at, events})

@@ -1,4 +1,4 @@
-package postgres_test
+package migrate_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"lksms/internal/platform/migrate"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/testkit/pgtest"
 )
@@ -15,8 +16,8 @@ func ofBefore(t *testing.T, count int) (url string, db *postgres.DB) {
 	t.Helper()
 	url = pgtest.New(t)
 	db = open(t, url)
-	versions := []string{postgres.EarlierLast}
-	for i := range postgres.EarlierCount - 1 {
+	versions := []string{migrate.EarlierLast}
+	for i := range migrate.EarlierCount - 1 {
 		versions = append(versions, fmt.Sprint(20261121000001+i))
 	}
 	slices.Sort(versions)
@@ -29,38 +30,38 @@ func ofBefore(t *testing.T, count int) (url string, db *postgres.DB) {
 // A database of the last version before 1.0 has all that the files of 1.0 make. Servers of that version go on: they count their own migrations.
 func TestADatabaseOfTheVersionBeforeIsRecognised(t *testing.T) {
 	t.Parallel()
-	url, db := ofBefore(t, postgres.EarlierCount)
-	if isMigrated, err := db.Migrated(t.Context()); err != nil || isMigrated {
+	url, db := ofBefore(t, migrate.EarlierCount)
+	if isMigrated, err := migrate.IsDone(t.Context(), db); err != nil || isMigrated {
 		t.Errorf("before: migrated is %v, %v", isMigrated, err)
 	}
 	for range 2 {
-		if n, err := postgres.MigrateUp(t.Context(), url, nil); err != nil || n != 0 {
+		if n, err := migrate.Up(t.Context(), url, nil); err != nil || n != 0 {
 			t.Fatalf("%d were applied, %v", n, err)
 		}
 	}
-	if isMigrated, err := db.Migrated(t.Context()); err != nil || !isMigrated {
+	if isMigrated, err := migrate.IsDone(t.Context(), db); err != nil || !isMigrated {
 		t.Errorf("migrated is %v, %v", isMigrated, err)
 	}
 	var earlier int
-	if err := db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM schema_migrations WHERE version <= $1", postgres.EarlierLast).Scan(&earlier); err != nil || earlier != postgres.EarlierCount {
+	if err := db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM schema_migrations WHERE version <= $1", migrate.EarlierLast).Scan(&earlier); err != nil || earlier != migrate.EarlierCount {
 		t.Errorf("%d migrations of before are left, %v", earlier, err)
 	}
-	if n, err := postgres.MigrateUpTo(t.Context(), url, addColumn, nil); err != nil || n != 1 {
+	if n, err := migrate.UpTo(t.Context(), url, addColumn, nil); err != nil || n != 1 {
 		t.Errorf("%d migrations of a later version were applied, %v", n, err)
 	}
 }
 
 func TestADatabaseOfAnEarlierVersionIsToldWhichToPassThrough(t *testing.T) {
 	t.Parallel()
-	for _, count := range []int{1, postgres.EarlierCount - 1} {
+	for _, count := range []int{1, migrate.EarlierCount - 1} {
 		url, db := ofBefore(t, count)
-		_, err := postgres.MigrateUp(t.Context(), url, nil)
+		_, err := migrate.Up(t.Context(), url, nil)
 		for _, want := range []string{"LKSMS_DATA or DATABASE_URL", "from before version 1.0", "lksms migrate up", "an empty one"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("with %d migrations: %v does not say %q", count, err, want)
 			}
 		}
-		if isMigrated, err := db.Migrated(t.Context()); err != nil || isMigrated {
+		if isMigrated, err := migrate.IsDone(t.Context(), db); err != nil || isMigrated {
 			t.Errorf("with %d migrations, migrated is %v, %v", count, isMigrated, err)
 		}
 	}
@@ -69,16 +70,16 @@ func TestADatabaseOfAnEarlierVersionIsToldWhichToPassThrough(t *testing.T) {
 func TestWhatMakesAnEmptyDatabaseIsNotUndone(t *testing.T) {
 	t.Parallel()
 	url, db := migratedDatabase(t)
-	if _, err := postgres.MigrateUpTo(t.Context(), url, addColumn, nil); err != nil {
+	if _, err := migrate.UpTo(t.Context(), url, addColumn, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := postgres.MigrateDownFrom(t.Context(), url, addColumn); err != nil {
+	if err := migrate.DownFrom(t.Context(), url, addColumn); err != nil {
 		t.Errorf("a migration of a later version: %v", err)
 	}
-	if err := postgres.MigrateDown(t.Context(), url, nil); err == nil || !strings.Contains(err.Error(), "drop the database") {
+	if err := migrate.Down(t.Context(), url, nil); err == nil || !strings.Contains(err.Error(), "drop the database") {
 		t.Errorf("the first ones: %v", err)
 	}
-	if isMigrated, err := db.Migrated(t.Context()); err != nil || !isMigrated {
+	if isMigrated, err := migrate.IsDone(t.Context(), db); err != nil || !isMigrated {
 		t.Errorf("migrated is %v, %v", isMigrated, err)
 	}
 }
@@ -95,22 +96,22 @@ func TestEveryMigrationAfterTheFirstOnesGoesDownAndUpAgain(t *testing.T) {
 		return n
 	}
 	before := objects()
-	all, err := postgres.Migrations(t.Context(), url)
+	all, err := migrate.List(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	steps := 0
 	for _, migration := range all {
-		if !postgres.IsBaseline(migration.File) {
+		if !migrate.IsBaseline(migration.File) {
 			steps++
 		}
 	}
 	for range steps {
-		if err := postgres.MigrateDown(t.Context(), url, nil); err != nil {
+		if err := migrate.Down(t.Context(), url, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n, err := postgres.MigrateUp(t.Context(), url, nil); err != nil || n != steps {
+	if n, err := migrate.Up(t.Context(), url, nil); err != nil || n != steps {
 		t.Errorf("up again applied %d, want %d: %v", n, steps, err)
 	}
 	if after := objects(); after != before {

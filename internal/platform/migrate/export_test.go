@@ -1,4 +1,4 @@
-package postgres
+package migrate
 
 import (
 	"context"
@@ -42,22 +42,22 @@ func laterFiles(content string) (fs.FS, error) {
 	return files, nil
 }
 
-// MigrateUpTo applies the missing migrations and then one more.
-func MigrateUpTo(ctx context.Context, databaseURL, later string, log *slog.Logger) (int, error) {
+// UpTo applies the missing migrations and then one more.
+func UpTo(ctx context.Context, databaseURL, later string, log *slog.Logger) (int, error) {
 	files, err := laterFiles(later)
 	if err != nil {
 		return 0, err
 	}
-	return migrateUp(ctx, databaseURL, log, files)
+	return up(ctx, databaseURL, log, files)
 }
 
-// MigrateDownFrom reverts a migration that MigrateUpTo applied.
-func MigrateDownFrom(ctx context.Context, databaseURL, later string) error {
+// DownFrom reverts a migration that UpTo applied.
+func DownFrom(ctx context.Context, databaseURL, later string) error {
 	files, err := laterFiles(later)
 	if err != nil {
 		return err
 	}
-	return migrateDown(ctx, databaseURL, nil, files)
+	return down(ctx, databaseURL, nil, files)
 }
 
 // ConcurrentBuilds counts the indexes that migrations are known to build concurrently, and those that their files do.

@@ -1,4 +1,4 @@
-package postgres_test
+package migrate_test
 
 import (
 	"bytes"
@@ -15,9 +15,80 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"lksms/internal/platform/migrate"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/testkit/pgtest"
 )
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+func open(t *testing.T, url string) *postgres.DB {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return db
+}
+
+func TestFourConcurrentMigrationsApplyEachFileOnce(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewEmpty(t)
+	applied := make([]int, 4)
+	var wg sync.WaitGroup
+	for i := range applied {
+		wg.Go(func() {
+			n, err := migrate.Up(t.Context(), url, nil)
+			if err != nil {
+				t.Error(err)
+			}
+			applied[i] = n
+		})
+	}
+	wg.Wait()
+	list, err := migrate.List(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, n := range applied {
+		total += n
+	}
+	if total != len(list) || total == 0 {
+		t.Errorf("applied %v of %d files", applied, len(list))
+	}
+}
+
+func TestMigratedReportsMissingMigrations(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewEmpty(t)
+	db, err := postgres.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	expect := func(want bool) {
+		t.Helper()
+		if got, err := migrate.IsDone(t.Context(), db); err != nil || got != want {
+			t.Errorf("migrated is %v, %v; want %v", got, err, want)
+		}
+	}
+	expect(false)
+	if _, err := migrate.Up(t.Context(), url, nil); err != nil {
+		t.Fatal(err)
+	}
+	expect(true)
+	// A newer binary has migrated the database.
+	if _, err := db.Pool().Exec(t.Context(), "INSERT INTO schema_migrations VALUES ('99991231000000')"); err != nil {
+		t.Fatal(err)
+	}
+	expect(true)
+	if _, err := db.Pool().Exec(t.Context(), "DELETE FROM schema_migrations WHERE version <> '99991231000000'"); err != nil {
+		t.Fatal(err)
+	}
+	expect(false)
+}
 
 // logBuffer is a log that is read while it is written.
 type logBuffer struct {
@@ -183,7 +254,7 @@ func TestOnlyUnfinishedIndexesOfMigrationsAreDropped(t *testing.T) {
 			exec("CREATE SCHEMA IF NOT EXISTS " + schema)
 			exec("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = " + schema + ", public', current_database()); END $$")
 			db.Pool().Reset()
-			if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
+			if _, err := migrate.Up(t.Context(), url, nil); err != nil {
 				t.Fatal(err)
 			}
 			exec("CREATE TABLE theirs (a int); CREATE TABLE parts (a int) PARTITION BY LIST (a); CREATE TABLE part PARTITION OF parts DEFAULT; CREATE INDEX parts_idx ON ONLY parts (a)")
@@ -199,7 +270,7 @@ func TestOnlyUnfinishedIndexesOfMigrationsAreDropped(t *testing.T) {
 				}
 			}
 			expect("feed_later_idx false, parts_idx false, theirs_idx false")
-			if _, err := postgres.MigrateUpTo(t.Context(), url, buildIndex, nil); err != nil {
+			if _, err := migrate.UpTo(t.Context(), url, buildIndex, nil); err != nil {
 				t.Fatal(err)
 			}
 			expect("feed_later_idx true, parts_idx false, theirs_idx false")
@@ -210,7 +281,7 @@ func TestOnlyUnfinishedIndexesOfMigrationsAreDropped(t *testing.T) {
 // Whatever a migration builds concurrently must be found again if it is interrupted.
 func TestEveryIndexThatIsBuiltConcurrentlyIsKnown(t *testing.T) {
 	t.Parallel()
-	builds, mentions, err := postgres.ConcurrentBuilds(buildIndex)
+	builds, mentions, err := migrate.ConcurrentBuilds(buildIndex)
 	if err != nil || builds != mentions || builds == 0 {
 		t.Errorf("%d of %d CREATE INDEX CONCURRENTLY are known, %v", builds, mentions, err)
 	}
@@ -220,7 +291,7 @@ func TestEveryIndexThatIsBuiltConcurrentlyIsKnown(t *testing.T) {
 func migrating(ctx context.Context, url, later string) (log *logBuffer, migrated chan error) {
 	log, migrated = &logBuffer{}, make(chan error, 1)
 	go func() {
-		_, err := postgres.MigrateUpTo(ctx, url, later, slog.New(slog.NewTextHandler(log, nil)))
+		_, err := migrate.UpTo(ctx, url, later, slog.New(slog.NewTextHandler(log, nil)))
 		migrated <- err
 	}()
 	return log, migrated
@@ -270,7 +341,7 @@ func TestADatabaseWithoutUTF8IsRefused(t *testing.T) {
 	}
 	t.Cleanup(func() { _, _ = admin.Exec(context.WithoutCancel(t.Context()), "DROP DATABASE "+other+" WITH (FORCE)") })
 	at := regexp.MustCompile(`/test_[a-z0-9]+`).ReplaceAllString(pgtest.Admin(t, url), "/"+other)
-	if _, err := postgres.MigrateUp(t.Context(), at, nil); err == nil || !strings.Contains(err.Error(), "the encoding SQL_ASCII and not UTF8") {
+	if _, err := migrate.Up(t.Context(), at, nil); err == nil || !strings.Contains(err.Error(), "the encoding SQL_ASCII and not UTF8") {
 		t.Errorf("%v", err)
 	}
 }
