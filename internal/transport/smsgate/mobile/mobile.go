@@ -1,6 +1,6 @@
 // Package mobile owns the phones with the app of SMSGate that are senders: how a phone becomes one, what it is given to send, and what its
 // states mean. A phone is an app sender with a user of its own; claims, reports and receipts go through queue.
-// Its handlers speak the protocol with which the app calls its server. What the app expects is read from the app; docs/smsgate.md has the routes.
+// Its handlers speak the protocol with which the app calls its server. What the app expects is read from the app; docs/senders.md has the routes.
 package mobile
 
 import (
