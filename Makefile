@@ -79,7 +79,7 @@ release: ## Tag the last commit as VERSION (1.0.0), and build its packages
 test-packages: ## Install the deb package on a clean Debian, and use, upgrade and purge it (needs root)
 	@GO=$(GO) scripts/check-packages.sh
 
-test-three-machines: ## Go from one machine to three as docs/operations.md says, on clean Debian machines in containers, for fifteen minutes (needs root)
+test-three-machines: ## Go from one machine to three as deploy/patroni/README.md says, on clean Debian machines in containers, for fifteen minutes (needs root)
 	@GO=$(GO) scripts/check-three-machines.sh
 
 postgres: ## Find a PostgreSQL server to start, or install one
