@@ -11,9 +11,8 @@ import (
 	"lksms/internal/insight/alert"
 	"lksms/internal/insight/audit"
 	"lksms/internal/insight/history"
-	"lksms/internal/insight/overview"
-	"lksms/internal/insight/reconcile"
 	"lksms/internal/insight/statistics"
+	"lksms/internal/insight/reconcile"
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
 	"lksms/internal/transport/httpapi/caller"
@@ -28,7 +27,7 @@ type Services struct {
 	Audit      *audit.Service
 	History    *history.Service
 	Statistics *statistics.Service
-	Overview   *overview.Service
+	Overview   *statistics.Overview
 	Reconcile  *reconcile.Service
 	Settings   *setting.Service
 	Servers    *servers.Service
