@@ -1,0 +1,533 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode"
+
+	"lksms/internal/testkit/pgtest"
+)
+
+// manualPages are the pages of the manual with the most words that the English page may have.
+var manualPages = map[string]int{
+	"start": 1300, "sending": 2300, "senders": 2200, "dispatch": 2600, "channels": 2900, "batches": 2300, "templates": 1000,
+	"webhooks": 1700, "integrations": 3000, "console": 1800, "operations": 3800, "security": 1900, "clients": 1400, "settings": 1700,
+}
+
+const (
+	repository    = "../.."
+	manualAddress = "127.0.0.1:8000" // stands in the pages for the server of the reader
+	manualLimit   = 3 * time.Minute  // for the examples of one page
+)
+
+// TestManual runs the examples of each page of the manual, and compares the Chinese page with the English one.
+//
+// A block sh of an English page is run, all of a page in one bash against a server of their own. A block json directly behind a block sh
+// is the answer of its last command: each field that it has must be in the answer with the same type.
+func TestManual(t *testing.T) {
+	t.Parallel()
+	for name, budget := range manualPages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			english, chinese := filepath.Join(repository, "docs", name+".md"), filepath.Join(repository, "docs", "zh-CN", name+".md")
+			if _, err := os.Stat(chinese); err != nil {
+				t.Skip("docs/zh-CN has no such page yet")
+			}
+			page := readManual(t, english)
+			if words := len(strings.Fields(page.text)); words > budget {
+				t.Errorf("the page has %d words, at most %d", words, budget)
+			}
+			comparePages(t, page, readManual(t, chinese))
+			page.run(t)
+		})
+	}
+}
+
+// manualPage is a page of the manual.
+type manualPage struct {
+	text     string
+	blocks   []manualBlock
+	headings []string // with their #
+	tables   []int    // rows of each table
+}
+
+// manualBlock is a fenced block.
+type manualBlock struct {
+	language, text string
+	line           int  // of its first line in the page
+	isNext         bool // nothing but blank lines is between the block before and this one
+}
+
+func (b manualBlock) isRun() bool { return b.language == "sh" }
+
+var fence = regexp.MustCompile("^ *```(.*)$")
+
+func readManual(t *testing.T, file string) manualPage {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := parseManual(string(content))
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return page
+}
+
+func parseManual(text string) (page manualPage, err error) {
+	page.text = text
+	inside, isNext, rows := false, false, 0
+	endTable := func() {
+		if rows > 0 {
+			page.tables = append(page.tables, rows)
+		}
+		rows = 0
+	}
+	for i, line := range strings.Split(text, "\n") {
+		mark := fence.FindStringSubmatch(line)
+		last := len(page.blocks) - 1
+		switch {
+		case inside && mark != nil && mark[1] == "":
+			inside, isNext = false, true
+		case inside:
+			page.blocks[last].text += line + "\n"
+		case mark != nil:
+			endTable()
+			page.blocks = append(page.blocks, manualBlock{language: mark[1], line: i + 2, isNext: isNext})
+			inside = true
+		default:
+			if strings.HasPrefix(line, "|") {
+				rows++
+			} else {
+				endTable()
+			}
+			if strings.HasPrefix(line, "#") {
+				page.headings = append(page.headings, line)
+			}
+			isNext = isNext && strings.TrimSpace(line) == ""
+		}
+	}
+	endTable()
+	if inside {
+		return page, fmt.Errorf("the block in line %d has no end", page.blocks[len(page.blocks)-1].line)
+	}
+	return page, nil
+}
+
+// comparePages fails t unless two pages have the same headings, tables and blocks in the same order. Blocks that are run, and their answers,
+// have the same text apart from comments.
+func comparePages(t *testing.T, english, chinese manualPage) {
+	t.Helper()
+	level := func(heading string) string {
+		return heading[:strings.IndexFunc(heading+" ", func(r rune) bool { return r != '#' })]
+	}
+	levels := func(page manualPage) (all []string) {
+		for _, heading := range page.headings {
+			all = append(all, level(heading))
+		}
+		return all
+	}
+	if e, c := levels(english), levels(chinese); !slices.Equal(e, c) {
+		t.Errorf("the Chinese page has other sections:\n%s\nand the English page\n%s", strings.Join(chinese.headings, "\n"), strings.Join(english.headings, "\n"))
+	}
+	if !slices.Equal(english.tables, chinese.tables) {
+		t.Errorf("the tables of the Chinese page have %v lines, of the English page %v", chinese.tables, english.tables)
+	}
+	for i := range max(len(english.blocks), len(chinese.blocks)) {
+		switch {
+		case i >= len(chinese.blocks):
+			t.Fatalf("the Chinese page lacks the block %s of line %d:\n%s", english.blocks[i].language, english.blocks[i].line, english.blocks[i].text)
+		case i >= len(english.blocks):
+			t.Fatalf("the English page lacks the block %s of line %d:\n%s", chinese.blocks[i].language, chinese.blocks[i].line, chinese.blocks[i].text)
+		}
+		e, c := english.blocks[i], chinese.blocks[i]
+		if e.language != c.language {
+			t.Fatalf("the Chinese page has a block %s in line %d, the English page a block %s in line %d", c.language, c.line, e.language, e.line)
+		}
+		if (e.isRun() || e.language == "json") && withoutComments(e.text) != withoutComments(c.text) {
+			t.Errorf("the Chinese block of line %d differs from the English one of line %d:\n%s\nand\n%s", c.line, e.line, c.text, e.text)
+		}
+	}
+}
+
+var shellComment = regexp.MustCompile(`(?m)(^|[ \t]+)#.*$`)
+
+func withoutComments(text string) string { return shellComment.ReplaceAllString(text, "") }
+
+// run runs the examples of the page.
+func (page manualPage) run(t *testing.T) {
+	runs := 0
+	for i, b := range page.blocks {
+		switch {
+		case b.isRun():
+			runs++
+		case b.language == "json" && (!b.isNext || i == 0 || !page.blocks[i-1].isRun()):
+			t.Errorf("line %d: a block json is the answer of the block sh directly before it: call it text", b.line)
+		}
+	}
+	if runs == 0 {
+		t.Fatal("the page has no block sh")
+	}
+	for _, program := range []string{"bash", "curl", "jq", "psql"} {
+		if _, err := exec.LookPath(program); err != nil && regexp.MustCompile(`\b`+program+`\b`).MatchString(page.text+" bash") {
+			t.Skipf("%s is not installed", program)
+		}
+	}
+	folder, outputs, tools := pgtest.Dir(t), pgtest.Dir(t), pgtest.Dir(t)
+	docs, err := filepath.Abs(filepath.Join(repository, "docs"))
+	if err == nil {
+		err = os.Symlink(docs, filepath.Join(folder, "docs")) // a page may use a file of docs/providers as readers do in the repository
+	}
+	if err == nil {
+		err = os.Symlink(binary, filepath.Join(tools, "lksms"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := []string{
+		"DATABASE_URL=" + pgtest.New(t), "LKSMS_DATA=" + pgtest.Dir(t), "HISTORY_DIR=" + pgtest.Dir(t),
+		"SECRETS_KEY=" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32)),
+	}
+	server := serve(t, append(settings, "ENABLE_KANNEL=true", "PLATFORM_URL=https://console.example.com")...)
+	host := strings.TrimPrefix(server.url, "http://")
+
+	var script strings.Builder
+	script.WriteString("set -Eeuo pipefail\n")
+	for i, b := range page.blocks {
+		if b.isRun() {
+			text := strings.ReplaceAll(b.text, manualAddress, host)
+			text = regexp.MustCompile(`\bPASSWORD\b`).ReplaceAllLiteralString(text, testPassword)
+			fmt.Fprintf(&script, "exec >%[1]s/%[2]d.out 2>%[1]s/%[2]d.err\n%[3]s\n", outputs, i, text)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), manualLimit)
+	defer cancel()
+	bash := exec.CommandContext(ctx, "bash", "-c", script.String())
+	bash.Dir = folder
+	bash.Env = environment(append(settings, "LKSMS_URL="+server.url, "LKSMS_USER=admin", "LKSMS_PASSWORD="+testPassword,
+		"HOME="+folder, "PATH="+tools+":"+os.Getenv("PATH"), "no_proxy=*")...)
+	bash.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // with the programs that the page leaves in the background
+	kill := func() error { return syscall.Kill(-bash.Process.Pid, syscall.SIGKILL) }
+	bash.Cancel, bash.WaitDelay = kill, time.Second
+	failed := bash.Run()
+	if bash.Process != nil {
+		_ = kill() // no process may be left
+	}
+	for i, b := range page.blocks {
+		if !b.isRun() {
+			continue
+		}
+		out, err := os.ReadFile(filepath.Join(outputs, strconv.Itoa(i)+".out"))
+		if err != nil {
+			break // a block before ended the page
+		}
+		errors, _ := os.ReadFile(filepath.Join(outputs, strconv.Itoa(i)+".err"))
+		isLast := false
+		if failed != nil {
+			next := slices.IndexFunc(page.blocks[i+1:], manualBlock.isRun)
+			isLast = next < 0
+			if !isLast {
+				_, err := os.Stat(filepath.Join(outputs, strconv.Itoa(i+1+next)+".out"))
+				isLast = err != nil
+			}
+		}
+		var answer string
+		if i+1 < len(page.blocks) && page.blocks[i+1].language == "json" && page.blocks[i+1].isNext {
+			answer = page.blocks[i+1].text
+		}
+		err = checkOutput(string(out), answer)
+		if isLast {
+			err = fmt.Errorf("bash ended: %w", failed)
+		}
+		if err != nil {
+			t.Errorf("line %d: %v\n%s\nstandard output:\n%s\nstandard error:\n%s", b.line, err, b.text, out, errors)
+		}
+	}
+	if failed != nil && !t.Failed() {
+		t.Errorf("bash ended: %v", failed)
+	}
+}
+
+var errorAnswer = regexp.MustCompile(`"code":\s*([45]\d\d)\b`)
+
+// checkOutput compares the last JSON value of an output with a documented answer; empty: none is documented. An answer with an error
+// must be documented as one.
+func checkOutput(out, documented string) error {
+	want := any(nil)
+	if documented != "" {
+		if err := json.Unmarshal([]byte(documented), &want); err != nil {
+			return fmt.Errorf("the documented answer: %w", err)
+		}
+	}
+	if found := errorAnswer.FindStringSubmatch(out); found != nil && !strings.Contains(strings.ReplaceAll(documented, " ", ""), `"code":`+found[1]) {
+		return fmt.Errorf("a request was answered with %s", found[1])
+	}
+	if documented == "" {
+		return nil
+	}
+	got, found := lastJSON(out)
+	if !found {
+		return fmt.Errorf("the output has no JSON to compare with %s", documented)
+	}
+	return compareJSON("", want, got)
+}
+
+// lastJSON returns the last JSON value of a text that ends with JSON values.
+func lastJSON(text string) (last any, found bool) {
+	for _, start := range regexp.MustCompile(`(?m)^[{\["]`).FindAllStringIndex(text, -1) {
+		decoder := json.NewDecoder(strings.NewReader(text[start[0]:]))
+		for {
+			var value any
+			err := decoder.Decode(&value)
+			if err == io.EOF {
+				return last, found
+			}
+			if err != nil {
+				break
+			}
+			last, found = value, true
+		}
+	}
+	return nil, false
+}
+
+// compareJSON fails if a field of want is missing in got, or has another type there. The first element of a list stands for all. A null of
+// want has any type. The values of code and reason must be the same in errors.
+func compareJSON(at string, want, got any) error {
+	switch want := want.(type) {
+	case nil:
+		return nil
+	case map[string]any:
+		object, isObject := got.(map[string]any)
+		if !isObject {
+			return fmt.Errorf("%s is %v in the answer, not an object", at, got)
+		}
+		for name, value := range want {
+			real, exists := object[name]
+			if !exists {
+				return fmt.Errorf("the answer has no field %s.%s: %v", at, name, object)
+			}
+			if err := compareJSON(at+"."+name, value, real); err != nil {
+				return err
+			}
+			if (at == "" && name == "code" || at == ".error" && name == "reason") && fmt.Sprint(value) != fmt.Sprint(real) {
+				return fmt.Errorf("%s.%s is %v in the answer, not %v", at, name, real, value)
+			}
+		}
+		return nil
+	case []any:
+		list, isList := got.([]any)
+		switch {
+		case !isList:
+			return fmt.Errorf("%s is %v in the answer, not a list", at, got)
+		case len(want) == 0:
+			return nil
+		case len(list) == 0:
+			return fmt.Errorf("%s is empty in the answer", at)
+		}
+		return compareJSON(at+"[0]", want[0], list[0])
+	}
+	if fmt.Sprintf("%T", want) != fmt.Sprintf("%T", got) {
+		return fmt.Errorf("%s is %v in the answer, of another type than %v", at, got, want)
+	}
+	return nil
+}
+
+// TestDocumentsLinkToWhatExists follows each relative link of a document, and each mention of a page of docs/ in code, errors, scripts and
+// settings.
+func TestDocumentsLinkToWhatExists(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchors := map[string][]string{} // of each document that was read
+	exists := func(file, anchor string) error {
+		if !strings.HasPrefix(file, root) {
+			return fmt.Errorf("is outside of the repository")
+		}
+		if _, err := os.Stat(file); err != nil {
+			name := strings.TrimSuffix(filepath.Base(file), ".md")
+			if _, isPage := manualPages[name]; isPage && slices.Contains([]string{"docs", "zh-CN"}, filepath.Base(filepath.Dir(file))) {
+				return nil // it is being written
+			}
+			return fmt.Errorf("does not exist")
+		}
+		if anchor == "" || filepath.Ext(file) != ".md" {
+			return nil
+		}
+		if anchors[file] == nil {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			anchors[file] = append(anchorsOf(string(content)), "")
+		}
+		if !slices.Contains(anchors[file], anchor) {
+			return fmt.Errorf("has no section #%s", anchor)
+		}
+		return nil
+	}
+	err = filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			switch entry.Name() {
+			case ".git", "node_modules", "dist", "testdata", "bin", "migrations":
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		shown, _ := filepath.Rel(root, file)
+		if file == filepath.Join(root, "CHANGELOG.md") || file == filepath.Join(root, "db", "schema.sql") || entry.Name() == "manual_test.go" || !entry.Type().IsRegular() {
+			return nil // what they say of earlier pages stays
+		}
+		var links [][2]string
+		switch ext := path.Ext(entry.Name()); ext {
+		case ".md":
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			for _, link := range linksOf(string(content)) {
+				if link[0] == "" {
+					links = append(links, [2]string{file, link[1]})
+				} else {
+					links = append(links, [2]string{filepath.Join(filepath.Dir(file), link[0]), link[1]})
+				}
+			}
+		case ".go", ".vue", ".ts", ".yaml", ".yml", ".sh", ".cfg", ".json", ".sql", ".env", ".example", ".service", ".toml", "":
+			if info, err := entry.Info(); err != nil || info.Size() > 2<<20 {
+				return err
+			}
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			for _, link := range mention.FindAllStringSubmatch(string(content), -1) {
+				links = append(links, [2]string{filepath.Join(root, "docs", link[1]), link[2]})
+			}
+		}
+		for _, link := range links {
+			if err := exists(link[0], link[1]); err != nil {
+				target, _ := filepath.Rel(root, link[0])
+				t.Errorf("%s links to %s, which %v", shown, target, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var (
+	mention    = regexp.MustCompile(`\bdocs/((?:[\w-]+/)*[\w-]+\.md)(?:#([\p{L}\p{N}_-]+))?`)
+	link       = regexp.MustCompile(`\]\(([^()\s]+)(?: "[^"]*")?\)`)
+	codeSpan   = regexp.MustCompile("`[^`\n]*`")
+	linkText   = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	htmlAnchor = regexp.MustCompile(`<a (?:id|name)="([^"]+)"`)
+)
+
+// linksOf returns the path and the anchor of each relative link of a document.
+func linksOf(text string) (links [][2]string) {
+	inside := false
+	for _, line := range strings.Split(text, "\n") {
+		if fence.MatchString(line) {
+			inside = !inside
+		}
+		if inside {
+			continue
+		}
+		for _, found := range link.FindAllStringSubmatch(codeSpan.ReplaceAllString(line, ""), -1) {
+			if regexp.MustCompile(`^[a-z]+:`).MatchString(found[1]) {
+				continue // an address
+			}
+			file, anchor, _ := strings.Cut(found[1], "#")
+			links = append(links, [2]string{file, anchor})
+		}
+	}
+	return links
+}
+
+// anchorsOf returns the anchors of the headings of a document, as GitHub makes them.
+func anchorsOf(text string) (all []string) {
+	for _, found := range htmlAnchor.FindAllStringSubmatch(text, -1) {
+		all = append(all, found[1])
+	}
+	page, err := parseManual(text)
+	if err != nil {
+		return all
+	}
+	count := map[string]int{}
+	for _, heading := range page.headings {
+		heading = linkText.ReplaceAllString(strings.TrimSpace(strings.TrimLeft(heading, "#")), "$1")
+		anchor := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, heading)
+		count[anchor]++
+		if n := count[anchor]; n > 1 {
+			anchor += "-" + strconv.Itoa(n-1)
+		}
+		all = append(all, anchor)
+	}
+	return all
+}
+
+func TestTheHarnessOfTheManualFindsMistakes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ out, documented, want string }{
+		{"", "", ""},
+		{"text\n{\"a\":1}{\"code\":200,\"data\":{\"id\":\"x\"}}", `{"code":200,"data":{"id":"y"}}`, ""},
+		{`{"code":200}`, `{"code":200,"data":1}`, "no field .data"},
+		{`{"data":"1"}`, `{"data":1}`, "another type"},
+		{`{"data":[]}`, `{"data":[{"a":1}]}`, "empty"},
+		{`{"data":[{"a":1},{}]}`, `{"data":[{"a":2}]}`, ""},
+		{`{"code":422,"error":{"reason":"a"}}`, "", "answered with 422"},
+		{`{"code":422,"error":{"reason":"a"}}`, `{"code":422,"error":{"reason":"a"}}`, ""},
+		{`{"code":422,"error":{"reason":"a"}}`, `{"code":422,"error":{"reason":"b"}}`, "not b"},
+		{"none", `{}`, "no JSON"},
+	} {
+		err := checkOutput(c.out, c.documented)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q for %q: %v, want %q", c.out, c.documented, err, c.want)
+		}
+	}
+	page, err := parseManual("# A b\n\n```sh\ncurl x # c\n```\n\n```json\n{}\n```\ntext [x](y.md#z) `[no](n.md)`\n```json\n{}\n```\n\n| a |\n|---|\n## `C`, d!\n## `C`, d!\n")
+	if err != nil || len(page.blocks) != 3 || !page.blocks[1].isNext || page.blocks[2].isNext || !slices.Equal(page.tables, []int{2}) {
+		t.Errorf("%+v %v", page, err)
+	}
+	if got := anchorsOf(page.text); !slices.Equal(got, []string{"a-b", "c-d", "c-d-1"}) {
+		t.Errorf("anchors %v", got)
+	}
+	if got := linksOf(page.text); !slices.Equal(got, [][2]string{{"y.md", "z"}}) {
+		t.Errorf("links %v", got)
+	}
+	if got := withoutComments(page.blocks[0].text); got != "curl x\n" {
+		t.Errorf("without comments: %q", got)
+	}
+}
