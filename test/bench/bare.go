@@ -25,19 +25,19 @@ func serveBare(address string) error {
 	}))
 }
 
-// processor compares the processor time that the server and a bare handler need for one message, under the same load.
-func (b *bench) processor(ctx context.Context) error {
+// processorShare compares the processor time that the server and a bare handler need for one message, under the same load.
+func processorShare(ctx context.Context, b *bench) error {
 	var ours, bares []float64
 	for range b.Rounds {
 		if err := b.empty(ctx); err != nil {
 			return err
 		}
-		took, err := b.processorTime(ctx, b.server.Process.Pid, b.client(connections))
+		took, err := processorTime(ctx, b, b.server.Process.Pid, b.client(connections))
 		if err != nil {
 			return err
 		}
 		ours = append(ours, took)
-		if took, err = b.processorTimeOfBare(ctx); err != nil {
+		if took, err = processorTimeOfBare(ctx, b); err != nil {
 			return err
 		}
 		bares = append(bares, took)
@@ -46,7 +46,7 @@ func (b *bench) processor(ctx context.Context) error {
 	return b.empty(ctx)
 }
 
-func (b *bench) processorTimeOfBare(ctx context.Context) (float64, error) {
+func processorTimeOfBare(ctx context.Context, b *bench) (float64, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return 0, err
@@ -86,11 +86,11 @@ func (b *bench) processorTimeOfBare(ctx context.Context) (float64, error) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	return b.processorTime(ctx, bare.Process.Pid, c)
+	return processorTime(ctx, b, bare.Process.Pid, c)
 }
 
 // processorTime returns the processor time in microseconds that a process needs for one message, under load.
-func (b *bench) processorTime(ctx context.Context, pid int, c *client) (float64, error) {
+func processorTime(ctx context.Context, b *bench, pid int, c *client) (float64, error) {
 	var messages atomic.Int64
 	before := processorSeconds(pid)
 	_, err := closedLoop(ctx, connections, b.Time, func(int) error {

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 func TestTheBenchNoticesThatTheBareServerEnded(t *testing.T) {
 	t.Setenv(endsAtOnce, "yes")
 	began := time.Now()
-	_, err := (&bench{stack: &stack{}}).processorTimeOfBare(t.Context())
+	_, err := processorTimeOfBare(t.Context(), &bench{stack: &stack{}})
 	if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "exit status 3") || took > 5*time.Second {
 		t.Errorf("after %s: %v", took, err)
 	}
@@ -36,7 +36,7 @@ func TestAnInterruptEndsTheWaitForTheBareServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	_, err := (&bench{stack: &stack{}}).processorTimeOfBare(ctx)
+	_, err := processorTimeOfBare(ctx, &bench{stack: &stack{}})
 	if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 5*time.Second {
 		t.Errorf("after %s: %v", took, err)
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// batches measures a list of a million rows: its check, the wait of verification codes beside it, and how fast it is sent.
-func (b *bench) batches(ctx context.Context) error {
+// batchUploads measures a list of a million rows: its check, the wait of verification codes beside it, and how fast it is sent.
+func batchUploads(ctx context.Context, b *bench) error {
 	if err := b.empty(ctx); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (b *bench) batches(ctx context.Context) error {
 
 	var with, without []float64
 	for range b.Rounds {
-		wait, err := b.waitOfCodes(ctx)
+		wait, err := waitOfCodes(ctx, b)
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (b *bench) batches(ctx context.Context) error {
 		if err := c.call("POST", path+next, "", nil); err != nil {
 			return err
 		}
-		if wait, err = b.waitOfCodes(ctx); err != nil {
+		if wait, err = waitOfCodes(ctx, b); err != nil {
 			return err
 		}
 		with = append(with, wait)
@@ -77,7 +77,7 @@ func (b *bench) batches(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	if err := b.drainBatch(ctx, c, path); err != nil {
+	if err := drainBatch(ctx, b, c, path); err != nil {
 		return err
 	}
 	rate := float64(left) / time.Since(began).Seconds()
@@ -167,7 +167,7 @@ func waitingOf(c *client, path string) (int, error) {
 
 // waitOfCodes returns the 99th percentile of the time from submission to claim of verification codes, in milliseconds. Twenty codes are submitted in a
 // second, and four senders poll twice a second for fifty tasks, which they report.
-func (b *bench) waitOfCodes(ctx context.Context) (float64, error) {
+func waitOfCodes(ctx context.Context, b *bench) (float64, error) {
 	var began time.Time
 	if err := b.db.QueryRow(ctx, "SELECT now()").Scan(&began); err != nil {
 		return 0, err
@@ -212,7 +212,7 @@ func (b *bench) waitOfCodes(ctx context.Context) (float64, error) {
 }
 
 // drainBatch sends the tasks of a batch until it has finished.
-func (b *bench) drainBatch(ctx context.Context, c *client, path string) error {
+func drainBatch(ctx context.Context, b *bench, c *client, path string) error {
 	sending, enough := context.WithCancel(ctx)
 	defer enough()
 	var failure atomic.Pointer[error]

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// bytes measures what a message writes: the WAL of its whole life, and what is left of it on disk.
-func (b *bench) bytes(ctx context.Context) error {
+// storedBytes measures what a message writes: the WAL of its whole life, and what is left of it on disk.
+func storedBytes(ctx context.Context, b *bench) error {
 	batches, singles := 300, 4_000 // of each caller
 	if b.Short {
 		batches, singles = 3, 20
@@ -34,18 +34,18 @@ func (b *bench) bytes(ctx context.Context) error {
 		}
 		return singles, nil
 	}
-	if err := b.bytesOf(ctx, "life of a message, batches of 100", inBatches); err != nil {
+	if err := bytesOf(ctx, b, "life of a message, batches of 100", inBatches); err != nil {
 		return err
 	}
-	return b.bytesOf(ctx, "life of a message, one in each request", alone)
+	return bytesOf(ctx, b, "life of a message, one in each request", alone)
 }
 
 // bytesOf measures what the messages of some callers write, who live at the same time.
-func (b *bench) bytesOf(ctx context.Context, name string, live func(caller int) (messages int, err error)) error {
+func bytesOf(ctx context.Context, b *bench, name string, live func(caller int) (messages int, err error)) error {
 	if err := errors.Join(b.empty(ctx), b.asAdmin(ctx, "CHECKPOINT")); err != nil {
 		return err
 	}
-	before, err := b.written(ctx)
+	before, err := bytesWritten(ctx, b)
 	if err != nil {
 		return err
 	}
@@ -62,10 +62,10 @@ func (b *bench) bytesOf(ctx context.Context, name string, live func(caller int) 
 	for _, n := range counts {
 		messages += n
 	}
-	if err := b.counted(ctx); err != nil {
+	if err := counted(ctx, b); err != nil {
 		return err
 	}
-	after, err := b.written(ctx)
+	after, err := bytesWritten(ctx, b)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func pullOne(c *client, appID string) error {
 }
 
 // counted waits until all that happened is counted, which writes too.
-func (b *bench) counted(ctx context.Context) error {
+func counted(ctx context.Context, b *bench) error {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		var left int
 		if err := b.db.QueryRow(ctx, "SELECT count(*) FROM facts").Scan(&left); err != nil || left == 0 {
@@ -104,13 +104,13 @@ func (b *bench) counted(ctx context.Context) error {
 	}
 }
 
-// written is what a PostgreSQL has written.
+// bytesWritten is what a PostgreSQL has written.
 type written struct {
 	wal, records, wholePages int64 // bytes, records, and pages that were logged whole
 	kept, passing            int64 // bytes of the tables of days, and of those that are emptied again
 }
 
-func (b *bench) written(ctx context.Context) (w written, err error) {
+func bytesWritten(ctx context.Context, b *bench) (w written, err error) {
 	const sizes = "(SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c WHERE c.relkind = 'r' AND c.relname ~ "
 	// The counts of pg_stat_wal come from the sessions with a delay, the position does not.
 	err = b.db.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint, wal_records, wal_fpi, "+

@@ -82,8 +82,8 @@ const (
 		"after_id = greatest((SELECT coalesce(max(id), 0) FROM feed), (SELECT pruned_id FROM feed_state))"
 )
 
-// hear prepares the companies, one webhook each, and returns the clients that submit for them.
-func (b *bench) hear(ctx context.Context, r *receivers) (clients []*client, err error) {
+// startHearing prepares the companies, one webhook each, and returns the clients that submit for them.
+func startHearing(ctx context.Context, b *bench, r *receivers) (clients []*client, err error) {
 	c := b.client(connections)
 	for i := range hearers {
 		no := fmt.Sprint("hearer-", i)
@@ -103,14 +103,14 @@ func (b *bench) hear(ctx context.Context, r *receivers) (clients []*client, err 
 	return clients, b.exec(ctx, "INSERT INTO feed_listeners (company_id, since_id, is_pushed, listens_until) VALUES (1, 0, false, now())")
 }
 
-// events measures what webhooks cost those who submit and claim, whether companies listen or not, and how fast events are posted.
-func (b *bench) events(ctx context.Context) (err error) {
+// eventFlow measures what webhooks cost those who submit and claim, whether companies listen or not, and how fast events are posted.
+func eventFlow(ctx context.Context, b *bench) (err error) {
 	r, err := startReceivers()
 	if err != nil {
 		return err
 	}
 	defer close(r.over)
-	clients, err := b.hear(ctx, r)
+	clients, err := startHearing(ctx, b, r)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (b *bench) events(ctx context.Context) (err error) {
 			costs[i] = append(costs[i], (b.cpu()-used)/(rate*time.Since(began).Seconds())*1e6)
 			if kind.rates == &with {
 				posted = append(posted, float64(r.taken.Load())/time.Since(began).Seconds())
-				if _, err := b.posted(ctx); err != nil {
+				if _, err := lastPosted(ctx, b); err != nil {
 					return err
 				}
 				p50, p99 = append(p50, r.lag(0.5)), append(p99, r.lag(0.99))
@@ -171,20 +171,20 @@ func (b *bench) events(ctx context.Context) (err error) {
 	b.ratio("events posted meanwhile", median(posted), median(with), "/s", "tasks that ended", "told", true)
 	b.add(figure{Name: "from the end of a task to its post, median and p99", Value: fmt.Sprintf("%.2g s, %.2g s", median(p50), median(p99)), Target: "told", Met: true})
 
-	if err := b.postAlone(ctx, r); err != nil {
+	if err := postAlone(ctx, b, r); err != nil {
 		return err
 	}
 	return b.exec(ctx, function+"; "+hearNobody+"; DELETE FROM webhooks; TRUNCATE feed, feed_staged, feed_listeners, webhook_retries")
 }
 
 // postAlone posts the events of the last round once more, while nothing else runs.
-func (b *bench) postAlone(ctx context.Context, r *receivers) error {
+func postAlone(ctx context.Context, b *bench, r *receivers) error {
 	if err := b.exec(ctx, hearAll+"; UPDATE webhooks SET after_id = 0"); err != nil {
 		return err
 	}
 	r.begin()
 	began, used, own := time.Now(), b.cpu(), b.databaseCPU()
-	took, err := b.posted(ctx)
+	took, err := lastPosted(ctx, b)
 	if err != nil {
 		return err
 	}
@@ -199,8 +199,8 @@ func (b *bench) postAlone(ctx context.Context, r *receivers) error {
 	return nil
 }
 
-// posted returns when nothing is left to be posted to the webhooks that take events.
-func (b *bench) posted(ctx context.Context) (at time.Time, err error) {
+// lastPosted returns when nothing is left to be posted to the webhooks that take events.
+func lastPosted(ctx context.Context, b *bench) (at time.Time, err error) {
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 		var left bool
 		err := b.db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM feed_staged) OR EXISTS (

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,10 +16,8 @@ import (
 	"lksms/internal/dispatch/queue/claim"
 )
 
-const sendPath = "/api/v1/sms/send"
-
-// submit compares one message in one request with one statement in one transaction.
-func (b *bench) submit(ctx context.Context) error {
+// singleSubmit compares one message in one request with one statement in one transaction.
+func singleSubmit(ctx context.Context, b *bench) error {
 	best, clients := 0.0, 0
 	for _, n := range []int{8, 16, 32, 64} {
 		rate, _, err := b.byHand(ctx, n, min(b.Time, 3*time.Second), 0)
@@ -72,76 +68,8 @@ func (b *bench) submit(ctx context.Context) error {
 	return b.empty(ctx)
 }
 
-// byHand runs the statement of one submission with pgbench. The trigger that counts tasks is off, because no hand-written statement would
-// have it.
-func (b *bench) byHand(ctx context.Context, clients int, d time.Duration, rate float64) (float64, []time.Duration, error) {
-	if err := b.exec(ctx, "ALTER TABLE queue DISABLE TRIGGER queue_facts_inserted"); err != nil {
-		return 0, nil, err
-	}
-	reached, took, err := b.pgbench(ctx, submitScript, clients, d, rate)
-	return reached, took, errors.Join(err, b.exec(ctx, "ALTER TABLE queue ENABLE TRIGGER queue_facts_inserted"))
-}
-
-// The tasks of life come in batches of this size from this many callers. Each caller is a sender of its own.
-const (
-	lifeSize    = 100
-	lifeCallers = 8
-)
-
-// lifeBody returns a batch of messages.
-func lifeBody(size int) string {
-	messages := make([]string, size)
-	for i := range messages {
-		messages[i] = sendBody()
-	}
-	return `{"messages":[` + strings.Join(messages, ",") + `]}`
-}
-
-type leased struct {
-	TaskID  string `json:"task_id"`
-	LeaseID int64  `json:"lease_id"`
-}
-
-type reportItem struct {
-	leased
-	AppID  string `json:"app_id"`
-	Status int    `json:"status"`
-}
-
-// reportsOf returns the reports that an app sent its tasks: their status is SUCCESS (2).
-func reportsOf(tasks []leased, appID string) []reportItem {
-	reports := make([]reportItem, len(tasks))
-	for i, t := range tasks {
-		reports[i] = reportItem{t, appID, 2}
-	}
-	return reports
-}
-
-// live submits a batch of messages, claims as many and reports them.
-func live(c *client, appID string) error {
-	if err := c.call("POST", "/api/v1/sms/send-batch", lifeBody(lifeSize), nil); err != nil {
-		return err
-	}
-	_, err := pull(c, appID, lifeSize)
-	return err
-}
-
-// pull claims up to size tasks, reports them, and returns their number.
-func pull(c *client, appID string, size int) (int, error) {
-	var tasks []leased
-	claim := fmt.Sprintf(`{"app_id":%q,"limit":%d}`, appID, size)
-	if err := c.call("POST", "/api/v1/sms/tasks/claim", claim, &tasks); err != nil || len(tasks) == 0 {
-		return 0, err
-	}
-	report, err := json.Marshal(map[string]any{"reports": reportsOf(tasks, appID)})
-	if err != nil {
-		return 0, err
-	}
-	return len(tasks), c.call("POST", "/api/v1/sms/report-batch", string(report), nil)
-}
-
 // liveInSQL is live without HTTP: it runs the same statements.
-func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
+func liveInSQL(ctx context.Context, b *bench, caller, n int) error {
 	var p dbq.TaskSubmitParams
 	for i := range lifeSize {
 		p.TaskIds = append(p.TaskIds, fmt.Sprintf("task_20261121_%d_%d_%d", caller, n, i))
@@ -202,8 +130,8 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 	})
 }
 
-// life compares submitting, claiming and reporting tasks, with all logs, with River's insert and work, and with bare SQL.
-func (b *bench) life(ctx context.Context) error {
+// lifeOfTasks compares submitting, claiming and reporting tasks, with all logs, with River's insert and work, and with bare SQL.
+func lifeOfTasks(ctx context.Context, b *bench) error {
 	c := b.client(lifeCallers)
 	var ours, rivers, bare []float64
 	for round := range b.Rounds {
@@ -226,7 +154,7 @@ func (b *bench) life(ctx context.Context) error {
 		}
 		rate, err = closedLoop(ctx, lifeCallers, b.Time, func(i int) error {
 			counts[i]++
-			return b.liveInSQL(ctx, i, round<<32|counts[i])
+			return liveInSQL(ctx, b, i, round<<32|counts[i])
 		})
 		if err != nil {
 			return err
@@ -245,8 +173,8 @@ func (b *bench) life(ctx context.Context) error {
 	return b.empty(ctx)
 }
 
-// waiting measures the cost of a thousand senders that wait while there is no work.
-func (b *bench) waiting(ctx context.Context) error {
+// waitingSenders measures the cost of a thousand senders that wait while there is no work.
+func waitingSenders(ctx context.Context, b *bench) error {
 	if err := b.empty(ctx); err != nil {
 		return err
 	}
@@ -307,8 +235,8 @@ func (b *bench) waiting(ctx context.Context) error {
 	return errors.Join(failure, b.empty(ctx))
 }
 
-// pools compares a sender that waits in ten thousand empty pools with one that waits in ten.
-func (b *bench) pools(ctx context.Context) error {
+// manyPools compares a sender that waits in ten thousand empty pools with one that waits in ten.
+func manyPools(ctx context.Context, b *bench) error {
 	many := 10_000
 	if b.Short {
 		many = 1000
@@ -316,7 +244,7 @@ func (b *bench) pools(ctx context.Context) error {
 	var few, all []float64
 	for range b.Rounds {
 		for _, n := range []int{10, many} {
-			used, err := b.waitInPools(ctx, n)
+			used, err := waitInPools(ctx, b, n)
 			if err != nil {
 				return err
 			}
@@ -332,7 +260,7 @@ func (b *bench) pools(ctx context.Context) error {
 }
 
 // waitInPools returns the part of a core that the server and PostgreSQL use while a sender waits that has a route in each of n pools.
-func (b *bench) waitInPools(ctx context.Context, n int) (float64, error) {
+func waitInPools(ctx context.Context, b *bench, n int) (float64, error) {
 	if err := errors.Join(b.empty(ctx), b.exec(ctx, `WITH companies AS (
 			INSERT INTO companies (company_no, name) SELECT 'pools-' || i, 'pools' FROM generate_series(0, ($1::int - 1) / 3) i RETURNING id
 		),
@@ -367,7 +295,7 @@ func (b *bench) waitInPools(ctx context.Context, n int) (float64, error) {
 }
 
 // handover measures the time from just before a message is submitted until a waiting sender has it.
-func (b *bench) handover(ctx context.Context) error {
+func handover(ctx context.Context, b *bench) error {
 	if err := b.empty(ctx); err != nil {
 		return err
 	}
@@ -406,23 +334,6 @@ func (b *bench) handover(ctx context.Context) error {
 	return b.empty(ctx)
 }
 
-// claims returns the median time of a claim of 100 over HTTP.
-func (b *bench) claims(ctx context.Context, c *client, n int) (float64, error) {
-	took := make([]time.Duration, 0, n)
-	for range n {
-		began := time.Now()
-		var tasks []leased
-		if err := c.call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":100}`, &tasks); err != nil {
-			return 0, err
-		}
-		if len(tasks) != 100 {
-			return 0, fmt.Errorf("claimed %d of 100", len(tasks))
-		}
-		took = append(took, time.Since(began))
-	}
-	return millis(quantile(took, 0.5)), ctx.Err()
-}
-
 // plainClaim is a claim without decisions: it takes the first tasks of one pool and leases them. It changes the rows of queue as the service
 // does. Neither logs the lease: the report that ends it does.
 const plainClaim = `WITH first AS MATERIALIZED (
@@ -438,7 +349,7 @@ const plainClaim = `WITH first AS MATERIALIZED (
 SELECT l.task_id, l.phone_number, l.content, l.lease_id, l.retry_count + 1, l.lease_until FROM leased l ORDER BY l.lane, l.rank`
 
 // decide returns the median time of our claim of 100 without HTTP, and that of plainClaim. Both take turns on the same tables.
-func (b *bench) decide(ctx context.Context, n int) (ours, plain float64, err error) {
+func decide(ctx context.Context, b *bench, n int) (ours, plain float64, err error) {
 	wait := 10 * time.Minute
 	var took [2][]time.Duration
 	for i := range 2 * n {
@@ -468,101 +379,8 @@ func (b *bench) decide(ctx context.Context, n int) (ours, plain float64, err err
 	return millis(quantile(took[0], 0.5)), millis(quantile(took[1], 0.5)), nil
 }
 
-const defaultCompany = 1 // the company of admin
-
-// fillPending inserts new tasks that wait in the shared pool.
-func (b *bench) fillPending(ctx context.Context, prefix string, n int, company int64) error {
-	return b.fill(ctx, plain(prefix, n, company, time.Now()), pendingState)
-}
-
-// fillRetries inserts tasks that wait for a retry in an hour.
-func (b *bench) fillRetries(ctx context.Context, prefix string, n int) error {
-	return b.fill(ctx, plain(prefix, n, defaultCompany, time.Now()), retryState)
-}
-
-// fillFinished inserts tasks that were submitted yesterday and are reported as SUCCESS.
-func (b *bench) fillFinished(ctx context.Context, prefix string, n int) error {
-	return b.fill(ctx, plain(prefix, n, defaultCompany, time.Now().AddDate(0, 0, -1)), finishedState)
-}
-
-// The states of tasks that fill inserts: new, waiting for a retry in an hour, and reported as SUCCESS (2). The lane of a new task is
-// 32 * priority.
-const (
-	pendingState = `INSERT INTO queue (task_id, pool_id, lane, rank, company_id, message_type, priority, segments, phone_number, recipient,
-			content)
-		SELECT task_id, 1, 32 * priority, i, company_id, message_type, priority, segments, phone_number, recipient, content FROM made`
-	retryState = `INSERT INTO queue (task_id, pool_id, retry_count, due_at, company_id, message_type, priority, segments, phone_number,
-			recipient, content)
-		SELECT task_id, 1, 1 + i % 3, now() + interval '1 hour', company_id, message_type, priority, segments, phone_number, recipient, content
-		FROM made`
-	finishedState = `INSERT INTO report_logs (task_id, company_id, app_id, lease_id, event, status, effect, outcome, retry_count, due_at,
-			leased_at, lease_until, lease_limit)
-		SELECT task_id, company_id, 'app', nextval('lease_ids'), 'reported', 2, 'success', 2, 0, now(), now(), now() + interval '1 hour', 100
-		FROM made`
-)
-
-// filling describes the messages that fill inserts.
-type filling struct {
-	n           int
-	prefix      string    // of the task ids; empty: ids like those of the service
-	first, last time.Time // the messages are created at even distances from first to last
-	numbers     int       // how many phone numbers they are sent to
-	// SQL expressions of i, the number of the message from 1 to n
-	company, submitter, source string
-}
-
-// plain describes n messages of one user, created at once. Each has a phone number of its own.
-func plain(prefix string, n int, company int64, at time.Time) filling {
-	return filling{
-		n: n, prefix: prefix, first: at, last: at, numbers: n, company: strconv.FormatInt(company, 10), submitter: "'admin'", source: "'bench'",
-	}
-}
-
-// fill inserts messages, and with the statement state the state of their tasks, which made lists. It uses one statement for each portion.
-// The task ids ascend, as those of the service do. The phone numbers ascend too, so that their index is filled in order, and are spread
-// over all numbers, so that later submissions reach all of that index.
-func (b *bench) fill(ctx context.Context, f filling, state string) error {
-	const portion = 500_000
-	taskID := "'" + f.prefix + "' || lpad(i::text, 9, '0')"
-	if f.prefix == "" {
-		taskID = serviceID
-	}
-	for from := 1; from <= f.n; from += portion {
-		if err := b.exec(ctx, `WITH made AS (
-				SELECT i, `+taskID+` AS task_id, '138' || number AS phone_number, '+86138' || number AS recipient,
-					'您的验证码是123456，请勿泄露' AS content, (`+f.company+`)::bigint AS company_id, `+f.submitter+` AS submitted_by,
-					`+f.source+` AS source, 1 AS message_type, 5 AS priority, 1 AS segments, to_timestamp(created_ms / 1000.0) AS created_at
-				FROM (
-					SELECT i, lpad((99999999 * ((i - 1) % $1) / $1)::text, 8, '0') AS number,
-						$2::bigint + ($3::bigint - $2::bigint) * i / $4 AS created_ms
-					FROM generate_series($5::bigint, $6::bigint) i
-				) n
-			),
-			stored AS (
-				INSERT INTO messages (task_id, phone_number, recipient, content, source, submitted_by, company_id, pool_id, message_type,
-					priority, segments, created_at)
-				SELECT task_id, phone_number, recipient, content, source, submitted_by, company_id, 1, message_type, priority, segments, created_at
-				FROM made
-			)
-			`+state, f.numbers, f.first.UnixMilli(), f.last.UnixMilli(), f.n, from, min(f.n, from+portion-1)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// serviceID is the SQL expression of a task id as the service makes it: the day, and a ULID of the millisecond created_ms. The part that is
-// random in the service is the number of the message, so that ids of one millisecond ascend.
-var serviceID = func() string {
-	id := "'task_' || to_char(to_timestamp(created_ms / 1000.0) AT TIME ZONE 'UTC', 'YYYYMMDD_')"
-	for shift := 45; shift >= 0; shift -= 5 {
-		id += fmt.Sprintf(" || substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', 1 + (created_ms >> %d & 31)::integer, 1)", shift)
-	}
-	return id + " || lpad(i::text, 16, '0')"
-}()
-
-// full fills the large table, unless it is full already.
-func (b *bench) full(ctx context.Context) error {
+// fillTable fills the large table, unless it is full already.
+func fillTable(ctx context.Context, b *bench) error {
 	var there bool
 	if err := b.db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM messages WHERE task_id = 'finished000000001')").Scan(&there); err != nil || there {
 		return err
@@ -576,8 +394,8 @@ func (b *bench) full(ctx context.Context) error {
 	)
 }
 
-// claim compares a claim of 100 from a full table with one from an almost empty table.
-func (b *bench) claim(ctx context.Context) error {
+// claimTimes compares a claim of 100 from a full table with one from an almost empty table.
+func claimTimes(ctx context.Context, b *bench) error {
 	n := min(100, b.Rows/10/100/2)
 	c := b.client(1)
 	if err := errors.Join(b.empty(ctx), b.fillPending(ctx, "pending", 100*(5*n+20), defaultCompany)); err != nil {
@@ -589,7 +407,7 @@ func (b *bench) claim(ctx context.Context) error {
 	if err := b.exec(ctx, "ANALYZE queue"); err != nil {
 		return err
 	}
-	ours, plain, err := b.decide(ctx, 2*n)
+	ours, plain, err := decide(ctx, b, 2*n)
 	if err != nil {
 		return err
 	}
@@ -598,7 +416,7 @@ func (b *bench) claim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.full(ctx); err != nil {
+	if err := fillTable(ctx, b); err != nil {
 		return err
 	}
 	if _, err := b.claims(ctx, c, 10); err != nil {
@@ -613,7 +431,7 @@ func (b *bench) claim(ctx context.Context) error {
 }
 
 // asked returns the 99th percentile of the time of the statistics while messages are submitted at rate.
-func (b *bench) asked(ctx context.Context, rate float64) (float64, error) {
+func asked(ctx context.Context, b *bench, rate float64) (float64, error) {
 	c := b.client(connections + 1)
 	loading, enough := context.WithCancel(ctx)
 	defer enough()
@@ -635,10 +453,10 @@ func (b *bench) asked(ctx context.Context, rate float64) (float64, error) {
 	return millis(quantile(took, 0.99)), <-loaded
 }
 
-// statistics measures exact counts of a full table under load, and what counting costs submissions.
-func (b *bench) statistics(ctx context.Context) error {
+// statisticsTimes measures exact counts of a full table under load, and what counting costs submissions.
+func statisticsTimes(ctx context.Context, b *bench) error {
 	const rate = 4000
-	if err := b.full(ctx); err != nil {
+	if err := fillTable(ctx, b); err != nil {
 		return err
 	}
 	var same bool
@@ -649,14 +467,14 @@ func (b *bench) statistics(ctx context.Context) error {
 	if !same {
 		return errors.New("the counts differ from the rows")
 	}
-	full, err := b.asked(ctx, rate)
+	full, err := asked(ctx, b, rate)
 	if err != nil {
 		return err
 	}
 	if err := b.empty(ctx); err != nil {
 		return err
 	}
-	empty, err := b.asked(ctx, rate)
+	empty, err := asked(ctx, b, rate)
 	if err != nil {
 		return err
 	}
@@ -690,7 +508,7 @@ func (b *bench) statistics(ctx context.Context) error {
 }
 
 // claimsOfWaiting submits batches, and returns the median time of a claim of one.
-func (b *bench) claimsOfWaiting(ctx context.Context, c *client) (float64, error) {
+func claimsOfWaiting(ctx context.Context, b *bench, c *client) (float64, error) {
 	const batches = 50
 	for range batches {
 		if err := c.call("POST", "/api/v1/sms/send-batch", lifeBody(lifeSize), nil); err != nil {
@@ -700,8 +518,8 @@ func (b *bench) claimsOfWaiting(ctx context.Context, c *client) (float64, error)
 	return b.claims(ctx, c, batches)
 }
 
-// steady measures half of the peak over a long time.
-func (b *bench) steady(ctx context.Context) error {
+// steadyLoad measures half of the peak over a long time.
+func steadyLoad(ctx context.Context, b *bench) error {
 	c := b.client(lifeCallers)
 	if err := b.empty(ctx); err != nil {
 		return err
@@ -718,13 +536,13 @@ func (b *bench) steady(ctx context.Context) error {
 	if err := b.empty(ctx); err != nil {
 		return err
 	}
-	if _, err := b.claimsOfWaiting(ctx, c); err != nil { // to make the connections and plans
+	if _, err := claimsOfWaiting(ctx, b, c); err != nil { // to make the connections and plans
 		return err
 	}
 	if err := b.empty(ctx); err != nil {
 		return err
 	}
-	claimBefore, err := b.claimsOfWaiting(ctx, c)
+	claimBefore, err := claimsOfWaiting(ctx, b, c)
 	if err != nil {
 		return err
 	}
@@ -745,7 +563,7 @@ func (b *bench) steady(ctx context.Context) error {
 		now, _ := b.memory()
 		worst = max(worst, now)
 	}
-	claimAfter, err := b.claimsOfWaiting(ctx, c)
+	claimAfter, err := claimsOfWaiting(ctx, b, c)
 	if err != nil {
 		return err
 	}

@@ -15,9 +15,9 @@ const (
 	long      = 400 * 24 * time.Hour // longer than anything is kept
 )
 
-// leave compares charges and rows of batches that leave with their partition with as many that are deleted by themselves, as those from before there
+// leavingRows compares charges and rows of batches that leave with their partition with as many that are deleted by themselves, as those from before there
 // were partitions are; and a page of a ledger in many partitions with one in few.
-func (b *bench) leave(ctx context.Context) error {
+func leavingRows(ctx context.Context, b *bench) error {
 	n, perPart, pages := 1_000_000, 40_000, 200
 	if b.Short {
 		n, perPart, pages = 200_000, 1_000, 20
@@ -26,29 +26,29 @@ func (b *bench) leave(ctx context.Context) error {
 	if err := q.SenderRegister(ctx, "leave"); err != nil {
 		return err
 	}
-	if err := b.leaving(ctx, n); err != nil {
+	if err := leaving(ctx, b, n); err != nil {
 		return err
 	}
-	few, err := b.ledgerPage(ctx, q, pages)
+	few, err := ledgerPage(ctx, b, q, pages)
 	if err != nil {
 		return err
 	}
 	for i := range partsMade {
-		if err := b.nextParts(ctx, q); err != nil {
+		if err := nextParts(ctx, b, q); err != nil {
 			return err
 		}
 		size := perPart
 		if i == 0 { // the one that leaves
 			size = n
 		}
-		if err := b.leaving(ctx, size); err != nil {
+		if err := leaving(ctx, b, size); err != nil {
 			return err
 		}
 	}
 	if err := b.exec(ctx, "VACUUM (ANALYZE) sender_ledger, batch_rows, batches"); err != nil {
 		return err
 	}
-	many, err := b.ledgerPage(ctx, q, pages)
+	many, err := ledgerPage(ctx, b, q, pages)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (b *bench) leave(ctx context.Context) error {
 }
 
 // leaving adds n charges of fifty companies, and a batch with n rows that ended long ago.
-func (b *bench) leaving(ctx context.Context, n int) error {
+func leaving(ctx context.Context, b *bench, n int) error {
 	err := b.exec(ctx, `INSERT INTO sender_ledger (sender_id, change, balance, lease_id, company_id, created_at)
 		SELECT s.id, -1, 0, nextval('lease_ids'), 1 + i % 50, now() - $2::interval + i * interval '0.06 s'
 		FROM generate_series(1, $1::integer) i, senders s WHERE s.sender_no = 'leave'`, n, long)
@@ -102,7 +102,7 @@ func (b *bench) leaving(ctx context.Context, n int) error {
 }
 
 // nextParts begins the next partitions, as if the present ones had been begun long ago.
-func (b *bench) nextParts(ctx context.Context, q *dbq.Queries) error {
+func nextParts(ctx context.Context, b *bench, q *dbq.Queries) error {
 	for range 2 { // made by one call, and begun by the next
 		for _, parent := range []string{"sender_ledger", "batch_rows"} {
 			_, err := postgres.Patiently(ctx, func() (int64, error) {
@@ -120,7 +120,7 @@ func (b *bench) nextParts(ctx context.Context, q *dbq.Queries) error {
 }
 
 // ledgerPage returns the median time of the first page, in milliseconds.
-func (b *bench) ledgerPage(ctx context.Context, q *dbq.Queries, pages int) (float64, error) {
+func ledgerPage(ctx context.Context, b *bench, q *dbq.Queries, pages int) (float64, error) {
 	var took []time.Duration
 	for range pages {
 		began := time.Now()

@@ -65,9 +65,9 @@ type page struct {
 	NextCursor string     `json:"next_cursor"`
 }
 
-// lists measures a page of lists of tasks, with the tasks of twenty days.
-func (b *bench) lists(ctx context.Context) error {
-	viewers, err := b.fillLists(ctx)
+// listPages measures a page of lists of tasks, with the tasks of twenty days.
+func listPages(ctx context.Context, b *bench) error {
+	viewers, err := fillLists(ctx, b)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (b *bench) lists(ctx context.Context) error {
 		}
 		b.add(f)
 	}
-	return errors.Join(b.empty(ctx), b.dropPastPartitions(ctx))
+	return errors.Join(b.empty(ctx), dropPastPartitions(ctx, b))
 }
 
 // measure returns the figure of up to n requests, one after the other. It ends after most, if the list is slow.
@@ -172,7 +172,7 @@ type viewers struct{ admin, reader, large, tiny *client }
 // fillLists replaces all tasks by Rows finished ones of twenty days, each in a partition, and by tasks of the last hour: a tenth as many wait
 // for a retry, then senders hold one for 200, and a tenth as many are new. Of ten tasks a company has six, two others have three, and the
 // default company one. Half of all tasks are of one submitter. Twenty others share the rest of each company.
-func (b *bench) fillLists(ctx context.Context) (viewers, error) {
+func fillLists(ctx context.Context, b *bench) (viewers, error) {
 	v := viewers{admin: b.client(1)}
 	companies := make([]int64, 3)
 	var err error
@@ -184,7 +184,7 @@ func (b *bench) fillLists(ctx context.Context) (viewers, error) {
 		{0, "lists-reader", "read", &v.reader}, {0, "lists-large", "submit", &v.large}, {0, "lists-tiny", "submit", &v.tiny},
 		{1, "lists-second", "submit", new(*client)}, {2, "lists-third", "submit", new(*client)},
 	} {
-		if *a.viewer, companies[a.company], err = b.account(ctx, v.admin, fmt.Sprint("lists-", a.company), a.username, a.role); err != nil {
+		if *a.viewer, companies[a.company], err = makeAccount(ctx, b, v.admin, fmt.Sprint("lists-", a.company), a.username, a.role); err != nil {
 			return v, err
 		}
 	}
@@ -226,7 +226,7 @@ func (b *bench) fillLists(ctx context.Context) (viewers, error) {
 
 // dropPastPartitions drops the partitions of past days, which a figure made. They are empty. That of yesterday stays, because it may still get
 // tasks.
-func (b *bench) dropPastPartitions(ctx context.Context) error {
+func dropPastPartitions(ctx context.Context, b *bench) error {
 	return errors.Join(
 		b.exec(ctx, `SELECT task_partition_drop(p.first_day) FROM task_partitions p
 			WHERE p.last_day <= (now() AT TIME ZONE 'UTC')::date AND p.dropped_at IS NULL`),

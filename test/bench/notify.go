@@ -11,9 +11,9 @@ import (
 // peopleEach is the number of people in a notification, and of tasks in a claim of the app that it is compared with.
 const peopleEach = 1000
 
-// notify compares notifications whose messages a driver writes to the log with as many messages that an app takes in requests of the same
+// notifyPeople compares notifications whose messages a driver writes to the log with as many messages that an app takes in requests of the same
 // size while they are submitted.
-func (b *bench) notify(ctx context.Context) error {
+func notifyPeople(ctx context.Context, b *bench) error {
 	c := b.client(lifeCallers)
 	people := make([]string, peopleEach)
 	for i := range people {

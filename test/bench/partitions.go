@@ -30,9 +30,9 @@ type parted struct {
 	took   [partedCalls][]time.Duration
 }
 
-// partitions compares calls with the partitions of many past days with the same calls with those of three. Each number of days has a server
+// partitionPages compares calls with the partitions of many past days with the same calls with those of three. Each number of days has a server
 // and a database of its own, so that the calls take turns.
-func (b *bench) partitions(ctx context.Context) (err error) {
+func partitionPages(ctx context.Context, b *bench) (err error) {
 	numbers, warm, n := []int{3, 60, 400}, 20, 200
 	if b.Short {
 		numbers, warm, n = []int{3, 20}, 2, 20

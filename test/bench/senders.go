@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// senders compares a thousand senders, each with its interval and quota, with ten senders that drain the same queue.
-func (b *bench) senders(ctx context.Context) error {
+// manySenders compares a thousand senders, each with its interval and quota, with ten senders that drain the same queue.
+func manySenders(ctx context.Context, b *bench) error {
 	tasks, many := min(200_000, b.Rows/20), 1000
 	if b.Short {
 		many = 100
@@ -19,12 +19,12 @@ func (b *bench) senders(ctx context.Context) error {
 	var fast, slow, fastDB, slowDB []float64
 	for range b.Rounds {
 		// Ten senders have no interval. A thousand have one, and a quota that ends while they drain.
-		rate, db, err := b.drain(ctx, tasks, 10, "0", fmt.Sprint(tasks))
+		rate, db, err := drain(ctx, b, tasks, 10, "0", fmt.Sprint(tasks))
 		if err != nil {
 			return err
 		}
 		fast, fastDB = append(fast, rate), append(fastDB, db)
-		if rate, db, err = b.drain(ctx, tasks, many, "1 + i % 20", fmt.Sprintf("%d + i %% 200", tasks/many)); err != nil {
+		if rate, db, err = drain(ctx, b, tasks, many, "1 + i % 20", fmt.Sprintf("%d + i %% 200", tasks/many)); err != nil {
 			return err
 		}
 		slow, slowDB = append(slow, rate), append(slowDB, db)
@@ -38,7 +38,7 @@ func (b *bench) senders(ctx context.Context) error {
 	if err := errors.Join(b.empty(ctx), b.fillPending(ctx, "pending", 20_000, defaultCompany)); err != nil {
 		return err
 	}
-	if err := b.makeSenders(ctx, 1, "86400000", "1000"); err != nil {
+	if err := makeSenders(ctx, b, 1, "86400000", "1000"); err != nil {
 		return err
 	}
 	if err := b.exec(ctx, "UPDATE sender_states SET next_available_at = now() + interval '1 day'"); err != nil {
@@ -63,7 +63,7 @@ func (b *bench) senders(ctx context.Context) error {
 }
 
 // makeSenders replaces the senders of the last measurement by n senders with an interval and a quota.
-func (b *bench) makeSenders(ctx context.Context, n int, interval, quota string) error {
+func makeSenders(ctx context.Context, b *bench, n int, interval, quota string) error {
 	return errors.Join(b.exec(ctx, "DELETE FROM senders WHERE sender_no LIKE 'drain-%'"), b.exec(ctx, fmt.Sprintf(`WITH made AS (
 			INSERT INTO senders (sender_no, name, interval_ms, per_day) SELECT 'drain-' || i, 'drain', %s, %s FROM generate_series(1, %d) i
 			RETURNING id
@@ -73,8 +73,8 @@ func (b *bench) makeSenders(ctx context.Context, n int, interval, quota string) 
 
 // drain empties a queue of tasks with n senders. Each claims, reports, and waits while it is not ready. It returns the tasks in a second, and
 // PostgreSQL's part of the processor time.
-func (b *bench) drain(ctx context.Context, tasks, n int, interval, quota string) (float64, float64, error) {
-	if err := errors.Join(b.empty(ctx), b.makeSenders(ctx, n, interval, quota),
+func drain(ctx context.Context, b *bench, tasks, n int, interval, quota string) (float64, float64, error) {
+	if err := errors.Join(b.empty(ctx), makeSenders(ctx, b, n, interval, quota),
 		b.fillPending(ctx, "pending", tasks, defaultCompany)); err != nil {
 		return 0, 0, err
 	}
@@ -120,8 +120,8 @@ func (b *bench) drain(ctx context.Context, tasks, n int, interval, quota string)
 	return rate, database / max(total, 0.01), nil
 }
 
-// fair measures the shares of companies in a queue that all of them fill, and what the backlog of one costs the others.
-func (b *bench) fair(ctx context.Context) error {
+// fairShares measures the shares of companies in a queue that all of them fill, and what the backlog of one costs the others.
+func fairShares(ctx context.Context, b *bench) error {
 	const companies = 10
 	keys := make([]*client, companies)
 	admin := b.client(8)
@@ -129,15 +129,15 @@ func (b *bench) fair(ctx context.Context) error {
 	for i := range companies {
 		no := fmt.Sprint("company-", i)
 		var err error
-		if keys[i], ids[i], err = b.account(ctx, admin, no, no, "submit"); err != nil {
+		if keys[i], ids[i], err = makeAccount(ctx, b, admin, no, no, "submit"); err != nil {
 			return err
 		}
 	}
-	alone, err := b.waitOfSmall(ctx, keys, 0, 0)
+	alone, err := waitOfSmall(ctx, b, keys, 0, 0)
 	if err != nil {
 		return err
 	}
-	beside, err := b.waitOfSmall(ctx, keys, ids[0], b.Rows/10)
+	beside, err := waitOfSmall(ctx, b, keys, ids[0], b.Rows/10)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (b *bench) fair(ctx context.Context) error {
 				return err
 			}
 		}
-		services, err := b.services(ctx, ids[:len(weights)])
+		services, err := servicesOf(ctx, b, ids[:len(weights)])
 		if err != nil {
 			return err
 		}
@@ -173,29 +173,12 @@ func (b *bench) fair(ctx context.Context) error {
 		}
 		b.add(figure{Name: "shares of companies with weights 1, 2 and 5", Value: fmt.Sprintf("%.2f points off", worst), Compared: "weight over the sum", Target: "<= 2 points", Met: worst <= 2})
 	}
-	return errors.Join(b.acrossPools(ctx, admin, keys[:3], ids[:3]), b.empty(ctx))
-}
-
-// account returns a client of a user with a role, and the id of its company. Both are created unless they exist.
-func (b *bench) account(ctx context.Context, admin *client, companyNo, username, role string) (c *client, companyID int64, err error) {
-	// They may exist from an earlier run.
-	_ = admin.call("POST", "/api/v1/admin/companies", fmt.Sprintf(`{"company_no":%q,"name":%q}`, companyNo, companyNo), nil)
-	_ = admin.call("POST", "/api/v1/admin/users", fmt.Sprintf(`{"username":%q,"role":%q,"company_no":%q}`, username, role, companyNo), nil)
-	var key struct {
-		Key string `json:"key"`
-	}
-	if err := admin.call("POST", "/api/v1/admin/users/"+username+"/keys", `{"name":"bench"}`, &key); err != nil {
-		return nil, 0, err
-	}
-	c = b.client(8)
-	c.auth = "Bearer " + key.Key
-	err = b.db.QueryRow(ctx, "SELECT id FROM companies WHERE company_no = $1", companyNo).Scan(&companyID)
-	return c, companyID, err
+	return errors.Join(acrossPools(ctx, b, admin, keys[:3], ids[:3]), b.empty(ctx))
 }
 
 // acrossPools measures the shares of three companies that wait in a pool each and have a route to the same sender. The first has been
 // served for a while when the others come.
-func (b *bench) acrossPools(ctx context.Context, admin *client, keys []*client, ids []int64) error {
+func acrossPools(ctx context.Context, b *bench, admin *client, keys []*client, ids []int64) error {
 	const served = 400
 	weights := []float64{1, 2, 5}
 	// The sender may exist from an earlier run of this figure.
@@ -225,14 +208,14 @@ func (b *bench) acrossPools(ctx context.Context, admin *client, keys []*client, 
 		if err := errors.Join(b.empty(ctx), enqueue(keys[:1], 2*served), claim(served), enqueue(keys[1:], 2*served)); err != nil {
 			return err
 		}
-		before, err := b.services(ctx, ids)
+		before, err := servicesOf(ctx, b, ids)
 		if err != nil {
 			return err
 		}
 		if err := claim(served); err != nil {
 			return err
 		}
-		services, err := b.services(ctx, ids)
+		services, err := servicesOf(ctx, b, ids)
 		if err != nil {
 			return err
 		}
@@ -278,8 +261,8 @@ func enqueue(keys []*client, each int) error {
 	return nil
 }
 
-// services counts the claimed tasks of companies.
-func (b *bench) services(ctx context.Context, ids []int64) ([]float64, error) {
+// servicesOf counts the claimed tasks of companies.
+func servicesOf(ctx context.Context, b *bench, ids []int64) ([]float64, error) {
 	services := make([]float64, len(ids))
 	for i, id := range ids {
 		if err := b.db.QueryRow(ctx, "SELECT count(*) FROM queue WHERE lease_until IS NOT NULL AND company_id = $1", id).Scan(&services[i]); err != nil {
@@ -306,8 +289,8 @@ func sum(values []float64) (sum float64) {
 }
 
 // waitOfSmall returns the 99th percentile of the time from submission to claim. Nine companies submit five messages a second each, four
-// senders poll twice a second for fifty tasks, and the company big has backlog waiting tasks.
-func (b *bench) waitOfSmall(ctx context.Context, keys []*client, big int64, backlog int) (float64, error) {
+// manySenders poll twice a second for fifty tasks, and the company big has backlog waiting tasks.
+func waitOfSmall(ctx context.Context, b *bench, keys []*client, big int64, backlog int) (float64, error) {
 	if err := b.empty(ctx); err != nil {
 		return 0, err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// cluster is some servers on one database, and the senders that wait there.
+// startCluster is some servers on one database, and the senders that wait there.
 type cluster struct {
 	*bench
 	servers []server
@@ -32,8 +32,8 @@ type cluster struct {
 	onLease func(at time.Time, tasks []leased)
 }
 
-// cluster starts n servers in place of the server of the stack.
-func (b *bench) cluster(ctx context.Context, n int) (*cluster, error) {
+// startCluster starts n servers in place of the server of the stack.
+func startCluster(ctx context.Context, b *bench, n int) (*cluster, error) {
 	c := &cluster{bench: b}
 	if err := b.halt(); err != nil {
 		return c, err
@@ -186,8 +186,8 @@ func (c *cluster) costs(ctx context.Context, d time.Duration, meanwhile func() e
 	}, nil
 }
 
-// across measures the looks of servers whose senders wait, and the time from a submission at one server to a sender that waits at another.
-func (b *bench) across(ctx context.Context) error {
+// acrossServers measures the looks of servers whose senders wait, and the time from a submission at one server to a sender that waits at another.
+func acrossServers(ctx context.Context, b *bench) error {
 	many := 1000
 	if b.Short {
 		many = 100
@@ -196,29 +196,29 @@ func (b *bench) across(ctx context.Context) error {
 		servers, senders int
 		isPoolEach       bool
 	}{{1, 100, false}, {1, many, false}, {3, 100, false}, {3, many, false}, {3, many, true}} {
-		if err := b.waitAcross(ctx, c.servers, c.senders, c.isPoolEach); err != nil {
+		if err := waitAcross(ctx, b, c.servers, c.senders, c.isPoolEach); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *bench) waitAcross(ctx context.Context, servers, senders int, isPoolEach bool) (err error) {
-	if err := errors.Join(b.empty(ctx), b.removeCrowd(ctx), b.makeCrowd(ctx, 0, senders)); err != nil {
+func waitAcross(ctx context.Context, b *bench, servers, senders int, isPoolEach bool) (err error) {
+	if err := errors.Join(b.empty(ctx), removeCrowd(ctx, b), makeCrowd(ctx, b, 0, senders)); err != nil {
 		return err
 	}
 	name := fmt.Sprintf("%d senders that wait at %d servers", senders, servers)
 	if isPoolEach {
 		name += ", in a pool each"
-		if err := b.routeCrowd(ctx); err != nil {
+		if err := routeCrowd(ctx, b); err != nil {
 			return err
 		}
 	}
-	c, err := b.cluster(ctx, servers)
+	c, err := startCluster(ctx, b, servers)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.stop(ctx), b.removeCrowd(ctx), b.empty(ctx)) }()
+	defer func() { err = errors.Join(err, c.stop(ctx), removeCrowd(ctx, b), b.empty(ctx)) }()
 	leases := &leaseTimes{at: map[string]time.Time{}}
 	c.onLease = leases.note
 	// Nobody waits at the first of several servers: messages are submitted there.
@@ -250,7 +250,7 @@ func (b *bench) waitAcross(ctx context.Context, servers, senders int, isPoolEach
 	if servers > 1 {
 		name = "from submit at one server to a sender that waits at another"
 	}
-	return b.wakes(ctx, c, leases, fmt.Sprintf("%s, %d senders, %d servers", name, senders, servers))
+	return wakes(ctx, b, c, leases, fmt.Sprintf("%s, %d senders, %d servers", name, senders, servers))
 }
 
 // leaseTimes are the times at which tasks were leased.
@@ -268,7 +268,7 @@ func (l *leaseTimes) note(at time.Time, tasks []leased) {
 }
 
 // wakes submits messages at the first server, and adds how long they took to a sender that waits.
-func (b *bench) wakes(ctx context.Context, c *cluster, leases *leaseTimes, name string) error {
+func wakes(ctx context.Context, b *bench, c *cluster, leases *leaseTimes, name string) error {
 	submittedAt := map[string]time.Time{} // guarded by leases.mu
 	if _, err := openLoop(ctx, 16, 20, 2*b.Time, func() error {
 		began := time.Now()
@@ -304,7 +304,7 @@ func (b *bench) wakes(ctx context.Context, c *cluster, leases *leaseTimes, name 
 }
 
 // makeCrowd makes senders: driven ones, which write to the log and have an interval or a limit or neither, and apps. Those that exist stay.
-func (b *bench) makeCrowd(ctx context.Context, driven, apps int) error {
+func makeCrowd(ctx context.Context, b *bench, driven, apps int) error {
 	return b.exec(ctx, `WITH made AS (
 			INSERT INTO senders (sender_no, name, kind, config, interval_ms, per_day)
 			SELECT 'driven-' || i, 'driven', 'log', '{}'::jsonb, CASE WHEN i % 3 = 0 THEN 100 ELSE 0 END, CASE WHEN i % 3 = 1 THEN 1000000 END
@@ -318,7 +318,7 @@ func (b *bench) makeCrowd(ctx context.Context, driven, apps int) error {
 }
 
 // routeCrowd gives each app of makeCrowd a pool of its own.
-func (b *bench) routeCrowd(ctx context.Context) error {
+func routeCrowd(ctx context.Context, b *bench) error {
 	return b.exec(ctx, `WITH companies AS (
 			INSERT INTO companies (company_no, name) SELECT 'crowd-' || s.id, s.id::text FROM senders s WHERE s.sender_no LIKE 'crowd-%' RETURNING id, name
 		),
@@ -332,7 +332,7 @@ func (b *bench) routeCrowd(ctx context.Context) error {
 }
 
 // removeCrowd removes the senders of makeCrowd and drain, and what routeCrowd made.
-func (b *bench) removeCrowd(ctx context.Context) error {
+func removeCrowd(ctx context.Context, b *bench) error {
 	return errors.Join(
 		b.exec(ctx, "DELETE FROM routes r USING senders s WHERE s.id = r.sender_id AND s.sender_no LIKE 'crowd-%'"),
 		b.exec(ctx, "DELETE FROM pools p USING companies c WHERE c.id = p.company_id AND c.company_no LIKE 'crowd-%'"),
@@ -341,22 +341,22 @@ func (b *bench) removeCrowd(ctx context.Context) error {
 	)
 }
 
-// crowd measures what a thousand driven senders and nearly nine thousand apps cost that wait at three servers: while there is nothing to send, and at
+// bigCrowd measures what a thousand driven senders and nearly nine thousand apps cost that wait at three servers: while there is nothing to send, and at
 // 200 messages a second.
-func (b *bench) crowd(ctx context.Context) (err error) {
+func bigCrowd(ctx context.Context, b *bench) (err error) {
 	const rate = 200
 	driven, apps := 1000, 8900 // a database holds 10,000 senders
 	if b.Short {
 		driven, apps = 100, 300
 	}
-	if err := errors.Join(b.empty(ctx), b.removeCrowd(ctx)); err != nil {
+	if err := errors.Join(b.empty(ctx), removeCrowd(ctx, b)); err != nil {
 		return err
 	}
-	c, err := b.cluster(ctx, 3)
+	c, err := startCluster(ctx, b, 3)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.stop(ctx), b.removeCrowd(ctx), b.empty(ctx)) }()
+	defer func() { err = errors.Join(err, c.stop(ctx), removeCrowd(ctx, b), b.empty(ctx)) }()
 	time.Sleep(2 * time.Second)
 	bare, err := c.costs(ctx, b.Time, nil)
 	if err != nil {
@@ -365,7 +365,7 @@ func (b *bench) crowd(ctx context.Context) (err error) {
 	b.add(figure{Name: "3 servers, nobody waits", Value: bare.String(), Target: "told", Met: true})
 	// Every server drives the driven senders.
 	for _, crowd := range []struct{ driven, apps int }{{driven, 0}, {driven, apps}} {
-		if err := b.makeCrowd(ctx, crowd.driven, crowd.apps); err != nil {
+		if err := makeCrowd(ctx, b, crowd.driven, crowd.apps); err != nil {
 			return err
 		}
 		at := make([][]string, 3)
@@ -414,9 +414,9 @@ func (b *bench) crowd(ctx context.Context) (err error) {
 
 // callbacks compares submissions at a server that only answers submitters, and claims at one that only answers senders, without and with work at a
 // server of another role: callbacks, and a sweep. The server of the stack has all other roles.
-func (b *bench) callbacks(ctx context.Context) (err error) {
+func callbacks(ctx context.Context, b *bench) (err error) {
 	const submits, claims, few, many = 200, 100, 200, 1000 // a second; the last two of callbacks
-	if err := errors.Join(b.empty(ctx), b.exec(ctx, "DELETE FROM senders WHERE sender_no = 'called'"), b.removeCrowd(ctx)); err != nil {
+	if err := errors.Join(b.empty(ctx), b.exec(ctx, "DELETE FROM senders WHERE sender_no = 'called'"), removeCrowd(ctx, b)); err != nil {
 		return err
 	}
 	var sent atomic.Int64
@@ -443,17 +443,17 @@ func (b *bench) callbacks(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, claimed.stop(), b.removeCrowd(ctx)) }()
+	defer func() { err = errors.Join(err, claimed.stop(), removeCrowd(ctx, b)) }()
 	submitter, caller, claimer := b.clientAt(api.address, connections), b.clientAt(called.address, connections), b.clientAt(claimed.address, connections)
 
 	n := int((few+2*many)*b.Time.Seconds()*float64(b.Rounds)) + int(3000*b.Time.Seconds()) // the second part is for the flood without a bound
 	if b.Short {
 		n = 2000
 	}
-	if err := b.sendThrough(ctx, provider.Addr(), n); err != nil {
+	if err := sendThrough(ctx, b, provider.Addr(), n); err != nil {
 		return err
 	}
-	if err := b.makeCrowd(ctx, 0, 1); err != nil {
+	if err := makeCrowd(ctx, b, 0, 1); err != nil {
 		return err
 	}
 	var next atomic.Int64
@@ -472,15 +472,15 @@ func (b *bench) callbacks(ctx context.Context) (err error) {
 		}
 		return nil
 	}
-	alone, err := b.besideCallbacks(ctx, "submits", submits, submit, callBack, few, many)
+	alone, err := besideCallbacks(ctx, b, "submits", submits, submit, callBack, few, many)
 	if err != nil {
 		return err
 	}
-	if _, err := b.besideCallbacks(ctx, "claims", claims, claim, callBack, many); err != nil { // of what was submitted
+	if _, err := besideCallbacks(ctx, b, "claims", claims, claim, callBack, many); err != nil { // of what was submitted
 		return err
 	}
 
-	if err := b.floodCallbacks(ctx, submits, submit, callBack, alone); err != nil {
+	if err := floodCallbacks(ctx, b, submits, submit, callBack, alone); err != nil {
 		return err
 	}
 	var delivered int
@@ -490,11 +490,11 @@ func (b *bench) callbacks(ctx context.Context) (err error) {
 	if int64(delivered) < min(next.Load(), int64(n))*9/10 {
 		return fmt.Errorf("of %d callbacks, %d were matched", next.Load(), delivered)
 	}
-	return errors.Join(b.besideSweep(ctx, submitter, claimer, submits, submit), b.empty(ctx))
+	return errors.Join(besideSweep(ctx, b, submitter, claimer, submits, submit), b.empty(ctx))
 }
 
 // sendThrough sends n messages through a provider at an address, which callbacks can be about then.
-func (b *bench) sendThrough(ctx context.Context, provider net.Addr, n int) error {
+func sendThrough(ctx context.Context, b *bench, provider net.Addr, n int) error {
 	admin := b.client(8)
 	config := fmt.Sprintf(`{"url":"http://%s/","body":{"to":"${recipient}","text":"${content}"},"answer":{"success":"code","equals":["0"],"number":"id"},
 		"callback":{"verify":"token","number":"msgid","recipient":"mobile","state":"status","delivered":["DELIVRD"],"pending":["ENROUTE"],
@@ -516,7 +516,7 @@ func (b *bench) sendThrough(ctx context.Context, provider net.Addr, n int) error
 }
 
 // floodCallbacks submits beside callbacks without a bound, which take both cores. alone is the p99 of submits without callbacks.
-func (b *bench) floodCallbacks(ctx context.Context, submits float64, submit, callBack func() error, alone float64) error {
+func floodCallbacks(ctx context.Context, b *bench, submits float64, submit, callBack func() error, alone float64) error {
 	flooded := make(chan error, 1)
 	var rate float64
 	go func() {
@@ -534,7 +534,7 @@ func (b *bench) floodCallbacks(ctx context.Context, submits float64, submit, cal
 }
 
 // besideCallbacks compares calls at a server of their own without callbacks and beside them at another server, and returns the p99 without.
-func (b *bench) besideCallbacks(ctx context.Context, what string, rate float64, call, callBack func() error, callbacks ...float64) (alone float64, err error) {
+func besideCallbacks(ctx context.Context, b *bench, what string, rate float64, call, callBack func() error, callbacks ...float64) (alone float64, err error) {
 	p99 := make([][]float64, 1+len(callbacks))
 	for range b.Rounds {
 		for i, beside := range append([]float64{0}, callbacks...) {
@@ -562,7 +562,7 @@ func (b *bench) besideCallbacks(ctx context.Context, what string, rate float64, 
 }
 
 // besideSweep compares submissions alone with those while a server with the role sweep takes back leases that ran out.
-func (b *bench) besideSweep(ctx context.Context, submitter, claimer *client, rate float64, submit func() error) error {
+func besideSweep(ctx context.Context, b *bench, submitter, claimer *client, rate float64, submit func() error) error {
 	many := 20_000
 	if b.Short {
 		many = 1000
