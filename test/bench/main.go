@@ -17,10 +17,15 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/schollz/progressbar/v3"
+
+	"lksms/test/bench/measure"
+	"lksms/test/bench/messages"
+	"lksms/test/bench/senders"
+	"lksms/test/bench/storage"
 )
 
 func main() {
-	var o options
+	var o measure.Options
 	kong.Parse(&o, kong.Name("bench"), kong.Description("Measures LKSMS against pgbench and River on the same PostgreSQL."))
 	if o.Short {
 		o.Time, o.Rounds, o.Rows, o.Steady = time.Second, 1, 20_000, 6*time.Second
@@ -28,7 +33,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := error(nil)
 	if o.Bare != "" {
-		err = serveBare(o.Bare)
+		err = messages.ServeBare(o.Bare)
 	} else {
 		err = run(ctx, o)
 	}
@@ -41,20 +46,20 @@ func main() {
 
 type step struct {
 	name string
-	run  func(context.Context, *bench) error
+	run  func(context.Context, *measure.Bench) error
 }
 
 var steps = []step{
-	{"submit", singleSubmit}, {"processor", processorShare}, {"life", lifeOfTasks}, {"bytes", storedBytes}, {"waiting", waitingSenders}, {"pools", manyPools}, {"handover", handover},
-	{"senders", manySenders}, {"notify", notifyPeople}, {"fair", fairShares}, {"claim", claimTimes}, {"statistics", statisticsTimes}, {"lists", listPages},
-	{"partitions", partitionPages}, {"leave", leavingRows}, {"batches", batchUploads}, {"across", acrossServers}, {"crowd", bigCrowd}, {"callbacks", callbacks},
-	{"events", eventFlow}, {"steady", steadyLoad},
+	{"submit", messages.SingleSubmit}, {"processor", messages.ProcessorShare}, {"life", messages.LifeOfTasks}, {"bytes", messages.StoredBytes}, {"waiting", messages.WaitingSenders}, {"pools", messages.ManyPools}, {"handover", messages.Handover},
+	{"senders", senders.ManySenders}, {"notify", messages.NotifyPeople}, {"fair", senders.FairShares}, {"claim", messages.ClaimTimes}, {"statistics", messages.StatisticsTimes}, {"lists", storage.ListPages},
+	{"partitions", storage.PartitionPages}, {"leave", storage.LeavingRows}, {"batches", messages.BatchUploads}, {"across", senders.AcrossServers}, {"crowd", senders.BigCrowd}, {"callbacks", senders.Callbacks},
+	{"events", messages.EventFlow}, {"steady", messages.SteadyLoad},
 }
 
 // ofServers are the steps that start several servers.
 var ofServers = []string{"across", "crowd", "callbacks"}
 
-func run(ctx context.Context, o options) (err error) {
+func run(ctx context.Context, o measure.Options) (err error) {
 	if slices.Contains(o.Only, "servers") {
 		o.Only = append(slices.DeleteFunc(o.Only, func(name string) bool { return name == "servers" }), ofServers...)
 	}
@@ -64,34 +69,34 @@ func run(ctx context.Context, o options) (err error) {
 	if len(chosen) == 0 {
 		return fmt.Errorf("no such figure: %s", strings.Join(o.Only, ", "))
 	}
-	stack, err := start(ctx, o.DatabaseURL)
+	stack, err := measure.Start(ctx, o.DatabaseURL)
 	if err != nil {
-		return errors.Join(err, stack.stop())
+		return errors.Join(err, stack.Stop())
 	}
-	defer func() { err = errors.Join(err, stack.stop()) }()
-	b := &bench{options: o, stack: stack, bar: progressbar.NewOptions(len(chosen),
+	defer func() { err = errors.Join(err, stack.Stop()) }()
+	b := &measure.Bench{Options: o, Stack: stack, Bar: progressbar.NewOptions(len(chosen),
 		progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetWidth(20), progressbar.OptionShowCount(),
 		progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish(),
 	)}
 	for _, s := range chosen {
-		b.bar.Describe(s.name)
-		_ = b.bar.RenderBlank() // the run goes on without its terminal
+		b.Bar.Describe(s.name)
+		_ = b.Bar.RenderBlank() // the run goes on without its terminal
 		if err := s.run(ctx, b); err != nil {
-			b.print(os.Stderr, nil) // what was measured until then
+			b.Print(os.Stderr, nil) // what was measured until then
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		_ = b.bar.Add(1)
+		_ = b.Bar.Add(1)
 	}
-	_ = b.bar.Finish()
-	settings, err := b.settings(ctx)
+	_ = b.Bar.Finish()
+	settings, err := b.Settings(ctx)
 	if err != nil {
 		return err
 	}
 	if o.JSON {
 		encoder := json.NewEncoder(os.Stdout)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(map[string]any{"cores": runtime.NumCPU(), "postgresql": settings, "figures": b.figures})
+		return encoder.Encode(map[string]any{"cores": runtime.NumCPU(), "postgresql": settings, "figures": b.Figures})
 	}
-	b.print(os.Stdout, settings)
+	b.Print(os.Stdout, settings)
 	return nil
 }

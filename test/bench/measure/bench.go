@@ -1,4 +1,5 @@
-package main
+// Package measure starts the server and its rivals, loads them, and collects figures with their targets.
+package measure
 
 import (
 	"fmt"
@@ -10,7 +11,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-type options struct {
+// Options are the flags of the command.
+type Options struct {
 	DatabaseURL string        `env:"DATABASE_URL" help:"PostgreSQL to measure on; without it a private one is started, as lksms serve starts it. Its tables are emptied."`
 	Only        []string      `help:"Figures to measure: submit, processor, life, bytes, waiting, pools, handover, senders, notify, fair, claim, statistics, lists, partitions, batches, events, steady, and several servers: across, crowd, callbacks, or servers for these three; all by default but events and those of several servers."`
 	Time        time.Duration `default:"10s" help:"How long one measurement takes."`
@@ -22,8 +24,8 @@ type options struct {
 	Bare        string        `hidden:"" help:"Serve a handler that does nothing at this address, and nothing else."`
 }
 
-// figure is one line of the table.
-type figure struct {
+// Figure is one line of the table.
+type Figure struct {
 	Name     string  `json:"figure"`
 	Value    string  `json:"value"`
 	Compared string  `json:"compared_with"`
@@ -32,47 +34,52 @@ type figure struct {
 	Met      bool    `json:"met"`
 }
 
-// bench is one run.
-type bench struct {
-	options
-	*stack
-	bar     *progressbar.ProgressBar
-	figures []figure
+// Bench is one run.
+type Bench struct {
+	Options
+	*Stack
+	Bar     *progressbar.ProgressBar
+	Figures []Figure
 }
 
-func (b *bench) add(f figure) { b.figures = append(b.figures, f) }
+// Add adds a figure to the table.
+func (b *Bench) Add(f Figure) { b.Figures = append(b.Figures, f) }
 
-// atLeast and atMost add a figure with a target for its ratio.
-func (b *bench) atLeast(target float64, name string, value, base float64, unit, compared string) {
-	b.ratio(name, value, base, unit, compared, fmt.Sprintf(">= %g x", target), value/base >= target)
+// AtLeast adds a figure whose ratio has a lower bound.
+func (b *Bench) AtLeast(target float64, name string, value, base float64, unit, compared string) {
+	b.Ratio(name, value, base, unit, compared, fmt.Sprintf(">= %g x", target), value/base >= target)
 }
 
-func (b *bench) atMost(target float64, name string, value, base float64, unit, compared string) {
-	b.ratio(name, value, base, unit, compared, fmt.Sprintf("<= %g x", target), value/base <= target)
+// AtMost adds a figure whose ratio has an upper bound.
+func (b *Bench) AtMost(target float64, name string, value, base float64, unit, compared string) {
+	b.Ratio(name, value, base, unit, compared, fmt.Sprintf("<= %g x", target), value/base <= target)
 }
 
-func (b *bench) ratio(name string, value, base float64, unit, compared, target string, met bool) {
-	b.add(figure{
-		Name: name, Value: show(value, unit), Compared: show(base, unit) + ", " + compared,
+// Ratio adds a figure that is compared with another value.
+func (b *Bench) Ratio(name string, value, base float64, unit, compared, target string, met bool) {
+	b.Add(Figure{
+		Name: name, Value: Show(value, unit), Compared: Show(base, unit) + ", " + compared,
 		Ratio: value / base, Target: target, Met: met,
 	})
 }
 
-func show(value float64, unit string) string {
+// Show formats a value with its unit.
+func Show(value float64, unit string) string {
 	if value >= 100 {
 		return fmt.Sprintf("%.0f %s", value, unit)
 	}
 	return fmt.Sprintf("%.3g %s", value, unit)
 }
 
-func (b *bench) print(out io.Writer, settings map[string]string) {
+// Print prints the table, or JSON with --json.
+func (b *Bench) Print(out io.Writer, settings map[string]string) {
 	fmt.Fprintf(out, "%d cores, PostgreSQL %s, ", runtime.NumCPU(), settings["server_version"])
 	names := []string{"fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size", "autovacuum"}
 	for i, name := range names {
 		names[i] = name + " " + settings[name]
 	}
 	fmt.Fprintf(out, "%s\n\n| figure | measured | compared with | ratio | target | |\n|---|---|---|---|---|---|\n", strings.Join(names, ", "))
-	for _, f := range b.figures {
+	for _, f := range b.Figures {
 		ratio, met := "", "met"
 		if f.Ratio > 0 {
 			ratio = fmt.Sprintf("%.2f", f.Ratio)

@@ -1,4 +1,4 @@
-package main
+package messages
 
 import (
 	"context"
@@ -11,10 +11,12 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"lksms/test/bench/measure"
 )
 
-// serveBare serves a handler that reads a message, and answers as the service does, but does nothing with it.
-func serveBare(address string) error {
+// ServeBare serves a handler that reads a message, and answers as the service does, but does nothing with it.
+func ServeBare(address string) error {
 	const answer = `{"code":200,"data":{"final_content":"您的验证码是123456，请勿泄露","status":0,"task_id":"task_20261121_01KAR0Z7YQX6V0T0Q4S3M2N1P5"},"message":"success"}`
 	return http.ListenAndServe(address, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
@@ -25,14 +27,14 @@ func serveBare(address string) error {
 	}))
 }
 
-// processorShare compares the processor time that the server and a bare handler need for one message, under the same load.
-func processorShare(ctx context.Context, b *bench) error {
+// ProcessorShare compares the processor time that the server and a bare handler need for one message, under the same load.
+func ProcessorShare(ctx context.Context, b *measure.Bench) error {
 	var ours, bares []float64
 	for range b.Rounds {
-		if err := b.empty(ctx); err != nil {
+		if err := b.Empty(ctx); err != nil {
 			return err
 		}
-		took, err := processorTime(ctx, b, b.server.Process.Pid, b.client(connections))
+		took, err := processorTime(ctx, b, b.Server.Process.Pid, b.Client(measure.Connections))
 		if err != nil {
 			return err
 		}
@@ -42,12 +44,12 @@ func processorShare(ctx context.Context, b *bench) error {
 		}
 		bares = append(bares, took)
 	}
-	b.atMost(2.5, "processor time of the server for a single submit", median(ours), median(bares), "µs", "a net/http handler that does nothing")
-	return b.empty(ctx)
+	b.AtMost(2.5, "processor time of the server for a single submit", measure.Median(ours), measure.Median(bares), "µs", "a net/http handler that does nothing")
+	return b.Empty(ctx)
 }
 
-func processorTimeOfBare(ctx context.Context, b *bench) (float64, error) {
-	address, err := freeAddress()
+func processorTimeOfBare(ctx context.Context, b *measure.Bench) (float64, error) {
+	address, err := measure.FreeAddress()
 	if err != nil {
 		return 0, err
 	}
@@ -70,9 +72,9 @@ func processorTimeOfBare(ctx context.Context, b *bench) (float64, error) {
 		_ = bare.Process.Kill()
 		<-ended
 	}()
-	c := b.client(connections)
-	c.address, c.http.Addr = address, address
-	for late := time.After(10 * time.Second); c.call("POST", sendPath, sendBody(), nil) != nil; {
+	c := b.Client(measure.Connections)
+	c.Address, c.HTTP.Addr = address, address
+	for late := time.After(10 * time.Second); c.Call("POST", measure.SendPath, measure.SendBody(), nil) != nil; {
 		select {
 		case <-ended:
 			if ctx.Err() != nil { // it killed the bare server
@@ -90,12 +92,12 @@ func processorTimeOfBare(ctx context.Context, b *bench) (float64, error) {
 }
 
 // processorTime returns the processor time in microseconds that a process needs for one message, under load.
-func processorTime(ctx context.Context, b *bench, pid int, c *client) (float64, error) {
+func processorTime(ctx context.Context, b *measure.Bench, pid int, c *measure.Client) (float64, error) {
 	var messages atomic.Int64
-	before := processorSeconds(pid)
-	_, err := closedLoop(ctx, connections, b.Time, func(int) error {
+	before := measure.ProcessorSeconds(pid)
+	_, err := measure.ClosedLoop(ctx, measure.Connections, b.Time, func(int) error {
 		messages.Add(1)
-		return c.call("POST", sendPath, sendBody(), nil)
+		return c.Call("POST", measure.SendPath, measure.SendBody(), nil)
 	})
-	return (processorSeconds(pid) - before) * 1e6 / float64(max(1, messages.Load())), err
+	return (measure.ProcessorSeconds(pid) - before) * 1e6 / float64(max(1, messages.Load())), err
 }

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"bufio"
@@ -45,7 +45,7 @@ var tps = regexp.MustCompile(`tps = ([0-9.]+) \(without`)
 // pgbench runs a script and returns its transactions in a second. With a rate it also returns the time of each from its planned beginning
 // to its end. pgbench counts the time to connect as part of the time it is given: if the machine is so busy that no transaction fits in,
 // it gets twice the time.
-func (s *stack) pgbench(ctx context.Context, script string, clients int, d time.Duration, rate float64) (float64, []time.Duration, error) {
+func (s *Stack) pgbench(ctx context.Context, script string, clients int, d time.Duration, rate float64) (float64, []time.Duration, error) {
 	file := filepath.Join(s.dir, "script.sql")
 	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
 		return 0, nil, err
@@ -124,9 +124,9 @@ func (s *sender) Work(context.Context, *river.Job[message]) error {
 	return nil
 }
 
-// river inserts messages in batches of size by several callers while River works them, for d, and returns how many were inserted and
+// River inserts messages in batches of size by several callers while River works them, for d, and returns how many were inserted and
 // worked in a second.
-func (s *stack) river(ctx context.Context, callers, size int, d time.Duration) (float64, error) {
+func (s *Stack) River(ctx context.Context, callers, size int, d time.Duration) (float64, error) {
 	cfg, err := pgxpool.ParseConfig(s.database)
 	if err != nil {
 		return 0, err

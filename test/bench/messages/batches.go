@@ -1,4 +1,4 @@
-package main
+package messages
 
 import (
 	"archive/zip"
@@ -11,18 +11,20 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lksms/test/bench/measure"
 )
 
-// batchUploads measures a list of a million rows: its check, the wait of verification codes beside it, and how fast it is sent.
-func batchUploads(ctx context.Context, b *bench) error {
-	if err := b.empty(ctx); err != nil {
+// BatchUploads measures a list of a million rows: its check, the wait of verification codes beside it, and how fast it is sent.
+func BatchUploads(ctx context.Context, b *measure.Bench) error {
+	if err := b.Empty(ctx); err != nil {
 		return err
 	}
 	rows := 1_000_000
 	if b.Short {
 		rows = 20_000
 	}
-	c := b.client(connections)
+	c := b.Client(measure.Connections)
 	var path string
 	for _, list := range []struct{ name, content string }{{"list.xlsx", workbookOf(rows)}, {"list.csv", listOf(rows)}} {
 		began := time.Now()
@@ -34,11 +36,11 @@ func batchUploads(ctx context.Context, b *bench) error {
 			return err
 		}
 		took := time.Since(began).Seconds()
-		_, most := b.memory()
-		b.add(figure{
-			Name: fmt.Sprintf("upload and check of %s, %d rows", list.name, rows), Value: show(took, "s"), Target: "<= 60 s", Met: took <= 60,
+		_, most := b.Memory()
+		b.Add(measure.Figure{
+			Name: fmt.Sprintf("upload and check of %s, %d rows", list.name, rows), Value: measure.Show(took, "s"), Target: "<= 60 s", Met: took <= 60,
 		})
-		b.add(figure{Name: "memory of the server until then, at most", Value: show(most, "MiB"), Target: "<= 150 MiB", Met: most <= 150})
+		b.Add(measure.Figure{Name: "memory of the server until then, at most", Value: measure.Show(most, "MiB"), Target: "<= 150 MiB", Met: most <= 150})
 	}
 
 	var with, without []float64
@@ -52,20 +54,20 @@ func batchUploads(ctx context.Context, b *bench) error {
 		if len(with) == 0 {
 			next = "/confirm"
 		}
-		if err := c.call("POST", path+next, "", nil); err != nil {
+		if err := c.Call("POST", path+next, "", nil); err != nil {
 			return err
 		}
 		if wait, err = waitOfCodes(ctx, b); err != nil {
 			return err
 		}
 		with = append(with, wait)
-		if err := c.call("POST", path+"/pause", "", nil); err != nil {
+		if err := c.Call("POST", path+"/pause", "", nil); err != nil {
 			return err
 		}
 	}
-	b.atMost(1.1, "wait of verification codes, p99, beside a batch that is sent", median(with), median(without), "ms", "without it")
+	b.AtMost(1.1, "wait of verification codes, p99, beside a batch that is sent", measure.Median(with), measure.Median(without), "ms", "without it")
 
-	calls, err := closedLoop(ctx, lifeCallers, b.Time, func(i int) error { return live(c, fmt.Sprint("life-", i)) })
+	calls, err := measure.ClosedLoop(ctx, measure.LifeCallers, b.Time, func(i int) error { return measure.Live(c, fmt.Sprint("life-", i)) })
 	if err != nil {
 		return err
 	}
@@ -73,7 +75,7 @@ func batchUploads(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	if err := c.call("POST", path+"/resume", "", nil); err != nil {
+	if err := c.Call("POST", path+"/resume", "", nil); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -81,10 +83,10 @@ func batchUploads(ctx context.Context, b *bench) error {
 		return err
 	}
 	rate := float64(left) / time.Since(began).Seconds()
-	b.ratio(fmt.Sprintf("the last %d rows of it, until all are reported", left), rate, calls*lifeSize, "/s", "life of tasks in batches of 100", "told", true)
-	_, most := b.memory()
-	b.add(figure{Name: "memory of the server until then, at most", Value: show(most, "MiB"), Target: "<= 150 MiB", Met: most <= 150})
-	return b.empty(ctx)
+	b.Ratio(fmt.Sprintf("the last %d rows of it, until all are reported", left), rate, calls*measure.LifeSize, "/s", "life of tasks in batches of 100", "told", true)
+	_, most := b.Memory()
+	b.Add(measure.Figure{Name: "memory of the server until then, at most", Value: measure.Show(most, "MiB"), Target: "<= 150 MiB", Met: most <= 150})
+	return b.Empty(ctx)
 }
 
 // listOf returns a list of n rows with three columns.
@@ -128,7 +130,7 @@ func workbookOf(n int) string {
 }
 
 // upload makes a batch of a list, and returns the path of the batch.
-func upload(c *client, name, list string) (string, error) {
+func upload(c *measure.Client, name, list string) (string, error) {
 	const boundary = "boundary-of-the-list"
 	var form strings.Builder
 	for _, field := range [][2]string{{"name", "bench"}, {"message_type", "marketing"}, {"content", "{姓名}，您的优惠券{券}今日到期"}} {
@@ -138,7 +140,7 @@ func upload(c *client, name, list string) (string, error) {
 	var made struct {
 		BatchID int64 `json:"batch_id"`
 	}
-	err := c.callWith("multipart/form-data; boundary="+boundary, "POST", "/api/v1/batches", form.String(), &made)
+	err := c.CallWith("multipart/form-data; boundary="+boundary, "POST", "/api/v1/batches", form.String(), &made)
 	return fmt.Sprint("/api/v1/batches/", made.BatchID), err
 }
 
@@ -148,10 +150,10 @@ type standing struct {
 }
 
 // await waits until a batch has a status.
-func await(ctx context.Context, c *client, path, status string) error {
+func await(ctx context.Context, c *measure.Client, path, status string) error {
 	for ctx.Err() == nil {
 		var s standing
-		if err := c.call("GET", path, "", &s); err != nil || s.Status == status {
+		if err := c.Call("GET", path, "", &s); err != nil || s.Status == status {
 			return err
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -159,22 +161,22 @@ func await(ctx context.Context, c *client, path, status string) error {
 	return ctx.Err()
 }
 
-func waitingOf(c *client, path string) (int, error) {
+func waitingOf(c *measure.Client, path string) (int, error) {
 	var s standing
-	err := c.call("GET", path, "", &s)
+	err := c.Call("GET", path, "", &s)
 	return s.Counts.Waiting, err
 }
 
 // waitOfCodes returns the 99th percentile of the time from submission to claim of verification codes, in milliseconds. Twenty codes are submitted in a
 // second, and four senders poll twice a second for fifty tasks, which they report.
-func waitOfCodes(ctx context.Context, b *bench) (float64, error) {
+func waitOfCodes(ctx context.Context, b *measure.Bench) (float64, error) {
 	var began time.Time
-	if err := b.db.QueryRow(ctx, "SELECT now()").Scan(&began); err != nil {
+	if err := b.DB.QueryRow(ctx, "SELECT now()").Scan(&began); err != nil {
 		return 0, err
 	}
 	polling, enough := context.WithCancel(ctx)
 	defer enough()
-	c := b.client(connections)
+	c := b.Client(measure.Connections)
 	var failure atomic.Pointer[error]
 	var all sync.WaitGroup
 	for i := range 4 {
@@ -183,15 +185,15 @@ func waitOfCodes(ctx context.Context, b *bench) (float64, error) {
 			tick := time.NewTicker(500 * time.Millisecond)
 			defer tick.Stop()
 			for polling.Err() == nil {
-				if _, err := pull(c, fmt.Sprint("poll-", i), 50); err != nil {
+				if _, err := measure.Pull(c, fmt.Sprint("poll-", i), 50); err != nil {
 					failure.Store(&err)
 				}
 				<-tick.C
 			}
 		})
 	}
-	_, err := openLoop(ctx, connections, 20, 2*b.Time, func() error {
-		return c.call("POST", sendPath, strings.Replace(sendBody(), `"source"`, `"message_type":"verification","source"`, 1), nil)
+	_, err := measure.OpenLoop(ctx, measure.Connections, 20, 2*b.Time, func() error {
+		return c.Call("POST", measure.SendPath, strings.Replace(measure.SendBody(), `"source"`, `"message_type":"verification","source"`, 1), nil)
 	})
 	time.Sleep(time.Second) // the last ones are claimed and reported
 	enough()
@@ -203,7 +205,7 @@ func waitOfCodes(ctx context.Context, b *bench) (float64, error) {
 		return 0, err
 	}
 	var wait float64
-	err = b.db.QueryRow(ctx, `SELECT percentile_cont(0.99) WITHIN GROUP (
+	err = b.DB.QueryRow(ctx, `SELECT percentile_cont(0.99) WITHIN GROUP (
 			ORDER BY extract(epoch FROM coalesce(r.leased_at, now()) - m.created_at) * 1000
 		)
 		FROM messages m LEFT JOIN report_logs r ON r.task_id = m.task_id
@@ -212,15 +214,15 @@ func waitOfCodes(ctx context.Context, b *bench) (float64, error) {
 }
 
 // drainBatch sends the tasks of a batch until it has finished.
-func drainBatch(ctx context.Context, b *bench, c *client, path string) error {
+func drainBatch(ctx context.Context, b *measure.Bench, c *measure.Client, path string) error {
 	sending, enough := context.WithCancel(ctx)
 	defer enough()
 	var failure atomic.Pointer[error]
 	var all sync.WaitGroup
-	for i := range lifeCallers {
+	for i := range measure.LifeCallers {
 		all.Go(func() {
 			for sending.Err() == nil {
-				n, err := pull(c, fmt.Sprint("life-", i), lifeSize)
+				n, err := measure.Pull(c, fmt.Sprint("life-", i), measure.LifeSize)
 				if err != nil {
 					failure.Store(&err)
 					enough()

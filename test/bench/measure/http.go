@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -14,47 +14,50 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-const connections = 64
+// Connections is the number of connections of a usual load.
+const Connections = 64
 
-// sendBody returns a message to a random number.
-func sendBody() string {
+// SendBody returns a message to a random number.
+func SendBody() string {
 	return fmt.Sprintf(`{"phone_number":"138%08d","content":"您的验证码是123456，请勿泄露","source":"bench"}`, rand.IntN(100_000_000))
 }
 
-// client calls the server over persistent connections.
-type client struct {
-	http    fasthttp.HostClient
-	address string
+// Client calls the server over persistent connections.
+type Client struct {
+	HTTP    fasthttp.HostClient
+	Address string
 	auth    string
 }
 
-func (s *stack) client(most int) *client { return s.clientOf("admin", most) }
+// Client returns a client of the admin.
+func (s *Stack) Client(most int) *Client { return s.ClientOf("admin", most) }
 
-// clientOf returns a client of a user, who has the password of the admin.
-func (s *stack) clientOf(username string, most int) *client {
-	return &client{
-		http: fasthttp.HostClient{Addr: s.address, MaxConns: most, MaxIdleConnDuration: time.Minute}, address: s.address,
-		auth: "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password)),
+// ClientOf returns a client of a user, who has the password of the admin.
+func (s *Stack) ClientOf(username string, most int) *Client {
+	return &Client{
+		HTTP: fasthttp.HostClient{Addr: s.address, MaxConns: most, MaxIdleConnDuration: time.Minute}, Address: s.address,
+		auth: "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+Password)),
 	}
 }
 
-// call sends body unless it is empty, and decodes the data of the answer into data unless it is nil.
-func (c *client) call(method, path, body string, data any) error {
-	return c.callWith("application/json", method, path, body, data)
+// Call sends body unless it is empty, and decodes the data of the answer into data unless it is nil.
+func (c *Client) Call(method, path, body string, data any) error {
+	return c.CallWith("application/json", method, path, body, data)
 }
 
-func (c *client) callWith(contentType, method, path, body string, data any) error {
+// CallWith is Call with a content type.
+func (c *Client) CallWith(contentType, method, path, body string, data any) error {
 	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(res)
-	req.SetRequestURI("http://" + c.address + path)
+	req.SetRequestURI("http://" + c.Address + path)
 	req.Header.SetMethod(method)
 	req.Header.Set("Authorization", c.auth)
 	if body != "" {
 		req.Header.SetContentType(contentType)
 		req.SetBodyString(body)
 	}
-	if err := c.http.Do(req, res); err != nil {
+	if err := c.HTTP.Do(req, res); err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	if res.StatusCode() != fasthttp.StatusOK {
@@ -66,8 +69,8 @@ func (c *client) callWith(contentType, method, path, body string, data any) erro
 	return json.Unmarshal(res.Body(), &struct{ Data any }{data})
 }
 
-// closedLoop keeps n callers busy for d, and returns how many calls they made in a second.
-func closedLoop(ctx context.Context, n int, d time.Duration, call func(i int) error) (float64, error) {
+// ClosedLoop keeps n callers busy for d, and returns how many calls they made in a second.
+func ClosedLoop(ctx context.Context, n int, d time.Duration, call func(i int) error) (float64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, nil)
 	defer cancel()
 	var done atomic.Int64
@@ -94,9 +97,9 @@ func closedLoop(ctx context.Context, n int, d time.Duration, call func(i int) er
 	return rate, nil
 }
 
-// openLoop begins rate calls a second for d with at most n callers, whether earlier calls have ended or not. It returns for each call the
+// OpenLoop begins rate calls a second for d with at most n callers, whether earlier calls have ended or not. It returns for each call the
 // time from its planned beginning to its end.
-func openLoop(ctx context.Context, n int, rate float64, d time.Duration, call func() error) ([]time.Duration, error) {
+func OpenLoop(ctx context.Context, n int, rate float64, d time.Duration, call func() error) ([]time.Duration, error) {
 	due := make(chan time.Time, int(rate*d.Seconds())+n)
 	var mu sync.Mutex
 	var took []time.Duration
@@ -129,7 +132,8 @@ func openLoop(ctx context.Context, n int, rate float64, d time.Duration, call fu
 	return took, failure
 }
 
-func quantile(took []time.Duration, q float64) time.Duration {
+// Quantile sorts the times, and returns one.
+func Quantile(took []time.Duration, q float64) time.Duration {
 	if len(took) == 0 {
 		return 0
 	}
@@ -137,9 +141,11 @@ func quantile(took []time.Duration, q float64) time.Duration {
 	return took[min(len(took)-1, int(q*float64(len(took))))]
 }
 
-func median(values []float64) float64 {
+// Median sorts the values, and returns the one in the middle.
+func Median(values []float64) float64 {
 	slices.Sort(values)
 	return values[len(values)/2]
 }
 
-func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+// Millis returns a time in milliseconds.
+func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,4 +1,4 @@
-package main
+package messages
 
 import (
 	"context"
@@ -6,26 +6,28 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"lksms/test/bench/measure"
 )
 
-// storedBytes measures what a message writes: the WAL of its whole life, and what is left of it on disk.
-func storedBytes(ctx context.Context, b *bench) error {
+// StoredBytes measures what a message writes: the WAL of its whole life, and what is left of it on disk.
+func StoredBytes(ctx context.Context, b *measure.Bench) error {
 	batches, singles := 300, 4_000 // of each caller
 	if b.Short {
 		batches, singles = 3, 20
 	}
-	c := b.client(lifeCallers)
+	c := b.Client(measure.LifeCallers)
 	inBatches := func(caller int) (int, error) {
 		for range batches {
-			if err := live(c, fmt.Sprint("app-", caller)); err != nil {
+			if err := measure.Live(c, fmt.Sprint("app-", caller)); err != nil {
 				return 0, err
 			}
 		}
-		return batches * lifeSize, nil
+		return batches * measure.LifeSize, nil
 	}
 	alone := func(caller int) (int, error) {
 		for range singles {
-			if err := c.call("POST", sendPath, sendBody(), nil); err != nil {
+			if err := c.Call("POST", measure.SendPath, measure.SendBody(), nil); err != nil {
 				return 0, err
 			}
 			if err := pullOne(c, fmt.Sprint("app-", caller)); err != nil {
@@ -41,17 +43,17 @@ func storedBytes(ctx context.Context, b *bench) error {
 }
 
 // bytesOf measures what the messages of some callers write, who live at the same time.
-func bytesOf(ctx context.Context, b *bench, name string, live func(caller int) (messages int, err error)) error {
-	if err := errors.Join(b.empty(ctx), b.asAdmin(ctx, "CHECKPOINT")); err != nil {
+func bytesOf(ctx context.Context, b *measure.Bench, name string, live func(caller int) (messages int, err error)) error {
+	if err := errors.Join(b.Empty(ctx), b.AsAdmin(ctx, "CHECKPOINT")); err != nil {
 		return err
 	}
 	before, err := bytesWritten(ctx, b)
 	if err != nil {
 		return err
 	}
-	began, counts, failed := time.Now(), make([]int, lifeCallers), make([]error, lifeCallers)
+	began, counts, failed := time.Now(), make([]int, measure.LifeCallers), make([]error, measure.LifeCallers)
 	var callers sync.WaitGroup
-	for i := range lifeCallers {
+	for i := range measure.LifeCallers {
 		callers.Go(func() { counts[i], failed[i] = live(i) })
 	}
 	callers.Wait()
@@ -71,31 +73,31 @@ func bytesOf(ctx context.Context, b *bench, name string, live func(caller int) (
 	}
 	each := func(now, then int64) float64 { return float64(now-then) / float64(messages) }
 	told := func(name string, value float64, compared string) {
-		b.add(figure{Name: name, Value: show(value, "bytes"), Compared: compared, Target: "told", Met: true})
+		b.Add(measure.Figure{Name: name, Value: measure.Show(value, "bytes"), Compared: compared, Target: "told", Met: true})
 	}
 	told(name+": WAL", each(after.wal, before.wal), fmt.Sprintf("%d messages from a checkpoint on, %.0f /s", messages, float64(messages)/took))
 	told("the same: records of the WAL", each(after.records, before.records), fmt.Sprintf("a number; %.2f pages in them are whole", each(after.wholePages, before.wholePages)))
 	told("the same: on disk, of the day", each(after.kept, before.kept), "messages and what ended them, with indexes")
 	told("the same: on disk, used again", each(after.passing, before.passing), "queue, counts, statistics")
-	return b.empty(ctx)
+	return b.Empty(ctx)
 }
 
 // pullOne claims a message and reports it alone.
-func pullOne(c *client, appID string) error {
-	var tasks []leased
+func pullOne(c *measure.Client, appID string) error {
+	var tasks []measure.Leased
 	claim := fmt.Sprintf(`{"app_id":%q,"limit":1}`, appID)
-	if err := c.call("POST", "/api/v1/sms/tasks/claim", claim, &tasks); err != nil || len(tasks) == 0 {
+	if err := c.Call("POST", "/api/v1/sms/tasks/claim", claim, &tasks); err != nil || len(tasks) == 0 {
 		return err
 	}
 	report := fmt.Sprintf(`{"task_id":%q,"lease_id":%d,"app_id":%q,"status":2}`, tasks[0].TaskID, tasks[0].LeaseID, appID)
-	return c.call("POST", "/api/v1/sms/report", report, nil)
+	return c.Call("POST", "/api/v1/sms/report", report, nil)
 }
 
 // counted waits until all that happened is counted, which writes too.
-func counted(ctx context.Context, b *bench) error {
+func counted(ctx context.Context, b *measure.Bench) error {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		var left int
-		if err := b.db.QueryRow(ctx, "SELECT count(*) FROM facts").Scan(&left); err != nil || left == 0 {
+		if err := b.DB.QueryRow(ctx, "SELECT count(*) FROM facts").Scan(&left); err != nil || left == 0 {
 			return err
 		}
 		if time.Now().After(deadline) {
@@ -110,10 +112,10 @@ type written struct {
 	kept, passing            int64 // bytes of the tables of days, and of those that are emptied again
 }
 
-func bytesWritten(ctx context.Context, b *bench) (w written, err error) {
+func bytesWritten(ctx context.Context, b *measure.Bench) (w written, err error) {
 	const sizes = "(SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c WHERE c.relkind = 'r' AND c.relname ~ "
 	// The counts of pg_stat_wal come from the sessions with a delay, the position does not.
-	err = b.db.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint, wal_records, wal_fpi, "+
+	err = b.DB.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint, wal_records, wal_fpi, "+
 		sizes+"'^(messages|report_logs)'), "+sizes+"'^(queue|facts|task_counts|fair_ranks|statistics.*|sender_states|daily_totals)$') FROM pg_stat_wal",
 	).Scan(&w.wal, &w.records, &w.wholePages, &w.kept, &w.passing)
 	return w, err

@@ -1,4 +1,4 @@
-package main
+package messages
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"lksms/test/bench/measure"
 )
 
 const hearers = 50 // companies with a webhook each; the receiver of the last one hangs
@@ -70,7 +72,7 @@ func (r *receivers) begin() {
 func (r *receivers) lag(q float64) float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return quantile(r.lags, q).Seconds()
+	return measure.Quantile(r.lags, q).Seconds()
 }
 
 // hearings are what is compared: what the trigger of report_logs does with events, and who listens. The statements apply to the companies with webhooks.
@@ -83,28 +85,28 @@ const (
 )
 
 // startHearing prepares the companies, one webhook each, and returns the clients that submit for them.
-func startHearing(ctx context.Context, b *bench, r *receivers) (clients []*client, err error) {
-	c := b.client(connections)
+func startHearing(ctx context.Context, b *measure.Bench, r *receivers) (clients []*measure.Client, err error) {
+	c := b.Client(measure.Connections)
 	for i := range hearers {
 		no := fmt.Sprint("hearer-", i)
-		if err := c.call("POST", "/api/v1/admin/companies", fmt.Sprintf(`{"company_no":%q,"name":%q}`, no, no), nil); err != nil {
+		if err := c.Call("POST", "/api/v1/admin/companies", fmt.Sprintf(`{"company_no":%q,"name":%q}`, no, no), nil); err != nil {
 			return nil, err
 		}
-		if err := c.call("POST", "/api/v1/admin/users", fmt.Sprintf(`{"username":%q,"password":%q,"role":"submit","company_no":%q}`, no, password, no), nil); err != nil {
+		if err := c.Call("POST", "/api/v1/admin/users", fmt.Sprintf(`{"username":%q,"password":%q,"role":"submit","company_no":%q}`, no, measure.Password, no), nil); err != nil {
 			return nil, err
 		}
 		hook := fmt.Sprintf(`{"url":%q,"events":["message.sent","message.failed"],"company_no":%q}`, r.urls[i], no)
-		if err := c.call("POST", "/api/v1/webhooks", hook, nil); err != nil {
+		if err := c.Call("POST", "/api/v1/webhooks", hook, nil); err != nil {
 			return nil, err
 		}
-		clients = append(clients, b.clientOf(no, connections))
+		clients = append(clients, b.ClientOf(no, measure.Connections))
 	}
 	// The company of the admin, for which nothing is submitted here.
-	return clients, b.exec(ctx, "INSERT INTO feed_listeners (company_id, since_id, is_pushed, listens_until) VALUES (1, 0, false, now())")
+	return clients, b.Exec(ctx, "INSERT INTO feed_listeners (company_id, since_id, is_pushed, listens_until) VALUES (1, 0, false, now())")
 }
 
-// eventFlow measures what webhooks cost those who submit and claim, whether companies listen or not, and how fast events are posted.
-func eventFlow(ctx context.Context, b *bench) (err error) {
+// EventFlow measures what webhooks cost those who submit and claim, whether companies listen or not, and how fast events are posted.
+func EventFlow(ctx context.Context, b *measure.Bench) (err error) {
 	r, err := startReceivers()
 	if err != nil {
 		return err
@@ -115,7 +117,7 @@ func eventFlow(ctx context.Context, b *bench) (err error) {
 		return err
 	}
 	var function string
-	if err := b.db.QueryRow(ctx, "SELECT pg_get_functiondef('report_logs_facts'::regproc)").Scan(&function); err != nil {
+	if err := b.DB.QueryRow(ctx, "SELECT pg_get_functiondef('report_logs_facts'::regproc)").Scan(&function); err != nil {
 		return err
 	}
 	begin, end := strings.Index(function, "listening bigint[] := "), strings.Index(function, "BEGIN\n")
@@ -123,16 +125,16 @@ func eventFlow(ctx context.Context, b *bench) (err error) {
 		return fmt.Errorf("the trigger report_logs_facts has another form")
 	}
 	deaf := function[:begin] + "listening bigint[] := '{}';\n" + function[end:]
-	admin := b.client(connections)
+	admin := b.Client(measure.Connections)
 	lives := func() (float64, error) {
-		calls, err := closedLoop(ctx, lifeCallers, b.Time, func(i int) error {
-			if err := clients[rand.IntN(hearers)].call("POST", "/api/v1/sms/send-batch", lifeBody(lifeSize), nil); err != nil {
+		calls, err := measure.ClosedLoop(ctx, measure.LifeCallers, b.Time, func(i int) error {
+			if err := clients[rand.IntN(hearers)].Call("POST", "/api/v1/sms/send-batch", measure.LifeBody(measure.LifeSize), nil); err != nil {
 				return err
 			}
-			_, err := pull(admin, fmt.Sprint("life-", i), lifeSize)
+			_, err := measure.Pull(admin, fmt.Sprint("life-", i), measure.LifeSize)
 			return err
 		})
-		return calls * lifeSize, err
+		return calls * measure.LifeSize, err
 	}
 	var without, another, with, posted, p50, p99 []float64
 	var costs [3][]float64 // processor time of a task in µs, as without, another, with
@@ -141,20 +143,20 @@ func eventFlow(ctx context.Context, b *bench) (err error) {
 			function, who string
 			rates         *[]float64
 		}{{deaf, hearNobody, &without}, {function, hearAnother, &another}, {function, hearAll, &with}} {
-			if err := b.empty(ctx); err != nil {
+			if err := b.Empty(ctx); err != nil {
 				return err
 			}
-			if err := b.exec(ctx, kind.function+"; TRUNCATE feed_staged, feed, webhook_retries; "+kind.who); err != nil {
+			if err := b.Exec(ctx, kind.function+"; TRUNCATE feed_staged, feed, webhook_retries; "+kind.who); err != nil {
 				return err
 			}
 			r.begin()
-			began, used := time.Now(), b.cpu()
+			began, used := time.Now(), b.CPU()
 			rate, err := lives()
 			if err != nil {
 				return err
 			}
 			*kind.rates = append(*kind.rates, rate)
-			costs[i] = append(costs[i], (b.cpu()-used)/(rate*time.Since(began).Seconds())*1e6)
+			costs[i] = append(costs[i], (b.CPU()-used)/(rate*time.Since(began).Seconds())*1e6)
 			if kind.rates == &with {
 				posted = append(posted, float64(r.taken.Load())/time.Since(began).Seconds())
 				if _, err := lastPosted(ctx, b); err != nil {
@@ -164,46 +166,46 @@ func eventFlow(ctx context.Context, b *bench) (err error) {
 			}
 		}
 	}
-	b.atLeast(0.95, "life of tasks of companies that do not listen, beside one that does", median(another), median(without), "/s", "without events")
-	b.atMost(1.05, "processor time of such a task, in the server and PostgreSQL", median(costs[1]), median(costs[0]), "µs", "without events")
-	b.ratio(fmt.Sprintf("life of tasks of %d companies with a webhook each, of which one hangs", hearers), median(with), median(without), "/s", "without events", "told", true)
-	b.ratio("processor time of such a task, with its event", median(costs[2]), median(costs[0]), "µs", "without events", "told", true)
-	b.ratio("events posted meanwhile", median(posted), median(with), "/s", "tasks that ended", "told", true)
-	b.add(figure{Name: "from the end of a task to its post, median and p99", Value: fmt.Sprintf("%.2g s, %.2g s", median(p50), median(p99)), Target: "told", Met: true})
+	b.AtLeast(0.95, "life of tasks of companies that do not listen, beside one that does", measure.Median(another), measure.Median(without), "/s", "without events")
+	b.AtMost(1.05, "processor time of such a task, in the server and PostgreSQL", measure.Median(costs[1]), measure.Median(costs[0]), "µs", "without events")
+	b.Ratio(fmt.Sprintf("life of tasks of %d companies with a webhook each, of which one hangs", hearers), measure.Median(with), measure.Median(without), "/s", "without events", "told", true)
+	b.Ratio("processor time of such a task, with its event", measure.Median(costs[2]), measure.Median(costs[0]), "µs", "without events", "told", true)
+	b.Ratio("events posted meanwhile", measure.Median(posted), measure.Median(with), "/s", "tasks that ended", "told", true)
+	b.Add(measure.Figure{Name: "from the end of a task to its post, median and p99", Value: fmt.Sprintf("%.2g s, %.2g s", measure.Median(p50), measure.Median(p99)), Target: "told", Met: true})
 
 	if err := postAlone(ctx, b, r); err != nil {
 		return err
 	}
-	return b.exec(ctx, function+"; "+hearNobody+"; DELETE FROM webhooks; TRUNCATE feed, feed_staged, feed_listeners, webhook_retries")
+	return b.Exec(ctx, function+"; "+hearNobody+"; DELETE FROM webhooks; TRUNCATE feed, feed_staged, feed_listeners, webhook_retries")
 }
 
 // postAlone posts the events of the last round once more, while nothing else runs.
-func postAlone(ctx context.Context, b *bench, r *receivers) error {
-	if err := b.exec(ctx, hearAll+"; UPDATE webhooks SET after_id = 0"); err != nil {
+func postAlone(ctx context.Context, b *measure.Bench, r *receivers) error {
+	if err := b.Exec(ctx, hearAll+"; UPDATE webhooks SET after_id = 0"); err != nil {
 		return err
 	}
 	r.begin()
-	began, used, own := time.Now(), b.cpu(), b.databaseCPU()
+	began, used, own := time.Now(), b.CPU(), b.DatabaseCPU()
 	took, err := lastPosted(ctx, b)
 	if err != nil {
 		return err
 	}
 	n := float64(r.taken.Load())
 	rate := n / (took.Sub(began)).Seconds()
-	b.add(figure{Name: fmt.Sprintf("events posted while nothing else runs, of %.0f", n), Value: show(rate, "/s"), Target: ">= 5000 /s", Met: rate >= 5000})
-	database := b.databaseCPU() - own
-	b.add(figure{
+	b.Add(measure.Figure{Name: fmt.Sprintf("events posted while nothing else runs, of %.0f", n), Value: measure.Show(rate, "/s"), Target: ">= 5000 /s", Met: rate >= 5000})
+	database := b.DatabaseCPU() - own
+	b.Add(measure.Figure{
 		Name: "processor time of an event that is posted", Target: "told", Met: true,
-		Value: fmt.Sprintf("%.0f µs in the server, %.0f µs in PostgreSQL", (b.cpu()-used-database)/n*1e6, database/n*1e6),
+		Value: fmt.Sprintf("%.0f µs in the server, %.0f µs in PostgreSQL", (b.CPU()-used-database)/n*1e6, database/n*1e6),
 	})
 	return nil
 }
 
 // lastPosted returns when nothing is left to be posted to the webhooks that take events.
-func lastPosted(ctx context.Context, b *bench) (at time.Time, err error) {
+func lastPosted(ctx context.Context, b *measure.Bench) (at time.Time, err error) {
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 		var left bool
-		err := b.db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM feed_staged) OR EXISTS (
+		err := b.DB.QueryRow(ctx, `SELECT EXISTS (SELECT FROM feed_staged) OR EXISTS (
 				SELECT FROM webhooks w WHERE w.url NOT LIKE '%/' || $1::text AND EXISTS (
 					SELECT FROM feed f WHERE f.id > w.after_id AND f.company_id = w.company_id
 				)

@@ -1,4 +1,5 @@
-package main
+// Package storage measures what stored rows cost: lists, partitions and their end.
+package storage
 
 import (
 	"context"
@@ -7,6 +8,8 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"time"
+
+	"lksms/test/bench/measure"
 )
 
 const (
@@ -55,7 +58,7 @@ const leasedState = `INSERT INTO queue (task_id, pool_id, lane, rank, company_id
 // list is a list of tasks as one viewer asks for it.
 type list struct {
 	name   string
-	viewer *client
+	viewer *measure.Client
 	query  func() url.Values
 }
 
@@ -65,8 +68,8 @@ type page struct {
 	NextCursor string     `json:"next_cursor"`
 }
 
-// listPages measures a page of lists of tasks, with the tasks of twenty days.
-func listPages(ctx context.Context, b *bench) error {
+// ListPages measures a page of lists of tasks, with the tasks of twenty days.
+func ListPages(ctx context.Context, b *measure.Bench) error {
 	viewers, err := fillLists(ctx, b)
 	if err != nil {
 		return err
@@ -109,20 +112,20 @@ func listPages(ctx context.Context, b *bench) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
-		b.add(f)
+		b.Add(f)
 	}
-	return errors.Join(b.empty(ctx), dropPastPartitions(ctx, b))
+	return errors.Join(b.Empty(ctx), dropPastPartitions(ctx, b))
 }
 
 // measure returns the figure of up to n requests, one after the other. It ends after most, if the list is slow.
-func (l list) measure(ctx context.Context, n int, most time.Duration) (figure, error) {
+func (l list) measure(ctx context.Context, n int, most time.Duration) (measure.Figure, error) {
 	took := make([]time.Duration, 0, n)
 	var items, cutShort int
 	for first := time.Now(); len(took) < n && time.Since(first) < most; {
 		began := time.Now()
 		got, err := l.get(l.query())
 		if err != nil {
-			return figure{}, err
+			return measure.Figure{}, err
 		}
 		took = append(took, time.Since(began))
 		items += len(got.Items)
@@ -131,14 +134,14 @@ func (l list) measure(ctx context.Context, n int, most time.Duration) (figure, e
 		}
 	}
 	if items+cutShort == 0 {
-		return figure{}, errors.New("the list has no task")
+		return measure.Figure{}, errors.New("the list has no task")
 	}
 	compared := fmt.Sprintf("%d requests, %.3g items each", len(took), float64(items)/float64(len(took)))
 	if cutShort > 0 {
 		compared += ", more on the pages after it"
 	}
-	p50, p99 := millis(quantile(took, 0.5)), millis(quantile(took, 0.99))
-	return figure{
+	p50, p99 := measure.Millis(measure.Quantile(took, 0.5)), measure.Millis(measure.Quantile(took, 0.99))
+	return measure.Figure{
 		Name: "list of tasks: " + l.name, Value: fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", p50, p99), Compared: compared, Target: "p99 <= 50 ms",
 		Met: p99 <= 50,
 	}, ctx.Err()
@@ -162,74 +165,74 @@ func (l list) cursor(page int) (cursor string, err error) {
 
 func (l list) get(query url.Values) (got page, err error) {
 	query.Set("limit", fmt.Sprint(listsLimit))
-	return got, l.viewer.call("GET", listsPath+"?"+query.Encode(), "", &got)
+	return got, l.viewer.Call("GET", listsPath+"?"+query.Encode(), "", &got)
 }
 
 // viewers are the users that read lists: admin sees everything, reader a company, and the submitters large and tiny of that company their
 // own tasks.
-type viewers struct{ admin, reader, large, tiny *client }
+type viewers struct{ admin, reader, large, tiny *measure.Client }
 
 // fillLists replaces all tasks by Rows finished ones of twenty days, each in a partition, and by tasks of the last hour: a tenth as many wait
 // for a retry, then senders hold one for 200, and a tenth as many are new. Of ten tasks a company has six, two others have three, and the
 // default company one. Half of all tasks are of one submitter. Twenty others share the rest of each company.
-func fillLists(ctx context.Context, b *bench) (viewers, error) {
-	v := viewers{admin: b.client(1)}
+func fillLists(ctx context.Context, b *measure.Bench) (viewers, error) {
+	v := viewers{admin: b.Client(1)}
 	companies := make([]int64, 3)
 	var err error
 	for _, a := range []struct {
 		company        int
 		username, role string
-		viewer         **client
+		viewer         **measure.Client
 	}{
 		{0, "lists-reader", "read", &v.reader}, {0, "lists-large", "submit", &v.large}, {0, "lists-tiny", "submit", &v.tiny},
-		{1, "lists-second", "submit", new(*client)}, {2, "lists-third", "submit", new(*client)},
+		{1, "lists-second", "submit", new(*measure.Client)}, {2, "lists-third", "submit", new(*measure.Client)},
 	} {
-		if *a.viewer, companies[a.company], err = makeAccount(ctx, b, v.admin, fmt.Sprint("lists-", a.company), a.username, a.role); err != nil {
+		if *a.viewer, companies[a.company], err = measure.MakeAccount(ctx, b, v.admin, fmt.Sprint("lists-", a.company), a.username, a.role); err != nil {
 			return v, err
 		}
 	}
-	if err := b.empty(ctx); err != nil {
+	if err := b.Empty(ctx); err != nil {
 		return v, err
 	}
 	now := time.Now().UTC()
 	first := now.Truncate(24*time.Hour).AddDate(0, 0, -listsDays)
-	if err := b.exec(ctx, "SELECT task_partitions_ahead('day', $1, $2)", first, now); err != nil {
+	if err := b.Exec(ctx, "SELECT task_partitions_ahead('day', $1, $2)", first, now); err != nil {
 		return v, err
 	}
-	f := filling{
-		n: b.Rows, first: first, last: now.Add(-time.Hour), numbers: b.Rows / listsDays,
-		company: fmt.Sprintf("(ARRAY[%[1]d, %[1]d, %[1]d, %[1]d, %[1]d, %[1]d, %[2]d, %[2]d, %[3]d, %[4]d])[1 + i %% 10]",
-			companies[0], companies[1], companies[2], defaultCompany),
-		submitter: "CASE WHEN i % 10 < 5 THEN 'lists-large' ELSE 'lists-' || i / 10 % 20 END",
-		source:    "CASE WHEN i % 10000 = 1 THEN 'rare' ELSE 'bench' END",
+	f := measure.Filling{
+		N: b.Rows, First: first, Last: now.Add(-time.Hour), Numbers: b.Rows / listsDays,
+		Company: fmt.Sprintf("(ARRAY[%[1]d, %[1]d, %[1]d, %[1]d, %[1]d, %[1]d, %[2]d, %[2]d, %[3]d, %[4]d])[1 + i %% 10]",
+			companies[0], companies[1], companies[2], measure.DefaultCompany),
+		Submitter: "CASE WHEN i % 10 < 5 THEN 'lists-large' ELSE 'lists-' || i / 10 % 20 END",
+		Source:    "CASE WHEN i % 10000 = 1 THEN 'rare' ELSE 'bench' END",
 	}
 	waiting := f
 	// The tasks of the tiny submitter have numbers that 10 divides, so they belong to the company of the large one.
-	f.submitter = fmt.Sprintf("CASE WHEN i %% %d = 0 THEN 'lists-tiny' WHEN i %% 10 < 5 THEN 'lists-large' ELSE 'lists-' || i / 10 %% 20 END",
+	f.Submitter = fmt.Sprintf("CASE WHEN i %% %d = 0 THEN 'lists-tiny' WHEN i %% 10 < 5 THEN 'lists-large' ELSE 'lists-' || i / 10 %% 20 END",
 		b.Rows/listsTiny/10*10)
-	if err := b.fill(ctx, f, listsState); err != nil {
+	if err := b.Fill(ctx, f, listsState); err != nil {
 		return v, err
 	}
-	waiting.source = "'bench'"
+	waiting.Source = "'bench'"
 	for _, w := range []struct {
 		n     int
 		state string
-	}{{b.Rows / 10, retryState}, {b.Rows / 200, leasedState}, {b.Rows / 10, pendingState}} {
-		waiting.n, waiting.numbers = w.n, w.n
-		waiting.first, waiting.last = waiting.last, waiting.last.Add(20*time.Minute)
-		if err := b.fill(ctx, waiting, w.state); err != nil {
+	}{{b.Rows / 10, measure.RetryState}, {b.Rows / 200, leasedState}, {b.Rows / 10, measure.PendingState}} {
+		waiting.N, waiting.Numbers = w.n, w.n
+		waiting.First, waiting.Last = waiting.Last, waiting.Last.Add(20*time.Minute)
+		if err := b.Fill(ctx, waiting, w.state); err != nil {
 			return v, err
 		}
 	}
-	return v, b.exec(ctx, "VACUUM (ANALYZE) messages, queue, report_logs") // as autovacuum would while the lists are measured
+	return v, b.Exec(ctx, "VACUUM (ANALYZE) messages, queue, report_logs") // as autovacuum would while the lists are measured
 }
 
 // dropPastPartitions drops the partitions of past days, which a figure made. They are empty. That of yesterday stays, because it may still get
 // tasks.
-func dropPastPartitions(ctx context.Context, b *bench) error {
+func dropPastPartitions(ctx context.Context, b *measure.Bench) error {
 	return errors.Join(
-		b.exec(ctx, `SELECT task_partition_drop(p.first_day) FROM task_partitions p
+		b.Exec(ctx, `SELECT task_partition_drop(p.first_day) FROM task_partitions p
 			WHERE p.last_day <= (now() AT TIME ZONE 'UTC')::date AND p.dropped_at IS NULL`),
-		b.exec(ctx, "DELETE FROM task_partitions WHERE dropped_at IS NOT NULL"),
+		b.Exec(ctx, "DELETE FROM task_partitions WHERE dropped_at IS NOT NULL"),
 	)
 }

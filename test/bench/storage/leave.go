@@ -1,4 +1,4 @@
-package main
+package storage
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/platform/postgres"
+	"lksms/test/bench/measure"
 )
 
 const (
@@ -15,14 +16,14 @@ const (
 	long      = 400 * 24 * time.Hour // longer than anything is kept
 )
 
-// leavingRows compares charges and rows of batches that leave with their partition with as many that are deleted by themselves, as those from before there
+// LeavingRows compares charges and rows of batches that leave with their partition with as many that are deleted by themselves, as those from before there
 // were partitions are; and a page of a ledger in many partitions with one in few.
-func leavingRows(ctx context.Context, b *bench) error {
+func LeavingRows(ctx context.Context, b *measure.Bench) error {
 	n, perPart, pages := 1_000_000, 40_000, 200
 	if b.Short {
 		n, perPart, pages = 200_000, 1_000, 20
 	}
-	q := dbq.New(b.db)
+	q := dbq.New(b.DB)
 	if err := q.SenderRegister(ctx, "leave"); err != nil {
 		return err
 	}
@@ -45,14 +46,14 @@ func leavingRows(ctx context.Context, b *bench) error {
 			return err
 		}
 	}
-	if err := b.exec(ctx, "VACUUM (ANALYZE) sender_ledger, batch_rows, batches"); err != nil {
+	if err := b.Exec(ctx, "VACUUM (ANALYZE) sender_ledger, batch_rows, batches"); err != nil {
 		return err
 	}
 	many, err := ledgerPage(ctx, b, q, pages)
 	if err != nil {
 		return err
 	}
-	b.ratio(fmt.Sprintf("first page of a ledger in %d partitions", partsMade+2), many, few, "ms", "in 2 partitions", "told", true)
+	b.Ratio(fmt.Sprintf("first page of a ledger in %d partitions", partsMade+2), many, few, "ms", "in 2 partitions", "told", true)
 
 	single, err := timed(ctx, func() (int64, error) {
 		return q.SenderLedgerFold(ctx, dbq.SenderLedgerFoldParams{BatchSize: 20_000, Keep: long / 2, Remark: "leave"})
@@ -66,7 +67,7 @@ func leavingRows(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	b.atMost(0.2, fmt.Sprintf("%d charges leave with their partition, and their sums stay", n), millis(whole), millis(single), "ms", "by themselves")
+	b.AtMost(0.2, fmt.Sprintf("%d charges leave with their partition, and their sums stay", n), measure.Millis(whole), measure.Millis(single), "ms", "by themselves")
 
 	single, err = timed(ctx, func() (int64, error) {
 		return q.BatchesForget(ctx, dbq.BatchesForgetParams{BatchSize: 1, Keep: long / 2, KeepHeld: 2 * long})
@@ -78,19 +79,19 @@ func leavingRows(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	b.atMost(0.2, fmt.Sprintf("%d rows of a batch leave with their partition", n), millis(whole), millis(single), "ms", "by themselves")
-	return b.empty(ctx)
+	b.AtMost(0.2, fmt.Sprintf("%d rows of a batch leave with their partition", n), measure.Millis(whole), measure.Millis(single), "ms", "by themselves")
+	return b.Empty(ctx)
 }
 
 // leaving adds n charges of fifty companies, and a batch with n rows that ended long ago.
-func leaving(ctx context.Context, b *bench, n int) error {
-	err := b.exec(ctx, `INSERT INTO sender_ledger (sender_id, change, balance, lease_id, company_id, created_at)
+func leaving(ctx context.Context, b *measure.Bench, n int) error {
+	err := b.Exec(ctx, `INSERT INTO sender_ledger (sender_id, change, balance, lease_id, company_id, created_at)
 		SELECT s.id, -1, 0, nextval('lease_ids'), 1 + i % 50, now() - $2::interval + i * interval '0.06 s'
 		FROM generate_series(1, $1::integer) i, senders s WHERE s.sender_no = 'leave'`, n, long)
 	if err != nil {
 		return err
 	}
-	return b.exec(ctx, `WITH made AS (
+	return b.Exec(ctx, `WITH made AS (
 			INSERT INTO batches (company_id, submitted_by, name, message_type, phone_column, content, dedup, request_id, source_ip, user_agent, status,
 				is_settled, checked_at, ended_at, rows, valid)
 			SELECT c.id, 'bench', 'leave', 1, 'phone', 'x', 'none', 'x', 'x', 'x', 'finished', true, now() - $2::interval, now() - $2::interval, $1, $1
@@ -102,7 +103,7 @@ func leaving(ctx context.Context, b *bench, n int) error {
 }
 
 // nextParts begins the next partitions, as if the present ones had been begun long ago.
-func nextParts(ctx context.Context, b *bench, q *dbq.Queries) error {
+func nextParts(ctx context.Context, b *measure.Bench, q *dbq.Queries) error {
 	for range 2 { // made by one call, and begun by the next
 		for _, parent := range []string{"sender_ledger", "batch_rows"} {
 			_, err := postgres.Patiently(ctx, func() (int64, error) {
@@ -112,7 +113,7 @@ func nextParts(ctx context.Context, b *bench, q *dbq.Queries) error {
 				return err
 			}
 		}
-		if err := b.exec(ctx, "UPDATE number_partitions SET entered_at = entered_at - $1::interval, left_at = left_at - $1::interval", long); err != nil {
+		if err := b.Exec(ctx, "UPDATE number_partitions SET entered_at = entered_at - $1::interval, left_at = left_at - $1::interval", long); err != nil {
 			return err
 		}
 	}
@@ -120,7 +121,7 @@ func nextParts(ctx context.Context, b *bench, q *dbq.Queries) error {
 }
 
 // ledgerPage returns the median time of the first page, in milliseconds.
-func ledgerPage(ctx context.Context, b *bench, q *dbq.Queries, pages int) (float64, error) {
+func ledgerPage(ctx context.Context, b *measure.Bench, q *dbq.Queries, pages int) (float64, error) {
 	var took []time.Duration
 	for range pages {
 		began := time.Now()
@@ -133,7 +134,7 @@ func ledgerPage(ctx context.Context, b *bench, q *dbq.Queries, pages int) (float
 		}
 		took = append(took, time.Since(began))
 	}
-	return millis(quantile(took, 0.5)), nil
+	return measure.Millis(measure.Quantile(took, 0.5)), nil
 }
 
 // timed returns how long do takes, repeated until it did n.

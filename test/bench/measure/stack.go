@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -24,23 +24,24 @@ import (
 )
 
 const (
-	password   = "bench-bench-bench"
+	Password   = "bench-bench-bench"
 	secretsKey = "YmVuY2gtYmVuY2gtYmVuY2gtYmVuY2gtYmVuY2gtYmU=" // seals the secrets of webhooks
 )
 
-// stack is one server and its PostgreSQL.
-type stack struct {
+// Stack is one server and its PostgreSQL.
+type Stack struct {
 	dir      string
 	private  *pgserver.Server
 	database string // URL of the database
 	binary   string // path of the server's executable
 	address  string
-	server   *exec.Cmd
-	db       *postgres.DB
+	Server   *exec.Cmd
+	DB       *postgres.DB
 }
 
-func start(ctx context.Context, databaseURL string) (*stack, error) {
-	s := &stack{database: databaseURL}
+// Start builds and starts the server on the database, or on a PostgreSQL of its own without a URL.
+func Start(ctx context.Context, databaseURL string) (*Stack, error) {
+	s := &Stack{database: databaseURL}
 	var err error
 	if s.dir, err = os.MkdirTemp("/var/tmp", "lksms-bench-"); err != nil { // on a disk: /tmp may be in memory
 		return s, err
@@ -56,7 +57,7 @@ func start(ctx context.Context, databaseURL string) (*stack, error) {
 		}
 		s.database = s.private.URL()
 	}
-	if s.db, err = postgres.Open(ctx, s.database); err != nil {
+	if s.DB, err = postgres.Open(ctx, s.database); err != nil {
 		return s, err
 	}
 	s.binary = filepath.Join(s.dir, "lksms")
@@ -65,35 +66,35 @@ func start(ctx context.Context, databaseURL string) (*stack, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return s, fmt.Errorf("build the server: run this from test/bench: %w\n%s", err, out)
 	}
-	return s, s.serve(ctx)
+	return s, s.Serve(ctx)
 }
 
-// serve starts the server on the database, and returns when it is ready.
-func (s *stack) serve(ctx context.Context) error {
-	one, err := s.launch(ctx, "server")
-	s.server, s.address = one.cmd, one.address
+// Serve starts the server on the database, and returns when it is ready.
+func (s *Stack) Serve(ctx context.Context) error {
+	one, err := s.Launch(ctx, "server")
+	s.Server, s.address = one.Cmd, one.Address
 	return err
 }
 
-// halt ends the server until serve.
-func (s *stack) halt() error {
-	one := server{s.address, s.server}
-	s.server = nil
-	return one.stop()
+// Halt ends the server until serve.
+func (s *Stack) Halt() error {
+	one := Server{s.address, s.Server}
+	s.Server = nil
+	return one.Stop()
 }
 
-// server is a process of lksms serve.
-type server struct {
-	address string
-	cmd     *exec.Cmd
+// Server is a process of lksms serve.
+type Server struct {
+	Address string
+	Cmd     *exec.Cmd
 }
 
-// launch starts one more server on the database, and returns when it is ready. name is that of its log.
-func (s *stack) launch(ctx context.Context, name string, flags ...string) (one server, err error) {
-	if one.address, err = freeAddress(); err != nil {
+// Launch starts one more server on the database, and returns when it is ready. name is that of its log.
+func (s *Stack) Launch(ctx context.Context, name string, flags ...string) (one Server, err error) {
+	if one.Address, err = FreeAddress(); err != nil {
 		return one, err
 	}
-	_, port, err := net.SplitHostPort(one.address)
+	_, port, err := net.SplitHostPort(one.Address)
 	if err != nil {
 		return one, err
 	}
@@ -105,45 +106,45 @@ func (s *stack) launch(ctx context.Context, name string, flags ...string) (one s
 	cmd := exec.Command(s.binary, append([]string{"serve"}, flags...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
 	cmd.Env = append(os.Environ(), "DATABASE_URL="+s.database, "APP_HOST=127.0.0.1", "APP_PORT="+port,
-		"BASIC_AUTH_USERNAME=admin", "BASIC_AUTH_PASSWORD="+password, "LKSMS_DATA="+s.dir, "SECRETS_KEY="+secretsKey,
+		"BASIC_AUTH_USERNAME=admin", "BASIC_AUTH_PASSWORD="+Password, "LKSMS_DATA="+s.dir, "SECRETS_KEY="+secretsKey,
 		"MAX_CONNECTIONS=20000", "OUTBOUND_ALLOW=127.0.0.1") // all clients and providers have this address
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return one, err
 	}
-	one.cmd = cmd
+	one.Cmd = cmd
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if res, err := http.Get("http://" + one.address + "/ready"); err == nil {
+		if res, err := http.Get("http://" + one.Address + "/ready"); err == nil {
 			_ = res.Body.Close()
 			if res.StatusCode == http.StatusOK {
 				return one, nil
 			}
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
-			return one, errors.Join(errors.New("the server is not ready: see "+log.Name()), one.stop())
+			return one, errors.Join(errors.New("the server is not ready: see "+log.Name()), one.Stop())
 		}
 	}
 }
 
-// stop ends a server of launch, and waits for its end.
-func (o server) stop() error {
-	if o.cmd == nil {
+// Stop ends a server of launch, and waits for its end.
+func (o Server) Stop() error {
+	if o.Cmd == nil {
 		return nil
 	}
-	_ = o.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-	return o.cmd.Wait()
+	_ = o.Cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	return o.Cmd.Wait()
 }
 
-// clientAt returns a client of one server.
-func (s *stack) clientAt(address string, most int) *client {
-	c := s.client(most)
-	c.http.Addr, c.address = address, address
+// ClientAt returns a client of one server.
+func (s *Stack) ClientAt(address string, most int) *Client {
+	c := s.Client(most)
+	c.HTTP.Addr, c.Address = address, address
 	return c
 }
 
-// beside makes a database on the same PostgreSQL, and a folder for its server inside that of s. The server is not started yet.
-func (s *stack) beside(ctx context.Context, database string) (*stack, error) {
-	second := &stack{dir: filepath.Join(s.dir, database), binary: s.binary}
+// Beside makes a database on the same PostgreSQL, and a folder for its server inside that of s. The server is not started yet.
+func (s *Stack) Beside(ctx context.Context, database string) (*Stack, error) {
+	second := &Stack{dir: filepath.Join(s.dir, database), binary: s.binary}
 	if err := os.Mkdir(second.dir, 0o755); err != nil {
 		return second, err
 	}
@@ -151,9 +152,9 @@ func (s *stack) beside(ctx context.Context, database string) (*stack, error) {
 	if err != nil {
 		return second, err
 	}
-	owner := pgx.Identifier{s.db.Pool().Config().ConnConfig.User}.Sanitize()
+	owner := pgx.Identifier{s.DB.Pool().Config().ConnConfig.User}.Sanitize()
 	name := pgx.Identifier{database}.Sanitize()
-	if err := errors.Join(s.dropDatabase(ctx, database), s.asAdmin(ctx, "CREATE DATABASE "+name+" OWNER "+owner)); err != nil {
+	if err := errors.Join(s.DropDatabase(ctx, database), s.AsAdmin(ctx, "CREATE DATABASE "+name+" OWNER "+owner)); err != nil {
 		return second, err
 	}
 	address.Path = "/" + database
@@ -161,18 +162,18 @@ func (s *stack) beside(ctx context.Context, database string) (*stack, error) {
 	if _, err := postgres.MigrateUp(ctx, second.database, nil); err != nil {
 		return second, err
 	}
-	second.db, err = postgres.Open(ctx, second.database)
+	second.DB, err = postgres.Open(ctx, second.database)
 	return second, err
 }
 
-// dropDatabase drops a database of beside, if it exists.
-func (s *stack) dropDatabase(ctx context.Context, database string) error {
-	return s.asAdmin(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{database}.Sanitize()+" WITH (FORCE)")
+// DropDatabase drops a database of beside, if it exists.
+func (s *Stack) DropDatabase(ctx context.Context, database string) error {
+	return s.AsAdmin(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{database}.Sanitize()+" WITH (FORCE)")
 }
 
-// asAdmin runs a statement as the superuser of a private PostgreSQL. On another one it runs as the role of the URL, which needs the
+// AsAdmin runs a statement as the superuser of a private PostgreSQL. On another one it runs as the role of the URL, which needs the
 // permission.
-func (s *stack) asAdmin(ctx context.Context, sql string) error {
+func (s *Stack) AsAdmin(ctx context.Context, sql string) error {
 	admin := s.database
 	if s.private != nil {
 		admin = s.private.AdminURL()
@@ -185,14 +186,15 @@ func (s *stack) asAdmin(ctx context.Context, sql string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-func (s *stack) stop() error {
+// Stop ends the server, and removes its folder.
+func (s *Stack) Stop() error {
 	var failed []error
-	if s.server != nil && s.server.Process != nil {
-		_ = s.server.Process.Signal(syscall.SIGTERM) // it may have ended
-		_ = s.server.Wait()
+	if s.Server != nil && s.Server.Process != nil {
+		_ = s.Server.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = s.Server.Wait()
 	}
-	if s.db != nil {
-		s.db.Close()
+	if s.DB != nil {
+		s.DB.Close()
 	}
 	if s.private != nil {
 		failed = append(failed, s.private.Stop())
@@ -200,19 +202,21 @@ func (s *stack) stop() error {
 	return errors.Join(append(failed, os.RemoveAll(s.dir))...)
 }
 
-func (s *stack) exec(ctx context.Context, sql string, args ...any) error {
-	_, err := s.db.Exec(ctx, sql, args...)
+// Exec runs a statement on the database.
+func (s *Stack) Exec(ctx context.Context, sql string, args ...any) error {
+	_, err := s.DB.Exec(ctx, sql, args...)
 	return err
 }
 
-// empty deletes all tasks, with their submissions, logs, counts, facts and ranks, and all batches.
-func (s *stack) empty(ctx context.Context) error {
-	return s.exec(ctx, `TRUNCATE messages, dedup_keys, queue, report_logs, fruitless_submissions, task_counts, facts, statistics_staged, statistics,
+// Empty deletes all tasks, with their submissions, logs, counts, facts and ranks, and all batches.
+func (s *Stack) Empty(ctx context.Context) error {
+	return s.Exec(ctx, `TRUNCATE messages, dedup_keys, queue, report_logs, fruitless_submissions, task_counts, facts, statistics_staged, statistics,
 		fair_ranks, batches, batch_acts, batch_rows, batch_counts`)
 }
 
-func (s *stack) settings(ctx context.Context) (map[string]string, error) {
-	rows, err := s.db.Query(ctx, `SELECT name, current_setting(name) FROM pg_settings WHERE name IN ('server_version',
+// Settings returns the settings of PostgreSQL that decide how fast it is.
+func (s *Stack) Settings(ctx context.Context) (map[string]string, error) {
+	rows, err := s.DB.Query(ctx, `SELECT name, current_setting(name) FROM pg_settings WHERE name IN ('server_version',
 		'fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers', 'max_wal_size', 'autovacuum') ORDER BY name`)
 	if err != nil {
 		return nil, err
@@ -223,11 +227,11 @@ func (s *stack) settings(ctx context.Context) (map[string]string, error) {
 	return settings, err
 }
 
-// cpu returns the processor time of the server and a private PostgreSQL in seconds.
-func (s *stack) cpu() float64 { return processorSeconds(s.server.Process.Pid) + s.databaseCPU() }
+// CPU returns the processor time of the server and a private PostgreSQL in seconds.
+func (s *Stack) CPU() float64 { return ProcessorSeconds(s.Server.Process.Pid) + s.DatabaseCPU() }
 
-// databaseCPU returns the processor time of a private PostgreSQL in seconds, including sessions that have ended.
-func (s *stack) databaseCPU() float64 {
+// DatabaseCPU returns the processor time of a private PostgreSQL in seconds, including sessions that have ended.
+func (s *Stack) DatabaseCPU() float64 {
 	total := 0.0
 	if s.private != nil {
 		content, err := os.ReadFile(filepath.Join(s.dir, "postgres", "postmaster.pid"))
@@ -239,19 +243,19 @@ func (s *stack) databaseCPU() float64 {
 		if err != nil {
 			return 0
 		}
-		total += processorSeconds(postmaster)
+		total += ProcessorSeconds(postmaster)
 		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", postmaster, postmaster))
 		for child := range strings.FieldsSeq(string(children)) {
 			if pid, err := strconv.Atoi(child); err == nil {
-				total += processorSeconds(pid)
+				total += ProcessorSeconds(pid)
 			}
 		}
 	}
 	return total
 }
 
-// freeAddress returns an address of this machine on whose port nothing listens.
-func freeAddress() (string, error) {
+// FreeAddress returns an address of this machine on whose port nothing listens.
+func FreeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
@@ -259,8 +263,8 @@ func freeAddress() (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// processorSeconds returns the processor time that a process has used so far; 0 if it has ended.
-func processorSeconds(pid int) float64 {
+// ProcessorSeconds returns the processor time that a process has used so far; 0 if it has ended.
+func ProcessorSeconds(pid int) float64 {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
@@ -276,9 +280,9 @@ func processorSeconds(pid int) float64 {
 	return (user + system) / ticksPerSecond
 }
 
-// memory returns the memory of the server in MiB: now, and at most so far.
-func (s *stack) memory() (now, most float64) {
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.server.Process.Pid))
+// Memory returns the memory of the server in MiB: now, and at most so far.
+func (s *Stack) Memory() (now, most float64) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Server.Process.Pid))
 	if err != nil {
 		return 0, 0
 	}

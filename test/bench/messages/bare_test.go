@@ -1,4 +1,4 @@
-package main
+package messages
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lksms/test/bench/measure"
 )
 
 // endsAtOnce is set for a bare server that ends at once; others run and never listen.
@@ -26,7 +28,7 @@ func TestMain(m *testing.M) {
 func TestTheBenchNoticesThatTheBareServerEnded(t *testing.T) {
 	t.Setenv(endsAtOnce, "yes")
 	began := time.Now()
-	_, err := processorTimeOfBare(t.Context(), &bench{stack: &stack{}})
+	_, err := processorTimeOfBare(t.Context(), &measure.Bench{Stack: &measure.Stack{}})
 	if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "exit status 3") || took > 5*time.Second {
 		t.Errorf("after %s: %v", took, err)
 	}
@@ -36,7 +38,7 @@ func TestAnInterruptEndsTheWaitForTheBareServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	_, err := processorTimeOfBare(ctx, &bench{stack: &stack{}})
+	_, err := processorTimeOfBare(ctx, &measure.Bench{Stack: &measure.Stack{}})
 	if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 5*time.Second {
 		t.Errorf("after %s: %v", took, err)
 	}
