@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"context"
@@ -28,7 +28,8 @@ func statusName(s client.TaskStatus) string {
 	return strconv.Itoa(int(s))
 }
 
-type sendCmd struct {
+// SendCmd is the command `lksms send`.
+type SendCmd struct {
 	Number string  `arg:"" help:"Phone number."`
 	Text   *string `arg:"" optional:"" help:"Text of the message; - reads it from standard input, where no other user of the machine sees it."`
 
@@ -47,13 +48,13 @@ type sendCmd struct {
 	Test           bool              `help:"Mark it as a test."`
 	Wait           bool              `help:"Wait until the message is sent or has failed."`
 	DryRun         bool              `name:"dry-run" help:"Send nothing: the server says what would become of the message."`
-	Remote         remote            `embed:""`
+	Remote         Remote            `embed:""`
 }
 
 // longestText bounds what is read of a text. The server takes far less.
 const longestText = 1 << 20
 
-func (c *sendCmd) message() (client.Message, error) {
+func (c *SendCmd) message() (client.Message, error) {
 	m := client.Message{
 		PhoneNumber: c.Number, Priority: c.Priority, ExpectSendTime: c.At, ExpiresAt: c.Expires,
 		TemplateNo: optional(c.Template), Language: optional(c.Language), MessageType: optional(client.MessageType(c.Type)), Sign: optional(c.Sign),
@@ -70,11 +71,11 @@ func (c *sendCmd) message() (client.Message, error) {
 	}
 	switch {
 	case given != 1:
-		return m, usage("give one of a text, --template and --default-text")
+		return m, Usage("give one of a text, --template and --default-text")
 	case c.Template == "" && len(c.Param) > 0:
-		return m, usage("--param is for --template")
+		return m, Usage("--param is for --template")
 	case c.Wait && c.DryRun:
-		return m, usage("--wait and --dry-run exclude each other")
+		return m, Usage("--wait and --dry-run exclude each other")
 	}
 	if c.Template != "" {
 		params, err := json.Marshal(c.Param)
@@ -93,10 +94,10 @@ func (c *sendCmd) message() (client.Message, error) {
 		m.Content = new(strings.TrimRight(strings.TrimPrefix(string(read), "\uFEFF"), "\r\n"))
 	}
 	if m.Content != nil && !utf8.ValidString(*m.Content) {
-		return m, usage("the text is not UTF-8: convert it, for example with iconv -f GB18030 -t UTF-8")
+		return m, Usage("the text is not UTF-8: convert it, for example with iconv -f GB18030 -t UTF-8")
 	}
 	if m.Content != nil && *m.Content == "" {
-		return m, usage("the text is empty")
+		return m, Usage("the text is empty")
 	}
 	return m, nil
 }
@@ -110,7 +111,7 @@ func optional[T comparable](v T) *T {
 	return &v
 }
 
-func (c *sendCmd) Run(ctx context.Context, env config.Remote) error {
+func (c *SendCmd) Run(ctx context.Context, env config.Remote) error {
 	m, err := c.message()
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ func (c *sendCmd) Run(ctx context.Context, env config.Remote) error {
 	if c.DryRun {
 		preview, err := caller.Preview(ctx, m)
 		if err != nil {
-			return inTime(ctx, err)
+			return InTime(ctx, err)
 		}
 		return caller.show(preview, func() record { return previewRecord(preview) })
 	}
@@ -137,7 +138,7 @@ func (c *sendCmd) Run(ctx context.Context, env config.Remote) error {
 	}
 	sent, err := caller.Send(ctx, m, options...)
 	if err != nil {
-		return inTime(ctx, err)
+		return InTime(ctx, err)
 	}
 	if c.Wait {
 		caller.say("%s is stored", printable(sent.TaskID))
@@ -190,13 +191,14 @@ func senderRows(senders []api.SenderView) (all record) {
 	return all
 }
 
-type statusCmd struct {
+// StatusCmd is the command `lksms status`.
+type StatusCmd struct {
 	TaskID string `arg:"" name:"task_id" help:"The task."`
 	Events bool   `help:"Show what happened to it, too."`
-	Remote remote `embed:""`
+	Remote Remote `embed:""`
 }
 
-func (c *statusCmd) Run(ctx context.Context, env config.Remote) error {
+func (c *StatusCmd) Run(ctx context.Context, env config.Remote) error {
 	caller, ctx, cancel, err := c.Remote.open(ctx, env)
 	if err != nil {
 		return err
@@ -205,7 +207,7 @@ func (c *statusCmd) Run(ctx context.Context, env config.Remote) error {
 	if c.Events {
 		events, err := caller.Timeline(ctx, c.TaskID)
 		if err != nil {
-			return inTime(ctx, err)
+			return InTime(ctx, err)
 		}
 		rows := [][]string{}
 		for _, e := range events {
@@ -215,7 +217,7 @@ func (c *statusCmd) Run(ctx context.Context, env config.Remote) error {
 	}
 	task, err := caller.Task(ctx, c.TaskID)
 	if err != nil {
-		return inTime(ctx, err)
+		return InTime(ctx, err)
 	}
 	return caller.showTask(task)
 }
@@ -244,12 +246,13 @@ func taskRecord(t *client.TaskDetail) record {
 	return append(all, [2]string{"sent", local(t.SentAt)})
 }
 
-type explainCmd struct {
+// ExplainCmd is the command `lksms explain`.
+type ExplainCmd struct {
 	TaskID string `arg:"" name:"task_id" help:"The task."`
-	Remote remote `embed:""`
+	Remote Remote `embed:""`
 }
 
-func (c *explainCmd) Run(ctx context.Context, env config.Remote) error {
+func (c *ExplainCmd) Run(ctx context.Context, env config.Remote) error {
 	caller, ctx, cancel, err := c.Remote.open(ctx, env)
 	if err != nil {
 		return err
@@ -257,7 +260,7 @@ func (c *explainCmd) Run(ctx context.Context, env config.Remote) error {
 	defer cancel()
 	e, err := caller.Explain(ctx, c.TaskID)
 	if err != nil {
-		return inTime(ctx, err)
+		return InTime(ctx, err)
 	}
 	return caller.show(e, func() record {
 		ahead := text(e.Ahead)
@@ -271,12 +274,13 @@ func (c *explainCmd) Run(ctx context.Context, env config.Remote) error {
 	})
 }
 
-type watchCmd struct {
+// WatchCmd is the command `lksms watch`.
+type WatchCmd struct {
 	What   string `arg:"" name:"task_id|batch_id" help:"A task, or the number of a batch."`
-	Remote remote `embed:""`
+	Remote Remote `embed:""`
 }
 
-func (c *watchCmd) Run(ctx context.Context, env config.Remote) error {
+func (c *WatchCmd) Run(ctx context.Context, env config.Remote) error {
 	caller, ctx, cancel, err := c.Remote.follow(ctx, env)
 	if err != nil {
 		return err
@@ -305,7 +309,7 @@ func (c *caller) watchTask(ctx context.Context, taskID string) error {
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", printable(taskID), inTime(ctx, err))
+		return fmt.Errorf("%s: %w", printable(taskID), InTime(ctx, err))
 	}
 	if err := c.showTask(task); err != nil {
 		return err
@@ -316,33 +320,35 @@ func (c *caller) watchTask(ctx context.Context, taskID string) error {
 	return nil
 }
 
-type cancelCmd struct {
+// CancelCmd is the command `lksms cancel`.
+type CancelCmd struct {
 	TaskID []string `arg:"" name:"task_id" help:"Tasks that wait."`
 	DryRun dryRun   `embed:""`
-	Remote remote   `embed:""`
+	Remote Remote   `embed:""`
 }
 
-func (c *cancelCmd) Run(ctx context.Context, env config.Remote) error {
+func (c *CancelCmd) Run(ctx context.Context, env config.Remote) error {
 	return c.Remote.changeTasks(ctx, env, c.DryRun, c.TaskID, func(ctx context.Context, caller *caller, id string) (*client.Task, error) {
 		return caller.Cancel(ctx, id)
 	})
 }
 
-type requeueCmd struct {
+// RequeueCmd is the command `lksms requeue`.
+type RequeueCmd struct {
 	TaskID []string `arg:"" name:"task_id" help:"Tasks that are FAILED or CANCELLED."`
 	Remark string   `help:"Why, for the timeline of the task."`
 	DryRun dryRun   `embed:""`
-	Remote remote   `embed:""`
+	Remote Remote   `embed:""`
 }
 
-func (c *requeueCmd) Run(ctx context.Context, env config.Remote) error {
+func (c *RequeueCmd) Run(ctx context.Context, env config.Remote) error {
 	return c.Remote.changeTasks(ctx, env, c.DryRun, c.TaskID, func(ctx context.Context, caller *caller, id string) (*client.Task, error) {
 		return caller.Requeue(ctx, id, c.Remark)
 	})
 }
 
 // changeTasks changes one task after the other, and lists those that were changed. A refusal of one does not keep the others from being changed.
-func (r *remote) changeTasks(
+func (r *Remote) changeTasks(
 	ctx context.Context, env config.Remote, dry dryRun, ids []string, change func(context.Context, *caller, string) (*client.Task, error),
 ) error {
 	caller, ctx, cancel, err := r.open(ctx, env, dry.options()...)
@@ -352,13 +358,13 @@ func (r *remote) changeTasks(
 	defer cancel()
 	var (
 		tasks    = []any{}
-		planned  = []*unsentRequest{}
+		planned  = []*UnsentRequest{}
 		rows     [][]string
 		failures []error
 	)
 	for _, id := range ids {
 		task, err := change(ctx, caller, id)
-		if request, ok := errors.AsType[*unsentRequest](err); ok {
+		if request, ok := errors.AsType[*UnsentRequest](err); ok {
 			planned = append(planned, request)
 			rows = append(rows, []string{request.Method, request.URL, request.Body})
 			continue
@@ -368,7 +374,7 @@ func (r *remote) changeTasks(
 			if _, refused := errors.AsType[*client.Error](err); !refused {
 				break // the next one would fail, too
 			}
-			fmt.Fprintf(os.Stderr, "lksms: %s: %s\n", printable(id), explainError(err))
+			fmt.Fprintf(os.Stderr, "lksms: %s: %s\n", printable(id), ExplainError(err))
 			continue
 		}
 		tasks = append(tasks, caller.asWritten(task))
@@ -390,15 +396,15 @@ func (r *remote) changeTasks(
 		}
 	}
 	if _, refused := errors.AsType[*client.Error](last); refused {
-		return shownError{inTime(ctx, last)}
+		return ShownError{InTime(ctx, last)}
 	}
-	return inTime(ctx, last)
+	return InTime(ctx, last)
 }
 
-// shownError is an error that was shown already.
-type shownError struct{ error }
+// ShownError is an error that was shown already.
+type ShownError struct{ error }
 
-func (e shownError) Unwrap() error { return e.error }
+func (e ShownError) Unwrap() error { return e.error }
 
 func splitTypes(all []string) (types []client.EventType) {
 	for _, one := range all {

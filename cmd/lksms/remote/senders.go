@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"context"
@@ -10,14 +10,15 @@ import (
 	"lksms/internal/platform/config"
 )
 
-type sendersCmd struct {
+// SendersCmd is the command `lksms senders`.
+type SendersCmd struct {
 	Status string `help:"Only those that are on, or off."`
 	Search string `help:"Only those whose number or name has this text."`
 	Limit  int    `default:"100" help:"Most senders to list."`
-	Remote remote `embed:""`
+	Remote Remote `embed:""`
 }
 
-func (c *sendersCmd) Run(ctx context.Context, env config.Remote) error {
+func (c *SendersCmd) Run(ctx context.Context, env config.Remote) error {
 	caller, ctx, cancel, err := c.Remote.open(ctx, env)
 	if err != nil {
 		return err
@@ -27,7 +28,7 @@ func (c *sendersCmd) Run(ctx context.Context, env config.Remote) error {
 	filter := client.SenderFilter{Status: optional(api.SenderStatus(c.Status)), Q: optional(c.Search), Limit: pageOf(c.Limit)}
 	for s, err := range caller.Senders(ctx, filter) {
 		if err != nil {
-			return inTime(ctx, err)
+			return InTime(ctx, err)
 		}
 		all = append(all, s)
 		rows = append(rows, []string{
@@ -57,13 +58,13 @@ func senderState(s client.Sender) string {
 	return "not ready"
 }
 
-// appID is the sender as which a command claims.
-type appID struct {
+// AppFlag is the sender as which a command claims.
+type AppFlag struct {
 	AppID string `name:"app-id" placeholder:"NO" help:"Sender as which to claim. Default: the only one that the user may use."`
 }
 
-// find returns the sender.
-func (a appID) find(ctx context.Context, c *client.Client) (string, error) {
+// Find returns the sender.
+func (a AppFlag) Find(ctx context.Context, c *client.Client) (string, error) {
 	if a.AppID != "" {
 		return a.AppID, nil
 	}
@@ -72,41 +73,42 @@ func (a appID) find(ctx context.Context, c *client.Client) (string, error) {
 		return "", err
 	}
 	if who.AppID == nil {
-		return "", usage("--app-id is missing: the user %s may claim as any app", printable(who.Username))
+		return "", Usage("--app-id is missing: the user %s may claim as any app", printable(who.Username))
 	}
 	return *who.AppID, nil
 }
 
-type claimCmd struct {
-	appID
+// ClaimCmd is the command `lksms claim`.
+type ClaimCmd struct {
+	AppFlag
 	Limit  int    `default:"1" help:"Most tasks to claim."`
 	Wait   int    `default:"0" help:"Seconds to wait for a task, at most 30."`
 	DryRun dryRun `embed:""`
-	Remote remote `embed:""`
+	Remote Remote `embed:""`
 }
 
 // Help is shown below the flags.
-func (claimCmd) Help() string {
+func (ClaimCmd) Help() string {
 	return "For trying. Each task is leased to you and must be reported before its lease ends, or another sender gets it then. " +
 		"To send messages with a script, use lksms sender run."
 }
 
-func (c *claimCmd) Run(ctx context.Context, env config.Remote) error {
+func (c *ClaimCmd) Run(ctx context.Context, env config.Remote) error {
 	caller, ctx, cancel, err := c.Remote.open(ctx, env, c.DryRun.options()...)
 	if err != nil {
 		return err
 	}
 	defer cancel()
 	if c.DryRun.DryRun && c.AppID == "" {
-		return usage("--app-id is missing: a dry run asks the server nothing")
+		return Usage("--app-id is missing: a dry run asks the server nothing")
 	}
-	app, err := c.find(ctx, caller.Client)
+	app, err := c.Find(ctx, caller.Client)
 	if err != nil {
-		return inTime(ctx, err)
+		return InTime(ctx, err)
 	}
 	tasks, err := caller.Claim(ctx, client.Claim{AppID: app, Limit: &c.Limit, Wait: &c.Wait})
 	if err != nil {
-		return c.DryRun.done(caller, inTime(ctx, err))
+		return c.DryRun.done(caller, InTime(ctx, err))
 	}
 	rows := [][]string{}
 	for _, t := range tasks {

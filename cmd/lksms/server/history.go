@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 	"lksms/internal/platform/setting"
 )
 
-type historyCmd struct {
+// HistoryCmd is the command `lksms history`.
+type HistoryCmd struct {
 	List   historyListCmd   `cmd:"" help:"List the partitions of tasks, newest first."`
 	Export historyExportCmd `cmd:"" help:"Export a partition to a new folder in HISTORY_DIR, and print the folder."`
 	Drop   historyDropCmd   `cmd:"" help:"Drop a partition whose tasks are settled."`

@@ -1,4 +1,5 @@
-package main
+// Package remote has the commands that use a server.
+package remote
 
 import (
 	"bytes"
@@ -18,8 +19,8 @@ import (
 	"lksms/internal/platform/config"
 )
 
-// remote is the server that a command calls, and the form in which it shows the answer.
-type remote struct {
+// Remote is the server that a command calls, and the form in which it shows the answer.
+type Remote struct {
 	Server  string        `placeholder:"URL" help:"URL of the server, with the credentials of the environment. Default: LKSMS_URL, or that of the profile."`
 	Profile string        `placeholder:"NAME" completion:"profile" help:"Profile of lksms login. Default: LKSMS_PROFILE, or the one in use."`
 	Output  string        `short:"o" enum:"table,json" default:"table" help:"table, or json: the data of the API."`
@@ -30,39 +31,40 @@ type remote struct {
 type caller struct {
 	*client.Client
 	output
-	address string
+	Address string
 }
 
-// errUsage is a mistake on the command line: exit status 2.
-var errUsage = errors.New("wrong use")
+// ErrUsage is a mistake on the command line: exit status 2.
+var ErrUsage = errors.New("wrong use")
 
-func usage(format string, values ...any) error {
-	return fmt.Errorf("%w: %w", errUsage, fmt.Errorf(format, values...))
+// Usage is an error of a command line that cannot be run.
+func Usage(format string, values ...any) error {
+	return fmt.Errorf("%w: %w", ErrUsage, fmt.Errorf(format, values...))
 }
 
 // errMessage is a message that was not sent: exit status 1.
 var errMessage = errors.New("the message was not sent")
 
-// plainLimit bounds commands that follow nothing.
-const plainLimit = time.Minute
+// PlainLimit bounds commands that follow nothing.
+const PlainLimit = time.Minute
 
 // open returns the caller, and ctx with the deadline of a command that follows nothing.
-func (r *remote) open(ctx context.Context, env config.Remote, more ...client.Option) (*caller, context.Context, context.CancelFunc, error) {
-	c, err := r.caller(env, more...)
+func (r *Remote) open(ctx context.Context, env config.Remote, more ...client.Option) (*caller, context.Context, context.CancelFunc, error) {
+	c, err := r.Caller(env, more...)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	limit := r.Timeout
 	if limit == 0 {
-		limit = plainLimit
+		limit = PlainLimit
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	return c, ctx, cancel, nil
 }
 
 // follow is open for a command that follows something.
-func (r *remote) follow(ctx context.Context, env config.Remote, more ...client.Option) (*caller, context.Context, context.CancelFunc, error) {
-	c, err := r.caller(env, more...)
+func (r *Remote) follow(ctx context.Context, env config.Remote, more ...client.Option) (*caller, context.Context, context.CancelFunc, error) {
+	c, err := r.Caller(env, more...)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -73,9 +75,10 @@ func (r *remote) follow(ctx context.Context, env config.Remote, more ...client.O
 	return c, ctx, cancel, nil
 }
 
-func (r *remote) caller(env config.Remote, more ...client.Option) (*caller, error) {
+// Caller returns a client of the server of the flags, or else of the environment or the profile.
+func (r *Remote) Caller(env config.Remote, more ...client.Option) (*caller, error) {
 	if r.Timeout < 0 {
-		return nil, usage("--timeout must not be negative")
+		return nil, Usage("--timeout must not be negative")
 	}
 	address, credentials, err := r.target(env)
 	if err != nil {
@@ -94,21 +97,21 @@ func (r *remote) caller(env config.Remote, more ...client.Option) (*caller, erro
 	})}, more...)
 	c, err := client.New(address, credentials, options...)
 	if err != nil {
-		return nil, usage("%w (%s)", err, address)
+		return nil, Usage("%w (%s)", err, address)
 	}
-	return &caller{Client: c, output: out, address: address}, nil
+	return &caller{Client: c, output: out, Address: address}, nil
 }
 
 // target chooses the server and the credentials. Those of a profile go to the server of the profile only, and flags come before the environment.
-func (r *remote) target(env config.Remote) (address string, credentials client.Credentials, err error) {
+func (r *Remote) target(env config.Remote) (address string, credentials client.Credentials, err error) {
 	if r.Server != "" && r.Profile != "" {
-		return "", credentials, usage("--server and --profile exclude each other: a profile has a server")
+		return "", credentials, Usage("--server and --profile exclude each other: a profile has a server")
 	}
 	address, profile := r.Server, r.Profile
 	if address == "" && profile == "" {
 		address, profile = env.URL, env.Profile
 		if address != "" && profile != "" {
-			return "", credentials, usage("LKSMS_URL and LKSMS_PROFILE are both set: set one of them, or use --server or --profile")
+			return "", credentials, Usage("LKSMS_URL and LKSMS_PROFILE are both set: set one of them, or use --server or --profile")
 		}
 	}
 	if address == "" {
@@ -121,7 +124,7 @@ func (r *remote) target(env config.Remote) (address string, credentials client.C
 	warnIfReadable(address)
 	switch err := env.Validate(); {
 	case err != nil:
-		return "", credentials, usage("%w", err)
+		return "", credentials, Usage("%w", err)
 	case env.Key != "" && env.Username != "":
 		return address, client.Basic(env.Username, string(env.Key)), nil
 	case env.Key != "":
@@ -129,7 +132,7 @@ func (r *remote) target(env config.Remote) (address string, credentials client.C
 	case env.Password != "":
 		return address, client.Basic(env.Username, string(env.Password)), nil
 	}
-	return "", credentials, usage("no credentials for %s: set LKSMS_KEY, or LKSMS_USER and LKSMS_PASSWORD, or use a profile of lksms login", address)
+	return "", credentials, Usage("no credentials for %s: set LKSMS_KEY, or LKSMS_USER and LKSMS_PASSWORD, or use a profile of lksms login", address)
 }
 
 // dryRun shows the request that a command would send, instead of sending it.
@@ -149,7 +152,7 @@ func (d dryRun) options() []client.Option {
 
 // done shows the request of a dry run. Without a dry run it returns err.
 func (d dryRun) done(c *caller, err error) error {
-	shown, ok := errors.AsType[*unsentRequest](err)
+	shown, ok := errors.AsType[*UnsentRequest](err)
 	if !ok {
 		return err
 	}
@@ -161,18 +164,18 @@ func (d dryRun) done(c *caller, err error) error {
 // unsent refuses to send requests.
 type unsent struct{}
 
-// unsentRequest is a request that was not sent, without its credentials.
-type unsentRequest struct {
+// UnsentRequest is a request that was not sent, without its credentials.
+type UnsentRequest struct {
 	Method string `json:"method"`
 	URL    string `json:"url"`
 	Body   string `json:"body"`
 }
 
-func (*unsentRequest) Error() string { return errDryRun.Error() }
+func (*UnsentRequest) Error() string { return errDryRun.Error() }
 
 // RoundTrip fails with the request.
 func (unsent) RoundTrip(r *http.Request) (*http.Response, error) {
-	shown := &unsentRequest{Method: r.Method, URL: r.URL.String()}
+	shown := &UnsentRequest{Method: r.Method, URL: r.URL.String()}
 	if r.Body != nil {
 		defer r.Body.Close() //nolint:errcheck // nothing is sent
 		const most = 64 << 10
@@ -188,16 +191,16 @@ func (unsent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, shown
 }
 
-// exitStatus is 0 if a command did its work, 1 if it was refused or failed, 2 for a wrong use, and 3 if the server was not reached, did not
+// ExitStatus is 0 if a command did its work, 1 if it was refused or failed, 2 for a wrong use, and 3 if the server was not reached, did not
 // answer in time, or has no room now, or if it is unknown whether it did what it was asked. 130 is that of a shell for a program that was interrupted.
-func exitStatus(err error) int {
+func ExitStatus(err error) int {
 	_, isUnknown := errors.AsType[*client.UnknownError](err)
 	switch {
 	case err == nil:
 		return 0
 	case errors.Is(err, errInterrupted):
 		return 130
-	case errors.Is(err, errUsage):
+	case errors.Is(err, ErrUsage):
 		return 2
 	case isUnknown, client.IsTemporary(err), errors.Is(err, client.ErrUnreachable), errors.Is(err, errTime):
 		return 3
@@ -211,10 +214,10 @@ var errTime = errors.New("the time of --timeout is over")
 // errInterrupted is the end of a command by a signal.
 var errInterrupted = errors.New("interrupted")
 
-// inTime says of an error that it is the end of the time, if it is.
-func inTime(ctx context.Context, err error) error {
+// InTime says of an error that it is the end of the time, if it is.
+func InTime(ctx context.Context, err error) error {
 	if unknown, ok := errors.AsType[*client.UnknownError](err); ok {
-		return &client.UnknownError{IdempotencyKey: unknown.IdempotencyKey, Err: inTime(ctx, unknown.Err)}
+		return &client.UnknownError{IdempotencyKey: unknown.IdempotencyKey, Err: InTime(ctx, unknown.Err)}
 	}
 	switch {
 	case err == nil:
@@ -258,10 +261,10 @@ var wayOut = map[string]string{
 	"default_content.not_found": "Give a text, or --template.",
 }
 
-// explainError describes an error with its fields and the way out.
-func explainError(err error) string {
+// ExplainError describes an error with its fields and the way out.
+func ExplainError(err error) string {
 	if unknown, ok := errors.AsType[*client.UnknownError](err); ok {
-		return explainError(unknown.Err) + "\nIt may be stored: repeat with --idempotency-key " + printable(unknown.IdempotencyKey)
+		return ExplainError(unknown.Err) + "\nIt may be stored: repeat with --idempotency-key " + printable(unknown.IdempotencyKey)
 	}
 	refused, ok := errors.AsType[*client.Error](err)
 	if !ok {
@@ -272,8 +275,8 @@ func explainError(err error) string {
 			}
 			return printable(err.Error()) + question
 		}
-		if errors.Is(err, errUsage) {
-			return strings.TrimPrefix(err.Error(), errUsage.Error()+": ")
+		if errors.Is(err, ErrUsage) {
+			return strings.TrimPrefix(err.Error(), ErrUsage.Error()+": ")
 		}
 		return printable(err.Error())
 	}

@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"context"
@@ -18,7 +18,8 @@ import (
 	"lksms/internal/platform/config"
 )
 
-type batchCmd struct {
+// BatchCmd is the command `lksms batch`.
+type BatchCmd struct {
 	Create  batchCreateCmd  `cmd:"" help:"Upload a list of messages. Nothing is sent before it is confirmed."`
 	Check   batchCheckCmd   `cmd:"" help:"Wait until a batch is checked, and show the rows that would not be sent."`
 	Confirm batchConfirmCmd `cmd:"" help:"Send a batch that was checked."`
@@ -56,7 +57,7 @@ type batchCreateCmd struct {
 	Confirm        bool       `help:"Send it as soon as it is checked."`
 	IdempotencyKey string     `name:"idempotency-key" help:"Your name for this command: repeated within 24 hours, it makes no second batch."`
 	DryRun         dryRun     `embed:""`
-	Remote         remote     `embed:""`
+	Remote         Remote     `embed:""`
 }
 
 func (c *batchCreateCmd) Run(ctx context.Context, env config.Remote) error {
@@ -65,7 +66,7 @@ func (c *batchCreateCmd) Run(ctx context.Context, env config.Remote) error {
 		tags = append([]string{c.Tag}, tags...)
 	}
 	if (c.File == "") == (len(tags) == 0) {
-		return usage("give a file, --tag, --tags-all or --tags-any")
+		return Usage("give a file, --tag, --tags-all or --tags-any")
 	}
 	if c.Name == "" {
 		c.Name = strings.Join(tags, " ")
@@ -96,7 +97,7 @@ func (c *batchCreateCmd) Run(ctx context.Context, env config.Remote) error {
 		created, err = caller.CreateBatchFromFile(ctx, form, c.File, options...)
 	}
 	if err != nil {
-		return c.DryRun.done(caller, inTime(ctx, err))
+		return c.DryRun.done(caller, InTime(ctx, err))
 	}
 	return caller.show(created, func() record {
 		return record{{"batch", strconv.FormatInt(created.BatchID, 10)}, {"status", string(created.Status)}}
@@ -119,7 +120,7 @@ type batchCheckCmd struct {
 	batchArg
 	Strict bool   `help:"Fail if any row would not be sent."`
 	Limit  int    `default:"20" help:"Most rows to show."`
-	Remote remote `embed:""`
+	Remote Remote `embed:""`
 }
 
 func (c *batchCheckCmd) Run(ctx context.Context, env config.Remote) error {
@@ -132,7 +133,7 @@ func (c *batchCheckCmd) Run(ctx context.Context, env config.Remote) error {
 	batch, err := caller.WaitForCheck(ctx, c.BatchID, func(b *client.Batch) { bar.set("checking", b.CheckedRows, b.Counts.Rows) })
 	bar.end()
 	if err != nil {
-		return inTime(ctx, err)
+		return InTime(ctx, err)
 	}
 	type shown struct {
 		Batch any               `json:"batch"`
@@ -153,7 +154,7 @@ func (c *batchCheckCmd) Run(ctx context.Context, env config.Remote) error {
 		before := len(rows)
 		for row, err := range caller.BatchRows(ctx, c.BatchID, &wrong.status) {
 			if err != nil {
-				return inTime(ctx, err)
+				return InTime(ctx, err)
 			}
 			rows = append(rows, []string{strconv.FormatInt(row.Row, 10), row.PhoneNumber, string(wrong.status), shorten(text(row.Remark), 60)})
 			if len(rows)-before == most {
@@ -187,7 +188,7 @@ type batchConfirmCmd struct {
 	batchArg
 	Wait   bool   `help:"Wait until the batch has ended."`
 	DryRun dryRun `embed:""`
-	Remote remote `embed:""`
+	Remote Remote `embed:""`
 }
 
 func (c *batchConfirmCmd) Run(ctx context.Context, env config.Remote) error {
@@ -202,7 +203,7 @@ func (c *batchConfirmCmd) Run(ctx context.Context, env config.Remote) error {
 	defer cancel()
 	batch, err := caller.ConfirmBatch(ctx, c.BatchID)
 	if err != nil {
-		return c.DryRun.done(caller, inTime(ctx, err))
+		return c.DryRun.done(caller, InTime(ctx, err))
 	}
 	if c.Wait {
 		return caller.watchBatch(ctx, c.BatchID)
@@ -212,7 +213,7 @@ func (c *batchConfirmCmd) Run(ctx context.Context, env config.Remote) error {
 
 type batchWatchCmd struct {
 	batchArg
-	Remote remote `embed:""`
+	Remote Remote `embed:""`
 }
 
 func (c *batchWatchCmd) Run(ctx context.Context, env config.Remote) error {
@@ -236,7 +237,7 @@ func (c *caller) watchBatch(ctx context.Context, batchID int64) error {
 	})
 	bar.end()
 	if err != nil {
-		return inTime(ctx, err)
+		return InTime(ctx, err)
 	}
 	if err := c.showBatch(batch); err != nil {
 		return err
@@ -283,7 +284,7 @@ func batchRecord(b *client.Batch) record {
 type batchListCmd struct {
 	Status string `help:"Only those with this status: checking, ready, running, paused, finished or cancelled."`
 	Limit  int    `default:"100" help:"Most batches to list."`
-	Remote remote `embed:""`
+	Remote Remote `embed:""`
 }
 
 func (c *batchListCmd) Run(ctx context.Context, env config.Remote) error {
@@ -296,7 +297,7 @@ func (c *batchListCmd) Run(ctx context.Context, env config.Remote) error {
 	filter := client.BatchFilter{Status: optional(api.BatchStatus(c.Status)), Limit: pageOf(c.Limit)}
 	for b, err := range caller.Batches(ctx, filter) {
 		if err != nil {
-			return inTime(ctx, err)
+			return InTime(ctx, err)
 		}
 		all = append(all, b)
 		rows = append(rows, []string{
@@ -335,7 +336,7 @@ func (c *batchCancelCmd) Run(ctx context.Context, env config.Remote) error {
 type batchChange struct {
 	batchArg
 	DryRun dryRun `embed:""`
-	Remote remote `embed:""`
+	Remote Remote `embed:""`
 }
 
 func (c *batchChange) run(ctx context.Context, env config.Remote, change func(*client.Client, context.Context, int64) (*client.Batch, error)) error {
@@ -346,7 +347,7 @@ func (c *batchChange) run(ctx context.Context, env config.Remote, change func(*c
 	defer cancel()
 	batch, err := change(caller.Client, ctx, c.BatchID)
 	if err != nil {
-		return c.DryRun.done(caller, inTime(ctx, err))
+		return c.DryRun.done(caller, InTime(ctx, err))
 	}
 	return caller.showBatch(batch)
 }
@@ -361,7 +362,7 @@ func (c *batchRequeueCmd) Run(ctx context.Context, env config.Remote) error {
 	defer cancel()
 	again, err := caller.RequeueBatch(ctx, c.BatchID)
 	if err != nil {
-		return c.DryRun.done(caller, inTime(ctx, err))
+		return c.DryRun.done(caller, InTime(ctx, err))
 	}
 	return caller.show(again, func() record {
 		return record{{"messages", strconv.FormatInt(again.Count, 10)}, {"job", text(again.JobID)}}

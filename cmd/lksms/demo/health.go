@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -25,13 +25,13 @@ func (t target) address() string {
 	return "http://127.0.0.1:" + strconv.Itoa(t.Port)
 }
 
-// healthCmd is for supervisors that run a command in a container without a shell.
-type healthCmd struct {
+// HealthCmd is for supervisors that run a command in a container without a shell.
+type HealthCmd struct {
 	Target      target `embed:""`
 	TLSCertFile string `name:"tls-cert-file" env:"TLS_CERT_FILE" help:"Set if the server on this machine serves TLS."`
 }
 
-func (c *healthCmd) Run(ctx context.Context) error {
+func (c *HealthCmd) Run(ctx context.Context) error {
 	address, transport := c.Target.address(), http.DefaultTransport
 	if c.Target.URL == "" && c.TLSCertFile != "" {
 		address = "https" + strings.TrimPrefix(address, "http")

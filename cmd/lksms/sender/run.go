@@ -1,4 +1,5 @@
-package main
+// Package sender has the command that is a sender: it claims, runs a script for each task, and reports.
+package sender
 
 import (
 	"cmp"
@@ -15,17 +16,19 @@ import (
 	"time"
 
 	"lksms/client"
+	"lksms/cmd/lksms/remote"
 	"lksms/internal/platform/config"
 )
 
-type senderCmd struct {
+// Cmd is the command `lksms sender`.
+type Cmd struct {
 	Run senderRunCmd `cmd:"" help:"Send messages with a script: claim, run it for each message, and report by its exit status."`
 }
 
 type senderRunCmd struct {
 	Exec string   `required:"" placeholder:"./send.sh" help:"Program that sends one message. No shell stands between."`
 	Args []string `arg:"" optional:"" help:"Arguments of the program, behind --."`
-	appID
+	remote.AppFlag
 	Parallel int           `default:"1" help:"Messages at a time, 1 to 100."`
 	RunLimit time.Duration `name:"run-limit" default:"1m" help:"Time of one run, after which the program is killed; less where the lease ends sooner."`
 	Wait     int           `default:"5" help:"Seconds that one claim waits for messages, 0 to 30. A stop may take as long."`
@@ -60,26 +63,26 @@ func (c *senderRunCmd) Validate() error {
 func (c *senderRunCmd) Run(ctx context.Context, env config.Remote) error {
 	path, err := findProgram(c.Exec)
 	if err != nil {
-		return usage("--exec: %w", err)
+		return remote.Usage("--exec: %w", err)
 	}
 	log := c.LogFlags.Logger()
-	target := remote{Server: c.Server, Profile: c.Profile, Output: "table"}
-	caller, err := target.caller(env, client.WithTimeout(10*time.Second), client.WithRetryNotice(func(err error, wait time.Duration) {
+	target := remote.Remote{Server: c.Server, Profile: c.Profile, Output: "table"}
+	caller, err := target.Caller(env, client.WithTimeout(10*time.Second), client.WithRetryNotice(func(err error, wait time.Duration) {
 		log.Warn("the server does not answer as it should", "error", err, "again_in", wait)
 	}))
 	if err != nil {
 		return err
 	}
 	// The runner repeats by itself: the client's own retries know nothing of a stop.
-	plain, err := target.caller(env, client.WithTimeout(10*time.Second), client.WithRetries(0))
+	plain, err := target.Caller(env, client.WithTimeout(10*time.Second), client.WithRetries(0))
 	if err != nil {
 		return err
 	}
-	starting, started := context.WithTimeout(ctx, plainLimit)
-	app, err := c.find(starting, caller.Client)
+	starting, started := context.WithTimeout(ctx, remote.PlainLimit)
+	app, err := c.Find(starting, caller.Client)
 	started()
 	if err != nil {
-		return inTime(ctx, err)
+		return remote.InTime(ctx, err)
 	}
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
@@ -91,7 +94,7 @@ func (c *senderRunCmd) Run(ctx context.Context, env config.Remote) error {
 		log.Warn("a second signal: the programs are killed")
 		kill()
 	})()
-	log.Info("sending", "sender", app, "server", caller.address, "program", path, "parallel", c.Parallel)
+	log.Info("sending", "sender", app, "server", caller.Address, "program", path, "parallel", c.Parallel)
 	err = r.run(ctx)
 	log.Info("stopped", "sent", r.sent.Load(), "failed", r.failed.Load(), "to_be_retried", r.retried.Load(), "killed", r.killed.Load(),
 		"unreported", r.unreported.Load())

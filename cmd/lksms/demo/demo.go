@@ -1,4 +1,5 @@
-package main
+// Package demo sends messages through a running server with a simulated sender, and asks a server whether it is ready.
+package demo
 
 import (
 	"context"
@@ -19,8 +20,8 @@ import (
 	"lksms/internal/platform/config"
 )
 
-// demoCmd shows the life of a message through the public API, with the generated client.
-type demoCmd struct {
+// Cmd shows the life of a message through the public API, with the generated client.
+type Cmd struct {
 	Target target `embed:""`
 	Count  int    `name:"count" default:"60" help:"Number of messages to submit, 1 to 10000."`
 
@@ -39,14 +40,14 @@ const (
 )
 
 // Validate rejects a count that shows nothing or would take all day.
-func (c *demoCmd) Validate() error {
+func (c *Cmd) Validate() error {
 	if c.Count < 1 || c.Count > 10000 {
 		return errors.New("--count must be between 1 and 10000")
 	}
 	return nil
 }
 
-func (c *demoCmd) Run(ctx context.Context) error {
+func (c *Cmd) Run(ctx context.Context) error {
 	password, _, err := config.ResolvePassword(c.Account, c.Database, false)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"bufio"
@@ -52,8 +52,8 @@ func profileFile() (string, error) {
 	return filepath.Join(dir, "lksms", "profiles.json"), nil
 }
 
-// readProfiles reads the file, and refuses one that other users of the machine can read or change.
-func readProfiles() (all profiles, err error) {
+// ReadProfiles reads the file, and refuses one that other users of the machine can read or change.
+func ReadProfiles() (all profiles, err error) {
 	all.Profiles = map[string]profile{}
 	path, err := profileFile()
 	if err != nil {
@@ -72,13 +72,13 @@ func readProfiles() (all profiles, err error) {
 	case err != nil:
 		return all, fmt.Errorf("look at the profiles: %w", err)
 	case !info.Mode().IsRegular():
-		return all, usage("%s is not a regular file", path)
+		return all, Usage("%s is not a regular file", path)
 	case info.Mode().Perm()&0o077 != 0:
-		return all, usage("%s holds credentials, and others can read or change it (mode %04o): run chmod 600 %s,"+
+		return all, Usage("%s holds credentials, and others can read or change it (mode %04o): run chmod 600 %s,"+
 			" and change the credentials if others may have read them", path, info.Mode().Perm(), path)
 	}
 	if err := json.NewDecoder(io.LimitReader(file, 1<<20)).Decode(&all); err != nil {
-		return all, usage("read %s: %w", path, err)
+		return all, Usage("read %s: %w", path, err)
 	}
 	if all.Profiles == nil {
 		all.Profiles = map[string]profile{}
@@ -88,7 +88,7 @@ func readProfiles() (all profiles, err error) {
 
 // readProfile returns a profile, or the one in use.
 func readProfile(name string) (profile, error) {
-	all, err := readProfiles()
+	all, err := ReadProfiles()
 	if err != nil {
 		return profile{}, err
 	}
@@ -96,11 +96,11 @@ func readProfile(name string) (profile, error) {
 		name = all.Used
 	}
 	if name == "" {
-		return profile{}, usage("no server is known: run lksms login URL, or set LKSMS_URL and LKSMS_KEY")
+		return profile{}, Usage("no server is known: run lksms login URL, or set LKSMS_URL and LKSMS_KEY")
 	}
 	p, found := all.Profiles[name]
 	if !found {
-		return profile{}, usage("no profile is called %q: lksms profile list shows all, lksms login adds one", name)
+		return profile{}, Usage("no profile is called %q: lksms profile list shows all, lksms login adds one", name)
 	}
 	return p, nil
 }
@@ -131,7 +131,8 @@ func (all profiles) write() error {
 	return nil
 }
 
-type loginCmd struct {
+// LoginCmd is the command `lksms login`.
+type LoginCmd struct {
 	Server      string `arg:"" placeholder:"URL" help:"URL of the server, such as https://lksms.example.com."`
 	Name        string `name:"profile" default:"default" completion:"profile" help:"Name of the profile."`
 	Username    string `name:"user" help:"Name of the user. Without it, the secret is an API key."`
@@ -139,12 +140,12 @@ type loginCmd struct {
 }
 
 // Help is shown below the flags.
-func (loginCmd) Help() string {
+func (LoginCmd) Help() string {
 	return "Asks for the password or API key without showing it, tries it, and stores it in a file that only you can read. " +
 		"The profile is used from now on. Secrets are never arguments: other users of the machine see those."
 }
 
-func (c *loginCmd) Run(ctx context.Context) error {
+func (c *LoginCmd) Run(ctx context.Context) error {
 	secret, err := c.readSecret()
 	if err != nil {
 		return err
@@ -152,16 +153,16 @@ func (c *loginCmd) Run(ctx context.Context) error {
 	p := profile{Server: strings.TrimRight(c.Server, "/"), Username: c.Username, Secret: config.Secret(secret)}
 	try, err := client.New(p.Server, p.credentials(), client.WithUserAgent("lksms/"+build.Read().Version))
 	if err != nil {
-		return usage("%w", err)
+		return Usage("%w", err)
 	}
 	warnIfReadable(p.Server)
-	ctx, cancel := context.WithTimeout(ctx, plainLimit)
+	ctx, cancel := context.WithTimeout(ctx, PlainLimit)
 	defer cancel()
 	who, err := try.Who(ctx)
 	if err != nil {
-		return inTime(ctx, err)
+		return InTime(ctx, err)
 	}
-	all, err := readProfiles()
+	all, err := ReadProfiles()
 	if err != nil {
 		return err
 	}
@@ -194,7 +195,7 @@ func isReadable(server string) bool {
 	return u.Hostname() != "localhost" && (err != nil || !addr.IsLoopback())
 }
 
-func (c *loginCmd) readSecret() (string, error) {
+func (c *LoginCmd) readSecret() (string, error) {
 	asked := "API key: "
 	if c.Username != "" {
 		asked = "Password or API key of " + c.Username + ": "
@@ -207,7 +208,7 @@ func (c *loginCmd) readSecret() (string, error) {
 		}
 		return nonempty(strings.TrimRight(line, "\r\n"))
 	case !term.IsTerminal(int(os.Stdin.Fd())):
-		return "", usage("standard input is not a terminal: give the password or API key there, with --secret-stdin")
+		return "", Usage("standard input is not a terminal: give the password or API key there, with --secret-stdin")
 	}
 	fmt.Fprint(os.Stderr, asked)
 	secret, err := term.ReadPassword(int(os.Stdin.Fd()))
@@ -220,12 +221,13 @@ func (c *loginCmd) readSecret() (string, error) {
 
 func nonempty(secret string) (string, error) {
 	if secret == "" {
-		return "", usage("the password or API key is empty")
+		return "", Usage("the password or API key is empty")
 	}
 	return secret, nil
 }
 
-type profileCmd struct {
+// ProfileCmd is the command `lksms profile`.
+type ProfileCmd struct {
 	List   profileListCmd   `cmd:"" help:"List the profiles."`
 	Use    profileUseCmd    `cmd:"" help:"Use a profile from now on."`
 	Remove profileRemoveCmd `cmd:"" help:"Remove a profile with its credentials."`
@@ -236,7 +238,7 @@ type profileListCmd struct {
 }
 
 func (c *profileListCmd) Run() error {
-	all, err := readProfiles()
+	all, err := ReadProfiles()
 	if err != nil {
 		return err
 	}
@@ -284,12 +286,12 @@ func (c *profileRemoveCmd) Run() error {
 }
 
 func changeProfile(name string, change func(*profiles)) error {
-	all, err := readProfiles()
+	all, err := ReadProfiles()
 	if err != nil {
 		return err
 	}
 	if _, found := all.Profiles[name]; !found {
-		return usage("no profile is called %q: lksms profile list shows all", name)
+		return Usage("no profile is called %q: lksms profile list shows all", name)
 	}
 	change(&all)
 	return all.write()

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"bufio"
@@ -16,7 +16,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-type userCmd struct {
+// UserCmd is the command `lksms user`.
+type UserCmd struct {
 	Add     userAddCmd     `cmd:"" help:"Add a user."`
 	List    userListCmd    `cmd:"" help:"List the users."`
 	Disable userDisableCmd `cmd:"" help:"Disable a user. Running servers apply it within two seconds."`

@@ -1,4 +1,5 @@
-package main
+// Package server has the commands that run a server, and those that work on its database.
+package server
 
 import (
 	"context"
@@ -23,12 +24,13 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-type serveCmd struct {
+// ServeCmd is the command `lksms serve`.
+type ServeCmd struct {
 	Server config.Server `embed:""`
 }
 
 // Validate is called by kong after it has read the flags.
-func (c *serveCmd) Validate() error { return c.Server.Validate() }
+func (c *ServeCmd) Validate() error { return c.Server.Validate() }
 
 // startLimit bounds the time until the database answers: a new cluster, a recovery.
 const startLimit = 2 * time.Minute
@@ -44,8 +46,8 @@ const gcPercent = 300
 // need less, so that a flood of them does not make the server grow further. GOMEMLIMIT overrides it.
 const memoryLimit = 256 << 20
 
-func (c *serveCmd) Run(ctx context.Context) error {
-	log := c.Server.Log.Logger()
+func (c *ServeCmd) Run(ctx context.Context) error {
+	log := c.Server.Logger()
 	if before := debug.SetGCPercent(gcPercent); before != 100 {
 		debug.SetGCPercent(before)
 	}
@@ -84,7 +86,7 @@ func (c *serveCmd) Run(ctx context.Context) error {
 	return errors.Join(err, db.stop())
 }
 
-func (c *serveCmd) serve(ctx context.Context, db *database, listener net.Listener, starting *app.Starting, log *slog.Logger) error {
+func (c *ServeCmd) serve(ctx context.Context, db *database, listener net.Listener, starting *app.Starting, log *slog.Logger) error {
 	migrating, cancel := context.WithTimeout(ctx, migrateLimit)
 	defer cancel()
 	applied, err := postgres.MigrateUp(migrating, db.url, log)
@@ -133,7 +135,7 @@ func (c *serveCmd) serve(ctx context.Context, db *database, listener net.Listene
 
 // greet prints the address, the user and how to go on. It never prints a configured password, and a generated one only on a terminal: what a service
 // prints is kept in logs.
-func (c *serveCmd) greet(addr net.Addr, password config.Secret, generated bool) {
+func (c *ServeCmd) greet(addr net.Addr, password config.Secret, generated bool) {
 	scheme := "http"
 	if c.Server.TLSCertFile != "" {
 		scheme = "https"
@@ -198,7 +200,8 @@ func openDatabase(ctx context.Context, cfg config.Database, log *slog.Logger) (*
 	return db, nil
 }
 
-type migrateCmd struct {
+// MigrateCmd is the command `lksms migrate`.
+type MigrateCmd struct {
 	Up     migrateUpCmd     `cmd:"" help:"Apply missing migrations."`
 	Down   migrateDownCmd   `cmd:"" help:"Revert the newest migration. Data in the tables and columns that it created is lost."`
 	Status migrateStatusCmd `cmd:"" help:"List the migrations."`

@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"bytes"
@@ -13,20 +13,21 @@ import (
 	"lksms/internal/platform/config"
 )
 
-type tailCmd struct {
+// TailCmd is the command `lksms tail`.
+type TailCmd struct {
 	After     string   `placeholder:"CURSOR" help:"Begin behind this cursor. Default: now."`
 	Type      []string `help:"Only events of this type, such as message.failed. May be repeated."`
 	CompanyNo string   `name:"company-no" help:"Only events of this company, for users who see all companies."`
-	Remote    remote   `embed:""`
+	Remote    Remote   `embed:""`
 }
 
 // Help is shown below the flags.
-func (tailCmd) Help() string {
+func (TailCmd) Help() string {
 	return "Shows what becomes of messages and batches, until it is interrupted. It goes on after a restart of the server, from where it was. " +
 		"With -o json each event is one line, with the cursor behind it: --after goes on from there."
 }
 
-func (c *tailCmd) Run(ctx context.Context, env config.Remote) error {
+func (c *TailCmd) Run(ctx context.Context, env config.Remote) error {
 	caller, ctx, cancel, err := c.Remote.follow(ctx, env)
 	if err != nil {
 		return err
@@ -39,7 +40,7 @@ func (c *tailCmd) Run(ctx context.Context, env config.Remote) error {
 			return nil // the way to end it
 		}
 		if err != nil {
-			return inTime(ctx, err)
+			return InTime(ctx, err)
 		}
 		if isFirst {
 			caller.say("events behind the cursor %s", page.NextCursor)

@@ -1,4 +1,4 @@
-package main
+package sender
 
 import (
 	"bufio"
@@ -81,8 +81,8 @@ type outcome struct {
 	trouble   error // the script does not work: no message is to blame
 }
 
-// scriptTask is what the script reads from standard input.
-type scriptTask struct {
+// ScriptTask is what the script reads from standard input.
+type ScriptTask struct {
 	TaskID      string     `json:"task_id"`
 	PhoneNumber string     `json:"phone_number"`
 	Content     string     `json:"content"`
@@ -95,7 +95,7 @@ type scriptTask struct {
 // run gives a message to the script. When ctx ends, the script is killed with all processes of its group. The message stands in the environment
 // and on standard input, never among the arguments, which all users of the machine can list.
 func (s script) run(ctx context.Context, task client.ClaimedTask) outcome {
-	input, err := json.Marshal(scriptTask{
+	input, err := json.Marshal(ScriptTask{
 		TaskID: task.TaskID, PhoneNumber: task.PhoneNumber, Content: task.Content, Attempt: task.Attempt, LeaseUntil: task.LeaseUntil,
 		ExpiresAt: task.ExpiresAt, Traceparent: task.Traceparent,
 	})

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -9,7 +9,8 @@ import (
 	"lksms/internal/platform/secret"
 )
 
-type secretsCmd struct {
+// SecretsCmd is the command `lksms secrets`.
+type SecretsCmd struct {
 	Key    secretsKeyCmd    `cmd:"" help:"Print a new key for SECRETS_KEY."`
 	Rotate secretsRotateCmd `cmd:"" help:"Seal the secrets of all senders again with SECRETS_KEY. Secrets sealed with SECRETS_KEY_OLD are opened with that key."`
 }

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -10,7 +10,8 @@ import (
 	"lksms/internal/transport/sqldoor"
 )
 
-type sqlCmd struct {
+// SQLCmd is the command `lksms sql`.
+type SQLCmd struct {
 	Grant  sqlGrantCmd  `cmd:"" help:"Let a role of PostgreSQL submit messages with lksms.enqueue, for a user."`
 	Revoke sqlRevokeCmd `cmd:"" help:"Take that right from a role."`
 	List   sqlListCmd   `cmd:"" help:"List the roles and their users."`

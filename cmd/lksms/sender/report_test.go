@@ -1,4 +1,4 @@
-package main
+package sender
 
 import (
 	"context"
