@@ -106,7 +106,7 @@ func counted(ctx context.Context, b *measure.Bench) error {
 	}
 }
 
-// bytesWritten is what a PostgreSQL has written.
+// written is what a PostgreSQL has written.
 type written struct {
 	wal, records, wholePages int64 // bytes, records, and pages that were logged whole
 	kept, passing            int64 // bytes of the tables of days, and of those that are emptied again

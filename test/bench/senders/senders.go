@@ -292,7 +292,7 @@ func sum(values []float64) (sum float64) {
 }
 
 // waitOfSmall returns the 99th percentile of the time from submission to claim. Nine companies submit five messages a second each, four
-// manySenders poll twice a second for fifty tasks, and the company big has backlog waiting tasks.
+// senders poll twice a second for fifty tasks, and the company big has backlog waiting tasks.
 func waitOfSmall(ctx context.Context, b *measure.Bench, keys []*measure.Client, big int64, backlog int) (float64, error) {
 	if err := b.Empty(ctx); err != nil {
 		return 0, err

@@ -20,7 +20,7 @@ import (
 	"lksms/test/bench/measure"
 )
 
-// startCluster is some servers on one database, and the senders that wait there.
+// cluster is some servers on one database, and the senders that wait there.
 type cluster struct {
 	*measure.Bench
 	servers []measure.Server
