@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"lksms/cmd/lksms/remote"
 )
 
 // completionWord is the hidden command that the shells call with the words of the line, of which the last one is completed.
@@ -136,7 +138,7 @@ func findChild(node *kong.Node, name string) *kong.Node {
 // valuesOf returns what a flag or an argument can be: its enum, or the names of profiles.
 func valuesOf(value *kong.Value) []string {
 	if value.Tag.Get("completion") == "profile" {
-		all, err := readProfiles()
+		all, err := remote.ReadProfiles()
 		if err != nil {
 			return nil // a shell has no place for an error
 		}

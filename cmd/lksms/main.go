@@ -14,33 +14,37 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"lksms/cmd/lksms/demo"
+	"lksms/cmd/lksms/remote"
+	"lksms/cmd/lksms/sender"
+	"lksms/cmd/lksms/server"
 	"lksms/internal/platform/build"
 	"lksms/internal/platform/config"
 )
 
 type cli struct {
-	Send    sendCmd    `cmd:"" group:"client" help:"Submit a message."`
-	Status  statusCmd  `cmd:"" group:"client" help:"Show a task, or what happened to it."`
-	Explain explainCmd `cmd:"" group:"client" help:"Show why a task is in its state, and which senders could take it."`
-	Watch   watchCmd   `cmd:"" group:"client" help:"Wait until a task or a batch has ended."`
-	Cancel  cancelCmd  `cmd:"" group:"client" help:"Cancel tasks that wait."`
-	Requeue requeueCmd `cmd:"" group:"client" help:"Send tasks again that are FAILED or CANCELLED."`
-	Batch   batchCmd   `cmd:"" group:"client" help:"Upload lists of messages, and follow them."`
-	Senders sendersCmd `cmd:"" group:"client" help:"List senders with their state."`
-	Sender  senderCmd  `cmd:"" group:"client" help:"Be a sender."`
-	Claim   claimCmd   `cmd:"" group:"client" help:"Claim tasks once, for trying."`
-	Tail    tailCmd    `cmd:"" group:"client" help:"Show events of messages and batches as they happen."`
-	Login   loginCmd   `cmd:"" group:"client" help:"Store server and credentials in a profile."`
-	Profile profileCmd `cmd:"" group:"client" help:"Manage profiles."`
+	Send    remote.SendCmd    `cmd:"" group:"client" help:"Submit a message."`
+	Status  remote.StatusCmd  `cmd:"" group:"client" help:"Show a task, or what happened to it."`
+	Explain remote.ExplainCmd `cmd:"" group:"client" help:"Show why a task is in its state, and which senders could take it."`
+	Watch   remote.WatchCmd   `cmd:"" group:"client" help:"Wait until a task or a batch has ended."`
+	Cancel  remote.CancelCmd  `cmd:"" group:"client" help:"Cancel tasks that wait."`
+	Requeue remote.RequeueCmd `cmd:"" group:"client" help:"Send tasks again that are FAILED or CANCELLED."`
+	Batch   remote.BatchCmd   `cmd:"" group:"client" help:"Upload lists of messages, and follow them."`
+	Senders remote.SendersCmd `cmd:"" group:"client" help:"List senders with their state."`
+	Sender  sender.Cmd        `cmd:"" group:"client" help:"Be a sender."`
+	Claim   remote.ClaimCmd   `cmd:"" group:"client" help:"Claim tasks once, for trying."`
+	Tail    remote.TailCmd    `cmd:"" group:"client" help:"Show events of messages and batches as they happen."`
+	Login   remote.LoginCmd   `cmd:"" group:"client" help:"Store server and credentials in a profile."`
+	Profile remote.ProfileCmd `cmd:"" group:"client" help:"Manage profiles."`
 
-	Serve   serveCmd   `cmd:"" group:"server" help:"Run the server."`
-	Migrate migrateCmd `cmd:"" group:"server" help:"Apply or revert migrations of the database. serve applies them itself."`
-	User    userCmd    `cmd:"" group:"server" help:"Manage users and their API keys."`
-	Sql     sqlCmd     `cmd:"" group:"server" help:"Manage which roles of PostgreSQL may submit messages by SQL."`
-	History historyCmd `cmd:"" group:"server" help:"List, export, drop and import the partitions of old tasks."`
-	Secrets secretsCmd `cmd:"" group:"server" help:"Manage the key that seals the secrets of senders."`
-	Demo    demoCmd    `cmd:"" group:"server" help:"Send a few dozen messages through a running server with a simulated sender."`
-	Health  healthCmd  `cmd:"" group:"server" help:"Check whether a running server is ready. The exit status is 0 if it is."`
+	Serve   server.ServeCmd   `cmd:"" group:"server" help:"Run the server."`
+	Migrate server.MigrateCmd `cmd:"" group:"server" help:"Apply or revert migrations of the database. serve applies them itself."`
+	User    server.UserCmd    `cmd:"" group:"server" help:"Manage users and their API keys."`
+	Sql     server.SQLCmd     `cmd:"" group:"server" help:"Manage which roles of PostgreSQL may submit messages by SQL."`
+	History server.HistoryCmd `cmd:"" group:"server" help:"List, export, drop and import the partitions of old tasks."`
+	Secrets server.SecretsCmd `cmd:"" group:"server" help:"Manage the key that seals the secrets of senders."`
+	Demo    demo.Cmd          `cmd:"" group:"server" help:"Send a few dozen messages through a running server with a simulated sender."`
+	Health  demo.HealthCmd    `cmd:"" group:"server" help:"Check whether a running server is ready. The exit status is 0 if it is."`
 
 	Completion completionCmd `cmd:"" group:"other" help:"Print a script that completes commands, flags and profiles in a shell."`
 	Version    versionCmd    `cmd:"" group:"other" help:"Print the version, and from which commit it was built."`
@@ -83,10 +87,10 @@ func main() {
 	if err == nil {
 		return
 	}
-	if _, shown := errors.AsType[shownError](err); !shown {
-		fmt.Fprintln(os.Stderr, "lksms:", explainError(err))
+	if _, shown := errors.AsType[remote.ShownError](err); !shown {
+		fmt.Fprintln(os.Stderr, "lksms:", remote.ExplainError(err))
 	}
-	os.Exit(exitStatus(err))
+	os.Exit(remote.ExitStatus(err))
 }
 
 // usesServer reports whether a command uses a server instead of running one. The file .env of a folder is for those that run one.
@@ -106,7 +110,7 @@ func refuse(parser *kong.Kong, err error) {
 		help = "lksms " + wrong.Context.Selected().Path() + " --help"
 	}
 	fmt.Fprintf(os.Stderr, "lksms: %s\n%s shows all of it.\n", err, help)
-	parser.Exit(exitStatus(errUsage))
+	parser.Exit(remote.ExitStatus(remote.ErrUsage))
 }
 
 type versionCmd struct{}

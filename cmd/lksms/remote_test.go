@@ -24,6 +24,8 @@ import (
 	"time"
 
 	"lksms/client"
+	"lksms/cmd/lksms/remote"
+	"lksms/cmd/lksms/sender"
 	api "lksms/gen/client"
 	"lksms/internal/testkit/apptest"
 	"lksms/internal/testkit/pgtest"
@@ -165,7 +167,7 @@ yyyy-mm-dd hh:mm:ss  repeated
 	if out := s.expect(0, nil, "cancel", sent.TaskID, "--dry-run"); !strings.Contains(out, cancels) || strings.Contains(out, "Basic") {
 		t.Errorf("dry run: %s", out)
 	}
-	planned := decode[[]unsentRequest](s, "requeue", sent.TaskID, "--remark", "why", "--dry-run")
+	planned := decode[[]remote.UnsentRequest](s, "requeue", sent.TaskID, "--remark", "why", "--dry-run")
 	if len(planned) != 1 || planned[0].Body != `{"remark":"why"}` {
 		t.Errorf("dry run: %+v", planned)
 	}
@@ -275,7 +277,7 @@ func TestCommandsOfBatches(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.dir, "list.csv"), []byte(list), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	shown := decode[unsentRequest](s, "batch", "create", "list.csv", "--content", "{name}，您好", "--dry-run")
+	shown := decode[remote.UnsentRequest](s, "batch", "create", "list.csv", "--content", "{name}，您好", "--dry-run")
 	if !strings.Contains(shown.Body, "multipart/form-data") {
 		t.Errorf("dry run: %+v", shown)
 	}
@@ -297,7 +299,7 @@ ROW  NUMBER          STATUS     WHY
 `, "batch", "check", "1")
 	s.expect(1, []string{"2 rows"}, "batch", "check", "1", "--strict")
 	s.expect(3, []string{"--timeout"}, "watch", "1", "--timeout", "200ms")
-	if planned := decode[unsentRequest](s, "batch", "confirm", "1", "--dry-run"); !strings.HasSuffix(planned.URL, "/api/v1/batches/1/confirm") {
+	if planned := decode[remote.UnsentRequest](s, "batch", "confirm", "1", "--dry-run"); !strings.HasSuffix(planned.URL, "/api/v1/batches/1/confirm") {
 		t.Errorf("dry run: %+v", planned)
 	}
 	s.expect(0, nil, "batch", "confirm", "1")
@@ -340,7 +342,7 @@ account_1  账号一  sms      app   ready  10       0      yyyy-mm-dd hh:mm:ss
 		t.Errorf("senders: %+v", all)
 	}
 	s.server.Submit("to be claimed")
-	if planned := decode[unsentRequest](s, "claim", "--app-id", "app", "--dry-run"); !strings.Contains(planned.Body, `"app_id":"app"`) {
+	if planned := decode[remote.UnsentRequest](s, "claim", "--app-id", "app", "--dry-run"); !strings.Contains(planned.Body, `"app_id":"app"`) {
 		t.Errorf("dry run: %+v", planned)
 	}
 	s.server.AddUser("phone", "send", map[string]any{"app_id": "phone_7"})
@@ -725,7 +727,7 @@ echo "done for $LKSMS_PHONE_NUMBER $1"
 		}
 		return string(raw)
 	}
-	var given scriptTask
+	var given sender.ScriptTask
 	if err := json.Unmarshal([]byte(read(".json")), &given); err != nil || given.Content != evil || given.PhoneNumber != apptest.Phone {
 		t.Errorf("given: %+v, %v", given, err)
 	}
@@ -1087,30 +1089,5 @@ func TestJSONHasTheFieldsOfANewerServer(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(lines[1]), &line); err != nil || line.IsNewer != 1 || line.Type != "message.failed" || line.Cursor == "" {
 		t.Errorf("the line of an event: %s, %v", lines[1], err)
-	}
-}
-
-// A text in another encoding would arrive as something else.
-func TestSendRefusesATextThatIsNotUTF8(t *testing.T) {
-	for _, c := range []struct{ input, want string }{
-		{"\xEF\xBB\xBF您的快递已到\r\n", "您的快递已到"},
-		{"\xC4\xFA\xB5\xC4\n", ""}, // 您的 in GB18030
-	} {
-		path := filepath.Join(t.TempDir(), "text")
-		if err := os.WriteFile(path, []byte(c.input), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		file, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		stdin := os.Stdin
-		os.Stdin = file
-		m, err := (&sendCmd{Number: "13800138000", Text: new("-")}).message()
-		os.Stdin = stdin
-		if c.want == "" && (err == nil || !strings.Contains(err.Error(), "not UTF-8")) || c.want != "" && (err != nil || *m.Content != c.want) {
-			t.Errorf("%q: %v, %v", c.input, m.Content, err)
-		}
 	}
 }

@@ -268,6 +268,28 @@ func (l *life) count(conn *pgx.Conn, what, sql string, args ...any) {
 	}
 }
 
+// restoring is a test of a restore: a cluster, a load, and what was true at the moment to which it is restored.
+type restoring struct {
+	t           *testing.T
+	c           *cluster
+	l           *life
+	environment []string // of the servers
+	admin       *pgx.Conn
+	start       string // cursor of the feed before the load
+
+	at     time.Time        // the moment
+	before []submitted      // accepted before it
+	leases map[string]int64 // live at it
+	ended  map[string]int   // status, by task that had ended
+	kept   []string         // leased at the moment, and live after the restore
+	lost   []string         // leased at the moment; the lease runs out in between
+
+	sent     []string        // pending at the moment, and sent after it
+	known    map[string]bool // to a receiver that drops events that it has had
+	cursor   string          // of that receiver
+	greatest int64           // lease of before the accident
+}
+
 // B19: a database is restored to a moment before an accident, with the commands of docs/operations.md. What was accepted before the moment is there
 // once, leases of then are recovered or reported, repeats get the answers of then, and what came after the moment is accepted as new.
 func TestARestoreToAPointInTime(t *testing.T) {
@@ -279,18 +301,52 @@ func TestARestoreToAPointInTime(t *testing.T) {
 		t: t, dice: rand.New(rand.NewPCG(*restoreSeed, 0)), leases: map[string]int64{}, ended: map[string]int{}, retried: map[string]bool{},
 	}
 	c.follow("", "archive")
-	environment := []string{"DATABASE_URL=" + c.url("lksms"), "RETRY_DELAY_MINUTES=0.02", "SECRETS_KEY=cmVzdG9yZS1yZXN0b3JlLXJlc3RvcmUtcmVzdG9yZS0="}
-	long := serve(t, append(environment, "PROCESSING_TIMEOUT_MINUTES=30")...)
-	short := serve(t, append(environment, "PROCESSING_TIMEOUT_MINUTES=0.1")...)
-	pulled := func(p *process, after string) *api.EventFeed {
-		limit := 1000
-		res, err := p.client().PullEventsWithResponse(t.Context(), &api.PullEventsParams{After: optionalText(after), Limit: &limit})
-		if err != nil || res.JSON200 == nil {
-			t.Fatalf("pull after %q: %v %s", after, err, res.Body)
-		}
-		return &res.JSON200.Data
+	r := &restoring{
+		t: t, c: c, l: l, known: map[string]bool{},
+		environment: []string{"DATABASE_URL=" + c.url("lksms"), "RETRY_DELAY_MINUTES=0.02", "SECRETS_KEY=cmVzdG9yZS1yZXN0b3JlLXJlc3RvcmUtcmVzdG9yZS0="},
 	}
-	start := pulled(long, "").NextCursor // events are recorded from here on
+	long := serve(t, append(r.environment, "PROCESSING_TIMEOUT_MINUTES=30")...)
+	short := serve(t, append(r.environment, "PROCESSING_TIMEOUT_MINUTES=0.1")...)
+	r.workUntilTheMoment(long, short)
+	r.workAfterTheMoment(long, short)
+	r.destroyAndRestore(long, short)
+
+	// First without the roles that send.
+	r.admin = connect(t, c.url("postgres"))
+	quiet := serve(t, append(r.environment, "ROLES=api,console")...)
+	r.expectTheStateOfThen()
+	r.cancelAndRepeat(quiet)
+	must(t, quiet.stop(syscall.SIGTERM))
+
+	// Then with all of them.
+	all := serve(t, append(r.environment, "PROCESSING_TIMEOUT_MINUTES=0.1")...)
+	delivered := r.deliver(all)
+	r.expectOneOutcomeEach(all)
+	r.expectEvents(all, delivered)
+}
+
+// pull returns a page of the feed.
+func (r *restoring) pull(p *process, after string) *api.EventFeed {
+	r.t.Helper()
+	limit := 1000
+	res, err := p.client().PullEventsWithResponse(r.t.Context(), &api.PullEventsParams{After: optionalText(after), Limit: &limit})
+	if err != nil || res.JSON200 == nil {
+		r.t.Fatalf("pull after %q: %v %s", after, err, res.Body)
+	}
+	return &res.JSON200.Data
+}
+
+// awaitEvents waits until the feed has an event of every task that has ended.
+func (r *restoring) awaitEvents(p *process) {
+	r.t.Helper()
+	eventually(r.t, "the events are in the feed", func() bool { return len(r.pull(p, r.start).Items) >= len(r.l.ended) })
+}
+
+// workUntilTheMoment runs a load, makes base backups, and records what is true at the moment.
+func (r *restoring) workUntilTheMoment(long, short *process) {
+	r.t.Helper()
+	c, l := r.c, r.l
+	r.start = r.pull(long, "").NextCursor // events are recorded from here on
 	l.submitNew(long, 40+l.dice.IntN(40))
 	l.work(long, "app_long", 30)
 	c.follow("", "base")
@@ -303,146 +359,172 @@ func TestARestoreToAPointInTime(t *testing.T) {
 		c.follow("", "base") // the restore starts from the newer one
 	}
 	l.submitNew(long, 20)
-	kept := l.claim(long, "app_long", 5)   // these leases are live at the moment and after the restore
-	lost := l.claim(short, "app_short", 5) // these run out in between
+	r.kept = l.claim(long, "app_long", 5)
+	r.lost = l.claim(short, "app_short", 5)
 
 	// The moment. Nothing is under way, so that all that was answered is before it.
-	admin := connect(t, c.url("postgres"))
-
-	eventually(t, "the events are in the feed", func() bool { return len(pulled(long, start).Items) >= len(l.ended) })
-	before, leasesThen, endedThen := slices.Clone(l.messages), cloned(l.leases), cloned(l.ended)
-	at := scan[time.Time](t, admin, "SELECT clock_timestamp()")
+	r.admin = connect(r.t, c.url("postgres"))
+	r.awaitEvents(long)
+	r.before, r.leases, r.ended = slices.Clone(l.messages), cloned(l.leases), cloned(l.ended)
+	r.at = scan[time.Time](r.t, r.admin, "SELECT clock_timestamp()")
 	time.Sleep(1100 * time.Millisecond) // the operator knows the second of the accident
+}
 
+// workAfterTheMoment goes on with the load, of which the restore loses everything.
+func (r *restoring) workAfterTheMoment(long, short *process) {
+	r.t.Helper()
+	l := r.l
 	// More than the 32 numbers by which PostgreSQL writes a sequence ahead, which a restore skips by itself.
 	l.submitNew(long, 60+l.dice.IntN(20))
-	var sent []string // pending at the moment, and sent after it
 	for _, id := range l.claim(long, "app_long", 100) {
 		l.report(long, "app_long", id, 2, false)
-		_, wasLeased := leasesThen[id] // such a task cannot be cancelled afterwards, and may go out again
-		if !wasLeased && slices.ContainsFunc(before, func(s submitted) bool { return s.id == id }) {
-			sent = append(sent, id)
+		_, wasLeased := r.leases[id] // such a task cannot be cancelled afterwards, and may go out again
+		if !wasLeased && slices.ContainsFunc(r.before, func(s submitted) bool { return s.id == id }) {
+			r.sent = append(r.sent, id)
 		}
 	}
-	l.report(long, "app_long", kept[0], 2, false) // leased at the moment, and reported after it
+	l.report(long, "app_long", r.kept[0], 2, false) // leased at the moment, and reported after it
 	l.work(short, "app_short", 5)
-	eventually(t, "the events are in the feed", func() bool { return len(pulled(long, start).Items) >= len(l.ended) })
-	known := map[string]bool{} // to a receiver that drops events that it has had
-	cursor := start
-	for page := pulled(long, cursor); len(page.Items) > 0; page = pulled(long, cursor) {
+	r.awaitEvents(long)
+	r.cursor = r.start
+	for page := r.pull(long, r.cursor); len(page.Items) > 0; page = r.pull(long, r.cursor) {
 		for _, event := range page.Items {
-			known[event.ID] = true
+			r.known[event.ID] = true
 		}
-		cursor = page.NextCursor
+		r.cursor = page.NextCursor
 	}
-	greatest := scan[int64](t, admin, "SELECT last_value FROM lease_ids")
+	r.greatest = scan[int64](r.t, r.admin, "SELECT last_value FROM lease_ids")
+}
 
-	accident := []string{"DELETE FROM messages", "DROP TABLE messages CASCADE", "TRUNCATE queue, report_logs", "DROP SCHEMA public CASCADE"}[l.dice.IntN(4)]
-	if _, err := admin.Exec(t.Context(), "SET search_path = public; "+accident); err != nil {
-		t.Fatal(err)
+// destroyAndRestore lets an accident happen, stops the servers, and restores the database.
+func (r *restoring) destroyAndRestore(servers ...*process) {
+	r.t.Helper()
+	accident := []string{"DELETE FROM messages", "DROP TABLE messages CASCADE", "TRUNCATE queue, report_logs", "DROP SCHEMA public CASCADE"}[r.l.dice.IntN(4)]
+	if _, err := r.admin.Exec(r.t.Context(), "SET search_path = public; "+accident); err != nil {
+		r.t.Fatal(err)
 	}
-	must(t, long.stop(syscall.SIGTERM), short.stop(syscall.SIGTERM), admin.Close(t.Context()))
-	point := at.UTC().Format("2006-01-02 15:04:05.999999") + "+00"
-	t.Logf("seed %d: %d messages, %q, restored to %s", *restoreSeed, len(l.messages), accident, point)
-	t.Log(c.follow("AT='"+point+"'", "stop", "restore", "look", "open"))
+	for _, p := range servers {
+		must(r.t, p.stop(syscall.SIGTERM))
+	}
+	must(r.t, r.admin.Close(r.t.Context()))
+	point := r.at.UTC().Format("2006-01-02 15:04:05.999999") + "+00"
+	r.t.Logf("seed %d: %d messages, %q, restored to %s", *restoreSeed, len(r.l.messages), accident, point)
+	r.t.Log(r.c.follow("AT='"+point+"'", "stop", "restore", "look", "open"))
+}
 
-	// First without the roles that send.
-	admin = connect(t, c.url("postgres"))
-	quiet := serve(t, append(environment, "ROLES=api,console")...)
-	for _, s := range before {
-		if n := scan[int](t, admin, "SELECT count(*) FROM messages WHERE content = $1 AND task_id = $2", s.content, s.id); n != 1 {
-			t.Errorf("%s is there %d times", s.id, n)
+// expectTheStateOfThen compares the restored rows with what was true at the moment.
+func (r *restoring) expectTheStateOfThen() {
+	r.t.Helper()
+	for _, s := range r.before {
+		if n := scan[int](r.t, r.admin, "SELECT count(*) FROM messages WHERE content = $1 AND task_id = $2", s.content, s.id); n != 1 {
+			r.t.Errorf("%s is there %d times", s.id, n)
 		}
 	}
-	if n := scan[int](t, admin, "SELECT count(*) FROM messages"); n != len(before) {
-		t.Errorf("%d messages, %d were accepted before the moment", n, len(before))
+	if n := scan[int](r.t, r.admin, "SELECT count(*) FROM messages"); n != len(r.before) {
+		r.t.Errorf("%d messages, %d were accepted before the moment", n, len(r.before))
 	}
-	for id, status := range endedThen {
-		if n := scan[int](t, admin, "SELECT coalesce(min(outcome), 0) FROM report_logs WHERE task_id = $1 AND outcome IS NOT NULL", id); n != status {
-			t.Errorf("%s has the outcome %d, reported was %d", id, n, status)
+	for id, status := range r.ended {
+		if n := scan[int](r.t, r.admin, "SELECT coalesce(min(outcome), 0) FROM report_logs WHERE task_id = $1 AND outcome IS NOT NULL", id); n != status {
+			r.t.Errorf("%s has the outcome %d, reported was %d", id, n, status)
 		}
 	}
-	if n := scan[int](t, admin, "SELECT count(*) FROM queue WHERE lease_until IS NOT NULL AND lease_until > $1", at); n > len(leasesThen) {
-		t.Errorf("%d leases, %d were live", n, len(leasesThen))
+	if n := scan[int](r.t, r.admin, "SELECT count(*) FROM queue WHERE lease_until IS NOT NULL AND lease_until > $1", r.at); n > len(r.leases) {
+		r.t.Errorf("%d leases, %d were live", n, len(r.leases))
 	}
-	for _, id := range sent { // the provider's list says that they went out: they are held
-		res, err := quiet.client().CancelTaskWithResponse(t.Context(), id)
+}
+
+// cancelAndRepeat cancels what went out after the moment, and repeats all submissions.
+func (r *restoring) cancelAndRepeat(quiet *process) {
+	r.t.Helper()
+	for _, id := range r.sent { // the provider's list says that they went out: they are held
+		res, err := quiet.client().CancelTaskWithResponse(r.t.Context(), id)
 		if err != nil || res.StatusCode() != 200 {
-			t.Errorf("cancel %s: %v %s", id, err, res.Body)
+			r.t.Errorf("cancel %s: %v %s", id, err, res.Body)
 		}
 	}
-	for i, s := range l.messages {
-		id := l.submit(quiet, s)
-		if isOld := i < len(before); isOld != (id == s.id) {
-			t.Errorf("the repeat of %s, accepted before the moment: %v, got %s", s.id, isOld, id)
+	for i, s := range r.l.messages {
+		id := r.l.submit(quiet, s)
+		if isOld := i < len(r.before); isOld != (id == s.id) {
+			r.t.Errorf("the repeat of %s, accepted before the moment: %v, got %s", s.id, isOld, id)
 		} else if !isOld {
-			l.messages[i].id = id
+			r.l.messages[i].id = id
 		}
 	}
-	must(t, quiet.stop(syscall.SIGTERM))
+}
 
-	// Then with all of them.
-	all := serve(t, append(environment, "PROCESSING_TIMEOUT_MINUTES=0.1")...)
-	l.leases = leasesThen
-	for _, id := range kept {
+// deliver reports the leases of then, waits until those that ran out are taken back, and sends everything. It returns how often each task was sent.
+func (r *restoring) deliver(all *process) map[string]int {
+	r.t.Helper()
+	l := r.l
+	l.leases = r.leases
+	for _, id := range r.kept {
 		if code := l.report(all, "app_long", id, 2, false); code != 200 {
-			t.Errorf("the report of a live lease got %d", code)
+			r.t.Errorf("the report of a live lease got %d", code)
 		}
 	}
-	for _, id := range lost {
-		eventually(t, "a lease that ran out is taken back", func() bool {
-			return scan[int](t, admin, "SELECT count(*) FROM queue WHERE task_id = $1 AND lease_until IS NULL AND retry_count > 0", id) == 1
+	for _, id := range r.lost {
+		eventually(r.t, "a lease that ran out is taken back", func() bool {
+			return scan[int](r.t, r.admin, "SELECT count(*) FROM queue WHERE task_id = $1 AND lease_until IS NULL AND retry_count > 0", id) == 1
 		})
 	}
 	delivered := map[string]int{}
-	if _, err := admin.Exec(t.Context(), "UPDATE queue SET lease_until = now() WHERE lease_until > now() AND processing_app_id = 'app_long'"); err != nil {
-		t.Fatal(err) // the senders that held them are gone; nobody waits half an hour here
+	if _, err := r.admin.Exec(r.t.Context(), "UPDATE queue SET lease_until = now() WHERE lease_until > now() AND processing_app_id = 'app_long'"); err != nil {
+		r.t.Fatal(err) // the senders that held them are gone; nobody waits half an hour here
 	}
-	eventually(t, "everything is delivered", func() bool {
+	eventually(r.t, "everything is delivered", func() bool {
 		for _, id := range l.claim(all, "app_new", 100) {
-			if l.leases[id] <= greatest {
-				t.Errorf("the lease %d was given out before", l.leases[id])
+			if l.leases[id] <= r.greatest {
+				r.t.Errorf("the lease %d was given out before", l.leases[id])
 			}
 			if l.report(all, "app_new", id, 2, false) == 200 {
 				delivered[id]++
 			}
 		}
-		return scan[int](t, admin, "SELECT count(*) FROM queue") == 0
+		return scan[int](r.t, r.admin, "SELECT count(*) FROM queue") == 0
 	})
 	for id, n := range delivered {
-		if n != 1 || slices.Contains(sent, id) || endedThen[id] != 0 {
-			t.Errorf("%s was delivered %d times; it was sent after the moment: %v, settled before it: %v", id, n, slices.Contains(sent, id), endedThen[id] != 0)
+		if n != 1 || slices.Contains(r.sent, id) || r.ended[id] != 0 {
+			r.t.Errorf("%s was delivered %d times; it was sent after the moment: %v, settled before it: %v", id, n, slices.Contains(r.sent, id), r.ended[id] != 0)
 		}
 	}
-	for _, s := range l.messages {
-		if n := scan[int](t, admin, "SELECT count(*) FROM messages m JOIN report_logs r USING (task_id) WHERE m.task_id = $1 AND r.outcome IS NOT NULL", s.id); n != 1 {
-			t.Errorf("%s has %d outcomes", s.id, n)
+	return delivered
+}
+
+// expectOneOutcomeEach checks that every message exists once and has one outcome, and that the counters equal the rows.
+func (r *restoring) expectOneOutcomeEach(all *process) {
+	r.t.Helper()
+	for _, s := range r.l.messages {
+		if n := scan[int](r.t, r.admin, "SELECT count(*) FROM messages m JOIN report_logs r USING (task_id) WHERE m.task_id = $1 AND r.outcome IS NOT NULL", s.id); n != 1 {
+			r.t.Errorf("%s has %d outcomes", s.id, n)
 		}
 	}
-	l.count(admin, "messages exist twice", "SELECT count(*) FROM (SELECT content FROM messages GROUP BY content HAVING count(*) > 1) x")
-	statistics, err := all.client().TaskStatisticsWithResponse(t.Context())
-	must(t, err)
-	rows := scan[string](t, admin, `SELECT count(*) FILTER (WHERE outcome = 2) || ' sent, ' || count(*) FILTER (WHERE outcome = 3) || ' failed'
+	r.l.count(r.admin, "messages exist twice", "SELECT count(*) FROM (SELECT content FROM messages GROUP BY content HAVING count(*) > 1) x")
+	statistics, err := all.client().TaskStatisticsWithResponse(r.t.Context())
+	must(r.t, err)
+	rows := scan[string](r.t, r.admin, `SELECT count(*) FILTER (WHERE outcome = 2) || ' sent, ' || count(*) FILTER (WHERE outcome = 3) || ' failed'
 		FROM report_logs WHERE outcome IS NOT NULL`)
 	if data := statistics.JSON200; data == nil || fmt.Sprintf("%d sent, %d failed", data.Data.SuccessTasks, data.Data.FailedTasks) != rows {
-		t.Errorf("the counters say %s, the rows %s", statistics.Body, rows)
+		r.t.Errorf("the counters say %s, the rows %s", statistics.Body, rows)
 	}
+}
 
-	// A receiver that drops events that it knows, and goes on at its cursor of before the accident, hears of every delivery.
+// expectEvents checks that a receiver that drops events that it knows, and goes on at its cursor of before the accident, gets one of every delivery.
+func (r *restoring) expectEvents(all *process, delivered map[string]int) {
+	r.t.Helper()
 	heard := map[string]bool{}
-	eventually(t, "every delivery is told", func() bool {
-		page := pulled(all, cursor)
+	eventually(r.t, "every delivery has its event", func() bool {
+		page := r.pull(all, r.cursor)
 		for _, event := range page.Items {
-			if known[event.ID] {
-				t.Errorf("the id %s was given out before", event.ID)
+			if r.known[event.ID] {
+				r.t.Errorf("the id %s was given out before", event.ID)
 			}
 			var data struct {
 				TaskID string `json:"task_id"`
 			}
-			must(t, json.Unmarshal(event.Data, &data))
+			must(r.t, json.Unmarshal(event.Data, &data))
 			heard[data.TaskID] = true
 		}
-		cursor = page.NextCursor
+		r.cursor = page.NextCursor
 		for id := range delivered {
 			if !heard[id] {
 				return false

@@ -13,7 +13,101 @@ import (
 	"time"
 
 	"lksms/internal/testkit/pgtest"
+
+	"github.com/jackc/pgx/v5"
 )
+
+// startingServer is a server whose migrations wait for a lock, and a client of it.
+type startingServer struct {
+	t       *testing.T
+	base    string // URL
+	address string
+	client  *http.Client
+	process *process
+	serving <-chan string
+	tx      pgx.Tx // holds the lock
+}
+
+// startingAnswer is what a server answers before it serves.
+type startingAnswer struct {
+	status    int
+	header    http.Header
+	Code      int
+	RequestID string `json:"request_id"`
+	Error     struct{ Reason string }
+}
+
+func (a startingAnswer) isStarting() bool {
+	return a.status == 503 && a.Error.Reason == "server.starting"
+}
+
+func launchStarting(t *testing.T, scheme string) *startingServer {
+	t.Helper()
+	databaseURL := pgtest.New(t)
+	tx, err := connect(t, databaseURL).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_, port, _ := net.SplitHostPort(address)
+	_ = listener.Close()
+	env := []string{"DATABASE_URL=" + databaseURL}
+	if scheme == "https" {
+		certFile, keyFile := writeCertificate(t)
+		env = append(env, "TLS_CERT_FILE="+certFile, "TLS_KEY_FILE="+keyFile)
+	}
+	s := &startingServer{
+		t: t, base: scheme + "://" + address, address: address, tx: tx,
+		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}},
+	}
+	s.process, s.serving = launch(t, pgtest.Dir(t), nil, port, env...)
+	return s
+}
+
+func (s *startingServer) call(method, path, body string) (answer startingAnswer, err error) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.SetBasicAuth("admin", testPassword)
+	res, err := s.client.Do(req)
+	if err != nil {
+		return answer, err
+	}
+	defer res.Body.Close()
+	answer.status, answer.header = res.StatusCode, res.Header
+	return answer, json.NewDecoder(res.Body).Decode(&answer)
+}
+
+// awaitListening waits until the process listens.
+func (s *startingServer) awaitListening() {
+	s.t.Helper()
+	for {
+		answer, err := s.call("GET", "/health", "")
+		if err == nil {
+			if answer.status != 200 || answer.Code != 200 {
+				s.t.Fatalf("/health: %d", answer.status)
+			}
+			return
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			s.t.Fatal(err)
+		}
+		select {
+		case <-s.process.exited:
+			s.t.Fatalf("the server ended: %v", s.process.err)
+		default:
+		}
+	}
+}
 
 // A migration that waits keeps the server from serving for as long as it takes.
 func TestAServerThatMigratesAnswersThatItIsNotReady(t *testing.T) {
@@ -21,97 +115,41 @@ func TestAServerThatMigratesAnswersThatItIsNotReady(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
-			databaseURL := pgtest.New(t)
-			holder := connect(t, databaseURL)
-			tx, err := holder.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := tx.Exec(t.Context(), "LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE"); err != nil {
-				t.Fatal(err)
-			}
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			address := listener.Addr().String()
-			_, port, _ := net.SplitHostPort(address)
-			_ = listener.Close()
-			env := []string{"DATABASE_URL=" + databaseURL}
-			if scheme == "https" {
-				certFile, keyFile := writeCertificate(t)
-				env = append(env, "TLS_CERT_FILE="+certFile, "TLS_KEY_FILE="+keyFile)
-			}
-			p, serving := launch(t, pgtest.Dir(t), nil, port, env...)
-
-			client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-			var answer struct {
-				Code      int
-				RequestID string `json:"request_id"`
-				Error     struct{ Reason string }
-			}
-			call := func(method, path, body string) (*http.Response, error) {
-				req, err := http.NewRequestWithContext(t.Context(), method, scheme+"://"+address+path, strings.NewReader(body))
-				if err != nil {
-					t.Fatal(err)
-				}
-				req.SetBasicAuth("admin", testPassword)
-				res, err := client.Do(req)
-				if err != nil {
-					return nil, err
-				}
-				defer res.Body.Close()
-				answer.Error.Reason = ""
-				return res, json.NewDecoder(res.Body).Decode(&answer)
-			}
-			for { // until the process listens
-				if res, err := call("GET", "/health", ""); err == nil { //nolint:bodyclose // call closes it
-					if res.StatusCode != 200 || answer.Code != 200 {
-						t.Fatalf("/health: %d", res.StatusCode)
-					}
-					break
-				} else if !errors.Is(err, syscall.ECONNREFUSED) {
-					t.Fatal(err)
-				}
-				select {
-				case <-p.exited:
-					t.Fatalf("the server ended: %v", p.err)
-				default:
-				}
-			}
+			s := launchStarting(t, scheme)
+			s.awaitListening()
 			for path, method := range map[string]string{"/ready": "GET", "/api/v1/sms/send": "POST", "/console/": "GET"} {
-				res, err := call(method, path, `{"phone_number": "13800138000", "content": "x"}`) //nolint:bodyclose // call closes it
+				answer, err := s.call(method, path, `{"phone_number": "13800138000", "content": "x"}`)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || answer.Error.Reason != "server.starting" || answer.Code != 503 ||
-					answer.RequestID == "" || answer.RequestID != res.Header.Get("X-Request-Id") {
-					t.Errorf("%s: %d %v %+v", path, res.StatusCode, res.Header, answer)
+				if !answer.isStarting() || answer.header.Get("Retry-After") == "" || answer.Code != 503 ||
+					answer.RequestID == "" || answer.RequestID != answer.header.Get("X-Request-Id") {
+					t.Errorf("%s: %+v", path, answer)
 				}
 			}
 
 			// A connection from before the server serves is answered by it then.
-			silent, err := net.Dial("tcp", address)
+			silent, err := net.Dial("tcp", s.address)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer silent.Close()
-			if err := tx.Rollback(context.WithoutCancel(t.Context())); err != nil {
+			if err := s.tx.Rollback(context.WithoutCancel(t.Context())); err != nil {
 				t.Fatal(err)
 			}
 			for { // no call gets anything but 503 until the server is ready
-				res, err := call("GET", "/ready", "") //nolint:bodyclose // call closes it
+				answer, err := s.call("GET", "/ready", "")
 				if err != nil {
 					t.Fatal(err)
 				}
-				if res.StatusCode == 200 {
+				if answer.status == 200 {
 					break
 				}
-				if res.StatusCode != 503 || answer.Error.Reason != "server.starting" {
-					t.Fatalf("/ready: %d %+v", res.StatusCode, answer)
+				if !answer.isStarting() {
+					t.Fatalf("/ready: %+v", answer)
 				}
 			}
-			p.await(serving)
+			s.process.await(s.serving)
 			if scheme == "http" {
 				_ = silent.SetDeadline(time.Now().Add(10 * time.Second))
 				if _, err := silent.Write([]byte("GET /ready HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
@@ -122,7 +160,7 @@ func TestAServerThatMigratesAnswersThatItIsNotReady(t *testing.T) {
 					t.Errorf("got %q, %v", first[:n], err)
 				}
 			}
-			if err := p.stop(syscall.SIGTERM); err != nil {
+			if err := s.process.stop(syscall.SIGTERM); err != nil {
 				t.Error(err)
 			}
 		})

@@ -121,6 +121,22 @@ const (
 
 var usualPriority = map[string]int{"verification": 1, "notification": 5, "marketing": 8}
 
+// params returns the parameters that a default content gives to the template; nil: it has none.
+func (d *defaultContent) params() map[string]string {
+	if !d.useTemplate {
+		return nil
+	}
+	values, err := url.ParseQuery(d.content)
+	if err != nil {
+		panic(err) // all texts here are valid
+	}
+	params := map[string]string{}
+	for name := range values {
+		params[name] = values.Get(name)
+	}
+	return params
+}
+
 // outcomeOf returns what a submission should lead to.
 func (w *world) outcomeOf(s submission) (o outcome) {
 	o.repeats = w.named(s.by, s.dedupKey)
@@ -163,16 +179,7 @@ func (w *world) outcomeOf(s submission) (o outcome) {
 			return o
 		}
 		text, useTemplate, o.consumes = d.content, d.useTemplate, d
-		if params = nil; useTemplate {
-			values, err := url.ParseQuery(text)
-			params = map[string]string{}
-			for name := range values {
-				params[name] = values.Get(name)
-			}
-			if err != nil {
-				panic(err) // all texts here are valid
-			}
-		}
+		params = d.params()
 	}
 	if useTemplate {
 		template := w.activeTemplate(s.company)

@@ -27,7 +27,7 @@ const (
 	readersPhone = "15000000000"            // of all their messages, and of no others: a page reads a thousand tasks of a number at most
 	readersNo    = "readers"                // their company, and the user that submits
 	readLimit    = 10 * time.Second         // of a list. A busy machine needs seconds; a replica that hangs takes three, and is stopped for replicaAway
-	readersPage  = 50                       // more messages than they submit within staleLimit
+	readersPage  = 50                       // more messages than they submit within StaleLimit
 	readersSpan  = 40 * time.Second         // of a list: one that is not full would go through the days before
 )
 
@@ -68,9 +68,9 @@ const staleInvariant = "lists and statistics from replicas are no older than the
 
 // NewReaders returns clients that read from replicas.
 func NewReaders(s *stack.Stack, l *load.Load, t *load.Tenants) (*readers, error) {
-	door := s.Endpoints[0]
-	client, err := api.NewClientWithResponses(door.URL,
-		api.WithHTTPClient(&http.Client{Timeout: readLimit, Transport: load.Observer{History: l.History, Server: door, Base: &http.Transport{}}}))
+	endpoint := s.Endpoints[0]
+	client, err := api.NewClientWithResponses(endpoint.URL,
+		api.WithHTTPClient(&http.Client{Timeout: readLimit, Transport: load.Observer{History: l.History, Server: endpoint, Base: &http.Transport{}}}))
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)
 	}

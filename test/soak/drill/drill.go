@@ -282,7 +282,7 @@ func (d *driller) killAhead(ctx context.Context, primary *stack.Node) (string, e
 	if err := primary.Kill(syscall.SIGSTOP, "walsender"); err != nil {
 		return "", err
 	}
-	time.Sleep(time.Duration(300+d.rng.IntN(7000)) * time.Millisecond) // clients give up after callLimit, and repeat what they may
+	time.Sleep(time.Duration(300+d.rng.IntN(7000)) * time.Millisecond) // clients give up after load.CallLimit, and repeat what they may
 	return d.killPrimary(ctx, primary)
 }
 

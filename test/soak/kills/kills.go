@@ -424,7 +424,7 @@ func Run(ctx context.Context, soak *run.Run, o Options) error {
 // manyKills hit every path: they take turns.
 const manyKills = 200
 
-// killRound runs one round of kills. It returns errBroken if an invariant does not hold.
+// killRound runs one round of kills. It returns run.ErrBroken if an invariant does not hold.
 func killRound(ctx context.Context, soak *run.Run, o Options, seed uint64, budget int, m *mutants.Mutant) (r killedRound, err error) {
 	began := time.Now()
 	fmt.Printf("soak: seed %d, %d kills\n", seed, budget)

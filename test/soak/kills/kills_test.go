@@ -52,8 +52,15 @@ func TestEveryStatementOfAPathExists(t *testing.T) {
 	}
 }
 
-func TestAnAimIsTakenOnItsPathAlone(t *testing.T) {
-	t.Parallel()
+// aimed is a connection through a proxy that can be aimed at.
+type aimed struct {
+	t     *testing.T
+	proxy *proxy.Proxy
+	conn  *pgx.Conn
+}
+
+func connectAimed(t *testing.T) *aimed {
+	t.Helper()
 	u, err := url.Parse(pgtest.New(t))
 	if err != nil {
 		t.Fatal(err)
@@ -69,21 +76,49 @@ func TestAnAimIsTakenOnItsPathAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	exec := func(on interface {
-		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	}, statement string,
-	) {
-		t.Helper()
-		rows, err := on.Query(t.Context(), statement, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for rows.Next() {
-		}
-		if err := rows.Err(); err != nil {
-			t.Fatal(err)
-		}
+	return &aimed{t: t, proxy: p, conn: conn}
+}
+
+// exec runs a statement with a parameter.
+func (a *aimed) exec(on interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, statement string,
+) {
+	a.t.Helper()
+	rows, err := on.Query(a.t.Context(), statement, 1)
+	if err != nil {
+		a.t.Fatal(err)
 	}
+	for rows.Next() {
+	}
+	if err := rows.Err(); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// execInTx runs statements in one transaction.
+func (a *aimed) execInTx(isRolledBack bool, statements ...string) {
+	a.t.Helper()
+	tx, err := a.conn.Begin(a.t.Context())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for _, s := range statements {
+		a.exec(tx, s)
+	}
+	if isRolledBack {
+		err = tx.Rollback(a.t.Context())
+	} else {
+		err = tx.Commit(a.t.Context())
+	}
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func TestAnAimIsTakenOnItsPathAlone(t *testing.T) {
+	t.Parallel()
+	on := connectAimed(t)
 	mine := &proxy.Path{Name: "mine", Names: []string{"Mine"}, Without: []string{"Other"}}
 	const isMine, isOther, hasNone = "-- name: Mine :one\nSELECT $1::integer", "-- name: Other :one\nSELECT $1::integer", "SELECT $1::integer"
 	for name, c := range map[string]struct {
@@ -106,29 +141,15 @@ func TestAnAimIsTakenOnItsPathAlone(t *testing.T) {
 	} {
 		times := 0
 		a := &proxy.Aim{Path: mine, At: c.at, Strike: func(*proxy.Link) bool { times++; return true }}
-		p.Aim.Store(a)
+		on.proxy.Aim.Store(a)
 		if c.inTx {
-			tx, err := conn.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, s := range c.statements {
-				exec(tx, s)
-			}
-			if c.isRolledBack {
-				err = tx.Rollback(t.Context())
-			} else {
-				err = tx.Commit(t.Context())
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			on.execInTx(c.isRolledBack, c.statements...)
 		} else {
 			for _, s := range c.statements {
-				exec(conn, s)
+				on.exec(on.conn, s)
 			}
 		}
-		p.Aim.Store(nil)
+		on.proxy.Aim.Store(nil)
 		if want := map[bool]int{true: 1}[c.isTaken]; times != want {
 			t.Errorf("%s: taken %d times, want %d", name, times, want)
 		}

@@ -37,7 +37,7 @@ type Tenants struct {
 	Users   [2]tenant
 	route   api.RouteRequest // the route of China, which is deleted and created again
 	routeNo atomic.Int64     // number of that route; 0 while it is deleted
-	any     api.Route        // the route of bolt to boltAny, which is switched off and on
+	any     api.Route        // the route of bolt to BoltAny, which is switched off and on
 
 	mu       sync.Mutex
 	routes   []routePeriod
@@ -296,7 +296,7 @@ func (t *Tenants) bringBack(rng *rand.Rand) {
 	}
 }
 
-// switchRoute switches the route of bolt to boltAny off and on again, each until it is certain. No claim takes by it once it is off.
+// switchRoute switches the route of bolt to BoltAny off and on again, each until it is certain. No claim takes by it once it is off.
 func (t *Tenants) switchRoute(ctx context.Context, rng *rand.Rand) {
 	for stack.Pause(ctx, time.Duration(1000+rng.IntN(2000))*time.Millisecond) {
 		if t.setRoute(rng, api.StatusOff) {
@@ -308,7 +308,7 @@ func (t *Tenants) switchRoute(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// setRoute switches the route of bolt to boltAny, and reports whether that is certain.
+// setRoute switches the route of bolt to BoltAny, and reports whether that is certain.
 func (t *Tenants) setRoute(rng *rand.Rand, status api.OnOff) bool {
 	for range 5 * KeyedTries {
 		res, err := t.load.Any(rng).UpdateRouteWithResponse(CallContext(), t.any.RouteNo, api.RoutePatch{Status: &status})

@@ -29,10 +29,10 @@ type Scene struct {
 	archive *crowds.Archive // nil: nobody works on old partitions
 	Crowds  []crowds.Crowd
 
-	HasAllClients bool // setUp makes the archive and the crowds of the soak, too; the drill and the upgrade do without
+	HasAllClients bool // SetUp makes the archive and the crowds of the soak, too; the drill and the upgrade do without
 }
 
-// NewScene makes a scene in which nobody has called the servers. The caller may change its fields before setUp.
+// NewScene makes a scene in which nobody has called the servers. The caller may change its fields before SetUp.
 func NewScene(seed uint64, stack *stack.Stack) (*Scene, error) {
 	p, err := load.StartProvider()
 	if err != nil {
@@ -73,7 +73,7 @@ func (sc *Scene) SetUp(ctx context.Context) (err error) {
 	return err
 }
 
-// Close ends what listens for the servers, also if setUp failed.
+// Close ends what listens for the servers, also if SetUp failed.
 func (sc *Scene) Close() {
 	if sc.events != nil {
 		sc.events.Close()

@@ -1,0 +1,364 @@
+// Package sender has the command that is a sender: it claims, runs a script for each task, and reports.
+package sender
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"lksms/client"
+	"lksms/cmd/lksms/remote"
+	"lksms/internal/platform/config"
+)
+
+// Cmd is the command `lksms sender`.
+type Cmd struct {
+	Run senderRunCmd `cmd:"" help:"Send messages with a script: claim, run it for each message, and report by its exit status."`
+}
+
+type senderRunCmd struct {
+	Exec string   `required:"" placeholder:"./send.sh" help:"Program that sends one message. No shell stands between."`
+	Args []string `arg:"" optional:"" help:"Arguments of the program, behind --."`
+	remote.AppFlag
+	Parallel int           `default:"1" help:"Messages at a time, 1 to 100."`
+	RunLimit time.Duration `name:"run-limit" default:"1m" help:"Time of one run, after which the program is killed; less where the lease ends sooner."`
+	Wait     int           `default:"5" help:"Seconds that one claim waits for messages, 0 to 30. A stop may take as long."`
+	Server   string        `placeholder:"URL" help:"URL of the server, as for all commands."`
+	Profile  string        `placeholder:"NAME" completion:"profile" help:"Profile with server and credentials, as for all commands."`
+	LogFlags config.Log    `embed:""`
+}
+
+// Help is shown below the flags.
+func (senderRunCmd) Help() string {
+	return "The program gets the message in LKSMS_PHONE_NUMBER and LKSMS_CONTENT, and as JSON on standard input. " +
+		"Its exit status is the report: 0 the message was sent, 75 try again later, anything else it failed. " +
+		"126 and 127 (a program is missing) are tried again, and end the command. The first message runs alone, so that no other pays for that. " +
+		"The last line of the output is the remark of the report. " +
+		"Of a program that is killed nothing is reported, because its message may have been sent: when the lease ends, the server does what " +
+		"on_unclear of the sender says. SIGTERM finishes the messages that run and claims no more; a second one kills the program."
+}
+
+// Validate is called by kong after it has read the flags.
+func (c *senderRunCmd) Validate() error {
+	switch {
+	case c.Parallel < 1 || c.Parallel > 100:
+		return errors.New("--parallel must be between 1 and 100")
+	case c.Wait < 0 || c.Wait > 30:
+		return errors.New("--wait must be between 0 and 30")
+	case c.RunLimit <= 0:
+		return errors.New("--run-limit must be positive")
+	}
+	return nil
+}
+
+func (c *senderRunCmd) Run(ctx context.Context, env config.Remote) error {
+	path, err := findProgram(c.Exec)
+	if err != nil {
+		return remote.Usage("--exec: %w", err)
+	}
+	log := c.LogFlags.Logger()
+	target := remote.Remote{Server: c.Server, Profile: c.Profile, Output: "table"}
+	caller, err := target.Caller(env, client.WithTimeout(10*time.Second), client.WithRetryNotice(func(err error, wait time.Duration) {
+		log.Warn("the server does not answer as it should", "error", err, "again_in", wait)
+	}))
+	if err != nil {
+		return err
+	}
+	// The runner repeats by itself: the client's own retries know nothing of a stop.
+	plain, err := target.Caller(env, client.WithTimeout(10*time.Second), client.WithRetries(0))
+	if err != nil {
+		return err
+	}
+	starting, started := context.WithTimeout(ctx, remote.PlainLimit)
+	app, err := c.Find(starting, caller.Client)
+	started()
+	if err != nil {
+		return remote.InTime(ctx, err)
+	}
+	life, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	r := &scriptRunner{
+		client: plain.Client, app: app, script: script{path, c.Args}, wait: c.Wait, limit: c.RunLimit, log: log,
+		slots: make(chan struct{}, c.Parallel), life: life,
+	}
+	defer onSecondSignal(func() {
+		log.Warn("a second signal: the programs are killed")
+		kill()
+	})()
+	log.Info("sending", "sender", app, "server", caller.Address, "program", path, "parallel", c.Parallel)
+	err = r.run(ctx)
+	log.Info("stopped", "sent", r.sent.Load(), "failed", r.failed.Load(), "to_be_retried", r.retried.Load(), "killed", r.killed.Load(),
+		"unreported", r.unreported.Load())
+	return err
+}
+
+// onSecondSignal calls f at the second signal. The first one has ended the context of the command. Those within a second are one: a terminal and
+// programs like timeout signal a process and its group.
+func onSecondSignal(f func()) (stop func()) {
+	signals, done := make(chan os.Signal, 2), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	var owner sync.WaitGroup
+	owner.Go(func() {
+		var first time.Time
+		for {
+			select {
+			case <-done:
+				return
+			case <-signals:
+			}
+			if first.IsZero() {
+				first = time.Now()
+			} else if time.Since(first) > time.Second {
+				f()
+				return
+			}
+		}
+	})
+	return func() {
+		signal.Stop(signals)
+		close(done)
+		owner.Wait()
+	}
+}
+
+// scriptRunner claims messages for a script. It claims no more than it can run at once, so that it never holds a message that does not run.
+type scriptRunner struct {
+	client *client.Client
+	app    string
+	script script
+	wait   int // seconds
+	limit  time.Duration
+	log    *slog.Logger
+	slots  chan struct{}   // a place for each message that runs
+	life   context.Context //nolint:containedctx // of the programs and reports, which outlive the command's own context
+
+	sent, failed, retried, killed, unreported atomic.Int64
+	broken                                    atomic.Pointer[error] // the script does not work
+	worked                                    sync.Once             // has the first run that shows that the script works
+}
+
+// run claims until ctx ends or something is wrong for good, and then waits for what runs.
+func (r *scriptRunner) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer func() {
+		stop() // before the wait: it bounds the reports
+		running.Wait()
+	}()
+	// The first message runs alone: a script that does not work costs one message an attempt, and not as many as run at a time.
+	for range cap(r.slots) - 1 {
+		r.slots <- struct{}{}
+	}
+	hasClaimed := false
+	for failures := 0; ; {
+		free := r.take(ctx)
+		if free == 0 {
+			break
+		}
+		asked := time.Now()
+		// The claim goes on when ctx ends: a message whose answer nobody reads would wait until its lease ends.
+		tasks, err := r.client.Claim(r.life, client.Claim{AppID: r.app, Limit: &free, Wait: &r.wait})
+		if len(tasks) > free {
+			r.log.Error("the server gave more than was asked for: the rest is not sent", "asked", free, "given", len(tasks))
+			tasks = tasks[:free]
+		}
+		for range free - len(tasks) {
+			<-r.slots
+		}
+		for _, task := range tasks {
+			running.Go(func() {
+				defer func() { <-r.slots }()
+				if trouble := r.send(ctx, task); trouble != nil {
+					r.broken.CompareAndSwap(nil, &trouble)
+					stop()
+				}
+			})
+		}
+		switch {
+		case r.life.Err() != nil: // killed while it waited
+		case err == nil:
+			failures, hasClaimed = 0, true
+			if len(tasks) == 0 && time.Since(asked) < time.Second { // --wait is 0, or the server stops
+				rest(ctx, time.Second)
+			}
+		case isFinal(err) || !hasClaimed && !mayComeBack(err):
+			return err
+		default:
+			r.log.Warn("claim", "error", err)
+			rest(ctx, pause(err, failures, 30*time.Second))
+			failures++
+		}
+	}
+	running.Wait()
+	if broken := r.broken.Load(); broken != nil {
+		return *broken
+	}
+	return nil
+}
+
+// isFinal reports whether LKSMS itself refused a call for good. What a proxy answers in its place, such as a page, passes.
+func isFinal(err error) bool {
+	refused, ok := errors.AsType[*client.Error](err)
+	return ok && refused.Reason != "" && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests
+}
+
+// pause is a second, then twice as long each time, up to longest; or as long as the server says, up to a minute.
+func pause(err error, failures int, longest time.Duration) time.Duration {
+	d := min(time.Second<<min(failures, 5), longest)
+	if answer, ok := errors.AsType[*client.Error](err); ok {
+		d = max(d, min(answer.RetryAfter, time.Minute))
+	}
+	return d
+}
+
+// mayComeBack reports whether the first claim, which failed, may succeed later without anybody's doing. What is no answer of LKSMS may not: the
+// URL is wrong.
+func mayComeBack(err error) bool {
+	refused, ok := errors.AsType[*client.Error](err)
+	return client.IsTemporary(err) || ok && refused.Status >= http.StatusInternalServerError
+}
+
+// rest waits for d, or until ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// take waits for a free place, and takes all that are free. It returns 0 when ctx has ended.
+func (r *scriptRunner) take(ctx context.Context) int {
+	select {
+	case <-ctx.Done():
+		return 0
+	case r.slots <- struct{}{}:
+	}
+	if ctx.Err() != nil { // of two ready cases, select takes any
+		<-r.slots
+		return 0
+	}
+	for n := 1; ; n++ {
+		select {
+		case r.slots <- struct{}{}:
+		default:
+			return n
+		}
+	}
+}
+
+// send runs the script for one message, and reports what it says. It returns why the script does not work. ctx ends with the claims.
+func (r *scriptRunner) send(ctx context.Context, task client.ClaimedTask) error {
+	lease := task.LeaseUntil.Sub(r.client.Now())
+	limit := min(r.limit, lease-min(10*time.Second, lease/10)) // the report must arrive before the lease ends, which is not after the message expires
+	life, cancel := context.WithTimeout(r.life, limit)
+	defer cancel()
+	began := time.Now()
+	var o outcome
+	if r.broken.Load() == nil {
+		o = r.script.run(life, task)
+	} else {
+		o = outcome{mayRetry: true, remark: "the script was not started: it does not work"}
+	}
+	took := time.Since(began).Milliseconds()
+	if o.trouble == nil && r.broken.Load() == nil {
+		r.worked.Do(r.widen)
+	}
+	if o.isUnclear {
+		// The message may have been sent. A report would decide what on_unclear of the sender decides when the lease ends.
+		r.killed.Add(1)
+		r.log.Error("killed, and not reported: the lease runs out", "task", task.TaskID, "attempt", task.Attempt, "why", o.remark,
+			"lease_until", task.LeaseUntil, "ms", took)
+		return nil
+	}
+	report := client.Report{TaskID: task.TaskID, AppID: r.app, LeaseID: &task.LeaseID, Status: client.ReportSuccess}
+	if o.remark != "" {
+		report.ErrorMessage = &o.remark
+	}
+	count := &r.sent
+	if !o.isSent {
+		report.Status, report.ShouldRetry = client.ReportFailed, &o.mayRetry
+		count = &r.failed
+		if o.mayRetry {
+			count = &r.retried
+		}
+	}
+	count.Add(1)
+	if o.trouble != nil {
+		r.broken.CompareAndSwap(nil, &o.trouble) // before the report, which may take its time
+	}
+	if err := r.report(ctx, report, task.LeaseUntil); err != nil {
+		r.unreported.Add(1)
+		r.log.Error("the report is lost: the message may go out again", "task", task.TaskID, "sent", o.isSent, "error", err)
+	} else {
+		r.log.Info("reported", "task", task.TaskID, "attempt", task.Attempt, "sent", o.isSent, "retry", o.mayRetry, "ms", took)
+	}
+	return o.trouble
+}
+
+// widen lets messages run in all places.
+func (r *scriptRunner) widen() {
+	for range cap(r.slots) - 1 {
+		<-r.slots
+	}
+}
+
+const (
+	// lastTry is how long a report is tried at least, also after a kill or the end of its lease.
+	lastTry = 5 * time.Second
+	// lateReport is for how long a success is tried after the end of its lease. Its place sends nothing meanwhile.
+	lateReport = time.Hour
+)
+
+// report repeats a report until LKSMS answers it. A failure says nothing after its lease has ended. A success still settles its task then, if no
+// other sender has got it: it is given up an hour later, or at the end of the lease when ctx has ended, because the command stops. Within the lease
+// a refusal of the credentials passes: a key is replaced and a user enabled again, and a success that is dropped goes out twice.
+func (r *scriptRunner) report(ctx context.Context, report client.Report, end time.Time) error {
+	life, cancel := context.WithCancelCause(context.WithoutCancel(r.life))
+	defer cancel(nil)
+	bound := func(end time.Time, cause error) *time.Timer {
+		return time.AfterFunc(max(end.Sub(r.client.Now()), lastTry), func() { cancel(cause) })
+	}
+	leaseEnded := errors.New("given up when its lease had ended")
+	if report.Status == client.ReportSuccess {
+		defer bound(end.Add(lateReport), fmt.Errorf("given up %s after the end of its lease", lateReport)).Stop()
+		defer context.AfterFunc(ctx, func() { bound(end, leaseEnded) })()
+	} else {
+		defer bound(end, leaseEnded).Stop()
+	}
+	defer context.AfterFunc(r.life, func() {
+		time.AfterFunc(lastTry, func() { cancel(errors.New("given up after a second signal")) })
+	})()
+	var last error
+	for failures := 0; ; failures++ {
+		err := r.client.Report(life, report)
+		switch {
+		case err == nil || isFinal(err) && (!isDenied(err) || !r.client.Now().Before(end)):
+			return err
+		case life.Err() != nil:
+			return fmt.Errorf("%w: %w", context.Cause(life), cmp.Or(last, err)) // the last one is our own end
+		}
+		last = err
+		r.log.Warn("report", "task", report.TaskID, "error", err)
+		rest(life, pause(err, failures, 15*time.Second))
+		if life.Err() != nil {
+			return fmt.Errorf("%w: %w", context.Cause(life), err)
+		}
+	}
+}
+
+// isDenied reports whether the server does not take the credentials.
+func isDenied(err error) bool {
+	refused, ok := errors.AsType[*client.Error](err)
+	return ok && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden)
+}

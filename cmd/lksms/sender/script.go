@@ -1,0 +1,204 @@
+package sender
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"lksms/client"
+	"lksms/internal/platform/config"
+)
+
+// The exit statuses of a script that mean something else than a failure of the message.
+const (
+	exitRetry         = 75  // EX_TEMPFAIL of sysexits.h
+	exitNotExecutable = 126 // a shell cannot execute what the script names
+	exitNotFound      = 127 // a shell does not find it
+)
+
+// script is the program that sends messages.
+type script struct {
+	path string
+	args []string
+}
+
+// findProgram returns the path of a program. It refuses a script whose interpreter is missing: the system says of a start that the script is missing.
+func findProgram(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if errors.Is(err, exec.ErrNotFound) && !strings.ContainsRune(name, filepath.Separator) {
+		if _, failed := os.Stat(name); failed == nil {
+			return "", fmt.Errorf("%w: write ./%s for the one in this folder", err, name)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	file, err := os.Open(path) //nolint:gosec // the operator names it
+	if err != nil {
+		return path, nil // a program need not be readable
+	}
+	defer file.Close()                                                     //nolint:errcheck // it was only read
+	head, _ := bufio.NewReader(io.LimitReader(file, 256)).ReadString('\n') // a program may end before
+	line, isScript := strings.CutPrefix(strings.TrimSuffix(head, "\n"), "#!")
+	if !isScript {
+		return path, nil
+	}
+	interpreter := strings.TrimLeft(line, " \t")
+	if end := strings.IndexAny(interpreter, " \t"); end >= 0 {
+		interpreter = interpreter[:end]
+	}
+	if _, err := os.Stat(interpreter); !errors.Is(err, fs.ErrNotExist) {
+		return path, nil
+	}
+	if strings.HasSuffix(interpreter, "\r") {
+		return "", fmt.Errorf("the lines of %s end as on Windows, so that the system looks for %q: convert them, as with sed -i 's/\\r$//'", path, interpreter)
+	}
+	return "", fmt.Errorf("the first line of %s names the program %q, which is missing", path, interpreter)
+}
+
+// outcome is what a run of the script says about its message.
+type outcome struct {
+	isSent    bool
+	mayRetry  bool
+	isUnclear bool // the script began and was killed: the message may have been sent
+	remark    string
+	trouble   error // the script does not work: no message is to blame
+}
+
+// ScriptTask is what the script reads from standard input.
+type ScriptTask struct {
+	TaskID      string     `json:"task_id"`
+	PhoneNumber string     `json:"phone_number"`
+	Content     string     `json:"content"`
+	Attempt     int16      `json:"attempt"`
+	LeaseUntil  time.Time  `json:"lease_until"`
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
+	Traceparent *string    `json:"traceparent,omitempty"`
+}
+
+// run gives a message to the script. When ctx ends, the script is killed with all processes of its group. The message stands in the environment
+// and on standard input, never among the arguments, which all users of the machine can list.
+func (s script) run(ctx context.Context, task client.ClaimedTask) outcome {
+	input, err := json.Marshal(ScriptTask{
+		TaskID: task.TaskID, PhoneNumber: task.PhoneNumber, Content: task.Content, Attempt: task.Attempt, LeaseUntil: task.LeaseUntil,
+		ExpiresAt: task.ExpiresAt, Traceparent: task.Traceparent,
+	})
+	if err != nil {
+		return outcome{mayRetry: true, trouble: fmt.Errorf("encode the message: %w", err)}
+	}
+	var out lastLine
+	cmd := exec.CommandContext(ctx, s.path, s.args...) //nolint:gosec // the operator names the script
+	cmd.Stdin = bytes.NewReader(input)
+	cmd.Stdout, cmd.Stderr = &out, &out // one pipe: the last line is the last one of both
+	cmd.Env = append(config.WithoutSecrets(),
+		"LKSMS_TASK_ID="+task.TaskID, "LKSMS_PHONE_NUMBER="+task.PhoneNumber, "LKSMS_CONTENT="+task.Content,
+		"LKSMS_ATTEMPT="+strconv.Itoa(int(task.Attempt)), "LKSMS_LEASE_UNTIL="+task.LeaseUntil.Format(time.RFC3339))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of the terminal is for us: what runs is finished
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 2 * time.Second // for processes that it left behind, which hold its output
+	if err := cmd.Start(); err != nil {
+		if ctx.Err() != nil {
+			return outcome{mayRetry: true, remark: "the script was not started: its time was over"}
+		}
+		trouble := fmt.Errorf("start the script: %w", err)
+		if errors.Is(err, syscall.ENOEXEC) {
+			trouble = fmt.Errorf("%w: a script begins with a line such as #!/bin/sh", trouble)
+		}
+		return outcome{mayRetry: true, remark: "the script did not start", trouble: trouble}
+	}
+	err = cmd.Wait()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // they are there, so the number of the group is still theirs
+	}
+	return judge(ctx, cmd.ProcessState.ExitCode(), out.String())
+}
+
+// judge reads an exit status, which is -1 for a script that was killed.
+func judge(ctx context.Context, status int, remark string) outcome {
+	switch {
+	case status == 0:
+		return outcome{isSent: true, remark: remark}
+	case ctx.Err() != nil && status < 0:
+		return outcome{isUnclear: true, remark: "its time was over, or a second signal came"}
+	case status < 0:
+		return outcome{isUnclear: true, remark: "by a signal of another"}
+	case status == exitRetry:
+		return outcome{mayRetry: true, remark: orElse(remark, "the script asks for another attempt")}
+	case status == exitNotExecutable, status == exitNotFound:
+		trouble := fmt.Errorf("the script ended with %d: %s", status, remark)
+		return outcome{mayRetry: true, remark: orElse(remark, "the script does not work"), trouble: trouble}
+	}
+	return outcome{remark: orElse(remark, fmt.Sprintf("the script ended with %d", status))}
+}
+
+func orElse(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+// lastLine keeps the end of an output.
+type lastLine struct {
+	mu   sync.Mutex // a process that was left behind may write while the line is read
+	tail []byte
+}
+
+const (
+	// tailSize is more than remarkLimit characters of UTF-8.
+	tailSize    = 4 << 10
+	remarkLimit = 500
+)
+
+func (l *lastLine) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(p)
+	if len(p) > tailSize {
+		p = p[len(p)-tailSize:]
+	}
+	l.tail = append(l.tail, p...)
+	if over := len(l.tail) - tailSize; over > 0 {
+		l.tail = slices.Delete(l.tail, 0, over)
+	}
+	return n, nil
+}
+
+// String returns the last line that is not empty, as the server can store it.
+func (l *lastLine) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lines := strings.Split(strings.ToValidUTF8(string(l.tail), "�"), "\n")
+	for _, line := range slices.Backward(lines) {
+		line = strings.TrimSpace(strings.Map(func(r rune) rune {
+			if unicode.IsControl(r) {
+				return ' '
+			}
+			return r
+		}, line))
+		if line == "" {
+			continue
+		}
+		if utf8.RuneCountInString(line) > remarkLimit {
+			line = string([]rune(line)[:remarkLimit])
+		}
+		return line
+	}
+	return ""
+}

@@ -1,0 +1,151 @@
+package measure
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Connections is the number of connections of a usual load.
+const Connections = 64
+
+// SendBody returns a message to a random number.
+func SendBody() string {
+	return fmt.Sprintf(`{"phone_number":"138%08d","content":"您的验证码是123456，请勿泄露","source":"bench"}`, rand.IntN(100_000_000))
+}
+
+// Client calls the server over persistent connections.
+type Client struct {
+	HTTP    fasthttp.HostClient
+	Address string
+	auth    string
+}
+
+// Client returns a client of the admin.
+func (s *Stack) Client(most int) *Client { return s.ClientOf("admin", most) }
+
+// ClientOf returns a client of a user, who has the password of the admin.
+func (s *Stack) ClientOf(username string, most int) *Client {
+	return &Client{
+		HTTP: fasthttp.HostClient{Addr: s.address, MaxConns: most, MaxIdleConnDuration: time.Minute}, Address: s.address,
+		auth: "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+Password)),
+	}
+}
+
+// Call sends body unless it is empty, and decodes the data of the answer into data unless it is nil.
+func (c *Client) Call(method, path, body string, data any) error {
+	return c.CallWith("application/json", method, path, body, data)
+}
+
+// CallWith is Call with a content type.
+func (c *Client) CallWith(contentType, method, path, body string, data any) error {
+	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(res)
+	req.SetRequestURI("http://" + c.Address + path)
+	req.Header.SetMethod(method)
+	req.Header.Set("Authorization", c.auth)
+	if body != "" {
+		req.Header.SetContentType(contentType)
+		req.SetBodyString(body)
+	}
+	if err := c.HTTP.Do(req, res); err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if res.StatusCode() != fasthttp.StatusOK {
+		return fmt.Errorf("%s %s: %d %s", method, path, res.StatusCode(), res.Body())
+	}
+	if data == nil {
+		return nil
+	}
+	return json.Unmarshal(res.Body(), &struct{ Data any }{data})
+}
+
+// ClosedLoop keeps n callers busy for d, and returns how many calls they made in a second.
+func ClosedLoop(ctx context.Context, n int, d time.Duration, call func(i int) error) (float64, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, d, nil)
+	defer cancel()
+	var done atomic.Int64
+	var failure atomic.Pointer[error]
+	var all sync.WaitGroup
+	began := time.Now()
+	for i := range n {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if err := call(i); err != nil {
+					failure.Store(&err)
+					cancel()
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	rate := float64(done.Load()) / time.Since(began).Seconds()
+	if err := failure.Load(); err != nil {
+		return 0, *err
+	}
+	return rate, nil
+}
+
+// OpenLoop begins rate calls a second for d with at most n callers, whether earlier calls have ended or not. It returns for each call the
+// time from its planned beginning to its end.
+func OpenLoop(ctx context.Context, n int, rate float64, d time.Duration, call func() error) ([]time.Duration, error) {
+	due := make(chan time.Time, int(rate*d.Seconds())+n)
+	var mu sync.Mutex
+	var took []time.Duration
+	var failure error
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			for at := range due {
+				err := call()
+				t := time.Since(at)
+				mu.Lock()
+				took = append(took, t)
+				if err != nil {
+					failure = err
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	next, end := time.Now(), time.Now().Add(d)
+	for next.Before(end) && ctx.Err() == nil {
+		if wait := time.Until(next); wait > 0 {
+			time.Sleep(wait)
+		}
+		due <- next
+		next = next.Add(time.Duration(rand.ExpFloat64() / rate * float64(time.Second)))
+	}
+	close(due)
+	all.Wait()
+	return took, failure
+}
+
+// Quantile sorts the times, and returns one.
+func Quantile(took []time.Duration, q float64) time.Duration {
+	if len(took) == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	return took[min(len(took)-1, int(q*float64(len(took))))]
+}
+
+// Median sorts the values, and returns the one in the middle.
+func Median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// Millis returns a time in milliseconds.
+func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

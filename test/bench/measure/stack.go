@@ -1,0 +1,300 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"lksms/internal/platform/config"
+	"lksms/internal/platform/migrate"
+	"lksms/internal/platform/pgserver"
+	"lksms/internal/platform/postgres"
+)
+
+const (
+	Password   = "bench-bench-bench"
+	secretsKey = "YmVuY2gtYmVuY2gtYmVuY2gtYmVuY2gtYmVuY2gtYmU=" // seals the secrets of webhooks
+)
+
+// Stack is one server and its PostgreSQL.
+type Stack struct {
+	dir      string
+	private  *pgserver.Server
+	database string // URL of the database
+	binary   string // path of the server's executable
+	address  string
+	Server   *exec.Cmd
+	DB       *postgres.DB
+}
+
+// Start builds and starts the server on the database, or on a PostgreSQL of its own without a URL.
+func Start(ctx context.Context, databaseURL string) (*Stack, error) {
+	s := &Stack{database: databaseURL}
+	var err error
+	if s.dir, err = os.MkdirTemp("/var/tmp", "lksms-bench-"); err != nil { // on a disk: /tmp may be in memory
+		return s, err
+	}
+	if err := os.Chmod(s.dir, 0o755); err != nil {
+		return s, err
+	}
+	if s.database == "" {
+		if s.private, err = pgserver.Start(ctx, pgserver.Options{
+			Dir: s.dir, Log: slog.New(slog.DiscardHandler), BinDir: config.PostgresBin(), MoreBins: config.UnpackedPostgres(),
+		}); err != nil {
+			return s, err
+		}
+		s.database = s.private.URL()
+	}
+	if s.DB, err = postgres.Open(ctx, s.database); err != nil {
+		return s, err
+	}
+	s.binary = filepath.Join(s.dir, "lksms")
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", s.binary, "./cmd/lksms")
+	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		return s, fmt.Errorf("build the server: run this from test/bench: %w\n%s", err, out)
+	}
+	return s, s.Serve(ctx)
+}
+
+// Serve starts the server on the database, and returns when it is ready.
+func (s *Stack) Serve(ctx context.Context) error {
+	one, err := s.Launch(ctx, "server")
+	s.Server, s.address = one.Cmd, one.Address
+	return err
+}
+
+// Halt ends the server until serve.
+func (s *Stack) Halt() error {
+	one := Server{s.address, s.Server}
+	s.Server = nil
+	return one.Stop()
+}
+
+// Server is a process of lksms serve.
+type Server struct {
+	Address string
+	Cmd     *exec.Cmd
+}
+
+// Launch starts one more server on the database, and returns when it is ready. name is that of its log.
+func (s *Stack) Launch(ctx context.Context, name string, flags ...string) (one Server, err error) {
+	if one.Address, err = FreeAddress(); err != nil {
+		return one, err
+	}
+	_, port, err := net.SplitHostPort(one.Address)
+	if err != nil {
+		return one, err
+	}
+	log, err := os.Create(filepath.Join(s.dir, name+".log"))
+	if err != nil {
+		return one, err
+	}
+	defer log.Close()
+	cmd := exec.Command(s.binary, append([]string{"serve"}, flags...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
+	cmd.Env = append(os.Environ(), "DATABASE_URL="+s.database, "APP_HOST=127.0.0.1", "APP_PORT="+port,
+		"BASIC_AUTH_USERNAME=admin", "BASIC_AUTH_PASSWORD="+Password, "LKSMS_DATA="+s.dir, "SECRETS_KEY="+secretsKey,
+		"MAX_CONNECTIONS=20000", "OUTBOUND_ALLOW=127.0.0.1") // all clients and providers have this address
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return one, err
+	}
+	one.Cmd = cmd
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if res, err := http.Get("http://" + one.Address + "/ready"); err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return one, nil
+			}
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return one, errors.Join(errors.New("the server is not ready: see "+log.Name()), one.Stop())
+		}
+	}
+}
+
+// Stop ends a server of launch, and waits for its end.
+func (o Server) Stop() error {
+	if o.Cmd == nil {
+		return nil
+	}
+	_ = o.Cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	return o.Cmd.Wait()
+}
+
+// ClientAt returns a client of one server.
+func (s *Stack) ClientAt(address string, most int) *Client {
+	c := s.Client(most)
+	c.HTTP.Addr, c.Address = address, address
+	return c
+}
+
+// Beside makes a database on the same PostgreSQL, and a folder for its server inside that of s. The server is not started yet.
+func (s *Stack) Beside(ctx context.Context, database string) (*Stack, error) {
+	second := &Stack{dir: filepath.Join(s.dir, database), binary: s.binary}
+	if err := os.Mkdir(second.dir, 0o755); err != nil {
+		return second, err
+	}
+	address, err := url.Parse(s.database)
+	if err != nil {
+		return second, err
+	}
+	owner := pgx.Identifier{s.DB.Pool().Config().ConnConfig.User}.Sanitize()
+	name := pgx.Identifier{database}.Sanitize()
+	if err := errors.Join(s.DropDatabase(ctx, database), s.AsAdmin(ctx, "CREATE DATABASE "+name+" OWNER "+owner)); err != nil {
+		return second, err
+	}
+	address.Path = "/" + database
+	second.database = address.String()
+	if _, err := migrate.Up(ctx, second.database, nil); err != nil {
+		return second, err
+	}
+	second.DB, err = postgres.Open(ctx, second.database)
+	return second, err
+}
+
+// DropDatabase drops a database of beside, if it exists.
+func (s *Stack) DropDatabase(ctx context.Context, database string) error {
+	return s.AsAdmin(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{database}.Sanitize()+" WITH (FORCE)")
+}
+
+// AsAdmin runs a statement as the superuser of a private PostgreSQL. On another one it runs as the role of the URL, which needs the
+// permission.
+func (s *Stack) AsAdmin(ctx context.Context, sql string) error {
+	admin := s.database
+	if s.private != nil {
+		admin = s.private.AdminURL()
+	}
+	conn, err := pgx.Connect(ctx, admin)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, sql)
+	return errors.Join(err, conn.Close(ctx))
+}
+
+// Stop ends the server, and removes its folder.
+func (s *Stack) Stop() error {
+	var failed []error
+	if s.Server != nil && s.Server.Process != nil {
+		_ = s.Server.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = s.Server.Wait()
+	}
+	if s.DB != nil {
+		s.DB.Close()
+	}
+	if s.private != nil {
+		failed = append(failed, s.private.Stop())
+	}
+	return errors.Join(append(failed, os.RemoveAll(s.dir))...)
+}
+
+// Exec runs a statement on the database.
+func (s *Stack) Exec(ctx context.Context, sql string, args ...any) error {
+	_, err := s.DB.Exec(ctx, sql, args...)
+	return err
+}
+
+// Empty deletes all tasks, with their submissions, logs, counts, facts and ranks, and all batches.
+func (s *Stack) Empty(ctx context.Context) error {
+	return s.Exec(ctx, `TRUNCATE messages, dedup_keys, queue, report_logs, fruitless_submissions, task_counts, facts, statistics_staged, statistics,
+		fair_ranks, batches, batch_acts, batch_rows, batch_counts`)
+}
+
+// Settings returns the settings of PostgreSQL that decide how fast it is.
+func (s *Stack) Settings(ctx context.Context) (map[string]string, error) {
+	rows, err := s.DB.Query(ctx, `SELECT name, current_setting(name) FROM pg_settings WHERE name IN ('server_version',
+		'fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers', 'max_wal_size', 'autovacuum') ORDER BY name`)
+	if err != nil {
+		return nil, err
+	}
+	settings := map[string]string{}
+	var name, value string
+	_, err = pgx.ForEachRow(rows, []any{&name, &value}, func() error { settings[name] = value; return nil })
+	return settings, err
+}
+
+// CPU returns the processor time of the server and a private PostgreSQL in seconds.
+func (s *Stack) CPU() float64 { return ProcessorSeconds(s.Server.Process.Pid) + s.DatabaseCPU() }
+
+// DatabaseCPU returns the processor time of a private PostgreSQL in seconds, including sessions that have ended.
+func (s *Stack) DatabaseCPU() float64 {
+	total := 0.0
+	if s.private != nil {
+		content, err := os.ReadFile(filepath.Join(s.dir, "postgres", "postmaster.pid"))
+		if err != nil {
+			return 0
+		}
+		first, _, _ := strings.Cut(string(content), "\n")
+		postmaster, err := strconv.Atoi(first)
+		if err != nil {
+			return 0
+		}
+		total += ProcessorSeconds(postmaster)
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", postmaster, postmaster))
+		for child := range strings.FieldsSeq(string(children)) {
+			if pid, err := strconv.Atoi(child); err == nil {
+				total += ProcessorSeconds(pid)
+			}
+		}
+	}
+	return total
+}
+
+// FreeAddress returns an address of this machine on whose port nothing listens.
+func FreeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// ProcessorSeconds returns the processor time that a process has used so far; 0 if it has ended.
+func ProcessorSeconds(pid int) float64 {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, after, _ := strings.Cut(string(content), ") ")
+	fields := strings.Fields(after)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseFloat(fields[11], 64)
+	system, _ := strconv.ParseFloat(fields[12], 64)
+	const ticksPerSecond = 100 // the kernel's unit for user space
+	return (user + system) / ticksPerSecond
+}
+
+// Memory returns the memory of the server in MiB: now, and at most so far.
+func (s *Stack) Memory() (now, most float64) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Server.Process.Pid))
+	if err != nil {
+		return 0, 0
+	}
+	read := func(name string) float64 {
+		_, after, _ := strings.Cut(string(content), name+":")
+		fields := strings.Fields(after)
+		if len(fields) == 0 {
+			return 0
+		}
+		kib, _ := strconv.ParseFloat(fields[0], 64)
+		return kib / 1024
+	}
+	return read("VmRSS"), read("VmHWM")
+}

@@ -1,0 +1,238 @@
+// Package storage measures what stored rows cost: lists, partitions and their end.
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"time"
+
+	"lksms/test/bench/measure"
+)
+
+const (
+	listsPath  = "/api/v1/sms/tasks"
+	listsDays  = 20
+	listsLimit = 50
+	// listsTiny is how many tasks the smallest submitter has. It submitted them at even distances.
+	listsTiny = 50
+)
+
+// listsState is how the finished tasks of lists ended. One of 100 is FAILED (3), one of 1000 is CANCELLED (4) and the others are SUCCESS
+// (2). Of the SUCCESS, one of 5 has the receipt that it was delivered and one of 500 that it was not. One sender settled one of 20,000.
+const listsState = `, ended AS MATERIALIZED (
+	SELECT m.*, CASE WHEN i % 1000 = 8 THEN 4 WHEN i % 100 = 7 THEN 3 ELSE 2 END AS outcome,
+		CASE WHEN i % 20000 = 3 THEN 'lists-rare' ELSE 'app-' || i % 8 END AS app_id
+	FROM made m
+),
+settled AS (
+	INSERT INTO report_logs (task_id, company_id, app_id, lease_id, event, status, effect, error_message, outcome, result, retry_count,
+		created_at, due_at, leased_at, lease_until, lease_limit)
+	SELECT task_id, company_id, app_id, nextval('lease_ids'), 'reported', outcome, CASE outcome WHEN 2 THEN 'success' ELSE 'failed' END,
+		CASE outcome WHEN 3 THEN 'MK:0001' END, outcome, CASE outcome WHEN 2 THEN '发送成功' ELSE 'MK:0001' END, 0,
+		created_at + interval '2 seconds', created_at, created_at + interval '1 second', created_at + interval '1 hour', 100
+	FROM ended
+	WHERE outcome IN (2, 3)
+),
+withdrawn AS (
+	INSERT INTO report_logs (task_id, company_id, event, effect, outcome, retry_count, created_at, due_at)
+	SELECT task_id, company_id, 'cancelled', 'cancelled', 4, 0, created_at + interval '2 seconds', created_at
+	FROM ended
+	WHERE outcome = 4
+)
+INSERT INTO report_logs (task_id, company_id, app_id, event, effect, result, created_at)
+SELECT task_id, company_id, app_id, 'receipt', CASE i % 5 WHEN 0 THEN 'delivered' ELSE 'undelivered' END,
+	CASE i % 5 WHEN 0 THEN 'DELIVRD' ELSE 'UNDELIV' END, created_at + interval '5 seconds'
+FROM ended
+WHERE outcome = 2 AND (i % 5 = 0 OR i % 500 = 3)`
+
+// leasedState is the state of tasks that senders hold for an hour.
+const leasedState = `INSERT INTO queue (task_id, pool_id, lane, rank, company_id, message_type, priority, segments, phone_number, recipient,
+		content, processing_app_id, lease_id, lease_until, lease_limit)
+	SELECT task_id, 1, 32 * priority, i, company_id, message_type, priority, segments, phone_number, recipient, content, 'app-' || i % 8,
+		nextval('lease_ids'), now() + interval '1 hour', 100
+	FROM made`
+
+// list is a list of tasks as one viewer asks for it.
+type list struct {
+	name   string
+	viewer *measure.Client
+	query  func() url.Values
+}
+
+// page is the answer to a list.
+type page struct {
+	Items      []struct{} `json:"items"`
+	NextCursor string     `json:"next_cursor"`
+}
+
+// ListPages measures a page of lists of tasks, with the tasks of twenty days.
+func ListPages(ctx context.Context, b *measure.Bench) error {
+	viewers, err := fillLists(ctx, b)
+	if err != nil {
+		return err
+	}
+	all := list{"all", viewers.admin, func() url.Values { return url.Values{} }}
+	tenth, err := all.cursor(10)
+	if err != nil {
+		return err
+	}
+	by := func(name, value string) func() url.Values {
+		return func() url.Values { return url.Values{name: {value}} }
+	}
+	lists := []list{
+		all,
+		{fmt.Sprintf("own tasks of a submitter with %d", listsTiny), viewers.tiny, all.query},
+		{"own tasks of a submitter with half of all", viewers.large, all.query},
+		{"tasks of a company with 60 % of all", viewers.reader, all.query},
+		{"phone_number", viewers.admin, func() url.Values {
+			numbers := b.Rows / listsDays
+			return url.Values{"phone_number": {fmt.Sprintf("138%08d", 99_999_999*rand.IntN(numbers)/numbers)}}
+		}},
+		{"source of 1 in 5000 tasks of the large submitter", viewers.large, by("source", "rare")},
+		{"sender_no of 1 in 20000 tasks", viewers.admin, by("sender_no", "lists-rare")},
+		{"delivery undelivered", viewers.admin, by("delivery", "undelivered")},
+		{"a day in the middle, from noon to noon", viewers.admin, func() url.Values {
+			noon := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -listsDays/2).Add(12 * time.Hour)
+			return url.Values{"created_from": {noon.Format(time.RFC3339)}, "created_to": {noon.AddDate(0, 0, 1).Format(time.RFC3339)}}
+		}},
+		{"the tenth page of all", viewers.admin, by("cursor", tenth)},
+	}
+	for status, name := range []string{"PENDING", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED"} {
+		lists = append(lists, list{"status " + name, viewers.admin, by("status", fmt.Sprint(status))})
+	}
+	n := 300
+	if b.Short {
+		n = 100
+	}
+	for _, l := range lists {
+		f, err := l.measure(ctx, n, 6*b.Time)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
+		}
+		b.Add(f)
+	}
+	return errors.Join(b.Empty(ctx), dropPastPartitions(ctx, b))
+}
+
+// measure returns the figure of up to n requests, one after the other. It ends after most, if the list is slow.
+func (l list) measure(ctx context.Context, n int, most time.Duration) (measure.Figure, error) {
+	took := make([]time.Duration, 0, n)
+	var items, cutShort int
+	for first := time.Now(); len(took) < n && time.Since(first) < most; {
+		began := time.Now()
+		got, err := l.get(l.query())
+		if err != nil {
+			return measure.Figure{}, err
+		}
+		took = append(took, time.Since(began))
+		items += len(got.Items)
+		if len(got.Items) < listsLimit && got.NextCursor != "" {
+			cutShort++
+		}
+	}
+	if items+cutShort == 0 {
+		return measure.Figure{}, errors.New("the list has no task")
+	}
+	compared := fmt.Sprintf("%d requests, %.3g items each", len(took), float64(items)/float64(len(took)))
+	if cutShort > 0 {
+		compared += ", more on the pages after it"
+	}
+	p50, p99 := measure.Millis(measure.Quantile(took, 0.5)), measure.Millis(measure.Quantile(took, 0.99))
+	return measure.Figure{
+		Name: "list of tasks: " + l.name, Value: fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", p50, p99), Compared: compared, Target: "p99 <= 50 ms",
+		Met: p99 <= 50,
+	}, ctx.Err()
+}
+
+// cursor returns the cursor of a page of the list. The first page is 1.
+func (l list) cursor(page int) (cursor string, err error) {
+	for ; page > 1; page-- {
+		query := l.query()
+		if cursor != "" {
+			query.Set("cursor", cursor)
+		}
+		got, err := l.get(query)
+		if err != nil {
+			return "", err
+		}
+		cursor = got.NextCursor
+	}
+	return cursor, nil
+}
+
+func (l list) get(query url.Values) (got page, err error) {
+	query.Set("limit", fmt.Sprint(listsLimit))
+	return got, l.viewer.Call("GET", listsPath+"?"+query.Encode(), "", &got)
+}
+
+// viewers are the users that read lists: admin sees everything, reader a company, and the submitters large and tiny of that company their
+// own tasks.
+type viewers struct{ admin, reader, large, tiny *measure.Client }
+
+// fillLists replaces all tasks by Rows finished ones of twenty days, each in a partition, and by tasks of the last hour: a tenth as many wait
+// for a retry, then senders hold one for 200, and a tenth as many are new. Of ten tasks a company has six, two others have three, and the
+// default company one. Half of all tasks are of one submitter. Twenty others share the rest of each company.
+func fillLists(ctx context.Context, b *measure.Bench) (viewers, error) {
+	v := viewers{admin: b.Client(1)}
+	companies := make([]int64, 3)
+	var err error
+	for _, a := range []struct {
+		company        int
+		username, role string
+		viewer         **measure.Client
+	}{
+		{0, "lists-reader", "read", &v.reader}, {0, "lists-large", "submit", &v.large}, {0, "lists-tiny", "submit", &v.tiny},
+		{1, "lists-second", "submit", new(*measure.Client)}, {2, "lists-third", "submit", new(*measure.Client)},
+	} {
+		if *a.viewer, companies[a.company], err = measure.MakeAccount(ctx, b, v.admin, fmt.Sprint("lists-", a.company), a.username, a.role); err != nil {
+			return v, err
+		}
+	}
+	if err := b.Empty(ctx); err != nil {
+		return v, err
+	}
+	now := time.Now().UTC()
+	first := now.Truncate(24*time.Hour).AddDate(0, 0, -listsDays)
+	if err := b.Exec(ctx, "SELECT task_partitions_ahead('day', $1, $2)", first, now); err != nil {
+		return v, err
+	}
+	f := measure.Filling{
+		N: b.Rows, First: first, Last: now.Add(-time.Hour), Numbers: b.Rows / listsDays,
+		Company: fmt.Sprintf("(ARRAY[%[1]d, %[1]d, %[1]d, %[1]d, %[1]d, %[1]d, %[2]d, %[2]d, %[3]d, %[4]d])[1 + i %% 10]",
+			companies[0], companies[1], companies[2], measure.DefaultCompany),
+		Submitter: "CASE WHEN i % 10 < 5 THEN 'lists-large' ELSE 'lists-' || i / 10 % 20 END",
+		Source:    "CASE WHEN i % 10000 = 1 THEN 'rare' ELSE 'bench' END",
+	}
+	waiting := f
+	// The tasks of the tiny submitter have numbers that 10 divides, so they belong to the company of the large one.
+	f.Submitter = fmt.Sprintf("CASE WHEN i %% %d = 0 THEN 'lists-tiny' WHEN i %% 10 < 5 THEN 'lists-large' ELSE 'lists-' || i / 10 %% 20 END",
+		b.Rows/listsTiny/10*10)
+	if err := b.Fill(ctx, f, listsState); err != nil {
+		return v, err
+	}
+	waiting.Source = "'bench'"
+	for _, w := range []struct {
+		n     int
+		state string
+	}{{b.Rows / 10, measure.RetryState}, {b.Rows / 200, leasedState}, {b.Rows / 10, measure.PendingState}} {
+		waiting.N, waiting.Numbers = w.n, w.n
+		waiting.First, waiting.Last = waiting.Last, waiting.Last.Add(20*time.Minute)
+		if err := b.Fill(ctx, waiting, w.state); err != nil {
+			return v, err
+		}
+	}
+	return v, b.Exec(ctx, "VACUUM (ANALYZE) messages, queue, report_logs") // as autovacuum would while the lists are measured
+}
+
+// dropPastPartitions drops the partitions of past days, which a figure made. They are empty. That of yesterday stays, because it may still get
+// tasks.
+func dropPastPartitions(ctx context.Context, b *measure.Bench) error {
+	return errors.Join(
+		b.Exec(ctx, `SELECT task_partition_drop(p.first_day) FROM task_partitions p
+			WHERE p.last_day <= (now() AT TIME ZONE 'UTC')::date AND p.dropped_at IS NULL`),
+		b.Exec(ctx, "DELETE FROM task_partitions WHERE dropped_at IS NOT NULL"),
+	)
+}
