@@ -15,6 +15,7 @@ import (
 	"lksms/internal/platform/servers"
 	"lksms/internal/transport/httpapi/gate"
 	"lksms/internal/transport/httpapi/stream"
+	"lksms/internal/transport/smsgate"
 )
 
 // Prefix is the path under which phones call.
@@ -192,7 +193,7 @@ func (s *server) pull(w http.ResponseWriter, r *http.Request, phone Phone) error
 	for i, m := range held {
 		messages[i] = message{
 			ID: m.ID, Message: m.Text, TextMessage: textMessage{m.Text}, PhoneNumbers: []string{m.PhoneNumber}, SimNumber: phone.SimNumber,
-			WithDeliveryReport: true, ValidUntil: moment(m.ValidUntil), State: Pending, CreatedAt: moment(m.CreatedAt),
+			WithDeliveryReport: true, ValidUntil: moment(m.ValidUntil), State: smsgate.Pending, CreatedAt: moment(m.CreatedAt),
 		}
 	}
 	return write(w, http.StatusOK, messages)
@@ -243,7 +244,7 @@ func stateOf(raw json.RawMessage) (State, error) {
 			state.Error = *said
 		}
 	}
-	if item.ID == "" || !slices.Contains(States, state.State) {
+	if item.ID == "" || !slices.Contains(smsgate.States, state.State) {
 		return State{}, fault.New(fault.Malformed, fault.RequestMalformed)
 	}
 	return state, nil

@@ -24,6 +24,7 @@ import (
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/sweep"
+	"lksms/internal/transport/smsgate"
 )
 
 // Service submits such messages and tells their states. A caller sees its own messages alone.
@@ -226,10 +227,10 @@ func (s *Service) Send(ctx context.Context, m Message, origin queue.Origin) (Sta
 	}
 	// Nothing is read after the commit: a failure now would make the program send the message again.
 	state := State{
-		ID: m.ID, DeviceID: m.DeviceID, State: Pending, Recipients: make([]Recipient, len(numbers)), States: map[string]time.Time{Pending: at}, taskIDs: ids,
+		ID: m.ID, DeviceID: m.DeviceID, State: smsgate.Pending, Recipients: make([]Recipient, len(numbers)), States: map[string]time.Time{smsgate.Pending: at}, taskIDs: ids,
 	}
 	for i, number := range numbers {
-		state.Recipients[i] = Recipient{PhoneNumber: number, State: Pending}
+		state.Recipients[i] = Recipient{PhoneNumber: number, State: smsgate.Pending}
 	}
 	return state, nil
 }
