@@ -22,9 +22,9 @@ import (
 const Prefix = "/smsgate/mobile/v1"
 
 const (
-	bodyMost   = 64 << 10
-	workMost   = 15 * time.Second
-	statesMost = 100 // in one request; the app sends one
+	maxBody   = 64 << 10
+	maxWork   = 15 * time.Second
+	maxStates = 100 // in one request; the app sends one
 )
 
 // Options are what the routes need beside the domain.
@@ -46,21 +46,21 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, phones *Service, options Option
 		method, path, _ := strings.Cut(route, " ")
 		pattern := method + " " + Prefix + path
 		isRead := body > 0 && path != "/user/password"
-		guard.MountForeign(mux, gate.ForeignOperation{Pattern: pattern, Roles: roles, ServedBy: servers.Claim, BodyBytes: body, IsJSON: isRead, Limit: workMost, Handle: handle})
+		guard.MountForeign(mux, gate.ForeignOperation{Pattern: pattern, Roles: roles, ServedBy: servers.Claim, BodyBytes: body, IsJSON: isRead, Limit: maxWork, Handle: handle})
 	}
 	phone := []string{access.RoleSend}
-	mount("POST /device", bodyMost, nil, s.register)
+	mount("POST /device", maxBody, nil, s.register)
 	mount("GET /device", 0, nil, s.address)
-	mount("PATCH /device", bodyMost, phone, s.as(s.update))
+	mount("PATCH /device", maxBody, phone, s.as(s.update))
 	for _, path := range []string{"/message", "/messages"} {
 		mount("GET "+path, 0, phone, s.as(s.pull))
-		mount("PATCH "+path, bodyMost, phone, s.as(s.report))
+		mount("PATCH "+path, maxBody, phone, s.as(s.report))
 	}
 	mount("GET /settings", 0, phone, s.as(s.settings))
 	mount("GET /webhooks", 0, phone, s.as(s.webhooks))
 	mount("GET /events", 0, phone, s.as(s.events))
 	mount("GET /user/code", 0, nil, s.refuse)
-	mount("PATCH /user/password", bodyMost, phone, s.as(func(w http.ResponseWriter, r *http.Request, _ Phone) error { return s.refuse(w, r) }))
+	mount("PATCH /user/password", maxBody, phone, s.as(func(w http.ResponseWriter, r *http.Request, _ Phone) error { return s.refuse(w, r) }))
 }
 
 // as calls a handler with the phone of the caller. The caller must have sent a token: a browser would send a password or a cookie by itself.
@@ -205,7 +205,7 @@ func (s *server) report(w http.ResponseWriter, r *http.Request, phone Phone) err
 	if err := read(r, &items); err != nil {
 		return err
 	}
-	if len(items) > statesMost {
+	if len(items) > maxStates {
 		return fault.New(fault.TooLarge, fault.RequestTooLarge)
 	}
 	states := make([]State, len(items))

@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	errorMost = 500 // characters of an error that are stored
-	codeMost  = 100 // characters of an error that a receipt has as its code
+	maxError = 500 // characters of an error that are stored
+	maxCode  = 100 // characters of an error that a receipt has as its code
 
-	// A phone that could not send rests for rest. The rest doubles each time until it sends, up to restMost.
-	rest     = 30 * time.Second
-	restMost = 10 * time.Minute
+	// A phone that could not send rests for rest. The rest doubles each time until it sends, up to maxRest.
+	rest    = 30 * time.Second
+	maxRest = 10 * time.Minute
 )
 
 // State is what a phone says of a message.
@@ -122,7 +122,7 @@ func (s *Service) rest(ctx context.Context, p Phone, sent, failed bool) error {
 		}
 	}
 	if failed && !sent {
-		params := dbq.PhoneRestParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Rest: rest, RestMost: restMost}
+		params := dbq.PhoneRestParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Rest: rest, RestMost: maxRest}
 		if err := s.q.PhoneRest(ctx, params); err != nil {
 			return fmt.Errorf("make phone rest: %w", err)
 		}
@@ -176,7 +176,7 @@ type meaning struct {
 }
 
 func judge(state State, was reported) meaning {
-	said, code := shortened(state.Error, errorMost), shortened(state.Error, codeMost)
+	said, code := shortened(state.Error, maxError), shortened(state.Error, maxCode)
 	switch state.State {
 	case smsgate.Sent, smsgate.Delivered:
 		var m meaning
