@@ -116,48 +116,52 @@ func expectFull(b *apptest.Bundle, most int, method, path string, body any, head
 	}
 }
 
-func TestNothingIsCreatedBeyondItsBound(t *testing.T) {
-	b := apptest.New(t)
-	acme := b.AddCompany("acme", 1)
-	b.AddUser("holder", "submit", nil)
-	b.AddUser("other", "submit", nil)
-	b.Expect(200, "", "POST", "/api/v1/admin/countries", `{"country_no":"NZ","name":"New Zealand","dial_prefix":"64"}`)
-	for i := range 3 {
-		b.AddSender(map[string]any{"sender_no": fmt.Sprint("s", i)})
+// creation creates rows of a table, each by another request.
+type creation struct {
+	table, counted string // rows that count; empty: all
+	create         func(i int) (method, path, body string)
+	change         string // body of a PUT that changes an existing row
+	elsewhere      func() // creates a row that does not count
+}
+
+// posts returns requests that post a body to a path of administrators; %d is the number of the request.
+func posts(path, body string) func(i int) (string, string, string) {
+	return func(i int) (string, string, string) {
+		return "POST", "/api/v1/admin/" + path, strings.ReplaceAll(body, "%d", fmt.Sprint(i))
 	}
-	post := func(path, body string) func(i int) (string, string, string) {
-		return func(i int) (string, string, string) {
-			return "POST", "/api/v1/admin/" + path, strings.ReplaceAll(body, "%d", fmt.Sprint(i))
-		}
-	}
+}
+
+// setupCreations are the creations of what administrators set up.
+func setupCreations(b *apptest.Bundle) []creation {
 	pools := []string{`"message_type":"marketing"`, `"message_type":"verification"`, `"message_type":"verification","country_no":"NZ"`}
-	for _, c := range []struct {
-		table, counted string // rows that count
-		create         func(i int) (method, path, body string)
-		change         string // body of a PUT that changes an existing row
-		elsewhere      func() // creates a row that does not count
-	}{
-		{table: "companies", create: post("companies", `{"company_no":"c%d","name":"c"}`)},
-		{table: "channels", create: post("channels", `{"channel":"c%d","name":"c"}`)},
-		{table: "countries", create: post("countries", `{"country_no":"c%d","name":"c","dial_prefix":"99%d"}`)},
-		{table: "senders", counted: "NOT is_self_registered", create: post("senders", `{"sender_no":"n%d","name":"n"}`), elsewhere: func() {
+	return []creation{
+		{table: "companies", create: posts("companies", `{"company_no":"c%d","name":"c"}`)},
+		{table: "channels", create: posts("channels", `{"channel":"c%d","name":"c"}`)},
+		{table: "countries", create: posts("countries", `{"country_no":"c%d","name":"c","dial_prefix":"99%d"}`)},
+		{table: "senders", counted: "NOT is_self_registered", create: posts("senders", `{"sender_no":"n%d","name":"n"}`), elsewhere: func() {
 			b.Claim("polls", 1)
 		}},
-		{table: "routes", create: post("routes", `{"company_no":"default","message_type":"notification","sender_no":"s%d"}`)},
+		{table: "routes", create: posts("routes", `{"company_no":"default","message_type":"notification","sender_no":"s%d"}`)},
 		{table: "pools", create: func(i int) (string, string, string) {
 			return "POST", "/api/v1/admin/routes", `{"company_no":"default","sender_no":"s0",` + pools[i] + `}`
 		}},
-		{table: "users", create: post("users", `{"username":"u%d","role":"read"}`)},
-		{table: "api_keys", counted: "user_id = (SELECT id FROM users WHERE username = 'holder')", create: post("users/holder/keys", `{"name":"k%d"}`), elsewhere: func() {
+		{table: "users", create: posts("users", `{"username":"u%d","role":"read"}`)},
+		{table: "api_keys", counted: "user_id = (SELECT id FROM users WHERE username = 'holder')", create: posts("users/holder/keys", `{"name":"k%d"}`), elsewhere: func() {
 			b.Expect(200, "", "POST", "/api/v1/admin/users/other/keys", `{"name":"k"}`)
 		}},
-		{table: "templates", create: post("template", `{"template_name":"n%d","template_content":"c"}`)},
-		{table: "default_contents", counted: "company_id = 1", create: post("default-sms", `{"phone_number":"1380013800%d","content":"c"}`), elsewhere: func() {
+		{table: "templates", create: posts("template", `{"template_name":"n%d","template_content":"c"}`)},
+		{table: "default_contents", counted: "company_id = 1", create: posts("default-sms", `{"phone_number":"1380013800%d","content":"c"}`), elsewhere: func() {
 			b.Expect(200, "", "POST", "/api/v1/admin/default-sms", `{"phone_number":"13800138000","content":"c","company_no":"acme"}`)
 		}},
-		{table: "alert_rules", create: post("alert-rules", `{"name":"r%d","kind":"pool_unserved","level":"warning"}`)},
-		{table: "alert_receivers", create: post("alert-receivers", `{"name":"r%d","kind":"alertmanager","url":"http://alerts.example"}`)},
-		{table: "inbounds", create: post("inbounds", `{"inbound_no":"i%d","preset":"logto"}`)},
+		{table: "alert_rules", create: posts("alert-rules", `{"name":"r%d","kind":"pool_unserved","level":"warning"}`)},
+		{table: "alert_receivers", create: posts("alert-receivers", `{"name":"r%d","kind":"alertmanager","url":"http://alerts.example"}`)},
+	}
+}
+
+// contentCreations are the creations of inbounds, of templates of notifications, and of contacts. acme is the user of another company.
+func contentCreations(b *apptest.Bundle, acme []string) []creation {
+	return []creation{
+		{table: "inbounds", create: posts("inbounds", `{"inbound_no":"i%d","preset":"logto"}`)},
 		{table: "notification_templates", create: func(i int) (string, string, string) {
 			return "PUT", fmt.Sprint("/api/v1/admin/notification-templates/", 900+i, "/oa"), `{"title":"t","content":"c"}`
 		}, change: `{"title":"changed","content":"c"}`},
@@ -174,34 +178,50 @@ func TestNothingIsCreatedBeyondItsBound(t *testing.T) {
 		{table: "tags", counted: "company_id = 1", create: func(i int) (string, string, string) { return "PUT", fmt.Sprint("/api/v1/tags/t", i), "" }, elsewhere: func() {
 			b.Expect(200, "", "PUT", "/api/v1/tags/t0", nil, acme...)
 		}},
-	} {
-		t.Run(c.table, func(t *testing.T) {
-			if c.counted == "" {
-				c.counted = "true"
-			}
-			count := func() int { return b.Count("SELECT count(*) FROM " + c.table + " WHERE " + c.counted) }
-			most := count() + 2
-			bound(b, c.table, most)
-			for i := range 2 {
-				method, path, body := c.create(i)
-				b.Expect(200, "", method, path, body)
-			}
-			method, path, body := c.create(2)
-			expectFull(b, most, method, path, body)
-			if c.change != "" {
-				_, path, _ := c.create(0)
-				b.Expect(200, "", method, path, c.change)
-			}
-			if got := count(); got != most {
-				t.Errorf("%d rows, want %d", got, most)
-			}
-			if c.elsewhere != nil {
-				c.elsewhere()
-			}
-			bound(b, c.table, most+1)
-			b.Expect(200, "", method, path, body)
-			bound(b, c.table, 1000)
-		})
+	}
+}
+
+// expectBounded expects that requests create rows up to the bound of the table, and no more.
+func (c creation) expectBounded(t *testing.T, b *apptest.Bundle) {
+	t.Helper()
+	if c.counted == "" {
+		c.counted = "true"
+	}
+	count := func() int { return b.Count("SELECT count(*) FROM " + c.table + " WHERE " + c.counted) }
+	most := count() + 2
+	bound(b, c.table, most)
+	for i := range 2 {
+		method, path, body := c.create(i)
+		b.Expect(200, "", method, path, body)
+	}
+	method, path, body := c.create(2)
+	expectFull(b, most, method, path, body)
+	if c.change != "" {
+		_, path, _ := c.create(0)
+		b.Expect(200, "", method, path, c.change)
+	}
+	if got := count(); got != most {
+		t.Errorf("%d rows, want %d", got, most)
+	}
+	if c.elsewhere != nil {
+		c.elsewhere()
+	}
+	bound(b, c.table, most+1)
+	b.Expect(200, "", method, path, body)
+	bound(b, c.table, 1000)
+}
+
+func TestNothingIsCreatedBeyondItsBound(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	b.AddUser("holder", "submit", nil)
+	b.AddUser("other", "submit", nil)
+	b.Expect(200, "", "POST", "/api/v1/admin/countries", `{"country_no":"NZ","name":"New Zealand","dial_prefix":"64"}`)
+	for i := range 3 {
+		b.AddSender(map[string]any{"sender_no": fmt.Sprint("s", i)})
+	}
+	for _, c := range append(setupCreations(b), contentCreations(b, acme)...) {
+		t.Run(c.table, func(t *testing.T) { c.expectBounded(t, b) })
 	}
 	bound(b, "contacts", b.Count("SELECT count(*) FROM contacts WHERE company_id = 1")+1)
 	b.Expect(409, "limit.reached", "PUT", "/api/v1/admin/contacts", `{"contacts":[{"user_id":"new1"},{"user_id":"new2"}]}`) // either all are stored or none

@@ -193,7 +193,7 @@ func (d Description) value(body any, placeholder string) string {
 		if len(paths) == 1 {
 			text := []rune(strings.TrimSpace(strings.Join(at(body, strings.TrimSpace(alternative)), ", ")))
 			if len(text) > 0 {
-				return string(text[:min(len(text), valueMost+1)]) // one more than fits, so that the text is cut visibly
+				return string(text[:min(len(text), maxValue+1)]) // one more than fits, so that the text is cut visibly
 			}
 			continue
 		}
@@ -260,8 +260,8 @@ func (d Description) dedupOf(body any) [][]string {
 	return parts
 }
 
-// numbersMost is the maximum number of recipients of a post.
-const numbersMost = 100
+// maxNumbers is the maximum number of recipients of a post.
+const maxNumbers = 100
 
 // recipient is a number that a body names.
 type recipient struct {
@@ -291,8 +291,8 @@ func (d Description) numbersOf(body any, region string) ([]recipient, error) {
 				continue
 			}
 			known[key] = true
-			if all = append(all, r); len(all) > numbersMost {
-				return nil, fault.InvalidField(path, fault.TooManyItems, numbersMost)
+			if all = append(all, r); len(all) > maxNumbers {
+				return nil, fault.InvalidField(path, fault.TooManyItems, maxNumbers)
 			}
 		}
 	}

@@ -213,8 +213,8 @@ func (s *Service) textOf(ctx context.Context, row dbq.Inbound, d Description, bo
 	return text, err
 }
 
-// valueMost is the maximum length of a value in characters: that of a message.
-const valueMost = 1024
+// maxValue is the maximum length of a value in characters: that of a message.
+const maxValue = 1024
 
 // fitted renders a template. If the text is too long, all values are cut to the greatest length with which it is not.
 func fitted(t template.Template, values map[string]string, check func(template.Rendered) error) (template.Rendered, error) {
@@ -237,11 +237,11 @@ func fitted(t template.Template, values map[string]string, check func(template.R
 		}
 		return text, err
 	}
-	text, err := render(valueMost)
+	text, err := render(maxValue)
 	if err == nil {
 		return text, nil
 	}
-	if fits := sort.Search(valueMost, func(n int) bool { _, err := render(n + 1); return err != nil }); fits > 0 {
+	if fits := sort.Search(maxValue, func(n int) bool { _, err := render(n + 1); return err != nil }); fits > 0 {
 		return render(fits)
 	}
 	return text, err

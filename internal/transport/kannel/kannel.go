@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	path     = "/cgi-bin/sendsms"
-	bodyMost = 64 << 10
-	limit    = 10 * time.Second
+	path    = "/cgi-bin/sendsms"
+	maxBody = 64 << 10
+	limit   = 10 * time.Second
 
-	recipientsMost = 100
-	textMost       = 1024 // characters; what the database stores, see queue.Limits
+	maxRecipients = 100
+	maxText       = 1024 // characters; what the database stores, see queue.Limits
 )
 
 // source is the source of the tasks.
@@ -50,7 +50,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, tasks *queue.Service) {
 			Credentials: credentials, Answer: answerFault, Handle: s.send,
 		}
 		if method == http.MethodPost {
-			o.BodyBytes = bodyMost
+			o.BodyBytes = maxBody
 		}
 		guard.MountForeign(mux, o)
 	}
@@ -215,11 +215,11 @@ func (s *server) read(r *http.Request, all url.Values) ([]queue.Submission, erro
 	x := gate.Of(r.Context())
 	to := receivers(all)
 	text, err := textOf(all)
-	text = strings.TrimPrefix(text, "\uFEFF")    // a byte order mark
-	if utf8.RuneCountInString(text) > textMost { // before each receiver has a copy
-		err, text = fault.InvalidField("content", fault.TooLong, textMost), logtext.Text(text)
+	text = strings.TrimPrefix(text, "\uFEFF")   // a byte order mark
+	if utf8.RuneCountInString(text) > maxText { // before each receiver has a copy
+		err, text = fault.InvalidField("content", fault.TooLong, maxText), logtext.Text(text)
 	}
-	shown := to[:min(len(to), recipientsMost)]
+	shown := to[:min(len(to), maxRecipients)]
 	subs := make([]queue.Submission, len(shown))
 	for i, number := range shown {
 		raw, broken := json.Marshal(map[string]string{
@@ -237,8 +237,8 @@ func (s *server) read(r *http.Request, all url.Values) ([]queue.Submission, erro
 		return subs, refusal("Missing receiver number, rejected")
 	case len(to) == 0:
 		return subs, refusal("Empty receiver number not allowed, rejected")
-	case len(to) > recipientsMost:
-		return subs, refusal(fmt.Sprintf("Too many receivers: %d, at most %d, rejected", len(to), recipientsMost))
+	case len(to) > maxRecipients:
+		return subs, refusal(fmt.Sprintf("Too many receivers: %d, at most %d, rejected", len(to), maxRecipients))
 	case err != nil:
 		return subs, err
 	case strings.TrimSpace(text) == "": // queue would send the default content of the number
@@ -256,7 +256,7 @@ func (s *server) read(r *http.Request, all url.Values) ([]queue.Submission, erro
 	}
 	minutes := map[string]*time.Time{"validity": nil, "deferred": nil}
 	for name := range minutes {
-		n, isSet, err := number(all, name, 0, minutesMost)
+		n, isSet, err := number(all, name, 0, maxMinutes)
 		if err != nil {
 			return subs, err
 		}
@@ -264,11 +264,11 @@ func (s *server) read(r *http.Request, all url.Values) ([]queue.Submission, erro
 			minutes[name] = new(time.Now().Add(time.Duration(n) * time.Minute))
 		}
 	}
-	urgency, _, err := number(all, "priority", 0, urgencyMost)
+	urgency, _, err := number(all, "priority", 0, maxUrgency)
 	if err != nil {
 		return subs, err
 	}
-	priority, err := s.tasks.Scaled(r.Context(), queue.Notification, float64(urgency)/urgencyMost, x.Origin)
+	priority, err := s.tasks.Scaled(r.Context(), queue.Notification, float64(urgency)/maxUrgency, x.Origin)
 	if err != nil {
 		return subs, err
 	}
@@ -279,8 +279,8 @@ func (s *server) read(r *http.Request, all url.Values) ([]queue.Submission, erro
 }
 
 const (
-	urgencyMost = 3
-	minutesMost = 2 * 366 * 24 * 60 // the farthest time at which a message may expire
+	maxUrgency = 3
+	maxMinutes = 2 * 366 * 24 * 60 // the farthest time at which a message may expire
 )
 
 // number reads a parameter that is a whole number, and reports whether it is set.

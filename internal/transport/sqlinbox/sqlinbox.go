@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	// portionMost is how many messages of a company one transaction makes tasks of. It locks the ranks of the company, for which its
+	// maxPortion is how many messages of a company one transaction makes tasks of. It locks the ranks of the company, for which its
 	// other submissions wait.
-	portionMost = 100
+	maxPortion = 100
 
-	// triesMost is how often the database may refuse a message alone before it becomes a FAILED task, in about half an hour.
-	triesMost = 9
+	// maxTries is how often the database may refuse a message alone before it becomes a FAILED task, in about half an hour.
+	maxTries = 9
 )
 
 // Service makes tasks of messages that were submitted by SQL.
@@ -87,7 +87,7 @@ func (s *Service) Take(ctx context.Context) (int, error) {
 			if taken += n; err != nil {
 				failures[company] = fmt.Errorf("company %d: %w", company, err)
 			}
-			isOver = isOver && n < portionMost
+			isOver = isOver && n < maxPortion
 		}
 	}
 	return taken, errors.Join(slices.Collect(maps.Values(failures))...)
@@ -98,7 +98,7 @@ func (s *Service) Take(ctx context.Context) (int, error) {
 func (s *Service) takePortion(ctx context.Context, companyID int64) (taken int, err error) {
 	outcomes := map[string]int{}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		rows, err := s.q.SqlInboxTake(ctx, dbq.SqlInboxTakeParams{CompanyID: companyID, Portion: portionMost})
+		rows, err := s.q.SqlInboxTake(ctx, dbq.SqlInboxTakeParams{CompanyID: companyID, Portion: maxPortion})
 		if err != nil || len(rows) == 0 {
 			return err
 		}
@@ -128,7 +128,7 @@ func (s *Service) takePortion(ctx context.Context, companyID int64) (taken int, 
 		isAnyMade := slices.ContainsFunc(made, func(o queue.Outcome) bool { return o.Err == nil })
 		for i, o := range made {
 			// One that fails while others become tasks is refused in the end. While all fail, the fault is not theirs.
-			if o.Err != nil && firsts[i].Tries >= triesMost && isAnyMade {
+			if o.Err != nil && firsts[i].Tries >= maxTries && isAnyMade {
 				s.log.ErrorContext(ctx, "a message that was submitted by SQL could not become a task", "task_id", firsts[i].TaskID, "error", o.Err)
 				o.Submitted, o.Err = queue.Submitted{Status: queue.Failed}, s.tasks.RefuseAccepted(ctx, accepted[i], result.NotSendable)
 			}

@@ -449,65 +449,90 @@ func TestARepeatIsTakenAfterItsTimes(t *testing.T) {
 	}
 }
 
-// B12: a dedup key names one message, whichever way it is submitted.
-func TestADedupKeyNamesOneMessageInBothDoors(t *testing.T) {
-	b := apptest.New(t)
-	acme := b.AddCompany("acme", 1)
-	shop, role := roleOf(b, "user-of-acme")
-	u := shop.Config().ConnString()
-	again := connect(t, u)
-	named := func(on querier, key string) string {
-		t.Helper()
-		return scan[string](t, on, "SELECT lksms.enqueue('13800138000', 'x', dedup_key => $1)", key)
-	}
-	send := func(key string) string {
-		t.Helper()
-		var made struct {
-			TaskID string `json:"task_id"`
-		}
-		answer := b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": "13800138000", "content": "x", "dedup_key": key}, acme...)
-		if err := json.Unmarshal(answer.Body.Data, &made); err != nil {
-			t.Fatal(err)
-		}
-		return made.TaskID
-	}
-	count := func(key string) int { return b.Count("SELECT count(*) FROM messages WHERE dedup_key = $1", key) }
+// keyed is a user of a company that submits messages with dedup keys: over HTTP, and by SQL with shop.
+type keyed struct {
+	*apptest.Bundle
+	headers []string
+	shop    *pgx.Conn
+	role    string
+}
 
-	first := send("http first")
-	if id := named(shop, "http first"); id != first {
+func newKeyed(t *testing.T) keyed {
+	t.Helper()
+	k := keyed{Bundle: apptest.New(t)}
+	k.headers = k.AddCompany("acme", 1)
+	k.shop, k.role = roleOf(k.Bundle, "user-of-acme")
+	return k
+}
+
+// named submits a message by SQL, and returns its task_id.
+func named(t *testing.T, on querier, key string) string {
+	t.Helper()
+	return scan[string](t, on, "SELECT lksms.enqueue('13800138000', 'x', dedup_key => $1)", key)
+}
+
+// send submits a message over HTTP, and returns its task_id.
+func (k keyed) send(key string) string {
+	k.T.Helper()
+	var made struct {
+		TaskID string `json:"task_id"`
+	}
+	answer := k.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": "13800138000", "content": "x", "dedup_key": key}, k.headers...)
+	if err := json.Unmarshal(answer.Body.Data, &made); err != nil {
+		k.T.Fatal(err)
+	}
+	return made.TaskID
+}
+
+func (k keyed) count(key string) int {
+	return k.Count("SELECT count(*) FROM messages WHERE dedup_key = $1", key)
+}
+
+// B12: a dedup key names one message, whichever way it is submitted.
+func TestADedupKeyNamesOneMessageOfSQLAndHTTP(t *testing.T) {
+	k := newKeyed(t)
+	first := k.send("http first")
+	if id := named(t, k.shop, "http first"); id != first {
 		t.Errorf("the repeat of %s is %s", first, id)
 	}
-	first = named(shop, "sql first")
-	if id := named(shop, "sql first"); id != first {
+	first = named(t, k.shop, "sql first")
+	if id := named(t, k.shop, "sql first"); id != first {
 		t.Errorf("the repeat of %s in the inbox is %s", first, id)
 	}
-	take(b)
-	if id := send("sql first"); id != first {
+	take(k.Bundle)
+	if id := k.send("sql first"); id != first {
 		t.Errorf("the repeat of %s over HTTP is %s", first, id)
 	}
-	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE status_code = 200 AND user_agent = $1", "SQL, role "+role); n != 2 {
+	if n := k.Count("SELECT count(*) FROM fruitless_submissions WHERE status_code = 200 AND user_agent = $1", "SQL, role "+k.role); n != 2 {
 		t.Errorf("%d repeats of SQL are logged", n)
 	}
+}
 
-	// Over HTTP while the transaction is open: that message is the first.
-	tx := begin(t, shop)
-	lost := named(tx, "race")
-	first = send("race")
+// B12: a message over HTTP while the transaction of another with its key is open is the first.
+func TestAMessageOverHTTPGoesBeforeAnOpenTransactionWithItsKey(t *testing.T) {
+	k := newKeyed(t)
+	tx := begin(t, k.shop)
+	lost := named(t, tx, "race")
+	first := k.send("race")
 	commit(t, tx)
-	take(b)
-	if count("race") != 1 || lost == first {
-		t.Errorf("%d tasks, of %s and %s", count("race"), first, lost)
+	take(k.Bundle)
+	if k.count("race") != 1 || lost == first {
+		t.Errorf("%d tasks, of %s and %s", k.count("race"), first, lost)
 	}
-	if id := named(shop, "race"); id != first {
+	if id := named(t, k.shop, "race"); id != first {
 		t.Errorf("later it is %s, not %s", id, first)
 	}
-	b.Expect(404, "task.not_found", "GET", "/api/v1/sms/task/"+lost, nil, acme...)
+	k.Expect(404, "task.not_found", "GET", "/api/v1/sms/task/"+lost, nil, k.headers...)
+}
 
-	// Two open transactions: the second waits for the first.
+// B12: of two open transactions with one key, the second waits for the first.
+func TestATransactionWaitsForAnotherWithItsKey(t *testing.T) {
+	k := newKeyed(t)
+	again := connect(t, k.shop.Config().ConnString())
 	for _, isCommitted := range []bool{true, false} {
 		key := fmt.Sprint("together ", isCommitted)
-		tx := begin(t, shop)
-		first := named(tx, key)
+		tx := begin(t, k.shop)
+		first := named(t, tx, key)
 		second := make(chan string, 1)
 		go func() {
 			var id string
@@ -515,7 +540,7 @@ func TestADedupKeyNamesOneMessageInBothDoors(t *testing.T) {
 			second <- id
 		}()
 		apptest.Eventually(t, "the second waits for the first", func() bool {
-			return b.Count("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = $1", again.PgConn().PID()) > 0
+			return k.Count("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = $1", again.PgConn().PID()) > 0
 		})
 		if isCommitted {
 			commit(t, tx)
@@ -526,19 +551,22 @@ func TestADedupKeyNamesOneMessageInBothDoors(t *testing.T) {
 		if id == "" || (id == first) != isCommitted {
 			t.Errorf("%s: the first is %s, the second %s", key, first, id)
 		}
-		take(b)
-		if count(key) != 1 || b.Count("SELECT count(*) FROM messages WHERE task_id = $1", id) != 1 {
-			t.Errorf("%s: %d tasks", key, count(key))
+		take(k.Bundle)
+		if k.count(key) != 1 || k.Count("SELECT count(*) FROM messages WHERE task_id = $1", id) != 1 {
+			t.Errorf("%s: %d tasks", key, k.count(key))
 		}
 	}
+}
 
-	// The key of another user of the company is another message.
-	b.AddUser("other", "submit", map[string]any{"company_no": "acme"})
-	other, _ := roleOf(b, "other")
-	ids := []string{named(shop, "both"), named(other, "both")}
-	take(b)
-	if ids[0] == ids[1] || count("both") != 2 {
-		t.Errorf("%d tasks of two users", count("both"))
+// B12: the key of another user of the company is another message.
+func TestADedupKeyIsOfOneUser(t *testing.T) {
+	k := newKeyed(t)
+	k.AddUser("other", "submit", map[string]any{"company_no": "acme"})
+	other, _ := roleOf(k.Bundle, "other")
+	ids := []string{named(t, k.shop, "both"), named(t, other, "both")}
+	take(k.Bundle)
+	if ids[0] == ids[1] || k.count("both") != 2 {
+		t.Errorf("%d tasks of two users", k.count("both"))
 	}
 }
 

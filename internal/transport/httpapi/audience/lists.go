@@ -15,7 +15,7 @@ import (
 
 const (
 	previewRows = 10
-	previewMost = 100 // characters of a value
+	maxPreview  = 100 // characters of a value
 )
 
 // PreviewList shows how an uploaded list is read.
@@ -60,7 +60,7 @@ func addPreview(preview *api.ListPreview, list *sheet.Reader) error {
 		}
 		shown := api.ListRow{Row: row.No, Cells: []string{}, Lossy: []string{}, Extra: row.Extra}
 		for i, cell := range row.Cells {
-			shown.Cells = append(shown.Cells, segment.Shortened(cell.Text, previewMost))
+			shown.Cells = append(shown.Cells, segment.Shortened(cell.Text, maxPreview))
 			if cell.Lossy {
 				shown.Lossy = append(shown.Lossy, preview.Columns[i])
 			}

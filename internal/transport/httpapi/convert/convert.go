@@ -30,13 +30,13 @@ const (
 // Done is the answer of an operation that returns nothing.
 func Done() api.DoneJSONResponse { return api.DoneJSONResponse{Code: OK, Message: Success} }
 
-// objectMost is how many bytes an object may take of which the contract says nothing more.
-const objectMost = 16 << 10
+// maxObject is how many bytes an object may take of which the contract says nothing more.
+const maxObject = 16 << 10
 
 // SentObject is an object in the request's body as it was sent, nil if it was left out: the generated types make float64 of the numbers
-// in an object of which the contract says nothing more. Fault: request.invalid for one that takes more than objectMost.
+// in an object of which the contract says nothing more. Fault: request.invalid for one that takes more than maxObject.
 func SentObject(ctx context.Context, name string) (json.RawMessage, error) {
-	return jsonbody.Member(gate.Of(ctx).Body.Raw, name, objectMost)
+	return jsonbody.Member(gate.Of(ctx).Body.Raw, name, maxObject)
 }
 
 // Fields are the fields of an object in the request's body, with numbers as they were sent. Faults as for SentObject.

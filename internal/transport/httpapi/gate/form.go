@@ -22,13 +22,13 @@ import (
 
 // Limits of forms, whose files are stored as they arrive, and are never in memory as a whole.
 const (
-	uploadsMost  = 8 // files that arrive at once; each needs less than two megabytes in memory
+	maxUploads   = 8 // files that arrive at once; each needs less than two megabytes in memory
 	uploadsOfOne = 2 // of these: those of one company, or one user without a company
-	formMost     = upload.Most + 1<<20
+	maxForm      = upload.Most + 1<<20
 
 	// A form must arrive within bodyGrace, or as fast as bodyRate after that. The time in which the server stores it does not count.
-	formLongest = bodyGrace + formMost/bodyRate*time.Second
-	storeMost   = 15 * time.Second // for storing what was read last
+	formLongest = bodyGrace + maxForm/bodyRate*time.Second
+	maxStore    = 15 * time.Second // for storing what was read last
 )
 
 // isFormType reports whether a request says that its body is a form. receiveForm reads the rest of what it says.
@@ -47,7 +47,7 @@ func (g *Gate) receiveForm(w http.ResponseWriter, r *http.Request, x *Exchange, 
 	if coding, err := codingOf(w, r); err != nil || coding != "" {
 		return nil, cmp.Or(err, error(fault.New(fault.UnsupportedMedia, fault.RequestCoding)))
 	}
-	if r.ContentLength > formMost {
+	if r.ContentLength > maxForm {
 		return nil, fault.New(fault.TooLarge, fault.RequestTooLarge)
 	}
 	give, err := g.uploads.Take(r.Context(), x.holder(), 1)
@@ -56,7 +56,7 @@ func (g *Gate) receiveForm(w http.ResponseWriter, r *http.Request, x *Exchange, 
 	}
 	defer give(1)
 	x.prolong(formLongest)
-	paced := &formReader{body: http.MaxBytesReader(w, r.Body, formMost), connection: http.NewResponseController(w), x: x}
+	paced := &formReader{body: http.MaxBytesReader(w, r.Body, maxForm), connection: http.NewResponseController(w), x: x}
 	form, err := g.services.Uploads.Form(r.Context(), paced, upload.FormSpec{
 		Boundary: parameters["boundary"], Files: of.Files, Fields: of.Fields,
 		Meta: upload.Meta{CompanyID: x.Caller.User.CompanyID, SubmittedBy: x.Caller.User.Username},
@@ -104,7 +104,7 @@ func (f *formReader) Read(b []byte) (int, error) {
 	left := bodyGrace + time.Duration(f.read/bodyRate)*time.Second - f.waited
 	began := time.Now()
 	_ = f.connection.SetReadDeadline(began.Add(left)) // the recorders of tests have no deadlines
-	f.x.within(left + storeMost)
+	f.x.within(left + maxStore)
 	n, err := f.body.Read(b)
 	f.read += int64(n)
 	f.waited += time.Since(began)

@@ -313,7 +313,7 @@ func TestAFormIsReadOnlyOnceItMayBe(t *testing.T) {
 	}{
 		"no password":  {"", "multipart/form-data; boundary=x", 1000, 401},
 		"no boundary":  {"a long password", "multipart/form-data", 1000, 400},
-		"a large form": {"a long password", "multipart/form-data; boundary=x", formMost + 1, 413},
+		"a large form": {"a long password", "multipart/form-data; boundary=x", maxForm + 1, 413},
 		"no length":    {"a long password", "multipart/form-data; boundary=", -1, 400},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/forms", neverRead{t})

@@ -76,7 +76,7 @@ func New(services Services, options Options) (*Gate, error) {
 	}
 	metrics := promauto.With(options.Metrics)
 	return &Gate{
-		services: services, options: options, contract: rules, headers: headersOf(options), rooms: capacity.NewRooms(), uploads: capacity.NewRoom(uploadsMost, uploadsOfOne), slots: capacity.NewSlots(runtime.GOMAXPROCS(0)),
+		services: services, options: options, contract: rules, headers: headersOf(options), rooms: capacity.NewRooms(), uploads: capacity.NewRoom(maxUploads, uploadsOfOne), slots: capacity.NewSlots(runtime.GOMAXPROCS(0)),
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),

@@ -57,8 +57,8 @@ func (g *Gate) idempotent(next http.Handler) http.Handler {
 	})
 }
 
-// targetMost is the maximum length of a target in bytes. A longer target is replaced by its hash.
-const targetMost = 500
+// maxTarget is the maximum length of a target in bytes. A longer target is replaced by its hash.
+const maxTarget = 500
 
 // target returns the method, path and query of a request in one spelling. A key for another target is another key.
 func target(r *http.Request) string {
@@ -69,7 +69,7 @@ func target(r *http.Request) string {
 			whole += "?" + query.Encode()
 		}
 	}
-	if len(whole) <= targetMost {
+	if len(whole) <= maxTarget {
 		return whole
 	}
 	sum := sha256.Sum256([]byte(whole))

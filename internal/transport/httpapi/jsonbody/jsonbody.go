@@ -155,13 +155,13 @@ func (p *parser) list() (any, error) {
 	return list, err               //nolint:wrapcheck // as above
 }
 
-// numberMost is the maximum length of a number in characters.
-const numberMost = 100
+// maxNumber is the maximum length of a number in characters.
+const maxNumber = 100
 
-// isHuge reports whether a number is longer than numberMost, or has an exponent of more than two digits.
+// isHuge reports whether a number is longer than maxNumber, or has an exponent of more than two digits.
 func isHuge(number string) bool {
 	e := strings.IndexAny(number, "eE")
-	return len(number) > numberMost || e >= 0 && len(strings.TrimLeft(number[e+1:], "+-")) > 2
+	return len(number) > maxNumber || e >= 0 && len(strings.TrimLeft(number[e+1:], "+-")) > 2
 }
 
 // isPointed reports whether a number is written with a point or an exponent, and may be whole.
@@ -196,9 +196,9 @@ func HasNumber(body []byte, is func(number []byte) bool) bool {
 	return false
 }
 
-// wholeMost is the maximum length in characters of a whole number that a generated type can hold. Longer ones stay as they are: 1e99 would
+// maxWhole is the maximum length in characters of a whole number that a generated type can hold. Longer ones stay as they are: 1e99 would
 // grow to 100 characters.
-const wholeMost = 20
+const maxWhole = 20
 
 // WholeNumbers returns a body with its whole numbers written without point and exponent: the contract accepts 1.0 as an integer, but the
 // generated types do not.
@@ -221,7 +221,7 @@ func WholeNumbers(body []byte) []byte {
 		if token.Kind() != '0' || !isPointed([]byte(text)) || isHuge(text) { // Parse rejects a huge number
 			continue
 		}
-		if n, ok := new(big.Rat).SetString(text); ok && n.IsInt() && len(n.Num().String()) <= wholeMost {
+		if n, ok := new(big.Rat).SetString(text); ok && n.IsInt() && len(n.Num().String()) <= maxWhole {
 			end := int(decoder.InputOffset())
 			plain = append(append(plain, body[copied:end-len(text)]...), n.Num().String()...)
 			copied = end

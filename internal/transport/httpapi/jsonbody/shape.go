@@ -10,12 +10,12 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Limits of the shape of a JSON body. The bodies of the contract need three levels, and lists of up to ListMost.
+// Limits of the shape of a JSON body. The bodies of the contract need three levels, and lists of up to MaxListItems.
 const (
-	depthMost   = 32
-	ListMost    = 5000
-	membersMost = 500
-	valuesMost  = 25_000 // in the whole body; a batch of a thousand messages has half as many
+	maxDepth     = 32
+	MaxListItems = 5000
+	maxMembers   = 500
+	maxValues    = 25_000 // in the whole body; a batch of a thousand messages has half as many
 )
 
 // The errors of a ShapeReader.
@@ -28,9 +28,9 @@ var (
 type ShapeReader struct {
 	io.Reader
 	depth    int
-	commas   [depthMost + 1]int  // so far in the list or object at each level
-	opened   [depthMost + 1]byte // the byte that opened it
-	values   int                 // so far
+	commas   [maxDepth + 1]int  // so far in the list or object at each level
+	opened   [maxDepth + 1]byte // the byte that opened it
+	values   int                // so far
 	inString bool
 	escaped  bool
 }
@@ -47,7 +47,7 @@ func (s *ShapeReader) Read(p []byte) (int, error) {
 		case c == '"':
 			s.inString = true
 		case c == '{' || c == '[':
-			if s.depth == depthMost {
+			if s.depth == maxDepth {
 				return i, ErrTooDeep
 			}
 			s.depth++
@@ -58,7 +58,7 @@ func (s *ShapeReader) Read(p []byte) (int, error) {
 		case c == ',' && s.depth > 0:
 			s.commas[s.depth]++
 			s.values++
-			if s.commas[s.depth] >= mostIn(s.opened[s.depth]) || s.values > valuesMost {
+			if s.commas[s.depth] >= mostIn(s.opened[s.depth]) || s.values > maxValues {
 				return i, ErrTooMany
 			}
 		}
@@ -69,9 +69,9 @@ func (s *ShapeReader) Read(p []byte) (int, error) {
 // mostIn returns the maximum number of items of a list, or of members of an object, by the byte that opens it.
 func mostIn(opened byte) int {
 	if opened == '{' {
-		return membersMost
+		return maxMembers
 	}
-	return ListMost
+	return MaxListItems
 }
 
 // TooMany returns a fault that names the list or object that is too long. start is the body up to there.
@@ -89,5 +89,5 @@ func TooMany(start []byte) *fault.Error {
 	if most := mostIn(byte(kind)); length >= int64(most) {
 		return fault.InvalidField(fieldAt(decoder.StackPointer().Parent()), fault.TooManyItems, most)
 	}
-	return fault.InvalidField("body", fault.TooManyItems, valuesMost)
+	return fault.InvalidField("body", fault.TooManyItems, maxValues)
 }

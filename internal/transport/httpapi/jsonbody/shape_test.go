@@ -13,16 +13,16 @@ func TestShapesOfBodies(t *testing.T) {
 		body string
 		want error
 	}{
-		"the longest list":              {"[" + strings.Repeat("1,", ListMost-1) + "1]", nil},
-		"a list with one item too many": {"[" + strings.Repeat("1,", ListMost) + "1]", ErrTooMany},
-		"the most members":              {"{" + strings.Repeat(`"a":1,`, membersMost-1) + `"a":1}`, nil},
-		"one member too many":           {"{" + strings.Repeat(`"a":1,`, membersMost) + `"a":1}`, ErrTooMany},
-		"commas in a text":              {`{"a":"` + strings.Repeat(`,\",`, ListMost) + `"}`, nil},
-		"many short lists":              {"[" + strings.Repeat("[1,2,3],", ListMost-1) + "1]", nil},
-		"the deepest nesting":           {strings.Repeat("[", depthMost) + strings.Repeat("]", depthMost), nil},
-		"one level too deep":            {strings.Repeat("[", depthMost+1), ErrTooDeep},
-		"more closed than open":         {strings.Repeat("]", 100) + strings.Repeat("[", depthMost), nil},
-		"commas outside":                {strings.Repeat("1,", 2*ListMost), nil},
+		"the longest list":              {"[" + strings.Repeat("1,", MaxListItems-1) + "1]", nil},
+		"a list with one item too many": {"[" + strings.Repeat("1,", MaxListItems) + "1]", ErrTooMany},
+		"the most members":              {"{" + strings.Repeat(`"a":1,`, maxMembers-1) + `"a":1}`, nil},
+		"one member too many":           {"{" + strings.Repeat(`"a":1,`, maxMembers) + `"a":1}`, ErrTooMany},
+		"commas in a text":              {`{"a":"` + strings.Repeat(`,\",`, MaxListItems) + `"}`, nil},
+		"many short lists":              {"[" + strings.Repeat("[1,2,3],", MaxListItems-1) + "1]", nil},
+		"the deepest nesting":           {strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth), nil},
+		"one level too deep":            {strings.Repeat("[", maxDepth+1), ErrTooDeep},
+		"more closed than open":         {strings.Repeat("]", 100) + strings.Repeat("[", maxDepth), nil},
+		"commas outside":                {strings.Repeat("1,", 2*MaxListItems), nil},
 	} {
 		if _, err := io.ReadAll(&ShapeReader{Reader: iotest.OneByteReader(strings.NewReader(c.body))}); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("%s: %v", name, err)
@@ -40,7 +40,7 @@ func TestOnlyNumbersThatATypeCanHoldAreWrittenOut(t *testing.T) {
 }
 
 func TestABodyWithTooManyValuesInAllIsRefused(t *testing.T) {
-	body := "[" + strings.Repeat("[1,2,3,4],", valuesMost/5) + "1]"
+	body := "[" + strings.Repeat("[1,2,3,4],", maxValues/5) + "1]"
 	if _, err := io.ReadAll(&ShapeReader{Reader: strings.NewReader(body)}); !errors.Is(err, ErrTooMany) {
 		t.Errorf("%v", err)
 	}

@@ -484,7 +484,7 @@ var languages = language.NewMatcher([]language.Tag{language.English, language.Ch
 
 // For picks the language by Accept-Language. English is the default.
 func For(acceptLanguage string) *Catalogue {
-	acceptLanguage = acceptLanguage[:min(len(acceptLanguage), languagesMost)]
+	acceptLanguage = acceptLanguage[:min(len(acceptLanguage), maxLanguages)]
 	if acceptLanguage == "" {
 		return english
 	}
@@ -494,24 +494,24 @@ func For(acceptLanguage string) *Catalogue {
 	return english
 }
 
-// languagesMost is how many bytes of Accept-Language are read.
-const languagesMost = 200
+// maxLanguages is how many bytes of Accept-Language are read.
+const maxLanguages = 200
 
 // Limits of the wrong fields that an answer names: a body or a query can have any number of fields of two bytes each, and names of any length.
 const (
-	fieldsMost     = 100
-	ItemFieldsMost = 10  // of an item of a batch
-	fieldNameMost  = 200 // characters
+	maxFields     = 100
+	MaxItemFields = 10  // of an item of a batch
+	maxFieldName  = 200 // characters
 )
 
 // Detail builds the part of an error answer that programs read.
 func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 	detail := api.ErrorDetail{Reason: string(f.Reason)}
 	if len(f.Fields) > 0 {
-		fields := make([]api.FieldError, min(len(f.Fields), fieldsMost))
+		fields := make([]api.FieldError, min(len(f.Fields), maxFields))
 		for i := range fields {
 			field := f.Fields[i]
-			fields[i] = api.FieldError{Field: segment.Shortened(field.Name, fieldNameMost), Message: c.rule(field)}
+			fields[i] = api.FieldError{Field: segment.Shortened(field.Name, maxFieldName), Message: c.rule(field)}
 		}
 		detail.Fields = &fields
 	}

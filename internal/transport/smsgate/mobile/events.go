@@ -16,15 +16,15 @@ import (
 const (
 	// eventApart is the shortest time between two events. An event makes the app pull anew, and break off a pull that is underway.
 	eventApart = 3 * time.Second
-	// eventMost is the longest time between two events while messages wait that the phone does not get, because its quota, its share or something
+	// maxEvent is the longest time between two events while messages wait that the phone does not get, because its quota, its share or something
 	// else keeps them from it.
-	eventMost = 2 * time.Minute
+	maxEvent = 2 * time.Minute
 	// eventWait is how long one look for messages waits. After that the phone must still be allowed to read.
 	eventWait = 10 * time.Second
 	// eventLook is the time between looks.
 	eventLook = time.Second
-	// streamMost is how long a stream lasts. The app opens another one and pulls. A phone that has gone without a word counts as present no longer.
-	streamMost = 5 * time.Minute
+	// maxStream is how long a stream lasts. The app opens another one and pulls. A phone that has gone without a word counts as present no longer.
+	maxStream = 5 * time.Minute
 )
 
 // streams are the streams of phones, by device_no.
@@ -73,7 +73,7 @@ func (p *pacer) came(now time.Time) {
 		p.apart = eventApart
 		return
 	}
-	p.apart = min(2*p.apart, eventMost)
+	p.apart = min(2*p.apart, maxEvent)
 }
 
 // idle says that no message waits: the next one is told soon.
@@ -93,7 +93,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, phone Phone) err
 	ctx, end := s.streams.begin(r.Context(), phone.DeviceNo)
 	defer end()
 	x.Stream()
-	limit := streamMost
+	limit := maxStream
 	pace := pacer{apart: eventApart, last: time.Now()} // the app pulls when the stream begins
 	claimed, count := phone.ClaimedAt, 0
 	source := stream.Source{

@@ -15,15 +15,16 @@ import (
 	"lksms/internal/platform/servers"
 	"lksms/internal/transport/httpapi/gate"
 	"lksms/internal/transport/httpapi/stream"
+	"lksms/internal/transport/smsgate"
 )
 
 // Prefix is the path under which phones call.
 const Prefix = "/smsgate/mobile/v1"
 
 const (
-	bodyMost   = 64 << 10
-	workMost   = 15 * time.Second
-	statesMost = 100 // in one request; the app sends one
+	maxBody   = 64 << 10
+	maxWork   = 15 * time.Second
+	maxStates = 100 // in one request; the app sends one
 )
 
 // Options are what the routes need beside the domain.
@@ -45,21 +46,21 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, phones *Service, options Option
 		method, path, _ := strings.Cut(route, " ")
 		pattern := method + " " + Prefix + path
 		isRead := body > 0 && path != "/user/password"
-		guard.MountForeign(mux, gate.ForeignOperation{Pattern: pattern, Roles: roles, ServedBy: servers.Claim, BodyBytes: body, IsJSON: isRead, Limit: workMost, Handle: handle})
+		guard.MountForeign(mux, gate.ForeignOperation{Pattern: pattern, Roles: roles, ServedBy: servers.Claim, BodyBytes: body, IsJSON: isRead, Limit: maxWork, Handle: handle})
 	}
 	phone := []string{access.RoleSend}
-	mount("POST /device", bodyMost, nil, s.register)
+	mount("POST /device", maxBody, nil, s.register)
 	mount("GET /device", 0, nil, s.address)
-	mount("PATCH /device", bodyMost, phone, s.as(s.update))
+	mount("PATCH /device", maxBody, phone, s.as(s.update))
 	for _, path := range []string{"/message", "/messages"} {
 		mount("GET "+path, 0, phone, s.as(s.pull))
-		mount("PATCH "+path, bodyMost, phone, s.as(s.report))
+		mount("PATCH "+path, maxBody, phone, s.as(s.report))
 	}
 	mount("GET /settings", 0, phone, s.as(s.settings))
 	mount("GET /webhooks", 0, phone, s.as(s.webhooks))
 	mount("GET /events", 0, phone, s.as(s.events))
 	mount("GET /user/code", 0, nil, s.refuse)
-	mount("PATCH /user/password", bodyMost, phone, s.as(func(w http.ResponseWriter, r *http.Request, _ Phone) error { return s.refuse(w, r) }))
+	mount("PATCH /user/password", maxBody, phone, s.as(func(w http.ResponseWriter, r *http.Request, _ Phone) error { return s.refuse(w, r) }))
 }
 
 // as calls a handler with the phone of the caller. The caller must have sent a token: a browser would send a password or a cookie by itself.
@@ -192,7 +193,7 @@ func (s *server) pull(w http.ResponseWriter, r *http.Request, phone Phone) error
 	for i, m := range held {
 		messages[i] = message{
 			ID: m.ID, Message: m.Text, TextMessage: textMessage{m.Text}, PhoneNumbers: []string{m.PhoneNumber}, SimNumber: phone.SimNumber,
-			WithDeliveryReport: true, ValidUntil: moment(m.ValidUntil), State: Pending, CreatedAt: moment(m.CreatedAt),
+			WithDeliveryReport: true, ValidUntil: moment(m.ValidUntil), State: smsgate.Pending, CreatedAt: moment(m.CreatedAt),
 		}
 	}
 	return write(w, http.StatusOK, messages)
@@ -204,7 +205,7 @@ func (s *server) report(w http.ResponseWriter, r *http.Request, phone Phone) err
 	if err := read(r, &items); err != nil {
 		return err
 	}
-	if len(items) > statesMost {
+	if len(items) > maxStates {
 		return fault.New(fault.TooLarge, fault.RequestTooLarge)
 	}
 	states := make([]State, len(items))
@@ -243,7 +244,7 @@ func stateOf(raw json.RawMessage) (State, error) {
 			state.Error = *said
 		}
 	}
-	if item.ID == "" || !slices.Contains(States, state.State) {
+	if item.ID == "" || !slices.Contains(smsgate.States, state.State) {
 		return State{}, fault.New(fault.Malformed, fault.RequestMalformed)
 	}
 	return state, nil

@@ -26,7 +26,7 @@ import (
 const (
 	codeDigits = 12               // the app accepts digits only
 	codeValid  = 10 * time.Minute // how long a code is open
-	modelMost  = 128              // characters of a model that are stored
+	maxModel   = 128              // characters of a model that are stored
 )
 
 // Services are the services that phones need.
@@ -153,7 +153,7 @@ func (s *Service) register(ctx context.Context, a Applicant) (made Registration,
 			return fmt.Errorf("forget leases of phone: %w", err)
 		}
 		return postgres.Wrap("register phone", s.q.PhoneRegister(ctx, dbq.PhoneRegisterParams{
-			SenderID: opened.SenderID, DeviceNo: made.DeviceNo, Model: optional.NonZero(shortened(a.Model, modelMost)), Username: made.Username,
+			SenderID: opened.SenderID, DeviceNo: made.DeviceNo, Model: optional.NonZero(shortened(a.Model, maxModel)), Username: made.Username,
 		}), nil)
 	})
 	return made, err

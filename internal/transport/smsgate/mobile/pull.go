@@ -14,13 +14,13 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// heldMost is how many messages a phone holds at a time. A phone sends one after the other, and refuses those whose lease ended meanwhile; each such
+// maxHeld is how many messages a phone holds at a time. A phone sends one after the other, and refuses those whose lease ended meanwhile; each such
 // refusal costs an attempt.
-const heldMost = 10
+const maxHeld = 10
 
 const (
-	// probedMost is how many messages a phone holds that could not send and has not sent since.
-	probedMost = 1
+	// maxProbed is how many messages a phone holds that could not send and has not sent since.
+	maxProbed = 1
 	// validMargin is how long before the end of its lease a message is no longer valid, for the message that is with the radio already, and for the
 	// clock of the phone.
 	validMargin = time.Minute
@@ -53,11 +53,11 @@ func leaseOf(id string) (taskID string, leaseID int64, ok bool) {
 		return "", 0, false
 	}
 	leaseID, err := strconv.ParseInt(id[at+1:], 10, 64)
-	return id[:at], leaseID, err == nil && leaseID > 0 && len(id) <= idMost
+	return id[:at], leaseID, err == nil && leaseID > 0 && len(id) <= maxID
 }
 
-// idMost is the length of the longest id that is read.
-const idMost = 100
+// maxID is the length of the longest id that is read.
+const maxID = 100
 
 // Pull returns the messages that a phone holds, after it claimed as many as it may hold more. What it was given before and has not reported is given
 // again under the same id, because the answer may have been lost, until it is no longer valid. The app breaks off a pull when it begins another one:
@@ -150,9 +150,9 @@ func (s *Service) room(ctx context.Context, p Phone, held int) (int, error) {
 	case state.IsPaused:
 		return 0, nil
 	case state.Troubles > 0:
-		return max(0, probedMost-held), nil
+		return max(0, maxProbed-held), nil
 	default:
-		return max(0, heldMost-held), nil
+		return max(0, maxHeld-held), nil
 	}
 }
 

@@ -14,25 +14,12 @@ import (
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
+	"lksms/internal/transport/smsgate"
 )
 
-// The states of a message in a phone.
 const (
-	Pending    = "Pending" // the phone has not tried to send it
-	Cancelling = "Cancelling"
-	Cancelled  = "Cancelled"
-	Processed  = "Processed" // handed to the radio, which has not answered
-	Sent       = "Sent"
-	Delivered  = "Delivered"
-	Failed     = "Failed"
-)
-
-// States are all states of a message in a phone.
-var States = []string{Pending, Cancelling, Cancelled, Processed, Sent, Delivered, Failed}
-
-const (
-	errorMost = 500 // characters of an error that are stored
-	codeMost  = 100 // characters of an error that a receipt has as its code
+	maxError = 500 // characters of an error that are stored
+	maxCode  = 100 // characters of an error that a receipt has as its code
 
 	// A phone that could not send is paused. The pause doubles each time until it sends, up to maxPause.
 	pause    = 30 * time.Second
@@ -135,9 +122,9 @@ func (s *Service) pausePhone(ctx context.Context, p Phone, sent, failed bool) er
 		}
 	}
 	if failed && !sent {
-		params := dbq.PhonePauseParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Pause: pause, MaxPause: maxPause}
-		if err := s.q.PhonePause(ctx, params); err != nil {
-			return fmt.Errorf("pause phone: %w", err)
+	// A phone that could not send is paused. The pause doubles each time until it sends, up to maxPause.
+	pause    = 30 * time.Second
+	maxPause = 10 * time.Minute
 		}
 	}
 	return nil
@@ -189,18 +176,18 @@ type meaning struct {
 }
 
 func judge(state State, was reported) meaning {
-	said, code := shortened(state.Error, errorMost), shortened(state.Error, codeMost)
+	said, code := shortened(state.Error, maxError), shortened(state.Error, maxCode)
 	switch state.State {
-	case Sent, Delivered:
+	case smsgate.Sent, smsgate.Delivered:
 		var m meaning
 		if !was.isSent {
 			m.report = &queue.Report{Status: queue.Success}
 		}
-		if state.State == Delivered {
+		if state.State == smsgate.Delivered {
 			m.final = &queue.Final{State: callback.Delivered, Code: code}
 		}
 		return m
-	case Failed:
+	case smsgate.Failed:
 		undelivered := &queue.Final{State: callback.Undelivered, Code: code}
 		switch {
 		case was.isSent: // a part of it was sent, and another was not, or the network gave it up
@@ -219,7 +206,7 @@ func judge(state State, was reported) meaning {
 				trouble: isTrouble(said),
 			}
 		}
-	case Cancelled: // it was not sent
+	case smsgate.Cancelled: // it was not sent
 		if was.isSent || was.isFailed {
 			return meaning{}
 		}

@@ -31,7 +31,7 @@ type server struct {
 }
 
 const (
-	bodyMost  = 64 << 10 // as an operation of the contract; the text of a message is much shorter
+	maxBody   = 64 << 10 // as an operation of the contract; the text of a message is much shorter
 	limit     = 10 * time.Second
 	listLimit = 30 * time.Second
 )
@@ -44,7 +44,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, services Services) {
 		method, path, _ := strings.Cut(pattern, " ")
 		o := gate.ForeignOperation{Pattern: method + " " + Prefix + path, Roles: roles, ServedBy: servers.API, Limit: limit, Answer: answerFault, Handle: refusing(handle)}
 		if method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch {
-			o.BodyBytes, o.IsJSON = bodyMost, true
+			o.BodyBytes, o.IsJSON = maxBody, true
 		}
 		if change != nil {
 			change(&o)
@@ -143,7 +143,7 @@ func faultAnswer(r *http.Request, status int, f *fault.Error) (int, errorAnswer)
 	if f.Reason == fault.RequestInvalid && len(f.Fields) > 0 { // the fields say more
 		texts = nil
 	}
-	for _, field := range f.Fields[:min(len(f.Fields), fieldsMost)] {
+	for _, field := range f.Fields[:min(len(f.Fields), maxFields)] {
 		texts = append(texts, x.Text.Remark(field))
 	}
 	if status == http.StatusUnprocessableEntity {
@@ -152,8 +152,8 @@ func faultAnswer(r *http.Request, status int, f *fault.Error) (int, errorAnswer)
 	return status, errorAnswer{strings.Join(texts, "; "), &errorData{string(f.Reason), x.Origin.RequestID}}
 }
 
-// fieldsMost is how many wrong fields an answer names.
-const fieldsMost = 10
+// maxFields is how many wrong fields an answer names.
+const maxFields = 10
 
 // write writes an answer. A nil answer has no body.
 func write(w http.ResponseWriter, status int, answer any) {

@@ -52,8 +52,8 @@ func (i *instant) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// simMost is the largest number of a SIM in SMSGate.
-const simMost = 3
+// maxSIM is the largest number of a SIM in SMSGate.
+const maxSIM = 3
 
 // check refuses what this server does not do.
 func (m message) check() error {
@@ -64,7 +64,7 @@ func (m message) check() error {
 		return refuse("dataMessage: data messages are not supported: send a textMessage")
 	case m.Message != "" && m.TextMessage != nil:
 		return refuse("must specify exactly one of: textMessage or message")
-	case m.SimNumber != nil && (*m.SimNumber < 1 || *m.SimNumber > simMost):
+	case m.SimNumber != nil && (*m.SimNumber < 1 || *m.SimNumber > maxSIM):
 		return refuse("simNumber: must be between 1 and 3")
 	case m.SimNumber != nil && *m.SimNumber > 1:
 		return refuse("simNumber: a device has one SIM here: choose another deviceId, or leave simNumber out")
@@ -133,7 +133,7 @@ func (s *server) storeRefusal(r *http.Request, m Message, err error) {
 	default:
 		return
 	}
-	m.PhoneNumbers = m.PhoneNumbers[:min(len(m.PhoneNumbers), RecipientsMost)]
+	m.PhoneNumbers = m.PhoneNumbers[:min(len(m.PhoneNumbers), MaxRecipients)]
 	m.ID, m.Text = logtext.Text(m.ID), logtext.Text(m.Text) // each row has them
 	raws, err := m.Raws()
 	if err != nil {

@@ -9,16 +9,7 @@ import (
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
-)
-
-// The states of a recipient and of a message.
-const (
-	Pending   = "Pending"
-	Processed = "Processed" // a sender has it
-	Sent      = "Sent"
-	Delivered = "Delivered"
-	Failed    = "Failed"
-	Cancelled = "Cancelled"
+	"lksms/internal/transport/smsgate"
 )
 
 // State is a message as it is told.
@@ -71,7 +62,7 @@ func (s *Service) statesOf(ctx context.Context, messages []dbq.SmsgateMessageGet
 // stateOf returns the state of a message.
 func stateOf(m dbq.SmsgateMessageGetRow, tasks map[string]dbq.SmsgateTasksRow) State {
 	state := State{
-		ID: m.MessageID, DeviceID: optional.Value(m.SenderNo), taskIDs: m.TaskIds, States: map[string]time.Time{Pending: m.CreatedAt},
+		ID: m.MessageID, DeviceID: optional.Value(m.SenderNo), taskIDs: m.TaskIds, States: map[string]time.Time{smsgate.Pending: m.CreatedAt},
 	}
 	reach := func(name string, at *time.Time) {
 		if at != nil && at.After(state.States[name]) {
@@ -88,9 +79,9 @@ func stateOf(m dbq.SmsgateMessageGetRow, tasks map[string]dbq.SmsgateTasksRow) S
 		if state.DeviceID == "" {
 			state.DeviceID = optional.Value(t.ProcessingAppID)
 		}
-		reach(Sent, t.SentAt)
-		reach(Delivered, t.DeliveredAt)
-		if one.State == Failed || one.State == Processed || one.State == Cancelled {
+		reach(smsgate.Sent, t.SentAt)
+		reach(smsgate.Delivered, t.DeliveredAt)
+		if one.State == smsgate.Failed || one.State == smsgate.Processed || one.State == smsgate.Cancelled {
 			reach(one.State, &t.UpdatedAt)
 		}
 		states[one.State]++
@@ -104,24 +95,24 @@ func stateOf(m dbq.SmsgateMessageGetRow, tasks map[string]dbq.SmsgateTasksRow) S
 func recipientState(t dbq.SmsgateTasksRow) (state, failure string) {
 	switch t.Status {
 	case queue.Pending:
-		return Pending, ""
+		return smsgate.Pending, ""
 	case queue.Processing:
-		return Processed, ""
+		return smsgate.Processed, ""
 	case queue.Cancelled:
-		return Cancelled, ""
+		return smsgate.Cancelled, ""
 	case queue.Failed:
 		if optional.Value(t.Delivery) == delivered { // its outcome was unclear, and a late receipt says that it arrived
-			return Delivered, ""
+			return smsgate.Delivered, ""
 		}
-		return Failed, optional.Value(t.Result)
+		return smsgate.Failed, optional.Value(t.Result)
 	}
 	switch optional.Value(t.Delivery) {
 	case delivered:
-		return Delivered, ""
+		return smsgate.Delivered, ""
 	case undelivered:
-		return Failed, optional.Or(t.DeliveryCode, "undelivered")
+		return smsgate.Failed, optional.Or(t.DeliveryCode, "undelivered")
 	}
-	return Sent, ""
+	return smsgate.Sent, ""
 }
 
 // What a receipt says of a task.
@@ -130,15 +121,15 @@ const delivered, undelivered = 1, 2
 // whole returns the state of a message of n recipients, as SMSGate concludes it: the first that some are in of Pending, Cancelled and Processed,
 // else the one that all are in, else Sent.
 func whole(states map[string]int, n int) string {
-	for _, some := range []string{Pending, Cancelled, Processed} {
+	for _, some := range []string{smsgate.Pending, smsgate.Cancelled, smsgate.Processed} {
 		if states[some] > 0 {
 			return some
 		}
 	}
-	for _, all := range []string{Failed, Delivered} {
+	for _, all := range []string{smsgate.Failed, smsgate.Delivered} {
 		if states[all] == n {
 			return all
 		}
 	}
-	return Sent
+	return smsgate.Sent
 }

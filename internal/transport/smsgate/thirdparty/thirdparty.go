@@ -24,6 +24,7 @@ import (
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/sweep"
+	"lksms/internal/transport/smsgate"
 )
 
 // Service submits such messages and tells their states. A caller sees its own messages alone.
@@ -49,14 +50,14 @@ func (s *Service) Sweeps() []sweep.Job {
 
 // The bounds of a message.
 const (
-	RecipientsMost = 100
-	idMost         = 36
-	textMost       = 1024 // characters; what the database stores, see queue.Limits
-	ttlLeast       = 5
-	ttlMost        = 2 * 366 * 24 * 60 * 60 // seconds; the farthest time at which a message may expire
+	MaxRecipients = 100
+	maxID         = 36
+	maxText       = 1024 // characters; what the database stores, see queue.Limits
+	minTTL        = 5
+	maxTTL        = 2 * 366 * 24 * 60 * 60 // seconds; the farthest time at which a message may expire
 
 	// urgentFrom is the priority from which SMSGate sends a message before all others, and at once.
-	urgentFrom, priorityLeast, priorityMost = 100, -128, 127
+	urgentFrom, minPriority, maxPriority = 100, -128, 127
 )
 
 // source is the source of the tasks.
@@ -105,28 +106,28 @@ func inTheirWords(err error, recipient int, m Message) error {
 // check checks what queue does not, and returns the numbers in E.164. Fault: request.invalid.
 func (m Message) check(region string) (numbers []string, err error) {
 	switch {
-	case len(m.ID) > 0 && len([]rune(m.ID)) > idMost:
-		return nil, fault.InvalidField("id", fault.TooLong, idMost)
+	case len(m.ID) > 0 && len([]rune(m.ID)) > maxID:
+		return nil, fault.InvalidField("id", fault.TooLong, maxID)
 	case strings.Contains(m.ID, "/"): // no address of the API could name it
 		return nil, fault.InvalidField("id", fault.BadCharacters, nil)
 	case len(m.PhoneNumbers) == 0:
 		return nil, fault.InvalidField("phoneNumbers", fault.Required, nil)
-	case len(m.PhoneNumbers) > RecipientsMost:
-		return nil, fault.InvalidField("phoneNumbers", fault.TooManyItems, RecipientsMost)
+	case len(m.PhoneNumbers) > MaxRecipients:
+		return nil, fault.InvalidField("phoneNumbers", fault.TooManyItems, MaxRecipients)
 	case strings.TrimSpace(m.Text) == "": // queue would send the default content of the number
 		return nil, fault.InvalidField("textMessage.text", fault.Blank, nil)
-	case utf8.RuneCountInString(m.Text) > textMost: // before each recipient has a copy
-		return nil, fault.InvalidField("textMessage.text", fault.TooLong, textMost)
-	case m.Priority < priorityLeast:
-		return nil, fault.InvalidField("priority", fault.TooSmall, priorityLeast)
-	case m.Priority > priorityMost:
-		return nil, fault.InvalidField("priority", fault.TooBig, priorityMost)
+	case utf8.RuneCountInString(m.Text) > maxText: // before each recipient has a copy
+		return nil, fault.InvalidField("textMessage.text", fault.TooLong, maxText)
+	case m.Priority < minPriority:
+		return nil, fault.InvalidField("priority", fault.TooSmall, minPriority)
+	case m.Priority > maxPriority:
+		return nil, fault.InvalidField("priority", fault.TooBig, maxPriority)
 	case m.TTL != nil && m.ValidUntil != nil:
 		return nil, fault.InvalidField("ttl", fault.NotTogether, "validUntil")
-	case m.TTL != nil && *m.TTL < ttlLeast:
-		return nil, fault.InvalidField("ttl", fault.TooSmall, ttlLeast)
-	case m.TTL != nil && *m.TTL > ttlMost:
-		return nil, fault.InvalidField("ttl", fault.TooBig, ttlMost)
+	case m.TTL != nil && *m.TTL < minTTL:
+		return nil, fault.InvalidField("ttl", fault.TooSmall, minTTL)
+	case m.TTL != nil && *m.TTL > maxTTL:
+		return nil, fault.InvalidField("ttl", fault.TooBig, maxTTL)
 	case m.ScheduleAt != nil && !m.ScheduleAt.After(time.Now()):
 		return nil, fault.InvalidField("scheduleAt", fault.InThePast, nil)
 	}
@@ -148,7 +149,7 @@ func (m Message) check(region string) (numbers []string, err error) {
 // urgency returns how urgent a priority of SMSGate is, see queue.Scaled.
 func urgency(priority int) float64 {
 	if priority < 0 {
-		return float64(priority) / -priorityLeast
+		return float64(priority) / -minPriority
 	}
 	return min(1, float64(priority)/urgentFrom)
 }
@@ -226,10 +227,10 @@ func (s *Service) Send(ctx context.Context, m Message, origin queue.Origin) (Sta
 	}
 	// Nothing is read after the commit: a failure now would make the program send the message again.
 	state := State{
-		ID: m.ID, DeviceID: m.DeviceID, State: Pending, Recipients: make([]Recipient, len(numbers)), States: map[string]time.Time{Pending: at}, taskIDs: ids,
+		ID: m.ID, DeviceID: m.DeviceID, State: smsgate.Pending, Recipients: make([]Recipient, len(numbers)), States: map[string]time.Time{smsgate.Pending: at}, taskIDs: ids,
 	}
 	for i, number := range numbers {
-		state.Recipients[i] = Recipient{PhoneNumber: number, State: Pending}
+		state.Recipients[i] = Recipient{PhoneNumber: number, State: smsgate.Pending}
 	}
 	return state, nil
 }
@@ -272,8 +273,8 @@ func (s *Service) Get(ctx context.Context, origin queue.Origin, id string) (Stat
 
 // The bounds of a list.
 const (
-	ListMost = 100
-	seenMost = 10_000 // messages of the time of a list that count
+	MaxListed = 100
+	maxSeen   = 10_000 // messages of the time of a list that count
 )
 
 // Filter selects messages of a list.
@@ -290,16 +291,16 @@ func (s *Service) List(ctx context.Context, origin queue.Origin, f Filter) (all 
 	switch {
 	case f.Limit < 1:
 		return nil, 0, fault.InvalidField("limit", fault.TooSmall, 1)
-	case f.Limit > ListMost:
-		return nil, 0, fault.InvalidField("limit", fault.TooBig, ListMost)
+	case f.Limit > MaxListed:
+		return nil, 0, fault.InvalidField("limit", fault.TooBig, MaxListed)
 	case f.Offset < 0:
 		return nil, 0, fault.InvalidField("offset", fault.TooSmall, 0)
-	case f.Offset > seenMost:
-		return nil, 0, fault.InvalidField("offset", fault.TooBig, seenMost)
+	case f.Offset > maxSeen:
+		return nil, 0, fault.InvalidField("offset", fault.TooBig, maxSeen)
 	}
 	p := dbq.SmsgateMessageListParams{
 		Ascending: f.Ascending, CompanyID: origin.CompanyID, SubmittedBy: origin.User, FromAt: optional.Value(f.From), ToAt: optional.Or(f.To, forever),
-		SeenMost: seenMost, SenderNo: f.DeviceID, Skipped: int32(f.Offset), PageLimit: int32(f.Limit),
+		SeenMost: maxSeen, SenderNo: f.DeviceID, Skipped: int32(f.Offset), PageLimit: int32(f.Limit),
 	}
 	rows, err := s.q.SmsgateMessageList(ctx, p)
 	if err == nil && len(rows) == 0 && f.Offset > 0 { // only a row can say how many there are
@@ -352,12 +353,12 @@ func (s *Service) Forget(ctx context.Context) (int, error) {
 	return n, postgres.Wrap("forget messages", err, nil)
 }
 
-// devicesMost bounds the devices of a list.
-const devicesMost = 1000
+// maxDevices bounds the devices of a list.
+const maxDevices = 1000
 
 // Devices returns the senders that the caller's company may name.
 func (s *Service) Devices(ctx context.Context, origin queue.Origin) ([]dbq.SmsgateDevicesRow, error) {
-	rows, err := s.q.SmsgateDevices(ctx, dbq.SmsgateDevicesParams{Channel: directory.SMS, CompanyID: origin.CompanyID, Most: devicesMost})
+	rows, err := s.q.SmsgateDevices(ctx, dbq.SmsgateDevicesParams{Channel: directory.SMS, CompanyID: origin.CompanyID, Most: maxDevices})
 	return rows, postgres.Wrap("list devices", err, nil)
 }
 

@@ -444,7 +444,7 @@ type post struct {
 }
 
 // receiver takes posts.
-func receiver(t *testing.T) (url string, take func() []post) {
+func receiver(t testing.TB) (url string, take func() []post) {
 	var mu sync.Mutex
 	var got []post
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -482,28 +482,53 @@ func (b bundle) deliver() {
 	}
 }
 
-// Webhooks get the events of what their user submitted in any way, in the shape and with the signature of SMSGate.
-func TestWebhooksGetEventsAsOfAPhone(t *testing.T) {
-	b := setup(t)
+// webhooks registers a webhook for each event of messages. It returns the credentials of their user, the key of the webhooks, and what takes their
+// posts.
+func (b bundle) webhooks() (boss []string, key string, take func() []post) {
+	b.T.Helper()
 	b.AddCompany("acme", 1)
-	boss := b.AddUser("boss", "admin", nil) // whose webhooks may go to loopback
-	other := b.AddUser("other", "submit", nil)
-	url, take := receiver(t)
+	boss = b.AddUser("boss", "admin", nil) // whose webhooks may go to loopback
+	url, take := receiver(b.T)
 	made := b.expect(201, `"deviceId":null`, "POST", "/webhooks", fields{"id": "on-sent", "url": url, "event": "sms:sent"}, boss...)
-	key := made.body.SigningKey
-	if key == "" {
-		t.Fatalf("no key in %s", made.raw)
+	if made.body.SigningKey == "" {
+		b.T.Fatalf("no key in %s", made.raw)
 	}
 	for _, event := range []string{"sms:failed", "sms:delivered", "sms:cancelled"} {
 		if a := b.expect(201, event, "POST", "/webhooks", fields{"url": url, "event": event}, boss...); a.body.ID == "" || a.body.SigningKey != "" {
-			t.Errorf("webhook %s", a.raw)
+			b.T.Errorf("webhook %s", a.raw)
 		}
 	}
+	return boss, made.body.SigningKey, take
+}
+
+// expectEvent checks the payload of an event, and returns the id of its message; task: the id of a task.
+func (p post) expectEvent(t *testing.T) (id string) {
+	t.Helper()
+	id = fmt.Sprint(p.body.Payload["messageId"])
+	if strings.HasPrefix(id, "task_") {
+		id = "task"
+	}
+	at := map[string]string{"sms:sent": "sentAt", "sms:failed": "failedAt", "sms:delivered": "deliveredAt", "sms:cancelled": "cancelledAt"}[p.body.Event]
+	if when, err := time.Parse(time.RFC3339, fmt.Sprint(p.body.Payload[at])); err != nil || time.Since(when) > time.Minute {
+		t.Errorf("%s of %s: %v", at, p.raw, err)
+	}
+	if p.body.Event == "sms:sent" && (p.body.WebhookID != "on-sent" || p.body.DeviceID != "app" || p.body.Payload["partsCount"] != 1.0 || p.body.Payload["phoneNumber"] != p.body.Payload["recipient"]) {
+		t.Errorf("post %s", p.raw)
+	}
+	if p.body.Event == "sms:failed" && (p.body.Payload["reason"] != "no signal" || p.body.Payload["recipient"] != second) {
+		t.Errorf("post %s", p.raw)
+	}
+	return id
+}
+
+// Webhooks get the events of what their user submitted in any way, in the shape and with the signature of SMSGate.
+func TestWebhooksGetEventsAsOfAPhone(t *testing.T) {
+	b := setup(t)
+	boss, key, take := b.webhooks()
+	other := b.AddUser("other", "submit", nil)
 	b.expect(202, "", "POST", "/messages", to(fields{"id": "m"}, first, second), boss...)
 	b.expect(202, "", "POST", "/messages", to(fields{"id": "of-other"}, first), other...)
-	tasks := map[string]string{}
 	for _, one := range b.Claim("app", 10) {
-		tasks[one.TaskID] = one.PhoneNumber
 		if one.PhoneNumber == second {
 			b.Report(one.TaskID, "app", 3, apptest.Report{"error_message": "no signal"})
 			continue
@@ -513,9 +538,8 @@ func TestWebhooksGetEventsAsOfAPhone(t *testing.T) {
 	}
 	b.expect(202, "", "POST", "/messages", to(fields{"id": "gone"}, first), boss...)
 	b.expect(200, "", "DELETE", "/messages/gone", nil, boss...)
-	plain := b.Submit("of another way") // by the configured admin
-	mine := b.Call("POST", "/api/v1/sms/send", fields{"phone_number": first, "content": "x"}, boss...)
-	_, _ = plain, mine
+	b.Submit("of the configured admin")
+	b.Call("POST", "/api/v1/sms/send", fields{"phone_number": first, "content": "x"}, boss...)
 	for _, one := range b.Claim("app", 10) {
 		b.Report(one.TaskID, "app", 2, nil)
 	}
@@ -525,27 +549,22 @@ func TestWebhooksGetEventsAsOfAPhone(t *testing.T) {
 		if !p.isSignedBy(key) || p.header.Get("webhook-signature") != "" || !strings.HasPrefix(p.body.ID, "evt_") {
 			t.Errorf("post %s with %v", p.raw, p.header)
 		}
-		id := fmt.Sprint(p.body.Payload["messageId"])
-		if strings.HasPrefix(id, "task_") {
-			id = "task"
-		}
-		at := map[string]string{"sms:sent": "sentAt", "sms:failed": "failedAt", "sms:delivered": "deliveredAt", "sms:cancelled": "cancelledAt"}[p.body.Event]
-		if when, err := time.Parse(time.RFC3339, fmt.Sprint(p.body.Payload[at])); err != nil || time.Since(when) > time.Minute {
-			t.Errorf("%s of %s: %v", at, p.raw, err)
-		}
-		if p.body.Event == "sms:sent" && (p.body.WebhookID != "on-sent" || p.body.DeviceID != "app" || p.body.Payload["partsCount"] != 1.0 || p.body.Payload["phoneNumber"] != p.body.Payload["recipient"]) {
-			t.Errorf("post %s", p.raw)
-		}
-		if p.body.Event == "sms:failed" && (p.body.Payload["reason"] != "no signal" || p.body.Payload["recipient"] != second) {
-			t.Errorf("post %s", p.raw)
-		}
-		got = append(got, p.body.Event+" "+id)
+		got = append(got, p.body.Event+" "+p.expectEvent(t))
 	}
 	slices.Sort(got)
 	if want := []string{"sms:cancelled gone", "sms:delivered m", "sms:failed m", "sms:sent m", "sms:sent task"}; !slices.Equal(got, want) {
 		t.Errorf("posts %v, want %v", got, want)
 	}
-	// The deliveries of the webhook can be read. Its test posts a ping.
+}
+
+// The deliveries of a webhook can be read. Its test posts a ping.
+func TestDeliveriesOfAWebhookCanBeRead(t *testing.T) {
+	b := setup(t)
+	boss, key, take := b.webhooks()
+	b.expect(202, "", "POST", "/messages", to(nil, first), boss...)
+	b.Report(b.Claim("app", 1)[0].TaskID, "app", 2, nil)
+	b.deliver()
+	take()
 	list := b.Call("GET", "/api/v1/webhooks", nil, boss...)
 	var page struct {
 		Items []struct {
@@ -566,7 +585,12 @@ func TestWebhooksGetEventsAsOfAPhone(t *testing.T) {
 		t.Errorf("deliveries %s", raw)
 	}
 	b.Expect(422, "request.invalid", "PATCH", path, fields{"events": []string{"batch.finished"}}, boss...)
-	// A key that the program chooses is that of all its webhooks.
+}
+
+// A key that the program chooses is that of all its webhooks.
+func TestAProgramChoosesTheKeyOfItsWebhooks(t *testing.T) {
+	b := setup(t)
+	boss, _, take := b.webhooks()
 	b.expect(200, "", "PATCH", "/settings", fields{"webhooks": fields{"signing_key": "a key of the program"}}, boss...)
 	b.expect(202, "", "POST", "/messages", to(nil, first), boss...)
 	b.Report(b.Claim("app", 1)[0].TaskID, "app", 2, nil)

@@ -93,7 +93,7 @@ func (b Batch) check(value any, item []byte) error {
 		return violation.OfDecoding(b.decode(item))
 	}
 	if all := new(fault.Error); errors.As(err, &all) {
-		all.Fields = all.Fields[:min(len(all.Fields), text.ItemFieldsMost)]
+		all.Fields = all.Fields[:min(len(all.Fields), text.MaxItemFields)]
 	}
 	return err
 }

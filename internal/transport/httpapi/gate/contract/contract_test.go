@@ -109,8 +109,8 @@ func TestListsOfTheContractFitIntoABody(t *testing.T) {
 	}
 	for name, schema := range c.routes["GET /health"].Spec.Components.Schemas {
 		for property, of := range schema.Value.Properties {
-			if most := of.Value.MaxItems; most != nil && *most > jsonbody.ListMost {
-				t.Errorf("%s.%s may have %d items, a list in a body at most %d", name, property, *most, jsonbody.ListMost)
+			if most := of.Value.MaxItems; most != nil && *most > jsonbody.MaxListItems {
+				t.Errorf("%s.%s may have %d items, a list in a body at most %d", name, property, *most, jsonbody.MaxListItems)
 			}
 		}
 	}

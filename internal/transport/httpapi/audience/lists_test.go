@@ -1,4 +1,4 @@
-package httpapi_test
+package audience_test
 
 import (
 	"fmt"
@@ -12,6 +12,8 @@ import (
 	"lksms/internal/platform/optional"
 	"lksms/internal/testkit/apptest"
 )
+
+func TestMain(m *testing.M) { apptest.Main(m) }
 
 const previewPath = "/api/v1/lists/preview"
 
@@ -31,7 +33,7 @@ func TestAPreviewShowsHowAListIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	workbook, err := os.ReadFile("../../audience/sheet/testdata/workbooks/openpyxl.xlsx")
+	workbook, err := os.ReadFile("../../../audience/sheet/testdata/workbooks/openpyxl.xlsx")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package httpapi_test
+package insight_test
 
 import (
 	"bufio"
@@ -14,8 +14,11 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/app"
+	"lksms/internal/platform/optional"
 	"lksms/internal/testkit/apptest"
 )
+
+func TestMain(m *testing.M) { apptest.Main(m) }
 
 // events are the events of one stream.
 type events struct {
@@ -112,7 +115,7 @@ func TestTheFiguresOfThisMoment(t *testing.T) {
 		if g.PendingNew != s.PendingNewTasks || g.PendingRetry != s.PendingRetryTasks || g.Processing != s.ProcessingTasks || g.Success != s.SuccessTasks || g.Failed != s.FailedTasks {
 			t.Errorf("%s: %+v, want %+v", name, g, s)
 		}
-		if pointed(c.got.CompanyNo) != c.no || c.got.Rates.In != nil {
+		if optional.Value(c.got.CompanyNo) != c.no || c.got.Rates.In != nil {
 			t.Errorf("%s: %+v", name, c.got)
 		}
 	}
@@ -163,7 +166,7 @@ func TestRatesAndWaits(t *testing.T) {
 	for headers, isNone := range map[*[]string]bool{&other: true, new(b.AddUser("default", "read", map[string]any{"company_no": "default"})): false} {
 		o := apptest.Decode[api.Overview](t, b.Expect(200, "", "GET", "/api/v1/admin/overview", nil, *headers...))
 		if (o.OldestWaitSeconds == nil) != isNone {
-			t.Errorf("the longest wait of %s: %v", pointed(o.CompanyNo), o.OldestWaitSeconds)
+			t.Errorf("the longest wait of %s: %v", optional.Value(o.CompanyNo), o.OldestWaitSeconds)
 		}
 	}
 	// A task that failed and is requeued has failed all the same.
@@ -249,6 +252,18 @@ func TestAtMost20SendersThatAreNotReadyAreNamed(t *testing.T) {
 	}
 }
 
+// signIn signs in from a page, and returns the headers of its further requests.
+func signIn(b *apptest.Bundle, username, password string) []string {
+	b.T.Helper()
+	page := []string{"Authorization", "", "Sec-Fetch-Site", "same-origin", "X-Requested-With", "console"}
+	a := b.Expect(200, "", "POST", "/api/v1/session", map[string]string{"username": username, "password": password}, page...)
+	cookie, err := http.ParseSetCookie(a.Header.Get("Set-Cookie"))
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	return append(page, "Cookie", cookie.Name+"="+cookie.Value)
+}
+
 // A stream must not show anything to a user that may not see it any more.
 func TestAStreamEndsWithItsSession(t *testing.T) {
 	b := apptest.New(t)
@@ -274,10 +289,10 @@ func TestAStreamEndsWithItsSession(t *testing.T) {
 		"another company":       func([]string) { b.Expect(200, "", "PATCH", "/api/v1/admin/users/user", `{"company_no":"acme"}`) },
 		"idle":                  func([]string) { b.Exec("UPDATE sessions SET last_seen_at = now() - interval '9 hours'") },
 	} {
-		_, as := signIn(b, "user", apptest.UserPassword)
+		as := signIn(b, "user", apptest.UserPassword)
 		streams := []*events{openStream(t, urls[0], as...), openStream(t, urls[1], as...)}
 		for _, s := range streams {
-			if got := s.overview(); pointed(got.CompanyNo) != "default" {
+			if got := s.overview(); optional.Value(got.CompanyNo) != "default" {
 				t.Errorf("figures of %v", got.CompanyNo)
 			}
 		}
@@ -340,8 +355,18 @@ func TestStreamsLeaveRoomAndEndWithTheServer(t *testing.T) {
 			b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil, company...)
 		}
 	})
-	if got := head(b, "/api/v1/admin/stream"); got != 405 {
-		t.Errorf("HEAD: %d", got)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodHead, b.URL+"/api/v1/admin/stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth(apptest.Username, apptest.Password)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("HEAD: %d", res.StatusCode)
 	}
 	began := time.Now()
 	stop()
