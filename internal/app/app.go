@@ -33,6 +33,7 @@ import (
 	"lksms/internal/events/feed"
 	"lksms/internal/events/webhook"
 	"lksms/internal/insight/alert"
+	"lksms/internal/insight/alert/delivery"
 	"lksms/internal/insight/audit"
 	"lksms/internal/insight/history"
 	"lksms/internal/insight/reconcile"
@@ -167,7 +168,7 @@ type App struct {
 	Uploads       *upload.Service
 	ThirdParty    *thirdparty.Service
 	SQLInbox      *sqlinbox.Service
-	Teller        *alert.Teller
+	Teller        *delivery.Teller
 	Pusher        *push.Pusher
 	Servers       *servers.Service
 	DB            *postgres.DB
@@ -293,7 +294,7 @@ func (a *App) wireInsight() {
 	o := a.options
 	a.Audit = audit.New(a.DB, a.settings)
 	a.Alerts = alert.New(a.DB, a.settings, o.Secrets, alert.Options{Host: a.host, Folders: o.Folders}, a.metrics)
-	a.Teller = alert.NewTeller(a.DB, a.settings, o.Secrets, a.Notifications, a.Contacts, o.Outbound)
+	a.Teller = delivery.NewTeller(a.DB, a.settings, o.Secrets, a.Notifications, a.Contacts, o.Outbound)
 	a.Statistics = statistics.New(a.DB, a.settings)
 	a.Reconcile = reconcile.New(a.DB, reconcile.Services{Uploads: a.Uploads, Settings: a.settings})
 	a.History = history.New(a.DB, a.settings, history.Options{

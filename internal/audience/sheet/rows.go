@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"lksms/internal/audience/sheet/numberformat"
 	"lksms/internal/platform/fault"
 )
 
@@ -23,9 +24,9 @@ type sheetRows struct {
 	book    *workbook
 	part    io.ReadCloser
 	xml     *xmlReader
-	strings *sharedStrings // nil: the workbook has none
-	formats map[int]format // by id
-	row     int64          // the last one that was read
+	strings *sharedStrings              // nil: the workbook has none
+	formats map[int]numberformat.Format // by id
+	row     int64                       // the last one that was read
 	isOver  bool
 }
 
@@ -34,7 +35,7 @@ func (w *workbook) openRows() (rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sheetRows{book: w, part: part, xml: newXML(part), formats: map[int]format{}}
+	s := &sheetRows{book: w, part: part, xml: newXML(part), formats: map[int]numberformat.Format{}}
 	if w.strings != "" {
 		shared, err := w.archive.open(w.strings, w.options.Unpacked)
 		if err != nil {
@@ -243,23 +244,23 @@ func (s *sheetRows) valueOf(kind, style, value string) (Cell, error) {
 	if err != nil || math.IsInf(n, 0) || math.IsNaN(n) {
 		return Cell{}, wrongAt(fault.DamagedAt, s.row)
 	}
-	return s.formatOf(style).show(n, s.book.is1904), nil
+	return Cell(s.formatOf(style).Show(n, s.book.is1904)), nil
 }
 
 // formatOf returns the number format of a style.
-func (s *sheetRows) formatOf(style string) format {
+func (s *sheetRows) formatOf(style string) numberformat.Format {
 	index, err := strconv.Atoi(style)
 	if err != nil || index < 0 || index >= len(s.book.styles.formats) {
-		return format{}
+		return numberformat.Format{}
 	}
 	id := s.book.styles.formats[index]
 	f, is := s.formats[id]
 	if !is {
 		code, is := s.book.styles.codes[id]
 		if !is {
-			code = builtIn[id]
+			code = numberformat.BuiltIn[id]
 		}
-		f = parseFormat(code)
+		f = numberformat.Parse(code)
 		s.formats[id] = f
 	}
 	return f

@@ -14,9 +14,6 @@ import (
 )
 
 // workbook is an XLSX file: a ZIP file of XML parts.
-//
-// excelize reads the same format, but gives every cell as text, either as it is stored or as it is shown, and not its type: a date could not be told
-// from a phone number, nor a formula without a result from an empty cell. It also holds the packed file in memory, and 40 bytes for each string.
 type workbook struct {
 	archive *archive
 	options Options

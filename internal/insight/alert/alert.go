@@ -1,5 +1,5 @@
-// Package alert owns the rules by which the service is watched, the alerts that they raise, the receivers to whom alerts are told, and the list
-// of operator events. Most operator events are written by the SQL statement that makes the change which they record.
+// Package alert owns the rules by which the service is watched, the alerts that they raise, the receivers of alerts (package delivery tells them), and
+// the list of operator events. Most operator events are written by the SQL statement that makes the change which they record.
 package alert
 
 import (

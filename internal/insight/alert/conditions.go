@@ -85,14 +85,17 @@ func (s *Service) late(ctx context.Context, after float64) (rows []dispatchq.Tas
 	return rows, postgres.Wrap("read waits", err, nil)
 }
 
-// waitKinds are the kinds of alerts about waiting tasks.
-var waitKinds = []string{WaitTime, QueueDepth, PoolUnserved}
+// BizType is the business type of notifications that tell alerts.
+const BizType int16 = 32767
+
+// WaitKinds are the kinds of alerts about waiting tasks.
+var WaitKinds = []string{WaitTime, QueueDepth, PoolUnserved}
 
 // tellingOfWaits returns the renderings of waiting tasks that tell alerts about waiting tasks. Their own wait is no reason for an alert: on a channel
 // on which nobody sends, each alert would be the reason for the next one.
 func (s *Service) tellingOfWaits(ctx context.Context) ([]int64, error) {
 	ids, err := s.q.AlertRenderings(ctx, dbq.AlertRenderingsParams{
-		BizType: BizType, SubmittedBy: notification.Alerts, Kinds: waitKinds,
+		BizType: BizType, SubmittedBy: notification.Alerts, Kinds: WaitKinds,
 	})
 	return ids, postgres.Wrap("read renderings of alerts", err, nil)
 }

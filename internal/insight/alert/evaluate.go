@@ -206,7 +206,7 @@ func (s *Service) find(ctx context.Context, k string, rules []dbq.AlertRuleListR
 	for i, r := range rules {
 		found[i] = of(r)
 		for j := range found[i] {
-			found[i][j].subject = cut(found[i][j].subject, subjectMost)
+			found[i][j].subject = Shortened(found[i][j].subject, subjectMost)
 		}
 	}
 	return found, nil
@@ -220,7 +220,7 @@ func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "/")
 }
 
-// cut shortens a text to at most most characters that PostgreSQL can store.
-func cut(text string, most int) string {
+// Shortened shortens a text to at most most characters that PostgreSQL can store.
+func Shortened(text string, most int) string {
 	return segment.Shortened(postgres.Text(text), most)
 }

@@ -48,9 +48,9 @@ type kind struct {
 }
 
 const (
-	byCompany = "company_no"
-	byChannel = "channel"
-	bySender  = "sender_no"
+	ByCompany = "company_no"
+	ByChannel = "channel"
+	BySender  = "sender_no"
 )
 
 const (
@@ -60,21 +60,21 @@ const (
 
 // kinds has every kind. The numbers are those of the shipped rules.
 var kinds = map[string]kind{
-	WaitTime:          {hasThreshold: true, most: mostSeconds, filters: []string{byCompany, byChannel}},
-	QueueDepth:        {hasThreshold: true, threshold: new(100_000.0), most: mostNumber, filters: []string{byCompany}, forSeconds: 300},
-	FailureRate:       {hasThreshold: true, threshold: new(0.2), most: 1, window: 900, filters: []string{byCompany, byChannel, bySender}, oneFilter: true, forSeconds: 120},
-	PoolUnserved:      {filters: []string{byCompany, byChannel}, forSeconds: 300},
-	SenderSilent:      {hasThreshold: true, threshold: new(600.0), most: mostSeconds, filters: []string{byChannel, bySender}, forSeconds: 60},
-	SenderFailing:     {hasThreshold: true, threshold: new(0.3), most: 1, window: 900, filters: []string{byChannel, bySender}, forSeconds: 120},
-	BalanceLow:        {hasThreshold: true, most: mostNumber, filters: []string{byChannel, bySender}},
-	ProviderTrouble:   {filters: []string{byChannel, bySender}, forSeconds: 60},
-	ReceiptsMissing:   {hasThreshold: true, threshold: new(20.0), most: mostNumber, window: 3600, filters: []string{byChannel, bySender}, forSeconds: 900},
-	ReceiptsUnmatched: {hasThreshold: true, threshold: new(1.0), most: mostNumber, window: 3600, filters: []string{byChannel, bySender}, forSeconds: 300},
+	WaitTime:          {hasThreshold: true, most: mostSeconds, filters: []string{ByCompany, ByChannel}},
+	QueueDepth:        {hasThreshold: true, threshold: new(100_000.0), most: mostNumber, filters: []string{ByCompany}, forSeconds: 300},
+	FailureRate:       {hasThreshold: true, threshold: new(0.2), most: 1, window: 900, filters: []string{ByCompany, ByChannel, BySender}, oneFilter: true, forSeconds: 120},
+	PoolUnserved:      {filters: []string{ByCompany, ByChannel}, forSeconds: 300},
+	SenderSilent:      {hasThreshold: true, threshold: new(600.0), most: mostSeconds, filters: []string{ByChannel, BySender}, forSeconds: 60},
+	SenderFailing:     {hasThreshold: true, threshold: new(0.3), most: 1, window: 900, filters: []string{ByChannel, BySender}, forSeconds: 120},
+	BalanceLow:        {hasThreshold: true, most: mostNumber, filters: []string{ByChannel, BySender}},
+	ProviderTrouble:   {filters: []string{ByChannel, BySender}, forSeconds: 60},
+	ReceiptsMissing:   {hasThreshold: true, threshold: new(20.0), most: mostNumber, window: 3600, filters: []string{ByChannel, BySender}, forSeconds: 900},
+	ReceiptsUnmatched: {hasThreshold: true, threshold: new(1.0), most: mostNumber, window: 3600, filters: []string{ByChannel, BySender}, forSeconds: 300},
 	DiskLow:           {hasThreshold: true, threshold: new(0.1), most: 1, forSeconds: 60},
 	PartitionMissing:  {hasThreshold: true, threshold: new(2.0), most: 365, forSeconds: 1800},
 	HistoryOverdue:    {hasThreshold: true, threshold: new(1.0), most: 36500, forSeconds: 7200},
 	WebhookFailing:    {hasThreshold: true, threshold: new(300.0), most: mostSeconds},
-	StatementDiffers:  {hasThreshold: true, threshold: new(0.0), most: mostNumber, filters: []string{byChannel, bySender}},
+	StatementDiffers:  {hasThreshold: true, threshold: new(0.0), most: mostNumber, filters: []string{ByChannel, BySender}},
 }
 
 // resolveSeconds is for how long a condition must not hold before an alert is resolved, of a rule that does not say.
@@ -100,7 +100,7 @@ func (k kind) check(r *Settings) error {
 	for _, f := range []struct {
 		name  string
 		value *string
-	}{{byCompany, r.CompanyNo}, {byChannel, r.Channel}, {bySender, r.SenderNo}} {
+	}{{ByCompany, r.CompanyNo}, {ByChannel, r.Channel}, {BySender, r.SenderNo}} {
 		if f.value == nil {
 			continue
 		}

@@ -84,12 +84,12 @@ func (s *Service) checkReceiver(ctx context.Context, ofKind string, r *Receiver)
 	return &found.CompanyID, nil
 }
 
-// sealOwner is the owner that a sealed header is bound to: it cannot be opened for another receiver.
-func sealOwner(id int64) string { return fmt.Sprintf("alert_receiver %d/authorization", id) }
+// SealOwner is the owner that a sealed header is bound to: it cannot be opened for another receiver.
+func SealOwner(id int64) string { return fmt.Sprintf("alert_receiver %d/authorization", id) }
 
 // seal stores the header Authorization of a receiver.
 func (s *Service) seal(ctx context.Context, id int64, authorization string) error {
-	sealed, err := s.box.Seal(authorization, sealOwner(id))
+	sealed, err := s.box.Seal(authorization, SealOwner(id))
 	if errors.Is(err, secret.ErrNoKey) {
 		return fault.InvalidField("authorization", fault.NoSecretsKey, nil)
 	}
@@ -213,10 +213,10 @@ func Rotate(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error) 
 		if row.SealedAuthorization == nil || s.box.IsCurrent(*row.SealedAuthorization) {
 			continue
 		}
-		opened, err := s.box.Open(*row.SealedAuthorization, sealOwner(row.ID))
+		opened, err := s.box.Open(*row.SealedAuthorization, SealOwner(row.ID))
 		var sealed string
 		if err == nil {
-			sealed, err = s.box.Seal(opened, sealOwner(row.ID))
+			sealed, err = s.box.Seal(opened, SealOwner(row.ID))
 		}
 		if err != nil {
 			return changed, fmt.Errorf("receiver %d: %w", row.ID, err)

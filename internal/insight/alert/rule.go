@@ -49,7 +49,7 @@ func (s *Service) scopeOf(ctx context.Context, ofKind string, r *Settings) (scop
 		name  string
 		value *string
 		id    int64
-	}{{byCompany, r.CompanyNo, found.CompanyID}, {byChannel, r.Channel, found.ChannelID}, {bySender, r.SenderNo, found.SenderID}} {
+	}{{ByCompany, r.CompanyNo, found.CompanyID}, {ByChannel, r.Channel, found.ChannelID}, {BySender, r.SenderNo, found.SenderID}} {
 		if f.value != nil && f.id == 0 {
 			return scope{}, fault.InvalidField(f.name, fault.NotThere, nil)
 		}

@@ -14,13 +14,13 @@ import (
 	"lksms/internal/audience/batch"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/segment"
-	"lksms/internal/insight/alert"
+	"lksms/internal/insight/alert/delivery"
 	"lksms/internal/platform/fault"
 )
 
 // Catalogue holds every text for people, in one language.
 type Catalogue struct {
-	Alerts      alert.Language
+	Alerts      delivery.Language
 	reasons     map[fault.Reason]string     // %d stands for the limit of the fault, if it has one
 	rules       map[fault.Rule]string       // %v stands for the limit of the rule, if it has one
 	Recovered   string                      // %d stands for the number of tasks
@@ -37,7 +37,7 @@ type Catalogue struct {
 }
 
 var english = &Catalogue{
-	Alerts: alert.English,
+	Alerts: delivery.English,
 	reasons: map[fault.Reason]string{
 		fault.RequestMalformed:       "The request body cannot be read: it must be valid JSON, or a complete form.",
 		fault.RequestInvalid:         "A field is not valid.",
@@ -260,7 +260,7 @@ var english = &Catalogue{
 }
 
 var chinese = &Catalogue{
-	Alerts: alert.Chinese,
+	Alerts: delivery.Chinese,
 	reasons: map[fault.Reason]string{
 		fault.RequestMalformed:       "无法读取请求体：必须是有效的 JSON 或完整的表单。",
 		fault.RequestInvalid:         "字段不正确。",

@@ -1,5 +1,4 @@
-// Package alertmanager tells alerts to programs with the API of Alertmanager.
-package alertmanager
+package delivery
 
 import (
 	"bytes"
@@ -13,32 +12,34 @@ import (
 	"lksms/internal/platform/outbound"
 )
 
-// Alert is an alert as POST /api/v2/alerts takes it.
-type Alert struct {
+// managerAlert is an alert as POST /api/v2/alerts takes it.
+type managerAlert struct {
 	Labels      map[string]string `json:"labels"` // together they identify the alert; none is empty
 	Annotations map[string]string `json:"annotations"`
 	StartsAt    time.Time         `json:"startsAt"`
 	EndsAt      time.Time         `json:"endsAt,omitzero"` // zero while the alert fires: it ends when it is not told again for some minutes
 }
 
-// limit is how long a call takes at most.
-const limit = 10 * time.Second
+// callLimit is how long a call takes at most.
+const callLimit = 10 * time.Second
 
-// Client calls Alertmanagers.
-type Client struct{ http *http.Client }
+// managerClient calls Alertmanagers.
+type managerClient struct{ http *http.Client }
 
-// New returns a Client that connects under a policy.
-func New(policy outbound.Policy) *Client { return &Client{policy.Client(limit)} }
+// newManagerClient returns a client that connects under a policy.
+func newManagerClient(policy outbound.Policy) *managerClient {
+	return &managerClient{policy.Client(callLimit)}
+}
 
-// errorMost is how many bytes of a refusal are shown.
-const errorMost = 200
+// refusalMost is how many bytes of a refusal are shown.
+const refusalMost = 200
 
-// Tell posts alerts to the program at base. Every status of success counts as taken, whatever the body holds; a redirect does not.
-func (c *Client) Tell(ctx context.Context, base, authorization string, alerts []Alert) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// tell posts alerts to the program at base. Every status of success counts as taken, whatever the body holds; a redirect does not.
+func (c *managerClient) tell(ctx context.Context, base, authorization string, alerts []managerAlert) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	if alerts == nil {
-		alerts = []Alert{}
+		alerts = []managerAlert{}
 	}
 	body, err := json.Marshal(alerts)
 	if err != nil {
@@ -57,7 +58,7 @@ func (c *Client) Tell(ctx context.Context, base, authorization string, alerts []
 	case err != nil && status == 0:
 		return fmt.Errorf("call receiver: %w", err)
 	case status < 200 || status > 299:
-		return fmt.Errorf("the receiver answered %d: %s", status, answer[:min(len(answer), errorMost)])
+		return fmt.Errorf("the receiver answered %d: %s", status, answer[:min(len(answer), refusalMost)])
 	case err != nil:
 		return fmt.Errorf("read answer: %w", err)
 	}

@@ -1,4 +1,5 @@
-package alert
+// Package delivery tells alerts to their receivers: people by notifications, and programs with the API of Alertmanager.
+package delivery
 
 import (
 	"context"
@@ -18,7 +19,7 @@ import (
 	"lksms/internal/audience/notification"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/sender"
-	"lksms/internal/insight/alert/alertmanager"
+	"lksms/internal/insight/alert"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/outbound"
 	"lksms/internal/platform/postgres"
@@ -28,9 +29,6 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// BizType is the business type of notifications that tell alerts.
-const BizType int16 = 32767
-
 // Teller tells alerts to their receivers.
 type Teller struct {
 	db            *postgres.DB
@@ -39,7 +37,7 @@ type Teller struct {
 	notifications *notification.Service
 	contacts      *contact.Service
 	settings      *setting.Service
-	client        *alertmanager.Client
+	client        *managerClient
 }
 
 // NewTeller returns a Teller on db, which calls receivers under a policy.
@@ -47,7 +45,7 @@ func NewTeller(
 	db *postgres.DB, settings *setting.Service, box *secret.Box, notifications *notification.Service, contacts *contact.Service, policy outbound.Policy,
 ) *Teller {
 	return &Teller{
-		db: db, q: dbq.New(db), settings: settings, box: box, notifications: notifications, contacts: contacts, client: alertmanager.New(policy),
+		db: db, q: dbq.New(db), settings: settings, box: box, notifications: notifications, contacts: contacts, client: newManagerClient(policy),
 	}
 }
 
@@ -105,9 +103,9 @@ func (t *Teller) tellDue(ctx context.Context) (int, error) {
 	var people []dbq.AlertDeliveriesDueRow
 	for _, d := range due {
 		switch run.receivers[d.ReceiverID].Kind {
-		case ByAlertmanager:
+		case alert.ByAlertmanager:
 			calls[d.ReceiverID] = append(calls[d.ReceiverID], d)
-		case ByNotification:
+		case alert.ByNotification:
 			people = append(people, d)
 		}
 	}
@@ -146,7 +144,7 @@ func (t *Teller) newRun(ctx context.Context) (*run, error) {
 		return nil, err
 	}
 	r.usable, err = t.q.AlertChannels(ctx, dbq.AlertChannelsParams{
-		BizType: BizType, SilentAfter: values.Queue.SilentAfter(), NotedApart: sender.SeenApart,
+		BizType: alert.BizType, SilentAfter: values.Queue.SilentAfter(), NotedApart: sender.SeenApart,
 	})
 	return r, postgres.Wrap("read channels", err, nil)
 }
@@ -177,7 +175,7 @@ func bunches(due []dbq.AlertDeliveriesDueRow) (all [][]dbq.AlertDeliveriesDueRow
 	of := map[common][]dbq.AlertDeliveriesDueRow{}
 	var order []common
 	for _, d := range due {
-		key := common{d.ReceiverID, phaseOf(d), ownChannel(d.Alert), slices.Contains(waitKinds, d.Alert.Kind)}
+		key := common{d.ReceiverID, phaseOf(d), ownChannel(d.Alert), slices.Contains(alert.WaitKinds, d.Alert.Kind)}
 		if of[key] == nil {
 			order = append(order, key)
 		}
@@ -250,7 +248,7 @@ func (r *run) enqueue(ctx context.Context, to dbq.AlertReceiverListRow, due []db
 			o, err := r.notifications.Enqueue(ctx, &notification.Announcement{
 				Payload: languageOf(to.Language).payload(due), UserIDs: to.UserIds,
 			}, []notification.Notification{{
-				BizType: BizType, BizID: due[0].Alert.ID, Channel: channel, DedupKey: &key, ExpiresAt: new(at.Add(keptFor)),
+				BizType: alert.BizType, BizID: due[0].Alert.ID, Channel: channel, DedupKey: &key, ExpiresAt: new(at.Add(keptFor)),
 			}}, queue.Origin{User: notification.Alerts, CompanyID: *to.CompanyID, RequestID: "alerts"})
 			if err != nil {
 				return err
@@ -317,7 +315,7 @@ type outcome struct {
 // mark records how a receiver was told.
 func (t *Teller) mark(ctx context.Context, receiver int64, all []dbq.AlertDeliveriesDueRow, o outcome) error {
 	p := dbq.AlertDeliveriesMarkParams{
-		ReceiverID: receiver, IsTold: o.isTold, Awaits: o.awaits, Error: optional.NonZero(cut(o.failure, errorMost)), RetrySeconds: o.retry,
+		ReceiverID: receiver, IsTold: o.isTold, Awaits: o.awaits, Error: optional.NonZero(alert.Shortened(o.failure, errorMost)), RetrySeconds: o.retry,
 	}
 	for _, d := range all {
 		p.AlertIds = append(p.AlertIds, d.Alert.ID)
@@ -369,16 +367,16 @@ func (r *run) callOne(ctx context.Context, to dbq.AlertReceiverListRow, due []db
 	if err != nil || claimed == 0 {
 		return 0, err
 	}
-	alerts := make([]alertmanager.Alert, len(due))
+	alerts := make([]managerAlert, len(due))
 	for i, d := range due {
 		alerts[i] = posted(d, languageOf(to.Language))
 	}
 	authorization := ""
 	if to.SealedAuthorization != nil {
-		authorization, err = r.box.Open(*to.SealedAuthorization, sealOwner(to.ID))
+		authorization, err = r.box.Open(*to.SealedAuthorization, alert.SealOwner(to.ID))
 	}
 	if err == nil {
-		err = r.client.Tell(ctx, *to.Url, authorization, alerts)
+		err = r.client.tell(ctx, *to.Url, authorization, alerts)
 	}
 	if ctx.Err() != nil {
 		return 0, ctx.Err() // the server stops: that is no failure of the receiver
@@ -391,22 +389,22 @@ func (r *run) callOne(ctx context.Context, to dbq.AlertReceiverListRow, due []db
 		return 0, err
 	}
 	return n, postgres.Wrap("record call", r.q.AlertReceiverCalled(ctx, dbq.AlertReceiverCalledParams{
-		ReceiverID: to.ID, Error: optional.NonZero(cut(failure, errorMost)),
+		ReceiverID: to.ID, Error: optional.NonZero(alert.Shortened(failure, errorMost)),
 	}), nil)
 }
 
 // posted returns an alert as an Alertmanager takes it. The labels are the same from its start to its end. While it fires it has no end: an
 // Alertmanager whose clock is behind would keep an end in the future and miss the earlier one that is told later.
-func posted(d dbq.AlertDeliveriesDueRow, language Language) alertmanager.Alert {
+func posted(d dbq.AlertDeliveriesDueRow, language Language) managerAlert {
 	a := d.Alert
-	one := alertmanager.Alert{
+	one := managerAlert{
 		Labels: map[string]string{
 			"alertname": "lksms_" + a.Kind, "severity": a.Level, "subject": a.Subject, "rule_no": strconv.FormatInt(a.RuleID, 10), "service": "lksms",
 		},
 		Annotations: map[string]string{"summary": language.Summary(a), "alert_id": strconv.FormatInt(a.ID, 10)},
 		StartsAt:    a.StartedAt, EndsAt: optional.Value(a.ResolvedAt),
 	}
-	for name, value := range map[string]*string{byCompany: a.CompanyNo, byChannel: a.Channel, bySender: a.SenderNo} {
+	for name, value := range map[string]*string{alert.ByCompany: a.CompanyNo, alert.ByChannel: a.Channel, alert.BySender: a.SenderNo} {
 		if value != nil {
 			one.Labels[name] = *value
 		}

@@ -1,4 +1,4 @@
-package sheet
+package numberformat
 
 import (
 	"math"
@@ -73,7 +73,7 @@ func TestNumbersAreShownAsTheirFormatsSay(t *testing.T) {
 		{"m/d/yy h:mm", 45322.25, "1/31/24 6:00"},
 		{"e/m/d", 45322, "2024/1/31"},
 	} {
-		cell := parseFormat(c.code).show(c.n, false)
+		cell := Parse(c.code).Show(c.n, false)
 		got := cell.Text
 		if cell.Lossy {
 			got = "~" + got
@@ -82,11 +82,11 @@ func TestNumbersAreShownAsTheirFormatsSay(t *testing.T) {
 			t.Errorf("%s of %v: %q, want %q", c.code, c.n, got, c.want)
 		}
 	}
-	if got := parseFormat("yyyy-mm-dd").show(0, true).Text; got != "1904-01-01" {
+	if got := Parse("yyyy-mm-dd").Show(0, true).Text; got != "1904-01-01" {
 		t.Errorf("the first day of 1904: %s", got)
 	}
-	for id, code := range builtIn {
-		if len(parseFormat(code).sections) == 0 || parseFormat(code).show(45322.5, false).Text == "45322.5" {
+	for id, code := range BuiltIn {
+		if len(Parse(code).sections) == 0 || Parse(code).Show(45322.5, false).Text == "45322.5" {
 			t.Errorf("format %d: %s is not known", id, code)
 		}
 	}
@@ -94,7 +94,7 @@ func TestNumbersAreShownAsTheirFormatsSay(t *testing.T) {
 
 // A format of any form shows any number, in a text of bounded length.
 func FuzzFormat(f *testing.F) {
-	for _, code := range builtIn {
+	for _, code := range BuiltIn {
 		f.Add(code, 45322.123)
 	}
 	f.Add(`[$¥-804]#,##0.00;[Red]-0_);"x"\ *-@`, -1e15)
@@ -104,7 +104,7 @@ func FuzzFormat(f *testing.F) {
 			return
 		}
 		for _, is1904 := range []bool{false, true} {
-			text := parseFormat(code).show(n, is1904).Text
+			text := Parse(code).Show(n, is1904).Text
 			if !utf8.ValidString(text) || len(text) > 400+30*len(code) {
 				t.Errorf("%q of %v: %d bytes %.200q", code, n, len(text), text)
 			}

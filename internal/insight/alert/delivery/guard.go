@@ -1,4 +1,4 @@
-package alert
+package delivery
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"lksms/gen/dbq"
+	"lksms/internal/insight/alert"
 	"lksms/internal/platform/postgres"
 )
 
@@ -38,7 +39,7 @@ func ownChannel(a dbq.Alert) string {
 	switch {
 	case a.Channel != nil:
 		return *a.Channel
-	case a.Kind == QueueDepth || a.Kind == FailureRate:
+	case a.Kind == alert.QueueDepth || a.Kind == alert.FailureRate:
 		return allChannels
 	default:
 		return ""
@@ -86,9 +87,9 @@ func (r *run) guard(ctx context.Context, due []dbq.AlertDeliveriesDueRow) error 
 	reach, isSafe := map[int64][]string{}, map[int64]bool{} // by alert
 	for _, row := range rows {
 		switch to := r.receivers[row.ReceiverID]; to.Kind {
-		case ByAlertmanager:
+		case alert.ByAlertmanager:
 			isSafe[row.AlertID] = isSafe[row.AlertID] || to.FailingSince == nil
-		case ByNotification:
+		case alert.ByNotification:
 			channels, err := r.reach(ctx, to)
 			if err != nil {
 				return err

@@ -1,4 +1,5 @@
-package sheet
+// Package numberformat shows numbers as the number formats of workbooks say.
+package numberformat
 
 import (
 	"fmt"
@@ -10,9 +11,9 @@ import (
 	"time"
 )
 
-// builtIn are the codes of the number formats that a workbook does not write out. Excel shows some of them in the form of the reader's country:
+// BuiltIn are the codes of the number formats that a workbook does not write out. Excel shows some of them in the form of the reader's country:
 // here they have the form of China, in which the order of year, month and day cannot be mistaken.
-var builtIn = map[int]string{
+var BuiltIn = map[int]string{
 	1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%",
 	14: "yyyy/m/d", 15: "d-mmm-yy", 16: "d-mmm", 17: "mmm-yy", 18: "h:mm AM/PM", 19: "h:mm:ss AM/PM", 20: "h:mm", 21: "h:mm:ss", 22: "yyyy/m/d h:mm",
 	27: `yyyy"年"m"月"`, 28: `m"月"d"日"`, 29: `m"月"d"日"`, 30: "m/d/yy", 31: `yyyy"年"m"月"d"日"`, 32: `h"时"mm"分"`, 33: `h"时"mm"分"ss"秒"`,
@@ -23,8 +24,8 @@ var builtIn = map[int]string{
 	56: `上午/下午h"时"mm"分"ss"秒"`, 57: `yyyy"年"m"月"`, 58: `m"月"d"日"`,
 }
 
-// format is a number format. Its zero value, and a section of a form that is not known here, show all digits of a number.
-type format struct {
+// Format is a number format. Its zero value, and a section of a form that is not known here, show all digits of a number.
+type Format struct {
 	sections []section // for positive numbers, negative ones, and zero; of which the first stands for those that are missing
 }
 
@@ -40,21 +41,27 @@ type section struct {
 	isChinese                 bool // names of days and months
 }
 
+// Shown is a number as a format shows it.
+type Shown struct {
+	Text  string
+	Lossy bool // as of a cell: the file may lack digits that the number had, or the number is no day of the calendar
+}
+
 // part is a text, or a field of a date such as "yyyy", or the digits of a number ("0").
 type part struct {
 	field string
 	text  string
 }
 
-// parseFormat reads the code of a number format.
-func parseFormat(code string) format {
+// Parse reads the code of a number format.
+func Parse(code string) Format {
 	switch lower := strings.ToLower(code); { // the form of the reader's country
 	case strings.Contains(lower, "[$-f800]"), strings.Contains(lower, "[$-x-sysdate]"):
-		code = builtIn[31]
+		code = BuiltIn[31]
 	case strings.Contains(lower, "[$-f400]"), strings.Contains(lower, "[$-x-systime]"):
-		code = builtIn[21]
+		code = BuiltIn[21]
 	}
-	var f format
+	var f Format
 	for code != "" && len(f.sections) < 3 {
 		var s section
 		s, code = parseSection(code)
@@ -250,8 +257,8 @@ func (s section) finish(isKnown bool) section {
 // exact is the first whole number that has a neighbour from which a float64 cannot tell it.
 const exact = 1 << 53
 
-// show returns the cell of a number.
-func (f format) show(n float64, is1904 bool) Cell {
+// Show shows a number.
+func (f Format) Show(n float64, is1904 bool) Shown {
 	if len(f.sections) == 0 {
 		return plain(n)
 	}
@@ -273,16 +280,16 @@ func (f format) show(n float64, is1904 bool) Cell {
 	return s.number(n, sign)
 }
 
-// plain returns the cell of a number with all its digits, as many as Excel keeps.
-func plain(n float64) Cell {
+// plain shows a number with all its digits, as many as Excel keeps.
+func plain(n float64) Shown {
 	if n == math.Trunc(n) && math.Abs(n) < 1e21 {
-		return Cell{Text: strconv.FormatFloat(n, 'f', -1, 64), Lossy: isRounded(n)}
+		return Shown{Text: strconv.FormatFloat(n, 'f', -1, 64), Lossy: isRounded(n)}
 	}
 	text := strconv.FormatFloat(n, 'g', 15, 64)
 	if short, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(short) >= 1e-9 && math.Abs(short) < 1e21 {
 		text = strconv.FormatFloat(short, 'f', -1, 64)
 	}
-	return Cell{Text: text, Lossy: isRounded(n)}
+	return Shown{Text: text, Lossy: isRounded(n)}
 }
 
 // isRounded reports whether a number may have had more digits when it was typed. Excel makes zeros of all digits after the fifteenth.
@@ -292,7 +299,7 @@ func isRounded(n float64) bool {
 }
 
 // number shows a number. A whole number has no separators between its thousands: it may be a phone number.
-func (s section) number(n float64, sign string) Cell {
+func (s section) number(n float64, sign string) Shown {
 	if isRounded(n) {
 		return plain(n)
 	}
@@ -329,20 +336,20 @@ func (s section) number(n float64, sign string) Cell {
 		}
 		text.WriteString(p.text)
 	}
-	return Cell{Text: strings.TrimSpace(text.String())}
+	return Shown{Text: strings.TrimSpace(text.String())}
 }
 
 // lastDay is the 31st of December 9999.
 const lastDay = 2958465
 
 // date shows a number of days. Excel shows no negative time, and no date after the year 9999.
-func (s section) date(n float64, is1904 bool) Cell {
+func (s section) date(n float64, is1904 bool) Shown {
 	days := n
 	if is1904 {
 		days += 1462
 	}
 	if days < 0 || days >= lastDay+1 {
-		return Cell{Text: plain(n).Text, Lossy: true}
+		return Shown{Text: plain(n).Text, Lossy: true}
 	}
 	millis := int64(math.Round(days * 24 * 60 * 60 * 1000))
 	hasSeconds := slices.ContainsFunc(s.parts, func(p part) bool { return p.field == "s" || p.field == "ss" || strings.HasPrefix(p.field, "[s") })
@@ -364,7 +371,7 @@ func (s section) date(n float64, is1904 bool) Cell {
 		}
 		text.WriteString(s.field(p.field, at, elapsed, hours12))
 	}
-	return Cell{Text: strings.TrimSpace(text.String())}
+	return Shown{Text: strings.TrimSpace(text.String())}
 }
 
 // clock returns the time of a number of milliseconds. Excel counts days from the last one of 1899, and takes 1900 for a leap year.

@@ -1,4 +1,4 @@
-package alert
+package delivery
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/insight/alert"
 	"lksms/internal/platform/postgres"
 )
 
@@ -96,7 +97,7 @@ func (r *run) escalate(ctx context.Context, due []dbq.AlertDeliveriesDueRow, at 
 
 // otherWays returns the channels that reach people of a receiver and through which they are not told of alerts with this own channel.
 func (r *run) otherWays(ctx context.Context, own string, to dbq.AlertReceiverListRow) ([]string, error) {
-	if to.Kind != ByNotification {
+	if to.Kind != alert.ByNotification {
 		return nil, nil
 	}
 	used, _, err := r.ways(ctx, own, to)
