@@ -19,7 +19,7 @@ SOAK = $(GO) run ./test/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--dur
 # The version that landed last, from which test-upgrade upgrades. Move it when a version lands.
 LANDED := 77f2d4ad
 
-.PHONY: help run build demo test race fuzz test-restore test-upgrade soak soak-mutants soak-hostile drill bench postgres generate verify lint schema test-clients test-alertmanager alertmanager packages release test-packages test-three-machines node-tools client-modules console test-console console-modules
+.PHONY: help run build demo test race fuzz test-restore test-upgrade soak soak-mutants soak-hostile drill bench postgres generate lists verify lint schema test-clients test-alertmanager alertmanager packages release test-packages test-three-machines node-tools client-modules console test-console console-modules
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,7 +79,7 @@ release: ## Tag the last commit as VERSION (1.0.0), and build its packages
 test-packages: ## Install the deb package on a clean Debian, and use, upgrade and purge it (needs root)
 	@GO=$(GO) scripts/check-packages.sh
 
-test-three-machines: ## Go from one machine to three as docs/operations.md says, on clean Debian machines in containers, for fifteen minutes (needs root)
+test-three-machines: ## Go from one machine to three as deploy/patroni/README.md says, on clean Debian machines in containers, for fifteen minutes (needs root)
 	@GO=$(GO) scripts/check-three-machines.sh
 
 postgres: ## Find a PostgreSQL server to start, or install one
@@ -91,6 +91,9 @@ generate: ## Generate gen/ from api/openapi.yaml and db/, and write db/schema.sq
 	@$(TOOL) oapi-codegen -config client/oapi-codegen.yaml api/openapi.yaml
 	@$(TOOL) sqlc generate
 	@$(MAKE) --no-print-directory schema
+
+lists: postgres ## Write the lists of packages, sweeps and tables in docs/architecture.md
+	@$(PGRUN) $(GO) test ./internal/app -run TestTheListsOfTheArchitectureAreCurrent -count=1 -update
 
 # Partitions depend on the day. sed removes the lines that differ between versions of pg_dump.
 schema: postgres

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Follows "From one machine to three" of docs/operations.md on clean Debian machines: containers that mmdebstrap fills and systemd-nspawn boots, each with
-# a systemd and an address of its own, on a bridge in a network namespace that reaches nothing else. The commands are those of the document: a block stands
-# behind a line <!-- test-three: its name -->. Needs root, Debian and its archive, and 4 GB in /tmp. BASE=folder keeps the clean Debian for the next run.
+# Follows deploy/patroni/README.md, and the backup and restore of docs/operations.md, on clean Debian machines: containers that mmdebstrap fills and
+# systemd-nspawn boots, each with a systemd and an address of its own, on a bridge in a network namespace that reaches nothing else. The commands are those
+# of the documents: a block stands behind a line <!-- test-three: its name -->. Needs root, Debian and its archive, and 4 GB in /tmp. BASE=folder keeps the
+# clean Debian for the next run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -90,8 +91,8 @@ on() {
 block() {
     local text
     text=$(awk -v line="<!-- $1 -->" '{ text = $0; sub(/^ +/, "", text) } text == line { found = 1; next } found && text == "```" { exit }
-        found == 2 { print text } found && text == "```sh" { found = 2 }' docs/operations.md)
-    [ -n "$text" ] || fail "docs/operations.md has no block $1"
+        found == 2 { print text } found && text ~ /^```(ba)?sh$/ { found = 2 }' docs/operations.md deploy/patroni/README.md)
+    [ -n "$text" ] || fail "docs/operations.md and deploy/patroni/README.md have no block $1"
     echo "$text"
 }
 # follow NAME BLOCK...: runs blocks of the document in one shell. pg1 in a command that names its machine becomes NAME.
@@ -238,7 +239,7 @@ for name in pg1 pg2 pg3; do await 120 "LKSMS on $name is back" is_ready "$name";
 say "a planned switchover"
 start_load switchover pg1 pg2 pg3
 from=$(member pg1 Leader) to=$(member pg1 'Sync Standby')
-printf '\ny\n' | on pg1 "$(grep -m1 '^pc switchover' docs/operations.md | sed "s/^pc/patronictl -c \/etc\/patroni\/config.yml/; s/pg1/$from/; s/pg3/$to/")" >"$work/switchover.log" 2>&1 || fail "$(cat "$work/switchover.log")"
+printf '\ny\n' | on pg1 "$(grep -m1 '^pc switchover' deploy/patroni/README.md | sed "s/^pc/patronictl -c \/etc\/patroni\/config.yml/; s/pg1/$from/; s/pg3/$to/")" >"$work/switchover.log" 2>&1 || fail "$(cat "$work/switchover.log")"
 await 120 "$to leads" is_leader "$to"
 await 120 "the cluster is whole" is_whole pg1
 stop_load switchover pg1

@@ -125,7 +125,7 @@ func (c *cluster) readBlocks() {
 		if i == 0 {
 			continue
 		}
-		name, rest, _ := strings.Cut(part, " -->\n```sh\n")
+		name, rest, _ := strings.Cut(part, " -->\n```bash\n")
 		block, _, isWhole := strings.Cut(rest, "\n```\n")
 		if !isWhole {
 			c.t.Fatalf("the block %q of the document has no end", name)

@@ -707,7 +707,7 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 	}
 }
 
-// copyUsers copies users from one cell to another with the commands of docs/scale.md.
+// copyUsers copies users from one cell to another with the commands of deploy/haproxy/README.md.
 func copyUsers(t *testing.T, from, to *cell, names string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-euc", commandsOf(t, "users"))
@@ -718,21 +718,21 @@ func copyUsers(t *testing.T, from, to *cell, names string) {
 	}
 }
 
-// commandsOf returns the commands of docs/scale.md behind the line <!-- test-cells: name -->.
+// commandsOf returns the commands of deploy/haproxy/README.md behind the line <!-- test-cells: name -->.
 func commandsOf(t *testing.T, name string) string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/scale.md")
+	page, err := os.ReadFile("../../deploy/haproxy/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := regexp.MustCompile("(?s)<!-- test-cells: " + name + " -->\n *```sh\n(.*?)```").FindStringSubmatch(string(page))
 	if found == nil {
-		t.Fatalf("docs/scale.md has no commands %s", name)
+		t.Fatalf("deploy/haproxy/README.md has no commands %s", name)
 	}
 	return regexp.MustCompile("(?m)^   ").ReplaceAllString(found[1], "") // they may stand in a list
 }
 
-// The commands of docs/scale.md install a map only when it was written.
+// The commands of deploy/haproxy/README.md install a map only when it was written.
 func TestTheMapSurvivesAScriptThatFails(t *testing.T) {
 	t.Parallel()
 	dir, programs := pgtest.Dir(t), pgtest.Dir(t)

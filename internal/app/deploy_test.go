@@ -109,7 +109,7 @@ func TestDashboardAndRulesUseMetricsThatExist(t *testing.T) {
 
 func TestEachMetricIsDocumented(t *testing.T) {
 	b := newBusy(t)
-	document, err := os.ReadFile("../../docs/monitoring.md")
+	document, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestEachMetricIsDocumented(t *testing.T) {
 	})
 	slices.Sort(documented)
 	if !slices.Equal(names, documented) {
-		t.Errorf("docs/monitoring.md lists %v, the server exports %v", documented, names)
+		t.Errorf("docs/operations.md lists %v, the server exports %v", documented, names)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// special are words of statements of which docs/scale.md (distributed PostgreSQL) and docs/operations.md (PgBouncer) say where they are used.
+// special are words of statements of which docs/lab/scale.md (distributed PostgreSQL) and docs/operations.md (PgBouncer) say where they are used.
 var special = regexp.MustCompile(`(?i)\b(ctid|xmin|xmax|pg_notify|pg_current_xact_id|txid_current|pg_export_snapshot)\b|\bpg_(try_)?advisory_(lock|unlock)|\bTEMP(ORARY)? TABLE\b|(?-i:\b(LISTEN|NOTIFY) )`)
 
 // comments are those of SQL and Go. A literal has none of both.
@@ -72,19 +72,19 @@ func TestTheDocumentsKnowWhatStatementsNeedOfPostgreSQL(t *testing.T) {
 	found = slices.Compact(found)
 	for _, use := range found {
 		if !slices.Contains(known, use) {
-			t.Errorf("%s: say so in docs/scale.md and docs/operations.md, and here", use)
+			t.Errorf("%s: say so in docs/lab/scale.md and docs/operations.md, and here", use)
 		}
 	}
 	for _, use := range known {
 		if !slices.Contains(found, use) {
-			t.Errorf("%s: is no more, and docs/scale.md and docs/operations.md may say it is", use)
+			t.Errorf("%s: is no more, and docs/lab/scale.md and docs/operations.md may say it is", use)
 		}
 	}
 }
 
 func TestTheDocumentOfScaleNamesEachFileOfQueries(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "scale.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "lab", "scale.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +100,6 @@ func TestTheDocumentOfScaleNamesEachFileOfQueries(t *testing.T) {
 	slices.Sort(listed)
 	slices.Sort(exist)
 	if !slices.Equal(listed, exist) {
-		t.Errorf("docs/scale.md, File by file, lists %v, and there are %v", listed, exist)
+		t.Errorf("docs/lab/scale.md, File by file, lists %v, and there are %v", listed, exist)
 	}
 }
