@@ -190,7 +190,7 @@ nsenter --net="/run/netns/$space" sh -c 'ip link set lo up; ip link add br77 typ
 for name in pg1 pg2 pg3; do make_machine "$name"; cp dist/lksms_*_linux_"$(dpkg --print-architecture)".deb "$work/$name/root/"; done
 boot pg1 pg2 pg3
 
-say "one machine, as README.md installs it"
+say "one machine, as docs/start.md installs it"
 on pg1 "DEBIAN_FRONTEND=noninteractive apt install ./lksms_*.deb
     sed -i \"s/^#BASIC_AUTH_PASSWORD=.*/BASIC_AUTH_PASSWORD='$password'/; s/^#APP_HOST=.*/APP_HOST=0.0.0.0/\" /etc/lksms/lksms.env
     systemctl enable --now lksms" </dev/null >"$work/pg1/root/install.log" 2>&1 || fail "$(tail -20 "$work/pg1/root/install.log")"

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/dispatch/segment"
 )
 
-// The promises of docs/promises.md, docs/dispatch.md and api/openapi.yaml, as plain values and rules in Go. This file and claim_test.go know
+// The promises of docs/start.md, docs/dispatch.md and api/openapi.yaml, as plain values and rules in Go. This file and claim_test.go know
 // nothing of HTTP and PostgreSQL.
 
 // The sequences run under the default settings and rules.

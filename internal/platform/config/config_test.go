@@ -2,7 +2,9 @@ package config
 
 import (
 	"log/slog"
+	"maps"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,29 +47,56 @@ func compare(t *testing.T, got, want []string) {
 	}
 }
 
+// The page names each variable with its default.
 func TestEverySettingIsDocumented(t *testing.T) {
 	t.Parallel()
-	for path, heading := range map[string]string{"../../../docs/configuration.md": "## Configuration", "../../../docs/zh-CN/configuration.md": "## 配置"} {
+	for path, heading := range map[string]string{"../../../docs/settings.md": "### Variables", "../../../docs/zh-CN/settings.md": "### 环境变量"} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
-			_, section, found := strings.Cut(read(t, path), heading+"\n")
+			_, section, found := strings.Cut(read(t, path), "\n"+heading+"\n")
 			if !found {
 				t.Fatalf("the document has no %s", heading)
 			}
 			section, _, _ = strings.Cut(section, "\n## ")
 			var listed []string
+			defaults := map[string]string{}
 			for line := range strings.Lines(section) {
 				if cells := strings.Split(line, "|"); len(cells) > 2 {
-					listed = append(listed, names("`([A-Z_]+)`", cells[1])...)
+					for _, name := range names("`([A-Z_]+)`", cells[1]) {
+						listed = append(listed, name)
+						defaults[name] = strings.TrimSpace(cells[2])
+					}
 				}
 			}
 			compare(t, listed, Variables())
+			for name, value := range defaultsOf(reflect.TypeFor[Server]()) {
+				isComputed := name == "LKSMS_DATA" || name == "MAX_CONNECTIONS_PER_ADDRESS" // the page says how
+				if !isComputed && defaults[name] != "`"+value+"`" {
+					t.Errorf("the default of %s is %s, the page has %s", name, value, defaults[name])
+				}
+			}
 		})
 	}
 	t.Run(".env.example", func(t *testing.T) {
 		t.Parallel()
 		compare(t, names(`(?m)^#?([A-Z_]+)=`, read(t, "../../../.env.example")), Variables())
 	})
+}
+
+// defaultsOf returns the defaults of the variables that have one.
+func defaultsOf(t reflect.Type) map[string]string {
+	all := map[string]string{}
+	for i := range t.NumField() {
+		field := t.Field(i)
+		name, found := field.Tag.Lookup("env")
+		switch value, isSet := field.Tag.Lookup("default"); {
+		case found && isSet:
+			all[name] = value
+		case !found && field.Type.Kind() == reflect.Struct:
+			maps.Copy(all, defaultsOf(field.Type))
+		}
+	}
+	return all
 }
 
 func TestEverySettingReachesTheContainer(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -121,6 +122,51 @@ func TestTheConsoleHasEverySettingInBothLanguages(t *testing.T) {
 					t.Errorf("%s: the setting %s.%s has no text", language, category, name)
 				}
 			}
+		}
+	}
+}
+
+// The manual names each setting with its default and its bounds, in both languages.
+func TestTheManualHasEverySetting(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"../../../docs/settings.md", "../../../docs/zh-CN/settings.md"} {
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := map[string][]string{} // the cells after the name
+		for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+\\.[a-z_]+)` \\|(.*)$").FindAllStringSubmatch(string(page), -1) {
+			rows[row[1]] = strings.Split(row[2], " |")
+		}
+		count := 0
+		for _, d := range setting.Declarations() {
+			name := d.Category + "." + strings.NewReplacer("content_most_", "max_content_", "segments_most_", "max_segments_").Replace(d.Name)
+			cells := rows[name]
+			if len(cells) < 3 {
+				t.Errorf("%s: %s has no row with default, bounds and meaning", file, name)
+				continue
+			}
+			count++
+			standard := fmt.Sprintf("`%v`", d.Default)
+			if number, isNumber := d.Default.(float64); isNumber {
+				standard = "`" + strconv.FormatFloat(number, 'f', -1, 64) + "`"
+			}
+			if got := strings.TrimSpace(cells[0]); got != standard && d.Default != "" {
+				t.Errorf("%s: %s has the default %s, want %s", file, name, got, standard)
+			}
+			for _, bound := range []*float64{d.Least, d.Most} {
+				if bound != nil && !regexp.MustCompile(`\b`+strconv.FormatFloat(*bound, 'f', -1, 64)+`\b`).MatchString(cells[1]) {
+					t.Errorf("%s: %s has the bounds %s, without %v", file, name, cells[1], *bound)
+				}
+			}
+			for _, choice := range d.Choices {
+				if !strings.Contains(cells[1], "`"+choice+"`") {
+					t.Errorf("%s: %s lacks the choice %s", file, name, choice)
+				}
+			}
+		}
+		if count != len(rows) {
+			t.Errorf("%s has %d settings, want %d", file, len(rows), count)
 		}
 	}
 }
