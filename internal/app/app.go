@@ -329,8 +329,8 @@ func (a *App) wireTransport() (err error) {
 // serverSweeps are those of package servers, which cannot name them: a sweep names roles of servers.
 func serverSweeps(s *servers.Service) []sweep.Job {
 	return []sweep.Job{
-		{Name: "write-down-server", Interval: servers.BeatEvery, AtStart: true, Routine: true, Run: s.Beat},
-		{Roles: servers.Roles{servers.Sweep}, Name: "forget-servers", Interval: 10 * time.Minute, Routine: true, Run: s.Forget},
+		{Name: "record-server", Interval: servers.BeatEvery, AtStart: true, Routine: true, Run: s.Beat},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-stopped-servers", Interval: 10 * time.Minute, Routine: true, Run: s.Forget},
 	}
 }
 

@@ -91,7 +91,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "check-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Check},
 		{Roles: servers.Roles{servers.Sweep}, Name: "feed-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Feed},
-		{Roles: servers.Roles{servers.Sweep}, Name: "forget-batches", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-batches", Interval: 10 * time.Minute, Run: s.Forget},
 	}
 }
 

@@ -41,7 +41,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "empty-deleted-tags", Interval: 10 * time.Second, Run: s.EmptyTags},
 		{Roles: servers.Roles{servers.Sweep}, Name: "import-contacts", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Import},
-		{Roles: servers.Roles{servers.Sweep}, Name: "forget-contact-imports", Interval: 10 * time.Minute, Run: s.ForgetImports},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-contact-imports", Interval: 10 * time.Minute, Run: s.ForgetImports},
 	}
 }
 

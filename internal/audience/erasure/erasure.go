@@ -48,7 +48,7 @@ func New(db *postgres.DB, tasks *queue.Service, settings *setting.Service) *Serv
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "erase-people", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Run},
-		{Roles: servers.Roles{servers.Sweep}, Name: "forget-erasures", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-erasures", Interval: 10 * time.Minute, Run: s.Forget},
 	}
 }
 

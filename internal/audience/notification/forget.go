@@ -23,7 +23,7 @@ func NewForgetter(db *postgres.DB) Forgetter { return Forgetter{dbq.New(db)} }
 // Sweeps are what the service does again and again.
 func (f Forgetter) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Sweep}, Name: "forget-texts", Interval: 10 * time.Minute, Run: f.ForgetTexts},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-unused-texts", Interval: 10 * time.Minute, Run: f.ForgetTexts},
 	}
 }
 

@@ -54,7 +54,7 @@ func New(db *postgres.DB) *Service { return &Service{db: db, q: dbq.New(db)} }
 // Sweeps are what the service does again and again.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Sweep}, Name: "forget-uploads", Interval: 5 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-unused-uploads", Interval: 5 * time.Minute, Run: s.Forget},
 	}
 }
 

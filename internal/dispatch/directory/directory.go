@@ -44,7 +44,7 @@ func New(db *postgres.DB) *Service {
 // Sweeps are what the service does again and again.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Sweep}, Name: "forget-retired-pools", Interval: time.Hour, Routine: true, Run: s.ForgetPools},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-retired-pools", Interval: time.Hour, Routine: true, Run: s.ForgetPools},
 	}
 }
 

@@ -56,7 +56,7 @@ func New(db *postgres.DB, tasks *queue.Service, settings *setting.Service, log *
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep, servers.API, servers.Console}, Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Run},
-		{Roles: servers.Roles{servers.Sweep}, Name: "forget-task-jobs", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-task-jobs", Interval: 10 * time.Minute, Run: s.Forget},
 	}
 }
 

@@ -121,8 +121,8 @@ func (s *Service) Sweeps() []sweep.Job {
 		{Roles: servers.Roles{servers.Sweep}, Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: s.Move},
 		{Roles: servers.Roles{servers.Sweep}, Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: s.Age},
 		{Roles: servers.Roles{servers.Sweep}, Name: "close-rank-gaps", Interval: time.Second, Routine: true, Run: s.CloseGaps},
-		{Roles: servers.Roles{servers.Sweep}, Name: "forget-submissions", Interval: 10 * time.Minute, Run: s.Forget},
-		{Name: "note-polls", Interval: sender.NoteEvery, Routine: true, Run: s.NotePolls},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-submissions", Interval: 10 * time.Minute, Run: s.Forget},
+		{Name: "record-polls", Interval: sender.NoteEvery, Routine: true, Run: s.NotePolls},
 	}
 }
 

@@ -60,7 +60,7 @@ func New(db *postgres.DB, tasks *queue.Service, configs *sender.Configs, log *sl
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: s.Match},
-		{Roles: servers.Roles{servers.Sweep}, Name: "forget-callbacks", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-callbacks", Interval: 10 * time.Minute, Run: s.Forget},
 	}
 }
 

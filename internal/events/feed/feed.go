@@ -63,7 +63,7 @@ func New(db *postgres.DB, settings *setting.Service) *Service {
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Webhook}, Name: "sequence-feed", Interval: time.Second, Routine: true, Run: s.Sequence},
-		{Roles: servers.Roles{servers.Webhook}, Name: "forget-feed", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Webhook}, Name: "delete-expired-feed", Interval: 10 * time.Minute, Run: s.Forget},
 	}
 }
 

@@ -62,7 +62,7 @@ func New(db *postgres.DB, box *secret.Box, events *feed.Service, o Options) *Ser
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Webhook}, Name: "post-webhooks", Interval: time.Second, Routine: true, Limit: 30 * time.Minute, Run: s.Deliver},
-		{Roles: servers.Roles{servers.Webhook}, Name: "forget-webhooks", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Webhook}, Name: "stop-unused-listeners", Interval: 10 * time.Minute, Run: s.Forget},
 	}
 }
 

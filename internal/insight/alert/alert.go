@@ -42,7 +42,7 @@ func New(db *postgres.DB, settings *setting.Service, box *secret.Box, options Op
 // Sweeps are what the service does again and again.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Watch}, Name: "forget-events", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Watch}, Name: "delete-expired-events", Interval: 10 * time.Minute, Run: s.Forget},
 		{Roles: servers.Roles{servers.Watch}, Name: "evaluate-alert-rules", Interval: 10 * time.Second, Run: s.Evaluate},
 		{Name: "measure-disks", Interval: time.Minute, AtStart: true, Routine: true, Run: s.MeasureDisks},
 	}

@@ -30,7 +30,7 @@ func New(db *postgres.DB, settings *setting.Service) *Service {
 // Sweeps are what the service does again and again.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Sweep}, Name: "forget-audit", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-audit", Interval: 10 * time.Minute, Run: s.Forget},
 	}
 }
 

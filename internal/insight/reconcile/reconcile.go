@@ -55,7 +55,7 @@ func New(db *postgres.DB, services Services) *Service {
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "compare-statements", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Run},
-		{Roles: servers.Roles{servers.Sweep}, Name: "forget-reconciliations", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-reconciliations", Interval: 10 * time.Minute, Run: s.Forget},
 	}
 }
 

@@ -34,7 +34,7 @@ func New(db *postgres.DB, settings *setting.Service) *Service {
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Watch}, Name: "roll-up-statistics", Interval: time.Minute, Routine: true, Run: s.RollUp},
-		{Roles: servers.Roles{servers.Watch}, Name: "forget-statistics", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Watch}, Name: "delete-expired-statistics", Interval: 10 * time.Minute, Run: s.Forget},
 	}
 }
 

@@ -119,8 +119,8 @@ func New(db *postgres.DB, o Options) (*Service, error) {
 // Sweeps are what the service does again and again.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Sweep}, Name: "forget-sessions", Interval: 10 * time.Minute, Run: s.ForgetSessions},
-		{Name: "note-user-addresses", Interval: 5 * time.Second, Routine: true, Run: s.NoteVisits},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-sessions", Interval: 10 * time.Minute, Run: s.ForgetSessions},
+		{Name: "record-user-addresses", Interval: 5 * time.Second, Routine: true, Run: s.NoteVisits},
 	}
 }
 

@@ -28,7 +28,7 @@ func New(db *postgres.DB) *Service { return &Service{db: db, q: dbq.New(db)} }
 // Sweeps are what the service does again and again.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Sweep}, Name: "forget-idempotency-keys", Interval: 10 * time.Minute, Run: s.Sweep},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-idempotency-keys", Interval: 10 * time.Minute, Run: s.Sweep},
 	}
 }
 

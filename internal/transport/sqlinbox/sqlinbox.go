@@ -65,7 +65,7 @@ func New(db *postgres.DB, tasks *queue.Service, log *slog.Logger, reg prometheus
 // Sweeps are what the service does again and again.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Sweep}, Name: "take-messages-of-sql", Interval: 250 * time.Millisecond, Routine: true, Run: s.Take},
+		{Roles: servers.Roles{servers.Sweep}, Name: "submit-sql-inbox", Interval: 250 * time.Millisecond, Routine: true, Run: s.Take},
 	}
 }
 

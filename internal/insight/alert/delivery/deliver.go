@@ -52,7 +52,7 @@ func NewTeller(
 // Sweeps are what the service does again and again.
 func (t *Teller) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Watch}, Name: "tell-alerts", Interval: 5 * time.Second, Run: t.Tell},
+		{Roles: servers.Roles{servers.Watch}, Name: "notify-alerts", Interval: 5 * time.Second, Run: t.Tell},
 	}
 }
 

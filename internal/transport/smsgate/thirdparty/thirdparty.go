@@ -44,7 +44,7 @@ func New(db *postgres.DB, tasks *queue.Service, dir *directory.Service) *Service
 // Sweeps are what the service does again and again.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Sweep}, Name: "forget-smsgate-messages", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-smsgate-messages", Interval: 10 * time.Minute, Run: s.Forget},
 	}
 }
 
