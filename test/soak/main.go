@@ -1,6 +1,10 @@
 // Command soak tests the delivery promise under faults: two servers on one PostgreSQL, submitters and senders that
 // use the API, and a nemesis that kills, stalls, fills and restarts. Every client records its answers. When all calls
 // have ended, the recorded history is compared with the database.
+//
+// The packages beneath it, from the lowest: proxy and stack start what is tested; check, load, crowds and events are the
+// clients and what they must see; invariants compares it with the database; run has the rounds; and faults, kills, drill,
+// upgrade, hostile and mutants are what is done to the servers meanwhile.
 package main
 
 import (

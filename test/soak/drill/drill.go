@@ -78,7 +78,7 @@ func Run(ctx context.Context, soak *run.Run, o Options) (err error) {
 	k := &keeper{}
 	sc.History.OnAnswer = k.record
 	if isShort {
-		sc.Load.Many /= 2 // what waits at the end is sent before the drill ends
+		sc.Load.Submitters /= 2 // what waits at the end is sent before the drill ends
 	}
 	if err := sc.SetUp(ctx); err != nil {
 		return err
@@ -370,7 +370,7 @@ func (d *driller) stopReplica(ctx context.Context, primary *stack.Node) (string,
 
 // print prints what the faults did.
 func (d *driller) print() {
-	line := func(name string, all []recovery, w work, failuresOf func(recovery) int) {
+	printRow := func(name string, all []recovery, w work, failuresOf func(recovery) int) {
 		away, after, failures := make([]time.Duration, len(all)), []time.Duration{}, 0
 		for i, r := range all {
 			away[i] = r[w].away
@@ -389,15 +389,15 @@ func (d *driller) print() {
 		if len(all) == 0 {
 			continue
 		}
-		line(f.name, all, submitWork, recovery.failures)
+		printRow(f.name, all, submitWork, recovery.failures)
 		if f.name != "server killed" && f.name != replicaStops {
 			ofDatabase = append(ofDatabase, all...)
 		}
 	}
 	fmt.Println("\n  all faults of PostgreSQL: submissions, and each server with its way to the primary")
-	line("submissions", ofDatabase, submitWork, recovery.failures)
+	printRow("submissions", ofDatabase, submitWork, recovery.failures)
 	for i, srv := range d.stack.Servers {
-		line(srv.Name+" "+stack.WayOf(i, d.seed).String(), ofDatabase, ofServer(i), func(r recovery) int { return r[ofServer(i)].failures })
+		printRow(srv.Name+" "+stack.WayOf(i, d.seed).String(), ofDatabase, ofServer(i), func(r recovery) int { return r[ofServer(i)].failures })
 	}
 	fmt.Println()
 }

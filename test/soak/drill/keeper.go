@@ -12,7 +12,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// keeper notes when something worked.
+// keeper records when something worked.
 type keeper struct {
 	mu     sync.Mutex
 	done   [works][]time.Time
@@ -30,7 +30,7 @@ const (
 	works = readyWork + work(stack.ClusterServers)
 )
 
-// ofServer is the work of the server with a place in drillRoles.
+// ofServer is the work of the server with an index in drillRoles.
 func ofServer(i int) work { return readyWork + work(i) }
 
 // readyEvery is how often each server is asked.
@@ -57,7 +57,7 @@ func (k *keeper) watch(ctx context.Context, all []*stack.Server) (stop func()) {
 	}
 }
 
-// record takes an answer. Claims by POST may wait.
+// record records an answer. Claims by POST may wait.
 func (k *keeper) record(r *http.Request, began time.Time, status int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -263,8 +263,8 @@ func (e *Events) pull(client *api.ClientWithResponses, p *pull, wait int) bool {
 
 // ServeHTTP is the receiver of a webhook. It writes down each post, and what it answered.
 func (e *Events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	place, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, receiversPath))
-	if err != nil || place < 0 || place >= len(e.hooks) {
+	index, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, receiversPath))
+	if err != nil || index < 0 || index >= len(e.hooks) {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
@@ -272,12 +272,12 @@ func (e *Events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the server was killed
 	}
-	h := e.hooks[place]
+	h := e.hooks[index]
 	id := r.Header.Get("webhook-id")
 	mac := hmac.New(sha256.New, h.key)
 	_, _ = fmt.Fprintf(mac, "%s.%s.%s", id, r.Header.Get("webhook-timestamp"), body)
 	isSigned := r.Header.Get("webhook-signature") == "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil))
-	act, release := e.note(h, id, body, isSigned)
+	act, release := e.receive(h, id, body, isSigned)
 	e.Did[act].Add(1)
 	switch act {
 	case takeEvent:
@@ -302,8 +302,8 @@ func (e *Events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// note writes down a post, and decides what the receiver does with it.
-func (e *Events) note(h *hook, id string, body []byte, isSigned bool) (eventAct, chan struct{}) {
+// receive records a post, and decides what the receiver does with it.
+func (e *Events) receive(h *hook, id string, body []byte, isSigned bool) (eventAct, chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.serial++
@@ -312,15 +312,15 @@ func (e *Events) note(h *hook, id string, body []byte, isSigned bool) (eventAct,
 	}
 	got := h.got[id]
 	if got == nil {
-		var told struct {
+		var event struct {
 			Data struct {
 				TaskID string `json:"task_id"`
 			}
 		}
-		if err := json.Unmarshal(body, &told); err != nil {
+		if err := json.Unmarshal(body, &event); err != nil {
 			e.changed.Add(fmt.Sprintf("%s has a body that cannot be read: %v", id, err))
 		}
-		got = &reception{body: body, taskID: told.Data.TaskID, seen: e.serial}
+		got = &reception{body: body, taskID: event.Data.TaskID, seen: e.serial}
 		h.got[id] = got
 	}
 	if _, isErased := e.load.History.Erased.Load(got.taskID); !isErased && !bytes.Equal(got.body, body) {

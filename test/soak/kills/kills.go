@@ -448,7 +448,7 @@ func killRound(ctx context.Context, soak *run.Run, o Options, seed uint64, budge
 		return r, err
 	}
 	defer sc.Close()
-	sc.Load.Many, sc.HasAllClients = killSubmitters, true
+	sc.Load.Submitters, sc.HasAllClients = killSubmitters, true
 	if err := sc.SetUp(ctx); err != nil {
 		return r, err
 	}

@@ -167,7 +167,7 @@ func (s *Lists) status(rng *rand.Rand, b *list) api.BatchStatus {
 func (s *Lists) do(rng *rand.Rand, b *list, act listAct) {
 	client := s.Load.Any(rng)
 	status, err := 0, error(nil)
-	note := func(res interface{ StatusCode() int }, failure error) {
+	record := func(res interface{ StatusCode() int }, failure error) {
 		if err = failure; err == nil {
 			status = res.StatusCode()
 		}
@@ -178,19 +178,19 @@ func (s *Lists) do(rng *rand.Rand, b *list, act listAct) {
 	switch act {
 	case confirmList:
 		res, err := client.ConfirmBatchWithResponse(CallContext(), b.ID)
-		note(res, err)
+		record(res, err)
 	case pauseList:
 		res, err := client.PauseBatchWithResponse(CallContext(), b.ID)
-		note(res, err)
+		record(res, err)
 	case resumeList:
 		res, err := client.ResumeBatchWithResponse(CallContext(), b.ID)
-		note(res, err)
+		record(res, err)
 	case cancelList:
 		res, err := client.CancelBatchWithResponse(CallContext(), b.ID)
-		note(res, err)
+		record(res, err)
 	case requeueList:
 		res, err := client.RequeueBatchWithResponse(CallContext(), b.ID)
-		note(res, err)
+		record(res, err)
 	case listActs: // the number of acts
 	}
 	o := OutcomeOf(status, err)

@@ -27,17 +27,17 @@ const (
 
 // Load runs the clients: submitters and senders that use the API as documented, and some that misuse it.
 type Load struct {
-	History  *History
-	Provider *Provider
-	servers  []*stack.Server
-	Clients  []*api.ClientWithResponses // one for each server
-	Pools    []*http.Transport
-	Seed     uint64
-	Many     int          // number of submitters
-	IsPlain  bool         // clients use neither switches nor expires_at: the older version of an upgrade does not honour them
-	Serial   atomic.Int64 // serial number of the last message
-	Requeues atomic.Int64 // requeues that were answered
-	Misdeed  [misdeeds]atomic.Int64
+	History    *History
+	Provider   *Provider
+	servers    []*stack.Server
+	Clients    []*api.ClientWithResponses // one for each server
+	Pools      []*http.Transport
+	Seed       uint64
+	Submitters int          // number of clients that submit
+	IsPlain    bool         // clients use neither switches nor expires_at: the older version of an upgrade does not honour them
+	Serial     atomic.Int64 // serial number of the last message
+	Requeues   atomic.Int64 // requeues that were answered
+	Misdeed    [misdeeds]atomic.Int64
 }
 
 // The misdeeds of senders.
@@ -56,7 +56,7 @@ var MisdeedNames = [misdeeds]string{"duplicated", "delayed", "reordered", "lost"
 
 // New returns a load with a client for each server.
 func New(seed uint64, h *History, p *Provider, servers []*stack.Server) (*Load, error) {
-	l := &Load{History: h, Provider: p, servers: servers, Seed: seed, Many: submitters}
+	l := &Load{History: h, Provider: p, servers: servers, Seed: seed, Submitters: submitters}
 	for _, s := range servers {
 		pool := &http.Transport{MaxIdleConnsPerHost: 64}
 		client, err := api.NewClientWithResponses(s.URL,
@@ -141,7 +141,7 @@ func (l *Load) newMessage(rng *rand.Rand, phone string, text *string) api.SendRe
 // Run submits and sends until ctx ends, and returns when every call has ended.
 func (l *Load) Run(ctx context.Context, round int) {
 	var all sync.WaitGroup
-	for i := range l.Many {
+	for i := range l.Submitters {
 		rng := rand.New(rand.NewPCG(l.Seed, uint64(round)<<16|uint64(i)))
 		all.Go(func() {
 			for ctx.Err() == nil {

@@ -24,8 +24,8 @@ func (l leftOver) String() string {
 	return fmt.Sprintf("%d tasks, %d batches, %d jobs, %d notifications", l.tasks, l.batches, l.jobs, l.notifications)
 }
 
-// lookForLeftOver counts what is left and why. A task may wait until it is due, while a sender holds it, and while all senders of its pool rest.
-const lookForLeftOver = `
+// countLeftOver counts what is left and why. A task may wait until it is due, while a sender holds it, and while all senders of its pool rest.
+const countLeftOver = `
 WITH resting AS MATERIALIZED (
 	SELECT r.pool_id, min(coalesce(st.rest_until, '-infinity')) AS until FROM routes r JOIN sender_states st ON st.sender_id = r.sender_id
 	WHERE r.status = 'on' GROUP BY r.pool_id HAVING min(coalesce(st.rest_until, '-infinity')) > now()
@@ -57,7 +57,7 @@ FROM (
 // left returns what has not ended.
 func left(ctx context.Context, conn *pgx.Conn) (l leftOver, err error) {
 	var seconds float64
-	err = conn.QueryRow(ctx, lookForLeftOver).Scan(&l.tasks, &l.batches, &l.jobs, &l.notifications, &l.done, &l.doable, &seconds, &l.reason)
+	err = conn.QueryRow(ctx, countLeftOver).Scan(&l.tasks, &l.batches, &l.jobs, &l.notifications, &l.done, &l.doable, &seconds, &l.reason)
 	l.latest = time.Duration(seconds * float64(time.Second))
 	return l, err
 }

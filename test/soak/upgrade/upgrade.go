@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	// shortUpgrade is the length up to which all turns are in one round, with one check.
+	// shortUpgrade is the length up to which all phases are in one round, with one check.
 	shortUpgrade = time.Minute
 	// upgradeLimit is how long a new server may take until it is ready: its migrations wait for the long transaction.
 	upgradeLimit = 2 * time.Minute
@@ -76,17 +76,17 @@ func Run(ctx context.Context, soak *run.Run, from string) (err error) {
 		return err
 	}
 	u := &upgrader{stack: stack, history: sc.History, traffic: f, rng: rand.New(rand.NewPCG(soak.Seed, 0)), say: soak.Say}
-	turns := []turn{{"forward", older, newer}, {"back", newer, older}, {"forward again", older, newer}}
-	rounds := [][]turn{turns}
+	phases := []phase{{"forward", older, newer}, {"back", newer, older}, {"forward again", older, newer}}
+	rounds := [][]phase{phases}
 	if soak.Duration > shortUpgrade {
-		rounds = [][]turn{turns[:1], turns[1:2], turns[2:]}
+		rounds = [][]phase{phases[:1], phases[1:2], phases[2:]}
 	}
 	soak.Began = time.Now()
-	u.load = soak.Duration / time.Duration(len(turns))
-	soak.RoundLength = soak.Duration // turns take their time, whatever is left of it
+	u.load = soak.Duration / time.Duration(len(phases))
+	soak.RoundLength = soak.Duration // phases take their time, whatever is left of it
 	var verdicts []check.Verdict
 	for i, these := range rounds {
-		u.turns = these
+		u.phases = these
 		if verdicts, err = soak.Round(ctx, i+1, sc, u); err != nil {
 			return err
 		}
@@ -152,15 +152,15 @@ func buildVersions(ctx context.Context, dir, ref string) (older, newer version, 
 	return older, newer, errors.Join(err, os.RemoveAll(source))
 }
 
-// turn replaces all servers, one after another.
-type turn struct {
+// phase replaces all servers, one after another.
+type phase struct {
 	name     string
 	from, to version
 }
 
 // restart is what the replacement of one server took.
 type restart struct {
-	turn, server    string
+	phase, server   string
 	stop, wait      time.Duration // until the process ended, and from then until the next one was ready
 	waitsOfMigrator int
 }
@@ -172,15 +172,15 @@ type upgrader struct {
 	traffic *traffic
 	rng     *rand.Rand
 	say     func(format string, args ...any)
-	turns   []turn
-	load    time.Duration // of each turn
+	phases  []phase
+	load    time.Duration // of each phase
 
 	restarts []restart
 	laps     []lap
 	unready  map[*stack.Server][]stack.Window // from the signal to stop until the next process was ready
 }
 
-// lap is the time of a turn.
+// lap is the time of a phase.
 type lap struct {
 	name string
 	span stack.Window
@@ -188,7 +188,7 @@ type lap struct {
 
 // Run implements run.Injector.
 func (u *upgrader) Run(ctx context.Context) error {
-	for _, t := range u.turns {
+	for _, t := range u.phases {
 		began := time.Now()
 		if err := u.replaceAll(context.WithoutCancel(ctx), t, began); err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
@@ -199,7 +199,7 @@ func (u *upgrader) Run(ctx context.Context) error {
 }
 
 // replaceAll replaces the servers by those of another version. Load goes on before, between and behind.
-func (u *upgrader) replaceAll(ctx context.Context, t turn, began time.Time) error {
+func (u *upgrader) replaceAll(ctx context.Context, t phase, began time.Time) error {
 	share := u.load / time.Duration(len(u.stack.Servers)+1)
 	for i, s := range u.stack.Servers {
 		until := began.Add(time.Duration(i)*share + time.Duration(float64(share)*(0.5+u.rng.Float64()/2)))
@@ -220,13 +220,13 @@ func (u *upgrader) replaceAll(ctx context.Context, t turn, began time.Time) erro
 			return err
 		}
 		u.restarts = append(u.restarts, r)
-		u.say("%-14s%s: stopped in %d ms, then ready after %d ms%s", t.name, s.Name, r.stop.Milliseconds(), r.wait.Milliseconds(), r.told())
+		u.say("%-14s%s: stopped in %d ms, then ready after %d ms%s", t.name, s.Name, r.stop.Milliseconds(), r.wait.Milliseconds(), r.suffix())
 	}
 	stack.Pause(ctx, time.Until(began.Add(u.load)))
 	return nil
 }
 
-func (r restart) told() string {
+func (r restart) suffix() string {
 	if r.waitsOfMigrator == 0 {
 		return ""
 	}
@@ -234,7 +234,7 @@ func (r restart) told() string {
 }
 
 // replace stops a server with SIGTERM, and waits until its successor is ready.
-func (u *upgrader) replace(ctx context.Context, t turn, s *stack.Server) (restart, error) {
+func (u *upgrader) replace(ctx context.Context, t phase, s *stack.Server) (restart, error) {
 	began := time.Now()
 	log := filepath.Join(u.stack.Dir, s.Name+"-"+t.to.name+".log")
 	s.Binary, s.LogPath = t.to.binary, log // read when the process has ended
@@ -246,7 +246,7 @@ func (u *upgrader) replace(ctx context.Context, t turn, s *stack.Server) (restar
 		u.unready = map[*stack.Server][]stack.Window{}
 	}
 	u.unready[s] = append(u.unready[s], stack.Window{From: began, To: now})
-	return restart{turn: t.name, server: s.Name, stop: stopped.Sub(began), wait: now.Sub(stopped)}, err
+	return restart{phase: t.name, server: s.Name, stop: stopped.Sub(began), wait: now.Sub(stopped)}, err
 }
 
 // beginLongTransaction begins a transaction that has read every table, as that of a backup. It ends when a migration has waited for it some times, or
@@ -271,8 +271,8 @@ func (u *upgrader) beginLongTransaction(ctx context.Context) (over func() int, e
 			deadline, wasWaiting := time.After(longTransaction), false
 			for waits < waitsOfMigration || wasWaiting {
 				isWaiting := false
-				if err := u.stack.Query(ctx, func(look *pgx.Conn) error {
-					return look.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+				if err := u.stack.Query(ctx, func(other *pgx.Conn) error {
+					return other.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 						WHERE NOT l.granted AND l.locktype = 'relation' AND starts_with(a.application_name, 'lksms migrate'))`).Scan(&isWaiting)
 				}); err != nil {
 					return err
@@ -335,7 +335,7 @@ func (u *upgrader) logVerdict() (check.Verdict, error) {
 	return v, nil
 }
 
-// isTrouble reports whether a line of a server's log tells of an error of the server, or of a statement that the schema refused.
+// isTrouble reports whether a line of a server's log is about an error of the server, or of a statement that the schema refused.
 func isTrouble(line []byte) bool {
 	var entry struct {
 		Level, Msg, Error string
@@ -351,7 +351,7 @@ func isTrouble(line []byte) bool {
 		!strings.HasPrefix(entry.Msg, "a migration waits")
 }
 
-// traffic notes what the clients see while servers are replaced.
+// traffic records what the clients see while servers are replaced.
 type traffic struct {
 	byHost map[string]*stack.Server
 
@@ -390,7 +390,7 @@ func (f *traffic) dial(ctx context.Context, network, address string) (net.Conn, 
 	return conn, err
 }
 
-// record takes an answer, as history.note.
+// record takes an answer, as History.OnAnswer.
 func (f *traffic) record(r *http.Request, began time.Time, status int) {
 	one := span{began, time.Now()}
 	f.mu.Lock()
@@ -443,13 +443,13 @@ func (f *traffic) failuresIn(w stack.Window) (n int) {
 	return n
 }
 
-// print prints what each turn did to the clients.
+// print prints what each phase did to the clients.
 func (u *upgrader) print() {
 	fmt.Printf("  %-14s%8s%10s%10s%14s%14s%14s%14s\n", "", "503", "stop", "ready", load.KindNames[load.SubmitCall], load.KindNames[load.ClaimCall], load.KindNames[load.WaitCall], load.KindNames[load.ReportCall])
 	for _, p := range u.laps {
 		var stop, wait time.Duration
 		for _, r := range u.restarts {
-			if r.turn == p.name {
+			if r.phase == p.name {
 				stop, wait = max(stop, r.stop), max(wait, r.wait)
 			}
 		}

@@ -17,27 +17,27 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// forgotten are people who get some messages and are then erased, while these wait, are held, or have ended.
-type forgotten struct {
+// erasures are clients that submit messages to people, and erase these people while messages wait, are held, or have ended.
+type erasures struct {
 	load    *load.Load
 	stack   *stack.Stack
 	tenants *load.Tenants
 
 	mu     sync.Mutex
-	people []*forgottenPerson
+	people []*erasedPerson
 	erased atomic.Int64
 }
 
-// forgottenPerson is a person of whom every message has an answer.
-type forgottenPerson struct {
+// erasedPerson is a person of whom every message has an answer.
+type erasedPerson struct {
 	phone string
 	ids   []string // of the tasks
 	id    int64    // of the erasure; 0: not answered yet
 }
 
-func (f *forgotten) SetUp(context.Context) error { return nil }
+func (f *erasures) SetUp(context.Context) error { return nil }
 
-func (f *forgotten) Run(ctx context.Context, round int) {
+func (f *erasures) Run(ctx context.Context, round int) {
 	var all sync.WaitGroup
 	for i := range 2 {
 		rng := rand.New(rand.NewPCG(f.load.Seed, uint64(round)<<16|uint64(1<<10+i)))
@@ -54,9 +54,9 @@ func (f *forgotten) Run(ctx context.Context, round int) {
 }
 
 // meet sends messages to a new person. nil: the fate of one is not known, so that the person stays.
-func (f *forgotten) meet(rng *rand.Rand) *forgottenPerson {
+func (f *erasures) meet(rng *rand.Rand) *erasedPerson {
 	serial := f.load.Serial.Add(1)
-	p := &forgottenPerson{phone: fmt.Sprintf("139%08d", serial)}
+	p := &erasedPerson{phone: fmt.Sprintf("139%08d", serial)}
 	kind, user := api.Marketing, f.tenants.Users[0]
 	isKnown := true
 	texts := map[string]string{} // by id
@@ -101,7 +101,7 @@ func (f *forgotten) meet(rng *rand.Rand) *forgottenPerson {
 }
 
 // erase asks for the erasure of a person, again until it is answered.
-func (f *forgotten) erase(rng *rand.Rand, p *forgottenPerson) {
+func (f *erasures) erase(rng *rand.Rand, p *erasedPerson) {
 	key := "erase-" + p.phone
 	for range load.KeyedTries {
 		res, err := f.load.Any(rng).EraseContactsWithResponse(load.CallContext(), &api.EraseContactsParams{IdempotencyKey: &key},
@@ -122,7 +122,7 @@ func (f *forgotten) erase(rng *rand.Rand, p *forgottenPerson) {
 	}
 }
 
-func (f *forgotten) Settle(ctx context.Context) error {
+func (f *erasures) Settle(ctx context.Context) error {
 	rng := rand.New(rand.NewPCG(f.load.Seed, 1<<10))
 	f.mu.Lock()
 	people := f.people[:len(f.people):len(f.people)]
@@ -135,27 +135,27 @@ func (f *forgotten) Settle(ctx context.Context) error {
 	return awaitNone(ctx, f.stack, "erasures", "SELECT count(*) FROM erasures WHERE status <> 'finished'")
 }
 
-// forgottenInvariants hold when nothing runs. forgotten has each person, forgotten_tasks the tasks of each.
-var forgottenInvariants = []check.Invariant{
+// erasureInvariants hold when nothing runs. erased_people has each person, erased_tasks the tasks of each.
+var erasureInvariants = []check.Invariant{
 	{Name: "every erasure is over, and nothing of the person is left", SQL: `
-		SELECT 'erasure ' || f.erasure_id || ' is ' || coalesce(e.status, 'missing') FROM forgotten f LEFT JOIN erasures e ON e.id = f.erasure_id
+		SELECT 'erasure ' || f.erasure_id || ' is ' || coalesce(e.status, 'missing') FROM erased_people f LEFT JOIN erasures e ON e.id = f.erasure_id
 		WHERE e.status IS DISTINCT FROM 'finished'
 		UNION ALL
-		SELECT 'message ' || m.task_id FROM messages m JOIN forgotten f ON m.recipient = f.phone OR m.phone_number = f.phone
+		SELECT 'message ' || m.task_id FROM messages m JOIN erased_people f ON m.recipient = f.phone OR m.phone_number = f.phone
 			OR m.content LIKE 'soak-%-of-somebody-' || substr(f.phone, 4)::bigint || '-%'
 		UNION ALL
-		SELECT 'refused or repeated submission ' || s.id FROM fruitless_submissions s JOIN forgotten f ON s.phone_number = f.phone
+		SELECT 'refused or repeated submission ' || s.id FROM fruitless_submissions s JOIN erased_people f ON s.phone_number = f.phone
 		UNION ALL
-		SELECT 'answer ' || k.key FROM idempotency_keys k JOIN forgotten_tasks t ON position(convert_to('of-somebody', 'UTF8') IN k.response) > 0
+		SELECT 'answer ' || k.key FROM idempotency_keys k JOIN erased_tasks t ON position(convert_to('of-somebody', 'UTF8') IN k.response) > 0
 			AND position(convert_to(t.task_id, 'UTF8') IN k.response) > 0`},
 	{Name: "an erased message is still a task, and no other message is erased", SQL: `
-		SELECT coalesce(t.task_id, m.task_id) || ' is ' || coalesce(m.content, 'missing') FROM forgotten_tasks t
+		SELECT coalesce(t.task_id, m.task_id) || ' is ' || coalesce(m.content, 'missing') FROM erased_tasks t
 			FULL JOIN (SELECT * FROM messages WHERE content = '` + result.Erased + `') m USING (task_id)
 		WHERE t.task_id IS NULL OR m.task_id IS NULL`},
 }
 
-func (f *forgotten) Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdict, error) {
-	if _, err := conn.Exec(ctx, `CREATE TEMP TABLE forgotten (phone text, erasure_id bigint); CREATE TEMP TABLE forgotten_tasks (task_id text COLLATE "C")`); err != nil {
+func (f *erasures) Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdict, error) {
+	if _, err := conn.Exec(ctx, `CREATE TEMP TABLE erased_people (phone text, erasure_id bigint); CREATE TEMP TABLE erased_tasks (task_id text COLLATE "C")`); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
@@ -167,13 +167,13 @@ func (f *forgotten) Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdi
 		}
 	}
 	f.mu.Unlock()
-	if _, err := conn.CopyFrom(ctx, pgx.Identifier{"forgotten"}, []string{"phone", "erasure_id"}, pgx.CopyFromRows(people)); err != nil {
+	if _, err := conn.CopyFrom(ctx, pgx.Identifier{"erased_people"}, []string{"phone", "erasure_id"}, pgx.CopyFromRows(people)); err != nil {
 		return nil, err
 	}
-	if _, err := conn.CopyFrom(ctx, pgx.Identifier{"forgotten_tasks"}, []string{"task_id"}, pgx.CopyFromRows(tasks)); err != nil {
+	if _, err := conn.CopyFrom(ctx, pgx.Identifier{"erased_tasks"}, []string{"task_id"}, pgx.CopyFromRows(tasks)); err != nil {
 		return nil, err
 	}
-	return check.All(ctx, conn, forgottenInvariants)
+	return check.All(ctx, conn, erasureInvariants)
 }
 
-func (f *forgotten) Print() { fmt.Printf("  %5d  people erased\n", f.erased.Load()) }
+func (f *erasures) Print() { fmt.Printf("  %5d  people erased\n", f.erased.Load()) }
