@@ -38,21 +38,21 @@ JOIN users u ON u.id = p.user_id
 JOIN senders s ON s.id = p.sender_id
 WHERE u.username = @username AND p.device_no IS NOT NULL;
 
--- PhoneRest makes a phone rest that could not send: for rest, doubled with each rest since its last message, up to rest_most. While it rests, more
+-- PhonePause pauses a phone that could not send: for pause, doubled with each pause since its last message, up to max_pause. While it is paused, more
 -- failures show nothing new.
--- name: PhoneRest :exec
+-- name: PhonePause :exec
 UPDATE phones
-SET troubles = least(20, troubles + 1), -- 20 exceed rest_most
-    rest_until = clock_timestamp() + least(sqlc.arg(rest_most)::interval, sqlc.arg(rest)::interval * power(2, troubles))
+SET troubles = least(20, troubles + 1), -- 20 exceed max_pause
+    rest_until = clock_timestamp() + least(sqlc.arg(max_pause)::interval, sqlc.arg(pause)::interval * power(2, troubles))
 WHERE sender_id = @sender_id AND device_no = @device_no::text AND (rest_until IS NULL OR rest_until <= clock_timestamp());
 
--- PhoneRestEnd ends the rest of a phone that sent a message.
--- name: PhoneRestEnd :exec
+-- PhonePauseEnd ends the pause of a phone that sent a message.
+-- name: PhonePauseEnd :exec
 UPDATE phones SET troubles = 0, rest_until = NULL WHERE sender_id = @sender_id AND device_no = @device_no::text AND troubles > 0;
 
--- PhoneTroubles returns whether a phone rests, and how often it was made to since its last message. No row: another phone has been registered.
+-- PhoneTroubles returns whether a phone is paused, and how often it was since its last message. No row: another phone has been registered.
 -- name: PhoneTroubles :one
-SELECT coalesce(p.rest_until > clock_timestamp(), false)::boolean AS is_resting, p.troubles
+SELECT coalesce(p.rest_until > clock_timestamp(), false)::boolean AS is_paused, p.troubles
 FROM phones p
 WHERE p.sender_id = @sender_id AND p.device_no = @device_no::text;
 

@@ -176,6 +176,47 @@ func (q *Queries) PhonePair(ctx context.Context, arg PhonePairParams) (time.Time
 	return code_until, err
 }
 
+const phonePause = `-- name: PhonePause :exec
+UPDATE phones
+SET troubles = least(20, troubles + 1), -- 20 exceed max_pause
+    rest_until = clock_timestamp() + least($1::interval, $2::interval * power(2, troubles))
+WHERE sender_id = $3 AND device_no = $4::text AND (rest_until IS NULL OR rest_until <= clock_timestamp())
+`
+
+type PhonePauseParams struct {
+	MaxPause time.Duration
+	Pause    time.Duration
+	SenderID int64
+	DeviceNo string
+}
+
+// PhonePause pauses a phone that could not send: for pause, doubled with each pause since its last message, up to max_pause. While it is paused, more
+// failures show nothing new.
+func (q *Queries) PhonePause(ctx context.Context, arg PhonePauseParams) error {
+	_, err := q.db.Exec(ctx, phonePause,
+		arg.MaxPause,
+		arg.Pause,
+		arg.SenderID,
+		arg.DeviceNo,
+	)
+	return err
+}
+
+const phonePauseEnd = `-- name: PhonePauseEnd :exec
+UPDATE phones SET troubles = 0, rest_until = NULL WHERE sender_id = $1 AND device_no = $2::text AND troubles > 0
+`
+
+type PhonePauseEndParams struct {
+	SenderID int64
+	DeviceNo string
+}
+
+// PhonePauseEnd ends the pause of a phone that sent a message.
+func (q *Queries) PhonePauseEnd(ctx context.Context, arg PhonePauseEndParams) error {
+	_, err := q.db.Exec(ctx, phonePauseEnd, arg.SenderID, arg.DeviceNo)
+	return err
+}
+
 const phonePullBegin = `-- name: PhonePullBegin :execrows
 UPDATE phones
 SET pull_until = clock_timestamp() + $1::interval
@@ -314,49 +355,8 @@ func (q *Queries) PhoneReported(ctx context.Context, arg PhoneReportedParams) ([
 	return items, nil
 }
 
-const phoneRest = `-- name: PhoneRest :exec
-UPDATE phones
-SET troubles = least(20, troubles + 1), -- 20 exceed rest_most
-    rest_until = clock_timestamp() + least($1::interval, $2::interval * power(2, troubles))
-WHERE sender_id = $3 AND device_no = $4::text AND (rest_until IS NULL OR rest_until <= clock_timestamp())
-`
-
-type PhoneRestParams struct {
-	RestMost time.Duration
-	Rest     time.Duration
-	SenderID int64
-	DeviceNo string
-}
-
-// PhoneRest makes a phone rest that could not send: for rest, doubled with each rest since its last message, up to rest_most. While it rests, more
-// failures show nothing new.
-func (q *Queries) PhoneRest(ctx context.Context, arg PhoneRestParams) error {
-	_, err := q.db.Exec(ctx, phoneRest,
-		arg.RestMost,
-		arg.Rest,
-		arg.SenderID,
-		arg.DeviceNo,
-	)
-	return err
-}
-
-const phoneRestEnd = `-- name: PhoneRestEnd :exec
-UPDATE phones SET troubles = 0, rest_until = NULL WHERE sender_id = $1 AND device_no = $2::text AND troubles > 0
-`
-
-type PhoneRestEndParams struct {
-	SenderID int64
-	DeviceNo string
-}
-
-// PhoneRestEnd ends the rest of a phone that sent a message.
-func (q *Queries) PhoneRestEnd(ctx context.Context, arg PhoneRestEndParams) error {
-	_, err := q.db.Exec(ctx, phoneRestEnd, arg.SenderID, arg.DeviceNo)
-	return err
-}
-
 const phoneTroubles = `-- name: PhoneTroubles :one
-SELECT coalesce(p.rest_until > clock_timestamp(), false)::boolean AS is_resting, p.troubles
+SELECT coalesce(p.rest_until > clock_timestamp(), false)::boolean AS is_paused, p.troubles
 FROM phones p
 WHERE p.sender_id = $1 AND p.device_no = $2::text
 `
@@ -367,15 +367,15 @@ type PhoneTroublesParams struct {
 }
 
 type PhoneTroublesRow struct {
-	IsResting bool
-	Troubles  int16
+	IsPaused bool
+	Troubles int16
 }
 
-// PhoneTroubles returns whether a phone rests, and how often it was made to since its last message. No row: another phone has been registered.
+// PhoneTroubles returns whether a phone is paused, and how often it was since its last message. No row: another phone has been registered.
 func (q *Queries) PhoneTroubles(ctx context.Context, arg PhoneTroublesParams) (PhoneTroublesRow, error) {
 	row := q.db.QueryRow(ctx, phoneTroubles, arg.SenderID, arg.DeviceNo)
 	var i PhoneTroublesRow
-	err := row.Scan(&i.IsResting, &i.Troubles)
+	err := row.Scan(&i.IsPaused, &i.Troubles)
 	return i, err
 }
 

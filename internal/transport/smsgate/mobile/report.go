@@ -21,9 +21,9 @@ const (
 	maxError = 500 // characters of an error that are stored
 	maxCode  = 100 // characters of an error that a receipt has as its code
 
-	// A phone that could not send rests for rest. The rest doubles each time until it sends, up to maxRest.
-	rest    = 30 * time.Second
-	maxRest = 10 * time.Minute
+	// A phone that could not send pauses for pause. The pause doubles each time until it sends, up to maxPause.
+	pause    = 30 * time.Second
+	maxPause = 10 * time.Minute
 )
 
 // State is what a phone says of a message.
@@ -35,7 +35,7 @@ type State struct {
 }
 
 // Report takes states of messages: Sent and Failed end leases, and Delivered, or a Failed after Sent, is a receipt. A message that the phone could
-// not send whatever it was is given back, which costs the message no attempt, and makes the phone rest. The app repeats states, and some get lost:
+// not send whatever it was is given back, which costs the message no attempt, and pauses the phone. The app repeats states, and some get lost:
 // each state says all that came before it, and what is known already changes nothing. A state of a message that the phone never held changes nothing
 // either, because the app would only repeat it.
 func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
@@ -99,7 +99,7 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 			return err
 		}
 	}
-	if err := s.rest(ctx, p, sent, failed); err != nil {
+	if err := s.pause(ctx, p, sent, failed); err != nil {
 		return err
 	}
 	// If the task was given to another sender meanwhile, the end of this message says nothing about it.
@@ -114,17 +114,17 @@ const (
 	effectIgnored = "ignored"
 )
 
-// rest makes a phone rest that failed to send, and ends the rest of one that sent.
-func (s *Service) rest(ctx context.Context, p Phone, sent, failed bool) error {
+// pause pauses a phone that failed to send, and ends the pause of one that sent.
+func (s *Service) pause(ctx context.Context, p Phone, sent, failed bool) error {
 	if sent {
-		if err := s.q.PhoneRestEnd(ctx, dbq.PhoneRestEndParams{SenderID: p.senderID, DeviceNo: p.DeviceNo}); err != nil {
-			return fmt.Errorf("end rest of phone: %w", err)
+		if err := s.q.PhonePauseEnd(ctx, dbq.PhonePauseEndParams{SenderID: p.senderID, DeviceNo: p.DeviceNo}); err != nil {
+			return fmt.Errorf("end pause of phone: %w", err)
 		}
 	}
 	if failed && !sent {
-		params := dbq.PhoneRestParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Rest: rest, RestMost: maxRest}
-		if err := s.q.PhoneRest(ctx, params); err != nil {
-			return fmt.Errorf("make phone rest: %w", err)
+		params := dbq.PhonePauseParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Pause: pause, MaxPause: maxPause}
+		if err := s.q.PhonePause(ctx, params); err != nil {
+			return fmt.Errorf("pause phone: %w", err)
 		}
 	}
 	return nil
