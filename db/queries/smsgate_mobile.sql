@@ -38,7 +38,7 @@ JOIN users u ON u.id = p.user_id
 JOIN senders s ON s.id = p.sender_id
 WHERE u.username = @username AND p.device_no IS NOT NULL;
 
--- PhonePause pauses a phone that could not send: for pause, doubled with each pause since its last message, up to max_pause. Meanwhile more
+-- PhonePause pauses a phone that could not send: for pause, doubled with each pause since its last message, up to max_pause. While it is paused, more
 -- failures show nothing new.
 -- name: PhonePause :exec
 UPDATE phones

@@ -190,7 +190,7 @@ type PhonePauseParams struct {
 	DeviceNo string
 }
 
-// PhonePause pauses a phone that could not send: for pause, doubled with each pause since its last message, up to max_pause. Meanwhile more
+// PhonePause pauses a phone that could not send: for pause, doubled with each pause since its last message, up to max_pause. While it is paused, more
 // failures show nothing new.
 func (q *Queries) PhonePause(ctx context.Context, arg PhonePauseParams) error {
 	_, err := q.db.Exec(ctx, phonePause,

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// eventApart is the shortest time between two events. An event makes the app pull anew, and break off a pull that is underway.
-	eventApart = 3 * time.Second
-	// maxEvent is the longest time between two events while messages wait that the phone does not get, because its quota, its share or something
+	// minEventInterval is the shortest time between two events. An event makes the app pull anew, and break off a pull that is underway.
+	minEventInterval = 3 * time.Second
+	// maxEventInterval is the longest time between two events while messages wait that the phone does not get, because its quota, its share or something
 	// else keeps them from it.
-	maxEvent = 2 * time.Minute
-	// eventWait is how long one look for messages waits. After that the phone must still be allowed to read.
+	maxEventInterval = 2 * time.Minute
+	// eventWait is how long one poll for messages waits. After that the phone must still be allowed to read.
 	eventWait = 10 * time.Second
-	// eventLook is the time between looks.
-	eventLook = time.Second
+	// eventPoll is the time between polls.
+	eventPoll = time.Second
 	// maxStream is how long a stream lasts. The app opens another one and pulls. A phone that has gone without a word counts as present no longer.
 	maxStream = 5 * time.Minute
 )
@@ -62,7 +62,7 @@ type pacer struct {
 // may reports whether an event may come now. claimed is when the phone last got new messages.
 func (p *pacer) may(now, claimed time.Time) bool {
 	if !claimed.Equal(p.claimed) {
-		p.claimed, p.apart = claimed, eventApart
+		p.claimed, p.apart = claimed, minEventInterval
 	}
 	return now.Sub(p.last) >= p.apart
 }
@@ -70,14 +70,14 @@ func (p *pacer) may(now, claimed time.Time) bool {
 // came counts an event. The next one waits twice as long, unless the phone gets messages.
 func (p *pacer) came(now time.Time) {
 	if p.last = now; p.apart == 0 {
-		p.apart = eventApart
+		p.apart = minEventInterval
 		return
 	}
-	p.apart = min(2*p.apart, maxEvent)
+	p.apart = min(2*p.apart, maxEventInterval)
 }
 
 // idle says that no message waits: the next one is told soon.
-func (p *pacer) idle() { p.apart = eventApart }
+func (p *pacer) idle() { p.apart = minEventInterval }
 
 // errNothing says that there is no event.
 var errNothing = errors.New("nothing waits for the phone")
@@ -94,10 +94,10 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, phone Phone) err
 	defer end()
 	x.Stream()
 	limit := maxStream
-	pace := pacer{apart: eventApart, last: time.Now()} // the app pulls when the stream begins
+	pace := pacer{apart: minEventInterval, last: time.Now()} // the app pulls when the stream begins
 	claimed, count := phone.ClaimedAt, 0
 	source := stream.Source{
-		Event: "MessageEnqueued", Every: eventLook, Limit: &limit, IsPlain: true,
+		Event: "MessageEnqueued", Every: eventPoll, Limit: &limit, IsPlain: true,
 		Next: func(ctx context.Context) (data, what []byte, err error) {
 			if !pace.may(time.Now(), claimed) {
 				return nil, nil, errNothing

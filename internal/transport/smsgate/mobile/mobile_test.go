@@ -190,7 +190,7 @@ func TestAMessageThatAPhoneRefusedAsTooLateIsTriedAgain(t *testing.T) {
 		t.Errorf("the clock of the phone cost %d attempts", n)
 	}
 	p.clock = 0
-	s.endRests()
+	s.endPauses()
 	p.pull()
 	if out := p.sendPending(); len(out) != 1 || len(p.order) != 2 {
 		t.Errorf("the phone sent %v", out)
@@ -298,7 +298,7 @@ func TestTheErrorOfAPhoneSaysWhetherAMessageIsTriedAgain(t *testing.T) {
 		p.tells(got[0], "Failed", said)
 		s.ExpectEffects(id, strings.Split(want, ",")...)
 		s.Exec("DELETE FROM queue")
-		s.endRests()
+		s.endPauses()
 	}
 	// A part of a message was sent, and another was not.
 	id := s.Submit("long")
@@ -306,7 +306,7 @@ func TestTheErrorOfAPhoneSaysWhetherAMessageIsTriedAgain(t *testing.T) {
 	p.tells(of, "Sent", "")
 	p.tells(of, "Failed", "Send result: RESULT_ERROR_NO_SERVICE (x)")
 	s.ExpectEffects(id, "reported success", "receipt undelivered")
-	s.endRests()
+	s.endPauses()
 	// A part may be sent already, and be paid.
 	for said, want := range map[string]string{
 		"Send result: RESULT_ERROR_NO_SERVICE (x)": "reported retry",
@@ -317,18 +317,18 @@ func TestTheErrorOfAPhoneSaysWhetherAMessageIsTriedAgain(t *testing.T) {
 		p.tells(p.pull()[0], "Failed", said)
 		s.ExpectEffects(id, want)
 		if n := s.Count("SELECT count(*) FROM phones WHERE rest_until > now()"); n != 1 {
-			t.Errorf("the phone does not rest after %q", said)
+			t.Errorf("the phone is not paused after %q", said)
 		}
 		s.Exec("DELETE FROM queue")
-		s.endRests()
+		s.endPauses()
 	}
 	id = s.Submit("cancelled")
 	p.tells(p.pull()[0], "Cancelled", "")
 	s.ExpectEffects(id, "released troubled")
 }
 
-// endRests lets phones that rest try again.
-func (s *server) endRests() {
+// endPauses lets phones that are paused try again.
+func (s *server) endPauses() {
 	s.T.Helper()
 	s.Exec("UPDATE phones SET rest_until = now() - interval '1 second' WHERE rest_until IS NOT NULL")
 }
@@ -336,7 +336,7 @@ func (s *server) endRests() {
 func TestAPhoneInTroubleRestsAndThenTriesOneMessage(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
-	restsFor := func() time.Duration {
+	pausedFor := func() time.Duration {
 		t.Helper()
 		return time.Until(apptest.Scan[time.Time](s.Bundle, "SELECT rest_until FROM phones")).Round(10 * time.Second)
 	}
@@ -347,23 +347,23 @@ func TestAPhoneInTroubleRestsAndThenTriesOneMessage(t *testing.T) {
 	if got := p.pull(); len(got) > 0 {
 		t.Fatalf("a phone that could not send is given %v", got)
 	}
-	if got := restsFor(); got != 30*time.Second {
-		t.Errorf("the phone rests for %v after ten troubles in a row", got)
+	if got := pausedFor(); got != 30*time.Second {
+		t.Errorf("the phone is paused for %v after ten troubles in a row", got)
 	}
 	for range 4 { // a minute, then two, four and eight
-		s.endRests()
+		s.endPauses()
 		if got := p.pull(); len(got) != 1 {
 			t.Fatalf("a phone that could not send tries %v", got)
 		}
 		p.sendPending()
 	}
-	if got := restsFor(); got != 8*time.Minute {
-		t.Errorf("the phone rests for %v after five rests", got)
+	if got := pausedFor(); got != 8*time.Minute {
+		t.Errorf("the phone is paused for %v after five pauses", got)
 	}
 	if n := s.Count("SELECT count(*) FROM report_logs WHERE event = 'released'"); n != 14 {
 		t.Errorf("%d messages were given back", n)
 	}
-	s.endRests()
+	s.endPauses()
 	p.clock = 0
 	s.Exec("UPDATE queue SET due_at = now()")
 	p.pull()
@@ -374,7 +374,7 @@ func TestAPhoneInTroubleRestsAndThenTriesOneMessage(t *testing.T) {
 		t.Errorf("a phone that sends again is given %v", got)
 	}
 	if n := s.Count("SELECT count(*) FROM phones WHERE troubles = 0 AND rest_until IS NULL"); n != 1 {
-		t.Error("a phone that sends again still rests")
+		t.Error("a phone that sends again is still paused")
 	}
 }
 
@@ -454,7 +454,7 @@ func TestAPhoneWaitsForItsOtherPull(t *testing.T) {
 	}
 }
 
-func TestAPhoneThatIsFullOrRestsDoesNotCountAsPresent(t *testing.T) {
+func TestAPhoneThatIsFullOrPausedDoesNotCountAsPresent(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	phones := mobile.New(s.App.DB, mobile.Services{Queue: s.App.Tasks, Senders: s.App.Senders})
@@ -486,7 +486,7 @@ func TestAPhoneThatIsFullOrRestsDoesNotCountAsPresent(t *testing.T) {
 	s.Exec("DELETE FROM queue")
 	s.Exec("UPDATE phones SET rest_until = now() + interval '1 minute', troubles = 1")
 	if n := polls(); n != 0 {
-		t.Errorf("a phone that rests polled %d times", n)
+		t.Errorf("a phone that is paused polled %d times", n)
 	}
 }
 
@@ -761,7 +761,7 @@ func TestAMessageOfAPhoneIsValidUntilItExpires(t *testing.T) {
 		t.Errorf("expired %d, %v", n, err)
 	}
 	if n := apptest.Scan[int](s.Bundle, "SELECT count(*)::int FROM phones WHERE rest_until > now()"); n != 0 {
-		t.Error("the phone rests, although it was right")
+		t.Error("the phone is paused, although it was right")
 	}
 
 	p.clock = 0

@@ -26,8 +26,8 @@ const (
 	validMargin = time.Minute
 	// pullLimit is how long a pull works, also after its caller has gone.
 	pullLimit = 5 * time.Second
-	// pullLook is the time between looks of a pull that waits for another one.
-	pullLook = 50 * time.Millisecond
+	// pullPoll is the time between polls of a pull that waits for another one.
+	pullPoll = 50 * time.Millisecond
 )
 
 // Message is a message that a phone holds.
@@ -111,8 +111,8 @@ func (s *Service) beginPull(ctx context.Context, p Phone) (bool, error) {
 	defer cancel()
 	enough := time.NewTimer(pullLimit)
 	defer enough.Stop()
-	look := time.NewTicker(pullLook)
-	defer look.Stop()
+	poll := time.NewTicker(pullPoll)
+	defer poll.Stop()
 	for {
 		// The right outlasts the pull: pullLimit begins later. A caller that goes away during the statement must not leave a right of which nobody knows.
 		n, err := s.q.PhonePullBegin(known, dbq.PhonePullBeginParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, ValidFor: 2 * pullLimit})
@@ -127,7 +127,7 @@ func (s *Service) beginPull(ctx context.Context, p Phone) (bool, error) {
 			return false, fmt.Errorf("wait for pull of phone: %w", ctx.Err())
 		case <-enough.C:
 			return false, nil
-		case <-look.C:
+		case <-poll.C:
 		}
 	}
 }
@@ -139,7 +139,7 @@ func (s *Service) endPull(ctx context.Context, p Phone) {
 	_ = s.q.PhonePullEnd(ctx, dbq.PhonePullEndParams{SenderID: p.senderID, DeviceNo: p.DeviceNo})
 }
 
-// room returns how many messages a phone may hold more than held. A phone that could not send rests, and then tries one message.
+// room returns how many messages a phone may hold more than held. A phone that could not send pauses, and then tries one message.
 func (s *Service) room(ctx context.Context, p Phone, held int) (int, error) {
 	state, err := s.q.PhoneTroubles(ctx, dbq.PhoneTroublesParams{SenderID: p.senderID, DeviceNo: p.DeviceNo})
 	switch {
@@ -195,7 +195,7 @@ func (p Phone) keep(ctx context.Context, q *dispatchq.Queries, leases []claim.Le
 }
 
 // AwaitMessages waits for up to wait until a phone should pull, and reports whether it should: messages may wait for it, and it may hold more. A phone
-// that waits counts as one that polls. One that is full or rests does not: its messages are for other senders.
+// that waits counts as one that polls. One that is full or paused does not: its messages are for other senders.
 func (s *Service) AwaitMessages(ctx context.Context, p Phone, wait time.Duration) (bool, error) {
 	if has, err := s.hasRoom(ctx, p); err != nil || !has {
 		return false, err

@@ -21,7 +21,7 @@ const (
 	maxError = 500 // characters of an error that are stored
 	maxCode  = 100 // characters of an error that a receipt has as its code
 
-	// A phone that could not send is paused. The pause doubles each time until it sends, up to maxPause.
+	// A phone that could not send pauses for pause. The pause doubles each time until it sends, up to maxPause.
 	pause    = 30 * time.Second
 	maxPause = 10 * time.Minute
 )
@@ -99,7 +99,7 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 			return err
 		}
 	}
-	if err := s.pausePhone(ctx, p, sent, failed); err != nil {
+	if err := s.pause(ctx, p, sent, failed); err != nil {
 		return err
 	}
 	// If the task was given to another sender meanwhile, the end of this message says nothing about it.
@@ -114,17 +114,17 @@ const (
 	effectIgnored = "ignored"
 )
 
-// pausePhone pauses a phone that failed to send, and ends the pause of one that sent.
-func (s *Service) pausePhone(ctx context.Context, p Phone, sent, failed bool) error {
+// pause pauses a phone that failed to send, and ends the pause of one that sent.
+func (s *Service) pause(ctx context.Context, p Phone, sent, failed bool) error {
 	if sent {
 		if err := s.q.PhonePauseEnd(ctx, dbq.PhonePauseEndParams{SenderID: p.senderID, DeviceNo: p.DeviceNo}); err != nil {
 			return fmt.Errorf("end pause of phone: %w", err)
 		}
 	}
 	if failed && !sent {
-	// A phone that could not send is paused. The pause doubles each time until it sends, up to maxPause.
-	pause    = 30 * time.Second
-	maxPause = 10 * time.Minute
+		params := dbq.PhonePauseParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Pause: pause, MaxPause: maxPause}
+		if err := s.q.PhonePause(ctx, params); err != nil {
+			return fmt.Errorf("pause phone: %w", err)
 		}
 	}
 	return nil
