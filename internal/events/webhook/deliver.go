@@ -15,7 +15,6 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/events/feed"
-	"lksms/internal/events/webhook/post"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -176,7 +175,7 @@ type item struct {
 	feed.Event
 	tries   int64
 	isRetry bool // it is in webhook_retries; otherwise it is behind after_id
-	answer  *post.Answer
+	answer  *Answer
 	isLate  bool // it waits for an earlier event of its task
 }
 
@@ -310,7 +309,7 @@ func (s *Service) post(ctx context.Context, t *turn) error {
 				if t.stopped.Load() {
 					return
 				}
-				a := poster.Do(ctx, post.Post{URL: t.Url, ID: feed.IDText(one.ID), Body: bodies[one.ID], Secrets: keys, Form: form})
+				a := poster.Do(ctx, posting{URL: t.Url, ID: feed.IDText(one.ID), Body: bodies[one.ID], Secrets: keys, Form: form})
 				one.answer = &a
 				if a.IsPause() || a.IsGone() {
 					t.stopped.Store(true)
@@ -498,7 +497,7 @@ func (s *Service) keepDeliveries(ctx context.Context, id int64, posted []*item, 
 	return nil
 }
 
-func addDelivery(p *dbq.WebhookDeliveriesAddParams, id int64, ofType, task string, attempt int64, a post.Answer) {
+func addDelivery(p *dbq.WebhookDeliveriesAddParams, id int64, ofType, task string, attempt int64, a Answer) {
 	p.FeedIds, p.Types, p.TaskIds, p.Ats = append(p.FeedIds, id), append(p.Types, ofType), append(p.TaskIds, task), append(p.Ats, a.At)
 	p.Attempts, p.StatusCodes = append(p.Attempts, attempt), append(p.StatusCodes, int64(a.Status))
 	p.Durations = append(p.Durations, a.Duration.Milliseconds())
@@ -554,7 +553,7 @@ func (s *Service) Deliveries(ctx context.Context, user *string, id, before int64
 const test = "webhook.test"
 
 // Test posts an event of its own to a webhook, also to one that is off, and returns how it went. It changes nothing else. Fault: webhook.not_found.
-func (s *Service) Test(ctx context.Context, user *string, id int64) (a post.Answer, err error) {
+func (s *Service) Test(ctx context.Context, user *string, id int64) (a Answer, err error) {
 	w, err := s.Get(ctx, user, id)
 	if err != nil {
 		return a, err
@@ -572,7 +571,7 @@ func (s *Service) Test(ctx context.Context, user *string, id int64) (a post.Answ
 	if err != nil {
 		return a, err
 	}
-	a = s.posterFor(w.IsTrusted).Do(ctx, post.Post{URL: w.Url, ID: feed.IDText(eventID), Body: body, Secrets: keys, Form: signedAs(w.Form)})
+	a = s.posterFor(w.IsTrusted).Do(ctx, posting{URL: w.Url, ID: feed.IDText(eventID), Body: body, Secrets: keys, Form: signedAs(w.Form)})
 	a.At = at // so that its body can be made again
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if _, err := s.q.WebhookHold(ctx, id); err != nil {

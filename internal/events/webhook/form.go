@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"lksms/internal/events/feed"
-	"lksms/internal/events/webhook/post"
 	"lksms/internal/platform/optional"
 )
 
@@ -32,11 +31,11 @@ func formOf(name string, externalID *string) form {
 }
 
 // signedAs returns how posts of a form are signed.
-func signedAs(name string) post.Form {
+func signedAs(name string) signing {
 	if name == Smsgate {
-		return post.Smsgate
+		return smsgateSigning
 	}
-	return post.Standard
+	return standardSigning
 }
 
 type standardForm struct{}

@@ -1,5 +1,4 @@
-// Package post posts events to webhooks, as Standard Webhooks says (https://www.standardwebhooks.com) or as the app of SMSGate does.
-package post
+package webhook
 
 import (
 	"bytes"
@@ -23,25 +22,25 @@ import (
 	"lksms/internal/platform/standardwebhooks"
 )
 
-// limit is how long a post takes at most.
-const limit = 10 * time.Second
+// postLimit is how long a post takes at most.
+const postLimit = 10 * time.Second
 
 // responseMost is how many bytes of an answer are kept.
 const responseMost = 1024
 
-// Poster posts under a policy.
-type Poster struct{ http *http.Client }
+// poster posts under a policy.
+type poster struct{ http *http.Client }
 
 // idleMost is how many connections to one host are kept for the next posts: the receivers of many webhooks may be behind one gateway.
 const idleMost = 64
 
-// New returns a Poster that connects under a policy.
-func New(policy outbound.Policy) *Poster {
-	client := policy.Client(limit)
+// newPoster returns a poster that connects under a policy.
+func newPoster(policy outbound.Policy) *poster {
+	client := policy.Client(postLimit)
 	if transport, isHTTP := client.Transport.(*http.Transport); isHTTP {
 		transport.MaxIdleConnsPerHost = idleMost
 	}
-	return &Poster{client}
+	return &poster{client}
 }
 
 // Why a post was not taken.
@@ -71,33 +70,33 @@ func (a Answer) IsPause() bool {
 	return a.Status == 0 || a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable
 }
 
-// Post is one post of an event.
-type Post struct {
+// posting is one post of an event.
+type posting struct {
 	URL     string
 	ID      string // the same at each attempt
 	Body    []byte
 	Secrets []string // each signs, the current one first
-	Form    Form
+	Form    signing
 }
 
-// Form is how a post is signed.
-type Form int
+// signing is how a post is signed.
+type signing int
 
-// The forms.
+// The ways to sign.
 const (
-	Standard Form = iota
-	Smsgate       // with the current secret alone
+	standardSigning signing = iota // as Standard Webhooks says (https://www.standardwebhooks.com)
+	smsgateSigning                 // as the app of SMSGate does, with the current secret alone
 )
 
 // Do posts an event. Every status of success counts as taken, whatever the body holds.
-func (p *Poster) Do(ctx context.Context, one Post) (a Answer) {
+func (p *poster) Do(ctx context.Context, one posting) (a Answer) {
 	a.At = time.Now()
 	defer func() { a.Duration = time.Since(a.At) }()
 	if len(one.Secrets) == 0 {
 		a.Error = NoSecret
 		return a
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, one.URL, bytes.NewReader(one.Body))
 	if err != nil {
@@ -126,8 +125,8 @@ func (p *Poster) Do(ctx context.Context, one Post) (a Answer) {
 }
 
 // sign sets the headers that prove a post, and reports whether its secrets can sign.
-func (p Post) sign(header http.Header, stamp string) bool {
-	if p.Form == Smsgate {
+func (p posting) sign(header http.Header, stamp string) bool {
+	if p.Form == smsgateSigning {
 		mac := hmac.New(sha256.New, []byte(p.Secrets[0]))
 		mac.Write(p.Body)
 		mac.Write([]byte(stamp))
@@ -176,8 +175,8 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// NewSecret returns a new secret.
-func NewSecret() string {
+// newSecret returns a new secret.
+func newSecret() string {
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw) // never fails
 	return standardwebhooks.Prefix + base64.StdEncoding.EncodeToString(raw)

@@ -14,7 +14,6 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/events/feed"
-	"lksms/internal/events/webhook/post"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -215,7 +214,7 @@ func (s *Service) smsgateKey(ctx context.Context, all []dbq.WebhookListRow) (key
 			return keys[0], false, nil
 		}
 	}
-	return post.NewSecret(), true, nil
+	return newSecret(), true, nil
 }
 
 // listMost is how many webhooks an owner may have: see the trigger webhooks_rows_bound.

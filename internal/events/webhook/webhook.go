@@ -13,7 +13,6 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/events/feed"
-	"lksms/internal/events/webhook/post"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/outbound"
 	"lksms/internal/platform/postgres"
@@ -41,8 +40,8 @@ type Service struct {
 	box     *secret.Box
 	feed    *feed.Service
 	log     *slog.Logger
-	trusted *post.Poster // for addresses that administrators gave
-	public  *post.Poster // for those of users
+	trusted *poster // for addresses that administrators gave
+	public  *poster // for those of users
 	ofUsers outbound.Policy
 }
 
@@ -55,7 +54,7 @@ type Options struct {
 
 // New returns a Service on db.
 func New(db *postgres.DB, box *secret.Box, events *feed.Service, o Options) *Service {
-	return &Service{db: db, q: dbq.New(db), box: box, feed: events, log: o.Log, trusted: post.New(o.Outbound), public: post.New(o.OfUsers), ofUsers: o.OfUsers}
+	return &Service{db: db, q: dbq.New(db), box: box, feed: events, log: o.Log, trusted: newPoster(o.Outbound), public: newPoster(o.OfUsers), ofUsers: o.OfUsers}
 }
 
 // Sweeps are what the service does again and again.
@@ -146,7 +145,7 @@ func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string
 		if err != nil {
 			return postgres.Wrap("create webhook", err, nil)
 		}
-		key = post.NewSecret()
+		key = newSecret()
 		row, err = s.complete(ctx, id, key)
 		return err
 	})
@@ -260,7 +259,7 @@ func (s *Service) Rotate(ctx context.Context, user *string, id int64, overlap ti
 		if _, err := s.Get(ctx, user, id); err != nil {
 			return err
 		}
-		key = post.NewSecret()
+		key = newSecret()
 		if err := s.replaceSecret(ctx, id, key, overlap); err != nil {
 			return err
 		}
@@ -302,7 +301,7 @@ func (s *Service) secretsOf(ctx context.Context, id int64) (keys []string, err e
 }
 
 // posterFor returns who posts to the address of a webhook: one that a user gave who is no administrator must not reach the networks of the server.
-func (s *Service) posterFor(isTrusted bool) *post.Poster {
+func (s *Service) posterFor(isTrusted bool) *poster {
 	if isTrusted {
 		return s.trusted
 	}

@@ -20,7 +20,6 @@ import (
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/events/feed"
 	"lksms/internal/events/webhook"
-	"lksms/internal/events/webhook/post"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -249,7 +248,7 @@ func TestAnEventThatFailsIsPostedAgain(t *testing.T) {
 		}
 	}
 	d := b.deliveries(hook.WebhookID)[0]
-	if d.Attempt != 11 || d.Taken || *d.StatusCode != 500 || *d.Error != post.BadStatus || d.NextAt == nil || len(*d.Response) > 1024 || !strings.HasPrefix(*d.Response, "busy") {
+	if d.Attempt != 11 || d.Taken || *d.StatusCode != 500 || *d.Error != webhook.BadStatus || d.NextAt == nil || len(*d.Response) > 1024 || !strings.HasPrefix(*d.Response, "busy") {
 		t.Errorf("last post %+v", d)
 	}
 	if d.EventID != first[0].ID || string(*d.Request) != string(first[0].Raw) {
@@ -709,7 +708,7 @@ func TestAUserReachesNoNetworkOfTheServer(t *testing.T) {
 	if hook.Scope != api.WebhookOfUser || *hook.Username != "shop" {
 		t.Errorf("webhook %+v", hook)
 	}
-	if a := apptest.Decode[api.WebhookTest](t, b.Expect(200, "", "POST", path(hook.WebhookID)+"/test", nil, user...)); a.Taken || *a.Error != post.RefusedAddress {
+	if a := apptest.Decode[api.WebhookTest](t, b.Expect(200, "", "POST", path(hook.WebhookID)+"/test", nil, user...)); a.Taken || *a.Error != webhook.RefusedAddress {
 		t.Errorf("localhost: %+v %v", a, *a.Error)
 	}
 	b.send(user...)

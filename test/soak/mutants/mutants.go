@@ -77,7 +77,7 @@ const (
 	switching = "db/migrations/20261127000004_create_queue.sql"
 	staging   = "db/migrations/20261127000007_create_events.sql"
 	posting   = "internal/events/webhook/deliver.go"
-	signing   = "internal/events/webhook/post/post.go"
+	signing   = "internal/events/webhook/post.go"
 	settings  = "internal/platform/setting/setting.go"
 )
 
