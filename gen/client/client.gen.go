@@ -6137,7 +6137,7 @@ type Sender struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs IntervalMs `json:"interval_ms"`
 
-	// IsReady Whether a claim would get the waiting tasks
+	// IsReady Whether the sender can take the waiting tasks now: it is on, does not pause, its interval is over, its limits and its balance have something left, and it is not silent (`is_silent`)
 	IsReady bool `json:"is_ready"`
 
 	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.

@@ -649,11 +649,14 @@ SELECT
     x.month_used::bigint AS month_used,
     u.seen_at, u.sent_at, u.attempts, u.succeeded, u.failed, u.failed_tasks, u.response_ms,
     st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
-    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds)::boolean AS is_ready,
-    (
-        SELECT z.is_silent FROM sender_silences($1::interval, $2::interval) z WHERE z.sender_id = s.id
-    )::boolean AS is_silent
+    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds AND NOT z.is_silent)::boolean AS is_ready, z.is_silent::boolean AS is_silent
 FROM senders s
+CROSS JOIN LATERAL (
+    SELECT (
+        SELECT o.is_silent FROM sender_silences($1::interval, $2::interval) o WHERE o.sender_id = s.id
+    )::boolean AS is_silent
+    OFFSET 0 -- else it is computed for each use
+) z
 JOIN sender_states st ON st.sender_id = s.id
 JOIN sender_totals u ON u.sender_id = s.id
 JOIN sender_standings x ON x.sender_id = s.id
