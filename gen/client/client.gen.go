@@ -2617,6 +2617,9 @@ type BatchPreview struct {
 	// FinalContent The text with its signature; null if the row is not valid
 	FinalContent *string `json:"final_content"`
 
+	// HeldBy The switches that hold the message; empty if none does
+	HeldBy *HeldBy `json:"held_by,omitempty"`
+
 	// HTML The content as HTML, if the batch has it
 	HTML *string `json:"html,omitempty"`
 
