@@ -3152,7 +3152,7 @@ COMMENT ON COLUMN public.batches.default_region IS 'ISO 3166-1 code of the regio
 
 COMMENT ON COLUMN public.batches.sign_column IS 'the column with the signatures of the rows; null: every row has that of the batch';
 
-COMMENT ON COLUMN public.batches.by_country IS 'the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments"}]; null: it is being checked, or a server that does not know this column checked it';
+COMMENT ON COLUMN public.batches.by_country IS 'the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments", "unsigned", "by_sender"}]. by_sender has the segments as senders count them that do so in a way of their own: [{"sign", "forbids_signs", "segment_size", "segments"}]. null: it is being checked';
 
 COMMENT ON COLUMN public.batches.channel IS 'the name of the channel; no foreign key: a batch may outlive its channel';
 

@@ -89,13 +89,41 @@ marked AS (
 )
 SELECT count(*) AS rows, coalesce(sum(m.segments), 0)::bigint AS segments FROM marked m;
 
--- BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked: unsigned are the segments without signature, for a
--- sender that forbids it. The caller has locked it. It reads all rows.
+-- BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked: segments as submitted; unsigned, those without
+-- signature, for servers of the version before; by_sender, those that the senders count that may serve the batch now and count otherwise: each has a
+-- signature of its own, forbids signatures, or has a segment size. The caller has locked the batch. It reads all rows, twice if there are such senders.
 -- name: BatchSum :exec
+WITH counting AS MATERIALIZED (
+    SELECT DISTINCT s.sign, s.sign_mode = 'none' AS forbids_signs, s.segment_size
+    FROM batches b
+    JOIN channels c ON c.channel = b.channel AND c.channel = 'sms' -- elsewhere a message counts as one
+    JOIN senders s ON s.channel_id = c.id
+    WHERE b.id = @id AND s.status <> 'retired' AND (s.sign IS NOT NULL OR s.sign_mode = 'none' OR s.segment_size IS NOT NULL)
+        AND (b.sender_no IS NULL OR b.sender_no = s.sender_no) AND sender_serves(s.id, b.company_id)
+    LIMIT 10
+),
+by_sender AS MATERIALIZED (
+    SELECT m.country_no, jsonb_agg(jsonb_build_object(
+        'sign', coalesce(m.sign, ''), 'forbids_signs', m.forbids_signs, 'segment_size', coalesce(m.segment_size, 0), 'segments', m.segments
+    )) AS counts
+    FROM (
+        SELECT coalesce(r.country_no, '') AS country_no, k.sign, k.forbids_signs, k.segment_size,
+            sum(sent_segments(
+                r.content, coalesce(r.sign, b.sign), r.segments, k.sign, CASE WHEN k.forbids_signs THEN 'none' ELSE 'in_text' END, k.segment_size, true
+            )) AS segments
+        FROM counting k
+        JOIN batches b ON b.id = @id
+        JOIN batch_rows r ON r.batch_id = @id AND r.code IS NULL
+        GROUP BY 1, k.sign, k.forbids_signs, k.segment_size
+    ) m
+    GROUP BY m.country_no
+)
 UPDATE batches b
 SET by_country = (
     SELECT coalesce(jsonb_agg(
-        jsonb_build_object('country_no', c.country_no, 'rows', c.rows, 'segments', c.segments, 'unsigned', c.unsigned) ORDER BY c.country_no
+        jsonb_build_object(
+            'country_no', c.country_no, 'rows', c.rows, 'segments', c.segments, 'unsigned', c.unsigned, 'by_sender', coalesce(s.counts, '[]')
+        ) ORDER BY c.country_no
     ), '[]')
     FROM (
         SELECT coalesce(r.country_no, '') AS country_no, count(*) AS rows, sum(r.segments) AS segments,
@@ -107,8 +135,26 @@ SET by_country = (
         WHERE r.batch_id = @id AND r.code IS NULL
         GROUP BY 1
     ) c
+    LEFT JOIN by_sender s ON s.country_no = c.country_no
 )
 WHERE b.id = @id AND b.status = 'checking';
+
+-- BatchSegmentsSampled counts the first valid rows of a batch as a sender counts that BatchSum did not know, and as they were submitted.
+-- name: BatchSegmentsSampled :many
+SELECT f.country_no::text AS country_no, sum(f.segments)::bigint AS submitted,
+    sum(sent_segments(
+        f.content, f.sign, f.segments, sqlc.narg(sign)::text, CASE WHEN @forbids_signs::boolean THEN 'none' ELSE 'in_text' END,
+        sqlc.narg(segment_size)::bigint, true
+    ))::bigint AS counted
+FROM (
+    SELECT coalesce(r.country_no, '') AS country_no, r.content, coalesce(r.sign, b.sign) AS sign, r.segments
+    FROM batches b
+    JOIN batch_rows r ON r.batch_id = b.id
+    WHERE b.id = @id AND r.code IS NULL
+    ORDER BY r.row_no
+    LIMIT @most::integer
+) f
+GROUP BY f.country_no;
 
 -- BatchReady ends the check of a batch. One that is confirmed, or whose rows are those to send, runs; another waits. As BatchConfirm does, it gives a
 -- batch of a scheduled template the next full interval, so that its rows wait together and then become tasks at full speed.

@@ -2617,6 +2617,9 @@ type BatchPreview struct {
 	// FinalContent The text with its signature; null if the row is not valid
 	FinalContent *string `json:"final_content"`
 
+	// HeldBy The switches that hold the message; empty if none does
+	HeldBy *HeldBy `json:"held_by,omitempty"`
+
 	// HTML The content as HTML, if the batch has it
 	HTML *string `json:"html,omitempty"`
 
@@ -6137,7 +6140,7 @@ type Sender struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs IntervalMs `json:"interval_ms"`
 
-	// IsReady Whether a claim would get the waiting tasks
+	// IsReady Whether the sender can take the waiting tasks now: it is on, does not pause, its interval is over, its limits and its balance have something left, and it is not silent (`is_silent`)
 	IsReady bool `json:"is_ready"`
 
 	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.

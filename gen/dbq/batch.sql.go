@@ -1052,11 +1052,96 @@ func (q *Queries) BatchRuns(ctx context.Context, id int64) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const batchSegmentsSampled = `-- name: BatchSegmentsSampled :many
+SELECT f.country_no::text AS country_no, sum(f.segments)::bigint AS submitted,
+    sum(sent_segments(
+        f.content, f.sign, f.segments, $1::text, CASE WHEN $2::boolean THEN 'none' ELSE 'in_text' END,
+        $3::bigint, true
+    ))::bigint AS counted
+FROM (
+    SELECT coalesce(r.country_no, '') AS country_no, r.content, coalesce(r.sign, b.sign) AS sign, r.segments
+    FROM batches b
+    JOIN batch_rows r ON r.batch_id = b.id
+    WHERE b.id = $4 AND r.code IS NULL
+    ORDER BY r.row_no
+    LIMIT $5::integer
+) f
+GROUP BY f.country_no
+`
+
+type BatchSegmentsSampledParams struct {
+	Sign         *string
+	ForbidsSigns bool
+	SegmentSize  *int64
+	ID           int64
+	Most         int32
+}
+
+type BatchSegmentsSampledRow struct {
+	CountryNo string
+	Submitted int64
+	Counted   int64
+}
+
+// BatchSegmentsSampled counts the first valid rows of a batch as a sender counts that BatchSum did not know, and as they were submitted.
+func (q *Queries) BatchSegmentsSampled(ctx context.Context, arg BatchSegmentsSampledParams) ([]BatchSegmentsSampledRow, error) {
+	rows, err := q.db.Query(ctx, batchSegmentsSampled,
+		arg.Sign,
+		arg.ForbidsSigns,
+		arg.SegmentSize,
+		arg.ID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BatchSegmentsSampledRow
+	for rows.Next() {
+		var i BatchSegmentsSampledRow
+		if err := rows.Scan(&i.CountryNo, &i.Submitted, &i.Counted); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const batchSum = `-- name: BatchSum :exec
+WITH counting AS MATERIALIZED (
+    SELECT DISTINCT s.sign, s.sign_mode = 'none' AS forbids_signs, s.segment_size
+    FROM batches b
+    JOIN channels c ON c.channel = b.channel AND c.channel = 'sms' -- elsewhere a message counts as one
+    JOIN senders s ON s.channel_id = c.id
+    WHERE b.id = $1 AND s.status <> 'retired' AND (s.sign IS NOT NULL OR s.sign_mode = 'none' OR s.segment_size IS NOT NULL)
+        AND (b.sender_no IS NULL OR b.sender_no = s.sender_no) AND sender_serves(s.id, b.company_id)
+    LIMIT 10
+),
+by_sender AS MATERIALIZED (
+    SELECT m.country_no, jsonb_agg(jsonb_build_object(
+        'sign', coalesce(m.sign, ''), 'forbids_signs', m.forbids_signs, 'segment_size', coalesce(m.segment_size, 0), 'segments', m.segments
+    )) AS counts
+    FROM (
+        SELECT coalesce(r.country_no, '') AS country_no, k.sign, k.forbids_signs, k.segment_size,
+            sum(sent_segments(
+                r.content, coalesce(r.sign, b.sign), r.segments, k.sign, CASE WHEN k.forbids_signs THEN 'none' ELSE 'in_text' END, k.segment_size, true
+            )) AS segments
+        FROM counting k
+        JOIN batches b ON b.id = $1
+        JOIN batch_rows r ON r.batch_id = $1 AND r.code IS NULL
+        GROUP BY 1, k.sign, k.forbids_signs, k.segment_size
+    ) m
+    GROUP BY m.country_no
+)
 UPDATE batches b
 SET by_country = (
     SELECT coalesce(jsonb_agg(
-        jsonb_build_object('country_no', c.country_no, 'rows', c.rows, 'segments', c.segments, 'unsigned', c.unsigned) ORDER BY c.country_no
+        jsonb_build_object(
+            'country_no', c.country_no, 'rows', c.rows, 'segments', c.segments, 'unsigned', c.unsigned, 'by_sender', coalesce(s.counts, '[]')
+        ) ORDER BY c.country_no
     ), '[]')
     FROM (
         SELECT coalesce(r.country_no, '') AS country_no, count(*) AS rows, sum(r.segments) AS segments,
@@ -1068,12 +1153,14 @@ SET by_country = (
         WHERE r.batch_id = $1 AND r.code IS NULL
         GROUP BY 1
     ) c
+    LEFT JOIN by_sender s ON s.country_no = c.country_no
 )
 WHERE b.id = $1 AND b.status = 'checking'
 `
 
-// BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked: unsigned are the segments without signature, for a
-// sender that forbids it. The caller has locked it. It reads all rows.
+// BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked: segments as submitted; unsigned, those without
+// signature, for servers of the version before; by_sender, those that the senders count that may serve the batch now and count otherwise: each has a
+// signature of its own, forbids signatures, or has a segment size. The caller has locked the batch. It reads all rows, twice if there are such senders.
 func (q *Queries) BatchSum(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, batchSum, id)
 	return err

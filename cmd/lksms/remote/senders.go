@@ -48,7 +48,7 @@ func senderState(s client.Sender) string {
 		return "off"
 	case s.Pause != nil:
 		return string(s.Pause.State) + ": " + shorten(s.Pause.Reason, 40)
-	case s.IsReady && s.IsSilent != nil && *s.IsSilent:
+	case s.IsSilent != nil && *s.IsSilent:
 		return "silent"
 	case s.IsReady:
 		return "ready"

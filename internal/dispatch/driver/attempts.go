@@ -31,9 +31,12 @@ func (a *attempts) canStart() bool {
 	return a.ctx.Err() == nil && !a.troubled.Load() && (a.until.IsZero() || time.Now().Before(a.until))
 }
 
-// try tries a message, which may stand for others of its group, unless it has expired.
+// mayBegin reports whether a message may be sent now: it has not expired, and nothing holds it.
+func (a *attempts) mayBegin(m Message) bool { return !m.isExpired() && a.tools.MayBegin(a.ctx, m) }
+
+// try tries a message, which may stand for others of its group, unless it may not be sent any more.
 func (a *attempts) try(m Message, send func(ctx context.Context) Outcome) Outcome {
-	if m.isExpired() {
+	if !a.mayBegin(m) {
 		return untried
 	}
 	ctx, ended := a.tools.Began(a.ctx, m)

@@ -81,7 +81,7 @@ func (d *dingTalk) Send(ctx context.Context, messages []Message, report func(int
 	}
 	for _, key := range order {
 		people := groups[key]
-		d.deliver(attempts, messages[people[0].indexes[0]], people, report)
+		d.deliver(attempts, messages, people, report)
 	}
 }
 
@@ -93,15 +93,16 @@ type person struct {
 
 // deliver sends a message to people in one call. A refused call reached nobody, and may have been refused for one
 // name only: it is repeated for each half of the people, until every refused name is alone in its call.
-func (d *dingTalk) deliver(attempts *attempts, m Message, people []person, report func(int, Outcome)) {
-	if !attempts.canStart() {
+func (d *dingTalk) deliver(attempts *attempts, messages []Message, people []person, report func(int, Outcome)) {
+	if people = mayGet(attempts, messages, people); len(people) == 0 || !attempts.canStart() {
 		return
 	}
+	m := messages[people[0].indexes[0]]
 	o := attempts.try(m, func(ctx context.Context) Outcome { return d.call(ctx, m, people) })
 	if len(people) > 1 && isRetriedInHalves(o) {
 		half := len(people) / 2
-		d.deliver(attempts, m, people[:half], report)
-		d.deliver(attempts, m, people[half:], report)
+		d.deliver(attempts, messages, people[:half], report)
+		d.deliver(attempts, messages, people[half:], report)
 		return
 	}
 	if !attempts.record(o) {
@@ -112,6 +113,17 @@ func (d *dingTalk) deliver(attempts *attempts, m Message, people []person, repor
 			report(i, o)
 		}
 	}
+}
+
+// mayGet returns the people without those whose messages may not be sent any more.
+func mayGet(attempts *attempts, messages []Message, people []person) (left []person) {
+	for _, p := range people {
+		p.indexes = slices.DeleteFunc(slices.Clone(p.indexes), func(i int) bool { return !attempts.mayBegin(messages[i]) })
+		if len(p.indexes) > 0 {
+			left = append(left, p)
+		}
+	}
+	return left
 }
 
 // isRetriedInHalves reports whether a call may have been refused for one of its users: the provider looked at the

@@ -107,14 +107,14 @@ func (o Outcome) Kind() string {
 	}
 }
 
-// untried is the outcome of a message that expired, or of a call whose time ended, before it reached the provider.
+// untried is the outcome of a message that expired or was held, or of a call whose time ended, before it reached the provider.
 var untried = Outcome{}
 
 // Driver sends messages. One goroutine at a time uses it.
 type Driver interface {
 	// Send reports the outcome of each message by its index in messages, as soon as it is known, and at most once.
 	// report must be safe for several goroutines at once, and is not called after Send has returned. A message
-	// without a report was not tried: it had expired, the time of ctx was nearly over, or the sender is in trouble. Send
+	// without a report was not tried: it had expired, MayBegin refused it, the time of ctx was nearly over, or the sender is in trouble. Send
 	// returns soon after the end of ctx.
 	Send(ctx context.Context, messages []Message, report func(i int, o Outcome))
 
@@ -130,6 +130,9 @@ type Tools struct {
 	// Began is called when an attempt begins to call the provider for a message, which may stand for others of its group. The attempt runs with
 	// the returned context. ended is called with its outcome. Nil: nobody follows attempts.
 	Began func(ctx context.Context, m Message) (_ context.Context, ended func(o Outcome))
+	// MayBegin is called right before each call to the provider, with each message of the call. A message for which it returns false is not sent.
+	// Nil: each message may be sent.
+	MayBegin func(ctx context.Context, m Message) bool
 	// Asked is called with each request for a message, without secrets. Nil: nobody asks for them.
 	Asked func(r Request)
 	// Secrets are secrets of the sender that its configuration does not hold. They are hidden in answers.
@@ -191,6 +194,9 @@ func New(name string, config []byte, t Tools) (Driver, error) {
 	}
 	if t.Began == nil {
 		t.Began = func(ctx context.Context, _ Message) (context.Context, func(Outcome)) { return ctx, func(Outcome) {} }
+	}
+	if t.MayBegin == nil {
+		t.MayBegin = func(context.Context, Message) bool { return true }
 	}
 	t.mask = maskOf(k, config, t.Secrets)
 	return k.make(config, t)

@@ -172,7 +172,7 @@ func (d *email) Send(ctx context.Context, messages []Message, report func(int, O
 					return loginOutcome(ctx, err)
 				}
 			}
-			if m.isExpired() { // the login may have taken long
+			if !attempts.mayBegin(m) { // the login may have taken long
 				isOpen = true
 				return untried
 			}

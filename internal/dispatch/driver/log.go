@@ -11,11 +11,12 @@ type logDriver struct {
 	config struct {
 		ShowContent bool `json:"showContent"`
 	}
-	log *slog.Logger
+	log      *slog.Logger
+	mayBegin func(ctx context.Context, m Message) bool
 }
 
 func newLog(config []byte, t Tools) (Driver, error) {
-	d := &logDriver{log: t.Log}
+	d := &logDriver{log: t.Log, mayBegin: t.MayBegin}
 	return d, read(config, &d.config)
 }
 
@@ -24,7 +25,7 @@ func (d *logDriver) Target() string { return "" }
 // Send logs each message. The text and the recipient are logged only if the configuration says so.
 func (d *logDriver) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
 	for i, m := range messages {
-		if m.isExpired() {
+		if m.isExpired() || !d.mayBegin(ctx, m) {
 			continue
 		}
 		attributes := []slog.Attr{

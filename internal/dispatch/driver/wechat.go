@@ -70,7 +70,7 @@ func (d *weChat) Send(ctx context.Context, messages []Message, report func(int, 
 		switch {
 		case err != nil:
 			return noToken(err)
-		case m.isExpired(): // the token may have taken long
+		case !attempts.mayBegin(m): // the token may have taken long
 			return o
 		}
 		return withoutToken(d.call(ctx, m, token), token)

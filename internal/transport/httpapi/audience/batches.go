@@ -354,6 +354,9 @@ func (h *Handlers) PreviewBatch(ctx context.Context, req api.PreviewBatchRequest
 	if p.Message != nil {
 		data.Subject, data.HTML = optional.NonZero(p.Subject), optional.NonZero(p.HTML)
 		data.FinalContent, data.Segments, data.Senders = &p.Message.Final, p.Message.Segments, convert.Candidates(ctx, p.Message.Senders)
+		if len(p.Message.HeldBy) > 0 {
+			data.HeldBy = new(convert.Switches(p.Message.HeldBy))
+		}
 		if caller.SeesNumbers(ctx) {
 			data.Cost = &p.Message.Cost
 		}
