@@ -149,7 +149,7 @@ func TestNoReminderIsPlannedAfterTheExpiry(t *testing.T) {
 	}
 }
 
-// Both guides show the answer to this request.
+// Both pages about channels show the answer to this request.
 func TestTheAnswerToANotificationIsAsDocumented(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	b.AddSender(map[string]any{"sender_no": "logs", "name": "Log", "channel": "oa", "kind": "log", "config": map[string]any{"showContent": true}})
@@ -157,7 +157,7 @@ func TestTheAnswerToANotificationIsAsDocumented(t *testing.T) {
 		"biz_type": 3, "biz_id": 1001, "channels": []string{"oa"}, "payload": map[string]any{"taskName": "应急成像"},
 		"user_ids": []string{"zhang", "li"}, "dedup_key": "3_1001_0",
 	})
-	for _, document := range []string{"docs/guide.md", "docs/zh-CN/guide.md"} {
+	for _, document := range []string{"docs/channels.md", "docs/zh-CN/channels.md"} {
 		text, err := os.ReadFile("../../../" + document)
 		if err != nil {
 			t.Fatal(err)

@@ -1,5 +1,3 @@
-// Package claim decides how many tasks a sender may take now, from which pools and in which order, and leases these tasks. A claim is one
-// transaction of the statements in queue_claim.sql.
 package claim
 
 import (

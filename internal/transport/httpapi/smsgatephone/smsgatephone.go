@@ -1,5 +1,17 @@
 // Package smsgatephone speaks the protocol with which the app of SMSGate calls its server, so that a phone becomes a sender. What the app expects is
-// read from the app; docs/smsgate.md has the routes.
+// read from version 1.68 of the app. The routes are below /smsgate/mobile/v1 and not in the contract, because they follow the app; their errors are the
+// usual envelope. docs/senders.md says how an operator pairs a phone and what its states mean.
+//
+//   - POST /device with "Authorization: Code …": 201 with id, token and login; 401 without an open code; 429 while the network guesses too much
+//   - GET /device: externalIp
+//   - PATCH /device: 204; 403 for the id of another device
+//   - GET /message and /messages: the messages that the phone holds, after it claimed as many as it may hold more
+//   - PATCH /message and /messages: 204; takes up to 100 states
+//   - GET /events: server-sent events, MessageEnqueued when messages wait. The phone counts as present while it listens and may hold more. A stream
+//     ends after five minutes, or when the phone opens another one; the app opens the next
+//   - GET /settings: notification_channel SSE_ONLY and processing_order FIFO; all other settings stay as they are on the phone
+//   - GET /webhooks: an empty list
+//   - PATCH /user/password and GET /user/code: 403
 package smsgatephone
 
 import (
