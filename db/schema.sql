@@ -4066,6 +4066,96 @@ CREATE TABLE public.lock_compare_statements (
 
 COMMENT ON TABLE public.lock_compare_statements IS 'no rows: the server that does compare-statements locks the table, so that only one does it';
 
+CREATE TABLE public.lock_delete_expired_audit (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_audit IS 'no rows: the server that does delete-expired-audit locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_expired_batches (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_batches IS 'no rows: the server that does delete-expired-batches locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_expired_callbacks (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_callbacks IS 'no rows: the server that does delete-expired-callbacks locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_expired_contact_imports (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_contact_imports IS 'no rows: the server that does delete-expired-contact-imports locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_expired_erasures (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_erasures IS 'no rows: the server that does delete-expired-erasures locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_expired_events (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_events IS 'no rows: the server that does delete-expired-events locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_expired_feed (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_feed IS 'no rows: the server that does delete-expired-feed locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_expired_idempotency_keys (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_idempotency_keys IS 'no rows: the server that does delete-expired-idempotency-keys locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_expired_reconciliations (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_reconciliations IS 'no rows: the server that does delete-expired-reconciliations locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_expired_sessions (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_sessions IS 'no rows: the server that does delete-expired-sessions locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_expired_smsgate_messages (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_smsgate_messages IS 'no rows: the server that does delete-expired-smsgate-messages locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_expired_statistics (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_statistics IS 'no rows: the server that does delete-expired-statistics locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_expired_submissions (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_submissions IS 'no rows: the server that does delete-expired-submissions locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_expired_task_jobs (
+);
+
+COMMENT ON TABLE public.lock_delete_expired_task_jobs IS 'no rows: the server that does delete-expired-task-jobs locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_retired_pools (
+);
+
+COMMENT ON TABLE public.lock_delete_retired_pools IS 'no rows: the server that does delete-retired-pools locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_stopped_servers (
+);
+
+COMMENT ON TABLE public.lock_delete_stopped_servers IS 'no rows: the server that does delete-stopped-servers locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_unused_texts (
+);
+
+COMMENT ON TABLE public.lock_delete_unused_texts IS 'no rows: the server that does delete-unused-texts locks the table, so that only one does it';
+
+CREATE TABLE public.lock_delete_unused_uploads (
+);
+
+COMMENT ON TABLE public.lock_delete_unused_uploads IS 'no rows: the server that does delete-unused-uploads locks the table, so that only one does it';
+
 CREATE TABLE public.lock_empty_deleted_tags (
 );
 
@@ -4106,100 +4196,124 @@ CREATE TABLE public.lock_follow_switches (
 
 COMMENT ON TABLE public.lock_follow_switches IS 'no rows: the server that does follow-switches locks the table, so that only one does it';
 
-CREATE TABLE public.lock_forget_audit (
+CREATE VIEW public.lock_forget_audit AS
+ SELECT
+   FROM public.lock_delete_expired_audit;
+
+COMMENT ON VIEW public.lock_forget_audit IS 'locks lock_delete_expired_audit, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_batches AS
+ SELECT
+   FROM public.lock_delete_expired_batches;
+
+COMMENT ON VIEW public.lock_forget_batches IS 'locks lock_delete_expired_batches, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_callbacks AS
+ SELECT
+   FROM public.lock_delete_expired_callbacks;
+
+COMMENT ON VIEW public.lock_forget_callbacks IS 'locks lock_delete_expired_callbacks, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_contact_imports AS
+ SELECT
+   FROM public.lock_delete_expired_contact_imports;
+
+COMMENT ON VIEW public.lock_forget_contact_imports IS 'locks lock_delete_expired_contact_imports, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_erasures AS
+ SELECT
+   FROM public.lock_delete_expired_erasures;
+
+COMMENT ON VIEW public.lock_forget_erasures IS 'locks lock_delete_expired_erasures, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_events AS
+ SELECT
+   FROM public.lock_delete_expired_events;
+
+COMMENT ON VIEW public.lock_forget_events IS 'locks lock_delete_expired_events, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_feed AS
+ SELECT
+   FROM public.lock_delete_expired_feed;
+
+COMMENT ON VIEW public.lock_forget_feed IS 'locks lock_delete_expired_feed, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_idempotency_keys AS
+ SELECT
+   FROM public.lock_delete_expired_idempotency_keys;
+
+COMMENT ON VIEW public.lock_forget_idempotency_keys IS 'locks lock_delete_expired_idempotency_keys, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_reconciliations AS
+ SELECT
+   FROM public.lock_delete_expired_reconciliations;
+
+COMMENT ON VIEW public.lock_forget_reconciliations IS 'locks lock_delete_expired_reconciliations, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_retired_pools AS
+ SELECT
+   FROM public.lock_delete_retired_pools;
+
+COMMENT ON VIEW public.lock_forget_retired_pools IS 'locks lock_delete_retired_pools, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_servers AS
+ SELECT
+   FROM public.lock_delete_stopped_servers;
+
+COMMENT ON VIEW public.lock_forget_servers IS 'locks lock_delete_stopped_servers, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_sessions AS
+ SELECT
+   FROM public.lock_delete_expired_sessions;
+
+COMMENT ON VIEW public.lock_forget_sessions IS 'locks lock_delete_expired_sessions, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_smsgate_messages AS
+ SELECT
+   FROM public.lock_delete_expired_smsgate_messages;
+
+COMMENT ON VIEW public.lock_forget_smsgate_messages IS 'locks lock_delete_expired_smsgate_messages, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_statistics AS
+ SELECT
+   FROM public.lock_delete_expired_statistics;
+
+COMMENT ON VIEW public.lock_forget_statistics IS 'locks lock_delete_expired_statistics, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_submissions AS
+ SELECT
+   FROM public.lock_delete_expired_submissions;
+
+COMMENT ON VIEW public.lock_forget_submissions IS 'locks lock_delete_expired_submissions, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_task_jobs AS
+ SELECT
+   FROM public.lock_delete_expired_task_jobs;
+
+COMMENT ON VIEW public.lock_forget_task_jobs IS 'locks lock_delete_expired_task_jobs, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_texts AS
+ SELECT
+   FROM public.lock_delete_unused_texts;
+
+COMMENT ON VIEW public.lock_forget_texts IS 'locks lock_delete_unused_texts, for servers of version 1.0.0';
+
+CREATE VIEW public.lock_forget_uploads AS
+ SELECT
+   FROM public.lock_delete_unused_uploads;
+
+COMMENT ON VIEW public.lock_forget_uploads IS 'locks lock_delete_unused_uploads, for servers of version 1.0.0';
+
+CREATE TABLE public.lock_stop_unused_listeners (
 );
 
-COMMENT ON TABLE public.lock_forget_audit IS 'no rows: the server that does forget-audit locks the table, so that only one does it';
+COMMENT ON TABLE public.lock_stop_unused_listeners IS 'no rows: the server that does stop-unused-listeners locks the table, so that only one does it';
 
-CREATE TABLE public.lock_forget_batches (
-);
+CREATE VIEW public.lock_forget_webhooks AS
+ SELECT
+   FROM public.lock_stop_unused_listeners;
 
-COMMENT ON TABLE public.lock_forget_batches IS 'no rows: the server that does forget-batches locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_callbacks (
-);
-
-COMMENT ON TABLE public.lock_forget_callbacks IS 'no rows: the server that does forget-callbacks locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_contact_imports (
-);
-
-COMMENT ON TABLE public.lock_forget_contact_imports IS 'no rows: the server that does forget-contact-imports locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_erasures (
-);
-
-COMMENT ON TABLE public.lock_forget_erasures IS 'no rows: the server that does forget-erasures locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_events (
-);
-
-COMMENT ON TABLE public.lock_forget_events IS 'no rows: the server that does forget-events locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_feed (
-);
-
-COMMENT ON TABLE public.lock_forget_feed IS 'no rows: the server that does forget-feed locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_idempotency_keys (
-);
-
-COMMENT ON TABLE public.lock_forget_idempotency_keys IS 'no rows: the server that does forget-idempotency-keys locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_reconciliations (
-);
-
-COMMENT ON TABLE public.lock_forget_reconciliations IS 'no rows: the server that does forget-reconciliations locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_retired_pools (
-);
-
-COMMENT ON TABLE public.lock_forget_retired_pools IS 'no rows: the server that does forget-retired-pools locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_servers (
-);
-
-COMMENT ON TABLE public.lock_forget_servers IS 'no rows: the server that does forget-servers locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_sessions (
-);
-
-COMMENT ON TABLE public.lock_forget_sessions IS 'no rows: the server that does forget-sessions locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_smsgate_messages (
-);
-
-COMMENT ON TABLE public.lock_forget_smsgate_messages IS 'no rows: the server that does forget-smsgate-messages locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_statistics (
-);
-
-COMMENT ON TABLE public.lock_forget_statistics IS 'no rows: the server that does forget-statistics locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_submissions (
-);
-
-COMMENT ON TABLE public.lock_forget_submissions IS 'no rows: the server that does forget-submissions locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_task_jobs (
-);
-
-COMMENT ON TABLE public.lock_forget_task_jobs IS 'no rows: the server that does forget-task-jobs locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_texts (
-);
-
-COMMENT ON TABLE public.lock_forget_texts IS 'no rows: the server that does forget-texts locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_uploads (
-);
-
-COMMENT ON TABLE public.lock_forget_uploads IS 'no rows: the server that does forget-uploads locks the table, so that only one does it';
-
-CREATE TABLE public.lock_forget_webhooks (
-);
-
-COMMENT ON TABLE public.lock_forget_webhooks IS 'no rows: the server that does forget-webhooks locks the table, so that only one does it';
+COMMENT ON VIEW public.lock_forget_webhooks IS 'locks lock_stop_unused_listeners, for servers of version 1.0.0';
 
 CREATE TABLE public.lock_import_contacts (
 );
@@ -4225,6 +4339,11 @@ CREATE TABLE public.lock_move_tasks_to_their_routes (
 );
 
 COMMENT ON TABLE public.lock_move_tasks_to_their_routes IS 'no rows: the server that does move-tasks-to-their-routes locks the table, so that only one does it';
+
+CREATE TABLE public.lock_notify_alerts (
+);
+
+COMMENT ON TABLE public.lock_notify_alerts IS 'no rows: the server that does notify-alerts locks the table, so that only one does it';
 
 CREATE TABLE public.lock_post_webhooks (
 );
@@ -4266,25 +4385,32 @@ CREATE TABLE public.lock_statistics (
 
 COMMENT ON TABLE public.lock_statistics IS 'no rows: the server that does statistics locks the table, so that only one does it';
 
+CREATE TABLE public.lock_submit_sql_inbox (
+);
+
+COMMENT ON TABLE public.lock_submit_sql_inbox IS 'no rows: the server that does submit-sql-inbox locks the table, so that only one does it';
+
 CREATE TABLE public.lock_sum_up_ledger (
 );
 
 COMMENT ON TABLE public.lock_sum_up_ledger IS 'no rows: the server that does sum-up-ledger locks the table, so that only one does it';
 
-CREATE TABLE public.lock_take_messages_of_sql (
-);
+CREATE VIEW public.lock_take_messages_of_sql AS
+ SELECT
+   FROM public.lock_submit_sql_inbox;
 
-COMMENT ON TABLE public.lock_take_messages_of_sql IS 'no rows: the server that does take-messages-of-sql locks the table, so that only one does it';
+COMMENT ON VIEW public.lock_take_messages_of_sql IS 'locks lock_submit_sql_inbox, for servers of version 1.0.0';
 
 CREATE TABLE public.lock_task_jobs (
 );
 
 COMMENT ON TABLE public.lock_task_jobs IS 'no rows: the server that does task-jobs locks the table, so that only one does it';
 
-CREATE TABLE public.lock_tell_alerts (
-);
+CREATE VIEW public.lock_tell_alerts AS
+ SELECT
+   FROM public.lock_notify_alerts;
 
-COMMENT ON TABLE public.lock_tell_alerts IS 'no rows: the server that does tell-alerts locks the table, so that only one does it';
+COMMENT ON VIEW public.lock_tell_alerts IS 'locks lock_notify_alerts, for servers of version 1.0.0';
 
 CREATE TABLE public.messages_default (
     task_id text NOT NULL COLLATE pg_catalog."C",
