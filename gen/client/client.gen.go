@@ -2504,7 +2504,7 @@ type BatchForm struct {
 	// Example: {姓名}，您的优惠券今日到期
 	Content *string `json:"content,omitempty"`
 
-	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
+	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address, its signature and its text, as they are sent: a text that begins with its own signature is the same as one that does not; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 	Dedup *BatchFormDedup `json:"dedup,omitempty"`
 
 	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
@@ -2582,7 +2582,7 @@ type BatchForm struct {
 	Test *bool `json:"test,omitempty"`
 }
 
-// BatchFormDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
+// BatchFormDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address, its signature and its text, as they are sent: a text that begins with its own signature is the same as one that does not; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 type BatchFormDedup string
 
 // BatchID The batch that the task is from
@@ -2667,7 +2667,7 @@ type BatchRequest struct {
 	// Example: {姓名}，您的优惠券今日到期
 	Content *string `json:"content,omitempty"`
 
-	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
+	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address, its signature and its text, as they are sent: a text that begins with its own signature is the same as one that does not; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 	Dedup *BatchRequestDedup `json:"dedup,omitempty"`
 
 	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
@@ -2739,7 +2739,7 @@ type BatchRequest struct {
 	Test *bool `json:"test,omitempty"`
 }
 
-// BatchRequestDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
+// BatchRequestDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address, its signature and its text, as they are sent: a text that begins with its own signature is the same as one that does not; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 type BatchRequestDedup string
 
 // BatchRequeued defines model for BatchRequeued.

@@ -799,10 +799,12 @@ WITH repeated AS (
     SELECT o.row_no, o.first_row
     FROM (
         SELECT r.row_no, min(r.row_no) OVER (
-            PARTITION BY CASE WHEN $1::boolean THEN lower(r.recipient) ELSE r.recipient END, CASE WHEN $2::text = 'row' THEN r.content END,
-                CASE WHEN $2::text = 'row' THEN r.sign END, CASE WHEN $2::text = 'row' THEN r.contact_values END
+            PARTITION BY CASE WHEN $1::boolean THEN lower(r.recipient) ELSE r.recipient END,
+                CASE WHEN $2::text = 'row' THEN unsigned_text(r.content, coalesce(r.sign, b.sign)) END,
+                CASE WHEN $2::text = 'row' THEN coalesce(r.sign, b.sign) END, CASE WHEN $2::text = 'row' THEN r.contact_values END
         ) AS first_row
         FROM batch_rows r
+        JOIN batches b ON b.id = r.batch_id
         WHERE r.batch_id = $3 AND r.code IS NULL
     ) o
     WHERE o.row_no > o.first_row
@@ -831,7 +833,7 @@ type BatchRowsDuplicateRow struct {
 }
 
 // BatchRowsDuplicate marks the valid rows of a batch that repeat a row before, each with the number of the first one, and returns how many rows and
-// segments they are. address is what the rows call their address. It sorts all rows.
+// segments they are. address is what the rows call their address. Texts are compared as they are sent: with their signature, once. It sorts all rows.
 func (q *Queries) BatchRowsDuplicate(ctx context.Context, arg BatchRowsDuplicateParams) (BatchRowsDuplicateRow, error) {
 	row := q.db.QueryRow(ctx, batchRowsDuplicate,
 		arg.FoldsCase,

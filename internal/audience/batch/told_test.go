@@ -48,3 +48,35 @@ func TestAPausedBatchIsNamedAsWhatHoldsItsMessages(t *testing.T) {
 	feed(b)
 	expect("resumed", "[]")
 }
+
+// With dedup row, rows are compared as they are sent: whether a text begins with its signature, or a row names that of the batch, makes no difference.
+func TestRowsAreComparedAsTheyAreSent(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "app"})
+	list := "phone,text,sign\n" +
+		"13800138000,x,\n" + // the first
+		"13800138000,【公司】x,\n" +
+		"13800138000,【公司】【公司】x,\n" +
+		"13800138000,x,公司\n" +
+		"13800138000,【公司】x,公司\n" +
+		"13800138000,x,分店\n" + // another signature
+		"13800138000,【分店】x,分店\n" +
+		"13800138000,【分店】x,\n" + // the text of another message
+		"13800138000,y,\n" +
+		"13800138001,【公司】x,\n"
+	at := checked(b, list, "content", "{text}", "sign", "公司", "dedup", "row", "auto_confirm", "true")
+	expect(b, get(b, at), "running", "10 rows, 5 valid, 5 duplicate, 5 waiting")
+	feed(b)
+	texts := map[string]int{}
+	for _, claimed := range b.Take("app", 20) {
+		texts[claimed.PhoneNumber+" "+claimed.Content]++
+	}
+	for text, n := range texts {
+		if n > 1 {
+			t.Errorf("%q is sent %d times", text, n)
+		}
+	}
+	if len(texts) != 5 {
+		t.Errorf("sent: %v", texts)
+	}
+}
