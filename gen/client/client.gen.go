@@ -2299,7 +2299,7 @@ type Batch struct {
 	CompanyNo   string     `json:"company_no"`
 	ConfirmedAt *time.Time `json:"confirmed_at"`
 
-	// ConfirmedBy null if its request confirmed it
+	// ConfirmedBy The user who confirmed it; with `auto_confirm` the user of its request, once it was checked
 	ConfirmedBy *string `json:"confirmed_by"`
 
 	// Content The text with its placeholders

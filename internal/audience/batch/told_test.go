@@ -80,3 +80,25 @@ func TestRowsAreComparedAsTheyAreSent(t *testing.T) {
 		t.Errorf("sent: %v", texts)
 	}
 }
+
+// A batch that its request confirms says who did: in confirmed_by, among its acts, and in the audit, once.
+func TestABatchThatItsRequestConfirmsSaysWho(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "app"})
+	at := create(b, numbers(2), "content", "hello", "auto_confirm", "true")
+	check(b)
+	got := get(b, at)
+	if got.ConfirmedBy == nil || *got.ConfirmedBy != got.SubmittedBy || got.ChangedBy != nil && *got.ChangedBy != got.SubmittedBy {
+		t.Errorf("confirmed by %v, changed by %v; submitted by %s", got.ConfirmedBy, got.ChangedBy, got.SubmittedBy)
+	}
+	if got.Acts == nil || len(*got.Acts) != 1 || (*got.Acts)[0].Act != "confirmed" || (*got.Acts)[0].Username != got.SubmittedBy {
+		t.Errorf("acts: %v", got.Acts)
+	}
+	if n := b.Count(`SELECT count(*) FROM audit WHERE entity = 'batch' AND entity_key = $1 AND actor = $2 AND after ->> 'confirmed_by' = $2`, fmt.Sprint(got.BatchID), got.SubmittedBy); n != 1 {
+		t.Errorf("%d lines in the audit", n)
+	}
+	other := get(b, checked(b, numbers(2), "content", "hello"))
+	if n := b.Count(`SELECT count(*) FROM audit WHERE entity = 'batch' AND entity_key = $1`, fmt.Sprint(other.BatchID)); n != 0 || other.ConfirmedBy != nil {
+		t.Errorf("a batch that waits for its confirmation: %d lines in the audit, confirmed by %v", n, other.ConfirmedBy)
+	}
+}
