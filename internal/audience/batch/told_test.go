@@ -2,6 +2,7 @@ package batch_test
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	api "lksms/gen/client"
@@ -100,5 +101,23 @@ func TestABatchThatItsRequestConfirmsSaysWho(t *testing.T) {
 	other := get(b, checked(b, numbers(2), "content", "hello"))
 	if n := b.Count(`SELECT count(*) FROM audit WHERE entity = 'batch' AND entity_key = $1`, fmt.Sprint(other.BatchID)); n != 0 || other.ConfirmedBy != nil {
 		t.Errorf("a batch that waits for its confirmation: %d lines in the audit, confirmed by %v", n, other.ConfirmedBy)
+	}
+}
+
+// An error about a tag names the field in which the request has it.
+func TestAnErrorNamesTheFieldOfATag(t *testing.T) {
+	b := apptest.New(t)
+	tag(b, "a")
+	for field, tags := range map[string]map[string]any{
+		"tag":       {"tag": "gone", "tags_all": []string{"a"}},
+		"tags_all":  {"tags_all": []string{"gone"}},
+		"tags_any":  {"tags_any": []string{"gone"}},
+		"tags_none": {"tag": "a", "tags_none": []string{"gone"}},
+	} {
+		body := map[string]any{"name": "n", "content": "x"}
+		maps.Copy(body, tags)
+		if got := b.Expect(422, "request.invalid", "POST", "/api/v1/batches", body).Fields(); got != field {
+			t.Errorf("%v: the error names %q", tags, got)
+		}
 	}
 }
