@@ -96,9 +96,13 @@ func hiddenIn(address string) (all []string) {
 	for _, values := range to.Query() {
 		all = append(all, values...)
 	}
-	for part := range strings.SplitSeq(to.Path, "/") {
-		if len(part) >= tokenLeast {
-			all = append(all, part)
+	for pair := range strings.SplitSeq(to.RawQuery, "&") {
+		_, encoded, _ := strings.Cut(pair, "=")
+		all = append(all, encoded) // an error shows it as it is configured, such as with %2f where others write %2F
+	}
+	for encoded := range strings.SplitSeq(to.EscapedPath(), "/") {
+		if part, err := url.PathUnescape(encoded); err == nil && len(part) >= tokenLeast {
+			all = append(all, part, encoded)
 		}
 	}
 	return slices.DeleteFunc(all, func(part string) bool { return strings.Trim(part, "/") == "" })

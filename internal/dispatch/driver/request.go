@@ -58,7 +58,7 @@ func (m mask) request(req *http.Request) Request {
 	to := *req.URL
 	to.User = nil
 	if to.Path != "" && to.Path != "/" {
-		to.Path, to.RawPath = "/"+hidden, ""
+		to.Path, to.RawPath = "/"+hidden, "/"+hidden // RawPath: the asterisks are not encoded
 	}
 	query := to.Query()
 	for name := range query {
