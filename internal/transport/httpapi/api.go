@@ -1,7 +1,7 @@
 // Package httpapi serves HTTP: the operations of the contract, whose handlers are in a package for each domain beneath it, and the pages of the
 // contract. Package gate does what comes before and after a handler.
 //
-// A handler may return an answer together with an error: the caller is told the error, and the answer is dropped.
+// A handler may return an answer together with an error: the caller gets the error, and the answer is dropped.
 package httpapi
 
 import (

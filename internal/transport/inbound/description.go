@@ -247,7 +247,7 @@ func (d Description) paramsOf(body any) (map[string]string, error) {
 	return params, nil
 }
 
-// dedupOf returns the values that a repeated post has in common; nil: nothing tells a repeated post from another one.
+// dedupOf returns the values that a repeated post has in common; nil: nothing distinguishes a repeated post from another one.
 func (d Description) dedupOf(body any) [][]string {
 	var parts [][]string
 	for i, path := range d.Dedup {

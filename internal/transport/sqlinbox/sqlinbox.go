@@ -43,7 +43,7 @@ type Service struct {
 	taken *prometheus.CounterVec
 }
 
-// What becomes of a message, as the metric has it.
+// The outcomes of a message, as labels of the metric.
 const (
 	becameTask = "task"
 	wasRepeat  = "repeat"

@@ -16,7 +16,7 @@ import (
 	"lksms/internal/transport/httpapi/paging"
 )
 
-// CreateNotifications tells people of a business event (S1.3).
+// CreateNotifications notifies people of a business event (S1.3).
 func (h *Handlers) CreateNotifications(ctx context.Context, req api.CreateNotificationsRequestObject) (api.CreateNotificationsResponseObject, error) {
 	payload, err := convert.Fields(ctx, "payload")
 	if err != nil {

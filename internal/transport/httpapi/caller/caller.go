@@ -100,6 +100,6 @@ func RequireBinding(ctx context.Context, appID string) error {
 	return nil
 }
 
-// SeesNumbers tells whether the caller may know the pace, the shares and the costs of senders: they are the operator's, and a caller
+// SeesNumbers reports whether the caller may know the pace, the shares and the costs of senders: they are the operator's, and a caller
 // that is bound to a company could conclude from them what other companies send.
 func SeesNumbers(ctx context.Context) bool { return OwnCompany(ctx) == nil }

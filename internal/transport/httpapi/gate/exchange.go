@@ -72,7 +72,7 @@ type Caller struct {
 
 // Body is the body of a request.
 type Body struct {
-	Raw    []byte          // as sent, as far as it could be read; of a form: what tells it from another one; nil: not read
+	Raw    []byte          // as sent, as far as it could be read; of a form: its fields as JSON, and the hash of its file; nil: not read
 	Plain  []byte          // Raw in the form that the generated types can read
 	Value  any             // Plain as jsonbody.Parse reads it
 	Items  []contract.Item // of a batch

@@ -31,7 +31,7 @@ const (
 	maxStore    = 15 * time.Second // for storing what was read last
 )
 
-// isFormType reports whether a request says that its body is a form. receiveForm reads the rest of what it says.
+// isFormType reports whether a request says that its body is a form. receiveForm reads the parameters of the media type.
 func isFormType(r *http.Request) bool {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return media == contract.FormType && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter))

@@ -30,7 +30,7 @@ func (g *Gate) paced(ctx context.Context, x *Exchange, status int) {
 	case isBusy(ctx) || x.Caller.Provider != "": // a connection beyond the limit must be free soon; a provider may call often
 	case x.Caller.User.Username == "":
 		who := outbound.NetworkOf(x.Origin.SourceIP)
-		if x.isFile { // a page has many, and must not delay the rest
+		if x.isFile { // a page has many files, which must not delay other requests
 			who = "files " + who
 		}
 		if slices.Contains(contract.AlwaysServed, x.Operation) {

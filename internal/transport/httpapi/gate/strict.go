@@ -110,7 +110,7 @@ func (g *Gate) parse(x *Exchange) (err error) {
 	b.Plain = jsonbody.WholeNumbers(b.Raw)
 	b.Value, err = jsonbody.Parse(b.Plain)
 	if errors.Is(err, jsonbody.ErrNotJSON) {
-		b.Broken = err // the validator looks at the content type first
+		b.Broken = err // the validator checks the content type first
 		return nil
 	}
 	if err != nil {

@@ -47,7 +47,7 @@ func (h *Handlers) ListAlerts(ctx context.Context, req api.ListAlertsRequestObje
 	return api.ListAlerts200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.AlertPage{Items: items, NextCursor: next}}, err
 }
 
-// AcknowledgeAlert notes that the caller looks after an alert.
+// AcknowledgeAlert records that the caller handles an alert.
 func (h *Handlers) AcknowledgeAlert(ctx context.Context, req api.AcknowledgeAlertRequestObject) (api.AcknowledgeAlertResponseObject, error) {
 	one, err := h.services.Alerts.Acknowledge(ctx, req.AlertID, convert.NonEmpty(req.Body.Remark), gate.Of(ctx).Caller.User.Username)
 	if err != nil {

@@ -123,7 +123,7 @@ func (h *Handlers) ReportTasks(ctx context.Context, req api.ReportTasksRequestOb
 	return api.ReportTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
-// StartTasks notes which tasks a sender starts to send (S4.6).
+// StartTasks records which tasks a sender starts to send (S4.6).
 func (h *Handlers) StartTasks(ctx context.Context, req api.StartTasksRequestObject) (api.StartTasksResponseObject, error) {
 	if err := h.scope.RequireApp(ctx, req.Body.AppID); err != nil {
 		return nil, err

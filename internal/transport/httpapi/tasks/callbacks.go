@@ -9,7 +9,7 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 )
 
-// TakeCallback takes what a provider tells of messages (S3.11).
+// TakeCallback takes a receipt of a provider (S3.11).
 func (h *Handlers) TakeCallback(ctx context.Context, req api.TakeCallbackRequestObject) (api.TakeCallbackResponseObject, error) {
 	x := gate.Of(ctx)
 	answer, contentType, err := h.services.Receipts.Take(ctx, x.Call(req.SenderNo))

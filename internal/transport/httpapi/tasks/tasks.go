@@ -55,7 +55,7 @@ func (h *Handlers) dryRun(ctx context.Context, x *gate.Exchange, body api.SendRe
 	return api.SendSms200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
-// ExplainTask tells why a task is where it is.
+// ExplainTask explains why a task has its state.
 func (h *Handlers) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObject) (api.ExplainTaskResponseObject, error) {
 	e, err := h.services.Queue.Explain(ctx, caller.Viewer(ctx), req.TaskID)
 	if err != nil {
@@ -186,7 +186,7 @@ func placesOf(page queue.Page, items []api.Task) []api.PlaceOfItems {
 	return places
 }
 
-// GetTaskTimeline tells everything that happened to one task.
+// GetTaskTimeline shows everything that happened to one task.
 func (h *Handlers) GetTaskTimeline(ctx context.Context, req api.GetTaskTimelineRequestObject) (api.GetTaskTimelineResponseObject, error) {
 	rows, err := h.services.Queue.Timeline(ctx, caller.Viewer(ctx), req.TaskID)
 	return api.GetTaskTimeline200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, eventOf)}, err

@@ -76,13 +76,13 @@ func (p *pacer) came(now time.Time) {
 	p.apart = min(2*p.apart, maxEventInterval)
 }
 
-// idle says that no message waits: the next one is told soon.
+// idle records that no message waits, so that the event of the next message comes soon.
 func (p *pacer) idle() { p.apart = minEventInterval }
 
 // errNothing says that there is no event.
 var errNothing = errors.New("nothing waits for the phone")
 
-// events tells a phone that messages wait for it, for as long as it listens. The data is not read by the app.
+// events sends a phone an event when messages wait for it, for as long as it listens. The app does not read the data of the event.
 func (s *server) events(w http.ResponseWriter, r *http.Request, phone Phone) error {
 	x := gate.Of(r.Context())
 	leave, err := s.options.Streams.Open(x.Caller.User.Username, "phones")

@@ -116,7 +116,7 @@ func (m moment) MarshalJSON() ([]byte, error) {
 	return []byte(time.Time(m).UTC().Format(`"2006-01-02T15:04:05.000Z07:00"`)), nil
 }
 
-// address tells a caller its address; the app shows it. The app sends its token if it has one, which may be old.
+// address answers with the address of the caller, which the app shows. The app sends its token if it has one; the token may be old.
 func (s *server) address(w http.ResponseWriter, r *http.Request) error {
 	return write(w, http.StatusOK, map[string]string{"externalIp": gate.Of(r.Context()).Origin.SourceIP})
 }
@@ -150,7 +150,7 @@ func (s *server) register(w http.ResponseWriter, r *http.Request) error {
 	}{made.DeviceNo, made.Token, made.Username})
 }
 
-// update takes what the app tells at each start: a token for pushes by Google, of which this server sends none, and its SIMs.
+// update takes what the app reports at each start: its SIMs, and a token for pushes by Google, which this server does not send.
 func (s *server) update(w http.ResponseWriter, r *http.Request, phone Phone) error {
 	var body struct {
 		ID string `json:"id"`
@@ -250,7 +250,7 @@ func stateOf(raw json.RawMessage) (State, error) {
 	return state, nil
 }
 
-// settings tells the app what it needs to be a sender of this server; all other settings stay as they are on the phone. Without the first, a phone
+// settings answers with the settings that the app needs as a sender of this server; all other settings stay as they are on the phone. Without the first, a phone
 // with Google's services waits for pushes by Google, which this server does not send. Without the second, it sends its newest message first, while
 // the leases of the others end.
 func (s *server) settings(w http.ResponseWriter, _ *http.Request, _ Phone) error {
@@ -260,7 +260,7 @@ func (s *server) settings(w http.ResponseWriter, _ *http.Request, _ Phone) error
 	})
 }
 
-// webhooks tells the app where to post what it receives: nowhere.
+// webhooks answers with the webhooks to which the app posts received messages: none.
 func (s *server) webhooks(w http.ResponseWriter, _ *http.Request, _ Phone) error {
 	return write(w, http.StatusOK, []struct{}{})
 }

@@ -178,7 +178,8 @@ func (s *Service) held(ctx context.Context, p Phone) ([]dbq.PhoneHeldRow, error)
 // errReplaced undoes a claim.
 var errReplaced = errors.New("another phone has been registered")
 
-// keep notes the leases of a claim, see claim.Request. A lease that no phone knows would end unreported, and fail its message (on_unclear).
+// keep stores the leases of a claim for the phone, see claim.Request. A lease that no phone knows would end unreported, and fail its message
+// (on_unclear).
 func (p Phone) keep(ctx context.Context, q *dispatchq.Queries, leases []claim.Lease) error {
 	params := dispatchq.PhoneLeasesKeepParams{SenderID: p.senderID, DeviceNo: p.DeviceNo}
 	for _, l := range leases {
@@ -186,7 +187,7 @@ func (p Phone) keep(ctx context.Context, q *dispatchq.Queries, leases []claim.Le
 	}
 	n, err := q.PhoneLeasesKeep(ctx, params)
 	if err != nil {
-		return fmt.Errorf("note leases of phone: %w", err)
+		return fmt.Errorf("store leases of phone: %w", err)
 	}
 	if n == 0 {
 		return errReplaced

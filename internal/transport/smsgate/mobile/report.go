@@ -278,7 +278,7 @@ func (s *Service) end(ctx context.Context, reports []queue.Report) ([]string, er
 	return effects, err
 }
 
-// errLater is the fault for a receipt that cannot be stored now: the app tells it again.
+// errLater is the fault for a receipt that cannot be stored now: the app reports it again.
 var errLater = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 30 * time.Second}
 
 // settle stores receipts.

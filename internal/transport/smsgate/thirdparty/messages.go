@@ -33,7 +33,7 @@ type message struct {
 	ValidUntil   *instant `json:"validUntil"`
 	ScheduleAt   *instant `json:"scheduleAt"`
 
-	// Read and ignored: a receipt of the provider is always told.
+	// Read and ignored: receipts of the provider are always part of the state.
 	WithDeliveryReport *bool `json:"withDeliveryReport"`
 }
 

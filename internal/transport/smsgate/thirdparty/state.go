@@ -12,7 +12,7 @@ import (
 	"lksms/internal/transport/smsgate"
 )
 
-// State is a message as it is told.
+// State is the state of a message, as answers have it.
 type State struct {
 	ID         string
 	DeviceID   string // the only sender that may send it, else the one that has the first recipient; empty: none yet

@@ -27,7 +27,7 @@ import (
 	"lksms/internal/transport/smsgate"
 )
 
-// Service submits such messages and tells their states. A caller sees its own messages alone.
+// Service submits such messages and returns their states. A caller sees only its own messages.
 type Service struct {
 	db        *postgres.DB
 	q         *dbq.Queries

@@ -79,7 +79,7 @@ var AlwaysServed = []string{"GET /health", "GET /ready"}
 // LongestAnswer is the longest time that the contract can allow for a request.
 const LongestAnswer = 45 * time.Second
 
-// Read reads the contract once for all servers of a process, because reading takes longer than the rest of a start.
+// Read reads the contract once for all servers of a process, because reading takes longer than all else in a start.
 // Nobody changes the contract afterwards.
 var Read = sync.OnceValues(func() (*Contract, error) {
 	// The library's own checks are patterns that accept the 30th of February.
@@ -188,7 +188,7 @@ func (c *Contract) route(r *http.Request, operation string) (*routers.Route, map
 
 // Methods returns the methods that the path of a request has.
 func (c *Contract) Methods(r *http.Request) []string {
-	if _, _, err := c.router.FindRoute(r); errors.Is(err, routers.ErrPathNotFound) { // each look reads the whole contract
+	if _, _, err := c.router.FindRoute(r); errors.Is(err, routers.ErrPathNotFound) { // each search reads the whole contract
 		return nil
 	}
 	var allowed []string
