@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"net/url"
 
-	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/platform/bom"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
@@ -50,7 +50,7 @@ func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 		}
 	}
 	if c.List != "" {
-		whole = driver.At(whole, c.List)
+		whole = provider.At(whole, c.List)
 	}
 	items, isList := whole.([]any)
 	if !isList {
@@ -60,8 +60,8 @@ func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 		return nil, 0, fault.New(fault.TooLarge, fault.RequestTooLarge)
 	}
 	for _, item := range items {
-		number, hasNumber := driver.Field(item, c.Number)
-		state, hasState := driver.Field(item, c.State)
+		number, hasNumber := provider.Field(item, c.Number)
+		state, hasState := provider.Field(item, c.State)
 		number = cut(postgres.Text(number), 200) // as the number of a sent message is
 		if !hasNumber || !hasState || number == "" {
 			leftOut++
@@ -69,14 +69,14 @@ func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 		}
 		r := Receipt{Number: number, State: Undelivered}
 		switch {
-		case driver.IsOneOf(c.Delivered, state):
+		case provider.IsOneOf(c.Delivered, state):
 			r.State = Delivered
-		case driver.IsOneOf(c.Pending, state):
+		case provider.IsOneOf(c.Pending, state):
 			r.State = OnItsWay
 		}
-		r.Recipient, _ = driver.Field(item, c.Recipient)
+		r.Recipient, _ = provider.Field(item, c.Recipient)
 		var hasCode bool
-		if r.Code, hasCode = driver.Field(item, c.Code); !hasCode {
+		if r.Code, hasCode = provider.Field(item, c.Code); !hasCode {
 			r.Code = state
 		}
 		r.Recipient, r.Code = cut(postgres.Text(r.Recipient), 100), cut(postgres.Text(r.Code), 100)

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"lksms/internal/dispatch/driver/provider"
 )
 
 // aliyun sends short messages through Aliyun (SendSms of Dysmsapi, 2017-05-25), one call for each (B16).
@@ -27,7 +29,7 @@ type aliyun struct {
 		TimeoutSeconds  float64           `json:"timeoutSeconds"`
 	}
 	templates []providedTemplate
-	tools     Tools
+	tools     provider.Tools
 	client    *http.Client
 	limit     time.Duration
 }
@@ -39,7 +41,7 @@ const (
 
 var aliyunPlaceholder = regexp.MustCompile(`\$\{([^{}]+)\}`)
 
-var aliyunReply = reply{
+var aliyunReply = provider.Reply{
 	Success: "Code", Equals: []string{"OK"}, Number: "BizId", Code: "Code", Error: "Message",
 	Permanent: []string{
 		"isv.MOBILE_NUMBER_ILLEGAL", "isv.TEMPLATE_PARAMS_ILLEGAL", "isv.INVALID_PARAMETERS", "isv.PARAM_LENGTH_LIMIT",
@@ -51,8 +53,8 @@ var aliyunReply = reply{
 		"isv.PRODUCT_UNSUBSCRIBE", "isv.DENY_IP_RANGE", "isv.DAY_LIMIT_CONTROL", "isv.MONTH_LIMIT_CONTROL", "isp.RAM_PERMISSION_DENY",
 		"InvalidAccessKeyId.NotFound", "InvalidAccessKeyId.Inactive", "SignatureDoesNotMatch", "Forbidden.RAM", "InvalidTimeStamp.Expired",
 	},
-	unclear: []string{"isp.GATEWAY_ERROR", "isp.SYSTEM_ERROR", "InternalError"}, // the message may be on its way
-	busy:    []string{"Throttling", "Throttling.User", "Throttling.Api", "ServiceUnavailable"},
+	Unclear: []string{"isp.GATEWAY_ERROR", "isp.SYSTEM_ERROR", "InternalError"}, // the message may be on its way
+	Busy:    []string{"Throttling", "Throttling.User", "Throttling.Api", "ServiceUnavailable"},
 }
 
 // Codes of Aliyun about the signature, and about the template, which is never the message's own.
@@ -61,7 +63,7 @@ var (
 	aliyunTemplates = []string{"isv.SMS_TEMPLATE_ILLEGAL", "isv.TEMPLATE_MISSING_PARAMETERS"}
 )
 
-func newAliyun(config []byte, t Tools) (Driver, error) {
+func newAliyun(config []byte, t provider.Tools) (Driver, error) {
 	d := &aliyun{tools: t}
 	c := &d.config
 	if err := read(config, c); err != nil {
@@ -84,17 +86,17 @@ func newAliyun(config []byte, t Tools) (Driver, error) {
 		return nil, err
 	}
 	d.limit, err = timeout(c.TimeoutSeconds)
-	d.client = t.client(d.limit)
+	d.client = t.Client(d.limit)
 	return d, err
 }
 
 func (d *aliyun) Target() string { return target(d.config.BaseURL) }
 
-func (d *aliyun) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	newAttempts(ctx, d.limit, d.tools).each(messages, d.config.AtOnce, report, d.call)
+func (d *aliyun) Send(ctx context.Context, messages []provider.Message, report func(int, provider.Outcome)) {
+	provider.NewAttempts(ctx, d.limit, d.tools).Each(messages, d.config.AtOnce, report, d.call)
 }
 
-func (d *aliyun) call(ctx context.Context, m Message) Outcome {
+func (d *aliyun) call(ctx context.Context, m provider.Message) provider.Outcome {
 	p, refused := provide(m, d.templates, d.config.SignName)
 	if refused != nil {
 		return *refused
@@ -108,22 +110,22 @@ func (d *aliyun) call(ctx context.Context, m Message) Outcome {
 	if len(p.values) > 0 {
 		params, err := json.Marshal(p.values)
 		if err != nil {
-			return unwritable
+			return provider.Unwritable
 		}
 		query.Set("TemplateParam", string(params))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(d.config.BaseURL, "/")+"/?"+aliyunQuery(query), nil)
 	if err != nil {
-		return unwritable
+		return provider.Unwritable
 	}
 	nonce := make([]byte, 16)
 	rand.Read(nonce)
 	aliyunSign(req, d.config.AccessKeyID, d.config.AccessKeySecret, "SendSms", aliyunVersion, hex.EncodeToString(nonce), time.Now())
-	status, answer, failure := call(d.client, req)
+	status, answer, failure := provider.Call(d.client, req)
 	if failure != nil {
 		return *failure
 	}
-	return p.blame(aliyunReply.outcome(status, answer), aliyunSigns, aliyunTemplates, len(d.templates))
+	return p.blame(aliyunReply.Outcome(status, answer), aliyunSigns, aliyunTemplates, len(d.templates))
 }
 
 // aliyunQuery encodes a query as the signature has it: spaces are %20.

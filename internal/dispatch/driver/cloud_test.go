@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/platform/outbound"
 )
 
@@ -53,8 +54,8 @@ func TestCloudProvidersGetTemplatesAndValues(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			try := func(content string) driver.Outcome {
-				return send(t.Context(), d, []driver.Message{{TaskID: "task_1", Recipient: "+8613800138000", Content: content, Sign: map[bool]string{true: "甲"}[strings.HasPrefix(content, "【甲】")]}})[0]
+			try := func(content string) provider.Outcome {
+				return send(t.Context(), d, []provider.Message{{TaskID: "task_1", Recipient: "+8613800138000", Content: content, Sign: map[bool]string{true: "甲"}[strings.HasPrefix(content, "【甲】")]}})[0]
 			}
 			if o := try("【甲】验证码1+2 3"); !o.OK || o.ProviderNo != "biz-1" {
 				t.Errorf("accepted: %+v", o)
@@ -121,7 +122,7 @@ func TestCodesOfCloudProvidersBlameWhatTheyName(t *testing.T) {
 				templates["2"] = fmt.Sprintf(other, placeholder)
 			}
 			d := cloudDriver(t, c.kind, p.URL, map[string]any{"templates": templates})
-			o := send(t.Context(), d, []driver.Message{{TaskID: "1", Recipient: "+8613800138000", Content: "验证码1", Sign: c.sign}})[0]
+			o := send(t.Context(), d, []provider.Message{{TaskID: "1", Recipient: "+8613800138000", Content: "验证码1", Sign: c.sign}})[0]
 			if o.OK || o.Permanent != c.permanent || o.Trouble != c.trouble || o.Unknown != c.unclear || o.Outage != c.outage {
 				t.Errorf("%+v", o)
 			}
@@ -155,7 +156,7 @@ func TestAMessageAbroadNeedsNoSignature(t *testing.T) {
 		p := newProvider(t, func(_ int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, c.accepted) })
 		d := cloudDriver(t, c.kind, p.URL+"/", map[string]any{"signName": ""})
 		for recipient, isSent := range map[string]bool{"+12015550123": true, "+85251234567": true, "+8613800138000": false} {
-			if o := send(t.Context(), d, []driver.Message{{TaskID: "1", Recipient: recipient, Content: "验证码1"}})[0]; o.OK != isSent || !isSent && o.Code != "no_signature" {
+			if o := send(t.Context(), d, []provider.Message{{TaskID: "1", Recipient: recipient, Content: "验证码1"}})[0]; o.OK != isSent || !isSent && o.Code != "no_signature" {
 				t.Errorf("%s to %s: %+v", c.kind, recipient, o)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/platform/fault"
 )
 
@@ -17,19 +18,19 @@ const dingTalkTitle = 20
 // dingTalk sends messages of one group to all their recipients in one call (S1.10).
 type dingTalk struct {
 	config struct {
-		BaseURL        string  `json:"baseUrl"` // complete URL
-		AgentID        string  `json:"agentId"`
-		CorpID         string  `json:"corpId"`
-		Answer         *reply  `json:"answer"` // nil: errcode 0 or a msgid is success
-		TimeoutSeconds float64 `json:"timeoutSeconds"`
+		BaseURL        string          `json:"baseUrl"` // complete URL
+		AgentID        string          `json:"agentId"`
+		CorpID         string          `json:"corpId"`
+		Answer         *provider.Reply `json:"answer"` // nil: errcode 0 or a msgid is success
+		TimeoutSeconds float64         `json:"timeoutSeconds"`
 	}
-	answer reply
+	answer provider.Reply
 	client *http.Client
 	limit  time.Duration
-	tools  Tools
+	tools  provider.Tools
 }
 
-func newDingTalk(config []byte, t Tools) (Driver, error) {
+func newDingTalk(config []byte, t provider.Tools) (Driver, error) {
 	d := &dingTalk{tools: t}
 	if err := read(config, &d.config); err != nil {
 		return nil, err
@@ -40,27 +41,27 @@ func newDingTalk(config []byte, t Tools) (Driver, error) {
 	if err := address("baseUrl", d.config.BaseURL); err != nil {
 		return nil, err
 	}
-	d.answer = errCodes(dingTalkPermanent, dingTalkTrouble, dingTalkBusy)
+	d.answer = provider.ErrCodes(dingTalkPermanent, dingTalkTrouble, dingTalkBusy)
 	if d.config.Answer != nil {
 		d.answer = *d.config.Answer
-		d.answer.busy = dingTalkBusy
+		d.answer.Busy = dingTalkBusy
 	}
-	if err := d.answer.check(); err != nil {
+	if err := d.answer.Check(); err != nil {
 		return nil, err
 	}
-	if !d.answer.saysSuccess() {
+	if !d.answer.SaysSuccess() {
 		return nil, fault.InvalidField("config.answer.success", fault.Required, nil)
 	}
 	var err error
 	d.limit, err = timeout(d.config.TimeoutSeconds)
-	d.client = t.client(d.limit)
+	d.client = t.Client(d.limit)
 	return d, err
 }
 
 func (d *dingTalk) Target() string { return target(d.config.BaseURL) }
 
-func (d *dingTalk) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	attempts := newAttempts(ctx, d.limit, d.tools)
+func (d *dingTalk) Send(ctx context.Context, messages []provider.Message, report func(int, provider.Outcome)) {
+	attempts := provider.NewAttempts(ctx, d.limit, d.tools)
 	groups := map[int64][]person{}
 	var order []int64
 	for i, m := range messages {
@@ -93,19 +94,19 @@ type person struct {
 
 // deliver sends a message to people in one call. A refused call reached nobody, and may have been refused for one
 // name only: it is repeated for each half of the people, until every refused name is alone in its call.
-func (d *dingTalk) deliver(attempts *attempts, messages []Message, people []person, report func(int, Outcome)) {
-	if people = mayGet(attempts, messages, people); len(people) == 0 || !attempts.canStart() {
+func (d *dingTalk) deliver(attempts *provider.Attempts, messages []provider.Message, people []person, report func(int, provider.Outcome)) {
+	if people = mayGet(attempts, messages, people); len(people) == 0 || !attempts.CanStart() {
 		return
 	}
 	m := messages[people[0].indexes[0]]
-	o := attempts.try(m, func(ctx context.Context) Outcome { return d.call(ctx, m, people) })
+	o := attempts.Try(m, func(ctx context.Context) provider.Outcome { return d.call(ctx, m, people) })
 	if len(people) > 1 && isRetriedInHalves(o) {
 		half := len(people) / 2
 		d.deliver(attempts, messages, people[:half], report)
 		d.deliver(attempts, messages, people[half:], report)
 		return
 	}
-	if !attempts.record(o) {
+	if !attempts.Record(o) {
 		return
 	}
 	for _, p := range people {
@@ -116,9 +117,9 @@ func (d *dingTalk) deliver(attempts *attempts, messages []Message, people []pers
 }
 
 // mayGet returns the people without those whose messages may not be sent any more.
-func mayGet(attempts *attempts, messages []Message, people []person) (left []person) {
+func mayGet(attempts *provider.Attempts, messages []provider.Message, people []person) (left []person) {
 	for _, p := range people {
-		p.indexes = slices.DeleteFunc(slices.Clone(p.indexes), func(i int) bool { return !attempts.mayBegin(messages[i]) })
+		p.indexes = slices.DeleteFunc(slices.Clone(p.indexes), func(i int) bool { return !attempts.MayBegin(messages[i]) })
 		if len(p.indexes) > 0 {
 			left = append(left, p)
 		}
@@ -128,11 +129,11 @@ func mayGet(attempts *attempts, messages []Message, people []person) (left []per
 
 // isRetriedInHalves reports whether a call may have been refused for one of its users: the provider looked at the
 // call, and does not say that it is broken or too busy.
-func isRetriedInHalves(o Outcome) bool {
-	return !o.OK && !o.Unknown && !o.Trouble && !o.Outage && !o.Unasked && o != untried
+func isRetriedInHalves(o provider.Outcome) bool {
+	return !o.OK && !o.Unknown && !o.Trouble && !o.Outage && !o.Unasked && o != provider.Untried
 }
 
-func (d *dingTalk) call(ctx context.Context, m Message, people []person) Outcome {
+func (d *dingTalk) call(ctx context.Context, m provider.Message, people []person) provider.Outcome {
 	if n := utf8.RuneCountInString(m.Title); n > dingTalkTitle {
 		d.tools.Log.WarnContext(ctx, "title truncated for DingTalk", "task_id", m.TaskID, "characters", n, "most", dingTalkTitle)
 		m.Title = string([]rune(m.Title)[:dingTalkTitle])
@@ -150,13 +151,13 @@ func (d *dingTalk) call(ctx context.Context, m Message, people []person) Outcome
 		"title": m.Title, "content": m.Content, "template_params": params,
 	})
 	if err != nil {
-		return unwritable
+		return provider.Unwritable
 	}
-	status, answer, failure := post(ctx, d.client, d.config.BaseURL, nil, body)
+	status, answer, failure := provider.Post(ctx, d.client, d.config.BaseURL, nil, body)
 	if failure != nil {
 		return *failure
 	}
-	return d.answer.outcome(status, answer)
+	return d.answer.Outcome(status, answer)
 }
 
 var (

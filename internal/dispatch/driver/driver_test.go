@@ -27,6 +27,7 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/outbound"
 	"lksms/internal/platform/standardwebhooks"
@@ -40,15 +41,15 @@ type call struct {
 }
 
 // provider is a stub of a provider.
-type provider struct {
+type fakeProvider struct {
 	*httptest.Server
 	mu    sync.Mutex
 	calls []call
 }
 
-func newProvider(t *testing.T, answer func(n int, c call, w http.ResponseWriter)) *provider {
+func newProvider(t *testing.T, answer func(n int, c call, w http.ResponseWriter)) *fakeProvider {
 	t.Helper()
-	p := &provider{}
+	p := &fakeProvider{}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		c := call{r.Method, r.URL.RequestURI(), r.Header.Clone(), string(body)}
@@ -63,7 +64,7 @@ func newProvider(t *testing.T, answer func(n int, c call, w http.ResponseWriter)
 }
 
 // seen returns the requests so far.
-func (p *provider) seen() []call {
+func (p *fakeProvider) seen() []call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.calls)
@@ -93,7 +94,7 @@ func tryDriver(kind string, config map[string]any, policy outbound.Policy) (driv
 	}
 	var mu sync.Mutex
 	var kept string
-	return driver.New(kind, text, driver.Tools{
+	return driver.New(kind, text, provider.Tools{
 		Outbound: policy, Log: slog.New(slog.DiscardHandler),
 		Token: func(ctx context.Context, stale string, fetch func(context.Context) (string, time.Duration, error)) (string, error) {
 			mu.Lock()
@@ -109,15 +110,15 @@ func tryDriver(kind string, config map[string]any, policy outbound.Policy) (driv
 }
 
 // send sends messages, and returns their outcomes in the order of the messages. An untried message has the zero outcome.
-func send(ctx context.Context, d driver.Driver, messages []driver.Message) []driver.Outcome {
-	outcomes := make([]driver.Outcome, len(messages))
+func send(ctx context.Context, d driver.Driver, messages []provider.Message) []provider.Outcome {
+	outcomes := make([]provider.Outcome, len(messages))
 	var mu sync.Mutex
-	d.Send(ctx, messages, func(i int, o driver.Outcome) {
+	d.Send(ctx, messages, func(i int, o provider.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
 		o.Answer = "" // most tests are about what it means
-		if outcomes[i] != (driver.Outcome{}) {
-			o = driver.Outcome{Error: "a second outcome for one message"}
+		if outcomes[i] != (provider.Outcome{}) {
+			o = provider.Outcome{Error: "a second outcome for one message"}
 		}
 		outcomes[i] = o
 	})
@@ -129,10 +130,10 @@ func TestDingTalkMergesTheUsersOfAGroup(t *testing.T) {
 	p := newProvider(t, says(200, `{"errcode":0,"msgid":12345678901}`))
 	d := makeDriver(t, "dingtalk", map[string]any{"baseUrl": p.URL + "/mc/send", "agentId": "A", "corpId": "C"})
 	title := "【应急成像-京津冀-二〇二五年八月】已发起"
-	one := driver.Message{TaskID: "1", Recipient: "zhang", Title: title, Content: "正文", TemplateID: "SE1001", Params: json.RawMessage(`{"taskId":1001}`), Group: 7}
+	one := provider.Message{TaskID: "1", Recipient: "zhang", Title: title, Content: "正文", TemplateID: "SE1001", Params: json.RawMessage(`{"taskId":1001}`), Group: 7}
 	two, again, other := one, one, one
 	two.Recipient, again.Recipient, other.Group = "li", "zhang", 8
-	outcomes := send(t.Context(), d, []driver.Message{one, two, other, again})
+	outcomes := send(t.Context(), d, []provider.Message{one, two, other, again})
 	for i, o := range outcomes {
 		if !o.OK || o.ProviderNo != "12345678901" {
 			t.Errorf("%d: %+v", i, o)
@@ -156,7 +157,7 @@ func TestDingTalkMergesTheUsersOfAGroup(t *testing.T) {
 
 // dingTalkWithout is a provider that does not know some users. It refuses a call that names one of them, and counts what it sent to the
 // others.
-func dingTalkWithout(t *testing.T, refusal string, unknown ...string) (*provider, func() map[string]int) {
+func dingTalkWithout(t *testing.T, refusal string, unknown ...string) (*fakeProvider, func() map[string]int) {
 	t.Helper()
 	var mu sync.Mutex
 	sent := map[string]int{}
@@ -198,9 +199,9 @@ func TestDingTalkFindsTheBadNamesAndSendsToTheOthersOnce(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			p, sent := dingTalkWithout(t, c.refusal, c.unknown...)
-			var messages []driver.Message
+			var messages []provider.Message
 			for i := range 10 {
-				messages = append(messages, driver.Message{TaskID: fmt.Sprint(i), Recipient: fmt.Sprint("u", i%9), Group: 1})
+				messages = append(messages, provider.Message{TaskID: fmt.Sprint(i), Recipient: fmt.Sprint("u", i%9), Group: 1})
 			}
 			outcomes := send(t.Context(), makeDriver(t, "dingtalk", map[string]any{"baseUrl": p.URL, "agentId": "A", "corpId": "C"}), messages)
 			for i, o := range outcomes {
@@ -221,7 +222,7 @@ func TestDingTalkDoesNotSearchForBadNamesAfterOtherRefusals(t *testing.T) {
 	for _, answer := range []string{`{"errcode":-1,"errmsg":"busy"}`, `{"errcode":40014,"errmsg":"token"}`, `{"code":500}`, `x`} {
 		p := newProvider(t, says(200, answer))
 		d := makeDriver(t, "dingtalk", map[string]any{"baseUrl": p.URL, "agentId": "A", "corpId": "C"})
-		send(t.Context(), d, []driver.Message{{TaskID: "1", Recipient: "a", Group: 1}, {TaskID: "2", Recipient: "b", Group: 1}})
+		send(t.Context(), d, []provider.Message{{TaskID: "1", Recipient: "a", Group: 1}, {TaskID: "2", Recipient: "b", Group: 1}})
 		if n := len(p.seen()); n != 1 {
 			t.Errorf("%s: %d calls", answer, n)
 		}
@@ -235,16 +236,16 @@ func TestTheSignOfSuccessCanBeConfigured(t *testing.T) {
 	for _, c := range []struct {
 		answer map[string]any
 		says   string
-		want   driver.Outcome // without the error
+		want   provider.Outcome // without the error
 	}{
-		{named, `{"success":true,"id":"x"}`, driver.Outcome{OK: true, ProviderNo: "x"}},
-		{named, `{"success":false,"code":9}`, driver.Outcome{Permanent: true, Code: "9"}},
-		{named, `{"success":false,"code":8}`, driver.Outcome{Trouble: true, Code: "8"}},
-		{named, `{"success":false,"code":7}`, driver.Outcome{Code: "7"}},
-		{named, `{"id":"x"}`, driver.Outcome{Unknown: true, Code: "unsaid"}},
-		{named, `<html>`, driver.Outcome{Unknown: true, Code: "unreadable"}},
-		{byNumber, `{"id":5}`, driver.Outcome{OK: true, ProviderNo: "5"}},
-		{byNumber, `{"success":false}`, driver.Outcome{Unknown: true, Code: "unsaid"}},
+		{named, `{"success":true,"id":"x"}`, provider.Outcome{OK: true, ProviderNo: "x"}},
+		{named, `{"success":false,"code":9}`, provider.Outcome{Permanent: true, Code: "9"}},
+		{named, `{"success":false,"code":8}`, provider.Outcome{Trouble: true, Code: "8"}},
+		{named, `{"success":false,"code":7}`, provider.Outcome{Code: "7"}},
+		{named, `{"id":"x"}`, provider.Outcome{Unknown: true, Code: "unsaid"}},
+		{named, `<html>`, provider.Outcome{Unknown: true, Code: "unreadable"}},
+		{byNumber, `{"id":5}`, provider.Outcome{OK: true, ProviderNo: "5"}},
+		{byNumber, `{"success":false}`, provider.Outcome{Unknown: true, Code: "unsaid"}},
 	} {
 		p := newProvider(t, says(200, c.says))
 		for kind, config := range map[string]map[string]any{
@@ -252,7 +253,7 @@ func TestTheSignOfSuccessCanBeConfigured(t *testing.T) {
 			"oa":       {"url": p.URL, "secret": "s", "answer": c.answer},
 			"http-sms": {"url": p.URL, "answer": c.answer},
 		} {
-			got := send(t.Context(), makeDriver(t, kind, config), []driver.Message{{TaskID: "1", Recipient: "a"}})[0]
+			got := send(t.Context(), makeDriver(t, kind, config), []provider.Message{{TaskID: "1", Recipient: "a"}})[0]
 			if got.Error = ""; got != c.want {
 				t.Errorf("%s, %v says %s: %+v, want %+v", kind, c.answer, c.says, got, c.want)
 			}
@@ -264,7 +265,7 @@ func TestTheSignOfSuccessCanBeConfigured(t *testing.T) {
 func TestTroubleEndsABatch(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(401, ""))
-	messages := make([]driver.Message, 100)
+	messages := make([]provider.Message, 100)
 	for kind, config := range map[string]map[string]any{
 		"http-sms": {"url": p.URL, "atOnce": 2}, "oa": {"url": p.URL, "secret": "s"},
 		"dingtalk": {"baseUrl": p.URL, "agentId": "A", "corpId": "C"}, "wechat": {"baseUrl": p.URL, "appId": "a", "appSecret": "s"},
@@ -272,7 +273,7 @@ func TestTroubleEndsABatch(t *testing.T) {
 		before := len(p.seen())
 		tried := 0
 		for _, o := range send(t.Context(), makeDriver(t, kind, config), messages) {
-			if o != (driver.Outcome{}) {
+			if o != (provider.Outcome{}) {
 				tried++
 				if !o.Trouble {
 					t.Errorf("%s: %+v", kind, o)
@@ -298,9 +299,9 @@ func TestASlowBatchReportsKnownOutcomesAndLeavesTheOthersUntried(t *testing.T) {
 	d := makeDriver(t, "dingtalk", map[string]any{"baseUrl": p.URL, "agentId": "A", "corpId": "C", "timeoutSeconds": 60})
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	messages := []driver.Message{{TaskID: "1", Recipient: "a"}, {TaskID: "2", Recipient: "b"}, {TaskID: "3", Recipient: "c"}, {TaskID: "4", Recipient: "d"}}
-	outcomes := map[int]driver.Outcome{}
-	d.Send(ctx, messages, func(i int, o driver.Outcome) {
+	messages := []provider.Message{{TaskID: "1", Recipient: "a"}, {TaskID: "2", Recipient: "b"}, {TaskID: "3", Recipient: "c"}, {TaskID: "4", Recipient: "d"}}
+	outcomes := map[int]provider.Outcome{}
+	d.Send(ctx, messages, func(i int, o provider.Outcome) {
 		outcomes[i] = o
 		if i == 0 && len(p.seen()) > 1 {
 			t.Error("the first outcome came after the second call began")
@@ -320,8 +321,8 @@ func TestTheSignatureAndTheTextAreKnownApart(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(200, ""))
 	d := makeDriver(t, "http-sms", map[string]any{"url": p.URL, "body": map[string]any{"all": "${content}", "text": "${text}", "sign": "${sign}"}})
-	send(t.Context(), d, []driver.Message{{TaskID: "1", Content: "【甲】【乙】a", Sign: "甲"}})
-	send(t.Context(), d, []driver.Message{{TaskID: "2", Content: "【乙】a"}})
+	send(t.Context(), d, []provider.Message{{TaskID: "1", Content: "【甲】【乙】a", Sign: "甲"}})
+	send(t.Context(), d, []provider.Message{{TaskID: "2", Content: "【乙】a"}})
 	want := []string{`{"all":"【甲】【乙】a","sign":"甲","text":"【乙】a"}`, `{"all":"【乙】a","sign":"","text":"【乙】a"}`}
 	for i, call := range p.seen() {
 		if call.body != want[i] {
@@ -334,7 +335,7 @@ func TestATextThatNoHeaderCanHoldFailsAlone(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(200, ""))
 	d := makeDriver(t, "http-sms", map[string]any{"url": p.URL, "headers": map[string]string{"X-Text": "${content}"}})
-	o := send(t.Context(), d, []driver.Message{{TaskID: "1", Content: "a\nb"}, {TaskID: "2", Content: "a"}})
+	o := send(t.Context(), d, []provider.Message{{TaskID: "1", Content: "a\nb"}, {TaskID: "2", Content: "a"}})
 	if !o[0].Permanent || o[0].Trouble || !o[1].OK {
 		t.Errorf("%+v", o)
 	}
@@ -357,7 +358,7 @@ func TestAMessageCannotBreakOutOfItsPartOfTheURL(t *testing.T) {
 			"url": p.URL + "/v1/${content}/send?text=${content}&key=${secrets.key}", "query": map[string]string{"again": "${content}"},
 			"secrets": map[string]string{"key": "k&text=mine"},
 		})
-		o := send(t.Context(), d, []driver.Message{{TaskID: "1", Content: c.content}})[0]
+		o := send(t.Context(), d, []provider.Message{{TaskID: "1", Content: c.content}})[0]
 		if !c.isSent {
 			if !o.Permanent || !o.Unasked || o.Trouble || len(p.seen()) != 0 {
 				t.Errorf("%q: %+v, %v", c.content, o, p.seen())
@@ -387,7 +388,7 @@ func TestAMailCannotAddHeadersOrRecipients(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)
 	d := makeDriver(t, "email", config)
-	o := send(t.Context(), d, []driver.Message{
+	o := send(t.Context(), d, []provider.Message{
 		{TaskID: "1", Recipient: "a@example.com", Title: "一\r\nBcc: b@example.com\r\n\r\n二", Content: "c\r\n.\r\nMAIL FROM:<x@example.com>"},
 		{TaskID: "2", Recipient: "a@example.com\r\nRCPT TO:<b@example.com>", Content: "c"},
 		{TaskID: "3", Recipient: "a@example.com, b@example.com", Content: "c"},
@@ -430,7 +431,7 @@ func TestRefusalsOfAMessageDifferFromOutages(t *testing.T) {
 		{500, "", true}, {500, `{"code":22}`, true}, {503, "", true}, {502, "", true}, {504, "", true}, {429, "", true}, {408, "", true},
 	} {
 		p := newProvider(t, says(c.status, c.says))
-		o := send(t.Context(), makeDriver(t, "http-sms", map[string]any{"url": p.URL, "answer": answer}), []driver.Message{{TaskID: "1"}})[0]
+		o := send(t.Context(), makeDriver(t, "http-sms", map[string]any{"url": p.URL, "answer": answer}), []provider.Message{{TaskID: "1"}})[0]
 		if o.Outage != c.isOutage || o.Trouble || o.OK || o.Unasked {
 			t.Errorf("%d %s: %+v", c.status, c.says, o)
 		}
@@ -443,7 +444,7 @@ func TestWeChatWithoutATokenIsInTrouble(t *testing.T) {
 		`{"errcode":40125,"errmsg":"invalid appsecret"}`: "", `{"errcode":40164}`: "", `{}`: "", `x`: "", `{"errcode":45009}`: "Asia/Shanghai",
 	} {
 		p := newProvider(t, says(200, answer))
-		o := send(t.Context(), makeDriver(t, "wechat", map[string]any{"baseUrl": p.URL, "appId": "a", "appSecret": "s"}), []driver.Message{{TaskID: "1"}})[0]
+		o := send(t.Context(), makeDriver(t, "wechat", map[string]any{"baseUrl": p.URL, "appId": "a", "appSecret": "s"}), []provider.Message{{TaskID: "1"}})[0]
 		if !o.Trouble || o.Unknown || o.Permanent || o.Pause.DayOf != day {
 			t.Errorf("%s: %+v", answer, o)
 		}
@@ -458,8 +459,8 @@ func TestOASignsByStandardWebhooks(t *testing.T) {
 	}
 	p := newProvider(t, says(204, ""))
 	d := makeDriver(t, "oa", map[string]any{"url": p.URL, "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"})
-	message := driver.Message{TaskID: "task_1", LeaseID: 42, EnteredAt: new(time.Unix(0, 0).UTC()), Recipient: "zhang", Title: "t", Content: "c"}
-	if o := send(t.Context(), d, []driver.Message{message}); !o[0].OK {
+	message := provider.Message{TaskID: "task_1", LeaseID: 42, EnteredAt: new(time.Unix(0, 0).UTC()), Recipient: "zhang", Title: "t", Content: "c"}
+	if o := send(t.Context(), d, []provider.Message{message}); !o[0].OK {
 		t.Fatalf("%+v", o)
 	}
 	c := p.seen()[0]
@@ -501,9 +502,9 @@ func TestWeChatFetchesATokenAgainOnlyWhenItIsStale(t *testing.T) {
 	})
 	d := makeDriver(t, "wechat", map[string]any{"baseUrl": p.URL, "appId": "wx", "appSecret": "s"})
 	data := json.RawMessage(`{"thing1":{"value":"x"}}`)
-	var messages []driver.Message
+	var messages []provider.Message
 	for _, openid := range []string{"good", "refuses", "toomany"} {
-		messages = append(messages, driver.Message{TaskID: openid, Recipient: openid, TemplateID: "T", Params: data, Page: "pages/index"})
+		messages = append(messages, provider.Message{TaskID: openid, Recipient: openid, TemplateID: "T", Params: data, Page: "pages/index"})
 	}
 	o := send(t.Context(), d, messages)
 	if !o[0].OK || o[0].ProviderNo != "9" || !o[1].Permanent || o[1].Code != "43101" || !o[2].Trouble || o[2].Pause.DayOf != "Asia/Shanghai" {
@@ -521,7 +522,7 @@ func TestWeChatFetchesATokenAgainOnlyWhenItIsStale(t *testing.T) {
 
 func TestHTTPSMSFollowsItsConfiguration(t *testing.T) {
 	t.Parallel()
-	message := driver.Message{TaskID: "task_1", Recipient: "+8613800138000", Content: `他说"你好"&a=1`}
+	message := provider.Message{TaskID: "task_1", Recipient: "+8613800138000", Content: `他说"你好"&a=1`}
 	json1 := map[string]any{
 		"body":    map[string]any{"account": "${values.account}", "password": "${secrets.password}", "to": []any{"${digits}"}, "msg": "${content}", "type": 3},
 		"values":  map[string]any{"account": "acme"},
@@ -539,17 +540,17 @@ func TestHTTPSMSFollowsItsConfiguration(t *testing.T) {
 		name   string
 		config map[string]any
 		answer func(int, call, http.ResponseWriter)
-		want   driver.Outcome
+		want   provider.Outcome
 		sent   string
 	}{
-		{"json, accepted", json1, says(200, `{"data":[{"code":0,"id":98765432109876543210}]}`), driver.Outcome{OK: true, ProviderNo: "98765432109876543210"},
+		{"json, accepted", json1, says(200, `{"data":[{"code":0,"id":98765432109876543210}]}`), provider.Outcome{OK: true, ProviderNo: "98765432109876543210"},
 			`{"account":"acme","msg":"他说\"你好\"\u0026a=1","password":"hunter2","to":["8613800138000"],"type":3}`},
-		{"json, refused for good", json1, says(200, `{"data":[{"code":15,"text":"黑名单"}]}`), driver.Outcome{Permanent: true, Code: "15", Error: "黑名单"}, ""},
-		{"json, refused for now", json1, says(200, `{"data":[{"code":22}]}`), driver.Outcome{Code: "22", Error: "the provider refused it"}, ""},
-		{"form, accepted", form, says(200, "0,20251121"), driver.Outcome{OK: true, ProviderNo: "20251121"},
+		{"json, refused for good", json1, says(200, `{"data":[{"code":15,"text":"黑名单"}]}`), provider.Outcome{Permanent: true, Code: "15", Error: "黑名单"}, ""},
+		{"json, refused for now", json1, says(200, `{"data":[{"code":22}]}`), provider.Outcome{Code: "22", Error: "the provider refused it"}, ""},
+		{"form, accepted", form, says(200, "0,20251121"), provider.Outcome{OK: true, ProviderNo: "20251121"},
 			url.Values{"mobile": {"+8613800138000"}, "text": {message.Content}}.Encode()},
-		{"form, refused for good", form, says(200, "-3,"), driver.Outcome{Permanent: true, Code: "-3", Error: "the provider refused it"}, ""},
-		{"an unreadable answer", form, says(200, "<html>"), driver.Outcome{Unknown: true, Code: "unreadable", Error: "answer not understood: it does not match `pattern`"}, ""},
+		{"form, refused for good", form, says(200, "-3,"), provider.Outcome{Permanent: true, Code: "-3", Error: "the provider refused it"}, ""},
+		{"an unreadable answer", form, says(200, "<html>"), provider.Outcome{Unknown: true, Code: "unreadable", Error: "answer not understood: it does not match `pattern`"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -558,7 +559,7 @@ func TestHTTPSMSFollowsItsConfiguration(t *testing.T) {
 			for name, value := range c.config {
 				config[name] = value
 			}
-			if got := send(t.Context(), makeDriver(t, "http-sms", config), []driver.Message{message})[0]; got != c.want {
+			if got := send(t.Context(), makeDriver(t, "http-sms", config), []provider.Message{message})[0]; got != c.want {
 				t.Errorf("got %+v\nwant %+v", got, c.want)
 			}
 			if c.sent != "" && p.seen()[0].body != c.sent {
@@ -586,40 +587,40 @@ func TestOutcomesOfProvidersThatMisbehave(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer func(int, call, http.ResponseWriter)
-		want   driver.Outcome // without its texts
+		want   provider.Outcome // without its texts
 	}{
-		{"500", says(500, "oops"), driver.Outcome{Outage: true}},
-		{"503", says(503, ""), driver.Outcome{Outage: true}},
-		{"429", says(429, ""), driver.Outcome{Outage: true}},
-		{"400", says(400, ""), driver.Outcome{Permanent: true}},
-		{"401", says(401, ""), driver.Outcome{Trouble: true}},
-		{"403", says(403, `{"error":"forbidden"}`), driver.Outcome{Trouble: true}},
-		{"404", says(404, "<html>"), driver.Outcome{Trouble: true}},
-		{"407", says(407, ""), driver.Outcome{Trouble: true}},
-		{"403 with a code about the message", says(403, `{"errcode":60121,"errmsg":"no such user"}`), driver.Outcome{Permanent: true}},
-		{"a code about the agent", says(200, `{"errcode":40056,"errmsg":"invalid agent"}`), driver.Outcome{Trouble: true}},
-		{"a gateway that waited in vain", says(504, ""), driver.Outcome{Unknown: true, Outage: true}},
-		{"JSON without a sign of success", says(200, `{"code":500,"success":false}`), driver.Outcome{Unknown: true}},
-		{"an empty object", says(200, `{}`), driver.Outcome{Unknown: true}},
-		{"no message number", says(200, `{"msgid":null}`), driver.Outcome{Unknown: true}},
-		{"an empty answer", says(200, ""), driver.Outcome{Unknown: true}},
+		{"500", says(500, "oops"), provider.Outcome{Outage: true}},
+		{"503", says(503, ""), provider.Outcome{Outage: true}},
+		{"429", says(429, ""), provider.Outcome{Outage: true}},
+		{"400", says(400, ""), provider.Outcome{Permanent: true}},
+		{"401", says(401, ""), provider.Outcome{Trouble: true}},
+		{"403", says(403, `{"error":"forbidden"}`), provider.Outcome{Trouble: true}},
+		{"404", says(404, "<html>"), provider.Outcome{Trouble: true}},
+		{"407", says(407, ""), provider.Outcome{Trouble: true}},
+		{"403 with a code about the message", says(403, `{"errcode":60121,"errmsg":"no such user"}`), provider.Outcome{Permanent: true}},
+		{"a code about the agent", says(200, `{"errcode":40056,"errmsg":"invalid agent"}`), provider.Outcome{Trouble: true}},
+		{"a gateway that waited in vain", says(504, ""), provider.Outcome{Unknown: true, Outage: true}},
+		{"JSON without a sign of success", says(200, `{"code":500,"success":false}`), provider.Outcome{Unknown: true}},
+		{"an empty object", says(200, `{}`), provider.Outcome{Unknown: true}},
+		{"no message number", says(200, `{"msgid":null}`), provider.Outcome{Unknown: true}},
+		{"an empty answer", says(200, ""), provider.Outcome{Unknown: true}},
 		{"a redirect", func(_ int, _ call, w http.ResponseWriter) {
 			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(307)
-		}, driver.Outcome{Trouble: true}},
-		{"an answer that never comes", func(int, call, http.ResponseWriter) { time.Sleep(700 * time.Millisecond) }, driver.Outcome{Unknown: true, Outage: true}},
+		}, provider.Outcome{Trouble: true}},
+		{"an answer that never comes", func(int, call, http.ResponseWriter) { time.Sleep(700 * time.Millisecond) }, provider.Outcome{Unknown: true, Outage: true}},
 		{"half a body", broken(func(conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"errcode\":")
-		}), driver.Outcome{Unknown: true, Outage: true}},
-		{"death in the middle", broken(func(net.Conn) {}), driver.Outcome{Unknown: true, Outage: true}},
-		{"something else than JSON", says(200, "<html>"), driver.Outcome{Unknown: true}},
-		{"an answer that is far too long", func(_ int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, strings.Repeat("x", 3<<20)) }, driver.Outcome{Unknown: true, Outage: true}},
+		}), provider.Outcome{Unknown: true, Outage: true}},
+		{"death in the middle", broken(func(net.Conn) {}), provider.Outcome{Unknown: true, Outage: true}},
+		{"something else than JSON", says(200, "<html>"), provider.Outcome{Unknown: true}},
+		{"an answer that is far too long", func(_ int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, strings.Repeat("x", 3<<20)) }, provider.Outcome{Unknown: true, Outage: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			p := newProvider(t, c.answer)
 			d := makeDriver(t, "dingtalk", map[string]any{"baseUrl": p.URL, "agentId": "A", "corpId": "C", "timeoutSeconds": 0.5})
-			o := send(t.Context(), d, []driver.Message{{TaskID: "1", Recipient: "zhang"}})[0]
+			o := send(t.Context(), d, []provider.Message{{TaskID: "1", Recipient: "zhang"}})[0]
 			if o.Error == "" || o.Code == "" || strings.Contains(o.Error, p.URL) {
 				t.Errorf("%+v", o)
 			}
@@ -638,7 +639,7 @@ func TestAnUnreachableProviderIsTroubleAndNotUnclear(t *testing.T) {
 	p := newProvider(t, says(200, ""))
 	p.Close()
 	for _, url := range []string{p.URL, "http://no-such-host.invalid", "https://" + newProvider(t, says(200, "")).Listener.Addr().String()} {
-		o := send(t.Context(), makeDriver(t, "oa", map[string]any{"url": url, "secret": "s"}), []driver.Message{{TaskID: "1"}})[0]
+		o := send(t.Context(), makeDriver(t, "oa", map[string]any{"url": url, "secret": "s"}), []provider.Message{{TaskID: "1"}})[0]
 		if o.OK || o.Unknown || o.Permanent || !o.Trouble {
 			t.Errorf("%s: %+v", url, o)
 		}
@@ -676,7 +677,7 @@ func TestDriversConnectOnlyToPermittedAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := send(t.Context(), d, []driver.Message{{TaskID: "1"}})[0]; !o.Trouble || o.Permanent || len(p.seen()) > 0 {
+	if o := send(t.Context(), d, []provider.Message{{TaskID: "1"}})[0]; !o.Trouble || o.Permanent || len(p.seen()) > 0 {
 		t.Errorf("%+v after %d calls", o, len(p.seen()))
 	}
 }
@@ -840,9 +841,9 @@ func TestEmailsOfABatchShareAConnection(t *testing.T) {
 	s.refuse["gone@example.com"] = &smtp.SMTPError{Code: 550, Message: "no such user"}
 	s.refuse["full@example.com"] = &smtp.SMTPError{Code: 452, Message: "mailbox full"}
 	d := makeDriver(t, "email", config)
-	var messages []driver.Message
+	var messages []provider.Message
 	for i, to := range []string{"a@example.com", "gone@example.com", "full@example.com", "not an address", "b@example.com"} {
-		messages = append(messages, driver.Message{TaskID: fmt.Sprint("task_", i), Recipient: to, EnteredAt: new(time.UnixMilli(1700000000000)), Title: "【任务】已完成", Content: "第一行\n第二行"})
+		messages = append(messages, provider.Message{TaskID: fmt.Sprint("task_", i), Recipient: to, EnteredAt: new(time.UnixMilli(1700000000000)), Title: "【任务】已完成", Content: "第一行\n第二行"})
 	}
 	o := send(t.Context(), d, messages)
 	if !o[0].OK || !o[1].Permanent || o[1].Code != "550" || o[2].OK || o[2].Permanent || o[2].Code != "452" || !o[3].Permanent || !o[4].OK || o[4].ProviderNo != "task_4.1700000000000@127.0.0.1" {
@@ -855,7 +856,7 @@ func TestEmailsOfABatchShareAConnection(t *testing.T) {
 
 func TestOutcomesOfMailServersThatMisbehave(t *testing.T) {
 	t.Parallel()
-	mail := []driver.Message{{TaskID: "1", Recipient: "a@example.com", Title: "t", Content: "c"}}
+	mail := []provider.Message{{TaskID: "1", Recipient: "a@example.com", Title: "t", Content: "c"}}
 	s, config := newMailServer(t)
 	s.die = true
 	if o := send(t.Context(), makeDriver(t, "email", config), mail)[0]; !o.Unknown {
@@ -875,8 +876,8 @@ func TestAMailServerThatRefusesTheSenderBlamesNoMessage(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)
 	s.refuseFrom = &smtp.SMTPError{Code: 553, Message: "not yours"}
-	mails := []driver.Message{{TaskID: "1", Recipient: "a@example.com", Content: "c"}, {TaskID: "2", Recipient: "b@example.com", Content: "c"}}
-	if o := send(t.Context(), makeDriver(t, "email", config), mails); !o[0].Trouble || o[1] != (driver.Outcome{}) {
+	mails := []provider.Message{{TaskID: "1", Recipient: "a@example.com", Content: "c"}, {TaskID: "2", Recipient: "b@example.com", Content: "c"}}
+	if o := send(t.Context(), makeDriver(t, "email", config), mails); !o[0].Trouble || o[1] != (provider.Outcome{}) {
 		t.Errorf("%+v", o)
 	}
 }
@@ -886,7 +887,7 @@ func TestAnAcceptedMailCountsAsSentIfTheConnectionBreaks(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)
 	s.dieReset = true
-	mails := []driver.Message{{TaskID: "1", Recipient: "a@example.com", Content: "c"}, {TaskID: "2", Recipient: "b@example.com", Content: "c"}}
+	mails := []provider.Message{{TaskID: "1", Recipient: "a@example.com", Content: "c"}, {TaskID: "2", Recipient: "b@example.com", Content: "c"}}
 	if o := send(t.Context(), makeDriver(t, "email", config), mails); !o[0].OK || o[1].OK || o[1].Permanent {
 		t.Errorf("%+v", o)
 	}
@@ -902,7 +903,7 @@ func TestHTTPSMSSendsBatchesToTheirOwnURL(t *testing.T) {
 	config := func(batchURL string) map[string]any {
 		return map[string]any{"url": usual.URL + "/one", "batchUrl": batchURL, "body": map[string]any{"to": "${recipient}"}}
 	}
-	messages := []driver.Message{{TaskID: "a", Recipient: "+1"}, {TaskID: "b", Recipient: "+2", IsOfBatch: true}}
+	messages := []provider.Message{{TaskID: "a", Recipient: "+1"}, {TaskID: "b", Recipient: "+2", IsOfBatch: true}}
 	for _, c := range []struct{ batchURL, usual, batches string }{
 		{batches.URL + "/many/${task_id}", "/one", "/many/b"},
 		{"", "/one,/one,/one", "/many/b"},
@@ -939,7 +940,7 @@ func TestHTTPSMSSendsBatchesToTheirOwnURL(t *testing.T) {
 }
 
 // paths returns the paths of all calls so far.
-func paths(p *provider) string {
+func paths(p *fakeProvider) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var all []string
@@ -961,7 +962,7 @@ func TestAMessageThatExpiresBeforeItsCallIsNotSent(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			messages := []driver.Message{{TaskID: "1", Recipient: "a"}, {TaskID: "2", Recipient: "b"}, {TaskID: "3", Recipient: "c"}}
+			messages := []provider.Message{{TaskID: "1", Recipient: "a"}, {TaskID: "2", Recipient: "b"}, {TaskID: "3", Recipient: "c"}}
 			messages[1].ValidUntil, messages[2].ValidUntil = time.Now().Add(50*time.Millisecond), time.Now().Add(time.Hour)
 			p := newProvider(t, func(n int, _ call, w http.ResponseWriter) {
 				for n == 1 && time.Now().Before(messages[1].ValidUntil) {
@@ -975,7 +976,7 @@ func TestAMessageThatExpiresBeforeItsCallIsNotSent(t *testing.T) {
 				}
 			}
 			o := send(t.Context(), makeDriver(t, kind, c.config), messages)
-			if !o[0].OK || o[1] != (driver.Outcome{}) || !o[2].OK {
+			if !o[0].OK || o[1] != (provider.Outcome{}) || !o[2].OK {
 				t.Errorf("outcomes %+v", o)
 			}
 			if n := len(p.seen()); n != 2 {
@@ -993,14 +994,14 @@ func TestAnswersOfOlderProvidersAreRead(t *testing.T) {
 	d := makeDriver(t, "http-sms", map[string]any{"url": p.URL, "answer": map[string]any{
 		"success": "code", "equals": []string{"0"}, "number": "id", "code": "code", "error": "text",
 	}})
-	o := send(t.Context(), d, []driver.Message{{TaskID: "1", Recipient: "+8613800138000", Content: "x"}})
-	o = append(o, send(t.Context(), d, []driver.Message{{TaskID: "2", Recipient: "+8613800138000", Content: "x"}})...)
+	o := send(t.Context(), d, []provider.Message{{TaskID: "1", Recipient: "+8613800138000", Content: "x"}})
+	o = append(o, send(t.Context(), d, []provider.Message{{TaskID: "2", Recipient: "+8613800138000", Content: "x"}})...)
 	if !o[0].OK || o[0].ProviderNo != "7.0" || o[1].OK || o[1].Error != "余额不足" {
 		t.Errorf("%+v", o)
 	}
 	d = makeDriver(t, "http-sms", map[string]any{"url": p.URL, "answer": map[string]any{"success": "code", "equals": []string{"0.0"}}})
 	answers = append(answers, answers[0])
-	if o := send(t.Context(), d, []driver.Message{{TaskID: "3", Recipient: "+8613800138000", Content: "x"}}); !o[0].OK {
+	if o := send(t.Context(), d, []provider.Message{{TaskID: "3", Recipient: "+8613800138000", Content: "x"}}); !o[0].OK {
 		t.Errorf("a configuration that names the form of its provider: %+v", o)
 	}
 }
@@ -1023,7 +1024,7 @@ func TestAByteOrderMarkBeforeAnAnswerIsSkipped(t *testing.T) {
 			"aliyun-sms":  {"baseUrl": p.URL, "accessKeyId": "a", "accessKeySecret": "s", "templates": map[string]string{"T": "x"}},
 			"tencent-sms": {"baseUrl": p.URL, "secretId": "a", "secretKey": "s", "sdkAppId": "1", "templates": map[string]string{"1": "x"}},
 		}[kind])
-		if o := send(t.Context(), d, []driver.Message{{TaskID: "t", Recipient: "+8613800138000", Content: "x", Sign: "s"}})[0]; !o.OK {
+		if o := send(t.Context(), d, []provider.Message{{TaskID: "t", Recipient: "+8613800138000", Content: "x", Sign: "s"}})[0]; !o.OK {
 			t.Errorf("%s: %+v", kind, o)
 		}
 	}

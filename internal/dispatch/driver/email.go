@@ -19,6 +19,7 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 	"golang.org/x/net/idna"
 
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/placeholder"
 	"lksms/internal/platform/fault"
 )
@@ -39,11 +40,11 @@ type email struct {
 		TimeoutSeconds float64 `json:"timeoutSeconds"`
 	}
 	options []mail.Option
-	tools   Tools
+	tools   provider.Tools
 	limit   time.Duration
 }
 
-func newEmail(config []byte, t Tools) (Driver, error) {
+func newEmail(config []byte, t provider.Tools) (Driver, error) {
 	d := &email{tools: t}
 	if err := read(config, &d.config); err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func newEmail(config []byte, t Tools) (Driver, error) {
 var unsubscribeKeys = []string{"task_id", "user_id", "email"}
 
 // unsubscribe returns the address at which the recipient of a message unsubscribes.
-func unsubscribe(address string, m Message) string {
+func unsubscribe(address string, m provider.Message) string {
 	filled, _ := placeholder.Fill(address, map[string]any{"task_id": m.TaskID, "user_id": m.UserID, "email": m.Recipient}, unsubscribeMost, url.QueryEscape)
 	return filled
 }
@@ -132,7 +133,7 @@ func checkUnsubscribe(text string) error {
 			return fault.InvalidField(field, fault.NotAllowed, unsubscribeKeys)
 		}
 	}
-	filled := unsubscribe(text, Message{TaskID: "t", UserID: "u", Recipient: "e"})
+	filled := unsubscribe(text, provider.Message{TaskID: "t", UserID: "u", Recipient: "e"})
 	to, err := url.Parse(filled)
 	isForbidden := func(r rune) bool { return r <= ' ' || r == '<' || r == '>' || r > '~' }
 	if err != nil || to.Scheme != "https" || to.Host == "" || len(text) > unsubscribeMost || strings.ContainsFunc(filled, isForbidden) {
@@ -149,8 +150,8 @@ func (d *email) Target() string {
 	return mode + "://" + net.JoinHostPort(strings.ToLower(d.config.Host), strconv.Itoa(d.config.Port))
 }
 
-func (d *email) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	attempts := newAttempts(ctx, d.limit, d.tools)
+func (d *email) Send(ctx context.Context, messages []provider.Message, report func(int, provider.Outcome)) {
+	attempts := provider.NewAttempts(ctx, d.limit, d.tools)
 	var open *session
 	defer func() {
 		if open != nil {
@@ -158,28 +159,28 @@ func (d *email) Send(ctx context.Context, messages []Message, report func(int, O
 		}
 	}()
 	for i, m := range messages {
-		if !attempts.canStart() {
+		if !attempts.CanStart() {
 			return
 		}
-		if m.isExpired() {
+		if m.IsExpired() {
 			continue
 		}
 		isOpen := false
-		o := attempts.try(m, func(ctx context.Context) (o Outcome) {
+		o := attempts.Try(m, func(ctx context.Context) (o provider.Outcome) {
 			if open == nil {
 				var err error
 				if open, err = d.login(ctx); err != nil {
 					return loginOutcome(ctx, err)
 				}
 			}
-			if !attempts.mayBegin(m) { // the login may have taken long
+			if !attempts.MayBegin(m) { // the login may have taken long
 				isOpen = true
-				return untried
+				return provider.Untried
 			}
 			o, isOpen = d.send(open, m)
 			return o
 		})
-		if attempts.record(o) {
+		if attempts.Record(o) {
 			report(i, o)
 		}
 		if !isOpen { // the next Send sends the others over a new connection
@@ -231,17 +232,17 @@ func isASCII(address string) bool {
 }
 
 // send sends a message, and reports whether the connection can be used for another one.
-func (d *email) send(open *session, m Message) (o Outcome, isOpen bool) {
+func (d *email) send(open *session, m provider.Message) (o provider.Outcome, isOpen bool) {
 	msg := mail.NewMsg()
 	to, err := asciiDomain(m.Recipient)
 	if err == nil {
 		err = msg.To(to)
 	}
 	if err != nil {
-		return Outcome{Permanent: true, Unasked: true, Code: "bad_address", Error: "the recipient is not an e-mail address"}, true
+		return provider.Outcome{Permanent: true, Unasked: true, Code: "bad_address", Error: "the recipient is not an e-mail address"}, true
 	}
 	if err := msg.From(d.config.From); err != nil {
-		return Outcome{Trouble: true, Code: "bad_address", Error: "the sender is not an e-mail address"}, true
+		return provider.Outcome{Trouble: true, Code: "bad_address", Error: "the sender is not an e-mail address"}, true
 	}
 	if d.config.ReplyTo != "" {
 		_ = msg.ReplyTo(d.config.ReplyTo) // checked by newEmail
@@ -259,7 +260,7 @@ func (d *email) send(open *session, m Message) (o Outcome, isOpen bool) {
 	}
 	msg.Subject(strings.Join(strings.Fields(title), " ")) // a subject is one line
 	// The id is the same for each attempt until a requeue, so that the receiver can recognise a repeated message.
-	id := fmt.Sprintf("%s.%d@%s", m.TaskID, m.enteredUnixMs(), d.config.Host)
+	id := fmt.Sprintf("%s.%d@%s", m.TaskID, m.EnteredUnixMs(), d.config.Host)
 	msg.SetMessageIDWithValue(id)
 	msg.SetDate()
 	msg.SetBodyString(mail.TypeTextPlain, m.Content)
@@ -269,18 +270,18 @@ func (d *email) send(open *session, m Message) (o Outcome, isOpen bool) {
 	// A server that is asked for SMTPUTF8 without need may refuse to pass the message on to one without it.
 	needsUTF8 := !isASCII(to) || !isASCII(d.config.From) || !isASCII(d.config.BounceTo)
 	if has, _ := open.smtp.Extension("SMTPUTF8"); needsUTF8 && !has {
-		return Outcome{Permanent: true, Unasked: true, Code: "smtputf8", Error: "the mail server takes no addresses beyond ASCII (SMTPUTF8)"}, true
+		return provider.Outcome{Permanent: true, Unasked: true, Code: "smtputf8", Error: "the mail server takes no addresses beyond ASCII (SMTPUTF8)"}, true
 	}
 	open.smtp.SkipSMTPUTF8(!needsUTF8)
-	d.tools.askedBy(d.Target(), msg)
+	d.tools.AskedBy(d.Target(), msg)
 	err = open.client.SendWithSMTPClient(open.smtp, msg)
-	sent := Outcome{OK: true, ProviderNo: id, Answer: msg.ServerResponse()}
+	sent := provider.Outcome{OK: true, ProviderNo: id, Answer: msg.ServerResponse()}
 	var failure *mail.SendError
 	switch {
 	case err == nil:
 		return sent, true
 	case !errors.As(err, &failure):
-		return unread("unreadable", "the mail program failed"), false
+		return provider.Unread("unreadable", "the mail program failed"), false
 	case failure.Reason == mail.ErrSMTPReset: // the server had accepted the message
 		return sent, false
 	default:
@@ -299,27 +300,27 @@ var mailLogin = []int{454, 530, 534, 535, 538}
 // mailOutcome returns the outcome of a failed step by the server's code: 5xx is permanent, anything else temporary. A
 // sender that lacks the permission to send is not the message's fault. If the connection breaks after the text was
 // sent, the outcome is unknown.
-func mailOutcome(failure *mail.SendError) Outcome {
+func mailOutcome(failure *mail.SendError) provider.Outcome {
 	code := failure.ErrorCode()
 	switch {
 	case failure.Reason == mail.ErrNoUnencoded, failure.Reason == mail.ErrGetRcpts:
-		return unwritable
+		return provider.Unwritable
 	case code == 0 && (failure.Reason == mail.ErrSMTPDataClose || failure.Reason == mail.ErrWriteContent):
-		return Outcome{Unknown: true, Outage: true, Code: "smtp", Error: "the mail server closed the connection"}
+		return provider.Outcome{Unknown: true, Outage: true, Code: "smtp", Error: "the mail server closed the connection"}
 	case code == 0:
-		return Outcome{Trouble: true, Code: "smtp", Error: "the mail server closed the connection"}
+		return provider.Outcome{Trouble: true, Code: "smtp", Error: "the mail server closed the connection"}
 	}
-	o := Outcome{Code: fmt.Sprint(code), Error: fmt.Sprintf("the mail server answered %d", code), Answer: failure.Error()}
+	o := provider.Outcome{Code: fmt.Sprint(code), Error: fmt.Sprintf("the mail server answered %d", code), Answer: failure.Error()}
 	o.Trouble = code == mailClosing || slices.Contains(mailLogin, code) || failure.Reason == mail.ErrSMTPMailFrom && code != mailTooLarge
 	o.Permanent = !o.Trouble && code >= 500
 	return o
 }
 
 // loginOutcome returns the outcome of a failed connection or login, before any message.
-func loginOutcome(ctx context.Context, err error) Outcome {
+func loginOutcome(ctx context.Context, err error) provider.Outcome {
 	var answer *textproto.Error
 	if errors.As(err, &answer) {
-		return Outcome{Trouble: true, Code: fmt.Sprint(answer.Code), Error: fmt.Sprintf("the mail server answered %d", answer.Code), Answer: answer.Error()}
+		return provider.Outcome{Trouble: true, Code: fmt.Sprint(answer.Code), Error: fmt.Sprintf("the mail server answered %d", answer.Code), Answer: answer.Error()}
 	}
-	return failed(ctx, err)
+	return provider.Failed(ctx, err)
 }

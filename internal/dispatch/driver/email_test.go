@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/platform/outbound"
 )
 
@@ -57,10 +57,10 @@ func TestAMailHasHTMLAndHeadersForBouncesAndUnsubscribing(t *testing.T) {
 	config["unsubscribeUrl"] = "https://example.com/u?t=${task_id}&u=${user_id}&e=${email}"
 	d := makeDriver(t, "email", config)
 	at := time.Unix(1_700_000_000, 0)
-	m := driver.Message{
+	m := provider.Message{
 		TaskID: "task_1", EnteredAt: &at, Recipient: "a+b@example.com", UserID: "u>\r\nBcc: x@example.com", Title: "标题", Content: "文本 1 < 2", HTML: "<p>文本 1 &lt; 2</p>",
 	}
-	for _, o := range send(t.Context(), d, []driver.Message{m, m}) {
+	for _, o := range send(t.Context(), d, []provider.Message{m, m}) {
 		if !o.OK {
 			t.Fatalf("%+v", o)
 		}
@@ -91,7 +91,7 @@ func TestAMailHasHTMLAndHeadersForBouncesAndUnsubscribing(t *testing.T) {
 func TestAMailWithoutHTMLIsPlain(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)
-	send(t.Context(), makeDriver(t, "email", config), []driver.Message{{TaskID: "1", Recipient: "a@example.com", Content: "c"}})
+	send(t.Context(), makeDriver(t, "email", config), []provider.Message{{TaskID: "1", Recipient: "a@example.com", Content: "c"}})
 	if len(s.mails) != 1 || strings.Contains(s.mails[0], "multipart") || strings.Contains(s.mails[0], "List-Unsubscribe") || s.from[0] != "noreply@example.com" {
 		t.Errorf("%q from %q", s.mails, s.from)
 	}
@@ -123,7 +123,7 @@ func TestAMailToADomainOfAnyLanguage(t *testing.T) {
 	s.server.EnableSMTPUTF8 = true
 	config["from"], config["helo"] = "快递 <noreply@例子.测试>", "mail.example.com"
 	d := makeDriver(t, "email", config)
-	out := send(t.Context(), d, []driver.Message{
+	out := send(t.Context(), d, []provider.Message{
 		{TaskID: "task_1", Recipient: "jose@münchen.example", Content: "x"}, {TaskID: "task_2", Recipient: "张三@例子.测试", Content: "x"},
 		{TaskID: "task_3", Recipient: "a@-.example", Content: "x"},
 	})
@@ -139,7 +139,7 @@ func TestAMailToADomainOfAnyLanguage(t *testing.T) {
 
 	old, config := newMailServer(t)
 	d = makeDriver(t, "email", config)
-	out = send(t.Context(), d, []driver.Message{{TaskID: "task_1", Recipient: "张三@例子.测试", Content: "x"}, {TaskID: "task_2", Recipient: "a@例子.测试", Content: "x"}})
+	out = send(t.Context(), d, []provider.Message{{TaskID: "task_1", Recipient: "张三@例子.测试", Content: "x"}, {TaskID: "task_2", Recipient: "a@例子.测试", Content: "x"}})
 	if !out[0].Permanent || out[0].Code != "smtputf8" || !out[1].OK || old.utf8[0] {
 		t.Errorf("a server without SMTPUTF8: %+v, %v", out, old.utf8)
 	}

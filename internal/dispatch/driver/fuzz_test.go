@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/platform/fault"
 )
 
@@ -26,7 +27,7 @@ func FuzzNew(f *testing.F) {
 		if len(kinds) > 0 && Secrets(kind) == nil {
 			kind = kinds[len(kind)%len(kinds)]
 		}
-		_, err := New(kind, config, Tools{Log: slog.New(slog.DiscardHandler)})
+		_, err := New(kind, config, provider.Tools{Log: slog.New(slog.DiscardHandler)})
 		var expected *fault.Error
 		if err != nil && !errors.As(err, &expected) {
 			t.Errorf("not a fault: %v", err)
@@ -34,31 +35,10 @@ func FuzzNew(f *testing.F) {
 	})
 }
 
-// FuzzReply judges any answer of a provider under any configuration: the outcome is consistent, and its texts are bounded.
-func FuzzReply(f *testing.F) {
-	f.Add("", "code", "0", "data.0.id", "code", "text", 200, []byte(`{"code":0,"data":[{"id":"a\u0000"}],"text":"x"}`))
-	f.Add(`^(?P<code>\d+),(?P<id>.*)$`, "code", "0", "id", "code", "", 200, []byte("0,\xff"))
-	f.Add("", "", "", "", "", "", 302, []byte("<html>"))
-	f.Add("", "a", "b", "a.b.1", "a", "a", 500, []byte(`{"a":1e999999}`))
-	f.Fuzz(func(t *testing.T, pattern, success, equals, number, code, text string, status int, answer []byte) {
-		r := reply{Pattern: pattern, Success: success, Equals: []string{equals}, Number: number, Code: code, Error: text, Permanent: []string{"1"}, Trouble: []string{"2"}}
-		if r.check() != nil {
-			return
-		}
-		o := r.outcome(status, answer)
-		if o.OK && (o.Unknown || o.Trouble || o.Permanent) {
-			t.Errorf("sent and not sent: %+v", o)
-		}
-		if !o.OK && o.Error == "" || utf8.RuneCountInString(o.Error) > replyTextMost {
-			t.Errorf("error text %q", o.Error)
-		}
-	})
-}
-
 // FuzzHTTPRequest makes a request with any text wherever a template can have one. The text stays in its part of the request.
 func FuzzHTTPRequest(f *testing.F) {
 	made, err := New("http-sms", []byte(`{"url":"https://provider.example/v1/${recipient}/send?a=${content}&b=1","query":{"q":"${content}"},"headers":{"X-Text":"${content}"},
-		"body":{"text":"${content}","to":["${recipient}"],"${content}":1}}`), Tools{Log: slog.New(slog.DiscardHandler)})
+		"body":{"text":"${content}","to":["${recipient}"],"${content}":1}}`), provider.Tools{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -70,7 +50,7 @@ func FuzzHTTPRequest(f *testing.F) {
 		f.Add(seed, seed)
 	}
 	f.Fuzz(func(t *testing.T, content, recipient string) {
-		req, err := d.request(t.Context(), Message{Content: content, Recipient: recipient})
+		req, err := d.request(t.Context(), provider.Message{Content: content, Recipient: recipient})
 		if err != nil {
 			return
 		}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/platform/fault"
 )
@@ -30,14 +30,14 @@ type httpSMS struct {
 		Query    map[string]string `json:"query"`
 		Format   string            `json:"format"` // format of the body: json (default), form or none
 		Body     any               `json:"body"`   // placeholders in its texts are replaced
-		Answer   reply             `json:"answer"`
+		Answer   provider.Reply    `json:"answer"`
 		Values   map[string]string `json:"values"`  // values of ${values.account}
 		Secrets  map[string]string `json:"secrets"` // values of ${secrets.password}
 
 		AtOnce         int     `json:"atOnce"` // number of concurrent calls; 0: 8
 		TimeoutSeconds float64 `json:"timeoutSeconds"`
 	}
-	tools  Tools
+	tools  provider.Tools
 	client *http.Client
 	limit  time.Duration
 }
@@ -48,7 +48,7 @@ const httpAtOnceMost = 64
 // look like an outage.
 const addressMost = 8000
 
-func newHTTPSMS(config []byte, t Tools) (Driver, error) {
+func newHTTPSMS(config []byte, t provider.Tools) (Driver, error) {
 	d := &httpSMS{tools: t}
 	if err := read(config, &d.config); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func newHTTPSMS(config []byte, t Tools) (Driver, error) {
 	if err := atOnce(&c.AtOnce); err != nil {
 		return nil, err
 	}
-	if err := c.Answer.check(); err != nil {
+	if err := c.Answer.Check(); err != nil {
 		return nil, err
 	}
 	if err := d.check(); err != nil {
@@ -84,7 +84,7 @@ func newHTTPSMS(config []byte, t Tools) (Driver, error) {
 	}
 	var err error
 	d.limit, err = timeout(c.TimeoutSeconds)
-	d.client = t.client(d.limit)
+	d.client = t.Client(d.limit)
 	return d, err
 }
 
@@ -129,7 +129,7 @@ func (d *httpSMS) review() error {
 			}
 		}
 	}
-	if !d.config.Answer.saysSuccess() {
+	if !d.config.Answer.SaysSuccess() {
 		return fault.InvalidField("config.answer.success", fault.Required, nil)
 	}
 	return nil
@@ -142,8 +142,8 @@ func (d *httpSMS) used(configured string) map[string]bool {
 		parts = append(parts, d.config.Body)
 	}
 	used := map[string]bool{}
-	for _, text := range texts(parts) {
-		for _, found := range placeholderForm.FindAllStringSubmatch(text, -1) {
+	for _, text := range provider.Texts(parts) {
+		for _, found := range provider.PlaceholderForm.FindAllStringSubmatch(text, -1) {
 			used[found[1]] = true
 		}
 	}
@@ -160,7 +160,7 @@ func (d *httpSMS) urls() map[string]string {
 }
 
 // urlOf returns the configured URL for a message.
-func (d *httpSMS) urlOf(m Message) string {
+func (d *httpSMS) urlOf(m provider.Message) string {
 	if m.IsOfBatch && d.config.BatchURL != "" {
 		return d.config.BatchURL
 	}
@@ -169,7 +169,7 @@ func (d *httpSMS) urlOf(m Message) string {
 
 // sample returns the values of a message in which every text is the same.
 func (d *httpSMS) sample(text string) filler {
-	f := d.filler(Message{})
+	f := d.filler(provider.Message{})
 	for name := range f.values {
 		if !strings.HasPrefix(name, "values.") && !strings.HasPrefix(name, "secrets.") {
 			f.values[name] = text
@@ -191,13 +191,13 @@ type filler struct {
 	values map[string]string
 }
 
-func (d *httpSMS) filler(m Message) filler {
+func (d *httpSMS) filler(m provider.Message) filler {
 	now := time.Now()
 	values := map[string]string{
 		"task_id": m.TaskID, "recipient": m.Recipient, "digits": strings.TrimPrefix(m.Recipient, "+"), "content": m.Content,
 		"text": segment.Unsigned(m.Sign, m.Content), "sign": m.Sign,
 		"title": m.Title, "template_id": m.TemplateID, "attempt": strconv.Itoa(int(m.Attempt)),
-		"lease_id": strconv.FormatInt(m.LeaseID, 10), "entered_unix_ms": strconv.FormatInt(m.enteredUnixMs(), 10),
+		"lease_id": strconv.FormatInt(m.LeaseID, 10), "entered_unix_ms": strconv.FormatInt(m.EnteredUnixMs(), 10),
 		"unix": strconv.FormatInt(now.Unix(), 10), "unix_ms": strconv.FormatInt(now.UnixMilli(), 10),
 	}
 	for name, value := range d.config.Values {
@@ -209,8 +209,6 @@ func (d *httpSMS) filler(m Message) filler {
 	return filler{values}
 }
 
-var placeholderForm = regexp.MustCompile(`\$\{([^}]*)\}`)
-
 type errPlaceholder string
 
 func (e errPlaceholder) Error() string { return string(e) }
@@ -221,7 +219,7 @@ func (f filler) fill(part any) (any, error) {
 	switch part := part.(type) {
 	case string:
 		var missing error
-		filled := placeholderForm.ReplaceAllStringFunc(part, func(found string) string {
+		filled := provider.PlaceholderForm.ReplaceAllStringFunc(part, func(found string) string {
 			name := found[2 : len(found)-1]
 			value, ok := f.values[name]
 			if !ok {
@@ -264,20 +262,20 @@ func (d *httpSMS) Target() string {
 	return strings.Join(slices.Compact(all), " ")
 }
 
-func (d *httpSMS) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	newAttempts(ctx, d.limit, d.tools).each(messages, d.config.AtOnce, report, d.call)
+func (d *httpSMS) Send(ctx context.Context, messages []provider.Message, report func(int, provider.Outcome)) {
+	provider.NewAttempts(ctx, d.limit, d.tools).Each(messages, d.config.AtOnce, report, d.call)
 }
 
-func (d *httpSMS) call(ctx context.Context, m Message) Outcome {
+func (d *httpSMS) call(ctx context.Context, m provider.Message) provider.Outcome {
 	req, err := d.request(ctx, m)
 	if err != nil {
-		return unwritable
+		return provider.Unwritable
 	}
-	status, answer, failure := call(d.client, req)
+	status, answer, failure := provider.Call(d.client, req)
 	if failure != nil {
 		return *failure
 	}
-	return d.config.Answer.outcome(status, answer)
+	return d.config.Answer.Outcome(status, answer)
 }
 
 var (
@@ -337,7 +335,7 @@ func (d *httpSMS) headers(f filler) (http.Header, error) {
 	return header, nil
 }
 
-func (d *httpSMS) request(ctx context.Context, m Message) (*http.Request, error) {
+func (d *httpSMS) request(ctx context.Context, m provider.Message) (*http.Request, error) {
 	f := d.filler(m)
 	to, err := addressOf(d.urlOf(m), f)
 	if err != nil {
@@ -363,7 +361,7 @@ func (d *httpSMS) request(ctx context.Context, m Message) (*http.Request, error)
 		media = "application/x-www-form-urlencoded"
 		form := url.Values{}
 		for name, value := range body.(map[string]any) {
-			form.Set(name, text(value))
+			form.Set(name, provider.Text(value))
 		}
 		content = []byte(form.Encode())
 	}
@@ -394,45 +392,4 @@ func escaped(values map[string]string) map[string]string {
 		all[name] = strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 	}
 	return all
-}
-
-// At follows a path through JSON: names and list indexes, separated by points. It returns nil if the path leads
-// nowhere.
-func At(fields any, path string) any {
-	for step := range strings.SplitSeq(path, ".") {
-		switch at := fields.(type) {
-		case map[string]any:
-			fields = at[step]
-		case []any:
-			i, err := strconv.Atoi(step)
-			if err != nil || i < 0 || i >= len(at) {
-				return nil
-			}
-			fields = at[i]
-		default:
-			return nil
-		}
-	}
-	return fields
-}
-
-// Field returns the value at the end of a path as text, and whether it exists. Objects, lists and null do not count;
-// an empty path leads nowhere.
-func Field(fields any, path string) (string, bool) {
-	if path == "" {
-		return "", false
-	}
-	switch value := At(fields, path).(type) {
-	case nil, map[string]any, []any:
-		return "", false
-	default:
-		return fmt.Sprint(value), true
-	}
-}
-
-// IsOneOf reports whether a value of a field is in a list. Some programs write each whole number with a fraction: 0.0 is 0, too.
-func IsOneOf(values []string, value string) bool {
-	whole, fraction, _ := strings.Cut(value, ".")
-	isWhole := fraction != "" && strings.Trim(fraction, "0") == "" && strings.Trim(whole, "-0123456789") == ""
-	return slices.Contains(values, value) || isWhole && slices.Contains(values, whole)
 }

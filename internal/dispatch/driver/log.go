@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"unicode/utf8"
+
+	"lksms/internal/dispatch/driver/provider"
 )
 
 // logDriver writes messages to the server's log instead of sending them, for development and dry runs.
@@ -12,10 +14,10 @@ type logDriver struct {
 		ShowContent bool `json:"showContent"`
 	}
 	log      *slog.Logger
-	mayBegin func(ctx context.Context, m Message) bool
+	mayBegin func(ctx context.Context, m provider.Message) bool
 }
 
-func newLog(config []byte, t Tools) (Driver, error) {
+func newLog(config []byte, t provider.Tools) (Driver, error) {
 	d := &logDriver{log: t.Log, mayBegin: t.MayBegin}
 	return d, read(config, &d.config)
 }
@@ -23,9 +25,9 @@ func newLog(config []byte, t Tools) (Driver, error) {
 func (d *logDriver) Target() string { return "" }
 
 // Send logs each message. The text and the recipient are logged only if the configuration says so.
-func (d *logDriver) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
+func (d *logDriver) Send(ctx context.Context, messages []provider.Message, report func(int, provider.Outcome)) {
 	for i, m := range messages {
-		if m.isExpired() || !d.mayBegin(ctx, m) {
+		if m.IsExpired() || !d.mayBegin(ctx, m) {
 			continue
 		}
 		attributes := []slog.Attr{
@@ -35,6 +37,6 @@ func (d *logDriver) Send(ctx context.Context, messages []Message, report func(in
 			attributes = append(attributes, slog.String("to", m.Recipient), slog.String("title", m.Title), slog.String("content", m.Content))
 		}
 		d.log.LogAttrs(ctx, slog.LevelInfo, "message sent to the log", attributes...)
-		report(i, Outcome{OK: true})
+		report(i, provider.Outcome{OK: true})
 	}
 }

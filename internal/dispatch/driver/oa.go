@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/standardwebhooks"
 )
@@ -14,13 +15,13 @@ import (
 // oa posts each message as JSON, signed by Standard Webhooks (S1.11).
 type oa struct {
 	config struct {
-		URL            string  `json:"url"`
-		Secret         string  `json:"secret"` // whsec_ with base64, or any text
-		Answer         reply   `json:"answer"` // if it names no sign of success, 2xx is success, as in Standard Webhooks
-		TimeoutSeconds float64 `json:"timeoutSeconds"`
+		URL            string         `json:"url"`
+		Secret         string         `json:"secret"` // whsec_ with base64, or any text
+		Answer         provider.Reply `json:"answer"` // if it names no sign of success, 2xx is success, as in Standard Webhooks
+		TimeoutSeconds float64        `json:"timeoutSeconds"`
 	}
 	key    []byte
-	tools  Tools
+	tools  provider.Tools
 	client *http.Client
 	limit  time.Duration
 }
@@ -28,7 +29,7 @@ type oa struct {
 // oaAtOnce is the number of concurrent calls.
 const oaAtOnce = 8
 
-func newOA(config []byte, t Tools) (Driver, error) {
+func newOA(config []byte, t provider.Tools) (Driver, error) {
 	d := &oa{tools: t}
 	if err := read(config, &d.config); err != nil {
 		return nil, err
@@ -46,37 +47,37 @@ func newOA(config []byte, t Tools) (Driver, error) {
 	if len(d.key) == 0 { // anybody could sign with an empty key
 		return nil, fault.InvalidField("config.secret", fault.Empty, nil)
 	}
-	if err := d.config.Answer.check(); err != nil {
+	if err := d.config.Answer.Check(); err != nil {
 		return nil, err
 	}
 	d.limit, err = timeout(d.config.TimeoutSeconds)
-	d.client = t.client(d.limit)
+	d.client = t.Client(d.limit)
 	return d, err
 }
 
 func (d *oa) Target() string { return target(d.config.URL) }
 
-func (d *oa) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	newAttempts(ctx, d.limit, d.tools).each(messages, oaAtOnce, report, d.call)
+func (d *oa) Send(ctx context.Context, messages []provider.Message, report func(int, provider.Outcome)) {
+	provider.NewAttempts(ctx, d.limit, d.tools).Each(messages, oaAtOnce, report, d.call)
 }
 
 // call posts a message. Its webhook-id is the task id, so that the receiver can recognise a repeated message.
-func (d *oa) call(ctx context.Context, m Message) Outcome {
+func (d *oa) call(ctx context.Context, m provider.Message) provider.Outcome {
 	body, err := json.Marshal(map[string]any{
 		"id": m.TaskID, "attempt": m.Attempt, "lease_id": m.LeaseID, "entered_at": m.EnteredAt, "to": m.Recipient, "user_id": m.UserID,
 		"title": m.Title, "content": m.Content, "template_id": m.TemplateID, "params": m.Params,
 	})
 	if err != nil {
-		return unwritable
+		return provider.Unwritable
 	}
 	at := strconv.FormatInt(time.Now().Unix(), 10)
 	header := http.Header{}
 	header.Set("Webhook-Id", m.TaskID)
 	header.Set("Webhook-Timestamp", at)
 	header.Set("Webhook-Signature", "v1,"+standardwebhooks.Sign(d.key, m.TaskID, at, body))
-	status, answer, failure := post(ctx, d.client, d.config.URL, header, body)
+	status, answer, failure := provider.Post(ctx, d.client, d.config.URL, header, body)
 	if failure != nil {
 		return *failure
 	}
-	return d.config.Answer.outcome(status, answer)
+	return d.config.Answer.Outcome(status, answer)
 }

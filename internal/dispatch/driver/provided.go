@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/platform/fault"
 )
@@ -86,16 +87,16 @@ type provided struct {
 }
 
 var (
-	noProvidedTemplate = Outcome{
+	noProvidedTemplate = provider.Outcome{
 		Permanent: true, Unasked: true, Code: "no_template", Error: "no template of the provider makes this text",
 	}
-	noProvidedSign = Outcome{
+	noProvidedSign = provider.Outcome{
 		Permanent: true, Unasked: true, Code: "no_signature", Error: "the message has no signature, and the sender no signName",
 	}
 )
 
 // provide finds the template and the signature of a message. Non-nil: it cannot be sent.
-func provide(m Message, templates []providedTemplate, sign string) (provided, *Outcome) {
+func provide(m provider.Message, templates []providedTemplate, sign string) (provided, *provider.Outcome) {
 	if m.Sign != "" {
 		sign = m.Sign
 	}
@@ -114,7 +115,7 @@ func provide(m Message, templates []providedTemplate, sign string) (provided, *O
 // blame changes the outcome of a message whose signature or template a provider refused, by its codes of each. A message is not blamed for the
 // configuration of its sender. A signature of the configuration is trouble of the sender: most messages have it. A template is too if the sender has no
 // other. Otherwise the message is tried again later, and the sender does not rest, because its other templates may be well.
-func (p provided) blame(o Outcome, signs, texts []string, templates int) Outcome {
+func (p provided) blame(o provider.Outcome, signs, texts []string, templates int) provider.Outcome {
 	switch {
 	case o.OK:
 	case slices.Contains(signs, o.Code):

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lksms/internal/dispatch/driver/provider"
 )
 
 func request(t *testing.T, method, address, body string) *http.Request {
@@ -64,7 +66,7 @@ func TestTheTemplateIsTheOneThatMakesTheText(t *testing.T) {
 		"您的验证码是，请勿泄露":          {},
 		"x您的验证码是1，请勿泄露":        {},
 	} {
-		m := Message{Content: text}
+		m := provider.Message{Content: text}
 		if strings.HasPrefix(text, "【甲】") {
 			m.Sign = "甲"
 		}
@@ -73,7 +75,7 @@ func TestTheTemplateIsTheOneThatMakesTheText(t *testing.T) {
 			t.Errorf("%q: %+v, %v", text, p, refused)
 		}
 	}
-	if _, refused := provide(Message{Content: "今天停水"}, templates, ""); refused == nil || refused.Code != "no_signature" {
+	if _, refused := provide(provider.Message{Content: "今天停水"}, templates, ""); refused == nil || refused.Code != "no_signature" {
 		t.Errorf("without a signature: %v", refused)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/platform/fault"
 )
 
@@ -29,7 +30,7 @@ type tencent struct {
 		TimeoutSeconds float64           `json:"timeoutSeconds"`
 	}
 	templates []providedTemplate
-	tools     Tools
+	tools     provider.Tools
 	client    *http.Client
 	limit     time.Duration
 }
@@ -71,19 +72,19 @@ var (
 		"FailedOperation.TemplateIncorrectOrUnapproved", "FailedOperation.TemplateUnapprovedOrNotExist", "FailedOperation.TemplateIdNotExist",
 		"FailedOperation.TemplateParamSetNotMatchApprovedTemplate",
 	}
-	tencentReply = reply{
+	tencentReply = provider.Reply{
 		Success: "Response.SendStatusSet.0.Code", Equals: []string{"Ok"}, Number: "Response.SendStatusSet.0.SerialNo",
 		Code: "Response.SendStatusSet.0.Code", Error: "Response.SendStatusSet.0.Message",
-		Permanent: tencentPermanent, Trouble: tencentTrouble, busy: tencentBusy, unclear: tencentUnclear,
+		Permanent: tencentPermanent, Trouble: tencentTrouble, Busy: tencentBusy, Unclear: tencentUnclear,
 	}
 	// tencentRefusal is for a request that is refused as a whole: its code is never one of success.
-	tencentRefusal = reply{
+	tencentRefusal = provider.Reply{
 		Success: "Response.Error.Code", Equals: []string{}, Code: "Response.Error.Code", Error: "Response.Error.Message",
-		Permanent: tencentPermanent, Trouble: tencentTrouble, busy: tencentBusy, unclear: tencentUnclear,
+		Permanent: tencentPermanent, Trouble: tencentTrouble, Busy: tencentBusy, Unclear: tencentUnclear,
 	}
 )
 
-func newTencent(config []byte, t Tools) (Driver, error) {
+func newTencent(config []byte, t provider.Tools) (Driver, error) {
 	d := &tencent{tools: t}
 	c := &d.config
 	if err := read(config, c); err != nil {
@@ -116,17 +117,17 @@ func newTencent(config []byte, t Tools) (Driver, error) {
 		return nil, err
 	}
 	d.limit, err = timeout(c.TimeoutSeconds)
-	d.client = t.client(d.limit)
+	d.client = t.Client(d.limit)
 	return d, err
 }
 
 func (d *tencent) Target() string { return target(d.config.BaseURL) }
 
-func (d *tencent) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	newAttempts(ctx, d.limit, d.tools).each(messages, d.config.AtOnce, report, d.call)
+func (d *tencent) Send(ctx context.Context, messages []provider.Message, report func(int, provider.Outcome)) {
+	provider.NewAttempts(ctx, d.limit, d.tools).Each(messages, d.config.AtOnce, report, d.call)
 }
 
-func (d *tencent) call(ctx context.Context, m Message) Outcome {
+func (d *tencent) call(ctx context.Context, m provider.Message) provider.Outcome {
 	p, refused := provide(m, d.templates, d.config.SignName)
 	if refused != nil {
 		return *refused
@@ -140,26 +141,26 @@ func (d *tencent) call(ctx context.Context, m Message) Outcome {
 		"SessionContext": m.TaskID,
 	})
 	if err != nil {
-		return unwritable
+		return provider.Unwritable
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(d.config.BaseURL, "/")+"/", bytes.NewReader(body))
 	if err != nil {
-		return unwritable
+		return provider.Unwritable
 	}
 	req.Header.Set("X-TC-Action", "SendSms")
 	req.Header.Set("X-TC-Version", tencentVersion)
 	req.Header.Set("X-TC-Region", d.config.Region)
 	tencentSign(req, d.config.SecretID, d.config.SecretKey, "sms", body, time.Now())
-	status, answer, failure := call(d.client, req)
+	status, answer, failure := provider.Call(d.client, req)
 	if failure != nil {
 		return *failure
 	}
-	if fields, readable := tencentRefusal.read(answer); readable {
-		if _, isRefused := Field(fields, tencentRefusal.Code); isRefused {
-			return p.blame(tencentRefusal.outcome(status, answer), tencentSigns, tencentTemplates, len(d.templates))
+	if fields, readable := tencentRefusal.Read(answer); readable {
+		if _, isRefused := provider.Field(fields, tencentRefusal.Code); isRefused {
+			return p.blame(tencentRefusal.Outcome(status, answer), tencentSigns, tencentTemplates, len(d.templates))
 		}
 	}
-	return p.blame(tencentReply.outcome(status, answer), tencentSigns, tencentTemplates, len(d.templates))
+	return p.blame(tencentReply.Outcome(status, answer), tencentSigns, tencentTemplates, len(d.templates))
 }
 
 // tencentSign adds the headers of the signature TC3-HMAC-SHA256 to a request with a JSON body.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
 )
 
 var certificate tls.Certificate
@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 
 func TestEmailIsEncrypted(t *testing.T) {
 	t.Parallel()
-	message := []driver.Message{{TaskID: "1", Recipient: "a@example.com", Title: "t", Content: "c"}}
+	message := []provider.Message{{TaskID: "1", Recipient: "a@example.com", Title: "t", Content: "c"}}
 	for _, mode := range []string{"starttls", "implicit"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +85,7 @@ func TestProvidersAreCalledOverTLS(t *testing.T) {
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	if o := send(t.Context(), makeDriver(t, "oa", map[string]any{"url": server.URL, "secret": "s"}), []driver.Message{{TaskID: "1"}})[0]; !o.OK {
+	if o := send(t.Context(), makeDriver(t, "oa", map[string]any{"url": server.URL, "secret": "s"}), []provider.Message{{TaskID: "1"}})[0]; !o.OK {
 		t.Errorf("%+v", o)
 	}
 }

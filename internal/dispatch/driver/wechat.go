@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"lksms/internal/dispatch/driver/provider"
 )
 
 // weChat sends subscribe messages of a mini program (S2.3).
@@ -22,16 +24,16 @@ type weChat struct {
 		Lang             string  `json:"lang"`
 		TimeoutSeconds   float64 `json:"timeoutSeconds"`
 	}
-	answer reply
+	answer provider.Reply
 	client *http.Client
 	limit  time.Duration
-	tools  Tools
+	tools  provider.Tools
 }
 
 // weChatAtOnce is the number of concurrent calls.
 const weChatAtOnce = 8
 
-func newWeChat(config []byte, t Tools) (Driver, error) {
+func newWeChat(config []byte, t provider.Tools) (Driver, error) {
 	d := &weChat{tools: t}
 	if err := read(config, &d.config); err != nil {
 		return nil, err
@@ -46,19 +48,19 @@ func newWeChat(config []byte, t Tools) (Driver, error) {
 	if err := address("baseUrl", d.config.BaseURL); err != nil {
 		return nil, err
 	}
-	d.answer = errCodes(weChatPermanent, weChatTrouble, weChatBusy)
+	d.answer = provider.ErrCodes(weChatPermanent, weChatTrouble, weChatBusy)
 	var err error
 	d.limit, err = timeout(d.config.TimeoutSeconds)
-	d.client = t.client(d.limit)
+	d.client = t.Client(d.limit)
 	return d, err
 }
 
 func (d *weChat) Target() string { return target(d.config.BaseURL) }
 
-func (d *weChat) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	attempts := newAttempts(ctx, 2*d.limit, d.tools) // a stale token needs a second call
+func (d *weChat) Send(ctx context.Context, messages []provider.Message, report func(int, provider.Outcome)) {
+	attempts := provider.NewAttempts(ctx, 2*d.limit, d.tools) // a stale token needs a second call
 	token, err := d.tools.Token(ctx, "", d.fetch)
-	attempts.each(messages, weChatAtOnce, report, func(ctx context.Context, m Message) Outcome {
+	attempts.Each(messages, weChatAtOnce, report, func(ctx context.Context, m provider.Message) provider.Outcome {
 		if err != nil {
 			return noToken(err)
 		}
@@ -70,7 +72,7 @@ func (d *weChat) Send(ctx context.Context, messages []Message, report func(int, 
 		switch {
 		case err != nil:
 			return noToken(err)
-		case !attempts.mayBegin(m): // the token may have taken long
+		case !attempts.MayBegin(m): // the token may have taken long
 			return o
 		}
 		return withoutToken(d.call(ctx, m, token), token)
@@ -97,7 +99,7 @@ const (
 	weChatZone = "Asia/Shanghai" // time zone of the daily quota
 )
 
-func (d *weChat) call(ctx context.Context, m Message, token string) Outcome {
+func (d *weChat) call(ctx context.Context, m provider.Message, token string) provider.Outcome {
 	message := map[string]any{"touser": m.Recipient, "template_id": m.TemplateID, "data": m.Params}
 	for name, value := range map[string]string{"page": m.Page, "miniprogram_state": d.config.MiniProgramState, "lang": d.config.Lang} {
 		if value != "" {
@@ -106,9 +108,9 @@ func (d *weChat) call(ctx context.Context, m Message, token string) Outcome {
 	}
 	body, err := json.Marshal(message)
 	if err != nil {
-		return unwritable
+		return provider.Unwritable
 	}
-	status, answer, failure := post(ctx, d.client, d.config.BaseURL+"/cgi-bin/message/subscribe/send?access_token="+url.QueryEscape(token), nil, body)
+	status, answer, failure := provider.Post(ctx, d.client, d.config.BaseURL+"/cgi-bin/message/subscribe/send?access_token="+url.QueryEscape(token), nil, body)
 	if failure != nil {
 		return *failure
 	}
@@ -116,8 +118,8 @@ func (d *weChat) call(ctx context.Context, m Message, token string) Outcome {
 }
 
 // judge returns the outcome of an answer, with the pause after a used up quota.
-func (d *weChat) judge(status int, answer []byte) Outcome {
-	o := d.answer.outcome(status, answer)
+func (d *weChat) judge(status int, answer []byte) provider.Outcome {
+	o := d.answer.Outcome(status, answer)
 	switch o.Code {
 	case weChatDay:
 		o.Pause.DayOf = weChatZone
@@ -128,25 +130,25 @@ func (d *weChat) judge(status int, answer []byte) Outcome {
 }
 
 // withoutToken hides an access token in the texts of an outcome.
-func withoutToken(o Outcome, token string) Outcome {
-	m := newMask([]string{token})
-	o.Answer, o.Error = m.replace(o.Answer), m.replace(o.Error)
+func withoutToken(o provider.Outcome, token string) provider.Outcome {
+	m := provider.NewMask([]string{token})
+	o.Answer, o.Error = m.Replace(o.Answer), m.Replace(o.Error)
 	return o
 }
 
 // tokenError is the outcome of a failed call for a token, as an error.
-type tokenError struct{ outcome Outcome }
+type tokenError struct{ outcome provider.Outcome }
 
 func (e tokenError) Error() string { return "no access token: " + e.outcome.Error }
 
 // noToken returns the outcome of a message for which no token could be had: it was not sent, whatever happened to the
 // call for the token. An error of the database is not the provider's fault.
-func noToken(err error) Outcome {
+func noToken(err error) provider.Outcome {
 	var refused tokenError
 	if !errors.As(err, &refused) {
-		return untried
+		return provider.Untried
 	}
-	return Outcome{Trouble: true, Code: refused.outcome.Code, Error: refused.Error(), Answer: refused.outcome.Answer, Pause: refused.outcome.Pause}
+	return provider.Outcome{Trouble: true, Code: refused.outcome.Code, Error: refused.Error(), Answer: refused.outcome.Answer, Pause: refused.outcome.Pause}
 }
 
 // fetch fetches a token, and returns how long it is valid.
@@ -157,9 +159,9 @@ func (d *weChat) fetch(ctx context.Context) (string, time.Duration, error) {
 	if err != nil {
 		return "", 0, fmt.Errorf("write request: %w", err)
 	}
-	status, answer, failure := post(ctx, d.client, d.config.BaseURL+"/cgi-bin/stable_token", nil, body)
+	status, answer, failure := provider.Post(ctx, d.client, d.config.BaseURL+"/cgi-bin/stable_token", nil, body)
 	if failure != nil {
-		if *failure == untried {
+		if *failure == provider.Untried {
 			return "", 0, fmt.Errorf("fetch token: %w", ctx.Err())
 		}
 		return "", 0, tokenError{*failure}
@@ -173,7 +175,7 @@ func (d *weChat) fetch(ctx context.Context) (string, time.Duration, error) {
 	}
 	o := d.judge(status, answer)
 	if o.OK {
-		o = unread("unsaid", "no field `access_token`")
+		o = provider.Unread("unsaid", "no field `access_token`")
 	}
 	return "", 0, tokenError{o}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"lksms/gen/dbq"
-	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/platform/postgres"
 )
 
@@ -15,7 +15,7 @@ const latestMost = 10
 type latest []dbq.SenderAnswer
 
 // add adds the outcome of a message, if the provider was called.
-func (l *latest) add(taskID string, o driver.Outcome) {
+func (l *latest) add(taskID string, o provider.Outcome) {
 	if !o.IsCall() {
 		return
 	}

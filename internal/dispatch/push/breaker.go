@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
-	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
 )
 
 // The circuit breaker of a sender. While it is closed, the sender sends. When it opens, the sender is paused. After
@@ -52,20 +52,20 @@ func (w *worker) probe(ctx context.Context, openings int64, lease time.Duration)
 // otherwise the texts of one company could stop the sender for all. A message that cannot be sent shows nothing.
 // Answers that were not understood show, if no other came, that the configuration does not fit the provider.
 type tally struct {
-	tried   int             // messages with an outcome
-	unread  int             // messages with an answer that was not understood
-	through int             // messages that the provider accepted or refused
-	failure *driver.Outcome // a failure of the sender or the provider; Trouble takes precedence
+	tried   int               // messages with an outcome
+	unread  int               // messages with an answer that was not understood
+	through int               // messages that the provider accepted or refused
+	failure *provider.Outcome // a failure of the sender or the provider; Trouble takes precedence
 }
 
-func (t *tally) count(o driver.Outcome) {
+func (t *tally) count(o provider.Outcome) {
 	t.tried++
 	if o.IsUnread() {
 		t.unread++
 	}
 	switch {
 	case o.Trouble || o.Outage || o.Unknown:
-		if t.failure == nil || o.Trouble && (!t.failure.Trouble || o.Pause != driver.Pause{}) {
+		if t.failure == nil || o.Trouble && (!t.failure.Trouble || o.Pause != provider.Pause{}) {
 			t.failure = &o
 		}
 	case !o.Unasked:
@@ -79,7 +79,7 @@ func (t *tally) count(o driver.Outcome) {
 func (w *worker) conclude(ctx context.Context, current *setup, t tally) {
 	c := current.circuit
 	switch {
-	case t.failure != nil && t.failure.Trouble && (t.through == 0 || t.failure.Pause != driver.Pause{}):
+	case t.failure != nil && t.failure.Trouble && (t.through == 0 || t.failure.Pause != provider.Pause{}):
 		w.open(ctx, current, *t.failure)
 	case t.through > 0:
 		w.fruitless = 0
@@ -99,7 +99,7 @@ func (w *worker) conclude(ctx context.Context, current *setup, t tally) {
 	}
 }
 
-func (w *worker) open(ctx context.Context, current *setup, cause driver.Outcome) {
+func (w *worker) open(ctx context.Context, current *setup, cause provider.Outcome) {
 	w.fruitless = 0
 	rows, err := w.p.q.BreakerOpen(ctx, dbq.BreakerOpenParams{
 		SenderNo: w.senderNo, Version: current.row.Version, Openings: current.circuit.openings, Reason: cause.Code + ": " + cause.Error,

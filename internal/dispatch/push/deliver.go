@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
-	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/placeholder"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/claim"
@@ -24,7 +24,7 @@ import (
 // batch holds the claimed tasks and their messages.
 type batch struct {
 	rows     []claim.Lease
-	messages []driver.Message
+	messages []provider.Message
 	last     []bool    // by row: an unclear outcome fails the task
 	claimed  time.Time // when the claim had ended, by the clock of this process
 	leaseEnd time.Time // until then calls may go on, by the clock of this process: the latest end of a lease that does not end with its message, else the last moment to report
@@ -124,10 +124,10 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 		leaseEnds = reportEnds
 	}
 	b.rows, b.leaseEnd = rows, slices.MaxFunc(leaseEnds, time.Time.Compare)
-	b.messages, b.last = make([]driver.Message, len(rows)), make([]bool, len(rows))
+	b.messages, b.last = make([]provider.Message, len(rows)), make([]bool, len(rows))
 	for i, row := range rows {
 		f := byID[row.TaskID]
-		m := driver.Message{
+		m := provider.Message{
 			TaskID: row.TaskID, Attempt: row.Attempt, LeaseID: row.LeaseID, EnteredAt: f.EnteredAt, Recipient: f.Recipient, UserID: f.UserID,
 			Content: row.Content, Sign: row.Sign, Traceparent: optional.Value(row.Traceparent), IsOfBatch: row.BatchID != nil,
 		}
@@ -162,7 +162,7 @@ func handed(row claim.Lease, content string) string {
 // answer is the outcome of one message of a batch.
 type answer struct {
 	i       int // index in the batch
-	outcome driver.Outcome
+	outcome provider.Outcome
 }
 
 // send sends a batch, reports the outcomes, updates the circuit breaker, and returns the leases that are left.
@@ -198,7 +198,7 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 	}()
 	looked := newLook(w, b, b.claimed)
 	w.look.Store(looked)
-	current.driver.Send(ctx, b.messages, func(i int, o driver.Outcome) { outcomes <- answer{i, o} })
+	current.driver.Send(ctx, b.messages, func(i int, o provider.Outcome) { outcomes <- answer{i, o} })
 	close(outcomes)
 	<-reported
 
@@ -332,7 +332,7 @@ func (w *worker) reportAll(ctx context.Context, reports []queue.Report) (left []
 }
 
 // reportOf returns the report of an outcome.
-func (w *setup) reportOf(row claim.Lease, o driver.Outcome) queue.Report {
+func (w *setup) reportOf(row claim.Lease, o provider.Outcome) queue.Report {
 	r := queue.Report{TaskID: row.TaskID, SenderNo: w.row.SenderNo, LeaseID: &row.LeaseID, Status: queue.Success, ProviderNo: o.ProviderNo}
 	raw := map[string]any{"task_id": row.TaskID, "app_id": w.row.SenderNo, "lease_id": row.LeaseID, "status": queue.Success}
 	for name, value := range map[string]string{"provider_no": o.ProviderNo, "answer": o.Answer} {

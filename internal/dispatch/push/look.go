@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
-	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/queue"
 )
 
@@ -52,7 +52,7 @@ func newLook(w *worker, b batch, claimed time.Time) *look {
 }
 
 // mayBegin reports whether a message may be sent now.
-func (l *look) mayBegin(ctx context.Context, m driver.Message) bool {
+func (l *look) mayBegin(ctx context.Context, m provider.Message) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if time.Since(l.at) >= lookEvery {

@@ -12,6 +12,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/receipt"
@@ -195,9 +196,9 @@ func (w *worker) prepare(row dbq.SendersDrivenRow) *setup {
 	opened, err := p.configs.Open(row.Kind, row.SenderNo, row.Config)
 	prepared := &setup{row: row, circuit: circuitOf(row.Openings, row.PauseSeconds)}
 	if err == nil {
-		prepared.driver, err = driver.New(row.Kind, opened.Driver, driver.Tools{
+		prepared.driver, err = driver.New(row.Kind, opened.Driver, provider.Tools{
 			Outbound: p.out, Log: log, Began: p.began(row.Kind, row.SenderNo), Secrets: []string{opened.Secret}, Token: (&tokens{p, row.SenderNo, sha256.Sum256(opened.Driver)}).get,
-			MayBegin: func(ctx context.Context, m driver.Message) bool { return w.look.Load().mayBegin(ctx, m) },
+			MayBegin: func(ctx context.Context, m provider.Message) bool { return w.look.Load().mayBegin(ctx, m) },
 		})
 	}
 	if err != nil {
@@ -209,15 +210,15 @@ func (w *worker) prepare(row dbq.SendersDrivenRow) *setup {
 
 // began follows the attempts of a sender of a kind: it measures them, and makes a span of each. Only the attempts at messages whose submission had
 // a traceparent send theirs to the provider.
-func (p *Pusher) began(kind, senderNo string) func(ctx context.Context, m driver.Message) (context.Context, func(driver.Outcome)) {
-	return func(ctx context.Context, m driver.Message) (context.Context, func(driver.Outcome)) {
+func (p *Pusher) began(kind, senderNo string) func(ctx context.Context, m provider.Message) (context.Context, func(provider.Outcome)) {
+	return func(ctx context.Context, m provider.Message) (context.Context, func(provider.Outcome)) {
 		started := time.Now()
 		traced, span := p.tracer.Start(ctx, m.Traceparent, "send", trace.SpanKindClient, attribute.String("lksms.kind", kind),
 			attribute.String("lksms.sender_no", senderNo), attribute.String("lksms.task_id", m.TaskID), attribute.Int("lksms.attempt", int(m.Attempt)))
 		if m.Traceparent != "" {
 			ctx = traced
 		}
-		return ctx, func(o driver.Outcome) {
+		return ctx, func(o provider.Outcome) {
 			span.SetAttributes(attribute.String("lksms.outcome", o.Kind()))
 			if o.Code != "" {
 				span.SetAttributes(attribute.String("lksms.code", o.Code))

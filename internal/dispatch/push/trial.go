@@ -10,6 +10,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/sender"
@@ -26,8 +27,8 @@ const (
 // Trial is the outcome of a test of a sender.
 type Trial struct {
 	TaskID  string
-	Request *driver.Request // the last request to the provider; nil: none was made
-	Outcome driver.Outcome
+	Request *provider.Request // the last request to the provider; nil: none was made
+	Outcome provider.Outcome
 	Took    time.Duration
 }
 
@@ -77,25 +78,25 @@ func (p *Pusher) trialDriver(row dbq.SenderTestedRow, asked *trialRequest) (driv
 	if err != nil {
 		return nil, fmt.Errorf("open configuration: %w", err)
 	}
-	return driver.New(row.Kind, opened.Driver, driver.Tools{
+	return driver.New(row.Kind, opened.Driver, provider.Tools{
 		Outbound: p.out, Log: p.log.With("sender_no", row.SenderNo), Began: p.began(row.Kind, row.SenderNo), Asked: asked.set, Secrets: []string{opened.Secret},
 	})
 }
 
 // try sends the message of a test. A call that its time cut off before it reached the provider is trouble.
-func (p *Pusher) try(ctx context.Context, made driver.Driver, lease claim.Lease, recipient string) driver.Outcome {
+func (p *Pusher) try(ctx context.Context, made driver.Driver, lease claim.Lease, recipient string) provider.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, trialCall)
 	defer cancel()
-	o := driver.Outcome{Trouble: true, Code: "unreachable", Error: "the provider could not be reached in time"}
-	made.Send(ctx, []driver.Message{{
+	o := provider.Outcome{Trouble: true, Code: "unreachable", Error: "the provider could not be reached in time"}
+	made.Send(ctx, []provider.Message{{
 		TaskID: lease.TaskID, Attempt: lease.Attempt, LeaseID: lease.LeaseID, Recipient: recipient, Content: lease.Content, Sign: lease.Sign,
-	}}, func(_ int, got driver.Outcome) { o = got })
+	}}, func(_ int, got provider.Outcome) { o = got })
 	o.ProviderNo, o.Code, o.Error, o.Answer = postgres.Text(o.ProviderNo), postgres.Text(o.Code), postgres.Text(o.Error), postgres.Text(o.Answer)
 	return o
 }
 
 // conclude reports the outcome of a test. It does not open or close the circuit breaker.
-func (p *Pusher) conclude(ctx context.Context, senderNo string, lease claim.Lease, recipient string, o driver.Outcome) error {
+func (p *Pusher) conclude(ctx context.Context, senderNo string, lease claim.Lease, recipient string, o provider.Outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, maxBackoff)
 	defer cancel()
 	var last latest
@@ -126,17 +127,17 @@ func (p *Pusher) conclude(ctx context.Context, senderNo string, lease claim.Leas
 // trialRequest keeps the last request of a test.
 type trialRequest struct {
 	mu  sync.Mutex
-	all *driver.Request
+	all *provider.Request
 }
 
-func (r *trialRequest) set(one driver.Request) {
+func (r *trialRequest) set(one provider.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one.Body = postgres.Text(one.Body)
 	r.all = &one
 }
 
-func (r *trialRequest) last() *driver.Request {
+func (r *trialRequest) last() *provider.Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.all

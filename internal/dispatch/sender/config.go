@@ -13,6 +13,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/outbound"
 	"lksms/internal/platform/postgres"
@@ -269,7 +270,7 @@ func (c *Configs) Gaps(kind, senderNo string, stored []byte) []string {
 
 // build makes a driver that calls nobody.
 func build(kind string, parts Opened) (driver.Driver, error) {
-	return driver.New(kind, parts.Driver, driver.Tools{Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler)})
+	return driver.New(kind, parts.Driver, provider.Tools{Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler)})
 }
 
 // check splits an open configuration, and builds its driver.

@@ -66,7 +66,7 @@ const (
 	ordering  = "internal/dispatch/queue/claim/order.go"
 	sharing   = "internal/dispatch/queue/claim/share.go"
 	driving   = "internal/dispatch/push/deliver.go"
-	answers   = "internal/dispatch/driver/reply.go"
+	answers   = "internal/dispatch/driver/provider/reply.go"
 	verifying = "internal/platform/access/verify.go"
 	batches   = "gen/dbq/batch.sql.go"
 	batching  = "internal/audience/batch/batch.go"

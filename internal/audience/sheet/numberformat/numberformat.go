@@ -70,9 +70,9 @@ func Parse(code string) Format {
 	return f
 }
 
-// dateFields are the fields of dates that begin with each letter.
+// dateFields are the fields of dates that begin with each letter, except years: their length decides.
 var dateFields = map[byte][]string{
-	'y': {"yyyy", "yy"}, 'e': {"yyyy", "yyyy"}, 'm': {"m", "mm", "mmm", "mmmm", "mmmmm"}, 'd': {"d", "dd", "ddd", "dddd"}, 'h': {"h", "hh"}, 's': {"s", "ss"},
+	'e': {"yyyy", "yyyy"}, 'm': {"m", "mm", "mmm", "mmmm", "mmmmm"}, 'd': {"d", "dd", "ddd", "dddd"}, 'h': {"h", "hh"}, 's': {"s", "ss"},
 }
 
 // parseSection reads a section up to its semicolon, and returns the rest of the code.
@@ -81,14 +81,13 @@ func parseSection(code string) (s section, rest string) {
 	literal := func(text string) {
 		s.parts = append(s.parts, part{text: text})
 	}
-	field := func(name string) {
-		s.isDate = true
-		s.parts = append(s.parts, part{field: name})
-	}
 	for code != "" {
 		lower := strings.ToLower(code[:min(len(code), 30)])
-		c := lower[0]
-		switch {
+		if n := s.setDate(lower); n > 0 {
+			code = code[n:]
+			continue
+		}
+		switch c := lower[0]; {
 		case c == ';':
 			return s.finish(isKnown), code[1:]
 		case c == '"':
@@ -108,33 +107,10 @@ func parseSection(code string) (s section, rest string) {
 			isKnown = s.setBrackets(inner) && isKnown
 			code = after
 			continue
-		case halfOfDay(lower) != "":
-			field(halfOfDay(lower))
-			code = code[len(halfOfDay(lower)):]
-			continue
 		case strings.HasPrefix(lower, "general"), strings.HasPrefix(lower, "g/通用格式"):
 			isKnown = false
-		case strings.HasPrefix(lower, "aaa"):
-			n := run(lower)
-			field(map[bool]string{true: "aaaa", false: "aaa"}[n > 3])
-			code = code[n:]
-			continue
 		case strings.HasPrefix(lower, "e+"), strings.HasPrefix(lower, "e-"): // an exponent
 			isKnown = false
-		case dateFields[c] != nil:
-			n := run(lower)
-			names := dateFields[c]
-			field(names[min(n, len(names))-1])
-			if c == 'y' {
-				s.parts[len(s.parts)-1].field = map[bool]string{true: "yyyy", false: "yy"}[n > 2]
-			}
-			code = code[n:]
-			continue
-		case s.isDate && c == '.' && len(lower) > 1 && lower[1] == '0':
-			n := run(lower[1:])
-			field("." + strconv.Itoa(min(n, 3)))
-			code = code[1+n:]
-			continue
 		case strings.IndexByte("0#?", c) >= 0:
 			n := strings.IndexFunc(code, func(c rune) bool { return !strings.ContainsRune("0#?,.", c) })
 			if n < 0 {
@@ -157,6 +133,41 @@ func parseSection(code string) (s section, rest string) {
 		code = code[1:]
 	}
 	return s.finish(isKnown), ""
+}
+
+// setDate adds the field of a date with which a code in small letters begins, and returns the length of the field; 0: the code begins with none.
+func (s *section) setDate(lower string) (n int) {
+	field := func(name string) {
+		s.isDate = true
+		s.parts = append(s.parts, part{field: name})
+	}
+	c := lower[0]
+	switch {
+	case halfOfDay(lower) != "":
+		field(halfOfDay(lower))
+		return len(halfOfDay(lower))
+	case strings.HasPrefix(lower, "aaa"):
+		n = run(lower)
+		field(map[bool]string{true: "aaaa", false: "aaa"}[n > 3])
+		return n
+	case strings.HasPrefix(lower, "e+"), strings.HasPrefix(lower, "e-"): // an exponent
+		return 0
+	case c == 'y':
+		n = run(lower)
+		field(map[bool]string{true: "yyyy", false: "yy"}[n > 2])
+		return n
+	case dateFields[c] != nil:
+		n = run(lower)
+		names := dateFields[c]
+		field(names[min(n, len(names))-1])
+		return n
+	case s.isDate && c == '.' && len(lower) > 1 && lower[1] == '0':
+		n = run(lower[1:])
+		field("." + strconv.Itoa(min(n, 3)))
+		return 1 + n
+	default:
+		return 0
+	}
 }
 
 // halfOfDay returns the field of the halves of a day with which a code in small letters begins; empty: with none.

@@ -6,13 +6,30 @@ import (
 	"unicode/utf8"
 )
 
+// shownCase is a number and how a format shows it; ~ stands before what is lossy.
+type shownCase struct {
+	code string
+	n    float64
+	want string
+}
+
+func expectShown(t *testing.T, cases []shownCase) {
+	t.Helper()
+	for _, c := range cases {
+		cell := Parse(c.code).Show(c.n, false)
+		got := cell.Text
+		if cell.Lossy {
+			got = "~" + got
+		}
+		if got != c.want {
+			t.Errorf("%s of %v: %q, want %q", c.code, c.n, got, c.want)
+		}
+	}
+}
+
 func TestNumbersAreShownAsTheirFormatsSay(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		code string
-		n    float64
-		want string
-	}{
+	expectShown(t, []shownCase{
 		{"", 13800138000, "13800138000"},
 		{"General", 0.1 + 0.2, "0.3"},
 		{"G/通用格式", 1e15 + 1, "1000000000000001"},
@@ -44,7 +61,12 @@ func TestNumbersAreShownAsTheirFormatsSay(t *testing.T) {
 		{";;;", 5, "5"},
 		{"0.00", 6222020000000000, "~6222020000000000"},
 		{"0.00", 1e300, "~1e+300"},
+	})
+}
 
+func TestDatesAreShownAsTheirFormatsSay(t *testing.T) {
+	t.Parallel()
+	expectShown(t, []shownCase{
 		{"yyyy-mm-dd", 45322, "2024-01-31"},
 		{"yyyy-mm-dd;@", 45322, "2024-01-31"},
 		{"YYYY/M/D", 45322, "2024/1/31"},
@@ -72,16 +94,7 @@ func TestNumbersAreShownAsTheirFormatsSay(t *testing.T) {
 		{"yyyy-mm-dd", -1, "~-1"},
 		{"m/d/yy h:mm", 45322.25, "1/31/24 6:00"},
 		{"e/m/d", 45322, "2024/1/31"},
-	} {
-		cell := Parse(c.code).Show(c.n, false)
-		got := cell.Text
-		if cell.Lossy {
-			got = "~" + got
-		}
-		if got != c.want {
-			t.Errorf("%s of %v: %q, want %q", c.code, c.n, got, c.want)
-		}
-	}
+	})
 	if got := Parse("yyyy-mm-dd").Show(0, true).Text; got != "1904-01-01" {
 		t.Errorf("the first day of 1904: %s", got)
 	}

@@ -1,4 +1,4 @@
-package driver
+package provider
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -30,24 +31,24 @@ func httpAnswer(status int, body []byte) string {
 // mask hides the secrets of a sender in texts. The zero value knows none.
 type mask struct{ replacer *strings.Replacer }
 
-// maskOf returns a mask for the secrets of a configuration, what its URLs may hide, and more secrets.
-func maskOf(k kind, config []byte, more []string) mask {
+// MaskOf returns a mask for the secrets of a configuration, what its URLs (addresses) may hide, and more secrets.
+func MaskOf(secrets, addresses []string, config []byte, more []string) mask {
 	fields := map[string]any{}
 	_ = json.Unmarshal(config, &fields) // the driver reads it again, and says what is wrong
 	all := slices.Clone(more)
-	for _, name := range k.secrets {
-		all = append(all, texts(fields[name])...)
+	for _, name := range secrets {
+		all = append(all, Texts(fields[name])...)
 	}
-	for _, name := range k.addresses {
+	for _, name := range addresses {
 		if address, is := fields[name].(string); is {
 			all = append(all, hiddenIn(address)...)
 		}
 	}
-	return newMask(all)
+	return NewMask(all)
 }
 
-// newMask returns a mask for secrets as they are, and as URLs, JSON and headers write them.
-func newMask(secrets []string) mask {
+// NewMask returns a mask for secrets as they are, and as URLs, JSON and headers write them.
+func NewMask(secrets []string) mask {
 	var forms []string
 	for _, secret := range secrets {
 		if len(secret) < secretLeast {
@@ -65,18 +66,20 @@ func newMask(secrets []string) mask {
 	return mask{strings.NewReplacer(pairs...)}
 }
 
-// texts returns the texts in a JSON value.
-func texts(value any) (all []string) {
+var PlaceholderForm = regexp.MustCompile(`\$\{([^}]*)\}`)
+
+// Texts returns the texts in a JSON value.
+func Texts(value any) (all []string) {
 	switch value := value.(type) {
 	case string:
 		all = append(all, value)
 	case []any:
 		for _, one := range value {
-			all = append(all, texts(one)...)
+			all = append(all, Texts(one)...)
 		}
 	case map[string]any:
 		for _, one := range value {
-			all = append(all, texts(one)...)
+			all = append(all, Texts(one)...)
 		}
 	}
 	return all
@@ -85,7 +88,7 @@ func texts(value any) (all []string) {
 // hiddenIn returns the parts of a URL that may be tokens: credentials, the values of the query, and long parts of the path. A placeholder
 // is none.
 func hiddenIn(address string) (all []string) {
-	to, err := url.Parse(placeholderForm.ReplaceAllString(address, "/"))
+	to, err := url.Parse(PlaceholderForm.ReplaceAllString(address, "/"))
 	if err != nil {
 		return nil
 	}
@@ -108,8 +111,8 @@ func hiddenIn(address string) (all []string) {
 	return slices.DeleteFunc(all, func(part string) bool { return strings.Trim(part, "/") == "" })
 }
 
-// replace returns a text without secrets.
-func (m mask) replace(text string) string {
+// Replace returns a text without secrets.
+func (m mask) Replace(text string) string {
 	if m.replacer == nil {
 		return text
 	}
@@ -118,7 +121,7 @@ func (m mask) replace(text string) string {
 
 // hide returns a text without secrets, and at most AnswerMost characters of it. It hides first: the beginning of a secret is not shown.
 func (m mask) hide(text string) string {
-	text = m.replace(text)
+	text = m.Replace(text)
 	if len(text) <= AnswerMost {
 		return text
 	}

@@ -1,4 +1,4 @@
-package driver
+package provider
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// reply says how to read a provider's answer. A field is named by its path through the JSON: data.0.code.
-type reply struct {
+// Reply says how to read a provider's answer. A field is named by its path through the JSON: data.0.code.
+type Reply struct {
 	Pattern   string   `json:"pattern"`   // regular expression for an answer that is not JSON: its named groups are the fields
 	Success   string   `json:"success"`   // the field that shows success; byStatus without Equals: the HTTP status shows it
 	Equals    []string `json:"equals"`    // values of Success that mean success
@@ -21,8 +21,8 @@ type reply struct {
 	Permanent []string `json:"permanent"` // codes after which a retry is useless
 	Trouble   []string `json:"trouble"`   // codes about the sender: wrong credentials, an empty account
 
-	busy           []string // codes of an overloaded provider
-	unclear        []string // codes after which the provider may have the message
+	Busy           []string `json:"-"` // codes of an overloaded provider
+	Unclear        []string `json:"-"` // codes after which the provider may have the message
 	pattern        *regexp.Regexp
 	numberSuffices bool // an id shows success if the field Success is missing
 	byStatus       bool // the HTTP status alone shows success
@@ -31,16 +31,16 @@ type reply struct {
 // byStatus is the value of Success that says that any 2xx is a success, if Equals is empty: a field may have the same name.
 const byStatus = "status"
 
-// errCodes is the reply of DingTalk, WeChat and their gateways: errcode 0 or a msgid is success.
-func errCodes(permanent, trouble, busy []string) reply {
-	return reply{
+// ErrCodes is the reply of DingTalk, WeChat and their gateways: errcode 0 or a msgid is success.
+func ErrCodes(permanent, trouble, busy []string) Reply {
+	return Reply{
 		Success: "errcode", Equals: []string{"0"}, Number: "msgid", Code: "errcode", Error: "errmsg", Permanent: permanent, Trouble: trouble,
-		busy: busy, numberSuffices: true,
+		Busy: busy, numberSuffices: true,
 	}
 }
 
-// check compiles the pattern. A fault names what is wrong with the configuration.
-func (r *reply) check() error {
+// Check compiles the pattern. A fault names what is wrong with the configuration.
+func (r *Reply) Check() error {
 	if r.Success == byStatus && len(r.Equals) == 0 {
 		r.Success, r.byStatus = "", true
 	}
@@ -58,44 +58,44 @@ func (r *reply) check() error {
 }
 
 // isNamed reports whether the answer must have a sign of success.
-func (r *reply) isNamed() bool { return !r.byStatus && (r.Success != "" || r.Number != "") }
+func (r *Reply) isNamed() bool { return !r.byStatus && (r.Success != "" || r.Number != "") }
 
-// saysSuccess reports whether the configuration says what success is.
-func (r *reply) saysSuccess() bool { return r.byStatus || r.isNamed() }
+// SaysSuccess reports whether the configuration says what success is.
+func (r *Reply) SaysSuccess() bool { return r.byStatus || r.isNamed() }
 
-// unread returns the outcome of an answer that was not understood, and why.
-func unread(code, why string) Outcome {
+// Unread returns the outcome of an answer that was not understood, and why.
+func Unread(code, why string) Outcome {
 	return Outcome{Unknown: true, Code: code, Error: "answer not understood: " + why}
 }
 
-// unread returns the outcome of an answer without the sign of success.
-func (r *reply) unread(isReadable bool) Outcome {
+// Unread returns the outcome of an answer without the sign of success.
+func (r *Reply) unread(isReadable bool) Outcome {
 	switch {
 	case isReadable && r.Success != "":
-		return unread("unsaid", fmt.Sprintf("no field `%s`", r.Success))
+		return Unread("unsaid", fmt.Sprintf("no field `%s`", r.Success))
 	case isReadable:
-		return unread("unsaid", fmt.Sprintf("no field `%s`", r.Number))
+		return Unread("unsaid", fmt.Sprintf("no field `%s`", r.Number))
 	case r.pattern != nil:
-		return unread("unreadable", "it does not match `pattern`")
+		return Unread("unreadable", "it does not match `pattern`")
 	default:
-		return unread("unreadable", "it is not JSON")
+		return Unread("unreadable", "it is not JSON")
 	}
 }
 
 const replyTextMost = 300 // characters of a provider's text that are stored
 
-// outcome returns the outcome of an answer. If the configuration names a sign of success, an answer without it is
+// Outcome returns the outcome of an answer. If the configuration names a sign of success, an answer without it is
 // unclear; otherwise the HTTP status decides. A code of the provider is about the message, unless the configuration
 // says that it is about the sender, or the status or the code says that the provider is broken or overloaded.
-func (r *reply) outcome(status int, answer []byte) Outcome {
+func (r *Reply) Outcome(status int, answer []byte) Outcome {
 	o := r.judge(status, answer)
 	o.Answer = httpAnswer(status, answer)
 	return o
 }
 
-func (r *reply) judge(status int, answer []byte) Outcome {
+func (r *Reply) judge(status int, answer []byte) Outcome {
 	failure, refused := refusal(status)
-	fields, readable := r.read(answer)
+	fields, readable := r.Read(answer)
 	number, _ := Field(fields, r.Number)
 	value, hasSign := Field(fields, r.Success)
 	switch {
@@ -111,13 +111,13 @@ func (r *reply) judge(status int, answer []byte) Outcome {
 	}
 	if code, found := Field(fields, r.Code); found { // the provider itself refused the message
 		failure.Code, failure.Unknown, failure.Permanent = code, false, false
-		failure.Outage = status >= 500 || IsOneOf(r.busy, code)
+		failure.Outage = status >= 500 || IsOneOf(r.Busy, code)
 		switch {
 		case IsOneOf(r.Permanent, code):
 			failure.Permanent, failure.Trouble, failure.Outage = true, false, false
 		case IsOneOf(r.Trouble, code):
 			failure.Trouble = true
-		case IsOneOf(r.unclear, code):
+		case IsOneOf(r.Unclear, code):
 			failure.Unknown, failure.Outage = true, true
 		}
 	}
@@ -130,8 +130,8 @@ func (r *reply) judge(status int, answer []byte) Outcome {
 	return failure
 }
 
-// read parses an answer into fields, and reports whether it could.
-func (r *reply) read(answer []byte) (any, bool) {
+// Read parses an answer into fields, and reports whether it could.
+func (r *Reply) Read(answer []byte) (any, bool) {
 	if r.pattern == nil {
 		var fields any
 		decoder := json.NewDecoder(bytes.NewReader(answer))

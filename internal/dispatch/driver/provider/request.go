@@ -1,4 +1,4 @@
-package driver
+package provider
 
 import (
 	"io"
@@ -19,8 +19,8 @@ type Request struct {
 	Body    string // at most AnswerMost characters
 }
 
-// client returns a client for calls to the provider.
-func (t Tools) client(limit time.Duration) *http.Client {
+// Client returns a client for calls to the provider.
+func (t Tools) Client(limit time.Duration) *http.Client {
 	client := t.Outbound.Client(limit)
 	if t.Asked != nil {
 		client.Transport = recorder{client.Transport, t}
@@ -35,18 +35,18 @@ type recorder struct {
 }
 
 func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
-	r.tools.Asked(r.tools.mask.request(req))
+	r.tools.Asked(r.tools.Mask.request(req))
 	return r.RoundTripper.RoundTrip(req)
 }
 
-// askedBy shows an e-mail before it is sent.
-func (t Tools) askedBy(target string, msg *mail.Msg) {
+// AskedBy shows an e-mail before it is sent.
+func (t Tools) AskedBy(target string, msg *mail.Msg) {
 	if t.Asked == nil {
 		return
 	}
 	var text strings.Builder
 	_, _ = msg.WriteTo(&text) // the mail server gets the same error
-	t.Asked(Request{Method: "MAIL", URL: target, Headers: map[string]string{}, Body: t.mask.hide(text.String())})
+	t.Asked(Request{Method: "MAIL", URL: target, Headers: map[string]string{}, Body: t.Mask.hide(text.String())})
 }
 
 // credentialName matches names of headers and parameters whose values are credentials.

@@ -1,0 +1,79 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"lksms/internal/platform/outbound"
+	"lksms/internal/platform/tracing"
+	"net"
+	"net/http"
+)
+
+// Failed returns the outcome of a call without a complete answer. Without a connection, nobody can have the message.
+func Failed(ctx context.Context, err error) Outcome {
+	switch {
+	case errors.Is(err, outbound.ErrUnclear):
+		return Outcome{Unknown: true, Outage: true, Code: "no_answer", Error: plain(err)}
+	case errors.Is(err, outbound.ErrRefused):
+		return Outcome{Trouble: true, Code: "address_denied", Error: plain(err)}
+	case ctx.Err() != nil:
+		return Untried
+	default:
+		return Outcome{Trouble: true, Code: "unreachable", Error: plain(err)}
+	}
+}
+
+// plain describes why a call got no answer, without the URL, which may hold a secret.
+func plain(err error) string {
+	var timeout interface{ Timeout() bool }
+	var name *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, outbound.ErrRefused):
+		return "the address of the provider is not allowed"
+	case errors.Is(err, outbound.ErrTooLarge):
+		return "the provider's answer is too large"
+	case errors.As(err, &name):
+		return "the name of the provider's host could not be resolved"
+	case errors.As(err, &certificate):
+		return "the provider's certificate is not trusted"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "the provider did not answer in time"
+	case errors.Is(err, outbound.ErrUnclear):
+		return "the provider's answer is incomplete"
+	default:
+		return "the provider could not be reached"
+	}
+}
+
+// traceHeader is the header by which a provider can continue the trace of a submission. The configuration of a sender may set another value.
+const traceHeader = "Traceparent"
+
+// Call sends a request. A non-nil outcome says why no answer came. The body of an error answer may be incomplete.
+func Call(client *http.Client, req *http.Request) (status int, body []byte, o *Outcome) {
+	if traceparent := tracing.Header(req.Context()); traceparent != "" && req.Header.Get(traceHeader) == "" {
+		req.Header.Set(traceHeader, traceparent)
+	}
+	status, body, err := outbound.Do(client, req)
+	if err != nil && (status == 0 || status < 300) {
+		o := Failed(req.Context(), err)
+		return status, nil, &o
+	}
+	return status, body, nil
+}
+
+// Post sends body as JSON to a URL. A non-nil outcome says why no answer came.
+func Post(ctx context.Context, client *http.Client, address string, header http.Header, body []byte) (status int, answer []byte, o *Outcome) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		o := Failed(ctx, err)
+		return 0, nil, &o
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return Call(client, req)
+}

@@ -1,0 +1,63 @@
+package provider
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// At follows a path through JSON: names and list indexes, separated by points. It returns nil if the path leads
+// nowhere.
+func At(fields any, path string) any {
+	for step := range strings.SplitSeq(path, ".") {
+		switch at := fields.(type) {
+		case map[string]any:
+			fields = at[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(at) {
+				return nil
+			}
+			fields = at[i]
+		default:
+			return nil
+		}
+	}
+	return fields
+}
+
+// Field returns the value at the end of a path as text, and whether it exists. Objects, lists and null do not count;
+// an empty path leads nowhere.
+func Field(fields any, path string) (string, bool) {
+	if path == "" {
+		return "", false
+	}
+	switch value := At(fields, path).(type) {
+	case nil, map[string]any, []any:
+		return "", false
+	default:
+		return fmt.Sprint(value), true
+	}
+}
+
+// IsOneOf reports whether a value of a field is in a list. Some programs write each whole number with a fraction: 0.0 is 0, too.
+func IsOneOf(values []string, value string) bool {
+	whole, fraction, _ := strings.Cut(value, ".")
+	isWhole := fraction != "" && strings.Trim(fraction, "0") == "" && strings.Trim(whole, "-0123456789") == ""
+	return slices.Contains(values, value) || isWhole && slices.Contains(values, whole)
+}
+
+// Text converts a JSON number or string to text.
+func Text(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case float64:
+		return fmt.Sprintf("%.0f", v)
+	default:
+		return fmt.Sprint(v)
+	}
+}

@@ -1,0 +1,27 @@
+package provider
+
+import (
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzReply judges any answer of a provider under any configuration: the outcome is consistent, and its texts are bounded.
+func FuzzReply(f *testing.F) {
+	f.Add("", "code", "0", "data.0.id", "code", "text", 200, []byte(`{"code":0,"data":[{"id":"a\u0000"}],"text":"x"}`))
+	f.Add(`^(?P<code>\d+),(?P<id>.*)$`, "code", "0", "id", "code", "", 200, []byte("0,\xff"))
+	f.Add("", "", "", "", "", "", 302, []byte("<html>"))
+	f.Add("", "a", "b", "a.b.1", "a", "a", 500, []byte(`{"a":1e999999}`))
+	f.Fuzz(func(t *testing.T, pattern, success, equals, number, code, text string, status int, answer []byte) {
+		r := Reply{Pattern: pattern, Success: success, Equals: []string{equals}, Number: number, Code: code, Error: text, Permanent: []string{"1"}, Trouble: []string{"2"}}
+		if r.Check() != nil {
+			return
+		}
+		o := r.Outcome(status, answer)
+		if o.OK && (o.Unknown || o.Trouble || o.Permanent) {
+			t.Errorf("sent and not sent: %+v", o)
+		}
+		if !o.OK && o.Error == "" || utf8.RuneCountInString(o.Error) > replyTextMost {
+			t.Errorf("error text %q", o.Error)
+		}
+	})
+}
