@@ -1,5 +1,16 @@
 // Package upload owns the files that requests bring. A file is stored in the database in parts, as it arrives, so that any server can work on
 // it. It is deleted when it is worked up, or an hour after it came if nothing uses it by then.
+//
+// To add an operation that takes a file:
+//
+//   - In the contract, its body is multipart/form-data, with a schema in which format: binary makes a property a file. A form has at most one file.
+//     With the parameter IdempotencyKey, a repeat is known by its fields and the name and content of its file.
+//   - The handler ignores the body of the generated code. It calls gate.FormOf for the checked fields and the form, whose File may be nil, then Open and
+//     sheet.Open.
+//   - The domain stores its row, with an upload_id, and calls Use in the same transaction. Otherwise the file is deleted after the answer.
+//   - The code that works on the file opens it again, on any server, and calls Delete in the transaction in which it records that it is done.
+//
+// apptest.Form makes forms for tests.
 package upload
 
 import (

@@ -19,7 +19,7 @@ import (
 	"lksms/internal/transport/sqldoor"
 )
 
-// shop is a database with the tables of the examples of docs/sql.md. A commit fails if it adds a second order for a number.
+// shop is a database with the tables of the examples of docs/integrations.md and docs/examples/sql. A commit fails if it adds a second order for a number.
 type shop struct {
 	*apptest.Bundle
 	t   *testing.T
@@ -105,41 +105,11 @@ func TestTheStatementsOfThePageSubmit(t *testing.T) {
 	}
 }
 
-// B12: the example of the page in Go.
-func TestTheGoOfThePageSubmits(t *testing.T) {
+// B12: the example in Go.
+func TestTheGoExampleSubmits(t *testing.T) {
 	compiler := need(t, "go", "golang")
 	s := newShop(t)
-	source := s.write("main.go", `package main
-
-import (
-	"context"
-	"errors"
-	"fmt"
-	"log"
-	"os"
-	"strings"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-)
-
-func submit(ctx context.Context, conn *pgx.Conn, no, phone, text string) (string, error) {
-`+block(t, "go")+`
-	return taskID, err
-}
-
-func main() {
-	conn, err := pgx.Connect(context.Background(), os.Args[1])
-	if err != nil {
-		log.Fatal(err)
-	}
-	id, err := submit(context.Background(), conn, os.Args[2], os.Args[3], os.Args[4])
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(id)
-}
-`)
+	_, source := example(t, "submit.go")
 	program := filepath.Join(s.dir, "example")
 	if said, isDone := s.call(compiler, "build", "-o", program, source); !isDone {
 		t.Fatal(said)
@@ -147,8 +117,8 @@ func main() {
 	s.submits(program, s.url)
 }
 
-// B12: the example of the page in Python.
-func TestThePythonOfThePageSubmits(t *testing.T) {
+// B12: the example in Python.
+func TestThePythonExampleSubmits(t *testing.T) {
 	s, python := newShop(t), ""
 	for _, candidate := range []string{"python3", "/usr/bin/python3"} { // the first may be another one than Debian's
 		if _, isDone := s.call(candidate, "-c", "import psycopg"); isDone && python == "" {
@@ -158,11 +128,12 @@ func TestThePythonOfThePageSubmits(t *testing.T) {
 	if python == "" {
 		t.Skip("psycopg 3 is not installed: apt-get install python3-psycopg")
 	}
-	s.submits(python, s.write("example.py", "import sys\n\nimport psycopg\n\nurl, no, phone, text = sys.argv[1:]\n"+block(t, "python")+"print(task_id)\n"), s.url)
+	_, program := example(t, "submit.py")
+	s.submits(python, program, s.url)
 }
 
-// B12: the example of the page in Java.
-func TestTheJavaOfThePageSubmits(t *testing.T) {
+// B12: the example in Java.
+func TestTheJavaExampleSubmits(t *testing.T) {
 	need(t, "javac", "default-jdk-headless") // java compiles what it runs
 	java := need(t, "java", "default-jdk-headless")
 	const driver = "/usr/share/java/postgresql.jar"
@@ -170,39 +141,7 @@ func TestTheJavaOfThePageSubmits(t *testing.T) {
 		t.Skip("the driver is not installed: apt-get install libpostgresql-jdbc-java")
 	}
 	s := newShop(t)
-	source := s.write("Example.java", `
-import java.sql.Connection;
-import java.sql.DriverManager;
-import java.sql.SQLException;
-import org.postgresql.util.PSQLException;
-import org.postgresql.util.ServerErrorMessage;
-
-public class Example {
-    /** Prints as the loggers of SLF4J do. */
-    static class Log {
-        void warn(String format, Object... arguments) {
-            for (Object argument : arguments) {
-                format = format.replaceFirst("\\{\\}", java.util.regex.Matcher.quoteReplacement(String.valueOf(argument)));
-            }
-            System.out.println(format);
-        }
-    }
-
-    static final Log log = new Log();
-
-    static String submit(Connection connection, String no, String phone, String text) throws SQLException {
-        String taskId;
-`+block(t, "java")+`
-        return taskId;
-    }
-
-    public static void main(String[] args) throws SQLException {
-        try (Connection connection = DriverManager.getConnection(args[0], args[1], args[2])) {
-            System.out.println(submit(connection, args[3], args[4], args[5]));
-        }
-    }
-}
-`)
+	_, source := example(t, "Submit.java")
 	as, err := pgx.ParseConfig(s.url)
 	if err != nil {
 		t.Fatal(err)

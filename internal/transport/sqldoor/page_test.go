@@ -20,10 +20,10 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// block returns a block of docs/sql.md: it stands behind a line <!-- test-sql: its name -->.
+// block returns a block of docs/integrations.md: it follows a line <!-- test-sql: its name -->.
 func block(t *testing.T, name string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "sql.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "integrations.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,9 +31,23 @@ func block(t *testing.T, name string) string {
 	_, rest, _ = strings.Cut(rest, "\n")
 	text, _, isWhole := strings.Cut(rest, "\n```\n")
 	if !isWhole {
-		t.Fatalf("docs/sql.md has no block %q with an end", name)
+		t.Fatalf("docs/integrations.md has no block %q with an end", name)
 	}
 	return text + "\n"
+}
+
+// example returns a program or statement of docs/examples/sql, and its path.
+func example(t *testing.T, name string) (text, path string) {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", "..", "..", "docs", "examples", "sql", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content), path
 }
 
 // need returns the path of a program of an example. t is skipped where it is not installed.
@@ -46,7 +60,7 @@ func need(t *testing.T, program, debian string) string {
 	return path
 }
 
-// outbox is the outbox of docs/sql.md in a database of its own, and the server to which its loop submits.
+// outbox is the outbox of docs/examples/sql in a database of its own, and the server to which its loop submits.
 type outbox struct {
 	*apptest.Bundle
 	t       *testing.T
@@ -77,9 +91,11 @@ func newOutbox(t *testing.T) *outbox {
 	t.Cleanup(front.Close)
 	database := pgtest.NewEmpty(t)
 	o.conn = connect(t, database)
-	exec(t, o.conn, block(t, "outbox"))
+	table, _ := example(t, "outbox.sql")
+	exec(t, o.conn, table)
+	program, _ := example(t, "outbox.sh")
 	for name, content := range map[string]string{
-		"outbox.sh": block(t, "loop"),
+		"outbox.sh": program,
 		"sleep":     "#!/bin/sh\nexec /bin/sleep 0.05\n", // a test does not wait for as long as the loop does
 	} {
 		if err := os.WriteFile(filepath.Join(o.dir, name), []byte(content), 0o755); err != nil {
@@ -149,7 +165,7 @@ func (l *loop) awaitEmpty(o *outbox) {
 	})
 }
 
-// B12: the loop of the page submits all messages of its outbox once: short ones and the longest ones, past one that the server refuses.
+// B12: the loop of docs/examples/sql submits all messages of its outbox once: short ones and the longest ones, past one that the server refuses.
 func TestTheLoopOfThePageSubmitsItsOutbox(t *testing.T) {
 	o := newOutbox(t)
 	l := o.run()

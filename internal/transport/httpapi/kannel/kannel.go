@@ -1,4 +1,4 @@
-// Package kannel answers the sendsms of Kannel, so that a program that was written for it sends through LKSMS. docs/smsgate-clients.md says what it
+// Package kannel answers the sendsms of Kannel, so that a program that was written for it sends through LKSMS. docs/integrations.md#kannel says what it
 // has, and what is refused. Passwords stand in addresses: no query is logged.
 package kannel
 

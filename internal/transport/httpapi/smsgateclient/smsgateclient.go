@@ -1,5 +1,5 @@
 // Package smsgateclient answers the third-party API of SMSGate, so that a program that was written for it sends through LKSMS.
-// docs/smsgate-clients.md says what it has, and what is refused. Its answers have the shapes of SMSGate.
+// docs/integrations.md#smsgate says what it has, and what is refused. Its answers have the shapes of SMSGate.
 package smsgateclient
 
 import (
