@@ -10,11 +10,22 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// ofBefore returns a database that records the migrations of the time before version 1.0, as many as are asked for.
-func ofBefore(t *testing.T, count int) (url string, db *postgres.DB) {
+// undoLater undoes the migrations after the first ones, and returns how many there were, and why the next one is not undone.
+func undoLater(t *testing.T, url string) (n int, err error) {
+	t.Helper()
+	for ; err == nil; n++ {
+		err = postgres.MigrateDown(t.Context(), url, nil)
+	}
+	return n - 1, err
+}
+
+// ofBefore returns a database that records the migrations of the time before version 1.0, as many as are asked for, and has what the first ones make.
+// later is how many came after these.
+func ofBefore(t *testing.T, count int) (url string, db *postgres.DB, later int) {
 	t.Helper()
 	url = pgtest.New(t)
 	db = open(t, url)
+	later, _ = undoLater(t, url)
 	versions := []string{postgres.EarlierLast}
 	for i := range postgres.EarlierCount - 1 {
 		versions = append(versions, fmt.Sprint(20261121000001+i))
@@ -23,19 +34,19 @@ func ofBefore(t *testing.T, count int) (url string, db *postgres.DB) {
 	if _, err := db.Pool().Exec(t.Context(), "WITH gone AS (DELETE FROM schema_migrations) INSERT INTO schema_migrations SELECT unnest($1::text[])", versions[:count]); err != nil {
 		t.Fatal(err)
 	}
-	return url, db
+	return url, db, later
 }
 
 // A database of the last version before 1.0 has all that the files of 1.0 make. Servers of that version go on: they count their own migrations.
 func TestADatabaseOfTheVersionBeforeIsRecognised(t *testing.T) {
 	t.Parallel()
-	url, db := ofBefore(t, postgres.EarlierCount)
+	url, db, later := ofBefore(t, postgres.EarlierCount)
 	if isMigrated, err := db.Migrated(t.Context()); err != nil || isMigrated {
 		t.Errorf("before: migrated is %v, %v", isMigrated, err)
 	}
-	for range 2 {
-		if n, err := postgres.MigrateUp(t.Context(), url, nil); err != nil || n != 0 {
-			t.Fatalf("%d were applied, %v", n, err)
+	for _, want := range []int{later, 0} {
+		if n, err := postgres.MigrateUp(t.Context(), url, nil); err != nil || n != want {
+			t.Fatalf("%d were applied, want %d; %v", n, want, err)
 		}
 	}
 	if isMigrated, err := db.Migrated(t.Context()); err != nil || !isMigrated {
@@ -53,7 +64,7 @@ func TestADatabaseOfTheVersionBeforeIsRecognised(t *testing.T) {
 func TestADatabaseOfAnEarlierVersionIsToldWhichToPassThrough(t *testing.T) {
 	t.Parallel()
 	for _, count := range []int{1, postgres.EarlierCount - 1} {
-		url, db := ofBefore(t, count)
+		url, db, _ := ofBefore(t, count)
 		_, err := postgres.MigrateUp(t.Context(), url, nil)
 		for _, want := range []string{"LKSMS_DATA or DATABASE_URL", "from before version 1.0", "lksms migrate up", "an empty one"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
@@ -75,8 +86,11 @@ func TestWhatMakesAnEmptyDatabaseIsNotUndone(t *testing.T) {
 	if err := postgres.MigrateDownFrom(t.Context(), url, addColumn); err != nil {
 		t.Errorf("a migration of a later version: %v", err)
 	}
-	if err := postgres.MigrateDown(t.Context(), url, nil); err == nil || !strings.Contains(err.Error(), "drop the database") {
+	if _, err := undoLater(t, url); !strings.Contains(err.Error(), "drop the database") {
 		t.Errorf("the first ones: %v", err)
+	}
+	if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
+		t.Fatal(err)
 	}
 	if isMigrated, err := db.Migrated(t.Context()); err != nil || !isMigrated {
 		t.Errorf("migrated is %v, %v", isMigrated, err)
