@@ -2300,6 +2300,19 @@ CREATE FUNCTION public.unsigned_segments(content text) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (content !~ '[^@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !"#¤%&''()*+,\-./0-9:;<=>?¡A-ZÄÖÑÜ§¿a-zäöñüà\f^{}\\[~\]|€]'::text) THEN CASE WHEN ((char_length(content) + char_length(regexp_replace(content, '[^\f^{}\\[~\]|€]'::text, ''::text, 'g'::text))) <= 160) THEN (1)::numeric ELSE ceil((((char_length(content) + char_length(regexp_replace(content, '[^\f^{}\\[~\]|€]'::text, ''::text, 'g'::text))))::numeric / 153.0)) END ELSE (public.attempt_segments(content, NULL::smallint, NULL::bigint, true))::numeric END;
 
+CREATE FUNCTION public.unsigned_text(content text, sign text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+    WHILE starts_with(content, '【' || sign || '】') LOOP -- no sign: null, which ends the loop
+        content := substr(content, char_length(sign) + 3);
+    END LOOP;
+    RETURN content;
+END
+$$;
+
+COMMENT ON FUNCTION public.unsigned_text(content text, sign text) IS 'A text without the signatures sign with which it begins, as segment.Unsigned of internal/dispatch/segment.';
+
 CREATE FUNCTION public.used_in_window(unit text, at timestamp with time zone, time_zone text, used bigint, used_at timestamp with time zone) RETURNS bigint
     LANGUAGE sql STABLE
     RETURN CASE WHEN (date_trunc(unit, used_at, time_zone) >= date_trunc(unit, at, time_zone)) THEN used ELSE (0)::bigint END;
@@ -3027,7 +3040,7 @@ COMMENT ON COLUMN public.batches.default_region IS 'ISO 3166-1 code of the regio
 
 COMMENT ON COLUMN public.batches.sign_column IS 'the column with the signatures of the rows; null: every row has that of the batch';
 
-COMMENT ON COLUMN public.batches.by_country IS 'the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments"}]; null: it is being checked, or a server that does not know this column checked it';
+COMMENT ON COLUMN public.batches.by_country IS 'the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments", "unsigned", "by_sender"}]. by_sender has the segments as senders count them that do so in a way of their own: [{"sign", "forbids_signs", "segment_size", "segments"}]. null: it is being checked';
 
 COMMENT ON COLUMN public.batches.channel IS 'the name of the channel; no foreign key: a batch may outlive its channel';
 

@@ -77,6 +77,9 @@ func main() {
 		return
 	}
 	parsed, err := parser.Parse(os.Args[1:])
+	if err == nil {
+		err = emptyArgument(parsed)
+	}
 	if err != nil {
 		refuse(parser, err)
 	}
@@ -98,6 +101,16 @@ func usesServer(args []string) bool {
 		field, found = reflect.TypeFor[cli]().FieldByNameFunc(func(name string) bool { return strings.EqualFold(name, args[0]) })
 	}
 	return found && field.Tag.Get("group") != "server" || len(args) > 0 && args[0] == completionWord
+}
+
+// emptyArgument returns an error that names an argument of a command that is empty, as that of a variable that a script did not set.
+func emptyArgument(parsed *kong.Context) error {
+	for _, one := range parsed.Path {
+		if one.Positional != nil && one.Positional.Target.Kind() == reflect.String && one.Positional.Target.String() == "" {
+			return fmt.Errorf("<%s> is empty", one.Positional.Name)
+		}
+	}
+	return nil
 }
 
 // refuse says what is wrong with a command line, and how the command is used.

@@ -47,7 +47,7 @@ func senderState(s client.Sender) string {
 		return "off"
 	case s.Rest != nil:
 		return string(s.Rest.State) + ": " + shorten(s.Rest.Reason, 40)
-	case s.IsReady && s.IsSilent != nil && *s.IsSilent:
+	case s.IsSilent != nil && *s.IsSilent:
 		return "silent"
 	case s.IsReady:
 		return "ready"

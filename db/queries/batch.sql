@@ -1,18 +1,29 @@
 -- Batches: uploaded lists, their rows, and how far they are. A batch row is locked before anything that depends on its status, and before the queue.
 
+-- BatchCreate stores a batch that is to be checked. One that its request confirms is audited, if somebody acts.
 -- name: BatchCreate :one
-INSERT INTO batches (
-    company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, sign_column, template_no, template_id, template_version, template_language,
-    is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent,
-    default_region, channel, subject, biz_type, rendering_id, tags_all, tags_any, tags_none, encoding, is_encoding_doubtful
+WITH made AS (
+    INSERT INTO batches (
+        company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, sign_column, template_no, template_id, template_version, template_language,
+        is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent,
+        default_region, channel, subject, biz_type, rendering_id, tags_all, tags_any, tags_none, encoding, is_encoding_doubtful
+    )
+    VALUES (
+        @company_id, @submitted_by, @name, @message_type, sqlc.narg(priority), sqlc.narg(upload_id), sqlc.narg(tag), @phone_column, sqlc.narg(sign_column),
+        sqlc.narg(template_no), sqlc.narg(template_id), sqlc.narg(template_version), sqlc.narg(template_language), @is_deferred, @content, sqlc.narg(sign), sqlc.narg(sender_no), @dedup, @is_test, @is_confirmed, sqlc.narg(expect_send_time),
+        sqlc.narg(expires_at), @request_id, @source_ip, @user_agent, @default_region, @channel, sqlc.narg(subject), sqlc.narg(biz_type),
+        sqlc.narg(rendering_id), @tags_all, @tags_any, @tags_none, sqlc.narg(encoding), @is_encoding_doubtful
+    )
+    RETURNING id, is_confirmed, submitted_by
+),
+audited AS ( -- as a confirmation by itself is
+    INSERT INTO audit (action, entity, entity_key, before, after)
+    SELECT 'changed', 'batch', m.id::text, jsonb_build_object('is_confirmed', false, 'confirmed_by', NULL),
+        jsonb_build_object('is_confirmed', true, 'confirmed_by', m.submitted_by)
+    FROM made m
+    WHERE m.is_confirmed AND current_setting('lksms.actor', true) <> ''
 )
-VALUES (
-    @company_id, @submitted_by, @name, @message_type, sqlc.narg(priority), sqlc.narg(upload_id), sqlc.narg(tag), @phone_column, sqlc.narg(sign_column),
-    sqlc.narg(template_no), sqlc.narg(template_id), sqlc.narg(template_version), sqlc.narg(template_language), @is_deferred, @content, sqlc.narg(sign), sqlc.narg(sender_no), @dedup, @is_test, @is_confirmed, sqlc.narg(expect_send_time),
-    sqlc.narg(expires_at), @request_id, @source_ip, @user_agent, @default_region, @channel, sqlc.narg(subject), sqlc.narg(biz_type),
-    sqlc.narg(rendering_id), @tags_all, @tags_any, @tags_none, sqlc.narg(encoding), @is_encoding_doubtful
-)
-RETURNING id;
+SELECT m.id FROM made m;
 
 -- BatchList returns batches with smaller ids than before_id, newest first. The caller sees those of a company, or all.
 -- name: BatchList :many
@@ -65,16 +76,18 @@ SET last_row = @last_row, rows = b.rows + @rows::bigint, valid = b.valid + @vali
 WHERE b.id = @id AND b.status = 'checking';
 
 -- BatchRowsDuplicate marks the valid rows of a batch that repeat a row before, each with the number of the first one, and returns how many rows and
--- segments they are. address is what the rows call their address. It sorts all rows.
+-- segments they are. address is what the rows call their address. Texts are compared as they are sent: with their signature, once. It sorts all rows.
 -- name: BatchRowsDuplicate :one
 WITH repeated AS (
     SELECT o.row_no, o.first_row
     FROM (
         SELECT r.row_no, min(r.row_no) OVER (
-            PARTITION BY CASE WHEN @folds_case::boolean THEN lower(r.recipient) ELSE r.recipient END, CASE WHEN @dedup::text = 'row' THEN r.content END,
-                CASE WHEN @dedup::text = 'row' THEN r.sign END, CASE WHEN @dedup::text = 'row' THEN r.contact_values END
+            PARTITION BY CASE WHEN @folds_case::boolean THEN lower(r.recipient) ELSE r.recipient END,
+                CASE WHEN @dedup::text = 'row' THEN unsigned_text(r.content, coalesce(r.sign, b.sign)) END,
+                CASE WHEN @dedup::text = 'row' THEN coalesce(r.sign, b.sign) END, CASE WHEN @dedup::text = 'row' THEN r.contact_values END
         ) AS first_row
         FROM batch_rows r
+        JOIN batches b ON b.id = r.batch_id
         WHERE r.batch_id = @batch_id AND r.code IS NULL
     ) o
     WHERE o.row_no > o.first_row
@@ -89,13 +102,41 @@ marked AS (
 )
 SELECT count(*) AS rows, coalesce(sum(m.segments), 0)::bigint AS segments FROM marked m;
 
--- BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked: unsigned are the segments without signature, for a
--- sender that forbids it. The caller has locked it. It reads all rows.
+-- BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked: segments as submitted; unsigned, those without
+-- signature, for servers of the version before; by_sender, those that the senders count that may serve the batch now and count otherwise: each has a
+-- signature of its own, forbids signatures, or has a segment size. The caller has locked the batch. It reads all rows, twice if there are such senders.
 -- name: BatchSum :exec
+WITH counting AS MATERIALIZED (
+    SELECT DISTINCT s.sign, s.sign_mode = 'none' AS forbids_signs, s.segment_size
+    FROM batches b
+    JOIN channels c ON c.channel = b.channel AND c.channel = 'sms' -- elsewhere a message counts as one
+    JOIN senders s ON s.channel_id = c.id
+    WHERE b.id = @id AND s.status <> 'retired' AND (s.sign IS NOT NULL OR s.sign_mode = 'none' OR s.segment_size IS NOT NULL)
+        AND (b.sender_no IS NULL OR b.sender_no = s.sender_no) AND sender_serves(s.id, b.company_id)
+    LIMIT 10
+),
+by_sender AS MATERIALIZED (
+    SELECT m.country_no, jsonb_agg(jsonb_build_object(
+        'sign', coalesce(m.sign, ''), 'forbids_signs', m.forbids_signs, 'segment_size', coalesce(m.segment_size, 0), 'segments', m.segments
+    )) AS counts
+    FROM (
+        SELECT coalesce(r.country_no, '') AS country_no, k.sign, k.forbids_signs, k.segment_size,
+            sum(sent_segments(
+                r.content, coalesce(r.sign, b.sign), r.segments, k.sign, CASE WHEN k.forbids_signs THEN 'none' ELSE 'in_text' END, k.segment_size, true
+            )) AS segments
+        FROM counting k
+        JOIN batches b ON b.id = @id
+        JOIN batch_rows r ON r.batch_id = @id AND r.code IS NULL
+        GROUP BY 1, k.sign, k.forbids_signs, k.segment_size
+    ) m
+    GROUP BY m.country_no
+)
 UPDATE batches b
 SET by_country = (
     SELECT coalesce(jsonb_agg(
-        jsonb_build_object('country_no', c.country_no, 'rows', c.rows, 'segments', c.segments, 'unsigned', c.unsigned) ORDER BY c.country_no
+        jsonb_build_object(
+            'country_no', c.country_no, 'rows', c.rows, 'segments', c.segments, 'unsigned', c.unsigned, 'by_sender', coalesce(s.counts, '[]')
+        ) ORDER BY c.country_no
     ), '[]')
     FROM (
         SELECT coalesce(r.country_no, '') AS country_no, count(*) AS rows, sum(r.segments) AS segments,
@@ -107,22 +148,49 @@ SET by_country = (
         WHERE r.batch_id = @id AND r.code IS NULL
         GROUP BY 1
     ) c
+    LEFT JOIN by_sender s ON s.country_no = c.country_no
 )
 WHERE b.id = @id AND b.status = 'checking';
 
+-- BatchSegmentsSampled counts the first valid rows of a batch as a sender counts that BatchSum did not know, and as they were submitted.
+-- name: BatchSegmentsSampled :many
+SELECT f.country_no::text AS country_no, sum(f.segments)::bigint AS submitted,
+    sum(sent_segments(
+        f.content, f.sign, f.segments, sqlc.narg(sign)::text, CASE WHEN @forbids_signs::boolean THEN 'none' ELSE 'in_text' END,
+        sqlc.narg(segment_size)::bigint, true
+    ))::bigint AS counted
+FROM (
+    SELECT coalesce(r.country_no, '') AS country_no, r.content, coalesce(r.sign, b.sign) AS sign, r.segments
+    FROM batches b
+    JOIN batch_rows r ON r.batch_id = b.id
+    WHERE b.id = @id AND r.code IS NULL
+    ORDER BY r.row_no
+    LIMIT @most::integer
+) f
+GROUP BY f.country_no;
+
 -- BatchReady ends the check of a batch. One that is confirmed, or whose rows are those to send, runs; another waits. As BatchConfirm does, it gives a
--- batch of a scheduled template the next full interval, so that its rows wait together and then become tasks at full speed.
+-- batch of a scheduled template the next full interval, so that its rows wait together and then become tasks at full speed. If its request confirmed
+-- it, the user of the request did.
 -- name: BatchReady :one
-UPDATE batches b
-SET status = CASE WHEN b.is_confirmed THEN 'running' ELSE 'ready' END, is_settled = NOT b.is_confirmed, is_read = b.is_read OR b.tag IS NULL,
-    expect_send_time = CASE
-        WHEN b.is_confirmed AND b.is_deferred THEN coalesce(b.expect_send_time, date_bin(@every::interval, now(), 'epoch') + @every::interval)
-        ELSE b.expect_send_time
-    END,
-    upload_id = NULL, valid = b.valid - @duplicate::bigint, duplicate = @duplicate::bigint, segments = b.segments - @segments::bigint,
-    checked_at = now(), confirmed_at = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_at, now()) END
-WHERE b.id = @id AND b.status = 'checking'
-RETURNING b.status;
+WITH ready AS (
+    UPDATE batches b
+    SET status = CASE WHEN b.is_confirmed THEN 'running' ELSE 'ready' END, is_settled = NOT b.is_confirmed, is_read = b.is_read OR b.tag IS NULL,
+        expect_send_time = CASE
+            WHEN b.is_confirmed AND b.is_deferred THEN coalesce(b.expect_send_time, date_bin(@every::interval, now(), 'epoch') + @every::interval)
+            ELSE b.expect_send_time
+        END,
+        upload_id = NULL, valid = b.valid - @duplicate::bigint, duplicate = @duplicate::bigint, segments = b.segments - @segments::bigint,
+        checked_at = now(), confirmed_at = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_at, now()) END,
+        confirmed_by = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_by, b.submitted_by) END
+    FROM (SELECT o.id, o.confirmed_at FROM batches o WHERE o.id = @id) was
+    WHERE b.id = was.id AND b.status = 'checking'
+    RETURNING b.id, b.status, b.submitted_by, b.is_confirmed AND was.confirmed_at IS NULL AS is_first
+),
+confirmed AS (
+    INSERT INTO batch_acts (batch_id, act, username) SELECT r.id, 'confirmed', r.submitted_by FROM ready r WHERE r.is_first
+)
+SELECT r.status FROM ready r;
 
 -- BatchUnreadable cancels a batch whose list cannot be read.
 -- name: BatchUnreadable :execrows

@@ -101,6 +101,28 @@ LEFT JOIN renderings r ON r.id = t.rendering_id
 WHERE t.task_id = ANY (@task_ids::text[])
 ORDER BY t.task_id;
 
+-- TaskMayBegin returns those of the leases of a driven sender that go on, and why each of them may not be sent any more: sender_off, sender_paused,
+-- batch_paused, batch_cancelled, switched_off; empty: it may be sent. It locks nothing. A cancelled batch that is settled has ended; a task of it that
+-- was requeued since then is sent.
+-- name: TaskMayBegin :many
+SELECT t.task_id, (CASE
+        WHEN s.status <> 'on' THEN 'sender_off'
+        WHEN st.rest_until > clock_timestamp() THEN 'sender_paused'
+        WHEN b.status = 'paused' THEN 'batch_paused'
+        WHEN b.status = 'cancelled' AND NOT b.is_settled THEN 'batch_cancelled'
+        WHEN w.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')) THEN 'switched_off'
+        WHEN w.has_disabled_users AND EXISTS (
+            SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
+        ) THEN 'switched_off'
+        ELSE ''
+    END)::text AS why
+FROM (SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id) i
+JOIN queue t ON t.task_id = i.task_id AND t.lease_id = i.lease_id AND t.lease_until IS NOT NULL AND t.processing_app_id = @sender_no::text
+JOIN senders s ON s.sender_no = t.processing_app_id
+JOIN sender_states st ON st.sender_id = s.id
+CROSS JOIN switches w
+LEFT JOIN batches b ON b.id = t.batch_id;
+
 -- DeliveryUnclear records why it is unknown whether messages were sent. Their leases are left to expire, unless on_unclear is fail.
 -- name: DeliveryUnclear :exec
 INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, error, answer)

@@ -2299,7 +2299,7 @@ type Batch struct {
 	CompanyNo   string     `json:"company_no"`
 	ConfirmedAt *time.Time `json:"confirmed_at"`
 
-	// ConfirmedBy null if its request confirmed it
+	// ConfirmedBy The user who confirmed it; with `auto_confirm` the user of its request, once it was checked
 	ConfirmedBy *string `json:"confirmed_by"`
 
 	// Content The text with its placeholders
@@ -2504,7 +2504,7 @@ type BatchForm struct {
 	// Example: {姓名}，您的优惠券今日到期
 	Content *string `json:"content,omitempty"`
 
-	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
+	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address, its signature and its text, as they are sent: a text that begins with its own signature is the same as one that does not; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 	Dedup *BatchFormDedup `json:"dedup,omitempty"`
 
 	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
@@ -2582,7 +2582,7 @@ type BatchForm struct {
 	Test *bool `json:"test,omitempty"`
 }
 
-// BatchFormDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
+// BatchFormDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address, its signature and its text, as they are sent: a text that begins with its own signature is the same as one that does not; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 type BatchFormDedup string
 
 // BatchID The batch that the task is from
@@ -2616,6 +2616,9 @@ type BatchPreview struct {
 
 	// FinalContent The text with its signature; null if the row is not valid
 	FinalContent *string `json:"final_content"`
+
+	// HeldBy The switches that hold the message; empty if none does
+	HeldBy *HeldBy `json:"held_by,omitempty"`
 
 	// HTML The content as HTML, if the batch has it
 	HTML *string `json:"html,omitempty"`
@@ -2664,7 +2667,7 @@ type BatchRequest struct {
 	// Example: {姓名}，您的优惠券今日到期
 	Content *string `json:"content,omitempty"`
 
-	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
+	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address, its signature and its text, as they are sent: a text that begins with its own signature is the same as one that does not; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 	Dedup *BatchRequestDedup `json:"dedup,omitempty"`
 
 	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
@@ -2736,7 +2739,7 @@ type BatchRequest struct {
 	Test *bool `json:"test,omitempty"`
 }
 
-// BatchRequestDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address and its text; `none`, no row. Of e-mail addresses, upper and lower case are the same.
+// BatchRequestDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address, its signature and its text, as they are sent: a text that begins with its own signature is the same as one that does not; `none`, no row. Of e-mail addresses, upper and lower case are the same.
 type BatchRequestDedup string
 
 // BatchRequeued defines model for BatchRequeued.
@@ -4209,7 +4212,7 @@ type InboundBody map[string]interface{}
 
 // InboundDescription How a body is read. A member that is left out is that of the preset; null leaves out all.
 type InboundDescription struct {
-	// Dedup Paths of values that a repeated post has in common with the first, and no other post. A body that lacks one of them is never a repeat. An empty list says that there are none.
+	// Dedup Paths of the values by which a repeated post is known. A post whose values are those of an earlier one is not sent again; see `repeat_seconds`. A body that lacks the first path is always sent. A body that lacks another path is known by the values that it has. With an empty list each post is sent.
 	//
 	// Example: ["order.id","order.state"]
 	Dedup *[]InboundPath `json:"dedup,omitempty"`
@@ -4219,7 +4222,7 @@ type InboundDescription struct {
 	// Example: {"version":["4"]}
 	Expect *map[string][]string `json:"expect,omitempty"`
 
-	// International Whether numbers without `+` begin with their country code; otherwise these are numbers in mainland China
+	// International Whether numbers without `+` begin with their country code, which may follow `00`. Otherwise they are numbers of the `default_region` of the company; without one, only mobile numbers of mainland China are accepted.
 	International *bool `json:"international,omitempty"`
 
 	// Number The path of the recipients: a text or number, a text of several with commas between them, or a list of these; at most 100. An empty path says that the body names none.
@@ -6137,7 +6140,7 @@ type Sender struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs IntervalMs `json:"interval_ms"`
 
-	// IsReady Whether a claim would get the waiting tasks
+	// IsReady Whether the sender can take the waiting tasks now: it is on, does not pause, its interval is over, its limits and its balance have something left, and it is not silent (`is_silent`)
 	IsReady bool `json:"is_ready"`
 
 	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
@@ -9567,7 +9570,7 @@ type ClientInterface interface {
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
-	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 1,000 alerts at a time.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -9597,7 +9600,7 @@ type ClientInterface interface {
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
-	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 1,000 alerts at a time.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -12011,7 +12014,7 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
-// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 1,000 alerts at a time.
 //
 // Takes any type of body and a specified content type.
 //
@@ -12051,7 +12054,7 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
-// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 1,000 alerts at a time.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -26309,7 +26312,7 @@ type ClientWithResponsesInterface interface {
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
-	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 1,000 alerts at a time.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26339,7 +26342,7 @@ type ClientWithResponsesInterface interface {
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
-	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 1,000 alerts at a time.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -45561,7 +45564,7 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
-// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 1,000 alerts at a time.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -45597,7 +45600,7 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
 // | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
-// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 1,000 alerts at a time.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -188,18 +188,28 @@ func (q *Queries) BatchCountsAdd(ctx context.Context, arg BatchCountsAddParams) 
 
 const batchCreate = `-- name: BatchCreate :one
 
-INSERT INTO batches (
-    company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, sign_column, template_no, template_id, template_version, template_language,
-    is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent,
-    default_region, channel, subject, biz_type, rendering_id, tags_all, tags_any, tags_none, encoding, is_encoding_doubtful
+WITH made AS (
+    INSERT INTO batches (
+        company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, sign_column, template_no, template_id, template_version, template_language,
+        is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent,
+        default_region, channel, subject, biz_type, rendering_id, tags_all, tags_any, tags_none, encoding, is_encoding_doubtful
+    )
+    VALUES (
+        $1, $2, $3, $4, $5, $6, $7, $8, $9,
+        $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+        $22, $23, $24, $25, $26, $27, $28, $29,
+        $30, $31, $32, $33, $34, $35
+    )
+    RETURNING id, is_confirmed, submitted_by
+),
+audited AS ( -- as a confirmation by itself is
+    INSERT INTO audit (action, entity, entity_key, before, after)
+    SELECT 'changed', 'batch', m.id::text, jsonb_build_object('is_confirmed', false, 'confirmed_by', NULL),
+        jsonb_build_object('is_confirmed', true, 'confirmed_by', m.submitted_by)
+    FROM made m
+    WHERE m.is_confirmed AND current_setting('lksms.actor', true) <> ''
 )
-VALUES (
-    $1, $2, $3, $4, $5, $6, $7, $8, $9,
-    $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-    $22, $23, $24, $25, $26, $27, $28, $29,
-    $30, $31, $32, $33, $34, $35
-)
-RETURNING id
+SELECT m.id FROM made m
 `
 
 type BatchCreateParams struct {
@@ -241,6 +251,7 @@ type BatchCreateParams struct {
 }
 
 // Batches: uploaded lists, their rows, and how far they are. A batch row is locked before anything that depends on its status, and before the queue.
+// BatchCreate stores a batch that is to be checked. One that its request confirms is audited, if somebody acts.
 func (q *Queries) BatchCreate(ctx context.Context, arg BatchCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, batchCreate,
 		arg.CompanyID,
@@ -606,16 +617,24 @@ func (q *Queries) BatchPause(ctx context.Context, arg BatchPauseParams) (int64, 
 }
 
 const batchReady = `-- name: BatchReady :one
-UPDATE batches b
-SET status = CASE WHEN b.is_confirmed THEN 'running' ELSE 'ready' END, is_settled = NOT b.is_confirmed, is_read = b.is_read OR b.tag IS NULL,
-    expect_send_time = CASE
-        WHEN b.is_confirmed AND b.is_deferred THEN coalesce(b.expect_send_time, date_bin($1::interval, now(), 'epoch') + $1::interval)
-        ELSE b.expect_send_time
-    END,
-    upload_id = NULL, valid = b.valid - $2::bigint, duplicate = $2::bigint, segments = b.segments - $3::bigint,
-    checked_at = now(), confirmed_at = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_at, now()) END
-WHERE b.id = $4 AND b.status = 'checking'
-RETURNING b.status
+WITH ready AS (
+    UPDATE batches b
+    SET status = CASE WHEN b.is_confirmed THEN 'running' ELSE 'ready' END, is_settled = NOT b.is_confirmed, is_read = b.is_read OR b.tag IS NULL,
+        expect_send_time = CASE
+            WHEN b.is_confirmed AND b.is_deferred THEN coalesce(b.expect_send_time, date_bin($1::interval, now(), 'epoch') + $1::interval)
+            ELSE b.expect_send_time
+        END,
+        upload_id = NULL, valid = b.valid - $2::bigint, duplicate = $2::bigint, segments = b.segments - $3::bigint,
+        checked_at = now(), confirmed_at = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_at, now()) END,
+        confirmed_by = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_by, b.submitted_by) END
+    FROM (SELECT o.id, o.confirmed_at FROM batches o WHERE o.id = $4) was
+    WHERE b.id = was.id AND b.status = 'checking'
+    RETURNING b.id, b.status, b.submitted_by, b.is_confirmed AND was.confirmed_at IS NULL AS is_first
+),
+confirmed AS (
+    INSERT INTO batch_acts (batch_id, act, username) SELECT r.id, 'confirmed', r.submitted_by FROM ready r WHERE r.is_first
+)
+SELECT r.status FROM ready r
 `
 
 type BatchReadyParams struct {
@@ -626,7 +645,8 @@ type BatchReadyParams struct {
 }
 
 // BatchReady ends the check of a batch. One that is confirmed, or whose rows are those to send, runs; another waits. As BatchConfirm does, it gives a
-// batch of a scheduled template the next full interval, so that its rows wait together and then become tasks at full speed.
+// batch of a scheduled template the next full interval, so that its rows wait together and then become tasks at full speed. If its request confirmed
+// it, the user of the request did.
 func (q *Queries) BatchReady(ctx context.Context, arg BatchReadyParams) (string, error) {
 	row := q.db.QueryRow(ctx, batchReady,
 		arg.Every,
@@ -799,10 +819,12 @@ WITH repeated AS (
     SELECT o.row_no, o.first_row
     FROM (
         SELECT r.row_no, min(r.row_no) OVER (
-            PARTITION BY CASE WHEN $1::boolean THEN lower(r.recipient) ELSE r.recipient END, CASE WHEN $2::text = 'row' THEN r.content END,
-                CASE WHEN $2::text = 'row' THEN r.sign END, CASE WHEN $2::text = 'row' THEN r.contact_values END
+            PARTITION BY CASE WHEN $1::boolean THEN lower(r.recipient) ELSE r.recipient END,
+                CASE WHEN $2::text = 'row' THEN unsigned_text(r.content, coalesce(r.sign, b.sign)) END,
+                CASE WHEN $2::text = 'row' THEN coalesce(r.sign, b.sign) END, CASE WHEN $2::text = 'row' THEN r.contact_values END
         ) AS first_row
         FROM batch_rows r
+        JOIN batches b ON b.id = r.batch_id
         WHERE r.batch_id = $3 AND r.code IS NULL
     ) o
     WHERE o.row_no > o.first_row
@@ -831,7 +853,7 @@ type BatchRowsDuplicateRow struct {
 }
 
 // BatchRowsDuplicate marks the valid rows of a batch that repeat a row before, each with the number of the first one, and returns how many rows and
-// segments they are. address is what the rows call their address. It sorts all rows.
+// segments they are. address is what the rows call their address. Texts are compared as they are sent: with their signature, once. It sorts all rows.
 func (q *Queries) BatchRowsDuplicate(ctx context.Context, arg BatchRowsDuplicateParams) (BatchRowsDuplicateRow, error) {
 	row := q.db.QueryRow(ctx, batchRowsDuplicate,
 		arg.FoldsCase,
@@ -1052,11 +1074,96 @@ func (q *Queries) BatchRuns(ctx context.Context, id int64) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const batchSegmentsSampled = `-- name: BatchSegmentsSampled :many
+SELECT f.country_no::text AS country_no, sum(f.segments)::bigint AS submitted,
+    sum(sent_segments(
+        f.content, f.sign, f.segments, $1::text, CASE WHEN $2::boolean THEN 'none' ELSE 'in_text' END,
+        $3::bigint, true
+    ))::bigint AS counted
+FROM (
+    SELECT coalesce(r.country_no, '') AS country_no, r.content, coalesce(r.sign, b.sign) AS sign, r.segments
+    FROM batches b
+    JOIN batch_rows r ON r.batch_id = b.id
+    WHERE b.id = $4 AND r.code IS NULL
+    ORDER BY r.row_no
+    LIMIT $5::integer
+) f
+GROUP BY f.country_no
+`
+
+type BatchSegmentsSampledParams struct {
+	Sign         *string
+	ForbidsSigns bool
+	SegmentSize  *int64
+	ID           int64
+	Most         int32
+}
+
+type BatchSegmentsSampledRow struct {
+	CountryNo string
+	Submitted int64
+	Counted   int64
+}
+
+// BatchSegmentsSampled counts the first valid rows of a batch as a sender counts that BatchSum did not know, and as they were submitted.
+func (q *Queries) BatchSegmentsSampled(ctx context.Context, arg BatchSegmentsSampledParams) ([]BatchSegmentsSampledRow, error) {
+	rows, err := q.db.Query(ctx, batchSegmentsSampled,
+		arg.Sign,
+		arg.ForbidsSigns,
+		arg.SegmentSize,
+		arg.ID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BatchSegmentsSampledRow
+	for rows.Next() {
+		var i BatchSegmentsSampledRow
+		if err := rows.Scan(&i.CountryNo, &i.Submitted, &i.Counted); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const batchSum = `-- name: BatchSum :exec
+WITH counting AS MATERIALIZED (
+    SELECT DISTINCT s.sign, s.sign_mode = 'none' AS forbids_signs, s.segment_size
+    FROM batches b
+    JOIN channels c ON c.channel = b.channel AND c.channel = 'sms' -- elsewhere a message counts as one
+    JOIN senders s ON s.channel_id = c.id
+    WHERE b.id = $1 AND s.status <> 'retired' AND (s.sign IS NOT NULL OR s.sign_mode = 'none' OR s.segment_size IS NOT NULL)
+        AND (b.sender_no IS NULL OR b.sender_no = s.sender_no) AND sender_serves(s.id, b.company_id)
+    LIMIT 10
+),
+by_sender AS MATERIALIZED (
+    SELECT m.country_no, jsonb_agg(jsonb_build_object(
+        'sign', coalesce(m.sign, ''), 'forbids_signs', m.forbids_signs, 'segment_size', coalesce(m.segment_size, 0), 'segments', m.segments
+    )) AS counts
+    FROM (
+        SELECT coalesce(r.country_no, '') AS country_no, k.sign, k.forbids_signs, k.segment_size,
+            sum(sent_segments(
+                r.content, coalesce(r.sign, b.sign), r.segments, k.sign, CASE WHEN k.forbids_signs THEN 'none' ELSE 'in_text' END, k.segment_size, true
+            )) AS segments
+        FROM counting k
+        JOIN batches b ON b.id = $1
+        JOIN batch_rows r ON r.batch_id = $1 AND r.code IS NULL
+        GROUP BY 1, k.sign, k.forbids_signs, k.segment_size
+    ) m
+    GROUP BY m.country_no
+)
 UPDATE batches b
 SET by_country = (
     SELECT coalesce(jsonb_agg(
-        jsonb_build_object('country_no', c.country_no, 'rows', c.rows, 'segments', c.segments, 'unsigned', c.unsigned) ORDER BY c.country_no
+        jsonb_build_object(
+            'country_no', c.country_no, 'rows', c.rows, 'segments', c.segments, 'unsigned', c.unsigned, 'by_sender', coalesce(s.counts, '[]')
+        ) ORDER BY c.country_no
     ), '[]')
     FROM (
         SELECT coalesce(r.country_no, '') AS country_no, count(*) AS rows, sum(r.segments) AS segments,
@@ -1068,12 +1175,14 @@ SET by_country = (
         WHERE r.batch_id = $1 AND r.code IS NULL
         GROUP BY 1
     ) c
+    LEFT JOIN by_sender s ON s.country_no = c.country_no
 )
 WHERE b.id = $1 AND b.status = 'checking'
 `
 
-// BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked: unsigned are the segments without signature, for a
-// sender that forbids it. The caller has locked it. It reads all rows.
+// BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked: segments as submitted; unsigned, those without
+// signature, for servers of the version before; by_sender, those that the senders count that may serve the batch now and count otherwise: each has a
+// signature of its own, forbids signatures, or has a segment size. The caller has locked the batch. It reads all rows, twice if there are such senders.
 func (q *Queries) BatchSum(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, batchSum, id)
 	return err

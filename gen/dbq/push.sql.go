@@ -361,6 +361,60 @@ func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error)
 	return items, nil
 }
 
+const taskMayBegin = `-- name: TaskMayBegin :many
+SELECT t.task_id, (CASE
+        WHEN s.status <> 'on' THEN 'sender_off'
+        WHEN st.rest_until > clock_timestamp() THEN 'sender_paused'
+        WHEN b.status = 'paused' THEN 'batch_paused'
+        WHEN b.status = 'cancelled' AND NOT b.is_settled THEN 'batch_cancelled'
+        WHEN w.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')) THEN 'switched_off'
+        WHEN w.has_disabled_users AND EXISTS (
+            SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
+        ) THEN 'switched_off'
+        ELSE ''
+    END)::text AS why
+FROM (SELECT unnest($1::text[]) AS task_id, unnest($2::bigint[]) AS lease_id) i
+JOIN queue t ON t.task_id = i.task_id AND t.lease_id = i.lease_id AND t.lease_until IS NOT NULL AND t.processing_app_id = $3::text
+JOIN senders s ON s.sender_no = t.processing_app_id
+JOIN sender_states st ON st.sender_id = s.id
+CROSS JOIN switches w
+LEFT JOIN batches b ON b.id = t.batch_id
+`
+
+type TaskMayBeginParams struct {
+	TaskIds  []string
+	LeaseIds []int64
+	SenderNo string
+}
+
+type TaskMayBeginRow struct {
+	TaskID string
+	Why    string
+}
+
+// TaskMayBegin returns those of the leases of a driven sender that go on, and why each of them may not be sent any more: sender_off, sender_paused,
+// batch_paused, batch_cancelled, switched_off; empty: it may be sent. It locks nothing. A cancelled batch that is settled has ended; a task of it that
+// was requeued since then is sent.
+func (q *Queries) TaskMayBegin(ctx context.Context, arg TaskMayBeginParams) ([]TaskMayBeginRow, error) {
+	rows, err := q.db.Query(ctx, taskMayBegin, arg.TaskIds, arg.LeaseIds, arg.SenderNo)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskMayBeginRow
+	for rows.Next() {
+		var i TaskMayBeginRow
+		if err := rows.Scan(&i.TaskID, &i.Why); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskOutgoing = `-- name: TaskOutgoing :many
 SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
     coalesce(r.id, 0)::bigint AS rendering_id, -- 0: a message without a rendering

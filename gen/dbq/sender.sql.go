@@ -541,13 +541,14 @@ WITH candidates AS MATERIALIZED (
     FROM routes r JOIN sender_standings x ON x.sender_id = r.sender_id
     WHERE r.pool_id = $3::bigint AND r.status = 'on' AND x.is_available
     UNION ALL
-    SELECT x.sender_id, 1, 0
+    SELECT x.sender_id, 1, x.sort
     FROM pools p JOIN sender_standings x ON x.channel_id = p.channel_id
     WHERE p.id = $3::bigint AND p.company_id IS NULL AND x.is_shared AND x.is_available
     UNION ALL
     SELECT x.sender_id, 1, 0 FROM sender_standings x WHERE x.sender_id = $4::bigint AND x.is_available
 )
-SELECT x.sender_no, c.weight::double precision AS weight, s.sign_mode = 'none' AS forbids_signs,
+SELECT x.sender_no, c.weight::double precision AS weight, s.sign, s.sign_mode = 'none' AS forbids_signs, s.segment_size,
+    (s.channel_id = (SELECT h.id FROM channels h WHERE h.channel = 'sms'))::boolean AS counts_segments,
     s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
     s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at,
@@ -570,26 +571,29 @@ type SenderLimitsParams struct {
 }
 
 type SenderLimitsRow struct {
-	SenderNo     string
-	Weight       float64
-	ForbidsSigns bool
-	IntervalMs   int64
-	PerMinute    *int64
-	PerHour      *int64
-	PerDay       *int64
-	PerMonth     *int64
-	MinuteUsed   int64
-	HourUsed     int64
-	DayUsed      int64
-	MonthUsed    int64
-	HasBalance   bool
-	Funds        int64
-	At           time.Time
-	IsSilent     bool
+	SenderNo       string
+	Weight         float64
+	Sign           *string
+	ForbidsSigns   bool
+	SegmentSize    *int64
+	CountsSegments bool
+	IntervalMs     int64
+	PerMinute      *int64
+	PerHour        *int64
+	PerDay         *int64
+	PerMonth       *int64
+	MinuteUsed     int64
+	HourUsed       int64
+	DayUsed        int64
+	MonthUsed      int64
+	HasBalance     bool
+	Funds          int64
+	At             time.Time
+	IsSilent       bool
 }
 
-// SenderLimits returns the available senders that serve a pool, by its routes with the largest sort, or as shared senders, or only one sender if it is
-// available: the weight of each, whether it forbids signatures, what its limits have left, its funds if it has a balance, and whether it is silent.
+// SenderLimits returns the available senders with the largest sort that serve a pool, by its routes or as shared senders, or only one sender if it is
+// available: the weight of each, how it counts segments, what its limits have left, its funds if it has a balance, and whether it is silent.
 func (q *Queries) SenderLimits(ctx context.Context, arg SenderLimitsParams) ([]SenderLimitsRow, error) {
 	rows, err := q.db.Query(ctx, senderLimits,
 		arg.SilentAfter,
@@ -607,7 +611,10 @@ func (q *Queries) SenderLimits(ctx context.Context, arg SenderLimitsParams) ([]S
 		if err := rows.Scan(
 			&i.SenderNo,
 			&i.Weight,
+			&i.Sign,
 			&i.ForbidsSigns,
+			&i.SegmentSize,
+			&i.CountsSegments,
 			&i.IntervalMs,
 			&i.PerMinute,
 			&i.PerHour,
@@ -642,11 +649,14 @@ SELECT
     x.month_used::bigint AS month_used,
     u.seen_at, u.sent_at, u.attempts, u.succeeded, u.failed, u.failed_tasks, u.response_ms,
     st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
-    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds)::boolean AS is_ready,
-    (
-        SELECT z.is_silent FROM sender_silences($1::interval, $2::interval) z WHERE z.sender_id = s.id
-    )::boolean AS is_silent
+    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds AND NOT z.is_silent)::boolean AS is_ready, z.is_silent::boolean AS is_silent
 FROM senders s
+CROSS JOIN LATERAL (
+    SELECT (
+        SELECT o.is_silent FROM sender_silences($1::interval, $2::interval) o WHERE o.sender_id = s.id
+    )::boolean AS is_silent
+    OFFSET 0 -- else it is computed for each use
+) z
 JOIN sender_states st ON st.sender_id = s.id
 JOIN sender_totals u ON u.sender_id = s.id
 JOIN sender_standings x ON x.sender_id = s.id

@@ -87,6 +87,7 @@ func TestS4_2_IntervalsAndLimitsHoldWheneverASenderClaims(t *testing.T) {
 				for u := range units {
 					left = min(left, most[u]-used[units[u]+open[u]])
 				}
+				b.Exec("UPDATE sender_states SET seen_at = now() WHERE sender_id = (SELECT id FROM senders WHERE sender_no = $1)", no) // it is not silent
 				shown := b.GetSender(no)
 				for u, got := range []int64{shown.Used.Minute, shown.Used.Hour, shown.Used.Day, shown.Used.Month} {
 					if want := used[units[u]+open[u]]; int(got) != want {

@@ -225,6 +225,7 @@ func (q *sequence) checkSender(t *rapid.T, s *sender) {
 	got := dataOf[struct {
 		Status   string
 		IsReady  bool `json:"is_ready"`
+		IsSilent bool `json:"is_silent"`
 		Balance  *int
 		Used     struct{ Minute, Hour, Day, Month int }
 		Next     *time.Time `json:"next_available_at"`
@@ -233,7 +234,7 @@ func (q *sequence) checkSender(t *rapid.T, s *sender) {
 	}](t, a)
 	now := q.world.now
 	used := [4]int{got.Used.Minute, got.Used.Hour, got.Used.Day, got.Used.Month}
-	if got.Status != s.status || got.IsReady != s.isReady(now) || text(got.Balance) != text(s.balance) || used != s.usedNow(now) ||
+	if got.Status != s.status || got.IsReady != (s.isReady(now) && !got.IsSilent) || text(got.Balance) != text(s.balance) || used != s.usedNow(now) ||
 		got.IsShared != s.shared || got.Interval != s.interval.Milliseconds() {
 		t.Fatalf("%s should be %s, ready %v, balance %s, used %v: %s", s.no, s.status, s.isReady(now), text(s.balance), s.usedNow(now), a.Raw)
 	}

@@ -171,6 +171,9 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 	case r.Upload != nil && p.Tag != nil:
 		return p, nil, fault.InvalidField("file", fault.NotTogether, r.tagField())
 	}
+	if err := s.checkTags(ctx, r); err != nil {
+		return p, nil, err
+	}
 	m, err := s.compose(ctx, r, &p)
 	if err != nil {
 		return p, nil, err
@@ -205,6 +208,25 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 
 // Tags select contacts: those that each of All holds, one of Any if there are any, and none of None.
 type Tags struct{ All, Any, None []string }
+
+// checkTags returns a fault that names the field of a tag that does not exist.
+func (s *Service) checkTags(ctx context.Context, r Request) error {
+	var one []string
+	if r.Tag != "" {
+		one = []string{r.Tag}
+	}
+	for _, named := range []struct {
+		field string
+		tags  []string
+	}{{"tag", one}, {"tags_all", r.Tags.All}, {"tags_any", r.Tags.Any}, {"tags_none", r.Tags.None}} {
+		for _, tag := range named.tags {
+			if _, err := s.Contacts.GetTag(ctx, r.Origin.CompanyID, tag); err != nil {
+				return notThere(err, named.field)
+			}
+		}
+	}
+	return nil
+}
 
 // tagField is the field of a request that selects contacts.
 func (r Request) tagField() string {

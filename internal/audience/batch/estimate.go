@@ -12,6 +12,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/fault"
+	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 )
 
@@ -32,16 +33,17 @@ type Cost struct {
 const horizon = 400 * 24 * time.Hour
 
 // Estimate reads what is left of a batch, and the limits of the senders that its routes name today. The shares of senders are those of their weights; what
-// a claim then does depends on who is available.
+// a claim then does depends on who is available. Each sender counts segments as its claims do.
 func (s *Service) Estimate(ctx context.Context, st Standing) (Estimate, error) {
 	left, err := leftOf(st)
 	if err != nil {
 		return Estimate{}, err
 	}
-	costs, limits := map[string]float64{}, map[string]dbq.SenderLimitsRow{}
+	counted := counts{service: s, batchID: st.ID, left: left, known: map[counting][]float64{}}
+	shares := map[string]*share{}
 	var order []string
-	var segments, rows float64
-	for _, country := range left {
+	rows := 0.0
+	for i, country := range left {
 		rows += country.Rows
 		senders, err := s.sendersOf(ctx, st.Batch, country.CountryNo)
 		if err != nil {
@@ -52,30 +54,26 @@ func (s *Service) Estimate(ctx context.Context, st Standing) (Estimate, error) {
 			weights += one.Weight
 		}
 		for _, one := range senders {
-			if _, known := limits[one.SenderNo]; !known {
-				order = append(order, one.SenderNo)
+			segments, err := counted.by(ctx, one)
+			if err != nil {
+				return Estimate{}, err
 			}
-			limits[one.SenderNo] = one
-			part := country.takenBy(one) * one.Weight / weights
-			costs[one.SenderNo] += part
-			segments += part
-		}
-		if len(senders) == 0 {
-			segments += country.Segments
+			if shares[one.SenderNo] == nil {
+				order, shares[one.SenderNo] = append(order, one.SenderNo), &share{}
+			}
+			shares[one.SenderNo].add(one, country.Rows, segments[i], one.Weight/weights)
 		}
 	}
 	var e Estimate
+	all := make([]share, 0, len(order))
 	for _, no := range order {
-		e.Costs = append(e.Costs, Cost{no, int64(math.Round(costs[no]))})
+		e.Costs = append(e.Costs, Cost{no, int64(math.Round(shares[no].takes))})
+		all = append(all, *shares[no])
 	}
-	if segments == 0 || st.Wait != nil && (st.Wait.Reason == WaitsForAny || st.Wait.Reason == WaitsInVain) {
+	if math.Round(rows) == 0 || st.Wait != nil && (st.Wait.Reason == WaitsForAny || st.Wait.Reason == WaitsInVain) {
 		return e, nil
 	}
-	all := make([]dbq.SenderLimitsRow, 0, len(order))
-	for _, no := range order {
-		all = append(all, limits[no])
-	}
-	took, isKnown := timeFor(int64(math.Round(segments)), segments/rows, all)
+	took, isKnown := timeFor(math.Round(rows), all)
 	if !isKnown {
 		return e, nil
 	}
@@ -92,21 +90,116 @@ func (s *Service) Estimate(ctx context.Context, st Standing) (Estimate, error) {
 	return e, nil
 }
 
+// share is what a sender may take of what is left of a batch.
+type share struct {
+	limits dbq.SenderLimitsRow
+	takes  float64 // segments, by its weight
+
+	rows, segments float64 // of all that it may send
+}
+
+// add adds the rows to a country and their segments as the sender counts them, of which it takes a part.
+func (s *share) add(limits dbq.SenderLimitsRow, rows, segments, part float64) {
+	s.limits = limits
+	s.takes += segments * part
+	s.rows += rows
+	s.segments += segments
+}
+
+// perMessage is how many segments a message of its takes on average.
+func (s *share) perMessage() float64 {
+	if s.rows == 0 {
+		return 1
+	}
+	return max(1, s.segments/s.rows)
+}
+
+// counting is the way in which a sender counts the segments of a text.
+type counting struct {
+	Sign         string `json:"sign"` // of the sender, for messages without one; empty: none
+	ForbidsSigns bool   `json:"forbids_signs"`
+	SegmentSize  int64  `json:"segment_size"` // 0: the sizes of short messages
+}
+
 // countryPart is what is to be sent to a country.
 type countryPart struct {
 	CountryNo string  `json:"country_no"` // empty: no known country
 	Rows      float64 `json:"rows"`
-	Segments  float64 `json:"segments"`
-	// Unsigned are the segments without signatures. nil: an earlier version made the sums.
-	Unsigned *float64 `json:"unsigned"`
+	Segments  float64 `json:"segments"` // as submitted
+	// BySender are the segments as senders count them that do so in a way of their own, if they served the batch when its check ended. nil: an
+	// earlier version made the sums.
+	BySender []struct {
+		counting
+
+		Segments float64 `json:"segments"`
+	} `json:"by_sender"`
 }
 
-// takenBy returns the segments that a sender takes if it sends all of it.
-func (p countryPart) takenBy(one dbq.SenderLimitsRow) float64 {
-	if one.ForbidsSigns && p.Unsigned != nil {
-		return *p.Unsigned
+// counts counts what is left of a batch as senders do.
+type counts struct {
+	service *Service
+	batchID int64
+	left    []countryPart
+	known   map[counting][]float64
+}
+
+// sampledMost is how many rows are counted for a sender that came, or was changed, after the check of a batch.
+const sampledMost = 1000
+
+// by returns the segments of each country that a sender takes if it sends all of it. Where the check did not count them, they follow from the first rows.
+func (c *counts) by(ctx context.Context, one dbq.SenderLimitsRow) ([]float64, error) {
+	way := counting{optional.Value(one.Sign), one.ForbidsSigns, optional.Value(one.SegmentSize)}
+	if all, isKnown := c.known[way]; isKnown {
+		return all, nil
 	}
-	return p.Segments
+	all := make([]float64, len(c.left))
+	unknown := false
+	for i, country := range c.left {
+		all[i] = country.Segments
+		if way == (counting{}) || !one.CountsSegments {
+			continue
+		}
+		isCounted := false
+		for _, sum := range country.BySender {
+			if sum.counting == way {
+				all[i], isCounted = sum.Segments, true
+			}
+		}
+		unknown = unknown || !isCounted
+	}
+	if unknown {
+		if err := c.sample(ctx, one, all); err != nil {
+			return nil, err
+		}
+	}
+	c.known[way] = all
+	return all, nil
+}
+
+// sample makes segments as submitted those that a sender counts.
+func (c *counts) sample(ctx context.Context, one dbq.SenderLimitsRow, all []float64) error {
+	rows, err := c.service.q.BatchSegmentsSampled(ctx, dbq.BatchSegmentsSampledParams{
+		ID: c.batchID, Sign: one.Sign, ForbidsSigns: one.ForbidsSigns, SegmentSize: one.SegmentSize, Most: sampledMost,
+	})
+	if err != nil {
+		return fmt.Errorf("count segments of rows: %w", err)
+	}
+	submitted, counted := 0.0, 0.0
+	ratios := map[string]float64{}
+	for _, row := range rows {
+		submitted, counted = submitted+float64(row.Submitted), counted+float64(row.Counted)
+		ratios[row.CountryNo] = float64(row.Counted) / float64(row.Submitted)
+	}
+	for i, country := range c.left {
+		ratio, isSampled := ratios[country.CountryNo]
+		if !isSampled && submitted > 0 {
+			ratio, isSampled = counted/submitted, true
+		}
+		if isSampled {
+			all[i] = country.Segments * ratio
+		}
+	}
+	return nil
 }
 
 // leftOf returns what no sender has taken yet, by country: the sums that were made when the check ended, by the share of the rows that wait. So it costs
@@ -125,8 +218,8 @@ func leftOf(st Standing) (left []countryPart, err error) {
 	for i := range left {
 		share := float64(st.Counts.Waiting) / all
 		left[i].Rows, left[i].Segments = left[i].Rows*share, left[i].Segments*share
-		if left[i].Unsigned != nil {
-			*left[i].Unsigned *= share
+		for j := range left[i].BySender {
+			left[i].BySender[j].Segments *= share
 		}
 	}
 	return left, nil
@@ -192,10 +285,10 @@ func (s *Service) sendersOf(ctx context.Context, b dbq.Batch, countryNo string) 
 const knownRows = 100
 
 // beginOf returns when what is left can begin to be sent, by the clock of the database.
-func (s *Service) beginOf(st Standing, all []dbq.SenderLimitsRow) time.Time {
+func (s *Service) beginOf(st Standing, all []share) time.Time {
 	begin := time.Now()
 	if len(all) > 0 {
-		begin = all[0].At
+		begin = all[0].limits.At
 	}
 	if st.ExpectSendTime != nil && st.ExpectSendTime.After(begin) {
 		return *st.ExpectSendTime
@@ -203,15 +296,14 @@ func (s *Service) beginOf(st Standing, all []dbq.SenderLimitsRow) time.Time {
 	return begin
 }
 
-// timeFor returns how long senders need for segments of messages that have perMessage each. It is not known if they have too little money, or no sender
-// is there.
-func timeFor(segments int64, perMessage float64, senders []dbq.SenderLimitsRow) (time.Duration, bool) {
+// timeFor returns how long senders need for a number of messages. It is not known if they have too little money, or no sender is there.
+func timeFor(messages float64, senders []share) (time.Duration, bool) {
 	within := func(d time.Duration) bool {
 		total := 0.0
 		for _, one := range senders {
-			total += capacity(one, perMessage, d)
+			total += capacity(one.limits, one.perMessage(), d)
 		}
-		return total >= float64(segments)
+		return total >= messages-rounding
 	}
 	if !within(horizon) {
 		return 0, false
@@ -230,12 +322,13 @@ func timeFor(segments int64, perMessage float64, senders []dbq.SenderLimitsRow) 
 	return long, true
 }
 
-// capacity returns how many segments a sender can take within a time: what its limits have left in the windows of now, and all of the later ones.
+// rounding is by how much sums of parts of messages may be too small.
+const rounding = 1e-6
+
+// capacity returns how many messages of perMessage segments a sender can take within a time: what its limits have left in the windows of now, and all of
+// the later ones.
 func capacity(s dbq.SenderLimitsRow, perMessage float64, d time.Duration) float64 {
-	most := math.Inf(1)
-	if s.IntervalMs > 0 {
-		most = (1 + float64(d/time.Millisecond)/float64(s.IntervalMs)) * perMessage
-	}
+	most := math.Inf(1) // segments
 	for _, w := range []struct {
 		limit  *int64
 		used   int64
@@ -251,5 +344,9 @@ func capacity(s dbq.SenderLimitsRow, perMessage float64, d time.Duration) float6
 	if s.HasBalance {
 		most = min(most, float64(max(0, s.Funds)))
 	}
-	return most
+	messages := most / perMessage
+	if s.IntervalMs > 0 {
+		messages = min(messages, 1+float64(d/time.Millisecond)/float64(s.IntervalMs))
+	}
+	return messages
 }

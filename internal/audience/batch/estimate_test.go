@@ -2,6 +2,7 @@ package batch_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +118,94 @@ func TestAnEstimateCountsAsTheSenderDoes(t *testing.T) {
 		if left := *b.GetSender("bare").Balance; left != 0 {
 			t.Errorf("the balance is %d", left)
 		}
+	}
+}
+
+// The estimate is what the claims then take, whatever the signature, the mode and the segment size of the sender, with limits and without. A sender that
+// was changed since the check counts as it does now.
+func TestAnEstimateIsWhatIsCharged(t *testing.T) {
+	b := apptest.New(t)
+	long := strings.Repeat("长", 68)
+	list := "phone,text,sign\n13800138000," + long + ",\n13800138001,x,\n13800138002," + long + ",甲\n13800138003,【门店】" + long + ",\n"
+	for no, c := range map[string]struct {
+		sender map[string]any
+		want   int64
+	}{
+		"own":      {map[string]any{"sign": "六个字的签名"}, 2 + 1 + 2 + 2},
+		"same":     {map[string]any{"sign": "门店"}, 2 + 1 + 2 + 2},
+		"provider": {map[string]any{"sign": "六个字的签名", "sign_mode": "by_provider"}, 2 + 1 + 2 + 2},
+		"none":     {map[string]any{"sign_mode": "none"}, 1 + 1 + 1 + 2},
+		"small":    {map[string]any{"segment_size": 35}, 2 + 1 + 3 + 3},
+		"both":     {map[string]any{"segment_size": 35, "sign": "六个字的签名"}, 3 + 1 + 3 + 3},
+		"bare":     {map[string]any{"segment_size": 34, "sign_mode": "none"}, 2 + 1 + 2 + 3},
+		"wide":     {map[string]any{"segment_size": 100}, 1 + 1 + 1 + 1},
+	} {
+		for _, isLate := range []bool{false, true} {
+			for _, hasLimits := range []bool{false, true} {
+				name := fmt.Sprintf("%s-%t-%t", no, isLate, hasLimits)
+				body := map[string]any{"sender_no": name, "balance": 100}
+				if hasLimits {
+					body["limits"] = map[string]any{"per_minute": 1000}
+				}
+				if !isLate {
+					maps.Copy(body, c.sender)
+				}
+				b.AddSender(body)
+				b.Exec("UPDATE sender_states SET seen_at = now()")
+				at := checked(b, list, "content", "{text}", "sender_no", name, "auto_confirm", "true")
+				if isLate {
+					b.Expect(200, "", "PATCH", "/api/v1/admin/senders/"+name, c.sender)
+				}
+				if costs := get(b, at).Estimate.Costs; len(costs) != 1 || costs[0].Segments != c.want {
+					t.Errorf("%s: %+v, want %d segments", name, costs, c.want)
+				}
+				feed(b)
+				b.Take(name, 10)
+				if charged := 100 - *b.GetSender(name).Balance; charged != c.want {
+					t.Errorf("%s: charged %d, want %d", name, charged, c.want)
+				}
+			}
+		}
+	}
+}
+
+// Limits are those of the sender's own segments: two senders that count differently get through different numbers of messages.
+func TestTheEndOfABatchCountsTheSegmentsOfEachSender(t *testing.T) {
+	b := apptest.New(t)
+	for no, c := range map[string]struct {
+		sender  map[string]any
+		minutes time.Duration
+	}{
+		"signs":  {map[string]any{"sign": "六个字的签名"}, 3},
+		"plain":  {nil, 1},
+		"halves": {map[string]any{"segment_size": 20}, 7},
+	} {
+		body := map[string]any{"sender_no": no, "limits": map[string]any{"per_minute": 10}}
+		maps.Copy(body, c.sender)
+		b.AddSender(body)
+		list := "phone,text\n"
+		for i := range 20 {
+			list += fmt.Sprintf("138001380%02d,%s\n", i, strings.Repeat("长", 68))
+		}
+		began := time.Now()
+		e := get(b, checked(b, list, "content", "{text}", "sender_no", no)).Estimate
+		if e.EarliestEnd == nil {
+			t.Errorf("%s: no end", no)
+			continue
+		}
+		if off := e.EarliestEnd.Sub(began.Add(c.minutes * time.Minute)); off < -2*time.Second || off > 2*time.Second+time.Since(began) {
+			t.Errorf("%s: ends in %s, want %s", no, e.EarliestEnd.Sub(began), c.minutes*time.Minute)
+		}
+	}
+}
+
+// Shared senders of a smaller sort are a reserve: the estimate leaves them out.
+func TestAnEstimateCountsTheSharedSendersThatGoFirst(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "first", "sort": 10})
+	b.AddSender(map[string]any{"sender_no": "reserve"})
+	if costs := get(b, checked(b, numbers(4), "content", "hello")).Estimate.Costs; len(costs) != 1 || costs[0].SenderNo != "first" || costs[0].Segments != 4 {
+		t.Errorf("%+v, want 4 of first", costs)
 	}
 }
 

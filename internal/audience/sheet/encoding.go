@@ -110,6 +110,7 @@ func guess(ctx context.Context, file File) (isUTF8, isLatin bool, err error) {
 // of Latin letters: one byte beside an ASCII letter, or two bytes between two ASCII letters (Gr\xF6\xDFer).
 type latinRuns struct {
 	all, latin int
+	inside     int  // latin runs of one byte between two letters, which Chinese texts hardly have
 	before     byte // the ASCII byte before the run
 	length     int  // of the run that has not ended
 }
@@ -136,13 +137,17 @@ func (r *latinRuns) end(after byte) {
 	if r.length == 1 && (beside || behind) || r.length == 2 && beside && behind {
 		r.latin++
 	}
+	if r.length == 1 && beside && behind {
+		r.inside++
+	}
 	r.length = 0
 }
 
-// areMost reports whether more than half of the runs are of Latin letters.
+// areMost reports whether more than half of the runs are of Latin letters. Half of them inside of words are enough: a short list may have one such run
+// (Jürgen) and one that says nothing (Höß).
 func (r *latinRuns) areMost() bool {
 	r.end('\n')
-	return 2*r.latin > r.all
+	return 2*r.latin > r.all || r.inside > 0 && 2*r.inside >= r.all
 }
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }

@@ -79,6 +79,15 @@ func TestAListOfLatinLettersThatPassesForChineseIsDoubtful(t *testing.T) {
 	}
 }
 
+// Half of the names of a short list are enough for a doubt.
+func TestAShortListOfLatinLettersIsDoubtful(t *testing.T) {
+	t.Parallel()
+	file := inEncoding(t, charmap.Windows1252, "phone,name\n13800138000,Jürgen\n13900139000,Höß\n")
+	if read, name, isDoubtful := readList(t, file); name != "GB18030" || !isDoubtful {
+		t.Errorf("read as %s, doubtful: %t: %s", name, isDoubtful, read)
+	}
+}
+
 // Where the bytes are no legal GB18030, the list is refused, and can be read when its owner names the encoding.
 func TestAListThatIsNoChineseIsReadAsItsOwnerSays(t *testing.T) {
 	t.Parallel()

@@ -82,7 +82,7 @@ func (d *dingTalk) Send(ctx context.Context, messages []provider.Message, report
 	}
 	for _, key := range order {
 		people := groups[key]
-		d.deliver(attempts, messages[people[0].indexes[0]], people, report)
+		d.deliver(attempts, messages, people, report)
 	}
 }
 
@@ -94,15 +94,16 @@ type person struct {
 
 // deliver sends a message to people in one call. A refused call reached nobody, and may have been refused for one
 // name only: it is repeated for each half of the people, until every refused name is alone in its call.
-func (d *dingTalk) deliver(attempts *provider.Attempts, m provider.Message, people []person, report func(int, provider.Outcome)) {
-	if !attempts.CanStart() {
+func (d *dingTalk) deliver(attempts *provider.Attempts, messages []provider.Message, people []person, report func(int, provider.Outcome)) {
+	if people = mayGet(attempts, messages, people); len(people) == 0 || !attempts.CanStart() {
 		return
 	}
+	m := messages[people[0].indexes[0]]
 	o := attempts.Try(m, func(ctx context.Context) provider.Outcome { return d.call(ctx, m, people) })
 	if len(people) > 1 && isRetriedInHalves(o) {
 		half := len(people) / 2
-		d.deliver(attempts, m, people[:half], report)
-		d.deliver(attempts, m, people[half:], report)
+		d.deliver(attempts, messages, people[:half], report)
+		d.deliver(attempts, messages, people[half:], report)
 		return
 	}
 	if !attempts.Record(o) {
@@ -113,6 +114,17 @@ func (d *dingTalk) deliver(attempts *provider.Attempts, m provider.Message, peop
 			report(i, o)
 		}
 	}
+}
+
+// mayGet returns the people without those whose messages may not be sent any more.
+func mayGet(attempts *provider.Attempts, messages []provider.Message, people []person) (left []person) {
+	for _, p := range people {
+		p.indexes = slices.DeleteFunc(slices.Clone(p.indexes), func(i int) bool { return !attempts.MayBegin(messages[i]) })
+		if len(p.indexes) > 0 {
+			left = append(left, p)
+		}
+	}
+	return left
 }
 
 // isRetriedInHalves reports whether a call may have been refused for one of its users: the provider looked at the

@@ -25,7 +25,7 @@ import (
 type Driver interface {
 	// Send reports the outcome of each message by its index in messages, as soon as it is known, and at most once.
 	// report must be safe for several goroutines at once, and is not called after Send has returned. A message
-	// without a report was not tried: it had expired, the time of ctx was nearly over, or the sender is in trouble. Send
+	// without a report was not tried: it had expired, MayBegin refused it, the time of ctx was nearly over, or the sender is in trouble. Send
 	// returns soon after the end of ctx.
 	Send(ctx context.Context, messages []provider.Message, report func(i int, o provider.Outcome))
 
@@ -86,6 +86,9 @@ func New(name string, config []byte, t provider.Tools) (Driver, error) {
 		t.Began = func(ctx context.Context, _ provider.Message) (context.Context, func(provider.Outcome)) {
 			return ctx, func(provider.Outcome) {}
 		}
+	}
+	if t.MayBegin == nil {
+		t.MayBegin = func(context.Context, provider.Message) bool { return true }
 	}
 	t.Mask = provider.MaskOf(k.secrets, k.addresses, config, t.Secrets)
 	return k.make(config, t)

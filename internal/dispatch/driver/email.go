@@ -173,7 +173,7 @@ func (d *email) Send(ctx context.Context, messages []provider.Message, report fu
 					return loginOutcome(ctx, err)
 				}
 			}
-			if m.IsExpired() { // the login may have taken long
+			if !attempts.MayBegin(m) { // the login may have taken long
 				isOpen = true
 				return provider.Untried
 			}

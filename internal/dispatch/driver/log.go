@@ -13,11 +13,12 @@ type logDriver struct {
 	config struct {
 		ShowContent bool `json:"showContent"`
 	}
-	log *slog.Logger
+	log      *slog.Logger
+	mayBegin func(ctx context.Context, m provider.Message) bool
 }
 
 func newLog(config []byte, t provider.Tools) (Driver, error) {
-	d := &logDriver{log: t.Log}
+	d := &logDriver{log: t.Log, mayBegin: t.MayBegin}
 	return d, read(config, &d.config)
 }
 
@@ -26,7 +27,7 @@ func (d *logDriver) Target() string { return "" }
 // Send logs each message. The text and the recipient are logged only if the configuration says so.
 func (d *logDriver) Send(ctx context.Context, messages []provider.Message, report func(int, provider.Outcome)) {
 	for i, m := range messages {
-		if m.IsExpired() {
+		if m.IsExpired() || !d.mayBegin(ctx, m) {
 			continue
 		}
 		attributes := []slog.Attr{

@@ -72,7 +72,7 @@ func (d *weChat) Send(ctx context.Context, messages []provider.Message, report f
 		switch {
 		case err != nil:
 			return noToken(err)
-		case m.IsExpired(): // the token may have taken long
+		case !attempts.MayBegin(m): // the token may have taken long
 			return o
 		}
 		return withoutToken(d.call(ctx, m, token), token)

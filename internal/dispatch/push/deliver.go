@@ -26,6 +26,7 @@ type batch struct {
 	rows     []claim.Lease
 	messages []provider.Message
 	last     []bool    // by row: an unclear outcome fails the task
+	claimed  time.Time // when the claim had ended, by the clock of this process
 	leaseEnd time.Time // until then calls may go on, by the clock of this process: the latest end of a lease that does not end with its message, else the last moment to report
 	version  int64     // version of the sender at the claim
 	circuit  circuit
@@ -74,7 +75,11 @@ func (w *worker) deliver(current *setup, rows []claim.Lease) {
 		w.release(b, unused(rows[1:], becauseProbing))
 		b.rows, b.messages = b.rows[:1], b.messages[:1]
 	}
-	w.release(b, w.send(ctx, &setup{current.row, current.driver, b.circuit}, b))
+	left := w.send(ctx, &setup{current.row, current.driver, b.circuit}, b)
+	w.release(b, left)
+	if slices.ContainsFunc(left, isOfHeldBatch) {
+		w.p.sleep(heldPause)
+	}
 }
 
 // read reads the messages of claimed tasks.
@@ -82,7 +87,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(w.p.sending, maxBackoff)
 	defer cancel()
-	b := batch{rows: rows, leaseEnd: began.Add(maxBackoff)}
+	b := batch{rows: rows, claimed: began, leaseEnd: began.Add(maxBackoff)}
 	ids := make([]string, len(rows))
 	for i, row := range rows {
 		ids[i] = row.TaskID
@@ -191,6 +196,8 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 			w.report(current, b, settled)
 		}
 	}()
+	looked := newLook(w, b, b.claimed)
+	w.look.Store(looked)
 	current.driver.Send(ctx, b.messages, func(i int, o provider.Outcome) { outcomes <- answer{i, o} })
 	close(outcomes)
 	<-reported
@@ -209,10 +216,13 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 	var all []queue.Unused
 	for i := range b.rows {
 		if u, is := left[i]; is {
+			why := looked.why(u.TaskID)
 			switch until := b.messages[i].ValidUntil; {
 			case u.Tried:
 			case !until.IsZero() && time.Now().After(until):
 				u.Reason = becauseExpired
+			case why != "":
+				u.Reason = why
 			default:
 				u.Reason = reason
 			}

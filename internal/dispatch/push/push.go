@@ -151,7 +151,7 @@ func (p *Pusher) refresh(driven map[string]*worker) {
 		current := w.setup.Load()
 		isChanged := current == nil || current.row.Version != row.Version
 		if isChanged {
-			current = p.prepare(row)
+			current = w.prepare(row)
 		}
 		if isChanged || current.circuit.openings != row.Openings {
 			defer w.endWait() // after Store
@@ -175,6 +175,7 @@ type worker struct {
 	p        *Pusher
 	senderNo string
 	setup    atomic.Pointer[setup]      // nil: the sender is not driven now
+	look     atomic.Pointer[look]       // of the batch that is being sent
 	enough   atomic.Pointer[time.Timer] // ends the wait of the claim
 
 	fruitless int // batches in a row in which no message got through, with each answer that was not understood; used by run only
@@ -189,13 +190,15 @@ type setup struct {
 
 // prepare returns the setup of a sender. If the configuration cannot be used, the driver is nil, and the error is
 // logged.
-func (p *Pusher) prepare(row dbq.SendersDrivenRow) *setup {
+func (w *worker) prepare(row dbq.SendersDrivenRow) *setup {
+	p := w.p
 	log := p.log.With("sender_no", row.SenderNo)
 	opened, err := p.configs.Open(row.Kind, row.SenderNo, row.Config)
 	prepared := &setup{row: row, circuit: circuitOf(row.Openings, row.RestSeconds)}
 	if err == nil {
 		prepared.driver, err = driver.New(row.Kind, opened.Driver, provider.Tools{
 			Outbound: p.out, Log: log, Began: p.began(row.Kind, row.SenderNo), Secrets: []string{opened.Secret}, Token: (&tokens{p, row.SenderNo, sha256.Sum256(opened.Driver)}).get,
+			MayBegin: func(ctx context.Context, m provider.Message) bool { return w.look.Load().mayBegin(ctx, m) },
 		})
 	}
 	if err != nil {
@@ -295,7 +298,7 @@ func (w *worker) latest(ctx context.Context) *setup {
 	}
 	for _, row := range rows {
 		if row.SenderNo == w.senderNo {
-			prepared := w.p.prepare(row)
+			prepared := w.prepare(row)
 			w.setup.Store(prepared)
 			return prepared
 		}

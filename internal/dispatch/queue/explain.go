@@ -260,7 +260,7 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 		Recipient: row.recipient, CountryNo: row.place.CountryNo, Final: row.signed(),
 		Segments: row.segments(), Priority: row.priority, Verdict: WouldWait,
 	}
-	if p.HeldBy, err = s.switches(ctx, row.place.PoolID, row.CompanyID, optional.NonZero(row.place.CountryNo), row.User, nil); err != nil {
+	if p.HeldBy, err = s.switches(ctx, row.place.PoolID, row.CompanyID, optional.NonZero(row.place.CountryNo), row.User, optional.NonZero(sub.BatchID)); err != nil {
 		return p, err
 	}
 	if p.Senders, p.Routed, err = s.candidates(ctx, row.need(), "", p.HeldBy); err != nil {
@@ -312,6 +312,9 @@ func (s *Service) previewRepeated(ctx context.Context, first dbq.Task) (p Previe
 	heldBy, err := s.switches(ctx, due.PoolID, first.CompanyID, first.CountryNo, first.SubmittedBy, first.BatchID)
 	if err != nil {
 		return p, err
+	}
+	if first.Status == Pending {
+		p.HeldBy = heldBy
 	}
 	p.Senders, p.Routed, err = s.candidates(ctx, needOf(first, due.PoolID), due.FailedAppID, heldBy)
 	p.Cost = cost(p.Segments, p.Senders)

@@ -44,8 +44,8 @@ func TestOneRuleSaysWhichAppsAreSilent(t *testing.T) {
 			t.Errorf("overview: %q are silent, want %q", got, want)
 		}
 		for _, no := range []string{"alive", "dead", "other"} {
-			if is := b.GetSender(no).IsSilent; is == nil || *is != (no == want) {
-				t.Errorf("sender %s: %v", no, is)
+			if s := b.GetSender(no); s.IsSilent == nil || *s.IsSilent != (no == want) || s.IsReady != (no != want) {
+				t.Errorf("sender %s: silent %v, ready %t", no, *s.IsSilent, s.IsReady)
 			}
 		}
 	}

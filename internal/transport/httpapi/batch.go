@@ -350,6 +350,9 @@ func (s *Server) PreviewBatch(ctx context.Context, req api.PreviewBatchRequestOb
 	if p.Message != nil {
 		data.Subject, data.HTML = optional.NonZero(p.Subject), optional.NonZero(p.HTML)
 		data.FinalContent, data.Segments, data.Senders = &p.Message.Final, p.Message.Segments, candidatesOf(ctx, p.Message.Senders)
+		if len(p.Message.HeldBy) > 0 {
+			data.HeldBy = new(switchesOf(p.Message.HeldBy))
+		}
 		if seesNumbers(ctx) {
 			data.Cost = &p.Message.Cost
 		}

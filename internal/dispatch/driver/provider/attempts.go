@@ -31,9 +31,12 @@ func (a *Attempts) CanStart() bool {
 	return a.ctx.Err() == nil && !a.troubled.Load() && (a.until.IsZero() || time.Now().Before(a.until))
 }
 
-// Try tries a message, which may stand for others of its group, unless it has expired.
+// MayBegin reports whether a message may be sent now: it has not expired, and nothing holds it.
+func (a *Attempts) MayBegin(m Message) bool { return !m.IsExpired() && a.tools.MayBegin(a.ctx, m) }
+
+// Try tries a message, which may stand for others of its group, unless it may not be sent any more.
 func (a *Attempts) Try(m Message, send func(ctx context.Context) Outcome) Outcome {
-	if m.IsExpired() {
+	if !a.MayBegin(m) {
 		return Untried
 	}
 	ctx, ended := a.tools.Began(a.ctx, m)

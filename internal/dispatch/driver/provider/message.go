@@ -48,6 +48,9 @@ type Tools struct {
 	// Began is called when an attempt begins to call the provider for a message, which may stand for others of its group. The attempt runs with
 	// the returned context. ended is called with its outcome. Nil: nobody follows attempts.
 	Began func(ctx context.Context, m Message) (_ context.Context, ended func(o Outcome))
+	// MayBegin is called right before each call to the provider, with each message of the call. A message for which it returns false is not sent.
+	// Nil: each message may be sent.
+	MayBegin func(ctx context.Context, m Message) bool
 	// Asked is called with each request for a message, without secrets. Nil: nobody asks for them.
 	Asked func(r Request)
 	// Secrets are secrets of the sender that its configuration does not hold. They are hidden in answers.
@@ -56,5 +59,5 @@ type Tools struct {
 	// again.
 	Token func(ctx context.Context, stale string, fetch func(ctx context.Context) (token string, lasts time.Duration, err error)) (string, error)
 
-	Mask mask // hides the secrets of the configuration
+	Mask Mask // hides the secrets of the configuration
 }

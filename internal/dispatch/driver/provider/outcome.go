@@ -53,7 +53,7 @@ func (o Outcome) Kind() string {
 	}
 }
 
-// Untried is the outcome of a message that expired, or of a call whose time ended, before it reached the provider.
+// Untried is the outcome of a message that expired or was held, or of a call whose time ended, before it reached the provider.
 var Untried = Outcome{}
 
 // Unwritable is the outcome of a message for which no request can be built.

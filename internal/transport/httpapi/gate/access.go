@@ -119,7 +119,7 @@ func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 // auditedPaths are how the paths of operations begin that change what administrators, or the users of a company for it, set, or what a colleague
 // submitted.
 var auditedPaths = []string{
-	"/api/v1/admin/", "/api/v1/contacts", "/api/v1/tags", "/api/v1/webhooks", "/api/v1/batches/", "/api/v1/notifications/status",
+	"/api/v1/admin/", "/api/v1/contacts", "/api/v1/tags", "/api/v1/webhooks", "/api/v1/batches", "/api/v1/notifications/status",
 }
 
 // auditedDeletion deletes what its path also creates; the creation is no act on what another user submitted.

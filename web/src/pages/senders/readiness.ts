@@ -54,12 +54,12 @@ export function standingOf(sender: Sender, silent = sender.is_silent): Standing 
   if (!hasFunds(sender)) return { tone: 'bad', word: t('senders.state.noFunds'), reason: t('senders.reason.noFunds', { balance: formatNumber(sender.balance), least: formatNumber(sender.low_switch ?? 0) }) }
   const full = usesOf(sender).find((use) => use.used >= use.limit)
   if (full) return { tone: 'warn', word: t('senders.state.noQuota'), reason: t(`senders.reason.noQuota.${full.window}`, { limit: formatNumber(full.limit) }) }
-  if (!sender.is_ready) return { tone: 'warn', word: t('senders.state.notReady'), reason: t('senders.reason.notReady') }
   if (sender.kind === 'app') {
     if (!sender.seen_at) return { tone: 'warn', word: t('senders.state.neverSeen'), reason: t('senders.reason.neverSeen') }
     if (silent)
       return { tone: 'warn', word: t('senders.state.silent'), reason: t('senders.reason.silent', { ago: formatAgo(sender.seen_at) }) }
   }
+  if (!sender.is_ready) return { tone: 'warn', word: t('senders.state.notReady'), reason: t('senders.reason.notReady') }
   if (isLow(sender)) return { tone: 'good', word: t('senders.state.ready'), reason: t('senders.reason.low', { balance: formatNumber(sender.balance) }) }
   return { tone: 'good', word: t('senders.state.ready'), reason: '' }
 }

@@ -1,0 +1,25 @@
+package provider
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// A path is shown hidden as people write it, and a token of an address is hidden however it is encoded.
+func TestAHiddenAddressIsReadable(t *testing.T) {
+	const address = "https://sms.example/token%2fof-many-letters/send?key=abc%2fdefgh%3d&to=1"
+	m := MaskOf([]string{"secrets"}, []string{"url", "batchUrl"}, []byte(`{"url":"`+address+`"}`), nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := m.request(req).URL, "https://sms.example/***?key=***&to=1"; got != want {
+		t.Errorf("shown as %s, want %s", got, want)
+	}
+	for _, text := range []string{address, "https://sms.example/token%2Fof-many-letters/send", "token/of-many-letters", "abc/defgh="} {
+		if got := m.hide("Post " + text + ": refused"); strings.Contains(got, "of-many-letters") || strings.Contains(got, "defgh") {
+			t.Errorf("%s is shown as %s", text, got)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package push_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+
+	"sync"
+	"testing"
+	"time"
+
+	api "lksms/gen/client"
+	"lksms/internal/testkit/apptest"
+)
+
+// What is switched off, paused or cancelled after a claim is not sent by it: only the call that has begun goes on. The other leases are given back, and
+// cost nothing.
+func TestWhatIsHeldDuringABatchIsNotSent(t *testing.T) {
+	patch := func(path string, body map[string]any) func(*apptest.Bundle, string) {
+		return func(b *apptest.Bundle, _ string) { b.Expect(200, "", "PATCH", path, body) }
+	}
+	for name, hold := range map[string]func(b *apptest.Bundle, batch string){
+		"sender":  patch("/api/v1/admin/senders/pushed", map[string]any{"status": "off"}),
+		"company": patch("/api/v1/admin/companies/default", map[string]any{"status": "off"}),
+		"channel": patch("/api/v1/admin/channels/sms", map[string]any{"status": "off"}),
+		"country": patch("/api/v1/admin/countries/CN", map[string]any{"status": "off"}),
+		"breaker": func(b *apptest.Bundle, _ string) {
+			b.Exec("UPDATE sender_states SET openings = 1, rest_until = now() + interval '1 hour', rest_reason = 'another server was refused'")
+		},
+		"batch paused":    func(b *apptest.Bundle, batch string) { b.Expect(200, "", "POST", batch+"/pause", nil) },
+		"batch cancelled": func(b *apptest.Bundle, batch string) { b.Expect(200, "", "POST", batch+"/cancel", nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, p := apptest.NewPushing(t, map[string]any{"status": "off", "balance": 10})
+			b.AddCountry("CN", "86", nil)
+			config := p.SenderConfig()
+			config["atOnce"] = 1
+			b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": config})
+			batch := apptest.Decode[api.Batch](t, b.Expect(200, "", "POST", "/api/v1/batches", map[string]any{
+				"name": "x", "content": "hello", "auto_confirm": true,
+				"rows": []map[string]string{{"phone_number": "13800138000"}, {"phone_number": "13800138001"}, {"phone_number": "13800138002"}},
+			}))
+			if _, err := b.App.Batches.Check(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.App.Batches.Feed(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			called, goOn := make(chan struct{}), make(chan struct{})
+			open := sync.OnceFunc(func() { close(goOn) })
+			defer open() // else a failure would wait for the provider
+			begun := sync.OnceFunc(func() { close(called) })
+			p.Does(func(w http.ResponseWriter, _ *http.Request) {
+				begun()
+				<-goOn
+				<-time.After(150 * time.Millisecond) // by then the worker looks again
+				_, _ = io.WriteString(w, `{"code":"0"}`)
+			})
+			b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on"})
+			<-called
+			hold(b, fmt.Sprint("/api/v1/batches/", batch.BatchID))
+			open()
+			apptest.Eventually(t, "two leases are given back", func() bool {
+				return b.Count("SELECT count(DISTINCT task_id) FROM report_logs WHERE effect = 'untried'") == 2
+			})
+			if n := b.Count("SELECT count(*) FROM queue WHERE retry_count > 0"); n != 0 {
+				t.Errorf("%d attempts were counted", n)
+			}
+			if n := len(p.Seen()); n != 1 {
+				t.Errorf("the provider was called %d times", n)
+			}
+			if n := b.Count("SELECT count(*) FROM tasks WHERE status = 2"); n != 1 {
+				t.Errorf("%d messages were sent", n)
+			}
+			apptest.Eventually(t, "what was not sent costs nothing", func() bool { return *b.GetSender("pushed").Balance == 9 })
+		})
+	}
+}
