@@ -66,6 +66,7 @@ func NewMask(secrets []string) Mask {
 	return Mask{strings.NewReplacer(pairs...)}
 }
 
+// PlaceholderForm is the form of a placeholder ${key} in a configuration.
 var PlaceholderForm = regexp.MustCompile(`\$\{([^}]*)\}`)
 
 // Texts returns the texts in a JSON value.
