@@ -47,6 +47,7 @@ type kind struct {
 	forSeconds   int64    // of a rule that names none
 }
 
+// The fields by which alerts are narrowed and rules filtered.
 const (
 	ByCompany = "company_no"
 	ByChannel = "channel"

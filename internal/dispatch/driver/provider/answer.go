@@ -28,11 +28,11 @@ func httpAnswer(status int, body []byte) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", status, body[:min(len(body), answerBytesMost)]))
 }
 
-// mask hides the secrets of a sender in texts. The zero value knows none.
-type mask struct{ replacer *strings.Replacer }
+// Mask hides the secrets of a sender in texts. The zero value knows none.
+type Mask struct{ replacer *strings.Replacer }
 
 // MaskOf returns a mask for the secrets of a configuration, what its URLs (addresses) may hide, and more secrets.
-func MaskOf(secrets, addresses []string, config []byte, more []string) mask {
+func MaskOf(secrets, addresses []string, config []byte, more []string) Mask {
 	fields := map[string]any{}
 	_ = json.Unmarshal(config, &fields) // the driver reads it again, and says what is wrong
 	all := slices.Clone(more)
@@ -48,7 +48,7 @@ func MaskOf(secrets, addresses []string, config []byte, more []string) mask {
 }
 
 // NewMask returns a mask for secrets as they are, and as URLs, JSON and headers write them.
-func NewMask(secrets []string) mask {
+func NewMask(secrets []string) Mask {
 	var forms []string
 	for _, secret := range secrets {
 		if len(secret) < secretLeast {
@@ -63,9 +63,10 @@ func NewMask(secrets []string) mask {
 	for _, form := range slices.Compact(forms) {
 		pairs = append(pairs, form, hidden)
 	}
-	return mask{strings.NewReplacer(pairs...)}
+	return Mask{strings.NewReplacer(pairs...)}
 }
 
+// PlaceholderForm is the form of a placeholder ${key} in a configuration.
 var PlaceholderForm = regexp.MustCompile(`\$\{([^}]*)\}`)
 
 // Texts returns the texts in a JSON value.
@@ -112,7 +113,7 @@ func hiddenIn(address string) (all []string) {
 }
 
 // Replace returns a text without secrets.
-func (m mask) Replace(text string) string {
+func (m Mask) Replace(text string) string {
 	if m.replacer == nil {
 		return text
 	}
@@ -120,7 +121,7 @@ func (m mask) Replace(text string) string {
 }
 
 // hide returns a text without secrets, and at most AnswerMost characters of it. It hides first: the beginning of a secret is not shown.
-func (m mask) hide(text string) string {
+func (m Mask) hide(text string) string {
 	text = m.Replace(text)
 	if len(text) <= AnswerMost {
 		return text
@@ -130,7 +131,7 @@ func (m mask) hide(text string) string {
 }
 
 // hideIn hides secrets in the texts of an outcome.
-func (m mask) hideIn(o Outcome) Outcome {
+func (m Mask) hideIn(o Outcome) Outcome {
 	o.Answer, o.Error, o.Code = m.hide(o.Answer), m.hide(o.Error), m.hide(o.Code)
 	return o
 }

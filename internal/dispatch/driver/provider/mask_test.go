@@ -9,7 +9,7 @@ import (
 // A path is shown hidden as people write it, and a token of an address is hidden however it is encoded.
 func TestAHiddenAddressIsReadable(t *testing.T) {
 	const address = "https://sms.example/token%2fof-many-letters/send?key=abc%2fdefgh%3d&to=1"
-	m := MaskOf(nil, []string{"url"}, []byte(`{"url":"`+address+`"}`), nil)
+	m := MaskOf([]string{"secrets"}, []string{"url", "batchUrl"}, []byte(`{"url":"`+address+`"}`), nil)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -59,5 +59,5 @@ type Tools struct {
 	// again.
 	Token func(ctx context.Context, stale string, fetch func(ctx context.Context) (token string, lasts time.Duration, err error)) (string, error)
 
-	Mask mask // hides the secrets of the configuration
+	Mask Mask // hides the secrets of the configuration
 }

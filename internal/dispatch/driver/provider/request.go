@@ -53,7 +53,7 @@ func (t Tools) AskedBy(target string, msg *mail.Msg) {
 var credentialName = regexp.MustCompile(`(?i)auth|cookie|token|key|secret|sign|pass|pwd`)
 
 // request returns a request without secrets.
-func (m mask) request(req *http.Request) Request {
+func (m Mask) request(req *http.Request) Request {
 	shown := Request{Method: req.Method, Headers: map[string]string{}}
 	to := *req.URL
 	to.User = nil
@@ -82,7 +82,7 @@ func (m mask) request(req *http.Request) Request {
 }
 
 // value returns the value of a header or parameter without secrets.
-func (m mask) value(name, value string) string {
+func (m Mask) value(name, value string) string {
 	if value != "" && credentialName.MatchString(name) {
 		return hidden
 	}
