@@ -39,7 +39,7 @@ const (
 
 	failingMost = 5 * 24 * time.Hour // without a post that is taken, a webhook is switched off after it
 	maxPause    = 5 * time.Minute    // the pause of a webhook after a run that failed, unless its receiver asked for more
-	minPause   = 5 * time.Second
+	minPause    = 5 * time.Second
 
 	deliveriesMost = 100 // posts of a webhook that are kept
 

@@ -154,7 +154,7 @@ func TestTheManualHasEverySetting(t *testing.T) {
 			if got := strings.TrimSpace(cells[0]); got != standard && d.Default != "" {
 				t.Errorf("%s: %s has the default %s, want %s", file, name, got, standard)
 			}
-			for _, bound := range []*float64{d.Least, d.Most} {
+			for _, bound := range []*float64{d.Min, d.Max} {
 				if bound != nil && !regexp.MustCompile(`\b`+strconv.FormatFloat(*bound, 'f', -1, 64)+`\b`).MatchString(cells[1]) {
 					t.Errorf("%s: %s has the bounds %s, without %v", file, name, cells[1], *bound)
 				}
