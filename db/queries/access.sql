@@ -61,9 +61,9 @@ WHERE u.id = k.user_id AND u.username = @username AND k.id = @id;
 -- name: CredentialsVersion :one
 SELECT coalesce((SELECT v.version::text::bigint FROM credentials_version v), 0)::bigint AS version;
 
--- UserAddressNote records, at most once a day, that a user proved its password at an address. It deletes addresses that are older than 30
+-- UserAddressRecord records, at most once a day, that a user proved its password at an address. It deletes addresses that are older than 30
 -- days, and all but the 1000 latest: a user that calls from ever new addresses must not fill the table.
--- name: UserAddressNote :exec
+-- name: UserAddressRecord :exec
 WITH old AS (
     DELETE FROM user_addresses o
     WHERE o.username = @username AND o.network <> @network AND (o.seen_at < now() - interval '30 days' OR o.network IN (
@@ -117,8 +117,8 @@ DELETE FROM sessions WHERE token_hash = @token_hash;
 -- name: SessionsEnd :exec
 DELETE FROM sessions WHERE username = @username;
 
--- SessionsForget deletes up to batch_size sessions that are over.
--- name: SessionsForget :execrows
+-- SessionsDeleteExpired deletes up to batch_size sessions that are over.
+-- name: SessionsDeleteExpired :execrows
 DELETE FROM sessions s
 WHERE s.id IN (
     SELECT o.id FROM sessions o

@@ -15,7 +15,7 @@ ON CONFLICT DO NOTHING;
 -- AlertDeliveriesDue returns up to batch_size deliveries of which something is to be told now, the worst first. is_end: that the alert is resolved,
 -- which is told for a day to those who know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is
 -- acknowledged or the rule silenced; and to an alertmanager once a minute, whatever people did, because it forgets an alert that it is not told.
--- People are not told of an alert while they are told of a worse one of the same kind and subject, nor of warnings while they have had messages_most
+-- People are not told of an alert while they are told of a worse one of the same kind and subject, nor of warnings while they have had max_messages
 -- messages within five minutes: all of one message have the same time.
 -- name: AlertDeliveriesDue :many
 WITH outranked AS MATERIALIZED (
@@ -35,7 +35,7 @@ crowded AS MATERIALIZED (
     WHERE (o.resolved_at IS NULL OR o.resolved_at > now() - interval '1 day')
         AND m.at > now() - interval '5 minutes' AND m.at < now() + interval '1 minute'
     GROUP BY e.receiver_id
-    HAVING count(DISTINCT m.at) >= @messages_most::bigint
+    HAVING count(DISTINCT m.at) >= @max_messages::bigint
 )
 SELECT sqlc.embed(a), d.receiver_id, d.tries, d.failures, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_told,
     coalesce(u.name, '')::text AS rule_name
@@ -78,14 +78,14 @@ UPDATE alert_deliveries d
 SET awaits = CASE WHEN x.is_end THEN d.awaits ELSE sqlc.narg(awaits)::bigint[] END,
     end_awaits = CASE WHEN x.is_end THEN sqlc.narg(awaits)::bigint[] ELSE d.end_awaits END,
     escalate_at = CASE
-        WHEN x.is_end OR (sqlc.narg(awaits)::bigint[] IS NULL AND @is_told::boolean) THEN NULL
+        WHEN x.is_end OR (sqlc.narg(awaits)::bigint[] IS NULL AND @is_notified::boolean) THEN NULL
         WHEN d.tries = 0 AND d.escalated_from IS NULL AND r.escalate_seconds > 0 THEN now() + make_interval(secs => r.escalate_seconds::double precision)
         ELSE d.escalate_at
     END,
-    told_at = CASE WHEN @is_told::boolean AND NOT x.is_end THEN now() ELSE d.told_at END,
-    end_told_at = CASE WHEN @is_told::boolean AND x.is_end THEN now() END,
-    tries = d.tries + 1, failures = CASE WHEN @is_told::boolean THEN 0 ELSE d.failures + 1 END, error = sqlc.narg(error),
-    next_at = CASE WHEN @is_told::boolean THEN now()
+    told_at = CASE WHEN @is_notified::boolean AND NOT x.is_end THEN now() ELSE d.told_at END,
+    end_told_at = CASE WHEN @is_notified::boolean AND x.is_end THEN now() END,
+    tries = d.tries + 1, failures = CASE WHEN @is_notified::boolean THEN 0 ELSE d.failures + 1 END, error = sqlc.narg(error),
+    next_at = CASE WHEN @is_notified::boolean THEN now()
         ELSE now() + make_interval(secs => least(3600, sqlc.arg(retry_seconds)::double precision * power(2, least(d.failures, 20)))) END
 FROM (
     SELECT unnest(@alert_ids::bigint[]) AS alert_id, unnest(@tries::bigint[]) AS tries, unnest(@ends::boolean[]) AS is_end
@@ -226,7 +226,7 @@ SELECT c.channel FROM channels c
 WHERE EXISTS (SELECT FROM notification_templates t WHERE t.channel_id = c.id AND t.biz_type = @biz_type AND t.is_enabled)
     AND EXISTS (
         SELECT FROM sender_standings x
-        JOIN sender_silences(@silent_after::interval, @noted_apart::interval) z ON z.sender_id = x.sender_id
+        JOIN sender_silences(@silent_after::interval, @recorded_apart::interval) z ON z.sender_id = x.sender_id
         WHERE x.channel_id = c.id AND x.is_available AND NOT z.is_silent
     )
 ORDER BY c.channel;

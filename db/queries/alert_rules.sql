@@ -140,8 +140,8 @@ SET acknowledged_at = coalesce(acknowledged_at, now()), acknowledged_by = coales
     remark = coalesce(sqlc.narg(remark), remark)
 WHERE id = @id AND fired_at IS NOT NULL AND resolved_at IS NULL;
 
--- AlertsForget deletes those of the batch_size oldest resolved alerts that ended longer than keep ago.
--- name: AlertsForget :execrows
+-- AlertsDeleteExpired deletes those of the batch_size oldest resolved alerts that ended longer than keep ago.
+-- name: AlertsDeleteExpired :execrows
 DELETE FROM alerts a
 USING (
     SELECT o.id FROM alerts o WHERE o.resolved_at < now() - @keep::interval ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED

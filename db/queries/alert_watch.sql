@@ -125,13 +125,13 @@ WHERE p.id = ANY (@pool_ids::bigint[]) AND p.retired_at IS NULL
     AND NOT EXISTS (
         SELECT FROM routes r
         JOIN sender_standings x ON x.sender_id = r.sender_id
-        JOIN sender_silences(@silent_after::interval, @noted_apart::interval) z ON z.sender_id = x.sender_id
+        JOIN sender_silences(@silent_after::interval, @recorded_apart::interval) z ON z.sender_id = x.sender_id
         WHERE r.pool_id = p.id AND r.status = 'on' AND x.is_available AND NOT z.is_silent
     )
     AND NOT (
         p.company_id IS NULL AND EXISTS (
             SELECT FROM sender_standings x
-            JOIN sender_silences(@silent_after::interval, @noted_apart::interval) z ON z.sender_id = x.sender_id
+            JOIN sender_silences(@silent_after::interval, @recorded_apart::interval) z ON z.sender_id = x.sender_id
             WHERE x.channel_id = p.channel_id AND x.is_shared AND x.is_available AND NOT z.is_silent
         )
     )
@@ -147,7 +147,7 @@ SELECT s.sender_no, h.channel, extract(epoch FROM now() - coalesce(st.seen_at, s
 FROM senders s
 JOIN sender_states st ON st.sender_id = s.id
 JOIN channels h ON h.id = s.channel_id
-JOIN sender_silences(@silent_after::interval, @noted_apart::interval) z ON z.sender_id = s.id
+JOIN sender_silences(@silent_after::interval, @recorded_apart::interval) z ON z.sender_id = s.id
 CROSS JOIN LATERAL (
     SELECT extract(epoch FROM CASE z.slack WHEN interval '0' THEN z.slack ELSE z.slack + interval '1 minute' END) AS slack -- polls are recorded by a sweep
 ) x
@@ -261,8 +261,8 @@ FROM disk_spaces d
 WHERE d.measured_at > now() - interval '5 minutes' AND d.bytes > 0
 ORDER BY d.host, d.folder;
 
--- DiskSpacesForget deletes the rows of servers that are gone.
--- name: DiskSpacesForget :exec
+-- DiskSpacesDelete deletes the rows of servers that are gone.
+-- name: DiskSpacesDelete :exec
 DELETE FROM disk_spaces WHERE measured_at < now() - interval '1 day';
 
 -- PartitionDays returns for how many days (UTC) in a row, from today on, tasks have a partition; at most 400.

@@ -17,8 +17,8 @@ WHERE (a.at, a.id) < (@before_at::timestamptz, @before_id::bigint)
 ORDER BY a.at DESC, a.id DESC
 LIMIT @page_limit::integer;
 
--- AuditForget deletes those of the batch_size oldest changes that are older than keep.
--- name: AuditForget :execrows
+-- AuditDeleteExpired deletes those of the batch_size oldest changes that are older than keep.
+-- name: AuditDeleteExpired :execrows
 DELETE FROM audit a
 USING (SELECT o.id FROM audit o ORDER BY o.at, o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE a.id = old.id AND a.at < now() - @keep::interval;

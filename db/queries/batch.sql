@@ -202,8 +202,8 @@ WHERE b.id = @id AND b.status = 'checking';
 -- name: BatchReread :exec
 UPDATE batches b SET status = 'checking', is_read = true WHERE b.id = @id AND b.status = 'running' AND NOT b.is_read;
 
--- BatchRowsForget deletes the rows of a batch whose check begins. The caller has locked it.
--- name: BatchRowsForget :exec
+-- BatchRowsDeleteExpired deletes the rows of a batch whose check begins. The caller has locked it.
+-- name: BatchRowsDeleteExpired :exec
 WITH gone AS (
     DELETE FROM batch_rows r WHERE r.batch_id = @id
 )
@@ -374,9 +374,9 @@ SET waiting = c.waiting + excluded.waiting, processing = c.processing + excluded
     failed = c.failed + excluded.failed, delivered = c.delivered + excluded.delivered, undelivered = c.undelivered + excluded.undelivered,
     segments = c.segments + excluded.segments;
 
--- BatchesForget deletes up to batch_size batches that ended, or were never confirmed, longer ago than keep, and whose tasks have ended, with their rows.
+-- BatchesDeleteExpired deletes up to batch_size batches that ended, or were never confirmed, longer ago than keep, and whose tasks have ended, with their rows.
 -- Batches that have a partition leave with it, and here only if others hold it until keep_held.
--- name: BatchesForget :execrows
+-- name: BatchesDeleteExpired :execrows
 WITH old AS (
     SELECT o.id FROM batches o
     WHERE o.is_settled AND coalesce(o.ended_at, o.checked_at) < now() - @keep::interval

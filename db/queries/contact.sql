@@ -231,6 +231,6 @@ DELETE FROM tag_contacts m
 USING (SELECT o.tag_id, o.user_id FROM tag_contacts o WHERE o.tag_id = @tag_id::bigint LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE m.tag_id = old.tag_id AND m.user_id = old.user_id;
 
--- DeletedTagForget forgets a tag that was deleted and holds no contact any more.
--- name: DeletedTagForget :exec
+-- DeletedTagDelete forgets a tag that was deleted and holds no contact any more.
+-- name: DeletedTagDelete :exec
 DELETE FROM deleted_tags d WHERE d.tag_id = @tag_id::bigint AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = d.tag_id);

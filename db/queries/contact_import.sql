@@ -72,7 +72,7 @@ WITH stored AS (
 )
 SELECT count(*) FILTER (WHERE s.is_new) AS added, count(*) FILTER (WHERE NOT s.is_new) AS changed FROM stored s;
 
--- ImportAdvance counts a portion whose contacts were stored, with its rows that were not, of which at most errors_most are kept.
+-- ImportAdvance counts a portion whose contacts were stored, with its rows that were not, of which at most max_errors are kept.
 -- name: ImportAdvance :exec
 WITH kept AS (
     INSERT INTO contact_import_errors (import_id, row_no, failure)
@@ -81,7 +81,7 @@ WITH kept AS (
         SELECT unnest(sqlc.arg(error_rows)::bigint[]) AS row_no, unnest(sqlc.arg(failures)::jsonb[]) AS failure
     ) e
     ORDER BY e.row_no
-    LIMIT greatest(0, sqlc.arg(errors_most)::bigint - (SELECT o.invalid FROM contact_imports o WHERE o.id = sqlc.arg(id)))
+    LIMIT greatest(0, sqlc.arg(max_errors)::bigint - (SELECT o.invalid FROM contact_imports o WHERE o.id = sqlc.arg(id)))
 )
 UPDATE contact_imports i
 SET row_no = sqlc.arg(row_no), rows = i.rows + sqlc.arg(rows), added = i.added + sqlc.arg(added), changed = i.changed + sqlc.arg(changed),
@@ -95,8 +95,8 @@ SET status = CASE WHEN sqlc.narg(failure)::jsonb IS NULL THEN 'finished' ELSE 'f
     finished_at = clock_timestamp()
 WHERE i.id = @id AND i.status = 'running';
 
--- ImportsForget deletes those of the batch_size oldest imports that ended longer ago than keep.
--- name: ImportsForget :execrows
+-- ImportsDeleteExpired deletes those of the batch_size oldest imports that ended longer ago than keep.
+-- name: ImportsDeleteExpired :execrows
 DELETE FROM contact_imports i
 USING (SELECT o.id FROM contact_imports o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE i.id = old.id AND i.finished_at < now() - @keep::interval;

@@ -222,9 +222,9 @@ SET company_id = NULL, message_type = NULL, country_id = NULL, retired_at = now(
 WHERE p.id = @pool_id AND p.retired_at IS NULL AND p.company_id IS NOT NULL
     AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id);
 
--- PoolForget deletes retired pools without waiting tasks, with their ranks, and returns how many. After 30 days no leased task can return
+-- PoolDeleteRetired deletes retired pools without waiting tasks, with their ranks, and returns how many. After 30 days no leased task can return
 -- to such a pool.
--- name: PoolForget :one
+-- name: PoolDeleteRetired :one
 WITH forgotten AS (
     DELETE FROM pools p
     WHERE p.retired_at < now() - interval '30 days'

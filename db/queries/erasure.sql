@@ -52,8 +52,8 @@ UPDATE erasures e SET held = @held, next_at = now() + make_interval(secs => @sec
 UPDATE erasures e SET status = 'finished', held = 0, user_ids = '{}', recipients = '{}', asked_recipients = '{}', finished_at = now()
 WHERE e.id = @id AND e.status = 'running';
 
--- ErasuresForget deletes those of the batch_size oldest erasures that ended longer ago than keep.
--- name: ErasuresForget :execrows
+-- ErasuresDeleteExpired deletes those of the batch_size oldest erasures that ended longer ago than keep.
+-- name: ErasuresDeleteExpired :execrows
 DELETE FROM erasures e
 USING (SELECT o.id FROM erasures o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE e.id = old.id AND e.finished_at < now() - @keep::interval;

@@ -30,19 +30,19 @@ LEFT JOIN renderings r ON r.id = m.rendering_id
 WHERE m.task_id = ANY (@task_ids::text[])
 ORDER BY m.task_id;
 
--- FeedNotifications returns those of some notifications that seem to be over: those of noted_ids that were ended, and those that have no further run and
+-- FeedNotifications returns those of some notifications that seem to be over: those of recorded_ids that were ended, and those that have no further run and
 -- no task that waits or is leased. It reads no partitions.
 -- name: FeedNotifications :many
 SELECT n.id, n.created_at FROM notifications n
 WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL
-    AND CASE WHEN n.ended_as IS NOT NULL THEN n.id = ANY (@noted_ids::bigint[])
+    AND CASE WHEN n.ended_as IS NOT NULL THEN n.id = ANY (@recorded_ids::bigint[])
         ELSE n.next_run_at IS NULL AND NOT EXISTS (SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id) END
 ORDER BY n.id;
 
--- FeedNotificationsTell returns what is told of notifications that are over, as the view notification_standings has it. One that was not ended, and of
+-- FeedNotificationsRender returns what is told of notifications that are over, as the view notification_standings has it. One that was not ended, and of
 -- which the end of a task, or a cause of its own, is still staged, is left out: that tells it. A receipt tells nothing, so it is not waited for. One that
 -- is not over any more since FeedNotifications, because a task was requeued, is left out too. Its tasks have ids from from_id on.
--- name: FeedNotificationsTell :many
+-- name: FeedNotificationsRender :many
 SELECT n.id, n.company_id, n.submitted_by, jsonb_build_object(
     'notification_id', n.id, 'company_no', c.company_no, 'channel', h.channel, 'biz_type', n.biz_type, 'biz_id', n.biz_id,
     'status', coalesce(n.ended_as, CASE
@@ -170,9 +170,9 @@ WHERE w.status = 'on'
 ORDER BY w.id
 FOR NO KEY UPDATE;
 
--- FeedForget deletes some events, and returns how many, and the largest id. Of each webhook that loses some of them, those of webhook_ids that had still to
+-- FeedDeleteExpired deletes some events, and returns how many, and the largest id. Of each webhook that loses some of them, those of webhook_ids that had still to
 -- post one, it writes an operator event.
--- name: FeedForget :one
+-- name: FeedDeleteExpired :one
 WITH gone AS (
     DELETE FROM feed f WHERE f.id = ANY (@ids::bigint[]) RETURNING f.id, f.company_id, f.submitted_by, f.type
 ),
@@ -200,6 +200,6 @@ SELECT count(*) AS events, coalesce(max(g.id), 0)::bigint AS last_id FROM gone g
 -- name: FeedPruned :exec
 UPDATE feed_state s SET pruned_id = greatest(s.pruned_id, @pruned_id::bigint);
 
--- FeedListenersForget deletes listeners that do not listen any more.
--- name: FeedListenersForget :execrows
+-- FeedListenersDeleteUnused deletes listeners that do not listen any more.
+-- name: FeedListenersDeleteUnused :execrows
 DELETE FROM feed_listeners l WHERE NOT l.is_pushed AND l.listens_until < now();

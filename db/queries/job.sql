@@ -152,8 +152,8 @@ WHERE j.id = @id AND j.status = 'running';
 -- name: JobPartsDelete :exec
 DELETE FROM task_job_parts p WHERE p.job_id = @job_id;
 
--- JobsForget deletes those of the batch_size oldest jobs that ended longer ago than keep.
--- name: JobsForget :execrows
+-- JobsDeleteExpired deletes those of the batch_size oldest jobs that ended longer ago than keep.
+-- name: JobsDeleteExpired :execrows
 DELETE FROM task_jobs j
 USING (SELECT o.id FROM task_jobs o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE j.id = old.id AND j.finished_at < now() - @keep::interval;

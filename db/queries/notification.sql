@@ -327,7 +327,7 @@ ORDER BY n.id DESC
 LIMIT @page_limit::integer;
 
 -- NotificationPeople returns the state of the last message to each person, in the codes of notifications: 0 waiting, 1 success, 2 failed,
--- 3 cancelled, 4 ended abnormally. Of a tag, the first people_most who have a task are returned. A person without a task has the state and the remark of the notification.
+-- 3 cancelled, 4 ended abnormally. Of a tag, the first max_people who have a task are returned. A person without a task has the state and the remark of the notification.
 -- name: NotificationPeople :many
 WITH latest AS MATERIALIZED (
     SELECT DISTINCT ON (t.user_id) t.user_id, t.task_id, count(*) OVER (PARTITION BY t.user_id) AS times
@@ -355,7 +355,7 @@ JOIN announcements a ON a.id = n.announcement_id
 CROSS JOIN LATERAL (
     SELECT p.user_id FROM unnest(a.user_ids) AS p (user_id)
     UNION ALL
-    (SELECT t.user_id FROM latest t WHERE a.tag IS NOT NULL ORDER BY t.user_id LIMIT @people_most::integer)
+    (SELECT t.user_id FROM latest t WHERE a.tag IS NOT NULL ORDER BY t.user_id LIMIT @max_people::integer)
 ) u
 LEFT JOIN latest x ON x.user_id = u.user_id
 LEFT JOIN tasks l ON l.task_id = x.task_id
@@ -414,10 +414,10 @@ SET deleted_at = now(), next_run_at = NULL, run_rendering_id = NULL, run_after =
     changed_by = @changed_by::text, updated_at = now()
 WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL;
 
--- NotificationsForget forgets up to batch_size notifications that were made before a time, have ended, and have a task from first_id on and before
+-- NotificationsEnd forgets up to batch_size notifications that were made before a time, have ended, and have a task from first_id on and before
 -- before_id, or none at all. Those with a dedup_key keep their last state, so that the key still names them; the others are deleted. It returns how
 -- many. It is called while the tasks exist: without some of them, nobody could tell the state, and to whom they were sent.
--- name: NotificationsForget :one
+-- name: NotificationsEnd :one
 WITH old AS MATERIALIZED (
     SELECT n.id, n.announcement_id, (n.dedup_key IS NULL OR n.deleted_at IS NOT NULL OR n.replaced_at IS NOT NULL) AS is_nameless
     FROM notifications n
@@ -482,8 +482,8 @@ WHERE n.forgotten_at IS NULL AND n.deleted_at IS NULL AND n.repeat_minutes IS NU
 ORDER BY m.task_id
 LIMIT @most::integer;
 
--- RenderingsForget deletes up to batch_size texts of days that were dropped. It skips the partitions that are being imported.
--- name: RenderingsForget :execrows
+-- RenderingsDeleteUnused deletes up to batch_size texts of days that were dropped. It skips the partitions that are being imported.
+-- name: RenderingsDeleteUnused :execrows
 DELETE FROM renderings r
 USING (
     SELECT x.id
@@ -502,8 +502,8 @@ USING (
 ) old
 WHERE r.id = old.id;
 
--- BusinessEndsForget deletes the ends of business tasks and nodes that were recorded on days that were dropped.
--- name: BusinessEndsForget :execrows
+-- BusinessEndsDeleteUnused deletes the ends of business tasks and nodes that were recorded on days that were dropped.
+-- name: BusinessEndsDeleteUnused :execrows
 DELETE FROM business_ends e
 USING task_partitions p
 WHERE p.dropped_at IS NOT NULL

@@ -301,7 +301,7 @@ ORDER BY e.created_at, e.step, e.id; -- step: received, repeated, claimed, ended
 -- which it failed, as long as a claim prefers other senders for it; otherwise an empty text.
 -- name: TaskDue :one
 SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: held
-    coalesce(t.expires_at <= greatest(t.due_at, now()) + @lease_least::interval, false)::boolean AS is_expiring,
+    coalesce(t.expires_at <= greatest(t.due_at, now()) + @min_lease::interval, false)::boolean AS is_expiring,
     pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id,
     coalesce(
         CASE WHEN coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true) THEN t.failed_app_id END, ''

@@ -211,15 +211,15 @@ SELECT f.place::integer AS place, f.task_id::text AS task_id, f.is_dropped::bool
 FROM originals f
 ORDER BY f.place;
 
--- SubmissionsForget deletes those of the batch_size oldest submissions without a task of their own that are older than keep.
--- name: SubmissionsForget :execrows
+-- SubmissionsDeleteExpired deletes those of the batch_size oldest submissions without a task of their own that are older than keep.
+-- name: SubmissionsDeleteExpired :execrows
 DELETE FROM fruitless_submissions f
 USING (SELECT o.id FROM fruitless_submissions o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE f.id = old.id AND f.created_at < now() - @keep::interval;
 
--- DedupKeysForget deletes up to batch_size dedup keys for which so many full days (UTC) have passed since their submission. The key of a task that waits
+-- DedupKeysDeleteExpired deletes up to batch_size dedup keys for which so many full days (UTC) have passed since their submission. The key of a task that waits
 -- or is leased stays: its repeat would be sent beside it.
--- name: DedupKeysForget :execrows
+-- name: DedupKeysDeleteExpired :execrows
 DELETE FROM dedup_keys d
 USING (
     SELECT o.company_id, o.submitted_by, o.dedup_key
@@ -231,9 +231,9 @@ USING (
 ) old
 WHERE d.company_id = old.company_id AND d.submitted_by = old.submitted_by AND d.dedup_key = old.dedup_key;
 
--- DeliveriesForget deletes up to batch_size attempts at providers whose tasks were dropped with their partitions. It skips the partitions that are
+-- DeliveriesDeleteExpired deletes up to batch_size attempts at providers whose tasks were dropped with their partitions. It skips the partitions that are
 -- being imported.
--- name: DeliveriesForget :execrows
+-- name: DeliveriesDeleteExpired :execrows
 DELETE FROM deliveries d
 USING (
     SELECT x.id

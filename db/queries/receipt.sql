@@ -38,15 +38,15 @@ ORDER BY k.sender_no, r.provider_no, r.recipient, r.state, r.code
 ON CONFLICT ON CONSTRAINT receipts_once_key DO NOTHING
 RETURNING id;
 
--- CallbacksForget deletes those of the batch_size oldest callbacks that are older than keep.
--- name: CallbacksForget :execrows
+-- CallbacksDeleteExpired deletes those of the batch_size oldest callbacks that are older than keep.
+-- name: CallbacksDeleteExpired :execrows
 DELETE FROM callbacks c
 USING (SELECT o.id FROM callbacks o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE c.id = old.id AND c.created_at < now() - @keep::interval;
 
--- ReceiptsForget deletes those of the batch_size oldest receipts that are older than keep. A receipt that comes again later changes
+-- ReceiptsDeleteExpired deletes those of the batch_size oldest receipts that are older than keep. A receipt that comes again later changes
 -- nothing: its task has the result.
--- name: ReceiptsForget :execrows
+-- name: ReceiptsDeleteExpired :execrows
 DELETE FROM receipts r
 USING (SELECT o.id FROM receipts o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE r.id = old.id AND r.created_at < now() - @keep::interval;
@@ -89,9 +89,9 @@ LEFT JOIN sent s ON s.sender_no = h.sender_no AND s.provider_no = h.provider_no
     AND (h.recipient = '' OR s.ending = right(number_digits(h.recipient), 4))
 ORDER BY h.id, s.task_id;
 
--- ReceiptLooked records which receipts were matched. Those of left, whose task could not be read, are tried again after half a minute. Each of the
+-- ReceiptTried records which receipts were matched. Those of left, whose task could not be read, are tried again after half a minute. Each of the
 -- others is tried again after as long as it has waited, at least two seconds and at most six hours later, until it has waited for parked_for.
--- name: ReceiptLooked :exec
+-- name: ReceiptTried :exec
 UPDATE receipts r
 SET matched_at = CASE WHEN r.id = ANY (@found::bigint[]) THEN clock_timestamp() END,
     look_at = CASE
@@ -170,7 +170,7 @@ FROM (
 JOIN receipts r ON r.sender_no = @sender_no AND r.provider_no = i.provider_no AND r.recipient = i.recipient AND r.state = i.state AND r.code = i.code
 ORDER BY i.nth;
 
--- ReceiptsUnmatched counts the receipts of each sender that came within came_within and match no message for at least grace: up to counted_most of each
+-- ReceiptsUnmatched counts the receipts of each sender that came within came_within and match no message for at least grace: up to max_counted of each
 -- sender. A receipt may come before the answer to the sending of its message.
 -- name: ReceiptsUnmatched :many
 SELECT n.sender_no, h.channel, u.receipts
@@ -183,12 +183,12 @@ CROSS JOIN LATERAL (
         WHERE r.sender_no = n.sender_no AND r.matched_at IS NULL
             AND r.id >= (SELECT first_id_since('receipts'::regclass, now() - sqlc.arg(came_within)::interval - interval '1 minute')) -- once, not for each sender
             AND r.created_at > now() - @came_within::interval AND r.created_at <= now() - @grace::interval
-        LIMIT @counted_most::integer
+        LIMIT @max_counted::integer
     ) c
 ) u
 WHERE u.receipts > 0
 ORDER BY u.receipts DESC, n.sender_no
-LIMIT @senders_most::integer;
+LIMIT @max_senders::integer;
 
 -- name: CallbackIDs :many
 SELECT c.id FROM callbacks c WHERE c.id < @before_id::bigint AND c.id >= @from_id::bigint ORDER BY c.id DESC LIMIT @most::integer;
@@ -212,9 +212,9 @@ CROSS JOIN LATERAL (
 ORDER BY i.id DESC
 LIMIT @most::integer;
 
--- CallbackListOf returns those callbacks of ids that match, newest first, each with the first body_most characters of its body.
+-- CallbackListOf returns those callbacks of ids that match, newest first, each with the first max_body characters of its body.
 -- name: CallbackListOf :many
-SELECT c.id, c.sender_no, c.source_ip, left(c.body, @body_most::integer)::text AS body, char_length(c.body)::integer AS length, c.created_at, c.refused,
+SELECT c.id, c.sender_no, c.source_ip, left(c.body, @max_body::integer)::text AS body, char_length(c.body)::integer AS length, c.created_at, c.refused,
     c.left_out, c.repeats
 FROM callbacks c
 WHERE c.id = ANY (@ids::bigint[])

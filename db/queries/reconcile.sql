@@ -231,8 +231,8 @@ FROM (
 ORDER BY i.place
 LIMIT greatest(0, sqlc.arg(most)::bigint - sqlc.arg(counted)::bigint);
 
--- ReconciliationsForget deletes those of the batch_size oldest reconciliations that ended longer ago than keep.
--- name: ReconciliationsForget :execrows
+-- ReconciliationsDeleteExpired deletes those of the batch_size oldest reconciliations that ended longer ago than keep.
+-- name: ReconciliationsDeleteExpired :execrows
 DELETE FROM reconciliations r
 USING (SELECT o.id FROM reconciliations o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE r.id = old.id AND r.finished_at < now() - @keep::interval;

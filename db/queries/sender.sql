@@ -66,7 +66,7 @@ SELECT
 FROM senders s
 CROSS JOIN LATERAL (
     SELECT (
-        SELECT o.is_silent FROM sender_silences(@silent_after::interval, @noted_apart::interval) o WHERE o.sender_id = s.id
+        SELECT o.is_silent FROM sender_silences(@silent_after::interval, @recorded_apart::interval) o WHERE o.sender_id = s.id
     )::boolean AS is_silent
     OFFSET 0 -- else it is computed for each use
 ) z
@@ -302,7 +302,7 @@ FROM (
     FROM senders s
     JOIN sender_states st ON st.sender_id = s.id
     JOIN sender_standings x ON x.sender_id = s.id
-    JOIN sender_silences(@silent_after::interval, @noted_apart::interval) z ON z.sender_id = s.id
+    JOIN sender_silences(@silent_after::interval, @recorded_apart::interval) z ON z.sender_id = s.id
     WHERE s.status <> 'retired'
 ) g
 ORDER BY g.is_on DESC, g.is_self_registered, g.seen_at DESC NULLS LAST, g.id
@@ -365,7 +365,7 @@ WITH candidates AS (
     JOIN channels c ON c.id = p.channel_id
     JOIN senders s ON s.channel_id = p.channel_id
     JOIN sender_standings x ON x.sender_id = s.id
-    JOIN sender_silences(@silent_after::interval, @noted_apart::interval) z ON z.sender_id = s.id
+    JOIN sender_silences(@silent_after::interval, @recorded_apart::interval) z ON z.sender_id = s.id
     CROSS JOIN LATERAL (
         SELECT
             sent_segments(
@@ -406,7 +406,7 @@ FROM (
         FROM senders s
         JOIN sender_states st ON st.sender_id = s.id
         JOIN sender_standings x ON x.sender_id = s.id
-        JOIN sender_silences(@silent_after::interval, @noted_apart::interval) z ON z.sender_id = s.id
+        JOIN sender_silences(@silent_after::interval, @recorded_apart::interval) z ON z.sender_id = s.id
         WHERE x.is_on AND (sqlc.narg(company_id)::bigint IS NULL OR EXISTS (
             SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
         WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint AND p.sender_id IS NULL
@@ -437,7 +437,7 @@ SELECT x.sender_no, c.weight::double precision AS weight, s.sign, s.sign_mode = 
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
     s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at,
     (
-        SELECT z.is_silent FROM sender_silences(@silent_after::interval, @noted_apart::interval) z WHERE z.sender_id = s.id
+        SELECT z.is_silent FROM sender_silences(@silent_after::interval, @recorded_apart::interval) z WHERE z.sender_id = s.id
     )::boolean AS is_silent
 FROM candidates c
 JOIN senders s ON s.id = c.sender_id

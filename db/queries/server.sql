@@ -8,8 +8,8 @@ ON CONFLICT (server_id) DO UPDATE SET seen_at = now();
 -- name: ServerLeave :exec
 DELETE FROM servers WHERE server_id = @server_id;
 
--- ServersForget forgets servers that were not seen for a day: they stopped without a word.
--- name: ServersForget :execrows
+-- ServersDeleteStopped forgets servers that were not seen for a day: they stopped without a word.
+-- name: ServersDeleteStopped :execrows
 DELETE FROM servers WHERE seen_at < now() - interval '1 day';
 
 -- ServerList returns servers by host and start, those that were seen lately as alive.

@@ -67,9 +67,9 @@ WHERE sender_id = @sender_id AND device_no = @device_no::text AND (pull_until IS
 -- name: PhonePullEnd :exec
 UPDATE phones SET pull_until = NULL WHERE sender_id = @sender_id AND device_no = @device_no::text;
 
--- PhoneLeasesForget forgets the leases of the phone that was registered before: it may have sent these messages, and the next phone must not send
+-- PhoneLeasesDelete forgets the leases of the phone that was registered before: it may have sent these messages, and the next phone must not send
 -- them too.
--- name: PhoneLeasesForget :exec
+-- name: PhoneLeasesDelete :exec
 DELETE FROM phone_leases WHERE sender_id = @sender_id;
 
 -- PhoneHeld returns the messages that a phone holds, the oldest lease first, and forgets its leases that are over. The text is that of TaskLease.

@@ -14,7 +14,7 @@ FROM smsgate_messages m
 WHERE m.company_id = @company_id AND m.submitted_by = @submitted_by AND m.message_id = @message_id;
 
 -- SmsgateMessageList returns messages of a submitter and a time, newest first, or oldest first if ascending, and in each row how many match. It
--- looks at the first seen_most of the time, so that a page that is far behind costs no more. It counts and sorts what smsgate_messages_list_idx has,
+-- looks at the first max_seen of the time, so that a page that is far behind costs no more. It counts and sorts what smsgate_messages_list_idx has,
 -- and reads the rows of the page alone.
 -- name: SmsgateMessageList :many
 SELECT page.message_id, m.task_ids, m.sender_no, m.created_at, page.matching
@@ -26,7 +26,7 @@ FROM (
             WHERE NOT @ascending::boolean AND d.company_id = @company_id AND d.submitted_by = @submitted_by
                 AND d.created_at >= @from_at::timestamptz AND d.created_at <= @to_at::timestamptz
             ORDER BY d.created_at DESC, d.message_id DESC
-            LIMIT @seen_most::integer
+            LIMIT @max_seen::integer
         )
         UNION ALL
         (
@@ -34,7 +34,7 @@ FROM (
             WHERE @ascending::boolean AND a.company_id = @company_id AND a.submitted_by = @submitted_by
                 AND a.created_at >= @from_at::timestamptz AND a.created_at <= @to_at::timestamptz
             ORDER BY a.created_at, a.message_id
-            LIMIT @seen_most::integer
+            LIMIT @max_seen::integer
         )
     ) w
     WHERE sqlc.narg(sender_no)::text IS NULL OR w.sender_no = sqlc.narg(sender_no)::text
@@ -54,10 +54,10 @@ FROM tasks t
 WHERE t.task_id = ANY (@task_ids::text[])
 ORDER BY t.task_id;
 
--- SmsgateMessagesForget deletes up to batch_size messages whose tasks were dropped: those that are older than all partitions, and those of the
+-- SmsgateMessagesDeleteExpired deletes up to batch_size messages whose tasks were dropped: those that are older than all partitions, and those of the
 -- time of a dropped partition. A message is made in the same moment as its tasks; one within a day of a partition that is kept stays, which covers
 -- the time zone of the days.
--- name: SmsgateMessagesForget :execrows
+-- name: SmsgateMessagesDeleteExpired :execrows
 DELETE FROM smsgate_messages m
 WHERE (m.company_id, m.submitted_by, m.message_id) IN (
     SELECT o.company_id, o.submitted_by, o.message_id

@@ -63,8 +63,8 @@ SET submitted = s.submitted + excluded.submitted, requeued = s.requeued + exclud
     delivered = s.delivered + excluded.delivered, undelivered = s.undelivered + excluded.undelivered,
     segments = s.segments + excluded.segments, waits = excluded.waits, durations = excluded.durations;
 
--- StatisticsForget deletes up to batch_size rows of a step that are older than keep.
--- name: StatisticsForget :execrows
+-- StatisticsDeleteExpired deletes up to batch_size rows of a step that are older than keep.
+-- name: StatisticsDeleteExpired :execrows
 DELETE FROM statistics s
 USING (
     SELECT o.ctid FROM statistics o

@@ -36,8 +36,8 @@ DELETE FROM uploads u WHERE u.id = @id;
 -- name: UploadDrop :exec
 DELETE FROM uploads u WHERE u.id = @id AND u.used_by IS NULL;
 
--- UploadsForget deletes up to batch_size uploads that nothing uses and that are older than keep.
--- name: UploadsForget :execrows
+-- UploadsDeleteUnused deletes up to batch_size uploads that nothing uses and that are older than keep.
+-- name: UploadsDeleteUnused :execrows
 DELETE FROM uploads u
 USING (
     SELECT o.id FROM uploads o

@@ -89,7 +89,7 @@ WHERE w.status = 'on' AND w.id <> ALL (@running::bigint[]) AND (w.rest_until IS 
     AND (
         EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND is_due(r.due_at, interval '27 hours'))
         OR (
-            (SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT @waiting_most::integer) x) < @waiting_most::integer
+            (SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT @max_waiting::integer) x) < @max_waiting::integer
             AND CASE WHEN w.company_id IS NULL THEN EXISTS (SELECT FROM feed f WHERE f.id > w.after_id)
                 WHEN w.user_id IS NOT NULL THEN EXISTS ( -- as it reads: what others of the company submit is nothing to post
                     SELECT FROM feed f WHERE f.id > w.after_id AND f.company_id = w.company_id AND f.submitted_by = u.username
@@ -103,7 +103,7 @@ ORDER BY w.failing_since NULLS FIRST, w.id;
 -- name: WebhookRead :one
 SELECT w.id, w.company_id, u.username, w.url, w.events, w.version, w.after_id, w.failed_runs, w.form, w.external_id,
     coalesce(u.role = 'admin', true)::boolean AS is_trusted, -- an administrator gave the address
-    ((SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT @waiting_most::integer) x) < @waiting_most::integer)::boolean AS has_room
+    ((SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT @max_waiting::integer) x) < @max_waiting::integer)::boolean AS has_room
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
 WHERE w.id = @id AND (NOT @only_on::boolean OR w.status = 'on' AND (w.user_id IS NULL OR NOT u.is_disabled));
@@ -135,7 +135,7 @@ SET after_id = greatest(w.after_id, @next_id::bigint),
     failed_runs = CASE WHEN @taken::boolean THEN 0 WHEN @failed::boolean THEN w.failed_runs + 1 ELSE w.failed_runs END,
     rest_until = CASE WHEN @pause::interval > interval '0' THEN now() + @pause::interval END
 WHERE w.id = @id AND w.version = @version AND w.after_id = @after_id::bigint AND w.status = 'on'
-RETURNING w.failing_since, coalesce(w.failing_since < now() - @failing_most::interval, false)::boolean AS is_over;
+RETURNING w.failing_since, coalesce(w.failing_since < now() - @max_failing::interval, false)::boolean AS is_over;
 
 -- WebhookOff switches a webhook off by itself, and is an operator event.
 -- name: WebhookOff :exec
@@ -245,8 +245,8 @@ FROM (
 ORDER BY x.nth
 RETURNING id, feed_id;
 
--- WebhookDeliveriesForget deletes the posts of a webhook but the last few, and the last one of each event that is to be posted again.
--- name: WebhookDeliveriesForget :exec
+-- WebhookDeliveriesDeleteOldest deletes the posts of a webhook but the last few, and the last one of each event that is to be posted again.
+-- name: WebhookDeliveriesDeleteOldest :exec
 DELETE FROM webhook_deliveries d
 WHERE d.webhook_id = @webhook_id
     AND d.id <= coalesce((SELECT o.id FROM webhook_deliveries o WHERE o.webhook_id = @webhook_id ORDER BY o.id DESC OFFSET @most::integer LIMIT 1), 0)

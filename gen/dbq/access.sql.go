@@ -207,16 +207,7 @@ func (q *Queries) SessionSeen(ctx context.Context, id int64) error {
 	return err
 }
 
-const sessionsEnd = `-- name: SessionsEnd :exec
-DELETE FROM sessions WHERE username = $1
-`
-
-func (q *Queries) SessionsEnd(ctx context.Context, username string) error {
-	_, err := q.db.Exec(ctx, sessionsEnd, username)
-	return err
-}
-
-const sessionsForget = `-- name: SessionsForget :execrows
+const sessionsDeleteExpired = `-- name: SessionsDeleteExpired :execrows
 DELETE FROM sessions s
 WHERE s.id IN (
     SELECT o.id FROM sessions o
@@ -227,19 +218,28 @@ WHERE s.id IN (
 )
 `
 
-type SessionsForgetParams struct {
+type SessionsDeleteExpiredParams struct {
 	Idle      time.Duration
 	Most      time.Duration
 	BatchSize int32
 }
 
-// SessionsForget deletes up to batch_size sessions that are over.
-func (q *Queries) SessionsForget(ctx context.Context, arg SessionsForgetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, sessionsForget, arg.Idle, arg.Most, arg.BatchSize)
+// SessionsDeleteExpired deletes up to batch_size sessions that are over.
+func (q *Queries) SessionsDeleteExpired(ctx context.Context, arg SessionsDeleteExpiredParams) (int64, error) {
+	result, err := q.db.Exec(ctx, sessionsDeleteExpired, arg.Idle, arg.Most, arg.BatchSize)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const sessionsEnd = `-- name: SessionsEnd :exec
+DELETE FROM sessions WHERE username = $1
+`
+
+func (q *Queries) SessionsEnd(ctx context.Context, username string) error {
+	_, err := q.db.Exec(ctx, sessionsEnd, username)
+	return err
 }
 
 const userAddressList = `-- name: UserAddressList :many
@@ -275,7 +275,7 @@ func (q *Queries) UserAddressList(ctx context.Context, arg UserAddressListParams
 	return items, nil
 }
 
-const userAddressNote = `-- name: UserAddressNote :exec
+const userAddressRecord = `-- name: UserAddressRecord :exec
 WITH old AS (
     DELETE FROM user_addresses o
     WHERE o.username = $2 AND o.network <> $1 AND (o.seen_at < now() - interval '30 days' OR o.network IN (
@@ -289,15 +289,15 @@ INSERT INTO user_addresses (network, username) VALUES ($1, $2)
 ON CONFLICT (network, username) DO UPDATE SET seen_at = now() WHERE user_addresses.seen_at < now() - interval '1 day'
 `
 
-type UserAddressNoteParams struct {
+type UserAddressRecordParams struct {
 	Network  string
 	Username string
 }
 
-// UserAddressNote records, at most once a day, that a user proved its password at an address. It deletes addresses that are older than 30
+// UserAddressRecord records, at most once a day, that a user proved its password at an address. It deletes addresses that are older than 30
 // days, and all but the 1000 latest: a user that calls from ever new addresses must not fill the table.
-func (q *Queries) UserAddressNote(ctx context.Context, arg UserAddressNoteParams) error {
-	_, err := q.db.Exec(ctx, userAddressNote, arg.Network, arg.Username)
+func (q *Queries) UserAddressRecord(ctx context.Context, arg UserAddressRecordParams) error {
+	_, err := q.db.Exec(ctx, userAddressRecord, arg.Network, arg.Username)
 	return err
 }
 

@@ -59,20 +59,20 @@ func (q *Queries) EventList(ctx context.Context, arg EventListParams) ([]Event, 
 	return items, nil
 }
 
-const eventsForget = `-- name: EventsForget :execrows
+const eventsDeleteExpired = `-- name: EventsDeleteExpired :execrows
 DELETE FROM events e
 USING (SELECT o.id FROM events o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
 WHERE e.id = old.id AND e.created_at < now() - $2::interval
 `
 
-type EventsForgetParams struct {
+type EventsDeleteExpiredParams struct {
 	BatchSize int32
 	Keep      time.Duration
 }
 
-// EventsForget deletes those of the batch_size oldest events that are older than keep.
-func (q *Queries) EventsForget(ctx context.Context, arg EventsForgetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, eventsForget, arg.BatchSize, arg.Keep)
+// EventsDeleteExpired deletes those of the batch_size oldest events that are older than keep.
+func (q *Queries) EventsDeleteExpired(ctx context.Context, arg EventsDeleteExpiredParams) (int64, error) {
+	result, err := q.db.Exec(ctx, eventsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
 		return 0, err
 	}

@@ -22,15 +22,15 @@ ORDER BY c.channel
 `
 
 type AlertChannelsParams struct {
-	BizType     int16
-	SilentAfter time.Duration
-	NotedApart  time.Duration
+	BizType       int16
+	SilentAfter   time.Duration
+	RecordedApart time.Duration
 }
 
 // AlertChannels returns the channels through which alerts can be told: those with a template for alerts and an available sender: one that is on,
 // has quota and funds, whose circuit breaker is closed, and that is not silent.
 func (q *Queries) AlertChannels(ctx context.Context, arg AlertChannelsParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, alertChannels, arg.BizType, arg.SilentAfter, arg.NotedApart)
+	rows, err := q.db.Query(ctx, alertChannels, arg.BizType, arg.SilentAfter, arg.RecordedApart)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +96,8 @@ LIMIT $1::integer
 `
 
 type AlertDeliveriesDueParams struct {
-	BatchSize    int32
-	MessagesMost int64
+	BatchSize   int32
+	MaxMessages int64
 }
 
 type AlertDeliveriesDueRow struct {
@@ -113,10 +113,10 @@ type AlertDeliveriesDueRow struct {
 // AlertDeliveriesDue returns up to batch_size deliveries of which something is to be told now, the worst first. is_end: that the alert is resolved,
 // which is told for a day to those who know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is
 // acknowledged or the rule silenced; and to an alertmanager once a minute, whatever people did, because it forgets an alert that it is not told.
-// People are not told of an alert while they are told of a worse one of the same kind and subject, nor of warnings while they have had messages_most
+// People are not told of an alert while they are told of a worse one of the same kind and subject, nor of warnings while they have had max_messages
 // messages within five minutes: all of one message have the same time.
 func (q *Queries) AlertDeliveriesDue(ctx context.Context, arg AlertDeliveriesDueParams) ([]AlertDeliveriesDueRow, error) {
-	rows, err := q.db.Query(ctx, alertDeliveriesDue, arg.BatchSize, arg.MessagesMost)
+	rows, err := q.db.Query(ctx, alertDeliveriesDue, arg.BatchSize, arg.MaxMessages)
 	if err != nil {
 		return nil, err
 	}
@@ -306,7 +306,7 @@ WHERE d.alert_id = x.alert_id AND d.receiver_id = $5 AND d.tries = x.tries AND r
 
 type AlertDeliveriesMarkParams struct {
 	Awaits       []int64
-	IsTold       bool
+	IsNotified   bool
 	Error        *string
 	RetrySeconds float64
 	ReceiverID   int64
@@ -321,7 +321,7 @@ type AlertDeliveriesMarkParams struct {
 func (q *Queries) AlertDeliveriesMark(ctx context.Context, arg AlertDeliveriesMarkParams) error {
 	_, err := q.db.Exec(ctx, alertDeliveriesMark,
 		arg.Awaits,
-		arg.IsTold,
+		arg.IsNotified,
 		arg.Error,
 		arg.RetrySeconds,
 		arg.ReceiverID,

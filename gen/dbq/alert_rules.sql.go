@@ -720,6 +720,28 @@ func (q *Queries) AlertScopeFind(ctx context.Context, arg AlertScopeFindParams) 
 	return i, err
 }
 
+const alertsDeleteExpired = `-- name: AlertsDeleteExpired :execrows
+DELETE FROM alerts a
+USING (
+    SELECT o.id FROM alerts o WHERE o.resolved_at < now() - $1::interval ORDER BY o.id LIMIT $2::integer FOR UPDATE SKIP LOCKED
+) old
+WHERE a.id = old.id
+`
+
+type AlertsDeleteExpiredParams struct {
+	Keep      time.Duration
+	BatchSize int32
+}
+
+// AlertsDeleteExpired deletes those of the batch_size oldest resolved alerts that ended longer than keep ago.
+func (q *Queries) AlertsDeleteExpired(ctx context.Context, arg AlertsDeleteExpiredParams) (int64, error) {
+	result, err := q.db.Exec(ctx, alertsDeleteExpired, arg.Keep, arg.BatchSize)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const alertsFiring = `-- name: AlertsFiring :one
 SELECT count(*) FROM alerts a WHERE a.resolved_at IS NULL AND a.fired_at IS NOT NULL
 `
@@ -730,26 +752,4 @@ func (q *Queries) AlertsFiring(ctx context.Context) (int64, error) {
 	var count int64
 	err := row.Scan(&count)
 	return count, err
-}
-
-const alertsForget = `-- name: AlertsForget :execrows
-DELETE FROM alerts a
-USING (
-    SELECT o.id FROM alerts o WHERE o.resolved_at < now() - $1::interval ORDER BY o.id LIMIT $2::integer FOR UPDATE SKIP LOCKED
-) old
-WHERE a.id = old.id
-`
-
-type AlertsForgetParams struct {
-	Keep      time.Duration
-	BatchSize int32
-}
-
-// AlertsForget deletes those of the batch_size oldest resolved alerts that ended longer than keep ago.
-func (q *Queries) AlertsForget(ctx context.Context, arg AlertsForgetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, alertsForget, arg.Keep, arg.BatchSize)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }

@@ -420,13 +420,13 @@ func (q *Queries) DiskSpaces(ctx context.Context) ([]DiskSpacesRow, error) {
 	return items, nil
 }
 
-const diskSpacesForget = `-- name: DiskSpacesForget :exec
+const diskSpacesDelete = `-- name: DiskSpacesDelete :exec
 DELETE FROM disk_spaces WHERE measured_at < now() - interval '1 day'
 `
 
-// DiskSpacesForget deletes the rows of servers that are gone.
-func (q *Queries) DiskSpacesForget(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, diskSpacesForget)
+// DiskSpacesDelete deletes the rows of servers that are gone.
+func (q *Queries) DiskSpacesDelete(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, diskSpacesDelete)
 	return err
 }
 
@@ -551,9 +551,9 @@ ORDER BY p.id
 `
 
 type PoolsUnservedParams struct {
-	PoolIds     []int64
-	SilentAfter time.Duration
-	NotedApart  time.Duration
+	PoolIds       []int64
+	SilentAfter   time.Duration
+	RecordedApart time.Duration
 }
 
 type PoolsUnservedRow struct {
@@ -567,7 +567,7 @@ type PoolsUnservedRow struct {
 // PoolsUnserved returns those of pools that no available sender serves: one that is on, has quota and funds, whose circuit breaker is closed, and
 // that is not silent.
 func (q *Queries) PoolsUnserved(ctx context.Context, arg PoolsUnservedParams) ([]PoolsUnservedRow, error) {
-	rows, err := q.db.Query(ctx, poolsUnserved, arg.PoolIds, arg.SilentAfter, arg.NotedApart)
+	rows, err := q.db.Query(ctx, poolsUnserved, arg.PoolIds, arg.SilentAfter, arg.RecordedApart)
 	if err != nil {
 		return nil, err
 	}
@@ -748,11 +748,11 @@ ORDER BY seconds, s.sender_no
 `
 
 type SendersSilentParams struct {
-	SilentAfter  time.Duration
-	NotedApart   time.Duration
-	AfterSeconds float64
-	GoneSeconds  float64
-	Named        []string
+	SilentAfter   time.Duration
+	RecordedApart time.Duration
+	AfterSeconds  float64
+	GoneSeconds   float64
+	Named         []string
 }
 
 type SendersSilentRow struct {
@@ -770,7 +770,7 @@ type SendersSilentRow struct {
 func (q *Queries) SendersSilent(ctx context.Context, arg SendersSilentParams) ([]SendersSilentRow, error) {
 	rows, err := q.db.Query(ctx, sendersSilent,
 		arg.SilentAfter,
-		arg.NotedApart,
+		arg.RecordedApart,
 		arg.AfterSeconds,
 		arg.GoneSeconds,
 		arg.Named,

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-const auditForget = `-- name: AuditForget :execrows
+const auditDeleteExpired = `-- name: AuditDeleteExpired :execrows
 DELETE FROM audit a
 USING (SELECT o.id FROM audit o ORDER BY o.at, o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
 WHERE a.id = old.id AND a.at < now() - $2::interval
 `
 
-type AuditForgetParams struct {
+type AuditDeleteExpiredParams struct {
 	BatchSize int32
 	Keep      time.Duration
 }
 
-// AuditForget deletes those of the batch_size oldest changes that are older than keep.
-func (q *Queries) AuditForget(ctx context.Context, arg AuditForgetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, auditForget, arg.BatchSize, arg.Keep)
+// AuditDeleteExpired deletes those of the batch_size oldest changes that are older than keep.
+func (q *Queries) AuditDeleteExpired(ctx context.Context, arg AuditDeleteExpiredParams) (int64, error) {
+	result, err := q.db.Exec(ctx, auditDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
 		return 0, err
 	}

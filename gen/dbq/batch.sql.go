@@ -801,6 +801,21 @@ func (q *Queries) BatchRowsAdd(ctx context.Context, arg BatchRowsAddParams) erro
 	return err
 }
 
+const batchRowsDeleteExpired = `-- name: BatchRowsDeleteExpired :exec
+WITH gone AS (
+    DELETE FROM batch_rows r WHERE r.batch_id = $1
+)
+UPDATE batches b
+SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0, by_country = NULL
+WHERE b.id = $1 AND b.status = 'checking'
+`
+
+// BatchRowsDeleteExpired deletes the rows of a batch whose check begins. The caller has locked it.
+func (q *Queries) BatchRowsDeleteExpired(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, batchRowsDeleteExpired, id)
+	return err
+}
+
 const batchRowsDrop = `-- name: BatchRowsDrop :one
 SELECT batch_partition_drop($1::interval)::bigint AS dropped
 `
@@ -893,21 +908,6 @@ func (q *Queries) BatchRowsFed(ctx context.Context, arg BatchRowsFedParams) erro
 		arg.Codes,
 		arg.Faults,
 	)
-	return err
-}
-
-const batchRowsForget = `-- name: BatchRowsForget :exec
-WITH gone AS (
-    DELETE FROM batch_rows r WHERE r.batch_id = $1
-)
-UPDATE batches b
-SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0, by_country = NULL
-WHERE b.id = $1 AND b.status = 'checking'
-`
-
-// BatchRowsForget deletes the rows of a batch whose check begins. The caller has locked it.
-func (q *Queries) BatchRowsForget(ctx context.Context, id int64) error {
-	_, err := q.db.Exec(ctx, batchRowsForget, id)
 	return err
 }
 
@@ -1272,7 +1272,7 @@ func (q *Queries) BatchesChecking(ctx context.Context, most int32) ([]int64, err
 	return items, nil
 }
 
-const batchesForget = `-- name: BatchesForget :execrows
+const batchesDeleteExpired = `-- name: BatchesDeleteExpired :execrows
 WITH old AS (
     SELECT o.id FROM batches o
     WHERE o.is_settled AND coalesce(o.ended_at, o.checked_at) < now() - $1::interval
@@ -1292,16 +1292,16 @@ gone AS (
 DELETE FROM batches b USING old WHERE b.id = old.id
 `
 
-type BatchesForgetParams struct {
+type BatchesDeleteExpiredParams struct {
 	Keep      time.Duration
 	KeepHeld  time.Duration
 	BatchSize int32
 }
 
-// BatchesForget deletes up to batch_size batches that ended, or were never confirmed, longer ago than keep, and whose tasks have ended, with their rows.
+// BatchesDeleteExpired deletes up to batch_size batches that ended, or were never confirmed, longer ago than keep, and whose tasks have ended, with their rows.
 // Batches that have a partition leave with it, and here only if others hold it until keep_held.
-func (q *Queries) BatchesForget(ctx context.Context, arg BatchesForgetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, batchesForget, arg.Keep, arg.KeepHeld, arg.BatchSize)
+func (q *Queries) BatchesDeleteExpired(ctx context.Context, arg BatchesDeleteExpiredParams) (int64, error) {
+	result, err := q.db.Exec(ctx, batchesDeleteExpired, arg.Keep, arg.KeepHeld, arg.BatchSize)
 	if err != nil {
 		return 0, err
 	}

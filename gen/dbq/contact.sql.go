@@ -541,6 +541,16 @@ func (q *Queries) ContactsUnknown(ctx context.Context, arg ContactsUnknownParams
 	return items, nil
 }
 
+const deletedTagDelete = `-- name: DeletedTagDelete :exec
+DELETE FROM deleted_tags d WHERE d.tag_id = $1::bigint AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = d.tag_id)
+`
+
+// DeletedTagDelete forgets a tag that was deleted and holds no contact any more.
+func (q *Queries) DeletedTagDelete(ctx context.Context, tagID int64) error {
+	_, err := q.db.Exec(ctx, deletedTagDelete, tagID)
+	return err
+}
+
 const deletedTagEmpty = `-- name: DeletedTagEmpty :execrows
 DELETE FROM tag_contacts m
 USING (SELECT o.tag_id, o.user_id FROM tag_contacts o WHERE o.tag_id = $1::bigint LIMIT $2::integer FOR UPDATE SKIP LOCKED) old
@@ -559,16 +569,6 @@ func (q *Queries) DeletedTagEmpty(ctx context.Context, arg DeletedTagEmptyParams
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const deletedTagForget = `-- name: DeletedTagForget :exec
-DELETE FROM deleted_tags d WHERE d.tag_id = $1::bigint AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = d.tag_id)
-`
-
-// DeletedTagForget forgets a tag that was deleted and holds no contact any more.
-func (q *Queries) DeletedTagForget(ctx context.Context, tagID int64) error {
-	_, err := q.db.Exec(ctx, deletedTagForget, tagID)
-	return err
 }
 
 const deletedTags = `-- name: DeletedTags :many

@@ -28,17 +28,17 @@ WHERE i.id = $6
 `
 
 type ImportAdvanceParams struct {
-	RowNo      int64
-	Rows       int64
-	Added      int64
-	Changed    int64
-	ErrorRows  []int64
-	ID         int64
-	Failures   [][]byte
-	ErrorsMost int64
+	RowNo     int64
+	Rows      int64
+	Added     int64
+	Changed   int64
+	ErrorRows []int64
+	ID        int64
+	Failures  [][]byte
+	MaxErrors int64
 }
 
-// ImportAdvance counts a portion whose contacts were stored, with its rows that were not, of which at most errors_most are kept.
+// ImportAdvance counts a portion whose contacts were stored, with its rows that were not, of which at most max_errors are kept.
 func (q *Queries) ImportAdvance(ctx context.Context, arg ImportAdvanceParams) error {
 	_, err := q.db.Exec(ctx, importAdvance,
 		arg.RowNo,
@@ -48,7 +48,7 @@ func (q *Queries) ImportAdvance(ctx context.Context, arg ImportAdvanceParams) er
 		arg.ErrorRows,
 		arg.ID,
 		arg.Failures,
-		arg.ErrorsMost,
+		arg.MaxErrors,
 	)
 	return err
 }
@@ -387,20 +387,20 @@ func (q *Queries) ImportStore(ctx context.Context, arg ImportStoreParams) (Impor
 	return i, err
 }
 
-const importsForget = `-- name: ImportsForget :execrows
+const importsDeleteExpired = `-- name: ImportsDeleteExpired :execrows
 DELETE FROM contact_imports i
 USING (SELECT o.id FROM contact_imports o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
 WHERE i.id = old.id AND i.finished_at < now() - $2::interval
 `
 
-type ImportsForgetParams struct {
+type ImportsDeleteExpiredParams struct {
 	BatchSize int32
 	Keep      time.Duration
 }
 
-// ImportsForget deletes those of the batch_size oldest imports that ended longer ago than keep.
-func (q *Queries) ImportsForget(ctx context.Context, arg ImportsForgetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, importsForget, arg.BatchSize, arg.Keep)
+// ImportsDeleteExpired deletes those of the batch_size oldest imports that ended longer ago than keep.
+func (q *Queries) ImportsDeleteExpired(ctx context.Context, arg ImportsDeleteExpiredParams) (int64, error) {
+	result, err := q.db.Exec(ctx, importsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
 		return 0, err
 	}

@@ -807,7 +807,7 @@ func (q *Queries) DirectoryVersion(ctx context.Context) (int64, error) {
 	return version, err
 }
 
-const poolForget = `-- name: PoolForget :one
+const poolDeleteRetired = `-- name: PoolDeleteRetired :one
 WITH forgotten AS (
     DELETE FROM pools p
     WHERE p.retired_at < now() - interval '30 days'
@@ -821,10 +821,10 @@ ranks AS (
 SELECT count(*) FROM forgotten
 `
 
-// PoolForget deletes retired pools without waiting tasks, with their ranks, and returns how many. After 30 days no leased task can return
+// PoolDeleteRetired deletes retired pools without waiting tasks, with their ranks, and returns how many. After 30 days no leased task can return
 // to such a pool.
-func (q *Queries) PoolForget(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, poolForget)
+func (q *Queries) PoolDeleteRetired(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, poolDeleteRetired)
 	var count int64
 	err := row.Scan(&count)
 	return count, err

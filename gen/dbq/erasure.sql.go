@@ -1143,6 +1143,26 @@ func (q *Queries) ErasureWebhooks(ctx context.Context, taskIds []string) (int64,
 	return result.RowsAffected(), nil
 }
 
+const erasuresDeleteExpired = `-- name: ErasuresDeleteExpired :execrows
+DELETE FROM erasures e
+USING (SELECT o.id FROM erasures o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
+WHERE e.id = old.id AND e.finished_at < now() - $2::interval
+`
+
+type ErasuresDeleteExpiredParams struct {
+	BatchSize int32
+	Keep      time.Duration
+}
+
+// ErasuresDeleteExpired deletes those of the batch_size oldest erasures that ended longer ago than keep.
+func (q *Queries) ErasuresDeleteExpired(ctx context.Context, arg ErasuresDeleteExpiredParams) (int64, error) {
+	result, err := q.db.Exec(ctx, erasuresDeleteExpired, arg.BatchSize, arg.Keep)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const erasuresDue = `-- name: ErasuresDue :many
 SELECT id, company_id, user_ids, recipients, asked_recipients, status, held, counts, exports, created_by, created_at, next_at, finished_at FROM erasures e
 WHERE e.status = 'running' AND e.next_at <= now()
@@ -1183,26 +1203,6 @@ func (q *Queries) ErasuresDue(ctx context.Context, pageLimit int32) ([]Erasure, 
 		return nil, err
 	}
 	return items, nil
-}
-
-const erasuresForget = `-- name: ErasuresForget :execrows
-DELETE FROM erasures e
-USING (SELECT o.id FROM erasures o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
-WHERE e.id = old.id AND e.finished_at < now() - $2::interval
-`
-
-type ErasuresForgetParams struct {
-	BatchSize int32
-	Keep      time.Duration
-}
-
-// ErasuresForget deletes those of the batch_size oldest erasures that ended longer ago than keep.
-func (q *Queries) ErasuresForget(ctx context.Context, arg ErasuresForgetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, erasuresForget, arg.BatchSize, arg.Keep)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const exportsDropped = `-- name: ExportsDropped :many

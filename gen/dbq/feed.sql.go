@@ -45,24 +45,7 @@ func (q *Queries) FeedAppend(ctx context.Context, arg FeedAppendParams) error {
 	return err
 }
 
-const feedEnds = `-- name: FeedEnds :one
-SELECT s.pruned_id, greatest(s.pruned_id, coalesce((SELECT max(f.id) FROM feed f), 0))::bigint AS last_id FROM feed_state s
-`
-
-type FeedEndsRow struct {
-	PrunedID int64
-	LastID   int64
-}
-
-// FeedEnds returns the largest id that was deleted, and the largest id that can be seen, or was.
-func (q *Queries) FeedEnds(ctx context.Context) (FeedEndsRow, error) {
-	row := q.db.QueryRow(ctx, feedEnds)
-	var i FeedEndsRow
-	err := row.Scan(&i.PrunedID, &i.LastID)
-	return i, err
-}
-
-const feedForget = `-- name: FeedForget :one
+const feedDeleteExpired = `-- name: FeedDeleteExpired :one
 WITH gone AS (
     DELETE FROM feed f WHERE f.id = ANY ($1::bigint[]) RETURNING f.id, f.company_id, f.submitted_by, f.type
 ),
@@ -87,22 +70,39 @@ told AS (
 SELECT count(*) AS events, coalesce(max(g.id), 0)::bigint AS last_id FROM gone g
 `
 
-type FeedForgetParams struct {
+type FeedDeleteExpiredParams struct {
 	Ids        []int64
 	WebhookIds []int64
 }
 
-type FeedForgetRow struct {
+type FeedDeleteExpiredRow struct {
 	Events int64
 	LastID int64
 }
 
-// FeedForget deletes some events, and returns how many, and the largest id. Of each webhook that loses some of them, those of webhook_ids that had still to
+// FeedDeleteExpired deletes some events, and returns how many, and the largest id. Of each webhook that loses some of them, those of webhook_ids that had still to
 // post one, it writes an operator event.
-func (q *Queries) FeedForget(ctx context.Context, arg FeedForgetParams) (FeedForgetRow, error) {
-	row := q.db.QueryRow(ctx, feedForget, arg.Ids, arg.WebhookIds)
-	var i FeedForgetRow
+func (q *Queries) FeedDeleteExpired(ctx context.Context, arg FeedDeleteExpiredParams) (FeedDeleteExpiredRow, error) {
+	row := q.db.QueryRow(ctx, feedDeleteExpired, arg.Ids, arg.WebhookIds)
+	var i FeedDeleteExpiredRow
 	err := row.Scan(&i.Events, &i.LastID)
+	return i, err
+}
+
+const feedEnds = `-- name: FeedEnds :one
+SELECT s.pruned_id, greatest(s.pruned_id, coalesce((SELECT max(f.id) FROM feed f), 0))::bigint AS last_id FROM feed_state s
+`
+
+type FeedEndsRow struct {
+	PrunedID int64
+	LastID   int64
+}
+
+// FeedEnds returns the largest id that was deleted, and the largest id that can be seen, or was.
+func (q *Queries) FeedEnds(ctx context.Context) (FeedEndsRow, error) {
+	row := q.db.QueryRow(ctx, feedEnds)
+	var i FeedEndsRow
+	err := row.Scan(&i.PrunedID, &i.LastID)
 	return i, err
 }
 
@@ -225,13 +225,13 @@ func (q *Queries) FeedListeners(ctx context.Context, arg FeedListenersParams) ([
 	return items, nil
 }
 
-const feedListenersForget = `-- name: FeedListenersForget :execrows
+const feedListenersDeleteUnused = `-- name: FeedListenersDeleteUnused :execrows
 DELETE FROM feed_listeners l WHERE NOT l.is_pushed AND l.listens_until < now()
 `
 
-// FeedListenersForget deletes listeners that do not listen any more.
-func (q *Queries) FeedListenersForget(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, feedListenersForget)
+// FeedListenersDeleteUnused deletes listeners that do not listen any more.
+func (q *Queries) FeedListenersDeleteUnused(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, feedListenersDeleteUnused)
 	if err != nil {
 		return 0, err
 	}
@@ -297,8 +297,8 @@ ORDER BY n.id
 `
 
 type FeedNotificationsParams struct {
-	Ids      []int64
-	NotedIds []int64
+	Ids         []int64
+	RecordedIds []int64
 }
 
 type FeedNotificationsRow struct {
@@ -306,10 +306,10 @@ type FeedNotificationsRow struct {
 	CreatedAt time.Time
 }
 
-// FeedNotifications returns those of some notifications that seem to be over: those of noted_ids that were ended, and those that have no further run and
+// FeedNotifications returns those of some notifications that seem to be over: those of recorded_ids that were ended, and those that have no further run and
 // no task that waits or is leased. It reads no partitions.
 func (q *Queries) FeedNotifications(ctx context.Context, arg FeedNotificationsParams) ([]FeedNotificationsRow, error) {
-	rows, err := q.db.Query(ctx, feedNotifications, arg.Ids, arg.NotedIds)
+	rows, err := q.db.Query(ctx, feedNotifications, arg.Ids, arg.RecordedIds)
 	if err != nil {
 		return nil, err
 	}
@@ -347,7 +347,7 @@ func (q *Queries) FeedNotificationsAgain(ctx context.Context, arg FeedNotificati
 	return err
 }
 
-const feedNotificationsTell = `-- name: FeedNotificationsTell :many
+const feedNotificationsRender = `-- name: FeedNotificationsRender :many
 SELECT n.id, n.company_id, n.submitted_by, jsonb_build_object(
     'notification_id', n.id, 'company_no', c.company_no, 'channel', h.channel, 'biz_type', n.biz_type, 'biz_id', n.biz_id,
     'status', coalesce(n.ended_as, CASE
@@ -385,30 +385,30 @@ WHERE n.id = ANY ($2::bigint[]) AND (n.ended_as IS NOT NULL OR n.next_run_at IS 
 ORDER BY n.id
 `
 
-type FeedNotificationsTellParams struct {
+type FeedNotificationsRenderParams struct {
 	FromID string
 	Ids    []int64
 }
 
-type FeedNotificationsTellRow struct {
+type FeedNotificationsRenderRow struct {
 	ID          int64
 	CompanyID   int64
 	SubmittedBy string
 	Data        []byte
 }
 
-// FeedNotificationsTell returns what is told of notifications that are over, as the view notification_standings has it. One that was not ended, and of
+// FeedNotificationsRender returns what is told of notifications that are over, as the view notification_standings has it. One that was not ended, and of
 // which the end of a task, or a cause of its own, is still staged, is left out: that tells it. A receipt tells nothing, so it is not waited for. One that
 // is not over any more since FeedNotifications, because a task was requeued, is left out too. Its tasks have ids from from_id on.
-func (q *Queries) FeedNotificationsTell(ctx context.Context, arg FeedNotificationsTellParams) ([]FeedNotificationsTellRow, error) {
-	rows, err := q.db.Query(ctx, feedNotificationsTell, arg.FromID, arg.Ids)
+func (q *Queries) FeedNotificationsRender(ctx context.Context, arg FeedNotificationsRenderParams) ([]FeedNotificationsRenderRow, error) {
+	rows, err := q.db.Query(ctx, feedNotificationsRender, arg.FromID, arg.Ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []FeedNotificationsTellRow
+	var items []FeedNotificationsRenderRow
 	for rows.Next() {
-		var i FeedNotificationsTellRow
+		var i FeedNotificationsRenderRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.CompanyID,

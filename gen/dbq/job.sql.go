@@ -379,20 +379,20 @@ func (q *Queries) JobStop(ctx context.Context, arg JobStopParams) (int64, error)
 	return result.RowsAffected(), nil
 }
 
-const jobsForget = `-- name: JobsForget :execrows
+const jobsDeleteExpired = `-- name: JobsDeleteExpired :execrows
 DELETE FROM task_jobs j
 USING (SELECT o.id FROM task_jobs o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
 WHERE j.id = old.id AND j.finished_at < now() - $2::interval
 `
 
-type JobsForgetParams struct {
+type JobsDeleteExpiredParams struct {
 	BatchSize int32
 	Keep      time.Duration
 }
 
-// JobsForget deletes those of the batch_size oldest jobs that ended longer ago than keep.
-func (q *Queries) JobsForget(ctx context.Context, arg JobsForgetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, jobsForget, arg.BatchSize, arg.Keep)
+// JobsDeleteExpired deletes those of the batch_size oldest jobs that ended longer ago than keep.
+func (q *Queries) JobsDeleteExpired(ctx context.Context, arg JobsDeleteExpiredParams) (int64, error) {
+	result, err := q.db.Exec(ctx, jobsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
 		return 0, err
 	}

@@ -116,16 +116,16 @@ func (q *Queries) BusinessEnds(ctx context.Context, arg BusinessEndsParams) ([]B
 	return items, nil
 }
 
-const businessEndsForget = `-- name: BusinessEndsForget :execrows
+const businessEndsDeleteUnused = `-- name: BusinessEndsDeleteUnused :execrows
 DELETE FROM business_ends e
 USING task_partitions p
 WHERE p.dropped_at IS NOT NULL
     AND e.recorded_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND e.recorded_at < p.last_day::timestamp AT TIME ZONE 'UTC'
 `
 
-// BusinessEndsForget deletes the ends of business tasks and nodes that were recorded on days that were dropped.
-func (q *Queries) BusinessEndsForget(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, businessEndsForget)
+// BusinessEndsDeleteUnused deletes the ends of business tasks and nodes that were recorded on days that were dropped.
+func (q *Queries) BusinessEndsDeleteUnused(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, businessEndsDeleteUnused)
 	if err != nil {
 		return 0, err
 	}
@@ -1044,8 +1044,8 @@ ORDER BY u.user_id
 `
 
 type NotificationPeopleParams struct {
-	PeopleMost int32
-	ID         int64
+	MaxPeople int32
+	ID        int64
 }
 
 type NotificationPeopleRow struct {
@@ -1064,9 +1064,9 @@ type NotificationPeopleRow struct {
 }
 
 // NotificationPeople returns the state of the last message to each person, in the codes of notifications: 0 waiting, 1 success, 2 failed,
-// 3 cancelled, 4 ended abnormally. Of a tag, the first people_most who have a task are returned. A person without a task has the state and the remark of the notification.
+// 3 cancelled, 4 ended abnormally. Of a tag, the first max_people who have a task are returned. A person without a task has the state and the remark of the notification.
 func (q *Queries) NotificationPeople(ctx context.Context, arg NotificationPeopleParams) ([]NotificationPeopleRow, error) {
-	rows, err := q.db.Query(ctx, notificationPeople, arg.PeopleMost, arg.ID)
+	rows, err := q.db.Query(ctx, notificationPeople, arg.MaxPeople, arg.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -1431,7 +1431,7 @@ func (q *Queries) NotificationWaits(ctx context.Context, ids []int64) ([]Notific
 	return items, nil
 }
 
-const notificationsForget = `-- name: NotificationsForget :one
+const notificationsEnd = `-- name: NotificationsEnd :one
 WITH old AS MATERIALIZED (
     SELECT n.id, n.announcement_id, (n.dedup_key IS NULL OR n.deleted_at IS NOT NULL OR n.replaced_at IS NOT NULL) AS is_nameless
     FROM notifications n
@@ -1481,18 +1481,18 @@ silenced AS (
 SELECT count(*) FROM old
 `
 
-type NotificationsForgetParams struct {
+type NotificationsEndParams struct {
 	Before    time.Time
 	FirstID   string
 	BeforeID  string
 	BatchSize int32
 }
 
-// NotificationsForget forgets up to batch_size notifications that were made before a time, have ended, and have a task from first_id on and before
+// NotificationsEnd forgets up to batch_size notifications that were made before a time, have ended, and have a task from first_id on and before
 // before_id, or none at all. Those with a dedup_key keep their last state, so that the key still names them; the others are deleted. It returns how
 // many. It is called while the tasks exist: without some of them, nobody could tell the state, and to whom they were sent.
-func (q *Queries) NotificationsForget(ctx context.Context, arg NotificationsForgetParams) (int64, error) {
-	row := q.db.QueryRow(ctx, notificationsForget,
+func (q *Queries) NotificationsEnd(ctx context.Context, arg NotificationsEndParams) (int64, error) {
+	row := q.db.QueryRow(ctx, notificationsEnd,
 		arg.Before,
 		arg.FirstID,
 		arg.BeforeID,
@@ -1763,7 +1763,7 @@ func (q *Queries) RenderingText(ctx context.Context, id int64) (RenderingTextRow
 	return i, err
 }
 
-const renderingsForget = `-- name: RenderingsForget :execrows
+const renderingsDeleteUnused = `-- name: RenderingsDeleteUnused :execrows
 DELETE FROM renderings r
 USING (
     SELECT x.id
@@ -1783,9 +1783,9 @@ USING (
 WHERE r.id = old.id
 `
 
-// RenderingsForget deletes up to batch_size texts of days that were dropped. It skips the partitions that are being imported.
-func (q *Queries) RenderingsForget(ctx context.Context, batchSize int32) (int64, error) {
-	result, err := q.db.Exec(ctx, renderingsForget, batchSize)
+// RenderingsDeleteUnused deletes up to batch_size texts of days that were dropped. It skips the partitions that are being imported.
+func (q *Queries) RenderingsDeleteUnused(ctx context.Context, batchSize int32) (int64, error) {
+	result, err := q.db.Exec(ctx, renderingsDeleteUnused, batchSize)
 	if err != nil {
 		return 0, err
 	}

@@ -37,7 +37,7 @@ WHERE t.task_id = $3
 `
 
 type TaskDueParams struct {
-	LeaseLeast   time.Duration
+	MinLease     time.Duration
 	RetryMaxWait *time.Duration
 	TaskID       string
 }
@@ -53,7 +53,7 @@ type TaskDueRow struct {
 // TaskDue returns whether a task is due, whether it expires before a claim could give it to a sender, the pool that serves it now, and the sender with
 // which it failed, as long as a claim prefers other senders for it; otherwise an empty text.
 func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, error) {
-	row := q.db.QueryRow(ctx, taskDue, arg.LeaseLeast, arg.RetryMaxWait, arg.TaskID)
+	row := q.db.QueryRow(ctx, taskDue, arg.MinLease, arg.RetryMaxWait, arg.TaskID)
 	var i TaskDueRow
 	err := row.Scan(
 		&i.IsDue,

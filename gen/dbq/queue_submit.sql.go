@@ -52,7 +52,7 @@ func (q *Queries) DedupKeyTasks(ctx context.Context, arg DedupKeyTasksParams) ([
 	return items, nil
 }
 
-const dedupKeysForget = `-- name: DedupKeysForget :execrows
+const dedupKeysDeleteExpired = `-- name: DedupKeysDeleteExpired :execrows
 DELETE FROM dedup_keys d
 USING (
     SELECT o.company_id, o.submitted_by, o.dedup_key
@@ -65,22 +65,22 @@ USING (
 WHERE d.company_id = old.company_id AND d.submitted_by = old.submitted_by AND d.dedup_key = old.dedup_key
 `
 
-type DedupKeysForgetParams struct {
+type DedupKeysDeleteExpiredParams struct {
 	Keep      time.Duration
 	BatchSize int32
 }
 
-// DedupKeysForget deletes up to batch_size dedup keys for which so many full days (UTC) have passed since their submission. The key of a task that waits
+// DedupKeysDeleteExpired deletes up to batch_size dedup keys for which so many full days (UTC) have passed since their submission. The key of a task that waits
 // or is leased stays: its repeat would be sent beside it.
-func (q *Queries) DedupKeysForget(ctx context.Context, arg DedupKeysForgetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, dedupKeysForget, arg.Keep, arg.BatchSize)
+func (q *Queries) DedupKeysDeleteExpired(ctx context.Context, arg DedupKeysDeleteExpiredParams) (int64, error) {
+	result, err := q.db.Exec(ctx, dedupKeysDeleteExpired, arg.Keep, arg.BatchSize)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const deliveriesForget = `-- name: DeliveriesForget :execrows
+const deliveriesDeleteExpired = `-- name: DeliveriesDeleteExpired :execrows
 DELETE FROM deliveries d
 USING (
     SELECT x.id
@@ -97,30 +97,30 @@ USING (
 WHERE d.id = old.id
 `
 
-// DeliveriesForget deletes up to batch_size attempts at providers whose tasks were dropped with their partitions. It skips the partitions that are
+// DeliveriesDeleteExpired deletes up to batch_size attempts at providers whose tasks were dropped with their partitions. It skips the partitions that are
 // being imported.
-func (q *Queries) DeliveriesForget(ctx context.Context, batchSize int32) (int64, error) {
-	result, err := q.db.Exec(ctx, deliveriesForget, batchSize)
+func (q *Queries) DeliveriesDeleteExpired(ctx context.Context, batchSize int32) (int64, error) {
+	result, err := q.db.Exec(ctx, deliveriesDeleteExpired, batchSize)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const submissionsForget = `-- name: SubmissionsForget :execrows
+const submissionsDeleteExpired = `-- name: SubmissionsDeleteExpired :execrows
 DELETE FROM fruitless_submissions f
 USING (SELECT o.id FROM fruitless_submissions o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
 WHERE f.id = old.id AND f.created_at < now() - $2::interval
 `
 
-type SubmissionsForgetParams struct {
+type SubmissionsDeleteExpiredParams struct {
 	BatchSize int32
 	Keep      time.Duration
 }
 
-// SubmissionsForget deletes those of the batch_size oldest submissions without a task of their own that are older than keep.
-func (q *Queries) SubmissionsForget(ctx context.Context, arg SubmissionsForgetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, submissionsForget, arg.BatchSize, arg.Keep)
+// SubmissionsDeleteExpired deletes those of the batch_size oldest submissions without a task of their own that are older than keep.
+func (q *Queries) SubmissionsDeleteExpired(ctx context.Context, arg SubmissionsDeleteExpiredParams) (int64, error) {
+	result, err := q.db.Exec(ctx, submissionsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
 		return 0, err
 	}

@@ -206,7 +206,7 @@ ORDER BY c.id DESC
 `
 
 type CallbackListOfParams struct {
-	BodyMost     int32
+	MaxBody      int32
 	Ids          []int64
 	SenderNo     *string
 	IsUnreadable *bool
@@ -226,10 +226,10 @@ type CallbackListOfRow struct {
 	Repeats   int64
 }
 
-// CallbackListOf returns those callbacks of ids that match, newest first, each with the first body_most characters of its body.
+// CallbackListOf returns those callbacks of ids that match, newest first, each with the first max_body characters of its body.
 func (q *Queries) CallbackListOf(ctx context.Context, arg CallbackListOfParams) ([]CallbackListOfRow, error) {
 	rows, err := q.db.Query(ctx, callbackListOf,
-		arg.BodyMost,
+		arg.MaxBody,
 		arg.Ids,
 		arg.SenderNo,
 		arg.IsUnreadable,
@@ -299,20 +299,20 @@ func (q *Queries) CallbackSenders(ctx context.Context) ([]string, error) {
 	return items, nil
 }
 
-const callbacksForget = `-- name: CallbacksForget :execrows
+const callbacksDeleteExpired = `-- name: CallbacksDeleteExpired :execrows
 DELETE FROM callbacks c
 USING (SELECT o.id FROM callbacks o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
 WHERE c.id = old.id AND c.created_at < now() - $2::interval
 `
 
-type CallbacksForgetParams struct {
+type CallbacksDeleteExpiredParams struct {
 	BatchSize int32
 	Keep      time.Duration
 }
 
-// CallbacksForget deletes those of the batch_size oldest callbacks that are older than keep.
-func (q *Queries) CallbacksForget(ctx context.Context, arg CallbacksForgetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, callbacksForget, arg.BatchSize, arg.Keep)
+// CallbacksDeleteExpired deletes those of the batch_size oldest callbacks that are older than keep.
+func (q *Queries) CallbacksDeleteExpired(ctx context.Context, arg CallbacksDeleteExpiredParams) (int64, error) {
+	result, err := q.db.Exec(ctx, callbacksDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
 		return 0, err
 	}
@@ -708,7 +708,7 @@ func (q *Queries) ReceiptListOf(ctx context.Context, arg ReceiptListOfParams) ([
 	return items, nil
 }
 
-const receiptLooked = `-- name: ReceiptLooked :exec
+const receiptTried = `-- name: ReceiptTried :exec
 UPDATE receipts r
 SET matched_at = CASE WHEN r.id = ANY ($1::bigint[]) THEN clock_timestamp() END,
     look_at = CASE
@@ -719,23 +719,44 @@ SET matched_at = CASE WHEN r.id = ANY ($1::bigint[]) THEN clock_timestamp() END,
 WHERE r.id = ANY ($4::bigint[])
 `
 
-type ReceiptLookedParams struct {
+type ReceiptTriedParams struct {
 	Found     []int64
 	LeftOver  []int64
 	ParkedFor time.Duration
 	Ids       []int64
 }
 
-// ReceiptLooked records which receipts were matched. Those of left, whose task could not be read, are tried again after half a minute. Each of the
+// ReceiptTried records which receipts were matched. Those of left, whose task could not be read, are tried again after half a minute. Each of the
 // others is tried again after as long as it has waited, at least two seconds and at most six hours later, until it has waited for parked_for.
-func (q *Queries) ReceiptLooked(ctx context.Context, arg ReceiptLookedParams) error {
-	_, err := q.db.Exec(ctx, receiptLooked,
+func (q *Queries) ReceiptTried(ctx context.Context, arg ReceiptTriedParams) error {
+	_, err := q.db.Exec(ctx, receiptTried,
 		arg.Found,
 		arg.LeftOver,
 		arg.ParkedFor,
 		arg.Ids,
 	)
 	return err
+}
+
+const receiptsDeleteExpired = `-- name: ReceiptsDeleteExpired :execrows
+DELETE FROM receipts r
+USING (SELECT o.id FROM receipts o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
+WHERE r.id = old.id AND r.created_at < now() - $2::interval
+`
+
+type ReceiptsDeleteExpiredParams struct {
+	BatchSize int32
+	Keep      time.Duration
+}
+
+// ReceiptsDeleteExpired deletes those of the batch_size oldest receipts that are older than keep. A receipt that comes again later changes
+// nothing: its task has the result.
+func (q *Queries) ReceiptsDeleteExpired(ctx context.Context, arg ReceiptsDeleteExpiredParams) (int64, error) {
+	result, err := q.db.Exec(ctx, receiptsDeleteExpired, arg.BatchSize, arg.Keep)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const receiptsDue = `-- name: ReceiptsDue :many
@@ -814,27 +835,6 @@ func (q *Queries) ReceiptsFind(ctx context.Context, arg ReceiptsFindParams) ([]R
 	return items, nil
 }
 
-const receiptsForget = `-- name: ReceiptsForget :execrows
-DELETE FROM receipts r
-USING (SELECT o.id FROM receipts o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
-WHERE r.id = old.id AND r.created_at < now() - $2::interval
-`
-
-type ReceiptsForgetParams struct {
-	BatchSize int32
-	Keep      time.Duration
-}
-
-// ReceiptsForget deletes those of the batch_size oldest receipts that are older than keep. A receipt that comes again later changes
-// nothing: its task has the result.
-func (q *Queries) ReceiptsForget(ctx context.Context, arg ReceiptsForgetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, receiptsForget, arg.BatchSize, arg.Keep)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const receiptsUnmatched = `-- name: ReceiptsUnmatched :many
 SELECT n.sender_no, h.channel, u.receipts
 FROM senders n
@@ -855,10 +855,10 @@ LIMIT $4::integer
 `
 
 type ReceiptsUnmatchedParams struct {
-	CameWithin  time.Duration
-	Grace       time.Duration
-	CountedMost int32
-	SendersMost int32
+	CameWithin time.Duration
+	Grace      time.Duration
+	MaxCounted int32
+	MaxSenders int32
 }
 
 type ReceiptsUnmatchedRow struct {
@@ -867,14 +867,14 @@ type ReceiptsUnmatchedRow struct {
 	Receipts int64
 }
 
-// ReceiptsUnmatched counts the receipts of each sender that came within came_within and match no message for at least grace: up to counted_most of each
+// ReceiptsUnmatched counts the receipts of each sender that came within came_within and match no message for at least grace: up to max_counted of each
 // sender. A receipt may come before the answer to the sending of its message.
 func (q *Queries) ReceiptsUnmatched(ctx context.Context, arg ReceiptsUnmatchedParams) ([]ReceiptsUnmatchedRow, error) {
 	rows, err := q.db.Query(ctx, receiptsUnmatched,
 		arg.CameWithin,
 		arg.Grace,
-		arg.CountedMost,
-		arg.SendersMost,
+		arg.MaxCounted,
+		arg.MaxSenders,
 	)
 	if err != nil {
 		return nil, err

@@ -797,20 +797,20 @@ func (q *Queries) ReconciliationMove(ctx context.Context, arg ReconciliationMove
 	return err
 }
 
-const reconciliationsForget = `-- name: ReconciliationsForget :execrows
+const reconciliationsDeleteExpired = `-- name: ReconciliationsDeleteExpired :execrows
 DELETE FROM reconciliations r
 USING (SELECT o.id FROM reconciliations o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
 WHERE r.id = old.id AND r.finished_at < now() - $2::interval
 `
 
-type ReconciliationsForgetParams struct {
+type ReconciliationsDeleteExpiredParams struct {
 	BatchSize int32
 	Keep      time.Duration
 }
 
-// ReconciliationsForget deletes those of the batch_size oldest reconciliations that ended longer ago than keep.
-func (q *Queries) ReconciliationsForget(ctx context.Context, arg ReconciliationsForgetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, reconciliationsForget, arg.BatchSize, arg.Keep)
+// ReconciliationsDeleteExpired deletes those of the batch_size oldest reconciliations that ended longer ago than keep.
+func (q *Queries) ReconciliationsDeleteExpired(ctx context.Context, arg ReconciliationsDeleteExpiredParams) (int64, error) {
+	result, err := q.db.Exec(ctx, reconciliationsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
 		return 0, err
 	}

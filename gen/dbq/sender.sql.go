@@ -55,12 +55,12 @@ LIMIT 100
 `
 
 type PoolSendersParams struct {
-	SilentAfter time.Duration
-	Segments    int16
-	NotedApart  time.Duration
-	Content     string
-	Sign        *string
-	PoolID      int64
+	SilentAfter   time.Duration
+	Segments      int16
+	RecordedApart time.Duration
+	Content       string
+	Sign          *string
+	PoolID        int64
 }
 
 type PoolSendersRow struct {
@@ -88,7 +88,7 @@ func (q *Queries) PoolSenders(ctx context.Context, arg PoolSendersParams) ([]Poo
 	rows, err := q.db.Query(ctx, poolSenders,
 		arg.SilentAfter,
 		arg.Segments,
-		arg.NotedApart,
+		arg.RecordedApart,
 		arg.Content,
 		arg.Sign,
 		arg.PoolID,
@@ -362,9 +362,9 @@ LIMIT $3::integer
 `
 
 type SenderGaugesParams struct {
-	SilentAfter time.Duration
-	NotedApart  time.Duration
-	PageLimit   int32
+	SilentAfter   time.Duration
+	RecordedApart time.Duration
+	PageLimit     int32
 }
 
 type SenderGaugesRow struct {
@@ -390,7 +390,7 @@ type SenderGaugesRow struct {
 // seen last. Each row also has the numbers of all senders by state. A sender is ready if it can be given tasks, now or after its interval. An
 // app is not ready while it is silent.
 func (q *Queries) SenderGauges(ctx context.Context, arg SenderGaugesParams) ([]SenderGaugesRow, error) {
-	rows, err := q.db.Query(ctx, senderGauges, arg.SilentAfter, arg.NotedApart, arg.PageLimit)
+	rows, err := q.db.Query(ctx, senderGauges, arg.SilentAfter, arg.RecordedApart, arg.PageLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -564,10 +564,10 @@ LIMIT 100
 `
 
 type SenderLimitsParams struct {
-	SilentAfter time.Duration
-	NotedApart  time.Duration
-	PoolID      *int64
-	SenderID    *int64
+	SilentAfter   time.Duration
+	RecordedApart time.Duration
+	PoolID        *int64
+	SenderID      *int64
 }
 
 type SenderLimitsRow struct {
@@ -597,7 +597,7 @@ type SenderLimitsRow struct {
 func (q *Queries) SenderLimits(ctx context.Context, arg SenderLimitsParams) ([]SenderLimitsRow, error) {
 	rows, err := q.db.Query(ctx, senderLimits,
 		arg.SilentAfter,
-		arg.NotedApart,
+		arg.RecordedApart,
 		arg.PoolID,
 		arg.SenderID,
 	)
@@ -678,14 +678,14 @@ LIMIT $8::integer
 `
 
 type SenderListParams struct {
-	SilentAfter time.Duration
-	NotedApart  time.Duration
-	BeforeID    int64
-	SenderNo    *string
-	Status      *string
-	Part        *string
-	CompanyID   *int64
-	PageLimit   int32
+	SilentAfter   time.Duration
+	RecordedApart time.Duration
+	BeforeID      int64
+	SenderNo      *string
+	Status        *string
+	Part          *string
+	CompanyID     *int64
+	PageLimit     int32
 }
 
 type SenderListRow struct {
@@ -742,7 +742,7 @@ type SenderListRow struct {
 func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]SenderListRow, error) {
 	rows, err := q.db.Query(ctx, senderList,
 		arg.SilentAfter,
-		arg.NotedApart,
+		arg.RecordedApart,
 		arg.BeforeID,
 		arg.SenderNo,
 		arg.Status,
@@ -1164,10 +1164,10 @@ ORDER BY r.reason = '', r.sender_no
 `
 
 type SendersReadyParams struct {
-	SilentAfter time.Duration
-	NotedApart  time.Duration
-	CompanyID   *int64
-	Most        int32
+	SilentAfter   time.Duration
+	RecordedApart time.Duration
+	CompanyID     *int64
+	Most          int32
 }
 
 type SendersReadyRow struct {
@@ -1182,7 +1182,7 @@ type SendersReadyRow struct {
 func (q *Queries) SendersReady(ctx context.Context, arg SendersReadyParams) ([]SendersReadyRow, error) {
 	rows, err := q.db.Query(ctx, sendersReady,
 		arg.SilentAfter,
-		arg.NotedApart,
+		arg.RecordedApart,
 		arg.CompanyID,
 		arg.Most,
 	)

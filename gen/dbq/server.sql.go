@@ -114,13 +114,13 @@ func (q *Queries) ServerList(ctx context.Context, arg ServerListParams) ([]Serve
 	return items, nil
 }
 
-const serversForget = `-- name: ServersForget :execrows
+const serversDeleteStopped = `-- name: ServersDeleteStopped :execrows
 DELETE FROM servers WHERE seen_at < now() - interval '1 day'
 `
 
-// ServersForget forgets servers that were not seen for a day: they stopped without a word.
-func (q *Queries) ServersForget(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, serversForget)
+// ServersDeleteStopped forgets servers that were not seen for a day: they stopped without a word.
+func (q *Queries) ServersDeleteStopped(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, serversDeleteStopped)
 	if err != nil {
 		return 0, err
 	}

@@ -132,14 +132,14 @@ func (q *Queries) PhoneHeld(ctx context.Context, arg PhoneHeldParams) ([]PhoneHe
 	return items, nil
 }
 
-const phoneLeasesForget = `-- name: PhoneLeasesForget :exec
+const phoneLeasesDelete = `-- name: PhoneLeasesDelete :exec
 DELETE FROM phone_leases WHERE sender_id = $1
 `
 
-// PhoneLeasesForget forgets the leases of the phone that was registered before: it may have sent these messages, and the next phone must not send
+// PhoneLeasesDelete forgets the leases of the phone that was registered before: it may have sent these messages, and the next phone must not send
 // them too.
-func (q *Queries) PhoneLeasesForget(ctx context.Context, senderID int64) error {
-	_, err := q.db.Exec(ctx, phoneLeasesForget, senderID)
+func (q *Queries) PhoneLeasesDelete(ctx context.Context, senderID int64) error {
+	_, err := q.db.Exec(ctx, phoneLeasesDelete, senderID)
 	return err
 }
 

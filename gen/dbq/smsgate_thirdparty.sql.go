@@ -128,7 +128,7 @@ type SmsgateMessageListParams struct {
 	SubmittedBy string
 	FromAt      time.Time
 	ToAt        time.Time
-	SeenMost    int32
+	MaxSeen     int32
 	SenderNo    *string
 	Skipped     int32
 	PageLimit   int32
@@ -143,7 +143,7 @@ type SmsgateMessageListRow struct {
 }
 
 // SmsgateMessageList returns messages of a submitter and a time, newest first, or oldest first if ascending, and in each row how many match. It
-// looks at the first seen_most of the time, so that a page that is far behind costs no more. It counts and sorts what smsgate_messages_list_idx has,
+// looks at the first max_seen of the time, so that a page that is far behind costs no more. It counts and sorts what smsgate_messages_list_idx has,
 // and reads the rows of the page alone.
 func (q *Queries) SmsgateMessageList(ctx context.Context, arg SmsgateMessageListParams) ([]SmsgateMessageListRow, error) {
 	rows, err := q.db.Query(ctx, smsgateMessageList,
@@ -152,7 +152,7 @@ func (q *Queries) SmsgateMessageList(ctx context.Context, arg SmsgateMessageList
 		arg.SubmittedBy,
 		arg.FromAt,
 		arg.ToAt,
-		arg.SeenMost,
+		arg.MaxSeen,
 		arg.SenderNo,
 		arg.Skipped,
 		arg.PageLimit,
@@ -212,7 +212,7 @@ func (q *Queries) SmsgateMessagePut(ctx context.Context, arg SmsgateMessagePutPa
 	return created_at, err
 }
 
-const smsgateMessagesForget = `-- name: SmsgateMessagesForget :execrows
+const smsgateMessagesDeleteExpired = `-- name: SmsgateMessagesDeleteExpired :execrows
 DELETE FROM smsgate_messages m
 WHERE (m.company_id, m.submitted_by, m.message_id) IN (
     SELECT o.company_id, o.submitted_by, o.message_id
@@ -233,11 +233,11 @@ WHERE (m.company_id, m.submitted_by, m.message_id) IN (
 )
 `
 
-// SmsgateMessagesForget deletes up to batch_size messages whose tasks were dropped: those that are older than all partitions, and those of the
+// SmsgateMessagesDeleteExpired deletes up to batch_size messages whose tasks were dropped: those that are older than all partitions, and those of the
 // time of a dropped partition. A message is made in the same moment as its tasks; one within a day of a partition that is kept stays, which covers
 // the time zone of the days.
-func (q *Queries) SmsgateMessagesForget(ctx context.Context, batchSize int32) (int64, error) {
-	result, err := q.db.Exec(ctx, smsgateMessagesForget, batchSize)
+func (q *Queries) SmsgateMessagesDeleteExpired(ctx context.Context, batchSize int32) (int64, error) {
+	result, err := q.db.Exec(ctx, smsgateMessagesDeleteExpired, batchSize)
 	if err != nil {
 		return 0, err
 	}

@@ -101,6 +101,32 @@ func (q *Queries) StatisticsCompanies(ctx context.Context, ids []int64) ([]Stati
 	return items, nil
 }
 
+const statisticsDeleteExpired = `-- name: StatisticsDeleteExpired :execrows
+DELETE FROM statistics s
+USING (
+    SELECT o.ctid FROM statistics o
+    WHERE o.step = $1::text AND o.step <> 'day' AND o.at < now() - $2::interval -- step <> 'day': the predicate of statistics_short_idx
+    ORDER BY o.at
+    LIMIT $3::integer
+) old
+WHERE s.ctid = old.ctid
+`
+
+type StatisticsDeleteExpiredParams struct {
+	Step      string
+	Keep      time.Duration
+	BatchSize int32
+}
+
+// StatisticsDeleteExpired deletes up to batch_size rows of a step that are older than keep.
+func (q *Queries) StatisticsDeleteExpired(ctx context.Context, arg StatisticsDeleteExpiredParams) (int64, error) {
+	result, err := q.db.Exec(ctx, statisticsDeleteExpired, arg.Step, arg.Keep, arg.BatchSize)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const statisticsEvents = `-- name: StatisticsEvents :one
 SELECT coalesce(sum(e.submitted), 0)::bigint AS submitted, coalesce(sum(e.succeeded), 0)::bigint AS succeeded, coalesce(sum(e.failed), 0)::bigint AS failed
 FROM (
@@ -129,32 +155,6 @@ func (q *Queries) StatisticsEvents(ctx context.Context, arg StatisticsEventsPara
 	var i StatisticsEventsRow
 	err := row.Scan(&i.Submitted, &i.Succeeded, &i.Failed)
 	return i, err
-}
-
-const statisticsForget = `-- name: StatisticsForget :execrows
-DELETE FROM statistics s
-USING (
-    SELECT o.ctid FROM statistics o
-    WHERE o.step = $1::text AND o.step <> 'day' AND o.at < now() - $2::interval -- step <> 'day': the predicate of statistics_short_idx
-    ORDER BY o.at
-    LIMIT $3::integer
-) old
-WHERE s.ctid = old.ctid
-`
-
-type StatisticsForgetParams struct {
-	Step      string
-	Keep      time.Duration
-	BatchSize int32
-}
-
-// StatisticsForget deletes up to batch_size rows of a step that are older than keep.
-func (q *Queries) StatisticsForget(ctx context.Context, arg StatisticsForgetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, statisticsForget, arg.Step, arg.Keep, arg.BatchSize)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const statisticsHistograms = `-- name: StatisticsHistograms :many

@@ -159,7 +159,7 @@ func (q *Queries) UploadUse(ctx context.Context, arg UploadUseParams) (int64, er
 	return result.RowsAffected(), nil
 }
 
-const uploadsForget = `-- name: UploadsForget :execrows
+const uploadsDeleteUnused = `-- name: UploadsDeleteUnused :execrows
 DELETE FROM uploads u
 USING (
     SELECT o.id FROM uploads o
@@ -171,14 +171,14 @@ USING (
 WHERE u.id = old.id
 `
 
-type UploadsForgetParams struct {
+type UploadsDeleteUnusedParams struct {
 	Keep      time.Duration
 	BatchSize int32
 }
 
-// UploadsForget deletes up to batch_size uploads that nothing uses and that are older than keep.
-func (q *Queries) UploadsForget(ctx context.Context, arg UploadsForgetParams) (int64, error) {
-	result, err := q.db.Exec(ctx, uploadsForget, arg.Keep, arg.BatchSize)
+// UploadsDeleteUnused deletes up to batch_size uploads that nothing uses and that are older than keep.
+func (q *Queries) UploadsDeleteUnused(ctx context.Context, arg UploadsDeleteUnusedParams) (int64, error) {
+	result, err := q.db.Exec(ctx, uploadsDeleteUnused, arg.Keep, arg.BatchSize)
 	if err != nil {
 		return 0, err
 	}

@@ -183,21 +183,21 @@ func (q *Queries) WebhookDeliveriesAdd(ctx context.Context, arg WebhookDeliverie
 	return items, nil
 }
 
-const webhookDeliveriesForget = `-- name: WebhookDeliveriesForget :exec
+const webhookDeliveriesDeleteOldest = `-- name: WebhookDeliveriesDeleteOldest :exec
 DELETE FROM webhook_deliveries d
 WHERE d.webhook_id = $1
     AND d.id <= coalesce((SELECT o.id FROM webhook_deliveries o WHERE o.webhook_id = $1 ORDER BY o.id DESC OFFSET $2::integer LIMIT 1), 0)
     AND NOT EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = d.webhook_id AND r.feed_id = d.feed_id AND r.delivery_id = d.id)
 `
 
-type WebhookDeliveriesForgetParams struct {
+type WebhookDeliveriesDeleteOldestParams struct {
 	WebhookID int64
 	Most      int32
 }
 
-// WebhookDeliveriesForget deletes the posts of a webhook but the last few, and the last one of each event that is to be posted again.
-func (q *Queries) WebhookDeliveriesForget(ctx context.Context, arg WebhookDeliveriesForgetParams) error {
-	_, err := q.db.Exec(ctx, webhookDeliveriesForget, arg.WebhookID, arg.Most)
+// WebhookDeliveriesDeleteOldest deletes the posts of a webhook but the last few, and the last one of each event that is to be posted again.
+func (q *Queries) WebhookDeliveriesDeleteOldest(ctx context.Context, arg WebhookDeliveriesDeleteOldestParams) error {
+	_, err := q.db.Exec(ctx, webhookDeliveriesDeleteOldest, arg.WebhookID, arg.Most)
 	return err
 }
 
@@ -442,9 +442,9 @@ WHERE w.id = $2 AND (NOT $3::boolean OR w.status = 'on' AND (w.user_id IS NULL O
 `
 
 type WebhookReadParams struct {
-	WaitingMost int32
-	ID          int64
-	OnlyOn      bool
+	MaxWaiting int32
+	ID         int64
+	OnlyOn     bool
 }
 
 type WebhookReadRow struct {
@@ -464,7 +464,7 @@ type WebhookReadRow struct {
 
 // WebhookRead returns what a run of a webhook needs to know. has_room: few enough events have failed, so that it goes on behind after_id.
 func (q *Queries) WebhookRead(ctx context.Context, arg WebhookReadParams) (WebhookReadRow, error) {
-	row := q.db.QueryRow(ctx, webhookRead, arg.WaitingMost, arg.ID, arg.OnlyOn)
+	row := q.db.QueryRow(ctx, webhookRead, arg.MaxWaiting, arg.ID, arg.OnlyOn)
 	var i WebhookReadRow
 	err := row.Scan(
 		&i.ID,
@@ -849,14 +849,14 @@ RETURNING w.failing_since, coalesce(w.failing_since < now() - $8::interval, fals
 `
 
 type WebhookSettleParams struct {
-	NextID      int64
-	Taken       bool
-	Failed      bool
-	Pause       time.Duration
-	ID          int64
-	Version     int64
-	AfterID     int64
-	FailingMost time.Duration
+	NextID     int64
+	Taken      bool
+	Failed     bool
+	Pause      time.Duration
+	ID         int64
+	Version    int64
+	AfterID    int64
+	MaxFailing time.Duration
 }
 
 type WebhookSettleRow struct {
@@ -875,7 +875,7 @@ func (q *Queries) WebhookSettle(ctx context.Context, arg WebhookSettleParams) (W
 		arg.ID,
 		arg.Version,
 		arg.AfterID,
-		arg.FailingMost,
+		arg.MaxFailing,
 	)
 	var i WebhookSettleRow
 	err := row.Scan(&i.FailingSince, &i.IsOver)
@@ -1002,8 +1002,8 @@ ORDER BY w.failing_since NULLS FIRST, w.id
 `
 
 type WebhooksDueParams struct {
-	Running     []int64
-	WaitingMost int32
+	Running    []int64
+	MaxWaiting int32
 }
 
 type WebhooksDueRow struct {
@@ -1015,7 +1015,7 @@ type WebhooksDueRow struct {
 // WebhooksDue returns webhooks for which there is something to post, or to pass over: those that fail last. A webhook of a user who is disabled waits.
 // A webhook is paused for a day at most, and an event waits for 27 hours at most: the last delay and a tenth.
 func (q *Queries) WebhooksDue(ctx context.Context, arg WebhooksDueParams) ([]WebhooksDueRow, error) {
-	rows, err := q.db.Query(ctx, webhooksDue, arg.Running, arg.WaitingMost)
+	rows, err := q.db.Query(ctx, webhooksDue, arg.Running, arg.MaxWaiting)
 	if err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ type PoolsPassedParams struct {
 	SignMode       string
 	SegmentSize    *int64
 	CountsSegments bool
-	LeaseLeast     time.Duration
+	MinLease       time.Duration
 	SenderNo       string
 	RetryMaxWait   *time.Duration
 	SegmentsLeft   *int64
@@ -107,7 +107,7 @@ func (q *Queries) PoolsPassed(ctx context.Context, arg PoolsPassedParams) ([]int
 		arg.SignMode,
 		arg.SegmentSize,
 		arg.CountsSegments,
-		arg.LeaseLeast,
+		arg.MinLease,
 		arg.SenderNo,
 		arg.RetryMaxWait,
 		arg.SegmentsLeft,
@@ -282,9 +282,9 @@ WHERE s.sender_no = $3::text AND s.status = 'on'
 `
 
 type SenderAdmitParams struct {
-	Lease       time.Duration
-	NotedWithin time.Duration
-	SenderNo    string
+	Lease          time.Duration
+	RecordedWithin time.Duration
+	SenderNo       string
 }
 
 type SenderAdmitRow struct {
@@ -355,11 +355,11 @@ type SenderAdmitRow struct {
 // is unknown or off. shared_pool_id is null for a sender that is not shared. has_primaries: another shared sender of the channel has a
 // larger sort. gives_way: the circuit breaker is not closed.
 //
-// is_unseen: the last noted poll of the sender is older than noted_within, or older than the time at which the sender became ready. The
+// is_unseen: the last noted poll of the sender is older than recorded_within, or older than the time at which the sender became ready. The
 // claim must then note the poll if others depend on it. These are the senders that share pools with its routes (has_routes), and the
 // shared senders that ask whether this one is available: those with a smaller sort, and driven ones (has_dependents).
 func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) (SenderAdmitRow, error) {
-	row := q.db.QueryRow(ctx, senderAdmit, arg.Lease, arg.NotedWithin, arg.SenderNo)
+	row := q.db.QueryRow(ctx, senderAdmit, arg.Lease, arg.RecordedWithin, arg.SenderNo)
 	var i SenderAdmitRow
 	err := row.Scan(
 		&i.SenderID,
@@ -642,7 +642,7 @@ type TaskFlowsParams struct {
 	SignMode       string
 	SegmentSize    *int64
 	CountsSegments bool
-	LeaseLeast     time.Duration
+	MinLease       time.Duration
 	SenderNo       string
 	RetryMaxWait   *time.Duration
 	IsTight        bool
@@ -677,7 +677,7 @@ func (q *Queries) TaskFlows(ctx context.Context, arg TaskFlowsParams) ([]TaskFlo
 		arg.SignMode,
 		arg.SegmentSize,
 		arg.CountsSegments,
-		arg.LeaseLeast,
+		arg.MinLease,
 		arg.SenderNo,
 		arg.RetryMaxWait,
 		arg.IsTight,
@@ -954,7 +954,7 @@ type TaskOfferParams struct {
 	SignMode       string
 	SegmentSize    *int64
 	CountsSegments bool
-	LeaseLeast     time.Duration
+	MinLease       time.Duration
 	SenderNo       string
 	RetryMaxWait   *time.Duration
 	SegmentsLeft   *int64
@@ -990,7 +990,7 @@ type TaskOfferRow struct {
 // A sender with rivals leaves them the tasks that failed with it and fit into their segments (rival_rooms; 0 without rivals), until such a
 // task has been due for retry_max_wait.
 //
-// A task that expires within lease_least is not offered: nobody could send it in time. seconds_left is the time until a task expires.
+// A task that expires within min_lease is not offered: nobody could send it in time. seconds_left is the time until a task expires.
 //
 // A task that a switch holds (task_switches) is not offered, from the moment at which the switch is off: TaskHoldSwitched takes such tasks out of
 // the way later. A change of a switch waits for the claims that began before it.
@@ -1005,7 +1005,7 @@ func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOff
 		arg.SignMode,
 		arg.SegmentSize,
 		arg.CountsSegments,
-		arg.LeaseLeast,
+		arg.MinLease,
 		arg.SenderNo,
 		arg.RetryMaxWait,
 		arg.SegmentsLeft,

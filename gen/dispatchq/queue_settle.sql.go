@@ -300,18 +300,18 @@ func (q *Queries) TaskRecover(ctx context.Context, arg TaskRecoverParams) (TaskR
 const taskRelease = `-- name: TaskRelease :many
 WITH input AS MATERIALIZED (
     SELECT unnest($1::text[]) AS task_id, unnest($2::bigint[]) AS lease_id, unnest($3::boolean[]) AS is_tried,
-        unnest($4::text[]) AS reason, nullif(left(unnest($5::text[]), 2000), '') AS answer, $6::interval AS delay, $7::interval AS delay_most
+        unnest($4::text[]) AS reason, nullif(left(unnest($5::text[]), 2000), '') AS answer, $6::interval AS delay, $7::interval AS max_delay
 ),
 held AS MATERIALIZED (
-    SELECT i.task_id, i.lease_id, i.is_tried, i.reason, i.answer, i.delay, i.delay_most, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
+    SELECT i.task_id, i.lease_id, i.is_tried, i.reason, i.answer, i.delay, i.max_delay, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
         t.updated_at AS leased_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 returned AS MATERIALIZED (
-    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.answer, h.delay, h.delay_most, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
-        THEN h.at + least(h.delay_most, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null: it keeps its lane
+    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.answer, h.delay, h.max_delay, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
+        THEN h.at + least(h.max_delay, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null: it keeps its lane
     FROM held h
     WHERE h.processing_app_id = $8::text AND h.held_lease_id = h.lease_id AND (h.lease_until > h.at OR h.expires_at <= h.at)
 ),
@@ -321,7 +321,7 @@ requeued AS (
         lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL, was_claimed = true,
         (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
-                CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- 20 exceed delay_most
+                CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- 20 exceed max_delay
                 CASE WHEN g.is_tried THEN g.processing_app_id ELSE t.failed_app_id END,
                 p.id,
                 CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
@@ -355,14 +355,14 @@ SELECT g.lease_id::bigint AS lease_id, g.leased_at::timestamptz AS leased_at, g.
 `
 
 type TaskReleaseParams struct {
-	TaskIds   []string
-	LeaseIds  []int64
-	AreTried  []bool
-	Reasons   []string
-	Answers   []string
-	Delay     time.Duration
-	DelayMost time.Duration
-	SenderNo  string
+	TaskIds  []string
+	LeaseIds []int64
+	AreTried []bool
+	Reasons  []string
+	Answers  []string
+	Delay    time.Duration
+	MaxDelay time.Duration
+	SenderNo string
 }
 
 type TaskReleaseRow struct {
@@ -374,7 +374,7 @@ type TaskReleaseRow struct {
 // TaskRelease gives back leases of a sender whose messages the provider cannot have received, and returns those that were given back. Each
 // task is PENDING again with the attempts that it had. A lease that was not tried (is_tried is false) keeps its lane and rank. A lease
 // that was tried while the sender was in trouble keeps them the first time, for the other senders of the pool. After that the task waits
-// for delay, doubled with each further trouble up to delay_most, so that a message that brings its sender into trouble does not block all
+// for delay, doubled with each further trouble up to max_delay, so that a message that brings its sender into trouble does not block all
 // others; it keeps its rank.
 //
 // A lease that has run out is left to the sweep, unless its task has expired: nobody else can be given it. task_ids are in ascending order. A task whose routes changed moves to the pool that serves it
@@ -387,7 +387,7 @@ func (q *Queries) TaskRelease(ctx context.Context, arg TaskReleaseParams) ([]Tas
 		arg.Reasons,
 		arg.Answers,
 		arg.Delay,
-		arg.DelayMost,
+		arg.MaxDelay,
 		arg.SenderNo,
 	)
 	if err != nil {
@@ -584,11 +584,11 @@ WITH expired AS MATERIALIZED (
 ),
 moment AS MATERIALIZED (
     -- It depends on expired, so the clock is read after the rows are locked.
-    SELECT clock_timestamp() AS at, $2::interval AS delay, $3::interval AS delay_most FROM (SELECT count(*) FROM expired) e
+    SELECT clock_timestamp() AS at, $2::interval AS delay, $3::interval AS max_delay FROM (SELECT count(*) FROM expired) e
 ),
 returned AS MATERIALIZED (
     SELECT e.task_id, e.pool_id, e.lane, e.rank, e.due_at, e.expires_at, e.created_at, e.updated_at, e.company_id, e.message_type, e.country_no, e.priority, e.segments, e.retry_count, e.troubles, e.result, e.failed_app_id, e.processing_app_id, e.lease_id, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit, e.phone_number, e.recipient, e.content, e.sign, e.rendering_id, e.user_id, e.on_unclear, e.entered_at, e.was_claimed, e.traceparent, e.batch_id, e.is_test, e.contact_values, e.start_until, e.due_when_resumed, e.submitted_by, e.flow_rank, e.lease_sign_mode, m.at, CASE WHEN e.troubles > 0
-        THEN m.at + least(m.delay_most, m.delay * power(2, least(20, e.troubles) - 1)) END AS again_at -- null: it keeps its lane
+        THEN m.at + least(m.max_delay, m.delay * power(2, least(20, e.troubles) - 1)) END AS again_at -- null: it keeps its lane
     FROM expired e
     CROSS JOIN moment m
 ),
@@ -599,7 +599,7 @@ requeued AS (
         was_claimed = true,
         (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
-                least(20, t.troubles + 1), -- 20 exceed delay_most
+                least(20, t.troubles + 1), -- 20 exceed max_delay
                 g.processing_app_id,
                 p.id,
                 CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
@@ -634,9 +634,9 @@ ORDER BY g.task_id
 `
 
 type TaskReturnParams struct {
-	TaskIds   []string
-	Delay     time.Duration
-	DelayMost time.Duration
+	TaskIds  []string
+	Delay    time.Duration
+	MaxDelay time.Duration
 }
 
 type TaskReturnRow struct {
@@ -652,7 +652,7 @@ type TaskReturnRow struct {
 // stops each sender that takes it does not block all others. SKIP LOCKED: a sweep never waits for a sender that starts or reports. lease_id
 // stays, so that a SUCCESS of a sender that sent the message all the same settles the task.
 func (q *Queries) TaskReturn(ctx context.Context, arg TaskReturnParams) ([]TaskReturnRow, error) {
-	rows, err := q.db.Query(ctx, taskReturn, arg.TaskIds, arg.Delay, arg.DelayMost)
+	rows, err := q.db.Query(ctx, taskReturn, arg.TaskIds, arg.Delay, arg.MaxDelay)
 	if err != nil {
 		return nil, err
 	}

@@ -154,7 +154,7 @@ type App struct {
 	Senders       *sender.Service
 	Receipts      *receipt.Service
 	Notifications *notification.Service
-	Forgetter     notification.Forgetter
+	Retention     notification.Retention
 	Alerts        *alert.Service
 	Audit         *audit.Service
 	Statistics    *statistics.Service
@@ -168,7 +168,7 @@ type App struct {
 	Uploads       *upload.Service
 	ThirdParty    *thirdparty.Service
 	SQLInbox      *sqlinbox.Service
-	Teller        *delivery.Teller
+	Notifier      *delivery.Notifier
 	Pusher        *push.Pusher
 	Servers       *servers.Service
 	DB            *postgres.DB
@@ -226,8 +226,8 @@ func (a *App) Sweeps() []sweep.Job {
 		serverSweeps(a.Servers), a.users.Sweeps(), a.Answers.Sweeps(),
 		a.Directory.Sweeps(), a.Senders.Sweeps(), a.Tasks.Sweeps(), a.Receipts.Sweeps(), a.Jobs.Sweeps(),
 		a.Feed.Sweeps(), a.Webhooks.Sweeps(),
-		a.Uploads.Sweeps(), a.Contacts.Sweeps(), a.Notifications.Sweeps(), a.Forgetter.Sweeps(), a.Batches.Sweeps(), a.Erasures.Sweeps(),
-		a.Audit.Sweeps(), a.Alerts.Sweeps(), a.Teller.Sweeps(), a.Statistics.Sweeps(), a.Reconcile.Sweeps(), a.History.Sweeps(),
+		a.Uploads.Sweeps(), a.Contacts.Sweeps(), a.Notifications.Sweeps(), a.Retention.Sweeps(), a.Batches.Sweeps(), a.Erasures.Sweeps(),
+		a.Audit.Sweeps(), a.Alerts.Sweeps(), a.Notifier.Sweeps(), a.Statistics.Sweeps(), a.Reconcile.Sweeps(), a.History.Sweeps(),
 		a.ThirdParty.Sweeps(), a.SQLInbox.Sweeps(),
 	)
 }
@@ -282,7 +282,7 @@ func (a *App) wireEventsAndAudience() {
 	a.Uploads = upload.New(a.DB)
 	a.Contacts = contact.New(a.DB, a.Uploads, a.settings, a.Directory)
 	a.Notifications = notification.New(a.DB, a.Tasks, a.Contacts, o.PlatformURL, a.tracer, a.metrics)
-	a.Forgetter = notification.NewForgetter(a.DB)
+	a.Retention = notification.NewRetention(a.DB)
 	a.Erasures = erasure.New(a.DB, a.Tasks, a.settings)
 	a.Batches = batch.New(a.DB, batch.Services{
 		Tasks: a.Tasks, Jobs: a.Jobs, Templates: a.templates, Contacts: a.Contacts, Uploads: a.Uploads, Directory: a.Directory, Settings: a.settings,
@@ -294,13 +294,13 @@ func (a *App) wireInsight() {
 	o := a.options
 	a.Audit = audit.New(a.DB, a.settings)
 	a.Alerts = alert.New(a.DB, a.settings, o.Secrets, alert.Options{Host: a.host, Folders: o.Folders}, a.metrics)
-	a.Teller = delivery.NewTeller(a.DB, a.settings, o.Secrets, a.Notifications, a.Contacts, o.Outbound)
+	a.Notifier = delivery.NewNotifier(a.DB, a.settings, o.Secrets, a.Notifications, a.Contacts, o.Outbound)
 	a.Statistics = statistics.New(a.DB, a.settings)
 	a.Reconcile = reconcile.New(a.DB, reconcile.Services{Uploads: a.Uploads, Settings: a.settings})
 	a.History = history.New(a.DB, a.settings, history.Options{
 		Consumers: []history.Consumer{a.Senders.AddFacts, a.Statistics.AddFacts, a.Batches.AddFacts, a.Reconcile.AddFacts},
 		Observers: []history.Observer{statistics.NewMetrics(a.metrics, directory.SMS).Observe},
-		Dir:       o.HistoryDir, Forget: a.Forgetter.Forget, Held: a.Forgetter.Held,
+		Dir:       o.HistoryDir, BeforeDrop: a.Retention.End, Held: a.Retention.Held,
 	})
 	a.History.Register(a.metrics)
 }
@@ -330,7 +330,7 @@ func (a *App) wireTransport() (err error) {
 func serverSweeps(s *servers.Service) []sweep.Job {
 	return []sweep.Job{
 		{Name: "record-server", Interval: servers.BeatEvery, AtStart: true, Routine: true, Run: s.Beat},
-		{Roles: servers.Roles{servers.Sweep}, Name: "delete-stopped-servers", Interval: 10 * time.Minute, Routine: true, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-stopped-servers", Interval: 10 * time.Minute, Routine: true, Run: s.DeleteExpired},
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 const (
 	// silentGrace is how long a stopping server waits for the first byte of a connection that has sent none.
 	silentGrace = 300 * time.Millisecond
-	// spareMost is how many connections are accepted beyond the limits, to serve health, readiness, metrics and the documentation.
-	spareMost = 32
+	// maxSpare is how many connections are accepted beyond the limits, to serve health, readiness, metrics and the documentation.
+	maxSpare = 32
 )
 
 // connections limits the open connections, in total and from each address. At a limit, a new connection replaces the connection that has
@@ -87,7 +87,7 @@ func (c *connections) admit(conn net.Conn) {
 		c.from[one.address]++
 		return
 	}
-	if len(c.spare) >= spareMost {
+	if len(c.spare) >= maxSpare {
 		c.end(c.crowding())
 	}
 	c.spare = append(c.spare, conn)

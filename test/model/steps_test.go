@@ -21,8 +21,8 @@ import (
 
 // Callers submit, claim, report, cancel and ask; time passes.
 
-// tasksMost bounds the tasks of one sequence.
-const tasksMost = 120
+// maxTasks bounds the tasks of one sequence.
+const maxTasks = 120
 
 var numbers = []number{
 	{"13800138000", "+8613800138000", "CN"},
@@ -160,7 +160,7 @@ func (w *world) outcomeOf(s submission) (o outcome) {
 	}
 	if s.lasts != nil {
 		at := w.now.Add(*s.lasts)
-		if x.expires = &at; x.asked != nil && !at.After(x.asked.Add(leaseLeast)) {
+		if x.expires = &at; x.asked != nil && !at.After(x.asked.Add(minLease)) {
 			o.wrong = append(o.wrong, invalid)
 		}
 	}
@@ -195,7 +195,7 @@ func (w *world) outcomeOf(s submission) (o outcome) {
 			at := w.now.Truncate(scheduledEvery).Add(scheduledEvery)
 			x.asked = &at
 			// The server checks that by its own clock, which is not that of the database here.
-			if !x.lastsUntil(time.Now().Truncate(scheduledEvery).Add(scheduledEvery + leaseLeast)) {
+			if !x.lastsUntil(time.Now().Truncate(scheduledEvery).Add(scheduledEvery + minLease)) {
 				o.wrong = append(o.wrong, invalid)
 			}
 		}
@@ -275,7 +275,7 @@ func (q *sequence) checkFinal(t *rapid.T, x *task, got string) {
 
 // submitter draws a company that has a user.
 func (q *sequence) submitter(t *rapid.T) *company {
-	if len(q.world.tasks) >= tasksMost {
+	if len(q.world.tasks) >= maxTasks {
 		t.Skip("there are enough tasks")
 	}
 	c := someOf(t, "company", q.companies())
@@ -536,7 +536,7 @@ func (q *sequence) explain(t *rapid.T) {
 	case pending:
 		best := q.checkSenders(t, x, got.Senders)
 		switch {
-		case !x.lastsUntil(w.now.Add(leaseLeast)) || !x.lastsUntil(x.due.Add(leaseLeast)):
+		case !x.lastsUntil(w.now.Add(minLease)) || !x.lastsUntil(x.due.Add(minLease)):
 			want = []string{"expiring"}
 		case w.holds(x):
 			want = []string{"held"}
@@ -949,7 +949,7 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 			two = append(two, c)
 		}
 	}
-	if len(two) < 2 || len(w.tasks)+16 > tasksMost {
+	if len(two) < 2 || len(w.tasks)+16 > maxTasks {
 		t.Skip("too few companies, or too many tasks")
 	}
 	if slices.ContainsFunc(two, func(c *company) bool { return w.isHeld(c, numbers[0].country, pool{}) }) {
@@ -999,7 +999,7 @@ func (q *sequence) compareUsers(t *rapid.T) {
 	for len(c.users) < 3 {
 		q.createUser(t, c, c.top)
 	}
-	if len(w.tasks)+24 > tasksMost {
+	if len(w.tasks)+24 > maxTasks {
 		t.Skip("too many tasks")
 	}
 	app, retire := q.appForComparison(t)

@@ -26,12 +26,12 @@ const (
 	seenApart      = 10 * time.Minute // how much later the service may store a poll
 	scheduledEvery = 5 * time.Minute
 
-	leaseLeast  = time.Second // a task that expires sooner is not claimed
+	minLease    = time.Second // a task that expires sooner is not claimed
 	reportGrace = time.Minute // after a lease that ended because its task expired
 
 	// How long a task waits whose leases nobody starts, from the second one on.
-	releaseDelay     = 5 * time.Second
-	releaseDelayMost = 10 * time.Minute
+	releaseDelay    = 5 * time.Second
+	maxReleaseDelay = 10 * time.Minute
 )
 
 // The states of a task.
@@ -307,7 +307,7 @@ func (t *task) release(due time.Time) {
 
 // waits reports whether some sender could claim a task now.
 func (w *world) waits(t *task) bool {
-	return t.status == pending && !t.due.After(w.now) && t.lastsUntil(w.now.Add(leaseLeast)) && !w.holds(t)
+	return t.status == pending && !t.due.After(w.now) && t.lastsUntil(w.now.Add(minLease)) && !w.holds(t)
 }
 
 // lastsUntil reports whether a task expires after a time.
@@ -606,7 +606,7 @@ func (w *world) giveBack(t *task) {
 	t.mayBeAged = t.mayBeAged || w.isAgedPriority(t)
 	t.status, t.failedBy, t.holder, t.due, t.ranOut, t.toStart = pending, t.holder, "", w.now, true, false
 	if t.untried > 0 {
-		t.due = w.now.Add(min(releaseDelayMost, releaseDelay<<(t.untried-1)))
+		t.due = w.now.Add(min(maxReleaseDelay, releaseDelay<<(t.untried-1)))
 		if t.prioAged && t.priority > agedPriority {
 			t.rank = 0
 		}

@@ -114,7 +114,7 @@ func withHistory(ctx context.Context, cfg config.Database, dir string, fn func(c
 		case !current:
 			return errors.New("the database is not migrated to this version: run lksms migrate up first")
 		}
-		forgetter := notification.NewForgetter(db)
-		return fn(ctx, history.New(db, setting.New(db), history.Options{Dir: dir, Forget: forgetter.Forget, Held: forgetter.Held}))
+		retention := notification.NewRetention(db)
+		return fn(ctx, history.New(db, setting.New(db), history.Options{Dir: dir, BeforeDrop: retention.End, Held: retention.Held}))
 	})
 }

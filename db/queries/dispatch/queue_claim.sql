@@ -48,7 +48,7 @@
 -- is unknown or off. shared_pool_id is null for a sender that is not shared. has_primaries: another shared sender of the channel has a
 -- larger sort. gives_way: the circuit breaker is not closed.
 --
--- is_unseen: the last noted poll of the sender is older than noted_within, or older than the time at which the sender became ready. The
+-- is_unseen: the last noted poll of the sender is older than recorded_within, or older than the time at which the sender became ready. The
 -- claim must then note the poll if others depend on it. These are the senders that share pools with its routes (has_routes), and the
 -- shared senders that ask whether this one is available: those with a smaller sort, and driven ones (has_dependents).
 -- name: SenderAdmit :one
@@ -56,7 +56,7 @@ SELECT s.id AS sender_id, s.is_paced, s.sign, s.sign_mode, s.segment_size, c.cha
     coalesce(s.lease_seconds::double precision, extract(epoch FROM @lease::interval))::double precision AS lease_seconds,
     (st.rest_until IS NOT NULL)::boolean AS gives_way, p.id AS shared_pool_id, st.shared_last_turn, st.shared_next_turn,
     coalesce(
-        st.seen_at < clock_timestamp() - @noted_within::interval
+        st.seen_at < clock_timestamp() - @recorded_within::interval
             OR (st.seen_at < st.next_available_at AND st.next_available_at <= clock_timestamp()),
         true
     )::boolean AS is_unseen,
@@ -222,7 +222,7 @@ WHERE s.id = @sender_id;
 -- A sender with rivals leaves them the tasks that failed with it and fit into their segments (rival_rooms; 0 without rivals), until such a
 -- task has been due for retry_max_wait.
 --
--- A task that expires within lease_least is not offered: nobody could send it in time. seconds_left is the time until a task expires.
+-- A task that expires within min_lease is not offered: nobody could send it in time. seconds_left is the time until a task expires.
 --
 -- A task that a switch holds (task_switches) is not offered, from the moment at which the switch is off: TaskHoldSwitched takes such tasks out of
 -- the way later. A change of a switch waits for the claims that began before it.
@@ -267,7 +267,7 @@ queued AS MATERIALIZED (
             sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
-            AND (t.expires_at IS NULL OR t.expires_at > now() + @lease_least::interval)
+            AND (t.expires_at IS NULL OR t.expires_at > now() + @min_lease::interval)
             AND NOT (
                 (SELECT w.may_hold FROM switched w)
                 AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
@@ -302,7 +302,7 @@ due AS MATERIALIZED (
             sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= m.last_due_at
-            AND (t.expires_at IS NULL OR t.expires_at > now() + @lease_least::interval)
+            AND (t.expires_at IS NULL OR t.expires_at > now() + @min_lease::interval)
             AND NOT (
                 (SELECT w.may_hold FROM switched w)
                 AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
@@ -364,7 +364,7 @@ CROSS JOIN LATERAL (
     FROM queue t
     WHERE t.pool_id = m.pool_id AND t.lane = m.lane AND t.company_id = m.company_id
         AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND t.flow_rank <= m.last_flow_rank
-        AND (t.expires_at IS NULL OR t.expires_at > now() + @lease_least::interval)
+        AND (t.expires_at IS NULL OR t.expires_at > now() + @min_lease::interval)
         AND NOT (
             (SELECT w.may_hold FROM switched w)
             AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
@@ -463,7 +463,7 @@ WHERE sqlc.narg(last_lane)::integer IS NULL AND (
             sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING
-            AND (t.expires_at IS NULL OR t.expires_at > now() + @lease_least::interval)
+            AND (t.expires_at IS NULL OR t.expires_at > now() + @min_lease::interval)
         ORDER BY t.lane, t.rank
         LIMIT 1000
     ) w

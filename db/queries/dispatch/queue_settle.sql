@@ -140,7 +140,7 @@ ORDER BY v.task_id;
 -- TaskRelease gives back leases of a sender whose messages the provider cannot have received, and returns those that were given back. Each
 -- task is PENDING again with the attempts that it had. A lease that was not tried (is_tried is false) keeps its lane and rank. A lease
 -- that was tried while the sender was in trouble keeps them the first time, for the other senders of the pool. After that the task waits
--- for delay, doubled with each further trouble up to delay_most, so that a message that brings its sender into trouble does not block all
+-- for delay, doubled with each further trouble up to max_delay, so that a message that brings its sender into trouble does not block all
 -- others; it keeps its rank.
 --
 -- A lease that has run out is left to the sweep, unless its task has expired: nobody else can be given it. task_ids are in ascending order. A task whose routes changed moves to the pool that serves it
@@ -148,7 +148,7 @@ ORDER BY v.task_id;
 -- name: TaskRelease :many
 WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id, unnest(@are_tried::boolean[]) AS is_tried,
-        unnest(@reasons::text[]) AS reason, nullif(left(unnest(@answers::text[]), 2000), '') AS answer, @delay::interval AS delay, @delay_most::interval AS delay_most
+        unnest(@reasons::text[]) AS reason, nullif(left(unnest(@answers::text[]), 2000), '') AS answer, @delay::interval AS delay, @max_delay::interval AS max_delay
 ),
 held AS MATERIALIZED (
     SELECT i.*, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
@@ -159,7 +159,7 @@ held AS MATERIALIZED (
 ),
 returned AS MATERIALIZED (
     SELECT h.*, CASE WHEN h.is_tried AND h.troubles > 0
-        THEN h.at + least(h.delay_most, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null: it keeps its lane
+        THEN h.at + least(h.max_delay, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null: it keeps its lane
     FROM held h
     WHERE h.processing_app_id = @sender_no::text AND h.held_lease_id = h.lease_id AND (h.lease_until > h.at OR h.expires_at <= h.at)
 ),
@@ -169,7 +169,7 @@ requeued AS (
         lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL, was_claimed = true,
         (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
-                CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- 20 exceed delay_most
+                CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- 20 exceed max_delay
                 CASE WHEN g.is_tried THEN g.processing_app_id ELSE t.failed_app_id END,
                 p.id,
                 CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
@@ -284,11 +284,11 @@ WITH expired AS MATERIALIZED (
 ),
 moment AS MATERIALIZED (
     -- It depends on expired, so the clock is read after the rows are locked.
-    SELECT clock_timestamp() AS at, @delay::interval AS delay, @delay_most::interval AS delay_most FROM (SELECT count(*) FROM expired) e
+    SELECT clock_timestamp() AS at, @delay::interval AS delay, @max_delay::interval AS max_delay FROM (SELECT count(*) FROM expired) e
 ),
 returned AS MATERIALIZED (
     SELECT e.*, m.at, CASE WHEN e.troubles > 0
-        THEN m.at + least(m.delay_most, m.delay * power(2, least(20, e.troubles) - 1)) END AS again_at -- null: it keeps its lane
+        THEN m.at + least(m.max_delay, m.delay * power(2, least(20, e.troubles) - 1)) END AS again_at -- null: it keeps its lane
     FROM expired e
     CROSS JOIN moment m
 ),
@@ -299,7 +299,7 @@ requeued AS (
         was_claimed = true,
         (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
-                least(20, t.troubles + 1), -- 20 exceed delay_most
+                least(20, t.troubles + 1), -- 20 exceed max_delay
                 g.processing_app_id,
                 p.id,
                 CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,

@@ -91,7 +91,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "check-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Check},
 		{Roles: servers.Roles{servers.Sweep}, Name: "feed-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Feed},
-		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-batches", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-batches", Interval: 10 * time.Minute, Run: s.DeleteExpired},
 	}
 }
 
@@ -284,8 +284,8 @@ func (s *Service) get(ctx context.Context, viewer Viewer, id int64) (dbq.Batch, 
 	return postgres.One(rows, err, "get batch", errNoBatch)
 }
 
-// Standing is a batch and its figures.
-type Standing struct {
+// Progress is a batch and its figures.
+type Progress struct {
 	dbq.Batch
 
 	Counts  Counts
@@ -309,32 +309,32 @@ type SenderCount struct {
 }
 
 // Get returns a batch with its figures, which are exact. Fault: batch.not_found.
-func (s *Service) Get(ctx context.Context, viewer Viewer, id int64) (Standing, error) {
+func (s *Service) Get(ctx context.Context, viewer Viewer, id int64) (Progress, error) {
 	row, err := s.get(ctx, viewer, id)
 	if err != nil {
-		return Standing{}, err
+		return Progress{}, err
 	}
-	all, err := s.standings(ctx, []dbq.Batch{row})
+	all, err := s.progressOf(ctx, []dbq.Batch{row})
 	if err != nil {
-		return Standing{}, err
+		return Progress{}, err
 	}
 	return all[0], nil
 }
 
 // List returns up to limit batches with smaller ids than before, newest first, of one status or of any.
-func (s *Service) List(ctx context.Context, viewer Viewer, status *string, before int64, limit int) ([]Standing, error) {
+func (s *Service) List(ctx context.Context, viewer Viewer, status *string, before int64, limit int) ([]Progress, error) {
 	rows, err := s.q.BatchList(ctx, dbq.BatchListParams{
 		BeforeID: before, CompanyID: viewer.CompanyID, Status: status, PageLimit: int32(limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list batches: %w", err)
 	}
-	return s.standings(ctx, rows)
+	return s.progressOf(ctx, rows)
 }
 
-// standings reads the figures of batches. The rows were read a moment before: a row that became a task meanwhile is not counted as waiting twice,
+// progressOf reads the figures of batches. The rows were read a moment before: a row that became a task meanwhile is not counted as waiting twice,
 // because all but waiting is counted, and waiting is the rest.
-func (s *Service) standings(ctx context.Context, rows []dbq.Batch) ([]Standing, error) {
+func (s *Service) progressOf(ctx context.Context, rows []dbq.Batch) ([]Progress, error) {
 	ids := make([]int64, len(rows))
 	for i, row := range rows {
 		ids[i] = row.ID
@@ -347,9 +347,9 @@ func (s *Service) standings(ctx context.Context, rows []dbq.Batch) ([]Standing, 
 	for _, t := range totals {
 		of[t.BatchID] = append(of[t.BatchID], t)
 	}
-	all := make([]Standing, len(rows))
+	all := make([]Progress, len(rows))
 	for i, row := range rows {
-		all[i] = standing(row, of[row.ID])
+		all[i] = progress(row, of[row.ID])
 		if all[i].Wait, err = s.waitOf(ctx, all[i]); err != nil {
 			return nil, err
 		}
@@ -372,7 +372,7 @@ type Wait struct {
 	Until    *time.Time // nil: nobody knows
 }
 
-func (s *Service) waitOf(ctx context.Context, st Standing) (*Wait, error) {
+func (s *Service) waitOf(ctx context.Context, st Progress) (*Wait, error) {
 	if st.Status == Ready && st.ExpiresAt != nil {
 		start, err := s.startOf(ctx, st.Batch)
 		if err != nil || st.ExpiresAt.After(start) {
@@ -425,8 +425,8 @@ func (s *Service) serves(ctx context.Context, b dbq.Batch) (bool, error) {
 	return err == nil, err //nolint:wrapcheck // says what it is
 }
 
-func standing(b dbq.Batch, totals []dbq.BatchTotal) Standing {
-	st := Standing{Batch: b, Counts: Counts{
+func progress(b dbq.Batch, totals []dbq.BatchTotal) Progress {
+	st := Progress{Batch: b, Counts: Counts{
 		Rows: b.Rows, Valid: b.Valid, Invalid: b.Invalid, Duplicate: b.Duplicate, Blocked: b.Blocked,
 	}}
 	c, queued := &st.Counts, int64(0)
@@ -459,25 +459,25 @@ func standing(b dbq.Batch, totals []dbq.BatchTotal) Standing {
 
 // Confirm lets a batch that was checked be sent. Faults: batch.not_found, batch.wrong_status, batch.nothing_to_send, batch.expired; template.not_active if its template
 // is not, or not any more one of the company. From then on it keeps its text, whatever becomes of the template.
-func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by string) (Standing, error) {
+func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by string) (Progress, error) {
 	row, err := s.get(ctx, viewer, id)
 	if err != nil {
-		return Standing{}, err
+		return Progress{}, err
 	}
 	n := int64(0)
 	if row.Status == Ready { // one whose check ends at this moment has not been looked at
 		if row.Valid == 0 {
-			return Standing{}, fault.New(fault.Conflict, fault.BatchNothingToSend)
+			return Progress{}, fault.New(fault.Conflict, fault.BatchNothingToSend)
 		}
 		if err := s.checkTemplate(ctx, row); err != nil {
-			return Standing{}, err
+			return Progress{}, err
 		}
 		every, err := s.every(ctx)
 		if err != nil {
-			return Standing{}, err
+			return Progress{}, err
 		}
 		if n, err = s.q.BatchConfirm(ctx, dbq.BatchConfirmParams{ID: id, Every: every, ConfirmedBy: by}); err != nil {
-			return Standing{}, postgres.Wrap("confirm batch", err, nil)
+			return Progress{}, postgres.Wrap("confirm batch", err, nil)
 		}
 	}
 	if n == 0 {
@@ -486,7 +486,7 @@ func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by strin
 		case err != nil || st.ConfirmedAt != nil && st.Status != Cancelled: // sent twice
 			return st, err
 		case row.Status == Ready && st.Status == Ready:
-			return Standing{}, fault.New(fault.Conflict, fault.BatchExpired)
+			return Progress{}, fault.New(fault.Conflict, fault.BatchExpired)
 		}
 	}
 	return s.changed(ctx, viewer, id, n, nil, "confirm batch", Running, nil)
@@ -512,9 +512,9 @@ func (s *Service) every(ctx context.Context) (time.Duration, error) {
 }
 
 // Pause lets the tasks of a batch that no sender holds wait until Resume. Faults: batch.not_found, batch.wrong_status.
-func (s *Service) Pause(ctx context.Context, viewer Viewer, id int64, by string) (Standing, error) {
+func (s *Service) Pause(ctx context.Context, viewer Viewer, id int64, by string) (Progress, error) {
 	if _, err := s.get(ctx, viewer, id); err != nil {
-		return Standing{}, err
+		return Progress{}, err
 	}
 	n, err := s.q.BatchPause(ctx, dbq.BatchPauseParams{ID: id, Username: by})
 	return s.changed(ctx, viewer, id, n, err, "pause batch", Paused, func() error {
@@ -524,18 +524,18 @@ func (s *Service) Pause(ctx context.Context, viewer Viewer, id int64, by string)
 }
 
 // Resume lets a paused batch go on. Faults: batch.not_found, batch.wrong_status.
-func (s *Service) Resume(ctx context.Context, viewer Viewer, id int64, by string) (Standing, error) {
+func (s *Service) Resume(ctx context.Context, viewer Viewer, id int64, by string) (Progress, error) {
 	if _, err := s.get(ctx, viewer, id); err != nil {
-		return Standing{}, err
+		return Progress{}, err
 	}
 	n, err := s.q.BatchResume(ctx, dbq.BatchResumeParams{ID: id, Username: by})
 	return s.changed(ctx, viewer, id, n, err, "resume batch", Running, func() error { return s.release(ctx, id) })
 }
 
 // Cancel ends a batch and those of its tasks that no sender holds. Faults: batch.not_found, batch.wrong_status.
-func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string) (Standing, error) {
+func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string) (Progress, error) {
 	if _, err := s.get(ctx, viewer, id); err != nil {
-		return Standing{}, err
+		return Progress{}, err
 	}
 	n := int64(1)
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
@@ -560,21 +560,21 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string
 
 // changed returns a batch after a change of n rows that its tasks follow. A batch that has the wanted status already, as after a request that was sent
 // twice, is no conflict. Its tasks follow then too: the server that changed it may have died before they did, and a sweep comes later than the answer.
-func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err error, act, wanted string, follow func() error) (Standing, error) {
+func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err error, act, wanted string, follow func() error) (Progress, error) {
 	if err == nil && n == 0 {
 		b, err := s.get(ctx, viewer, id)
 		if err == nil && b.Status != wanted {
 			err = fault.New(fault.Conflict, fault.BatchWrongStatus)
 		}
 		if err != nil {
-			return Standing{}, err
+			return Progress{}, err
 		}
 	}
 	if err == nil && follow != nil {
 		err = follow()
 	}
 	if err != nil {
-		return Standing{}, postgres.Wrap(act, err, nil)
+		return Progress{}, postgres.Wrap(act, err, nil)
 	}
 	return s.Get(ctx, viewer, id)
 }
@@ -584,12 +584,12 @@ func (s *Service) noteAct(ctx context.Context, id int64, act, by string) error {
 	return postgres.Wrap("note act", s.q.BatchActAdd(ctx, dbq.BatchActAddParams{BatchID: id, Act: act, Username: by}), nil)
 }
 
-// actsMost is how many acts of a batch are shown.
-const actsMost = 100
+// maxActs is how many acts of a batch are shown.
+const maxActs = 100
 
 // Acts returns what users did with a batch, newest first.
 func (s *Service) Acts(ctx context.Context, id int64) ([]dbq.BatchActsRow, error) {
-	acts, err := s.q.BatchActs(ctx, dbq.BatchActsParams{BatchID: id, Most: actsMost})
+	acts, err := s.q.BatchActs(ctx, dbq.BatchActsParams{BatchID: id, Most: maxActs})
 	return acts, postgres.Wrap("read acts of batch", err, nil)
 }
 
@@ -718,26 +718,26 @@ func (s *Service) requeue(ctx context.Context, id int64, by, remark string) (job
 // planTries is how often the failed tasks of a batch are counted, of which more fail meanwhile.
 const planTries = 5
 
-// heldMost is how long batches stay after their time because others of their partition have not ended, beside the time in which the partition took batches.
-const heldMost = 7 * 24 * time.Hour
+// maxHoldTime is how long batches stay after their time because others of their partition have not ended, beside the time in which the partition took batches.
+const maxHoldTime = 7 * 24 * time.Hour
 
-// Forget deletes batches that ended longer ago than the setting history.batch_days says, with their rows, and returns how many batches or partitions.
+// DeleteExpired deletes batches that ended longer ago than the setting history.batch_days says, with their rows, and returns how many batches or partitions.
 // Those of a partition leave with it, if no other batch of it stays for long.
-func (s *Service) Forget(ctx context.Context) (int, error) {
+func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	values, err := s.Settings.Get(ctx)
 	if err != nil {
 		return 0, err
 	}
-	parts, err := s.Settings.ForgetBatches(ctx, 1, func(keep time.Duration) (int64, error) {
+	parts, err := s.Settings.DeleteExpiredBatches(ctx, 1, func(keep time.Duration) (int64, error) {
 		n, err := postgres.Patiently(ctx, func() (int64, error) { return s.q.BatchRowsDrop(ctx, keep) })
 		return n, postgres.Wrap("drop partition of batches", err, nil)
 	})
 	if err != nil {
 		return parts, err
 	}
-	batches, err := s.Settings.ForgetBatches(ctx, 1, func(keep time.Duration) (int64, error) {
-		held := keep + values.History.BatchWidth() + heldMost
-		n, err := s.q.BatchesForget(ctx, dbq.BatchesForgetParams{BatchSize: 1, Keep: keep, KeepHeld: held})
+	batches, err := s.Settings.DeleteExpiredBatches(ctx, 1, func(keep time.Duration) (int64, error) {
+		held := keep + values.History.BatchWidth() + maxHoldTime
+		n, err := s.q.BatchesDeleteExpired(ctx, dbq.BatchesDeleteExpiredParams{BatchSize: 1, Keep: keep, KeepHeld: held})
 		return n, postgres.Wrap("delete batches", err, nil)
 	})
 	return parts + batches, err

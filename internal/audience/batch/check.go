@@ -128,7 +128,7 @@ func (s *Service) restart(ctx context.Context, c *check) error {
 	isChecking := false
 	err := s.while(ctx, c.batch.ID, Checking, func(ctx context.Context, _ dbq.BatchHoldRow) error {
 		isChecking = true
-		return s.q.BatchRowsForget(ctx, c.batch.ID)
+		return s.q.BatchRowsDeleteExpired(ctx, c.batch.ID)
 	})
 	if err == nil && !isChecking { // cancelled meanwhile
 		err = errElsewhere
@@ -225,7 +225,7 @@ func (s *Service) refuse(ctx context.Context, b dbq.Batch, wrong fault.Field) er
 // message, so a portion of whole rows could need more memory than the server has.
 type checkRow struct {
 	no      int64
-	address sheet.Cell // up to shownMost characters
+	address sheet.Cell // up to maxShown characters
 	sign    string     // of the row; empty: that of the batch
 	text    string
 	values  []byte       // that fill the rendering; nil: none
@@ -239,7 +239,7 @@ func (s *Service) read(ctx context.Context, c *check) (rows []checkRow, isLast b
 			return nil, false, err
 		}
 	}
-	for kept := 0; len(rows) < checkedRows && kept < keptMost; {
+	for kept := 0; len(rows) < checkedRows && kept < maxKept; {
 		row, err := c.rows.next(ctx)
 		if errors.Is(err, io.EOF) {
 			return rows, true, nil
@@ -255,11 +255,11 @@ func (s *Service) read(ctx context.Context, c *check) (rows []checkRow, isLast b
 	return rows, false, nil
 }
 
-// keptMost is after how many bytes of values a portion ends.
-const keptMost = 8 << 20
+// maxKept is after how many bytes of values a portion ends.
+const maxKept = 8 << 20
 
-// shownMost is how many characters of an address that is not valid are kept: one more than a valid one has.
-func shownMost(channel string) int {
+// maxShown is how many characters of an address that is not valid are kept: one more than a valid one has.
+func maxShown(channel string) int {
 	if channel == directory.SMS {
 		return phone.Longest + 1
 	}
@@ -268,7 +268,7 @@ func shownMost(channel string) int {
 
 // keep returns what is needed of a row, as copies.
 func (c *check) keep(row sourceRow) checkRow {
-	k := checkRow{no: row.no, address: addressCell(row, shownMost(c.batch.Channel))}
+	k := checkRow{no: row.no, address: addressCell(row, maxShown(c.batch.Channel))}
 	k.text, k.values, k.wrong = c.text.of(row)
 	if k.wrong == nil {
 		k.sign, k.wrong = signOf(row.sign)
@@ -276,8 +276,8 @@ func (c *check) keep(row sourceRow) checkRow {
 	return k
 }
 
-// signMost is how many characters a signature has at most.
-const signMost = 20
+// maxSign is how many characters a signature has at most.
+const maxSign = 20
 
 // signOf returns the signature of a row, which may be written in 【】, or what is wrong with it.
 func signOf(cell sheet.Cell) (string, *fault.Error) {
@@ -289,8 +289,8 @@ func signOf(cell sheet.Cell) (string, *fault.Error) {
 	switch {
 	case cell.Lossy:
 		return "", fault.InvalidField("sign", fault.Shortened, nil)
-	case utf8.RuneCountInString(sign) > signMost:
-		return "", fault.InvalidField("sign", fault.TooLong, signMost)
+	case utf8.RuneCountInString(sign) > maxSign:
+		return "", fault.InvalidField("sign", fault.TooLong, maxSign)
 	case strings.ContainsFunc(sign, isBad) || !postgres.IsText(sign):
 		return "", fault.InvalidField("sign", fault.BadCharacters, nil)
 	}
@@ -365,7 +365,7 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row ch
 		if checked.Recipient != "" {
 			j.recipient = checked.Recipient
 		}
-		j.country, j.segments = checked.CountryNo, int16(min(checked.Segments, segmentsMost))
+		j.country, j.segments = checked.CountryNo, int16(min(checked.Segments, maxSegments))
 		wrong = known
 	}
 	if wrong == nil {
@@ -377,8 +377,8 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row ch
 	return j, err //nolint:wrapcheck // says what it is
 }
 
-// segmentsMost is the largest number of segments that a row shows: one with more is not valid.
-const segmentsMost = 100
+// maxSegments is the largest number of segments that a row shows: one with more is not valid.
+const maxSegments = 100
 
 // codeOf returns the code of a row with a fault.
 func codeOf(wrong *fault.Error) int16 {

@@ -34,7 +34,7 @@ const horizon = 400 * 24 * time.Hour
 
 // Estimate reads what is left of a batch, and the limits of the senders that its routes name today. The shares of senders are those of their weights; what
 // a claim then does depends on who is available. Each sender counts segments as its claims do.
-func (s *Service) Estimate(ctx context.Context, st Standing) (Estimate, error) {
+func (s *Service) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 	left, err := leftOf(st)
 	if err != nil {
 		return Estimate{}, err
@@ -143,8 +143,8 @@ type counts struct {
 	known   map[counting][]float64
 }
 
-// sampledMost is how many rows are counted for a sender that came, or was changed, after the check of a batch.
-const sampledMost = 1000
+// maxSampled is how many rows are counted for a sender that came, or was changed, after the check of a batch.
+const maxSampled = 1000
 
 // by returns the segments of each country that a sender takes if it sends all of it. Where the check did not count them, they follow from the first rows.
 func (c *counts) by(ctx context.Context, one dbq.SenderLimitsRow) ([]float64, error) {
@@ -179,7 +179,7 @@ func (c *counts) by(ctx context.Context, one dbq.SenderLimitsRow) ([]float64, er
 // sample makes segments as submitted those that a sender counts.
 func (c *counts) sample(ctx context.Context, one dbq.SenderLimitsRow, all []float64) error {
 	rows, err := c.service.q.BatchSegmentsSampled(ctx, dbq.BatchSegmentsSampledParams{
-		ID: c.batchID, Sign: one.Sign, ForbidsSigns: one.ForbidsSigns, SegmentSize: one.SegmentSize, Most: sampledMost,
+		ID: c.batchID, Sign: one.Sign, ForbidsSigns: one.ForbidsSigns, SegmentSize: one.SegmentSize, Most: maxSampled,
 	})
 	if err != nil {
 		return fmt.Errorf("count segments of rows: %w", err)
@@ -204,7 +204,7 @@ func (c *counts) sample(ctx context.Context, one dbq.SenderLimitsRow, all []floa
 
 // leftOf returns what no sender has taken yet, by country: the sums that were made when the check ended, by the share of the rows that wait. So it costs
 // the same for any number of rows. None: the batch is being checked.
-func leftOf(st Standing) (left []countryPart, err error) {
+func leftOf(st Progress) (left []countryPart, err error) {
 	if st.ByCountry == nil {
 		return nil, nil
 	}
@@ -226,7 +226,7 @@ func leftOf(st Standing) (left []countryPart, err error) {
 }
 
 // Countries returns the countries of the valid rows, empty for numbers of no known country; nil: the batch is being checked.
-func (st Standing) Countries() (all []string, err error) {
+func (st Progress) Countries() (all []string, err error) {
 	parts, err := leftOf(st)
 	for _, part := range parts {
 		all = append(all, part.CountryNo)
@@ -235,7 +235,7 @@ func (st Standing) Countries() (all []string, err error) {
 }
 
 // isClaimed reports whether a sender that is there may take a part of what is left of a batch.
-func (s *Service) isClaimed(ctx context.Context, st Standing) (bool, error) {
+func (s *Service) isClaimed(ctx context.Context, st Progress) (bool, error) {
 	left, err := leftOf(st)
 	if err != nil {
 		return false, err
@@ -259,7 +259,7 @@ func (s *Service) sendersOf(ctx context.Context, b dbq.Batch, countryNo string) 
 	if err != nil {
 		return nil, err
 	}
-	p := dbq.SenderLimitsParams{SilentAfter: values.Queue.SilentAfter(), NotedApart: sender.SeenApart}
+	p := dbq.SenderLimitsParams{SilentAfter: values.Queue.SilentAfter(), RecordedApart: sender.SeenApart}
 	if b.SenderNo == nil {
 		pool, err := s.Directory.PoolOf(ctx, b.Channel, b.CompanyID, b.MessageType, countryNo)
 		if err != nil {
@@ -285,7 +285,7 @@ func (s *Service) sendersOf(ctx context.Context, b dbq.Batch, countryNo string) 
 const knownRows = 100
 
 // beginOf returns when what is left can begin to be sent, by the clock of the database.
-func (s *Service) beginOf(st Standing, all []share) time.Time {
+func (s *Service) beginOf(st Progress, all []share) time.Time {
 	begin := time.Now()
 	if len(all) > 0 {
 		begin = all[0].limits.At

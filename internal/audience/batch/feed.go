@@ -18,12 +18,12 @@ const (
 	// and keeps PostgreSQL busy, for which all wait.
 	fedRows = 100
 
-	// waitingMost is how many tasks of a batch wait in the queue at most. Pausing and cancelling change so many rows; senders that take more in a
+	// maxWaiting is how many tasks of a batch wait in the queue at most. Pausing and cancelling change so many rows; senders that take more in a
 	// second than this find the queue empty for a moment.
-	waitingMost = 10_000
+	maxWaiting = 10_000
 
-	// fedInTurn is how many rows of a batch are fed before it is the turn of the next one.
-	fedInTurn = 10 * fedRows
+	// sliceRows is how many rows of a batch are fed before it is the turn of the next one.
+	sliceRows = 10 * fedRows
 )
 
 // Feed makes tasks of the rows of running batches, lets the tasks of batches follow their status, and ends batches of which nothing is left. It returns
@@ -44,7 +44,7 @@ func (s *Service) Feed(ctx context.Context) (int, error) {
 			if fed += n; err != nil {
 				failures[b.ID] = fmt.Errorf("batch %d: %w", b.ID, err)
 			}
-			isIdle = isIdle && n < fedInTurn
+			isIdle = isIdle && n < sliceRows
 		}
 	}
 	return fed, errors.Join(slices.Collect(maps.Values(failures))...)
@@ -55,7 +55,7 @@ func (s *Service) turn(ctx context.Context, b dbq.BatchesUnsettledRow) (fed int,
 	if err := s.follow(ctx, b); err != nil || b.Status != Running {
 		return 0, err
 	}
-	return s.feedTurn(ctx, b.ID)
+	return s.feedSlice(ctx, b.ID)
 }
 
 // follow lets the tasks of a batch follow its status, and ends it if nothing is left of it.
@@ -107,13 +107,13 @@ func (s *Service) while(ctx context.Context, id int64, status string, do func(co
 	})
 }
 
-// feedTurn feeds the next rows of a batch, up to fedInTurn, and returns how many.
-func (s *Service) feedTurn(ctx context.Context, id int64) (fed int, err error) {
-	room, err := s.Tasks.RoomOfBatch(ctx, id, waitingMost)
+// feedSlice feeds the next rows of a batch, up to sliceRows, and returns how many.
+func (s *Service) feedSlice(ctx context.Context, id int64) (fed int, err error) {
+	room, err := s.Tasks.RoomOfBatch(ctx, id, maxWaiting)
 	if err != nil {
 		return 0, fmt.Errorf("count waiting tasks: %w", err)
 	}
-	for fed < fedInTurn && room >= fedRows {
+	for fed < sliceRows && room >= fedRows {
 		n, err := s.feedPortion(ctx, id)
 		fed, room = fed+n, room-n
 		if err != nil || n < fedRows {
@@ -135,7 +135,7 @@ func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) 
 			if err := s.q.BatchReread(ctx, id); err != nil {
 				return fmt.Errorf("read contacts again: %w", err)
 			}
-			return postgres.Wrap("forget rows", s.q.BatchRowsForget(ctx, id), nil)
+			return postgres.Wrap("forget rows", s.q.BatchRowsDeleteExpired(ctx, id), nil)
 		}
 		if isServed, err := s.isServed(ctx, b); err != nil || !isServed {
 			return err

@@ -30,7 +30,7 @@ func TestABatchIsDeletedWithItsRowsAfterTheTimeOfBatches(t *testing.T) {
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"batch_days": 30}})
 	forget := func(want int) {
 		t.Helper()
-		if n, err := b.App.Batches.Forget(t.Context()); n != want || err != nil {
+		if n, err := b.App.Batches.DeleteExpired(t.Context()); n != want || err != nil {
 			t.Errorf("deleted %d, want %d, %v", n, want, err)
 		}
 	}
@@ -49,7 +49,7 @@ func TestBatchesLeaveByPartitions(t *testing.T) {
 	b := apptest.New(t)
 	left := func(when, want string) {
 		t.Helper()
-		if _, err := b.App.Batches.Forget(t.Context()); err != nil {
+		if _, err := b.App.Batches.DeleteExpired(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		got := apptest.Scan[string](b, `SELECT coalesce(string_agg(place || ':' || n, ' ' ORDER BY place), '') || ', batches ' || (SELECT count(*) FROM batches)
@@ -120,7 +120,7 @@ func TestABatchThatRunsAgainKeepsItsPartition(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := b.App.Batches.Forget(t.Context())
+		_, err := b.App.Batches.DeleteExpired(t.Context())
 		done <- err
 	}()
 	apptest.Eventually(t, "the drop waits for the batch", func() bool {

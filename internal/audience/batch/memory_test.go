@@ -45,7 +45,7 @@ func TestAPortionKeepsOnlyWhatItStores(t *testing.T) { //nolint:paralleltest // 
 	if kept := heap() - before; kept > 10<<20 {
 		t.Errorf("%d rows keep %d MiB", len(rows), kept>>20)
 	}
-	if wrong := rows[0].wrong; wrong == nil || len([]rune(rows[0].address.Text)) > shownMost(c.batch.Channel) {
+	if wrong := rows[0].wrong; wrong == nil || len([]rune(rows[0].address.Text)) > maxShown(c.batch.Channel) {
 		t.Errorf("%+v", rows[0])
 	}
 }

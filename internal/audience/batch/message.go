@@ -196,8 +196,8 @@ func (s *Service) composeText(ctx context.Context, r Request, p *dbq.BatchCreate
 		return message{}, fault.InvalidField("content", fault.Required, nil)
 	case r.TemplateNo == "" && r.Language != "":
 		return message{}, fault.InvalidField("language", fault.OnlyTogether, "template_no")
-	case len([]rune(r.Content)) > contentMost:
-		return message{}, fault.InvalidField("content", fault.TooLong, contentMost)
+	case len([]rune(r.Content)) > maxContent:
+		return message{}, fault.InvalidField("content", fault.TooLong, maxContent)
 	}
 	if r.TemplateNo != "" {
 		t, err := s.Templates.Find(ctx, r.Origin.CompanyID, r.TemplateNo)
@@ -215,8 +215,8 @@ func (s *Service) composeText(ctx context.Context, r Request, p *dbq.BatchCreate
 	return message{channel: r.Channel, text: text}, err //nolint:wrapcheck // a fault
 }
 
-// contentMost is how many characters the text of short messages has at most, with its placeholders.
-const contentMost = 1024
+// maxContent is how many characters the text of short messages has at most, with its placeholders.
+const maxContent = 1024
 
 // filledText returns what a row of a batch on another channel than sms becomes.
 func (s *Service) filledText(ctx context.Context, b dbq.Batch, values []byte) (placeholder.Text, error) {

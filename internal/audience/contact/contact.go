@@ -41,7 +41,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "empty-deleted-tags", Interval: 10 * time.Second, Run: s.EmptyTags},
 		{Roles: servers.Roles{servers.Sweep}, Name: "import-contacts", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Import},
-		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-contact-imports", Interval: 10 * time.Minute, Run: s.ForgetImports},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-contact-imports", Interval: 10 * time.Minute, Run: s.DeleteExpiredImports},
 	}
 }
 
@@ -120,9 +120,9 @@ func (s *Service) change(ctx context.Context, companyID int64, do func(ctx conte
 
 // Bounds of attributes. A constraint of contacts bounds all of them together.
 const (
-	attributesMost     = 50
-	attributeNameMost  = 50  // characters
-	attributeValueMost = 500 // characters
+	maxAttributes     = 50
+	maxAttributeName  = 50  // characters
+	maxAttributeValue = 500 // characters
 )
 
 // encodeAttributes returns attributes as JSON, without those that are empty. Fault: request.invalid.
@@ -136,8 +136,8 @@ func encodeAttributes(field string, attributes map[string]string) ([]byte, error
 			kept[name] = value
 		}
 	}
-	if len(kept) > attributesMost {
-		return nil, fault.InvalidField(field, fault.TooManyItems, attributesMost)
+	if len(kept) > maxAttributes {
+		return nil, fault.InvalidField(field, fault.TooManyItems, maxAttributes)
 	}
 	text, err := json.Marshal(kept)
 	if err != nil {
@@ -152,12 +152,12 @@ func checkAttribute(field, name, value string) *fault.Error {
 	switch {
 	case name == "":
 		return fault.InvalidField(field, fault.Empty, nil)
-	case utf8.RuneCountInString(name) > attributeNameMost:
-		return fault.InvalidField(field, fault.TooLong, attributeNameMost)
+	case utf8.RuneCountInString(name) > maxAttributeName:
+		return fault.InvalidField(field, fault.TooLong, maxAttributeName)
 	case strings.ContainsFunc(name, isForbidden) || strings.TrimSpace(name) != name:
 		return fault.InvalidField(field, fault.BadCharacters, nil)
-	case utf8.RuneCountInString(value) > attributeValueMost:
-		return fault.InvalidField(field+"."+name, fault.TooLong, attributeValueMost)
+	case utf8.RuneCountInString(value) > maxAttributeValue:
+		return fault.InvalidField(field+"."+name, fault.TooLong, maxAttributeValue)
 	}
 	return nil
 }

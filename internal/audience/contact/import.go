@@ -21,11 +21,11 @@ import (
 
 const (
 	portionRows    = 5000      // of a list that one transaction stores
-	importsMost    = 10        // imports of a company that run
-	errorsMost     = 10_000    // rows of an import whose errors are kept
-	columnsMost    = 200       // of a list; those that are no fields are attributes, of which a row may fill attributesMost
-	importRowsMost = 2_000_000 // of a list: as many as a company may have contacts
-	importsForget  = 100       // imports that one statement deletes
+	maxImports     = 10        // imports of a company that run
+	maxErrors      = 10_000    // rows of an import whose errors are kept
+	maxColumns     = 200       // of a list; those that are no fields are attributes, of which a row may fill maxAttributes
+	maxImportRows  = 2_000_000 // of a list: as many as a company may have contacts
+	importsDeleted = 100       // imports that one statement deletes
 )
 
 // ImportRequest asks for the import of an upload.
@@ -57,10 +57,10 @@ func (s *Service) StartImport(ctx context.Context, r ImportRequest) (dbq.Contact
 			}
 		}
 		id, err = s.q.ImportCreate(ctx, dbq.ImportCreateParams{
-			CompanyID: r.CompanyID, FileName: r.Upload.Name, UploadID: r.Upload.ID, Sheet: r.Sheet, Tag: r.Tag, DefaultRegion: r.Region, CreatedBy: r.By, Most: importsMost,
+			CompanyID: r.CompanyID, FileName: r.Upload.Name, UploadID: r.Upload.ID, Sheet: r.Sheet, Tag: r.Tag, DefaultRegion: r.Region, CreatedBy: r.By, Most: maxImports,
 		})
 		if err != nil {
-			return postgres.Wrap("create import", err, fault.AtLimit(importsMost))
+			return postgres.Wrap("create import", err, fault.AtLimit(maxImports))
 		}
 		return s.uploads.Use(ctx, r.Upload.ID, fmt.Sprint("contact import ", id))
 	})
@@ -136,7 +136,7 @@ func (s *Service) openList(ctx context.Context, companyID, uploadID int64, sheet
 	if err != nil {
 		return list{}, err
 	}
-	rows, err := sheet.Open(ctx, file, sheet.Options{Sheet: sheetName, Columns: columnsMost, Rows: importRowsMost})
+	rows, err := sheet.Open(ctx, file, sheet.Options{Sheet: sheetName, Columns: maxColumns, Rows: maxImportRows})
 	if err != nil {
 		return list{}, err
 	}
@@ -307,7 +307,7 @@ func (l *list) read(row sheet.Row) (dbContact, *fault.Error) {
 		errors.As(err, &wrong)
 		return c, wrong
 	}
-	if len(c.attributes) > attributesMost {
+	if len(c.attributes) > maxAttributes {
 		return c, tooManyAttributes()
 	}
 	for i, f := range fields {
@@ -325,7 +325,7 @@ func withoutApostrophe(text string) string {
 }
 
 func tooManyAttributes() *fault.Error {
-	return fault.InvalidField("attributes", fault.TooManyItems, attributesMost)
+	return fault.InvalidField("attributes", fault.TooManyItems, maxAttributes)
 }
 
 // errMoved says that another server works on an import, or that it has ended.
@@ -497,7 +497,7 @@ func (s *Service) storePortion(ctx context.Context, r *running, p portion) error
 			}
 		}
 		counted := dbq.ImportAdvanceParams{
-			ID: r.id, RowNo: max(r.row.RowNo, p.lastRow), Rows: p.rows, Added: stored.Added, Changed: stored.Changed, ErrorsMost: errorsMost,
+			ID: r.id, RowNo: max(r.row.RowNo, p.lastRow), Rows: p.rows, Added: stored.Added, Changed: stored.Changed, MaxErrors: maxErrors,
 			ErrorRows: []int64{}, Failures: [][]byte{},
 		}
 		slices.SortFunc(p.errors, func(a, b rowError) int { return cmp.Compare(a.row, b.row) })
@@ -524,7 +524,7 @@ func (s *Service) refuseOverfull(ctx context.Context, companyID int64, l *list, 
 		return err
 	}
 	overfull, err := s.q.ImportOverfull(ctx, dbq.ImportOverfullParams{
-		CompanyID: companyID, UserIds: params.UserIds, Attributes: params.Attributes, Most: attributesMost,
+		CompanyID: companyID, UserIds: params.UserIds, Attributes: params.Attributes, Most: maxAttributes,
 	})
 	if err != nil {
 		return fmt.Errorf("count attributes: %w", err)
@@ -551,10 +551,10 @@ func storeParams(companyID int64, contacts []dbContact) (dbq.ImportStoreParams, 
 	return p, nil
 }
 
-// ForgetImports deletes imports that ended longer ago than the setting history.log_days says, and returns how many.
-func (s *Service) ForgetImports(ctx context.Context) (int, error) {
-	return s.settings.ForgetLogs(ctx, importsForget, func(keep time.Duration) (int64, error) {
-		n, err := s.q.ImportsForget(ctx, dbq.ImportsForgetParams{BatchSize: importsForget, Keep: keep})
+// DeleteExpiredImports deletes imports that ended longer ago than the setting history.log_days says, and returns how many.
+func (s *Service) DeleteExpiredImports(ctx context.Context) (int, error) {
+	return s.settings.DeleteExpiredLogs(ctx, importsDeleted, func(keep time.Duration) (int64, error) {
+		n, err := s.q.ImportsDeleteExpired(ctx, dbq.ImportsDeleteExpiredParams{BatchSize: importsDeleted, Keep: keep})
 		return n, postgres.Wrap("delete imports", err, nil)
 	})
 }

@@ -139,10 +139,10 @@ func distinct(names []string) []string {
 	return slices.Compact(names)
 }
 
-// scanMost bounds the contacts that a page looks at.
-const scanMost = 5000
+// maxScan bounds the contacts that a page looks at.
+const maxScan = 5000
 
-// ListSelected returns up to limit selected contacts in the order of user ids, starting behind the user id after. It looks at scanMost contacts: if the
+// ListSelected returns up to limit selected contacts in the order of user ids, starting behind the user id after. It looks at maxScan contacts: if the
 // page is not full by then, end is the user id at which to continue. Otherwise end is empty. Fault: tag.not_found.
 func (s *Service) ListSelected(ctx context.Context, of Selection, after string, limit int) (rows []dbq.Contact, end string, err error) {
 	found, err := s.resolve(ctx, of)
@@ -150,25 +150,25 @@ func (s *Service) ListSelected(ctx context.Context, of Selection, after string, 
 		return nil, "", err
 	}
 	rows, err = s.q.ContactListTagged(ctx, dbq.ContactListTaggedParams{
-		CompanyID: of.CompanyID, TagID: found.tagID, TagIds: found.others, AnyTagIds: found.anyOf, NotTagIds: found.excluded, AfterID: after, ScanLimit: scanMost, PageLimit: int32(limit),
+		CompanyID: of.CompanyID, TagID: found.tagID, TagIds: found.others, AnyTagIds: found.anyOf, NotTagIds: found.excluded, AfterID: after, ScanLimit: maxScan, PageLimit: int32(limit),
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("list contacts: %w", err)
 	}
-	if len(rows) == limit || found.contacts <= scanMost {
+	if len(rows) == limit || found.contacts <= maxScan {
 		return rows, "", nil
 	}
-	end, err = s.q.ContactScanEnd(ctx, dbq.ContactScanEndParams{CompanyID: of.CompanyID, TagID: found.tagID, AfterID: after, ScanLimit: scanMost})
+	end, err = s.q.ContactScanEnd(ctx, dbq.ContactScanEndParams{CompanyID: of.CompanyID, TagID: found.tagID, AfterID: after, ScanLimit: maxScan})
 	if postgres.IsNoRows(err) {
 		return rows, "", nil
 	}
 	return rows, end, postgres.Wrap("find the end of a page", err, nil)
 }
 
-// countMost bounds the contacts that a count looks at, some seconds of work.
-const countMost = 1_000_000
+// maxCount bounds the contacts that a count looks at, some seconds of work.
+const maxCount = 1_000_000
 
-// Count counts the selected contacts. isExact is false if it looked at countMost contacts only: there may be more. Fault: tag.not_found.
+// Count counts the selected contacts. isExact is false if it looked at maxCount contacts only: there may be more. Fault: tag.not_found.
 func (s *Service) Count(ctx context.Context, of Selection) (n int64, isExact bool, err error) {
 	found, err := s.resolve(ctx, of)
 	if err != nil {
@@ -178,14 +178,14 @@ func (s *Service) Count(ctx context.Context, of Selection) (n int64, isExact boo
 		return found.contacts, true, nil
 	}
 	n, err = s.q.ContactCountTagged(ctx, dbq.ContactCountTaggedParams{
-		CompanyID: of.CompanyID, TagID: found.tagID, TagIds: found.others, AnyTagIds: found.anyOf, NotTagIds: found.excluded, ScanLimit: countMost,
+		CompanyID: of.CompanyID, TagID: found.tagID, TagIds: found.others, AnyTagIds: found.anyOf, NotTagIds: found.excluded, ScanLimit: maxCount,
 	})
-	return n, found.contacts <= countMost, postgres.Wrap("count contacts", err, nil)
+	return n, found.contacts <= maxCount, postgres.Wrap("count contacts", err, nil)
 }
 
 const (
 	exportPage = 1000 // contacts that one statement of an export reads
-	namesMost  = 1000 // columns of an export for attributes
+	maxNames   = 1000 // columns of an export for attributes
 )
 
 // Export returns the names of all attributes, and a function that calls page with all selected contacts in the order of user ids, some at a time. No
@@ -195,12 +195,12 @@ func (s *Service) Export(ctx context.Context, of Selection) (attributes []string
 	if _, err := s.resolve(ctx, of); err != nil {
 		return nil, nil, err
 	}
-	attributes, err = s.q.ContactAttributes(ctx, dbq.ContactAttributesParams{CompanyID: of.CompanyID, Most: namesMost + 1})
+	attributes, err = s.q.ContactAttributes(ctx, dbq.ContactAttributesParams{CompanyID: of.CompanyID, Most: maxNames + 1})
 	switch {
 	case err != nil:
 		return nil, nil, fmt.Errorf("find attributes: %w", err)
-	case len(attributes) > namesMost:
-		return nil, nil, fault.InvalidField("attributes", fault.TooManyItems, namesMost)
+	case len(attributes) > maxNames:
+		return nil, nil, fault.InvalidField("attributes", fault.TooManyItems, maxNames)
 	}
 	return attributes, func(page func([]dbq.Contact) error) error {
 		for after := ""; ; {
@@ -238,7 +238,7 @@ func (s *Service) EmptyTags(ctx context.Context) (int, error) {
 			return s.q.DeletedTagEmpty(ctx, dbq.DeletedTagEmptyParams{TagID: id, BatchSize: emptyBatch})
 		})
 		if total += n; err == nil {
-			err = s.q.DeletedTagForget(ctx, id)
+			err = s.q.DeletedTagDelete(ctx, id)
 		}
 		if err != nil {
 			return total, fmt.Errorf("empty tag: %w", err)

@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	portion      = 500 // rows that one transaction changes
-	contactsMost = 100 // contacts of one erasure, as many as may share an address
-	runningMost  = 100 // erasures of a company that run
-	dueMost      = 10  // erasures that one run works on
-	answersMost  = 1000
-	forgetBatch  = 100
-	waitSeconds  = 5 // until tasks that senders hold, and lists that are being read, are looked at again
+	portion     = 500 // rows that one transaction changes
+	maxContacts = 100 // contacts of one erasure, as many as may share an address
+	maxRunning  = 100 // erasures of a company that run
+	maxDue      = 10  // erasures that one run works on
+	maxAnswers  = 1000
+	deleteBatch = 100
+	waitSeconds = 5 // until tasks that senders hold, and lists that are being read, are looked at again
 )
 
 // Service erases people.
@@ -48,7 +48,7 @@ func New(db *postgres.DB, tasks *queue.Service, settings *setting.Service) *Serv
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "erase-people", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Run},
-		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-erasures", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-erasures", Interval: 10 * time.Minute, Run: s.DeleteExpired},
 	}
 }
 
@@ -93,7 +93,7 @@ var errNone = fault.New(fault.NotFound, fault.ErasureNotFound)
 
 // Start stores a request to erase a person, which Run carries out. Faults: request.invalid, limit.reached.
 func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
-	p := dbq.ErasureCreateParams{CompanyID: r.CompanyID, UserIds: []string{}, AskedRecipients: []string{}, CreatedBy: r.By, Most: runningMost}
+	p := dbq.ErasureCreateParams{CompanyID: r.CompanyID, UserIds: []string{}, AskedRecipients: []string{}, CreatedBy: r.By, Most: maxRunning}
 	if r.UserID != nil {
 		p.UserIds = append(p.UserIds, *r.UserID)
 	}
@@ -111,13 +111,13 @@ func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
 		return dbq.Erasure{}, fault.InvalidField("user_id", fault.Required, nil)
 	}
 	contacts, err := s.q.ErasedContacts(ctx, dbq.ErasedContactsParams{
-		CompanyID: r.CompanyID, UserIds: p.UserIds, Recipients: p.AskedRecipients, Most: contactsMost + 1,
+		CompanyID: r.CompanyID, UserIds: p.UserIds, Recipients: p.AskedRecipients, Most: maxContacts + 1,
 	})
 	switch {
 	case err != nil:
 		return dbq.Erasure{}, fmt.Errorf("find contacts: %w", err)
-	case len(contacts) > contactsMost:
-		return dbq.Erasure{}, fault.InvalidField("phone", fault.TooManySelected, contactsMost)
+	case len(contacts) > maxContacts:
+		return dbq.Erasure{}, fault.InvalidField("phone", fault.TooManySelected, maxContacts)
 	}
 	p.Recipients = slices.Clone(p.AskedRecipients)
 	for _, c := range contacts {
@@ -131,7 +131,7 @@ func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
 	p.UserIds, p.Recipients = distinct(p.UserIds), distinct(p.Recipients)
 	id, err := s.q.ErasureCreate(ctx, p)
 	if err != nil {
-		return dbq.Erasure{}, postgres.Wrap("create erasure", err, fault.AtLimit(runningMost))
+		return dbq.Erasure{}, postgres.Wrap("create erasure", err, fault.AtLimit(maxRunning))
 	}
 	return s.Get(ctx, r.CompanyID, id)
 }
@@ -159,10 +159,10 @@ func (s *Service) Unsearched(ctx context.Context) ([]string, error) {
 	return append([]string{}, folders...), postgres.Wrap("find exports", err, nil)
 }
 
-// Forget deletes erasures that ended longer ago than the setting history.log_days says, and returns how many.
-func (s *Service) Forget(ctx context.Context) (int, error) {
-	return s.settings.ForgetLogs(ctx, forgetBatch, func(keep time.Duration) (int64, error) {
-		n, err := s.q.ErasuresForget(ctx, dbq.ErasuresForgetParams{BatchSize: forgetBatch, Keep: keep})
+// DeleteExpired deletes erasures that ended longer ago than the setting history.log_days says, and returns how many.
+func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
+	return s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.ErasuresDeleteExpired(ctx, dbq.ErasuresDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete erasures", err, nil)
 	})
 }
@@ -170,7 +170,7 @@ func (s *Service) Forget(ctx context.Context) (int, error) {
 // Run works on the erasures that are due, and returns how many ended. Each goes through all of its steps again until no sender holds a task of the
 // person, no list that may have the person is being read, no message that was submitted by SQL before it waits, and nothing new is found. A step that was broken off is repeated: it finds what is left.
 func (s *Service) Run(ctx context.Context) (ended int, err error) {
-	due, err := s.q.ErasuresDue(ctx, dueMost)
+	due, err := s.q.ErasuresDue(ctx, maxDue)
 	if err != nil {
 		return 0, fmt.Errorf("find erasures: %w", err)
 	}

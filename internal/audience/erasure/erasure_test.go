@@ -300,11 +300,11 @@ func TestAnErasureGoesOn(t *testing.T) {
 	b.Exec("INSERT INTO erasures (company_id, user_ids, recipients, asked_recipients, created_by) SELECT 1, '{u}', '{}', '{}', 'admin' FROM generate_series(1, 100)")
 	b.Expect(409, "limit.reached", "POST", path, map[string]any{"phone": number})
 	b.Exec("DELETE FROM erasures WHERE status = 'running'")
-	if n, err := b.App.Erasures.Forget(t.Context()); err != nil || n != 0 {
+	if n, err := b.App.Erasures.DeleteExpired(t.Context()); err != nil || n != 0 {
 		t.Error(n, err)
 	}
 	b.Exec("UPDATE erasures SET finished_at = now() - interval '10 years'")
-	if n, err := b.App.Erasures.Forget(t.Context()); err != nil || n != 1 {
+	if n, err := b.App.Erasures.DeleteExpired(t.Context()); err != nil || n != 1 {
 		t.Error(n, err)
 	}
 }

@@ -29,7 +29,7 @@ func (s *Service) eraseContacts(ctx context.Context, p *person) error {
 		}
 		if len(p.AskedRecipients) > 0 {
 			added, err := s.q.ErasedContacts(ctx, dbq.ErasedContactsParams{
-				CompanyID: p.CompanyID, UserIds: []string{}, Recipients: p.AskedRecipients, Most: contactsMost,
+				CompanyID: p.CompanyID, UserIds: []string{}, Recipients: p.AskedRecipients, Most: maxContacts,
 			})
 			if err != nil {
 				return c, fmt.Errorf("find contacts: %w", err)
@@ -277,10 +277,10 @@ func patternOf(addresses []string) string {
 // eraseAnswers takes the person out of the answers that are stored for requests which are repeated.
 func (s *Service) eraseAnswers(ctx context.Context, p *person) error {
 	about := p.texts()
-	for n := answersMost; n == answersMost; {
+	for n := maxAnswers; n == maxAnswers; {
 		err := s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
 			rows, err := s.q.ErasureAnswers(ctx, dbq.ErasureAnswersParams{
-				CompanyID: p.CompanyID, Texts: about, Most: answersMost,
+				CompanyID: p.CompanyID, Texts: about, Most: maxAnswers,
 			})
 			if n = len(rows); err != nil {
 				return c, err

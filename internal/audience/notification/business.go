@@ -270,14 +270,14 @@ func (s *Service) moveReminders(ctx context.Context, e Event, origin queue.Origi
 
 // Maximum numbers of notifications, and of messages once they are due, that the orbits of one event can cause.
 const (
-	remindersMost = 1000
-	messagesMost  = 50_000
+	maxReminders = 1000
+	maxMessages  = 50_000
 )
 
-// orbitsMost is the maximum number of orbits of an event with its number of channels and recipients; at least one is
+// maxOrbits is the maximum number of orbits of an event with its number of channels and recipients; at least one is
 // allowed.
-func (e Event) orbitsMost() int {
-	reminders := min(remindersMost, messagesMost/max(len(e.UserIDs), 1))
+func (e Event) maxOrbits() int {
+	reminders := min(maxReminders, maxMessages/max(len(e.UserIDs), 1))
 	return max(reminders/(len(reminderMinutes)*max(len(e.Channels), 1)), 1)
 }
 
@@ -329,8 +329,8 @@ func (e Event) check() error {
 		return fault.InvalidField("orbits", fault.Required, nil)
 	case e.Name != "node_finished" && len(e.UserIDs) == 0:
 		return fault.InvalidField("user_ids", fault.Required, nil)
-	case e.Name == "orbit_plan" && len(e.Orbits) > e.orbitsMost():
-		return fault.InvalidField("orbits", fault.TooManyTogether, e.orbitsMost())
+	case e.Name == "orbit_plan" && len(e.Orbits) > e.maxOrbits():
+		return fault.InvalidField("orbits", fault.TooManyTogether, e.maxOrbits())
 	}
 	return nil
 }

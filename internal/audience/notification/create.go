@@ -97,15 +97,15 @@ func (s *Service) enqueueAll(ctx context.Context, a *Announcement, all []Notific
 	return o, err
 }
 
-// waitingMost bounds the notifications of a company that wait for their time, those with reminders included: as many
+// maxWaiting bounds the notifications of a company that wait for their time, those with reminders included: as many
 // as five reminders for each of 50 things a day for a year. It bounds the work that one company causes in the sweeps.
-const waitingMost = 100_000
+const maxWaiting = 100_000
 
 // checkWaiting returns limit.reached if too many notifications of the company wait, those just stored included.
 func (s *Service) checkWaiting(ctx context.Context, companyID int64) error {
-	n, err := s.q.NotificationsWaiting(ctx, dbq.NotificationsWaitingParams{CompanyID: companyID, Most: waitingMost + 1})
-	if err == nil && n > waitingMost {
-		return fault.AtLimit(waitingMost)
+	n, err := s.q.NotificationsWaiting(ctx, dbq.NotificationsWaitingParams{CompanyID: companyID, Most: maxWaiting + 1})
+	if err == nil && n > maxWaiting {
+		return fault.AtLimit(maxWaiting)
 	}
 	return postgres.Wrap("count waiting notifications", err, nil)
 }
@@ -115,8 +115,8 @@ func (n *Notification) waits() bool {
 	return !n.isOver && (n.Repeat != nil || n.NextRunAt != nil && n.NextRunAt.After(time.Now()))
 }
 
-// failuresMost is how many unreachable recipients one answer names.
-const failuresMost = 100
+// maxFailures is how many unreachable recipients one answer names.
+const maxFailures = 100
 
 // readOutcomes fills in the state, the remark and the failures of the notifications that the user submitted. hasMore
 // reports whether there are more unreachable recipients than it filled in.
@@ -129,12 +129,12 @@ func (s *Service) readOutcomes(ctx context.Context, made []Made, user string) (h
 	if err != nil {
 		return false, fmt.Errorf("read outcomes: %w", err)
 	}
-	failures, err := s.q.NotificationFailures(ctx, dbq.NotificationFailuresParams{Ids: ids, SubmittedBy: user, Most: failuresMost + 1})
+	failures, err := s.q.NotificationFailures(ctx, dbq.NotificationFailuresParams{Ids: ids, SubmittedBy: user, Most: maxFailures + 1})
 	if err != nil {
 		return false, fmt.Errorf("read failures: %w", err)
 	}
-	if hasMore = len(failures) > failuresMost; hasMore {
-		failures = failures[:failuresMost]
+	if hasMore = len(failures) > maxFailures; hasMore {
+		failures = failures[:maxFailures]
 	}
 	byID := map[int64]dbq.NotificationOutcomesRow{}
 	for _, o := range outcomes {

@@ -11,47 +11,47 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// forgetBatch is the number of rows that one statement forgets.
-const forgetBatch = 500
+// deleteBatch is the number of rows that one statement forgets.
+const deleteBatch = 500
 
-// Forgetter ends notifications whose tasks are dropped.
-type Forgetter struct{ q *dbq.Queries }
+// Retention ends notifications whose tasks are dropped.
+type Retention struct{ q *dbq.Queries }
 
-// NewForgetter returns a Forgetter on db.
-func NewForgetter(db *postgres.DB) Forgetter { return Forgetter{dbq.New(db)} }
+// NewRetention returns a Retention on db.
+func NewRetention(db *postgres.DB) Retention { return Retention{dbq.New(db)} }
 
 // Sweeps are what the service does again and again.
-func (f Forgetter) Sweeps() []sweep.Job {
+func (f Retention) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Sweep}, Name: "delete-unused-texts", Interval: 10 * time.Minute, Run: f.ForgetTexts},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-unused-texts", Interval: 10 * time.Minute, Run: f.DeleteUnusedTexts},
 	}
 }
 
-// Forget ends what is known of the notifications that were made before a time, have ended, and have a task with an id from firstID on and before
+// End ends what is known of the notifications that were made before a time, have ended, and have a task with an id from firstID on and before
 // beforeID, or none: they leave all lists. A dedup key keeps the notification that it names, with its last state. It is called while the tasks
 // still tell that state.
-func (s Forgetter) Forget(ctx context.Context, before time.Time, firstID, beforeID string) error {
-	_, err := postgres.InBatches(forgetBatch, func() (int64, error) {
-		n, err := s.q.NotificationsForget(ctx, dbq.NotificationsForgetParams{Before: before, FirstID: firstID, BeforeID: beforeID, BatchSize: forgetBatch})
+func (s Retention) End(ctx context.Context, before time.Time, firstID, beforeID string) error {
+	_, err := postgres.InBatches(deleteBatch, func() (int64, error) {
+		n, err := s.q.NotificationsEnd(ctx, dbq.NotificationsEndParams{Before: before, FirstID: firstID, BeforeID: beforeID, BatchSize: deleteBatch})
 		return n, postgres.Wrap("forget notifications", err, nil)
 	})
 	return err
 }
 
 // Held returns up to most tasks of that range of notifications that are still being sent: they say whom these have reached.
-func (s Forgetter) Held(ctx context.Context, firstID, beforeID string, most int) ([]string, error) {
+func (s Retention) Held(ctx context.Context, firstID, beforeID string, most int) ([]string, error) {
 	ids, err := s.q.NotificationsHold(ctx, dbq.NotificationsHoldParams{FirstID: firstID, BeforeID: beforeID, Most: int32(most)})
 	return ids, postgres.Wrap("find notifications that are being sent", err, nil)
 }
 
-// ForgetTexts deletes the texts and the ends of business tasks of days that were dropped, and returns how many.
-func (s Forgetter) ForgetTexts(ctx context.Context) (int, error) {
-	ends, err := s.q.BusinessEndsForget(ctx)
+// DeleteUnusedTexts deletes the texts and the ends of business tasks of days that were dropped, and returns how many.
+func (s Retention) DeleteUnusedTexts(ctx context.Context) (int, error) {
+	ends, err := s.q.BusinessEndsDeleteUnused(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("delete ends of business tasks: %w", err)
 	}
-	texts, err := postgres.InBatches(forgetBatch, func() (int64, error) {
-		n, err := s.q.RenderingsForget(ctx, forgetBatch)
+	texts, err := postgres.InBatches(deleteBatch, func() (int64, error) {
+		n, err := s.q.RenderingsDeleteUnused(ctx, deleteBatch)
 		return n, postgres.Wrap("delete renderings", err, nil)
 	})
 	return int(ends) + texts, err

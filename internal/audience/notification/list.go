@@ -83,10 +83,10 @@ type Filter struct {
 	Limit       int
 }
 
-// scanMost bounds the notifications that a page with a filter by state reads: the state is computed from the tasks.
-const scanMost = 2000
+// maxScan bounds the notifications that a page with a filter by state reads: the state is computed from the tasks.
+const maxScan = 2000
 
-// List returns notifications, newest first. A filter by state stops after scanMost notifications: if the page is not
+// List returns notifications, newest first. A filter by state stops after maxScan notifications: if the page is not
 // full by then, before is the id at which to continue. Otherwise before is 0.
 func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.NotificationListRow, before int64, err error) {
 	p := dbq.NotificationListParams{
@@ -96,7 +96,7 @@ func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.NotificationLi
 	if f.Status != nil {
 		scanned, err := s.q.NotificationStatuses(ctx, dbq.NotificationStatusesParams{
 			CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, SubmittedBy: f.SubmittedBy,
-			BeforeID: f.Before, ScanLimit: scanMost,
+			BeforeID: f.Before, ScanLimit: maxScan,
 		})
 		if err != nil {
 			return nil, 0, fmt.Errorf("read states: %w", err)
@@ -107,8 +107,8 @@ func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.NotificationLi
 				p.Ids = append(p.Ids, row.ID)
 			}
 		}
-		if len(scanned) == scanMost && len(p.Ids) < f.Limit {
-			before = scanned[scanMost-1].ID
+		if len(scanned) == maxScan && len(p.Ids) < f.Limit {
+			before = scanned[maxScan-1].ID
 		}
 	}
 	rows, err = s.q.NotificationList(ctx, p)
@@ -123,8 +123,8 @@ type Whole struct {
 	Receipts     dbq.NotificationReceiptsRow
 }
 
-// peopleMost is how many people of a notification to a tag are returned.
-const peopleMost = 1000
+// maxPeople is how many people of a notification to a tag are returned.
+const maxPeople = 1000
 
 // Get returns one notification with the outcome of each recipient's task. Fault: notification.not_found.
 func (s *Service) Get(ctx context.Context, viewer queue.Viewer, id int64) (n Whole, err error) {
@@ -138,6 +138,6 @@ func (s *Service) Get(ctx context.Context, viewer queue.Viewer, id int64) (n Who
 	if n.Receipts, err = s.q.NotificationReceipts(ctx, id); err != nil {
 		return n, fmt.Errorf("count receipts: %w", err)
 	}
-	n.People, err = s.q.NotificationPeople(ctx, dbq.NotificationPeopleParams{ID: id, PeopleMost: peopleMost})
+	n.People, err = s.q.NotificationPeople(ctx, dbq.NotificationPeopleParams{ID: id, MaxPeople: maxPeople})
 	return n, postgres.Wrap("get recipients", err, nil)
 }

@@ -355,7 +355,7 @@ var (
 	tagExpired    = failReason{result.TagExpired, "expired"}
 	tagGone       = failReason{result.TagGone, "tag"}
 	emptyTag      = failReason{result.EmptyTag, "tag"}
-	bigTag        = failReason{fmt.Sprintf(result.BigTag, tagMost), "tag"}
+	bigTag        = failReason{fmt.Sprintf(result.BigTag, maxTag), "tag"}
 )
 
 // failReasons lists all of them.

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// tagMost bounds the contacts of a tag that gets a notification: whoever looks at a notification counts its tasks. Batches go to more.
-	tagMost = 100_000
+	// maxTag bounds the contacts of a tag that gets a notification: whoever looks at a notification counts its tasks. Batches go to more.
+	maxTag = 100_000
 
 	// tagPortion is how many contacts of a tag get their tasks in one transaction.
 	tagPortion = 500
@@ -26,8 +26,8 @@ func (s *Service) checkTag(ctx context.Context, companyID int64, tag string) err
 		return fault.InvalidField("tag", fault.NotThere, nil)
 	case err != nil:
 		return fmt.Errorf("find tag: %w", err)
-	case row.Contacts > tagMost:
-		return fault.InvalidField("tag", fault.TooManySelected, tagMost)
+	case row.Contacts > maxTag:
+		return fault.InvalidField("tag", fault.TooManySelected, maxTag)
 	}
 	return nil
 }
@@ -47,7 +47,7 @@ func (s *Service) tagged(ctx context.Context, n dbq.NotificationDueRow) (to audi
 			return to, &noTag, nil
 		case err != nil:
 			return to, nil, fmt.Errorf("find tag: %w", err)
-		case row.Contacts > tagMost:
+		case row.Contacts > maxTag:
 			return to, &bigTag, nil
 		case row.Contacts == 0:
 			return to, &emptyTag, nil

@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// tokenMost is the maximum size of a token of XML or JSON in bytes: a value of the most characters, each written as &#x10FFFF; or \ud83d\ude00. A
+// maxToken is the maximum size of a token of XML or JSON in bytes: a value of the most characters, each written as &#x10FFFF; or \ud83d\ude00. A
 // decoder holds a whole token in memory.
-const tokenMost = 512 << 10
+const maxToken = 512 << 10
 
 var errTokenTooLong = errors.New("a token is too long")
 

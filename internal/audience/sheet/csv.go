@@ -13,18 +13,18 @@ import (
 // the standard library rejects more, passes over empty rows without counting them, and holds all of a row, which after a forgotten quote is
 // all of the file.
 type csvRows struct {
-	text     text
-	comma    byte
-	cellMost int
-	row      int64
-	cell     []byte
-	isOver   bool
+	text    text
+	comma   byte
+	maxCell int
+	row     int64
+	cell    []byte
+	isOver  bool
 }
 
 // newCSV begins to read CSV. The comma is the separator that occurs most often in the first row, outside of quotes, or the one of the line
 // "sep=;", which is for Excel and no row.
 func newCSV(t text, options Options) *csvRows {
-	c := &csvRows{text: t, comma: ',', cellMost: options.CellMost}
+	c := &csvRows{text: t, comma: ',', maxCell: options.MaxCell}
 	if line := strings.ToLower(t.start); strings.HasPrefix(line, "sep=") && len(line) > 4 {
 		if rest := line[5:]; rest == "" || rest[0] == '\n' || rest[0] == '\r' {
 			c.comma = line[4]
@@ -79,7 +79,7 @@ func (c *csvRows) next(most int) (Row, error) {
 		switch {
 		case !c.text.isGood(c.cell):
 			return Row{}, wrongAt(fault.NotText, c.row)
-		case len(c.cell) > c.cellMost && utf8.RuneCount(c.cell) > c.cellMost:
+		case len(c.cell) > c.maxCell && utf8.RuneCount(c.cell) > c.maxCell:
 			return Row{}, c.tooLong(column)
 		case column < most:
 			row.Cells = append(row.Cells, cellOf(string(c.cell)))
@@ -97,7 +97,7 @@ func (c *csvRows) next(most int) (Row, error) {
 }
 
 func (c *csvRows) tooLong(column int) error {
-	return wrong(fault.CellTooLong, fault.Place{Row: c.row, Column: columnName(column), Most: c.cellMost})
+	return wrong(fault.CellTooLong, fault.Place{Row: c.row, Column: columnName(column), Most: c.maxCell})
 }
 
 // The ends of a cell.
@@ -140,7 +140,7 @@ func (c *csvRows) readCell(column int) (end int, err error) {
 			}
 			return endOfRow, nil
 		}
-		if len(c.cell) >= utf8.UTFMax*c.cellMost {
+		if len(c.cell) >= utf8.UTFMax*c.maxCell {
 			return 0, c.tooLong(column)
 		}
 		c.cell = append(c.cell, b)

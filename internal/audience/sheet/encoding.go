@@ -101,7 +101,7 @@ func guess(ctx context.Context, file File) (isUTF8, isLatin bool, err error) {
 	if len(rest) > 0 {
 		bad++
 	}
-	return bad <= good, runs.areMost(), err
+	return bad <= good, runs.areMostly(), err
 }
 
 // latinRuns is the rule of doubt about GB18030. In an encoding of Latin letters, as Windows-1252, a letter with an accent is one byte among ASCII
@@ -143,9 +143,9 @@ func (r *latinRuns) end(after byte) {
 	r.length = 0
 }
 
-// areMost reports whether more than half of the runs are of Latin letters. Half of them inside of words are enough: a short list may have one such run
+// areMostly reports whether more than half of the runs are of Latin letters. Half of them inside of words are enough: a short list may have one such run
 // (Jürgen) and one that says nothing (Höß).
-func (r *latinRuns) areMost() bool {
+func (r *latinRuns) areMostly() bool {
 	r.end('\n')
 	return 2*r.latin > r.all || r.inside > 0 && 2*r.inside >= r.all
 }

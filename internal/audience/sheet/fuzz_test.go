@@ -19,7 +19,7 @@ import (
 
 // expectList reads content, and checks what holds for every list: it is read to its end, or to a fault that names the file.
 func expectList(t *testing.T, name string, content []byte) {
-	options := sheet.Options{Columns: 20, CellMost: 100, Rows: 1000, Unpacked: 1 << 20}
+	options := sheet.Options{Columns: 20, MaxCell: 100, Rows: 1000, Unpacked: 1 << 20}
 	isExplained := func(err error) bool {
 		f := new(fault.Error)
 		return errors.As(err, &f) && len(f.Fields) == 1 && (f.Fields[0].Name == "file")

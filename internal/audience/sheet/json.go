@@ -110,7 +110,7 @@ func (j *jsonRows) object(do func(name string, cell Cell) error) error {
 		return err
 	case begin.Kind() == ']':
 		j.isOver = true
-		j.source.spend(tokenMost)
+		j.source.spend(maxToken)
 		if _, err := j.tokens.ReadToken(); !errors.Is(err, io.EOF) {
 			return j.explain(err)
 		}
@@ -138,7 +138,7 @@ func (j *jsonRows) object(do func(name string, cell Cell) error) error {
 		case len(names) == j.options.Columns:
 			return wrong(fault.TooManyColumns, j.options.Columns)
 		case isLongName(name):
-			return wrong(fault.CellTooLong, fault.Place{Row: j.row, Column: columnName(len(names)), Most: nameMost})
+			return wrong(fault.CellTooLong, fault.Place{Row: j.row, Column: columnName(len(names)), Most: maxName})
 		}
 		names[name] = true
 		cell, err := j.value(name)
@@ -163,8 +163,8 @@ func (j *jsonRows) value(name string) (Cell, error) {
 		switch {
 		case !j.text.isGood([]byte(text)):
 			return Cell{}, wrongAt(fault.NotText, j.row)
-		case len(text) > j.options.CellMost && utf8.RuneCountInString(text) > j.options.CellMost:
-			return Cell{}, wrong(fault.CellTooLong, fault.Place{Row: j.row, Column: name, Most: j.options.CellMost})
+		case len(text) > j.options.MaxCell && utf8.RuneCountInString(text) > j.options.MaxCell:
+			return Cell{}, wrong(fault.CellTooLong, fault.Place{Row: j.row, Column: name, Most: j.options.MaxCell})
 		}
 		return cellOf(text), nil
 	case '0':
@@ -180,7 +180,7 @@ func (j *jsonRows) value(name string) (Cell, error) {
 
 // token reads a token.
 func (j *jsonRows) token() (jsontext.Token, error) {
-	j.source.spend(tokenMost)
+	j.source.spend(maxToken)
 	token, err := j.tokens.ReadToken()
 	if err != nil {
 		return jsontext.Token{}, j.explain(err)
@@ -197,7 +197,7 @@ func (j *jsonRows) explain(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return wrongAt(fault.CutShort, j.row)
 	case errors.Is(err, errTokenTooLong):
-		return wrong(fault.CellTooLong, fault.Place{Row: j.row, Most: j.options.CellMost})
+		return wrong(fault.CellTooLong, fault.Place{Row: j.row, Most: j.options.MaxCell})
 	case errors.As(err, &syntax) && strings.Contains(syntax.Err.Error(), "UTF-8"):
 		return wrongAt(fault.NotText, j.row)
 	default:

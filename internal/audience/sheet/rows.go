@@ -41,7 +41,7 @@ func (w *workbook) openRows() (rows, error) {
 		if err != nil {
 			return nil, errors.Join(err, part.Close())
 		}
-		s.strings = openStrings(shared, w.options.CellMost)
+		s.strings = openStrings(shared, w.options.MaxCell)
 	}
 	if err := s.findRows(); err != nil {
 		return nil, errors.Join(err, s.close())
@@ -135,7 +135,7 @@ func (s *sheetRows) cells(most int) (Row, error) {
 			column = at
 			cell, err := s.cell(token)
 			if errors.Is(err, errTokenTooLong) {
-				return Row{}, wrong(fault.CellTooLong, fault.Place{Row: s.row, Column: columnName(column), Most: s.book.options.CellMost})
+				return Row{}, wrong(fault.CellTooLong, fault.Place{Row: s.row, Column: columnName(column), Most: s.book.options.MaxCell})
 			}
 			if err != nil {
 				return Row{}, err
@@ -200,7 +200,7 @@ func (s *sheetRows) cell(start xml.StartElement) (Cell, error) {
 				hasFormula = true
 			case "v", "is":
 				hasValue = true
-				if value, err = readText(s.xml, token.Name.Local, utf8.UTFMax*s.book.options.CellMost); err != nil {
+				if value, err = readText(s.xml, token.Name.Local, utf8.UTFMax*s.book.options.MaxCell); err != nil {
 					return Cell{}, err
 				}
 			}
@@ -212,7 +212,7 @@ func (s *sheetRows) cell(start xml.StartElement) (Cell, error) {
 				return Cell{Lossy: true}, nil // the program that wrote the file computed nothing
 			}
 			cell, err := s.valueOf(kind, style, value)
-			if err == nil && len(cell.Text) > s.book.options.CellMost && utf8.RuneCountInString(cell.Text) > s.book.options.CellMost {
+			if err == nil && len(cell.Text) > s.book.options.MaxCell && utf8.RuneCountInString(cell.Text) > s.book.options.MaxCell {
 				err = errTokenTooLong
 			}
 			return cell, err

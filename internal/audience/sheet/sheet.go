@@ -43,14 +43,14 @@ func (memory) Encoding() string { return "" }
 type Options struct {
 	Sheet    string // the sheet of a workbook; empty: the first that is not hidden
 	Columns  int    // 200
-	CellMost int    // characters of a cell: 32,767, as in Excel
+	MaxCell  int    // characters of a cell: 32,767, as in Excel
 	Rows     int64  // rows that are not empty, without the header: 1,048,576
 	Unpacked int64  // bytes of a workbook when it is unpacked: 1 GiB
 }
 
 func (o Options) withDefaults() Options {
 	orDefault(&o.Columns, 200)
-	orDefault(&o.CellMost, 32_767)
+	orDefault(&o.MaxCell, 32_767)
 	orDefault(&o.Rows, 1<<20)
 	orDefault(&o.Unpacked, 1<<30)
 	return o
@@ -141,7 +141,7 @@ func (r *Reader) readHeader() error {
 		case known[name]:
 			return wrong(fault.DuplicateColumn, name)
 		case isLongName(name):
-			return wrong(fault.CellTooLong, fault.Place{Row: row.No, Column: columnName(i), Most: nameMost})
+			return wrong(fault.CellTooLong, fault.Place{Row: row.No, Column: columnName(i), Most: maxName})
 		}
 		if name != "" {
 			known[name] = true
@@ -154,11 +154,11 @@ func (r *Reader) readHeader() error {
 	return nil
 }
 
-// nameMost is the maximum length of the name of a column in characters.
-const nameMost = 200
+// maxName is the maximum length of the name of a column in characters.
+const maxName = 200
 
 func isLongName(name string) bool {
-	return len(name) > nameMost && utf8.RuneCountInString(name) > nameMost
+	return len(name) > maxName && utf8.RuneCountInString(name) > maxName
 }
 
 // nameOf returns the name of a column as a header shows it, in one line.

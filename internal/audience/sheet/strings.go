@@ -47,12 +47,12 @@ type stringBlock struct {
 }
 
 // openStrings begins to read the strings of a part.
-func openStrings(part io.ReadCloser, cellMost int) *sharedStrings {
+func openStrings(part io.ReadCloser, maxCell int) *sharedStrings {
 	cache, err := lru.New[int, []string](blocksCached)
 	if err != nil {
 		panic(err) // the size is positive
 	}
-	return &sharedStrings{part: part, xml: newXML(part), most: 4 * cellMost, cache: cache}
+	return &sharedStrings{part: part, xml: newXML(part), most: 4 * maxCell, cache: cache}
 }
 
 // close deletes the temporary file.

@@ -60,7 +60,7 @@ func (w *workbook) relationships(of string) (map[string]relationship, error) {
 
 // each calls do with every element of a small part.
 func (w *workbook) each(name string, do func(path []string, element xml.StartElement)) error {
-	part, err := w.archive.open(name, smallPartMost)
+	part, err := w.archive.open(name, maxSmallPart)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (w *workbook) checkSheet() error {
 }
 
 func checkRows(part io.Reader) error {
-	const tailMost = 200 // bytes of an element with its attributes
+	const maxTail = 200 // bytes of an element with its attributes
 	buffer, kept := make([]byte, 128<<10), 0
 	for {
 		n, err := part.Read(buffer[kept:])
@@ -174,13 +174,13 @@ func checkRows(part io.Reader) error {
 		if err != nil && !isLast {
 			return err //nolint:wrapcheck // the archive explains it
 		}
-		if cells := mergedIn(window, isLast, tailMost); cells != "" {
+		if cells := mergedIn(window, isLast, maxTail); cells != "" {
 			return wrong(fault.MergedCells, cells)
 		}
 		if isLast {
 			return nil
 		}
-		kept = copy(buffer, window[max(0, len(window)-tailMost):])
+		kept = copy(buffer, window[max(0, len(window)-maxTail):])
 	}
 }
 

@@ -21,7 +21,7 @@ func newXML(part io.Reader) *xmlReader {
 
 // next returns the next token, which is valid until the following one. Errors: io.EOF, errTokenTooLong, those of the part, and the fault damaged.
 func (x *xmlReader) next() (xml.Token, error) {
-	x.source.spend(tokenMost)
+	x.source.spend(maxToken)
 	token, err := x.tokens.RawToken()
 	switch {
 	case err == nil || err == io.EOF || errors.Is(err, errTokenTooLong): //nolint:errorlint // the decoder returns io.EOF bare
@@ -48,7 +48,7 @@ func (x *xmlReader) each(do func(path []string, element xml.StartElement)) error
 		}
 		switch token := token.(type) {
 		case xml.StartElement:
-			if len(path) == pathMost {
+			if len(path) == maxPath {
 				return wrong(fault.Damaged, nil)
 			}
 			do(path, token)
@@ -62,8 +62,8 @@ func (x *xmlReader) each(do func(path []string, element xml.StartElement)) error
 	}
 }
 
-// pathMost is how deep elements may be nested.
-const pathMost = 100
+// maxPath is how deep elements may be nested.
+const maxPath = 100
 
 // attribute returns an attribute of an element; empty: it has none.
 func attribute(element xml.StartElement, name string) string {

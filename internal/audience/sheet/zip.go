@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	directoryMost = 2 << 20  // bytes of the directory of a workbook: each of its entries, of which a workbook has some tens, needs hundreds in memory
-	smallPartMost = 16 << 20 // bytes of a part of a workbook other than its rows and strings
+	maxDirectory = 2 << 20  // bytes of the directory of a workbook: each of its entries, of which a workbook has some tens, needs hundreds in memory
+	maxSmallPart = 16 << 20 // bytes of a part of a workbook other than its rows and strings
 )
 
 // archive is a workbook as the ZIP file that it is.
@@ -26,7 +26,7 @@ type archive struct {
 
 // openArchive reads the directory of a ZIP file.
 func openArchive(ctx context.Context, file File) (*archive, error) {
-	a := &archive{ctx: ctx, source: &budgetReaderAt{ReaderAt: file, left: directoryMost}, parts: map[string]*zip.File{}}
+	a := &archive{ctx: ctx, source: &budgetReaderAt{ReaderAt: file, left: maxDirectory}, parts: map[string]*zip.File{}}
 	directory, err := zip.NewReader(a.source, file.Size())
 	if err != nil {
 		return nil, a.explain(err)

@@ -16,8 +16,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// fieldsMost is the maximum size in bytes of a form without its file: headers, fields, and what is between them.
-const fieldsMost = 256 << 10
+// maxFields is the maximum size in bytes of a form without its file: headers, fields, and what is between them.
+const maxFields = 256 << 10
 
 // FormSpec says what a form may have.
 type FormSpec struct {
@@ -37,7 +37,7 @@ type Form struct {
 // Form reads a form, whose parts may have any order, and stores its file as Receive does. Errors: *SourceError; faults: those of Receive,
 // request.malformed, request.invalid for an unknown field and for a second file.
 func (s *Service) Form(ctx context.Context, body io.Reader, spec FormSpec) (Form, error) {
-	bounded := &boundedReader{Reader: body, left: fieldsMost, tail: []byte("\n")}
+	bounded := &boundedReader{Reader: body, left: maxFields, tail: []byte("\n")}
 	f := Form{Fields: map[string][]string{}}
 	for parts := multipart.NewReader(bounded, spec.Boundary); ; {
 		part, err := parts.NextPart()
@@ -127,9 +127,9 @@ type boundedReader struct {
 	failed error  // of the body
 }
 
-// tailMost is how much of what was read last is kept: the end of a form is in the last buffer of multipart.Reader, which has 4 KiB, or begins in the one
+// maxTail is how much of what was read last is kept: the end of a form is in the last buffer of multipart.Reader, which has 4 KiB, or begins in the one
 // before.
-const tailMost = 8 << 10
+const maxTail = 8 << 10
 
 // hasRead reports whether a text is in what was read last.
 func (b *boundedReader) hasRead(text string) bool { return bytes.Contains(b.tail, []byte(text)) }
@@ -143,8 +143,8 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	if !b.isFile {
 		b.left -= n
 	}
-	kept := copy(b.tail, b.tail[max(0, len(b.tail)-max(0, tailMost-n)):])
-	b.tail = append(b.tail[:kept], p[max(0, n-tailMost):n]...)
+	kept := copy(b.tail, b.tail[max(0, len(b.tail)-max(0, maxTail-n)):])
+	b.tail = append(b.tail[:kept], p[max(0, n-maxTail):n]...)
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.failed = err
 	}

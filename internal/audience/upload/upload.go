@@ -36,10 +36,10 @@ const (
 	Most = 100 << 20
 
 	partSize    = 256 << 10
-	nameMost    = 255     // characters
-	companyMost = 1 << 30 // bytes of the complete uploads of a company, beyond which it cannot begin another
+	maxName     = 255     // characters
+	maxCompany  = 1 << 30 // bytes of the complete uploads of a company, beyond which it cannot begin another
 	unusedFor   = time.Hour
-	forgetBatch = 10
+	deleteBatch = 10
 )
 
 // Service stores uploads.
@@ -54,7 +54,7 @@ func New(db *postgres.DB) *Service { return &Service{db: db, q: dbq.New(db)} }
 // Sweeps are what the service does again and again.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Sweep}, Name: "delete-unused-uploads", Interval: 5 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-unused-uploads", Interval: 5 * time.Minute, Run: s.DeleteExpired},
 	}
 }
 
@@ -110,7 +110,7 @@ func (s *Service) add(ctx context.Context, r io.Reader, meta Meta) (Upload, erro
 	u := Upload{Name: nameOf(meta.Name)}
 	var err error
 	u.ID, err = s.q.UploadAdd(ctx, dbq.UploadAddParams{
-		CompanyID: meta.CompanyID, SubmittedBy: meta.SubmittedBy, Name: u.Name, Most: companyMost,
+		CompanyID: meta.CompanyID, SubmittedBy: meta.SubmittedBy, Name: u.Name, Most: maxCompany,
 	})
 	if err != nil {
 		return Upload{}, postgres.Wrap("begin upload", err, errTooMuch)
@@ -167,8 +167,8 @@ func nameOf(name string) string {
 	if name == "." || name == "/" {
 		return ""
 	}
-	if runes := []rune(name); len(runes) > nameMost {
-		return string(runes[len(runes)-nameMost:]) // the end has the extension
+	if runes := []rune(name); len(runes) > maxName {
+		return string(runes[len(runes)-maxName:]) // the end has the extension
 	}
 	return name
 }
@@ -190,17 +190,17 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 // dropLimit bounds Drop.
 const dropLimit = 10 * time.Second
 
-// Drop deletes an upload that nothing uses, also after ctx has ended. Forget would delete it later.
+// Drop deletes an upload that nothing uses, also after ctx has ended. DeleteExpired would delete it later.
 func (s *Service) Drop(ctx context.Context, u Upload) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropLimit)
 	defer cancel()
 	return postgres.Wrap("drop upload", s.q.UploadDrop(ctx, u.ID), nil)
 }
 
-// Forget deletes the uploads that nothing has used within an hour, and returns how many.
-func (s *Service) Forget(ctx context.Context) (int, error) {
-	n, err := postgres.InBatches(forgetBatch, func() (int64, error) {
-		return s.q.UploadsForget(ctx, dbq.UploadsForgetParams{Keep: unusedFor, BatchSize: forgetBatch})
+// DeleteExpired deletes the uploads that nothing has used within an hour, and returns how many.
+func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
+	n, err := postgres.InBatches(deleteBatch, func() (int64, error) {
+		return s.q.UploadsDeleteUnused(ctx, dbq.UploadsDeleteUnusedParams{Keep: unusedFor, BatchSize: deleteBatch})
 	})
 	return n, postgres.Wrap("delete unused uploads", err, nil)
 }

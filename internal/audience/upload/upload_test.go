@@ -181,7 +181,7 @@ func TestUnusedUploadsAreForgotten(t *testing.T) {
 	}
 	b.exec("UPDATE uploads SET created_at = now() - interval '61 minutes' WHERE id <> $1", fresh.ID)
 	b.exec("UPDATE uploads SET created_at = now() - interval '59 minutes' WHERE id = $1", fresh.ID)
-	if n, err := b.Forget(t.Context()); n != 1 || err != nil {
+	if n, err := b.DeleteExpired(t.Context()); n != 1 || err != nil {
 		t.Errorf("%d were forgotten: %v", n, err)
 	}
 	for u, want := range map[upload.Upload]bool{old: false, used: true, dropped: false, fresh: true} {

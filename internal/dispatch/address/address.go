@@ -15,8 +15,8 @@ import (
 // Longest is how many characters an address can have, with what is not part of it.
 const Longest = 254
 
-// usualMost is how many characters an address on a channel without rules of its own has at most.
-const usualMost = 100
+// maxUsualAddress is how many characters an address on a channel without rules of its own has at most.
+const maxUsualAddress = 100
 
 // Field is what a row calls its address on a channel.
 func Field(channel string) string {
@@ -48,7 +48,7 @@ func Read(channel, text, region string) (phone.Number, error) {
 		return phone.Read(field, text, region) //nolint:wrapcheck // a fault
 	}
 	text = strings.TrimSpace(strings.Map(visible, text))
-	most := usualMost
+	most := maxUsualAddress
 	if channel == directory.Email {
 		most = Longest
 	}

@@ -20,8 +20,8 @@ const (
 	Secret = "callbackSecret" // the key as text
 )
 
-// secretLeast is the minimum length of a secret in bytes: a shorter one can be guessed.
-const secretLeast = 16
+// minSecret is the minimum length of a secret in bytes: a shorter one can be guessed.
+const minSecret = 16
 
 // The values of Config.Verify.
 const (
@@ -88,8 +88,8 @@ func key(verify, secret string) ([]byte, error) {
 // CheckSecret rejects a secret that is short enough to be guessed. c can be nil.
 func (c *Config) CheckSecret(secret string) error {
 	key, err := key(c.Proof().Verify, secret)
-	if err == nil && len(key) < secretLeast {
-		err = fault.InvalidField("config."+Secret, fault.TooShort, secretLeast)
+	if err == nil && len(key) < minSecret {
+		err = fault.InvalidField("config."+Secret, fault.TooShort, minSecret)
 	}
 	return err
 }

@@ -33,7 +33,7 @@ func FuzzReceipts(f *testing.F) {
 			}
 			return
 		}
-		if len(all)+leftOut > receiptsMost {
+		if len(all)+leftOut > maxReceipts {
 			t.Errorf("%d receipts, and %d left out", len(all), leftOut)
 		}
 		for _, r := range all {

@@ -51,7 +51,7 @@ func NewVerifier(c Config, secret string) (*Verifier, error) {
 
 // IsGuessable reports whether the secret is short enough to be guessed. Such a secret was stored before a minimum
 // length was required.
-func (v *Verifier) IsGuessable() bool { return len(v.key) < secretLeast }
+func (v *Verifier) IsGuessable() bool { return len(v.key) < minSecret }
 
 // IsKnownBeforeBody reports whether MayBeProven is already a proof, by token or address.
 func (v *Verifier) IsKnownBeforeBody() bool { return v.Config.Verify == Token || len(v.networks) > 0 }

@@ -11,8 +11,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// receiptsMost is the maximum number of receipts in a callback.
-const receiptsMost = 1000
+// maxReceipts is the maximum number of receipts in a callback.
+const maxReceipts = 1000
 
 // The states of a message at a provider.
 const (
@@ -56,7 +56,7 @@ func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 	if !isList {
 		items = []any{whole}
 	}
-	if len(items) > receiptsMost {
+	if len(items) > maxReceipts {
 		return nil, 0, fault.New(fault.TooLarge, fault.RequestTooLarge)
 	}
 	for _, item := range items {

@@ -35,7 +35,7 @@ type Service struct {
 func New(db *postgres.DB) *Service {
 	s := &Service{
 		db: db, q: dbq.New(db), routesChanged: func(int64) {}, switched: func() {},
-		senderPools: expirable.NewLRU[senderPoolKey, int64](senderPoolsMost, nil, senderPoolsFresh),
+		senderPools: expirable.NewLRU[senderPoolKey, int64](maxSenderPools, nil, senderPoolsFresh),
 	}
 	s.cache.Load = s.load
 	return s
@@ -44,7 +44,7 @@ func New(db *postgres.DB) *Service {
 // Sweeps are what the service does again and again.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Sweep}, Name: "delete-retired-pools", Interval: time.Hour, Routine: true, Run: s.ForgetPools},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-retired-pools", Interval: time.Hour, Routine: true, Run: s.DeleteRetiredPools},
 	}
 }
 
@@ -70,7 +70,7 @@ var (
 func (s *Service) Change(ctx context.Context, fn func(ctx context.Context) error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		s.db.AfterCommit(ctx, func() {
-			s.Forget()
+			s.Invalidate()
 			for _, do := range s.changed {
 				do()
 			}
@@ -91,9 +91,9 @@ func (s *Service) switchAfterCommit(ctx context.Context) {
 	s.db.AfterCommit(ctx, func() { s.switched() })
 }
 
-// Forget discards the view, so that the next use loads it again.
-func (s *Service) Forget() {
-	s.cache.Forget()
+// Invalidate discards the view, so that the next use loads it again.
+func (s *Service) Invalidate() {
+	s.cache.Invalidate()
 	s.senderPools.Purge()
 }
 

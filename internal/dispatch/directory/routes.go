@@ -127,9 +127,9 @@ func (s *Service) moveAfterCommit(ctx context.Context, pool int64) {
 // is answered.
 func (s *Service) OnRoutesChanged(do func(pool int64)) { s.routesChanged = do }
 
-// ForgetPools deletes pools that were retired long ago, and empty pools of one sender that were made long ago, and returns how many.
-func (s *Service) ForgetPools(ctx context.Context) (int, error) {
-	retired, err := s.q.PoolForget(ctx)
+// DeleteRetiredPools deletes pools that were retired long ago, and empty pools of one sender that were made long ago, and returns how many.
+func (s *Service) DeleteRetiredPools(ctx context.Context) (int, error) {
+	retired, err := s.q.PoolDeleteRetired(ctx)
 	if err != nil {
 		return 0, postgres.Wrap("forget retired pools", err, nil)
 	}

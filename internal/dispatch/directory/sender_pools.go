@@ -19,7 +19,7 @@ type senderPoolKey struct {
 
 // The pools of one sender that are in memory: how many, and for how long, so that a change made on another server is seen as soon as one of the view.
 const (
-	senderPoolsMost  = 10_000
+	maxSenderPools   = 10_000
 	senderPoolsFresh = 2 * time.Second
 )
 

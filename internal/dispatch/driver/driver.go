@@ -181,8 +181,8 @@ func timeout(seconds float64) (time.Duration, error) {
 
 // atOnce bounds a configured number of concurrent calls; 0 means the default.
 func atOnce(n *int) error {
-	if *n < 0 || *n > httpAtOnceMost {
-		return fault.InvalidField("config.atOnce", fault.TooBig, httpAtOnceMost)
+	if *n < 0 || *n > maxHTTPAtOnce {
+		return fault.InvalidField("config.atOnce", fault.TooBig, maxHTTPAtOnce)
 	}
 	if *n == 0 {
 		*n = 8

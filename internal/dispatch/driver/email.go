@@ -119,11 +119,11 @@ var unsubscribeKeys = []string{"task_id", "user_id", "email"}
 
 // unsubscribe returns the address at which the recipient of a message unsubscribes.
 func unsubscribe(address string, m provider.Message) string {
-	filled, _ := placeholder.Fill(address, map[string]any{"task_id": m.TaskID, "user_id": m.UserID, "email": m.Recipient}, unsubscribeMost, url.QueryEscape)
+	filled, _ := placeholder.Fill(address, map[string]any{"task_id": m.TaskID, "user_id": m.UserID, "email": m.Recipient}, maxUnsubscribe, url.QueryEscape)
 	return filled
 }
 
-const unsubscribeMost = 2000 // characters
+const maxUnsubscribe = 2000 // characters
 
 // checkUnsubscribe returns what is wrong with an address for unsubscribing: programs call only HTTPS.
 func checkUnsubscribe(text string) error {
@@ -136,7 +136,7 @@ func checkUnsubscribe(text string) error {
 	filled := unsubscribe(text, provider.Message{TaskID: "t", UserID: "u", Recipient: "e"})
 	to, err := url.Parse(filled)
 	isForbidden := func(r rune) bool { return r <= ' ' || r == '<' || r == '>' || r > '~' }
-	if err != nil || to.Scheme != "https" || to.Host == "" || len(text) > unsubscribeMost || strings.ContainsFunc(filled, isForbidden) {
+	if err != nil || to.Scheme != "https" || to.Host == "" || len(text) > maxUnsubscribe || strings.ContainsFunc(filled, isForbidden) {
 		return fault.InvalidField(field, fault.WrongFormat, nil)
 	}
 	return nil

@@ -42,11 +42,11 @@ type httpSMS struct {
 	limit  time.Duration
 }
 
-const httpAtOnceMost = 64
+const maxHTTPAtOnce = 64
 
-// addressMost is the length in bytes up to which servers reliably accept a URL. The refusal of a longer one would
+// maxAddress is the length in bytes up to which servers reliably accept a URL. The refusal of a longer one would
 // look like an outage.
-const addressMost = 8000
+const maxAddress = 8000
 
 func newHTTPSMS(config []byte, t provider.Tools) (Driver, error) {
 	d := &httpSMS{tools: t}
@@ -298,7 +298,7 @@ func addressOf(configured string, f filler) (*url.URL, error) {
 	if hasDots(to.Path) || hasDots(unescapedAgain.Replace(to.Path)) {
 		return nil, errFolder
 	}
-	if len(text.(string)) > addressMost {
+	if len(text.(string)) > maxAddress {
 		return nil, errLong
 	}
 	return to, nil

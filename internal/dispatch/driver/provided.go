@@ -23,16 +23,16 @@ type providedTemplate struct {
 	fixed int            // characters outside placeholders
 }
 
-// providedMost is how many templates a sender may have: a message is compared with each.
-const providedMost = 200
+// maxProvided is how many templates a sender may have: a message is compared with each.
+const maxProvided = 200
 
 // providedTemplates reads templates, by their codes. placeholder has a group with the name.
 func providedTemplates(texts map[string]string, placeholder *regexp.Regexp) (all []providedTemplate, err error) {
 	if len(texts) == 0 {
 		return nil, fault.InvalidField("config.templates", fault.Required, nil)
 	}
-	if len(texts) > providedMost {
-		return nil, fault.InvalidField("config.templates", fault.TooManySelected, providedMost)
+	if len(texts) > maxProvided {
+		return nil, fault.InvalidField("config.templates", fault.TooManySelected, maxProvided)
 	}
 	for code, text := range texts {
 		t := providedTemplate{code: code}

@@ -29,12 +29,12 @@ const (
 )
 
 const (
-	// TasksMost is the largest number of tasks of a job: as many as a batch has rows.
-	TasksMost   = 1 << 20
-	runningMost = 100 // jobs
-	companyMost = 10  // jobs about batches of one company: its users make them, and must not take the places of others
+	// MaxTasks is the largest number of tasks of a job: as many as a batch has rows.
+	MaxTasks    = 1 << 20
+	maxRunning  = 100 // jobs
+	maxCompany  = 10  // jobs about batches of one company: its users make them, and must not take the places of others
 	partSize    = 500 // tasks that one transaction changes: tens of milliseconds
-	forgetBatch = 1000
+	deleteBatch = 1000
 )
 
 // Service creates and runs jobs.
@@ -56,7 +56,7 @@ func New(db *postgres.DB, tasks *queue.Service, settings *setting.Service, log *
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep, servers.API, servers.Console}, Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Run},
-		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-task-jobs", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-task-jobs", Interval: 10 * time.Minute, Run: s.DeleteExpired},
 	}
 }
 
@@ -93,7 +93,7 @@ func (s *Service) Plan(ctx context.Context, r Request) (Plan, error) {
 		MessageType: r.Filter.MessageType, CreatedFrom: r.Filter.CreatedFrom, CreatedTo: r.Filter.CreatedTo, SenderNo: r.Filter.SenderNo,
 		Result: r.Filter.Result, Delivery: r.Filter.Delivery, BatchID: r.Filter.BatchID, IsTest: r.Filter.Test,
 		CountryNo: r.Filter.CountryNo, TemplateNo: r.Filter.TemplateNo, SubmittedBy: r.Filter.SubmittedBy, ProviderNo: r.Filter.ProviderNo,
-		Status: status, Most: TasksMost, Filter: r.Shown, Remark: r.Remark, CreatedBy: r.By, Expected: r.Count,
+		Status: status, Most: MaxTasks, Filter: r.Shown, Remark: r.Remark, CreatedBy: r.By, Expected: r.Count,
 		BatchSize: partSize,
 	}
 	var plan Plan
@@ -103,7 +103,7 @@ func (s *Service) Plan(ctx context.Context, r Request) (Plan, error) {
 			if err != nil {
 				return err
 			}
-			plan.Count, plan.Capped = min(row.Tasks, TasksMost), row.Tasks > TasksMost
+			plan.Count, plan.Capped = min(row.Tasks, MaxTasks), row.Tasks > MaxTasks
 			if row.JobID == 0 {
 				return nil
 			}
@@ -128,7 +128,7 @@ func (s *Service) Plan(ctx context.Context, r Request) (Plan, error) {
 	case r.Count == nil || plan.Job != nil:
 		return plan, nil
 	case plan.Capped:
-		return Plan{}, fault.InvalidField("filter", fault.TooManySelected, TasksMost)
+		return Plan{}, fault.InvalidField("filter", fault.TooManySelected, MaxTasks)
 	}
 	changed := fault.New(fault.Conflict, fault.JobCountChanged)
 	changed.Count = &plan.Count
@@ -145,10 +145,10 @@ func (s *Service) admit(ctx context.Context, r Request) error {
 		return err
 	case running.Same > 0: // the request was sent twice
 		return fault.New(fault.Conflict, fault.JobAlreadyRunning)
-	case running.Jobs >= runningMost:
-		return fault.AtLimit(runningMost)
-	case running.OfCompany >= companyMost:
-		return fault.AtLimit(companyMost)
+	case running.Jobs >= maxRunning:
+		return fault.AtLimit(maxRunning)
+	case running.OfCompany >= maxCompany:
+		return fault.AtLimit(maxCompany)
 	}
 	return nil
 }
@@ -309,10 +309,10 @@ func (s *Service) change(ctx context.Context, job dbq.TaskJob, ids []string) (p 
 	return p, nil
 }
 
-// Forget deletes jobs that ended longer ago than the setting history.log_days says, and returns how many.
-func (s *Service) Forget(ctx context.Context) (int, error) {
-	return s.settings.ForgetLogs(ctx, forgetBatch, func(keep time.Duration) (int64, error) {
-		n, err := s.q.JobsForget(ctx, dbq.JobsForgetParams{BatchSize: forgetBatch, Keep: keep})
+// DeleteExpired deletes jobs that ended longer ago than the setting history.log_days says, and returns how many.
+func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
+	return s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.JobsDeleteExpired(ctx, dbq.JobsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete jobs", err, nil)
 	})
 }

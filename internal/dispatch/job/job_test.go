@@ -413,7 +413,7 @@ func TestAJobIsCreatedOnceAndGoesOn(t *testing.T) {
 	run(b, job.JobID, "finished, 900 of 900 done, 0 skipped, 0 failed")
 	b.Exec("UPDATE task_jobs SET finished_at = now() - interval '400 days'")
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"log_days": 30}})
-	if n, err := b.App.Jobs.Forget(t.Context()); n != 1 || err != nil {
+	if n, err := b.App.Jobs.DeleteExpired(t.Context()); n != 1 || err != nil {
 		t.Errorf("forgot %d, %v", n, err)
 	}
 }

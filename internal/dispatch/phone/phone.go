@@ -28,7 +28,7 @@ const Longest = 50
 // plain is the form of a number that is stored as it was written: the receiver of a task reads it as LKSMS did.
 var plain = regexp.MustCompile(`^\+?[0-9][0-9 -]*[0-9]$`)
 
-const plainMost = 20
+const maxPlain = 20
 
 // Normalise is Read for what needs the number alone.
 func Normalise(field, number, region string) (string, error) {
@@ -55,7 +55,7 @@ func Read(field, number, region string) (Number, error) {
 	}
 	written := number
 	isAbroad := !strings.HasPrefix(dialled, "+") && !strings.HasPrefix(e164, mainland)
-	if isAbroad || len(number) > plainMost || !plain.MatchString(number) {
+	if isAbroad || len(number) > maxPlain || !plain.MatchString(number) {
 		written = e164
 	}
 	return Number{E164: e164, Written: written}, nil
@@ -75,7 +75,7 @@ func dial(dialled, region string) (string, fault.Rule) {
 		return mainland + mobile, ""
 	}
 	if region == "" {
-		if len(digits) >= nationalLeast && len(digits) <= e164Most {
+		if len(digits) >= minNational && len(digits) <= e164Most {
 			return "", fault.RegionNotKnown
 		}
 		return "", fault.NotAPhoneNumber
@@ -86,8 +86,8 @@ func dial(dialled, region string) (string, fault.Rule) {
 	return "", fault.NotAPhoneNumber
 }
 
-// nationalLeast is how many digits a number of a country has at least to be one whose country is not known.
-const nationalLeast = 8
+// minNational is how many digits a number of a country has at least to be one whose country is not known.
+const minNational = 8
 
 // isMainland reports whether an 11-digit number that begins with 1 is a mobile number of mainland China.
 func isMainland(region string) bool { return region == "" || region == "CN" }

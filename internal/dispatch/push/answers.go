@@ -8,8 +8,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// latestMost is how many outcomes of a sender are kept beside it.
-const latestMost = 10
+// maxLatest is how many outcomes of a sender are kept beside it.
+const maxLatest = 10
 
 // latest has the latest outcomes of calls, the newest last.
 type latest []dbq.SenderAnswer
@@ -20,7 +20,7 @@ func (l *latest) add(taskID string, o provider.Outcome) {
 		return
 	}
 	all := append(*l, dbq.SenderAnswer{TaskID: taskID, Outcome: o.Kind(), Code: &o.Code, Error: &o.Error, Answer: &o.Answer})
-	*l = all[max(0, len(all)-latestMost):]
+	*l = all[max(0, len(all)-maxLatest):]
 }
 
 // keep stores the latest outcomes of a sender. They explain what the sender does; a message does not depend on them.

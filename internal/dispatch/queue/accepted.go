@@ -109,8 +109,8 @@ func (s *Service) RefuseAccepted(ctx context.Context, one Accepted, why string) 
 	if text = strings.TrimSpace(text); text == "" { // a task has a text
 		text = sub.TemplateNo
 	}
-	if runes := []rune(text); len(runes) > contentMost {
-		text = string(runes[:contentMost])
+	if runes := []rune(text); len(runes) > maxContent {
+		text = string(runes[:maxContent])
 	}
 	priority := priorityOf(values.SMS, sub.MessageType)
 	if sub.Priority != nil {
@@ -120,7 +120,7 @@ func (s *Service) RefuseAccepted(ctx context.Context, one Accepted, why string) 
 		return s.q.TaskRefuse(ctx, dbq.TaskRefuseParams{
 			TaskID: one.TaskID, CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKey: optional.Value(sub.DedupKey), PhoneNumber: sub.PhoneNumber,
 			Recipient: recipient, Content: text, Source: optional.Value(sub.Source), PoolID: pool, MessageType: sub.MessageType, CountryNo: country,
-			Priority: priority, Segments: int16(min(segmentsMost, segment.Count(segment.Signed(sub.Sign, text)))), Sign: sub.Sign, IsTest: sub.Test,
+			Priority: priority, Segments: int16(min(maxSegments, segment.Count(segment.Signed(sub.Sign, text)))), Sign: sub.Sign, IsTest: sub.Test,
 			ExpectSendTime: sub.ExpectSendTime, ExpiresAt: sub.ExpiresAt, RequestID: origin.RequestID, UseTemplate: isParams, SourceIp: origin.SourceIP,
 			UserAgent: logtext.Text(origin.UserAgent), RequestData: sub.Raw, Result: why,
 		})
@@ -132,8 +132,8 @@ func (s *Service) RefuseAccepted(ctx context.Context, one Accepted, why string) 
 }
 
 const (
-	contentMost  = 1024 // characters of a text, as the database stores it
-	segmentsMost = 100  // short messages of a text, as the database stores them
+	maxContent  = 1024 // characters of a text, as the database stores it
+	maxSegments = 100  // short messages of a text, as the database stores them
 )
 
 // poolOfRefused returns the pool in which a message would be, or would be without its number; 0: none, its company is gone.

@@ -132,15 +132,15 @@ func (b *batch) giveBack(ctx context.Context, row batchRow) {
 	}
 }
 
-// portionMost bounds how many messages of a batch without an Idempotency-Key one transaction stores, and how many repeats and refused
+// maxPortion bounds how many messages of a batch without an Idempotency-Key one transaction stores, and how many repeats and refused
 // messages of any batch one statement logs. The transaction locks the ranks of its company: other submissions of that company wait, and
 // those of other companies that were merged with them. It also keeps PostgreSQL busy, for which single messages of others wait.
-const portionMost = 100
+const maxPortion = 100
 
 // store stores rows in portions, in their order. In a transaction they are one portion: several would lock the ranks in an order
 // of their own, and could deadlock with other submissions. A row whose dedup key is taken becomes a repeat.
 func (b *batch) store(ctx context.Context) {
-	most := portionMost
+	most := maxPortion
 	if b.inTx {
 		most = max(1, len(b.rows))
 	}
@@ -173,7 +173,7 @@ func (s *Service) storeRows(ctx context.Context, rows []batchRow) ([]bool, error
 
 // repeat gives repeats the tasks that have their dedup keys.
 func (b *batch) repeat(ctx context.Context) {
-	for portion := range slices.Chunk(b.repeats, portionMost) {
+	for portion := range slices.Chunk(b.repeats, maxPortion) {
 		for i, result := range apart(ctx, b, portion, b.firstsOf) {
 			of := portion[i]
 			o := &b.outcomes[of]

@@ -68,13 +68,13 @@ func (s *Service) placeOf(ctx context.Context, asOf time.Time, m Rendered, perso
 	return place, reason, err
 }
 
-// beginningMost is how many characters of a rendering its tasks hold. A short message is not longer than the limits allow, and they hold it whole.
-const beginningMost = 200
+// maxBeginning is how many characters of a rendering its tasks hold. A short message is not longer than the limits allow, and they hold it whole.
+const maxBeginning = 200
 
 // Beginning returns the beginning of a text that its tasks hold.
 func Beginning(channel, text string) string {
-	if runes := []rune(text); channel != directory.SMS && len(runes) > beginningMost {
-		return string(runes[:beginningMost])
+	if runes := []rune(text); channel != directory.SMS && len(runes) > maxBeginning {
+		return string(runes[:maxBeginning])
 	}
 	return text
 }

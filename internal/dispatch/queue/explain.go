@@ -30,8 +30,8 @@ const (
 	BecauseSettled    = "settled"
 )
 
-// AheadMost is the largest number of tasks ahead that an explanation counts.
-const AheadMost = 10_000
+// MaxAhead is the largest number of tasks ahead that an explanation counts.
+const MaxAhead = 10_000
 
 // Explanation says why a task has its state. The task is read a moment before the senders.
 type Explanation struct {
@@ -39,7 +39,7 @@ type Explanation struct {
 	Reason  string
 	IsDue   bool
 	Routed  bool
-	Ahead   *int64 // tasks that go before it; AheadMost+1 means more than AheadMost, nil that the task is not queued
+	Ahead   *int64 // tasks that go before it; MaxAhead+1 means more than MaxAhead, nil that the task is not queued
 	Senders []sender.Candidate
 	HeldBy  []Switch // what holds a PENDING task
 
@@ -114,7 +114,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	if row.Lane != nil && row.Rank != nil {
 		var ahead int64
 		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-			ahead, err = q.TaskAhead(ctx, dispatchq.TaskAheadParams{TaskID: row.TaskID, Most: AheadMost + 1})
+			ahead, err = q.TaskAhead(ctx, dispatchq.TaskAheadParams{TaskID: row.TaskID, Most: MaxAhead + 1})
 			return err
 		})
 		if err != nil {
@@ -130,7 +130,7 @@ func (s *Service) due(ctx context.Context, id string) (dbq.TaskDueRow, error) {
 	if err != nil {
 		return dbq.TaskDueRow{}, err
 	}
-	due, err := s.inParts.TaskDue(ctx, dbq.TaskDueParams{TaskID: id, LeaseLeast: claim.LeaseLeast, RetryMaxWait: rules.RetryWait()})
+	due, err := s.inParts.TaskDue(ctx, dbq.TaskDueParams{TaskID: id, MinLease: claim.MinLease, RetryMaxWait: rules.RetryWait()})
 	return due, postgres.Wrap("read due time of task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 

@@ -108,10 +108,10 @@ type Filter struct {
 	Limit       int
 }
 
-// The bounds of one page of a list: after scanMost tasks no further statement reads any, and partitionsMost is the number of partitions.
+// The bounds of one page of a list: after maxScan tasks no further statement reads any, and maxPartitions is the number of partitions.
 const (
-	scanMost       = 1000
-	partitionsMost = 16 // one with a task or two of a rare filter takes a millisecond, mostly for planning, and more if it is not in memory
+	maxScan       = 1000
+	maxPartitions = 16 // one with a task or two of a rare filter takes a millisecond, mostly for planning, and more if it is not in memory
 )
 
 // Page is a page of a list of tasks, newest first.
@@ -152,14 +152,14 @@ func (s *Service) List(ctx context.Context, f Filter) (p Page, err error) {
 func list(ctx context.Context, q *dbq.Queries, f Filter) (p Page, err error) {
 	first, last := idsCreated(f.CreatedFrom, f.CreatedTo)
 	before := min(f.BeforeID, last)
-	if p.partitions, err = q.TaskPartitions(ctx, dbq.TaskPartitionsParams{BeforeID: before, Most: partitionsMost}); err != nil {
+	if p.partitions, err = q.TaskPartitions(ctx, dbq.TaskPartitionsParams{BeforeID: before, Most: maxPartitions}); err != nil {
 		return Page{}, err
 	}
 	var starts []string
 	for _, part := range p.partitions {
 		starts = append(starts, part.FirstID)
 	}
-	if len(starts) < partitionsMost {
+	if len(starts) < maxPartitions {
 		starts = append(starts, "") // before all partitions
 	}
 	var held []string
@@ -173,7 +173,7 @@ func list(ctx context.Context, q *dbq.Queries, f Filter) (p Page, err error) {
 		width = min(width, len(starts))
 		start := starts[width-1]
 		for inWindow := true; inWindow; {
-			if scanned >= scanMost {
+			if scanned >= maxScan {
 				p.Before = before
 				return p, nil
 			}
@@ -198,7 +198,7 @@ func list(ctx context.Context, q *dbq.Queries, f Filter) (p Page, err error) {
 			}
 			inWindow = len(ids) == most
 			read := ids[len(ids)-1]
-			scanned, before, most = scanned+len(ids), f.skip(read), min(4*most, scanMost)
+			scanned, before, most = scanned+len(ids), f.skip(read), min(4*most, maxScan)
 			if before != read {
 				most = f.Limit // the tasks that were skipped say nothing about those that follow
 			}

@@ -150,7 +150,7 @@ func TestACountryAndACompanyWithoutRoutesCanBeDeleted(t *testing.T) {
 	b.Expect(200, "", "DELETE", "/api/v1/admin/countries/DE", nil)
 	b.Expect(200, "", "DELETE", "/api/v1/admin/companies/acme", nil)
 	b.Exec("UPDATE pools SET retired_at = now() - interval '31 days' WHERE retired_at IS NOT NULL")
-	if n, err := b.App.Directory.ForgetPools(t.Context()); n != 2 || err != nil {
+	if n, err := b.App.Directory.DeleteRetiredPools(t.Context()); n != 2 || err != nil {
 		t.Errorf("forgot %d pools, %v", n, err)
 	}
 }
@@ -163,7 +163,7 @@ func TestAForgottenPoolTakesItsRanksWithIt(t *testing.T) {
 	b.Expect(200, "", "DELETE", routePath(r), nil)
 	b.SubmitMany("y", 1, nil)
 	b.Exec("UPDATE pools SET retired_at = now() - interval '31 days' WHERE retired_at IS NOT NULL")
-	if n, err := b.App.Directory.ForgetPools(t.Context()); n != 1 || err != nil {
+	if n, err := b.App.Directory.DeleteRetiredPools(t.Context()); n != 1 || err != nil {
 		t.Errorf("forgot %d pools, %v", n, err)
 	}
 	if n := b.Count("SELECT count(*) FROM fair_ranks WHERE pool_id NOT IN (SELECT id FROM pools)"); n != 0 {

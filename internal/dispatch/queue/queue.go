@@ -92,21 +92,21 @@ func New(db *postgres.DB, templates *template.Service, directory *directory.Serv
 		Name: "lksms_notification_people_failed_total", Help: "People whom a notification did not reach, by the reason.",
 	}, []string{"reason"})
 	s.submits = merge.New(merge.Options[newTask, bool]{
-		Run: s.storeAll, Hopeless: isHopeless, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+		Run: s.storeAll, Hopeless: isHopeless, Most: maxMerged, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})
 	s.reports = merge.New(merge.Options[Report, ended]{
 		Run: s.settle, Hopeless: isHopeless, Key: func(r Report) string { return r.TaskID },
-		Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+		Most: maxMerged, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})
 	s.late = merge.New(merge.Options[Report, ended]{
 		Run: s.settleLate, Hopeless: isHopeless, Key: func(r Report) string { return r.TaskID },
-		Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+		Most: maxMerged, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})
 	s.refusals = merge.New(merge.Options[refusedRow, struct{}]{
 		Run: func(ctx context.Context, rows []refusedRow) ([]struct{}, error) {
 			return make([]struct{}, len(rows)), s.logRefused(ctx, rows)
 		},
-		Hopeless: isHopeless, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+		Hopeless: isHopeless, Most: maxMerged, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})
 	return s
 }
@@ -121,15 +121,15 @@ func (s *Service) Sweeps() []sweep.Job {
 		{Roles: servers.Roles{servers.Sweep}, Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: s.Move},
 		{Roles: servers.Roles{servers.Sweep}, Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: s.Age},
 		{Roles: servers.Roles{servers.Sweep}, Name: "close-rank-gaps", Interval: time.Second, Routine: true, Run: s.CloseGaps},
-		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-submissions", Interval: 10 * time.Minute, Run: s.Forget},
-		{Name: "record-polls", Interval: sender.NoteEvery, Routine: true, Run: s.NotePolls},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-submissions", Interval: 10 * time.Minute, Run: s.DeleteExpired},
+		{Name: "record-polls", Interval: sender.RecordEvery, Routine: true, Run: s.RecordPolls},
 	}
 }
 
 // Requests that arrive together are written together: one statement and one commit for hundreds of tasks. A run that waits for a
 // lock, or whose connection stalls, delays the others only for mergePatience.
 const (
-	mergedMost    = 500
+	maxMerged     = 500
 	mergePatience = 50 * time.Millisecond
 	mergesAtOnce  = 4
 	mergeLimit    = 10 * time.Second

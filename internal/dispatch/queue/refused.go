@@ -42,7 +42,7 @@ func (s *Service) LogRefused(ctx context.Context, origin Origin, all ...Refused)
 		_, err := s.refusals.Do(ctx, rows[0])
 		return err
 	}
-	for portion := range slices.Chunk(rows, portionMost) {
+	for portion := range slices.Chunk(rows, maxPortion) {
 		if err := s.logRefused(ctx, portion); err != nil {
 			return err
 		}

@@ -195,7 +195,7 @@ func TestThePoolOfOneSenderShowsNoRoute(t *testing.T) {
 	b.Exec("UPDATE routes SET created_at = now() - interval '2 days'")
 	expectTaken(b, "free", "x")
 	b.Exec("DELETE FROM queue")
-	if n, err := b.App.Directory.ForgetPools(t.Context()); n != 1 || err != nil {
+	if n, err := b.App.Directory.DeleteRetiredPools(t.Context()); n != 1 || err != nil {
 		t.Errorf("forgot %d, %v", n, err)
 	}
 	if n := b.Count("SELECT count(*) FROM audit"); n != audited {
@@ -227,7 +227,7 @@ func TestAnEmptyPoolOfOneSenderIsDeleted(t *testing.T) {
 	b.AddSender(map[string]any{"sender_no": "one"})
 	forget := func(want int) {
 		t.Helper()
-		if n, err := b.App.Directory.ForgetPools(t.Context()); n != want || err != nil {
+		if n, err := b.App.Directory.DeleteRetiredPools(t.Context()); n != want || err != nil {
 			t.Errorf("deleted %d pools, want %d, %v", n, want, err)
 		}
 	}
@@ -263,7 +263,7 @@ func TestAPoolOfOneSenderIsHeldWhileTasksAreAdded(t *testing.T) {
 		if _, err := b.App.Tasks.SubmitAll(ctx, []queue.Submission{onSender("one", "second")}, originOf(b, "default")); err != nil {
 			return err
 		}
-		n, err := b.App.Directory.ForgetPools(t.Context())
+		n, err := b.App.Directory.DeleteRetiredPools(t.Context())
 		if n != 0 {
 			t.Error("the pool was deleted")
 		}
@@ -327,7 +327,7 @@ func TestSubmissionsRaceTheDeletionOfTheirPool(t *testing.T) {
 		case 1:
 			for range stored {
 				b.Exec("UPDATE routes SET created_at = now() - interval '25 hours'")
-				if _, err := b.App.Directory.ForgetPools(t.Context()); err != nil {
+				if _, err := b.App.Directory.DeleteRetiredPools(t.Context()); err != nil {
 					t.Error(err)
 				}
 			}
@@ -370,7 +370,7 @@ func TestARequeuedTaskOfOneSenderGoesToItAgain(t *testing.T) {
 	expectTaken(b, "other")
 	cancel()
 	b.Exec("UPDATE routes SET created_at = now() - interval '25 hours'")
-	if n, err := b.App.Directory.ForgetPools(t.Context()); n != 1 || err != nil {
+	if n, err := b.App.Directory.DeleteRetiredPools(t.Context()); n != 1 || err != nil {
 		t.Fatalf("forgot %d, %v", n, err)
 	}
 	if n, err := b.App.Tasks.RequeueAll(t.Context(), ids, "operator", ""); n != 2 || err != nil {

@@ -294,9 +294,9 @@ type Unused struct {
 }
 
 const (
-	// A task waits for releaseDelay after the second trouble of its senders. The wait doubles each time, up to releaseDelayMost.
-	releaseDelay     = 5 * time.Second
-	releaseDelayMost = 10 * time.Minute
+	// A task waits for releaseDelay after the second trouble of its senders. The wait doubles each time, up to maxReleaseDelay.
+	releaseDelay    = 5 * time.Second
+	maxReleaseDelay = 10 * time.Minute
 )
 
 // Release returns leases of a sender: no attempt is counted, no task fails, and the sender gets its segments back. Leases that
@@ -304,7 +304,7 @@ const (
 func (s *Service) Release(ctx context.Context, senderNo string, leases []Unused) (int, error) {
 	leases = slices.Clone(leases)
 	slices.SortFunc(leases, func(a, b Unused) int { return strings.Compare(a.TaskID, b.TaskID) }) // all statements lock tasks in this order
-	p := dispatchq.TaskReleaseParams{SenderNo: senderNo, Delay: releaseDelay, DelayMost: releaseDelayMost}
+	p := dispatchq.TaskReleaseParams{SenderNo: senderNo, Delay: releaseDelay, MaxDelay: maxReleaseDelay}
 	for _, l := range leases {
 		p.TaskIds = append(p.TaskIds, l.TaskID)
 		p.LeaseIds = append(p.LeaseIds, l.LeaseID)
@@ -330,17 +330,17 @@ func (s *Service) Release(ctx context.Context, senderNo string, leases []Unused)
 }
 
 const (
-	// reportGraceMost is the longest reportGrace.
-	reportGraceMost = time.Minute
+	// maxReportGrace is the longest reportGrace.
+	maxReportGrace = time.Minute
 	// recoverBatch bounds how many leases one statement takes back, and so how long it holds its locks.
 	recoverBatch = 1000
-	// A sweep gives up after failedMost rows have failed: then the rows are not the reason.
-	failedMost = 100
+	// A sweep gives up after maxFailed rows have failed: then the rows are not the reason.
+	maxFailed = 100
 )
 
 // reportGrace is how long a sender may report after its lease ended because the task expired. It is no longer than a lease.
 func reportGrace(rules setting.Rules) time.Duration {
-	return min(reportGraceMost, rules.ProcessingTimeout)
+	return min(maxReportGrace, rules.ProcessingTimeout)
 }
 
 // ReportGrace is how long a sender may report after its lease ended because the task expired.
@@ -359,7 +359,7 @@ func (s *Service) Recover(ctx context.Context) (int, error) {
 	}
 	total, failed := 0, []string{}
 	var failures error
-	for len(failed) < failedMost {
+	for len(failed) < maxFailed {
 		var ids []string
 		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 			ids, err = q.TaskExpired(ctx, dispatchq.TaskExpiredParams{
@@ -403,7 +403,7 @@ func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
 	var row dispatchq.TaskRecoverRow
 	var untried []dispatchq.TaskReturnRow
 	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-		untried, err = q.TaskReturn(ctx, dispatchq.TaskReturnParams{TaskIds: ids, Delay: releaseDelay, DelayMost: releaseDelayMost})
+		untried, err = q.TaskReturn(ctx, dispatchq.TaskReturnParams{TaskIds: ids, Delay: releaseDelay, MaxDelay: maxReleaseDelay})
 		if err != nil {
 			return err
 		}

@@ -347,7 +347,7 @@ func CheckExpiry(expiresAt *time.Time, sendAt time.Time) error {
 		return nil
 	case expiresAt.Before(now):
 		return fault.InvalidField("expires_at", fault.InThePast, nil)
-	case sendAt.After(now) && !expiresAt.After(sendAt.Add(claim.LeaseLeast)):
+	case sendAt.After(now) && !expiresAt.After(sendAt.Add(claim.MinLease)):
 		return fault.InvalidField("expires_at", fault.BeforeSending, sendAt.UTC().Format(time.RFC3339))
 	case expiresAt.After(now.AddDate(0, 0, 2*farthest)):
 		return fault.InvalidField("expires_at", fault.TooFarAhead, 2*farthest)
@@ -523,7 +523,7 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 	rows = slices.Clone(rows)
 	for tries := 1; ; tries++ {
 		p := submitParams(rows)
-		if tries == placedMost {
+		if tries == maxPlaced {
 			p.DirectoryVersions = nil // the directory changes faster than it is read: no reason to refuse a message
 		}
 		ids, err := postgres.Again(ctx, s.db, func() ([]string, error) { return s.taskSubmit(ctx, rows, p) })
@@ -533,7 +533,7 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 		if len(ids) != 1 || ids[0] != "" {
 			return s.stored(ctx, rows, ids), nil
 		}
-		if tries == placedMost {
+		if tries == maxPlaced {
 			return nil, errNoSenderPool
 		}
 		if err := s.directory.Renew(ctx); err != nil {
@@ -577,8 +577,8 @@ func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p dbq.TaskSubm
 	return ids, err
 }
 
-// placedMost bounds how often tasks are placed, each time by the directory of that moment.
-const placedMost = 4
+// maxPlaced bounds how often tasks are placed, each time by the directory of that moment.
+const maxPlaced = 4
 
 // put sets the pool of a task.
 func (s *Service) put(ctx context.Context, row *newTask) (err error) {

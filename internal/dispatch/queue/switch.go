@@ -23,8 +23,8 @@ const noSharedSenders = "shared_senders"
 
 // The portions in which tasks are held and released. A run that found something to hold looks farther.
 const (
-	switchedLook = 100
-	switchedMost = 5000
+	minSwitched = 100
+	maxSwitched = 5000
 )
 
 // FollowSwitches holds the tasks that a switch holds, so that claims need not pass over them. After a change of the directory it releases those that
@@ -47,7 +47,7 @@ func (s *Service) FollowSwitches(ctx context.Context) (int, error) {
 
 // holdSwitched holds tasks until it finds none that a switch holds and claims would meet.
 func (s *Service) holdSwitched(ctx context.Context) (held int, err error) {
-	for portion := int32(switchedLook); ; portion = switchedMost {
+	for portion := int32(minSwitched); ; portion = maxSwitched {
 		n := 0
 		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
 			mayHold, err := q.DirectoryHold(ctx)
@@ -72,7 +72,7 @@ func (s *Service) releaseSwitched(ctx context.Context) (released int, err error)
 	for {
 		var row dispatchq.TaskReleaseSwitchedRow
 		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-			row, err = q.TaskReleaseSwitched(ctx, switchedMost)
+			row, err = q.TaskReleaseSwitched(ctx, maxSwitched)
 			return err
 		})
 		if err != nil || row.Released == 0 {

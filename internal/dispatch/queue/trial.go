@@ -12,7 +12,7 @@ import (
 )
 
 // trialSpare is for how long after the longest lease of a trial its task would wait. It is longer than
-// claim.LeaseLeast, without which no message may expire. If the server stops before the lease, the task expires: its sender is the only one that may have it.
+// claim.MinLease, without which no message may expire. If the server stops before the lease, the task expires: its sender is the only one that may have it.
 const trialSpare = 2 * time.Second
 
 // SubmitTrial submits a message that one sender sends as a test. No claim takes the task: ClaimTrial leases it, within lease. Faults: those of Submit,

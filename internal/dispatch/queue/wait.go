@@ -10,8 +10,8 @@ import (
 	"lksms/internal/dispatch/queue/line"
 )
 
-// walkedMost bounds the pools with work that one poll finds for senders that wait for many pools.
-const walkedMost = 200
+// maxWalked bounds the pools with work that one poll finds for senders that wait for many pools.
+const maxWalked = 200
 
 // ClaimOrWait is Claim that waits for up to wait if it finds nothing. A caller that goes away while it waits gets no tasks, and
 // neither does a caller that may no longer claim, which gets the fault of c.StillMay. Of several senders that wait at this server
@@ -130,15 +130,15 @@ func (s *Service) StopWaiting() { s.line.Close() }
 // Waiting is the number of claims that wait for tasks or for the end of their interval.
 func (s *Service) Waiting() int { return s.line.Count() }
 
-// NotePolls stores which senders polled or wait at this server, and returns how many rows it changed.
-func (s *Service) NotePolls(ctx context.Context) (int, error) {
+// RecordPolls stores which senders polled or wait at this server, and returns how many rows it changed.
+func (s *Service) RecordPolls(ctx context.Context) (int, error) {
 	waiting, sleeping := s.line.SenderNos()
 	s.senders.Waiting(waiting, sleeping)
 	return s.senders.SweepSeen(ctx)
 }
 
 // poll finds pools with tasks. Its cost depends on the pools for which senders wait, and is bounded: of many pools only those with
-// tasks cost something, and at most walkedMost of them.
+// tasks cost something, and at most maxWalked of them.
 func (s *Service) poll(ctx context.Context, w line.Question) (found line.Finding, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -161,9 +161,9 @@ func (s *Service) poll(ctx context.Context, w line.Question) (found line.Finding
 		if !w.Walk {
 			return nil
 		}
-		queued, err := q.TaskWaitsQueued(ctx, dispatchq.TaskWaitsQueuedParams{AfterID: w.After, Most: walkedMost})
-		if len(queued) == walkedMost {
-			found.Next = queued[walkedMost-1]
+		queued, err := q.TaskWaitsQueued(ctx, dispatchq.TaskWaitsQueuedParams{AfterID: w.After, Most: maxWalked})
+		if len(queued) == maxWalked {
+			found.Next = queued[maxWalked-1]
 		}
 		found.All = w.After == 0 && found.Next == 0
 		found.Pools = append(found.Pools, queued...)

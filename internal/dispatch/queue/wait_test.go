@@ -55,7 +55,7 @@ func TestASenderWaitsWithoutAClaim(t *testing.T) {
 	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })
 	stored := 0
 	apptest.Eventually(t, "the polls of the two are stored", func() bool { // not before the rival has read its pools again, which just came
-		n, err := b.App.Tasks.NotePolls(t.Context())
+		n, err := b.App.Tasks.RecordPolls(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,12 +65,12 @@ func TestASenderWaitsWithoutAClaim(t *testing.T) {
 	if since := secondsSinceSeen(b, "app"); since >= 30 {
 		t.Errorf("the last stored poll was %d seconds ago", since)
 	}
-	if n, err := b.App.Tasks.NotePolls(t.Context()); n != 0 || err != nil {
+	if n, err := b.App.Tasks.RecordPolls(t.Context()); n != 0 || err != nil {
 		t.Errorf("stored polls of %d senders again, %v", n, err)
 	}
 	// A sender that has rested is seen to be ready.
 	b.Exec("UPDATE sender_states SET seen_at = now() - interval '2 seconds', next_available_at = now() - interval '1 second'")
-	if n, err := b.App.Tasks.NotePolls(t.Context()); n != 1 || err != nil { // the rival alone waits
+	if n, err := b.App.Tasks.RecordPolls(t.Context()); n != 1 || err != nil { // the rival alone waits
 		t.Errorf("stored polls of %d senders, %v", n, err)
 	}
 }
@@ -111,7 +111,7 @@ func TestASenderThatDoesNotComeBackIsNotSeen(t *testing.T) {
 	}
 	b.Exec(`UPDATE sender_states st SET seen_at = now() - interval '2 seconds', next_available_at = now() - interval '1 second'
 		FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'app'`)
-	if _, err := b.App.Tasks.NotePolls(t.Context()); err != nil {
+	if _, err := b.App.Tasks.RecordPolls(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if since := secondsSinceSeen(b, "app"); since < 2 {

@@ -30,16 +30,16 @@ type Page[Row any] struct {
 }
 
 const (
-	scanMost    = 10_000      // rows that one page reads, about
-	portionMost = 1000        // ids that one statement reads
-	bodyMost    = 1000        // characters of a body in a list
-	skew        = time.Minute // how far the order of ids may be from that of times
+	maxScan    = 10_000      // rows that one page reads, about
+	maxPortion = 1000        // ids that one statement reads
+	maxBody    = 1000        // characters of a body in a list
+	skew       = time.Minute // how far the order of ids may be from that of times
 )
 
 // walk fills a page: it reads ids in portions, and the rows of those that match.
 func walk[Row any](f Filter, idOf func(Row) int64, ids func(before int64, most int32) ([]int64, error), rows func(ids []int64) ([]Row, error)) (p Page[Row], err error) {
 	before, most := f.BeforeID, f.Limit+1
-	for scanned := 0; scanned < scanMost; {
+	for scanned := 0; scanned < maxScan; {
 		found, err := ids(before, int32(most))
 		if err != nil || len(found) == 0 {
 			return p, err
@@ -56,7 +56,7 @@ func walk[Row any](f Filter, idOf func(Row) int64, ids func(before int64, most i
 		if len(found) < most {
 			return p, nil
 		}
-		before, scanned, most = found[len(found)-1], scanned+len(found), portionMost
+		before, scanned, most = found[len(found)-1], scanned+len(found), maxPortion
 	}
 	p.Before = before
 	return p, nil
@@ -148,7 +148,7 @@ func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[dbq.CallbackL
 		}
 	}, func(ids []int64) ([]dbq.CallbackListOfRow, error) {
 		return s.q.CallbackListOf(ctx, dbq.CallbackListOfParams{
-			Ids: ids, BodyMost: 2 * bodyMost, SenderNo: f.SenderNo, IsUnreadable: f.Unreadable, CreatedFrom: f.From, CreatedTo: f.To,
+			Ids: ids, MaxBody: 2 * maxBody, SenderNo: f.SenderNo, IsUnreadable: f.Unreadable, CreatedFrom: f.From, CreatedTo: f.To,
 		})
 	})
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[dbq.CallbackL
 	return p, err
 }
 
-// beginning returns the first bodyMost characters of a masked body of length characters, of which twice as many are given. What may be the beginning of
+// beginning returns the first maxBody characters of a masked body of length characters, of which twice as many are given. What may be the beginning of
 // the secret, at the end of those, is left out.
 func (r receiver) beginning(body string, length int) string {
 	runes := []rune(body)
@@ -169,7 +169,7 @@ func (r receiver) beginning(body string, length int) string {
 		runes = runes[:max(0, len(runes)-len(r.secret))]
 	}
 	runes = []rune(r.masked(string(runes)))
-	return string(runes[:min(len(runes), bodyMost)])
+	return string(runes[:min(len(runes), maxBody)])
 }
 
 // masked hides the secret of a sender in a body: some providers send it there.

@@ -55,7 +55,7 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	params := dbq.ReceiptLookedParams{ParkedFor: parkedFor, Found: []int64{}, LeftOver: []int64{}}
+	params := dbq.ReceiptTriedParams{ParkedFor: parkedFor, Found: []int64{}, LeftOver: []int64{}}
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		rows, err := s.q.ReceiptCandidates(ctx, ids)
 		if err != nil {
@@ -92,7 +92,7 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 			}
 		}
 		params.Found = slices.DeleteFunc(params.Found, func(id int64) bool { return slices.Contains(params.LeftOver, id) })
-		return postgres.Wrap("mark receipts as matched", s.q.ReceiptLooked(ctx, params), nil)
+		return postgres.Wrap("mark receipts as matched", s.q.ReceiptTried(ctx, params), nil)
 	})
 	if err != nil {
 		return 0, err

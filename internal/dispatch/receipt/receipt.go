@@ -60,12 +60,12 @@ func New(db *postgres.DB, tasks *queue.Service, configs *sender.Configs, log *sl
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: s.Match},
-		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-callbacks", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-callbacks", Interval: 10 * time.Minute, Run: s.DeleteExpired},
 	}
 }
 
 // Changed discards the cached receivers, after this server changed a sender.
-func (s *Service) Changed() { s.receivers.Forget() }
+func (s *Service) Changed() { s.receivers.Invalidate() }
 
 // receiver checks and reads the callbacks of a sender.
 type receiver struct {
@@ -211,17 +211,17 @@ func (s *Service) keep(ctx context.Context, calls []proven) ([]struct{}, error) 
 // Close waits for the runs that write.
 func (s *Service) Close() { s.calls.Wait() }
 
-// Forget deletes old callbacks and receipts in batches, and returns how many.
-func (s *Service) Forget(ctx context.Context) (int, error) {
+// DeleteExpired deletes old callbacks and receipts in batches, and returns how many.
+func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	callbacks, err := postgres.InBatches(deleteBatch, func() (int64, error) {
-		n, err := s.q.CallbacksForget(ctx, dbq.CallbacksForgetParams{BatchSize: deleteBatch, Keep: KeptFor})
+		n, err := s.q.CallbacksDeleteExpired(ctx, dbq.CallbacksDeleteExpiredParams{BatchSize: deleteBatch, Keep: KeptFor})
 		return n, postgres.Wrap("delete callbacks", err, nil)
 	})
 	if err != nil {
 		return callbacks, err
 	}
 	receipts, err := postgres.InBatches(deleteBatch, func() (int64, error) {
-		n, err := s.q.ReceiptsForget(ctx, dbq.ReceiptsForgetParams{BatchSize: deleteBatch, Keep: KeptFor})
+		n, err := s.q.ReceiptsDeleteExpired(ctx, dbq.ReceiptsDeleteExpiredParams{BatchSize: deleteBatch, Keep: KeptFor})
 		return n, postgres.Wrap("delete receipts", err, nil)
 	})
 	return callbacks + receipts, err

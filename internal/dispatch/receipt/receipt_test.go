@@ -228,7 +228,7 @@ func TestCallbacksAreDeletedAfterAMonth(t *testing.T) {
 	b.Exec("UPDATE callbacks SET created_at = now() - interval '31 days'")
 	b.Exec("UPDATE receipts SET created_at = now() - interval '31 days'")
 	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", recent)
-	if n, err := b.App.Receipts.Forget(t.Context()); n != 2 || err != nil {
+	if n, err := b.App.Receipts.DeleteExpired(t.Context()); n != 2 || err != nil {
 		t.Fatalf("deleted %d, %v", n, err)
 	}
 	if got := apptest.Scan[string](b, "SELECT string_agg(body, '') FROM callbacks"); got != recent || b.Count("SELECT count(*) FROM receipts") != 1 {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	strangeMost     = 50          // unproven callbacks of a network in strangeFor before it has to wait
+	maxStrange      = 50          // unproven callbacks of a network in strangeFor before it has to wait
 	strangeFor      = time.Minute // counted from the first unproven callback
 	strangeNetworks = 50_000      // networks in memory
 )
@@ -57,7 +57,7 @@ func (s *strangers) wait(address string) time.Duration {
 }
 
 func (s stranger) wait(now time.Time) time.Duration {
-	if s.count <= strangeMost {
+	if s.count <= maxStrange {
 		return 0
 	}
 	return max(0, s.until.Sub(now))

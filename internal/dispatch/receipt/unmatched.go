@@ -12,7 +12,7 @@ import (
 
 const (
 	unmatchedGrace = 2 * time.Minute // a receipt that came before the answer to the sending has that long to be matched
-	unmatchedMost  = 10_000          // receipts counted of each sender
+	maxUnmatched   = 10_000          // receipts counted of each sender
 	unmatchedNamed = 1000            // senders counted, those with the most receipts
 	unmatchedDay   = 24 * time.Hour  // what the metric counts
 )
@@ -20,7 +20,7 @@ const (
 // Unmatched counts the receipts of each sender that came within within and match no message, the most first.
 func Unmatched(ctx context.Context, q *dbq.Queries, within time.Duration) ([]dbq.ReceiptsUnmatchedRow, error) {
 	rows, err := q.ReceiptsUnmatched(ctx, dbq.ReceiptsUnmatchedParams{
-		CameWithin: within, Grace: unmatchedGrace, CountedMost: unmatchedMost, SendersMost: unmatchedNamed,
+		CameWithin: within, Grace: unmatchedGrace, MaxCounted: maxUnmatched, MaxSenders: unmatchedNamed,
 	})
 	return rows, postgres.Wrap("count receipts without message", err, nil)
 }

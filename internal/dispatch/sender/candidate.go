@@ -49,7 +49,7 @@ func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, er
 	}
 	rows, err := s.q.PoolSenders(ctx, dbq.PoolSendersParams{
 		PoolID: n.PoolID, Content: n.Content, Sign: n.Sign, Segments: n.Segments,
-		SilentAfter: values.Queue.SilentAfter(), NotedApart: SeenApart,
+		SilentAfter: values.Queue.SilentAfter(), RecordedApart: SeenApart,
 	})
 	if err != nil {
 		return nil, false, fmt.Errorf("read senders of pool: %w", err)

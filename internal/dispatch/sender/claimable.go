@@ -126,7 +126,7 @@ func (s *Service) MayWait(ctx context.Context, senderNo string) (pools map[int64
 		if err != nil {
 			return nil, false, err
 		}
-		if values.Queue.SilentAfter() < notedSteps*NoteEvery {
+		if values.Queue.SilentAfter() < recordedSteps*RecordEvery {
 			return c.pools, false, nil
 		}
 	}
@@ -141,7 +141,7 @@ func (s *Service) Took(senderNo string) { s.pools.took(senderNo) }
 func (s *Service) Notice(version int64) (isNew bool) {
 	isNew = s.pools.setVersion(version)
 	if isNew {
-		s.directory.Forget()
+		s.directory.Invalidate()
 	}
 	return isNew
 }

@@ -10,8 +10,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// namedMost is how many senders the metrics name, so that apps that register themselves cannot fill the memory of whoever reads the metrics.
-const namedMost = 1000
+// maxNamed is how many senders the metrics name, so that apps that register themselves cannot fill the memory of whoever reads the metrics.
+const maxNamed = 1000
 
 // namedHelp ends the help of each metric of single senders.
 const namedHelp = " At most 1000 senders are named: first those that are on, then those that an admin added, then those seen last."
@@ -93,6 +93,6 @@ func (s *Service) gauges(ctx context.Context) ([]dbq.SenderGaugesRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.q.SenderGauges(ctx, dbq.SenderGaugesParams{SilentAfter: values.Queue.SilentAfter(), NotedApart: SeenApart, PageLimit: namedMost})
+	rows, err := s.q.SenderGauges(ctx, dbq.SenderGaugesParams{SilentAfter: values.Queue.SilentAfter(), RecordedApart: SeenApart, PageLimit: maxNamed})
 	return rows, postgres.Wrap("read gauges of senders", err, nil)
 }

@@ -73,10 +73,10 @@ const (
 	// SeenApart is the minimum time between stored polls of a sender on which no other depends while its shared pool has no waiting tasks, so that a
 	// thousand idle senders write almost nothing.
 	SeenApart = 10 * time.Minute
-	// NoteEvery is the time between sweeps that store polls.
-	NoteEvery = 5 * time.Second
-	// notedSteps is how many times in silent_after the polls are stored of a sender on which others depend.
-	notedSteps = 4
+	// RecordEvery is the time between sweeps that store polls.
+	RecordEvery = 5 * time.Second
+	// recordedSteps is how many times in silent_after the polls are stored of a sender on which others depend.
+	recordedSteps = 4
 )
 
 // Waiting notes that senders wait at this server for tasks, or for the end of their interval, which counts as a poll.
@@ -105,7 +105,7 @@ func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 		return 0, nil
 	}
 	params := dbq.SendersSeenParams{
-		ApartSeconds: SeenApart.Seconds(), CountedOnApartSeconds: min(values.Queue.SilentAfter()/notedSteps, SeenApart).Seconds(),
+		ApartSeconds: SeenApart.Seconds(), CountedOnApartSeconds: min(values.Queue.SilentAfter()/recordedSteps, SeenApart).Seconds(),
 		WaitingSeconds: values.Queue.SilentAfter().Seconds() / 2,
 	}
 	for _, senderNo := range slices.Sorted(maps.Keys(seen)) {

@@ -132,7 +132,7 @@ func (s *Service) Get(ctx context.Context, company *int64, no string) (dbq.Sende
 	}
 	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{
 		BeforeID: math.MaxInt64, SenderNo: &no, CompanyID: company, PageLimit: 1,
-		SilentAfter: values.Queue.SilentAfter(), NotedApart: SeenApart,
+		SilentAfter: values.Queue.SilentAfter(), RecordedApart: SeenApart,
 	})
 	return postgres.One(rows, err, "get sender", errNoSender)
 }
@@ -152,7 +152,7 @@ func (s *Service) List(ctx context.Context, f Filter, before int64, limit int) (
 	}
 	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{
 		BeforeID: before, CompanyID: f.CompanyID, Status: f.Status, Part: f.Part, PageLimit: int32(limit),
-		SilentAfter: values.Queue.SilentAfter(), NotedApart: SeenApart,
+		SilentAfter: values.Queue.SilentAfter(), RecordedApart: SeenApart,
 	})
 	return rows, postgres.Wrap("list senders", err, nil)
 }
@@ -294,14 +294,14 @@ const ledgerBatch = 20_000
 // day, and returns how many rows or partitions. Those of a partition leave with it. Of those from before the first one, a day with more rows than one
 // statement replaces keeps several sums.
 func (s *Service) SumUpLedger(ctx context.Context) (int, error) {
-	rows, err := s.settings.ForgetCharges(ctx, ledgerBatch, func(keep time.Duration) (int64, error) {
+	rows, err := s.settings.DeleteExpiredCharges(ctx, ledgerBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.SenderLedgerFold(ctx, dbq.SenderLedgerFoldParams{BatchSize: ledgerBatch, Keep: keep, Remark: result.LedgerOfDay})
 		return n, postgres.Wrap("sum up ledger", err, nil)
 	})
 	if err != nil {
 		return rows, err
 	}
-	parts, err := s.settings.ForgetCharges(ctx, 1, func(keep time.Duration) (int64, error) {
+	parts, err := s.settings.DeleteExpiredCharges(ctx, 1, func(keep time.Duration) (int64, error) {
 		n, err := postgres.Patiently(ctx, func() (int64, error) {
 			return s.q.SenderLedgerDrop(ctx, dbq.SenderLedgerDropParams{Keep: keep, Remark: result.LedgerOfDay})
 		})

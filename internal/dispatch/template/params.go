@@ -109,12 +109,12 @@ func (p Params) of(names []string) (map[string]string, error) {
 	return p.named, nil
 }
 
-// namesMost is how many characters of names an error shows.
-const namesMost = 500
+// maxNames is how many characters of names an error shows.
+const maxNames = 500
 
 // joined lists names in an error.
 func joined(names []string) string {
-	return segment.Shortened(strings.Join(names, ", "), namesMost)
+	return segment.Shortened(strings.Join(names, ", "), maxNames)
 }
 
 // parseForm parses a form body as browsers write it (S0.8): + is a space, %XX is UTF-8, the first of two equal names counts. It splits pairs at

@@ -16,8 +16,8 @@ import (
 // Event is a row of the feed.
 type Event = dbq.FeedReadRow
 
-// Told is an event as it is told.
-type Told struct {
+// Rendered is an event as it is told.
+type Rendered struct {
 	ID        int64           `json:"-"`
 	Type      string          `json:"type"`
 	Timestamp time.Time       `json:"timestamp"`
@@ -93,7 +93,7 @@ func messageOf(e Event, t dbq.FeedTasksRow) message {
 }
 
 // Tell returns events as they are told, in their order.
-func (s *Service) Tell(ctx context.Context, events []Event) ([]Told, error) {
+func (s *Service) Tell(ctx context.Context, events []Event) ([]Rendered, error) {
 	var p dbq.FeedTasksParams
 	for _, e := range events {
 		if e.TaskID != "" {
@@ -110,9 +110,9 @@ func (s *Service) Tell(ctx context.Context, events []Event) ([]Told, error) {
 			tasks[row.LogID] = row
 		}
 	}
-	all := make([]Told, len(events))
+	all := make([]Rendered, len(events))
 	for i, e := range events {
-		all[i] = Told{ID: e.ID, Type: e.Type, Timestamp: e.At, Data: e.Data}
+		all[i] = Rendered{ID: e.ID, Type: e.Type, Timestamp: e.At, Data: e.Data}
 		if e.TaskID == "" {
 			continue
 		}

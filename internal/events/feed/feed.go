@@ -63,7 +63,7 @@ func New(db *postgres.DB, settings *setting.Service) *Service {
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Webhook}, Name: "sequence-feed", Interval: time.Second, Routine: true, Run: s.Sequence},
-		{Roles: servers.Roles{servers.Webhook}, Name: "delete-expired-feed", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Webhook}, Name: "delete-expired-feed", Interval: 10 * time.Minute, Run: s.DeleteExpired},
 	}
 }
 
@@ -183,8 +183,8 @@ func appendEvent(p *dbq.FeedAppendParams, company int64, by, ofType, task string
 	p.TaskIds, p.LogIds, p.Ats, p.Datas = append(p.TaskIds, task), append(p.LogIds, log), append(p.Ats, at), append(p.Datas, data)
 }
 
-// forgetBatch is how many events one transaction of Forget deletes.
-const forgetBatch = 10_000
+// deleteBatch is how many events one transaction of DeleteExpired deletes.
+const deleteBatch = 10_000
 
 // Kept is how long events are kept, and for how long they are recorded after somebody pulled. It is longer than a webhook may fail before it is
 // switched off, so that none of its events are gone by then.
@@ -193,16 +193,16 @@ func (s *Service) Kept(ctx context.Context) (time.Duration, error) {
 	return values.History.FeedKept(), err
 }
 
-// Forget deletes events that are older than Kept, and listeners that listen no more. It returns how many events. A webhook that loses some of them, because
+// DeleteExpired deletes events that are older than Kept, and listeners that listen no more. It returns how many events. A webhook that loses some of them, because
 // it is too slow or its user was disabled for too long, is an operator event of the same transaction.
-func (s *Service) Forget(ctx context.Context) (int, error) {
+func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	kept, err := s.Kept(ctx)
 	if err != nil {
 		return 0, err
 	}
-	n, err := postgres.InBatches(forgetBatch, func() (n int64, err error) {
+	n, err := postgres.InBatches(deleteBatch, func() (n int64, err error) {
 		err = s.db.Tx(ctx, func(ctx context.Context) error {
-			old, err := s.q.FeedOld(ctx, dbq.FeedOldParams{BatchSize: forgetBatch, Keep: kept})
+			old, err := s.q.FeedOld(ctx, dbq.FeedOldParams{BatchSize: deleteBatch, Keep: kept})
 			if n = 0; err != nil || len(old) == 0 {
 				return err
 			}
@@ -210,7 +210,7 @@ func (s *Service) Forget(ctx context.Context) (int, error) {
 			if err != nil {
 				return err
 			}
-			gone, err := s.q.FeedForget(ctx, dbq.FeedForgetParams{Ids: old, WebhookIds: append([]int64{}, behind...)})
+			gone, err := s.q.FeedDeleteExpired(ctx, dbq.FeedDeleteExpiredParams{Ids: old, WebhookIds: append([]int64{}, behind...)})
 			if n = gone.Events; err != nil || n == 0 {
 				return err
 			}
@@ -221,7 +221,7 @@ func (s *Service) Forget(ctx context.Context) (int, error) {
 	if err != nil {
 		return n, postgres.Wrap("forget events", err, nil)
 	}
-	_, err = s.q.FeedListenersForget(ctx)
+	_, err = s.q.FeedListenersDeleteUnused(ctx)
 	return n, postgres.Wrap("forget listeners", err, nil)
 }
 

@@ -278,7 +278,7 @@ func TestACursorThatIsGoneIsRefused(t *testing.T) {
 	b.Exec("UPDATE feed SET at = at - interval '8 days'")
 	for _, keep := range []struct{ days, forgets int }{{9, 0}, {7, 1}} {
 		b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"feed_days": keep.days}})
-		if n, err := b.App.Feed.Forget(t.Context()); n != keep.forgets || err != nil {
+		if n, err := b.App.Feed.DeleteExpired(t.Context()); n != keep.forgets || err != nil {
 			t.Fatalf("forgot %d after %d days, %v", n, keep.days, err)
 		}
 	}
@@ -308,7 +308,7 @@ func TestEventsFromBeforeTheClockWasSetBackStopNoForgetting(t *testing.T) {
 	b.Exec(add, "8 days", 10_000)
 	b.Exec(add, "-8 days", 2)
 	b.Exec(add, "0", 1)
-	if n, err := b.App.Feed.Forget(t.Context()); n != 2 || err != nil {
+	if n, err := b.App.Feed.DeleteExpired(t.Context()); n != 2 || err != nil {
 		t.Errorf("forgot %d, %v", n, err)
 	}
 }

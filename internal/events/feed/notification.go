@@ -43,7 +43,7 @@ func (s *Service) tellNotifications(ctx context.Context, p *dbq.FeedAppendParams
 	if len(c.latest) == 0 {
 		return nil
 	}
-	over := dbq.FeedNotificationsParams{NotedIds: append([]int64{}, c.noted...)}
+	over := dbq.FeedNotificationsParams{RecordedIds: append([]int64{}, c.noted...)}
 	for id := range c.latest {
 		over.Ids = append(over.Ids, id)
 	}
@@ -54,7 +54,7 @@ func (s *Service) tellNotifications(ctx context.Context, p *dbq.FeedAppendParams
 	if len(rows) == 0 {
 		return nil
 	}
-	tell, oldest := dbq.FeedNotificationsTellParams{}, rows[0].CreatedAt
+	tell, oldest := dbq.FeedNotificationsRenderParams{}, rows[0].CreatedAt
 	var again dbq.FeedNotificationsAgainParams
 	for _, row := range rows {
 		tell.Ids = append(tell.Ids, row.ID)
@@ -64,9 +64,9 @@ func (s *Service) tellNotifications(ctx context.Context, p *dbq.FeedAppendParams
 		}
 	}
 	tell.FromID = queue.FirstID(oldest)
-	var told []dbq.FeedNotificationsTellRow
+	var told []dbq.FeedNotificationsRenderRow
 	err = s.db.Briefly(ctx, func(ctx context.Context) error {
-		told, err = s.inParts.FeedNotificationsTell(ctx, tell)
+		told, err = s.inParts.FeedNotificationsRender(ctx, tell)
 		return err
 	})
 	if postgres.IsLockTimeout(err) { // an old partition of theirs is being moved to a tablespace: all other events go on

@@ -22,11 +22,11 @@ type Pull struct {
 	StillMay func(context.Context) error // called before events are returned that were waited for: the caller may have been disabled. Nil: it may
 }
 
-// readMost is how many events one statement reads at least, when only some types are asked for.
-const readMost = 1000
+// maxRead is how many events one statement reads at least, when only some types are asked for.
+const maxRead = 1000
 
 // Pull returns events, oldest first, and the id to go on from. Without events it waits. Faults: events.cursor_gone, request.invalid, those of StillMay.
-func (s *Service) Pull(ctx context.Context, p Pull) (found []Told, next int64, err error) {
+func (s *Service) Pull(ctx context.Context, p Pull) (found []Rendered, next int64, err error) {
 	if p.CompanyID != nil && slices.ContainsFunc(p.Types, IsOfService) {
 		return nil, 0, fault.InvalidField("type", fault.OnlyOfAllCompanies, nil)
 	}
@@ -86,10 +86,10 @@ func (s *Service) listen(ctx context.Context, company *int64) (since int64, err 
 }
 
 // read returns the next events behind an id, and the id behind which to go on. since is the id behind which all of them were recorded.
-func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found []Told, next int64, err error) {
+func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found []Rendered, next int64, err error) {
 	limit := p.Limit
 	if p.Types != nil {
-		limit = max(limit, readMost)
+		limit = max(limit, maxRead)
 	}
 	for next = after; ; {
 		// Before the events: those up to the last id can be seen, and all of them are read.

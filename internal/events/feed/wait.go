@@ -12,8 +12,8 @@ import (
 // lookEvery is how often a server with waiters looks for new events, for all of them together.
 const lookEvery = 500 * time.Millisecond
 
-// newsMost is the number of events behind which nobody asks any more whose they are.
-const newsMost = 10_000
+// maxNews is the number of events behind which nobody asks any more whose they are.
+const maxNews = 10_000
 
 // waiter is somebody who waits for events.
 type waiter struct {
@@ -152,7 +152,7 @@ func (s *Service) news(ctx context.Context, after int64) (of []dbq.FeedNewsRow, 
 	if err != nil || ends.LastID == after {
 		return nil, false, ends.LastID, err
 	}
-	if ends.LastID-after > newsMost {
+	if ends.LastID-after > maxNews {
 		return nil, true, ends.LastID, nil
 	}
 	of, err = s.q.FeedNews(ctx, dbq.FeedNewsParams{AfterID: after, LastID: ends.LastID})

@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	runsMost        = 64  // places for webhooks that run at the same time on one server, of those whose last post was taken
-	failingRunsMost = 16  // and of the others: receivers that hang take no place of those that do not
-	postsMost       = 8   // posts at a time to one webhook
-	readMost        = 200 // events that one transaction of a run settles
-	probeMost       = postsMost
-	turnsMost       = 50 // transactions of a run, after which it waits for its next one
+	maxRuns        = 64  // places for webhooks that run at the same time on one server, of those whose last post was taken
+	maxFailingRuns = 16  // and of the others: receivers that hang take no place of those that do not
+	maxPosts       = 8   // posts at a time to one webhook
+	maxRead        = 200 // events that one transaction of a run settles
+	maxProbe       = maxPosts
+	maxTurns       = 50 // transactions of a run, after which it waits for its next one
 
 	// runLast is how long a run begins further posts: a receiver that is slow, but takes what it gets, leaves its place to others.
 	runLast = 10 * time.Second
@@ -34,14 +34,14 @@ const (
 	// againAfter is when a run that could not be settled is tried again, and then twice as long each time, up to maxPause.
 	againAfter = 5 * time.Second
 
-	// waitingMost is how many events of a webhook may have failed; with more, it does not go on to further events, which stay in the feed.
-	waitingMost = 1000
+	// maxWaiting is how many events of a webhook may have failed; with more, it does not go on to further events, which stay in the feed.
+	maxWaiting = 1000
 
-	failingMost = 5 * 24 * time.Hour // without a post that is taken, a webhook is switched off after it
-	maxPause    = 5 * time.Minute    // the pause of a webhook after a run that failed, unless its receiver asked for more
-	minPause    = 5 * time.Second
+	maxFailing = 5 * 24 * time.Hour // without a post that is taken, a webhook is switched off after it
+	maxPause   = 5 * time.Minute    // the pause of a webhook after a run that failed, unless its receiver asked for more
+	minPause   = 5 * time.Second
 
-	deliveriesMost = 100 // posts of a webhook that are kept
+	maxDeliveries = 100 // posts of a webhook that are kept
 
 	lookEvery = 200 * time.Millisecond
 )
@@ -68,7 +68,7 @@ type end struct {
 func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 	running := map[int64]dbq.WebhooksDueRow{}
 	broken, ran := map[int64]breakage{}, map[int64]time.Time{}
-	ended := make(chan end, runsMost+failingRunsMost)
+	ended := make(chan end, maxRuns+maxFailingRuns)
 	note := func(e end) {
 		delete(running, e.id)
 		taken += e.taken
@@ -97,14 +97,14 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 			}
 		}
 		due, err := s.q.WebhooksDue(ctx, dbq.WebhooksDueParams{
-			Running: append([]int64{}, resting...), WaitingMost: waitingMost,
+			Running: append([]int64{}, resting...), MaxWaiting: maxWaiting,
 		})
 		if err != nil {
 			return taken, postgres.Wrap("find due webhooks", err, nil)
 		}
 		slices.SortStableFunc(due, func(a, b dbq.WebhooksDueRow) int { return ran[a.ID].Compare(ran[b.ID]) }) // those that waited longest
 		for _, w := range due {
-			if hasPlace(w, running) {
+			if hasSlot(w, running) {
 				running[w.ID], ran[w.ID] = w, time.Now()
 				go func() {
 					n, err := s.run(ctx, w.ID)
@@ -130,12 +130,12 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 	return taken, nil
 }
 
-// hasPlace reports whether another webhook may run beside those that do. A company has fewer runs than it leaves places free, so that one with many slow
+// hasSlot reports whether another webhook may run beside those that do. A company has fewer runs than it leaves places free, so that one with many slow
 // receivers leaves some to the others, and one that is alone has half of them.
-func hasPlace(w dbq.WebhooksDueRow, running map[int64]dbq.WebhooksDueRow) bool {
-	free, own := runsMost, 0
+func hasSlot(w dbq.WebhooksDueRow, running map[int64]dbq.WebhooksDueRow) bool {
+	free, own := maxRuns, 0
 	if w.IsFailing {
-		free = failingRunsMost
+		free = maxFailingRuns
 	}
 	for _, other := range running {
 		if other.IsFailing == w.IsFailing {
@@ -158,7 +158,7 @@ type breakage struct {
 // run posts what is due to a webhook, in some transactions, and returns how many events were taken.
 func (s *Service) run(ctx context.Context, id int64) (taken int, err error) {
 	until := time.Now().Add(runLast)
-	for range turnsMost {
+	for range maxTurns {
 		t, err := s.turn(ctx, id, until)
 		if t != nil {
 			taken += len(t.taken)
@@ -195,7 +195,7 @@ type turn struct {
 
 // turn posts the next events of a webhook, and begins no post after a time. It returns nil if the webhook is off.
 func (s *Service) turn(ctx context.Context, id int64, until time.Time) (*turn, error) {
-	row, err := s.q.WebhookRead(ctx, dbq.WebhookReadParams{ID: id, OnlyOn: true, WaitingMost: waitingMost})
+	row, err := s.q.WebhookRead(ctx, dbq.WebhookReadParams{ID: id, OnlyOn: true, MaxWaiting: maxWaiting})
 	if postgres.IsNoRows(err) {
 		return nil, nil
 	}
@@ -214,9 +214,9 @@ func (s *Service) turn(ctx context.Context, id int64, until time.Time) (*turn, e
 
 // collect reads what a turn posts: events that are due again, and then those behind after_id. A webhook that fails is tried with a few.
 func (s *Service) collect(ctx context.Context, t *turn) error {
-	most := readMost
+	most := maxRead
 	if t.FailedRuns > 0 {
-		most = probeMost
+		most = maxProbe
 	}
 	due, err := s.q.WebhookRetriesDue(ctx, dbq.WebhookRetriesDueParams{WebhookID: t.ID, PageLimit: int32(most)})
 	if err != nil {
@@ -231,11 +231,11 @@ func (s *Service) collect(ctx context.Context, t *turn) error {
 	if t.hasMore || !t.HasRoom {
 		return nil
 	}
-	rows, err := s.feed.Read(ctx, queue.Viewer{CompanyID: t.CompanyID, Owner: t.Username}, t.AfterID, readMost)
+	rows, err := s.feed.Read(ctx, queue.Viewer{CompanyID: t.CompanyID, Owner: t.Username}, t.AfterID, maxRead)
 	if err != nil {
 		return err
 	}
-	t.hasMore = len(rows) == readMost
+	t.hasMore = len(rows) == maxRead
 	var tasks []string
 	for _, e := range rows {
 		if slices.Contains(t.Events, e.Type) {
@@ -291,7 +291,7 @@ func (s *Service) post(ctx context.Context, t *turn) error {
 	}
 	poster, form := s.posterFor(t.IsTrusted), signedAs(t.Form)
 	var all sync.WaitGroup
-	slots := make(chan struct{}, postsMost)
+	slots := make(chan struct{}, maxPosts)
 	for i, group := range groups {
 		slots <- struct{}{}
 		if i > 0 && time.Now().After(t.until) { // each turn posts something
@@ -408,7 +408,7 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		now, err := s.q.WebhookSettle(ctx, dbq.WebhookSettleParams{
 			ID: t.ID, Version: t.Version, AfterID: t.AfterID, NextID: max(t.next, o.reached), Taken: len(t.taken) > 0, Failed: o.hasFailed, Pause: o.pause,
-			FailingMost: failingMost,
+			MaxFailing: maxFailing,
 		})
 		if postgres.IsNoRows(err) {
 			t.taken, t.hasMore = nil, false
@@ -420,7 +420,7 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 		if err := s.storeRetries(ctx, t, &o); err != nil {
 			return err
 		}
-		if err := s.q.WebhookDeliveriesForget(ctx, dbq.WebhookDeliveriesForgetParams{WebhookID: t.ID, Most: deliveriesMost}); err != nil {
+		if err := s.q.WebhookDeliveriesDeleteOldest(ctx, dbq.WebhookDeliveriesDeleteOldestParams{WebhookID: t.ID, Most: maxDeliveries}); err != nil {
 			return err
 		}
 		switch {
@@ -474,7 +474,7 @@ func (s *Service) keepDeliveries(ctx context.Context, id int64, posted []*item, 
 	p := dbq.WebhookDeliveriesAddParams{WebhookID: id}
 	slices.SortStableFunc(posted, func(a, b *item) int { return a.answer.At.Compare(b.answer.At) })
 	for i, one := range posted {
-		if one.answer.Error != "" || i >= len(posted)-deliveriesMost {
+		if one.answer.Error != "" || i >= len(posted)-maxDeliveries {
 			addDelivery(&p, one.ID, one.Type, one.TaskID, one.tries+1, *one.answer)
 		}
 	}
@@ -582,7 +582,7 @@ func (s *Service) Test(ctx context.Context, user *string, id int64) (a Answer, e
 		if _, err := s.q.WebhookDeliveriesAdd(ctx, p); err != nil {
 			return postgres.Wrap("keep post", err, nil)
 		}
-		return postgres.Wrap("forget posts", s.q.WebhookDeliveriesForget(ctx, dbq.WebhookDeliveriesForgetParams{WebhookID: id, Most: deliveriesMost}), nil)
+		return postgres.Wrap("forget posts", s.q.WebhookDeliveriesDeleteOldest(ctx, dbq.WebhookDeliveriesDeleteOldestParams{WebhookID: id, Most: maxDeliveries}), nil)
 	})
 	return a, err
 }
@@ -593,10 +593,10 @@ type Replay struct {
 	From, To *time.Time
 }
 
-// replayMost is how many events of a webhook may wait to be posted again, so that a replay goes no further.
-const replayMost = 10_000
+// maxReplay is how many events of a webhook may wait to be posted again, so that a replay goes no further.
+const maxReplay = 10_000
 
-var errFull = fault.AtLimit(replayMost)
+var errFull = fault.AtLimit(maxReplay)
 
 // Replayed is what a replay posts again.
 type Replayed struct {
@@ -632,7 +632,7 @@ func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) 
 		if err != nil {
 			return postgres.Wrap("count events", err, nil)
 		}
-		room := replayMost - now.Waiting
+		room := maxReplay - now.Waiting
 		if room <= 0 {
 			return errFull
 		}

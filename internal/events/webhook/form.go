@@ -17,7 +17,7 @@ const (
 
 // form writes the bodies of posts.
 type form interface {
-	body(e feed.Told) ([]byte, error)
+	body(e feed.Rendered) ([]byte, error)
 	// test returns the body of a post that tests a webhook.
 	test(webhook, event int64, at time.Time) ([]byte, error)
 }
@@ -40,14 +40,14 @@ func signedAs(name string) signing {
 
 type standardForm struct{}
 
-func (standardForm) body(e feed.Told) ([]byte, error) { return encoded(e) }
+func (standardForm) body(e feed.Rendered) ([]byte, error) { return encoded(e) }
 
 func (standardForm) test(webhook, _ int64, at time.Time) ([]byte, error) {
 	data, err := encoded(map[string]int64{"webhook_id": webhook})
 	if err != nil {
 		return nil, err
 	}
-	return encoded(feed.Told{Type: test, Timestamp: at.UTC().Truncate(time.Microsecond), Data: data})
+	return encoded(feed.Rendered{Type: test, Timestamp: at.UTC().Truncate(time.Microsecond), Data: data})
 }
 
 func encoded(v any) ([]byte, error) {

@@ -25,20 +25,20 @@ import (
 // postLimit is how long a post takes at most.
 const postLimit = 10 * time.Second
 
-// responseMost is how many bytes of an answer are kept.
-const responseMost = 1024
+// maxResponse is how many bytes of an answer are kept.
+const maxResponse = 1024
 
 // poster posts under a policy.
 type poster struct{ http *http.Client }
 
-// idleMost is how many connections to one host are kept for the next posts: the receivers of many webhooks may be behind one gateway.
-const idleMost = 64
+// maxIdle is how many connections to one host are kept for the next posts: the receivers of many webhooks may be behind one gateway.
+const maxIdle = 64
 
 // newPoster returns a poster that connects under a policy.
 func newPoster(policy outbound.Policy) *poster {
 	client := policy.Client(postLimit)
 	if transport, isHTTP := client.Transport.(*http.Transport); isHTTP {
-		transport.MaxIdleConnsPerHost = idleMost
+		transport.MaxIdleConnsPerHost = maxIdle
 	}
 	return &poster{client}
 }
@@ -116,7 +116,7 @@ func (p *poster) Do(ctx context.Context, one posting) (a Answer) {
 		return a
 	}
 	defer res.Body.Close() //nolint:errcheck // the beginning was read, and the rest is not needed
-	text, _ := io.ReadAll(io.LimitReader(res.Body, responseMost))
+	text, _ := io.ReadAll(io.LimitReader(res.Body, maxResponse))
 	a.Status, a.Response = res.StatusCode, postgres.Text(string(bom.Skip(text)))
 	if a.Status < 200 || a.Status > 299 {
 		a.Error, a.RetryAfter = BadStatus, retryAfter(res.Header.Get("Retry-After"), a.At)
@@ -161,16 +161,16 @@ func errorOf(err error) string {
 	}
 }
 
-// retryMost is the longest time that a receiver may ask for.
-const retryMost = 24 * time.Hour
+// maxRetry is the longest time that a receiver may ask for.
+const maxRetry = 24 * time.Hour
 
 // retryAfter reads a header Retry-After: seconds, or a time.
 func retryAfter(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) { // out of range: the nearest number
-		return time.Duration(min(max(0, seconds), int64(retryMost/time.Second))) * time.Second
+		return time.Duration(min(max(0, seconds), int64(maxRetry/time.Second))) * time.Second
 	}
 	if at, err := http.ParseTime(text); err == nil {
-		return min(max(0, at.Sub(now)), retryMost)
+		return min(max(0, at.Sub(now)), maxRetry)
 	}
 	return 0
 }

@@ -58,7 +58,7 @@ type smsgateBody struct {
 	Payload   map[string]any `json:"payload"`
 }
 
-func (f smsgateForm) body(told feed.Told) ([]byte, error) {
+func (f smsgateForm) body(told feed.Rendered) ([]byte, error) {
 	var m struct {
 		TaskID          string  `json:"task_id"`
 		PhoneNumber     string  `json:"phone_number"`
@@ -102,7 +102,7 @@ type Registration struct {
 // SmsgateEvent returns the event of a webhook in the form of SMSGate.
 func SmsgateEvent(row dbq.WebhookListRow) string { return smsgateEventOf(row.Events[0]).name }
 
-const externalIDMost = 36
+const maxExternalID = 36
 
 func (r Registration) check() (types []string, err error) {
 	var names []string
@@ -117,18 +117,18 @@ func (r Registration) check() (types []string, err error) {
 		return nil, fault.InvalidField("event", fault.Required, nil)
 	case types == nil:
 		return nil, fault.InvalidField("event", fault.NotAllowed, names)
-	case len([]rune(r.ID)) > externalIDMost:
-		return nil, fault.InvalidField("id", fault.TooLong, externalIDMost)
+	case len([]rune(r.ID)) > maxExternalID:
+		return nil, fault.InvalidField("id", fault.TooLong, maxExternalID)
 	case strings.Contains(r.ID, "/"): // no address of the API could name it
 		return nil, fault.InvalidField("id", fault.BadCharacters, nil)
-	case len([]rune(r.URL)) > urlMost:
-		return nil, fault.InvalidField("url", fault.TooLong, urlMost)
+	case len([]rune(r.URL)) > maxURL:
+		return nil, fault.InvalidField("url", fault.TooLong, maxURL)
 	}
 	return types, nil
 }
 
-// urlMost is the maximum length of an address, which the contract has too.
-const urlMost = 2000
+// maxURL is the maximum length of an address, which the contract has too.
+const maxURL = 2000
 
 // Register adds a webhook of a user in the form of SMSGate, or replaces the one with its id. All such webhooks of a user are signed with the same
 // key, as those of a phone are: key is a new one, which is shown once, or empty if the user has one. Faults: request.invalid, limit.reached,
@@ -217,12 +217,12 @@ func (s *Service) smsgateKey(ctx context.Context, all []dbq.WebhookListRow) (key
 	return newSecret(), true, nil
 }
 
-// listMost is how many webhooks an owner may have: see the trigger webhooks_rows_bound.
-const listMost = 20
+// maxList is how many webhooks an owner may have: see the trigger webhooks_rows_bound.
+const maxList = 20
 
 // ListSmsgate returns the webhooks of a user in the form of SMSGate, newest first.
 func (s *Service) ListSmsgate(ctx context.Context, username string) ([]dbq.WebhookListRow, error) {
-	rows, err := s.q.WebhookList(ctx, dbq.WebhookListParams{BeforeID: math.MaxInt64, Username: &username, Form: new(Smsgate), PageLimit: listMost})
+	rows, err := s.q.WebhookList(ctx, dbq.WebhookListParams{BeforeID: math.MaxInt64, Username: &username, Form: new(Smsgate), PageLimit: maxList})
 	return rows, postgres.Wrap("list webhooks", err, nil)
 }
 
@@ -240,16 +240,16 @@ func (s *Service) Unregister(ctx context.Context, username, externalID string) e
 }
 
 // The bounds of a key that a program chooses.
-const signingKeyLeast, signingKeyMost = 8, 200
+const minSigningKey, maxSigningKey = 8, 200
 
 // SetSigningKey gives all webhooks of a user in the form of SMSGate this key, at once: a receiver of SMSGate knows one. Faults: request.invalid;
 // webhook.not_found if there are none; auth.forbidden as for Register.
 func (s *Service) SetSigningKey(ctx context.Context, username string, company int64, key string) error {
 	switch length := len([]rune(key)); {
-	case length < signingKeyLeast:
-		return fault.InvalidField("webhooks.signing_key", fault.TooShort, signingKeyLeast)
-	case length > signingKeyMost:
-		return fault.InvalidField("webhooks.signing_key", fault.TooLong, signingKeyMost)
+	case length < minSigningKey:
+		return fault.InvalidField("webhooks.signing_key", fault.TooShort, minSigningKey)
+	case length > maxSigningKey:
+		return fault.InvalidField("webhooks.signing_key", fault.TooLong, maxSigningKey)
 	}
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		all, err := s.holdSmsgate(ctx, username, company)

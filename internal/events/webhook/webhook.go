@@ -30,7 +30,7 @@ const (
 // Why a webhook was switched off by itself.
 const (
 	gone    = "gone"    // the receiver answered 410
-	failing = "failing" // it failed for failingMost
+	failing = "failing" // it failed for maxFailing
 )
 
 // Service keeps webhooks and posts events to them.
@@ -61,7 +61,7 @@ func New(db *postgres.DB, box *secret.Box, events *feed.Service, o Options) *Ser
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Webhook}, Name: "post-webhooks", Interval: time.Second, Routine: true, Limit: 30 * time.Minute, Run: s.Deliver},
-		{Roles: servers.Roles{servers.Webhook}, Name: "stop-unused-listeners", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Webhook}, Name: "stop-unused-listeners", Interval: 10 * time.Minute, Run: s.StopUnused},
 	}
 }
 
@@ -250,8 +250,8 @@ func (s *Service) Delete(ctx context.Context, user *string, id int64) error {
 	return postgres.DeletedOne(n, err, "delete webhook", errNone)
 }
 
-// secretsMost is how many secrets of a webhook sign at most, without the new one.
-const secretsMost = 4
+// maxSecrets is how many secrets of a webhook sign at most, without the new one.
+const maxSecrets = 4
 
 // Rotate gives a webhook a new secret and returns it. The one before still signs for overlap. Fault: webhook.not_found.
 func (s *Service) Rotate(ctx context.Context, user *string, id int64, overlap time.Duration) (row dbq.WebhookListRow, key string, err error) {
@@ -274,7 +274,7 @@ func (s *Service) replaceSecret(ctx context.Context, id int64, key string, overl
 	if _, err := s.q.WebhookHold(ctx, id); err != nil {
 		return postgres.Wrap("lock webhook", err, errNone)
 	}
-	if err := s.q.WebhookSecretsExpire(ctx, dbq.WebhookSecretsExpireParams{WebhookID: id, Overlap: overlap, Most: secretsMost}); err != nil {
+	if err := s.q.WebhookSecretsExpire(ctx, dbq.WebhookSecretsExpireParams{WebhookID: id, Overlap: overlap, Most: maxSecrets}); err != nil {
 		return postgres.Wrap("replace secret", err, nil)
 	}
 	if err := s.addSecret(ctx, id, key); err != nil {
@@ -308,8 +308,8 @@ func (s *Service) posterFor(isTrusted bool) *poster {
 	return s.public
 }
 
-// Forget lets companies without webhooks listen only for a while more, and events go on whose earlier ones are forgotten. It returns how many did.
-func (s *Service) Forget(ctx context.Context) (int, error) {
+// StopUnused lets companies without webhooks listen only for a while more, and events go on whose earlier ones are forgotten. It returns how many did.
+func (s *Service) StopUnused(ctx context.Context) (int, error) {
 	kept, err := s.feed.Kept(ctx)
 	if err != nil {
 		return 0, err

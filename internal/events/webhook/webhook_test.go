@@ -380,7 +380,7 @@ func TestAWebhookThatLosesEventsIsAnOperatorEvent(t *testing.T) {
 	b.deliver()
 	b.Exec("UPDATE feed SET at = at - interval '8 days'")
 	for range 2 {
-		if _, err := b.App.Feed.Forget(t.Context()); err != nil {
+		if _, err := b.App.Feed.DeleteExpired(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -613,7 +613,7 @@ func TestAReceiverThatIsGoneIsSwitchedOff(t *testing.T) {
 	if p := r.posts(); len(p) != 1 {
 		t.Errorf("%d posts, want the one that was answered with 410", len(p))
 	}
-	if _, err := b.App.Webhooks.Forget(t.Context()); err != nil {
+	if _, err := b.App.Webhooks.StopUnused(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.send() // still recorded
@@ -643,7 +643,7 @@ func TestAReceiverThatIsGoneIsSwitchedOff(t *testing.T) {
 	}
 }
 
-// B13: a dead receiver makes no more rows than waitingMost that failed: further events stay in the feed, and come when it is back.
+// B13: a dead receiver makes no more rows than maxWaiting that failed: further events stay in the feed, and come when it is back.
 func TestADeadReceiverMakesNoUnboundedRows(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
@@ -807,7 +807,7 @@ func TestAReplayPostsTheSameEvents(t *testing.T) {
 		t.Errorf("replayed %+v", out)
 	}
 	b.Exec("UPDATE feed SET at = at - interval '8 days' WHERE id = $1", strings.TrimPrefix(first[0].ID, "evt_"))
-	if _, err := b.App.Feed.Forget(t.Context()); err != nil {
+	if _, err := b.App.Feed.DeleteExpired(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if out := replay(map[string]any{"from": "2026-01-01T00:00:00Z"}); out.Events != 1 || out.KeptSince == nil || time.Since(*out.KeptSince) > time.Hour {
@@ -988,7 +988,7 @@ func TestADeletedWebhookLeavesNothing(t *testing.T) {
 			t.Errorf("%d rows of %s", n, table)
 		}
 	}
-	if _, err := b.App.Webhooks.Forget(t.Context()); err != nil {
+	if _, err := b.App.Webhooks.StopUnused(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.Count("SELECT count(*) FROM feed_listeners WHERE NOT is_pushed AND listens_until > now() + interval '6 days'"); n != 1 {
@@ -999,7 +999,7 @@ func TestADeletedWebhookLeavesNothing(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM feed_staged"); n != 0 {
 		t.Errorf("%d events are recorded for nobody", n)
 	}
-	if _, err := b.App.Feed.Forget(t.Context()); err != nil {
+	if _, err := b.App.Feed.DeleteExpired(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.Count("SELECT count(*) FROM feed_listeners"); n != 0 {

@@ -42,7 +42,7 @@ func New(db *postgres.DB, settings *setting.Service, box *secret.Box, options Op
 // Sweeps are what the service does again and again.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Watch}, Name: "delete-expired-events", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Watch}, Name: "delete-expired-events", Interval: 10 * time.Minute, Run: s.DeleteExpired},
 		{Roles: servers.Roles{servers.Watch}, Name: "evaluate-alert-rules", Interval: 10 * time.Second, Run: s.Evaluate},
 		{Name: "measure-disks", Interval: time.Minute, AtStart: true, Routine: true, Run: s.MeasureDisks},
 	}
@@ -58,17 +58,17 @@ func (s *Service) Events(ctx context.Context, event, subject *string, before int
 // deleteBatch is the number of rows that one statement deletes.
 const deleteBatch = 1000
 
-// Forget deletes the events that are older, and the alerts that ended longer ago, than the setting history.log_days says, and returns how many.
-func (s *Service) Forget(ctx context.Context) (int, error) {
-	alerts, err := s.settings.ForgetLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
-		n, err := s.q.AlertsForget(ctx, dbq.AlertsForgetParams{BatchSize: deleteBatch, Keep: keep})
+// DeleteExpired deletes the events that are older, and the alerts that ended longer ago, than the setting history.log_days says, and returns how many.
+func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
+	alerts, err := s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.AlertsDeleteExpired(ctx, dbq.AlertsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete alerts", err, nil)
 	})
 	if err != nil {
 		return alerts, err
 	}
-	events, err := s.settings.ForgetLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
-		n, err := s.q.EventsForget(ctx, dbq.EventsForgetParams{BatchSize: deleteBatch, Keep: keep})
+	events, err := s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.EventsDeleteExpired(ctx, dbq.EventsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete events", err, nil)
 	})
 	return alerts + events, err

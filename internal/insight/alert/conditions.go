@@ -27,8 +27,8 @@ func matches(r dbq.AlertRuleListRow, company, channel, senderNo string) bool {
 	return (r.CompanyNo == nil || *r.CompanyNo == company) && (r.Channel == nil || *r.Channel == channel) && (r.SenderNo == nil || *r.SenderNo == senderNo)
 }
 
-// lateMost is how many tasks of each order are looked at for the longest waits.
-const lateMost = 10_000
+// maxLateTasks is how many tasks of each order are looked at for the longest waits.
+const maxLateTasks = 10_000
 
 // waits finds channels in which a task waits for longer than the threshold.
 func (s *Service) waits(ctx context.Context, rules []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
@@ -79,7 +79,7 @@ func (s *Service) late(ctx context.Context, after float64) (rows []dispatchq.Tas
 		return nil, err
 	}
 	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-		rows, err = q.TasksLate(ctx, dispatchq.TasksLateParams{AfterSeconds: after, Most: lateMost, Ignored: ignored})
+		rows, err = q.TasksLate(ctx, dispatchq.TasksLateParams{AfterSeconds: after, Most: maxLateTasks, Ignored: ignored})
 		return err
 	})
 	return rows, postgres.Wrap("read waits", err, nil)
@@ -100,8 +100,8 @@ func (s *Service) tellingOfWaits(ctx context.Context) ([]int64, error) {
 	return ids, postgres.Wrap("read renderings of alerts", err, nil)
 }
 
-// laterMost is up to how many tasks that are due later are counted.
-const laterMost = 20_000
+// maxLater is up to how many tasks that are due later are counted.
+const maxLater = 20_000
 
 // depths finds a queue in which too many tasks wait.
 func (s *Service) depths(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
@@ -139,11 +139,11 @@ func (s *Service) depths(ctx context.Context, rules []dbq.AlertRuleListRow, _ se
 // due returns how many of pending tasks are due, exactly up to most. Either few tasks are due later, and are counted, or those that are due are.
 func (s *Service) due(ctx context.Context, pending, most float64) (due float64, err error) {
 	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
-		later, err := q.TasksLater(ctx, laterMost)
+		later, err := q.TasksLater(ctx, maxLater)
 		if err != nil {
 			return err
 		}
-		if due = pending - float64(later); later < laterMost {
+		if due = pending - float64(later); later < maxLater {
 			return nil
 		}
 		queued, err := q.TasksDue(ctx, int64(most)+1)
@@ -161,8 +161,8 @@ func whether(holds bool, f finding) []finding {
 	return []finding{f}
 }
 
-// endedLeast is how many must have ended within a window, so that a share of them says something.
-const endedLeast = 20
+// minEnded is how many must have ended within a window, so that a share of them says something.
+const minEnded = 20
 
 // sums reads what has ended within windows. All arrays of p have one element for each question, and so has the answer.
 func (s *Service) sums(ctx context.Context, p dbq.OutcomeSumsParams) ([]dbq.OutcomeSumsRow, error) {
@@ -203,7 +203,7 @@ func (s *Service) failureRates(ctx context.Context, rules []dbq.AlertRuleListRow
 			failed = sums[r.ID].ReportedFailed
 		}
 		ended := succeeded + failed
-		if ended < endedLeast {
+		if ended < minEnded {
 			return nil
 		}
 		f := finding{
@@ -221,8 +221,8 @@ func (s *Service) failureRates(ctx context.Context, rules []dbq.AlertRuleListRow
 	}, nil
 }
 
-// poolsMost is up to how many pools with waiting tasks are looked at.
-const poolsMost = 5000
+// maxPools is up to how many pools with waiting tasks are looked at.
+const maxPools = 5000
 
 // messageTypes has the names of message types, by how pools keep them.
 var messageTypes = [...]string{queue.Verification: "verification", queue.Notification: "notification", queue.Marketing: "marketing"}
@@ -235,7 +235,7 @@ func (s *Service) unservedPools(ctx context.Context, _ []dbq.AlertRuleListRow, v
 	}
 	var waiting []dispatchq.PoolsWaitingRow
 	if err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-		waiting, err = q.PoolsWaiting(ctx, dispatchq.PoolsWaitingParams{Most: poolsMost, Ignored: ignored})
+		waiting, err = q.PoolsWaiting(ctx, dispatchq.PoolsWaitingParams{Most: maxPools, Ignored: ignored})
 		return err
 	}); err != nil {
 		return nil, postgres.Wrap("find pools with tasks", err, nil)
@@ -243,7 +243,7 @@ func (s *Service) unservedPools(ctx context.Context, _ []dbq.AlertRuleListRow, v
 	if len(waiting) == 0 {
 		return func(dbq.AlertRuleListRow) []finding { return nil }, nil
 	}
-	p := dbq.PoolsUnservedParams{SilentAfter: values.Queue.SilentAfter(), NotedApart: sender.SeenApart}
+	p := dbq.PoolsUnservedParams{SilentAfter: values.Queue.SilentAfter(), RecordedApart: sender.SeenApart}
 	seconds := map[int64]float64{}
 	for _, w := range waiting {
 		p.PoolIds = append(p.PoolIds, w.PoolID)
@@ -273,7 +273,7 @@ const goneAfter = 7 * 24 * time.Hour
 func (s *Service) silentSenders(ctx context.Context, rules []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
 	goneSeconds := func(r dbq.AlertRuleListRow) float64 { return *r.Threshold + goneAfter.Seconds() }
 	p := dbq.SendersSilentParams{
-		AfterSeconds: mostSeconds, SilentAfter: values.Queue.SilentAfter(), NotedApart: sender.SeenApart, Named: []string{},
+		AfterSeconds: mostSeconds, SilentAfter: values.Queue.SilentAfter(), RecordedApart: sender.SeenApart, Named: []string{},
 	}
 	for _, r := range rules {
 		p.AfterSeconds = min(p.AfterSeconds, *r.Threshold)
@@ -302,7 +302,7 @@ func (s *Service) failingSenders(ctx context.Context, rules []dbq.AlertRuleListR
 		if _, isKnown := byWindow[window]; isKnown {
 			continue
 		}
-		rows, err := s.q.SenderOutcomes(ctx, dbq.SenderOutcomesParams{WindowSeconds: float64(window), Least: endedLeast})
+		rows, err := s.q.SenderOutcomes(ctx, dbq.SenderOutcomesParams{WindowSeconds: float64(window), Least: minEnded})
 		if err != nil {
 			return nil, postgres.Wrap("read outcomes of senders", err, nil)
 		}
@@ -447,7 +447,7 @@ func (s *Service) missingPartitions(ctx context.Context, _ []dbq.AlertRuleListRo
 // overdueDays finds days that should have become history, or have been dropped, and what holds them.
 func (s *Service) overdueDays(ctx context.Context, _ []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
 	rows, err := s.q.TaskPartitionsOverdue(ctx, dbq.TaskPartitionsOverdueParams{
-		AfterDays: int32(values.History.AfterDays), KeepDays: int32(values.History.KeepDays), Most: alertsMost,
+		AfterDays: int32(values.History.AfterDays), KeepDays: int32(values.History.KeepDays), Most: maxAlerts,
 	})
 	return func(r dbq.AlertRuleListRow) (found []finding) {
 		for _, row := range rows {

@@ -99,7 +99,7 @@ func (a *alertmanager) taken() [][]posted {
 
 func (w *watched) tell() {
 	w.T.Helper()
-	if _, err := w.App.Teller.Tell(w.T.Context()); err != nil {
+	if _, err := w.App.Notifier.Tell(w.T.Context()); err != nil {
 		w.T.Fatal(err)
 	}
 }
@@ -276,7 +276,7 @@ func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
 	w.late()
 	told := make(chan int)
 	go func() {
-		n, err := w.App.Teller.Tell(t.Context())
+		n, err := w.App.Notifier.Tell(t.Context())
 		if err != nil {
 			t.Error(err)
 		}
@@ -326,7 +326,7 @@ func TestPeopleAreToldOnceAgainAndAtTheEnd(t *testing.T) {
 	other := apptest.Another(w.Bundle)
 	for range 3 { // two servers tell it at the same time
 		apptest.Together(4, func(i int) {
-			if _, err := []*app.App{w.App, other}[i%2].Teller.Tell(t.Context()); err != nil {
+			if _, err := []*app.App{w.App, other}[i%2].Notifier.Tell(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -752,7 +752,7 @@ func TestAnEndThatCannotBeToldIsGivenUpAfterADay(t *testing.T) {
 		INSERT INTO alert_deliveries (alert_id, receiver_id, told_at) SELECT id, 1000, now() - interval '3 days' FROM made`, many)
 	w.Exec("ANALYZE alerts; ANALYZE alert_deliveries")
 	var sql string
-	_, _ = dbq.New(capture{&sql}).AlertDeliveriesDue(t.Context(), dbq.AlertDeliveriesDueParams{MessagesMost: 3, BatchSize: 10})
+	_, _ = dbq.New(capture{&sql}).AlertDeliveriesDue(t.Context(), dbq.AlertDeliveriesDueParams{MaxMessages: 3, BatchSize: 10})
 	plan := apptest.Scan[string](w.Bundle, "EXPLAIN (ANALYZE, FORMAT JSON) "+strings.NewReplacer("$1", "3", "$2", "10").Replace(sql))
 	var read float64
 	for _, row := range regexp.MustCompile(`"Actual Rows": ([0-9.]+)`).FindAllStringSubmatch(plan, -1) {
@@ -841,14 +841,14 @@ func TestOneServerAtATimeCallsAReceiver(t *testing.T) {
 	})
 	told := make(chan error)
 	go func() {
-		_, err := w.App.Teller.Tell(t.Context())
+		_, err := w.App.Notifier.Tell(t.Context())
 		told <- err
 	}()
 	<-began
 	am.answers(nil)
 	am.taken()
 	w.over()
-	if _, err := apptest.Another(w.Bundle).Teller.Tell(t.Context()); err != nil {
+	if _, err := apptest.Another(w.Bundle).Notifier.Tell(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if calls := am.taken(); len(calls) != 0 {

@@ -24,8 +24,8 @@ type finding struct {
 	threshold                *float64
 }
 
-// alertsMost is the maximum number of alerts of one rule at a time.
-const alertsMost = 1000
+// maxAlerts is the maximum number of alerts of one rule at a time.
+const maxAlerts = 1000
 
 // Evaluate looks for the conditions of all rules, and moves their alerts on. It returns how many alerts began or ended. A kind whose condition
 // cannot be looked for leaves its alerts as they are. Several servers may evaluate at the same time.
@@ -79,15 +79,15 @@ func (s *Service) Evaluate(ctx context.Context) (int, error) {
 	return total, failures
 }
 
-// rulesMost is more than the number of rules that can exist.
-const rulesMost = 10_000
+// maxRules is more than the number of rules that can exist.
+const maxRules = 10_000
 
 func (s *Service) enabledRules(ctx context.Context) ([]dbq.AlertRuleListRow, error) {
-	rows, err := s.q.AlertRuleList(ctx, dbq.AlertRuleListParams{BeforeID: math.MaxInt64, OnlyEnabled: true, PageLimit: rulesMost})
+	rows, err := s.q.AlertRuleList(ctx, dbq.AlertRuleListParams{BeforeID: math.MaxInt64, OnlyEnabled: true, PageLimit: maxRules})
 	return rows, postgres.Wrap("read alert rules", err, nil)
 }
 
-// chosen returns up to alertsMost findings with a subject each: those that are open, and then the first of the others.
+// chosen returns up to maxAlerts findings with a subject each: those that are open, and then the first of the others.
 func chosen(found []finding, open []string) []finding {
 	seen := map[string]bool{}
 	found = slices.DeleteFunc(found, func(f finding) bool {
@@ -95,7 +95,7 @@ func chosen(found []finding, open []string) []finding {
 		seen[f.subject] = true
 		return was
 	})
-	if len(found) > alertsMost {
+	if len(found) > maxAlerts {
 		isOpen := map[string]bool{}
 		for _, subject := range open {
 			isOpen[subject] = true
@@ -110,7 +110,7 @@ func chosen(found []finding, open []string) []finding {
 				return 1
 			}
 		})
-		found = found[:alertsMost]
+		found = found[:maxAlerts]
 	}
 	return found
 }
@@ -206,14 +206,14 @@ func (s *Service) find(ctx context.Context, k string, rules []dbq.AlertRuleListR
 	for i, r := range rules {
 		found[i] = of(r)
 		for j := range found[i] {
-			found[i][j].subject = Shortened(found[i][j].subject, subjectMost)
+			found[i][j].subject = Shortened(found[i][j].subject, maxSubject)
 		}
 	}
 	return found, nil
 }
 
-// subjectMost is the maximum length of a subject in characters.
-const subjectMost = 300
+// maxSubject is the maximum length of a subject in characters.
+const maxSubject = 300
 
 // joined writes the parts of a subject that are not empty.
 func joined(parts ...string) string {

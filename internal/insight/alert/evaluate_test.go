@@ -788,7 +788,7 @@ func TestAnAlertIsAcknowledgedOnce(t *testing.T) {
 	w.evaluate()
 	w.Expect(409, "alert.not_firing", "POST", path, `{}`)
 	w.after(181 * 86400)
-	if _, err := w.App.Alerts.Forget(t.Context()); err != nil {
+	if _, err := w.App.Alerts.DeleteExpired(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.Count("SELECT count(*) FROM alerts"); n != 0 {

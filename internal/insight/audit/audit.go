@@ -30,7 +30,7 @@ func New(db *postgres.DB, settings *setting.Service) *Service {
 // Sweeps are what the service does again and again.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-audit", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-audit", Interval: 10 * time.Minute, Run: s.DeleteExpired},
 	}
 }
 
@@ -74,10 +74,10 @@ func (s *Service) Recovered(ctx context.Context, tasks int) error {
 // deleteBatch is the number of changes that one statement deletes.
 const deleteBatch = 1000
 
-// Forget deletes the changes that are older than the setting history.log_days says, and returns how many.
-func (s *Service) Forget(ctx context.Context) (int, error) {
-	return s.settings.ForgetLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
-		n, err := s.q.AuditForget(ctx, dbq.AuditForgetParams{BatchSize: deleteBatch, Keep: keep})
+// DeleteExpired deletes the changes that are older than the setting history.log_days says, and returns how many.
+func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
+	return s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.AuditDeleteExpired(ctx, dbq.AuditDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete audit", err, nil)
 	})
 }

@@ -761,11 +761,11 @@ func TestOldChangesAreForgotten(t *testing.T) {
 	b.Exec(`INSERT INTO audit (at, action, entity, entity_key) SELECT now() - g * interval '1 day', 'changed', 'company', 'c' FROM generate_series(1, 200) g`)
 	before := b.Count("SELECT count(*) FROM audit")
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", `{"history":{"log_days":0}}`)
-	if n, err := b.App.Audit.Forget(t.Context()); n != 0 || err != nil {
+	if n, err := b.App.Audit.DeleteExpired(t.Context()); n != 0 || err != nil {
 		t.Errorf("forgot %d, %v", n, err)
 	}
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", `{"history":{"log_days":100}}`)
-	if n, err := b.App.Audit.Forget(t.Context()); n != 101 || err != nil {
+	if n, err := b.App.Audit.DeleteExpired(t.Context()); n != 101 || err != nil {
 		t.Errorf("forgot %d, %v", n, err)
 	}
 	if n := b.Count("SELECT count(*) FROM audit"); n != before-101+2 {

@@ -38,9 +38,9 @@ type Options struct {
 
 	Dir string // the folder for exports; empty: none
 
-	// Forget is called before a partition is dropped: what refers to the tasks with ids from firstID on and before beforeID, which were made before
+	// BeforeDrop is called before a partition is dropped: what refers to the tasks with ids from firstID on and before beforeID, which were made before
 	// a time, ends.
-	Forget func(ctx context.Context, before time.Time, firstID, beforeID string) error
+	BeforeDrop func(ctx context.Context, before time.Time, firstID, beforeID string) error
 
 	// Held returns up to most of these tasks that something needs which has not ended, in the order of their ids.
 	Held func(ctx context.Context, firstID, beforeID string, most int) ([]string, error)

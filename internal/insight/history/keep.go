@@ -13,11 +13,11 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// lateMost is how many tasks a drop leaves behind: more would make everybody wait for it.
-const lateMost = 10_000
+// maxLateTasks is how many tasks a drop leaves behind: more would make everybody wait for it.
+const maxLateTasks = 10_000
 
-// lockedMost is how many partitions in a row may fail for their locks before Keep leaves the rest to its next run.
-const lockedMost = 3
+// maxLocked is how many partitions in a row may fail for their locks before Keep leaves the rest to its next run.
+const maxLocked = 3
 
 // Keep applies the settings of history to the partitions whose time has come: it makes them history, moves them to their tablespace, exports and drops
 // them. It returns how many partitions it changed. A partition that fails does not stop the others, unless locks are not to be had; task_partitions
@@ -25,7 +25,7 @@ const lockedMost = 3
 func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 	var failures []error
 	var day time.Time
-	for locked := 0; locked < lockedMost; {
+	for locked := 0; locked < maxLocked; {
 		values, err := s.settings.Get(ctx)
 		if err != nil {
 			return changed, errors.Join(append(failures, err)...)
@@ -89,7 +89,7 @@ func (s *Service) settle(ctx context.Context, p dbq.TaskPartitionNextRow, tables
 var (
 	errNoPartition = errors.New("no partition begins on this day")
 	errOpen        = errors.New("tasks of these days may still come: wait until a day after the last one")
-	errTooManyLate = fmt.Errorf("more than %d tasks of these days wait, are leased, or are of notifications that are being sent", lateMost)
+	errTooManyLate = fmt.Errorf("more than %d tasks of these days wait, are leased, or are of notifications that are being sent", maxLateTasks)
 	errChanging    = errors.New("rows were added during each export")
 )
 
@@ -123,7 +123,7 @@ const (
 // task.
 func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported bool) error {
 	mustExport := false
-	for range dropMost {
+	for range maxDrops {
 		p, err := s.over(ctx, firstDay)
 		if err != nil {
 			return err
@@ -137,7 +137,7 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 				return err
 			}
 		}
-		if err := s.options.Forget(ctx, p.LastDay, p.FirstID, p.BeforeID); err != nil {
+		if err := s.options.BeforeDrop(ctx, p.LastDay, p.FirstID, p.BeforeID); err != nil {
 			return err
 		}
 		// A notification that was set to waiting meanwhile was not forgotten. From here on, none can be.
@@ -164,24 +164,24 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 	return ofDay(firstDay, errChanging)
 }
 
-// dropMost bounds how often a partition is tried to be dropped.
-const dropMost = 4
+// maxDrops bounds how often a partition is tried to be dropped.
+const maxDrops = 4
 
 // late returns the tasks of a partition that stay behind when it is dropped, in the order of their ids: those that wait or are leased, and those of
 // notifications that are still being sent and do not repeat, which say whom these have reached.
 func (s *Service) late(ctx context.Context, p dbq.TaskPartitionGetRow) ([]string, error) {
-	waiting, err := s.q.TaskPartitionLate(ctx, dbq.TaskPartitionLateParams{FirstID: p.FirstID, BeforeID: p.BeforeID, Most: lateMost + 1})
+	waiting, err := s.q.TaskPartitionLate(ctx, dbq.TaskPartitionLateParams{FirstID: p.FirstID, BeforeID: p.BeforeID, Most: maxLateTasks + 1})
 	if err != nil {
 		return nil, fmt.Errorf("find tasks that wait: %w", err)
 	}
-	held, err := s.options.Held(ctx, p.FirstID, p.BeforeID, lateMost+1)
+	held, err := s.options.Held(ctx, p.FirstID, p.BeforeID, maxLateTasks+1)
 	if err != nil {
 		return nil, err
 	}
 	late := append(append([]string{}, waiting...), held...)
 	slices.Sort(late)
 	late = slices.Compact(late)
-	if len(late) > lateMost {
+	if len(late) > maxLateTasks {
 		return nil, ofDay(p.FirstDay, errTooManyLate)
 	}
 	return late, nil

@@ -139,7 +139,7 @@ func TestAnExportComesBackAsItWas(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM messages"); n != 1 || b.Task(today).Content != "of today" {
 		t.Errorf("%d messages are left", n)
 	}
-	if _, err := b.App.Tasks.Forget(t.Context()); err != nil {
+	if _, err := b.App.Tasks.DeleteExpired(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.Count("SELECT count(*) FROM deliveries") + b.Count("SELECT count(*) FROM send_logs"); n != 0 {
@@ -613,7 +613,7 @@ func TestAnImportKeepsWhatTheDropLeft(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- failure(b.App.History.Import(t.Context(), glob(t, dir)[0])) }()
 	b.AwaitLockWait()
-	for _, job := range []func(context.Context) (int, error){b.App.Tasks.Forget, b.App.Forgetter.ForgetTexts} {
+	for _, job := range []func(context.Context) (int, error){b.App.Tasks.DeleteExpired, b.App.Retention.DeleteUnusedTexts} {
 		if _, err := job(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -795,7 +795,7 @@ func TestANotificationIsForgottenWithItsTasks(t *testing.T) {
 	if repeated.NotificationID != id || !repeated.Deduplicated || repeated.Status != api.NotificationSuccess || len(p.Seen()) != sent {
 		t.Errorf("%+v", repeated)
 	}
-	if n, err := b.App.Forgetter.ForgetTexts(t.Context()); err != nil || n == 0 {
+	if n, err := b.App.Retention.DeleteUnusedTexts(t.Context()); err != nil || n == 0 {
 		t.Errorf("%d texts, %v", n, err)
 	}
 	if n := b.Count("SELECT count(*) FROM renderings"); n != 0 {
@@ -865,7 +865,7 @@ func TestLogsEnd(t *testing.T) {
 	}
 	run := func() {
 		t.Helper()
-		for _, job := range []func(context.Context) (int, error){b.App.Tasks.Forget, b.App.Alerts.Forget, b.App.Senders.SumUpLedger} {
+		for _, job := range []func(context.Context) (int, error){b.App.Tasks.DeleteExpired, b.App.Alerts.DeleteExpired, b.App.Senders.SumUpLedger} {
 			if _, err := job(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -925,7 +925,7 @@ func TestTheTextOfABatchIsKeptUntilItIsSent(t *testing.T) {
 	b.Exec("INSERT INTO renderings (title, content) VALUES ('', 'of no task')")
 	b.Exec("DELETE FROM queue")
 	drop(b, age(b, 3), false)
-	if n, err := b.App.Forgetter.ForgetTexts(t.Context()); err != nil || n != 1 {
+	if n, err := b.App.Retention.DeleteUnusedTexts(t.Context()); err != nil || n != 1 {
 		t.Errorf("%d texts, %v", n, err)
 	}
 	if n := b.Count("SELECT count(*) FROM renderings r JOIN batches b ON b.rendering_id = r.id"); n != 1 {

@@ -77,7 +77,7 @@ func TestADayLeavesWithoutTheTasksThatAreNotOver(t *testing.T) {
 			t.Errorf("%s has\n%s", file, text)
 		}
 	}
-	if _, err := w.App.Tasks.Forget(t.Context()); err != nil {
+	if _, err := w.App.Tasks.DeleteExpired(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := apptest.Scan[string](w.Bundle, "SELECT string_agg(task_id, ' ') FROM deliveries"); got != w.waiting {

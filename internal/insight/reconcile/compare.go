@@ -121,21 +121,21 @@ func (s *Service) match(ctx context.Context, r dbq.Reconciliation) error {
 	return s.store(ctx, r, st, nil)
 }
 
-// attemptsOf returns the attempts that have the numbers of rows, and for how many of the rows: one portion takes no more attempts than attemptsMost. A
+// attemptsOf returns the attempts that have the numbers of rows, and for how many of the rows: one portion takes no more attempts than maxAttempts. A
 // number that alone has more is unreadable.
 func (s *Service) attemptsOf(ctx context.Context, r dbq.Reconciliation, st *step, rows []dbq.StatementRowsRow) ([]dbq.AttemptsOfNumbersRow, int, error) {
 	numbers := make([]string, len(rows))
 	for i, row := range rows {
 		numbers[i] = row.ProviderNo
 	}
-	found, err := s.q.AttemptsOfNumbers(ctx, dbq.AttemptsOfNumbersParams{SenderNo: r.SenderNo, ProviderNos: numbers, Most: attemptsMost})
+	found, err := s.q.AttemptsOfNumbers(ctx, dbq.AttemptsOfNumbersParams{SenderNo: r.SenderNo, ProviderNos: numbers, Most: maxAttempts})
 	if err != nil {
 		return nil, 0, fmt.Errorf("find attempts: %w", err)
 	}
-	if len(found) <= attemptsMost {
+	if len(found) <= maxAttempts {
 		return found, len(rows), nil
 	}
-	last := found[attemptsMost].ProviderNo // it may have more
+	last := found[maxAttempts].ProviderNo // it may have more
 	complete := slices.Index(numbers, last)
 	if complete == 0 {
 		st.add(r, unreadable, difference{number: last, row: rows[0].RowNo, theirs: string(fault.SharedByMany)})

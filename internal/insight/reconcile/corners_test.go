@@ -470,7 +470,7 @@ func TestOldReconciliationsAreForgotten(t *testing.T) {
 	b.Exec("UPDATE reconciliations SET finished_at = now() - interval '181 days' WHERE id = $1", old.ReconciliationID)
 	b.Exec("UPDATE reconciliations SET created_at = now() - interval '181 days'")
 	compareTotal(b, map[string]any{"sender_no": "app", "day": day(b, 0), "total": 0})
-	if n, err := b.App.Reconcile.Forget(t.Context()); n != 1 || err != nil {
+	if n, err := b.App.Reconcile.DeleteExpired(t.Context()); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	b.Expect(404, "reconciliation.not_found", "GET", fmt.Sprintf("%s/%d", path, old.ReconciliationID), nil)

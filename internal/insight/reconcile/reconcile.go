@@ -55,14 +55,14 @@ func New(db *postgres.DB, services Services) *Service {
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "compare-statements", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Run},
-		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-reconciliations", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-reconciliations", Interval: 10 * time.Minute, Run: s.DeleteExpired},
 	}
 }
 
 const (
-	runningMost = 10     // files that are compared at a time
-	forgetBatch = 100    // reconciliations that one statement deletes
-	keptMost    = 10_000 // differences of a kind that are kept
+	maxRunning  = 10     // files that are compared at a time
+	deleteBatch = 100    // reconciliations that one statement deletes
+	maxKept     = 10_000 // differences of a kind that are kept
 )
 
 // Statement is what a provider says of a day of a sender.
@@ -151,7 +151,7 @@ func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload
 	}
 	p := dbq.FileReconcileParams{
 		SenderNo: st.SenderNo, Day: st.Day, FromAt: day.FromAt, ToAt: day.ToAt, FileName: u.Name, UploadID: u.ID, Sheet: o.Sheet,
-		StatusColumn: o.StatusColumn, SegmentsColumn: o.SegmentsColumn, CreatedBy: st.By, Most: runningMost,
+		StatusColumn: o.StatusColumn, SegmentsColumn: o.SegmentsColumn, CreatedBy: st.By, Most: maxRunning,
 	}
 	if p.DeliveredValues, err = valuesOf(o.Delivered, defaults.Delivered, usualDelivered); err == nil {
 		p.PendingValues, err = valuesOf(o.Pending, defaults.Pending, usualPending)
@@ -168,7 +168,7 @@ func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload
 	var id int64
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if id, err = s.q.FileReconcile(ctx, p); err != nil {
-			return postgres.Wrap("create reconciliation", err, fault.AtLimit(runningMost))
+			return postgres.Wrap("create reconciliation", err, fault.AtLimit(maxRunning))
 		}
 		return s.Uploads.Use(ctx, u.ID, fmt.Sprint("reconciliation ", id))
 	})
@@ -278,10 +278,10 @@ func (s *Service) Differences(ctx context.Context, id int64, kind *string, after
 	return rows, postgres.Wrap("list differences", err, nil)
 }
 
-// Forget deletes reconciliations that ended longer ago than the setting history.log_days says, and returns how many.
-func (s *Service) Forget(ctx context.Context) (int, error) {
-	return s.Settings.ForgetLogs(ctx, forgetBatch, func(keep time.Duration) (int64, error) {
-		n, err := s.q.ReconciliationsForget(ctx, dbq.ReconciliationsForgetParams{BatchSize: forgetBatch, Keep: keep})
+// DeleteExpired deletes reconciliations that ended longer ago than the setting history.log_days says, and returns how many.
+func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
+	return s.Settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.ReconciliationsDeleteExpired(ctx, dbq.ReconciliationsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete reconciliations", err, nil)
 	})
 }

@@ -26,7 +26,7 @@ const (
 const (
 	readPortion  = 5000   // rows of a file that one transaction stores
 	matchPortion = 2000   // numbers that one transaction compares
-	attemptsMost = 10_000 // attempts that one transaction compares them with
+	maxAttempts  = 10_000 // attempts that one transaction compares them with
 	slicePortion = 5000   // attempts without a row that one transaction takes
 	clearPortion = 20_000
 
@@ -152,7 +152,7 @@ func (st *step) add(r dbq.Reconciliation, kind string, d difference) {
 	*n++
 	p := st.differences[kind]
 	if p == nil {
-		p = &dbq.DifferencesAddParams{ReconciliationID: r.ID, Kind: kind, Most: keptMost, Counted: before}
+		p = &dbq.DifferencesAddParams{ReconciliationID: r.ID, Kind: kind, Most: maxKept, Counted: before}
 		st.differences[kind] = p
 	}
 	p.ProviderNos, p.RowNos, p.TaskIds = append(p.ProviderNos, d.number), append(p.RowNos, d.row), append(p.TaskIds, d.taskID)
@@ -269,8 +269,8 @@ func (s *Service) record(ctx context.Context, r dbq.Reconciliation, wrong *fault
 	return postgres.Wrap("fail reconciliation", s.q.ReconciliationFail(ctx, dbq.ReconciliationFailParams{ID: r.ID, Failure: failure}), nil)
 }
 
-// numberMost is the longest number of a provider, as in deliveries.
-const numberMost = 200
+// maxNumber is the longest number of a provider, as in deliveries.
+const maxNumber = 200
 
 // next reads the next rows, each number once. wrong says why the file cannot be read on.
 func (l *list) next(r dbq.Reconciliation, st *step) (p dbq.StatementRowsStoreParams, isLast bool, wrong *fault.Error, err error) {
@@ -328,7 +328,7 @@ func (l *list) rowOf(row sheet.Row) (number, status string, segments *int64, rul
 		return "", "", nil, fault.Shortened
 	case number == "":
 		return "", "", nil, fault.Required
-	case len([]rune(number)) > numberMost:
+	case len([]rune(number)) > maxNumber:
 		return "", "", nil, fault.WrongFormat
 	}
 	if l.status >= 0 {

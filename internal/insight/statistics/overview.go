@@ -25,8 +25,8 @@ const (
 	rateOver = 10 * time.Second
 	// longestOf is how many of the tasks that have waited longest are searched for one of a company.
 	longestOf = 2000
-	// heldMost is how many held tasks of a pool are counted, and heldNamed how many switches are named.
-	heldMost, heldNamed = 10_000, 20
+	// maxHoldTime is how many held tasks of a pool are counted, and heldNamed how many switches are named.
+	maxHoldTime, heldNamed = 10_000, 20
 	// maxCompanies bounds the companies whose latest figures are kept.
 	maxCompanies = 1000
 )
@@ -38,7 +38,7 @@ type Now struct {
 	Rates        *Rates                // nil: not known yet
 	FiringAlerts *int64                // nil: of a company
 	Senders      sender.Readiness
-	Held         []dispatchq.TasksHeldRow // what holds tasks, and how many: up to heldMost of each pool
+	Held         []dispatchq.TasksHeldRow // what holds tasks, and how many: up to maxHoldTime of each pool
 }
 
 // Rates are tasks per second.
@@ -87,7 +87,7 @@ func (s *Overview) reader(company *int64) *reader {
 	r.figures = snapshot.Cache[Now]{Load: r.read, Fresh: NowEvery}
 	r.held = snapshot.Cache[[]dispatchq.TasksHeldRow]{Fresh: sendersEvery, Load: func(ctx context.Context) (held []dispatchq.TasksHeldRow, err error) {
 		err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-			held, err = q.TasksHeld(ctx, dispatchq.TasksHeldParams{CompanyID: company, Most: heldMost, Named: heldNamed})
+			held, err = q.TasksHeld(ctx, dispatchq.TasksHeldParams{CompanyID: company, Most: maxHoldTime, Named: heldNamed})
 			return err
 		})
 		return held, postgres.Wrap("count held tasks", err, nil)

@@ -55,8 +55,8 @@ var longest = map[string]int{Minute: 2, Hour: 93, Day: 3660}
 // lengths has the shortest length of each step.
 var lengths = map[string]time.Duration{Minute: time.Minute, Hour: time.Hour, Day: 23 * time.Hour}
 
-// pointsMost bounds the points of an answer: of a long range, it has fewer series.
-const pointsMost = 10_000
+// maxPoints bounds the points of an answer: of a long range, it has fewer series.
+const maxPoints = 10_000
 
 // Read returns series. Faults: request.invalid, naming from, if the range is empty or too long for its step; naming from or to, if a full step
 // is outside the years that answers can show.
@@ -89,7 +89,7 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 			by = ByNothing // it has the only series
 		}
 	}
-	most := max(1, min(query.Limit, pointsMost/int(length/lengths[query.Step]+1)))
+	most := max(1, min(query.Limit, maxPoints/int(length/lengths[query.Step]+1)))
 	keys := []string{""}
 	switch {
 	case by == ByNothing:

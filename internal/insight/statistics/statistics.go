@@ -34,7 +34,7 @@ func New(db *postgres.DB, settings *setting.Service) *Service {
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Watch}, Name: "roll-up-statistics", Interval: time.Minute, Routine: true, Run: s.RollUp},
-		{Roles: servers.Roles{servers.Watch}, Name: "delete-expired-statistics", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Watch}, Name: "delete-expired-statistics", Interval: 10 * time.Minute, Run: s.DeleteExpired},
 	}
 }
 
@@ -271,15 +271,15 @@ func (s *Service) store(ctx context.Context, sums map[place]*Figures) error {
 	return s.q.StatisticsAdd(ctx, rows)
 }
 
-// forgetBatch is the number of rows that one statement deletes.
-const forgetBatch = 10_000
+// deleteBatch is the number of rows that one statement deletes.
+const deleteBatch = 10_000
 
-// Forget deletes the minutes and hours that are older than they are kept, and returns how many rows.
-func (s *Service) Forget(ctx context.Context) (int, error) {
+// DeleteExpired deletes the minutes and hours that are older than they are kept, and returns how many rows.
+func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	total := 0
 	for step, keep := range kept {
-		n, err := postgres.InBatches(forgetBatch, func() (int64, error) {
-			n, err := s.q.StatisticsForget(ctx, dbq.StatisticsForgetParams{Step: step, Keep: keep, BatchSize: forgetBatch})
+		n, err := postgres.InBatches(deleteBatch, func() (int64, error) {
+			n, err := s.q.StatisticsDeleteExpired(ctx, dbq.StatisticsDeleteExpiredParams{Step: step, Keep: keep, BatchSize: deleteBatch})
 			return n, postgres.Wrap("forget statistics", err, nil)
 		})
 		if total += n; err != nil {

@@ -591,7 +591,7 @@ func TestOnlyMinutesAndHoursAreForgotten(t *testing.T) {
 	if rows("minute") != 5 || rows("hour") != 5 || rows("day") != 5 {
 		t.Fatalf("%d minutes, %d hours, %d days", rows("minute"), rows("hour"), rows("day"))
 	}
-	if n, err := b.App.Statistics.Forget(t.Context()); n == 0 || err != nil {
+	if n, err := b.App.Statistics.DeleteExpired(t.Context()); n == 0 || err != nil {
 		t.Errorf("forgot %d, %v", n, err)
 	}
 	if rows("minute") != 1 || rows("hour") != 3 || rows("day") != 5 {

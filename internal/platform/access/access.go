@@ -119,8 +119,8 @@ func New(db *postgres.DB, o Options) (*Service, error) {
 // Sweeps are what the service does again and again.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-sessions", Interval: 10 * time.Minute, Run: s.ForgetSessions},
-		{Name: "record-user-addresses", Interval: 5 * time.Second, Routine: true, Run: s.NoteVisits},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-sessions", Interval: 10 * time.Minute, Run: s.DeleteExpiredSessions},
+		{Name: "record-user-addresses", Interval: 5 * time.Second, Routine: true, Run: s.RecordVisits},
 	}
 }
 
@@ -152,9 +152,9 @@ func (s *Service) Bearer(ctx context.Context, key, address string) (Principal, e
 	return s.Basic(ctx, "", key, address) // a key identifies its user
 }
 
-// NoteVisits stores the addresses of users whose credentials were remembered while they kept calling, and returns how
+// RecordVisits stores the addresses of users whose credentials were remembered while they kept calling, and returns how
 // many visits it stored. After an error the rest is stored by the next call.
-func (s *Service) NoteVisits(ctx context.Context) (int, error) { return s.verifier.storeVisits(ctx) }
+func (s *Service) RecordVisits(ctx context.Context) (int, error) { return s.verifier.storeVisits(ctx) }
 
 // SeesAll reports whether a user sees every company.
 func SeesAll(user dbq.User) bool {
@@ -322,7 +322,7 @@ func (s *Service) DeleteKey(ctx context.Context, username string, id int64) erro
 // change before.
 func (s *Service) changed(ctx context.Context) {
 	s.db.AfterCommit(ctx, func() {
-		s.verifier.versions.Forget()
+		s.verifier.versions.Invalidate()
 		s.sessions.ends.Add(1)
 	})
 }

@@ -551,7 +551,7 @@ func TestAVerifiedRequestCostsNoQueryOfItsOwn(t *testing.T) {
 	}
 	callers(200)
 	b.expect(t, 401, office, user, "a wrong password")
-	if _, err := b.users.NoteVisits(t.Context()); err != nil {
+	if _, err := b.users.RecordVisits(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := version(); got != before {

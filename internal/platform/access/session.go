@@ -26,8 +26,8 @@ const (
 	sessionTTL = 2 * time.Second
 	// maxSessions is how many sessions a user has; one more ends the oldest. Two that begin at the same moment can be one too many, until the next.
 	maxSessions = 100
-	// forgetBatch is the number of sessions that one statement deletes.
-	forgetBatch = 1000
+	// deleteBatch is the number of sessions that one statement deletes.
+	deleteBatch = 1000
 )
 
 // tokens is how a token is written in a cookie: in one way only.
@@ -189,14 +189,14 @@ func (s *Service) SignOutEverywhere(ctx context.Context, username string) error 
 	return postgres.Wrap("end sessions", err, nil)
 }
 
-// ForgetSessions deletes the sessions that are over, and returns how many.
-func (s *Service) ForgetSessions(ctx context.Context) (int, error) {
+// DeleteExpiredSessions deletes the sessions that are over, and returns how many.
+func (s *Service) DeleteExpiredSessions(ctx context.Context) (int, error) {
 	idle, most, err := s.sessionLimits(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return postgres.InBatches(forgetBatch, func() (int64, error) {
-		n, err := s.q.SessionsForget(ctx, dbq.SessionsForgetParams{Idle: idle, Most: most, BatchSize: forgetBatch})
+	return postgres.InBatches(deleteBatch, func() (int64, error) {
+		n, err := s.q.SessionsDeleteExpired(ctx, dbq.SessionsDeleteExpiredParams{Idle: idle, Most: most, BatchSize: deleteBatch})
 		return n, postgres.Wrap("delete sessions", err, nil)
 	})
 }
@@ -204,5 +204,5 @@ func (s *Service) ForgetSessions(ctx context.Context) (int, error) {
 // sessionLimits returns how long a session lasts without a request, and in any case.
 func (s *Service) sessionLimits(ctx context.Context) (idle, most time.Duration, err error) {
 	values, err := s.settings.Get(ctx)
-	return values.Access.SessionIdle(), values.Access.SessionMost(), err
+	return values.Access.SessionIdle(), values.Access.MaxSession(), err
 }

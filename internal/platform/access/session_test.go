@@ -201,10 +201,10 @@ func TestSessionsEndWhenTheyAreIdleOrOld(t *testing.T) {
 	age("created_at", 7*24*time.Hour)
 	b.expectSession(t, 401, token)
 	b.signIn(t, "admin", adminPassword)
-	if n, err := b.users.ForgetSessions(ctx); err != nil || n != 2 {
+	if n, err := b.users.DeleteExpiredSessions(ctx); err != nil || n != 2 {
 		t.Errorf("deleted %d sessions: %v", n, err)
 	}
-	if n, err := b.users.ForgetSessions(ctx); err != nil || n != 0 {
+	if n, err := b.users.DeleteExpiredSessions(ctx); err != nil || n != 0 {
 		t.Errorf("then deleted %d sessions: %v", n, err)
 	}
 }

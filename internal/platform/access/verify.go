@@ -502,7 +502,7 @@ func (v *verifier) storeVisits(ctx context.Context) (int, error) {
 func (v *verifier) storeVisit(ctx context.Context, one visit) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := v.q.UserAddressNote(ctx, dbq.UserAddressNoteParams{Username: one.username, Network: one.network}); err != nil {
+	if err := v.q.UserAddressRecord(ctx, dbq.UserAddressRecordParams{Username: one.username, Network: one.network}); err != nil {
 		return fmt.Errorf("store address of user: %w", err)
 	}
 	v.residents.Remove(networkKey(one.network))

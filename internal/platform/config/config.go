@@ -182,8 +182,8 @@ type Server struct {
 // maxRetryCap is the maximum that the table allows; the claim searches the retries of each count up to it.
 const maxRetryCap = 20
 
-// retryMaxWaitMost is the maximum of the setting queue.retry_max_wait_seconds.
-const retryMaxWaitMost = 720 * time.Hour
+// maxRetryMaxWait is the maximum of the setting queue.retry_max_wait_seconds.
+const maxRetryMaxWait = 720 * time.Hour
 
 // samplePasswords are printed in public documents.
 var samplePasswords = []Secret{"your_password_here", "your_secure_password"}
@@ -207,8 +207,8 @@ func (s *Server) Validate() error {
 		return fmt.Errorf("MAX_RETRY_COUNT must be between 0 and %d", maxRetryCap)
 	case !(s.RetryDelayMinutes >= 0 && s.RetryDelayMinutes <= week):
 		return fmt.Errorf("RETRY_DELAY_MINUTES must be between 0 and %d", week)
-	case s.RetryMaxWait < 0 || s.RetryMaxWait > retryMaxWaitMost:
-		return fmt.Errorf("RETRY_MAX_WAIT must be between 0 and %s", retryMaxWaitMost)
+	case s.RetryMaxWait < 0 || s.RetryMaxWait > maxRetryMaxWait:
+		return fmt.Errorf("RETRY_MAX_WAIT must be between 0 and %s", maxRetryMaxWait)
 	case !(s.ProcessingTimeoutMinutes > 0 && s.ProcessingTimeoutMinutes <= week):
 		return fmt.Errorf("PROCESSING_TIMEOUT_MINUTES must be more than 0 and at most %d", week)
 	case s.ReplicaURL != "" && s.DatabaseURL == "":

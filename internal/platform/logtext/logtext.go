@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	textMost = 500      // characters of a text column
-	jsonMost = 16 << 10 // bytes of a body that is kept as it is
+	maxText = 500      // characters of a text column
+	maxJSON = 16 << 10 // bytes of a body that is kept as it is
 )
 
 // Text returns s as a text column of a log takes it: valid UTF-8 without NUL, cut to 500 characters.
 func Text(s string) string {
 	s = postgres.Text(s)
-	if runes := []rune(s); len(runes) > textMost {
-		return string(runes[:textMost])
+	if runes := []rune(s); len(runes) > maxText {
+		return string(runes[:maxText])
 	}
 	return s
 }
 
 // JSON makes of any body something that jsonb takes: valid JSON keeps its shape, without NULs and with numbers beyond
-// float64, or too small for it, as text; anything else, or anything larger than jsonMost, becomes its beginning as a JSON string.
+// float64, or too small for it, as text; anything else, or anything larger than maxJSON, becomes its beginning as a JSON string.
 func JSON(raw []byte) []byte {
-	if len(raw) <= jsonMost {
+	if len(raw) <= maxJSON {
 		decoder := json.NewDecoder(bytes.NewReader(raw))
 		decoder.UseNumber()
 		var v any
@@ -38,7 +38,7 @@ func JSON(raw []byte) []byte {
 			}
 		}
 	}
-	out, err := json.Marshal(Text(string(raw[:min(len(raw), jsonMost)])))
+	out, err := json.Marshal(Text(string(raw[:min(len(raw), maxJSON)])))
 	if err != nil {
 		return nil
 	}

@@ -22,7 +22,7 @@ func TestLogJSONAcceptsAnything(t *testing.T) {
 			t.Errorf("%q: got %s, want %s", sent, got, want)
 		}
 	}
-	huge := JSON([]byte(`{"a":"` + strings.Repeat("x", jsonMost) + `"}`))
+	huge := JSON([]byte(`{"a":"` + strings.Repeat("x", maxJSON) + `"}`))
 	if len(huge) > 1000 || !json.Valid(huge) {
 		t.Errorf("a huge body is logged in %d bytes", len(huge))
 	}

@@ -36,15 +36,15 @@ const migrationsTable = "schema_migrations"
 const migrateLockEvery = 100 * time.Millisecond
 
 // A migration that waits for a lock on a table makes everything wait that others begin with the table. So it waits for lockWait, lets others go on for
-// lockRest, and is repeated.
+// lockPause, and is repeated.
 const (
 	// lockWait is less than what statements of servers bear (postgres.DB.Briefly).
-	lockWait = 300 * time.Millisecond
-	lockRest = time.Second
-	// lockPatience is how long one of lockTurns tries waits. It is longer than deadlock_timeout (1s), after which PostgreSQL cancels an autovacuum that
+	lockWait  = 300 * time.Millisecond
+	lockPause = time.Second
+	// lockPatience is how long one of lockTries tries waits. It is longer than deadlock_timeout (1s), after which PostgreSQL cancels an autovacuum that
 	// stands in the way.
 	lockPatience = 1500 * time.Millisecond
-	lockTurns    = 10
+	lockTries    = 10
 )
 
 // migratorName begins the application_name of sessions that migrate, whatever the database URL says: refuseBesideServers must not count them.
@@ -286,7 +286,7 @@ func (m *migrator) repeatUntilFree(ctx context.Context, log *slog.Logger, migrat
 	for turn := 1; ; turn++ {
 		if files, ok := m.FS.(*bounded); ok {
 			files.wait = lockWait
-			if turn%lockTurns == 0 {
+			if turn%lockTries == 0 {
 				files.wait = lockPatience
 			}
 		}
@@ -302,7 +302,7 @@ func (m *migrator) repeatUntilFree(ctx context.Context, log *slog.Logger, migrat
 		select {
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), err)
-		case <-time.After(lockRest):
+		case <-time.After(lockPause):
 		}
 	}
 }

@@ -68,11 +68,11 @@ func NetworkOf(address string) string {
 // ErrRefused is the error of a connection that the policy forbids.
 var ErrRefused = errors.New("the address is not allowed")
 
-// ErrTooLarge is the error of an answer longer than answerMost.
+// ErrTooLarge is the error of an answer longer than maxAnswer.
 var ErrTooLarge = errors.New("the answer is too large")
 
-// answerMost is the maximum size of an answer in bytes.
-const answerMost = 1 << 20
+// maxAnswer is the maximum size of an answer in bytes.
+const maxAnswer = 1 << 20
 
 // metadata lists the metadata addresses of clouds that are not link-local. They give out a machine's secrets.
 var metadata = []netip.Addr{
@@ -189,7 +189,7 @@ func (p Policy) Client(limit time.Duration) *http.Client {
 // ErrUnclear is the error of a request that may have arrived: a connection was open, and no whole answer came.
 var ErrUnclear = errors.New("no complete answer")
 
-// Do sends a request and reads the whole answer, of at most answerMost bytes, as UTF-8. The status is 0 if no answer came.
+// Do sends a request and reads the whole answer, of at most maxAnswer bytes, as UTF-8. The status is 0 if no answer came.
 func Do(client *http.Client, req *http.Request) (status int, body []byte, err error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
@@ -201,8 +201,8 @@ func Do(client *http.Client, req *http.Request) (status int, body []byte, err er
 		return 0, nil, err
 	}
 	defer res.Body.Close() //nolint:errcheck // the body was read, or is not needed
-	body, err = io.ReadAll(io.LimitReader(res.Body, answerMost+1))
-	if err == nil && len(body) > answerMost {
+	body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	if err == nil && len(body) > maxAnswer {
 		err = ErrTooLarge
 	}
 	if err != nil {

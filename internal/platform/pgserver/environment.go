@@ -21,13 +21,13 @@ func (a *account) environment() []string {
 	return env
 }
 
-// ForgetLibpq removes the variables of libpq (PGHOST, PGPORT, PGSERVICE, ...) from the environment of this process
+// UnsetLibpq removes the variables of libpq (PGHOST, PGPORT, PGSERVICE, ...) from the environment of this process
 // and its children. They name another server than the private one, and pgx and the tools of PostgreSQL read some of
 // them even if a URL sets the same parameter.
 //
 // A process that is given the URL of a server keeps the variables: as with psql, they fill in what the URL leaves
 // out.
-func ForgetLibpq() {
+func UnsetLibpq() {
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "PG") {
 			_ = os.Unsetenv(name) // fails only for an empty name

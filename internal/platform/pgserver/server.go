@@ -58,9 +58,9 @@ const (
 // already runs it, Start waits until it is ready and uses it; see Owned. A lock on the folder serialises
 // concurrent starts. The server stops with Stop, and on Linux also when this process ends in any other way.
 //
-// This process and its children have no variables of libpq afterwards: see ForgetLibpq.
+// This process and its children have no variables of libpq afterwards: see UnsetLibpq.
 func Start(ctx context.Context, options Options) (*Server, error) {
-	ForgetLibpq()
+	UnsetLibpq()
 	dir, err := filepath.Abs(options.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("find data folder: %w", err)
@@ -263,15 +263,15 @@ func (s *Server) start(ctx context.Context) error {
 		}
 		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // err holds the end of the log
 		<-s.exited
-		if !s.isBlockedByEnding() || ctx.Err() != nil || time.Since(began) > endingMost {
+		if !s.isBlockedByEnding() || ctx.Err() != nil || time.Since(began) > maxEnding {
 			return err
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 }
 
-// endingMost is how long a start waits for the processes of the previous server to end.
-const endingMost = 10 * time.Second
+// maxEnding is how long a start waits for the processes of the previous server to end.
+const maxEnding = 10 * time.Second
 
 // isBlockedByEnding reports whether PostgreSQL did not start because processes of the previous server have not ended
 // yet, for example after both it and its owner were killed a moment ago. No server is running: stopOrphan would have

@@ -19,8 +19,8 @@ const (
 	BeatEvery = 5 * time.Second
 	// aliveWithin is how long ago a server that is alive was seen at most: it may miss some beats.
 	aliveWithin = 4 * BeatEvery
-	// listMost bounds the servers of one list.
-	listMost = 1000
+	// maxList bounds the servers of one list.
+	maxList = 1000
 )
 
 // Options describe this server.
@@ -148,9 +148,9 @@ func (s *Service) note(missing Roles) {
 	s.missing = missing
 }
 
-// Forget forgets servers that stopped without a word, and returns how many.
-func (s *Service) Forget(ctx context.Context) (int, error) {
-	n, err := s.q.ServersForget(ctx)
+// DeleteExpired forgets servers that stopped without a word, and returns how many.
+func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
+	n, err := s.q.ServersDeleteStopped(ctx)
 	return int(n), postgres.Wrap("forget servers", err, nil)
 }
 
@@ -164,6 +164,6 @@ func (s *Service) Leave(ctx context.Context) error {
 
 // List returns the servers that run, and those that stopped without a word within a day.
 func (s *Service) List(ctx context.Context) ([]dbq.ServerListRow, error) {
-	rows, err := s.q.ServerList(ctx, dbq.ServerListParams{AliveWithin: aliveWithin, Most: listMost})
+	rows, err := s.q.ServerList(ctx, dbq.ServerListParams{AliveWithin: aliveWithin, Most: maxList})
 	return rows, postgres.Wrap("list servers", err, nil)
 }

@@ -137,11 +137,13 @@ func (q Queue) PriorityWait() *time.Duration {
 	return &wait
 }
 
-// realTimeMost is the last priority of real-time messages, beside that of verifications: they wait for nothing else.
-const realTimeMost = 1
+// maxRealTimePriority is the last priority of real-time messages, beside that of verifications: they wait for nothing else.
+const maxRealTimePriority = 1
 
 // AgedPriority is the priority with which a task is queued that has waited too long: the first one behind real-time messages.
-func (v Values) AgedPriority() int16 { return int16(max(realTimeMost, v.SMS.PriorityVerification)) + 1 }
+func (v Values) AgedPriority() int16 {
+	return int16(max(maxRealTimePriority, v.SMS.PriorityVerification)) + 1
+}
 
 // SilentAfter is how long after its last poll a sender counts as available.
 func (q Queue) SilentAfter() time.Duration { return time.Duration(q.SenderSilentAfter) * time.Second }
@@ -175,8 +177,8 @@ func (h History) FeedKept() time.Duration { return time.Duration(h.FeedDays) * 2
 // SessionIdle is how long a session lasts without a request.
 func (a Access) SessionIdle() time.Duration { return time.Duration(a.SessionIdleMinutes) * time.Minute }
 
-// SessionMost is how long a session lasts in any case.
-func (a Access) SessionMost() time.Duration { return time.Duration(a.SessionMaxHours) * time.Hour }
+// MaxSession is how long a session lasts in any case.
+func (a Access) MaxSession() time.Duration { return time.Duration(a.SessionMaxHours) * time.Hour }
 
 // byName holds settings by category and name.
 type byName map[string]map[string]json.RawMessage
@@ -253,23 +255,23 @@ func (s *Service) Rules(ctx context.Context) (Rules, error) {
 // Get returns the settings in force on this server. A change made on another server is seen within four seconds.
 func (s *Service) Get(ctx context.Context) (Values, error) { return s.cache.Get(ctx) }
 
-// ForgetLogs runs forget as postgres.InBatches does, with the time that the setting history.log_days says, unless logs are kept forever.
-func (s *Service) ForgetLogs(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
+// DeleteExpiredLogs runs forget as postgres.InBatches does, with the time that the setting history.log_days says, unless logs are kept forever.
+func (s *Service) DeleteExpiredLogs(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
 	return s.forget(ctx, History.logDays, batch, forget)
 }
 
-// ForgetCharges is ForgetLogs with history.ledger_days.
-func (s *Service) ForgetCharges(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
+// DeleteExpiredCharges is DeleteExpiredLogs with history.ledger_days.
+func (s *Service) DeleteExpiredCharges(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
 	return s.forget(ctx, History.ledgerDays, batch, forget)
 }
 
-// ForgetBatches is ForgetLogs with history.batch_days.
-func (s *Service) ForgetBatches(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
+// DeleteExpiredBatches is DeleteExpiredLogs with history.batch_days.
+func (s *Service) DeleteExpiredBatches(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
 	return s.forget(ctx, History.batchDays, batch, forget)
 }
 
-// ForgetDedupKeys is ForgetLogs with history.dedup_keep_days.
-func (s *Service) ForgetDedupKeys(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
+// DeleteExpiredDedupKeys is DeleteExpiredLogs with history.dedup_keep_days.
+func (s *Service) DeleteExpiredDedupKeys(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
 	return s.forget(ctx, History.dedupDays, batch, forget)
 }
 
@@ -323,7 +325,7 @@ func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.Ra
 	if err != nil {
 		return Values{}, err
 	}
-	s.cache.Forget()
+	s.cache.Invalidate()
 	return s.Get(ctx)
 }
 

@@ -80,9 +80,9 @@ func (c *Cache[T]) Since(ctx context.Context, at time.Time) (T, error) {
 	}
 }
 
-// Forget discards the value after a change by this server. A reading in progress may have missed the change, so that
+// Invalidate discards the value after a change by this server. A reading in progress may have missed the change, so that
 // it is neither cached nor joined.
-func (c *Cache[T]) Forget() {
+func (c *Cache[T]) Invalidate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.current = nil
@@ -113,7 +113,7 @@ func (c *Cache[T]) join() (r *reading[T], isOwn bool) {
 	return c.current, true
 }
 
-// read carries a reading out, and caches the value unless Forget was called meanwhile.
+// read carries a reading out, and caches the value unless Invalidate was called meanwhile.
 func (c *Cache[T]) read(ctx context.Context, r *reading[T]) {
 	defer close(r.done)
 	defer func() {

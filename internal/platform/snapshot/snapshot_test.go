@@ -17,7 +17,7 @@ func TestAValueReadBeforeAChangeIsNotCached(t *testing.T) {
 		read := stored
 		if stored == 1 { // the change commits during the read
 			stored = 2
-			c.Forget()
+			c.Invalidate()
 		}
 		return read, nil
 	}

@@ -35,7 +35,7 @@ const (
 
 // Tests and the programs that they start must use the server that was started for them, whatever PostgreSQL variables
 // the developer's environment has.
-func init() { pgserver.ForgetLibpq() }
+func init() { pgserver.UnsetLibpq() }
 
 // Main is the TestMain of a package that uses New.
 func Main(m *testing.M) { os.Exit(Run(m)) }

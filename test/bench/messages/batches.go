@@ -144,7 +144,7 @@ func upload(c *measure.Client, name, list string) (string, error) {
 	return fmt.Sprint("/api/v1/batches/", made.BatchID), err
 }
 
-type standing struct {
+type progress struct {
 	Status string
 	Counts struct{ Waiting int }
 }
@@ -152,7 +152,7 @@ type standing struct {
 // await waits until a batch has a status.
 func await(ctx context.Context, c *measure.Client, path, status string) error {
 	for ctx.Err() == nil {
-		var s standing
+		var s progress
 		if err := c.Call("GET", path, "", &s); err != nil || s.Status == status {
 			return err
 		}
@@ -162,7 +162,7 @@ func await(ctx context.Context, c *measure.Client, path, status string) error {
 }
 
 func waitingOf(c *measure.Client, path string) (int, error) {
-	var s standing
+	var s progress
 	err := c.Call("GET", path, "", &s)
 	return s.Counts.Waiting, err
 }

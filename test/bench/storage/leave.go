@@ -70,7 +70,7 @@ func LeavingRows(ctx context.Context, b *measure.Bench) error {
 	b.AtMost(0.2, fmt.Sprintf("%d charges leave with their partition, and their sums stay", n), measure.Millis(whole), measure.Millis(single), "ms", "by themselves")
 
 	single, err = timed(ctx, func() (int64, error) {
-		return q.BatchesForget(ctx, dbq.BatchesForgetParams{BatchSize: 1, Keep: long / 2, KeepHeld: 2 * long})
+		return q.BatchesDeleteExpired(ctx, dbq.BatchesDeleteExpiredParams{BatchSize: 1, Keep: long / 2, KeepHeld: 2 * long})
 	}, 1)
 	if err != nil {
 		return err

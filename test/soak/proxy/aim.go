@@ -31,7 +31,7 @@ var Paths = []*Path{
 	{Name: "list: check", Names: []string{"BatchRowsAdd", "BatchRowsDuplicate", "BatchChecked", "BatchReady", "BatchCreate"}},
 	{Name: "list: feed", Names: []string{"BatchRowsNext", "BatchRowsFed", "BatchFed", "BatchReleased", "BatchFinish", "BatchPause", "BatchCancel"}},
 	{Name: "notification", Names: []string{"NotificationCreate", "RenderingCreate", "TaskEnqueue", "NotificationAdvance", "NotificationSet"}},
-	{Name: "feed of events", Names: []string{"FeedTake", "FeedAppend", "FeedNotificationsTell"}},
+	{Name: "feed of events", Names: []string{"FeedTake", "FeedAppend", "FeedNotificationsRender"}},
 	{Name: "webhook", Names: []string{"WebhookRead", "WebhookSettle", "WebhookDeliveriesAdd", "WebhookRetriesPut", "WebhookRetriesDone"}},
 	{Name: "alerts", Names: []string{"AlertsFound", "AlertsFire", "AlertsResolve", "AlertsEnd"}},
 	{Name: "SQL door: enqueue", texts: []string{"SELECT lksms.enqueue", "SELECT place, task_id FROM lksms.enqueue_all"}, IsClient: true},
@@ -94,8 +94,8 @@ type trace struct {
 	isServed bool              // PostgreSQL was ready before it was killed
 }
 
-// textMost is how much of a statement is kept.
-const textMost = 80
+// maxText is how much of a statement is kept.
+const maxText = 80
 
 // request notes a message of the server, and returns false if the message must not be forwarded.
 func (l *Link) request(kind byte, message []byte) bool {
@@ -108,7 +108,7 @@ func (l *Link) request(kind byte, message []byte) bool {
 		if t.texts == nil {
 			t.texts = map[string]string{}
 		}
-		t.texts[string(name)] = string(text[:min(len(text), textMost)])
+		t.texts[string(name)] = string(text[:min(len(text), maxText)])
 		t.mu.Unlock()
 	case 'B': // Bind
 		_, rest, _ := bytes.Cut(message[5:], []byte{0})
@@ -122,7 +122,7 @@ func (l *Link) request(kind byte, message []byte) bool {
 		t.mu.Unlock()
 		return l.sent(current, text)
 	case 'Q':
-		text := string(bytes.TrimRight(message[5:min(len(message), 5+textMost)], "\x00"))
+		text := string(bytes.TrimRight(message[5:min(len(message), 5+maxText)], "\x00"))
 		if strings.EqualFold(text, "commit") {
 			return l.reached(current, AtCommit)
 		}

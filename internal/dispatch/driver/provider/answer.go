@@ -11,21 +11,21 @@ import (
 	"strings"
 )
 
-// AnswerMost is the number of characters of an answer that are kept.
-const AnswerMost = 2000
+// MaxAnswer is the number of characters of an answer that are kept.
+const MaxAnswer = 2000
 
 // hidden stands for a secret in what is kept of a request or an answer.
 const hidden = "***"
 
 const (
-	answerBytesMost = 16 << 10 // bytes of an answer in which secrets are looked for; more than AnswerMost characters have
-	tokenLeast      = 16       // characters of a part of a path that may be a token
-	secretLeast     = 4        // bytes of a secret: a shorter one is in every answer
+	maxAnswerBytes = 16 << 10 // bytes of an answer in which secrets are looked for; more than MaxAnswer characters have
+	minToken       = 16       // characters of a part of a path that may be a token
+	minSecret      = 4        // bytes of a secret: a shorter one is in every answer
 )
 
 // httpAnswer returns an answer as it is kept: the status and the body.
 func httpAnswer(status int, body []byte) string {
-	return strings.TrimSpace(fmt.Sprintf("%d %s", status, body[:min(len(body), answerBytesMost)]))
+	return strings.TrimSpace(fmt.Sprintf("%d %s", status, body[:min(len(body), maxAnswerBytes)]))
 }
 
 // Mask hides the secrets of a sender in texts. The zero value knows none.
@@ -51,7 +51,7 @@ func MaskOf(secrets, addresses []string, config []byte, more []string) Mask {
 func NewMask(secrets []string) Mask {
 	var forms []string
 	for _, secret := range secrets {
-		if len(secret) < secretLeast {
+		if len(secret) < minSecret {
 			continue
 		}
 		quoted, _ := json.Marshal(secret) // cannot fail for a text
@@ -105,7 +105,7 @@ func hiddenIn(address string) (all []string) {
 		all = append(all, encoded) // an error shows it as it is configured, such as with %2f where others write %2F
 	}
 	for encoded := range strings.SplitSeq(to.EscapedPath(), "/") {
-		if part, err := url.PathUnescape(encoded); err == nil && len(part) >= tokenLeast {
+		if part, err := url.PathUnescape(encoded); err == nil && len(part) >= minToken {
 			all = append(all, part, encoded)
 		}
 	}
@@ -120,14 +120,14 @@ func (m Mask) Replace(text string) string {
 	return m.replacer.Replace(text)
 }
 
-// hide returns a text without secrets, and at most AnswerMost characters of it. It hides first: the beginning of a secret is not shown.
+// hide returns a text without secrets, and at most MaxAnswer characters of it. It hides first: the beginning of a secret is not shown.
 func (m Mask) hide(text string) string {
 	text = m.Replace(text)
-	if len(text) <= AnswerMost {
+	if len(text) <= MaxAnswer {
 		return text
 	}
 	runes := []rune(text)
-	return string(runes[:min(len(runes), AnswerMost)])
+	return string(runes[:min(len(runes), MaxAnswer)])
 }
 
 // hideIn hides secrets in the texts of an outcome.

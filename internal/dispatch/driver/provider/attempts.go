@@ -45,17 +45,17 @@ func (a *Attempts) Try(m Message, send func(ctx context.Context) Outcome) Outcom
 	return o
 }
 
-// UnreadMost is the number of answers in a row that could not be understood, after which no further message is tried: most likely the
+// MaxUnread is the number of answers in a row that could not be understood, after which no further message is tried: most likely the
 // configuration is wrong, and each message would go out again.
-const UnreadMost = 5
+const MaxUnread = 5
 
-// Record records an outcome: after trouble no further message is tried, nor after UnreadMost answers that could not be understood. It reports whether the outcome has to be
+// Record records an outcome: after trouble no further message is tried, nor after MaxUnread answers that could not be understood. It reports whether the outcome has to be
 // reported.
 func (a *Attempts) Record(o Outcome) bool {
 	if !o.IsUnread() {
 		a.unread.Store(0)
 	}
-	if o.Trouble || o.IsUnread() && a.unread.Add(1) >= UnreadMost {
+	if o.Trouble || o.IsUnread() && a.unread.Add(1) >= MaxUnread {
 		a.troubled.Store(true)
 	}
 	return o != Untried

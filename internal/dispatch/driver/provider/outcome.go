@@ -14,7 +14,7 @@ type Outcome struct {
 	ProviderNo string        // the provider's id of the message; can be empty
 	Code       string        // the provider's code of a failure; can be empty
 	Error      string        // the failure as text
-	Answer     string        // the provider's answer as it came, without secrets, at most AnswerMost characters; empty: none came
+	Answer     string        // the provider's answer as it came, without secrets, at most MaxAnswer characters; empty: none came
 	RetryAfter time.Duration // of a refusal: time until the retry; 0: the delay of the channel
 	Pause      Pause         // of Trouble: the pause that the provider asked for
 }

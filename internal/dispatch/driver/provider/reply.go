@@ -82,7 +82,7 @@ func (r *Reply) unread(isReadable bool) Outcome {
 	}
 }
 
-const replyTextMost = 300 // characters of a provider's text that are stored
+const maxReplyText = 300 // characters of a provider's text that are stored
 
 // Outcome returns the outcome of an answer. If the configuration names a sign of success, an answer without it is
 // unclear; otherwise the HTTP status decides. A code of the provider is about the message, unless the configuration
@@ -122,7 +122,7 @@ func (r *Reply) judge(status int, answer []byte) Outcome {
 		}
 	}
 	if text, found := Field(fields, r.Error); found {
-		failure.Error = string([]rune(text)[:min(replyTextMost, len([]rune(text)))])
+		failure.Error = string([]rune(text)[:min(maxReplyText, len([]rune(text)))])
 	}
 	if failure.Error == "" {
 		failure.Error = "the provider refused it"

@@ -20,7 +20,7 @@ func FuzzReply(f *testing.F) {
 		if o.OK && (o.Unknown || o.Trouble || o.Permanent) {
 			t.Errorf("sent and not sent: %+v", o)
 		}
-		if !o.OK && o.Error == "" || utf8.RuneCountInString(o.Error) > replyTextMost {
+		if !o.OK && o.Error == "" || utf8.RuneCountInString(o.Error) > maxReplyText {
 			t.Errorf("error text %q", o.Error)
 		}
 	})

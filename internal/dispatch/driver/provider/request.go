@@ -16,7 +16,7 @@ type Request struct {
 	Method  string
 	URL     string // as an address is shown: the path is hidden
 	Headers map[string]string
-	Body    string // at most AnswerMost characters
+	Body    string // at most MaxAnswer characters
 }
 
 // Client returns a client for calls to the provider.
@@ -75,7 +75,7 @@ func (m Mask) request(req *http.Request) Request {
 		return shown
 	}
 	if body, err := req.GetBody(); err == nil {
-		text, _ := io.ReadAll(io.LimitReader(body, answerBytesMost)) // a body in memory
+		text, _ := io.ReadAll(io.LimitReader(body, maxAnswerBytes)) // a body in memory
 		shown.Body = m.hide(string(text))
 	}
 	return shown

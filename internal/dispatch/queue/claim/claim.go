@@ -59,8 +59,8 @@ type Rules struct {
 	SilentAfter  time.Duration  // a sender that did not poll for so long is not available
 }
 
-// LeaseLeast is how long a task that is claimed is valid at least: one that expires sooner could not be sent in time.
-const LeaseLeast = time.Second
+// MinLease is how long a task that is claimed is valid at least: one that expires sooner could not be sent in time.
+const MinLease = time.Second
 
 // On leases tasks to a sender, in the transaction of q, which must be a transaction of postgres.DB.Dispatch. It leases none to a sender
 // that is unknown or off.
@@ -194,7 +194,7 @@ const seenSteps = 4
 // admit returns the limits and the pools of a claim; nil if the sender is unknown or off.
 func admit(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) (*admission, error) {
 	sender, err := q.SenderAdmit(ctx, dispatchq.SenderAdmitParams{
-		SenderNo: c.SenderNo, Lease: rules.Lease, NotedWithin: rules.SilentAfter / seenSteps,
+		SenderNo: c.SenderNo, Lease: rules.Lease, RecordedWithin: rules.SilentAfter / seenSteps,
 	})
 	if postgres.IsNoRows(err) {
 		return nil, nil
@@ -285,7 +285,7 @@ func (a *admission) addShared(ctx context.Context, q *dispatchq.Queries, rules R
 // add adds a pool. It leaves out a pool whose primaries can send every task, if the sender is outranked by them.
 func (a *admission) add(p admittedPool, isOutranked bool, primaryRoom int64) {
 	if isOutranked {
-		if primaryRoom >= tasksSegmentsMost {
+		if primaryRoom >= maxTasksSegments {
 			return
 		}
 		p.fromSegments = primaryRoom + 1
@@ -293,13 +293,13 @@ func (a *admission) add(p admittedPool, isOutranked bool, primaryRoom int64) {
 	a.pools = append(a.pools, p)
 }
 
-// tasksSegmentsMost is the maximum number of segments of a task, as counted at its submission (messages_segments_range).
-const tasksSegmentsMost = 100
+// maxTasksSegments is the maximum number of segments of a task, as counted at its submission (messages_segments_range).
+const maxTasksSegments = 100
 
-// segmentsMost returns the maximum number of segments that an attempt of the sender costs, for a text of 200 characters and a signature
+// maxSegments returns the maximum number of segments that an attempt of the sender costs, for a text of 200 characters and a signature
 // of 50 with its brackets. A sender with fewer segments left is offered at once only what fits. Longer texts are rare: that one does not fit shows
 // when it is chosen.
-func (a admission) segmentsMost() int64 {
+func (a admission) maxSegments() int64 {
 	switch {
 	case !a.sender.CountsSegments:
 		return 1
@@ -334,14 +334,14 @@ type claimPart struct {
 func (a admission) part(c Request, rules Rules, leases []Lease) (p claimPart, may bool) {
 	taken, segments := takenOf(leases)
 	p = claimPart{limit: a.tasks - int64(len(leases)), most: map[int64]int64{}, taken: int64(len(leases)), interval: a.interval, offer: dispatchq.TaskOfferParams{
-		SenderNo: c.SenderNo, RetryMaxWait: rules.RetryMaxWait, LeaseLeast: LeaseLeast,
+		SenderNo: c.SenderNo, RetryMaxWait: rules.RetryMaxWait, MinLease: MinLease,
 		Sign: a.sender.Sign, SignMode: a.sender.SignMode, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
 		SegmentsLeft: a.segmentsLeft(segments),
 	}}
 	if len(leases) > 0 {
 		p.at = &leases[0].leasedAt
 	}
-	p.offer.IsTight = p.offer.SegmentsLeft != nil && *p.offer.SegmentsLeft < a.segmentsMost()
+	p.offer.IsTight = p.offer.SegmentsLeft != nil && *p.offer.SegmentsLeft < a.maxSegments()
 	for _, pool := range a.pools {
 		most := min(pool.most-taken[pool.id], p.limit)
 		if most <= 0 {
@@ -371,7 +371,7 @@ func (a admission) passed(ctx context.Context, q *dispatchq.Queries, senderNo st
 	p := dispatchq.PoolsPassedParams{
 		SenderNo: senderNo, Sign: a.sender.Sign, SignMode: a.sender.SignMode,
 		SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
-		SegmentsLeft: a.segmentsLeft(segments), RetryMaxWait: rules.RetryMaxWait, LeaseLeast: LeaseLeast,
+		SegmentsLeft: a.segmentsLeft(segments), RetryMaxWait: rules.RetryMaxWait, MinLease: MinLease,
 	}
 	for _, pool := range a.pools {
 		if pool.served < pool.top && taken[pool.id] < pool.most {

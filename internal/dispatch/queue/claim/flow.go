@@ -83,7 +83,7 @@ func (p claimPart) inFlows(ctx context.Context, q *dispatchq.Queries, offers []o
 // flowsOf asks for as many tasks of each company as it has offers.
 func (p claimPart) flowsOf(offered map[companyLane][]dispatchq.TaskOfferRow) dispatchq.TaskFlowsParams {
 	asked := dispatchq.TaskFlowsParams{
-		SenderNo: p.offer.SenderNo, RetryMaxWait: p.offer.RetryMaxWait, LeaseLeast: p.offer.LeaseLeast,
+		SenderNo: p.offer.SenderNo, RetryMaxWait: p.offer.RetryMaxWait, MinLease: p.offer.MinLease,
 		Sign: p.offer.Sign, SignMode: p.offer.SignMode,
 		SegmentSize: p.offer.SegmentSize, CountsSegments: p.offer.CountsSegments, SegmentsLeft: p.offer.SegmentsLeft, IsTight: p.offer.IsTight,
 	}

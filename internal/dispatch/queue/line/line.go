@@ -21,11 +21,11 @@ const (
 	pollEvery = 200 * time.Millisecond
 	// usageEvery is how many polls apart the usage of the waiting senders is read again: every two seconds.
 	usageEvery = 10
-	// wokenMost bounds the senders that one announcement of tasks wakes, those included that are tried because others got nothing.
-	wokenMost = 8
-	// probedMost bounds the pools that one poll probes one by one; the last sender may exceed it by its own pools. A walk finds the
-	// tasks for the other senders, and for senders that serve more than fewMost pools.
-	probedMost, fewMost = 500, 100
+	// maxWoken bounds the senders that one announcement of tasks wakes, those included that are tried because others got nothing.
+	maxWoken = 8
+	// maxProbed bounds the pools that one poll probes one by one; the last sender may exceed it by its own pools. A walk finds the
+	// tasks for the other senders, and for senders that serve more than fewPools pools.
+	maxProbed, fewPools = 500, 100
 )
 
 // Question is the input of a poll. A poll without pools and walk still reports changes.
@@ -334,10 +334,10 @@ func (l *Line) remove(p *Waiter) {
 
 // Wake announces n new tasks in a pool; n is at least 1. It wakes up to n of the waiters that serve the pool.
 func (l *Line) Wake(pool int64, n int) {
-	n = min(n, wokenMost)
+	n = min(n, maxWoken)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.wakeAll(l.first(pool, n, nil), pool, wokenMost/n-1)
+	l.wakeAll(l.first(pool, n, nil), pool, maxWoken/n-1)
 }
 
 // PassOn gives an unused wake-up to the next waiter.
@@ -510,7 +510,7 @@ func (l *Line) wakeFor(found []int64) {
 			clear(t.hindered)
 			next = l.first(pool, 1, nil)
 		}
-		l.wakeAll(next, pool, wokenMost-1)
+		l.wakeAll(next, pool, maxWoken-1)
 	}
 }
 
@@ -519,7 +519,7 @@ func (l *Line) question() (w Question) {
 	pools := map[int64]struct{}{}
 	for e := l.waiters.Front(); e != nil; e = e.Next() {
 		p := e.Value.(*Waiter)
-		if len(p.pools) > fewMost || len(pools) > probedMost {
+		if len(p.pools) > fewPools || len(pools) > maxProbed {
 			w.Walk = true
 			continue
 		}

@@ -147,7 +147,7 @@ func TestAWakeUpInVainGoesToTheNextSender(t *testing.T) {
 	const pool = 1
 	l := newLine()
 	var waiters []*Waiter
-	for i := range 2 * wokenMost {
+	for i := range 2 * maxWoken {
 		waiters = append(waiters, l.joinAs(string(rune('a'+i)), sender.Usage{Sort: float64(-i)}, pool))
 	}
 	tries := func() (names []string) {
@@ -175,7 +175,7 @@ func TestAWakeUpInVainGoesToTheNextSender(t *testing.T) {
 		t.Errorf("after a poll: %v", got)
 	}
 	l.pollFinding(pool) // every sender has been tried
-	if got := tries(); len(got) != wokenMost || got[0] != "a" {
+	if got := tries(); len(got) != maxWoken || got[0] != "a" {
 		t.Errorf("after a poll, with every sender tried: %v", got)
 	}
 	// Senders that twice got nothing are kept from the pool by something. Other senders come first, even for new tasks.
@@ -265,7 +265,7 @@ func TestAPollAsksForThePoolsThatSendersWaitFor(t *testing.T) {
 	for i := range int64(3000) {
 		l.joinAs(string(rune('a'+i)), sender.Usage{}, 20_000+2*i, 20_001+2*i)
 	}
-	if asked = l.pollFinding(); len(asked.Pools) > probedMost+fewMost || !asked.Walk {
+	if asked = l.pollFinding(); len(asked.Pools) > maxProbed+fewPools || !asked.Walk {
 		t.Errorf("asked %d pools, walk %t", len(asked.Pools), asked.Walk)
 	}
 	if waits := maps.Keys(l.usages); len(slices.Collect(waits)) < 3000 {

@@ -31,8 +31,8 @@ func newManagerClient(policy outbound.Policy) *managerClient {
 	return &managerClient{policy.Client(callLimit)}
 }
 
-// refusalMost is how many bytes of a refusal are shown.
-const refusalMost = 200
+// maxRefusal is how many bytes of a refusal are shown.
+const maxRefusal = 200
 
 // tell posts alerts to the program at base. Every status of success counts as taken, whatever the body holds; a redirect does not.
 func (c *managerClient) tell(ctx context.Context, base, authorization string, alerts []managerAlert) error {
@@ -58,7 +58,7 @@ func (c *managerClient) tell(ctx context.Context, base, authorization string, al
 	case err != nil && status == 0:
 		return fmt.Errorf("call receiver: %w", err)
 	case status < 200 || status > 299:
-		return fmt.Errorf("the receiver answered %d: %s", status, answer[:min(len(answer), refusalMost)])
+		return fmt.Errorf("the receiver answered %d: %s", status, answer[:min(len(answer), maxRefusal)])
 	case err != nil:
 		return fmt.Errorf("read answer: %w", err)
 	}

@@ -29,8 +29,8 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// Teller tells alerts to their receivers.
-type Teller struct {
+// Notifier tells alerts to their receivers.
+type Notifier struct {
 	db            *postgres.DB
 	q             *dbq.Queries
 	box           *secret.Box
@@ -40,17 +40,17 @@ type Teller struct {
 	client        *managerClient
 }
 
-// NewTeller returns a Teller on db, which calls receivers under a policy.
-func NewTeller(
+// NewNotifier returns a Notifier on db, which calls receivers under a policy.
+func NewNotifier(
 	db *postgres.DB, settings *setting.Service, box *secret.Box, notifications *notification.Service, contacts *contact.Service, policy outbound.Policy,
-) *Teller {
-	return &Teller{
+) *Notifier {
+	return &Notifier{
 		db: db, q: dbq.New(db), settings: settings, box: box, notifications: notifications, contacts: contacts, client: newManagerClient(policy),
 	}
 }
 
 // Sweeps are what the service does again and again.
-func (t *Teller) Sweeps() []sweep.Job {
+func (t *Notifier) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Watch}, Name: "notify-alerts", Interval: 5 * time.Second, Run: t.Tell},
 	}
@@ -59,15 +59,15 @@ func (t *Teller) Sweeps() []sweep.Job {
 // tellBatch is how many deliveries one run makes.
 const tellBatch = 1000
 
-// messagesMost is after how many messages within five minutes people are told of no more warnings, until some of these messages are older.
-const messagesMost = 3
+// maxMessages is after how many messages within five minutes people are told of no more warnings, until some of these messages are older.
+const maxMessages = 3
 
-// callsMost is how many receivers are called at the same time.
-const callsMost = 8
+// maxCalls is how many receivers are called at the same time.
+const maxCalls = 8
 
 // Tell makes the deliveries that are due, those by escalation included, and returns how many succeeded. No transaction is open while a receiver is
 // called. Several servers may run it at the same time.
-func (t *Teller) Tell(ctx context.Context) (int, error) {
+func (t *Notifier) Tell(ctx context.Context) (int, error) {
 	if _, err := t.q.AlertDeliveriesOpen(ctx); err != nil {
 		return 0, postgres.Wrap("open deliveries", err, nil)
 	}
@@ -75,13 +75,13 @@ func (t *Teller) Tell(ctx context.Context) (int, error) {
 	if err != nil && (ctx.Err() != nil || postgres.IsUnavailable(err)) {
 		return 0, err
 	}
-	told, failed := t.tellDue(ctx)
+	told, failed := t.notifyDue(ctx)
 	return told, errors.Join(err, failed)
 }
 
-// tellDue makes the deliveries that are due.
-func (t *Teller) tellDue(ctx context.Context) (int, error) {
-	due, err := t.q.AlertDeliveriesDue(ctx, dbq.AlertDeliveriesDueParams{MessagesMost: messagesMost, BatchSize: tellBatch})
+// notifyDue makes the deliveries that are due.
+func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
+	due, err := t.q.AlertDeliveriesDue(ctx, dbq.AlertDeliveriesDueParams{MaxMessages: maxMessages, BatchSize: tellBatch})
 	if err != nil {
 		return 0, postgres.Wrap("find due deliveries", err, nil)
 	}
@@ -124,14 +124,14 @@ func (t *Teller) tellDue(ctx context.Context) (int, error) {
 
 // run is what one run of Tell has read.
 type run struct {
-	*Teller
+	*Notifier
 	receivers map[int64]dbq.AlertReceiverListRow
 	usable    []string           // channels through which alerts can be told
 	reached   map[int64][]string // by receiver, see reach
 }
 
-func (t *Teller) newRun(ctx context.Context) (*run, error) {
-	r := &run{Teller: t, receivers: map[int64]dbq.AlertReceiverListRow{}, reached: map[int64][]string{}}
+func (t *Notifier) newRun(ctx context.Context) (*run, error) {
+	r := &run{Notifier: t, receivers: map[int64]dbq.AlertReceiverListRow{}, reached: map[int64][]string{}}
 	rows, err := t.q.AlertReceiverList(ctx, dbq.AlertReceiverListParams{BeforeID: math.MaxInt64, PageLimit: math.MaxInt32})
 	if err != nil {
 		return nil, postgres.Wrap("read receivers", err, nil)
@@ -144,7 +144,7 @@ func (t *Teller) newRun(ctx context.Context) (*run, error) {
 		return nil, err
 	}
 	r.usable, err = t.q.AlertChannels(ctx, dbq.AlertChannelsParams{
-		BizType: alert.BizType, SilentAfter: values.Queue.SilentAfter(), NotedApart: sender.SeenApart,
+		BizType: alert.BizType, SilentAfter: values.Queue.SilentAfter(), RecordedApart: sender.SeenApart,
 	})
 	return r, postgres.Wrap("read channels", err, nil)
 }
@@ -161,10 +161,10 @@ func phaseOf(d dbq.AlertDeliveriesDueRow) string {
 	}
 }
 
-// singlesMost is up to how many alerts are told to people in a message each, if they are due at the same time and can be told together.
-const singlesMost = 3
+// maxSingles is up to how many alerts are told to people in a message each, if they are due at the same time and can be told together.
+const maxSingles = 3
 
-// bunches returns what is told in one message each. More than singlesMost deliveries are told together if they have the receiver and the phase in
+// bunches returns what is told in one message each. More than maxSingles deliveries are told together if they have the receiver and the phase in
 // common, and the own channel, so that the same ways are safe for all of them. Alerts about waits are apart, see tellingOfWaits.
 func bunches(due []dbq.AlertDeliveriesDueRow) (all [][]dbq.AlertDeliveriesDueRow) {
 	type common struct {
@@ -182,7 +182,7 @@ func bunches(due []dbq.AlertDeliveriesDueRow) (all [][]dbq.AlertDeliveriesDueRow
 		of[key] = append(of[key], d)
 	}
 	for _, key := range order {
-		if len(of[key]) > singlesMost {
+		if len(of[key]) > maxSingles {
 			all = append(all, of[key])
 		} else {
 			all = slices.AppendSeq(all, slices.Chunk(of[key], 1))
@@ -215,14 +215,14 @@ func (r *run) notify(ctx context.Context, due []dbq.AlertDeliveriesDueRow) (told
 		if err != nil {
 			return err
 		}
-		isTold := len(made.took) > 0
+		isNotified := len(made.took) > 0
 		if isSafe && !due[0].IsEnd {
-			isTold = areEnough(own, made.took)
+			isNotified = areEnough(own, made.took)
 		}
-		if isTold {
+		if isNotified {
 			told = len(due)
 		}
-		return r.mark(ctx, to.ID, due, outcome{isTold: isTold, awaits: made.ids, failure: strings.Join(made.failures, "; "), retry: retrySeconds})
+		return r.mark(ctx, to.ID, due, outcome{isNotified: isNotified, awaits: made.ids, failure: strings.Join(made.failures, "; "), retry: retrySeconds})
 	})
 	if err != nil {
 		return 0, err
@@ -273,7 +273,7 @@ func (r *run) enqueue(ctx context.Context, to dbq.AlertReceiverListRow, due []db
 }
 
 // hold locks deliveries to one receiver until the end of the transaction, and returns those that no other server has told meanwhile.
-func (t *Teller) hold(ctx context.Context, due []dbq.AlertDeliveriesDueRow) ([]dbq.AlertDeliveriesDueRow, error) {
+func (t *Notifier) hold(ctx context.Context, due []dbq.AlertDeliveriesDueRow) ([]dbq.AlertDeliveriesDueRow, error) {
 	p := dbq.AlertDeliveriesHoldParams{}
 	for _, d := range due {
 		p.ReceiverID = d.ReceiverID
@@ -306,16 +306,16 @@ func reasonOf(made notification.Made) string {
 
 // outcome is how a receiver was told.
 type outcome struct {
-	isTold  bool
-	awaits  []int64 // the notifications, of people; nil: a program was called
-	failure string
-	retry   float64 // seconds after the first failure
+	isNotified bool
+	awaits     []int64 // the notifications, of people; nil: a program was called
+	failure    string
+	retry      float64 // seconds after the first failure
 }
 
 // mark records how a receiver was told.
-func (t *Teller) mark(ctx context.Context, receiver int64, all []dbq.AlertDeliveriesDueRow, o outcome) error {
+func (t *Notifier) mark(ctx context.Context, receiver int64, all []dbq.AlertDeliveriesDueRow, o outcome) error {
 	p := dbq.AlertDeliveriesMarkParams{
-		ReceiverID: receiver, IsTold: o.isTold, Awaits: o.awaits, Error: optional.NonZero(alert.Shortened(o.failure, errorMost)), RetrySeconds: o.retry,
+		ReceiverID: receiver, IsNotified: o.isNotified, Awaits: o.awaits, Error: optional.NonZero(alert.Shortened(o.failure, maxError)), RetrySeconds: o.retry,
 	}
 	for _, d := range all {
 		p.AlertIds = append(p.AlertIds, d.Alert.ID)
@@ -325,14 +325,14 @@ func (t *Teller) mark(ctx context.Context, receiver int64, all []dbq.AlertDelive
 	return postgres.Wrap("mark deliveries", t.q.AlertDeliveriesMark(ctx, p), nil)
 }
 
-// errorMost is how many characters of an error are kept.
-const errorMost = 500
+// maxError is how many characters of an error are kept.
+const maxError = 500
 
 // call calls receivers, some at the same time, and returns how many deliveries succeeded.
 func (r *run) call(ctx context.Context, calls map[int64][]dbq.AlertDeliveriesDueRow) (told int, failures error) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	slots := make(chan struct{}, callsMost)
+	slots := make(chan struct{}, maxCalls)
 	for _, id := range slices.Sorted(maps.Keys(calls)) {
 		all.Go(func() {
 			slots <- struct{}{}
@@ -385,11 +385,11 @@ func (r *run) callOne(ctx context.Context, to dbq.AlertReceiverListRow, due []db
 	if err != nil {
 		failure, n = err.Error(), 0
 	}
-	if err := r.mark(ctx, to.ID, due, outcome{isTold: err == nil, failure: failure}); err != nil {
+	if err := r.mark(ctx, to.ID, due, outcome{isNotified: err == nil, failure: failure}); err != nil {
 		return 0, err
 	}
 	return n, postgres.Wrap("record call", r.q.AlertReceiverCalled(ctx, dbq.AlertReceiverCalledParams{
-		ReceiverID: to.ID, Error: optional.NonZero(alert.Shortened(failure, errorMost)),
+		ReceiverID: to.ID, Error: optional.NonZero(alert.Shortened(failure, maxError)),
 	}), nil)
 }
 

@@ -14,7 +14,7 @@ import (
 
 // escalate records which deliveries were sent, and escalates those that were not: through the other channels of their receiver, and if these send
 // nothing either, to the other receivers. An escalation does not escalate, so each delivery escalates twice at most.
-func (t *Teller) escalate(ctx context.Context) error {
+func (t *Notifier) escalate(ctx context.Context) error {
 	if err := t.noteSent(ctx); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (t *Teller) escalate(ctx context.Context) error {
 }
 
 // noteSent records which messages were sent that tell alerts. While a partition of tasks is locked it waits for the next run.
-func (t *Teller) noteSent(ctx context.Context) error {
+func (t *Notifier) noteSent(ctx context.Context) error {
 	ids, err := t.q.AlertsAwaited(ctx)
 	if err != nil || len(ids) == 0 {
 		return postgres.Wrap("find messages of alerts", err, nil)
@@ -109,7 +109,7 @@ func (r *run) otherWays(ctx context.Context, own string, to dbq.AlertReceiverLis
 }
 
 // holdUnsent locks deliveries to one receiver until the end of the transaction, and returns those that still escalate.
-func (t *Teller) holdUnsent(ctx context.Context, due []dbq.AlertDeliveriesDueRow, at map[int64]time.Time) ([]dbq.AlertDeliveriesDueRow, error) {
+func (t *Notifier) holdUnsent(ctx context.Context, due []dbq.AlertDeliveriesDueRow, at map[int64]time.Time) ([]dbq.AlertDeliveriesDueRow, error) {
 	p := dbq.AlertDeliveriesHoldUnsentParams{ReceiverID: due[0].ReceiverID}
 	for _, d := range due {
 		p.AlertIds = append(p.AlertIds, d.Alert.ID)

@@ -112,9 +112,9 @@ const (
 
 // The longest texts that people are told in characters. That of a short message is the smaller one.
 const (
-	titleMost = 100
-	textMost  = 200
-	nameMost  = 60 // of each of several alerts
+	maxTitle = 100
+	maxText  = 200
+	maxName  = 60 // of each of several alerts
 )
 
 // title returns by what an alert is called.
@@ -142,9 +142,9 @@ func (l Language) list(due []dbq.AlertDeliveriesDueRow, most int) string {
 		}
 		return strings.ReplaceAll(l.more, "${n}", strconv.Itoa(n))
 	}
-	text := alert.Shortened(l.title(due[0].Alert), nameMost)
+	text := alert.Shortened(l.title(due[0].Alert), maxName)
 	for i, d := range due[1:] {
-		longer := text + l.comma + alert.Shortened(l.title(d.Alert), nameMost)
+		longer := text + l.comma + alert.Shortened(l.title(d.Alert), maxName)
 		if utf8.RuneCountInString(longer+more(len(due)-i-2)) > most {
 			return text + more(len(due)-i-1)
 		}
@@ -160,11 +160,11 @@ func (l Language) payload(due []dbq.AlertDeliveriesDueRow) map[string]any {
 	if len(due) > 1 {
 		title = strings.ReplaceAll(l.several, "${n}", strconv.Itoa(len(due)))
 		head := l.tag(phase, d.Alert.Level) + title + l.separator
-		summary = l.list(due, textMost-utf8.RuneCountInString(head))
+		summary = l.list(due, maxText-utf8.RuneCountInString(head))
 		text = head + summary
 	}
 	return map[string]any{
-		"title": alert.Shortened(title, titleMost), "text": alert.Shortened(text, textMost), "phase": phase, "count": len(due),
+		"title": alert.Shortened(title, maxTitle), "text": alert.Shortened(text, maxText), "phase": phase, "count": len(due),
 		"alert": d.Alert.ID, "kind": d.Alert.Kind, "level": d.Alert.Level, "subject": d.Alert.Subject, "summary": summary, "rule": d.RuleName,
 	}
 }

@@ -59,7 +59,7 @@ func (h *Handlers) ListContacts(ctx context.Context, req api.ListContactsRequest
 }
 
 func (h *Handlers) searchContacts(ctx context.Context, company int64, p api.ListContactsParams) (api.ListContactsResponseObject, error) {
-	after, err := paging.PlaceCursor(p.Cursor)
+	after, err := paging.PositionCursor(p.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (h *Handlers) searchContacts(ctx context.Context, company int64, p api.List
 	if err != nil {
 		return nil, err
 	}
-	data := api.ContactPage{Items: make([]api.Contact, len(rows)), NextCursor: paging.CursorOfPlace(next)}
+	data := api.ContactPage{Items: make([]api.Contact, len(rows)), NextCursor: paging.CursorOfPosition(next)}
 	for i, row := range rows {
 		if data.Items[i], err = contactOf(row); err != nil {
 			return nil, err

@@ -50,7 +50,7 @@ func (h *Handlers) ListDailyTotals(ctx context.Context, req api.ListDailyTotalsR
 		return nil, err
 	}
 	limit := paging.Size(p.Limit)
-	rows, err := h.services.Reconcile.Totals(ctx, filter, reconcile.TotalsPlace{Day: day, ID: id}, limit+1)
+	rows, err := h.services.Reconcile.Totals(ctx, filter, reconcile.TotalsPosition{Day: day, ID: id}, limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (h *Handlers) ExportDailyTotals(ctx context.Context, req api.ExportDailyTot
 			}
 			rows := make([][]string, len(totals))
 			for i, t := range totals {
-				place = reconcile.TotalsPlace{Day: t.Day, ID: t.ID}
+				place = reconcile.TotalsPosition{Day: t.Day, ID: t.ID}
 				rows[i] = []string{
 					t.Day.Format(time.DateOnly), t.CompanyNo, t.SenderNo, optional.Value(typeOf(t.MessageType)), t.CountryNo,
 					strconv.FormatInt(t.Attempted, 10), strconv.FormatInt(t.Accepted, 10), strconv.FormatInt(t.Delivered, 10),

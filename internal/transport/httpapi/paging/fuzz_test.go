@@ -19,7 +19,7 @@ func FuzzCursor(f *testing.F) {
 			number, idErr := IDCursor(&cursor)
 			key, textErr := TextCursor(&cursor)
 			at, _, failureErr := TimeCursor(&cursor)
-			place, placeErr := PlaceCursor(&cursor)
+			place, placeErr := PositionCursor(&cursor)
 			for _, err := range []error{taskErr, idErr, textErr, failureErr, placeErr} {
 				var expected *fault.Error
 				if err != nil && (!errors.As(err, &expected) || expected.Fields[0].Rule != fault.NotACursor) {
@@ -29,7 +29,7 @@ func FuzzCursor(f *testing.F) {
 			if taskErr == nil && !postgres.IsText(id) || textErr == nil && !postgres.IsText(key) {
 				t.Errorf("%q holds %q and %q", cursor, id, key)
 			}
-			if placeErr == nil && (!postgres.IsText(place.Term) || !postgres.IsText(place.UserID) || *CursorOfPlace(&place) != CursorOf(place.UserID+"\n"+place.Term)) {
+			if placeErr == nil && (!postgres.IsText(place.Term) || !postgres.IsText(place.UserID) || *CursorOfPosition(&place) != CursorOf(place.UserID+"\n"+place.Term)) {
 				t.Errorf("%q holds %+v", cursor, place)
 			}
 			if failureErr == nil && (at.Year() < 1 || at.Year() > 9999) {

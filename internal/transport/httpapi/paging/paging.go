@@ -83,8 +83,8 @@ func TextCursor(cursor *string) (string, error) {
 	return keyOf(*cursor)
 }
 
-// PlaceCursor reads a cursor of a search of contacts.
-func PlaceCursor(cursor *string) (contact.Place, error) {
+// PositionCursor reads a cursor of a search of contacts.
+func PositionCursor(cursor *string) (contact.Place, error) {
 	if cursor == nil {
 		return contact.Place{}, nil
 	}
@@ -92,22 +92,22 @@ func PlaceCursor(cursor *string) (contact.Place, error) {
 	if err != nil {
 		return contact.Place{}, err
 	}
-	id, term, isPlace := strings.Cut(key, placeSeparator)
+	id, term, isPlace := strings.Cut(key, positionSeparator)
 	if !isPlace {
 		return contact.Place{}, errNotACursor
 	}
 	return contact.Place{Term: term, UserID: id}, nil
 }
 
-// placeSeparator is in no user id.
-const placeSeparator = "\n"
+// positionSeparator is in no user id.
+const positionSeparator = "\n"
 
-// CursorOfPlace returns the cursor after a place of a search; nil for nil.
-func CursorOfPlace(p *contact.Place) *string {
+// CursorOfPosition returns the cursor after a place of a search; nil for nil.
+func CursorOfPosition(p *contact.Place) *string {
 	if p == nil {
 		return nil
 	}
-	return new(CursorOf(p.UserID + placeSeparator + p.Term))
+	return new(CursorOf(p.UserID + positionSeparator + p.Term))
 }
 
 // TimeCursor reads a cursor of a list that is in the order of a time and, at the same time, of ids.

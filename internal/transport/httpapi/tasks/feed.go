@@ -55,6 +55,6 @@ func (h *Handlers) PullEvents(ctx context.Context, req api.PullEventsRequestObje
 	}}, err
 }
 
-func eventOfFeed(e feed.Told) api.EventOfFeed {
+func eventOfFeed(e feed.Rendered) api.EventOfFeed {
 	return api.EventOfFeed{ID: feed.IDText(e.ID), Type: api.EventType(e.Type), Timestamp: e.Timestamp, Data: e.Data}
 }

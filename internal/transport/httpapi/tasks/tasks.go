@@ -68,8 +68,8 @@ func (h *Handlers) ExplainTask(ctx context.Context, req api.ExplainTaskRequestOb
 		OnUnclear: optional.NonZero(api.OnUnclear(e.OnUnclear)), StartUntil: e.StartUntil, RequeuedAt: e.RequeuedAt, RequeuedBy: optional.NonZero(e.RequeuedBy),
 	}
 	if e.Ahead != nil {
-		ahead, more := *e.Ahead, *e.Ahead > queue.AheadMost
-		ahead = min(ahead, queue.AheadMost)
+		ahead, more := *e.Ahead, *e.Ahead > queue.MaxAhead
+		ahead = min(ahead, queue.MaxAhead)
 		data.Ahead, data.AheadIsMore = &ahead, &more
 	}
 	return api.ExplainTask200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil

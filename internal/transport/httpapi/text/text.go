@@ -534,7 +534,7 @@ func (c *Catalogue) Explain(e queue.Explanation) string {
 	if strings.Contains(text, "%d") {
 		var ahead int64
 		if e.Ahead != nil {
-			ahead = min(*e.Ahead, queue.AheadMost)
+			ahead = min(*e.Ahead, queue.MaxAhead)
 		}
 		return fmt.Sprintf(text, ahead)
 	}

@@ -149,7 +149,7 @@ func (s *Service) register(ctx context.Context, a Applicant) (made Registration,
 		if _, made.Token, err = s.Access.CreateKey(ctx, made.Username, "SMSGate"); err != nil {
 			return err
 		}
-		if err := s.q.PhoneLeasesForget(ctx, opened.SenderID); err != nil {
+		if err := s.q.PhoneLeasesDelete(ctx, opened.SenderID); err != nil {
 			return fmt.Errorf("forget leases of phone: %w", err)
 		}
 		return postgres.Wrap("register phone", s.q.PhoneRegister(ctx, dbq.PhoneRegisterParams{

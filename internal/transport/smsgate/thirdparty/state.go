@@ -31,7 +31,7 @@ type Recipient struct {
 	Error       string
 }
 
-// statesOf returns the states of messages, in their order, without those whose tasks the history has dropped: Forget deletes them.
+// statesOf returns the states of messages, in their order, without those whose tasks the history has dropped: DeleteExpired deletes them.
 func (s *Service) statesOf(ctx context.Context, messages []dbq.SmsgateMessageGetRow, withText bool) ([]State, error) {
 	ids, texts := []string{}, []string{}
 	for _, m := range messages {

@@ -44,7 +44,7 @@ func New(db *postgres.DB, tasks *queue.Service, dir *directory.Service) *Service
 // Sweeps are what the service does again and again.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-smsgate-messages", Interval: 10 * time.Minute, Run: s.Forget},
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-smsgate-messages", Interval: 10 * time.Minute, Run: s.DeleteExpired},
 	}
 }
 
@@ -300,7 +300,7 @@ func (s *Service) List(ctx context.Context, origin queue.Origin, f Filter) (all 
 	}
 	p := dbq.SmsgateMessageListParams{
 		Ascending: f.Ascending, CompanyID: origin.CompanyID, SubmittedBy: origin.User, FromAt: optional.Value(f.From), ToAt: optional.Or(f.To, forever),
-		SeenMost: maxSeen, SenderNo: f.DeviceID, Skipped: int32(f.Offset), PageLimit: int32(f.Limit),
+		MaxSeen: maxSeen, SenderNo: f.DeviceID, Skipped: int32(f.Offset), PageLimit: int32(f.Limit),
 	}
 	rows, err := s.q.SmsgateMessageList(ctx, p)
 	if err == nil && len(rows) == 0 && f.Offset > 0 { // only a row can say how many there are
@@ -344,12 +344,12 @@ func (s *Service) Cancel(ctx context.Context, origin queue.Origin, id string) (S
 	return s.Get(ctx, origin, id)
 }
 
-// forgetBatch is how many messages one statement of Forget deletes.
-const forgetBatch = 10_000
+// deleteBatch is how many messages one statement of DeleteExpired deletes.
+const deleteBatch = 10_000
 
-// Forget deletes messages whose tasks were dropped from the history, and returns how many.
-func (s *Service) Forget(ctx context.Context) (int, error) {
-	n, err := postgres.InBatches(forgetBatch, func() (int64, error) { return s.q.SmsgateMessagesForget(ctx, forgetBatch) })
+// DeleteExpired deletes messages whose tasks were dropped from the history, and returns how many.
+func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
+	n, err := postgres.InBatches(deleteBatch, func() (int64, error) { return s.q.SmsgateMessagesDeleteExpired(ctx, deleteBatch) })
 	return n, postgres.Wrap("forget messages", err, nil)
 }
 

@@ -427,7 +427,7 @@ func TestMessagesLeaveWithTheirTasks(t *testing.T) {
 	if a := b.expect(200, "", "GET", "/messages", nil, acme...); strings.Contains(a.raw, `"old"`) {
 		t.Errorf("list %s", a.raw)
 	}
-	if n, err := b.App.ThirdParty.Forget(t.Context()); err != nil || n != 1 {
+	if n, err := b.App.ThirdParty.DeleteExpired(t.Context()); err != nil || n != 1 {
 		t.Errorf("forgot %d: %v", n, err)
 	}
 	b.expect(200, "", "GET", "/messages/new", nil, acme...)
@@ -782,7 +782,7 @@ func TestMessagesLeaveThoughAnOlderDayIsKept(t *testing.T) {
 	b.Exec("UPDATE smsgate_messages SET created_at = '2020-01-05 12:00Z' WHERE message_id = 'kept'")
 	b.Exec("UPDATE smsgate_messages SET created_at = '2020-01-15 12:00Z' WHERE message_id = 'dropped'")
 	b.Exec("UPDATE smsgate_messages SET created_at = '2020-01-11 01:00Z' WHERE message_id = 'beside'")
-	if n, err := b.App.ThirdParty.Forget(t.Context()); err != nil || n != 1 {
+	if n, err := b.App.ThirdParty.DeleteExpired(t.Context()); err != nil || n != 1 {
 		t.Errorf("forgot %d: %v", n, err)
 	}
 	if n := b.Count("SELECT count(*) FROM smsgate_messages WHERE message_id <> 'dropped'"); n != 2 {
