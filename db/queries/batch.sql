@@ -167,7 +167,8 @@ FROM (
     ORDER BY r.row_no
     LIMIT @most::integer
 ) f
-GROUP BY f.country_no;
+GROUP BY f.country_no
+ORDER BY f.country_no;
 
 -- BatchReady ends the check of a batch. One that is confirmed, or whose rows are those to send, runs; another waits. As BatchConfirm does, it gives a
 -- batch of a scheduled template the next full interval, so that its rows wait together and then become tasks at full speed. If its request confirmed

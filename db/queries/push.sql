@@ -121,7 +121,8 @@ JOIN queue t ON t.task_id = i.task_id AND t.lease_id = i.lease_id AND t.lease_un
 JOIN senders s ON s.sender_no = t.processing_app_id
 JOIN sender_states st ON st.sender_id = s.id
 CROSS JOIN switches w
-LEFT JOIN batches b ON b.id = t.batch_id;
+LEFT JOIN batches b ON b.id = t.batch_id
+ORDER BY t.task_id;
 
 -- DeliveryUnclear records why it is unknown whether messages were sent. Their leases are left to expire, unless on_unclear is fail.
 -- name: DeliveryUnclear :exec

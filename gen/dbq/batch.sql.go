@@ -1089,6 +1089,7 @@ FROM (
     LIMIT $5::integer
 ) f
 GROUP BY f.country_no
+ORDER BY f.country_no
 `
 
 type BatchSegmentsSampledParams struct {

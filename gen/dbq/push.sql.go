@@ -379,6 +379,7 @@ JOIN senders s ON s.sender_no = t.processing_app_id
 JOIN sender_states st ON st.sender_id = s.id
 CROSS JOIN switches w
 LEFT JOIN batches b ON b.id = t.batch_id
+ORDER BY t.task_id
 `
 
 type TaskMayBeginParams struct {
