@@ -262,7 +262,7 @@ func TestRowsThatCameAfterAnExportAreExportedToo(t *testing.T) {
 	}
 }
 
-func fileText(t *testing.T, path string) string {
+func fileText(t testing.TB, path string) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -363,7 +363,7 @@ func TestAPageSaysWhereItsTasksComeFrom(t *testing.T) {
 	}
 }
 
-func glob(t *testing.T, dir string) []string {
+func glob(t testing.TB, dir string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
