@@ -87,9 +87,9 @@ func TestTheEndOfANotificationIsPublishedOnceAfterItsTasks(t *testing.T) {
 	b.Exec("INSERT INTO feed_staged (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now(), jsonb_build_object('task_id', 'x') FROM generate_series(1, 1000)")
 	b.Report(ids[2], "app", 2, nil)
 	finished(b, start)
-	told := apptest.Scan[string](b, "SELECT string_agg((data #> '{counts,success}')::text, ', ') FROM feed WHERE type = 'notification.finished'")
-	if told != "3" {
-		t.Errorf("told of %s people who were reached, want once 3", told)
+	reached := apptest.Scan[string](b, "SELECT string_agg((data #> '{counts,success}')::text, ', ') FROM feed WHERE type = 'notification.finished'")
+	if reached != "3" {
+		t.Errorf("%s people were reached, want once 3", reached)
 	}
 	last := apptest.Scan[string](b, "SELECT type FROM feed ORDER BY id DESC LIMIT 1")
 	if last != "notification.finished" {
@@ -97,7 +97,7 @@ func TestTheEndOfANotificationIsPublishedOnceAfterItsTasks(t *testing.T) {
 	}
 }
 
-// B13: a receipt that is staged behind the last end of a task does not tell the notification, so it is not waited for.
+// B13: a receipt that is staged behind the last end of a task does not publish the end of the notification, which does not wait for it.
 func TestAStagedReceiptDoesNotHideTheEndOfANotification(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	pull(b, "", "")
@@ -111,7 +111,7 @@ func TestAStagedReceiptDoesNotHideTheEndOfANotification(t *testing.T) {
 		SELECT 1, '', 'message.delivered', task_id, id, now() FROM report_logs WHERE task_id = $1 AND outcome IS NOT NULL`, ids[2])
 	sequence(b)
 	if n := b.Count("SELECT count(*) FROM feed WHERE type = 'notification.finished'"); n != 1 {
-		t.Errorf("told %d times, want once", n)
+		t.Errorf("published %d times, want once", n)
 	}
 }
 
@@ -127,11 +127,11 @@ func TestTwoCausesPublishTheEndOfANotificationOnce(t *testing.T) {
 	b.Exec("INSERT INTO feed_staged (company_id, submitted_by, type, at, data) SELECT 1, '', 'notification.finished', now(), jsonb_build_object('notification_id', $1::bigint)", id)
 	sequence(b)
 	if n := b.Count("SELECT count(*) FROM feed WHERE type = 'notification.finished'"); n != 1 {
-		t.Errorf("told %d times, want once", n)
+		t.Errorf("published %d times, want once", n)
 	}
 }
 
-// B13: a task of a notification is requeued between the two looks at the notification. It is not over, and nothing says so.
+// B13: a task of a notification is requeued between the two reads of the notification. It is not over, and nothing says so.
 func TestANotificationWithATaskThatIsRequeuedMeanwhileIsNotOver(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor
@@ -146,7 +146,7 @@ func TestANotificationWithATaskThatIsRequeuedMeanwhileIsNotOver(t *testing.T) {
 	}
 	defer requeue.Rollback(t.Context())
 	for _, statement := range []string{
-		"LOCK TABLE channels IN ACCESS EXCLUSIVE MODE", // lets the second look wait, for less than half a second
+		"LOCK TABLE channels IN ACCESS EXCLUSIVE MODE", // lets the second read wait, for less than half a second
 		"UPDATE report_logs SET outcome = NULL WHERE task_id = '" + ids[0] + "'",
 		`INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, rendering_id)
 			SELECT task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, rendering_id
@@ -169,7 +169,7 @@ func TestANotificationWithATaskThatIsRequeuedMeanwhileIsNotOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := finished(b, start); len(got) != 0 {
-		t.Errorf("told while a task waits: %+v", got)
+		t.Errorf("published while a task waits: %+v", got)
 	}
 	b.Exec("UPDATE queue SET due_at = now(), lane = 160, rank = 0")
 	b.Report(b.ClaimIDs(1)[0], "app", 2, nil)
@@ -195,7 +195,7 @@ func TestOnlyTheEndOfANotificationWaitsForALockedPartition(t *testing.T) {
 		}
 	})
 	if n := b.Count("SELECT count(*) FROM feed"); n != 3 {
-		t.Errorf("%d events of tasks were told, want 3", n)
+		t.Errorf("%d events of tasks were published, want 3", n)
 	}
 	unlock()
 	if got := finished(b, start); len(got) != 1 || got[0].Counts.Success != 3 {
@@ -228,7 +228,8 @@ func TestOnlyEventsOfALockedPartitionWait(t *testing.T) {
 	}
 }
 
-// B13: a notification that is ended before its time is over at once. A deleted one is not told, nor one of a company to which nobody listens.
+// B13: a notification that is ended before its time is over at once. No event is published for a deleted one,
+// nor for one of a company to which nobody listens.
 func TestANotificationThatIsEndedIsOver(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	notify(b, nil)

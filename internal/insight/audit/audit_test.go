@@ -781,11 +781,11 @@ func TestOldChangesAreDeleted(t *testing.T) {
 	before := b.Count("SELECT count(*) FROM audit")
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", `{"history":{"log_days":0}}`)
 	if n, err := b.App.Audit.DeleteExpired(t.Context()); n != 0 || err != nil {
-		t.Errorf("forgot %d, %v", n, err)
+		t.Errorf("deleted %d, %v", n, err)
 	}
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", `{"history":{"log_days":100}}`)
 	if n, err := b.App.Audit.DeleteExpired(t.Context()); n != 101 || err != nil {
-		t.Errorf("forgot %d, %v", n, err)
+		t.Errorf("deleted %d, %v", n, err)
 	}
 	if n := b.Count("SELECT count(*) FROM audit"); n != before-101+2 {
 		t.Errorf("%d rows are left of %d", n, before)

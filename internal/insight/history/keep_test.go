@@ -762,7 +762,7 @@ func TestADedupKeyOutlivesItsTask(t *testing.T) {
 }
 
 // A notification leaves the lists with its tasks. Its dedup key still names it, with its last state. What is sent once is not sent again.
-func TestANotificationIsForgottenWithItsTasks(t *testing.T) {
+func TestANotificationIsDeletedWithItsTasks(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	event := map[string]any{
 		"event": "task_created", "task_id": 1001, "channels": []string{"dingtalk"}, "user_ids": []string{"u1", "u2"},
