@@ -170,23 +170,7 @@ func withoutComments(text string) string { return shellComment.ReplaceAllString(
 
 // run runs the examples of the page.
 func (page manualPage) run(t *testing.T) {
-	runs := 0
-	for i, b := range page.blocks {
-		switch {
-		case b.isRun():
-			runs++
-		case b.language == "json" && (!b.isNext || i == 0 || !page.blocks[i-1].isRun()):
-			t.Errorf("line %d: a block json is the answer of the block sh directly before it: call it text", b.line)
-		}
-	}
-	if runs == 0 {
-		t.Fatal("the page has no block sh")
-	}
-	for _, program := range []string{"bash", "curl", "jq", "psql"} {
-		if _, err := exec.LookPath(program); err != nil && regexp.MustCompile(`\b`+program+`\b`).MatchString(page.text+" bash") {
-			t.Skipf("%s is not installed", program)
-		}
-	}
+	page.checkBlocks(t)
 	folder, outputs, tools := pgtest.Dir(t), pgtest.Dir(t), pgtest.Dir(t)
 	docs, err := filepath.Abs(filepath.Join(repository, "docs"))
 	if err == nil {
@@ -204,19 +188,9 @@ func (page manualPage) run(t *testing.T) {
 	}
 	server := serve(t, append(settings, "ENABLE_KANNEL=true", "PLATFORM_URL=https://console.example.com")...)
 	host := strings.TrimPrefix(server.url, "http://")
-
-	var script strings.Builder
-	script.WriteString("set -Eeuo pipefail\n")
-	for i, b := range page.blocks {
-		if b.isRun() {
-			text := strings.ReplaceAll(b.text, manualAddress, host)
-			text = regexp.MustCompile(`\bPASSWORD\b`).ReplaceAllLiteralString(text, testPassword)
-			fmt.Fprintf(&script, "exec >%[1]s/%[2]d.out 2>%[1]s/%[2]d.err\n%[3]s\n", outputs, i, text)
-		}
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), manualLimit)
 	defer cancel()
-	bash := exec.CommandContext(ctx, "bash", "-c", script.String())
+	bash := exec.CommandContext(ctx, "bash", "-c", page.script(host, outputs))
 	bash.Dir = folder
 	bash.Env = environment(append(settings, "LKSMS_URL="+server.url, "LKSMS_USER=admin", "LKSMS_PASSWORD="+testPassword,
 		"HOME="+folder, "PATH="+tools+":"+os.Getenv("PATH"), "no_proxy=*")...)
@@ -227,6 +201,48 @@ func (page manualPage) run(t *testing.T) {
 	if bash.Process != nil {
 		_ = kill() // no process may be left
 	}
+	page.checkOutputs(t, outputs, failed)
+}
+
+// checkBlocks fails t if the page has no block sh, or a block json that is no answer. It skips t if a program that the page uses is missing.
+func (page manualPage) checkBlocks(t *testing.T) {
+	t.Helper()
+	runs := 0
+	for i, b := range page.blocks {
+		switch {
+		case b.isRun():
+			runs++
+		case b.language == "json" && (!b.isNext || i == 0 || !page.blocks[i-1].isRun()):
+			t.Errorf("line %d: a block json is the answer of the block sh directly before it: call it text", b.line)
+		}
+	}
+	if runs == 0 {
+		t.Fatal("the page has no block sh")
+	}
+	for _, program := range []string{"bash", "curl", "jq", "psql"} {
+		if _, err := exec.LookPath(program); err != nil && regexp.MustCompile(`\b`+program+`\b`).MatchString(page.text+" bash") {
+			t.Skipf("%s is not installed", program)
+		}
+	}
+}
+
+// script returns the blocks of the page as one script for a server. The output of each block goes to files of its own.
+func (page manualPage) script(host, outputs string) string {
+	var script strings.Builder
+	script.WriteString("set -Eeuo pipefail\n")
+	for i, b := range page.blocks {
+		if b.isRun() {
+			text := strings.ReplaceAll(b.text, manualAddress, host)
+			text = regexp.MustCompile(`\bPASSWORD\b`).ReplaceAllLiteralString(text, testPassword)
+			fmt.Fprintf(&script, "exec >%[1]s/%[2]d.out 2>%[1]s/%[2]d.err\n%[3]s\n", outputs, i, text)
+		}
+	}
+	return script.String()
+}
+
+// checkOutputs fails t if bash failed, or if the output of a block differs from the documented answer.
+func (page manualPage) checkOutputs(t *testing.T, outputs string, failed error) {
+	t.Helper()
 	for i, b := range page.blocks {
 		if !b.isRun() {
 			continue
@@ -236,15 +252,7 @@ func (page manualPage) run(t *testing.T) {
 			break // a block before ended the page
 		}
 		errors, _ := os.ReadFile(filepath.Join(outputs, strconv.Itoa(i)+".err"))
-		isLast := false
-		if failed != nil {
-			next := slices.IndexFunc(page.blocks[i+1:], manualBlock.isRun)
-			isLast = next < 0
-			if !isLast {
-				_, err := os.Stat(filepath.Join(outputs, strconv.Itoa(i+1+next)+".out"))
-				isLast = err != nil
-			}
-		}
+		isLast := failed != nil && page.isLastRun(i, outputs)
 		var answer string
 		if i+1 < len(page.blocks) && page.blocks[i+1].language == "json" && page.blocks[i+1].isNext {
 			answer = page.blocks[i+1].text
@@ -260,6 +268,16 @@ func (page manualPage) run(t *testing.T) {
 	if failed != nil && !t.Failed() {
 		t.Errorf("bash ended: %v", failed)
 	}
+}
+
+// isLastRun says whether block i is the last one that ran: the next one has no output.
+func (page manualPage) isLastRun(i int, outputs string) bool {
+	next := slices.IndexFunc(page.blocks[i+1:], manualBlock.isRun)
+	if next < 0 {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(outputs, strconv.Itoa(i+1+next)+".out"))
+	return err != nil
 }
 
 var errorAnswer = regexp.MustCompile(`"code":\s*([45]\d\d)\b`)
@@ -355,29 +373,7 @@ func TestDocumentsLinkToWhatExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	anchors := map[string][]string{} // of each document that was read
-	exists := func(file, anchor string) error {
-		if !strings.HasPrefix(file, root) {
-			return fmt.Errorf("is outside of the repository")
-		}
-		if _, err := os.Stat(file); err != nil {
-			return fmt.Errorf("does not exist")
-		}
-		if anchor == "" || filepath.Ext(file) != ".md" {
-			return nil
-		}
-		if anchors[file] == nil {
-			content, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
-			anchors[file] = append(anchorsOf(string(content)), "")
-		}
-		if !slices.Contains(anchors[file], anchor) {
-			return fmt.Errorf("has no section #%s", anchor)
-		}
-		return nil
-	}
+	all := documents{root: root, anchors: map[string][]string{}}
 	err = filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -393,34 +389,12 @@ func TestDocumentsLinkToWhatExists(t *testing.T) {
 		if file == filepath.Join(root, "CHANGELOG.md") || file == filepath.Join(root, "db", "schema.sql") || entry.Name() == "manual_test.go" || !entry.Type().IsRegular() {
 			return nil // what they say of earlier pages stays
 		}
-		var links [][2]string
-		switch ext := path.Ext(entry.Name()); ext {
-		case ".md":
-			content, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
-			for _, link := range linksOf(string(content)) {
-				if link[0] == "" {
-					links = append(links, [2]string{file, link[1]})
-				} else {
-					links = append(links, [2]string{filepath.Join(filepath.Dir(file), link[0]), link[1]})
-				}
-			}
-		case ".go", ".vue", ".ts", ".yaml", ".yml", ".sh", ".cfg", ".json", ".sql", ".env", ".example", ".service", ".toml", "":
-			if info, err := entry.Info(); err != nil || info.Size() > 2<<20 {
-				return err
-			}
-			content, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
-			for _, link := range mention.FindAllStringSubmatch(string(content), -1) {
-				links = append(links, [2]string{filepath.Join(root, "docs", link[1]), link[2]})
-			}
+		links, err := all.linksIn(file, entry)
+		if err != nil {
+			return err
 		}
 		for _, link := range links {
-			if err := exists(link[0], link[1]); err != nil {
+			if err := all.exists(link[0], link[1]); err != nil {
 				target, _ := filepath.Rel(root, link[0])
 				t.Errorf("%s links to %s, which %v", shown, target, err)
 			}
@@ -430,6 +404,66 @@ func TestDocumentsLinkToWhatExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// documents are the documents of the repository.
+type documents struct {
+	root    string
+	anchors map[string][]string // of each document that was read
+}
+
+// exists returns an error if a file or its section does not exist in the repository.
+func (d documents) exists(file, anchor string) error {
+	if !strings.HasPrefix(file, d.root) {
+		return fmt.Errorf("is outside of the repository")
+	}
+	if _, err := os.Stat(file); err != nil {
+		return fmt.Errorf("does not exist")
+	}
+	if anchor == "" || filepath.Ext(file) != ".md" {
+		return nil
+	}
+	if d.anchors[file] == nil {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		d.anchors[file] = append(anchorsOf(string(content)), "")
+	}
+	if !slices.Contains(d.anchors[file], anchor) {
+		return fmt.Errorf("has no section #%s", anchor)
+	}
+	return nil
+}
+
+// linksIn returns the file and the anchor of each relative link of a document, or of each mention of a page of docs/ in another file.
+func (d documents) linksIn(file string, entry fs.DirEntry) (links [][2]string, err error) {
+	switch path.Ext(entry.Name()) {
+	case ".md":
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, link := range linksOf(string(content)) {
+			if link[0] == "" {
+				links = append(links, [2]string{file, link[1]})
+			} else {
+				links = append(links, [2]string{filepath.Join(filepath.Dir(file), link[0]), link[1]})
+			}
+		}
+	case ".go", ".vue", ".ts", ".yaml", ".yml", ".sh", ".cfg", ".json", ".sql", ".env", ".example", ".service", ".toml", "":
+		if info, err := entry.Info(); err != nil || info.Size() > 2<<20 {
+			return nil, err
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, link := range mention.FindAllStringSubmatch(string(content), -1) {
+			links = append(links, [2]string{filepath.Join(d.root, "docs", link[1]), link[2]})
+		}
+	}
+	return links, nil
 }
 
 var (

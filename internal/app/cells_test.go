@@ -178,55 +178,28 @@ var byOtherThanAuthorization = map[string]string{
 	"health":        "the same everywhere", "ready": "the same everywhere",
 }
 
+// The callers of the front door of two stubs: a user and a key of cell a, and a user and a browser of cell b.
+var (
+	callerOfA    = apptest.Basic("acme", "p")
+	callerOfB    = apptest.Basic("beta", "p")
+	keyCallerOfA = []string{"Authorization", "Bearer " + keyOfA}
+	browserOfB   = []string{"Cookie", "lksms_session=x; lksms_cell=b"}
+)
+
+// newStubDoor starts the front door of two stubs that count requests in seen.
+func newStubDoor(t *testing.T, seen *atomic.Int64) *door {
+	t.Helper()
+	return newDoor(t, stub(t, "a", seen), stub(t, "b", seen),
+		"user:acme a", "user:beta b", "user:role-read b", "sender:nobody b", keyLine(keyOfA, "a"), "host:"+nameA+" a", "host:"+nameB+" b")
+}
+
 // S3.15: the front door sends every operation of the contract to the cell of its caller, and nothing of a caller that it does not know to any.
 func TestTheFrontDoorSendsEachOperationToTheCellOfItsCaller(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int64
-	d := newDoor(t, stub(t, "a", &seen), stub(t, "b", &seen),
-		"user:acme a", "user:beta b", "user:role-read b", "sender:nobody b", keyLine(keyOfA, "a"), "host:"+nameA+" a", "host:"+nameB+" b")
-	acme, beta, key := apptest.Basic("acme", "p"), apptest.Basic("beta", "p"), []string{"Authorization", "Bearer " + keyOfA}
-	keyAsPassword := apptest.Basic("", keyOfA)
-	browser := []string{"Cookie", "lksms_session=x; lksms_cell=b"}
+	d := newStubDoor(t, &seen)
 	for id, operation := range apptest.Operations {
-		body, media := operation.Content()
-		to := func(host string, headers []string) string {
-			a := d.call(host, operation.Method, operation.Path, body, append(slices.Clone(headers), media...)...)
-			if a.Header.Get("X-Lksms-Cell") != a.Header.Get("X-Stub") {
-				t.Errorf("%s: X-Lksms-Cell is %q", id, a.Header.Get("X-Lksms-Cell"))
-			}
-			if cell := a.Header.Get("X-Stub"); cell != "" {
-				return cell
-			}
-			return fmt.Sprint(a.Status, " ", a.Body.Error.Reason)
-		}
-		want := map[string]string{"acme": "a", "beta": "b", "key": "a", "key as a password": "a", "browser": "b", "": "401 auth.required"}
-		switch id {
-		case "takeCallback", "createSession":
-			want = map[string]string{"acme": "b", "beta": "b", "key": "b", "key as a password": "b", "browser": "b", "": "b"}
-		case "health", "ready":
-			want[""] = "a"
-		}
-		for caller, headers := range map[string][]string{"acme": acme, "beta": beta, "key": key, "key as a password": keyAsPassword, "browser": browser, "": nil} {
-			if got := to(common, headers); got != want[caller] {
-				t.Errorf("%s of %q goes to %s, want %s", id, caller, got, want[caller])
-			}
-		}
-		if got := to(nameB, beta); got != "b" {
-			t.Errorf("%s at the name of b goes to %s", id, got)
-		}
-		if want["acme"] == "a" {
-			if got := to(nameB, acme); got != "421 cell.other" {
-				t.Errorf("%s of acme at the name of b goes to %s", id, got)
-			}
-		}
-		if got := to(nameB, nil); got != "b" { // the server knows what it answers without credentials
-			t.Errorf("%s without credentials at the name of b goes to %s", id, got)
-		}
-		if byOtherThanAuthorization[id] == "" {
-			if got := to(common, apptest.Basic("stranger", "p")); got != "421 cell.unknown" && got != "429 cell.unknown" {
-				t.Errorf("%s of a stranger goes to %s", id, got)
-			}
-		}
+		d.expectCells(id, operation)
 	}
 	for id := range byOtherThanAuthorization {
 		if apptest.Operations[id].Path == "" {
@@ -237,6 +210,57 @@ func TestTheFrontDoorSendsEachOperationToTheCellOfItsCaller(t *testing.T) {
 		d.Command("clear table lksms")
 		return strings.Contains(d.Command("show table lksms"), "used:0")
 	})
+	d.expectRefusals(&seen)
+	d.expectCellsOfOtherPaths()
+}
+
+// expectCells fails the test unless an operation goes to the cell of each caller.
+func (d *door) expectCells(id string, operation apptest.Operation) {
+	d.t.Helper()
+	body, media := operation.Content()
+	to := func(host string, headers []string) string {
+		a := d.call(host, operation.Method, operation.Path, body, append(slices.Clone(headers), media...)...)
+		if a.Header.Get("X-Lksms-Cell") != a.Header.Get("X-Stub") {
+			d.t.Errorf("%s: X-Lksms-Cell is %q", id, a.Header.Get("X-Lksms-Cell"))
+		}
+		if cell := a.Header.Get("X-Stub"); cell != "" {
+			return cell
+		}
+		return fmt.Sprint(a.Status, " ", a.Body.Error.Reason)
+	}
+	want := map[string]string{"acme": "a", "beta": "b", "key": "a", "key as a password": "a", "browser": "b", "": "401 auth.required"}
+	switch id {
+	case "takeCallback", "createSession":
+		want = map[string]string{"acme": "b", "beta": "b", "key": "b", "key as a password": "b", "browser": "b", "": "b"}
+	case "health", "ready":
+		want[""] = "a"
+	}
+	for caller, headers := range map[string][]string{"acme": callerOfA, "beta": callerOfB, "key": keyCallerOfA, "key as a password": apptest.Basic("", keyOfA), "browser": browserOfB, "": nil} {
+		if got := to(common, headers); got != want[caller] {
+			d.t.Errorf("%s of %q goes to %s, want %s", id, caller, got, want[caller])
+		}
+	}
+	if got := to(nameB, callerOfB); got != "b" {
+		d.t.Errorf("%s at the name of b goes to %s", id, got)
+	}
+	if want["acme"] == "a" {
+		if got := to(nameB, callerOfA); got != "421 cell.other" {
+			d.t.Errorf("%s of acme at the name of b goes to %s", id, got)
+		}
+	}
+	if got := to(nameB, nil); got != "b" { // the server knows what it answers without credentials
+		d.t.Errorf("%s without credentials at the name of b goes to %s", id, got)
+	}
+	if byOtherThanAuthorization[id] == "" {
+		if got := to(common, apptest.Basic("stranger", "p")); got != "421 cell.unknown" && got != "429 cell.unknown" {
+			d.t.Errorf("%s of a stranger goes to %s", id, got)
+		}
+	}
+}
+
+// expectRefusals fails the test if a request of a caller without a cell gets another error than it should, or reaches a cell.
+func (d *door) expectRefusals(seen *atomic.Int64) {
+	d.t.Helper()
 	before := seen.Load()
 	for _, refused := range []struct {
 		method, path, body, want string
@@ -250,18 +274,23 @@ func TestTheFrontDoorSendsEachOperationToTheCellOfItsCaller(t *testing.T) {
 		{"GET", "/api/v1/sms/tasks", "", "421 cell.unknown", []string{"Cookie", "lksms_cell=c"}},
 		{"GET", "/cgi-bin/sendsms?username=unknown&password=x", "", "421 cell.unknown", nil},
 		{"GET", "/cgi-bin/sendsms?to=1", "", "401 auth.required", nil},
-		{"GET", "/cgi-bin/sendsms?to=1", "", "421 cell.unknown", acme}, // which Kannel does not read
-		{"POST", "/api/v1/session", "{}", "421 cell.unknown", acme},
+		{"GET", "/cgi-bin/sendsms?to=1", "", "421 cell.unknown", callerOfA}, // which Kannel does not read
+		{"POST", "/api/v1/session", "{}", "421 cell.unknown", callerOfA},
 		{"GET", "/metrics", "", "401 auth.required", nil},
 	} {
 		a := d.call(common, refused.method, refused.path, refused.body, refused.headers...)
 		if got := fmt.Sprint(a.Status, " ", a.Body.Error.Reason); got != refused.want {
-			t.Errorf("%s %s: %s, want %s", refused.method, refused.path, got, refused.want)
+			d.t.Errorf("%s %s: %s, want %s", refused.method, refused.path, got, refused.want)
 		}
 	}
 	if now := seen.Load(); now != before {
-		t.Errorf("%d requests of callers that no cell has reached one", now-before)
+		d.t.Errorf("%d requests of callers that no cell has reached one", now-before)
 	}
+}
+
+// expectCellsOfOtherPaths fails the test unless requests outside of the contract go to the cell of their caller, or to a.
+func (d *door) expectCellsOfOtherPaths() {
+	d.t.Helper()
 	other := func(method, path, body string, headers ...string) string {
 		return d.call(common, method, path, body, headers...).Header.Get("X-Stub")
 	}
@@ -274,22 +303,22 @@ func TestTheFrontDoorSendsEachOperationToTheCellOfItsCaller(t *testing.T) {
 		"GET /smsgate/3rdparty/v1/health":  other("GET", "/smsgate/3rdparty/v1/health", ""),
 		"GET /smsgate/mobile/v1/device":    other("GET", "/smsgate/mobile/v1/device", ""),
 		"OPTIONS":                          other("OPTIONS", "/api/v1/sms/send", "", "Origin", "https://x", "Access-Control-Request-Method", "POST"),
-		"a phone":                          other("GET", "/smsgate/mobile/v1/message", "", key...),
-		"a program of SMSGate":             other("GET", "/smsgate/3rdparty/v1/messages", "", acme...),
-		"a program of Kannel, by GET":      other("GET", "/cgi-bin/sendsms?user=beta&username=acme&password=x&to=1&text=x", "", beta...),
-		"a program of Kannel, with a form": other("POST", "/cgi-bin/sendsms", "username=acme&password=x", append(form, beta...)...),
+		"a phone":                          other("GET", "/smsgate/mobile/v1/message", "", keyCallerOfA...),
+		"a program of SMSGate":             other("GET", "/smsgate/3rdparty/v1/messages", "", callerOfA...),
+		"a program of Kannel, by GET":      other("GET", "/cgi-bin/sendsms?user=beta&username=acme&password=x&to=1&text=x", "", callerOfB...),
+		"a program of Kannel, with a form": other("POST", "/cgi-bin/sendsms", "username=acme&password=x", append(form, callerOfB...)...),
 	} {
 		if got != "a" {
-			t.Errorf("%s goes to %q", what, got)
+			d.t.Errorf("%s goes to %q", what, got)
 		}
 	}
 	for what, got := range map[string]string{
-		"GET /console/ of a browser that is signed in at b": other("GET", "/console/assets/x.js", "", browser...),
+		"GET /console/ of a browser that is signed in at b": other("GET", "/console/assets/x.js", "", browserOfB...),
 		"a program of Kannel with user":                     other("POST", "/cgi-bin/sendsms", "user=beta&pass=x", form...),
 		"a callback for an encoded sender":                  other("POST", "/api/v1/callbacks/%6eobody", "{}"),
 	} {
 		if got != "b" {
-			t.Errorf("%s goes to %q", what, got)
+			d.t.Errorf("%s goes to %q", what, got)
 		}
 	}
 }
@@ -653,28 +682,14 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 		t.Errorf("Retry-After is %q", moving.Header.Get("Retry-After"))
 	}
 	copyUsers(t, a, b, strings.Join(names, ","))
-	// Both cells have the users now: the script refuses to write a map in which one of them has no line.
-	if out, err := cellsMap(t, ownLines, a, b); err == nil || out != "" || !strings.Contains(err.Error(), "user:user-of-acme is in the cells a and b") {
-		t.Errorf("the map of two cells with the same user: %q, %v", out, err)
-	}
-	for line := range strings.Lines(onItsWay) {
-		name := strings.Fields(line)[0]
-		_, err := cellsMap(t, ownLines+strings.Replace(onItsWay, line, "", 1), a, b)
-		if isDisabled := name == "user:left-of-acme"; isDisabled != (err == nil) || err != nil && !strings.Contains(err.Error(), name+" is in the cells a and b") {
-			t.Errorf("the map without the line of %s: %v", name, err)
-		}
-	}
+	expectLinesRequired(t, a, b, onItsWay)
 	if n := b.Count("SELECT count(*) FROM users WHERE is_disabled AND username = 'left-of-acme'"); n != 1 {
 		t.Error("a user who was disabled is not disabled in the new cell")
 	}
 	if lines, err = cellsMap(t, ownLines+onItsWay, a, b); err != nil || lines != before {
 		t.Fatalf("the map after the copy is not the one before it: %s, %v", lines, err)
 	}
-	d.Stop()
-	d.Write("cells.map", lines)
-	d.Start()
-	d.awaitCell("a", "UP")
-	d.client.CloseIdleConnections()
+	d.restart(lines, "a")
 	d.expect(503, "cell.moving", "POST", "/api/v1/sms/send", message, callers["acme"]...)
 	d.expect(503, "cell.moving", "POST", "/api/v1/sms/send", message, callers["key of acme"]...)
 	if got := d.expect(200, "", "GET", "/api/v1/sms/tasks", nil, callers["reader of acme"]...); got.Header.Get("X-Lksms-Cell") != "a" {
@@ -694,16 +709,38 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 		t.Error("the message of acme is not in its new cell")
 	}
 	// A change of the map at run time ends with the process, unless it is in the file too.
-	d.Stop()
-	d.Write("cells.map", lines)
-	d.Start()
-	d.awaitCell("b", "UP")
-	d.client.CloseIdleConnections()
+	d.restart(lines, "b")
 	for _, caller := range [][]string{callers["acme"], callers["key of acme"], gamma} {
 		d.expect(200, "", "POST", "/api/v1/sms/send", message, caller...)
 	}
 	if polled := d.poll(callers["app of acme"]); len(polled) == 0 {
 		t.Error("the app of acme gets nothing in its new cell")
+	}
+}
+
+// restart starts the front door again with another map, and waits until a cell is up.
+func (d *door) restart(lines, cell string) {
+	d.t.Helper()
+	d.Stop()
+	d.Write("cells.map", lines)
+	d.Start()
+	d.awaitCell(cell, "UP")
+	d.client.CloseIdleConnections()
+}
+
+// expectLinesRequired fails the test if the script writes a map in which a user of both cells has no line. onItsWay has a line for each user
+// of acme. A disabled user needs none.
+func expectLinesRequired(t *testing.T, a, b *cell, onItsWay string) {
+	t.Helper()
+	if out, err := cellsMap(t, ownLines, a, b); err == nil || out != "" || !strings.Contains(err.Error(), "user:user-of-acme is in the cells a and b") {
+		t.Errorf("the map of two cells with the same user: %q, %v", out, err)
+	}
+	for line := range strings.Lines(onItsWay) {
+		name := strings.Fields(line)[0]
+		_, err := cellsMap(t, ownLines+strings.Replace(onItsWay, line, "", 1), a, b)
+		if isDisabled := name == "user:left-of-acme"; isDisabled != (err == nil) || err != nil && !strings.Contains(err.Error(), name+" is in the cells a and b") {
+			t.Errorf("the map without the line of %s: %v", name, err)
+		}
 	}
 }
 

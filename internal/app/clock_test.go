@@ -51,6 +51,92 @@ func edges(t *testing.T, name string) (zone *time.Location, at []time.Time) {
 var zones = []string{"Asia/Shanghai", "Europe/Berlin", "America/New_York", "America/Havana", "America/Sao_Paulo", "Asia/Beirut",
 	"Australia/Lord_Howe", "Asia/Kathmandu", "Pacific/Apia", "America/St_Johns"}
 
+// limited is a sender with random limits, and what the test expects of it.
+type limited struct {
+	no              string
+	zone            *time.Location
+	limits          map[string]any
+	max             [4]int // by unit
+	interval, lease time.Duration
+	used            map[string]int // by unit and window
+	pausedUntil     time.Time      // the interval after the last claim ends
+}
+
+// addLimited adds a sender with a random interval, limits and lease.
+func addLimited(b *apptest.Bundle, random *rand.Rand, no string, zone *time.Location) *limited {
+	b.T.Helper()
+	s := &limited{no: no, zone: zone, limits: map[string]any{}, used: map[string]int{}}
+	for u, upTo := range []int{12, 40, 90, 150} {
+		if s.max[u] = 1 + random.IntN(upTo); random.IntN(3) > 0 {
+			s.limits["per_"+units[u]] = s.max[u]
+		} else {
+			s.max[u] = 1 << 30
+		}
+	}
+	s.interval = []time.Duration{0, 0, 1500 * time.Millisecond, 40 * time.Second, 7 * time.Minute}[random.IntN(5)]
+	s.lease = time.Duration(60+random.IntN(3600)) * time.Second
+	b.AddSender(map[string]any{"sender_no": no, "time_zone": zone.String(), "interval_ms": s.interval.Milliseconds(),
+		"limits": s.limits, "lease_seconds": int(s.lease.Seconds())})
+	return s
+}
+
+// expectShown fails the test unless the server shows the use of the limits, and whether the sender is ready.
+func (s *limited) expectShown(b *apptest.Bundle, now time.Time, ready bool, left int) {
+	b.T.Helper()
+	open := windows(now, s.zone)
+	b.Exec("UPDATE sender_states SET seen_at = now() WHERE sender_id = (SELECT id FROM senders WHERE sender_no = $1)", s.no) // it is not silent
+	shown := b.GetSender(s.no)
+	for u, got := range []int64{shown.Used.Minute, shown.Used.Hour, shown.Used.Day, shown.Used.Month} {
+		if want := s.used[units[u]+open[u]]; int(got) != want {
+			b.T.Fatalf("%s at %s: used %d of its limit by %s, shown are %d", s.zone, now.In(s.zone), want, units[u], got)
+		}
+	}
+	if shown.IsReady != (ready && left > 0) {
+		b.T.Fatalf("%s at %s: interval over %v, %d left, shown as ready: %v", s.zone, now.In(s.zone), ready, left, shown.IsReady)
+	}
+}
+
+// claim claims a random number of tasks, and fails the test unless the sender gets what its interval, limits and lease leave. It returns the tasks
+// that count for the limits, and the units whose limit the claim reached.
+func (s *limited) claim(b *apptest.Bundle, random *rand.Rand, now time.Time) (granted int, usedUp []string) {
+	b.T.Helper()
+	stopAt(b, now)
+	open := windows(now, s.zone)
+	left, ready := 1<<30, !now.Before(s.pausedUntil)
+	for u := range units {
+		left = min(left, s.max[u]-s.used[units[u]+open[u]])
+	}
+	s.expectShown(b, now, ready, left)
+	ask := 1 + random.IntN(20)
+	want := min(ask, left)
+	if s.interval > 0 {
+		want = min(want, max(1, int(s.lease/s.interval)))
+	}
+	if !ready {
+		want = 0
+	}
+	got := len(b.Take(s.no, ask))
+	if got != want {
+		b.T.Fatalf("%s at %s: claimed %d with limits %v, interval %s, lease %s, used %v: got %d, want %d",
+			s.zone, now.In(s.zone), ask, s.limits, s.interval, s.lease, s.used, got, want)
+	}
+	if isLimited := s.interval > 0 || len(s.limits) > 0; got > 0 && isLimited {
+		for u := range units {
+			s.used[units[u]+open[u]] += got
+		}
+		s.pausedUntil = now.Add(time.Duration(got) * s.interval)
+		granted = got
+	}
+	if ready && left < ask {
+		for u := range units {
+			if s.used[units[u]+open[u]] == s.max[u] {
+				usedUp = append(usedUp, units[u])
+			}
+		}
+	}
+	return granted, usedUp
+}
+
 // Whenever a sender claims, it gets exactly the tasks that its interval, limits and lease leave, and is shown accordingly. The test
 // computes the windows with a calendar that is not PostgreSQL's.
 func TestS4_2_IntervalsAndLimitsHoldWheneverASenderClaims(t *testing.T) {
@@ -61,70 +147,15 @@ func TestS4_2_IntervalsAndLimitsHoldWheneverASenderClaims(t *testing.T) {
 	for n, name := range zones {
 		zone, at := edges(t, name)
 		for i, edge := range at {
-			limits := map[string]any{}
-			most := [4]int{}
-			for u, upTo := range []int{12, 40, 90, 150} {
-				if most[u] = 1 + random.IntN(upTo); random.IntN(3) > 0 {
-					limits["per_"+units[u]] = most[u]
-				} else {
-					most[u] = 1 << 30
-				}
-			}
-			interval := []time.Duration{0, 0, 1500 * time.Millisecond, 40 * time.Second, 7 * time.Minute}[random.IntN(5)]
-			lease := time.Duration(60+random.IntN(3600)) * time.Second
-			no := fmt.Sprint("s", n, "-", i)
-			b.AddSender(map[string]any{"sender_no": no, "time_zone": name, "interval_ms": interval.Milliseconds(),
-				"limits": limits, "lease_seconds": int(lease.Seconds())})
-			paced := interval > 0 || len(limits) > 0
-
-			used := map[string]int{} // by unit and window
-			var rested time.Time
+			s := addLimited(b, random, fmt.Sprint("s", n, "-", i), zone)
 			now := edge.Add(-time.Duration(random.Int64N(int64(3 * time.Hour)))).Truncate(time.Microsecond)
 			for range 25 {
-				stopAt(b, now)
-				open := windows(now, zone)
-				left, ready := 1<<30, !now.Before(rested)
-				for u := range units {
-					left = min(left, most[u]-used[units[u]+open[u]])
+				got, reached := s.claim(b, random, now)
+				granted += got
+				for _, unit := range reached {
+					usedUp[unit]++
 				}
-				b.Exec("UPDATE sender_states SET seen_at = now() WHERE sender_id = (SELECT id FROM senders WHERE sender_no = $1)", no) // it is not silent
-				shown := b.GetSender(no)
-				for u, got := range []int64{shown.Used.Minute, shown.Used.Hour, shown.Used.Day, shown.Used.Month} {
-					if want := used[units[u]+open[u]]; int(got) != want {
-						t.Fatalf("%s at %s: used %d of its limit by %s, shown are %d", name, now.In(zone), want, units[u], got)
-					}
-				}
-				if shown.IsReady != (ready && left > 0) {
-					t.Fatalf("%s at %s: interval over %v, %d left, shown as ready: %v", name, now.In(zone), ready, left, shown.IsReady)
-				}
-				ask := 1 + random.IntN(20)
-				want := min(ask, left)
-				if interval > 0 {
-					want = min(want, max(1, int(lease/interval)))
-				}
-				if !ready {
-					want = 0
-				}
-				got := len(b.Take(no, ask))
-				if got != want {
-					t.Fatalf("%s at %s: claimed %d with limits %v, interval %s, lease %s, used %v: got %d, want %d",
-						name, now.In(zone), ask, limits, interval, lease, used, got, want)
-				}
-				if got > 0 && paced {
-					for u := range units {
-						used[units[u]+open[u]] += got
-					}
-					rested = now.Add(time.Duration(got) * interval)
-					granted += got
-				}
-				if ready && left < ask {
-					for u := range units {
-						if used[units[u]+open[u]] == most[u] {
-							usedUp[units[u]]++
-						}
-					}
-				}
-				now = later(random, now, zone, rested, edge)
+				now = later(random, now, zone, s.pausedUntil, edge)
 			}
 		}
 	}
@@ -137,10 +168,10 @@ func TestS4_2_IntervalsAndLimitsHoldWheneverASenderClaims(t *testing.T) {
 }
 
 // later draws a time after now: an edge, the begin or end of a window, the end of the interval, or a short or long time.
-func later(random *rand.Rand, now time.Time, zone *time.Location, rested, edge time.Time) time.Time {
+func later(random *rand.Rand, now time.Time, zone *time.Location, pausedUntil, edge time.Time) time.Time {
 	local := now.In(zone)
 	next := []time.Time{
-		edge, rested, edge.Add(-time.Microsecond), rested.Add(-time.Microsecond),
+		edge, pausedUntil, edge.Add(-time.Microsecond), pausedUntil.Add(-time.Microsecond),
 		time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute()+1, 0, 0, zone),
 		time.Date(local.Year(), local.Month(), local.Day(), local.Hour()+1, 0, 0, 0, zone),
 		time.Date(local.Year(), local.Month(), local.Day()+1, 0, 0, 0, 0, zone),
@@ -176,50 +207,17 @@ func TestS4_3_ConcurrentClaimsOverdrawNoWindow(t *testing.T) {
 		b.SubmitMany(strings.Repeat("长", 100), 300, nil)
 	}
 
-	// The time goes from the end of a month into the next, over the ends of summer time in Havana, Sao Paulo, New York and St. John's.
-	now, end := time.Date(2018, 10, 30, 22, 0, 0, 0, time.UTC), time.Date(2018, 11, 5, 12, 0, 0, 0, time.UTC)
-	stopAt(b, now)
-	var clock sync.Mutex
-	whiles := []time.Duration{200 * time.Millisecond, 4 * time.Second, 4 * time.Second, 20 * time.Second, 10 * time.Minute, 2 * time.Hour}
-	apptest.Together(64, func(i int) {
-		random := rand.New(rand.NewPCG(7, uint64(i)))
-		for over := false; !over; {
-			b.Take(senders[random.IntN(len(senders))], 1+random.IntN(9))
-			clock.Lock()
-			if random.IntN(4) == 0 {
-				now = now.Add(time.Duration(random.Int64N(int64(whiles[random.IntN(len(whiles))])))).Truncate(time.Microsecond)
-				stopAt(b, now)
-			}
-			over = !now.Before(end)
-			clock.Unlock()
-		}
-	})
+	claimWhileTimePasses(b, senders)
 
-	type claim struct {
-		sender   string
-		at       time.Time
-		tasks    int
-		segments int
-	}
-	rows, err := b.DB.Query(t.Context(), `SELECT l.app_id, max(l.created_at), count(*), sum(t.segments) FROM send_logs l JOIN tasks t USING (task_id)
-		GROUP BY l.app_id, l.created_at ORDER BY l.app_id, max(l.created_at)`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	claims, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c claim, err error) {
-		return c, row.Scan(&c.sender, &c.at, &c.tasks, &c.segments)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	claims := claimsOf(b)
 	used := map[string]int{}
 	for i, c := range claims {
 		for u, window := range windows(c.at, zoneOf[c.sender]) {
 			used[units[u]+" "+window+" of "+c.sender] += c.segments
 		}
 		if i > 0 && claims[i-1].sender == c.sender {
-			if rested := claims[i-1].at.Add(time.Duration(claims[i-1].tasks) * interval); c.at.Before(rested) {
-				t.Errorf("%s claimed at %s, but its interval lasts until %s", c.sender, c.at, rested)
+			if pausedUntil := claims[i-1].at.Add(time.Duration(claims[i-1].tasks) * interval); c.at.Before(pausedUntil) {
+				t.Errorf("%s claimed at %s, but its interval lasts until %s", c.sender, c.at, pausedUntil)
 			}
 		}
 	}
@@ -239,6 +237,54 @@ func TestS4_3_ConcurrentClaimsOverdrawNoWindow(t *testing.T) {
 		}
 	}
 	t.Logf("%d claims, limits reached: %v", len(claims), usedUp)
+}
+
+// claimWhileTimePasses claims for random senders, 64 at once, until the clock of the database has gone on for almost six days.
+func claimWhileTimePasses(b *apptest.Bundle, senders []string) {
+	b.T.Helper()
+	// The time goes from the end of a month into the next, over the ends of summer time in Havana, Sao Paulo, New York and St. John's.
+	now, end := time.Date(2018, 10, 30, 22, 0, 0, 0, time.UTC), time.Date(2018, 11, 5, 12, 0, 0, 0, time.UTC)
+	stopAt(b, now)
+	var clock sync.Mutex
+	whiles := []time.Duration{200 * time.Millisecond, 4 * time.Second, 4 * time.Second, 20 * time.Second, 10 * time.Minute, 2 * time.Hour}
+	apptest.Together(64, func(i int) {
+		random := rand.New(rand.NewPCG(7, uint64(i)))
+		for over := false; !over; {
+			b.Take(senders[random.IntN(len(senders))], 1+random.IntN(9))
+			clock.Lock()
+			if random.IntN(4) == 0 {
+				now = now.Add(time.Duration(random.Int64N(int64(whiles[random.IntN(len(whiles))])))).Truncate(time.Microsecond)
+				stopAt(b, now)
+			}
+			over = !now.Before(end)
+			clock.Unlock()
+		}
+	})
+}
+
+// claimed is a claim of a sender as the logs have it.
+type claimed struct {
+	sender   string
+	at       time.Time
+	tasks    int
+	segments int
+}
+
+// claimsOf returns all claims, by sender and time.
+func claimsOf(b *apptest.Bundle) []claimed {
+	b.T.Helper()
+	rows, err := b.DB.Query(b.T.Context(), `SELECT l.app_id, max(l.created_at), count(*), sum(t.segments) FROM send_logs l JOIN tasks t USING (task_id)
+		GROUP BY l.app_id, l.created_at ORDER BY l.app_id, max(l.created_at)`)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	claims, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c claimed, err error) {
+		return c, row.Scan(&c.sender, &c.at, &c.tasks, &c.segments)
+	})
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	return claims
 }
 
 // A change of a sender's time zone does not reset the use of its limits.

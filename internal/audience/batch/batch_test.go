@@ -130,42 +130,9 @@ func TestAListIsCheckedConfirmedAndSent(t *testing.T) {
 	at := create(b, list, "content", "{姓名}，您好", "sign", "示例")
 	expect(b, get(b, at), "checking", "")
 	check(b)
-	b1 := get(b, at)
-	expect(b, b1, "ready", "7 rows, 2 valid, 3 invalid, 1 duplicate, 1 blocked, 2 waiting")
-	if b1.Segments != 2 || b1.CheckedRows != 8 || b1.PhoneColumn != "手机号" || b1.CheckedAt == nil {
-		t.Errorf("%+v", b1)
-	}
-	want := `2 +8613800138000 "张三，您好" waiting
-3 1380013 "李四，您好" invalid 1: phone_number is not a phone number that can be dialled
-4 1.38E+10 "王五，您好" invalid 1: phone_number was shortened by the spreadsheet program, or could not be computed: format the column as text, and enter the value again
-5 +8613800138000 "赵六，您好" duplicate 5: phone_number repeats row 2
-6 +14155552671 "钱七，您好" blocked 6: phone_number is in a country that this company or channel does not send to
-7 13900139000 "" invalid 2: content lacks parameters that the template needs: 姓名
-8 +8613900139000 "孙八，您好" waiting`
-	if got := rows(b, at, ""); got != want {
-		t.Errorf("rows:\n%s\nwant\n%s", got, want)
-	}
-	if got := rows(b, at, "?status=duplicate"); !strings.HasPrefix(got, "5 ") || strings.Contains(got, "\n") {
-		t.Errorf("duplicates:\n%s", got)
-	}
-	a := b.Expect(200, "", "GET", at+"/errors.csv", nil, "Accept-Language", "zh")
-	if want := "\uFEFFrow,phone_number,content,code,remark\r\n3,1380013,李四，您好,1,phone_number 不是可以拨打的手机号码\r\n" +
-		"4,1.38E+10,王五，您好,1,phone_number 被表格软件缩短或未能计算：请把该列设为文本格式，再重新填写\r\n5,'+8613800138000,赵六，您好,5,phone_number 与第 2 行重复\r\n" +
-		"6,'+14155552671,钱七，您好,6,phone_number 所在国家不在该公司或通道的发送范围内\r\n7,13900139000,,2,content 缺少模板所需的参数：姓名\r\n"; a.Raw != want {
-		t.Errorf("errors %q", a.Raw)
-	}
-	p := apptest.Decode[api.BatchPreview](t, b.Expect(200, "", "GET", at+"/preview", nil))
-	if p.Row != 2 || *p.FinalContent != "【示例】张三，您好" || p.Segments != 1 || p.Code != nil {
-		t.Errorf("preview %+v", p)
-	}
-	if e := b1.Estimate; e == nil || e.EarliestEnd != nil {
-		t.Errorf("estimate without senders %+v", e)
-	}
-	p = apptest.Decode[api.BatchPreview](t, b.Expect(200, "", "GET", at+"/preview?row=6", nil))
-	if p.Row != 6 || p.FinalContent != nil || *p.Code != 6 || p.Remark == nil {
-		t.Errorf("preview %+v", p)
-	}
-	b.Expect(404, "batch.row_not_found", "GET", at+"/preview?row=9", nil)
+	expectChecked(b, at)
+	expectRowsOfList(b, at)
+	expectPreviews(b, at)
 
 	feed(b)
 	if n := b.Count("SELECT count(*) FROM messages"); n != 0 {
@@ -200,4 +167,55 @@ func TestAListIsCheckedConfirmedAndSent(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM uploads"); n != 0 {
 		t.Errorf("%d files are kept", n)
 	}
+}
+
+// expectChecked fails the test unless the batch of the list is ready, and its estimate has no end, since no sender exists.
+func expectChecked(b *apptest.Bundle, at string) {
+	b.T.Helper()
+	b1 := get(b, at)
+	expect(b, b1, "ready", "7 rows, 2 valid, 3 invalid, 1 duplicate, 1 blocked, 2 waiting")
+	if b1.Segments != 2 || b1.CheckedRows != 8 || b1.PhoneColumn != "手机号" || b1.CheckedAt == nil {
+		b.T.Errorf("%+v", b1)
+	}
+	if e := b1.Estimate; e == nil || e.EarliestEnd != nil {
+		b.T.Errorf("estimate without senders %+v", e)
+	}
+}
+
+// expectRowsOfList fails the test unless each row of the list has its status, and the file of errors has each row with an error.
+func expectRowsOfList(b *apptest.Bundle, at string) {
+	b.T.Helper()
+	want := `2 +8613800138000 "张三，您好" waiting
+3 1380013 "李四，您好" invalid 1: phone_number is not a phone number that can be dialled
+4 1.38E+10 "王五，您好" invalid 1: phone_number was shortened by the spreadsheet program, or could not be computed: format the column as text, and enter the value again
+5 +8613800138000 "赵六，您好" duplicate 5: phone_number repeats row 2
+6 +14155552671 "钱七，您好" blocked 6: phone_number is in a country that this company or channel does not send to
+7 13900139000 "" invalid 2: content lacks parameters that the template needs: 姓名
+8 +8613900139000 "孙八，您好" waiting`
+	if got := rows(b, at, ""); got != want {
+		b.T.Errorf("rows:\n%s\nwant\n%s", got, want)
+	}
+	if got := rows(b, at, "?status=duplicate"); !strings.HasPrefix(got, "5 ") || strings.Contains(got, "\n") {
+		b.T.Errorf("duplicates:\n%s", got)
+	}
+	a := b.Expect(200, "", "GET", at+"/errors.csv", nil, "Accept-Language", "zh")
+	if want := "\uFEFFrow,phone_number,content,code,remark\r\n3,1380013,李四，您好,1,phone_number 不是可以拨打的手机号码\r\n" +
+		"4,1.38E+10,王五，您好,1,phone_number 被表格软件缩短或未能计算：请把该列设为文本格式，再重新填写\r\n5,'+8613800138000,赵六，您好,5,phone_number 与第 2 行重复\r\n" +
+		"6,'+14155552671,钱七，您好,6,phone_number 所在国家不在该公司或通道的发送范围内\r\n7,13900139000,,2,content 缺少模板所需的参数：姓名\r\n"; a.Raw != want {
+		b.T.Errorf("errors %q", a.Raw)
+	}
+}
+
+// expectPreviews fails the test unless a valid row and a blocked row of the list can be previewed, and a missing row cannot.
+func expectPreviews(b *apptest.Bundle, at string) {
+	b.T.Helper()
+	p := apptest.Decode[api.BatchPreview](b.T, b.Expect(200, "", "GET", at+"/preview", nil))
+	if p.Row != 2 || *p.FinalContent != "【示例】张三，您好" || p.Segments != 1 || p.Code != nil {
+		b.T.Errorf("preview %+v", p)
+	}
+	p = apptest.Decode[api.BatchPreview](b.T, b.Expect(200, "", "GET", at+"/preview?row=6", nil))
+	if p.Row != 6 || p.FinalContent != nil || *p.Code != 6 || p.Remark == nil {
+		b.T.Errorf("preview %+v", p)
+	}
+	b.Expect(404, "batch.row_not_found", "GET", at+"/preview?row=9", nil)
 }

@@ -41,7 +41,7 @@ var tables = map[string]string{
 	"leases that came after a vacuum found no task":    vacuumed + fill(", processing_app_id, lease_id, lease_until", ", 'app', i, now() + interval '1 day'"),
 	"retries that came after a vacuum found no task":   vacuumed + fill(", retry_count, due_at", ", 1, now() + interval '1 day'"),
 	"a backlog that came after a vacuum found no task": vacuumed + fill(", lane, rank", ", 320, i"),
-	"a backlog of flows that take turns":               vacuumed + fill(", lane, rank, flow_rank, submitted_by", ", 32, i, i - 0.5, i % 100"),
+	"a backlog of flows that alternate":                vacuumed + fill(", lane, rank, flow_rank, submitted_by", ", 32, i, i - 0.5, i % 100"),
 	"a backlog that was analysed when empty":           "ANALYZE queue;" + fill(", created_at", ", now() - interval '1 day'"),
 }
 
@@ -67,7 +67,7 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 					if scans := reads.scans - before[table].scans; scans != 0 {
 						t.Errorf("%s was read as a whole %d times", table, scans)
 					}
-					if rows := reads.rows - before[table].rows; rows > 8000 { // of 100,000; 5,010 are those of bounded looks
+					if rows := reads.rows - before[table].rows; rows > 8000 { // of 100,000; 5,010 are those of bounded queries
 						t.Errorf("%d rows of %s were read through its indexes", rows, table)
 					}
 				}
@@ -141,113 +141,154 @@ func runDispatch(t *testing.T, url string) {
 	defer db.Close()
 	s := newService(db, setting.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Hour, RetryMaxWait: time.Minute})
 	defer s.Close()
-	setBatch := func(id int, status string) {
-		if _, err := db.Exec(t.Context(), `INSERT INTO batches
-				(id, company_id, submitted_by, name, message_type, phone_column, content, dedup, request_id, source_ip, user_agent, status)
-			OVERRIDING SYSTEM VALUE VALUES ($1, 1, '', 'n', 2, '', 'x', 'none', '', '', '', $2)
-			ON CONFLICT (id) DO UPDATE SET status = excluded.status`, id, status); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for round := range 3 {
-		for i := range 10 {
-			batch := int64(0)
-			if i == 9 {
-				batch = int64(1 + round)
-			}
-			made, err := s.Submit(t.Context(), queue.Submission{PhoneNumber: "13800138000", Content: "x", Raw: []byte("{}"), BatchID: batch},
-				queue.Origin{User: fmt.Sprint(round, i), CompanyID: access.DefaultCompany})
-			if err == nil {
-				err = db.Dispatch(t.Context(), func(q *dispatchq.Queries) error {
-					_, err := q.TaskAhead(t.Context(), dispatchq.TaskAheadParams{TaskID: made.TaskID, Most: 3})
-					return err
-				})
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		setBatch(1+round, "paused")
-		if n, err := s.HoldBatch(t.Context(), int64(1+round)); err != nil || n != 1 {
-			t.Fatalf("held %d, %v", n, err)
-		}
-		setBatch(1+round, "running")
-		if n, err := s.ReleaseBatch(t.Context(), int64(1+round)); err != nil || n != 1 {
-			t.Fatalf("released %d, %v", n, err)
-		}
+	for round := range int64(3) {
+		batch := 1 + round
+		submitTasks(t, db, s, batch)
+		holdBatch(t, db, s, batch)
 		if _, err := s.CloseGaps(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		rows, err := s.Claim(t.Context(), claim.Request{SenderNo: "app", Limit: 10})
-		if err != nil || len(rows) != 10 {
-			t.Fatalf("claimed %d, %v", len(rows), err)
+		claimAndReport(t, db, s)
+		changeWaitingTasks(t, db)
+		claimPaced(t, db, s)
+		readQueue(t, db)
+	}
+}
+
+// submitTasks submits ten tasks, the last of which belongs to a batch.
+func submitTasks(t *testing.T, db *postgres.DB, s *queue.Service, batch int64) {
+	t.Helper()
+	for i := range 10 {
+		ofBatch := int64(0)
+		if i == 9 {
+			ofBatch = batch
 		}
-		var reports []queue.Report
-		for i, row := range rows[:6] {
-			reports = append(reports, queue.Report{
-				TaskID: row.TaskID, SenderNo: "app", Status: int16(2 + i%2), ShouldRetry: i%4 == 1, Raw: []byte("{}"),
+		made, err := s.Submit(t.Context(), queue.Submission{PhoneNumber: "13800138000", Content: "x", Raw: []byte("{}"), BatchID: ofBatch},
+			queue.Origin{User: fmt.Sprint(batch, i), CompanyID: access.DefaultCompany})
+		if err == nil {
+			err = db.Dispatch(t.Context(), func(q *dispatchq.Queries) error {
+				_, err := q.TaskAhead(t.Context(), dispatchq.TaskAheadParams{TaskID: made.TaskID, Most: 3})
+				return err
 			})
 		}
-		if _, err := s.ReportAll(t.Context(), reports); err != nil {
+		if err != nil {
 			t.Fatal(err)
 		}
-		if n, err := s.Release(t.Context(), "app", []queue.Unused{{TaskID: rows[8].TaskID, LeaseID: rows[8].LeaseID, Tried: true}}); err != nil || n != 1 {
-			t.Fatalf("released %d, %v", n, err)
+	}
+}
+
+// holdBatch holds and releases the task of a batch.
+func holdBatch(t *testing.T, db *postgres.DB, s *queue.Service, batch int64) {
+	t.Helper()
+	setBatchStatus(t, db, batch, "paused")
+	if n, err := s.HoldBatch(t.Context(), batch); err != nil || n != 1 {
+		t.Fatalf("held %d, %v", n, err)
+	}
+	setBatchStatus(t, db, batch, "running")
+	if n, err := s.ReleaseBatch(t.Context(), batch); err != nil || n != 1 {
+		t.Fatalf("released %d, %v", n, err)
+	}
+}
+
+// setBatchStatus adds a batch with a status, or changes its status.
+func setBatchStatus(t *testing.T, db *postgres.DB, id int64, status string) {
+	t.Helper()
+	if _, err := db.Exec(t.Context(), `INSERT INTO batches
+			(id, company_id, submitted_by, name, message_type, phone_column, content, dedup, request_id, source_ip, user_agent, status)
+		OVERRIDING SYSTEM VALUE VALUES ($1, 1, '', 'n', 2, '', 'x', 'none', '', '', '', $2)
+		ON CONFLICT (id) DO UPDATE SET status = excluded.status`, id, status); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// claimAndReport claims ten tasks, reports six, releases one, and recovers the leases of the other three.
+func claimAndReport(t *testing.T, db *postgres.DB, s *queue.Service) {
+	t.Helper()
+	rows, err := s.Claim(t.Context(), claim.Request{SenderNo: "app", Limit: 10})
+	if err != nil || len(rows) != 10 {
+		t.Fatalf("claimed %d, %v", len(rows), err)
+	}
+	var reports []queue.Report
+	for i, row := range rows[:6] {
+		reports = append(reports, queue.Report{
+			TaskID: row.TaskID, SenderNo: "app", Status: int16(2 + i%2), ShouldRetry: i%4 == 1, Raw: []byte("{}"),
+		})
+	}
+	if _, err := s.ReportAll(t.Context(), reports); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Release(t.Context(), "app", []queue.Unused{{TaskID: rows[8].TaskID, LeaseID: rows[8].LeaseID, Tried: true}}); err != nil || n != 1 {
+		t.Fatalf("released %d, %v", n, err)
+	}
+	expireLeases(t, db, rows)
+	if n, err := s.Recover(t.Context()); err != nil || n != 3 { // each lease without a report or release has run out
+		t.Fatalf("recovered %d, %v", n, err)
+	}
+}
+
+// changeWaitingTasks runs the jobs that queue, move, age and expire tasks.
+func changeWaitingTasks(t *testing.T, db *postgres.DB) {
+	t.Helper()
+	if err := db.Dispatch(t.Context(), func(q *dispatchq.Queries) error {
+		wait := time.Hour
+		_, err := q.TaskQueue(t.Context(), dispatchq.TaskQueueParams{BatchSize: 10, PriorityMaxWait: &wait, AgedPriority: 2})
+		if err == nil {
+			_, err = q.TaskMove(t.Context(), dispatchq.TaskMoveParams{BatchSize: 10})
 		}
-		expireLeases(t, db, rows)
-		if n, err := s.Recover(t.Context()); err != nil || n != 3 { // each lease without a report or release has run out
-			t.Fatalf("recovered %d, %v", n, err)
+		if err == nil {
+			_, err = q.TaskAge(t.Context(), dispatchq.TaskAgeParams{BatchSize: 10, RetryMaxWait: &wait, PriorityMaxWait: &wait, AgedPriority: 2})
 		}
-		if err := db.Dispatch(t.Context(), func(q *dispatchq.Queries) error {
-			wait := time.Hour
-			_, err := q.TaskQueue(t.Context(), dispatchq.TaskQueueParams{BatchSize: 10, PriorityMaxWait: &wait, AgedPriority: 2})
-			if err == nil {
-				_, err = q.TaskMove(t.Context(), dispatchq.TaskMoveParams{BatchSize: 10})
-			}
-			if err == nil {
-				_, err = q.TaskAge(t.Context(), dispatchq.TaskAgeParams{BatchSize: 10, RetryMaxWait: &wait, PriorityMaxWait: &wait, AgedPriority: 2})
-			}
-			if err == nil {
-				_, err = q.TaskExpire(t.Context(), dispatchq.TaskExpireParams{BatchSize: 10})
-			}
-			return err
-		}); err != nil {
-			t.Fatal(err)
+		if err == nil {
+			_, err = q.TaskExpire(t.Context(), dispatchq.TaskExpireParams{BatchSize: 10})
 		}
-		if rows, err = s.Claim(t.Context(), claim.Request{SenderNo: "paced", Limit: 3}); err != nil || len(rows) != 3 {
-			t.Fatalf("claimed %d, %v", len(rows), err)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// claimPaced claims three tasks for a sender with a limit, and recovers their leases.
+func claimPaced(t *testing.T, db *postgres.DB, s *queue.Service) {
+	t.Helper()
+	rows, err := s.Claim(t.Context(), claim.Request{SenderNo: "paced", Limit: 3})
+	if err != nil || len(rows) != 3 {
+		t.Fatalf("claimed %d, %v", len(rows), err)
+	}
+	expireLeases(t, db, rows)
+	if n, err := s.Recover(t.Context()); err != nil || n != 3 {
+		t.Fatalf("recovered %d, %v", n, err)
+	}
+}
+
+// readQueue runs the statements that only read the queue.
+func readQueue(t *testing.T, db *postgres.DB) {
+	t.Helper()
+	if err := db.Dispatch(t.Context(), func(q *dispatchq.Queries) error {
+		_, err := q.TaskWaits(t.Context(), []int64{1, 2})
+		if err == nil {
+			_, err = q.TaskWaitsQueued(t.Context(), dispatchq.TaskWaitsQueuedParams{Most: 100})
 		}
-		expireLeases(t, db, rows)
-		if n, err := s.Recover(t.Context()); err != nil || n != 3 {
-			t.Fatalf("recovered %d, %v", n, err)
+		if err == nil {
+			_, err = q.LongestWait(t.Context())
 		}
-		if err := db.Dispatch(t.Context(), func(q *dispatchq.Queries) error {
-			_, err := q.TaskWaits(t.Context(), []int64{1, 2})
-			if err == nil {
-				_, err = q.TaskWaitsQueued(t.Context(), dispatchq.TaskWaitsQueuedParams{Most: 100})
-			}
-			if err == nil {
-				_, err = q.LongestWait(t.Context())
-			}
-			if err == nil {
-				_, err = q.TasksLate(t.Context(), dispatchq.TasksLateParams{AfterSeconds: 60, Most: 10, Ignored: []int64{}})
-			}
-			if err == nil {
-				_, err = q.PoolsWaiting(t.Context(), dispatchq.PoolsWaitingParams{Most: 10, Ignored: []int64{}})
-			}
-			if err == nil {
-				_, err = q.TasksLater(t.Context(), 10)
-			}
-			if err == nil {
-				_, err = q.TasksDue(t.Context(), 10)
-			}
-			if err == nil {
-				_, err = q.TaskIDsWaiting(t.Context(), dispatchq.TaskIDsWaitingParams{BatchID: 1, Portion: 10})
-			}
-			return err
-		}); err != nil {
-			t.Fatal(err)
+		if err == nil {
+			_, err = q.TasksLate(t.Context(), dispatchq.TasksLateParams{AfterSeconds: 60, Most: 10, Ignored: []int64{}})
 		}
+		if err == nil {
+			_, err = q.PoolsWaiting(t.Context(), dispatchq.PoolsWaitingParams{Most: 10, Ignored: []int64{}})
+		}
+		if err == nil {
+			_, err = q.TasksLater(t.Context(), 10)
+		}
+		if err == nil {
+			_, err = q.TasksDue(t.Context(), 10)
+		}
+		if err == nil {
+			_, err = q.TaskIDsWaiting(t.Context(), dispatchq.TaskIDsWaitingParams{BatchID: 1, Portion: 10})
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -148,101 +148,138 @@ const logged = `
 	LEFT JOIN report_logs v ON v.task_id = r.task_id AND v.lease_id = r.lease_id AND v.event = 'recovered'
 	GROUP BY s.sender_no`
 
-// Whatever happens to tasks, and whenever facts are folded, the statistics equal the rows of tasks, and the figures of senders those of
-// leases and reports. Sums of milliseconds are rounded once for each report here.
-func TestS4_3_FiguresOfSendersEqualTheLogs(t *testing.T) {
+// lease is a lease that a sender app got.
+type lease struct {
+	api.ClaimedTask
+	app string
+}
+
+// randomWork is a server on which random things happen to the tasks of two companies.
+type randomWork struct {
+	*apptest.Bundle
+	random  *rand.Rand
+	headers [][]string // of each company
+	apps    []string
+	leases  []lease // also those that have ended
+}
+
+func newRandomWork(t *testing.T) *randomWork {
+	t.Helper()
 	b := apptest.New(t)
 	seed := time.Now().UnixNano()
 	t.Log("seed", seed)
-	random := rand.New(rand.NewPCG(uint64(seed), 0))
-	headers := [][]string{nil, b.AddCompany("acme", 1)}
-	apps := []string{"a", "b", "c"}
-	type held struct {
-		api.ClaimedTask
-		app string
-	}
-	var leases []held // also those that have ended
-	one := func() held { return leases[random.IntN(len(leases))] }
-	may := func(a apptest.Answer) {
-		t.Helper()
-		if a.Status != 200 && a.Status != 409 { // 409: the task is in another state
-			t.Fatal(a.Raw)
-		}
-	}
-	did := map[string]int{}
-	steps := []struct {
-		name string
-		do   func()
-	}{
-		{"submit", func() { b.SubmitMany("x", 1+random.IntN(6), nil, headers[random.IntN(len(headers))]...) }},
-		{"claim", func() {
-			app := apps[random.IntN(len(apps))]
-			for _, task := range b.Take(app, 1+random.IntN(8)) {
-				leases = append(leases, held{task, app})
-			}
-		}},
-		{"report", func() {
-			l := one()
-			may(b.Call("POST", "/api/v1/sms/report", apptest.ReportBody(l.TaskID, l.app, 2+random.IntN(2), apptest.Report{"should_retry": random.IntN(2) == 0})))
-		}},
-		{"report as somebody else", func() { may(b.Call("POST", "/api/v1/sms/report", apptest.ReportBody(one().TaskID, "d", 2, nil))) }},
-		{"report a batch", func() {
-			reports := []apptest.Report{}
-			for range 1 + random.IntN(9) {
-				l := one()
-				reports = append(reports, apptest.ReportBody(l.TaskID, l.app, 2, apptest.Report{"lease_id": l.LeaseID}))
-			}
-			b.Expect(200, "", "POST", "/api/v1/sms/report-batch", map[string]any{"reports": reports})
-		}},
-		{"release", func() {
-			l := one()
-			if _, err := b.App.Tasks.Release(t.Context(), l.app, []queue.Unused{{TaskID: l.TaskID, LeaseID: l.LeaseID, Tried: random.IntN(2) == 0}}); err != nil {
-				t.Fatal(err)
-			}
-		}},
-		{"recover", func() {
-			b.Exec("UPDATE queue SET lease_until = now() - interval '1 second' WHERE lease_until IS NOT NULL AND hashtext(task_id || $1) % 3 = 0", strconv.Itoa(random.Int()))
-			b.Recover()
-			b.Exec("UPDATE queue SET due_at = now() WHERE due_at > now()") // which changes no figure
-		}},
-		{"cancel", func() { may(b.Call("POST", "/api/v1/sms/task/"+one().TaskID+"/cancel", nil)) }},
-		{"expire", func() {
-			b.Exec("UPDATE queue SET expires_at = now() WHERE lease_until IS NULL AND hashtext(task_id || $1) % 9 = 0", strconv.Itoa(random.Int()))
-			if _, err := b.App.Tasks.Expire(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}},
-		{"fold", func() {
-			if _, err := b.App.History.Fold(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}},
-	}
-	for _, app := range apps {
+	w := &randomWork{Bundle: b, random: rand.New(rand.NewPCG(uint64(seed), 0)), headers: [][]string{nil, b.AddCompany("acme", 1)}, apps: []string{"a", "b", "c"}}
+	for _, app := range w.apps {
 		b.SubmitMany("x", 5, nil)
-		for _, task := range b.Take(app, 5) {
-			leases = append(leases, held{task, app})
-		}
+		w.claim(app, 5)
 	}
 	b.ExpireLeases()
 	b.Recover()
-	b.Report(leases[0].TaskID, leases[0].app, 2, nil) // after the recovery
+	b.Report(w.leases[0].TaskID, w.leases[0].app, 2, nil) // after the recovery
+	return w
+}
+
+// randomLease returns a lease, which may have ended.
+func (w *randomWork) randomLease() lease { return w.leases[w.random.IntN(len(w.leases))] }
+
+func (w *randomWork) claim(app string, limit int) {
+	w.T.Helper()
+	for _, task := range w.Take(app, limit) {
+		w.leases = append(w.leases, lease{task, app})
+	}
+}
+
+// expectDoneOrRefused fails the test if a request failed for another reason than that the task is in another state.
+func (w *randomWork) expectDoneOrRefused(a apptest.Answer) {
+	w.T.Helper()
+	if a.Status != 200 && a.Status != 409 {
+		w.T.Fatal(a.Raw)
+	}
+}
+
+type step struct {
+	name string
+	do   func()
+}
+
+// steps returns what can happen.
+func (w *randomWork) steps() []step {
+	return []step{
+		{"submit", func() { w.SubmitMany("x", 1+w.random.IntN(6), nil, w.headers[w.random.IntN(len(w.headers))]...) }},
+		{"claim", func() {
+			app := w.apps[w.random.IntN(len(w.apps))]
+			w.claim(app, 1+w.random.IntN(8))
+		}},
+		{"report", func() {
+			l := w.randomLease()
+			w.expectDoneOrRefused(w.Call("POST", "/api/v1/sms/report", apptest.ReportBody(l.TaskID, l.app, 2+w.random.IntN(2), apptest.Report{"should_retry": w.random.IntN(2) == 0})))
+		}},
+		{"report as somebody else", func() {
+			w.expectDoneOrRefused(w.Call("POST", "/api/v1/sms/report", apptest.ReportBody(w.randomLease().TaskID, "d", 2, nil)))
+		}},
+		{"report a batch", func() {
+			reports := []apptest.Report{}
+			for range 1 + w.random.IntN(9) {
+				l := w.randomLease()
+				reports = append(reports, apptest.ReportBody(l.TaskID, l.app, 2, apptest.Report{"lease_id": l.LeaseID}))
+			}
+			w.Expect(200, "", "POST", "/api/v1/sms/report-batch", map[string]any{"reports": reports})
+		}},
+		{"release", func() {
+			l := w.randomLease()
+			if _, err := w.App.Tasks.Release(w.T.Context(), l.app, []queue.Unused{{TaskID: l.TaskID, LeaseID: l.LeaseID, Tried: w.random.IntN(2) == 0}}); err != nil {
+				w.T.Fatal(err)
+			}
+		}},
+		{"recover", func() {
+			w.Exec("UPDATE queue SET lease_until = now() - interval '1 second' WHERE lease_until IS NOT NULL AND hashtext(task_id || $1) % 3 = 0", strconv.Itoa(w.random.Int()))
+			w.Recover()
+			w.Exec("UPDATE queue SET due_at = now() WHERE due_at > now()") // which changes no figure
+		}},
+		{"cancel", func() {
+			w.expectDoneOrRefused(w.Call("POST", "/api/v1/sms/task/"+w.randomLease().TaskID+"/cancel", nil))
+		}},
+		{"expire", func() {
+			w.Exec("UPDATE queue SET expires_at = now() WHERE lease_until IS NULL AND hashtext(task_id || $1) % 9 = 0", strconv.Itoa(w.random.Int()))
+			if _, err := w.App.Tasks.Expire(w.T.Context()); err != nil {
+				w.T.Fatal(err)
+			}
+		}},
+		{"fold", func() {
+			if _, err := w.App.History.Fold(w.T.Context()); err != nil {
+				w.T.Fatal(err)
+			}
+		}},
+	}
+}
+
+// expectFigures fails the test unless the statistics and the figures of senders equal the rows.
+func (w *randomWork) expectFigures(step string) {
+	w.T.Helper()
+	if got, want := statistics(w.Bundle), counted(w.Bundle); got != want {
+		w.T.Fatalf("after %s: %+v, the rows say %+v", step, got, want)
+	}
+	if wrong := apptest.Scan[string](w.Bundle, `
+		SELECT coalesce(string_agg(u::text || ' and not ' || l::text, E'\n'), '') FROM (`+logged+`) l
+		JOIN senders s ON s.sender_no = l.sender_no
+		JOIN sender_totals u ON u.sender_id = s.id
+		WHERE (u.attempts, u.succeeded, u.failed) <> (l.attempts, l.succeeded, l.failed)
+			OR abs(u.response_ms - l.response_ms) > u.succeeded + u.failed
+			OR u.seen_at IS DISTINCT FROM l.seen_at OR u.sent_at IS DISTINCT FROM l.sent_at`); wrong != "" {
+		w.T.Fatalf("after %s: %s", step, wrong)
+	}
+}
+
+// Whatever happens to tasks, and whenever facts are folded, the statistics equal the rows of tasks, and the figures of senders those of
+// leases and reports. Sums of milliseconds are rounded once for each report here.
+func TestS4_3_FiguresOfSendersEqualTheLogs(t *testing.T) {
+	w := newRandomWork(t)
+	steps, did := w.steps(), map[string]int{}
 	for range 300 {
-		step := steps[random.IntN(len(steps))]
+		step := steps[w.random.IntN(len(steps))]
 		step.do()
 		did[step.name]++
-		if got, want := statistics(b), counted(b); got != want {
-			t.Fatalf("after %s: %+v, the rows say %+v", step.name, got, want)
-		}
-		if wrong := apptest.Scan[string](b, `
-			SELECT coalesce(string_agg(u::text || ' and not ' || l::text, E'\n'), '') FROM (`+logged+`) l
-			JOIN senders s ON s.sender_no = l.sender_no
-			JOIN sender_totals u ON u.sender_id = s.id
-			WHERE (u.attempts, u.succeeded, u.failed) <> (l.attempts, l.succeeded, l.failed)
-				OR abs(u.response_ms - l.response_ms) > u.succeeded + u.failed
-				OR u.seen_at IS DISTINCT FROM l.seen_at OR u.sent_at IS DISTINCT FROM l.sent_at`); wrong != "" {
-			t.Fatalf("after %s: %s", step.name, wrong)
-		}
+		w.expectFigures(step.name)
 	}
 	t.Log(did)
 }

@@ -143,84 +143,105 @@ func TestTheProvidersOfTheDocumentsCanBeAdded(t *testing.T) {
 func TestAnotherProviderNeedsTheSecretsAgain(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	thief := apptest.NewProvider(t)
-	const path = "/api/v1/admin/senders/pushed"
+	expectSecretsRequired(b, p, thief)
+	expectOtherNamesRefused(b, p, thief)
+	// A sender that becomes an app loses its secrets, even if it becomes a driven sender again.
+	b.Expect(200, "", "PATCH", pushedPath, map[string]any{"kind": "app"})
+	if shown := b.GetSender("pushed").Config; shown["secrets"] != nil || shown["callbackSecret"] != nil {
+		t.Errorf("shown: %v", shown)
+	}
+	b.Expect(422, "request.invalid", "PATCH", pushedPath, map[string]any{"kind": "http-sms", "config": map[string]any{"url": thief.URL, "secrets": "***"}})
+	b.Expect(200, "", "PATCH", pushedPath, map[string]any{"kind": "http-sms", "status": "on", "is_shared": true, "config": apptest.ReceiverConfig(p, nil)})
+	expectSecretsKept(b, p)
+	b.AwaitStatus(b.Submit("x"), queue.Success)
+	if got := p.Seen(); len(got) != 1 || !strings.Contains(got[0], "hunter2") || len(thief.Seen()) > 0 {
+		t.Errorf("sent %v, %v", got, thief.Seen())
+	}
+}
+
+// pushedPath is the path of the sender of apptest.NewReceiving.
+const pushedPath = "/api/v1/admin/senders/pushed"
+
+// changed returns a change of the configuration of the sender of p, with its secrets as they are shown.
+func changed(p *apptest.Provider, change func(config map[string]any)) map[string]any {
+	config := apptest.ReceiverConfig(p, nil)
+	config["secrets"], config["callbackSecret"] = "***", "***"
+	change(config)
+	return map[string]any{"config": config}
+}
+
+// expectSecretsRequired fails the test if the sender of p can be changed to send to a thief without its secrets being entered again.
+func expectSecretsRequired(b *apptest.Bundle, p, thief *apptest.Provider) {
+	b.T.Helper()
 	_, port, err := net.SplitHostPort(p.Listener.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	const both = "config.callbackSecret,config.secrets"
-	change := func(change func(config map[string]any)) map[string]any {
-		config := apptest.ReceiverConfig(p, nil)
-		config["secrets"], config["callbackSecret"] = "***", "***"
-		change(config)
-		return map[string]any{"config": config}
-	}
 	for name, c := range map[string]struct {
 		body   map[string]any
 		fields string
 	}{
-		"another host":   {change(func(c map[string]any) { c["url"] = "http://localhost:" + port }), both},
-		"another port":   {change(func(c map[string]any) { c["url"] = thief.URL }), both},
-		"another scheme": {change(func(c map[string]any) { c["url"] = strings.Replace(p.URL, "http", "https", 1) }), both},
-		"left out": {change(func(c map[string]any) {
+		"another host":   {changed(p, func(c map[string]any) { c["url"] = "http://localhost:" + port }), both},
+		"another port":   {changed(p, func(c map[string]any) { c["url"] = thief.URL }), both},
+		"another scheme": {changed(p, func(c map[string]any) { c["url"] = strings.Replace(p.URL, "http", "https", 1) }), both},
+		"left out": {changed(p, func(c map[string]any) {
 			c["url"] = thief.URL
 			delete(c, "secrets")
 			delete(c, "callbackSecret")
 		}), both},
-		"in the credentials' place": {change(func(c map[string]any) { c["url"] = p.URL + "@" + thief.Listener.Addr().String() }), both},
-		"a host that a value names": {change(func(c map[string]any) {
+		"in the credentials' place": {changed(p, func(c map[string]any) { c["url"] = p.URL + "@" + thief.Listener.Addr().String() }), both},
+		"a host that a value names": {changed(p, func(c map[string]any) {
 			c["url"], c["values"] = "http://${values.host}/", map[string]any{"host": "localhost"}
 		}), both},
-		"a host that the secret names": {change(func(c map[string]any) { c["url"] = "http://${secrets.password}.example.com" }), both},
-		"a host for batches":           {change(func(c map[string]any) { c["batchUrl"] = thief.URL }), both},
-		"half of a host for batches":   {change(func(c map[string]any) { c["batchUrl"] = thief.URL + "/***" }), "config.batchUrl," + both},
-		"a host for batches by value":  {change(func(c map[string]any) { c["batchUrl"] = "http://${secrets.password}.example.com" }), both},
-		"without callbacks": {change(func(c map[string]any) {
+		"a host that the secret names": {changed(p, func(c map[string]any) { c["url"] = "http://${secrets.password}.example.com" }), both},
+		"a host for batches":           {changed(p, func(c map[string]any) { c["batchUrl"] = thief.URL }), both},
+		"half of a host for batches":   {changed(p, func(c map[string]any) { c["batchUrl"] = thief.URL + "/***" }), "config.batchUrl," + both},
+		"a host for batches by value":  {changed(p, func(c map[string]any) { c["batchUrl"] = "http://${secrets.password}.example.com" }), both},
+		"without callbacks": {changed(p, func(c map[string]any) {
 			c["url"] = thief.URL
 			delete(c, "callback")
 		}), "config.secrets"},
-		"another proof":        {change(func(c map[string]any) { c["callback"].(map[string]any)["verify"] = "standard-webhooks" }), "config.callbackSecret"},
+		"another proof":        {changed(p, func(c map[string]any) { c["callback"].(map[string]any)["verify"] = "standard-webhooks" }), "config.callbackSecret"},
 		"another kind":         {map[string]any{"kind": "oa", "config": map[string]any{"url": thief.URL, "secret": "***"}}, "config.secret"},
 		"the kind alone":       {map[string]any{"kind": "wechat"}, "config.callbackSecret"},
-		"half of another host": {change(func(c map[string]any) { c["url"] = thief.URL + "/***" }), both + ",config.url"},
+		"half of another host": {changed(p, func(c map[string]any) { c["url"] = thief.URL + "/***" }), both + ",config.url"},
 	} {
-		if a := b.Expect(422, "request.invalid", "PATCH", path, c.body); a.Fields() != c.fields {
-			t.Errorf("%s: wrong fields %s", name, a.Fields())
+		if a := b.Expect(422, "request.invalid", "PATCH", pushedPath, c.body); a.Fields() != c.fields {
+			b.T.Errorf("%s: wrong fields %s", name, a.Fields())
 		}
 	}
+}
+
+// expectOtherNamesRefused fails the test if a new sender can use a hidden secret, or if a secret can have another name.
+func expectOtherNamesRefused(b *apptest.Bundle, p, thief *apptest.Provider) {
+	b.T.Helper()
 	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders", map[string]any{
 		"sender_no": "x", "name": "x", "kind": "oa", "config": map[string]any{"url": thief.URL, "secret": "***"},
 	}); a.Fields() != "config.secret" {
-		t.Errorf("a new sender: wrong fields %s", a.Fields())
+		b.T.Errorf("a new sender: wrong fields %s", a.Fields())
 	}
 	for _, name := range []string{"Secrets", "\u017fecrets", "URL"} {
-		body := change(func(c map[string]any) { c[name] = map[string]any{"password": "hunter2"} })
-		if a := b.Expect(422, "request.invalid", "PATCH", path, body); a.Fields() != "config."+name {
-			t.Errorf("%s: wrong fields %s", name, a.Fields())
+		body := changed(p, func(c map[string]any) { c[name] = map[string]any{"password": "hunter2"} })
+		if a := b.Expect(422, "request.invalid", "PATCH", pushedPath, body); a.Fields() != "config."+name {
+			b.T.Errorf("%s: wrong fields %s", name, a.Fields())
 		}
 	}
-	// A sender that becomes an app loses its secrets, even if it becomes a driven sender again.
-	b.Expect(200, "", "PATCH", path, map[string]any{"kind": "app"})
-	if shown := b.GetSender("pushed").Config; shown["secrets"] != nil || shown["callbackSecret"] != nil {
-		t.Errorf("shown: %v", shown)
-	}
-	b.Expect(422, "request.invalid", "PATCH", path, map[string]any{"kind": "http-sms", "config": map[string]any{"url": thief.URL, "secrets": "***"}})
-	b.Expect(200, "", "PATCH", path, map[string]any{"kind": "http-sms", "status": "on", "is_shared": true, "config": apptest.ReceiverConfig(p, nil)})
-	// For the same provider the secrets stay, even if one for callbacks is replaced.
+}
+
+// expectSecretsKept fails the test unless the secrets stay for the same provider, even if one for callbacks is replaced.
+func expectSecretsKept(b *apptest.Bundle, p *apptest.Provider) {
+	b.T.Helper()
 	for _, body := range []map[string]any{
-		change(func(c map[string]any) { c["url"], c["timeoutSeconds"] = p.URL+"/v2?x=1", 5 }),
-		change(func(c map[string]any) { c["callback"].(map[string]any)["state"] = "stat" }),
-		change(func(c map[string]any) { c["batchUrl"] = p.URL + "/batch?token=tok1" }),
-		change(func(c map[string]any) { c["batchUrl"] = p.URL + "/***" }),
-		change(func(c map[string]any) {
+		changed(p, func(c map[string]any) { c["url"], c["timeoutSeconds"] = p.URL+"/v2?x=1", 5 }),
+		changed(p, func(c map[string]any) { c["callback"].(map[string]any)["state"] = "stat" }),
+		changed(p, func(c map[string]any) { c["batchUrl"] = p.URL + "/batch?token=tok1" }),
+		changed(p, func(c map[string]any) { c["batchUrl"] = p.URL + "/***" }),
+		changed(p, func(c map[string]any) {
 			c["callback"].(map[string]any)["verify"], c["callbackSecret"] = "standard-webhooks", apptest.CallbackKey
 		}),
 	} {
-		b.Expect(200, "", "PATCH", path, body)
-	}
-	b.AwaitStatus(b.Submit("x"), queue.Success)
-	if got := p.Seen(); len(got) != 1 || !strings.Contains(got[0], "hunter2") || len(thief.Seen()) > 0 {
-		t.Errorf("sent %v, %v", got, thief.Seen())
+		b.Expect(200, "", "PATCH", pushedPath, body)
 	}
 }
 

@@ -75,8 +75,9 @@ func TestANotificationIsOverWithItsLastTask(t *testing.T) {
 	}
 }
 
-// B13: the ends of a notification's tasks may be moved to the feed apart, after all of them happened. Its own end is told once, behind all of them.
-func TestTheEndOfANotificationIsToldOnceBehindItsTasks(t *testing.T) {
+// B13: the ends of a notification's tasks may be moved to the feed in several runs, after all of them happened. Its own end is published once,
+// after all of them.
+func TestTheEndOfANotificationIsPublishedOnceAfterItsTasks(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor
 	notify(b, nil)
@@ -86,9 +87,9 @@ func TestTheEndOfANotificationIsToldOnceBehindItsTasks(t *testing.T) {
 	b.Exec("INSERT INTO feed_staged (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now(), jsonb_build_object('task_id', 'x') FROM generate_series(1, 1000)")
 	b.Report(ids[2], "app", 2, nil)
 	finished(b, start)
-	told := apptest.Scan[string](b, "SELECT string_agg((data #> '{counts,success}')::text, ', ') FROM feed WHERE type = 'notification.finished'")
-	if told != "3" {
-		t.Errorf("told of %s people who were reached, want once 3", told)
+	reached := apptest.Scan[string](b, "SELECT string_agg((data #> '{counts,success}')::text, ', ') FROM feed WHERE type = 'notification.finished'")
+	if reached != "3" {
+		t.Errorf("%s people were reached, want once 3", reached)
 	}
 	last := apptest.Scan[string](b, "SELECT type FROM feed ORDER BY id DESC LIMIT 1")
 	if last != "notification.finished" {
@@ -96,7 +97,7 @@ func TestTheEndOfANotificationIsToldOnceBehindItsTasks(t *testing.T) {
 	}
 }
 
-// B13: a receipt that is staged behind the last end of a task does not tell the notification, so it is not waited for.
+// B13: a receipt that is staged behind the last end of a task does not publish the end of the notification, which does not wait for it.
 func TestAStagedReceiptDoesNotHideTheEndOfANotification(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	pull(b, "", "")
@@ -110,12 +111,12 @@ func TestAStagedReceiptDoesNotHideTheEndOfANotification(t *testing.T) {
 		SELECT 1, '', 'message.delivered', task_id, id, now() FROM report_logs WHERE task_id = $1 AND outcome IS NOT NULL`, ids[2])
 	sequence(b)
 	if n := b.Count("SELECT count(*) FROM feed WHERE type = 'notification.finished'"); n != 1 {
-		t.Errorf("told %d times, want once", n)
+		t.Errorf("published %d times, want once", n)
 	}
 }
 
-// B13: of two causes of a notification that was ended, which are moved apart, the last one tells it.
-func TestTwoCausesOfANotificationTellItOnce(t *testing.T) {
+// B13: if two causes of the end of a notification are moved to the feed in different runs, only the last one publishes it.
+func TestTwoCausesPublishTheEndOfANotificationOnce(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	pull(b, "", "")
 	id := notify(b, nil)
@@ -126,11 +127,11 @@ func TestTwoCausesOfANotificationTellItOnce(t *testing.T) {
 	b.Exec("INSERT INTO feed_staged (company_id, submitted_by, type, at, data) SELECT 1, '', 'notification.finished', now(), jsonb_build_object('notification_id', $1::bigint)", id)
 	sequence(b)
 	if n := b.Count("SELECT count(*) FROM feed WHERE type = 'notification.finished'"); n != 1 {
-		t.Errorf("told %d times, want once", n)
+		t.Errorf("published %d times, want once", n)
 	}
 }
 
-// B13: a task of a notification is requeued between the two looks at the notification. It is not over, and nothing says so.
+// B13: a task of a notification is requeued between the two reads of the notification. It is not over, and nothing says so.
 func TestANotificationWithATaskThatIsRequeuedMeanwhileIsNotOver(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor
@@ -145,7 +146,7 @@ func TestANotificationWithATaskThatIsRequeuedMeanwhileIsNotOver(t *testing.T) {
 	}
 	defer requeue.Rollback(t.Context())
 	for _, statement := range []string{
-		"LOCK TABLE channels IN ACCESS EXCLUSIVE MODE", // lets the second look wait, for less than half a second
+		"LOCK TABLE channels IN ACCESS EXCLUSIVE MODE", // lets the second read wait, for less than half a second
 		"UPDATE report_logs SET outcome = NULL WHERE task_id = '" + ids[0] + "'",
 		`INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, rendering_id)
 			SELECT task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, rendering_id
@@ -168,7 +169,7 @@ func TestANotificationWithATaskThatIsRequeuedMeanwhileIsNotOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := finished(b, start); len(got) != 0 {
-		t.Errorf("told while a task waits: %+v", got)
+		t.Errorf("published while a task waits: %+v", got)
 	}
 	b.Exec("UPDATE queue SET due_at = now(), lane = 160, rank = 0")
 	b.Report(b.ClaimIDs(1)[0], "app", 2, nil)
@@ -194,7 +195,7 @@ func TestOnlyTheEndOfANotificationWaitsForALockedPartition(t *testing.T) {
 		}
 	})
 	if n := b.Count("SELECT count(*) FROM feed"); n != 3 {
-		t.Errorf("%d events of tasks were told, want 3", n)
+		t.Errorf("%d events of tasks were published, want 3", n)
 	}
 	unlock()
 	if got := finished(b, start); len(got) != 1 || got[0].Counts.Success != 3 {
@@ -227,7 +228,8 @@ func TestOnlyEventsOfALockedPartitionWait(t *testing.T) {
 	}
 }
 
-// B13: a notification that is ended before its time is over at once. A deleted one is not told, nor one of a company to which nobody listens.
+// B13: a notification that is ended before its time is over at once. No event is published for a deleted one,
+// nor for one of a company to which nobody listens.
 func TestANotificationThatIsEndedIsOver(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	notify(b, nil)
@@ -256,20 +258,45 @@ func TestANotificationThatIsEndedIsOver(t *testing.T) {
 	}
 }
 
-// B13: what is told of senders and alerts, only those hear who hear every company.
-func TestSendersAndAlertsAreToldToNoCompany(t *testing.T) {
+// B13: only readers of all companies get the events of senders and alerts.
+func TestEventsOfSendersAndAlertsReachNoCompany(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	b := w.Bundle
 	start := pull(b, "", "").NextCursor
+	rule := silenceSender(b)
+	sequence(b)
+	var types []string
+	for _, e := range pull(b, start, "").Items {
+		types = append(types, string(e.Type))
+		checkEvent(b, e, rule)
+	}
+	want := []string{
+		"sender.low_balance", "alert.firing", "sender.silent", "alert.resolved", "sender.recovered", "alert.firing", "sender.silent", "alert.resolved",
+	}
+	if !slices.Equal(types, want) {
+		t.Errorf("got %v\nwant %v", types, want)
+	}
+	// The event of an alert that was not sent names its subject and its receivers. It is no second silence of the sender.
+	b.Exec(`INSERT INTO events (event, subject, detail) SELECT 'alert.not_sent', a.subject, jsonb_build_object('alert_id', a.id, 'kind', a.kind,
+		'receiver_no', 7, 'escalated_channels', ARRAY['email'], 'escalated_receivers', ARRAY[8]) FROM alerts a ORDER BY a.id LIMIT 1`)
+	sequence(b)
+	want = append(want, "alert.not_sent")
+	checkNotSent(b, pull(b, start, "").Items, len(want), rule)
+	expectForAllCompanies(w, start, len(want))
+}
+
+// silenceSender lets a sender have a low balance, become silent, come back and become silent again. It returns the number of the rule of the alerts.
+func silenceSender(b *apptest.Bundle) int64 {
+	b.T.Helper()
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 10, "low_warning": 9})
 	b.SubmitMany("short", 2, nil)
 	b.Take("paid", 2)
 	b.Exec("DELETE FROM alert_rules")
-	rule := apptest.Decode[api.AlertRule](t, b.Expect(200, "", "POST", "/api/v1/admin/alert-rules",
+	rule := apptest.Decode[api.AlertRule](b.T, b.Expect(200, "", "POST", "/api/v1/admin/alert-rules",
 		`{"kind":"sender_silent","level":"critical","sender_no":"paid","threshold":0,"for_seconds":0,"resolve_seconds":0}`)).RuleNo
 	evaluate := func() {
-		if _, err := b.App.Alerts.Evaluate(t.Context()); err != nil {
-			t.Fatal(err)
+		if _, err := b.App.Alerts.Evaluate(b.T.Context()); err != nil {
+			b.T.Fatal(err)
 		}
 	}
 	b.Exec("UPDATE sender_states SET seen_at = now() - interval '1 hour' WHERE sender_id = (SELECT id FROM senders WHERE sender_no = 'paid')")
@@ -278,72 +305,72 @@ func TestSendersAndAlertsAreToldToNoCompany(t *testing.T) {
 	evaluate()
 	b.Exec("UPDATE sender_states SET seen_at = now() - interval '1 hour' WHERE sender_id = (SELECT id FROM senders WHERE sender_no = 'paid')")
 	evaluate()
-	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/alert-rules/", rule), nil) // ends the alert, and no silence
-	sequence(b)
-	var types []string
-	for _, e := range pull(b, start, "").Items {
-		types = append(types, string(e.Type))
-		switch e.Type {
-		case api.EventSenderLowBalance, api.EventSenderSilent, api.EventSenderRecovered:
-			var d api.SenderEventData
-			if json.Unmarshal(e.Data, &d) != nil || d.SenderNo != "paid" || d.Channel != "sms" {
-				t.Errorf("%s: %s", e.Type, e.Data)
-			}
-			if e.Type == api.EventSenderLowBalance {
-				if d.Balance == nil || *d.Balance != 8 || d.Threshold == nil || *d.Threshold != 9 || d.Mark == nil || *d.Mark != api.MarkLowWarning {
-					t.Errorf("%s: %s", e.Type, e.Data)
-				}
-			} else if d.AlertID == nil || d.SeenAt == nil {
-				t.Errorf("%s: %s", e.Type, e.Data)
-			}
-		case api.EventAlertFiring, api.EventAlertResolved:
-			var d api.AlertEventData
-			if json.Unmarshal(e.Data, &d) != nil || d.RuleNo != rule || d.Kind != "sender_silent" || d.Level != "critical" || d.SenderNo == nil ||
-				(d.ResolvedAt != nil) != (e.Type == api.EventAlertResolved) || (d.EndedBy != nil) != (d.ResolvedAt != nil) {
-				t.Errorf("%s: %s", e.Type, e.Data)
-			}
-		default:
-			t.Errorf("unexpected %s", e.Type)
+	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/alert-rules/", rule), nil) // which ends the alert, and no silence
+	return rule
+}
+
+// checkEvent fails the test unless an event of a sender or an alert has the data of its type.
+func checkEvent(b *apptest.Bundle, e api.EventOfFeed, rule int64) {
+	b.T.Helper()
+	switch e.Type {
+	case api.EventSenderLowBalance, api.EventSenderSilent, api.EventSenderRecovered:
+		var d api.SenderEventData
+		if json.Unmarshal(e.Data, &d) != nil || d.SenderNo != "paid" || d.Channel != "sms" {
+			b.T.Errorf("%s: %s", e.Type, e.Data)
 		}
+		if e.Type == api.EventSenderLowBalance {
+			if d.Balance == nil || *d.Balance != 8 || d.Threshold == nil || *d.Threshold != 9 || d.Mark == nil || *d.Mark != api.MarkLowWarning {
+				b.T.Errorf("%s: %s", e.Type, e.Data)
+			}
+		} else if d.AlertID == nil || d.SeenAt == nil {
+			b.T.Errorf("%s: %s", e.Type, e.Data)
+		}
+	case api.EventAlertFiring, api.EventAlertResolved:
+		var d api.AlertEventData
+		if json.Unmarshal(e.Data, &d) != nil || d.RuleNo != rule || d.Kind != "sender_silent" || d.Level != "critical" || d.SenderNo == nil ||
+			(d.ResolvedAt != nil) != (e.Type == api.EventAlertResolved) || (d.EndedBy != nil) != (d.ResolvedAt != nil) {
+			b.T.Errorf("%s: %s", e.Type, e.Data)
+		}
+	default:
+		b.T.Errorf("unexpected %s", e.Type)
 	}
-	want := []string{
-		"sender.low_balance", "alert.firing", "sender.silent", "alert.resolved", "sender.recovered", "alert.firing", "sender.silent", "alert.resolved",
-	}
-	if !slices.Equal(types, want) {
-		t.Errorf("got %v\nwant %v", types, want)
-	}
-	// An alert that was not sent is told with what it is about and where it goes; it is no second silence of the sender.
-	b.Exec(`INSERT INTO events (event, subject, detail) SELECT 'alert.not_sent', a.subject, jsonb_build_object('alert_id', a.id, 'kind', a.kind,
-		'receiver_no', 7, 'escalated_channels', ARRAY['email'], 'escalated_receivers', ARRAY[8]) FROM alerts a ORDER BY a.id LIMIT 1`)
-	sequence(b)
-	want = append(want, "alert.not_sent")
-	all := pull(b, start, "").Items
+}
+
+// checkNotSent fails the test unless the last of n events is that of an alert that was not sent.
+func checkNotSent(b *apptest.Bundle, all []api.EventOfFeed, n int, rule int64) {
+	b.T.Helper()
 	var d api.AlertEventData
-	if last := all[len(all)-1]; len(all) != len(want) || last.Type != api.EventAlertNotSent || json.Unmarshal(last.Data, &d) != nil || d.RuleNo != rule ||
+	if last := all[len(all)-1]; len(all) != n || last.Type != api.EventAlertNotSent || json.Unmarshal(last.Data, &d) != nil || d.RuleNo != rule ||
 		d.ReceiverNo == nil || *d.ReceiverNo != 7 || d.EscalatedChannels == nil || (*d.EscalatedChannels)[0] != "email" ||
 		d.EscalatedReceivers == nil || (*d.EscalatedReceivers)[0] != 8 {
-		t.Errorf("got %+v: %s", last, last.Data)
+		b.T.Errorf("got %+v: %s", last, last.Data)
 	}
-	if got := pull(b, start, "", w.All...).Items; len(got) != len(want) {
-		t.Errorf("a reader of all companies got %d events", len(got))
+}
+
+// expectForAllCompanies fails the test unless readers of all companies get n events, and readers of one company get none.
+func expectForAllCompanies(w *apptest.TwoCompanies, start string, n int) {
+	b := w.Bundle
+	b.T.Helper()
+	if got := pull(b, start, "", w.All...).Items; len(got) != n {
+		b.T.Errorf("a reader of all companies got %d events", len(got))
 	}
 	b.Exec("UPDATE feed_listeners SET since_id = 0")
 	b.Exec("INSERT INTO feed_listeners (company_id, since_id, is_pushed, listens_until) SELECT id, 0, true, now() FROM companies ON CONFLICT DO NOTHING")
 	for name, headers := range map[string][]string{"the user of a company": w.Acme, "the reader of a company": w.Reader} {
 		asked := b.Expect(422, "request.invalid", "GET", "/api/v1/events?type=message.sent&type=alert.firing", nil, headers...)
 		if asked.Fields() != "type" {
-			t.Errorf("%s asks for them: the wrong fields are %s", name, asked.Fields())
+			b.T.Errorf("%s asks for them: the wrong fields are %s", name, asked.Fields())
 		}
 		if got := pull(b, start, "", headers...).Items; len(got) != 0 {
-			t.Errorf("%s got %+v", name, got)
+			b.T.Errorf("%s got %+v", name, got)
 		}
 	}
 	b.Expect(422, "request.invalid", "GET", "/api/v1/events?company_no=acme&type=sender.silent", nil)
 	if got := pull(b, start, "&type=sender.silent").Items; len(got) != 2 {
-		t.Errorf("an admin got %d events of silent senders, want 2", len(got))
+		b.T.Errorf("an admin got %d events of silent senders, want 2", len(got))
 	}
 	if got := pull(b, start, "&company_no=acme").Items; len(got) != 0 {
-		t.Errorf("an admin got as those of a company: %+v", got)
+		b.T.Errorf("an admin got as those of a company: %+v", got)
 	}
 }
 

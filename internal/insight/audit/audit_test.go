@@ -206,67 +206,86 @@ func TestEachAdministrativeChangeIsRecordedOnceWithItsActor(t *testing.T) {
 		if !known {
 			t.Fatalf("%s is no administrative operation", s.operation)
 		}
-		o := apptest.Operations[s.operation]
-		path := o.Path
-		switch {
-		case strings.HasPrefix(s.path, "/"):
-			path = s.path
-		case s.path != "":
-			path = "/api/v1/admin/" + s.path
-		}
-		for entity, key := range keys {
-			path = strings.ReplaceAll(path, "{"+entity+"}", key)
-		}
-		var body any
-		if s.body != "" {
-			body = s.body
-		}
-		id := fmt.Sprint("request-", i)
-		headers := []string{"X-Request-Id", id}
-		if s.body != "" {
-			headers = append(headers, "Content-Type", apptest.Operation{Body: s.body}.Media())
-		}
+		r := s.request(fmt.Sprint("request-", i), keys)
 		if isKeyed {
-			headers = append(headers, apptest.KeyHeader, fmt.Sprint("key-", i))
+			r.headers = append(r.headers, apptest.KeyHeader, fmt.Sprint("key-", i))
 		}
-		prepare := func() {
-			if s.prepare != nil {
-				s.prepare(b)
-			}
+		expectNothingRecorded(b, s, r, sender)
+		if s.prepare != nil {
+			s.prepare(b)
 		}
-
-		prepare()
-		none := recorded(b, func() {
-			b.Expect(http.StatusForbidden, "auth.forbidden", o.Method, path, body, append(sender, headers...)...)
-			b.Expect(http.StatusUnprocessableEntity, "request.invalid", o.Method, path+"?colour=1", body, headers...)
-			b.Exec("ALTER TABLE audit ENABLE TRIGGER fails")
-			b.Expect(http.StatusInternalServerError, "internal", o.Method, path, body, headers...)
-			b.Exec("ALTER TABLE audit DISABLE TRIGGER fails")
-		})
-		if len(none) > 0 {
-			t.Errorf("%s was refused and rolled back, and left %v", s.operation, none)
-		}
-		prepare()
 		// The commit failed after numbers were given out.
 		b.Exec(`SELECT setval(pg_get_serial_sequence(c.name, 'id'), 1, false) FROM (VALUES ('routes'), ('templates'), ('default_contents'), ('api_keys')) AS c (name)`)
-		rows := recorded(b, func() { b.Expect(200, "", o.Method, path, body, headers...) })
+		rows := recorded(b, func() { b.Expect(200, "", r.method, r.path, r.body, r.headers...) })
 		if got := texts(rows); !slices.Equal(got, s.want) {
 			t.Errorf("%s %s recorded %q, want %q", s.operation, s.body, got, s.want)
 		}
-		for _, r := range rows {
-			keys[*r.Entity] = *r.Key
-			if r.Actor == nil || *r.Actor != apptest.Username || r.Role == nil || *r.Role != "admin" || r.IP == nil || *r.IP != "127.0.0.1" || r.RequestID == nil || *r.RequestID != id {
-				t.Errorf("%s: %s is by %v %v %v %v", s.operation, r, r.Actor, r.Role, r.IP, r.RequestID)
-			}
-			if hasBefore, hasAfter := r.Before != nil, r.After != nil; hasBefore != (*r.Action != "created" && *r.Entity != "recovery") || hasAfter != (*r.Action != "deleted") {
-				t.Errorf("%s: %s has before %v and after %v", s.operation, r, r.Before, r.After)
-			}
+		for _, row := range rows {
+			keys[*row.Entity] = *row.Key
+			checkRow(b, s, row, r.id)
 		}
 		if isKeyed {
-			if again := recorded(b, func() { b.Expect(200, "", o.Method, path, body, headers...) }); len(again) > 0 {
+			if again := recorded(b, func() { b.Expect(200, "", r.method, r.path, r.body, r.headers...) }); len(again) > 0 {
 				t.Errorf("%s was replayed and recorded %v", s.operation, again)
 			}
 		}
+	}
+}
+
+// request is a request of a step.
+type request struct {
+	id, method, path string
+	body             any
+	headers          []string
+}
+
+// request returns the request of a step, with an id. Its path names the last entities that were recorded.
+func (s step) request(id string, keys map[string]string) request {
+	o := apptest.Operations[s.operation]
+	path := o.Path
+	switch {
+	case strings.HasPrefix(s.path, "/"):
+		path = s.path
+	case s.path != "":
+		path = "/api/v1/admin/" + s.path
+	}
+	for entity, key := range keys {
+		path = strings.ReplaceAll(path, "{"+entity+"}", key)
+	}
+	r := request{id: id, method: o.Method, path: path, headers: []string{"X-Request-Id", id}}
+	if s.body != "" {
+		r.body = s.body
+		r.headers = append(r.headers, "Content-Type", apptest.Operation{Body: s.body}.Media())
+	}
+	return r
+}
+
+// expectNothingRecorded fails the test if a request is recorded that is forbidden or invalid, or whose transaction fails at the commit.
+func expectNothingRecorded(b *apptest.Bundle, s step, r request, sender []string) {
+	b.T.Helper()
+	if s.prepare != nil {
+		s.prepare(b)
+	}
+	none := recorded(b, func() {
+		b.Expect(http.StatusForbidden, "auth.forbidden", r.method, r.path, r.body, append(sender, r.headers...)...)
+		b.Expect(http.StatusUnprocessableEntity, "request.invalid", r.method, r.path+"?colour=1", r.body, r.headers...)
+		b.Exec("ALTER TABLE audit ENABLE TRIGGER fails")
+		b.Expect(http.StatusInternalServerError, "internal", r.method, r.path, r.body, r.headers...)
+		b.Exec("ALTER TABLE audit DISABLE TRIGGER fails")
+	})
+	if len(none) > 0 {
+		b.T.Errorf("%s was refused and rolled back, and left %v", s.operation, none)
+	}
+}
+
+// checkRow fails the test unless a row of the audit names the admin, the request, and the state before and after the change.
+func checkRow(b *apptest.Bundle, s step, r row, id string) {
+	b.T.Helper()
+	if r.Actor == nil || *r.Actor != apptest.Username || r.Role == nil || *r.Role != "admin" || r.IP == nil || *r.IP != "127.0.0.1" || r.RequestID == nil || *r.RequestID != id {
+		b.T.Errorf("%s: %s is by %v %v %v %v", s.operation, r, r.Actor, r.Role, r.IP, r.RequestID)
+	}
+	if hasBefore, hasAfter := r.Before != nil, r.After != nil; hasBefore != (*r.Action != "created" && *r.Entity != "recovery") || hasAfter != (*r.Action != "deleted") {
+		b.T.Errorf("%s: %s has before %v and after %v", s.operation, r, r.Before, r.After)
 	}
 }
 
@@ -756,17 +775,17 @@ func TestTheListReadsOnlyWhatItShows(t *testing.T) {
 	}
 }
 
-func TestOldChangesAreForgotten(t *testing.T) {
+func TestOldChangesAreDeleted(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO audit (at, action, entity, entity_key) SELECT now() - g * interval '1 day', 'changed', 'company', 'c' FROM generate_series(1, 200) g`)
 	before := b.Count("SELECT count(*) FROM audit")
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", `{"history":{"log_days":0}}`)
 	if n, err := b.App.Audit.DeleteExpired(t.Context()); n != 0 || err != nil {
-		t.Errorf("forgot %d, %v", n, err)
+		t.Errorf("deleted %d, %v", n, err)
 	}
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", `{"history":{"log_days":100}}`)
 	if n, err := b.App.Audit.DeleteExpired(t.Context()); n != 101 || err != nil {
-		t.Errorf("forgot %d, %v", n, err)
+		t.Errorf("deleted %d, %v", n, err)
 	}
 	if n := b.Count("SELECT count(*) FROM audit"); n != before-101+2 {
 		t.Errorf("%d rows are left of %d", n, before)

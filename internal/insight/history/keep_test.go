@@ -262,7 +262,7 @@ func TestRowsThatCameAfterAnExportAreExportedToo(t *testing.T) {
 	}
 }
 
-func fileText(t *testing.T, path string) string {
+func fileText(t testing.TB, path string) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -363,7 +363,7 @@ func TestAPageSaysWhereItsTasksComeFrom(t *testing.T) {
 	}
 }
 
-func glob(t *testing.T, dir string) []string {
+func glob(t testing.TB, dir string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
@@ -762,7 +762,7 @@ func TestADedupKeyOutlivesItsTask(t *testing.T) {
 }
 
 // A notification leaves the lists with its tasks. Its dedup key still names it, with its last state. What is sent once is not sent again.
-func TestANotificationIsForgottenWithItsTasks(t *testing.T) {
+func TestANotificationIsDeletedWithItsTasks(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	event := map[string]any{
 		"event": "task_created", "task_id": 1001, "channels": []string{"dingtalk"}, "user_ids": []string{"u1", "u2"},

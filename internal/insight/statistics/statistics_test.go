@@ -196,135 +196,178 @@ const requeue = `
 	SELECT m.task_id, m.pool_id, m.company_id, m.message_type, m.priority, m.segments, m.phone_number, m.recipient, m.content, true, now(), now(), m.is_test
 	FROM messages m JOIN one ON one.task_id = m.task_id`
 
-// Whatever happens to tasks of two companies, and whenever facts are folded and rolled up, figures equal a recount of the logs: by each
-// dimension, of each company and of all.
-func TestFiguresEqualTheLogs(t *testing.T) {
+// lease is a lease that a sender app got.
+type lease struct {
+	api.ClaimedTask
+	app string
+}
+
+// randomWork is a server on which random things happen to the tasks of two companies.
+type randomWork struct {
+	*apptest.Bundle
+	random      *rand.Rand
+	headers     [][]string // of each company
+	companies   []*int64   // nil: all
+	apps, types []string
+	leases      []lease // also those that have ended
+}
+
+func newRandomWork(t *testing.T) *randomWork {
+	t.Helper()
 	b := apptest.New(t)
 	seed := time.Now().UnixNano()
 	t.Log("seed", seed)
-	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	b.Exec("CREATE TABLE requeued (task_id text, company_id bigint, pool_id bigint, message_type smallint, at timestamptz)")
 	headers := [][]string{nil, b.AddCompany("acme", 1)}
 	b.AddSender(map[string]any{"sender_no": "mine", "is_shared": false, "balance": 100000})
 	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "mine", "message_type": "marketing"})
 	b.PutContacts(map[string]any{"user_id": "boss", "dingtalk_name": "ding-boss"}, map[string]any{"user_id": "ghost", "email": "g@example.com"})
 	acme := int64(b.Count("SELECT id FROM companies WHERE company_no = 'acme'"))
-	companies := []*int64{nil, new(int64(1)), &acme}
-	apps := []string{"a", "b", "mine"}
-	types := []string{"verification", "notification", "marketing"}
-	type held struct {
-		api.ClaimedTask
-		app string
+	return &randomWork{
+		Bundle: b, random: rand.New(rand.NewPCG(uint64(seed), 0)), headers: headers, companies: []*int64{nil, new(int64(1)), &acme},
+		apps: []string{"a", "b", "mine"}, types: []string{"verification", "notification", "marketing"},
 	}
-	leases := []held{}
-	withLease := func(do func(l held)) {
-		if len(leases) > 0 {
-			do(leases[random.IntN(len(leases))])
-		}
+}
+
+// withLease calls do with a random lease, if a sender app got one.
+func (w *randomWork) withLease(do func(l lease)) {
+	if len(w.leases) > 0 {
+		do(w.leases[w.random.IntN(len(w.leases))])
 	}
-	may := func(a apptest.Answer) {
-		t.Helper()
-		if a.Status != 200 && a.Status != 409 { // 409: the task is in another state
-			t.Fatal(a.Raw)
-		}
+}
+
+// expectDoneOrRefused fails the test if a request failed for another reason than that the task is in another state.
+func (w *randomWork) expectDoneOrRefused(a apptest.Answer) {
+	w.T.Helper()
+	if a.Status != 200 && a.Status != 409 {
+		w.T.Fatal(a.Raw)
 	}
-	ids := func() []string { // of some tasks
-		return apptest.Scan[[]string](b, "SELECT coalesce(array_agg(x.task_id), '{}') FROM (SELECT task_id FROM messages ORDER BY hashtext(task_id || $1) LIMIT 4) x", strconv.Itoa(random.Int()))
-	}
-	steps := []struct {
-		name string
-		do   func()
-	}{
+}
+
+// ids returns the ids of some tasks.
+func (w *randomWork) ids() []string {
+	w.T.Helper()
+	return apptest.Scan[[]string](w.Bundle, "SELECT coalesce(array_agg(x.task_id), '{}') FROM (SELECT task_id FROM messages ORDER BY hashtext(task_id || $1) LIMIT 4) x", strconv.Itoa(w.random.Int()))
+}
+
+type step struct {
+	name string
+	do   func()
+}
+
+// submissions returns the steps that add tasks.
+func (w *randomWork) submissions() []step {
+	return []step{
 		{"submit", func() {
-			b.SubmitMany("x", 1+random.IntN(6), map[string]any{"message_type": types[random.IntN(3)]}, headers[random.IntN(2)]...)
+			w.SubmitMany("x", 1+w.random.IntN(6), map[string]any{"message_type": w.types[w.random.IntN(3)]}, w.headers[w.random.IntN(2)]...)
 		}},
 		{"submit tests", func() {
-			b.SubmitMany("x", 1+random.IntN(6), map[string]any{"message_type": types[random.IntN(3)], "test": true}, headers[random.IntN(2)]...)
+			w.SubmitMany("x", 1+w.random.IntN(6), map[string]any{"message_type": w.types[w.random.IntN(3)], "test": true}, w.headers[w.random.IntN(2)]...)
 		}},
 		{"simulate", func() {
-			b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"send_tests": false})
-			b.SubmitMany("x", 1+random.IntN(3), map[string]any{"message_type": types[random.IntN(3)], "test": true}, headers[random.IntN(2)]...)
-			b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"send_tests": true})
+			w.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"send_tests": false})
+			w.SubmitMany("x", 1+w.random.IntN(3), map[string]any{"message_type": w.types[w.random.IntN(3)], "test": true}, w.headers[w.random.IntN(2)]...)
+			w.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"send_tests": true})
 		}},
 		{"submit for later", func() {
-			b.SubmitMany("x", 1, map[string]any{"expect_send_time": time.Now().Add(300 * time.Millisecond)})
+			w.SubmitMany("x", 1, map[string]any{"expect_send_time": time.Now().Add(300 * time.Millisecond)})
 		}},
 		{"notify", func() {
-			b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
-				"biz_type": 3, "biz_id": random.IntN(1 << 30), "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"boss", "ghost"},
+			w.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+				"biz_type": 3, "biz_id": w.random.IntN(1 << 30), "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"boss", "ghost"},
 			})
-			if _, err := b.App.Notifications.Run(t.Context()); err != nil {
-				t.Fatal(err)
+			if _, err := w.App.Notifications.Run(w.T.Context()); err != nil {
+				w.T.Fatal(err)
 			}
 		}},
+	}
+}
+
+// dispatch returns the steps that claim tasks and end them.
+func (w *randomWork) dispatch() []step {
+	return []step{
 		{"claim", func() {
-			app := apps[random.IntN(len(apps))]
-			for _, task := range b.Take(app, 1+random.IntN(8)) {
-				leases = append(leases, held{task, app})
+			app := w.apps[w.random.IntN(len(w.apps))]
+			for _, task := range w.Take(app, 1+w.random.IntN(8)) {
+				w.leases = append(w.leases, lease{task, app})
 			}
 		}},
 		{"report", func() {
-			withLease(func(l held) {
-				may(b.Call("POST", "/api/v1/sms/report", apptest.ReportBody(l.TaskID, l.app, 2+random.IntN(2), apptest.Report{"should_retry": random.IntN(2) == 0})))
+			w.withLease(func(l lease) {
+				w.expectDoneOrRefused(w.Call("POST", "/api/v1/sms/report", apptest.ReportBody(l.TaskID, l.app, 2+w.random.IntN(2), apptest.Report{"should_retry": w.random.IntN(2) == 0})))
 			})
 		}},
 		{"release", func() {
-			withLease(func(l held) {
-				if _, err := b.App.Tasks.Release(t.Context(), l.app, []queue.Unused{{TaskID: l.TaskID, LeaseID: l.LeaseID, Tried: random.IntN(2) == 0}}); err != nil {
-					t.Fatal(err)
+			w.withLease(func(l lease) {
+				if _, err := w.App.Tasks.Release(w.T.Context(), l.app, []queue.Unused{{TaskID: l.TaskID, LeaseID: l.LeaseID, Tried: w.random.IntN(2) == 0}}); err != nil {
+					w.T.Fatal(err)
 				}
 			})
 		}},
 		{"recover", func() {
-			b.Exec("UPDATE queue SET lease_until = now() - interval '1 second' WHERE lease_until IS NOT NULL AND hashtext(task_id || $1) % 3 = 0", strconv.Itoa(random.Int()))
-			b.Recover()
-			b.Exec("UPDATE queue SET due_at = now() WHERE due_at > now()")
+			w.Exec("UPDATE queue SET lease_until = now() - interval '1 second' WHERE lease_until IS NOT NULL AND hashtext(task_id || $1) % 3 = 0", strconv.Itoa(w.random.Int()))
+			w.Recover()
+			w.Exec("UPDATE queue SET due_at = now() WHERE due_at > now()")
 		}},
-		{"cancel", func() { withLease(func(l held) { may(b.Call("POST", "/api/v1/sms/task/"+l.TaskID+"/cancel", nil)) }) }},
+		{"cancel", func() {
+			w.withLease(func(l lease) { w.expectDoneOrRefused(w.Call("POST", "/api/v1/sms/task/"+l.TaskID+"/cancel", nil)) })
+		}},
 		{"expire", func() {
-			b.Exec("UPDATE queue SET expires_at = now() WHERE lease_until IS NULL AND hashtext(task_id || $1) % 9 = 0", strconv.Itoa(random.Int()))
-			if _, err := b.App.Tasks.Expire(t.Context()); err != nil {
-				t.Fatal(err)
+			w.Exec("UPDATE queue SET expires_at = now() WHERE lease_until IS NULL AND hashtext(task_id || $1) % 9 = 0", strconv.Itoa(w.random.Int()))
+			if _, err := w.App.Tasks.Expire(w.T.Context()); err != nil {
+				w.T.Fatal(err)
 			}
 		}},
+	}
+}
+
+// followUps returns the steps that change ended tasks, or move their figures.
+func (w *randomWork) followUps() []step {
+	return []step{
 		{"receipts", func() {
 			var finals []queue.Final
-			for _, id := range ids() {
-				finals = append(finals, queue.Final{TaskID: id, SenderNo: "a", State: callback.Delivered + int16(random.IntN(2))})
+			for _, id := range w.ids() {
+				finals = append(finals, queue.Final{TaskID: id, SenderNo: "a", State: callback.Delivered + int16(w.random.IntN(2))})
 			}
-			if _, err := b.App.Tasks.SettleReceipts(t.Context(), finals); err != nil {
-				t.Fatal(err)
+			if _, err := w.App.Tasks.SettleReceipts(w.T.Context(), finals); err != nil {
+				w.T.Fatal(err)
 			}
 		}},
-		{"requeue", func() { b.Exec(requeue, strconv.Itoa(random.Int())) }},
-		{"fold", func() { fold(b) }},
-		{"roll up", func() { ripen(b); rollUp(b) }},
+		{"requeue", func() { w.Exec(requeue, strconv.Itoa(w.random.Int())) }},
+		{"fold", func() { fold(w.Bundle) }},
+		{"roll up", func() { ripen(w.Bundle); rollUp(w.Bundle) }},
 	}
-	did := map[string]int{}
+}
+
+// Whatever happens to tasks of two companies, and whenever facts are folded and rolled up, figures equal a recount of the logs: by each
+// dimension, of each company and of all.
+func TestFiguresEqualTheLogs(t *testing.T) {
+	w := newRandomWork(t)
+	steps, did := slices.Concat(w.submissions(), w.dispatch(), w.followUps()), map[string]int{}
 	for range 250 {
-		step := steps[random.IntN(len(steps))]
+		step := steps[w.random.IntN(len(steps))]
 		step.do()
 		did[step.name]++
-		if random.IntN(4) == 0 {
-			compare(b, step.name, companies)
+		if w.random.IntN(4) == 0 {
+			compare(w.Bundle, step.name, w.companies)
 		}
 	}
-	compare(b, "all", companies)
-	fold(b)
-	ripen(b)
-	rollUp(b)
-	compare(b, "the last roll-up", companies)
-	if n := b.Count("SELECT (SELECT count(*) FROM facts) + (SELECT count(*) FROM statistics_staged)"); n != 0 {
+	compare(w.Bundle, "all", w.companies)
+	fold(w.Bundle)
+	ripen(w.Bundle)
+	rollUp(w.Bundle)
+	compare(w.Bundle, "the last roll-up", w.companies)
+	if n := w.Count("SELECT (SELECT count(*) FROM facts) + (SELECT count(*) FROM statistics_staged)"); n != 0 {
 		t.Errorf("%d rows are left", n)
 	}
-	if n := b.Count("SELECT count(*) FROM report_logs WHERE event = 'unreachable'"); n == 0 && did["notify"] > 0 {
+	if n := w.Count("SELECT count(*) FROM report_logs WHERE event = 'unreachable'"); n == 0 && did["notify"] > 0 {
 		t.Error("nobody was unreachable")
 	}
 	t.Log(did)
 }
 
 // Tests are in the series of their own message type, and in no other figure.
-func TestTestsAreCountedApart(t *testing.T) {
+func TestTestsAreCountedSeparately(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 2, map[string]any{"message_type": "marketing"})
 	b.SubmitMany("x", 3, map[string]any{"message_type": "marketing", "test": true})
@@ -578,8 +621,8 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// Minutes and hours are forgotten in time, days never.
-func TestOnlyMinutesAndHoursAreForgotten(t *testing.T) {
+// Minutes and hours expire, days never do.
+func TestOnlyMinutesAndHoursExpire(t *testing.T) {
 	b := apptest.New(t)
 	for _, ago := range []int{1, 3, 92, 94, 4000} {
 		stage(b, time.Now().AddDate(0, 0, -ago), 1)
@@ -592,7 +635,7 @@ func TestOnlyMinutesAndHoursAreForgotten(t *testing.T) {
 		t.Fatalf("%d minutes, %d hours, %d days", rows("minute"), rows("hour"), rows("day"))
 	}
 	if n, err := b.App.Statistics.DeleteExpired(t.Context()); n == 0 || err != nil {
-		t.Errorf("forgot %d, %v", n, err)
+		t.Errorf("deleted %d, %v", n, err)
 	}
 	if rows("minute") != 1 || rows("hour") != 3 || rows("day") != 5 {
 		t.Errorf("%d minutes, %d hours, %d days are left", rows("minute"), rows("hour"), rows("day"))

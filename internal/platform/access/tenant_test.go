@@ -3,6 +3,7 @@ package access_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -12,152 +13,24 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
+// read is a request of a reader of acme, with the status of its response.
+type read struct {
+	path   string
+	status int
+}
+
+const forbidden, absent = 403, 404
+
 func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
-	own, beta := w.IDs, w.BetaIDs
-	erasure := func(headers []string) string {
-		return fmt.Sprint("/api/v1/contacts/erasures/", apptest.Decode[api.Erasure](t, w.Expect(200, "", "POST", "/api/v1/contacts/erasures", `{"user_id":"gone"}`, headers...)).ErasureID)
+	reads := map[string][]read{} // by operation
+	for _, part := range []map[string][]read{readsOfMessages(w), readsOfContacts(w), readsOfSenders(w), forbiddenReads} {
+		maps.Copy(reads, part)
 	}
-	ownErasure, betaErasure := erasure(w.Acme), erasure(w.Beta)
-	template := func(status string, companies ...string) string {
-		body := map[string]any{"template_name": "for acme", "template_content": "hello", "status": status, "companies": companies}
-		return fmt.Sprint("/api/v1/admin/template/", apptest.Decode[api.Template](t, w.Expect(200, "", "POST", "/api/v1/admin/template", body)).ID)
-	}
-	type request struct {
-		path   string
-		status int
-	}
-	const forbidden, absent = 403, 404
-	statisticsOf := "/api/v1/admin/statistics?step=hour&from=" + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + "&by="
-	requests := map[string][]request{
-		"getTask":           {{"/api/v1/sms/task/" + own["task"], 200}, {"/api/v1/sms/task/" + beta["task"], absent}},
-		"getTaskTimeline":   {{"/api/v1/sms/task/" + own["task"] + "/timeline", 200}, {"/api/v1/sms/task/" + beta["task"] + "/timeline", absent}},
-		"explainTask":       {{"/api/v1/sms/task/" + own["task"] + "/explain", 200}, {"/api/v1/sms/task/" + beta["task"] + "/explain", absent}},
-		"listTasks":         {{"/api/v1/sms/tasks", 200}, {"/api/v1/sms/tasks?source=beta", 200}, {"/api/v1/sms/tasks?phone_number=" + apptest.BetaPhone, 200}, {"/api/v1/sms/tasks?company_no=acme", 200}, {"/api/v1/sms/tasks?company_no=beta", forbidden}, {"/api/v1/sms/tasks?company_no=none", forbidden}},
-		"claimTasks":        {{"/api/v1/sms/tasks/pending?app_id=a", forbidden}},
-		"appClaimTasks":     {{"/app/api/v1/sms/tasks/pending?app_id=a", forbidden}},
-		"appTaskStatistics": {{"/app/api/v1/admin/task-statistics", forbidden}},
-		"taskStatistics":    {{"/api/v1/admin/task-statistics", 200}},
-		"readStatistics": {
-			{statisticsOf + "company", 200}, {statisticsOf + "sender", 200}, {statisticsOf + "company&key=acme", 200}, {statisticsOf + "company&company_no=acme", 200},
-			{statisticsOf + "channel&company_no=beta", forbidden}, {statisticsOf + "company&key=beta", forbidden}, {statisticsOf + "company&company_no=none", forbidden},
-		},
-		"taskStatusInfo":            {{"/api/v1/admin/task-status-info", 200}},
-		"listCompanies":             {{"/api/v1/admin/companies", 200}},
-		"getCompany":                {{"/api/v1/admin/companies/acme", 200}, {"/api/v1/admin/companies/beta", absent}, {"/api/v1/admin/companies/default", absent}},
-		"listChannels":              {{"/api/v1/admin/channels", 200}},
-		"getChannel":                {{"/api/v1/admin/channels/sms", 200}},
-		"listCountries":             {{"/api/v1/admin/countries", 200}},
-		"getCountry":                {{"/api/v1/admin/countries/XX", absent}},
-		"listSenders":               {{"/api/v1/admin/senders", 200}},
-		"getSender":                 {{"/api/v1/admin/senders/acme_sender", 200}, {"/api/v1/admin/senders/both_sender", 200}, {"/api/v1/admin/senders/beta_sender", absent}, {"/api/v1/admin/senders/nobody_sender", absent}},
-		"listLedger":                {{"/api/v1/admin/senders/both_sender/ledger", 200}, {"/api/v1/admin/senders/beta_sender/ledger", absent}},
-		"listRoutes":                {{"/api/v1/admin/routes", 200}, {"/api/v1/admin/routes?company_no=acme", 200}, {"/api/v1/admin/routes?company_no=beta", forbidden}, {"/api/v1/admin/routes?company_no=none", forbidden}, {"/api/v1/admin/routes?sender_no=both_sender", 200}, {"/api/v1/admin/routes?sender_no=beta_sender", absent}},
-		"listInbounds":              {{"/api/v1/admin/inbounds", 200}},
-		"getInbound":                {{"/api/v1/admin/inbounds/inbound-of-acme", 200}, {"/api/v1/admin/inbounds/inbound-of-beta", absent}},
-		"getRoute":                  {{"/api/v1/admin/routes/" + own["route"], 200}, {"/api/v1/admin/routes/" + beta["route"], absent}},
-		"listContacts":              {{"/api/v1/admin/contacts", 200}, {"/api/v1/admin/contacts?company_no=acme", 200}, {"/api/v1/admin/contacts?company_no=beta", forbidden}},
-		"getContact":                {{"/api/v1/admin/contacts/of-acme", 200}, {"/api/v1/admin/contacts/of-beta", absent}, {"/api/v1/admin/contacts/of-beta?company_no=beta", forbidden}},
-		"selectContacts":            {{"/api/v1/contacts?tag=vip", 200}, {"/api/v1/contacts", 200}, {"/api/v1/contacts?tag=tag-of-beta", absent}, {"/api/v1/contacts?company_no=beta", forbidden}},
-		"countContacts":             {{"/api/v1/contacts/count?tag=vip", 200}, {"/api/v1/contacts/count?not_tag=tag-of-beta", absent}, {"/api/v1/contacts/count?company_no=beta", forbidden}},
-		"listTags":                  {{"/api/v1/tags", 200}, {"/api/v1/tags?user_id=of-beta", absent}, {"/api/v1/tags?company_no=beta", forbidden}},
-		"listTagContacts":           {{"/api/v1/tags/vip/contacts", 200}, {"/api/v1/tags/tag-of-beta/contacts", absent}, {"/api/v1/tags/tag-of-beta/contacts?company_no=beta", forbidden}},
-		"listBatches":               {{"/api/v1/batches", 200}},
-		"getBatch":                  {{"/api/v1/batches/" + own["batch"], 200}, {"/api/v1/batches/" + beta["batch"], absent}},
-		"listBatchRows":             {{"/api/v1/batches/" + own["batch"] + "/rows", 200}, {"/api/v1/batches/" + beta["batch"] + "/rows", absent}},
-		"exportBatchErrors":         {{"/api/v1/batches/" + own["batch"] + "/errors.csv", 200}, {"/api/v1/batches/" + beta["batch"] + "/errors.csv", absent}},
-		"previewBatch":              {{"/api/v1/batches/" + own["batch"] + "/preview", 200}, {"/api/v1/batches/" + beta["batch"] + "/preview", absent}},
-		"listNotifications":         {{"/api/v1/notifications", 200}},
-		"getNotification":           {{"/api/v1/notifications/" + own["notification"], 200}, {"/api/v1/notifications/" + beta["notification"], absent}},
-		"listOnce":                  {{"/api/v1/subscribe-messages", 200}},
-		"onceStatistics":            {{"/api/v1/subscribe-messages/statistics", 200}},
-		"listTemplates":             {{"/api/v1/admin/template", 200}, {"/api/v1/admin/template?company_no=beta", forbidden}},
-		"getTemplate":               {{template("active", "acme", "beta"), 200}, {template("draft", "acme"), absent}, {template("active", "beta"), absent}},
-		"listDefaultContents":       {{"/api/v1/admin/default-sms", forbidden}},
-		"getDefaultContent":         {{"/api/v1/admin/default-sms/1", forbidden}},
-		"listUsers":                 {{"/api/v1/admin/users", forbidden}},
-		"getUser":                   {{"/api/v1/admin/users/user-of-acme", forbidden}},
-		"listKeys":                  {{"/api/v1/admin/users/user-of-acme/keys", forbidden}},
-		"getSettings":               {{"/api/v1/admin/settings", forbidden}},
-		"getSettingsCategory":       {{"/api/v1/admin/settings/sms", forbidden}},
-		"listServers":               {{"/api/v1/admin/servers", forbidden}},
-		"listEvents":                {{"/api/v1/admin/events", forbidden}},
-		"listAudit":                 {{"/api/v1/admin/audit", forbidden}},
-		"listWebhooks":              {{"/api/v1/webhooks", forbidden}},
-		"getWebhook":                {{"/api/v1/webhooks/1", forbidden}},
-		"listWebhookDeliveries":     {{"/api/v1/webhooks/1/deliveries", forbidden}},
-		"pullEvents":                {{"/api/v1/events", 200}, {"/api/v1/events?company_no=acme", 200}, {"/api/v1/events?company_no=beta", forbidden}},
-		"listPartitions":            {{"/api/v1/admin/history", forbidden}},
-		"listTaskJobs":              {{"/api/v1/admin/task-jobs", forbidden}},
-		"getTaskJob":                {{"/api/v1/admin/task-jobs/1", forbidden}},
-		"listAlertRules":            {{"/api/v1/admin/alert-rules", forbidden}},
-		"getAlertRule":              {{"/api/v1/admin/alert-rules/1", forbidden}},
-		"listAlertReceivers":        {{"/api/v1/admin/alert-receivers", forbidden}},
-		"getAlertReceiver":          {{"/api/v1/admin/alert-receivers/1", forbidden}},
-		"listAlerts":                {{"/api/v1/admin/alerts", forbidden}},
-		"listTemplateVersions":      {{"/api/v1/admin/template/1/versions", forbidden}},
-		"exportContacts":            {{"/api/v1/contacts/export.csv", 200}, {"/api/v1/contacts/export.csv?tag=vip", 200}, {"/api/v1/contacts/export.csv?tag=tag-of-beta", absent}, {"/api/v1/contacts/export.csv?company_no=beta", forbidden}},
-		"listContactImports":        {{"/api/v1/contacts/imports", 200}, {"/api/v1/contacts/imports?company_no=beta", forbidden}},
-		"getContactImport":          {{"/api/v1/contacts/imports/" + own["import"], 200}, {"/api/v1/contacts/imports/" + beta["import"], absent}, {"/api/v1/contacts/imports/" + beta["import"] + "?company_no=beta", forbidden}},
-		"exportContactImportErrors": {{"/api/v1/contacts/imports/" + own["import"] + "/errors.csv", 200}, {"/api/v1/contacts/imports/" + beta["import"] + "/errors.csv", absent}},
-		"listErasures":              {{"/api/v1/contacts/erasures", 200}, {"/api/v1/contacts/erasures?company_no=beta", forbidden}},
-		"getErasure":                {{ownErasure, 200}, {betaErasure, absent}, {betaErasure + "?company_no=beta", forbidden}},
-		"listDailyTotals":           {{"/api/v1/admin/daily-totals", 200}, {"/api/v1/admin/daily-totals?company_no=beta", forbidden}},
-		"exportDailyTotals":         {{"/api/v1/admin/daily-totals.csv", 200}, {"/api/v1/admin/daily-totals.csv?company_no=beta", forbidden}},
-
-		"listCallbacks":     {{"/api/v1/admin/callbacks", forbidden}},
-		"getCallback":       {{"/api/v1/admin/callbacks/1", forbidden}},
-		"listReceipts":      {{"/api/v1/admin/receipts", forbidden}},
-		"listSenderAnswers": {{"/api/v1/admin/senders/acme_sender/answers", forbidden}},
-
-		"listReconciliations":             {{"/api/v1/admin/reconciliations", forbidden}},
-		"getReconciliation":               {{"/api/v1/admin/reconciliations/1", forbidden}},
-		"listReconciliationDifferences":   {{"/api/v1/admin/reconciliations/1/differences", forbidden}},
-		"exportReconciliationDifferences": {{"/api/v1/admin/reconciliations/1/differences.csv", forbidden}},
-		// All companies share the templates of the platform.
-		"listNotificationTemplates": {{"/api/v1/admin/notification-templates", 200}, {"/api/v1/admin/notification-templates?company_no=beta", forbidden}},
-		"getOverview":               {{"/api/v1/admin/overview", 200}},
-		"streamOverview":            {{"/api/v1/admin/stream?seconds=0", 200}},
-		"getSession":                {{"/api/v1/session", 200}},
-		"health":                    {{"/health", 200}},
-		"ready":                     {{"/ready", 200}},
-	}
-	var contract struct {
-		Paths map[string]struct{ Get *struct{ OperationID string } }
-	}
-	if err := json.Unmarshal([]byte(w.Call("GET", "/openapi.json", nil).Raw), &contract); err != nil {
-		t.Fatal(err)
-	}
-	for path, methods := range contract.Paths {
-		if methods.Get != nil && requests[methods.Get.OperationID] == nil {
-			t.Errorf("GET %s (%s) is in the contract and not in this table", path, methods.Get.OperationID)
-		}
-	}
-	ofCompany := []string{"getContact", "selectContacts", "countContacts", "listTags", "listTagContacts", "exportContacts", "getContactImport", "exportContactImportErrors", "getErasure"} // a reader of all names the company
-	shared := map[string]bool{"pullEvents": true, "listErasures": true, "getErasure": true, "listDailyTotals": true, "exportDailyTotals": true, "countContacts": true, "exportContactImportErrors": true, "taskStatusInfo": true, "getTaskTimeline": true, "getSender": true, "taskStatistics": true, "readStatistics": true, "listChannels": true, "getChannel": true, "listCountries": true,
-		"listLedger": true, "listNotificationTemplates": true, "health": true, "ready": true}
-	for id, of := range requests {
-		for _, l := range of {
-			a := w.Call("GET", l.path, nil, w.Reader...)
-			if a.Status != l.status {
-				t.Errorf("%s %s: %d, want %d: %s", id, l.path, a.Status, l.status, a.Raw)
-			}
-			if a.Status == 200 && (strings.Contains(a.Raw, "beta") || strings.Contains(a.Raw, apptest.BetaPhone)) {
-				t.Errorf("%s %s shows something of beta: %s", id, l.path, a.Raw)
-			}
-			isEmptied := strings.Contains(l.path, "source=beta") || strings.Contains(l.path, apptest.BetaPhone)
-			if id == "listNotifications" { // this list shows nothing of a company but the ids
-				if !strings.Contains(a.Raw, `"notification_id":`+own["notification"]+",") || strings.Contains(a.Raw, `"notification_id":`+beta["notification"]+",") {
-					t.Errorf("a reader sees %s", a.Raw)
-				}
-			} else if a.Status == 200 && !shared[id] && !isEmptied && !strings.Contains(a.Raw, "acme") {
-				t.Errorf("%s %s shows nothing of acme: %s", id, l.path, a.Raw)
-			}
-			if l.status == absent && id != "getCountry" { // a reader of all companies sees it
-				if a := w.Call("GET", l.path, nil, w.All...); a.Status != 200 && !slices.Contains(ofCompany, id) {
-					t.Errorf("%s %s: a reader of all gets %d", id, l.path, a.Status)
-				}
-			}
+	checkEachReadIsListed(w, reads)
+	for id, requests := range reads {
+		for _, r := range requests {
+			checkRead(w, id, r)
 		}
 	}
 	for name, headers := range map[string][]string{"acme": w.Reader, "all": w.All} {
@@ -170,6 +43,184 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 	w.Expect(403, "auth.forbidden", "GET", "/metrics", nil, w.Reader...)
 	if a := w.Call("GET", "/metrics", nil, w.All...); a.Status != 200 {
 		t.Errorf("metrics: %d", a.Status)
+	}
+}
+
+// readsOfMessages reads what the two companies send: tasks, batches, notifications, templates and events.
+func readsOfMessages(w *apptest.TwoCompanies) map[string][]read {
+	own, beta := w.IDs, w.BetaIDs
+	template := func(status string, companies ...string) string {
+		body := map[string]any{"template_name": "for acme", "template_content": "hello", "status": status, "companies": companies}
+		return fmt.Sprint("/api/v1/admin/template/", apptest.Decode[api.Template](w.T, w.Expect(200, "", "POST", "/api/v1/admin/template", body)).ID)
+	}
+	return map[string][]read{
+		"getTask":           {{"/api/v1/sms/task/" + own["task"], 200}, {"/api/v1/sms/task/" + beta["task"], absent}},
+		"getTaskTimeline":   {{"/api/v1/sms/task/" + own["task"] + "/timeline", 200}, {"/api/v1/sms/task/" + beta["task"] + "/timeline", absent}},
+		"explainTask":       {{"/api/v1/sms/task/" + own["task"] + "/explain", 200}, {"/api/v1/sms/task/" + beta["task"] + "/explain", absent}},
+		"listTasks":         {{"/api/v1/sms/tasks", 200}, {"/api/v1/sms/tasks?source=beta", 200}, {"/api/v1/sms/tasks?phone_number=" + apptest.BetaPhone, 200}, {"/api/v1/sms/tasks?company_no=acme", 200}, {"/api/v1/sms/tasks?company_no=beta", forbidden}, {"/api/v1/sms/tasks?company_no=none", forbidden}},
+		"listBatches":       {{"/api/v1/batches", 200}},
+		"getBatch":          {{"/api/v1/batches/" + own["batch"], 200}, {"/api/v1/batches/" + beta["batch"], absent}},
+		"listBatchRows":     {{"/api/v1/batches/" + own["batch"] + "/rows", 200}, {"/api/v1/batches/" + beta["batch"] + "/rows", absent}},
+		"exportBatchErrors": {{"/api/v1/batches/" + own["batch"] + "/errors.csv", 200}, {"/api/v1/batches/" + beta["batch"] + "/errors.csv", absent}},
+		"previewBatch":      {{"/api/v1/batches/" + own["batch"] + "/preview", 200}, {"/api/v1/batches/" + beta["batch"] + "/preview", absent}},
+		"listNotifications": {{"/api/v1/notifications", 200}},
+		"getNotification":   {{"/api/v1/notifications/" + own["notification"], 200}, {"/api/v1/notifications/" + beta["notification"], absent}},
+		"listOnce":          {{"/api/v1/subscribe-messages", 200}},
+		"onceStatistics":    {{"/api/v1/subscribe-messages/statistics", 200}},
+		"listTemplates":     {{"/api/v1/admin/template", 200}, {"/api/v1/admin/template?company_no=beta", forbidden}},
+		"getTemplate":       {{template("active", "acme", "beta"), 200}, {template("draft", "acme"), absent}, {template("active", "beta"), absent}},
+		"pullEvents":        {{"/api/v1/events", 200}, {"/api/v1/events?company_no=acme", 200}, {"/api/v1/events?company_no=beta", forbidden}},
+		// All companies share the templates of the platform.
+		"listNotificationTemplates": {{"/api/v1/admin/notification-templates", 200}, {"/api/v1/admin/notification-templates?company_no=beta", forbidden}},
+	}
+}
+
+// readsOfContacts reads contacts, tags, imports and erasures of the two companies.
+func readsOfContacts(w *apptest.TwoCompanies) map[string][]read {
+	own, beta := w.IDs, w.BetaIDs
+	erasure := func(headers []string) string {
+		return fmt.Sprint("/api/v1/contacts/erasures/", apptest.Decode[api.Erasure](w.T, w.Expect(200, "", "POST", "/api/v1/contacts/erasures", `{"user_id":"gone"}`, headers...)).ErasureID)
+	}
+	ownErasure, betaErasure := erasure(w.Acme), erasure(w.Beta)
+	return map[string][]read{
+		"listContacts":              {{"/api/v1/admin/contacts", 200}, {"/api/v1/admin/contacts?company_no=acme", 200}, {"/api/v1/admin/contacts?company_no=beta", forbidden}},
+		"getContact":                {{"/api/v1/admin/contacts/of-acme", 200}, {"/api/v1/admin/contacts/of-beta", absent}, {"/api/v1/admin/contacts/of-beta?company_no=beta", forbidden}},
+		"selectContacts":            {{"/api/v1/contacts?tag=vip", 200}, {"/api/v1/contacts", 200}, {"/api/v1/contacts?tag=tag-of-beta", absent}, {"/api/v1/contacts?company_no=beta", forbidden}},
+		"countContacts":             {{"/api/v1/contacts/count?tag=vip", 200}, {"/api/v1/contacts/count?not_tag=tag-of-beta", absent}, {"/api/v1/contacts/count?company_no=beta", forbidden}},
+		"listTags":                  {{"/api/v1/tags", 200}, {"/api/v1/tags?user_id=of-beta", absent}, {"/api/v1/tags?company_no=beta", forbidden}},
+		"listTagContacts":           {{"/api/v1/tags/vip/contacts", 200}, {"/api/v1/tags/tag-of-beta/contacts", absent}, {"/api/v1/tags/tag-of-beta/contacts?company_no=beta", forbidden}},
+		"exportContacts":            {{"/api/v1/contacts/export.csv", 200}, {"/api/v1/contacts/export.csv?tag=vip", 200}, {"/api/v1/contacts/export.csv?tag=tag-of-beta", absent}, {"/api/v1/contacts/export.csv?company_no=beta", forbidden}},
+		"listContactImports":        {{"/api/v1/contacts/imports", 200}, {"/api/v1/contacts/imports?company_no=beta", forbidden}},
+		"getContactImport":          {{"/api/v1/contacts/imports/" + own["import"], 200}, {"/api/v1/contacts/imports/" + beta["import"], absent}, {"/api/v1/contacts/imports/" + beta["import"] + "?company_no=beta", forbidden}},
+		"exportContactImportErrors": {{"/api/v1/contacts/imports/" + own["import"] + "/errors.csv", 200}, {"/api/v1/contacts/imports/" + beta["import"] + "/errors.csv", absent}},
+		"listErasures":              {{"/api/v1/contacts/erasures", 200}, {"/api/v1/contacts/erasures?company_no=beta", forbidden}},
+		"getErasure":                {{ownErasure, 200}, {betaErasure, absent}, {betaErasure + "?company_no=beta", forbidden}},
+	}
+}
+
+// readsOfSenders reads companies, senders, routes, channels and statistics.
+func readsOfSenders(w *apptest.TwoCompanies) map[string][]read {
+	own, beta := w.IDs, w.BetaIDs
+	statisticsOf := "/api/v1/admin/statistics?step=hour&from=" + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + "&by="
+	return map[string][]read{
+		"taskStatistics": {{"/api/v1/admin/task-statistics", 200}},
+		"readStatistics": {
+			{statisticsOf + "company", 200}, {statisticsOf + "sender", 200}, {statisticsOf + "company&key=acme", 200}, {statisticsOf + "company&company_no=acme", 200},
+			{statisticsOf + "channel&company_no=beta", forbidden}, {statisticsOf + "company&key=beta", forbidden}, {statisticsOf + "company&company_no=none", forbidden},
+		},
+		"taskStatusInfo":    {{"/api/v1/admin/task-status-info", 200}},
+		"listCompanies":     {{"/api/v1/admin/companies", 200}},
+		"getCompany":        {{"/api/v1/admin/companies/acme", 200}, {"/api/v1/admin/companies/beta", absent}, {"/api/v1/admin/companies/default", absent}},
+		"listChannels":      {{"/api/v1/admin/channels", 200}},
+		"getChannel":        {{"/api/v1/admin/channels/sms", 200}},
+		"listCountries":     {{"/api/v1/admin/countries", 200}},
+		"getCountry":        {{"/api/v1/admin/countries/XX", absent}},
+		"listSenders":       {{"/api/v1/admin/senders", 200}},
+		"getSender":         {{"/api/v1/admin/senders/acme_sender", 200}, {"/api/v1/admin/senders/both_sender", 200}, {"/api/v1/admin/senders/beta_sender", absent}, {"/api/v1/admin/senders/nobody_sender", absent}},
+		"listLedger":        {{"/api/v1/admin/senders/both_sender/ledger", 200}, {"/api/v1/admin/senders/beta_sender/ledger", absent}},
+		"listRoutes":        {{"/api/v1/admin/routes", 200}, {"/api/v1/admin/routes?company_no=acme", 200}, {"/api/v1/admin/routes?company_no=beta", forbidden}, {"/api/v1/admin/routes?company_no=none", forbidden}, {"/api/v1/admin/routes?sender_no=both_sender", 200}, {"/api/v1/admin/routes?sender_no=beta_sender", absent}},
+		"listInbounds":      {{"/api/v1/admin/inbounds", 200}},
+		"getInbound":        {{"/api/v1/admin/inbounds/inbound-of-acme", 200}, {"/api/v1/admin/inbounds/inbound-of-beta", absent}},
+		"getRoute":          {{"/api/v1/admin/routes/" + own["route"], 200}, {"/api/v1/admin/routes/" + beta["route"], absent}},
+		"listDailyTotals":   {{"/api/v1/admin/daily-totals", 200}, {"/api/v1/admin/daily-totals?company_no=beta", forbidden}},
+		"exportDailyTotals": {{"/api/v1/admin/daily-totals.csv", 200}, {"/api/v1/admin/daily-totals.csv?company_no=beta", forbidden}},
+		"getOverview":       {{"/api/v1/admin/overview", 200}},
+		"streamOverview":    {{"/api/v1/admin/stream?seconds=0", 200}},
+		"getSession":        {{"/api/v1/session", 200}},
+		"health":            {{"/health", 200}},
+		"ready":             {{"/ready", 200}},
+	}
+}
+
+// forbiddenReads are forbidden to every reader of one company.
+var forbiddenReads = map[string][]read{
+	"claimTasks":                      {{"/api/v1/sms/tasks/pending?app_id=a", forbidden}},
+	"appClaimTasks":                   {{"/app/api/v1/sms/tasks/pending?app_id=a", forbidden}},
+	"appTaskStatistics":               {{"/app/api/v1/admin/task-statistics", forbidden}},
+	"listDefaultContents":             {{"/api/v1/admin/default-sms", forbidden}},
+	"getDefaultContent":               {{"/api/v1/admin/default-sms/1", forbidden}},
+	"listUsers":                       {{"/api/v1/admin/users", forbidden}},
+	"getUser":                         {{"/api/v1/admin/users/user-of-acme", forbidden}},
+	"listKeys":                        {{"/api/v1/admin/users/user-of-acme/keys", forbidden}},
+	"getSettings":                     {{"/api/v1/admin/settings", forbidden}},
+	"getSettingsCategory":             {{"/api/v1/admin/settings/sms", forbidden}},
+	"listServers":                     {{"/api/v1/admin/servers", forbidden}},
+	"listEvents":                      {{"/api/v1/admin/events", forbidden}},
+	"listAudit":                       {{"/api/v1/admin/audit", forbidden}},
+	"listWebhooks":                    {{"/api/v1/webhooks", forbidden}},
+	"getWebhook":                      {{"/api/v1/webhooks/1", forbidden}},
+	"listWebhookDeliveries":           {{"/api/v1/webhooks/1/deliveries", forbidden}},
+	"listPartitions":                  {{"/api/v1/admin/history", forbidden}},
+	"listTaskJobs":                    {{"/api/v1/admin/task-jobs", forbidden}},
+	"getTaskJob":                      {{"/api/v1/admin/task-jobs/1", forbidden}},
+	"listAlertRules":                  {{"/api/v1/admin/alert-rules", forbidden}},
+	"getAlertRule":                    {{"/api/v1/admin/alert-rules/1", forbidden}},
+	"listAlertReceivers":              {{"/api/v1/admin/alert-receivers", forbidden}},
+	"getAlertReceiver":                {{"/api/v1/admin/alert-receivers/1", forbidden}},
+	"listAlerts":                      {{"/api/v1/admin/alerts", forbidden}},
+	"listTemplateVersions":            {{"/api/v1/admin/template/1/versions", forbidden}},
+	"listCallbacks":                   {{"/api/v1/admin/callbacks", forbidden}},
+	"getCallback":                     {{"/api/v1/admin/callbacks/1", forbidden}},
+	"listReceipts":                    {{"/api/v1/admin/receipts", forbidden}},
+	"listSenderAnswers":               {{"/api/v1/admin/senders/acme_sender/answers", forbidden}},
+	"listReconciliations":             {{"/api/v1/admin/reconciliations", forbidden}},
+	"getReconciliation":               {{"/api/v1/admin/reconciliations/1", forbidden}},
+	"listReconciliationDifferences":   {{"/api/v1/admin/reconciliations/1/differences", forbidden}},
+	"exportReconciliationDifferences": {{"/api/v1/admin/reconciliations/1/differences.csv", forbidden}},
+}
+
+// checkEachReadIsListed fails the test if an operation GET of the contract is missing in reads.
+func checkEachReadIsListed(w *apptest.TwoCompanies, reads map[string][]read) {
+	w.T.Helper()
+	var contract struct {
+		Paths map[string]struct{ Get *struct{ OperationID string } }
+	}
+	if err := json.Unmarshal([]byte(w.Call("GET", "/openapi.json", nil).Raw), &contract); err != nil {
+		w.T.Fatal(err)
+	}
+	for path, methods := range contract.Paths {
+		if methods.Get != nil && reads[methods.Get.OperationID] == nil {
+			w.T.Errorf("GET %s (%s) is in the contract and not in this table", path, methods.Get.OperationID)
+		}
+	}
+}
+
+// companyRequired are the operations that a reader of all companies calls with the name of a company.
+var companyRequired = []string{
+	"getContact", "selectContacts", "countContacts", "listTags", "listTagContacts", "exportContacts", "getContactImport",
+	"exportContactImportErrors", "getErasure",
+}
+
+// withoutCompany are the operations whose response to a reader of acme need not mention acme.
+var withoutCompany = []string{
+	"pullEvents", "listErasures", "getErasure", "listDailyTotals", "exportDailyTotals", "countContacts", "exportContactImportErrors",
+	"taskStatusInfo", "getTaskTimeline", "getSender", "taskStatistics", "readStatistics", "listChannels", "getChannel", "listCountries",
+	"listLedger", "listNotificationTemplates", "health", "ready",
+}
+
+// checkRead sends a request as the reader of acme. It fails the test if the status is another one, if the response mentions beta, or if it
+// mentions nothing of acme.
+func checkRead(w *apptest.TwoCompanies, id string, r read) {
+	w.T.Helper()
+	a := w.Call("GET", r.path, nil, w.Reader...)
+	if a.Status != r.status {
+		w.T.Errorf("%s %s: %d, want %d: %s", id, r.path, a.Status, r.status, a.Raw)
+	}
+	if a.Status == 200 && (strings.Contains(a.Raw, "beta") || strings.Contains(a.Raw, apptest.BetaPhone)) {
+		w.T.Errorf("%s %s shows something of beta: %s", id, r.path, a.Raw)
+	}
+	isEmptied := strings.Contains(r.path, "source=beta") || strings.Contains(r.path, apptest.BetaPhone)
+	if id == "listNotifications" { // this list shows nothing of a company but the ids
+		if !strings.Contains(a.Raw, `"notification_id":`+w.IDs["notification"]+",") || strings.Contains(a.Raw, `"notification_id":`+w.BetaIDs["notification"]+",") {
+			w.T.Errorf("a reader sees %s", a.Raw)
+		}
+	} else if a.Status == 200 && !slices.Contains(withoutCompany, id) && !isEmptied && !strings.Contains(a.Raw, "acme") {
+		w.T.Errorf("%s %s shows nothing of acme: %s", id, r.path, a.Raw)
+	}
+	if r.status == absent && id != "getCountry" { // a reader of all companies sees it
+		if a := w.Call("GET", r.path, nil, w.All...); a.Status != 200 && !slices.Contains(companyRequired, id) {
+			w.T.Errorf("%s %s: a reader of all gets %d", id, r.path, a.Status)
+		}
 	}
 }
 
