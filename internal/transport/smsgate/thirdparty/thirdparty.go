@@ -1,6 +1,6 @@
 // Package thirdparty owns messages of programs that were written for the third-party API of SMSGate: one text to some recipients under one id,
 // which are one task each, and the state of the whole.
-// Its handlers answer with the shapes of SMSGate. docs/smsgate-clients.md says what the API has, and what is refused.
+// Its handlers answer with the shapes of SMSGate. docs/integrations.md#smsgate says what the API has, and what is refused.
 package thirdparty
 
 import (
