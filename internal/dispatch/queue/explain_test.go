@@ -41,7 +41,7 @@ func TestExplain(t *testing.T) {
 			why[s.SenderNo] = fmt.Sprint(s.CanTake)
 		}
 	}
-	if got := fmt.Sprint(why); got != "map[full:no_quota good:true off:off poor:no_funds silent:silent tired:resting]" || e.Reason != "queued" || !e.Routed || e.Senders[0].SenderNo != "good" {
+	if got := fmt.Sprint(why); got != "map[full:no_quota good:true off:off poor:no_funds silent:silent tired:paused]" || e.Reason != "queued" || !e.Routed || e.Senders[0].SenderNo != "good" {
 		t.Errorf("%s: %+v", got, e)
 	}
 	b.Take("good", 1)

@@ -31,7 +31,7 @@ func TestMetricsShowTheStateOfSenders(t *testing.T) {
 	b.AddSender(map[string]any{"sender_no": "off", "status": "off"})
 	b.AddSender(map[string]any{"sender_no": "driven", "kind": "http-sms", "config": p.SenderConfig()})
 	b.AddSender(map[string]any{"sender_no": "paused", "kind": "http-sms", "config": p.SenderConfig()})
-	b.Exec("UPDATE sender_states SET openings = 1, rest_until = now() + interval '1 minute' WHERE sender_id = (SELECT id FROM senders WHERE sender_no = 'resting')")
+	b.Exec("UPDATE sender_states SET openings = 1, rest_until = now() + interval '1 minute' WHERE sender_id = (SELECT id FROM senders WHERE sender_no = 'paused')")
 	b.Submit("one")
 	b.Submit("two")
 	if n := len(b.Claim("limited", 1)) + len(b.Claim("slow", 1)); n != 2 {

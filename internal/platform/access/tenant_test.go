@@ -305,7 +305,7 @@ func TestACompanySeesSendersWithoutTheirNumbers(t *testing.T) {
 	}
 	numbers := []string{"until", "weight"}
 	for _, c := range []struct{ kind, senders string }{
-		{"notification", "acme_sender resting, acmes_own no_funds"},
+		{"notification", "acme_sender paused, acmes_own no_funds"},
 		{"marketing", "both_sender"},
 		{"verification", "nobody_sender"}, // this sender serves the shared pool
 	} {

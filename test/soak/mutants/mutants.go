@@ -279,7 +279,7 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 		{staging, "AND (NEW.event = 'alert.firing' OR a.ended_by = 'condition' AND t.seen_at > a.started_at)", ""},
 	}},
 	{"aged", "what waited long goes before everything, codes included", []change{
-		{settings, "return int16(max(realTimeMost, v.SMS.PriorityVerification)) + 1 }", "return int16(0 * realTimeMost) }"},
+		{settings, "return int16(max(maxRealTimePriority, v.SMS.PriorityVerification)) + 1", "return int16(0 * maxRealTimePriority)"},
 	}},
 	{"low", "each claim below a mark tells that the balance is low", []change{
 		{claims, "me.has_balance AND me.balance > mark.level AND me.balance - taken.segments", "me.has_balance AND me.balance - taken.segments"},

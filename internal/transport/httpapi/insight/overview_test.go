@@ -214,7 +214,7 @@ func TestSendersThatAreNotReadyHaveAReason(t *testing.T) {
 		}
 		reasons = append(reasons, s.SenderNo+" "+string(s.Reason))
 	}
-	if want := "[never silent no_funds no_funds no_quota no_quota resting resting routed silent silent silent]"; fmt.Sprint(reasons) != want || got.Senders.Ready != 2 || got.Senders.NotReady != 6 {
+	if want := "[never silent no_funds no_funds no_quota no_quota paused paused routed silent silent silent]"; fmt.Sprint(reasons) != want || got.Senders.Ready != 2 || got.Senders.NotReady != 6 {
 		t.Errorf("%v, want %s; %+v", reasons, want, got.Senders)
 	}
 }
