@@ -210,6 +210,11 @@ func (page manualPage) run(t *testing.T) {
 		"SECRETS_KEY=" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32)),
 	}
 	server := serve(t, append(settings, "ENABLE_KANNEL=true", "PLATFORM_URL=https://console.example.com")...)
+	client := server.client()
+	eventually(t, "the server is listed", func() bool { // pages list the servers; a reader is slower
+		listed, err := client.ListServersWithResponse(t.Context())
+		return err == nil && listed.JSON200 != nil && len(listed.JSON200.Data.Items) > 0
+	})
 	host := strings.TrimPrefix(server.url, "http://")
 
 	var script strings.Builder
