@@ -126,8 +126,8 @@ type countryPart struct {
 	CountryNo string  `json:"country_no"` // empty: no known country
 	Rows      float64 `json:"rows"`
 	Segments  float64 `json:"segments"` // as submitted
-	// BySender are the segments as senders count them that do so in a way of their own, if they served the batch when its check ended. nil: an
-	// earlier version made the sums.
+	// BySender are the segments as senders count them that do so in a way of their own, if they served the batch when its check ended, by the first
+	// maxSampled rows. nil: an earlier version made the sums.
 	BySender []struct {
 		counting
 
@@ -143,7 +143,7 @@ type counts struct {
 	known   map[counting][]float64
 }
 
-// maxSampled is how many rows are counted for a sender that came, or was changed, after the check of a batch.
+// maxSampled is how many rows are counted as a sender counts them. In larger batches the others are taken to be like these.
 const maxSampled = 1000
 
 // by returns the segments of each country that a sender takes if it sends all of it. Where the check did not count them, they follow from the first rows.
