@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/audience/batch/source"
 	"lksms/internal/audience/contact"
 	"lksms/internal/audience/notification"
 	"lksms/internal/audience/upload"
@@ -189,18 +190,16 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 			return p, nil, err
 		}
 	}
-	rows, err := s.open(ctx, dbq.Batch{CompanyID: p.CompanyID, Channel: r.Channel, Tag: p.Tag, TagsAll: p.TagsAll, TagsAny: p.TagsAny, TagsNone: p.TagsNone, PhoneColumn: p.PhoneColumn, SignColumn: optional.NonZero(r.SignColumn), UploadID: uploadID(r.Upload)})
+	rows, err := source.Open(ctx, s.Uploads, s.Contacts, dbq.Batch{CompanyID: p.CompanyID, Channel: r.Channel, Tag: p.Tag, TagsAll: p.TagsAll, TagsAny: p.TagsAny, TagsNone: p.TagsNone, PhoneColumn: p.PhoneColumn, SignColumn: optional.NonZero(r.SignColumn), UploadID: uploadID(r.Upload)})
 	if err != nil {
 		return p, nil, err
 	}
-	defer rows.close()
-	p.SignColumn = optional.NonZero(rows.signColumn(m.names()))
-	if read, is := rows.(*list); is {
-		name, isDoubtful := read.Encoding()
-		p.Encoding, p.IsEncodingDoubtful = optional.NonZero(name), isDoubtful
-	}
-	p.UploadID, p.PhoneColumn = uploadID(r.Upload), rows.addressColumn()
-	if missing := rows.missing(m.names()); len(missing) > 0 {
+	defer rows.Close()
+	p.SignColumn = optional.NonZero(rows.SignColumn(m.names()))
+	encoding, isDoubtful := rows.Encoding()
+	p.Encoding, p.IsEncodingDoubtful = optional.NonZero(encoding), isDoubtful
+	p.UploadID, p.PhoneColumn = uploadID(r.Upload), rows.AddressColumn()
+	if missing := rows.Missing(m.names()); len(missing) > 0 {
 		return p, nil, fault.InvalidField("content", fault.MissingColumns, missing)
 	}
 	return p, m.rendering, nil
@@ -240,9 +239,6 @@ func (r Request) tagField() string {
 	}
 }
 
-// combined is the tag of a batch whose contacts are selected by several. No tag has this name.
-const combined = ""
-
 // chooseTags stores which contacts are the rows: those of one tag, or those that several select. Fault: request.invalid.
 func (r Request) chooseTags(p *dbq.BatchCreateParams) error {
 	p.TagsAll, p.TagsAny, p.TagsNone = []string{}, []string{}, []string{}
@@ -257,7 +253,7 @@ func (r Request) chooseTags(p *dbq.BatchCreateParams) error {
 	case len(all) == 1 && n == 1 && len(r.Tags.None) == 0:
 		p.Tag = &all[0]
 	default:
-		p.Tag = new(combined)
+		p.Tag = new(source.Combined)
 		p.TagsAll, p.TagsAny, p.TagsNone = append(p.TagsAll, all...), append(p.TagsAny, r.Tags.Any...), append(p.TagsNone, r.Tags.None...)
 	}
 	return nil

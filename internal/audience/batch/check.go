@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"lksms/gen/dbq"
+	"lksms/internal/audience/batch/source"
 	"lksms/internal/audience/sheet"
 	"lksms/internal/dispatch/address"
 	"lksms/internal/dispatch/directory"
@@ -88,7 +89,7 @@ var errElsewhere = errors.New("the check of this batch has ended, or another ser
 type check struct {
 	batch dbq.Batch
 	text  message
-	rows  source
+	rows  source.Source
 
 	reading context.Context // until the check is closed; rows keep it from one portion to the next
 	stop    context.CancelFunc
@@ -96,7 +97,7 @@ type check struct {
 
 func (c *check) close() {
 	if c.rows != nil {
-		c.rows.close()
+		c.rows.Close()
 	}
 	c.stop()
 }
@@ -235,19 +236,19 @@ type checkRow struct {
 // read reads the next rows of a list that are not stored.
 func (s *Service) read(ctx context.Context, c *check) (rows []checkRow, isLast bool, err error) {
 	if c.rows == nil {
-		if c.rows, err = s.open(ctx, c.batch); err != nil {
+		if c.rows, err = source.Open(ctx, s.Uploads, s.Contacts, c.batch); err != nil {
 			return nil, false, err
 		}
 	}
 	for kept := 0; len(rows) < checkedRows && kept < maxKept; {
-		row, err := c.rows.next(ctx)
+		row, err := c.rows.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return rows, true, nil
 		}
 		if err != nil {
 			return nil, false, err
 		}
-		if row.no > c.batch.LastRow {
+		if row.No > c.batch.LastRow {
 			rows = append(rows, c.keep(row))
 			kept += len(rows[len(rows)-1].values)
 		}
@@ -267,11 +268,11 @@ func maxShown(channel string) int {
 }
 
 // keep returns what is needed of a row, as copies.
-func (c *check) keep(row sourceRow) checkRow {
-	k := checkRow{no: row.no, address: addressCell(row, maxShown(c.batch.Channel))}
+func (c *check) keep(row source.Row) checkRow {
+	k := checkRow{no: row.No, address: addressCell(row, maxShown(c.batch.Channel))}
 	k.text, k.values, k.wrong = c.text.of(row)
 	if k.wrong == nil {
-		k.sign, k.wrong = signOf(row.sign)
+		k.sign, k.wrong = signOf(row.Sign)
 	}
 	return k
 }
