@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"lksms/gen/dbq"
+	"lksms/internal/audience/batch/progress"
 	"lksms/internal/audience/batch/source"
 	"lksms/internal/audience/sheet"
 	"lksms/internal/dispatch/address"
@@ -110,7 +111,7 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	if c.batch, err = s.get(ctx, Viewer{}, id); err == nil {
 		c.text, err = s.message(ctx, c.batch)
 	}
-	if err == nil && c.batch.Status != Checking { // ended since it was found
+	if err == nil && c.batch.Status != progress.Checking { // ended since it was found
 		err = errElsewhere
 	}
 	if err == nil && c.batch.Tag != nil && c.batch.LastRow > 0 {
@@ -127,7 +128,7 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 // was broken off, all later rows would be moved.
 func (s *Service) restart(ctx context.Context, c *check) error {
 	isChecking := false
-	err := s.while(ctx, c.batch.ID, Checking, func(ctx context.Context, _ dbq.BatchHoldRow) error {
+	err := s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, _ dbq.BatchHoldRow) error {
 		isChecking = true
 		return s.q.BatchRowsDeleteExpired(ctx, c.batch.ID)
 	})
@@ -146,7 +147,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 		return 0, true, s.refuse(ctx, c.batch, unreadable.Fields[0])
 	}
 	if err != nil {
-		if b, again := s.get(ctx, Viewer{}, c.batch.ID); again == nil && b.Status != Checking { // cancelled, and its list was deleted
+		if b, again := s.get(ctx, Viewer{}, c.batch.ID); again == nil && b.Status != progress.Checking { // cancelled, and its list was deleted
 			return 0, true, nil
 		}
 		return 0, false, err
@@ -156,7 +157,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 		return 0, false, sums.err
 	}
 	isDone = true // unless it is still being checked
-	err = s.while(ctx, c.batch.ID, Checking, func(ctx context.Context, held dbq.BatchHoldRow) error {
+	err = s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, held dbq.BatchHoldRow) error {
 		isDone = isLast
 		if held.Batch.LastRow != c.batch.LastRow {
 			return errElsewhere
