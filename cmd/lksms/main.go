@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -108,7 +109,11 @@ func usesServer(args []string) bool {
 // emptyArgument returns an error that names an argument of a command that is empty, as that of a variable that a script did not set.
 func emptyArgument(parsed *kong.Context) error {
 	for _, one := range parsed.Path {
-		if one.Positional != nil && one.Positional.Target.Kind() == reflect.String && one.Positional.Target.String() == "" {
+		if one.Positional == nil {
+			continue
+		}
+		given, isList := one.Positional.Target.Interface().([]string)
+		if text, isText := one.Positional.Target.Interface().(string); isText && text == "" || isList && slices.Contains(given, "") {
 			return fmt.Errorf("<%s> is empty", one.Positional.Name)
 		}
 	}

@@ -465,6 +465,8 @@ func TestExitStatusesOfWrongUse(t *testing.T) {
 	s.expect(2, []string{"http://"}, "status", "task_1", "--server", "x:1")
 	s.expect(2, []string{"<task_id> is empty"}, "status", "")
 	s.expect(2, []string{"<task_id> is empty"}, "explain", "")
+	s.expect(2, []string{"<task_id> is empty"}, "cancel", "task_1", "")
+	s.expect(2, []string{"<task_id> is empty"}, "requeue", "")
 	s.expect(2, []string{"--output"}, "status", "task_1", "-o", "xml")
 	s.expect(2, []string{"--parallel"}, "sender", "run", "--exec", "true", "--parallel", "0")
 	s.expect(2, []string{"--exec"}, "sender", "run", "--exec", "./none.sh", "--app-id", "x")

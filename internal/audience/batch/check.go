@@ -196,7 +196,7 @@ func (s *Service) endCheck(ctx context.Context, b dbq.Batch) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.q.BatchSum(ctx, dbq.BatchSumParams{ID: b.ID, MaxSampled: maxSampled}); err != nil {
+	if err := s.q.BatchSum(ctx, dbq.BatchSumParams{ID: b.ID, MaxSampled: progress.MaxSampled}); err != nil {
 		return fmt.Errorf("sum rows by country: %w", err)
 	}
 	if _, err := s.q.BatchReady(ctx, dbq.BatchReadyParams{ID: b.ID, Every: every, Duplicate: repeated.Rows, Segments: repeated.Segments}); err != nil {

@@ -127,7 +127,7 @@ type countryPart struct {
 	Rows      float64 `json:"rows"`
 	Segments  float64 `json:"segments"` // as submitted
 	// BySender are the segments as senders count them that do so in a way of their own, if they served the batch when its check ended, by the first
-	// maxSampled rows. nil: an earlier version made the sums.
+	// MaxSampled rows. nil: an earlier version made the sums.
 	BySender []struct {
 		counting
 
@@ -143,8 +143,8 @@ type counts struct {
 	known   map[counting][]float64
 }
 
-// maxSampled is how many rows are counted as a sender counts them. In larger batches the others are taken to be like these.
-const maxSampled = 1000
+// MaxSampled is how many rows are counted as a sender counts them. In larger batches the others are taken to be like these.
+const MaxSampled = 1000
 
 // by returns the segments of each country that a sender takes if it sends all of it. Where the check did not count them, they follow from the first rows.
 func (c *counts) by(ctx context.Context, one dbq.SenderLimitsRow) ([]float64, error) {
@@ -179,7 +179,7 @@ func (c *counts) by(ctx context.Context, one dbq.SenderLimitsRow) ([]float64, er
 // sample makes segments as submitted those that a sender counts.
 func (c *counts) sample(ctx context.Context, one dbq.SenderLimitsRow, all []float64) error {
 	rows, err := c.reader.q.BatchSegmentsSampled(ctx, dbq.BatchSegmentsSampledParams{
-		ID: c.batchID, Sign: one.Sign, ForbidsSigns: one.ForbidsSigns, SegmentSize: one.SegmentSize, Most: maxSampled,
+		ID: c.batchID, Sign: one.Sign, ForbidsSigns: one.ForbidsSigns, SegmentSize: one.SegmentSize, Most: MaxSampled,
 	})
 	if err != nil {
 		return fmt.Errorf("count segments of rows: %w", err)

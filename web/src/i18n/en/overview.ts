@@ -55,7 +55,7 @@ const texts: Texts<typeof zh> = {
     more: '{more} more are not ready.',
     showAll: 'Show all senders',
     reasons: {
-      paused: 'Resting',
+      paused: 'Paused',
       no_quota: 'Limit reached',
       no_funds: 'No balance',
       silent: 'Silent',
