@@ -116,8 +116,8 @@ ORDER BY p.first_day DESC
 LIMIT @page_limit::integer;
 
 -- TaskPartitionNext returns the first partition after a day with something to do: it becomes history, or is to be dropped, when so many full days
--- have passed since its last one, or since its import. One that becomes history may move to a tablespace, and who reports a task of it waits meanwhile.
--- So none of its tasks is at work: leased, or due or expiring within a day before or after.
+-- have passed since its last one, or since its import. One that becomes history may move to a tablespace, and a report of one of its tasks waits meanwhile.
+-- So none of its tasks is in use: leased, or due or expiring within a day before or after.
 -- name: TaskPartitionNext :one
 SELECT p.first_day, (p.history_at IS NULL)::boolean AS becomes_history, x.is_to_drop::boolean AS is_to_drop
 FROM task_partitions p

@@ -6194,7 +6194,7 @@ type Sender struct {
 	// Sign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
 	Sign *SenderSign `json:"sign"`
 
-	// SignMode What becomes of the signature of a message, or of the sender's `sign`. Segments count what is sent.
+	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments count what is sent.
 	//
 	// - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
 	// - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
@@ -6345,7 +6345,7 @@ type SenderPatch struct {
 	// Sign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
 	Sign nullable.Nullable[string] `json:"sign,omitempty"`
 
-	// SignMode What becomes of the signature of a message, or of the sender's `sign`. Segments count what is sent.
+	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments count what is sent.
 	//
 	// - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
 	// - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
@@ -6434,7 +6434,7 @@ type SenderRequest struct {
 	// Sign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
 	Sign *SenderSign `json:"sign,omitempty"`
 
-	// SignMode What becomes of the signature of a message, or of the sender's `sign`. Segments count what is sent.
+	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments count what is sent.
 	//
 	// - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
 	// - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
@@ -6664,7 +6664,7 @@ type SettingsResponse struct {
 	Data    Settings `json:"data"`
 }
 
-// SignMode What becomes of the signature of a message, or of the sender's `sign`. Segments count what is sent.
+// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments count what is sent.
 //
 //   - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
 //   - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
@@ -10800,7 +10800,7 @@ type ClientInterface interface {
 
 	// ConfirmBatch Send a batch that was checked
 	//
-	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`; one whose template the company may not use any more, or that is not active any more, 409 `template.not_active`. After this, it keeps its text, whatever becomes of the template.
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`; one whose template the company may not use any more, or that is not active any more, 409 `template.not_active`. After this, it keeps its text, even if the template is changed or deleted.
 	//
 	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
 	ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -10984,7 +10984,7 @@ type ClientInterface interface {
 	// PullEvents Pull events
 	//
 	// Returns the events behind the cursor `after`, oldest first, and the cursor to go on from. Store `next_cursor` after the work for the items is
-	// done: whoever repeats a request gets the same events again.
+	// done: a repeated request gets the same events again.
 	//
 	// **Beginning.** Without `after`, there are no items, and `next_cursor` is now: the first request makes the server record events.
 	//
@@ -14594,7 +14594,7 @@ func (c *Client) CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ..
 
 // ConfirmBatch Send a batch that was checked
 //
-// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`; one whose template the company may not use any more, or that is not active any more, 409 `template.not_active`. After this, it keeps its text, whatever becomes of the template.
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`; one whose template the company may not use any more, or that is not active any more, 409 `template.not_active`. After this, it keeps its text, even if the template is changed or deleted.
 //
 // Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
 func (c *Client) ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -14968,7 +14968,7 @@ func (c *Client) ExportContactImportErrors(ctx context.Context, importID ImportI
 // PullEvents Pull events
 //
 // Returns the events behind the cursor `after`, oldest first, and the cursor to go on from. Store `next_cursor` after the work for the items is
-// done: whoever repeats a request gets the same events again.
+// done: a repeated request gets the same events again.
 //
 // **Beginning.** Without `after`, there are no items, and `next_cursor` is now: the first request makes the server record events.
 //
@@ -27676,7 +27676,7 @@ type ClientWithResponsesInterface interface {
 
 	// ConfirmBatchWithResponse Send a batch that was checked
 	//
-	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`; one whose template the company may not use any more, or that is not active any more, 409 `template.not_active`. After this, it keeps its text, whatever becomes of the template.
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`; one whose template the company may not use any more, or that is not active any more, 409 `template.not_active`. After this, it keeps its text, even if the template is changed or deleted.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -27890,7 +27890,7 @@ type ClientWithResponsesInterface interface {
 	// PullEventsWithResponse Pull events
 	//
 	// Returns the events behind the cursor `after`, oldest first, and the cursor to go on from. Store `next_cursor` after the work for the items is
-	// done: whoever repeats a request gets the same events again.
+	// done: a repeated request gets the same events again.
 	//
 	// **Beginning.** Without `after`, there are no items, and `next_cursor` is now: the first request makes the server record events.
 	//
@@ -47738,7 +47738,7 @@ func (c *ClientWithResponses) CancelBatchWithResponse(ctx context.Context, batch
 
 // ConfirmBatchWithResponse Send a batch that was checked
 //
-// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`; one whose template the company may not use any more, or that is not active any more, 409 `template.not_active`. After this, it keeps its text, whatever becomes of the template.
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`; one whose template the company may not use any more, or that is not active any more, 409 `template.not_active`. After this, it keeps its text, even if the template is changed or deleted.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -48066,7 +48066,7 @@ func (c *ClientWithResponses) ExportContactImportErrorsWithResponse(ctx context.
 // PullEventsWithResponse Pull events
 //
 // Returns the events behind the cursor `after`, oldest first, and the cursor to go on from. Store `next_cursor` after the work for the items is
-// done: whoever repeats a request gets the same events again.
+// done: a repeated request gets the same events again.
 //
 // **Beginning.** Without `after`, there are no items, and `next_cursor` is now: the first request makes the server record events.
 //

@@ -560,8 +560,8 @@ type TaskPartitionNextRow struct {
 }
 
 // TaskPartitionNext returns the first partition after a day with something to do: it becomes history, or is to be dropped, when so many full days
-// have passed since its last one, or since its import. One that becomes history may move to a tablespace, and who reports a task of it waits meanwhile.
-// So none of its tasks is at work: leased, or due or expiring within a day before or after.
+// have passed since its last one, or since its import. One that becomes history may move to a tablespace, and a report of one of its tasks waits meanwhile.
+// So none of its tasks is in use: leased, or due or expiring within a day before or after.
 func (q *Queries) TaskPartitionNext(ctx context.Context, arg TaskPartitionNextParams) (TaskPartitionNextRow, error) {
 	row := q.db.QueryRow(ctx, taskPartitionNext, arg.KeepDays, arg.AfterDay, arg.AfterDays)
 	var i TaskPartitionNextRow

@@ -118,7 +118,7 @@ func TestAPausedBatchExpires(t *testing.T) {
 	expect(b, get(b, at), "finished", "3 rows, 3 valid, 3 failed")
 }
 
-// A confirmation that is sent again, because its answer was lost, succeeds whatever became of the batch meanwhile, unless that was a cancellation.
+// A confirmation that is sent again, because its answer was lost, succeeds in every later status of the batch, unless it was cancelled.
 func TestABatchIsConfirmedTwice(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(1), "content", "hello")

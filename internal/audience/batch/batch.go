@@ -458,7 +458,7 @@ func progress(b dbq.Batch, totals []dbq.BatchTotal) Progress {
 }
 
 // Confirm lets a batch that was checked be sent. Faults: batch.not_found, batch.wrong_status, batch.nothing_to_send, batch.expired; template.not_active if its template
-// is not, or not any more one of the company. From then on it keeps its text, whatever becomes of the template.
+// is not, or not any more one of the company. From then on it keeps its text, even if the template is changed or deleted.
 func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by string) (Progress, error) {
 	row, err := s.get(ctx, viewer, id)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxTag bounds the contacts of a tag that gets a notification: whoever looks at a notification counts its tasks. Batches go to more.
+	// maxTag bounds the contacts of a tag that gets a notification, because each reading of a notification counts its tasks. Batches go to more.
 	maxTag = 100_000
 
 	// tagPortion is how many contacts of a tag get their tasks in one transaction.

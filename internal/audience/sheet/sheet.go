@@ -85,7 +85,7 @@ func (c Cell) isEmpty() bool { return !c.Lossy && trim(c.Text) == "" }
 
 // Reader reads the rows of a list. One goroutine uses it.
 type Reader struct {
-	ctx     context.Context // of Open: whoever opens a list reads it
+	ctx     context.Context // of Open: the opener of a list reads it
 	options Options
 	rows    rows
 	columns []string

@@ -262,7 +262,7 @@ func TestARequeueThatWaitedForAnother(t *testing.T) {
 	}
 }
 
-// A requeued task waits where today's routes say, whatever became of the pool in which it was submitted.
+// A requeued task waits in the pool that today's routes give, not in the pool of its submission.
 func TestARequeuedTaskFollowsTodaysRoutes(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "first", "is_shared": false})

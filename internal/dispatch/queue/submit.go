@@ -122,7 +122,7 @@ type Submitted struct {
 // errRepeated rolls back what a submission did before its dedup key turned out to be taken.
 var errRepeated = errors.New("the dedup key is taken")
 
-// errDropped refuses a dedup key for which nobody can say any more what became of its task.
+// errDropped refuses a dedup key whose task was dropped, so that its outcome is unknown.
 var errDropped = fault.New(fault.Conflict, fault.TaskDropped)
 
 // Submit stores one task with its submission; when it returns without an error, both are durable. A default

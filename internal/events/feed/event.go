@@ -39,8 +39,8 @@ func ParseID(text string) (id int64, isID bool) {
 	return id, hasPrefix && err == nil && id > 0
 }
 
-// message is what is told of a task. The names are those of a task in the contract. It follows from the message and one row of report_logs alone, so
-// that an event is told in the same way each time, whatever becomes of the task later; only the erasure of the person changes it.
+// message is the data of an event about a task. The names are those of a task in the contract. It follows from the message and one row of report_logs alone, so
+// that an event is the same each time it is published, even if the task changes later; only the erasure of the person changes it.
 type message struct {
 	TaskID          string     `json:"task_id"`
 	CompanyNo       *string    `json:"company_no,omitempty"`

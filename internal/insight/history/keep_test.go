@@ -301,7 +301,7 @@ func TestAnExportOfSeveralPortionsHasEveryRow(t *testing.T) {
 	}
 }
 
-// The settings decide what becomes of a partition.
+// The settings decide when a partition moves, is exported and is dropped.
 func TestPartitionsFollowTheSettings(t *testing.T) {
 	b, dir := withFolder(t)
 	day := age(b, 3)
@@ -903,7 +903,7 @@ func TestLogsEnd(t *testing.T) {
 	}
 }
 
-// A message that is sent once is not sent again when nobody knows any more what became of it.
+// A message that is sent once is not sent again after its task was dropped and its outcome is unknown.
 func TestWhatIsSentOnceIsNotSentAgainAfterItsTaskWasDropped(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	b.AwaitStatus(b.SendOnce(nil).TaskID, 2)

@@ -53,7 +53,7 @@ func TestWaitsAreInTheOrderOfTheirLevels(t *testing.T) {
 	put(200, "", `{"time_zone":"UTC"}`)
 }
 
-// It is so whoever else changes them at the same moment.
+// Two changes at the same moment keep the order too.
 func TestTwoChangesAtOnceKeepTheOrderOfWaits(t *testing.T) {
 	b := apptest.New(t)
 	for range 10 {

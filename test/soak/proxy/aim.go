@@ -34,8 +34,8 @@ var Paths = []*Path{
 	{Name: "feed of events", Names: []string{"FeedTake", "FeedAppend", "FeedNotificationsRender"}},
 	{Name: "webhook", Names: []string{"WebhookRead", "WebhookSettle", "WebhookDeliveriesAdd", "WebhookRetriesPut", "WebhookRetriesDone"}},
 	{Name: "alerts", Names: []string{"AlertsFound", "AlertsFire", "AlertsResolve", "AlertsEnd"}},
-	{Name: "SQL door: enqueue", texts: []string{"SELECT lksms.enqueue", "SELECT place, task_id FROM lksms.enqueue_all"}, IsClient: true},
-	{Name: "SQL door: inbox", Names: []string{"TaskSubmit", "SqlInboxDelete", "SqlInboxPostpone"}, Without: []string{"BatchHold"}},
+	{Name: "SQL inbox: enqueue", texts: []string{"SELECT lksms.enqueue", "SELECT place, task_id FROM lksms.enqueue_all"}, IsClient: true},
+	{Name: "SQL inbox: submit", Names: []string{"TaskSubmit", "SqlInboxDelete", "SqlInboxPostpone"}, Without: []string{"BatchHold"}},
 	{Name: "partition moved", texts: []string{"SELECT task_partition_move"}, IsClient: true},
 	{Name: "partition exported, dropped, imported", Names: []string{
 		"TaskPartitionCut", "TaskPartitionExported", "TaskPartitionDrop", "TaskPartitionStage", "TaskPartitionIndex", "TaskPartitionAttach",
@@ -54,7 +54,7 @@ func (p *Path) has(statement string, before []string) bool {
 	if name == "" || slices.ContainsFunc(p.Without, func(w string) bool { return w == name || slices.Contains(before, w) }) {
 		return false
 	}
-	if p.Name == "SQL door: inbox" && name == "TaskSubmit" && !slices.Contains(before, "SqlInboxTake") {
+	if p.Name == "SQL inbox: submit" && name == "TaskSubmit" && !slices.Contains(before, "SqlInboxTake") {
 		return false
 	}
 	return slices.ContainsFunc(p.Names, func(n string) bool {

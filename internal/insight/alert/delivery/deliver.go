@@ -230,7 +230,7 @@ func (r *run) notify(ctx context.Context, due []dbq.AlertDeliveriesDueRow) (told
 	return told, nil
 }
 
-// enqueued is what became of the notifications of one bunch of alerts.
+// enqueued is the outcome of the notifications of one bunch of alerts.
 type enqueued struct {
 	ids            []int64  // those that were made, never nil
 	took, failures []string // the channels that took one; why others did not
