@@ -128,7 +128,7 @@ LIMIT @page_limit::integer;
 -- name: AlertsFiring :one
 SELECT count(*) FROM alerts a WHERE a.resolved_at IS NULL AND a.fired_at IS NOT NULL;
 
--- AlertDeliveriesOf returns what receivers were told of alerts.
+-- AlertDeliveriesOf returns the deliveries of alerts to receivers.
 -- name: AlertDeliveriesOf :many
 SELECT d.* FROM alert_deliveries d WHERE d.alert_id = ANY (@alert_ids::bigint[]) ORDER BY d.alert_id, d.receiver_id;
 

@@ -100,7 +100,7 @@ SELECT 'alert.resolved', e.subject, jsonb_build_object(
 FROM ended e
 ORDER BY e.id;
 
--- AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. The end of an alert is told for a day, and such a
+-- AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. The end of an alert is sent for a day, and such a
 -- task ends within another (keptFor).
 -- name: AlertRenderings :many
 SELECT DISTINCT r.id

@@ -207,7 +207,7 @@ WHERE f.at >= @from_at AND f.at < @to_at;
 -- name: WebhookBegins :exec
 UPDATE webhooks w SET version = w.version + 1, rest_until = NULL WHERE w.id = @id;
 
--- WebhookReplay lets up to most events of the feed be posted again: some ids, or those of a time, of what a webhook is told. It returns how many, and the
+-- WebhookReplay lets up to most events of the feed be posted again: some ids, or those of a time, of the events that the webhook gets. It returns how many, and the
 -- last id. An event whose task has an earlier one that waits goes behind it. All of
 -- them are between from_id and until_id.
 -- name: WebhookReplay :one

@@ -1785,7 +1785,7 @@ type Alert struct {
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether people can be told only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
+	// OnlyOwnChannel Whether people can be notified only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -1820,7 +1820,7 @@ type AlertChannels = []No
 
 // AlertDelivery defines model for AlertDelivery.
 type AlertDelivery struct {
-	// DeliveredAt When the receiver was last told that the alert fires. Of a notification: when the first of its messages was sent
+	// DeliveredAt When the receiver was last notified that the alert fires. Of a notification: when the first of its messages was sent
 	DeliveredAt *time.Time `json:"delivered_at"`
 
 	// Error Why the last try failed, or one of its channels
@@ -1836,11 +1836,11 @@ type AlertDelivery struct {
 	QueuedAt   *time.Time `json:"queued_at,omitempty"`
 	ReceiverNo int64      `json:"receiver_no"`
 
-	// ResolutionDeliveredAt When the receiver was told that the alert is resolved, as `delivered_at`
+	// ResolutionDeliveredAt When the receiver was notified that the alert is resolved, as `delivered_at`
 	ResolutionDeliveredAt *time.Time `json:"resolution_delivered_at"`
 }
 
-// AlertEscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+// AlertEscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been notified. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
 type AlertEscalateSeconds = int64
 
 // AlertEventData The data of `alert.*`, with the names that an alert has. Fields without a value are left out.
@@ -1852,10 +1852,10 @@ type AlertEventData struct {
 	// EndedBy Of `alert.resolved`: `condition` (it is over), `rule_changed`, `rule_disabled` or `rule_deleted`
 	EndedBy *string `json:"ended_by,omitempty"`
 
-	// EscalatedChannels Of `alert.not_sent`: the channels through which the receiver is told now
+	// EscalatedChannels Of `alert.not_sent`: the channels through which the receiver is notified now
 	EscalatedChannels *[]string `json:"escalated_channels,omitempty"`
 
-	// EscalatedReceivers Of `alert.not_sent`: each `receiver_no` that is told now
+	// EscalatedReceivers Of `alert.not_sent`: each `receiver_no` that is notified now
 	EscalatedReceivers *[]int64   `json:"escalated_receivers,omitempty"`
 	FiredAt            time.Time  `json:"fired_at"`
 	Kind               AlertKind  `json:"kind"`
@@ -1916,7 +1916,7 @@ type AlertReceiver struct {
 	// Error Why the last call failed
 	Error *string `json:"error"`
 
-	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been notified. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
 	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
 
 	// FailingSince Of an `alertmanager`: since when all calls fail
@@ -1963,7 +1963,7 @@ type AlertReceiverPatch struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been notified. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
 	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
 	Language        *AlertLanguage        `json:"language,omitempty"`
 	Name            *DisplayName          `json:"name,omitempty"`
@@ -1985,7 +1985,7 @@ type AlertReceiverRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been notified. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
 	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
 	Kind            AlertReceiverKind     `json:"kind"`
 	Language        *AlertLanguage        `json:"language,omitempty"`
@@ -2006,7 +2006,7 @@ type AlertReceiverResponse struct {
 	Data    AlertReceiver `json:"data"`
 }
 
-// AlertReceivers The receivers that are told; null means all
+// AlertReceivers The receivers that are notified; null means all
 type AlertReceivers = []int64
 
 // AlertResponse defines model for AlertResponse.
@@ -2035,7 +2035,7 @@ type AlertRule struct {
 	Name      string   `json:"name"`
 	Receivers *[]int64 `json:"receivers"`
 
-	// RepeatSeconds After how long an alert that still fires is told again; 0 means never
+	// RepeatSeconds After how long the receivers of an alert that still fires are notified again; 0 means never
 	RepeatSeconds int64 `json:"repeat_seconds"`
 
 	// ResolveSeconds For how long the condition must not hold before the alert is resolved
@@ -2080,7 +2080,7 @@ type AlertRulePatch struct {
 	Level      *AlertLevel               `json:"level,omitempty"`
 	Name       nullable.Nullable[string] `json:"name,omitempty"`
 
-	// Receivers The receivers that are told; null means all
+	// Receivers The receivers that are notified; null means all
 	Receivers      nullable.Nullable[[]int64]   `json:"receivers,omitempty"`
 	RepeatSeconds  *AlertSeconds                `json:"repeat_seconds,omitempty"`
 	ResolveSeconds *AlertSeconds                `json:"resolve_seconds,omitempty"`
@@ -2110,7 +2110,7 @@ type AlertRuleRequest struct {
 	// Name If left out, the rule is called by its kind and level, in the language of the reader
 	Name *string `json:"name,omitempty"`
 
-	// Receivers The receivers that are told; null means all
+	// Receivers The receivers that are notified; null means all
 	Receivers      *AlertReceivers `json:"receivers,omitempty"`
 	RepeatSeconds  *AlertSeconds   `json:"repeat_seconds,omitempty"`
 	ResolveSeconds *AlertSeconds   `json:"resolve_seconds,omitempty"`
@@ -3984,7 +3984,7 @@ type EventOfFeed struct {
 	// Data `MessageEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`, by the type
 	Data EventData `json:"data"`
 
-	// ID The same whenever the event is told, in the header `webhook-id` too
+	// ID The same each time the event is posted or pulled, in the header `webhook-id` too
 	ID string `json:"id"`
 
 	// Timestamp When it happened
@@ -9482,12 +9482,12 @@ type ClientInterface interface {
 
 	// CreateAlertReceiverWithBody Add a receiver of alerts
 	//
-	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+	// A receiver is notified when an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and when it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
 	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   used on which its users have an address. More than three alerts that are due at the same time share one notification. While
+	//   users have had three within five minutes, warnings wait, and then share one notification.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -9498,12 +9498,12 @@ type ClientInterface interface {
 
 	// CreateAlertReceiver Add a receiver of alerts
 	//
-	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+	// A receiver is notified when an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and when it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
 	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   used on which its users have an address. More than three alerts that are due at the same time share one notification. While
+	//   users have had three within five minutes, warnings wait, and then share one notification.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -9621,7 +9621,7 @@ type ClientInterface interface {
 
 	// UpdateAlertRuleWithBody Change, silence or disable an alert rule
 	//
-	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and its alerts notify nobody; receivers that know that an alert fires are notified when it is resolved. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -9630,7 +9630,7 @@ type ClientInterface interface {
 
 	// UpdateAlertRule Change, silence or disable an alert rule
 	//
-	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and its alerts notify nobody; receivers that know that an alert fires are notified when it is resolved. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -9646,7 +9646,7 @@ type ClientInterface interface {
 
 	// AcknowledgeAlertWithBody Acknowledge an alert that fires
 	//
-	// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+	// Nobody is notified again until it is resolved. A second acknowledgement may add a remark; the first user stays.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -9655,7 +9655,7 @@ type ClientInterface interface {
 
 	// AcknowledgeAlert Acknowledge an alert that fires
 	//
-	// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+	// Nobody is notified again until it is resolved. A second acknowledgement may add a remark; the first user stays.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -9977,7 +9977,7 @@ type ClientInterface interface {
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 	// - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `alert.only_channel`: an alert about a channel can only be sent through that channel, or one about all channels only through one.
 	// - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 	// - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
@@ -11856,12 +11856,12 @@ func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiv
 
 // CreateAlertReceiverWithBody Add a receiver of alerts
 //
-// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+// A receiver is notified when an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and when it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
 //     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     used on which its users have an address. More than three alerts that are due at the same time share one notification. While
+//     users have had three within five minutes, warnings wait, and then share one notification.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -11882,12 +11882,12 @@ func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *Create
 
 // CreateAlertReceiver Add a receiver of alerts
 //
-// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+// A receiver is notified when an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and when it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
 //     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     used on which its users have an address. More than three alerts that are due at the same time share one notification. While
+//     users have had three within five minutes, warnings wait, and then share one notification.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -12105,7 +12105,7 @@ func (c *Client) GetAlertRule(ctx context.Context, ruleNo RuleNo, reqEditors ...
 
 // UpdateAlertRuleWithBody Change, silence or disable an alert rule
 //
-// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and its alerts notify nobody; receivers that know that an alert fires are notified when it is resolved. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -12124,7 +12124,7 @@ func (c *Client) UpdateAlertRuleWithBody(ctx context.Context, ruleNo RuleNo, con
 
 // UpdateAlertRule Change, silence or disable an alert rule
 //
-// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and its alerts notify nobody; receivers that know that an alert fires are notified when it is resolved. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -12160,7 +12160,7 @@ func (c *Client) ListAlerts(ctx context.Context, params *ListAlertsParams, reqEd
 
 // AcknowledgeAlertWithBody Acknowledge an alert that fires
 //
-// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+// Nobody is notified again until it is resolved. A second acknowledgement may add a remark; the first user stays.
 //
 // Takes any type of body and a specified content type.
 //
@@ -12179,7 +12179,7 @@ func (c *Client) AcknowledgeAlertWithBody(ctx context.Context, alertID AlertID, 
 
 // AcknowledgeAlert Acknowledge an alert that fires
 //
-// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+// Nobody is notified again until it is resolved. A second acknowledgement may add a remark; the first user stays.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -12901,7 +12901,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 //   - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `alert.only_channel`: an alert about a channel can only be sent through that channel, or one about all channels only through one.
 //   - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 //   - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
@@ -26218,12 +26218,12 @@ type ClientWithResponsesInterface interface {
 
 	// CreateAlertReceiverWithBodyWithResponse Add a receiver of alerts
 	//
-	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+	// A receiver is notified when an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and when it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
 	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   used on which its users have an address. More than three alerts that are due at the same time share one notification. While
+	//   users have had three within five minutes, warnings wait, and then share one notification.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -26234,12 +26234,12 @@ type ClientWithResponsesInterface interface {
 
 	// CreateAlertReceiverWithResponse Add a receiver of alerts
 	//
-	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+	// A receiver is notified when an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and when it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
 	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   used on which its users have an address. More than three alerts that are due at the same time share one notification. While
+	//   users have had three within five minutes, warnings wait, and then share one notification.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -26367,7 +26367,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateAlertRuleWithBodyWithResponse Change, silence or disable an alert rule
 	//
-	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and its alerts notify nobody; receivers that know that an alert fires are notified when it is resolved. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26376,7 +26376,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateAlertRuleWithResponse Change, silence or disable an alert rule
 	//
-	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and its alerts notify nobody; receivers that know that an alert fires are notified when it is resolved. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26394,7 +26394,7 @@ type ClientWithResponsesInterface interface {
 
 	// AcknowledgeAlertWithBodyWithResponse Acknowledge an alert that fires
 	//
-	// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+	// Nobody is notified again until it is resolved. A second acknowledgement may add a remark; the first user stays.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26403,7 +26403,7 @@ type ClientWithResponsesInterface interface {
 
 	// AcknowledgeAlertWithResponse Acknowledge an alert that fires
 	//
-	// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+	// Nobody is notified again until it is resolved. A second acknowledgement may add a remark; the first user stays.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26767,7 +26767,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 	// - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `alert.only_channel`: an alert about a channel can only be sent through that channel, or one about all channels only through one.
 	// - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 	// - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
@@ -45428,12 +45428,12 @@ func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context
 
 // CreateAlertReceiverWithBodyWithResponse Add a receiver of alerts
 //
-// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+// A receiver is notified when an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and when it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
 //     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     used on which its users have an address. More than three alerts that are due at the same time share one notification. While
+//     users have had three within five minutes, warnings wait, and then share one notification.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -45450,12 +45450,12 @@ func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx contex
 
 // CreateAlertReceiverWithResponse Add a receiver of alerts
 //
-// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+// A receiver is notified when an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and when it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
 //     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     used on which its users have an address. More than three alerts that are due at the same time share one notification. While
+//     users have had three within five minutes, warnings wait, and then share one notification.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -45643,7 +45643,7 @@ func (c *ClientWithResponses) GetAlertRuleWithResponse(ctx context.Context, rule
 
 // UpdateAlertRuleWithBodyWithResponse Change, silence or disable an alert rule
 //
-// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and its alerts notify nobody; receivers that know that an alert fires are notified when it is resolved. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -45658,7 +45658,7 @@ func (c *ClientWithResponses) UpdateAlertRuleWithBodyWithResponse(ctx context.Co
 
 // UpdateAlertRuleWithResponse Change, silence or disable an alert rule
 //
-// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and its alerts notify nobody; receivers that know that an alert fires are notified when it is resolved. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -45688,7 +45688,7 @@ func (c *ClientWithResponses) ListAlertsWithResponse(ctx context.Context, params
 
 // AcknowledgeAlertWithBodyWithResponse Acknowledge an alert that fires
 //
-// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+// Nobody is notified again until it is resolved. A second acknowledgement may add a remark; the first user stays.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -45703,7 +45703,7 @@ func (c *ClientWithResponses) AcknowledgeAlertWithBodyWithResponse(ctx context.C
 
 // AcknowledgeAlertWithResponse Acknowledge an alert that fires
 //
-// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+// Nobody is notified again until it is resolved. A second acknowledgement may add a remark; the first user stays.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -46307,7 +46307,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 //   - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `alert.only_channel`: an alert about a channel can only be sent through that channel, or one about all channels only through one.
 //   - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 //   - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.

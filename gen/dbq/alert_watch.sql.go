@@ -28,7 +28,7 @@ type AlertRenderingsParams struct {
 	Kinds       []string
 }
 
-// AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. The end of an alert is told for a day, and such a
+// AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. The end of an alert is sent for a day, and such a
 // task ends within another (keptFor).
 func (q *Queries) AlertRenderings(ctx context.Context, arg AlertRenderingsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertRenderings, arg.BizType, arg.SubmittedBy, arg.Kinds)

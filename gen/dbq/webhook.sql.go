@@ -522,7 +522,7 @@ type WebhookReplayRow struct {
 	LastID int64
 }
 
-// WebhookReplay lets up to most events of the feed be posted again: some ids, or those of a time, of what a webhook is told. It returns how many, and the
+// WebhookReplay lets up to most events of the feed be posted again: some ids, or those of a time, of the events that the webhook gets. It returns how many, and the
 // last id. An event whose task has an earlier one that waits goes behind it. All of
 // them are between from_id and until_id.
 func (q *Queries) WebhookReplay(ctx context.Context, arg WebhookReplayParams) (WebhookReplayRow, error) {

@@ -601,7 +601,7 @@ func TestTheConsoleOfACellBehindTheProxy(t *testing.T) {
 	paired := d.call(nameB, "POST", "/api/v1/admin/senders/phone/pairing", map[string]any{}, admin...)
 	code := apptest.Decode[struct{ Address, Code string }](t, paired)
 	if !strings.HasPrefix(code.Address, "http://"+nameB+"/") && !strings.HasPrefix(code.Address, "https://"+nameB+"/") {
-		t.Fatalf("the phone is told %s", code.Address)
+		t.Fatalf("the phone gets %s", code.Address)
 	}
 	registered := d.call(nameB, "POST", "/smsgate/mobile/v1/device", `{"name":"p"}`, "Authorization", "Code "+code.Code)
 	var phone struct{ Token string }

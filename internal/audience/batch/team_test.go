@@ -75,7 +75,7 @@ func TestTheJSONOfABatchThatIsWrongNamesTheField(t *testing.T) {
 	}
 }
 
-// A list that has too many sources is not told that it lacks one.
+// The error of a list with too many sources does not say that one is missing.
 func TestAListAndATagAreNotTakenTogether(t *testing.T) {
 	b := apptest.New(t)
 	row := []any{map[string]any{"phone_number": "13800138000"}}

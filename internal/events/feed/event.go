@@ -16,7 +16,7 @@ import (
 // Event is a row of the feed.
 type Event = dbq.FeedReadRow
 
-// Rendered is an event as it is told.
+// Rendered is an event as it is published.
 type Rendered struct {
 	ID        int64           `json:"-"`
 	Type      string          `json:"type"`
@@ -26,10 +26,10 @@ type Rendered struct {
 	SmsgateID string `json:"-"` // of the message of SMSGate that the task belongs to; empty: none, or an erasure took it
 }
 
-// idPrefix is before the id of an event wherever it is told.
+// idPrefix is before the id of an event wherever it is published.
 const idPrefix = "evt_"
 
-// IDText returns the id of an event as it is told.
+// IDText returns the id of an event as it is published.
 func IDText(id int64) string { return idPrefix + strconv.FormatInt(id, 10) }
 
 // ParseID reads what IDText wrote.
@@ -70,7 +70,7 @@ var statuses = map[string]int16{
 // messageTypes are the names of message types, by how tasks keep them.
 var messageTypes = [...]string{queue.Verification: "verification", queue.Notification: "notification", queue.Marketing: "marketing"}
 
-// messageOf returns what is told of a task. Who settled it is the same as in the view tasks.
+// messageOf returns the data of an event about a task. Who settled it is the same as in the view tasks.
 func messageOf(e Event, t dbq.FeedTasksRow) message {
 	m := message{
 		TaskID: t.TaskID, CompanyNo: t.CompanyNo, PhoneNumber: &t.PhoneNumber, Source: t.Source, DedupKey: t.DedupKey,
@@ -92,7 +92,7 @@ func messageOf(e Event, t dbq.FeedTasksRow) message {
 	return m
 }
 
-// Tell returns events as they are told, in their order.
+// Tell returns events as they are published, in their order.
 func (s *Service) Tell(ctx context.Context, events []Event) ([]Rendered, error) {
 	var p dbq.FeedTasksParams
 	for _, e := range events {

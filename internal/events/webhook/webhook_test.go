@@ -374,7 +374,7 @@ func TestAWebhookThatLosesEventsIsAnOperatorEvent(t *testing.T) {
 	first := b.send(acme...)
 	b.deliver() // it failed
 	b.send(acme...)
-	b.receipt(first) // of a type that the webhook is not told
+	b.receipt(first) // of a type that the webhook does not get
 	b.send(other...)
 	b.Exec("UPDATE webhooks SET rest_until = now() + interval '1 hour' WHERE id = $1", hook.WebhookID)
 	b.deliver()
@@ -1023,7 +1023,7 @@ func TestARunOfAWebhookThatIsChangedIsRepeated(t *testing.T) {
 	}
 }
 
-// S4.10, B13: an erasure takes the answers of receivers, which may repeat what was posted, and an event is told without the person from then on.
+// S4.10, B13: an erasure takes the answers of receivers, which may repeat what was posted, and an event is published without the person from then on.
 func TestAnErasureTakesTheAnswersOfReceivers(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)

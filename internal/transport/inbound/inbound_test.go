@@ -200,7 +200,7 @@ func TestARepeatedPostSendsNothingTwice(t *testing.T) {
 }
 
 // A program leaves alerts out of a long group, and tells only how many: one more is news.
-func TestAnAlertThatIsLeftOutIsToldToo(t *testing.T) {
+func TestAnAlertThatIsLeftOutIsNotifiedToo(t *testing.T) {
 	b := apptest.New(t)
 	alert := func(i int) string {
 		return fmt.Sprintf(`{"status":"firing","labels":{},"annotations":{},"startsAt":"2026-11-24T10:00:%02dZ","fingerprint":"f%d"}`, i, i)
