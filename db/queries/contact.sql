@@ -7,7 +7,7 @@ INSERT INTO contact_counts AS c (company_id, contacts) VALUES (@company_id, 0)
 ON CONFLICT (company_id) DO UPDATE SET contacts = c.contacts
 RETURNING c.contacts;
 
--- ContactAdd creates the contacts that do not exist yet. An empty text is none.
+-- ContactAdd creates the contacts that do not exist yet. An empty text counts as no text.
 -- name: ContactAdd :exec
 INSERT INTO contacts (company_id, user_id, name, phone, dingtalk_name, wechat_openid, email, attributes)
 SELECT @company_id, i.user_id, nullif(i.name, ''), nullif(i.phone, ''), nullif(i.dingtalk_name, ''), nullif(i.wechat_openid, ''),
@@ -231,6 +231,6 @@ DELETE FROM tag_contacts m
 USING (SELECT o.tag_id, o.user_id FROM tag_contacts o WHERE o.tag_id = @tag_id::bigint LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE m.tag_id = old.tag_id AND m.user_id = old.user_id;
 
--- DeletedTagDelete forgets a tag that was deleted and holds no contact any more.
+-- DeletedTagDelete removes a tag that was deleted and holds no contact any more.
 -- name: DeletedTagDelete :exec
 DELETE FROM deleted_tags d WHERE d.tag_id = @tag_id::bigint AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = d.tag_id);

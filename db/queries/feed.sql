@@ -196,7 +196,7 @@ told AS (
 )
 SELECT count(*) AS events, coalesce(max(g.id), 0)::bigint AS last_id FROM gone g;
 
--- FeedPruned notes that events were deleted.
+-- FeedPruned records that events were deleted.
 -- name: FeedPruned :exec
 UPDATE feed_state s SET pruned_id = greatest(s.pruned_id, @pruned_id::bigint);
 

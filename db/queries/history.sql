@@ -21,7 +21,7 @@ SELECT set_config('lksms.facts_version', '3', true);
 -- FactsTake deletes up to portion facts and returns their sums. The caller adds these to the figures of all consumers in the same
 -- transaction. Of two concurrent folds, the second waits for the rows that both see, and leaves them out. Each minute and outcome is summed
 -- apart. Leases, reported successes and reported failures are too, so that at is the last time of each. channel, message_type and outcome are
--- empty if they are not known, or nothing ended, and country_no is empty if there is none; waits and durations have one byte for each task. Receipts that say
+-- empty if they are not known, or nothing ended, and country_no is empty without a country; waits and durations have one byte for each task. Receipts that say
 -- delivered are apart for each accepted_at.
 -- name: FactsTake :many
 WITH taken AS (

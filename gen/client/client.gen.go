@@ -5313,7 +5313,7 @@ type Overview struct {
 	// FiringAlerts Alerts that are firing; null for a company
 	FiringAlerts *int64 `json:"firing_alerts"`
 
-	// HeldBy The switches that hold messages, those with the most messages first; a paused batch is none of them. A message that several switches hold counts for each. Of the messages that wait for the same senders, 10,000 are counted.
+	// HeldBy The switches that hold messages, those with the most messages first, without paused batches. A message that several switches hold counts for each. Of the messages that wait for the same senders, 10,000 are counted.
 	HeldBy *[]HoldingSwitch `json:"held_by,omitempty"`
 
 	// OldestWaitSeconds How long the task that has been due for longest has waited. Null if no task is due, and for a company if none of its tasks is among the 2,000 of the server that have waited longest.
@@ -10372,7 +10372,7 @@ type ClientInterface interface {
 
 	// TestSenderWithBody Send one real message through exactly this sender
 	//
-	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
+	// Sends the message at once, also while the sender is `off` or its circuit breaker is open, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10381,7 +10381,7 @@ type ClientInterface interface {
 
 	// TestSender Send one real message through exactly this sender
 	//
-	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
+	// Sends the message at once, also while the sender is `off` or its circuit breaker is open, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -11755,7 +11755,7 @@ type ClientInterface interface {
 
 	// ReplayWebhookWithBody Post events again
 	//
-	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A paused webhook is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -11764,7 +11764,7 @@ type ClientInterface interface {
 
 	// ReplayWebhook Post events again
 	//
-	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A paused webhook is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -13716,7 +13716,7 @@ func (c *Client) PairPhone(ctx context.Context, senderNo SenderNo, body PairPhon
 
 // TestSenderWithBody Send one real message through exactly this sender
 //
-// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
+// Sends the message at once, also while the sender is `off` or its circuit breaker is open, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 //
 // Takes any type of body and a specified content type.
 //
@@ -13735,7 +13735,7 @@ func (c *Client) TestSenderWithBody(ctx context.Context, senderNo SenderNo, cont
 
 // TestSender Send one real message through exactly this sender
 //
-// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
+// Sends the message at once, also while the sender is `off` or its circuit breaker is open, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -16289,7 +16289,7 @@ func (c *Client) ListWebhookDeliveries(ctx context.Context, webhookID WebhookID,
 
 // ReplayWebhookWithBody Post events again
 //
-// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A paused webhook is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -16308,7 +16308,7 @@ func (c *Client) ReplayWebhookWithBody(ctx context.Context, webhookID WebhookID,
 
 // ReplayWebhook Post events again
 //
-// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A paused webhook is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -27206,7 +27206,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestSenderWithBodyWithResponse Send one real message through exactly this sender
 	//
-	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
+	// Sends the message at once, also while the sender is `off` or its circuit breaker is open, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -27215,7 +27215,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestSenderWithResponse Send one real message through exactly this sender
 	//
-	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
+	// Sends the message at once, also while the sender is `off` or its circuit breaker is open, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -28705,7 +28705,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReplayWebhookWithBodyWithResponse Post events again
 	//
-	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A paused webhook is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -28714,7 +28714,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReplayWebhookWithResponse Post events again
 	//
-	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A paused webhook is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -46998,7 +46998,7 @@ func (c *ClientWithResponses) PairPhoneWithResponse(ctx context.Context, senderN
 
 // TestSenderWithBodyWithResponse Send one real message through exactly this sender
 //
-// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
+// Sends the message at once, also while the sender is `off` or its circuit breaker is open, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -47013,7 +47013,7 @@ func (c *ClientWithResponses) TestSenderWithBodyWithResponse(ctx context.Context
 
 // TestSenderWithResponse Send one real message through exactly this sender
 //
-// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
+// Sends the message at once, also while the sender is `off` or its circuit breaker is open, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -49211,7 +49211,7 @@ func (c *ClientWithResponses) ListWebhookDeliveriesWithResponse(ctx context.Cont
 
 // ReplayWebhookWithBodyWithResponse Post events again
 //
-// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A paused webhook is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -49226,7 +49226,7 @@ func (c *ClientWithResponses) ReplayWebhookWithBodyWithResponse(ctx context.Cont
 
 // ReplayWebhookWithResponse Post events again
 //
-// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A paused webhook is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -23,7 +23,7 @@ type AlertAcknowledgeParams struct {
 	ID       int64
 }
 
-// AlertAcknowledge notes who looks after an alert that fires. The first one stays; the remark is that of the last who gave one. No row:
+// AlertAcknowledge records who looks after an alert that fires. The first one stays; the remark is that of the last who gave one. No row:
 // the alert does not fire.
 func (q *Queries) AlertAcknowledge(ctx context.Context, arg AlertAcknowledgeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertAcknowledge, arg.Username, arg.Remark, arg.ID)

@@ -33,7 +33,7 @@ type ContactAddParams struct {
 	Attributes    [][]byte
 }
 
-// ContactAdd creates the contacts that do not exist yet. An empty text is none.
+// ContactAdd creates the contacts that do not exist yet. An empty text counts as no text.
 func (q *Queries) ContactAdd(ctx context.Context, arg ContactAddParams) error {
 	_, err := q.db.Exec(ctx, contactAdd,
 		arg.CompanyID,
@@ -545,7 +545,7 @@ const deletedTagDelete = `-- name: DeletedTagDelete :exec
 DELETE FROM deleted_tags d WHERE d.tag_id = $1::bigint AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = d.tag_id)
 `
 
-// DeletedTagDelete forgets a tag that was deleted and holds no contact any more.
+// DeletedTagDelete removes a tag that was deleted and holds no contact any more.
 func (q *Queries) DeletedTagDelete(ctx context.Context, tagID int64) error {
 	_, err := q.db.Exec(ctx, deletedTagDelete, tagID)
 	return err

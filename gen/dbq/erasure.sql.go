@@ -527,7 +527,7 @@ UPDATE erasures e SET status = 'finished', held = 0, user_ids = '{}', recipients
 WHERE e.id = $1 AND e.status = 'running'
 `
 
-// ErasureEnd ends an erasure, which forgets whom it was about.
+// ErasureEnd ends an erasure, and clears the person that it was about.
 func (q *Queries) ErasureEnd(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, erasureEnd, id)
 	return err

@@ -460,7 +460,7 @@ const feedPruned = `-- name: FeedPruned :exec
 UPDATE feed_state s SET pruned_id = greatest(s.pruned_id, $1::bigint)
 `
 
-// FeedPruned notes that events were deleted.
+// FeedPruned records that events were deleted.
 func (q *Queries) FeedPruned(ctx context.Context, prunedID int64) error {
 	_, err := q.db.Exec(ctx, feedPruned, prunedID)
 	return err

@@ -1245,7 +1245,7 @@ type SendersSeenParams struct {
 
 // SendersSeen records that senders polled, unless that was recorded within the last apart_seconds. Of a sender on which others depend, or in whose
 // shared pool a task has waited for waiting_seconds, it was recorded within the last counted_on_apart_seconds. Of a sender on which others depend, it
-// was recorded after its rest if it waits for tasks now: one that polled before it rested may be busy, or dead. See is_unseen of SenderAdmit, and
+// was recorded after its interval if it waits for tasks now: one that polled before its interval may be busy, or dead. See is_unseen of SenderAdmit, and
 // sender_silences. It waits for no lock: a claim holds the row of its sender
 // and may wait for a route, whose holder may wait for one of these rows. What holds a row nearly always records the poll itself.
 func (q *Queries) SendersSeen(ctx context.Context, arg SendersSeenParams) (int64, error) {

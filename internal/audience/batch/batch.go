@@ -579,7 +579,7 @@ func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err e
 	return s.Get(ctx, viewer, id)
 }
 
-// noteAct notes what a user did with a batch, in the transaction of ctx.
+// noteAct records what a user did with a batch, in the transaction of ctx.
 func (s *Service) noteAct(ctx context.Context, id int64, act, by string) error {
 	return postgres.Wrap("note act", s.q.BatchActAdd(ctx, dbq.BatchActAddParams{BatchID: id, Act: act, Username: by}), nil)
 }

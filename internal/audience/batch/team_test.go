@@ -118,7 +118,7 @@ func TestAnAdminMakesABatchForACompany(t *testing.T) {
 	form(b, 200, apptest.Form("file", "", numbers(1), "name", "n", "content", "x", "company_no", "acme"))
 }
 
-// Several users of a company work on one batch, and the batch says who did what. An act that changes nothing is not noted.
+// Several users of a company work on one batch, and the batch says who did what. An act that changes nothing is not recorded.
 func TestTheActsOfUsersOnABatchAreKept(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)

@@ -159,7 +159,7 @@ func TestCompaniesAreServedByWeight(t *testing.T) {
 }
 
 // Once the queue was empty, a company does not pay for tasks that were claimed while it was alone.
-func TestAnEmptyQueueForgetsWhoWasServed(t *testing.T) {
+func TestAnEmptyQueueResetsTheSharesOfCompanies(t *testing.T) {
 	b := apptest.New(t)
 	busy, other := b.AddCompany("busy", 1), b.AddCompany("other", 1)
 	b.SubmitMany("busy", 2000, nil, busy...)

@@ -89,7 +89,7 @@ func (sub Submission) logged() (content string, isParams bool) {
 	}
 	var named bytes.Buffer
 	if json.Compact(&named, sub.Params) != nil {
-		return "", true // there are none
+		return "", true // no params, or no JSON
 	}
 	return named.String(), true
 }

@@ -52,7 +52,7 @@ func (c *claimables) beginRead(senderNo string) (keep func(claimable)) {
 	}
 }
 
-// took notes that a sender took tasks at this server.
+// took records that a sender took tasks at this server.
 func (c *claimables) took(senderNo string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *Service) MayWait(ctx context.Context, senderNo string) (pools map[int64
 	return c.pools, c.isRested, nil
 }
 
-// Took notes that a sender took tasks at this server.
+// Took records that a sender took tasks at this server.
 func (s *Service) Took(senderNo string) { s.pools.took(senderNo) }
 
 // Notice takes the version of the directory in the database, and reports whether it changed since the last call. Then

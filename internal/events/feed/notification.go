@@ -17,7 +17,7 @@ type causes struct {
 	noted  []int64             // those that were ended themselves, or have no further run
 }
 
-// add notes that a task of a notification ended; 0 is none.
+// add records that a task of a notification ended; 0 is no notification.
 func (c *causes) add(notification int64, at time.Time) {
 	if notification != 0 && at.After(c.latest[notification]) {
 		c.latest[notification] = at

@@ -394,7 +394,7 @@ func (t *turn) outcome() outcome {
 	return o
 }
 
-// retry notes that an event is tried again after some seconds.
+// retry records that an event is tried again after some seconds.
 func (o *outcome) retry(one *item, tries int64, wait float64) {
 	r := &o.retries
 	r.FeedIds, r.Tries, r.Waits = append(r.FeedIds, one.ID), append(r.Tries, tries), append(r.Waits, wait)
@@ -507,7 +507,7 @@ func addDelivery(p *dbq.WebhookDeliveriesAddParams, id int64, ofType, task strin
 // Delivery is a post as it is shown.
 type Delivery struct {
 	dbq.WebhookDeliveryListRow
-	Body json.RawMessage // what was posted, made again; nil: the event is forgotten
+	Body json.RawMessage // what was posted, made again; nil: the event was deleted
 }
 
 // Deliveries lists up to limit posts of a webhook with smaller ids than before, newest first. Fault: webhook.not_found.
@@ -582,7 +582,7 @@ func (s *Service) Test(ctx context.Context, user *string, id int64) (a Answer, e
 		if _, err := s.q.WebhookDeliveriesAdd(ctx, p); err != nil {
 			return postgres.Wrap("keep post", err, nil)
 		}
-		return postgres.Wrap("forget posts", s.q.WebhookDeliveriesDeleteOldest(ctx, dbq.WebhookDeliveriesDeleteOldestParams{WebhookID: id, Most: maxDeliveries}), nil)
+		return postgres.Wrap("delete posts", s.q.WebhookDeliveriesDeleteOldest(ctx, dbq.WebhookDeliveriesDeleteOldestParams{WebhookID: id, Most: maxDeliveries}), nil)
 	})
 	return a, err
 }
@@ -606,7 +606,7 @@ type Replayed struct {
 	KeptSince  *time.Time // the time of the oldest event, if earlier ones were asked for and deleted; nil: none
 }
 
-// Replay posts events to a webhook again, with the same ids, also while it rests. Those that it has still before it are left out. Faults: webhook.not_found, limit.reached.
+// Replay posts events to a webhook again, with the same ids, also while it is paused. Those that it has still to post are left out. Faults: webhook.not_found, limit.reached.
 func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) (out Replayed, err error) {
 	ids, from, to := r.IDs, optional.Value(r.From), optional.Or(r.To, time.Now())
 	var span dbq.FeedSpanRow

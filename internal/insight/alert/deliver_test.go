@@ -149,7 +149,7 @@ func TestAnAlertmanagerIsCalledWhileAnAlertFiresAndWhenItEnds(t *testing.T) {
 	}
 	path := fmt.Sprintf("%s/%d/acknowledge", alertsPath, w.alerts("")[0].AlertID)
 	w.Expect(200, "", "POST", path, `{}`)
-	w.after(60) // Alertmanager would forget it
+	w.after(60) // Alertmanager would resolve it
 	w.evaluate()
 	w.tell()
 	again := am.taken()
@@ -767,7 +767,7 @@ func TestAnEndThatCannotBeDeliveredIsGivenUpAfterADay(t *testing.T) {
 	}
 }
 
-// capture notes the statements that are run.
+// capture records the statements that are run.
 type capture struct{ sql *string }
 
 func (c capture) Exec(_ context.Context, sql string, _ ...any) (pgconn.CommandTag, error) {

@@ -240,7 +240,7 @@ func (s *Service) withDeliveries(ctx context.Context, rows []dbq.Alert) ([]Incid
 	return all, nil
 }
 
-// Acknowledge notes that a user looks after an alert that fires. Faults: alert.not_found, alert.not_firing.
+// Acknowledge records that a user looks after an alert that fires. Faults: alert.not_found, alert.not_firing.
 func (s *Service) Acknowledge(ctx context.Context, id int64, remark *string, by string) (one Incident, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		n, err := s.q.AlertAcknowledge(ctx, dbq.AlertAcknowledgeParams{ID: id, Remark: remark, Username: by})

@@ -289,7 +289,7 @@ func checkRow(b *apptest.Bundle, s step, r row, id string) {
 	}
 }
 
-// A change that sets what is there already is none.
+// A change that sets the stored value again is not recorded.
 func TestAChangeOfNothingIsNotRecorded(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)

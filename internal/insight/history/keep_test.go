@@ -631,7 +631,7 @@ func TestAnImportKeepsWhatTheDropLeft(t *testing.T) {
 	}
 }
 
-// An export that a drop overtakes is none.
+// An export that a drop overtakes does not count.
 func TestAnExportDuringADropFails(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
@@ -806,7 +806,7 @@ func TestANotificationIsDeletedWithItsTasks(t *testing.T) {
 	}
 }
 
-// A notification that has ended is forgotten with its first task: without it, nobody could tell its state. Of one that is still being sent, and does not
+// A notification that has ended is deleted with its first task: without it, nobody could tell its state. Of one that is still being sent, and does not
 // repeat, the tasks stay behind: without them, nobody could tell whom it has reached.
 func TestANotificationWithTasksOfSeveralDays(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)

@@ -33,7 +33,7 @@ func TestConcurrentChangesOfSettingsDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// The more urgent level of a wait is not the shorter one, whichever of them a request changes. A wait of 0 is none.
+// The more urgent level of a wait is not the shorter one, whichever of them a request changes. A wait of 0 turns its level off.
 func TestWaitsAreInTheOrderOfTheirLevels(t *testing.T) {
 	b := apptest.New(t)
 	put := func(status int, field, body string) {

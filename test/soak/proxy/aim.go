@@ -97,7 +97,7 @@ type trace struct {
 // maxText is how much of a statement is kept.
 const maxText = 80
 
-// request notes a message of the server, and returns false if the message must not be forwarded.
+// request records a message of the server, and returns false if the message must not be forwarded.
 func (l *Link) request(kind byte, message []byte) bool {
 	t, current := &l.trace, l.Proxy.Aim.Load()
 	switch kind {
@@ -131,7 +131,7 @@ func (l *Link) request(kind byte, message []byte) bool {
 	return true
 }
 
-// sent notes a statement.
+// sent records a statement.
 func (l *Link) sent(current *Aim, text string) bool {
 	t := &l.trace
 	t.mu.Lock()
@@ -161,7 +161,7 @@ func (l *Link) reached(current *Aim, at Point) bool {
 	return current.Strike(l)
 }
 
-// reply notes a message of PostgreSQL, and returns false if the message must not be forwarded.
+// reply records a message of PostgreSQL, and returns false if the message must not be forwarded.
 func (l *Link) reply(kind byte, message []byte) bool {
 	t := &l.trace
 	switch kind {
