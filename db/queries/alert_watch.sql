@@ -181,7 +181,7 @@ JOIN channels h ON h.id = s.channel_id
 WHERE s.status = 'on' AND st.openings > 0
 ORDER BY s.sender_no;
 
--- OutcomeSums returns what ended within windows, without tests: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each place in the
+-- OutcomeSums returns what ended within windows, without tests: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each index of the
 -- arrays asks for one key of a dimension (total: the empty key) of a company (0: of all). A window begins with its first full minute.
 -- name: OutcomeSums :many
 WITH asked AS MATERIALIZED (

@@ -50,8 +50,8 @@ ORDER BY user_id
 LIMIT @page_limit::integer;
 
 -- ContactSearch finds the contacts of which user_id, email or dingtalk_name (a term) begins with prefix, or phone with number; number is null if no
--- phone can. The rows are in the order of terms and of user_id, behind a place in this order: a term and a user_id, for phones a place of their own.
--- Neither is before what the terms begin with: the places are the only lower bounds, because of two PostgreSQL might begin at the lesser. chr(1114111)
+-- phone can. The rows are in the order of terms and of user_id, behind a position in this order: a term and a user_id, for phones a position of their own.
+-- Neither is before what the terms begin with: the positions are the only lower bounds, because of two PostgreSQL might begin at the lesser. chr(1114111)
 -- is greater than any character. Each branch reads up to most entries of its index. A contact has a row for each term that is found; is_first marks
 -- its first one.
 -- name: ContactSearch :many

@@ -191,7 +191,7 @@ FOR UPDATE;
 -- name: ErasureReceiptsDelete :execrows
 DELETE FROM receipts r WHERE r.id = ANY (@ids::bigint[]);
 
--- ErasureCallbacks puts asterisks in the places of callbacks that a regular expression finds.
+-- ErasureCallbacks replaces with asterisks the parts of callbacks that a regular expression finds.
 -- name: ErasureCallbacks :execrows
 UPDATE callbacks c SET body = regexp_replace(c.body, @pattern::text, '********', 'g') WHERE c.id = ANY (@ids::bigint[]) AND c.body ~ @pattern::text;
 

@@ -179,7 +179,7 @@ WITH removed AS (
     RETURNING l.*
 ),
 added AS (
-    INSERT INTO sender_ledger_default (id, sender_id, change, balance, company_id, remark, created_at) -- the id is the place in the list
+    INSERT INTO sender_ledger_default (id, sender_id, change, balance, company_id, remark, created_at) -- the id is the position in the list
     SELECT max(r.id), r.sender_id, sum(r.change), (array_agg(r.balance ORDER BY r.id DESC))[1], r.company_id, @remark::text, max(r.created_at)
     FROM removed r
     GROUP BY r.sender_id, r.company_id, date_trunc('day', r.created_at, 'UTC')

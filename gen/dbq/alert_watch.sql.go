@@ -478,7 +478,7 @@ type OutcomeSumsRow struct {
 	ReportedFailed int64
 }
 
-// OutcomeSums returns what ended within windows, without tests: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each place in the
+// OutcomeSums returns what ended within windows, without tests: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each index of the
 // arrays asks for one key of a dimension (total: the empty key) of a company (0: of all). A window begins with its first full minute.
 func (q *Queries) OutcomeSums(ctx context.Context, arg OutcomeSumsParams) ([]OutcomeSumsRow, error) {
 	rows, err := q.db.Query(ctx, outcomeSums,

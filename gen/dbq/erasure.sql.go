@@ -321,7 +321,7 @@ type ErasureCallbacksParams struct {
 	Ids     []int64
 }
 
-// ErasureCallbacks puts asterisks in the places of callbacks that a regular expression finds.
+// ErasureCallbacks replaces with asterisks the parts of callbacks that a regular expression finds.
 func (q *Queries) ErasureCallbacks(ctx context.Context, arg ErasureCallbacksParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureCallbacks, arg.Pattern, arg.Ids)
 	if err != nil {

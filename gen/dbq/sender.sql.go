@@ -454,7 +454,7 @@ WITH removed AS (
     RETURNING l.id, l.sender_id, l.change, l.balance, l.lease_id, l.remark, l.username, l.created_at, l.low_warning, l.low_switch, l.company_id
 ),
 added AS (
-    INSERT INTO sender_ledger_default (id, sender_id, change, balance, company_id, remark, created_at) -- the id is the place in the list
+    INSERT INTO sender_ledger_default (id, sender_id, change, balance, company_id, remark, created_at) -- the id is the position in the list
     SELECT max(r.id), r.sender_id, sum(r.change), (array_agg(r.balance ORDER BY r.id DESC))[1], r.company_id, $3::text, max(r.created_at)
     FROM removed r
     GROUP BY r.sender_id, r.company_id, date_trunc('day', r.created_at, 'UTC')

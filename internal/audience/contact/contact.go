@@ -176,10 +176,10 @@ func (s *Service) List(ctx context.Context, companyID int64, after string, limit
 	return rows, postgres.Wrap("list contacts", err, nil)
 }
 
-// Place is a place in the order of a search: behind a field that begins with the text of the search (Term, in lower case) and its contact.
+// Place is a position in the order of a search: behind a field that begins with the text of the search (Term, in lower case) and its contact.
 type Place struct{ Term, UserID string }
 
-// from returns the place behind which terms that begin with prefix are.
+// from returns the position behind which terms that begin with prefix are.
 func (p Place) from(prefix string) Place {
 	if p.Term < prefix {
 		return Place{Term: prefix}

@@ -111,7 +111,7 @@ func TestNoRealTimeMessageWaitsForAgedTasks(t *testing.T) {
 					want = "old late"
 				}
 				if !strings.Contains(want, word) {
-					t.Errorf("place %d: %s, want one of %s", i, task.Content, want)
+					t.Errorf("position %d: %s, want one of %s", i, task.Content, want)
 				}
 			}
 			// The tasks that were moved are passed over, and none is moved again.

@@ -181,7 +181,7 @@ func (s *Service) allRepeated(ctx context.Context, subs []Submission, origin Ori
 	return found, nil
 }
 
-// logRepeats returns the tasks of rows, and logs that submissions repeated them. The place of a row is the index of its submission.
+// logRepeats returns the tasks of rows, and logs that submissions repeated them. The column place of a row is the index of its submission.
 func (s *Service) logRepeats(ctx context.Context, subs []Submission, rows []dbq.DedupKeyTasksRow, origin Origin) ([]*Submitted, error) {
 	n := len(rows)
 	p := dbq.SubmissionsRepeatedParams{

@@ -85,7 +85,7 @@ func TestASenderThatIsSoonSilentClaims(t *testing.T) {
 	}
 }
 
-// A claim that took tasks makes a sender rest, so the next one must look.
+// A claim that took tasks begins the interval of its sender, so the next one must query.
 func TestASenderThatTookATaskClaims(t *testing.T) {
 	b := waiting(t)
 	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })

@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	maxRuns        = 64  // places for webhooks that run at the same time on one server, of those whose last post was taken
-	maxFailingRuns = 16  // and of the others: receivers that hang take no place of those that do not
+	maxRuns        = 64  // slots for webhooks that run at the same time on one server, of those whose last post was taken
+	maxFailingRuns = 16  // and of the others: receivers that hang take no slot of those that do not
 	maxPosts       = 8   // posts at a time to one webhook
 	maxRead        = 200 // events that one transaction of a run settles
 	maxProbe       = maxPosts
 	maxTurns       = 50 // transactions of a run, after which it waits for its next one
 
-	// runLast is how long a run begins further posts: a receiver that is slow, but takes what it gets, leaves its place to others.
+	// runLast is how long a run begins further posts: a receiver that is slow, but takes what it gets, leaves its slot to others.
 	runLast = 10 * time.Second
 
 	// againAfter is when a run that could not be settled is tried again, and then twice as long each time, up to maxPause.
@@ -130,7 +130,7 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 	return taken, nil
 }
 
-// hasSlot reports whether another webhook may run beside those that do. A company has fewer runs than it leaves places free, so that one with many slow
+// hasSlot reports whether another webhook may run beside those that do. A company has fewer runs than it leaves slots free, so that one with many slow
 // receivers leaves some to the others, and one that is alone has half of them.
 func hasSlot(w dbq.WebhooksDueRow, running map[int64]dbq.WebhooksDueRow) bool {
 	free, own := maxRuns, 0

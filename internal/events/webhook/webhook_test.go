@@ -538,8 +538,8 @@ func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
 	}
 }
 
-// B13: a company whose receivers hang takes no place that another company needs.
-func TestACompanyWithManySlowReceiversLeavesPlaces(t *testing.T) {
+// B13: a company whose receivers hang takes no slot that another company needs.
+func TestACompanyWithManySlowReceiversLeavesSlots(t *testing.T) {
 	b := setup(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	over := make(chan struct{})

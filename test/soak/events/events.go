@@ -394,8 +394,8 @@ func (e *Events) Settle(ctx context.Context, s *stack.Stack) error {
 	return nil
 }
 
-// eventEvidence creates the temporary tables. listeners are the webhooks and the pulls, told has what they got. seen is the place of the first post among
-// all, or of an event among those of its pull; taken is the place of the first post that was taken. nameless has ids of no event.
+// eventEvidence creates the temporary tables. listeners are the webhooks and the pulls, told has what they got. seen is the position of the first post among
+// all, or of an event among those of its pull; taken is the position of the first post that was taken. nameless has ids of no event.
 const eventEvidence = `
 CREATE TEMP TABLE listeners (name text, is_pull boolean, company_no text, username text);
 CREATE TEMP TABLE told (name text, event_id bigint, task_id text COLLATE "C", seen bigint, taken bigint);
