@@ -1,7 +1,7 @@
 
 CREATE SCHEMA lksms;
 
-COMMENT ON SCHEMA lksms IS 'The SQL door: what a role of sql_roles may use to submit messages in its own transaction. Nothing else belongs here.';
+COMMENT ON SCHEMA lksms IS 'What a role of sql_roles may use to submit messages in its own transaction, see docs/integrations.md. Nothing else belongs here.';
 
 CREATE FUNCTION lksms.enqueue(phone_number text, content text DEFAULT NULL::text, dedup_key text DEFAULT NULL::text, message_type text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, expect_send_time timestamp with time zone DEFAULT NULL::timestamp with time zone, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, sign text DEFAULT NULL::text, source text DEFAULT NULL::text, test boolean DEFAULT NULL::boolean, template_no text DEFAULT NULL::text, params jsonb DEFAULT NULL::jsonb, language text DEFAULT NULL::text) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
@@ -15,7 +15,7 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION lksms.enqueue(phone_number text, content text, dedup_key text, message_type text, priority integer, expect_send_time timestamp with time zone, expires_at timestamp with time zone, sign text, source text, test boolean, template_no text, params jsonb, language text) IS 'Submits a message in the transaction of the caller, and returns the id of its task. NULL: not given. See docs/sql.md.';
+COMMENT ON FUNCTION lksms.enqueue(phone_number text, content text, dedup_key text, message_type text, priority integer, expect_send_time timestamp with time zone, expires_at timestamp with time zone, sign text, source text, test boolean, template_no text, params jsonb, language text) IS 'Submits a message in the transaction of the caller, and returns the id of its task. NULL: not given. See docs/integrations.md.';
 
 CREATE FUNCTION lksms.enqueue_all(messages jsonb) RETURNS TABLE(place integer, task_id text)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -961,6 +961,405 @@ CREATE FUNCTION public.sent_segments(content text, sign text, counted smallint, 
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (NOT counts_segments) THEN (1)::bigint WHEN ((segment_size IS NULL) AND CASE WHEN (sign IS NULL) THEN (sender_sign IS NULL) ELSE (sign_mode <> 'none'::text) END) THEN (counted)::bigint ELSE public.segments_as_sent(content, sign, counted, sender_sign, sign_mode, segment_size) END;
 
+CREATE FUNCTION public.sql_door_number(number text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+SELECT regexp_replace(
+    regexp_replace(
+        regexp_replace(
+            translate(number, E'０１２３４５６７８９＋．（）－［］·•。‘’＇', E'0123456789+.()-[]...\'\'\''),
+            E'[\\s\u0085\u00a0\u00ad\u061c\u1680\u180e\u2000-\u200f\u2010-\u2015\u2028-\u202f\u205f\u2060-\u206f\u2212\u3000\ufe63\ufeff()\\[\\]-]', '', 'g'
+        ),
+        '^(\+?[0-9]{7,})\.0{1,2}$', '\1'
+    ),
+    E'\\.|^\'+', '', 'g'
+)
+$_$;
+
+COMMENT ON FUNCTION public.sql_door_number(number text) IS 'A number without what people write between its digits, as package phone reads it, which a test compares.';
+
+CREATE FUNCTION public.sql_door_outgoing() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    NEW.task_id := lksms.enqueue(
+        NEW.phone_number, NEW.content, NEW.dedup_key, NEW.message_type, NEW.priority, NEW.expect_send_time, NEW.expires_at, NEW.sign, NEW.source,
+        NEW.test, NEW.template_no, NEW.params, NEW.language
+    );
+    RETURN NEW;
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_door_outgoing() IS 'Trigger of lksms.outgoing: submits the row, with the rights of the caller.';
+
+CREATE TABLE public.users (
+    id bigint NOT NULL,
+    username text NOT NULL,
+    role text NOT NULL,
+    app_id text,
+    password_hash text,
+    is_disabled boolean DEFAULT false NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    company_id bigint DEFAULT 1 NOT NULL,
+    top_priority smallint DEFAULT 1 NOT NULL,
+    version bigint DEFAULT 1 NOT NULL,
+    has_company boolean DEFAULT false NOT NULL,
+    CONSTRAINT users_app_id_of_senders CHECK (((app_id IS NULL) OR ((role = 'send'::text) AND ((char_length(app_id) >= 1) AND (char_length(app_id) <= 50))))),
+    CONSTRAINT users_company_binds_role CHECK (((NOT has_company) OR (role = ANY (ARRAY['submit'::text, 'read'::text])))),
+    CONSTRAINT users_role_known CHECK ((role = ANY (ARRAY['submit'::text, 'send'::text, 'read'::text, 'admin'::text]))),
+    CONSTRAINT users_top_priority_range CHECK (((top_priority >= 0) AND (top_priority <= 9))),
+    CONSTRAINT users_username_form CHECK ((((char_length(username) >= 1) AND (char_length(username) <= 50)) AND (strpos(username, ':'::text) = 0)))
+);
+
+COMMENT ON TABLE public.users IS 'A user of the API: a system, a sender or a person. Written by internal/platform/access.';
+
+COMMENT ON COLUMN public.users.role IS 'submit, send, read or admin';
+
+COMMENT ON COLUMN public.users.app_id IS 'with the role send: the only sender_no for which the user may claim and report; null: any';
+
+COMMENT ON COLUMN public.users.password_hash IS 'argon2id; null: the user has only API keys';
+
+COMMENT ON COLUMN public.users.company_id IS 'the company for which the user submits; 1 is the default company';
+
+COMMENT ON COLUMN public.users.top_priority IS 'the most urgent priority that its submissions may ask for';
+
+COMMENT ON COLUMN public.users.version IS 'incremented by each update; a caller names the version that it saw';
+
+COMMENT ON COLUMN public.users.has_company IS 'the company limits what the user sees; false: company_id only says for whom it submits, and a read user sees every company';
+
+CREATE FUNCTION public.sql_door_put(caller public.users, of_id bigint, place integer, phone_number text, content text, dedup_key text, message_type text, priority integer, expect_send_time timestamp with time zone, expires_at timestamp with time zone, sign text, source text, test boolean, template_no text, params jsonb, language text) RETURNS text
+    LANGUAGE plpgsql
+    AS $_$
+#variable_conflict use_column
+DECLARE
+    -- The white space of Unicode: a text of nothing else is blank.
+    blank CONSTANT text := E'\t\n\v\f\r \u0085\u00a0\u1680'
+        '\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000';
+    called_at CONSTANT timestamptz := clock_timestamp();
+    given sql_inbox;
+    bare text;
+    usual bigint;
+    most bigint;
+    status text;
+    earlier text;
+BEGIN
+    given.id := of_id;
+    given.task_id := sql_door_task_id(called_at, coalesce(place, 0));
+    given.company_id := caller.company_id;
+    given.submitted_by := caller.username;
+    given.role_name := session_user;
+    given.source_ip := host(inet_client_addr());
+    given.request_id := 'sql-' || pg_current_xact_id()::text;
+    given.phone_number := $4;
+    given.content := CASE WHEN $14 IS NULL THEN $5 END;
+    given.dedup_key := $6;
+    given.priority := CASE WHEN $8 IS NOT NULL THEN least(greatest($8, -1), 10) END;
+    given.expect_send_time := $9;
+    given.expires_at := $10;
+    given.sign := $11;
+    given.source := nullif($12, '');
+    given.is_test := coalesce($13, false);
+    given.template_no := $14;
+    given.params := nullif($15, 'null');
+    given.language := $16;
+    given.is_repeat := false;
+    given.tries := 0;
+    given.created_at := called_at;
+    given.due_at := called_at;
+
+    -- The lengths.
+    IF char_length(given.source) > 50 THEN
+        PERFORM sql_door_refuse('LK003', 'source', 'too_long', 'is too long, at most 50 characters are allowed', place);
+    ELSIF given.dedup_key = '' THEN
+        PERFORM sql_door_refuse('LK004', 'dedup_key', 'too_short', 'is empty: leave it out, or give it a character', place);
+    ELSIF char_length(given.dedup_key) > 100 THEN
+        PERFORM sql_door_refuse('LK003', 'dedup_key', 'too_long', 'is too long, at most 100 characters are allowed', place);
+    ELSIF given.sign = '' THEN
+        PERFORM sql_door_refuse('LK004', 'sign', 'too_short', 'is empty: leave it out, or give it a character', place);
+    ELSIF char_length(given.sign) > 20 THEN
+        PERFORM sql_door_refuse('LK003', 'sign', 'too_long', 'is too long, at most 20 characters are allowed', place);
+    ELSIF given.sign ~ E'[\u0001-\u001f【】]' THEN
+        PERFORM sql_door_refuse('LK006', 'sign', 'bad_characters', 'has a control character, or one of 【】', place);
+    ELSIF given.template_no = '' THEN
+        PERFORM sql_door_refuse('LK004', 'template_no', 'too_short', 'is empty: leave it out, or name a template', place);
+    ELSIF char_length(given.template_no) > 50 THEN
+        PERFORM sql_door_refuse('LK003', 'template_no', 'too_long', 'is too long, at most 50 characters are allowed', place);
+    ELSIF given.language !~ '^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?$' THEN
+        PERFORM sql_door_refuse('LK006', 'language', 'bad_characters', 'is no language such as en or zh-Hant', place);
+    ELSIF jsonb_typeof(given.params) NOT IN ('object', 'string') THEN
+        PERFORM sql_door_refuse('LK014', 'params', 'wrong_type', 'must be an object or a text', place);
+    ELSIF char_length(given.params::text) > 131072 THEN
+        PERFORM sql_door_refuse('LK003', 'params', 'too_long', 'is too long', place);
+    ELSIF char_length(given.content) > 1024 THEN
+        PERFORM sql_door_refuse('LK003', 'content', 'too_long', 'is too long, at most 1024 characters are allowed', place);
+    ELSIF given.priority < 0 THEN
+        PERFORM sql_door_refuse('LK008', 'priority', 'too_small', 'must be at least 0', place);
+    ELSIF given.priority > 9 THEN
+        PERFORM sql_door_refuse('LK008', 'priority', 'too_big', 'must be at most 9', place);
+    END IF;
+    given.message_type := pg_catalog.array_position(ARRAY['verification', 'notification', 'marketing'], coalesce($7, 'notification')) - 1;
+    IF given.message_type IS NULL THEN
+        PERFORM sql_door_refuse('LK007', 'message_type', 'not_allowed', 'must be verification, notification or marketing', place);
+    END IF;
+
+    -- The number. A mobile number of mainland China is known to be right or wrong (16[08] begins short numbers too); of others the server knows more.
+    bare := sql_door_number(given.phone_number);
+    IF given.phone_number IS NULL THEN
+        PERFORM sql_door_refuse('LK001', 'phone_number', 'required', 'is missing', place);
+    ELSIF char_length(given.phone_number) > 50 OR bare !~ '^\+?[0-9]{5,17}$'
+        OR bare ~ '^(\+|00)861[3-9]' AND bare !~ '^(\+|00)861[3-9][0-9]{9}$' AND bare !~ '^(\+|00)8616[08]' THEN
+        PERFORM sql_door_refuse('LK005', 'phone_number', 'not_a_phone_number', 'is not a valid phone number', place);
+    ELSIF bare !~ '^(\+|00)' AND bare !~ '^(86)?1[3-9][0-9]{9}$'
+        AND (SELECT c.default_region FROM companies c WHERE c.id = caller.company_id) = '' THEN
+        PERFORM sql_door_refuse('LK005', 'phone_number', 'region_not_known',
+            'is no mobile number of mainland China, and its country is not known: write it with + and the country code', place);
+    END IF;
+
+    -- The fields that exclude each other.
+    IF given.template_no IS NOT NULL AND $5 <> '' THEN
+        PERFORM sql_door_refuse('LK013', 'content', 'not_together', 'cannot be used together with template_no', place);
+    ELSIF given.template_no IS NULL AND given.content IS NULL THEN
+        PERFORM sql_door_refuse('LK001', 'content', 'required', 'is missing: give a text, or template_no', place);
+    ELSIF given.template_no IS NULL AND given.params IS NOT NULL THEN
+        PERFORM sql_door_refuse('LK013', 'params', 'only_together', 'can only be used together with template_no', place);
+    ELSIF given.template_no IS NULL AND given.language IS NOT NULL THEN
+        PERFORM sql_door_refuse('LK013', 'language', 'only_together', 'can only be used together with template_no', place);
+    END IF;
+
+    -- A repeat gets the first task, whatever has changed since: its times have passed, say, or its template is voided.
+    SELECT coalesce(
+        (
+            SELECT k.task_id FROM dedup_keys k
+            WHERE k.company_id = given.company_id AND k.submitted_by = given.submitted_by AND k.dedup_key = given.dedup_key
+        ),
+        (
+            SELECT i.task_id FROM sql_inbox i
+            WHERE i.company_id = given.company_id AND i.submitted_by = given.submitted_by AND i.dedup_key = given.dedup_key AND NOT i.is_repeat
+        )
+    ) INTO earlier;
+
+    <<checks>>
+    BEGIN
+        EXIT checks WHEN earlier IS NOT NULL;
+
+        -- The priority.
+        usual := CASE given.message_type
+            WHEN 0 THEN sql_door_setting('priority_verification', 1)
+            WHEN 1 THEN sql_door_setting('priority_notification', 5)
+            ELSE sql_door_setting('priority_marketing', 8)
+        END;
+        IF given.priority < least(usual, caller.top_priority) THEN
+            PERFORM sql_door_refuse('LK009', 'priority', 'too_urgent',
+                pg_catalog.format('is more urgent than allowed, the smallest number is %s', least(usual, caller.top_priority)), place);
+        END IF;
+
+        -- The times, also those that no clock of the server can show.
+        IF given.expect_send_time > called_at + interval '366 days' THEN
+            PERFORM sql_door_refuse('LK011', 'expect_send_time', 'too_far_ahead', 'is too far ahead, at most 366 days are allowed', place);
+        ELSIF given.expect_send_time < '0001-01-01 00:00:00+00' THEN
+            PERFORM sql_door_refuse('LK010', 'expect_send_time', 'in_the_past', 'is before the year 1', place);
+        ELSIF given.expires_at < called_at OR given.expires_at < given.expect_send_time THEN
+            PERFORM sql_door_refuse('LK010', 'expires_at', 'in_the_past', 'is in the past, or before expect_send_time', place);
+        ELSIF given.expires_at > called_at + interval '732 days' THEN
+            PERFORM sql_door_refuse('LK011', 'expires_at', 'too_far_ahead', 'is too far ahead, at most 732 days are allowed', place);
+        END IF;
+
+        -- The text.
+        IF given.template_no IS NOT NULL THEN
+            SELECT t.status INTO status FROM templates t
+            WHERE t.template_no = given.template_no
+                AND (t.companies = '{}' OR (SELECT c.company_no FROM companies c WHERE c.id = caller.company_id) = ANY (t.companies));
+            IF status IS NULL THEN
+                PERFORM sql_door_refuse('LK012', 'template_no', 'not_there', 'names no template that this company may use', place);
+            ELSIF status <> 'active' THEN
+                PERFORM sql_door_refuse('LK012', 'template_no', 'not_active', 'names a template that is not active', place);
+            END IF;
+        ELSIF btrim(given.content, blank) = '' THEN
+            PERFORM sql_door_refuse('LK002', 'content', 'blank', 'must not be blank', place);
+        ELSE
+            most := CASE given.message_type
+                WHEN 0 THEN sql_door_setting('content_most_verification', 200)
+                WHEN 1 THEN sql_door_setting('content_most_notification', 200)
+                ELSE sql_door_setting('content_most_marketing', 200)
+            END;
+            IF char_length(given.content) > most THEN
+                PERFORM sql_door_refuse('LK003', 'content', 'too_many_characters',
+                    pg_catalog.format('is too long: %s characters, at most %s', char_length(given.content), most), place);
+            END IF;
+            most := CASE given.message_type
+                WHEN 0 THEN sql_door_setting('segments_most_verification', 16)
+                WHEN 1 THEN sql_door_setting('segments_most_notification', 16)
+                ELSE sql_door_setting('segments_most_marketing', 16)
+            END;
+            bare := coalesce('【' || given.sign || '】', '') || given.content;
+            IF 2 * char_length(bare) > 66 * most AND sql_door_segments(bare) > most THEN -- the first is cheap: 66 units and more fit in a part
+                PERFORM sql_door_refuse('LK003', 'content', 'too_many_segments',
+                    pg_catalog.format('takes too many short messages: %s, at most %s', sql_door_segments(bare), most), place);
+            END IF;
+        END IF;
+    END checks;
+
+    IF given.dedup_key IS NULL THEN
+        INSERT INTO sql_inbox SELECT given.*;
+        RETURN given.task_id;
+    END IF;
+    -- A transaction that has inserted the same key and is not over makes the INSERT wait. After it, each statement has a new snapshot, with what was
+    -- committed meanwhile: the inbox has the first message, or dedup_keys has its task.
+    WHILE earlier IS NULL LOOP
+        INSERT INTO sql_inbox SELECT given.*
+        ON CONFLICT (company_id, submitted_by, dedup_key) WHERE dedup_key IS NOT NULL AND NOT is_repeat DO NOTHING;
+        IF FOUND THEN
+            SELECT k.task_id INTO earlier FROM dedup_keys k
+            WHERE k.company_id = given.company_id AND k.submitted_by = given.submitted_by AND k.dedup_key = given.dedup_key;
+            IF earlier IS NULL THEN
+                RETURN given.task_id;
+            END IF;
+            UPDATE sql_inbox i SET is_repeat = true WHERE i.id = given.id;
+            RETURN earlier;
+        END IF;
+        SELECT i.task_id INTO earlier FROM sql_inbox i
+        WHERE i.company_id = given.company_id AND i.submitted_by = given.submitted_by AND i.dedup_key = given.dedup_key AND NOT i.is_repeat;
+    END LOOP;
+    given.is_repeat := true;
+    INSERT INTO sql_inbox SELECT given.*;
+    RETURN earlier;
+END
+$_$;
+
+COMMENT ON FUNCTION public.sql_door_put(caller public.users, of_id bigint, place integer, phone_number text, content text, dedup_key text, message_type text, priority integer, expect_send_time timestamp with time zone, expires_at timestamp with time zone, sign text, source text, test boolean, template_no text, params jsonb, language text) IS 'Checks a message as package queue does, in the same order, puts it in the inbox, and returns the id of its task: of a repeated dedup key the first one.';
+
+CREATE FUNCTION public.sql_door_refuse(code text, field text, rule text, text_of_error text, place integer DEFAULT NULL::integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF place IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = field || ': ' || text_of_error, COLUMN = field, CONSTRAINT = rule;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = field || ': ' || text_of_error, COLUMN = field, CONSTRAINT = rule,
+        DETAIL = pg_catalog.format('Message %s of the set, counted from 1.', place);
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_door_refuse(code text, field text, rule text, text_of_error text, place integer) IS 'Refuses a message: the SQLSTATE says what is wrong, the column which field, the constraint which rule of package fault. place is that in a set.';
+
+CREATE FUNCTION public.sql_door_segments(signed text) RETURNS integer
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+    extension CONSTANT text := E'\f^{}\\[~]|€';
+    basic CONSTANT text := E'@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !"#¤%&''()*+,-./0123456789:;<=>?'
+        '¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà';
+    is_gsm CONSTANT boolean := translate(signed, basic || extension, '') = '';
+    alone CONSTANT integer := CASE WHEN is_gsm THEN 160 ELSE 70 END;
+    in_part CONSTANT integer := CASE WHEN is_gsm THEN 153 ELSE 67 END;
+    total integer := 0;
+    parts integer := 1;
+    filled integer := 0;
+    size integer;
+    one text;
+BEGIN
+    FOREACH one IN ARRAY regexp_split_to_array(signed, '') LOOP
+        size := CASE WHEN is_gsm THEN 1 + (strpos(extension, one) > 0)::integer ELSE 1 + (ascii(one) > 65535)::integer END;
+        total := total + size;
+        filled := filled + size;
+        IF filled > in_part THEN -- a character is never split
+            parts := parts + 1;
+            filled := size;
+        END IF;
+    END LOOP;
+    RETURN CASE WHEN total <= alone THEN 1 ELSE parts END;
+END
+$_$;
+
+COMMENT ON FUNCTION public.sql_door_segments(signed text) IS 'The short messages that a text takes, as package segment counts them, which a test compares.';
+
+CREATE FUNCTION public.sql_door_setting(of_name text, otherwise bigint) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce((SELECT (s.value #>> '{}')::bigint FROM settings s WHERE s.category = 'sms' AND s.name = of_name), otherwise)
+$$;
+
+COMMENT ON FUNCTION public.sql_door_setting(of_name text, otherwise bigint) IS 'A setting of the category sms. Its default is that of package setting, which a test compares.';
+
+CREATE FUNCTION public.sql_door_task_id(at timestamp with time zone, ordinal integer) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    alphabet CONSTANT text := '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+    micros CONSTANT bigint := (extract(epoch FROM at) * 1000000)::bigint;
+    dice CONSTANT bit(128) := ('x' || translate(gen_random_uuid()::text, '-', ''))::bit(128);
+    -- The bits 49 to 68 of a UUID say its version and variant, in part.
+    bits CONSTANT bit varying := B'00' || (micros / 1000)::bit(48) || (micros % 1000)::integer::bit(10) || ordinal::bit(10)
+        || substring(dice FROM 1 FOR 48) || substring(dice FROM 117 FOR 12);
+    ulid text := '';
+BEGIN
+    FOR place IN 0..25 LOOP
+        ulid := ulid || substr(alphabet, substring(bits FROM 5 * place + 1 FOR 5)::bit(5)::integer + 1, 1);
+    END LOOP;
+    RETURN 'task_' || to_char(at AT TIME ZONE 'UTC', 'YYYYMMDD') || '_' || ulid;
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_door_task_id(at timestamp with time zone, ordinal integer) IS 'A task id as package queue makes them: the day and a ULID. It ascends with the microsecond and then with ordinal, the place in a set below 1024.';
+
+CREATE FUNCTION public.sql_door_text(message jsonb, field text, place integer) RETURNS text
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    IF jsonb_typeof(message -> field) NOT IN ('string', 'null') THEN
+        PERFORM sql_door_refuse('LK014', field, 'wrong_type', 'must be a text', place);
+    END IF;
+    RETURN message ->> field;
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_door_text(message jsonb, field text, place integer) IS 'A member of a message of a set that must be a text; null: it is missing.';
+
+CREATE FUNCTION public.sql_door_time(message jsonb, field text, place integer) RETURNS timestamp with time zone
+    LANGUAGE plpgsql STABLE
+    AS $_$
+DECLARE
+    given CONSTANT text := sql_door_text(message, field, place);
+BEGIN
+    IF given ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})$' THEN
+        RETURN given::timestamptz;
+    ELSIF given IS NOT NULL THEN
+        PERFORM sql_door_refuse('LK014', field, 'wrong_format', 'must be a time such as 2026-01-31T08:00:00Z', place);
+    END IF;
+    RETURN NULL;
+EXCEPTION WHEN data_exception THEN
+    PERFORM sql_door_refuse('LK014', field, 'wrong_format', 'must be a time such as 2026-01-31T08:00:00Z', place);
+END
+$_$;
+
+COMMENT ON FUNCTION public.sql_door_time(message jsonb, field text, place integer) IS 'A member of a message of a set that must be a time; null: it is missing.';
+
+CREATE FUNCTION public.sql_door_user() RETURNS public.users
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    found_user users;
+BEGIN
+    SELECT u.* INTO found_user FROM sql_roles r JOIN users u ON u.id = r.user_id WHERE r.role_name = session_user::text;
+    IF found_user.id IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('role %I submits for no user of LKSMS', session_user),
+            HINT = pg_catalog.format('The operator of LKSMS allows it with: lksms sql grant <username> %s', session_user);
+    ELSIF found_user.is_disabled THEN
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+            MESSAGE = pg_catalog.format('the user of LKSMS for whom role %I submits is disabled', session_user),
+            HINT = 'The operator of LKSMS enables it with: lksms user enable <username>';
+    ELSIF found_user.role NOT IN ('submit', 'admin') THEN
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+            MESSAGE = pg_catalog.format('the user of LKSMS for whom role %I submits may not submit', session_user),
+            HINT = 'The user needs the role submit or admin in LKSMS.';
+    END IF;
+    RETURN found_user;
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_door_user() IS 'The user for whom the session submits. session_user: a function of its owner''s rights has another current_user.';
+
 CREATE TABLE public.sql_inbox (
     id bigint NOT NULL,
     task_id text NOT NULL COLLATE pg_catalog."C",
@@ -995,7 +1394,7 @@ CREATE TABLE public.sql_inbox (
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
 
-COMMENT ON TABLE public.sql_inbox IS 'A message that was submitted by SQL, until it is a task. Inserted by lksms.enqueue in the transaction of its caller, which may be long: so it touches no row for which others wait. internal/transport/sqldoor makes a task of it and deletes it, in one transaction. No foreign keys: they would lock rows of companies.';
+COMMENT ON TABLE public.sql_inbox IS 'A message that was submitted by SQL, until it is a task. Inserted by lksms.enqueue in the transaction of its caller, which may be long: so it touches no row for which others wait. internal/transport/sqlinbox makes a task of it and deletes it, in one transaction. No foreign keys: they would lock rows of companies.';
 
 COMMENT ON COLUMN public.sql_inbox.task_id IS 'the id that the task will have, which the caller knows; of a repeat an id that is never used';
 
@@ -1102,42 +1501,6 @@ END
 $_$;
 
 COMMENT ON FUNCTION public.sql_inbox_check_lengths(given public.sql_inbox, place integer) IS 'Refuses a message with a field that is too long, too short, or of a wrong form.';
-
-CREATE TABLE public.users (
-    id bigint NOT NULL,
-    username text NOT NULL,
-    role text NOT NULL,
-    app_id text,
-    password_hash text,
-    is_disabled boolean DEFAULT false NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    company_id bigint DEFAULT 1 NOT NULL,
-    top_priority smallint DEFAULT 1 NOT NULL,
-    version bigint DEFAULT 1 NOT NULL,
-    has_company boolean DEFAULT false NOT NULL,
-    CONSTRAINT users_app_id_of_senders CHECK (((app_id IS NULL) OR ((role = 'send'::text) AND ((char_length(app_id) >= 1) AND (char_length(app_id) <= 50))))),
-    CONSTRAINT users_company_binds_role CHECK (((NOT has_company) OR (role = ANY (ARRAY['submit'::text, 'read'::text])))),
-    CONSTRAINT users_role_known CHECK ((role = ANY (ARRAY['submit'::text, 'send'::text, 'read'::text, 'admin'::text]))),
-    CONSTRAINT users_top_priority_range CHECK (((top_priority >= 0) AND (top_priority <= 9))),
-    CONSTRAINT users_username_form CHECK ((((char_length(username) >= 1) AND (char_length(username) <= 50)) AND (strpos(username, ':'::text) = 0)))
-);
-
-COMMENT ON TABLE public.users IS 'A user of the API: a system, a sender or a person. Written by internal/platform/access.';
-
-COMMENT ON COLUMN public.users.role IS 'submit, send, read or admin';
-
-COMMENT ON COLUMN public.users.app_id IS 'with the role send: the only sender_no for which the user may claim and report; null: any';
-
-COMMENT ON COLUMN public.users.password_hash IS 'argon2id; null: the user has only API keys';
-
-COMMENT ON COLUMN public.users.company_id IS 'the company for which the user submits; 1 is the default company';
-
-COMMENT ON COLUMN public.users.top_priority IS 'the most urgent priority that its submissions may ask for';
-
-COMMENT ON COLUMN public.users.version IS 'incremented by each update; a caller names the version that it saw';
-
-COMMENT ON COLUMN public.users.has_company IS 'the company limits what the user sees; false: company_id only says for whom it submits, and a read user sees every company';
 
 CREATE FUNCTION public.sql_inbox_check_number(caller public.users, phone_number text, place integer) RETURNS void
     LANGUAGE plpgsql STABLE
@@ -1249,8 +1612,6 @@ SELECT regexp_replace(
 )
 $_$;
 
-COMMENT ON FUNCTION public.sql_inbox_number(number text) IS 'A number without what people write between its digits, as package phone reads it, which a test compares.';
-
 CREATE FUNCTION public.sql_inbox_outgoing() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -1262,8 +1623,6 @@ BEGIN
     RETURN NEW;
 END
 $$;
-
-COMMENT ON FUNCTION public.sql_inbox_outgoing() IS 'Trigger of lksms.outgoing: submits the row, with the rights of the caller.';
 
 CREATE FUNCTION public.sql_inbox_put(caller public.users, of_id bigint, place integer, phone_number text, content text, dedup_key text, message_type text, priority integer, expect_send_time timestamp with time zone, expires_at timestamp with time zone, sign text, source text, test boolean, template_no text, params jsonb, language text) RETURNS text
     LANGUAGE plpgsql
@@ -1318,8 +1677,6 @@ BEGIN
 END
 $_$;
 
-COMMENT ON FUNCTION public.sql_inbox_put(caller public.users, of_id bigint, place integer, phone_number text, content text, dedup_key text, message_type text, priority integer, expect_send_time timestamp with time zone, expires_at timestamp with time zone, sign text, source text, test boolean, template_no text, params jsonb, language text) IS 'Checks a message as package queue does, in the same order, puts it in the inbox, and returns the id of its task: of a repeated dedup key the first one.';
-
 CREATE FUNCTION public.sql_inbox_refuse(code text, field text, rule text, text_of_error text, place integer DEFAULT NULL::integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1331,8 +1688,6 @@ BEGIN
         DETAIL = pg_catalog.format('Message %s of the set, counted from 1.', place);
 END
 $$;
-
-COMMENT ON FUNCTION public.sql_inbox_refuse(code text, field text, rule text, text_of_error text, place integer) IS 'Refuses a message: the SQLSTATE says what is wrong, the column which field, the constraint which rule of package fault. place is that in a set.';
 
 CREATE FUNCTION public.sql_inbox_segments(signed text) RETURNS integer
     LANGUAGE plpgsql IMMUTABLE
@@ -1363,15 +1718,11 @@ BEGIN
 END
 $_$;
 
-COMMENT ON FUNCTION public.sql_inbox_segments(signed text) IS 'The short messages that a text takes, as package segment counts them, which a test compares.';
-
 CREATE FUNCTION public.sql_inbox_setting(of_name text, otherwise bigint) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
     SELECT coalesce((SELECT (s.value #>> '{}')::bigint FROM settings s WHERE s.category = 'sms' AND s.name = of_name), otherwise)
 $$;
-
-COMMENT ON FUNCTION public.sql_inbox_setting(of_name text, otherwise bigint) IS 'A setting of the category sms. Its default is that of package setting, which a test compares.';
 
 CREATE FUNCTION public.sql_inbox_store(given public.sql_inbox, earlier text) RETURNS text
     LANGUAGE plpgsql
@@ -1426,8 +1777,6 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION public.sql_inbox_task_id(at timestamp with time zone, ordinal integer) IS 'A task id as package queue makes them: the day and a ULID. It ascends with the microsecond and then with ordinal, the place in a set below 1024.';
-
 CREATE FUNCTION public.sql_inbox_text(message jsonb, field text, place integer) RETURNS text
     LANGUAGE plpgsql STABLE
     AS $$
@@ -1438,8 +1787,6 @@ BEGIN
     RETURN message ->> field;
 END
 $$;
-
-COMMENT ON FUNCTION public.sql_inbox_text(message jsonb, field text, place integer) IS 'A member of a message of a set that must be a text; null: it is missing.';
 
 CREATE FUNCTION public.sql_inbox_time(message jsonb, field text, place integer) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
@@ -1457,8 +1804,6 @@ EXCEPTION WHEN data_exception THEN
     PERFORM sql_inbox_refuse('LK014', field, 'wrong_format', 'must be a time such as 2026-01-31T08:00:00Z', place);
 END
 $_$;
-
-COMMENT ON FUNCTION public.sql_inbox_time(message jsonb, field text, place integer) IS 'A member of a message of a set that must be a time; null: it is missing.';
 
 CREATE FUNCTION public.sql_inbox_user() RETURNS public.users
     LANGUAGE plpgsql STABLE
@@ -1482,8 +1827,6 @@ BEGIN
     RETURN found_user;
 END
 $$;
-
-COMMENT ON FUNCTION public.sql_inbox_user() IS 'The user for whom the session submits. session_user: a function of its owner''s rights has another current_user.';
 
 CREATE FUNCTION public.sql_role_grant(role_name text) RETURNS void
     LANGUAGE plpgsql
@@ -4649,7 +4992,7 @@ CREATE TABLE public.phone_leases (
     task_id text NOT NULL COLLATE pg_catalog."C"
 );
 
-COMMENT ON TABLE public.phone_leases IS 'A lease that a phone took and has not ended yet, or had when it pulled last: a phone that lost the answer gets these messages again. An index of queue by holder would cost each claim of every sender. Written by internal/transport/smsgate.';
+COMMENT ON TABLE public.phone_leases IS 'A lease that a phone took and has not ended yet, or had when it pulled last: a phone that lost the answer gets these messages again. An index of queue by holder would cost each claim of every sender. Written by internal/transport/smsgate/mobile.';
 
 COMMENT ON COLUMN public.phone_leases.task_id IS 'no foreign key: it would lock rows of queue';
 
@@ -4675,7 +5018,7 @@ CREATE TABLE public.phones (
     CONSTRAINT phones_sim_number_range CHECK (((sim_number >= 1) AND (sim_number <= 3)))
 );
 
-COMMENT ON TABLE public.phones IS 'A phone with the app of SMSGate that is a sender, or shall become one. Written by internal/transport/smsgate.';
+COMMENT ON TABLE public.phones IS 'A phone with the app of SMSGate that is a sender, or shall become one. Written by internal/transport/smsgate/mobile.';
 
 COMMENT ON COLUMN public.phones.code_hash IS 'SHA-256 of the code with which one phone can register; null: none is open';
 
@@ -5657,7 +6000,7 @@ CREATE TABLE public.smsgate_messages (
     CONSTRAINT smsgate_messages_task_ids_size CHECK (((cardinality(task_ids) >= 1) AND (cardinality(task_ids) <= 100)))
 );
 
-COMMENT ON TABLE public.smsgate_messages IS 'A message that a program submitted through the third-party API of SMSGate: one task for each recipient. Written by internal/transport/smsgateclient in the transaction that submits the tasks, so that a message_id exists once; deleted when the days of its tasks are dropped.';
+COMMENT ON TABLE public.smsgate_messages IS 'A message that a program submitted through the third-party API of SMSGate: one task for each recipient. Written by internal/transport/smsgate/thirdparty in the transaction that submits the tasks, so that a message_id exists once; deleted when the days of its tasks are dropped.';
 
 COMMENT ON COLUMN public.smsgate_messages.submitted_by IS 'as messages.submitted_by: the user name, which no foreign key keeps';
 
@@ -5683,7 +6026,7 @@ CREATE TABLE public.sql_roles (
     CONSTRAINT sql_roles_role_name_length CHECK (((char_length(role_name) >= 1) AND (char_length(role_name) <= 63)))
 );
 
-COMMENT ON TABLE public.sql_roles IS 'A role of PostgreSQL that may call the functions of the schema lksms, and the user for whom it submits. Written by internal/transport/sqldoor, with the grants. The role needs both: a migration that makes a function of lksms again must grant it to these roles.';
+COMMENT ON TABLE public.sql_roles IS 'A role of PostgreSQL that may call the functions of the schema lksms, and the user for whom it submits. Written by internal/transport/sqlinbox, with the grants. The role needs both: a migration that makes a function of lksms again must grant it to these roles.';
 
 COMMENT ON COLUMN public.sql_roles.role_name IS 'session_user of the caller; no foreign key: a role belongs to the cluster';
 

@@ -1,16 +1,44 @@
 -- migrate:up
--- The package that takes these messages is called sqlinbox, and so are its functions now. A function keeps its OID, so that a call that runs goes on.
--- sql_inbox_put is split into functions of one subject. Locks no table.
+-- The package that takes these messages is called sqlinbox, and so are its functions now. sql_inbox_put is split into functions of one subject. The former
+-- functions stay until the next version, for calls that run meanwhile. Locks the view lksms.outgoing for a moment.
 DO $$
 DECLARE
     schemas CONSTANT oid[] := ARRAY(SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'messages'::regclass) || 'lksms'::regnamespace::oid;
     made record;
 BEGIN
-    FOR made IN SELECT p.oid::regprocedure AS name, p.proname FROM pg_proc p WHERE p.pronamespace = ANY (schemas) AND p.proname LIKE 'sql\_door\_%' ORDER BY p.oid LOOP
-        EXECUTE format('ALTER FUNCTION %s RENAME TO %I', made.name, replace(made.proname, 'sql_door_', 'sql_inbox_'));
-    END LOOP;
-    FOR made IN SELECT p.oid FROM pg_proc p WHERE p.pronamespace = ANY (schemas) AND p.prosrc LIKE '%sql\_door\_%' ORDER BY p.oid LOOP
+    FOR made IN
+        SELECT p.oid FROM pg_proc p
+        WHERE p.pronamespace = ANY (schemas) AND (p.proname LIKE 'sql\_door\_%' OR p.prosrc LIKE '%sql\_door\_%')
+        ORDER BY p.oid
+    LOOP
         EXECUTE replace(pg_get_functiondef(made.oid), 'sql_door_', 'sql_inbox_');
+    END LOOP;
+END $$;
+
+CREATE OR REPLACE TRIGGER outgoing_insert INSTEAD OF INSERT ON lksms.outgoing FOR EACH ROW EXECUTE FUNCTION sql_inbox_outgoing();
+
+COMMENT ON SCHEMA lksms IS
+    'What a role of sql_roles may use to submit messages in its own transaction, see docs/integrations.md. Nothing else belongs here.';
+COMMENT ON FUNCTION lksms.enqueue(
+    text, text, text, text, integer, timestamptz, timestamptz, text, text, boolean, text, jsonb, text
+) IS 'Submits a message in the transaction of the caller, and returns the id of its task. NULL: not given. See docs/integrations.md.';
+
+-- Comments of tables name the packages that write them.
+DO $$
+DECLARE
+    made record;
+BEGIN
+    FOR made IN
+        SELECT c.oid::regclass AS name, obj_description(c.oid, 'pg_class') AS text FROM pg_class c
+        WHERE c.relkind IN ('r', 'p') AND c.relnamespace = (SELECT m.relnamespace FROM pg_class m WHERE m.oid = 'messages'::regclass)
+            AND obj_description(c.oid, 'pg_class') ~ 'internal/transport/(sqldoor|smsgate)'
+        ORDER BY c.oid
+    LOOP
+        EXECUTE format('COMMENT ON TABLE %s IS %L', made.name, regexp_replace(
+            replace(replace(made.text, 'internal/transport/sqldoor', 'internal/transport/sqlinbox'),
+                'internal/transport/smsgateclient', 'internal/transport/smsgate/thirdparty'),
+            'internal/transport/smsgate(?![/a-z])', 'internal/transport/smsgate/mobile', 'g'
+        ));
     END LOOP;
 END $$;
 
@@ -265,17 +293,20 @@ BEGIN
 END $$;
 
 -- migrate:down
+-- The functions of lksms get their former bodies back, and with them the former names of settings.
 DO $$
 DECLARE
-    schemas CONSTANT oid[] := ARRAY(SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'messages'::regclass) || 'lksms'::regnamespace::oid;
     made record;
 BEGIN
-    FOR made IN SELECT p.oid::regprocedure AS name, p.proname FROM pg_proc p WHERE p.pronamespace = ANY (schemas) AND p.proname LIKE 'sql\_inbox\_%' ORDER BY p.oid LOOP
-        EXECUTE format('ALTER FUNCTION %s RENAME TO %I', made.name, replace(made.proname, 'sql_inbox_', 'sql_door_'));
+    FOR made IN SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'lksms'::regnamespace AND p.prosrc LIKE '%sql\_inbox\_%' ORDER BY p.oid LOOP
+        EXECUTE replace(pg_get_functiondef(made.oid), 'sql_inbox_', 'sql_door_');
     END LOOP;
-    FOR made IN SELECT p.oid FROM pg_proc p WHERE p.pronamespace = ANY (schemas) AND p.prosrc LIKE '%sql\_inbox\_%' ORDER BY p.oid LOOP
-        EXECUTE regexp_replace(
-            replace(pg_get_functiondef(made.oid), 'sql_inbox_', 'sql_door_'), '''max_(content|segments)_''', '''\1_most_''', 'g'
-        );
+    EXECUTE 'CREATE OR REPLACE TRIGGER outgoing_insert INSTEAD OF INSERT ON lksms.outgoing FOR EACH ROW EXECUTE FUNCTION sql_door_outgoing()';
+    FOR made IN
+        SELECT p.oid::regprocedure AS name FROM pg_proc p
+        WHERE p.proname LIKE 'sql\_inbox\_%' AND p.pronamespace = (SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'messages'::regclass)
+        ORDER BY p.oid
+    LOOP
+        EXECUTE format('DROP FUNCTION %s', made.name);
     END LOOP;
 END $$;

@@ -104,31 +104,51 @@ SELECT count(*) AS rows, coalesce(sum(m.segments), 0)::bigint AS segments FROM m
 
 -- BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked: segments as submitted; unsigned, those without
 -- signature, for servers of the version before; by_sender, those that the senders count that may serve the batch now and count otherwise: each has a
--- signature of its own, forbids signatures, or has a segment size. The caller has locked the batch. It reads all rows, twice if there are such senders.
+-- signature of its own, forbids signatures, or has a segment size. These follow from the first rows, since to count all takes too long. The caller has
+-- locked the batch.
 -- name: BatchSum :exec
 WITH counting AS MATERIALIZED (
     SELECT DISTINCT s.sign, s.sign_mode = 'none' AS forbids_signs, s.segment_size
     FROM batches b
     JOIN channels c ON c.channel = b.channel AND c.channel = 'sms' -- elsewhere a message counts as one
     JOIN senders s ON s.channel_id = c.id
-    WHERE b.id = @id AND s.status <> 'retired' AND (s.sign IS NOT NULL OR s.sign_mode = 'none' OR s.segment_size IS NOT NULL)
+    WHERE b.id = @id AND s.status = 'on' AND (s.sign IS NOT NULL OR s.sign_mode = 'none' OR s.segment_size IS NOT NULL)
         AND (b.sender_no IS NULL OR b.sender_no = s.sender_no) AND sender_serves(s.id, b.company_id)
     LIMIT 10
 ),
+first_rows AS MATERIALIZED (
+    SELECT coalesce(r.country_no, '') AS country_no, unsigned_text(r.content, coalesce(r.sign, b.sign)) AS content, coalesce(r.sign, b.sign) AS sign,
+        r.segments
+    FROM batches b
+    JOIN batch_rows r ON r.batch_id = b.id
+    WHERE b.id = @id AND r.code IS NULL AND EXISTS (SELECT FROM counting)
+    ORDER BY r.row_no
+    LIMIT @max_sampled::integer
+),
+totals AS MATERIALIZED (
+    SELECT coalesce(r.country_no, '') AS country_no, count(*) AS rows, sum(r.segments) AS segments,
+        sum(CASE
+            WHEN coalesce(r.sign, b.sign) IS NULL OR r.segments = 1 THEN r.segments
+            ELSE unsigned_segments(handed_text(r.content, coalesce(r.sign, b.sign), 'none'))
+        END) AS unsigned
+    FROM batches b
+    JOIN batch_rows r ON r.batch_id = b.id
+    WHERE b.id = @id AND r.code IS NULL
+    GROUP BY 1
+),
 by_sender AS MATERIALIZED (
     SELECT m.country_no, jsonb_agg(jsonb_build_object(
-        'sign', coalesce(m.sign, ''), 'forbids_signs', m.forbids_signs, 'segment_size', coalesce(m.segment_size, 0), 'segments', m.segments
+        'sign', coalesce(m.sign, ''), 'forbids_signs', m.forbids_signs, 'segment_size', coalesce(m.segment_size, 0),
+        'segments', m.counted * t.segments / m.submitted
     )) AS counts
     FROM (
-        SELECT coalesce(r.country_no, '') AS country_no, k.sign, k.forbids_signs, k.segment_size,
-            sum(sent_segments(
-                r.content, coalesce(r.sign, b.sign), r.segments, k.sign, CASE WHEN k.forbids_signs THEN 'none' ELSE 'in_text' END, k.segment_size, true
-            )) AS segments
+        SELECT f.country_no, k.sign, k.forbids_signs, k.segment_size, sum(f.segments) AS submitted,
+            sum(sent_segments(f.content, f.sign, f.segments, k.sign, CASE WHEN k.forbids_signs THEN 'none' ELSE 'in_text' END, k.segment_size, true)) AS counted
         FROM counting k
-        JOIN batches b ON b.id = @id
-        JOIN batch_rows r ON r.batch_id = @id AND r.code IS NULL
-        GROUP BY 1, k.sign, k.forbids_signs, k.segment_size
+        CROSS JOIN first_rows f
+        GROUP BY f.country_no, k.sign, k.forbids_signs, k.segment_size
     ) m
+    JOIN totals t ON t.country_no = m.country_no
     GROUP BY m.country_no
 )
 UPDATE batches b
@@ -138,16 +158,7 @@ SET by_country = (
             'country_no', c.country_no, 'rows', c.rows, 'segments', c.segments, 'unsigned', c.unsigned, 'by_sender', coalesce(s.counts, '[]')
         ) ORDER BY c.country_no
     ), '[]')
-    FROM (
-        SELECT coalesce(r.country_no, '') AS country_no, count(*) AS rows, sum(r.segments) AS segments,
-            sum(CASE
-                WHEN coalesce(r.sign, b.sign) IS NULL OR r.segments = 1 THEN r.segments
-                ELSE unsigned_segments(handed_text(r.content, coalesce(r.sign, b.sign), 'none'))
-            END) AS unsigned
-        FROM batch_rows r
-        WHERE r.batch_id = @id AND r.code IS NULL
-        GROUP BY 1
-    ) c
+    FROM totals c
     LEFT JOIN by_sender s ON s.country_no = c.country_no
 )
 WHERE b.id = @id AND b.status = 'checking';
@@ -160,7 +171,8 @@ SELECT f.country_no::text AS country_no, sum(f.segments)::bigint AS submitted,
         sqlc.narg(segment_size)::bigint, true
     ))::bigint AS counted
 FROM (
-    SELECT coalesce(r.country_no, '') AS country_no, r.content, coalesce(r.sign, b.sign) AS sign, r.segments
+    SELECT coalesce(r.country_no, '') AS country_no, unsigned_text(r.content, coalesce(r.sign, b.sign)) AS content, coalesce(r.sign, b.sign) AS sign,
+        r.segments
     FROM batches b
     JOIN batch_rows r ON r.batch_id = b.id
     WHERE b.id = @id AND r.code IS NULL

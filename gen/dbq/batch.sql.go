@@ -1081,7 +1081,8 @@ SELECT f.country_no::text AS country_no, sum(f.segments)::bigint AS submitted,
         $3::bigint, true
     ))::bigint AS counted
 FROM (
-    SELECT coalesce(r.country_no, '') AS country_no, r.content, coalesce(r.sign, b.sign) AS sign, r.segments
+    SELECT coalesce(r.country_no, '') AS country_no, unsigned_text(r.content, coalesce(r.sign, b.sign)) AS content, coalesce(r.sign, b.sign) AS sign,
+        r.segments
     FROM batches b
     JOIN batch_rows r ON r.batch_id = b.id
     WHERE b.id = $4 AND r.code IS NULL
@@ -1139,24 +1140,43 @@ WITH counting AS MATERIALIZED (
     FROM batches b
     JOIN channels c ON c.channel = b.channel AND c.channel = 'sms' -- elsewhere a message counts as one
     JOIN senders s ON s.channel_id = c.id
-    WHERE b.id = $1 AND s.status <> 'retired' AND (s.sign IS NOT NULL OR s.sign_mode = 'none' OR s.segment_size IS NOT NULL)
+    WHERE b.id = $1 AND s.status = 'on' AND (s.sign IS NOT NULL OR s.sign_mode = 'none' OR s.segment_size IS NOT NULL)
         AND (b.sender_no IS NULL OR b.sender_no = s.sender_no) AND sender_serves(s.id, b.company_id)
     LIMIT 10
 ),
+first_rows AS MATERIALIZED (
+    SELECT coalesce(r.country_no, '') AS country_no, unsigned_text(r.content, coalesce(r.sign, b.sign)) AS content, coalesce(r.sign, b.sign) AS sign,
+        r.segments
+    FROM batches b
+    JOIN batch_rows r ON r.batch_id = b.id
+    WHERE b.id = $1 AND r.code IS NULL AND EXISTS (SELECT FROM counting)
+    ORDER BY r.row_no
+    LIMIT $2::integer
+),
+totals AS MATERIALIZED (
+    SELECT coalesce(r.country_no, '') AS country_no, count(*) AS rows, sum(r.segments) AS segments,
+        sum(CASE
+            WHEN coalesce(r.sign, b.sign) IS NULL OR r.segments = 1 THEN r.segments
+            ELSE unsigned_segments(handed_text(r.content, coalesce(r.sign, b.sign), 'none'))
+        END) AS unsigned
+    FROM batches b
+    JOIN batch_rows r ON r.batch_id = b.id
+    WHERE b.id = $1 AND r.code IS NULL
+    GROUP BY 1
+),
 by_sender AS MATERIALIZED (
     SELECT m.country_no, jsonb_agg(jsonb_build_object(
-        'sign', coalesce(m.sign, ''), 'forbids_signs', m.forbids_signs, 'segment_size', coalesce(m.segment_size, 0), 'segments', m.segments
+        'sign', coalesce(m.sign, ''), 'forbids_signs', m.forbids_signs, 'segment_size', coalesce(m.segment_size, 0),
+        'segments', m.counted * t.segments / m.submitted
     )) AS counts
     FROM (
-        SELECT coalesce(r.country_no, '') AS country_no, k.sign, k.forbids_signs, k.segment_size,
-            sum(sent_segments(
-                r.content, coalesce(r.sign, b.sign), r.segments, k.sign, CASE WHEN k.forbids_signs THEN 'none' ELSE 'in_text' END, k.segment_size, true
-            )) AS segments
+        SELECT f.country_no, k.sign, k.forbids_signs, k.segment_size, sum(f.segments) AS submitted,
+            sum(sent_segments(f.content, f.sign, f.segments, k.sign, CASE WHEN k.forbids_signs THEN 'none' ELSE 'in_text' END, k.segment_size, true)) AS counted
         FROM counting k
-        JOIN batches b ON b.id = $1
-        JOIN batch_rows r ON r.batch_id = $1 AND r.code IS NULL
-        GROUP BY 1, k.sign, k.forbids_signs, k.segment_size
+        CROSS JOIN first_rows f
+        GROUP BY f.country_no, k.sign, k.forbids_signs, k.segment_size
     ) m
+    JOIN totals t ON t.country_no = m.country_no
     GROUP BY m.country_no
 )
 UPDATE batches b
@@ -1166,26 +1186,23 @@ SET by_country = (
             'country_no', c.country_no, 'rows', c.rows, 'segments', c.segments, 'unsigned', c.unsigned, 'by_sender', coalesce(s.counts, '[]')
         ) ORDER BY c.country_no
     ), '[]')
-    FROM (
-        SELECT coalesce(r.country_no, '') AS country_no, count(*) AS rows, sum(r.segments) AS segments,
-            sum(CASE
-                WHEN coalesce(r.sign, b.sign) IS NULL OR r.segments = 1 THEN r.segments
-                ELSE unsigned_segments(handed_text(r.content, coalesce(r.sign, b.sign), 'none'))
-            END) AS unsigned
-        FROM batch_rows r
-        WHERE r.batch_id = $1 AND r.code IS NULL
-        GROUP BY 1
-    ) c
+    FROM totals c
     LEFT JOIN by_sender s ON s.country_no = c.country_no
 )
 WHERE b.id = $1 AND b.status = 'checking'
 `
 
+type BatchSumParams struct {
+	ID         int64
+	MaxSampled int32
+}
+
 // BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked: segments as submitted; unsigned, those without
 // signature, for servers of the version before; by_sender, those that the senders count that may serve the batch now and count otherwise: each has a
-// signature of its own, forbids signatures, or has a segment size. The caller has locked the batch. It reads all rows, twice if there are such senders.
-func (q *Queries) BatchSum(ctx context.Context, id int64) error {
-	_, err := q.db.Exec(ctx, batchSum, id)
+// signature of its own, forbids signatures, or has a segment size. These follow from the first rows, since to count all takes too long. The caller has
+// locked the batch.
+func (q *Queries) BatchSum(ctx context.Context, arg BatchSumParams) error {
+	_, err := q.db.Exec(ctx, batchSum, arg.ID, arg.MaxSampled)
 	return err
 }
 

@@ -539,35 +539,38 @@ const senderLimits = `-- name: SenderLimits :many
 WITH candidates AS MATERIALIZED (
     SELECT r.sender_id, r.weight::double precision AS weight, r.sort
     FROM routes r JOIN sender_standings x ON x.sender_id = r.sender_id
-    WHERE r.pool_id = $3::bigint AND r.status = 'on' AND x.is_available
+    WHERE r.pool_id = $1::bigint AND r.status = 'on' AND x.is_available
     UNION ALL
     SELECT x.sender_id, 1, x.sort
     FROM pools p JOIN sender_standings x ON x.channel_id = p.channel_id
-    WHERE p.id = $3::bigint AND p.company_id IS NULL AND x.is_shared AND x.is_available
+    WHERE p.id = $1::bigint AND p.company_id IS NULL AND x.is_shared AND x.is_available
     UNION ALL
-    SELECT x.sender_id, 1, 0 FROM sender_standings x WHERE x.sender_id = $4::bigint AND x.is_available
+    SELECT x.sender_id, 1, 0 FROM sender_standings x WHERE x.sender_id = $2::bigint AND x.is_available
+),
+known AS MATERIALIZED (
+    SELECT c.sender_id, c.weight, c.sort, (
+        SELECT z.is_silent FROM sender_silences($3::interval, $4::interval) z WHERE z.sender_id = c.sender_id
+    )::boolean AS is_silent
+    FROM candidates c
 )
 SELECT x.sender_no, c.weight::double precision AS weight, s.sign, s.sign_mode = 'none' AS forbids_signs, s.segment_size,
     (s.channel_id = (SELECT h.id FROM channels h WHERE h.channel = 'sms'))::boolean AS counts_segments,
     s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
-    s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at,
-    (
-        SELECT z.is_silent FROM sender_silences($1::interval, $2::interval) z WHERE z.sender_id = s.id
-    )::boolean AS is_silent
-FROM candidates c
+    s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at, c.is_silent
+FROM known c
 JOIN senders s ON s.id = c.sender_id
 JOIN sender_standings x ON x.sender_id = c.sender_id
-WHERE c.sort = (SELECT max(m.sort) FROM candidates m)
+WHERE c.sort = (SELECT m.sort FROM known m ORDER BY m.is_silent, m.sort DESC LIMIT 1)
 ORDER BY x.sender_no
 LIMIT 100
 `
 
 type SenderLimitsParams struct {
-	SilentAfter   time.Duration
-	RecordedApart time.Duration
 	PoolID        *int64
 	SenderID      *int64
+	SilentAfter   time.Duration
+	RecordedApart time.Duration
 }
 
 type SenderLimitsRow struct {
@@ -592,14 +595,14 @@ type SenderLimitsRow struct {
 	IsSilent       bool
 }
 
-// SenderLimits returns the available senders with the largest sort that serve a pool, by its routes or as shared senders, or only one sender if it is
-// available: the weight of each, how it counts segments, what its limits have left, its funds if it has a balance, and whether it is silent.
+// SenderLimits returns the available senders with the largest sort of those that are not silent, or of all if all are, that serve a pool, by its routes
+// or as shared senders, or only one sender if it is available: the weight of each, how it counts segments, what its limits have left, its funds if it has a balance, and whether it is silent.
 func (q *Queries) SenderLimits(ctx context.Context, arg SenderLimitsParams) ([]SenderLimitsRow, error) {
 	rows, err := q.db.Query(ctx, senderLimits,
-		arg.SilentAfter,
-		arg.RecordedApart,
 		arg.PoolID,
 		arg.SenderID,
+		arg.SilentAfter,
+		arg.RecordedApart,
 	)
 	if err != nil {
 		return nil, err

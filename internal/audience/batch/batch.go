@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/audience/batch/progress"
+	"lksms/internal/audience/batch/source"
 	"lksms/internal/audience/contact"
 	"lksms/internal/audience/notification"
 	"lksms/internal/audience/upload"
@@ -27,16 +29,6 @@ import (
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
 	"lksms/internal/platform/sweep"
-)
-
-// The states of a batch.
-const (
-	Checking  = "checking"
-	Ready     = "ready"
-	Running   = "running"
-	Paused    = "paused"
-	Finished  = "finished"
-	Cancelled = "cancelled"
 )
 
 // Which rows are duplicates: none, those with the address of a row before, or those with its text, too.
@@ -75,15 +67,19 @@ type Services struct {
 type Service struct {
 	Services
 
-	db      *postgres.DB
-	q       *dbq.Queries
-	inParts *dbq.Queries // statements that read tasks by their ids
-	log     *slog.Logger
+	db       *postgres.DB
+	q        *dbq.Queries
+	inParts  *dbq.Queries // statements that read tasks by their ids
+	log      *slog.Logger
+	progress *progress.Reader
 }
 
 // New returns a Service on db.
 func New(db *postgres.DB, services Services, log *slog.Logger) *Service {
-	return &Service{Services: services, db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), log: log}
+	return &Service{
+		Services: services, db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), log: log,
+		progress: progress.New(db, services.Directory, services.Settings),
+	}
 }
 
 // Sweeps are what the service does again and again.
@@ -189,18 +185,16 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 			return p, nil, err
 		}
 	}
-	rows, err := s.open(ctx, dbq.Batch{CompanyID: p.CompanyID, Channel: r.Channel, Tag: p.Tag, TagsAll: p.TagsAll, TagsAny: p.TagsAny, TagsNone: p.TagsNone, PhoneColumn: p.PhoneColumn, SignColumn: optional.NonZero(r.SignColumn), UploadID: uploadID(r.Upload)})
+	rows, err := source.Open(ctx, s.Uploads, s.Contacts, dbq.Batch{CompanyID: p.CompanyID, Channel: r.Channel, Tag: p.Tag, TagsAll: p.TagsAll, TagsAny: p.TagsAny, TagsNone: p.TagsNone, PhoneColumn: p.PhoneColumn, SignColumn: optional.NonZero(r.SignColumn), UploadID: uploadID(r.Upload)})
 	if err != nil {
 		return p, nil, err
 	}
-	defer rows.close()
-	p.SignColumn = optional.NonZero(rows.signColumn(m.names()))
-	if read, is := rows.(*list); is {
-		name, isDoubtful := read.Encoding()
-		p.Encoding, p.IsEncodingDoubtful = optional.NonZero(name), isDoubtful
-	}
-	p.UploadID, p.PhoneColumn = uploadID(r.Upload), rows.addressColumn()
-	if missing := rows.missing(m.names()); len(missing) > 0 {
+	defer rows.Close()
+	p.SignColumn = optional.NonZero(rows.SignColumn(m.names()))
+	encoding, isDoubtful := rows.Encoding()
+	p.Encoding, p.IsEncodingDoubtful = optional.NonZero(encoding), isDoubtful
+	p.UploadID, p.PhoneColumn = uploadID(r.Upload), rows.AddressColumn()
+	if missing := rows.Missing(m.names()); len(missing) > 0 {
 		return p, nil, fault.InvalidField("content", fault.MissingColumns, missing)
 	}
 	return p, m.rendering, nil
@@ -240,9 +234,6 @@ func (r Request) tagField() string {
 	}
 }
 
-// combined is the tag of a batch whose contacts are selected by several. No tag has this name.
-const combined = ""
-
 // chooseTags stores which contacts are the rows: those of one tag, or those that several select. Fault: request.invalid.
 func (r Request) chooseTags(p *dbq.BatchCreateParams) error {
 	p.TagsAll, p.TagsAny, p.TagsNone = []string{}, []string{}, []string{}
@@ -257,7 +248,7 @@ func (r Request) chooseTags(p *dbq.BatchCreateParams) error {
 	case len(all) == 1 && n == 1 && len(r.Tags.None) == 0:
 		p.Tag = &all[0]
 	default:
-		p.Tag = new(combined)
+		p.Tag = new(source.Combined)
 		p.TagsAll, p.TagsAny, p.TagsNone = append(p.TagsAll, all...), append(p.TagsAny, r.Tags.Any...), append(p.TagsNone, r.Tags.None...)
 	}
 	return nil
@@ -284,212 +275,68 @@ func (s *Service) get(ctx context.Context, viewer Viewer, id int64) (dbq.Batch, 
 	return postgres.One(rows, err, "get batch", errNoBatch)
 }
 
-// Progress is a batch and its figures.
-type Progress struct {
-	dbq.Batch
-
-	Counts  Counts
-	Wait    *Wait         // why it does not go on now; nil: nothing holds it up
-	Senders []SenderCount // those that have or had tasks of it
-}
-
-// Counts has the numbers of rows of a batch. Rows is the sum of Valid, Invalid, Duplicate and Blocked; Valid that of Waiting, Processing, Success,
-// Failed and Cancelled.
-type Counts struct {
-	Rows, Valid, Invalid, Duplicate, Blocked        int64
-	Waiting, Processing, Success, Failed, Cancelled int64
-	Delivered, Undelivered                          int64
-}
-
-// SenderCount says what a sender did for a batch.
-type SenderCount struct {
-	SenderNo                                            string
-	Processing, Success, Failed, Delivered, Undelivered int64
-	Segments                                            int64 // of the messages that it reported SUCCESS
-}
-
 // Get returns a batch with its figures, which are exact. Fault: batch.not_found.
-func (s *Service) Get(ctx context.Context, viewer Viewer, id int64) (Progress, error) {
+func (s *Service) Get(ctx context.Context, viewer Viewer, id int64) (progress.Progress, error) {
 	row, err := s.get(ctx, viewer, id)
 	if err != nil {
-		return Progress{}, err
+		return progress.Progress{}, err
 	}
-	all, err := s.progressOf(ctx, []dbq.Batch{row})
+	all, err := s.progress.Of(ctx, []dbq.Batch{row})
 	if err != nil {
-		return Progress{}, err
+		return progress.Progress{}, err
 	}
 	return all[0], nil
 }
 
 // List returns up to limit batches with smaller ids than before, newest first, of one status or of any.
-func (s *Service) List(ctx context.Context, viewer Viewer, status *string, before int64, limit int) ([]Progress, error) {
+func (s *Service) List(ctx context.Context, viewer Viewer, status *string, before int64, limit int) ([]progress.Progress, error) {
 	rows, err := s.q.BatchList(ctx, dbq.BatchListParams{
 		BeforeID: before, CompanyID: viewer.CompanyID, Status: status, PageLimit: int32(limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list batches: %w", err)
 	}
-	return s.progressOf(ctx, rows)
+	return s.progress.Of(ctx, rows)
 }
 
-// progressOf reads the figures of batches. The rows were read a moment before: a row that became a task meanwhile is not counted as waiting twice,
-// because all but waiting is counted, and waiting is the rest.
-func (s *Service) progressOf(ctx context.Context, rows []dbq.Batch) ([]Progress, error) {
-	ids := make([]int64, len(rows))
-	for i, row := range rows {
-		ids[i] = row.ID
-	}
-	totals, err := s.q.BatchTotals(ctx, ids)
-	if err != nil {
-		return nil, fmt.Errorf("read figures of batches: %w", err)
-	}
-	of := map[int64][]dbq.BatchTotal{}
-	for _, t := range totals {
-		of[t.BatchID] = append(of[t.BatchID], t)
-	}
-	all := make([]Progress, len(rows))
-	for i, row := range rows {
-		all[i] = progress(row, of[row.ID])
-		if all[i].Wait, err = s.waitOf(ctx, all[i]); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
-// The reasons of a Wait.
-const (
-	WaitsForTime   = "scheduled"
-	WaitsForSender = "sender_gone" // its only sender does not exist any more, or does not serve the company any more
-	WaitsForAny    = "no_sender"   // no sender that may send it is available and polls
-	WaitsInVain    = "expired"     // it expired before it was confirmed
-)
-
-// Wait says for what a running batch waits, or that a ready one waits in vain.
-type Wait struct {
-	Reason   string
-	SenderNo *string
-	Until    *time.Time // nil: nobody knows
-}
-
-func (s *Service) waitOf(ctx context.Context, st Progress) (*Wait, error) {
-	if st.Status == Ready && st.ExpiresAt != nil {
-		start, err := s.startOf(ctx, st.Batch)
-		if err != nil || st.ExpiresAt.After(start) {
-			return nil, err
-		}
-		return &Wait{Reason: WaitsInVain}, nil
-	}
-	if st.Status != Running || st.Counts.Waiting == 0 {
-		return nil, nil //nolint:nilnil // nothing waits
-	}
-	isServed, err := s.serves(ctx, st.Batch)
-	switch {
-	case err != nil:
-		return nil, err
-	case !isServed:
-		return &Wait{Reason: WaitsForSender, SenderNo: st.SenderNo}, nil
-	case st.ExpectSendTime != nil && st.ExpectSendTime.After(time.Now()):
-		return &Wait{Reason: WaitsForTime, Until: st.ExpectSendTime}, nil
-	}
-	isClaimed, err := s.isClaimed(ctx, st)
-	if err != nil || isClaimed {
-		return nil, err
-	}
-	return &Wait{Reason: WaitsForAny, SenderNo: st.SenderNo}, nil
-}
-
-// startOf returns when a batch would be sent that was confirmed now, as BatchConfirm does.
-func (s *Service) startOf(ctx context.Context, b dbq.Batch) (time.Time, error) {
-	now := time.Now()
-	switch {
-	case b.ExpectSendTime != nil && b.ExpectSendTime.After(now):
-		return *b.ExpectSendTime, nil
-	case b.ExpectSendTime != nil || !b.IsDeferred:
-		return now, nil
-	}
-	values, err := s.Settings.Get(ctx)
-	return values.SMS.NextInterval(now), err
-}
-
-// serves reports whether the only sender of a batch, if it has one, serves the company.
-func (s *Service) serves(ctx context.Context, b dbq.Batch) (bool, error) {
-	if b.SenderNo == nil {
-		return true, nil
-	}
-	_, err := s.Directory.ServingSender(ctx, b.Channel, b.CompanyID, b.MessageType, *b.SenderNo)
-	var refused *fault.Error
-	if errors.As(err, &refused) {
-		return false, nil
-	}
-	return err == nil, err //nolint:wrapcheck // says what it is
-}
-
-func progress(b dbq.Batch, totals []dbq.BatchTotal) Progress {
-	st := Progress{Batch: b, Counts: Counts{
-		Rows: b.Rows, Valid: b.Valid, Invalid: b.Invalid, Duplicate: b.Duplicate, Blocked: b.Blocked,
-	}}
-	c, queued := &st.Counts, int64(0)
-	for _, t := range totals {
-		queued += t.Waiting
-		c.Processing += t.Processing
-		c.Success += t.Success
-		c.Failed += t.Failed
-		c.Delivered += t.Delivered
-		c.Undelivered += t.Undelivered
-		if t.SenderNo != "" {
-			st.Senders = append(st.Senders, SenderCount{
-				SenderNo: t.SenderNo, Processing: t.Processing, Success: t.Success, Failed: t.Failed, Delivered: t.Delivered,
-				Undelivered: t.Undelivered, Segments: t.Segments,
-			})
-		}
-	}
-	left := max(0, c.Valid-c.Processing-c.Success-c.Failed)
-	switch b.Status {
-	case Finished, Cancelled: // what never became a task, and what was cancelled
-		c.Waiting = min(left, queued)
-		c.Cancelled = left - c.Waiting
-	default:
-		// A task that was cancelled alone is the only one that is neither counted nor will be: fed tasks that are nowhere else.
-		c.Cancelled = max(0, b.Fed-queued-c.Processing-c.Success-c.Failed)
-		c.Waiting = left - min(left, c.Cancelled)
-	}
-	return st
+// Estimate says who will send what is left of a batch, and when it can end.
+func (s *Service) Estimate(ctx context.Context, st progress.Progress) (progress.Estimate, error) {
+	return s.progress.Estimate(ctx, st)
 }
 
 // Confirm lets a batch that was checked be sent. Faults: batch.not_found, batch.wrong_status, batch.nothing_to_send, batch.expired; template.not_active if its template
 // is not, or not any more one of the company. From then on it keeps its text, even if the template is changed or deleted.
-func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by string) (Progress, error) {
+func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by string) (progress.Progress, error) {
 	row, err := s.get(ctx, viewer, id)
 	if err != nil {
-		return Progress{}, err
+		return progress.Progress{}, err
 	}
 	n := int64(0)
-	if row.Status == Ready { // one whose check ends at this moment has not been looked at
+	if row.Status == progress.Ready { // one whose check ends at this moment has not been looked at
 		if row.Valid == 0 {
-			return Progress{}, fault.New(fault.Conflict, fault.BatchNothingToSend)
+			return progress.Progress{}, fault.New(fault.Conflict, fault.BatchNothingToSend)
 		}
 		if err := s.checkTemplate(ctx, row); err != nil {
-			return Progress{}, err
+			return progress.Progress{}, err
 		}
 		every, err := s.every(ctx)
 		if err != nil {
-			return Progress{}, err
+			return progress.Progress{}, err
 		}
 		if n, err = s.q.BatchConfirm(ctx, dbq.BatchConfirmParams{ID: id, Every: every, ConfirmedBy: by}); err != nil {
-			return Progress{}, postgres.Wrap("confirm batch", err, nil)
+			return progress.Progress{}, postgres.Wrap("confirm batch", err, nil)
 		}
 	}
 	if n == 0 {
 		st, err := s.Get(ctx, viewer, id)
 		switch {
-		case err != nil || st.ConfirmedAt != nil && st.Status != Cancelled: // sent twice
+		case err != nil || st.ConfirmedAt != nil && st.Status != progress.Cancelled: // sent twice
 			return st, err
-		case row.Status == Ready && st.Status == Ready:
-			return Progress{}, fault.New(fault.Conflict, fault.BatchExpired)
+		case row.Status == progress.Ready && st.Status == progress.Ready:
+			return progress.Progress{}, fault.New(fault.Conflict, fault.BatchExpired)
 		}
 	}
-	return s.changed(ctx, viewer, id, n, nil, "confirm batch", Running, nil)
+	return s.changed(ctx, viewer, id, n, nil, "confirm batch", progress.Running, nil)
 }
 
 // checkTemplate returns template.not_active unless the template of a batch, if it has one, is the same as when it was made, and the company may use it.
@@ -512,30 +359,30 @@ func (s *Service) every(ctx context.Context) (time.Duration, error) {
 }
 
 // Pause lets the tasks of a batch that no sender holds wait until Resume. Faults: batch.not_found, batch.wrong_status.
-func (s *Service) Pause(ctx context.Context, viewer Viewer, id int64, by string) (Progress, error) {
+func (s *Service) Pause(ctx context.Context, viewer Viewer, id int64, by string) (progress.Progress, error) {
 	if _, err := s.get(ctx, viewer, id); err != nil {
-		return Progress{}, err
+		return progress.Progress{}, err
 	}
 	n, err := s.q.BatchPause(ctx, dbq.BatchPauseParams{ID: id, Username: by})
-	return s.changed(ctx, viewer, id, n, err, "pause batch", Paused, func() error {
+	return s.changed(ctx, viewer, id, n, err, "pause batch", progress.Paused, func() error {
 		_, err := s.Tasks.HoldBatch(ctx, id)
 		return err
 	})
 }
 
 // Resume lets a paused batch go on. Faults: batch.not_found, batch.wrong_status.
-func (s *Service) Resume(ctx context.Context, viewer Viewer, id int64, by string) (Progress, error) {
+func (s *Service) Resume(ctx context.Context, viewer Viewer, id int64, by string) (progress.Progress, error) {
 	if _, err := s.get(ctx, viewer, id); err != nil {
-		return Progress{}, err
+		return progress.Progress{}, err
 	}
 	n, err := s.q.BatchResume(ctx, dbq.BatchResumeParams{ID: id, Username: by})
-	return s.changed(ctx, viewer, id, n, err, "resume batch", Running, func() error { return s.release(ctx, id) })
+	return s.changed(ctx, viewer, id, n, err, "resume batch", progress.Running, func() error { return s.release(ctx, id) })
 }
 
 // Cancel ends a batch and those of its tasks that no sender holds. Faults: batch.not_found, batch.wrong_status.
-func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string) (Progress, error) {
+func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string) (progress.Progress, error) {
 	if _, err := s.get(ctx, viewer, id); err != nil {
-		return Progress{}, err
+		return progress.Progress{}, err
 	}
 	n := int64(1)
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
@@ -552,7 +399,7 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string
 		}
 		return s.Uploads.Delete(ctx, *uploadID)
 	})
-	return s.changed(ctx, viewer, id, n, err, "cancel batch", Cancelled, func() error {
+	return s.changed(ctx, viewer, id, n, err, "cancel batch", progress.Cancelled, func() error {
 		_, err := s.Tasks.CancelBatch(ctx, id, by)
 		return err
 	})
@@ -560,21 +407,21 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string
 
 // changed returns a batch after a change of n rows that its tasks follow. A batch that has the wanted status already, as after a request that was sent
 // twice, is no conflict. Its tasks follow then too: the server that changed it may have died before they did, and a sweep comes later than the answer.
-func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err error, act, wanted string, follow func() error) (Progress, error) {
+func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err error, act, wanted string, follow func() error) (progress.Progress, error) {
 	if err == nil && n == 0 {
 		b, err := s.get(ctx, viewer, id)
 		if err == nil && b.Status != wanted {
 			err = fault.New(fault.Conflict, fault.BatchWrongStatus)
 		}
 		if err != nil {
-			return Progress{}, err
+			return progress.Progress{}, err
 		}
 	}
 	if err == nil && follow != nil {
 		err = follow()
 	}
 	if err != nil {
-		return Progress{}, postgres.Wrap(act, err, nil)
+		return progress.Progress{}, postgres.Wrap(act, err, nil)
 	}
 	return s.Get(ctx, viewer, id)
 }
@@ -613,7 +460,7 @@ func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, rema
 	if err != nil {
 		return Requeued{}, err
 	}
-	if b.Status != Finished && b.Status != Running && b.Status != Paused {
+	if b.Status != progress.Finished && b.Status != progress.Running && b.Status != progress.Paused {
 		return Requeued{}, fault.New(fault.Conflict, fault.BatchWrongStatus)
 	}
 	r, err := s.requeueable(ctx, b)
@@ -630,7 +477,7 @@ func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, rema
 			r.Count = max(0, r.Count-one.Count)
 		}
 	}
-	if n := b.Valid - b.Fed; b.Status == Finished && n > 0 { // rows that expired before they became tasks
+	if n := b.Valid - b.Fed; b.Status == progress.Finished && n > 0 { // rows that expired before they became tasks
 		r.skip(fault.TaskExpired, n)
 	}
 	return r, nil
@@ -657,7 +504,7 @@ func (s *Service) requeueable(ctx context.Context, b dbq.Batch) (r Requeued, err
 	if err != nil {
 		return r, err
 	}
-	isServed, err := s.serves(ctx, b)
+	isServed, err := s.progress.Serves(ctx, b)
 	if err != nil {
 		return r, err
 	}

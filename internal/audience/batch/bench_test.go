@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lksms/internal/audience/batch"
+	"lksms/internal/audience/batch/progress"
 	"lksms/internal/audience/upload"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/platform/access"
@@ -57,7 +58,7 @@ func BenchmarkCheck(b *testing.B) {
 		})
 		b.StopTimer()
 		st, err := s.App.Batches.Get(b.Context(), batch.Viewer{}, row.ID)
-		if c := st.Counts; err != nil || st.Status != batch.Ready || c.Valid != 998_000 || c.Invalid != 1000 || c.Duplicate != 1000 {
+		if c := st.Counts; err != nil || st.Status != progress.Ready || c.Valid != 998_000 || c.Invalid != 1000 || c.Duplicate != 1000 {
 			b.Fatalf("%s %+v %v", st.Status, c, err)
 		}
 		b.ReportMetric(most, "MiB")

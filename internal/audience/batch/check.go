@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"lksms/gen/dbq"
+	"lksms/internal/audience/batch/progress"
+	"lksms/internal/audience/batch/source"
 	"lksms/internal/audience/sheet"
 	"lksms/internal/dispatch/address"
 	"lksms/internal/dispatch/directory"
@@ -88,7 +90,7 @@ var errElsewhere = errors.New("the check of this batch has ended, or another ser
 type check struct {
 	batch dbq.Batch
 	text  message
-	rows  source
+	rows  source.Source
 
 	reading context.Context // until the check is closed; rows keep it from one portion to the next
 	stop    context.CancelFunc
@@ -96,7 +98,7 @@ type check struct {
 
 func (c *check) close() {
 	if c.rows != nil {
-		c.rows.close()
+		c.rows.Close()
 	}
 	c.stop()
 }
@@ -109,7 +111,7 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	if c.batch, err = s.get(ctx, Viewer{}, id); err == nil {
 		c.text, err = s.message(ctx, c.batch)
 	}
-	if err == nil && c.batch.Status != Checking { // ended since it was found
+	if err == nil && c.batch.Status != progress.Checking { // ended since it was found
 		err = errElsewhere
 	}
 	if err == nil && c.batch.Tag != nil && c.batch.LastRow > 0 {
@@ -126,7 +128,7 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 // was broken off, all later rows would be moved.
 func (s *Service) restart(ctx context.Context, c *check) error {
 	isChecking := false
-	err := s.while(ctx, c.batch.ID, Checking, func(ctx context.Context, _ dbq.BatchHoldRow) error {
+	err := s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, _ dbq.BatchHoldRow) error {
 		isChecking = true
 		return s.q.BatchRowsDeleteExpired(ctx, c.batch.ID)
 	})
@@ -145,7 +147,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 		return 0, true, s.refuse(ctx, c.batch, unreadable.Fields[0])
 	}
 	if err != nil {
-		if b, again := s.get(ctx, Viewer{}, c.batch.ID); again == nil && b.Status != Checking { // cancelled, and its list was deleted
+		if b, again := s.get(ctx, Viewer{}, c.batch.ID); again == nil && b.Status != progress.Checking { // cancelled, and its list was deleted
 			return 0, true, nil
 		}
 		return 0, false, err
@@ -155,7 +157,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 		return 0, false, sums.err
 	}
 	isDone = true // unless it is still being checked
-	err = s.while(ctx, c.batch.ID, Checking, func(ctx context.Context, held dbq.BatchHoldRow) error {
+	err = s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, held dbq.BatchHoldRow) error {
 		isDone = isLast
 		if held.Batch.LastRow != c.batch.LastRow {
 			return errElsewhere
@@ -194,7 +196,7 @@ func (s *Service) endCheck(ctx context.Context, b dbq.Batch) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.q.BatchSum(ctx, b.ID); err != nil {
+	if err := s.q.BatchSum(ctx, dbq.BatchSumParams{ID: b.ID, MaxSampled: maxSampled}); err != nil {
 		return fmt.Errorf("sum rows by country: %w", err)
 	}
 	if _, err := s.q.BatchReady(ctx, dbq.BatchReadyParams{ID: b.ID, Every: every, Duplicate: repeated.Rows, Segments: repeated.Segments}); err != nil {
@@ -235,19 +237,19 @@ type checkRow struct {
 // read reads the next rows of a list that are not stored.
 func (s *Service) read(ctx context.Context, c *check) (rows []checkRow, isLast bool, err error) {
 	if c.rows == nil {
-		if c.rows, err = s.open(ctx, c.batch); err != nil {
+		if c.rows, err = source.Open(ctx, s.Uploads, s.Contacts, c.batch); err != nil {
 			return nil, false, err
 		}
 	}
 	for kept := 0; len(rows) < checkedRows && kept < maxKept; {
-		row, err := c.rows.next(ctx)
+		row, err := c.rows.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return rows, true, nil
 		}
 		if err != nil {
 			return nil, false, err
 		}
-		if row.no > c.batch.LastRow {
+		if row.No > c.batch.LastRow {
 			rows = append(rows, c.keep(row))
 			kept += len(rows[len(rows)-1].values)
 		}
@@ -267,11 +269,11 @@ func maxShown(channel string) int {
 }
 
 // keep returns what is needed of a row, as copies.
-func (c *check) keep(row sourceRow) checkRow {
-	k := checkRow{no: row.no, address: addressCell(row, maxShown(c.batch.Channel))}
+func (c *check) keep(row source.Row) checkRow {
+	k := checkRow{no: row.No, address: addressCell(row, maxShown(c.batch.Channel))}
 	k.text, k.values, k.wrong = c.text.of(row)
 	if k.wrong == nil {
-		k.sign, k.wrong = signOf(row.sign)
+		k.sign, k.wrong = signOf(row.Sign)
 	}
 	return k
 }

@@ -199,13 +199,39 @@ func TestTheEndOfABatchCountsTheSegmentsOfEachSender(t *testing.T) {
 	}
 }
 
-// Shared senders of a smaller sort are a reserve: the estimate leaves them out.
+// Shared senders of a smaller sort are a reserve: the estimate leaves them out, unless all before them are silent.
 func TestAnEstimateCountsTheSharedSendersThatGoFirst(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "first", "sort": 10})
 	b.AddSender(map[string]any{"sender_no": "reserve"})
-	if costs := get(b, checked(b, numbers(4), "content", "hello")).Estimate.Costs; len(costs) != 1 || costs[0].SenderNo != "first" || costs[0].Segments != 4 {
-		t.Errorf("%+v, want 4 of first", costs)
+	at := checked(b, numbers(4), "content", "hello", "auto_confirm", "true")
+	expect := func(sender string) {
+		t.Helper()
+		if costs := get(b, at).Estimate.Costs; len(costs) != 1 || costs[0].SenderNo != sender || costs[0].Segments != 4 {
+			t.Errorf("%+v, want 4 of %s", costs, sender)
+		}
+	}
+	expect("first") // both are silent
+	b.Exec("UPDATE sender_states st SET seen_at = now() FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'reserve'")
+	expect("reserve")
+	if waits := get(b, at).WaitsFor; waits != nil {
+		t.Errorf("the batch waits for %s", waits.Reason)
+	}
+	b.Exec("UPDATE sender_states SET seen_at = now()")
+	expect("first")
+}
+
+// A text that begins with its signature several times is handed out without any of them, and counted so.
+func TestAnEstimateKnowsTextsThatRepeatTheirSignature(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "bare", "sign_mode": "none", "segment_size": 20, "balance": 100})
+	b.Exec("UPDATE sender_states SET seen_at = now()")
+	at := checked(b, "phone,text\n13800138000,【Own】【Own】"+strings.Repeat("长", 38)+"\n", "content", "{text}", "sign", "Own", "auto_confirm", "true")
+	segments := get(b, at).Estimate.Costs[0].Segments
+	feed(b)
+	b.Take("bare", 10)
+	if charged := 100 - *b.GetSender("bare").Balance; charged != segments {
+		t.Errorf("charged %d, estimated %d", charged, segments)
 	}
 }
 

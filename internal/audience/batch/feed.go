@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"lksms/gen/dbq"
+	"lksms/internal/audience/batch/progress"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
@@ -52,7 +53,7 @@ func (s *Service) Feed(ctx context.Context) (int, error) {
 
 // turn does what is to be done for a batch, and returns how many of its rows it fed.
 func (s *Service) turn(ctx context.Context, b dbq.BatchesUnsettledRow) (fed int, err error) {
-	if err := s.follow(ctx, b); err != nil || b.Status != Running {
+	if err := s.follow(ctx, b); err != nil || b.Status != progress.Running {
 		return 0, err
 	}
 	return s.feedSlice(ctx, b.ID)
@@ -61,11 +62,11 @@ func (s *Service) turn(ctx context.Context, b dbq.BatchesUnsettledRow) (fed int,
 // follow lets the tasks of a batch follow its status, and ends it if nothing is left of it.
 func (s *Service) follow(ctx context.Context, b dbq.BatchesUnsettledRow) error {
 	switch {
-	case b.Status == Paused: // again: a task that a sender held may be to be retried
+	case b.Status == progress.Paused: // again: a task that a sender held may be to be retried
 		if _, err := s.Tasks.HoldBatch(ctx, b.ID); err != nil {
 			return fmt.Errorf("hold tasks: %w", err)
 		}
-	case b.Status == Cancelled:
+	case b.Status == progress.Cancelled:
 		if _, err := s.Tasks.CancelBatch(ctx, b.ID, cancelledBy); err != nil {
 			return fmt.Errorf("cancel tasks: %w", err)
 		}
@@ -89,7 +90,7 @@ func (s *Service) release(ctx context.Context, id int64) error {
 	if _, err := s.Tasks.ReleaseBatch(ctx, id); err != nil {
 		return fmt.Errorf("release tasks: %w", err)
 	}
-	err := s.while(ctx, id, Running, func(ctx context.Context, _ dbq.BatchHoldRow) error { return s.q.BatchReleased(ctx, id) })
+	err := s.while(ctx, id, progress.Running, func(ctx context.Context, _ dbq.BatchHoldRow) error { return s.q.BatchReleased(ctx, id) })
 	return postgres.Wrap("note release", err, nil)
 }
 
@@ -126,7 +127,7 @@ func (s *Service) feedSlice(ctx context.Context, id int64) (fed int, err error) 
 // feedPortion makes tasks of the next rows of a batch, in one transaction with the note that they became tasks: whatever is killed, each row becomes
 // one task at most.
 func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) {
-	err = s.while(ctx, id, Running, func(ctx context.Context, held dbq.BatchHoldRow) error {
+	err = s.while(ctx, id, progress.Running, func(ctx context.Context, held dbq.BatchHoldRow) error {
 		b := held.Batch
 		switch {
 		case !held.IsDue:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lksms/internal/audience/batch/source"
 	"lksms/internal/audience/sheet"
 	"lksms/internal/dispatch/template"
 )
@@ -14,19 +15,20 @@ import (
 // wide is a source whose rows have values that no message has room for.
 type wide struct{ rows int }
 
-func (w *wide) addressColumn() string     { return "phone" }
-func (w *wide) missing([]string) []string { return nil }
-func (w *wide) close()                    {}
+func (w *wide) AddressColumn() string     { return "phone" }
+func (w *wide) Missing([]string) []string { return nil }
+func (w *wide) Close()                    {}
 
-func (w *wide) signColumn([]string) string { return "" }
+func (w *wide) SignColumn([]string) string { return "" }
+func (w *wide) Encoding() (string, bool)   { return "", false }
 
-func (w *wide) next(context.Context) (sourceRow, error) {
+func (w *wide) Next(context.Context) (source.Row, error) {
 	if w.rows == 0 {
-		return sourceRow{}, io.EOF
+		return source.Row{}, io.EOF
 	}
 	w.rows--
 	cell := sheet.Cell{Text: strings.Repeat("x", 32_767)}
-	return sourceRow{no: int64(w.rows), address: cell, value: func(string) (sheet.Cell, bool) { return cell, true }}, nil
+	return source.Row{No: int64(w.rows), Address: cell, Value: func(string) (sheet.Cell, bool) { return cell, true }}, nil
 }
 
 // A portion needs little memory, whatever its rows have. The test is not parallel, so that the memory is its own.

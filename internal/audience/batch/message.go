@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"lksms/gen/dbq"
+	"lksms/internal/audience/batch/source"
 	"lksms/internal/audience/sheet"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/placeholder"
@@ -55,13 +56,13 @@ func (m message) names() []string {
 }
 
 // of returns the text of a row and the values that fill the rendering, or what is wrong with the row. Without a rendering there are no values.
-func (m message) of(row sourceRow) (content string, values []byte, wrong *fault.Error) {
-	if row.extra > 0 {
+func (m message) of(row source.Row) (content string, values []byte, wrong *fault.Error) {
+	if row.Extra > 0 {
 		return "", nil, fault.InvalidField("row", fault.TooManyCells, nil)
 	}
 	var lossy string
 	value := func(name string) (string, bool) {
-		cell, is := row.value(name)
+		cell, is := row.Value(name)
 		if cell.Lossy {
 			lossy = name
 		}
@@ -232,10 +233,10 @@ func (s *Service) filledText(ctx context.Context, b dbq.Batch, values []byte) (p
 }
 
 // addressCell returns the cell with the address of a row.
-func addressCell(row sourceRow, most int) sheet.Cell {
-	text := strings.TrimSpace(row.address.Text)
+func addressCell(row source.Row, most int) sheet.Cell {
+	text := strings.TrimSpace(row.Address.Text)
 	if runes := []rune(text); len(runes) > most {
 		text = string(runes[:most])
 	}
-	return sheet.Cell{Text: strings.Clone(text), Lossy: row.address.Lossy}
+	return sheet.Cell{Text: strings.Clone(text), Lossy: row.Address.Lossy}
 }

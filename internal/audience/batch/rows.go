@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/audience/batch/progress"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/segment"
@@ -126,10 +127,10 @@ func (s *Service) withTasks(ctx context.Context, b dbq.Batch, rows []dbq.BatchRo
 		switch optional.Value(row.Code) {
 		case 0:
 			all[i].Status = RowWaiting
-			if b.Status == Cancelled || b.Status == Finished {
+			if b.Status == progress.Cancelled || b.Status == progress.Finished {
 				all[i].Status = RowCancelled
 			}
-			if b.Status == Finished && row.TaskID == nil { // it ended before it was fed
+			if b.Status == progress.Finished && row.TaskID == nil { // it ended before it was fed
 				all[i].Code, all[i].Result = new(IsExpired), new(result.Expired)
 			}
 		case IsDuplicate:
@@ -165,7 +166,7 @@ func (s *Service) EachWrong(ctx context.Context, viewer Viewer, id int64, do fun
 	p := dbq.BatchRowsWrongParams{BatchID: id, Codes: slices.Concat(codesOf[RowInvalid], codesOf[RowDuplicate], codesOf[RowBlocked]), PageLimit: rowsScanned}
 	for {
 		var rows []dbq.BatchRow
-		if b.Status == Finished {
+		if b.Status == progress.Finished {
 			rows, err = s.q.BatchRowsUnsent(ctx, dbq.BatchRowsUnsentParams{BatchID: id, AfterRow: p.AfterRow, PageLimit: p.PageLimit})
 		} else {
 			rows, err = s.q.BatchRowsWrong(ctx, p)
@@ -223,7 +224,7 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 	}
 	row := rows[0]
 	p := Preview{RowNo: row.RowNo, Recipient: row.Recipient, Code: optional.Value(row.Code), Fault: row.Fault}
-	if p.Code == 0 && row.TaskID == nil && b.Status != Cancelled && canOnlyExpire(b) {
+	if p.Code == 0 && row.TaskID == nil && b.Status != progress.Cancelled && canOnlyExpire(b) {
 		p.Code = IsExpired
 		return p, nil
 	}

@@ -490,7 +490,7 @@ func (s *Service) storePortion(ctx context.Context, r *running, p portion) error
 		if r.row.Tag != nil {
 			tag, err := s.GetTag(ctx, company, *r.row.Tag)
 			if err != nil {
-				return fault.OfField(err, errNoTag, "tag") //nolint:wrapcheck // a fault
+				return fault.OfField(err, ErrNoTag, "tag") //nolint:wrapcheck // a fault
 			}
 			if _, err := s.q.TagAdd(ctx, dbq.TagAddParams{TagID: tag.ID, CompanyID: company, UserIds: params.UserIds}); err != nil {
 				return fmt.Errorf("add contacts to tag: %w", err)

@@ -12,7 +12,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-var errNoTag = fault.New(fault.NotFound, fault.TagNotFound)
+// ErrNoTag is the fault of a tag that does not exist.
+var ErrNoTag = fault.New(fault.NotFound, fault.TagNotFound)
 
 // PutTag makes sure that a tag exists, and returns it. Fault: limit.reached.
 func (s *Service) PutTag(ctx context.Context, companyID int64, tag string) (row dbq.Tag, err error) {
@@ -30,14 +31,14 @@ func (s *Service) PutTag(ctx context.Context, companyID int64, tag string) (row 
 func (s *Service) DeleteTag(ctx context.Context, companyID int64, tag string) error {
 	return s.change(ctx, companyID, func(ctx context.Context) error {
 		n, err := s.q.TagDelete(ctx, dbq.TagDeleteParams{CompanyID: companyID, Tag: tag})
-		return postgres.DeletedOne(n, err, "delete tag", errNoTag)
+		return postgres.DeletedOne(n, err, "delete tag", ErrNoTag)
 	})
 }
 
 // GetTag returns a tag. Fault: tag.not_found.
 func (s *Service) GetTag(ctx context.Context, companyID int64, tag string) (dbq.Tag, error) {
 	rows, err := s.q.TagList(ctx, dbq.TagListParams{CompanyID: companyID, Tags: []string{tag}, BeforeID: math.MaxInt64, PageLimit: 1})
-	return postgres.One(rows, err, "get tag", errNoTag)
+	return postgres.One(rows, err, "get tag", ErrNoTag)
 }
 
 // Tags returns up to limit tags with smaller ids than before, newest first; with a userID those that hold this contact. Fault: contact.not_found.
@@ -109,7 +110,7 @@ func (s *Service) resolve(ctx context.Context, of Selection) (found selected, er
 		}
 	}
 	if len(rows) < len(names) {
-		return found, errNoTag
+		return found, ErrNoTag
 	}
 	slices.SortFunc(rows, func(a, b dbq.Tag) int { return cmp.Compare(a.Contacts, b.Contacts) })
 	found.others, found.anyOf, found.excluded = []int64{}, []int64{}, []int64{}

@@ -74,8 +74,8 @@ func (t *tally) count(o provider.Outcome) {
 }
 
 // conclude opens or closes the circuit breaker after a batch. Trouble opens it if no message got through, or if the
-// provider said how long to pause. After a probe that showed nothing, the breaker stays as it is, and another message
-// is the next probe.
+// provider said how long to pause. After a probe that showed nothing, or was not sent, the breaker stays as it is, and
+// another message is the next probe.
 func (w *worker) conclude(ctx context.Context, current *setup, t tally) {
 	c := current.circuit
 	switch {
@@ -91,7 +91,7 @@ func (w *worker) conclude(ctx context.Context, current *setup, t tally) {
 		if c.openings > 0 || w.fruitless >= fruitlessMax {
 			w.open(ctx, current, *t.failure)
 		}
-	case t.tried > 0 && c.openings > 0:
+	case c.openings > 0:
 		err := w.p.q.BreakerProbed(ctx, dbq.BreakerProbedParams{SenderNo: w.senderNo, Openings: c.openings})
 		if err != nil {
 			w.p.log.WarnContext(ctx, "the end of a probe could not be stored", "sender_no", w.senderNo, "error", err) // the probe expires by itself

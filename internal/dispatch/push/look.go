@@ -2,12 +2,14 @@ package push
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/claim"
 )
 
 const (
@@ -42,13 +44,19 @@ type look struct {
 	w *worker
 	b batch
 
-	mu   sync.Mutex
-	at   time.Time         // of the last look; the claim is the first one
-	held map[string]string // by task: why it may not be sent
+	mu      sync.Mutex
+	at      time.Time         // of the last look
+	held    map[string]string // by task: why it may not be sent, by the last look
+	refused map[string]string // by task: why it was not sent
 }
 
+// newLook returns a look. A claim is the first one, unless there are messages of batches: until the sweep has held or cancelled them, it takes them.
 func newLook(w *worker, b batch, claimed time.Time) *look {
-	return &look{w: w, b: b, at: claimed, held: map[string]string{}}
+	l := &look{w: w, b: b, at: claimed, held: map[string]string{}, refused: map[string]string{}}
+	if slices.ContainsFunc(b.rows, func(row claim.Lease) bool { return row.BatchID != nil }) {
+		l.at = time.Time{}
+	}
+	return l
 }
 
 // mayBegin reports whether a message may be sent now.
@@ -58,14 +66,18 @@ func (l *look) mayBegin(ctx context.Context, m provider.Message) bool {
 	if time.Since(l.at) >= lookEvery {
 		l.renew(ctx)
 	}
-	return l.held[m.TaskID] == ""
+	reason := l.held[m.TaskID]
+	if reason != "" && ctx.Err() == nil {
+		l.refused[m.TaskID] = reason
+	}
+	return reason == ""
 }
 
-// why returns why a message may not be sent; empty: it may.
+// why returns why a message was not sent; empty: nothing held it.
 func (l *look) why(taskID string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.held[taskID]
+	return l.refused[taskID]
 }
 
 // renew reads what holds the messages. If it cannot, none is sent: its outcome could not be reported either.

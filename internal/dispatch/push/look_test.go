@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -63,6 +63,11 @@ func TestWhatIsHeldDuringABatchIsNotSent(t *testing.T) {
 			apptest.Eventually(t, "two leases are given back", func() bool {
 				return b.Count("SELECT count(DISTINCT task_id) FROM report_logs WHERE effect = 'untried'") == 2
 			})
+			if strings.HasPrefix(name, "batch") { // until the sweep has held them, claims take them again and again
+				apptest.Eventually(t, "both leases are given back once more", func() bool {
+					return b.Count("SELECT count(*) FROM report_logs WHERE effect = 'untried'") >= 4
+				})
+			}
 			if n := b.Count("SELECT count(*) FROM queue WHERE retry_count > 0"); n != 0 {
 				t.Errorf("%d attempts were counted", n)
 			}
@@ -74,5 +79,28 @@ func TestWhatIsHeldDuringABatchIsNotSent(t *testing.T) {
 			}
 			apptest.Eventually(t, "what was not sent costs nothing", func() bool { return *b.GetSender("pushed").Balance == 9 })
 		})
+	}
+}
+
+// A probe that something holds is no probe: the next message is sent at once, and not when the time of the probe is over.
+func TestAProbeThatIsHeldEnds(t *testing.T) {
+	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
+	batch := apptest.Decode[api.Batch](t, b.Expect(200, "", "POST", "/api/v1/batches", map[string]any{
+		"name": "x", "content": "hello", "auto_confirm": true, "rows": []map[string]string{{"phone_number": "13800138000"}},
+	}))
+	if _, err := b.App.Batches.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.App.Batches.Feed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Exec(fmt.Sprint("UPDATE batches SET status = 'paused' WHERE id = ", batch.BatchID)) // the sweep has not held its task yet
+	b.Exec("UPDATE senders SET status = 'on' WHERE sender_no = 'pushed'")                 // which leaves the breaker half open
+	b.Exec("UPDATE sender_states SET openings = 1, rest_until = now() - interval '1 second', rest_reason = 'was refused'")
+	apptest.Eventually(t, "the probe is given back", func() bool { return b.Count("SELECT count(*) FROM report_logs WHERE effect = 'untried'") > 0 })
+	id := b.SubmitBody(map[string]any{"phone_number": "13900139000", "content": "code", "message_type": "verification"}).TaskID // goes first
+	apptest.Eventually(t, "another message is sent", func() bool { return b.Count("SELECT count(*) FROM tasks WHERE status = 2 AND task_id = '"+id+"'") == 1 })
+	if n := len(p.Seen()); n != 1 {
+		t.Errorf("the provider was called %d times", n)
 	}
 }

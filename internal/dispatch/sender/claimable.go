@@ -14,7 +14,7 @@ import (
 type claimable struct {
 	pools       map[int64]float64 // id of the pool to the sort of the sender there
 	isPaced     bool              // a claim that takes tasks may begin its interval
-	isRested    bool              // no rest held it back when it was read, and it took no tasks at this server since
+	isRested    bool              // no interval held it back when it was read, and it took no tasks at this server since
 	isCountedOn bool              // others depend on its presence, by a route or its sort, so that its polls must be stored soon
 }
 

@@ -13,6 +13,7 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/audience/batch"
+	"lksms/internal/audience/batch/progress"
 	"lksms/internal/audience/upload"
 	"lksms/internal/dispatch/address"
 	"lksms/internal/dispatch/callback"
@@ -144,7 +145,7 @@ func (h *Handlers) GetBatch(ctx context.Context, req api.GetBatchRequestObject) 
 	if err != nil {
 		return nil, err
 	}
-	if st.Status == batch.Finished || st.Status == batch.Cancelled {
+	if st.Status == progress.Finished || st.Status == progress.Cancelled {
 		return api.GetBatch200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 	}
 	countries, err := st.Countries()
@@ -185,13 +186,13 @@ func (h *Handlers) ListBatches(ctx context.Context, req api.ListBatchesRequestOb
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := paging.TryPage(rows, limit, func(st batch.Progress) (api.Batch, error) { return h.batchOf(ctx, st) },
-		func(st batch.Progress) string { return paging.IDText(st.ID) })
+	items, next, err := paging.TryPage(rows, limit, func(st progress.Progress) (api.Batch, error) { return h.batchOf(ctx, st) },
+		func(st progress.Progress) string { return paging.IDText(st.ID) })
 	return api.ListBatches200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.BatchPage{Items: items, NextCursor: next}}, err
 }
 
 // oneBatch is batchOf for the answer about one batch.
-func (h *Handlers) oneBatch(ctx context.Context, st batch.Progress) (api.Batch, error) {
+func (h *Handlers) oneBatch(ctx context.Context, st progress.Progress) (api.Batch, error) {
 	b, err := h.batchOf(ctx, st)
 	if err != nil {
 		return b, err
@@ -204,7 +205,7 @@ func (h *Handlers) oneBatch(ctx context.Context, st batch.Progress) (api.Batch, 
 	return b, err
 }
 
-func (h *Handlers) batchOf(ctx context.Context, st batch.Progress) (api.Batch, error) {
+func (h *Handlers) batchOf(ctx context.Context, st progress.Progress) (api.Batch, error) {
 	company, err := h.services.Directory.CompanyNo(ctx, st.CompanyID)
 	if err != nil {
 		return api.Batch{}, err

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/language"
 
 	"lksms/gen/api"
-	"lksms/internal/audience/batch"
+	"lksms/internal/audience/batch/progress"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/insight/alert/delivery"
@@ -28,7 +28,7 @@ type Catalogue struct {
 	Description [queue.Cancelled + 1]string
 	place       func(fault.Place) string
 	explained   map[string]string // by queue.Explanation.Reason; %d stands for the number of tasks ahead
-	BatchWaits  map[string]string // by batch.Wait.Reason
+	BatchWaits  map[string]string // by progress.Wait.Reason
 	switches    map[string]string // what holds a task, by its kind; empty: nothing any more
 
 	switchesApart string
@@ -240,10 +240,10 @@ var english = &Catalogue{
 	},
 	DoubtfulEncoding: "The list was read as Chinese (GB18030), but looks like a text with Latin letters in Windows-1252. Check the rows; if names are wrong, upload the list again with encoding Windows-1252, or saved as UTF-8.",
 	BatchWaits: map[string]string{
-		batch.WaitsForTime:   "It is scheduled for later.",
-		batch.WaitsForSender: "Its only sender does not exist any more, or does not serve the company any more: let the sender serve the company again, or cancel the batch.",
-		batch.WaitsForAny:    "No sender can take it now: all that may send it are off, silent, paused, or out of quota or balance.",
-		batch.WaitsInVain:    "It expired before it was confirmed: cancel it, and make a new batch.",
+		progress.WaitsForTime:   "It is scheduled for later.",
+		progress.WaitsForSender: "Its only sender does not exist any more, or does not serve the company any more: let the sender serve the company again, or cancel the batch.",
+		progress.WaitsForAny:    "No sender can take it now: all that may send it are off, silent, paused, or out of quota or balance.",
+		progress.WaitsInVain:    "It expired before it was confirmed: cancel it, and make a new batch.",
 	},
 	switches: map[string]string{
 		"batch":           "batch %s is paused or being cancelled",
@@ -461,10 +461,10 @@ var chinese = &Catalogue{
 	},
 	DoubtfulEncoding: "列表按中文编码（GB18030）读取，但看起来像 Windows-1252 编码的西文。请核对各行；如果姓名不对，请指定 encoding 为 Windows-1252 后重新上传，或另存为 UTF-8。",
 	BatchWaits: map[string]string{
-		batch.WaitsForTime:   "已定时，稍后发送。",
-		batch.WaitsForSender: "指定的发送方已不存在，或不再为该公司服务：请恢复该发送方的服务，或取消批次。",
-		batch.WaitsForAny:    "目前没有发送方可以领取：可以发送它的发送方已暂停、无响应、熔断中，或限额、余额不足。",
-		batch.WaitsInVain:    "在确认之前已过期：请取消，并新建批次。",
+		progress.WaitsForTime:   "已定时，稍后发送。",
+		progress.WaitsForSender: "指定的发送方已不存在，或不再为该公司服务：请恢复该发送方的服务，或取消批次。",
+		progress.WaitsForAny:    "目前没有发送方可以领取：可以发送它的发送方已暂停、无响应、熔断中，或限额、余额不足。",
+		progress.WaitsInVain:    "在确认之前已过期：请取消，并新建批次。",
 	},
 	switches: map[string]string{
 		"batch":           "批次 %s 已暂停或正在取消",

@@ -22,7 +22,7 @@ export const ended = ({ counts }: Batch): number => counts.success + counts.fail
 
 export const share = (batch: Batch): number => (batch.counts.valid === 0 ? 0 : Math.floor((ended(batch) / batch.counts.valid) * 100))
 
-// As the server looks for the column with the phone numbers (internal/audience/batch/source.go).
+// As the server looks for the column with the phone numbers (internal/audience/batch/source/source.go).
 const usualNames = ['phone_number', 'phone', 'mobile', '手机号', '手机号码', '手机', '电话号码', '电话', '号码', '接收号码']
 
 // As the server looks for the column with the signatures.

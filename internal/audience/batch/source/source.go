@@ -1,4 +1,5 @@
-package batch
+// Package source reads the rows of a batch: from an uploaded list, or from the contacts of its tags.
+package source
 
 import (
 	"context"
@@ -13,35 +14,40 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/audience/contact"
 	"lksms/internal/audience/sheet"
+	"lksms/internal/audience/upload"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 )
 
-// source yields the rows of a batch, in the order of their numbers. A list yields the same ones each time it is opened; the contacts of a tag change.
-type source interface {
-	addressColumn() string
-	signColumn(used []string) string // the column with the signatures of rows; empty: none. used are the names that the text has
-	missing(names []string) []string // those of names that are no column, as far as that is known before the rows are read
-	next(ctx context.Context) (sourceRow, error)
-	close()
+// Combined is the tag of a batch whose contacts are selected by several. No tag has this name.
+const Combined = ""
+
+// Source yields the rows of a batch, in the order of their numbers. A list yields the same ones each time it is opened; the contacts of a tag change.
+type Source interface {
+	AddressColumn() string
+	SignColumn(used []string) string          // the column with the signatures of rows; empty: none. used are the names that the text has
+	Missing(names []string) []string          // those of names that are no column, as far as that is known before the rows are read
+	Encoding() (name string, isDoubtful bool) // as sheet.Reader.Encoding; empty: no list
+	Next(ctx context.Context) (Row, error)
+	Close()
 }
 
-// sourceRow is a row as it is in its list.
-type sourceRow struct {
-	no      int64
-	address sheet.Cell
-	sign    sheet.Cell
-	value   func(name string) (cell sheet.Cell, is bool)
-	extra   int // as sheet.Row.Extra
+// Row is a row as it is in its list.
+type Row struct {
+	No      int64
+	Address sheet.Cell
+	Sign    sheet.Cell
+	Value   func(name string) (cell sheet.Cell, is bool)
+	Extra   int // as sheet.Row.Extra
 }
 
-// open begins to read the rows of a batch. Faults: request.invalid for the list, the column with addresses, and the tag.
-func (s *Service) open(ctx context.Context, b dbq.Batch) (source, error) {
+// Open begins to read the rows of a batch. Faults: request.invalid for the list, the column with addresses, and the tag.
+func Open(ctx context.Context, uploads *upload.Service, contacts *contact.Service, b dbq.Batch) (Source, error) {
 	if b.Tag != nil {
-		return s.openTag(ctx, b)
+		return openTag(ctx, contacts, b)
 	}
-	file, err := s.Uploads.Open(ctx, *b.UploadID)
+	file, err := uploads.Open(ctx, *b.UploadID)
 	if err != nil {
 		return nil, fmt.Errorf("open list: %w", err)
 	}
@@ -51,11 +57,11 @@ func (s *Service) open(ctx context.Context, b dbq.Batch) (source, error) {
 	}
 	l := &list{Reader: r, indexes: map[string]int{}}
 	if l.address, err = addressIndex(r, b.Channel, b.PhoneColumn); err != nil {
-		l.close()
+		l.Close()
 		return nil, err
 	}
 	if l.sign, err = signIndex(r, b.SignColumn); err != nil {
-		l.close()
+		l.Close()
 		return nil, err
 	}
 	return l, nil
@@ -119,10 +125,10 @@ type list struct {
 	indexes map[string]int // of columns by the names that the text has for them; -1: none
 }
 
-func (l *list) addressColumn() string { return l.Columns()[l.address] }
+func (l *list) AddressColumn() string { return l.Columns()[l.address] }
 
-// signColumn returns the column that the request named, or the first one with a usual name that is not a placeholder of the text.
-func (l *list) signColumn(used []string) string {
+// SignColumn returns the column that the request named, or the first one with a usual name that is not a placeholder of the text.
+func (l *list) SignColumn(used []string) string {
 	if l.sign >= 0 {
 		return l.Columns()[l.sign]
 	}
@@ -139,7 +145,7 @@ func (l *list) signColumn(used []string) string {
 	return ""
 }
 
-func (l *list) close() { _ = l.Close() } // nothing can be lost by it
+func (l *list) Close() { _ = l.Reader.Close() } // nothing can be lost by it
 
 // index returns the index of a column. Names of placeholders are in NFC.
 func (l *list) index(name string) (int, bool) {
@@ -154,7 +160,7 @@ func (l *list) index(name string) (int, bool) {
 	return i, i >= 0
 }
 
-func (l *list) missing(names []string) (missing []string) {
+func (l *list) Missing(names []string) (missing []string) {
 	for _, name := range names {
 		if _, is := l.index(name); !is {
 			missing = append(missing, name)
@@ -163,16 +169,16 @@ func (l *list) missing(names []string) (missing []string) {
 	return missing
 }
 
-func (l *list) next(context.Context) (sourceRow, error) {
-	row, err := l.Next()
+func (l *list) Next(context.Context) (Row, error) {
+	row, err := l.Reader.Next()
 	if err != nil {
-		return sourceRow{}, err //nolint:wrapcheck // a fault of the list, or io.EOF
+		return Row{}, err //nolint:wrapcheck // a fault of the list, or io.EOF
 	}
 	var sign sheet.Cell
 	if l.sign >= 0 {
 		sign = row.Cells[l.sign]
 	}
-	return sourceRow{no: row.No, address: row.Cells[l.address], sign: sign, extra: row.Extra, value: func(name string) (sheet.Cell, bool) {
+	return Row{No: row.No, Address: row.Cells[l.address], Sign: sign, Extra: row.Extra, Value: func(name string) (sheet.Cell, bool) {
 		i, is := l.index(name)
 		if !is {
 			return sheet.Cell{}, false
@@ -197,45 +203,48 @@ type tagged struct {
 	no        int64
 }
 
-func (s *Service) openTag(ctx context.Context, b dbq.Batch) (source, error) {
+func openTag(ctx context.Context, contacts *contact.Service, b dbq.Batch) (Source, error) {
 	field, _ := contact.AddressField(b.Channel)
 	if b.PhoneColumn != "" && b.PhoneColumn != field {
 		return nil, fault.InvalidField(columnField(b.Channel), fault.NotAllowed, field)
 	}
-	t := &tagged{contacts: s.Contacts, channel: b.Channel, field: field, sign: optional.Value(b.SignColumn)}
+	t := &tagged{contacts: contacts, channel: b.Channel, field: field, sign: optional.Value(b.SignColumn)}
 	t.selection = contact.Selection{CompanyID: b.CompanyID, Tags: b.TagsAll, AnyTags: b.TagsAny, NotTags: b.TagsNone}
 	named := map[string][]string{"tags_all": b.TagsAll, "tags_any": b.TagsAny, "tags_none": b.TagsNone}
-	if *b.Tag != combined {
+	if *b.Tag != Combined {
 		t.selection.Tags = []string{*b.Tag}
 		named = map[string][]string{"tag": t.selection.Tags}
 	}
 	for _, field := range slices.Sorted(maps.Keys(named)) {
 		for _, tag := range named[field] {
-			if _, err := s.Contacts.GetTag(ctx, b.CompanyID, tag); err != nil {
-				return nil, notThere(err, field)
+			if _, err := contacts.GetTag(ctx, b.CompanyID, tag); err != nil {
+				return nil, fault.OfField(err, contact.ErrNoTag, field)
 			}
 		}
 	}
 	return t, nil
 }
 
-func (t *tagged) addressColumn() string { return t.field }
+func (t *tagged) AddressColumn() string { return t.field }
 
-func (t *tagged) signColumn([]string) string { return t.sign }
+func (t *tagged) SignColumn([]string) string { return t.sign }
 
-// missing cannot know: attributes differ from contact to contact.
-func (t *tagged) missing([]string) []string { return nil }
+// Missing cannot know: attributes differ from contact to contact.
+func (t *tagged) Missing([]string) []string { return nil }
 
-func (t *tagged) close() {}
+// Encoding is empty: contacts are no file.
+func (t *tagged) Encoding() (string, bool) { return "", false }
 
-func (t *tagged) next(ctx context.Context) (sourceRow, error) {
+func (t *tagged) Close() {}
+
+func (t *tagged) Next(ctx context.Context) (Row, error) {
 	for len(t.page) == 0 {
 		if t.isLast {
-			return sourceRow{}, io.EOF
+			return Row{}, io.EOF
 		}
 		page, end, err := t.contacts.ListSelected(ctx, t.selection, t.after, contactPage)
 		if err != nil {
-			return sourceRow{}, fmt.Errorf("read contacts: %w", err)
+			return Row{}, fmt.Errorf("read contacts: %w", err)
 		}
 		switch {
 		case end != "":
@@ -251,7 +260,7 @@ func (t *tagged) next(ctx context.Context) (sourceRow, error) {
 	t.page, t.no = t.page[1:], t.no+1
 	values := map[string]string{}
 	if err := json.Unmarshal(c.Attributes, &values); err != nil {
-		return sourceRow{}, fmt.Errorf("read attributes of contact: %w", err)
+		return Row{}, fmt.Errorf("read attributes of contact: %w", err)
 	}
 	for name, value := range map[string]*string{
 		"user_id": &c.UserID, "name": c.Name, "phone": c.Phone, "email": c.Email, "dingtalk_name": c.DingtalkName, "wechat_openid": c.WechatOpenid,
@@ -260,7 +269,7 @@ func (t *tagged) next(ctx context.Context) (sourceRow, error) {
 			values[name] = *value
 		}
 	}
-	return sourceRow{no: t.no, address: sheet.Cell{Text: contact.Address(c, t.channel)}, sign: sheet.Cell{Text: values[t.sign]}, value: func(name string) (sheet.Cell, bool) {
+	return Row{No: t.no, Address: sheet.Cell{Text: contact.Address(c, t.channel)}, Sign: sheet.Cell{Text: values[t.sign]}, Value: func(name string) (sheet.Cell, bool) {
 		value, is := values[name]
 		return sheet.Cell{Text: value}, is
 	}}, nil

@@ -1,4 +1,4 @@
-package batch
+package progress
 
 import (
 	"context"
@@ -34,18 +34,18 @@ const horizon = 400 * 24 * time.Hour
 
 // Estimate reads what is left of a batch, and the limits of the senders that its routes name today. The shares of senders are those of their weights; what
 // a claim then does depends on who is available. Each sender counts segments as its claims do.
-func (s *Service) Estimate(ctx context.Context, st Progress) (Estimate, error) {
+func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 	left, err := leftOf(st)
 	if err != nil {
 		return Estimate{}, err
 	}
-	counted := counts{service: s, batchID: st.ID, left: left, known: map[counting][]float64{}}
+	counted := counts{reader: r, batchID: st.ID, left: left, known: map[counting][]float64{}}
 	shares := map[string]*share{}
 	var order []string
 	rows := 0.0
 	for i, country := range left {
 		rows += country.Rows
-		senders, err := s.sendersOf(ctx, st.Batch, country.CountryNo)
+		senders, err := r.sendersOf(ctx, st.Batch, country.CountryNo)
 		if err != nil {
 			return Estimate{}, err
 		}
@@ -77,7 +77,7 @@ func (s *Service) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 	if !isKnown {
 		return e, nil
 	}
-	begin := s.beginOf(st, all)
+	begin := r.beginOf(st, all)
 	e.Earliest = new(begin.Add(took))
 	settled := st.Counts.Success + st.Counts.Failed
 	if st.StartedAt != nil && st.Status == Running && st.Wait == nil && settled >= max(1, min(knownRows, st.Counts.Valid/10)) {
@@ -126,8 +126,8 @@ type countryPart struct {
 	CountryNo string  `json:"country_no"` // empty: no known country
 	Rows      float64 `json:"rows"`
 	Segments  float64 `json:"segments"` // as submitted
-	// BySender are the segments as senders count them that do so in a way of their own, if they served the batch when its check ended. nil: an
-	// earlier version made the sums.
+	// BySender are the segments as senders count them that do so in a way of their own, if they served the batch when its check ended, by the first
+	// maxSampled rows. nil: an earlier version made the sums.
 	BySender []struct {
 		counting
 
@@ -137,13 +137,13 @@ type countryPart struct {
 
 // counts counts what is left of a batch as senders do.
 type counts struct {
-	service *Service
+	reader  *Reader
 	batchID int64
 	left    []countryPart
 	known   map[counting][]float64
 }
 
-// maxSampled is how many rows are counted for a sender that came, or was changed, after the check of a batch.
+// maxSampled is how many rows are counted as a sender counts them. In larger batches the others are taken to be like these.
 const maxSampled = 1000
 
 // by returns the segments of each country that a sender takes if it sends all of it. Where the check did not count them, they follow from the first rows.
@@ -178,7 +178,7 @@ func (c *counts) by(ctx context.Context, one dbq.SenderLimitsRow) ([]float64, er
 
 // sample makes segments as submitted those that a sender counts.
 func (c *counts) sample(ctx context.Context, one dbq.SenderLimitsRow, all []float64) error {
-	rows, err := c.service.q.BatchSegmentsSampled(ctx, dbq.BatchSegmentsSampledParams{
+	rows, err := c.reader.q.BatchSegmentsSampled(ctx, dbq.BatchSegmentsSampledParams{
 		ID: c.batchID, Sign: one.Sign, ForbidsSigns: one.ForbidsSigns, SegmentSize: one.SegmentSize, Most: maxSampled,
 	})
 	if err != nil {
@@ -235,13 +235,13 @@ func (st Progress) Countries() (all []string, err error) {
 }
 
 // isClaimed reports whether a sender that is there may take a part of what is left of a batch.
-func (s *Service) isClaimed(ctx context.Context, st Progress) (bool, error) {
+func (r *Reader) isClaimed(ctx context.Context, st Progress) (bool, error) {
 	left, err := leftOf(st)
 	if err != nil {
 		return false, err
 	}
 	for _, country := range left {
-		senders, err := s.sendersOf(ctx, st.Batch, country.CountryNo)
+		senders, err := r.sendersOf(ctx, st.Batch, country.CountryNo)
 		if err != nil {
 			return false, err
 		}
@@ -254,20 +254,20 @@ func (s *Service) isClaimed(ctx context.Context, st Progress) (bool, error) {
 
 // sendersOf returns the available senders that may send the rows of a batch to a country, with their limits. None: its only sender does not serve the
 // company any more.
-func (s *Service) sendersOf(ctx context.Context, b dbq.Batch, countryNo string) ([]dbq.SenderLimitsRow, error) {
-	values, err := s.Settings.Get(ctx)
+func (r *Reader) sendersOf(ctx context.Context, b dbq.Batch, countryNo string) ([]dbq.SenderLimitsRow, error) {
+	values, err := r.settings.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p := dbq.SenderLimitsParams{SilentAfter: values.Queue.SilentAfter(), RecordedApart: sender.SeenApart}
 	if b.SenderNo == nil {
-		pool, err := s.Directory.PoolOf(ctx, b.Channel, b.CompanyID, b.MessageType, countryNo)
+		pool, err := r.directory.PoolOf(ctx, b.Channel, b.CompanyID, b.MessageType, countryNo)
 		if err != nil {
 			return nil, fmt.Errorf("find pool: %w", err)
 		}
 		p.PoolID = &pool
 	} else {
-		sender, err := s.Directory.ServingSender(ctx, b.Channel, b.CompanyID, b.MessageType, *b.SenderNo)
+		sender, err := r.directory.ServingSender(ctx, b.Channel, b.CompanyID, b.MessageType, *b.SenderNo)
 		var refused *fault.Error
 		if errors.As(err, &refused) {
 			return nil, nil
@@ -277,7 +277,7 @@ func (s *Service) sendersOf(ctx context.Context, b dbq.Batch, countryNo string) 
 		}
 		p.SenderID = &sender
 	}
-	senders, err := s.q.SenderLimits(ctx, p)
+	senders, err := r.q.SenderLimits(ctx, p)
 	return senders, postgres.Wrap("read limits of senders", err, nil)
 }
 
@@ -285,7 +285,7 @@ func (s *Service) sendersOf(ctx context.Context, b dbq.Batch, countryNo string) 
 const knownRows = 100
 
 // beginOf returns when what is left can begin to be sent, by the clock of the database.
-func (s *Service) beginOf(st Progress, all []share) time.Time {
+func (r *Reader) beginOf(st Progress, all []share) time.Time {
 	begin := time.Now()
 	if len(all) > 0 {
 		begin = all[0].limits.At

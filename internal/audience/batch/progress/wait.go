@@ -1,0 +1,78 @@
+package progress
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/platform/fault"
+)
+
+// The reasons of a Wait.
+const (
+	WaitsForTime   = "scheduled"
+	WaitsForSender = "sender_gone" // its only sender does not exist any more, or does not serve the company any more
+	WaitsForAny    = "no_sender"   // no sender that may send it is available and polls
+	WaitsInVain    = "expired"     // it expired before it was confirmed
+)
+
+// Wait says for what a running batch waits, or that a ready one waits in vain.
+type Wait struct {
+	Reason   string
+	SenderNo *string
+	Until    *time.Time // nil: nobody knows
+}
+
+func (r *Reader) waitOf(ctx context.Context, st Progress) (*Wait, error) {
+	if st.Status == Ready && st.ExpiresAt != nil {
+		start, err := r.startOf(ctx, st.Batch)
+		if err != nil || st.ExpiresAt.After(start) {
+			return nil, err
+		}
+		return &Wait{Reason: WaitsInVain}, nil
+	}
+	if st.Status != Running || st.Counts.Waiting == 0 {
+		return nil, nil //nolint:nilnil // nothing waits
+	}
+	isServed, err := r.Serves(ctx, st.Batch)
+	switch {
+	case err != nil:
+		return nil, err
+	case !isServed:
+		return &Wait{Reason: WaitsForSender, SenderNo: st.SenderNo}, nil
+	case st.ExpectSendTime != nil && st.ExpectSendTime.After(time.Now()):
+		return &Wait{Reason: WaitsForTime, Until: st.ExpectSendTime}, nil
+	}
+	isClaimed, err := r.isClaimed(ctx, st)
+	if err != nil || isClaimed {
+		return nil, err
+	}
+	return &Wait{Reason: WaitsForAny, SenderNo: st.SenderNo}, nil
+}
+
+// startOf returns when a batch would be sent that was confirmed now, as BatchConfirm does.
+func (r *Reader) startOf(ctx context.Context, b dbq.Batch) (time.Time, error) {
+	now := time.Now()
+	switch {
+	case b.ExpectSendTime != nil && b.ExpectSendTime.After(now):
+		return *b.ExpectSendTime, nil
+	case b.ExpectSendTime != nil || !b.IsDeferred:
+		return now, nil
+	}
+	values, err := r.settings.Get(ctx)
+	return values.SMS.NextInterval(now), err
+}
+
+// Serves reports whether the only sender of a batch, if it has one, serves the company.
+func (r *Reader) Serves(ctx context.Context, b dbq.Batch) (bool, error) {
+	if b.SenderNo == nil {
+		return true, nil
+	}
+	_, err := r.directory.ServingSender(ctx, b.Channel, b.CompanyID, b.MessageType, *b.SenderNo)
+	var refused *fault.Error
+	if errors.As(err, &refused) {
+		return false, nil
+	}
+	return err == nil, err //nolint:wrapcheck // says what it is
+}
