@@ -123,8 +123,9 @@ verify: node-tools client-modules generate console ## Generate again and fail on
 	@cd test/bench && $(GO) mod tidy -diff
 	@echo "verify: ok"
 
-lint: ## Lint the Go code, and the titles of the commits since the last version
+lint: ## Lint the Go code, the words of comments, and the titles of the commits since the last version
 	@scripts/titles.sh $(LANDED)
+	@scripts/words.sh $(LANDED)
 	@$(TOOL) golangci-lint run ./...
 	@cd test/bench && $(GO) vet ./...
 	@files=$$(gofmt -l test/bench tools/alertmanager); test -z "$$files" || { echo "lint: not formatted by gofmt: $$files"; exit 1; }

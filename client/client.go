@@ -141,7 +141,7 @@ func (c *Client) outlasts(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && c.reached.Load() && IsTemporary(err)
 }
 
-// Now is the time by the clock of the machine that answers, as the Date header of the last answer of LKSMS told: within a second, and the time that
+// Now is the time by the clock of the machine that answers, from the Date header of the last answer of LKSMS: within a second, and the time that
 // the answer took to arrive. Leases end by the clock of the database, which should not differ from it.
 func (c *Client) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
 

@@ -317,7 +317,7 @@ func TestASubmissionOfWhichNothingIsKnownIsRepeatedWithItsKey(t *testing.T) {
 	if count := b.Count("SELECT count(*) FROM messages"); count != 1 {
 		t.Errorf("%d messages", count)
 	}
-	// The program gave up while the server was at work.
+	// The program gave up while the server still processed the request.
 	ctx, cancel := context.WithCancel(t.Context())
 	n.mu.Lock()
 	n.lose = func(*http.Request) int { cancel(); return -1 }

@@ -17,7 +17,7 @@ type EventFilter struct {
 	Limit     int    // of one page, 100 by default
 }
 
-// PullEvents returns the events behind the cursor after, and waits up to wait (at most 30 seconds) if there is none. With an empty cursor it
+// PullEvents returns the events behind the cursor after, and waits up to wait (at most 30 seconds) if no event exists. With an empty cursor it
 // returns the cursor of this moment, and from then on events are recorded. Store NextCursor after the work for the events is done.
 func (c *Client) PullEvents(ctx context.Context, after string, wait time.Duration, filter EventFilter) (*EventPage, error) {
 	params := api.PullEventsParams{Wait: new(int(wait / time.Second))}

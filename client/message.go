@@ -16,7 +16,7 @@ func (c *Client) Send(ctx context.Context, m Message, more ...CallOption) (*Subm
 	return create[*Submitted](ctx, c, key, 0, func(ctx context.Context) (*http.Response, error) { return c.api.SendSms(ctx, params, m) })
 }
 
-// Preview says what would become of a message, and creates nothing.
+// Preview says how a message would be sent, and creates nothing.
 func (c *Client) Preview(ctx context.Context, m Message) (*Submitted, error) {
 	params := &api.SendSmsParams{DryRun: new(true)}
 	return call[*Submitted](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.SendSms(ctx, params, m) })

@@ -34,7 +34,7 @@ type (
 	Lease = api.HeldLease
 	// StartedBatch has the outcome of each start.
 	StartedBatch = api.StartedBatch
-	// Report says what became of a task that the caller held.
+	// Report is the outcome of a task that the caller held.
 	Report = api.ReportRequest
 	// ReportedBatch has the outcome of each report.
 	ReportedBatch = api.ReportedBatch

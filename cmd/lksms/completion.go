@@ -140,7 +140,7 @@ func valuesOf(value *kong.Value) []string {
 	if value.Tag.Get("completion") == "profile" {
 		all, err := remote.ReadProfiles()
 		if err != nil {
-			return nil // a shell has no place for an error
+			return nil // a shell cannot show an error
 		}
 		return slices.Sorted(maps.Keys(all.Profiles))
 	}

@@ -808,7 +808,7 @@ func TestAScriptThatHangsIsKilledWithItsGroup(t *testing.T) {
 	s := newShell(t)
 	r := s.send(`[ "$LKSMS_CONTENT" = next ] && exit 0; sleep 300 & echo $! > child.pid; sleep 300`, "--run-limit", "500ms")
 	s.expectUnclear(r, s.server.Submit("x"))
-	s.await(s.server.Submit("next"), api.TaskSuccess) // its place is free again
+	s.await(s.server.Submit("next"), api.TaskSuccess) // its slot is free again
 	raw, _ := os.ReadFile(filepath.Join(s.dir, "child.pid"))
 	expectGone(t, string(raw))
 	r.Process.Signal(syscall.SIGTERM)

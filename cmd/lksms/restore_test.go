@@ -291,7 +291,7 @@ type restoring struct {
 }
 
 // B19: a database is restored to a moment before an accident, with the commands of docs/operations.md. What was accepted before the moment is there
-// once, leases of then are recovered or reported, repeats get the answers of then, and what came after the moment is accepted as new.
+// once, leases of that moment are recovered or reported, repeats get the same answers as before it, and what came after the moment is accepted as new.
 func TestARestoreToAPointInTime(t *testing.T) {
 	if *restoreSeed == 0 {
 		t.Skip("make test-restore runs it")
@@ -314,7 +314,7 @@ func TestARestoreToAPointInTime(t *testing.T) {
 	// First without the roles that send.
 	r.admin = connect(t, c.url("postgres"))
 	quiet := serve(t, append(r.environment, "ROLES=api,console")...)
-	r.expectTheStateOfThen()
+	r.expectTheStateOfTheMoment()
 	r.cancelAndRepeat(quiet)
 	must(t, quiet.stop(syscall.SIGTERM))
 
@@ -412,8 +412,8 @@ func (r *restoring) destroyAndRestore(servers ...*process) {
 	r.t.Log(r.c.follow("AT='"+point+"'", "stop", "restore", "look", "open"))
 }
 
-// expectTheStateOfThen compares the restored rows with what was true at the moment.
-func (r *restoring) expectTheStateOfThen() {
+// expectTheStateOfTheMoment compares the restored rows with what was true at the moment.
+func (r *restoring) expectTheStateOfTheMoment() {
 	r.t.Helper()
 	for _, s := range r.before {
 		if n := scan[int](r.t, r.admin, "SELECT count(*) FROM messages WHERE content = $1 AND task_id = $2", s.content, s.id); n != 1 {
@@ -452,7 +452,7 @@ func (r *restoring) cancelAndRepeat(quiet *process) {
 	}
 }
 
-// deliver reports the leases of then, waits until those that ran out are taken back, and sends everything. It returns how often each task was sent.
+// deliver reports the leases of the moment, waits until those that ran out are taken back, and sends everything. It returns how often each task was sent.
 func (r *restoring) deliver(all *process) map[string]int {
 	r.t.Helper()
 	l := r.l

@@ -1,4 +1,4 @@
--- Alerts: what receivers are told, and what is due to be told.
+-- Alerts: the deliveries to receivers, and the deliveries that are due.
 
 -- AlertDeliveriesOpen makes the deliveries of alerts that fire: one for each receiver of the rule. While a rule is silenced it makes none.
 -- name: AlertDeliveriesOpen :execrows
@@ -12,10 +12,10 @@ WHERE a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND coalesce(u.silenced_u
 ORDER BY a.id, r.id
 ON CONFLICT DO NOTHING;
 
--- AlertDeliveriesDue returns up to batch_size deliveries of which something is to be told now, the worst first. is_end: that the alert is resolved,
--- which is told for a day to those who know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is
--- acknowledged or the rule silenced; and to an alertmanager once a minute, whatever people did, because it forgets an alert that it is not told.
--- People are not told of an alert while they are told of a worse one of the same kind and subject, nor of warnings while they have had max_messages
+-- AlertDeliveriesDue returns up to batch_size deliveries that are due now, the worst first. is_end: that the alert is resolved,
+-- which is sent for a day to receivers that know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is
+-- acknowledged or the rule silenced; and to an alertmanager once a minute, whatever people did, because it resolves an alert that is not sent again.
+-- People are not notified of an alert while they are notified of a worse one of the same kind and subject, nor of warnings while they have had max_messages
 -- messages within five minutes: all of one message have the same time.
 -- name: AlertDeliveriesDue :many
 WITH outranked AS MATERIALIZED (
@@ -62,7 +62,7 @@ WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '1 day')
 ORDER BY l.rank DESC, a.id, d.receiver_id
 LIMIT @batch_size::integer;
 
--- AlertDeliveriesHold locks deliveries of a receiver, and returns their alerts. One that is missing has been told by another server meanwhile.
+-- AlertDeliveriesHold locks deliveries of a receiver, and returns their alerts. Another server delivered a missing one meanwhile.
 -- name: AlertDeliveriesHold :many
 SELECT d.alert_id
 FROM (SELECT unnest(@alert_ids::bigint[]) AS alert_id, unnest(@tries::bigint[]) AS tries) x
@@ -70,7 +70,7 @@ JOIN alert_deliveries d ON d.alert_id = x.alert_id AND d.receiver_id = @receiver
 ORDER BY d.alert_id
 FOR UPDATE OF d;
 
--- AlertDeliveriesMark records how a receiver was told of alerts. After a failure a delivery is tried again after retry_seconds, doubled with
+-- AlertDeliveriesMark records how a receiver was notified of alerts. After a failure a delivery is tried again after retry_seconds, doubled with
 -- each failure up to an hour. awaits are the notifications that were made; null: the receiver is a program, which knows of the alerts now. The first
 -- try says when the delivery escalates, unless it is itself an escalation.
 -- name: AlertDeliveriesMark :exec
@@ -93,7 +93,7 @@ FROM (
 CROSS JOIN alert_receivers r
 WHERE d.alert_id = x.alert_id AND d.receiver_id = @receiver_id AND d.tries = x.tries AND r.id = d.receiver_id;
 
--- AlertsAwaited returns the alerts with deliveries of which a message may still be sent. The end of an alert is told for a day, and such a message
+-- AlertsAwaited returns the alerts with deliveries of which a message may still be sent. The end of an alert is sent for a day, and such a message
 -- ends within another (keptFor).
 -- name: AlertsAwaited :many
 SELECT DISTINCT a.id
@@ -131,7 +131,7 @@ CROSS JOIN LATERAL (
     SELECT min(o.sent_at) AS sent_at, coalesce(bool_or(o.is_open), false) AS is_open FROM outcomes o WHERE o.id = ANY (w.end_awaits)
 ) ends
 WHERE w.alert_id = ANY (@alert_ids::bigint[]) AND d.alert_id = w.alert_id AND d.receiver_id = w.receiver_id
-    AND d.awaits IS NOT DISTINCT FROM w.awaits AND d.end_awaits IS NOT DISTINCT FROM w.end_awaits -- no other server told it meanwhile
+    AND d.awaits IS NOT DISTINCT FROM w.awaits AND d.end_awaits IS NOT DISTINCT FROM w.end_awaits -- no other server delivered it meanwhile
     AND (d.awaits <> '{}' OR d.end_awaits <> '{}');
 
 -- AlertDeliveriesUnsent returns up to batch_size deliveries that escalate now, the worst first: no message was sent in time, or none may be sent any
@@ -189,7 +189,7 @@ FROM escalated e
 JOIN alerts a ON a.id = e.alert_id
 ORDER BY a.id;
 
--- AlertReceiversOf returns the receivers to which alerts are told.
+-- AlertReceiversOf returns the receivers of alerts.
 -- name: AlertReceiversOf :many
 SELECT d.alert_id, r.id AS receiver_id
 FROM alert_deliveries d
@@ -219,7 +219,7 @@ SET failing_since = CASE WHEN sqlc.narg(error)::text IS NOT NULL THEN least(s.fa
         ELSE now() END
 WHERE s.receiver_id = @receiver_id;
 
--- AlertChannels returns the channels through which alerts can be told: those with a template for alerts and an available sender: one that is on,
+-- AlertChannels returns the channels through which alerts can be sent: those with a template for alerts and an available sender: one that is on,
 -- has quota and funds, whose circuit breaker is closed, and that is not silent.
 -- name: AlertChannels :many
 SELECT c.channel FROM channels c
@@ -231,7 +231,7 @@ WHERE EXISTS (SELECT FROM notification_templates t WHERE t.channel_id = c.id AND
     )
 ORDER BY c.channel;
 
--- AlertGuard records whether people can be told of an alert in no other way than the channel that it is about, or of one about all channels, through
+-- AlertGuard records whether people can be notified of an alert in no other way than the channel that it is about, or of one about all channels, through
 -- one channel only. When that becomes so, it is an event.
 -- name: AlertGuard :exec
 WITH changed AS (

@@ -128,11 +128,11 @@ LIMIT @page_limit::integer;
 -- name: AlertsFiring :one
 SELECT count(*) FROM alerts a WHERE a.resolved_at IS NULL AND a.fired_at IS NOT NULL;
 
--- AlertDeliveriesOf returns what receivers were told of alerts.
+-- AlertDeliveriesOf returns the deliveries of alerts to receivers.
 -- name: AlertDeliveriesOf :many
 SELECT d.* FROM alert_deliveries d WHERE d.alert_id = ANY (@alert_ids::bigint[]) ORDER BY d.alert_id, d.receiver_id;
 
--- AlertAcknowledge notes who looks after an alert that fires. The first one stays; the remark is that of the last who gave one. No row:
+-- AlertAcknowledge records who looks after an alert that fires. The first one stays; the remark is that of the last who gave one. No row:
 -- the alert does not fire.
 -- name: AlertAcknowledge :execrows
 UPDATE alerts

@@ -100,7 +100,7 @@ SELECT 'alert.resolved', e.subject, jsonb_build_object(
 FROM ended e
 ORDER BY e.id;
 
--- AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. The end of an alert is told for a day, and such a
+-- AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. The end of an alert is sent for a day, and such a
 -- task ends within another (keptFor).
 -- name: AlertRenderings :many
 SELECT DISTINCT r.id
@@ -181,7 +181,7 @@ JOIN channels h ON h.id = s.channel_id
 WHERE s.status = 'on' AND st.openings > 0
 ORDER BY s.sender_no;
 
--- OutcomeSums returns what ended within windows, without tests: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each place in the
+-- OutcomeSums returns what ended within windows, without tests: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each index of the
 -- arrays asks for one key of a dimension (total: the empty key) of a company (0: of all). A window begins with its first full minute.
 -- name: OutcomeSums :many
 WITH asked AS MATERIALIZED (

@@ -211,7 +211,7 @@ UPDATE batches b
 SET status = 'cancelled', is_settled = true, ended_at = now(), fault = @fault, upload_id = NULL
 WHERE b.id = @id AND b.status = 'checking';
 
--- BatchReread lets a batch of a tag be read again, because it is to be sent now. The caller has locked it, and forgets its rows.
+-- BatchReread lets a batch of a tag be read again, because it is to be sent now. The caller has locked it, and deletes its rows.
 -- name: BatchReread :exec
 UPDATE batches b SET status = 'checking', is_read = true WHERE b.id = @id AND b.status = 'running' AND NOT b.is_read;
 
@@ -241,21 +241,21 @@ WITH confirmed AS (
 )
 INSERT INTO batch_acts (batch_id, act, username) SELECT c.id, 'confirmed', @confirmed_by::text FROM confirmed c;
 
--- BatchPause pauses a batch that runs, and notes who did it.
+-- BatchPause pauses a batch that runs, and records who did it.
 -- name: BatchPause :execrows
 WITH paused AS (
     UPDATE batches b SET status = 'paused', is_held = true WHERE b.id = @id AND b.status = 'running' RETURNING b.id
 )
 INSERT INTO batch_acts (batch_id, act, username) SELECT p.id, 'paused', @username::text FROM paused p;
 
--- BatchResume lets a paused batch run, and notes who did it.
+-- BatchResume lets a paused batch run, and records who did it.
 -- name: BatchResume :execrows
 WITH resumed AS (
     UPDATE batches b SET status = 'running' WHERE b.id = @id AND b.status = 'paused' RETURNING b.id
 )
 INSERT INTO batch_acts (batch_id, act, username) SELECT r.id, 'resumed', @username::text FROM resumed r;
 
--- BatchActAdd notes what a user did with a batch that the caller has locked.
+-- BatchActAdd records what a user did with a batch that the caller has locked.
 -- name: BatchActAdd :exec
 INSERT INTO batch_acts (batch_id, act, username) VALUES (@batch_id, @act, @username);
 

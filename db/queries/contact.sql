@@ -7,7 +7,7 @@ INSERT INTO contact_counts AS c (company_id, contacts) VALUES (@company_id, 0)
 ON CONFLICT (company_id) DO UPDATE SET contacts = c.contacts
 RETURNING c.contacts;
 
--- ContactAdd creates the contacts that do not exist yet. An empty text is none.
+-- ContactAdd creates the contacts that do not exist yet. An empty text counts as no text.
 -- name: ContactAdd :exec
 INSERT INTO contacts (company_id, user_id, name, phone, dingtalk_name, wechat_openid, email, attributes)
 SELECT @company_id, i.user_id, nullif(i.name, ''), nullif(i.phone, ''), nullif(i.dingtalk_name, ''), nullif(i.wechat_openid, ''),
@@ -50,8 +50,8 @@ ORDER BY user_id
 LIMIT @page_limit::integer;
 
 -- ContactSearch finds the contacts of which user_id, email or dingtalk_name (a term) begins with prefix, or phone with number; number is null if no
--- phone can. The rows are in the order of terms and of user_id, behind a place in this order: a term and a user_id, for phones a place of their own.
--- Neither is before what the terms begin with: the places are the only lower bounds, because of two PostgreSQL might begin at the lesser. chr(1114111)
+-- phone can. The rows are in the order of terms and of user_id, behind a position in this order: a term and a user_id, for phones a position of their own.
+-- Neither is before what the terms begin with: the positions are the only lower bounds, because of two PostgreSQL might begin at the lesser. chr(1114111)
 -- is greater than any character. Each branch reads up to most entries of its index. A contact has a row for each term that is found; is_first marks
 -- its first one.
 -- name: ContactSearch :many
@@ -231,6 +231,6 @@ DELETE FROM tag_contacts m
 USING (SELECT o.tag_id, o.user_id FROM tag_contacts o WHERE o.tag_id = @tag_id::bigint LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE m.tag_id = old.tag_id AND m.user_id = old.user_id;
 
--- DeletedTagDelete forgets a tag that was deleted and holds no contact any more.
+-- DeletedTagDelete removes a tag that was deleted and holds no contact any more.
 -- name: DeletedTagDelete :exec
 DELETE FROM deleted_tags d WHERE d.tag_id = @tag_id::bigint AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = d.tag_id);

@@ -47,7 +47,7 @@ UPDATE erasures e SET user_ids = @user_ids::text[] WHERE e.id = @id AND e.status
 -- name: ErasureWait :exec
 UPDATE erasures e SET held = @held, next_at = now() + make_interval(secs => @seconds::double precision) WHERE e.id = @id AND e.status = 'running';
 
--- ErasureEnd ends an erasure, which forgets whom it was about.
+-- ErasureEnd ends an erasure, and clears the person that it was about.
 -- name: ErasureEnd :exec
 UPDATE erasures e SET status = 'finished', held = 0, user_ids = '{}', recipients = '{}', asked_recipients = '{}', finished_at = now()
 WHERE e.id = @id AND e.status = 'running';
@@ -191,7 +191,7 @@ FOR UPDATE;
 -- name: ErasureReceiptsDelete :execrows
 DELETE FROM receipts r WHERE r.id = ANY (@ids::bigint[]);
 
--- ErasureCallbacks puts asterisks in the places of callbacks that a regular expression finds.
+-- ErasureCallbacks replaces with asterisks the parts of callbacks that a regular expression finds.
 -- name: ErasureCallbacks :execrows
 UPDATE callbacks c SET body = regexp_replace(c.body, @pattern::text, '********', 'g') WHERE c.id = ANY (@ids::bigint[]) AND c.body ~ @pattern::text;
 

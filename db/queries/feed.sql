@@ -39,7 +39,7 @@ WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL
         ELSE n.next_run_at IS NULL AND NOT EXISTS (SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id) END
 ORDER BY n.id;
 
--- FeedNotificationsRender returns what is told of notifications that are over, as the view notification_standings has it. One that was not ended, and of
+-- FeedNotificationsRender returns the data of the events of notifications that are over, as the view notification_standings has it. One that was not ended, and of
 -- which the end of a task, or a cause of its own, is still staged, is left out: that tells it. A receipt tells nothing, so it is not waited for. One that
 -- is not over any more since FeedNotifications, because a task was requeued, is left out too. Its tasks have ids from from_id on.
 -- name: FeedNotificationsRender :many
@@ -124,7 +124,7 @@ SELECT DISTINCT f.company_id, f.submitted_by FROM feed f
 WHERE f.id > @after_id AND f.id <= @last_id
 ORDER BY f.company_id, f.submitted_by;
 
--- FeedTasks returns what is told of tasks: the message, and a row of report_logs. No row for a task whose day was dropped.
+-- FeedTasks returns the data of the events of tasks: the message, and a row of report_logs. No row for a task whose day was dropped.
 -- name: FeedTasks :many
 SELECT r.id AS log_id, m.task_id, c.company_no, m.phone_number, m.source, m.dedup_key, m.message_type, m.batch_id, d.notification_id, m.segments,
     m.is_test, m.created_at, r.outcome, r.event, r.effect, r.app_id, r.result, r.retry_count,
@@ -196,7 +196,7 @@ told AS (
 )
 SELECT count(*) AS events, coalesce(max(g.id), 0)::bigint AS last_id FROM gone g;
 
--- FeedPruned notes that events were deleted.
+-- FeedPruned records that events were deleted.
 -- name: FeedPruned :exec
 UPDATE feed_state s SET pruned_id = greatest(s.pruned_id, @pruned_id::bigint);
 

@@ -21,7 +21,7 @@ SELECT set_config('lksms.facts_version', '3', true);
 -- FactsTake deletes up to portion facts and returns their sums. The caller adds these to the figures of all consumers in the same
 -- transaction. Of two concurrent folds, the second waits for the rows that both see, and leaves them out. Each minute and outcome is summed
 -- apart. Leases, reported successes and reported failures are too, so that at is the last time of each. channel, message_type and outcome are
--- empty if they are not known, or nothing ended, and country_no is empty if there is none; waits and durations have one byte for each task. Receipts that say
+-- empty if they are not known, or nothing ended, and country_no is empty without a country; waits and durations have one byte for each task. Receipts that say
 -- delivered are apart for each accepted_at.
 -- name: FactsTake :many
 WITH taken AS (
@@ -116,8 +116,8 @@ ORDER BY p.first_day DESC
 LIMIT @page_limit::integer;
 
 -- TaskPartitionNext returns the first partition after a day with something to do: it becomes history, or is to be dropped, when so many full days
--- have passed since its last one, or since its import. One that becomes history may move to a tablespace, and who reports a task of it waits meanwhile.
--- So none of its tasks is at work: leased, or due or expiring within a day before or after.
+-- have passed since its last one, or since its import. One that becomes history may move to a tablespace, and a report of one of its tasks waits meanwhile.
+-- So none of its tasks is in use: leased, or due or expiring within a day before or after.
 -- name: TaskPartitionNext :one
 SELECT p.first_day, (p.history_at IS NULL)::boolean AS becomes_history, x.is_to_drop::boolean AS is_to_drop
 FROM task_partitions p

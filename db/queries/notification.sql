@@ -226,7 +226,7 @@ SET next_run_at = CASE WHEN r.at >= n.expires_at THEN NULL ELSE r.at END, remark
 FROM (SELECT now() + make_interval(secs => sqlc.narg(seconds)::double precision) AS at) r
 WHERE n.id = @id;
 
--- NotificationAdvance notes that contacts of a tag got their tasks. The notification stays due for those behind them, after the others that are due.
+-- NotificationAdvance records that contacts of a tag got their tasks. The notification stays due for those behind them, after the others that are due.
 -- name: NotificationAdvance :exec
 UPDATE notifications n
 SET run_rendering_id = @rendering_id::bigint, run_after = @run_after::text, next_run_at = now(), remark = NULL, updated_at = now()
@@ -414,7 +414,7 @@ SET deleted_at = now(), next_run_at = NULL, run_rendering_id = NULL, run_after =
     changed_by = @changed_by::text, updated_at = now()
 WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL;
 
--- NotificationsEnd forgets up to batch_size notifications that were made before a time, have ended, and have a task from first_id on and before
+-- NotificationsEnd deletes or ends up to batch_size notifications that were made before a time, have ended, and have a task from first_id on and before
 -- before_id, or none at all. Those with a dedup_key keep their last state, so that the key still names them; the others are deleted. It returns how
 -- many. It is called while the tasks exist: without some of them, nobody could tell the state, and to whom they were sent.
 -- name: NotificationsEnd :one
@@ -563,7 +563,7 @@ ORDER BY t.biz_type, c.channel;
 DELETE FROM company_notification_templates t USING channels c
 WHERE c.id = t.channel_id AND c.channel = @channel AND t.biz_type = @biz_type AND t.company_id = @company_id;
 
--- EffectiveTemplate returns the template that a company uses for a business type on a channel, its own or the platform's. No row: there is none.
+-- EffectiveTemplate returns the template that a company uses for a business type on a channel, its own or the platform's. No row: no template exists.
 -- name: EffectiveTemplate :one
 SELECT t.title, t.content, t.html, t.external_id, t.sign
 FROM effective_notification_templates t

@@ -10,7 +10,7 @@
 -- that ranks ascend in the order in which tasks become visible.
 --
 -- While tasks of one flow of a company wait (task_flow: its submitter, or its batch), those of another get a flow_rank, by start-time fair queueing
--- within the company: their ranks come behind those that wait, but claims let them take turns. Without a second flow there is none. A group has a
+-- within the company: their ranks come behind those that wait, but claims let them take turns. Without a second flow, tasks have no flow_rank. A group has a
 -- flow if all its tasks are of one.
 --
 -- A task with a result is a test that is not sent: it is SUCCESS at once, and never in the queue.

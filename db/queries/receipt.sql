@@ -11,7 +11,7 @@ ORDER BY s.id;
 
 -- CallbacksKeep stores callbacks unchanged, why some are refused, and the receipts of the others, and returns the ids of the new receipts. A body that
 -- came before is only counted, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls are the
--- places of the callbacks of the receipts, counted from 1.
+-- indexes of the callbacks of the receipts, counted from 1.
 -- name: CallbacksKeep :many
 WITH input AS MATERIALIZED (
     SELECT unnest(@sender_nos::text[]) AS sender_no, unnest(@source_ips::text[]) AS source_ip, unnest(@bodies::text[]) AS body,
@@ -160,7 +160,7 @@ WHERE r.id = ANY (@ids::bigint[])
     AND (sqlc.narg(created_to)::timestamptz IS NULL OR r.created_at < sqlc.narg(created_to)::timestamptz)
 ORDER BY r.id DESC;
 
--- ReceiptsFind returns those of some receipts of a sender that are stored. nth is the place of each in the arrays, counted from 1.
+-- ReceiptsFind returns those of some receipts of a sender that are stored. nth is the index of each in the arrays, counted from 1.
 -- name: ReceiptsFind :many
 SELECT i.nth::integer AS nth, r.id, r.matched_at
 FROM (

@@ -25,7 +25,7 @@ ON CONFLICT ON CONSTRAINT daily_totals_key DO UPDATE
 SET attempted = t.attempted + excluded.attempted, accepted = t.accepted + excluded.accepted, delivered = t.delivered + excluded.delivered,
     segments = t.segments + excluded.segments, cost = t.cost + excluded.cost;
 
--- DailyTotalsList returns totals before a place, newest first, without tests.
+-- DailyTotalsList returns totals before a position, newest first, without tests.
 -- name: DailyTotalsList :many
 SELECT t.id, t.day, t.company_id, coalesce(c.company_no, '#' || t.company_id)::text AS company_no, t.sender_no, t.message_type, t.country_no,
     t.attempted, t.accepted, t.delivered, t.segments, t.cost
@@ -118,7 +118,7 @@ SELECT r.id FROM reconciliations r WHERE r.status = 'running' ORDER BY r.id;
 -- name: ReconciliationGet :one
 SELECT * FROM reconciliations r WHERE r.id = @id AND r.status = 'running';
 
--- ReconciliationHold locks a reconciliation that runs and stands at a place. No row: another server has moved it on, or it has ended.
+-- ReconciliationHold locks a reconciliation that runs and stands at a position. No row: another server has moved it on, or it has ended.
 -- name: ReconciliationHold :one
 SELECT r.id FROM reconciliations r
 WHERE r.id = @id AND r.phase = @phase::text AND r.row_no = @row_no AND r.after_no = @after_no AND r.after_id = @after_id
@@ -193,7 +193,7 @@ CROSS JOIN LATERAL (
 ORDER BY n.place, d.id
 LIMIT sqlc.arg(most)::bigint + 1;
 
--- AttemptsUnlisted returns attempts of a sender in a range of time, behind a place, whose numbers are not in a file. A report that was repeated counts
+-- AttemptsUnlisted returns attempts of a sender in a range of time, behind a position, whose numbers are not in a file. A report that was repeated counts
 -- once, at its first time.
 -- name: AttemptsUnlisted :many
 SELECT d.id, d.provider_no::text AS provider_no, d.task_id, d.lease_id, d.created_at

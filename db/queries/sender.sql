@@ -179,7 +179,7 @@ WITH removed AS (
     RETURNING l.*
 ),
 added AS (
-    INSERT INTO sender_ledger_default (id, sender_id, change, balance, company_id, remark, created_at) -- the id is the place in the list
+    INSERT INTO sender_ledger_default (id, sender_id, change, balance, company_id, remark, created_at) -- the id is the position in the list
     SELECT max(r.id), r.sender_id, sum(r.change), (array_agg(r.balance ORDER BY r.id DESC))[1], r.company_id, @remark::text, max(r.created_at)
     FROM removed r
     GROUP BY r.sender_id, r.company_id, date_trunc('day', r.created_at, 'UTC')
@@ -257,7 +257,7 @@ ORDER BY s.sender_no;
 
 -- SendersSeen records that senders polled, unless that was recorded within the last apart_seconds. Of a sender on which others depend, or in whose
 -- shared pool a task has waited for waiting_seconds, it was recorded within the last counted_on_apart_seconds. Of a sender on which others depend, it
--- was recorded after its rest if it waits for tasks now: one that polled before it rested may be busy, or dead. See is_unseen of SenderAdmit, and
+-- was recorded after its interval if it waits for tasks now: one that polled before its interval may be busy, or dead. See is_unseen of SenderAdmit, and
 -- sender_silences. It waits for no lock: a claim holds the row of its sender
 -- and may wait for a route, whose holder may wait for one of these rows. What holds a row nearly always records the poll itself.
 -- name: SendersSeen :execrows

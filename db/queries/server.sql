@@ -4,11 +4,11 @@ INSERT INTO servers (server_id, host, roles, version)
 VALUES (@server_id, @host, @roles, @version)
 ON CONFLICT (server_id) DO UPDATE SET seen_at = now();
 
--- ServerLeave forgets a server that stops.
+-- ServerLeave deletes a server that stops.
 -- name: ServerLeave :exec
 DELETE FROM servers WHERE server_id = @server_id;
 
--- ServersDeleteStopped forgets servers that were not seen for a day: they stopped without a word.
+-- ServersDeleteStopped deletes servers that were not seen for a day: they stopped without deleting their row.
 -- name: ServersDeleteStopped :execrows
 DELETE FROM servers WHERE seen_at < now() - interval '1 day';
 

@@ -67,12 +67,12 @@ WHERE sender_id = @sender_id AND device_no = @device_no::text AND (pull_until IS
 -- name: PhonePullEnd :exec
 UPDATE phones SET pull_until = NULL WHERE sender_id = @sender_id AND device_no = @device_no::text;
 
--- PhoneLeasesDelete forgets the leases of the phone that was registered before: it may have sent these messages, and the next phone must not send
+-- PhoneLeasesDelete deletes the leases of the phone that was registered before: it may have sent these messages, and the next phone must not send
 -- them too.
 -- name: PhoneLeasesDelete :exec
 DELETE FROM phone_leases WHERE sender_id = @sender_id;
 
--- PhoneHeld returns the messages that a phone holds, the oldest lease first, and forgets its leases that are over. The text is that of TaskLease.
+-- PhoneHeld returns the messages that a phone holds, the oldest lease first, and deletes its leases that are over. The text is that of TaskLease.
 -- A message is valid until margin before the end of its lease, or until two thirds of a short lease are over; one whose lease ends because it
 -- expires, until it expires.
 -- name: PhoneHeld :many

@@ -29,7 +29,7 @@ UPDATE sql_inbox i
 SET tries = i.tries + 1, due_at = clock_timestamp() + least(interval '10 minutes', interval '5 seconds' * 2 ^ least(i.tries, 10))
 WHERE i.id = ANY (@ids::bigint[]);
 
--- SqlInboxWait returns for how many seconds the first message has waited; no row: there is none.
+-- SqlInboxWait returns for how many seconds the first message has waited; no row: the inbox is empty.
 -- name: SqlInboxWait :one
 SELECT greatest(0, extract(epoch FROM clock_timestamp() - i.created_at))::double precision AS seconds FROM sql_inbox i ORDER BY i.id LIMIT 1;
 

@@ -64,7 +64,7 @@ WITH gone AS (
 )
 UPDATE webhook_secrets s SET valid_until = now() + @overlap::interval WHERE s.webhook_id = @webhook_id AND s.valid_until IS NULL;
 
--- WebhookRotated notes when a webhook got another secret.
+-- WebhookRotated records when a webhook got another secret.
 -- name: WebhookRotated :exec
 UPDATE webhooks w SET rotated_at = now(), version = w.version + 1, updated_at = now() WHERE w.id = @id;
 
@@ -126,7 +126,7 @@ SELECT DISTINCT r.task_id::text AS task_id FROM webhook_retries r
 WHERE r.webhook_id = @webhook_id AND r.task_id = ANY (@task_ids::text[])
 ORDER BY task_id;
 
--- WebhookSettle moves a webhook on after a run, and notes how it went: taken, if a post was. Of a run in which none was, the webhook is paused. No row: it was
+-- WebhookSettle moves a webhook on after a run, and records how it went: taken, if the receiver took a post. After a run without one, the webhook is paused. No row: it was
 -- changed, switched off or moved meanwhile, and the run counts for nothing.
 -- name: WebhookSettle :one
 UPDATE webhooks w
@@ -161,7 +161,7 @@ WHERE r.webhook_id = @webhook_id AND r.due_at IS NULL AND NOT EXISTS (
     SELECT FROM webhook_retries e WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id
 );
 
--- WebhookRetriesFreed does the same for all webhooks: events before them were forgotten.
+-- WebhookRetriesFreed does the same for all webhooks: events before them were deleted.
 -- name: WebhookRetriesFreed :execrows
 UPDATE webhook_retries r SET due_at = now()
 WHERE r.due_at IS NULL AND NOT EXISTS (
@@ -180,7 +180,7 @@ WHERE r.webhook_id = @webhook_id AND r.due_at IS NOT NULL AND EXISTS (
 -- name: WebhookRetriesNow :exec
 UPDATE webhook_retries r SET due_at = now() WHERE r.webhook_id = @webhook_id AND r.due_at > now();
 
--- WebhookRetriesPut keeps events to be posted again, after wait seconds; -1: behind an earlier one of its task. An event that is forgotten by now is left out,
+-- WebhookRetriesPut keeps events to be posted again, after wait seconds; -1: behind an earlier one of its task. An event that is deleted by now is left out,
 -- and so is one that was to be posted again and that another server settled meanwhile. The caller holds the webhook.
 -- name: WebhookRetriesPut :exec
 INSERT INTO webhook_retries AS r (webhook_id, feed_id, task_id, tries, due_at, delivery_id)
@@ -207,7 +207,7 @@ WHERE f.at >= @from_at AND f.at < @to_at;
 -- name: WebhookBegins :exec
 UPDATE webhooks w SET version = w.version + 1, rest_until = NULL WHERE w.id = @id;
 
--- WebhookReplay lets up to most events of the feed be posted again: some ids, or those of a time, of what a webhook is told. It returns how many, and the
+-- WebhookReplay lets up to most events of the feed be posted again: some ids, or those of a time, of the events that the webhook gets. It returns how many, and the
 -- last id. An event whose task has an earlier one that waits goes behind it. All of
 -- them are between from_id and until_id.
 -- name: WebhookReplay :one

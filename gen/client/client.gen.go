@@ -1785,7 +1785,7 @@ type Alert struct {
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether people can be told only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
+	// OnlyOwnChannel Whether people can be notified only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -1820,7 +1820,7 @@ type AlertChannels = []No
 
 // AlertDelivery defines model for AlertDelivery.
 type AlertDelivery struct {
-	// DeliveredAt When the receiver was last told that the alert fires. Of a notification: when the first of its messages was sent
+	// DeliveredAt When the receiver was last notified that the alert fires. Of a notification: when the first of its messages was sent
 	DeliveredAt *time.Time `json:"delivered_at"`
 
 	// Error Why the last try failed, or one of its channels
@@ -1836,11 +1836,11 @@ type AlertDelivery struct {
 	QueuedAt   *time.Time `json:"queued_at,omitempty"`
 	ReceiverNo int64      `json:"receiver_no"`
 
-	// ResolutionDeliveredAt When the receiver was told that the alert is resolved, as `delivered_at`
+	// ResolutionDeliveredAt When the receiver was notified that the alert is resolved, as `delivered_at`
 	ResolutionDeliveredAt *time.Time `json:"resolution_delivered_at"`
 }
 
-// AlertEscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+// AlertEscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been notified. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
 type AlertEscalateSeconds = int64
 
 // AlertEventData The data of `alert.*`, with the names that an alert has. Fields without a value are left out.
@@ -1852,10 +1852,10 @@ type AlertEventData struct {
 	// EndedBy Of `alert.resolved`: `condition` (it is over), `rule_changed`, `rule_disabled` or `rule_deleted`
 	EndedBy *string `json:"ended_by,omitempty"`
 
-	// EscalatedChannels Of `alert.not_sent`: the channels through which the receiver is told now
+	// EscalatedChannels Of `alert.not_sent`: the channels through which the receiver is notified now
 	EscalatedChannels *[]string `json:"escalated_channels,omitempty"`
 
-	// EscalatedReceivers Of `alert.not_sent`: each `receiver_no` that is told now
+	// EscalatedReceivers Of `alert.not_sent`: each `receiver_no` that is notified now
 	EscalatedReceivers *[]int64   `json:"escalated_receivers,omitempty"`
 	FiredAt            time.Time  `json:"fired_at"`
 	Kind               AlertKind  `json:"kind"`
@@ -1916,7 +1916,7 @@ type AlertReceiver struct {
 	// Error Why the last call failed
 	Error *string `json:"error"`
 
-	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been notified. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
 	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
 
 	// FailingSince Of an `alertmanager`: since when all calls fail
@@ -1963,7 +1963,7 @@ type AlertReceiverPatch struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been notified. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
 	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
 	Language        *AlertLanguage        `json:"language,omitempty"`
 	Name            *DisplayName          `json:"name,omitempty"`
@@ -1985,7 +1985,7 @@ type AlertReceiverRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been told. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been notified. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
 	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
 	Kind            AlertReceiverKind     `json:"kind"`
 	Language        *AlertLanguage        `json:"language,omitempty"`
@@ -2006,7 +2006,7 @@ type AlertReceiverResponse struct {
 	Data    AlertReceiver `json:"data"`
 }
 
-// AlertReceivers The receivers that are told; null means all
+// AlertReceivers The receivers that are notified; null means all
 type AlertReceivers = []int64
 
 // AlertResponse defines model for AlertResponse.
@@ -2035,7 +2035,7 @@ type AlertRule struct {
 	Name      string   `json:"name"`
 	Receivers *[]int64 `json:"receivers"`
 
-	// RepeatSeconds After how long an alert that still fires is told again; 0 means never
+	// RepeatSeconds After how long the receivers of an alert that still fires are notified again; 0 means never
 	RepeatSeconds int64 `json:"repeat_seconds"`
 
 	// ResolveSeconds For how long the condition must not hold before the alert is resolved
@@ -2080,7 +2080,7 @@ type AlertRulePatch struct {
 	Level      *AlertLevel               `json:"level,omitempty"`
 	Name       nullable.Nullable[string] `json:"name,omitempty"`
 
-	// Receivers The receivers that are told; null means all
+	// Receivers The receivers that are notified; null means all
 	Receivers      nullable.Nullable[[]int64]   `json:"receivers,omitempty"`
 	RepeatSeconds  *AlertSeconds                `json:"repeat_seconds,omitempty"`
 	ResolveSeconds *AlertSeconds                `json:"resolve_seconds,omitempty"`
@@ -2110,7 +2110,7 @@ type AlertRuleRequest struct {
 	// Name If left out, the rule is called by its kind and level, in the language of the reader
 	Name *string `json:"name,omitempty"`
 
-	// Receivers The receivers that are told; null means all
+	// Receivers The receivers that are notified; null means all
 	Receivers      *AlertReceivers `json:"receivers,omitempty"`
 	RepeatSeconds  *AlertSeconds   `json:"repeat_seconds,omitempty"`
 	ResolveSeconds *AlertSeconds   `json:"resolve_seconds,omitempty"`
@@ -3984,7 +3984,7 @@ type EventOfFeed struct {
 	// Data `MessageEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`, by the type
 	Data EventData `json:"data"`
 
-	// ID The same whenever the event is told, in the header `webhook-id` too
+	// ID The same each time the event is posted or pulled, in the header `webhook-id` too
 	ID string `json:"id"`
 
 	// Timestamp When it happened
@@ -5313,7 +5313,7 @@ type Overview struct {
 	// FiringAlerts Alerts that are firing; null for a company
 	FiringAlerts *int64 `json:"firing_alerts"`
 
-	// HeldBy The switches that hold messages, those with the most messages first; a paused batch is none of them. A message that several switches hold counts for each. Of the messages that wait for the same senders, 10,000 are counted.
+	// HeldBy The switches that hold messages, those with the most messages first, without paused batches. A message that several switches hold counts for each. Of the messages that wait for the same senders, 10,000 are counted.
 	HeldBy *[]HoldingSwitch `json:"held_by,omitempty"`
 
 	// OldestWaitSeconds How long the task that has been due for longest has waited. Null if no task is due, and for a company if none of its tasks is among the 2,000 of the server that have waited longest.
@@ -6194,7 +6194,7 @@ type Sender struct {
 	// Sign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
 	Sign *SenderSign `json:"sign"`
 
-	// SignMode What becomes of the signature of a message, or of the sender's `sign`. Segments count what is sent.
+	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments count what is sent.
 	//
 	// - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
 	// - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
@@ -6345,7 +6345,7 @@ type SenderPatch struct {
 	// Sign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
 	Sign nullable.Nullable[string] `json:"sign,omitempty"`
 
-	// SignMode What becomes of the signature of a message, or of the sender's `sign`. Segments count what is sent.
+	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments count what is sent.
 	//
 	// - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
 	// - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
@@ -6434,7 +6434,7 @@ type SenderRequest struct {
 	// Sign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
 	Sign *SenderSign `json:"sign,omitempty"`
 
-	// SignMode What becomes of the signature of a message, or of the sender's `sign`. Segments count what is sent.
+	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments count what is sent.
 	//
 	// - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
 	// - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
@@ -6664,7 +6664,7 @@ type SettingsResponse struct {
 	Data    Settings `json:"data"`
 }
 
-// SignMode What becomes of the signature of a message, or of the sender's `sign`. Segments count what is sent.
+// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments count what is sent.
 //
 //   - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
 //   - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
@@ -9482,12 +9482,12 @@ type ClientInterface interface {
 
 	// CreateAlertReceiverWithBody Add a receiver of alerts
 	//
-	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+	// A receiver is notified when an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and when it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
 	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   used on which its users have an address. More than three alerts that are due at the same time share one notification. While
+	//   users have had three within five minutes, warnings wait, and then share one notification.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -9498,12 +9498,12 @@ type ClientInterface interface {
 
 	// CreateAlertReceiver Add a receiver of alerts
 	//
-	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+	// A receiver is notified when an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and when it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
 	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   used on which its users have an address. More than three alerts that are due at the same time share one notification. While
+	//   users have had three within five minutes, warnings wait, and then share one notification.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -9621,7 +9621,7 @@ type ClientInterface interface {
 
 	// UpdateAlertRuleWithBody Change, silence or disable an alert rule
 	//
-	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and its alerts notify nobody; receivers that know that an alert fires are notified when it is resolved. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -9630,7 +9630,7 @@ type ClientInterface interface {
 
 	// UpdateAlertRule Change, silence or disable an alert rule
 	//
-	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and its alerts notify nobody; receivers that know that an alert fires are notified when it is resolved. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -9646,7 +9646,7 @@ type ClientInterface interface {
 
 	// AcknowledgeAlertWithBody Acknowledge an alert that fires
 	//
-	// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+	// Nobody is notified again until it is resolved. A second acknowledgement may add a remark; the first user stays.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -9655,7 +9655,7 @@ type ClientInterface interface {
 
 	// AcknowledgeAlert Acknowledge an alert that fires
 	//
-	// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+	// Nobody is notified again until it is resolved. A second acknowledgement may add a remark; the first user stays.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -9977,7 +9977,7 @@ type ClientInterface interface {
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 	// - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `alert.only_channel`: an alert about a channel can only be sent through that channel, or one about all channels only through one.
 	// - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 	// - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
@@ -10372,7 +10372,7 @@ type ClientInterface interface {
 
 	// TestSenderWithBody Send one real message through exactly this sender
 	//
-	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
+	// Sends the message at once, also while the sender is `off` or its circuit breaker is open, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10381,7 +10381,7 @@ type ClientInterface interface {
 
 	// TestSender Send one real message through exactly this sender
 	//
-	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
+	// Sends the message at once, also while the sender is `off` or its circuit breaker is open, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -10800,7 +10800,7 @@ type ClientInterface interface {
 
 	// ConfirmBatch Send a batch that was checked
 	//
-	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`; one whose template the company may not use any more, or that is not active any more, 409 `template.not_active`. After this, it keeps its text, whatever becomes of the template.
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`; one whose template the company may not use any more, or that is not active any more, 409 `template.not_active`. After this, it keeps its text, even if the template is changed or deleted.
 	//
 	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
 	ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -10984,7 +10984,7 @@ type ClientInterface interface {
 	// PullEvents Pull events
 	//
 	// Returns the events behind the cursor `after`, oldest first, and the cursor to go on from. Store `next_cursor` after the work for the items is
-	// done: whoever repeats a request gets the same events again.
+	// done: a repeated request gets the same events again.
 	//
 	// **Beginning.** Without `after`, there are no items, and `next_cursor` is now: the first request makes the server record events.
 	//
@@ -11755,7 +11755,7 @@ type ClientInterface interface {
 
 	// ReplayWebhookWithBody Post events again
 	//
-	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A paused webhook is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -11764,7 +11764,7 @@ type ClientInterface interface {
 
 	// ReplayWebhook Post events again
 	//
-	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A paused webhook is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -11856,12 +11856,12 @@ func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiv
 
 // CreateAlertReceiverWithBody Add a receiver of alerts
 //
-// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+// A receiver is notified when an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and when it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
 //     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     used on which its users have an address. More than three alerts that are due at the same time share one notification. While
+//     users have had three within five minutes, warnings wait, and then share one notification.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -11882,12 +11882,12 @@ func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *Create
 
 // CreateAlertReceiver Add a receiver of alerts
 //
-// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+// A receiver is notified when an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and when it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
 //     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     used on which its users have an address. More than three alerts that are due at the same time share one notification. While
+//     users have had three within five minutes, warnings wait, and then share one notification.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -12105,7 +12105,7 @@ func (c *Client) GetAlertRule(ctx context.Context, ruleNo RuleNo, reqEditors ...
 
 // UpdateAlertRuleWithBody Change, silence or disable an alert rule
 //
-// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and its alerts notify nobody; receivers that know that an alert fires are notified when it is resolved. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -12124,7 +12124,7 @@ func (c *Client) UpdateAlertRuleWithBody(ctx context.Context, ruleNo RuleNo, con
 
 // UpdateAlertRule Change, silence or disable an alert rule
 //
-// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and its alerts notify nobody; receivers that know that an alert fires are notified when it is resolved. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -12160,7 +12160,7 @@ func (c *Client) ListAlerts(ctx context.Context, params *ListAlertsParams, reqEd
 
 // AcknowledgeAlertWithBody Acknowledge an alert that fires
 //
-// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+// Nobody is notified again until it is resolved. A second acknowledgement may add a remark; the first user stays.
 //
 // Takes any type of body and a specified content type.
 //
@@ -12179,7 +12179,7 @@ func (c *Client) AcknowledgeAlertWithBody(ctx context.Context, alertID AlertID, 
 
 // AcknowledgeAlert Acknowledge an alert that fires
 //
-// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+// Nobody is notified again until it is resolved. A second acknowledgement may add a remark; the first user stays.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -12901,7 +12901,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 //   - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `alert.only_channel`: an alert about a channel can only be sent through that channel, or one about all channels only through one.
 //   - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 //   - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
@@ -13716,7 +13716,7 @@ func (c *Client) PairPhone(ctx context.Context, senderNo SenderNo, body PairPhon
 
 // TestSenderWithBody Send one real message through exactly this sender
 //
-// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
+// Sends the message at once, also while the sender is `off` or its circuit breaker is open, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 //
 // Takes any type of body and a specified content type.
 //
@@ -13735,7 +13735,7 @@ func (c *Client) TestSenderWithBody(ctx context.Context, senderNo SenderNo, cont
 
 // TestSender Send one real message through exactly this sender
 //
-// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
+// Sends the message at once, also while the sender is `off` or its circuit breaker is open, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -14594,7 +14594,7 @@ func (c *Client) CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ..
 
 // ConfirmBatch Send a batch that was checked
 //
-// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`; one whose template the company may not use any more, or that is not active any more, 409 `template.not_active`. After this, it keeps its text, whatever becomes of the template.
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`; one whose template the company may not use any more, or that is not active any more, 409 `template.not_active`. After this, it keeps its text, even if the template is changed or deleted.
 //
 // Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
 func (c *Client) ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -14968,7 +14968,7 @@ func (c *Client) ExportContactImportErrors(ctx context.Context, importID ImportI
 // PullEvents Pull events
 //
 // Returns the events behind the cursor `after`, oldest first, and the cursor to go on from. Store `next_cursor` after the work for the items is
-// done: whoever repeats a request gets the same events again.
+// done: a repeated request gets the same events again.
 //
 // **Beginning.** Without `after`, there are no items, and `next_cursor` is now: the first request makes the server record events.
 //
@@ -16289,7 +16289,7 @@ func (c *Client) ListWebhookDeliveries(ctx context.Context, webhookID WebhookID,
 
 // ReplayWebhookWithBody Post events again
 //
-// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A paused webhook is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -16308,7 +16308,7 @@ func (c *Client) ReplayWebhookWithBody(ctx context.Context, webhookID WebhookID,
 
 // ReplayWebhook Post events again
 //
-// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A paused webhook is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -26218,12 +26218,12 @@ type ClientWithResponsesInterface interface {
 
 	// CreateAlertReceiverWithBodyWithResponse Add a receiver of alerts
 	//
-	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+	// A receiver is notified when an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and when it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
 	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   used on which its users have an address. More than three alerts that are due at the same time share one notification. While
+	//   users have had three within five minutes, warnings wait, and then share one notification.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -26234,12 +26234,12 @@ type ClientWithResponsesInterface interface {
 
 	// CreateAlertReceiverWithResponse Add a receiver of alerts
 	//
-	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+	// A receiver is notified when an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and when it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
 	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   used on which its users have an address. More than three alerts that are due at the same time share one notification. While
+	//   users have had three within five minutes, warnings wait, and then share one notification.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -26367,7 +26367,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateAlertRuleWithBodyWithResponse Change, silence or disable an alert rule
 	//
-	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and its alerts notify nobody; receivers that know that an alert fires are notified when it is resolved. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26376,7 +26376,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateAlertRuleWithResponse Change, silence or disable an alert rule
 	//
-	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and its alerts notify nobody; receivers that know that an alert fires are notified when it is resolved. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26394,7 +26394,7 @@ type ClientWithResponsesInterface interface {
 
 	// AcknowledgeAlertWithBodyWithResponse Acknowledge an alert that fires
 	//
-	// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+	// Nobody is notified again until it is resolved. A second acknowledgement may add a remark; the first user stays.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26403,7 +26403,7 @@ type ClientWithResponsesInterface interface {
 
 	// AcknowledgeAlertWithResponse Acknowledge an alert that fires
 	//
-	// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+	// Nobody is notified again until it is resolved. A second acknowledgement may add a remark; the first user stays.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26767,7 +26767,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 	// - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `alert.only_channel`: an alert about a channel can only be sent through that channel, or one about all channels only through one.
 	// - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 	// - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
@@ -27206,7 +27206,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestSenderWithBodyWithResponse Send one real message through exactly this sender
 	//
-	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
+	// Sends the message at once, also while the sender is `off` or its circuit breaker is open, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -27215,7 +27215,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestSenderWithResponse Send one real message through exactly this sender
 	//
-	// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
+	// Sends the message at once, also while the sender is `off` or its circuit breaker is open, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -27676,7 +27676,7 @@ type ClientWithResponsesInterface interface {
 
 	// ConfirmBatchWithResponse Send a batch that was checked
 	//
-	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`; one whose template the company may not use any more, or that is not active any more, 409 `template.not_active`. After this, it keeps its text, whatever becomes of the template.
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`; one whose template the company may not use any more, or that is not active any more, 409 `template.not_active`. After this, it keeps its text, even if the template is changed or deleted.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -27890,7 +27890,7 @@ type ClientWithResponsesInterface interface {
 	// PullEventsWithResponse Pull events
 	//
 	// Returns the events behind the cursor `after`, oldest first, and the cursor to go on from. Store `next_cursor` after the work for the items is
-	// done: whoever repeats a request gets the same events again.
+	// done: a repeated request gets the same events again.
 	//
 	// **Beginning.** Without `after`, there are no items, and `next_cursor` is now: the first request makes the server record events.
 	//
@@ -28705,7 +28705,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReplayWebhookWithBodyWithResponse Post events again
 	//
-	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A paused webhook is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -28714,7 +28714,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReplayWebhookWithResponse Post events again
 	//
-	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A paused webhook is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -45428,12 +45428,12 @@ func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context
 
 // CreateAlertReceiverWithBodyWithResponse Add a receiver of alerts
 //
-// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+// A receiver is notified when an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and when it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
 //     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     used on which its users have an address. More than three alerts that are due at the same time share one notification. While
+//     users have had three within five minutes, warnings wait, and then share one notification.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -45450,12 +45450,12 @@ func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx contex
 
 // CreateAlertReceiverWithResponse Add a receiver of alerts
 //
-// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+// A receiver is notified when an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and when it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
 //     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     used on which its users have an address. More than three alerts that are due at the same time share one notification. While
+//     users have had three within five minutes, warnings wait, and then share one notification.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -45643,7 +45643,7 @@ func (c *ClientWithResponses) GetAlertRuleWithResponse(ctx context.Context, rule
 
 // UpdateAlertRuleWithBodyWithResponse Change, silence or disable an alert rule
 //
-// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and its alerts notify nobody; receivers that know that an alert fires are notified when it is resolved. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -45658,7 +45658,7 @@ func (c *ClientWithResponses) UpdateAlertRuleWithBodyWithResponse(ctx context.Co
 
 // UpdateAlertRuleWithResponse Change, silence or disable an alert rule
 //
-// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and its alerts notify nobody; receivers that know that an alert fires are notified when it is resolved. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -45688,7 +45688,7 @@ func (c *ClientWithResponses) ListAlertsWithResponse(ctx context.Context, params
 
 // AcknowledgeAlertWithBodyWithResponse Acknowledge an alert that fires
 //
-// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+// Nobody is notified again until it is resolved. A second acknowledgement may add a remark; the first user stays.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -45703,7 +45703,7 @@ func (c *ClientWithResponses) AcknowledgeAlertWithBodyWithResponse(ctx context.C
 
 // AcknowledgeAlertWithResponse Acknowledge an alert that fires
 //
-// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+// Nobody is notified again until it is resolved. A second acknowledgement may add a remark; the first user stays.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -46307,7 +46307,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 //   - `alert.not_sent`: an alert was not sent to a receiver in time, or its messages failed. It escalates to other channels, or to other receivers.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `alert.only_channel`: an alert about a channel can only be sent through that channel, or one about all channels only through one.
 //   - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 //   - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
@@ -46998,7 +46998,7 @@ func (c *ClientWithResponses) PairPhoneWithResponse(ctx context.Context, senderN
 
 // TestSenderWithBodyWithResponse Send one real message through exactly this sender
 //
-// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
+// Sends the message at once, also while the sender is `off` or its circuit breaker is open, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -47013,7 +47013,7 @@ func (c *ClientWithResponses) TestSenderWithBodyWithResponse(ctx context.Context
 
 // TestSenderWithResponse Send one real message through exactly this sender
 //
-// Sends the message at once, also while the sender is `off` or rests, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
+// Sends the message at once, also while the sender is `off` or its circuit breaker is open, and answers with the request (without secrets), the answer of the provider, and how it was read. The message is a task of the caller's company with `test`; it is tried once, and `sms.send_tests` does not keep it from being sent. Its segments count as those of every attempt: they are taken from the balance, which must suffice, and added to the limits, which may be exceeded; they are given back if the message reached nobody. The call takes at most 35 seconds. Only senders of the channel `sms` that the server drives can be tested; others get 409 with the reason `sender.not_testable`. Nothing is sent while a switch (`Switch`) holds messages to the number: 422 names it. A company that is off has 409 with `company.off`. The switch of shared senders does not count.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -47738,7 +47738,7 @@ func (c *ClientWithResponses) CancelBatchWithResponse(ctx context.Context, batch
 
 // ConfirmBatchWithResponse Send a batch that was checked
 //
-// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`; one whose template the company may not use any more, or that is not active any more, 409 `template.not_active`. After this, it keeps its text, whatever becomes of the template.
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`; one whose template the company may not use any more, or that is not active any more, 409 `template.not_active`. After this, it keeps its text, even if the template is changed or deleted.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -48066,7 +48066,7 @@ func (c *ClientWithResponses) ExportContactImportErrorsWithResponse(ctx context.
 // PullEventsWithResponse Pull events
 //
 // Returns the events behind the cursor `after`, oldest first, and the cursor to go on from. Store `next_cursor` after the work for the items is
-// done: whoever repeats a request gets the same events again.
+// done: a repeated request gets the same events again.
 //
 // **Beginning.** Without `after`, there are no items, and `next_cursor` is now: the first request makes the server record events.
 //
@@ -49211,7 +49211,7 @@ func (c *ClientWithResponses) ListWebhookDeliveriesWithResponse(ctx context.Cont
 
 // ReplayWebhookWithBodyWithResponse Post events again
 //
-// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A paused webhook is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -49226,7 +49226,7 @@ func (c *ClientWithResponses) ReplayWebhookWithBodyWithResponse(ctx context.Cont
 
 // ReplayWebhookWithResponse Post events again
 //
-// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A paused webhook is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -27,7 +27,7 @@ type AlertChannelsParams struct {
 	RecordedApart time.Duration
 }
 
-// AlertChannels returns the channels through which alerts can be told: those with a template for alerts and an available sender: one that is on,
+// AlertChannels returns the channels through which alerts can be sent: those with a template for alerts and an available sender: one that is on,
 // has quota and funds, whose circuit breaker is closed, and that is not silent.
 func (q *Queries) AlertChannels(ctx context.Context, arg AlertChannelsParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, alertChannels, arg.BizType, arg.SilentAfter, arg.RecordedApart)
@@ -110,10 +110,10 @@ type AlertDeliveriesDueRow struct {
 	RuleName   string
 }
 
-// AlertDeliveriesDue returns up to batch_size deliveries of which something is to be told now, the worst first. is_end: that the alert is resolved,
-// which is told for a day to those who know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is
-// acknowledged or the rule silenced; and to an alertmanager once a minute, whatever people did, because it forgets an alert that it is not told.
-// People are not told of an alert while they are told of a worse one of the same kind and subject, nor of warnings while they have had max_messages
+// AlertDeliveriesDue returns up to batch_size deliveries that are due now, the worst first. is_end: that the alert is resolved,
+// which is sent for a day to receivers that know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is
+// acknowledged or the rule silenced; and to an alertmanager once a minute, whatever people did, because it resolves an alert that is not sent again.
+// People are not notified of an alert while they are notified of a worse one of the same kind and subject, nor of warnings while they have had max_messages
 // messages within five minutes: all of one message have the same time.
 func (q *Queries) AlertDeliveriesDue(ctx context.Context, arg AlertDeliveriesDueParams) ([]AlertDeliveriesDueRow, error) {
 	rows, err := q.db.Query(ctx, alertDeliveriesDue, arg.BatchSize, arg.MaxMessages)
@@ -226,7 +226,7 @@ type AlertDeliveriesHoldParams struct {
 	ReceiverID int64
 }
 
-// AlertDeliveriesHold locks deliveries of a receiver, and returns their alerts. One that is missing has been told by another server meanwhile.
+// AlertDeliveriesHold locks deliveries of a receiver, and returns their alerts. Another server delivered a missing one meanwhile.
 func (q *Queries) AlertDeliveriesHold(ctx context.Context, arg AlertDeliveriesHoldParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertDeliveriesHold, arg.AlertIds, arg.Tries, arg.ReceiverID)
 	if err != nil {
@@ -315,7 +315,7 @@ type AlertDeliveriesMarkParams struct {
 	Ends         []bool
 }
 
-// AlertDeliveriesMark records how a receiver was told of alerts. After a failure a delivery is tried again after retry_seconds, doubled with
+// AlertDeliveriesMark records how a receiver was notified of alerts. After a failure a delivery is tried again after retry_seconds, doubled with
 // each failure up to an hour. awaits are the notifications that were made; null: the receiver is a program, which knows of the alerts now. The first
 // try says when the delivery escalates, unless it is itself an escalation.
 func (q *Queries) AlertDeliveriesMark(ctx context.Context, arg AlertDeliveriesMarkParams) error {
@@ -345,7 +345,7 @@ ORDER BY a.id, r.id
 ON CONFLICT DO NOTHING
 `
 
-// Alerts: what receivers are told, and what is due to be told.
+// Alerts: the deliveries to receivers, and the deliveries that are due.
 // AlertDeliveriesOpen makes the deliveries of alerts that fire: one for each receiver of the rule. While a rule is silenced it makes none.
 func (q *Queries) AlertDeliveriesOpen(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, alertDeliveriesOpen)
@@ -382,7 +382,7 @@ CROSS JOIN LATERAL (
     SELECT min(o.sent_at) AS sent_at, coalesce(bool_or(o.is_open), false) AS is_open FROM outcomes o WHERE o.id = ANY (w.end_awaits)
 ) ends
 WHERE w.alert_id = ANY ($1::bigint[]) AND d.alert_id = w.alert_id AND d.receiver_id = w.receiver_id
-    AND d.awaits IS NOT DISTINCT FROM w.awaits AND d.end_awaits IS NOT DISTINCT FROM w.end_awaits -- no other server told it meanwhile
+    AND d.awaits IS NOT DISTINCT FROM w.awaits AND d.end_awaits IS NOT DISTINCT FROM w.end_awaits -- no other server delivered it meanwhile
     AND (d.awaits <> '{}' OR d.end_awaits <> '{}')
 `
 
@@ -486,7 +486,7 @@ type AlertGuardParams struct {
 	ID             int64
 }
 
-// AlertGuard records whether people can be told of an alert in no other way than the channel that it is about, or of one about all channels, through
+// AlertGuard records whether people can be notified of an alert in no other way than the channel that it is about, or of one about all channels, through
 // one channel only. When that becomes so, it is an event.
 func (q *Queries) AlertGuard(ctx context.Context, arg AlertGuardParams) error {
 	_, err := q.db.Exec(ctx, alertGuard, arg.OnlyOwnChannel, arg.ID)
@@ -569,7 +569,7 @@ type AlertReceiversOfRow struct {
 	ReceiverID int64
 }
 
-// AlertReceiversOf returns the receivers to which alerts are told.
+// AlertReceiversOf returns the receivers of alerts.
 func (q *Queries) AlertReceiversOf(ctx context.Context, alertIds []int64) ([]AlertReceiversOfRow, error) {
 	rows, err := q.db.Query(ctx, alertReceiversOf, alertIds)
 	if err != nil {
@@ -598,7 +598,7 @@ WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND
 ORDER BY a.id
 `
 
-// AlertsAwaited returns the alerts with deliveries of which a message may still be sent. The end of an alert is told for a day, and such a message
+// AlertsAwaited returns the alerts with deliveries of which a message may still be sent. The end of an alert is sent for a day, and such a message
 // ends within another (keptFor).
 func (q *Queries) AlertsAwaited(ctx context.Context) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertsAwaited)

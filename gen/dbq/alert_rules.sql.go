@@ -23,7 +23,7 @@ type AlertAcknowledgeParams struct {
 	ID       int64
 }
 
-// AlertAcknowledge notes who looks after an alert that fires. The first one stays; the remark is that of the last who gave one. No row:
+// AlertAcknowledge records who looks after an alert that fires. The first one stays; the remark is that of the last who gave one. No row:
 // the alert does not fire.
 func (q *Queries) AlertAcknowledge(ctx context.Context, arg AlertAcknowledgeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertAcknowledge, arg.Username, arg.Remark, arg.ID)
@@ -66,7 +66,7 @@ const alertDeliveriesOf = `-- name: AlertDeliveriesOf :many
 SELECT d.alert_id, d.receiver_id, d.told_at, d.end_told_at, d.tries, d.failures, d.error, d.next_at, d.awaits, d.sent_at, d.end_awaits, d.end_sent_at, d.escalate_at, d.escalated_at, d.escalated_from FROM alert_deliveries d WHERE d.alert_id = ANY ($1::bigint[]) ORDER BY d.alert_id, d.receiver_id
 `
 
-// AlertDeliveriesOf returns what receivers were told of alerts.
+// AlertDeliveriesOf returns the deliveries of alerts to receivers.
 func (q *Queries) AlertDeliveriesOf(ctx context.Context, alertIds []int64) ([]AlertDelivery, error) {
 	rows, err := q.db.Query(ctx, alertDeliveriesOf, alertIds)
 	if err != nil {

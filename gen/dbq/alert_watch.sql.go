@@ -28,7 +28,7 @@ type AlertRenderingsParams struct {
 	Kinds       []string
 }
 
-// AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. The end of an alert is told for a day, and such a
+// AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. The end of an alert is sent for a day, and such a
 // task ends within another (keptFor).
 func (q *Queries) AlertRenderings(ctx context.Context, arg AlertRenderingsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertRenderings, arg.BizType, arg.SubmittedBy, arg.Kinds)
@@ -478,7 +478,7 @@ type OutcomeSumsRow struct {
 	ReportedFailed int64
 }
 
-// OutcomeSums returns what ended within windows, without tests: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each place in the
+// OutcomeSums returns what ended within windows, without tests: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each index of the
 // arrays asks for one key of a dimension (total: the empty key) of a company (0: of all). A window begins with its first full minute.
 func (q *Queries) OutcomeSums(ctx context.Context, arg OutcomeSumsParams) ([]OutcomeSumsRow, error) {
 	rows, err := q.db.Query(ctx, outcomeSums,

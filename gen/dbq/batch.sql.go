@@ -20,7 +20,7 @@ type BatchActAddParams struct {
 	Username string
 }
 
-// BatchActAdd notes what a user did with a batch that the caller has locked.
+// BatchActAdd records what a user did with a batch that the caller has locked.
 func (q *Queries) BatchActAdd(ctx context.Context, arg BatchActAddParams) error {
 	_, err := q.db.Exec(ctx, batchActAdd, arg.BatchID, arg.Act, arg.Username)
 	return err
@@ -607,7 +607,7 @@ type BatchPauseParams struct {
 	ID       int64
 }
 
-// BatchPause pauses a batch that runs, and notes who did it.
+// BatchPause pauses a batch that runs, and records who did it.
 func (q *Queries) BatchPause(ctx context.Context, arg BatchPauseParams) (int64, error) {
 	result, err := q.db.Exec(ctx, batchPause, arg.Username, arg.ID)
 	if err != nil {
@@ -679,7 +679,7 @@ const batchReread = `-- name: BatchReread :exec
 UPDATE batches b SET status = 'checking', is_read = true WHERE b.id = $1 AND b.status = 'running' AND NOT b.is_read
 `
 
-// BatchReread lets a batch of a tag be read again, because it is to be sent now. The caller has locked it, and forgets its rows.
+// BatchReread lets a batch of a tag be read again, because it is to be sent now. The caller has locked it, and deletes its rows.
 func (q *Queries) BatchReread(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, batchReread, id)
 	return err
@@ -697,7 +697,7 @@ type BatchResumeParams struct {
 	ID       int64
 }
 
-// BatchResume lets a paused batch run, and notes who did it.
+// BatchResume lets a paused batch run, and records who did it.
 func (q *Queries) BatchResume(ctx context.Context, arg BatchResumeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, batchResume, arg.Username, arg.ID)
 	if err != nil {

@@ -33,7 +33,7 @@ type ContactAddParams struct {
 	Attributes    [][]byte
 }
 
-// ContactAdd creates the contacts that do not exist yet. An empty text is none.
+// ContactAdd creates the contacts that do not exist yet. An empty text counts as no text.
 func (q *Queries) ContactAdd(ctx context.Context, arg ContactAddParams) error {
 	_, err := q.db.Exec(ctx, contactAdd,
 		arg.CompanyID,
@@ -446,8 +446,8 @@ type ContactSearchRow struct {
 }
 
 // ContactSearch finds the contacts of which user_id, email or dingtalk_name (a term) begins with prefix, or phone with number; number is null if no
-// phone can. The rows are in the order of terms and of user_id, behind a place in this order: a term and a user_id, for phones a place of their own.
-// Neither is before what the terms begin with: the places are the only lower bounds, because of two PostgreSQL might begin at the lesser. chr(1114111)
+// phone can. The rows are in the order of terms and of user_id, behind a position in this order: a term and a user_id, for phones a position of their own.
+// Neither is before what the terms begin with: the positions are the only lower bounds, because of two PostgreSQL might begin at the lesser. chr(1114111)
 // is greater than any character. Each branch reads up to most entries of its index. A contact has a row for each term that is found; is_first marks
 // its first one.
 func (q *Queries) ContactSearch(ctx context.Context, arg ContactSearchParams) ([]ContactSearchRow, error) {
@@ -545,7 +545,7 @@ const deletedTagDelete = `-- name: DeletedTagDelete :exec
 DELETE FROM deleted_tags d WHERE d.tag_id = $1::bigint AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = d.tag_id)
 `
 
-// DeletedTagDelete forgets a tag that was deleted and holds no contact any more.
+// DeletedTagDelete removes a tag that was deleted and holds no contact any more.
 func (q *Queries) DeletedTagDelete(ctx context.Context, tagID int64) error {
 	_, err := q.db.Exec(ctx, deletedTagDelete, tagID)
 	return err

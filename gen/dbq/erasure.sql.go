@@ -321,7 +321,7 @@ type ErasureCallbacksParams struct {
 	Ids     []int64
 }
 
-// ErasureCallbacks puts asterisks in the places of callbacks that a regular expression finds.
+// ErasureCallbacks replaces with asterisks the parts of callbacks that a regular expression finds.
 func (q *Queries) ErasureCallbacks(ctx context.Context, arg ErasureCallbacksParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureCallbacks, arg.Pattern, arg.Ids)
 	if err != nil {
@@ -527,7 +527,7 @@ UPDATE erasures e SET status = 'finished', held = 0, user_ids = '{}', recipients
 WHERE e.id = $1 AND e.status = 'running'
 `
 
-// ErasureEnd ends an erasure, which forgets whom it was about.
+// ErasureEnd ends an erasure, and clears the person that it was about.
 func (q *Queries) ErasureEnd(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, erasureEnd, id)
 	return err

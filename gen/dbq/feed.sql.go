@@ -397,7 +397,7 @@ type FeedNotificationsRenderRow struct {
 	Data        []byte
 }
 
-// FeedNotificationsRender returns what is told of notifications that are over, as the view notification_standings has it. One that was not ended, and of
+// FeedNotificationsRender returns the data of the events of notifications that are over, as the view notification_standings has it. One that was not ended, and of
 // which the end of a task, or a cause of its own, is still staged, is left out: that tells it. A receipt tells nothing, so it is not waited for. One that
 // is not over any more since FeedNotifications, because a task was requeued, is left out too. Its tasks have ids from from_id on.
 func (q *Queries) FeedNotificationsRender(ctx context.Context, arg FeedNotificationsRenderParams) ([]FeedNotificationsRenderRow, error) {
@@ -460,7 +460,7 @@ const feedPruned = `-- name: FeedPruned :exec
 UPDATE feed_state s SET pruned_id = greatest(s.pruned_id, $1::bigint)
 `
 
-// FeedPruned notes that events were deleted.
+// FeedPruned records that events were deleted.
 func (q *Queries) FeedPruned(ctx context.Context, prunedID int64) error {
 	_, err := q.db.Exec(ctx, feedPruned, prunedID)
 	return err
@@ -663,7 +663,7 @@ type FeedTasksRow struct {
 	SmsgateID      string
 }
 
-// FeedTasks returns what is told of tasks: the message, and a row of report_logs. No row for a task whose day was dropped.
+// FeedTasks returns the data of the events of tasks: the message, and a row of report_logs. No row for a task whose day was dropped.
 func (q *Queries) FeedTasks(ctx context.Context, arg FeedTasksParams) ([]FeedTasksRow, error) {
 	rows, err := q.db.Query(ctx, feedTasks, arg.TaskIds, arg.LogIds)
 	if err != nil {

@@ -292,7 +292,7 @@ type EffectiveTemplateRow struct {
 	Sign       *string
 }
 
-// EffectiveTemplate returns the template that a company uses for a business type on a channel, its own or the platform's. No row: there is none.
+// EffectiveTemplate returns the template that a company uses for a business type on a channel, its own or the platform's. No row: no template exists.
 func (q *Queries) EffectiveTemplate(ctx context.Context, arg EffectiveTemplateParams) (EffectiveTemplateRow, error) {
 	row := q.db.QueryRow(ctx, effectiveTemplate, arg.CompanyID, arg.BizType, arg.Channel)
 	var i EffectiveTemplateRow
@@ -364,7 +364,7 @@ type NotificationAdvanceParams struct {
 	ID          int64
 }
 
-// NotificationAdvance notes that contacts of a tag got their tasks. The notification stays due for those behind them, after the others that are due.
+// NotificationAdvance records that contacts of a tag got their tasks. The notification stays due for those behind them, after the others that are due.
 func (q *Queries) NotificationAdvance(ctx context.Context, arg NotificationAdvanceParams) error {
 	_, err := q.db.Exec(ctx, notificationAdvance, arg.RenderingID, arg.RunAfter, arg.ID)
 	return err
@@ -1488,7 +1488,7 @@ type NotificationsEndParams struct {
 	BatchSize int32
 }
 
-// NotificationsEnd forgets up to batch_size notifications that were made before a time, have ended, and have a task from first_id on and before
+// NotificationsEnd deletes or ends up to batch_size notifications that were made before a time, have ended, and have a task from first_id on and before
 // before_id, or none at all. Those with a dedup_key keep their last state, so that the key still names them; the others are deleted. It returns how
 // many. It is called while the tasks exist: without some of them, nobody could tell the state, and to whom they were sent.
 func (q *Queries) NotificationsEnd(ctx context.Context, arg NotificationsEndParams) (int64, error) {

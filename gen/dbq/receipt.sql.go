@@ -362,7 +362,7 @@ type CallbacksKeepParams struct {
 
 // CallbacksKeep stores callbacks unchanged, why some are refused, and the receipts of the others, and returns the ids of the new receipts. A body that
 // came before is only counted, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls are the
-// places of the callbacks of the receipts, counted from 1.
+// indexes of the callbacks of the receipts, counted from 1.
 func (q *Queries) CallbacksKeep(ctx context.Context, arg CallbacksKeepParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, callbacksKeep,
 		arg.ReceiptCalls,
@@ -808,7 +808,7 @@ type ReceiptsFindRow struct {
 	MatchedAt *time.Time
 }
 
-// ReceiptsFind returns those of some receipts of a sender that are stored. nth is the place of each in the arrays, counted from 1.
+// ReceiptsFind returns those of some receipts of a sender that are stored. nth is the index of each in the arrays, counted from 1.
 func (q *Queries) ReceiptsFind(ctx context.Context, arg ReceiptsFindParams) ([]ReceiptsFindRow, error) {
 	rows, err := q.db.Query(ctx, receiptsFind,
 		arg.ProviderNos,

@@ -144,7 +144,7 @@ type AttemptsUnlistedRow struct {
 	CreatedAt  time.Time
 }
 
-// AttemptsUnlisted returns attempts of a sender in a range of time, behind a place, whose numbers are not in a file. A report that was repeated counts
+// AttemptsUnlisted returns attempts of a sender in a range of time, behind a position, whose numbers are not in a file. A report that was repeated counts
 // once, at its first time.
 func (q *Queries) AttemptsUnlisted(ctx context.Context, arg AttemptsUnlistedParams) ([]AttemptsUnlistedRow, error) {
 	rows, err := q.db.Query(ctx, attemptsUnlisted,
@@ -282,7 +282,7 @@ type DailyTotalsListRow struct {
 	Cost        int64
 }
 
-// DailyTotalsList returns totals before a place, newest first, without tests.
+// DailyTotalsList returns totals before a position, newest first, without tests.
 func (q *Queries) DailyTotalsList(ctx context.Context, arg DailyTotalsListParams) ([]DailyTotalsListRow, error) {
 	rows, err := q.db.Query(ctx, dailyTotalsList,
 		arg.BeforeDay,
@@ -620,7 +620,7 @@ type ReconciliationHoldParams struct {
 	AfterAt *time.Time
 }
 
-// ReconciliationHold locks a reconciliation that runs and stands at a place. No row: another server has moved it on, or it has ended.
+// ReconciliationHold locks a reconciliation that runs and stands at a position. No row: another server has moved it on, or it has ended.
 func (q *Queries) ReconciliationHold(ctx context.Context, arg ReconciliationHoldParams) (int64, error) {
 	row := q.db.QueryRow(ctx, reconciliationHold,
 		arg.ID,

@@ -454,7 +454,7 @@ WITH removed AS (
     RETURNING l.id, l.sender_id, l.change, l.balance, l.lease_id, l.remark, l.username, l.created_at, l.low_warning, l.low_switch, l.company_id
 ),
 added AS (
-    INSERT INTO sender_ledger_default (id, sender_id, change, balance, company_id, remark, created_at) -- the id is the place in the list
+    INSERT INTO sender_ledger_default (id, sender_id, change, balance, company_id, remark, created_at) -- the id is the position in the list
     SELECT max(r.id), r.sender_id, sum(r.change), (array_agg(r.balance ORDER BY r.id DESC))[1], r.company_id, $3::text, max(r.created_at)
     FROM removed r
     GROUP BY r.sender_id, r.company_id, date_trunc('day', r.created_at, 'UTC')
@@ -1248,7 +1248,7 @@ type SendersSeenParams struct {
 
 // SendersSeen records that senders polled, unless that was recorded within the last apart_seconds. Of a sender on which others depend, or in whose
 // shared pool a task has waited for waiting_seconds, it was recorded within the last counted_on_apart_seconds. Of a sender on which others depend, it
-// was recorded after its rest if it waits for tasks now: one that polled before it rested may be busy, or dead. See is_unseen of SenderAdmit, and
+// was recorded after its interval if it waits for tasks now: one that polled before its interval may be busy, or dead. See is_unseen of SenderAdmit, and
 // sender_silences. It waits for no lock: a claim holds the row of its sender
 // and may wait for a route, whose holder may wait for one of these rows. What holds a row nearly always records the poll itself.
 func (q *Queries) SendersSeen(ctx context.Context, arg SendersSeenParams) (int64, error) {

@@ -57,7 +57,7 @@ const serverLeave = `-- name: ServerLeave :exec
 DELETE FROM servers WHERE server_id = $1
 `
 
-// ServerLeave forgets a server that stops.
+// ServerLeave deletes a server that stops.
 func (q *Queries) ServerLeave(ctx context.Context, serverID string) error {
 	_, err := q.db.Exec(ctx, serverLeave, serverID)
 	return err
@@ -118,7 +118,7 @@ const serversDeleteStopped = `-- name: ServersDeleteStopped :execrows
 DELETE FROM servers WHERE seen_at < now() - interval '1 day'
 `
 
-// ServersDeleteStopped forgets servers that were not seen for a day: they stopped without a word.
+// ServersDeleteStopped deletes servers that were not seen for a day: they stopped without deleting their row.
 func (q *Queries) ServersDeleteStopped(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, serversDeleteStopped)
 	if err != nil {

@@ -101,7 +101,7 @@ type PhoneHeldRow struct {
 	Content    string
 }
 
-// PhoneHeld returns the messages that a phone holds, the oldest lease first, and forgets its leases that are over. The text is that of TaskLease.
+// PhoneHeld returns the messages that a phone holds, the oldest lease first, and deletes its leases that are over. The text is that of TaskLease.
 // A message is valid until margin before the end of its lease, or until two thirds of a short lease are over; one whose lease ends because it
 // expires, until it expires.
 func (q *Queries) PhoneHeld(ctx context.Context, arg PhoneHeldParams) ([]PhoneHeldRow, error) {
@@ -136,7 +136,7 @@ const phoneLeasesDelete = `-- name: PhoneLeasesDelete :exec
 DELETE FROM phone_leases WHERE sender_id = $1
 `
 
-// PhoneLeasesDelete forgets the leases of the phone that was registered before: it may have sent these messages, and the next phone must not send
+// PhoneLeasesDelete deletes the leases of the phone that was registered before: it may have sent these messages, and the next phone must not send
 // them too.
 func (q *Queries) PhoneLeasesDelete(ctx context.Context, senderID int64) error {
 	_, err := q.db.Exec(ctx, phoneLeasesDelete, senderID)

@@ -146,7 +146,7 @@ const sqlInboxWait = `-- name: SqlInboxWait :one
 SELECT greatest(0, extract(epoch FROM clock_timestamp() - i.created_at))::double precision AS seconds FROM sql_inbox i ORDER BY i.id LIMIT 1
 `
 
-// SqlInboxWait returns for how many seconds the first message has waited; no row: there is none.
+// SqlInboxWait returns for how many seconds the first message has waited; no row: the inbox is empty.
 func (q *Queries) SqlInboxWait(ctx context.Context) (float64, error) {
 	row := q.db.QueryRow(ctx, sqlInboxWait)
 	var seconds float64

@@ -522,7 +522,7 @@ type WebhookReplayRow struct {
 	LastID int64
 }
 
-// WebhookReplay lets up to most events of the feed be posted again: some ids, or those of a time, of what a webhook is told. It returns how many, and the
+// WebhookReplay lets up to most events of the feed be posted again: some ids, or those of a time, of the events that the webhook gets. It returns how many, and the
 // last id. An event whose task has an earlier one that waits goes behind it. All of
 // them are between from_id and until_id.
 func (q *Queries) WebhookReplay(ctx context.Context, arg WebhookReplayParams) (WebhookReplayRow, error) {
@@ -655,7 +655,7 @@ WHERE r.due_at IS NULL AND NOT EXISTS (
 )
 `
 
-// WebhookRetriesFreed does the same for all webhooks: events before them were forgotten.
+// WebhookRetriesFreed does the same for all webhooks: events before them were deleted.
 func (q *Queries) WebhookRetriesFreed(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, webhookRetriesFreed)
 	if err != nil {
@@ -697,7 +697,7 @@ type WebhookRetriesPutParams struct {
 	AreRetries  []bool
 }
 
-// WebhookRetriesPut keeps events to be posted again, after wait seconds; -1: behind an earlier one of its task. An event that is forgotten by now is left out,
+// WebhookRetriesPut keeps events to be posted again, after wait seconds; -1: behind an earlier one of its task. An event that is deleted by now is left out,
 // and so is one that was to be posted again and that another server settled meanwhile. The caller holds the webhook.
 func (q *Queries) WebhookRetriesPut(ctx context.Context, arg WebhookRetriesPutParams) error {
 	_, err := q.db.Exec(ctx, webhookRetriesPut,
@@ -715,7 +715,7 @@ const webhookRotated = `-- name: WebhookRotated :exec
 UPDATE webhooks w SET rotated_at = now(), version = w.version + 1, updated_at = now() WHERE w.id = $1
 `
 
-// WebhookRotated notes when a webhook got another secret.
+// WebhookRotated records when a webhook got another secret.
 func (q *Queries) WebhookRotated(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, webhookRotated, id)
 	return err
@@ -864,7 +864,7 @@ type WebhookSettleRow struct {
 	IsOver       bool
 }
 
-// WebhookSettle moves a webhook on after a run, and notes how it went: taken, if a post was. Of a run in which none was, the webhook is paused. No row: it was
+// WebhookSettle moves a webhook on after a run, and records how it went: taken, if the receiver took a post. After a run without one, the webhook is paused. No row: it was
 // changed, switched off or moved meanwhile, and the run counts for nothing.
 func (q *Queries) WebhookSettle(ctx context.Context, arg WebhookSettleParams) (WebhookSettleRow, error) {
 	row := q.db.QueryRow(ctx, webhookSettle,

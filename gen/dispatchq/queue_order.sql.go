@@ -258,7 +258,7 @@ type RankGapsRow struct {
 // many ranks, and so would what it submits then.
 // RankGaps returns companies that were given ranks in a pool and priority more than four tasks behind the front, and have no task before that. They
 // are those that RankGapClose helps. A pool in which one company waits costs one probe for each lane. Where the first most tasks of a lane do not
-// reach so far, it returns none: so many companies wait there that a gap cannot be told from a turn.
+// reach so far, it returns none: so many companies wait there that a gap looks like a turn.
 func (q *Queries) RankGaps(ctx context.Context, most int32) ([]RankGapsRow, error) {
 	rows, err := q.db.Query(ctx, rankGaps, most)
 	if err != nil {

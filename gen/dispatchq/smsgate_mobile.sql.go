@@ -28,8 +28,8 @@ type PhoneLeasesKeepParams struct {
 }
 
 // What a phone with the app of SMSGate writes in the transaction of its claim.
-// PhoneLeasesKeep notes the leases that a phone takes. No row: another phone has been registered since. The lock on the row of the phone makes a
-// registration wait, so that it forgets these leases.
+// PhoneLeasesKeep records the leases that a phone takes. No row: another phone has been registered since. The lock on the row of the phone makes a
+// registration wait, so that it deletes these leases.
 func (q *Queries) PhoneLeasesKeep(ctx context.Context, arg PhoneLeasesKeepParams) (int64, error) {
 	result, err := q.db.Exec(ctx, phoneLeasesKeep,
 		arg.LeaseIds,

@@ -26,14 +26,14 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// door is the front door of cells: HAProxy with the configuration of deploy/haproxy.
+// door is the proxy in front of the cells: HAProxy with the configuration of deploy/haproxy.
 type door struct {
 	t *testing.T
 	*pgtest.HAProxy
 	client *http.Client
 }
 
-// newDoor starts the front door of two cells, which are at these addresses, with a map.
+// newDoor starts the proxy of two cells, which are at these addresses, with a map.
 func newDoor(t *testing.T, a, b string, lines ...string) *door {
 	t.Helper()
 	content, err := os.ReadFile("../../deploy/haproxy/cells.cfg")
@@ -67,7 +67,7 @@ func newDoor(t *testing.T, a, b string, lines ...string) *door {
 	return d
 }
 
-// awaitCell waits until the front door knows that a cell is UP or DOWN.
+// awaitCell waits until the proxy knows that a cell is UP or DOWN.
 func (d *door) awaitCell(cell, state string) {
 	d.t.Helper()
 	up := map[string]string{"UP": "2", "DOWN": "0"}[state]
@@ -81,7 +81,7 @@ func (d *door) awaitCell(cell, state string) {
 	})
 }
 
-// call sends a request to a name that leads to the front door.
+// call sends a request to a name that leads to the proxy.
 func (d *door) call(host, method, path string, body any, headers ...string) apptest.Answer {
 	d.t.Helper()
 	var reader io.Reader
@@ -139,11 +139,11 @@ func (d *door) check(a apptest.Answer, status int, reason, what string) {
 	}
 	if isOwn := strings.HasPrefix(reason, "cell."); isOwn && (a.Body.Code != status || a.Body.Message == "" || a.Body.RequestID == "" ||
 		a.Body.RequestID != a.Header.Get("X-Request-Id")) {
-		d.t.Errorf("%s: the answer of the front door is no whole envelope: %s %s", what, a.Raw, a.Header)
+		d.t.Errorf("%s: the answer of the proxy is no whole envelope: %s %s", what, a.Raw, a.Header)
 	}
 }
 
-// The names that lead to the front door.
+// The names that lead to the proxy.
 const (
 	common = "lksms.example"
 	nameA  = "a.lksms.example"
@@ -178,7 +178,7 @@ var byOtherThanAuthorization = map[string]string{
 	"health":        "the same everywhere", "ready": "the same everywhere",
 }
 
-// The callers of the front door of two stubs: a user and a key of cell a, and a user and a browser of cell b.
+// The callers of the proxy of two stubs: a user and a key of cell a, and a user and a browser of cell b.
 var (
 	callerOfA    = apptest.Basic("acme", "p")
 	callerOfB    = apptest.Basic("beta", "p")
@@ -186,15 +186,15 @@ var (
 	browserOfB   = []string{"Cookie", "lksms_session=x; lksms_cell=b"}
 )
 
-// newStubDoor starts the front door of two stubs that count requests in seen.
+// newStubDoor starts the proxy of two stubs that count requests in seen.
 func newStubDoor(t *testing.T, seen *atomic.Int64) *door {
 	t.Helper()
 	return newDoor(t, stub(t, "a", seen), stub(t, "b", seen),
 		"user:acme a", "user:beta b", "user:role-read b", "sender:nobody b", keyLine(keyOfA, "a"), "host:"+nameA+" a", "host:"+nameB+" b")
 }
 
-// S3.15: the front door sends every operation of the contract to the cell of its caller, and nothing of a caller that it does not know to any.
-func TestTheFrontDoorSendsEachOperationToTheCellOfItsCaller(t *testing.T) {
+// S3.15: the proxy sends every operation of the contract to the cell of its caller, and nothing of a caller that it does not know to any.
+func TestTheProxyOfCellsSendsEachOperationToTheCellOfItsCaller(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int64
 	d := newStubDoor(t, &seen)
@@ -323,8 +323,8 @@ func (d *door) expectCellsOfOtherPaths() {
 	}
 }
 
-// The front door slows those down who try names, and no others.
-func TestTheFrontDoorSlowsThoseWhoTryNames(t *testing.T) {
+// The proxy limits the requests of clients that try unknown names, and of no others.
+func TestTheProxyOfCellsLimitsUnknownNames(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int64
 	d := newDoor(t, stub(t, "a", &seen), stub(t, "b", &seen), "user:acme a")
@@ -338,8 +338,8 @@ func TestTheFrontDoorSlowsThoseWhoTryNames(t *testing.T) {
 	d.expect(200, "", "GET", "/api/v1/sms/tasks", nil, apptest.Basic("acme", "x")...)
 }
 
-// Of two headers, the front door might read one and the server the other.
-func TestTheFrontDoorRefusesTwoCredentials(t *testing.T) {
+// Of two headers, the proxy might read one and the server the other.
+func TestTheProxyOfCellsRefusesTwoCredentials(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int64
 	d := newDoor(t, stub(t, "a", &seen), stub(t, "b", &seen), "user:acme a", "user:beta b")
@@ -412,7 +412,7 @@ func (c *cell) messages(id string) int {
 	return c.Count("SELECT count(*) FROM messages WHERE task_id = $1", id)
 }
 
-// send submits a message through the front door, with more fields than the required ones, and returns the id of its task.
+// send submits a message through the proxy, with more fields than the required ones, and returns the id of its task.
 func (d *door) send(more map[string]any, headers []string) string {
 	d.t.Helper()
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
@@ -420,7 +420,7 @@ func (d *door) send(more map[string]any, headers []string) string {
 	return apptest.Decode[api.Submitted](d.t, d.expect(200, "", "POST", "/api/v1/sms/send", body, headers...)).TaskID
 }
 
-// poll returns what the app phone of a caller gets through the front door.
+// poll returns what the app phone of a caller gets through the proxy.
 func (d *door) poll(headers []string) []api.ClaimedTask {
 	d.t.Helper()
 	return apptest.Decode[[]api.ClaimedTask](d.t, d.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=phone&limit=10", nil, headers...))
@@ -464,8 +464,8 @@ func twoCells(t *testing.T) (a, b *cell, callers map[string][]string) {
 	return a, b, callers
 }
 
-// S3.15: two cells behind one front door do for their companies what one LKSMS does for all.
-func TestTwoCellsBehindOneFrontDoor(t *testing.T) {
+// S3.15: two cells behind one proxy do for their companies what one LKSMS does for all.
+func TestTwoCellsBehindOneProxy(t *testing.T) {
 	a, b, callers := twoCells(t)
 	p := apptest.NewProvider(t)
 	var sent atomic.Int64
@@ -535,7 +535,7 @@ func TestTwoCellsBehindOneFrontDoor(t *testing.T) {
 		t.Errorf("the other cell has %d callbacks", n)
 	}
 
-	// The server sees the caller behind the front door, and one request id.
+	// The server sees the caller behind the proxy, and one request id.
 	if log := b.Log.String(); !strings.Contains(log, `"path":"/api/v1/sms/send"`) || !strings.Contains(log, `"ip":"127.0.0.1"`) {
 		t.Errorf("the log of the cell: %s", log)
 	}
@@ -547,7 +547,7 @@ func TestTwoCellsBehindOneFrontDoor(t *testing.T) {
 }
 
 // S3.15: people use the console of their own cell, at the common name and at that of the cell.
-func TestTheConsoleOfACellBehindTheFrontDoor(t *testing.T) {
+func TestTheConsoleOfACellBehindTheProxy(t *testing.T) {
 	a, b, _ := twoCells(t)
 	lines, err := cellsMap(t, ownLines, a, b)
 	if err != nil {
@@ -601,7 +601,7 @@ func TestTheConsoleOfACellBehindTheFrontDoor(t *testing.T) {
 	paired := d.call(nameB, "POST", "/api/v1/admin/senders/phone/pairing", map[string]any{}, admin...)
 	code := apptest.Decode[struct{ Address, Code string }](t, paired)
 	if !strings.HasPrefix(code.Address, "http://"+nameB+"/") && !strings.HasPrefix(code.Address, "https://"+nameB+"/") {
-		t.Fatalf("the phone is told %s", code.Address)
+		t.Fatalf("the phone gets %s", code.Address)
 	}
 	registered := d.call(nameB, "POST", "/smsgate/mobile/v1/device", `{"name":"p"}`, "Authorization", "Code "+code.Code)
 	var phone struct{ Token string }
@@ -649,7 +649,7 @@ func TestACellThatIsDownHarmsNoOther(t *testing.T) {
 	d.expect(200, "", "POST", "/api/v1/sms/send", message, callers["acme"]...)
 }
 
-// S3.15: the map can be changed while the front door runs; a company that moves is answered 503 meanwhile.
+// S3.15: the map can be changed while the proxy runs; a company that moves is answered 503 meanwhile.
 func TestTheMapIsChangedAtRunTime(t *testing.T) {
 	a, b, callers := twoCells(t)
 	lines, err := cellsMap(t, ownLines, a, b)
@@ -718,7 +718,7 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 	}
 }
 
-// restart starts the front door again with another map, and waits until a cell is up.
+// restart starts the proxy again with another map, and waits until a cell is up.
 func (d *door) restart(lines, cell string) {
 	d.t.Helper()
 	d.Stop()

@@ -140,7 +140,7 @@ func (c *connections) endIdle(address string) bool {
 	return true
 }
 
-// end closes a connection and forgets it.
+// end closes a connection and removes it.
 func (c *connections) end(conn net.Conn) {
 	c.forget(conn)
 	_ = conn.Close() // the server notices it by its next read

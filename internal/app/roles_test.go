@@ -295,7 +295,7 @@ func namesOf(roles []api.ServerRole) []string {
 }
 
 // A server that stops tells the others.
-func TestAServerThatStopsIsForgotten(t *testing.T) {
+func TestAServerThatStopsIsDeleted(t *testing.T) {
 	b := apptest.New(t)
 	other, stop := serving(b, servers.All()...)
 	if _, err := other.App.Servers.Beat(t.Context()); err != nil {

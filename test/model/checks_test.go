@@ -153,7 +153,7 @@ func (q *sequence) checkTasks(t *rapid.T) {
 	}
 }
 
-// followSwitches notes that a switch holds a task, or none any more.
+// followSwitches records that a switch holds a task, or none any more.
 func (q *sequence) followSwitches(t *rapid.T, x *task, due time.Time) {
 	t.Helper()
 	switch now := q.world.now; {

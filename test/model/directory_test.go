@@ -17,7 +17,7 @@ func oneOf[T any](t *rapid.T, label string, values ...T) T {
 	return values[rapid.IntRange(0, len(values)-1).Draw(t, label)]
 }
 
-// someOf draws one of values. The step is skipped if there are none.
+// someOf draws one of values. The step is skipped if values is empty.
 func someOf[T any](t *rapid.T, label string, values []T) T {
 	if len(values) == 0 {
 		t.Skip("nothing to draw: ", label)

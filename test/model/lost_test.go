@@ -69,7 +69,7 @@ func (q *sequence) ask(t *rapid.T, key, method, path string, body any, headers .
 	after := *q.kill
 	q.kill = nil
 	server := q.service.any()
-	q.noteSeen(t) // the dying server forgets recent polls that it has not stored
+	q.noteSeen(t) // the dying server loses recent polls that it has not stored
 	t.Logf("%s dies", server.name)
 	q.service.cut(t, server, after, q.service.request(t.Context(), t, key, method, path, body, headers...))
 	return answer{}, true

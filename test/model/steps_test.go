@@ -328,7 +328,7 @@ func (q *sequence) submitWithKey(t *rapid.T) {
 	if len(w.kept) > 0 && oneOf(t, "use a key again", true, false) {
 		k := oneOf(t, "key", w.kept...)
 		if w.now.Sub(k.at) > 23*time.Hour {
-			t.Skip("the key may be forgotten")
+			t.Skip("the key may have expired")
 		}
 		body := k.body
 		other := oneOf(t, "with another body", false, false, true)

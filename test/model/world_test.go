@@ -598,7 +598,7 @@ func (w *world) start(t *task, app string, lease int64) *time.Time {
 	return &until
 }
 
-// giveBack takes back a lease that nobody started: no attempt is counted, and the sender gets its segments back. The task keeps its place the first
+// giveBack takes back a lease that nobody started: no attempt is counted, and the sender gets its segments back. The task keeps its position in the queue the first
 // time, and waits longer each time after that.
 func (w *world) giveBack(t *task) {
 	s := w.sender(t.holder)

@@ -23,7 +23,7 @@ type TailCmd struct {
 
 // Help is shown below the flags.
 func (TailCmd) Help() string {
-	return "Shows what becomes of messages and batches, until it is interrupted. It goes on after a restart of the server, from where it was. " +
+	return "Shows the outcomes of messages and batches, until it is interrupted. It goes on after a restart of the server, from where it was. " +
 		"With -o json each event is one line, with the cursor behind it: --after goes on from there."
 }
 

@@ -47,7 +47,7 @@ type SendCmd struct {
 	IdempotencyKey string            `name:"idempotency-key" help:"Your name for this command: repeated within 24 hours, it sends nothing more."`
 	Test           bool              `help:"Mark it as a test."`
 	Wait           bool              `help:"Wait until the message is sent or has failed."`
-	DryRun         bool              `name:"dry-run" help:"Send nothing: the server says what would become of the message."`
+	DryRun         bool              `name:"dry-run" help:"Send nothing: the server says how the message would be sent."`
 	Remote         Remote            `embed:""`
 }
 

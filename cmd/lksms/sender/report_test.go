@@ -83,7 +83,7 @@ func TestASuccessIsReportedAfterTheEndOfItsLease(t *testing.T) {
 	}
 }
 
-// With one place, a report that the server can never take would keep all other messages from being sent.
+// With one slot, a report that the server can never take would keep all other messages from being sent.
 func TestASuccessThatIsNeverTakenIsGivenUpAnHourAfterItsLease(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

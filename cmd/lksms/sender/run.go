@@ -138,7 +138,7 @@ type scriptRunner struct {
 	wait   int // seconds
 	limit  time.Duration
 	log    *slog.Logger
-	slots  chan struct{}   // a place for each message that runs
+	slots  chan struct{}   // a slot for each message that runs
 	life   context.Context //nolint:containedctx // of the programs and reports, which outlive the command's own context
 
 	sent, failed, retried, killed, unreported atomic.Int64
@@ -205,7 +205,7 @@ func (r *scriptRunner) run(ctx context.Context) error {
 	return nil
 }
 
-// isFinal reports whether LKSMS itself refused a call for good. What a proxy answers in its place, such as a page, passes.
+// isFinal reports whether LKSMS itself refused a call for good. What a proxy answers instead of LKSMS, such as a page, passes.
 func isFinal(err error) bool {
 	refused, ok := errors.AsType[*client.Error](err)
 	return ok && refused.Reason != "" && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests
@@ -237,7 +237,7 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// take waits for a free place, and takes all that are free. It returns 0 when ctx has ended.
+// take waits for a free slot, and takes all that are free. It returns 0 when ctx has ended.
 func (r *scriptRunner) take(ctx context.Context) int {
 	select {
 	case <-ctx.Done():
@@ -306,7 +306,7 @@ func (r *scriptRunner) send(ctx context.Context, task client.ClaimedTask) error 
 	return o.trouble
 }
 
-// widen lets messages run in all places.
+// widen lets messages run in all slots.
 func (r *scriptRunner) widen() {
 	for range cap(r.slots) - 1 {
 		<-r.slots
@@ -316,7 +316,7 @@ func (r *scriptRunner) widen() {
 const (
 	// lastTry is how long a report is tried at least, also after a kill or the end of its lease.
 	lastTry = 5 * time.Second
-	// lateReport is for how long a success is tried after the end of its lease. Its place sends nothing meanwhile.
+	// lateReport is for how long a success is tried after the end of its lease. Its slot sends nothing meanwhile.
 	lateReport = time.Hour
 )
 

@@ -48,7 +48,7 @@
 -- is unknown or off. shared_pool_id is null for a sender that is not shared. has_primaries: another shared sender of the channel has a
 -- larger sort. gives_way: the circuit breaker is not closed.
 --
--- is_unseen: the last noted poll of the sender is older than recorded_within, or older than the time at which the sender became ready. The
+-- is_unseen: the last recorded poll of the sender is older than recorded_within, or older than the time at which the sender became ready. The
 -- claim must then note the poll if others depend on it. These are the senders that share pools with its routes (has_routes), and the
 -- shared senders that ask whether this one is available: those with a smaller sort, and driven ones (has_dependents).
 -- name: SenderAdmit :one

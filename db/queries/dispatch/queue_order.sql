@@ -231,7 +231,7 @@ SELECT count(*) FROM moved;
 
 -- RankGaps returns companies that were given ranks in a pool and priority more than four tasks behind the front, and have no task before that. They
 -- are those that RankGapClose helps. A pool in which one company waits costs one probe for each lane. Where the first most tasks of a lane do not
--- reach so far, it returns none: so many companies wait there that a gap cannot be told from a turn.
+-- reach so far, it returns none: so many companies wait there that a gap looks like a turn.
 -- name: RankGaps :many
 WITH RECURSIVE lanes AS ( -- the first task of each lane, one probe of queue_order_idx for each
     (

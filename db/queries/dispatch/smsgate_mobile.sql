@@ -1,7 +1,7 @@
 -- What a phone with the app of SMSGate writes in the transaction of its claim.
 
--- PhoneLeasesKeep notes the leases that a phone takes. No row: another phone has been registered since. The lock on the row of the phone makes a
--- registration wait, so that it forgets these leases.
+-- PhoneLeasesKeep records the leases that a phone takes. No row: another phone has been registered since. The lock on the row of the phone makes a
+-- registration wait, so that it deletes these leases.
 -- name: PhoneLeasesKeep :execrows
 WITH holder AS (
     UPDATE phones SET claimed_at = clock_timestamp() WHERE phones.sender_id = @sender_id::bigint AND device_no = @device_no::text RETURNING phones.sender_id

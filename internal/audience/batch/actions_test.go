@@ -118,7 +118,7 @@ func TestAPausedBatchExpires(t *testing.T) {
 	expect(b, get(b, at), "finished", "3 rows, 3 valid, 3 failed")
 }
 
-// A confirmation that is sent again, because its answer was lost, succeeds whatever became of the batch meanwhile, unless that was a cancellation.
+// A confirmation that is sent again, because its answer was lost, succeeds in every later status of the batch, unless it was cancelled.
 func TestABatchIsConfirmedTwice(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(1), "content", "hello")
@@ -226,7 +226,7 @@ func TestFailedMessagesOfABatchAreSentAgain(t *testing.T) {
 	}
 	feed(b)
 	expect(b, get(b, at), "finished", "2 rows, 2 valid, 2 failed")
-	// The jobs of a company leave places for those of others.
+	// The jobs of a company leave slots for those of others.
 	b.Exec(`INSERT INTO task_jobs (action, filter, total, created_by)
 		SELECT 'requeue', jsonb_build_object('batch_id', id, 'source', n::text), 1, 'x' FROM batches, generate_series(1, 10) n`)
 	if a := b.Expect(409, "limit.reached", "POST", at+"/requeue", nil); a.Body.Error.Limit != 10 {

@@ -305,7 +305,7 @@ func (s *Service) Estimate(ctx context.Context, st progress.Progress) (progress.
 }
 
 // Confirm lets a batch that was checked be sent. Faults: batch.not_found, batch.wrong_status, batch.nothing_to_send, batch.expired; template.not_active if its template
-// is not, or not any more one of the company. From then on it keeps its text, whatever becomes of the template.
+// is not, or not any more one of the company. From then on it keeps its text, even if the template is changed or deleted.
 func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by string) (progress.Progress, error) {
 	row, err := s.get(ctx, viewer, id)
 	if err != nil {
@@ -426,7 +426,7 @@ func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err e
 	return s.Get(ctx, viewer, id)
 }
 
-// noteAct notes what a user did with a batch, in the transaction of ctx.
+// noteAct records what a user did with a batch, in the transaction of ctx.
 func (s *Service) noteAct(ctx context.Context, id int64, act, by string) error {
 	return postgres.Wrap("note act", s.q.BatchActAdd(ctx, dbq.BatchActAddParams{BatchID: id, Act: act, Username: by}), nil)
 }

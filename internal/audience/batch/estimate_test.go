@@ -57,7 +57,7 @@ func TestTheEndOfABatchFollowsFromTheLimitsOfItsSenders(t *testing.T) {
 	}
 }
 
-// A batch can be read whatever became of its sender, and reading it changes nothing.
+// A batch can be read even if its sender was changed or deleted, and reading it changes nothing.
 func TestABatchWhoseSenderServesItNoLongerHasNoEnd(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})

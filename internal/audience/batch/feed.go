@@ -136,7 +136,7 @@ func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) 
 			if err := s.q.BatchReread(ctx, id); err != nil {
 				return fmt.Errorf("read contacts again: %w", err)
 			}
-			return postgres.Wrap("forget rows", s.q.BatchRowsDeleteExpired(ctx, id), nil)
+			return postgres.Wrap("delete rows", s.q.BatchRowsDeleteExpired(ctx, id), nil)
 		}
 		if isServed, err := s.isServed(ctx, b); err != nil || !isServed {
 			return err
@@ -157,7 +157,7 @@ func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) 
 	return n, nil
 }
 
-// errMustWait says that a batch cannot be fed now, for a reason that is none of its rows.
+// errMustWait says that a batch cannot be fed now, for a reason other than its rows.
 var errMustWait = errors.New("the batch must wait")
 
 // isServed reports whether the only sender of a batch, if it has one, serves the company. While routes are replaced it may not for a moment.

@@ -106,7 +106,7 @@ func TestTagsOfABatchThatAreWrongNameTheField(t *testing.T) {
 			t.Errorf("%s: %s", field, a.Raw)
 		}
 	}
-	// The tags of another company are none.
+	// The tags of another company are unknown.
 	if a := b.Expect(422, "request.invalid", "POST", path, map[string]any{"name": "n", "content": "x", "tags_all": []string{"a", "a"}}, acme...); a.Fields() != "tags_all" {
 		t.Errorf("%s", a.Raw)
 	}

@@ -75,7 +75,7 @@ func TestTheJSONOfABatchThatIsWrongNamesTheField(t *testing.T) {
 	}
 }
 
-// A list that has too many sources is not told that it lacks one.
+// The error of a list with too many sources does not say that one is missing.
 func TestAListAndATagAreNotTakenTogether(t *testing.T) {
 	b := apptest.New(t)
 	row := []any{map[string]any{"phone_number": "13800138000"}}
@@ -118,7 +118,7 @@ func TestAnAdminMakesABatchForACompany(t *testing.T) {
 	form(b, 200, apptest.Form("file", "", numbers(1), "name", "n", "content", "x", "company_no", "acme"))
 }
 
-// Several users of a company work on one batch, and the batch says who did what. An act that changes nothing is not noted.
+// Several users of a company work on one batch, and the batch says who did what. An act that changes nothing is not recorded.
 func TestTheActsOfUsersOnABatchAreKept(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)

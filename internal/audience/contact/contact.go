@@ -176,10 +176,10 @@ func (s *Service) List(ctx context.Context, companyID int64, after string, limit
 	return rows, postgres.Wrap("list contacts", err, nil)
 }
 
-// Place is a place in the order of a search: behind a field that begins with the text of the search (Term, in lower case) and its contact.
+// Place is a position in the order of a search: behind a field that begins with the text of the search (Term, in lower case) and its contact.
 type Place struct{ Term, UserID string }
 
-// from returns the place behind which terms that begin with prefix are.
+// from returns the position behind which terms that begin with prefix are.
 func (p Place) from(prefix string) Place {
 	if p.Term < prefix {
 		return Place{Term: prefix}
@@ -191,7 +191,7 @@ func (p Place) from(prefix string) Place {
 const fieldsFound = 4
 
 // Search returns up to limit contacts of which a field begins with a text, in the order of these fields, each once. The case of the letters A to Z
-// does not matter. The next page starts behind next; nil: there is none. It reads a bounded number of entries, so that there may be fewer contacts,
+// does not matter. The next page starts behind next; nil: no page follows. It reads a bounded number of entries, so that there may be fewer contacts,
 // or none, and still a next page.
 func (s *Service) Search(ctx context.Context, companyID int64, text string, after Place, limit int) (found []dbq.Contact, next *Place, err error) {
 	region, err := s.directory.DefaultRegion(ctx, &companyID)

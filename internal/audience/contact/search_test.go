@@ -118,7 +118,7 @@ func TestAPageOfASearchReadsABoundedNumberOfRows(t *testing.T) {
 		INSERT INTO contacts (company_id, user_id, phone, email, dingtalk_name)
 		SELECT 1, 'user' || lpad(i::text, 6, '0'), '+86138' || lpad(i::text, 8, '0'), 'user' || lpad(i::text, 6, '0') || '@example.com', 'user' || i FROM generate_series(1, 50000) i;
 		ANALYZE contacts`)
-	read := func(ctx context.Context) (n int, err error) { // rows of the table by this connection, since it last told the statistics
+	read := func(ctx context.Context) (n int, err error) { // rows of the table by this connection, since it last reported its statistics
 		err = b.App.DB.QueryRow(ctx, "SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = 'contacts'").Scan(&n)
 		return n, err
 	}

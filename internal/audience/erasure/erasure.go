@@ -195,7 +195,7 @@ func (s *Service) wait(ctx context.Context, id, held int64) error {
 type person struct {
 	dbq.Erasure
 
-	pseudonym string   // of the user ids, before the place of each
+	pseudonym string   // of the user ids, before the index of each
 	digits    []string // last digits of the phone numbers
 	hasFound  bool     // contacts or tasks in this pass
 	recent    []string // tasks that are looked at now, and are younger than idempotency keys are kept

@@ -36,7 +36,7 @@ var kept = map[string][]string{
 		sender_ledger.remark alerts.remark task_jobs.remark callbacks.refused callbacks.source_ip
 		users.app_id events.detail webhook_deliveries.error feed.data feed_staged.data notifications.remark alert_receivers.user_ids senders.config sql_inbox.role_name
 		sql_roles.role_name`),
-	"texts about columns, keys that callers choose, and what is forgotten in a moment": words(`
+	"texts about columns, keys that callers choose, and what is deleted in a moment": words(`
 		batch_rows.fault batches.fault contact_import_errors.failure
 		contact_imports.failure contact_imports.file_name
 		idempotency_keys.key idempotency_keys.username statistics.key uploads.name sender_states.rest_reason

@@ -15,7 +15,7 @@ import (
 
 // Event is a business event: something that happened to a business task or one of its nodes (S1.4). It creates
 // notifications or ends pending ones. An event that is reported again creates no second notification. Starts and ends
-// of a node are told apart by their times: a start without StartedAt that comes after the end of its node begins the
+// of a node are distinguished by their times: a start without StartedAt that comes after the end of its node begins the
 // node again, and an end after such a start ends it again.
 type Event struct {
 	Name      string

@@ -84,7 +84,7 @@ func TestTwoUsersAndAnAdminSendAPersonOneSubscribeMessage(t *testing.T) {
 	if n := apptest.SentToWeChat(p); n != 1 {
 		t.Errorf("sent %d times", n)
 	}
-	// A server of the version before sent one for each submitter. The one that was sent counts, whoever asks.
+	// A server of the version before sent one for each submitter. The one that was sent counts for every user of the company.
 	b.Exec("INSERT INTO subscribe_messages (company_id, submitted_by, business_type, business_id, template_type, receiver_user_id, template_id, task_id) SELECT company_id, 'before', business_type, business_id, template_type, receiver_user_id, template_id, task_id FROM subscribe_messages")
 	b.Exec("UPDATE subscribe_messages SET is_companys = false")
 	if one := apptest.Decode[api.Once](t, b.Expect(200, "", "POST", "/api/v1/subscribe-messages", body)); !*one.Deduplicated || one.MessageID != first {
@@ -92,7 +92,7 @@ func TestTwoUsersAndAnAdminSendAPersonOneSubscribeMessage(t *testing.T) {
 	}
 }
 
-// Rows of the version before that share a key keep it. The oldest one counts for whoever names it next.
+// Rows of the version before that share a key keep it. The oldest one counts for the next request with the key.
 func TestTheOldestNotificationOfAKeyThatSeveralSubmittersHadCounts(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	made := createNotification(b, map[string]any{"dedup_key": "k", "user_ids": []string{"u1"}})

@@ -130,7 +130,7 @@ func TestANotificationShowsWhenItsRetryIsDue(t *testing.T) {
 	}
 }
 
-func TestAnEmptyDedupKeyIsNone(t *testing.T) {
+func TestAnEmptyDedupKeyCountsAsNoKey(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	first, second := createNotification(b, map[string]any{"dedup_key": ""}), createNotification(b, map[string]any{"dedup_key": ""})
 	if second.Deduplicated || first.NotificationID == second.NotificationID || b.Notification(first.NotificationID).DedupKey != nil {

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// deleteBatch is the number of rows that one statement forgets.
+// deleteBatch is the number of rows that one statement deletes.
 const deleteBatch = 500
 
 // Retention ends notifications whose tasks are dropped.
@@ -33,7 +33,7 @@ func (f Retention) Sweeps() []sweep.Job {
 func (s Retention) End(ctx context.Context, before time.Time, firstID, beforeID string) error {
 	_, err := postgres.InBatches(deleteBatch, func() (int64, error) {
 		n, err := s.q.NotificationsEnd(ctx, dbq.NotificationsEndParams{Before: before, FirstID: firstID, BeforeID: beforeID, BatchSize: deleteBatch})
-		return n, postgres.Wrap("forget notifications", err, nil)
+		return n, postgres.Wrap("delete notifications", err, nil)
 	})
 	return err
 }

@@ -50,7 +50,7 @@ func TestANotificationFollowsItsRequeuedTask(t *testing.T) {
 	b.Expect(409, "task.succeeded", "POST", requeuePath(task), nil)
 }
 
-// A task is not sent behind the back of whoever ended, deleted or repeated its notification.
+// A requeued task is not sent if its notification was ended, deleted or repeated meanwhile.
 func TestATaskOfANotificationThatIsOverIsNotRequeued(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/ding", map[string]any{"status": "off"})

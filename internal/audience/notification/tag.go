@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxTag bounds the contacts of a tag that gets a notification: whoever looks at a notification counts its tasks. Batches go to more.
+	// maxTag bounds the contacts of a tag that gets a notification, because each reading of a notification counts its tasks. Batches go to more.
 	maxTag = 100_000
 
 	// tagPortion is how many contacts of a tag get their tasks in one transaction.
@@ -37,7 +37,7 @@ func isNoTag(err error) bool {
 	return errors.As(err, &missing) && missing.Reason == fault.TagNotFound
 }
 
-// tagged returns the next contacts of the tag of a notification, behind those who got their tasks in this run, or why nobody gets any. The run notes
+// tagged returns the next contacts of the tag of a notification, behind those who got their tasks in this run, or why nobody gets any. The run records
 // the last of them together with their tasks, so that each contact gets one, whatever is killed.
 func (s *Service) tagged(ctx context.Context, n dbq.NotificationDueRow) (to audience, _ *failReason, err error) {
 	if n.RunRenderingID == nil {

@@ -50,7 +50,7 @@ func TestANotificationGoesToTheContactsOfATag(t *testing.T) {
 	makeVIPs(b, 1200)
 	id := toTag(b, "vip", nil)
 	if n := told(b); n != 500 {
-		t.Errorf("the request told %d, want the first portion", n)
+		t.Errorf("the request notified %d, want the first portion", n)
 	}
 	if n := b.Notification(id); n.Status != 0 || n.People != 500 || *n.Tag != "vip" || len(n.UserIds) != 0 {
 		t.Errorf("%+v", n)
@@ -62,19 +62,19 @@ func TestANotificationGoesToTheContactsOfATag(t *testing.T) {
 		t.Error("no failure is reported")
 	}
 	if n := told(b); n != 500 {
-		t.Errorf("a run that was broken off told %d", n)
+		t.Errorf("a run that was broken off notified %d", n)
 	}
 	b.Exec("DROP FUNCTION broken_off() CASCADE")
 	runAll(b)
 	if n := told(b); n != 1200 {
-		t.Errorf("%d are told, want 1200", n)
+		t.Errorf("%d are notified, want 1200", n)
 	}
 	if n := b.Notification(id); n.People != 1200 || len(*n.Recipients) != 1000 || b.Count("SELECT count(*) FROM renderings") != 1 {
 		t.Errorf("%+v", n)
 	}
 	runAll(b)
 	if n := told(b); n != 1200 {
-		t.Errorf("a second run told %d", n)
+		t.Errorf("a second run notified %d", n)
 	}
 }
 
@@ -85,14 +85,14 @@ func TestATagIsReadWhenItsNotificationIsSent(t *testing.T) {
 	toTag(b, "vip", map[string]any{"next_run_time": time.Now().Add(time.Hour)})
 	runAll(b)
 	if n := told(b); n != 0 {
-		t.Errorf("%d were told too early", n)
+		t.Errorf("%d were notified too early", n)
 	}
 	b.PutContacts(map[string]any{"user_id": "late"})
 	b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", map[string]any{"add": []string{"late"}, "remove": []string{"00001"}})
 	b.Exec("UPDATE notifications SET next_run_at = now()")
 	runAll(b)
 	if got := apptest.Scan[string](b, "SELECT string_agg(user_id, ' ' ORDER BY user_id) FROM messages"); got != "00002 late" {
-		t.Errorf("told %s", got)
+		t.Errorf("notified %s", got)
 	}
 	// One that is sent again goes to those whom it has not reached.
 	b.AddSender(map[string]any{"sender_no": "oa-app", "channel": "oa"})
@@ -104,7 +104,7 @@ func TestATagIsReadWhenItsNotificationIsSent(t *testing.T) {
 	b.Expect(200, "", "POST", "/api/v1/notifications/status", map[string]any{"biz_type": 3, "biz_ids": []int64{7}, "status": 0, "expected_statuses": []int{0, 1, 2}})
 	runAll(b)
 	if got := apptest.Scan[string](b, "SELECT string_agg(user_id, ' ' ORDER BY user_id) FROM messages"); got != "00002 late later" {
-		t.Errorf("told %s", got)
+		t.Errorf("notified %s", got)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestANotificationToATagIsSentAgainOnce(t *testing.T) {
 	again(b)
 	for range 2 {
 		if got := apptest.Scan[string](b, "SELECT string_agg(user_id, ' ' ORDER BY user_id) FROM (SELECT user_id FROM messages GROUP BY user_id HAVING count(*) = 2) m"); got != "00003 00599" {
-			t.Errorf("told twice: %s", got)
+			t.Errorf("notified twice: %s", got)
 		}
 		if n := b.Count("SELECT count(*) FROM messages"); n != 602 {
 			t.Errorf("%d tasks, want 602", n)
@@ -225,7 +225,7 @@ func TestANotificationThatEndsHalfwayFails(t *testing.T) {
 		b.Exec(c.act)
 		runAll(b)
 		if n := b.Notification(id); told(b) != 500 || n.Status != api.NotificationFailed || *n.Remark != c.want {
-			t.Errorf("%d are told, status %d, %v", told(b), n.Status, n.Remark)
+			t.Errorf("%d are notified, status %d, %v", told(b), n.Status, n.Remark)
 		}
 	}
 }

@@ -98,7 +98,7 @@ func TestATaskNamesItsCompanyChannelAndNotification(t *testing.T) {
 	w.Expect(200, "", "DELETE", "/api/v1/admin/routes/"+w.IDs["route"], nil)
 	w.Exec("UPDATE pools SET retired_at = now() - interval '31 days' WHERE retired_at IS NOT NULL")
 	if n, err := w.App.Directory.DeleteRetiredPools(t.Context()); n != 1 || err != nil {
-		t.Fatalf("forgot %d pools, %v", n, err)
+		t.Fatalf("deleted %d pools, %v", n, err)
 	}
 	if got := list(); !slices.Contains(got, "acme none 0") {
 		t.Errorf("without the pool: %v", got)

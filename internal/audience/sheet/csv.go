@@ -10,7 +10,7 @@ import (
 )
 
 // csvRows reads CSV as spreadsheet programs do: rows end with LF, CRLF or CR; a quote is special only at the beginning of a cell. The reader of
-// the standard library rejects more, passes over empty rows without counting them, and holds all of a row, which after a forgotten quote is
+// the standard library rejects more, passes over empty rows without counting them, and holds all of a row, which after a missing quote is
 // all of the file.
 type csvRows struct {
 	text    text

@@ -97,7 +97,7 @@ func eachChunk(ctx context.Context, file File, do func(chunk []byte) bool) error
 	chunk := make([]byte, 256<<10)
 	for at := int64(0); at < file.Size(); {
 		if err := ctx.Err(); err != nil {
-			return err //nolint:wrapcheck // Open is told why
+			return err //nolint:wrapcheck // Open returns the reason
 		}
 		n, err := readAt(file, chunk, at)
 		if err != nil {

@@ -3,7 +3,7 @@
 // error or a mark on a cell or a row.
 //
 // The package reads XLSX itself instead of using excelize. That library gives every cell as text, either as it is stored or as it is shown, and not its
-// type: a date could not be told from a phone number, nor a formula without a result from an empty cell, so that lossy cells could not be marked. It
+// type: a date would look like a phone number, and a formula without a result like an empty cell, so that lossy cells could not be marked. It
 // also holds the packed file in memory, and 40 bytes for each string.
 package sheet
 
@@ -85,7 +85,7 @@ func (c Cell) isEmpty() bool { return !c.Lossy && trim(c.Text) == "" }
 
 // Reader reads the rows of a list. One goroutine uses it.
 type Reader struct {
-	ctx     context.Context // of Open: whoever opens a list reads it
+	ctx     context.Context // of Open: the opener of a list reads it
 	options Options
 	rows    rows
 	columns []string

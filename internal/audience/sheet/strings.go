@@ -62,7 +62,7 @@ func (s *sharedStrings) close() error {
 		err = errors.Join(err, s.file.Close(), removed(s.file))
 		s.file = nil
 	}
-	return err //nolint:wrapcheck // Reader.Close is told why
+	return err //nolint:wrapcheck // Reader.Close returns the reason
 }
 
 // get returns a string. Errors as those of xmlReader.next, and the fault damaged if the string does not exist.

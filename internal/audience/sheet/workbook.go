@@ -155,7 +155,7 @@ func (w *workbook) readStyles(name string) (styles, error) {
 	return s, err
 }
 
-// checkSheet unpacks the sheet once. An incomplete sheet and merged cells, which follow the rows, are then told before anything is done with the rows.
+// checkSheet unpacks the sheet once. An incomplete sheet and merged cells, which follow the rows, are then reported before anything is done with the rows.
 func (w *workbook) checkSheet() error {
 	part, err := w.archive.open(w.sheet, w.options.Unpacked)
 	if err != nil {

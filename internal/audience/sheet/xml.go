@@ -33,7 +33,7 @@ func (x *xmlReader) next() (xml.Token, error) {
 	}
 }
 
-// each calls do with every element of a part. do is told the elements around it.
+// each calls do with every element of a part. do gets the elements around it.
 func (x *xmlReader) each(do func(path []string, element xml.StartElement)) error {
 	var path []string
 	for {

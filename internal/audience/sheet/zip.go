@@ -83,7 +83,7 @@ type partReader struct {
 // Read implements io.Reader.
 func (p *partReader) Read(b []byte) (int, error) {
 	if err := p.archive.ctx.Err(); err != nil {
-		return 0, err //nolint:wrapcheck // Open and Next are told why
+		return 0, err //nolint:wrapcheck // Open and Next return the reason
 	}
 	n, err := p.ReadCloser.Read(b)
 	if p.left -= int64(n); p.left < 0 {

@@ -158,7 +158,7 @@ func TestAnUploadIsNotReceivedInATransaction(t *testing.T) {
 }
 
 // An upload is deleted when nothing has used it for an hour, and else only by Delete.
-func TestUnusedUploadsAreForgotten(t *testing.T) {
+func TestUnusedUploadsAreDeleted(t *testing.T) {
 	b := setup(t)
 	receive := func() upload.Upload {
 		u, err := b.Receive(t.Context(), strings.NewReader("x"), meta)
@@ -182,7 +182,7 @@ func TestUnusedUploadsAreForgotten(t *testing.T) {
 	b.exec("UPDATE uploads SET created_at = now() - interval '61 minutes' WHERE id <> $1", fresh.ID)
 	b.exec("UPDATE uploads SET created_at = now() - interval '59 minutes' WHERE id = $1", fresh.ID)
 	if n, err := b.DeleteExpired(t.Context()); n != 1 || err != nil {
-		t.Errorf("%d were forgotten: %v", n, err)
+		t.Errorf("%d were deleted: %v", n, err)
 	}
 	for u, want := range map[upload.Upload]bool{old: false, used: true, dropped: false, fresh: true} {
 		if _, err := b.Open(t.Context(), u.ID); (err == nil) != want {

@@ -100,7 +100,7 @@ func (s *Service) UpdateRoute(ctx context.Context, no int64, version *int64, cha
 }
 
 // DeleteRoute removes a route. If it was the last route of its pool, the waiting tasks of the pool move to the
-// company's routes for any country, or if there are none to the shared pool. Fault: route.not_found.
+// company's routes for any country, or without such routes to the shared pool. Fault: route.not_found.
 func (s *Service) DeleteRoute(ctx context.Context, no int64) error {
 	return s.Change(ctx, func(ctx context.Context) error {
 		pool, err := s.q.RoutePoolLock(ctx, no)
@@ -131,7 +131,7 @@ func (s *Service) OnRoutesChanged(do func(pool int64)) { s.routesChanged = do }
 func (s *Service) DeleteRetiredPools(ctx context.Context) (int, error) {
 	retired, err := s.q.PoolDeleteRetired(ctx)
 	if err != nil {
-		return 0, postgres.Wrap("forget retired pools", err, nil)
+		return 0, postgres.Wrap("delete retired pools", err, nil)
 	}
 	unused, err := s.deleteSenderPools(ctx, senderPoolsUnused, nil, nil)
 	return int(retired) + unused, err

@@ -32,7 +32,7 @@ const (
 	// MaxTasks is the largest number of tasks of a job: as many as a batch has rows.
 	MaxTasks    = 1 << 20
 	maxRunning  = 100 // jobs
-	maxCompany  = 10  // jobs about batches of one company: its users make them, and must not take the places of others
+	maxCompany  = 10  // jobs about batches of one company: its users make them, and must not take the slots of others
 	partSize    = 500 // tasks that one transaction changes: tens of milliseconds
 	deleteBatch = 1000
 )

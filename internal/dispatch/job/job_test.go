@@ -414,6 +414,6 @@ func TestAJobIsCreatedOnceAndGoesOn(t *testing.T) {
 	b.Exec("UPDATE task_jobs SET finished_at = now() - interval '400 days'")
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"log_days": 30}})
 	if n, err := b.App.Jobs.DeleteExpired(t.Context()); n != 1 || err != nil {
-		t.Errorf("forgot %d, %v", n, err)
+		t.Errorf("deleted %d, %v", n, err)
 	}
 }

@@ -298,7 +298,7 @@ func IsAtHome(number, candidate string) bool {
 	return err == nil && phonenumbers.Format(dialled, phonenumbers.E164) == number
 }
 
-// AtHome returns a number that is in E.164 as it is dialled inside its country, without a leading 0; empty if it is none.
+// AtHome returns a number that is in E.164 as it is dialled inside its country, without a leading 0; empty if it is no such number.
 func AtHome(number string) string {
 	parsed, err := phonenumbers.Parse(number, unknownRegion)
 	if err != nil {

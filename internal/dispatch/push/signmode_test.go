@@ -42,7 +42,7 @@ func TestAProviderGetsTextAndSignatureAsTheSenderSays(t *testing.T) {
 	}
 }
 
-// A provider that always signs cannot be told to leave the signature out.
+// A provider that always signs cannot leave the signature out.
 func TestAProviderThatAlwaysSignsForbidsNoSignatures(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	body := map[string]any{"sender_no": "cloud", "name": "cloud", "kind": "aliyun-sms", "sign_mode": "none", "config": map[string]any{

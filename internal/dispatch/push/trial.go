@@ -32,7 +32,7 @@ type Trial struct {
 	Took    time.Duration
 }
 
-// Test sends one message through exactly one driven sender, also while it is off or rests, and says how the answer of the provider was read. The
+// Test sends one message through exactly one driven sender, also while it is off or its circuit breaker is open, and says how the answer of the provider was read. The
 // message is a task that counts as a test. It is tried once. Faults: sender.not_found, sender.not_testable, those of queue.Submit and of a
 // configuration that cannot be used.
 func (p *Pusher) Test(ctx context.Context, senderNo, phoneNumber, content string, origin queue.Origin) (Trial, error) {

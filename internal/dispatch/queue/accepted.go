@@ -17,8 +17,8 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// Accepted is a submission that another door has accepted: its submitter has the id of its task already, and cannot be told any more that it is
-// refused. It has a text or a TemplateNo.
+// Accepted is a submission that the SQL inbox has accepted: its submitter already has the id of its task, so that a refusal would not reach
+// the submitter. It has a text or a TemplateNo.
 type Accepted struct {
 	TaskID     string
 	Submission Submission

@@ -111,7 +111,7 @@ func TestNoRealTimeMessageWaitsForAgedTasks(t *testing.T) {
 					want = "old late"
 				}
 				if !strings.Contains(want, word) {
-					t.Errorf("place %d: %s, want one of %s", i, task.Content, want)
+					t.Errorf("position %d: %s, want one of %s", i, task.Content, want)
 				}
 			}
 			// The tasks that were moved are passed over, and none is moved again.
@@ -159,7 +159,7 @@ func TestCompaniesAreServedByWeight(t *testing.T) {
 }
 
 // Once the queue was empty, a company does not pay for tasks that were claimed while it was alone.
-func TestAnEmptyQueueForgetsWhoWasServed(t *testing.T) {
+func TestAnEmptyQueueResetsTheSharesOfCompanies(t *testing.T) {
 	b := apptest.New(t)
 	busy, other := b.AddCompany("busy", 1), b.AddCompany("other", 1)
 	b.SubmitMany("busy", 2000, nil, busy...)

@@ -367,7 +367,7 @@ func TestTasksAheadCountTurns(t *testing.T) {
 			break
 		}
 		if ahead[got[0].TaskID] != n {
-			t.Errorf("%q was taken after %d others, and was told %d", got[0].Content, n, ahead[got[0].TaskID])
+			t.Errorf("%q was taken after %d others, and the API announced %d", got[0].Content, n, ahead[got[0].TaskID])
 		}
 	}
 }

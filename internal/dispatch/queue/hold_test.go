@@ -179,7 +179,7 @@ func TestATaskThatASenderHoldsIsHeldWhenItComesBack(t *testing.T) {
 	}
 }
 
-// A pause shortens no wait: a task that was to be sent later is sent then, and no sender that was told to wait gets it earlier.
+// A pause shortens no wait: a task that was to be sent later is sent then, and no sender with a wait gets it earlier.
 func TestAPauseShortensNoWait(t *testing.T) {
 	b := apptest.New(t)
 	later := time.Now().Add(2 * time.Hour).Truncate(time.Microsecond)

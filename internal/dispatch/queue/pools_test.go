@@ -151,11 +151,11 @@ func TestACountryAndACompanyWithoutRoutesCanBeDeleted(t *testing.T) {
 	b.Expect(200, "", "DELETE", "/api/v1/admin/companies/acme", nil)
 	b.Exec("UPDATE pools SET retired_at = now() - interval '31 days' WHERE retired_at IS NOT NULL")
 	if n, err := b.App.Directory.DeleteRetiredPools(t.Context()); n != 2 || err != nil {
-		t.Errorf("forgot %d pools, %v", n, err)
+		t.Errorf("deleted %d pools, %v", n, err)
 	}
 }
 
-func TestAForgottenPoolTakesItsRanksWithIt(t *testing.T) {
+func TestADeletedPoolTakesItsRanksWithIt(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "theirs", "is_shared": false})
 	r := b.AddRoute("default", "theirs", 1)
@@ -164,7 +164,7 @@ func TestAForgottenPoolTakesItsRanksWithIt(t *testing.T) {
 	b.SubmitMany("y", 1, nil)
 	b.Exec("UPDATE pools SET retired_at = now() - interval '31 days' WHERE retired_at IS NOT NULL")
 	if n, err := b.App.Directory.DeleteRetiredPools(t.Context()); n != 1 || err != nil {
-		t.Errorf("forgot %d pools, %v", n, err)
+		t.Errorf("deleted %d pools, %v", n, err)
 	}
 	if n := b.Count("SELECT count(*) FROM fair_ranks WHERE pool_id NOT IN (SELECT id FROM pools)"); n != 0 {
 		t.Errorf("%d ranks of a pool that is gone", n)

@@ -410,7 +410,7 @@ func TestAListReadsABoundedNumberOfTasks(t *testing.T) {
 	}
 }
 
-// Whatever filters are combined and whoever asks, a list has exactly the tasks that match, each once, newest first.
+// For every combination of filters and every user, a list has exactly the tasks that match, each once, newest first.
 func TestAListHasTheTasksThatMatch(t *testing.T) {
 	b := apptest.New(t)
 	submits := b.AddCompany("acme", 1)

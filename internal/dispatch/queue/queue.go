@@ -71,7 +71,7 @@ func New(db *postgres.DB, templates *template.Service, directory *directory.Serv
 			Name: "lksms_reports_total", Help: "Reports of senders by what they changed.",
 		}, []string{"effect"}),
 		recovered: metrics.NewCounterVec(prometheus.CounterOpts{
-			Name: "lksms_tasks_recovered_total", Help: "Expired leases, by what became of the task.",
+			Name: "lksms_tasks_recovered_total", Help: "Expired leases, by the outcome for the task.",
 		}, []string{"effect"}),
 	}
 	s.requeued = metrics.NewCounter(prometheus.CounterOpts{

@@ -95,7 +95,7 @@ func TestShortNumbersAreAcceptedAsTheyAreShown(t *testing.T) {
 	}
 }
 
-// All ways in read what people and programs put around a number, and a character that is none is named.
+// All ways in read what people and programs put around a number, and the error names a character that does not belong to a number.
 func TestMarksAroundANumberDoNoHarm(t *testing.T) {
 	b := apptest.New(t)
 	for _, number := range []string{"\u202a13800138000\u202c", "１３８００１３８０００", "13800138000.0", "138.0013.8000", "(+86) 138\u20110013\u20118000", "\u00a013800138000\u200b"} {

@@ -262,7 +262,7 @@ func TestARequeueThatWaitedForAnother(t *testing.T) {
 	}
 }
 
-// A requeued task waits where today's routes say, whatever became of the pool in which it was submitted.
+// A requeued task waits in the pool that today's routes give, not in the pool of its submission.
 func TestARequeuedTaskFollowsTodaysRoutes(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "first", "is_shared": false})
@@ -276,7 +276,7 @@ func TestARequeuedTaskFollowsTodaysRoutes(t *testing.T) {
 	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/routes/", route.RouteNo), nil)
 	b.Exec("UPDATE pools SET retired_at = now() - interval '31 days' WHERE retired_at IS NOT NULL")
 	if n, err := b.App.Directory.DeleteRetiredPools(t.Context()); n != 1 || err != nil {
-		t.Fatalf("forgot %d pools, %v", n, err)
+		t.Fatalf("deleted %d pools, %v", n, err)
 	}
 	b.AddRoute("default", "second", 1)
 	requeue(b, id)

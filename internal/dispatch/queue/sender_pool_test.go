@@ -196,7 +196,7 @@ func TestThePoolOfOneSenderShowsNoRoute(t *testing.T) {
 	expectTaken(b, "free", "x")
 	b.Exec("DELETE FROM queue")
 	if n, err := b.App.Directory.DeleteRetiredPools(t.Context()); n != 1 || err != nil {
-		t.Errorf("forgot %d, %v", n, err)
+		t.Errorf("deleted %d, %v", n, err)
 	}
 	if n := b.Count("SELECT count(*) FROM audit"); n != audited {
 		t.Errorf("%d changes in the audit", n-audited)
@@ -371,7 +371,7 @@ func TestARequeuedTaskOfOneSenderGoesToItAgain(t *testing.T) {
 	cancel()
 	b.Exec("UPDATE routes SET created_at = now() - interval '25 hours'")
 	if n, err := b.App.Directory.DeleteRetiredPools(t.Context()); n != 1 || err != nil {
-		t.Fatalf("forgot %d, %v", n, err)
+		t.Fatalf("deleted %d, %v", n, err)
 	}
 	if n, err := b.App.Tasks.RequeueAll(t.Context(), ids, "operator", ""); n != 2 || err != nil {
 		t.Fatalf("requeued %d, %v", n, err)

@@ -54,7 +54,7 @@ type Reported struct {
 	Err    error
 }
 
-// ended is what became of a report: its effect, which is empty if the task does not exist, or why it is not known.
+// ended is the outcome of a report: its effect, which is empty if the task does not exist, or why it is not known.
 type ended struct {
 	effect      string
 	traceparent *string // of the task; nil: it has none, or the report ended no lease
@@ -120,7 +120,7 @@ func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, 
 	return outcomes, nil
 }
 
-// settleAll is settle, and settleLate for the others. The reports that ended leases are stored, whatever becomes of the others.
+// settleAll is settle, and settleLate for the others. The reports that ended leases are stored, even if the others fail.
 func (s *Service) settleAll(ctx context.Context, reports []Report) ([]ended, error) {
 	all, err := s.settle(ctx, reports)
 	if err != nil {
@@ -145,8 +145,8 @@ func (s *Service) settleAll(ctx context.Context, reports []Report) ([]ended, err
 	return all, nil
 }
 
-// settle writes reports, each of another task, and returns what became of each. The effect of a report that ended no lease is empty:
-// settleLate takes it. Those that end leases are stored all or none; after an error none is.
+// settle writes reports, each of another task, and returns the outcome of each. The effect of a report that ended no lease is empty:
+// settleLate takes it. Those that end leases are stored all or none; after an error, none is stored.
 func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error) {
 	// All statements lock tasks in this order.
 	order := make([]int, len(reports))

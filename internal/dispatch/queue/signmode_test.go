@@ -32,7 +32,7 @@ func claimOf(b *apptest.Bundle, id string) (found claimEvent) {
 
 // A provider that adds the signature gets the text without it, and one that forbids signatures gets none. The timeline says what each got, the balance
 // pays what is sent.
-func TestASenderSaysWhatBecomesOfSignatures(t *testing.T) {
+func TestASenderDecidesHowSignaturesAreSent(t *testing.T) {
 	b := apptest.New(t)
 	for no, more := range map[string]map[string]any{
 		"front": {}, "adds": {"sign_mode": "by_provider"}, "bare": {"sign_mode": "none"},

@@ -16,7 +16,7 @@ type Held struct {
 	LeaseID int64
 }
 
-// Start notes that a sender starts to send leased tasks, and returns the leases that it holds with the times at which they run out. A lease that had
+// Start records that a sender starts to send leased tasks, and returns the leases that it holds with the times at which they run out. A lease that had
 // to be started runs on for the lease time of the sender, counted from the claim; to start it again, or one that needs no start, changes nothing. The
 // sender must not send the tasks of other leases: they are over, or never were its own (S4.6).
 func (s *Service) Start(ctx context.Context, senderNo string, leases []Held) (map[Held]time.Time, error) {

@@ -187,7 +187,7 @@ func TestABatchOfStartsHasAnOutcomeForEachLease(t *testing.T) {
 	}
 }
 
-// A task that brings down whoever takes it does not go round and round: it waits longer each time, and the others go on.
+// A task that crashes each sender that claims it waits longer after each claim, and the other tasks are sent.
 func TestATaskThatIsNotStartedTwiceWaits(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
@@ -267,7 +267,7 @@ func TestAStartAndTheSweepAtTheSameMoment(t *testing.T) {
 }
 
 // While leases run out, senders start them, other senders claim them, and two sweeps take them back. A lease is started or taken back as untried,
-// never both: whoever is told to send is the only one.
+// never both: only one sender may send the task.
 func TestALeaseIsStartedOrComesBack(t *testing.T) {
 	b := apptest.New(t)
 	const n = 200

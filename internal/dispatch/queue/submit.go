@@ -89,7 +89,7 @@ func (sub Submission) logged() (content string, isParams bool) {
 	}
 	var named bytes.Buffer
 	if json.Compact(&named, sub.Params) != nil {
-		return "", true // there are none
+		return "", true // no params, or no JSON
 	}
 	return named.String(), true
 }
@@ -122,7 +122,7 @@ type Submitted struct {
 // errRepeated rolls back what a submission did before its dedup key turned out to be taken.
 var errRepeated = errors.New("the dedup key is taken")
 
-// errDropped refuses a dedup key for which nobody can say any more what became of its task.
+// errDropped refuses a dedup key whose task was dropped, so that its outcome is unknown.
 var errDropped = fault.New(fault.Conflict, fault.TaskDropped)
 
 // Submit stores one task with its submission; when it returns without an error, both are durable. A default
@@ -181,7 +181,7 @@ func (s *Service) allRepeated(ctx context.Context, subs []Submission, origin Ori
 	return found, nil
 }
 
-// logRepeats returns the tasks of rows, and logs that submissions repeated them. The place of a row is the index of its submission.
+// logRepeats returns the tasks of rows, and logs that submissions repeated them. The column place of a row is the index of its submission.
 func (s *Service) logRepeats(ctx context.Context, subs []Submission, rows []dbq.DedupKeyTasksRow, origin Origin) ([]*Submitted, error) {
 	n := len(rows)
 	p := dbq.SubmissionsRepeatedParams{

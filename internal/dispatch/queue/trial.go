@@ -32,7 +32,7 @@ func (s *Service) SubmitTrial(ctx context.Context, sub Submission, lease time.Du
 	return s.Submit(ctx, sub, origin)
 }
 
-// ClaimTrial leases the task of a trial to a sender, also one that is off, rests or has used up its limits. The segments count as those of every
+// ClaimTrial leases the task of a trial to a sender, also one that is off, whose circuit breaker is open, or that has used up its limits. The segments count as those of every
 // attempt. Fault: request.invalid if the balance of the sender would become negative.
 func (s *Service) ClaimTrial(ctx context.Context, senderNo, taskID string, lease time.Duration) (one claim.Lease, err error) {
 	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {

@@ -114,7 +114,7 @@ func (s *Service) tryClaim(ctx context.Context, p *line.Waiter, c claim.Request)
 	return rows, pause, err
 }
 
-// readUsage reads the usage of senders for the line.
+// readUsage reads the usage of senders for the waiters.
 func (s *Service) readUsage(ctx context.Context, senderNos ...string) error {
 	before := s.line.Given(senderNos)
 	usages, err := s.senders.Usages(ctx, senderNos)

@@ -68,7 +68,7 @@ func TestASenderWaitsWithoutAClaim(t *testing.T) {
 	if n, err := b.App.Tasks.RecordPolls(t.Context()); n != 0 || err != nil {
 		t.Errorf("stored polls of %d senders again, %v", n, err)
 	}
-	// A sender that has rested is seen to be ready.
+	// A sender whose interval is over counts as ready.
 	b.Exec("UPDATE sender_states SET seen_at = now() - interval '2 seconds', next_available_at = now() - interval '1 second'")
 	if n, err := b.App.Tasks.RecordPolls(t.Context()); n != 1 || err != nil { // the rival alone waits
 		t.Errorf("stored polls of %d senders, %v", n, err)
@@ -85,7 +85,7 @@ func TestASenderThatIsSoonSilentClaims(t *testing.T) {
 	}
 }
 
-// A claim that took tasks makes a sender rest, so the next one must look.
+// A claim that took tasks begins the interval of its sender, so the next one must query.
 func TestASenderThatTookATaskClaims(t *testing.T) {
 	b := waiting(t)
 	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })
@@ -101,7 +101,7 @@ func TestASenderThatTookATaskClaims(t *testing.T) {
 	}
 }
 
-// A sender that took a task before it rested, and sends it since or died, is not seen to be ready by a sweep: the others of its route would wait for it.
+// A sweep does not record a sender as ready that took a task before its interval, and now sends it or died: the others of its route would wait for it.
 func TestASenderThatDoesNotComeBackIsNotSeen(t *testing.T) {
 	b := waiting(t)
 	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })

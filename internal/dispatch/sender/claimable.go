@@ -13,8 +13,8 @@ import (
 // claimable holds the pools of a sender.
 type claimable struct {
 	pools       map[int64]float64 // id of the pool to the sort of the sender there
-	isPaced     bool              // a claim that takes tasks may make it rest
-	isRested    bool              // no rest held it back when it was read, and it took no tasks at this server since
+	isPaced     bool              // a claim that takes tasks may begin its interval
+	isRested    bool              // no interval held it back when it was read, and it took no tasks at this server since
 	isCountedOn bool              // others depend on its presence, by a route or its sort, so that its polls must be stored soon
 }
 
@@ -52,7 +52,7 @@ func (c *claimables) beginRead(senderNo string) (keep func(claimable)) {
 	}
 }
 
-// took notes that a sender took tasks at this server.
+// took records that a sender took tasks at this server.
 func (c *claimables) took(senderNo string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *Service) MayWait(ctx context.Context, senderNo string) (pools map[int64
 	return c.pools, c.isRested, nil
 }
 
-// Took notes that a sender took tasks at this server.
+// Took records that a sender took tasks at this server.
 func (s *Service) Took(senderNo string) { s.pools.took(senderNo) }
 
 // Notice takes the version of the directory in the database, and reports whether it changed since the last call. Then

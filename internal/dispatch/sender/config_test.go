@@ -335,7 +335,7 @@ func TestTokensInURLsAreSealedAndHidden(t *testing.T) {
 	}
 }
 
-// Without a key, a URL with a place for credentials is refused. Any other URL is stored in plain text, and hidden all the same.
+// Without a key, a URL that may have credentials is refused. Any other URL is stored in plain text, and hidden all the same.
 func TestWithoutAKeyAURLMayHaveNoCredentials(t *testing.T) {
 	b := apptest.New(t)
 	sender := func(url string) map[string]any {

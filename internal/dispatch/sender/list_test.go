@@ -74,7 +74,7 @@ func TestASearchOfSendersReadsABoundedNumberOfRows(t *testing.T) {
 		WITH made AS (INSERT INTO senders (sender_no, name) SELECT 'sender-' || i, 'Phone ' || i FROM generate_series(1, 10000) i RETURNING id)
 		INSERT INTO sender_states (sender_id) SELECT id FROM made;
 		ANALYZE senders; ANALYZE sender_states`)
-	read := func(ctx context.Context) (n int, err error) { // rows of all tables by this connection, since it last told the statistics
+	read := func(ctx context.Context) (n int, err error) { // rows of all tables by this connection, since it last reported its statistics
 		err = b.App.DB.QueryRow(ctx, "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_xact_user_tables").Scan(&n)
 		return n, err
 	}

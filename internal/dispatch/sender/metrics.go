@@ -10,7 +10,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// maxNamed is how many senders the metrics name, so that apps that register themselves cannot fill the memory of whoever reads the metrics.
+// maxNamed is how many senders the metrics name, so that apps that register themselves cannot fill the memory of the monitoring system.
 const maxNamed = 1000
 
 // namedHelp ends the help of each metric of single senders.

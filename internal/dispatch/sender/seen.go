@@ -31,7 +31,7 @@ func (s *Service) Polled(ctx context.Context, senderNo string) error {
 	return nil
 }
 
-// note notes a poll of a sender. The caller holds mu.
+// note records a poll of a sender. The caller holds mu.
 func (s *Service) note(senderNo string, isWaiting bool) {
 	s.seen[senderNo] = isWaiting || s.seen[senderNo]
 }
@@ -79,7 +79,7 @@ const (
 	recordedSteps = 4
 )
 
-// Waiting notes that senders wait at this server for tasks, or for the end of their interval, which counts as a poll.
+// Waiting records that senders wait at this server for tasks, or for the end of their interval, which counts as a poll.
 func (s *Service) Waiting(forTasks, forInterval []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -56,7 +56,7 @@ func TestS3_10_ParametersOfATemplate(t *testing.T) {
 		"the language of the text":          {params: `"1;x"`, language: "zh-CN", want: "您的验证码是1，用户x，1"},
 		"too few":                           {params: `"1"`, wrong: "params wrong_count code, name"},
 		"too many":                          {params: `"1;2;3"`, wrong: "params wrong_count code, name"},
-		"an escape is none":                 {params: `"1\\;2;3"`, wrong: "params wrong_count code, name"},
+		"an escape has no meaning":          {params: `"1\\;2;3"`, wrong: "params wrong_count code, name"},
 		"none":                              {params: ``, wrong: "params missing_parameters code, name"},
 		"null":                              {params: ` null `, wrong: "params missing_parameters code, name"},
 		"one is missing":                    {params: `{"name":"x"}`, wrong: "params missing_parameters code"},

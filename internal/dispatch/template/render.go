@@ -124,7 +124,7 @@ func (t Template) rendered(text Text, language string, values map[string]string)
 	return Rendered{Content: content, Sign: t.Sign, Deferred: t.Deferred, Source: t.Source(language)}, err
 }
 
-// Find returns the template with a number that a company may use. Faults: request.invalid for the field template_no if there is none, also
+// Find returns the template with a number that a company may use. Faults: request.invalid for the field template_no if no such template exists, also
 // if it belongs to other companies; template.not_active.
 func (s *Service) Find(ctx context.Context, companyID int64, templateNo string) (Template, error) {
 	row, err := s.q.TemplateFind(ctx, dbq.TemplateFindParams{CompanyID: companyID, TemplateNo: templateNo})

@@ -170,7 +170,7 @@ func checkTexts(was, t Settings) error {
 // languageTag matches the languages that the contract allows.
 var languageTag = regexp.MustCompile(`^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?$`)
 
-// encoded writes translations as PostgreSQL stores them: an object, also if there are none.
+// encoded writes translations as PostgreSQL stores them: an object, also without translations.
 func encoded(translations map[string]string) ([]byte, error) {
 	if len(translations) == 0 {
 		return []byte("{}"), nil
@@ -387,7 +387,7 @@ func (s *Service) PeekDefault(ctx context.Context, companyID int64, recipient st
 	return s.renderDefault(ctx, companyID, recipient, isForm, row.Content, row.UseTemplate, err)
 }
 
-// renderDefault renders a default content that was read, or says why there is none.
+// renderDefault renders a default content that was read, or returns why it has no text.
 func (s *Service) renderDefault(
 	ctx context.Context, companyID int64, recipient string, isForm bool, content string, usesTemplate bool, err error,
 ) (Rendered, error) {

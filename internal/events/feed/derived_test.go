@@ -375,7 +375,7 @@ func expectForAllCompanies(w *apptest.TwoCompanies, start string, n int) {
 }
 
 // B13: ids of the feed are given out by one transaction at a time. Without FeedLock, a second one could take events that became visible since, and
-// commit larger ids before the smaller ones can be seen: whoever reads then goes on behind events that are not there yet.
+// commit larger ids before the smaller ones can be seen: a reader would then move its cursor past events that do not exist yet.
 func TestIDsOfTheFeedAreGivenOutByOneTransactionAtATime(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor

@@ -16,7 +16,7 @@ import (
 // Event is a row of the feed.
 type Event = dbq.FeedReadRow
 
-// Rendered is an event as it is told.
+// Rendered is an event as it is published.
 type Rendered struct {
 	ID        int64           `json:"-"`
 	Type      string          `json:"type"`
@@ -26,10 +26,10 @@ type Rendered struct {
 	SmsgateID string `json:"-"` // of the message of SMSGate that the task belongs to; empty: none, or an erasure took it
 }
 
-// idPrefix is before the id of an event wherever it is told.
+// idPrefix is before the id of an event wherever it is published.
 const idPrefix = "evt_"
 
-// IDText returns the id of an event as it is told.
+// IDText returns the id of an event as it is published.
 func IDText(id int64) string { return idPrefix + strconv.FormatInt(id, 10) }
 
 // ParseID reads what IDText wrote.
@@ -39,8 +39,8 @@ func ParseID(text string) (id int64, isID bool) {
 	return id, hasPrefix && err == nil && id > 0
 }
 
-// message is what is told of a task. The names are those of a task in the contract. It follows from the message and one row of report_logs alone, so
-// that an event is told in the same way each time, whatever becomes of the task later; only the erasure of the person changes it.
+// message is the data of an event about a task. The names are those of a task in the contract. It follows from the message and one row of report_logs alone, so
+// that an event is the same each time it is published, even if the task changes later; only the erasure of the person changes it.
 type message struct {
 	TaskID          string     `json:"task_id"`
 	CompanyNo       *string    `json:"company_no,omitempty"`
@@ -70,7 +70,7 @@ var statuses = map[string]int16{
 // messageTypes are the names of message types, by how tasks keep them.
 var messageTypes = [...]string{queue.Verification: "verification", queue.Notification: "notification", queue.Marketing: "marketing"}
 
-// messageOf returns what is told of a task. Who settled it is the same as in the view tasks.
+// messageOf returns the data of an event about a task. Who settled it is the same as in the view tasks.
 func messageOf(e Event, t dbq.FeedTasksRow) message {
 	m := message{
 		TaskID: t.TaskID, CompanyNo: t.CompanyNo, PhoneNumber: &t.PhoneNumber, Source: t.Source, DedupKey: t.DedupKey,
@@ -92,7 +92,7 @@ func messageOf(e Event, t dbq.FeedTasksRow) message {
 	return m
 }
 
-// Tell returns events as they are told, in their order.
+// Tell returns events as they are published, in their order.
 func (s *Service) Tell(ctx context.Context, events []Event) ([]Rendered, error) {
 	var p dbq.FeedTasksParams
 	for _, e := range events {

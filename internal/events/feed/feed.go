@@ -219,10 +219,10 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 		return n, err
 	})
 	if err != nil {
-		return n, postgres.Wrap("forget events", err, nil)
+		return n, postgres.Wrap("delete events", err, nil)
 	}
 	_, err = s.q.FeedListenersDeleteUnused(ctx)
-	return n, postgres.Wrap("forget listeners", err, nil)
+	return n, postgres.Wrap("delete listeners", err, nil)
 }
 
 // Listen lets the events of a company be recorded from now on, or those of every company if it is nil: for as long as it has webhooks that are on if

@@ -279,7 +279,7 @@ func TestACursorThatIsGoneIsRefused(t *testing.T) {
 	for _, keep := range []struct{ days, forgets int }{{9, 0}, {7, 1}} {
 		b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"feed_days": keep.days}})
 		if n, err := b.App.Feed.DeleteExpired(t.Context()); n != keep.forgets || err != nil {
-			t.Fatalf("forgot %d after %d days, %v", n, keep.days, err)
+			t.Fatalf("deleted %d after %d days, %v", n, keep.days, err)
 		}
 	}
 	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"feed_days": 5}}) // webhooks fail for five
@@ -301,15 +301,15 @@ func TestACursorThatIsGoneIsRefused(t *testing.T) {
 	b.Expect(422, "request.invalid", "GET", "/api/v1/events?after=999999", nil)
 }
 
-// B13: events that were recorded before the clock was set back do not keep older ones from being forgotten.
-func TestEventsFromBeforeTheClockWasSetBackStopNoForgetting(t *testing.T) {
+// B13: events that were recorded before the clock was set back do not keep older ones from being deleted.
+func TestEventsFromBeforeTheClockWasSetBackStopNoDeletion(t *testing.T) {
 	b := apptest.New(t)
 	add := "INSERT INTO feed (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now() + $1::text::interval, '{}' FROM generate_series(1, $2)"
 	b.Exec(add, "8 days", 10_000)
 	b.Exec(add, "-8 days", 2)
 	b.Exec(add, "0", 1)
 	if n, err := b.App.Feed.DeleteExpired(t.Context()); n != 2 || err != nil {
-		t.Errorf("forgot %d, %v", n, err)
+		t.Errorf("deleted %d, %v", n, err)
 	}
 }
 

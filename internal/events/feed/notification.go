@@ -17,7 +17,7 @@ type causes struct {
 	noted  []int64             // those that were ended themselves, or have no further run
 }
 
-// add notes that a task of a notification ended; 0 is none.
+// add records that a task of a notification ended; 0 is no notification.
 func (c *causes) add(notification int64, at time.Time) {
 	if notification != 0 && at.After(c.latest[notification]) {
 		c.latest[notification] = at
@@ -38,7 +38,7 @@ func (c *causes) note(e dbq.FeedTakeRow) error {
 }
 
 // tellNotifications adds the events of notifications that are over, behind those of their tasks. All that staged a cause has committed, and of several
-// causes the last one that is moved tells it, so that each end is told once.
+// causes the last one that is moved publishes it, so that each end is published once.
 func (s *Service) tellNotifications(ctx context.Context, p *dbq.FeedAppendParams, c causes) error {
 	if len(c.latest) == 0 {
 		return nil

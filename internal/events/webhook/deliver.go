@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	maxRuns        = 64  // places for webhooks that run at the same time on one server, of those whose last post was taken
-	maxFailingRuns = 16  // and of the others: receivers that hang take no place of those that do not
+	maxRuns        = 64  // slots for webhooks that run at the same time on one server, of those whose last post was taken
+	maxFailingRuns = 16  // and of the others: receivers that hang take no slot of those that do not
 	maxPosts       = 8   // posts at a time to one webhook
 	maxRead        = 200 // events that one transaction of a run settles
 	maxProbe       = maxPosts
 	maxTurns       = 50 // transactions of a run, after which it waits for its next one
 
-	// runLast is how long a run begins further posts: a receiver that is slow, but takes what it gets, leaves its place to others.
+	// runLast is how long a run begins further posts: a receiver that is slow, but takes what it gets, leaves its slot to others.
 	runLast = 10 * time.Second
 
 	// againAfter is when a run that could not be settled is tried again, and then twice as long each time, up to maxPause.
@@ -130,7 +130,7 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 	return taken, nil
 }
 
-// hasSlot reports whether another webhook may run beside those that do. A company has fewer runs than it leaves places free, so that one with many slow
+// hasSlot reports whether another webhook may run beside those that do. A company has fewer runs than it leaves slots free, so that one with many slow
 // receivers leaves some to the others, and one that is alone has half of them.
 func hasSlot(w dbq.WebhooksDueRow, running map[int64]dbq.WebhooksDueRow) bool {
 	free, own := maxRuns, 0
@@ -394,7 +394,7 @@ func (t *turn) outcome() outcome {
 	return o
 }
 
-// retry notes that an event is tried again after some seconds.
+// retry records that an event is tried again after some seconds.
 func (o *outcome) retry(one *item, tries int64, wait float64) {
 	r := &o.retries
 	r.FeedIds, r.Tries, r.Waits = append(r.FeedIds, one.ID), append(r.Tries, tries), append(r.Waits, wait)
@@ -507,7 +507,7 @@ func addDelivery(p *dbq.WebhookDeliveriesAddParams, id int64, ofType, task strin
 // Delivery is a post as it is shown.
 type Delivery struct {
 	dbq.WebhookDeliveryListRow
-	Body json.RawMessage // what was posted, made again; nil: the event is forgotten
+	Body json.RawMessage // what was posted, made again; nil: the event was deleted
 }
 
 // Deliveries lists up to limit posts of a webhook with smaller ids than before, newest first. Fault: webhook.not_found.
@@ -582,7 +582,7 @@ func (s *Service) Test(ctx context.Context, user *string, id int64) (a Answer, e
 		if _, err := s.q.WebhookDeliveriesAdd(ctx, p); err != nil {
 			return postgres.Wrap("keep post", err, nil)
 		}
-		return postgres.Wrap("forget posts", s.q.WebhookDeliveriesDeleteOldest(ctx, dbq.WebhookDeliveriesDeleteOldestParams{WebhookID: id, Most: maxDeliveries}), nil)
+		return postgres.Wrap("delete posts", s.q.WebhookDeliveriesDeleteOldest(ctx, dbq.WebhookDeliveriesDeleteOldestParams{WebhookID: id, Most: maxDeliveries}), nil)
 	})
 	return a, err
 }
@@ -606,7 +606,7 @@ type Replayed struct {
 	KeptSince  *time.Time // the time of the oldest event, if earlier ones were asked for and deleted; nil: none
 }
 
-// Replay posts events to a webhook again, with the same ids, also while it rests. Those that it has still before it are left out. Faults: webhook.not_found, limit.reached.
+// Replay posts events to a webhook again, with the same ids, also while it is paused. Those that it has still to post are left out. Faults: webhook.not_found, limit.reached.
 func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) (out Replayed, err error) {
 	ids, from, to := r.IDs, optional.Value(r.From), optional.Or(r.To, time.Now())
 	var span dbq.FeedSpanRow

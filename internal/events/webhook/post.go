@@ -48,7 +48,7 @@ const (
 	RefusedAddress = "refused_address" // the policy forbids the address
 	NotConnected   = "not_connected"
 	Timeout        = "timeout"
-	BadStatus      = "status" // the status of the answer is none of success; a redirect is not followed
+	BadStatus      = "status" // the status of the answer is not one of success; a redirect is not followed
 	NoSecret       = "no_secret"
 )
 

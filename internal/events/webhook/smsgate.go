@@ -203,7 +203,7 @@ func (s *Service) holdSmsgate(ctx context.Context, username string, company int6
 	return s.ListSmsgate(ctx, username)
 }
 
-// smsgateKey returns the key of a user's webhooks, or a new one if there are none, or none whose key can be opened.
+// smsgateKey returns the key of a user's webhooks, or a new one if the user has no webhooks, or none whose key can be opened.
 func (s *Service) smsgateKey(ctx context.Context, all []dbq.WebhookListRow) (key string, isNew bool, err error) {
 	for _, w := range all {
 		keys, err := s.secretsOf(ctx, w.ID)
@@ -243,7 +243,7 @@ func (s *Service) Unregister(ctx context.Context, username, externalID string) e
 const minSigningKey, maxSigningKey = 8, 200
 
 // SetSigningKey gives all webhooks of a user in the form of SMSGate this key, at once: a receiver of SMSGate knows one. Faults: request.invalid;
-// webhook.not_found if there are none; auth.forbidden as for Register.
+// webhook.not_found if none exist; auth.forbidden as for Register.
 func (s *Service) SetSigningKey(ctx context.Context, username string, company int64, key string) error {
 	switch length := len([]rune(key)); {
 	case length < minSigningKey:

@@ -308,7 +308,7 @@ func (s *Service) posterFor(isTrusted bool) *poster {
 	return s.public
 }
 
-// StopUnused lets companies without webhooks listen only for a while more, and events go on whose earlier ones are forgotten. It returns how many did.
+// StopUnused lets companies without webhooks listen only for a while more, and events go on whose earlier ones were deleted. It returns how many did.
 func (s *Service) StopUnused(ctx context.Context) (int, error) {
 	kept, err := s.feed.Kept(ctx)
 	if err != nil {

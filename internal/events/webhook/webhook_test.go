@@ -79,7 +79,7 @@ func (r *receiver) answersStatus(status int) {
 	r.answers(func(w http.ResponseWriter, _ taken) { w.WriteHeader(status) })
 }
 
-// posts returns what the receiver got, and forgets it.
+// posts returns what the receiver got, and clears it.
 func (r *receiver) posts() []taken {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -313,7 +313,7 @@ func TestARetryAfterOfOneEventHoldsUpNoOther(t *testing.T) {
 	good := b.send()
 	b.deliver()
 	if p := r.posts(); len(p) != 2 || b.Count("SELECT count(*) FROM webhooks WHERE rest_until IS NOT NULL") != 0 {
-		t.Errorf("posts %v, and the webhook rests", ids(p))
+		t.Errorf("posts %v, and the webhook is paused", ids(p))
 	}
 	b.receipt(good)
 	b.deliver()
@@ -374,7 +374,7 @@ func TestAWebhookThatLosesEventsIsAnOperatorEvent(t *testing.T) {
 	first := b.send(acme...)
 	b.deliver() // it failed
 	b.send(acme...)
-	b.receipt(first) // of a type that the webhook is not told
+	b.receipt(first) // of a type that the webhook does not get
 	b.send(other...)
 	b.Exec("UPDATE webhooks SET rest_until = now() + interval '1 hour' WHERE id = $1", hook.WebhookID)
 	b.deliver()
@@ -529,7 +529,7 @@ func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
 	if took := time.Since(began); took > 8*time.Second { // a post that hangs takes ten
 		t.Errorf("it took %v", took)
 	}
-	apptest.Eventually(t, "the dead receiver's failure is noted", func() bool {
+	apptest.Eventually(t, "the dead receiver's failure is recorded", func() bool {
 		return b.Count("SELECT count(*) FROM webhook_deliveries WHERE error = 'not_connected'") > 0
 	})
 	stop()
@@ -538,8 +538,8 @@ func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
 	}
 }
 
-// B13: a company whose receivers hang takes no place that another company needs.
-func TestACompanyWithManySlowReceiversLeavesPlaces(t *testing.T) {
+// B13: a company whose receivers hang takes no slot that another company needs.
+func TestACompanyWithManySlowReceiversLeavesSlots(t *testing.T) {
 	b := setup(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	over := make(chan struct{})
@@ -820,7 +820,7 @@ func TestAReplayPostsTheSameEvents(t *testing.T) {
 	b.Expect(409, "limit.reached", "POST", path(hook.WebhookID)+"/replay", map[string]any{"event_ids": []string{"evt_1"}})
 }
 
-// B13: who asks for a replay does not wait until a webhook has rested, whether its receiver failed or asked for the pause.
+// B13: a replay does not wait for the end of the pause of a webhook, whether its receiver failed or asked for the pause.
 func TestAReplayEndsTheRestOfAWebhook(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
@@ -1023,7 +1023,7 @@ func TestARunOfAWebhookThatIsChangedIsRepeated(t *testing.T) {
 	}
 }
 
-// S4.10, B13: an erasure takes the answers of receivers, which may repeat what was posted, and an event is told without the person from then on.
+// S4.10, B13: an erasure takes the answers of receivers, which may repeat what was posted, and an event is published without the person from then on.
 func TestAnErasureTakesTheAnswersOfReceivers(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)

@@ -27,7 +27,7 @@ func (w *watched) texts() []string {
 	return apptest.Scan[[]string](w.Bundle, "SELECT coalesce(array_agg(title || '|' || content ORDER BY id), '{}') FROM renderings")
 }
 
-func TestManyAlertsAreToldInOneMessage(t *testing.T) {
+func TestManyAlertsShareOneMessage(t *testing.T) {
 	w := newSilence(t, `,"repeat_seconds":3600`)
 	addRule(w.Bundle, `{"kind":"disk_low","level":"critical","for_seconds":0,"resolve_seconds":0}`)
 	w.Exec("INSERT INTO disk_spaces (host, folder, bytes, free_bytes, measured_at) VALUES ('a', '/x', 1000, 1, now() + interval '1 day')")
@@ -48,12 +48,12 @@ func TestManyAlertsAreToldInOneMessage(t *testing.T) {
 	tell()
 	all := w.texts()
 	if len(all) != 2 || !strings.HasPrefix(all[0], "little disk space: a:/x|[critical] a:/x: 0.1% of the disk is free") {
-		t.Fatalf("told %q", all)
+		t.Fatalf("delivered %q", all)
 	}
 	title, text, _ := strings.Cut(all[1], "|")
 	if title != "100 alerts" || !strings.HasPrefix(text, "[warning] 100 alerts: silent sender: s1; silent sender: s10; ") ||
 		!strings.HasSuffix(text, " more") || len(text) > 200 || len(text) < 150 {
-		t.Errorf("told %q", all[1])
+		t.Errorf("delivered %q", all[1])
 	}
 	var named, more int
 	named = strings.Count(text, "silent sender: ")
@@ -61,7 +61,7 @@ func TestManyAlertsAreToldInOneMessage(t *testing.T) {
 		t.Errorf("%d named, %d more: %v", named, more, err)
 	}
 	if n := w.Count("SELECT count(*) FROM alert_deliveries WHERE told_at IS NOT NULL AND tries = 1 AND failures = 0"); n != 101 {
-		t.Errorf("%d alerts count as told", n)
+		t.Errorf("%d alerts count as delivered", n)
 	}
 	// Four alerts repeat, because the other alerts are acknowledged.
 	w.Exec("UPDATE alerts SET acknowledged_at = now(), acknowledged_by = 'x' WHERE kind = 'disk_low' OR subject NOT IN ('s1', 's2', 's3', 's4')")
@@ -69,28 +69,28 @@ func TestManyAlertsAreToldInOneMessage(t *testing.T) {
 	w.evaluate()
 	tell()
 	if all = w.texts(); len(all) != 3 || !strings.HasPrefix(all[2], "4 alerts|[warning, still] 4 alerts: silent sender: s1; ") || strings.Contains(all[2], "more") {
-		t.Fatalf("told %q", all)
+		t.Fatalf("delivered %q", all)
 	}
 	// All but two end, and then these.
 	w.Exec("UPDATE sender_states t SET seen_at = now() FROM senders s WHERE s.id = t.sender_id AND s.sender_no NOT IN ('s7', 's8')")
 	w.evaluate()
 	tell()
 	if all = w.texts(); len(all) != 4 || !strings.HasPrefix(all[3], "98 alerts|[resolved] 98 alerts: silent sender: s1; ") {
-		t.Fatalf("told %q", all)
+		t.Fatalf("delivered %q", all)
 	}
 	w.Exec("UPDATE sender_states SET seen_at = now()")
 	w.evaluate()
 	tell()
 	if all = w.texts(); len(all) != 6 || !strings.HasPrefix(all[4], "silent sender: s7|[resolved] ") {
-		t.Fatalf("told %q", all)
+		t.Fatalf("delivered %q", all)
 	}
 	if n := w.Count("SELECT count(*) FROM alert_deliveries WHERE end_told_at IS NOT NULL"); n != 100 {
-		t.Errorf("the end of %d alerts is told", n)
+		t.Errorf("the end of %d alerts is delivered", n)
 	}
 }
 
 // A template of an operator may use the variables of a single alert for several, too.
-func TestATemplateCanSayHowManyAlertsAreTold(t *testing.T) {
+func TestATemplateCanSayHowManyAlertsAMessageHas(t *testing.T) {
 	w := newSilence(t, "")
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email",
 		`{"title":"${count} ${level} ${kind} ${subject} ${phase}","content":"${summary}|${alert}|${rule}|"}`)
@@ -101,12 +101,12 @@ func TestATemplateCanSayHowManyAlertsAreTold(t *testing.T) {
 	id := w.alerts("")[3].AlertID
 	want := fmt.Sprintf("[4 warning sender_silent s1 firing|silent sender: s1; silent sender: s2; silent sender: s3; silent sender: s4|%d||]", id)
 	if all := fmt.Sprint(w.texts()); all != want {
-		t.Errorf("told %s, want %s", all, want)
+		t.Errorf("delivered %s, want %s", all, want)
 	}
 }
 
-// Alerts about different channels are told apart, so that each message goes another way than its channel.
-func TestAlertsAboutDifferentChannelsAreToldApart(t *testing.T) {
+// Alerts about different channels share no message, so that each message goes another way than its channel.
+func TestAlertsAboutDifferentChannelsShareNoMessage(t *testing.T) {
 	w := newSilence(t, "")
 	w.Exec("UPDATE alert_receivers SET channels = '{sms,email}'")
 	w.AddSender(map[string]any{"sender_no": "phone"})
@@ -114,7 +114,7 @@ func TestAlertsAboutDifferentChannelsAreToldApart(t *testing.T) {
 	w.silence("email", "m", 4)
 	w.silence("oa", "o", 2)
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${unknown}","content":"${unknown}"}`)
-	for range 3 { // mail fails: what is about sms is not told, and what is about mail is
+	for range 3 { // mail fails: what is about sms is not delivered, and what is about mail is
 		w.polled("mail", "phone")
 		w.evaluate()
 		w.tell()
@@ -122,10 +122,10 @@ func TestAlertsAboutDifferentChannelsAreToldApart(t *testing.T) {
 	}
 	told := w.Count("SELECT count(*) FROM alert_deliveries d JOIN alerts a ON a.id = d.alert_id WHERE d.told_at IS NOT NULL AND a.channel <> 'sms'")
 	if n := w.Count("SELECT count(*) FROM alert_deliveries WHERE told_at IS NOT NULL"); n != 6 || told != 6 {
-		t.Errorf("%d are told, %d about other channels", n, told)
+		t.Errorf("%d are delivered, %d about other channels", n, told)
 	}
 	if all := w.texts(); len(all) != 4 { // two of four alerts, and the two about oa, through sms; nothing twice
-		t.Errorf("told %q", all)
+		t.Errorf("delivered %q", all)
 	}
 	if n := w.Count("SELECT count(*) FROM notifications n JOIN alerts a ON a.id = n.biz_id WHERE n.dedup_key IS NULL OR n.submitted_by <> 'system:alerts'"); n != 0 {
 		t.Errorf("%d without a key", n)
@@ -135,10 +135,10 @@ func TestAlertsAboutDifferentChannelsAreToldApart(t *testing.T) {
 	w.polled("mail", "phone")
 	w.tell()
 	if n := w.Count("SELECT count(*) FROM alert_deliveries WHERE told_at IS NULL"); n != 0 {
-		t.Errorf("%d are not told", n)
+		t.Errorf("%d are not delivered", n)
 	}
 	if all := w.texts(); len(all) != 5 {
-		t.Errorf("told %q", all)
+		t.Errorf("delivered %q", all)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestATaskThatTellsOfManyWaitsIsNotLateItself(t *testing.T) {
 	w.evaluate()
 	w.tell()
 	if all := w.texts(); len(all) != 2 || !strings.HasPrefix(all[0], "5 alerts|[critical] ") || !strings.HasPrefix(all[1], "4 alerts|[warning] ") {
-		t.Fatalf("told %q", all)
+		t.Fatalf("delivered %q", all)
 	}
 	w.Exec("DELETE FROM queue WHERE rendering_id = (SELECT max(id) FROM renderings)") // that of the silent senders would be
 	w.after(11)
@@ -182,25 +182,25 @@ func TestWarningsWaitWhilePeopleHaveHadManyMessages(t *testing.T) {
 		step()
 	}
 	if all := w.texts(); len(all) != 3 {
-		t.Fatalf("told %q", all)
+		t.Fatalf("delivered %q", all)
 	}
 	w.Exec("INSERT INTO disk_spaces (host, folder, bytes, free_bytes) VALUES ('a', '/x', 1000, 1)")
 	step()
 	if all := w.texts(); len(all) != 4 || !strings.Contains(all[3], "[critical]") {
-		t.Fatalf("told %q", all)
+		t.Fatalf("delivered %q", all)
 	}
 	w.after(90)
 	step() // without the first message, within five minutes people had two others and the critical one
 	if all := w.texts(); len(all) != 4 {
-		t.Fatalf("told %q", all)
+		t.Fatalf("delivered %q", all)
 	}
 	step()
 	if all := w.texts(); len(all) != 5 || !strings.HasPrefix(all[4], "17 alerts|") {
-		t.Fatalf("told %q", all)
+		t.Fatalf("delivered %q", all)
 	}
 }
 
-// Two servers find different alerts due, because one more fires in between. Nobody is told of one twice.
+// Two servers find different alerts due, because one more fires in between. Nobody is notified of one twice.
 func TestTwoServersThatFindDifferentAlertsTellEachOnce(t *testing.T) {
 	w := newSilence(t, "")
 	w.silence("dingtalk", "s", 4)
@@ -236,6 +236,6 @@ func TestTwoServersThatFindDifferentAlertsTellEachOnce(t *testing.T) {
 		}
 	}
 	if all := w.texts(); len(all) != 2 || !strings.HasPrefix(all[0], "4 alerts|") || !strings.HasPrefix(all[1], "silent sender: t1|") {
-		t.Errorf("told %q", all)
+		t.Errorf("delivered %q", all)
 	}
 }

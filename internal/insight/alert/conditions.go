@@ -357,7 +357,7 @@ func (s *Service) openBreakers(ctx context.Context, _ []dbq.AlertRuleListRow, _ 
 // missingReceipts finds senders whose provider has accepted messages and sends no receipts.
 func (s *Service) missingReceipts(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
 	var p dbq.OutcomeSumsParams
-	var asked []*finding               // by place in p
+	var asked []*finding               // by index in p
 	suspects := map[int64][]*finding{} // by window
 	for _, r := range rules {
 		window := optional.Value(r.WindowSeconds)

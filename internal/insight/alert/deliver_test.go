@@ -130,7 +130,7 @@ func (w *watched) over() {
 	w.evaluate()
 }
 
-func TestAnAlertmanagerIsToldWhileAnAlertFiresAndWhenItEnds(t *testing.T) {
+func TestAnAlertmanagerIsCalledWhileAnAlertFiresAndWhenItEnds(t *testing.T) {
 	w, _ := newTelling(t, "")
 	am := newAlertmanager(t)
 	r := addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","language":"en","url":"%s/am/","authorization":"Bearer s3cret"}`, am.URL))
@@ -145,23 +145,23 @@ func TestAnAlertmanagerIsToldWhileAnAlertFiresAndWhenItEnds(t *testing.T) {
 	first := calls[0][0]
 	if first.Labels["alertname"] != "lksms_wait_time" || first.Labels["severity"] != "critical" || first.Labels["channel"] != "sms" ||
 		!strings.Contains(first.Annotations["summary"], "has waited for 11 s") || !first.EndsAt.IsZero() {
-		t.Errorf("told %+v", first)
+		t.Errorf("delivered %+v", first)
 	}
 	path := fmt.Sprintf("%s/%d/acknowledge", alertsPath, w.alerts("")[0].AlertID)
 	w.Expect(200, "", "POST", path, `{}`)
-	w.after(60) // Alertmanager would forget it
+	w.after(60) // Alertmanager would resolve it
 	w.evaluate()
 	w.tell()
 	again := am.taken()
 	if len(again) != 1 || !again[0][0].StartsAt.Equal(first.StartsAt) || fmt.Sprint(again[0][0].Labels) != fmt.Sprint(first.Labels) || !again[0][0].EndsAt.IsZero() {
-		t.Errorf("told again %v", again)
+		t.Errorf("called again %v", again)
 	}
 	w.over()
 	w.tell()
 	w.tell()
 	end := am.taken()
 	if len(end) != 1 || !end[0][0].EndsAt.Equal(w.at) || fmt.Sprint(end[0][0].Labels) != fmt.Sprint(first.Labels) {
-		t.Errorf("told the end %v", end)
+		t.Errorf("the end: %v", end)
 	}
 	d := w.alerts("")[0].Deliveries
 	if len(d) != 1 || d[0].ReceiverNo != r.ReceiverNo || d[0].DeliveredAt == nil || d[0].ResolutionDeliveredAt == nil || d[0].Error != nil {
@@ -203,7 +203,7 @@ func TestAReceiverThatRefusesIsTriedAgainAndMissed(t *testing.T) {
 			w.late()
 			w.tell()
 			if len(good.taken()) != 1 {
-				t.Error("the other receiver was told nothing")
+				t.Error("the other receiver got nothing")
 			}
 			shown := apptest.Decode[api.AlertReceiver](t, w.Expect(200, "", "GET", fmt.Sprint(receiversPath, "/", bad.ReceiverNo), nil))
 			d := w.alerts("")[0].Deliveries
@@ -221,7 +221,7 @@ func TestAReceiverThatRefusesIsTriedAgainAndMissed(t *testing.T) {
 			}
 			w.expect("wait_time critical sms", fmt.Sprintf("webhook_failing warning %d (bad)", bad.ReceiverNo))
 			w.over()
-			w.tell() // the bad one was never told of the alert, and is not told of its end
+			w.tell() // the bad one never got the alert, and does not get its end
 			am.answers(nil)
 			w.after(121)
 			w.evaluate()
@@ -231,7 +231,7 @@ func TestAReceiverThatRefusesIsTriedAgainAndMissed(t *testing.T) {
 			w.expect()
 			for _, call := range am.taken() {
 				if slices.ContainsFunc(call, func(p posted) bool { return p.Labels["alertname"] == "lksms_wait_time" }) {
-					t.Error("told of an alert that is over")
+					t.Error("notified of an alert that is over")
 				}
 			}
 		})
@@ -239,7 +239,7 @@ func TestAReceiverThatRefusesIsTriedAgainAndMissed(t *testing.T) {
 }
 
 // A receiver whose failure ended is well again although there is nothing to tell: an empty call finds out.
-func TestAReceiverIsProbedWhenNothingIsToBeTold(t *testing.T) {
+func TestAReceiverIsProbedWhenNoDeliveryIsDue(t *testing.T) {
 	w, _ := newTelling(t, "")
 	am := newAlertmanager(t)
 	am.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
@@ -282,7 +282,7 @@ func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
 		}
 		told <- n
 	}()
-	apptest.Eventually(t, "the others are told", func() bool {
+	apptest.Eventually(t, "the others are notified", func() bool {
 		return len(good.taken()) > 0 && w.Count("SELECT count(*) FROM notifications") == 1
 	})
 	// The outcomes of the others are being stored; a transaction around the call that hangs would be open until its end.
@@ -295,14 +295,14 @@ func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
 	default:
 	}
 	if n := <-told; n != 2 {
-		t.Errorf("told %d", n)
+		t.Errorf("delivered %d", n)
 	}
 	if n := w.Count("SELECT count(*) FROM alert_receiver_states WHERE failing_since IS NOT NULL"); n != 1 {
 		t.Errorf("%d receivers fail", n)
 	}
 }
 
-func TestPeopleAreToldOnceAgainAndAtTheEnd(t *testing.T) {
+func TestPeopleAreNotifiedOnceAgainAndAtTheEnd(t *testing.T) {
 	w, r := newTelling(t, `,"repeat_seconds":600,"channel":"sms"`)
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"}, map[string]any{"user_id": "u2"})
@@ -332,19 +332,19 @@ func TestPeopleAreToldOnceAgainAndAtTheEnd(t *testing.T) {
 		})
 	}
 	if all := texts(); len(all) != 1 || !strings.Contains(all[0], "等待时间：sms|[严重] sms：有任务已等待 11 秒（阈值 10 秒）") {
-		t.Fatalf("told %q", all)
+		t.Fatalf("delivered %q", all)
 	}
 	w.after(590)
 	w.evaluate()
 	w.tell()
 	if n := len(texts()); n != 1 {
-		t.Errorf("told again too early: %d", n)
+		t.Errorf("notified again too early: %d", n)
 	}
 	w.after(10)
 	w.evaluate()
 	w.tell()
 	if all := texts(); len(all) != 2 || !strings.Contains(all[1], "[严重，未恢复]") {
-		t.Errorf("told %q", all)
+		t.Errorf("delivered %q", all)
 	}
 	w.patch(r, fmt.Sprintf(`{"silenced_until":%q}`, w.at.Add(time.Hour).Format(time.RFC3339)))
 	w.after(1200)
@@ -363,23 +363,23 @@ func TestPeopleAreToldOnceAgainAndAtTheEnd(t *testing.T) {
 	w.tell()
 	w.tell()
 	if all := texts(); len(all) != 3 || !strings.Contains(all[2], "[已恢复]") {
-		t.Errorf("told %q", all)
+		t.Errorf("delivered %q", all)
 	}
-	// A rule that is deleted while its alert fires: they are told that it is over.
+	// A rule that is deleted while its alert fires: they are notified that it is over.
 	w.late()
 	w.tell()
 	w.Expect(200, "", "DELETE", fmt.Sprint(rulesPath, "/", r.RuleNo), nil)
 	w.tell()
 	if all := texts(); len(all) != 5 || !strings.Contains(all[4], "[已恢复]") {
-		t.Errorf("told %q", all)
+		t.Errorf("delivered %q", all)
 	}
 	if n := w.Count("SELECT count(*) FROM alert_deliveries WHERE end_told_at IS NULL"); n != 0 {
 		t.Errorf("%d deliveries are open", n)
 	}
 }
 
-// A rule is silenced when its alert begins: nobody is told, not even of its end. Whoever is still affected when the silence ends is told then.
-func TestASilencedAlertIsToldWhenTheSilenceEnds(t *testing.T) {
+// A rule is silenced when its alert begins: nobody is notified, not even of its end. If it still fires when the silence ends, its receivers are notified then.
+func TestReceiversOfASilencedAlertAreNotifiedWhenTheSilenceEnds(t *testing.T) {
 	w, r := newTelling(t, "")
 	am := newAlertmanager(t)
 	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
@@ -391,13 +391,13 @@ func TestASilencedAlertIsToldWhenTheSilenceEnds(t *testing.T) {
 	w.late()
 	w.tell()
 	if calls := am.taken(); len(calls) != 0 {
-		t.Errorf("told %v", calls)
+		t.Errorf("delivered %v", calls)
 	}
 	w.after(100)
 	w.evaluate()
 	w.tell()
 	if calls := am.taken(); len(calls) != 1 || len(calls[0]) != 1 {
-		t.Errorf("told %v", calls)
+		t.Errorf("delivered %v", calls)
 	}
 }
 
@@ -419,7 +419,7 @@ func (w *watched) onlyOwn() int {
 	return w.Count("SELECT count(*) FROM events WHERE event = 'alert.only_channel'")
 }
 
-func TestAnAlertAboutAChannelIsNeverToldThroughThatChannelAlone(t *testing.T) {
+func TestAnAlertAboutAChannelIsNeverSentThroughThatChannelAlone(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
 	r := addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["sms"],"user_ids":["u1"]}`)
@@ -434,7 +434,7 @@ func TestAnAlertAboutAChannelIsNeverToldThroughThatChannelAlone(t *testing.T) {
 	w.late() // nobody sends mail: the short message is the only way
 	w.tell()
 	if a := w.alerts("")[0]; channels() != "sms" || !a.OnlyOwnChannel || events() != 1 {
-		t.Fatalf("told through %s, %+v, %d events", channels(), a, events())
+		t.Fatalf("notified through %s, %+v, %d events", channels(), a, events())
 	}
 	w.tell()
 	clear()
@@ -443,7 +443,7 @@ func TestAnAlertAboutAChannelIsNeverToldThroughThatChannelAlone(t *testing.T) {
 	w.late()
 	w.tell()
 	if a := w.alerts("")[0]; channels() != "email,sms" || a.OnlyOwnChannel || events() != 1 {
-		t.Errorf("told through %s, %+v, %d events", channels(), a, events())
+		t.Errorf("notified through %s, %+v, %d events", channels(), a, events())
 	}
 	clear()
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"t","content":"c","enabled":false}`)
@@ -452,7 +452,7 @@ func TestAnAlertAboutAChannelIsNeverToldThroughThatChannelAlone(t *testing.T) {
 	w.late() // without a template mail is no way, and the program is one
 	w.tell()
 	if a := w.alerts("")[0]; channels() != "sms" || a.OnlyOwnChannel || len(am.taken()) != 1 {
-		t.Errorf("told through %s, %+v", channels(), a)
+		t.Errorf("notified through %s, %+v", channels(), a)
 	}
 	clear()
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"t","content":"c"}`)
@@ -461,12 +461,12 @@ func TestAnAlertAboutAChannelIsNeverToldThroughThatChannelAlone(t *testing.T) {
 	w.late() // an alert about another channel changes nothing
 	w.tell()
 	if channels() != "email" {
-		t.Errorf("told through %s", channels())
+		t.Errorf("notified through %s", channels())
 	}
 }
 
-// Three rules find the same late task. People are told of the worst alert that is told to them at all; a program is told of all.
-func TestPeopleAreToldOfTheWorstAlertOfASubject(t *testing.T) {
+// Three rules find the same late task. People are notified of the worst alert that their rules send them; a program is notified of all.
+func TestPeopleAreNotifiedOfTheWorstAlertOfASubject(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.Exec("DELETE FROM alert_rules WHERE kind <> 'wait_time' OR threshold IS NOT NULL")
 	w.Exec("UPDATE alert_rules SET is_enabled = true, resolve_seconds = 0")
@@ -485,7 +485,7 @@ func TestPeopleAreToldOfTheWorstAlertOfASubject(t *testing.T) {
 		}
 		rows := apptest.Scan[[]string](w.Bundle, "SELECT coalesce(array_agg(substr(content, 1, position(']' in content)) ORDER BY id), '{}') FROM renderings")
 		if got := fmt.Sprint(rows[told:]); got != fmt.Sprint(want) {
-			t.Fatalf("told %v, want %v", got, want)
+			t.Fatalf("delivered %v, want %v", got, want)
 		}
 		told = len(rows)
 	}
@@ -493,9 +493,9 @@ func TestPeopleAreToldOfTheWorstAlertOfASubject(t *testing.T) {
 	w.after(1801) // nobody evaluated until then
 	expect("[emergency]")
 	if calls := am.taken(); len(calls) != 1 || len(calls[0]) != 3 {
-		t.Errorf("the program was told %v", calls)
+		t.Errorf("the program got %v", calls)
 	}
-	w.after(1800) // the critical one would be told again after an hour, the warning after six
+	w.after(1800) // the critical one would be sent again after an hour, the warning after six
 	expect("[emergency, still]")
 	w.finish("phone")
 	expect("[resolved]")
@@ -508,9 +508,9 @@ func TestPeopleAreToldOfTheWorstAlertOfASubject(t *testing.T) {
 	w.after(7 * 3600)
 	expect("[emergency]") // the others fire, and are due again
 	w.finish("phone")
-	expect("[resolved]", "[resolved]", "[resolved]") // of all that they were told of
+	expect("[resolved]", "[resolved]", "[resolved]") // of all that they were notified of
 
-	// An alert that a receiver is not told of outranks none of its other alerts.
+	// An alert that is not sent to a receiver outranks none of its other alerts.
 	other := addReceiver(w.Bundle, `{"name":"q","kind":"notification","language":"en","company_no":"default","channels":["email"],"user_ids":["u2"]}`)
 	w.Exec("UPDATE alert_rules SET receivers = ARRAY[$1::bigint] WHERE level = 'emergency'", other.ReceiverNo)
 	w.Exec("UPDATE alert_rules SET silenced_until = now() + interval '1 hour' WHERE level = 'critical'")
@@ -562,7 +562,7 @@ func TestATaskThatTellsOfAWaitIsNotLateItself(t *testing.T) {
 		SELECT r.id FROM renderings r JOIN notifications n ON n.id = r.notification_id JOIN alerts a ON a.id = n.biz_id WHERE a.kind = 'disk_low')`)
 	w.Exec("DELETE FROM disk_spaces")
 	w.evaluate()
-	w.Exec("UPDATE alert_receivers SET channels = '{sms}'") // the end is told elsewhere
+	w.Exec("UPDATE alert_receivers SET channels = '{sms}'") // the end is sent elsewhere
 	w.tell()
 	w.finish("phone")
 	pass(5)
@@ -601,8 +601,8 @@ func TestAChannelThatReachesNobodyIsNoOtherWay(t *testing.T) {
 	}
 }
 
-// The other channel fails: the alert counts as not told, and is tried again, although its own channel took the message.
-func TestAnAlertIsToldWhenAnotherChannelThanItsOwnTookIt(t *testing.T) {
+// The other channel fails: the alert counts as not delivered, and is tried again, although its own channel took the message.
+func TestAnAlertIsDeliveredWhenAnotherChannelThanItsOwnTookIt(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
@@ -674,7 +674,7 @@ func TestAChannelThatFailsStopsNoOther(t *testing.T) {
 	}
 }
 
-// An alert about all channels needs two of them: the one that people are told through may be the one that fails.
+// An alert about all channels needs two of them: the one through which people are notified may be the one that fails.
 func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
 	w := newWatched(t)
 	acme := w.AddCompany("acme", 1)
@@ -695,7 +695,7 @@ func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
 	}
 	begin()
 	if a := w.alerts("")[0]; w.toldThrough() != "sms" || !a.OnlyOwnChannel || w.onlyOwn() != 1 || a.Deliveries[0].QueuedAt == nil {
-		t.Errorf("told through %s, %+v, %d events", w.toldThrough(), a, w.onlyOwn())
+		t.Errorf("notified through %s, %+v, %d events", w.toldThrough(), a, w.onlyOwn())
 	}
 	if n := w.Count("SELECT count(*) FROM events WHERE event = 'alert.only_channel' AND subject = 'acme'"); n != 1 {
 		t.Errorf("%d events", n)
@@ -703,13 +703,13 @@ func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
 	second := addReceiver(w.Bundle, `{"name":"q","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u2"]}`)
 	begin() // two people, each on another channel
 	if a := w.alerts("")[0]; w.toldThrough() != "email,sms" || a.OnlyOwnChannel {
-		t.Errorf("told through %s, %+v", w.toldThrough(), a)
+		t.Errorf("notified through %s, %+v", w.toldThrough(), a)
 	}
 	w.Expect(200, "", "DELETE", fmt.Sprint(receiversPath, "/", second.ReceiverNo), nil)
 	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
 	begin() // one of two channels is not enough
 	if a := w.alerts("")[0]; w.toldThrough() != "email,sms" || a.OnlyOwnChannel {
-		t.Errorf("told through %s, %+v", w.toldThrough(), a)
+		t.Errorf("notified through %s, %+v", w.toldThrough(), a)
 	}
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${unknown}","content":"${unknown}"}`)
 	begin()
@@ -719,7 +719,7 @@ func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
 		w.tell()
 	}
 	if d := w.alerts("")[0].Deliveries[0]; d.QueuedAt != nil || d.Error == nil || w.toldThrough() != "sms" {
-		t.Errorf("told through %s, %+v", w.toldThrough(), d)
+		t.Errorf("notified through %s, %+v", w.toldThrough(), d)
 	}
 	for _, task := range w.Claim("phone", 100) { // the short message fails and reaches nobody, so it is sent anew with the next try
 		w.Report(task.TaskID, "phone", 3, nil)
@@ -729,19 +729,19 @@ func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
 	w.polled("phone", "mail")
 	w.tell()
 	if d := w.alerts("")[0].Deliveries[0]; d.QueuedAt == nil || d.Error != nil || w.toldThrough() != "email,sms,sms" {
-		t.Errorf("told through %s, %+v", w.toldThrough(), d)
+		t.Errorf("notified through %s, %+v", w.toldThrough(), d)
 	}
-	// An alert about no channel is told as it is.
+	// An alert about no channel may be sent through the only channel.
 	w.only(`{"kind":"partition_missing","level":"critical","threshold":100,"for_seconds":0}`)
 	w.Exec("UPDATE alert_receivers SET channels = '{sms}' WHERE id = $1", first.ReceiverNo)
 	begin()
 	if a := w.alerts("")[0]; w.toldThrough() != "sms" || a.OnlyOwnChannel || w.onlyOwn() != 1 {
-		t.Errorf("told through %s, %+v", w.toldThrough(), a)
+		t.Errorf("notified through %s, %+v", w.toldThrough(), a)
 	}
 }
 
 // The receiver of an alert was deleted before its end. After a day nobody looks at such a delivery any more.
-func TestAnEndThatCannotBeToldIsGivenUpAfterADay(t *testing.T) {
+func TestAnEndThatCannotBeDeliveredIsGivenUpAfterADay(t *testing.T) {
 	w, _ := newTelling(t, "")
 	const many = 20_000
 	w.Exec(`WITH made AS (
@@ -767,7 +767,7 @@ func TestAnEndThatCannotBeToldIsGivenUpAfterADay(t *testing.T) {
 	}
 }
 
-// capture notes the statements that are run.
+// capture records the statements that are run.
 type capture struct{ sql *string }
 
 func (c capture) Exec(_ context.Context, sql string, _ ...any) (pgconn.CommandTag, error) {
@@ -852,7 +852,7 @@ func TestOneServerAtATimeCallsAReceiver(t *testing.T) {
 		t.Error(err)
 	}
 	if calls := am.taken(); len(calls) != 0 {
-		t.Errorf("told %+v during a call", calls)
+		t.Errorf("delivered %+v during a call", calls)
 	}
 	close(goes)
 	if err := <-told; err != nil {
@@ -860,11 +860,11 @@ func TestOneServerAtATimeCallsAReceiver(t *testing.T) {
 	}
 	w.tell()
 	if calls := am.taken(); len(calls) != 1 || calls[0][0].EndsAt.IsZero() {
-		t.Errorf("told %+v", calls)
+		t.Errorf("delivered %+v", calls)
 	}
 }
 
-// The end of an alert is told almost a day late, because the server was stopped, and waits for hours then.
+// The end of an alert is sent almost a day late, because the server was stopped, and waits for hours then.
 func TestATaskThatTellsOfAnEndLateIsNotLateItself(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})

@@ -30,7 +30,7 @@ func (s *Service) MeasureDisks(ctx context.Context) (int, error) {
 	if n == 0 {
 		return 0, nil
 	}
-	return n, postgres.Wrap("forget disks", s.q.DiskSpacesDelete(ctx), nil)
+	return n, postgres.Wrap("delete disks", s.q.DiskSpacesDelete(ctx), nil)
 }
 
 // existing returns a folder, or if it is not made yet, the nearest one above it, in whose file system it will be.

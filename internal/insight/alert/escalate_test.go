@@ -13,7 +13,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// delivery is how one receiver was told of an alert, as the API shows it.
+// delivery is a delivery of an alert to one receiver, as the API shows it.
 type delivery struct {
 	ReceiverNo            int64      `json:"receiver_no"`
 	DeliveredAt           *time.Time `json:"delivered_at"`
@@ -59,7 +59,7 @@ func (w *watched) notSent() (all []string) {
 	return all
 }
 
-// newEscalating is a server with the rule of newTelling, for one receiver of two. The first one, u1, is told through mail, and has a phone as well;
+// newEscalating is a server with the rule of newTelling, for one receiver of two. The first one, u1, is notified through mail, and has a phone as well;
 // the second, u2, has mail only. An app sends on each channel.
 func newEscalating(t *testing.T) (w *watched, first, second int64) {
 	t.Helper()
@@ -169,10 +169,10 @@ func TestAnAlertThatIsNotSentEscalatesOnceByChannelAndOnceByReceiver(t *testing.
 	if d := w.deliveries(); d[first].DeliveredAt == nil || d[second].DeliveredAt == nil {
 		t.Errorf("%+v", d)
 	}
-	w.over() // everybody who was told is told the end
+	w.over() // everybody who was notified gets the end
 	w.tell()
 	if w.toldThrough() != "dingtalk,email,email,email,email" {
-		t.Errorf("the end is told through %s", w.toldThrough())
+		t.Errorf("the end is sent through %s", w.toldThrough())
 	}
 }
 
@@ -184,7 +184,7 @@ func TestAnAlertWhoseMessageFailedEscalatesAtOnce(t *testing.T) {
 	w.sends("mail", 3)
 	w.pass(5)
 	if w.toldThrough() != "dingtalk,email" {
-		t.Fatalf("told through %s", w.toldThrough())
+		t.Fatalf("notified through %s", w.toldThrough())
 	}
 	w.sends("ding", 3)
 	w.pass(5)
@@ -200,7 +200,7 @@ func TestAnAlertWhoseMessageFailedEscalatesAtOnce(t *testing.T) {
 	}
 }
 
-// Nobody can be reached: handing over fails, and the other receiver is told in the same run.
+// Nobody can be reached: handing over fails, and the other receiver is notified in the same run.
 func TestAnAlertThatNoChannelTakesEscalatesAtOnce(t *testing.T) {
 	w, first, second := newEscalating(t)
 	w.Exec("DELETE FROM contacts WHERE user_id = 'u1'")
@@ -302,7 +302,7 @@ func TestAReceiverSaysWhenItsAlertsEscalate(t *testing.T) {
 	w.Expect(422, "request.invalid", "PATCH", path, `{"escalate_seconds":-1}`)
 }
 
-// A program that refuses is no delivery: after its time people are told.
+// A program that refuses is no delivery: after its time people are notified.
 func TestAnAlertThatAProgramRefusesEscalatesToPeople(t *testing.T) {
 	w, rule := newTelling(t, "")
 	am := newAlertmanager(t)

@@ -54,7 +54,7 @@ func (s *Service) Evaluate(ctx context.Context) (int, error) {
 	for _, r := range rules {
 		byKind[r.Kind] = append(byKind[r.Kind], r)
 	}
-	for _, same := range byKind { // the worst first: while it fires, people are not told of the others
+	for _, same := range byKind { // the worst first: while it fires, people are not notified of the others
 		slices.SortStableFunc(same, func(a, b dbq.AlertRuleListRow) int {
 			return slices.Index(levels, b.Level) - slices.Index(levels, a.Level)
 		})

@@ -452,7 +452,7 @@ func TestNothingIsSaidOfANewInstallationNorOfAnIdlePhone(t *testing.T) {
 	w.expect()
 }
 
-func TestAPhoneThatWasAtWorkAndFellSilentIsMissed(t *testing.T) {
+func TestAPhoneThatPolledAndFellSilentIsMissed(t *testing.T) {
 	w := newWatched(t)
 	w.AddSender(map[string]any{"sender_no": "routed"})
 	w.AddRoute("default", "routed", 1)

@@ -163,13 +163,13 @@ func (s *Service) DeleteRule(ctx context.Context, id int64) error {
 	})
 }
 
-// Incident is an alert with what its receivers were told.
+// Incident is an alert with its deliveries to receivers.
 type Incident struct {
 	dbq.Alert
 	Deliveries []dbq.AlertDelivery
 }
 
-// DeliveredAt returns when the receiver of a delivery was last told that the alert fires: people, when a message was sent; a program, when it was
+// DeliveredAt returns when the receiver of a delivery was last notified that the alert fires: people, when a message was sent; a program, when it was
 // called. Nil: not yet.
 func DeliveredAt(d dbq.AlertDelivery) *time.Time {
 	if d.Awaits == nil {
@@ -240,7 +240,7 @@ func (s *Service) withDeliveries(ctx context.Context, rows []dbq.Alert) ([]Incid
 	return all, nil
 }
 
-// Acknowledge notes that a user looks after an alert that fires. Faults: alert.not_found, alert.not_firing.
+// Acknowledge records that a user looks after an alert that fires. Faults: alert.not_found, alert.not_firing.
 func (s *Service) Acknowledge(ctx context.Context, id int64, remark *string, by string) (one Incident, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		n, err := s.q.AlertAcknowledge(ctx, dbq.AlertAcknowledgeParams{ID: id, Remark: remark, Username: by})

@@ -15,7 +15,7 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// Service lists the record, adds to it and forgets what is old.
+// Service lists the record, adds to it and deletes what is old.
 type Service struct {
 	q        *dbq.Queries
 	planned  *dbq.Queries // its statements are planned for their parameters

@@ -289,7 +289,7 @@ func checkRow(b *apptest.Bundle, s step, r row, id string) {
 	}
 }
 
-// A change that sets what is there already is none.
+// A change that sets the stored value again is not recorded.
 func TestAChangeOfNothingIsNotRecorded(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -437,7 +437,7 @@ func TestASenderThatRegisteredItselfHasNoActor(t *testing.T) {
 	}
 }
 
-// The life of messages writes nothing to audit, and its transactions are not told who acts.
+// The life of messages writes nothing to audit, and its transactions have no actor.
 func TestTheLifeOfAMessageIsNotRecorded(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"balance": 1000, "limits": map[string]any{"per_day": 1000}})
 	b.AddCompany("acme", 1)
@@ -491,7 +491,7 @@ func TestTheLifeOfAMessageIsNotRecorded(t *testing.T) {
 		t.Errorf("only %d statements were seen", n)
 	}
 	if n := b.Count("SELECT count(*) FROM told WHERE actor <> ''"); n > 0 {
-		t.Errorf("%d statements were told an actor", n)
+		t.Errorf("%d statements had an actor", n)
 	}
 }
 
@@ -733,7 +733,7 @@ func TestTheListReadsOnlyWhatItShows(t *testing.T) {
 	b.Exec(`INSERT INTO audit (at, actor, action, entity, entity_key)
 		SELECT now() - g * interval '1 second', 'actor' || g % 1000, CASE WHEN g % 100000 = 7 THEN 'deleted' ELSE 'changed' END, 'entity' || g % 1000, 'key' || g % 1000 FROM generate_series(1, 200000) g;
 		ANALYZE audit`)
-	read := func(ctx context.Context) (n int, err error) { // rows of the table by this connection, since it last told the statistics
+	read := func(ctx context.Context) (n int, err error) { // rows of the table by this connection, since it last reported its statistics
 		err = b.App.DB.QueryRow(ctx, "SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = 'audit'").Scan(&n)
 		return n, err
 	}

@@ -120,7 +120,7 @@ func (s *Service) export(ctx context.Context, p dbq.TaskPartitionGetRow, late []
 	return folder, postgres.Wrap("record export", err, nil)
 }
 
-// removeUnfinished removes what exports left that were killed long ago. Another may be at work.
+// removeUnfinished removes the folders of exports that were killed long ago. A younger folder may belong to an export that still runs.
 func (s *Service) removeUnfinished() {
 	left, _ := filepath.Glob(filepath.Join(s.options.Dir, unfinishedPrefix+"*")) // a folder whose name is a bad pattern keeps them
 	for _, folder := range left {

@@ -1,5 +1,5 @@
-// Package history owns the stream of facts and the counts of tasks that are made of it, the partitions of tasks, and what becomes of those whose
-// tasks are settled.
+// Package history owns the stream of facts and the counts of tasks that are made of it, the partitions of tasks, and the
+// move, export and removal of those whose tasks are settled.
 package history
 
 import (

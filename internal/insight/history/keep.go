@@ -140,7 +140,7 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 		if err := s.options.BeforeDrop(ctx, p.LastDay, p.FirstID, p.BeforeID); err != nil {
 			return err
 		}
-		// A notification that was set to waiting meanwhile was not forgotten. From here on, none can be.
+		// A notification that was set to waiting meanwhile was not deleted. From here on, none can be set to waiting.
 		now, err := s.late(ctx, p)
 		if err != nil {
 			return err

@@ -301,7 +301,7 @@ func TestAnExportOfSeveralPortionsHasEveryRow(t *testing.T) {
 	}
 }
 
-// The settings decide what becomes of a partition.
+// The settings decide when a partition moves, is exported and is dropped.
 func TestPartitionsFollowTheSettings(t *testing.T) {
 	b, dir := withFolder(t)
 	day := age(b, 3)
@@ -631,7 +631,7 @@ func TestAnImportKeepsWhatTheDropLeft(t *testing.T) {
 	}
 }
 
-// An export that a drop overtakes is none.
+// An export that a drop overtakes does not count.
 func TestAnExportDuringADropFails(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
@@ -806,7 +806,7 @@ func TestANotificationIsDeletedWithItsTasks(t *testing.T) {
 	}
 }
 
-// A notification that has ended is forgotten with its first task: without it, nobody could tell its state. Of one that is still being sent, and does not
+// A notification that has ended is deleted with its first task: without it, nobody could tell its state. Of one that is still being sent, and does not
 // repeat, the tasks stay behind: without them, nobody could tell whom it has reached.
 func TestANotificationWithTasksOfSeveralDays(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
@@ -903,7 +903,7 @@ func TestLogsEnd(t *testing.T) {
 	}
 }
 
-// A message that is sent once is not sent again when nobody knows any more what became of it.
+// A message that is sent once is not sent again after its task was dropped and its outcome is unknown.
 func TestWhatIsSentOnceIsNotSentAgainAfterItsTaskWasDropped(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	b.AwaitStatus(b.SendOnce(nil).TaskID, 2)

@@ -210,7 +210,7 @@ func TestAnExportWithoutOtherTasksIsMadeAgain(t *testing.T) {
 	}
 }
 
-// A day becomes history although a task of it waits for long, but not while one is at work: whoever reports it would wait for the move.
+// A day becomes history although a task of it waits for long, but not while a task of it is leased: its report would wait for the move.
 func TestADayWithATaskThatWaitsForLongBecomesHistory(t *testing.T) {
 	w := newLateWorld(t)
 	if n, err := keep(w.Bundle); err != nil || n != 0 {

@@ -158,7 +158,7 @@ func TestABatchThatWaitsForAPartitionSucceeds(t *testing.T) {
 	}
 }
 
-// Tasks move to their partition when no statement is half-way between the two places, and submissions go on meanwhile.
+// Tasks move to their partition when no statement is half-way between the two partitions, and submissions go on meanwhile.
 func TestAMoveThatWaitsHoldsNobodyUp(t *testing.T) {
 	b := apptest.New(t)
 	forgetPartitions(b)

@@ -462,7 +462,7 @@ func TestStatementsAreTakenOnce(t *testing.T) {
 	b.Expect(200, "", "POST", path, form("msgid\n1\n"), "Content-Type", apptest.FormType)
 }
 
-func TestOldReconciliationsAreForgotten(t *testing.T) {
+func TestOldReconciliationsAreDeleted(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
 	old := compared(b, "msgid\nx\n", "day", day(b, 0))

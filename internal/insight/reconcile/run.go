@@ -98,7 +98,7 @@ type step struct {
 	differences map[string]*dbq.DifferencesAddParams // by kind
 }
 
-// stepOf begins a portion: nothing is found, and the place is the one before.
+// stepOf begins a portion: nothing is found, and the position is the one before.
 func stepOf(r dbq.Reconciliation) *step {
 	return &step{
 		move:        dbq.ReconciliationMoveParams{ID: r.ID, Phase: *r.Phase, RowNo: r.RowNo, AfterNo: r.AfterNo, AfterAt: r.AfterAt, AfterID: r.AfterID},

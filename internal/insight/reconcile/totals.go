@@ -48,16 +48,16 @@ type TotalsFilter struct {
 	SenderNo, MessageType, CountryNo *string    // MessageType as in the database
 }
 
-// TotalsPosition is a place in the list of daily totals.
+// TotalsPosition is a position in the list of daily totals.
 type TotalsPosition struct {
 	Day time.Time
 	ID  int64
 }
 
-// FirstTotals is the place before the newest total.
+// FirstTotals is the position before the newest total.
 var FirstTotals = TotalsPosition{time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), math.MaxInt64}
 
-// Totals lists up to limit daily totals behind a place, newest first. Tests are left out.
+// Totals lists up to limit daily totals behind a position, newest first. Tests are left out.
 func (s *Service) Totals(ctx context.Context, f TotalsFilter, after TotalsPosition, limit int) ([]dbq.DailyTotalsListRow, error) {
 	rows, err := s.q.DailyTotalsList(ctx, dbq.DailyTotalsListParams{
 		BeforeDay: after.Day, BeforeID: after.ID, CompanyID: f.CompanyID, DayFrom: f.DayFrom, DayTo: f.DayTo, SenderNo: f.SenderNo,

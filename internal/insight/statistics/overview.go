@@ -161,7 +161,7 @@ func (s *Overview) longestWait(ctx context.Context, company *int64) (seconds *fl
 	return seconds, nil
 }
 
-// rates compares a reading with the oldest one of the last rateOver. Nil: there is none to compare with.
+// rates compares a reading with the oldest one of the last rateOver. Nil: no reading to compare with.
 func (r *reader) rates(ctx context.Context, at time.Time) (*Rates, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

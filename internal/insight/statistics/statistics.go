@@ -280,7 +280,7 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	for step, keep := range kept {
 		n, err := postgres.InBatches(deleteBatch, func() (int64, error) {
 			n, err := s.q.StatisticsDeleteExpired(ctx, dbq.StatisticsDeleteExpiredParams{Step: step, Keep: keep, BatchSize: deleteBatch})
-			return n, postgres.Wrap("forget statistics", err, nil)
+			return n, postgres.Wrap("delete statistics", err, nil)
 		})
 		if total += n; err != nil {
 			return total, err

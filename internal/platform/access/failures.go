@@ -130,7 +130,7 @@ func (f *failures) count(key [sha256.Size]byte, free int, longest time.Duration)
 	f.entries.Add(key, e)
 }
 
-// clear forgets the failures of a user whose password was right. The counter of the network stays: with one good
+// clear deletes the failures of a user whose password was right. The counter of the network stays: with one good
 // account an attacker must not be able to reset it.
 func (f *failures) clear(username, network string) {
 	f.entries.Remove(userKey(username, network))

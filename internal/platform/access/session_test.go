@@ -223,7 +223,7 @@ func TestOneMoreSessionEndsTheOldest(t *testing.T) {
 	b.expectSession(t, 200, other)
 }
 
-// Whoever guesses by signing in gets no guess more than by Basic, and the other way round.
+// Sign-in and Basic share one limit of guesses.
 func TestGuessesBySignInAndByBasicAreCountedTogether(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")

@@ -16,7 +16,7 @@ var mark = []byte("\uFEFF")
 func Skip(text []byte) []byte { return bytes.TrimPrefix(text, mark) }
 
 // Decode returns text in UTF-8, without a mark: text in UTF-16 with its mark, and text in GB18030 (GBK, GB2312), in which older Chinese providers
-// answer. What is none of these, or UTF-8 with a few broken characters, keeps its bytes.
+// answer. Text in another encoding, or UTF-8 with a few broken characters, keeps its bytes.
 func Decode(text []byte) []byte {
 	if bytes.HasPrefix(text, []byte{0xFF, 0xFE}) || bytes.HasPrefix(text, []byte{0xFE, 0xFF}) {
 		decoded, err := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Bytes(text)
@@ -48,7 +48,7 @@ func Whole(text []byte) []byte {
 	return text
 }
 
-// Count counts the characters of text that are several bytes of UTF-8, and the bytes that are none of it. UTF-8 with a few broken characters would pass
+// Count counts the characters of text that are several bytes of UTF-8, and the bytes that are not UTF-8. UTF-8 with a few broken characters would pass
 // for GB18030, which has a character for nearly every pair of bytes: of Chinese in GB18030, most bytes are wrong in UTF-8, and few pairs are right by
 // chance. So text is UTF-8 if bad is at most good.
 func Count(text []byte) (good, bad int) {

@@ -314,6 +314,6 @@ const TestServerVariable = "LKSMS_TEST_SERVER"
 // TestServer is that URL, for a superuser; empty if each test process starts its own PostgreSQL.
 func TestServer() string { return os.Getenv(TestServerVariable) }
 
-// TestAnswers is LKSMS_TEST_ANSWERS, a folder in which test processes note the statuses of the contract that they saw; empty: they note
-// nothing.
+// TestAnswers is LKSMS_TEST_ANSWERS, a folder in which test processes record the statuses of the contract that they saw; empty: they
+// record nothing.
 func TestAnswers() string { return os.Getenv("LKSMS_TEST_ANSWERS") }

@@ -154,7 +154,7 @@ const (
 	Blank              Rule = "blank"
 	NotAPhoneNumber    Rule = "not_a_phone_number"
 	NotAnEmail         Rule = "not_an_email"
-	NoPartOfANumber    Rule = "no_part_of_a_number" // the character, and its place
+	NoPartOfANumber    Rule = "no_part_of_a_number" // the character, and its position
 	RegionNotKnown     Rule = "region_not_known"
 	NotARegion         Rule = "not_a_region"
 	NotFormEncoded     Rule = "not_form_encoded"

@@ -62,7 +62,7 @@ func TestADatabaseOfTheVersionBeforeIsRecognised(t *testing.T) {
 	}
 }
 
-func TestADatabaseOfAnEarlierVersionIsToldWhichToPassThrough(t *testing.T) {
+func TestTheErrorForADatabaseOfAnEarlierVersionNamesTheVersionToPassThrough(t *testing.T) {
 	t.Parallel()
 	for _, count := range []int{1, migrate.EarlierCount - 1} {
 		url, db, _ := ofBefore(t, count)

@@ -311,7 +311,7 @@ func startIndex(ctx context.Context, t *testing.T) (db *postgres.DB, log *logBuf
 const nobodyBuilds = `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%CREATE INDEX CONCURRENTLY%'
 	AND pid <> pg_backend_pid() AND state = 'active')`
 
-func TestAnIndexThatWaitsIsToldAndEndsWithItsProcess(t *testing.T) {
+func TestAnIndexThatWaitsIsLoggedAndEndsWithItsProcess(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -30,7 +30,7 @@ func TestThePublicPolicyRefusesEverythingThatIsNotTheInternet(t *testing.T) {
 	}
 	deny := Policy{Deny: []netip.Prefix{netip.MustParsePrefix("8.8.8.0/24")}}
 	if deny.Public().Permits(netip.MustParseAddr("8.8.8.8")) {
-		t.Error("the public form forgets what is denied")
+		t.Error("the public form permits what is denied")
 	}
 	if !(Policy{}).Permits(netip.MustParseAddr("127.0.0.1")) {
 		t.Error("the policy of administrators refuses loopback")

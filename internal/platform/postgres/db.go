@@ -337,7 +337,7 @@ func (db *DB) Vacuum(ctx context.Context, table string) error {
 	return err
 }
 
-// begin opens a transaction. The timeout ends one that was forgotten, because an open transaction holds back vacuum,
+// begin opens a transaction. The timeout ends one that its caller did not end, because an open transaction holds back vacuum,
 // and so the queue. The setting is local to the transaction, because a pooler in between may give the session to
 // another client. So is that of the JIT compiler, see noJIT.
 const begin = `BEGIN; SET LOCAL idle_in_transaction_session_timeout = '30s'; SET LOCAL jit = off`

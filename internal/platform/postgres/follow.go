@@ -109,7 +109,7 @@ func (f *follower) addresses(host *pgconn.FallbackConfig) (all []string) {
 	return all
 }
 
-// add notes a new connection, whose host wrote when it was made, and ends those to other hosts.
+// add records a new connection, whose host wrote when it was made, and ends those to other hosts.
 func (f *follower) add(conn *pgx.Conn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,7 +126,7 @@ func (f *follower) add(conn *pgx.Conn) {
 	f.open[conn] = address
 }
 
-// looked notes whether a look that began at a time got an answer. One that got none may have come to a busy server: two in a row say that the host hangs
+// looked records whether a probe that began at a time got an answer. A probe without an answer may have met a busy server: two in a row say that the host hangs
 // whose connection is the newest, unless that was made meanwhile.
 func (f *follower) looked(began time.Time, isAnswered bool) {
 	f.mu.Lock()

@@ -148,18 +148,18 @@ func (s *Service) note(missing Roles) {
 	s.missing = missing
 }
 
-// DeleteExpired forgets servers that stopped without a word, and returns how many.
+// DeleteExpired deletes servers that stopped without deleting their row, and returns how many.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	n, err := s.q.ServersDeleteStopped(ctx)
-	return int(n), postgres.Wrap("forget servers", err, nil)
+	return int(n), postgres.Wrap("delete servers", err, nil)
 }
 
-// Leave forgets this server, because it stops. A Beat that ends or begins later writes nothing.
+// Leave deletes this server, because it stops. A Beat that ends or begins later writes nothing.
 func (s *Service) Leave(ctx context.Context) error {
 	s.beating.Lock()
 	defer s.beating.Unlock()
 	s.isGone = true
-	return postgres.Wrap("forget this server", s.q.ServerLeave(ctx, s.id), nil)
+	return postgres.Wrap("delete this server", s.q.ServerLeave(ctx, s.id), nil)
 }
 
 // List returns the servers that run, and those that stopped without a word within a day.

@@ -33,7 +33,7 @@ func TestConcurrentChangesOfSettingsDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// The more urgent level of a wait is not the shorter one, whichever of them a request changes. A wait of 0 is none.
+// The more urgent level of a wait is not the shorter one, whichever of them a request changes. A wait of 0 turns its level off.
 func TestWaitsAreInTheOrderOfTheirLevels(t *testing.T) {
 	b := apptest.New(t)
 	put := func(status int, field, body string) {
@@ -53,7 +53,7 @@ func TestWaitsAreInTheOrderOfTheirLevels(t *testing.T) {
 	put(200, "", `{"time_zone":"UTC"}`)
 }
 
-// It is so whoever else changes them at the same moment.
+// Two changes at the same moment keep the order too.
 func TestTwoChangesAtOnceKeepTheOrderOfWaits(t *testing.T) {
 	b := apptest.New(t)
 	for range 10 {

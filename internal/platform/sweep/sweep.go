@@ -122,7 +122,7 @@ func (s *Sweeper) runOnce(ctx context.Context, job Job) {
 	s.run(locked, job)
 }
 
-// run runs a job, and notes a good run. It logs failures, and runs that did something unless the job is routine.
+// run runs a job, and records a good run. It logs failures, and runs that did something unless the job is routine.
 func (s *Sweeper) run(ctx context.Context, job Job) {
 	ctx, cancel := context.WithTimeout(ctx, job.limit())
 	defer cancel()

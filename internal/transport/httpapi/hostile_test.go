@@ -67,7 +67,7 @@ func TestHostileAddressesAndHeadersCauseNoServerError(t *testing.T) {
 		path, query, _ := strings.Cut(o.Path, "?")
 		segments := strings.Split(path, "/")
 		for i := range segments[1:] {
-			// Each place gets one of them, in turn: the order of the operations is another one each time.
+			// Each segment of a path gets one of them, in turn: the order of the operations is another one each time.
 			bad := bads[n%len(bads)]
 			n++
 			worse := strings.Join(segments[:i+1], "/") + "/" + bad

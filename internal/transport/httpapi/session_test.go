@@ -45,7 +45,7 @@ func TestASessionActsAsItsUser(t *testing.T) {
 		if byBasic.ExpiresAt != nil || !slices.Equal(byBasic.Operations, got.Operations) {
 			t.Errorf("%s by Basic: %+v", name, byBasic)
 		}
-		// It may call what it is told that it may call.
+		// It may call the operations that the answer lists.
 		for id, o := range apptest.Operations {
 			if o.Roles == "callback" || o.Roles == "password" || id == "deleteSession" {
 				continue

@@ -271,7 +271,7 @@ type recipient struct {
 }
 
 // numbersOf returns the recipients that a body names, each once. A text may have several numbers, separated by commas. Fault: request.invalid if
-// there are none, or too many. A number without a country code is one of region.
+// the list is empty, or too long. A number without a country code is one of region.
 func (d Description) numbersOf(body any, region string) ([]recipient, error) {
 	path := *d.Number
 	var all []recipient

@@ -135,7 +135,7 @@ func TestPresetsKnowOtherBodiesOfTheirPrograms(t *testing.T) {
 	b.Expect(422, "request.invalid", "POST", posts+"logto", `[]`)
 	b.Expect(415, "request.unsupported_media_type", "POST", posts+"logto", "to=1", "Content-Type", "application/x-www-form-urlencoded")
 	b.Expect(413, "request.too_large", "POST", posts+"logto", `{"to":"`+strings.Repeat("1", 2<<20)+`"}`)
-	// S4.10: an erasure finds a rejected message by its number. A whole body may have any number in any place.
+	// S4.10: an erasure finds a rejected message by its number. A whole body may have any number in any field.
 	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE status_code = 422 AND phone_number = '12' AND NOT request_data::text LIKE '%anon@example.com%'"); n != 1 || b.Count("SELECT count(*) FROM fruitless_submissions") != 1 {
 		t.Errorf("%d refused messages are stored", n)
 	}
@@ -200,7 +200,7 @@ func TestARepeatedPostSendsNothingTwice(t *testing.T) {
 }
 
 // A program leaves alerts out of a long group, and tells only how many: one more is news.
-func TestAnAlertThatIsLeftOutIsToldToo(t *testing.T) {
+func TestAnAlertThatIsLeftOutIsNotifiedToo(t *testing.T) {
 	b := apptest.New(t)
 	alert := func(i int) string {
 		return fmt.Sprintf(`{"status":"firing","labels":{},"annotations":{},"startsAt":"2026-11-24T10:00:%02dZ","fingerprint":"f%d"}`, i, i)

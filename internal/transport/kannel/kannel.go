@@ -59,7 +59,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, tasks *queue.Service) {
 // request is what a program asks for, of the query and of a form.
 type request struct {
 	values   url.Values
-	isForm   bool // the body is a form, or there is none
+	isForm   bool // the body is a form, or missing
 	isBroken bool // a value cannot be read, and is left out
 }
 

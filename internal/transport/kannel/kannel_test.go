@@ -166,7 +166,7 @@ func TestRefusalsHaveTheWordsOfKannel(t *testing.T) {
 	b.expect(403, "not allowed", with("username", "reader"))
 	// A user that is gone is nobody.
 	b.Exec("DELETE FROM users WHERE username = 'user-of-acme'")
-	apptest.Eventually(t, "the user is forgotten", func() bool { status, _ := b.get(with("text", " ")); return status == 403 })
+	apptest.Eventually(t, "the user is refused", func() bool { status, _ := b.get(with("text", " ")); return status == 403 })
 	// Credentials of the header are not those of this protocol: a page of another site could make a browser send them.
 	req, err := http.NewRequestWithContext(t.Context(), "GET", b.URL+"/cgi-bin/sendsms?to=13800138000&text=x", nil)
 	if err == nil {

@@ -53,7 +53,7 @@ const (
 // New returns a Service on db, whose metrics are registered with reg.
 func New(db *postgres.DB, tasks *queue.Service, log *slog.Logger, reg prometheus.Registerer) *Service {
 	s := &Service{db: db, q: dbq.New(db), tasks: tasks, log: log, taken: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
-		Name: "lksms_sql_messages_total", Help: "Messages that were submitted by SQL, by what became of them.",
+		Name: "lksms_sql_messages_total", Help: "Messages that were submitted by SQL, by outcome.",
 	}, []string{"outcome"})}
 	for _, outcome := range []string{becameTask, wasRepeat, hasFailed} {
 		s.taken.WithLabelValues(outcome)

@@ -352,7 +352,7 @@ func TestAFloodOfOneCompanyDoesNotHoldUpAnother(t *testing.T) {
 	}
 }
 
-// B12: a set is all or nothing, keeps its order, and has an id for each place.
+// B12: a set is all or nothing, keeps its order, and has an id for each message.
 func TestASetOfAThousandKeepsItsOrder(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -383,7 +383,7 @@ func TestASetOfAThousandKeepsItsOrder(t *testing.T) {
 	}
 	if n := b.Count("SELECT count(*) FROM messages m JOIN unnest($1::text[]) WITH ORDINALITY AS i (task_id, n) ON m.task_id = i.task_id AND m.content = 'no ' || (i.n - 1)",
 		idsOf(ids, func(m made) string { return m.TaskID })); n != 1000 {
-		t.Errorf("%d tasks have the id of their place", n)
+		t.Errorf("%d tasks have the id of their row", n)
 	}
 	leases := b.Claim("phone", 100)
 	for i, lease := range leases {

@@ -61,7 +61,7 @@ func (r *receivers) take(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }
 
-// begin forgets what was taken.
+// begin clears what was taken.
 func (r *receivers) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

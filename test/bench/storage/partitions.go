@@ -123,7 +123,7 @@ func (p *parted) round() error {
 	return err
 }
 
-// call notes the time of a call.
+// call records the time of a call.
 func (p *parted) call(call int, method, path, body string, data any) error {
 	began := time.Now()
 	err := p.client.Call(method, path, body, data)

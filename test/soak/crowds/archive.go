@@ -190,7 +190,7 @@ func (a *Archive) command(ctx context.Context, rng *rand.Rand, args ...string) e
 	return nil
 }
 
-// export returns the latest complete export of a day; empty: there is none.
+// export returns the latest complete export of a day; empty: no export exists.
 func (a *Archive) export(day time.Time) string {
 	found, _ := filepath.Glob(filepath.Join(a.dir, day.Format(time.DateOnly)+"_*", "manifest.json")) // the pattern is fine
 	if len(found) == 0 {

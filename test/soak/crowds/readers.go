@@ -276,7 +276,7 @@ func (s *staleness) unanswered(what string, began, ended time.Time, text string)
 	}
 }
 
-// count notes how many reads each server has answered. The figures begin again with 0 when the server with the replicas was killed.
+// count records how many reads each server has answered. The figures begin again with 0 when the server with the replicas was killed.
 func (r *readers) count() {
 	now := map[string]float64{}
 	for _, name := range append([]string{"primary"}, r.replicas()...) {

@@ -164,7 +164,7 @@ func (s *starters) start(app *load.Sender, body api.StartRequest) {
 	}
 }
 
-// mark notes that the outcome of starts is unknown, of those that were not started yet.
+// mark records that the outcome of starts is unknown, of those that were not started yet.
 func (s *starters) mark(body api.StartRequest, outcome startAct) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -130,7 +130,7 @@ type outage struct {
 // goesOn is a time without work that is no outage.
 const goesOn = time.Second
 
-// since returns what became of each work since a fault, before which there had been some answers of 5xx.
+// since returns how each kind of work recovered since a fault, before which there had been some answers of 5xx.
 func (k *keeper) since(fault time.Time, failures [works]int) (r recovery) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

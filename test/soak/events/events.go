@@ -30,7 +30,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// Events are systems that are told what happens: receivers of webhooks, which fail now and then, and systems that pull. Other clients cancel and
+// Events are systems that get events: receivers of webhooks, which fail now and then, and systems that pull. Other clients cancel and
 // requeue messages of theirs, so that some tasks have several events.
 type Events struct {
 	load    *load.Load
@@ -394,8 +394,8 @@ func (e *Events) Settle(ctx context.Context, s *stack.Stack) error {
 	return nil
 }
 
-// eventEvidence creates the temporary tables. listeners are the webhooks and the pulls, told is what they got. seen is the place of the first post among
-// all, or of an event among those of its pull; taken is the place of the first post that was taken. nameless has ids of no event.
+// eventEvidence creates the temporary tables. listeners are the webhooks and the pulls, told has what they got. seen is the position of the first post among
+// all, or of an event among those of its pull; taken is the position of the first post that was taken. nameless has ids of no event.
 const eventEvidence = `
 CREATE TEMP TABLE listeners (name text, is_pull boolean, company_no text, username text);
 CREATE TEMP TABLE told (name text, event_id bigint, task_id text COLLATE "C", seen bigint, taken bigint);
@@ -439,12 +439,12 @@ var eventInvariants = []check.Invariant{
 			FROM told o JOIN listeners l USING (name) WHERE NOT l.is_pull AND o.task_id <> ''
 		) t
 		WHERE t.before > t.seen`},
-	{Name: "every event that was told is one of the feed, of its own task", SQL: `
+	{Name: "every event that was published is one of the feed, of its own task", SQL: `
 		SELECT n.name || ' got ' || n.id FROM nameless n
 		UNION ALL
 		SELECT t.name || ', event ' || t.event_id || ' of ' || t.task_id FROM told t JOIN listeners l USING (name) LEFT JOIN feed f ON f.id = t.event_id
 		WHERE f.id IS NULL OR NOT l.is_pull AND coalesce(f.task_id, '') <> t.task_id`},
-	{Name: "nobody is told an event of another company, or of another user", SQL: `
+	{Name: "nobody gets an event of another company, or of another user", SQL: `
 		SELECT t.name || ', event ' || f.id || ' of ' || coalesce(f.task_id, f.type) FROM told t
 			JOIN listeners l USING (name)
 			JOIN feed f ON f.id = t.event_id
@@ -470,7 +470,7 @@ var eventInvariants = []check.Invariant{
 // Verdicts compares what the webhooks and pulls got with the feed, and the feed with what happened.
 func (e *Events) Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdict, error) {
 	if err := e.copyTold(ctx, conn); err != nil {
-		return nil, fmt.Errorf("copy what was told: %w", err)
+		return nil, fmt.Errorf("copy the published events: %w", err)
 	}
 	var all []check.Verdict
 	bounds := strings.NewReplacer("$1", strconv.FormatInt(e.sinceID, 10), "$2", strconv.FormatInt(e.lastID, 10),

@@ -161,7 +161,7 @@ func (c *notices) notify(ctx context.Context, rng *rand.Rand) {
 	if rng.IntN(4) > 0 || !stack.Pause(ctx, time.Duration(rng.IntN(1000))*time.Millisecond) {
 		return
 	}
-	// Only one that waits is ended: one that is over would be over in two ways, and be told twice.
+	// Only one that waits is ended: one that is over would be over in two ways, and be published twice.
 	waits := []api.NotificationEndRequestExpectedStatuses{api.ExpectWaiting}
 	end, err := c.load.Any(rng).EndNotificationsWithResponse(load.CallContext(), api.NotificationEndRequest{
 		BizType: bizType, BizIds: []int64{serial}, Status: api.EndCancelled, ExpectedStatuses: &waits,
@@ -246,13 +246,13 @@ var noticeInvariants = []check.Invariant{
 		SELECT 'alert ' || coalesce(a.id, t.id) || coalesce(' that was ended by ' || a.ended_by, '') || ' has ' || coalesce(t.types, 'no events')
 		FROM (SELECT * FROM alerts WHERE fired_at > $3) a FULL JOIN (` + toldOfAlerts + `) t USING (id)
 		WHERE a.id IS NULL OR t.types IS DISTINCT FROM 'alert.firing' || CASE WHEN a.resolved_at IS NULL THEN '' ELSE ', alert.resolved' END`},
-	{Name: "a sender is told to be silent once by each alert about it, and to be back only if a poll has ended it", SQL: `
+	{Name: "each alert about a sender publishes its silence once, and its return only if a poll has ended the alert", SQL: `
 		SELECT 'alert ' || coalesce(a.id, t.id) || coalesce(' that was ended by ' || a.ended_by, '') || ' has ' || coalesce(t.types, 'no events')
 		FROM (SELECT * FROM alerts WHERE fired_at > $3 AND kind = 'sender_silent') a FULL JOIN (` + toldOfSenders + `) t USING (id)
 		WHERE a.id IS NULL OR coalesce(t.types, '') NOT IN (
 			'sender.silent', CASE WHEN a.ended_by = 'condition' THEN 'sender.silent, sender.recovered' ELSE '' END
 		)`},
-	{Name: "each fall of a balance to a mark is told once", SQL: `
+	{Name: "each fall of a balance to a mark is published once", SQL: `
 		SELECT sender_no || ' fell to its ' || mark || ' ' || coalesce(b.falls, 0) || ' times, and has ' || coalesce(t.told, 0) || ' events'
 		FROM (
 			SELECT s.sender_no, k.mark, count(*) AS falls
@@ -268,7 +268,7 @@ var noticeInvariants = []check.Invariant{
 		WHERE b.falls IS DISTINCT FROM t.told`},
 }
 
-// toldOfAlerts and toldOfSenders return the types of the events of each alert, in the order in which they are told.
+// toldOfAlerts and toldOfSenders return the types of the events of each alert, in the order in which they are published.
 const (
 	toldOfAlerts  = toldOf + "x.type LIKE 'alert.%' GROUP BY 1"
 	toldOfSenders = toldOf + "x.type IN ('sender.silent', 'sender.recovered') GROUP BY 1"

@@ -288,7 +288,7 @@ func CheckSnapshots(ctx context.Context, conn *pgx.Conn, when string) (verdicts 
 	return verdicts, nil
 }
 
-// UnderLoad is CheckSnapshots while the clients are at work. It also returns how many tasks wait and how many are held.
+// UnderLoad is CheckSnapshots while the clients run. It also returns how many tasks wait and how many are held.
 func UnderLoad(ctx context.Context, s *stack.Stack) (verdicts []check.Verdict, waiting, held int, err error) {
 	err = s.QueryWithin(ctx, CheckLimit, func(conn *pgx.Conn) (err error) {
 		if verdicts, err = CheckSnapshots(ctx, conn, ", under load"); err != nil {

@@ -64,7 +64,7 @@ type History struct {
 	Claims    []Claimed
 	Reports   map[string]*reportCount
 	Cancelled []string
-	Requeued  map[string]bool // tasks that somebody tried to requeue, whatever became of it
+	Requeued  map[string]bool // tasks that somebody tried to requeue, with or without success
 	Lists     []*list         // batches whose creation was answered
 	Pauses    []*pausePeriod
 	breaches  []string // violations visible in the answers themselves

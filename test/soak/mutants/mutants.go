@@ -37,15 +37,15 @@ var Finders = map[string]string{
 	"order":   "a pull gets every event",
 	"cursor":  "every event was taken by each webhook",
 	"behind":  "no later event of a task is posted before",
-	"again":   "every event that was told is one of the feed",
+	"again":   "every event that was published is one of the feed",
 	"body":    "each post of an event has the same",
 	"sign":    "every post is signed",
-	"scope":   "nobody is told an event of another company",
+	"scope":   "nobody gets an event of another company",
 	"early":   "every notification that is over has exactly one event",
 	"ahead":   "the end of a notification is in the feed behind",
 	"refire":  "every alert that fired has one event of its start",
-	"back":    "a sender is told to be silent once by each alert",
-	"low":     "each fall of a balance to a mark is told once",
+	"back":    "each alert about a sender publishes its silence once",
+	"low":     "each fall of a balance to a mark is published once",
 	"hasty":   "every accepted message exists",
 	"unheld":  "every lease that is held",
 	"expiry":  "nothing is handed out past expires_at",
@@ -262,7 +262,7 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 		{feeds, "ELSE n.next_run_at IS NULL AND NOT EXISTS (SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id) END",
 			"ELSE true END"},
 	}},
-	{"ahead", "the end of a notification is told before the ends of messages that are moved with it", []change{
+	{"ahead", "the end of a notification is published before the ends of messages that are moved with it", []change{
 		{feeding, "\tif err := s.tellNotifications(ctx, &p, c); err != nil {\n\t\treturn 0, nil, err\n\t}\n", `	var ahead dbq.FeedAppendParams
 	if err := s.tellNotifications(ctx, &ahead, c); err != nil {
 		return 0, nil, err
@@ -275,7 +275,7 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 	{"refire", "each evaluation of its rule lets an alert fire again", []change{
 		{watching, "a.resolved_at IS NULL AND a.fired_at IS NULL\n        AND a.started_at <=", "a.resolved_at IS NULL\n        AND a.started_at <="},
 	}},
-	{"back", "a sender is told to be back when the alert about it ends, whatever ended it", []change{
+	{"back", "the return of a sender is published when the alert about it ends, whatever ended it", []change{
 		{staging, "AND (NEW.event = 'alert.firing' OR a.ended_by = 'condition' AND t.seen_at > a.started_at)", ""},
 	}},
 	{"aged", "what waited long goes before everything, codes included", []change{

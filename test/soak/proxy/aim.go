@@ -34,8 +34,8 @@ var Paths = []*Path{
 	{Name: "feed of events", Names: []string{"FeedTake", "FeedAppend", "FeedNotificationsRender"}},
 	{Name: "webhook", Names: []string{"WebhookRead", "WebhookSettle", "WebhookDeliveriesAdd", "WebhookRetriesPut", "WebhookRetriesDone"}},
 	{Name: "alerts", Names: []string{"AlertsFound", "AlertsFire", "AlertsResolve", "AlertsEnd"}},
-	{Name: "SQL door: enqueue", texts: []string{"SELECT lksms.enqueue", "SELECT place, task_id FROM lksms.enqueue_all"}, IsClient: true},
-	{Name: "SQL door: inbox", Names: []string{"TaskSubmit", "SqlInboxDelete", "SqlInboxPostpone"}, Without: []string{"BatchHold"}},
+	{Name: "SQL inbox: enqueue", texts: []string{"SELECT lksms.enqueue", "SELECT place, task_id FROM lksms.enqueue_all"}, IsClient: true},
+	{Name: "SQL inbox: submit", Names: []string{"TaskSubmit", "SqlInboxDelete", "SqlInboxPostpone"}, Without: []string{"BatchHold"}},
 	{Name: "partition moved", texts: []string{"SELECT task_partition_move"}, IsClient: true},
 	{Name: "partition exported, dropped, imported", Names: []string{
 		"TaskPartitionCut", "TaskPartitionExported", "TaskPartitionDrop", "TaskPartitionStage", "TaskPartitionIndex", "TaskPartitionAttach",
@@ -54,7 +54,7 @@ func (p *Path) has(statement string, before []string) bool {
 	if name == "" || slices.ContainsFunc(p.Without, func(w string) bool { return w == name || slices.Contains(before, w) }) {
 		return false
 	}
-	if p.Name == "SQL door: inbox" && name == "TaskSubmit" && !slices.Contains(before, "SqlInboxTake") {
+	if p.Name == "SQL inbox: submit" && name == "TaskSubmit" && !slices.Contains(before, "SqlInboxTake") {
 		return false
 	}
 	return slices.ContainsFunc(p.Names, func(n string) bool {
@@ -97,7 +97,7 @@ type trace struct {
 // maxText is how much of a statement is kept.
 const maxText = 80
 
-// request notes a message of the server, and returns false if the message must not be forwarded.
+// request records a message of the server, and returns false if the message must not be forwarded.
 func (l *Link) request(kind byte, message []byte) bool {
 	t, current := &l.trace, l.Proxy.Aim.Load()
 	switch kind {
@@ -131,7 +131,7 @@ func (l *Link) request(kind byte, message []byte) bool {
 	return true
 }
 
-// sent notes a statement.
+// sent records a statement.
 func (l *Link) sent(current *Aim, text string) bool {
 	t := &l.trace
 	t.mu.Lock()
@@ -161,7 +161,7 @@ func (l *Link) reached(current *Aim, at Point) bool {
 	return current.Strike(l)
 }
 
-// reply notes a message of PostgreSQL, and returns false if the message must not be forwarded.
+// reply records a message of PostgreSQL, and returns false if the message must not be forwarded.
 func (l *Link) reply(kind byte, message []byte) bool {
 	t := &l.trace
 	switch kind {

@@ -24,7 +24,7 @@ func (l leftOver) String() string {
 	return fmt.Sprintf("%d tasks, %d batches, %d jobs, %d notifications", l.tasks, l.batches, l.jobs, l.notifications)
 }
 
-// countLeftOver counts what is left and why. A task may wait until it is due, while a sender holds it, and while all senders of its pool rest.
+// countLeftOver counts what is left and why. A task may wait until it is due, while a sender holds it, and while all senders of its pool are paused.
 const countLeftOver = `
 WITH resting AS MATERIALIZED (
 	SELECT r.pool_id, min(coalesce(st.rest_until, '-infinity')) AS until FROM routes r JOIN sender_states st ON st.sender_id = r.sender_id
@@ -33,7 +33,7 @@ WITH resting AS MATERIALIZED (
 waits AS MATERIALIZED (
 	SELECT q.task_id, greatest(q.due_at, q.lease_until, r.until) AS until,
 		CASE WHEN q.lease_until IS NOT NULL THEN 'held by ' || q.processing_app_id WHEN q.due_at > now() THEN 'due later'
-			WHEN r.until IS NOT NULL THEN 'its senders rest' ELSE 'free' END
+			WHEN r.until IS NOT NULL THEN 'its senders are paused' ELSE 'free' END
 			|| ', after ' || q.retry_count || ' retries and ' || q.troubles || ' troubles' AS reason
 	FROM queue q LEFT JOIN resting r ON r.pool_id = q.pool_id
 )

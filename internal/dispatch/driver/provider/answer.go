@@ -87,7 +87,7 @@ func Texts(value any) (all []string) {
 }
 
 // hiddenIn returns the parts of a URL that may be tokens: credentials, the values of the query, and long parts of the path. A placeholder
-// is none.
+// is no token.
 func hiddenIn(address string) (all []string) {
 	to, err := url.Parse(PlaceholderForm.ReplaceAllString(address, "/"))
 	if err != nil {

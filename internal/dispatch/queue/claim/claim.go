@@ -188,7 +188,7 @@ type admittedPool struct {
 	lastTurn float64 // the largest turn of a task taken in this claim; 0: none
 }
 
-// seenSteps is how many times in silent_after the polls of a sender are noted in the database.
+// seenSteps is how many times in silent_after the polls of a sender are recorded in the database.
 const seenSteps = 4
 
 // admit returns the limits and the pools of a claim; nil if the sender is unknown or off.

@@ -108,7 +108,7 @@ func (l *Line) SenderNos() (waiting, sleeping []string) {
 
 // Waiter is a claim that waits.
 type Waiter struct {
-	element  *list.Element // nil: it has left the line
+	element  *list.Element // nil: it waits no longer
 	senderNo string
 	anyPool  bool              // its pools are not known yet: it can be woken for any pool
 	pools    map[int64]float64 // pools that the sender serves, with its sort in each
@@ -166,7 +166,7 @@ func (p *Waiter) sort(pool int64) float64 {
 	return p.usage.Sort
 }
 
-// Join adds a claim of a sender to the line. Until Narrow is called, it can be woken for any pool.
+// Join adds a claim of a sender to the waiters. Until Narrow is called, it can be woken for any pool.
 func (l *Line) Join(senderNo string) *Waiter {
 	p := &Waiter{senderNo: senderNo, anyPool: true, woken: make(chan WakeUp, 1)}
 	l.mu.Lock()
@@ -241,7 +241,7 @@ func (l *Line) Took(senderNo string, tasks int) {
 }
 
 // Await waits until p is woken, or until its pools or interval may have changed. again: the caller should claim again. It is false if
-// enough, Close or the end of ctx came before. by is the wake-up, if any. Afterwards p is no longer in the line.
+// enough, Close or the end of ctx came before. by is the wake-up, if any. Afterwards p is no longer a waiter.
 func (l *Line) Await(ctx context.Context, p *Waiter, enough <-chan time.Time) (by *WakeUp, again bool) {
 	changed, soon := p.changed, (<-chan time.Time)(nil)
 	for {
@@ -276,7 +276,7 @@ func (l *Line) soon() <-chan time.Time {
 	return time.After(rand.N(time.Duration(waiting+1) * time.Millisecond)) //nolint:gosec // no secret depends on it
 }
 
-// Sleep removes p from the line, and waits for d or until the interval may have changed. It reports whether to claim again; false if
+// Sleep removes p from the waiters, and waits for d or until the interval may have changed. It reports whether to claim again; false if
 // enough, Close or the end of ctx came before.
 func (l *Line) Sleep(ctx context.Context, p *Waiter, d time.Duration, enough <-chan time.Time) bool {
 	l.Leave(p)
@@ -312,7 +312,7 @@ func (l *Line) Sleep(ctx context.Context, p *Waiter, d time.Duration, enough <-c
 	return false
 }
 
-// Leave removes p from the line. A wake-up that p has not taken goes to the next waiter.
+// Leave removes p from the waiters. A wake-up that p has not taken goes to the next waiter.
 func (l *Line) Leave(p *Waiter) {
 	l.mu.Lock()
 	l.remove(p)
@@ -324,7 +324,7 @@ func (l *Line) Leave(p *Waiter) {
 	}
 }
 
-// remove takes p out of the line, if it has not left yet.
+// remove takes p out of the waiters, if it has not left yet.
 func (l *Line) remove(p *Waiter) {
 	if p.element != nil {
 		l.waiters.Remove(p.element)
@@ -534,7 +534,7 @@ func (l *Line) question() (w Question) {
 	return w
 }
 
-// usageDue returns the senders whose usage must be read again, and forgets the usage of senders that have not waited for a minute.
+// usageDue returns the senders whose usage must be read again, and drops the usage of senders that have not waited for a minute.
 func (l *Line) usageDue() (senderNos []string) {
 	if l.polls%usageEvery != 0 || l.waiters.Len() < 2 {
 		return nil

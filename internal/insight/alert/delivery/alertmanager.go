@@ -17,7 +17,7 @@ type managerAlert struct {
 	Labels      map[string]string `json:"labels"` // together they identify the alert; none is empty
 	Annotations map[string]string `json:"annotations"`
 	StartsAt    time.Time         `json:"startsAt"`
-	EndsAt      time.Time         `json:"endsAt,omitzero"` // zero while the alert fires: it ends when it is not told again for some minutes
+	EndsAt      time.Time         `json:"endsAt,omitzero"` // zero while the alert fires: it ends when it is not sent again for some minutes
 }
 
 // callLimit is how long a call takes at most.

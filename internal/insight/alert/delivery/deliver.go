@@ -59,7 +59,7 @@ func (t *Notifier) Sweeps() []sweep.Job {
 // tellBatch is how many deliveries one run makes.
 const tellBatch = 1000
 
-// maxMessages is after how many messages within five minutes people are told of no more warnings, until some of these messages are older.
+// maxMessages is after how many messages within five minutes people get no more warnings, until some of these messages are older.
 const maxMessages = 3
 
 // maxCalls is how many receivers are called at the same time.
@@ -109,7 +109,7 @@ func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
 			people = append(people, d)
 		}
 	}
-	// People are told first: it takes milliseconds, and a receiver may hang.
+	// People are notified first: it takes milliseconds, and a receiver may hang.
 	told, failures := 0, run.guard(ctx, due)
 	for _, together := range bunches(people) {
 		n, err := run.notify(ctx, together)
@@ -126,7 +126,7 @@ func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
 type run struct {
 	*Notifier
 	receivers map[int64]dbq.AlertReceiverListRow
-	usable    []string           // channels through which alerts can be told
+	usable    []string           // channels through which alerts can be sent
 	reached   map[int64][]string // by receiver, see reach
 }
 
@@ -161,10 +161,10 @@ func phaseOf(d dbq.AlertDeliveriesDueRow) string {
 	}
 }
 
-// maxSingles is up to how many alerts are told to people in a message each, if they are due at the same time and can be told together.
+// maxSingles is up to how many alerts are sent to people in a message each, if they are due at the same time and can share a message.
 const maxSingles = 3
 
-// bunches returns what is told in one message each. More than maxSingles deliveries are told together if they have the receiver and the phase in
+// bunches returns the deliveries of one message each. More than maxSingles deliveries share a message if they have the receiver and the phase in
 // common, and the own channel, so that the same ways are safe for all of them. Alerts about waits are apart, see tellingOfWaits.
 func bunches(due []dbq.AlertDeliveriesDueRow) (all [][]dbq.AlertDeliveriesDueRow) {
 	type common struct {
@@ -198,7 +198,7 @@ const keptFor = 24 * time.Hour
 const retrySeconds = 30
 
 // notify tells people of a bunch of alerts, through each channel by a notification of its own, so that one that fails does not stop the others, and
-// returns how many alerts it told. The deliveries are marked in the same transaction. That alerts fire counts as told when enough channels took it
+// returns how many alerts it delivered. The deliveries are marked in the same transaction. That alerts fire counts as delivered when enough channels took it
 // to reach people if the own channel of the alerts fails, if there are enough; until then, those that took it are not used again.
 func (r *run) notify(ctx context.Context, due []dbq.AlertDeliveriesDueRow) (told int, err error) {
 	to, own := r.receivers[due[0].ReceiverID], ownChannel(due[0].Alert)
@@ -230,7 +230,7 @@ func (r *run) notify(ctx context.Context, due []dbq.AlertDeliveriesDueRow) (told
 	return told, nil
 }
 
-// enqueued is what became of the notifications of one bunch of alerts.
+// enqueued is the outcome of the notifications of one bunch of alerts.
 type enqueued struct {
 	ids            []int64  // those that were made, never nil
 	took, failures []string // the channels that took one; why others did not
@@ -272,7 +272,7 @@ func (r *run) enqueue(ctx context.Context, to dbq.AlertReceiverListRow, due []db
 	return all, nil
 }
 
-// hold locks deliveries to one receiver until the end of the transaction, and returns those that no other server has told meanwhile.
+// hold locks deliveries to one receiver until the end of the transaction, and returns those that no other server has delivered meanwhile.
 func (t *Notifier) hold(ctx context.Context, due []dbq.AlertDeliveriesDueRow) ([]dbq.AlertDeliveriesDueRow, error) {
 	p := dbq.AlertDeliveriesHoldParams{}
 	for _, d := range due {
@@ -287,7 +287,7 @@ func (t *Notifier) hold(ctx context.Context, due []dbq.AlertDeliveriesDueRow) ([
 	return slices.DeleteFunc(slices.Clone(due), func(d dbq.AlertDeliveriesDueRow) bool { return !slices.Contains(ids, d.Alert.ID) }), nil
 }
 
-// dedupKey identifies what is told by a bunch of deliveries. It is the same for each try after a failure, and no other once they are told.
+// dedupKey identifies the message of a bunch of deliveries. It is the same for each try after a failure, and another one after a success.
 func dedupKey(due []dbq.AlertDeliveriesDueRow) string {
 	var told strings.Builder
 	for _, d := range due {
@@ -304,7 +304,7 @@ func reasonOf(made notification.Made) string {
 	return made.Failed[0].Reason
 }
 
-// outcome is how a receiver was told.
+// outcome is the outcome of a delivery to a receiver.
 type outcome struct {
 	isNotified bool
 	awaits     []int64 // the notifications, of people; nil: a program was called
@@ -312,7 +312,7 @@ type outcome struct {
 	retry      float64 // seconds after the first failure
 }
 
-// mark records how a receiver was told.
+// mark records the outcome of deliveries to a receiver.
 func (t *Notifier) mark(ctx context.Context, receiver int64, all []dbq.AlertDeliveriesDueRow, o outcome) error {
 	p := dbq.AlertDeliveriesMarkParams{
 		ReceiverID: receiver, IsNotified: o.isNotified, Awaits: o.awaits, Error: optional.NonZero(alert.Shortened(o.failure, maxError)), RetrySeconds: o.retry,
@@ -348,7 +348,7 @@ func (r *run) call(ctx context.Context, calls map[int64][]dbq.AlertDeliveriesDue
 	return told, failures
 }
 
-// callOne calls one receiver, unless another server does, or has told it all that is due. A refusal is recorded, and is no error.
+// callOne calls one receiver, unless another server does, or has delivered all that is due. A refusal is recorded, and is no error.
 func (r *run) callOne(ctx context.Context, to dbq.AlertReceiverListRow, due []dbq.AlertDeliveriesDueRow) (int, error) {
 	if to.Url == nil {
 		return 0, nil // deleted meanwhile
@@ -394,7 +394,7 @@ func (r *run) callOne(ctx context.Context, to dbq.AlertReceiverListRow, due []db
 }
 
 // posted returns an alert as an Alertmanager takes it. The labels are the same from its start to its end. While it fires it has no end: an
-// Alertmanager whose clock is behind would keep an end in the future and miss the earlier one that is told later.
+// Alertmanager whose clock is behind would keep an end in the future and miss the earlier one that is sent later.
 func posted(d dbq.AlertDeliveriesDueRow, language Language) managerAlert {
 	a := d.Alert
 	one := managerAlert{

@@ -95,7 +95,7 @@ func (r *run) escalate(ctx context.Context, due []dbq.AlertDeliveriesDueRow, at 
 	})
 }
 
-// otherWays returns the channels that reach people of a receiver and through which they are not told of alerts with this own channel.
+// otherWays returns the channels that reach people of a receiver and through which they do not get alerts with this own channel.
 func (r *run) otherWays(ctx context.Context, own string, to dbq.AlertReceiverListRow) ([]string, error) {
 	if to.Kind != alert.ByNotification {
 		return nil, nil

@@ -54,7 +54,7 @@ func areEnough(own string, channels []string) bool {
 	return slices.ContainsFunc(channels, func(channel string) bool { return channel != own })
 }
 
-// ways returns the channels through which people are told of alerts with this own channel: those of the receiver, and if those of them that reach
+// ways returns the channels through which people are notified of alerts with this own channel: those of the receiver, and if those of them that reach
 // its people are not enough, all others that do. isSafe reports whether they are enough.
 func (r *run) ways(ctx context.Context, own string, to dbq.AlertReceiverListRow) (channels []string, isSafe bool, err error) {
 	if own == "" {
@@ -72,7 +72,7 @@ func (r *run) ways(ctx context.Context, own string, to dbq.AlertReceiverListRow)
 	return slices.Concat(to.Channels, others), areEnough(own, reach), nil
 }
 
-// guard records of each alert that is to be told whether its own channel is the only way to its receivers.
+// guard records of each alert that is due whether its own channel is the only way to its receivers.
 func (r *run) guard(ctx context.Context, due []dbq.AlertDeliveriesDueRow) error {
 	alerts := map[int64]dbq.Alert{}
 	for _, d := range due {

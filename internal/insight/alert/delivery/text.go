@@ -103,14 +103,14 @@ func (l Language) Summary(a dbq.Alert) string {
 	).Replace(l.summaries[a.Kind])
 }
 
-// The phases of an alert that are told.
+// The phases of an alert of which receivers are notified.
 const (
 	firing   = "firing"
 	repeated = "repeated"
 	resolved = "resolved"
 )
 
-// The longest texts that people are told in characters. That of a short message is the smaller one.
+// The longest texts that people get, in characters. That of a short message is the smaller one.
 const (
 	maxTitle = 100
 	maxText  = 200
@@ -125,7 +125,7 @@ func (l Language) tag(phase, level string) string {
 	return strings.ReplaceAll(l.tags[phase], "${l}", l.levels[level])
 }
 
-// message returns the text that people are told about an alert. Its time is in UTC, because the readers may live in several time zones.
+// message returns the text that people get about an alert. Its time is in UTC, because the readers may live in several time zones.
 func (l Language) message(a dbq.Alert, phase string) string {
 	end, at := l.since, a.StartedAt
 	if phase == resolved {

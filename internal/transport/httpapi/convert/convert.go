@@ -65,7 +65,7 @@ var MessageTypes = [...]api.MessageType{
 	queue.Verification: api.Verification, queue.Notification: api.Notification, queue.Marketing: api.Marketing,
 }
 
-// MessageType is the kept form of a name; notification if there is none.
+// MessageType is the kept form of a name; notification if the name is missing.
 func MessageType(name *api.MessageType) int16 {
 	if name != nil {
 		for code, known := range MessageTypes {
@@ -77,7 +77,7 @@ func MessageType(name *api.MessageType) int16 {
 	return queue.Notification
 }
 
-// OnlyMessageType is the kept form of a name in a filter; nil if there is none.
+// OnlyMessageType is the kept form of a name in a filter; nil if the name is missing.
 func OnlyMessageType(name *api.MessageType) *int16 {
 	if name == nil {
 		return nil
@@ -136,7 +136,7 @@ func Delivery(state *int16) *api.TaskDelivery {
 	}
 }
 
-// Params returns the params of a template as they were sent, with numbers as they were written; nil if there are none.
+// Params returns the params of a template as they were sent, with numbers as they were written; nil without params.
 func Params(body []byte) json.RawMessage {
 	var sent struct {
 		Params json.RawMessage `json:"params"`

@@ -367,7 +367,7 @@ func TestAFormThatStopsArrivingIsRefused(t *testing.T) {
 	b.expectUploads(0)
 }
 
-// deadlines is an answer whose connection notes its deadlines.
+// deadlines is an answer whose connection records its deadlines.
 type deadlines struct {
 	http.ResponseWriter
 	read time.Time

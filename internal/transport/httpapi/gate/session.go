@@ -55,7 +55,7 @@ func (x *Exchange) SessionToken() string {
 	return c.Value
 }
 
-// resume returns the user of the session whose cookie a request has. A browser sends the cookie whoever made it send the request, so a request
+// resume returns the user of the session whose cookie a request has. A browser may send the cookie with a request that another site caused, so a request
 // that may change state must come from a page of this server.
 func (g *Gate) resume(r *http.Request, x *Exchange) (access.Principal, error) {
 	token := x.SessionToken()

@@ -102,7 +102,7 @@ func PositionCursor(cursor *string) (contact.Place, error) {
 // positionSeparator is in no user id.
 const positionSeparator = "\n"
 
-// CursorOfPosition returns the cursor after a place of a search; nil for nil.
+// CursorOfPosition returns the cursor after a position of a search; nil for nil.
 func CursorOfPosition(p *contact.Place) *string {
 	if p == nil {
 		return nil

@@ -27,7 +27,7 @@ func (h *Handlers) ListCallbacks(ctx context.Context, req api.ListCallbacksReque
 	}}, err
 }
 
-// cursorBefore returns the cursor of a page that starts before an id; 0: there is none.
+// cursorBefore returns the cursor of a page that starts before an id; 0: no page before it.
 func cursorBefore(id int64) *string {
 	if id == 0 {
 		return nil

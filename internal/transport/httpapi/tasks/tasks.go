@@ -169,7 +169,7 @@ func (h *Handlers) ListTasks(ctx context.Context, req api.ListTasksRequestObject
 	return api.ListTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TaskPage{Items: items, NextCursor: next, Places: placesOf(page, items)}}, err
 }
 
-// placesOf counts the items of a page that follow each other and come from one place.
+// placesOf counts the items of a page that follow each other and are all recent, or all of the history.
 func placesOf(page queue.Page, items []api.Task) []api.PlaceOfItems {
 	places := []api.PlaceOfItems{}
 	for _, item := range items {

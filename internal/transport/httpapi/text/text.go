@@ -164,7 +164,7 @@ var english = &Catalogue{
 		fault.OnlyTogether:       "is allowed only together with %v",
 		fault.OnlyForSenders:     "is allowed only for users with the role send",
 		fault.OnlyForBoundRoles:  "is allowed only for users with the role submit or read: leave it out, or set it to null if the user has a company",
-		fault.OnlyOfAllCompanies: "is an event of the service, told only to those who get the events of all companies: leave it out",
+		fault.OnlyOfAllCompanies: "is an event of the service, which only users with the events of all companies get: leave it out",
 		fault.CountryNotServed:   "is in a country that this company or channel does not send to",
 		fault.SwitchedOff:        "is not sent to now: %v",
 		fault.NotThere:           "refers to something that does not exist",

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestAPhoneThatGetsNothingIsToldLessAndLessOften(t *testing.T) {
+func TestAPhoneThatGetsNothingIsNotifiedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	var p pacer
 	start := time.Now()
@@ -19,16 +19,16 @@ func TestAPhoneThatGetsNothingIsToldLessAndLessOften(t *testing.T) {
 		return n
 	}
 	if n := toldIn(0, time.Hour, time.Time{}); n < 30 || n > 40 { // 3, 6, 12, 24, 48 and 96 seconds apart, then 120
-		t.Errorf("a phone that gets nothing is told %d times in an hour", n)
+		t.Errorf("a phone that gets nothing is notified %d times in an hour", n)
 	}
 	for i := range 3 { // it gets messages after each event
 		from := time.Hour + time.Duration(3*i)*time.Second
 		if n := toldIn(from, from+3*time.Second, start.Add(from)); n != 1 {
-			t.Errorf("a phone that gets messages is told %d times in three seconds", n)
+			t.Errorf("a phone that gets messages is notified %d times in three seconds", n)
 		}
 	}
 	p.idle()
 	if !p.may(start.Add(time.Hour+10*time.Second), start.Add(time.Hour+6*time.Second)) {
-		t.Error("a message that comes after a pause is told late")
+		t.Error("a message that comes after a pause is notified late")
 	}
 }

@@ -150,7 +150,7 @@ func (s *Service) register(ctx context.Context, a Applicant) (made Registration,
 			return err
 		}
 		if err := s.q.PhoneLeasesDelete(ctx, opened.SenderID); err != nil {
-			return fmt.Errorf("forget leases of phone: %w", err)
+			return fmt.Errorf("delete leases of phone: %w", err)
 		}
 		return postgres.Wrap("register phone", s.q.PhoneRegister(ctx, dbq.PhoneRegisterParams{
 			SenderID: opened.SenderID, DeviceNo: made.DeviceNo, Model: optional.NonZero(shortened(a.Model, maxModel)), Username: made.Username,

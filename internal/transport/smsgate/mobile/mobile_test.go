@@ -118,7 +118,7 @@ func TestAPhoneIsGivenAgainWhatItHolds(t *testing.T) {
 		t.Errorf("the phone is given %v, and knew %v", got, p.order[:13])
 	}
 	if n := s.Count("SELECT count(*) FROM phone_leases"); n != 10 {
-		t.Errorf("%d leases are noted", n)
+		t.Errorf("%d leases are recorded", n)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestAMessageThatNoPhoneWasGivenIsNotLeased(t *testing.T) {
 			t.Errorf("%s: the task is leased, to nobody", why)
 		}
 		if n := s.Count("SELECT count(*) FROM phone_leases"); n != 0 {
-			t.Errorf("%s: %d leases are noted", why, n)
+			t.Errorf("%s: %d leases are recorded", why, n)
 		}
 	}
 	s.Exec("ALTER TABLE phone_leases ADD CONSTRAINT broken CHECK (false) NOT VALID")

@@ -2,7 +2,7 @@ package thirdparty
 
 import "testing"
 
-// A program that sends one message at a time does not stand in line behind the costly requests of its company.
+// A program that sends one message at a time does not wait behind the costly requests of its company.
 func TestAMessageToOneRecipientTakesNoTurn(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]bool{

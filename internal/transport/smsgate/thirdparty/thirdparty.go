@@ -350,7 +350,7 @@ const deleteBatch = 10_000
 // DeleteExpired deletes messages whose tasks were dropped from the history, and returns how many.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	n, err := postgres.InBatches(deleteBatch, func() (int64, error) { return s.q.SmsgateMessagesDeleteExpired(ctx, deleteBatch) })
-	return n, postgres.Wrap("forget messages", err, nil)
+	return n, postgres.Wrap("delete messages", err, nil)
 }
 
 // maxDevices bounds the devices of a list.

@@ -79,7 +79,7 @@ func (b bundle) call(method, path string, body any, headers ...string) (a answer
 		b.T.Fatal(err)
 	}
 	a.status, a.header, a.raw = res.StatusCode, res.Header, string(raw)
-	_ = json.Unmarshal(raw, &a.body) // a list is none
+	_ = json.Unmarshal(raw, &a.body) // a list is no object
 	return a
 }
 
@@ -237,7 +237,7 @@ func TestRefusalsHaveTheShapeOfSMSGate(t *testing.T) {
 		"a short ttl":           {to(fields{"ttl": 4}, first), "ttl"},
 		"a ttl of ages":         {to(fields{"ttl": int64(1) << 62}, first), "ttl"},
 		"a time without zone":   {to(fields{"scheduleAt": "2030-01-01T10:00:00"}, first), "scheduleAt"},
-		"a time that is none":   {to(fields{"validUntil": "tomorrow"}, first), "validUntil"},
+		"a time that is a word": {to(fields{"validUntil": "tomorrow"}, first), "validUntil"},
 		"valid until the past":  {to(fields{"validUntil": yesterday}, first), "validUntil"},
 		"scheduled in the past": {to(fields{"scheduleAt": yesterday}, first), "scheduleAt"},
 		"scheduled too late":    {to(fields{"scheduleAt": tomorrow, "ttl": 60}, first), "ttl"},
@@ -309,7 +309,7 @@ func TestCallersAreCheckedAsEverywhere(t *testing.T) {
 	// A deleted user is nobody, and what it sent stays with its company.
 	b.expect(202, "", "POST", "/messages", to(fields{"id": "mine"}, first), acme...)
 	b.Exec("DELETE FROM users WHERE username = 'user-of-acme'")
-	apptest.Eventually(t, "the user is forgotten", func() bool { return b.call("GET", "/messages", nil, acme...).status == 401 })
+	apptest.Eventually(t, "the user is refused", func() bool { return b.call("GET", "/messages", nil, acme...).status == 401 })
 	b.expect(401, "", "GET", "/messages/mine", nil, acme...)
 	if n := b.Count("SELECT count(*) FROM queue"); n != 1 {
 		t.Errorf("%d tasks wait", n)
@@ -428,7 +428,7 @@ func TestMessagesLeaveWithTheirTasks(t *testing.T) {
 		t.Errorf("list %s", a.raw)
 	}
 	if n, err := b.App.ThirdParty.DeleteExpired(t.Context()); err != nil || n != 1 {
-		t.Errorf("forgot %d: %v", n, err)
+		t.Errorf("deleted %d: %v", n, err)
 	}
 	b.expect(200, "", "GET", "/messages/new", nil, acme...)
 }
@@ -783,7 +783,7 @@ func TestMessagesLeaveThoughAnOlderDayIsKept(t *testing.T) {
 	b.Exec("UPDATE smsgate_messages SET created_at = '2020-01-15 12:00Z' WHERE message_id = 'dropped'")
 	b.Exec("UPDATE smsgate_messages SET created_at = '2020-01-11 01:00Z' WHERE message_id = 'beside'")
 	if n, err := b.App.ThirdParty.DeleteExpired(t.Context()); err != nil || n != 1 {
-		t.Errorf("forgot %d: %v", n, err)
+		t.Errorf("deleted %d: %v", n, err)
 	}
 	if n := b.Count("SELECT count(*) FROM smsgate_messages WHERE message_id <> 'dropped'"); n != 2 {
 		t.Errorf("%d messages are left", n)

@@ -47,7 +47,7 @@ func TestAnswersArePacedForEachCaller(t *testing.T) {
 	if wait := p.owe("a", now, PaceWait); wait != paceEach {
 		t.Errorf("after one good request, the next answer waits %s", wait)
 	}
-	// Callers without a debt are forgotten.
+	// Callers without a debt are removed.
 	for i := range 10_000 {
 		p.owe(fmt.Sprint(i), now.Add(time.Duration(i)*10*time.Millisecond), PaceWait)
 	}
