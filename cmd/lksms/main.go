@@ -113,7 +113,7 @@ func emptyArgument(parsed *kong.Context) error {
 			continue
 		}
 		given, isList := one.Positional.Target.Interface().([]string)
-		if text, isText := one.Positional.Target.Interface().(string); isText && text == "" || isList && slices.Contains(given, "") {
+		if text, isText := one.Positional.Target.Interface().(string); isText && text == "" || isList && one.Positional.Required && slices.Contains(given, "") {
 			return fmt.Errorf("<%s> is empty", one.Positional.Name)
 		}
 	}

@@ -445,6 +445,6 @@ SELECT x.sender_no, c.weight::double precision AS weight, s.sign, s.sign_mode = 
 FROM known c
 JOIN senders s ON s.id = c.sender_id
 JOIN sender_standings x ON x.sender_id = c.sender_id
-WHERE c.sort = (SELECT m.sort FROM known m ORDER BY m.is_silent, m.sort DESC LIMIT 1)
+WHERE (c.is_silent, c.sort) = (SELECT m.is_silent, m.sort FROM known m ORDER BY m.is_silent, m.sort DESC LIMIT 1)
 ORDER BY x.sender_no
 LIMIT 100;

@@ -2442,7 +2442,7 @@ type BatchEstimate struct {
 	// Costs The segments that each sender would take of what is left, by the weights of the routes; without signatures for a sender with the `sign_mode` `none`. Empty for a caller of one company.
 	Costs []BatchCost `json:"costs"`
 
-	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, nobody can, or it is paused or held (`held_by`). A bound, no promise: it is now if no sender has limits. Before the confirmation, senders that are silent count too: they may be back by then.
+	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, nobody can, or it is paused or held (`held_by`). A bound, no promise: it is now if no sender has limits. Senders that are silent count only if all are, before the confirmation: they may be back by then.
 	EarliestEnd *time.Time `json:"earliest_end"`
 
 	// LikelyEnd The end at the pace since the start. Null if too few rows have ended to tell (100, or a tenth of the rows), or the batch does not go on: it is not confirmed, paused, held (`held_by`) or waits (`waits_for`).
@@ -10793,7 +10793,7 @@ type ClientInterface interface {
 
 	// CancelBatch End a batch before all of it was sent
 	//
-	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that an app holds is sent; a sender that the server drives finishes only the calls that have begun. There is no undo; `requeueTask` sends one of them again.
 	//
 	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
 	CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -10814,7 +10814,7 @@ type ClientInterface interface {
 
 	// PauseBatch Pause a batch
 	//
-	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that an app holds is sent; a sender that the server drives finishes only the calls that have begun. If it fails and is to be retried, the retry is held too, a second later at most.
 	//
 	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
 	PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -14577,7 +14577,7 @@ func (c *Client) GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...Re
 
 // CancelBatch End a batch before all of it was sent
 //
-// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that an app holds is sent; a sender that the server drives finishes only the calls that have begun. There is no undo; `requeueTask` sends one of them again.
 //
 // Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
 func (c *Client) CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -14628,7 +14628,7 @@ func (c *Client) ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEdit
 
 // PauseBatch Pause a batch
 //
-// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that an app holds is sent; a sender that the server drives finishes only the calls that have begun. If it fails and is to be retried, the retry is held too, a second later at most.
 //
 // Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
 func (c *Client) PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -27667,7 +27667,7 @@ type ClientWithResponsesInterface interface {
 
 	// CancelBatchWithResponse End a batch before all of it was sent
 	//
-	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that an app holds is sent; a sender that the server drives finishes only the calls that have begun. There is no undo; `requeueTask` sends one of them again.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -27694,7 +27694,7 @@ type ClientWithResponsesInterface interface {
 
 	// PauseBatchWithResponse Pause a batch
 	//
-	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that an app holds is sent; a sender that the server drives finishes only the calls that have begun. If it fails and is to be retried, the retry is held too, a second later at most.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -47723,7 +47723,7 @@ func (c *ClientWithResponses) GetBatchWithResponse(ctx context.Context, batchID 
 
 // CancelBatchWithResponse End a batch before all of it was sent
 //
-// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that an app holds is sent; a sender that the server drives finishes only the calls that have begun. There is no undo; `requeueTask` sends one of them again.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -47768,7 +47768,7 @@ func (c *ClientWithResponses) ExportBatchErrorsWithResponse(ctx context.Context,
 
 // PauseBatchWithResponse Pause a batch
 //
-// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that an app holds is sent; a sender that the server drives finishes only the calls that have begun. If it fails and is to be retried, the retry is held too, a second later at most.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -162,7 +162,7 @@ func (d *email) Send(ctx context.Context, messages []provider.Message, report fu
 		if !attempts.CanStart() {
 			return
 		}
-		if m.IsExpired() {
+		if !attempts.MayBegin(m) { // the others go on
 			continue
 		}
 		isOpen := false

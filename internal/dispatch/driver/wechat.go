@@ -73,7 +73,7 @@ func (d *weChat) Send(ctx context.Context, messages []provider.Message, report f
 		case err != nil:
 			return noToken(err)
 		case !attempts.MayBegin(m): // the token may have taken long
-			return o
+			return provider.Untried
 		}
 		return withoutToken(d.call(ctx, m, token), token)
 	})

@@ -72,12 +72,15 @@ func (w *worker) deliver(current *setup, rows []claim.Lease) {
 			w.p.sleep(time.Second)
 			return
 		}
-		w.release(b, unused(rows[1:], becauseProbing))
+		w.release(b, unused(b.rows[1:], becauseProbing))
 		b.rows, b.messages = b.rows[:1], b.messages[:1]
 	}
 	left := w.send(ctx, &setup{current.row, current.driver, b.circuit}, b)
 	w.release(b, left)
-	if slices.ContainsFunc(left, isOfHeldBatch) {
+	switch {
+	case slices.ContainsFunc(left, func(u queue.Unused) bool { return u.Reason == becauseUnlooked }):
+		w.p.sleep(time.Second)
+	case slices.ContainsFunc(left, isOfHeldBatch):
 		w.p.sleep(heldPause)
 	}
 }

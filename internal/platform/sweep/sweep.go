@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -126,7 +127,7 @@ func (s *Sweeper) runOnce(ctx context.Context, job Job) {
 func (s *Sweeper) run(ctx context.Context, job Job) {
 	ctx, cancel := context.WithTimeout(ctx, job.limit())
 	defer cancel()
-	n, err := job.Run(ctx)
+	n, err := recovered(ctx, job)
 	switch {
 	case errors.Is(context.Cause(ctx), postgres.ErrLockLost):
 		s.log.Warn("sweep ended early: another server may run it now", "sweep", job.Name, "done", n, "error", context.Cause(ctx))
@@ -142,6 +143,17 @@ func (s *Sweeper) run(ctx context.Context, job Job) {
 			s.log.Info("swept", "sweep", job.Name, "done", n)
 		}
 	}
+}
+
+// recovered runs a job, and returns a panic as an error: one row that a job cannot handle must not end the server, which would do the job again at its
+// next start.
+func recovered(ctx context.Context, job Job) (n int, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return job.Run(ctx)
 }
 
 // Start starts the schedule. Each job first runs after its interval, unless it is AtStart.

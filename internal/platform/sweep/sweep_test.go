@@ -1,10 +1,12 @@
 package sweep
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -211,6 +213,38 @@ func TestTheLastGoodRunOfEachJobIsExported(t *testing.T) {
 	for _, name := range []string{"fails", "hangs", "elsewhere"} {
 		if after[name] != before[name] {
 			t.Errorf("%s has a good run", name)
+		}
+	}
+}
+
+// A panic ends its run, with an error in the log that has the stack. The job runs again.
+func TestAJobThatPanicsRunsAgain(t *testing.T) {
+	t.Parallel()
+	var logged bytes.Buffer
+	again := make(chan struct{})
+	var runs atomic.Int32
+	s, err := New(open(t, pgtest.New(t)), servers.All(), slog.New(slog.NewTextHandler(&logged, nil)), prometheus.NewRegistry(), Job{
+		Roles: bySweep, Name: "age-tasks", Interval: 10 * time.Millisecond, Run: func(context.Context) (int, error) {
+			switch runs.Add(1) {
+			case 1:
+				panic("a row that is not understood")
+			case 2:
+				close(again)
+			}
+			return 0, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	<-again
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"sweep failed", "sweep=age-tasks", "a row that is not understood", "TestAJobThatPanicsRunsAgain"} {
+		if !strings.Contains(logged.String(), want) {
+			t.Errorf("the log has no %q: %s", want, logged.String())
 		}
 	}
 }
