@@ -1,8 +1,11 @@
 package driver_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"mime"
 	"mime/multipart"
 	"net/mail"
@@ -11,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"lksms/internal/dispatch/driver"
 	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/platform/outbound"
 )
@@ -142,5 +146,28 @@ func TestAMailToADomainOfAnyLanguage(t *testing.T) {
 	out = send(t.Context(), d, []provider.Message{{TaskID: "task_1", Recipient: "张三@例子.测试", Content: "x"}, {TaskID: "task_2", Recipient: "a@例子.测试", Content: "x"}})
 	if !out[0].Permanent || out[0].Code != "smtputf8" || !out[1].OK || old.utf8[0] {
 		t.Errorf("a server without SMTPUTF8: %+v, %v", out, old.utf8)
+	}
+}
+
+// An e-mail that is held does not keep those behind it from being sent in the same call.
+func TestAHeldMailStopsNoOther(t *testing.T) {
+	t.Parallel()
+	s, config := newMailServer(t)
+	encoded, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := driver.New("email", encoded, provider.Tools{
+		Log:      slog.New(slog.DiscardHandler),
+		MayBegin: func(_ context.Context, m provider.Message) bool { return m.TaskID != "held" },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := send(t.Context(), d, []provider.Message{
+		{TaskID: "held", Recipient: "a@example.com", Content: "x"}, {TaskID: "free", Recipient: "b@example.com", Content: "x"},
+	})
+	if out[0] != provider.Untried || !out[1].OK || !slices.Equal(s.to, []string{"b@example.com"}) {
+		t.Errorf("%+v, sent to %v", out, s.to)
 	}
 }
