@@ -1612,6 +1612,8 @@ SELECT regexp_replace(
 )
 $_$;
 
+COMMENT ON FUNCTION public.sql_inbox_number(number text) IS 'A number without what people write between its digits, as package phone reads it, which a test compares.';
+
 CREATE FUNCTION public.sql_inbox_outgoing() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -1623,6 +1625,8 @@ BEGIN
     RETURN NEW;
 END
 $$;
+
+COMMENT ON FUNCTION public.sql_inbox_outgoing() IS 'Trigger of lksms.outgoing: submits the row, with the rights of the caller.';
 
 CREATE FUNCTION public.sql_inbox_put(caller public.users, of_id bigint, place integer, phone_number text, content text, dedup_key text, message_type text, priority integer, expect_send_time timestamp with time zone, expires_at timestamp with time zone, sign text, source text, test boolean, template_no text, params jsonb, language text) RETURNS text
     LANGUAGE plpgsql
@@ -1677,6 +1681,8 @@ BEGIN
 END
 $_$;
 
+COMMENT ON FUNCTION public.sql_inbox_put(caller public.users, of_id bigint, place integer, phone_number text, content text, dedup_key text, message_type text, priority integer, expect_send_time timestamp with time zone, expires_at timestamp with time zone, sign text, source text, test boolean, template_no text, params jsonb, language text) IS 'Checks a message as package queue does, in the same order, puts it in the inbox, and returns the id of its task: of a repeated dedup key the first one.';
+
 CREATE FUNCTION public.sql_inbox_refuse(code text, field text, rule text, text_of_error text, place integer DEFAULT NULL::integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1688,6 +1694,8 @@ BEGIN
         DETAIL = pg_catalog.format('Message %s of the set, counted from 1.', place);
 END
 $$;
+
+COMMENT ON FUNCTION public.sql_inbox_refuse(code text, field text, rule text, text_of_error text, place integer) IS 'Refuses a message: the SQLSTATE says what is wrong, the column which field, the constraint which rule of package fault. place is that in a set.';
 
 CREATE FUNCTION public.sql_inbox_segments(signed text) RETURNS integer
     LANGUAGE plpgsql IMMUTABLE
@@ -1718,11 +1726,15 @@ BEGIN
 END
 $_$;
 
+COMMENT ON FUNCTION public.sql_inbox_segments(signed text) IS 'The short messages that a text takes, as package segment counts them, which a test compares.';
+
 CREATE FUNCTION public.sql_inbox_setting(of_name text, otherwise bigint) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
     SELECT coalesce((SELECT (s.value #>> '{}')::bigint FROM settings s WHERE s.category = 'sms' AND s.name = of_name), otherwise)
 $$;
+
+COMMENT ON FUNCTION public.sql_inbox_setting(of_name text, otherwise bigint) IS 'A setting of the category sms. Its default is that of package setting, which a test compares.';
 
 CREATE FUNCTION public.sql_inbox_store(given public.sql_inbox, earlier text) RETURNS text
     LANGUAGE plpgsql
@@ -1777,6 +1789,8 @@ BEGIN
 END
 $$;
 
+COMMENT ON FUNCTION public.sql_inbox_task_id(at timestamp with time zone, ordinal integer) IS 'A task id as package queue makes them: the day and a ULID. It ascends with the microsecond and then with ordinal, the place in a set below 1024.';
+
 CREATE FUNCTION public.sql_inbox_text(message jsonb, field text, place integer) RETURNS text
     LANGUAGE plpgsql STABLE
     AS $$
@@ -1787,6 +1801,8 @@ BEGIN
     RETURN message ->> field;
 END
 $$;
+
+COMMENT ON FUNCTION public.sql_inbox_text(message jsonb, field text, place integer) IS 'A member of a message of a set that must be a text; null: it is missing.';
 
 CREATE FUNCTION public.sql_inbox_time(message jsonb, field text, place integer) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
@@ -1804,6 +1820,8 @@ EXCEPTION WHEN data_exception THEN
     PERFORM sql_inbox_refuse('LK014', field, 'wrong_format', 'must be a time such as 2026-01-31T08:00:00Z', place);
 END
 $_$;
+
+COMMENT ON FUNCTION public.sql_inbox_time(message jsonb, field text, place integer) IS 'A member of a message of a set that must be a time; null: it is missing.';
 
 CREATE FUNCTION public.sql_inbox_user() RETURNS public.users
     LANGUAGE plpgsql STABLE
@@ -1827,6 +1845,8 @@ BEGIN
     RETURN found_user;
 END
 $$;
+
+COMMENT ON FUNCTION public.sql_inbox_user() IS 'The user for whom the session submits. session_user: a function of its owner''s rights has another current_user.';
 
 CREATE FUNCTION public.sql_role_grant(role_name text) RETURNS void
     LANGUAGE plpgsql

@@ -1,6 +1,7 @@
 -- migrate:up
 -- The package that takes these messages is called sqlinbox, and so are its functions now. sql_inbox_put is split into functions of one subject. The former
--- functions stay until the next version, for calls that run meanwhile. Locks the view lksms.outgoing for a moment.
+-- functions stay until the next version, for calls that run meanwhile. Locks the view lksms.outgoing for a moment: it waits for transactions that inserted
+-- into it, and tries again.
 DO $$
 DECLARE
     schemas CONSTANT oid[] := ARRAY(SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'messages'::regclass) || 'lksms'::regnamespace::oid;
@@ -12,6 +13,15 @@ BEGIN
         ORDER BY p.oid
     LOOP
         EXECUTE replace(pg_get_functiondef(made.oid), 'sql_door_', 'sql_inbox_');
+    END LOOP;
+    FOR made IN
+        SELECT n.oid::regprocedure AS name, obj_description(o.oid, 'pg_proc') AS text
+        FROM pg_proc o
+        JOIN pg_proc n ON n.pronamespace = o.pronamespace AND n.proargtypes = o.proargtypes AND n.proname = replace(o.proname, 'sql_door_', 'sql_inbox_')
+        WHERE o.pronamespace = ANY (schemas) AND o.proname LIKE 'sql\_door\_%'
+        ORDER BY o.oid
+    LOOP
+        EXECUTE format('COMMENT ON FUNCTION %s IS %L', made.name, made.text);
     END LOOP;
 END $$;
 
@@ -281,14 +291,22 @@ BEGIN
 END
 $$;
 
--- Roles may call the functions of the schema lksms alone.
+-- Roles may call the functions of the schema lksms alone, which call these with the rights of the owner of the tables.
 DO $$
 DECLARE
     schemas CONSTANT oid[] := ARRAY(SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'messages'::regclass);
+    owner CONSTANT name := (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = 'messages'::regclass);
     made record;
 BEGIN
-    FOR made IN SELECT p.oid::regprocedure AS name FROM pg_proc p WHERE p.pronamespace = ANY (schemas) AND p.proname LIKE 'sql\_inbox\_%' ORDER BY p.oid LOOP
+    FOR made IN
+        SELECT p.oid::regprocedure AS name, pg_get_userbyid(p.proowner) AS owner FROM pg_proc p
+        WHERE p.pronamespace = ANY (schemas) AND p.proname LIKE 'sql\_inbox\_%'
+        ORDER BY p.oid
+    LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', made.name);
+        IF made.owner <> owner THEN
+            EXECUTE format('ALTER FUNCTION %s OWNER TO %I', made.name, owner);
+        END IF;
     END LOOP;
 END $$;
 

@@ -4,6 +4,7 @@
 -- each of these tables, which are empty, for a moment: a server that runs the sweep makes the migration wait.
 DO $$
 DECLARE
+    owner CONSTANT name := (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = 'messages'::regclass);
     former text;
     name text;
 BEGIN
@@ -34,6 +35,9 @@ BEGIN
         EXECUTE format('COMMENT ON TABLE %I IS %L', 'lock_' || replace(name, '-', '_'),
             'no rows: the server that does ' || name || ' locks the table, so that only one does it');
         EXECUTE format('CREATE VIEW %I AS SELECT FROM %I', 'lock_' || former, 'lock_' || replace(name, '-', '_'));
+        IF owner <> current_user THEN
+            EXECUTE format('ALTER VIEW %I OWNER TO %I', 'lock_' || former, owner);
+        END IF;
         EXECUTE format('COMMENT ON VIEW %I IS %L', 'lock_' || former, 'locks lock_' || replace(name, '-', '_') || ', for servers of version 1.0.0');
     END LOOP;
 END $$;
