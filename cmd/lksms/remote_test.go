@@ -854,7 +854,7 @@ func TestASecondStopReportsNothingOfWhatItKills(t *testing.T) {
 func TestAMessageThatIsClaimedDuringAStopIsSent(t *testing.T) {
 	s := newShell(t)
 	r := s.send("exit 0", "--wait", "20")
-	apptest.Eventually(t, "the claim waits", func() bool { return strings.Contains(r.log.String(), "sending") && s.server.App.Tasks.Waiting() == 1 })
+	apptest.Eventually(t, "the claim waits", func() bool { return strings.Contains(r.log.String(), "sending") && s.server.App.Queue.Waiting() == 1 })
 	r.Process.Signal(syscall.SIGTERM)
 	id := s.server.Submit("x")
 	r.ends(0)

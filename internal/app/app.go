@@ -27,6 +27,9 @@ import (
 	"lksms/internal/dispatch/job"
 	"lksms/internal/dispatch/push"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/explain"
+	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/dispatch/receipt"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/dispatch/template"
@@ -147,7 +150,9 @@ func edgeOf(cfg *config.Server, log *slog.Logger) (Options, error) {
 // App is a server that is ready to start.
 type App struct {
 	Handler       http.Handler
-	Tasks         *queue.Service
+	Submissions   *submit.Service
+	Tasks         *task.Service
+	Queue         *queue.Service
 	History       *history.Service
 	Answers       *idempotency.Service
 	Directory     *directory.Service
@@ -178,6 +183,7 @@ type App struct {
 	settings  *setting.Service
 	users     *access.Service
 	templates *template.Service
+	explain   *explain.Service
 	configs   *sender.Configs
 	streams   *stream.Streams
 	sweeper   *sweep.Sweeper
@@ -224,7 +230,7 @@ func (a *App) wire(ctx context.Context) (err error) {
 func (a *App) Sweeps() []sweep.Job {
 	return slices.Concat(
 		serverSweeps(a.Servers), a.users.Sweeps(), a.Answers.Sweeps(),
-		a.Directory.Sweeps(), a.Senders.Sweeps(), a.Tasks.Sweeps(), a.Receipts.Sweeps(), a.Jobs.Sweeps(),
+		a.Directory.Sweeps(), a.Senders.Sweeps(), a.Queue.Sweeps(), a.Submissions.Sweeps(), a.Receipts.Sweeps(), a.Jobs.Sweeps(),
 		a.Feed.Sweeps(), a.Webhooks.Sweeps(),
 		a.Uploads.Sweeps(), a.Contacts.Sweeps(), a.Notifications.Sweeps(), a.Retention.Sweeps(), a.Batches.Sweeps(), a.Erasures.Sweeps(),
 		a.Audit.Sweeps(), a.Alerts.Sweeps(), a.Notifier.Sweeps(), a.Statistics.Sweeps(), a.Reconcile.Sweeps(), a.History.Sweeps(),
@@ -265,14 +271,21 @@ func (a *App) wireDispatch() {
 	a.Directory = directory.New(a.DB)
 	a.Senders = sender.New(a.DB, a.settings, a.Directory, a.configs)
 	a.Senders.Register(a.metrics)
-	a.Tasks = queue.New(a.DB, a.templates, a.Directory, a.Senders, a.settings, a.tracer, a.metrics)
+	a.Queue = queue.New(a.DB, a.Directory, a.Senders, a.settings, a.tracer, a.metrics)
+	a.explain = explain.New(a.DB, a.Directory, a.Senders, a.settings)
+	a.Submissions = submit.New(a.DB, submit.Services{
+		Queue: a.Queue, Explain: a.explain, Templates: a.templates, Directory: a.Directory, Settings: a.settings,
+	})
+	a.Tasks = task.New(a.DB, task.Services{Queue: a.Queue, Explain: a.explain, Directory: a.Directory, Settings: a.settings}, a.metrics)
 	a.Jobs = job.New(a.DB, a.Tasks, a.settings, o.Log)
-	a.Receipts = receipt.New(a.DB, a.Tasks, a.configs, o.Log)
+	a.Receipts = receipt.New(a.DB, a.Queue, a.configs, o.Log)
 	a.Receipts.Register(a.metrics)
-	a.Pusher = push.New(a.DB, a.Tasks, a.Receipts, a.configs, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: a.metrics, Tracer: a.tracer})
+	a.Pusher = push.New(a.DB, push.Services{
+		Queue: a.Queue, Submissions: a.Submissions, Directory: a.Directory, Receipts: a.Receipts, Configs: a.configs,
+	}, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: a.metrics, Tracer: a.tracer})
 	a.Directory.OnChanged(a.Receipts.Changed)
 	a.Directory.OnChanged(a.Pusher.Changed)
-	a.users.OnSwitched(a.Tasks.Switched)
+	a.users.OnSwitched(a.Queue.Switched)
 }
 
 func (a *App) wireEventsAndAudience() {
@@ -281,11 +294,13 @@ func (a *App) wireEventsAndAudience() {
 	a.Webhooks = webhook.New(a.DB, o.Secrets, a.Feed, webhook.Options{Outbound: o.Outbound, OfUsers: o.Outbound.Public(), Log: o.Log})
 	a.Uploads = upload.New(a.DB)
 	a.Contacts = contact.New(a.DB, a.Uploads, a.settings, a.Directory)
-	a.Notifications = notification.New(a.DB, a.Tasks, a.Contacts, o.PlatformURL, a.tracer, a.metrics)
+	a.Notifications = notification.New(a.DB, notification.Services{
+		Submissions: a.Submissions, Tasks: a.Tasks, Directory: a.Directory, Contacts: a.Contacts,
+	}, o.PlatformURL, a.tracer, a.metrics)
 	a.Retention = notification.NewRetention(a.DB)
-	a.Erasures = erasure.New(a.DB, a.Tasks, a.settings)
+	a.Erasures = erasure.New(a.DB, a.Tasks, a.Directory, a.settings)
 	a.Batches = batch.New(a.DB, batch.Services{
-		Tasks: a.Tasks, Jobs: a.Jobs, Templates: a.templates, Contacts: a.Contacts, Uploads: a.Uploads, Directory: a.Directory, Settings: a.settings,
+		Submissions: a.Submissions, Tasks: a.Tasks, Queue: a.Queue, Jobs: a.Jobs, Templates: a.templates, Contacts: a.Contacts, Uploads: a.Uploads, Directory: a.Directory, Settings: a.settings,
 		Notifications: a.Notifications,
 	}, o.Log)
 }
@@ -307,12 +322,13 @@ func (a *App) wireInsight() {
 
 func (a *App) wireTransport() (err error) {
 	o := a.options
-	a.ThirdParty = thirdparty.New(a.DB, a.Tasks, a.Directory)
-	a.SQLInbox = sqlinbox.New(a.DB, a.Tasks, o.Log, a.metrics)
+	a.ThirdParty = thirdparty.New(a.DB, a.Submissions, a.Tasks, a.Directory)
+	a.SQLInbox = sqlinbox.New(a.DB, a.Submissions, o.Log, a.metrics)
 	a.Handler, err = httpapi.New(httpapi.Services{
-		Queue: a.Tasks, Templates: a.templates, History: a.History, Alerts: a.Alerts, Audit: a.Audit, Access: a.users, Idempotency: a.Answers,
+		Submissions: a.Submissions, Tasks: a.Tasks, Explain: a.explain, Queue: a.Queue, Templates: a.templates, History: a.History, Alerts: a.Alerts, Audit: a.Audit, Access: a.users, Idempotency: a.Answers,
 		Directory: a.Directory, Senders: a.Senders, Configs: a.configs, Pusher: a.Pusher, Settings: a.settings, Receipts: a.Receipts,
-		Inbounds: inbound.New(a.DB, a.Tasks, a.templates), Phones: mobile.New(a.DB, mobile.Services{Access: a.users, Queue: a.Tasks, Senders: a.Senders}),
+		Inbounds:      inbound.New(a.DB, a.Submissions, a.Directory, a.templates),
+		Phones:        mobile.New(a.DB, mobile.Services{Access: a.users, Queue: a.Queue, Senders: a.Senders}),
 		Notifications: a.Notifications, Contacts: a.Contacts, Erasures: a.Erasures, Jobs: a.Jobs, Batches: a.Batches, Uploads: a.Uploads,
 		Statistics: a.Statistics, Reconcile: a.Reconcile, Feed: a.Feed, Webhooks: a.Webhooks, ThirdParty: a.ThirdParty,
 		Overview: statistics.NewOverview(a.DB, a.History, a.Statistics, a.Senders, a.Alerts.Firing), Servers: a.Servers,
@@ -357,7 +373,8 @@ func (a *App) Close() {
 	end() // Serve has given it time to finish
 	a.Pusher.Stop(ended)
 	a.Receipts.Close()
-	a.Tasks.Close()
+	a.Submissions.Close()
+	a.Queue.Close()
 	a.Feed.Close()
 	exporting, cancel := context.WithTimeout(context.Background(), tracesLimit)
 	defer cancel()
@@ -404,7 +421,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	server, bounded := newServer(a.Handler, listener, a.options)
 	server.RegisterOnShutdown(func() {
 		a.Pusher.StopClaiming()
-		a.Tasks.StopWaiting()
+		a.Queue.StopWaiting()
 		a.Feed.StopWaiting()
 		a.streams.Stop()
 	})

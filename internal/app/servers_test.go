@@ -165,7 +165,7 @@ func TestAMessageReachesASenderThatWaitsAtAnotherServer(t *testing.T) {
 	for _, no := range senders {
 		all.Go(func() {
 			for waiting.Err() == nil {
-				leases, err := other.App.Tasks.ClaimOrWait(waiting, claim.Request{SenderNo: no, Limit: 1}, 30*time.Second)
+				leases, err := other.App.Queue.ClaimOrWait(waiting, claim.Request{SenderNo: no, Limit: 1}, 30*time.Second)
 				if err != nil && waiting.Err() == nil {
 					t.Error(err)
 					return
@@ -176,7 +176,7 @@ func TestAMessageReachesASenderThatWaitsAtAnotherServer(t *testing.T) {
 			}
 		})
 	}
-	apptest.Eventually(t, "all senders wait", func() bool { return other.App.Tasks.Waiting() == len(senders) })
+	apptest.Eventually(t, "all senders wait", func() bool { return other.App.Queue.Waiting() == len(senders) })
 	looks := func() int {
 		_, after, _ := strings.Cut(other.Expect(200, "", "GET", "/metrics", nil).Raw, "\nlksms_waiting_query_seconds_count ")
 		number, _, _ := strings.Cut(after, "\n")
@@ -263,7 +263,7 @@ func TestAWaitingClaimNoticesThatItsPoolsChange(t *testing.T) {
 					a := b.Call("POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": "app", "limit": 1, "wait": 30})
 					answered <- apptest.Decode[[]api.ClaimedTask](t, a)
 				}()
-				apptest.Eventually(t, "the claim waits", func() bool { return b.App.Tasks.Waiting() == 1 })
+				apptest.Eventually(t, "the claim waits", func() bool { return b.App.Queue.Waiting() == 1 })
 				began := time.Now()
 				c.change(changer)
 				if got := <-answered; len(got) != 1 || got[0].TaskID != id {
@@ -337,7 +337,7 @@ func TestAWaitingClaimIsRefusedOnceItsUserMayNotClaim(t *testing.T) {
 				go func() {
 					answered <- b.Call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"app_1","limit":1,"wait":30}`, user...)
 				}()
-				apptest.Eventually(t, "the claim waits", func() bool { return b.App.Tasks.Waiting() == 1 })
+				apptest.Eventually(t, "the claim waits", func() bool { return b.App.Queue.Waiting() == 1 })
 				changer.Expect(200, "", "PATCH", "/api/v1/admin/users/phone", c.body)
 				if changer != b {
 					late.Add(2)

@@ -1198,7 +1198,7 @@ func (q *sequence) passUntil(t *rapid.T) {
 
 // sweep runs a sweep now, which the service runs from time to time.
 func (q *sequence) sweep(t *rapid.T) {
-	w, tasks := q.world, q.service.any().Tasks
+	w, tasks := q.world, q.service.any().Queue
 	var got, want int
 	var err error
 	what := oneOf(t, "what", "recover", "recover", "expire", "queue", "age", "switches", "fold")

@@ -24,7 +24,7 @@ func numbers(n int) string {
 
 func queueDue(b *apptest.Bundle) {
 	b.T.Helper()
-	if _, err := b.App.Tasks.Queue(b.T.Context()); err != nil {
+	if _, err := b.App.Queue.Queue(b.T.Context()); err != nil {
 		b.T.Fatal(err)
 	}
 }
@@ -110,7 +110,7 @@ func TestAPausedBatchExpires(t *testing.T) {
 	for _, table := range []string{"batches", "queue", "messages"} {
 		b.Exec("UPDATE " + table + " SET expires_at = now() - interval '1 second'")
 	}
-	if _, err := b.App.Tasks.Expire(t.Context()); err != nil {
+	if _, err := b.App.Queue.Expire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	feed(b)
@@ -178,7 +178,7 @@ func TestABatchIsSentBetweenItsTimes(t *testing.T) {
 	}
 	b.Exec("UPDATE batches SET expires_at = now()")
 	b.Exec("UPDATE queue SET expires_at = now()")
-	if _, err := b.App.Tasks.Expire(t.Context()); err != nil {
+	if _, err := b.App.Queue.Expire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	feed(b)

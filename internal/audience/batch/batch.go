@@ -22,6 +22,8 @@ import (
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/placeholder"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -52,13 +54,15 @@ const (
 
 // Services are what a Service uses.
 type Services struct {
-	Tasks     *queue.Service
-	Jobs      *job.Service
-	Templates *template.Service
-	Contacts  *contact.Service
-	Uploads   *upload.Service
-	Directory *directory.Service
-	Settings  *setting.Service
+	Submissions *submit.Service
+	Tasks       *task.Service
+	Queue       *queue.Service
+	Jobs        *job.Service
+	Templates   *template.Service
+	Contacts    *contact.Service
+	Uploads     *upload.Service
+	Directory   *directory.Service
+	Settings    *setting.Service
 
 	Notifications *notification.Service
 }
@@ -116,7 +120,7 @@ type Request struct {
 	AutoConfirm    bool
 	ExpectSendTime *time.Time
 	ExpiresAt      *time.Time
-	Origin         queue.Origin
+	Origin         submit.Origin
 }
 
 // Create stores a batch, whose rows are then checked in the background. It opens the list, so that a wrong file, column or placeholder is refused at
@@ -174,10 +178,10 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 	if err != nil {
 		return p, nil, err
 	}
-	shared := queue.Submission{
+	shared := submit.Submission{
 		MessageType: r.MessageType, Priority: r.Priority, ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, Deferred: p.IsDeferred,
 	}
-	if err := s.Tasks.CheckShared(ctx, shared, r.Origin); err != nil {
+	if err := s.Submissions.CheckShared(ctx, shared, r.Origin); err != nil {
 		return p, nil, err
 	}
 	if r.SenderNo != "" {
@@ -365,7 +369,7 @@ func (s *Service) Pause(ctx context.Context, viewer Viewer, id int64, by string)
 	}
 	n, err := s.q.BatchPause(ctx, dbq.BatchPauseParams{ID: id, Username: by})
 	return s.changed(ctx, viewer, id, n, err, "pause batch", progress.Paused, func() error {
-		_, err := s.Tasks.HoldBatch(ctx, id)
+		_, err := s.Queue.HoldBatch(ctx, id)
 		return err
 	})
 }
@@ -496,7 +500,7 @@ func (r *Requeued) skip(reason fault.Reason, n int64) {
 
 // requeueable counts the FAILED tasks of a batch that can be sent again, and those that cannot.
 func (s *Service) requeueable(ctx context.Context, b dbq.Batch) (r Requeued, err error) {
-	_, first, _, err := s.Tasks.Span(ctx, queue.Filter{CreatedFrom: &b.CreatedAt}, "")
+	_, first, _, err := s.Tasks.Span(ctx, task.Filter{CreatedFrom: &b.CreatedAt}, "")
 	if err != nil {
 		return r, err //nolint:wrapcheck // names no number
 	}
@@ -515,7 +519,7 @@ func (s *Service) requeueable(ctx context.Context, b dbq.Batch) (r Requeued, err
 		return r, fmt.Errorf("count failed tasks: %w", err)
 	}
 	for _, row := range rows {
-		if reason, isRefused := queue.RefusalOf(row.Verdict); isRefused {
+		if reason, isRefused := task.RefusalOf(row.Verdict); isRefused {
 			r.Skipped = append(r.Skipped, Skipped{reason, row.Tasks})
 		} else {
 			r.Count += row.Tasks
@@ -531,7 +535,7 @@ func (s *Service) requeue(ctx context.Context, id int64, by, remark string) (job
 		return job.Plan{}, fmt.Errorf("write filter: %w", err)
 	}
 	r := job.Request{
-		Action: job.Requeue, Filter: queue.Filter{BatchID: &id}, Shown: shown, Remark: remark, By: by,
+		Action: job.Requeue, Filter: task.Filter{BatchID: &id}, Shown: shown, Remark: remark, By: by,
 	}
 	for range planTries {
 		plan, err := s.Jobs.Plan(ctx, r)

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/audience/batch"
 	"lksms/internal/audience/batch/progress"
 	"lksms/internal/audience/upload"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/access"
 	"lksms/internal/testkit/apptest"
 )
@@ -44,8 +44,8 @@ func BenchmarkCheck(b *testing.B) {
 			b.Fatal(err)
 		}
 		row, err := s.App.Batches.Create(b.Context(), batch.Request{
-			Name: "million", Upload: &u, MessageType: queue.Marketing, Content: "{姓名}，您尾号{尾号}的优惠券今日到期", Sign: "示例公司", Dedup: batch.DedupPhone,
-			Origin: queue.Origin{User: "admin", CompanyID: access.DefaultCompany},
+			Name: "million", Upload: &u, MessageType: submit.Marketing, Content: "{姓名}，您尾号{尾号}的优惠券今日到期", Sign: "示例公司", Dedup: batch.DedupPhone,
+			Origin: submit.Origin{User: "admin", CompanyID: access.DefaultCompany},
 		})
 		if err != nil {
 			b.Fatal(err)

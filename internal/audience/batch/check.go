@@ -17,7 +17,7 @@ import (
 	"lksms/internal/dispatch/address"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -359,7 +359,7 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row ch
 			RowNo: row.no, Recipient: row.address.Text, Content: row.text, Sign: &row.sign, ContactValues: row.values,
 		})
 		sub.ExpiresAt = nil // it says nothing about a row: an expired batch is not fed, and ends
-		checked, err := s.Tasks.Check(ctx, asOf, sub, originOf(c.batch))
+		checked, err := s.Submissions.Check(ctx, asOf, sub, originOf(c.batch))
 		var known *fault.Error
 		if err != nil && (!errors.As(err, &known) || len(known.Fields) == 0) { // no fault of the row
 			return j, fmt.Errorf("check row %d: %w", row.no, err)
@@ -402,12 +402,12 @@ func codeOf(wrong *fault.Error) int16 {
 }
 
 // submission returns the message of a row. Without a signature of its own it has that of the batch.
-func submission(b dbq.Batch, row dbq.BatchRowsNextRow) queue.Submission {
+func submission(b dbq.Batch, row dbq.BatchRowsNextRow) submit.Submission {
 	var from *template.Source
 	if b.TemplateNo != nil {
 		from = &template.Source{ID: *b.TemplateID, TemplateNo: *b.TemplateNo, Version: *b.TemplateVersion, Language: optional.Value(b.TemplateLanguage)}
 	}
-	return queue.Submission{
+	return submit.Submission{
 		From: from, Channel: b.Channel, PhoneNumber: row.Recipient, Region: b.DefaultRegion, Content: row.Content, MessageType: b.MessageType,
 		Priority: b.Priority, ExpiresAt: b.ExpiresAt, Sign: cmp.Or(optional.Value(row.Sign), optional.Value(b.Sign)), Test: b.IsTest, BatchID: b.ID,
 		SenderNo: optional.Value(b.SenderNo), Raw: fmt.Appendf(nil, `{"batch_id":%d,"row":%d}`, b.ID, row.RowNo),
@@ -416,6 +416,6 @@ func submission(b dbq.Batch, row dbq.BatchRowsNextRow) queue.Submission {
 }
 
 // originOf returns the request that made a batch. It was checked that its user may ask for its priority.
-func originOf(b dbq.Batch) queue.Origin {
-	return queue.Origin{User: b.SubmittedBy, CompanyID: b.CompanyID, RequestID: b.RequestID, SourceIP: b.SourceIp, UserAgent: b.UserAgent}
+func originOf(b dbq.Batch) submit.Origin {
+	return submit.Origin{User: b.SubmittedBy, CompanyID: b.CompanyID, RequestID: b.RequestID, SourceIP: b.SourceIp, UserAgent: b.UserAgent}
 }

@@ -9,7 +9,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/audience/batch/progress"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 )
@@ -63,7 +63,7 @@ func (s *Service) turn(ctx context.Context, b dbq.BatchesUnsettledRow) (fed int,
 func (s *Service) follow(ctx context.Context, b dbq.BatchesUnsettledRow) error {
 	switch {
 	case b.Status == progress.Paused: // again: a task that a sender held may be to be retried
-		if _, err := s.Tasks.HoldBatch(ctx, b.ID); err != nil {
+		if _, err := s.Queue.HoldBatch(ctx, b.ID); err != nil {
 			return fmt.Errorf("hold tasks: %w", err)
 		}
 	case b.Status == progress.Cancelled:
@@ -87,7 +87,7 @@ const cancelledBy = "system:batches"
 
 // release lets the held tasks of a batch go on, unless it is not running any more.
 func (s *Service) release(ctx context.Context, id int64) error {
-	if _, err := s.Tasks.ReleaseBatch(ctx, id); err != nil {
+	if _, err := s.Queue.ReleaseBatch(ctx, id); err != nil {
 		return fmt.Errorf("release tasks: %w", err)
 	}
 	err := s.while(ctx, id, progress.Running, func(ctx context.Context, _ dbq.BatchHoldRow) error { return s.q.BatchReleased(ctx, id) })
@@ -110,7 +110,7 @@ func (s *Service) while(ctx context.Context, id int64, status string, do func(co
 
 // feedSlice feeds the next rows of a batch, up to sliceRows, and returns how many.
 func (s *Service) feedSlice(ctx context.Context, id int64) (fed int, err error) {
-	room, err := s.Tasks.RoomOfBatch(ctx, id, maxWaiting)
+	room, err := s.Queue.RoomOfBatch(ctx, id, maxWaiting)
 	if err != nil {
 		return 0, fmt.Errorf("count waiting tasks: %w", err)
 	}
@@ -176,12 +176,12 @@ func (s *Service) isServed(ctx context.Context, b dbq.Batch) (bool, error) {
 // submit makes tasks of rows, in the transaction of ctx. A failure that is not one of the rows is an error, so that nothing is stored and the same rows
 // are tried again.
 func (s *Service) submit(ctx context.Context, b dbq.Batch, rows []dbq.BatchRowsNextRow) error {
-	subs := make([]queue.Submission, len(rows))
+	subs := make([]submit.Submission, len(rows))
 	for i, row := range rows {
 		subs[i] = submission(b, row)
 		subs[i].WasChecked = true
 	}
-	outcomes, err := s.Tasks.SubmitAll(ctx, subs, originOf(b))
+	outcomes, err := s.Submissions.SubmitAll(ctx, subs, originOf(b))
 	if err != nil {
 		return fmt.Errorf("submit rows: %w", err)
 	}
@@ -212,7 +212,7 @@ func (s *Service) submit(ctx context.Context, b dbq.Batch, rows []dbq.BatchRowsN
 
 // sharedFailure returns an error if the outcomes of a portion say nothing about its rows: the database refused all of them, as while its schema is
 // changed, or the fault is one of a field that the whole batch shares.
-func sharedFailure(outcomes []queue.Outcome) error {
+func sharedFailure(outcomes []submit.Outcome) error {
 	isRefused := true // all, by the database
 	for _, o := range outcomes {
 		var wrong *fault.Error

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/audience/sheet"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/placeholder"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -111,7 +111,7 @@ func (m message) fill(value func(name string) (string, bool)) (content string, v
 	if err != nil {
 		return "", nil, err
 	}
-	return strings.Clone(queue.Beginning(m.channel, filled.Content)), values, nil
+	return strings.Clone(submit.Beginning(m.channel, filled.Content)), values, nil
 }
 
 // filled returns the rendering with the values of a row.

@@ -11,6 +11,7 @@ import (
 	"lksms/internal/audience/batch/progress"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -190,7 +191,7 @@ func (s *Service) EachWrong(ctx context.Context, viewer Viewer, id int64, do fun
 
 // canOnlyExpire reports whether the messages of a batch would expire before they can be sent.
 func canOnlyExpire(b dbq.Batch) bool {
-	return queue.CheckExpiry(b.ExpiresAt, optional.Or(b.ExpectSendTime, time.Now())) != nil
+	return submit.CheckExpiry(b.ExpiresAt, optional.Or(b.ExpectSendTime, time.Now())) != nil
 }
 
 // Preview is what a row becomes.
@@ -199,9 +200,9 @@ type Preview struct {
 	Recipient string
 	Code      int16
 	Fault     []byte
-	Message   *queue.Preview // nil: the row is not valid
-	Subject   string         // of another channel than sms; empty: none
-	HTML      string         // of e-mail; empty: none
+	Message   *submit.Preview // nil: the row is not valid
+	Subject   string          // of another channel than sms; empty: none
+	HTML      string          // of e-mail; empty: none
 }
 
 var errNoRow = fault.New(fault.NotFound, fault.BatchRowNotFound)
@@ -235,7 +236,7 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 		RowNo: row.RowNo, Recipient: row.Recipient, Content: row.Content, Sign: row.Sign, ContactValues: row.ContactValues,
 	})
 	sub.ExpectSendTime, sub.ExpiresAt = b.ExpectSendTime, nil // its task may have expired by now
-	message, err := s.Tasks.Preview(ctx, sub, originOf(b))
+	message, err := s.Submissions.Preview(ctx, sub, originOf(b))
 	var wrong *fault.Error
 	if errors.As(err, &wrong) && len(wrong.Fields) > 0 { // what was valid is not any more, as after a change of countries
 		p.Code = codeOf(wrong)

@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
@@ -33,15 +34,16 @@ const (
 
 // Service erases people.
 type Service struct {
-	db       *postgres.DB
-	q        *dbq.Queries
-	tasks    *queue.Service
-	settings *setting.Service
+	db        *postgres.DB
+	q         *dbq.Queries
+	tasks     *task.Service
+	directory *directory.Service
+	settings  *setting.Service
 }
 
 // New returns a Service on db.
-func New(db *postgres.DB, tasks *queue.Service, settings *setting.Service) *Service {
-	return &Service{db: db, q: dbq.New(db), tasks: tasks, settings: settings}
+func New(db *postgres.DB, tasks *task.Service, directory *directory.Service, settings *setting.Service) *Service {
+	return &Service{db: db, q: dbq.New(db), tasks: tasks, directory: directory, settings: settings}
 }
 
 // Sweeps are what the service does again and again.
@@ -98,7 +100,7 @@ func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
 		p.UserIds = append(p.UserIds, *r.UserID)
 	}
 	if r.Phone != nil {
-		number, err := s.tasks.NormaliseNumber(ctx, &r.CompanyID, "phone", r.Phone)
+		number, err := s.directory.NormaliseNumber(ctx, &r.CompanyID, "phone", r.Phone)
 		if err != nil {
 			return dbq.Erasure{}, err
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -69,7 +69,7 @@ func (e Event) isEnd() bool {
 }
 
 // Take processes a business event in one transaction. Faults: request.invalid, limit.reached, company.off.
-func (s *Service) Take(ctx context.Context, e Event, origin queue.Origin) (Outcome, error) {
+func (s *Service) Take(ctx context.Context, e Event, origin submit.Origin) (Outcome, error) {
 	if err := e.complete(); err != nil {
 		return Outcome{}, err
 	}
@@ -77,7 +77,7 @@ func (s *Service) Take(ctx context.Context, e Event, origin queue.Origin) (Outco
 		return Outcome{}, err
 	}
 	if !e.isEnd() {
-		if err := s.tasks.CheckOpen(ctx, origin.CompanyID); err != nil {
+		if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -212,7 +212,7 @@ func (s *Service) startNode(ctx context.Context, companyID int64, e Event, ends 
 // endNode ends the reminders of a node, and returns how many. For a node that was never started it returns reminders
 // that are over, so that a late start finds their dedup keys taken. An end before the latest start of the node
 // changes nothing, if that start was reported with its time.
-func (s *Service) endNode(ctx context.Context, origin queue.Origin, e Event, ends endings, now time.Time) (ended int, all []Notification, err error) {
+func (s *Service) endNode(ctx context.Context, origin submit.Origin, e Event, ends endings, now time.Time) (ended int, all []Notification, err error) {
 	companyID := origin.CompanyID
 	reminders, err := s.q.NodeReminders(ctx, dbq.NodeRemindersParams{CompanyID: companyID, NodeID: *e.NodeID})
 	if err != nil {
@@ -245,7 +245,7 @@ func (s *Service) endNode(ctx context.Context, origin queue.Origin, e Event, end
 
 // moveReminders withdraws the reminders of orbits that are planned for another time now, and returns how many people had not been reminded by. Their
 // dedup keys are free for the reminders of the new time. A reminder that was sent stays sent, unless it comes again later by more than its life.
-func (s *Service) moveReminders(ctx context.Context, e Event, origin queue.Origin) (int, error) {
+func (s *Service) moveReminders(ctx context.Context, e Event, origin submit.Origin) (int, error) {
 	p := dbq.OrbitRemindersParams{CompanyID: origin.CompanyID, TaskID: e.TaskID, Life: reminderLife}
 	for _, orbit := range e.Orbits {
 		p.OrbitNos, p.InTimes = append(p.OrbitNos, orbit.No), append(p.InTimes, orbit.InTime)

@@ -9,7 +9,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/placeholder"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -17,7 +17,7 @@ import (
 
 // Create is Enqueue for notifications that a caller creates directly. If one of the messages is empty, it rejects the
 // request as a whole. Faults: request.invalid, limit.reached.
-func (s *Service) Create(ctx context.Context, a *Announcement, all []Notification, origin queue.Origin) (o Outcome, err error) {
+func (s *Service) Create(ctx context.Context, a *Announcement, all []Notification, origin submit.Origin) (o Outcome, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if o, err = s.Enqueue(ctx, a, all, origin); err != nil {
 			return err
@@ -35,15 +35,15 @@ func (s *Service) Create(ctx context.Context, a *Announcement, all []Notificatio
 // Enqueue stores the notifications of an announcement and runs those that are due, all or none; the others run when
 // they are due. Of several calls at once with one dedup key, one stores its notification, and all return its id
 // (S1.3). Faults: request.invalid, limit.reached, company.off.
-func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notification, origin queue.Origin) (Outcome, error) {
-	if err := s.tasks.CheckOpen(ctx, origin.CompanyID); err != nil {
+func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notification, origin submit.Origin) (Outcome, error) {
+	if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
 		return Outcome{}, err
 	}
 	return s.enqueueAll(ctx, a, all, origin)
 }
 
 // enqueueAll is Enqueue, also for a company that is off, which holds the messages.
-func (s *Service) enqueueAll(ctx context.Context, a *Announcement, all []Notification, origin queue.Origin) (Outcome, error) {
+func (s *Service) enqueueAll(ctx context.Context, a *Announcement, all []Notification, origin submit.Origin) (Outcome, error) {
 	for i := range all {
 		if at := all[i].NextRunAt; at != nil && at.After(time.Now().AddDate(0, 0, maxDaysAhead)) {
 			return Outcome{}, fault.InvalidField("next_run_time", fault.TooFarAhead, maxDaysAhead)
@@ -158,7 +158,7 @@ type storedAnnouncement struct {
 	tag     *string // whose contacts are meant; nil: userIDs
 }
 
-func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notification, origin queue.Origin) (Made, error) {
+func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notification, origin submit.Origin) (Made, error) {
 	made := Made{Channel: n.Channel}
 	own := []byte("{}")
 	if n.Own != nil {
@@ -215,7 +215,7 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 
 // findNamed returns the id of the notification that has the dedup key of n; 0: none has. One that failed and reached nobody gives its key up, and is
 // replaced. It is locked before: of several attempts at once, one takes its place.
-func (s *Service) findNamed(ctx context.Context, n Notification, origin queue.Origin) (id int64, replaced *Replaced, err error) {
+func (s *Service) findNamed(ctx context.Context, n Notification, origin submit.Origin) (id int64, replaced *Replaced, err error) {
 	found, err := s.q.NotificationFind(ctx, dbq.NotificationFindParams{
 		CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
 	})
@@ -261,14 +261,14 @@ func distinct(all []string) []string {
 }
 
 // people returns users with their addresses on a channel.
-func (s *Service) people(ctx context.Context, companyID int64, channel string, userIDs []string) ([]queue.Person, error) {
+func (s *Service) people(ctx context.Context, companyID int64, channel string, userIDs []string) ([]submit.Person, error) {
 	addresses, err := s.contacts.Addresses(ctx, companyID, channel, userIDs)
 	if err != nil {
 		return nil, err
 	}
-	people := make([]queue.Person, len(userIDs))
+	people := make([]submit.Person, len(userIDs))
 	for i, id := range userIDs {
-		people[i] = queue.Person{UserID: id, Address: addresses[i]}
+		people[i] = submit.Person{UserID: id, Address: addresses[i]}
 	}
 	return people, nil
 }

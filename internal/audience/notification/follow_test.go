@@ -225,7 +225,7 @@ func TestANotificationExpires(t *testing.T) {
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/ding", map[string]any{"status": "off"})
 	waits := createNotification(b, map[string]any{"expires_at": soon}).NotificationID
 	b.Exec("UPDATE tasks SET expires_at = now()")
-	if _, err := b.App.Tasks.Expire(t.Context()); err != nil {
+	if _, err := b.App.Queue.Expire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if r := recipientOf(t, b.AwaitNotification(waits, api.NotificationFailed), "u1"); *r.LastError != "已过期" {

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"lksms/gen/dbq"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -71,7 +71,7 @@ var errNoNotification = fault.New(fault.NotFound, fault.NotificationNotFound)
 
 // Filter selects notifications to list; nil matches all.
 type Filter struct {
-	Viewer  queue.Viewer
+	Viewer  task.Viewer
 	BizType *int16
 	BizID   *int64
 	Channel *string
@@ -127,7 +127,7 @@ type Whole struct {
 const maxPeople = 1000
 
 // Get returns one notification with the outcome of each recipient's task. Fault: notification.not_found.
-func (s *Service) Get(ctx context.Context, viewer queue.Viewer, id int64) (n Whole, err error) {
+func (s *Service) Get(ctx context.Context, viewer task.Viewer, id int64) (n Whole, err error) {
 	rows, err := s.q.NotificationList(ctx, dbq.NotificationListParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner, ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
 	if n.Summary, err = postgres.One(rows, err, "get notification", errNoNotification); err != nil {
 		return n, err

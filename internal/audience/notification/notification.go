@@ -10,7 +10,9 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/audience/contact"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -46,15 +48,25 @@ const Alerts = "system:alerts"
 type Service struct {
 	db          *postgres.DB
 	q           *dbq.Queries
-	tasks       *queue.Service
+	submissions *submit.Service
+	tasks       *task.Service
+	directory   *directory.Service
 	contacts    *contact.Service
 	platformURL string
 	tracer      *tracing.Tracer
 	failed      *prometheus.CounterVec
 }
 
+// Services are those that a Service uses.
+type Services struct {
+	Submissions *submit.Service
+	Tasks       *task.Service
+	Directory   *directory.Service
+	Contacts    *contact.Service
+}
+
 // New returns a Service. platformURL is the value of ${platformUrl} for payloads that have none; it can be empty.
-func New(db *postgres.DB, tasks *queue.Service, contacts *contact.Service, platformURL string, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
+func New(db *postgres.DB, uses Services, platformURL string, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
 	failed := promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 		Name: "lksms_notifications_failed_total", Help: "Notifications that failed without a task, by reason.",
 	}, []string{"reason"})
@@ -62,7 +74,8 @@ func New(db *postgres.DB, tasks *queue.Service, contacts *contact.Service, platf
 		failed.WithLabelValues(reason.label)
 	}
 	return &Service{
-		db: db, q: dbq.New(db), tasks: tasks, contacts: contacts, platformURL: platformURL, tracer: tracer, failed: failed,
+		db: db, q: dbq.New(db), submissions: uses.Submissions, tasks: uses.Tasks, directory: uses.Directory, contacts: uses.Contacts,
+		platformURL: platformURL, tracer: tracer, failed: failed,
 	}
 }
 
@@ -173,5 +186,5 @@ func (n *Notification) checkTimes() error {
 	if at := n.StartedAt; at != nil && at.Before(now.AddDate(-maxYearsBack, 0, 0)) {
 		return fault.InvalidField("started_at", fault.InThePast, nil)
 	}
-	return queue.CheckExpiry(n.ExpiresAt, optional.Or(n.NextRunAt, now))
+	return submit.CheckExpiry(n.ExpiresAt, optional.Or(n.NextRunAt, now))
 }

@@ -14,7 +14,7 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/audience/notification"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -340,7 +340,7 @@ func TestAnEndedNotificationIsNotRetried(t *testing.T) {
 	}
 	close(release)
 	apptest.Eventually(t, "the task has failed", func() bool {
-		if _, err := b.App.Tasks.Expire(t.Context()); err != nil {
+		if _, err := b.App.Queue.Expire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return b.Count("SELECT count(*) FROM tasks WHERE status = 3") == 1
@@ -499,7 +499,7 @@ func TestConcurrentStartAndEndLeaveNoReminder(t *testing.T) {
 				}
 				return e
 			}
-			origin := queue.Origin{User: "lksms", CompanyID: 1}
+			origin := submit.Origin{User: "lksms", CompanyID: 1}
 			take := func(e notification.Event) (o notification.Outcome) {
 				t.Helper()
 				o, err := b.App.Notifications.Take(t.Context(), e, origin)
@@ -676,7 +676,7 @@ func TestAMessageThatIsSentOnceExpires(t *testing.T) {
 		t.Errorf("waits until %s, because %s: %+v", at, *one.WaitsBecause, one)
 	}
 	b.Exec("UPDATE queue SET expires_at = now()")
-	if n, err := b.App.Tasks.Expire(t.Context()); n != 1 || err != nil {
+	if n, err := b.App.Queue.Expire(t.Context()); n != 1 || err != nil {
 		t.Fatalf("expired %d, %v", n, err)
 	}
 	if one = b.SendOnce(nil); one.SendStatus != api.SendStatusFailed || one.ErrorMessage == nil || *one.ErrorMessage != "已过期" || one.WaitsBecause != nil {

@@ -10,7 +10,9 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/placeholder"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/dispatch/queue/task"
+	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 )
@@ -39,10 +41,10 @@ type Once struct {
 // SendOnce sends a message unless the company has sent one with the same identity or one is on its way: then it
 // returns that one, and deduplicated; the times of a repetition are not checked. Of several calls at once, one sends. A message that a crash interrupted, or of
 // which nobody knows whether it was sent, has failed, unless OnUnclear says to send it again (S2.2).
-func (s *Service) SendOnce(ctx context.Context, m Once, origin queue.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
+func (s *Service) SendOnce(ctx context.Context, m Once, origin submit.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
 	data, err := placeholder.JSON(m.Data)
 	if err == nil {
-		err = s.tasks.CheckOpen(ctx, origin.CompanyID)
+		err = s.directory.CheckOpen(ctx, origin.CompanyID)
 	}
 	if err != nil {
 		return row, false, err
@@ -118,8 +120,8 @@ func (s *Service) readOnce(ctx context.Context, id int64) (dbq.SubscribeListRow,
 }
 
 // enqueueOnce enqueues the task of a message.
-func (s *Service) enqueueOnce(ctx context.Context, id int64, m Once, data []byte, origin queue.Origin) error {
-	if err := queue.CheckExpiry(m.ExpiresAt, time.Now()); err != nil {
+func (s *Service) enqueueOnce(ctx context.Context, id int64, m Once, data []byte, origin submit.Origin) error {
+	if err := submit.CheckExpiry(m.ExpiresAt, time.Now()); err != nil {
 		return err
 	}
 	rendering, err := s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
@@ -128,7 +130,7 @@ func (s *Service) enqueueOnce(ctx context.Context, id int64, m Once, data []byte
 	if err != nil {
 		return fmt.Errorf("store rendering: %w", err)
 	}
-	person := queue.Person{UserID: m.ReceiverUserID, Address: m.OpenID}
+	person := submit.Person{UserID: m.ReceiverUserID, Address: m.OpenID}
 	if person.Address == "" {
 		people, err := s.people(ctx, origin.CompanyID, directory.WeChat, []string{m.ReceiverUserID})
 		if err != nil {
@@ -136,10 +138,10 @@ func (s *Service) enqueueOnce(ctx context.Context, id int64, m Once, data []byte
 		}
 		person = people[0]
 	}
-	ids, err := s.tasks.Enqueue(ctx, queue.Rendered{
-		Channel: directory.WeChat, RenderingID: rendering, Content: string(data), MessageType: queue.Notification, OnUnclear: m.OnUnclear,
+	ids, err := s.submissions.Enqueue(ctx, submit.Rendered{
+		Channel: directory.WeChat, RenderingID: rendering, Content: string(data), MessageType: submit.Notification, OnUnclear: m.OnUnclear,
 		ExpiresAt: m.ExpiresAt, Origin: origin,
-	}, []queue.Person{person})
+	}, []submit.Person{person})
 	if err != nil {
 		return err
 	}
@@ -149,7 +151,7 @@ func (s *Service) enqueueOnce(ctx context.Context, id int64, m Once, data []byte
 
 // OnceFilter selects messages to list; nil matches all.
 type OnceFilter struct {
-	Viewer         queue.Viewer
+	Viewer         task.Viewer
 	SubmittedBy    *string
 	BusinessType   *string
 	BusinessID     *int64
@@ -190,7 +192,7 @@ func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]dbq.SubscribeLi
 	}
 	// The tasks of a page may be of any day: a submitter sends the same message again.
 	rows, err := s.q.SubscribeList(ctx, dbq.SubscribeListParams{
-		ToID:      queue.LastID,
+		ToID:      taskid.Last,
 		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, SubmittedBy: f.SubmittedBy, BusinessType: f.BusinessType, BusinessID: f.BusinessID, ReceiverUserID: f.ReceiverUserID, SendStatus: f.Status, BeforeID: f.Before,
 		PageLimit: int32(f.Limit),
 	})
@@ -198,7 +200,7 @@ func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]dbq.SubscribeLi
 }
 
 // OnceStatistics counts messages by template type (S2.4).
-func (s *Service) OnceStatistics(ctx context.Context, viewer queue.Viewer) ([]dbq.SubscribeStatisticsRow, error) {
+func (s *Service) OnceStatistics(ctx context.Context, viewer task.Viewer) ([]dbq.SubscribeStatisticsRow, error) {
 	rows, err := s.q.SubscribeStatistics(ctx, dbq.SubscribeStatisticsParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner})
 	return rows, postgres.Wrap("count messages", err, nil)
 }

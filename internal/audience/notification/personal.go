@@ -11,7 +11,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/placeholder"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/result"
 )
@@ -62,7 +62,7 @@ func (s *Service) contactValues(ctx context.Context, companyID int64, userIDs, k
 
 // personalise gives each person the values of a text that is filled per contact, or the reason why it cannot be filled. keys are the placeholders;
 // none: the text is the same for all.
-func (s *Service) personalise(ctx context.Context, n dbq.NotificationDueRow, m message, people []queue.Person) error {
+func (s *Service) personalise(ctx context.Context, n dbq.NotificationDueRow, m message, people []submit.Person) error {
 	if len(m.keys) == 0 {
 		return nil
 	}

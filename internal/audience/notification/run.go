@@ -9,26 +9,26 @@ import (
 	"slices"
 	"strings"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/placeholder"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/result"
-
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // runBatch is how many notifications one transaction runs. Each may have thousands of recipients.
 const runBatch = 20
 
 // sweepOrigin is the origin of the tasks of planned notifications.
-var sweepOrigin = queue.Origin{RequestID: "notifications"}
+var sweepOrigin = submit.Origin{RequestID: "notifications"}
 
 // Run enqueues the tasks of every notification that is due, in batches with a transaction each, and returns how many
 // notifications it ran; one to a tag counts with each portion. If a batch fails, its notifications run one by one, so that one that cannot run fails alone.
@@ -80,7 +80,7 @@ func (s *Service) runEach(ctx context.Context) (int, error) {
 
 // run runs up to most due notifications, or the one with the given id if it is due. It takes part in the caller's
 // transaction.
-func (s *Service) run(ctx context.Context, id *int64, most int32, origin queue.Origin) (int, error) {
+func (s *Service) run(ctx context.Context, id *int64, most int32, origin submit.Origin) (int, error) {
 	due, err := s.q.NotificationDue(ctx, dbq.NotificationDueParams{ID: id, BatchSize: most})
 	if err != nil {
 		return 0, fmt.Errorf("find due notifications: %w", err)
@@ -98,7 +98,7 @@ func (s *Service) run(ctx context.Context, id *int64, most int32, origin queue.O
 }
 
 // runTraced is runOne with a span.
-func (s *Service) runTraced(ctx context.Context, n dbq.NotificationDueRow, wait float64, origin queue.Origin) error {
+func (s *Service) runTraced(ctx context.Context, n dbq.NotificationDueRow, wait float64, origin submit.Origin) error {
 	ctx, span := s.tracer.Start(ctx, "", "notification", trace.SpanKindInternal,
 		attribute.Int64("lksms.notification_id", n.ID), attribute.String("lksms.channel", n.Channel))
 	defer span.End()
@@ -143,7 +143,7 @@ func (s *Service) waits(ctx context.Context, due []dbq.NotificationDueRow) (map[
 
 // runOne renders a due notification, enqueues a task for each recipient, and plans the next reminder. A notification
 // that cannot be rendered fails.
-func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait float64, origin queue.Origin) error {
+func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait float64, origin submit.Origin) error {
 	switch {
 	case n.IsExpired && n.RunRenderingID != nil:
 		return s.fail(ctx, n.ID, tagExpired)
@@ -179,9 +179,9 @@ func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait flo
 	}
 	origin.CompanyID, origin.User = n.CompanyID, n.SubmittedBy
 	if len(people) > 0 {
-		if _, err := s.tasks.Enqueue(ctx, queue.Rendered{
+		if _, err := s.submissions.Enqueue(ctx, submit.Rendered{
 			Channel: n.Channel, RenderingID: m.renderingID, Content: taskContent(m.content, m.params), Sign: n.Sign,
-			MessageType: queue.Notification, ExpiresAt: n.ExpiresAt, IsUrgent: n.SubmittedBy == Alerts, IsOlder: n.IsOlder, Origin: origin,
+			MessageType: submit.Notification, ExpiresAt: n.ExpiresAt, IsUrgent: n.SubmittedBy == Alerts, IsOlder: n.IsOlder, Origin: origin,
 		}, people); err != nil {
 			return err
 		}
@@ -289,7 +289,7 @@ var filledByProvider = []string{directory.WeChat, "dingtalk"}
 
 // smsTooLong returns why a rendered short message is too long; empty: it is not.
 func (s *Service) smsTooLong(ctx context.Context, sign, content string) (string, error) {
-	limits, err := s.tasks.Limits(ctx, queue.Notification)
+	limits, err := s.submissions.Limits(ctx, submit.Notification)
 	if err != nil {
 		return "", err
 	}

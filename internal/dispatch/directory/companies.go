@@ -157,3 +157,12 @@ func (s *Service) DefaultRegion(ctx context.Context, companyID *int64) (string, 
 	}
 	return d.companies[*companyID].DefaultRegion, nil
 }
+
+// NormaliseNumber returns a phone number of a company, of an optional filter too, in E.164. Fault: request.invalid, which names field.
+func (s *Service) NormaliseNumber(ctx context.Context, companyID *int64, field string, number *string) (*string, error) {
+	region, err := s.DefaultRegion(ctx, companyID)
+	if err != nil {
+		return nil, err
+	}
+	return phone.NormaliseFilter(field, number, region)
+}

@@ -13,6 +13,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/merge"
 	"lksms/internal/platform/optional"
@@ -42,13 +43,13 @@ type Service struct {
 	db       *postgres.DB
 	q        *dbq.Queries
 	inParts  *dbq.Queries // statements that read tasks by their ids
-	tasks    *queue.Service
+	tasks    *task.Service
 	settings *setting.Service
 	log      *slog.Logger
 }
 
 // New returns a Service on db.
-func New(db *postgres.DB, tasks *queue.Service, settings *setting.Service, log *slog.Logger) *Service {
+func New(db *postgres.DB, tasks *task.Service, settings *setting.Service, log *slog.Logger) *Service {
 	return &Service{db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), tasks: tasks, settings: settings, log: log}
 }
 
@@ -63,7 +64,7 @@ func (s *Service) Sweeps() []sweep.Job {
 // Request asks for a job.
 type Request struct {
 	Action string
-	Filter queue.Filter
+	Filter task.Filter
 	Shown  json.RawMessage // the filter as the caller wrote it
 	Count  *int64          // the number of tasks that the caller expects; nil: it only asks for the number
 	Remark string

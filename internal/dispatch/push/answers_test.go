@@ -116,7 +116,7 @@ func TestARecoveredTaskSaysWhatWasNotUnderstood(t *testing.T) {
 	id := b.Submit("x")
 	apptest.Eventually(t, "the answer is in the timeline", func() bool { return eventOf(b, id, api.EventUnclear).Answer != nil })
 	b.Exec("UPDATE queue SET lease_until = now() - interval '1 s' WHERE task_id = $1", id)
-	if _, err := b.App.Tasks.Recover(t.Context()); err != nil {
+	if _, err := b.App.Queue.Recover(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := apptest.Scan[string](b, "SELECT result FROM queue WHERE task_id = $1", id); !strings.Contains(got, "it is not JSON") {

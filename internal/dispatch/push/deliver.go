@@ -99,7 +99,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	if err != nil {
 		return b, fmt.Errorf("read outgoing tasks: %w", err)
 	}
-	grace, err := w.p.tasks.ReportGrace(ctx)
+	grace, err := w.p.queue.ReportGrace(ctx)
 	if err != nil {
 		return b, fmt.Errorf("read settings: %w", err)
 	}
@@ -253,7 +253,7 @@ func (w *worker) release(b batch, leases []queue.Unused) {
 		leases[i].Reason, leases[i].Answer = postgres.Text(leases[i].Reason), postgres.Text(leases[i].Answer)
 	}
 	w.insist(b, len(leases), func(ctx context.Context) error {
-		_, err := w.p.tasks.Release(ctx, w.senderNo, leases)
+		_, err := w.p.queue.Release(ctx, w.senderNo, leases)
 		return err
 	})
 }
@@ -318,7 +318,7 @@ func (w *worker) insist(b batch, leases int, act func(ctx context.Context) error
 
 // reportAll reports outcomes. It logs those that the queue cannot take. It returns those that it may take later, with the error of the database.
 func (w *worker) reportAll(ctx context.Context, reports []queue.Report) (left []queue.Report, err error) {
-	outcomes, err := w.p.tasks.ReportAll(ctx, reports)
+	outcomes, err := w.p.queue.ReportAll(ctx, reports)
 	if err != nil {
 		return reports, err
 	}

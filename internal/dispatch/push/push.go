@@ -10,22 +10,24 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lksms/gen/dbq"
-	"lksms/internal/dispatch/driver"
-	"lksms/internal/dispatch/driver/provider"
-	"lksms/internal/dispatch/queue"
-	"lksms/internal/dispatch/queue/claim"
-	"lksms/internal/dispatch/receipt"
-	"lksms/internal/dispatch/sender"
-	"lksms/internal/platform/outbound"
-	"lksms/internal/platform/postgres"
-	"lksms/internal/platform/tracing"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/driver/provider"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/dispatch/receipt"
+	"lksms/internal/dispatch/sender"
+	"lksms/internal/platform/outbound"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/tracing"
 )
 
 const (
@@ -37,15 +39,17 @@ const (
 
 // Pusher runs a worker for each driven sender.
 type Pusher struct {
-	db       *postgres.DB
-	q        *dbq.Queries
-	tasks    *queue.Service
-	receipts *receipt.Service
-	configs  *sender.Configs
-	out      outbound.Policy
-	log      *slog.Logger
-	requests *prometheus.HistogramVec
-	tracer   *tracing.Tracer
+	db          *postgres.DB
+	q           *dbq.Queries
+	queue       *queue.Service
+	submissions *submit.Service
+	directory   *directory.Service
+	receipts    *receipt.Service
+	configs     *sender.Configs
+	out         outbound.Policy
+	log         *slog.Logger
+	requests    *prometheus.HistogramVec
+	tracer      *tracing.Tracer
 
 	changed  chan struct{}   // signals that the senders are to be read at once
 	claiming context.Context // ends when no further task may be claimed
@@ -53,6 +57,15 @@ type Pusher struct {
 	sending  context.Context // ends when sends in progress must end
 	cut      context.CancelFunc
 	workers  sync.WaitGroup
+}
+
+// Services are those that a Pusher uses.
+type Services struct {
+	Queue       *queue.Service
+	Submissions *submit.Service
+	Directory   *directory.Service
+	Receipts    *receipt.Service
+	Configs     *sender.Configs
 }
 
 // Options configures a Pusher.
@@ -64,11 +77,12 @@ type Options struct {
 }
 
 // New returns a Pusher.
-func New(db *postgres.DB, tasks *queue.Service, receipts *receipt.Service, configs *sender.Configs, o Options) *Pusher {
+func New(db *postgres.DB, uses Services, o Options) *Pusher {
 	claiming, stop := context.WithCancel(context.Background())
 	sending, cut := context.WithCancel(context.Background())
 	return &Pusher{
-		db: db, q: dbq.New(db), tasks: tasks, receipts: receipts, configs: configs, out: o.Outbound, log: o.Log, tracer: o.Tracer,
+		db: db, q: dbq.New(db), queue: uses.Queue, submissions: uses.Submissions, directory: uses.Directory, receipts: uses.Receipts,
+		configs: uses.Configs, out: o.Outbound, log: o.Log, tracer: o.Tracer,
 		requests: promauto.With(o.Metrics).NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "lksms_driver_request_seconds",
 			Help:    "Time of attempts at providers by kind of the driver and by outcome: sent, refused, unclear, trouble. An attempt may be one request for several people.",
@@ -268,7 +282,7 @@ func (w *worker) claim(c claim.Request) ([]claim.Lease, error) {
 	defer enough.Stop()
 	w.enough.Store(enough)
 	defer context.AfterFunc(w.p.claiming, func() { enough.Reset(0) })()
-	return w.p.tasks.ClaimUntil(ctx, c, enough.C)
+	return w.p.queue.ClaimUntil(ctx, c, enough.C)
 }
 
 // endWait ends the wait of the claim, so that the next one has the current setup.

@@ -12,6 +12,7 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -83,7 +84,7 @@ func TestAnUnclearMessageKeepsItsLease(t *testing.T) {
 	}
 	p.Says(200, `{"code":"0"}`)
 	b.Exec("UPDATE tasks SET lease_until = now() WHERE task_id = $1", id)
-	if n, err := b.App.Tasks.Recover(t.Context()); n != 1 || err != nil {
+	if n, err := b.App.Queue.Recover(t.Context()); n != 1 || err != nil {
 		t.Fatalf("recovered %d, %v", n, err)
 	}
 	b.AwaitStatus(id, queue.Success)
@@ -223,8 +224,8 @@ func TestTheMessagesOfBatchesGoToTheirOwnURL(t *testing.T) {
 	if stored := apptest.Scan[string](b, "SELECT config::text FROM senders WHERE sender_no = 'pushed'"); strings.Contains(stored, "hunter3") {
 		t.Errorf("stored: %s", stored)
 	}
-	origin := queue.Origin{User: "admin", CompanyID: 1}
-	made, err := b.App.Tasks.Submit(t.Context(), queue.Submission{
+	origin := submit.Origin{User: "admin", CompanyID: 1}
+	made, err := b.App.Submissions.Submit(t.Context(), submit.Submission{
 		PhoneNumber: apptest.Phone, Content: "of a batch", Raw: []byte("{}"), BatchID: 7, SenderNo: "pushed",
 	}, origin)
 	if err != nil {
@@ -243,7 +244,7 @@ func TestTheMessagesOfBatchesGoToTheirOwnURL(t *testing.T) {
 // A worker waits for long, but no longer than its setup holds, or than its server claims.
 func TestTheWaitOfADrivenSenderEnds(t *testing.T) {
 	b, _ := apptest.NewPushing(t, nil)
-	waits := func(n int) func() bool { return func() bool { return b.App.Tasks.Waiting() == n } }
+	waits := func(n int) func() bool { return func() bool { return b.App.Queue.Waiting() == n } }
 	apptest.Eventually(t, "the sender waits", waits(1))
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "off", "version": b.GetSender("pushed").Version})
 	apptest.Eventually(t, "a sender that is off does not wait", waits(0))

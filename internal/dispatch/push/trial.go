@@ -13,6 +13,7 @@ import (
 	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
@@ -33,9 +34,9 @@ type Trial struct {
 }
 
 // Test sends one message through exactly one driven sender, also while it is off or its circuit breaker is open, and says how the answer of the provider was read. The
-// message is a task that counts as a test. It is tried once. Faults: sender.not_found, sender.not_testable, those of queue.Submit and of a
+// message is a task that counts as a test. It is tried once. Faults: sender.not_found, sender.not_testable, those of submit.Submit and of a
 // configuration that cannot be used.
-func (p *Pusher) Test(ctx context.Context, senderNo, phoneNumber, content string, origin queue.Origin) (Trial, error) {
+func (p *Pusher) Test(ctx context.Context, senderNo, phoneNumber, content string, origin submit.Origin) (Trial, error) {
 	row, err := p.q.SenderTested(ctx, senderNo)
 	if err != nil {
 		return Trial{}, postgres.Wrap("read sender", err, fault.New(fault.NotFound, fault.SenderNotFound))
@@ -48,7 +49,7 @@ func (p *Pusher) Test(ctx context.Context, senderNo, phoneNumber, content string
 	if err != nil {
 		return Trial{}, err
 	}
-	recipient, err := p.tasks.NormaliseNumber(ctx, &origin.CompanyID, "phone_number", &phoneNumber)
+	recipient, err := p.directory.NormaliseNumber(ctx, &origin.CompanyID, "phone_number", &phoneNumber)
 	if err != nil {
 		return Trial{}, err
 	}
@@ -56,13 +57,13 @@ func (p *Pusher) Test(ctx context.Context, senderNo, phoneNumber, content string
 	if err != nil {
 		return Trial{}, fmt.Errorf("write submission: %w", err)
 	}
-	task, err := p.tasks.SubmitTrial(ctx, queue.Submission{
-		PhoneNumber: phoneNumber, Content: content, MessageType: queue.Notification, Sign: "", Raw: raw,
+	task, err := p.submissions.SubmitTrial(ctx, submit.Submission{
+		PhoneNumber: phoneNumber, Content: content, MessageType: submit.Notification, Sign: "", Raw: raw,
 	}, trialLease, origin)
 	if err != nil {
 		return Trial{}, err
 	}
-	lease, err := p.tasks.ClaimTrial(ctx, senderNo, task.TaskID, trialLease)
+	lease, err := p.queue.ClaimTrial(ctx, senderNo, task.TaskID, trialLease)
 	if err != nil {
 		return Trial{}, err
 	}
@@ -113,7 +114,7 @@ func (p *Pusher) conclude(ctx context.Context, senderNo string, lease claim.Leas
 	}
 	o.Permanent = !o.OK // a test is tried once
 	reports := []queue.Report{(&setup{row: dbq.SendersDrivenRow{SenderNo: senderNo}}).reportOf(lease, o)}
-	outcomes, err := p.tasks.ReportAll(ctx, reports)
+	outcomes, err := p.queue.ReportAll(ctx, reports)
 	if err == nil {
 		err = outcomes[0].Err
 	}

@@ -316,7 +316,7 @@ func TestAReleasedTaskKeepsItsOrder(t *testing.T) {
 	lease := b.Claim("app", 1)[0]
 	release := func(appID string, lease int64) int {
 		t.Helper()
-		n, err := b.App.Tasks.Release(t.Context(), appID, []queue.Unused{{TaskID: first, LeaseID: lease, Reason: "why"}})
+		n, err := b.App.Queue.Release(t.Context(), appID, []queue.Unused{{TaskID: first, LeaseID: lease, Reason: "why"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -356,13 +356,13 @@ func TestARetryThatIsReleasedIsStillARetry(t *testing.T) {
 		if len(leases) != 1 || leases[0].Attempt != 2 {
 			t.Fatalf("claimed %+v", leases)
 		}
-		if _, err := b.App.Tasks.Release(t.Context(), "app", []queue.Unused{{TaskID: id, LeaseID: leases[0].LeaseID}}); err != nil {
+		if _, err := b.App.Queue.Release(t.Context(), "app", []queue.Unused{{TaskID: id, LeaseID: leases[0].LeaseID}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// After the sender was in trouble with the task for the second time, the task waits.
 	for range 2 {
-		if _, err := b.App.Tasks.Release(t.Context(), "app", []queue.Unused{{TaskID: id, LeaseID: b.Claim("app", 1)[0].LeaseID, Tried: true}}); err != nil {
+		if _, err := b.App.Queue.Release(t.Context(), "app", []queue.Unused{{TaskID: id, LeaseID: b.Claim("app", 1)[0].LeaseID, Tried: true}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -460,7 +460,7 @@ func TestASenderInTroubleLeavesTheMessageToOthers(t *testing.T) {
 			b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 			claim := func(sender string) []claim.Lease {
 				t.Helper()
-				rows, err := b.App.Tasks.Claim(t.Context(), claim.Request{SenderNo: sender, Limit: 10})
+				rows, err := b.App.Queue.Claim(t.Context(), claim.Request{SenderNo: sender, Limit: 10})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -479,7 +479,7 @@ func TestASenderInTroubleLeavesTheMessageToOthers(t *testing.T) {
 				t.Fatalf("claimed %d tasks, want 1", len(rows))
 			}
 			b.Exec("UPDATE sender_states SET openings = 1, rest_until = now() - interval '1 s', rest_reason = 'x' WHERE sender_id = (SELECT id FROM senders WHERE sender_no = 'sick')")
-			if _, err := b.App.Tasks.Release(t.Context(), "sick", []queue.Unused{{TaskID: rows[0].TaskID, LeaseID: rows[0].LeaseID, Tried: true}}); err != nil {
+			if _, err := b.App.Queue.Release(t.Context(), "sick", []queue.Unused{{TaskID: rows[0].TaskID, LeaseID: rows[0].LeaseID, Tried: true}}); err != nil {
 				t.Fatal(err)
 			}
 			other := b.Submit("y")
@@ -517,7 +517,7 @@ func TestAMessageThatExpiresDuringABatchIsNotSent(t *testing.T) {
 	b.AwaitStatus(first, 2)
 	b.AwaitStatus(last, 2)
 	apptest.Eventually(t, "the expired message has ended", func() bool {
-		_, err := b.App.Tasks.Expire(t.Context())
+		_, err := b.App.Queue.Expire(t.Context())
 		return err == nil && b.Task(code).Status == api.TaskFailed
 	})
 	b.ExpectEffects(code, "released untried", "expired expired")
@@ -546,7 +546,7 @@ func TestACallThatHasBegunOutlastsItsMessage(t *testing.T) {
 	})
 	code := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code", "expires_at": expires}).TaskID
 	apptest.Eventually(t, "the message has ended", func() bool {
-		_, err := b.App.Tasks.Recover(t.Context())
+		_, err := b.App.Queue.Recover(t.Context())
 		return err == nil && b.Task(code).Status >= api.TaskSuccess
 	})
 	if task := b.Task(code); task.Status != api.TaskSuccess {

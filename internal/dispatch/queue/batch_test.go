@@ -370,7 +370,7 @@ func TestASenderThatDisconnectsClaimsNothing(t *testing.T) {
 		limit, wait := 10, 30
 		_, _ = b.Client.ClaimTasksNowWithResponse(ctx, api.ClaimRequest{AppID: "gone", Limit: &limit, Wait: &wait})
 	}()
-	apptest.Eventually(t, "the sender waits", func() bool { return b.App.Tasks.Waiting() > 0 })
+	apptest.Eventually(t, "the sender waits", func() bool { return b.App.Queue.Waiting() > 0 })
 	leave()
 	<-gone
 	apptest.Eventually(t, "the server notices", func() bool { return strings.Contains(b.Log.String(), `"app_id":"gone"`) })
@@ -387,8 +387,8 @@ func TestAServerThatStopsAnswersWaitingClaims(t *testing.T) {
 	b := apptest.New(t)
 	answered := make(chan apptest.Answer)
 	go func() { answered <- b.Call("GET", "/api/v1/sms/tasks/pending?app_id=a&wait=30", nil) }()
-	apptest.Eventually(t, "the claim waits", func() bool { return b.App.Tasks.Waiting() > 0 })
-	b.App.Tasks.StopWaiting()
+	apptest.Eventually(t, "the claim waits", func() bool { return b.App.Queue.Waiting() > 0 })
+	b.App.Queue.StopWaiting()
 	if a := <-answered; a.Status != http.StatusOK || !strings.Contains(a.Raw, `"data":[]`) {
 		t.Errorf("got %s", a.Raw)
 	}

@@ -7,6 +7,8 @@ import (
 
 	"lksms/gen/dispatchq"
 	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
 )
 
 // Claim leases up to limit tasks to the sender senderNo, as many as its interval, limits, balance and shares allow (S0.3, S0.10,
@@ -39,4 +41,14 @@ func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, er
 		s.senders.Took(c.SenderNo)
 	}
 	return leases, nil
+}
+
+// ClaimTrial leases the task of a trial to a sender, also one that is off, whose circuit breaker is open, or that has used up its limits. The segments count as those of every
+// attempt. Fault: request.invalid if the balance of the sender would become negative.
+func (s *Service) ClaimTrial(ctx context.Context, senderNo, taskID string, lease time.Duration) (one claim.Lease, err error) {
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		one, err = claim.Trial(ctx, q, senderNo, taskID, lease)
+		return err
+	})
+	return one, postgres.Wrap("lease trial", err, fault.New(fault.NotFound, fault.SenderNotFound))
 }

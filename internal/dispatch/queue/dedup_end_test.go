@@ -26,7 +26,7 @@ func TestADedupKeyEndsAfterItsTime(t *testing.T) {
 	b.Exec("UPDATE dedup_keys SET made_on = made_on - CASE WHEN dedup_key = 'young' THEN 7 ELSE 8 END")
 	expect := func(want int) {
 		t.Helper()
-		if n, err := b.App.Tasks.DeleteExpired(t.Context()); n != want || err != nil {
+		if n, err := b.App.Submissions.DeleteExpired(t.Context()); n != want || err != nil {
 			t.Errorf("deleted %d, want %d, %v", n, want, err)
 		}
 	}

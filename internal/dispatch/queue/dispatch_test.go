@@ -66,7 +66,7 @@ func TestLowPrioritiesDoNotStarve(t *testing.T) {
 	b.SubmitMany("low", 2, map[string]any{"priority": 9})
 	b.SubmitMany("high", 10, map[string]any{"priority": 5})
 	b.Exec("UPDATE tasks SET due_at = now() - interval '61 minutes' WHERE content = 'low 0'")
-	if n, err := b.App.Tasks.Age(t.Context()); n != 1 || err != nil {
+	if n, err := b.App.Queue.Age(t.Context()); n != 1 || err != nil {
 		t.Fatalf("aged %d, %v", n, err)
 	}
 	if got := b.Take("app", 1)[0].Content; got != "low 0" {
@@ -74,7 +74,7 @@ func TestLowPrioritiesDoNotStarve(t *testing.T) {
 	}
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/queue", map[string]any{"priority_max_wait_seconds": 0})
 	b.Exec("UPDATE tasks SET due_at = now() - interval '7 days' WHERE content = 'low 1'")
-	if n, err := b.App.Tasks.Age(t.Context()); n != 0 || err != nil {
+	if n, err := b.App.Queue.Age(t.Context()); n != 0 || err != nil {
 		t.Errorf("aged %d although aging is off, %v", n, err)
 	}
 }
@@ -91,10 +91,10 @@ func TestNoRealTimeMessageWaitsForAgedTasks(t *testing.T) {
 			b.SubmitMany("old", 30, map[string]any{"message_type": "marketing"})
 			b.SubmitMany("late", 30, map[string]any{"message_type": "marketing", "expect_send_time": time.Now().Add(time.Hour)}, other...)
 			b.Exec("UPDATE tasks SET due_at = now() - interval '61 minutes'")
-			if n, err := b.App.Tasks.Age(t.Context()); n != 30 || err != nil {
+			if n, err := b.App.Queue.Age(t.Context()); n != 30 || err != nil {
 				t.Fatalf("aged %d, %v", n, err)
 			}
-			if n, err := b.App.Tasks.Queue(t.Context()); err != nil {
+			if n, err := b.App.Queue.Queue(t.Context()); err != nil {
 				t.Fatalf("queued %d, %v", n, err)
 			}
 			if n := b.Count("SELECT count(*) FROM queue WHERE lane IS NULL"); n != 0 {
@@ -115,7 +115,7 @@ func TestNoRealTimeMessageWaitsForAgedTasks(t *testing.T) {
 				}
 			}
 			// The tasks that were moved are passed over, and none is moved again.
-			if n, err := b.App.Tasks.Age(t.Context()); n != 0 || err != nil {
+			if n, err := b.App.Queue.Age(t.Context()); n != 0 || err != nil {
 				t.Errorf("aged again: %d, %v", n, err)
 			}
 		})
@@ -381,7 +381,7 @@ func TestATaskThatOneSenderLeavesGoesToAnother(t *testing.T) {
 			b.Submit("y")
 			b.Take("ahead", 1)
 			b.Report(id, "behind", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
-			if n, err := b.App.Tasks.Queue(b.T.Context()); n != 1 || err != nil {
+			if n, err := b.App.Queue.Queue(b.T.Context()); n != 1 || err != nil {
 				b.T.Fatalf("queued %d, %v", n, err)
 			}
 		},
@@ -427,7 +427,7 @@ func TestS3_2_ScheduledTasksGoOutWhenTheyAreDue(t *testing.T) {
 		t.Errorf("due at %s, want %s", task.DueAt, at)
 	}
 	b.Exec("UPDATE tasks SET due_at = now() - interval '1 second' WHERE task_id = $1", id)
-	if n, err := b.App.Tasks.Queue(t.Context()); n != 1 || err != nil {
+	if n, err := b.App.Queue.Queue(t.Context()); n != 1 || err != nil {
 		t.Fatalf("queued %d, %v", n, err)
 	}
 	if got := b.ClaimIDs(10); len(got) != 1 || got[0] != id {
@@ -442,7 +442,7 @@ func TestScheduledTasksAreSharedFairly(t *testing.T) {
 	big, small := b.AddCompany("big", 1), b.AddCompany("small", 1)
 	b.SubmitMany("big", 2000, map[string]any{"expect_send_time": time.Now().Add(time.Hour)}, big...)
 	b.Exec("UPDATE tasks SET due_at = now()")
-	if n, err := b.App.Tasks.Queue(t.Context()); n != 2000 || err != nil {
+	if n, err := b.App.Queue.Queue(t.Context()); n != 2000 || err != nil {
 		t.Fatalf("queued %d, %v", n, err)
 	}
 	b.SubmitMany("small", 100, nil, small...)
@@ -460,7 +460,7 @@ func TestExpiredTasksFail(t *testing.T) {
 	if got := b.ClaimIDs(10); len(got) != 0 {
 		t.Errorf("an expired task was claimed: %v", got)
 	}
-	if n, err := b.App.Tasks.Expire(t.Context()); n != 1 || err != nil {
+	if n, err := b.App.Queue.Expire(t.Context()); n != 1 || err != nil {
 		t.Fatalf("expired %d, %v", n, err)
 	}
 	task := b.Task(id)
@@ -533,12 +533,12 @@ func raceFor(b *apptest.Bundle, text string, senders ...string) string {
 	defer enough()
 	for i, appID := range senders {
 		all.Go(func() {
-			rows, err := b.App.Tasks.ClaimOrWait(ctx, claim.Request{SenderNo: appID, Limit: 1}, 20*time.Second)
+			rows, err := b.App.Queue.ClaimOrWait(ctx, claim.Request{SenderNo: appID, Limit: 1}, 20*time.Second)
 			if err == nil && len(rows) == 1 {
 				won <- appID
 			}
 		})
-		apptest.Eventually(b.T, appID+" waits", func() bool { return b.App.Tasks.Waiting() == i+1 })
+		apptest.Eventually(b.T, appID+" waits", func() bool { return b.App.Queue.Waiting() == i+1 })
 	}
 	b.Submit(text)
 	select {
@@ -647,11 +647,11 @@ func TestASenderOfManyPoolsFindsTheTasksOfAll(t *testing.T) {
 	defer enough()
 	all.Go(func() {
 		for ctx.Err() == nil {
-			rows, _ := b.App.Tasks.ClaimOrWait(ctx, claim.Request{SenderNo: "wide", Limit: 3}, 20*time.Second)
+			rows, _ := b.App.Queue.ClaimOrWait(ctx, claim.Request{SenderNo: "wide", Limit: 3}, 20*time.Second)
 			taken <- len(rows)
 		}
 	})
-	apptest.Eventually(t, "the sender waits", func() bool { return b.App.Tasks.Waiting() == 1 })
+	apptest.Eventually(t, "the sender waits", func() bool { return b.App.Queue.Waiting() == 1 })
 	// As another server stores them: half of them queued, half not yet, and more than one walk finds.
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, company_id, pool_id, lane, rank, due_at)
 		SELECT 'task_' || p.id, '13800138000', '+8613800138000', 'x', p.company_id, p.id, CASE WHEN p.id % 2 = 0 THEN 160 END, CASE WHEN p.id % 2 = 0 THEN 0 END, now()

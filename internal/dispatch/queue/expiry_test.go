@@ -26,7 +26,7 @@ func pass(b *apptest.Bundle, d time.Duration) {
 // expire runs the sweep that ends waiting tasks.
 func expire(b *apptest.Bundle) {
 	b.T.Helper()
-	if _, err := b.App.Tasks.Expire(b.T.Context()); err != nil {
+	if _, err := b.App.Queue.Expire(b.T.Context()); err != nil {
 		b.T.Fatal(err)
 	}
 }
@@ -172,7 +172,7 @@ func TestALeaseOfAnExpiredTaskCanBeGivenBack(t *testing.T) {
 	id := submitExpiring(b, time.Minute)
 	task := b.Take("app", 1)[0]
 	pass(b, 61*time.Second)
-	if n, err := b.App.Tasks.Release(t.Context(), "app", []queue.Unused{{TaskID: id, LeaseID: task.LeaseID}}); n != 1 || err != nil {
+	if n, err := b.App.Queue.Release(t.Context(), "app", []queue.Unused{{TaskID: id, LeaseID: task.LeaseID}}); n != 1 || err != nil {
 		t.Fatalf("gave back %d, %v", n, err)
 	}
 	expire(b)

@@ -51,7 +51,7 @@ func TestRecoverSurvivesThousandsOfLeasesAndOneThatFails(t *testing.T) {
 			}
 		}
 	}()
-	recovered, err := b.App.Tasks.Recover(t.Context())
+	recovered, err := b.App.Queue.Recover(t.Context())
 	close(stop)
 	<-watched
 	if recovered != n-1 || err == nil || !strings.Contains(err.Error(), "t700") {

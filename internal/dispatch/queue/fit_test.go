@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -12,17 +12,17 @@ import (
 func TestATextIsCutToItsLimits(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"max_content_marketing":1024,"max_segments_marketing":1,"max_content_notification":20}`)
-	limits := func(messageType int16) queue.Limits {
-		l, err := b.App.Tasks.Limits(t.Context(), messageType)
+	limits := func(messageType int16) submit.Limits {
+		l, err := b.App.Submissions.Limits(t.Context(), messageType)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return l
 	}
-	characters, segment := limits(queue.Notification), limits(queue.Marketing)
+	characters, segment := limits(submit.Notification), limits(submit.Marketing)
 	for _, c := range []struct {
 		name       string
-		limits     queue.Limits
+		limits     submit.Limits
 		sign       string
 		text, want string
 	}{

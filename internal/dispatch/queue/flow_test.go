@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	api "lksms/gen/client"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -161,14 +161,14 @@ func TestUsersWhoComeLaterTakeTurns(t *testing.T) {
 // rowsOf submits n messages of a batch of the default company.
 func rowsOf(b *apptest.Bundle, word string, n int, batch int64, user string) {
 	b.T.Helper()
-	subs := make([]queue.Submission, n)
+	subs := make([]submit.Submission, n)
 	for i := range subs {
-		subs[i] = queue.Submission{
-			PhoneNumber: apptest.Phone, Content: fmt.Sprint(word, " ", i), Raw: []byte("{}"), MessageType: queue.Notification, BatchID: batch,
+		subs[i] = submit.Submission{
+			PhoneNumber: apptest.Phone, Content: fmt.Sprint(word, " ", i), Raw: []byte("{}"), MessageType: submit.Notification, BatchID: batch,
 		}
 	}
 	for portion := range slices.Chunk(subs, 100) {
-		outcomes, err := b.App.Tasks.SubmitAll(b.T.Context(), portion, queue.Origin{User: user, CompanyID: 1})
+		outcomes, err := b.App.Submissions.SubmitAll(b.T.Context(), portion, submit.Origin{User: user, CompanyID: 1})
 		if err != nil {
 			b.T.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func TestTasksThatComeDueTakeTurns(t *testing.T) {
 	b.SubmitMany("bert", 100, later, who[1]...)
 	b.SubmitMany("cora", 20, nil, who[2]...)
 	b.Exec("UPDATE queue SET due_at = now() WHERE due_at > now()")
-	if n, err := b.App.Tasks.Queue(t.Context()); n != 300 || err != nil {
+	if n, err := b.App.Queue.Queue(t.Context()); n != 300 || err != nil {
 		t.Fatalf("queued %d, %v", n, err)
 	}
 	all := contents(b, "app", 8)
@@ -305,14 +305,14 @@ func TestNothingIsLostWhereFlowsTakeTurns(t *testing.T) {
 	for _, task := range failing {
 		b.Report(task.TaskID, "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
 	}
-	if _, err := b.App.Tasks.HoldBatch(t.Context(), 7); err != nil {
+	if _, err := b.App.Queue.HoldBatch(t.Context(), 7); err != nil {
 		t.Fatal(err)
 	}
 	if got := of(taken(b.Take("app", 30)), "list"); len(got) != 0 {
 		t.Errorf("took %v of a paused batch", got)
 	}
 	setBatch(b, "running")
-	if _, err := b.App.Tasks.ReleaseBatch(t.Context(), 7); err != nil {
+	if _, err := b.App.Queue.ReleaseBatch(t.Context(), 7); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.Count("SELECT count(*) FROM queue WHERE rank IS NULL AND flow_rank IS NOT NULL"); n != 0 {

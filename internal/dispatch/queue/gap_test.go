@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -18,7 +18,7 @@ func twoCompanies(b *apptest.Bundle) (blue, red []string) {
 // expectHalf closes the gaps and fails unless the tasks whose contents begin with a word are half of the next ones.
 func expectHalf(b *apptest.Bundle, word string) {
 	b.T.Helper()
-	if _, err := b.App.Tasks.CloseGaps(b.T.Context()); err != nil {
+	if _, err := b.App.Queue.CloseGaps(b.T.Context()); err != nil {
 		b.T.Fatal(err)
 	}
 	took := map[string]int{}
@@ -46,7 +46,7 @@ var leave = map[string]func(b *apptest.Bundle, word string){
 	},
 	"expired": func(b *apptest.Bundle, word string) {
 		b.Exec("UPDATE queue SET expires_at = now() WHERE content LIKE $1 || ' %'", word)
-		if _, err := b.App.Tasks.Expire(b.T.Context()); err != nil {
+		if _, err := b.App.Queue.Expire(b.T.Context()); err != nil {
 			b.T.Fatal(err)
 		}
 	},
@@ -78,7 +78,7 @@ func TestS4_1_ACompanyKeepsItsShareWhenItsBacklogLeaves(t *testing.T) {
 			b.SubmitMany("red", 300, nil, red...)
 			b.Take("app", 20)
 			leave(b, "old")
-			if _, err := b.App.Tasks.CloseGaps(t.Context()); err != nil {
+			if _, err := b.App.Queue.CloseGaps(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			b.SubmitMany("blue", 100, nil, blue...)
@@ -102,7 +102,7 @@ func TestTasksBehindAGapKeepTheirOrder(t *testing.T) {
 	leave["cancelled"](b, "old")
 	var all []string
 	for range 25 {
-		if _, err := b.App.Tasks.CloseGaps(t.Context()); err != nil {
+		if _, err := b.App.Queue.CloseGaps(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, task := range b.Take("app", 100) {
@@ -127,10 +127,10 @@ func TestNoGapIsSeenWhereCompaniesTakeTurns(t *testing.T) {
 		headers := b.AddUser(company+"user", "submit", map[string]any{"company_no": company})
 		b.SubmitMany(company, 300, nil, headers...)
 	}
-	submitBatch(b, 9, 200, func(s *queue.Submission) { s.MessageType = queue.Notification })
+	submitBatch(b, 9, 200, func(s *submit.Submission) { s.MessageType = submit.Notification })
 	for i := range 12 {
 		b.Take("app", 1+i*i%7)
-		if n, err := b.App.Tasks.CloseGaps(t.Context()); err != nil || n != 0 {
+		if n, err := b.App.Queue.CloseGaps(t.Context()); err != nil || n != 0 {
 			t.Fatalf("after %d claims, %d tasks were moved, %v", i+1, n, err)
 		}
 	}

@@ -31,32 +31,8 @@ func (s *Service) ReleaseBatch(ctx context.Context, batchID int64) (released int
 		released += int(row.Released)
 		return int(row.Released), row.LastID, err
 	})
-	for pool, n := range news {
-		s.line.Wake(pool, n)
-	}
+	s.Wake(news)
 	return released, err
-}
-
-// CancelBatch ends the PENDING tasks of a batch, in portions of their own transactions, logs that by did it, and returns how many.
-func (s *Service) CancelBatch(ctx context.Context, batchID int64, by string) (cancelled int, err error) {
-	for after := ""; ; {
-		var ids []string
-		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-			ids, err = q.TaskIDsWaiting(ctx, dispatchq.TaskIDsWaitingParams{BatchID: batchID, AfterID: after, Portion: sweepBatch})
-			return err
-		})
-		if err != nil {
-			return cancelled, postgres.Wrap("find tasks of batch", err, nil)
-		}
-		if len(ids) == 0 {
-			return cancelled, nil
-		}
-		n, err := s.CancelAll(ctx, ids, by)
-		if cancelled += n; err != nil {
-			return cancelled, err
-		}
-		after = ids[len(ids)-1]
-	}
 }
 
 // inPortions runs a statement on the tasks after the last one that it changed, until a portion is not full.

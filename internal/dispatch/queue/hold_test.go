@@ -9,21 +9,22 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/access"
 	"lksms/internal/testkit/apptest"
 )
 
 // submitBatch submits n messages of a batch, changed by more, and returns the ids of the tasks.
-func submitBatch(b *apptest.Bundle, batch int64, n int, more func(*queue.Submission)) []string {
+func submitBatch(b *apptest.Bundle, batch int64, n int, more func(*submit.Submission)) []string {
 	b.T.Helper()
-	subs := make([]queue.Submission, n)
+	subs := make([]submit.Submission, n)
 	for i := range subs {
-		subs[i] = queue.Submission{PhoneNumber: apptest.Phone, Content: fmt.Sprint("row ", i), Raw: []byte("{}"), MessageType: queue.Marketing, BatchID: batch}
+		subs[i] = submit.Submission{PhoneNumber: apptest.Phone, Content: fmt.Sprint("row ", i), Raw: []byte("{}"), MessageType: submit.Marketing, BatchID: batch}
 		if more != nil {
 			more(&subs[i])
 		}
 	}
-	outcomes, err := b.App.Tasks.SubmitAll(b.T.Context(), subs, queue.Origin{User: "admin", CompanyID: access.DefaultCompany})
+	outcomes, err := b.App.Submissions.SubmitAll(b.T.Context(), subs, submit.Origin{User: "admin", CompanyID: access.DefaultCompany})
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func setBatch(b *apptest.Bundle, status string) {
 func hold(b *apptest.Bundle, want int) {
 	b.T.Helper()
 	setBatch(b, "paused")
-	if n, err := b.App.Tasks.HoldBatch(b.T.Context(), 7); err != nil || n != want {
+	if n, err := b.App.Queue.HoldBatch(b.T.Context(), 7); err != nil || n != want {
 		b.T.Errorf("held %d, want %d, %v", n, want, err)
 	}
 }
@@ -58,7 +59,7 @@ func hold(b *apptest.Bundle, want int) {
 func release(b *apptest.Bundle, want int) {
 	b.T.Helper()
 	setBatch(b, "running")
-	if n, err := b.App.Tasks.ReleaseBatch(b.T.Context(), 7); err != nil || n != want {
+	if n, err := b.App.Queue.ReleaseBatch(b.T.Context(), 7); err != nil || n != want {
 		b.T.Errorf("released %d, want %d, %v", n, want, err)
 	}
 }
@@ -93,8 +94,8 @@ func TestNobodyGetsTheTasksOfABatchThatIsHeld(t *testing.T) {
 		t.Errorf("counts: %s, before %s", got, counted)
 	}
 	for _, sweep := range []func() (int, error){
-		func() (int, error) { return b.App.Tasks.Queue(t.Context()) }, func() (int, error) { return b.App.Tasks.Age(t.Context()) },
-		func() (int, error) { return b.App.Tasks.Move(t.Context()) },
+		func() (int, error) { return b.App.Queue.Queue(t.Context()) }, func() (int, error) { return b.App.Queue.Age(t.Context()) },
+		func() (int, error) { return b.App.Queue.Move(t.Context()) },
 	} {
 		if n, err := sweep(); n != 0 || err != nil {
 			t.Errorf("a sweep changed %d tasks, %v", n, err)
@@ -127,7 +128,7 @@ func TestAReleasedBatchTakesTurnsWithOtherCompanies(t *testing.T) {
 	hold(b, 50)
 	b.SubmitMany("other", 50, map[string]any{"message_type": "marketing"}, other...)
 	release(b, 50)
-	if n, err := b.App.Tasks.Queue(t.Context()); n != 50 || err != nil {
+	if n, err := b.App.Queue.Queue(t.Context()); n != 50 || err != nil {
 		t.Fatalf("queued %d, %v", n, err)
 	}
 	if got := owners(b.Claim("app", 20)); got["row"] < 9 || got["other"] < 9 {
@@ -183,7 +184,7 @@ func TestATaskThatASenderHoldsIsHeldWhenItComesBack(t *testing.T) {
 func TestAPauseShortensNoWait(t *testing.T) {
 	b := apptest.New(t)
 	later := time.Now().Add(2 * time.Hour).Truncate(time.Microsecond)
-	ids := submitBatch(b, 7, 3, func(s *queue.Submission) { s.ExpectSendTime = &later })
+	ids := submitBatch(b, 7, 3, func(s *submit.Submission) { s.ExpectSendTime = &later })
 	now := submitBatch(b, 7, 2, nil)
 	b.ClaimIDs(2)
 	b.Report(now[0], "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 3600})
@@ -219,10 +220,10 @@ func TestAPauseShortensNoWait(t *testing.T) {
 func TestAHeldTaskExpires(t *testing.T) {
 	b := apptest.New(t)
 	soon := time.Now().Add(time.Hour)
-	ids := submitBatch(b, 7, 2, func(s *queue.Submission) { s.ExpiresAt = &soon })
+	ids := submitBatch(b, 7, 2, func(s *submit.Submission) { s.ExpiresAt = &soon })
 	hold(b, 2)
 	b.Exec("UPDATE queue SET expires_at = now() - interval '1 second' WHERE task_id = $1", ids[0])
-	if n, err := b.App.Tasks.Expire(t.Context()); n != 1 || err != nil {
+	if n, err := b.App.Queue.Expire(t.Context()); n != 1 || err != nil {
 		t.Fatalf("expired %d, %v", n, err)
 	}
 	if task := b.Task(ids[0]); task.Status != 3 || task.DueAt != nil || *task.BatchID != 7 {
@@ -258,7 +259,7 @@ func TestOnlyTheWaitingTasksOfABatchAreCancelled(t *testing.T) {
 // A requeued task is of its batch still, and is held at once while the batch is paused.
 func TestARequeuedTaskKeepsItsBatch(t *testing.T) {
 	b := apptest.New(t)
-	ids := submitBatch(b, 7, 2, func(s *queue.Submission) { s.Test = true })
+	ids := submitBatch(b, 7, 2, func(s *submit.Submission) { s.Test = true })
 	hold(b, 2)
 	cancelBatch(b, 2)
 	requeue(b, ids[0])
@@ -301,26 +302,26 @@ func TestHoldsRaceClaims(t *testing.T) {
 				take(10)
 			case 3, 4:
 				setBatch(b, "paused")
-				if _, err := b.App.Tasks.HoldBatch(t.Context(), 7); err != nil {
+				if _, err := b.App.Queue.HoldBatch(t.Context(), 7); err != nil {
 					t.Error(err)
 				}
 			default:
 				setBatch(b, "running")
-				if _, err := b.App.Tasks.ReleaseBatch(t.Context(), 7); err != nil {
+				if _, err := b.App.Queue.ReleaseBatch(t.Context(), 7); err != nil {
 					t.Error(err)
 				}
 			}
 		}
 	})
 	setBatch(b, "paused")
-	if _, err := b.App.Tasks.HoldBatch(t.Context(), 7); err != nil {
+	if _, err := b.App.Queue.HoldBatch(t.Context(), 7); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.ClaimIDs(100); len(got) != 0 {
 		t.Errorf("claimed %d tasks that are held", len(got))
 	}
 	setBatch(b, "running")
-	if _, err := b.App.Tasks.ReleaseBatch(t.Context(), 7); err != nil {
+	if _, err := b.App.Queue.ReleaseBatch(t.Context(), 7); err != nil {
 		t.Fatal(err)
 	}
 	for left := true; left; {
@@ -345,7 +346,7 @@ func TestAReleaseRacesACancellation(t *testing.T) {
 	apptest.Together(3, func(i int) {
 		var err error
 		if i == 0 {
-			_, err = b.App.Tasks.ReleaseBatch(t.Context(), 7)
+			_, err = b.App.Queue.ReleaseBatch(t.Context(), 7)
 		} else {
 			cancelled[i], err = b.App.Tasks.CancelBatch(t.Context(), 7, "operator")
 		}
@@ -376,7 +377,7 @@ func TestAHoldWaitsForAClaim(t *testing.T) {
 	}
 	held := make(chan int)
 	go func() {
-		n, err := b.App.Tasks.HoldBatch(t.Context(), 7)
+		n, err := b.App.Queue.HoldBatch(t.Context(), 7)
 		if err != nil {
 			t.Error(err)
 		}
@@ -399,11 +400,11 @@ func TestAHoldAndAReleaseFollowTheStatusOfTheBatch(t *testing.T) {
 	b := apptest.New(t)
 	submitBatch(b, 7, 2, nil)
 	setBatch(b, "running")
-	if n, err := b.App.Tasks.HoldBatch(t.Context(), 7); n != 0 || err != nil {
+	if n, err := b.App.Queue.HoldBatch(t.Context(), 7); n != 0 || err != nil {
 		t.Errorf("held %d of a running batch, %v", n, err)
 	}
 	hold(b, 2)
-	if n, err := b.App.Tasks.ReleaseBatch(t.Context(), 7); n != 0 || err != nil {
+	if n, err := b.App.Queue.ReleaseBatch(t.Context(), 7); n != 0 || err != nil {
 		t.Errorf("released %d of a paused batch, %v", n, err)
 	}
 	// A hold that waits for the change of the status follows it.
@@ -418,7 +419,7 @@ func TestAHoldAndAReleaseFollowTheStatusOfTheBatch(t *testing.T) {
 	}
 	held := make(chan int)
 	go func() {
-		n, err := b.App.Tasks.HoldBatch(t.Context(), 7)
+		n, err := b.App.Queue.HoldBatch(t.Context(), 7)
 		if err != nil {
 			t.Error(err)
 		}
@@ -437,7 +438,7 @@ func TestTasksAreListedByTheirBatch(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	b := w.Bundle
 	of7 := submitBatch(b, 7, 3, nil)
-	tests := submitBatch(b, 8, 2, func(s *queue.Submission) { s.Test = true })
+	tests := submitBatch(b, 8, 2, func(s *submit.Submission) { s.Test = true })
 	b.SubmitMany("single", 2, nil)
 	if got := listOf(b, "batch_id=7"); !slices.Equal(got, of7) {
 		t.Errorf("batch 7: %v", got)
@@ -466,26 +467,26 @@ func TestTheLogAndTheFactsNameBatchCountryAndTest(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	soon := time.Now().Add(time.Hour)
-	ids := submitBatch(b, 7, 8, func(s *queue.Submission) { s.Test, s.ExpiresAt = true, &soon })
+	ids := submitBatch(b, 7, 8, func(s *submit.Submission) { s.Test, s.ExpiresAt = true, &soon })
 	claimed := b.Claim("app", 7)
 	b.Report(claimed[0].TaskID, "app", 2, nil)
 	b.Report(claimed[0].TaskID, "app", 2, nil) // too late
 	b.Report(claimed[1].TaskID, "app", 3, nil)
 	b.Report(claimed[2].TaskID, "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
-	if n, err := b.App.Tasks.Release(t.Context(), "app", []queue.Unused{{TaskID: claimed[3].TaskID, LeaseID: claimed[3].LeaseID, Tried: true}}); n != 1 || err != nil {
+	if n, err := b.App.Queue.Release(t.Context(), "app", []queue.Unused{{TaskID: claimed[3].TaskID, LeaseID: claimed[3].LeaseID, Tried: true}}); n != 1 || err != nil {
 		t.Fatalf("released %d, %v", n, err)
 	}
 	b.Exec("UPDATE queue SET lease_until = now() - interval '1 second' WHERE task_id = $1", claimed[4].TaskID)
 	b.Recover()
 	b.Exec("UPDATE queue SET expires_at = now() - interval '1 second' WHERE task_id = $1", claimed[4].TaskID)
-	if _, err := b.App.Tasks.Expire(t.Context()); err != nil {
+	if _, err := b.App.Queue.Expire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.App.Tasks.CancelAll(t.Context(), ids, "operator"); err != nil {
 		t.Fatal(err)
 	}
 	requeue(b, claimed[1].TaskID)
-	if left, err := b.App.Tasks.SettleReceipts(t.Context(), []queue.Final{
+	if left, err := b.App.Queue.SettleReceipts(t.Context(), []queue.Final{
 		{TaskID: claimed[0].TaskID, SenderNo: "app", State: 1}, {TaskID: claimed[1].TaskID, SenderNo: "app", State: 2, LeaseID: &claimed[1].LeaseID},
 	}); err != nil || slices.Contains(left, true) {
 		t.Fatal(left, err)

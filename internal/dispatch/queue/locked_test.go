@@ -164,7 +164,7 @@ func settleReceipts(b *apptest.Bundle, finals []queue.Final, want ...bool) {
 	ctx, cancel := context.WithTimeout(b.T.Context(), 5*time.Second)
 	defer cancel()
 	err := b.App.DB.Tx(ctx, func(ctx context.Context) error {
-		left, err := b.App.Tasks.SettleReceipts(ctx, finals)
+		left, err := b.App.Queue.SettleReceipts(ctx, finals)
 		if err == nil && !slices.Equal(left, want) {
 			b.T.Errorf("left %v, want %v", left, want)
 		}

@@ -3,14 +3,15 @@ package queue
 import (
 	"context"
 
+	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/platform/merge"
 	"lksms/internal/platform/postgres"
 )
 
-// apartByDay runs items together, in a transaction or a savepoint of its own. If one of them needs a partition that is locked, which may take
+// RunByDay runs items together, in a transaction or a savepoint of its own. If one of them needs a partition that is locked, which may take
 // minutes, the items of each day run apart, so that only those of the locked partition fail. idOf returns the task of an item. An error other
 // than that of a lock is returned if all items ran together; then none is done.
-func apartByDay[In, Out any](ctx context.Context, db *postgres.DB, items []In, idOf func(In) string,
+func RunByDay[In, Out any](ctx context.Context, db *postgres.DB, items []In, idOf func(In) string,
 	run func(ctx context.Context, items []In) ([]Out, error),
 ) ([]merge.Result[Out], error) {
 	results := make([]merge.Result[Out], len(items))
@@ -37,7 +38,7 @@ func apartByDay[In, Out any](ctx context.Context, db *postgres.DB, items []In, i
 	days, order := map[string][]int{}, []string{}
 	for i, item := range items {
 		all[i] = i
-		day := DayOf(idOf(item))
+		day := taskid.DayOf(idOf(item))
 		if days[day] == nil {
 			order = append(order, day)
 		}
@@ -54,12 +55,4 @@ func apartByDay[In, Out any](ctx context.Context, db *postgres.DB, items []In, i
 		_ = brief(days[day]) // it is the result of each of them
 	}
 	return results, nil
-}
-
-// DayOf returns how the ids of a task's day begin; ids of other shapes are in the default partition.
-func DayOf(id string) string {
-	if n := len("task_20060102"); len(id) > n && id[n] == '_' {
-		return id[:n]
-	}
-	return ""
 }

@@ -13,6 +13,7 @@ import (
 	"lksms/gen/dispatchq"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/setting"
@@ -139,11 +140,11 @@ func runDispatch(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	s := newService(db, setting.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Hour, RetryMaxWait: time.Minute})
+	s, submissions := newServices(db, setting.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Hour, RetryMaxWait: time.Minute})
 	defer s.Close()
 	for round := range int64(3) {
 		batch := 1 + round
-		submitTasks(t, db, s, batch)
+		submitTasks(t, db, submissions, batch)
 		holdBatch(t, db, s, batch)
 		if _, err := s.CloseGaps(t.Context()); err != nil {
 			t.Fatal(err)
@@ -156,15 +157,15 @@ func runDispatch(t *testing.T, url string) {
 }
 
 // submitTasks submits ten tasks, the last of which belongs to a batch.
-func submitTasks(t *testing.T, db *postgres.DB, s *queue.Service, batch int64) {
+func submitTasks(t *testing.T, db *postgres.DB, submissions *submit.Service, batch int64) {
 	t.Helper()
 	for i := range 10 {
 		ofBatch := int64(0)
 		if i == 9 {
 			ofBatch = batch
 		}
-		made, err := s.Submit(t.Context(), queue.Submission{PhoneNumber: "13800138000", Content: "x", Raw: []byte("{}"), BatchID: ofBatch},
-			queue.Origin{User: fmt.Sprint(batch, i), CompanyID: access.DefaultCompany})
+		made, err := submissions.Submit(t.Context(), submit.Submission{PhoneNumber: "13800138000", Content: "x", Raw: []byte("{}"), BatchID: ofBatch},
+			submit.Origin{User: fmt.Sprint(batch, i), CompanyID: access.DefaultCompany})
 		if err == nil {
 			err = db.Dispatch(t.Context(), func(q *dispatchq.Queries) error {
 				_, err := q.TaskAhead(t.Context(), dispatchq.TaskAheadParams{TaskID: made.TaskID, Most: 3})

@@ -10,7 +10,7 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/gen/dispatchq"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -184,7 +184,7 @@ func TestLateSubmissionsFollowTheRoutes(t *testing.T) {
 	b.SubmitMany("x", 2, nil)
 	b.Exec("UPDATE tasks SET pool_id = 1, lane = NULL, rank = NULL WHERE content = 'x 0'")
 	b.Exec("UPDATE tasks SET pool_id = 1 WHERE content = 'x 1'")
-	if n, err := b.App.Tasks.Move(t.Context()); n != 2 || err != nil {
+	if n, err := b.App.Queue.Move(t.Context()); n != 2 || err != nil {
 		t.Errorf("moved %d, %v", n, err)
 	}
 	if got := b.Take("theirs", 10); len(got) != 2 {
@@ -194,7 +194,7 @@ func TestLateSubmissionsFollowTheRoutes(t *testing.T) {
 	b.SubmitMany("late", 1, nil)
 	b.Exec("UPDATE tasks SET pool_id = 1 WHERE content = 'late 0'")
 	b.Exec("UPDATE pools SET unsettled_since = now() - interval '1 hour' WHERE unsettled_since IS NOT NULL")
-	if n, err := b.App.Tasks.Move(t.Context()); n != 1 || err != nil {
+	if n, err := b.App.Queue.Move(t.Context()); n != 1 || err != nil {
 		t.Errorf("moved %d, %v", n, err)
 	}
 	if n := b.Count("SELECT count(*) FROM pools WHERE unsettled_since IS NOT NULL"); n != 0 {
@@ -204,7 +204,7 @@ func TestLateSubmissionsFollowTheRoutes(t *testing.T) {
 	b.Expect(200, "", "DELETE", routePath(r), nil)
 	b.SubmitMany("y", 1, nil)
 	b.Exec("UPDATE tasks SET pool_id = $1 WHERE content = 'y 0'", pool)
-	if n, err := b.App.Tasks.Move(t.Context()); n != 1 || err != nil {
+	if n, err := b.App.Queue.Move(t.Context()); n != 1 || err != nil {
 		t.Errorf("moved %d, %v", n, err)
 	}
 	if got := b.Take("shared", 10); len(got) != 1 {
@@ -277,7 +277,7 @@ func TestAgedTasksDoNotStarveBehindTheHighestPriorityBelowRealTime(t *testing.T)
 	b.Exec("UPDATE tasks SET rank = rank + 1e6") // as after many tasks of this priority
 	b.SubmitMany("urgent", 50, map[string]any{"priority": 2})
 	b.Exec("UPDATE tasks SET due_at = now() - interval '61 minutes' WHERE priority = 9")
-	if n, err := b.App.Tasks.Age(t.Context()); n != 30 || err != nil {
+	if n, err := b.App.Queue.Age(t.Context()); n != 30 || err != nil {
 		t.Fatalf("aged %d, %v", n, err)
 	}
 	took := map[string]int{}
@@ -290,7 +290,7 @@ func TestAgedTasksDoNotStarveBehindTheHighestPriorityBelowRealTime(t *testing.T)
 	if took["old"] != 30 {
 		t.Errorf("of the next 80: %v", took)
 	}
-	if n, err := b.App.Tasks.Age(t.Context()); n != 0 || err != nil {
+	if n, err := b.App.Queue.Age(t.Context()); n != 0 || err != nil {
 		t.Errorf("aged %d again, %v", n, err)
 	}
 }
@@ -471,14 +471,14 @@ func TestADeletedChannelTakesItsRanksWithIt(t *testing.T) {
 	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "pager", "name": "pager"})
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "acme"})
 	b.Submit("the rank of another channel stays")
-	ids, err := b.App.Tasks.Enqueue(t.Context(), queue.Rendered{
-		Channel: "pager", Content: "x", MessageType: queue.Notification,
-		Origin: queue.Origin{CompanyID: apptest.Scan[int64](b, "SELECT id FROM companies WHERE company_no = 'acme'")},
-	}, []queue.Person{{UserID: "u", Address: "a"}})
+	ids, err := b.App.Submissions.Enqueue(t.Context(), submit.Rendered{
+		Channel: "pager", Content: "x", MessageType: submit.Notification,
+		Origin: submit.Origin{CompanyID: apptest.Scan[int64](b, "SELECT id FROM companies WHERE company_no = 'acme'")},
+	}, []submit.Person{{UserID: "u", Address: "a"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := b.App.Tasks.Queue(t.Context()); n != 1 || err != nil {
+	if n, err := b.App.Queue.Queue(t.Context()); n != 1 || err != nil {
 		t.Fatalf("queued %d, %v", n, err)
 	}
 	expectRanks := func(when string, want int) {
@@ -703,7 +703,7 @@ func TestARetryInAPoolCostsNoShareWhereTheSenderIsBusyInAnother(t *testing.T) {
 	b.Report(failed[0].TaskID, "both", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
 	b.SubmitMany("busy", 300, nil, apptest.Basic("user-of-busy", apptest.UserPassword)...)
 	b.SubmitMany("x", 300, nil)
-	if n, err := b.App.Tasks.Queue(t.Context()); n != 1 || err != nil {
+	if n, err := b.App.Queue.Queue(t.Context()); n != 1 || err != nil {
 		t.Fatalf("queued %d, %v", n, err)
 	}
 	both, only := 0, 0
@@ -723,7 +723,7 @@ func TestARetryOfAnAgedTaskGetsARankOfItsOwnPriority(t *testing.T) {
 	b.Take("app", 50) // the ranks of priority 0 are far ahead
 	b.SubmitMany("old", 1, map[string]any{"priority": 9})
 	b.Exec("UPDATE tasks SET due_at = now() - interval '61 minutes' WHERE content = 'old 0'")
-	if n, err := b.App.Tasks.Age(t.Context()); n != 1 || err != nil {
+	if n, err := b.App.Queue.Age(t.Context()); n != 1 || err != nil {
 		t.Fatalf("aged %d, %v", n, err)
 	}
 	old := b.Take("app", 1)

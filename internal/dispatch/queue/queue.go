@@ -1,5 +1,5 @@
-// Package queue is the only writer of tasks, their leases and their logs: submissions, claims, reports, expired leases, cancellation,
-// receipts.
+// Package queue owns the life of tasks that were stored: when they are due and in which order, who waits for them, claims, reports, expired leases and
+// receipts. The rooms beneath it are the only other writers of tasks: submit makes them, and task cancels and requeues them.
 package queue
 
 import (
@@ -16,7 +16,6 @@ import (
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue/line"
 	"lksms/internal/dispatch/sender"
-	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/merge"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
@@ -36,34 +35,29 @@ const (
 
 // Service changes and reads tasks. Every method is at most one transaction, unless it says otherwise.
 type Service struct {
-	db        *postgres.DB
-	q         *dbq.Queries
-	inParts   *dbq.Queries // statements that read tasks by their ids
-	templates *template.Service
-	directory *directory.Service
-	senders   *sender.Service
-	settings  *setting.Service
-	submits   *merge.Merger[newTask, bool]
-	reports   *merge.Merger[Report, ended]
-	late      *merge.Merger[Report, ended] // of reports, those that ended no lease
-	refusals  *merge.Merger[refusedRow, struct{}]
-	line      *line.Line
-	followed  atomic.Int64 // version of the directory that FollowSwitches followed last; 0: none
-	tracer    *tracing.Tracer
+	db       *postgres.DB
+	q        *dbq.Queries
+	inParts  *dbq.Queries // statements that read tasks by their ids
+	senders  *sender.Service
+	settings *setting.Service
+	reports  *merge.Merger[Report, ended]
+	late     *merge.Merger[Report, ended] // of reports, those that ended no lease
+	line     *line.Line
+	followed atomic.Int64 // version of the directory that FollowSwitches followed last; 0: none
+	tracer   *tracing.Tracer
 
 	claimed   prometheus.Counter
 	reported  *prometheus.CounterVec
 	recovered *prometheus.CounterVec
 	unreached *prometheus.CounterVec
-	requeued  prometheus.Counter
 	looks     prometheus.Histogram
 }
 
 // New returns a Service whose counters are registered with reg.
-func New(db *postgres.DB, templates *template.Service, directory *directory.Service, senders *sender.Service, settings *setting.Service, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
+func New(db *postgres.DB, directory *directory.Service, senders *sender.Service, settings *setting.Service, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
 	metrics := promauto.With(reg)
 	s := &Service{
-		db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), templates: templates, directory: directory, senders: senders, settings: settings, tracer: tracer,
+		db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), senders: senders, settings: settings, tracer: tracer,
 		claimed: metrics.NewCounter(prometheus.CounterOpts{
 			Name: "lksms_tasks_claimed_total", Help: "Tasks handed to senders.",
 		}),
@@ -74,9 +68,6 @@ func New(db *postgres.DB, templates *template.Service, directory *directory.Serv
 			Name: "lksms_tasks_recovered_total", Help: "Expired leases, by the outcome for the task.",
 		}, []string{"effect"}),
 	}
-	s.requeued = metrics.NewCounter(prometheus.CounterOpts{
-		Name: "lksms_tasks_requeued_total", Help: "Tasks that had ended and were requeued.",
-	})
 	directory.OnRoutesChanged(s.routesChanged)
 	directory.OnSwitched(s.Switched)
 	s.line = line.New(s.poll, s.readUsage)
@@ -91,23 +82,9 @@ func New(db *postgres.DB, templates *template.Service, directory *directory.Serv
 	s.unreached = metrics.NewCounterVec(prometheus.CounterOpts{
 		Name: "lksms_notification_people_failed_total", Help: "People whom a notification did not reach, by the reason.",
 	}, []string{"reason"})
-	s.submits = merge.New(merge.Options[newTask, bool]{
-		Run: s.storeAll, Hopeless: isHopeless, Most: maxMerged, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
-	})
-	s.reports = merge.New(merge.Options[Report, ended]{
-		Run: s.settle, Hopeless: isHopeless, Key: func(r Report) string { return r.TaskID },
-		Most: maxMerged, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
-	})
-	s.late = merge.New(merge.Options[Report, ended]{
-		Run: s.settleLate, Hopeless: isHopeless, Key: func(r Report) string { return r.TaskID },
-		Most: maxMerged, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
-	})
-	s.refusals = merge.New(merge.Options[refusedRow, struct{}]{
-		Run: func(ctx context.Context, rows []refusedRow) ([]struct{}, error) {
-			return make([]struct{}, len(rows)), s.logRefused(ctx, rows)
-		},
-		Hopeless: isHopeless, Most: maxMerged, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
-	})
+	ofTask := func(r Report) string { return r.TaskID }
+	s.reports = NewMerger(s.settle, ofTask)
+	s.late = NewMerger(s.settleLate, ofTask)
 	return s
 }
 
@@ -121,7 +98,6 @@ func (s *Service) Sweeps() []sweep.Job {
 		{Roles: servers.Roles{servers.Sweep}, Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: s.Move},
 		{Roles: servers.Roles{servers.Sweep}, Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: s.Age},
 		{Roles: servers.Roles{servers.Sweep}, Name: "close-rank-gaps", Interval: time.Second, Routine: true, Run: s.CloseGaps},
-		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-submissions", Interval: 10 * time.Minute, Run: s.DeleteExpired},
 		{Name: "record-polls", Interval: sender.RecordEvery, Routine: true, Run: s.RecordPolls},
 	}
 }
@@ -135,18 +111,35 @@ const (
 	mergeLimit    = 10 * time.Second
 )
 
-// isHopeless reports whether the parts of a run would fail as the run did. After a deadlock they are tried: PostgreSQL ends one of two
+// NewMerger returns a Merger of requests that write tasks. It keeps the order of those with the same key; nil: they have none.
+func NewMerger[In, Out any](run func(context.Context, []In) ([]Out, error), key func(In) string) *merge.Merger[In, Out] {
+	return merge.New(merge.Options[In, Out]{
+		Run: run, Hopeless: IsHopeless, Key: key, Most: maxMerged, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+	})
+}
+
+// IsHopeless reports whether the parts of a run would fail as the run did. After a deadlock they are tried: PostgreSQL ends one of two
 // transactions, and the submissions of many callers must not fail because of one.
-func isHopeless(err error) bool { return postgres.IsUnavailable(err) && !postgres.IsDeadlock(err) }
+func IsHopeless(err error) bool { return postgres.IsUnavailable(err) && !postgres.IsDeadlock(err) }
 
 // Close waits for the runs that write.
 func (s *Service) Close() {
 	s.StopWaiting()
 	s.line.Wait()
-	s.submits.Wait()
 	s.reports.Wait()
 	s.late.Wait()
-	s.refusals.Wait()
+}
+
+// Wake wakes senders that wait at this server for tasks: news has the number of new tasks of each pool.
+func (s *Service) Wake(news map[int64]int) {
+	for pool, n := range news {
+		s.line.Wake(pool, n)
+	}
+}
+
+// CountUnreached counts people whom a notification did not reach, by the reason.
+func (s *Service) CountUnreached(reason string, n int) {
+	s.unreached.WithLabelValues(reason).Add(float64(n))
 }
 
 // inBatches repeats a statement until it changes fewer rows than a batch.

@@ -13,6 +13,8 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/explain"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/postgres"
@@ -25,22 +27,25 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-func newService(db *postgres.DB, rules setting.Rules) *queue.Service {
+func newServices(db *postgres.DB, rules setting.Rules) (*queue.Service, *submit.Service) {
 	settings, directories := setting.NewWithRules(db, rules), directory.New(db)
 	senders := sender.New(db, settings, directories, sender.NewConfigs(db, &secret.Box{}))
-	return queue.New(db, template.New(db, settings), directories, senders, settings, tracing.Off(), prometheus.NewRegistry())
+	tasks := queue.New(db, directories, senders, settings, tracing.Off(), prometheus.NewRegistry())
+	return tasks, submit.New(db, submit.Services{
+		Queue: tasks, Explain: explain.New(db, directories, senders, settings), Templates: template.New(db, settings), Directory: directories, Settings: settings,
+	})
 }
 
-func service(t *testing.T) (*queue.Service, *pgxpool.Pool) {
+func service(t *testing.T) (*queue.Service, *submit.Service, *pgxpool.Pool) {
 	t.Helper()
 	db, err := postgres.Open(t.Context(), pgtest.New(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	s := newService(db, setting.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Minute})
+	s, submissions := newServices(db, setting.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Minute})
 	t.Cleanup(s.Close)
-	return s, db.Pool()
+	return s, submissions, db.Pool()
 }
 
 func exec(t *testing.T, db dbq.DBTX, sql string) {
@@ -54,7 +59,7 @@ func exec(t *testing.T, db dbq.DBTX, sql string) {
 // did.
 func TestALateSuccessThatWaitedForTheSweepSettlesTheTask(t *testing.T) {
 	t.Parallel()
-	s, db := service(t)
+	s, _, db := service(t)
 	exec(t, db, `INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
 		VALUES ('t', '', '', 'x', 1, 'app', 1, now() - interval '1 second')`)
 	sweep, err := db.Begin(t.Context())
@@ -92,17 +97,17 @@ func TestALateSuccessThatWaitedForTheSweepSettlesTheTask(t *testing.T) {
 // cancelled by its deadline, so that its error alone does not say so.
 func TestABatchEndsAtTheDeadlineOfItsRequest(t *testing.T) {
 	t.Parallel()
-	s, db := service(t)
+	s, submissions, db := service(t)
 	exec(t, db, `INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
 		SELECT 't' || i, '', '', 'x', 1, 'app', i, now() + interval '1 hour' FROM generate_series(1, 100) i`)
-	submissions, reports := make([]queue.Submission, 100), make([]queue.Report, 100)
+	messages, reports := make([]submit.Submission, 100), make([]queue.Report, 100)
 	for i := range reports {
-		submissions[i] = queue.Submission{PhoneNumber: apptest.Phone, Content: "x", MessageType: queue.Notification, Raw: []byte("{}")}
+		messages[i] = submit.Submission{PhoneNumber: apptest.Phone, Content: "x", MessageType: submit.Notification, Raw: []byte("{}")}
 		reports[i] = queue.Report{TaskID: fmt.Sprint("t", i+1), SenderNo: "app", Status: queue.Success, Raw: []byte("{}")}
 	}
 	for name, run := range map[string]func(context.Context) error{
 		"messages": func(ctx context.Context) error {
-			_, err := s.SubmitAll(ctx, submissions, queue.Origin{CompanyID: 1, User: "u"})
+			_, err := submissions.SubmitAll(ctx, messages, submit.Origin{CompanyID: 1, User: "u"})
 			return err
 		},
 		"report_logs": func(ctx context.Context) error {

@@ -34,7 +34,7 @@ func (s *Service) SettleReceipts(ctx context.Context, all []Final) (left []bool,
 		}
 		return make([]struct{}, len(all)), s.inParts.TaskReceipt(ctx, p)
 	}
-	results, err := apartByDay(ctx, s.db, all, func(one Final) string { return one.TaskID }, store)
+	results, err := RunByDay(ctx, s.db, all, func(one Final) string { return one.TaskID }, store)
 	if err != nil {
 		return nil, fmt.Errorf("settle receipts: %w", err)
 	}

@@ -35,7 +35,7 @@ func TestAReleasedLeaseCostsNothing(t *testing.T) {
 		unused = append(unused, queue.Unused{TaskID: l.TaskID, LeaseID: l.LeaseID})
 	}
 	for range 2 {
-		if _, err := b.App.Tasks.Release(t.Context(), "paid", unused); err != nil {
+		if _, err := b.App.Queue.Release(t.Context(), "paid", unused); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +72,7 @@ func TestAReleaseDoesNotChangeTheNextWindow(t *testing.T) {
 	for _, l := range old {
 		unused = append(unused, queue.Unused{TaskID: l.TaskID, LeaseID: l.LeaseID})
 	}
-	if _, err := b.App.Tasks.Release(t.Context(), "limited", unused); err != nil {
+	if _, err := b.App.Queue.Release(t.Context(), "limited", unused); err != nil {
 		t.Fatal(err)
 	}
 	if s := b.GetSender("limited"); s.Used.Hour != 4 {

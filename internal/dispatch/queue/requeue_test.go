@@ -296,7 +296,7 @@ func TestARequeueWakesASenderThatWaits(t *testing.T) {
 	go func() {
 		claimed <- b.Call("POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": "app", "limit": 1, "wait": 20})
 	}()
-	apptest.Eventually(t, "the sender waits", func() bool { return b.App.Tasks.Waiting() == 1 })
+	apptest.Eventually(t, "the sender waits", func() bool { return b.App.Queue.Waiting() == 1 })
 	start := time.Now()
 	requeue(b, id)
 	if got := apptest.Decode[[]api.ClaimedTask](t, <-claimed); len(got) != 1 || got[0].TaskID != id {
@@ -368,7 +368,7 @@ func TestAReceiptMeetsARequeue(t *testing.T) {
 	}
 	receipt := func(lease int64) func(context.Context, string) error {
 		return func(ctx context.Context, id string) error {
-			_, err := b.App.Tasks.SettleReceipts(ctx, []queue.Final{{TaskID: id, SenderNo: "app", Code: "LATE", State: 2, LeaseID: &lease}})
+			_, err := b.App.Queue.SettleReceipts(ctx, []queue.Final{{TaskID: id, SenderNo: "app", Code: "LATE", State: 2, LeaseID: &lease}})
 			return err
 		}
 	}

@@ -10,24 +10,25 @@ import (
 
 	api "lksms/gen/client"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/fault"
 	"lksms/internal/testkit/apptest"
 )
 
 // originOf is a request of a company.
-func originOf(b *apptest.Bundle, company string) queue.Origin {
+func originOf(b *apptest.Bundle, company string) submit.Origin {
 	b.T.Helper()
-	return queue.Origin{User: "of " + company, CompanyID: apptest.Scan[int64](b, "SELECT id FROM companies WHERE company_no = $1", company)}
+	return submit.Origin{User: "of " + company, CompanyID: apptest.Scan[int64](b, "SELECT id FROM companies WHERE company_no = $1", company)}
 }
 
-func onSender(no, content string) queue.Submission {
-	return queue.Submission{PhoneNumber: apptest.Phone, Content: content, Raw: []byte("{}"), MessageType: queue.Marketing, SenderNo: no}
+func onSender(no, content string) submit.Submission {
+	return submit.Submission{PhoneNumber: apptest.Phone, Content: content, Raw: []byte("{}"), MessageType: submit.Marketing, SenderNo: no}
 }
 
 // submitOn submits a message of a company that only one sender may send, and returns the id of the task.
 func submitOn(b *apptest.Bundle, company, no, content string) string {
 	b.T.Helper()
-	made, err := b.App.Tasks.Submit(b.T.Context(), onSender(no, content), originOf(b, company))
+	made, err := b.App.Submissions.Submit(b.T.Context(), onSender(no, content), originOf(b, company))
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func submitOn(b *apptest.Bundle, company, no, content string) string {
 
 func expectRefusedOn(b *apptest.Bundle, company, no string) {
 	b.T.Helper()
-	_, err := b.App.Tasks.Submit(b.T.Context(), onSender(no, "x"), originOf(b, company))
+	_, err := b.App.Submissions.Submit(b.T.Context(), onSender(no, "x"), originOf(b, company))
 	var refused *fault.Error
 	if !errors.As(err, &refused) || refused.Kind != fault.Invalid || refused.Fields[0].Name != "sender_no" {
 		b.T.Errorf("%s on %s: %v", company, no, err)
@@ -62,10 +63,10 @@ func expectTaken(b *apptest.Bundle, no string, want ...string) {
 // move runs the sweeps that could bring a task to another pool.
 func move(b *apptest.Bundle) {
 	b.T.Helper()
-	if _, err := b.App.Tasks.Move(b.T.Context()); err != nil {
+	if _, err := b.App.Queue.Move(b.T.Context()); err != nil {
 		b.T.Fatal(err)
 	}
-	if _, err := b.App.Tasks.Queue(b.T.Context()); err != nil {
+	if _, err := b.App.Queue.Queue(b.T.Context()); err != nil {
 		b.T.Fatal(err)
 	}
 }
@@ -143,7 +144,7 @@ func TestATaskOfOneSenderStaysWithItWhateverHappensToRoutes(t *testing.T) {
 	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/routes/", route.RouteNo), nil)
 	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "other", "message_type": "marketing"})
 	b.Report(tasks[1].TaskID, "one", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
-	if n, err := b.App.Tasks.Release(t.Context(), "one", []queue.Unused{{TaskID: tasks[2].TaskID, LeaseID: tasks[2].LeaseID, Tried: true}}); n != 1 || err != nil {
+	if n, err := b.App.Queue.Release(t.Context(), "one", []queue.Unused{{TaskID: tasks[2].TaskID, LeaseID: tasks[2].LeaseID, Tried: true}}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	b.ExpireLeases()
@@ -231,7 +232,7 @@ func TestAnEmptyPoolOfOneSenderIsDeleted(t *testing.T) {
 			t.Errorf("deleted %d pools, want %d, %v", n, want, err)
 		}
 	}
-	held := submitBatch(b, 7, 1, func(s *queue.Submission) { s.SenderNo = "one" })[0]
+	held := submitBatch(b, 7, 1, func(s *submit.Submission) { s.SenderNo = "one" })[0]
 	forget(0)
 	b.Exec("UPDATE routes SET created_at = now() - interval '25 hours'")
 	forget(0) // a task is queued
@@ -260,7 +261,7 @@ func TestAPoolOfOneSenderIsHeldWhileTasksAreAdded(t *testing.T) {
 	b.Exec("DELETE FROM queue")
 	b.Exec("UPDATE routes SET created_at = now() - interval '25 hours'")
 	err := b.App.DB.Tx(t.Context(), func(ctx context.Context) error {
-		if _, err := b.App.Tasks.SubmitAll(ctx, []queue.Submission{onSender("one", "second")}, originOf(b, "default")); err != nil {
+		if _, err := b.App.Submissions.SubmitAll(ctx, []submit.Submission{onSender("one", "second")}, originOf(b, "default")); err != nil {
 			return err
 		}
 		n, err := b.App.Directory.DeleteRetiredPools(t.Context())
@@ -290,7 +291,7 @@ func TestAPoolOfOneSenderIsHeldWhileTasksAreAdded(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := b.App.Tasks.Submit(t.Context(), onSender("one", "fourth"), originOf(b, "default"))
+		_, err := b.App.Submissions.Submit(t.Context(), onSender("one", "fourth"), originOf(b, "default"))
 		done <- err
 	}()
 	b.AwaitLockWait()
@@ -316,7 +317,7 @@ func TestSubmissionsRaceTheDeletionOfTheirPool(t *testing.T) {
 		case 0:
 			defer close(stored)
 			for n := range 30 {
-				if _, err := b.App.Tasks.Submit(t.Context(), onSender("one", fmt.Sprint(n)), origin); err != nil {
+				if _, err := b.App.Submissions.Submit(t.Context(), onSender("one", fmt.Sprint(n)), origin); err != nil {
 					t.Error(err)
 				}
 				select {
@@ -396,8 +397,8 @@ func TestAPoolOfOneSenderIsMadeInATransaction(t *testing.T) {
 	undo := errors.New("undo")
 	for _, end := range []error{undo, nil} {
 		err := b.App.DB.Tx(t.Context(), func(ctx context.Context) error {
-			subs := []queue.Submission{onSender("one", "a"), onSender("one", "b"), onSender("none", "c")}
-			outcomes, err := b.App.Tasks.SubmitAll(ctx, subs, origin)
+			subs := []submit.Submission{onSender("one", "a"), onSender("one", "b"), onSender("none", "c")}
+			outcomes, err := b.App.Submissions.SubmitAll(ctx, subs, origin)
 			if err != nil {
 				return err
 			}

@@ -79,7 +79,7 @@ func (s *Service) judge(e ended) Reported {
 // ReportAll is Report for several. Each report has its own outcome, in their order; reports on one task apply in that order. An
 // error is the database's, or the cause of ctx if ctx has ended: some of the reports may have been stored.
 func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, error) {
-	isHopeless := func(err error) bool { return ctx.Err() != nil || isHopeless(err) }
+	isHopeless := func(err error) bool { return ctx.Err() != nil || IsHopeless(err) }
 	started := time.Now()
 	outcomes := make([]Reported, len(reports))
 	left := make([]int, len(reports))
@@ -202,7 +202,7 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error)
 			unreached++
 		}
 	}
-	s.db.AfterCommit(ctx, func() { s.unreached.WithLabelValues("sending").Add(float64(unreached)) })
+	s.db.AfterCommit(ctx, func() { s.CountUnreached("sending", unreached) })
 	all := make([]ended, len(reports))
 	for i, r := range reports {
 		all[i] = found[r.TaskID]
@@ -214,7 +214,7 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error)
 // any day: the partition of one may be locked for minutes, in which only the reports of that partition fail. A report that is repeated because
 // this fails is ignored.
 func (s *Service) settleLate(ctx context.Context, reports []Report) ([]ended, error) {
-	results, err := apartByDay(ctx, s.db, reports, func(r Report) string { return r.TaskID }, s.logLate)
+	results, err := RunByDay(ctx, s.db, reports, func(r Report) string { return r.TaskID }, s.logLate)
 	if err != nil {
 		return nil, fmt.Errorf("log late reports: %w", err)
 	}

@@ -238,7 +238,7 @@ func TestALeaseThatEndsLeavesWhatWasHandedOver(t *testing.T) {
 	id := b.Submit("x")
 	for name, end := range map[string]func(lease int64){
 		"given back": func(lease int64) {
-			if n, err := b.App.Tasks.Release(t.Context(), "app", []queue.Unused{{TaskID: id, LeaseID: lease}}); n != 1 || err != nil {
+			if n, err := b.App.Queue.Release(t.Context(), "app", []queue.Unused{{TaskID: id, LeaseID: lease}}); n != 1 || err != nil {
 				t.Fatalf("released %d, %v", n, err)
 			}
 		},

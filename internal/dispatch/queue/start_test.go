@@ -284,7 +284,7 @@ func TestALeaseIsStartedOrComesBack(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					if _, err := b.App.Tasks.Recover(t.Context()); err != nil {
+					if _, err := b.App.Queue.Recover(t.Context()); err != nil {
 						t.Error(err)
 						return
 					}

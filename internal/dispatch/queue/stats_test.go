@@ -227,7 +227,7 @@ func (w *randomWork) steps() []step {
 		}},
 		{"release", func() {
 			l := w.randomLease()
-			if _, err := w.App.Tasks.Release(w.T.Context(), l.app, []queue.Unused{{TaskID: l.TaskID, LeaseID: l.LeaseID, Tried: w.random.IntN(2) == 0}}); err != nil {
+			if _, err := w.App.Queue.Release(w.T.Context(), l.app, []queue.Unused{{TaskID: l.TaskID, LeaseID: l.LeaseID, Tried: w.random.IntN(2) == 0}}); err != nil {
 				w.T.Fatal(err)
 			}
 		}},
@@ -241,7 +241,7 @@ func (w *randomWork) steps() []step {
 		}},
 		{"expire", func() {
 			w.Exec("UPDATE queue SET expires_at = now() WHERE lease_until IS NULL AND hashtext(task_id || $1) % 9 = 0", strconv.Itoa(w.random.Int()))
-			if _, err := w.App.Tasks.Expire(w.T.Context()); err != nil {
+			if _, err := w.App.Queue.Expire(w.T.Context()); err != nil {
 				w.T.Fatal(err)
 			}
 		}},

@@ -6,20 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
-	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 )
-
-// Switch is something that holds tasks: a company that is off, a user who is disabled, and so on (function task_switches), or a batch that is paused.
-type Switch struct {
-	Kind string
-	Name string
-}
-
-// noSharedSenders is the switch that holds what no route of a company serves, and shared senders may not.
-const noSharedSenders = "shared_senders"
 
 // The portions in which tasks are held and released. A run that found something to hold looks farther.
 const (
@@ -83,9 +72,7 @@ func (s *Service) releaseSwitched(ctx context.Context) (released int, err error)
 		for _, pool := range row.PoolIds {
 			news[pool]++
 		}
-		for pool, n := range news {
-			s.line.Wake(pool, n)
-		}
+		s.Wake(news)
 	}
 }
 
@@ -129,65 +116,3 @@ func (s *Service) awaitClaims(ctx context.Context) error {
 
 // claimsPause is how long awaitClaims waits before it looks again. A claim takes some milliseconds.
 const claimsPause = 2 * time.Millisecond
-
-// switches returns what holds tasks of a pool, company, country, submitter and batch. Nil: the number is of no known country; no batch.
-func (s *Service) switches(ctx context.Context, pool, company int64, countryNo *string, submitter string, batchID *int64) ([]Switch, error) {
-	rows, err := s.q.TaskSwitches(ctx, dbq.TaskSwitchesParams{
-		PoolID: pool, CompanyID: company, CountryNo: countryNo, SubmittedBy: submitter, BatchID: batchID,
-	})
-	all := make([]Switch, len(rows))
-	for i, row := range rows {
-		all[i] = Switch{Kind: row.Switch, Name: row.Name}
-	}
-	return all, postgres.Wrap("read switches", err, nil)
-}
-
-// CheckOpen returns the fault company.off for a company for which nobody submits messages now.
-func (s *Service) CheckOpen(ctx context.Context, companyID int64) error {
-	return s.directory.CheckOpen(ctx, companyID) //nolint:wrapcheck // a fault
-}
-
-// Messages are those of a batch or a notification.
-type Messages struct {
-	Channel     string
-	CompanyID   int64
-	MessageType int16
-	Submitter   string
-	SenderNo    *string  // the only sender that may send them; nil: any
-	BatchID     *int64   // nil: of no batch
-	Countries   []string // all to which they go, empty for numbers of no known country; nil: not known
-}
-
-// HeldBy returns what holds all of some messages: what does so whatever their countries, or else the switches of the countries, if each has one.
-func (s *Service) HeldBy(ctx context.Context, m Messages) ([]Switch, error) {
-	isRouted, err := s.directory.IsRouted(ctx, m.Channel, m.CompanyID, m.MessageType)
-	if err != nil {
-		return nil, fmt.Errorf("find routes: %w", err)
-	}
-	heldIn := func(country string) ([]Switch, error) {
-		pool, err := s.directory.PoolOf(ctx, m.Channel, m.CompanyID, m.MessageType, country)
-		if err != nil {
-			return nil, fmt.Errorf("find pool: %w", err)
-		}
-		all, err := s.switches(ctx, pool, m.CompanyID, optional.NonZero(country), m.Submitter, m.BatchID)
-		return slices.DeleteFunc(all, func(w Switch) bool {
-			return w.Name == "" || w.Kind == noSharedSenders && (m.SenderNo != nil || isRouted) // the country of no number; those that a route may serve
-		}), err
-	}
-	all, err := heldIn("")
-	if err != nil || len(all) > 0 {
-		return all, err
-	}
-	for _, country := range m.Countries {
-		held, err := heldIn(country)
-		if err != nil || len(held) == 0 {
-			return nil, err
-		}
-		for _, one := range held {
-			if !slices.Contains(all, one) {
-				all = append(all, one)
-			}
-		}
-	}
-	return all, nil
-}

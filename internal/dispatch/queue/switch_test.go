@@ -8,7 +8,7 @@ import (
 	"time"
 
 	api "lksms/gen/client"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -144,9 +144,9 @@ func (w switchWorld) sweep() {
 	w.T.Helper()
 	move(w.Bundle)
 	for _, run := range []func() (int, error){
-		func() (int, error) { return w.App.Tasks.FollowSwitches(w.T.Context()) },
-		func() (int, error) { return w.App.Tasks.Age(w.T.Context()) },
-		func() (int, error) { return w.App.Tasks.Queue(w.T.Context()) },
+		func() (int, error) { return w.App.Queue.FollowSwitches(w.T.Context()) },
+		func() (int, error) { return w.App.Queue.Age(w.T.Context()) },
+		func() (int, error) { return w.App.Queue.Queue(w.T.Context()) },
 	} {
 		if _, err := run(); err != nil {
 			w.T.Fatal(err)
@@ -289,7 +289,7 @@ func TestHeldTasksAreNoLongWait(t *testing.T) {
 	w := newSwitchWorld(t)
 	w.send(w.acme, nil)
 	w.Exec("UPDATE queue SET due_at = now() - interval '1 hour'")
-	if _, err := w.App.Tasks.Submit(t.Context(), queue.Submission{PhoneNumber: apptest.Phone, Content: "x", Raw: []byte("{}")}, originOf(w.Bundle, "beta")); err != nil {
+	if _, err := w.App.Submissions.Submit(t.Context(), submit.Submission{PhoneNumber: apptest.Phone, Content: "x", Raw: []byte("{}")}, originOf(w.Bundle, "beta")); err != nil {
 		t.Fatal(err)
 	}
 	w.patch("companies/acme", map[string]any{"status": "off"})

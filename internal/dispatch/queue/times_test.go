@@ -41,7 +41,7 @@ func TestATaskTellsHowLongItWaitedAndTook(t *testing.T) {
 	if d = get(id); d.FirstClaimedAt == nil || d.TotalSeconds != nil {
 		t.Errorf("leased: %+v", d)
 	}
-	if _, err := b.App.Tasks.Release(t.Context(), "a", []queue.Unused{{TaskID: id, LeaseID: lease.LeaseID}}); err != nil {
+	if _, err := b.App.Queue.Release(t.Context(), "a", []queue.Unused{{TaskID: id, LeaseID: lease.LeaseID}}); err != nil {
 		t.Fatal(err)
 	}
 	back(1000)

@@ -21,14 +21,14 @@ func waiting(t *testing.T) *apptest.Bundle {
 	b.Exec(`UPDATE sender_states st SET day_used = 10, last_taken_at = now() FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'rival'`)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := b.App.Tasks.ClaimOrWait(t.Context(), claim.Request{SenderNo: "rival", Limit: 1}, time.Minute)
+		_, err := b.App.Queue.ClaimOrWait(t.Context(), claim.Request{SenderNo: "rival", Limit: 1}, time.Minute)
 		ended <- err
 	}()
 	t.Cleanup(func() {
-		b.App.Tasks.StopWaiting()
+		b.App.Queue.StopWaiting()
 		<-ended
 	})
-	apptest.Eventually(t, "the rival waits", func() bool { return b.App.Tasks.Waiting() == 1 })
+	apptest.Eventually(t, "the rival waits", func() bool { return b.App.Queue.Waiting() == 1 })
 	return b
 }
 
@@ -36,7 +36,7 @@ func waiting(t *testing.T) *apptest.Bundle {
 func sinceSeen(b *apptest.Bundle, senderNo string, seconds int) int {
 	b.T.Helper()
 	b.Exec(fmt.Sprintf("UPDATE sender_states SET seen_at = now() - interval '%d seconds'", seconds))
-	leases, err := b.App.Tasks.ClaimOrWait(b.T.Context(), claim.Request{SenderNo: senderNo, Limit: 1}, time.Millisecond)
+	leases, err := b.App.Queue.ClaimOrWait(b.T.Context(), claim.Request{SenderNo: senderNo, Limit: 1}, time.Millisecond)
 	if err != nil || len(leases) > 0 {
 		b.T.Fatal(leases, err)
 	}
@@ -55,7 +55,7 @@ func TestASenderWaitsWithoutAClaim(t *testing.T) {
 	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })
 	stored := 0
 	apptest.Eventually(t, "the polls of the two are stored", func() bool { // not before the rival has read its pools again, which just came
-		n, err := b.App.Tasks.RecordPolls(t.Context())
+		n, err := b.App.Queue.RecordPolls(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,12 +65,12 @@ func TestASenderWaitsWithoutAClaim(t *testing.T) {
 	if since := secondsSinceSeen(b, "app"); since >= 30 {
 		t.Errorf("the last stored poll was %d seconds ago", since)
 	}
-	if n, err := b.App.Tasks.RecordPolls(t.Context()); n != 0 || err != nil {
+	if n, err := b.App.Queue.RecordPolls(t.Context()); n != 0 || err != nil {
 		t.Errorf("stored polls of %d senders again, %v", n, err)
 	}
 	// A sender whose interval is over counts as ready.
 	b.Exec("UPDATE sender_states SET seen_at = now() - interval '2 seconds', next_available_at = now() - interval '1 second'")
-	if n, err := b.App.Tasks.RecordPolls(t.Context()); n != 1 || err != nil { // the rival alone waits
+	if n, err := b.App.Queue.RecordPolls(t.Context()); n != 1 || err != nil { // the rival alone waits
 		t.Errorf("stored polls of %d senders, %v", n, err)
 	}
 }
@@ -111,7 +111,7 @@ func TestASenderThatDoesNotComeBackIsNotSeen(t *testing.T) {
 	}
 	b.Exec(`UPDATE sender_states st SET seen_at = now() - interval '2 seconds', next_available_at = now() - interval '1 second'
 		FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'app'`)
-	if _, err := b.App.Tasks.RecordPolls(t.Context()); err != nil {
+	if _, err := b.App.Queue.RecordPolls(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if since := secondsSinceSeen(b, "app"); since < 2 {

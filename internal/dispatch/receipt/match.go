@@ -82,7 +82,7 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 			}
 			rows = rows[n:]
 		}
-		left, err := s.tasks.SettleReceipts(ctx, final)
+		left, err := s.queue.SettleReceipts(ctx, final)
 		if err != nil {
 			return err
 		}

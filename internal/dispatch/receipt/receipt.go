@@ -36,7 +36,7 @@ const KeptFor = 30 * 24 * time.Hour
 type Service struct {
 	db      *postgres.DB
 	q       *dbq.Queries
-	tasks   *queue.Service
+	queue   *queue.Service
 	configs *sender.Configs
 	log     *slog.Logger
 
@@ -46,8 +46,8 @@ type Service struct {
 }
 
 // New returns a Service on db.
-func New(db *postgres.DB, tasks *queue.Service, configs *sender.Configs, log *slog.Logger) *Service {
-	s := &Service{db: db, q: dbq.New(db), tasks: tasks, configs: configs, log: log, strangers: newStrangers()}
+func New(db *postgres.DB, queue *queue.Service, configs *sender.Configs, log *slog.Logger) *Service {
+	s := &Service{db: db, q: dbq.New(db), queue: queue, configs: configs, log: log, strangers: newStrangers()}
 	s.receivers.Load = s.loadReceivers
 	s.calls = merge.New(merge.Options[proven, struct{}]{
 		Run: s.keep, Hopeless: postgres.IsUnavailable, Key: func(p proven) string { return p.SenderNo + string(p.hash[:]) },

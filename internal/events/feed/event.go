@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/postgres"
 )
 
@@ -68,7 +69,7 @@ var statuses = map[string]int16{
 }
 
 // messageTypes are the names of message types, by how tasks keep them.
-var messageTypes = [...]string{queue.Verification: "verification", queue.Notification: "notification", queue.Marketing: "marketing"}
+var messageTypes = [...]string{submit.Verification: "verification", submit.Notification: "notification", submit.Marketing: "marketing"}
 
 // messageOf returns the data of an event about a task. Who settled it is the same as in the view tasks.
 func messageOf(e Event, t dbq.FeedTasksRow) message {
@@ -129,7 +130,7 @@ func (s *Service) Tell(ctx context.Context, events []Event) ([]Rendered, error) 
 }
 
 // Read returns up to limit events behind an id, oldest first, of those that a viewer sees.
-func (s *Service) Read(ctx context.Context, viewer queue.Viewer, after int64, limit int) ([]Event, error) {
+func (s *Service) Read(ctx context.Context, viewer task.Viewer, after int64, limit int) ([]Event, error) {
 	rows, err := s.inParts.FeedRead(ctx, dbq.FeedReadParams{
 		AfterID: after, CompanyID: viewer.CompanyID, SubmittedBy: viewer.Owner, PageLimit: int32(limit),
 	})

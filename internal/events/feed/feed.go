@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
@@ -154,7 +154,7 @@ func (s *Service) submitters(ctx context.Context, staged []dbq.FeedTakeRow) (tas
 	days := map[string][]string{}
 	for _, e := range staged {
 		if e.TaskID != "" {
-			day := queue.DayOf(e.TaskID)
+			day := taskid.DayOf(e.TaskID)
 			all, days[day] = append(all, e.TaskID), append(days[day], e.TaskID)
 		}
 	}

@@ -73,7 +73,7 @@ func send(b *apptest.Bundle, status int, more map[string]any) string {
 func receipt(b *apptest.Bundle, f queue.Final) {
 	b.T.Helper()
 	err := b.App.DB.Tx(b.T.Context(), func(ctx context.Context) error {
-		_, err := b.App.Tasks.SettleReceipts(ctx, []queue.Final{f})
+		_, err := b.App.Queue.SettleReceipts(ctx, []queue.Final{f})
 		return err
 	})
 	if err != nil {
@@ -97,7 +97,7 @@ func TestEachEndOfATaskIsAnEvent(t *testing.T) {
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+cancelled+"/cancel", nil)
 	expired := b.Submit("z")
 	b.Exec("UPDATE queue SET expires_at = now() - interval '1 second' WHERE task_id = $1", expired)
-	if _, err := b.App.Tasks.Expire(t.Context()); err != nil {
+	if _, err := b.App.Queue.Expire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, state := range []int16{2, 1} { // undelivered, and then delivered after all

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/platform/postgres"
 )
 
@@ -63,7 +63,7 @@ func (s *Service) tellNotifications(ctx context.Context, p *dbq.FeedAppendParams
 			oldest = row.CreatedAt
 		}
 	}
-	tell.FromID = queue.FirstID(oldest)
+	tell.FromID = taskid.First(oldest)
 	var told []dbq.FeedNotificationsRenderRow
 	err = s.db.Briefly(ctx, func(ctx context.Context) error {
 		told, err = s.inParts.FeedNotificationsRender(ctx, tell)

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 )
 
 // Pull is a request for events.
 type Pull struct {
-	queue.Viewer
+	task.Viewer
 	After    *int64   // nil: from now on
 	Types    []string // nil: all
 	Limit    int

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/task"
 )
 
 // lookEvery is how often a server with waiters looks for new events, for all of them together.
@@ -17,7 +17,7 @@ const maxNews = 10_000
 
 // waiter is somebody who waits for events.
 type waiter struct {
-	viewer queue.Viewer
+	viewer task.Viewer
 	woken  chan struct{} // closed when there may be events
 }
 
@@ -34,7 +34,7 @@ type watcher struct {
 }
 
 // join returns a waiter, which is woken by what can be seen from now on.
-func (w *watcher) join(viewer queue.Viewer) *waiter {
+func (w *watcher) join(viewer task.Viewer) *waiter {
 	mine := &waiter{viewer: viewer, woken: make(chan struct{})}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +114,7 @@ func (w *watcher) wake(of []dbq.FeedNewsRow, all bool) {
 	for _, o := range of {
 		companies[o.CompanyID], submitters[o] = true, true
 	}
-	concerns := func(v queue.Viewer) bool {
+	concerns := func(v task.Viewer) bool {
 		switch {
 		case all || v.CompanyID == nil:
 			return true

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/events/feed"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -231,7 +231,7 @@ func (s *Service) collect(ctx context.Context, t *turn) error {
 	if t.hasMore || !t.HasRoom {
 		return nil
 	}
-	rows, err := s.feed.Read(ctx, queue.Viewer{CompanyID: t.CompanyID, Owner: t.Username}, t.AfterID, maxRead)
+	rows, err := s.feed.Read(ctx, task.Viewer{CompanyID: t.CompanyID, Owner: t.Username}, t.AfterID, maxRead)
 	if err != nil {
 		return err
 	}

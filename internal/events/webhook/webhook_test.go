@@ -136,7 +136,7 @@ func (b bundle) send(headers ...string) string {
 func (b bundle) receipt(id string) {
 	b.T.Helper()
 	err := b.App.DB.Tx(b.T.Context(), func(ctx context.Context) error {
-		_, err := b.App.Tasks.SettleReceipts(ctx, []queue.Final{{TaskID: id, State: 1, SenderNo: "app"}})
+		_, err := b.App.Queue.SettleReceipts(ctx, []queue.Final{{TaskID: id, State: 1, SenderNo: "app"}})
 		return err
 	})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
 	"lksms/internal/audience/notification"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/receipt"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/insight/statistics"
@@ -225,7 +225,7 @@ func (s *Service) failureRates(ctx context.Context, rules []dbq.AlertRuleListRow
 const maxPools = 5000
 
 // messageTypes has the names of message types, by how pools keep them.
-var messageTypes = [...]string{queue.Verification: "verification", queue.Notification: "notification", queue.Marketing: "marketing"}
+var messageTypes = [...]string{submit.Verification: "verification", submit.Notification: "notification", submit.Marketing: "marketing"}
 
 // unservedPools finds pools in which a task waits and that no available sender serves.
 func (s *Service) unservedPools(ctx context.Context, _ []dbq.AlertRuleListRow, values setting.Values) (finder, error) {

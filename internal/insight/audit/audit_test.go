@@ -474,8 +474,8 @@ func TestTheLifeOfAMessageIsNotRecorded(t *testing.T) {
 		b.AwaitOpenBreaker("pushed")
 		for _, run := range []func() (int, error){
 			func() (int, error) { return b.App.History.Fold(t.Context()) },
-			func() (int, error) { return b.App.Tasks.Queue(t.Context()) },
-			func() (int, error) { return b.App.Tasks.Recover(t.Context()) },
+			func() (int, error) { return b.App.Queue.Queue(t.Context()) },
+			func() (int, error) { return b.App.Queue.Recover(t.Context()) },
 			func() (int, error) { return b.App.Senders.SweepSeen(t.Context()) },
 			func() (int, error) { return b.App.History.MakePartitions(t.Context()) },
 		} {

@@ -110,7 +110,7 @@ func tellStories(b *apptest.Bundle) (ids []string) {
 		b.Report(task.TaskID, "app", 3, apptest.Report{"should_retry": true, "error_message": "a,\"b\"\n"})
 	}
 	b.Exec("UPDATE queue SET due_at = now() - interval '1 hour'")
-	if _, err := b.App.Tasks.Queue(b.T.Context()); err != nil {
+	if _, err := b.App.Queue.Queue(b.T.Context()); err != nil {
 		b.T.Fatal(err)
 	}
 	for i, task := range b.Claim("app", 6) {
@@ -139,7 +139,7 @@ func TestAnExportComesBackAsItWas(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM messages"); n != 1 || b.Task(today).Content != "of today" {
 		t.Errorf("%d messages are left", n)
 	}
-	if _, err := b.App.Tasks.DeleteExpired(t.Context()); err != nil {
+	if _, err := b.App.Submissions.DeleteExpired(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.Count("SELECT count(*) FROM deliveries") + b.Count("SELECT count(*) FROM send_logs"); n != 0 {
@@ -613,7 +613,7 @@ func TestAnImportKeepsWhatTheDropLeft(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- failure(b.App.History.Import(t.Context(), glob(t, dir)[0])) }()
 	b.AwaitLockWait()
-	for _, job := range []func(context.Context) (int, error){b.App.Tasks.DeleteExpired, b.App.Retention.DeleteUnusedTexts} {
+	for _, job := range []func(context.Context) (int, error){b.App.Submissions.DeleteExpired, b.App.Retention.DeleteUnusedTexts} {
 		if _, err := job(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -865,7 +865,7 @@ func TestLogsEnd(t *testing.T) {
 	}
 	run := func() {
 		t.Helper()
-		for _, job := range []func(context.Context) (int, error){b.App.Tasks.DeleteExpired, b.App.Alerts.DeleteExpired, b.App.Senders.SumUpLedger} {
+		for _, job := range []func(context.Context) (int, error){b.App.Submissions.DeleteExpired, b.App.Alerts.DeleteExpired, b.App.Senders.SumUpLedger} {
 			if _, err := job(t.Context()); err != nil {
 				t.Fatal(err)
 			}

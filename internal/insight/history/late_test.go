@@ -102,7 +102,7 @@ func (w lateWorld) expectLateTasksLeftBehind() {
 			w.T.Errorf("%s has\n%s", file, text)
 		}
 	}
-	if _, err := w.App.Tasks.DeleteExpired(w.T.Context()); err != nil {
+	if _, err := w.App.Submissions.DeleteExpired(w.T.Context()); err != nil {
 		w.T.Fatal(err)
 	}
 	if got := apptest.Scan[string](w.Bundle, "SELECT string_agg(task_id, ' ') FROM deliveries"); got != w.waiting {
@@ -126,7 +126,7 @@ func (w lateWorld) endLateTasks() {
 		w.T.Errorf("%v, the day is %s while a requeued task waits", err, w.place())
 	}
 	w.Exec("UPDATE queue SET due_at = now()")
-	if _, err := w.App.Tasks.Queue(w.T.Context()); err != nil {
+	if _, err := w.App.Queue.Queue(w.T.Context()); err != nil {
 		w.T.Fatal(err)
 	}
 	if got := w.Claim("app", 1); len(got) != 1 || got[0].TaskID != w.waiting {

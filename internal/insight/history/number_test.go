@@ -60,7 +60,7 @@ func TestChargesLeaveByPartitions(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if _, err := b.App.Tasks.Release(t.Context(), "paid", unused); err != nil {
+		if _, err := b.App.Queue.Release(t.Context(), "paid", unused); err != nil {
 			t.Fatal(err)
 		}
 	}

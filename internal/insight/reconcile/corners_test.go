@@ -239,7 +239,7 @@ func TestReceiptsOfAnotherSenderSayNothing(t *testing.T) {
 		},
 		{{TaskID: all[2].taskID, SenderNo: "app", State: 1}}, // not stored: the task is delivered
 	} {
-		if _, err := b.App.Tasks.SettleReceipts(t.Context(), batch); err != nil {
+		if _, err := b.App.Queue.SettleReceipts(t.Context(), batch); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -47,7 +47,7 @@ func report(b *apptest.Bundle, prefix string, n int, status int16) []sent {
 		all = append(all, one)
 		reports = append(reports, queue.Report{TaskID: one.taskID, SenderNo: "app", LeaseID: &one.leaseID, Status: status, ProviderNo: one.number})
 	}
-	outcomes, err := b.App.Tasks.ReportAll(b.T.Context(), reports)
+	outcomes, err := b.App.Queue.ReportAll(b.T.Context(), reports)
 	for _, o := range outcomes {
 		if o.Err != nil {
 			err = o.Err
@@ -66,7 +66,7 @@ func receive(b *apptest.Bundle, sender string, state int16, messages ...sent) {
 	for _, m := range messages {
 		all = append(all, queue.Final{TaskID: m.taskID, SenderNo: sender, State: state, LeaseID: &m.leaseID})
 	}
-	if _, err := b.App.Tasks.SettleReceipts(b.T.Context(), all); err != nil {
+	if _, err := b.App.Queue.SettleReceipts(b.T.Context(), all); err != nil {
 		b.T.Fatal(err)
 	}
 }

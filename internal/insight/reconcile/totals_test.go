@@ -190,7 +190,7 @@ func TestTotalsCountEachFactOnce(t *testing.T) {
 	apptest.Together(4, func(i int) {
 		for n := range 5 {
 			m := all[5*i+n]
-			if _, err := servers[i%2].Tasks.SettleReceipts(t.Context(), []queue.Final{{TaskID: m.taskID, SenderNo: "app", State: 1, LeaseID: &m.leaseID}}); err != nil {
+			if _, err := servers[i%2].Queue.SettleReceipts(t.Context(), []queue.Final{{TaskID: m.taskID, SenderNo: "app", State: 1, LeaseID: &m.leaseID}}); err != nil {
 				t.Error(err)
 			}
 			if _, err := servers[i%2].History.Fold(t.Context()); err != nil {

@@ -299,7 +299,7 @@ func (w *randomWork) dispatch() []step {
 		}},
 		{"release", func() {
 			w.withLease(func(l lease) {
-				if _, err := w.App.Tasks.Release(w.T.Context(), l.app, []queue.Unused{{TaskID: l.TaskID, LeaseID: l.LeaseID, Tried: w.random.IntN(2) == 0}}); err != nil {
+				if _, err := w.App.Queue.Release(w.T.Context(), l.app, []queue.Unused{{TaskID: l.TaskID, LeaseID: l.LeaseID, Tried: w.random.IntN(2) == 0}}); err != nil {
 					w.T.Fatal(err)
 				}
 			})
@@ -314,7 +314,7 @@ func (w *randomWork) dispatch() []step {
 		}},
 		{"expire", func() {
 			w.Exec("UPDATE queue SET expires_at = now() WHERE lease_until IS NULL AND hashtext(task_id || $1) % 9 = 0", strconv.Itoa(w.random.Int()))
-			if _, err := w.App.Tasks.Expire(w.T.Context()); err != nil {
+			if _, err := w.App.Queue.Expire(w.T.Context()); err != nil {
 				w.T.Fatal(err)
 			}
 		}},
@@ -329,7 +329,7 @@ func (w *randomWork) followUps() []step {
 			for _, id := range w.ids() {
 				finals = append(finals, queue.Final{TaskID: id, SenderNo: "a", State: callback.Delivered + int16(w.random.IntN(2))})
 			}
-			if _, err := w.App.Tasks.SettleReceipts(w.T.Context(), finals); err != nil {
+			if _, err := w.App.Queue.SettleReceipts(w.T.Context(), finals); err != nil {
 				w.T.Fatal(err)
 			}
 		}},

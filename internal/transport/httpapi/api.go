@@ -21,6 +21,9 @@ import (
 	"lksms/internal/dispatch/job"
 	"lksms/internal/dispatch/push"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/explain"
+	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/dispatch/receipt"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/dispatch/template"
@@ -78,6 +81,9 @@ var _ api.StrictServerInterface = (*Server)(nil)
 
 // Services are the services that handlers call.
 type Services struct {
+	Submissions   *submit.Service
+	Tasks         *task.Service
+	Explain       *explain.Service
 	Queue         *queue.Service
 	Templates     *template.Service
 	History       *history.Service
@@ -111,7 +117,7 @@ type Services struct {
 // New returns the handler of everything that the server serves.
 func New(services Services, options Options) (http.Handler, error) {
 	guard, err := gate.New(gate.Services{
-		Access: services.Access, Idempotency: services.Idempotency, Receipts: services.Receipts, Queue: services.Queue, Uploads: services.Uploads,
+		Access: services.Access, Idempotency: services.Idempotency, Receipts: services.Receipts, Submissions: services.Submissions, Uploads: services.Uploads,
 	}, options.Gate)
 	if err != nil {
 		return nil, err
@@ -119,17 +125,17 @@ func New(services Services, options Options) (http.Handler, error) {
 	scope := caller.NewScope(services.Directory, services.Senders)
 	s := &Server{
 		taskHandlers: tasks.New(tasks.Services{
-			Queue: services.Queue, Jobs: services.Jobs, Receipts: services.Receipts, Inbounds: services.Inbounds, Feed: services.Feed,
+			Submissions: services.Submissions, Tasks: services.Tasks, Queue: services.Queue, Jobs: services.Jobs, Receipts: services.Receipts, Inbounds: services.Inbounds, Feed: services.Feed,
 			Webhooks: services.Webhooks, Gate: guard,
 		}, scope),
 		audienceHandlers: audience.New(audience.Services{
-			Queue: services.Queue, Batches: services.Batches, Uploads: services.Uploads, Notifications: services.Notifications,
+			Explain: services.Explain, Batches: services.Batches, Uploads: services.Uploads, Notifications: services.Notifications,
 			Contacts: services.Contacts, Erasures: services.Erasures, Directory: services.Directory, Streams: options.Streams,
 			Log: options.Gate.Log,
 		}, scope),
 		adminHandlers: admin.New(admin.Services{
 			Access: services.Access, Directory: services.Directory, Senders: services.Senders, Configs: services.Configs,
-			Pusher: services.Pusher, Phones: services.Phones, Templates: services.Templates, Queue: services.Queue,
+			Pusher: services.Pusher, Phones: services.Phones, Templates: services.Templates, Submissions: services.Submissions,
 			Settings: services.Settings, Gate: guard,
 		}, scope),
 		insightHandlers: insight.New(insight.Services{
@@ -149,7 +155,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	mux.Handle("GET /metrics", guard.RequireReadAll(promhttp.HandlerFor(options.Gate.Metrics, promhttp.HandlerOpts{})))
 	thirdparty.Mount(mux, guard, thirdparty.Services{Messages: services.ThirdParty, Webhooks: services.Webhooks, Ready: options.Ready})
 	if options.Kannel {
-		kannel.Mount(mux, guard, services.Queue)
+		kannel.Mount(mux, guard, services.Submissions)
 	}
 	root := guard.NotFound()
 	if options.EnableDocs {

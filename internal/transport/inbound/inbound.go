@@ -13,7 +13,8 @@ import (
 	"strings"
 
 	"lksms/gen/dbq"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
@@ -23,15 +24,16 @@ import (
 
 // Service owns the inbounds.
 type Service struct {
-	db        *postgres.DB
-	q         *dbq.Queries
-	tasks     *queue.Service
-	templates *template.Service
+	db          *postgres.DB
+	q           *dbq.Queries
+	submissions *submit.Service
+	directory   *directory.Service
+	templates   *template.Service
 }
 
 // New returns a Service on db.
-func New(db *postgres.DB, tasks *queue.Service, templates *template.Service) *Service {
-	return &Service{db: db, q: dbq.New(db), tasks: tasks, templates: templates}
+func New(db *postgres.DB, submissions *submit.Service, directory *directory.Service, templates *template.Service) *Service {
+	return &Service{db: db, q: dbq.New(db), submissions: submissions, directory: directory, templates: templates}
 }
 
 // Settings are what can be changed of an inbound.
@@ -74,7 +76,7 @@ func (s *Service) checked(ctx context.Context, company int64, was, to *Settings)
 	}
 	to.PhoneNumbers = slices.Clone(to.PhoneNumbers)
 	for i, number := range to.PhoneNumbers {
-		normal, err := s.tasks.NormaliseNumber(ctx, &company, fmt.Sprint("phone_numbers.", i), &number)
+		normal, err := s.directory.NormaliseNumber(ctx, &company, fmt.Sprint("phone_numbers.", i), &number)
 		if err != nil {
 			return nil, err
 		}

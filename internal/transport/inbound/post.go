@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/fault"
@@ -23,25 +23,25 @@ import (
 // Message is one message of a post, and its outcome.
 type Message struct {
 	PhoneNumber string
-	Raw         []byte          // what is submitted, as JSON
-	Made        queue.Submitted // without TaskID: an earlier post made the task, and it was dropped from the history
-	Preview     *queue.Preview  // of a dry run
-	Err         error           // a fault: the message is refused
+	Raw         []byte           // what is submitted, as JSON
+	Made        submit.Submitted // without TaskID: an earlier post made the task, and it was dropped from the history
+	Preview     *submit.Preview  // of a dry run
+	Err         error            // a fault: the message is refused
 }
 
 // post is what a body says, before it is submitted.
 type post struct {
 	messages []Message
-	subs     []queue.Submission // those of messages without Err
-	places   []int              // indexes of messages
-	origin   queue.Origin
+	subs     []submit.Submission // those of messages without Err
+	places   []int               // indexes of messages
+	origin   submit.Origin
 }
 
 // Post submits the messages of a body that was posted to an inbound of the user's company. Each message has its own outcome. If nothing was
 // accepted, the fault of the first message is returned too. All are submitted in one transaction: after another error none is, and the post can
 // be repeated. Faults: inbound.not_found, also for one that is off or of another company; request.invalid, naming a path of the body; those of
-// queue.Submit.
-func (s *Service) Post(ctx context.Context, no string, body any, origin queue.Origin) ([]Message, error) {
+// submit.Submit.
+func (s *Service) Post(ctx context.Context, no string, body any, origin submit.Origin) ([]Message, error) {
 	p, err := s.read(ctx, no, body, origin)
 	if err != nil {
 		return nil, err
@@ -49,13 +49,13 @@ func (s *Service) Post(ctx context.Context, no string, body any, origin queue.Or
 	switch {
 	case len(p.subs) == 1:
 		of := &p.messages[p.places[0]]
-		if of.Made, of.Err = s.tasks.Submit(ctx, p.subs[0], p.origin); of.Err != nil && !isExpected(of.Err) {
+		if of.Made, of.Err = s.submissions.Submit(ctx, p.subs[0], p.origin); of.Err != nil && !isExpected(of.Err) {
 			return nil, of.Err
 		}
 		of.Err = unlessDropped(of.Err)
 	case len(p.subs) > 1:
 		err := s.db.Tx(ctx, func(ctx context.Context) error {
-			outcomes, err := s.tasks.SubmitAll(ctx, p.subs, p.origin)
+			outcomes, err := s.submissions.SubmitAll(ctx, p.subs, p.origin)
 			if err != nil {
 				return err
 			}
@@ -76,19 +76,19 @@ func (s *Service) Post(ctx context.Context, no string, body any, origin queue.Or
 }
 
 // Preview is Post, but stores nothing.
-func (s *Service) Preview(ctx context.Context, no string, body any, origin queue.Origin) ([]Message, error) {
+func (s *Service) Preview(ctx context.Context, no string, body any, origin submit.Origin) ([]Message, error) {
 	p, err := s.read(ctx, no, body, origin)
 	if err != nil {
 		return nil, err
 	}
 	for i, sub := range p.subs {
-		preview, err := s.tasks.Preview(ctx, sub, p.origin)
+		preview, err := s.submissions.Preview(ctx, sub, p.origin)
 		if err != nil && !isExpected(err) {
 			return nil, err
 		}
 		of := &p.messages[p.places[i]]
 		if of.Preview, of.Err = &preview, unlessDropped(err); err != nil && of.Err == nil {
-			preview.Verdict = queue.WouldRepeat
+			preview.Verdict = submit.WouldRepeat
 		}
 	}
 	return p.messages, p.refused()
@@ -115,7 +115,7 @@ func (p *post) refused() error {
 }
 
 // read reads a body.
-func (s *Service) read(ctx context.Context, no string, body any, origin queue.Origin) (*post, error) {
+func (s *Service) read(ctx context.Context, no string, body any, origin submit.Origin) (*post, error) {
 	row, err := s.q.InboundFind(ctx, dbq.InboundFindParams{InboundNo: no, CompanyID: origin.CompanyID})
 	if err != nil {
 		return nil, postgres.Wrap("find inbound", err, errNone)
@@ -127,7 +127,7 @@ func (s *Service) read(ctx context.Context, no string, body any, origin queue.Or
 	if err := d.checkExpected(body); err != nil {
 		return nil, err
 	}
-	region, err := s.tasks.DefaultRegion(ctx, row.CompanyID)
+	region, err := s.directory.DefaultRegion(ctx, &row.CompanyID)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (s *Service) read(ctx context.Context, no string, body any, origin queue.Or
 			return nil, fmt.Errorf("write submission: %w", err)
 		}
 		if r.err == nil {
-			sub := queue.Submission{
+			sub := submit.Submission{
 				PhoneNumber: r.number, Content: text.Content, From: text.Source, Deferred: text.Deferred, Sign: text.Sign, Source: &row.InboundNo,
 				Raw: m.Raw, MessageType: row.MessageType, Priority: row.Priority, Test: row.IsTest,
 			}
@@ -184,7 +184,7 @@ func recipientsOf(row dbq.Inbound, d Description, body any, region string) ([]re
 
 // textOf returns the text of the messages, cut to what their type allows.
 func (s *Service) textOf(ctx context.Context, row dbq.Inbound, d Description, body any) (template.Rendered, error) {
-	limits, err := s.tasks.Limits(ctx, row.MessageType)
+	limits, err := s.submissions.Limits(ctx, row.MessageType)
 	if err != nil {
 		return template.Rendered{}, err
 	}

@@ -1,6 +1,8 @@
 package inbound
 
-import "lksms/internal/dispatch/queue"
+import (
+	"lksms/internal/dispatch/queue/submit"
+)
 
 // Custom is the preset of an inbound that has only a description of its own.
 const Custom = "custom"
@@ -31,7 +33,7 @@ const (
 
 // presets has the description of each program by its name. The fields are those that the program posts.
 var presets = map[string]preset{
-	"alertmanager": {messageType: queue.Notification, description: Description{
+	"alertmanager": {messageType: submit.Notification, description: Description{
 		Expect: map[string][]string{"version": {"4"}, "status": {"firing", "resolved"}},
 		Text: []string{
 			alertCounts + " ${" + alertName + "}: ${" + alertText + "}",
@@ -42,7 +44,7 @@ var presets = map[string]preset{
 		},
 		Dedup: alertKey,
 	}},
-	"grafana": {messageType: queue.Notification, description: Description{
+	"grafana": {messageType: submit.Notification, description: Description{
 		Expect: map[string][]string{"status": {"firing", "resolved"}},
 		// The title is a template of the contact point, and by default has the status, the count and the name.
 		Text: []string{
@@ -54,32 +56,32 @@ var presets = map[string]preset{
 	}},
 	// It posts once for each subscriber. A campaign of another content type is HTML. The body belongs to the key, because a test of a campaign has the
 	// same ids.
-	"listmonk": {messageType: queue.Marketing, description: Description{
+	"listmonk": {messageType: submit.Marketing, description: Description{
 		Expect: map[string][]string{"content_type": {"plain"}},
 		Number: new("recipients.*.attribs.phone"),
 		Text:   []string{"${body}"},
 		Dedup:  []string{"campaign.uuid", "recipients.*.uuid", "body"},
 	}},
 	// The number is a member that the URL of Apprise adds: ?:phone_number=...
-	"apprise": {messageType: queue.Notification, description: Description{
+	"apprise": {messageType: submit.Notification, description: Description{
 		Number: new("phone_number"),
 		Text:   []string{"${title}: ${message}", "${message}"},
 	}},
-	"uptime-kuma": {messageType: queue.Notification, description: Description{
+	"uptime-kuma": {messageType: submit.Notification, description: Description{
 		Text:  []string{"${msg}"},
 		Dedup: []string{"heartbeat.monitorID", "heartbeat.time", "heartbeat.status"},
 	}},
 	// It keeps numbers as digits, with the country code.
-	"logto": {messageType: queue.Verification, description: Description{
+	"logto": {messageType: submit.Verification, description: Description{
 		Number: new("to"), International: new(true),
 		Text:   []string{"Your verification code is ${payload.code}", "${payload.link}"},
 		Params: map[string]string{"code": "payload.code"},
 	}},
-	"novu": {messageType: queue.Notification, description: Description{
+	"novu": {messageType: submit.Notification, description: Description{
 		Number: new("to"),
 		Text:   []string{"${content}"},
 		Params: map[string]string{"content": "content"},
 		Dedup:  []string{"id"},
 	}},
-	Custom: {messageType: queue.Notification},
+	Custom: {messageType: submit.Notification},
 }

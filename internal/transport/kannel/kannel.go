@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/text/encoding/htmlindex"
 
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/logtext"
@@ -30,20 +30,20 @@ const (
 	limit   = 10 * time.Second
 
 	maxRecipients = 100
-	maxText       = 1024 // characters; what the database stores, see queue.Limits
+	maxText       = 1024 // characters; what the database stores, see submit.Limits
 )
 
 // source is the source of the tasks.
 const source = "kannel"
 
 type server struct {
-	tasks *queue.Service
-	gate  *gate.Gate
+	submissions *submit.Service
+	gate        *gate.Gate
 }
 
 // Mount registers sendsms with a ServeMux.
-func Mount(mux *http.ServeMux, guard *gate.Gate, tasks *queue.Service) {
-	s := &server{tasks, guard}
+func Mount(mux *http.ServeMux, guard *gate.Gate, submissions *submit.Service) {
+	s := &server{submissions, guard}
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		o := gate.ForeignOperation{
 			Pattern: method + " " + path, Roles: []string{access.RoleSubmit}, ServedBy: servers.API, IsCostlyFor: isToMany, Limit: limit,
@@ -195,7 +195,7 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 	subs, err := s.read(r, asked.values)
 	x.Note("recipients", len(subs))
 	if err == nil {
-		_, err = s.tasks.SubmitTogether(r.Context(), subs, x.Origin, nil)
+		_, err = s.submissions.SubmitTogether(r.Context(), subs, x.Origin, nil)
 	}
 	if err == nil {
 		answer(w, http.StatusAccepted, "0: Accepted for delivery")
@@ -211,7 +211,7 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 }
 
 // read returns the submissions that a request asks for. With an error, it returns those of the receivers that it knows.
-func (s *server) read(r *http.Request, all url.Values) ([]queue.Submission, error) {
+func (s *server) read(r *http.Request, all url.Values) ([]submit.Submission, error) {
 	x := gate.Of(r.Context())
 	to := receivers(all)
 	text, err := textOf(all)
@@ -220,7 +220,7 @@ func (s *server) read(r *http.Request, all url.Values) ([]queue.Submission, erro
 		err, text = fault.InvalidField("content", fault.TooLong, maxText), logtext.Text(text)
 	}
 	shown := to[:min(len(to), maxRecipients)]
-	subs := make([]queue.Submission, len(shown))
+	subs := make([]submit.Submission, len(shown))
 	for i, number := range shown {
 		raw, broken := json.Marshal(map[string]string{
 			"phone_number": postgres.Text(number), "content": postgres.Text(text), "from": logtext.Text(all.Get("from")),
@@ -228,8 +228,8 @@ func (s *server) read(r *http.Request, all url.Values) ([]queue.Submission, erro
 		if broken != nil {
 			return nil, fmt.Errorf("write submission: %w", broken)
 		}
-		subs[i] = queue.Submission{
-			PhoneNumber: number, Content: text, Source: new(source), Raw: raw, MessageType: queue.Notification, SenderNo: all.Get("smsc"),
+		subs[i] = submit.Submission{
+			PhoneNumber: number, Content: text, Source: new(source), Raw: raw, MessageType: submit.Notification, SenderNo: all.Get("smsc"),
 		}
 	}
 	switch {
@@ -268,7 +268,7 @@ func (s *server) read(r *http.Request, all url.Values) ([]queue.Submission, erro
 	if err != nil {
 		return subs, err
 	}
-	priority, err := s.tasks.Scaled(r.Context(), queue.Notification, float64(urgency)/maxUrgency, x.Origin)
+	priority, err := s.submissions.Scaled(r.Context(), submit.Notification, float64(urgency)/maxUrgency, x.Origin)
 	if err != nil {
 		return subs, err
 	}
@@ -352,7 +352,7 @@ func textOf(all url.Values) (string, error) {
 }
 
 // storeRefusal stores a refused message, as refused submissions of other ways in.
-func (s *server) storeRefusal(r *http.Request, subs []queue.Submission, err error) {
+func (s *server) storeRefusal(r *http.Request, subs []submit.Submission, err error) {
 	status, reason := http.StatusBadRequest, err.Error()
 	var f *fault.Error
 	var own refusal
@@ -370,9 +370,9 @@ func (s *server) storeRefusal(r *http.Request, subs []queue.Submission, err erro
 	if err != nil {
 		return
 	}
-	refused := make([]queue.Refused, len(subs))
+	refused := make([]submit.Refused, len(subs))
 	for i, sub := range subs {
-		refused[i] = queue.Refused{Raw: sub.Raw, Status: status, Answer: answer}
+		refused[i] = submit.Refused{Raw: sub.Raw, Status: status, Answer: answer}
 	}
 	if len(refused) > 0 {
 		s.gate.StoreRefusals(r.Context(), refused...)

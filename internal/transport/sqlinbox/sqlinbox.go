@@ -17,6 +17,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/result"
@@ -35,10 +36,10 @@ const (
 
 // Service makes tasks of messages that were submitted by SQL.
 type Service struct {
-	db    *postgres.DB
-	q     *dbq.Queries
-	tasks *queue.Service
-	log   *slog.Logger
+	db          *postgres.DB
+	q           *dbq.Queries
+	submissions *submit.Service
+	log         *slog.Logger
 
 	taken *prometheus.CounterVec
 }
@@ -51,8 +52,8 @@ const (
 )
 
 // New returns a Service on db, whose metrics are registered with reg.
-func New(db *postgres.DB, tasks *queue.Service, log *slog.Logger, reg prometheus.Registerer) *Service {
-	s := &Service{db: db, q: dbq.New(db), tasks: tasks, log: log, taken: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
+func New(db *postgres.DB, submissions *submit.Service, log *slog.Logger, reg prometheus.Registerer) *Service {
+	s := &Service{db: db, q: dbq.New(db), submissions: submissions, log: log, taken: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 		Name: "lksms_sql_messages_total", Help: "Messages that were submitted by SQL, by outcome.",
 	}, []string{"outcome"})}
 	for _, outcome := range []string{becameTask, wasRepeat, hasFailed} {
@@ -103,8 +104,8 @@ func (s *Service) takePortion(ctx context.Context, companyID int64) (taken int, 
 			return err
 		}
 		var firsts []dbq.SqlInbox
-		var accepted []queue.Accepted
-		repeats := map[queue.Origin][]queue.Submission{}
+		var accepted []submit.Accepted
+		repeats := map[submit.Origin][]submit.Submission{}
 		var done, failed []int64
 		for _, row := range rows {
 			one, err := acceptedOf(row)
@@ -121,16 +122,16 @@ func (s *Service) takePortion(ctx context.Context, companyID int64) (taken int, 
 			one.MayWait = row.Tries == 0
 			firsts, accepted = append(firsts, row), append(accepted, one)
 		}
-		made, err := s.tasks.SubmitAccepted(ctx, accepted)
+		made, err := s.submissions.SubmitAccepted(ctx, accepted)
 		if err != nil {
 			return fmt.Errorf("submit: %w", err)
 		}
-		isAnyMade := slices.ContainsFunc(made, func(o queue.Outcome) bool { return o.Err == nil })
+		isAnyMade := slices.ContainsFunc(made, func(o submit.Outcome) bool { return o.Err == nil })
 		for i, o := range made {
 			// One that fails while others become tasks is refused in the end. While all fail, the fault is not theirs.
 			if o.Err != nil && firsts[i].Tries >= maxTries && isAnyMade {
 				s.log.ErrorContext(ctx, "a message that was submitted by SQL could not become a task", "task_id", firsts[i].TaskID, "error", o.Err)
-				o.Submitted, o.Err = queue.Submitted{Status: queue.Failed}, s.tasks.RefuseAccepted(ctx, accepted[i], result.NotSendable)
+				o.Submitted, o.Err = submit.Submitted{Status: queue.Failed}, s.submissions.RefuseAccepted(ctx, accepted[i], result.NotSendable)
 			}
 			if o.Err != nil {
 				s.log.WarnContext(ctx, "a message that was submitted by SQL waits for another try", "task_id", firsts[i].TaskID, "error", o.Err)
@@ -160,7 +161,7 @@ func (s *Service) takePortion(ctx context.Context, companyID int64) (taken int, 
 }
 
 // outcomeOf returns the label of the metric.
-func outcomeOf(made queue.Submitted) string {
+func outcomeOf(made submit.Submitted) string {
 	switch {
 	case made.Deduplicated:
 		return wasRepeat
@@ -173,9 +174,9 @@ func outcomeOf(made queue.Submitted) string {
 
 // logRepeats logs repeats, after the first messages were stored. Their submitters have their answer: a log that fails must not hold up other
 // messages.
-func (s *Service) logRepeats(ctx context.Context, repeats map[queue.Origin][]queue.Submission) {
+func (s *Service) logRepeats(ctx context.Context, repeats map[submit.Origin][]submit.Submission) {
 	for origin, subs := range repeats {
-		err := s.db.Tx(ctx, func(ctx context.Context) error { return s.tasks.LogRepeated(ctx, subs, origin) })
+		err := s.db.Tx(ctx, func(ctx context.Context) error { return s.submissions.LogRepeated(ctx, subs, origin) })
 		if err != nil {
 			s.log.WarnContext(ctx, "repeated messages of SQL were not logged", "messages", len(subs), "error", err)
 		}
@@ -184,7 +185,7 @@ func (s *Service) logRepeats(ctx context.Context, repeats map[queue.Origin][]que
 
 // acceptedOf returns the submission of a row. The function that put it there has checked it: the priority too, which the user may not be
 // allowed any more.
-func acceptedOf(row dbq.SqlInbox) (queue.Accepted, error) {
+func acceptedOf(row dbq.SqlInbox) (submit.Accepted, error) {
 	said := map[string]any{"phone_number": row.PhoneNumber}
 	for name, value := range map[string]*string{
 		"content": row.Content, "template_no": row.TemplateNo, "language": row.Language, "source": row.Source, "dedup_key": row.DedupKey, "sign": row.Sign,
@@ -210,16 +211,16 @@ func acceptedOf(row dbq.SqlInbox) (queue.Accepted, error) {
 	}
 	raw, err := json.Marshal(said)
 	if err != nil {
-		return queue.Accepted{}, fmt.Errorf("write submission: %w", err)
+		return submit.Accepted{}, fmt.Errorf("write submission: %w", err)
 	}
-	return queue.Accepted{
+	return submit.Accepted{
 		TaskID: row.TaskID,
-		Submission: queue.Submission{
+		Submission: submit.Submission{
 			PhoneNumber: row.PhoneNumber, Content: optional.Value(row.Content), TemplateNo: optional.Value(row.TemplateNo), Params: row.Params,
 			Language: optional.Value(row.Language), Source: row.Source, DedupKey: row.DedupKey, Raw: raw, MessageType: row.MessageType, Priority: row.Priority,
 			ExpectSendTime: row.ExpectSendTime, ExpiresAt: row.ExpiresAt, Sign: optional.Value(row.Sign), Test: row.IsTest,
 		},
-		Origin: queue.Origin{
+		Origin: submit.Origin{
 			User: row.SubmittedBy, CompanyID: row.CompanyID, RequestID: row.RequestID, SourceIP: optional.Value(row.SourceIp),
 			UserAgent: "SQL, role " + row.RoleName,
 		},

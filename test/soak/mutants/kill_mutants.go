@@ -3,7 +3,7 @@ package mutants
 // killMutants are faults that do nothing unless something is killed at the wrong moment.
 var killMutants = []Mutant{
 	{"hasty", "a submission is answered before its COMMIT", []change{
-		{"internal/dispatch/queue/submit.go", "		made, err = s.submits.Do(ctx, row)\n", `		if row.DedupKey == nil {
+		{"internal/dispatch/queue/submit/store.go", "		made, err = s.submits.Do(ctx, row)\n", `		if row.DedupKey == nil {
 			stored := make(chan bool, 1)
 			go func() {
 				made, err = s.submits.Do(context.WithoutCancel(ctx), row)

@@ -256,7 +256,7 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 		{signing, "standardwebhooks.Sign(key, p.ID, stamp, p.Body)", "standardwebhooks.Sign(key, p.ID, stamp, nil)"},
 	}},
 	{"scope", "a webhook reads the events of every company", []change{
-		{posting, "s.feed.Read(ctx, queue.Viewer{CompanyID: t.CompanyID, Owner: t.Username}, t.AfterID", "s.feed.Read(ctx, queue.Viewer{}, t.AfterID"},
+		{posting, "s.feed.Read(ctx, task.Viewer{CompanyID: t.CompanyID, Owner: t.Username}, t.AfterID", "s.feed.Read(ctx, task.Viewer{}, t.AfterID"},
 	}},
 	{"early", "each end of a message tells that its notification is over", []change{
 		{feeds, "ELSE n.next_run_at IS NULL AND NOT EXISTS (SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id) END",

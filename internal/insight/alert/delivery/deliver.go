@@ -17,7 +17,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/audience/contact"
 	"lksms/internal/audience/notification"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/insight/alert"
 	"lksms/internal/platform/optional"
@@ -249,7 +249,7 @@ func (r *run) enqueue(ctx context.Context, to dbq.AlertReceiverListRow, due []db
 				Payload: languageOf(to.Language).payload(due), UserIDs: to.UserIds,
 			}, []notification.Notification{{
 				BizType: alert.BizType, BizID: due[0].Alert.ID, Channel: channel, DedupKey: &key, ExpiresAt: new(at.Add(keptFor)),
-			}}, queue.Origin{User: notification.Alerts, CompanyID: *to.CompanyID, RequestID: "alerts"})
+			}}, submit.Origin{User: notification.Alerts, CompanyID: *to.CompanyID, RequestID: "alerts"})
 			if err != nil {
 				return err
 			}

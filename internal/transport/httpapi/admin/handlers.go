@@ -5,7 +5,7 @@ package admin
 import (
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/push"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/access"
@@ -17,16 +17,16 @@ import (
 
 // Services are the services that the handlers call.
 type Services struct {
-	Access    *access.Service
-	Directory *directory.Service
-	Senders   *sender.Service
-	Configs   *sender.Configs
-	Pusher    *push.Pusher
-	Phones    *mobile.Service
-	Templates *template.Service
-	Queue     *queue.Service
-	Settings  *setting.Service
-	Gate      *gate.Gate
+	Access      *access.Service
+	Directory   *directory.Service
+	Senders     *sender.Service
+	Configs     *sender.Configs
+	Pusher      *push.Pusher
+	Phones      *mobile.Service
+	Templates   *template.Service
+	Submissions *submit.Service
+	Settings    *setting.Service
+	Gate        *gate.Gate
 }
 
 // Handlers answer operations of the contract.

@@ -10,7 +10,7 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/phone"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/fault"
@@ -142,7 +142,7 @@ func (h *Handlers) PreviewTemplate(ctx context.Context, req api.PreviewTemplateR
 		return nil, err
 	}
 	sign := optional.Or(req.Body.Sign, text.Sign)
-	limits, err := h.services.Queue.Limits(ctx, convert.MessageType(req.Body.MessageType))
+	limits, err := h.services.Submissions.Limits(ctx, convert.MessageType(req.Body.MessageType))
 	if err == nil {
 		err = limits.Check(sign, text.Content)
 	}
@@ -179,7 +179,7 @@ func (h *Handlers) TestTemplate(ctx context.Context, req api.TestTemplateRequest
 	if err != nil {
 		return nil, err
 	}
-	made, err := h.services.Queue.Submit(ctx, queue.Submission{
+	made, err := h.services.Submissions.Submit(ctx, submit.Submission{
 		PhoneNumber: b.PhoneNumber, Content: text.Content, MessageType: convert.MessageType(b.MessageType), Sign: optional.Or(b.Sign, text.Sign), Test: true,
 		SenderNo: optional.Value(b.SenderNo), Raw: raw,
 	}, origin)

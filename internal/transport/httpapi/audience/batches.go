@@ -19,7 +19,7 @@ import (
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/caller"
@@ -152,7 +152,7 @@ func (h *Handlers) GetBatch(ctx context.Context, req api.GetBatchRequestObject) 
 	if err != nil {
 		return nil, err
 	}
-	held, err := h.services.Queue.HeldBy(ctx, queue.Messages{
+	held, err := h.services.Explain.HeldBy(ctx, explain.Messages{
 		Channel: st.Channel, CompanyID: st.CompanyID, MessageType: st.MessageType, Submitter: st.SubmittedBy, SenderNo: st.SenderNo, BatchID: &st.ID,
 		Countries: countries,
 	})

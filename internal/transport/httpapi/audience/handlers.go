@@ -10,14 +10,14 @@ import (
 	"lksms/internal/audience/notification"
 	"lksms/internal/audience/upload"
 	"lksms/internal/dispatch/directory"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/transport/httpapi/caller"
 	"lksms/internal/transport/httpapi/stream"
 )
 
 // Services are the services that the handlers call.
 type Services struct {
-	Queue         *queue.Service
+	Explain       *explain.Service
 	Batches       *batch.Service
 	Uploads       *upload.Service
 	Notifications *notification.Service

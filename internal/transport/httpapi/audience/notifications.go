@@ -6,7 +6,8 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/audience/notification"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/explain"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/caller"
@@ -68,7 +69,7 @@ func replacedOf(r *notification.Replaced) *api.NotificationReplaced {
 }
 
 // originFor is the origin of a request for the company that its body names, by default that of the caller.
-func (h *Handlers) originFor(ctx context.Context, companyNo *string) (origin queue.Origin, err error) {
+func (h *Handlers) originFor(ctx context.Context, companyNo *string) (origin submit.Origin, err error) {
 	origin = gate.Of(ctx).Origin
 	origin.CompanyID, err = h.scope.CompanyID(ctx, companyNo)
 	return origin, convert.UnknownCompany(err)
@@ -137,9 +138,9 @@ func (h *Handlers) GetNotification(ctx context.Context, req api.GetNotificationR
 			Delivery: convert.Delivery(p.Delivery), DeliveryCode: p.DeliveryCode,
 		}
 	})
-	heldBy := []queue.Switch{}
+	heldBy := []explain.Switch{}
 	if n.Summary.Status == notification.Waiting {
-		heldBy, err = h.services.Queue.HeldBy(ctx, queue.Messages{Channel: n.Summary.Channel, CompanyID: n.Summary.CompanyID, MessageType: queue.Notification, Submitter: n.Summary.SubmittedBy})
+		heldBy, err = h.services.Explain.HeldBy(ctx, explain.Messages{Channel: n.Summary.Channel, CompanyID: n.Summary.CompanyID, MessageType: submit.Notification, Submitter: n.Summary.SubmittedBy})
 		if err != nil {
 			return nil, err
 		}

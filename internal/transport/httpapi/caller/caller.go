@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"lksms/internal/dispatch/directory"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
@@ -14,8 +14,8 @@ import (
 
 // Viewer is what the caller may see of tasks and notifications: those of its company unless it sees every one, and with the role
 // submit only its own of them.
-func Viewer(ctx context.Context) queue.Viewer {
-	seen := queue.Viewer{CompanyID: OwnCompany(ctx)}
+func Viewer(ctx context.Context) task.Viewer {
+	seen := task.Viewer{CompanyID: OwnCompany(ctx)}
 	if who := gate.Of(ctx).Caller.User; who.Role == access.RoleSubmit {
 		seen.Owner = &who.Username
 	}

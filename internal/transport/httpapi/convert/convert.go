@@ -12,7 +12,8 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/dispatch/callback"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/explain"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -62,7 +63,7 @@ func List[From, To any](rows []From, one func(From) To) []To {
 
 // MessageTypes are the names of message types, by how tasks keep them.
 var MessageTypes = [...]api.MessageType{
-	queue.Verification: api.Verification, queue.Notification: api.Notification, queue.Marketing: api.Marketing,
+	submit.Verification: api.Verification, submit.Notification: api.Notification, submit.Marketing: api.Marketing,
 }
 
 // MessageType is the kept form of a name; notification if the name is missing.
@@ -74,7 +75,7 @@ func MessageType(name *api.MessageType) int16 {
 			}
 		}
 	}
-	return queue.Notification
+	return submit.Notification
 }
 
 // OnlyMessageType is the kept form of a name in a filter; nil if the name is missing.
@@ -109,8 +110,8 @@ func Given[T any](n nullable.Nullable[T]) *T {
 }
 
 // Switches returns the switches that hold a task back.
-func Switches(all []queue.Switch) []api.Switch {
-	return List(all, func(w queue.Switch) api.Switch { return api.Switch{Switch: api.SwitchSwitch(w.Kind), Name: w.Name} })
+func Switches(all []explain.Switch) []api.Switch {
+	return List(all, func(w explain.Switch) api.Switch { return api.Switch{Switch: api.SwitchSwitch(w.Kind), Name: w.Name} })
 }
 
 // Candidates returns the senders that can take a task or not, without the numbers that the caller may not know.

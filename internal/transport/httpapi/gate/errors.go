@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"lksms/gen/api"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
@@ -133,7 +133,7 @@ func (g *Gate) storeRefusal(ctx context.Context, kind fault.Kind, status int, an
 	if !slices.Contains(submitOperations, x.Operation) || x.DryRun || IsServerError(kind) || kind == fault.TooMany || !maySubmit {
 		return
 	}
-	refused := queue.Refused{Raw: x.Body.Raw, Status: status, Answer: answer}
+	refused := submit.Refused{Raw: x.Body.Raw, Status: status, Answer: answer}
 	if x.InTransaction { // it will be rolled back, and holds a connection: idempotent stores the refusal afterwards
 		x.refused = &refused
 		return
@@ -150,11 +150,11 @@ func isFailure(status int) bool {
 }
 
 // StoreRefusals stores rejected submissions. If that fails, the error is only logged.
-func (g *Gate) StoreRefusals(ctx context.Context, all ...queue.Refused) {
+func (g *Gate) StoreRefusals(ctx context.Context, all ...submit.Refused) {
 	x := Of(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := g.services.Queue.LogRefused(ctx, x.Origin, all...); err != nil {
+	if err := g.services.Submissions.LogRefused(ctx, x.Origin, all...); err != nil {
 		g.options.Log.Error("rejected submission not stored", "request_id", x.Origin.RequestID, "error", err)
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 	"lksms/internal/audience/upload"
 	"lksms/internal/dispatch/callback"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/tracing"
@@ -36,25 +36,25 @@ var submitOperations = []string{"POST /api/v1/sms/send", contract.SendBatch}
 // Exchange holds what the server knows about a request. observe creates it, and the middlewares fill it in.
 type Exchange struct {
 	Operation     string // its pattern in the ServeMux of the operations; empty: no operation
-	Origin        queue.Origin
+	Origin        submit.Origin
 	Text          *text.Catalogue
 	Caller        Caller
 	Body          Body
 	DryRun        bool // the request only asks what would happen
 	InTransaction bool // the handler runs in the transaction of an Idempotency-Key
 
-	isSecure  bool           // the client speaks TLS
-	basePath  string         // under which the client reaches the server
-	request   *http.Request  // as it came: any part of a callback can hold the proof
-	answering func()         // called when the answer begins; may be nil
-	isFile    bool           // the answer is a file that everybody may read
-	isCostly  bool           // the operation is of a foreign protocol, and needs a slot
-	isStream  bool           // the answer goes on for as long as the caller reads it
-	isGone    bool           // the caller has gone before the answer
-	refused   *queue.Refused // a rejected submission that is stored after the transaction
-	notes     []any          // additional attributes of the request's log line, as slog takes them
-	deadline  *time.Timer    // cancels the context
-	last      time.Time      // when it does at the latest
+	isSecure  bool            // the client speaks TLS
+	basePath  string          // under which the client reaches the server
+	request   *http.Request   // as it came: any part of a callback can hold the proof
+	answering func()          // called when the answer begins; may be nil
+	isFile    bool            // the answer is a file that everybody may read
+	isCostly  bool            // the operation is of a foreign protocol, and needs a slot
+	isStream  bool            // the answer goes on for as long as the caller reads it
+	isGone    bool            // the caller has gone before the answer
+	refused   *submit.Refused // a rejected submission that is stored after the transaction
+	notes     []any           // additional attributes of the request's log line, as slog takes them
+	deadline  *time.Timer     // cancels the context
+	last      time.Time       // when it does at the latest
 }
 
 // Caller is the user that sent a request, or the provider that sent a callback.
@@ -149,7 +149,7 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
 		x := &Exchange{
-			Origin: queue.Origin{
+			Origin: submit.Origin{
 				RequestID: r.Header.Get("X-Request-Id"), SourceIP: g.clientIP(r), UserAgent: r.UserAgent(),
 				Traceparent: tracing.Traceparent(r.Header["Traceparent"]),
 			},

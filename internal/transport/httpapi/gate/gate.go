@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"lksms/internal/audience/upload"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/receipt"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
@@ -33,7 +33,7 @@ type Services struct {
 	Access      *access.Service
 	Idempotency *idempotency.Service
 	Receipts    *receipt.Service
-	Queue       *queue.Service // stores rejected submissions
+	Submissions *submit.Service // stores rejected submissions
 	Uploads     *upload.Service
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"lksms/internal/audience/contact"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -54,7 +54,7 @@ func keyOf(cursor string) (string, error) {
 // TaskCursor reads a cursor of a list of tasks, newest first: a task id. A row that was made by hand may have an id of any shape.
 func TaskCursor(cursor *string) (string, error) {
 	if cursor == nil {
-		return queue.LastID, nil
+		return taskid.Last, nil
 	}
 	return keyOf(*cursor)
 }

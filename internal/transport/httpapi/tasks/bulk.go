@@ -8,6 +8,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/convert"
@@ -19,14 +20,14 @@ import (
 func (h *Handlers) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestObject) (api.SendSmsBatchResponseObject, error) {
 	x := gate.Of(ctx)
 	wrong := wrongOf(x.Body.Items)
-	var good []queue.Submission
+	var good []submit.Submission
 	var places []int
 	for i, m := range req.Body.Messages {
 		if wrong[i] == nil {
 			good, places = append(good, SubmissionOf(m, x.Body.Items[i].Raw)), append(places, i)
 		}
 	}
-	outcomes, err := h.services.Queue.SubmitAll(ctx, good, x.Origin)
+	outcomes, err := h.services.Submissions.SubmitAll(ctx, good, x.Origin)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func (h *Handlers) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequest
 		item.Deduplicated, item.Recipient, item.Region = optional.NonZero(o.Deduplicated), optional.NonZero(o.Recipient), optional.NonZero(phone.Region(o.Recipient))
 		data.Accepted++
 	}
-	var refused []queue.Refused
+	var refused []submit.Refused
 	toFault := h.services.Gate.ToFaults(ctx)
 	for i := range data.Items {
 		if wrong[i] == nil {
@@ -57,7 +58,7 @@ func (h *Handlers) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequest
 		if err != nil {
 			return nil, fmt.Errorf("write answer for the log: %w", err)
 		}
-		refused = append(refused, queue.Refused{Raw: x.Body.Items[i].Raw, Status: item.Code, Answer: answer})
+		refused = append(refused, submit.Refused{Raw: x.Body.Items[i].Raw, Status: item.Code, Answer: answer})
 	}
 	if err := h.logRefused(ctx, refused); err != nil {
 		return nil, err
@@ -67,12 +68,12 @@ func (h *Handlers) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequest
 }
 
 // logRefused logs the messages of a request that were rejected while others were accepted; in the transaction of the request, if it has one.
-func (h *Handlers) logRefused(ctx context.Context, refused []queue.Refused) error {
+func (h *Handlers) logRefused(ctx context.Context, refused []submit.Refused) error {
 	x := gate.Of(ctx)
 	switch {
 	case len(refused) == 0:
 	case x.InTransaction:
-		return h.services.Queue.LogRefused(ctx, x.Origin, refused...)
+		return h.services.Submissions.LogRefused(ctx, x.Origin, refused...)
 	default:
 		h.services.Gate.StoreRefusals(ctx, refused...)
 	}

@@ -5,6 +5,8 @@ package tasks
 import (
 	"lksms/internal/dispatch/job"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/dispatch/receipt"
 	"lksms/internal/events/feed"
 	"lksms/internal/events/webhook"
@@ -15,13 +17,15 @@ import (
 
 // Services are the services that the handlers call.
 type Services struct {
-	Queue    *queue.Service
-	Jobs     *job.Service
-	Receipts *receipt.Service
-	Inbounds *inbound.Service
-	Feed     *feed.Service
-	Webhooks *webhook.Service
-	Gate     *gate.Gate
+	Submissions *submit.Service
+	Tasks       *task.Service
+	Queue       *queue.Service
+	Jobs        *job.Service
+	Receipts    *receipt.Service
+	Inbounds    *inbound.Service
+	Feed        *feed.Service
+	Webhooks    *webhook.Service
+	Gate        *gate.Gate
 }
 
 // Handlers answer operations of the contract.

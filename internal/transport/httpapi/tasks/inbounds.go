@@ -8,7 +8,7 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/phone"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/caller"
 	"lksms/internal/transport/httpapi/convert"
@@ -20,13 +20,13 @@ import (
 // PostInbound makes messages of what another program posts (B16).
 func (h *Handlers) PostInbound(ctx context.Context, req api.PostInboundRequestObject) (api.PostInboundResponseObject, error) {
 	x := gate.Of(ctx)
-	submit := h.services.Inbounds.Post
+	post := h.services.Inbounds.Post
 	if x.DryRun {
-		submit = h.services.Inbounds.Preview
+		post = h.services.Inbounds.Preview
 	}
-	messages, refusal := submit(ctx, req.InboundNo, x.Body.Value, x.Origin)
+	messages, refusal := post(ctx, req.InboundNo, x.Body.Value, x.Origin)
 	data := api.InboundPosted{Items: make([]api.InboundItem, len(messages))}
-	var refused []queue.Refused
+	var refused []submit.Refused
 	toFault := h.services.Gate.ToFaults(ctx)
 	for i, m := range messages {
 		item := &data.Items[i]
@@ -41,7 +41,7 @@ func (h *Handlers) PostInbound(ctx context.Context, req api.PostInboundRequestOb
 		if err != nil {
 			return nil, fmt.Errorf("write answer for the log: %w", err)
 		}
-		refused = append(refused, queue.Refused{Raw: m.Raw, Status: item.Code, Answer: answer})
+		refused = append(refused, submit.Refused{Raw: m.Raw, Status: item.Code, Answer: answer})
 	}
 	if !x.DryRun {
 		if err := h.logRefused(ctx, refused); err != nil {

@@ -9,7 +9,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/job"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/convert"
 	"lksms/internal/transport/httpapi/gate"
@@ -46,8 +46,8 @@ func (h *Handlers) CreateTaskJob(ctx context.Context, req api.CreateTaskJobReque
 	return api.CreateTaskJob200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
-func (h *Handlers) jobFilter(ctx context.Context, f api.TaskJobFilter) (queue.Filter, error) {
-	filter := queue.Filter{
+func (h *Handlers) jobFilter(ctx context.Context, f api.TaskJobFilter) (task.Filter, error) {
+	filter := task.Filter{
 		Status: (*int16)(f.Status), PhoneNumber: f.PhoneNumber, Source: f.Source, MessageType: convert.OnlyMessageType(f.MessageType), SenderNo: f.SenderNo,
 		Result: f.Result, BatchID: f.BatchID, Test: f.Test, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo,
 		CountryNo: f.CountryNo, TemplateNo: f.TemplateNo, SubmittedBy: f.SubmittedBy, ProviderNo: f.ProviderNo,

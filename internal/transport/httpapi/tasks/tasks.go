@@ -11,6 +11,8 @@ import (
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/caller"
 	"lksms/internal/transport/httpapi/convert"
@@ -25,7 +27,7 @@ func (h *Handlers) SendSms(ctx context.Context, req api.SendSmsRequestObject) (a
 	if optional.Value(req.Params.DryRun) {
 		return h.dryRun(ctx, x, *req.Body)
 	}
-	made, err := h.services.Queue.Submit(ctx, SubmissionOf(*req.Body, x.Body.Raw), x.Origin)
+	made, err := h.services.Submissions.Submit(ctx, SubmissionOf(*req.Body, x.Body.Raw), x.Origin)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +39,7 @@ func (h *Handlers) SendSms(ctx context.Context, req api.SendSmsRequestObject) (a
 }
 
 func (h *Handlers) dryRun(ctx context.Context, x *gate.Exchange, body api.SendRequest) (api.SendSmsResponseObject, error) {
-	p, err := h.services.Queue.Preview(ctx, SubmissionOf(body, x.Body.Raw), x.Origin)
+	p, err := h.services.Submissions.Preview(ctx, SubmissionOf(body, x.Body.Raw), x.Origin)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +59,7 @@ func (h *Handlers) dryRun(ctx context.Context, x *gate.Exchange, body api.SendRe
 
 // ExplainTask explains why a task has its state.
 func (h *Handlers) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObject) (api.ExplainTaskResponseObject, error) {
-	e, err := h.services.Queue.Explain(ctx, caller.Viewer(ctx), req.TaskID)
+	e, err := h.services.Tasks.Explain(ctx, caller.Viewer(ctx), req.TaskID)
 	if err != nil {
 		return nil, err
 	}
@@ -68,20 +70,20 @@ func (h *Handlers) ExplainTask(ctx context.Context, req api.ExplainTaskRequestOb
 		OnUnclear: optional.NonZero(api.OnUnclear(e.OnUnclear)), StartUntil: e.StartUntil, RequeuedAt: e.RequeuedAt, RequeuedBy: optional.NonZero(e.RequeuedBy),
 	}
 	if e.Ahead != nil {
-		ahead, more := *e.Ahead, *e.Ahead > queue.MaxAhead
-		ahead = min(ahead, queue.MaxAhead)
+		ahead, more := *e.Ahead, *e.Ahead > task.MaxAhead
+		ahead = min(ahead, task.MaxAhead)
 		data.Ahead, data.AheadIsMore = &ahead, &more
 	}
 	return api.ExplainTask200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
 // SubmissionOf returns the submission of a body, which is kept as raw.
-func SubmissionOf(body api.SendRequest, raw []byte) queue.Submission {
+func SubmissionOf(body api.SendRequest, raw []byte) submit.Submission {
 	var params json.RawMessage
 	if body.Params != nil {
 		params = convert.Params(raw)
 	}
-	return queue.Submission{
+	return submit.Submission{
 		TemplateNo: optional.Value(body.TemplateNo), Params: params, Language: optional.Value(body.Language),
 		PhoneNumber: body.PhoneNumber, Region: optional.Value(body.DefaultRegion), Content: optional.Value(body.Content), UseTemplate: optional.Value(body.UseTemplate),
 		Source: convert.NonEmpty(body.Source), DedupKey: body.DedupKey, Raw: raw, MessageType: convert.MessageType(body.MessageType),
@@ -92,7 +94,7 @@ func SubmissionOf(body api.SendRequest, raw []byte) queue.Submission {
 
 // GetTask shows one task (S0.2).
 func (h *Handlers) GetTask(ctx context.Context, req api.GetTaskRequestObject) (api.GetTaskResponseObject, error) {
-	row, times, err := h.services.Queue.Detail(ctx, caller.Viewer(ctx), req.TaskID)
+	row, times, err := h.services.Tasks.Detail(ctx, caller.Viewer(ctx), req.TaskID)
 	t, err := h.taskAnswer(ctx, row, err)
 	return api.GetTask200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TaskDetail{
 		TaskID: t.TaskID, CompanyNo: t.CompanyNo, Channel: t.Channel, NotificationID: t.NotificationID, PhoneNumber: t.PhoneNumber, Content: t.Content, Status: t.Status, Source: t.Source, SubmittedBy: t.SubmittedBy, RetryCount: t.RetryCount,
@@ -113,7 +115,7 @@ func secondsOf(d *time.Duration) *float64 {
 
 // CancelTask ends a task that no sender holds.
 func (h *Handlers) CancelTask(ctx context.Context, req api.CancelTaskRequestObject) (api.CancelTaskResponseObject, error) {
-	row, err := h.services.Queue.Cancel(ctx, caller.Viewer(ctx), req.TaskID, gate.Of(ctx).Caller.User.Username)
+	row, err := h.services.Tasks.Cancel(ctx, caller.Viewer(ctx), req.TaskID, gate.Of(ctx).Caller.User.Username)
 	t, err := h.taskAnswer(ctx, row, err)
 	return api.CancelTask200JSONResponse{Code: convert.OK, Message: convert.Success, Data: t}, err
 }
@@ -124,7 +126,7 @@ func (h *Handlers) RequeueTask(ctx context.Context, req api.RequeueTaskRequestOb
 	if req.Body != nil {
 		remark = optional.Value(req.Body.Remark)
 	}
-	row, err := h.services.Queue.Requeue(ctx, caller.Viewer(ctx), req.TaskID, gate.Of(ctx).Caller.User.Username, remark)
+	row, err := h.services.Tasks.Requeue(ctx, caller.Viewer(ctx), req.TaskID, gate.Of(ctx).Caller.User.Username, remark)
 	t, err := h.taskAnswer(ctx, row, err)
 	return api.RequeueTask200JSONResponse{Code: convert.OK, Message: convert.Success, Data: t}, err
 }
@@ -151,7 +153,7 @@ func (h *Handlers) ListTasks(ctx context.Context, req api.ListTasksRequestObject
 			*delivery = callback.Delivered
 		}
 	}
-	page, err := h.services.Queue.List(ctx, queue.Filter{
+	page, err := h.services.Tasks.List(ctx, task.Filter{
 		Viewer: seen,
 		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source, MessageType: convert.OnlyMessageType(p.MessageType),
 		SenderNo: p.SenderNo, Delivery: delivery, Result: p.Result,
@@ -170,7 +172,7 @@ func (h *Handlers) ListTasks(ctx context.Context, req api.ListTasksRequestObject
 }
 
 // placesOf counts the items of a page that follow each other and are all recent, or all of the history.
-func placesOf(page queue.Page, items []api.Task) []api.PlaceOfItems {
+func placesOf(page task.Page, items []api.Task) []api.PlaceOfItems {
 	places := []api.PlaceOfItems{}
 	for _, item := range items {
 		place := api.PlaceRecent
@@ -188,7 +190,7 @@ func placesOf(page queue.Page, items []api.Task) []api.PlaceOfItems {
 
 // GetTaskTimeline shows everything that happened to one task.
 func (h *Handlers) GetTaskTimeline(ctx context.Context, req api.GetTaskTimelineRequestObject) (api.GetTaskTimelineResponseObject, error) {
-	rows, err := h.services.Queue.Timeline(ctx, caller.Viewer(ctx), req.TaskID)
+	rows, err := h.services.Tasks.Timeline(ctx, caller.Viewer(ctx), req.TaskID)
 	return api.GetTaskTimeline200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, eventOf)}, err
 }
 
@@ -283,7 +285,7 @@ func (h *Handlers) taskAnswer(ctx context.Context, row dbq.Task, err error) (api
 
 // tasksOf returns the answers for tasks.
 func (h *Handlers) tasksOf(ctx context.Context, rows []dbq.Task) ([]api.Task, error) {
-	origins, err := h.services.Queue.Origins(ctx, rows)
+	origins, err := h.services.Tasks.Origins(ctx, rows)
 	if err != nil {
 		return nil, err
 	}

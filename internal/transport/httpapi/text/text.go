@@ -13,6 +13,8 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/audience/batch/progress"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/explain"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/insight/alert/delivery"
 	"lksms/internal/platform/fault"
@@ -27,7 +29,7 @@ type Catalogue struct {
 	States      [queue.Cancelled + 1]string // names of a task's states, by status code
 	Description [queue.Cancelled + 1]string
 	place       func(fault.Place) string
-	explained   map[string]string // by queue.Explanation.Reason; %d stands for the number of tasks ahead
+	explained   map[string]string // by task.Explanation.Reason; %d stands for the number of tasks ahead
 	BatchWaits  map[string]string // by progress.Wait.Reason
 	switches    map[string]string // what holds a task, by its kind; empty: nothing any more
 
@@ -229,14 +231,14 @@ var english = &Catalogue{
 		"waiting for a sender", "held by a sender", "sent", "failed, with no further attempt", "cancelled before it was sent",
 	},
 	explained: map[string]string{
-		queue.BecauseScheduled:  "It is scheduled for later.",
-		queue.BecauseRetryLater: "It will be retried later: the last attempt did not succeed.",
-		queue.BecauseHeld:       "It is held: %s.",
-		queue.BecauseExpiring:   "It will expire: its `expires_at` comes before it could be sent.",
-		queue.BecauseQueued:     "It waits for a sender; %d go before it.",
-		queue.BecauseNoSender:   "It waits, and no sender can take it now; %d go before it.",
-		queue.BecauseProcessing: "A sender holds it.",
-		queue.BecauseSettled:    "It is settled: nothing more will happen to it, unless it is requeued.",
+		task.BecauseScheduled:  "It is scheduled for later.",
+		task.BecauseRetryLater: "It will be retried later: the last attempt did not succeed.",
+		task.BecauseHeld:       "It is held: %s.",
+		task.BecauseExpiring:   "It will expire: its `expires_at` comes before it could be sent.",
+		task.BecauseQueued:     "It waits for a sender; %d go before it.",
+		task.BecauseNoSender:   "It waits, and no sender can take it now; %d go before it.",
+		task.BecauseProcessing: "A sender holds it.",
+		task.BecauseSettled:    "It is settled: nothing more will happen to it, unless it is requeued.",
 	},
 	DoubtfulEncoding: "The list was read as Chinese (GB18030), but looks like a text with Latin letters in Windows-1252. Check the rows; if names are wrong, upload the list again with encoding Windows-1252, or saved as UTF-8.",
 	BatchWaits: map[string]string{
@@ -450,14 +452,14 @@ var chinese = &Catalogue{
 	States:      english.States,
 	Description: [queue.Cancelled + 1]string{"待处理", "处理中", "成功", "失败", "已取消"},
 	explained: map[string]string{
-		queue.BecauseScheduled:  "已定时，稍后发送。",
-		queue.BecauseRetryLater: "将稍后重试：上次发送未成功。",
-		queue.BecauseHeld:       "已暂停：%s。",
-		queue.BecauseExpiring:   "将会过期：过期时间早于可发送的时间。",
-		queue.BecauseQueued:     "正在等待发送方，前面还有 %d 条。",
-		queue.BecauseNoSender:   "正在等待，目前没有发送方可以领取；前面还有 %d 条。",
-		queue.BecauseProcessing: "正由发送方处理。",
-		queue.BecauseSettled:    "已结束；除非重新入队，不会再有变化。",
+		task.BecauseScheduled:  "已定时，稍后发送。",
+		task.BecauseRetryLater: "将稍后重试：上次发送未成功。",
+		task.BecauseHeld:       "已暂停：%s。",
+		task.BecauseExpiring:   "将会过期：过期时间早于可发送的时间。",
+		task.BecauseQueued:     "正在等待发送方，前面还有 %d 条。",
+		task.BecauseNoSender:   "正在等待，目前没有发送方可以领取；前面还有 %d 条。",
+		task.BecauseProcessing: "正由发送方处理。",
+		task.BecauseSettled:    "已结束；除非重新入队，不会再有变化。",
 	},
 	DoubtfulEncoding: "列表按中文编码（GB18030）读取，但看起来像 Windows-1252 编码的西文。请核对各行；如果姓名不对，请指定 encoding 为 Windows-1252 后重新上传，或另存为 UTF-8。",
 	BatchWaits: map[string]string{
@@ -526,15 +528,15 @@ func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 }
 
 // Explain returns the text for an explanation.
-func (c *Catalogue) Explain(e queue.Explanation) string {
+func (c *Catalogue) Explain(e task.Explanation) string {
 	text := c.explained[e.Reason]
-	if e.Reason == queue.BecauseHeld {
+	if e.Reason == task.BecauseHeld {
 		return fmt.Sprintf(text, c.heldBy(e.HeldBy))
 	}
 	if strings.Contains(text, "%d") {
 		var ahead int64
 		if e.Ahead != nil {
-			ahead = min(*e.Ahead, queue.MaxAhead)
+			ahead = min(*e.Ahead, task.MaxAhead)
 		}
 		return fmt.Sprintf(text, ahead)
 	}
@@ -542,7 +544,7 @@ func (c *Catalogue) Explain(e queue.Explanation) string {
 }
 
 // heldBy returns the text for what holds a task; without switches, for a task that is about to go on.
-func (c *Catalogue) heldBy(all []queue.Switch) string {
+func (c *Catalogue) heldBy(all []explain.Switch) string {
 	if len(all) == 0 {
 		return c.switches[""]
 	}
@@ -587,7 +589,7 @@ func (c *Catalogue) limit(of any) string {
 		return c.place(v)
 	case float64: // of the contract
 		return strconv.FormatFloat(v, 'f', -1, 64)
-	case []queue.Switch:
+	case []explain.Switch:
 		return c.heldBy(v)
 	}
 	list := reflect.ValueOf(of)

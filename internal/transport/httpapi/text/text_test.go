@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/platform/fault"
 )
 
@@ -19,7 +19,7 @@ func TestLimitsAreWrittenPlainly(t *testing.T) {
 		{int64(7), "must be at most 7"},
 		{[]any{"on", 2592000.0}, "must be at most on, 2592000"},
 		{[]int16{3, 4}, "must be at most 3, 4"},
-		{[]queue.Switch{{Kind: "channel", Name: "sms"}, {Kind: "country", Name: "SG"}}, "must be at most channel sms is off; country SG is off"},
+		{[]explain.Switch{{Kind: "channel", Name: "sms"}, {Kind: "country", Name: "SG"}}, "must be at most channel sms is off; country SG is off"},
 	} {
 		if got := english.rule(fault.Field{Rule: fault.TooBig, Limit: c.limit}); got != c.want {
 			t.Errorf("%v is written %q, want %q", c.limit, got, c.want)

@@ -457,7 +457,7 @@ func TestAPhoneWaitsForItsOtherPull(t *testing.T) {
 func TestAPhoneThatIsFullOrPausedDoesNotCountAsPresent(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
-	phones := mobile.New(s.App.DB, mobile.Services{Queue: s.App.Tasks, Senders: s.App.Senders})
+	phones := mobile.New(s.App.DB, mobile.Services{Queue: s.App.Queue, Senders: s.App.Senders})
 	registered, err := phones.Get(t.Context(), p.info.Login)
 	if err != nil {
 		t.Fatal(err)
@@ -757,7 +757,7 @@ func TestAMessageOfAPhoneIsValidUntilItExpires(t *testing.T) {
 		t.Errorf("the phone sent %v", out)
 	}
 	s.ExpectEffects(id, "released untried")
-	if n, err := s.App.Tasks.Expire(t.Context()); n != 1 || err != nil {
+	if n, err := s.App.Queue.Expire(t.Context()); n != 1 || err != nil {
 		t.Errorf("expired %d, %v", n, err)
 	}
 	if n := apptest.Scan[int](s.Bundle, "SELECT count(*)::int FROM phones WHERE rest_until > now()"); n != 0 {

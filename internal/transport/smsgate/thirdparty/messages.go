@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"lksms/internal/dispatch/phone"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/logtext"
 	"lksms/internal/platform/postgres"
@@ -143,9 +143,9 @@ func (s *server) storeRefusal(r *http.Request, m Message, err error) {
 	if err != nil {
 		return
 	}
-	refused := make([]queue.Refused, len(raws))
+	refused := make([]submit.Refused, len(raws))
 	for i, raw := range raws {
-		refused[i] = queue.Refused{Raw: raw, Status: status, Answer: body}
+		refused[i] = submit.Refused{Raw: raw, Status: status, Answer: body}
 	}
 	if len(refused) > 0 {
 		s.gate.StoreRefusals(r.Context(), refused...)

@@ -18,7 +18,8 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
-	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -29,16 +30,17 @@ import (
 
 // Service submits such messages and returns their states. A caller sees only its own messages.
 type Service struct {
-	db        *postgres.DB
-	q         *dbq.Queries
-	inParts   *dbq.Queries // each run is planned for its parameters, see DB.InPartitions
-	tasks     *queue.Service
-	directory *directory.Service
+	db          *postgres.DB
+	q           *dbq.Queries
+	inParts     *dbq.Queries // each run is planned for its parameters, see DB.InPartitions
+	submissions *submit.Service
+	tasks       *task.Service
+	directory   *directory.Service
 }
 
 // New returns a Service on db.
-func New(db *postgres.DB, tasks *queue.Service, dir *directory.Service) *Service {
-	return &Service{db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), tasks: tasks, directory: dir}
+func New(db *postgres.DB, submissions *submit.Service, tasks *task.Service, dir *directory.Service) *Service {
+	return &Service{db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), submissions: submissions, tasks: tasks, directory: dir}
 }
 
 // Sweeps are what the service does again and again.
@@ -52,7 +54,7 @@ func (s *Service) Sweeps() []sweep.Job {
 const (
 	MaxRecipients = 100
 	maxID         = 36
-	maxText       = 1024 // characters; what the database stores, see queue.Limits
+	maxText       = 1024 // characters; what the database stores, see submit.Limits
 	minTTL        = 5
 	maxTTL        = 2 * 366 * 24 * 60 * 60 // seconds; the farthest time at which a message may expire
 
@@ -146,7 +148,7 @@ func (m Message) check(region string) (numbers []string, err error) {
 	return numbers, nil
 }
 
-// urgency returns how urgent a priority of SMSGate is, see queue.Scaled.
+// urgency returns how urgent a priority of SMSGate is, see submit.Scaled.
 func urgency(priority int) float64 {
 	if priority < 0 {
 		return float64(priority) / -minPriority
@@ -170,8 +172,8 @@ func (m Message) Raws() ([][]byte, error) {
 }
 
 // Send submits a message: one task for each recipient, all or none. The state that it returns has no text. Faults: request.invalid, with the names of SMSGate; exists, for an id that the
-// submitter has used; those of queue.Submit.
-func (s *Service) Send(ctx context.Context, m Message, origin queue.Origin) (State, error) {
+// submitter has used; those of submit.Submit.
+func (s *Service) Send(ctx context.Context, m Message, origin submit.Origin) (State, error) {
 	region, err := s.directory.DefaultRegion(ctx, &origin.CompanyID)
 	if err != nil {
 		return State{}, err
@@ -187,7 +189,7 @@ func (s *Service) Send(ctx context.Context, m Message, origin queue.Origin) (Sta
 	} else if !isNone(err) {
 		return State{}, err
 	}
-	priority, err := s.tasks.Scaled(ctx, queue.Notification, urgency(m.Priority), origin)
+	priority, err := s.submissions.Scaled(ctx, submit.Notification, urgency(m.Priority), origin)
 	if err != nil {
 		return State{}, err
 	}
@@ -199,16 +201,16 @@ func (s *Service) Send(ctx context.Context, m Message, origin queue.Origin) (Sta
 	if err != nil {
 		return State{}, err
 	}
-	subs := make([]queue.Submission, len(m.PhoneNumbers))
+	subs := make([]submit.Submission, len(m.PhoneNumbers))
 	for i, number := range m.PhoneNumbers {
-		subs[i] = queue.Submission{
-			PhoneNumber: number, Content: m.Text, Source: new(source), Raw: raws[i], MessageType: queue.Notification, Priority: priority,
+		subs[i] = submit.Submission{
+			PhoneNumber: number, Content: m.Text, Source: new(source), Raw: raws[i], MessageType: submit.Notification, Priority: priority,
 			ExpectSendTime: m.ScheduleAt, ExpiresAt: expires, SenderNo: m.DeviceID,
 		}
 	}
 	var ids []string
 	var at time.Time
-	_, err = s.tasks.SubmitTogether(ctx, subs, origin, func(ctx context.Context, made []queue.Submitted) error {
+	_, err = s.submissions.SubmitTogether(ctx, subs, origin, func(ctx context.Context, made []submit.Submitted) error {
 		for _, one := range made {
 			ids = append(ids, one.TaskID)
 		}
@@ -218,7 +220,7 @@ func (s *Service) Send(ctx context.Context, m Message, origin queue.Origin) (Sta
 		})
 		return postgres.Wrap("store message", err, errExists) // no row: a request at the same time has the id
 	})
-	var refused *queue.RefusedError
+	var refused *submit.RefusedError
 	if errors.As(err, &refused) {
 		return State{}, inTheirWords(refused.Err, refused.Index, m)
 	}
@@ -239,17 +241,17 @@ var errNone = fault.New(fault.NotFound, fault.MessageNotFound)
 
 func isNone(err error) bool { return errors.Is(err, errNone) }
 
-func (s *Service) get(ctx context.Context, origin queue.Origin, id string) (dbq.SmsgateMessageGetRow, error) {
+func (s *Service) get(ctx context.Context, origin submit.Origin, id string) (dbq.SmsgateMessageGetRow, error) {
 	row, err := s.q.SmsgateMessageGet(ctx, dbq.SmsgateMessageGetParams{CompanyID: origin.CompanyID, SubmittedBy: origin.User, MessageID: id})
 	return row, postgres.Wrap("get message", err, errNone)
 }
 
 // Get returns the state of a message. A task of the caller that came in in another way is a message too, under its task_id. Fault:
 // message.not_found.
-func (s *Service) Get(ctx context.Context, origin queue.Origin, id string) (State, error) {
+func (s *Service) Get(ctx context.Context, origin submit.Origin, id string) (State, error) {
 	row, err := s.get(ctx, origin, id)
 	if isNone(err) {
-		t, err := s.tasks.Get(ctx, queue.Viewer{Owner: &origin.User, CompanyID: &origin.CompanyID}, id)
+		t, err := s.tasks.Get(ctx, task.Viewer{Owner: &origin.User, CompanyID: &origin.CompanyID}, id)
 		var f *fault.Error
 		switch {
 		case errors.As(err, &f) && f.Kind == fault.NotFound:
@@ -287,7 +289,7 @@ type Filter struct {
 }
 
 // List returns messages of the caller, and how many there are, of the first ten thousand of the time. Fault: request.invalid.
-func (s *Service) List(ctx context.Context, origin queue.Origin, f Filter) (all []State, total int64, err error) {
+func (s *Service) List(ctx context.Context, origin submit.Origin, f Filter) (all []State, total int64, err error) {
 	switch {
 	case f.Limit < 1:
 		return nil, 0, fault.InvalidField("limit", fault.TooSmall, 1)
@@ -326,7 +328,7 @@ func (s *Service) List(ctx context.Context, origin queue.Origin, f Filter) (all 
 var forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Cancel cancels a message of which no task was claimed yet: all tasks or none. Faults: message.not_found; task.not_pending.
-func (s *Service) Cancel(ctx context.Context, origin queue.Origin, id string) (State, error) {
+func (s *Service) Cancel(ctx context.Context, origin submit.Origin, id string) (State, error) {
 	state, err := s.Get(ctx, origin, id)
 	if err != nil {
 		return state, err
@@ -357,14 +359,14 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 const maxDevices = 1000
 
 // Devices returns the senders that the caller's company may name.
-func (s *Service) Devices(ctx context.Context, origin queue.Origin) ([]dbq.SmsgateDevicesRow, error) {
+func (s *Service) Devices(ctx context.Context, origin submit.Origin) ([]dbq.SmsgateDevicesRow, error) {
 	rows, err := s.q.SmsgateDevices(ctx, dbq.SmsgateDevicesParams{Channel: directory.SMS, CompanyID: origin.CompanyID, Most: maxDevices})
 	return rows, postgres.Wrap("list devices", err, nil)
 }
 
 // HasDevice reports whether the caller's company may name a sender.
-func (s *Service) HasDevice(ctx context.Context, origin queue.Origin, senderNo string) (bool, error) {
-	_, err := s.directory.ServingSender(ctx, directory.SMS, origin.CompanyID, queue.Notification, senderNo)
+func (s *Service) HasDevice(ctx context.Context, origin submit.Origin, senderNo string) (bool, error) {
+	_, err := s.directory.ServingSender(ctx, directory.SMS, origin.CompanyID, submit.Notification, senderNo)
 	var f *fault.Error
 	if errors.As(err, &f) {
 		return false, nil

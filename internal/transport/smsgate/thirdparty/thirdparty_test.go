@@ -173,7 +173,7 @@ func TestTheStateOfAMessageFollowsItsTasks(t *testing.T) {
 func (b bundle) receipt(task string, state int16) {
 	b.T.Helper()
 	err := b.App.DB.Tx(b.T.Context(), func(ctx context.Context) error {
-		_, err := b.App.Tasks.SettleReceipts(ctx, []queue.Final{{TaskID: task, State: state, SenderNo: "app"}})
+		_, err := b.App.Queue.SettleReceipts(ctx, []queue.Final{{TaskID: task, State: state, SenderNo: "app"}})
 		return err
 	})
 	if err != nil {

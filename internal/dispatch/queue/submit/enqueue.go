@@ -1,4 +1,4 @@
-package queue
+package submit
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/logtext"
@@ -113,7 +114,7 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 		if err != nil {
 			return nil, err
 		}
-		p.TaskIds, p.UserIds = append(p.TaskIds, newID()), append(p.UserIds, person.UserID)
+		p.TaskIds, p.UserIds = append(p.TaskIds, taskid.New()), append(p.UserIds, person.UserID)
 		p.Recipients, p.PoolIds = append(p.Recipients, person.Address), append(p.PoolIds, place.PoolID)
 		values, err := json.Marshal(person.Values)
 		if err != nil {
@@ -132,11 +133,9 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 	}
 	s.db.AfterCommit(ctx, func() {
 		for label, n := range unreached {
-			s.unreached.WithLabelValues(label).Add(float64(n))
+			s.queue.CountUnreached(label, n)
 		}
-		for pool, n := range news {
-			s.line.Wake(pool, n)
-		}
+		s.queue.Wake(news)
 	})
 	return p.TaskIds, nil
 }

@@ -1,4 +1,4 @@
-package queue
+package task
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"lksms/gen/dispatchq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
-	"lksms/internal/platform/result"
 )
 
 // Cancel ends a PENDING task and logs that by did it. Faults: task.not_found, task.not_pending.
@@ -46,11 +45,27 @@ func (s *Service) Withdraw(ctx context.Context, notificationIDs []int64, by stri
 	return int(n), postgres.Wrap("withdraw tasks", err, nil)
 }
 
-// Expire ends PENDING tasks that have expired, as FAILED, and returns how many.
-func (s *Service) Expire(ctx context.Context) (int, error) {
-	return s.inBatches(ctx, "end expired tasks", sweepBatch, func(q *dispatchq.Queries) (int64, error) {
-		row, err := q.TaskExpire(ctx, dispatchq.TaskExpireParams{BatchSize: sweepBatch, Result: result.Expired})
-		s.unreached.WithLabelValues("expired").Add(float64(row.Unreached))
-		return row.Expired, err
-	})
+// cancelPortion bounds how many tasks of a batch one statement ends.
+const cancelPortion = 1000
+
+// CancelBatch ends the PENDING tasks of a batch, in portions of their own transactions, logs that by did it, and returns how many.
+func (s *Service) CancelBatch(ctx context.Context, batchID int64, by string) (cancelled int, err error) {
+	for after := ""; ; {
+		var ids []string
+		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+			ids, err = q.TaskIDsWaiting(ctx, dispatchq.TaskIDsWaitingParams{BatchID: batchID, AfterID: after, Portion: cancelPortion})
+			return err
+		})
+		if err != nil {
+			return cancelled, postgres.Wrap("find tasks of batch", err, nil)
+		}
+		if len(ids) == 0 {
+			return cancelled, nil
+		}
+		n, err := s.CancelAll(ctx, ids, by)
+		if cancelled += n; err != nil {
+			return cancelled, err
+		}
+		after = ids[len(ids)-1]
+	}
 }

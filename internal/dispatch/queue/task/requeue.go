@@ -1,4 +1,4 @@
-package queue
+package task
 
 import (
 	"context"
@@ -70,9 +70,7 @@ func (s *Service) RequeueAll(ctx context.Context, ids []string, by, remark strin
 		for _, row := range rows {
 			news[row.PoolID]++
 		}
-		for pool, n := range news {
-			s.line.Wake(pool, n)
-		}
+		s.queue.Wake(news)
 	})
 	return len(rows), nil
 }

@@ -1,4 +1,4 @@
-package queue
+package submit
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/logtext"
@@ -52,7 +53,7 @@ func (s *Service) SubmitAccepted(ctx context.Context, all []Accepted) ([]Outcome
 		case errors.Is(o.Err, errDropped): // a task had the dedup key, and left with its partition: this one is a repeat
 			*o = Outcome{Submitted: Submitted{Deduplicated: true}}
 		case errors.As(o.Err, &refused) && !all[i].MayWait:
-			o.Submitted, o.Err = Submitted{TaskID: all[i].TaskID, Status: Failed}, s.RefuseAccepted(ctx, all[i], refusedResult(refused))
+			o.Submitted, o.Err = Submitted{TaskID: all[i].TaskID, Status: queue.Failed}, s.RefuseAccepted(ctx, all[i], refusedResult(refused))
 		}
 	}
 	return outcomes, nil

@@ -1,4 +1,4 @@
-package queue
+package taskid
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ func TestTenMillionIDsAscend(t *testing.T) {
 	t.Parallel()
 	last := ""
 	for range 10_000_000 {
-		id := newID()
+		id := New()
 		if id <= last {
 			t.Fatalf("%s came after %s", id, last)
 		}

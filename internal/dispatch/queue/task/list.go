@@ -1,10 +1,12 @@
-package queue
+package task
 
 import (
 	"context"
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -134,7 +136,7 @@ func (p Page) IsHistory(id string) bool {
 
 // List returns the tasks that match, newest first.
 func (s *Service) List(ctx context.Context, f Filter) (p Page, err error) {
-	if f.PhoneNumber, err = s.NormaliseNumber(ctx, f.Viewer.CompanyID, "phone_number", f.PhoneNumber); err != nil {
+	if f.PhoneNumber, err = s.directory.NormaliseNumber(ctx, f.Viewer.CompanyID, "phone_number", f.PhoneNumber); err != nil {
 		return Page{}, err
 	}
 	if f.BatchID != nil { // the users of a company share its batches
@@ -168,7 +170,7 @@ func list(ctx context.Context, q *dbq.Queries, f Filter) (p Page, err error) {
 			return Page{}, err
 		}
 	}
-	most, scanned, end := f.Limit, 0, LastID
+	most, scanned, end := f.Limit, 0, taskid.Last
 	for width := 1; len(starts) > 0; width *= 2 {
 		width = min(width, len(starts))
 		start := starts[width-1]
@@ -235,17 +237,17 @@ func listIDs(ctx context.Context, q *dbq.Queries, f Filter, w window) ([]string,
 		return q.TaskIDsOfRecipient(ctx, dbq.TaskIDsOfRecipientParams{Recipient: *f.PhoneNumber, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case f.BatchID != nil:
 		return q.TaskIDsOfBatch(ctx, dbq.TaskIDsOfBatchParams{BatchID: *f.BatchID, BeforeID: w.before, FromID: w.from, Most: w.most})
-	case is(Processing):
+	case is(queue.Processing):
 		return q.TaskIDsProcessing(ctx, dbq.TaskIDsProcessingParams{BeforeID: w.before, FromID: w.from, Most: w.most})
-	case (is(Failed) || is(Cancelled)) && v.CompanyID != nil:
+	case (is(queue.Failed) || is(queue.Cancelled)) && v.CompanyID != nil:
 		return q.TaskIDsOfCompanyFailed(ctx, dbq.TaskIDsOfCompanyFailedParams{CompanyID: *v.CompanyID, Outcome: *f.Status, BeforeID: w.before, FromID: w.from, Most: w.most})
-	case is(Failed) || is(Cancelled):
+	case is(queue.Failed) || is(queue.Cancelled):
 		return q.TaskIDsFailed(ctx, dbq.TaskIDsFailedParams{Outcome: *f.Status, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case f.SenderNo != nil:
 		return q.TaskIDsOfSender(ctx, dbq.TaskIDsOfSenderParams{SenderNo: *f.SenderNo, Held: w.held, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case f.Delivery != nil:
 		return q.TaskIDsOfReceipt(ctx, dbq.TaskIDsOfReceiptParams{Delivery: *f.Delivery, BeforeID: w.before, FromID: w.from, Most: w.most})
-	case is(Pending):
+	case is(queue.Pending):
 		return q.TaskIDsPending(ctx, dbq.TaskIDsPendingParams{BeforeID: w.before, FromID: w.from, Most: w.most})
 	case v.CompanyID != nil && submitter != nil:
 		return q.TaskIDsOfSubmitter(ctx, dbq.TaskIDsOfSubmitterParams{CompanyID: *v.CompanyID, SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, Most: w.most})
@@ -253,7 +255,7 @@ func listIDs(ctx context.Context, q *dbq.Queries, f Filter, w window) ([]string,
 		return q.TaskIDsOfSubmitterAnywhere(ctx, dbq.TaskIDsOfSubmitterAnywhereParams{SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case v.CompanyID != nil:
 		return q.TaskIDsOfCompany(ctx, dbq.TaskIDsOfCompanyParams{CompanyID: *v.CompanyID, StartID: w.start, EndID: w.end, BeforeID: w.before, FromID: w.from, Most: w.most})
-	case is(Success):
+	case is(queue.Success):
 		return q.TaskIDsSettled(ctx, dbq.TaskIDsSettledParams{BeforeID: w.before, FromID: w.from, Most: w.most})
 	default:
 		return q.TaskIDs(ctx, dbq.TaskIDsParams{BeforeID: w.before, FromID: w.from, Most: w.most})
@@ -263,20 +265,22 @@ func listIDs(ctx context.Context, q *dbq.Queries, f Filter, w window) ([]string,
 // Span returns the recipient of the filter in E.164, and bounds for the ids of its tasks: from firstID on and before beforeID. Fault:
 // request.invalid for the phone number, which is called field.
 func (s *Service) Span(ctx context.Context, f Filter, field string) (recipient *string, firstID, beforeID string, err error) {
-	recipient, err = s.NormaliseNumber(ctx, f.Viewer.CompanyID, field, f.PhoneNumber)
+	recipient, err = s.directory.NormaliseNumber(ctx, f.Viewer.CompanyID, field, f.PhoneNumber)
 	firstID, beforeID = idsCreated(f.CreatedFrom, f.CreatedTo)
 	return recipient, firstID, beforeID, err
 }
 
+const day = 24 * time.Hour
+
 // idsCreated returns bounds for the ids of tasks created in [from, before). An id contains the day by the server's clock, and created_at
 // is the database's: the bounds allow a day of difference.
 func idsCreated(from, before *time.Time) (first, last string) {
-	first, last = "", LastID
+	first, last = "", taskid.Last
 	if from != nil && from.Year() > 2000 { // no task is older
-		first = FirstID(*from)
+		first = taskid.First(*from)
 	}
 	if before != nil && before.Year() < 9999 {
-		last = idDay(before.Add(2 * day))
+		last = taskid.Day(before.Add(2 * day))
 	}
 	return first, last
 }
@@ -288,19 +292,19 @@ const clockDifference = time.Minute
 // that time are not listed: then it is the latest id of the same day that may be listed. Ids of other shapes come before or after those
 // of a day that contain a time, so none is skipped.
 func (f Filter) skip(last string) string {
-	at, ok := idTime(last)
+	at, ok := taskid.Time(last)
 	if !ok {
 		return last
 	}
 	to := at.Truncate(day)
 	switch {
 	case f.CreatedFrom != nil && at.Before(f.CreatedFrom.Add(-clockDifference)):
-		return idAt(to)
+		return taskid.At(to)
 	case f.CreatedTo != nil && at.After(f.CreatedTo.Add(clockDifference)):
 		if until := f.CreatedTo.Add(clockDifference); until.After(to) {
 			to = until
 		}
-		return idAt(to)
+		return taskid.At(to)
 	}
 	return last
 }

@@ -1,4 +1,4 @@
-package queue
+package submit
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"lksms/internal/dispatch/queue"
 	"lksms/internal/platform/merge"
 	"lksms/internal/platform/postgres"
 )
@@ -224,7 +225,7 @@ func (b *batch) firstsOf(ctx context.Context, repeats []int) ([]merge.Result[*Su
 // apart runs items together, and apart if that fails, each time in a transaction or a savepoint of its own.
 func apart[In, Out any](ctx context.Context, b *batch, items []In, run func(context.Context, []In) ([]Out, error)) []merge.Result[Out] {
 	isHopeless := func(err error) bool { // a transaction keeps its locks to its end: another try would meet the same deadlock
-		return ctx.Err() != nil || isHopeless(err) || b.inTx && postgres.IsUnavailable(err)
+		return ctx.Err() != nil || queue.IsHopeless(err) || b.inTx && postgres.IsUnavailable(err)
 	}
 	return merge.Apart(items, func(items []In) ([]Out, error) {
 		// Not in storeAll: there, the transaction is broken.

@@ -1,14 +1,12 @@
-package queue
+package submit
 
 import (
 	"context"
 	"slices"
 	"time"
 
-	"lksms/gen/dispatchq"
-	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/platform/fault"
-	"lksms/internal/platform/postgres"
 )
 
 // trialSpare is for how long after the longest lease of a trial its task would wait. It is longer than
@@ -25,19 +23,9 @@ func (s *Service) SubmitTrial(ctx context.Context, sub Submission, lease time.Du
 	if err != nil {
 		return Submitted{}, err
 	}
-	heldBy := slices.DeleteFunc(wouldBe.HeldBy, func(w Switch) bool { return w.Kind == noSharedSenders }) // its sender is chosen
+	heldBy := slices.DeleteFunc(wouldBe.HeldBy, func(w explain.Switch) bool { return w.Kind == explain.NoSharedSenders }) // its sender is chosen
 	if len(heldBy) > 0 {
 		return Submitted{}, fault.InvalidField("phone_number", fault.SwitchedOff, heldBy)
 	}
 	return s.Submit(ctx, sub, origin)
-}
-
-// ClaimTrial leases the task of a trial to a sender, also one that is off, whose circuit breaker is open, or that has used up its limits. The segments count as those of every
-// attempt. Fault: request.invalid if the balance of the sender would become negative.
-func (s *Service) ClaimTrial(ctx context.Context, senderNo, taskID string, lease time.Duration) (one claim.Lease, err error) {
-	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-		one, err = claim.Trial(ctx, q, senderNo, taskID, lease)
-		return err
-	})
-	return one, postgres.Wrap("lease trial", err, fault.New(fault.NotFound, fault.SenderNotFound))
 }

@@ -1,4 +1,6 @@
-package queue
+// Package submit makes tasks: of one message, of several, of those that the SQL inbox accepted, and of notifications. It checks the recipient, renders the
+// text, finds the pool, and stores the task together with its submission. It logs submissions that made no task.
+package submit
 
 import (
 	"bytes"
@@ -7,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,10 @@ import (
 	"lksms/internal/dispatch/address"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/dispatch/queue/explain"
+	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/fault"
@@ -23,9 +27,59 @@ import (
 	"lksms/internal/platform/merge"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
-	"lksms/internal/platform/result"
+	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
+	"lksms/internal/platform/sweep"
 )
+
+// Service makes tasks. Every method is at most one transaction, unless it says otherwise.
+type Service struct {
+	db        *postgres.DB
+	q         *dbq.Queries
+	inParts   *dbq.Queries // statements that read tasks by their ids
+	queue     *queue.Service
+	explain   *explain.Service
+	templates *template.Service
+	directory *directory.Service
+	settings  *setting.Service
+	submits   *merge.Merger[newTask, bool]
+	refusals  *merge.Merger[refusedRow, struct{}]
+}
+
+// Services are those that a Service uses.
+type Services struct {
+	Queue     *queue.Service
+	Explain   *explain.Service
+	Templates *template.Service
+	Directory *directory.Service
+	Settings  *setting.Service
+}
+
+// New returns a Service. Call Close afterwards.
+func New(db *postgres.DB, uses Services) *Service {
+	s := &Service{
+		db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()),
+		queue: uses.Queue, explain: uses.Explain, templates: uses.Templates, directory: uses.Directory, settings: uses.Settings,
+	}
+	s.submits = queue.NewMerger(s.storeAll, nil)
+	s.refusals = queue.NewMerger(func(ctx context.Context, rows []refusedRow) ([]struct{}, error) {
+		return make([]struct{}, len(rows)), s.logRefused(ctx, rows)
+	}, nil)
+	return s
+}
+
+// Sweeps are what the service does again and again.
+func (s *Service) Sweeps() []sweep.Job {
+	return []sweep.Job{
+		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-submissions", Interval: 10 * time.Minute, Run: s.DeleteExpired},
+	}
+}
+
+// Close waits for the runs that write.
+func (s *Service) Close() {
+	s.submits.Wait()
+	s.refusals.Wait()
+}
 
 // Origin is the user and the request of a submission. UserAgent may have any length; its first 500 characters are kept.
 type Origin struct {
@@ -168,7 +222,7 @@ func (s *Service) allRepeated(ctx context.Context, subs []Submission, origin Ori
 	if len(rows) == 0 {
 		return found, nil
 	}
-	repeats, err := apartByDay(ctx, s.db, rows, func(row dbq.DedupKeyTasksRow) string { return row.TaskID },
+	repeats, err := queue.RunByDay(ctx, s.db, rows, func(row dbq.DedupKeyTasksRow) string { return row.TaskID },
 		func(ctx context.Context, rows []dbq.DedupKeyTasksRow) ([]*Submitted, error) {
 			return s.logRepeats(ctx, subs, rows, origin)
 		})
@@ -234,7 +288,7 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 			return newTask{}, err
 		}
 	}
-	row := newTask{id: cmp.Or(sub.taskID, newID()), recipient: number.E164, asOf: asOf, Submission: sub, Origin: origin}
+	row := newTask{id: cmp.Or(sub.taskID, taskid.New()), recipient: number.E164, asOf: asOf, Submission: sub, Origin: origin}
 	if err := sub.checkChoice(); err != nil {
 		return row, err
 	}
@@ -274,20 +328,6 @@ func (s *Service) readAddress(ctx context.Context, sub Submission, origin Origin
 		}
 	}
 	return address.Read(cmp.Or(sub.Channel, directory.SMS), sub.PhoneNumber, region)
-}
-
-// DefaultRegion returns the region of phone numbers of a company that have no country code; empty: it has none.
-func (s *Service) DefaultRegion(ctx context.Context, companyID int64) (string, error) {
-	return s.directory.DefaultRegion(ctx, &companyID)
-}
-
-// NormaliseNumber returns a phone number of a company, of an optional filter too, in E.164. Fault: request.invalid, which names field.
-func (s *Service) NormaliseNumber(ctx context.Context, companyID *int64, field string, number *string) (*string, error) {
-	region, err := s.directory.DefaultRegion(ctx, companyID)
-	if err != nil {
-		return nil, err
-	}
-	return phone.NormaliseFilter(field, number, region)
 }
 
 // complete gives a task its text and then its pool: a signature of the template counts where one is required. Fault: request.invalid for a text
@@ -428,263 +468,4 @@ func (s *Service) submitDefault(ctx context.Context, row newTask) (Submitted, er
 		return err
 	})
 	return made, err
-}
-
-func (s *Service) insert(ctx context.Context, row newTask) (Submitted, error) {
-	var made bool
-	var err error
-	if s.db.InTx(ctx) {
-		made, err = s.store(ctx, row)
-	} else {
-		made, err = s.submits.Do(ctx, row)
-	}
-	switch {
-	case err != nil:
-		return Submitted{}, err
-	case !made && row.DedupKey == nil:
-		return Submitted{}, fmt.Errorf("task of company %d was not stored", row.CompanyID)
-	case !made:
-		return Submitted{}, errRepeated
-	default:
-		return row.submitted(), nil
-	}
-}
-
-// newTask is a valid submission and the task that it becomes.
-type newTask struct {
-	id, recipient string
-	final         template.Rendered
-	priority      int16
-	place         directory.Place
-	asOf          time.Time   // when the submission came in: an older view of the directory must not refuse it
-	sms           setting.SMS // when the submission came in
-	Submission
-	Origin
-}
-
-// deferred reports whether the task goes out at the next full interval of the clock.
-func (t newTask) deferred() bool { return t.final.Deferred && t.ExpectSendTime == nil }
-
-// flow returns the flow of the task within its company, as task_flow in the database.
-func (t newTask) flow() string {
-	if t.BatchID != 0 {
-		return fmt.Sprint("#", t.BatchID)
-	}
-	return t.User
-}
-
-// group is a set of tasks that get their ranks together.
-type group struct {
-	pool, company int64
-	priority      int16
-}
-
-// queuedGroups returns the groups of the rows that are queued at once, as indexes of rows in their order.
-func queuedGroups(rows []newTask) map[group][]int {
-	groups := map[group][]int{}
-	for i, r := range rows {
-		if r.ExpectSendTime == nil && !r.deferred() && !r.isSimulated() {
-			g := group{r.place.PoolID, r.CompanyID, r.priority}
-			groups[g] = append(groups[g], i)
-		}
-	}
-	return groups
-}
-
-// isSimulated reports whether the task is a test that is not sent.
-func (t newTask) isSimulated() bool { return t.Test && !t.IsTrial && !t.sms.SendTests }
-
-// signed returns the text with the signature of the submission.
-func (t newTask) signed() string { return segment.Signed(t.Sign, t.final.Content) }
-
-// segments returns how many short messages the text takes; on another channel 1.
-func (t newTask) segments() int {
-	if t.RenderingID != 0 {
-		return 1
-	}
-	return segment.Count(t.signed())
-}
-
-func (t newTask) submitted() Submitted {
-	return Submitted{TaskID: t.id, Status: Pending, FinalContent: t.signed(), Recipient: t.recipient}
-}
-
-func (s *Service) store(ctx context.Context, row newTask) (made bool, err error) {
-	all, err := s.storeAll(ctx, []newTask{row})
-	if err != nil {
-		return false, err
-	}
-	return all[0], nil
-}
-
-// storeAll stores tasks with their submissions, all or none, and reports which it made: the dedup keys of the others are
-// taken. If the directory has changed since the tasks were prepared, they are placed again, and may then be refused.
-func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) {
-	rows = slices.Clone(rows)
-	for tries := 1; ; tries++ {
-		p := submitParams(rows)
-		if tries == maxPlaced {
-			p.DirectoryVersions = nil // the directory changes faster than it is read: no reason to refuse a message
-		}
-		ids, err := postgres.Again(ctx, s.db, func() ([]string, error) { return s.taskSubmit(ctx, rows, p) })
-		if err != nil {
-			return nil, fmt.Errorf("submit tasks: %w", err)
-		}
-		if len(ids) != 1 || ids[0] != "" {
-			return s.stored(ctx, rows, ids), nil
-		}
-		if tries == maxPlaced {
-			return nil, errNoSenderPool
-		}
-		if err := s.directory.Renew(ctx); err != nil {
-			return nil, err
-		}
-		for i := range rows {
-			if err := s.put(ctx, &rows[i]); err != nil {
-				return nil, err
-			}
-		}
-	}
-}
-
-// errNoSenderPool says that the pool of one sender was deleted each time before a task was stored in it.
-var errNoSenderPool = errors.New("submit tasks: the pool of the sender is gone")
-
-// taskSubmit runs TaskSubmit, and holds the pools of one sender that the rows need. If one is gone, it returns what TaskSubmit returns for another
-// version of the directory.
-func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p dbq.TaskSubmitParams) (ids []string, err error) {
-	var pools []int64
-	for _, r := range rows {
-		if r.SenderNo != "" && !slices.Contains(pools, r.place.PoolID) {
-			pools = append(pools, r.place.PoolID)
-		}
-	}
-	if len(pools) == 0 {
-		return s.q.TaskSubmit(ctx, p)
-	}
-	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		exist, err := s.directory.HoldSenderPools(ctx, pools)
-		switch {
-		case err != nil:
-			return err
-		case !exist:
-			ids = []string{""}
-			return nil
-		}
-		ids, err = s.q.TaskSubmit(ctx, p)
-		return err
-	})
-	return ids, err
-}
-
-// maxPlaced bounds how often tasks are placed, each time by the directory of that moment.
-const maxPlaced = 4
-
-// put sets the pool of a task.
-func (s *Service) put(ctx context.Context, row *newTask) (err error) {
-	if row.SenderNo == "" {
-		row.place, err = s.directory.Place(ctx, row.asOf, row.Channel, row.CompanyID, row.MessageType, row.recipient, row.Sign != "")
-	} else {
-		row.place, err = s.directory.PlaceOnSender(ctx, row.asOf, row.Channel, row.CompanyID, row.MessageType, row.recipient, row.Sign != "", row.SenderNo)
-	}
-	if row.WasChecked {
-		return directory.Held(err) //nolint:wrapcheck // a fault
-	}
-	return err
-}
-
-func submitParams(rows []newTask) dbq.TaskSubmitParams {
-	n := len(rows)
-	p := dbq.TaskSubmitParams{
-		TaskIds: make([]string, n), PhoneNumbers: make([]string, n), Recipients: make([]string, n),
-		FinalContents: make([]string, n), Sources: make([]string, n), Submitters: make([]string, n),
-		DedupKeys: make([]string, n), RequestIds: make([]string, n), Contents: make([]string, n),
-		UseTemplates: make([]bool, n), SourceIps: make([]string, n), UserAgents: make([]string, n),
-		RequestData: make([][]byte, n), CompanyIds: make([]int64, n), PoolIds: make([]int64, n), MessageTypes: make([]int16, n),
-		CountryNos: make([]string, n), Priorities: make([]int16, n), Segments: make([]int16, n), Signs: make([]string, n),
-		AreTests: make([]bool, n), EverySeconds: make([]*int64, n), ExpectSendTimes: make([]*time.Time, n),
-		ExpireTimes: make([]*time.Time, n), Turns: make([]*float64, n),
-	}
-	for i, r := range rows {
-		p.TaskIds[i], p.PhoneNumbers[i], p.Recipients[i], p.FinalContents[i] = r.id, r.PhoneNumber, r.recipient, r.final.Content
-		p.Sources[i], p.Submitters[i], p.DedupKeys[i] = optional.Value(r.Source), r.User, optional.Value(r.DedupKey)
-		p.RequestIds[i] = r.RequestID
-		p.Contents[i], p.UseTemplates[i] = r.logged()
-		p.SourceIps[i], p.UserAgents[i], p.RequestData[i] = r.SourceIP, logtext.Text(r.UserAgent), r.Raw
-		p.CompanyIds[i], p.PoolIds[i], p.MessageTypes[i], p.CountryNos[i] = r.CompanyID, r.place.PoolID, r.MessageType, r.place.CountryNo
-		p.Priorities[i], p.Segments[i], p.Signs[i], p.AreTests[i] = r.priority, int16(r.segments()), r.Sign, r.Test
-		if r.deferred() {
-			p.EverySeconds[i] = &r.sms.ScheduledEvery
-		}
-		p.ExpectSendTimes[i], p.ExpireTimes[i] = r.ExpectSendTime, r.ExpiresAt
-		if r.BatchID != 0 {
-			if p.BatchIds == nil {
-				p.BatchIds = make([]int64, n)
-			}
-			p.BatchIds[i] = r.BatchID
-		}
-		if r.RenderingID != 0 {
-			if p.RenderingIds == nil {
-				p.RenderingIds, p.ContactValues, p.UserIds = make([]int64, n), make([][]byte, n), make([]string, n)
-			}
-			p.RenderingIds[i], p.ContactValues[i] = r.RenderingID, r.Values
-			if address.IsUserID(r.Channel) {
-				p.UserIds[i] = r.recipient
-			}
-		}
-		if r.isSimulated() {
-			if p.Results == nil {
-				p.Results = make([]string, n)
-			}
-			p.Results[i] = result.Simulated
-		}
-		if r.SenderNo != "" {
-			if p.OnlySenderNos == nil {
-				p.OnlySenderNos = make([]string, n)
-			}
-			p.OnlySenderNos[i] = r.SenderNo
-		}
-		if r.Traceparent != "" {
-			if p.Traceparents == nil {
-				p.Traceparents = make([]string, n)
-			}
-			p.Traceparents[i] = r.Traceparent
-		}
-		if !slices.Contains(p.DirectoryVersions, r.place.Version) { // nearly always the same for all rows
-			p.DirectoryVersions = append(p.DirectoryVersions, r.place.Version)
-		}
-	}
-	for g, members := range queuedGroups(rows) {
-		p.GroupPoolIds, p.GroupPriorities = append(p.GroupPoolIds, g.pool), append(p.GroupPriorities, g.priority)
-		p.GroupCompanyIds, p.GroupWidths = append(p.GroupCompanyIds, g.company), append(p.GroupWidths, float64(len(members))/rows[members[0]].place.Weight)
-		flow := rows[members[0]].flow()
-		for turn, i := range members {
-			p.Turns[i] = new(float64(turn) / float64(len(members)))
-			if rows[i].flow() != flow {
-				flow = ""
-			}
-		}
-		p.GroupFlows = append(p.GroupFlows, flow)
-	}
-	return p
-}
-
-// stored reports which of rows are among ids, and wakes senders that wait for them.
-func (s *Service) stored(ctx context.Context, rows []newTask, ids []string) []bool {
-	stored := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		stored[id] = true
-	}
-	made, news := make([]bool, len(rows)), map[int64]int{}
-	for i, r := range rows {
-		if made[i] = stored[r.id]; made[i] && !r.isSimulated() {
-			news[r.place.PoolID]++
-		}
-	}
-	s.db.AfterCommit(ctx, func() {
-		for pool, n := range news {
-			s.line.Wake(pool, n)
-		}
-	})
-	return made
 }

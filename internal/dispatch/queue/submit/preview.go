@@ -1,0 +1,154 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/explain"
+	"lksms/internal/dispatch/segment"
+	"lksms/internal/dispatch/sender"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+)
+
+// The verdicts of a Preview.
+const (
+	WouldSend        = "would_send"
+	WouldWait        = "would_wait"
+	WouldBeHeld      = "would_be_held" // see Preview.HeldBy
+	WouldBeScheduled = "would_be_scheduled"
+	WouldRepeat      = "would_repeat"
+	WouldBeSimulated = "would_be_simulated"
+)
+
+// Preview is the task that a submission would make, and its verdict.
+type Preview struct {
+	Recipient string // in E.164
+	CountryNo string
+	Final     string // with the signature
+	Segments  int
+	Cost      int // segments that an attempt takes of the first of Senders
+	Priority  int16
+	Routed    bool
+	Senders   []sender.Candidate
+	HeldBy    []explain.Switch
+	Verdict   string
+}
+
+// need returns what the task will need of a sender.
+func (t newTask) need() sender.Need {
+	n := sender.Need{PoolID: t.place.PoolID, Content: t.final.Content, Segments: int16(t.segments())}
+	if t.Sign != "" {
+		n.Sign = &t.Sign
+	}
+	return n
+}
+
+// errPreviewed rolls back the changes of a preview.
+var errPreviewed = errors.New("only a preview")
+
+// Preview does everything that Submit does, but creates and consumes nothing. Faults as for Submit.
+func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (Preview, error) {
+	if sub.DedupKey != nil {
+		first, err := s.named(ctx, *sub.DedupKey, origin)
+		if err != nil {
+			return Preview{}, err
+		}
+		if first != nil {
+			return s.previewRepeated(ctx, *first)
+		}
+	}
+	if err := s.directory.Renew(ctx); err != nil {
+		return Preview{}, err
+	}
+	row, err := s.prepare(ctx, time.Now(), sub, origin, s.templates.Finder(origin.CompanyID))
+	if err != nil {
+		return Preview{}, err
+	}
+	if sub.isDefault() {
+		err := s.db.Tx(ctx, func(ctx context.Context) error {
+			if err := s.consumeDefault(ctx, &row); err != nil {
+				return err
+			}
+			return errPreviewed
+		})
+		if !errors.Is(err, errPreviewed) {
+			return Preview{}, err
+		}
+	}
+	p := Preview{
+		Recipient: row.recipient, CountryNo: row.place.CountryNo, Final: row.signed(),
+		Segments: row.segments(), Priority: row.priority, Verdict: WouldWait,
+	}
+	if p.HeldBy, err = s.explain.Switches(ctx, row.place.PoolID, row.CompanyID, optional.NonZero(row.place.CountryNo), row.User, optional.NonZero(sub.BatchID)); err != nil {
+		return p, err
+	}
+	if p.Senders, p.Routed, err = s.explain.Candidates(ctx, row.need(), "", p.HeldBy); err != nil {
+		return p, err
+	}
+	p.Cost = cost(p.Segments, p.Senders)
+	switch {
+	case row.isSimulated():
+		p.Verdict = WouldBeSimulated
+	case len(p.HeldBy) > 0:
+		p.Verdict = WouldBeHeld
+	case row.final.Deferred && sub.ExpectSendTime == nil, sub.ExpectSendTime != nil && sub.ExpectSendTime.After(time.Now()):
+		p.Verdict = WouldBeScheduled
+	case explain.CanTake(p.Senders) > 0:
+		p.Verdict = WouldSend
+	}
+	return p, nil
+}
+
+// named returns the task with a dedup key of its submitter, or nil.
+func (s *Service) named(ctx context.Context, key string, origin Origin) (*dbq.Task, error) {
+	keys, err := s.q.DedupKeyTasks(ctx, dbq.DedupKeyTasksParams{CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKeys: []string{key}})
+	if err != nil {
+		return nil, fmt.Errorf("find task by dedup key: %w", err)
+	}
+	if len(keys) == 0 {
+		return nil, nil //nolint:nilnil // no task
+	}
+	switch row, err := s.inParts.TaskGet(ctx, dbq.TaskGetParams{TaskID: keys[0].TaskID}); {
+	case postgres.IsNoRows(err): // dropped with its partition
+		return nil, errDropped
+	case err != nil:
+		return nil, fmt.Errorf("read task by dedup key: %w", err)
+	default:
+		return &row, nil
+	}
+}
+
+// previewRepeated returns the preview of a submission whose dedup key names an existing task.
+func (s *Service) previewRepeated(ctx context.Context, first dbq.Task) (p Preview, err error) {
+	p = Preview{
+		Recipient: first.Recipient, CountryNo: optional.Value(first.CountryNo), Final: segment.Signed(optional.Value(first.Sign), first.Content),
+		Segments: int(first.Segments), Priority: first.Priority, Verdict: WouldRepeat,
+	}
+	due, err := s.explain.Due(ctx, first.TaskID)
+	if err != nil {
+		return p, err
+	}
+	heldBy, err := s.explain.Switches(ctx, due.PoolID, first.CompanyID, first.CountryNo, first.SubmittedBy, first.BatchID)
+	if err != nil {
+		return p, err
+	}
+	if first.Status == queue.Pending {
+		p.HeldBy = heldBy
+	}
+	p.Senders, p.Routed, err = s.explain.Candidates(ctx, explain.NeedOf(first, due.PoolID), due.FailedAppID, heldBy)
+	p.Cost = cost(p.Segments, p.Senders)
+	return p, err
+}
+
+// cost is the segments that an attempt costs the first sender, which may have a segment size of its own. Without senders it is segments.
+func cost(segments int, senders []sender.Candidate) int {
+	if len(senders) > 0 {
+		return senders[0].Segments
+	}
+	return segments
+}

@@ -1,0 +1,276 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/address"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/segment"
+	"lksms/internal/dispatch/template"
+	"lksms/internal/platform/logtext"
+	"lksms/internal/platform/optional"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/result"
+	"lksms/internal/platform/setting"
+)
+
+func (s *Service) insert(ctx context.Context, row newTask) (Submitted, error) {
+	var made bool
+	var err error
+	if s.db.InTx(ctx) {
+		made, err = s.store(ctx, row)
+	} else {
+		made, err = s.submits.Do(ctx, row)
+	}
+	switch {
+	case err != nil:
+		return Submitted{}, err
+	case !made && row.DedupKey == nil:
+		return Submitted{}, fmt.Errorf("task of company %d was not stored", row.CompanyID)
+	case !made:
+		return Submitted{}, errRepeated
+	default:
+		return row.submitted(), nil
+	}
+}
+
+// newTask is a valid submission and the task that it becomes.
+type newTask struct {
+	id, recipient string
+	final         template.Rendered
+	priority      int16
+	place         directory.Place
+	asOf          time.Time   // when the submission came in: an older view of the directory must not refuse it
+	sms           setting.SMS // when the submission came in
+	Submission
+	Origin
+}
+
+// deferred reports whether the task goes out at the next full interval of the clock.
+func (t newTask) deferred() bool { return t.final.Deferred && t.ExpectSendTime == nil }
+
+// flow returns the flow of the task within its company, as task_flow in the database.
+func (t newTask) flow() string {
+	if t.BatchID != 0 {
+		return fmt.Sprint("#", t.BatchID)
+	}
+	return t.User
+}
+
+// group is a set of tasks that get their ranks together.
+type group struct {
+	pool, company int64
+	priority      int16
+}
+
+// queuedGroups returns the groups of the rows that are queued at once, as indexes of rows in their order.
+func queuedGroups(rows []newTask) map[group][]int {
+	groups := map[group][]int{}
+	for i, r := range rows {
+		if r.ExpectSendTime == nil && !r.deferred() && !r.isSimulated() {
+			g := group{r.place.PoolID, r.CompanyID, r.priority}
+			groups[g] = append(groups[g], i)
+		}
+	}
+	return groups
+}
+
+// isSimulated reports whether the task is a test that is not sent.
+func (t newTask) isSimulated() bool { return t.Test && !t.IsTrial && !t.sms.SendTests }
+
+// signed returns the text with the signature of the submission.
+func (t newTask) signed() string { return segment.Signed(t.Sign, t.final.Content) }
+
+// segments returns how many short messages the text takes; on another channel 1.
+func (t newTask) segments() int {
+	if t.RenderingID != 0 {
+		return 1
+	}
+	return segment.Count(t.signed())
+}
+
+func (t newTask) submitted() Submitted {
+	return Submitted{TaskID: t.id, Status: queue.Pending, FinalContent: t.signed(), Recipient: t.recipient}
+}
+
+func (s *Service) store(ctx context.Context, row newTask) (made bool, err error) {
+	all, err := s.storeAll(ctx, []newTask{row})
+	if err != nil {
+		return false, err
+	}
+	return all[0], nil
+}
+
+// storeAll stores tasks with their submissions, all or none, and reports which it made: the dedup keys of the others are
+// taken. If the directory has changed since the tasks were prepared, they are placed again, and may then be refused.
+func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) {
+	rows = slices.Clone(rows)
+	for tries := 1; ; tries++ {
+		p := submitParams(rows)
+		if tries == maxPlaced {
+			p.DirectoryVersions = nil // the directory changes faster than it is read: no reason to refuse a message
+		}
+		ids, err := postgres.Again(ctx, s.db, func() ([]string, error) { return s.taskSubmit(ctx, rows, p) })
+		if err != nil {
+			return nil, fmt.Errorf("submit tasks: %w", err)
+		}
+		if len(ids) != 1 || ids[0] != "" {
+			return s.stored(ctx, rows, ids), nil
+		}
+		if tries == maxPlaced {
+			return nil, errNoSenderPool
+		}
+		if err := s.directory.Renew(ctx); err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			if err := s.put(ctx, &rows[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// errNoSenderPool says that the pool of one sender was deleted each time before a task was stored in it.
+var errNoSenderPool = errors.New("submit tasks: the pool of the sender is gone")
+
+// taskSubmit runs TaskSubmit, and holds the pools of one sender that the rows need. If one is gone, it returns what TaskSubmit returns for another
+// version of the directory.
+func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p dbq.TaskSubmitParams) (ids []string, err error) {
+	var pools []int64
+	for _, r := range rows {
+		if r.SenderNo != "" && !slices.Contains(pools, r.place.PoolID) {
+			pools = append(pools, r.place.PoolID)
+		}
+	}
+	if len(pools) == 0 {
+		return s.q.TaskSubmit(ctx, p)
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		exist, err := s.directory.HoldSenderPools(ctx, pools)
+		switch {
+		case err != nil:
+			return err
+		case !exist:
+			ids = []string{""}
+			return nil
+		}
+		ids, err = s.q.TaskSubmit(ctx, p)
+		return err
+	})
+	return ids, err
+}
+
+// maxPlaced bounds how often tasks are placed, each time by the directory of that moment.
+const maxPlaced = 4
+
+// put sets the pool of a task.
+func (s *Service) put(ctx context.Context, row *newTask) (err error) {
+	if row.SenderNo == "" {
+		row.place, err = s.directory.Place(ctx, row.asOf, row.Channel, row.CompanyID, row.MessageType, row.recipient, row.Sign != "")
+	} else {
+		row.place, err = s.directory.PlaceOnSender(ctx, row.asOf, row.Channel, row.CompanyID, row.MessageType, row.recipient, row.Sign != "", row.SenderNo)
+	}
+	if row.WasChecked {
+		return directory.Held(err) //nolint:wrapcheck // a fault
+	}
+	return err
+}
+
+func submitParams(rows []newTask) dbq.TaskSubmitParams {
+	n := len(rows)
+	p := dbq.TaskSubmitParams{
+		TaskIds: make([]string, n), PhoneNumbers: make([]string, n), Recipients: make([]string, n),
+		FinalContents: make([]string, n), Sources: make([]string, n), Submitters: make([]string, n),
+		DedupKeys: make([]string, n), RequestIds: make([]string, n), Contents: make([]string, n),
+		UseTemplates: make([]bool, n), SourceIps: make([]string, n), UserAgents: make([]string, n),
+		RequestData: make([][]byte, n), CompanyIds: make([]int64, n), PoolIds: make([]int64, n), MessageTypes: make([]int16, n),
+		CountryNos: make([]string, n), Priorities: make([]int16, n), Segments: make([]int16, n), Signs: make([]string, n),
+		AreTests: make([]bool, n), EverySeconds: make([]*int64, n), ExpectSendTimes: make([]*time.Time, n),
+		ExpireTimes: make([]*time.Time, n), Turns: make([]*float64, n),
+	}
+	for i, r := range rows {
+		p.TaskIds[i], p.PhoneNumbers[i], p.Recipients[i], p.FinalContents[i] = r.id, r.PhoneNumber, r.recipient, r.final.Content
+		p.Sources[i], p.Submitters[i], p.DedupKeys[i] = optional.Value(r.Source), r.User, optional.Value(r.DedupKey)
+		p.RequestIds[i] = r.RequestID
+		p.Contents[i], p.UseTemplates[i] = r.logged()
+		p.SourceIps[i], p.UserAgents[i], p.RequestData[i] = r.SourceIP, logtext.Text(r.UserAgent), r.Raw
+		p.CompanyIds[i], p.PoolIds[i], p.MessageTypes[i], p.CountryNos[i] = r.CompanyID, r.place.PoolID, r.MessageType, r.place.CountryNo
+		p.Priorities[i], p.Segments[i], p.Signs[i], p.AreTests[i] = r.priority, int16(r.segments()), r.Sign, r.Test
+		if r.deferred() {
+			p.EverySeconds[i] = &r.sms.ScheduledEvery
+		}
+		p.ExpectSendTimes[i], p.ExpireTimes[i] = r.ExpectSendTime, r.ExpiresAt
+		if r.BatchID != 0 {
+			if p.BatchIds == nil {
+				p.BatchIds = make([]int64, n)
+			}
+			p.BatchIds[i] = r.BatchID
+		}
+		if r.RenderingID != 0 {
+			if p.RenderingIds == nil {
+				p.RenderingIds, p.ContactValues, p.UserIds = make([]int64, n), make([][]byte, n), make([]string, n)
+			}
+			p.RenderingIds[i], p.ContactValues[i] = r.RenderingID, r.Values
+			if address.IsUserID(r.Channel) {
+				p.UserIds[i] = r.recipient
+			}
+		}
+		if r.isSimulated() {
+			if p.Results == nil {
+				p.Results = make([]string, n)
+			}
+			p.Results[i] = result.Simulated
+		}
+		if r.SenderNo != "" {
+			if p.OnlySenderNos == nil {
+				p.OnlySenderNos = make([]string, n)
+			}
+			p.OnlySenderNos[i] = r.SenderNo
+		}
+		if r.Traceparent != "" {
+			if p.Traceparents == nil {
+				p.Traceparents = make([]string, n)
+			}
+			p.Traceparents[i] = r.Traceparent
+		}
+		if !slices.Contains(p.DirectoryVersions, r.place.Version) { // nearly always the same for all rows
+			p.DirectoryVersions = append(p.DirectoryVersions, r.place.Version)
+		}
+	}
+	for g, members := range queuedGroups(rows) {
+		p.GroupPoolIds, p.GroupPriorities = append(p.GroupPoolIds, g.pool), append(p.GroupPriorities, g.priority)
+		p.GroupCompanyIds, p.GroupWidths = append(p.GroupCompanyIds, g.company), append(p.GroupWidths, float64(len(members))/rows[members[0]].place.Weight)
+		flow := rows[members[0]].flow()
+		for turn, i := range members {
+			p.Turns[i] = new(float64(turn) / float64(len(members)))
+			if rows[i].flow() != flow {
+				flow = ""
+			}
+		}
+		p.GroupFlows = append(p.GroupFlows, flow)
+	}
+	return p
+}
+
+// stored reports which of rows are among ids, and wakes senders that wait for them.
+func (s *Service) stored(ctx context.Context, rows []newTask, ids []string) []bool {
+	stored := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		stored[id] = true
+	}
+	made, news := make([]bool, len(rows)), map[int64]int{}
+	for i, r := range rows {
+		if made[i] = stored[r.id]; made[i] && !r.isSimulated() {
+			news[r.place.PoolID]++
+		}
+	}
+	s.db.AfterCommit(ctx, func() { s.queue.Wake(news) })
+	return made
+}

@@ -1,0 +1,121 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/explain"
+	"lksms/internal/dispatch/sender"
+	"lksms/internal/platform/postgres"
+)
+
+// The reasons of an Explanation.
+const (
+	BecauseScheduled  = "scheduled"
+	BecauseRetryLater = "retry_later"
+	BecauseHeld       = "held"     // see Explanation.HeldBy
+	BecauseExpiring   = "expiring" // the task expires before it is due
+	BecauseQueued     = "queued"
+	BecauseNoSender   = "no_sender" // the task is queued, and no sender can take it now
+	BecauseProcessing = "processing"
+	BecauseSettled    = "settled"
+)
+
+// MaxAhead is the largest number of tasks ahead that an explanation counts.
+const MaxAhead = 10_000
+
+// Explanation says why a task has its state. The task is read a moment before the senders.
+type Explanation struct {
+	Task    dbq.Task
+	Reason  string
+	IsDue   bool
+	Routed  bool
+	Ahead   *int64 // tasks that go before it; MaxAhead+1 means more than MaxAhead, nil that the task is not queued
+	Senders []sender.Candidate
+	HeldBy  []explain.Switch // what holds a PENDING task
+
+	RequeuedAt *time.Time // when the task was requeued last; nil: never
+	RequeuedBy string
+
+	StartUntil *time.Time // of a PROCESSING task: when its sender must have started it; nil: it has, or need not
+
+	OnUnclear string // retry or fail; empty: the setting of the sender that will take the task decides
+}
+
+// Explain returns why a task has its state, or the fault task.not_found.
+func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explanation, error) {
+	row, err := s.Get(ctx, viewer, id)
+	if err != nil {
+		return Explanation{}, err
+	}
+	e := Explanation{Task: row, Reason: BecauseSettled, IsDue: true}
+	switch last, err := s.inParts.TaskLastRequeue(ctx, id); {
+	case err == nil:
+		e.RequeuedAt, e.RequeuedBy = &last.CreatedAt, last.By
+	case !postgres.IsNoRows(err):
+		return e, fmt.Errorf("read requeues of task: %w", err)
+	}
+	switch {
+	case row.OnUnclear != nil:
+		e.OnUnclear = *row.OnUnclear
+	case row.ProcessingAppID != nil:
+		if e.OnUnclear, err = s.q.SenderOnUnclear(ctx, *row.ProcessingAppID); err != nil && !postgres.IsNoRows(err) {
+			return e, fmt.Errorf("read on_unclear of the sender: %w", err)
+		}
+	}
+	switch row.Status {
+	case queue.Processing:
+		e.Reason = BecauseProcessing
+		switch until, err := s.q.TaskStartUntil(ctx, id); {
+		case err == nil:
+			e.StartUntil = &until
+		case !postgres.IsNoRows(err):
+			return e, fmt.Errorf("read the start of the lease: %w", err)
+		}
+		return e, nil
+	case queue.Success, queue.Failed, queue.Cancelled:
+		return e, nil
+	}
+	due, err := s.explain.Due(ctx, id)
+	if err != nil {
+		return e, err
+	}
+	e.IsDue = due.IsDue
+	if e.HeldBy, err = s.explain.Switches(ctx, due.PoolID, row.CompanyID, row.CountryNo, row.SubmittedBy, row.BatchID); err != nil {
+		return e, err
+	}
+	if e.Senders, e.Routed, err = s.explain.Candidates(ctx, explain.NeedOf(row, due.PoolID), due.FailedAppID, e.HeldBy); err != nil {
+		return e, err
+	}
+	able := explain.CanTake(e.Senders) > 0
+	switch {
+	case due.IsExpiring:
+		e.Reason = BecauseExpiring
+	case row.DueAt == nil || len(e.HeldBy) > 0:
+		e.Reason = BecauseHeld
+	case !e.IsDue && row.RetryCount > 0:
+		e.Reason = BecauseRetryLater
+	case !e.IsDue:
+		e.Reason = BecauseScheduled
+	case !able:
+		e.Reason = BecauseNoSender
+	default:
+		e.Reason = BecauseQueued
+	}
+	if row.Lane != nil && row.Rank != nil {
+		var ahead int64
+		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+			ahead, err = q.TaskAhead(ctx, dispatchq.TaskAheadParams{TaskID: row.TaskID, Most: MaxAhead + 1})
+			return err
+		})
+		if err != nil {
+			return e, fmt.Errorf("count tasks ahead: %w", err)
+		}
+		e.Ahead = &ahead
+	}
+	return e, nil
+}

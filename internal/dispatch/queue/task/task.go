@@ -1,0 +1,46 @@
+// Package task is what users do with tasks that exist: it lists them, says why each has its state, and cancels and requeues them.
+package task
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"lksms/gen/dbq"
+	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/explain"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/setting"
+)
+
+// Service reads, cancels and requeues tasks. Every method is at most one transaction, unless it says otherwise.
+type Service struct {
+	db        *postgres.DB
+	q         *dbq.Queries
+	inParts   *dbq.Queries // statements that read tasks by their ids
+	queue     *queue.Service
+	explain   *explain.Service
+	directory *directory.Service
+	settings  *setting.Service
+
+	requeued prometheus.Counter
+}
+
+// Services are those that a Service uses.
+type Services struct {
+	Queue     *queue.Service
+	Explain   *explain.Service
+	Directory *directory.Service
+	Settings  *setting.Service
+}
+
+// New returns a Service whose counter is registered with reg.
+func New(db *postgres.DB, uses Services, reg prometheus.Registerer) *Service {
+	return &Service{
+		db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()),
+		queue: uses.Queue, explain: uses.Explain, directory: uses.Directory, settings: uses.Settings,
+		requeued: promauto.With(reg).NewCounter(prometheus.CounterOpts{
+			Name: "lksms_tasks_requeued_total", Help: "Tasks that had ended and were requeued.",
+		}),
+	}
+}
